@@ -1,0 +1,16 @@
+/*
+ * compiler.h - the few compiler words that the rest of the code uses by name.
+ * Safe for the hook side: macros only.
+ */
+#ifndef WS_BASE_COMPILER_H
+#define WS_BASE_COMPILER_H
+
+#define ws_likely(x) __builtin_expect(!!(x), 1)
+#define ws_unlikely(x) __builtin_expect(!!(x), 0)
+#define WS_EXPORT __attribute__((visibility("default")))
+#define WS_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define WS_NOINLINE __attribute__((noinline, cold))
+#define WS_COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define WS_ALIGN_UP(x, a) (((x) + (a)-1) & ~((a)-1))
+
+#endif

@@ -1,0 +1,173 @@
+/*
+ * rt.h - the runtime that all hooks in a process share: who am I, am I recording, write a record, define a string.
+ *
+ * Rules for everything in inject/: no malloc, no stdio, no lock that the program could hold, no errno change, no call into an
+ * interposed function (system calls go through ws_sys_*), safe in signal handlers, before main, at exit, in a forked
+ * child, on a 16 KiB stack. Nothing prints and nothing exits. C library functions that neither allocate nor are
+ * interposed (memcpy, strlen, memcmp, clock_gettime) are fine.
+ *
+ * A record is written like this:
+ *
+ *     struct ws_thread *t = ws_rt_enter();          // NULL: not recording here, do nothing
+ *     if (t) {
+ *             struct ws_rec_x *r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
+ *             if (r) { ... fill ...; ws_rt_commit(t, r, sizeof(*r)); }
+ *             ws_rt_leave(t);
+ *     }
+ *
+ * enter marks the thread busy, so that a signal handler that records in between gets a ring of its own; between enter
+ * and leave keep to a few stores. One ws_rt_enter may cover several records.
+ */
+#ifndef WS_RT_H
+#define WS_RT_H
+
+#include <stddef.h>
+
+#include "ring/record.h"
+#include "ring/ring.h"
+
+struct ws_string_slot { /* of the per-thread string cache */
+	uint64_t hash;
+	const char *pointer; /* the caller's, last seen; content is always verified */
+	uint32_t handle, len;
+};
+#define WS_STRING_SLOTS 256
+
+struct ws_nest {
+	char *cur, *end;        /* free space in the current chunk; both NULL: go the slow way */
+	struct ws_chunk *chunk; /* current */
+	struct ws_ring *ring;   /* shared part */
+	uint32_t texts;         /* local text numbers given so far */
+	uint32_t spare;
+};
+#define WS_NESTS 4
+
+/*
+ * A thread's private state. Lives in memory that a fork wipes (MADV_WIPEONFORK), so that in a forked child the first record
+ * finds zeroes and goes the slow way, which makes the child a ring of its own.
+ */
+struct ws_thread {
+	struct ws_nest nest[WS_NESTS];
+	uint32_t busy;      /* how many ws_rt_enter are open: index + 1 of the nest in use */
+	uint32_t tid;
+	uint32_t generation;/* of the process (ws_rt.generation) it was set up in */
+	uint32_t paused;    /* > 0: record nothing (a vfork child runs on this thread, or the runtime itself is at work) */
+	uint32_t osrt_depth;/* traced calls open now */
+	uint32_t string_misses, string_lookups; /* for going over to inline texts */
+	uintptr_t osrt_frames[32]; /* stack pointers of the open calls: tells those that longjmp left behind */
+	struct ws_string_slot strings[WS_STRING_SLOTS];
+};
+
+/* Process-wide state, one per process whatever number of hook libraries is loaded; wiped by fork likewise. */
+struct ws_rt {
+	struct ws_arena *arena; /* NULL: no session, everything is off */
+	struct ws_process_home *home;
+	uint32_t generation; /* counts images and forks; 0 means wiped */
+	uint32_t features;   /* of the arena; 0 when off */
+	uint32_t clock_mode;
+};
+
+WS_EXPORT extern struct ws_rt *ws_rt; /* never NULL; points to a dummy with arena == NULL when there is no session */
+WS_EXPORT extern __thread struct ws_thread *ws_self __attribute__((tls_model("initial-exec")));
+
+/* Set the process up from WARPSIGHT_SESSION; runs as a constructor and at any entry point that may come before it. Idempotent. */
+WS_EXPORT void ws_rt_init(void);
+
+/* Cold paths. */
+WS_EXPORT struct ws_thread *ws_rt_enter_slow(void);
+WS_EXPORT void *ws_rt_reserve_slow(struct ws_thread *t, size_t bytes, enum ws_loss_kind loss);
+
+static inline uint64_t ws_rt_ticks(void)
+{
+	return ws_likely(ws_rt->clock_mode == WS_CLOCK_COUNTER) ? ws_counter() : ws_raw_ns();
+}
+
+/* Are events wanted now? False before a delayed start, after the end, and without a session. */
+static inline bool ws_rt_collecting(void)
+{
+	struct ws_arena *a = ws_rt->arena;
+
+	return a && atomic_load_explicit(&a->collecting, memory_order_relaxed);
+}
+
+/* Begin writing on this thread; NULL when nothing can be recorded. Does not look at `collecting`. */
+static inline struct ws_thread *ws_rt_enter(void)
+{
+	struct ws_thread *t = ws_self;
+
+	if (ws_unlikely(!t || t->busy | t->paused || !t->generation))
+		return ws_rt_enter_slow();
+	t->busy = 1;
+	__asm__ volatile("" ::: "memory");
+	return t;
+}
+
+static inline void ws_rt_leave(struct ws_thread *t)
+{
+	__asm__ volatile("" ::: "memory");
+	t->busy--;
+}
+
+/* Room for a record of `bytes` (a multiple of 8, at most WS_REC_MAX_BYTES); NULL when there is no memory: the loss has been counted. */
+static inline void *ws_rt_reserve(struct ws_thread *t, size_t bytes, enum ws_loss_kind loss)
+{
+	struct ws_nest *n = &t->nest[t->busy - 1];
+
+	if (ws_unlikely((size_t)(n->end - n->cur) < bytes))
+		return ws_rt_reserve_slow(t, bytes, loss);
+	return n->cur;
+}
+
+/* Publish the record at `rec`, which must be what the last reserve gave. */
+static inline void ws_rt_commit(struct ws_thread *t, void *rec, size_t bytes)
+{
+	struct ws_nest *n = &t->nest[t->busy - 1];
+
+	n->cur = (char *)rec + bytes;
+	atomic_store_explicit(&n->chunk->used, (uint32_t)(n->cur - (char *)n->chunk), memory_order_release);
+}
+
+static inline struct ws_rec ws_rec_head(enum ws_rec_kind kind, size_t bytes, uint16_t small, uint32_t value)
+{
+	return (struct ws_rec){.kind = (uint8_t)kind, .words = (uint8_t)(bytes / 8), .small = small, .value = value};
+}
+
+/*
+ * Handle of a string for records of this process: looked up in the thread's cache by content, else defined in shared memory, before
+ * this returns. Between enter and leave. 0 when there is no memory for it, or when the string is too long (over
+ * WS_STRING_MAX bytes): use ws_rt_text then.
+ */
+#define WS_STRING_MAX 8000u
+WS_EXPORT uint32_t ws_rt_string(struct ws_thread *t, const char *s, size_t len);
+/* The same for callers without a thread state at hand (registrations); any time. */
+WS_EXPORT uint32_t ws_rt_string_define(const char *s, size_t len);
+
+/*
+ * Write `s` as TEXT records into the current ring and give its local number, for strings that seldom repeat or are long.
+ * Between enter and leave. 0 when there was no room (counted).
+ */
+WS_EXPORT uint32_t ws_rt_text(struct ws_thread *t, const char *s, size_t len, enum ws_loss_kind loss);
+
+/*
+ * The better of the two for a string of unknown habits: sets *local when the number is a local text. Goes over to texts while most
+ * strings of the thread are new.
+ */
+WS_EXPORT uint32_t ws_rt_string_or_text(struct ws_thread *t, const char *s, size_t len, bool *local, enum ws_loss_kind loss);
+
+/* Tell the user something through the report; any time. severity: enum ws_severity. */
+WS_EXPORT void ws_rt_diagnostic(int severity, const char *source, const char *text);
+
+/* Raw system calls: no errno, no interposition, no cancellation. Return -errno. */
+WS_EXPORT long ws_sys(long nr, long a, long b, long c, long d, long e, long f);
+
+/* Count a loss that no record can tell. */
+static inline void ws_rt_lost(struct ws_thread *t, enum ws_loss_kind kind, uint64_t n)
+{
+	struct ws_ring *r = t->nest[0].ring;
+
+	if (r)
+		atomic_store_explicit(&r->lost[kind], atomic_load_explicit(&r->lost[kind], memory_order_relaxed) + n,
+				      memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * query.h - how stats, exports and later the viewer read a report: scans over columns, on all cores.
+ *
+ * A scan names a table and the columns it needs; blocks outside the time window are not even decoded. Batches arrive as arrays of
+ * uint64_t, one array a column (signed values sign-extended, F64 as bits).
+ */
+#ifndef WS_QUERY_H
+#define WS_QUERY_H
+
+#include "store/store.h"
+
+#define WS_COL(table, column) (UINT64_C(1) << ws_##table##_##column)
+
+struct ws_batch {
+	size_t rows;
+	const uint64_t *col[WS_MAX_COLUMNS]; /* NULL for columns not asked for */
+	uint32_t worker;                     /* 0 .. workers-1: index for per-worker state */
+	size_t block;
+};
+
+struct ws_scan {
+	enum ws_table table;
+	uint64_t columns;            /* WS_COL(...) | ... */
+	uint64_t time_min, time_max; /* rows whose span touches this window (session clock); 0 and UINT64_MAX for all.
+					Blocks outside are skipped; rows are filtered when the window is set */
+	uint32_t workers;            /* at most so many threads; 0 for one a core */
+};
+
+/* How many workers a scan would use, for sizing per-worker state. */
+uint32_t ws_scan_workers(const struct ws_scan *s);
+
+/*
+ * Call `fn` for each batch, from several threads, in no given order; a non-zero return stops the scan. Damaged blocks are skipped
+ * and counted in *damaged (may be NULL). Returns 0, or the first non-zero value of fn.
+ */
+int ws_scan_run(const struct ws_report *r, const struct ws_scan *s, int (*fn)(void *ctx, const struct ws_batch *b), void *ctx,
+		uint64_t *damaged);
+
+/*
+ * The rows of a scan, all in memory, sorted by (track, start, longer first): what nesting needs. Columns not asked for are
+ * NULL. Free with ws_rows_free.
+ */
+struct ws_rows {
+	size_t rows;
+	uint64_t *col[WS_MAX_COLUMNS];
+	uint64_t damaged;
+};
+int ws_rows_load(const struct ws_report *r, const struct ws_scan *s, struct ws_rows *out, struct ws_err *e);
+void ws_rows_free(struct ws_rows *rows);
+
+/*
+ * One row at a time over a whole table in order of (start), merged over blocks with bounded memory: what exports need.
+ * `values` has an entry per column of the table.
+ */
+struct ws_cursor;
+struct ws_cursor *ws_cursor_open(const struct ws_report *r, enum ws_table t, uint64_t time_min, uint64_t time_max);
+bool ws_cursor_next(struct ws_cursor *c, const uint64_t **values);
+void ws_cursor_close(struct ws_cursor *c);
+
+/* ---- what every reader needs to say who did it ---- */
+
+struct ws_thread_info {
+	uint32_t id, tid, process, pid;
+	const char *name; /* best name by priority, or "" */
+	const char *process_name;
+	uint64_t global_tid; /* pid << 24 | tid, as the SQLite export numbers threads */
+};
+struct ws_process_info {
+	uint32_t id, pid, parent;
+	const char *name, *exe, *cmdline;
+	uint64_t start, end; /* end WS_NO_TIME when not known */
+	uint64_t global_pid;
+};
+
+struct ws_who; /* threads and processes of a report, by id */
+struct ws_who *ws_who_open(const struct ws_report *r);
+const struct ws_thread_info *ws_who_thread(const struct ws_who *w, uint32_t id);   /* never NULL: unknown ids give an "unknown" entry */
+const struct ws_process_info *ws_who_process(const struct ws_who *w, uint32_t id); /* likewise */
+uint32_t ws_who_threads(const struct ws_who *w);   /* highest id */
+uint32_t ws_who_processes(const struct ws_who *w);
+void ws_who_close(struct ws_who *w);
+
+/* The first value of a fact in the meta table, or NULL. */
+const char *ws_meta(const struct ws_report *r, const char *name);
+/* Start of the first collection on the session clock: what times shown to users count from. And the end of the last event. */
+uint64_t ws_time_zero(const struct ws_report *r);
+uint64_t ws_time_last(const struct ws_report *r);
+
+#endif

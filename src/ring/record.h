@@ -1,0 +1,90 @@
+/*
+ * record.h - the records that hooks write into rings. They are what is cheapest to write: raw ticks, handles instead of
+ * text. record/ turns them into rows of tables.def. The two sides are always of one build, so
+ * that nothing here is a file format.
+ *
+ * Every record begins with struct ws_rec and is a multiple of 8 bytes; `words` is its size in 8-byte words, 0 meaning that the size
+ * stands in the next 32 bits (struct ws_rec_long), for records beyond 2,040 bytes.
+ */
+#ifndef WS_RECORD_H
+#define WS_RECORD_H
+
+#include <stdint.h>
+
+/* kind, function of record/ that converts it */
+#define WS_RECORD_KINDS(X)                                                                     \
+	X(NVTX_RANGE, nvtx_range)     /* push/pop range with text and domain only */       \
+	X(NVTX_EVENT, nvtx_event)     /* anything else of NVTX with a time */               \
+	X(NVTX_DEFINE, nvtx_define)   /* domains, categories, schemas, names of resources */ \
+	X(TEXT, text)                 /* a string used once or twice, by local number */    \
+	X(OSRT, osrt)                 /* a call */                                          \
+	X(OSRT_MORE, osrt_more)       /* a call with object and path */                     \
+	X(THREAD_NAME, thread_name)                                                         \
+	X(PROCESS_NOTE, process_note) /* exec attempts, spawns, forks */                    \
+	X(DIAGNOSTIC, diagnostic)
+
+enum ws_rec_kind {
+	WS_REC_NONE = 0,
+#define X(kind, fn) WS_REC_##kind,
+	WS_RECORD_KINDS(X)
+#undef X
+	WS_REC_COUNT
+};
+
+struct ws_rec {
+	uint8_t kind, words;
+	uint16_t small; /* meaning depends on kind: domain, function... */
+	uint32_t value; /* likewise: string handle... */
+};
+
+/* The long form for records that do not fit `words`: words == 0 and `value` is the size in 8-byte words. */
+#define WS_REC_MAX_BYTES 12000u
+
+struct ws_rec_nvtx_range {
+	struct ws_rec rec; /* small: domain; value: text handle */
+	uint64_t start, end;
+};
+
+/*
+ * A string that is not worth a place among the shared strings: its number is local to the ring, counts up from 1, and later records
+ * of the same ring refer to it. Longer than WS_REC_MAX_BYTES: several TEXT records with the same number, in order,
+ * all but the last with small = 1.
+ */
+struct ws_rec_text {
+	struct ws_rec rec; /* small: 1 when more follows */
+	uint32_t number, len;
+	char bytes[];
+};
+
+/*
+ * ...the domains declare their further records in inject/nvtx_record.h, inject/osrt_record.h.
+ */
+
+struct ws_rec_thread_name {
+	struct ws_rec rec; /* value: handle of the name */
+	uint64_t time;
+	uint32_t tid; /* thread it is about; may be another one of the process */
+	int32_t priority;
+};
+
+enum ws_process_note { WS_NOTE_EXEC = 1, WS_NOTE_EXEC_FAILED = 2, WS_NOTE_SPAWN = 3, WS_NOTE_FORK = 4 };
+struct ws_rec_process_note {
+	struct ws_rec rec; /* small: enum ws_process_note; value: handle of the path, 0 for fork */
+	uint64_t time;
+	int32_t pid; /* child, or the caller itself for exec */
+	int32_t error;
+};
+
+struct ws_rec_diagnostic {
+	struct ws_rec rec; /* small: severity; value: handle of the text */
+	uint64_t time;
+	uint32_t source; /* handle */
+	uint32_t spare;
+};
+
+static inline uint32_t ws_rec_bytes(const struct ws_rec *r)
+{
+	return 8u * (r->words ? r->words : r->value);
+}
+
+#endif

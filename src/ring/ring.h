@@ -1,0 +1,172 @@
+/*
+ * ring.h - the shared memory between the target's hooks and the recorder.
+ *
+ * One file per session (the arena, in /dev/shm or a temporary folder, mode 0600), mapped by the recorder and by every process of
+ * the target. It is cut into chunks of 16 KiB. A thread that records owns a chain of chunks with one writer (the thread) and
+ * one reader (the recorder):
+ *
+ *     directory[slot] ──► home chunk: struct ws_ring, open-range stack, first data area ──► data chunk ──► data chunk ◄─ writer
+ *
+ * The writer appends records and publishes them by a release store of `used` in the chunk's own header; when a chunk is full it
+ * takes a free one and links it. The reader follows, and gives chunks it has read back to the free list, most recently used
+ * first, so that a steady stream cycles through a few chunks that stay in the cache. So a thread costs 16 KiB at first, grows to
+ * whatever the session's budget allows, and no cache line is shared on the way of an event.
+ *
+ * Nothing needs the target to be alive: the arena is a file, a killed process leaves its committed records and its open ranges
+ * in it. Nothing needs the recorder to be alive either: when it is gone, hooks stop recording at their next chunk.
+ *
+ * Backing memory is allocated (fallocate) before a chunk is handed out, by the recorder ahead of need or by the
+ * writer itself, so that a full /dev/shm is a counted loss and never a SIGBUS.
+ */
+#ifndef WS_RING_H
+#define WS_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/ticks.h"
+
+#define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
+#define WS_ARENA_VERSION 1 /* hooks and recorder of different builds refuse each other */
+#define WS_CHUNK_SIZE 16384u
+#define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
+#define WS_DIR_SLOTS 65536u
+#define WS_MAX_CHUNKS (1u << 18) /* 4 GiB */
+
+/* What the target's environment carries. */
+#define WS_ENV_SESSION "WARPSIGHT_SESSION" /* path of the arena */
+
+/* Features that hooks turn on: bits of ws_arena.features. */
+enum { WS_FEATURE_NVTX = 1, WS_FEATURE_OSRT = 2, WS_FEATURE_FORK_TRACE = 4 /* record in children between fork and exec */ };
+
+#define WS_ARENA_TEXT 16384
+
+/* Page-aligned start of the file, written by the recorder before the target starts. */
+struct ws_arena {
+	uint64_t magic;
+	uint32_t version, clock_mode;
+	uint64_t size;
+	uint32_t chunk_first, chunk_count; /* chunks are numbered by file offset / WS_CHUNK_SIZE, from chunk_first */
+	int32_t recorder_pid;
+	uint32_t features;
+	uint64_t recorder_pid_ns;     /* inode of its pid namespace */
+	uint64_t osrt_threshold;      /* ticks */
+	uint64_t ticks_per_second;    /* approximate, for thresholds and heartbeats only */
+	uint32_t lossless;            /* writers wait for memory instead of dropping */
+	uint32_t nvtx_filter;         /* 0 all, 1 include list, 2 exclude list */
+	uint32_t text_preload, text_nvtx, text_cuda; /* offsets in `text`: what exec'd children get in LD_PRELOAD and NVTX_INJECTION64_PATH */
+	uint32_t text_domains;        /* NUL-separated domain names for nvtx_filter, ended by an empty one */
+	uint32_t text_report_vars;    /* NUL-separated names of variables that registrations report (%q{}, launcher variables) */
+	uint32_t text_used;
+	char text[WS_ARENA_TEXT];
+
+	_Alignas(64) _Atomic uint32_t collecting; /* events are wanted; toggled by delay, duration and capture ranges */
+	_Atomic uint32_t closed;                  /* the recorder has finished: hooks turn themselves off */
+	_Atomic uint64_t heartbeat;               /* ticks of the recorder's last round */
+	_Alignas(64) _Atomic uint64_t free_head;  /* tag << 32 | chunk */
+	_Alignas(64) _Atomic uint32_t chunk_next; /* chunks never used yet begin here */
+	_Atomic uint32_t chunk_backed;            /* chunks below this have memory */
+	_Alignas(64) _Atomic uint32_t sleeping;   /* futex: the recorder sleeps and wants to be woken */
+	_Atomic uint32_t dir_used;                /* high-water mark of the directory */
+	_Atomic uint64_t lost_registrations;      /* processes or threads that found no memory */
+	_Alignas(64) _Atomic uint32_t directory[WS_DIR_SLOTS]; /* home chunk of a ring, or a process home; 0 free */
+	_Atomic uint32_t free_next[WS_MAX_CHUNKS];
+};
+
+/* Every chunk begins with this. */
+struct ws_chunk {
+	_Atomic uint32_t used; /* bytes from the start of the chunk that are committed; the writer's release store publishes records */
+	_Atomic uint32_t next; /* chunk that follows in the chain; set after `used` has its last value */
+	uint32_t kind;         /* enum ws_chunk_kind */
+	uint32_t self;
+	uint64_t pad[6];
+};
+
+enum ws_chunk_kind { WS_CHUNK_DATA = 1, WS_CHUNK_RING = 2, WS_CHUNK_PROCESS = 3, WS_CHUNK_STRINGS = 4, WS_CHUNK_OPEN = 5 };
+
+/* An open NVTX range, kept here so that a kill, a window's end or a live view can see it. */
+struct ws_open {
+	uint64_t start; /* ticks; 0 for a hole (a pop from another domain took it out of the middle) */
+	uint64_t payload;
+	uint32_t text;  /* string handle, or local text number with WS_OPEN_LOCAL_TEXT */
+	uint32_t color, category;
+	uint32_t binary; /* local number of a binary payload, 0 for none */
+	uint16_t domain;
+	uint8_t flags, payload_type;
+	uint32_t spare;
+};
+enum { WS_OPEN_LOCAL_TEXT = 1, WS_OPEN_HAS_COLOR = 2, WS_OPEN_REGISTERED = 4, WS_OPEN_EXTENDED = 8 /* has more than text and domain */ };
+
+#define WS_OPEN_DEPTH 64 /* levels in the home chunk; deeper ones in chunks of kind OPEN */
+#define WS_LOSS_KINDS 8
+enum ws_loss_kind { WS_LOSS_NVTX = 0, WS_LOSS_OSRT = 1, WS_LOSS_OTHER = 2, WS_LOSS_DEPTH = 3 /* ranges nested too deep */ };
+
+/* A thread's home chunk, and the chunk of each further ring that a signal handler needed (nest > 0). */
+struct ws_ring {
+	struct ws_chunk chunk; /* kind RING; its data area begins at WS_RING_DATA */
+	uint32_t process_home; /* chunk of the process */
+	uint32_t pid, tid, slot;
+	uint64_t start; /* ticks */
+	uint32_t nest;
+	_Atomic uint32_t closed; /* 1: the thread is gone and will write no more */
+	_Atomic uint64_t lost[WS_LOSS_KINDS]; /* written by the thread only */
+	_Alignas(64) _Atomic uint32_t open_depth;
+	_Atomic uint32_t open_more; /* first chunk of kind OPEN */
+	struct ws_open open[WS_OPEN_DEPTH];
+};
+#define WS_RING_DATA 4096u
+_Static_assert(sizeof(struct ws_ring) <= WS_RING_DATA, "the home chunk's data area begins behind the ring");
+
+struct ws_open_chunk {
+	struct ws_chunk chunk; /* `next` chains */
+	struct ws_open open[(WS_CHUNK_SIZE - sizeof(struct ws_chunk)) / sizeof(struct ws_open)];
+};
+#define WS_OPEN_PER_CHUNK WS_COUNT(((struct ws_open_chunk *)0)->open)
+
+/* One per process image or forked child; its tail and further chunks of kind STRINGS hold the strings it defines. */
+struct ws_process_home {
+	struct ws_chunk chunk; /* kind PROCESS */
+	uint32_t pid, ppid, parent_home, slot;
+	uint32_t origin; /* enum ws_process_origin, without TARGET */
+	uint32_t flags;
+	uint64_t pid_ns;
+	uint64_t start; /* ticks */
+	_Atomic uint32_t ended; /* the process said that it ends: exit handlers ran */
+	_Atomic uint32_t ready; /* the rest may be read */
+	_Atomic uint64_t string_pos; /* next free byte: chunk << 32 | offset */
+	uint32_t exe_len, cmdline_len, env_len; /* texts follow each other at `text`: NUL-separated arguments, NAME=VALUE reports */
+	uint32_t text_chunk;                    /* a further chunk when they do not fit; 0 */
+	char text[];
+};
+enum { WS_PROC_FORKED = 1 /* it has forked */, WS_PROC_TRUNCATED = 2 };
+
+/* A string in the arena: handle * 8 is its file offset. Never 0. */
+struct ws_shared_string {
+	uint32_t len;
+	char bytes[]; /* NUL-terminated, padded to 8 */
+};
+
+static inline void *ws_chunk_at(const void *arena, uint32_t chunk)
+{
+	return (char *)arena + (uint64_t)chunk * WS_CHUNK_SIZE;
+}
+static inline const struct ws_shared_string *ws_string_at(const void *arena, uint32_t handle)
+{
+	return (const struct ws_shared_string *)((const char *)arena + (uint64_t)handle * 8);
+}
+
+/*
+ * Take a chunk from the free list, or one never used that has memory behind it. Lock-free and async-signal-safe. 0 when there is
+ * none: the caller then tries ws_arena_extend (needs the arena's path), then counts a loss.
+ */
+uint32_t ws_chunk_take(struct ws_arena *a);
+/* Give a chunk back. */
+void ws_chunk_give(struct ws_arena *a, uint32_t chunk);
+/* Put memory behind at least one more MiB, up to the budget. `fd` is open on the arena. 0, or -1 when full or refused. */
+int ws_arena_extend(struct ws_arena *a, int fd, uint32_t chunks);
+/* Find a directory slot for `chunk`; -1 when all are taken. */
+int ws_directory_add(struct ws_arena *a, uint32_t chunk);
+
+#endif

@@ -1,0 +1,105 @@
+/* schema.c - the descriptions that tables.def expands to, and generic access to rows. */
+#include "schema/schema.h"
+
+#include <string.h>
+
+#define WS_TABLE(table, sqlite, doc) static const struct ws_column_desc columns_##table[] = {
+#define WS_COLUMN(table, column, type, sqlite, doc)                                    \
+	{#column, sqlite, doc, WS_T_##type, offsetof(struct ws_row_##table, column), \
+	 sizeof(((struct ws_row_##table *)0)->column)},
+#define WS_END(table) };
+#include "schema/tables.def"
+
+#define WS_TABLE(table, sqlite, doc) \
+	{#table, sqlite, doc, columns_##table, ws_##table##_COLUMNS, sizeof(struct ws_row_##table)},
+const struct ws_table_desc ws_tables[WS_TABLE_COUNT] = {
+#include "schema/tables.def"
+};
+
+const struct ws_type_desc ws_types[] = {
+#define WS_TYPE(name, ctype, is_signed, doc) {#name, doc, sizeof(ctype), is_signed},
+	WS_TYPES(WS_TYPE)
+#undef WS_TYPE
+};
+
+int ws_table_track(enum ws_table t)
+{
+	for (uint32_t i = 0; i < ws_tables[t].column_count; i++) {
+		enum ws_type type = ws_tables[t].columns[i].type;
+
+		if (type == WS_T_THREAD || type == WS_T_PROCESS)
+			return (int)i;
+	}
+	return -1;
+}
+
+int ws_table_start(enum ws_table t)
+{
+	int c = ws_column_find(t, "start");
+
+	return c >= 0 ? c : ws_column_find(t, "raw");
+}
+
+int ws_table_end(enum ws_table t)
+{
+	return ws_column_find(t, "end");
+}
+
+uint64_t ws_row_get(enum ws_table t, const void *row, uint32_t c)
+{
+	const struct ws_column_desc *d = &ws_tables[t].columns[c];
+	const char *p = (const char *)row + d->offset;
+
+	switch (d->size) {
+	case 1:
+		return *(const uint8_t *)p;
+	case 4: {
+		uint32_t v;
+
+		memcpy(&v, p, 4);
+		return ws_types[d->type].is_signed ? (uint64_t)(int64_t)(int32_t)v : v;
+	}
+	default: {
+		uint64_t v;
+
+		memcpy(&v, p, 8);
+		return v;
+	}
+	}
+}
+
+void ws_row_set(enum ws_table t, void *row, uint32_t c, uint64_t value)
+{
+	const struct ws_column_desc *d = &ws_tables[t].columns[c];
+	char *p = (char *)row + d->offset;
+
+	switch (d->size) {
+	case 1:
+		*(uint8_t *)p = (uint8_t)value;
+		break;
+	case 4: {
+		uint32_t v = (uint32_t)value;
+
+		memcpy(p, &v, 4);
+		break;
+	}
+	default:
+		memcpy(p, &value, 8);
+	}
+}
+
+int ws_table_find(const char *name)
+{
+	for (int t = 0; t < WS_TABLE_COUNT; t++)
+		if (!strcmp(ws_tables[t].name, name))
+			return t;
+	return -1;
+}
+
+int ws_column_find(enum ws_table t, const char *name)
+{
+	for (uint32_t i = 0; i < ws_tables[t].column_count; i++)
+		if (!strcmp(ws_tables[t].columns[i].name, name))
+			return (int)i;
+	return -1;
+}

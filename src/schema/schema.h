@@ -1,0 +1,144 @@
+/*
+ * schema.h - what tables.def turns into: a number and a row struct for each table, a number for each
+ * column, and descriptions that codecs, exports, documentation and tests walk.
+ *
+ * Hooks may include it; it holds declarations only, the descriptions are in schema.c.
+ */
+#ifndef WS_SCHEMA_H
+#define WS_SCHEMA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Column types: WS_TYPE(NAME, C type, signed, doc). Whatever its type, a column is decoded to uint64_t
+ * (signed ones sign-extended, F64 as its bits): one form for scans, joins and exports.
+ */
+#define WS_TYPES(WS_TYPE)                                                                  \
+	WS_TYPE(TIME, uint64_t, 0, "nanoseconds on the session clock")                     \
+	WS_TYPE(NTIME, uint64_t, 0, "the same, or WS_NO_TIME for null")                    \
+	WS_TYPE(U8, uint8_t, 0, "number")                                                  \
+	WS_TYPE(U32, uint32_t, 0, "number")                                                \
+	WS_TYPE(U64, uint64_t, 0, "number")                                                \
+	WS_TYPE(I32, int32_t, 1, "signed number")                                          \
+	WS_TYPE(I64, int64_t, 1, "signed number")                                          \
+	WS_TYPE(F64, double, 0, "floating-point number")                                   \
+	WS_TYPE(STR, uint32_t, 0, "string id in the report's dictionary, 0 for none")      \
+	WS_TYPE(THREAD, uint32_t, 0, "id in the thread table")                             \
+	WS_TYPE(NTHREAD, uint32_t, 0, "id in the thread table, or 0 for none")             \
+	WS_TYPE(PROCESS, uint32_t, 0, "id in the process table")
+
+#define WS_NO_TIME UINT64_MAX
+#define WS_NO_STATUS INT32_MIN
+
+enum ws_type {
+#define WS_TYPE(name, ctype, is_signed, doc) WS_T_##name,
+	WS_TYPES(WS_TYPE)
+#undef WS_TYPE
+};
+
+#define WS_TYPE(name, ctype, is_signed, doc) typedef ctype ws_ctype_##name;
+WS_TYPES(WS_TYPE)
+#undef WS_TYPE
+
+enum ws_table {
+#define WS_TABLE(table, sqlite, doc) WS_TABLE_##table,
+#include "schema/tables.def"
+	WS_TABLE_COUNT
+};
+
+/* Column numbers: ws_nvtx_start and so on; ws_nvtx_COLUMNS is how many. */
+#define WS_TABLE(table, sqlite, doc) enum ws_columns_##table {
+#define WS_COLUMN(table, column, type, sqlite, doc) ws_##table##_##column,
+#define WS_END(table) ws_##table##_COLUMNS };
+#include "schema/tables.def"
+
+/* Row structs: struct ws_row_nvtx and so on. */
+#define WS_TABLE(table, sqlite, doc) struct ws_row_##table {
+#define WS_COLUMN(table, column, type, sqlite, doc) ws_ctype_##type column;
+#define WS_END(table) };
+#include "schema/tables.def"
+
+struct ws_column_desc {
+	const char *name, *sqlite, *doc;
+	enum ws_type type;
+	uint16_t offset, size; /* in the row struct, bytes */
+};
+
+struct ws_table_desc {
+	const char *name, *sqlite, *doc;
+	const struct ws_column_desc *columns;
+	uint32_t column_count;
+	uint32_t row_size; /* sizeof the row struct */
+};
+
+/*
+ * The columns that rows are sorted by and the one that ends their span, found from the declarations: the first
+ * THREAD or PROCESS column, the column called start (or raw), the one called end. -1 where a table has none.
+ */
+int ws_table_track(enum ws_table t);
+int ws_table_start(enum ws_table t);
+int ws_table_end(enum ws_table t);
+
+#define WS_MAX_COLUMNS 64
+
+extern const struct ws_table_desc ws_tables[WS_TABLE_COUNT];
+
+struct ws_type_desc {
+	const char *name, *doc;
+	uint8_t size, is_signed;
+};
+extern const struct ws_type_desc ws_types[];
+
+/* Column `c` of row struct `row` of table `t`, widened to 64 bits as said above. */
+uint64_t ws_row_get(enum ws_table t, const void *row, uint32_t c);
+void ws_row_set(enum ws_table t, void *row, uint32_t c, uint64_t value);
+/* Number of the table called `name`, or -1. */
+int ws_table_find(const char *name);
+int ws_column_find(enum ws_table t, const char *name);
+
+/* ---- enumerations stored in U8 columns ---- */
+
+enum ws_process_origin {
+	WS_ORIGIN_TARGET = 1, /* the program that profile started */
+	WS_ORIGIN_EXEC = 2,   /* a new image: exec, posix_spawn */
+	WS_ORIGIN_FORK = 3,   /* a forked child, running its parent's image */
+};
+
+enum ws_process_end_reason {
+	WS_END_EXIT = 1,      /* it ended */
+	WS_END_EXEC = 2,      /* another image replaced it */
+	WS_END_RUNNING = 3,   /* it was still running when the recording ended */
+};
+
+enum ws_severity { WS_INFO = 1, WS_WARNING = 2, WS_ERROR = 3 };
+
+/* Numbered as in ENUM_NSYS_EVENT_TYPE of the SQLite export. */
+enum ws_nvtx_type {
+	WS_NVTX_CATEGORY = 33,
+	WS_NVTX_MARK = 34,
+	WS_NVTX_THREAD = 39,
+	WS_NVTX_PUSHPOP = 59,
+	WS_NVTX_STARTEND = 60,
+	WS_NVTX_DOMAIN_CREATE = 75,
+	WS_NVTX_DOMAIN_DESTROY = 76,
+};
+
+enum ws_nvtx_flags {
+	WS_NVTX_HAS_COLOR = 1,
+	WS_NVTX_REGISTERED = 2, /* the text is a registered string */
+	WS_NVTX_LEFT_OPEN = 4,  /* never closed: end is null */
+};
+
+enum ws_nvtx_payload { /* NVTX's own numbers */
+	WS_NVTX_PAYLOAD_NONE = 0,
+	WS_NVTX_PAYLOAD_U64 = 1,
+	WS_NVTX_PAYLOAD_I64 = 2,
+	WS_NVTX_PAYLOAD_F64 = 3,
+	WS_NVTX_PAYLOAD_U32 = 4,
+	WS_NVTX_PAYLOAD_I32 = 5,
+	WS_NVTX_PAYLOAD_F32 = 6,
+	WS_NVTX_PAYLOAD_EXT = 9, /* bytes in `binary` */
+};
+
+#endif
