@@ -33,6 +33,10 @@ struct ws_string_slot { /* of the per-thread string cache */
 };
 #define WS_STRING_SLOTS 256
 
+/*
+ * Where a thread writes: one for the program proper, and further ones for signal handlers that interrupt it between enter and
+ * leave. Each has a ring of its own, so also an open-range stack of its own: t->nest[t->busy - 1].ring, never NULL inside enter.
+ */
 struct ws_nest {
 	char *cur, *end;        /* free space in the current chunk; both NULL: go the slow way */
 	struct ws_chunk *chunk; /* current */
@@ -54,6 +58,8 @@ struct ws_thread {
 	uint32_t paused;    /* > 0: record nothing (a vfork child runs on this thread, or the runtime itself is at work) */
 	uint32_t osrt_depth;/* traced calls open now */
 	uint32_t string_misses, string_lookups; /* for going over to inline texts */
+	uint64_t nvtx_id, nvtx_id_end; /* start/end range ids set aside for this thread: next and limit */
+	void *nvtx_deep;    /* levels beyond what the open stack holds; see inject/nvtx_stack.c */
 	uintptr_t osrt_frames[32]; /* stack pointers of the open calls: tells those that longjmp left behind */
 	struct ws_string_slot strings[WS_STRING_SLOTS];
 };
@@ -82,12 +88,17 @@ static inline uint64_t ws_rt_ticks(void)
 	return ws_likely(ws_rt->clock_mode == WS_CLOCK_COUNTER) ? ws_counter() : ws_raw_ns();
 }
 
+/* In a process whose state a fork wiped (a child of a raw clone): sets it up and answers; false without a session. */
+WS_EXPORT bool ws_rt_collecting_slow(void);
+
 /* Are events wanted now? False before a delayed start, after the end, and without a session. */
 static inline bool ws_rt_collecting(void)
 {
 	struct ws_arena *a = ws_rt->arena;
 
-	return a && atomic_load_explicit(&a->collecting, memory_order_relaxed);
+	if (ws_unlikely(!a))
+		return ws_rt_collecting_slow();
+	return atomic_load_explicit(&a->collecting, memory_order_relaxed);
 }
 
 /* Begin writing on this thread; NULL when nothing can be recorded. Does not look at `collecting`. */
@@ -153,6 +164,13 @@ WS_EXPORT uint32_t ws_rt_text(struct ws_thread *t, const char *s, size_t len, en
  * strings of the thread are new.
  */
 WS_EXPORT uint32_t ws_rt_string_or_text(struct ws_thread *t, const char *s, size_t len, bool *local, enum ws_loss_kind loss);
+
+/* Called by the fork handler in the child, and by whoever finds the state wiped: makes the process known to the recorder. */
+WS_EXPORT void ws_rt_child(void);
+/* Note for the recorder about processes this one starts: enum ws_process_note. Works in a vfork child too. */
+WS_EXPORT void ws_rt_process_note(int note, const char *path, int pid, int error);
+/* The session's path, as the environment gave it; "" without one. */
+WS_EXPORT const char *ws_rt_session_path(void);
 
 /* Tell the user something through the report; any time. severity: enum ws_severity. */
 WS_EXPORT void ws_rt_diagnostic(int severity, const char *source, const char *text);

@@ -58,6 +58,8 @@ WS_RECORD_KINDS(X)
 
 /* Ranges found open when a ring ends or the collection does: one row each, end null, flag LEFT_OPEN. In from_nvtx.c. */
 void ws_convert_open(struct ws_stream *s, const struct ws_open *o);
+/* The last record of a ring has been converted: frees what from_nvtx.c keeps in domain_state. Call it after ws_convert_open. */
+void ws_convert_nvtx_stream_end(struct ws_stream *s);
 /* A process has ended: rows still waiting for a partner (start/end ranges) are written. In from_nvtx.c. */
 void ws_convert_nvtx_process_end(struct ws_stream *s);
 

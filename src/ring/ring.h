@@ -95,9 +95,16 @@ struct ws_open {
 	uint32_t binary; /* local number of a binary payload, 0 for none */
 	uint16_t domain;
 	uint8_t flags, payload_type;
-	uint32_t spare;
+	uint16_t level; /* in its domain */
+	uint16_t under; /* depth at which the run of entries of this domain that it belongs to begins */
 };
-enum { WS_OPEN_LOCAL_TEXT = 1, WS_OPEN_HAS_COLOR = 2, WS_OPEN_REGISTERED = 4, WS_OPEN_EXTENDED = 8 /* has more than text and domain */ };
+enum {
+	WS_OPEN_LOCAL_TEXT = 1,
+	WS_OPEN_HAS_COLOR = 2,
+	WS_OPEN_REGISTERED = 4,
+	WS_OPEN_EXTENDED = 8, /* has more than text and domain */
+	WS_OPEN_LOST = 16,    /* its text found no memory: counted as lost, makes no row */
+};
 
 #define WS_OPEN_DEPTH 64 /* levels in the home chunk; deeper ones in chunks of kind OPEN */
 #define WS_LOSS_KINDS 8
