@@ -38,7 +38,7 @@ struct ws_opt {
 	enum ws_opt_kind kind;
 	size_t offset;      /* of the value in the command's option struct */
 	const char *arg;    /* what the value is called in help, such as NAME */
-	const char *values; /* for ENUM and SET */
+	const char *values; /* for ENUM and SET: "a,b,c"; what stands after a '|' ("a,b|x,y") is known, not built yet, and refused as such */
 	const char *help;   /* one or more sentences */
 	const char *fallback; /* default as text, shown in help and applied before parsing; NULL for none */
 };
@@ -56,13 +56,22 @@ struct ws_command {
 
 extern const struct ws_command *const ws_commands[]; /* ended by NULL; declared in commands.c */
 
+/*
+ * A command file NAME.c defines `const struct ws_command ws_cmd_NAME` (recover too: ws_cmd_recover in info.c). commands.c lists those
+ * whose file is there.
+ */
+
 /* Exit statuses of the tool's own failures (profile otherwise gives the target's). */
 enum { WS_EXIT_OK = 0, WS_EXIT_FAIL = 1, WS_EXIT_USAGE = 2 };
 
 /*
  * Parse `argv` (without the command's name) by `opts` into `values`. *operands gets the index of the first operand after moving operands
- * behind options (or in place, with stop_at_operand). Returns 0, or -1 with a message that names the option and suggests.
+ * behind options (or in place, with stop_at_operand). Returns 0, 1 when --help (or -h, where the command has
+ * no -h of its own) was met, or -1 with a message that names the option and suggests. Strings in `values` point into argv and into the
+ * tables. A repeated option: the last one wins; a LIST collects all. A short option's value may follow '=': -o=name is -o name.
  */
 int ws_opts_parse(const struct ws_command *c, int argc, char **argv, void *values, int *operands, struct ws_err *e);
+/* Free what parsing allocated (the arrays of LISTs). */
+void ws_opts_free(const struct ws_command *c, void *values);
 
 #endif
