@@ -56,6 +56,7 @@ struct ws_thread {
 	uint32_t tid;
 	uint32_t generation;/* of the process (ws_rt.generation) it was set up in */
 	uint32_t paused;    /* > 0: record nothing (a vfork child runs on this thread, or the runtime itself is at work) */
+	uint64_t vfork_start; /* ticks; the thread waits for its vfork child */
 	uint32_t osrt_depth;/* traced calls open now */
 	uint32_t string_misses, string_lookups; /* for going over to inline texts */
 	uint64_t nvtx_id, nvtx_id_end; /* start/end range ids set aside for this thread: next and limit */

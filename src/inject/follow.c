@@ -1,0 +1,609 @@
+/*
+ * follow.c - keeps the whole process tree in the session: whatever way a program starts another, the new image gets the session's
+ * environment, even if the program cleared its own; and the recorder is told what was started, so that it can say which
+ * images could not be recorded (static, set-user-ID, of another architecture).
+ *
+ * The environment is completed in the arguments of exec and posix_spawn, never in the program's own memory; only system() and popen(), which
+ * take no environment, get a completed `environ` for the length of the call when the program had removed ours. Images that
+ * our libraries cannot be loaded into get the program's own LD_PRELOAD, so that their loader does not complain.
+ *
+ * Between vfork and exec the child runs on the parent's thread state: `paused` keeps everything but exec notes from being recorded there.
+ */
+#include <alloca.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "inject/bind.h"
+#include "inject/rt.h"
+#include "inject/traced.h"
+
+extern char **environ;
+
+ws_traced_fn *ws_traced_hook;
+
+/* ---- what kind of image is it? ---- */
+
+enum image { IMAGE_HOOKABLE, IMAGE_FOREIGN /* loading our libraries would fail, noisily or fatally */ };
+
+static enum image classify_elf(long fd, const char *head, long n)
+{
+	const Elf64_Ehdr *e = (const void *)head;
+	char interp[256];
+	Elf64_Phdr ph;
+
+	if (n < (long)sizeof(*e) || e->e_ident[EI_CLASS] != ELFCLASS64 || e->e_ident[EI_DATA] != ELFDATA2LSB)
+		return IMAGE_FOREIGN;
+#if defined(__x86_64__)
+	if (e->e_machine != EM_X86_64)
+		return IMAGE_FOREIGN;
+#elif defined(__aarch64__)
+	if (e->e_machine != EM_AARCH64)
+		return IMAGE_FOREIGN;
+#endif
+	for (int i = 0; i < e->e_phnum && i < 64; i++) {
+		if (ws_sys(SYS_pread64, fd, (long)&ph, sizeof(ph), (long)(e->e_phoff + (uint64_t)i * e->e_phentsize), 0, 0) !=
+		    (long)sizeof(ph))
+			break;
+		if (ph.p_type != PT_INTERP)
+			continue;
+		n = ws_sys(SYS_pread64, fd, (long)interp, sizeof(interp) - 1, (long)ph.p_offset, 0, 0);
+		if (n <= 0)
+			break;
+		interp[n] = 0;
+		return strstr(interp, "musl") ? IMAGE_FOREIGN : IMAGE_HOOKABLE;
+	}
+	return IMAGE_HOOKABLE; /* static: there is no loader that could complain */
+}
+
+/* Whether our libraries can be named in LD_PRELOAD for `path`, following #! lines. Unreadable files are taken for hookable. */
+static enum image classify(const char *path)
+{
+	char head[512], interpreter[256];
+	enum image image = IMAGE_HOOKABLE;
+
+	for (int depth = 0; depth < 4; depth++) {
+		long fd = ws_sys(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0, 0), n;
+		char *s, *end;
+
+		if (fd < 0)
+			return IMAGE_HOOKABLE;
+		n = ws_sys(SYS_read, fd, (long)head, sizeof(head) - 1, 0, 0, 0);
+		if (n >= 4 && !memcmp(head, ELFMAG, 4))
+			image = classify_elf(fd, head, n);
+		ws_sys(SYS_close, fd, 0, 0, 0, 0, 0);
+		if (n < 3 || head[0] != '#' || head[1] != '!')
+			return image;
+		head[n] = 0;
+		s = head + 2 + strspn(head + 2, " \t");
+		end = s + strcspn(s, " \t\r\n");
+		if (end == s || end - s >= (long)sizeof(interpreter))
+			return IMAGE_HOOKABLE;
+		memcpy(interpreter, s, (size_t)(end - s));
+		interpreter[end - s] = 0;
+		path = interpreter;
+	}
+	return IMAGE_HOOKABLE;
+}
+
+/* ---- the environment ---- */
+
+struct env {
+	char **v;
+	size_t bytes; /* of the mapping that holds it all */
+};
+
+static const char *env_find(char *const *envp, const char *name, size_t *index)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; envp && envp[i]; i++)
+		if (!strncmp(envp[i], name, n) && envp[i][n] == '=') {
+			if (index)
+				*index = i;
+			return envp[i] + n + 1;
+		}
+	return NULL;
+}
+
+static char *env_entry(char **room, const char *name, const char *a, const char *sep, const char *b)
+{
+	char *start = *room, *p = stpcpy(stpcpy(start, name), "=");
+
+	p = stpcpy(stpcpy(stpcpy(p, a), sep), b);
+	*room = p + 1;
+	return start;
+}
+
+/* The program's LD_PRELOAD without our libraries; NULL when nothing is left. */
+static char *without_ours(char **room, const char *value, const char *ours)
+{
+	size_t n = strlen(ours);
+	const char *at = strstr(value, ours);
+	char *start = *room, *p;
+
+	p = stpcpy(start, "LD_PRELOAD=");
+	if (!at)
+		p = stpcpy(p, value);
+	else {
+		size_t before = (size_t)(at - value);
+
+		while (before && (value[before - 1] == ':' || value[before - 1] == ' '))
+			before--;
+		memcpy(p, value, before);
+		p += before;
+		*p = 0;
+		p = stpcpy(p, at + n);
+	}
+	*room = p + 1;
+	return start[strlen("LD_PRELOAD=")] ? start : NULL;
+}
+
+/*
+ * A copy of `envp` with the session's variables, in memory of its own so that any length fits. Returns false when `envp` can be used
+ * as it is: it belongs to a session already, or there is none.
+ */
+static bool complete(char *const *envp, enum image image, struct env *out)
+{
+	struct ws_arena *a = ws_rt->arena;
+	size_t count = 0, bytes = 4096, at;
+	const char *old, *preload, *nvtx, *cuda, *session = ws_rt_session_path();
+	bool ours = env_find(envp, WS_ENV_SESSION, NULL) != NULL;
+	char *room;
+	long p;
+
+	if (!a || atomic_load_explicit(&a->closed, memory_order_relaxed) || (ours && image == IMAGE_HOOKABLE))
+		return false;
+	preload = a->text + a->text_preload;
+	nvtx = a->text + a->text_nvtx;
+	cuda = a->text + a->text_cuda;
+	old = env_find(envp, "LD_PRELOAD", &at);
+	if (image == IMAGE_FOREIGN && !old)
+		return false;
+	while (envp && envp[count])
+		count++;
+	bytes += (count + 8) * sizeof(char *) + strlen(session) + 2 * strlen(preload) + strlen(nvtx) + strlen(cuda) +
+		 (old ? strlen(old) : 0);
+	p = ws_sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p < 0 && p > -4096)
+		return false;
+	out->v = (char **)p;
+	out->bytes = bytes;
+	room = (char *)(out->v + count + 8);
+	if (count)
+		memcpy(out->v, envp, count * sizeof(char *));
+	if (image == IMAGE_FOREIGN) {
+		out->v[at] = without_ours(&room, old, preload);
+		if (!out->v[at])
+			out->v[at] = out->v[--count];
+		out->v[count] = NULL;
+		return true;
+	}
+	if (old && *old)
+		out->v[at] = env_entry(&room, "LD_PRELOAD", old, ":", preload);
+	else
+		out->v[old ? at : count++] = env_entry(&room, "LD_PRELOAD", preload, "", "");
+	if (*nvtx && !env_find(envp, "NVTX_INJECTION64_PATH", NULL))
+		out->v[count++] = env_entry(&room, "NVTX_INJECTION64_PATH", nvtx, "", "");
+	if (*cuda && !env_find(envp, "CUDA_INJECTION64_PATH", NULL))
+		out->v[count++] = env_entry(&room, "CUDA_INJECTION64_PATH", cuda, "", "");
+	out->v[count++] = env_entry(&room, WS_ENV_SESSION, session, "", "");
+	out->v[count] = NULL;
+	return true;
+}
+
+static void drop(struct env *e)
+{
+	ws_sys(SYS_munmap, (long)e->v, (long)e->bytes, 0, 0, 0, 0);
+}
+
+/* ---- exec ---- */
+
+/*
+ * The functions behind ours, looked up once at the start: a lookup takes the loader's lock, which in a vfork child of a threaded
+ * program could be held by a thread that is not there.
+ */
+#define NEXT_FUNCTIONS(X) X(execve) X(execvpe) X(fexecve) X(posix_spawn) X(posix_spawnp) X(system) X(popen) X(fork)
+#define X(name) __typeof__(&name) name;
+static struct {
+	NEXT_FUNCTIONS(X)
+} next;
+#undef X
+
+__attribute__((constructor(102))) static void find_next(void)
+{
+#define X(name) next.name = ws_bind_next(#name);
+	NEXT_FUNCTIONS(X)
+#undef X
+}
+
+#define NEXT(name) (next.name ? next.name : (__typeof__(&name))ws_bind_next(#name))
+
+/* Where execvp would find `file`; `file` itself when it would find nothing. */
+static const char *search_path(const char *file, char *buf, size_t size)
+{
+	const char *path = env_find(environ, "PATH", NULL), *end;
+
+	if (!file || strchr(file, '/') || !path)
+		return file;
+	for (;; path = end + 1) {
+		size_t n;
+		struct stat st;
+
+		end = path + strcspn(path, ":");
+		n = (size_t)(end - path);
+		if (n + strlen(file) + 2 <= size) {
+			memcpy(buf, path, n);
+			if (n)
+				buf[n++] = '/';
+			strcpy(buf + n, file);
+			memset(&st, 0, sizeof(st));
+			if (!ws_sys(SYS_newfstatat, AT_FDCWD, (long)buf, (long)&st, 0, 0, 0) && S_ISREG(st.st_mode) &&
+			    !ws_sys(SYS_faccessat, AT_FDCWD, (long)buf, X_OK, 0, 0, 0))
+				return buf;
+		}
+		if (!*end)
+			return file;
+	}
+}
+
+static int pid_now(void)
+{
+	return (int)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
+
+/* Before and after a real exec of `path`; `after` only runs when it failed. */
+static char *const *before_exec(const char *path, char *const *envp, struct env *made)
+{
+	made->v = NULL;
+	if (!ws_rt->arena && !ws_rt_collecting_slow() && !ws_rt->arena)
+		return envp;
+	ws_rt_process_note(WS_NOTE_EXEC, path, pid_now(), 0);
+	return path && complete(envp, classify(path), made) ? made->v : envp;
+}
+
+static int after_exec(const char *path, struct env *made, int result)
+{
+	int error = errno;
+
+	if (made->v)
+		drop(made);
+	ws_rt_process_note(WS_NOTE_EXEC_FAILED, path, pid_now(), error);
+	errno = error;
+	return result;
+}
+
+WS_EXPORT int execve(const char *path, char *const argv[], char *const envp[])
+{
+	struct env made;
+	char *const *use = before_exec(path, envp, &made);
+
+	return after_exec(path, &made, NEXT(execve)(path, argv, use));
+}
+
+WS_EXPORT int execv(const char *path, char *const argv[])
+{
+	return execve(path, argv, environ);
+}
+
+WS_EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
+{
+	char buf[4096];
+	struct env made;
+	const char *path = search_path(file, buf, sizeof(buf));
+	char *const *use = before_exec(path, envp, &made);
+
+	return after_exec(path, &made, NEXT(execvpe)(file, argv, use));
+}
+
+WS_EXPORT int execvp(const char *file, char *const argv[])
+{
+	return execvpe(file, argv, environ);
+}
+
+WS_EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
+{
+	char path[64];
+	struct env made;
+	char *const *use;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	use = before_exec(path, envp, &made);
+	return after_exec(path, &made, NEXT(fexecve)(fd, argv, use));
+}
+
+WS_EXPORT int execveat(int dir, const char *path, char *const argv[], char *const envp[], int flags)
+{
+	int (*real)(int, const char *, char *const[], char *const[], int) = ws_bind_next("execveat");
+	struct env made;
+	char *const *use = before_exec(path, envp, &made);
+	int r;
+
+	if (real)
+		return after_exec(path, &made, real(dir, path, argv, use, flags));
+	r = (int)ws_sys(SYS_execveat, dir, (long)path, (long)argv, (long)use, flags, 0);
+	errno = -r;
+	return after_exec(path, &made, -1);
+}
+
+/* The variadic forms: count, collect on the stack, hand on. */
+static __attribute__((noinline)) size_t count_args(va_list ap, const char *first)
+{
+	size_t n = 0;
+
+	for (const char *s = first; s; s = va_arg(ap, char *))
+		n++;
+	return n;
+}
+
+#define COLLECT(first, argv, ap)                                           \
+	size_t n;                                                          \
+	va_list ap;                                                        \
+	char **argv;                                                       \
+	va_start(ap, first);                                               \
+	n = count_args(ap, first);                                         \
+	va_end(ap);                                                        \
+	argv = alloca((n + 1) * sizeof(char *));                           \
+	va_start(ap, first);                                               \
+	argv[0] = (char *)first;                                           \
+	for (size_t i = 1; i <= n; i++)                                    \
+		argv[i] = va_arg(ap, char *)
+
+WS_EXPORT int execl(const char *path, const char *arg, ...)
+{
+	COLLECT(arg, argv, ap);
+	va_end(ap);
+	return execve(path, argv, environ);
+}
+
+WS_EXPORT int execlp(const char *file, const char *arg, ...)
+{
+	COLLECT(arg, argv, ap);
+	va_end(ap);
+	return execvpe(file, argv, environ);
+}
+
+WS_EXPORT int execle(const char *path, const char *arg, ...)
+{
+	char *const *envp;
+
+	COLLECT(arg, argv, ap);
+	envp = va_arg(ap, char *const *);
+	va_end(ap);
+	return execve(path, argv, envp);
+}
+
+/* ---- posix_spawn, system, popen ---- */
+
+typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const[], char *const[]);
+
+static int spawn(spawn_fn *real, enum ws_traced fn, const char *path, pid_t *pid, const char *file,
+		 const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
+{
+	struct env made = {0};
+	pid_t child = -1;
+	uint64_t start;
+	int r;
+
+	if (!ws_rt->arena && !ws_rt_collecting_slow() && !ws_rt->arena)
+		return real(pid, file, actions, attr, argv, envp);
+	if (complete(envp, classify(path), &made))
+		envp = made.v;
+	start = ws_rt_ticks();
+	r = real(&child, file, actions, attr, argv, envp);
+	ws_traced_call(fn, start, ws_rt_ticks(), r, r);
+	if (made.v)
+		drop(&made);
+	if (!r)
+		ws_rt_process_note(WS_NOTE_SPAWN, path, child, 0);
+	if (pid && !r)
+		*pid = child;
+	return r;
+}
+
+WS_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr,
+			  char *const argv[], char *const envp[])
+{
+	return spawn(NEXT(posix_spawn), WS_TRACED_posix_spawn, path, pid, path, actions, attr, argv, envp);
+}
+
+WS_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr,
+			   char *const argv[], char *const envp[])
+{
+	char buf[4096];
+
+	return spawn(NEXT(posix_spawnp), WS_TRACED_posix_spawnp, search_path(file, buf, sizeof(buf)), pid, file, actions, attr, argv,
+		     envp);
+}
+
+/*
+ * system and popen read `environ`. A program that removed our variables gets them back for the call, from memory that is
+ * never freed: another thread may copy the pointers meanwhile.
+ */
+static char **lend_environ(void)
+{
+	struct env made;
+
+	if ((!ws_rt->arena && !ws_rt_collecting_slow()) || !complete(environ, IMAGE_HOOKABLE, &made))
+		return NULL;
+	environ = made.v;
+	return made.v;
+}
+
+static void return_environ(char **lent, char **own)
+{
+	if (lent && environ == lent)
+		environ = own;
+}
+
+WS_EXPORT int system(const char *command)
+{
+	char **own = environ, **lent = lend_environ();
+	uint64_t start = ws_rt_ticks();
+	int r = NEXT(system)(command);
+
+	return_environ(lent, own);
+	ws_traced_call(WS_TRACED_system, start, ws_rt_ticks(), r, r < 0 ? errno : 0);
+	return r;
+}
+
+WS_EXPORT FILE *popen(const char *command, const char *type)
+{
+	char **own = environ, **lent = lend_environ();
+	uint64_t start = ws_rt_ticks();
+	FILE *f = NEXT(popen)(command, type);
+
+	return_environ(lent, own);
+	ws_traced_call(WS_TRACED_popen, start, ws_rt_ticks(), (long)f, f ? 0 : errno);
+	return f;
+}
+
+/* ---- fork and its relatives ---- */
+
+static pid_t forked(enum ws_traced fn, uint64_t start, pid_t pid)
+{
+	if (pid > 0) {
+		ws_traced_call(fn, start, ws_rt_ticks(), pid, 0);
+		ws_rt_process_note(WS_NOTE_FORK, NULL, pid, 0);
+	} else if (pid < 0) {
+		ws_traced_call(fn, start, ws_rt_ticks(), pid, errno);
+	}
+	return pid;
+}
+
+WS_EXPORT pid_t fork(void)
+{
+	uint64_t start = ws_rt_ticks();
+	pid_t pid = NEXT(fork)();
+
+	if (!pid)
+		ws_rt_child(); /* usually done by the fork handler already */
+	return forked(WS_TRACED_fork, start, pid);
+}
+
+WS_EXPORT pid_t _Fork(void)
+{
+	pid_t (*real)(void) = ws_bind_next("_Fork");
+	uint64_t start = ws_rt_ticks();
+	pid_t pid = real ? real() : -1;
+
+	if (!real)
+		errno = ENOSYS;
+	if (!pid)
+		ws_rt_child();
+	return forked(WS_TRACED_fork, start, pid);
+}
+
+struct termios;
+struct winsize;
+WS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *t, const struct winsize *w)
+{
+	pid_t (*real)(int *, char *, const struct termios *, const struct winsize *) = ws_bind_next("forkpty");
+	uint64_t start = ws_rt_ticks();
+	pid_t pid = real ? real(master, name, t, w) : -1;
+
+	if (!real)
+		errno = ENOSYS;
+	if (!pid)
+		ws_rt_child();
+	return forked(WS_TRACED_forkpty, start, pid);
+}
+
+/*
+ * vfork returns twice on one stack, so its wrapper is assembly: the return address waits in a register that the kernel preserves while
+ * the child overwrites the stack below, and the C parts run before the child exists and in the parent after it has gone.
+ */
+__attribute__((visibility("hidden"), used)) void ws_vfork_before(void)
+{
+	struct ws_thread *t;
+
+	if (!ws_rt->arena && !ws_rt_collecting_slow())
+		return;
+	t = ws_rt_enter();
+	if (!t)
+		return;
+	ws_rt_leave(t);
+	t->vfork_start = ws_rt_ticks();
+	t->paused++;
+}
+
+__attribute__((visibility("hidden"), used)) long ws_vfork_after(long result)
+{
+	struct ws_thread *t = ws_self;
+
+	if (t && t->vfork_start && t->paused) {
+		uint64_t start = t->vfork_start;
+
+		t->vfork_start = 0;
+		t->paused--;
+		ws_traced_call(WS_TRACED_vfork, start, ws_rt_ticks(), result < 0 ? -1 : result, result < 0 ? (int)-result : 0);
+		if (result > 0)
+			ws_rt_process_note(WS_NOTE_FORK, NULL, (int)result, 0);
+	}
+	if (result < 0) {
+		errno = (int)-result;
+		return -1;
+	}
+	return result;
+}
+
+#if defined(__x86_64__)
+__asm__(".text\n"
+	".p2align 4\n"
+	".globl vfork\n"
+	".type vfork, @function\n"
+	"vfork:\n"
+	"	.cfi_startproc\n"
+	"	subq $8, %rsp\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	call ws_vfork_before\n"
+	"	addq $8, %rsp\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	popq %rdi\n"
+	"	movl $58, %eax\n" /* SYS_vfork */
+	"	syscall\n"
+	"	pushq %rdi\n"
+	"	testq %rax, %rax\n"
+	"	jz 1f\n"
+	"	movq %rax, %rdi\n"
+	"	subq $8, %rsp\n"
+	"	call ws_vfork_after\n"
+	"	addq $8, %rsp\n"
+	"1:	ret\n"
+	"	.cfi_endproc\n"
+	".size vfork, .-vfork\n"
+	".globl __vfork\n"
+	".set __vfork, vfork\n");
+#elif defined(__aarch64__)
+__asm__(".text\n"
+	".p2align 4\n"
+	".globl vfork\n"
+	".type vfork, %function\n"
+	"vfork:\n"
+	"	stp x29, x30, [sp, #-16]!\n"
+	"	bl ws_vfork_before\n"
+	"	ldp x29, x30, [sp], #16\n"
+	"	mov x0, #0x4111\n" /* CLONE_VFORK | CLONE_VM | SIGCHLD */
+	"	mov x1, xzr\n"
+	"	mov x2, xzr\n"
+	"	mov x3, xzr\n"
+	"	mov x4, xzr\n"
+	"	mov x8, #220\n" /* SYS_clone */
+	"	svc 0\n"
+	"	cbz x0, 1f\n"
+	"	stp x29, x30, [sp, #-16]!\n"
+	"	bl ws_vfork_after\n"
+	"	ldp x29, x30, [sp], #16\n"
+	"1:	ret\n"
+	".size vfork, .-vfork\n"
+	".globl __vfork\n"
+	".set __vfork, vfork\n");
+#endif

@@ -1,0 +1,868 @@
+/*
+ * rt.c - the runtime that all hooks in a process share; see rt.h for the rules it keeps.
+ *
+ * Memory: the arena is mapped from the session's file; private state (struct ws_rt, struct ws_thread) lives in anonymous pages marked
+ * MADV_WIPEONFORK. A forked child therefore finds zeroes wherever the parent's state was, whichever way it was forked, while a
+ * vfork child, which runs in the parent's memory with the parent stopped, finds the parent's. Where the kernel does not
+ * know the advice, the fork handler wipes by hand.
+ *
+ * What must survive a fork (where the arena is mapped, the session's path) is in `kept`.
+ */
+#include "inject/rt.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "inject/bind.h"
+#include "schema/schema.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+#define PAGE 4096u
+#define SLAB_THREADS 8u
+#define THREAD_SIZE WS_ALIGN_UP(sizeof(struct ws_thread), 64)
+
+static struct ws_rt no_session; /* arena NULL: everything is off */
+struct ws_rt *ws_rt = &no_session;
+__thread struct ws_thread *ws_self __attribute__((tls_model("initial-exec")));
+
+/* Private state that a fork wipes, beside the public part. */
+struct private_state {
+	struct ws_rt rt;
+	_Atomic uint64_t free_threads;    /* tag << 32 | index + 1 of struct ws_thread in slabs */
+	_Atomic uint32_t setting_up;
+};
+
+static struct {
+	struct ws_arena *arena;
+	struct private_state *state;
+	_Atomic int init; /* 0 not tried, 1 at work, 2 done */
+	int key_ok;
+	pthread_key_t key;
+	uint32_t image; /* generations already used in this image */
+	uint32_t parent_home;
+	uint64_t pid_ns;
+	char path[512];
+} kept;
+
+long ws_sys(long nr, long a, long b, long c, long d, long e, long f)
+{
+	long ret;
+
+#if defined(__x86_64__)
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = f;
+
+	__asm__ volatile("syscall" : "=a"(ret) : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+	register long x8 __asm__("x8") = nr;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	register long x4 __asm__("x4") = e;
+	register long x5 __asm__("x5") = f;
+
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
+	ret = x0;
+#endif
+	return ret;
+}
+
+#define SYS1(nr, a) ws_sys(nr, (long)(a), 0, 0, 0, 0, 0)
+#define SYS3(nr, a, b, c) ws_sys(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+#define SYS4(nr, a, b, c, d) ws_sys(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+
+static void *map_private(size_t bytes)
+{
+	long p = ws_sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p < 0 && p > -4096)
+		return NULL;
+	SYS3(SYS_madvise, p, bytes, MADV_WIPEONFORK);
+	return (void *)p;
+}
+
+static void wake_recorder(struct ws_arena *a)
+{
+	if (atomic_load_explicit(&a->sleeping, memory_order_relaxed) &&
+	    atomic_exchange_explicit(&a->sleeping, 0, memory_order_acq_rel))
+		SYS3(SYS_futex, &a->sleeping, FUTEX_WAKE, 1);
+}
+
+/* ---- chunks ---- */
+
+static bool recorder_gone(struct ws_arena *a)
+{
+	if (atomic_load_explicit(&a->closed, memory_order_acquire))
+		return true;
+	/* In another pid namespace its pid means nothing: then only `closed` tells. */
+	return a->recorder_pid_ns == kept.pid_ns && SYS3(SYS_kill, a->recorder_pid, 0, 0) == -3 /* ESRCH */;
+}
+
+static int extend(struct ws_arena *a)
+{
+	long fd = SYS4(SYS_openat, AT_FDCWD, kept.path, O_RDWR | O_CLOEXEC, 0);
+	int r;
+
+	if (fd < 0)
+		return -1;
+	r = ws_arena_extend(a, (int)fd, (1u << 20) / WS_CHUNK_SIZE);
+	SYS1(SYS_close, fd);
+	return r;
+}
+
+/* A chunk, however it can be had; WS_CHUNK_NONE when the budget is spent or the recorder gone. */
+static uint32_t get_chunk(struct ws_arena *a)
+{
+	uint32_t chunk = ws_chunk_take(a);
+
+	while (chunk == WS_CHUNK_NONE) {
+		struct timespec pause = {0, 200000};
+
+		wake_recorder(a);
+		if (!extend(a)) {
+			chunk = ws_chunk_take(a);
+			continue;
+		}
+		chunk = ws_chunk_take(a);
+		if (chunk != WS_CHUNK_NONE)
+			break;
+		if (recorder_gone(a)) {
+			/* Nobody will ever read this: stop every hook of the session. */
+			atomic_store_explicit(&a->collecting, 0, memory_order_relaxed);
+			break;
+		}
+		if (!a->lossless || !atomic_load_explicit(&a->collecting, memory_order_relaxed))
+			break;
+		SYS3(SYS_nanosleep, &pause, NULL, 0);
+		chunk = ws_chunk_take(a);
+	}
+	return chunk;
+}
+
+static struct ws_ring *new_ring(struct ws_rt *rt, uint32_t tid, uint32_t nest)
+{
+	uint32_t index = get_chunk(rt->arena);
+	struct ws_ring *r;
+	int slot;
+
+	if (index == WS_CHUNK_NONE)
+		return NULL;
+	r = ws_chunk_at(rt->arena, index);
+	memset((char *)r + sizeof(r->chunk), 0, sizeof(*r) - sizeof(r->chunk));
+	r->chunk.kind = WS_CHUNK_RING;
+	atomic_store_explicit(&r->chunk.used, WS_RING_DATA, memory_order_relaxed);
+	r->process_home = rt->home->chunk.self;
+	r->pid = rt->home->pid;
+	r->tid = tid;
+	r->nest = nest;
+	r->start = ws_rt_ticks();
+	slot = ws_directory_add(rt->arena, index);
+	if (slot < 0) {
+		ws_chunk_give(rt->arena, index);
+		return NULL;
+	}
+	r->slot = (uint32_t)slot;
+	wake_recorder(rt->arena);
+	return r;
+}
+
+/* ---- the process ---- */
+
+static size_t append(char *to, size_t room, const char *s, size_t n)
+{
+	if (n + 1 > room)
+		n = room ? room - 1 : 0;
+	if (!room)
+		return 0;
+	memcpy(to, s, n);
+	to[n] = 0;
+	return n + 1;
+}
+
+static bool env_wanted(const char *names, const char *entry, size_t name_len)
+{
+	for (; *names; names += strlen(names) + 1) {
+		size_t n = strlen(names);
+
+		if (names[n - 1] == '*' ? name_len >= n - 1 && !strncmp(names, entry, n - 1)
+					: name_len == n && !strncmp(names, entry, n))
+			return true;
+	}
+	return false;
+}
+
+extern char **environ;
+
+/* The texts of a process home: executable, arguments, reported variables. Long command lines are cut: the recorder says so. */
+static uint32_t fill_texts(struct ws_arena *a, struct ws_process_home *h, bool fork_child)
+{
+	char *end = (char *)h + WS_CHUNK_SIZE / 2, *p = h->text;
+	long fd, n;
+
+	if (!fork_child) { /* a forked child runs its parent's image: the recorder knows these */
+		n = SYS4(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", p, 2048);
+		h->exe_len = n > 0 ? (uint32_t)n : 0;
+		p += h->exe_len;
+		fd = SYS4(SYS_openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
+		if (fd >= 0) {
+			n = SYS3(SYS_read, fd, p, 4096);
+			h->cmdline_len = n > 0 ? (uint32_t)n : 0;
+			if (n == 4096)
+				h->flags |= WS_PROC_TRUNCATED;
+			p += h->cmdline_len;
+			SYS1(SYS_close, fd);
+		}
+	}
+	if (!environ || !a->text_report_vars || a->text_report_vars >= WS_ARENA_TEXT)
+		return (uint32_t)(p - (char *)h);
+	for (char **e = environ; *e; e++) {
+		const char *eq = strchr(*e, '=');
+
+		if (eq && env_wanted(a->text + a->text_report_vars, *e, (size_t)(eq - *e))) {
+			size_t used = append(p, (size_t)(end - p), *e, strlen(*e));
+
+			h->env_len += (uint32_t)used;
+			p += used;
+		}
+	}
+	return (uint32_t)(p - (char *)h);
+}
+
+/* Make this process known. Returns NULL when there is no memory for it. */
+static struct ws_process_home *new_home(struct ws_arena *a, bool fork_child)
+{
+	uint32_t index = get_chunk(a), end;
+	struct ws_process_home *h;
+	int slot;
+
+	if (index == WS_CHUNK_NONE)
+		return NULL;
+	h = ws_chunk_at(a, index);
+	memset((char *)h + sizeof(h->chunk), 0, sizeof(*h) - sizeof(h->chunk));
+	h->chunk.kind = WS_CHUNK_PROCESS;
+	h->pid = (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	h->ppid = (uint32_t)ws_sys(SYS_getppid, 0, 0, 0, 0, 0, 0);
+	h->origin = fork_child ? WS_ORIGIN_FORK : WS_ORIGIN_EXEC;
+	h->parent_home = fork_child ? kept.parent_home : 0;
+	h->pid_ns = kept.pid_ns;
+	h->start = a->clock_mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns();
+	end = WS_ALIGN_UP(fill_texts(a, h, fork_child), 8u);
+	atomic_store_explicit(&h->string_pos, (uint64_t)index << 32 | end, memory_order_relaxed);
+	atomic_store_explicit(&h->ready, 1, memory_order_release);
+	slot = ws_directory_add(a, index);
+	if (slot < 0) {
+		ws_chunk_give(a, index);
+		return NULL;
+	}
+	h->slot = (uint32_t)slot;
+	wake_recorder(a);
+	return h;
+}
+
+static uint64_t own_pid_ns(void)
+{
+	struct stat st;
+
+	memset(&st, 0, sizeof(st));
+#if defined(__x86_64__) || defined(__aarch64__)
+	if (SYS4(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/pid", &st, 0) < 0)
+		return 0;
+#endif
+	return st.st_ino;
+}
+
+static void fill_rt(struct private_state *s, bool fork_child)
+{
+	struct ws_process_home *h = new_home(kept.arena, fork_child);
+
+	if (!h) {
+		atomic_fetch_add_explicit(&kept.arena->lost_registrations, 1, memory_order_relaxed);
+		return;
+	}
+	kept.parent_home = h->chunk.self;
+	s->rt.home = h;
+	s->rt.features = kept.arena->features;
+	s->rt.clock_mode = kept.arena->clock_mode;
+	s->rt.generation = ++kept.image;
+	__atomic_store_n(&s->rt.arena, kept.arena, __ATOMIC_RELEASE);
+}
+
+void ws_rt_child(void)
+{
+	struct private_state *s = kept.state;
+	uint32_t idle = 0;
+
+	if (!s)
+		return;
+	if (s->rt.generation && (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0) != s->rt.home->pid) {
+		/* The kernel did not wipe: do it by hand. The forking thread is the only one there is. */
+		memset(s, 0, sizeof(*s));
+		if (ws_self)
+			memset(ws_self, 0, sizeof(*ws_self));
+	}
+	if (s->rt.generation || !atomic_compare_exchange_strong(&s->setting_up, &idle, 1))
+		return;
+	kept.pid_ns = own_pid_ns();
+	if (kept.arena->features & WS_FEATURE_FORK_TRACE)
+		fill_rt(s, true);
+	atomic_store(&s->setting_up, 0);
+}
+
+static bool attach(const char *path)
+{
+	struct ws_arena *a;
+	struct stat st;
+	long fd, p;
+
+	if (strlen(path) >= sizeof(kept.path))
+		return false;
+	strcpy(kept.path, path);
+	fd = SYS4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+	if (fd < 0)
+		return false;
+	memset(&st, 0, sizeof(st));
+	p = -1;
+	if (SYS3(SYS_fstat, fd, &st, 0) == 0 && (uint64_t)st.st_size > sizeof(struct ws_arena))
+		p = ws_sys(SYS_mmap, 0, st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	SYS1(SYS_close, fd);
+	if (p < 0 && p > -4096)
+		return false;
+	a = (struct ws_arena *)p;
+	if (a->magic != WS_ARENA_MAGIC || a->version != WS_ARENA_VERSION || a->size != (uint64_t)st.st_size ||
+	    atomic_load(&a->closed)) {
+		SYS3(SYS_munmap, p, st.st_size, 0);
+		return false;
+	}
+	kept.arena = a;
+	return true;
+}
+
+/* ---- threads ---- */
+
+static void close_thread(struct ws_thread *t)
+{
+	for (int i = 0; i < WS_NESTS; i++)
+		if (t->nest[i].ring)
+			atomic_store_explicit(&t->nest[i].ring->closed, 1, memory_order_release);
+	memset(t, 0, sizeof(*t));
+}
+
+/*
+ * Destructors of other keys may still record after ours ran: ask for two more rounds before closing. The state itself is not reused: it
+ * stays with its slab until the process ends (8 KiB a thread would be a leak, so it goes on the free list).
+ */
+static void give_thread(struct ws_thread *t);
+
+static void thread_ends(void *round)
+{
+	struct ws_thread *t = ws_self;
+	uintptr_t n = (uintptr_t)round;
+
+	if (n < 3) {
+		ws_bind_setspecific(kept.key, (void *)(n + 1));
+		return;
+	}
+	if (!t || !kept.state || t->generation != kept.state->rt.generation)
+		return;
+	ws_self = NULL;
+	close_thread(t);
+	give_thread(t);
+}
+
+/*
+ * Thread states come from slabs. The free list holds addresses >> 6 with a tag in the upper bits: user addresses have 47 bits, so 41 bits
+ * of address leave 23 for the tag.
+ */
+#define FREE_ADDR_BITS 41
+static void give_thread(struct ws_thread *t)
+{
+	struct private_state *s = kept.state;
+	uint64_t head = atomic_load_explicit(&s->free_threads, memory_order_relaxed), mine;
+
+	do {
+		*(uint64_t *)t = head & ((UINT64_C(1) << FREE_ADDR_BITS) - 1);
+		mine = ((head >> FREE_ADDR_BITS) + 1) << FREE_ADDR_BITS | (uintptr_t)t >> 6;
+	} while (!atomic_compare_exchange_weak_explicit(&s->free_threads, &head, mine, memory_order_acq_rel, memory_order_relaxed));
+}
+
+static struct ws_thread *take_thread(void)
+{
+	struct private_state *s = kept.state;
+	uint64_t head = atomic_load_explicit(&s->free_threads, memory_order_acquire);
+	char *slab;
+
+	for (;;) {
+		struct ws_thread *t = (struct ws_thread *)(uintptr_t)((head & ((UINT64_C(1) << FREE_ADDR_BITS) - 1)) << 6);
+		uint64_t next;
+
+		if (!t)
+			break;
+		next = *(uint64_t *)t & ((UINT64_C(1) << FREE_ADDR_BITS) - 1);
+		if (atomic_compare_exchange_weak_explicit(&s->free_threads, &head,
+							  ((head >> FREE_ADDR_BITS) + 1) << FREE_ADDR_BITS | next,
+							  memory_order_acq_rel, memory_order_acquire)) {
+			memset(t, 0, sizeof(*t));
+			return t;
+		}
+	}
+	slab = map_private(WS_ALIGN_UP(SLAB_THREADS * THREAD_SIZE, PAGE));
+	if (!slab)
+		return NULL;
+	for (uint32_t i = 1; i < SLAB_THREADS; i++)
+		give_thread((struct ws_thread *)(slab + i * THREAD_SIZE));
+	return (struct ws_thread *)slab;
+}
+
+static bool open_nest(struct ws_thread *t, uint32_t i)
+{
+	struct ws_nest *n = &t->nest[i];
+	struct ws_ring *r = new_ring(&kept.state->rt, t->tid, i);
+
+	if (!r) {
+		atomic_fetch_add_explicit(&kept.arena->lost_registrations, 1, memory_order_relaxed);
+		return false;
+	}
+	n->chunk = &r->chunk;
+	n->cur = (char *)r + WS_RING_DATA;
+	n->end = (char *)r + WS_CHUNK_SIZE;
+	n->texts = 0;
+	n->ring = r;
+	return true;
+}
+
+static void name_thread(struct ws_thread *t)
+{
+	struct ws_rec_thread_name *r;
+	char name[17] = "";
+	uint32_t handle;
+
+	SYS3(SYS_prctl, PR_GET_NAME, name, 0);
+	handle = ws_rt_string(t, name, strlen(name));
+	if (!handle)
+		return;
+	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
+	if (!r)
+		return;
+	r->rec = ws_rec_head(WS_REC_THREAD_NAME, sizeof(*r), 0, handle);
+	r->time = t->nest[0].ring->start;
+	r->tid = t->tid;
+	r->priority = 10;
+	ws_rt_commit(t, r, sizeof(*r));
+}
+
+/* First record of a thread, or of a forked child's only thread. */
+static bool set_up_thread(struct ws_thread *t)
+{
+	struct private_state *s = kept.state;
+
+	if (!s->rt.generation)
+		ws_rt_child();
+	if (!s->rt.generation)
+		return false;
+	t->tid = (uint32_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	if (!open_nest(t, 0))
+		return false;
+	t->generation = s->rt.generation;
+	if (kept.key_ok)
+		ws_bind_setspecific(kept.key, (void *)1);
+	t->busy = 1;
+	name_thread(t);
+	t->busy = 0;
+	return true;
+}
+
+/*
+ * All nests are taken: either handlers really are that deep, or handlers left by longjmp while their thread was writing, which leaves
+ * `busy` too high for good. The first is rare and loses an event, the second would lose all: so give it up and start over.
+ */
+static struct ws_thread *too_deep(struct ws_thread *t)
+{
+	ws_rt_lost(t, WS_LOSS_OTHER, 1);
+	if (++t->nest[0].spare >= 1000) {
+		t->nest[0].spare = 0;
+		t->busy = 0;
+	}
+	return NULL;
+}
+
+struct ws_thread *ws_rt_enter_slow(void)
+{
+	struct ws_thread *t = ws_self;
+	bool ok;
+
+	if (ws_unlikely(!t)) {
+		if (atomic_load_explicit(&kept.init, memory_order_acquire) != 2)
+			ws_rt_init();
+		if (!kept.state || !(t = take_thread()))
+			return NULL;
+		if (ws_self) { /* a signal handler was faster */
+			give_thread(t);
+			t = ws_self;
+		} else {
+			ws_self = t;
+		}
+	}
+	if (t->paused)
+		return NULL;
+	if (!t->generation) {
+		if (!atomic_load_explicit(&kept.arena->collecting, memory_order_relaxed) &&
+		    atomic_load_explicit(&kept.arena->closed, memory_order_relaxed))
+			return NULL;
+		t->paused = 1;
+		ok = set_up_thread(t);
+		t->paused = 0;
+		if (!ok)
+			return NULL;
+	}
+	if (t->busy >= WS_NESTS)
+		return too_deep(t);
+	if (!t->nest[t->busy].ring) {
+		t->paused++;
+		ok = open_nest(t, t->busy);
+		t->paused--;
+		if (!ok)
+			return NULL;
+	}
+	t->busy++;
+	return t;
+}
+
+bool ws_rt_collecting_slow(void)
+{
+	struct private_state *s = kept.state;
+
+	if (!s)
+		return false;
+	if (!s->rt.generation)
+		ws_rt_child();
+	return s->rt.arena && atomic_load_explicit(&s->rt.arena->collecting, memory_order_relaxed);
+}
+
+void *ws_rt_reserve_slow(struct ws_thread *t, size_t bytes, enum ws_loss_kind loss)
+{
+	struct ws_nest *n = &t->nest[t->busy - 1];
+	struct ws_arena *a = kept.arena;
+	uint32_t index;
+	struct ws_chunk *c;
+
+	if (bytes > WS_REC_MAX_BYTES || (index = get_chunk(a)) == WS_CHUNK_NONE) {
+		ws_rt_lost(t, loss, 1);
+		return NULL;
+	}
+	c = ws_chunk_at(a, index);
+	atomic_store_explicit(&n->chunk->next, index, memory_order_release);
+	n->chunk = c;
+	n->cur = (char *)c + sizeof(*c);
+	n->end = (char *)c + WS_CHUNK_SIZE;
+	wake_recorder(a);
+	return n->cur;
+}
+
+/* ---- strings ---- */
+
+static inline uint64_t load64(const char *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, 8);
+	return v;
+}
+
+static inline uint64_t load_short(const char *s, size_t len) /* len < 8 */
+{
+	uint64_t v = 0;
+
+	if (len >= 4) {
+		uint32_t a, b;
+
+		memcpy(&a, s, 4);
+		memcpy(&b, s + len - 4, 4);
+		return (uint64_t)a << 32 | b;
+	}
+	if (len)
+		v = (uint64_t)(uint8_t)s[0] << 16 | (uint64_t)(uint8_t)s[len / 2] << 8 | (uint8_t)s[len - 1];
+	return v;
+}
+
+/* Quick, not strong: a hit is always verified by content. */
+static inline uint64_t hash_bytes(const char *s, size_t len)
+{
+	const uint64_t k = UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t h = len * k;
+
+	if (len < 8) {
+		h = (h ^ load_short(s, len)) * k;
+	} else {
+		size_t i = 0;
+
+		for (; i + 8 < len; i += 8)
+			h = (h ^ load64(s + i)) * k, h ^= h >> 29;
+		h = (h ^ load64(s + len - 8)) * k;
+	}
+	return (h ^ h >> 32) | 1; /* 0 marks an empty slot */
+}
+
+static inline bool same_bytes(const char *a, const char *b, size_t len)
+{
+	if (len < 8)
+		return load_short(a, len) == load_short(b, len);
+	for (size_t i = 0; i + 8 < len; i += 8)
+		if (load64(a + i) != load64(b + i))
+			return false;
+	return load64(a + len - 8) == load64(b + len - 8);
+}
+
+/* Room for `bytes` in the process's string area, moving on to a new chunk when the last is full. 0 without memory. */
+static uint64_t string_room(struct ws_process_home *h, uint32_t bytes)
+{
+	uint64_t pos = atomic_load_explicit(&h->string_pos, memory_order_acquire);
+
+	for (;;) {
+		uint32_t chunk = (uint32_t)(pos >> 32), offset = (uint32_t)pos, fresh;
+
+		if (offset + bytes <= WS_CHUNK_SIZE) {
+			if (atomic_compare_exchange_weak_explicit(&h->string_pos, &pos, pos + bytes, memory_order_acq_rel,
+								  memory_order_acquire))
+				return (uint64_t)chunk * WS_CHUNK_SIZE + offset;
+			continue;
+		}
+		fresh = get_chunk(kept.arena);
+		if (fresh == WS_CHUNK_NONE)
+			return 0;
+		((struct ws_chunk *)ws_chunk_at(kept.arena, fresh))->kind = WS_CHUNK_STRINGS;
+		/* Chained newest first behind the home, so that the recorder can free them all when the process is gone. */
+		atomic_store_explicit(&((struct ws_chunk *)ws_chunk_at(kept.arena, fresh))->next,
+				      chunk == h->chunk.self ? WS_CHUNK_NONE : chunk, memory_order_relaxed);
+		if (atomic_compare_exchange_strong_explicit(&h->string_pos, &pos,
+							    (uint64_t)fresh << 32 | (sizeof(struct ws_chunk) + bytes),
+							    memory_order_acq_rel, memory_order_acquire))
+			return (uint64_t)fresh * WS_CHUNK_SIZE + sizeof(struct ws_chunk);
+		ws_chunk_give(kept.arena, fresh); /* another thread was faster: use its chunk */
+	}
+}
+
+uint32_t ws_rt_string_define(const char *s, size_t len)
+{
+	struct ws_process_home *h;
+	struct ws_shared_string *d;
+	uint64_t at;
+
+	if (len > WS_STRING_MAX)
+		return 0;
+	if (ws_unlikely(!ws_rt->arena) && !ws_rt_collecting_slow() && !ws_rt->arena)
+		return 0;
+	h = ws_rt->home;
+	at = string_room(h, (uint32_t)WS_ALIGN_UP(sizeof(*d) + len + 1, 8));
+	if (!at)
+		return 0;
+	d = (struct ws_shared_string *)((char *)kept.arena + at);
+	memcpy(d->bytes, s, len);
+	d->bytes[len] = 0;
+	__atomic_store_n(&d->len, (uint32_t)len, __ATOMIC_RELEASE);
+	return (uint32_t)(at / 8);
+}
+
+static inline struct ws_string_slot *find_slot(struct ws_thread *t, uint64_t hash, const char *s, size_t len, bool *hit)
+{
+	struct ws_string_slot *slot = &t->strings[(hash >> 8) % (WS_STRING_SLOTS / 2) * 2];
+
+	for (int way = 0; way < 2; way++)
+		if (slot[way].hash == hash && slot[way].len == len &&
+		    (!slot[way].handle || same_bytes(ws_string_at(kept.arena, slot[way].handle)->bytes, s, len))) {
+			*hit = slot[way].handle != 0;
+			return &slot[way];
+		}
+	*hit = false;
+	slot[1] = slot[0];
+	slot[0] = (struct ws_string_slot){.hash = hash, .len = (uint32_t)len};
+	return slot;
+}
+
+uint32_t ws_rt_string(struct ws_thread *t, const char *s, size_t len)
+{
+	struct ws_string_slot *slot;
+	bool hit;
+
+	if (ws_unlikely(len > WS_STRING_MAX))
+		return 0;
+	slot = find_slot(t, hash_bytes(s, len), s, len, &hit);
+	if (ws_likely(hit))
+		return slot->handle;
+	slot->handle = ws_rt_string_define(s, len);
+	return slot->handle;
+}
+
+static uint32_t text_piece(struct ws_thread *t, uint32_t number, const char *s, size_t len, bool more, enum ws_loss_kind loss)
+{
+	size_t bytes = WS_ALIGN_UP(sizeof(struct ws_rec_text) + len, 8);
+	struct ws_rec_text *r = ws_rt_reserve(t, bytes, loss);
+
+	if (!r)
+		return 0;
+	r->rec = ws_rec_head(WS_REC_TEXT, bytes, more, (uint32_t)(bytes / 8));
+	if (bytes / 8 > 255)
+		r->rec.words = 0;
+	r->number = number;
+	r->len = (uint32_t)len;
+	memcpy(r->bytes, s, len);
+	ws_rt_commit(t, r, bytes);
+	return number;
+}
+
+uint32_t ws_rt_text(struct ws_thread *t, const char *s, size_t len, enum ws_loss_kind loss)
+{
+	const size_t most = WS_REC_MAX_BYTES - sizeof(struct ws_rec_text) - 8;
+	struct ws_nest *n = &t->nest[t->busy - 1];
+	uint32_t number = ++n->texts;
+
+	while (len > most) {
+		if (!text_piece(t, number, s, most, true, loss))
+			return 0;
+		s += most;
+		len -= most;
+	}
+	return text_piece(t, number, s, len, false, loss);
+}
+
+/* Every 256 lookups: were most of them new? Then texts, until that changes; a string seen twice is still defined. */
+static bool prefers_texts(struct ws_thread *t, bool miss)
+{
+	t->string_lookups++;
+	t->string_misses += miss;
+	if ((t->string_lookups & 255) == 0)
+		t->string_misses = (t->string_misses & 0xffff) > 128 ? 1u << 16 : 0;
+	return t->string_misses >> 16;
+}
+
+uint32_t ws_rt_string_or_text(struct ws_thread *t, const char *s, size_t len, bool *local, enum ws_loss_kind loss)
+{
+	*local = false;
+	if (ws_likely(len <= WS_STRING_MAX / 8)) {
+		uint64_t hash = hash_bytes(s, len);
+		struct ws_string_slot *set = &t->strings[(hash >> 8) % (WS_STRING_SLOTS / 2) * 2], *slot;
+		bool seen = set[0].hash == hash || set[1].hash == hash, hit;
+
+		slot = find_slot(t, hash, s, len, &hit);
+		if (ws_likely(hit)) {
+			prefers_texts(t, false);
+			return slot->handle;
+		}
+		if (!prefers_texts(t, !seen) || seen) {
+			slot->handle = ws_rt_string_define(s, len);
+			if (slot->handle)
+				return slot->handle;
+		}
+	}
+	*local = true;
+	return ws_rt_text(t, s, len, loss);
+}
+
+/* ---- notes and diagnostics ---- */
+
+void ws_rt_process_note(int note, const char *path, int pid, int error)
+{
+	struct ws_thread *t = ws_self;
+	uint32_t paused = t ? t->paused : 0;
+
+	if (!ws_rt->arena && !ws_rt_collecting_slow())
+		return;
+	if (t)
+		t->paused = 0; /* a vfork child runs on its parent's thread, which waits: writing there is safe */
+	t = ws_rt_enter();
+	if (t) {
+		uint32_t handle = path ? ws_rt_string(t, path, strlen(path)) : 0;
+		struct ws_rec_process_note *r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
+
+		if (r) {
+			r->rec = ws_rec_head(WS_REC_PROCESS_NOTE, sizeof(*r), (uint16_t)note, handle);
+			r->time = ws_rt_ticks();
+			r->pid = pid;
+			r->error = error;
+			ws_rt_commit(t, r, sizeof(*r));
+		}
+		ws_rt_leave(t);
+	}
+	if (ws_self)
+		ws_self->paused = paused;
+}
+
+void ws_rt_diagnostic(int severity, const char *source, const char *text)
+{
+	struct ws_thread *t;
+
+	if (!ws_rt->arena && !ws_rt_collecting_slow())
+		return;
+	t = ws_rt_enter();
+	if (!t)
+		return;
+	uint32_t text_handle = ws_rt_string(t, text, strlen(text)), source_handle = ws_rt_string(t, source, strlen(source));
+	struct ws_rec_diagnostic *r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
+
+	if (r) {
+		r->rec = ws_rec_head(WS_REC_DIAGNOSTIC, sizeof(*r), (uint16_t)severity, text_handle);
+		r->time = ws_rt_ticks();
+		r->source = source_handle;
+		ws_rt_commit(t, r, sizeof(*r));
+	}
+	ws_rt_leave(t);
+}
+
+const char *ws_rt_session_path(void)
+{
+	return kept.arena ? kept.path : "";
+}
+
+/* ---- beginning and end ---- */
+
+static const char *env_session(void)
+{
+	size_t n = strlen(WS_ENV_SESSION);
+
+	if (!environ)
+		return NULL;
+	for (char **e = environ; *e; e++)
+		if (!strncmp(*e, WS_ENV_SESSION, n) && (*e)[n] == '=')
+			return *e + n + 1;
+	return NULL;
+}
+
+__attribute__((constructor(101))) void ws_rt_init(void)
+{
+	const char *path;
+	int fresh = 0;
+
+	if (!atomic_compare_exchange_strong(&kept.init, &fresh, 1))
+		return;
+	path = env_session();
+	kept.pid_ns = own_pid_ns();
+	if (path && *path && attach(path)) {
+		struct private_state *s = map_private(WS_ALIGN_UP(sizeof(*s), PAGE));
+
+		if (s) {
+			kept.key_ok = ws_bind_key_create(&kept.key, thread_ends);
+			kept.state = s;
+			ws_rt = &s->rt;
+			fill_rt(s, false);
+			ws_bind_atfork(ws_rt_child);
+		}
+	}
+	atomic_store_explicit(&kept.init, 2, memory_order_release);
+}
+
+__attribute__((destructor(101))) static void process_ends(void)
+{
+	if (kept.state && kept.state->rt.home && kept.state->rt.generation)
+		atomic_store_explicit(&kept.state->rt.home->ended, 1, memory_order_release);
+}

@@ -1,0 +1,140 @@
+/*
+ * ring.c - handing out chunks of the arena. Used on both sides: lock-free, async-signal-safe, no C library beyond fallocate.
+ *
+ * The free list is a stack whose head carries a tag against ABA; its links live in the arena's header, not in the chunks, so that a
+ * racing reader of a stale link reads a number and never someone's data. A process killed between taking a chunk and
+ * linking it loses that chunk until the session ends: 16 KiB, and nothing waits for anybody.
+ */
+#include "ring/ring.h"
+
+#include <sys/syscall.h>
+
+static uint32_t pop_free(struct ws_arena *a)
+{
+	uint64_t head = atomic_load_explicit(&a->free_head, memory_order_acquire);
+
+	for (;;) {
+		uint32_t chunk = (uint32_t)head, next;
+
+		if (chunk == WS_CHUNK_NONE || chunk >= WS_MAX_CHUNKS)
+			return WS_CHUNK_NONE;
+		next = atomic_load_explicit(&a->free_next[chunk], memory_order_relaxed);
+		if (atomic_compare_exchange_weak_explicit(&a->free_head, &head, ((head >> 32) + 1) << 32 | next,
+							  memory_order_acq_rel, memory_order_acquire))
+			return chunk;
+	}
+}
+
+static uint32_t take_new(struct ws_arena *a)
+{
+	uint32_t next = atomic_load_explicit(&a->chunk_next, memory_order_relaxed);
+
+	while (next < atomic_load_explicit(&a->chunk_backed, memory_order_acquire))
+		if (atomic_compare_exchange_weak_explicit(&a->chunk_next, &next, next + 1, memory_order_relaxed,
+							  memory_order_relaxed))
+			return next;
+	return WS_CHUNK_NONE;
+}
+
+uint32_t ws_chunk_take(struct ws_arena *a)
+{
+	uint32_t chunk = pop_free(a);
+	struct ws_chunk *c;
+
+	if (chunk == WS_CHUNK_NONE)
+		chunk = take_new(a);
+	if (chunk == WS_CHUNK_NONE)
+		return WS_CHUNK_NONE;
+	c = ws_chunk_at(a, chunk);
+	atomic_store_explicit(&c->next, WS_CHUNK_NONE, memory_order_relaxed);
+	atomic_store_explicit(&c->used, sizeof(*c), memory_order_relaxed);
+	c->self = chunk;
+	c->kind = WS_CHUNK_DATA;
+	return chunk;
+}
+
+void ws_chunk_give(struct ws_arena *a, uint32_t chunk)
+{
+	uint64_t head = atomic_load_explicit(&a->free_head, memory_order_relaxed);
+
+	do {
+		atomic_store_explicit(&a->free_next[chunk], (uint32_t)head, memory_order_relaxed);
+	} while (!atomic_compare_exchange_weak_explicit(&a->free_head, &head, ((head >> 32) + 1) << 32 | chunk,
+							memory_order_acq_rel, memory_order_relaxed));
+}
+
+/* fallocate by hand: the C library's sets errno and may be interposed. */
+static long sys_fallocate(int fd, uint64_t offset, uint64_t len)
+{
+	long ret;
+
+#if defined(__x86_64__)
+	register long mode __asm__("rsi") = 0;
+	register long off __asm__("rdx") = (long)offset;
+	register long n __asm__("r10") = (long)len;
+
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "0"((long)SYS_fallocate), "D"((long)fd), "r"(mode), "r"(off), "r"(n)
+			 : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+	register long x8 __asm__("x8") = SYS_fallocate;
+	register long x0 __asm__("x0") = fd;
+	register long x1 __asm__("x1") = 0;
+	register long x2 __asm__("x2") = (long)offset;
+	register long x3 __asm__("x3") = (long)len;
+
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+	ret = x0;
+#endif
+	return ret;
+}
+
+int ws_arena_extend(struct ws_arena *a, int fd, uint32_t chunks)
+{
+	uint32_t end = a->chunk_first + a->chunk_count;
+	uint32_t backed = atomic_load_explicit(&a->chunk_backed, memory_order_acquire);
+	uint32_t want;
+
+	if (backed >= end)
+		return -1;
+	want = end - backed < chunks ? end : backed + chunks;
+	if (sys_fallocate(fd, (uint64_t)backed * WS_CHUNK_SIZE, (uint64_t)(want - backed) * WS_CHUNK_SIZE))
+		return -1;
+	/* Someone else may have got further meanwhile: then that stands. */
+	while (backed < want && !atomic_compare_exchange_weak_explicit(&a->chunk_backed, &backed, want, memory_order_release,
+								       memory_order_acquire))
+		;
+	return 0;
+}
+
+int ws_directory_add(struct ws_arena *a, uint32_t chunk)
+{
+	uint32_t used = atomic_load_explicit(&a->dir_used, memory_order_relaxed);
+	/* Slots free up in no order; start at a place of the chunk's own so that crowds do not meet at slot 0. */
+	uint32_t from = used ? chunk % used : 0;
+
+	for (uint32_t i = 0; i < used; i++) {
+		uint32_t slot = (from + i) % used, empty = 0;
+
+		if (!atomic_load_explicit(&a->directory[slot], memory_order_relaxed) &&
+		    atomic_compare_exchange_strong_explicit(&a->directory[slot], &empty, chunk, memory_order_release,
+							    memory_order_relaxed))
+			return (int)slot;
+	}
+	for (uint32_t slot = used; slot < WS_DIR_SLOTS; slot++) {
+		uint32_t empty = 0;
+
+		if (atomic_compare_exchange_strong_explicit(&a->directory[slot], &empty, chunk, memory_order_release,
+							    memory_order_relaxed)) {
+			uint32_t seen = atomic_load_explicit(&a->dir_used, memory_order_relaxed);
+
+			while (seen < slot + 1 && !atomic_compare_exchange_weak_explicit(&a->dir_used, &seen, slot + 1,
+											 memory_order_release,
+											 memory_order_relaxed))
+				;
+			return (int)slot;
+		}
+	}
+	return -1;
+}
