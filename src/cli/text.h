@@ -33,6 +33,11 @@ void ws_wrap(struct ws_text *out, const char *text, int at, int indent, int widt
 /* "  -o, --output=NAME" and the like, without the leading blanks. */
 void ws_opt_spelling(struct ws_text *out, const struct ws_opt *o);
 
+/* The option's help with its values, default and repetition, as one paragraph. */
+void ws_opt_explanation(struct ws_text *out, const struct ws_opt *o);
+/* "--a, --b": the options of a command that are known but not built; false when there are none. */
+bool ws_later_names(struct ws_text *out, const struct ws_command *c);
+
 /* Next word of a comma-separated list with an optional part after '|': its length, 0 at the end. *later is set once past the '|'. */
 size_t ws_word_next(const char **list, const char **word, bool *later);
 

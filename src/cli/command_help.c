@@ -1,0 +1,88 @@
+/*
+ * command_help.c - `warpsight help` and `warpsight version`.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/text.h"
+
+struct help_opts {
+	bool man, bash;
+};
+
+/* Answer a word that is no command; in main too. */
+int ws_unknown_command(const char *word)
+{
+	struct ws_nearest near = {.word = word};
+	const struct ws_later *later = ws_later_find(word);
+
+	if (later) {
+		ws_say("'%s' (%s) is not built yet; 'warpsight help' lists what is", word, later->what);
+		return WS_EXIT_USAGE;
+	}
+	for (const struct ws_command *const *c = ws_commands; *c; c++)
+		ws_nearest_try(&near, (*c)->name, strlen((*c)->name));
+	if (ws_nearest_found(&near))
+		ws_say("unknown command '%s'; did you mean '%s'?", word, near.best);
+	else
+		ws_say("unknown command '%s'; 'warpsight help' lists them, 'warpsight profile %s' records a program", word, word);
+	return WS_EXIT_USAGE;
+}
+
+static int help_run(void *opts, int argc, char **argv)
+{
+	const struct help_opts *h = opts;
+	const struct ws_command *c = argc ? ws_command_find(argv[0]) : NULL;
+	struct ws_text out = {0};
+
+	if (argc > 1) {
+		ws_say("help takes one command, but '%s' follows '%s'", argv[1], argv[0]);
+		return WS_EXIT_USAGE;
+	}
+	if (argc && !c)
+		return ws_unknown_command(argv[0]);
+	if (h->man)
+		ws_man_page(&out);
+	else if (h->bash)
+		ws_bash_completion(&out);
+	else if (c)
+		ws_help_command(&out, c, ws_output_width());
+	else
+		ws_help_overview(&out, ws_output_width());
+	fwrite(out.s, 1, out.len, stdout);
+	ws_text_free(&out);
+	return WS_EXIT_OK;
+}
+
+static const struct ws_opt help_options[] = {
+	{"man", 0, WS_OPT_FLAG, offsetof(struct help_opts, man), .help = "Write the manual page, in roff."},
+	{"bash-completion", 0, WS_OPT_FLAG, offsetof(struct help_opts, bash), .help = "Write the completion script for bash."},
+	{0},
+};
+
+const struct ws_command ws_cmd_help = {
+	.name = "help",
+	.summary = "Explain a command, or list them.",
+	.usage = "[options] [COMMAND]",
+	.opts = help_options,
+	.opts_size = sizeof(struct help_opts),
+	.run = help_run,
+};
+
+static int version_run(void *opts, int argc, char **argv)
+{
+	(void)opts;
+	if (argc) {
+		ws_say("version takes no argument, but '%s' is given", argv[0]);
+		return WS_EXIT_USAGE;
+	}
+	puts("warpsight " WS_VERSION);
+	return WS_EXIT_OK;
+}
+
+const struct ws_command ws_cmd_version = {
+	.name = "version",
+	.summary = "Print the version.",
+	.usage = "",
+	.run = version_run,
+};

@@ -1,0 +1,151 @@
+/*
+ * complete.c - completion for bash, from the tables: `warpsight help --bash-completion`.
+ *
+ * The script holds one case per command with its option names, one per option that takes known words; for everything else bash
+ * completes file names. Where a command ends its options at the first operand, what follows is completed as a command line of its own.
+ * It needs nothing but bash: the helper functions of the bash-completion package may be missing.
+ */
+#include <string.h>
+
+#include "cli/text.h"
+
+static void add_names(struct ws_text *out)
+{
+	for (const struct ws_command *const *c = ws_commands; *c; c++)
+		ws_text_printf(out, "%s%s", c == ws_commands ? "" : " ", (*c)->name);
+}
+
+static void add_option_names(struct ws_text *out, const struct ws_command *c)
+{
+	for (const struct ws_opt *o = c->opts; o && o->name; o++)
+		if (o->kind != WS_OPT_LATER)
+			ws_text_printf(out, "--%s ", o->name);
+	ws_text_puts(out, "--help");
+}
+
+/* The pattern of words after which a value follows: "--output|-o". */
+static void add_taker(struct ws_text *out, const struct ws_opt *o)
+{
+	ws_text_printf(out, "--%s", o->name);
+	if (o->short_name)
+		ws_text_printf(out, "|-%c", o->short_name);
+}
+
+static void add_words(struct ws_text *out, const struct ws_opt *o)
+{
+	const char *list = o->values, *word;
+	bool later = false, first = true;
+	size_t n;
+
+	ws_text_puts(out, "\t\t");
+	add_taker(out, o);
+	ws_text_puts(out, ") words=\"");
+	while ((n = ws_word_next(&list, &word, &later)) && !later) {
+		ws_text_puts(out, first ? "" : " ");
+		ws_text_add(out, word, n);
+		first = false;
+	}
+	ws_text_printf(out, "\" list=%d ;;\n", o->kind == WS_OPT_SET);
+}
+
+static bool takes_value(const struct ws_opt *o)
+{
+	return o->kind != WS_OPT_FLAG && o->kind != WS_OPT_BOOL && o->kind != WS_OPT_LATER;
+}
+
+static void add_command(struct ws_text *out, const struct ws_command *c)
+{
+	ws_text_printf(out, "\t%s)\n\t\toptions=\"", c->name);
+	add_option_names(out, c);
+	ws_text_printf(out, "\"\n\t\trunner=%d\n\t\ttakers=\"|", c->stop_at_operand);
+	for (const struct ws_opt *o = c->opts; o && o->name; o++)
+		if (takes_value(o)) {
+			add_taker(out, o);
+			ws_text_puts(out, "|");
+		}
+	ws_text_puts(out, "\"\n\t\tcase $previous in\n");
+	for (const struct ws_opt *o = c->opts; o && o->name; o++)
+		if (o->kind == WS_OPT_ENUM || o->kind == WS_OPT_SET)
+			add_words(out, o);
+	ws_text_puts(out, "\t\tesac ;;\n");
+}
+
+static const char head[] =
+	"# Completion of warpsight for bash; made by 'warpsight help --bash-completion'.\n"
+	"\n"
+	"# Where the profiled application starts: the first word after the command that is neither an option nor a value of one.\n"
+	"_warpsight_application()\n"
+	"{\n"
+	"\tlocal i word\n"
+	"\tfor ((i = 2; i < COMP_CWORD; i++)); do\n"
+	"\t\tword=${COMP_WORDS[i]}\n"
+	"\t\tif [[ $word == -- ]]; then\n"
+	"\t\t\techo $((i + 1))\n"
+	"\t\t\treturn\n"
+	"\t\telif [[ $word == = ]]; then\n"
+	"\t\t\t((i++))\n"
+	"\t\telif [[ $word == -* ]]; then\n"
+	"\t\t\t[[ $1 == *\"|$word|\"* && ${COMP_WORDS[i + 1]} != = ]] && ((i++))\n"
+	"\t\telse\n"
+	"\t\t\techo $i\n"
+	"\t\t\treturn\n"
+	"\t\tfi\n"
+	"\tdone\n"
+	"\techo $COMP_CWORD\n"
+	"}\n"
+	"\n"
+	"_warpsight()\n"
+	"{\n"
+	"\tlocal current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
+	"\tlocal options= words= list=0 runner=0 takers= prefix= application\n"
+	"\tCOMPREPLY=()\n"
+	"\tif [[ $previous == = ]]; then\n"
+	"\t\tprevious=${COMP_WORDS[COMP_CWORD - 2]}\n"
+	"\telif [[ $current == = ]]; then\n"
+	"\t\tcurrent=\n"
+	"\tfi\n"
+	"\tif ((COMP_CWORD == 1)); then\n"
+	"\t\tCOMPREPLY=($(compgen -W \"$(_warpsight_commands) --help --version\" -- \"$current\"))\n"
+	"\t\treturn\n"
+	"\tfi\n"
+	"\tcase ${COMP_WORDS[1]} in\n"
+	"\thelp) words=$(_warpsight_commands) ;;&\n";
+
+static const char tail[] =
+	"\tesac\n"
+	"\tif ((runner)); then\n"
+	"\t\tapplication=$(_warpsight_application \"$takers\")\n"
+	"\t\tif ((application < COMP_CWORD)) || [[ ${COMP_WORDS[COMP_CWORD - 1]} == -- ]]; then\n"
+	"\t\t\tif declare -F _command_offset >/dev/null; then\n"
+	"\t\t\t\t_command_offset \"$application\"\n"
+	"\t\t\telse\n"
+	"\t\t\t\tCOMPREPLY=($(compgen -f -- \"$current\"))\n"
+	"\t\t\tfi\n"
+	"\t\t\treturn\n"
+	"\t\tfi\n"
+	"\tfi\n"
+	"\tif [[ -n $words && $current != -* ]]; then\n"
+	"\t\tif ((list)) && [[ $current == *,* ]]; then\n"
+	"\t\t\tprefix=${current%,*},\n"
+	"\t\tfi\n"
+	"\t\tCOMPREPLY=($(compgen -P \"$prefix\" -W \"$words\" -- \"${current##*,}\"))\n"
+	"\telif [[ $current == -* ]]; then\n"
+	"\t\tCOMPREPLY=($(compgen -W \"$options\" -- \"$current\"))\n"
+	"\telif ((runner)) && [[ $takers != *\"|$previous|\"* ]]; then\n"
+	"\t\tCOMPREPLY=($(compgen -c -- \"$current\") $(compgen -f -- \"$current\"))\n"
+	"\telse\n"
+	"\t\tCOMPREPLY=($(compgen -f -- \"$current\"))\n"
+	"\tfi\n"
+	"}\n"
+	"complete -o filenames -F _warpsight warpsight\n";
+
+void ws_bash_completion(struct ws_text *out)
+{
+	ws_text_puts(out, head);
+	for (const struct ws_command *const *c = ws_commands; *c; c++)
+		add_command(out, *c);
+	ws_text_puts(out, tail);
+	ws_text_puts(out, "\n_warpsight_commands()\n{\n\techo \"");
+	add_names(out);
+	ws_text_puts(out, "\"\n}\n");
+}

@@ -1,0 +1,229 @@
+/*
+ * help.c - help texts, filled to the width of the terminal, from the tables of commands and options.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cli/text.h"
+
+enum { INDENT = 2, OPTION_COLUMN = 30, COMMAND_COLUMN = 14, WIDTH_LEAST = 40, WIDTH_MOST = 120, WIDTH_UNKNOWN = 80 };
+
+int ws_output_width(void)
+{
+	struct winsize w;
+
+	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) || !w.ws_col)
+		return WIDTH_UNKNOWN;
+	return w.ws_col < WIDTH_LEAST ? WIDTH_LEAST : w.ws_col > WIDTH_MOST ? WIDTH_MOST : w.ws_col;
+}
+
+static void pad(struct ws_text *out, int columns)
+{
+	while (columns-- > 0)
+		ws_text_puts(out, " ");
+}
+
+/* Columns of a UTF-8 word: its code points. */
+static int word_width(const char *s, size_t n)
+{
+	int columns = 0;
+
+	for (size_t i = 0; i < n; i++)
+		columns += ((unsigned char)s[i] & 0xc0) != 0x80;
+	return columns;
+}
+
+/* One line of the source text: filled, or kept when it begins with a blank. Gives the column it ends at. */
+static int wrap_line(struct ws_text *out, const char *s, size_t n, int at, int indent, int width)
+{
+	bool fresh = true;
+
+	if (*s == ' ' || *s == '\t') {
+		ws_text_add(out, s, n);
+		return width; /* full: nothing may follow on it */
+	}
+	for (size_t i = 0; i < n;) {
+		size_t word = strcspn(s + i, " \n");
+		int columns;
+
+		if (word > n - i)
+			word = n - i;
+		columns = word_width(s + i, word);
+		if (!fresh && at + 1 + columns > width) {
+			ws_text_puts(out, "\n");
+			pad(out, indent);
+			at = indent;
+			fresh = true;
+		}
+		ws_text_puts(out, fresh ? "" : " ");
+		at += columns + !fresh;
+		ws_text_add(out, s + i, word);
+		fresh = false;
+		i += word;
+		while (i < n && s[i] == ' ')
+			i++;
+	}
+	return at;
+}
+
+void ws_wrap(struct ws_text *out, const char *text, int at, int indent, int width)
+{
+	while (*text) {
+		size_t n = strcspn(text, "\n");
+
+		wrap_line(out, text, n, at, indent, width);
+		ws_text_puts(out, "\n");
+		text += n;
+		text += *text == '\n';
+		if (*text && *text != '\n')
+			pad(out, indent);
+		at = indent;
+	}
+}
+
+void ws_opt_spelling(struct ws_text *out, const struct ws_opt *o)
+{
+	if (o->short_name)
+		ws_text_printf(out, "-%c, ", o->short_name);
+	ws_text_printf(out, "--%s", o->name);
+	if (o->kind == WS_OPT_BOOL)
+		ws_text_puts(out, "[=true|false]");
+	else if (o->kind != WS_OPT_FLAG && o->kind != WS_OPT_LATER)
+		ws_text_printf(out, "=%s", o->arg ? o->arg : "VALUE");
+}
+
+/* "One of a, b, c." for an ENUM, the like for a SET. */
+static void add_values(struct ws_text *out, const struct ws_opt *o)
+{
+	const char *list = o->values, *word;
+	bool later = false, first = true;
+	size_t n;
+
+	if (o->kind != WS_OPT_ENUM && o->kind != WS_OPT_SET)
+		return;
+	ws_text_puts(out, o->kind == WS_OPT_ENUM ? " One of: " : " Any of, with commas between: ");
+	while ((n = ws_word_next(&list, &word, &later)) && !later) {
+		ws_text_puts(out, first ? "" : ", ");
+		ws_text_add(out, word, n);
+		first = false;
+	}
+	ws_text_puts(out, ".");
+}
+
+void ws_opt_explanation(struct ws_text *out, const struct ws_opt *o)
+{
+	ws_text_puts(out, o->help ? o->help : "");
+	add_values(out, o);
+	if (o->fallback && o->kind != WS_OPT_FLAG)
+		ws_text_printf(out, " Default: %s.", o->fallback);
+	if (o->kind == WS_OPT_LIST)
+		ws_text_puts(out, " May be given several times.");
+}
+
+static void add_entry(struct ws_text *out, const char *left, const char *right, int column, int width)
+{
+	int at = INDENT + (int)strlen(left);
+
+	pad(out, INDENT);
+	ws_text_puts(out, left);
+	if (at + 2 > column) {
+		ws_text_puts(out, "\n");
+		at = 0;
+	}
+	pad(out, column - at);
+	ws_wrap(out, right, column, column, width);
+}
+
+static void add_option(struct ws_text *out, const struct ws_opt *o, int width)
+{
+	struct ws_text left = {0}, right = {0};
+
+	ws_text_puts(&left, o->short_name ? "" : "    ");
+	ws_opt_spelling(&left, o);
+	ws_opt_explanation(&right, o);
+	add_entry(out, left.s, right.s, OPTION_COLUMN, width);
+	ws_text_free(&left);
+	ws_text_free(&right);
+}
+
+bool ws_later_names(struct ws_text *out, const struct ws_command *c)
+{
+	bool any = false;
+
+	for (const struct ws_opt *o = c->opts; o && o->name; o++)
+		if (o->kind == WS_OPT_LATER) {
+			ws_text_printf(out, "%s--%s", any ? ", " : "", o->name);
+			any = true;
+		}
+	return any;
+}
+
+static void add_later(struct ws_text *out, const struct ws_command *c, int width)
+{
+	struct ws_text names = {0};
+
+	if (ws_later_names(&names, c)) {
+		ws_text_puts(out, "\nKnown, but not built yet:\n");
+		pad(out, INDENT);
+		ws_wrap(out, names.s, INDENT, INDENT, width);
+	}
+	ws_text_free(&names);
+}
+
+static void add_options(struct ws_text *out, const struct ws_command *c, int width)
+{
+	ws_text_puts(out, "\nOptions:\n");
+	for (const struct ws_opt *o = c->opts; o && o->name; o++)
+		if (o->kind != WS_OPT_LATER)
+			add_option(out, o, width);
+	add_entry(out, "-h, --help", "Show this help.", OPTION_COLUMN, width);
+	add_later(out, c, width);
+}
+
+static void add_examples(struct ws_text *out, const char *examples)
+{
+	ws_text_puts(out, "\nExamples:\n");
+	while (*examples) {
+		size_t n = strcspn(examples, "\n");
+
+		pad(out, *examples == ' ' || !n ? 0 : INDENT);
+		ws_text_add(out, examples, n);
+		ws_text_puts(out, "\n");
+		examples += n + (examples[n] == '\n');
+	}
+}
+
+void ws_help_command(struct ws_text *out, const struct ws_command *c, int width)
+{
+	struct ws_text usage = {0};
+
+	ws_text_printf(&usage, "warpsight %s %s", c->name, c->usage ? c->usage : "");
+	ws_text_puts(out, "Usage: ");
+	ws_wrap(out, usage.s, 7, 7 + INDENT, width);
+	ws_text_free(&usage);
+	ws_text_puts(out, "\n");
+	ws_wrap(out, c->summary, 0, 0, width);
+	if (c->details) {
+		ws_text_puts(out, "\n");
+		ws_wrap(out, c->details, 0, 0, width);
+	}
+	add_options(out, c, width);
+	if (c->examples)
+		add_examples(out, c->examples);
+}
+
+void ws_help_overview(struct ws_text *out, int width)
+{
+	ws_text_puts(out, "Usage: warpsight COMMAND [options] [arguments]\n\n");
+	ws_wrap(out, "warpsight records what a program does on the CPUs and GPUs of a machine, and shows where the time goes.", 0, 0, width);
+	ws_text_puts(out, "\nCommands:\n");
+	for (const struct ws_command *const *c = ws_commands; *c; c++)
+		add_entry(out, (*c)->name, (*c)->summary, COMMAND_COLUMN, width);
+	ws_text_puts(out, "\nTo begin with:\n"
+			  "  warpsight profile ./app args    record a run into report1.wsrep\n"
+			  "  warpsight stats report1.wsrep   sum up what it recorded\n\n");
+	ws_wrap(out, "'warpsight COMMAND --help' explains a command, 'warpsight --version' prints the version.", 0, 0, width);
+}

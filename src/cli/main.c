@@ -1,0 +1,112 @@
+/*
+ * main.c - find the command, parse its options, run it, and see to it that what was printed has arrived.
+ *
+ * Nothing here touches the standard streams or signals: `profile` hands them to the target as they came. Standard streams that are closed
+ * are held by descriptors that fail and close on exec, so that no report is opened as descriptor 1 and then printed into, and
+ * the target still finds them closed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/paths.h"
+#include "cli/text.h"
+
+enum { EXIT_PIPE = 128 + 13 }; /* what SIGPIPE would have made of it */
+
+int ws_unknown_command(const char *word);
+
+static void hold_closed_streams(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+			/* The lowest free number is fd; opened the wrong way round, so that its use fails as it would have. */
+			(void)!open("/dev/null", (fd ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
+}
+
+/* Has all output been written? A reader that went away is no failure worth a word. */
+static int finish(int status)
+{
+	int failed;
+
+	errno = 0;
+	failed = fflush(stdout) | ferror(stdout);
+	if (!failed)
+		return status;
+	if (errno == EPIPE)
+		return EXIT_PIPE;
+	ws_say("cannot write to standard output%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
+	return status ? status : WS_EXIT_FAIL;
+}
+
+static int show_help(const struct ws_command *c)
+{
+	struct ws_text out = {0};
+
+	if (c)
+		ws_help_command(&out, c, ws_output_width());
+	else
+		ws_help_overview(&out, ws_output_width());
+	fwrite(out.s, 1, out.len, stdout);
+	ws_text_free(&out);
+	return WS_EXIT_OK;
+}
+
+static int run_command(const struct ws_command *c, int argc, char **argv)
+{
+	void *values = ws_calloc(1, c->opts_size);
+	struct ws_err e;
+	int first, status, rc = ws_opts_parse(c, argc, argv, values, &first, &e);
+
+	if (rc < 0) {
+		ws_say("%s: %s", c->name, e.msg);
+		status = WS_EXIT_USAGE;
+	} else if (rc > 0) {
+		status = show_help(c);
+	} else {
+		status = c->run(values, argc - first, argv + first);
+	}
+	ws_opts_free(c, values);
+	free(values);
+	return status;
+}
+
+static int unknown_option(const char *word)
+{
+	static const char *const names[] = {"--help", "--version"};
+	struct ws_nearest near = {.word = word};
+
+	for (size_t i = 0; i < WS_COUNT(names); i++)
+		ws_nearest_try(&near, names[i], strlen(names[i]));
+	if (ws_nearest_found(&near))
+		ws_say("unknown option %s; did you mean %s?", word, near.best);
+	else
+		ws_say("unknown option %s: options come after the command, as in 'warpsight profile %s ...'", word, word);
+	return WS_EXIT_USAGE;
+}
+
+static int dispatch(int argc, char **argv)
+{
+	const char *word = argc > 1 ? argv[1] : "--help";
+	const struct ws_command *c;
+
+	if (!strcmp(word, "--help") || !strcmp(word, "-h"))
+		return show_help(NULL);
+	if (!strcmp(word, "--version") || !strcmp(word, "-v") || !strcmp(word, "-V"))
+		c = ws_command_find("version");
+	else if (word[0] == '-')
+		return unknown_option(word);
+	else
+		c = ws_command_find(word);
+	return c ? run_command(c, argc - 2, argv + 2) : ws_unknown_command(word);
+}
+
+int main(int argc, char **argv)
+{
+	hold_closed_streams();
+	ws_environment_restore();
+	return finish(dispatch(argc, argv));
+}

@@ -1,0 +1,116 @@
+/*
+ * man.c - the manual page, in roff, from the same tables as the help: `warpsight help --man`. The build runs that and installs the result.
+ *
+ * One page holds all commands: there is one program, and one page can be searched. Only man(7) macros that every formatter knows are used.
+ */
+#include <string.h>
+
+#include "cli/text.h"
+
+/* Text as roff takes it: a backslash, a minus and a line that begins with a control character must not be taken for markup. */
+static void add_roff(struct ws_text *out, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		bool line_start = !out->len || out->s[out->len - 1] == '\n';
+
+		if (line_start && (s[i] == '.' || s[i] == '\''))
+			ws_text_puts(out, "\\&");
+		if (s[i] == '\\')
+			ws_text_puts(out, "\\e");
+		else if (s[i] == '-')
+			ws_text_puts(out, "\\-");
+		else
+			ws_text_add(out, s + i, 1);
+	}
+}
+
+static void add_plain(struct ws_text *out, const char *s)
+{
+	add_roff(out, s, strlen(s));
+}
+
+/* Paragraphs of help text: blank-led lines as they are, an empty line between paragraphs. */
+static void add_paragraphs(struct ws_text *out, const char *s)
+{
+	bool kept = false;
+
+	while (*s) {
+		size_t n = strcspn(s, "\n");
+		bool keep = n && (*s == ' ' || *s == '\t');
+
+		if (keep != kept)
+			ws_text_puts(out, keep ? ".PP\n.nf\n" : ".fi\n");
+		kept = keep;
+		if (!n)
+			ws_text_puts(out, ".PP");
+		add_roff(out, s, n);
+		ws_text_puts(out, "\n");
+		s += n + (s[n] == '\n');
+	}
+	if (kept)
+		ws_text_puts(out, ".fi\n");
+}
+
+static void add_option(struct ws_text *out, const struct ws_opt *o)
+{
+	struct ws_text t = {0};
+
+	ws_text_puts(out, ".TP\n.B ");
+	ws_opt_spelling(&t, o);
+	add_plain(out, t.s);
+	ws_text_puts(out, "\n");
+	t.len = 0;
+	ws_opt_explanation(&t, o);
+	add_paragraphs(out, t.s);
+	ws_text_free(&t);
+}
+
+static void add_command(struct ws_text *out, const struct ws_command *c)
+{
+	struct ws_text later = {0};
+
+	ws_text_puts(out, ".SS \"warpsight ");
+	add_plain(out, c->name);
+	ws_text_puts(out, " ");
+	add_plain(out, c->usage ? c->usage : "");
+	ws_text_puts(out, "\"\n");
+	add_paragraphs(out, c->summary);
+	if (c->details) {
+		ws_text_puts(out, ".PP\n");
+		add_paragraphs(out, c->details);
+	}
+	for (const struct ws_opt *o = c->opts; o && o->name; o++)
+		if (o->kind != WS_OPT_LATER)
+			add_option(out, o);
+	if (ws_later_names(&later, c)) {
+		ws_text_puts(out, ".PP\nKnown, but not built yet: ");
+		add_plain(out, later.s);
+		ws_text_puts(out, ".\n");
+	}
+	ws_text_free(&later);
+	if (c->examples) {
+		ws_text_puts(out, ".PP\nExamples:\n.PP\n.nf\n.RS\n");
+		add_plain(out, c->examples);
+		ws_text_puts(out, out->s[out->len - 1] == '\n' ? ".RE\n.fi\n" : "\n.RE\n.fi\n");
+	}
+}
+
+void ws_man_page(struct ws_text *out)
+{
+	ws_text_puts(out, ".\\\" Made by 'warpsight help --man'.\n"
+			  ".TH WARPSIGHT 1 \"\" \"warpsight " WS_VERSION "\" \"User Commands\"\n"
+			  ".SH NAME\nwarpsight \\- record what a program does on CPUs and GPUs, and show where the time goes\n"
+			  ".SH SYNOPSIS\n.B warpsight\n.I COMMAND\n[options] [arguments]\n"
+			  ".SH DESCRIPTION\n");
+	add_paragraphs(out, "warpsight starts a program, records the ranges it marks, the system calls it waits in and the processes it "
+			    "starts into one report file, and reads such files back.\n\n"
+			    "Long options take their value after '=' or in the next word, short ones after '=', in the same or in the next "
+			    "word; short options without a value can be bundled. An option that takes true or false means true when it "
+			    "stands alone. '--' ends the options. Times are in seconds unless they carry a unit (ns, us, ms, s, m, h).");
+	ws_text_puts(out, ".SH COMMANDS\n");
+	for (const struct ws_command *const *c = ws_commands; *c; c++)
+		add_command(out, *c);
+	ws_text_puts(out, ".SH EXIT STATUS\n");
+	add_paragraphs(out, "0 when all went well, 1 when something failed, 2 when the command line was wrong. The exit status of 'profile' "
+			    "is that of the profiled program, 128 plus the signal's number when a signal ended it.");
+}
