@@ -50,6 +50,7 @@ static struct {
 	pthread_key_t key;
 	uint32_t image; /* generations already used in this image */
 	uint32_t parent_home;
+	uint64_t parent_start;
 	uint64_t pid_ns;
 	char path[512];
 } kept;
@@ -256,6 +257,7 @@ static struct ws_process_home *new_home(struct ws_arena *a, bool fork_child)
 	h->ppid = (uint32_t)ws_sys(SYS_getppid, 0, 0, 0, 0, 0, 0);
 	h->origin = fork_child ? WS_ORIGIN_FORK : WS_ORIGIN_EXEC;
 	h->parent_home = fork_child ? kept.parent_home : 0;
+	h->parent_start = fork_child ? kept.parent_start : 0;
 	h->pid_ns = kept.pid_ns;
 	h->start = a->clock_mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns();
 	end = WS_ALIGN_UP(fill_texts(a, h, fork_child), 8u);
@@ -292,6 +294,7 @@ static void fill_rt(struct private_state *s, bool fork_child)
 		return;
 	}
 	kept.parent_home = h->chunk.self;
+	kept.parent_start = h->start;
 	s->rt.home = h;
 	s->rt.features = kept.arena->features;
 	s->rt.clock_mode = kept.arena->clock_mode;

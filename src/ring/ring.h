@@ -139,7 +139,8 @@ struct ws_process_home {
 	uint32_t origin; /* enum ws_process_origin, without TARGET */
 	uint32_t flags;
 	uint64_t pid_ns;
-	uint64_t start; /* ticks */
+	uint64_t start;        /* ticks */
+	uint64_t parent_start; /* `start` of the forking process: with parent_home, says which it was even after that chunk was reused */
 	_Atomic uint32_t ended; /* the process said that it ends: exit handlers ran */
 	_Atomic uint32_t ready; /* the rest may be read */
 	_Atomic uint64_t string_pos; /* next free byte: chunk << 32 | offset */
