@@ -1,0 +1,9 @@
+#!/bin/sh
+# Run the tests of a build folder and end with one line that counts them. $1: the folder; further words go to `meson test`.
+set -eu
+build=$1
+shift
+rm -f "$build/meson-logs/testlog.json"
+status=0
+CMOCKA_MESSAGE_OUTPUT=TAP LC_ALL=C.UTF-8 meson test -C "$build" --print-errorlogs "$@" </dev/null || status=$?
+exec python3 "$(dirname "$0")/count.py" "$build/meson-logs/testlog.json" "$status"

@@ -1,0 +1,70 @@
+#!/bin/sh
+# Install what a goal (build, check, dist, fuzz, ci, format) needs and is not there. As root on Debian or a relative of it this
+# runs apt-get; otherwise it says what to run. Nothing is fetched when nothing is missing.
+set -eu
+
+goal=${1:-build}
+build="gcc libc6-dev make meson ninja-build pkg-config libzstd-dev libxxhash-dev libsqlite3-dev"
+check="$build g++ python3 sqlite3 bats libcmocka-dev binutils"
+case $goal in
+build) wanted=$build ;;
+dist) wanted="$build binutils tar gzip" ;;
+check) wanted=$check ;;
+fuzz) wanted="$build clang libclang-rt-14-dev" ;;
+ci) wanted="$check git gcc-aarch64-linux-gnu libc6-dev-arm64-cross" ;;
+format) wanted="git clang-format" ;;
+*)
+	echo "deps: unknown goal '$goal'" >&2
+	exit 2
+	;;
+esac
+
+# Tools may come from elsewhere than a package (meson from pip, say): what runs is there.
+have_tool()
+{
+	case $1 in
+	gcc | g++ | make | meson | python3 | sqlite3 | bats | git | clang | clang-format | tar | gzip) command -v "$1" ;;
+	ninja-build) command -v ninja ;;
+	pkg-config) command -v pkg-config ;;
+	binutils) command -v readelf && command -v strip ;;
+	gcc-aarch64-linux-gnu) command -v aarch64-linux-gnu-gcc ;;
+	*) return 1 ;;
+	esac >/dev/null 2>&1
+}
+
+if ! command -v dpkg-query >/dev/null 2>&1; then
+	missing=
+	for p in $wanted; do
+		case $p in
+		lib*) continue ;; # meson tells about libraries
+		esac
+		have_tool "$p" || missing="$missing $p"
+	done
+	[ -z "$missing" ] && exit 0
+	echo "deps: these tools (by their Debian names) are missing:$missing; install them with this system's package manager" >&2
+	exit 1
+fi
+
+# shellcheck disable=SC2086
+installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $wanted 2>/dev/null | sed -n 's/^installed //p' | tr '\n' ' ')
+missing=
+for p in $wanted; do
+	case " $installed " in
+	*" $p "*) ;;
+	*) have_tool "$p" || missing="$missing $p" ;;
+	esac
+done
+[ -z "$missing" ] && exit 0
+
+if [ "$(id -u)" != 0 ]; then
+	echo "deps: missing:$missing; run this as root and try again:" >&2
+	echo "    apt-get update && apt-get install -y --no-install-recommends$missing" >&2
+	exit 1
+fi
+echo "deps: installing$missing" >&2
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086
+if ! apt-get install -y -qq --no-install-recommends $missing </dev/null >&2; then
+	apt-get update -qq </dev/null >&2
+	apt-get install -y -qq --no-install-recommends $missing </dev/null >&2
+fi
