@@ -1,0 +1,128 @@
+/*
+ * doctor.c - `warpsight doctor`: run the checks of doctor/ and show them, as text or JSON. `warpsight status -e` is the same.
+ *
+ * What the machine says (paths, messages of the loader) is shown as data: made fit for a terminal, quoted in JSON.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "cli/doctor.h"
+#include "cli/text.h"
+#include "doctor/doctor.h"
+#include "export/text.h"
+
+enum { STATE_WIDTH = 10, TEXT_COLUMN = 28 };
+
+static const char *const state_names[] = {"ok", "degraded", "missing"};
+
+static void add_text_line(struct ws_text *out, const struct ws_check *c, const struct ws_finding *f, int width)
+{
+	struct ws_text shown = {0};
+
+	ws_text_terminal(&shown, f->found.s, f->found.len);
+	ws_text_printf(out, "%-*s%-*s", STATE_WIDTH, state_names[f->health], TEXT_COLUMN - STATE_WIDTH, c->name);
+	ws_wrap(out, shown.s, TEXT_COLUMN, TEXT_COLUMN, width);
+	if (f->health && f->fix.len) {
+		shown.len = 0;
+		ws_text_puts(&shown, "fix: ");
+		ws_text_terminal(&shown, f->fix.s, f->fix.len);
+		ws_text_printf(out, "%*s", TEXT_COLUMN, "");
+		ws_wrap(out, shown.s, TEXT_COLUMN, TEXT_COLUMN, width);
+	}
+	ws_text_free(&shown);
+}
+
+static void add_json_entry(struct ws_text *out, const struct ws_check *c, const struct ws_finding *f, bool first)
+{
+	ws_text_puts(out, first ? "\n    {\"name\": " : ",\n    {\"name\": ");
+	ws_text_json(out, c->name, strlen(c->name));
+	ws_text_printf(out, ", \"state\": \"%s\", \"needed\": %s, \"found\": ", state_names[f->health], f->needed ? "true" : "false");
+	ws_text_json(out, f->found.s, f->found.len);
+	ws_text_puts(out, ", \"fix\": ");
+	if (f->health && f->fix.len)
+		ws_text_json(out, f->fix.s, f->fix.len);
+	else
+		ws_text_puts(out, "null");
+	ws_text_puts(out, "}");
+}
+
+static void add_verdict(struct ws_text *out, const int counts[3], int blockers, int width)
+{
+	struct ws_text line = {0};
+
+	ws_text_puts(&line, blockers ? "Nothing can be recorded here until what is missing above is mended" : "Programs can be recorded here");
+	ws_text_printf(&line, ": %d checks ok, %d degraded, %d missing.", counts[0], counts[1], counts[2]);
+	ws_text_puts(out, "\n");
+	ws_wrap(out, line.s, 0, 0, width);
+	ws_text_free(&line);
+}
+
+static void add_json_head(struct ws_text *out)
+{
+	struct utsname u;
+
+	uname(&u);
+	ws_text_puts(out, "{\n  \"version\": \"" WS_VERSION "\",\n  \"host\": ");
+	ws_text_json(out, u.nodename, strlen(u.nodename));
+	ws_text_puts(out, ",\n  \"checks\": [");
+}
+
+int ws_doctor_show(bool json)
+{
+	int counts[3] = {0}, blockers = 0, width = ws_output_width();
+	struct ws_text out = {0};
+
+	if (json)
+		add_json_head(&out);
+	for (const struct ws_check *c = ws_checks; c->name; c++) {
+		struct ws_finding f = {0};
+
+		c->look(&f);
+		if (json)
+			add_json_entry(&out, c, &f, c == ws_checks);
+		else
+			add_text_line(&out, c, &f, width);
+		counts[f.health]++;
+		blockers += f.needed && f.health == WS_HEALTH_MISSING;
+		ws_finding_free(&f);
+	}
+	if (json)
+		ws_text_printf(&out, "\n  ],\n  \"usable\": %s\n}\n", blockers ? "false" : "true");
+	else
+		add_verdict(&out, counts, blockers, width);
+	fwrite(out.s, 1, out.len, stdout);
+	ws_text_free(&out);
+	return blockers ? WS_EXIT_FAIL : WS_EXIT_OK;
+}
+
+struct doctor_opts {
+	bool json;
+};
+
+static int doctor_run(void *opts, int argc, char **argv)
+{
+	const struct doctor_opts *o = opts;
+
+	if (argc) {
+		ws_say("doctor takes no argument, but '%s' is given", argv[0]);
+		return WS_EXIT_USAGE;
+	}
+	return ws_doctor_show(o->json);
+}
+
+static const struct ws_opt doctor_options[] = {
+	{"json", 0, WS_OPT_FLAG, offsetof(struct doctor_opts, json), .help = "Write JSON."},
+	{0},
+};
+
+const struct ws_command ws_cmd_doctor = {
+	.name = "doctor",
+	.summary = "Check what this machine lets warpsight record, and say what to change.",
+	.usage = "[options]",
+	.details = "Each check is ok, degraded (the feature works in part, or costs more) or missing, with what was found and how to mend it. "
+		   "A check that could not look is not ok. The exit status is 0 when nothing is missing that recording needs, else 1.",
+	.opts = doctor_options,
+	.opts_size = sizeof(struct doctor_opts),
+	.run = doctor_run,
+};

@@ -1,0 +1,235 @@
+/*
+ * room.c - checks of what recording takes: memory, files, limits, and hooks that load.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/paths.h"
+#include "doctor/doctor.h"
+
+enum { MIB = 1 << 20, BUDGET_MIB = 256 };
+
+static const char *human(uint64_t bytes, char out[32])
+{
+	static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+	double v = (double)bytes;
+	size_t i = 0;
+
+	while (v >= 1024 && i + 1 < WS_COUNT(units)) {
+		v /= 1024;
+		i++;
+	}
+	snprintf(out, 32, v < 10 && i ? "%.1f %s" : "%.0f %s", v, units[i]);
+	return out;
+}
+
+/* Can a file of some size be made in `dir`? 0 or the errno. It has no name, or loses it at once. */
+static int try_file(const char *dir, size_t bytes)
+{
+	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), error = 0;
+	char path[PATH_MAX];
+
+	if (fd < 0 && errno != ENOENT && errno != EACCES && errno != EROFS && errno != ENOTDIR) {
+		if (snprintf(path, sizeof(path), "%s/.warpsight-doctor-XXXXXX", dir) >= (int)sizeof(path))
+			return ENAMETOOLONG;
+		fd = mkostemp(path, O_CLOEXEC);
+		if (fd >= 0)
+			unlink(path);
+	}
+	if (fd < 0)
+		return errno;
+	if (bytes && fallocate(fd, 0, 0, (off_t)bytes) && errno != EOPNOTSUPP)
+		error = errno;
+	close(fd);
+	return error;
+}
+
+static const char *tmp_dir(void)
+{
+	const char *dir = getenv("TMPDIR");
+
+	return dir && *dir ? dir : "/tmp";
+}
+
+void ws_look_shm(struct ws_finding *f)
+{
+	char free_text[32], size_text[32];
+	struct statvfs v;
+	int error = try_file("/dev/shm", 4 * MIB);
+	uint64_t room;
+
+	f->needed = true;
+	if (error) {
+		bool elsewhere = !try_file(tmp_dir(), 4 * MIB);
+
+		ws_found(f, elsewhere ? WS_HEALTH_DEGRADED : WS_HEALTH_MISSING, "/dev/shm cannot be used: %s", strerror(error));
+		if (elsewhere)
+			ws_found(f, WS_HEALTH_DEGRADED, "buffers go to %.256s, which may be slower", tmp_dir());
+		ws_fix(f, "mount a tmpfs on /dev/shm; in a container: docker run --shm-size=512m");
+		return;
+	}
+	if (statvfs("/dev/shm", &v)) {
+		ws_found(f, WS_HEALTH_DEGRADED, "the room in /dev/shm cannot be told: %s", strerror(errno));
+		return;
+	}
+	room = (uint64_t)v.f_bavail * v.f_frsize;
+	ws_found(f, WS_HEALTH_OK, "%s free of %s in /dev/shm", human(room, free_text),
+		 human((uint64_t)v.f_blocks * v.f_frsize, size_text));
+	if (room / MIB < BUDGET_MIB) {
+		ws_found(f, WS_HEALTH_DEGRADED, "that is less than the %d MiB that event buffers may take: bursts can lose events", BUDGET_MIB);
+		ws_fix(f, "docker run --shm-size=512m, or as root: mount -o remount,size=512m /dev/shm");
+	}
+}
+
+void ws_look_tmp(struct ws_finding *f)
+{
+	int error = try_file(tmp_dir(), 0);
+
+	if (!error) {
+		ws_found(f, WS_HEALTH_OK, "%.256s is writable", tmp_dir());
+		return;
+	}
+	ws_found(f, WS_HEALTH_DEGRADED, "%.256s is not writable: %s", tmp_dir(), strerror(error));
+	ws_fix(f, "set TMPDIR to a folder that is");
+}
+
+void ws_look_cwd(struct ws_finding *f)
+{
+	char room[32];
+	struct statvfs v;
+	int error = try_file(".", 0);
+
+	if (error) {
+		ws_found(f, WS_HEALTH_DEGRADED, "not writable: %s", strerror(error));
+		ws_fix(f, "say where reports go: warpsight profile -o FILE");
+		return;
+	}
+	if (statvfs(".", &v)) {
+		ws_found(f, WS_HEALTH_DEGRADED, "writable, but its free space cannot be told: %s", strerror(errno));
+		return;
+	}
+	ws_found(f, WS_HEALTH_OK, "writable, %s free", human((uint64_t)v.f_bavail * v.f_frsize, room));
+	if ((uint64_t)v.f_bavail * v.f_frsize < 1024ull * MIB) {
+		ws_found(f, WS_HEALTH_DEGRADED, "a long recording can fill that");
+		ws_fix(f, "write reports elsewhere with -o");
+	}
+}
+
+static void complain_limit(struct ws_finding *f, const char *what, int which, rlim_t least, const char *fix)
+{
+	struct rlimit r;
+
+	if (getrlimit(which, &r)) {
+		ws_found(f, WS_HEALTH_DEGRADED, "%s cannot be read: %s", what, strerror(errno));
+		return;
+	}
+	if (r.rlim_cur == RLIM_INFINITY)
+		ws_found(f, WS_HEALTH_OK, "%s unlimited", what);
+	else
+		ws_found(f, r.rlim_cur < least ? WS_HEALTH_DEGRADED : WS_HEALTH_OK, "%s %llu%s", what, (unsigned long long)r.rlim_cur,
+			 r.rlim_cur < least ? " (low)" : "");
+	if (r.rlim_cur < least)
+		ws_fix(f, "%s", fix);
+}
+
+static void look_cgroup(struct ws_finding *f)
+{
+	static const char *const memory[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+	char text[128], room[32];
+
+	for (size_t i = 0; i < WS_COUNT(memory); i++) {
+		unsigned long long n;
+
+		/* Version 1 says "no limit" with a huge number. */
+		if (!ws_read_small(memory[i], text, sizeof(text)) || (n = strtoull(text, NULL, 10)) == 0 || n > 1ull << 60)
+			continue;
+		ws_found(f, n / MIB < 2 * BUDGET_MIB ? WS_HEALTH_DEGRADED : WS_HEALTH_OK, "the control group may use %s of memory", human(n, room));
+		if (n / MIB < 2 * BUDGET_MIB)
+			ws_fix(f, "give the container at least 512 MiB more than the program needs");
+	}
+	if (ws_read_small("/sys/fs/cgroup/cpu.max", text, sizeof(text)) && strncmp(text, "max", 3)) {
+		double quota = 0, period = 0;
+
+		if (sscanf(text, "%lf %lf", &quota, &period) == 2 && period > 0)
+			ws_found(f, quota / period < 1 ? WS_HEALTH_DEGRADED : WS_HEALTH_OK, "the control group may use %.2f CPUs", quota / period);
+	}
+}
+
+void ws_look_limits(struct ws_finding *f)
+{
+	complain_limit(f, "open files", RLIMIT_NOFILE, 256, "ulimit -n 1024");
+	complain_limit(f, "processes", RLIMIT_NPROC, 64, "ulimit -u 1024");
+	complain_limit(f, "locked memory", RLIMIT_MEMLOCK, 0, "");
+	complain_limit(f, "file size", RLIMIT_FSIZE, (rlim_t)1 << 30, "ulimit -f unlimited");
+	look_cgroup(f);
+}
+
+/* Start a shell that does nothing with the hooks loaded; what the loader complains about goes to fd. */
+static void run_with_hooks(int fd, void *arg)
+{
+	char *words[] = {"sh", "-c", ":", NULL}, *variables[] = {arg, NULL};
+
+	dup2(fd, STDOUT_FILENO);
+	dup2(fd, STDERR_FILENO);
+	execve("/bin/sh", words, variables);
+	dprintf(fd, "/bin/sh cannot be started: %s", strerror(errno));
+	_exit(1);
+}
+
+static void try_hooks(struct ws_finding *f, const char *path)
+{
+	char *setting = ws_format("LD_PRELOAD=%s", path);
+	struct ws_text said = {0};
+	bool well = ws_in_child(run_with_hooks, setting, 10, &said);
+
+	while (said.len && said.s[said.len - 1] == '\n')
+		said.s[--said.len] = 0;
+	if (well && !said.len) {
+		ws_found(f, WS_HEALTH_OK, "loaded into /bin/sh without complaint");
+	} else {
+		ws_found(f, WS_HEALTH_MISSING, "a program that was to load the hooks said: %.512s", said.len ? said.s : "nothing, but failed");
+		ws_fix(f, "the programs to be recorded need glibc 2.28 or newer and the same architecture");
+	}
+	ws_text_free(&said);
+	free(setting);
+}
+
+void ws_look_preload(struct ws_finding *f)
+{
+	static const char *const libraries[] = {"libwarpsight-hooks.so", "libwarpsight-osrt.so"};
+	const char *own = getenv("LD_PRELOAD");
+	char path[PATH_MAX];
+	struct ws_err e;
+
+	f->needed = true;
+	for (size_t i = 0; i < WS_COUNT(libraries); i++) {
+		if (ws_hook_path(libraries[i], path, sizeof(path), &e)) {
+			ws_found(f, WS_HEALTH_MISSING, "%s", e.msg);
+			ws_fix(f, "install warpsight again");
+			return;
+		}
+		if (i == 0)
+			ws_found(f, WS_HEALTH_OK, "found: %.512s", path);
+		try_hooks(f, path);
+		if (f->health)
+			return;
+	}
+	if (own && *own)
+		ws_found(f, WS_HEALTH_OK, "LD_PRELOAD is set already (%.256s) and will be kept, after the hooks", own);
+	if (getauxval(AT_SECURE)) {
+		ws_found(f, WS_HEALTH_DEGRADED, "this program runs with raised privileges, so that the loader ignores LD_PRELOAD");
+		ws_fix(f, "run warpsight without set-user-id bit or file capabilities");
+	}
+	if (!access("/lib/ld-musl-x86_64.so.1", F_OK) || !access("/lib/ld-musl-aarch64.so.1", F_OK))
+		ws_found(f, WS_HEALTH_OK, "programs linked with musl are there; those are not recorded");
+}

@@ -1,0 +1,288 @@
+/*
+ * system.c - checks of the kernel: version, clock, perf, tracefs, ptrace, /proc, seccomp, container, capabilities.
+ */
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "doctor/doctor.h"
+
+void ws_look_kernel(struct ws_finding *f)
+{
+	struct utsname u;
+	int major = 0, minor = 0;
+
+	f->needed = true;
+	uname(&u);
+	ws_found(f, WS_HEALTH_OK, "Linux %s, %s", u.release, u.machine);
+	/* 4.14 brought MADV_WIPEONFORK, by which a forked child is told from a vforked one. */
+	if (sscanf(u.release, "%d.%d", &major, &minor) != 2)
+		ws_found(f, WS_HEALTH_DEGRADED, "its version cannot be told");
+	else if (major < 4 || (major == 4 && minor < 14)) {
+		ws_found(f, WS_HEALTH_MISSING, "it is too old to tell forked processes apart");
+		ws_fix(f, "use Linux 4.14 or newer");
+	}
+}
+
+#ifdef __x86_64__
+static bool cpu_flag(const char *cpuinfo, const char *flag)
+{
+	size_t len, n = strlen(flag);
+	const char *s = ws_line_after(cpuinfo, "flags", &len), *end = s ? s + len : NULL;
+
+	while (s && s < end) {
+		size_t word = strcspn(s, " \n");
+
+		if (word == n && !memcmp(s, flag, n))
+			return true;
+		s += word + 1;
+	}
+	return false;
+}
+
+static bool counter_is_invariant(void)
+{
+	char cpuinfo[16384];
+
+	return ws_read_small("/proc/cpuinfo", cpuinfo, sizeof(cpuinfo)) && cpu_flag(cpuinfo, "constant_tsc") &&
+	       cpu_flag(cpuinfo, "nonstop_tsc");
+}
+#else
+static bool counter_is_invariant(void)
+{
+	return true; /* aarch64: the architecture says so */
+}
+#endif
+
+void ws_look_clock(struct ws_finding *f)
+{
+	char source[128];
+
+	if (!ws_read_small("/sys/devices/system/clocksource/clocksource0/current_clocksource", source, sizeof(source)))
+		snprintf(source, sizeof(source), "one that cannot be read (%s)", strerror(errno));
+	if (counter_is_invariant())
+		ws_found(f, WS_HEALTH_OK, "the CPU's counter runs at a constant rate");
+	else {
+		ws_found(f, WS_HEALTH_DEGRADED, "the CPU's counter is not known to run at a constant rate: the kernel's clock is read instead, "
+						"which makes each event dearer");
+		ws_fix(f, "on a virtual machine, let the host pass the invariant TSC on");
+	}
+	ws_found(f, WS_HEALTH_OK, "the kernel's clock source is %s", source);
+}
+
+static void explain_perf(struct ws_finding *f, int error, const char *paranoid)
+{
+	if (error == ENOSYS)
+		ws_fix(f, "use a kernel with CONFIG_PERF_EVENTS");
+	else if ((error == EACCES || error == EPERM) && atoi(paranoid) > 2)
+		ws_fix(f, "as root: sysctl kernel.perf_event_paranoid=1");
+	else if (error == EPERM || error == EACCES)
+		ws_fix(f, "in a container: --cap-add PERFMON, and a seccomp profile that allows perf_event_open");
+}
+
+void ws_look_perf(struct ws_finding *f)
+{
+	char paranoid[32] = "";
+	int software = ws_try_perf(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, 0, -1);
+	int hardware = ws_try_perf(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, 0, -1);
+	int whole = ws_try_perf(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, -1, 0);
+
+	if (ws_read_small("/proc/sys/kernel/perf_event_paranoid", paranoid, sizeof(paranoid)))
+		ws_found(f, WS_HEALTH_OK, "perf_event_paranoid is %s", paranoid);
+	else
+		ws_found(f, WS_HEALTH_DEGRADED, "perf_event_paranoid cannot be read: %s", strerror(errno));
+	if (software) {
+		ws_found(f, WS_HEALTH_MISSING, "the program's own threads cannot be sampled: %s", strerror(software));
+		explain_perf(f, software, paranoid);
+		return;
+	}
+	if (hardware) {
+		ws_found(f, WS_HEALTH_DEGRADED, "software events only, no hardware events: %s", strerror(hardware));
+		if (hardware == ENOENT || hardware == EOPNOTSUPP || hardware == ENODEV)
+			ws_fix(f, "on a virtual machine, let the host pass its performance counters on");
+		else
+			explain_perf(f, hardware, paranoid);
+	} else {
+		ws_found(f, WS_HEALTH_OK, "hardware and software events open");
+	}
+	if (whole) {
+		ws_found(f, WS_HEALTH_DEGRADED, "whole CPUs cannot be watched: %s", strerror(whole));
+		ws_fix(f, "as root: sysctl kernel.perf_event_paranoid=0, or give the capability PERFMON");
+	}
+}
+
+void ws_look_tracefs(struct ws_finding *f)
+{
+	static const char *const places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
+	char path[128], id[32];
+	int error = ENOENT;
+
+	for (size_t i = 0; i < WS_COUNT(places); i++) {
+		snprintf(path, sizeof(path), "%s/events/sched/sched_switch/id", places[i]);
+		if (ws_read_small(path, id, sizeof(id)) && *id) {
+			ws_found(f, WS_HEALTH_OK, "readable in %s", places[i]);
+			return;
+		}
+		if (errno == EACCES || errno == EPERM)
+			error = errno;
+	}
+	ws_found(f, WS_HEALTH_MISSING, "%s: %s", error == ENOENT ? "tracefs is not mounted" : "tracefs cannot be read", strerror(error));
+	if (error == ENOENT)
+		ws_fix(f, "as root: mount -t tracefs tracefs /sys/kernel/tracing");
+	else
+		ws_fix(f, "as root: mount -o remount,mode=755 /sys/kernel/tracing, or run as root");
+}
+
+enum { CAPABILITY_PTRACE = 19 };
+
+void ws_look_ptrace(struct ws_finding *f)
+{
+	static const char *const meaning[] = {"any process of the same user can be looked into", "a process can look only into its children",
+					      "only the capability SYS_PTRACE lets a process look into another",
+					      "no process can look into another"};
+	bool able = ws_has_capability(CAPABILITY_PTRACE);
+	char scope[32];
+	int n;
+
+	if (!ws_read_small("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope))) {
+		if (errno == ENOENT)
+			ws_found(f, WS_HEALTH_OK, "not restricted (no ptrace_scope)");
+		else
+			ws_found(f, WS_HEALTH_DEGRADED, "ptrace_scope cannot be read: %s", strerror(errno));
+		return;
+	}
+	n = atoi(scope);
+	if (n < 0 || n > 3) {
+		ws_found(f, WS_HEALTH_DEGRADED, "ptrace_scope is %s, which is not a known value", scope);
+		return;
+	}
+	ws_found(f, WS_HEALTH_OK, "ptrace_scope is %d: %s", n, meaning[n]);
+	if (n == 0 || (n < 3 && able))
+		return;
+	ws_found(f, n == 1 ? WS_HEALTH_DEGRADED : WS_HEALTH_MISSING, "a process that runs already is out of reach");
+	ws_fix(f, n == 3 ? "ptrace_scope 3 stays until the next boot" : "as root: sysctl kernel.yama.ptrace_scope=0");
+}
+
+void ws_look_proc(struct ws_finding *f)
+{
+	char mounts[65536], maps[64];
+	const char *s, *options;
+	size_t len;
+
+	f->needed = true;
+	if (!ws_read_small("/proc/self/maps", maps, sizeof(maps))) {
+		ws_found(f, WS_HEALTH_MISSING, "/proc/self/maps cannot be read: %s", strerror(errno));
+		ws_fix(f, "mount /proc (as root: mount -t proc proc /proc)");
+		return;
+	}
+	if (!ws_read_small("/proc/mounts", mounts, sizeof(mounts)) || !(s = ws_line_after(mounts, "proc /proc ", &len))) {
+		ws_found(f, WS_HEALTH_OK, "readable");
+		return;
+	}
+	options = strstr(s, "hidepid=");
+	if (!options || options >= s + len || !strncmp(options, "hidepid=0", 9) || !strncmp(options, "hidepid=off", 11)) {
+		ws_found(f, WS_HEALTH_OK, "readable, all processes visible");
+		return;
+	}
+	ws_found(f, geteuid() ? WS_HEALTH_DEGRADED : WS_HEALTH_OK, "mounted with %.*s: other users' processes are hidden",
+		 (int)strcspn(options, ", \n"), options);
+	if (geteuid())
+		ws_fix(f, "as root: mount -o remount,hidepid=0 /proc; only programs of other users are concerned");
+}
+
+void ws_look_seccomp(struct ws_finding *f)
+{
+	char status[8192];
+	const char *s = NULL;
+	size_t len;
+	int refused;
+
+	if (ws_read_small("/proc/self/status", status, sizeof(status)))
+		s = ws_line_after(status, "Seccomp", &len);
+	if (!s) {
+		ws_found(f, WS_HEALTH_DEGRADED, "cannot look: /proc/self/status has no Seccomp line");
+		return;
+	}
+	if (*s == '0') {
+		ws_found(f, WS_HEALTH_OK, "no filter");
+		return;
+	}
+	refused = ws_try_perf(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, 0, -1);
+	ws_found(f, WS_HEALTH_OK, "a filter is active (mode %c)", *s);
+	if (refused == EPERM || refused == ENOSYS || refused == EACCES) {
+		ws_found(f, WS_HEALTH_DEGRADED, "perf_event_open is refused, perhaps by it: %s", strerror(refused));
+		ws_fix(f, "docker run --security-opt seccomp=unconfined, or a profile that allows perf_event_open");
+	}
+}
+
+static const char *container_kind(char *text, size_t n)
+{
+	static const struct {
+		const char *word, *kind;
+	} words[] = {{"kubepods", "Kubernetes"}, {"docker", "Docker"}, {"libpod", "Podman"}, {"lxc", "LXC"}, {"containerd", "containerd"},
+		     {"machine.slice", "systemd-nspawn"}};
+
+	if (getenv("KUBERNETES_SERVICE_HOST"))
+		return "Kubernetes";
+	if (!access("/.dockerenv", F_OK))
+		return "Docker";
+	if (!access("/run/.containerenv", F_OK))
+		return "Podman";
+	if (getenv("SINGULARITY_NAME") || getenv("APPTAINER_NAME") || !access("/.singularity.d", F_OK))
+		return "Apptainer";
+	if (ws_read_small("/run/systemd/container", text, n) && *text)
+		return text;
+	if (getenv("container"))
+		return getenv("container");
+	if (ws_read_small("/proc/1/cgroup", text, n))
+		for (size_t i = 0; i < WS_COUNT(words); i++)
+			if (strstr(text, words[i].word))
+				return words[i].kind;
+	return NULL;
+}
+
+void ws_look_container(struct ws_finding *f)
+{
+	char text[4096];
+	const char *kind = container_kind(text, sizeof(text));
+
+	if (kind)
+		ws_found(f, WS_HEALTH_OK, "inside a container (%.64s); what it forbids shows in the other checks", kind);
+	else
+		ws_found(f, WS_HEALTH_OK, "none");
+}
+
+static const char *const capability_names[] = {
+	"chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "linux_immutable",
+	"net_bind_service", "net_broadcast", "net_admin", "net_raw", "ipc_lock", "ipc_owner", "sys_module", "sys_rawio", "sys_chroot",
+	"sys_ptrace", "sys_pacct", "sys_admin", "sys_boot", "sys_nice", "sys_resource", "sys_time", "sys_tty_config", "mknod", "lease",
+	"audit_write", "audit_control", "setfcap", "mac_override", "mac_admin", "syslog", "wake_alarm", "block_suspend", "audit_read",
+	"perfmon", "bpf", "checkpoint_restore",
+};
+
+void ws_look_capabilities(struct ws_finding *f)
+{
+	char status[8192];
+	struct ws_text names = {0};
+	const char *s = NULL;
+	size_t len, n = 0;
+
+	if (ws_read_small("/proc/self/status", status, sizeof(status)))
+		s = ws_line_after(status, "CapEff", &len);
+	if (!s) {
+		ws_found(f, WS_HEALTH_DEGRADED, "cannot look: /proc/self/status has no CapEff line");
+		return;
+	}
+	for (size_t i = 0; i < WS_COUNT(capability_names); i++)
+		if (strtoull(s, NULL, 16) >> i & 1)
+			ws_text_printf(&names, "%s%s", n++ ? ", " : "", capability_names[i]);
+	if (n == WS_COUNT(capability_names))
+		ws_found(f, WS_HEALTH_OK, "all");
+	else
+		ws_found(f, WS_HEALTH_OK, "%s", n ? names.s : "none (what needs one shows in the other checks)");
+	ws_text_free(&names);
+}
