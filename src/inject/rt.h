@@ -57,11 +57,9 @@ struct ws_thread {
 	uint32_t generation;/* of the process (ws_rt.generation) it was set up in */
 	uint32_t paused;    /* > 0: record nothing (a vfork child runs on this thread, or the runtime itself is at work) */
 	uint64_t vfork_start; /* ticks; the thread waits for its vfork child */
-	uint32_t osrt_depth;/* traced calls open now */
 	uint32_t string_misses, string_lookups; /* for going over to inline texts */
 	uint64_t nvtx_id, nvtx_id_end; /* start/end range ids set aside for this thread: next and limit */
 	void *nvtx_deep;    /* levels beyond what the open stack holds; see inject/nvtx_stack.c */
-	uintptr_t osrt_frames[32]; /* stack pointers of the open calls: tells those that longjmp left behind */
 	struct ws_string_slot strings[WS_STRING_SLOTS];
 };
 

@@ -106,6 +106,18 @@ enum {
 	WS_OPEN_LOST = 16,    /* its text found no memory: counted as lost, makes no row */
 };
 
+/*
+ * A traced C library call that has not returned: written at its start, so that a program killed while it hangs shows where each of its
+ * threads hung. `stack` tells calls that a longjmp left behind.
+ */
+struct ws_open_call {
+	uint64_t start; /* ticks */
+	uint64_t object, stack;
+	uint32_t function; /* inject/osrt_functions.def */
+	uint32_t spare;
+};
+#define WS_OPEN_CALLS 16
+
 #define WS_OPEN_DEPTH 64 /* levels in the home chunk; deeper ones in chunks of kind OPEN */
 #define WS_LOSS_KINDS 8
 enum ws_loss_kind { WS_LOSS_NVTX = 0, WS_LOSS_OSRT = 1, WS_LOSS_OTHER = 2, WS_LOSS_DEPTH = 3 /* ranges nested too deep */ };
@@ -122,6 +134,8 @@ struct ws_ring {
 	_Alignas(64) _Atomic uint32_t open_depth;
 	_Atomic uint32_t open_more; /* first chunk of kind OPEN */
 	struct ws_open open[WS_OPEN_DEPTH];
+	_Alignas(64) _Atomic uint32_t calls_open; /* more than WS_OPEN_CALLS when nested deeper: those are not kept */
+	struct ws_open_call calls[WS_OPEN_CALLS];
 };
 #define WS_RING_DATA 4096u
 _Static_assert(sizeof(struct ws_ring) <= WS_RING_DATA, "the home chunk's data area begins behind the ring");
