@@ -16,6 +16,7 @@
 	X(NVTX_RANGE, nvtx_range)     /* push/pop range with text and domain only */       \
 	X(NVTX_EVENT, nvtx_event)     /* anything else of NVTX with a time */               \
 	X(NVTX_DEFINE, nvtx_define)   /* domains, categories, schemas, names of resources */ \
+	X(NVTX_BLOB, nvtx_blob)       /* extended payloads of an event that follows */     \
 	X(TEXT, text)                 /* a string used once or twice, by local number */    \
 	X(OSRT, osrt)                 /* a call */                                          \
 	X(OSRT_MORE, osrt_more)       /* a call with object and path */                     \

@@ -1,0 +1,214 @@
+/*
+ * nvtx_state.h - what the files of the NVTX hook share: domains, registered strings, and the small steps that every event takes.
+ *
+ *   nvtx.c          entry points: events, and filling the program's tables
+ *   nvtx_stack.c    the open-range stack where it is not the plain case
+ *   nvtx_domain.c   domains, categories, registered strings, memory
+ *   nvtx_payload.c  extended payloads: schemas and binary data
+ *   nvtx_names.c    names of threads, resources, CUDA and OpenCL objects; user-defined synchronisation
+ *
+ * Objects that programs hold handles of (domains, strings) live in process-private memory that a fork copies, so a handle stays good in
+ * a forked child. What they stand for in the arena does not: string handles and definitions belong to one process. Each object
+ * therefore remembers in which generation of the process (ws_rt->generation) it was last defined, and is defined
+ * anew at its first use in another. Nothing here is ever freed or locked.
+ */
+#ifndef WS_NVTX_STATE_H
+#define WS_NVTX_STATE_H
+
+#include <string.h>
+
+#include "inject/nvtx_abi.h"
+#include "inject/nvtx_record.h"
+#include "inject/rt.h"
+
+/* A definition that a forked child repeats. Also how a definition is passed on its way to a record. */
+struct nvtx_def {
+	struct nvtx_def *next;
+	_Atomic(const char *) name; /* may be replaced by a later one */
+	const char *description;
+	uint64_t id, flags;
+	uint64_t size, align;                /* of a schema */
+	uint64_t entry_type, detail, offset; /* of an entry */
+	struct {                             /* of a schema: where in a payload the event's message is */
+		uint64_t offset, detail;
+		uint32_t type; /* of the entry; 0: there is none */
+	} message;
+	uint32_t known_align; /* of a schema's payloads by natural rules; 0 unknown */
+	uint32_t type, count; /* count: entries of a schema; number of an entry */
+	uint8_t kind; /* enum ws_nvtx_define_kind */
+};
+
+struct nvtx_domain {
+	_Atomic uint32_t ready; /* generation in which it is on and defined; 0 while filtered out */
+	uint16_t number;
+	_Atomic uint32_t handles; /* how many creates have not been destroyed */
+	_Atomic uint64_t next_id; /* ids for schemas that bring none */
+	const char *name;
+	struct nvtx_domain *next; /* of the same hash */
+	_Atomic(struct nvtx_def *) defs;
+};
+
+struct nvtx_string {
+	_Atomic uint64_t defined; /* generation << 32 | handle */
+	uint64_t magic;           /* tells our handles from pointers that programs pass by mistake */
+	uint64_t hash;
+	struct nvtx_string *next;
+	uint32_t len, spare;
+	char bytes[];
+};
+#define NVTX_STRING_MAGIC UINT64_C(0x5753525453545857)
+
+/* A text on its way into a record: handle or local number, and WS_OPEN_LOCAL_TEXT, _REGISTERED, _LOST as they apply. */
+struct nvtx_text {
+	uint32_t value;
+	uint32_t flags;
+};
+
+/* All that an event may carry. */
+struct nvtx_attrs {
+	struct nvtx_text text;
+	uint32_t category, color, binary;
+	uint8_t has_color, payload_type;
+	uint64_t payload;
+};
+
+/* A buffer for one call: on the stack while it suffices, else mapped. */
+struct nvtx_scratch {
+	char *p;
+	size_t len, mapped;
+	char small[1024];
+};
+
+extern struct nvtx_domain ws_nvtx_default;
+
+/* ---- nvtx_domain.c ---- */
+
+/* Private memory, zeroed, never freed, kept by forks; 8-byte aligned. NULL when the kernel refuses. */
+void *ws_nvtx_alloc(size_t bytes);
+char *ws_nvtx_copy(const char *s, size_t len);
+/* Room for `bytes` in `b`; false when there is none. */
+bool ws_nvtx_scratch(struct nvtx_scratch *b, size_t bytes);
+void ws_nvtx_scratch_end(struct nvtx_scratch *b);
+/* UTF-8 of a wide string; "" for NULL. False when there is no memory. */
+bool ws_nvtx_utf8(struct nvtx_scratch *b, const wchar_t *s);
+
+/* First use of a domain in this generation: is it on? Between enter and leave. */
+bool ws_nvtx_domain_slow(struct ws_thread *t, struct nvtx_domain *d);
+/* First use of a registered string in this generation, or a long one. */
+struct nvtx_text ws_nvtx_string_slow(struct ws_thread *t, struct nvtx_string *s);
+struct nvtx_text ws_nvtx_text_wide(struct ws_thread *t, const wchar_t *s);
+
+struct nvtx_domain *ws_nvtx_domain_create(const char *name);
+void ws_nvtx_domain_destroy(struct nvtx_domain *d);
+struct nvtx_string *ws_nvtx_string_register(const char *s);
+void ws_nvtx_name_category(struct nvtx_domain *d, uint32_t id, const char *name);
+/* Record a definition now. Not between enter and leave. */
+void ws_nvtx_define(struct nvtx_domain *d, const struct nvtx_def *def);
+/* Record it, and keep it for forked children and ws_nvtx_find; one of the same kind and id (and number, of entries) is replaced. */
+void ws_nvtx_define_kept(struct nvtx_domain *d, const struct nvtx_def *def);
+/* The kept definition with this kind and id, or NULL. */
+struct nvtx_def *ws_nvtx_find(struct nvtx_domain *d, uint8_t kind, uint64_t id);
+
+/* ---- nvtx_stack.c ---- */
+
+/* A place for a range where the plain case does not hold; NULL when it is beyond what is kept. *level is its level either way. */
+struct ws_open *ws_nvtx_open_slow(struct ws_thread *t, struct ws_ring *r, struct nvtx_domain *d, int *level);
+/* Close the innermost range of `d` at `now`; `binary` is the payload given at the pop. Returns its level, -1 when there is none. */
+int ws_nvtx_pop_slow(struct ws_thread *t, struct nvtx_domain *d, uint64_t now, uint32_t binary);
+
+/* ---- nvtx_payload.c ---- */
+
+/* Copy payloads into a BLOB record; its number, 0 when there is nothing; *lost is set when there was no memory (counted). */
+uint32_t ws_nvtx_blobs(struct ws_thread *t, struct nvtx_domain *d, const struct nx_payload *p, size_t count, bool *lost);
+int ws_nvtx_extension(struct nx_module_info *m);
+
+/* ---- nvtx_names.c ---- */
+
+/* The slots of modules CUDA, CUDART, OPENCL, SYNC and the naming calls of the core modules. */
+struct nvtx_slot {
+	uint8_t module, slot;
+	nx_fn fn;
+};
+extern const struct nvtx_slot ws_nvtx_name_slots[];
+extern const size_t ws_nvtx_name_slot_count;
+
+/* ---- nvtx.c ---- */
+
+/* Events with everything attached, for nvtx_payload.c and nvtx_names.c. Between enter and leave. */
+int ws_nvtx_push(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_attrs *a);
+void ws_nvtx_mark(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_attrs *a);
+/* A start's id: `own_id`, or when that is 0 a new one; NVTX_ID_UNRECORDED when there was no memory (counted). */
+uint64_t ws_nvtx_start_range(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_attrs *a, uint64_t own_id);
+void ws_nvtx_end_range(struct ws_thread *t, struct nvtx_domain *d, uint64_t id, uint32_t binary);
+/* A range that ends now; with `end` 0 a note that its texts will not be used. */
+void ws_nvtx_write_range(struct ws_thread *t, struct nvtx_domain *d, const struct ws_open *o, uint64_t end, uint32_t binary_end);
+/* Text of a message of any type. */
+struct nvtx_text ws_nvtx_message(struct ws_thread *t, int32_t type, union nx_message m);
+
+/* Range ids at or above this are of starts that were not recorded: their ends are not either. */
+#define NVTX_ID_UNRECORDED (UINT64_C(1) << 63)
+/* Ids from here on are made by nvtx_names.c for synchronisation objects. */
+#define NVTX_ID_SYNC (UINT64_C(1) << 62)
+
+static inline struct nvtx_domain *nvtx_domain_of(void *handle)
+{
+	return handle ? handle : &ws_nvtx_default;
+}
+
+static inline bool nvtx_domain_on(struct ws_thread *t, struct nvtx_domain *d)
+{
+	if (ws_likely(atomic_load_explicit(&d->ready, memory_order_relaxed) == ws_rt->generation))
+		return true;
+	return ws_nvtx_domain_slow(t, d);
+}
+
+/* Enter for an event of domain `d`: NULL when it is not to be recorded. With `always`, also outside a collection. */
+static inline struct ws_thread *nvtx_enter(struct nvtx_domain *d, bool always)
+{
+	struct ws_thread *t = ws_rt_enter();
+
+	if (ws_unlikely(!t))
+		return NULL;
+	if (ws_likely(nvtx_domain_on(t, d) && (always || ws_rt_collecting())))
+		return t;
+	ws_rt_leave(t);
+	return NULL;
+}
+
+static inline struct nvtx_text nvtx_text_utf8(struct ws_thread *t, const char *s)
+{
+	struct nvtx_text x = {0, 0};
+	bool local = false;
+
+	if (ws_unlikely(!s))
+		return x;
+	x.value = ws_rt_string_or_text(t, s, strlen(s), &local, WS_LOSS_NVTX);
+	x.flags = x.value ? (local ? WS_OPEN_LOCAL_TEXT : 0) : WS_OPEN_LOST;
+	return x;
+}
+
+static inline struct nvtx_text nvtx_text_registered(struct ws_thread *t, struct nvtx_string *s)
+{
+	uint64_t def;
+
+	if (ws_unlikely(!s))
+		return (struct nvtx_text){0, 0};
+	def = atomic_load_explicit(&s->defined, memory_order_relaxed);
+	if (ws_likely(def >> 32 == ws_rt->generation))
+		return (struct nvtx_text){(uint32_t)def, WS_OPEN_REGISTERED};
+	return ws_nvtx_string_slow(t, s);
+}
+
+/* `rec.small` of an event: the domain with what the text is. */
+static inline uint16_t nvtx_small(const struct nvtx_domain *d, uint32_t flags)
+{
+	return (uint16_t)(d->number | (flags & WS_OPEN_LOCAL_TEXT) << 15 | (flags & WS_OPEN_REGISTERED) << 12);
+}
+_Static_assert(WS_OPEN_LOCAL_TEXT << 15 == WS_NVTX_SMALL_LOCAL && WS_OPEN_REGISTERED << 12 == WS_NVTX_SMALL_REGISTERED, "flags line up");
+
+static inline struct ws_ring *nvtx_ring(struct ws_thread *t)
+{
+	return t->nest[t->busy - 1].ring;
+}
+
+#endif
