@@ -1,0 +1,88 @@
+"""figures_recording.py - what a program pays for being recorded, and what the recorder and its report take."""
+import os
+
+from run import Row, figure
+
+RANGES = 18_000_000
+
+
+@figure
+def range_pairs(b):
+    """NVTX push+pop, nanoseconds a pair, in a loop that does nothing else. 4 M pairs: long enough for the recorder to matter."""
+    rows = []
+    for mode, name, limit in (("plain", "NVTX push+pop, plain", 30), ("registered", "NVTX push+pop, registered", 30),
+                              ("names", "NVTX push+pop, 64 names, reused buffers", 40),
+                              ("random", "NVTX push+pop, names that never repeat", 60)):
+        bare, ours = b.in_turn(b.program("ranges_bench"), mode, "4000000")
+        rows.append(Row(name, "ns", bare, ours, limit))
+    return rows
+
+
+@figure
+def eighteen_million(b):
+    """The whole command: 3 M pairs, plain and registered, three times over, one thread."""
+    argv = [b.program("ranges_bench"), "eighteen"]
+    bare, pair_bare, ours, pair, peak, size, lost = [], [], [], [], [], [], []
+    for _ in range(max(1, b.runs)):
+        r = b.bare(*argv)
+        bare.append(r.seconds)
+        pair_bare.append(r.value)
+        r = b.profile(*argv, report="eighteen.wsrep", poll=True)
+        ours.append(r.seconds)
+        pair.append(r.value)
+        peak.append(r.peak)
+        size.append(os.path.getsize(b.path("eighteen.wsrep")) / RANGES)
+    # one exact count is enough, and an export of 18 M rows takes its time: `info` would do, the loss table is surer
+    lost.append(b.lost_by_info("eighteen.wsrep"))
+    return [Row("18 M ranges: whole command", "s", bare, ours, 2, added=False, digits=2, note="goal 1.2"),
+            Row("18 M ranges: push+pop in that run", "ns", pair_bare, pair, 30),
+            Row("18 M ranges: dropped", "events", [], lost, 0, digits=0),
+            Row("18 M ranges: report", "B/range", [], size, 1, digits=2),
+            Row("18 M ranges: recorder's peak memory", "MiB", [], peak, 300, digits=0)]
+
+
+@figure
+def jittered(b):
+    """Random names out of 64 and work of random length between push and pop."""
+    n = 2_000_000
+    size = []
+    for _ in range(max(1, b.runs // 2)):
+        b.profile(b.program("ranges_bench"), "jitter", str(n), report="jitter.wsrep")
+        size.append(os.path.getsize(b.path("jitter.wsrep")) / n)
+    return [Row("random names, jittered work: report", "B/range", [], size, 3, digits=2)]
+
+
+@figure
+def threads(b):
+    """Processor time of an event with one thread and with eight at once; as many run at a time as there are cores."""
+    one, eight = [], []
+    for _ in range(b.runs):
+        one.append(b.profile(b.program("ranges_bench"), "threads", "1600000", "1").value)
+        eight.append(b.profile(b.program("ranges_bench"), "threads", "1600000", "8").value)
+    # bare and ours are here one thread and eight; the limit is on their ratio
+    ratio = sorted(e / o for e, o in zip(eight, one))
+    return [Row("push+pop with 8 threads over 1 thread", "ratio", [], ratio, 1.3, digits=2,
+                note="%.0f ns with 1, %.0f with 8 (processor time)" % (sorted(one)[len(one) // 2], sorted(eight)[len(eight) // 2]))]
+
+
+@figure
+def os_runtime(b):
+    rows = []
+    for mode, name, n, limit in (("mutex", "mutex lock+unlock, uncontended", 20_000_000, 3), ("pipe", "pipe write+read, 1 byte", 500_000, 75),
+                                 ("untraced", "untraced function (getppid)", 2_000_000, None)):
+        bare, ours = b.in_turn(b.program("calls_bench"), mode, str(n))
+        row = Row(name, "ns", bare, ours, limit)
+        if limit is None:  # nothing may be added: less than the spread of the bare runs, and at least a nanosecond
+            row = Row(name, "ns", bare, ours, max(1.0, max(bare) - min(bare)), note="limit is the bare runs' own spread")
+        rows.append(row)
+    return rows
+
+
+@figure
+def start_and_end(b):
+    """What profiling a program that does nothing takes: the recorder's start and end."""
+    bare, ours = [], []
+    for _ in range(b.runs):
+        bare.append(b.bare("/bin/true").seconds * 1000)
+        ours.append(b.profile("/bin/true").seconds * 1000)
+    return [Row("profile of /bin/true: whole command", "ms", bare, ours, None)]

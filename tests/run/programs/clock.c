@@ -1,0 +1,42 @@
+/*
+ * clock.c - ranges between readings of CLOCK_MONOTONIC_RAW, for checking a recorder's conversion of times: clock N FILE. Each line of FILE
+ * is the clock before the push, after it, before the pop and after it, in nanoseconds.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "warpsight/annotate.h"
+
+static long long now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+	return (long long)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int main(int argc, char **argv)
+{
+	int n = argc > 1 ? atoi(argv[1]) : 0;
+	FILE *f = argc > 2 ? fopen(argv[2], "w") : NULL;
+
+	if (!f)
+		return 98;
+	for (int i = 0; i < n; i++) {
+		long long a, b, c, d;
+
+		a = now();
+		ws_range_push("timed");
+		b = now();
+		usleep(200);
+		c = now();
+		ws_range_pop();
+		d = now();
+		fprintf(f, "%lld %lld %lld %lld\n", a, b, c, d);
+		usleep(800);
+	}
+	return fclose(f) ? 99 : 0;
+}

@@ -1,0 +1,281 @@
+/*
+ * ranges.c - NVTX ranges in numbers that are known, through warpsight/annotate.h, one case each: ranges CASE [N [THREADS]].
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "warpsight/annotate.h"
+
+static int n = 10, threads = 4;
+
+static int c_nested(void) /* n of outer, 2n of middle, 6n of leaf */
+{
+	for (int i = 0; i < n; i++) {
+		ws_range_push("outer");
+		for (int k = 0; k < 2; k++) {
+			ws_range_push("middle");
+			for (int l = 0; l < 3; l++) {
+				ws_range_push("leaf");
+				ws_range_pop();
+			}
+			ws_range_pop();
+		}
+		ws_range_pop();
+	}
+	puts("nested");
+	return 0;
+}
+
+static int c_domains(void) /* two domains, whose ranges interleave without nesting */
+{
+	ws_domain a = ws_domain_create("alpha"), b = ws_domain_create("beta");
+
+	for (int i = 0; i < n; i++) {
+		ws_domain_range_push(a, "in alpha");
+		ws_domain_range_push(b, "in beta");
+		ws_domain_range_pop(a);
+		ws_domain_range_pop(b);
+		ws_range_push("in neither");
+		ws_range_pop();
+	}
+	puts("domains");
+	return 0;
+}
+
+static ws_range_id handed[100000];
+
+static void *ends(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < n; i++)
+		ws_range_end(handed[i]);
+	return NULL;
+}
+
+static int c_startend(void) /* started on one thread, ended on another */
+{
+	pthread_t t;
+
+	for (int i = 0; i < n; i++)
+		handed[i] = ws_range_start(i % 2 ? "odd" : "even");
+	pthread_create(&t, NULL, ends, NULL);
+	pthread_join(t, NULL);
+	puts("started and ended");
+	return 0;
+}
+
+static void *pushes(void *name)
+{
+	for (int i = 0; i < n; i++) {
+		ws_range_push(name);
+		ws_range_pop();
+	}
+	return NULL;
+}
+
+static int c_threads(void)
+{
+	pthread_t t[64];
+	char names[64][16];
+
+	for (int i = 0; i < threads; i++) {
+		snprintf(names[i], sizeof(names[i]), "thread %d", i);
+		pthread_create(&t[i], NULL, pushes, names[i]);
+	}
+	for (int i = 0; i < threads; i++)
+		pthread_join(t[i], NULL);
+	puts("threads");
+	return 0;
+}
+
+static int c_open(void) /* ends with three ranges pushed and one started */
+{
+	ws_range_push("left open 1");
+	ws_range_push("left open 2");
+	ws_range_push("closed");
+	ws_range_pop();
+	ws_range_push("left open 3");
+	ws_range_start("never ended");
+	puts("open");
+	return 0;
+}
+
+static int c_open_killed(void) /* the same, by SIGKILL */
+{
+	ws_range_push("left open 1");
+	ws_range_push("left open 2");
+	ws_range_push("closed");
+	ws_range_pop();
+	ws_range_start("never ended");
+	fflush(stdout);
+	kill(getpid(), SIGKILL);
+	return 0;
+}
+
+static int c_marks(void)
+{
+	for (int i = 0; i < n; i++)
+		ws_mark("here");
+	puts("marks");
+	return 0;
+}
+
+static int c_mixed(void) /* ranges and calls */
+{
+	for (int i = 0; i < n; i++) {
+		ws_range_push("sleeping");
+		usleep(1000);
+		ws_range_pop();
+	}
+	puts("mixed");
+	return 0;
+}
+
+static int c_strings(void) /* plain, registered, from a reused buffer, unique, long, odd */
+{
+	ws_string r = ws_string_register("registered");
+	char buf[64], *longer = malloc(100001);
+
+	for (int i = 0; i < n; i++) {
+		ws_range_push("plain");
+		ws_range_pop();
+		ws_range_push_string(r);
+		ws_range_pop();
+		snprintf(buf, sizeof(buf), "reused %d", i % 4);
+		ws_range_push(buf);
+		ws_range_pop();
+		snprintf(buf, sizeof(buf), "unique %d", i);
+		ws_range_push(buf);
+		ws_range_pop();
+	}
+	memset(longer, 'l', 100000);
+	longer[100000] = 0;
+	ws_range_push(longer);
+	ws_range_pop();
+	ws_range_push("");
+	ws_range_pop();
+	ws_range_push("quotes \" and, commas; t\tb \\ \xc3\xa9\xe2\x82\xac");
+	ws_range_pop();
+	free(longer);
+	puts("strings");
+	return 0;
+}
+
+static int c_fork(void) /* parent and child both have ranges; one of the parent's is open at the fork */
+{
+	int st;
+	pid_t pid;
+
+	ws_range_push("around the fork");
+	pid = fork();
+	if (pid == 0) {
+		for (int i = 0; i < n; i++) {
+			ws_range_push("in the child");
+			ws_range_pop();
+		}
+		_exit(0);
+	}
+	for (int i = 0; i < n; i++) {
+		ws_range_push("in the parent");
+		ws_range_pop();
+	}
+	waitpid(pid, &st, 0);
+	ws_range_pop();
+	puts("forked");
+	return st;
+}
+
+static int c_vfork(void) /* ranges around vfork children; none may be lost or doubled */
+{
+	for (volatile int i = 0; i < n; i++) {
+		int st;
+		pid_t pid;
+
+		ws_range_push("around vfork");
+		pid = vfork();
+		if (pid == 0) {
+			execl("/bin/true", "true", (char *)NULL);
+			_exit(1);
+		}
+		ws_range_push("after vfork");
+		ws_range_pop();
+		waitpid(pid, &st, 0);
+		ws_range_pop();
+	}
+	puts("vforked");
+	return 0;
+}
+
+static jmp_buf back;
+
+static void leave(int depth)
+{
+	ws_range_push("left by longjmp");
+	if (depth == 0)
+		longjmp(back, 1);
+	leave(depth - 1);
+	ws_range_pop();
+}
+
+static int c_longjmp(void) /* ranges left open by longjmp stay on the stack, as NVTX says: the program pops them */
+{
+	for (volatile int i = 0; i < n; i++) {
+		if (setjmp(back) == 0)
+			leave(2);
+		for (int k = 0; k < 3; k++)
+			ws_range_pop();
+	}
+	ws_range_push("after");
+	ws_range_pop();
+	puts("jumped");
+	return 0;
+}
+
+static int c_deep(void) /* n levels of nesting */
+{
+	for (int i = 0; i < n; i++)
+		ws_range_push("deep");
+	for (int i = 0; i < n; i++)
+		ws_range_pop();
+	puts("deep");
+	return 0;
+}
+
+static int c_pops(void) /* pops without a push must do no harm */
+{
+	for (int i = 0; i < n; i++)
+		ws_range_pop();
+	ws_range_push("one");
+	ws_range_pop();
+	ws_range_pop();
+	puts("popped");
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(void);
+} cases[] = {
+	{"nested", c_nested}, {"domains", c_domains}, {"startend", c_startend}, {"threads", c_threads}, {"open", c_open},
+	{"open-killed", c_open_killed}, {"marks", c_marks}, {"mixed", c_mixed}, {"strings", c_strings}, {"fork", c_fork},
+	{"vfork", c_vfork}, {"longjmp", c_longjmp}, {"deep", c_deep}, {"pops", c_pops},
+};
+
+int main(int argc, char **argv)
+{
+	if (argc > 2)
+		n = atoi(argv[2]);
+	if (argc > 3)
+		threads = atoi(argv[3]);
+	for (size_t i = 0; argc > 1 && i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (!strcmp(cases[i].name, argv[1]))
+			return cases[i].run();
+	fprintf(stderr, "ranges: no such case\n");
+	return 98;
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""run.py - run the whole-command tests: run.py --build BUILD-FOLDER [SUITE[/NAME]...], words of shell pattern."""
+import argparse
+import fnmatch
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+import harness  # noqa: E402
+import golden  # noqa: E402,F401
+import test_exact  # noqa: E402,F401
+import test_kill  # noqa: E402,F401
+import test_options  # noqa: E402,F401
+import test_traps  # noqa: E402,F401
+import test_tree  # noqa: E402,F401
+
+
+def main():
+    p = argparse.ArgumentParser(description="Whole-command tests of warpsight; prints TAP.")
+    p.add_argument("--build", default=os.path.join(HERE, "..", "..", "build"), help="build folder of meson (default: build)")
+    p.add_argument("--list", action="store_true", help="list the tests and end")
+    p.add_argument("--keep", action="store_true", help="keep the folders that tests work in")
+    p.add_argument("pattern", nargs="*", help="suite, or suite/name, with shell wildcards")
+    a = p.parse_args()
+    golden.collect(os.path.join(HERE, "golden"))
+    chosen = [t for t in harness.TESTS
+              if not a.pattern or any(fnmatch.fnmatch(t[0], w) or fnmatch.fnmatch(t[0] + "/" + t[1], w) for w in a.pattern)]
+    if a.list:
+        print("\n".join("%s/%s" % t[:2] for t in chosen))
+        return 0
+    if not chosen:
+        print("Bail out! no test is called %s" % " ".join(a.pattern))
+        return 1
+    build = os.path.abspath(a.build)
+    where = harness.Where(os.path.join(build, "src", "warpsight"), os.path.join(build, "tests", "run"), os.path.join(HERE, "programs"))
+    return harness.main(where, chosen, a.keep)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

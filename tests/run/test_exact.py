@@ -1,0 +1,156 @@
+"""test_exact.py - counts: what was recorded and what was lost add up to what the program did, whatever the memory."""
+import os
+import re
+
+from harness import test
+
+MIB = 1 << 20
+
+
+def storm(t, mode, threads, n, *options, **kw):
+    return t.profile([t.program("storm"), mode, str(threads), str(n)], "--trace=nvtx", *options, status=0, timeout=120, **kw)
+
+
+def check_sum(t, r, emitted, may_lose):
+    t.verify(r.report)
+    db = t.load(r.report)
+    kept, lost = db.range_count(), db.lost()
+    t.eq(kept + lost, emitted, "ranges recorded (%d) and lost (%d)" % (kept, lost))
+    if not may_lose:
+        t.eq(lost, 0, "ranges lost")
+    return kept, lost
+
+
+@test("exact")
+def one_thread(t):
+    check_sum(t, storm(t, "plain", 1, 1000000), 1000000, False)
+
+
+@test("exact")
+def two_threads(t):
+    check_sum(t, storm(t, "plain", 2, 500000), 1000000, False)
+
+
+@test("exact")
+def eight_threads(t):
+    check_sum(t, storm(t, "plain", 8, 200000), 1600000, False)
+
+
+@test("exact")
+def registered_and_reused_names(t):
+    check_sum(t, storm(t, "registered", 2, 200000), 400000, False)
+    r = storm(t, "names", 2, 200000, "-f")
+    check_sum(t, r, 400000, False)
+    rows = t.load(r.report).ranges()
+    t.eq(sorted(rows.items()), sorted(("name %02d" % i, 6250) for i in range(64)), "ranges by name")
+
+
+@test("exact")
+def names_that_never_repeat(t):
+    r = storm(t, "random", 2, 100000)
+    check_sum(t, r, 200000, False)
+    db = t.load(r.report)
+    t.eq(db.one("SELECT count(DISTINCT %s) FROM NVTX_EVENTS n WHERE eventType = 59" % db.NVTX_TEXT), 200000, "different names")
+
+
+@test("exact")
+def tiny_memory_one_thread(t):
+    check_sum(t, storm(t, "plain", 1, 1000000, "--ring-memory", "1"), 1000000, True)
+
+
+@test("exact")
+def tiny_memory_eight_threads(t):
+    check_sum(t, storm(t, "plain", 8, 200000, "--ring-memory", "1"), 1600000, True)
+
+
+@test("exact")
+def tiny_memory_and_names_that_never_repeat(t):
+    check_sum(t, storm(t, "random", 4, 50000, "--ring-memory", "1"), 200000, True)
+
+
+@test("exact")
+def tiny_memory_calls(t):
+    """Calls of the OS runtime are counted likewise: every read and write is in the report or in the loss table."""
+    r = t.profile([t.program("storm"), "calls", "4", "50000"], "--trace=osrt", "--osrt-threshold=0", "--ring-memory", "1", status=0,
+                  timeout=120)
+    t.verify(r.report)
+    db = t.load(r.report)
+    calls = db.calls()
+    got = calls.get("read", 0) + calls.get("write", 0)
+    other = sum(v for k, v in calls.items() if k not in ("read", "write"))
+    lost = db.lost()
+    # the program makes a few other calls (pipe, close, pthread_create, pthread_join), which may be kept or lost as well
+    t.ok(400000 <= got + lost <= 400000 + 100 and got <= 400002 and other <= 100,
+         "reads and writes kept %d, lost of any kind %d, other calls kept %d" % (got, lost, other))
+
+
+@test("exact")
+def lossless_loses_nothing(t):
+    for threads in (1, 4):
+        check_sum(t, storm(t, "plain", threads, 400000, "--ring-memory", "1", "--lossless", "-f"), threads * 400000, False)
+
+
+@test("exact")
+def lossless_with_names_that_never_repeat(t):
+    check_sum(t, storm(t, "random", 2, 100000, "--ring-memory", "1", "--lossless"), 200000, False)
+
+
+@test("exact")
+def loss_is_said(t):
+    """When something was lost, the user reads it: after the run or in `info`."""
+    r = storm(t, "plain", 8, 200000, "--ring-memory", "1")
+    _, lost = check_sum(t, r, 1600000, True)
+    if not lost:
+        t.skip("nothing was lost this time")
+    t.contains(r.messages, "lost|dropped", "messages")
+    info = t.tool("info", r.report)
+    t.contains(info.out.decode(), "lost|loss|dropped", "info")
+
+
+def peak_kib(err):
+    m = re.search(rb"VmHWM ([0-9]+)", err)
+    return int(m.group(1)) if m else None
+
+
+@test("exact")
+def five_thousand_threads_have_bounded_memory(t):
+    """5,000 threads alive one after the other and at once; the arena stays within its budget, the counts hold."""
+    n = 5000
+    r = t.profile([t.program("storm"), "plain", str(n), "20"], "--trace=nvtx", "--ring-memory", "64", timeout=180)
+    if r.status == 97:
+        t.skip("this machine does not allow 5,000 threads")
+    t.eq(r.status, 0, "exit status (%s)" % r.said())
+    check_sum(t, r, n * 20, True)
+
+
+@test("exact")
+def thousand_threads_one_after_the_other_reuse_memory(t):
+    r = t.same([t.program("calls"), "threads", "3000"], "--trace=osrt", "--ring-memory", "8", timeout=120)
+    db = t.load(r.report)
+    t.eq(db.calls().get("usleep", 0) + db.lost(), 3000, "sleeps kept and lost")
+    t.eq(db.lost(), 0, "a finished thread's memory is used again: sleeps lost")
+
+
+@test("exact")
+def signal_handler_between_reserve_and_commit(t):
+    """A timer interrupts recording anywhere, and its handler records too: every range is counted, once."""
+    r = t.profile([t.program("storm"), "signals", "1", "3000000"], "--trace=nvtx", status=0, timeout=120)
+    t.verify(r.report)
+    in_main, in_handler = map(int, r.out.split())
+    t.ge(in_handler, 100, "handler runs (too few to mean anything)")
+    db = t.load(r.report)
+    rows = db.ranges()
+    t.eq(db.lost(), 0, "ranges lost")
+    t.eq((rows.get("main"), rows.get("handler")), (in_main, in_handler), "ranges of main and handler")
+
+
+@test("exact")
+def counts_agree_between_stats_and_exports(t):
+    r = storm(t, "names", 2, 50000)
+    by_stats = {row["Range"].lstrip(":"): int(row["Instances"]) for row in t.stats(r.report, "nvtx_pushpop_sum")}
+    t.eq(by_stats, t.load(r.report).ranges(), "counts by stats and by SQLite export")
+    out = t.tool("export", "-t", "jsonlines", "-o", os.path.join(t.work, "r.jsonl"), r.report)
+    t.eq(out.status, 0, "jsonlines export")
+    with open(os.path.join(t.work, "r.jsonl"), encoding="utf-8") as f:
+        n = sum('"name ' in line and "NVTX" in line.upper() for line in f)
+    t.ge(n, 100000, "JSON lines of ranges")

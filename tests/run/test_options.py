@@ -1,0 +1,744 @@
+"""test_options.py - what `profile` takes, says, writes and ends with; terminals, signals, full disks."""
+import errno
+import os
+import pty
+import resource
+import select
+import signal
+import socket
+import subprocess
+import time
+
+from harness import Failed, children_of, describe, descendants_of, reap, shell_status, test, wait_until
+
+
+def tree(t, *args):
+    return [t.program("tree"), *args]
+
+
+def names(r):
+    return [os.path.basename(p) for p in r.reports]
+
+
+# ---- the report's name
+
+
+@test("options")
+def default_name_counts_up(t):
+    for i in (1, 2, 3):
+        r = t.profile(tree(t, "work"), output=None, status=0)
+        t.eq(names(r), ["report%d.wsrep" % i], "reports")
+    os.unlink(os.path.join(t.work, "report2.wsrep"))
+    r = t.profile(tree(t, "work"), output=None, status=0)
+    t.ok(names(r)[0] in ("report2.wsrep", "report4.wsrep"), "a free name: %s" % names(r))
+
+
+@test("options")
+def names_with_and_without_extension(t):
+    os.mkdir(os.path.join(t.work, "sub"))
+    for given, expected in (("plain", "plain.wsrep"), ("ext.wsrep", "ext.wsrep"), ("sub/in", "sub/in.wsrep"),
+                            ("dots.v1.2", "dots.v1.2.wsrep")):
+        t.profile(tree(t, "work"), output=given, status=0)
+        t.ok(os.path.exists(os.path.join(t.work, expected)), "%s makes %s; there is %s" % (given, expected, t.find_reports()))
+
+
+@test("options")
+def name_that_is_a_directory(t):
+    """-o dir/ puts a report with the default name into it."""
+    os.mkdir(os.path.join(t.work, "out"))
+    r = t.profile(tree(t, "work"), output="out/", status=0)
+    t.ok(len(r.reports) == 1 and os.path.dirname(r.reports[0]).endswith("out"), "reports: %s" % r.reports)
+
+
+@test("options")
+def name_in_a_missing_directory(t):
+    """Either it is made or refused before the target starts; never silence."""
+    r = t.profile(tree(t, "work"), output="missing/dir/r")
+    if r.status == 0:
+        t.eq(len(r.reports), 1, "reports")
+    else:
+        t.contains(r.messages, "missing/dir", "message")
+        t.ok(b"work" not in r.out, "the target was not started")
+
+
+@test("options")
+def placeholders(t):
+    r = t.profile(tree(t, "work"), output="a-%p-%h-%q{WS_T}-%%", env={"WS_T": "value"}, status=0)
+    host = socket.gethostname()
+    name = names(r)[0]
+    parts = name.split("-")
+    t.ok(parts[1].isdigit(), "%%p is a number in %s" % name)
+    t.ok(("-%s-value-%%.wsrep" % host) in name, "host, variable and percent sign in %s" % name)
+
+
+@test("options")
+def placeholder_n_counts(t):
+    for _ in range(3):
+        t.profile(tree(t, "work"), output="n%n", status=0)
+    t.eq(len(t.find_reports()), 3, "reports %s" % t.find_reports())
+
+
+@test("options")
+def placeholder_p_is_the_targets_pid(t):
+    r = t.profile(["/bin/sh", "-c", "echo $$"], output="%p", status=0)
+    t.eq(names(r), [r.out.decode().strip() + ".wsrep"], "report named by pid")
+
+
+@test("options")
+def unknown_placeholder_is_refused(t):
+    r = t.profile(tree(t, "work"), output="x%Z")
+    t.ok(r.status != 0 and "%Z" in r.messages, r.said())
+    t.eq(r.out, b"", "the target did not run")
+
+
+@test("options")
+def variable_that_is_not_set(t):
+    r = t.profile(tree(t, "work"), output="x%q{WS_NOT_SET}")
+    t.eq(len(r.reports), 1, "one report (%s)" % r.said())
+    t.verify(r.reports[0])
+
+
+@test("options")
+def existing_report_is_kept_without_f(t):
+    t.profile(tree(t, "work"), status=0)
+    with open(t.path("r"), "rb") as f:
+        before = f.read()
+    r = t.profile(tree(t, "work"))
+    with open(t.path("r"), "rb") as f:
+        t.eq(f.read(), before, "the old report")
+    t.ok(r.status != 0 and "r.wsrep" in r.messages and "-f" in r.messages, r.said())
+    t.eq(r.out, b"", "the target did not run")
+
+
+@test("options")
+def existing_report_is_replaced_with_f(t):
+    for word in ("-f", "--force-overwrite", "--force-overwrite=true"):
+        t.profile(tree(t, "work"), word, status=0)
+        r = t.profile(tree(t, "fork"), word, status=7)
+        t.eq(len(t.load(r.report).processes()), 2, "images in the new report")
+    r = t.profile(tree(t, "work"), "-f", "true", status=0)
+    t.eq(r.out, b"work\n", "true after -f is its value")
+
+
+@test("options")
+def old_report_stays_when_the_new_run_cannot_begin(t):
+    t.profile(tree(t, "work"), status=0)
+    with open(t.path("r"), "rb") as f:
+        before = f.read()
+    r = t.profile(["/nonexistent/program"], "-f")
+    t.eq(r.status, 127, "exit status")
+    with open(t.path("r"), "rb") as f:
+        t.eq(f.read(), before, "the old report")
+
+
+# ---- exit statuses
+
+
+@test("options")
+def command_not_found(t):
+    for target in (["/nonexistent/program"], ["no-such-program-anywhere"]):
+        r = t.profile(target, status=127)
+        t.contains(r.messages, target[0], "message")
+        t.eq(r.reports, [], "reports")
+
+
+@test("options")
+def command_not_executable(t):
+    path = os.path.join(t.work, "file")
+    with open(path, "w") as f:
+        f.write("x")
+    r = t.profile([path], status=126)
+    t.contains(r.messages, "file", "message")
+    r = t.profile([t.work], status=126)
+    t.eq(r.reports, [], "reports")
+
+
+@test("options")
+def nothing_to_run(t):
+    r = t.tool("profile")
+    t.ok(r.status == 2 and r.messages, r.said())
+    r = t.tool("profile", "--trace=osrt", "--")
+    t.ok(r.status == 2 and r.messages, r.said())
+
+
+@test("options")
+def exit_statuses_of_the_target(t):
+    for n in (0, 1, 2, 42, 126, 127, 255):
+        t.same(tree(t, "work", str(n)), "-f")
+
+
+@test("options")
+def death_by_signal(t):
+    for sig in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGPIPE, signal.SIGALRM):
+        r = t.same(tree(t, "kill", str(int(sig))), "-f", "--trace=osrt")
+        t.eq(r.status, 128 + sig, "exit status")
+        t.verify(r.report)
+
+
+@test("options")
+def crash_is_recorded(t):
+    for case, sig in (("crash", signal.SIGSEGV), ("abort", signal.SIGABRT)):
+        r = t.same(tree(t, case), "-f", "--trace=osrt")
+        t.eq(r.status, 128 + sig, "exit status")
+        db = t.load(r.report)
+        t.eq(db.calls().get("usleep"), 1, "the sleep before the end")
+
+
+# ---- options, their forms and their refusal
+
+
+@test("options")
+def unknown_option_names_the_nearest(t):
+    r = t.profile(tree(t, "work"), "--tracee=osrt", output="x", status=2)
+    t.contains(r.messages + r.err.decode(), "trace", "message")
+    t.eq((r.out, r.reports), (b"", []), "nothing ran, nothing was written")
+
+
+@test("options")
+def unknown_trace_is_refused(t):
+    r = t.profile(tree(t, "work"), "--trace=osrt,nonsense", status=2)
+    t.contains(r.err.decode(), "nonsense", "message")
+    t.eq(r.out, b"", "nothing ran")
+
+
+@test("options")
+def traces_that_come_later_are_refused_by_name(t):
+    for word in ("cuda", "mpi"):
+        r = t.profile(tree(t, "work"), "--trace=" + word)
+        t.ok(r.status != 0 and word in r.err.decode() and r.out == b"", r.said())
+
+
+@test("options")
+def both_forms_of_options(t):
+    for form in (["--trace=osrt"], ["--trace", "osrt"], ["-t", "osrt"], ["-tosrt"]):
+        r = t.profile(tree(t, "work"), *form, "-f", "true", status=0)
+        t.eq(t.load(r.report).calls().get("usleep"), 1, "sleeps with %s" % form)
+
+
+@test("options")
+def options_end_at_the_target_and_at_two_dashes(t):
+    r = t.profile(["--", *tree(t, "env", "--trace=none")], status=0)
+    t.eq(r.out, b"--trace=none=(unset)\n", "the target's own argument")
+
+
+@test("options")
+def trace_none_records_no_calls(t):
+    r = t.same(tree(t, "fork"), "--trace=none")
+    db = t.load(r.report)
+    t.eq((db.calls(), db.ranges()), ({}, {}), "calls and ranges")
+
+
+@test("options")
+def trace_osrt_alone_and_nvtx_alone(t):
+    prog = [t.program("ranges"), "mixed"]
+    r = t.profile(prog, "--trace=osrt", status=0)
+    db = t.load(r.report)
+    t.ok(not db.ranges() and db.calls(), "calls only")
+    r = t.profile(prog, "--trace=nvtx", "-f", status=0)
+    db = t.load(r.report)
+    t.ok(db.ranges() and not db.calls(), "ranges only")
+
+
+@test("options")
+def osrt_threshold(t):
+    """usleep(2 ms) is recorded at 1 ms and not at 1 s; 0 records every call."""
+    t.eq(t.load(t.profile(tree(t, "work"), "--osrt-threshold=1000000", status=0)).calls().get("usleep"), 1, "at 1 ms")
+    t.eq(t.load(t.profile(tree(t, "work"), "--osrt-threshold=1000000000", "-f", status=0)).calls().get("usleep"), None, "at 1 s")
+
+
+@test("options")
+def environment_of_the_target(t):
+    r = t.profile(tree(t, "env", "WS_A"), "-e", "WS_A=one", status=0)
+    t.eq(r.out, b"WS_A=one\n", "-e")
+    r = t.profile(tree(t, "env", "WS_A"), "--env-var=WS_A=two=2,WS_B=x", "-f", status=0)
+    t.eq(r.out, b"WS_A=two=2\n", "--env-var with several")
+    r = t.profile(tree(t, "env", "WS_C"), "-f", "-n", "false", env={"WS_C": "set"}, status=0)
+    t.eq(r.out, b"WS_C=(unset)\n", "-n false drops the environment")
+    r = t.profile(tree(t, "env", "WS_C"), "-f", "-n", "false", "-e", "WS_C=own", env={"WS_C": "set"}, status=0)
+    t.eq(r.out, b"WS_C=own\n", "-n false with -e")
+
+
+@test("options")
+def bad_environment_option_is_refused(t):
+    r = t.profile(tree(t, "work"), "-e", "=x")
+    t.ok(r.status == 2 and r.out == b"", r.said())
+
+
+@test("options")
+def environment_is_private_by_default(t):
+    secret = "sEcReT-value-7391"
+    r = t.profile(tree(t, "work"), env={"MY_TOKEN": secret, "RANK": "5", "SLURM_JOB_ID": "77"}, status=0)
+    with open(r.report, "rb") as f:
+        t.ok(secret.encode() not in f.read(), "a secret variable is not in the report")
+    meta = t.load(r.report).meta()
+    t.ok(not any(secret in (v or "") for v in meta.values()), "a secret variable is not among the facts")
+    t.ok("5" in [v for k, v in meta.items() if "RANK" in k], "RANK is: %s" % meta)
+    t.ok("77" in [v for k, v in meta.items() if "SLURM_JOB_ID" in k], "SLURM_JOB_ID is")
+    r = t.profile(tree(t, "work"), "--store-environment", "-f", env={"MY_TOKEN": secret}, status=0)
+    t.ok(any(secret in (v or "") for v in t.load(r.report).meta().values()), "--store-environment stores it")
+
+
+@test("options")
+def command_file(t):
+    path = os.path.join(t.work, "options.txt")
+    with open(path, "w") as f:
+        f.write("# how we record\n--trace=osrt\n-e WS_A=from-file\n")
+    r = t.profile(tree(t, "env", "WS_A"), "--command-file=" + path, status=0)
+    t.eq(r.out, b"WS_A=from-file\n", "options of the file hold")
+    r = t.profile(tree(t, "work"), "--command-file=/nonexistent", "-f")
+    t.ok(r.status != 0 and "/nonexistent" in r.messages and r.out == b"", r.said())
+
+
+@test("options")
+def stats_after_the_run(t):
+    r = t.profile(tree(t, "work"), "--trace=osrt", "--stats=true", status=0)
+    t.eq(r.out.count(b"work\n"), 1, "the target's output is there once")
+    t.contains((r.out + r.err).decode(), "usleep", "statistics")
+
+
+@test("options")
+def export_after_the_run(t):
+    r = t.profile(tree(t, "work"), "--trace=osrt", "--export=sqlite", status=0)
+    t.ok(os.path.exists(os.path.join(t.work, "r.sqlite")), "r.sqlite among %s" % os.listdir(t.work))
+    t.profile(tree(t, "work"), "--trace=osrt", "-f", "--export=jsonlines", status=0)
+    t.ok(any(n.startswith("r.json") for n in os.listdir(t.work)), "JSON lines among %s" % os.listdir(t.work))
+    r = t.profile(tree(t, "work"), "-f", "--export=nonsense")
+    t.ok(r.status == 2 and "nonsense" in r.err.decode() and r.out == b"", r.said())
+
+
+@test("options")
+def store_output(t):
+    r = t.same(tree(t, "both"), "--store-output", "--trace=osrt")
+    db = t.load(r.report)
+    stored = db.sql("SELECT * FROM ProcessStreams")
+    ids = dict(db.sql("SELECT id, value FROM StringIds"))
+    text = " ".join(str(ids.get(v, v)) for row in stored for v in row)
+    for i in range(3):
+        t.ok("out %d" % i in text and "err %d" % i in text, "both streams in %s" % text)
+
+
+@test("options")
+def output_is_not_stored_by_default(t):
+    r = t.profile(tree(t, "both"), status=0)
+    db = t.load(r.report)
+    t.ok(not db.has("ProcessStreams") or not db.sql("SELECT * FROM ProcessStreams"), "no output stored")
+
+
+@test("options")
+def show_output_off(t):
+    r = t.profile(tree(t, "both"), "-w", "false", status=0)
+    t.eq((r.out, r.target_err), (b"", b""), "streams with -w false")
+    r = t.profile(tree(t, "both"), "-w", "true", "-f", status=0)
+    t.eq(r.out, b"out 0\nout 1\nout 2\n", "standard output with -w true")
+
+
+# ---- windows of time
+
+
+def usleeps(t, r):
+    return t.load(r.report).calls().get("usleep", 0)
+
+
+@test("options")
+def delay(t):
+    """The program sleeps in steps for about two seconds; calls that began in the first are not there."""
+    r = t.profile(tree(t, "wait", "2"), "-y", "1", "--trace=osrt", status=0)
+    n = usleeps(t, r)
+    t.ok(20 <= n < 200, "of 200 sleeps %d were recorded" % n)
+
+
+@test("options")
+def delay_longer_than_the_program(t):
+    r = t.profile(tree(t, "work"), "-y", "100", "--trace=osrt", status=0)
+    t.eq(usleeps(t, r), 0, "sleeps")
+    t.verify(r.report)
+    t.ok(r.seconds < 30, "did not wait for the delay")
+
+
+@test("options")
+def duration_ends_the_recording_and_the_target_runs_on(t):
+    # the reference tool's default is --kill=sigterm; --kill=none lets the target go on
+    r = t.profile(tree(t, "wait", "2"), "-d", "0.5", "--kill=none", "--trace=osrt", status=0)
+    t.contains(r.out.decode(), "DONE", "the target's own end")
+    n = usleeps(t, r)
+    t.ok(0 < n < 150, "of 200 sleeps %d were recorded" % n)
+
+
+@test("options")
+def duration_with_kill(t):
+    r = t.profile(tree(t, "wait", "60"), "-d", "0.5", "--kill=sigkill", "--trace=osrt")
+    t.eq(r.status, 128 + 9, "exit status")
+    r = t.profile(tree(t, "wait", "60"), "-d", "0.5", "--kill", "sigterm", "--trace=osrt", "-f")
+    t.eq(r.status, 128 + 15, "exit status")
+    t.ge(usleeps(t, r), 1, "sleeps recorded")
+
+
+@test("options")
+def delay_and_duration(t):
+    r = t.profile(tree(t, "wait", "3"), "--delay=0.5", "--duration=1", "--kill=none", "--trace=osrt", status=0)
+    n = usleeps(t, r)
+    t.ok(0 < n < 250, "of 300 sleeps %d were recorded" % n)
+    spans = t.load(r.report).sql("SELECT startTime, stopTime FROM ANALYSIS_DETAILS") \
+        if "startTime" in [c[1] for c in t.load(r.report).sql("PRAGMA table_info(ANALYSIS_DETAILS)")] else []
+    for a, b in spans:
+        if b is not None:
+            t.ok(b - a < 2_500_000_000, "the collection lasted %d ns" % (b - a))
+
+
+@test("options")
+def bad_times_are_refused(t):
+    for opt in ("--delay=-1", "--delay=abc", "--duration=", "--duration=1x", "--kill=sigwhat", "--wait=some"):
+        r = t.profile(tree(t, "work"), opt)
+        t.ok(r.status == 2 and r.out == b"" and r.err, "%s: %s" % (opt, r.said()))
+
+
+@test("options")
+def wait_primary_and_all(t):
+    r = t.profile(["/bin/sh", "-c", "'%s' wait 1 >/dev/null & exit 3" % t.program("tree")], "--wait=all", "--trace=osrt", status=3)
+    t.eq(usleeps(t, r), 100, "the background child's sleeps")
+    r = t.profile(["/bin/sh", "-c", "'%s' wait 2 >/dev/null 2>&1 & exit 3" % t.program("tree")], "--wait=primary", "--trace=osrt", "-f",
+                  clean=False)
+    t.eq(r.status, 3, "exit status")
+    wait_until(lambda: not (reap() or children_of(os.getpid())))
+    t.check_clean()
+
+
+# ---- streams
+
+
+@test("options")
+def stdin_passes_through(t):
+    data = os.urandom(1 << 20)
+    r = t.same(tree(t, "cat"), stdin=data)
+    t.eq(r.out, data, "what went in")
+
+
+@test("options")
+def stdin_closed(t):
+    t.same(tree(t, "cat"), stdin=None, preexec_fn=lambda: os.close(0))
+
+
+@test("options")
+def all_streams_closed(t):
+    argv = t.profile_argv(tree(t, "work", "4"))
+    p = subprocess.Popen(["/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *argv], env=t.env, cwd=t.work)
+    t.recorders.add(p.pid)
+    t.eq(p.wait(30), 4, "exit status")
+    t.verify(t.path("r"))
+    t.check_clean()
+
+
+@test("options")
+def pipe_closed_early(t):
+    """yes | head: the writer ends by SIGPIPE, the recording is whole."""
+    argv = t.profile_argv(tree(t, "flood"), ["--trace=osrt"])
+    p = t.start(argv)
+    got = p.stdout.read(100000)
+    p.stdout.close()
+    t.eq(len(got), 100000, "bytes read")
+    err = p.stderr.read()
+    t.eq(shell_status(p.wait(30)), 128 + signal.SIGPIPE, "exit status (%s)" % err)
+    p.stderr.close()
+    t.verify(t.path("r"))
+    t.check_clean()
+
+
+@test("options")
+def shell_pipeline(t):
+    script = "'%s' profile -o r --trace=osrt sh -c 'seq 1 20000 | sort -rn | head -3'; echo $?" % t.where.warpsight
+    r = t.run(["/bin/sh", "-c", script])
+    t.eq(r.out, b"20000\n19999\n19998\n0\n", "output")
+    db = t.load(t.path("r"))
+    for n in ("seq", "sort", "head"):
+        t.ok(n in db.processes(), "%s among %s" % (n, db.processes()))
+
+
+# ---- terminals and signals
+
+
+class Terminal:
+    """profile under a pseudo-terminal of its own session, as a shell would run it."""
+
+    def __init__(self, t, argv):
+        self.t = t
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(t.work)
+            os.execve(argv[0], argv, t.env)
+        t.recorders.add(self.pid)
+        self.out = b""
+
+    def read_until(self, word, seconds=20):
+        end = time.monotonic() + seconds
+        while word not in self.out:
+            if time.monotonic() > end:
+                raise Failed("waited for %r, saw %r" % (word, self.out))
+            ready, _, _ = select.select([self.fd], [], [], 0.2)
+            if not ready:
+                continue
+            try:
+                got = os.read(self.fd, 65536)
+            except OSError:
+                got = b""
+            if not got:
+                raise Failed("the terminal closed before %r: %r" % (word, self.out))
+            self.out += got
+
+    def drain(self):
+        """Read what comes until the other side closes."""
+        while True:
+            try:
+                ready, _, _ = select.select([self.fd], [], [], 20)
+                got = os.read(self.fd, 65536) if ready else b""
+            except OSError as e:
+                if e.errno != errno.EIO:
+                    raise
+                got = b""
+            if not got:
+                break
+            self.out += got
+
+    def type(self, data):
+        os.write(self.fd, data)
+
+    def end(self):
+        self.drain()
+        _, st = os.waitpid(self.pid, 0)
+        os.close(self.fd)
+        return 128 + os.WTERMSIG(st) if os.WIFSIGNALED(st) else os.WEXITSTATUS(st)
+
+
+def stops(pid):
+    """How many of a process and its descendants are stopped."""
+    n = 0
+    for p in [pid] + descendants_of(pid):
+        try:
+            with open("/proc/%d/stat" % p, "rb") as f:
+                n += f.read().rpartition(b")")[2].split()[0] == b"T"
+        except OSError:
+            pass
+    return n
+
+
+@test("options")
+def terminal_is_the_targets(t):
+    tty = Terminal(t, t.profile_argv(tree(t, "tty")))
+    t.eq(tty.end(), 0, "exit status")
+    t.contains(tty.out.decode(), "111", "isatty of the three streams")
+    t.check_clean()
+
+
+@test("options")
+def ctrl_c_goes_to_the_target(t):
+    """The terminal sends SIGINT to both; the recorder lets the target decide and writes the report."""
+    tty = Terminal(t, t.profile_argv(tree(t, "wait", "60"), ["--trace=osrt"]))
+    tty.read_until(b"READY")
+    tty.type(b"\x03")
+    t.eq(tty.end(), 128 + signal.SIGINT, "exit status (%r)" % tty.out)
+    t.verify(t.path("r"))
+    t.check_clean()
+
+
+@test("options")
+def ctrl_c_that_the_target_handles(t):
+    tty = Terminal(t, t.profile_argv(tree(t, "signals"), ["--trace=osrt"]))
+    tty.read_until(b"READY")
+    for _ in range(2):
+        tty.out = b""
+        tty.type(b"\x03")
+        tty.read_until(b"signal 02")
+        time.sleep(0.1)
+        t.eq(tty.out.count(b"signal 02"), 1, "SIGINTs that the target got for one Ctrl-C")
+    tty.type(b"\x1c")
+    t.eq(tty.end(), 128 + signal.SIGQUIT, "exit status")
+    t.verify(t.path("r"))
+    t.check_clean()
+
+
+@test("options")
+def ctrl_z_and_continue(t):
+    """Under a job-control shell Ctrl-Z stops the job as a whole and fg continues it."""
+    argv = t.profile_argv(tree(t, "wait", "1"), ["--trace=osrt"])
+    tty = Terminal(t, ["/bin/bash", "--norc", "-i"])
+    tty.type(b"PS1='PROMPT> '\n")
+    tty.read_until(b"PROMPT> ")
+    tty.type(" ".join("'%s'" % a for a in argv).encode() + b"\n")
+    tty.read_until(b"READY")
+    tty.type(b"\x1a")
+    tty.read_until(b"Stopped")
+    t.ge(stops(tty.pid), 1, "stopped processes")
+    tty.out = b""
+    tty.type(b"fg\n")
+    tty.read_until(b"DONE")
+    tty.out = b""
+    tty.type(b"echo status=$?\n")
+    tty.read_until(b"status=0")
+    tty.type(b"exit\n")
+    tty.end()
+    t.verify(t.path("r"))
+
+
+@test("options")
+def signals_to_the_recorder_reach_the_target(t):
+    """A supervisor signals the pid it started: as if the target ran alone, the target gets it."""
+    for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        p = t.start(t.profile_argv(tree(t, "wait", "60"), ["--trace=osrt", "-f"]))
+        t.eq(p.stdout.readline(), b"READY\n", "the target's word")
+        time.sleep(0.1)
+        os.kill(p.pid, sig)
+        out, err = p.communicate(timeout=30)
+        t.eq(shell_status(p.returncode), 128 + sig, "exit status on %s (%s)" % (sig.name, err))
+        t.verify(t.path("r"))
+        t.ge(t.load(t.path("r")).calls().get("usleep", 0), 1, "sleeps recorded")
+        t.check_clean()
+
+
+@test("options")
+def user_signals_are_passed_on(t):
+    p = t.start(t.profile_argv(tree(t, "signals")))
+    t.eq(p.stdout.readline(), b"READY\n", "the target's word")
+    os.kill(p.pid, signal.SIGUSR1)
+    t.eq(p.stdout.readline(), b"signal 10\n", "SIGUSR1 in the target")
+    os.kill(p.pid, signal.SIGTERM)
+    t.eq(p.stdout.readline(), b"signal 15\n", "SIGTERM in the target")
+    os.kill(p.pid, signal.SIGQUIT)
+    p.communicate(timeout=30)
+    t.eq(shell_status(p.returncode), 128 + signal.SIGQUIT, "exit status")
+    t.verify(t.path("r"))
+    t.check_clean()
+
+
+@test("options")
+def stopped_target_continues(t):
+    p = t.start(t.profile_argv(tree(t, "wait", "1"), ["--trace=osrt"]))
+    t.eq(p.stdout.readline(), b"READY\n", "the target's word")
+    target = wait_until(lambda: [c for c in descendants_of(p.pid) if "tree" in describe(c)])[0]
+    os.kill(target, signal.SIGSTOP)
+    time.sleep(0.3)
+    os.kill(target, signal.SIGCONT)
+    if stops(p.pid):  # the recorder stopped along with its target, as a shell job does
+        os.kill(p.pid, signal.SIGCONT)
+    out, err = p.communicate(timeout=30)
+    t.eq((out, p.returncode), (b"DONE\n", 0), "end of the target (%s)" % err)
+    t.verify(t.path("r"))
+    t.check_clean()
+
+
+@test("options")
+def messages_go_to_standard_error_without_control_codes(t):
+    r = t.profile(tree(t, "work"), status=0)
+    t.eq(r.out, b"work\n", "standard output")
+    t.ok(b"\x1b" not in r.err and b"\r" not in r.err, "no progress when standard error is no terminal: %r" % r.err)
+
+
+# ---- files and places that fail
+
+
+@test("options")
+def two_recorders_of_one_name(t):
+    first = t.start(t.profile_argv(tree(t, "wait", "2"), ["--trace=osrt"]))
+    t.eq(first.stdout.readline(), b"READY\n", "the target's word")
+    for extra in ([], ["-f"]):
+        r = t.run(t.profile_argv(tree(t, "work"), ["--trace=osrt", *extra]))
+        t.ok(r.status != 0 and "r.wsrep" in r.messages and r.out == b"", r.said())
+    out, err = first.communicate(timeout=30)
+    t.eq((out, first.returncode), (b"DONE\n", 0), "the first recording (%s)" % err)
+    t.verify(t.path("r"))
+    t.eq(t.load(t.path("r")).calls().get("usleep"), 200, "the first one's sleeps")
+    t.check_clean()
+
+
+@test("options")
+def recorders_of_the_default_name_at_once(t):
+    ps = [t.start(t.profile_argv(tree(t, "wait", "1"), ["--trace=osrt"], None)) for _ in range(5)]
+    for p in ps:
+        out, err = p.communicate(timeout=60)
+        t.eq((out, p.returncode), (b"READY\nDONE\n", 0), "a target (%s)" % err)
+    t.eq(len(t.find_reports()), 5, "reports %s" % t.find_reports())
+    for f in t.find_reports():
+        t.eq(t.load(f).calls().get("usleep"), 100, "sleeps in %s" % f)
+    t.check_clean()
+
+
+@test("options", needs=("root",))
+def folder_without_permission(t):
+    os.mkdir(os.path.join(t.work, "locked"), 0o500)
+    os.chown(t.tmp, 65534, 65534)
+    r = t.run(t.profile_argv(tree(t, "work"), output="locked/r"), preexec_fn=lambda: os.setuid(65534))
+    t.ok(r.status != 0 and "locked" in r.messages and r.out == b"", r.said())
+
+
+def check_after_full_disk(t, r, path):
+    """The target must not notice; the report opens, and what is missing is said."""
+    t.eq((r.status, r.out), (0, b"done\n"), "the target (%s)" % r.said())
+    said = r.messages
+    t.ok(said, "something is said")
+    info = t.tool("info", path)
+    t.eq(info.status, 0, "info opens the report (%s)" % info.said())
+    t.contains(said + info.out.decode(), "full|space|too large|limit|lost", "the reason")
+
+
+@test("options", needs=("mounts", "root"))
+def full_disk(t):
+    """A tmpfs of a few MiB takes the report of a program that records far more."""
+    small = os.path.join(t.work, "small")
+    os.mkdir(small)
+    script = 'mount -t tmpfs -o size=6m tmpfs "$0" && shift 0 && "$@"; s=$?; cp "$0"/* "$0"/../out/; exit $s'
+    os.mkdir(os.path.join(t.work, "out"))
+    argv = t.profile_argv([t.program("storm"), "random", "1", "1500000"], ["--trace=nvtx"], output="small/r")
+    r = t.run(["unshare", "-m", "/bin/sh", "-c", script, small, *argv], timeout=120)
+    check_after_full_disk(t, r, os.path.join(t.work, "out", "r.wsrep"))
+
+
+@test("options")
+def file_size_limit(t):
+    """RLIMIT_FSIZE on the recorder: the same as a full disk, and SIGXFSZ must not end it."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 20, 4 << 20))
+    r = t.profile([t.program("storm"), "random", "1", "1500000"], "--trace=nvtx", preexec_fn=limit, clean=False, timeout=120)
+    if not r.reports:
+        # refused before the start, because the journal cannot be made: said, and the target not half recorded
+        t.ok(r.status != 0 and r.messages, r.said())
+        t.check_clean()
+        return
+    check_after_full_disk(t, r, r.report)
+    t.check_clean()
+
+
+@test("options", needs=("root",))
+def run_as_another_user(t):
+    os.chmod(t.work, 0o777)
+    r = t.profile(["/usr/bin/id", "-un"], "--run-as=nobody", "--trace=osrt", status=0)
+    t.eq(r.out, b"nobody\n", "user of the target")
+    r = t.profile(tree(t, "work"), "--run-as=nobody", "--trace=osrt", "-f", status=0)
+    t.eq(t.load(r.report).calls().get("usleep"), 1, "sleeps of the other user's program")
+    r = t.profile(tree(t, "work"), "--run-as=no-such-user-here", "-f")
+    t.ok(r.status != 0 and "no-such-user-here" in r.messages and r.out == b"", r.said())
+
+
+@test("options", needs=("root",))
+def run_as_needs_root(t):
+    os.chmod(t.work, 0o777)
+    os.chown(t.tmp, 65534, 65534)
+    r = t.run(t.profile_argv(tree(t, "work"), ["--run-as=root"]), preexec_fn=lambda: os.setuid(65534))
+    t.ok(r.status != 0 and r.messages and r.out == b"", r.said())
+
+
+@test("options")
+def report_stands_under_its_name_from_the_start(t):
+    p = t.start(t.profile_argv(tree(t, "wait", "1"), ["--trace=osrt"]))
+    t.eq(p.stdout.readline(), b"READY\n", "the target's word")
+    t.ok(os.path.exists(t.path("r")), "the report is there while recording")
+    info = t.tool("info", t.path("r"))
+    t.eq(info.status, 0, "info on a report being written (%s)" % info.said())
+    p.communicate(timeout=30)
+    t.eq(p.returncode, 0, "exit status")
+    t.check_clean()
+
+
+@test("options")
+def report_holds_the_facts(t):
+    r = t.profile(tree(t, "work"), "--trace=osrt", status=0)
+    text = " ".join("%s=%s" % kv for kv in t.load(r.report).meta().items())
+    for word in (socket.gethostname(), os.uname().release, "work", "osrt"):
+        t.ok(word in text, "%r among the facts: %s" % (word, text))
