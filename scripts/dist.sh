@@ -1,0 +1,72 @@
+#!/bin/sh
+# Pack the built program into dist/warpsight-VERSION-linux-ARCH.tar.gz: it runs unpacked on any Linux of the architecture, for it brings its
+# loader, its C library and every other library. The hooks in it are loaded into programs that use the system's C library, which must be
+# glibc 2.28 or newer. $1: the build folder.
+#
+# lib/warpsight holds the program, its libraries and the hooks together: run by the bundled loader, /proc/self/exe is that
+# loader, and the hooks are found beside it.
+set -eu
+build=$1
+arch=$(uname -m)
+cc=${CC:-cc}
+version=$("$build/warpsight" --version | sed 's/.* //')
+name=warpsight-$version-linux-$arch
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+top=$work/$name
+lib=$top/lib/warpsight
+doc=$top/share/doc/warpsight
+mkdir -p "$top/bin" "$lib" "$doc/licenses" "$top/include/warpsight"
+
+loader=$(readelf -lW "$build/warpsight" | sed -n 's/.*program interpreter: \(.*\)]/\1/p')
+[ -n "$loader" ] || { echo "dist: $build/warpsight names no loader" >&2; exit 1; }
+[ -e "$build/src/inject/libwarpsight-hooks.so" ] || { echo "dist: the hooks are not built" >&2; exit 1; }
+
+cp "$build/warpsight" "$lib/warpsight"
+cp "$build"/src/inject/libwarpsight-*.so "$lib/"
+strip "$lib/warpsight"
+strip --strip-unneeded "$lib"/libwarpsight-*.so
+
+# What the program links, and the parts of the C library that libraries opened at run time (CUDA's) may ask for: those must match ours.
+bundled="$loader $(ldd "$build/warpsight" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p')"
+libc=$(echo "$bundled" | tr ' ' '\n' | grep '/libc\.so\.6$')
+for part in libdl.so.2 libpthread.so.0 librt.so.1 libm.so.6 libutil.so.1 libresolv.so.2 libgcc_s.so.1; do
+	[ -e "$(dirname "$libc")/$part" ] && bundled="$bundled $(dirname "$libc")/$part"
+done
+packages=
+for f in $(echo "$bundled" | tr ' ' '\n' | sort -u); do
+	case $f in */libasan.so* | */libtsan.so* | */libubsan.so*)
+		echo "dist: $build is built with a sanitizer" >&2
+		exit 1
+		;;
+	esac
+	cp -L "$f" "$lib/$(basename "$f")"
+	packages="$packages $(dpkg-query -S "$(realpath "$f")" "$f" 2>/dev/null | sed -n '1s/:.*//p')"
+done
+find "$lib" -name 'lib*.so*' ! -name 'libwarpsight*' -exec strip --strip-unneeded {} + 2>/dev/null || true
+
+$cc -O2 -D_GNU_SOURCE -Isrc -Wall -Wextra -Werror -static -DWS_LOADER="\"$(basename "$loader")\"" -o "$top/bin/warpsight" \
+	src/launcher/launcher.c
+strip "$top/bin/warpsight"
+
+# Licences of what is bundled, with the versions: the sources are Debian's of that version.
+for p in $(echo "$packages" | tr ' ' '\n' | sort -u); do
+	cp -L "/usr/share/doc/$p/copyright" "$doc/licenses/$p"
+	dpkg-query -W -f '${Package} ${Version} (source package ${source:Package} ${source:Version})\n' "$p" | head -1 >>"$doc/BUNDLED"
+done
+for l in $(grep -oh '/usr/share/common-licenses/[A-Za-z0-9.-]*' "$doc"/licenses/* | sed 's/\.$//' | sort -u); do
+	[ -f "$l" ] && cp -L "$l" "$doc/licenses/"
+done
+[ -s "$doc/BUNDLED" ] || { echo "dist: the packages of the bundled libraries are unknown; build on Debian" >&2; exit 1; }
+cp LICENSE README.md "$doc/"
+cp include/warpsight/*.h "$top/include/warpsight/"
+mkdir -p "$top/share/man/man1" "$top/share/bash-completion/completions"
+cp "$build/warpsight.1" "$top/share/man/man1/"
+cp "$build/warpsight.bash" "$top/share/bash-completion/completions/warpsight"
+
+mkdir -p dist
+epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+tar -C "$work" --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --mode=u+w,go+rX,go-w -cf - "$name" | gzip -9n \
+	>"$work/$name.tar.gz"
+mv "$work/$name.tar.gz" "dist/$name.tar.gz"
+echo "dist/$name.tar.gz ($(wc -c <"dist/$name.tar.gz") bytes)"

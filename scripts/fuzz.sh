@@ -1,0 +1,32 @@
+#!/bin/sh
+# Build the fuzzers (option fuzz) with clang in build-fuzz and run each for FUZZ_SECONDS from its corpus; what crashes one stays in
+# build-fuzz/crashes.
+set -eu
+build=build-fuzz
+seconds=${FUZZ_SECONDS:-20}
+grep -qs "option('fuzz'" meson_options.txt || { echo "fuzz: there is no fuzzer in this tree" >&2; exit 2; }
+[ -e $build/build.ninja ] || CC=clang meson setup $build -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized
+ninja -C $build
+mkdir -p $build/crashes
+passed=0
+failed=0
+for f in $(find $build -type f -name 'fuzz_*' -perm -u+x | sort); do
+	name=$(basename "$f")
+	corpus=$build/corpus/$name
+	mkdir -p "$corpus"
+	seed=tests/fuzz/corpus/${name#fuzz_}
+	[ -d "$seed" ] || seed=
+	# shellcheck disable=SC2086
+	if "$f" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -artifact_prefix=$build/crashes/ -print_final_stats=1 "$corpus" $seed \
+		>"$build/$name.log" 2>&1; then
+		passed=$((passed + 1))
+		echo "$name: $(sed -n 's/stat::number_of_executed_units: *//p' "$build/$name.log") inputs, no crash"
+	else
+		failed=$((failed + 1))
+		tail -40 "$build/$name.log"
+		echo "$name: failed; see $build/$name.log and $build/crashes"
+	fi
+done
+[ $((passed + failed)) -gt 0 ] || { echo "fuzz: no fuzzer was built" >&2; exit 1; }
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
