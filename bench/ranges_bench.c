@@ -1,7 +1,7 @@
 /*
  * ranges_bench.c - times NVTX ranges from inside the program: ranges_bench MODE PAIRS [THREADS]; prints nanoseconds a pair.
  *
- *   plain, registered, names (64 names in a reused buffer), random (names that never repeat)
+ *   plain, registered (a string and a domain), names (64 names in a reused buffer), random (names that never repeat)
  *   eighteen   3 M pairs plain and registered, three times over
  *   jitter     random names out of 64 with work of random length inside
  *   threads    PAIRS in each of THREADS threads; prints processor time a pair, so that threads sharing a core do not count as slow
@@ -17,6 +17,7 @@
 
 #include "warpsight/annotate.h"
 
+static ws_domain domain;
 static ws_string registered;
 
 static double now(clockid_t clock)
@@ -49,7 +50,7 @@ static void plain(uint64_t n)
 
 static void with_registered(uint64_t n)
 {
-	TIMES(n, ws_range_push_string(registered); ws_range_pop());
+	TIMES(n, ws_range_push_in(domain, registered); ws_range_pop_in(domain));
 }
 
 static void name_64(char *buf, uint64_t i)
@@ -165,7 +166,8 @@ int main(int argc, char **argv)
 	pairs = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000;
 	if (threads < 1 || threads > 64 || pairs < 1)
 		return 2;
-	registered = ws_string_register("registered range");
+	domain = ws_domain_create("bench");
+	registered = ws_string_register(domain, "registered range");
 	plain(1); /* NVTX finds its tool at the first call */
 	if (!strcmp(mode, "plain"))
 		ns = timed(plain, pairs);

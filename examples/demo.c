@@ -44,6 +44,24 @@ static void fail(const char *what)
 	exit(1);
 }
 
+/* A range in the default domain that carries a number and a colour. */
+static void push_numbered(const char *text, int number)
+{
+	ws_event e = ws_event_text(NULL, text);
+
+	e.color = 0xff3070b0;
+	e.has_color = 1;
+	ws_event_int(&e, number);
+	ws_range_push_event(&e);
+}
+
+static void storage_push(const char *text)
+{
+	ws_event e = ws_event_text(storage, text);
+
+	ws_range_push_event(&e);
+}
+
 /* Keep the processor busy for about `us` microseconds of its time. */
 static void compute(unsigned us)
 {
@@ -77,11 +95,11 @@ static struct {
 
 static void run_job(const struct job *j)
 {
-	ws_range_push_payload("job", (uint64_t)j->number);
+	push_numbered("job", j->number);
 	ws_range_push("parse");
 	compute(300);
 	ws_range_pop();
-	ws_range_push_string(compute_name);
+	ws_range_push_in(NULL, compute_name);
 	compute(700 + (unsigned)(j->number % 7) * 200);
 	ws_range_pop();
 	ws_range_pop();
@@ -185,23 +203,23 @@ static void run_files(void)
 		fail(path);
 	unlink(path);
 	ws_range_push("phase: files");
-	ws_domain_range_push(storage, "write");
+	storage_push("write");
 	for (int i = 0; i < FILE_BLOCKS; i++) {
-		ws_domain_range_push(storage, "write block");
+		storage_push("write block");
 		if (write(fd, block, BLOCK_BYTES) != BLOCK_BYTES)
 			fail("write");
-		ws_domain_range_pop(storage);
+		ws_range_pop_in(storage);
 	}
-	ws_domain_range_push(storage, "sync");
+	storage_push("sync");
 	if (fdatasync(fd))
 		fail("fdatasync");
-	ws_domain_range_pop(storage);
-	ws_domain_range_pop(storage);
-	ws_domain_range_push(storage, "read back");
+	ws_range_pop_in(storage);
+	ws_range_pop_in(storage);
+	storage_push("read back");
 	for (int i = 0; i < FILE_BLOCKS; i++)
 		if (pread(fd, block, BLOCK_BYTES, (off_t)i * BLOCK_BYTES) != BLOCK_BYTES)
 			fail("pread");
-	ws_domain_range_pop(storage);
+	ws_range_pop_in(storage);
 	ws_range_pop();
 	close(fd);
 	free(block);
@@ -257,7 +275,7 @@ static void run_pipes(void)
 
 static void shard(int number)
 {
-	ws_range_push_payload("shard", (uint64_t)number);
+	push_numbered("shard", number);
 	for (int i = 0; i < SHARD_ITEMS; i++) {
 		ws_range_push("item");
 		compute(1500);
@@ -288,7 +306,7 @@ static void run_workers(void)
 int main(void)
 {
 	storage = ws_domain_create("storage");
-	compute_name = ws_string_register("compute");
+	compute_name = ws_string_register(NULL, "compute");
 	ws_name_thread("main");
 	run_queue();
 	run_convoy();

@@ -14,6 +14,13 @@
 
 static int n = 10, threads = 4;
 
+static void push_in(ws_domain d, const char *text)
+{
+	ws_event e = ws_event_text(d, text);
+
+	ws_range_push_event(&e);
+}
+
 static int c_nested(void) /* n of outer, 2n of middle, 6n of leaf */
 {
 	for (int i = 0; i < n; i++) {
@@ -37,10 +44,10 @@ static int c_domains(void) /* two domains, whose ranges interleave without nesti
 	ws_domain a = ws_domain_create("alpha"), b = ws_domain_create("beta");
 
 	for (int i = 0; i < n; i++) {
-		ws_domain_range_push(a, "in alpha");
-		ws_domain_range_push(b, "in beta");
-		ws_domain_range_pop(a);
-		ws_domain_range_pop(b);
+		push_in(a, "in alpha");
+		push_in(b, "in beta");
+		ws_range_pop_in(a);
+		ws_range_pop_in(b);
 		ws_range_push("in neither");
 		ws_range_pop();
 	}
@@ -139,13 +146,13 @@ static int c_mixed(void) /* ranges and calls */
 
 static int c_strings(void) /* plain, registered, from a reused buffer, unique, long, odd */
 {
-	ws_string r = ws_string_register("registered");
+	ws_string r = ws_string_register(NULL, "registered");
 	char buf[64], *longer = malloc(100001);
 
 	for (int i = 0; i < n; i++) {
 		ws_range_push("plain");
 		ws_range_pop();
-		ws_range_push_string(r);
+		ws_range_push_in(NULL, r);
 		ws_range_pop();
 		snprintf(buf, sizeof(buf), "reused %d", i % 4);
 		ws_range_push(buf);

@@ -80,7 +80,7 @@ static void run_registered(struct counter *c)
 {
 	for (uint64_t i = 0; i < n; i++) {
 		begin(c);
-		ws_range_push_string(registered);
+		ws_range_push_in(NULL, registered);
 		ws_range_pop();
 		done(c);
 	}
@@ -222,7 +222,7 @@ int main(int argc, char **argv)
 	if (threads < 1 || threads >= MAX_THREADS)
 		return 98;
 	map_counters(argc > 4 ? argv[4] : NULL);
-	registered = ws_string_register("storm registered");
+	registered = ws_string_register(NULL, "storm registered");
 	run_threads(threads);
 	for (int i = 0; i < MAX_THREADS - 1; i++)
 		total += counters[i].done;

@@ -1,0 +1,224 @@
+/*
+ * nvtx_storm.c - what an NVTX range costs the program that makes it: push+pop pairs as fast as they go, in the ways programs make them.
+ *
+ *   nvtx_storm                     the storm: 3 M pairs plain and 3 M with a registered string in a domain, three times (18 M ranges)
+ *   nvtx_storm KIND [PAIRS [THREADS]]
+ *
+ * KIND is one of
+ *   plain       one literal
+ *   registered  one registered string in a domain, through attributes
+ *   buffers     64 names, each written into one of 4 reused buffers just before, so that pointers repeat with other contents
+ *   unique      names that never repeat
+ *   jitter      random work of 0 to 400 ns inside, one of 1,000 names at random
+ *   mark        marks, not ranges
+ *   startend    start/end ranges
+ *
+ * Prints nanoseconds a pair, per thread. Making the names is measured without ranges beforehand and taken off. Run it alone and under
+ * the recorder: the difference is what recording costs. It uses annotate.h, so it needs no CUDA and runs under any NVTX tool.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "warpsight/annotate.h"
+
+static ws_domain domain;
+static ws_string registered;
+static volatile unsigned sink;
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
+}
+
+static uint64_t next_random(uint64_t *x)
+{
+	*x ^= *x << 13;
+	*x ^= *x >> 7;
+	*x ^= *x << 17;
+	return *x;
+}
+
+/* "name" and a number, quicker than snprintf, so that the names do not drown what is measured. */
+static void make_name(char *buf, uint64_t n)
+{
+	char digits[20];
+	int i = 0, k = 5;
+
+	memcpy(buf, "step ", 5);
+	do {
+		digits[i++] = (char)('0' + n % 10);
+		n /= 10;
+	} while (n);
+	while (i)
+		buf[k++] = digits[--i];
+	buf[k] = 0;
+}
+
+static void work(uint64_t random)
+{
+	for (unsigned i = 0; i < random % 400; i++)
+		sink += i;
+}
+
+static void loop_plain(long n, int on)
+{
+	for (long i = 0; i < n; i++)
+		if (on) {
+			ws_range_push("a plain range");
+			ws_range_pop();
+		}
+}
+
+static void loop_registered(long n, int on)
+{
+	for (long i = 0; i < n; i++)
+		if (on) {
+			ws_range_push_in(domain, registered);
+			ws_range_pop_in(domain);
+		}
+}
+
+static void named(long n, int on, uint64_t names)
+{
+	char buf[4][32];
+
+	for (long i = 0; i < n; i++) {
+		char *b = buf[i & 3];
+
+		make_name(b, names ? (uint64_t)i * 7 % names : (uint64_t)i);
+		__asm__ volatile("" ::"r"(b) : "memory");
+		if (on) {
+			ws_range_push(b);
+			ws_range_pop();
+		}
+	}
+}
+
+static void loop_buffers(long n, int on)
+{
+	named(n, on, 64);
+}
+
+static void loop_unique(long n, int on)
+{
+	named(n, on, 0);
+}
+
+static void loop_jitter(long n, int on)
+{
+	uint64_t x = 88172645463325252u;
+	char buf[32];
+
+	for (long i = 0; i < n; i++) {
+		uint64_t r = next_random(&x);
+
+		make_name(buf, r % 1000);
+		__asm__ volatile("" ::"r"(buf) : "memory");
+		if (on)
+			ws_range_push(buf);
+		work(r >> 32);
+		if (on)
+			ws_range_pop();
+	}
+}
+
+static void loop_mark(long n, int on)
+{
+	for (long i = 0; i < n; i++)
+		if (on)
+			ws_mark("a mark");
+}
+
+static void loop_startend(long n, int on)
+{
+	for (long i = 0; i < n; i++)
+		if (on)
+			ws_range_end(ws_range_start("a start/end range"));
+}
+
+static const struct kind {
+	const char *name;
+	void (*loop)(long n, int on);
+} kinds[] = {
+	{"plain", loop_plain}, {"registered", loop_registered}, {"buffers", loop_buffers},   {"unique", loop_unique},
+	{"jitter", loop_jitter}, {"mark", loop_mark},           {"startend", loop_startend},
+};
+
+struct task {
+	const struct kind *kind;
+	long pairs;
+	double ns;
+	pthread_t thread;
+};
+
+static void *run_task(void *arg)
+{
+	struct task *t = arg;
+	double start, bare;
+
+	t->kind->loop(1000, 1); /* the thread's first event makes its ring */
+	start = now();
+	t->kind->loop(t->pairs, 0);
+	bare = now() - start;
+	start = now();
+	t->kind->loop(t->pairs, 1);
+	t->ns = (now() - start - bare) / (double)t->pairs;
+	return NULL;
+}
+
+static double run_kind(const struct kind *k, long pairs, int threads)
+{
+	struct task *t = calloc((size_t)threads, sizeof(*t));
+	double sum = 0;
+
+	if (!t)
+		return 0;
+	for (int i = 0; i < threads; i++) {
+		t[i] = (struct task){.kind = k, .pairs = pairs};
+		if (i && pthread_create(&t[i].thread, NULL, run_task, &t[i]))
+			exit(1);
+	}
+	run_task(&t[0]);
+	for (int i = 0; i < threads; i++) {
+		if (i)
+			pthread_join(t[i].thread, NULL);
+		sum += t[i].ns;
+	}
+	free(t);
+	printf("%-10s %d thread%s %10ld pairs %8.2f ns a pair\n", k->name, threads, threads == 1 ? " " : "s", pairs, sum / threads);
+	fflush(stdout);
+	return sum / threads;
+}
+
+int main(int argc, char **argv)
+{
+	long pairs = argc > 2 ? strtol(argv[2], NULL, 10) : 3000000;
+	int threads = argc > 3 ? atoi(argv[3]) : 1;
+
+	domain = ws_domain_create("storm");
+	registered = ws_string_register(domain, "a registered range");
+	if (pairs < 1 || threads < 1 || threads > 10000) {
+		fprintf(stderr, "nvtx_storm: PAIRS and THREADS must be numbers from 1\n");
+		return 2;
+	}
+	if (argc < 2) {
+		for (int i = 0; i < 3; i++) {
+			run_kind(&kinds[0], pairs, threads);
+			run_kind(&kinds[1], pairs, threads);
+		}
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (!strcmp(kinds[i].name, argv[1])) {
+			run_kind(&kinds[i], pairs, threads);
+			return 0;
+		}
+	fprintf(stderr, "nvtx_storm: unknown kind '%s'; one of plain, registered, buffers, unique, jitter, mark, startend\n", argv[1]);
+	return 2;
+}
