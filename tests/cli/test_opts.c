@@ -1,0 +1,264 @@
+/*
+ * test_opts.c - the option parser alone, against a table of its own with every kind of option.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/cli.h"
+#include "cli/text.h"
+
+struct values {
+	bool quiet, force, stats;
+	const char *output, *wait, *trace;
+	int64_t count;
+	double delay;
+	struct ws_list env;
+};
+
+static const struct ws_opt options[] = {
+	{"quiet", 'q', WS_OPT_FLAG, offsetof(struct values, quiet), .help = "Say less."},
+	{"force", 'f', WS_OPT_BOOL, offsetof(struct values, force), .help = "Overwrite."},
+	{"stats", 0, WS_OPT_BOOL, offsetof(struct values, stats), .help = "Print.", .fallback = "true"},
+	{"output", 'o', WS_OPT_STRING, offsetof(struct values, output), "FILE", NULL, "Where to.", "report"},
+	{"wait", 0, WS_OPT_ENUM, offsetof(struct values, wait), "WHO", "primary,all", "Whom to wait for.", "all"},
+	{"trace", 't', WS_OPT_SET, offsetof(struct values, trace), "LIST", "nvtx,osrt,none|cuda,cublas", "What to record."},
+	{"count", 'n', WS_OPT_INT, offsetof(struct values, count), "N", NULL, "How many.", "3"},
+	{"delay", 'y', WS_OPT_SECONDS, offsetof(struct values, delay), "TIME", NULL, "How long."},
+	{"env-var", 'e', WS_OPT_LIST, offsetof(struct values, env), "A=B", NULL, "Variables."},
+	{"sample", 's', WS_OPT_LATER, .help = "sampling comes later"},
+	{0},
+};
+
+static const struct ws_command permuting = {.name = "try", .opts = options, .opts_size = sizeof(struct values)};
+static const struct ws_command stopping = {.name = "try", .opts = options, .opts_size = sizeof(struct values), .stop_at_operand = true};
+
+enum { MAX_WORDS = 16 };
+static char *words[MAX_WORDS + 1];
+static int n_words, first;
+static struct values v;
+static struct ws_err err;
+
+/* Parse the words given, which end with NULL. */
+static int parse(const struct ws_command *c, ...)
+{
+	va_list ap;
+	char *word;
+
+	ws_opts_free(&permuting, &v);
+	memset(&v, 0, sizeof(v));
+	err.msg[0] = 0;
+	first = -1;
+	n_words = 0;
+	va_start(ap, c);
+	while ((word = va_arg(ap, char *)) && n_words < MAX_WORDS)
+		words[n_words++] = word;
+	va_end(ap);
+	return ws_opts_parse(c, n_words, words, &v, &first, &err);
+}
+
+static void defaults_apply(void **state)
+{
+	(void)state;
+	assert_int_equal(parse(&permuting, NULL), 0);
+	assert_int_equal(first, 0);
+	assert_true(v.stats && !v.force && !v.quiet);
+	assert_string_equal(v.output, "report");
+	assert_string_equal(v.wait, "all");
+	assert_null(v.trace);
+	assert_int_equal(v.count, 3);
+	assert_int_equal(v.env.n, 0);
+}
+
+static void values_in_all_spellings(void **state)
+{
+	static const char *const spellings[][2] = {{"--output=x y", NULL}, {"--output", "x y"}, {"-ox y", NULL}, {"-o", "x y"}, {"-o=x y", NULL}};
+
+	(void)state;
+	for (size_t i = 0; i < WS_COUNT(spellings); i++) {
+		assert_int_equal(parse(&permuting, spellings[i][0], spellings[i][1], NULL), 0);
+		assert_string_equal(v.output, "x y");
+		assert_int_equal(first, n_words);
+	}
+	assert_int_equal(parse(&permuting, "--output=", NULL), 0);
+	assert_string_equal(v.output, "");
+	assert_int_equal(parse(&permuting, "-o", "-", NULL), 0);
+	assert_string_equal(v.output, "-");
+	assert_int_equal(parse(&permuting, "-qfo", "x", NULL), 0);
+	assert_true(v.quiet && v.force);
+	assert_string_equal(v.output, "x");
+}
+
+static void a_bool_takes_only_true_or_false(void **state)
+{
+	(void)state;
+	assert_int_equal(parse(&permuting, "--stats", "false", "--force", "true", "rest", NULL), 0);
+	assert_true(!v.stats && v.force);
+	assert_string_equal(words[first], "rest");
+	assert_int_equal(parse(&permuting, "--force", "yes", NULL), 0);
+	assert_true(v.force);
+	assert_string_equal(words[first], "yes");
+	assert_int_equal(parse(&permuting, "--stats=no", "--force=1", NULL), 0);
+	assert_true(!v.stats && v.force);
+	assert_int_equal(parse(&permuting, "-ffalse", NULL), 0);
+	assert_true(!v.force);
+	assert_int_equal(parse(&permuting, "-f", "false", "-f", "./app", NULL), 0);
+	assert_true(v.force);
+	assert_int_equal(parse(&permuting, "--stats=2", NULL), -1);
+	assert_string_equal(err.msg, "--stats: '2' is neither true nor false");
+}
+
+static void operands_come_last(void **state)
+{
+	(void)state;
+	assert_int_equal(parse(&permuting, "a", "-q", "b", "-o", "x", "--", "-f", "c", NULL), 0);
+	assert_int_equal(n_words - first, 4);
+	assert_string_equal(words[first], "a");
+	assert_string_equal(words[first + 1], "b");
+	assert_string_equal(words[first + 2], "-f");
+	assert_string_equal(words[first + 3], "c");
+	assert_true(v.quiet && !v.force);
+}
+
+static void the_application_keeps_its_options(void **state)
+{
+	(void)state;
+	assert_int_equal(parse(&stopping, "-f", "app", "--output=theirs", "-q", "--", "--help", NULL), 0);
+	assert_int_equal(first, 1);
+	assert_string_equal(words[first], "app");
+	assert_string_equal(words[first + 3], "--");
+	assert_string_equal(v.output, "report");
+	assert_false(v.quiet);
+	assert_int_equal(parse(&stopping, "-f", "--", "-app", NULL), 0);
+	assert_int_equal(first, 2);
+	assert_string_equal(words[first], "-app");
+	assert_int_equal(parse(&stopping, "-f", "true", "true", NULL), 0);
+	assert_string_equal(words[first], "true");
+	assert_int_equal(first, 2);
+}
+
+static void numbers_and_times(void **state)
+{
+	static const struct {
+		const char *text;
+		double seconds;
+	} times[] = {{"1.5", 1.5}, {".5", 0.5}, {"500ms", 0.5}, {"10s", 10}, {"2m", 120}, {"1h", 3600}, {"5us", 5e-6}, {"7ns", 7e-9}, {"0", 0}};
+	static const char *const bad[] = {"", "-1", "x", "1.5x", "nan", "inf", "0x10", ".", "1e999", "1 s"};
+
+	(void)state;
+	for (size_t i = 0; i < WS_COUNT(times); i++) {
+		assert_int_equal(parse(&permuting, "--delay", times[i].text, NULL), 0);
+		assert_true(v.delay > times[i].seconds * 0.999999 - 1e-15 && v.delay < times[i].seconds * 1.000001 + 1e-15);
+	}
+	for (size_t i = 0; i < WS_COUNT(bad); i++)
+		assert_int_equal(parse(&permuting, "--delay", bad[i], NULL), -1);
+	assert_int_equal(parse(&permuting, "-n-5", NULL), 0);
+	assert_int_equal(v.count, -5);
+	assert_int_equal(parse(&permuting, "--count=99999999999999999999", NULL), -1);
+	assert_string_equal(err.msg, "--count: '99999999999999999999' is out of range");
+	assert_int_equal(parse(&permuting, "--count=12a", NULL), -1);
+	assert_string_equal(err.msg, "--count: '12a' is not a whole number");
+}
+
+static void the_last_one_wins_and_lists_collect(void **state)
+{
+	(void)state;
+	assert_int_equal(parse(&permuting, "-o", "a", "--output=b", "-e", "A=1", "--env-var", "B=2", "-eC=3", NULL), 0);
+	assert_string_equal(v.output, "b");
+	assert_int_equal(v.env.n, 3);
+	assert_string_equal(v.env.v[0], "A=1");
+	assert_string_equal(v.env.v[1], "B=2");
+	assert_string_equal(v.env.v[2], "C=3");
+}
+
+static void words_of_enums_and_sets(void **state)
+{
+	(void)state;
+	assert_int_equal(parse(&permuting, "--wait=primary", "--trace=nvtx,osrt", NULL), 0);
+	assert_string_equal(v.wait, "primary");
+	assert_string_equal(v.trace, "nvtx,osrt");
+	assert_int_equal(parse(&permuting, "--wait=primry", NULL), -1);
+	assert_string_equal(err.msg, "--wait: 'primry' is not one of primary, all; did you mean primary?");
+	assert_int_equal(parse(&permuting, "--trace=nvtx,cuda", NULL), -1);
+	assert_string_equal(err.msg, "--trace: 'cuda' is not built yet");
+	assert_int_equal(parse(&permuting, "--trace=nvtx,", NULL), -1);
+	assert_string_equal(err.msg, "--trace: '' is not one of nvtx, osrt, none");
+	assert_int_equal(parse(&permuting, "--trace=vulkan", NULL), -1);
+	assert_string_equal(err.msg, "--trace: 'vulkan' is not one of nvtx, osrt, none");
+}
+
+static void mistakes_are_named(void **state)
+{
+	(void)state;
+	assert_int_equal(parse(&permuting, "--outptu=x", NULL), -1);
+	assert_string_equal(err.msg, "unknown option --outptu; did you mean --output?");
+	assert_int_equal(parse(&permuting, "--output", NULL), -1);
+	assert_string_equal(err.msg, "--output needs a value (FILE)");
+	assert_int_equal(parse(&permuting, "-o", "--quiet", NULL), -1);
+	assert_string_equal(err.msg, "--output needs a value (FILE), but --quiet follows; if that is the value, write --output=--quiet");
+	assert_int_equal(parse(&permuting, "-q=1", NULL), -1);
+	assert_string_equal(err.msg, "--quiet takes no value");
+	assert_int_equal(parse(&permuting, "--sample=cpu", NULL), -1);
+	assert_string_equal(err.msg, "--sample is not built yet: sampling comes later");
+	assert_int_equal(parse(&permuting, "-s", "cpu", NULL), -1);
+	assert_int_equal(parse(&permuting, "-qz", NULL), -1);
+	assert_string_equal(err.msg, "unknown option -z; 'warpsight try --help' lists them");
+}
+
+static void help_is_recognised(void **state)
+{
+	(void)state;
+	assert_int_equal(parse(&permuting, "--help", NULL), 1);
+	assert_int_equal(parse(&permuting, "-qh", NULL), 1);
+	assert_int_equal(parse(&permuting, "a", "-h", NULL), 1);
+	assert_int_equal(parse(&stopping, "app", "-h", NULL), 0);
+	assert_int_equal(parse(&permuting, "--", "-h", NULL), 0);
+}
+
+static void help_shows_every_option(void **state)
+{
+	struct ws_text out = {0};
+
+	(void)state;
+	ws_help_command(&out, &(struct ws_command){.name = "try", .summary = "Try.", .usage = "[options]", .opts = options}, 200);
+	assert_non_null(strstr(out.s, "\n  -f, --force[=true|false]"));
+	assert_non_null(strstr(out.s, "\n      --wait=WHO              Whom to wait for. One of: primary, all. Default: all.\n"));
+	assert_non_null(strstr(out.s, "Any of, with commas between: nvtx, osrt, none."));
+	assert_non_null(strstr(out.s, "May be given several times."));
+	assert_non_null(strstr(out.s, "Known, but not built yet:\n  --sample\n"));
+	ws_text_free(&out);
+}
+
+static void paragraphs_wrap(void **state)
+{
+	struct ws_text out = {0};
+
+	(void)state;
+	ws_wrap(&out, "one two three\n\n  kept  as it is\nfour", 0, 2, 9);
+	assert_string_equal(out.s, "one two\n  three\n\n    kept  as it is\n  four\n");
+	ws_text_free(&out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults_apply),
+		cmocka_unit_test(values_in_all_spellings),
+		cmocka_unit_test(a_bool_takes_only_true_or_false),
+		cmocka_unit_test(operands_come_last),
+		cmocka_unit_test(the_application_keeps_its_options),
+		cmocka_unit_test(numbers_and_times),
+		cmocka_unit_test(the_last_one_wins_and_lists_collect),
+		cmocka_unit_test(words_of_enums_and_sets),
+		cmocka_unit_test(mistakes_are_named),
+		cmocka_unit_test(help_is_recognised),
+		cmocka_unit_test(help_shows_every_option),
+		cmocka_unit_test(paragraphs_wrap),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
