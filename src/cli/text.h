@@ -16,6 +16,9 @@ struct ws_later {
 };
 extern const struct ws_later ws_later_commands[]; /* ended by an entry without a name */
 
+/* The program's own arguments, as main got them. */
+extern char **ws_main_argv;
+
 const struct ws_command *ws_command_find(const char *name);
 const struct ws_later *ws_later_find(const char *name);
 

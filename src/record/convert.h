@@ -8,6 +8,7 @@
 #ifndef WS_CONVERT_H
 #define WS_CONVERT_H
 
+#include "record/clock.h"
 #include "ring/record.h"
 #include "ring/ring.h"
 #include "store/store.h"
@@ -17,6 +18,7 @@ struct ws_proc; /* one process image */
 
 /* One ring being drained. */
 struct ws_stream {
+	struct ws_clock *clock;
 	struct ws_sink *sink;
 	struct ws_writer *writer;
 	struct ws_proc *proc;
@@ -28,7 +30,10 @@ struct ws_stream {
 };
 
 /* Session time (ns) of ticks; exact between clock readings, which surround everything being drained. */
-uint64_t ws_stream_time(struct ws_stream *s, uint64_t ticks);
+static inline uint64_t ws_stream_time(struct ws_stream *s, uint64_t ticks)
+{
+	return ws_clock_ns(s->clock, ticks);
+}
 
 /* Report string id of a string handle of this process; 0 for handle 0 or one that does not check out. */
 uint32_t ws_stream_string(struct ws_stream *s, uint32_t handle);

@@ -1,0 +1,434 @@
+/*
+ * profile.c - the command `profile`: run a program, record it, write a report when it ends.
+ */
+#include <ctype.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "cli/text.h"
+#include "record/record.h"
+
+struct options {
+	const char *output, *trace, *wait, *kill, *run_as, *domain_include, *domain_exclude, *command_file, *export_to, *sample, *cpuctxsw,
+		*threshold;
+	struct ws_list env;
+	double delay, duration;
+	int64_t ring_memory;
+	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment, lossless, stats, quiet;
+};
+
+#define AT(member) offsetof(struct options, member)
+
+static const struct ws_opt opts[] = {
+	{"output", 'o', WS_OPT_STRING, AT(output), "NAME", NULL,
+	 "Name of the report. %p is the target's process id, %h the host's name, %q{VAR} the environment variable VAR, %n the first number that "
+	 "makes the name new, %% a percent sign. In a folder that exists, or with a trailing slash, the default name is used inside it. '.wsrep' "
+	 "is added unless the name has an extension. When processes of the target have different values of VAR (the RANK that "
+	 "torchrun sets), each value gets a report of its own.",
+	 "report%n"},
+	{"force-overwrite", 'f', WS_OPT_BOOL, AT(overwrite), NULL, NULL,
+	 "Replace an existing report. The old one goes when the new collection has begun.", "false"},
+	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
+	 "nvtx,osrt,none|cuda,opengl,vulkan,cublas,cublas-verbose,cudnn,cusparse,cusparse-verbose,cusolver,cusolver-verbose,mpi,nccl,ucx,openacc,"
+	 "openmp,oshmem,tensorrt,gds,python-gil,syscall,cuda-hw,cuda-sw,opengl-annotations,vulkan-annotations",
+	 "What to trace: ranges and marks of NVTX, calls of the operating system's runtime that block or last, or nothing. All that is built, "
+	 "unless given.",
+	 "nvtx,osrt"},
+	{"sample", 's', WS_OPT_ENUM, AT(sample), "SCOPE", "none|process-tree,system-wide,cpu", "Sampling of the CPU: none so far.", NULL},
+	{"cpuctxsw", 0, WS_OPT_ENUM, AT(cpuctxsw), "SCOPE", "none|process-tree,system-wide", "Tracing of context switches: none so far.", NULL},
+	{"delay", 'y', WS_OPT_SECONDS, AT(delay), "SECONDS", NULL, "Start collecting so long after the target has started.", "0"},
+	{"duration", 'd', WS_OPT_SECONDS, AT(duration), "SECONDS", NULL,
+	 "Stop collecting so long after it began, then send the target the signal of --kill. 0: at the target's end.", "0"},
+	{"kill", 0, WS_OPT_STRING, AT(kill), "SIGNAL", NULL,
+	 "Signal for the target when the duration is over: none, sigterm, sigkill, another name or a number. With none the target runs on "
+	 "unrecorded and is waited for.",
+	 "sigterm"},
+	{"wait", 0, WS_OPT_ENUM, AT(wait), "WHOM", "primary,all",
+	 "End when the target ends (primary), or when every process it has started has (all); an interrupt ends the wait.", "all"},
+	{"env-var", 'e', WS_OPT_LIST, AT(env), "NAME=VALUE[,NAME=VALUE...]", NULL, "Set variables in the target's environment.", NULL},
+	{"inherit-environment", 'n', WS_OPT_BOOL, AT(inherit), NULL, NULL,
+	 "Give the target this environment; with false it has only what --env-var sets, and what recording needs.", "true"},
+	{"run-as", 0, WS_OPT_STRING, AT(run_as), "USER", NULL, "Run the target as another user. Needs root.", NULL},
+	{"show-output", 'w', WS_OPT_BOOL, AT(show_output), NULL, NULL,
+	 "Let the target write to its standard output and error. With false, what it writes goes only into the report.", "true"},
+	{"store-output", 0, WS_OPT_BOOL, AT(store_output), NULL, NULL,
+	 "Also keep what the target writes in the report. Its output is then a pipe instead of what it would be.", "false"},
+	{"store-environment", 0, WS_OPT_BOOL, AT(store_environment), NULL, NULL,
+	 "Keep the target's whole environment in the report, not only what launchers set (RANK, SLURM_*, CUDA_VISIBLE_DEVICES...).", "false"},
+	{"osrt-threshold", 0, WS_OPT_STRING, AT(threshold), "TIME", NULL,
+	 "Shortest call of the OS runtime that is recorded: nanoseconds, or with a unit (ns, us, ms, s).", "1000"},
+	{"nvtx-domain-include", 0, WS_OPT_STRING, AT(domain_include), "DOMAIN[,DOMAIN...]", NULL,
+	 "Record only these NVTX domains; 'default' is the one without a name.", NULL},
+	{"nvtx-domain-exclude", 0, WS_OPT_STRING, AT(domain_exclude), "DOMAIN[,DOMAIN...]", NULL, "Record all NVTX domains but these.", NULL},
+	{"trace-fork-before-exec", 0, WS_OPT_BOOL, AT(trace_forks), NULL, NULL,
+	 "Record forked children that have not called exec.", "true"},
+	{"lossless", 0, WS_OPT_BOOL, AT(lossless), NULL, NULL,
+	 "Let the target wait when the memory for recording is full, instead of dropping and counting events.", "false"},
+	{"ring-memory", 0, WS_OPT_INT, AT(ring_memory), "MIB", NULL,
+	 "Most memory for events that are recorded and not yet written, in MiB, for the whole process tree.", "256"},
+	{"stats", 0, WS_OPT_BOOL, AT(stats), NULL, NULL, "Print the default statistics at the end.", "false"},
+	{"export", 0, WS_OPT_SET, AT(export_to), "FORMAT[,FORMAT...]", "sqlite,jsonlines,json,none|arrow,arrowdir,parquetdir,hdf,text",
+	 "Export the report at the end.", "none"},
+	{"command-file", 0, WS_OPT_STRING, AT(command_file), "FILE", NULL,
+	 "Read further options, and the target if none is given, from a file: words as a shell would split them, # comments. Options given "
+	 "on the command line win.",
+	 NULL},
+	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Say nothing at the end but errors.", NULL},
+	{"capture-range", 'c', WS_OPT_LATER, 0, NULL, NULL, "capture ranges are not built yet: use --delay and --duration", NULL},
+	{"nvtx-capture", 'p', WS_OPT_LATER, 0, NULL, NULL, "capture ranges are not built yet: use --delay and --duration", NULL},
+	{"capture-range-end", 0, WS_OPT_LATER, 0, NULL, NULL, "capture ranges are not built yet: use --delay and --duration", NULL},
+	{"session-new", 0, WS_OPT_LATER, 0, NULL, NULL, "sessions are not built yet", NULL},
+	{"start-later", 0, WS_OPT_LATER, 0, NULL, NULL, "sessions are not built yet: use --delay", NULL},
+	{"backtrace", 'b', WS_OPT_LATER, 0, NULL, NULL, "CPU sampling and backtraces are not built yet", NULL},
+	{"sampling-frequency", 0, WS_OPT_LATER, 0, NULL, NULL, "CPU sampling is not built yet", NULL},
+	{"cuda-memory-usage", 0, WS_OPT_LATER, 0, NULL, NULL, "CUDA tracing is not built yet", NULL},
+	{"cuda-graph-trace", 0, WS_OPT_LATER, 0, NULL, NULL, "CUDA tracing is not built yet", NULL},
+	{"cudabacktrace", 0, WS_OPT_LATER, 0, NULL, NULL, "CUDA tracing is not built yet", NULL},
+	{"gpu-metrics-device", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
+	{"gpu-metrics-devices", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
+	{"gpu-metrics-frequency", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
+	{"gpuctxsw", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU context switches are not built yet", NULL},
+	{"pytorch", 0, WS_OPT_LATER, 0, NULL, NULL, "ranges made for PyTorch's functions are not built yet: call torch.autograd.profiler.emit_nvtx",
+	 NULL},
+	{"python-sampling", 0, WS_OPT_LATER, 0, NULL, NULL, "Python sampling is not built yet", NULL},
+	{NULL},
+};
+
+/* ---- reading options that need more than a type ---- */
+
+static int parse_signal(const char *s, int *out, struct ws_err *e)
+{
+	char *end;
+	long n = strtol(s, &end, 10);
+
+	*out = 0;
+	if (!strcasecmp(s, "none") || !strcmp(s, "0"))
+		return 0;
+	if (*s && !*end && n > 0 && n < NSIG) {
+		*out = (int)n;
+		return 0;
+	}
+	if (!strncasecmp(s, "sig", 3))
+		s += 3;
+	for (int i = 1; i < NSIG; i++) {
+		const char *name = sigabbrev_np(i);
+
+		if (name && !strcasecmp(name, s)) {
+			*out = i;
+			return 0;
+		}
+	}
+	return ws_fail(e, "--kill: '%s' is not a signal: give none, sigterm, sigkill or another name or number", s);
+}
+
+static int parse_threshold(const char *s, double *seconds, struct ws_err *e)
+{
+	static const struct {
+		const char *unit;
+		double factor;
+	} units[] = {{"", 1e-9}, {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+	char *end;
+	double v = strtod(s, &end);
+
+	for (size_t i = 0; end != s && i < WS_COUNT(units); i++)
+		if (!strcmp(end, units[i].unit) && v >= 0 && v * units[i].factor < 1e6) {
+			*seconds = v * units[i].factor;
+			return 0;
+		}
+	return ws_fail(e, "--osrt-threshold: '%s' is not a time: give nanoseconds, or a number with ns, us, ms or s", s);
+}
+
+static bool has_word(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = list; p && *p; p += strcspn(p, ","), p += *p == ',')
+		if (!strncmp(p, word, n) && (p[n] == ',' || !p[n]))
+			return true;
+	return false;
+}
+
+/* NAME=VALUE,NAME=VALUE: a comma separates when a name and '=' follow it, so that values may hold commas. */
+static int split_env(const struct ws_list *given, struct ws_list *out, struct ws_err *e)
+{
+	for (size_t i = 0; i < given->n; i++) {
+		const char *p = given->v[i];
+
+		while (*p) {
+			const char *end = p;
+			const char *eq = strchr(p, '=');
+
+			if (!eq || eq == p)
+				return ws_fail(e, "--env-var: '%s' is not NAME=VALUE", p);
+			for (end = eq; *end; end++)
+				if (*end == ',' && (isalpha((unsigned char)end[1]) || end[1] == '_') &&
+				    end[1 + strspn(end + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")] == '=')
+					break;
+			ws_grow(out->v, out->cap, out->n + 1);
+			out->v[out->n++] = ws_strndup(p, (size_t)(end - p));
+			p = end + (*end == ',');
+		}
+	}
+	return 0;
+}
+
+/* ---- the command file ---- */
+
+/* Words as a shell splits them: blanks, quotes, backslashes, comments. Nothing is expanded. */
+static int split_words(const char *text, const char *file, struct ws_list *out, struct ws_err *e)
+{
+	const char *p = text;
+
+	for (;;) {
+		struct ws_text word = {0};
+		char quote = 0;
+
+		p += strspn(p, " \t\r\n");
+		if (*p == '#') {
+			p += strcspn(p, "\n");
+			continue;
+		}
+		if (!*p)
+			return 0;
+		ws_text_add(&word, "", 0);
+		for (; *p && (quote || !isspace((unsigned char)*p)); p++) {
+			if (quote && *p == quote)
+				quote = 0;
+			else if (!quote && (*p == '"' || *p == '\''))
+				quote = *p;
+			else if (*p == '\\' && quote != '\'' && p[1] == '\n')
+				p++;
+			else if (*p == '\\' && quote != '\'' && p[1])
+				ws_text_add(&word, ++p, 1);
+			else
+				ws_text_add(&word, p, 1);
+		}
+		if (quote) {
+			ws_text_free(&word);
+			return ws_fail(e, "%s: a quotation mark is not closed", file);
+		}
+		ws_grow(out->v, out->cap, out->n + 1);
+		out->v[out->n++] = word.s;
+	}
+}
+
+static int read_command_file(const char *file, struct ws_list *words, struct ws_err *e)
+{
+	FILE *f = fopen(file, "re");
+	struct ws_text t = {0};
+	char buf[4096];
+	size_t n;
+	int rc;
+
+	if (!f)
+		return ws_fail_errno(e, "--command-file: cannot read %s", file);
+	while ((n = fread(buf, 1, sizeof(buf), f)) > 0 && t.len < 1 << 20)
+		ws_text_add(&t, buf, n);
+	rc = ferror(f) ? ws_fail_errno(e, "--command-file: cannot read %s", file) : 0;
+	fclose(f);
+	if (!rc && t.s && strlen(t.s) != t.len)
+		rc = ws_fail(e, "--command-file: %s is not text", file);
+	if (!rc)
+		rc = split_words(t.s ? t.s : "", file, words, e);
+	ws_text_free(&t);
+	return rc;
+}
+
+extern const struct ws_command ws_cmd_profile;
+
+/*
+ * Options of the file, then those of the command line over them. The command line is parsed again on top, because only then is it known
+ * which of its options were given.
+ */
+static int apply_command_file(struct options *o, const char *file, int argc, char **argv, char ***target, struct ws_err *e)
+{
+	struct ws_list words = {0};
+	int first, given;
+	char **joined;
+
+	if (read_command_file(file, &words, e))
+		return -1;
+	memset(o, 0, sizeof(*o));
+	if (ws_opts_parse(&ws_cmd_profile, (int)words.n, (char **)words.v, o, &first, e))
+		return -1;
+	if (o->command_file)
+		return ws_fail(e, "--command-file: %s names another command file", file);
+	/* argv is the command line's words before the target, then the target. */
+	joined = ws_calloc(words.n + (size_t)argc + 1, sizeof(char *));
+	memcpy(joined, words.v, (size_t)first * sizeof(char *));
+	given = first;
+	if (given && !strcmp(joined[given - 1], "--"))
+		given--;
+	memcpy(joined + given, argv, (size_t)argc * sizeof(char *));
+	ws_opts_free(&ws_cmd_profile, o);
+	memset(o, 0, sizeof(*o));
+	if (ws_opts_parse(&ws_cmd_profile, given + argc, joined, o, &given, e))
+		return -1;
+	*target = joined[given] ? joined + given : (char **)words.v + first;
+	if (!joined[given]) { /* the target of the file; end its list */
+		ws_grow(words.v, words.cap, words.n + 1);
+		words.v[words.n] = NULL;
+		*target = (char **)words.v + first;
+	}
+	return 0;
+}
+
+/* ---- after the run ---- */
+
+static void then_run(const char *command, const char *report, char **argv, int argc)
+{
+	const struct ws_command *c = ws_command_find(command);
+	void *values;
+	struct ws_err e;
+	int first;
+
+	if (!c) {
+		ws_warn("%s: this build has no command '%s'", report, command);
+		return;
+	}
+	values = ws_calloc(1, c->opts_size);
+	if (ws_opts_parse(c, argc, argv, values, &first, &e))
+		ws_warn("%s: %s", command, e.msg);
+	else if (c->run(values, argc - first, argv + first))
+		ws_warn("%s: '%s' did not succeed", report, command);
+	ws_opts_free(c, values);
+	free(values);
+}
+
+static void export_one(const struct options *o, char *report, const char *format)
+{
+	char type[64], force[] = "--force-overwrite=true";
+	char *plain[] = {type, report, NULL}, *forced[] = {type, force, report, NULL};
+
+	snprintf(type, sizeof(type), "--type=%s", format);
+	then_run("export", report, o->overwrite ? forced : plain, o->overwrite ? 3 : 2);
+}
+
+static void afterwards(const struct options *o, const struct ws_record_result *r)
+{
+	static const char *const formats[] = {"sqlite", "jsonlines", "json"};
+
+	for (size_t i = 0; i < r->report_count; i++) {
+		char *stats[] = {r->reports[i], NULL};
+
+		if (o->stats)
+			then_run("stats", r->reports[i], stats, 1);
+		for (size_t f = 0; f < WS_COUNT(formats); f++)
+			if (has_word(o->export_to, formats[f]))
+				export_one(o, r->reports[i], formats[f]);
+	}
+}
+
+static void say_result(const struct options *o, const struct ws_record_result *r)
+{
+	if (r->lost)
+		ws_warn("%llu rows could not be written", (unsigned long long)r->lost);
+	if (o->quiet)
+		return;
+	for (size_t i = 0; i < r->report_count; i++)
+		ws_say("report: %s", r->reports[i]);
+}
+
+static int fill(const struct options *o, struct ws_record_opts *r, struct ws_list *env, struct ws_err *e)
+{
+	r->output = o->output && strcmp(o->output, "report%n") ? o->output : NULL;
+	r->overwrite = o->overwrite;
+	r->nvtx = has_word(o->trace, "nvtx");
+	r->osrt = has_word(o->trace, "osrt");
+	if (has_word(o->trace, "none") && (r->nvtx || r->osrt))
+		return ws_fail(e, "--trace: none does not go with other words");
+	if (o->domain_include && o->domain_exclude)
+		return ws_fail(e, "--nvtx-domain-include and --nvtx-domain-exclude do not go together");
+	if (o->delay < 0 || o->duration < 0)
+		return ws_fail(e, "--%s: a time cannot be negative", o->delay < 0 ? "delay" : "duration");
+	if (o->ring_memory < 1 || o->ring_memory > 4000)
+		return ws_fail(e, "--ring-memory: give 1 to 4000 MiB");
+	r->nvtx_domains = o->domain_include ? o->domain_include : o->domain_exclude;
+	r->nvtx_filter = o->domain_include ? 1 : o->domain_exclude ? 2 : 0;
+	r->delay = o->delay;
+	r->duration = o->duration;
+	r->wait_all = strcmp(o->wait, "primary") != 0;
+	r->inherit_environment = o->inherit;
+	r->run_as = o->run_as;
+	r->trace_forks = o->trace_forks;
+	r->store_output = o->store_output;
+	r->hide_output = !o->show_output;
+	r->store_environment = o->store_environment;
+	r->lossless = o->lossless;
+	r->ring_bytes = (uint64_t)o->ring_memory << 20;
+	if (split_env(&o->env, env, e) || parse_signal(o->kill, &r->kill_signal, e) || parse_threshold(o->threshold, &r->osrt_threshold, e))
+		return -1;
+	r->env = env->v;
+	r->env_count = env->n;
+	return 0;
+}
+
+static int run(void *values, int argc, char **argv)
+{
+	struct options *o = values;
+	struct ws_record_opts r = {0};
+	struct ws_record_result result = {0};
+	struct ws_list env = {0};
+	struct ws_err e;
+	char **target = argv;
+
+	/* The words before the target lie before argv: the parser left them in place. */
+	if (o->command_file) {
+		char **words = ws_main_argv + 2;
+
+		if (apply_command_file(o, o->command_file, (int)(argv + argc - words), words, &target, &e)) {
+			ws_say("profile: %s", e.msg);
+			return WS_EXIT_USAGE;
+		}
+	}
+	if (!target[0]) {
+		ws_say("profile: no program to run: warpsight profile [options] [--] APP [ARG...]");
+		return WS_EXIT_USAGE;
+	}
+	if (fill(o, &r, &env, &e)) {
+		ws_say("profile: %s", e.msg);
+		return WS_EXIT_USAGE;
+	}
+	r.argv = target;
+	r.command_line = ws_main_argv;
+	if (ws_record(&r, &result, &e)) {
+		ws_say("%s", e.msg);
+		if (!result.started)
+			return result.status;
+		if (!result.status)
+			result.status = WS_EXIT_FAIL;
+	}
+	say_result(o, &result);
+	afterwards(o, &result);
+	for (size_t i = 0; i < result.report_count; i++)
+		free(result.reports[i]);
+	free(result.reports);
+	for (size_t i = 0; i < env.n; i++)
+		free((char *)env.v[i]);
+	free(env.v);
+	return result.status;
+}
+
+const struct ws_command ws_cmd_profile = {
+	.name = "profile",
+	.summary = "Run a program and record what it does into a report",
+	.usage = "[options] [--] APP [ARG...]",
+	.details = "Runs APP as if it ran alone (same terminal, same streams, same exit status) and records it and every process that it starts. "
+		   "The report stands under its name from the start and can be read while the program runs, and after a crash.\n\n"
+		   "The exit status is that of APP, 128 plus the signal when a signal ended it, 127 when APP was not found and 126 when it could not be "
+		   "run. Messages go to standard error.",
+	.opts = opts,
+	.opts_size = sizeof(struct options),
+	.stop_at_operand = true,
+	.examples = "warpsight profile ./app input.dat\n"
+		    "warpsight profile -t nvtx -o run.wsrep -f python3 train.py\n"
+		    "warpsight profile -y 5 -d 10 --kill none ./server\n"
+		    "warpsight profile -o 'rank%q{RANK}' torchrun --nproc-per-node 2 train.py\n"
+		    "warpsight profile --stats=true make -j4",
+	.run = run,
+};

@@ -1,0 +1,155 @@
+/*
+ * arena.c - see arena.h. A live arena is locked (flock) by its recorder; so a lock that can be had on someone's arena means that its recorder
+ * died without removing it. Removing the name then harms nobody: processes that still map it keep their memory.
+ */
+#include "record/arena.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define PREFIX "warpsight-"
+#define AHEAD (2u << 20)
+#define STEP (4u << 20)
+
+static void remove_stale(const char *dir)
+{
+	char mine[64];
+	DIR *d = opendir(dir);
+	struct dirent *e;
+
+	if (!d)
+		return;
+	snprintf(mine, sizeof(mine), PREFIX "%u-", (unsigned)geteuid());
+	while ((e = readdir(d))) {
+		int fd;
+
+		if (strncmp(e->d_name, mine, strlen(mine)))
+			continue;
+		fd = openat(dirfd(d), e->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		if (fd < 0)
+			continue;
+		if (!flock(fd, LOCK_EX | LOCK_NB))
+			unlinkat(dirfd(d), e->d_name, 0);
+		close(fd);
+	}
+	closedir(d);
+}
+
+static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_t first)
+{
+	struct statvfs vfs;
+	uint64_t random;
+
+	if (statvfs(dir, &vfs) || (uint64_t)vfs.f_bavail * vfs.f_frsize < first * 2)
+		return -1;
+	remove_stale(dir);
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		random = ws_counter();
+	if ((size_t)snprintf(area->path, sizeof(area->path), "%s/" PREFIX "%u-%d-%016llx", dir, (unsigned)geteuid(), (int)getpid(),
+			     (unsigned long long)random) >= sizeof(area->path))
+		return -1;
+	area->fd = open(area->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (area->fd < 0)
+		return -1;
+	if (flock(area->fd, LOCK_EX | LOCK_NB) || ftruncate(area->fd, (off_t)size) || posix_fallocate(area->fd, 0, (off_t)first)) {
+		unlink(area->path);
+		close(area->fd);
+		return -1;
+	}
+	return 0;
+}
+
+static int make_file(struct ws_area *area, uint64_t size, uint64_t first, struct ws_err *e)
+{
+	const char *tmp = getenv("TMPDIR");
+	const char *dirs[] = {"/dev/shm", tmp && *tmp ? tmp : "/tmp", "/tmp", "/var/tmp"};
+
+	for (size_t i = 0; i < WS_COUNT(dirs); i++)
+		if (!try_dir(area, dirs[i], size, first))
+			return 0;
+	return ws_fail(e, "no room for the shared memory of a recording (%llu MiB) in /dev/shm, %s or /tmp: free some, or set TMPDIR to a "
+			  "folder that can be written to",
+		       (unsigned long long)(first * 2 >> 20), dirs[1]);
+}
+
+int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *e)
+{
+	uint64_t head = WS_ALIGN_UP(sizeof(struct ws_arena), (uint64_t)WS_CHUNK_SIZE);
+	uint64_t chunks = budget / WS_CHUNK_SIZE, size, first;
+	struct stat st;
+	void *p;
+
+	memset(area, 0, sizeof(*area));
+	if (chunks < 8)
+		chunks = 8;
+	if (chunks > WS_MAX_CHUNKS - 1 - head / WS_CHUNK_SIZE)
+		chunks = WS_MAX_CHUNKS - 1 - head / WS_CHUNK_SIZE;
+	size = head + chunks * WS_CHUNK_SIZE;
+	first = head + (chunks * WS_CHUNK_SIZE < STEP ? chunks * WS_CHUNK_SIZE : STEP);
+	if (make_file(area, size, first, e))
+		return -1;
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, area->fd, 0);
+	if (p == MAP_FAILED || (owner != (uid_t)-1 && fchown(area->fd, owner, (gid_t)-1))) {
+		ws_fail_errno(e, "cannot use the shared memory file %s", area->path);
+		unlink(area->path);
+		close(area->fd);
+		return -1;
+	}
+	area->a = p;
+	area->a->magic = WS_ARENA_MAGIC;
+	area->a->version = WS_ARENA_VERSION;
+	area->a->size = size;
+	area->a->chunk_first = (uint32_t)(head / WS_CHUNK_SIZE);
+	area->a->chunk_count = (uint32_t)chunks;
+	area->a->recorder_pid = getpid();
+	area->a->text_used = 1; /* offset 0 is the empty text */
+	if (!stat("/proc/self/ns/pid", &st))
+		area->a->recorder_pid_ns = st.st_ino;
+	atomic_store(&area->a->chunk_next, area->a->chunk_first);
+	atomic_store(&area->a->chunk_backed, (uint32_t)(first / WS_CHUNK_SIZE));
+	return 0;
+}
+
+uint32_t ws_area_text(struct ws_area *area, const char *s, size_t len)
+{
+	struct ws_arena *a = area->a;
+	uint32_t at = a->text_used;
+
+	if (len + 1 > WS_ARENA_TEXT - at)
+		return 0;
+	memcpy(a->text + at, s, len);
+	a->text[at + len] = 0;
+	a->text_used += (uint32_t)len + 1;
+	return at;
+}
+
+void ws_area_feed(struct ws_area *area)
+{
+	uint32_t next = atomic_load_explicit(&area->a->chunk_next, memory_order_relaxed);
+	uint32_t backed = atomic_load_explicit(&area->a->chunk_backed, memory_order_relaxed);
+
+	if (backed - next < AHEAD / WS_CHUNK_SIZE)
+		ws_arena_extend(area->a, area->fd, STEP / WS_CHUNK_SIZE);
+}
+
+void ws_area_destroy(struct ws_area *area)
+{
+	if (!area->a)
+		return;
+	atomic_store(&area->a->collecting, 0);
+	atomic_store(&area->a->closed, 1);
+	unlink(area->path);
+	munmap(area->a, area->a->size);
+	close(area->fd);
+	area->a = NULL;
+}

@@ -1,0 +1,45 @@
+/*
+ * clock.h - putting ticks on the session clock.
+ *
+ * The recorder reads (ticks, CLOCK_MONOTONIC_RAW, CLOCK_REALTIME) together, every round, and converts by interpolating between the
+ * readings around a moment: a rate measured once drifts by nanoseconds a second, readings around it do not. Nothing is
+ * extrapolated: a round looks at how far the rings have got, then reads, then converts.
+ */
+#ifndef WS_RECORD_CLOCK_H
+#define WS_RECORD_CLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/ticks.h"
+
+struct ws_reading {
+	uint64_t ticks, raw, realtime;
+};
+
+struct ws_clock {
+	enum ws_clock_mode mode;
+	struct ws_reading *v;
+	size_t n, cap;
+	/* The segment used last: ticks in [from, to) map to raw + (ticks - from) * mult >> 32. */
+	uint64_t from, to, raw, mult;
+};
+
+/* Which clock hooks should read on this machine. */
+enum ws_clock_mode ws_clock_choose(void);
+/* Begin with a first reading. */
+void ws_clock_init(struct ws_clock *c, enum ws_clock_mode mode);
+/* Take a reading now and return it. */
+struct ws_reading ws_clock_read(struct ws_clock *c);
+uint64_t ws_clock_slow(struct ws_clock *c, uint64_t ticks);
+void ws_clock_free(struct ws_clock *c);
+
+/* Session time of `ticks`; those outside all readings (a target that scribbled over its records) give the nearest. */
+static inline uint64_t ws_clock_ns(struct ws_clock *c, uint64_t ticks)
+{
+	if (ticks - c->from >= c->to - c->from)
+		return ws_clock_slow(c, ticks);
+	return c->raw + (uint64_t)(((unsigned __int128)(ticks - c->from) * c->mult) >> 32);
+}
+
+#endif

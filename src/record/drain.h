@@ -1,0 +1,55 @@
+/*
+ * drain.h - from rings to reports: finds processes and threads in the arena, follows their rings, has records converted, and notices ends.
+ *
+ * A round is: look for new processes and rings; note who has ended; note how far each ring has got; read the clocks; convert up to
+ * there; settle those that ended. In this order every record converted lies between two clock readings, and
+ * everything a process wrote before its end is taken before its memory is reused.
+ */
+#ifndef WS_RECORD_DRAIN_H
+#define WS_RECORD_DRAIN_H
+
+#include <sys/types.h>
+
+#include "record/arena.h"
+#include "record/clock.h"
+#include "record/convert.h"
+#include "record/sink.h"
+
+struct ws_drain;
+
+struct ws_drain_ops {
+	void *ctx;
+	/*
+	 * The report that a new process belongs to; `env` is its reported variables (NUL-separated NAME=VALUE, `env_len` bytes). `parent` is the sink of its
+	 * parent, or NULL. Never NULL in return.
+	 */
+	struct ws_sink *(*sink_for)(void *ctx, int pid, const char *env, size_t env_len, struct ws_sink *parent);
+};
+
+struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock, const struct ws_drain_ops *ops);
+
+/* The target that profile started, so that its image is told from others'. */
+void ws_drain_target(struct ws_drain *d, pid_t pid);
+
+/* One round; returns the bytes of records converted. */
+uint64_t ws_drain_round(struct ws_drain *d);
+
+/* Rows for ranges open now in every ring: at the end of a collection. Call after a round. */
+void ws_drain_open_ranges(struct ws_drain *d);
+
+/* Processes that registered and have not ended. */
+uint32_t ws_drain_alive(const struct ws_drain *d);
+/* How many registered at all. */
+uint32_t ws_drain_registered(const struct ws_drain *d);
+/* Call fn with the pid of each live one. */
+void ws_drain_each(struct ws_drain *d, void (*fn)(void *ctx, int pid), void *ctx);
+/* The exit status of a child of ours, for its process_end row: call when it has been reaped, before the next round. */
+void ws_drain_exit_status(struct ws_drain *d, pid_t pid, int wait_status);
+
+/*
+ * The last round: settles everything that is left, with ranges left open, losses, process ends; `finished` says whether the target ended by itself. Frees
+ * the drain.
+ */
+void ws_drain_finish(struct ws_drain *d);
+
+#endif

@@ -1,0 +1,173 @@
+/* facts.c - see facts.h. */
+#include "record/facts.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+const char ws_launcher_variables[] = "RANK\0"
+				     "LOCAL_RANK\0"
+				     "WORLD_SIZE\0"
+				     "LOCAL_WORLD_SIZE\0"
+				     "GROUP_RANK\0"
+				     "ROLE_RANK\0"
+				     "NODE_RANK\0"
+				     "MASTER_ADDR\0"
+				     "MASTER_PORT\0"
+				     "TORCHELASTIC_RUN_ID\0"
+				     "SLURM_*\0"
+				     "OMPI_COMM_WORLD_*\0"
+				     "PMI_RANK\0"
+				     "PMI_SIZE\0"
+				     "PMIX_RANK\0"
+				     "MV2_COMM_WORLD_*\0"
+				     "FLUX_TASK_RANK\0"
+				     "CUDA_VISIBLE_DEVICES\0"
+				     "CUDA_DEVICE_ORDER\0"
+				     "CUDA_LAUNCH_BLOCKING\0"
+				     "CUDA_MODULE_LOADING\0"
+				     "NVIDIA_VISIBLE_DEVICES\0"
+				     "OMP_NUM_THREADS\0"
+				     "NCCL_*\0"
+				     "KUBERNETES_*\0";
+
+static bool launcher_variable(const char *entry)
+{
+	size_t len = strcspn(entry, "=");
+
+	for (const char *v = ws_launcher_variables; *v; v += strlen(v) + 1) {
+		size_t n = strlen(v);
+
+		if (v[n - 1] == '*' ? !strncmp(entry, v, n - 1) : n == len && !strncmp(entry, v, n))
+			return true;
+	}
+	return false;
+}
+
+static void environment(struct ws_sink *s, char **env, bool all)
+{
+	for (char **e = env; *e; e++) {
+		const char *eq = strchr(*e, '=');
+		char *name;
+
+		if (!eq || !(all || launcher_variable(*e)))
+			continue;
+		name = ws_format("env.%.*s", (int)(eq - *e), *e);
+		ws_sink_meta(s, name, "%s", eq + 1);
+		free(name);
+	}
+}
+
+/* The value behind "<key> ... : " in a file like /proc/cpuinfo; "" when absent. */
+static char *line_value(const char *path, const char *key, char *out, size_t size)
+{
+	FILE *f = fopen(path, "re");
+	char line[4096];
+
+	out[0] = 0;
+	while (f && fgets(line, sizeof(line), f)) {
+		char *colon = strchr(line, ':');
+
+		if (!strncmp(line, key, strlen(key)) && colon) {
+			snprintf(out, size, "%s", colon + 1 + strspn(colon + 1, " \t"));
+			out[strcspn(out, "\n")] = 0;
+			break;
+		}
+	}
+	if (f)
+		fclose(f);
+	return out;
+}
+
+static char *first_line(const char *path, char *out, size_t size)
+{
+	FILE *f = fopen(path, "re");
+
+	if (!f || !fgets(out, (int)size, f))
+		out[0] = 0;
+	if (f)
+		fclose(f);
+	out[strcspn(out, "\n")] = 0;
+	return out;
+}
+
+static void command(struct ws_sink *s, const char *name, char **argv)
+{
+	struct ws_text t = {0};
+
+	for (; *argv; argv++)
+		ws_text_printf(&t, "%s%s", t.len ? " " : "", *argv);
+	ws_sink_meta(s, name, "%s", t.s ? t.s : "");
+	ws_text_free(&t);
+}
+
+static void machine(struct ws_sink *s)
+{
+	struct utsname u;
+	char text[512];
+	struct sysinfo si;
+
+	gethostname(text, sizeof(text) - 1);
+	ws_sink_meta(s, "host.name", "%s", text);
+	if (!uname(&u)) {
+		ws_sink_meta(s, "host.kernel", "%s %s", u.release, u.version);
+		ws_sink_meta(s, "host.machine", "%s", u.machine);
+	}
+	ws_sink_meta(s, "host.boot_id", "%s", first_line("/proc/sys/kernel/random/boot_id", text, sizeof(text)));
+	ws_sink_meta(s, "host.clocksource", "%s",
+		     first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", text, sizeof(text)));
+	ws_sink_meta(s, "cpu.model", "%s", line_value("/proc/cpuinfo", "model name", text, sizeof(text)));
+	ws_sink_meta(s, "cpu.count", "%ld", sysconf(_SC_NPROCESSORS_ONLN));
+	if (!sysinfo(&si))
+		ws_sink_meta(s, "host.memory_bytes", "%llu", (unsigned long long)si.totalram * si.mem_unit);
+	FILE *f = fopen("/etc/os-release", "re");
+	char line[512];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, "PRETTY_NAME=", 12)) {
+			char *v = line + 12 + (line[12] == '"');
+
+			v[strcspn(v, "\"\n")] = 0;
+			ws_sink_meta(s, "host.os", "%s", v);
+		}
+	if (f)
+		fclose(f);
+	if (first_line("/proc/driver/nvidia/version", text, sizeof(text))[0])
+		ws_sink_meta(s, "gpu.driver", "%s", text);
+}
+
+void ws_facts_write(struct ws_sink *s, const struct ws_record_opts *o, int target_pid, char **target_env)
+{
+	char cwd[PATH_MAX];
+	struct timespec ts;
+	struct tm tm;
+	char when[64];
+
+	ws_sink_meta(s, "warpsight.version", "%s", WS_VERSION);
+	command(s, "session.command_line", o->command_line);
+	command(s, "target.command_line", o->argv);
+	ws_sink_meta(s, "target.pid", "%d", target_pid);
+	if (getcwd(cwd, sizeof(cwd)))
+		ws_sink_meta(s, "session.directory", "%s", cwd);
+	clock_gettime(CLOCK_REALTIME, &ts);
+	ws_sink_meta(s, "session.start_epoch_ns", "%lld", (long long)ts.tv_sec * 1000000000LL + ts.tv_nsec);
+	gmtime_r(&ts.tv_sec, &tm);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	ws_sink_meta(s, "session.start_utc", "%s", when);
+	localtime_r(&ts.tv_sec, &tm);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S%z", &tm);
+	ws_sink_meta(s, "session.start_local", "%s", when);
+	ws_sink_meta(s, "session.trace", "%s", o->nvtx && o->osrt ? "nvtx,osrt" : o->nvtx ? "nvtx" : o->osrt ? "osrt" : "none");
+	ws_sink_meta(s, "session.delay_s", "%g", o->delay);
+	ws_sink_meta(s, "session.duration_s", "%g", o->duration);
+	ws_sink_meta(s, "session.osrt_threshold_ns", "%.0f", o->osrt_threshold * 1e9);
+	ws_sink_meta(s, "clock.session", "CLOCK_MONOTONIC_RAW");
+	machine(s);
+	environment(s, target_env, o->store_environment);
+}

@@ -1,0 +1,96 @@
+/*
+ * image.c - why an executable could not be recorded: what its file says about it. The hooks come in through the dynamic loader, so an
+ * image without one, with another one, or in which it refuses preloads cannot be seen inside; the report says so.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "record/proc.h"
+
+#if defined(__x86_64__)
+#define OWN_MACHINE EM_X86_64
+#else
+#define OWN_MACHINE EM_AARCH64
+#endif
+
+static const char *elf_problem(int fd, const Elf64_Ehdr *e)
+{
+	Elf64_Phdr ph;
+	char interp[256];
+	ssize_t n;
+
+	if (e->e_ident[EI_CLASS] != ELFCLASS64)
+		return "a 32-bit program";
+	if (e->e_machine != OWN_MACHINE)
+		return "a program for another processor";
+	for (int i = 0; i < e->e_phnum && i < 128; i++) {
+		if (pread(fd, &ph, sizeof(ph), (off_t)(e->e_phoff + (uint64_t)i * e->e_phentsize)) != sizeof(ph))
+			break;
+		if (ph.p_type != PT_INTERP)
+			continue;
+		n = pread(fd, interp, sizeof(interp) - 1, (off_t)ph.p_offset);
+		interp[n > 0 ? n : 0] = 0;
+		return strstr(interp, "musl") ? "linked to the musl C library" : NULL;
+	}
+	return "statically linked";
+}
+
+static const char *file_problem(int fd, char *interpreter, size_t size)
+{
+	union {
+		Elf64_Ehdr elf;
+		char c[512];
+	} head;
+	struct stat st;
+	ssize_t n = pread(fd, &head, sizeof(head) - 1, 0);
+	char *s, *end;
+
+	interpreter[0] = 0;
+	if (n < 4)
+		return NULL;
+	if (!memcmp(head.c, ELFMAG, 4)) {
+		const char *problem = n < (ssize_t)sizeof(Elf64_Ehdr) ? NULL : elf_problem(fd, &head.elf);
+
+		if (!problem && !fstat(fd, &st) && st.st_mode & (S_ISUID | S_ISGID) && geteuid())
+			problem = "a set-user-ID or set-group-ID program";
+		if (!problem && fgetxattr(fd, "security.capability", NULL, 0) > 0 && geteuid())
+			problem = "a program with file capabilities";
+		return problem;
+	}
+	if (head.c[0] != '#' || head.c[1] != '!')
+		return NULL;
+	head.c[n] = 0;
+	s = head.c + 2 + strspn(head.c + 2, " \t");
+	end = s + strcspn(s, " \t\r\n");
+	snprintf(interpreter, size, "%.*s", (int)(end - s), s);
+	return NULL;
+}
+
+const char *ws_image_problem(const char *path, char *buf, size_t size)
+{
+	char name[4096], interpreter[512];
+	const char *problem = NULL;
+
+	snprintf(name, sizeof(name), "%s", path);
+	for (int depth = 0; depth < 5 && !problem; depth++) {
+		int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+		if (fd < 0)
+			return NULL;
+		problem = file_problem(fd, interpreter, sizeof(interpreter));
+		close(fd);
+		if (!interpreter[0])
+			break;
+		snprintf(name, sizeof(name), "%s", interpreter);
+	}
+	if (!problem)
+		return NULL;
+	snprintf(buf, size, "%s is %s: the hooks cannot be loaded into it", name, problem);
+	return buf;
+}

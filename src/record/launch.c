@@ -1,0 +1,173 @@
+/*
+ * launch.c - see launch.h. The child is forked before the report exists (its pid may be part of the name) and waits on a pipe. It restores the
+ * signal dispositions and the mask that the recorder itself was started with, so that nohup and the like reach the target.
+ */
+#include "record/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "record/signals.h"
+#include "ring/ring.h"
+
+extern char **environ;
+
+static int become(const char *user)
+{
+	struct passwd *pw = getpwnam(user);
+
+	return !pw || initgroups(user, pw->pw_gid) || setgid(pw->pw_gid) || setuid(pw->pw_uid);
+}
+
+static _Noreturn void run_child(const struct ws_record_opts *o, char **envp, int go, int failed, int out, int err)
+{
+	char word = 0;
+	int error = EPERM;
+
+	ws_signals_restore();
+	while (read(go, &word, 1) < 0 && errno == EINTR)
+		;
+	if (word != 'g')
+		_exit(0);
+	if ((out >= 0 && dup2(out, 1) < 0) || (err >= 0 && dup2(err, 2) < 0)) {
+		error = errno;
+	} else if (!o->run_as || !become(o->run_as)) {
+		environ = envp;
+		execvp(o->argv[0], o->argv);
+		error = errno;
+	}
+	while (write(failed, &error, sizeof(error)) < 0 && errno == EINTR)
+		;
+	_exit(127);
+}
+
+int ws_launch_prepare(struct ws_launch *l, const struct ws_record_opts *o, char **envp, int out, int err, struct ws_err *e)
+{
+	int go[2], failed[2];
+
+	if (pipe2(go, O_CLOEXEC))
+		return ws_fail_errno(e, "cannot make a pipe");
+	if (pipe2(failed, O_CLOEXEC)) {
+		ws_fail_errno(e, "cannot make a pipe");
+		close(go[0]);
+		close(go[1]);
+		return -1;
+	}
+	l->pid = fork();
+	if (!l->pid) {
+		close(go[1]);
+		close(failed[0]);
+		run_child(o, envp, go[0], failed[1], out, err);
+	}
+	close(go[0]);
+	close(failed[1]);
+	l->go = go[1];
+	l->failed = failed[0];
+	if (l->pid < 0) {
+		ws_fail_errno(e, "cannot fork to start %s", o->argv[0]);
+		close(l->go);
+		close(l->failed);
+		return -1;
+	}
+	return 0;
+}
+
+int ws_launch_go(struct ws_launch *l)
+{
+	int error = 0;
+	ssize_t n;
+
+	while (write(l->go, "g", 1) < 0 && errno == EINTR)
+		;
+	close(l->go);
+	while ((n = read(l->failed, &error, sizeof(error))) < 0 && errno == EINTR)
+		;
+	close(l->failed);
+	return n == sizeof(error) ? error : 0;
+}
+
+void ws_launch_cancel(struct ws_launch *l)
+{
+	close(l->go);
+	close(l->failed);
+}
+
+static const char *value_of(char **env, size_t n, const char *name, size_t *at)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < n; i++)
+		if (!strncmp(env[i], name, len) && env[i][len] == '=') {
+			if (at)
+				*at = i;
+			return env[i] + len + 1;
+		}
+	return NULL;
+}
+
+static void set(char **env, size_t *n, char *entry)
+{
+	char *name = ws_strndup(entry, strcspn(entry, "="));
+	size_t at = *n;
+
+	if (!value_of(env, *n, name, &at))
+		(*n)++;
+	env[at] = entry;
+	free(name);
+}
+
+char **ws_launch_environment(const struct ws_record_opts *o, const char *session, const char *preload, const char *nvtx)
+{
+	size_t n = 0;
+	const char *old;
+	char **env;
+
+	while (environ[n])
+		n++;
+	env = ws_calloc(n + o->env_count + 8, sizeof(char *));
+	if (o->inherit_environment)
+		memcpy(env, environ, n * sizeof(char *));
+	else
+		n = 0;
+	for (size_t i = 0; i < o->env_count; i++)
+		set(env, &n, (char *)o->env[i]);
+	/* The user's own preloads come first: theirs may insist on that, ours need not. */
+	old = value_of(env, n, "LD_PRELOAD", NULL);
+	set(env, &n, ws_format("LD_PRELOAD=%s%s%s", old && *old ? old : "", old && *old ? ":" : "", preload));
+	if (*nvtx && !value_of(env, n, "NVTX_INJECTION64_PATH", NULL))
+		set(env, &n, ws_format("NVTX_INJECTION64_PATH=%s", nvtx));
+	set(env, &n, ws_format("%s=%s", WS_ENV_SESSION, session));
+	env[n] = NULL;
+	return env;
+}
+
+char *ws_launch_find(const char *name, char **envp)
+{
+	const char *path = NULL;
+
+	if (strchr(name, '/'))
+		return ws_strdup(name);
+	for (char **e = envp; *e; e++)
+		if (!strncmp(*e, "PATH=", 5))
+			path = *e + 5;
+	for (const char *p = path ? path : "/usr/local/bin:/usr/bin:/bin", *end;; p = end + 1) {
+		char *file;
+		struct stat st;
+
+		end = p + strcspn(p, ":");
+		file = ws_format("%.*s%s%s", (int)(end - p), p, end > p ? "/" : "", name);
+		if (!stat(file, &st) && S_ISREG(st.st_mode) && !access(file, X_OK))
+			return file;
+		free(file);
+		if (!*end)
+			return NULL;
+	}
+}

@@ -1,0 +1,29 @@
+/* launch.h - starting the target so that it runs as if alone: same terminal, same process group, same streams, default signals. */
+#ifndef WS_RECORD_LAUNCH_H
+#define WS_RECORD_LAUNCH_H
+
+#include <sys/types.h>
+
+#include "record/record.h"
+
+struct ws_launch {
+	pid_t pid;
+	int go;     /* write end: closing it without a word makes the child leave */
+	int failed; /* read end: errno of a failed exec, or end of file when it succeeded */
+};
+
+/*
+ * Fork the child; it waits for ws_launch_go. `envp` is its whole environment; `out` and `err`, when not -1, become its standard output and error.
+ */
+int ws_launch_prepare(struct ws_launch *l, const struct ws_record_opts *o, char **envp, int out, int err, struct ws_err *e);
+/* Let it exec. 0, or the errno of the exec. */
+int ws_launch_go(struct ws_launch *l);
+/* Have the child leave without running anything. */
+void ws_launch_cancel(struct ws_launch *l);
+
+/* The target's environment: inherited or not, additions, the session's variables. Owned by the caller (one block). */
+char **ws_launch_environment(const struct ws_record_opts *o, const char *session, const char *preload, const char *nvtx);
+/* The file that `name` would run, searched in PATH of `envp`; NULL when there is none. Owned by the caller. */
+char *ws_launch_find(const char *name, char **envp);
+
+#endif

@@ -1,0 +1,30 @@
+/* name.h - the names of reports: %p %h %n %q{VAR} %% and the default. */
+#ifndef WS_RECORD_NAME_H
+#define WS_RECORD_NAME_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#define WS_DEFAULT_NAME "report%n"
+#define WS_EXTENSION ".wsrep"
+
+struct ws_name_context {
+	int pid;                                          /* %p */
+	unsigned number;                                  /* %n */
+	const char *(*variable)(void *ctx, const char *name); /* %q{}; NULL result expands to nothing */
+	void *ctx;
+};
+
+/*
+ * Expand a template and add .wsrep unless the last path component has an extension of its own. A folder (an existing one, or a name
+ * ending in /) gets the default name inside it. Owned by the caller. NULL with a message when the template is malformed.
+ */
+char *ws_report_name(const char *name, const struct ws_name_context *ctx, struct ws_err *e);
+/* Does it contain %n? Then a taken number means trying the next. */
+bool ws_name_counts(const char *name);
+/* Names of the %q{} variables, NUL-separated, ended by an empty one. */
+void ws_name_variables(const char *name, struct ws_text *out);
+
+#endif

@@ -1,0 +1,380 @@
+/*
+ * proc.c - processes of a session: registering images and forked children, who is whose parent, noticing ends, saying what
+ * could not be seen.
+ */
+#include "record/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+#define PATIENCE_NS 2000000000u /* how long an image may take from exec to registering */
+
+static bool needs_quotes(const char *s)
+{
+	return !*s || s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,/:@%^")];
+}
+
+/* NUL-separated arguments as one line that a shell would take apart again. */
+static char *join_arguments(const char *args, size_t len)
+{
+	struct ws_text t = {0};
+
+	for (size_t i = 0; i < len;) {
+		size_t n = strnlen(args + i, len - i);
+		char *one = ws_strndup(args + i, n);
+
+		ws_text_puts(&t, t.len ? " " : "");
+		if (needs_quotes(one)) {
+			ws_text_puts(&t, "'");
+			for (char *c = one; *c; c++)
+				*c == '\'' ? ws_text_puts(&t, "'\\''") : ws_text_add(&t, c, 1);
+			ws_text_puts(&t, "'");
+		} else {
+			ws_text_puts(&t, one);
+		}
+		free(one);
+		i += n + 1;
+	}
+	return t.s ? t.s : ws_strdup("");
+}
+
+static struct ws_proc *find_live(struct ws_drain *d, uint32_t pid)
+{
+	for (struct ws_proc *p = d->procs; p; p = p->next)
+		if (p->pid == pid && !p->settled)
+			return p;
+	return NULL;
+}
+
+static struct ws_proc *find_gone(struct ws_drain *d, uint32_t pid, uint64_t before)
+{
+	for (struct ws_proc *p = d->gone[pid % GONE_BUCKETS]; p; p = p->next)
+		if (p->pid == pid && p->start_ticks <= before)
+			return p;
+	return NULL;
+}
+
+static struct ws_proc *find_forker(struct ws_drain *d, const struct ws_process_home *h)
+{
+	struct ws_proc *p = h->parent_home < d->a->chunk_first + d->a->chunk_count ? d->by_chunk[h->parent_home] : NULL;
+
+	if (p && p->start_ticks == h->parent_start)
+		return p;
+	for (uint32_t i = 0; i < GONE_BUCKETS; i++)
+		for (p = d->gone[i]; p; p = p->next)
+			if (p->home_chunk == h->parent_home && p->start_ticks == h->parent_start)
+				return p;
+	return NULL;
+}
+
+/* The parent of a new process: exactly, for a fork; the image before it in the same pid, for an exec; by pid otherwise. */
+static struct ws_proc *find_parent(struct ws_drain *d, const struct ws_process_home *h)
+{
+	struct ws_proc *p;
+
+	if (h->origin == WS_ORIGIN_FORK)
+		return find_forker(d, h);
+	if ((p = find_live(d, h->pid)))
+		return p;
+	p = find_gone(d, h->pid, h->start);
+	if (p && p->reason == WS_END_EXEC)
+		return p;
+	p = find_live(d, h->ppid);
+	return p && p->start_ticks <= h->start ? p : find_gone(d, h->ppid, h->start);
+}
+
+static void watch(struct ws_drain *d, struct ws_proc *p)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = p};
+
+	p->pidfd = -1;
+	if (p->pid_ns != d->a->recorder_pid_ns)
+		return; /* its pid means nothing here: it is taken to live until it says that it ends, or the session does */
+	p->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)p->pid, 0);
+	if (p->pidfd < 0) {
+		p->ending = errno == ESRCH || kill((pid_t)p->pid, 0);
+		p->reason = WS_END_EXIT;
+		return;
+	}
+	fcntl(p->pidfd, F_SETFD, FD_CLOEXEC);
+	if (epoll_ctl(d->epoll, EPOLL_CTL_ADD, p->pidfd, &ev)) {
+		close(p->pidfd);
+		p->pidfd = -1;
+	}
+}
+
+void ws_drain_forget_started(struct ws_drain *d, int pid)
+{
+	for (size_t i = 0; i < d->started_n;)
+		if (d->started[i].pid == pid) {
+			free(d->started[i].path);
+			d->started[i] = d->started[--d->started_n];
+		} else {
+			i++;
+		}
+}
+
+static void take_texts(struct ws_proc *p, const struct ws_process_home *h, const struct ws_proc *parent)
+{
+	const size_t room = WS_CHUNK_SIZE - sizeof(*h);
+	size_t exe = h->exe_len < room ? h->exe_len : room;
+	size_t args = h->cmdline_len < room - exe ? h->cmdline_len : room - exe;
+
+	if (h->origin == WS_ORIGIN_FORK && parent) {
+		p->exe = ws_strdup(parent->exe);
+		p->cmdline = ws_strdup(parent->cmdline);
+		return;
+	}
+	p->exe = ws_strndup(h->text, exe);
+	p->cmdline = join_arguments(h->text + exe, args);
+}
+
+static void write_row(struct ws_proc *p, const struct ws_process_home *h, const struct ws_proc *parent)
+{
+	const char *base = strrchr(p->exe, '/');
+	struct ws_row_process row = {
+		.id = p->id,
+		.pid = p->pid,
+		.parent = parent && parent->sink == p->sink ? parent->id : 0,
+		.ppid = h->ppid,
+		.start = ws_clock_ns(p->drain->clock, h->start),
+		.origin = p->target ? WS_ORIGIN_TARGET : (uint8_t)h->origin,
+		.exe = ws_sink_string(p->sink, p->exe),
+		.cmdline = ws_sink_string(p->sink, p->cmdline),
+		.name = ws_sink_string(p->sink, base ? base + 1 : p->exe),
+	};
+
+	ws_writer_add(p->sink->writer, WS_TABLE_process, &row);
+}
+
+/* A new process has appeared in the directory. Its home stays where it is until the process is settled. */
+static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
+{
+	struct ws_process_home *h = ws_chunk_at(d->a, chunk);
+	struct ws_proc *p, *parent, *before;
+	const char *env;
+	size_t env_len;
+
+	if (h->chunk.kind != WS_CHUNK_PROCESS || !atomic_load_explicit(&h->ready, memory_order_acquire))
+		return NULL;
+	p = ws_calloc(1, sizeof(*p));
+	p->drain = d;
+	p->home = h;
+	p->home_chunk = chunk;
+	p->start_ticks = h->start;
+	p->pid = h->pid;
+	p->pid_ns = h->pid_ns;
+	p->status = WS_NO_STATUS;
+	parent = find_parent(d, h);
+	before = h->origin == WS_ORIGIN_FORK ? NULL : find_live(d, h->pid);
+	if (before && before->pid_ns == p->pid_ns) {
+		before->ending = true; /* its memory is gone with the exec */
+		before->reason = WS_END_EXEC;
+	}
+	p->target = (pid_t)p->pid == d->target && h->origin != WS_ORIGIN_FORK && !(before && before->target);
+	take_texts(p, h, parent);
+	env = h->text + h->exe_len + h->cmdline_len;
+	env_len = h->env_len;
+	if ((size_t)h->exe_len + h->cmdline_len + env_len > WS_CHUNK_SIZE - sizeof(*h))
+		env_len = 0;
+	p->sink = d->ops.sink_for(d->ops.ctx, (int)p->pid, env, env_len, parent ? parent->sink : NULL);
+	p->id = ++p->sink->processes;
+	watch(d, p);
+	ws_drain_forget_started(d, (int)p->pid);
+	write_row(p, h, parent);
+	if (h->flags & WS_PROC_TRUNCATED)
+		ws_sink_diagnostic(p->sink, WS_INFO, "process", p->id, ws_clock_ns(d->clock, h->start),
+				   "The command line is longer than 4096 bytes and was cut.");
+	p->next = d->procs;
+	d->procs = p;
+	d->by_chunk[chunk] = p;
+	d->alive++;
+	d->registered++;
+	return p;
+}
+
+struct ws_proc *ws_drain_process(struct ws_drain *d, uint32_t chunk)
+{
+	if (chunk < d->a->chunk_first || chunk >= d->a->chunk_first + d->a->chunk_count)
+		return NULL;
+	return d->by_chunk[chunk] ? d->by_chunk[chunk] : register_process(d, chunk);
+}
+
+void ws_drain_poll_ends(struct ws_drain *d)
+{
+	struct epoll_event ev[64];
+	int n;
+
+	while ((n = epoll_wait(d->epoll, ev, WS_COUNT(ev), 0)) > 0) {
+		for (int i = 0; i < n; i++) {
+			struct ws_proc *p = ev[i].data.ptr;
+
+			epoll_ctl(d->epoll, EPOLL_CTL_DEL, p->pidfd, NULL);
+			if (!p->ending) {
+				p->ending = true;
+				p->reason = WS_END_EXIT;
+			}
+		}
+		if (n < (int)WS_COUNT(ev))
+			break;
+	}
+	for (struct ws_proc *p = d->procs; p; p = p->next)
+		if (!p->settled && !p->ending && p->pid_ns != d->a->recorder_pid_ns &&
+		    atomic_load_explicit(&p->home->ended, memory_order_acquire)) {
+			p->ending = true;
+			p->reason = WS_END_EXIT;
+		}
+}
+
+/* How our own child ended, without reaping it: that is launch.c's. */
+static int32_t exit_status_of(pid_t pid)
+{
+	siginfo_t info = {0};
+
+	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid != pid)
+		return WS_NO_STATUS;
+	return info.si_code == CLD_EXITED ? info.si_status : -info.si_status;
+}
+
+static void free_strings(struct ws_drain *d, struct ws_process_home *h)
+{
+	uint32_t chunk = (uint32_t)(atomic_load(&h->string_pos) >> 32), self = h->chunk.self;
+
+	for (uint32_t guard = 0; guard < d->a->chunk_count && chunk != WS_CHUNK_NONE; guard++) {
+		struct ws_chunk *c;
+		uint32_t next;
+
+		if (chunk < d->a->chunk_first || chunk >= d->a->chunk_first + d->a->chunk_count)
+			break;
+		c = ws_chunk_at(d->a, chunk);
+		free(d->string_ids[chunk]);
+		d->string_ids[chunk] = NULL;
+		if (chunk == self || c->kind != WS_CHUNK_STRINGS)
+			break;
+		next = atomic_load(&c->next);
+		ws_chunk_give(d->a, chunk);
+		chunk = next;
+	}
+	free(d->string_ids[self]);
+	d->string_ids[self] = NULL;
+}
+
+void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_too)
+{
+	struct ws_row_process_end row = {.process = p->id, .reason = (uint8_t)p->reason, .status = p->status};
+	struct ws_stream s = {.clock = d->clock, .sink = p->sink, .writer = p->sink->writer, .proc = p, .process = p->id};
+
+	memcpy(s.stage, p->sink->stage, sizeof(s.stage));
+	ws_convert_nvtx_process_end(&s);
+	if ((pid_t)p->pid == d->target && p->reason == WS_END_EXIT)
+		row.status = exit_status_of((pid_t)p->pid);
+	row.end = d->clock->v[d->clock->n - 1].raw;
+	ws_writer_add(p->sink->writer, WS_TABLE_process_end, &row);
+	for (int i = 0; i < WS_SLOTS; i++)
+		if (p->slot[i] && p->slot_free[i])
+			p->slot_free[i](p->slot[i]);
+	memset(p->slot, 0, sizeof(p->slot));
+	if (p->pidfd >= 0)
+		close(p->pidfd);
+	p->pidfd = -1;
+	d->by_chunk[p->home_chunk] = NULL;
+	if (memory_too) {
+		uint32_t slot = p->home->slot;
+
+		if (slot < WS_DIR_SLOTS && atomic_load(&d->a->directory[slot]) == p->home_chunk)
+			atomic_store(&d->a->directory[slot], 0);
+		free_strings(d, p->home);
+		ws_chunk_give(d->a, p->home_chunk);
+	}
+	free(p->threads);
+	p->threads = NULL;
+	p->threads_n = p->threads_cap = 0;
+	p->home = NULL;
+	p->settled = true;
+	d->alive--;
+	for (struct ws_proc **at = &d->procs; *at; at = &(*at)->next)
+		if (*at == p) {
+			*at = p->next;
+			break;
+		}
+	p->next = d->gone[p->pid % GONE_BUCKETS];
+	d->gone[p->pid % GONE_BUCKETS] = p;
+}
+
+uint32_t ws_proc_thread(struct ws_proc *p, uint32_t tid, uint64_t start_ns)
+{
+	struct ws_row_thread row = {.process = p->id, .tid = tid, .start = start_ns};
+
+	for (size_t i = p->threads_n; i--;)
+		if (p->threads[i].tid == tid && !p->threads[i].ended)
+			return p->threads[i].id;
+	ws_grow(p->threads, p->threads_cap, p->threads_n + 1);
+	row.id = ++p->sink->threads;
+	p->threads[p->threads_n++] = (struct ws_thread_entry){.tid = tid, .id = row.id};
+	ws_writer_add(p->sink->writer, WS_TABLE_thread, &row);
+	return row.id;
+}
+
+void ws_proc_thread_ended(struct ws_proc *p, uint32_t id)
+{
+	for (size_t i = p->threads_n; i--;)
+		if (p->threads[i].id == id) {
+			p->threads[i] = p->threads[--p->threads_n];
+			return;
+		}
+}
+
+void **ws_proc_slot(struct ws_proc *p, int domain, void (*free_fn)(void *))
+{
+	p->slot_free[domain] = free_fn;
+	return &p->slot[domain];
+}
+
+/* ---- what was started and never registered ---- */
+
+void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint64_t time, const char *path, size_t len)
+{
+	const struct ws_proc *live = find_live(d, (uint32_t)pid), *gone = find_gone(d, (uint32_t)pid, UINT64_MAX);
+
+	/* The new image may have registered, and even ended, before the note about it was read. */
+	if ((live && ws_clock_ns(d->clock, live->start_ticks) >= time) || (gone && ws_clock_ns(d->clock, gone->start_ticks) >= time))
+		return;
+	ws_drain_forget_started(d, pid);
+	ws_grow(d->started, d->started_cap, d->started_n + 1);
+	d->started[d->started_n++] =
+		(struct ws_started){.pid = pid, .time = time, .path = ws_strndup(path, len), .by = by};
+}
+
+void ws_drain_check_started(struct ws_drain *d, bool all)
+{
+	uint64_t now = d->clock->v[d->clock->n - 1].raw;
+
+	for (size_t i = 0; i < d->started_n;) {
+		struct ws_started s = d->started[i];
+		char why[5000], text[6000];
+		const char *problem;
+
+		if (!all && now - s.time < PATIENCE_NS) {
+			i++;
+			continue;
+		}
+		problem = ws_image_problem(s.path, why, sizeof(why));
+		d->started[i] = d->started[--d->started_n];
+		if (problem || (s.time + PATIENCE_NS < now && !access(s.path, X_OK))) {
+			snprintf(text, sizeof(text), "Nothing was recorded inside %s: %s.", s.path,
+				 problem ? problem : "it was started but its hooks never answered");
+			ws_sink_diagnostic(s.by->sink, WS_WARNING, "process", s.by->id, s.time, text);
+		}
+		free(s.path);
+	}
+}

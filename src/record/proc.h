@@ -1,0 +1,93 @@
+/* proc.h - what drain.c and from_process.c know of a process; private to record/. */
+#ifndef WS_RECORD_PROC_H
+#define WS_RECORD_PROC_H
+
+#include "record/drain.h"
+
+struct ws_started { /* a process that someone said it started, until it registers */
+	int pid;
+	uint64_t time; /* session ns */
+	char *path;
+	struct ws_proc *by;
+};
+
+struct ws_thread_entry {
+	uint32_t tid, id;
+	bool ended;
+};
+
+struct ws_proc {
+	struct ws_proc *next;
+	struct ws_drain *drain;
+	struct ws_sink *sink;
+	struct ws_process_home *home; /* NULL once settled */
+	uint32_t home_chunk;
+	uint64_t start_ticks;
+	uint32_t id, pid;
+	uint64_t pid_ns;
+	int pidfd; /* -1: gone already, or of another pid namespace */
+	bool ending, settled, target;
+	enum ws_process_end_reason reason;
+	int32_t status;
+	uint32_t rings;
+	struct ws_thread_entry *threads;
+	size_t threads_n, threads_cap;
+	char *exe, *cmdline;
+	void *slot[WS_SLOTS];
+	void (*slot_free[WS_SLOTS])(void *);
+};
+
+/* One ring. The stream comes first: converters get a pointer to it. */
+struct ws_ring_state {
+	struct ws_stream stream;
+	struct ws_ring *ring;
+	uint32_t home, slot;
+	uint32_t chunk, offset;      /* read so far */
+	uint32_t snap_chunk, snap_used;
+	bool ending, broken;
+	uint64_t lost[WS_LOSS_KINDS];
+	/* Local texts: number -> string id, open addressing, size a power of two. */
+	uint32_t *text_number, *text_id;
+	uint32_t text_cap, text_n;
+	char *piece; /* of a text that comes in several records */
+	size_t piece_len, piece_cap;
+};
+
+#define GONE_BUCKETS 4096
+struct ws_drain {
+	struct ws_area *area;
+	struct ws_arena *a;
+	struct ws_clock *clock;
+	struct ws_drain_ops ops;
+	int epoll;
+	pid_t target;
+	struct ws_proc *procs;       /* live ones, newest first */
+	struct ws_proc *gone[GONE_BUCKETS]; /* settled ones, by pid: short memories of who was whose parent */
+	struct ws_proc **by_chunk;   /* home chunk -> live process */
+	uint32_t **string_ids;       /* chunk -> report string ids of the strings that begin in it, by offset / 8 */
+	struct ws_ring_state *slot[WS_DIR_SLOTS];
+	uint32_t slots_used;
+	uint32_t alive, registered;
+	struct ws_started *started;
+	size_t started_n, started_cap;
+};
+
+/* The process whose home is `chunk`, registering it when it is new; NULL when the chunk holds none yet. */
+struct ws_proc *ws_drain_process(struct ws_drain *d, uint32_t chunk);
+/* Mark the processes that have ended. */
+void ws_drain_poll_ends(struct ws_drain *d);
+/* Write the end of a process whose rings are settled; `memory_too` gives its chunks back: only when it can no longer write. */
+void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_too);
+void ws_proc_thread_ended(struct ws_proc *p, uint32_t id);
+/* The thread table's id for `tid`, making its row when it is new. */
+uint32_t ws_proc_thread(struct ws_proc *p, uint32_t tid, uint64_t start_ns);
+/* Another process said that it started `pid` from `path`; says later if it never registered. */
+void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint64_t time, const char *path, size_t len);
+/* It registered, or the exec failed. */
+void ws_drain_forget_started(struct ws_drain *d, int pid);
+/* Say why images that were started never registered; those still young are kept unless `all`. */
+void ws_drain_check_started(struct ws_drain *d, bool all);
+/* One sentence on why the file at `path` cannot be recorded, or NULL when it looks recordable. In image.c. */
+const char *ws_image_problem(const char *path, char *buf, size_t size);
+
+#endif

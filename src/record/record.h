@@ -1,0 +1,53 @@
+/*
+ * record.h - recording a program: what `profile` asks for and what it gets back.
+ */
+#ifndef WS_RECORD_RECORD_H
+#define WS_RECORD_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct ws_record_opts {
+	char **argv;               /* the target and its arguments, NULL-terminated */
+	const char *output;        /* template of the report's name; NULL for the default */
+	bool overwrite;
+	bool nvtx, osrt;           /* what to trace */
+	double delay, duration;    /* seconds; duration 0 for no limit */
+	int kill_signal;           /* sent to the target when the duration is over; 0 for none */
+	bool wait_all;             /* wait for every process of the tree, not for the target alone */
+	bool inherit_environment;
+	const char *const *env;    /* NAME=VALUE, added to the target's environment */
+	size_t env_count;
+	const char *run_as;        /* user name, or NULL */
+	double osrt_threshold;     /* seconds */
+	int nvtx_filter;           /* 0 all, 1 only `nvtx_domains`, 2 all but them */
+	const char *nvtx_domains;  /* comma-separated */
+	bool trace_forks;          /* record forked children that have not called exec */
+	bool store_output;         /* tee the target's output into the report */
+	bool hide_output;          /* ...and do not show it */
+	bool store_environment;
+	bool lossless;
+	uint64_t ring_bytes;       /* memory budget of the rings */
+	char **command_line;       /* warpsight's own, for the report */
+};
+
+struct ws_record_result {
+	int status;          /* what to exit with: the target's, 128 + signal, 126 or 127 when it could not be started */
+	bool started;
+	char **reports;      /* paths of the reports, owned by the caller */
+	size_t report_count;
+	uint64_t events, lost;
+	uint64_t warnings;   /* diagnostics of severity warning or worse in the reports */
+	bool write_failed;
+};
+
+/*
+ * Run the target and record it until it ends. Messages about what happens go to stderr through ws_say. 0, or -1 with a message when the
+ * recording could not be begun or the report could not be finished; `result` holds what there is either way.
+ */
+int ws_record(const struct ws_record_opts *o, struct ws_record_result *result, struct ws_err *e);
+
+#endif

@@ -1,0 +1,63 @@
+/* signals.c - see signals.h. */
+#include "record/signals.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "base/compiler.h"
+
+static const int handled[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGCHLD, SIGPIPE, SIGXFSZ};
+static struct sigaction before[WS_COUNT(handled)];
+static bool installed;
+static _Atomic int pending, interrupts;
+
+static void on_signal(int sig, siginfo_t *info, void *context)
+{
+	(void)context;
+	if (sig == SIGCHLD)
+		return; /* it only has to interrupt the wait */
+	if (info->si_code > 0 && (sig == SIGINT || sig == SIGQUIT)) {
+		atomic_fetch_add(&interrupts, 1); /* from the terminal: the target has it too */
+		return;
+	}
+	atomic_fetch_add(&interrupts, 1);
+	atomic_store(&pending, sig);
+}
+
+void ws_signals_install(void)
+{
+	for (size_t i = 0; i < WS_COUNT(handled); i++) {
+		struct sigaction sa = {.sa_flags = SA_SIGINFO};
+
+		sigemptyset(&sa.sa_mask);
+		sa.sa_sigaction = on_signal;
+		if (handled[i] == SIGPIPE || handled[i] == SIGXFSZ) {
+			sa.sa_flags = 0;
+			sa.sa_handler = SIG_IGN;
+		}
+		sigaction(handled[i], &sa, &before[i]);
+		/* Ignored on purpose (nohup): keep ignoring, the target will too. */
+		if (before[i].sa_handler == SIG_IGN && handled[i] != SIGCHLD)
+			sigaction(handled[i], &before[i], NULL);
+	}
+	installed = true;
+}
+
+void ws_signals_restore(void)
+{
+	if (!installed)
+		return;
+	for (size_t i = 0; i < WS_COUNT(handled); i++)
+		sigaction(handled[i], &before[i], NULL);
+}
+
+int ws_signals_pending(void)
+{
+	return atomic_exchange(&pending, 0);
+}
+
+int ws_signals_interrupts(void)
+{
+	return atomic_load(&interrupts);
+}

@@ -1,0 +1,35 @@
+/*
+ * sink.h - one report being written: its writer, the numbers of its processes and threads, what it has already said.
+ *
+ * Usually a session has one; %q{VAR} in the name with different values in different processes makes several.
+ */
+#ifndef WS_RECORD_SINK_H
+#define WS_RECORD_SINK_H
+
+#include "record/clock.h"
+#include "store/store.h"
+
+struct ws_sink {
+	struct ws_sink *next;
+	char *path;
+	struct ws_writer *writer;
+	struct ws_stage *stage[WS_TABLE_COUNT];
+	struct ws_clock *clock;
+	uint32_t processes, threads; /* ids given so far */
+	uint64_t events;             /* records converted */
+	uint64_t *said;              /* hashes of diagnostics: each is said once */
+	size_t said_n, said_cap;
+};
+
+/* Take over `writer`; never fails. */
+struct ws_sink *ws_sink_new(char *path, struct ws_writer *writer, struct ws_clock *clock);
+uint32_t ws_sink_string(struct ws_sink *s, const char *text);
+void ws_sink_meta(struct ws_sink *s, const char *name, const char *fmt, ...) WS_PRINTF(3, 4);
+/* False when exactly this was said about this process before. */
+bool ws_sink_diagnostic(struct ws_sink *s, enum ws_severity severity, const char *source, uint32_t process, uint64_t time, const char *text);
+void ws_sink_clock(struct ws_sink *s, const struct ws_reading *r);
+void ws_sink_loss(struct ws_sink *s, uint32_t thread, const char *kind, uint64_t events, const char *reason);
+/* Close the writer (its message on failure) and free. */
+int ws_sink_close(struct ws_sink *s, struct ws_err *e);
+
+#endif
