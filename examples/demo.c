@@ -2,7 +2,7 @@
  * demo.c - the program that `make demo` profiles: a little of everything that warpsight records, in numbers that are the same at
  * every run. It takes one to two seconds.
  *
- *   queue    four workers take 200 jobs from a queue guarded by a mutex and a condition; each job is a range with two ranges
+ *   queue    four workers take 400 jobs from a queue guarded by a mutex and a condition; each job is a range with two ranges
  *            nested in it, and a start/end range measures how long it was on its way from the producer to the worker's end
  *   convoy   four threads want one lock and hold it too long: the contended pthread_mutex_lock calls are what to look for
  *   files    a file written, synced and read back in blocks, in a domain of its own ("storage")
@@ -24,10 +24,10 @@
 #include "warpsight/annotate.h"
 
 enum {
-	JOBS = 200,
+	JOBS = 400,
 	QUEUE_WORKERS = 4,
 	CONVOY_THREADS = 4,
-	CONVOY_TURNS = 25,
+	CONVOY_TURNS = 50,
 	FILE_BLOCKS = 48,
 	BLOCK_BYTES = 256 * 1024,
 	MESSAGES = 2000,

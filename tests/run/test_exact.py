@@ -134,7 +134,7 @@ def thousand_threads_one_after_the_other_reuse_memory(t):
 @test("exact")
 def signal_handler_between_reserve_and_commit(t):
     """A timer interrupts recording anywhere, and its handler records too: every range is counted, once."""
-    r = t.profile([t.program("storm"), "signals", "1", "3000000"], "--trace=nvtx", status=0, timeout=120)
+    r = t.profile([t.program("storm"), "signals", "1", "10000000"], "--trace=nvtx", status=0, timeout=120)
     t.verify(r.report)
     in_main, in_handler = map(int, r.out.split())
     t.ge(in_handler, 100, "handler runs (too few to mean anything)")

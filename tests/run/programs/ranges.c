@@ -89,7 +89,7 @@ static void *pushes(void *name)
 static int c_threads(void)
 {
 	pthread_t t[64];
-	char names[64][16];
+	char names[64][24];
 
 	for (int i = 0; i < threads; i++) {
 		snprintf(names[i], sizeof(names[i]), "thread %d", i);
@@ -225,8 +225,9 @@ static void leave(int depth)
 {
 	ws_range_push("left by longjmp");
 	if (depth == 0)
-		longjmp(back, 1);
-	leave(depth - 1);
+		longjmp(back, n);
+	if (depth < 10)
+		leave(depth - 1);
 	ws_range_pop();
 }
 
