@@ -1,0 +1,55 @@
+/*
+ * dist.h - a distribution of durations: exact total, minimum, maximum, median and standard deviation of any number of values.
+ *
+ * A median needs all values, so they are kept, as compactly as they allow: two fit into the struct itself (most names of a
+ * report with names that never repeat), then 32-bit values in an array; when an array has grown to the size of a table of counts and
+ * most of its values are below 65,536, it becomes one: a storm of short ranges then costs one increment each and no more memory.
+ * Values of 4.3 s and more go in an array of their own.
+ */
+#ifndef WS_STATS_DIST_H
+#define WS_STATS_DIST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+enum { WS_DIST_COUNTS = 1 << 16, WS_DIST_INLINE = 2 };
+
+struct ws_dist_large { /* values that need 64 bits */
+	uint64_t *v;
+	size_t n, cap;
+};
+
+struct ws_dist {
+	uint32_t *counts; /* of each value below WS_DIST_COUNTS, or NULL */
+	union {
+		uint32_t here[WS_DIST_INLINE];
+		uint32_t *v;
+	};
+	uint32_t n, cap;  /* values in `here` (cap 0) or v */
+	struct ws_dist_large *large;
+};
+
+void ws_dist_add_slow(struct ws_dist *d, uint64_t value);
+void ws_dist_free(struct ws_dist *d);
+
+/* Add one value. `d` starts zeroed. */
+static inline void ws_dist_add(struct ws_dist *d, uint64_t value)
+{
+	if (ws_likely(d->counts && value < WS_DIST_COUNTS && d->counts[value] != UINT32_MAX))
+		d->counts[value]++;
+	else
+		ws_dist_add_slow(d, value);
+}
+
+struct ws_std8 {
+	uint64_t count, min, max;
+	unsigned __int128 total;
+	long double mean, median, stddev; /* stddev of a sample (n-1); 0 for one value */
+};
+
+/* Statistics over several distributions taken together (one of each worker). */
+struct ws_std8 ws_dist_summary(struct ws_dist *const *parts, size_t part_count);
+
+#endif

@@ -1,0 +1,136 @@
+/*
+ * format_data.c - formats that programs read: csv, tsv, json.
+ *
+ * CSV quotes a field only when it must (comma, quote, line break), doubling quotes inside, as the scripts of the reference tool
+ * and everybody's readers do. Numbers are the same text in all three. Broken UTF-8 and NULs, which readers choke on, become U+FFFD.
+ */
+#include <string.h>
+
+#include "export/text.h"
+#include "stats/formats.h"
+
+static void flush_line(struct ws_printer *o)
+{
+	fwrite(o->line.s, 1, o->line.len, o->f);
+	o->line.len = 0;
+}
+
+static void csv_text(struct ws_text *t, const char *s, size_t n)
+{
+	struct ws_text clean = {0};
+
+	if (!memchr(s, '"', n) && !memchr(s, ',', n) && !memchr(s, '\n', n) && !memchr(s, '\r', n)) {
+		ws_text_utf8(t, s, n);
+		return;
+	}
+	ws_text_utf8(&clean, s, n);
+	ws_text_add(t, "\"", 1);
+	for (size_t at = 0; at < clean.len;) {
+		const char *quote = memchr(clean.s + at, '"', clean.len - at);
+		size_t k = quote ? (size_t)(quote - clean.s) - at + 1 : clean.len - at;
+
+		ws_text_add(t, clean.s + at, k);
+		if (quote)
+			ws_text_add(t, "\"", 1);
+		at += k;
+	}
+	ws_text_add(t, "\"", 1);
+	ws_text_free(&clean);
+}
+
+static void tsv_text(struct ws_text *t, const char *s, size_t n)
+{
+	if (!memchr(s, '\t', n) && !memchr(s, '\n', n) && !memchr(s, '\r', n) && !memchr(s, '\\', n)) {
+		ws_text_utf8(t, s, n);
+		return;
+	}
+	for (size_t i = 0, run = 0; i <= n; i++) {
+		if (i < n && s[i] != '\t' && s[i] != '\n' && s[i] != '\r' && s[i] != '\\')
+			continue;
+		ws_text_utf8(t, s + run, i - run);
+		run = i + 1;
+		if (i < n)
+			ws_text_puts(t, s[i] == '\t' ? "\\t" : s[i] == '\n' ? "\\n" : s[i] == '\r' ? "\\r" : "\\\\");
+	}
+}
+
+static void header(struct ws_printer *o, char separator)
+{
+	if (o->args.nohdr)
+		return;
+	for (size_t i = 0; i < o->column_count; i++) {
+		if (i)
+			ws_text_add(&o->line, &separator, 1);
+		ws_print_header(o, i, &o->line);
+	}
+	ws_text_add(&o->line, "\n", 1);
+	flush_line(o);
+}
+
+static void row(struct ws_printer *o, const struct ws_cell *cells, char separator, void (*text)(struct ws_text *, const char *, size_t))
+{
+	for (size_t i = 0; i < o->column_count; i++) {
+		if (i)
+			ws_text_add(&o->line, &separator, 1);
+		if (cells[i].type == WS_CELL_TEXT)
+			text(&o->line, cells[i].t.s, cells[i].t.n);
+		else if (cells[i].type != WS_CELL_NULL)
+			ws_print_number(o, i, &cells[i], false, &o->line);
+	}
+	ws_text_add(&o->line, "\n", 1);
+	flush_line(o);
+}
+
+void ws_csv_begin(struct ws_printer *o)
+{
+	header(o, ',');
+}
+
+void ws_csv_row(struct ws_printer *o, const struct ws_cell *cells)
+{
+	row(o, cells, ',', csv_text);
+}
+
+void ws_tsv_begin(struct ws_printer *o)
+{
+	header(o, '\t');
+}
+
+void ws_tsv_row(struct ws_printer *o, const struct ws_cell *cells)
+{
+	row(o, cells, '\t', tsv_text);
+}
+
+void ws_json_begin(struct ws_printer *o)
+{
+	fputs("[", o->f);
+}
+
+void ws_json_row(struct ws_printer *o, const struct ws_cell *cells)
+{
+	struct ws_text name = {0};
+
+	ws_text_puts(&o->line, o->rows > 1 ? ",\n{" : "\n{");
+	for (size_t i = 0; i < o->column_count; i++) {
+		name.len = 0;
+		ws_print_header(o, i, &name);
+		if (i)
+			ws_text_add(&o->line, ", ", 2);
+		ws_text_json(&o->line, name.s, name.len);
+		ws_text_add(&o->line, ": ", 2);
+		if (cells[i].type == WS_CELL_TEXT)
+			ws_text_json(&o->line, cells[i].t.s, cells[i].t.n);
+		else if (cells[i].type == WS_CELL_NULL)
+			ws_text_puts(&o->line, "null");
+		else
+			ws_print_number(o, i, &cells[i], false, &o->line);
+	}
+	ws_text_add(&o->line, "}", 1);
+	flush_line(o);
+	ws_text_free(&name);
+}
+
+void ws_json_end(struct ws_printer *o)
+{
+	fputs("\n]\n", o->f);
+}

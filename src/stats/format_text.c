@@ -1,0 +1,278 @@
+/*
+ * format_text.c - formats that people read: column, table, html, markdown.
+ *
+ * column and table need the widths of all rows first: cells are kept as text in one buffer (`kept`, with their ends in `ends`) and laid out
+ * at the end. Names are cut at 100 columns, with an ellipsis, unless the format has :nolimit.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/text.h"
+#include "stats/formats.h"
+
+enum { NAME_LIMIT = 100 };
+
+static void flush_line(struct ws_printer *o)
+{
+	fwrite(o->line.s, 1, o->line.len, o->f);
+	o->line.len = 0;
+}
+
+static bool left_aligned(const struct ws_printer *o, size_t column)
+{
+	return o->columns[column].kind == WS_KIND_TEXT;
+}
+
+static void keep(struct ws_printer *o)
+{
+	ws_grow(o->ends, o->ends_cap, o->ends_count + 1);
+	o->ends[o->ends_count++] = o->kept.len;
+}
+
+static void keep_name(struct ws_printer *o, const char *s, size_t n)
+{
+	size_t from = o->kept.len, cut;
+
+	ws_text_terminal(&o->kept, s, n);
+	if (o->args.nolimit || o->kept.len - from <= NAME_LIMIT || ws_utf8_width(o->kept.s + from, o->kept.len - from) <= NAME_LIMIT)
+		return;
+	cut = ws_utf8_prefix(o->kept.s + from, o->kept.len - from, NAME_LIMIT - 1);
+	o->kept.len = from + cut;
+	ws_text_puts(&o->kept, "\xe2\x80\xa6");
+}
+
+void ws_kept_begin(struct ws_printer *o)
+{
+	for (size_t i = 0; i < o->column_count; i++) {
+		ws_print_header(o, i, &o->kept);
+		keep(o);
+	}
+}
+
+void ws_kept_row(struct ws_printer *o, const struct ws_cell *cells)
+{
+	for (size_t i = 0; i < o->column_count; i++) {
+		if (cells[i].type == WS_CELL_TEXT)
+			keep_name(o, cells[i].t.s, cells[i].t.n);
+		else if (cells[i].type != WS_CELL_NULL)
+			ws_print_number(o, i, &cells[i], !o->args.nofmt, &o->kept);
+		keep(o);
+	}
+}
+
+/* Text of kept cell i; the header's cells come first. */
+static const char *kept(const struct ws_printer *o, size_t i, size_t *len)
+{
+	size_t from = i ? o->ends[i - 1] : 0;
+
+	*len = o->ends[i] - from;
+	return o->kept.s ? o->kept.s + from : "";
+}
+
+static size_t *kept_widths(const struct ws_printer *o)
+{
+	size_t *widths = ws_calloc(o->column_count, sizeof(*widths)), len;
+
+	for (size_t i = o->args.nohdr ? o->column_count : 0; i < o->ends_count; i++) {
+		const char *s = kept(o, i, &len);
+		size_t w = ws_utf8_width(s, len);
+
+		if (w > widths[i % o->column_count])
+			widths[i % o->column_count] = w;
+	}
+	return widths;
+}
+
+static void pad(struct ws_text *t, size_t n, char c)
+{
+	while (n--)
+		ws_text_add(t, &c, 1);
+}
+
+/* One line of kept cells from `first`; `gap` between cells. Spaces at the end of a line are left out where no border follows. */
+static void put_kept(struct ws_printer *o, size_t first, const size_t *widths, const char *gap, bool border)
+{
+	for (size_t i = 0; i < o->column_count; i++) {
+		size_t len, space;
+		const char *s = kept(o, first + i, &len);
+
+		space = widths[i] - ws_utf8_width(s, len);
+		if (i)
+			ws_text_puts(&o->line, gap);
+		if (!left_aligned(o, i))
+			pad(&o->line, space, ' ');
+		ws_text_add(&o->line, s, len);
+		if (left_aligned(o, i) && (border || i + 1 < o->column_count))
+			pad(&o->line, space, ' ');
+	}
+}
+
+static void title(struct ws_printer *o)
+{
+	fprintf(o->f, " ** %s (%s):\n\n", o->title, o->name);
+}
+
+void ws_column_begin(struct ws_printer *o)
+{
+	ws_kept_begin(o);
+}
+
+static void rule(struct ws_printer *o, const size_t *widths, const char *start, const char *gap, const char *end)
+{
+	ws_text_puts(&o->line, start);
+	for (size_t i = 0; i < o->column_count; i++) {
+		if (i)
+			ws_text_puts(&o->line, gap);
+		pad(&o->line, widths[i], '-');
+	}
+	ws_text_puts(&o->line, end);
+	flush_line(o);
+}
+
+void ws_column_end(struct ws_printer *o)
+{
+	size_t *widths = kept_widths(o);
+
+	title(o);
+	for (size_t i = o->args.nohdr ? o->column_count : 0; i < o->ends_count; i += o->column_count) {
+		ws_text_add(&o->line, " ", 1);
+		put_kept(o, i, widths, "  ", false);
+		ws_text_add(&o->line, "\n", 1);
+		flush_line(o);
+		if (!i)
+			rule(o, widths, " ", "  ", "\n");
+	}
+	free(widths);
+}
+
+void ws_box_end(struct ws_printer *o)
+{
+	size_t *widths = kept_widths(o);
+
+	title(o);
+	rule(o, widths, "+-", "-+-", "-+\n");
+	for (size_t i = o->args.nohdr ? o->column_count : 0; i < o->ends_count; i += o->column_count) {
+		ws_text_puts(&o->line, "| ");
+		put_kept(o, i, widths, " | ", true);
+		ws_text_puts(&o->line, " |\n");
+		flush_line(o);
+		if (!i)
+			rule(o, widths, "+-", "-+-", "-+\n");
+	}
+	if (o->rows)
+		rule(o, widths, "+-", "-+-", "-+\n");
+	free(widths);
+}
+
+/* ---- HTML ---- */
+
+void ws_htable_begin(struct ws_printer *o)
+{
+	ws_text_puts(&o->line, "<table>\n");
+	if (!o->args.nohdr) {
+		ws_text_puts(&o->line, "<thead><tr>");
+		for (size_t i = 0; i < o->column_count; i++) {
+			ws_text_puts(&o->line, left_aligned(o, i) ? "<th class=\"t\">" : "<th>");
+			ws_print_header(o, i, &o->line);
+			ws_text_puts(&o->line, "</th>");
+		}
+		ws_text_puts(&o->line, "</tr></thead>\n");
+	}
+	ws_text_puts(&o->line, "<tbody>\n");
+	flush_line(o);
+}
+
+void ws_html_begin(struct ws_printer *o)
+{
+	fprintf(o->f,
+		"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>%s</title>\n<style>\n"
+		"body { font-family: sans-serif; }\ntable { border-collapse: collapse; }\n"
+		"th, td { border: 1px solid #ccc; padding: 2px 8px; text-align: right; font-variant-numeric: tabular-nums; }\n"
+		"th { background: #eee; }\n.t { text-align: left; white-space: pre-wrap; unicode-bidi: isolate; }\n</style>\n</head>\n"
+		"<body>\n<h1>%s (%s)</h1>\n",
+		o->title, o->title, o->name);
+	ws_htable_begin(o);
+}
+
+void ws_html_row(struct ws_printer *o, const struct ws_cell *cells)
+{
+	ws_text_puts(&o->line, "<tr>");
+	for (size_t i = 0; i < o->column_count; i++) {
+		ws_text_puts(&o->line, left_aligned(o, i) ? "<td class=\"t\">" : "<td>");
+		if (cells[i].type == WS_CELL_TEXT)
+			ws_text_html(&o->line, cells[i].t.s, cells[i].t.n);
+		else if (cells[i].type != WS_CELL_NULL)
+			ws_print_number(o, i, &cells[i], !o->args.nofmt, &o->line);
+		ws_text_puts(&o->line, "</td>");
+	}
+	ws_text_puts(&o->line, "</tr>\n");
+	flush_line(o);
+}
+
+void ws_htable_end(struct ws_printer *o)
+{
+	fputs("</tbody>\n</table>\n", o->f);
+}
+
+void ws_html_end(struct ws_printer *o)
+{
+	ws_htable_end(o);
+	fputs("</body>\n</html>\n", o->f);
+}
+
+/* ---- Markdown ---- */
+
+void ws_markdown_begin(struct ws_printer *o)
+{
+	fprintf(o->f, "## %s (%s)\n\n", o->title, o->name);
+	if (o->args.nohdr) /* a table without its header line is not a table to Markdown */
+		return;
+	for (size_t i = 0; i < o->column_count; i++) {
+		ws_text_puts(&o->line, i ? " | " : "| ");
+		ws_print_header(o, i, &o->line);
+	}
+	ws_text_puts(&o->line, " |\n");
+	for (size_t i = 0; i < o->column_count; i++)
+		ws_text_puts(&o->line, left_aligned(o, i) ? "|:---" : "|---:");
+	ws_text_puts(&o->line, "|\n");
+	flush_line(o);
+}
+
+/* Punctuation that Markdown or the HTML in it would take for its own. */
+static void markdown_text(struct ws_text *t, const char *s, size_t n)
+{
+	struct ws_text shown = {0};
+
+	ws_text_terminal(&shown, s, n);
+	for (size_t i = 0; i < shown.len; i++) {
+		char c = shown.s[i];
+
+		if (c == '&')
+			ws_text_puts(t, "&amp;");
+		else if (c == '<')
+			ws_text_puts(t, "&lt;");
+		else if (strchr("\\`*_[]>|~#$", c))
+			ws_text_printf(t, "\\%c", c);
+		else
+			ws_text_add(t, &c, 1);
+	}
+	ws_text_free(&shown);
+}
+
+void ws_markdown_row(struct ws_printer *o, const struct ws_cell *cells)
+{
+	for (size_t i = 0; i < o->column_count; i++) {
+		ws_text_puts(&o->line, i ? " | " : "| ");
+		if (cells[i].type == WS_CELL_TEXT)
+			markdown_text(&o->line, cells[i].t.s, cells[i].t.n);
+		else if (cells[i].type != WS_CELL_NULL)
+			ws_print_number(o, i, &cells[i], !o->args.nofmt, &o->line);
+	}
+	ws_text_puts(&o->line, " |\n");
+	flush_line(o);
+}
+
+void ws_markdown_end(struct ws_printer *o)
+{
+	(void)o;
+}

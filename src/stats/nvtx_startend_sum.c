@@ -1,0 +1,21 @@
+/* nvtx_startend_sum.c - Start/end ranges by name (ranges.c computes them). */
+#include "stats/ranges.h"
+#include "stats/std8.h"
+
+static const struct ws_column columns[] = {WS_STD8("Instances"), {"Range", WS_KIND_TEXT}};
+
+static int run(struct ws_stats *s, struct ws_err *e)
+{
+	return ws_ranges_summary(s, WS_RANGES_STARTEND, false, e);
+}
+
+const struct ws_stat ws_stat_nvtx_startend_sum = {
+	.name = "nvtx_startend_sum",
+	.title = "NVTX Start/End Range Summary",
+	.about = "Start/end ranges by name. Ranges that never ended are left out and counted in a note.",
+	.what = "NVTX start/end ranges",
+	.by_default = false,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
+};

@@ -1,0 +1,93 @@
+/* osrt_sum.c - calls of the operating system's runtime by function. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "stats/group.h"
+#include "stats/std8.h"
+
+static const struct ws_column columns[] = {WS_STD8("Num Calls"), {"Name", WS_KIND_TEXT}};
+
+struct worker {
+	struct ws_groups groups;
+	uint64_t unended, backwards;
+} __attribute__((aligned(128)));
+
+static int scan(void *ctx, const struct ws_batch *b)
+{
+	struct worker *w = (struct worker *)ctx + b->worker;
+	const uint64_t *start = b->col[ws_osrt_start], *end = b->col[ws_osrt_end], *name = b->col[ws_osrt_name];
+
+	for (size_t i = 0; i < b->rows; i++) {
+		if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i])) {
+			*(end[i] == WS_NO_TIME ? &w->unended : &w->backwards) += 1;
+			continue;
+		}
+		ws_dist_add(ws_groups_get(&w->groups, name[i]), end[i] - start[i]);
+	}
+	return 0;
+}
+
+static uint64_t canonical(void *ctx, size_t worker, uint64_t key)
+{
+	(void)worker;
+	return ws_report_string_key(ctx, (uint32_t)key);
+}
+
+static void print(struct ws_stats *s, const struct ws_group_sum *sums, size_t count)
+{
+	struct ws_std8_line *lines = ws_calloc(count, sizeof(*lines));
+
+	for (size_t i = 0; i < count; i++) {
+		lines[i].s = sums[i].s;
+		lines[i].name = ws_report_string(s->r, (uint32_t)sums[i].key, &lines[i].name_len);
+	}
+	ws_std8_print(s, lines, count);
+	free(lines);
+}
+
+static int run(struct ws_stats *s, struct ws_err *e)
+{
+	struct ws_scan sc = {
+		.table = WS_TABLE_osrt,
+		.columns = WS_COL(osrt, start) | WS_COL(osrt, end) | WS_COL(osrt, name),
+		.time_min = s->time_min,
+		.time_max = s->time_max,
+	};
+	uint32_t count = ws_scan_workers(&sc);
+	struct worker *workers = aligned_alloc(128, count * sizeof(*workers));
+	struct ws_groups *groups = ws_calloc(count, sizeof(*groups));
+	struct ws_group_sum *sums;
+	size_t lines;
+
+	if (!workers) {
+		free(groups);
+		return ws_fail(e, "out of memory");
+	}
+	memset(workers, 0, count * sizeof(*workers));
+	ws_scan_run(s->r, &sc, scan, workers, &s->damaged);
+	for (uint32_t w = 0; w < count; w++) {
+		groups[w] = workers[w].groups;
+		s->unended += workers[w].unended;
+		s->backwards += workers[w].backwards;
+	}
+	sums = ws_groups_merge(groups, count, canonical, (void *)s->r, &lines);
+	print(s, sums, lines);
+	for (uint32_t w = 0; w < count; w++)
+		ws_groups_free(&groups[w]);
+	free(sums);
+	free(groups);
+	free(workers);
+	return 0;
+}
+
+const struct ws_stat ws_stat_osrt_sum = {
+	.name = "osrt_sum",
+	.title = "OS Runtime Summary",
+	.about = "Calls of libc and pthread functions that blocked or lasted, by function. Calls that never returned are left out and counted "
+		 "in a note.",
+	.what = "calls of the OS runtime",
+	.by_default = true,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
+};

@@ -1,0 +1,258 @@
+/*
+ * run.c - make the reports asked for of one file, each into its output.
+ *
+ * An output is opened when a report hands over its first row, so that a report without data leaves no file behind, only a line that says
+ * why it was skipped. What a table leaves out (unended ranges, unreadable blocks) is said too: on stderr, never in the table.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "export/outfile.h"
+#include "stats/filter.h"
+#include "stats/stats.h"
+
+struct job {
+	struct ws_stats s; /* first: rows come with it */
+	const struct ws_stats_request *q;
+	const struct ws_stat *stat;
+	struct ws_printer printer;
+	struct ws_outfile out;
+	char *path;
+	bool begun, failed;
+	struct ws_err e;
+};
+
+static const struct ws_timeunit nanoseconds = {"ns", 0};
+
+static const char *pick(const char *const *list, size_t count, size_t i)
+{
+	return !count ? NULL : list[i < count ? i : count - 1];
+}
+
+/* -f or, without it, what suits the output: columns to read, csv to keep. */
+static const char *format_spec(const struct ws_stats_request *q, size_t i)
+{
+	const char *output = pick(q->outputs, q->output_count, i), *format = pick(q->formats, q->format_count, i);
+
+	return format && *format ? format : output && strcmp(output, "-") ? "csv" : "column";
+}
+
+static int check_output(const char *output, struct ws_err *e)
+{
+	if (*output == '@')
+		return ws_fail(e, "-o %s: output into a command is not supported; write to standard output (-o -) and pipe it", output);
+	if (!*output)
+		return ws_fail(e, "-o: the name of the output is empty");
+	return 0;
+}
+
+int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e)
+{
+	size_t reports = q->report_count;
+	struct ws_format_args args;
+
+	for (size_t i = 0; i < reports; i++) {
+		size_t n = strcspn(q->reports[i], ":");
+		char *name = ws_strndup(q->reports[i], n);
+		const struct ws_stat *stat = ws_stat_find(name);
+
+		free(name);
+		if (!stat)
+			return ws_fail(e, "there is no report '%s'; --help-reports lists those there are", q->reports[i]);
+		if (q->reports[i][n])
+			return ws_fail(e, "the report %s takes no arguments, but '%s' was given", stat->name, q->reports[i]);
+	}
+	for (size_t i = 0; !reports && ws_stats_list[i]; i++)
+		reports += ws_stats_list[i]->by_default; /* q->report_count stays 0, so this counts the defaults */
+	if (q->format_count > reports || q->output_count > reports)
+		return ws_fail(e, "%zu %s are given for %zu %s", q->format_count > reports ? q->format_count : q->output_count,
+			       q->format_count > reports ? "formats" : "outputs", reports, reports == 1 ? "report" : "reports");
+	for (size_t i = 0; i < q->format_count; i++)
+		if (*q->formats[i] && !ws_format_find(q->formats[i], &args, e))
+			return -1;
+	for (size_t i = 0; i < q->output_count; i++)
+		if (check_output(q->outputs[i], e) < 0)
+			return -1;
+	return q->filter_time ? ws_filter_time_check(q->filter_time, e) : 0;
+}
+
+/* Name of the report's file without directory and .wsrep. */
+static char *stem(const char *path)
+{
+	const char *base = strrchr(path, '/');
+	size_t n;
+
+	base = base ? base + 1 : path;
+	n = strlen(base);
+	if (n > 6 && !strcmp(base + n - 6, ".wsrep"))
+		n -= 6;
+	return ws_strndup(base, n);
+}
+
+/* Where report `stat` goes: "-", or BASE_REPORT.EXT; BASE is the file's own name for ".". */
+static char *output_path(const struct job *j, const char *output)
+{
+	const char *path = ws_report_path(j->s.r), *name = j->stat->name, *ext = j->printer.format->extension;
+	char *base, *full;
+
+	if (!output || !strcmp(output, "-"))
+		return ws_strdup("-");
+	base = stem(path);
+	if (!strcmp(output, "."))
+		full = ws_format("%.*s_%s.%s", (int)(strlen(path) - (strlen(path) > 6 && !strcmp(path + strlen(path) - 6, ".wsrep") ? 6 : 0)), path,
+				 name, ext);
+	else if (j->q->several)
+		full = ws_format("%s_%s_%s.%s", output, base, name, ext);
+	else
+		full = ws_format("%s_%s.%s", output, name, ext);
+	free(base);
+	return full;
+}
+
+static void take_row(struct ws_stats *s, const struct ws_cell *cells)
+{
+	struct job *j = (struct job *)s;
+
+	if (!j->begun && !j->failed) {
+		if (ws_outfile_open(&j->out, j->path, 0666, j->q->overwrite, &j->e) < 0) {
+			j->failed = true;
+			return;
+		}
+		j->begun = true;
+		j->printer.f = j->out.f;
+		ws_print_begin(&j->printer);
+	}
+	if (!j->failed)
+		ws_print_row(&j->printer, cells);
+}
+
+static void notes(const struct job *j)
+{
+	const char *file = ws_report_path(j->s.r), *name = j->stat->name;
+
+	if (j->s.damaged)
+		ws_warn("%s: %s lacks the rows of %" PRIu64 " damaged block%s; 'warpsight info --verify' says which", file, name, j->s.damaged,
+			j->s.damaged == 1 ? "" : "s");
+	if (j->s.backwards)
+		ws_warn("%s: %s leaves out %" PRIu64 " rows that end before they start", file, name, j->s.backwards);
+	if (j->s.unended && !j->q->quiet)
+		ws_say("%s: %s leaves out %" PRIu64 " that never ended", file, name, j->s.unended);
+	if (!j->begun && !j->failed && !j->q->quiet)
+		ws_say("%s: %s skipped: no %s%s", file, name, j->stat->what,
+		       j->s.windowed ? " in the time asked for" : ws_report_rows(j->s.r, WS_TABLE_nvtx) + ws_report_rows(j->s.r, WS_TABLE_osrt) ?
+								" were recorded" : " were recorded, nor anything else");
+}
+
+static int finish(struct job *j)
+{
+	if (!j->begun)
+		return 0;
+	ws_print_end(&j->printer);
+	if (!strcmp(j->path, "-"))
+		fputs("\n", j->out.f); /* between the tables of one stream */
+	return ws_outfile_commit(&j->out, &j->e);
+}
+
+/* Make one report; the window is in `base`. */
+static int make(const struct ws_stats *base, const struct ws_stats_request *q, const struct ws_stat *stat, size_t i)
+{
+	struct job j = {.s = *base, .q = q, .stat = stat};
+	int rc = 0;
+
+	j.s.row = take_row;
+	j.printer = (struct ws_printer){
+		.unit = q->unit ? q->unit : &nanoseconds,
+		.title = stat->title,
+		.name = stat->name,
+		.columns = stat->columns,
+		.column_count = stat->column_count,
+	};
+	j.printer.format = ws_format_find(format_spec(q, i), &j.printer.args, &j.e);
+	if (!j.printer.format) {
+		ws_say("%s", j.e.msg);
+		return -1;
+	}
+	j.path = output_path(&j, pick(q->outputs, q->output_count, i));
+	if (stat->run(&j.s, &j.e) < 0) {
+		j.failed = true;
+		if (j.begun) {
+			ws_print_end(&j.printer);
+			ws_outfile_abort(&j.out);
+		}
+	} else {
+		rc = finish(&j);
+		j.failed |= rc < 0;
+	}
+	if (j.failed && rc != WS_OUTFILE_PIPE) {
+		ws_say("%s", j.e.msg);
+		rc = -1;
+	}
+	notes(&j);
+	free(j.path);
+	return rc;
+}
+
+static int worse(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+static int make_all(const struct ws_stats *s, const struct ws_stats_request *q)
+{
+	int rc = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < q->report_count && rc != WS_OUTFILE_PIPE; i++)
+		rc = worse(rc, make(s, q, ws_stat_find(q->reports[i]), i));
+	for (size_t i = 0; !q->report_count && ws_stats_list[i] && rc != WS_OUTFILE_PIPE; i++)
+		if (ws_stats_list[i]->by_default)
+			rc = worse(rc, make(s, q, ws_stats_list[i], n++));
+	return rc;
+}
+
+char *ws_report_operand(const char *path)
+{
+	const char *base = strrchr(path, '/');
+	char *with;
+
+	if (!access(path, F_OK) || strchr(base ? base : path, '.'))
+		return ws_strdup(path);
+	with = ws_format("%s.wsrep", path);
+	if (!access(with, F_OK))
+		return with;
+	free(with);
+	return ws_strdup(path);
+}
+
+int ws_stats_file(const char *path, const struct ws_stats_request *q)
+{
+	struct ws_stats s = {.time_max = UINT64_MAX};
+	char *file = ws_report_operand(path);
+	struct ws_err e;
+	struct ws_report *r = ws_report_open(file, &e);
+	int rc = 0;
+
+	free(file);
+	if (!r) {
+		ws_say("%s", e.msg);
+		return -1;
+	}
+	for (size_t i = 0; ws_report_damage(r, i); i++)
+		ws_warn("%s: %s", ws_report_path(r), ws_report_damage(r, i));
+	s.r = r;
+	s.who = ws_who_open(r);
+	s.zero = ws_time_zero(r);
+	if (q->filter_time)
+		rc = ws_filter_time(&s, q->filter_time, &e);
+	if (!rc && q->filter_nvtx)
+		rc = ws_filter_nvtx(&s, q->filter_nvtx, q->quiet, &e);
+	if (rc)
+		ws_say("%s", e.msg);
+	else
+		rc = make_all(&s, q);
+	ws_who_close(s.who);
+	ws_report_close(r);
+	return rc;
+}

@@ -1,0 +1,55 @@
+/* std8.c - see std8.h. */
+#include "stats/std8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int compare(const void *a, const void *b)
+{
+	const struct ws_std8_line *x = a, *y = b;
+	size_t n = x->name_len < y->name_len ? x->name_len : y->name_len;
+	int order;
+
+	if (x->s.total != y->s.total)
+		return x->s.total < y->s.total ? 1 : -1;
+	order = n ? memcmp(x->name, y->name, n) : 0;
+	if (order)
+		return order;
+	if (x->name_len != y->name_len)
+		return x->name_len < y->name_len ? -1 : 1;
+	return x->style ? strcmp(x->style, y->style) : 0;
+}
+
+static int64_t whole(unsigned __int128 v)
+{
+	return v > INT64_MAX ? INT64_MAX : (int64_t)v;
+}
+
+void ws_std8_print(struct ws_stats *s, struct ws_std8_line *lines, size_t count)
+{
+	unsigned __int128 sum = 0;
+
+	if (count)
+		qsort(lines, count, sizeof(*lines), compare);
+	for (size_t i = 0; i < count; i++)
+		sum += lines[i].s.total;
+	for (size_t i = 0; i < count; i++) {
+		const struct ws_std8 *v = &lines[i].s;
+		struct ws_cell cells[10] = {
+			ws_cell_real(sum ? (long double)v->total * 100 / (long double)sum : 0),
+			ws_cell_int(whole(v->total)),
+			ws_cell_int(whole(v->count)),
+			ws_cell_real(v->mean),
+			ws_cell_real(v->median),
+			ws_cell_int(whole(v->min)),
+			ws_cell_int(whole(v->max)),
+			ws_cell_real(v->stddev),
+		};
+		size_t n = 8;
+
+		if (lines[i].style)
+			cells[n++] = ws_cell_text(lines[i].style, strlen(lines[i].style));
+		cells[n] = ws_cell_text(lines[i].name, lines[i].name_len);
+		s->row(s, cells);
+	}
+}

@@ -1,0 +1,166 @@
+/*
+ * table.c - headers, numbers and the list of formats; see table.h.
+ *
+ * Rounding is half away from zero on the exact value, as SQLite's round() does, which the scripts of the reference tool use: printf's
+ * would turn 0.25 into 0.2. Times of other units than ns keep every nanosecond (3, 6, 9 decimals), so that nothing turns into 0.
+ */
+#include "stats/table.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stats/formats.h"
+
+const struct ws_format ws_formats[] = {
+	{"column", NULL, "txt", "aligned columns for a terminal", true, true, ws_column_begin, ws_kept_row, ws_column_end},
+	{"table", NULL, "txt", "columns in a box", true, true, ws_kept_begin, ws_kept_row, ws_box_end},
+	{"csv", NULL, "csv", "comma-separated values", false, false, ws_csv_begin, ws_csv_row, NULL},
+	{"tsv", NULL, "tsv", "tab-separated values; tabs, newlines and backslashes in names are escaped", false, false, ws_tsv_begin,
+	 ws_tsv_row, NULL},
+	{"json", NULL, "json", "an array of objects, one a row", false, false, ws_json_begin, ws_json_row, ws_json_end},
+	{"html", "hdoc", "html", "an HTML document", true, true, ws_html_begin, ws_html_row, ws_html_end},
+	{"htable", NULL, "html", "an HTML table without a document around it", false, true, ws_htable_begin, ws_html_row, ws_htable_end},
+	{"markdown", "md", "md", "a Markdown table", true, true, ws_markdown_begin, ws_markdown_row, ws_markdown_end},
+	{NULL},
+};
+
+static int format_arg(const struct ws_format *f, const char *arg, struct ws_format_args *args, struct ws_err *e)
+{
+	if (!strcmp(arg, "nohdr")) {
+		args->nohdr = true;
+		return 0;
+	}
+	if (f->args && !strcmp(arg, "nolimit")) {
+		args->nolimit = true;
+		return 0;
+	}
+	if (f->args && !strcmp(arg, "nofmt")) {
+		args->nofmt = true;
+		return 0;
+	}
+	return ws_fail(e, "the format %s has no argument '%s'; it has nohdr%s", f->name, arg, f->args ? ", nolimit, nofmt" : "");
+}
+
+const struct ws_format *ws_format_find(const char *spec, struct ws_format_args *args, struct ws_err *e)
+{
+	char *copy = ws_strdup(spec), *save, *name = strtok_r(copy, ":", &save), *arg;
+	const struct ws_format *f = ws_formats;
+
+	memset(args, 0, sizeof(*args));
+	while (f->name && name && strcmp(f->name, name) && (!f->alias || strcmp(f->alias, name)))
+		f++;
+	if (!name || !f->name) {
+		ws_fail(e, "there is no format '%s'; choose column, table, csv, tsv, json, html, htable or markdown", spec);
+		f = NULL;
+	}
+	while (f && (arg = strtok_r(NULL, ":", &save)))
+		if (format_arg(f, arg, args, e) < 0)
+			f = NULL;
+	free(copy);
+	return f;
+}
+
+const struct ws_timeunit *ws_timeunit_find(const char *name)
+{
+	static const struct {
+		const char *name, *word, *sec;
+		struct ws_timeunit unit;
+	} units[] = {
+		{"ns", "nanoseconds", "nsec", {"ns", 0}},
+		{"us", "microseconds", "usec", {"us", 3}},
+		{"ms", "milliseconds", "msec", {"ms", 6}},
+		{"s", "seconds", "sec", {"s", 9}},
+	};
+
+	for (size_t i = 0; i < WS_COUNT(units); i++) {
+		size_t n = strlen(name);
+
+		if (!strcmp(name, units[i].name) || !strcmp(name, units[i].sec) ||
+		    (n >= 3 && !strncmp(name, units[i].word, n)))
+			return &units[i].unit;
+	}
+	return NULL;
+}
+
+void ws_print_begin(struct ws_printer *o)
+{
+	o->rows = 0;
+	o->format->begin(o);
+}
+
+void ws_print_row(struct ws_printer *o, const struct ws_cell *cells)
+{
+	o->rows++;
+	o->format->row(o, cells);
+}
+
+void ws_print_end(struct ws_printer *o)
+{
+	if (o->format->end)
+		o->format->end(o);
+	ws_text_free(&o->line);
+	ws_text_free(&o->kept);
+	free(o->ends);
+	o->ends = NULL;
+	o->ends_cap = o->ends_count = 0;
+}
+
+void ws_print_header(const struct ws_printer *o, size_t column, struct ws_text *t)
+{
+	const struct ws_column *c = &o->columns[column];
+
+	ws_text_puts(t, c->name);
+	if (c->kind == WS_KIND_PERCENT)
+		ws_text_puts(t, " (%)");
+	else if (c->kind == WS_KIND_TIME || c->kind == WS_KIND_MEAN)
+		ws_text_printf(t, " (%s)", o->unit->name);
+}
+
+/* `v` is the value times ten to the power of `decimals`. */
+static void put_fixed(struct ws_text *t, unsigned __int128 v, bool negative, unsigned decimals, bool grouped)
+{
+	char buf[80], *p = buf + sizeof(buf);
+	unsigned digits = 0;
+
+	for (unsigned i = 0; i < decimals; i++, v /= 10)
+		*--p = (char)('0' + (unsigned)(v % 10));
+	if (decimals)
+		*--p = '.';
+	do {
+		if (grouped && digits && digits % 3 == 0)
+			*--p = ',';
+		*--p = (char)('0' + (unsigned)(v % 10));
+		v /= 10;
+		digits++;
+	} while (v);
+	if (negative)
+		*--p = '-';
+	ws_text_add(t, p, (size_t)(buf + sizeof(buf) - p));
+}
+
+static void put_real(struct ws_text *t, long double v, unsigned decimals, bool grouped)
+{
+	static const long double scale[] = {1, 10, 100, 1000};
+	long double a = floorl(fabsl(v) * scale[decimals] + 0.5L);
+
+	/* Beyond that no count of nanoseconds goes; a NaN neither. */
+	put_fixed(t, a < 1e37L ? (unsigned __int128)a : 0, v < 0 && a > 0, decimals, grouped);
+}
+
+void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_cell *c, bool grouped, struct ws_text *t)
+{
+	enum ws_kind kind = o->columns[column].kind;
+	bool negative = c->type == WS_CELL_INT && c->i < 0;
+	uint64_t magnitude = negative ? 0 - (uint64_t)c->i : (uint64_t)c->i;
+
+	if (kind == WS_KIND_ID)
+		grouped = false;
+	if (c->type == WS_CELL_INT)
+		put_fixed(t, magnitude, negative, kind == WS_KIND_TIME ? o->unit->power : 0, grouped);
+	else if (kind == WS_KIND_MEAN && o->unit->power)
+		put_fixed(t, (unsigned __int128)floorl(c->r + 0.5L), false, o->unit->power, grouped);
+	else
+		put_real(t, c->r, 1, grouped);
+}

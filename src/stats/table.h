@@ -1,0 +1,116 @@
+/*
+ * table.h - the tables that reports make, and the formats they are written in.
+ *
+ * A report declares its columns once, with their meaning; a format turns that meaning into a header with a unit, decimals and
+ * alignment. Rows are handed over one at a time: csv, tsv, json, html and markdown write them at once, column and table keep
+ * them until the widths are known.
+ */
+#ifndef WS_STATS_TABLE_H
+#define WS_STATS_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+enum ws_kind {
+	WS_KIND_TEXT,
+	WS_KIND_ID,      /* a number that is a name: pid, level */
+	WS_KIND_COUNT,   /* how many */
+	WS_KIND_PERCENT, /* of a hundred; one decimal */
+	WS_KIND_TIME,    /* whole nanoseconds */
+	WS_KIND_MEAN,    /* nanoseconds with a fraction; one decimal */
+};
+
+struct ws_column {
+	const char *name;
+	enum ws_kind kind;
+};
+
+struct ws_cell {
+	enum { WS_CELL_NULL, WS_CELL_INT, WS_CELL_REAL, WS_CELL_TEXT } type;
+	union {
+		int64_t i;
+		long double r;
+		struct {
+			const char *s;
+			size_t n;
+		} t;
+	};
+};
+
+static inline struct ws_cell ws_cell_int(int64_t v)
+{
+	return (struct ws_cell){.type = WS_CELL_INT, .i = v};
+}
+
+static inline struct ws_cell ws_cell_real(long double v)
+{
+	return (struct ws_cell){.type = WS_CELL_REAL, .r = v};
+}
+
+static inline struct ws_cell ws_cell_text(const char *s, size_t n)
+{
+	return (struct ws_cell){.type = WS_CELL_TEXT, .t = {s, n}};
+}
+
+static inline struct ws_cell ws_cell_null(void)
+{
+	return (struct ws_cell){.type = WS_CELL_NULL};
+}
+
+/* Unit of times: `power` is its nanoseconds as a power of ten (0 ns, 3 us, 6 ms, 9 s). */
+struct ws_timeunit {
+	const char *name;
+	unsigned power;
+};
+/* ns, us, ms, s, or a prefix of nanoseconds... as nsec and usec; NULL for anything else. */
+const struct ws_timeunit *ws_timeunit_find(const char *name);
+
+struct ws_format_args {
+	bool nohdr;   /* no header line */
+	bool nolimit; /* column, table: names are not cut at 100 columns */
+	bool nofmt;   /* no thousands separators */
+};
+
+struct ws_printer; /* one table being written */
+
+struct ws_format {
+	const char *name, *alias, *extension, *about;
+	bool titled;  /* it shows the report's title */
+	bool args;    /* understands nolimit and nofmt */
+	void (*begin)(struct ws_printer *o);
+	void (*row)(struct ws_printer *o, const struct ws_cell *cells);
+	void (*end)(struct ws_printer *o);
+};
+extern const struct ws_format ws_formats[]; /* ended by an entry without a name */
+
+/* `spec` is a format's name and arguments, such as csv:nohdr. Returns NULL with a message. */
+const struct ws_format *ws_format_find(const char *spec, struct ws_format_args *args, struct ws_err *e);
+
+struct ws_printer {
+	const struct ws_format *format;
+	struct ws_format_args args;
+	const struct ws_timeunit *unit;
+	FILE *f;
+	const char *title, *name;
+	const struct ws_column *columns;
+	size_t column_count;
+	uint64_t rows;
+	struct ws_text line; /* scratch of the formats */
+	/* column and table: the text of all cells, one after the other */
+	struct ws_text kept;
+	size_t *ends, ends_cap, ends_count;
+};
+
+void ws_print_begin(struct ws_printer *o);
+void ws_print_row(struct ws_printer *o, const struct ws_cell *cells);
+void ws_print_end(struct ws_printer *o); /* frees what the table holds; the caller checks `f` for errors */
+
+/* For formats: the header of a column with its unit; a cell's number as text, digits grouped by three where asked and suitable. */
+void ws_print_header(const struct ws_printer *o, size_t column, struct ws_text *t);
+void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_cell *c, bool grouped, struct ws_text *t);
+
+#endif
