@@ -35,7 +35,7 @@ check: deps-check all
 check-gpu:
 	@echo "check-gpu: GPU recording is not built yet, so there is nothing to check on a GPU machine" >&2; exit 2
 
-bench: all
+bench: deps-check all
 	@scripts/bench.sh $(BUILD)
 
 asan tsan ubsan: deps-check

@@ -9,6 +9,8 @@
 extern const struct ws_command ws_cmd_profile, ws_cmd_stats, ws_cmd_export, ws_cmd_info, ws_cmd_recover, ws_cmd_doctor, ws_cmd_status,
 	ws_cmd_help, ws_cmd_version;
 
+char **ws_main_argv; /* set by main; here, so that tests link without main */
+
 const struct ws_command *const ws_commands[] = {
 #ifdef WS_HAVE_PROFILE
 	&ws_cmd_profile,

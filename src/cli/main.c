@@ -104,8 +104,6 @@ static int dispatch(int argc, char **argv)
 	return c ? run_command(c, argc - 2, argv + 2) : ws_unknown_command(word);
 }
 
-char **ws_main_argv;
-
 int main(int argc, char **argv)
 {
 	ws_main_argv = argv;
