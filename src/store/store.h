@@ -79,6 +79,8 @@ void ws_writer_commit(struct ws_writer *w);
 int ws_writer_error(struct ws_writer *w, struct ws_err *e);
 /* Rows that could not be written, in all tables. */
 uint64_t ws_writer_lost(struct ws_writer *w);
+/* False when no journal could be made (full disk, no permission): a kill of this process then loses what is not in blocks yet. */
+bool ws_writer_journaled(const struct ws_writer *w);
 uint64_t ws_writer_bytes(struct ws_writer *w); /* written to the report so far */
 const char *ws_writer_path(struct ws_writer *w);
 

@@ -1,0 +1,222 @@
+/*
+ * store_bench.c - what the report file costs: ns a row to write and to read, and bytes a row, for the patterns that recordings are made of.
+ *
+ *   store_bench [million rows] [directory]
+ *
+ * Times come from a simulated clock that, like the counters of real processors, advances in steps (here 10.015 ns) which are not
+ * whole nanoseconds. One thread writes; reading uses one worker, so that figures are a core's.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "query/query.h"
+
+static uint64_t state = 88172645463325252u;
+
+static uint64_t draw(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+static double now(clockid_t id)
+{
+	struct timespec t;
+
+	clock_gettime(id, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static uint64_t to_ns(uint64_t steps)
+{
+	return 1000000000000u + (uint64_t)((unsigned __int128)steps * 43014097u >> 32) + steps * 10; /* 10.010015 ns */
+}
+
+struct pattern {
+	const char *name, *what;
+	/* fills steps for gap and length, and the number of the name */
+	void (*next)(uint64_t i, uint32_t *gap, uint32_t *length, uint32_t *name);
+	uint32_t names;
+	int nested;
+};
+
+static void storm(uint64_t i, uint32_t *gap, uint32_t *length, uint32_t *name)
+{
+	uint64_t r = draw();
+
+	*gap = 2 + ((r & 15) == 0) - ((r >> 4 & 15) == 0) + (r % 4001 == 0 ? 300 : 0);
+	*length = 2 + ((r >> 8 & 7) == 0);
+	*name = (uint32_t)i & 1;
+}
+
+static void names64(uint64_t i, uint32_t *gap, uint32_t *length, uint32_t *name)
+{
+	storm(i, gap, length, name);
+	*name = (uint32_t)(draw() >> 20) % 64;
+}
+
+static void jitter(uint64_t i, uint32_t *gap, uint32_t *length, uint32_t *name)
+{
+	(void)i;
+	*gap = 20 + (uint32_t)(draw() >> 20) % 200;
+	*length = 30 + (uint32_t)(draw() >> 20) % 400;
+	*name = (uint32_t)(draw() >> 20) % 64;
+}
+
+static void unique(uint64_t i, uint32_t *gap, uint32_t *length, uint32_t *name)
+{
+	storm(i, gap, length, name);
+	*name = (uint32_t)i;
+}
+
+static const struct pattern patterns[] = {
+	{"storm", "one thread, two names in turn, 20-60 ns", storm, 2, 0},
+	{"names", "the same with 64 names at random", names64, 64, 0},
+	{"jitter", "64 names at random, gaps 0.2-2.2 us, lengths 0.3-4.3 us", jitter, 64, 0},
+	{"nested", "the storm as pairs of a parent and three children", storm, 2, 1},
+	{"unique", "the storm with names that never repeat", unique, 0, 0},
+};
+
+/* Parents are written after their three children, as a recording does. */
+static void nest(struct ws_row_nvtx *rows, size_t n)
+{
+	for (size_t i = 3; i < n; i += 4) {
+		rows[i].start = rows[i - 3].start - 30;
+		rows[i].end = rows[i - 1].end + 20;
+	}
+}
+
+static struct ws_row_nvtx *make_rows(const struct pattern *p, size_t n, const uint32_t *ids)
+{
+	struct ws_row_nvtx *rows = ws_calloc(n, sizeof(*rows));
+	uint64_t at = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t gap, length, name;
+
+		p->next(i, &gap, &length, &name);
+		at += gap;
+		rows[i] = (struct ws_row_nvtx){.start = to_ns(at), .thread = 1, .type = WS_NVTX_PUSHPOP};
+		at += length;
+		rows[i].end = to_ns(at);
+		rows[i].text = p->names ? ids[name] : 0;
+	}
+	if (p->nested)
+		nest(rows, n);
+	return rows;
+}
+
+static void die(const struct ws_err *e)
+{
+	fprintf(stderr, "store_bench: %s\n", e->msg);
+	exit(1);
+}
+
+static uint64_t file_bytes;
+
+static double write_rows(const struct pattern *p, size_t n, size_t part, const char *path)
+{
+	struct ws_writer_opts opts = {.overwrite = true};
+	uint32_t ids[64];
+	char text[40];
+	struct ws_err e;
+	double cpu = 0;
+	struct ws_writer *w = ws_writer_create(path, &opts, &e);
+
+	if (!w)
+		die(&e);
+	for (uint32_t i = 0; i < p->names; i++)
+		ids[i] = ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "range number %u", i));
+	struct ws_row_nvtx *rows = make_rows(p, part, ids);
+	struct ws_stage *s = ws_writer_stage(w, WS_TABLE_nvtx);
+	uint64_t shift = rows[part - 1].end - rows[0].start + 20;
+
+	for (size_t done = 0; done < n; done += part) {
+		double t = now(CLOCK_PROCESS_CPUTIME_ID);
+
+		for (size_t i = 0; i < part; i++) {
+			struct ws_row_nvtx *r = ws_writer_row(w, WS_TABLE_nvtx, s);
+
+			*r = rows[i];
+			if (!p->names)
+				r->text = ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "step %zu", done + i));
+		}
+		ws_writer_commit(w);
+		cpu += now(CLOCK_PROCESS_CPUTIME_ID) - t;
+		for (size_t i = 0; i < part; i++) {
+			rows[i].start += shift;
+			rows[i].end += shift;
+		}
+	}
+	double t = now(CLOCK_PROCESS_CPUTIME_ID);
+
+	if (ws_writer_close(w, &e))
+		die(&e);
+	cpu += now(CLOCK_PROCESS_CPUTIME_ID) - t;
+	free(rows);
+	return cpu;
+}
+
+static int sum_batch(void *ctx, const struct ws_batch *b)
+{
+	*(uint64_t *)ctx += b->col[ws_nvtx_end][b->rows - 1];
+	return 0;
+}
+
+static void read_rows(size_t n, const char *path)
+{
+	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, text),
+			    .time_max = UINT64_MAX, .workers = 1};
+	struct ws_rows rows;
+	struct ws_err e;
+	uint64_t sum = 0, damaged;
+	double t = now(CLOCK_MONOTONIC);
+	struct ws_report *r = ws_report_open(path, &e);
+
+	if (!r)
+		die(&e);
+	double opened = now(CLOCK_MONOTONIC);
+
+	ws_scan_run(r, &s, sum_batch, &sum, &damaged);
+	double scanned = now(CLOCK_MONOTONIC);
+
+	s.workers = 0;
+	if (ws_rows_load(r, &s, &rows, &e))
+		die(&e);
+	double loaded = now(CLOCK_MONOTONIC);
+
+	if (damaged || rows.rows != n || ws_report_rows(r, WS_TABLE_nvtx) != n) {
+		fprintf(stderr, "store_bench: rows went missing\n");
+		exit(1);
+	}
+	file_bytes = ws_report_file_size(r);
+	printf("  %6.2f ms %6.2f ns %6.2f ns", (opened - t) * 1e3, (scanned - opened) * 1e9 / (double)n, (loaded - scanned) * 1e9 / (double)n);
+	ws_rows_free(&rows);
+	ws_report_close(r);
+}
+
+int main(int argc, char **argv)
+{
+	size_t part = 1 << 20, n = (size_t)(argc > 1 ? atoi(argv[1]) : 18) * part;
+	char *path = ws_format("%s/store_bench.%d.wsrep", argc > 2 ? argv[2] : ".", (int)getpid());
+
+	printf("%zu rows of table nvtx; reading decodes start, end and text\n", n);
+	printf("%-8s %12s %10s %10s %10s %9s %9s\n", "pattern", "write a row", "file a row", "open", "scan a row", "load", "");
+	for (size_t i = 0; i < WS_COUNT(patterns); i++) {
+		double cpu = write_rows(&patterns[i], n, part, path);
+
+		printf("%-8s %9.2f ns", patterns[i].name, cpu * 1e9 / (double)n);
+		read_rows(n, path);
+		printf(" %7.3f B  %s\n", (double)file_bytes / (double)n, patterns[i].what);
+		fflush(stdout);
+	}
+	unlink(path);
+	free(path);
+	return 0;
+}

@@ -1,0 +1,70 @@
+/* meta.c - facts about the session, and the span of time that it covers. */
+#include <string.h>
+
+#include "query/query.h"
+
+const char *ws_meta(const struct ws_report *r, const char *name)
+{
+	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_meta, 0, UINT64_MAX);
+	const char *found = NULL;
+	const uint64_t *v;
+
+	while (!found && ws_cursor_next(c, &v))
+		if (!strcmp(ws_report_string(r, (uint32_t)v[ws_meta_name], NULL), name))
+			found = ws_report_string(r, (uint32_t)v[ws_meta_value], NULL);
+	ws_cursor_close(c);
+	return found;
+}
+
+/* Tables of events: those that say of a thread or process that something began and ended. */
+static bool has_events(enum ws_table t)
+{
+	return ws_table_track(t) >= 0 && ws_table_start(t) >= 0 && ws_table_end(t) >= 0;
+}
+
+static uint64_t earliest_event(const struct ws_report *r)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
+		for (size_t i = 0; has_events((enum ws_table)t) && i < ws_report_blocks(r, (enum ws_table)t); i++) {
+			uint64_t min = ws_report_block(r, (enum ws_table)t, i).time_min;
+
+			first = min < first ? min : first;
+		}
+	return first == UINT64_MAX ? 0 : first;
+}
+
+uint64_t ws_time_zero(const struct ws_report *r)
+{
+	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_collection, 0, UINT64_MAX);
+	const uint64_t *v;
+	uint64_t zero = ws_cursor_next(c, &v) ? v[ws_collection_start] : earliest_event(r);
+
+	ws_cursor_close(c);
+	return zero;
+}
+
+/* The latest time in any block of the tables for which `events` holds. */
+static uint64_t latest(const struct ws_report *r, bool events)
+{
+	uint64_t last = 0;
+
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
+		if (ws_table_start((enum ws_table)t) < 0 || has_events((enum ws_table)t) != events)
+			continue;
+		for (size_t i = 0; i < ws_report_blocks(r, (enum ws_table)t); i++) {
+			uint64_t max = ws_report_block(r, (enum ws_table)t, i).time_max;
+
+			last = max > last && max != UINT64_MAX ? max : last;
+		}
+	}
+	return last;
+}
+
+uint64_t ws_time_last(const struct ws_report *r)
+{
+	uint64_t last = latest(r, true);
+
+	return last ? last : latest(r, false);
+}

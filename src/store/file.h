@@ -1,0 +1,32 @@
+/*
+ * file.h - file operations of the store: whole reads and writes that a signal or a size limit cannot tear, the making of a report's
+ * file, and its lock.
+ */
+#ifndef WS_FILE_H
+#define WS_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* All n bytes, or -1 with errno (EIO for a file that ends early). */
+int ws_pread_all(int fd, void *to, size_t n, uint64_t at);
+/* The same; SIGXFSZ does not strike. Some bytes may have been written on failure. */
+int ws_pwrite_all(int fd, const void *from, size_t n, uint64_t at);
+int ws_guarded_fallocate(int fd, int mode, uint64_t at, uint64_t n);
+
+/*
+ * Create and lock the file of a report as ws_writer_create promises: it appears under its name only once it
+ * is locked and begins with the `n` bytes at `start`. Returns the descriptor.
+ */
+int ws_file_create(const char *path, bool overwrite, const void *start, size_t n, struct ws_err *e);
+
+/* Whether a recorder holds the lock of this open file. */
+bool ws_file_is_locked(int fd);
+
+/* 1 locked (until the descriptor is closed), 0 a recorder has it, -1 error. */
+int ws_file_lock(int fd);
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * intern.h - which strings of a report have an id already. Bounded: when it is full it starts over, and strings
+ * seen again get a second id (readers unify by content, told by the generation of the dictionary block).
+ */
+#ifndef WS_INTERN_H
+#define WS_INTERN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ws_intern {
+	struct ws_intern_slot *slots;
+	uint32_t slot_count, used;
+	char *text;
+	size_t text_len, text_cap;
+};
+
+enum { WS_INTERN_LONGEST = 1 << 16 }; /* longer strings are not remembered */
+
+void ws_intern_free(struct ws_intern *n);
+uint64_t ws_intern_hash(const void *bytes, size_t len);
+/* Id of the string, or 0. */
+uint32_t ws_intern_find(const struct ws_intern *n, uint64_t hash, const void *bytes, size_t len);
+/* True when there is no room for one more of `len` bytes: then ws_intern_clear first. */
+bool ws_intern_full(const struct ws_intern *n, size_t len);
+void ws_intern_clear(struct ws_intern *n);
+void ws_intern_add(struct ws_intern *n, uint64_t hash, const void *bytes, size_t len, uint32_t id);
+
+#endif

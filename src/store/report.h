@@ -1,0 +1,83 @@
+/*
+ * report.h - an open report, as the parts of the reader share it. Private to store/.
+ */
+#ifndef WS_REPORT_H
+#define WS_REPORT_H
+
+#include <pthread.h>
+
+#include "store/codec.h"
+#include "store/store.h"
+
+/* A block that was found to be there; its body is checked each time it is read. */
+struct ws_block {
+	uint64_t offset;
+	struct ws_block_head head;
+	uint8_t *memory; /* the whole block, when it was made from the journal; NULL: in the file */
+};
+
+struct ws_block_list {
+	struct ws_block *v;
+	size_t n, cap;
+};
+
+/* What a decoding thread needs; kept in a pool. */
+struct ws_workspace {
+	struct ws_unpacker unpacker;
+	struct ws_bytes block;
+	uint64_t *spare[2]; /* values of columns that others refer to */
+	uint8_t *bytes;
+	uint32_t rows;
+	struct ws_workspace *next;
+};
+
+/* A table of the file's schema and where its columns go here. */
+struct ws_file_table {
+	int table; /* enum ws_table, or -1: unknown to this build */
+	uint32_t columns;
+	int16_t column[WS_MAX_FILE_COLUMNS]; /* ours, or -1 */
+};
+
+struct ws_text_block; /* strings.c: a decoded dictionary block */
+struct ws_string_keys;
+
+struct ws_report {
+	char *path;
+	int fd;
+	uint64_t size;
+	struct ws_file_header header;
+	struct ws_file_table *schema; /* by number in the file; NULL: not there */
+	uint32_t schema_tables;
+	struct ws_block_list all;     /* SEGMENT, SCHEMA and every other block in file order: for verify and recover */
+	struct ws_block_list table[WS_TABLE_COUNT];
+	uint64_t rows[WS_TABLE_COUNT], bytes[WS_TABLE_COUNT], columns[WS_TABLE_COUNT];
+	struct ws_block_list strings;
+	struct ws_text_block **text;  /* by index in strings; NULL until used */
+	struct ws_string_keys *keys;  /* computed when first asked for */
+	char **damage;
+	size_t damages, damage_cap, damages_unsaid;
+	bool indexed, live;
+	uint64_t rest;                /* bytes at the end that belong to no block */
+	pthread_mutex_t lock;         /* of the pool */
+	pthread_mutex_t key_lock;
+	struct ws_workspace *pool;
+};
+
+void ws_report_say(struct ws_report *r, const char *fmt, ...) WS_PRINTF(2, 3);
+
+struct ws_workspace *ws_workspace_take(const struct ws_report *r);
+void ws_workspace_give(const struct ws_report *r, struct ws_workspace *w);
+void ws_workspace_free(struct ws_workspace *w);
+
+/*
+ * The body of a block, read and checked: in w->block or in memory. NULL with a message when it is damaged.
+ */
+const uint8_t *ws_block_body(const struct ws_report *r, const struct ws_block *b, struct ws_workspace *w, struct ws_err *e);
+
+/* find.c: fills `all` from the index, or by walking the file. */
+void ws_report_find_blocks(struct ws_report *r);
+/* strings.c */
+void ws_report_free_strings(struct ws_report *r);
+const char *ws_block_type_name(uint32_t type);
+
+#endif

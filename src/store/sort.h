@@ -1,0 +1,28 @@
+/*
+ * sort.h - the order of rows in a block: (track, start, longer first), equal rows as they came.
+ */
+#ifndef WS_SORT_H
+#define WS_SORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ws_sort_key {
+	uint64_t key;
+	uint32_t row;
+};
+
+struct ws_sorter {
+	struct ws_sort_key *keys, *spare;
+	uint32_t *order;
+	uint32_t cap;
+};
+void ws_sorter_free(struct ws_sorter *s);
+
+/*
+ * The order of `n` rows given by columns; any may be NULL (then it does not count). `end` may hold WS_NO_TIME, which is longest.
+ * Returns NULL when they are in order already, else row numbers in order, valid until the next call.
+ */
+const uint32_t *ws_sort_rows(struct ws_sorter *s, const uint64_t *track, const uint64_t *start, const uint64_t *end, uint32_t n);
+
+#endif

@@ -1,0 +1,510 @@
+/*
+ * writer.c - a report being written; see store.h for what it promises and journal.c for how it survives a kill.
+ *
+ * Blocks are appended with one pwrite each, and only when a block is complete does anything else (stage, index, journal) move on: the
+ * file always ends with whole blocks, plus at most one torn one that readers leave out.
+ *
+ * Space is allocated ahead of the end, a reserve beyond the next block included. When the disk is full the reserve is what is left: the
+ * two wide tables stop there (their rows are counted as lost), while the small tables, which say what happened and who lost what,
+ * and the index still go in.
+ */
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/mem.h"
+#include "base/ticks.h"
+#include "store/encode.h"
+#include "store/file.h"
+#include "store/intern.h"
+#include "store/journal.h"
+
+#define DEFAULT_BLOCK_ROWS 65536u
+#define RARE_BLOCK_ROWS 512u
+#define DEFAULT_SEGMENT_NS UINT64_C(10000000000)
+#define SEGMENT_BYTES (UINT64_C(64) << 20)
+#define PENDING_STRINGS (128u << 10)
+#define PENDING_TEXT (4u << 20)
+#define RESERVE (UINT64_C(256) << 10)
+#define FIRST_AHEAD (UINT64_C(1) << 20)
+#define MOST_AHEAD (UINT64_C(64) << 20)
+
+struct ws_writer {
+	struct ws_stage stage[WS_TABLE_COUNT];
+	char *base[WS_TABLE_COUNT];
+	uint64_t written[WS_TABLE_COUNT]; /* rows in the report */
+	int fd;
+	char *path;
+	struct ws_journal journal;
+	struct ws_encoder encoder;
+	struct ws_intern intern;
+	uint32_t generation;
+	uint64_t next_string;
+	uint32_t pending;          /* strings not in the report yet */
+	uint64_t pending_text;
+	uint64_t end;              /* of the last whole block */
+	uint64_t allocated, ahead; /* space reserved in the file, and how much to reserve next; ahead 0 where that is not supported */
+	uint64_t sequence;
+	uint64_t segment, segment_start, segment_opened, segment_ns;
+	bool segment_open;
+	struct ws_index_entry *index;
+	size_t blocks, index_cap;
+	struct ws_err error;
+	bool failed;
+	uint64_t lost;
+};
+
+/* Tables with a row for each event; the others are small. */
+static bool is_wide(enum ws_table t)
+{
+	return ws_table_track(t) >= 0 && ws_table_start(t) >= 0 && ws_table_end(t) >= 0;
+}
+
+/* ---- the file ---- */
+
+static uint64_t index_bytes(const struct ws_writer *w)
+{
+	return sizeof(struct ws_block_header) + (w->blocks + 4) * sizeof(struct ws_index_entry) + sizeof(struct ws_trailer);
+}
+
+static int fail(struct ws_writer *w)
+{
+	if (!w->failed)
+		ws_fail_errno(&w->error, "cannot write %s", w->path);
+	w->failed = true;
+	return -1;
+}
+
+/* Space up to `need`, reserve included; grows ahead of it in ever larger steps. */
+static int reserve(struct ws_writer *w, uint64_t need)
+{
+	uint64_t step;
+
+	if (need <= w->allocated || !w->ahead)
+		return 0;
+	step = need - w->allocated;
+	step = step > w->ahead ? step : w->ahead;
+	if (!ws_guarded_fallocate(w->fd, FALLOC_FL_KEEP_SIZE, w->allocated, step)) {
+		w->ahead = w->ahead * 2 < MOST_AHEAD ? w->ahead * 2 : MOST_AHEAD;
+	} else if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL) {
+		w->ahead = 0;
+		return 0;
+	} else {
+		step = need - w->allocated;
+		if (ws_guarded_fallocate(w->fd, FALLOC_FL_KEEP_SIZE, w->allocated, step))
+			return -1;
+	}
+	w->allocated += step;
+	return 0;
+}
+
+static int check_limit(uint64_t need)
+{
+	struct rlimit limit;
+
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY && need > limit.rlim_cur) {
+		errno = EFBIG;
+		return -1;
+	}
+	return 0;
+}
+
+/* Append encoder.out. `keep`: bytes that must remain free after it. On failure the file still ends with its last whole block. */
+static int append_bytes(struct ws_writer *w, uint64_t keep)
+{
+	uint64_t n = w->encoder.out.len;
+
+	if (check_limit(w->end + n + keep) || reserve(w, w->end + n + keep))
+		return -1;
+	if (ws_pwrite_all(w->fd, w->encoder.out.p, n, w->end)) {
+		int saved = errno;
+
+		if (ftruncate(w->fd, (off_t)w->end)) {
+			/* the torn block stays, and readers leave it out */
+		}
+		w->allocated = w->end;
+		errno = saved;
+		return -1;
+	}
+	w->end += n;
+	return 0;
+}
+
+static int append_block(struct ws_writer *w, bool wide)
+{
+	uint64_t at = w->end;
+
+	if (append_bytes(w, index_bytes(w) + (wide ? RESERVE : 0)))
+		return fail(w);
+	w->sequence++;
+	ws_grow(w->index, w->index_cap, w->blocks + 1);
+	w->index[w->blocks].offset = at;
+	memcpy(&w->index[w->blocks].head, w->encoder.out.p + offsetof(struct ws_block_header, head), sizeof(struct ws_block_head));
+	w->blocks++;
+	__atomic_store_n(&w->journal.head->report_bytes, w->end, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static uint64_t realtime_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static int open_segment(struct ws_writer *w)
+{
+	struct ws_block_head head = ws_block_head_new(WS_BLOCK_SEGMENT, w->sequence);
+	struct ws_segment_body body = {.fingerprint = w->journal.head->fingerprint, .raw = ws_raw_ns(), .realtime = realtime_ns()};
+
+	if (w->segment_open)
+		return 0;
+	w->segment_start = w->end;
+	w->segment_opened = body.raw;
+	memcpy(body.uuid, w->journal.head->uuid, 16);
+	head.first = w->segment;
+	ws_block_begin(&w->encoder.out);
+	ws_bytes_add(&w->encoder.out, &body, sizeof(body));
+	ws_block_end(&w->encoder.out, &head);
+	if (append_block(w, false))
+		return -1;
+	ws_encode_schema(&w->encoder, w->sequence);
+	if (append_block(w, false))
+		return -1;
+	w->segment++;
+	w->segment_open = true;
+	return 0;
+}
+
+/* ---- stages ---- */
+
+/* Tell readers of the live journal that what it says is about to move. */
+static void change(struct ws_writer *w)
+{
+	__atomic_fetch_add(&w->journal.head->change, 1, __ATOMIC_ACQ_REL);
+}
+
+static void empty_strings(struct ws_writer *w)
+{
+	struct ws_journal_head *h = w->journal.head;
+
+	change(w);
+	__atomic_store_n(&h->strings, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&h->text_bytes, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&h->string_first, w->next_string, __ATOMIC_RELEASE);
+	change(w);
+	w->pending = 0;
+	w->pending_text = 0;
+}
+
+static int flush_strings(struct ws_writer *w, bool wide)
+{
+	if (!w->pending)
+		return 0;
+	if (open_segment(w))
+		return -1;
+	ws_encode_strings(&w->encoder, w->next_string - w->pending, w->pending, ws_journal_lengths(&w->journal),
+			  ws_journal_text(&w->journal), w->pending_text, w->generation, w->sequence);
+	if (append_block(w, wide))
+		return -1;
+	empty_strings(w);
+	return 0;
+}
+
+static uint32_t staged(const struct ws_writer *w, enum ws_table t)
+{
+	return (uint32_t)((size_t)(w->stage[t].next - w->base[t]) / w->stage[t].row_size);
+}
+
+static void empty_stage(struct ws_writer *w, enum ws_table t)
+{
+	struct ws_journal_table *j = &w->journal.head->table[t];
+
+	change(w);
+	__atomic_store_n(&j->bytes, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&j->first, w->written[t], __ATOMIC_RELEASE);
+	change(w);
+	w->stage[t].next = w->base[t];
+}
+
+static int write_stage(struct ws_writer *w, enum ws_table t, uint32_t n)
+{
+	bool wide = is_wide(t);
+
+	if ((wide && w->failed) || flush_strings(w, wide) || open_segment(w))
+		return -1;
+	ws_encode_rows(&w->encoder, t, w->base[t], n, w->written[t], w->sequence);
+	return append_block(w, wide);
+}
+
+static void flush_stage(struct ws_writer *w, enum ws_table t)
+{
+	uint32_t n = staged(w, t);
+
+	if (!n)
+		return;
+	if (write_stage(w, t, n))
+		w->lost += n;
+	else
+		w->written[t] += n;
+	empty_stage(w, t);
+}
+
+static void flush_all(struct ws_writer *w)
+{
+	/* Small tables last: after a failure of the wide ones they have the reserve. */
+	for (int small = 0; small < 2; small++)
+		for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
+			if (is_wide((enum ws_table)t) != (bool)small)
+				flush_stage(w, (enum ws_table)t);
+}
+
+/* ---- the interface ---- */
+
+static void choose_sizes(struct ws_journal_sizes *s, const struct ws_writer_opts *o)
+{
+	uint32_t rows = o && o->block_rows ? o->block_rows : DEFAULT_BLOCK_ROWS;
+
+	if (rows > WS_MAX_BLOCK_ROWS)
+		rows = WS_MAX_BLOCK_ROWS;
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
+		s->rows[t] = is_wide((enum ws_table)t) || rows < RARE_BLOCK_ROWS ? rows : RARE_BLOCK_ROWS;
+	s->strings = PENDING_STRINGS;
+	s->text = PENDING_TEXT;
+}
+
+static void make_uuid(uint8_t uuid[16])
+{
+	uint64_t fallback[2] = {ws_raw_ns(), realtime_ns() ^ (uint64_t)getpid() << 40};
+
+	if (getrandom(uuid, 16, GRND_NONBLOCK) != 16)
+		memcpy(uuid, fallback, 16);
+}
+
+static void make_header(struct ws_file_header *h)
+{
+	*h = (struct ws_file_header){.major = WS_FORMAT_MAJOR, .minor = WS_FORMAT_MINOR, .bytes = sizeof(*h),
+				     .created = realtime_ns(), .fingerprint = ws_schema_fingerprint()};
+	memcpy(h->magic, WS_FILE_MAGIC, 8);
+	make_uuid(h->uuid);
+	h->check = XXH3_64bits(h, offsetof(struct ws_file_header, check));
+}
+
+static void make_stages(struct ws_writer *w, const struct ws_writer_opts *opts, const uint8_t uuid[16])
+{
+	struct ws_journal_sizes sizes;
+	char *path = ws_journal_path(w->path);
+	uint32_t most = 0;
+
+	choose_sizes(&sizes, opts);
+	ws_journal_create(&w->journal, path, uuid, &sizes);
+	free(path);
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
+		char *p = ws_journal_rows(&w->journal, (enum ws_table)t);
+
+		w->base[t] = p;
+		w->stage[t] = (struct ws_stage){p, p + (size_t)sizes.rows[t] * ws_tables[t].row_size, ws_tables[t].row_size};
+		most = sizes.rows[t] > most ? sizes.rows[t] : most;
+	}
+	ws_encoder_init(&w->encoder, most);
+	w->next_string = 1;
+	w->journal.head->string_first = 1;
+}
+
+static void free_writer(struct ws_writer *w)
+{
+	close(w->fd);
+	ws_journal_remove(&w->journal);
+	ws_encoder_free(&w->encoder);
+	ws_intern_free(&w->intern);
+	free(w->index);
+	free(w->path);
+	free(w);
+}
+
+struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts *opts, struct ws_err *e)
+{
+	struct ws_file_header header;
+	struct ws_writer *w;
+	int fd;
+
+	make_header(&header);
+	fd = ws_file_create(path, opts && opts->overwrite, &header, sizeof(header), e);
+	if (fd < 0)
+		return NULL;
+	w = ws_calloc(1, sizeof(*w));
+	w->fd = fd;
+	w->path = ws_strdup(path);
+	w->end = w->allocated = sizeof(header);
+	w->ahead = FIRST_AHEAD;
+	w->segment_ns = opts && opts->segment_ns ? opts->segment_ns : DEFAULT_SEGMENT_NS;
+	make_stages(w, opts, header.uuid);
+	w->journal.head->report_bytes = w->end;
+	if (open_segment(w)) {
+		*e = w->error;
+		ws_writer_discard(w);
+		return NULL;
+	}
+	return w;
+}
+
+/* A string too long for the stage: a block of its own. */
+static uint32_t add_long_string(struct ws_writer *w, const void *bytes, size_t len)
+{
+	uint32_t length = (uint32_t)(len > WS_MAX_STRING ? WS_MAX_STRING : len);
+
+	if (flush_strings(w, true) || open_segment(w))
+		return 0;
+	ws_encode_strings(&w->encoder, w->next_string, 1, &length, bytes, length, w->generation, w->sequence);
+	if (append_block(w, false))
+		return 0;
+	w->next_string++;
+	empty_strings(w);
+	return (uint32_t)(w->next_string - 1);
+}
+
+static uint32_t add_string(struct ws_writer *w, const void *bytes, size_t len)
+{
+	if (w->next_string > UINT32_MAX)
+		return 0;
+	if (len > PENDING_TEXT)
+		return add_long_string(w, bytes, len);
+	if ((w->pending == PENDING_STRINGS || w->pending_text + len > PENDING_TEXT) && flush_strings(w, true))
+		return 0;
+	ws_journal_lengths(&w->journal)[w->pending++] = (uint32_t)len;
+	if (len)
+		memcpy(ws_journal_text(&w->journal) + w->pending_text, bytes, len);
+	w->pending_text += len;
+	return (uint32_t)w->next_string++;
+}
+
+uint32_t ws_writer_string(struct ws_writer *w, const void *bytes, size_t len)
+{
+	uint64_t hash;
+	uint32_t id;
+
+	if (len > WS_INTERN_LONGEST)
+		return add_string(w, bytes, len);
+	hash = ws_intern_hash(bytes, len);
+	id = ws_intern_find(&w->intern, hash, bytes, len);
+	if (id)
+		return id;
+	if (ws_intern_full(&w->intern, len)) {
+		if (flush_strings(w, true))
+			return 0;
+		ws_intern_clear(&w->intern);
+		w->generation++;
+	}
+	id = add_string(w, bytes, len);
+	if (id)
+		ws_intern_add(&w->intern, hash, bytes, len, id);
+	else
+		w->lost++; /* the row that wanted it will lack it */
+	return id;
+}
+
+struct ws_stage *ws_writer_stage(struct ws_writer *w, enum ws_table t)
+{
+	return &w->stage[t];
+}
+
+void *ws_writer_row_slow(struct ws_writer *w, enum ws_table t)
+{
+	char *p;
+
+	flush_stage(w, t);
+	p = w->stage[t].next;
+	w->stage[t].next += w->stage[t].row_size;
+	return p;
+}
+
+void ws_writer_add(struct ws_writer *w, enum ws_table t, const void *row)
+{
+	memcpy(ws_writer_row(w, t, &w->stage[t]), row, ws_tables[t].row_size);
+}
+
+void ws_writer_commit(struct ws_writer *w)
+{
+	struct ws_journal_head *h = w->journal.head;
+
+	if (w->end - w->segment_start > SEGMENT_BYTES || ws_raw_ns() - w->segment_opened > w->segment_ns) {
+		flush_all(w);
+		w->segment_open = false; /* the next block opens one */
+		w->segment_start = w->end;
+		w->segment_opened = ws_raw_ns();
+	}
+	/* Strings first: whoever sees a row must find its strings. */
+	__atomic_store_n(&h->text_bytes, w->pending_text, __ATOMIC_RELEASE);
+	__atomic_store_n(&h->strings, w->pending, __ATOMIC_RELEASE);
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
+		uint64_t bytes = (uint64_t)(w->stage[t].next - w->base[t]);
+
+		if (h->table[t].bytes != bytes)
+			__atomic_store_n(&h->table[t].bytes, bytes, __ATOMIC_RELEASE);
+	}
+}
+
+int ws_writer_error(struct ws_writer *w, struct ws_err *e)
+{
+	if (w->failed && e)
+		*e = w->error;
+	return w->failed ? -1 : 0;
+}
+
+bool ws_writer_journaled(const struct ws_writer *w)
+{
+	return w->journal.is_file;
+}
+
+uint64_t ws_writer_lost(struct ws_writer *w)
+{
+	return w->lost;
+}
+
+uint64_t ws_writer_bytes(struct ws_writer *w)
+{
+	return w->end;
+}
+
+const char *ws_writer_path(struct ws_writer *w)
+{
+	return w->path;
+}
+
+static int write_index(struct ws_writer *w)
+{
+	uint64_t rows = 0;
+
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
+		rows += w->written[t];
+	ws_encode_index(&w->encoder.out, w->index, w->blocks, w->end, rows, w->sequence);
+	return append_bytes(w, 0) ? fail(w) : 0;
+}
+
+int ws_writer_close(struct ws_writer *w, struct ws_err *e)
+{
+	int rc;
+
+	flush_all(w);
+	write_index(w);
+	if (ftruncate(w->fd, (off_t)w->end) && !w->failed) /* gives back what was allocated ahead */
+		fail(w);
+	rc = ws_writer_error(w, e);
+	free_writer(w);
+	return rc;
+}
+
+void ws_writer_discard(struct ws_writer *w)
+{
+	unlink(w->path);
+	free_writer(w);
+}
