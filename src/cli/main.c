@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,18 +28,28 @@ static void hold_closed_streams(void)
 			(void)!open("/dev/null", (fd ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
 }
 
+/* Why writing failed, when the C library's buffer was written out long ago and errno is gone: a pipe without a reader can be told. */
+static int late_error(void)
+{
+	struct pollfd p = {.fd = STDOUT_FILENO};
+
+	if (errno)
+		return errno;
+	return poll(&p, 1, 0) == 1 && p.revents & POLLERR ? EPIPE : 0;
+}
+
 /* Has all output been written? A reader that went away is no failure worth a word. */
 static int finish(int status)
 {
-	int failed;
+	int error;
 
 	errno = 0;
-	failed = fflush(stdout) | ferror(stdout);
-	if (!failed)
+	if (!(fflush(stdout) | ferror(stdout)))
 		return status;
-	if (errno == EPIPE)
+	error = late_error();
+	if (error == EPIPE)
 		return EXIT_PIPE;
-	ws_say("cannot write to standard output%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
+	ws_say("cannot write to standard output%s%s", error ? ": " : "", error ? strerror(error) : "");
 	return status ? status : WS_EXIT_FAIL;
 }
 
@@ -106,7 +117,10 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	static char buffer[1 << 16]; /* big, so that most output is written by finish, which can name the error */
+
 	ws_main_argv = argv;
+	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
 	hold_closed_streams();
 	ws_environment_restore();
 	return finish(dispatch(argc, argv));

@@ -215,7 +215,6 @@ void ws_look_preload(struct ws_finding *f)
 	for (size_t i = 0; i < WS_COUNT(libraries); i++) {
 		if (ws_hook_path(libraries[i], path, sizeof(path), &e)) {
 			ws_found(f, WS_HEALTH_MISSING, "%s", e.msg);
-			ws_fix(f, "install warpsight again");
 			return;
 		}
 		if (i == 0)
@@ -225,7 +224,7 @@ void ws_look_preload(struct ws_finding *f)
 			return;
 	}
 	if (own && *own)
-		ws_found(f, WS_HEALTH_OK, "LD_PRELOAD is set already (%.256s) and will be kept, after the hooks", own);
+		ws_found(f, WS_HEALTH_OK, "LD_PRELOAD is set already (%.256s) and will be kept", own);
 	if (getauxval(AT_SECURE)) {
 		ws_found(f, WS_HEALTH_DEGRADED, "this program runs with raised privileges, so that the loader ignores LD_PRELOAD");
 		ws_fix(f, "run warpsight without set-user-id bit or file capabilities");
