@@ -359,6 +359,8 @@ static void close_thread(struct ws_thread *t)
 	for (int i = 0; i < WS_NESTS; i++)
 		if (t->nest[i].ring)
 			atomic_store_explicit(&t->nest[i].ring->closed, 1, memory_order_release);
+	if (t->more_strings)
+		SYS3(SYS_munmap, t->more_strings, WS_STRING_SLOTS_MORE * sizeof(*t->more_strings), 0);
 	memset(t, 0, sizeof(*t));
 }
 
@@ -677,9 +679,16 @@ uint32_t ws_rt_string_define(const char *s, size_t len)
 	return (uint32_t)(at / 8);
 }
 
+static inline struct ws_string_slot *slot_pair(struct ws_thread *t, uint64_t hash)
+{
+	if (t->more_strings)
+		return &t->more_strings[(hash >> 8) % (WS_STRING_SLOTS_MORE / 2) * 2];
+	return &t->strings[(hash >> 8) % (WS_STRING_SLOTS / 2) * 2];
+}
+
 static inline struct ws_string_slot *find_slot(struct ws_thread *t, uint64_t hash, const char *s, size_t len, bool *hit)
 {
-	struct ws_string_slot *slot = &t->strings[(hash >> 8) % (WS_STRING_SLOTS / 2) * 2];
+	struct ws_string_slot *slot = slot_pair(t, hash);
 
 	for (int way = 0; way < 2; way++)
 		if (slot[way].hash == hash && slot[way].len == len &&
@@ -739,13 +748,21 @@ uint32_t ws_rt_text(struct ws_thread *t, const char *s, size_t len, enum ws_loss
 	return text_piece(t, number, s, len, false, loss);
 }
 
-/* Every 256 lookups: were most of them new? Then texts, until that changes; a string seen twice is still defined. */
+/*
+ * Every 256 lookups: were many of them new? Then a larger cache; if that is there and most are still new, texts, until that changes. A
+ * string seen twice is still defined.
+ */
 static bool prefers_texts(struct ws_thread *t, bool miss)
 {
 	t->string_lookups++;
 	t->string_misses += miss;
-	if ((t->string_lookups & 255) == 0)
-		t->string_misses = (t->string_misses & 0xffff) > 128 ? 1u << 16 : 0;
+	if (ws_unlikely((t->string_lookups & 255) == 0)) {
+		uint32_t misses = t->string_misses & 0xffff;
+
+		if (misses > 32 && !t->more_strings)
+			t->more_strings = map_private(WS_STRING_SLOTS_MORE * sizeof(*t->more_strings));
+		t->string_misses = misses > 128 ? 1u << 16 : 0;
+	}
 	return t->string_misses >> 16;
 }
 
@@ -754,7 +771,7 @@ uint32_t ws_rt_string_or_text(struct ws_thread *t, const char *s, size_t len, bo
 	*local = false;
 	if (ws_likely(len <= WS_STRING_MAX / 8)) {
 		uint64_t hash = hash_bytes(s, len);
-		struct ws_string_slot *set = &t->strings[(hash >> 8) % (WS_STRING_SLOTS / 2) * 2], *slot;
+		struct ws_string_slot *set = slot_pair(t, hash), *slot;
 		bool seen = set[0].hash == hash || set[1].hash == hash, hit;
 
 		slot = find_slot(t, hash, s, len, &hit);

@@ -31,7 +31,8 @@ struct ws_string_slot { /* of the per-thread string cache */
 	const char *pointer; /* the caller's, last seen; content is always verified */
 	uint32_t handle, len;
 };
-#define WS_STRING_SLOTS 256
+#define WS_STRING_SLOTS 256       /* to begin with */
+#define WS_STRING_SLOTS_MORE 4096 /* once a thread has shown that it uses more names */
 
 /*
  * Where a thread writes: one for the program proper, and further ones for signal handlers that interrupt it between enter and
@@ -57,7 +58,8 @@ struct ws_thread {
 	uint32_t generation;/* of the process (ws_rt.generation) it was set up in */
 	uint32_t paused;    /* > 0: record nothing (a vfork child runs on this thread, or the runtime itself is at work) */
 	uint64_t vfork_start; /* ticks; the thread waits for its vfork child */
-	uint32_t string_misses, string_lookups; /* for going over to inline texts */
+	uint32_t string_misses, string_lookups; /* for a larger cache, then for going over to inline texts */
+	struct ws_string_slot *more_strings;    /* the larger cache, or NULL */
 	uint64_t nvtx_id, nvtx_id_end; /* start/end range ids set aside for this thread: next and limit */
 	void *nvtx_deep;    /* levels beyond what the open stack holds; see inject/nvtx_stack.c */
 	struct ws_string_slot strings[WS_STRING_SLOTS];

@@ -174,6 +174,7 @@ static uint64_t convert_ring(struct ws_drain *d, struct ws_ring_state *r)
 		r->offset = sizeof(struct ws_chunk);
 		if (done != r->home)
 			ws_chunk_give(d->a, done);
+		ws_area_feed(d->area); /* a writer that outruns this must not have to allocate for itself */
 	}
 	if (r->offset < r->snap_used)
 		bytes += convert_chunk(d, r, r->snap_used);

@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 
-enum { FIRST_SLOTS = 4096, MOST_SLOTS = 1 << 20, MOST_TEXT = 16 << 20 };
+enum { FIRST_SLOTS = 4096, MOST_SLOTS = 1 << 16, MOST_TEXT = 4 << 20 };
 
 struct ws_intern_slot {
 	uint32_t hash, id; /* id 0: free */
