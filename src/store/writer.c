@@ -495,6 +495,7 @@ int ws_writer_close(struct ws_writer *w, struct ws_err *e)
 	int rc;
 
 	flush_all(w);
+	flush_strings(w, false);
 	write_index(w);
 	if (ftruncate(w->fd, (off_t)w->end) && !w->failed) /* gives back what was allocated ahead */
 		fail(w);

@@ -1,0 +1,368 @@
+/*
+ * test_roundtrip.c - what goes into a report comes out: every table of tables.def with every kind of column, strings, several blocks,
+ * segments, and the codecs by themselves.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "store/codec.h"
+#include "store/sort.h"
+#include "util.h"
+
+static void round_trip(enum ws_table t, uint32_t n, int profile, uint32_t block_rows)
+{
+	struct ws_writer_opts opts = {.overwrite = true, .block_rows = block_rows};
+	char *path = in_folder("round.wsrep"), *rows = random_rows(t, n, profile);
+	size_t size = ws_tables[t].row_size;
+	struct ws_err e;
+	struct ws_writer *w = ws_writer_create(path, &opts, &e);
+	uint32_t at = 0;
+
+	if (!w)
+		fail_msg("%s", e.msg);
+	for (uint32_t i = 0; i < n; i++)
+		ws_writer_add(w, t, rows + i * size);
+	assert_int_equal(ws_writer_close(w, &e), 0);
+
+	struct ws_report *r = open_or_fail(path);
+
+	assert_true(ws_report_complete(r));
+	assert_null(ws_report_damage(r, 0));
+	assert_int_equal(ws_report_rows(r, t), n);
+	assert_int_equal(ws_report_columns(r, t), (UINT64_C(1) << ws_tables[t].column_count) - 1);
+	for (size_t b = 0; b < ws_report_blocks(r, t); b++) {
+		uint32_t k = ws_report_block(r, t, b).rows;
+
+		assert_true(k <= n - at);
+		sort_as_promised(t, rows + at * size, k);
+		expect_block(r, t, b, rows + at * size, k);
+		at += k;
+	}
+	assert_int_equal(at, n);
+	assert_int_equal(ws_report_verify(r, NULL, NULL), 0);
+	ws_report_close(r);
+	free(rows);
+	free(path);
+}
+
+static void tables_by_profile(void **state)
+{
+	static const uint32_t sizes[] = {1, 2, 3, 33, 200, 777};
+
+	(void)state;
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
+		for (int p = 0; p < PROFILES; p++)
+			round_trip((enum ws_table)t, sizes[(t + (uint32_t)p) % 6], p, 0);
+}
+
+static void tables_at_random(void **state)
+{
+	(void)state;
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
+		for (int i = 0; i < 15; i++)
+			round_trip((enum ws_table)t, 1 + (uint32_t)below(3000), -1, 0);
+}
+
+static void big_blocks(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		round_trip(WS_TABLE_nvtx, 65536 * 2 + 5, -1, 0);
+		round_trip(WS_TABLE_osrt, 70000, -1, 0);
+	}
+	for (int p = 0; p < PROFILES; p++)
+		round_trip(WS_TABLE_nvtx, 100000, p, 0);
+}
+
+static void small_blocks(void **state)
+{
+	(void)state;
+	for (uint32_t n = 1; n < 20; n++)
+		round_trip(WS_TABLE_nvtx, 100, -1, n);
+	round_trip(WS_TABLE_osrt, 300000, -1, 1 << 20);
+}
+
+/* ---- recordings as they are ---- */
+
+/* Ranges of several threads, three deep, written when they close, drained in turns. */
+static uint32_t make_nested(struct ws_row_nvtx *rows, uint32_t n)
+{
+	uint64_t at[4] = {1000000, 1000500, 1000900, 1001400};
+	uint32_t k = 0;
+
+	while (k + 8 < n)
+		for (uint32_t thread = 1; thread <= 4; thread++) {
+			uint64_t start = at[thread - 1], t = start;
+
+			for (int i = 0; i < 3 && k < n; i++) {
+				rows[k++] = (struct ws_row_nvtx){.start = t + 20, .end = t + 50 + below(5) * 10, .thread = thread,
+								 .text = 1 + (uint32_t)below(7), .type = WS_NVTX_PUSHPOP};
+				t = rows[k - 1].end;
+			}
+			if (k < n && below(10))
+				rows[k++] = (struct ws_row_nvtx){.start = start, .end = t + 10, .thread = thread, .text = 9};
+			if (k < n && !below(20))
+				rows[k++] = (struct ws_row_nvtx){.start = t, .end = WS_NO_TIME, .thread = thread, .type = WS_NVTX_MARK};
+			at[thread - 1] = t + 30;
+		}
+	return k;
+}
+
+static void nested_threads(void **state)
+{
+	enum { N = 150000 };
+	struct ws_row_nvtx *rows = ws_calloc(N, sizeof(*rows));
+	char *path = in_folder("nested.wsrep");
+	uint32_t n = make_nested(rows, N), at = 0;
+	struct ws_err e;
+	struct ws_writer *w = ws_writer_create(path, NULL, &e);
+
+	(void)state;
+	assert_non_null(w);
+	for (uint32_t i = 0; i < n; i++)
+		ws_writer_add(w, WS_TABLE_nvtx, &rows[i]);
+	assert_int_equal(ws_writer_close(w, &e), 0);
+	struct ws_report *r = open_or_fail(path);
+
+	for (size_t b = 0; b < ws_report_blocks(r, WS_TABLE_nvtx); b++) {
+		struct ws_block_info info = ws_report_block(r, WS_TABLE_nvtx, b);
+		uint64_t first = UINT64_MAX, last = 0;
+
+		for (uint32_t i = at; i < at + info.rows; i++) {
+			uint64_t end = rows[i].end == WS_NO_TIME ? rows[i].start : rows[i].end;
+
+			first = rows[i].start < first ? rows[i].start : first;
+			last = end > last ? end : last;
+		}
+		assert_int_equal(info.time_min, first);
+		assert_int_equal(info.time_max, last);
+		assert_int_equal(info.track_min, 1);
+		assert_int_equal(info.track_max, 4);
+		sort_as_promised(WS_TABLE_nvtx, (char *)(rows + at), info.rows);
+		expect_block(r, WS_TABLE_nvtx, b, (char *)(rows + at), info.rows);
+		at += info.rows;
+	}
+	assert_int_equal(at, n);
+	ws_report_close(r);
+	free(rows);
+	free(path);
+}
+
+/* Both directions of the size targets: what repeats must cost next to nothing. */
+static void storm_is_small(void **state)
+{
+	enum { N = 400000 };
+	char *path = in_folder("storm.wsrep");
+	struct ws_err e;
+	struct ws_writer *w = ws_writer_create(path, NULL, &e);
+	uint32_t a = ws_writer_string(w, "a", 1), b = ws_writer_string(w, "b", 1);
+	uint64_t t = 5000000;
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		struct ws_row_nvtx row = {.thread = 1, .type = WS_NVTX_PUSHPOP, .text = i & 1 ? a : b};
+
+		row.start = t += 20 + below(4) * 10;
+		row.end = t += 20 + below(3) * 10;
+		ws_writer_add(w, WS_TABLE_nvtx, &row);
+	}
+	assert_int_equal(ws_writer_close(w, &e), 0);
+	struct ws_report *r = open_or_fail(path);
+
+	assert_true(ws_report_file_size(r) <= N);
+	ws_report_close(r);
+	free(path);
+}
+
+/* ---- strings ---- */
+
+static void strings_come_back(void **state)
+{
+	char *path = in_folder("strings.wsrep"), *big = ws_malloc(9 << 20);
+	struct ws_err e;
+	struct ws_writer *w = ws_writer_create(path, NULL, &e);
+	uint32_t empty, nuls, long_id, id[3000];
+	char text[64];
+	size_t len;
+
+	(void)state;
+	for (size_t i = 0; i < 9 << 20; i++)
+		big[i] = (char)draw();
+	empty = ws_writer_string(w, "", 0);
+	nuls = ws_writer_string(w, "a\0b", 3);
+	for (int i = 0; i < 3000; i++)
+		id[i] = ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "name %d", i));
+	long_id = ws_writer_string(w, big, 9 << 20);
+	for (int i = 0; i < 3000; i++)
+		assert_int_equal(id[i], ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "name %d", i)));
+	assert_int_equal(empty, 1);
+	assert_int_equal(ws_writer_string(w, "", 0), empty);
+	assert_int_equal(ws_writer_string(w, "a\0b", 3), nuls);
+	assert_int_not_equal(ws_writer_string(w, "a\0c", 3), nuls);
+	assert_int_equal(ws_writer_close(w, &e), 0);
+
+	struct ws_report *r = open_or_fail(path);
+
+	for (int i = 0; i < 3000; i++) {
+		snprintf(text, sizeof(text), "name %d", i);
+		assert_string_equal(ws_report_string(r, id[i], &len), text);
+		assert_int_equal(len, strlen(text));
+		assert_int_equal(ws_report_string_key(r, id[i]), id[i]);
+	}
+	assert_memory_equal(ws_report_string(r, long_id, &len), big, 9 << 20);
+	assert_int_equal(len, 9 << 20);
+	assert_memory_equal(ws_report_string(r, nuls, &len), "a\0b", 4);
+	assert_int_equal(len, 3);
+	assert_string_equal(ws_report_string(r, empty, &len), "");
+	assert_int_equal(len, 0);
+	assert_string_equal(ws_report_string(r, 0, &len), "");
+	assert_string_equal(ws_report_string(r, 4000000000u, NULL), "");
+	assert_int_equal(ws_report_string_count(r), 3004);
+	ws_report_close(r);
+	free(big);
+	free(path);
+}
+
+/* More distinct strings than the writer remembers: some get a second id, and keys bring them together. */
+static void dictionary_starts_over(void **state)
+{
+	enum { MANY = 600000 };
+	char *path = in_folder("over.wsrep"), text[32];
+	struct ws_err e;
+	struct ws_writer *w = ws_writer_create(path, NULL, &e);
+	uint32_t first[100], second[100];
+
+	(void)state;
+	for (int i = 0; i < MANY; i++) {
+		uint32_t id = ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "s%d", i));
+
+		if (i < 100)
+			first[i] = id;
+	}
+	for (int i = 0; i < 100; i++)
+		second[i] = ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "s%d", i));
+	assert_int_equal(ws_writer_close(w, &e), 0);
+	assert_int_not_equal(first[7], second[7]);
+
+	struct ws_report *r = open_or_fail(path);
+
+	for (int i = 0; i < 100; i++) {
+		snprintf(text, sizeof(text), "s%d", i);
+		assert_string_equal(ws_report_string(r, first[i], NULL), text);
+		assert_string_equal(ws_report_string(r, second[i], NULL), text);
+		assert_int_equal(ws_report_string_key(r, first[i]), ws_report_string_key(r, second[i]));
+		assert_int_equal(ws_report_string_key(r, first[i]) == ws_report_string_key(r, first[(i + 1) % 100]), 0);
+	}
+	ws_report_close(r);
+	free(path);
+}
+
+/* ---- segments ---- */
+
+static void segments_roll(void **state)
+{
+	struct ws_writer_opts opts = {.overwrite = true, .segment_ns = 2000000};
+	char *path = in_folder("segments.wsrep");
+	struct ws_err e;
+	struct ws_writer *w = ws_writer_create(path, &opts, &e);
+	struct timespec pause = {0, 3000000};
+
+	(void)state;
+	for (uint64_t i = 0; i < 20; i++) {
+		struct ws_row_nvtx row = {.start = 100 + i, .end = 105 + i, .thread = 1};
+
+		ws_writer_add(w, WS_TABLE_nvtx, &row);
+		nanosleep(&pause, NULL);
+		ws_writer_commit(w);
+	}
+	assert_int_equal(ws_writer_close(w, &e), 0);
+	struct ws_report *r = open_or_fail(path);
+
+	assert_int_equal(ws_report_rows(r, WS_TABLE_nvtx), 20);
+	assert_true(ws_report_blocks(r, WS_TABLE_nvtx) >= 10);
+	assert_true(ws_report_complete(r));
+	ws_report_close(r);
+	free(path);
+}
+
+/* ---- codecs alone ---- */
+
+static void ints_come_back(void **state)
+{
+	struct ws_packer p;
+	struct ws_unpacker u;
+	uint64_t in[5000], out[5000];
+
+	(void)state;
+	ws_packer_init(&p, 5000);
+	ws_unpacker_init(&u);
+	ws_unpacker_rows(&u, 5000);
+	for (int round = 0; round < 600; round++) {
+		uint32_t n = 1 + (uint32_t)below(5000), shift = (uint32_t)below(64), rare = 1 + (uint32_t)below(400);
+		struct ws_column_head h = {0};
+		struct ws_bytes b = {0};
+
+		for (uint32_t i = 0; i < n; i++)
+			in[i] = below(rare) ? draw() >> shift : draw() >> below(64);
+		ws_ints_put(&p, &b, &h, in, n);
+		struct ws_cut cut = {b.p, b.p + b.len};
+
+		assert_true(ws_ints_get(&u, &cut, &h, out, n));
+		assert_ptr_equal(cut.p, cut.end);
+		assert_memory_equal(in, out, n * 8);
+		for (size_t k = 0; k < b.len && k < 40; k++) { /* cut short: refused, and nothing beyond the end is touched */
+			cut = (struct ws_cut){b.p, b.p + k};
+			assert_false(ws_ints_get(&u, &cut, &h, out, n));
+		}
+		ws_bytes_free(&b);
+	}
+	ws_packer_free(&p);
+	ws_unpacker_free(&u);
+}
+
+static void sorting(void **state)
+{
+	struct ws_sorter s = {0};
+	uint64_t track[3000], start[3000], end[3000];
+
+	(void)state;
+	for (int round = 0; round < 400; round++) {
+		uint32_t n = 1 + (uint32_t)below(3000), tracks = 1 + (uint32_t)below(4), spread = 1 + (uint32_t)below(5000);
+		bool wild = !below(4), nearly = below(2);
+
+		for (uint32_t i = 0; i < n; i++) {
+			track[i] = wild ? draw() : below(tracks);
+			start[i] = wild ? draw() : nearly ? i * 3 + below(8) : below(spread);
+			end[i] = below(5) ? start[i] + below(4) : WS_NO_TIME;
+		}
+		const uint32_t *o = ws_sort_rows(&s, track, start, end, n);
+
+		for (uint32_t i = 1; i < n; i++) {
+			uint32_t a = o ? o[i - 1] : i - 1, b = o ? o[i] : i;
+
+			assert_true(track[a] < track[b] ||
+				    (track[a] == track[b] &&
+				     (start[a] < start[b] || (start[a] == start[b] && (end[a] > end[b] || (end[a] == end[b] && a < b))))));
+		}
+	}
+	ws_sorter_free(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ints_come_back),    cmocka_unit_test(sorting),          cmocka_unit_test(tables_by_profile),
+		cmocka_unit_test(tables_at_random),  cmocka_unit_test(small_blocks),     cmocka_unit_test(big_blocks),
+		cmocka_unit_test(nested_threads),    cmocka_unit_test(storm_is_small),   cmocka_unit_test(strings_come_back),
+		cmocka_unit_test(segments_roll),     cmocka_unit_test(dictionary_starts_over),
+	};
+	int rc;
+
+	make_folder();
+	rc = cmocka_run_group_tests_name("store-roundtrip", tests, NULL, NULL);
+	end_folder();
+	return rc;
+}

@@ -1,0 +1,216 @@
+/* util.c - see util.h. */
+#include "util.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+static uint64_t state = 88172645463325252u;
+static char folder[256];
+
+uint64_t draw(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state * UINT64_C(2685821657736338717);
+}
+
+void seed(uint64_t s)
+{
+	state = s * UINT64_C(0x9e3779b97f4a7c15) | 1;
+}
+
+uint64_t below(uint64_t n)
+{
+	return n ? (draw() >> 11) % n : 0;
+}
+
+void make_folder(void)
+{
+	const char *base = getenv("TMPDIR");
+
+	snprintf(folder, sizeof(folder), "%s/ws-store-XXXXXX", base ? base : "/tmp");
+	if (!mkdtemp(folder)) {
+		perror(folder);
+		exit(1);
+	}
+}
+
+void end_folder(void)
+{
+	DIR *d = opendir(folder);
+	struct dirent *x;
+
+	while (d && (x = readdir(d))) {
+		char *path = in_folder(x->d_name);
+
+		unlink(path);
+		free(path);
+	}
+	if (d)
+		closedir(d);
+	rmdir(folder);
+}
+
+char *in_folder(const char *name)
+{
+	return ws_format("%s/%s", folder, name);
+}
+
+/* ---- rows ---- */
+
+static uint64_t few[8];
+
+static uint64_t profile_value(enum profile p, uint32_t i, uint64_t a, uint64_t b)
+{
+	switch (p) {
+	case P_ZERO:
+		return 0;
+	case P_SAME:
+		return a;
+	case P_FEW:
+		return few[below(8)];
+	case P_STEPS:
+		return a + i * (b % 100);
+	case P_SMALL:
+		return below(200);
+	case P_WIDE:
+		return draw() >> (8 * (b % 8));
+	case P_EXTREME:
+		return (const uint64_t[]){0, 1, UINT64_MAX, UINT64_MAX - 1, INT64_MAX, (uint64_t)INT64_MIN, INT32_MAX, 0xff}[below(8)];
+	case P_TIMES:
+		return UINT64_C(50000000000) + i * 70 + below(60) * 10 - (below(20) ? 0 : below(100000));
+	default:
+		return below(3) ? UINT64_C(50000000000) + i * 70 + 30 + below(1000) : WS_NO_TIME;
+	}
+}
+
+char *random_rows(enum ws_table t, uint32_t n, int all)
+{
+	const struct ws_table_desc *d = &ws_tables[t];
+	char *rows = ws_malloc((size_t)n * d->row_size);
+
+	for (size_t i = 0; i < (size_t)n * d->row_size; i++)
+		rows[i] = (char)draw();
+	for (int i = 0; i < 8; i++)
+		few[i] = draw();
+	for (uint32_t c = 0; c < d->column_count; c++) {
+		enum profile p = all >= 0 ? (enum profile)all : (enum profile)below(PROFILES);
+		uint64_t a = draw(), b = draw();
+
+		if (all < 0 && (int)c == ws_table_start(t) && below(4))
+			p = P_TIMES;
+		if (all < 0 && (int)c == ws_table_end(t) && below(4))
+			p = P_NULLS;
+		for (uint32_t i = 0; i < n; i++)
+			ws_row_set(t, rows + (size_t)i * d->row_size, c, profile_value(p, i, a, b));
+	}
+	return rows;
+}
+
+static enum ws_table sorting;
+
+static int promised(const void *a, const void *b)
+{
+	int key[3] = {ws_table_track(sorting), ws_table_start(sorting), ws_table_end(sorting)};
+	const char *x = *(char *const *)a, *y = *(char *const *)b;
+
+	for (int i = 0; i < 3; i++) {
+		if (key[i] < 0 || (i == 2 && key[1] < 0))
+			continue;
+		uint64_t v = ws_row_get(sorting, x, (uint32_t)key[i]), w = ws_row_get(sorting, y, (uint32_t)key[i]);
+
+		if (v != w)
+			return (v < w) == (i < 2) ? -1 : 1;
+	}
+	return x < y ? -1 : 1;
+}
+
+void sort_as_promised(enum ws_table t, char *rows, uint32_t n)
+{
+	size_t size = ws_tables[t].row_size;
+	char **p = ws_malloc(n * sizeof(*p)), *sorted = ws_malloc(n * size);
+
+	for (uint32_t i = 0; i < n; i++)
+		p[i] = rows + i * size;
+	sorting = t;
+	qsort(p, n, sizeof(*p), promised);
+	for (uint32_t i = 0; i < n; i++)
+		memcpy(sorted + i * size, p[i], size);
+	memcpy(rows, sorted, n * size);
+	free(sorted);
+	free(p);
+}
+
+void expect_block(const struct ws_report *r, enum ws_table t, size_t block, const char *rows, uint32_t n)
+{
+	uint32_t columns = ws_tables[t].column_count;
+	uint64_t *out[WS_MAX_COLUMNS], *values = ws_malloc((size_t)n * 8 * columns);
+	struct ws_err e;
+
+	assert_int_equal(ws_report_block(r, t, block).rows, n);
+	for (uint32_t c = 0; c < columns; c++)
+		out[c] = values + (size_t)n * c;
+	if (ws_report_decode(r, t, block, UINT64_MAX, out, &e))
+		fail_msg("%s", e.msg);
+	for (uint32_t c = 0; c < columns; c++)
+		for (uint32_t i = 0; i < n; i++) {
+			uint64_t want = ws_row_get(t, rows + (size_t)i * ws_tables[t].row_size, c);
+
+			if (out[c][i] != want)
+				fail_msg("%s.%s row %u of %u: %llx, not %llx", ws_tables[t].name, ws_tables[t].columns[c].name, i, n,
+					 (unsigned long long)out[c][i], (unsigned long long)want);
+		}
+	/* Each column alone: what another needs must be found without being asked for. */
+	for (uint32_t c = 0; c < columns; c++) {
+		uint64_t *one[WS_MAX_COLUMNS] = {NULL}, *alone = ws_malloc((size_t)n * 8);
+
+		one[c] = alone;
+		assert_int_equal(ws_report_decode(r, t, block, UINT64_C(1) << c, one, NULL), 0);
+		assert_memory_equal(alone, out[c], (size_t)n * 8);
+		free(alone);
+	}
+	free(values);
+}
+
+/* ---- files ---- */
+
+struct ws_report *open_or_fail(const char *path)
+{
+	struct ws_err e;
+	struct ws_report *r = ws_report_open(path, &e);
+
+	if (!r)
+		fail_msg("%s", e.msg);
+	return r;
+}
+
+char *read_file(const char *path, size_t *n)
+{
+	FILE *f = fopen(path, "rb");
+	char *p;
+
+	assert_non_null(f);
+	fseek(f, 0, SEEK_END);
+	*n = (size_t)ftell(f);
+	rewind(f);
+	p = ws_malloc(*n + 1);
+	assert_int_equal(fread(p, 1, *n, f), *n);
+	fclose(f);
+	return p;
+}
+
+void write_file(const char *path, const void *p, size_t n)
+{
+	FILE *f = fopen(path, "wb");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(p, 1, n, f), n);
+	assert_int_equal(fclose(f), 0);
+}
