@@ -182,6 +182,9 @@ WS_NOINLINE static void read_attrs(struct ws_thread *t, struct nvtx_domain *d, c
 	if (e->size && e->size < sizeof(copy)) {
 		memset(&copy, 0, sizeof(copy));
 		memcpy(&copy, e, e->size);
+		copy.message_type = 0; /* what the size cuts off, even in part, is not there */
+		if (e->size < offsetof(struct nx_event, payload) + sizeof(e->payload))
+			copy.payload_type = 0;
 		e = &copy;
 	}
 	a->text = message(t, e->message_type, e->message);

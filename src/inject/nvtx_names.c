@@ -120,6 +120,8 @@ static void *resource_create(void *domain, const struct nx_resource *attrs)
 	if (!attrs)
 		return NULL;
 	memcpy(&a, attrs, attrs->size && attrs->size < sizeof(a) ? attrs->size : sizeof(a));
+	if (a.size && a.size < sizeof(a))
+		a.message_type = 0; /* cut off */
 	name = plain_message(&b, a.message_type, a.message);
 	if (a.type == NX_RESOURCE(NX_CLASS_GENERIC, NX_GENERIC_THREAD_NATIVE))
 		name_thread(d, a.identifier, name);
@@ -172,6 +174,8 @@ static void *sync_create(void *domain, const struct nx_sync *attrs)
 		return NULL;
 	if (attrs)
 		memcpy(&a, attrs, attrs->size && attrs->size < sizeof(a) ? attrs->size : sizeof(a));
+	if (a.size && a.size < sizeof(a))
+		a.message_type = 0; /* cut off */
 	name = plain_message(&b, a.message_type, a.message);
 	name = name ? name : "sync";
 	s->domain = nvtx_domain_of(domain);
