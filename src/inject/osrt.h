@@ -1,0 +1,160 @@
+/*
+ * osrt.h - what the wrappers of the OS-runtime trace are made of; private to src/inject/osrt*.c.
+ *
+ * A wrapper reads the clock, notes the call in the thread's ring (struct ws_open_call), calls the function behind it, reads the clock
+ * again, and writes a record when the call lasted. Nothing is allocated, no lock is taken and errno is left alone, so that it may stand
+ * below malloc, in signal handlers and in forked children.
+ *
+ * A call can also end without returning: by a longjmp out of a signal handler, by cancellation, by an exception. The first leaves its
+ * note behind, which the next call of the thread recognises by where on the stack it stood, and that its frame is gone. For the other two each wrapper has a
+ * personality routine of ours: the unwinder calls it when it removes the wrapper's frame, and it ends the call there. It needs nothing of
+ * the unwinder, so that it works with whichever one the program brought, and the hook needs no libgcc.
+ */
+#ifndef WS_OSRT_H
+#define WS_OSRT_H
+
+#include <errno.h>
+
+#include "inject/osrt_record.h"
+#include "inject/rt.h"
+
+#define WS_HIDDEN __attribute__((visibility("hidden")))
+
+/* ---- the functions behind ours (osrt_next.c) ---- */
+
+/* Filled at start; NULL where the function was not found then. */
+extern void *ws_osrt_real[WS_OSRT_COUNT] WS_HIDDEN;
+/* Look it up; where nobody has it, a function that fails with ENOSYS. Never NULL. No allocation, no lock. */
+void *ws_osrt_resolve(unsigned fn) WS_HIDDEN WS_NOINLINE;
+void ws_osrt_resolve_all(void) WS_HIDDEN;
+/* Next definition of `name` behind this library; NULL when there is none. */
+void *ws_osrt_find(const char *name) WS_HIDDEN;
+/* Do both names come from one library, or both from the C library? */
+int ws_osrt_same_library(const char *a, const char *b) WS_HIDDEN;
+
+static inline void *ws_osrt_real_of(unsigned fn)
+{
+	void *p = ws_osrt_real[fn];
+
+	return ws_likely(p != NULL) ? p : ws_osrt_resolve(fn);
+}
+
+/* ---- paths behind descriptors (osrt_path.c) ---- */
+
+/* A path as records hold it; 0 for none. */
+struct ws_osrt_path {
+	uint32_t number;
+	bool local; /* a local text of the ring */
+};
+
+/* Of a descriptor; to be called before ws_rt_enter, and its result given to _done between enter and leave. */
+#define WS_OSRT_PATH_ROOM 512
+struct ws_osrt_found {
+	uint64_t dev, ino, born;
+	uint32_t handle; /* known already */
+	int fd;
+	long len; /* of the path when it had to be asked for; 0 for none */
+	char buf[WS_OSRT_PATH_ROOM];
+};
+void ws_osrt_path_find(int fd, struct ws_osrt_found *f) WS_HIDDEN;
+struct ws_osrt_path ws_osrt_path_done(struct ws_thread *t, struct ws_osrt_found *f) WS_HIDDEN;
+/* The program has given up rights that asking takes (seccomp): ask no more. */
+void ws_osrt_path_off(void) WS_HIDDEN;
+
+/* ---- calls (osrt.c) ---- */
+
+struct ws_call { /* on the wrapper's stack */
+	struct ws_ring *ring;
+	uint64_t start;
+	uint32_t depth;
+	volatile uint32_t mark; /* low half of `start`: still there as long as the frame is */
+};
+
+struct ws_thread *ws_osrt_thread_slow(void) WS_HIDDEN WS_NOINLINE;
+uint32_t ws_osrt_still_open(struct ws_ring *r, uint32_t depth, uintptr_t stack) WS_HIDDEN WS_NOINLINE;
+
+/* Write the record of a call; keeps errno, and reads it when `result` says that the call failed. */
+void ws_osrt_record(unsigned fn, uint32_t depth, uint64_t start, uint64_t end, int64_t result, uint64_t value) WS_HIDDEN WS_NOINLINE;
+void ws_osrt_record_found(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result, struct ws_osrt_found *f) WS_HIDDEN WS_NOINLINE;
+
+/* The thread's state when calls are to be recorded on it now, else NULL. */
+static inline struct ws_thread *ws_osrt_thread(void)
+{
+	struct ws_thread *t = ws_self;
+
+	if (!ws_rt_collecting() || ws_unlikely(!(ws_rt->features & WS_FEATURE_OSRT)))
+		return NULL;
+	if (ws_unlikely(!t || !t->generation || t->paused))
+		return ws_osrt_thread_slow();
+	return t;
+}
+
+static inline bool ws_osrt_begin(struct ws_call *c, unsigned fn, uint64_t object)
+{
+	struct ws_thread *t = ws_osrt_thread();
+	uint32_t depth;
+
+	if (!t)
+		return false;
+	c->ring = t->nest[0].ring;
+	depth = atomic_load_explicit(&c->ring->calls_open, memory_order_relaxed);
+	if (ws_unlikely(depth))
+		depth = ws_osrt_still_open(c->ring, depth, (uintptr_t)&c->mark);
+	c->depth = depth;
+	c->start = ws_rt_ticks();
+	c->mark = (uint32_t)c->start;
+	if (ws_likely(depth < WS_OPEN_CALLS)) {
+		struct ws_open_call *o = &c->ring->calls[depth];
+
+		o->start = c->start;
+		o->object = object;
+		o->stack = (uintptr_t)&c->mark;
+		o->function = fn;
+	}
+	atomic_store_explicit(&c->ring->calls_open, depth + 1, memory_order_release);
+	return true;
+}
+
+/* The call is over: true when it is to be recorded. Not in a child that was forked inside it, whose state is another. */
+static inline bool ws_osrt_over(const struct ws_call *c, uint64_t end)
+{
+	struct ws_thread *t = ws_self;
+
+	if (ws_unlikely(!t || t->nest[0].ring != c->ring))
+		return false;
+	atomic_store_explicit(&c->ring->calls_open, c->depth, memory_order_release);
+	return ws_unlikely(end - c->start >= ws_rt->arena->osrt_threshold);
+}
+
+static inline void ws_osrt_end(const struct ws_call *c, unsigned fn, int64_t result, uint64_t value)
+{
+	uint64_t end = ws_rt_ticks();
+
+	if (ws_osrt_over(c, end))
+		ws_osrt_record(fn, c->depth, c->start, end, result, value);
+}
+
+/* Stands beside the call in each wrapper: has the unwinder call ws_osrt_unwound for this frame (pcrel, 4 bytes). */
+#define WS_OSRT_UNWINDABLE() __asm__ volatile(".cfi_personality 0x1b, ws_osrt_unwound")
+
+#define WS_OSRT_WORD(value) ((uint64_t)(uintptr_t)(value))
+
+/* Body of a wrapper whose function is `real`. */
+#define WS_OSRT_BODY(fn, ret, real, args, value)                                   \
+	struct ws_call ws_call;                                                    \
+	ret ws_result;                                                             \
+                                                                                   \
+	if (!ws_osrt_begin(&ws_call, fn, WS_OSRT_WORD(value)))                     \
+		return real args;                                                  \
+	WS_OSRT_UNWINDABLE();                                                      \
+	ws_result = real args;                                                     \
+	ws_osrt_end(&ws_call, fn, (int64_t)ws_result, WS_OSRT_WORD(value));        \
+	return ws_result
+
+#define WS_OSRT_REAL(symbol) ((__typeof__(&symbol))ws_osrt_real_of(WS_OSRT_##symbol))
+
+/* ---- made ready at start ---- */
+
+void ws_osrt_locks_init(void) WS_HIDDEN;
+
+#endif

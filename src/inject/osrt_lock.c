@@ -1,0 +1,130 @@
+/*
+ * osrt_lock.c - locks and semaphores: tried first, and traced only when that fails, so that an uncontended lock costs no clock read. A try
+ * that succeeds, or fails otherwise than by being busy, does exactly what the lock function would have done, for every kind of mutex
+ * (recursive, robust, priority-inheriting...); busy covers the rest (an error-checking mutex that the caller holds, too), and the real
+ * function decides.
+ *
+ * Where another library interposes the lock function but not the try function, nothing is tried: it would be passed by.
+ */
+#include <pthread.h>
+#include <semaphore.h>
+#include <time.h>
+
+#include "inject/osrt.h"
+
+typedef int try_fn(void *);
+
+static int never(void *lock)
+{
+	(void)lock;
+	return EBUSY;
+}
+
+/* Before the constructor ran, and for good where trying is not possible. */
+static struct {
+	try_fn *mutex, *mutex_timed, *mutex_clock;
+	try_fn *read, *write, *read_timed, *write_timed, *read_clock, *write_clock;
+	try_fn *spin, *sem, *sem_timed, *sem_clock;
+	void (*test_cancel)(void);
+} attempt = {never, never, never, never, never, never, never, never, never, never, never, never, never, NULL};
+
+static try_fn *choose(const char *lock, const char *try_name)
+{
+	return ws_osrt_same_library(lock, try_name) ? (try_fn *)ws_osrt_find(try_name) : never;
+}
+
+void ws_osrt_locks_init(void)
+{
+	attempt.mutex = choose("pthread_mutex_lock", "pthread_mutex_trylock");
+	attempt.mutex_timed = choose("pthread_mutex_timedlock", "pthread_mutex_trylock");
+	attempt.mutex_clock = choose("pthread_mutex_clocklock", "pthread_mutex_trylock");
+	attempt.read = choose("pthread_rwlock_rdlock", "pthread_rwlock_tryrdlock");
+	attempt.write = choose("pthread_rwlock_wrlock", "pthread_rwlock_trywrlock");
+	attempt.read_timed = choose("pthread_rwlock_timedrdlock", "pthread_rwlock_tryrdlock");
+	attempt.write_timed = choose("pthread_rwlock_timedwrlock", "pthread_rwlock_trywrlock");
+	attempt.read_clock = choose("pthread_rwlock_clockrdlock", "pthread_rwlock_tryrdlock");
+	attempt.write_clock = choose("pthread_rwlock_clockwrlock", "pthread_rwlock_trywrlock");
+	attempt.spin = choose("pthread_spin_lock", "pthread_spin_trylock");
+	attempt.test_cancel = (void (*)(void))ws_osrt_find("pthread_testcancel");
+	if (!attempt.test_cancel)
+		return; /* waiting on a semaphore is a cancellation point even when it need not wait */
+	attempt.sem = choose("sem_wait", "sem_trywait");
+	attempt.sem_timed = choose("sem_timedwait", "sem_trywait");
+	attempt.sem_clock = choose("sem_clockwait", "sem_trywait");
+}
+
+/* The C library refuses a bad deadline or clock even where it need not wait: then nothing is tried. */
+static inline bool deadline_ok(const struct timespec *t)
+{
+	return t && (unsigned long)t->tv_nsec < 1000000000ul;
+}
+
+static inline bool clock_ok(clockid_t c, const struct timespec *t)
+{
+	return (c == CLOCK_REALTIME || c == CLOCK_MONOTONIC) && deadline_ok(t);
+}
+
+#define LOCK(symbol, params, lock, args, possible, try_it)                          \
+	WS_EXPORT int symbol params;                                                \
+	static WS_NOINLINE int wait_##symbol params                                 \
+	{                                                                           \
+		WS_OSRT_BODY(WS_OSRT_##symbol, int, WS_OSRT_REAL(symbol), args, lock); \
+	}                                                                           \
+	int symbol params                                                           \
+	{                                                                           \
+		if (possible) {                                                     \
+			int r = attempt.try_it((void *)lock);                       \
+                                                                                    \
+			if (ws_likely(r != EBUSY))                                  \
+				return r;                                           \
+		}                                                                   \
+		return wait_##symbol args;                                          \
+	}
+
+LOCK(pthread_mutex_lock, (pthread_mutex_t *lock), lock, (lock), true, mutex)
+LOCK(pthread_mutex_timedlock, (pthread_mutex_t *lock, const struct timespec *until), lock, (lock, until), deadline_ok(until), mutex_timed)
+LOCK(pthread_mutex_clocklock, (pthread_mutex_t *lock, clockid_t clock, const struct timespec *until), lock, (lock, clock, until),
+     clock_ok(clock, until), mutex_clock)
+LOCK(pthread_rwlock_rdlock, (pthread_rwlock_t *lock), lock, (lock), true, read)
+LOCK(pthread_rwlock_wrlock, (pthread_rwlock_t *lock), lock, (lock), true, write)
+LOCK(pthread_rwlock_timedrdlock, (pthread_rwlock_t *lock, const struct timespec *until), lock, (lock, until), deadline_ok(until),
+     read_timed)
+LOCK(pthread_rwlock_timedwrlock, (pthread_rwlock_t *lock, const struct timespec *until), lock, (lock, until), deadline_ok(until),
+     write_timed)
+LOCK(pthread_rwlock_clockrdlock, (pthread_rwlock_t *lock, clockid_t clock, const struct timespec *until), lock, (lock, clock, until),
+     clock_ok(clock, until), read_clock)
+LOCK(pthread_rwlock_clockwrlock, (pthread_rwlock_t *lock, clockid_t clock, const struct timespec *until), lock, (lock, clock, until),
+     clock_ok(clock, until), write_clock)
+LOCK(pthread_spin_lock, (pthread_spinlock_t *lock), lock, (lock), true, spin)
+
+/* Semaphores tell by errno, and waiting for one is a cancellation point. */
+static inline bool take(try_fn *attempt_fn, sem_t *sem)
+{
+	int error = errno;
+
+	if (attempt_fn == never)
+		return false;
+	attempt.test_cancel();
+	if (ws_likely(!attempt_fn(sem)))
+		return true;
+	errno = error;
+	return false;
+}
+
+#define SEMAPHORE(symbol, params, args, possible, try_it)                           \
+	WS_EXPORT int symbol params;                                                \
+	static WS_NOINLINE int wait_##symbol params                                 \
+	{                                                                           \
+		WS_OSRT_BODY(WS_OSRT_##symbol, int, WS_OSRT_REAL(symbol), args, sem); \
+	}                                                                           \
+	int symbol params                                                           \
+	{                                                                           \
+		if ((possible) && take(attempt.try_it, sem))                        \
+			return 0;                                                   \
+		return wait_##symbol args;                                          \
+	}
+
+SEMAPHORE(sem_wait, (sem_t *sem), (sem), true, sem)
+SEMAPHORE(sem_timedwait, (sem_t *sem, const struct timespec *until), (sem, until), deadline_ok(until), sem_timed)
+SEMAPHORE(sem_clockwait, (sem_t *sem, clockid_t clock, const struct timespec *until), (sem, clock, until), clock_ok(clock, until),
+	  sem_clock)

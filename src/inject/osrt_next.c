@@ -1,0 +1,265 @@
+/*
+ * osrt_next.c - finds the functions behind ours: the next definition in load order, so that another library that interposes the same
+ * function is still called.
+ *
+ * It reads the loader's list of libraries and their hash tables itself. dlsym would do the same, but allocates (calloc, which may be the
+ * program's own and may call a wrapper), takes the loader's lock (which a forked child can find held), and overwrites the
+ * message that the program's dlerror would give. Of a function with several versions it takes the default one, or an old one where only
+ * old ones are left. Nothing is remembered for a name that nobody defines: a library that has it may still come.
+ */
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+
+#include "inject/bind.h"
+#include "inject/osrt.h"
+
+void *ws_osrt_real[WS_OSRT_COUNT];
+
+static const char *const symbols[WS_OSRT_COUNT] = {
+#define WS_OSRT_ENTRY(symbol, shown, error, object) #symbol,
+#include "inject/osrt_functions.def"
+};
+
+/* What one library's dynamic section says about its symbols. */
+struct library {
+	const ElfW(Sym) * symtab;
+	const char *strtab;
+	const uint32_t *gnu_hash, *sysv_hash;
+	const ElfW(Half) * versym;
+};
+
+/* Addresses in the dynamic section have been relocated in place, except in the few that are read-only. */
+static const void *address(const struct link_map *m, ElfW(Addr) v)
+{
+	return (const void *)(v < m->l_addr ? m->l_addr + v : v);
+}
+
+static bool open_library(const struct link_map *m, struct library *l)
+{
+	memset(l, 0, sizeof(*l));
+	for (const ElfW(Dyn) *d = m->l_ld; d && d->d_tag != DT_NULL; d++)
+		switch (d->d_tag) {
+		case DT_SYMTAB:
+			l->symtab = address(m, d->d_un.d_ptr);
+			break;
+		case DT_STRTAB:
+			l->strtab = address(m, d->d_un.d_ptr);
+			break;
+		case DT_GNU_HASH:
+			l->gnu_hash = address(m, d->d_un.d_ptr);
+			break;
+		case DT_HASH:
+			l->sysv_hash = address(m, d->d_un.d_ptr);
+			break;
+		case DT_VERSYM:
+			l->versym = address(m, d->d_un.d_ptr);
+			break;
+		}
+	return l->symtab && l->strtab && (l->gnu_hash || l->sysv_hash);
+}
+
+/* How well symbol `i` answers to `name`: 2 its default version, 1 an older version, 0 not at all. */
+static int match(const struct library *l, uint32_t i, const char *name)
+{
+	const ElfW(Sym) *s = &l->symtab[i];
+	unsigned type = ELF64_ST_TYPE(s->st_info), version = l->versym ? l->versym[i] : 1;
+
+	if (s->st_shndx == SHN_UNDEF || !s->st_value || (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) ||
+	    (ELF64_ST_BIND(s->st_info) != STB_GLOBAL && ELF64_ST_BIND(s->st_info) != STB_WEAK) || !(version & 0x7fff) ||
+	    strcmp(l->strtab + s->st_name, name))
+		return 0;
+	return version & 0x8000 ? 1 : 2;
+}
+
+static uint32_t find_gnu(const struct library *l, const char *name, uint32_t hash)
+{
+	uint32_t buckets = l->gnu_hash[0], first = l->gnu_hash[1], words = l->gnu_hash[2], shift = l->gnu_hash[3], i, best = 0;
+	const ElfW(Addr) *bloom = (const void *)(l->gnu_hash + 4);
+	const uint32_t *bucket = (const void *)(bloom + words), *chain = bucket + buckets;
+	const unsigned bits = 8 * sizeof(*bloom);
+	ElfW(Addr) want = (ElfW(Addr))1 << hash % bits | (ElfW(Addr))1 << (hash >> shift) % bits;
+	int best_match = 0;
+
+	if (!buckets || (bloom[hash / bits % words] & want) != want)
+		return 0;
+	i = bucket[hash % buckets];
+	if (i < first)
+		return 0;
+	for (;; i++) {
+		uint32_t h = chain[i - first];
+
+		if ((h | 1) == (hash | 1)) {
+			int m = match(l, i, name);
+
+			if (m > best_match) {
+				best_match = m;
+				best = i;
+			}
+		}
+		if (h & 1)
+			return best;
+	}
+}
+
+static uint32_t find_sysv(const struct library *l, const char *name)
+{
+	uint32_t buckets = l->sysv_hash[0], count = l->sysv_hash[1], hash = 0, best = 0;
+	const uint32_t *bucket = l->sysv_hash + 2, *chain = bucket + buckets;
+	int best_match = 0;
+
+	for (const unsigned char *p = (const unsigned char *)name; *p; p++) {
+		uint32_t high;
+
+		hash = (hash << 4) + *p;
+		high = hash & 0xf0000000u;
+		hash = (hash ^ high >> 24) & ~high;
+	}
+	if (!buckets)
+		return 0;
+	for (uint32_t i = bucket[hash % buckets]; i && i < count; i = chain[i]) {
+		int m = match(l, i, name);
+
+		if (m > best_match) {
+			best_match = m;
+			best = i;
+		}
+	}
+	return best;
+}
+
+static const struct link_map *behind_us(void)
+{
+	const struct link_map *m = _r_debug.r_map;
+
+	while (m && m->l_ld != _DYNAMIC)
+		m = m->l_next;
+	return m ? m->l_next : NULL;
+}
+
+static void *find(const char *name, const struct link_map **owner)
+{
+	uint32_t hash = 5381;
+
+	for (const unsigned char *p = (const unsigned char *)name; *p; p++)
+		hash = hash * 33 + *p;
+	for (const struct link_map *m = behind_us(); m; m = m->l_next) {
+		struct library l;
+		uint32_t i;
+
+		if (!open_library(m, &l))
+			continue;
+		i = l.gnu_hash ? find_gnu(&l, name, hash) : find_sysv(&l, name);
+		if (!i)
+			continue;
+		if (owner)
+			*owner = m;
+		/* Chosen at run time by a resolver, which only the loader knows how to call. None of glibc's is, so far. */
+		if (ELF64_ST_TYPE(l.symtab[i].st_info) == STT_GNU_IFUNC)
+			return ws_bind_next(name);
+		return (void *)(m->l_addr + l.symtab[i].st_value);
+	}
+	return NULL;
+}
+
+void *ws_osrt_find(const char *name)
+{
+	return find(name, NULL);
+}
+
+static bool is_libc(const struct link_map *m)
+{
+	const char *base = strrchr(m->l_name, '/');
+
+	base = base ? base + 1 : m->l_name;
+	return !strncmp(base, "libc.so", 7) || !strncmp(base, "libpthread.so", 13);
+}
+
+int ws_osrt_same_library(const char *a, const char *b)
+{
+	const struct link_map *of_a = NULL, *of_b = NULL;
+
+	if (!find(a, &of_a) || !find(b, &of_b))
+		return 0;
+	return of_a == of_b || (is_libc(of_a) && is_libc(of_b));
+}
+
+/* ---- functions that this C library does not have ---- */
+
+static long missing_errno(void)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+static int missing_number(void)
+{
+	return ENOSYS;
+}
+
+static void *missing_pointer(void)
+{
+	errno = ENOSYS;
+	return NULL;
+}
+
+static int fail_with(long ret)
+{
+	if (ret >= 0)
+		return (int)ret;
+	errno = (int)-ret;
+	return -1;
+}
+
+static int missing_tgkill(pid_t group, pid_t tid, int sig)
+{
+	return fail_with(ws_sys(SYS_tgkill, group, tid, sig, 0, 0, 0));
+}
+
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 441
+#endif
+static int missing_epoll_pwait2(int ep, struct epoll_event *events, int n, const struct timespec *limit, const sigset_t *mask)
+{
+	return fail_with(ws_sys(SYS_epoll_pwait2, ep, (long)events, n, (long)limit, (long)mask, 8 /* bytes of a kernel sigset */));
+}
+
+static void *missing(unsigned fn)
+{
+	static const uint8_t errors[WS_OSRT_COUNT] = {
+#define IS_ERRNO 0
+#define IS_STREAM 0
+#define IS_NONE 0
+#define IS_NUMBER 1
+#define IS_POINTER 2
+#define WS_OSRT_ENTRY(symbol, shown, error, object) IS_##error,
+#include "inject/osrt_functions.def"
+	};
+
+	if (fn == WS_OSRT_tgkill)
+		return missing_tgkill;
+	if (fn == WS_OSRT_epoll_pwait2)
+		return missing_epoll_pwait2;
+	return errors[fn] == 1 ? (void *)missing_number : errors[fn] == 2 ? (void *)missing_pointer : (void *)missing_errno;
+}
+
+void *ws_osrt_resolve(unsigned fn)
+{
+	void *p = find(symbols[fn], NULL);
+
+	if (!p)
+		return missing(fn);
+	__atomic_store_n(&ws_osrt_real[fn], p, __ATOMIC_RELEASE);
+	return p;
+}
+
+void ws_osrt_resolve_all(void)
+{
+	for (unsigned fn = 0; fn < WS_OSRT_COUNT; fn++)
+		if (!ws_osrt_real[fn])
+			ws_osrt_real[fn] = find(symbols[fn], NULL);
+}

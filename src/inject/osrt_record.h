@@ -1,0 +1,40 @@
+/*
+ * osrt_record.h - what the OS-runtime hook writes for a call that lasted: 32 bytes, or 48 when there is an object or path to tell. Written
+ * when the call returns; calls that never return stand in struct ws_ring.calls.
+ */
+#ifndef WS_OSRT_RECORD_H
+#define WS_OSRT_RECORD_H
+
+#include "ring/record.h"
+
+/* Numbers of functions, in the order of osrt_functions.def. */
+enum ws_osrt_function {
+#define WS_OSRT_ENTRY(symbol, shown, error, object) WS_OSRT_##symbol,
+#include "inject/osrt_functions.def"
+	WS_OSRT_COUNT
+};
+
+/* What rec.value holds beside the error: it is this | nesting << 8 | errno << 16. */
+enum ws_osrt_flags {
+	WS_OSRT_LOCAL_PATH = 1, /* `path` is a local text number */
+};
+
+struct ws_rec_osrt {
+	struct ws_rec rec; /* small: enum ws_osrt_function; value as above */
+	uint64_t start, end;
+	int64_t result;
+};
+
+struct ws_rec_osrt_more {
+	struct ws_rec_osrt call;
+	uint64_t object;
+	uint32_t path; /* handle, or local text */
+	uint32_t spare;
+};
+
+static inline uint32_t ws_osrt_value(unsigned flags, unsigned nesting, int error)
+{
+	return flags | (nesting < 255 ? nesting : 255) << 8 | (uint32_t)(error & 0xffff) << 16;
+}
+
+#endif

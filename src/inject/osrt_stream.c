@@ -1,0 +1,110 @@
+/*
+ * osrt_stream.c - stream functions that mostly find what they need in the stream's buffer. They are called a million times a second, and a
+ * character taken from a buffer is worth no clock read: where the buffer has it and nobody holds the stream's lock, the function is
+ * called straight. The fields looked at are those that the inline forms of getc_unlocked and putc_unlocked are compiled to, so
+ * they cannot change. (The lock's first word is glibc's own: were it ever something else, too much or too little would be timed.)
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "inject/osrt.h"
+
+#undef getc
+#undef putc
+#undef getc_unlocked
+#undef putc_unlocked
+#undef fread_unlocked
+#undef fwrite_unlocked
+
+int _IO_getc(FILE *f);
+int _IO_putc(int c, FILE *f);
+
+/* More than this is copied in measurable time. */
+#define SMALL 512u
+
+static inline bool unlocked(const FILE *f)
+{
+	return !f->_lock || !__atomic_load_n((const int *)f->_lock, __ATOMIC_RELAXED);
+}
+
+static inline bool can_read(const FILE *f, size_t n)
+{
+	return f && n <= SMALL && (size_t)(f->_IO_read_end - f->_IO_read_ptr) >= n && f->_IO_read_end >= f->_IO_read_ptr && n && unlocked(f);
+}
+
+static inline bool can_write(const FILE *f, size_t n)
+{
+	return f && n <= SMALL && f->_IO_write_end > f->_IO_write_ptr && (size_t)(f->_IO_write_end - f->_IO_write_ptr) > n && unlocked(f);
+}
+
+static inline size_t bytes(size_t size, size_t n)
+{
+	return size <= SMALL && n <= SMALL ? size * n : SMALL + 1;
+}
+
+#define STREAM(symbol, ret, params, args, quick)                                                \
+	WS_EXPORT ret symbol params;                                                            \
+	static __attribute__((noinline)) ret timed_##symbol params                              \
+	{                                                                                       \
+		WS_OSRT_BODY(WS_OSRT_##symbol, ret, WS_OSRT_REAL(symbol), args, f);             \
+	}                                                                                       \
+	ret symbol params                                                                       \
+	{                                                                                       \
+		if (ws_likely(quick))                                                           \
+			return WS_OSRT_REAL(symbol) args;                                       \
+		return timed_##symbol args;                                                     \
+	}
+
+STREAM(fgetc, int, (FILE *f), (f), can_read(f, 1))
+STREAM(fgetc_unlocked, int, (FILE *f), (f), can_read(f, 1))
+STREAM(getc, int, (FILE *f), (f), can_read(f, 1))
+STREAM(_IO_getc, int, (FILE *f), (f), can_read(f, 1))
+STREAM(getc_unlocked, int, (FILE *f), (f), can_read(f, 1))
+STREAM(fputc, int, (int c, FILE *f), (c, f), can_write(f, 1))
+STREAM(fputc_unlocked, int, (int c, FILE *f), (c, f), can_write(f, 1))
+STREAM(putc, int, (int c, FILE *f), (c, f), can_write(f, 1))
+STREAM(_IO_putc, int, (int c, FILE *f), (c, f), can_write(f, 1))
+STREAM(putc_unlocked, int, (int c, FILE *f), (c, f), can_write(f, 1))
+STREAM(fread, size_t, (void *to, size_t size, size_t n, FILE *f), (to, size, n, f), can_read(f, bytes(size, n)))
+STREAM(fread_unlocked, size_t, (void *to, size_t size, size_t n, FILE *f), (to, size, n, f), can_read(f, bytes(size, n)))
+STREAM(fwrite, size_t, (const void *from, size_t size, size_t n, FILE *f), (from, size, n, f), can_write(f, bytes(size, n)))
+STREAM(fwrite_unlocked, size_t, (const void *from, size_t size, size_t n, FILE *f), (from, size, n, f), can_write(f, bytes(size, n)))
+
+WS_EXPORT void flockfile(FILE *f);
+void flockfile(FILE *f)
+{
+	__typeof__(&flockfile) real = WS_OSRT_REAL(flockfile);
+	struct ws_call call;
+
+	if (!ws_osrt_begin(&call, WS_OSRT_flockfile, WS_OSRT_WORD(f))) {
+		real(f);
+		return;
+	}
+	real(f);
+	ws_osrt_end(&call, WS_OSRT_flockfile, 0, WS_OSRT_WORD(f));
+}
+
+/* The path must be asked for while the descriptor is open, and the stream is gone afterwards. */
+WS_EXPORT int fclose(FILE *f);
+int fclose(FILE *f)
+{
+	__typeof__(&fclose) real = WS_OSRT_REAL(fclose);
+	struct ws_osrt_found found;
+	struct ws_call call;
+	uint64_t end;
+	int r;
+
+	found.fd = f ? f->_fileno : -1;
+	if (found.fd < 0 || !ws_osrt_thread())
+		return real(f);
+	ws_osrt_path_find(found.fd, &found);
+	if (!ws_osrt_begin(&call, WS_OSRT_fclose, (uint64_t)found.fd))
+		return real(f);
+	WS_OSRT_UNWINDABLE();
+	r = real(f);
+	end = ws_rt_ticks();
+	if (ws_osrt_over(&call, end))
+		ws_osrt_record_found(WS_OSRT_fclose, &call, end, r, &found);
+	return r;
+}

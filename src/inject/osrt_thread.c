@@ -1,0 +1,165 @@
+/*
+ * osrt_thread.c - threads: their creation, so that each makes itself known when it starts, and the names they are given.
+ */
+#include <pthread.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "inject/osrt.h"
+
+/* ---- creation ---- */
+
+/*
+ * What a new thread is to run, on its way there. Allocating would be simple, and wrong below malloc; the way is short, so a few places
+ * suffice, and a thread that finds none starts straight and makes itself known at its first record.
+ */
+#define PLACES 1024u
+
+static struct place {
+	_Atomic uint32_t taken;
+	uint32_t spare;
+	void *(*run)(void *);
+	void *arg;
+} places[PLACES];
+
+static struct place *take_place(void)
+{
+	static _Atomic uint32_t hint;
+	uint32_t from = atomic_fetch_add_explicit(&hint, 1, memory_order_relaxed);
+
+	for (uint32_t i = 0; i < PLACES; i++) {
+		struct place *p = &places[(from + i) % PLACES];
+		uint32_t no = 0;
+
+		if (!atomic_load_explicit(&p->taken, memory_order_relaxed) &&
+		    atomic_compare_exchange_strong_explicit(&p->taken, &no, 1, memory_order_acquire, memory_order_relaxed))
+			return p;
+	}
+	return NULL;
+}
+
+static void give_place(struct place *p)
+{
+	atomic_store_explicit(&p->taken, 0, memory_order_release);
+}
+
+static void *begin_thread(void *arg)
+{
+	struct place *p = arg;
+	void *(*run)(void *) = p->run;
+	struct ws_thread *t;
+
+	arg = p->arg;
+	give_place(p);
+	t = ws_rt_enter();
+	if (t)
+		ws_rt_leave(t);
+	return run(arg);
+}
+
+WS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+	__typeof__(&pthread_create) real = WS_OSRT_REAL(pthread_create);
+	struct place *p = NULL;
+	struct ws_call call;
+	int r;
+
+	if (!ws_osrt_begin(&call, WS_OSRT_pthread_create, 0))
+		return real(thread, attr, run, arg);
+	p = take_place();
+	if (p) {
+		p->run = run;
+		p->arg = arg;
+	}
+	WS_OSRT_UNWINDABLE();
+	r = p ? real(thread, attr, begin_thread, p) : real(thread, attr, run, arg);
+	if (r && p)
+		give_place(p);
+	ws_osrt_end(&call, WS_OSRT_pthread_create, r, r ? 0 : (uint64_t)*thread);
+	return r;
+}
+
+/* ---- names ---- */
+
+static void name_thread(uint32_t tid, const char *name)
+{
+	struct ws_thread *t = ws_osrt_thread() ? ws_rt_enter() : NULL;
+	struct ws_rec_thread_name *r;
+	uint32_t handle;
+
+	if (!t)
+		return;
+	handle = ws_rt_string(t, name, strnlen(name, 15)); /* the kernel keeps no more */
+	r = handle ? ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER) : NULL;
+	if (r) {
+		r->rec = ws_rec_head(WS_REC_THREAD_NAME, sizeof(*r), 0, handle);
+		r->time = ws_rt_ticks();
+		r->tid = tid ? tid : t->tid;
+		r->priority = 20;
+		ws_rt_commit(t, r, sizeof(*r));
+	}
+	ws_rt_leave(t);
+}
+
+/* Thread id of another thread: the C library does not tell it, but the number of a thread's CPU clock holds it. 0 when not known. */
+static uint32_t tid_of(pthread_t thread)
+{
+	static int (*get_clock)(pthread_t, clockid_t *);
+	clockid_t clock;
+
+	if (!get_clock)
+		get_clock = (int (*)(pthread_t, clockid_t *))ws_osrt_find("pthread_getcpuclockid");
+	return get_clock && !get_clock(thread, &clock) ? (uint32_t)~(clock >> 3) : 0;
+}
+
+WS_EXPORT int pthread_setname_np(pthread_t thread, const char *name);
+int pthread_setname_np(pthread_t thread, const char *name)
+{
+	static __typeof__(&pthread_setname_np) real;
+	int r, error;
+
+	if (!real)
+		real = (__typeof__(real))ws_osrt_find("pthread_setname_np");
+	if (!real)
+		return ENOSYS;
+	r = real(thread, name);
+	error = errno;
+	if (!r) {
+		bool own = thread == pthread_self();
+		uint32_t tid = own ? 0 : tid_of(thread);
+
+		if (own || tid)
+			name_thread(tid, name);
+	}
+	errno = error;
+	return r;
+}
+
+WS_EXPORT int prctl(int option, ...);
+int prctl(int option, ...)
+{
+	__typeof__(&prctl) real = WS_OSRT_REAL(prctl);
+	unsigned long a[4];
+	struct ws_call call;
+	va_list ap;
+	bool traced;
+	int r;
+
+	va_start(ap, option);
+	for (int i = 0; i < 4; i++)
+		a[i] = va_arg(ap, unsigned long);
+	va_end(ap);
+	/* A program that shuts itself in may not be allowed what finding paths takes, on pain of death. */
+	if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS)
+		ws_osrt_path_off();
+	traced = ws_osrt_begin(&call, WS_OSRT_prctl, 0);
+	r = real(option, a[0], a[1], a[2], a[3]);
+	if (traced)
+		ws_osrt_end(&call, WS_OSRT_prctl, r, 0);
+	if (option == PR_SET_NAME && !r)
+		name_thread(0, (const char *)a[0]);
+	return r;
+}
