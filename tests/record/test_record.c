@@ -1,0 +1,301 @@
+/*
+ * test_record.c - the recorder's parts without a target: names of reports, the clock, and rings under many writers.
+ *
+ * The ring test runs both sides in one process, so that the thread sanitizer sees every access of writer and reader: threads record
+ * through the hooks' runtime as fast as they can while the drain converts, with plenty of memory, with too little, and waiting for it. What
+ * was recorded and what was counted as lost must add up to what was written, exactly.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "inject/rt.h"
+#include "query/query.h"
+#include "record/drain.h"
+#include "record/name.h"
+#include "store/store.h"
+
+/* ---- names ---- */
+
+static const char *variable(void *ctx, const char *name)
+{
+	(void)ctx;
+	return !strcmp(name, "RANK") ? "3" : !strcmp(name, "PATHY") ? "a/../b" : NULL;
+}
+
+static void expect_name(const char *template, const char *want)
+{
+	struct ws_name_context c = {.pid = 42, .number = 7, .variable = variable};
+	struct ws_err e = {""};
+	char *got = ws_report_name(template, &c, &e);
+
+	if (want) {
+		assert_non_null(got);
+		assert_string_equal(got, want);
+	} else {
+		assert_null(got);
+		assert_true(strlen(e.msg) > 10);
+	}
+	free(got);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	expect_name("run", "run.wsrep");
+	expect_name("run.wsrep", "run.wsrep");
+	expect_name("out/run.dat", "out/run.dat");
+	expect_name("lr0.001", "lr0.001.wsrep");
+	expect_name("a.b/run", "a.b/run.wsrep");
+	expect_name(".hidden", ".hidden.wsrep");
+	expect_name("r%p-%n%%", "r42-7%.wsrep");
+	expect_name("rank%q{RANK}", "rank3.wsrep");
+	expect_name("x%q{NONE}y", "xy.wsrep");
+	expect_name("x%q{PATHY}", "xa_.._b.wsrep");
+	expect_name("/", "/report7.wsrep");
+	expect_name("no/such/folder/", "no/such/folder/report7.wsrep");
+	expect_name("%q{RANK", NULL);
+	expect_name("%z", NULL);
+	expect_name("50%", NULL);
+	expect_name("", NULL);
+	assert_true(ws_name_counts("a%n"));
+	assert_false(ws_name_counts("a%%n"));
+}
+
+/* ---- the clock ---- */
+
+static void test_clock(void **state)
+{
+	struct ws_clock c;
+	uint64_t ticks[50], raw_before[50], raw_after[50];
+
+	(void)state;
+	ws_clock_init(&c, ws_clock_choose());
+	for (int i = 0; i < 50; i++) {
+		usleep(1000);
+		raw_before[i] = ws_raw_ns();
+		ticks[i] = c.mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns();
+		raw_after[i] = ws_raw_ns();
+		if (i % 5 == 4)
+			ws_clock_read(&c);
+	}
+	ws_clock_read(&c);
+	for (int i = 49; i >= 0; i--) {
+		uint64_t ns = ws_clock_ns(&c, ticks[i]);
+
+		/* between the clock reads around it, give or take what a reading itself may be off */
+		assert_true(ns + 2000 >= raw_before[i] && ns <= raw_after[i] + 2000);
+		assert_true(!i || ws_clock_ns(&c, ticks[i - 1]) <= ns);
+	}
+	/* Nothing outside the readings is extrapolated. */
+	assert_true(ws_clock_ns(&c, UINT64_MAX) == c.v[c.n - 1].raw);
+	assert_true(ws_clock_ns(&c, 0) == c.v[0].raw);
+	ws_clock_free(&c);
+}
+
+/* Thinning after many readings must leave them in order and around everything. */
+static void test_clock_many(void **state)
+{
+	struct ws_clock c;
+
+	(void)state;
+	ws_clock_init(&c, WS_CLOCK_RAW);
+	for (int i = 0; i < 200000; i++)
+		ws_clock_read(&c);
+	assert_true(c.n <= 65536);
+	for (size_t i = 1; i < c.n; i++)
+		assert_true(c.v[i - 1].ticks < c.v[i].ticks && c.v[i - 1].raw < c.v[i].raw);
+	ws_clock_free(&c);
+}
+
+/* ---- rings ---- */
+
+struct load {
+	int threads;
+	uint32_t each;
+	uint64_t budget;
+	bool lossless;
+};
+
+static struct load load;
+static _Atomic int running;
+
+static void *write_records(void *arg)
+{
+	static const char *const names[] = {"alpha", "beta", "a name that is somewhat longer than the others", ""};
+
+	for (uint32_t i = 0; i < load.each; i++) {
+		struct ws_thread *t;
+		struct ws_rec_nvtx_range *r;
+		uint64_t start = ws_rt_ticks();
+		const char *name = names[(i + (uint32_t)(uintptr_t)arg) % 4];
+
+		while (!(t = ws_rt_enter())) /* no memory for the thread itself yet */
+			usleep(100);
+		uint32_t handle = ws_rt_string(t, name, strlen(name));
+
+		r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_NVTX);
+		if (r) {
+			r->rec = ws_rec_head(WS_REC_NVTX_RANGE, sizeof(*r), 0, handle);
+			r->start = start;
+			r->end = ws_rt_ticks();
+			ws_rt_commit(t, r, sizeof(*r));
+		}
+		ws_rt_leave(t);
+	}
+	atomic_fetch_sub(&running, 1);
+	return NULL;
+}
+
+static struct ws_sink *the_sink;
+
+static struct ws_sink *sink_for(void *ctx, int pid, const char *env, size_t n, struct ws_sink *parent)
+{
+	(void)ctx, (void)pid, (void)env, (void)n, (void)parent;
+	return the_sink;
+}
+
+static uint64_t lost_in(const char *path)
+{
+	struct ws_err e;
+	struct ws_report *r = ws_report_open(path, &e);
+	struct ws_cursor *c;
+	const uint64_t *v;
+	uint64_t lost = 0;
+
+	assert_non_null(r);
+	c = ws_cursor_open(r, WS_TABLE_loss, 0, UINT64_MAX);
+	while (ws_cursor_next(c, &v))
+		if (!strcmp(ws_report_string(r, (uint32_t)v[ws_loss_kind], NULL), "nvtx"))
+			lost += v[ws_loss_events];
+	ws_cursor_close(c);
+	ws_report_close(r);
+	return lost;
+}
+
+/*
+ * Both sides of one load, on the one mapping that the runtime made when this image started with WARPSIGHT_SESSION set.
+ */
+static int one_load(const char *path)
+{
+	struct ws_area area = {.a = ws_rt->arena};
+	struct ws_clock clock;
+	struct ws_err e = {""};
+	struct ws_writer *w;
+	struct ws_drain *d;
+	struct ws_drain_ops ops = {.sink_for = sink_for};
+	pthread_t threads[64];
+	uint64_t rows, lost;
+	struct ws_report *r;
+
+	area.fd = open(getenv(WS_ENV_SESSION), O_RDWR | O_CLOEXEC);
+	if (!area.a || area.fd < 0)
+		return 10;
+	ws_clock_init(&clock, area.a->clock_mode);
+	w = ws_writer_create(path, &(struct ws_writer_opts){.overwrite = true}, &e);
+	if (!w)
+		return 11;
+	the_sink = ws_sink_new(ws_strdup(path), w, &clock);
+	d = ws_drain_new(&area, &clock, &ops);
+	running = load.threads;
+	for (int i = 0; i < load.threads; i++)
+		pthread_create(&threads[i], NULL, write_records, (void *)(uintptr_t)i);
+	while (atomic_load(&running)) {
+		ws_drain_round(d);
+		ws_area_feed(&area);
+		usleep(load.lossless ? 100 : 2000);
+	}
+	for (int i = 0; i < load.threads; i++)
+		pthread_join(threads[i], NULL);
+	ws_drain_round(d);
+	ws_drain_finish(d);
+	ws_clock_free(&clock);
+	if (ws_sink_close(the_sink, &e))
+		return 12;
+	r = ws_report_open(path, &e);
+	if (!r)
+		return 13;
+	rows = ws_report_rows(r, WS_TABLE_nvtx);
+	ws_report_close(r);
+	lost = lost_in(path);
+	printf("# %d threads: %llu recorded, %llu lost\n", load.threads, (unsigned long long)rows, (unsigned long long)lost);
+	if (rows + lost != (uint64_t)load.threads * load.each)
+		return 14;
+	return load.lossless && lost ? 15 : 0;
+}
+
+static const char *self;
+
+static void run_load(struct load l)
+{
+	char path[] = "/tmp/ws-ring-XXXXXX", threads[16], each[16];
+	int fd = mkstemp(path), status;
+	struct ws_area area;
+	struct ws_err e = {""};
+	pid_t pid;
+
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(ws_area_create(&area, l.budget, (uid_t)-1, &e), 0);
+	area.a->lossless = l.lossless;
+	area.a->ticks_per_second = 1000000000;
+	area.a->features = WS_FEATURE_NVTX;
+	area.a->clock_mode = ws_clock_choose();
+	atomic_store(&area.a->collecting, 1);
+	snprintf(threads, sizeof(threads), "%d", l.threads);
+	snprintf(each, sizeof(each), "%u", l.each);
+	pid = fork();
+	if (!pid) {
+		setenv(WS_ENV_SESSION, area.path, 1);
+		execl(self, self, "load", path, threads, each, l.lossless ? "1" : "0", (char *)NULL);
+		_exit(99);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	ws_area_destroy(&area);
+	unlink(path);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void test_ring_plenty(void **state)
+{
+	(void)state;
+	run_load((struct load){.threads = 4, .each = 50000, .budget = 64 << 20});
+}
+
+static void test_ring_short_of_memory(void **state)
+{
+	(void)state;
+	run_load((struct load){.threads = 8, .each = 50000, .budget = 1 << 20});
+}
+
+static void test_ring_lossless(void **state)
+{
+	(void)state;
+	run_load((struct load){.threads = 4, .each = 50000, .budget = 1 << 20, .lossless = true});
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 6 && !strcmp(argv[1], "load")) {
+		load = (struct load){.threads = atoi(argv[3]), .each = (uint32_t)atoi(argv[4]), .lossless = argv[5][0] == '1'};
+		return one_load(argv[2]);
+	}
+	self = argv[0];
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names),		    cmocka_unit_test(test_clock),	  cmocka_unit_test(test_clock_many),
+		cmocka_unit_test(test_ring_plenty), cmocka_unit_test(test_ring_short_of_memory), cmocka_unit_test(test_ring_lossless),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
