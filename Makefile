@@ -45,7 +45,7 @@ fuzz: deps-fuzz
 	@scripts/fuzz.sh
 
 install: all
-	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
+	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX)) && ninja -C $(BUILD) --quiet
 	@meson install -C $(BUILD) --no-rebuild --quiet $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
 
 dist: deps-dist all

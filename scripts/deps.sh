@@ -64,7 +64,7 @@ fi
 echo "deps: installing$missing" >&2
 export DEBIAN_FRONTEND=noninteractive
 # shellcheck disable=SC2086
-if ! apt-get install -y -qq --no-install-recommends $missing </dev/null >&2; then
+if ! apt-get install -y -qq --no-install-recommends $missing </dev/null >/dev/null 2>&1; then
 	apt-get update -qq </dev/null >&2
 	apt-get install -y -qq --no-install-recommends $missing </dev/null >&2
 fi

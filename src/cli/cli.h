@@ -57,8 +57,8 @@ struct ws_command {
 extern const struct ws_command *const ws_commands[]; /* ended by NULL; declared in commands.c */
 
 /*
- * A command file NAME.c defines `const struct ws_command ws_cmd_NAME` (recover too: ws_cmd_recover in info.c). commands.c lists those
- * whose file is there.
+ * A command file NAME.c defines `const struct ws_command ws_cmd_NAME` (recover too: ws_cmd_recover in info.c). commands.c lists
+ * them.
  */
 
 /* Exit statuses of the tool's own failures (profile otherwise gives the target's). */

@@ -3,7 +3,6 @@
  */
 #include <string.h>
 
-#include "cli/have.h"
 #include "cli/text.h"
 
 extern const struct ws_command ws_cmd_profile, ws_cmd_stats, ws_cmd_export, ws_cmd_info, ws_cmd_recover, ws_cmd_doctor, ws_cmd_status,
@@ -12,25 +11,13 @@ extern const struct ws_command ws_cmd_profile, ws_cmd_stats, ws_cmd_export, ws_c
 char **ws_main_argv; /* set by main; here, so that tests link without main */
 
 const struct ws_command *const ws_commands[] = {
-#ifdef WS_HAVE_PROFILE
 	&ws_cmd_profile,
-#endif
-#ifdef WS_HAVE_STATS
 	&ws_cmd_stats,
-#endif
-#ifdef WS_HAVE_EXPORT
 	&ws_cmd_export,
-#endif
-#ifdef WS_HAVE_INFO
 	&ws_cmd_info,
 	&ws_cmd_recover,
-#endif
-#ifdef WS_HAVE_DOCTOR
 	&ws_cmd_doctor,
-#endif
-#ifdef WS_HAVE_STATUS
 	&ws_cmd_status,
-#endif
 	&ws_cmd_help,
 	&ws_cmd_version,
 	NULL,
