@@ -150,6 +150,17 @@ static bool ends_in_id(const char *name)
 	return n > 2 && !strcmp(name + n - 2, "Id");
 }
 
+/* Texts that stand as numbers of StringIds: columns called ...Id, and those that people know under other names. */
+static bool by_number(const char *name)
+{
+	static const char *const others[] = {"demangledName", "shortName", "mangledName", "CpuInstruction", "module"};
+
+	for (size_t i = 0; i < WS_COUNT(others); i++)
+		if (!strcmp(name, others[i]))
+			return true;
+	return ends_in_id(name);
+}
+
 static struct ws_xcell generic_cell(struct ws_export *x, const struct ws_column_desc *d, uint64_t v)
 {
 	switch (d->type) {
@@ -157,12 +168,16 @@ static struct ws_xcell generic_cell(struct ws_export *x, const struct ws_column_
 	case WS_T_NTIME:
 		return ws_x_time(x, v);
 	case WS_T_STR:
-		return ends_in_id(d->sqlite) ? ws_x_string(x, (uint32_t)v) : ws_x_text(x, (uint32_t)v);
+		return by_number(d->sqlite) ? ws_x_string(x, (uint32_t)v) : ws_x_text(x, (uint32_t)v);
 	case WS_T_THREAD:
 	case WS_T_NTHREAD:
 		return ws_x_thread(x, v);
 	case WS_T_PROCESS:
 		return ws_x_process(x, v);
+	case WS_T_NU32:
+		return v == WS_NO_U32 ? ws_x_null() : ws_x_int((int64_t)v);
+	case WS_T_NU64:
+		return v == WS_NO_U64 ? ws_x_null() : (struct ws_xcell){.kind = WS_X_UINT, .i = (int64_t)v};
 	case WS_T_F64: {
 		struct ws_xcell c = {.kind = WS_X_REAL};
 
@@ -196,7 +211,7 @@ static int export_generic(struct ws_export *x, enum ws_table table, struct ws_er
 	g->t = (struct ws_xtable){d->sqlite, d->doc, g->columns, 0};
 	for (uint32_t i = 0; i < d->column_count; i++) {
 		const struct ws_column_desc *c = &d->columns[i];
-		bool text = c->type == WS_T_STR && !ends_in_id(c->sqlite);
+		bool text = c->type == WS_T_STR && !by_number(c->sqlite);
 
 		if (!*c->sqlite)
 			continue;

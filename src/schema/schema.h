@@ -26,9 +26,13 @@
 	WS_TYPE(STR, uint32_t, 0, "string id in the report's dictionary, 0 for none")      \
 	WS_TYPE(THREAD, uint32_t, 0, "id in the thread table")                             \
 	WS_TYPE(NTHREAD, uint32_t, 0, "id in the thread table, or 0 for none")             \
-	WS_TYPE(PROCESS, uint32_t, 0, "id in the process table")
+	WS_TYPE(PROCESS, uint32_t, 0, "id in the process table")                           \
+	WS_TYPE(NU32, uint32_t, 0, "number, or WS_NO_U32 for null")                        \
+	WS_TYPE(NU64, uint64_t, 0, "number, or WS_NO_U64 for null")
 
 #define WS_NO_TIME UINT64_MAX
+#define WS_NO_U32 UINT32_MAX
+#define WS_NO_U64 UINT64_MAX
 #define WS_NO_STATUS INT32_MIN
 
 enum ws_type {
@@ -139,6 +143,30 @@ enum ws_nvtx_payload { /* NVTX's own numbers */
 	WS_NVTX_PAYLOAD_I32 = 5,
 	WS_NVTX_PAYLOAD_F32 = 6,
 	WS_NVTX_PAYLOAD_EXT = 9, /* bytes in `binary` */
+};
+
+/* CUDA's own numbers are stored as CUPTI and the SQLite export number them; these are ours. */
+enum ws_cuda_flags {
+	WS_CUDA_NO_TIMES = 1,      /* the driver had no times for it: start is when it was received, end is null */
+	WS_CUDA_UNFINISHED = 2,    /* it was still under way when the program was killed: times as far as they were written */
+	WS_CUDA_FROM_DEVICE = 4,   /* launched by the GPU itself */
+	WS_CUDA_ASYNC = 8,         /* by an asynchronous call */
+};
+
+enum ws_occupancy_limit {
+	WS_OCCUPANCY_UNKNOWN = 0,
+	WS_OCCUPANCY_WARPS = 1,
+	WS_OCCUPANCY_REGISTERS = 2,
+	WS_OCCUPANCY_SHARED = 3,
+	WS_OCCUPANCY_BLOCKS = 4,
+};
+
+enum ws_cuda_class { WS_CUDA_RUNTIME = 0, WS_CUDA_DRIVER = 1 };
+
+/* Copy kinds that are not CUPTI's CUpti_ActivityMemcpyKind: traffic of unified memory, as the SQLite export numbers it. */
+enum ws_cuda_copy_kind {
+	WS_COPY_HTOD = 1, WS_COPY_DTOH = 2, WS_COPY_HTOA = 3, WS_COPY_ATOH = 4, WS_COPY_ATOA = 5, WS_COPY_ATOD = 6, WS_COPY_DTOA = 7,
+	WS_COPY_DTOD = 8, WS_COPY_HTOH = 9, WS_COPY_PTOP = 10, WS_COPY_UM_HTOD = 11, WS_COPY_UM_DTOH = 12, WS_COPY_UM_DTOD = 13,
 };
 
 #endif
