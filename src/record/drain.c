@@ -224,6 +224,7 @@ static void settle_ring(struct ws_drain *d, struct ws_ring_state *r, bool memory
 	uint32_t more = atomic_load(&r->ring->open_more);
 
 	open_ranges(d, r);
+	ws_convert_osrt_open(&r->stream);
 	write_losses(r);
 	if (r->ring->nest == 0)
 		ws_proc_thread_ended(p, r->stream.thread);
