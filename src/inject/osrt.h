@@ -29,6 +29,8 @@ void *ws_osrt_resolve(unsigned fn) WS_HIDDEN WS_NOINLINE;
 void ws_osrt_resolve_all(void) WS_HIDDEN;
 /* Next definition of `name` behind this library; NULL when there is none. */
 void *ws_osrt_find(const char *name) WS_HIDDEN;
+/* The definition of `name` that everybody uses, variables included. */
+void *ws_osrt_find_first(const char *name) WS_HIDDEN;
 /* Do both names come from one library, or both from the C library? */
 int ws_osrt_same_library(const char *a, const char *b) WS_HIDDEN;
 
