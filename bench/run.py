@@ -70,7 +70,7 @@ class Run:
 class Bench:
     def __init__(self, build, runs):
         self.build, self.runs = build, runs
-        self.warpsight = os.path.join(build, "src", "warpsight")
+        self.warpsight = os.path.join(build, "warpsight")
         self.dir = tempfile.mkdtemp(prefix="ws-bench-")
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("WARPSIGHT", "NVTX_", "LD_"))}
 

@@ -81,6 +81,18 @@ struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n)
 	return (struct ws_xcell){.kind = WS_X_STRING, .id = x->string_count + (uint32_t)x->extra_count, .s = t->s, .n = t->len};
 }
 
+struct ws_xcell ws_x_own(struct ws_export *x, const char *s)
+{
+	struct ws_text *t;
+
+	ws_grow(x->own, x->own_cap, x->own_count + 1);
+	t = &x->own[x->own_count++];
+	memset(t, 0, sizeof(*t));
+	ws_text_puts(t, "");
+	ws_text_utf8(t, s, strlen(s));
+	return (struct ws_xcell){.kind = WS_X_TEXT, .s = t->s, .n = t->len};
+}
+
 struct ws_xcell ws_x_thread(struct ws_export *x, uint64_t id)
 {
 	return id ? ws_x_int((int64_t)ws_who_thread(x->who, (uint32_t)id)->global_tid) : ws_x_null();
@@ -296,6 +308,9 @@ static void free_export(struct ws_export *x)
 	for (size_t i = 0; i < x->extra_count; i++)
 		ws_text_free(&x->extra[i]);
 	free(x->repaired);
+	for (size_t i = 0; i < x->own_count; i++)
+		ws_text_free(&x->own[i]);
+	free(x->own);
 	free(x->extra);
 	free(x->strings);
 	ws_who_close(x->who);

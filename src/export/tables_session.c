@@ -190,15 +190,6 @@ static void put_iso(char *out, size_t size, const char *format, time_t t)
 		snprintf(out, size, "%lld", (long long)t);
 }
 
-/* A path is text for the export like any other name. */
-static struct ws_xcell path_cell(struct ws_export *x, const char *s)
-{
-	struct ws_xcell c = ws_x_extra(x, s, strlen(s));
-
-	c.kind = WS_X_TEXT;
-	return c;
-}
-
 static int export_meta(struct ws_export *x, struct ws_err *e)
 {
 	static const char *const fixed[][2] = {
@@ -214,9 +205,9 @@ static int export_meta(struct ws_export *x, struct ws_err *e)
 			return -1;
 	put_iso(now, sizeof(now), "%Y-%m-%dT%H:%M:%S", time(NULL));
 	if (put_meta(x, "EXPORT_TIME_UTC", now, e) < 0 || put_meta(x, "EXPORT_PARAM_EXPORT_TYPE", x->type, e) < 0 ||
-	    ws_export_row(x, (struct ws_xcell[]){ws_x_literal("EXPORT_PARAM_INPUT_FILE"), path_cell(x, x->input)}, e) < 0)
+	    ws_export_row(x, (struct ws_xcell[]){ws_x_literal("EXPORT_PARAM_INPUT_FILE"), ws_x_own(x, x->input)}, e) < 0)
 		return -1;
-	return ws_export_row(x, (struct ws_xcell[]){ws_x_literal("EXPORT_PARAM_OUTPUT_FILE"), path_cell(x, x->output)}, e);
+	return ws_export_row(x, (struct ws_xcell[]){ws_x_literal("EXPORT_PARAM_OUTPUT_FILE"), ws_x_own(x, x->output)}, e);
 }
 
 static int export_system(struct ws_export *x, struct ws_err *e)
@@ -238,7 +229,7 @@ static int export_system(struct ws_export *x, struct ws_err *e)
 
 		if (!value)
 			continue;
-		cells[4] = path_cell(x, value);
+		cells[4] = ws_x_own(x, value);
 		if (ws_export_row(x, cells, e) < 0)
 			return -1;
 	}

@@ -213,16 +213,17 @@ static void record(struct ws_rec_osrt call, uint32_t value, uint64_t object, con
 	ws_rt_leave(t);
 }
 
-void ws_osrt_record(unsigned fn, uint32_t depth, uint64_t start, uint64_t end, int64_t result, uint64_t value)
+void ws_osrt_record(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result, uint64_t value)
 {
 	int error = error_of(fn, result, value);
 	struct about a = about(fn, result, value, error);
-	struct ws_rec_osrt call = call_of(fn, start, end, result);
+	struct ws_rec_osrt call = call_of(fn, c->start, end, result);
 
 	if (a.fd >= 0)
-		record_fd(call, ws_osrt_value(0, depth, error), a.fd);
+		record_fd(call, ws_osrt_value(0, c->depth, error), a.fd);
 	else
-		record(call, ws_osrt_value(0, depth, error), a.object, a.path);
+		record(call, ws_osrt_value(0, c->depth, error), a.object, a.path);
+	ws_osrt_pop(c);
 }
 
 void ws_osrt_record_found(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result, struct ws_osrt_found *f)
@@ -230,10 +231,11 @@ void ws_osrt_record_found(unsigned fn, const struct ws_call *c, uint64_t end, in
 	uint32_t value = ws_osrt_value(0, c->depth, error_of(fn, result, 0));
 	struct ws_thread *t = ws_rt_enter();
 
-	if (!t)
-		return;
-	write_record(t, call_of(fn, c->start, end, result), value, f->fd > 0 ? (uint64_t)f->fd : 0, ws_osrt_path_done(t, f));
-	ws_rt_leave(t);
+	if (t) {
+		write_record(t, call_of(fn, c->start, end, result), value, f->fd > 0 ? (uint64_t)f->fd : 0, ws_osrt_path_done(t, f));
+		ws_rt_leave(t);
+	}
+	ws_osrt_pop(c);
 }
 
 /*
@@ -242,40 +244,33 @@ void ws_osrt_record_found(unsigned fn, const struct ws_call *c, uint64_t end, in
  */
 __attribute__((used)) WS_HIDDEN int ws_osrt_unwound(int version, int actions, uint64_t class, void *exception, void *context);
 
+static void record_unwound(struct ws_open_call o, uint32_t depth)
+{
+	uint64_t end = ws_rt_ticks();
+	uint32_t value = ws_osrt_value(0, depth, ECANCELED);
+
+	if (o.function >= WS_OSRT_COUNT || end - o.start < ws_rt->arena->osrt_threshold)
+		return;
+	if (kinds[o.function].object == OBJECT_FD && (int)o.object >= 0)
+		record_fd(call_of(o.function, o.start, end, -1), value, (int)o.object);
+	else
+		record(call_of(o.function, o.start, end, -1), value, kinds[o.function].object == OBJECT_VALUE ? o.object : 0, NULL);
+}
+
 int ws_osrt_unwound(int version, int actions, uint64_t class, void *exception, void *context)
 {
 	enum { CLEANUP_PHASE = 2, CONTINUE_UNWIND = 8 };
 	struct ws_thread *t = ws_self;
-	struct ws_open_call o;
-	struct ws_ring *r;
-	uint32_t depth;
+	struct ws_ring *r = t ? t->nest[0].ring : NULL;
+	uint32_t depth = r ? atomic_load_explicit(&r->calls_open, memory_order_relaxed) : 0;
 
 	(void)version, (void)class, (void)exception, (void)context;
-	if (!(actions & CLEANUP_PHASE) || !t || !(r = t->nest[0].ring))
-		return CONTINUE_UNWIND;
-	depth = atomic_load_explicit(&r->calls_open, memory_order_relaxed);
-	if (!depth)
+	if (!(actions & CLEANUP_PHASE) || !depth)
 		return CONTINUE_UNWIND;
 	depth--;
-	if (depth < WS_OPEN_CALLS) {
-		uint64_t end = ws_rt_ticks();
-		int fd = -1;
-
-		o = r->calls[depth];
-		atomic_store_explicit(&r->calls_open, depth, memory_order_release);
-		if (o.function >= WS_OSRT_COUNT || end - o.start < ws_rt->arena->osrt_threshold)
-			return CONTINUE_UNWIND;
-		if (kinds[o.function].object == OBJECT_FD)
-			fd = (int)o.object;
-		else if (kinds[o.function].object != OBJECT_VALUE)
-			o.object = 0;
-		if (fd >= 0)
-			record_fd(call_of(o.function, o.start, end, -1), ws_osrt_value(0, depth, ECANCELED), fd);
-		else
-			record(call_of(o.function, o.start, end, -1), ws_osrt_value(0, depth, ECANCELED), o.object, NULL);
-	} else {
-		atomic_store_explicit(&r->calls_open, depth, memory_order_release);
-	}
+	if (depth < WS_OPEN_CALLS)
+		record_unwound(r->calls[depth], depth);
+	atomic_store_explicit(&r->calls_open, depth, memory_order_release);
 	return CONTINUE_UNWIND;
 }
 

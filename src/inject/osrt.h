@@ -29,6 +29,8 @@ void *ws_osrt_resolve(unsigned fn) WS_HIDDEN WS_NOINLINE;
 void ws_osrt_resolve_all(void) WS_HIDDEN;
 /* Next definition of `name` behind this library; NULL when there is none. */
 void *ws_osrt_find(const char *name) WS_HIDDEN;
+/* The definition of `name` that everybody uses, variables included. */
+void *ws_osrt_find_first(const char *name) WS_HIDDEN;
 /* Do both names come from one library, or both from the C library? */
 int ws_osrt_same_library(const char *a, const char *b) WS_HIDDEN;
 
@@ -73,8 +75,9 @@ struct ws_call { /* on the wrapper's stack */
 struct ws_thread *ws_osrt_thread_slow(void) WS_HIDDEN WS_NOINLINE;
 uint32_t ws_osrt_still_open(struct ws_ring *r, uint32_t depth, uintptr_t stack) WS_HIDDEN WS_NOINLINE;
 
-/* Write the record of a call; keeps errno, and reads it when `result` says that the call failed. */
-void ws_osrt_record(unsigned fn, uint32_t depth, uint64_t start, uint64_t end, int64_t result, uint64_t value) WS_HIDDEN WS_NOINLINE;
+/* Write the record of a call and take its note off; keeps errno, and reads it when `result` says that the call failed. */
+void ws_osrt_record(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result, uint64_t value) WS_HIDDEN WS_NOINLINE;
+/* The same with the path of its descriptor found beforehand. */
 void ws_osrt_record_found(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result, struct ws_osrt_found *f) WS_HIDDEN WS_NOINLINE;
 
 /* The thread's state when calls are to be recorded on it now, else NULL. */
@@ -115,15 +118,25 @@ static inline bool ws_osrt_begin(struct ws_call *c, unsigned fn, uint64_t object
 	return true;
 }
 
-/* The call is over: true when it is to be recorded. Not in a child that was forked inside it, whose state is another. */
+static inline void ws_osrt_pop(const struct ws_call *c)
+{
+	atomic_store_explicit(&c->ring->calls_open, c->depth, memory_order_release);
+}
+
+/*
+ * The call is over: true when it is to be recorded, and its note taken off only then, so that a kill in between loses nothing. Not in a
+ * child that was forked inside it, whose state is another.
+ */
 static inline bool ws_osrt_over(const struct ws_call *c, uint64_t end)
 {
 	struct ws_thread *t = ws_self;
 
 	if (ws_unlikely(!t || t->nest[0].ring != c->ring))
 		return false;
-	atomic_store_explicit(&c->ring->calls_open, c->depth, memory_order_release);
-	return ws_unlikely(end - c->start >= ws_rt->arena->osrt_threshold);
+	if (ws_unlikely(end - c->start >= ws_rt->arena->osrt_threshold))
+		return true;
+	ws_osrt_pop(c);
+	return false;
 }
 
 static inline void ws_osrt_end(const struct ws_call *c, unsigned fn, int64_t result, uint64_t value)
@@ -131,7 +144,7 @@ static inline void ws_osrt_end(const struct ws_call *c, unsigned fn, int64_t res
 	uint64_t end = ws_rt_ticks();
 
 	if (ws_osrt_over(c, end))
-		ws_osrt_record(fn, c->depth, c->start, end, result, value);
+		ws_osrt_record(fn, c, end, result, value);
 }
 
 /* Stands beside the call in each wrapper: has the unwinder call ws_osrt_unwound for this frame (pcrel, 4 bytes). */

@@ -14,6 +14,20 @@
 
 typedef int try_fn(void *);
 
+/*
+ * glibc (from 2.32) tells when there is but one thread, and locks without a locked instruction then; trying would not. A free mutex that
+ * is not shared between processes cannot be contended then either, so it is locked straight. The fields are those that static
+ * initialisers are compiled to.
+ */
+#define MUTEX_SHARED 0x80
+static const char many_threads;
+static const char *one_thread = &many_threads;
+
+static inline bool cannot_wait(const pthread_mutex_t *m)
+{
+	return *one_thread && !m->__data.__lock && !(m->__data.__kind & MUTEX_SHARED);
+}
+
 static int never(void *lock)
 {
 	(void)lock;
@@ -35,6 +49,10 @@ static try_fn *choose(const char *lock, const char *try_name)
 
 void ws_osrt_locks_init(void)
 {
+	const char *one = ws_osrt_find_first("__libc_single_threaded");
+
+	if (one)
+		one_thread = one;
 	attempt.mutex = choose("pthread_mutex_lock", "pthread_mutex_trylock");
 	attempt.mutex_timed = choose("pthread_mutex_timedlock", "pthread_mutex_trylock");
 	attempt.mutex_clock = choose("pthread_mutex_clocklock", "pthread_mutex_trylock");
@@ -81,7 +99,22 @@ static inline bool clock_ok(clockid_t c, const struct timespec *t)
 		return wait_##symbol args;                                          \
 	}
 
-LOCK(pthread_mutex_lock, (pthread_mutex_t *lock), lock, (lock), true, mutex)
+WS_EXPORT int pthread_mutex_lock(pthread_mutex_t *lock);
+static WS_NOINLINE int wait_for_mutex(pthread_mutex_t *lock)
+{
+	WS_OSRT_BODY(WS_OSRT_pthread_mutex_lock, int, WS_OSRT_REAL(pthread_mutex_lock), (lock), lock);
+}
+
+int pthread_mutex_lock(pthread_mutex_t *lock)
+{
+	int r;
+
+	if (cannot_wait(lock))
+		return WS_OSRT_REAL(pthread_mutex_lock)(lock);
+	r = attempt.mutex(lock);
+	return ws_likely(r != EBUSY) ? r : wait_for_mutex(lock);
+}
+
 LOCK(pthread_mutex_timedlock, (pthread_mutex_t *lock, const struct timespec *until), lock, (lock, until), deadline_ok(until), mutex_timed)
 LOCK(pthread_mutex_clocklock, (pthread_mutex_t *lock, clockid_t clock, const struct timespec *until), lock, (lock, clock, until),
      clock_ok(clock, until), mutex_clock)

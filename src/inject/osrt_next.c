@@ -69,7 +69,7 @@ static int match(const struct library *l, uint32_t i, const char *name)
 	const ElfW(Sym) *s = &l->symtab[i];
 	unsigned type = ELF64_ST_TYPE(s->st_info), version = l->versym ? l->versym[i] : 1;
 
-	if (s->st_shndx == SHN_UNDEF || !s->st_value || (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) ||
+	if (s->st_shndx == SHN_UNDEF || !s->st_value || (type > STT_FUNC && type != STT_GNU_IFUNC) ||
 	    (ELF64_ST_BIND(s->st_info) != STB_GLOBAL && ELF64_ST_BIND(s->st_info) != STB_WEAK) || !(version & 0x7fff) ||
 	    strcmp(l->strtab + s->st_name, name))
 		return 0;
@@ -141,13 +141,13 @@ static const struct link_map *behind_us(void)
 	return m ? m->l_next : NULL;
 }
 
-static void *find(const char *name, const struct link_map **owner)
+static void *find_from(const struct link_map *m, const char *name, const struct link_map **owner)
 {
 	uint32_t hash = 5381;
 
 	for (const unsigned char *p = (const unsigned char *)name; *p; p++)
 		hash = hash * 33 + *p;
-	for (const struct link_map *m = behind_us(); m; m = m->l_next) {
+	for (; m; m = m->l_next) {
 		struct library l;
 		uint32_t i;
 
@@ -166,9 +166,19 @@ static void *find(const char *name, const struct link_map **owner)
 	return NULL;
 }
 
+static void *find(const char *name, const struct link_map **owner)
+{
+	return find_from(behind_us(), name, owner);
+}
+
 void *ws_osrt_find(const char *name)
 {
 	return find(name, NULL);
+}
+
+void *ws_osrt_find_first(const char *name)
+{
+	return find_from(_r_debug.r_map, name, NULL);
 }
 
 static bool is_libc(const struct link_map *m)

@@ -61,6 +61,8 @@ void ws_stream_diagnostic(struct ws_stream *s, enum ws_severity severity, const 
 WS_RECORD_KINDS(X)
 #undef X
 
+/* Calls found open when a ring ends without its thread having said so, or the recording does: one row each, end null. In from_osrt.c. */
+void ws_convert_osrt_open(struct ws_stream *s);
 /* Ranges found open when a ring ends or the collection does: one row each, end null, flag LEFT_OPEN. In from_nvtx.c. */
 void ws_convert_open(struct ws_stream *s, const struct ws_open *o);
 /* The last record of a ring has been converted: frees what from_nvtx.c keeps in domain_state. Call it after ws_convert_open. */

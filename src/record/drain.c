@@ -183,7 +183,7 @@ static uint64_t convert_ring(struct ws_drain *d, struct ws_ring_state *r)
 
 /* ---- ends ---- */
 
-static void open_ranges(struct ws_drain *d, struct ws_ring_state *r)
+static void open_events(struct ws_drain *d, struct ws_ring_state *r)
 {
 	uint32_t depth = atomic_load_explicit(&r->ring->open_depth, memory_order_acquire), level = 0;
 	uint32_t more = atomic_load_explicit(&r->ring->open_more, memory_order_acquire);
@@ -199,6 +199,7 @@ static void open_ranges(struct ws_drain *d, struct ws_ring_state *r)
 				ws_convert_open(&r->stream, &c->open[i]);
 		more = atomic_load_explicit(&c->chunk.next, memory_order_acquire);
 	}
+	ws_convert_osrt_open(&r->stream);
 }
 
 static const char *const loss_names[WS_LOSS_KINDS] = {
@@ -223,7 +224,8 @@ static void settle_ring(struct ws_drain *d, struct ws_ring_state *r, bool memory
 	struct ws_proc *p = r->stream.proc;
 	uint32_t more = atomic_load(&r->ring->open_more);
 
-	open_ranges(d, r);
+	if (!d->open_done)
+		open_events(d, r);
 	write_losses(r);
 	if (r->ring->nest == 0)
 		ws_proc_thread_ended(p, r->stream.thread);
@@ -291,15 +293,16 @@ uint64_t ws_drain_round(struct ws_drain *d)
 	return round_of(d, false);
 }
 
-void ws_drain_open_ranges(struct ws_drain *d)
+void ws_drain_open_events(struct ws_drain *d)
 {
 	for (uint32_t i = 0; i < d->slots_used; i++)
 		if (d->slot[i]) {
 			if (!d->slot[i]->stream.thread)
 				d->slot[i]->stream.thread = ws_proc_thread(d->slot[i]->stream.proc, d->slot[i]->ring->tid,
 									   ws_clock_ns(d->clock, d->slot[i]->ring->start));
-			open_ranges(d, d->slot[i]);
+			open_events(d, d->slot[i]);
 		}
+	d->open_done = true;
 }
 
 void ws_drain_finish(struct ws_drain *d)

@@ -34,8 +34,8 @@ void ws_drain_target(struct ws_drain *d, pid_t pid);
 /* One round; returns the bytes of records converted. */
 uint64_t ws_drain_round(struct ws_drain *d);
 
-/* Rows for ranges open now in every ring: at the end of a collection. Call after a round. */
-void ws_drain_open_ranges(struct ws_drain *d);
+/* Rows for ranges and calls open now in every ring: at the end of a collection. Call after a round. */
+void ws_drain_open_events(struct ws_drain *d);
 
 /* Processes that registered and have not ended. */
 uint32_t ws_drain_alive(const struct ws_drain *d);
@@ -43,12 +43,8 @@ uint32_t ws_drain_alive(const struct ws_drain *d);
 uint32_t ws_drain_registered(const struct ws_drain *d);
 /* Call fn with the pid of each live one. */
 void ws_drain_each(struct ws_drain *d, void (*fn)(void *ctx, int pid), void *ctx);
-/* The exit status of a child of ours, for its process_end row: call when it has been reaped, before the next round. */
-void ws_drain_exit_status(struct ws_drain *d, pid_t pid, int wait_status);
-
 /*
- * The last round: settles everything that is left, with ranges left open, losses, process ends; `finished` says whether the target ended by itself. Frees
- * the drain.
+ * The last round: settles everything that is left, with ranges left open, losses, process ends. Frees the drain.
  */
 void ws_drain_finish(struct ws_drain *d);
 

@@ -68,6 +68,7 @@ struct ws_drain {
 	struct ws_ring_state *slot[WS_DIR_SLOTS];
 	uint32_t slots_used;
 	uint32_t alive, registered;
+	bool open_done; /* the collection is over and what was open then has its rows */
 	struct ws_started *started;
 	size_t started_n, started_cap;
 };

@@ -39,8 +39,8 @@ struct ws_record_result {
 	bool started;
 	char **reports;      /* paths of the reports, owned by the caller */
 	size_t report_count;
-	uint64_t events, lost;
-	uint64_t warnings;   /* diagnostics of severity warning or worse in the reports */
+	uint64_t events;     /* recorded */
+	uint64_t lost;       /* rows that could not be written */
 	bool write_failed;
 };
 

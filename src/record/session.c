@@ -273,7 +273,7 @@ static void end_collecting(struct session *s)
 	set_collecting(s, false);
 	s->collect_end = ws_raw_ns();
 	ws_drain_round(s->drain);
-	ws_drain_open_ranges(s->drain);
+	ws_drain_open_events(s->drain);
 	s->phase = OVER;
 	if (s->o->kill_signal && !s->exited) {
 		ws_drain_each(s->drain, kill_one, s);
@@ -427,6 +427,18 @@ static void explain_empty(struct session *s)
 	free(file);
 }
 
+/* The report holds it all; what the user should not have to look for is said now. */
+static void repeat_warnings(const struct ws_sink *k)
+{
+	for (uint64_t i = 0; i < k->warning_count && i < WS_SINK_WARNINGS; i++)
+		ws_warn("%s", k->warnings[i]);
+	if (k->warning_count > WS_SINK_WARNINGS)
+		ws_warn("%llu more warnings are in the report: warpsight info %s",
+			(unsigned long long)(k->warning_count - WS_SINK_WARNINGS), k->path);
+	if (k->lost)
+		ws_warn("%llu events were lost; warpsight info %s says which and why", (unsigned long long)k->lost, k->path);
+}
+
 static int close_reports(struct session *s, struct ws_err *e)
 {
 	struct ws_record_result *r = s->result;
@@ -441,6 +453,7 @@ static int close_reports(struct session *s, struct ws_err *e)
 		r->reports[r->report_count++] = ws_strdup(k->path);
 		r->events += k->events;
 		r->lost += ws_writer_lost(k->writer);
+		repeat_warnings(k);
 		if (ws_sink_close(k, &one)) {
 			r->write_failed = true;
 			ret = ws_fail(e, "%s", one.msg);

@@ -56,6 +56,8 @@ bool ws_sink_diagnostic(struct ws_sink *s, enum ws_severity severity, const char
 		return false;
 	ws_grow(s->said, s->said_cap, s->said_n + 1);
 	s->said[s->said_n++] = hash;
+	if (severity >= WS_WARNING && s->warning_count++ < WS_SINK_WARNINGS)
+		s->warnings[s->warning_count - 1] = ws_strdup(text);
 	row.source = ws_sink_string(s, source);
 	row.text = ws_sink_string(s, text);
 	ws_writer_add(s->writer, WS_TABLE_diagnostic, &row);
@@ -73,6 +75,7 @@ void ws_sink_loss(struct ws_sink *s, uint32_t thread, const char *kind, uint64_t
 {
 	struct ws_row_loss row = {.thread = thread, .events = events};
 
+	s->lost += events;
 	row.kind = ws_sink_string(s, kind);
 	row.reason = ws_sink_string(s, reason);
 	ws_writer_add(s->writer, WS_TABLE_loss, &row);
@@ -82,6 +85,8 @@ int ws_sink_close(struct ws_sink *s, struct ws_err *e)
 {
 	int r = ws_writer_close(s->writer, e);
 
+	for (int i = 0; i < WS_SINK_WARNINGS; i++)
+		free(s->warnings[i]);
 	free(s->path);
 	free(s->said);
 	free(s);

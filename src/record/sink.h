@@ -9,6 +9,8 @@
 #include "record/clock.h"
 #include "store/store.h"
 
+#define WS_SINK_WARNINGS 4
+
 struct ws_sink {
 	struct ws_sink *next;
 	char *path;
@@ -19,6 +21,9 @@ struct ws_sink {
 	uint64_t events;             /* records converted */
 	uint64_t *said;              /* hashes of diagnostics: each is said once */
 	size_t said_n, said_cap;
+	char *warnings[WS_SINK_WARNINGS]; /* the first ones, to be repeated at the end of the run */
+	uint64_t warning_count;
+	uint64_t lost;               /* events counted in the loss table */
 };
 
 /* Take over `writer`; never fails. */

@@ -9,6 +9,7 @@
 #include "stats/dist.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +106,7 @@ struct summary {
 	uint64_t *counts;              /* of values below WS_DIST_COUNTS in all parts; NULL when no part counts */
 	uint64_t counted, narrow, wide; /* values in counts, other 32-bit ones, large ones */
 	uint64_t *sorted;              /* the large ones */
+	long double mean;
 	struct ws_std8 r;
 };
 
@@ -165,7 +167,7 @@ static void extend(struct ws_std8 *r, uint64_t v, uint64_t times)
 	r->total += (unsigned __int128)v * times;
 }
 
-/* Count, total, minimum, maximum, mean. */
+/* Count, total, minimum, maximum and mean. */
 static void first_pass(struct summary *s)
 {
 	s->r.min = UINT64_MAX;
@@ -187,7 +189,7 @@ static void first_pass(struct summary *s)
 	for (uint64_t i = 0; i < s->wide; i++)
 		extend(&s->r, s->sorted[i], 1);
 	s->r.count = s->counted + s->narrow + s->wide;
-	s->r.mean = s->r.count ? (long double)s->r.total / s->r.count : 0;
+	s->mean = ws_std8_mean(&s->r);
 	if (!s->r.count)
 		s->r.min = 0;
 }
@@ -283,7 +285,7 @@ static void narrow_ranks(const struct summary *s, uint64_t rank, int two, uint64
 /* Value of one rank among all; pairs inside the narrow class are looked up together. */
 static void median(struct summary *s)
 {
-	uint64_t lo = (s->r.count - 1) / 2, hi = s->r.count / 2, v[2], below = s->counted, inner = s->counted + s->narrow;
+	uint64_t lo = (s->r.count - 1) / 2, hi = s->r.count / 2, *v = s->r.middle, below = s->counted, inner = s->counted + s->narrow;
 
 	if (lo >= below && hi < inner) {
 		narrow_ranks(s, lo - below, hi != lo, v);
@@ -301,20 +303,19 @@ static void median(struct summary *s)
 				v[i] = s->sorted[rank - inner];
 		}
 	}
-	s->r.median = ((long double)v[0] + (long double)v[1]) / 2;
 }
 
 static void stddev(struct summary *s)
 {
 	/* m stands for the mean in whole nanoseconds; 0 when large values have pushed it out of reach of the narrow ones */
-	int64_t m = s->r.mean < 1e10L ? (int64_t)s->r.mean : 0;
-	long double off = s->r.mean - m, sum = 0;
+	int64_t m = s->mean < 1e10L ? (int64_t)s->mean : 0;
+	long double off = s->mean - m, sum = 0;
 
 	if (s->r.count < 2)
 		return;
 	for (uint32_t i = 0; s->counts && i < WS_DIST_COUNTS; i++)
 		if (s->counts[i])
-			sum += ((long double)i - s->r.mean) * ((long double)i - s->r.mean) * s->counts[i];
+			sum += ((long double)i - s->mean) * ((long double)i - s->mean) * s->counts[i];
 	for (size_t p = 0; p < s->part_count; p++) {
 		const uint32_t *v = values(s->parts[p]);
 		unsigned __int128 squares = 0;
@@ -334,14 +335,27 @@ static void stddev(struct summary *s)
 		sum += (long double)squares - 2 * off * (long double)linear + (long double)n * off * off;
 	}
 	for (uint64_t i = 0; i < s->wide; i++)
-		sum += ((long double)s->sorted[i] - s->r.mean) * ((long double)s->sorted[i] - s->r.mean);
-	s->r.stddev = sum > 0 ? sqrtl(sum / (s->r.count - 1)) : 0;
+		sum += ((long double)s->sorted[i] - s->mean) * ((long double)s->sorted[i] - s->mean);
+	s->r.stddev = sum > 0 ? (double)sqrtl(sum / (s->r.count - 1)) : 0;
+}
+
+/* One value, or none: what most names of a report have whose names never repeat. */
+static bool single(struct ws_dist *const *parts, size_t part_count, struct ws_std8 *r)
+{
+	const struct ws_dist *d = parts[0];
+
+	if (part_count != 1 || d->counts || d->large || d->n != 1)
+		return false;
+	*r = (struct ws_std8){values(d)[0], 1, values(d)[0], values(d)[0], {values(d)[0], values(d)[0]}, 0};
+	return true;
 }
 
 struct ws_std8 ws_dist_summary(struct ws_dist *const *parts, size_t part_count)
 {
 	struct summary s = {.parts = parts, .part_count = part_count};
 
+	if (part_count && single(parts, part_count, &s.r))
+		return s.r;
 	merge_counts(&s);
 	gather_large(&s);
 	first_pass(&s);

@@ -43,11 +43,22 @@ static inline void ws_dist_add(struct ws_dist *d, uint64_t value)
 		ws_dist_add_slow(d, value);
 }
 
-struct ws_std8 {
-	uint64_t count, min, max;
+struct ws_std8 { /* compact: there may be one for each of millions of names */
 	unsigned __int128 total;
-	long double mean, median, stddev; /* stddev of a sample (n-1); 0 for one value */
+	uint64_t count, min, max;
+	uint64_t middle[2]; /* the two middle values; the same twice for an odd count */
+	double stddev;      /* of a sample (n-1); 0 for one value */
 };
+
+static inline long double ws_std8_mean(const struct ws_std8 *s)
+{
+	return s->count ? (long double)s->total / s->count : 0;
+}
+
+static inline long double ws_std8_median(const struct ws_std8 *s)
+{
+	return ((long double)s->middle[0] + (long double)s->middle[1]) / 2;
+}
 
 /* Statistics over several distributions taken together (one of each worker). */
 struct ws_std8 ws_dist_summary(struct ws_dist *const *parts, size_t part_count);

@@ -89,21 +89,24 @@ static void pad(struct ws_text *t, size_t n, char c)
 		ws_text_add(t, &c, 1);
 }
 
-/* One line of kept cells from `first`; `gap` between cells. Spaces at the end of a line are left out where no border follows. */
+/*
+ * One line of kept cells from `first`; `gap` between cells. The header is centred, numbers are on the right, texts on the left; spaces at the
+ * end of a line are left out where no border follows.
+ */
 static void put_kept(struct ws_printer *o, size_t first, const size_t *widths, const char *gap, bool border)
 {
 	for (size_t i = 0; i < o->column_count; i++) {
-		size_t len, space;
+		size_t len, space, before;
 		const char *s = kept(o, first + i, &len);
 
 		space = widths[i] - ws_utf8_width(s, len);
+		before = !first ? space / 2 : left_aligned(o, i) ? 0 : space;
 		if (i)
 			ws_text_puts(&o->line, gap);
-		if (!left_aligned(o, i))
-			pad(&o->line, space, ' ');
+		pad(&o->line, before, ' ');
 		ws_text_add(&o->line, s, len);
-		if (left_aligned(o, i) && (border || i + 1 < o->column_count))
-			pad(&o->line, space, ' ');
+		if (border || i + 1 < o->column_count)
+			pad(&o->line, space - before, ' ');
 	}
 }
 

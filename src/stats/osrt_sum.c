@@ -38,7 +38,7 @@ static void print(struct ws_stats *s, const struct ws_group_sum *sums, size_t co
 	struct ws_std8_line *lines = ws_calloc(count, sizeof(*lines));
 
 	for (size_t i = 0; i < count; i++) {
-		lines[i].s = sums[i].s;
+		lines[i].s = &sums[i].s;
 		lines[i].name = ws_report_string(s->r, (uint32_t)sums[i].key, &lines[i].name_len);
 	}
 	ws_std8_print(s, lines, count);

@@ -91,7 +91,7 @@ static void print(struct pass *p, const struct ws_group_sum *sums, size_t count)
 	char **owned = ws_malloc(count * sizeof(*owned));
 
 	for (size_t i = 0; i < count; i++) {
-		lines[i].s = sums[i].s;
+		lines[i].s = &sums[i].s;
 		lines[i].style = p->styled ? sums[i].key >> STYLE_SHIFT ? "StartEnd" : "PushPop" : NULL;
 		name_line(p, sums[i].key, &lines[i], &owned[i]);
 	}

@@ -214,10 +214,9 @@ static int make_all(const struct ws_stats *s, const struct ws_stats_request *q)
 
 char *ws_report_operand(const char *path)
 {
-	const char *base = strrchr(path, '/');
 	char *with;
 
-	if (!access(path, F_OK) || strchr(base ? base : path, '.'))
+	if (!access(path, F_OK))
 		return ws_strdup(path);
 	with = ws_format("%s.wsrep", path);
 	if (!access(with, F_OK))

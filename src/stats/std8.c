@@ -10,8 +10,10 @@ static int compare(const void *a, const void *b)
 	size_t n = x->name_len < y->name_len ? x->name_len : y->name_len;
 	int order;
 
-	if (x->s.total != y->s.total)
-		return x->s.total < y->s.total ? 1 : -1;
+	if (x->total != y->total)
+		return x->total < y->total ? 1 : -1;
+	if (x->total == UINT64_MAX && x->s->total != y->s->total)
+		return x->s->total < y->s->total ? 1 : -1;
 	order = n ? memcmp(x->name, y->name, n) : 0;
 	if (order)
 		return order;
@@ -29,18 +31,20 @@ void ws_std8_print(struct ws_stats *s, struct ws_std8_line *lines, size_t count)
 {
 	unsigned __int128 sum = 0;
 
+	for (size_t i = 0; i < count; i++) {
+		lines[i].total = lines[i].s->total > UINT64_MAX ? UINT64_MAX : (uint64_t)lines[i].s->total;
+		sum += lines[i].s->total;
+	}
 	if (count)
 		qsort(lines, count, sizeof(*lines), compare);
-	for (size_t i = 0; i < count; i++)
-		sum += lines[i].s.total;
 	for (size_t i = 0; i < count; i++) {
-		const struct ws_std8 *v = &lines[i].s;
+		const struct ws_std8 *v = lines[i].s;
 		struct ws_cell cells[10] = {
 			ws_cell_real(sum ? (long double)v->total * 100 / (long double)sum : 0),
 			ws_cell_int(whole(v->total)),
 			ws_cell_int(whole(v->count)),
-			ws_cell_real(v->mean),
-			ws_cell_real(v->median),
+			ws_cell_real(ws_std8_mean(v)),
+			ws_cell_real(ws_std8_median(v)),
 			ws_cell_int(whole(v->min)),
 			ws_cell_int(whole(v->max)),
 			ws_cell_real(v->stddev),

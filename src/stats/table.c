@@ -6,8 +6,6 @@
  */
 #include "stats/table.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,9 +117,9 @@ void ws_print_header(const struct ws_printer *o, size_t column, struct ws_text *
 }
 
 /* `v` is the value times ten to the power of `decimals`. */
-static void put_fixed(struct ws_text *t, unsigned __int128 v, bool negative, unsigned decimals, bool grouped)
+static void put_fixed(struct ws_text *t, uint64_t v, bool negative, unsigned decimals, bool grouped)
 {
-	char buf[80], *p = buf + sizeof(buf);
+	char buf[48], *p = buf + sizeof(buf);
 	unsigned digits = 0;
 
 	for (unsigned i = 0; i < decimals; i++, v /= 10)
@@ -140,13 +138,10 @@ static void put_fixed(struct ws_text *t, unsigned __int128 v, bool negative, uns
 	ws_text_add(t, p, (size_t)(buf + sizeof(buf) - p));
 }
 
-static void put_real(struct ws_text *t, long double v, unsigned decimals, bool grouped)
+/* Rounded half up; values are not negative, and none goes beyond 64 bits but by damage: it prints as the largest. */
+static uint64_t rounded(long double v)
 {
-	static const long double scale[] = {1, 10, 100, 1000};
-	long double a = floorl(fabsl(v) * scale[decimals] + 0.5L);
-
-	/* Beyond that no count of nanoseconds goes; a NaN neither. */
-	put_fixed(t, a < 1e37L ? (unsigned __int128)a : 0, v < 0 && a > 0, decimals, grouped);
+	return v >= 0 && v < 1.8e19L ? (uint64_t)(v + 0.5L) : v > 0 ? UINT64_MAX : 0;
 }
 
 void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_cell *c, bool grouped, struct ws_text *t)
@@ -160,7 +155,7 @@ void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_
 	if (c->type == WS_CELL_INT)
 		put_fixed(t, magnitude, negative, kind == WS_KIND_TIME ? o->unit->power : 0, grouped);
 	else if (kind == WS_KIND_MEAN && o->unit->power)
-		put_fixed(t, (unsigned __int128)floorl(c->r + 0.5L), false, o->unit->power, grouped);
+		put_fixed(t, rounded(c->r), false, o->unit->power, grouped);
 	else
-		put_real(t, c->r, 1, grouped);
+		put_fixed(t, rounded(c->r * 10), false, 1, grouped);
 }

@@ -72,7 +72,7 @@ def make(t, argv, name):
     """Run a compiler once per build folder."""
     os.makedirs(t.where.cache, exist_ok=True)
     target = os.path.join(t.where.cache, name)
-    r = subprocess.run([a.replace("{out}", target) for a in argv], env=dict(t.env, HOME=t.dir, GOCACHE=os.path.join(t.where.cache, "go")),
+    r = subprocess.run([a.replace("{out}", target) for a in argv], env=dict(t.env, HOME=t.dir, GOCACHE=os.path.join(t.where.cache, "go-cache")),
                        cwd=t.where.cache, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if r.returncode:
         raise Failed("%s: %s" % (" ".join(argv), r.stdout.decode("utf-8", "replace")))
@@ -106,7 +106,7 @@ def check_section(t, report, db, result, head, lines):
         r = t.tool("stats", "-q", "-f", "csv", "-o", "-", "-r", rest, report)
         if r.status:
             raise Failed("stats -r %s: %s" % (rest, r.said()))
-        compare(r.out.decode().splitlines(), lines, head)
+        compare([l for l in r.out.decode().splitlines() if l], lines, head)  # an empty line ends each table
     elif kind == "sql":
         rows = ["|".join("" if v is None else str(v) for v in row) for row in db.sql(rest)]
         compare(rows, lines, head)

@@ -34,7 +34,7 @@ def main():
         print("Bail out! no test is called %s" % " ".join(a.pattern))
         return 1
     build = os.path.abspath(a.build)
-    where = harness.Where(os.path.join(build, "src", "warpsight"), os.path.join(build, "tests", "run"), os.path.join(HERE, "programs"))
+    where = harness.Where(os.path.join(build, "warpsight"), os.path.join(build, "tests", "run"), os.path.join(HERE, "programs"))
     return harness.main(where, chosen, a.keep)
 
 

@@ -36,7 +36,7 @@ def hook_libraries_need_little_static_tls(t):
 
 
 def hook_libraries(t):
-    build = os.path.dirname(os.path.dirname(t.where.warpsight))
+    build = os.path.dirname(t.where.warpsight)
     found = []
     for d, _, files in os.walk(os.path.join(build, "src")):
         found += [os.path.join(d, f) for f in files if re.search(r"^libwarpsight.*\.so", f)]

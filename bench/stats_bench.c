@@ -1,0 +1,119 @@
+/*
+ * stats_bench.c - write a report of many NVTX ranges (or calls) straight through the writer, for timing what reads it.
+ *
+ *   stats_bench FILE [storm|names|jitter|threads|calls] [COUNT]
+ *
+ * storm: one thread, two names, ranges of 10 to 40 ns, as a loop that only annotates; names: texts that never repeat; jitter: 64 names,
+ * ranges of 1 us to 20 ms; threads: the storm on 64 threads; calls: OSRT calls of 40 functions. The default is 18 M rows.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/store.h"
+
+static uint64_t state = 88172645463325252u;
+
+static inline uint64_t next(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+struct kind {
+	const char *name;
+	unsigned names; /* 0: one a range */
+	unsigned threads;
+	bool calls;
+};
+
+static const struct kind kinds[] = {{"storm", 2, 1, false}, {"names", 0, 1, false}, {"jitter", 64, 4, false}, {"threads", 2, 64, false}, {"calls", 40, 8, true}};
+
+static uint64_t duration(const struct kind *k)
+{
+	if (k->names <= 2)
+		return 10 + (next() & 15) + (next() % 1000 == 0 ? 20000 : 0);
+	return 1000 + (next() & 0xfff) + (next() % 100 == 0 ? next() % 20000000 : 0);
+}
+
+static void begin(struct ws_writer *w, const struct kind *k)
+{
+	struct ws_row_collection c = {.start = 1000000, .end = WS_NO_TIME};
+	struct ws_row_process p = {.id = 1, .pid = 4242, .start = 1000000, .origin = WS_ORIGIN_TARGET, .name = ws_writer_string(w, "bench", 5)};
+
+	ws_writer_add(w, WS_TABLE_collection, &c);
+	ws_writer_add(w, WS_TABLE_process, &p);
+	for (unsigned i = 0; i < k->threads; i++) {
+		struct ws_row_thread t = {.id = i + 1, .process = 1, .tid = 4242 + i, .start = 1000000};
+
+		ws_writer_add(w, WS_TABLE_thread, &t);
+	}
+}
+
+static uint32_t text(struct ws_writer *w, const struct kind *k, const uint32_t *ids, uint64_t i)
+{
+	char name[48];
+
+	if (k->names)
+		return ids[k->names <= 2 ? i / 64 % k->names : (next() >> 40) % k->names];
+	return ws_writer_string(w, name, (size_t)snprintf(name, sizeof(name), "request %llu", (unsigned long long)(i * 2654435761u)));
+}
+
+static void fill(struct ws_writer *w, const struct kind *k, uint64_t count)
+{
+	uint64_t now[64], d;
+	uint32_t ids[64];
+	struct ws_stage *nvtx = ws_writer_stage(w, WS_TABLE_nvtx), *osrt = ws_writer_stage(w, WS_TABLE_osrt);
+
+	for (unsigned i = 0; i < k->names; i++) {
+		char name[32];
+
+		ids[i] = ws_writer_string(w, name, (size_t)snprintf(name, sizeof(name), "work item of kind %u", i));
+	}
+	for (unsigned i = 0; i < 64; i++)
+		now[i] = 1000000 + i;
+	for (uint64_t i = 0; i < count; i++) {
+		unsigned t = (unsigned)(i / 512 % k->threads);
+		uint32_t id = text(w, k, ids, i);
+
+		d = duration(k);
+		if (k->calls)
+			*(struct ws_row_osrt *)ws_writer_row(w, WS_TABLE_osrt, osrt) =
+				(struct ws_row_osrt){.start = now[t], .end = now[t] + d, .thread = t + 1, .name = id, .result = 1};
+		else
+			*(struct ws_row_nvtx *)ws_writer_row(w, WS_TABLE_nvtx, nvtx) = (struct ws_row_nvtx){
+				.start = now[t], .end = now[t] + d, .thread = t + 1, .text = id, .type = WS_NVTX_PUSHPOP, .flags = i & 64 ? WS_NVTX_REGISTERED : 0};
+		now[t] += d + 8;
+		if (i % 65536 == 0)
+			ws_writer_commit(w);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct kind *k = kinds;
+	struct ws_writer_opts o = {.overwrite = true};
+	struct ws_writer *w;
+	struct ws_err e;
+
+	while (argc > 2 && k < kinds + WS_COUNT(kinds) && strcmp(k->name, argv[2]))
+		k++;
+	if (argc < 2 || k == kinds + WS_COUNT(kinds)) {
+		fprintf(stderr, "usage: stats_bench FILE [storm|names|jitter|threads|calls] [COUNT]\n");
+		return 2;
+	}
+	w = ws_writer_create(argv[1], &o, &e);
+	if (!w) {
+		ws_say("%s", e.msg);
+		return 1;
+	}
+	begin(w, k);
+	fill(w, k, argc > 3 ? strtoull(argv[3], NULL, 10) : 18000000);
+	if (ws_writer_close(w, &e) < 0) {
+		ws_say("%s", e.msg);
+		return 1;
+	}
+	return 0;
+}

@@ -1,0 +1,120 @@
+/*
+ * from_osrt.c - OS-runtime records into rows.
+ *
+ * Most records are one row. Calls that never returned (the thread blocks for ever, the program was killed) have no record but
+ * a note in their ring, and give a row without an end.
+ *
+ * Records come from memory that the target can scribble over: sizes and function numbers are checked here, handles where they are
+ * looked up.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "inject/osrt_record.h"
+#include "record/proc.h"
+
+enum object_kind { OBJECT_NONE, OBJECT_VALUE, OBJECT_FD, OBJECT_PATH, OBJECT_OPEN, OBJECT_FOPEN, OBJECT_STREAM, OBJECT_RESULT };
+
+static const struct function {
+	const char *name;
+	uint8_t object;
+} functions[WS_OSRT_COUNT] = {
+#define WS_OSRT_ENTRY(symbol, shown, error, object) {#shown, OBJECT_##object},
+#include "inject/osrt_functions.def"
+};
+
+/* String ids of the names, in the report that the process goes to; 0 where not asked for yet. */
+static uint32_t name_of(struct ws_stream *s, unsigned fn)
+{
+	void **slot = ws_proc_slot(s->proc, WS_SLOT_OSRT, free);
+	uint32_t *ids = *slot;
+
+	if (ws_unlikely(!ids))
+		ids = *slot = ws_calloc(WS_OSRT_COUNT, sizeof(*ids));
+	if (ws_unlikely(!ids[fn]))
+		ids[fn] = ws_stream_intern(s, functions[fn].name, strlen(functions[fn].name));
+	return ids[fn];
+}
+
+/* Start of the last call of the ring that has a row, in ticks: a kill between a record and the removal of its note shows the call twice. */
+static uint64_t last_start(const struct ws_stream *s)
+{
+	return (uint64_t)(uintptr_t)s->domain_state[WS_SLOT_OSRT];
+}
+
+static void set_last_start(struct ws_stream *s, uint64_t start)
+{
+	s->domain_state[WS_SLOT_OSRT] = (void *)(uintptr_t)start;
+}
+
+static void convert(struct ws_stream *s, const struct ws_rec_osrt *r, uint64_t object, uint32_t path)
+{
+	struct ws_row_osrt *row;
+	uint32_t name;
+
+	if (r->rec.small >= WS_OSRT_COUNT || r->end < r->start)
+		return;
+	name = name_of(s, r->rec.small);
+	row = ws_writer_row(s->writer, WS_TABLE_osrt, s->stage[WS_TABLE_osrt]);
+	row->start = ws_stream_time(s, r->start);
+	row->end = ws_stream_time(s, r->end);
+	row->thread = s->thread;
+	row->name = name;
+	row->result = r->result;
+	row->error = (int32_t)(r->rec.value >> 16);
+	row->nesting = r->rec.value >> 8 & 0xff;
+	row->object = object;
+	row->path = path;
+	set_last_start(s, r->start);
+}
+
+void ws_convert_osrt(struct ws_stream *s, const struct ws_rec *rec)
+{
+	if (ws_rec_bytes(rec) == sizeof(struct ws_rec_osrt))
+		convert(s, (const void *)rec, 0, 0);
+}
+
+void ws_convert_osrt_more(struct ws_stream *s, const struct ws_rec *rec)
+{
+	const struct ws_rec_osrt_more *r = (const void *)rec;
+	uint32_t path;
+
+	if (ws_rec_bytes(rec) != sizeof(*r))
+		return;
+	path = rec->value & WS_OSRT_LOCAL_PATH ? ws_stream_text(s, r->path, true) : ws_stream_string(s, r->path);
+	convert(s, &r->call, r->object, path);
+}
+
+static bool lasted(struct ws_stream *s, uint64_t start)
+{
+	const struct ws_arena *a = s->proc->drain->a;
+	uint64_t now = s->clock->v[s->clock->n - 1].raw;
+	double threshold = a->ticks_per_second ? (double)a->osrt_threshold / (double)a->ticks_per_second * 1e9 : 0;
+
+	return now >= start && (double)(now - start) >= threshold;
+}
+
+void ws_convert_osrt_open(struct ws_stream *s)
+{
+	const struct ws_ring *ring = s->ring;
+	uint32_t n;
+
+	if (!ring || atomic_load_explicit(&ring->closed, memory_order_acquire))
+		return;
+	n = atomic_load_explicit(&ring->calls_open, memory_order_acquire);
+	for (uint32_t i = 0; i < n && i < WS_OPEN_CALLS; i++) {
+		struct ws_open_call c = ring->calls[i];
+		struct ws_row_osrt row = {.end = WS_NO_TIME, .thread = s->thread, .nesting = i};
+
+		if (c.function >= WS_OSRT_COUNT || !c.start || c.start == last_start(s))
+			continue;
+		row.start = ws_stream_time(s, c.start);
+		if (!lasted(s, row.start))
+			continue;
+		row.name = name_of(s, c.function);
+		if (functions[c.function].object == OBJECT_VALUE || (functions[c.function].object == OBJECT_FD && (int)c.object > 0))
+			row.object = c.object;
+		ws_writer_add(s->writer, WS_TABLE_osrt, &row);
+	}
+}

@@ -1,0 +1,620 @@
+/*
+ * test_rows.c - annotated programs under `warpsight profile`, and what is then in the report. TAP on standard output.
+ *
+ *     test_rows WARPSIGHT ANNOTATED ANNOTATED_CXX [NVTX_REAL NVTX_REAL_CXX]
+ *
+ * The last two are there where the NVTX headers are.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "inject/nvtx_record.h"
+#include "query/query.h"
+
+extern char **environ;
+
+static const char *warpsight, *annotated, *annotated_cxx, *real_c, *real_cxx;
+static char folder[200];
+static char path[256];
+static int number, failures;
+static const char *why;
+static char why_buf[512];
+
+#define CHECK(cond, ...)                                                                         \
+	do {                                                                                     \
+		if (!(cond)) {                                                                   \
+			int n_ = snprintf(why_buf, sizeof(why_buf), "line %d: " #cond ": ", __LINE__); \
+			snprintf(why_buf + n_, sizeof(why_buf) - (size_t)n_, " " __VA_ARGS__);   \
+			why = why_buf;                                                           \
+			return;                                                                  \
+		}                                                                                \
+	} while (0)
+
+/* ---- the report ---- */
+
+struct rep {
+	struct ws_report *r;
+	struct ws_who *who;
+	struct ws_rows nvtx;
+	int status;
+};
+
+static void load(const struct rep *rep, enum ws_table t, struct ws_rows *rows)
+{
+	struct ws_scan scan = {.table = t, .columns = (UINT64_C(1) << ws_tables[t].column_count) - 1, .time_max = UINT64_MAX};
+
+	memset(rows, 0, sizeof(*rows));
+	if (ws_rows_load(rep->r, &scan, rows, NULL))
+		why = "rows cannot be read";
+}
+
+/* Profile `program argument second` and open the report. The options are space-separated. */
+static void profile(struct rep *rep, const char *options, const char *program, const char *a, const char *b)
+{
+	char opts[256], *argv[24], *save;
+	posix_spawn_file_actions_t fa;
+	struct ws_err e = {"the target did not run"};
+	pid_t pid;
+	int n = 0;
+
+	memset(rep, 0, sizeof(*rep));
+	snprintf(path, sizeof(path), "%s/r%d.wsrep", folder, number);
+	snprintf(opts, sizeof(opts), "%s", options);
+	argv[n++] = (char *)warpsight;
+	argv[n++] = "profile";
+	argv[n++] = "-q";
+	argv[n++] = "-tnvtx";
+	argv[n++] = "-fo";
+	argv[n++] = path;
+	for (char *w = strtok_r(opts, " ", &save); w; w = strtok_r(NULL, " ", &save))
+		argv[n++] = w;
+	argv[n++] = (char *)program;
+	argv[n++] = (char *)a;
+	argv[a ? n++ : n] = (char *)b;
+	argv[n] = NULL;
+	posix_spawn_file_actions_init(&fa);
+	posix_spawn_file_actions_addopen(&fa, 1, "/dev/null", O_WRONLY, 0);
+	if (!posix_spawn(&pid, warpsight, &fa, NULL, argv, environ)) {
+		waitpid(pid, &rep->status, 0);
+		rep->r = ws_report_open(path, &e);
+	}
+	posix_spawn_file_actions_destroy(&fa);
+	if (!rep->r) {
+		snprintf(why_buf, sizeof(why_buf), "%.500s", e.msg);
+		why = why_buf;
+		return;
+	}
+	if (!ws_report_complete(rep->r))
+		why = "the report is not complete";
+	rep->who = ws_who_open(rep->r);
+	load(rep, WS_TABLE_nvtx, &rep->nvtx);
+}
+
+static void close_rep(struct rep *rep)
+{
+	if (!rep->r)
+		return;
+	ws_rows_free(&rep->nvtx);
+	ws_who_close(rep->who);
+	ws_report_close(rep->r);
+}
+
+static uint64_t get(const struct rep *rep, size_t row, int column)
+{
+	return rep->nvtx.col[column][row];
+}
+
+static const char *str(const struct rep *rep, uint64_t id)
+{
+	return ws_report_string(rep->r, (uint32_t)id, NULL);
+}
+
+static const char *text(const struct rep *rep, size_t row)
+{
+	return str(rep, get(rep, row, ws_nvtx_text));
+}
+
+static bool is(const struct rep *rep, size_t row, int type, const char *want)
+{
+	return (!type || get(rep, row, ws_nvtx_type) == (uint64_t)type) && (!want || !strcmp(text(rep, row), want));
+}
+
+/* The i-th row of this type (0 any) and text (NULL any); SIZE_MAX past the last. */
+static size_t find(const struct rep *rep, int type, const char *want, size_t i)
+{
+	for (size_t row = 0; row < rep->nvtx.rows; row++)
+		if (is(rep, row, type, want) && i-- == 0)
+			return row;
+	return SIZE_MAX;
+}
+
+static size_t count(const struct rep *rep, int type, const char *want)
+{
+	size_t n = 0;
+
+	for (size_t row = 0; row < rep->nvtx.rows; row++)
+		n += is(rep, row, type, want);
+	return n;
+}
+
+static uint32_t pid_of(const struct rep *rep, size_t row)
+{
+	return ws_who_thread(rep->who, (uint32_t)get(rep, row, ws_nvtx_thread))->pid;
+}
+
+static bool inside(const struct rep *rep, size_t inner, size_t outer)
+{
+	return get(rep, inner, ws_nvtx_start) >= get(rep, outer, ws_nvtx_start) && get(rep, inner, ws_nvtx_end) <= get(rep, outer, ws_nvtx_end);
+}
+
+/* Domain number of a domain by name, in the process of `near`. */
+static uint64_t domain(const struct rep *rep, const char *name, size_t near)
+{
+	for (size_t i = 0; i < rep->nvtx.rows; i++)
+		if (is(rep, i, WS_NVTX_DOMAIN_CREATE, name) && pid_of(rep, i) == pid_of(rep, near))
+			return get(rep, i, ws_nvtx_domain);
+	return UINT64_MAX;
+}
+
+static uint64_t lost(const struct rep *rep)
+{
+	struct ws_rows rows;
+	uint64_t n = 0;
+
+	load(rep, WS_TABLE_loss, &rows);
+	for (size_t i = 0; i < rows.rows; i++)
+		n += rows.col[ws_loss_events][i];
+	ws_rows_free(&rows);
+	return n;
+}
+
+/* ---- cases ---- */
+
+static void check_basic_values(struct rep *rep)
+{
+	size_t range = find(rep, WS_NVTX_PUSHPOP, "everything", 0), mark = find(rep, WS_NVTX_MARK, "everything", 0);
+	size_t se = find(rep, WS_NVTX_STARTEND, "everything", 0);
+	double d;
+
+	CHECK(range != SIZE_MAX && mark != SIZE_MAX && se != SIZE_MAX);
+	CHECK(get(rep, range, ws_nvtx_payload) == (uint64_t)-42 && get(rep, range, ws_nvtx_payload_type) == WS_NVTX_PAYLOAD_I64);
+	CHECK(get(rep, range, ws_nvtx_color) == 0xff8800ff && get(rep, range, ws_nvtx_flags) == WS_NVTX_HAS_COLOR);
+	CHECK(get(rep, range, ws_nvtx_category) == 3 && get(rep, range, ws_nvtx_domain) == domain(rep, "my domain", range));
+	memcpy(&d, &rep->nvtx.col[ws_nvtx_payload][mark], sizeof(d));
+	CHECK(d == 2.5 && get(rep, mark, ws_nvtx_payload_type) == WS_NVTX_PAYLOAD_F64 && get(rep, mark, ws_nvtx_end) == WS_NO_TIME);
+	CHECK(get(rep, se, ws_nvtx_payload) == UINT64_MAX && get(rep, se, ws_nvtx_payload_type) == WS_NVTX_PAYLOAD_U64);
+	CHECK(get(rep, se, ws_nvtx_range_id) && get(rep, se, ws_nvtx_end) > get(rep, se, ws_nvtx_start) && !get(rep, se, ws_nvtx_end_thread));
+}
+
+static void check_basic(struct rep *rep)
+{
+	size_t outer = find(rep, WS_NVTX_PUSHPOP, "outer", 0), inner = find(rep, WS_NVTX_PUSHPOP, "inner", 0);
+	size_t reg = find(rep, WS_NVTX_PUSHPOP, "registered", 0), cat = find(rep, WS_NVTX_CATEGORY, "third", 0);
+
+	CHECK(outer != SIZE_MAX && inner != SIZE_MAX && reg != SIZE_MAX && cat != SIZE_MAX);
+	CHECK(inside(rep, inner, outer) && inside(rep, reg, outer));
+	CHECK(get(rep, outer, ws_nvtx_domain) == 0 && get(rep, outer, ws_nvtx_flags) == 0 && get(rep, outer, ws_nvtx_range_id) == 0);
+	CHECK(get(rep, reg, ws_nvtx_flags) == WS_NVTX_REGISTERED && get(rep, reg, ws_nvtx_domain) == domain(rep, "my domain", reg));
+	CHECK(get(rep, cat, ws_nvtx_category) == 3 && get(rep, cat, ws_nvtx_domain) == domain(rep, "my domain", reg));
+	CHECK(count(rep, WS_NVTX_MARK, "a mark") == 1 && count(rep, WS_NVTX_PUSHPOP, "scoped") == 1);
+	CHECK(count(rep, WS_NVTX_PUSHPOP, NULL) == 6, "%zu", count(rep, WS_NVTX_PUSHPOP, NULL));
+	CHECK(count(rep, WS_NVTX_DOMAIN_CREATE, NULL) == 2 && count(rep, WS_NVTX_DOMAIN_DESTROY, "gone") == 1);
+	CHECK(!strcmp(ws_who_thread(rep->who, (uint32_t)get(rep, outer, ws_nvtx_thread))->name, "the main thread"));
+	check_basic_values(rep);
+}
+
+static void basic(void)
+{
+	struct rep rep;
+
+	profile(&rep, "", annotated, "basic", NULL);
+	if (!why)
+		check_basic(&rep);
+	close_rep(&rep);
+}
+
+static void check_threads(struct rep *rep)
+{
+	char name[32];
+
+	CHECK(count(rep, WS_NVTX_STARTEND, "crosses") == 50 && count(rep, WS_NVTX_STARTEND, "stays") == 50);
+	for (size_t i = 0; i < 50; i++) {
+		size_t a = find(rep, WS_NVTX_STARTEND, "crosses", i), b = find(rep, WS_NVTX_STARTEND, "stays", i);
+
+		CHECK(get(rep, a, ws_nvtx_end_thread) && get(rep, a, ws_nvtx_end_thread) != get(rep, a, ws_nvtx_thread));
+		CHECK(!get(rep, b, ws_nvtx_end_thread) && get(rep, b, ws_nvtx_end) != WS_NO_TIME);
+	}
+	for (int i = 0; i < 8; i++) {
+		snprintf(name, sizeof(name), "worker %d", i);
+		CHECK(count(rep, WS_NVTX_PUSHPOP, name) == 1000);
+		for (size_t k = 0; k < 1000; k += 999)
+			CHECK(!strcmp(ws_who_thread(rep->who, (uint32_t)get(rep, find(rep, WS_NVTX_PUSHPOP, name, k), ws_nvtx_thread))->name, name));
+	}
+	CHECK(!lost(rep));
+}
+
+static void threads(void)
+{
+	struct rep rep;
+
+	profile(&rep, "", annotated, "threads", NULL);
+	if (!why)
+		check_threads(&rep);
+	close_rep(&rep);
+}
+
+static void check_forks(struct rep *rep, bool followed)
+{
+	size_t parent = find(rep, WS_NVTX_PUSHPOP, "parent", 0), child = find(rep, WS_NVTX_PUSHPOP, "child", 0);
+	size_t made = SIZE_MAX, kept = SIZE_MAX;
+
+	CHECK(parent != SIZE_MAX && get(rep, parent, ws_nvtx_end) != WS_NO_TIME && count(rep, WS_NVTX_PUSHPOP, "parent") == 1);
+	CHECK(count(rep, WS_NVTX_PUSHPOP, "outer") == 1, "the exec'd child");
+	CHECK(pid_of(rep, find(rep, 0, "outer", 0)) != pid_of(rep, parent));
+	CHECK(count(rep, 0, "child") == (followed ? 1 : 0));
+	if (!followed)
+		return;
+	CHECK(pid_of(rep, child) != pid_of(rep, parent) && count(rep, WS_NVTX_MARK, "in the child") == 1);
+	CHECK(count(rep, WS_NVTX_PUSHPOP, "made before") == 2);
+	for (size_t i = 0; i < 2; i++) {
+		size_t row = find(rep, WS_NVTX_PUSHPOP, "made before", i);
+
+		*(pid_of(rep, row) == pid_of(rep, child) ? &made : &kept) = row;
+		CHECK(get(rep, row, ws_nvtx_flags) == WS_NVTX_REGISTERED);
+		CHECK(get(rep, row, ws_nvtx_domain) == domain(rep, "before the fork", row));
+	}
+	CHECK(made != SIZE_MAX && kept != SIZE_MAX && inside(rep, made, child) && inside(rep, kept, parent));
+}
+
+static void forks(void)
+{
+	struct rep rep;
+
+	profile(&rep, "", annotated, "forks", NULL);
+	if (!why)
+		check_forks(&rep, true);
+	close_rep(&rep);
+	if (why)
+		return;
+	profile(&rep, "--trace-fork-before-exec=false", annotated, "forks", NULL);
+	if (!why)
+		check_forks(&rep, false);
+	close_rep(&rep);
+}
+
+static void check_libraries(struct rep *rep)
+{
+	static const char *const names[] = {"one", "two"};
+	size_t outer = find(rep, WS_NVTX_PUSHPOP, "in the program", 0);
+	char want[64];
+
+	CHECK(outer != SIZE_MAX);
+	for (int i = 0; i < 2; i++) {
+		size_t def, own, shared;
+
+		snprintf(want, sizeof(want), "default in %s", names[i]);
+		def = find(rep, WS_NVTX_PUSHPOP, want, 0);
+		snprintf(want, sizeof(want), "registered in %s", names[i]);
+		own = find(rep, WS_NVTX_PUSHPOP, want, 0);
+		snprintf(want, sizeof(want), "shared in %s", names[i]);
+		shared = find(rep, WS_NVTX_PUSHPOP, want, 0);
+		CHECK(def != SIZE_MAX && own != SIZE_MAX && shared != SIZE_MAX);
+		CHECK(inside(rep, def, outer) && inside(rep, own, def) && inside(rep, shared, own));
+		snprintf(want, sizeof(want), "own %s", names[i]);
+		CHECK(get(rep, own, ws_nvtx_domain) == domain(rep, want, own) && get(rep, def, ws_nvtx_domain) == 0);
+		CHECK(get(rep, shared, ws_nvtx_domain) == domain(rep, "shared", shared));
+	}
+}
+
+static void libraries(void)
+{
+	struct rep rep;
+
+	profile(&rep, "", annotated, "libraries", NULL);
+	if (!why)
+		check_libraries(&rep);
+	close_rep(&rep);
+}
+
+static void check_filter(struct rep *rep, size_t ranges, const char *there, const char *not_there)
+{
+	CHECK(count(rep, WS_NVTX_PUSHPOP, NULL) == ranges, "%zu", count(rep, WS_NVTX_PUSHPOP, NULL));
+	CHECK(count(rep, WS_NVTX_PUSHPOP, there) == 1 && count(rep, WS_NVTX_PUSHPOP, not_there) == 0);
+}
+
+static void filters(void)
+{
+	static const struct {
+		const char *options;
+		size_t ranges;
+		const char *there, *not_there;
+	} t[] = {
+		{"--nvtx-domain-include=shared", 2, "shared in two", "default in one"},
+		{"--nvtx-domain-include=default", 3, "in the program", "shared in one"},
+		{"--nvtx-domain-exclude=shared", 5, "default in one", "shared in one"},
+		{"--nvtx-domain-exclude=default,shared", 2, "registered in one", "in the program"},
+	};
+	struct rep rep;
+
+	for (size_t i = 0; i < WS_COUNT(t) && !why; i++) {
+		profile(&rep, t[i].options, annotated, "libraries", NULL);
+		if (!why)
+			check_filter(&rep, t[i].ranges, t[i].there, t[i].not_there);
+		close_rep(&rep);
+	}
+}
+
+static void check_deep(struct rep *rep)
+{
+	CHECK(rep->status == 0, "levels came back wrong");
+	CHECK(count(rep, WS_NVTX_PUSHPOP, "deep") == 4096 && lost(rep) == 904, "%zu, %llu", count(rep, 0, "deep"),
+	      (unsigned long long)lost(rep));
+	for (size_t i = 0; i < 4095; i++)
+		CHECK(inside(rep, find(rep, WS_NVTX_PUSHPOP, "deep", i + 1), find(rep, WS_NVTX_PUSHPOP, "deep", i)));
+}
+
+static void deep(void)
+{
+	struct rep rep;
+
+	profile(&rep, "", annotated, "deep", NULL);
+	if (!why)
+		check_deep(&rep);
+	close_rep(&rep);
+}
+
+static void check_open(struct rep *rep)
+{
+	size_t open = find(rep, WS_NVTX_PUSHPOP, "open", 0), with = find(rep, WS_NVTX_PUSHPOP, "open with payload", 0);
+	size_t started = find(rep, WS_NVTX_STARTEND, "started", 0), closed = find(rep, WS_NVTX_PUSHPOP, "closed", 0);
+
+	CHECK(open != SIZE_MAX && with != SIZE_MAX && started != SIZE_MAX && closed != SIZE_MAX);
+	CHECK(count(rep, WS_NVTX_PUSHPOP, NULL) == 3 && count(rep, WS_NVTX_STARTEND, NULL) == 1);
+	CHECK(get(rep, open, ws_nvtx_end) == WS_NO_TIME && get(rep, open, ws_nvtx_flags) == WS_NVTX_LEFT_OPEN);
+	CHECK(get(rep, started, ws_nvtx_end) == WS_NO_TIME && get(rep, started, ws_nvtx_flags) == WS_NVTX_LEFT_OPEN);
+	CHECK(get(rep, with, ws_nvtx_payload) == 7 && get(rep, with, ws_nvtx_flags) == WS_NVTX_LEFT_OPEN);
+	CHECK(get(rep, closed, ws_nvtx_end) != WS_NO_TIME && get(rep, closed, ws_nvtx_flags) == 0);
+}
+
+static void left_open(void)
+{
+	static const char *const how[] = {"exit", "kill", "abort"};
+	struct rep rep;
+
+	for (size_t i = 0; i < WS_COUNT(how) && !why; i++) {
+		profile(&rep, "", annotated, "open", how[i]);
+		if (!why)
+			check_open(&rep);
+		close_rep(&rep);
+	}
+}
+
+static void check_texts(struct rep *rep)
+{
+	char want[64];
+	size_t len = 0, big = 0, marks = count(rep, WS_NVTX_MARK, NULL);
+
+	CHECK(marks == 4, "%zu", marks);
+	for (size_t i = 0; i < marks; i++) {
+		ws_report_string(rep->r, (uint32_t)get(rep, find(rep, WS_NVTX_MARK, NULL, i), ws_nvtx_text), &len);
+		big += len == (1 << 20) + 12345;
+	}
+	CHECK(big == 1);
+	CHECK(count(rep, WS_NVTX_MARK, "\xe2\x82\xac \xf0\x9f\x9a\x80 unicode") == 1 && count(rep, WS_NVTX_MARK, "") == 1);
+	CHECK(count(rep, WS_NVTX_MARK, "not \xff utf-8") == 1);
+	/* Rows are in the order of their starts: the first is the long one, then come the 5,000, then the 64 again and again. */
+	CHECK(count(rep, WS_NVTX_PUSHPOP, NULL) == 10001 && strlen(text(rep, find(rep, WS_NVTX_PUSHPOP, NULL, 0))) == 9000);
+	for (size_t row = find(rep, WS_NVTX_PUSHPOP, NULL, 1), i = 0; row < rep->nvtx.rows; row++) {
+		if (get(rep, row, ws_nvtx_type) != WS_NVTX_PUSHPOP)
+			continue;
+		if (i < 5000)
+			snprintf(want, sizeof(want), "unique name number %zu", i);
+		else
+			snprintf(want, sizeof(want), "name %zu", (i - 5000) % 64);
+		CHECK(!strcmp(text(rep, row), want), "'%s' at %zu", text(rep, row), i);
+		i++;
+	}
+	CHECK(!lost(rep));
+}
+
+static void texts(void)
+{
+	struct rep rep;
+
+	profile(&rep, "", annotated, "texts", NULL);
+	if (!why)
+		check_texts(&rep);
+	close_rep(&rep);
+}
+
+static void check_across(struct rep *rep)
+{
+	size_t early = find(rep, WS_NVTX_PUSHPOP, "begins early", 0), never = find(rep, WS_NVTX_PUSHPOP, "never ends", 0);
+
+	CHECK(count(rep, WS_NVTX_MARK, NULL) == 1 && count(rep, WS_NVTX_MARK, "in time") == 1);
+	CHECK(early != SIZE_MAX && get(rep, early, ws_nvtx_end) != WS_NO_TIME && count(rep, 0, "begins early") == 1);
+	CHECK(get(rep, early, ws_nvtx_start) < ws_time_zero(rep->r), "it began before the collection");
+	CHECK(never != SIZE_MAX && get(rep, never, ws_nvtx_end) == WS_NO_TIME && get(rep, never, ws_nvtx_flags) == WS_NVTX_LEFT_OPEN);
+	CHECK(count(rep, 0, "never ends") == 1);
+}
+
+/* A range over the start of a collection, and one over its end. */
+static void across(void)
+{
+	struct rep rep;
+
+	profile(&rep, "-y 0.4 -d 1.2 --kill=none", annotated, "across", NULL);
+	if (!why)
+		check_across(&rep);
+	close_rep(&rep);
+}
+
+static void check_cxx(struct rep *rep)
+{
+	size_t outer = find(rep, WS_NVTX_PUSHPOP, "outer guard", 0);
+	static const char *const in[] = {"registered guard", "left by an exception", "event guard"};
+
+	CHECK(outer != SIZE_MAX && count(rep, WS_NVTX_PUSHPOP, NULL) == 5 && count(rep, WS_NVTX_PUSHPOP, "on a thread") == 1);
+	for (size_t i = 0; i < WS_COUNT(in); i++)
+		CHECK(find(rep, WS_NVTX_PUSHPOP, in[i], 0) != SIZE_MAX && inside(rep, find(rep, WS_NVTX_PUSHPOP, in[i], 0), outer), "%s", in[i]);
+}
+
+static void cxx(void)
+{
+	struct rep rep;
+
+	profile(&rep, "", annotated_cxx, NULL, NULL);
+	if (!why)
+		check_cxx(&rep);
+	close_rep(&rep);
+}
+
+/* Bytes of the payloads of a row: how many payloads, and the i-th's bytes. */
+static size_t blobs(const struct rep *rep, size_t row, size_t i, const char **bytes, size_t *size)
+{
+	size_t len, n = 0;
+	const char *p = ws_report_string(rep->r, (uint32_t)get(rep, row, ws_nvtx_binary), &len);
+	struct ws_nvtx_blob head;
+
+	for (size_t at = 0; at + sizeof(head) <= len; at += sizeof(head) + WS_ALIGN_UP(head.size, 8)) {
+		memcpy(&head, p + at, sizeof(head));
+		if (n++ == i) {
+			*bytes = p + at + sizeof(head);
+			*size = head.size;
+		}
+	}
+	return n;
+}
+
+static void check_real_payloads(struct rep *rep)
+{
+	size_t range = find(rep, WS_NVTX_PUSHPOP, "with payload", 0), mark = find(rep, WS_NVTX_MARK, "step", 0);
+	size_t se = find(rep, WS_NVTX_STARTEND, "step", 0), size = 0;
+	const char *bytes = NULL;
+	struct ws_rows schema, entry;
+	int32_t epoch;
+
+	CHECK(range != SIZE_MAX && mark != SIZE_MAX && se != SIZE_MAX);
+	CHECK(get(rep, range, ws_nvtx_payload_type) == WS_NVTX_PAYLOAD_EXT);
+	CHECK(blobs(rep, mark, 0, &bytes, &size) == 1 && size == 24);
+	CHECK(blobs(rep, se, 1, &bytes, &size) == 2 && size == 24, "given at start and end");
+	CHECK(blobs(rep, range, 1, &bytes, &size) == 2 && size == 24, "given at push and pop");
+	memcpy(&epoch, bytes, sizeof(epoch));
+	CHECK(epoch == 7);
+	load(rep, WS_TABLE_nvtx_schema, &schema);
+	load(rep, WS_TABLE_nvtx_schema_entry, &entry);
+	CHECK(schema.rows == 1 && !strcmp(str(rep, schema.col[ws_nvtx_schema_name][0]), "step") && schema.col[ws_nvtx_schema_size][0] == 24);
+	CHECK(entry.rows == 3 && schema.col[ws_nvtx_schema_entries][0] == 3);
+	CHECK(!strcmp(str(rep, entry.col[ws_nvtx_schema_entry_description][0]), "which pass"));
+	CHECK(entry.col[ws_nvtx_schema_entry_offset][1] == 8 && entry.col[ws_nvtx_schema_entry_detail][2] == 3);
+	ws_rows_free(&schema);
+	ws_rows_free(&entry);
+}
+
+static void check_real(struct rep *rep)
+{
+	size_t py = find(rep, WS_NVTX_PUSHPOP, "annotate", 0), torch = find(rep, WS_NVTX_PUSHPOP, "as PyTorch does", 0);
+	struct ws_rows res;
+
+	CHECK(torch != SIZE_MAX && py != SIZE_MAX && find(rep, WS_NVTX_PUSHPOP, "wide \xe2\x82\xac", 0) != SIZE_MAX);
+	CHECK(inside(rep, find(rep, WS_NVTX_PUSHPOP, "wide \xe2\x82\xac", 0), torch));
+	CHECK(count(rep, WS_NVTX_PUSHPOP, "annotate") == 2 && count(rep, WS_NVTX_STARTEND, "annotate") == 1 && count(rep, WS_NVTX_MARK, "annotate") == 1);
+	CHECK(get(rep, py, ws_nvtx_flags) == (WS_NVTX_REGISTERED | WS_NVTX_HAS_COLOR) && get(rep, py, ws_nvtx_category) == 1);
+	CHECK(get(rep, py, ws_nvtx_domain) == domain(rep, "NVTX", py) && count(rep, WS_NVTX_CATEGORY, "loading") == 1);
+	CHECK(!strcmp(ws_who_thread(rep->who, (uint32_t)get(rep, py, ws_nvtx_thread))->name, "named by NVTX"));
+	CHECK(count(rep, WS_NVTX_STARTEND, "spinlock (acquire)") == 1 && count(rep, WS_NVTX_STARTEND, "spinlock (held)") == 1);
+	CHECK(count(rep, WS_NVTX_STARTEND, "start/end") == 1 && count(rep, WS_NVTX_MARK, "mark") == 1);
+	load(rep, WS_TABLE_nvtx_resource, &res);
+	CHECK(res.rows == 2 && !strcmp(str(rep, res.col[ws_nvtx_resource_name][0]), "a resource"));
+	ws_rows_free(&res);
+	check_real_payloads(rep);
+}
+
+static void real(void)
+{
+	struct rep rep;
+
+	profile(&rep, "", real_c, NULL, NULL);
+	if (!why)
+		check_real(&rep);
+	close_rep(&rep);
+}
+
+static void check_real_cxx(struct rep *rep)
+{
+	size_t r = find(rep, WS_NVTX_PUSHPOP, "registered in C++", 0), f = find(rep, WS_NVTX_PUSHPOP, "traced", 0);
+
+	CHECK(r != SIZE_MAX && f != SIZE_MAX && inside(rep, r, f) && inside(rep, f, find(rep, WS_NVTX_PUSHPOP, "outer in C++", 0)));
+	CHECK(get(rep, r, ws_nvtx_payload) == (uint64_t)-5 && get(rep, r, ws_nvtx_payload_type) == WS_NVTX_PAYLOAD_I64);
+	CHECK((get(rep, r, ws_nvtx_color) & 0xffffff) == 0x010203 && get(rep, r, ws_nvtx_domain) == domain(rep, "cxx domain", r));
+	CHECK(count(rep, WS_NVTX_MARK, "mark in C++") == 1 && count(rep, WS_NVTX_STARTEND, "unique range") == 1);
+}
+
+static void real_in_cxx(void)
+{
+	struct rep rep;
+
+	profile(&rep, "", real_cxx, NULL, NULL);
+	if (!why)
+		check_real_cxx(&rep);
+	close_rep(&rep);
+}
+
+/* ---- running ---- */
+
+static void run(const char *name, void (*fn)(void), bool possible)
+{
+	number++;
+	if (!possible) {
+		printf("ok %d - %s # SKIP the NVTX headers are not on this machine\n", number, name);
+		return;
+	}
+	why = NULL;
+	fn();
+	if (why) {
+		failures++;
+		printf("not ok %d - %s\n# %s\n", number, name, why);
+	} else {
+		printf("ok %d - %s\n", number, name);
+		unlink(path);
+	}
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	snprintf(folder, sizeof(folder), "%s/ws-nvtx-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (argc < 4 || !mkdtemp(folder)) {
+		fprintf(stderr, "usage: test_rows WARPSIGHT ANNOTATED ANNOTATED_CXX [NVTX_REAL NVTX_REAL_CXX]\n");
+		return 2;
+	}
+	warpsight = argv[1];
+	annotated = argv[2];
+	annotated_cxx = argv[3];
+	real_c = argc > 4 ? argv[4] : NULL;
+	real_cxx = argc > 5 ? argv[5] : NULL;
+	printf("1..12\n");
+	run("annotate.h: every kind of event", basic, true);
+	run("start/end across threads, eight threads", threads, true);
+	run("forked and exec'd children", forks, true);
+	run("several libraries", libraries, true);
+	run("domain filters", filters, true);
+	run("5,000 levels", deep, true);
+	run("ranges left open by exit, kill and abort", left_open, true);
+	run("texts of all lengths and kinds", texts, true);
+	run("ranges across the start and the end of a collection", across, true);
+	run("annotate.h in C++", cxx, *annotated_cxx);
+	run("NVTX in C", real, real_c);
+	run("NVTX in C++", real_in_cxx, real_cxx);
+	if (!failures)
+		rmdir(folder);
+	return failures != 0;
+}

@@ -1,0 +1,472 @@
+/*
+ * test_figures.c - medians, deviations and grouping, against a plain sort in long double; texts and numbers of every format.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <math.h>
+
+#include <cmocka.h>
+
+#include "export/text.h"
+#include "stats/group.h"
+#include "stats/table.h"
+
+/* ---- distributions ---- */
+
+static uint64_t random_state = 88172645463325252u;
+
+static uint64_t next_random(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Spread `n` values over `parts` distributions and compare the summary with one computed from the sorted values. */
+static void check_values(uint64_t *v, size_t n, size_t parts)
+{
+	struct ws_dist *d = calloc(parts, sizeof(*d));
+	struct ws_dist **p = calloc(parts, sizeof(*p));
+	unsigned __int128 total = 0;
+	long double squares = 0, mean, median;
+	struct ws_std8 s;
+
+	for (size_t i = 0; i < n; i++) {
+		ws_dist_add(&d[(next_random() >> 33) % parts], v[i]);
+		total += v[i];
+	}
+	for (size_t i = 0; i < parts; i++)
+		p[i] = &d[i];
+	s = ws_dist_summary(p, parts);
+	qsort(v, n, sizeof(*v), ascending);
+	mean = (long double)total / n;
+	for (size_t i = 0; i < n; i++)
+		squares += (v[i] - mean) * (v[i] - mean);
+	median = n % 2 ? v[n / 2] : ((long double)v[n / 2 - 1] + v[n / 2]) / 2;
+	assert_int_equal(s.count, n);
+	assert_true(s.total == total);
+	assert_int_equal(s.min, v[0]);
+	assert_int_equal(s.max, v[n - 1]);
+	assert_true(ws_std8_median(&s) == median);
+	assert_true(fabsl(ws_std8_mean(&s) - mean) <= mean * 1e-15L);
+	if (n == 1)
+		assert_true(s.stddev == 0);
+	else
+		assert_true(fabsl(s.stddev - sqrtl(squares / (n - 1))) <= 1e-9L * (1 + sqrtl(squares / (n - 1))));
+	for (size_t i = 0; i < parts; i++)
+		ws_dist_free(&d[i]);
+	free(d);
+	free(p);
+}
+
+typedef uint64_t value_fn(size_t i);
+
+static uint64_t same(size_t i)
+{
+	(void)i;
+	return 42;
+}
+static uint64_t small(size_t i)
+{
+	(void)i;
+	return next_random() % 300;
+}
+static uint64_t edge(size_t i)
+{
+	return 65530 + next_random() % 12 + (i % 1000 == 0) * 100000;
+}
+static uint64_t narrow(size_t i)
+{
+	(void)i;
+	return next_random() >> 32;
+}
+static uint64_t wide(size_t i)
+{
+	(void)i;
+	return next_random() >> 4;
+}
+static uint64_t mixed(size_t i)
+{
+	return i % 3 == 0 ? next_random() % 1000 : i % 3 == 1 ? next_random() >> 32 : next_random() >> 8;
+}
+static uint64_t tail(size_t i) /* a storm with a few long ones, as real durations are */
+{
+	return i % 997 ? 20 + next_random() % 15 : 5000000 + next_random() % 100000;
+}
+
+static void test_distributions(void **state)
+{
+	static value_fn *const kinds[] = {same, small, edge, narrow, wide, mixed, tail};
+	static const size_t counts[] = {1, 2, 3, 4, 5, 17, 4096, 4097, 8193, 65536, 65537, 65538, 200001, 300000};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+		for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+			uint64_t *v = malloc(counts[c] * sizeof(*v));
+
+			for (size_t i = 0; i < counts[c]; i++)
+				v[i] = kinds[k](i);
+			check_values(v, counts[c], 1);
+			check_values(v, counts[c], 2);
+			check_values(v, counts[c], 5);
+			free(v);
+		}
+	}
+}
+
+static void test_extremes(void **state)
+{
+	uint64_t v[] = {0, 0, UINT32_MAX, (uint64_t)UINT32_MAX + 1, INT64_MAX, 65535, 65536};
+
+	(void)state;
+	check_values(v, 7, 1);
+	check_values(v, 7, 3);
+}
+
+/* A distribution that became a table of counts together with one that did not. */
+static void test_counted_and_not(void **state)
+{
+	struct ws_dist a = {0}, b = {0}, *both[] = {&a, &b};
+	struct ws_std8 s;
+
+	(void)state;
+	for (int i = 0; i < 200000; i++)
+		ws_dist_add(&a, 10);
+	assert_non_null(a.counts);
+	ws_dist_add(&b, 9);
+	ws_dist_add(&b, 70000);
+	assert_null(b.counts);
+	s = ws_dist_summary(both, 2);
+	assert_int_equal(s.count, 200002);
+	assert_int_equal(s.min, 9);
+	assert_int_equal(s.max, 70000);
+	assert_true(ws_std8_median(&s) == 10);
+	ws_dist_free(&a);
+	ws_dist_free(&b);
+}
+
+/* Values of which few are small stay an array: a table of counts would only cost. */
+static void test_no_useless_counts(void **state)
+{
+	struct ws_dist a = {0};
+
+	(void)state;
+	for (int i = 0; i < 300000; i++)
+		ws_dist_add(&a, 1000000 + (uint64_t)i);
+	assert_null(a.counts);
+	ws_dist_free(&a);
+}
+
+static uint64_t halve(void *ctx, size_t table, uint64_t key)
+{
+	assert_ptr_equal(ctx, &random_state);
+	return (key - table * 1000) / 2;
+}
+
+static void test_groups(void **state)
+{
+	struct ws_groups t[2] = {{0}};
+	struct ws_group_sum *sums;
+	size_t count, seen = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < 30000; i++)
+		for (int w = 0; w < 2; w++)
+			ws_dist_add(ws_groups_get(&t[w], i % 500 + (uint64_t)w * 1000), i % 500 / 2);
+	sums = ws_groups_merge(t, 2, halve, &random_state, &count);
+	assert_int_equal(count, 250);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(sums[i].s.count, 240);
+		assert_int_equal(sums[i].s.min, sums[i].key);
+		assert_int_equal(sums[i].s.max, sums[i].key);
+		seen += sums[i].s.count;
+	}
+	assert_int_equal(seen, 60000);
+	free(sums);
+	ws_groups_free(&t[0]);
+	ws_groups_free(&t[1]);
+	sums = ws_groups_merge(t, 2, halve, &random_state, &count);
+	assert_int_equal(count, 0);
+	free(sums);
+}
+
+/* ---- texts ---- */
+
+typedef void text_fn(struct ws_text *t, const char *s, size_t n);
+
+static void check_text(text_fn *fn, const char *in, size_t n, const char *want)
+{
+	struct ws_text t = {0};
+
+	fn(&t, in, n);
+	if (t.len != strlen(want) || memcmp(t.s, want, t.len))
+		fail_msg("got '%s', wanted '%s'", t.s, want);
+	ws_text_free(&t);
+}
+
+#define CHECK_TEXT(fn, in, want) check_text(fn, in, sizeof(in) - 1, want)
+
+static void test_utf8(void **state)
+{
+	(void)state;
+	CHECK_TEXT(ws_text_utf8, "plain", "plain");
+	CHECK_TEXT(ws_text_utf8, "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x9a\x80", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x9a\x80");
+	CHECK_TEXT(ws_text_utf8, "a\0b", "a\xef\xbf\xbd" "b");
+	CHECK_TEXT(ws_text_utf8, "\xff", "\xef\xbf\xbd");
+	CHECK_TEXT(ws_text_utf8, "\xc3", "\xef\xbf\xbd");                            /* cut short */
+	CHECK_TEXT(ws_text_utf8, "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd");            /* overlong */
+	CHECK_TEXT(ws_text_utf8, "\xe0\x80\xaf", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+	CHECK_TEXT(ws_text_utf8, "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"); /* surrogate */
+	CHECK_TEXT(ws_text_utf8, "\xf5\x80\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+	CHECK_TEXT(ws_text_utf8, "\xf0\x9f\x9a", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+	assert_false(ws_utf8_valid("a\0b", 3));
+	assert_true(ws_utf8_valid("", 0));
+	assert_true(ws_utf8_valid("a\nb\x1b", 4));
+}
+
+static void test_json(void **state)
+{
+	(void)state;
+	CHECK_TEXT(ws_text_json, "", "\"\"");
+	CHECK_TEXT(ws_text_json, "say \"hi\" \\ there", "\"say \\\"hi\\\" \\\\ there\"");
+	CHECK_TEXT(ws_text_json, "\b\t\n\v\f\r", "\"\\b\\t\\n\\u000b\\f\\r\"");
+	CHECK_TEXT(ws_text_json, "\x1b[31m\x7f", "\"\\u001b[31m\\u007f\"");
+	CHECK_TEXT(ws_text_json, "a\0b", "\"a\\u0000b\"");
+	CHECK_TEXT(ws_text_json, "\xe2\x80\xa8", "\"\\u2028\""); /* ends a line of JavaScript */
+	CHECK_TEXT(ws_text_json, "\xff" "x", "\"\xef\xbf\xbdx\"");
+	CHECK_TEXT(ws_text_json, "</script>", "\"</script>\"");
+}
+
+static void test_html(void **state)
+{
+	(void)state;
+	CHECK_TEXT(ws_text_html, "<b onx='y' z=\"w\">&amp;", "&lt;b onx=&#39;y&#39; z=&quot;w&quot;&gt;&amp;amp;");
+	CHECK_TEXT(ws_text_html, "a\xe2\x80\xae" "b", "a\\u202eb");
+}
+
+static void test_terminal(void **state)
+{
+	(void)state;
+	CHECK_TEXT(ws_text_terminal, "a\nb\tc\rd", "a\\nb\\tc\\rd");
+	CHECK_TEXT(ws_text_terminal, "\x1b]0;title\x07", "\\x1b]0;title\\x07");
+	CHECK_TEXT(ws_text_terminal, "\xc2\x9b" "31m", "\\x9b31m"); /* the C1 form of ESC [ */
+	CHECK_TEXT(ws_text_terminal, "x\xe2\x80\xaey\xe2\x81\xa6z", "x\\u202ey\\u2066z");
+	CHECK_TEXT(ws_text_terminal, "nul\0", "nul\\x00");
+	CHECK_TEXT(ws_text_terminal, "\xe6\xbc\xa2", "\xe6\xbc\xa2");
+}
+
+static void test_width(void **state)
+{
+	(void)state;
+	assert_int_equal(ws_utf8_width("abc", 3), 3);
+	assert_int_equal(ws_utf8_width("\xe6\xbc\xa2\xe5\xad\x97", 6), 4);
+	assert_int_equal(ws_utf8_width("e\xcc\x81", 3), 1); /* e and a combining acute */
+	assert_int_equal(ws_utf8_prefix("\xe6\xbc\xa2\xe5\xad\x97", 6, 3), 3);
+	assert_int_equal(ws_utf8_prefix("abcdef", 6, 4), 4);
+}
+
+/* ---- numbers and formats ---- */
+
+static const struct ws_column columns[] = {
+	{"Time", WS_KIND_PERCENT}, {"Total", WS_KIND_TIME}, {"Calls", WS_KIND_COUNT},
+	{"Avg", WS_KIND_MEAN},	   {"PID", WS_KIND_ID},	    {"Name", WS_KIND_TEXT},
+};
+
+static char *print(const char *format, const char *unit, const struct ws_cell (*rows)[6], size_t count)
+{
+	struct ws_printer p = {.title = "Title & co", .name = "some_sum", .columns = columns, .column_count = 6};
+	struct ws_err e = {""};
+	char *out = NULL;
+	size_t len;
+
+	p.format = ws_format_find(format, &p.args, &e);
+	if (!p.format)
+		fail_msg("%s", e.msg);
+	p.unit = ws_timeunit_find(unit);
+	p.f = open_memstream(&out, &len);
+	ws_print_begin(&p);
+	for (size_t i = 0; i < count; i++)
+		ws_print_row(&p, rows[i]);
+	ws_print_end(&p);
+	fclose(p.f);
+	return out;
+}
+
+static void check_print(const char *format, const char *unit, const char *want)
+{
+	const struct ws_cell rows[][6] = {
+		{ws_cell_real(66.65L), ws_cell_int(1234567), ws_cell_int(1000), ws_cell_real(1234.25L), ws_cell_int(12345),
+		 ws_cell_text("a,\"b\"\n<c>|d", 11)},
+		{ws_cell_real(0), ws_cell_int(0), ws_cell_int(1), ws_cell_real(0.05L), ws_cell_int(7), ws_cell_text("x\ty\\z", 5)},
+		{ws_cell_null(), ws_cell_int(-5), ws_cell_null(), ws_cell_null(), ws_cell_null(), ws_cell_text("", 0)},
+	};
+	char *got = print(format, unit, rows, 3);
+
+	assert_string_equal(got, want);
+	free(got);
+}
+
+static void test_csv(void **state)
+{
+	(void)state;
+	check_print("csv", "ns",
+		    "Time (%),Total (ns),Calls,Avg (ns),PID,Name\n"
+		    "66.7,1234567,1000,1234.3,12345,\"a,\"\"b\"\"\n<c>|d\"\n"
+		    "0.0,0,1,0.1,7,x\ty\\z\n"
+		    ",-5,,,,\n");
+	check_print("csv:nohdr", "us",
+		    "66.7,1234.567,1000,1.234,12345,\"a,\"\"b\"\"\n<c>|d\"\n"
+		    "0.0,0.000,1,0.000,7,x\ty\\z\n"
+		    ",-0.005,,,,\n");
+}
+
+static void test_tsv(void **state)
+{
+	(void)state;
+	check_print("tsv", "ms",
+		    "Time (%)\tTotal (ms)\tCalls\tAvg (ms)\tPID\tName\n"
+		    "66.7\t1.234567\t1000\t0.001234\t12345\ta,\"b\"\\n<c>|d\n"
+		    "0.0\t0.000000\t1\t0.000000\t7\tx\\ty\\\\z\n"
+		    "\t-0.000005\t\t\t\t\n");
+}
+
+static void test_json_table(void **state)
+{
+	(void)state;
+	check_print("json", "s",
+		    "[\n"
+		    "{\"Time (%)\": 66.7, \"Total (s)\": 0.001234567, \"Calls\": 1000, \"Avg (s)\": 0.000001234, \"PID\": 12345, \"Name\": "
+		    "\"a,\\\"b\\\"\\n<c>|d\"},\n"
+		    "{\"Time (%)\": 0.0, \"Total (s)\": 0.000000000, \"Calls\": 1, \"Avg (s)\": 0.000000000, \"PID\": 7, \"Name\": \"x\\ty\\\\z\"},\n"
+		    "{\"Time (%)\": null, \"Total (s)\": -0.000000005, \"Calls\": null, \"Avg (s)\": null, \"PID\": null, \"Name\": \"\"}\n"
+		    "]\n");
+}
+
+static void test_column(void **state)
+{
+	(void)state;
+	check_print("column", "ns",
+		    " ** Title & co (some_sum):\n\n"
+		    " Time (%)  Total (ns)  Calls  Avg (ns)   PID       Name\n"
+		    " --------  ----------  -----  --------  -----  ------------\n"
+		    "     66.7   1,234,567  1,000   1,234.3  12345  a,\"b\"\\n<c>|d\n"
+		    "      0.0           0      1       0.1      7  x\\ty\\z\n"
+		    "                   -5                          \n");
+	check_print("column:nohdr:nofmt", "ns",
+		    " ** Title & co (some_sum):\n\n"
+		    " 66.7  1234567  1000  1234.3  12345  a,\"b\"\\n<c>|d\n"
+		    "  0.0        0     1     0.1      7  x\\ty\\z\n"
+		    "            -5                       \n");
+}
+
+static void test_box(void **state)
+{
+	(void)state;
+	check_print("table", "ns",
+		    " ** Title & co (some_sum):\n\n"
+		    "+----------+------------+-------+----------+-------+--------------+\n"
+		    "| Time (%) | Total (ns) | Calls | Avg (ns) |  PID  |     Name     |\n"
+		    "+----------+------------+-------+----------+-------+--------------+\n"
+		    "|     66.7 |  1,234,567 | 1,000 |  1,234.3 | 12345 | a,\"b\"\\n<c>|d |\n"
+		    "|      0.0 |          0 |     1 |      0.1 |     7 | x\\ty\\z       |\n"
+		    "|          |         -5 |       |          |       |              |\n"
+		    "+----------+------------+-------+----------+-------+--------------+\n");
+}
+
+static void test_html_table(void **state)
+{
+	(void)state;
+	check_print("htable", "ns",
+		    "<table>\n<thead><tr><th>Time (%)</th><th>Total (ns)</th><th>Calls</th><th>Avg (ns)</th><th>PID</th>"
+		    "<th class=\"t\">Name</th></tr></thead>\n<tbody>\n"
+		    "<tr><td>66.7</td><td>1,234,567</td><td>1,000</td><td>1,234.3</td><td>12345</td>"
+		    "<td class=\"t\">a,&quot;b&quot;\\n&lt;c&gt;|d</td></tr>\n"
+		    "<tr><td>0.0</td><td>0</td><td>1</td><td>0.1</td><td>7</td><td class=\"t\">x\\ty\\z</td></tr>\n"
+		    "<tr><td></td><td>-5</td><td></td><td></td><td></td><td class=\"t\"></td></tr>\n"
+		    "</tbody>\n</table>\n");
+}
+
+static void test_markdown(void **state)
+{
+	(void)state;
+	check_print("markdown", "ns",
+		    "## Title & co (some_sum)\n\n"
+		    "| Time (%) | Total (ns) | Calls | Avg (ns) | PID | Name |\n"
+		    "|---:|---:|---:|---:|---:|:---|\n"
+		    "| 66.7 | 1,234,567 | 1,000 | 1,234.3 | 12345 | a,\"b\"\\\\n&lt;c\\>\\|d |\n"
+		    "| 0.0 | 0 | 1 | 0.1 | 7 | x\\\\ty\\\\z |\n"
+		    "|  | -5 |  |  |  |  |\n");
+}
+
+static void test_long_names(void **state)
+{
+	char name[10000], *out;
+	const struct ws_cell rows[][6] = {
+		{ws_cell_real(1), ws_cell_int(1), ws_cell_int(1), ws_cell_real(1), ws_cell_int(1), ws_cell_text(name, sizeof(name))}};
+
+	(void)state;
+	memset(name, 'n', sizeof(name));
+	out = print("column:nohdr", "ns", rows, 1);
+	assert_non_null(strstr(out, "nnn\xe2\x80\xa6\n"));
+	assert_true(strlen(out) < 200);
+	free(out);
+	out = print("column:nohdr:nolimit", "ns", rows, 1);
+	assert_true(strlen(out) > 10000);
+	free(out);
+}
+
+static void test_format_names(void **state)
+{
+	struct ws_format_args args;
+	struct ws_err e;
+
+	(void)state;
+	assert_null(ws_format_find("xml", &args, &e));
+	assert_non_null(strstr(e.msg, "xml"));
+	assert_null(ws_format_find("csv:nolimit", &args, &e));
+	assert_null(ws_format_find("", &args, &e));
+	assert_null(ws_format_find(":", &args, &e));
+	assert_string_equal(ws_format_find("hdoc", &args, &e)->name, "html");
+	assert_string_equal(ws_format_find("md:nohdr", &args, &e)->name, "markdown");
+	assert_true(args.nohdr);
+}
+
+static void test_time_units(void **state)
+{
+	static const char *const good[][2] = {{"ns", "ns"}, {"nsec", "ns"}, {"nanoseconds", "ns"}, {"us", "us"}, {"usec", "us"}, {"micro", "us"},
+					      {"milliseconds", "ms"}, {"msec", "ms"}, {"s", "s"}, {"sec", "s"}, {"seconds", "s"}};
+	static const char *const bad[] = {"", "m", "min", "n", "minutes", "nanosecondsx", "hours"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_string_equal(ws_timeunit_find(good[i][0])->name, good[i][1]);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_null(ws_timeunit_find(bad[i]));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_distributions), cmocka_unit_test(test_extremes),	   cmocka_unit_test(test_counted_and_not),
+		cmocka_unit_test(test_no_useless_counts), cmocka_unit_test(test_groups),   cmocka_unit_test(test_utf8),
+		cmocka_unit_test(test_json),	      cmocka_unit_test(test_html),	   cmocka_unit_test(test_terminal),
+		cmocka_unit_test(test_width),	      cmocka_unit_test(test_csv),	   cmocka_unit_test(test_tsv),
+		cmocka_unit_test(test_json_table),    cmocka_unit_test(test_column),	   cmocka_unit_test(test_box),
+		cmocka_unit_test(test_html_table),    cmocka_unit_test(test_markdown),	   cmocka_unit_test(test_long_names),
+		cmocka_unit_test(test_format_names),  cmocka_unit_test(test_time_units),
+	};
+
+	return cmocka_run_group_tests_name("stats-figures", tests, NULL, NULL);
+}
