@@ -436,13 +436,16 @@ void ws_convert_text(struct ws_stream *s, const struct ws_rec *rec)
 
 	if (bytes < sizeof(*t) || t->len > bytes - sizeof(*t) || !t->number)
 		return;
+	if (ws_unlikely(r->piece_len && r->piece_number != t->number))
+		r->piece_len = 0; /* the rest of that one found no memory */
 	if (ws_likely(!rec->small && !r->piece_len)) {
 		keep_text(r, t->number, ws_writer_string(s->writer, t->bytes, t->len));
 		return;
 	}
-	ws_grow(r->piece, r->piece_cap, r->piece_len + t->len);
+	ws_grow(r->piece, r->piece_cap, r->piece_len + t->len + 1);
 	memcpy(r->piece + r->piece_len, t->bytes, t->len);
 	r->piece_len += t->len;
+	r->piece_number = t->number;
 	if (rec->small)
 		return;
 	keep_text(r, t->number, ws_writer_string(s->writer, r->piece, r->piece_len));

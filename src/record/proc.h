@@ -50,6 +50,7 @@ struct ws_ring_state {
 	uint32_t *text_number, *text_id;
 	uint32_t text_cap, text_n;
 	char *piece; /* of a text that comes in several records */
+	uint32_t piece_number;
 	size_t piece_len, piece_cap;
 };
 

@@ -253,6 +253,45 @@ static void blobs(void)
 	done(r, &rows);
 }
 
+static void add_text(struct ws_ring *r, uint32_t number, const char *s, bool more)
+{
+	add_blob(r, number, s, more);
+	((struct ws_rec *)((char *)r + atomic_load(&r->chunk.used) - WS_ALIGN_UP(sizeof(struct ws_rec_text) + strlen(s), 8)))->kind = WS_REC_TEXT;
+}
+
+static void check_texts(const struct ws_report *r, struct ws_rows *rows)
+{
+	CHECK(rows->rows == 2, "%zu", rows->rows);
+	CHECK(!strcmp(ws_report_string(r, (uint32_t)rows->col[ws_nvtx_text][0], NULL), "in pieces"));
+	CHECK(!strcmp(ws_report_string(r, (uint32_t)rows->col[ws_nvtx_text][1], NULL), "whole"));
+}
+
+/* A text whose rest found no memory must not run into the next. */
+static void cut_texts(void)
+{
+	struct ws_rows rows;
+	struct ws_report *r;
+	struct ws_ring *a;
+
+	begin();
+	a = new_ring(101);
+	add_text(a, 1, "in ", true);
+	add_text(a, 1, "pieces", false);
+	add_text(a, 2, "never finished ", true);
+	add_text(a, 3, "whole", false);
+	for (uint32_t number = 1; number <= 3; number += 2) {
+		struct ws_rec_nvtx_event *e;
+
+		add_event(a, WS_NVTX_EV_MARK, 0, number);
+		e = (void *)((char *)a + atomic_load(&a->chunk.used) - sizeof(*e));
+		e->rec.small = WS_NVTX_SMALL_LOCAL;
+		e->rec.value = number;
+	}
+	r = finish(&rows);
+	check_texts(r, &rows);
+	done(r, &rows);
+}
+
 static uint64_t seed;
 
 static uint64_t rnd(void)
@@ -345,7 +384,7 @@ int main(void)
 	static const struct {
 		const char *name;
 		void (*fn)(void);
-	} cases[] = {{"start/end pairs in any order", pairs}, {"payloads", blobs}, {"scribbled rings", scribbled}, {"a crowd of open ranges", crowd}};
+	} cases[] = {{"start/end pairs in any order", pairs}, {"payloads", blobs}, {"texts cut off", cut_texts}, {"scribbled rings", scribbled}, {"a crowd of open ranges", crowd}};
 	const char *tmp = getenv("TMPDIR");
 	int bad = 0;
 
