@@ -5,6 +5,7 @@
  * empty    a collection in which nothing happened
  * hostile  names with quotes, markup, controls, broken UTF-8, 10 kB
  * many     200,000 ranges of 3,000 names on 5 threads, in several blocks
+ * wild     3,000 rows in every table, all columns arbitrary: what only a broken or malicious writer makes
  *
  * The session clock starts at 1,000,000,000,000 ns, so that a time that was not made relative is seen at once.
  */
@@ -192,12 +193,63 @@ static void many(void)
 	}
 }
 
+static uint64_t next_random(void)
+{
+	static uint64_t state = 88172645463325252u;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+/* Extremes, small numbers (which hit real ids and enumerations) and anything else. */
+static uint64_t wild_value(void)
+{
+	static const uint64_t extremes[] = {0, 1, UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN, UINT32_MAX, INT32_MAX, ZERO, ZERO - 1, ZERO + 1000000};
+	uint64_t r = next_random() >> 20;
+
+	switch (r % 4) {
+	case 0:
+		return extremes[r / 4 % WS_COUNT(extremes)];
+	case 1:
+		return r / 4 % 80;
+	case 2:
+		return ZERO + r / 4 % 1000000;
+	default:
+		return next_random() >> (r / 4 % 64);
+	}
+}
+
+static void wild(void)
+{
+	static const uint8_t types[] = {WS_NVTX_PUSHPOP, WS_NVTX_STARTEND, WS_NVTX_DOMAIN_CREATE, WS_NVTX_MARK};
+
+	for (int i = 0; i < 60; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "wild %d\xff", i);
+		str(name);
+	}
+	for (int t = 0; t < WS_TABLE_COUNT; t++) {
+		for (int i = 0; i < 3000; i++) {
+			uint64_t row[WS_MAX_COLUMNS] = {0}; /* large enough for any row struct, and aligned */
+
+			for (uint32_t c = 0; c < ws_tables[t].column_count; c++)
+				ws_row_set(t, row, c, wild_value());
+			if (t == WS_TABLE_nvtx && i % 8)
+				((struct ws_row_nvtx *)row)->type = types[i % WS_COUNT(types)];
+			ws_writer_add(w, t, row);
+		}
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*fill)(void);
-	} kinds[] = {{"basic", basic}, {"hostile", hostile}, {"many", many}, {"empty", NULL}};
+	} kinds[] = {{"basic", basic}, {"hostile", hostile}, {"many", many}, {"wild", wild}, {"empty", NULL}};
 	struct ws_writer_opts o = {.overwrite = true, .block_rows = 16384};
 	struct ws_err e;
 	size_t k = 0;

@@ -401,6 +401,22 @@ def damage_is_said():
 
 
 @test
+def wild_reports_harm_nothing():
+    """A well-formed file with arbitrary numbers in every column: some output or a refusal, and no more."""
+    w = report("wild")
+    for args in (["stats", "-r", ",".join(REPORTS), "-f", "csv"], ["stats", "-r", "nvtx_pushpop_trace", "-f", "json", "--timeunit", "ms"],
+                 ["stats", "--filter-time", "1us/1ms"], ["stats", "--filter-nvtx", "wild 5\xff@*/3"], ["info"], ["info", "--json", "--verify"],
+                 ["export", "-t", "jsonlines", "-o", "-"], ["export", "-q", "-f"]):
+        r = run(*args, w, ok=False)
+        same(r.code in (0, 1), True, "%s: exit %d: %s" % (args, r.code, r.err[-2000:]))
+    json.loads(run("stats", "-q", "-r", "nvtx_pushpop_trace", "-f", "json", w).out)
+    json.loads(run("info", "--json", w, ok=False).out)
+    for line in run("export", "-t", "jsonlines", "-o", "-", w).out.decode().split("\n")[:-1]:
+        json.loads(line)
+    same(rows(database("wild"), "PRAGMA integrity_check"), [("ok",)])
+
+
+@test
 def recover_writes_an_index():
     with open(report("many"), "rb") as f:
         whole = f.read()
