@@ -42,11 +42,6 @@ void ws_drain_target(struct ws_drain *d, pid_t pid)
 	d->target = pid;
 }
 
-uint32_t ws_drain_alive(const struct ws_drain *d)
-{
-	return d->alive;
-}
-
 uint32_t ws_drain_registered(const struct ws_drain *d)
 {
 	return d->registered;

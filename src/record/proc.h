@@ -7,8 +7,9 @@
 struct ws_started { /* a process that someone said it started, until it registers */
 	int pid;
 	uint64_t time; /* session ns */
-	char *path;
+	char *path; /* NULL for a fork */
 	struct ws_proc *by;
+	bool said;  /* that nothing was recorded in it */
 };
 
 struct ws_thread_entry {
