@@ -353,6 +353,10 @@ void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint
 	/* The new image may have registered, and even ended, before the note about it was read. */
 	if ((live && ws_clock_ns(d->clock, live->start_ticks) >= since) || (gone && ws_clock_ns(d->clock, gone->start_ticks) >= since))
 		return;
+	/* The child's own note about its exec may come before its parent's about the fork. */
+	for (size_t i = 0; !path && i < d->started_n; i++)
+		if (d->started[i].pid == pid)
+			return;
 	ws_drain_forget_started(d, pid);
 	ws_grow(d->started, d->started_cap, d->started_n + 1);
 	d->started[d->started_n++] =
