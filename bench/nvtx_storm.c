@@ -13,8 +13,9 @@
  *   mark        marks, not ranges
  *   startend    start/end ranges
  *
- * Prints nanoseconds a pair, per thread. Making the names is measured without ranges beforehand and taken off. Run it alone and under
- * the recorder: the difference is what recording costs. It uses annotate.h, so it needs no CUDA and runs under any NVTX tool.
+ * Prints nanoseconds a pair, per thread: elapsed, and of the thread's own processor time, which other work on the machine does not touch.
+ * Making the names is measured without ranges beforehand and taken off. Run it alone and under the recorder: the difference is
+ * what recording costs. It uses annotate.h, so it needs no CUDA and runs under any NVTX tool.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -28,11 +29,11 @@ static ws_domain domain;
 static ws_string registered;
 static volatile unsigned sink;
 
-static double now(void)
+static double now(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(clock, &ts);
 	return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
 }
 
@@ -153,47 +154,58 @@ static const struct kind {
 struct task {
 	const struct kind *kind;
 	long pairs;
-	double ns;
+	double ns, cpu_ns; /* a pair */
 	pthread_t thread;
 };
+
+/* Elapsed and processor time of a loop. */
+static void time_loop(struct task *t, int on, double *wall, double *cpu)
+{
+	double w = now(CLOCK_MONOTONIC), c = now(CLOCK_THREAD_CPUTIME_ID);
+
+	t->kind->loop(t->pairs, on);
+	*cpu = now(CLOCK_THREAD_CPUTIME_ID) - c;
+	*wall = now(CLOCK_MONOTONIC) - w;
+}
 
 static void *run_task(void *arg)
 {
 	struct task *t = arg;
-	double start, bare;
+	double wall[2], cpu[2];
 
 	t->kind->loop(1000, 1); /* the thread's first event makes its ring */
-	start = now();
-	t->kind->loop(t->pairs, 0);
-	bare = now() - start;
-	start = now();
-	t->kind->loop(t->pairs, 1);
-	t->ns = (now() - start - bare) / (double)t->pairs;
+	for (int on = 0; on < 2; on++)
+		time_loop(t, on, &wall[on], &cpu[on]);
+	t->ns = (wall[1] - wall[0]) / (double)t->pairs;
+	t->cpu_ns = (cpu[1] - cpu[0]) / (double)t->pairs;
 	return NULL;
 }
 
-static double run_kind(const struct kind *k, long pairs, int threads)
+static void run_kind(const struct kind *k, long pairs, int threads)
 {
 	struct task *t = calloc((size_t)threads, sizeof(*t));
-	double sum = 0;
+	double wall = 0, cpu = 0;
 
 	if (!t)
-		return 0;
+		exit(1);
 	for (int i = 0; i < threads; i++) {
 		t[i] = (struct task){.kind = k, .pairs = pairs};
-		if (i && pthread_create(&t[i].thread, NULL, run_task, &t[i]))
+		if (i && pthread_create(&t[i].thread, NULL, run_task, &t[i])) {
+			fprintf(stderr, "nvtx_storm: cannot start thread %d\n", i);
 			exit(1);
+		}
 	}
 	run_task(&t[0]);
 	for (int i = 0; i < threads; i++) {
 		if (i)
 			pthread_join(t[i].thread, NULL);
-		sum += t[i].ns;
+		wall += t[i].ns;
+		cpu += t[i].cpu_ns;
 	}
 	free(t);
-	printf("%-10s %d thread%s %10ld pairs %8.2f ns a pair\n", k->name, threads, threads == 1 ? " " : "s", pairs, sum / threads);
+	printf("%-10s %d thread%s %10ld pairs %8.2f ns a pair, %8.2f ns of processor time\n", k->name, threads, threads == 1 ? " " : "s", pairs,
+	       wall / threads, cpu / threads);
 	fflush(stdout);
-	return sum / threads;
 }
 
 int main(int argc, char **argv)

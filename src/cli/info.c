@@ -23,6 +23,10 @@ struct summary {
 	const struct ws_report *r;
 	struct ws_who *who;
 	uint64_t zero, last;
+	struct ids {
+		uint32_t *v;
+		size_t n, cap;
+	} processes, threads; /* those that have a row; ids are the file's and may be anything */
 	char **damage; /* sentences */
 	size_t damages, damage_cap;
 	bool verified;
@@ -36,12 +40,24 @@ static void add_damage(void *ctx, const char *sentence)
 	s->damage[s->damages++] = ws_strdup(sentence);
 }
 
+static void gather(const struct summary *s, enum ws_table t, int column, struct ids *ids)
+{
+	struct ws_cursor *c = ws_cursor_open(s->r, t, 0, UINT64_MAX);
+	const uint64_t *v;
+
+	while (ws_cursor_next(c, &v)) {
+		ws_grow(ids->v, ids->cap, ids->n + 1);
+		ids->v[ids->n++] = (uint32_t)v[column];
+	}
+	ws_cursor_close(c);
+}
+
 static uint64_t thread_count(const struct summary *s, uint32_t process)
 {
 	uint64_t n = 0;
 
-	for (uint32_t i = 1; i <= ws_who_threads(s->who); i++)
-		n += ws_who_thread(s->who, i)->process == process;
+	for (size_t i = 0; i < s->threads.n; i++)
+		n += ws_who_thread(s->who, s->threads.v[i])->process == process;
 	return n;
 }
 
@@ -96,17 +112,18 @@ static void print_facts(const struct summary *s)
 	ws_cursor_close(c);
 }
 
+enum { PROCESSES_SHOWN = 100 };
+
 static void print_processes(const struct summary *s)
 {
-	uint32_t shown = ws_who_processes(s->who);
-
-	printf("\nProcesses: %" PRIu32 ", threads: %" PRIu32 "\n", shown, ws_who_threads(s->who));
-	for (uint32_t i = 1; i <= shown && i <= 100; i++) {
-		const struct ws_process_info *p = ws_who_process(s->who, i);
+	printf("\nProcesses: %zu, threads: %zu\n", s->processes.n, s->threads.n);
+	for (size_t i = 0; i < s->processes.n && i < PROCESSES_SHOWN; i++) {
+		const struct ws_process_info *p = ws_who_process(s->who, s->processes.v[i]);
+		uint64_t threads = thread_count(s, p->id);
 
 		printf("  %7" PRIu32 "  ", p->pid);
 		put(p->name, strlen(p->name));
-		printf(", %" PRIu64 " threads, from ", shown > 100 ? 0 : thread_count(s, i));
+		printf(", %" PRIu64 " thread%s, from ", threads, threads == 1 ? "" : "s");
 		put_seconds(p->start > s->zero ? p->start - s->zero : 0);
 		if (p->end != WS_NO_TIME) {
 			printf(" to ");
@@ -116,8 +133,8 @@ static void print_processes(const struct summary *s)
 		put(p->cmdline, strnlen(p->cmdline, 200));
 		printf("\n");
 	}
-	if (shown > 100)
-		printf("  and %" PRIu32 " more; --json lists all\n", shown - 100);
+	if (s->processes.n > PROCESSES_SHOWN)
+		printf("  and %zu more; --json lists all\n", s->processes.n - PROCESSES_SHOWN);
 }
 
 static void print_tables(const struct summary *s)
@@ -238,11 +255,12 @@ static void json_processes(const struct summary *s, struct ws_text *t)
 	bool first = true;
 
 	ws_text_puts(t, "  \"processes\": [");
-	for (uint32_t i = 1; i <= ws_who_processes(s->who); i++) {
-		const struct ws_process_info *p = ws_who_process(s->who, i);
+	for (size_t i = 0; i < s->processes.n; i++) {
+		uint32_t id = s->processes.v[i];
+		const struct ws_process_info *p = ws_who_process(s->who, id);
 
 		item(t, &first);
-		ws_text_printf(t, "{\"id\": %" PRIu32 ", \"pid\": %" PRIu32 ", \"parent\": %" PRIu32 ", \"start_ns\": %" PRId64, i, p->pid, p->parent,
+		ws_text_printf(t, "{\"id\": %" PRIu32 ", \"pid\": %" PRIu32 ", \"parent\": %" PRIu32 ", \"start_ns\": %" PRId64, id, p->pid, p->parent,
 			       (int64_t)(p->start - s->zero));
 		if (p->end != WS_NO_TIME)
 			ws_text_printf(t, ", \"end_ns\": %" PRId64, (int64_t)(p->end - s->zero));
@@ -256,11 +274,12 @@ static void json_processes(const struct summary *s, struct ws_text *t)
 	}
 	first = true;
 	ws_text_puts(t, "\n  ],\n  \"threads\": [");
-	for (uint32_t i = 1; i <= ws_who_threads(s->who); i++) {
-		const struct ws_thread_info *th = ws_who_thread(s->who, i);
+	for (size_t i = 0; i < s->threads.n; i++) {
+		uint32_t id = s->threads.v[i];
+		const struct ws_thread_info *th = ws_who_thread(s->who, id);
 
 		item(t, &first);
-		ws_text_printf(t, "{\"id\": %" PRIu32 ", \"process\": %" PRIu32 ", \"pid\": %" PRIu32 ", \"tid\": %" PRIu32 ", ", i, th->process,
+		ws_text_printf(t, "{\"id\": %" PRIu32 ", \"process\": %" PRIu32 ", \"pid\": %" PRIu32 ", \"tid\": %" PRIu32 ", ", id, th->process,
 			       th->pid, th->tid);
 		json_text(t, "name", th->name, strlen(th->name));
 		ws_text_puts(t, "}");
@@ -386,6 +405,8 @@ static int info_run(void *values, int argc, char **argv)
 	s.zero = ws_time_zero(r);
 	s.last = ws_time_last(r);
 	s.verified = o->verify;
+	gather(&s, WS_TABLE_process, ws_process_id, &s.processes);
+	gather(&s, WS_TABLE_thread, ws_thread_id, &s.threads);
 	for (size_t i = 0; ws_report_damage(r, i); i++)
 		add_damage(&s, ws_report_damage(r, i));
 	if (o->verify)
@@ -395,6 +416,8 @@ static int info_run(void *values, int argc, char **argv)
 	for (size_t i = 0; i < s.damages; i++)
 		free(s.damage[i]);
 	free(s.damage);
+	free(s.processes.v);
+	free(s.threads.v);
 	ws_who_close(s.who);
 	ws_report_close(r);
 	return status;

@@ -105,7 +105,12 @@ struct ws_xcell ws_x_process(struct ws_export *x, uint64_t id)
 
 struct ws_xcell ws_x_time(struct ws_export *x, uint64_t t)
 {
-	return t == WS_NO_TIME ? ws_x_null() : ws_x_int((int64_t)(t - x->zero));
+	return ws_x_int((int64_t)(t - x->zero));
+}
+
+struct ws_xcell ws_x_ntime(struct ws_export *x, uint64_t t)
+{
+	return t == WS_NO_TIME ? ws_x_null() : ws_x_time(x, t);
 }
 
 /* ---- the pipeline ---- */

@@ -90,7 +90,8 @@ struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n); /* STR
 struct ws_xcell ws_x_own(struct ws_export *x, const char *s); /* TEXT inline of any bytes; lives as long as the export */
 struct ws_xcell ws_x_thread(struct ws_export *x, uint64_t id);  /* globalTid, or NULL for 0 */
 struct ws_xcell ws_x_process(struct ws_export *x, uint64_t id); /* globalPid, or NULL for 0 */
-struct ws_xcell ws_x_time(struct ws_export *x, uint64_t t);     /* from the start of the collection, or NULL for WS_NO_TIME */
+struct ws_xcell ws_x_time(struct ws_export *x, uint64_t t);     /* from the start of the collection */
+struct ws_xcell ws_x_ntime(struct ws_export *x, uint64_t t);    /* the same, or NULL for WS_NO_TIME */
 
 static inline struct ws_xcell ws_x_int(int64_t v)
 {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -78,6 +79,14 @@ static int rename_new(const char *from, const char *to)
 	return rename(from, to);
 }
 
+/* Is it a pipe or socket whose other end is closed? */
+static bool no_reader(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+
+	return poll(&p, 1, 0) > 0 && p.revents & POLLERR;
+}
+
 int ws_outfile_commit(struct ws_outfile *o, struct ws_err *e)
 {
 	const char *name = o->path ? o->path : "standard output";
@@ -86,9 +95,9 @@ int ws_outfile_commit(struct ws_outfile *o, struct ws_err *e)
 	if (o->f) {
 		errno = 0;
 		bad = fflush(o->f) != 0;
-		if (ferror(o->f) && !bad) { /* an earlier write failed, and what with is forgotten: ask again */
+		if (ferror(o->f) && !bad) { /* an earlier write failed, and what with is forgotten */
 			bad = true;
-			errno = write(fileno(o->f), "", 0) < 0 ? errno : 0;
+			errno = no_reader(fileno(o->f)) ? EPIPE : EIO;
 		}
 		if (o->path && fclose(o->f) != 0)
 			bad = true;
@@ -100,8 +109,6 @@ int ws_outfile_commit(struct ws_outfile *o, struct ws_err *e)
 		return WS_OUTFILE_PIPE;
 	}
 	if (bad) {
-		if (!errno)
-			errno = EIO;
 		ws_fail_errno(e, "cannot write %s", name);
 		ws_outfile_abort(o);
 		return -1;

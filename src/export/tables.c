@@ -79,7 +79,7 @@ static bool fill_nvtx(struct ws_export *x, const uint64_t *v, struct ws_xcell *c
 	for (int i = 0; i < NV_COLUMNS; i++)
 		c[i].kind = WS_X_NULL;
 	c[NV_START] = ws_x_time(x, v[ws_nvtx_start]);
-	c[NV_END] = ws_x_time(x, v[ws_nvtx_end]);
+	c[NV_END] = ws_x_ntime(x, v[ws_nvtx_end]);
 	c[NV_TYPE] = ws_x_int((int64_t)v[ws_nvtx_type]);
 	if (startend)
 		c[NV_RANGE] = (struct ws_xcell){.kind = WS_X_UINT, .i = (int64_t)v[ws_nvtx_range_id]};
@@ -121,7 +121,7 @@ enum { EVENT_CLASS_OSRT = 27 };
 static bool fill_osrt(struct ws_export *x, const uint64_t *v, struct ws_xcell *c)
 {
 	c[0] = ws_x_time(x, v[ws_osrt_start]);
-	c[1] = ws_x_time(x, v[ws_osrt_end]);
+	c[1] = ws_x_ntime(x, v[ws_osrt_end]);
 	c[2] = ws_x_int(EVENT_CLASS_OSRT);
 	c[3] = ws_x_thread(x, v[ws_osrt_thread]);
 	c[4] = ws_x_string(x, (uint32_t)v[ws_osrt_name]);
@@ -165,8 +165,9 @@ static struct ws_xcell generic_cell(struct ws_export *x, const struct ws_column_
 {
 	switch (d->type) {
 	case WS_T_TIME:
-	case WS_T_NTIME:
 		return ws_x_time(x, v);
+	case WS_T_NTIME:
+		return ws_x_ntime(x, v);
 	case WS_T_STR:
 		return by_number(d->sqlite) ? ws_x_string(x, (uint32_t)v) : ws_x_text(x, (uint32_t)v);
 	case WS_T_THREAD:

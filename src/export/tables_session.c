@@ -23,14 +23,14 @@ TABLE(processes, "PROCESSES", "Processes by pid, with the name of the last progr
       {"name", "TEXT", false, false, "Base name of the executable"});
 
 TABLE(images, "WARPSIGHT_PROCESS", "Every program image that ran: an exec starts a new one in the same pid",
-      {"id", "INTEGER", true, true, "Number of the image"}, {"globalPid", "INTEGER", true, false, "pid << 24"},
+      {"id", "INTEGER", true, false, "Number of the image"}, {"globalPid", "INTEGER", true, false, "pid << 24"},
       {"pid", "INTEGER", true, false, "Process id"}, {"parentId", "INTEGER", false, false, "WARPSIGHT_PROCESS(id) that started it"},
       {"parentPid", "INTEGER", false, false, "Parent process id when it registered"}, {"start", "INTEGER", false, false, "When it began (ns)"},
       {"origin", "INTEGER", true, false, "1 started by profile, 2 a new image (exec, posix_spawn), 3 a forked child"},
       {"executable", "TEXT", false, false, "Path of the executable"}, {"commandLine", "TEXT", false, false, "Its arguments"},
       {"name", "TEXT", false, false, "Base name of the executable"});
 
-TABLE(threads, "WARPSIGHT_THREAD", "Every thread that recorded something", {"id", "INTEGER", true, true, "Number of the thread"},
+TABLE(threads, "WARPSIGHT_THREAD", "Every thread that recorded something", {"id", "INTEGER", true, false, "Number of the thread"},
       {"processId", "INTEGER", true, false, "WARPSIGHT_PROCESS(id)"}, {"tid", "INTEGER", true, false, "Thread id"},
       {"globalTid", "INTEGER", true, false, "pid << 24 | tid"}, {"start", "INTEGER", false, false, "When it first recorded (ns)"});
 

@@ -285,6 +285,8 @@ void ws_nvtx_end_range(struct ws_thread *t, struct nvtx_domain *d, uint64_t id, 
 
 /* ---- entry points ---- */
 
+static const struct nvtx_text no_text;
+
 static int push_utf8(const char *s)
 {
 	struct ws_thread *t = nvtx_enter(&ws_nvtx_default, true);
@@ -292,7 +294,7 @@ static int push_utf8(const char *s)
 
 	if (!t)
 		return NX_NO_TRACKING;
-	level = push_plain(t, &ws_nvtx_default, nvtx_text_utf8(t, s));
+	level = push_plain(t, &ws_nvtx_default, nvtx_over() ? no_text : nvtx_text_utf8(t, s));
 	ws_rt_leave(t);
 	return level;
 }
@@ -304,7 +306,7 @@ static int push_wide(const wchar_t *s)
 
 	if (!t)
 		return NX_NO_TRACKING;
-	level = push_plain(t, &ws_nvtx_default, ws_nvtx_text_wide(t, s));
+	level = push_plain(t, &ws_nvtx_default, nvtx_over() ? no_text : ws_nvtx_text_wide(t, s));
 	ws_rt_leave(t);
 	return level;
 }
@@ -325,7 +327,9 @@ static int domain_push(void *handle, const struct nx_event *e)
 
 	if (!t)
 		return NX_NO_TRACKING;
-	if (ws_likely(event_plain(e)))
+	if (nvtx_over())
+		level = push_plain(t, d, no_text);
+	else if (ws_likely(event_plain(e)))
 		level = push_plain(t, d, message(t, e->message_type, e->message));
 	else
 		level = push_full(t, d, e);

@@ -407,7 +407,7 @@ void ws_nvtx_define(struct nvtx_domain *d, const struct nvtx_def *def)
 
 	if (!t)
 		return;
-	if (nvtx_domain_on(t, d))
+	if (d == &ws_nvtx_default || nvtx_domain_on(t, d)) /* names of threads and objects belong to no domain: no filter takes them */
 		def_write(t, d, def);
 	ws_rt_leave(t);
 }

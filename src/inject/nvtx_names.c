@@ -194,7 +194,7 @@ static void sync_destroy(void *handle)
 
 static uint64_t sync_id(struct ws_thread *t, const struct sync *s, int what)
 {
-	return NVTX_ID_SYNC | (uint64_t)what << 61 | (uint64_t)s->number << 32 | t->tid;
+	return WS_NVTX_ID_SYNC | (uint64_t)what << 61 | (uint64_t)s->number << 32 | t->tid;
 }
 
 static void sync_step(struct sync *s, bool end_acquire, bool start_acquire, bool start_held, bool end_held)

@@ -197,65 +197,80 @@ static size_t payload_size(struct nvtx_domain *d, const struct nx_payload *p)
 	return schema ? schema->size : 0;
 }
 
-/* Write BLOB records; their number, or 0 when there was no room (counted). */
-static uint32_t write_blob(struct ws_thread *t, const char *p, size_t len)
+/* BLOB records being written: as few as hold `left` bytes. */
+struct blob_out {
+	struct ws_thread *t;
+	struct ws_rec_nvtx_blob *r; /* the one being filled, of which `len` bytes are */
+	uint64_t left;
+	uint32_t number;
+};
+
+/* Add `n` bytes; zeroes when `p` is NULL. False when there is no room (counted). */
+static bool blob_put(struct blob_out *o, const char *p, size_t n)
 {
-	const size_t most = WS_REC_MAX_BYTES - sizeof(struct ws_rec_nvtx_blob);
-	uint32_t number = ++t->nest[t->busy - 1].texts;
+	const size_t most = WS_REC_MAX_BYTES - sizeof(*o->r);
 
-	for (;;) {
-		size_t n = len > most ? most : len, bytes = WS_ALIGN_UP(sizeof(struct ws_rec_nvtx_blob) + n, (size_t)8);
-		struct ws_rec_nvtx_blob *r = ws_rt_reserve(t, bytes, WS_LOSS_NVTX);
+	while (n) {
+		size_t piece = o->left > most ? most : o->left, bytes = WS_ALIGN_UP(sizeof(*o->r) + piece, (size_t)8), k;
 
-		if (!r)
-			return 0;
-		r->rec = ws_rec_head(WS_REC_NVTX_BLOB, 0, n < len, (uint32_t)(bytes / 8));
-		r->number = number;
-		r->len = (uint32_t)n;
-		memcpy(r->bytes, p, n);
-		ws_rt_commit(t, r, bytes);
-		p += n;
-		len -= n;
-		if (!len)
-			return number;
+		if (!o->r) {
+			o->r = ws_rt_reserve(o->t, bytes, WS_LOSS_NVTX);
+			if (!o->r)
+				return false;
+			o->r->rec = ws_rec_head(WS_REC_NVTX_BLOB, 0, o->left > piece, (uint32_t)(bytes / 8));
+			o->r->number = o->number;
+			o->r->len = 0;
+		}
+		k = piece - o->r->len < n ? piece - o->r->len : n;
+		if (p)
+			memcpy(o->r->bytes + o->r->len, p, k);
+		else
+			memset(o->r->bytes + o->r->len, 0, k);
+		o->r->len += (uint32_t)k;
+		p = p ? p + k : NULL;
+		n -= k;
+		if (o->r->len == piece) {
+			ws_rt_commit(o->t, o->r, bytes);
+			o->left -= piece;
+			o->r = NULL;
+		}
 	}
+	return true;
 }
 
-WS_NOINLINE uint32_t ws_nvtx_blobs(struct ws_thread *t, struct nvtx_domain *d, const struct nx_payload *p, size_t count, bool *lost)
+/* Bytes that the payloads take in a blob; more than MAX_BLOBS when they are too many. */
+static uint64_t blobs_size(struct nvtx_domain *d, const struct nx_payload *p, size_t count)
 {
-	struct nvtx_scratch b;
-	uint32_t number = 0;
 	uint64_t total = 0;
-	char *at;
 
-	if (!p || !count)
-		return 0;
 	for (size_t i = 0; i < count && total <= MAX_BLOBS; i++) {
 		uint64_t n = payload_size(d, &p[i]);
 
 		total += n > MAX_BLOBS ? MAX_BLOBS + 1 : sizeof(struct ws_nvtx_blob) + WS_ALIGN_UP(n, 8ull);
 	}
-	if (total > MAX_BLOBS || !ws_nvtx_scratch(&b, total)) {
+	return total;
+}
+
+WS_NOINLINE uint32_t ws_nvtx_blobs(struct ws_thread *t, struct nvtx_domain *d, const struct nx_payload *p, size_t count, bool *lost)
+{
+	struct blob_out o = {.t = t};
+
+	if (!p || !count)
+		return 0;
+	o.left = blobs_size(d, p, count);
+	if (o.left > MAX_BLOBS) {
 		ws_rt_lost(t, WS_LOSS_NVTX, 1);
 		*lost = true;
 		return 0;
 	}
-	at = b.p;
-	for (size_t i = 0; i < count; i++) {
+	o.number = ++t->nest[t->busy - 1].texts;
+	for (size_t i = 0; i < count && !*lost; i++) {
 		struct ws_nvtx_blob head = {p[i].schema, payload_size(d, &p[i])};
-		size_t padded = WS_ALIGN_UP(head.size, 8ull);
 
-		memcpy(at, &head, sizeof(head));
-		at += sizeof(head);
-		if (head.size)
-			memcpy(at, p[i].bytes, head.size);
-		memset(at + head.size, 0, padded - head.size);
-		at += padded;
+		*lost = !blob_put(&o, (const char *)&head, sizeof(head)) || !blob_put(&o, p[i].bytes, head.size) ||
+			!blob_put(&o, NULL, WS_ALIGN_UP(head.size, 8ull) - head.size);
 	}
-	number = write_blob(t, b.p, total);
-	*lost = !number;
-	ws_nvtx_scratch_end(&b);
-	return number;
+	return *lost ? 0 : o.number;
 }
 
 /* The message that a payload holds, as its schema says; false when it holds none. */
@@ -347,7 +362,10 @@ static int push_payload(void *handle, const struct nx_payload *p, size_t count)
 
 	if (!t)
 		return NX_NO_TRACKING;
-	payload_attrs(t, d, p, count, &a);
+	if (nvtx_over())
+		memset(&a, 0, sizeof(a));
+	else
+		payload_attrs(t, d, p, count, &a);
 	level = ws_nvtx_push(t, d, &a);
 	ws_rt_leave(t);
 	return level;

@@ -25,6 +25,8 @@ enum ws_nvtx_event_kind {
 	WS_NVTX_EV_FORGET = 5, /* no event: the text and payloads it names will not be used */
 };
 
+#define WS_NVTX_ID_SYNC (UINT64_C(1) << 62) /* ids from here on are of synchronisation objects, made anew at each use */
+
 struct ws_rec_nvtx_event {
 	struct ws_rec rec;
 	uint8_t kind, has_color, payload_type, spare;

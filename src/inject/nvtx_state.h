@@ -147,8 +147,6 @@ struct nvtx_text ws_nvtx_message(struct ws_thread *t, int32_t type, union nx_mes
 
 /* Range ids at or above this are of starts that were not recorded: their ends are not either. */
 #define NVTX_ID_UNRECORDED (UINT64_C(1) << 63)
-/* Ids from here on are made by nvtx_names.c for synchronisation objects. */
-#define NVTX_ID_SYNC (UINT64_C(1) << 62)
 
 static inline struct nvtx_domain *nvtx_domain_of(void *handle)
 {
@@ -173,6 +171,12 @@ static inline struct ws_thread *nvtx_enter(struct nvtx_domain *d, bool always)
 		return t;
 	ws_rt_leave(t);
 	return NULL;
+}
+
+/* The recorder has gone: levels are still counted, but no text is looked up, which would search for memory each time. */
+static inline bool nvtx_over(void)
+{
+	return ws_unlikely(!ws_rt_collecting()) && atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed);
 }
 
 static inline struct nvtx_text nvtx_text_utf8(struct ws_thread *t, const char *s)

@@ -1,25 +1,22 @@
 /*
  * osrt_path.c - which file is behind a descriptor. Asked only for calls that are recorded.
  *
- * close() is not traced, so descriptors are reused without our knowing: what is remembered of one is believed only if
- * device, inode and birth time are still the same (file systems reuse inode numbers too). That is one quick system call; the link in
- * /proc, which is a slow one, is read when it fails. Everything is a raw system call, for errno and for our own wrappers' sake.
+ * close() is not traced, so descriptors are reused without our knowing: what is remembered of one is believed only if the file is
+ * provably the same, which one quick system call tells; else the link in /proc is read, which is a slow one. Device and inode do not
+ * suffice, since file systems reuse inode numbers at once: the birth time must be the same too, and be past by more than its
+ * resolution when it is first seen, so that no later file can have it. Files without a birth time, and anonymous ones, which
+ * share one inode, are asked for each time.
  *
- * The memory is a table that the process's threads share without locks: a writer takes an entry by making its sequence odd, and
- * who finds it taken does without.
+ * Everything is a raw system call, for errno and for our own wrappers' sake. The memory is a table that the process's threads share
+ * without locks: a writer takes an entry by making its sequence odd, and who finds it taken does without.
  */
 #include <fcntl.h>
-#include <linux/stat.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "inject/osrt.h"
-
-/* As much of the kernel's struct stat as is looked at: <sys/stat.h> has its own statx and does not mix with <linux/stat.h>. */
-struct kernel_stat {
-	uint64_t dev, ino;
-	char rest[240];
-};
 
 #define ENTRIES 1024u
 
@@ -38,40 +35,47 @@ void ws_osrt_path_off(void)
 	atomic_store_explicit(&off, 1, memory_order_relaxed);
 }
 
-static bool identify(struct ws_osrt_found *f)
+/* Birth times come from a clock that ticks 100 times a second at least. */
+#define SETTLED_NS UINT64_C(50000000)
+
+/* Fills in what tells the file from others; `ino` 0 when nothing does. */
+static void identify(struct ws_osrt_found *f)
 {
-	struct kernel_stat st;
+	struct timespec now;
 	struct statx x;
+	unsigned type;
 	long r;
 
-	if (!atomic_load_explicit(&no_statx, memory_order_relaxed)) {
-		x.stx_btime.tv_sec = 0;
-		x.stx_btime.tv_nsec = 0;
-		r = ws_sys(SYS_statx, f->fd, (long)"", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO | STATX_BTIME, (long)&x, 0);
-		if (!r) {
-			f->dev = (uint64_t)x.stx_dev_major << 32 | x.stx_dev_minor;
-			f->ino = x.stx_ino;
-			f->born = x.stx_mask & STATX_BTIME ? (uint64_t)x.stx_btime.tv_sec * 1000000000u + x.stx_btime.tv_nsec : 0;
-			return true;
-		}
-		if (r != -ENOSYS && r != -EPERM)
-			return false;
+	f->ino = 0;
+	if (atomic_load_explicit(&no_statx, memory_order_relaxed))
+		return;
+	x.stx_mask = 0;
+	r = ws_sys(SYS_statx, f->fd, (long)"", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO | STATX_BTIME, (long)&x, 0);
+	if (r == -ENOSYS || r == -EPERM)
 		atomic_store_explicit(&no_statx, 1, memory_order_relaxed);
-	}
-	if (ws_sys(SYS_fstat, f->fd, (long)&st, 0, 0, 0, 0))
-		return false;
-	f->dev = st.dev;
-	f->ino = st.ino;
+	if (r || !(x.stx_mask & STATX_INO))
+		return;
+	type = x.stx_mode & S_IFMT;
+	f->dev = (uint64_t)x.stx_dev_major << 32 | x.stx_dev_minor;
 	f->born = 0;
-	return true;
+	if (x.stx_mask & STATX_BTIME) {
+		f->born = (uint64_t)x.stx_btime.tv_sec * 1000000000u + x.stx_btime.tv_nsec;
+		clock_gettime(CLOCK_REALTIME, &now);
+		if (f->born + SETTLED_NS > (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec)
+			return;
+	} else if (type != S_IFIFO && type != S_IFSOCK && type != S_IFCHR) {
+		return;
+	}
+	f->ino = x.stx_ino;
 }
 
-/* Was the descriptor reused while its name was being asked for? */
+/* Or was the descriptor reused while its name was being asked for? */
 static bool still_same(struct ws_osrt_found *f)
 {
 	uint64_t dev = f->dev, ino = f->ino, born = f->born;
 
-	return identify(f) && f->dev == dev && f->ino == ino && f->born == born;
+	identify(f);
+	return f->ino && f->dev == dev && f->ino == ino && f->born == born;
 }
 
 static uint32_t recall(const struct ws_osrt_found *f)
@@ -127,15 +131,17 @@ void ws_osrt_path_find(int fd, struct ws_osrt_found *f)
 	f->handle = 0;
 	f->len = 0;
 	f->fd = fd;
-	if (fd < 0 || atomic_load_explicit(&off, memory_order_relaxed) || !identify(f))
+	if (fd < 0 || atomic_load_explicit(&off, memory_order_relaxed))
 		return;
-	f->handle = recall(f);
-	if (f->handle)
+	identify(f);
+	if (f->ino && (f->handle = recall(f)))
 		return;
 	link_name(name, fd);
 	f->len = ws_sys(SYS_readlinkat, AT_FDCWD, (long)name, (long)f->buf, sizeof(f->buf), 0, 0);
-	if (f->len < 0 || !still_same(f))
+	if (f->len < 0)
 		f->len = 0;
+	if (f->ino && !still_same(f))
+		f->ino = 0; /* the name is one of the two's; it is not remembered */
 }
 
 /* A path that does not fit the small buffer that stacks have room for: through one that all threads share, if it is free. */
@@ -167,7 +173,7 @@ struct ws_osrt_path ws_osrt_path_done(struct ws_thread *t, struct ws_osrt_found 
 		p = long_path(t, f);
 	else
 		p.number = ws_rt_string_or_text(t, f->buf, (size_t)f->len, &p.local, WS_LOSS_OSRT);
-	if (p.number && !p.local)
+	if (p.number && !p.local && f->ino)
 		remember(f, p.number);
 	return p;
 }

@@ -142,6 +142,7 @@ static uint32_t get_chunk(struct ws_arena *a)
 		if (recorder_gone(a)) {
 			/* Nobody will ever read this: stop every hook of the session. */
 			atomic_store_explicit(&a->collecting, 0, memory_order_relaxed);
+			atomic_store_explicit(&a->closed, 1, memory_order_release); /* no one need find out again */
 			break;
 		}
 		if (!a->lossless || !atomic_load_explicit(&a->collecting, memory_order_relaxed))

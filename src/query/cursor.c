@@ -262,7 +262,7 @@ struct ws_cursor *ws_cursor_open(const struct ws_report *r, enum ws_table t, uin
 		if (ws_window_touches(&c->window, info.time_min, info.time_max))
 			c->todo[c->todo_count++] = i;
 	}
-	if (c->window.start >= 0)
+	if (c->window.start >= 0 && c->todo_count)
 		qsort_r(c->todo, c->todo_count, sizeof(*c->todo), by_time, c);
 	return c;
 }

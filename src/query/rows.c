@@ -209,6 +209,8 @@ static void merge(struct load *l, struct run *h, size_t n)
 /* Runs i.. that overlap in a chain belong together; the others go straight through. */
 static void order(struct load *l)
 {
+	if (!l->run_count)
+		return;
 	qsort_r(l->runs, l->run_count, sizeof(*l->runs), by_head, l);
 	for (size_t i = 0, e; i < l->run_count; i = e) {
 		size_t last = l->runs[i].end - 1;

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "query/query.h"
 
-#define MOST_IDS (UINT32_C(1) << 26) /* no recording has more; a damaged number must not cost gigabytes */
+#define MOST_IDS (UINT32_C(1) << 26) /* no recording has more */
 
 struct ws_who {
 	struct ws_thread_info *threads;
@@ -41,15 +41,24 @@ static void grow_processes(struct ws_who *w, uint32_t id)
 		w->processes[i] = no_process;
 }
 
+/* Ids count up from 1, so they go little beyond the number of rows (some may be lost): a damaged one must not cost gigabytes. */
+static uint32_t most_ids(const struct ws_report *r, enum ws_table t)
+{
+	uint64_t most = (UINT64_C(1) << 17) + ws_report_rows(r, t) * 64;
+
+	return most < MOST_IDS ? (uint32_t)most : MOST_IDS;
+}
+
 static void read_processes(struct ws_who *w, const struct ws_report *r)
 {
 	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_process, 0, UINT64_MAX);
+	uint32_t most = most_ids(r, WS_TABLE_process);
 	const uint64_t *v;
 
 	while (ws_cursor_next(c, &v)) {
 		uint32_t id = (uint32_t)v[ws_process_id];
 
-		if (!id || id > MOST_IDS)
+		if (!id || id > most)
 			continue;
 		grow_processes(w, id);
 		w->process_count = id > w->process_count ? id : w->process_count;
@@ -82,13 +91,14 @@ static void read_ends(struct ws_who *w, const struct ws_report *r)
 static void read_threads(struct ws_who *w, const struct ws_report *r)
 {
 	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_thread, 0, UINT64_MAX);
+	uint32_t most = most_ids(r, WS_TABLE_thread);
 	const uint64_t *v;
 
 	while (ws_cursor_next(c, &v)) {
 		uint32_t id = (uint32_t)v[ws_thread_id];
 		const struct ws_process_info *p = ws_who_process(w, (uint32_t)v[ws_thread_process]);
 
-		if (!id || id > MOST_IDS)
+		if (!id || id > most)
 			continue;
 		grow_threads(w, id);
 		w->thread_count = id > w->thread_count ? id : w->thread_count;

@@ -42,11 +42,6 @@ void ws_drain_target(struct ws_drain *d, pid_t pid)
 	d->target = pid;
 }
 
-uint32_t ws_drain_alive(const struct ws_drain *d)
-{
-	return d->alive;
-}
-
 uint32_t ws_drain_registered(const struct ws_drain *d)
 {
 	return d->registered;
@@ -226,6 +221,7 @@ static void settle_ring(struct ws_drain *d, struct ws_ring_state *r, bool memory
 
 	if (!d->open_done)
 		open_events(d, r);
+	ws_convert_nvtx_stream_end(&r->stream);
 	write_losses(r);
 	if (r->ring->nest == 0)
 		ws_proc_thread_ended(p, r->stream.thread);
@@ -435,13 +431,16 @@ void ws_convert_text(struct ws_stream *s, const struct ws_rec *rec)
 
 	if (bytes < sizeof(*t) || t->len > bytes - sizeof(*t) || !t->number)
 		return;
+	if (ws_unlikely(r->piece_len && r->piece_number != t->number))
+		r->piece_len = 0; /* the rest of that one found no memory */
 	if (ws_likely(!rec->small && !r->piece_len)) {
 		keep_text(r, t->number, ws_writer_string(s->writer, t->bytes, t->len));
 		return;
 	}
-	ws_grow(r->piece, r->piece_cap, r->piece_len + t->len);
+	ws_grow(r->piece, r->piece_cap, r->piece_len + t->len + 1);
 	memcpy(r->piece + r->piece_len, t->bytes, t->len);
 	r->piece_len += t->len;
+	r->piece_number = t->number;
 	if (rec->small)
 		return;
 	keep_text(r, t->number, ws_writer_string(s->writer, r->piece, r->piece_len));

@@ -37,7 +37,7 @@ uint64_t ws_drain_round(struct ws_drain *d);
 /* Rows for ranges and calls open now in every ring: at the end of a collection. Call after a round. */
 void ws_drain_open_events(struct ws_drain *d);
 
-/* Processes that registered and have not ended. */
+/* Processes that registered, or were announced by the one that started them, and have not ended. */
 uint32_t ws_drain_alive(const struct ws_drain *d);
 /* How many registered at all. */
 uint32_t ws_drain_registered(const struct ws_drain *d);

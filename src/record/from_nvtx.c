@@ -350,7 +350,7 @@ static void end_range(struct ws_stream *s, uint64_t id, uint64_t time, struct by
 		return;
 	}
 	if (p || ps->waiting >= PENDING_MOST) {
-		ps->ends_alone++;
+		ps->ends_alone += id < WS_NVTX_ID_SYNC;
 		free(binary->p);
 		return;
 	}
@@ -371,7 +371,7 @@ void ws_convert_nvtx_process_end(struct ws_stream *s)
 		if (!p->id)
 			continue;
 		if (p->is_end)
-			ps->ends_alone++;
+			ps->ends_alone += p->id < WS_NVTX_ID_SYNC; /* of a lock taken before the collection: no wonder */
 		else
 			write_pending(s, p);
 		free(p->binary.p);

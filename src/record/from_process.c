@@ -40,6 +40,9 @@ void ws_convert_process_note(struct ws_stream *s, const struct ws_rec *rec)
 		if (path)
 			ws_drain_note_started(d, s->proc, n->pid, time, path, len);
 		break;
+	case WS_NOTE_FORK:
+		ws_drain_note_started(d, s->proc, n->pid, time, NULL, 0);
+		break;
 	case WS_NOTE_EXEC_FAILED:
 		ws_drain_forget_started(d, n->pid);
 		break;

@@ -17,6 +17,7 @@
 
 #include "base/mem.h"
 
+#define FORK_NOTE_NS 1000000000u
 #define PATIENCE_NS 2000000000u /* how long an image may take from exec to registering */
 
 static bool needs_quotes(const char *s)
@@ -167,6 +168,7 @@ static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 
 	if (h->chunk.kind != WS_CHUNK_PROCESS || !atomic_load_explicit(&h->ready, memory_order_acquire))
 		return NULL;
+	ws_clock_read(d->clock); /* it began after the last reading */
 	p = ws_calloc(1, sizeof(*p));
 	p->drain = d;
 	p->home = h;
@@ -345,14 +347,42 @@ void **ws_proc_slot(struct ws_proc *p, int domain, void (*free_fn)(void *))
 void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint64_t time, const char *path, size_t len)
 {
 	const struct ws_proc *live = find_live(d, (uint32_t)pid), *gone = find_gone(d, (uint32_t)pid, UINT64_MAX);
+	/* A forked child may have registered before its parent wrote the note. */
+	uint64_t since = path ? time : time - FORK_NOTE_NS;
 
 	/* The new image may have registered, and even ended, before the note about it was read. */
-	if ((live && ws_clock_ns(d->clock, live->start_ticks) >= time) || (gone && ws_clock_ns(d->clock, gone->start_ticks) >= time))
+	if ((live && ws_clock_ns(d->clock, live->start_ticks) >= since) || (gone && ws_clock_ns(d->clock, gone->start_ticks) >= since))
 		return;
+	/* The child's own note about its exec may come before its parent's about the fork. */
+	for (size_t i = 0; !path && i < d->started_n; i++)
+		if (d->started[i].pid == pid)
+			return;
 	ws_drain_forget_started(d, pid);
 	ws_grow(d->started, d->started_cap, d->started_n + 1);
 	d->started[d->started_n++] =
-		(struct ws_started){.pid = pid, .time = time, .path = ws_strndup(path, len), .by = by};
+		(struct ws_started){.pid = pid, .time = time, .path = path ? ws_strndup(path, len) : NULL, .by = by};
+}
+
+uint32_t ws_drain_alive(const struct ws_drain *d)
+{
+	uint32_t expected = 0;
+
+	/* Announced by the process that started them and not registered yet, or never going to: they live as long as their pid does. */
+	for (size_t i = 0; i < d->started_n; i++)
+		expected += d->started[i].by->pid_ns == d->a->recorder_pid_ns && !kill((pid_t)d->started[i].pid, 0);
+	return d->alive + expected;
+}
+
+static void say_unseen(const struct ws_started *s, uint64_t now)
+{
+	char why[5000], text[6000];
+	const char *problem = ws_image_problem(s->path, why, sizeof(why));
+
+	if (!problem && (s->time + PATIENCE_NS >= now || access(s->path, X_OK)))
+		return;
+	snprintf(text, sizeof(text), "Nothing was recorded inside %s: %s.", s->path,
+		 problem ? problem : "it was started but its hooks never answered");
+	ws_sink_diagnostic(s->by->sink, WS_WARNING, "process", s->by->id, s->time, text);
 }
 
 void ws_drain_check_started(struct ws_drain *d, bool all)
@@ -360,21 +390,21 @@ void ws_drain_check_started(struct ws_drain *d, bool all)
 	uint64_t now = d->clock->v[d->clock->n - 1].raw;
 
 	for (size_t i = 0; i < d->started_n;) {
-		struct ws_started s = d->started[i];
-		char why[5000], text[6000];
-		const char *problem;
+		struct ws_started *s = &d->started[i];
+		bool gone = kill((pid_t)s->pid, 0) && errno == ESRCH;
 
-		if (!all && now - s.time < PATIENCE_NS) {
+		if (!all && !gone && now - s->time < PATIENCE_NS) {
 			i++;
 			continue;
 		}
-		problem = ws_image_problem(s.path, why, sizeof(why));
-		d->started[i] = d->started[--d->started_n];
-		if (problem || (s.time + PATIENCE_NS < now && !access(s.path, X_OK))) {
-			snprintf(text, sizeof(text), "Nothing was recorded inside %s: %s.", s.path,
-				 problem ? problem : "it was started but its hooks never answered");
-			ws_sink_diagnostic(s.by->sink, WS_WARNING, "process", s.by->id, s.time, text);
+		if (s->path && !s->said)
+			say_unseen(s, now);
+		s->said = true;
+		if (!all && !gone) { /* it cannot be seen, but it is waited for */
+			i++;
+			continue;
 		}
-		free(s.path);
+		free(s->path);
+		*s = d->started[--d->started_n];
 	}
 }

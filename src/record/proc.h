@@ -7,8 +7,9 @@
 struct ws_started { /* a process that someone said it started, until it registers */
 	int pid;
 	uint64_t time; /* session ns */
-	char *path;
+	char *path; /* NULL for a fork */
 	struct ws_proc *by;
+	bool said;  /* that nothing was recorded in it */
 };
 
 struct ws_thread_entry {
@@ -50,6 +51,7 @@ struct ws_ring_state {
 	uint32_t *text_number, *text_id;
 	uint32_t text_cap, text_n;
 	char *piece; /* of a text that comes in several records */
+	uint32_t piece_number;
 	size_t piece_len, piece_cap;
 };
 

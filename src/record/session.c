@@ -50,6 +50,7 @@ struct session {
 	struct ws_launch launch;
 	struct ws_tee *tee;
 	char **env;
+	char *kept_old; /* the report that --force-overwrite replaces, under another name until the target runs */
 	char preload[2 * PATH_MAX + 8], nvtx[PATH_MAX];
 	enum phase phase;
 	uint64_t started, collect_start, collect_end, last_clock_row;
@@ -90,6 +91,26 @@ static char *expand(struct session *s, unsigned number, const char *env, size_t 
 	return ws_report_name(s->o->output ? s->o->output : WS_DEFAULT_NAME, &c, e);
 }
 
+/* A second name for the old report, so that it can come back when the target cannot be run after all. */
+static void keep_old(struct session *s, const char *path)
+{
+	s->kept_old = ws_format("%s.old-%d", path, (int)getpid());
+	if (link(path, s->kept_old)) {
+		free(s->kept_old);
+		s->kept_old = NULL;
+	}
+}
+
+static void settle_old(struct session *s, const char *back_to)
+{
+	if (!s->kept_old)
+		return;
+	if (!back_to || rename(s->kept_old, back_to))
+		unlink(s->kept_old);
+	free(s->kept_old);
+	s->kept_old = NULL;
+}
+
 /* Create the report of `env`'s name; with %n the first number that is free. */
 static struct ws_sink *create_report(struct session *s, const char *env, size_t env_len, struct ws_err *e)
 {
@@ -108,6 +129,8 @@ static struct ws_sink *create_report(struct session *s, const char *env, size_t 
 			return NULL;
 		if (ws_name_counts(name) && !lstat(path, &st))
 			continue;
+		if (opts.overwrite && !s->main)
+			keep_old(s, path);
 		w = ws_writer_create(path, &opts, e);
 		if (!w && (!ws_name_counts(name) || lstat(path, &st)))
 			break;
@@ -510,6 +533,7 @@ static int cannot_run(struct session *s, int error, struct ws_err *e)
 {
 	waitpid(s->launch.pid, NULL, 0);
 	ws_writer_discard(s->main->writer);
+	settle_old(s, s->main->path);
 	s->result->status = error == ENOENT || error == ENOTDIR ? 127 : 126;
 	return ws_fail(e, "cannot run %s: %s", s->o->argv[0], strerror(error));
 }
@@ -532,12 +556,14 @@ int ws_record(const struct ws_record_opts *o, struct ws_record_result *result, s
 		if (error) {
 			ret = cannot_run(s, error, e);
 		} else {
+			settle_old(s, NULL);
 			if (s->tee)
 				ws_tee_started(s->tee);
 			run(s);
 			ret = finish(s, e);
 		}
 	}
+	settle_old(s, NULL);
 	ws_area_destroy(&s->area);
 	ws_clock_free(&s->clock);
 	ws_signals_restore();

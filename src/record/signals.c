@@ -7,7 +7,8 @@
 
 #include "base/compiler.h"
 
-static const int handled[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGCHLD, SIGPIPE, SIGXFSZ};
+static const int handled[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,  SIGUSR1, SIGUSR2,
+			      SIGALRM, SIGCHLD, SIGPIPE, SIGXFSZ};
 static struct sigaction before[WS_COUNT(handled)];
 static bool installed;
 static _Atomic int pending, interrupts;
@@ -21,7 +22,8 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		atomic_fetch_add(&interrupts, 1); /* from the terminal: the target has it too */
 		return;
 	}
-	atomic_fetch_add(&interrupts, 1);
+	if (sig != SIGUSR1 && sig != SIGUSR2 && sig != SIGALRM)
+		atomic_fetch_add(&interrupts, 1);
 	atomic_store(&pending, sig);
 }
 

@@ -138,7 +138,8 @@ static void notes(const struct job *j)
 	if (j->s.backwards)
 		ws_warn("%s: %s leaves out %" PRIu64 " rows that end before they start", file, name, j->s.backwards);
 	if (j->s.unended && !j->q->quiet)
-		ws_say("%s: %s leaves out %" PRIu64 " that never ended", file, name, j->s.unended);
+		ws_say("%s: %s leaves out %" PRIu64 " of the %s: %s never ended", file, name, j->s.unended, j->stat->what,
+		       j->s.unended == 1 ? "it" : "they");
 	if (!j->begun && !j->failed && !j->q->quiet)
 		ws_say("%s: %s skipped: no %s%s", file, name, j->stat->what,
 		       j->s.windowed ? " in the time asked for" : ws_report_rows(j->s.r, WS_TABLE_nvtx) + ws_report_rows(j->s.r, WS_TABLE_osrt) ?

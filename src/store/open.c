@@ -335,11 +335,26 @@ static void keep_encoded(struct ws_encoder *enc, struct ws_block *b)
 	memcpy(b->memory, enc->out.p, enc->out.len);
 }
 
+/* Where the numbering of strings (whatever generation: *number gets the last), or of rows of table *number, stands at the end of the file. */
+static uint64_t in_file(const struct ws_report *r, uint32_t type, uint32_t *number)
+{
+	uint64_t have = 0;
+
+	for (size_t i = 0; i < r->all.n; i++) {
+		const struct ws_block_head *h = &r->all.v[i].head;
+
+		if (h->type != type || (type == WS_BLOCK_ROWS && h->table != *number) || h->first + h->rows <= have)
+			continue;
+		have = h->first + h->rows;
+		*number = h->table;
+	}
+	return have;
+}
+
 static void add_journal_strings(struct ws_report *r, struct ws_encoder *enc, const struct ws_journal_copy *c)
 {
-	uint64_t have = r->strings.n ? rows_end(&r->strings) : 1;
-	uint32_t skip = 0, generation = r->strings.n ? r->strings.v[r->strings.n - 1].head.table + 1 : 0;
-	uint64_t bytes = 0;
+	uint32_t skip = 0, generation = 0;
+	uint64_t have = in_file(r, WS_BLOCK_STRINGS, &generation), bytes = 0;
 	struct ws_block b;
 
 	while (skip < c->strings && c->string_first + skip < have)
@@ -348,7 +363,7 @@ static void add_journal_strings(struct ws_report *r, struct ws_encoder *enc, con
 		return;
 	/* Another generation than the file's: whether these strings repeat earlier ones is not known here. */
 	ws_encode_strings(enc, c->string_first + skip, c->strings - skip, c->lengths + skip, c->text + bytes, c->text_bytes - bytes,
-			  generation, 0);
+			  generation + 1, 0);
 	keep_encoded(enc, &b);
 	add(&r->all, &b);
 }
@@ -378,16 +393,10 @@ static void add_journal(struct ws_report *r, const struct ws_journal_copy *c)
 	ws_encoder_init(&enc, most);
 	add_journal_strings(r, &enc, c);
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		uint64_t have = 0;
+		uint32_t number = t;
 
-		for (size_t i = 0; i < r->all.n; i++) {
-			const struct ws_block_head *h = &r->all.v[i].head;
-
-			if (h->type == WS_BLOCK_ROWS && h->table == t && h->first + h->rows > have)
-				have = h->first + h->rows;
-		}
 		if (c->table[t].n)
-			add_journal_rows(r, &enc, c, (enum ws_table)t, have);
+			add_journal_rows(r, &enc, c, (enum ws_table)t, in_file(r, WS_BLOCK_ROWS, &number));
 	}
 	ws_encoder_free(&enc);
 }

@@ -398,6 +398,7 @@ static void try_domains(struct env *e, bool want_default, bool want_keep, bool w
 	DomainMarkEx(l, drop, &ev);
 	DomainEnd(l, drop, DomainStartEx(l, drop, &ev));
 	DomainNameCategoryA(l, drop, 1, "category");
+	NameOsThreadA(l, (uint32_t)syscall(SYS_gettid), "names pass every filter");
 	enabled = EXT(l, NX_P_DOMAIN_ENABLED, uint8_t, (void *), drop);
 	CHECK(enabled == want_drop);
 	env_read(e);
@@ -405,6 +406,7 @@ static void try_domains(struct env *e, bool want_default, bool want_keep, bool w
 	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DOMAIN) == (size_t)(want_keep + want_drop));
 	CHECK(env_count(e, WS_REC_NVTX_EVENT, 0) == (want_drop ? 3u : 0u));
 	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_CATEGORY) == (size_t)want_drop);
+	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_THREAD) == 1);
 }
 
 static void filter_include(struct env *e)
@@ -425,6 +427,30 @@ static void filter_exclude(struct env *e)
 static void filter_exclude_default(struct env *e)
 {
 	try_domains(e, false, true, true);
+}
+
+/* The recorder has finished while the program goes on: nothing is written, levels stay right. */
+static void after_the_end(struct env *e)
+{
+	struct loader *l = &e->l;
+	char buf[32];
+	size_t before;
+
+	CHECK(RangePushA(l, "open at the end") == 0);
+	env_collect(e, false);
+	atomic_store(&e->area.a->closed, 1);
+	env_read(e);
+	before = e->n;
+	for (int i = 0; i < 1000; i++) {
+		snprintf(buf, sizeof(buf), "late %d", i);
+		CHECK(RangePushA(l, buf) == 1);
+		MarkA(l, buf);
+		RangeEnd(l, RangeStartA(l, buf));
+		CHECK(RangePop(l) == 1);
+	}
+	CHECK(RangePop(l) == 0 && RangePop(l) == -1);
+	env_read(e);
+	CHECK(e->n == before, "%zu more", e->n - before);
 }
 
 /* ---- several loaders, forks, signals, memory ---- */
@@ -649,6 +675,7 @@ static const struct test_case cases[] = {
 	{"filter include default", {.filter = 1, .domains = "default\0keep\0", .domains_len = 13}, filter_include_default},
 	{"filter exclude", {.filter = 2, .domains = "drop\0", .domains_len = 5}, filter_exclude},
 	{"filter exclude default", {.filter = 2, .domains = "x\0default\0", .domains_len = 10}, filter_exclude_default},
+	{"after the end", {0}, after_the_end},
 	{"several libraries", {0}, several_libraries},
 	{"other table sizes", {0}, other_table_sizes},
 	{"no session", {.no_session = true}, no_session},

@@ -1,0 +1,401 @@
+/*
+ * test_convert.c - from records to rows, with records made here: pairs in both orders, what stays alone, and rings full of nonsense,
+ * which a target that scribbles over shared memory can leave. Runs under the sanitizers where the build has them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "inject/nvtx_record.h"
+#include "query/query.h"
+#include "record/drain.h"
+#include "record/proc.h"
+
+#define CHECK(cond, ...)                                                            \
+	do {                                                                        \
+		if (!(cond)) {                                                      \
+			printf("# line %d: " #cond ": ", __LINE__);                 \
+			printf(" " __VA_ARGS__);                                    \
+			printf("\n");                                               \
+			failed = true;                                              \
+			return;                                                     \
+		}                                                                   \
+	} while (0)
+
+static bool failed;
+static char path[256];
+static struct ws_area area;
+static struct ws_clock clk;
+static struct ws_drain *drain;
+static struct ws_sink *sink;
+static struct ws_process_home *home;
+static uint64_t ticks0;
+
+/* ---- a session without a target ---- */
+
+static struct ws_sink *sink_for(void *ctx, int pid, const char *env, size_t env_len, struct ws_sink *parent)
+{
+	(void)pid, (void)env, (void)env_len, (void)parent;
+	return ctx;
+}
+
+static void *take(uint32_t kind, int *slot)
+{
+	uint32_t n = ws_chunk_take(area.a);
+	struct ws_chunk *c = ws_chunk_at(area.a, n);
+
+	memset(c + 1, 0, WS_CHUNK_SIZE - sizeof(*c));
+	c->kind = kind;
+	*slot = ws_directory_add(area.a, n);
+	return c;
+}
+
+static void begin(void)
+{
+	struct ws_writer_opts opts = {.overwrite = true};
+	struct ws_err e = {""};
+	struct ws_writer *w;
+	int slot;
+
+	if (ws_area_create(&area, 32u << 20, (uid_t)-1, &e) || !(w = ws_writer_create(path, &opts, &e))) {
+		printf("Bail out! %s\n", e.msg);
+		exit(1);
+	}
+	ws_clock_init(&clk, WS_CLOCK_COUNTER);
+	ticks0 = ws_counter();
+	sink = ws_sink_new(ws_strdup(path), w, &clk);
+	drain = ws_drain_new(&area, &clk, &(struct ws_drain_ops){.ctx = sink, .sink_for = sink_for});
+	home = take(WS_CHUNK_PROCESS, &slot);
+	home->pid = (uint32_t)getpid();
+	home->pid_ns = area.a->recorder_pid_ns;
+	home->slot = (uint32_t)slot;
+	home->start = ticks0;
+	home->origin = 2;
+	atomic_store(&home->string_pos, (uint64_t)home->chunk.self << 32 | 4096);
+	atomic_store(&home->ready, 1);
+}
+
+static struct ws_ring *new_ring(uint32_t tid)
+{
+	int slot;
+	struct ws_ring *r = take(WS_CHUNK_RING, &slot);
+
+	r->process_home = home->chunk.self;
+	r->pid = home->pid;
+	r->tid = tid;
+	r->slot = (uint32_t)slot;
+	r->start = ticks0;
+	atomic_store(&r->chunk.used, WS_RING_DATA);
+	return r;
+}
+
+static void *add(struct ws_ring *r, int kind, size_t bytes)
+{
+	uint32_t used = atomic_load(&r->chunk.used);
+	struct ws_rec *rec = (void *)((char *)r + used);
+
+	memset(rec, 0, bytes);
+	rec->kind = (uint8_t)kind;
+	rec->words = (uint8_t)(bytes / 8);
+	atomic_store(&r->chunk.used, used + (uint32_t)bytes);
+	return rec;
+}
+
+static void add_event(struct ws_ring *r, int kind, uint64_t id, uint64_t time)
+{
+	struct ws_rec_nvtx_event *e = add(r, WS_REC_NVTX_EVENT, sizeof(*e));
+
+	e->kind = (uint8_t)kind;
+	e->other = id;
+	e->time = ticks0 + time;
+}
+
+static void add_blob(struct ws_ring *r, uint32_t number, const char *s, bool more)
+{
+	struct ws_rec_nvtx_blob *b = add(r, WS_REC_NVTX_BLOB, WS_ALIGN_UP(sizeof(*b) + strlen(s), 8));
+
+	b->rec.small = more;
+	b->number = number;
+	b->len = (uint32_t)strlen(s);
+	memcpy(b->bytes, s, b->len);
+}
+
+/* Finish the recording and load its NVTX rows. */
+static struct ws_report *finish(struct ws_rows *rows)
+{
+	struct ws_scan scan = {.table = WS_TABLE_nvtx, .columns = (UINT64_C(1) << ws_nvtx_COLUMNS) - 1, .time_max = UINT64_MAX};
+	struct ws_err e = {""};
+	struct ws_report *r;
+
+	ws_clock_read(&clk);
+	ws_drain_finish(drain);
+	if (ws_sink_close(sink, &e) || !(r = ws_report_open(path, &e)) || ws_rows_load(r, &scan, rows, &e)) {
+		printf("Bail out! %s\n", e.msg);
+		exit(1);
+	}
+	if (!ws_report_complete(r) || ws_report_verify(r, NULL, NULL))
+		failed = true;
+	ws_clock_free(&clk);
+	ws_area_destroy(&area);
+	return r;
+}
+
+static void done(struct ws_report *r, struct ws_rows *rows)
+{
+	ws_rows_free(rows);
+	ws_report_close(r);
+	unlink(path);
+}
+
+/* ---- cases ---- */
+
+static void check_pairs(struct ws_rows *rows)
+{
+	CHECK(rows->rows == 4, "%zu", rows->rows);
+	for (size_t i = 0; i < rows->rows; i++) {
+		uint64_t id = rows->col[ws_nvtx_range_id][i], end = rows->col[ws_nvtx_end][i];
+
+		CHECK(rows->col[ws_nvtx_type][i] == WS_NVTX_STARTEND);
+		CHECK((id == 4) == (end == WS_NO_TIME) && (id == 4) == (rows->col[ws_nvtx_flags][i] == WS_NVTX_LEFT_OPEN));
+		CHECK(id == 4 || end >= rows->col[ws_nvtx_start][i]);
+		CHECK((rows->col[ws_nvtx_end_thread][i] != 0) == (id == 1 || id == 2), "range %d", (int)id);
+	}
+}
+
+/* Starts and ends in two rings: whichever is drained first, they meet. */
+static void pairs(void)
+{
+	struct ws_rows rows;
+	struct ws_report *r;
+
+	for (int order = 0; order < 2 && !failed; order++) {
+		struct ws_ring *a, *b;
+
+		begin();
+		a = new_ring(101);
+		b = new_ring(102);
+		if (order) {
+			struct ws_ring *t = a;
+
+			a = b;
+			b = t;
+		}
+		add_event(a, WS_NVTX_EV_START, 1, 10);
+		add_event(b, WS_NVTX_EV_END, 1, 20);
+		add_event(b, WS_NVTX_EV_START, 2, 30);
+		add_event(a, WS_NVTX_EV_END, 2, 40);
+		add_event(a, WS_NVTX_EV_START, 3, 50);
+		add_event(a, WS_NVTX_EV_END, 3, 60);
+		add_event(a, WS_NVTX_EV_START, 4, 70);
+		add_event(b, WS_NVTX_EV_END, 5, 80);
+		add_event(b, WS_NVTX_EV_END, 5, 80);
+		add_event(b, WS_NVTX_EV_END, 0, 80);
+		r = finish(&rows);
+		check_pairs(&rows);
+		if (ws_report_rows(r, WS_TABLE_diagnostic) < 1)
+			failed = true; /* the ends that stayed alone are said */
+		done(r, &rows);
+	}
+}
+
+static void check_blobs(const struct ws_report *r, struct ws_rows *rows)
+{
+	size_t len;
+
+	CHECK(rows->rows == 3, "%zu", rows->rows);
+	for (size_t i = 0; i < rows->rows; i++) {
+		const char *s = ws_report_string(r, (uint32_t)rows->col[ws_nvtx_binary][i], &len);
+
+		CHECK(rows->col[ws_nvtx_type][i] == WS_NVTX_STARTEND ? !strcmp(s, "begin;end") : !strcmp(s, "one two three"), "'%s'", s);
+		CHECK(rows->col[ws_nvtx_payload_type][i] == WS_NVTX_PAYLOAD_EXT);
+	}
+}
+
+static void add_full(struct ws_ring *r, int kind, uint64_t id, uint32_t blob, uint32_t blob_end)
+{
+	struct ws_rec_nvtx_event_full *e = add(r, WS_REC_NVTX_EVENT, sizeof(*e));
+
+	e->e.kind = (uint8_t)kind;
+	e->e.other = kind == WS_NVTX_EV_RANGE ? ticks0 + 5 : id;
+	e->e.time = ticks0 + 1;
+	e->e.payload_type = WS_NVTX_PAYLOAD_EXT;
+	e->binary = blob;
+	e->binary_end = blob_end;
+}
+
+/* Payloads in pieces, of both ends, in both orders of arrival; and one that nothing asks for. */
+static void blobs(void)
+{
+	struct ws_rows rows;
+	struct ws_report *r;
+	struct ws_ring *a, *b;
+
+	begin();
+	a = new_ring(101);
+	b = new_ring(102);
+	add_blob(a, 1, "one ", true);
+	add_blob(a, 2, "of an event that never comes", false);
+	add_blob(a, 1, "two ", false);
+	add_blob(a, 3, "three", false);
+	add_full(a, WS_NVTX_EV_RANGE, 0, 1, 3);
+	add_blob(a, 4, "begin;", false);
+	add_full(a, WS_NVTX_EV_START, 7, 4, 0);
+	add_blob(b, 1, "end", false);
+	add_full(b, WS_NVTX_EV_END, 7, 0, 1);
+	add_blob(b, 2, "end", false);
+	add_full(b, WS_NVTX_EV_END, 8, 0, 2);
+	add_blob(a, 5, "begin;", false);
+	add_full(a, WS_NVTX_EV_START, 8, 5, 0);
+	r = finish(&rows);
+	check_blobs(r, &rows);
+	done(r, &rows);
+}
+
+static void add_text(struct ws_ring *r, uint32_t number, const char *s, bool more)
+{
+	add_blob(r, number, s, more);
+	((struct ws_rec *)((char *)r + atomic_load(&r->chunk.used) - WS_ALIGN_UP(sizeof(struct ws_rec_text) + strlen(s), 8)))->kind = WS_REC_TEXT;
+}
+
+static void check_texts(const struct ws_report *r, struct ws_rows *rows)
+{
+	CHECK(rows->rows == 2, "%zu", rows->rows);
+	CHECK(!strcmp(ws_report_string(r, (uint32_t)rows->col[ws_nvtx_text][0], NULL), "in pieces"));
+	CHECK(!strcmp(ws_report_string(r, (uint32_t)rows->col[ws_nvtx_text][1], NULL), "whole"));
+}
+
+/* A text whose rest found no memory must not run into the next. */
+static void cut_texts(void)
+{
+	struct ws_rows rows;
+	struct ws_report *r;
+	struct ws_ring *a;
+
+	begin();
+	a = new_ring(101);
+	add_text(a, 1, "in ", true);
+	add_text(a, 1, "pieces", false);
+	add_text(a, 2, "never finished ", true);
+	add_text(a, 3, "whole", false);
+	for (uint32_t number = 1; number <= 3; number += 2) {
+		struct ws_rec_nvtx_event *e;
+
+		add_event(a, WS_NVTX_EV_MARK, 0, number);
+		e = (void *)((char *)a + atomic_load(&a->chunk.used) - sizeof(*e));
+		e->rec.small = WS_NVTX_SMALL_LOCAL;
+		e->rec.value = number;
+	}
+	r = finish(&rows);
+	check_texts(r, &rows);
+	done(r, &rows);
+}
+
+static uint64_t seed;
+
+static uint64_t rnd(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed;
+}
+
+/* Sizes that suit the kind, mostly, and then any bytes. */
+static void nonsense(struct ws_ring *r)
+{
+	static const struct {
+		uint8_t kind;
+		uint16_t bytes;
+	} shapes[] = {
+		{WS_REC_NVTX_RANGE, sizeof(struct ws_rec_nvtx_range)},	   {WS_REC_NVTX_EVENT, sizeof(struct ws_rec_nvtx_event)},
+		{WS_REC_NVTX_EVENT, sizeof(struct ws_rec_nvtx_event_full)}, {WS_REC_NVTX_DEFINE, sizeof(struct ws_rec_nvtx_define)},
+		{WS_REC_NVTX_DEFINE, sizeof(struct ws_rec_nvtx_schema)},    {WS_REC_NVTX_DEFINE, sizeof(struct ws_rec_nvtx_schema_entry)},
+		{WS_REC_NVTX_BLOB, 64},					   {WS_REC_TEXT, 64},
+	};
+
+	while (atomic_load(&r->chunk.used) < WS_CHUNK_SIZE - 200) {
+		size_t shape = rnd() % WS_COUNT(shapes), bytes = rnd() % 8 ? shapes[shape].bytes : 8 + rnd() % 16 * 8;
+		struct ws_rec *rec = add(r, shapes[shape].kind, bytes);
+
+		for (size_t i = 2; i < bytes; i++)
+			if (rnd() % 3)
+				((uint8_t *)rec)[i] = rnd() % 4 ? (uint8_t)(rnd() % 8) : (uint8_t)rnd();
+		if (rec->words != bytes / 8)
+			rec->words = (uint8_t)(bytes / 8);
+	}
+	for (size_t i = 0; i < sizeof(r->open); i++)
+		((uint8_t *)r->open)[i] = (uint8_t)(rnd() % 3 ? rnd() % 4 : rnd());
+	atomic_store(&r->open_depth, (uint32_t)(rnd() % 70));
+}
+
+static void scribbled(void)
+{
+	for (int i = 0; i < 60 && !failed; i++) {
+		struct ws_rows rows;
+		struct ws_report *r;
+
+		seed = (uint64_t)i * 7919 + 1;
+		begin();
+		for (uint32_t k = 0; k < 4; k++)
+			nonsense(new_ring(100 + k));
+		ws_clock_read(&clk);
+		ws_drain_round(drain);
+		r = finish(&rows);
+		if (!rows.rows)
+			failed = true;
+		done(r, &rows);
+	}
+}
+
+/* More ranges open at once than are kept waiting: the rest show no end, all show. */
+static void crowd(void)
+{
+	enum { RANGES = 300000, MOST = 1 << 18 };
+	struct ws_rows rows;
+	struct ws_report *r;
+	struct ws_ring *a;
+	size_t open = 0;
+
+	begin();
+	for (int i = 0; i < RANGES * 2;) {
+		a = new_ring(200);
+		while (i < RANGES * 2 && atomic_load(&a->chunk.used) < WS_CHUNK_SIZE - 64) {
+			add_event(a, i < RANGES ? WS_NVTX_EV_START : WS_NVTX_EV_END, (uint64_t)(i % RANGES) + 1, (uint64_t)i);
+			i++;
+		}
+		atomic_store(&a->closed, 1);
+		ws_drain_round(drain);
+		ws_area_feed(&area);
+	}
+	r = finish(&rows);
+	for (size_t i = 0; i < rows.rows; i++)
+		open += rows.col[ws_nvtx_end][i] == WS_NO_TIME;
+	if (rows.rows != RANGES || open != RANGES - MOST) {
+		printf("# %zu rows, %zu open\n", rows.rows, open);
+		failed = true;
+	}
+	done(r, &rows);
+}
+
+int main(void)
+{
+	static const struct {
+		const char *name;
+		void (*fn)(void);
+	} cases[] = {{"start/end pairs in any order", pairs}, {"payloads", blobs}, {"texts cut off", cut_texts}, {"scribbled rings", scribbled}, {"a crowd of open ranges", crowd}};
+	const char *tmp = getenv("TMPDIR");
+	int bad = 0;
+
+	snprintf(path, sizeof(path), "%s/ws-convert-%d.wsrep", tmp && *tmp ? tmp : "/tmp", (int)getpid());
+	printf("1..%zu\n", WS_COUNT(cases));
+	for (size_t i = 0; i < WS_COUNT(cases); i++) {
+		failed = false;
+		cases[i].fn();
+		printf("%sok %zu - %s\n", failed ? "not " : "", i + 1, cases[i].name);
+		fflush(stdout);
+		bad += failed;
+	}
+	return bad != 0;
+}

@@ -1,0 +1,65 @@
+/*
+ * scenario.h - a scenario is a function that does things to the OS-runtime hook, checks that they behave as they do without it, and prints
+ * what must then be in the report. run.py runs each bare and recorded.
+ *
+ *   want("name=read n=3 error=0 path=/x")   rows that must be there: n=3 exactly, n=3+ at least (1+ when not given);
+ *                                           n=0 none. Fields: name nesting error result object path (a prefix when it ends in *)
+ *                                           tid min_us open (1: never returned) pid
+ *   CHECK(x)                                ends the program with a message when x does not hold
+ */
+#ifndef SCENARIO_H
+#define SCENARIO_H
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CHECK(x)                                                                                            \
+	do {                                                                                                \
+		errno_at = errno;                                                                           \
+		if (!(x)) {                                                                                 \
+			fprintf(stderr, "%s:%d: %s (errno %d)\n", __FILE__, __LINE__, #x, errno_at);         \
+			exit(99);                                                                           \
+		}                                                                                           \
+		errno = errno_at;                                                                           \
+	} while (0)
+
+static int errno_at;
+
+#define want(...) (printf("#want "), printf(__VA_ARGS__), printf("\n"))
+/* A name that the thread must have been given: pid 0 for this process. */
+#define want_name(tid, name) printf("#name %d %s\n", (int)(tid), name)
+
+struct scenario {
+	const char *name;
+	void (*run)(void);
+};
+
+static inline int run_scenario(const struct scenario *s, const char *name)
+{
+	for (; s->name; s++)
+		if (!strcmp(s->name, name)) {
+			s->run();
+			fflush(stdout);
+			return 0;
+		}
+	fprintf(stderr, "no scenario called %s\n", name);
+	return 98;
+}
+
+static inline int list_scenarios(const struct scenario *s)
+{
+	for (; s->name; s++)
+		puts(s->name);
+	return 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,590 @@
+#!/usr/bin/env python3
+"""Whole-command tests of stats, export, info and recover over reports of known rows: test_reading.py WARPSIGHT MAKE_REPORT [--update].
+
+Tables are compared with the files in golden/ (--update rewrites them; read the difference before committing it), figures with a
+recomputation from the SQLite export. Prints TAP.
+"""
+import collections
+import csv
+import html.parser
+import io
+import json
+import math
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAM, MAKE = (os.path.abspath(p) for p in sys.argv[1:3])
+UPDATE = "--update" in sys.argv
+TESTS = []
+Result = collections.namedtuple("Result", "code out err")
+
+
+def test(f):
+    TESTS.append(f)
+    return f
+
+
+def run(*args, ok=True, **kw):
+    p = subprocess.run([PROGRAM, *args], stdin=subprocess.DEVNULL, stdout=kw.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE, **kw)
+    r = Result(p.returncode, p.stdout, p.stderr.decode())
+    if ok and r.code:
+        raise AssertionError("%s: exit %d, %s" % (args, r.code, r.err))
+    return r
+
+
+def refused(*args, words=(), code=None, **kw):
+    """The command fails, with one line on stderr that has these words, and prints nothing."""
+    r = run(*args, ok=False, **kw)
+    same(r.code != 0, True, "exit status")
+    if code is not None:
+        same(r.code, code, "exit status")
+    same(r.err.count("\n"), 1, "lines on stderr: " + r.err)
+    for word in words:
+        if word not in r.err:
+            raise AssertionError("%r is not in %r" % (word, r.err))
+    same(r.out or b"", b"", "output")
+    return r
+
+
+def same(got, want, what=""):
+    if got != want:
+        raise AssertionError("%s\ngot:    %s\nwanted: %s" % (what, repr(got)[:3000], repr(want)[:3000]))
+
+
+def report(kind):
+    path = kind + ".wsrep"
+    if not os.path.exists(path):
+        subprocess.run([MAKE, kind, path], check=True)
+    return path
+
+
+def golden(name, got):
+    path = os.path.join(HERE, "golden", name)
+    if UPDATE:
+        with open(path, "wb") as f:
+            f.write(got)
+    with open(path, "rb") as f:
+        same(got, f.read(), name)
+
+
+def database(kind):
+    path = kind + ".sqlite"
+    if not os.path.exists(path):
+        run("export", "-q", report(kind))
+    db = sqlite3.connect(path)
+    db.row_factory = sqlite3.Row
+    return db
+
+
+def rows(db, sql, *args):
+    return [tuple(r) for r in db.execute(sql, args)]
+
+
+# ---- tables ----
+
+REPORTS = ["nvtx_sum", "nvtx_pushpop_sum", "nvtx_pushpop_trace", "nvtx_startend_sum", "osrt_sum"]
+
+
+@test
+def csv_of_every_report():
+    for name in REPORTS:
+        golden("basic.%s.csv" % name, run("stats", "-q", "-r", name, "-f", "csv", report("basic")).out)
+
+
+@test
+def every_format():
+    for fmt in ["column", "table", "tsv", "json", "html", "htable", "markdown"]:
+        golden("basic.nvtx_sum.%s" % fmt, run("stats", "-q", "-r", "nvtx_sum", "-f", fmt, report("basic")).out)
+
+
+@test
+def hostile_names_in_every_format():
+    for fmt in ["column", "table", "csv", "tsv", "json", "html", "markdown"]:
+        golden("hostile.nvtx_sum.%s" % fmt, run("stats", "-q", "-r", "nvtx_sum", "-f", fmt, report("hostile")).out)
+
+
+@test
+def hostile_names_survive_readers():
+    want = [r[0] for r in rows(database("hostile"), "SELECT text FROM NVTX_EVENTS WHERE end >= start AND domainId = 0")]
+    got = csv.reader(io.StringIO(run("stats", "-q", "-r", "nvtx_sum", "-f", "csv", report("hostile")).out.decode(), newline=""))
+    names = [r[9] for r in got if r][1:]
+    same(sorted(n for n in names if n != "[domain 9]:"), sorted(want), "csv")
+    data = json.loads(run("stats", "-q", "-r", "nvtx_sum", "-f", "json", report("hostile")).out)
+    same(sorted(n["Range"].replace("\0", "\ufffd") for n in data if n["Range"] != "[domain 9]:"), sorted(want), "json")
+
+
+class Cells(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.text = collections.Counter(), []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags[tag] += 1
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@test
+def html_has_no_tags_of_the_target():
+    p = Cells()
+    p.feed(run("stats", "-q", "-r", "nvtx_sum", "-f", "html", report("hostile")).out.decode())
+    same("script" in p.tags, False)
+    same(any("<script>alert('x')</script>" in t for t in p.text), True)
+
+
+@test
+def terminal_formats_hold_no_controls():
+    for fmt in ["column", "table", "markdown"]:
+        text = run("stats", "-r", "nvtx_sum,nvtx_pushpop_trace", "-f", fmt, report("hostile")).out.decode()
+        bad = [c for c in text if (ord(c) < 32 and c != "\n") or 0x7f <= ord(c) < 0xa0 or 0x202a <= ord(c) <= 0x202e]
+        same(bad, [], fmt)
+    text = run("info", report("hostile")).out.decode()
+    same([c for c in text if ord(c) < 32 and c != "\n"], [], "info")
+
+
+@test
+def default_reports_and_columns():
+    out = run("stats", "-q", report("basic")).out.decode()
+    same([line for line in out.split("\n") if "**" in line], [" ** NVTX Range Summary (nvtx_sum):", " ** OS Runtime Summary (osrt_sum):"])
+
+
+@test
+def time_units():
+    golden("basic.us.csv", run("stats", "-q", "-r", "osrt_sum", "-f", "csv", "--timeunit", "us", report("basic")).out)
+    golden("basic.s.csv", run("stats", "-q", "-r", "nvtx_pushpop_trace", "-f", "csv", "--timeunit=seconds", report("basic")).out)
+    refused("stats", "--timeunit", "fortnights", report("basic"), words=["fortnights", "ns, us, ms, s"], code=2)
+
+
+def recomputed(durations):
+    """What the summary columns must hold for these durations, but for the share."""
+    def tenth(x):  # half away from zero, on the exact value
+        return "%.1f" % (math.floor(x * 10 + statistics.Fraction(1, 2)) / 10)
+    f = [statistics.Fraction(d) for d in durations]
+    sd = statistics.stdev(durations) if len(durations) > 1 else 0.0
+    return [str(sum(durations)), str(len(durations)), tenth(sum(f) / len(f)), tenth(statistics.median(f)), str(min(durations)), str(max(durations)),
+            "%.1f" % sd]
+
+
+def summary(kind, name, *args):
+    out = run("stats", "-q", "-r", name, "-f", "csv", *args, report(kind)).out.decode()
+    return [r for r in csv.reader(io.StringIO(out, newline="")) if r][1:]
+
+
+def check_summary(got, by_name):
+    want = {name: recomputed(d) for name, d in by_name.items()}
+    total = sum(sum(d) for d in by_name.values())
+    for r in got:
+        same(r[1:7], want[r[-1]][:6], r[-1])
+        same(abs(float(r[7]) - float(want[r[-1]][6])) < 0.11, True, "deviation of " + r[-1])
+        same(abs(float(r[0]) - 100 * int(r[1]) / total) <= 0.0500001, True, "share of " + r[-1])
+    same(len(got), len(want))
+    order = [(-int(r[1]), r[-1].encode()) for r in got]
+    same(order, sorted(order), "order")
+
+
+@test
+def figures_equal_a_recomputation():
+    by_name = collections.defaultdict(list)
+    for name, d in rows(database("many"), "SELECT text, end - start FROM NVTX_EVENTS"):
+        by_name[name].append(d)
+    same(len(by_name), 3000)
+    check_summary(summary("many", "nvtx_pushpop_sum"), by_name)
+
+
+@test
+def filter_time_takes_what_touches_the_window():
+    for spec, lo, hi in [("1ms/2ms", 1000000, 2000000), ("/50us", 0, 50000), ("3.5ms/", 3500000, 1 << 62), ("1000005/1000005", 1000005, 1000005)]:
+        by_name = collections.defaultdict(list)
+        for name, d in rows(database("many"), "SELECT text, end - start FROM NVTX_EVENTS WHERE end >= ? AND start <= ?", lo, hi):
+            by_name[name].append(d)
+        check_summary(summary("many", "nvtx_pushpop_sum", "--filter-time", spec), by_name)
+
+
+@test
+def filter_time_of_the_trace_keeps_levels():
+    whole = {r[10]: r for r in summary("basic", "nvtx_pushpop_trace")}
+    part = summary("basic", "nvtx_pushpop_trace", "--filter-time", "3000ns/3250")
+    same([r[5] for r in part], ["outer", "lib:overlap", "plain", "inner", "leaf"])
+    for r in part:
+        same(r, whole[r[10]])
+
+
+@test
+def filter_time_refuses_nonsense():
+    for spec in ["", "5", "a/b", "5/4", "1/2/3", "1m/2m", "-5/3", "1e9/2", "99999999999999999999/"]:
+        refused("stats", "--filter-time=" + spec, report("basic"), words=["--filter-time"], code=2)
+
+
+@test
+def filter_nvtx():
+    def names(spec):
+        return [r[5] for r in summary("basic", "nvtx_pushpop_trace", "--filter-nvtx", spec)]
+    same(names("outer/1"), ["outer"])
+    same(names("inner/2"), ["outer", "lib:overlap", "plain", "inner", "leaf"])
+    same(names("overlap@lib/0"), ["lib:overlap"])
+    same(names("overlap@*/1"), ["outer", "inner", "lib:overlap", "plain", "inner"])
+    r = run("stats", "-r", "osrt_sum", "--filter-nvtx", "outer", report("basic"))
+    same("2 ranges 'outer'" in r.err, True, r.err)
+    refused("stats", "--filter-nvtx", "nothing", report("basic"), words=["no range 'nothing'"], code=1)
+    refused("stats", "--filter-nvtx", "overlap", report("basic"), words=["there is one in domain lib"], code=1)
+    refused("stats", "--filter-nvtx", "outer/7", report("basic"), words=["2 ranges", "last index is 1"], code=1)
+    refused("stats", "--filter-nvtx", "outer/x", report("basic"), words=["'x'"], code=1)
+
+
+# ---- outputs of stats ----
+
+@test
+def lists_pair_up():
+    os.mkdir("pair")
+    run("stats", "-q", "-r", "nvtx_sum,osrt_sum,nvtx_startend_sum", "-f", "csv,json", "-o", "pair/a,pair/b", report("basic"))
+    same(sorted(os.listdir("pair")), ["a_nvtx_sum.csv", "b_nvtx_startend_sum.json", "b_osrt_sum.json"])
+    out = run("stats", "-q", "-r", "nvtx_sum,osrt_sum", "-r", "nvtx_startend_sum", "-o", "pair/c,-", report("basic")).out.decode()
+    same(os.path.exists("pair/c_nvtx_sum.csv"), True, "csv is the default of files")
+    same(out.count(" ** "), 2, "column is the default of standard output")
+    refused("stats", "-r", "osrt_sum", "-f", "csv,json", report("basic"), words=["2 formats are given for 1 report"], code=2)
+
+
+@test
+def files_hold_what_is_printed():
+    run("stats", "-q", "-r", "nvtx_sum", "-o", "one", report("basic"))
+    with open("one_nvtx_sum.csv", "rb") as f:
+        same(f.read() + b"\n", run("stats", "-q", "-r", "nvtx_sum", "-f", "csv", report("basic")).out)
+
+
+@test
+def dot_names_files_after_the_report():
+    shutil.copy(report("basic"), "copied.wsrep")
+    run("stats", "-q", "-r", "osrt_sum", "-o", ".", "copied")
+    same(os.path.exists("copied_osrt_sum.csv"), True)
+
+
+@test
+def several_files():
+    out = run("stats", "-q", "-r", "osrt_sum", "-f", "csv", report("basic"), report("basic")).out
+    same(out.count(b"Time (%)"), 2)
+    shutil.copy(report("basic"), "second.wsrep")
+    run("stats", "-q", "-r", "osrt_sum", "-o", "both", report("basic"), "second.wsrep")
+    same(os.path.exists("both_basic_osrt_sum.csv") and os.path.exists("both_second_osrt_sum.csv"), True)
+
+
+@test
+def existing_files_are_kept():
+    with open("kept_osrt_sum.csv", "w") as f:
+        f.write("precious")
+    refused("stats", "-q", "-r", "osrt_sum", "-o", "kept", report("basic"), words=["kept_osrt_sum.csv exists", "--force-overwrite"], code=1)
+    with open("kept_osrt_sum.csv") as f:
+        same(f.read(), "precious")
+    run("stats", "-q", "-r", "osrt_sum", "-o", "kept", "--force-overwrite=true", report("basic"))
+    same(os.path.getsize("kept_osrt_sum.csv") > 50, True)
+    same([n for n in os.listdir(".") if n.endswith(".tmp")], [])
+
+
+@test
+def unfit_options_are_refused():
+    b = report("basic")
+    refused("stats", "-r", "nvtx_sums", b, words=["nvtx_sums", "--help-reports"], code=2)
+    refused("stats", "-r", "nvtx_sum:base", b, words=["takes no arguments"], code=2)
+    refused("stats", "-f", "xml", b, words=["xml", "csv"], code=2)
+    refused("stats", "-f", "csv:wide", b, words=["wide", "nohdr"], code=2)
+    refused("stats", "-o", "@less", b, words=["@less", "pipe"], code=2)
+    refused("stats", "--sqlite", "x", b, words=["--sqlite", "export -t sqlite"], code=2)
+    refused("stats", "--force-export=true", b, words=["--force-export"], code=2)
+    refused("stats", "--report-dir", "d", b, words=["--report-dir"], code=2)
+    refused("stats", words=["no report file"], code=2)
+    refused("stats", "-o", "nowhere/x", "-r", "osrt_sum", "-q", b, words=["nowhere/x_osrt_sum.csv", "No such file"], code=1)
+
+
+@test
+def help_lists():
+    out = run("stats", "--help-reports").out.decode()
+    for name in REPORTS:
+        same(name in out, True, name)
+    same("markdown" in run("stats", "--help-formats").out.decode(), True)
+
+
+@test
+def reports_without_data_are_skipped_aloud():
+    r = run("stats", report("empty"))
+    same(r.out, b"")
+    same(r.err.count("skipped: no"), 2, r.err)
+    same(run("stats", "-q", report("empty")), Result(0, b"", ""))
+    run("stats", "-q", "-o", "none", report("empty"))
+    same([n for n in os.listdir(".") if n.startswith("none")], [], "files without data")
+    r = run("stats", "-r", "osrt_sum", "--filter-time", "50s/", report("basic"))
+    same("in the time asked for" in r.err, True, r.err)
+
+
+@test
+def what_is_left_out_is_said():
+    same("leaves out 1 of the calls of the OS runtime: it never ended" in run("stats", "-r", "osrt_sum", report("basic")).err, True)
+    same("end before they start" in run("stats", "-q", report("hostile")).err, True)
+
+
+# ---- things that go wrong outside ----
+
+@test
+def a_reader_that_goes_away():
+    for restore in (True, False):  # with the signal, and with the signal ignored
+        for args in (["stats", "-r", "nvtx_pushpop_trace", "-f", "csv"], ["export", "-t", "jsonlines", "-o", "-"]):
+            p = subprocess.Popen([PROGRAM, *args, report("many")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=restore)
+            p.stdout.read(100)
+            p.stdout.close()
+            err = p.stderr.read().decode()
+            same(p.wait() in (-signal.SIGPIPE, 128 + signal.SIGPIPE), True, "exit %s of %s" % (p.returncode, args))
+            same(err, "", args)
+
+
+@test
+def full_standard_output():
+    for args in (["stats", "-r", "nvtx_pushpop_trace"], ["export", "-t", "jsonlines", "-o", "-"], ["info"]):
+        with open("/dev/full", "wb") as full:
+            r = run(*args, report("many"), ok=False, stdout=full)
+        same((r.code, "No space left" in r.err), (1, True), "%s: %s" % (args, r))
+
+
+def small_files():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
+
+
+@test
+def full_disk():
+    """A limit on the size of files stands for a full disk: what was begun must be gone."""
+    report("many")
+    os.mkdir("full")
+    for args in (["export", "-o", "full/x.sqlite"], ["export", "-t", "json", "-o", "full/x.jsonl"], ["stats", "-r", "nvtx_pushpop_trace", "-o", "full/x"]):
+        refused(*args, "many.wsrep", words=["cannot write"], code=1, preexec_fn=small_files)
+        same(os.listdir("full"), [], args)
+
+
+@test
+def not_reports():
+    with open("text.wsrep", "w") as f:
+        f.write("this is no report\n" * 100)
+    open("nothing.wsrep", "w").close()
+    os.mkdir("directory.wsrep")
+    for command in (["stats"], ["export"], ["info"], ["recover"]):
+        refused(*command, "missing", words=["missing"], code=1)
+        for name in ("text.wsrep", "nothing.wsrep", "directory.wsrep"):
+            refused(*command, name, words=[name], code=1)
+        refused(*command, words=["no report file is given"], code=2)
+
+
+@test
+def damage_is_said():
+    with open(report("many"), "rb") as f:
+        whole = f.read()
+    with open("cut.wsrep", "wb") as f:
+        f.write(whole[:len(whole) // 2])
+    r = run("stats", "-r", "nvtx_pushpop_sum", "-q", "cut.wsrep", ok=False)
+    same("cut.wsrep" in r.err, True, r)
+    same(run("info", "cut.wsrep", ok=False).code, 1)
+    data = json.loads(run("info", "--json", "cut.wsrep", ok=False).out)
+    same((data["complete"], len(data["damage"]) > 0), (False, True))
+    flipped = bytearray(whole)
+    for at in range(len(whole) // 3, len(whole) // 3 + 8):
+        flipped[at] ^= 0x55
+    with open("flipped.wsrep", "wb") as f:
+        f.write(flipped)
+    r = run("info", "--verify", "flipped.wsrep", ok=False)
+    same((r.code, b"Damage:" in r.out), (1, True), r)
+    same(run("stats", "-q", "flipped.wsrep", ok=False).err != "", True, "numbers of a damaged report come with a warning")
+
+
+@test
+def wild_reports_harm_nothing():
+    """A well-formed file with arbitrary numbers in every column: some output or a refusal, and no more."""
+    w = report("wild")
+    for args in (["stats", "-r", ",".join(REPORTS), "-f", "csv"], ["stats", "-r", "nvtx_pushpop_trace", "-f", "json", "--timeunit", "ms"],
+                 ["stats", "--filter-time", "1us/1ms"], ["stats", "--filter-nvtx", "wild 5\xff@*/3"], ["info"], ["info", "--json", "--verify"],
+                 ["export", "-t", "jsonlines", "-o", "-"], ["export", "-q", "-f"]):
+        r = run(*args, w, ok=False)
+        same(r.code in (0, 1), True, "%s: exit %d: %s" % (args, r.code, r.err[-2000:]))
+    json.loads(run("stats", "-q", "-r", "nvtx_pushpop_trace", "-f", "json", w).out)
+    json.loads(run("info", "--json", w, ok=False).out)
+    for line in run("export", "-t", "jsonlines", "-o", "-", w).out.decode().split("\n")[:-1]:
+        json.loads(line)
+    same(rows(database("wild"), "PRAGMA integrity_check"), [("ok",)])
+
+
+@test
+def recover_writes_an_index():
+    with open(report("many"), "rb") as f:
+        whole = f.read()
+    with open("torn.wsrep", "wb") as f:
+        f.write(whole[:len(whole) - 60])
+    run("recover", "torn.wsrep", "-o", "mended.wsrep")
+    same(run("info", "--verify", "mended.wsrep").code, 0)
+    same(summary("many", "nvtx_pushpop_sum"), [r for r in csv.reader(io.StringIO(
+        run("stats", "-q", "-r", "nvtx_pushpop_sum", "-f", "csv", "mended").out.decode(), newline="")) if r][1:])
+
+
+# ---- SQLite ----
+
+@test
+def sqlite_schema():
+    db = database("basic")
+    same(rows(db, "PRAGMA integrity_check"), [("ok",)])
+    want = {
+        "StringIds": "id value",
+        "NVTX_EVENTS": "start end eventType rangeId category color text globalTid endGlobalTid textId domainId uint64Value int64Value "
+                       "doubleValue uint32Value int32Value floatValue jsonTextId jsonText binaryData",
+        "OSRT_API": "start end eventClass globalTid nameId returnValue nestingLevel callchainId",
+        "PROCESSES": "globalPid pid name",
+        "ThreadNames": "nameId priority globalTid",
+        "ProcessStreams": "globalPid filenameId contentId",
+        "META_DATA_CAPTURE": "name value",
+        "META_DATA_EXPORT": "name value",
+        "TARGET_INFO_SYSTEM_ENV": "globalVid devStateName name nameEnum value",
+        "TARGET_INFO_SESSION_START_TIME": "utcEpochNs utcTime localTime systemClockNs",
+        "ANALYSIS_DETAILS": "globalVid duration startTime stopTime",
+        "DIAGNOSTIC_EVENT": "timestamp timestampType source severity text globalPid",
+        "NVTX_PAYLOAD_SCHEMAS": "domainId schemaId name type flags numEntries payloadSize alignTo",
+        "NVTX_PAYLOAD_SCHEMA_ENTRIES": "domainId schemaId idx flags type name description arrayOrUnionDetail offset",
+        "ENUM_NSYS_EVENT_TYPE": "id name label",
+        "ENUM_NSYS_EVENT_CLASS": "id name label",
+    }
+    for table, columns in want.items():
+        same([r[1] for r in rows(db, "PRAGMA table_info(%s)" % table)], columns.split(), table)
+
+
+@test
+def sqlite_rows():
+    dump = "\n".join("%s %s" % (t, tuple(r)) for (t,) in rows(database("basic"), "SELECT name FROM sqlite_master WHERE name <> 'META_DATA_EXPORT'")
+                     for r in rows(database("basic"), "SELECT * FROM " + t)) + "\n"
+    golden("basic.sqlite.txt", dump.encode())
+
+
+@test
+def sqlite_queries_that_people_run():
+    db = database("basic")
+    top = rows(db, "SELECT coalesce(s.value, n.text) AS name, count(*), sum(n.end - n.start) AS total FROM NVTX_EVENTS n "
+                   "LEFT JOIN StringIds s ON n.textId = s.id WHERE n.eventType = 59 GROUP BY name ORDER BY total DESC LIMIT 3")
+    same(top, [("outer", 2, 4500), ("inner", 3, 2100), ("overlap", 2, 1001)])
+    same(rows(db, "SELECT s.value, sum(o.end - o.start) FROM OSRT_API o JOIN StringIds s ON s.id = o.nameId GROUP BY 1 ORDER BY 1"),
+         [("poll", None), ("pthread_mutex_lock", 8000), ("read", 550)])
+    same(rows(db, "SELECT p.name, count(*) FROM NVTX_EVENTS n JOIN PROCESSES p ON p.globalPid = n.globalTid & ~0xffffff GROUP BY 1 ORDER BY 1"),
+         [("app", 22), ("sh", 2)])
+    same(rows(db, "SELECT s.value, n.globalTid >> 24, n.globalTid & 0xffffff FROM ThreadNames n JOIN StringIds s ON s.id = n.nameId ORDER BY 2, 3"),
+         [("main loop", 100, 100), ("worker", 100, 101)])
+    same(rows(db, "SELECT DISTINCT e.name FROM NVTX_EVENTS n JOIN ENUM_NSYS_EVENT_TYPE e ON e.id = n.eventType ORDER BY 1"),
+         [("NvtxCategory",), ("NvtxDomainCreate",), ("NvtxMark",), ("NvtxPushPopRange",), ("NvtxStartEndRange",)])
+    same(rows(db, "SELECT f.value, c.value FROM ProcessStreams p JOIN StringIds f ON f.id = filenameId JOIN StringIds c ON c.id = contentId"),
+         [("pid_100_stdout.log", "one\ntwo\n"), ("pid_100_stderr.log", "oops\n")])
+
+
+@test
+def sqlite_counts_every_row():
+    same(rows(database("many"), "SELECT count(*), count(DISTINCT text), count(DISTINCT globalTid), min(start), sum(end - start) FROM NVTX_EVENTS"),
+         [(200000, 3000, 5, 0, sum(i * i % 97 for i in range(200000)))])
+    starts = [r[0] for r in rows(database("many"), "SELECT start FROM NVTX_EVENTS ORDER BY rowid")]
+    same(starts, sorted(starts), "rows are in order of start")
+
+
+@test
+def sqlite_of_hostile_names():
+    db = database("hostile")
+    same(rows(db, "PRAGMA integrity_check"), [("ok",)])
+    names = [r[0] for r in rows(db, "SELECT text FROM NVTX_EVENTS WHERE text IS NOT NULL")]
+    same("'; DROP TABLE StringIds; --" in names and "line\nbreak" in names and "broken \ufffd\ufffd utf-8" in names and "nul\ufffdinside" in names,
+         True, names)
+    same(max(len(n) for n in names), 10000)
+
+
+@test
+def sqlite_of_an_empty_report():
+    db = database("empty")
+    same(rows(db, "SELECT count(*) FROM NVTX_EVENTS"), [(0,)])
+    same(rows(db, "SELECT * FROM ANALYSIS_DETAILS"), [(0, 5, 0, 5)])
+
+
+@test
+def export_overwrites_only_when_told():
+    refused("export", "-o", "-", report("basic"), words=["standard output"], code=1)
+    database("basic").close()
+    refused("export", report("basic"), words=["basic.sqlite exists", "--force-overwrite"], code=1)
+    before = os.stat("basic.sqlite").st_ino
+    run("export", "-f", "true", "-q", report("basic"))
+    same(os.stat("basic.sqlite").st_ino != before, True)
+    same(os.stat("basic.sqlite").st_mode & 0o777, 0o600, "an export is as private as the report")
+    refused("export", "-t", "xml", report("basic"), words=["xml"], code=2)
+    refused("export", "-t", "arrow", report("basic"), words=["not built yet"], code=2)
+    refused("export", report("basic"), report("many"), words=["one report file at a time"], code=2)
+
+
+# ---- JSON lines ----
+
+@test
+def jsonlines_equal_sqlite():
+    for kind in ("basic", "hostile"):
+        db = database(kind)
+        lines = [json.loads(line) for line in run("export", "-t", "jsonlines", "-o", "-", report(kind)).out.decode().split("\n")[:-1]]
+        by_table = collections.defaultdict(list)
+        for line in lines:
+            by_table[line.pop("table")].append(line)
+        for (table,) in rows(db, "SELECT name FROM sqlite_master"):
+            if table in ("META_DATA_EXPORT", "StringIds"):
+                continue
+            want = [{k: v for k, v in zip(r.keys(), r) if v is not None} for r in db.execute("SELECT * FROM " + table)]
+            got = by_table[table]
+            same(len(got), len(want), table)
+            for g, w in zip(got, want):
+                for k, v in w.items():
+                    v = v.hex() if isinstance(v, bytes) else v + (1 << 64) if isinstance(v, int) and v < 0 and g[k] >= 0 else v
+                    same(g[k], v, "%s.%s" % (table, k))
+                    if k.endswith("Id") and k[:-2] in g and k[:-2] not in w:
+                        same(rows(db, "SELECT value FROM StringIds WHERE id = ?", v), [(g[k[:-2]],)], "%s.%s" % (table, k))
+
+
+@test
+def json_is_jsonlines():
+    run("export", "-t", "json", "-q", report("basic"))
+    with open("basic.jsonl") as f:
+        same(all(json.loads(line)["table"] for line in f), True)
+
+
+# ---- info ----
+
+@test
+def info_tells_what_is_there():
+    text = run("info", report("basic")).out.decode()
+    for words in ("host.name = testhost", "12 of nvtx, thread 101: memory budget", "warning: nvtx: two libraries embed NVTX", "Processes: 3"):
+        same(words in text, True, words)
+    data = json.loads(run("info", "--json", "--verify", report("basic")).out)
+    tables = {t["name"]: t["rows"] for t in data["tables"]}
+    same((tables["nvtx"], tables["osrt"], tables["process"], len(data["threads"])), (24, 5, 3, 3))
+    same((data["complete"], data["verified"], data["damage"]), (True, True, []))
+    same(data["losses"][0]["events"] + data["losses"][1]["events"], 13)
+    refused("info", report("basic"), report("many"), words=["one report file at a time"], code=2)
+
+
+def main():
+    folder = tempfile.mkdtemp(prefix="warpsight-reading-")
+    os.chdir(folder)
+    print("1..%d" % len(TESTS))
+    failed = 0
+    for n, f in enumerate(TESTS, 1):
+        try:
+            f()
+            print("ok %d - %s" % (n, f.__name__))
+        except Exception as e:  # any surprise is a failure of this test alone
+            failed += 1
+            print("not ok %d - %s" % (n, f.__name__))
+            for line in ("%s: %s" % (type(e).__name__, e)).split("\n"):
+                print("# " + line)
+        sys.stdout.flush()
+    os.chdir("/")
+    shutil.rmtree(folder)
+    return 1 if failed else 0
+
+
+sys.exit(main())

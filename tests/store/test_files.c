@@ -1,0 +1,406 @@
+/*
+ * test_files.c - names, locks and full disks: two recorders never share a file, an old report stays until the new one stands, and what fitted on
+ * the disk is readable.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "store/journal.h"
+#include "util.h"
+
+static const struct ws_writer_opts force = {.overwrite = true};
+
+static void add_ranges(struct ws_writer *w, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		ws_writer_add(w, WS_TABLE_nvtx, &(struct ws_row_nvtx){.start = 100 + i * 10, .end = 105 + i * 10, .thread = 1, .payload = draw()});
+}
+
+static struct ws_writer *create(const char *path, const struct ws_writer_opts *opts)
+{
+	struct ws_err e;
+	struct ws_writer *w = ws_writer_create(path, opts, &e);
+
+	if (!w)
+		fail_msg("%s", e.msg);
+	return w;
+}
+
+static uint64_t rows_in(const char *path)
+{
+	struct ws_report *r = open_or_fail(path);
+	uint64_t n = ws_report_rows(r, WS_TABLE_nvtx);
+
+	ws_report_close(r);
+	return n;
+}
+
+/* ---- names and locks ---- */
+
+static void private_and_tidy(void **state)
+{
+	char *path = in_folder("private.wsrep"), *journal = ws_journal_path(path);
+	mode_t old = umask(0);
+	struct ws_writer *w = create(path, NULL);
+	struct stat st;
+
+	(void)state;
+	umask(old);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_int_equal(stat(journal, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_true((uint64_t)st.st_blocks * 512 >= (uint64_t)st.st_size); /* allocated in full */
+	assert_true(ws_writer_journaled(w));
+	assert_string_equal(ws_writer_path(w), path);
+	add_ranges(w, 5);
+	assert_int_equal(ws_writer_close(w, NULL), 0);
+	assert_int_not_equal(access(journal, F_OK), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_true(st.st_size < 20000 && st.st_blocks * 512 < 40000); /* nothing allocated ahead is left */
+	free(path);
+	path = in_folder("gone.wsrep");
+	w = create(path, NULL);
+	ws_writer_discard(w);
+	assert_int_not_equal(access(path, F_OK), 0);
+	free(path);
+	free(journal);
+}
+
+static void existing_file_stays(void **state)
+{
+	char *path = in_folder("there.wsrep");
+	struct ws_err e;
+	size_t n;
+
+	(void)state;
+	write_file(path, "precious", 8);
+	assert_null(ws_writer_create(path, NULL, &e));
+	assert_non_null(strstr(e.msg, "exists already"));
+	assert_non_null(strstr(e.msg, path));
+	char *p = read_file(path, &n);
+
+	assert_int_equal(n, 8);
+	assert_memory_equal(p, "precious", 8);
+	free(p);
+	struct ws_writer *w = create(path, &force);
+
+	add_ranges(w, 3);
+	assert_int_equal(ws_writer_close(w, NULL), 0);
+	assert_int_equal(rows_in(path), 3);
+	free(path);
+}
+
+static void two_recorders(void **state)
+{
+	char *path = in_folder("two.wsrep");
+	struct ws_writer *w = create(path, NULL);
+	struct ws_err e;
+
+	(void)state;
+	assert_null(ws_writer_create(path, NULL, &e));
+	assert_non_null(strstr(e.msg, "being written by another recorder"));
+	assert_null(ws_writer_create(path, &force, &e));
+	assert_non_null(strstr(e.msg, "being written by another recorder"));
+	add_ranges(w, 77);
+	assert_int_equal(ws_writer_close(w, NULL), 0);
+	assert_int_equal(rows_in(path), 77);
+	free(path);
+}
+
+/* Many processes want one name at once; at any time at most one has it, and its rows are what is there in the end. */
+static void race_for_a_name(void **state)
+{
+	char *path = in_folder("race.wsrep");
+	pid_t pid[12];
+	int won = 0;
+
+	(void)state;
+	for (int k = 0; k < 12; k++) {
+		pid[k] = fork();
+		if (!pid[k]) {
+			struct ws_writer *w = ws_writer_create(path, NULL, NULL);
+
+			if (!w)
+				_exit(1);
+			add_ranges(w, 1000 + (uint64_t)k);
+			_exit(ws_writer_close(w, NULL) ? 2 : 0);
+		}
+	}
+	for (int k = 0; k < 12; k++) {
+		int status;
+
+		waitpid(pid[k], &status, 0);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) <= 1);
+		if (!WEXITSTATUS(status)) {
+			won++;
+			assert_int_equal(rows_in(path), 1000 + k);
+		}
+	}
+	assert_int_equal(won, 1);
+	free(path);
+}
+
+static void bad_places(void **state)
+{
+	char *dir = in_folder("dir"), *fifo = in_folder("fifo"), *link = in_folder("link.wsrep");
+	struct ws_err e;
+
+	(void)state;
+	assert_null(ws_writer_create("/nonexistent/folder/x.wsrep", NULL, &e));
+	assert_non_null(strstr(e.msg, "/nonexistent/folder/x.wsrep"));
+	assert_int_equal(mkdir(dir, 0700), 0);
+	assert_null(ws_writer_create(dir, &force, &e));
+	assert_non_null(strstr(e.msg, "not a regular file"));
+	rmdir(dir);
+	assert_int_equal(mkfifo(fifo, 0600), 0);
+	assert_null(ws_writer_create(fifo, &force, &e));
+	assert_non_null(strstr(e.msg, "not a regular file"));
+	assert_null(ws_report_open(fifo, &e));
+	assert_int_equal(symlink("/etc/passwd", link), 0);
+	assert_null(ws_writer_create(link, &force, &e));
+	assert_int_equal(access("/etc/passwd", R_OK), 0);
+	free(dir);
+	free(fifo);
+	free(link);
+}
+
+/* The old report can be read until the new one stands, and the journal of a recorder that died is no obstacle. */
+static void overwrite_after_a_crash(void **state)
+{
+	char *path = in_folder("crash.wsrep");
+	pid_t pid = fork();
+	struct ws_err e;
+
+	(void)state;
+	if (!pid) {
+		struct ws_writer *w = ws_writer_create(path, NULL, NULL);
+
+		if (!w)
+			_exit(1);
+		add_ranges(w, 10);
+		ws_writer_commit(w);
+		raise(SIGKILL);
+	}
+	waitpid(pid, NULL, 0);
+	assert_int_equal(rows_in(path), 10);
+	assert_null(ws_writer_create(path, NULL, &e));
+	assert_non_null(strstr(e.msg, "exists already"));
+	struct ws_writer *w = create(path, &force);
+
+	add_ranges(w, 4);
+	ws_writer_commit(w);
+	assert_int_equal(rows_in(path), 4); /* not the old journal's */
+	assert_int_equal(ws_writer_close(w, NULL), 0);
+	assert_int_equal(rows_in(path), 4);
+	free(path);
+}
+
+/* ---- full disks ---- */
+
+/*
+ * In a child: write more than fits into `path`, with a small table beside; then check that what is there
+ * is readable, closed, and together with what is reported lost makes up everything. Exit status 0 when all is well.
+ */
+static int overfill(const char *path, bool journaled)
+{
+	enum { ROWS = 3000000 };
+	struct ws_err e = {""};
+	struct ws_writer *w = ws_writer_create(path, NULL, &e);
+	uint64_t lost;
+	int rc = 0;
+
+	if (!w || ws_writer_journaled(w) != journaled)
+		return 10;
+	add_ranges(w, ROWS);
+	ws_writer_commit(w);
+	if (!ws_writer_error(w, &e) || !strstr(e.msg, path))
+		return 11;
+	ws_writer_add(w, WS_TABLE_loss, &(struct ws_row_loss){.kind = ws_writer_string(w, "nvtx", 4), .events = ws_writer_lost(w)});
+	ws_writer_add(w, WS_TABLE_nvtx, &(struct ws_row_nvtx){.start = 1}); /* goes nowhere, and does no harm */
+	lost = ws_writer_lost(w);
+	if (!lost || ws_writer_close(w, &e) != -1)
+		return 12;
+	struct ws_report *r = ws_report_open(path, &e);
+
+	if (!r)
+		return 13;
+	if (!ws_report_complete(r) || ws_report_verify(r, NULL, NULL))
+		rc = 14;
+	else if (ws_report_rows(r, WS_TABLE_loss) != 1)
+		rc = 15;
+	else if (!ws_report_rows(r, WS_TABLE_nvtx) || ws_report_rows(r, WS_TABLE_nvtx) + lost > ROWS ||
+		 ws_report_rows(r, WS_TABLE_nvtx) + lost + 65536 < ROWS)
+		rc = 16;
+	ws_report_close(r);
+	return rc;
+}
+
+static int child_status(pid_t pid)
+{
+	int status;
+
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+static void size_limit(void **state)
+{
+	char *path = in_folder("limit.wsrep"), *small = in_folder("limit2.wsrep");
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid) {
+		struct rlimit limit = {18 << 20, 18 << 20};
+
+		setrlimit(RLIMIT_FSIZE, &limit);
+		_exit(overfill(path, true));
+	}
+	assert_int_equal(child_status(pid), 0);
+	pid = fork();
+	if (!pid) { /* the journal does not fit either: plain memory then */
+		struct rlimit limit = {3 << 20, 3 << 20};
+
+		setrlimit(RLIMIT_FSIZE, &limit);
+		_exit(overfill(small, false));
+	}
+	assert_int_equal(child_status(pid), 0);
+	free(path);
+	free(small);
+}
+
+/* A file system of our own, as small as wanted; needs user namespaces or root. */
+static bool small_disk(const char *at, const char *size)
+{
+	uid_t uid = getuid();
+	char map[64], *path;
+	int fd;
+
+	if (uid && !unshare(CLONE_NEWUSER)) {
+		path = "/proc/self/uid_map";
+		fd = open(path, O_WRONLY);
+		if (fd >= 0) {
+			int n = snprintf(map, sizeof(map), "0 %u 1", uid);
+
+			if (write(fd, map, (size_t)n) != n)
+				return false;
+			close(fd);
+		}
+	}
+	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		return false;
+	return !mount("tmpfs", at, "tmpfs", 0, size);
+}
+
+static void disk(const char *options, bool journaled)
+{
+	char *at = in_folder("disk");
+	pid_t pid;
+	int status;
+
+	assert_int_equal(mkdir(at, 0700), 0);
+	pid = fork();
+	if (!pid)
+		_exit(small_disk(at, options) ? overfill(ws_format("%s/full.wsrep", at), journaled) : 77);
+	status = child_status(pid);
+	rmdir(at);
+	free(at);
+	if (status == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
+static void full_disk(void **state)
+{
+	(void)state;
+	disk("size=24m", true);
+}
+
+static void full_disk_without_journal(void **state)
+{
+	(void)state;
+	disk("size=6m", false);
+}
+
+/* The very beginning does not fit: an error, nothing left behind. */
+static void no_space_at_all(void **state)
+{
+	char *at = in_folder("none");
+	pid_t pid;
+	int status;
+
+	(void)state;
+	assert_int_equal(mkdir(at, 0700), 0);
+	pid = fork();
+	if (!pid) {
+		char *path = ws_format("%s/x.wsrep", at);
+		struct ws_err e = {""};
+
+		if (!small_disk(at, "size=64k"))
+			_exit(77);
+		write_file(ws_format("%s/filler", at), calloc(1, 64 << 10), 64 << 10);
+		if (ws_writer_create(path, NULL, &e) || !strstr(e.msg, path) || !strstr(e.msg, strerror(ENOSPC)))
+			_exit(20);
+		_exit(access(path, F_OK) ? 0 : 21);
+	}
+	status = child_status(pid);
+	rmdir(at);
+	free(at);
+	if (status == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
+static void recover_to_full_place(void **state)
+{
+	char *path = in_folder("from.wsrep");
+	struct ws_err e;
+	struct ws_writer *w = create(path, NULL);
+
+	(void)state;
+	add_ranges(w, 5);
+	assert_int_equal(ws_writer_close(w, NULL), 0);
+	assert_int_equal(ws_report_recover(path, "/nonexistent/y.wsrep", NULL, &e), -1);
+	assert_non_null(strstr(e.msg, "/nonexistent/y.wsrep"));
+	assert_int_equal(ws_report_recover("/nonexistent/x", NULL, NULL, &e), -1);
+	uint64_t rows = 0;
+
+	assert_int_equal(ws_report_recover(path, NULL, &rows, &e), 0); /* a complete one stays as it is */
+	assert_int_equal(rows, 5);
+	assert_int_equal(rows_in(path), 5);
+	free(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(private_and_tidy),
+		cmocka_unit_test(existing_file_stays),
+		cmocka_unit_test(two_recorders),
+		cmocka_unit_test(race_for_a_name),
+		cmocka_unit_test(bad_places),
+		cmocka_unit_test(overwrite_after_a_crash),
+		cmocka_unit_test(size_limit),
+		cmocka_unit_test(full_disk),
+		cmocka_unit_test(full_disk_without_journal),
+		cmocka_unit_test(no_space_at_all),
+		cmocka_unit_test(recover_to_full_place),
+	};
+	int rc;
+
+	make_folder();
+	rc = cmocka_run_group_tests_name("store-files", tests, NULL, NULL);
+	end_folder();
+	return rc;
+}

@@ -1,0 +1,315 @@
+/*
+ * test_kill.c - a recorder killed at any moment: every report opens, holds exactly the rows up to some moment not before the
+ * last commit, with their strings, and recover closes it.
+ *
+ * The writer is a forked child that adds numbered rows; shared memory says how far it has begun and committed.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/ticks.h"
+#include "store/journal.h"
+#include "util.h"
+
+enum { ROUNDS = 400, BUDGET_MS = 10000, MOST_ROWS = 1000000 };
+
+struct progress {
+	uint64_t ready, begun[2], committed[2];
+};
+
+static struct progress *shared;
+
+static uint32_t text_of(struct ws_writer *w, uint64_t i)
+{
+	char text[80];
+	/* Some repeat, some never do, some are long: the dictionary is flushed on its own account now and then. */
+	int n = i % 3 ? snprintf(text, sizeof(text), "name %llu", (unsigned long long)(i % 5))
+		      : snprintf(text, sizeof(text), "number %llu with a tail to fill the stage", (unsigned long long)i);
+
+	return ws_writer_string(w, text, (size_t)n);
+}
+
+static bool text_is_right(const char *s, uint64_t i)
+{
+	char text[80];
+
+	if (i % 3)
+		snprintf(text, sizeof(text), "name %llu", (unsigned long long)(i % 5));
+	else
+		snprintf(text, sizeof(text), "number %llu with a tail to fill the stage", (unsigned long long)i);
+	return !strcmp(s, text);
+}
+
+static void write_until_killed(const char *path, uint32_t block_rows)
+{
+	struct ws_writer_opts opts = {.block_rows = block_rows, .overwrite = true, .segment_ns = 3000000};
+	struct ws_writer *w = ws_writer_create(path, &opts, NULL);
+	uint64_t n[2] = {0};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!w)
+		_exit(1);
+	__atomic_store_n(&shared->ready, 1, __ATOMIC_SEQ_CST);
+	while (n[0] < MOST_ROWS) {
+		for (uint64_t k = below(200); k; k--) {
+			uint32_t text = text_of(w, n[0]);
+
+			__atomic_store_n(&shared->begun[0], n[0] + 1, __ATOMIC_SEQ_CST);
+			ws_writer_add(w, WS_TABLE_nvtx, &(struct ws_row_nvtx){.start = 5000 - n[0] % 7 + n[0] * 10, .end = 6000 + n[0] * 10,
+									      .thread = 1 + n[0] % 3, .payload = n[0], .text = text});
+			n[0]++;
+			if (!below(10)) {
+				__atomic_store_n(&shared->begun[1], n[1] + 1, __ATOMIC_SEQ_CST);
+				ws_writer_add(w, WS_TABLE_osrt, &(struct ws_row_osrt){.start = n[1], .end = n[1] + 1, .result = (int64_t)n[1]});
+				n[1]++;
+			}
+		}
+		ws_writer_commit(w);
+		__atomic_store_n(&shared->committed[0], n[0], __ATOMIC_SEQ_CST);
+		__atomic_store_n(&shared->committed[1], n[1], __ATOMIC_SEQ_CST);
+	}
+	for (;;)
+		pause();
+}
+
+/* ---- looking at what is left ---- */
+
+struct seen {
+	const struct ws_report *r;
+	uint8_t *seen;
+	uint64_t limit, rows;
+	int number; /* column that numbers the rows */
+	bool texts, wrong;
+};
+
+static int see(void *ctx, const struct ws_batch *b)
+{
+	struct seen *s = ctx;
+
+	for (size_t i = 0; i < b->rows; i++) {
+		uint64_t k = b->col[s->number][i];
+
+		if (k >= s->limit || s->seen[k]++ ||
+		    (s->texts && !text_is_right(ws_report_string(s->r, (uint32_t)b->col[ws_nvtx_text][i], NULL), k)))
+			s->wrong = true;
+	}
+	s->rows += b->rows;
+	return s->wrong;
+}
+
+static uint64_t expect_prefix(const struct ws_report *r, enum ws_table t, int number, uint64_t begun, uint64_t committed)
+{
+	struct seen s = {.r = r, .seen = ws_calloc(begun + 1, 1), .limit = begun, .number = number, .texts = t == WS_TABLE_nvtx};
+	struct ws_scan scan = {.table = t, .columns = UINT64_MAX, .time_max = UINT64_MAX, .workers = 1};
+	uint64_t damaged;
+
+	ws_scan_run(r, &scan, see, &s, &damaged);
+	if (s.wrong)
+		fail_msg("%s: a row is wrong or there twice", ws_tables[t].name);
+	for (uint64_t i = 0; i < s.rows; i++)
+		if (!s.seen[i])
+			fail_msg("%s: row %llu of %llu is missing", ws_tables[t].name, (unsigned long long)i, (unsigned long long)s.rows);
+	assert_int_equal(damaged, 0);
+	assert_true(s.rows >= committed);
+	free(s.seen);
+	return s.rows;
+}
+
+static uint64_t expect_report(const char *path)
+{
+	struct ws_report *r = open_or_fail(path);
+	uint64_t rows;
+
+	if (!ws_report_complete(r))
+		for (size_t i = 0; ws_report_damage(r, i); i++)
+			if (!strstr(ws_report_damage(r, i), "the recorder was killed"))
+				fail_msg("%s", ws_report_damage(r, i));
+	rows = expect_prefix(r, WS_TABLE_nvtx, ws_nvtx_payload, shared->begun[0], shared->committed[0]);
+	rows += expect_prefix(r, WS_TABLE_osrt, ws_osrt_result, shared->begun[1], shared->committed[1]);
+	ws_report_close(r);
+	return rows;
+}
+
+static void expect_recovered(const char *path, uint64_t rows)
+{
+	char *journal = ws_journal_path(path);
+	uint64_t recovered = 0;
+	struct ws_err e;
+
+	if (ws_report_recover(path, NULL, &recovered, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(recovered, rows);
+	assert_int_not_equal(access(journal, F_OK), 0);
+	struct ws_report *r = open_or_fail(path);
+
+	assert_true(ws_report_complete(r));
+	ws_report_close(r);
+	assert_int_equal(expect_report(path), rows);
+	free(journal);
+}
+
+static pid_t start_writer(const char *path, uint32_t block_rows)
+{
+	pid_t pid;
+
+	memset(shared, 0, sizeof(*shared));
+	pid = fork();
+	if (!pid) {
+		seed((uint64_t)getpid());
+		write_until_killed(path, block_rows);
+	}
+	assert_true(pid > 0);
+	while (!__atomic_load_n(&shared->ready, __ATOMIC_SEQ_CST))
+		if (waitpid(pid, NULL, WNOHANG) == pid)
+			fail_msg("the writer could not start");
+	return pid;
+}
+
+static void nap(uint64_t us)
+{
+	struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
+
+	nanosleep(&t, NULL);
+}
+
+static void kill_writer(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void killed_at_random(void **state)
+{
+	static const uint32_t blocks[] = {7, 50, 300, 4000};
+	char *path = in_folder("killed.wsrep");
+	uint64_t began = ws_raw_ns(), most = 0;
+	int i;
+
+	(void)state;
+	for (i = 0; i < ROUNDS && (ws_raw_ns() - began) / 1000000 < BUDGET_MS; i++) {
+		pid_t pid = start_writer(path, blocks[i % 4]);
+		uint64_t rows;
+
+		nap(below(i % 8 ? 4000 : 20000));
+		kill_writer(pid);
+		rows = expect_report(path);
+		most = rows > most ? rows : most;
+		if (i % 3 == 0)
+			expect_recovered(path, rows);
+	}
+	print_message("# %d kills, up to %llu rows\n", i, (unsigned long long)most);
+	assert_true(most > 1000);
+	free(path);
+}
+
+/* Reading while the writer runs: always a prefix, and never less than what was committed before. */
+static void read_alive(void **state)
+{
+	char *path = in_folder("alive.wsrep");
+	pid_t pid = start_writer(path, 500);
+	uint64_t last = 0;
+	struct ws_err e;
+
+	(void)state;
+	for (int i = 0; i < 60; i++) {
+		uint64_t committed = __atomic_load_n(&shared->committed[0], __ATOMIC_SEQ_CST), rows;
+		struct ws_report *r = open_or_fail(path);
+
+		assert_non_null(strstr(ws_report_damage(r, 0), "still running"));
+		assert_null(ws_report_damage(r, 1));
+		rows = expect_prefix(r, WS_TABLE_nvtx, ws_nvtx_payload, __atomic_load_n(&shared->begun[0], __ATOMIC_SEQ_CST), committed);
+		assert_true(rows >= last);
+		last = rows;
+		ws_report_close(r);
+		nap(1000);
+	}
+	assert_int_equal(ws_report_recover(path, NULL, NULL, &e), -1);
+	assert_non_null(strstr(e.msg, "still being recorded"));
+	kill_writer(pid);
+	free(path);
+}
+
+/* Without its journal a killed report is what its blocks say, and it is said that the rest is lost. */
+static void journal_gone(void **state)
+{
+	char *path = in_folder("gone.wsrep"), *journal = ws_journal_path(path), *to = in_folder("to.wsrep");
+	pid_t pid = start_writer(path, 100);
+	struct ws_err e;
+	uint64_t rows;
+
+	(void)state;
+	nap(20000);
+	kill_writer(pid);
+	unlink(journal);
+	struct ws_report *r = open_or_fail(path);
+
+	assert_false(ws_report_complete(r));
+	assert_non_null(strstr(ws_report_damage(r, 0), "lost"));
+	rows = expect_prefix(r, WS_TABLE_nvtx, ws_nvtx_payload, shared->begun[0], 0);
+	ws_report_close(r);
+	assert_true(rows > 0);
+	assert_int_equal(ws_report_recover(path, to, NULL, &e), 0);
+	r = open_or_fail(to);
+	assert_true(ws_report_complete(r));
+	assert_int_equal(ws_report_rows(r, WS_TABLE_nvtx), rows);
+	ws_report_close(r);
+	assert_int_equal(ws_report_recover(path, to, NULL, &e), -1); /* does not replace */
+	free(path);
+	free(journal);
+	free(to);
+}
+
+/* A journal with any byte wrong: never a wrong row. */
+static void journal_damaged(void **state)
+{
+	char *path = in_folder("jd.wsrep"), *journal = ws_journal_path(path), *good, *p;
+	pid_t pid = start_writer(path, 50);
+	size_t n;
+
+	(void)state;
+	while (__atomic_load_n(&shared->committed[0], __ATOMIC_SEQ_CST) < 2000)
+		nap(100);
+	kill_writer(pid);
+	good = read_file(journal, &n);
+	p = ws_malloc(n);
+	for (int i = 0; i < 200; i++) {
+		size_t at = i < 150 ? below(sizeof(struct ws_journal_head)) : below(n), cut = i % 10 ? n : below(n);
+		struct ws_report *r;
+
+		memcpy(p, good, n);
+		p[at] ^= (char)(1 << below(8));
+		write_file(journal, p, cut);
+		r = open_or_fail(path);
+		assert_non_null(ws_report_damage(r, 0));
+		ws_report_close(r);
+	}
+	free(p);
+	free(good);
+	free(journal);
+	free(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(killed_at_random),
+		cmocka_unit_test(read_alive),
+		cmocka_unit_test(journal_gone),
+		cmocka_unit_test(journal_damaged),
+	};
+	int rc;
+
+	make_folder();
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	rc = cmocka_run_group_tests_name("store-kill", tests, NULL, NULL);
+	end_folder();
+	return rc;
+}

@@ -1,0 +1,347 @@
+/*
+ * test_query.c - scans, ordered loading, the cursor, windows, who, meta: against plain loops over the same rows.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "util.h"
+
+enum { ROWS = 60000, BLOCK = 1000 };
+
+static struct ws_row_nvtx *rows;
+static struct ws_report *report;
+static char *path;
+
+/* Rows of five threads, drained in turns, with a parent every now and then that spans many blocks, and marks. */
+static void make_rows(void)
+{
+	uint64_t at[5] = {1000, 1200, 1400, 900, 2000}, outer[5] = {0};
+
+	rows = ws_calloc(ROWS, sizeof(*rows));
+	for (uint32_t i = 0, k = 0; i < ROWS; i++) {
+		uint32_t t = k % 5;
+
+		if (!below(50))
+			k++;
+		rows[i] = (struct ws_row_nvtx){.start = at[t], .end = at[t] + 20 + below(100), .thread = t + 1, .payload = i, .text = 1 + i % 3};
+		if (!below(97))
+			rows[i].end = WS_NO_TIME;
+		if (!below(3000)) { /* closes now, began long ago */
+			rows[i].start = outer[t];
+			rows[i].end = at[t];
+			outer[t] = at[t];
+		} else {
+			at[t] += 20 + below(150);
+		}
+	}
+}
+
+static int setup(void **state)
+{
+	struct ws_writer_opts opts = {.block_rows = BLOCK, .overwrite = true};
+	struct ws_err e;
+	struct ws_writer *w;
+
+	(void)state;
+	path = in_folder("query.wsrep");
+	w = ws_writer_create(path, &opts, &e);
+	assert_non_null(w);
+	make_rows();
+	ws_writer_string(w, "one", 3);
+	ws_writer_string(w, "two", 3);
+	ws_writer_string(w, "three", 5);
+	for (uint32_t i = 0; i < ROWS; i++)
+		ws_writer_add(w, WS_TABLE_nvtx, &rows[i]);
+	assert_int_equal(ws_writer_close(w, &e), 0);
+	report = open_or_fail(path);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	ws_report_close(report);
+	free(rows);
+	free(path);
+	return 0;
+}
+
+static uint64_t span_end(const struct ws_row_nvtx *r)
+{
+	return r->end == WS_NO_TIME ? r->start : r->end;
+}
+
+static bool in_window(const struct ws_row_nvtx *r, uint64_t min, uint64_t max)
+{
+	return r->start <= max && span_end(r) >= min;
+}
+
+/* ---- scans ---- */
+
+struct tally {
+	uint64_t rows, payload, text;
+	uint32_t wrong;
+	uint64_t min, max;
+};
+
+static int tally(void *ctx, const struct ws_batch *b)
+{
+	struct tally *t = ctx;
+	uint64_t sum = 0, text = 0;
+
+	for (size_t i = 0; i < b->rows; i++) {
+		const struct ws_row_nvtx *r = &rows[b->col[ws_nvtx_payload][i]];
+
+		sum += b->col[ws_nvtx_payload][i];
+		text += b->col[ws_nvtx_text][i];
+		if (r->text != b->col[ws_nvtx_text][i] || !in_window(r, t->min, t->max))
+			__atomic_fetch_add(&t->wrong, 1, __ATOMIC_RELAXED);
+	}
+	if (b->col[ws_nvtx_start])
+		__atomic_fetch_add(&t->wrong, 1, __ATOMIC_RELAXED); /* not asked for */
+	__atomic_fetch_add(&t->rows, b->rows, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&t->payload, sum, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&t->text, text, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void scan_window(uint64_t min, uint64_t max, uint32_t workers)
+{
+	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, payload) | WS_COL(nvtx, text), .time_min = min,
+			    .time_max = max, .workers = workers};
+	struct tally t = {.min = min, .max = max};
+	uint64_t n = 0, payload = 0, damaged = 9;
+
+	assert_int_equal(ws_scan_run(report, &s, tally, &t, &damaged), 0);
+	for (uint32_t i = 0; i < ROWS; i++)
+		if (in_window(&rows[i], min, max)) {
+			n++;
+			payload += i;
+		}
+	assert_int_equal(damaged, 0);
+	assert_int_equal(t.rows, n);
+	assert_int_equal(t.payload, payload);
+	assert_int_equal(t.wrong, 0);
+}
+
+static void scans(void **state)
+{
+	(void)state;
+	scan_window(0, UINT64_MAX, 0);
+	scan_window(0, UINT64_MAX, 1);
+	for (int i = 0; i < 20; i++) {
+		uint64_t a = below(1200000), b = a + below(300000);
+
+		scan_window(a, b, 0);
+	}
+	scan_window(UINT64_C(1) << 60, UINT64_C(1) << 61, 0);
+}
+
+static int stop_at_once(void *ctx, const struct ws_batch *b)
+{
+	(void)b;
+	__atomic_fetch_add((uint32_t *)ctx, 1, __ATOMIC_RELAXED);
+	return 42;
+}
+
+static void scan_stops(void **state)
+{
+	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, text), .time_max = UINT64_MAX};
+	uint32_t calls = 0;
+
+	(void)state;
+	assert_int_equal(ws_scan_run(report, &s, stop_at_once, &calls, NULL), 42);
+	assert_true(calls <= ws_scan_workers(&s));
+}
+
+/* ---- ordered ---- */
+
+static void load_window(uint64_t min, uint64_t max)
+{
+	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, payload) | WS_COL(nvtx, end) | WS_COL(nvtx, thread), .time_min = min,
+			    .time_max = max};
+	struct ws_rows got;
+	size_t n = 0;
+	struct ws_row_nvtx *want = ws_malloc(ROWS * sizeof(*want));
+
+	for (uint32_t i = 0; i < ROWS; i++)
+		if (in_window(&rows[i], min, max))
+			want[n++] = rows[i];
+	sort_as_promised(WS_TABLE_nvtx, (char *)want, (uint32_t)n);
+	assert_int_equal(ws_rows_load(report, &s, &got, NULL), 0);
+	assert_int_equal(got.rows, n);
+	assert_int_equal(got.damaged, 0);
+	assert_null(got.col[ws_nvtx_start]);
+	for (size_t i = 0; i < n; i++) {
+		const struct ws_row_nvtx *r = &rows[got.col[ws_nvtx_payload][i]];
+
+		assert_int_equal(r->start, want[i].start);
+		assert_int_equal(r->thread, want[i].thread);
+		assert_int_equal(got.col[ws_nvtx_thread][i], want[i].thread);
+		assert_int_equal(got.col[ws_nvtx_end][i], want[i].end);
+		assert_int_equal(r->end, want[i].end);
+	}
+	ws_rows_free(&got);
+	free(want);
+}
+
+static void loads(void **state)
+{
+	(void)state;
+	load_window(0, UINT64_MAX);
+	load_window(100000, 400000);
+	load_window(UINT64_C(1) << 60, UINT64_C(1) << 61);
+}
+
+static void cursor_window(uint64_t min, uint64_t max)
+{
+	struct ws_cursor *c = ws_cursor_open(report, WS_TABLE_nvtx, min, max);
+	char *seen = ws_calloc(ROWS, 1);
+	const uint64_t *v;
+	uint64_t last = 0;
+	size_t n = 0, want = 0;
+
+	while (ws_cursor_next(c, &v)) {
+		const struct ws_row_nvtx *r = &rows[v[ws_nvtx_payload]];
+
+		assert_true(v[ws_nvtx_start] >= last);
+		last = v[ws_nvtx_start];
+		for (uint32_t k = 0; k < ws_nvtx_COLUMNS; k++)
+			assert_int_equal(v[k], ws_row_get(WS_TABLE_nvtx, r, k));
+		assert_int_equal(seen[v[ws_nvtx_payload]]++, 0);
+		assert_true(in_window(r, min, max));
+		n++;
+	}
+	for (uint32_t i = 0; i < ROWS; i++)
+		want += in_window(&rows[i], min, max);
+	assert_int_equal(n, want);
+	ws_cursor_close(c);
+	free(seen);
+}
+
+static void cursors(void **state)
+{
+	(void)state;
+	cursor_window(0, UINT64_MAX);
+	cursor_window(200000, 210000);
+	ws_cursor_close(ws_cursor_open(report, WS_TABLE_nvtx, 0, UINT64_MAX)); /* closed before the end */
+	struct ws_cursor *c = ws_cursor_open(report, WS_TABLE_osrt, 0, UINT64_MAX);
+	const uint64_t *v;
+
+	assert_false(ws_cursor_next(c, &v));
+	assert_false(ws_cursor_next(c, &v));
+	ws_cursor_close(c);
+}
+
+/* ---- who and what ---- */
+
+static uint32_t text(struct ws_writer *w, const char *s)
+{
+	return ws_writer_string(w, s, strlen(s));
+}
+
+static void write_who(struct ws_writer *w)
+{
+	struct ws_row_process p = {.id = 1, .pid = 100, .start = 5, .name = text(w, "app"), .exe = text(w, "/bin/app")};
+	struct ws_row_process q = {.id = 2, .pid = 200, .start = 9, .parent = 1, .name = text(w, "child")};
+	struct ws_row_process_end end = {.process = 2, .end = 77, .status = -9};
+	struct ws_row_thread t[] = {{1, 1, 100, 5}, {2, 1, 101, 6}, {3, 2, 200, 9}};
+	struct ws_row_thread_name n[] = {
+		{1, 5, text(w, "kernel's"), 10}, {1, 6, text(w, "set by nvtx"), 30}, {1, 7, text(w, "set later"), 20}, {2, 8, text(w, "old"), 20},
+		{2, 9, text(w, "new"), 20},
+	};
+
+	ws_writer_add(w, WS_TABLE_process, &q);
+	ws_writer_add(w, WS_TABLE_process, &p);
+	ws_writer_add(w, WS_TABLE_process_end, &end);
+	for (size_t i = 0; i < WS_COUNT(t); i++)
+		ws_writer_add(w, WS_TABLE_thread, &t[i]);
+	for (size_t i = 0; i < WS_COUNT(n); i++)
+		ws_writer_add(w, WS_TABLE_thread_name, &n[i]);
+	ws_writer_add(w, WS_TABLE_meta, &(struct ws_row_meta){text(w, "host.name"), text(w, "here")});
+	ws_writer_add(w, WS_TABLE_meta, &(struct ws_row_meta){text(w, "env.RANK"), text(w, "")});
+	ws_writer_add(w, WS_TABLE_collection, &(struct ws_row_collection){900, WS_NO_TIME});
+	ws_writer_add(w, WS_TABLE_collection, &(struct ws_row_collection){400, 800});
+	ws_writer_add(w, WS_TABLE_nvtx, &(struct ws_row_nvtx){.start = 450, .end = 950, .thread = 1});
+	ws_writer_add(w, WS_TABLE_osrt, &(struct ws_row_osrt){.start = 970, .end = WS_NO_TIME, .thread = 1});
+}
+
+static void check_who(const struct ws_report *r)
+{
+	struct ws_who *who = ws_who_open(r);
+
+	assert_int_equal(ws_who_threads(who), 3);
+	assert_int_equal(ws_who_processes(who), 2);
+	assert_string_equal(ws_who_thread(who, 1)->name, "set by nvtx");
+	assert_string_equal(ws_who_thread(who, 2)->name, "new");
+	assert_string_equal(ws_who_thread(who, 3)->name, "");
+	assert_string_equal(ws_who_thread(who, 3)->process_name, "child");
+	assert_int_equal(ws_who_thread(who, 2)->global_tid, 100u << 24 | 101);
+	assert_int_equal(ws_who_process(who, 2)->end, 77);
+	assert_int_equal(ws_who_process(who, 2)->parent, 1);
+	assert_int_equal(ws_who_process(who, 1)->end, WS_NO_TIME);
+	assert_string_equal(ws_who_process(who, 1)->exe, "/bin/app");
+	assert_int_equal(ws_who_thread(who, 99)->id, 0);
+	assert_string_equal(ws_who_process(who, 99)->name, "unknown");
+	ws_who_close(who);
+}
+
+static void who_and_meta(void **state)
+{
+	char *p = in_folder("who.wsrep");
+	struct ws_err e;
+	struct ws_writer *w = ws_writer_create(p, NULL, &e);
+
+	(void)state;
+	assert_non_null(w);
+	write_who(w);
+	assert_int_equal(ws_writer_close(w, &e), 0);
+	struct ws_report *r = open_or_fail(p);
+
+	check_who(r);
+	assert_string_equal(ws_meta(r, "host.name"), "here");
+	assert_string_equal(ws_meta(r, "env.RANK"), "");
+	assert_null(ws_meta(r, "nothing"));
+	assert_int_equal(ws_time_zero(r), 400);
+	assert_int_equal(ws_time_last(r), 970);
+	ws_report_close(r);
+	free(p);
+}
+
+static void empty_report(void **state)
+{
+	char *p = in_folder("empty.wsrep");
+	struct ws_err e;
+	struct ws_writer *w = ws_writer_create(p, NULL, &e);
+	struct ws_rows got;
+	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = UINT64_MAX, .time_max = UINT64_MAX};
+
+	(void)state;
+	assert_int_equal(ws_writer_close(w, &e), 0);
+	struct ws_report *r = open_or_fail(p);
+
+	assert_true(ws_report_complete(r));
+	assert_int_equal(ws_rows_load(r, &s, &got, &e), 0);
+	assert_int_equal(got.rows, 0);
+	ws_rows_free(&got);
+	assert_int_equal(ws_time_zero(r), 0);
+	assert_int_equal(ws_time_last(r), 0);
+	assert_null(ws_meta(r, "x"));
+	ws_report_close(r);
+	free(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(scans),   cmocka_unit_test(scan_stops),   cmocka_unit_test(loads),
+		cmocka_unit_test(cursors), cmocka_unit_test(who_and_meta), cmocka_unit_test(empty_report),
+	};
+	int rc;
+
+	make_folder();
+	rc = cmocka_run_group_tests_name("query", tests, setup, teardown);
+	end_folder();
+	return rc;
+}
