@@ -790,6 +790,32 @@ uint32_t ws_rt_string_or_text(struct ws_thread *t, const char *s, size_t len, bo
 	return ws_rt_text(t, s, len, loss);
 }
 
+/* ---- buffers ---- */
+
+int ws_rt_buffer_take(void)
+{
+	struct ws_arena *a = ws_rt->arena;
+	long fd;
+	int i;
+
+	if (!a || !ws_rt->home)
+		return -1;
+	fd = SYS4(SYS_openat, AT_FDCWD, kept.path, O_RDWR | O_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	i = ws_buffer_take(a, (int)fd, ws_rt->home->chunk.self);
+	SYS1(SYS_close, fd);
+	return i;
+}
+
+void ws_rt_buffer_give(int buffer)
+{
+	struct ws_arena *a = ws_rt->arena;
+
+	if (a && buffer >= 0 && (uint32_t)buffer < WS_BUFFERS)
+		atomic_store_explicit(&a->buffers[buffer].owner, 0, memory_order_release);
+}
+
 /* ---- notes and diagnostics ---- */
 
 void ws_rt_process_note(int note, const char *path, int pid, int error)

@@ -173,6 +173,11 @@ WS_EXPORT void ws_rt_process_note(int note, const char *path, int pid, int error
 /* The session's path, as the environment gave it; "" without one. */
 WS_EXPORT const char *ws_rt_session_path(void);
 
+/* A buffer of the arena (ring.h) for this process, or -1. */
+WS_EXPORT int ws_rt_buffer_take(void);
+/* Give it back. */
+WS_EXPORT void ws_rt_buffer_give(int buffer);
+
 /* Tell the user something through the report; any time. severity: enum ws_severity. */
 WS_EXPORT void ws_rt_diagnostic(int severity, const char *source, const char *text);
 

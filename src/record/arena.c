@@ -85,7 +85,7 @@ static int make_file(struct ws_area *area, uint64_t size, uint64_t first, struct
 int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *e)
 {
 	uint64_t head = WS_ALIGN_UP(sizeof(struct ws_arena), (uint64_t)WS_CHUNK_SIZE);
-	uint64_t chunks = budget / WS_CHUNK_SIZE, size, first;
+	uint64_t chunks = budget / WS_CHUNK_SIZE, size, first, buffers;
 	struct stat st;
 	void *p;
 
@@ -94,7 +94,8 @@ int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws
 		chunks = 8;
 	if (chunks > WS_MAX_CHUNKS - 1 - head / WS_CHUNK_SIZE)
 		chunks = WS_MAX_CHUNKS - 1 - head / WS_CHUNK_SIZE;
-	size = head + chunks * WS_CHUNK_SIZE;
+	buffers = WS_ALIGN_UP(head + chunks * WS_CHUNK_SIZE, (uint64_t)WS_BUFFER_SIZE);
+	size = buffers + (uint64_t)WS_BUFFERS * WS_BUFFER_SIZE;
 	first = head + (chunks * WS_CHUNK_SIZE < STEP ? chunks * WS_CHUNK_SIZE : STEP);
 	if (make_file(area, size, first, e))
 		return -1;
@@ -111,6 +112,7 @@ int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws
 	area->a->size = size;
 	area->a->chunk_first = (uint32_t)(head / WS_CHUNK_SIZE);
 	area->a->chunk_count = (uint32_t)chunks;
+	area->a->buffer_first = (uint32_t)(buffers / WS_BUFFER_SIZE);
 	area->a->recorder_pid = getpid();
 	area->a->text_used = 1; /* offset 0 is the empty text */
 	if (!stat("/proc/self/ns/pid", &st))

@@ -22,7 +22,12 @@
 	X(OSRT_MORE, osrt_more)       /* a call with object and path */                     \
 	X(THREAD_NAME, thread_name)                                                         \
 	X(PROCESS_NOTE, process_note) /* exec attempts, spawns, forks */                    \
-	X(DIAGNOSTIC, diagnostic)
+	X(DIAGNOSTIC, diagnostic)                                                           \
+	X(CUDA_BATCH, cuda_batch)     /* CUPTI's own records */                            \
+	X(CUDA_NAME, cuda_name)       /* text behind a pointer or number in them */        \
+	X(CUDA_DEVICE, cuda_device)                                                         \
+	X(CUDA_RESOURCE, cuda_resource) /* modules, graphs, nodes */                       \
+	X(CUDA_SEEN, cuda_seen)       /* which CUPTI was found; its records' sizes */
 
 enum ws_rec_kind {
 	WS_REC_NONE = 0,

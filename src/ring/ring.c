@@ -108,6 +108,24 @@ int ws_arena_extend(struct ws_arena *a, int fd, uint32_t chunks)
 	return 0;
 }
 
+int ws_buffer_take(struct ws_arena *a, int fd, uint32_t home)
+{
+	for (uint32_t i = 0; i < WS_BUFFERS; i++) {
+		uint32_t nobody = 0;
+
+		if (atomic_load_explicit(&a->buffers[i].owner, memory_order_relaxed) ||
+		    !atomic_compare_exchange_strong_explicit(&a->buffers[i].owner, &nobody, home, memory_order_acq_rel, memory_order_relaxed))
+			continue;
+		atomic_store_explicit(&a->buffers[i].done, 0, memory_order_relaxed);
+		/* Memory that is there already costs nothing to ask for again. */
+		if (!sys_fallocate(fd, ((uint64_t)a->buffer_first + i) * WS_BUFFER_SIZE, WS_BUFFER_SIZE))
+			return (int)i;
+		atomic_store_explicit(&a->buffers[i].owner, 0, memory_order_release);
+		return -1;
+	}
+	return -1;
+}
+
 int ws_directory_add(struct ws_arena *a, uint32_t chunk)
 {
 	uint32_t used = atomic_load_explicit(&a->dir_used, memory_order_relaxed);

@@ -29,7 +29,7 @@
 #include "base/ticks.h"
 
 #define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
-#define WS_ARENA_VERSION 1 /* hooks and recorder of different builds refuse each other */
+#define WS_ARENA_VERSION 2 /* hooks and recorder of different builds refuse each other */
 #define WS_CHUNK_SIZE 16384u
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
 #define WS_DIR_SLOTS 65536u
@@ -39,9 +39,39 @@
 #define WS_ENV_SESSION "WARPSIGHT_SESSION" /* path of the arena */
 
 /* Features that hooks turn on: bits of ws_arena.features. */
-enum { WS_FEATURE_NVTX = 1, WS_FEATURE_OSRT = 2, WS_FEATURE_FORK_TRACE = 4 /* record in children between fork and exec */ };
+enum { WS_FEATURE_NVTX = 1, WS_FEATURE_OSRT = 2, WS_FEATURE_FORK_TRACE = 4 /* record in children between fork and exec */, WS_FEATURE_CUDA = 8 };
 
 #define WS_ARENA_TEXT 16384
+
+/*
+ * Buffers that a driver library fills by itself (CUPTI's): large, few, and in the arena so that what they hold outlives a SIGKILL. They lie
+ * behind the chunks, get memory when they are first taken, and are parsed by the recorder when their process has died holding them.
+ */
+#define WS_BUFFER_SIZE (256u << 10)
+#define WS_BUFFERS 512u
+
+struct ws_buffer_state {
+	_Atomic uint32_t owner; /* home chunk of the process that holds it; 0 free */
+	_Atomic uint32_t done;  /* bytes from its start that the process has already turned into records */
+};
+
+/* What the CUDA hook is to do. */
+struct ws_cuda_settings {
+	uint32_t flags;     /* enum ws_cuda_setting */
+	uint32_t flush_ms;  /* time between flushes of CUPTI's buffers; 0: only when they are full */
+	uint32_t text_apis; /* offset in `text` of +name,-name,..., or 0 */
+	uint32_t spare;
+};
+enum ws_cuda_setting {
+	WS_CUDA_GRAPH_NODES = 1,    /* each node of a graph; else each launch of a graph as one */
+	WS_CUDA_MEMORY = 2,         /* allocations */
+	WS_CUDA_ALL_APIS = 4,
+	WS_CUDA_EVENTS = 8,         /* records of CUDA events */
+	WS_CUDA_EVENT_TIMES = 16,   /* with the device's time of each */
+	WS_CUDA_FLUSH_ON_STOP = 32, /* at cudaProfilerStop */
+	WS_CUDA_UM_CPU_FAULTS = 64,
+	WS_CUDA_UM_GPU_FAULTS = 128,
+};
 
 /* Page-aligned start of the file, written by the recorder before the target starts. */
 struct ws_arena {
@@ -60,9 +90,12 @@ struct ws_arena {
 	uint32_t text_domains;        /* NUL-separated domain names for nvtx_filter, ended by an empty one */
 	uint32_t text_report_vars;    /* NUL-separated names of variables that registrations report (%q{}, launcher variables) */
 	uint32_t text_used;
+	uint32_t buffer_first;        /* file offset of the first buffer / WS_BUFFER_SIZE */
+	struct ws_cuda_settings cuda;
 	char text[WS_ARENA_TEXT];
 
 	_Alignas(64) _Atomic uint32_t collecting; /* events are wanted; toggled by delay, duration and capture ranges */
+	_Atomic uint64_t collect_from, collect_to; /* session ns of the collection; 0: not begun, not over */
 	_Atomic uint32_t closed;                  /* the recorder has finished: hooks turn themselves off */
 	_Atomic uint64_t heartbeat;               /* ticks of the recorder's last round */
 	_Alignas(64) _Atomic uint64_t free_head;  /* tag << 32 | chunk */
@@ -71,6 +104,7 @@ struct ws_arena {
 	_Alignas(64) _Atomic uint32_t sleeping;   /* futex: the recorder sleeps and wants to be woken */
 	_Atomic uint32_t dir_used;                /* high-water mark of the directory */
 	_Atomic uint64_t lost_registrations;      /* processes or threads that found no memory */
+	struct ws_buffer_state buffers[WS_BUFFERS];
 	_Alignas(64) _Atomic uint32_t directory[WS_DIR_SLOTS]; /* home chunk of a ring, or a process home; 0 free */
 	_Atomic uint32_t free_next[WS_MAX_CHUNKS];
 };
@@ -120,7 +154,7 @@ struct ws_open_call {
 
 #define WS_OPEN_DEPTH 64 /* levels in the home chunk; deeper ones in chunks of kind OPEN */
 #define WS_LOSS_KINDS 8
-enum ws_loss_kind { WS_LOSS_NVTX = 0, WS_LOSS_OSRT = 1, WS_LOSS_OTHER = 2, WS_LOSS_DEPTH = 3 /* ranges nested too deep */ };
+enum ws_loss_kind { WS_LOSS_NVTX = 0, WS_LOSS_OSRT = 1, WS_LOSS_OTHER = 2, WS_LOSS_DEPTH = 3 /* ranges nested too deep */, WS_LOSS_CUDA = 4 };
 
 /* A thread's home chunk, and the chunk of each further ring that a signal handler needed (nest > 0). */
 struct ws_ring {
@@ -188,6 +222,15 @@ uint32_t ws_chunk_take(struct ws_arena *a);
 void ws_chunk_give(struct ws_arena *a, uint32_t chunk);
 /* Put memory behind at least one more MiB, up to the budget. `fd` is open on the arena. 0, or -1 when full or refused. */
 int ws_arena_extend(struct ws_arena *a, int fd, uint32_t chunks);
+/*
+ * Take a buffer for the process whose home is `home`, with memory behind it; -1 when there is none. Its content is what its last owner left. `fd` is
+ * open on the arena.
+ */
+int ws_buffer_take(struct ws_arena *a, int fd, uint32_t home);
+static inline void *ws_buffer_at(const struct ws_arena *a, uint32_t i)
+{
+	return (char *)a + ((uint64_t)a->buffer_first + i) * WS_BUFFER_SIZE;
+}
 /* Find a directory slot for `chunk`; -1 when all are taken. */
 int ws_directory_add(struct ws_arena *a, uint32_t chunk);
 

@@ -1,0 +1,368 @@
+/*
+ * cuda.c - the CUDA hook: starts when the driver loads it (CUDA_INJECTION64_PATH), or when a profiler inside the program speaks to CUPTI
+ * first; has CUPTI record what the session asks for; flushes it regularly on a thread of its own and once more, within a bounded time,
+ * when the process ends.
+ *
+ * The target never pays for a failure here: whatever is refused becomes a diagnostic and the run goes on. Exit is delayed by at most
+ * EXIT_MS; what a flush that hangs leaves in CUPTI's buffers the recorder takes from shared memory, as after a kill.
+ *
+ * A forked child inherits all this state and none of the threads: it makes no call to CUPTI, which would hang or crash there.
+ */
+#include "inject/cuda.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "inject/bind.h"
+#include "inject/cuda_record.h"
+#include "schema/schema.h"
+
+enum { EXIT_MS = 800, POLL_MS = 50, RESET_MS = 400 };
+
+struct ws_cupti ws_cupti;
+_Atomic int ws_cuda_state = WS_CUDA_IDLE;
+
+static uint32_t start_pid, own_tid;
+static uint64_t kinds_on; /* bits of CUPTI_KIND_* that we enabled */
+
+/* Between the flushing thread and whoever wants a flush: numbers of requests made and done, waited on as futexes. */
+static _Atomic uint32_t asked, answered;
+static _Atomic uint32_t ended;
+
+bool ws_cuda_forked(void)
+{
+	return (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0) != start_pid;
+}
+
+uint32_t ws_cuda_own_tid(void)
+{
+	return own_tid;
+}
+
+bool ws_cuda_kind_on(uint32_t kind)
+{
+	return kind < 64 && kinds_on >> kind & 1;
+}
+
+/* ---- saying things ---- */
+
+void ws_cuda_say(int severity, const char *a, const char *b, const char *c)
+{
+	char text[1024];
+	size_t n = 0;
+	const char *parts[] = {a, b, c};
+
+	for (int i = 0; i < 3; i++) {
+		size_t len = strlen(parts[i]);
+
+		if (len > sizeof(text) - 1 - n)
+			len = sizeof(text) - 1 - n;
+		memcpy(text + n, parts[i], len);
+		n += len;
+	}
+	text[n] = 0;
+	ws_rt_diagnostic(severity, "cuda", text);
+}
+
+const char *ws_cuda_error(int result)
+{
+	const char *text = NULL;
+
+	if (!ws_cupti.GetResultString || ws_cupti.GetResultString(result, &text) || !text)
+		return "an error without a name";
+	return text;
+}
+
+/* ---- what CUPTI is to record ---- */
+
+/* The session clock. Registered once: CUPTI corrupts what is on its way when the callback changes. */
+static uint64_t session_clock(void)
+{
+	return ws_raw_ns();
+}
+
+static const struct {
+	uint32_t kind, needs; /* `needs`: a flag of ws_cuda_setting, or 0 */
+	const char *name;
+} kinds[] = {
+	{CUPTI_KIND_CONCURRENT_KERNEL, 0, "kernels"},
+	{CUPTI_KIND_MEMCPY, 0, "copies"},
+	{CUPTI_KIND_MEMCPY2, 0, "copies between GPUs"},
+	{CUPTI_KIND_MEMSET, 0, "memory sets"},
+	{CUPTI_KIND_SYNCHRONIZATION, 0, "synchronisations"},
+	{CUPTI_KIND_OVERHEAD, 0, "profiling overhead"},
+	{CUPTI_KIND_JIT, 0, "run-time compilation"},
+	{CUPTI_KIND_CUDA_EVENT, WS_CUDA_EVENTS, "CUDA events"},
+	{CUPTI_KIND_MEMORY2, WS_CUDA_MEMORY, "allocations"},
+	{CUPTI_KIND_MEMORY_POOL, WS_CUDA_MEMORY, "memory pools"},
+};
+
+static void enable(uint32_t kind, const char *name)
+{
+	int rc = ws_cupti.ActivityEnable(kind);
+
+	if (!rc)
+		kinds_on |= UINT64_C(1) << kind;
+	else if (rc != CUPTI_ERR_NOT_COMPATIBLE || kind != CUPTI_KIND_JIT)
+		ws_cuda_say(WS_WARNING, "CUPTI does not record ", name, ws_cuda_error(rc));
+}
+
+static void disable(uint32_t kind)
+{
+	kinds_on &= ~(UINT64_C(1) << kind);
+	if (!atomic_load(&ws_inner_there) || !ws_inner_only(kind))
+		ws_cupti.ActivityDisable(kind);
+}
+
+static void unified_memory(uint32_t flags)
+{
+	/* CUpti_ActivityUnifiedMemoryCounterKind: bytes to the device, to the host, CPU faults, GPU faults, between devices */
+	struct cupti_um_config c[5] = {{2, 1, 0, 1}, {2, 2, 0, 1}, {2, 8, 0, 1}};
+	uint32_t n = 3;
+	int rc;
+
+	if (flags & WS_CUDA_UM_CPU_FAULTS)
+		c[n++] = (struct cupti_um_config){2, 3, 0, 1};
+	if (flags & WS_CUDA_UM_GPU_FAULTS)
+		c[n++] = (struct cupti_um_config){2, 4, 0, 1};
+	if (!ws_cupti.ActivityConfigureUnifiedMemoryCounter)
+		return;
+	rc = ws_cupti.ActivityConfigureUnifiedMemoryCounter(c, n);
+	if (rc)
+		ws_cuda_say(WS_WARNING, "Traffic and page faults of unified memory are not recorded: ", ws_cuda_error(rc), "");
+	else
+		enable(CUPTI_KIND_UNIFIED_MEMORY_COUNTER, "unified memory: ");
+}
+
+static void collect(bool on)
+{
+	uint32_t flags = ws_rt->arena->cuda.flags;
+
+	for (size_t i = 0; i < WS_COUNT(kinds); i++) {
+		if (kinds[i].needs && !(flags & kinds[i].needs))
+			continue;
+		if (on)
+			enable(kinds[i].kind, kinds[i].name);
+		else
+			disable(kinds[i].kind);
+	}
+	/* Recording graphs as a whole turns the records of their nodes off. */
+	if (on && !(flags & WS_CUDA_GRAPH_NODES))
+		enable(CUPTI_KIND_GRAPH_TRACE, "CUDA graphs");
+	else if (!on && ws_cuda_kind_on(CUPTI_KIND_GRAPH_TRACE))
+		disable(CUPTI_KIND_GRAPH_TRACE);
+	if (flags & (WS_CUDA_UM_CPU_FAULTS | WS_CUDA_UM_GPU_FAULTS)) {
+		if (on)
+			unified_memory(flags);
+		else
+			disable(CUPTI_KIND_UNIFIED_MEMORY_COUNTER);
+	}
+	ws_cuda_apis(on);
+}
+
+/* ---- the flushing thread ---- */
+
+static long futex_wait(_Atomic uint32_t *word, uint32_t value, uint32_t ms)
+{
+	struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+	return ws_sys(SYS_futex, (long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, (long)value, (long)&t, 0, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+	ws_sys(SYS_futex, (long)word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 64, 0, 0, 0);
+}
+
+bool ws_cuda_flush(uint32_t ms)
+{
+	uint32_t mine = atomic_fetch_add(&asked, 1) + 1, done;
+	uint64_t until = ws_raw_ns() + ms * UINT64_C(1000000), now;
+
+	futex_wake(&asked);
+	while ((int32_t)((done = atomic_load(&answered)) - mine) < 0) {
+		now = ws_raw_ns();
+		if (now >= until)
+			return false;
+		futex_wait(&answered, done, (uint32_t)((until - now) / 1000000) + 1);
+	}
+	return true;
+}
+
+static void answer(uint32_t request)
+{
+	ws_cupti.ActivityFlushAll(CUPTI_FLUSH_FORCED);
+	atomic_store(&answered, request);
+	futex_wake(&answered);
+}
+
+/* Follow the collection's beginning and end. Whether there is anything left to do. */
+static bool follow_session(bool *collecting)
+{
+	struct ws_arena *a = ws_rt->arena;
+	bool now = atomic_load_explicit(&a->collecting, memory_order_relaxed);
+
+	if (now != *collecting) {
+		collect(now);
+		*collecting = now;
+		if (!now)
+			ws_cupti.ActivityFlushAll(CUPTI_FLUSH_FORCED);
+	}
+	return !atomic_load_explicit(&a->closed, memory_order_acquire);
+}
+
+static void *flusher(void *arg)
+{
+	uint32_t every = ws_rt->arena->cuda.flush_ms, wait = every && every < POLL_MS ? every : POLL_MS;
+	uint64_t last = ws_raw_ns();
+	bool collecting = arg != NULL, described = false;
+
+	ws_sys(SYS_prctl, PR_SET_NAME, (long)"warpsight-cuda", 0, 0, 0, 0);
+	__atomic_store_n(&own_tid, (uint32_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0), __ATOMIC_RELEASE);
+	for (;;) {
+		uint32_t done = atomic_load(&answered), want = atomic_load(&asked);
+
+		if (want == done) {
+			futex_wait(&asked, want, wait);
+			want = atomic_load(&asked);
+		}
+		if (atomic_load(&ended) && want == done)
+			return NULL;
+		if (want != done) {
+			answer(want);
+			continue;
+		}
+		if (!follow_session(&collecting))
+			return NULL;
+		if (!described && atomic_load_explicit(&ws_cuda_context_seen, memory_order_relaxed)) {
+			described = true;
+			ws_cuda_devices();
+		}
+		if (every && collecting && ws_raw_ns() - last >= every * UINT64_C(1000000)) {
+			ws_cupti.ActivityFlushAll(0);
+			last = ws_raw_ns();
+		}
+	}
+}
+
+/* Programs expect their signals on threads of their own. */
+static bool start_thread(bool collecting)
+{
+	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = ws_bind_symbol("pthread_create");
+	int (*detach)(pthread_t) = ws_bind_symbol("pthread_detach");
+	uint64_t all = ~UINT64_C(0), old;
+	pthread_t t;
+	bool ok;
+
+	ws_sys(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&old, sizeof(all), 0, 0);
+	ok = create && !create(&t, NULL, flusher, collecting ? (void *)1 : NULL);
+	ws_sys(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, sizeof(old), 0, 0);
+	if (ok && detach)
+		detach(t);
+	return ok;
+}
+
+static void process_ends(void)
+{
+	if (ws_cuda_forked() || atomic_load(&ws_cuda_state) != WS_CUDA_ON)
+		return;
+	if (!ws_cuda_flush(EXIT_MS))
+		ws_cuda_say(WS_WARNING, "CUPTI did not hand over its last records in time at the end of the program; "
+			    "those that were complete are taken from its buffers.", "", "");
+	/* The driver shuts down from here on: no further call to CUPTI. */
+	atomic_store(&ended, 1);
+	futex_wake(&asked);
+}
+
+/* ---- starting ---- */
+
+static void set_up_cupti(void)
+{
+	uint8_t one = 1;
+	size_t size = sizeof(one);
+
+	/* Buffers come zeroed: else CUPTI zeroes them in the program's threads. */
+	ws_cupti.ActivitySetAttribute(CUPTI_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &one);
+	if (ws_cupti.ActivityRegisterTimestampCallback)
+		ws_cupti.ActivityRegisterTimestampCallback(session_clock);
+	if (ws_cupti.SetThreadIdType)
+		ws_cupti.SetThreadIdType(CUPTI_THREAD_ID_SYSTEM);
+	/* Queries that find work unfinished are no waits, and frequent. */
+	if (ws_cupti.ActivityEnableAllSyncRecords)
+		ws_cupti.ActivityEnableAllSyncRecords(0);
+	if (ws_rt->arena->cuda.flags & WS_CUDA_EVENT_TIMES && ws_cupti.ActivityEnableCudaEventDeviceTimestamps)
+		ws_cupti.ActivityEnableCudaEventDeviceTimestamps(1);
+}
+
+static void tell_version(void)
+{
+	struct ws_thread *t = ws_rt_enter();
+	struct ws_rec_cuda_seen *r;
+	uint32_t path;
+
+	if (!t)
+		return;
+	path = ws_rt_string(t, ws_cupti.path, strlen(ws_cupti.path));
+	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
+	if (r) {
+		*r = (struct ws_rec_cuda_seen){ws_rec_head(WS_REC_CUDA_SEEN, sizeof(*r), 0, path), ws_cupti.version, ws_cupti.driver};
+		ws_rt_commit(t, r, sizeof(*r));
+	}
+	ws_rt_leave(t);
+}
+
+static bool start(void)
+{
+	bool collecting = ws_rt_collecting();
+	int rc;
+
+	if (!ws_cuda_find() || !ws_cuda_subscribe())
+		return false;
+	tell_version();
+	set_up_cupti();
+	rc = ws_cupti.ActivityRegisterCallbacks(ws_cuda_request, ws_cuda_complete);
+	if (rc) {
+		ws_cuda_say(WS_ERROR, "CUDA is not recorded: CUPTI refuses buffers: ", ws_cuda_error(rc), "");
+		return false;
+	}
+	enable(CUPTI_KIND_DEVICE, "devices: ");
+	enable(CUPTI_KIND_CONTEXT, "contexts: ");
+	enable(CUPTI_KIND_STREAM, "streams: ");
+	ws_cuda_api_names();
+	if (collecting)
+		collect(true);
+	if (!start_thread(collecting))
+		ws_cuda_say(WS_WARNING, "No thread could be started to flush CUDA's records: what a kill loses is more than usual.", "", "");
+	atexit(process_ends);
+	return true;
+}
+
+bool ws_cuda_start(void)
+{
+	int idle = WS_CUDA_IDLE;
+
+	if (ws_likely(atomic_load_explicit(&ws_cuda_state, memory_order_acquire) == WS_CUDA_ON))
+		return !ws_cuda_forked();
+	ws_rt_init();
+	if (!ws_rt->arena && !ws_rt_collecting_slow() && !ws_rt->arena)
+		return false;
+	if (!(ws_rt->features & WS_FEATURE_CUDA) || atomic_load(&ws_rt->arena->closed) ||
+	    !atomic_compare_exchange_strong(&ws_cuda_state, &idle, WS_CUDA_STARTING))
+		return false;
+	start_pid = (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	atomic_store_explicit(&ws_cuda_state, start() ? WS_CUDA_ON : WS_CUDA_REFUSED, memory_order_release);
+	return atomic_load(&ws_cuda_state) == WS_CUDA_ON;
+}
+
+/* The driver calls this while it initialises. Anything but 1 would make the program's CUDA fail. */
+WS_EXPORT int InitializeInjection(void);
+WS_EXPORT int InitializeInjection(void)
+{
+	ws_cuda_start();
+	return 1;
+}

@@ -1,0 +1,124 @@
+/*
+ * cuda.h - what the parts of the CUDA hook share; private to inject/.
+ *
+ * cuda.c       starts and stops: InitializeInjection, the thread that flushes, the end of the process
+ * cuda_find.c  finds a libcupti that fits the driver and opens it
+ * cuda_api.c   which API calls are traced
+ * cuda_buffers.c   gives CUPTI buffers and turns what comes back into ring records
+ * cuda_resource.c  callbacks: modules, graphs, cudaDeviceReset, cudaProfilerStop
+ * cuda_device.c    what the driver says about the devices
+ * cuda_inner.c     a profiler inside the program: stands between it and libcupti and serves both
+ */
+#ifndef WS_CUDA_H
+#define WS_CUDA_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "inject/cupti_abi.h"
+#include "inject/rt.h"
+
+/* What is used of libcupti. X(needed, name, arguments); all return a CUptiResult. */
+#define WS_CUPTI_FUNCTIONS(X)                                                                                       \
+	X(1, GetVersion, (uint32_t *version))                                                                      \
+	X(0, GetResultString, (int result, const char **text))                                                     \
+	X(1, GetCallbackName, (uint32_t domain, uint32_t cbid, const char **name))                                 \
+	X(1, ActivityRegisterCallbacks, (cupti_request_fn request, cupti_complete_fn complete))                    \
+	X(1, ActivityEnable, (uint32_t kind))                                                                      \
+	X(1, ActivityDisable, (uint32_t kind))                                                                     \
+	X(1, ActivityFlushAll, (uint32_t flags))                                                                   \
+	X(1, ActivityGetNextRecord, (uint8_t *buffer, size_t valid, void **record))                                \
+	X(1, ActivityGetNumDroppedRecords, (void *context, uint32_t stream, size_t *dropped))                      \
+	X(1, ActivitySetAttribute, (uint32_t attribute, size_t *size, void *value))                                \
+	X(0, ActivityRegisterTimestampCallback, (cupti_clock_fn fn))                                               \
+	X(0, SetThreadIdType, (uint32_t type))                                                                     \
+	X(0, ActivityEnableRuntimeApi, (uint32_t cbid, uint8_t enable))                                            \
+	X(0, ActivityEnableDriverApi, (uint32_t cbid, uint8_t enable))                                             \
+	X(0, ActivityEnableAllSyncRecords, (uint8_t enable))                                                       \
+	X(0, ActivityEnableCudaEventDeviceTimestamps, (uint8_t enable))                                            \
+	X(0, ActivityConfigureUnifiedMemoryCounter, (struct cupti_um_config *config, uint32_t count))              \
+	X(1, Subscribe, (void **subscriber, cupti_callback_fn fn, void *data))                                     \
+	X(0, Subscribe_v2, (void **subscriber, cupti_callback_fn fn, void *data, struct cupti_subscriber_params *params)) \
+	X(1, Unsubscribe, (void *subscriber))                                                                      \
+	X(1, EnableCallback, (uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid))                  \
+	X(0, EnableDomain, (uint32_t enable, void *subscriber, uint32_t domain))                                   \
+	X(0, EnableAllDomains, (uint32_t enable, void *subscriber))                                                \
+	X(0, Finalize, (void))                                                                                     \
+	X(0, GetGraphId, (void *graph, uint32_t *id))                                                              \
+	X(0, GetGraphExecId, (void *exec, uint32_t *id))                                                           \
+	X(0, GetGraphNodeId, (void *node, uint64_t *id))                                                           \
+	X(0, GetContextId, (void *context, uint32_t *id))
+
+struct ws_cupti {
+#define X(needed, name, args) int (*name) args;
+	WS_CUPTI_FUNCTIONS(X)
+#undef X
+	void *lib;
+	uint32_t version, driver;
+	char path[512];
+};
+
+extern struct ws_cupti ws_cupti;
+
+enum ws_cuda_state { WS_CUDA_IDLE, WS_CUDA_STARTING, WS_CUDA_ON, WS_CUDA_REFUSED };
+extern _Atomic int ws_cuda_state;
+
+/* Start tracing if this process belongs to a session that wants it and it has not been tried; whether it is on. */
+bool ws_cuda_start(void);
+/* The process that started it is not this one any more: a forked child leaves CUPTI alone. */
+bool ws_cuda_forked(void);
+/* Have the flushing thread flush, with force, and wait at most `ms` for it; false when it did not get done. */
+bool ws_cuda_flush(uint32_t ms);
+/* Thread that flushes; its own calls are not recorded. */
+uint32_t ws_cuda_own_tid(void);
+
+void ws_cuda_say(int severity, const char *a, const char *b, const char *c);
+/* What CUPTI calls an error. */
+const char *ws_cuda_error(int result);
+
+/* A function of the libcupti that is mapped, whether or not we use it; NULL when there is none. */
+void *ws_cuda_real(const char *name);
+/* Fill ws_cupti; false after a diagnostic. */
+bool ws_cuda_find(void);
+
+/* Enable or disable the calls that are traced. */
+void ws_cuda_apis(bool on);
+/* Is a record of this call ours? Only to be asked when `domain`'s records are not all ours. */
+bool ws_cuda_api_wanted(uint32_t kind, uint32_t cbid);
+/* Tell the recorder the names of the calls. */
+void ws_cuda_api_names(void);
+/* CUPTI cannot choose calls one by one (before 12.5): all runtime calls come, and are sorted out. */
+extern bool ws_cuda_api_coarse;
+
+/* CUPTI's callbacks. */
+void ws_cuda_request(uint8_t **buffer, size_t *size, size_t *max_records);
+void ws_cuda_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
+
+/* Subscribe and enable the callbacks wanted; false after a diagnostic. */
+bool ws_cuda_subscribe(void);
+
+/* Tell the recorder about the devices. On the flushing thread, once the driver is initialised. */
+void ws_cuda_devices(void);
+/* A context has been made: from here on the driver can be asked about devices. */
+extern _Atomic bool ws_cuda_context_seen;
+
+/* ---- the profiler inside (cuda_inner.c) ---- */
+
+extern _Atomic bool ws_inner_there; /* it has registered callbacks */
+/* Before our own walk of a completed buffer: copy what the inner profiler wants of it. */
+void ws_inner_give(uint8_t *buffer, size_t valid);
+/* Whether all records of a kind come only because the inner profiler wants them. */
+bool ws_inner_only(uint32_t kind);
+/* An API call that a broad wish of the inner profiler brought: is it ours? */
+bool ws_inner_broad(uint32_t kind);
+/* Hand on a callback that the inner profiler subscribed to. */
+void ws_inner_callback(uint32_t domain, uint32_t cbid, const void *info);
+/* Is the kind one that we trace now? Kept by cuda.c. */
+bool ws_cuda_kind_on(uint32_t kind);
+/* Is the callback one that we want? Kept by cuda_resource.c. */
+bool ws_cuda_callback_on(uint32_t domain, uint32_t cbid);
+extern void *ws_cuda_subscriber;
+
+#endif

@@ -1,0 +1,189 @@
+/*
+ * cuda_api.c - which calls of the CUDA runtime and driver are traced.
+ *
+ * Chosen by name, as the CUPTI at hand spells its callback names, so that variants of calls that come with later versions (..._v2, ..._ptsz, ...Ex)
+ * are in without an edit. In are calls that give work to the GPU, move or reserve memory, wait, or build and load what runs; out are
+ * queries and getters, which make up most calls of a program and say least.
+ *
+ * Both domains are enabled: CUPTI leaves a driver call out when it happens inside a runtime call that is traced, so every piece of work has one
+ * call to join. Libraries that speak to the driver directly keep theirs.
+ */
+#include <string.h>
+
+#include "inject/cuda.h"
+#include "inject/cuda_record.h"
+#include "schema/schema.h"
+
+#define MOST_CBIDS 2048u
+
+bool ws_cuda_api_coarse;
+static uint64_t wanted[2][MOST_CBIDS / 64]; /* runtime, driver */
+static uint32_t last_cbid[2];
+
+static const char *const runtime_in[] = {
+	"cudaLaunch", "__cudaLaunchKernel", "cudaMemcpy", "cudaMemset", "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister",
+	"cudaHostUnregister", "cudaMemPrefetch", "cudaMemDiscard", "cudaMemPoolCreate", "cudaMemPoolDestroy", "cudaMemPoolTrim",
+	"cudaDeviceSynchronize", "cudaThreadSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cudaEventRecord",
+	"cudaStreamWaitEvent", "cudaStreamCreate", "cudaStreamDestroy", "cudaStreamAddCallback", "cudaStreamAttachMem",
+	"cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaGraph", "cudaLibraryLoad", "cudaLibraryUnload", "cudaSignalExternal",
+	"cudaWaitExternal", "cudaDeviceReset", "cudaInitDevice", "cudaIpcOpen", "cudaProfilerSt", "cudaEGLStream", NULL};
+static const char *const driver_in[] = {
+	"cuLaunch", "cuMemcpy", "cuMemset", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemHostRegister", "cuMemHostUnregister",
+	"cuMemPrefetch", "cuMemDiscard", "cuMemPoolCreate", "cuMemPoolDestroy", "cuMemPoolTrim", "cuMemCreate", "cuMemRelease", "cuMemMap",
+	"cuMemUnmap", "cuMemBatchDecompress", "cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize", "cuEventRecord",
+	"cuStreamWait", "cuStreamWrite", "cuStreamBatchMemOp", "cuStreamCreate", "cuStreamDestroy", "cuStreamAddCallback", "cuStreamAttachMem",
+	"cuStreamBeginCapture", "cuStreamEndCapture", "cuGraph", "cuModuleLoad", "cuModuleUnload", "cuLibraryLoad", "cuLibraryUnload", "cuLink",
+	"cuSignalExternal", "cuWaitExternal", "cuCtxCreate", "cuCtxDestroy", "cuDevicePrimaryCtxReset", "cuGreenCtxCreate", "cuGreenCtxDestroy",
+	"cuGreenCtxRecordEvent", "cuGreenCtxWaitEvent", "cuCtxRecordEvent", "cuCtxWaitEvent", "cuGreenCtxStreamCreate", "cuIpcOpen", "cuMulticastBind",
+	"cuArrayCreate", "cuArray3DCreate", "cuArrayDestroy", "cuProfilerSt", NULL};
+/* Anything with one of these in it only asks, though it begins like the others. */
+static const char *const asks[] = {"Get", "Query", "IsCapturing", "Find", "DebugDot", "RetainUser", "ReleaseUser", NULL};
+
+static bool begins(const char *name, const char *const *list)
+{
+	for (; *list; list++)
+		if (!strncmp(name, *list, strlen(*list)))
+			return true;
+	return false;
+}
+
+static bool contains(const char *name, const char *const *list)
+{
+	for (; *list; list++)
+		if (strstr(name, *list))
+			return true;
+	return false;
+}
+
+/* Length of a callback's name without what CUPTI adds: _v7000, _ptsz, _ptds. */
+static size_t plain_length(const char *name)
+{
+	size_t n = strlen(name);
+	const char *v = strrchr(name, '_');
+
+	if (v && v[1] == 'v' && strlen(v) >= 6 && strspn(v + 2, "0123456789") == strlen(v + 2))
+		n = (size_t)(v - name);
+	if (n > 5 && (!strncmp(name + n - 5, "_ptsz", 5) || !strncmp(name + n - 5, "_ptds", 5)))
+		n -= 5;
+	return n;
+}
+
+/* What the user says with +name,-name (a trailing * stands for anything): 1 in, -1 out, 0 nothing. The last word counts. */
+static int users_word(const char *list, const char *name)
+{
+	size_t plain = plain_length(name), full = strlen(name);
+	int word = 0;
+
+	while (*list) {
+		size_t n = strcspn(list, ",");
+		const char *p = list + (*list == '+' || *list == '-');
+		size_t len = (size_t)(list + n - p);
+		bool star = len && p[len - 1] == '*';
+
+		if (star ? full >= len - 1 && !strncmp(name, p, len - 1)
+			 : (len == plain || len == full) && !strncmp(name, p, len))
+			word = *list == '-' ? -1 : 1;
+		list += n + (list[n] == ',');
+	}
+	return word;
+}
+
+static bool choose(int driver, const char *name)
+{
+	struct ws_arena *a = ws_rt->arena;
+	int word = a->cuda.text_apis && a->cuda.text_apis < WS_ARENA_TEXT ? users_word(a->text + a->cuda.text_apis, name) : 0;
+
+	if (word)
+		return word > 0;
+	if (a->cuda.flags & WS_CUDA_ALL_APIS)
+		return true;
+	return begins(name, driver ? driver_in : runtime_in) && !contains(name, asks);
+}
+
+static bool is_wanted(int driver, uint32_t cbid)
+{
+	return cbid < MOST_CBIDS && wanted[driver][cbid / 64] >> cbid % 64 & 1;
+}
+
+bool ws_cuda_api_wanted(uint32_t kind, uint32_t cbid)
+{
+	return is_wanted(kind == CUPTI_KIND_DRIVER, cbid);
+}
+
+static void tell_name(struct ws_thread *t, int driver, uint32_t cbid, const char *name)
+{
+	uint32_t handle = ws_rt_string_define(name, strlen(name));
+	struct ws_rec_cuda_name *r = handle ? ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER) : NULL;
+
+	if (!r)
+		return;
+	r->rec = ws_rec_head(WS_REC_CUDA_NAME, sizeof(*r), driver ? WS_CUDA_NAME_DRIVER : WS_CUDA_NAME_RUNTIME, handle);
+	r->key = cbid;
+	ws_rt_commit(t, r, sizeof(*r));
+}
+
+void ws_cuda_api_names(void)
+{
+	static const uint32_t domains[2] = {CUPTI_DOMAIN_RUNTIME, CUPTI_DOMAIN_DRIVER};
+	struct ws_thread *t = ws_rt_enter();
+
+	for (int driver = 0; driver < 2; driver++)
+		for (uint32_t cbid = 1, gap = 0; cbid < MOST_CBIDS && gap < 64; cbid++) {
+			const char *name = NULL;
+
+			if (ws_cupti.GetCallbackName(domains[driver], cbid, &name) || !name) {
+				gap++;
+				continue;
+			}
+			gap = 0;
+			last_cbid[driver] = cbid;
+			if (!choose(driver, name))
+				continue;
+			wanted[driver][cbid / 64] |= UINT64_C(1) << cbid % 64;
+			if (t)
+				tell_name(t, driver, cbid, name);
+		}
+	if (t)
+		ws_rt_leave(t);
+}
+
+static void one_by_one(bool on)
+{
+	int (*const enable[2])(uint32_t, uint8_t) = {ws_cupti.ActivityEnableRuntimeApi, ws_cupti.ActivityEnableDriverApi};
+
+	for (int driver = 0; driver < 2; driver++) {
+		/* While the inner profiler has the whole domain, it is on as it is. */
+		if (ws_inner_broad(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME))
+			continue;
+		for (uint32_t cbid = 1; cbid <= last_cbid[driver]; cbid++)
+			if (is_wanted(driver, cbid))
+				enable[driver](cbid, on);
+	}
+}
+
+static void whole(uint32_t kind, bool on)
+{
+	if (on)
+		ws_cupti.ActivityEnable(kind);
+	else if (!ws_inner_broad(kind))
+		ws_cupti.ActivityDisable(kind);
+}
+
+void ws_cuda_apis(bool on)
+{
+	if (ws_rt->arena->cuda.flags & WS_CUDA_ALL_APIS) {
+		ws_cuda_api_coarse = true; /* --cuda-api=-name may still take some out */
+		whole(CUPTI_KIND_RUNTIME, on);
+		whole(CUPTI_KIND_DRIVER, on);
+		return;
+	}
+	if (ws_cupti.ActivityEnableRuntimeApi && ws_cupti.ActivityEnableDriverApi) {
+		one_by_one(on);
+		return;
+	}
+	if (on && !ws_cuda_api_coarse)
+		ws_cuda_say(WS_INFO, "This CUPTI is older than 12.5 and cannot choose API calls one by one: calls of the runtime cost more than "
+			    "they need to, and calls of libraries that use the driver directly are not recorded.", "", "");
+	ws_cuda_api_coarse = true;
+	whole(CUPTI_KIND_RUNTIME, on);
+}

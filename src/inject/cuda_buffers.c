@@ -1,0 +1,341 @@
+/*
+ * cuda_buffers.c - gives CUPTI the buffers that it fills, and turns what comes back into ring records.
+ *
+ * Buffers lie in the session's shared memory: when the process is killed, what CUPTI had written is still there for the recorder. They are
+ * handed out zeroed, so that the end of an unfinished one can be told and CUPTI need not zero them in the program's threads.
+ *
+ * Completed buffers come on a thread of CUPTI's or on ours, with CUPTI's locks held: the walk below only replaces pointers to texts,
+ * notes sizes and copies. No call into CUPTI but those meant for this place, no lock that anyone else could hold.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "inject/cuda.h"
+#include "inject/cuda_record.h"
+
+_Atomic bool ws_cuda_context_seen;
+
+/* ---- buffers ---- */
+
+/*
+ * Free ones are a stack of numbers with a tag against ABA. Numbers below WS_BUFFERS are the arena's; the others are private memory, for when
+ * the arena has no more: they do not outlive a kill.
+ */
+enum { PRIVATE_MOST = 1024, BUFFERS_MOST = WS_BUFFERS + PRIVATE_MOST };
+static _Atomic uint64_t free_head; /* tag << 32 | number + 1 */
+static _Atomic uint32_t free_next[BUFFERS_MOST];
+static void *private_at[PRIVATE_MOST];
+static _Atomic uint32_t private_used;
+
+static void push(uint32_t number)
+{
+	uint64_t head = atomic_load_explicit(&free_head, memory_order_relaxed);
+
+	do {
+		atomic_store_explicit(&free_next[number], (uint32_t)head, memory_order_relaxed);
+	} while (!atomic_compare_exchange_weak_explicit(&free_head, &head, ((head >> 32) + 1) << 32 | (number + 1), memory_order_acq_rel,
+							memory_order_relaxed));
+}
+
+static bool pop(uint32_t *number)
+{
+	uint64_t head = atomic_load_explicit(&free_head, memory_order_acquire);
+
+	while ((uint32_t)head) {
+		uint32_t next = atomic_load_explicit(&free_next[(uint32_t)head - 1], memory_order_relaxed);
+
+		if (atomic_compare_exchange_weak_explicit(&free_head, &head, ((head >> 32) + 1) << 32 | next, memory_order_acq_rel,
+							  memory_order_acquire)) {
+			*number = (uint32_t)head - 1;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void *address_of(uint32_t number)
+{
+	return number < WS_BUFFERS ? ws_buffer_at(ws_rt->arena, number) : private_at[number - WS_BUFFERS];
+}
+
+static int number_of(const void *buffer)
+{
+	struct ws_arena *a = ws_rt->arena;
+	uint64_t offset = (uint64_t)((const char *)buffer - (const char *)ws_buffer_at(a, 0));
+	uint32_t n = atomic_load_explicit(&private_used, memory_order_acquire);
+
+	if (offset < (uint64_t)WS_BUFFERS * WS_BUFFER_SIZE)
+		return (int)(offset / WS_BUFFER_SIZE);
+	for (uint32_t i = 0; i < n && i < PRIVATE_MOST; i++)
+		if (private_at[i] == buffer)
+			return (int)(WS_BUFFERS + i);
+	return -1;
+}
+
+static void *more_private(void)
+{
+	long p = ws_sys(SYS_mmap, 0, WS_BUFFER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint32_t i;
+
+	if (p < 0 && p > -4096)
+		return NULL;
+	i = atomic_fetch_add(&private_used, 1);
+	if (i < PRIVATE_MOST)
+		private_at[i] = (void *)p; /* else it goes back to the system when CUPTI is done with it */
+	return (void *)p;
+}
+
+void ws_cuda_request(uint8_t **buffer, size_t *size, size_t *max_records)
+{
+	uint32_t number;
+	int fresh;
+
+	*size = WS_BUFFER_SIZE;
+	*max_records = 0;
+	if (pop(&number)) {
+		*buffer = address_of(number);
+		return;
+	}
+	fresh = ws_rt_buffer_take();
+	if (fresh >= 0) {
+		*buffer = ws_buffer_at(ws_rt->arena, (uint32_t)fresh);
+		memset(*buffer, 0, WS_BUFFER_SIZE);
+		return;
+	}
+	*buffer = more_private();
+	if (!*buffer)
+		*size = 0;
+}
+
+static void give_back(uint8_t *buffer, size_t used)
+{
+	int number = number_of(buffer);
+
+	if (number < 0) {
+		ws_sys(SYS_munmap, (long)buffer, WS_BUFFER_SIZE, 0, 0, 0, 0);
+		return;
+	}
+	memset(buffer, 0, used);
+	if (number < (int)WS_BUFFERS)
+		atomic_store_explicit(&ws_rt->arena->buffers[number].done, 0, memory_order_relaxed);
+	push((uint32_t)number);
+}
+
+/* ---- texts ---- */
+
+/*
+ * Handles of texts by their address, checked by content: a module that is unloaded gives its addresses away. One thread uses the table at a
+ * time; another that comes meanwhile goes by the thread's own cache of strings.
+ */
+enum { NAMES = 4096 };
+static struct {
+	const char *pointer;
+	uint32_t handle;
+} names[NAMES];
+static _Atomic bool names_busy;
+
+/* So that the recorder can resolve the pointers it finds in the buffers of a killed process. */
+static void tell_pointer(struct ws_thread *t, const char *s, uint32_t handle)
+{
+	struct ws_rec_cuda_name *r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
+
+	if (!r)
+		return;
+	r->rec = ws_rec_head(WS_REC_CUDA_NAME, sizeof(*r), WS_CUDA_NAME_POINTER, handle);
+	r->key = (uint64_t)(uintptr_t)s;
+	ws_rt_commit(t, r, sizeof(*r));
+}
+
+static uint32_t define(struct ws_thread *t, const char *s)
+{
+	size_t n = strlen(s);
+	uint32_t handle = ws_rt_string(t, s, n < WS_STRING_MAX ? n : WS_STRING_MAX);
+
+	if (handle)
+		tell_pointer(t, s, handle);
+	return handle;
+}
+
+static uint32_t handle_of(struct ws_thread *t, const char *s)
+{
+	size_t at = ((uintptr_t)s >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 52;
+	uint32_t handle;
+
+	if (!s)
+		return 0;
+	if (atomic_exchange_explicit(&names_busy, true, memory_order_acquire))
+		return define(t, s);
+	if (names[at].pointer == s && !strncmp(ws_string_at(ws_rt->arena, names[at].handle)->bytes, s, WS_STRING_MAX)) {
+		handle = names[at].handle;
+	} else {
+		handle = define(t, s);
+		if (handle) {
+			names[at].pointer = s;
+			names[at].handle = handle;
+		}
+	}
+	atomic_store_explicit(&names_busy, false, memory_order_release);
+	return handle;
+}
+
+static void text(struct ws_thread *t, const char **field)
+{
+	if (*field)
+		*field = (const char *)(uintptr_t)(WS_CUPTI_HANDLE | handle_of(t, *field));
+}
+
+static bool has(const void *record, size_t size, const void *field, size_t bytes)
+{
+	return (size_t)((const char *)field - (const char *)record) + bytes <= size;
+}
+#define HAS(r, size, field) has(r, size, &(r)->field, sizeof((r)->field))
+
+static void replace_texts(struct ws_thread *t, struct cupti_record *rec, size_t size)
+{
+	switch (rec->kind & 0xff) {
+	case CUPTI_KIND_CONCURRENT_KERNEL:
+	case CUPTI_KIND_KERNEL:
+		if (HAS((struct cupti_kernel *)rec, size, name))
+			text(t, &((struct cupti_kernel *)rec)->name);
+		break;
+	case CUPTI_KIND_DEVICE:
+		if (HAS((struct cupti_device *)rec, size, name))
+			text(t, &((struct cupti_device *)rec)->name);
+		break;
+	case CUPTI_KIND_MEMORY2:
+		if (HAS((struct cupti_memory *)rec, size, name))
+			text(t, &((struct cupti_memory *)rec)->name);
+		break;
+	case CUPTI_KIND_JIT:
+		if (HAS((struct cupti_jit *)rec, size, cache_path))
+			text(t, &((struct cupti_jit *)rec)->cache_path);
+		break;
+	case CUPTI_KIND_OVERHEAD:
+		if (HAS((struct cupti_overhead *)rec, size, data)) {
+			free(((struct cupti_overhead *)rec)->data); /* CUPTI leaves that to us */
+			((struct cupti_overhead *)rec)->data = NULL;
+		}
+		break;
+	case CUPTI_KIND_CONTEXT:
+		atomic_store_explicit(&ws_cuda_context_seen, true, memory_order_relaxed);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- the walk ---- */
+
+struct walk {
+	struct ws_thread *t;
+	uint8_t *buffer, *from, *to; /* the run of records that waits to be copied */
+	uint64_t time;
+	uint32_t records; /* in it */
+	_Atomic uint32_t *done;
+};
+
+static void copy_run(struct walk *w)
+{
+	size_t n = (size_t)(w->to - w->from), bytes = WS_ALIGN_UP(sizeof(struct ws_rec_cuda_batch) + n, 8);
+	struct ws_rec_cuda_batch *b;
+
+	if (w->records) {
+		b = ws_rt_reserve(w->t, bytes, WS_LOSS_CUDA);
+		if (b) {
+			b->rec = ws_rec_head(WS_REC_CUDA_BATCH, bytes, 0, (uint32_t)(bytes / 8));
+			if (bytes / 8 > 255)
+				b->rec.words = 0;
+			b->time = w->time;
+			memcpy(b->bytes, w->from, n);
+			ws_rt_commit(w->t, b, bytes);
+		} else {
+			ws_rt_lost(w->t, WS_LOSS_CUDA, w->records - 1);
+		}
+	}
+	if (w->done)
+		atomic_store_explicit(w->done, (uint32_t)(w->to - w->buffer), memory_order_release);
+	w->records = 0;
+}
+
+static bool ours(const struct cupti_record *rec)
+{
+	uint32_t kind = rec->kind & 0xff;
+
+	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER) {
+		const struct cupti_api *a = (const void *)rec;
+
+		if (ws_unlikely((ws_cuda_api_coarse || ws_inner_broad(kind)) && !ws_cuda_api_wanted(kind, a->cbid)))
+			return false;
+		return a->thread != ws_cuda_own_tid();
+	}
+	return !atomic_load_explicit(&ws_inner_there, memory_order_relaxed) || !ws_inner_only(kind);
+}
+
+static void one(struct walk *w, uint8_t *rec, size_t size)
+{
+	struct cupti_record *r = (void *)rec;
+
+	if (size > 0x7ff * 8 || !ours(r)) {
+		copy_run(w);
+		w->from = w->to = rec + size;
+		return;
+	}
+	if ((size_t)(w->to - w->from) + size > WS_CUDA_BATCH_BYTES) {
+		copy_run(w);
+		w->from = rec;
+	}
+	replace_texts(w->t, r, size);
+	r->kind = (r->kind & WS_CUPTI_UNFINISHED) | WS_CUPTI_MADE(r->kind & 0xff, size);
+	w->to = rec + size;
+	w->records++;
+}
+
+static void walk_buffer(struct ws_thread *t, uint8_t *buffer, size_t valid)
+{
+	int number = number_of(buffer);
+	struct walk w = {.t = t, .buffer = buffer, .from = buffer, .to = buffer, .time = ws_raw_ns(),
+			 .done = number >= 0 && number < (int)WS_BUFFERS ? &ws_rt->arena->buffers[number].done : NULL};
+	uint8_t *last = NULL;
+	void *next = NULL;
+
+	/* A record's kind may only be touched when the next one has been found from it. */
+	while (!ws_cupti.ActivityGetNextRecord(buffer, valid, &next)) {
+		if (last)
+			one(&w, last, (size_t)((uint8_t *)next - last));
+		last = next;
+	}
+	if (last)
+		one(&w, last, (size_t)(buffer + valid - last));
+	copy_run(&w);
+}
+
+static void count_dropped(struct ws_thread *t, void *context, uint32_t stream)
+{
+	size_t dropped = 0;
+
+	if (!ws_cupti.ActivityGetNumDroppedRecords(context, stream, &dropped) && dropped)
+		ws_rt_lost(t, WS_LOSS_CUDA, dropped);
+}
+
+void ws_cuda_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+{
+	struct ws_thread *t;
+
+	(void)size;
+	if (!buffer || ws_cuda_forked())
+		return;
+	if (valid > WS_BUFFER_SIZE)
+		valid = WS_BUFFER_SIZE;
+	if (valid && atomic_load_explicit(&ws_inner_there, memory_order_acquire))
+		ws_inner_give(buffer, valid);
+	t = ws_rt_enter();
+	if (t) {
+		if (valid)
+			walk_buffer(t, buffer, valid);
+		count_dropped(t, context, stream);
+		ws_rt_leave(t);
+	}
+	give_back(buffer, WS_BUFFER_SIZE);
+}

@@ -1,0 +1,256 @@
+/*
+ * cuda_find.c - finds a libcupti that fits the driver and opens it.
+ *
+ * One that the program has mapped already comes first: a second copy in one process gets nothing. Then the folders where toolkits and
+ * Python wheels keep theirs, those near the CUDA libraries of this very program before the system's. A libcupti of a newer major version than
+ * the driver's is refused by the driver, so it is not tried.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "inject/bind.h"
+#include "inject/cuda.h"
+#include "schema/schema.h"
+
+enum { OLDEST = 12, NEWEST = 19, PATH_ROOM = 512 };
+
+static void *(*open_lib)(const char *, int);
+static void *(*symbol)(void *, const char *);
+static int (*close_lib)(void *);
+
+struct search {
+	void *lib;
+	uint32_t driver_major; /* 0: not known */
+	uint32_t version;
+	char path[PATH_ROOM];
+	bool found_newer; /* one was there, too new for the driver */
+};
+
+static uint32_t major_of(uint32_t version)
+{
+	return version >= CUPTI_13_0 ? version / 10000 : version >= CUPTI_12_0 ? 12 : 11;
+}
+
+static uint32_t driver_version(void)
+{
+	void *cuda = open_lib("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	int (*get)(int *) = cuda ? symbol(cuda, "cuDriverGetVersion") : NULL;
+	int v = 0;
+
+	if (get)
+		get(&v);
+	if (cuda)
+		close_lib(cuda);
+	return (uint32_t)v;
+}
+
+/* Take `lib` if its version suits; else close it. */
+static bool consider(struct search *s, void *lib, const char *path)
+{
+	int (*get)(uint32_t *) = lib ? symbol(lib, "cuptiGetVersion") : NULL;
+	uint32_t v = 0;
+
+	if (!lib)
+		return false;
+	if (!get || get(&v) || v < CUPTI_12_0 || (s->driver_major && major_of(v) > s->driver_major)) {
+		s->found_newer |= s->driver_major && major_of(v) > s->driver_major;
+		close_lib(lib);
+		return false;
+	}
+	s->lib = lib;
+	s->version = v;
+	strncpy(s->path, path, sizeof(s->path) - 1);
+	return true;
+}
+
+static bool try_file(struct search *s, const char *path)
+{
+	if (ws_sys(SYS_faccessat, AT_FDCWD, (long)path, R_OK, 0, 0, 0))
+		return false;
+	return consider(s, open_lib(path, RTLD_NOW | RTLD_LOCAL), path);
+}
+
+/* libcupti.so.13, .12 in folder/sub, the driver's major version first. */
+static bool try_folder(struct search *s, const char *folder, size_t len, const char *sub)
+{
+	char path[PATH_ROOM];
+	size_t sub_len = strlen(sub);
+	uint32_t most = s->driver_major ? s->driver_major : NEWEST;
+
+	if (!len || len + sub_len + 24 > sizeof(path))
+		return false;
+	for (uint32_t major = most < NEWEST ? most : NEWEST; major >= OLDEST; major--) {
+		memcpy(path, folder, len);
+		memcpy(path + len, sub, sub_len);
+		strcpy(path + len + sub_len, "/libcupti.so.XX");
+		path[len + sub_len + 13] = (char)('0' + major / 10);
+		path[len + sub_len + 14] = (char)('0' + major % 10);
+		if (try_file(s, path))
+			return true;
+	}
+	return false;
+}
+
+#if defined(__x86_64__)
+#define TARGET "/targets/x86_64-linux/lib"
+#else
+#define TARGET "/targets/sbsa-linux/lib"
+#endif
+static const char *const toolkit_folders[] = {"/extras/CUPTI/lib64", "/lib64", TARGET, "/lib"};
+
+static bool try_toolkit(struct search *s, const char *root)
+{
+	for (size_t i = 0; root && i < WS_COUNT(toolkit_folders); i++)
+		if (try_folder(s, root, strlen(root), toolkit_folders[i]))
+			return true;
+	return false;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int look_mapped(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct search *s = arg;
+
+	(void)size;
+	if (!info->dlpi_name || strncmp(base_name(info->dlpi_name), "libcupti.so", 11))
+		return 0;
+	return consider(s, open_lib(info->dlpi_name, RTLD_NOW | RTLD_NOLOAD), info->dlpi_name);
+}
+
+/* Wheels: .../site-packages/nvidia/cuda_runtime/lib/libcudart.so.12, .../nvidia/cu13/lib/..., .../torch/lib/libtorch_cuda.so */
+static int look_beside(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	static const char *const libs[] = {"libcudart", "libtorch", "libcublas", "libcudnn", "libnvrtc", "libjax", "xla_cuda", "libtensorflow"};
+	static const char *const up[] = {"", "/../../cuda_cupti/lib", "/../../nvidia/cu13/lib", "/../../nvidia/cuda_cupti/lib",
+					 "/../nvidia/cu13/lib", "/../nvidia/cuda_cupti/lib"};
+	struct search *s = arg;
+	const char *base;
+
+	(void)size;
+	if (!info->dlpi_name || !*info->dlpi_name)
+		return 0;
+	base = base_name(info->dlpi_name);
+	for (size_t i = 0; i < WS_COUNT(libs); i++)
+		if (!strncmp(base, libs[i], strlen(libs[i])))
+			for (size_t u = 0; u < WS_COUNT(up); u++)
+				if (try_folder(s, info->dlpi_name, (size_t)(base - info->dlpi_name - 1), up[u]))
+					return 1;
+	return 0;
+}
+
+static bool look_system(struct search *s)
+{
+	char root[] = "/usr/local/cuda-13.0", name[] = "libcupti.so.13";
+
+	if (try_toolkit(s, "/usr/local/cuda") || try_toolkit(s, "/opt/cuda"))
+		return true;
+	for (int major = 13; major >= OLDEST; major--)
+		for (char minor = '9'; minor >= '0'; minor--) {
+			root[16] = (char)('0' + major % 10);
+			root[18] = minor;
+			if (try_toolkit(s, root))
+				return true;
+		}
+	for (uint32_t major = s->driver_major ? s->driver_major : 13; major >= OLDEST; major--) {
+		name[13] = (char)('0' + major % 10);
+		if (consider(s, open_lib(name, RTLD_NOW | RTLD_LOCAL), name))
+			return true;
+	}
+	return false;
+}
+
+static bool search(struct search *s)
+{
+	const char *home = getenv("CUDA_HOME"), *path = getenv("CUDA_PATH");
+
+	return dl_iterate_phdr(look_mapped, s) || try_toolkit(s, home) || try_toolkit(s, path) || dl_iterate_phdr(look_beside, s) || look_system(s);
+}
+
+static bool bind_functions(struct search *s)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+		bool needed;
+	} functions[] = {
+#define X(needed, name, args) {"cupti" #name, offsetof(struct ws_cupti, name), needed},
+		WS_CUPTI_FUNCTIONS(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < WS_COUNT(functions); i++) {
+		void *f = symbol(s->lib, functions[i].name);
+
+		if (!f && functions[i].needed) {
+			ws_cuda_say(WS_ERROR, "CUDA is not recorded: the CUPTI library ", s->path, " lacks functions.");
+			return false;
+		}
+		memcpy((char *)&ws_cupti + functions[i].offset, &f, sizeof(f));
+	}
+	return true;
+}
+
+static bool bind_loader(void)
+{
+	open_lib = ws_bind_symbol("dlopen");
+	symbol = ws_bind_symbol("dlsym");
+	close_lib = ws_bind_symbol("dlclose");
+	return open_lib && symbol && close_lib;
+}
+
+static int any_mapped(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	void **lib = arg;
+
+	(void)size;
+	if (info->dlpi_name && !strncmp(base_name(info->dlpi_name), "libcupti.so", 11))
+		*lib = open_lib(info->dlpi_name, RTLD_NOW | RTLD_NOLOAD);
+	return *lib != NULL;
+}
+
+void *ws_cuda_real(const char *name)
+{
+	void *lib = ws_cupti.lib;
+
+	if (!bind_loader())
+		return NULL;
+	if (!lib)
+		dl_iterate_phdr(any_mapped, &lib);
+	return lib ? symbol(lib, name) : NULL;
+}
+
+bool ws_cuda_find(void)
+{
+	struct search s = {0};
+
+	if (!bind_loader())
+		return false;
+	ws_cupti.driver = driver_version();
+	s.driver_major = ws_cupti.driver / 1000;
+	if (!search(&s)) {
+		ws_cuda_say(WS_WARNING,
+			    s.found_newer ? "CUDA is not recorded: the CUPTI library found is newer than the driver. Install one that fits the driver, or a "
+					    "newer driver; CUDA_HOME says which toolkit to take it from."
+					  : "CUDA is not recorded: there is no CUPTI library (libcupti.so). Install the CUDA toolkit's CUPTI or the Python package "
+					    "nvidia-cuda-cupti, or set CUDA_HOME to a toolkit.",
+			    "", "");
+		return false;
+	}
+	if (!bind_functions(&s))
+		return false;
+	ws_cupti.lib = s.lib;
+	ws_cupti.version = s.version;
+	strcpy(ws_cupti.path, s.path);
+	return true;
+}

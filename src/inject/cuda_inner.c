@@ -1,0 +1,512 @@
+/*
+ * cuda_inner.c - serves a profiler inside the profiled program (torch.profiler is the common one) from our stream of records.
+ *
+ * CUPTI knows one set of buffer callbacks and one subscriber. Two users in one process overwrite each other, and both silently get nothing. This
+ * library is preloaded, so the cupti* functions that libraries import resolve to those below: what the inner profiler registers is kept, what
+ * it enables is enabled for real beside what we need, and of every completed buffer it gets copies of the records it asked for, in buffers of
+ * its own, with the times of its own clock. What we need is never turned off. Without a session the calls go straight through.
+ *
+ * A profiler that finds libcupti's functions through dlsym passes this by; it is then refused by CUPTI as a second subscriber.
+ */
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "inject/cuda.h"
+#include "inject/cuda_record.h"
+#include "schema/schema.h"
+
+enum { CBIDS = 2048, DOMAINS = 7, KINDS = 64 };
+
+_Atomic bool ws_inner_there;
+
+struct anchor {
+	uint64_t ours, theirs;
+};
+
+static struct {
+	_Atomic uint32_t lock;
+	cupti_request_fn request;
+	cupti_complete_fn complete;
+	cupti_clock_fn clock;
+	struct anchor first, last;
+	_Atomic uint64_t kinds;               /* enabled by it */
+	uint64_t api_on[2][CBIDS / 64];       /* calls enabled one by one: runtime, driver */
+	uint64_t api_off[2][CBIDS / 64];      /* calls disabled one by one after the whole kind was enabled */
+	cupti_callback_fn callback;
+	void *data;
+	bool subscribed;
+	uint64_t callbacks[DOMAINS][CBIDS / 64];
+	uint8_t *buffer; /* being filled */
+	size_t size, used;
+	bool graphs_off; /* we gave up whole graphs for its sake */
+} inner;
+
+static bool bit(const uint64_t *bits, uint32_t i)
+{
+	return i < CBIDS && bits[i / 64] >> i % 64 & 1;
+}
+
+static void set_bit(uint64_t *bits, uint32_t i, bool on)
+{
+	if (i < CBIDS && on)
+		bits[i / 64] |= UINT64_C(1) << i % 64;
+	else if (i < CBIDS)
+		bits[i / 64] &= ~(UINT64_C(1) << i % 64);
+}
+
+static void take_lock(void)
+{
+	while (atomic_exchange_explicit(&inner.lock, 1, memory_order_acquire))
+		ws_sys(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+}
+
+static void free_lock(void)
+{
+	atomic_store_explicit(&inner.lock, 0, memory_order_release);
+}
+
+static bool has_kind(uint32_t kind)
+{
+	return kind < KINDS && atomic_load_explicit(&inner.kinds, memory_order_relaxed) >> kind & 1;
+}
+
+bool ws_inner_broad(uint32_t kind)
+{
+	return has_kind(kind);
+}
+
+bool ws_inner_only(uint32_t kind)
+{
+	return has_kind(kind) && !ws_cuda_kind_on(kind);
+}
+
+/* ---- its clock ---- */
+
+static uint64_t real_clock(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t their_clock(void)
+{
+	return inner.clock ? inner.clock() : real_clock();
+}
+
+/* Both clocks at one moment: the tightest of a few tries. */
+static struct anchor read_clocks(void)
+{
+	struct anchor best = {0};
+	uint64_t gap = UINT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		uint64_t a = ws_raw_ns(), theirs = their_clock(), b = ws_raw_ns();
+
+		if (b - a < gap) {
+			gap = b - a;
+			best = (struct anchor){a + (b - a) / 2, theirs};
+		}
+	}
+	return best;
+}
+
+static uint64_t their_time(uint64_t t)
+{
+	int64_t span = (int64_t)(inner.last.ours - inner.first.ours), theirs = (int64_t)(inner.last.theirs - inner.first.theirs);
+
+	if (!t || !(t + 1))
+		return t;
+	if (span <= 0)
+		return inner.first.theirs + (t - inner.first.ours);
+	return inner.first.theirs + (uint64_t)((__int128)(int64_t)(t - inner.first.ours) * theirs / span);
+}
+
+/* Where the times of each kind stand, as offsets; 0 ends the list. */
+#define OFFSET(type, field) ((uint8_t)offsetof(struct cupti_##type, field))
+static const uint8_t time_fields[KINDS][6] = {
+	[CUPTI_KIND_MEMCPY] = {OFFSET(memcpy, start), OFFSET(memcpy, end)},
+	[CUPTI_KIND_MEMSET] = {OFFSET(memset, start), OFFSET(memset, end)},
+	[CUPTI_KIND_KERNEL] = {OFFSET(kernel, start), OFFSET(kernel, end), OFFSET(kernel, completed), OFFSET(kernel, queued), OFFSET(kernel, submitted)},
+	[CUPTI_KIND_DRIVER] = {OFFSET(api, start), OFFSET(api, end)},
+	[CUPTI_KIND_RUNTIME] = {OFFSET(api, start), OFFSET(api, end)},
+	[CUPTI_KIND_CONCURRENT_KERNEL] = {OFFSET(kernel, start), OFFSET(kernel, end), OFFSET(kernel, completed), OFFSET(kernel, queued),
+					  OFFSET(kernel, submitted)},
+	[12 /* marker */] = {8},
+	[CUPTI_KIND_OVERHEAD] = {OFFSET(overhead, start), OFFSET(overhead, end)},
+	[20 /* environment */] = {8},
+	[CUPTI_KIND_MEMCPY2] = {OFFSET(memcpy_peer, start), OFFSET(memcpy_peer, end)},
+	[CUPTI_KIND_UNIFIED_MEMORY_COUNTER] = {OFFSET(um, start), OFFSET(um, end)},
+	[CUPTI_KIND_CUDA_EVENT] = {OFFSET(event, time)},
+	[CUPTI_KIND_SYNCHRONIZATION] = {OFFSET(sync, start), OFFSET(sync, end)},
+	[CUPTI_KIND_INTERNAL_LAUNCH_API] = {OFFSET(api, start), OFFSET(api, end)},
+	[CUPTI_KIND_MEMORY2] = {OFFSET(memory, time)},
+	[CUPTI_KIND_MEMORY_POOL] = {OFFSET(pool, time)},
+	[CUPTI_KIND_GRAPH_TRACE] = {OFFSET(graph_trace, start), OFFSET(graph_trace, end)},
+	[CUPTI_KIND_JIT] = {OFFSET(jit, start), OFFSET(jit, end)},
+};
+
+static void translate(uint8_t *record, size_t size, uint32_t kind)
+{
+	for (int i = 0; i < 6 && time_fields[kind][i]; i++) {
+		size_t at = time_fields[kind][i];
+		uint64_t t;
+
+		if (at + sizeof(t) > size)
+			break;
+		memcpy(&t, record + at, sizeof(t));
+		t = their_time(t);
+		memcpy(record + at, &t, sizeof(t));
+	}
+	/* What an overhead record points to is freed once, by us. */
+	if (kind == CUPTI_KIND_OVERHEAD && size >= sizeof(struct cupti_overhead))
+		((struct cupti_overhead *)record)->data = NULL;
+}
+
+/* ---- giving it records ---- */
+
+static void hand_over(void *context, uint32_t stream)
+{
+	uint8_t *b = inner.buffer;
+
+	if (!b)
+		return;
+	inner.buffer = NULL;
+	inner.complete(context, stream, b, inner.size, inner.used);
+}
+
+static bool wanted(const struct cupti_record *r)
+{
+	uint32_t kind = r->kind & 0x7fffffff;
+	const struct cupti_api *a = (const void *)r;
+	int driver = kind == CUPTI_KIND_DRIVER;
+
+	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
+		return a->thread != ws_cuda_own_tid() &&
+		       (has_kind(kind) ? !bit(inner.api_off[driver], a->cbid) : bit(inner.api_on[driver], a->cbid));
+	return has_kind(kind);
+}
+
+static void give_one(const uint8_t *record, size_t size)
+{
+	if (!wanted((const void *)record))
+		return;
+	if (inner.buffer && inner.size - inner.used < size)
+		hand_over(NULL, 0);
+	if (!inner.buffer) {
+		size_t most = 0;
+
+		inner.size = inner.used = 0;
+		inner.request(&inner.buffer, &inner.size, &most);
+		if (!inner.buffer || inner.size < size) {
+			if (inner.buffer)
+				hand_over(NULL, 0);
+			return;
+		}
+	}
+	memcpy(inner.buffer + inner.used, record, size);
+	translate(inner.buffer + inner.used, size, ((const struct cupti_record *)record)->kind & (KINDS - 1));
+	inner.used += size;
+}
+
+void ws_inner_give(uint8_t *buffer, size_t valid)
+{
+	uint8_t *last = NULL;
+	void *next = NULL;
+
+	take_lock();
+	if (inner.request && inner.complete) {
+		inner.last = read_clocks();
+		while (!ws_cupti.ActivityGetNextRecord(buffer, valid, &next)) {
+			if (last)
+				give_one(last, (size_t)((uint8_t *)next - last));
+			last = next;
+		}
+		if (last)
+			give_one(last, (size_t)(buffer + valid - last));
+	}
+	free_lock();
+}
+
+void ws_inner_callback(uint32_t domain, uint32_t cbid, const void *info)
+{
+	if (domain < DOMAINS && inner.callback && bit(inner.callbacks[domain], cbid))
+		inner.callback(inner.data, domain, cbid, info);
+}
+
+/* ---- what it calls ---- */
+
+/* Is this ours to handle? Starts us when the inner profiler comes before the driver does. */
+static bool handled(void)
+{
+	return ws_cuda_start();
+}
+
+#define PASS(name, types, ...)                                                                  \
+	do {                                                                                    \
+		int(*real) types = ws_cuda_real(#name);                                         \
+		return real ? real(__VA_ARGS__) : CUPTI_ERR_NOT_INITIALIZED;                    \
+	} while (0)
+#define HOOK(name, params) \
+	WS_EXPORT int name params; \
+	WS_EXPORT int name params
+
+HOOK(cuptiActivityRegisterCallbacks, (cupti_request_fn request, cupti_complete_fn complete))
+{
+	if (!handled())
+		PASS(cuptiActivityRegisterCallbacks, (cupti_request_fn, cupti_complete_fn), request, complete);
+	if (!request || !complete)
+		return CUPTI_ERR_INVALID_PARAMETER;
+	take_lock();
+	if (inner.buffer && inner.complete)
+		hand_over(NULL, 0);
+	inner.request = request;
+	inner.complete = complete;
+	if (!inner.first.ours)
+		inner.first = read_clocks();
+	free_lock();
+	if (!atomic_exchange(&ws_inner_there, true))
+		ws_cuda_say(WS_INFO, "The program profiles its CUDA work itself as well (torch.profiler, or another user of CUPTI): both get their records.",
+			    "", "");
+	return CUPTI_OK;
+}
+
+HOOK(cuptiActivityRegisterTimestampCallback, (cupti_clock_fn clock))
+{
+	if (!handled())
+		PASS(cuptiActivityRegisterTimestampCallback, (cupti_clock_fn), clock);
+	if (!clock)
+		return CUPTI_ERR_INVALID_PARAMETER;
+	take_lock();
+	inner.clock = clock;
+	inner.first = read_clocks();
+	free_lock();
+	return CUPTI_OK;
+}
+
+HOOK(cuptiGetTimestamp, (uint64_t *time))
+{
+	if (!handled())
+		PASS(cuptiGetTimestamp, (uint64_t *), time);
+	if (!time)
+		return CUPTI_ERR_INVALID_PARAMETER;
+	*time = their_clock();
+	return CUPTI_OK;
+}
+
+/* Records of whole graphs suppress those of the kernels in them, which it would miss. */
+static void mind_graphs(void)
+{
+	bool wants = has_kind(CUPTI_KIND_CONCURRENT_KERNEL) && !has_kind(CUPTI_KIND_GRAPH_TRACE);
+
+	if (wants && ws_cuda_kind_on(CUPTI_KIND_GRAPH_TRACE) && !inner.graphs_off) {
+		ws_cupti.ActivityDisable(CUPTI_KIND_GRAPH_TRACE);
+		inner.graphs_off = true;
+	} else if (!wants && inner.graphs_off) {
+		inner.graphs_off = false;
+		if (ws_cuda_kind_on(CUPTI_KIND_GRAPH_TRACE))
+			ws_cupti.ActivityEnable(CUPTI_KIND_GRAPH_TRACE);
+	}
+}
+
+HOOK(cuptiActivityEnable, (uint32_t kind))
+{
+	int rc = CUPTI_OK;
+
+	if (!handled())
+		PASS(cuptiActivityEnable, (uint32_t), kind);
+	if (!ws_cuda_kind_on(kind))
+		rc = ws_cupti.ActivityEnable(kind);
+	if (rc || kind >= KINDS)
+		return rc;
+	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
+		memset(inner.api_off[kind == CUPTI_KIND_DRIVER], 0, sizeof(inner.api_off[0]));
+	atomic_fetch_or(&inner.kinds, UINT64_C(1) << kind);
+	mind_graphs();
+	return rc;
+}
+
+/* The calls that only it wanted, one by one: to turn the whole kind off would turn ours off for a moment. */
+static void narrow(uint32_t kind)
+{
+	int (*enable)(uint32_t, uint8_t) = kind == CUPTI_KIND_DRIVER ? ws_cupti.ActivityEnableDriverApi : ws_cupti.ActivityEnableRuntimeApi;
+
+	if (!enable || ws_cuda_api_coarse)
+		return;
+	for (uint32_t cbid = 1; cbid < 1024; cbid++)
+		if (!ws_cuda_api_wanted(kind, cbid) && !bit(inner.api_on[kind == CUPTI_KIND_DRIVER], cbid))
+			enable(cbid, 0);
+}
+
+HOOK(cuptiActivityDisable, (uint32_t kind))
+{
+	if (!handled())
+		PASS(cuptiActivityDisable, (uint32_t), kind);
+	if (kind >= KINDS)
+		return ws_cupti.ActivityDisable(kind);
+	if (!(atomic_fetch_and(&inner.kinds, ~(UINT64_C(1) << kind)) >> kind & 1))
+		return CUPTI_OK;
+	mind_graphs();
+	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
+		narrow(kind);
+	else if (!ws_cuda_kind_on(kind))
+		return ws_cupti.ActivityDisable(kind);
+	return CUPTI_OK;
+}
+
+static int one_call(uint32_t kind, uint32_t cbid, uint8_t enable)
+{
+	int driver = kind == CUPTI_KIND_DRIVER;
+	int (*real)(uint32_t, uint8_t) = driver ? ws_cupti.ActivityEnableDriverApi : ws_cupti.ActivityEnableRuntimeApi;
+
+	if (!real)
+		return CUPTI_ERR_NOT_SUPPORTED;
+	if (has_kind(kind))
+		set_bit(inner.api_off[driver], cbid, !enable);
+	else
+		set_bit(inner.api_on[driver], cbid, enable);
+	return ws_cuda_api_wanted(kind, cbid) ? CUPTI_OK : real(cbid, enable);
+}
+
+HOOK(cuptiActivityEnableRuntimeApi, (uint32_t cbid, uint8_t enable))
+{
+	if (!handled())
+		PASS(cuptiActivityEnableRuntimeApi, (uint32_t, uint8_t), cbid, enable);
+	return one_call(CUPTI_KIND_RUNTIME, cbid, enable);
+}
+
+HOOK(cuptiActivityEnableDriverApi, (uint32_t cbid, uint8_t enable))
+{
+	if (!handled())
+		PASS(cuptiActivityEnableDriverApi, (uint32_t, uint8_t), cbid, enable);
+	return one_call(CUPTI_KIND_DRIVER, cbid, enable);
+}
+
+HOOK(cuptiActivityFlushAll, (uint32_t flags))
+{
+	int rc;
+
+	if (!handled())
+		PASS(cuptiActivityFlushAll, (uint32_t), flags);
+	rc = ws_cupti.ActivityFlushAll(flags);
+	take_lock();
+	if (inner.complete)
+		hand_over(NULL, 0);
+	free_lock();
+	return rc;
+}
+
+HOOK(cuptiActivitySetAttribute, (uint32_t attribute, size_t *size, void *value))
+{
+	if (!handled())
+		PASS(cuptiActivitySetAttribute, (uint32_t, size_t *, void *), attribute, size, value);
+	/* How our buffers come and how many there are is not its business. */
+	if (attribute == CUPTI_ATTR_ZEROED_OUT_ACTIVITY_BUFFER || attribute == CUPTI_ATTR_PER_THREAD_ACTIVITY_BUFFER)
+		return CUPTI_OK;
+	return ws_cupti.ActivitySetAttribute(attribute, size, value);
+}
+
+HOOK(cuptiSetThreadIdType, (uint32_t type))
+{
+	if (!handled())
+		PASS(cuptiSetThreadIdType, (uint32_t), type);
+	return CUPTI_OK; /* ours stand: system thread ids */
+}
+
+HOOK(cuptiFinalize, (void))
+{
+	if (!handled())
+		PASS(cuptiFinalize, (void));
+	return CUPTI_OK; /* its work is over, not ours */
+}
+
+/* ---- its subscription ---- */
+
+static int subscribe(void **subscriber, cupti_callback_fn fn, void *data)
+{
+	if (!subscriber || !fn)
+		return CUPTI_ERR_INVALID_PARAMETER;
+	if (inner.subscribed)
+		return CUPTI_ERR_MULTIPLE_SUBSCRIBERS;
+	inner.callback = fn;
+	inner.data = data;
+	inner.subscribed = true;
+	*subscriber = &inner;
+	atomic_store(&ws_inner_there, true);
+	return CUPTI_OK;
+}
+
+HOOK(cuptiSubscribe, (void **subscriber, cupti_callback_fn fn, void *data))
+{
+	if (!handled())
+		PASS(cuptiSubscribe, (void **, cupti_callback_fn, void *), subscriber, fn, data);
+	return subscribe(subscriber, fn, data);
+}
+
+HOOK(cuptiSubscribe_v2, (void **subscriber, cupti_callback_fn fn, void *data, struct cupti_subscriber_params *params))
+{
+	if (!handled())
+		PASS(cuptiSubscribe_v2, (void **, cupti_callback_fn, void *, struct cupti_subscriber_params *), subscriber, fn, data, params);
+	return subscribe(subscriber, fn, data);
+}
+
+static int real_callback(uint32_t enable, uint32_t domain, uint32_t cbid)
+{
+	return ws_cuda_callback_on(domain, cbid) ? CUPTI_OK : ws_cupti.EnableCallback(enable, ws_cuda_subscriber, domain, cbid);
+}
+
+HOOK(cuptiEnableCallback, (uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid))
+{
+	if (!handled() || subscriber != &inner)
+		PASS(cuptiEnableCallback, (uint32_t, void *, uint32_t, uint32_t), enable, subscriber, domain, cbid);
+	if (domain >= DOMAINS || cbid >= CBIDS)
+		return CUPTI_ERR_INVALID_PARAMETER;
+	set_bit(inner.callbacks[domain], cbid, enable);
+	return real_callback(enable, domain, cbid);
+}
+
+static int whole_domain(uint32_t enable, uint32_t domain)
+{
+	int rc = ws_cupti.EnableDomain ? ws_cupti.EnableDomain(enable, ws_cuda_subscriber, domain) : CUPTI_ERR_NOT_SUPPORTED;
+
+	memset(inner.callbacks[domain], enable ? 0xff : 0, sizeof(inner.callbacks[domain]));
+	for (uint32_t cbid = 1; !enable && cbid < CBIDS; cbid++)
+		if (ws_cuda_callback_on(domain, cbid))
+			ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, cbid);
+	return rc;
+}
+
+HOOK(cuptiEnableDomain, (uint32_t enable, void *subscriber, uint32_t domain))
+{
+	if (!handled() || subscriber != &inner)
+		PASS(cuptiEnableDomain, (uint32_t, void *, uint32_t), enable, subscriber, domain);
+	return domain && domain < DOMAINS ? whole_domain(enable, domain) : CUPTI_ERR_INVALID_PARAMETER;
+}
+
+HOOK(cuptiEnableAllDomains, (uint32_t enable, void *subscriber))
+{
+	int rc = CUPTI_OK;
+
+	if (!handled() || subscriber != &inner)
+		PASS(cuptiEnableAllDomains, (uint32_t, void *), enable, subscriber);
+	for (uint32_t domain = 1; domain < DOMAINS && !rc; domain++)
+		rc = whole_domain(enable, domain);
+	return rc;
+}
+
+HOOK(cuptiUnsubscribe, (void *subscriber))
+{
+	if (!handled() || subscriber != &inner)
+		PASS(cuptiUnsubscribe, (void *), subscriber);
+	for (uint32_t domain = 1; domain < DOMAINS; domain++)
+		for (uint32_t cbid = 1; cbid < CBIDS; cbid++)
+			if (bit(inner.callbacks[domain], cbid)) {
+				set_bit(inner.callbacks[domain], cbid, false);
+				real_callback(0, domain, cbid);
+			}
+	inner.subscribed = false;
+	inner.callback = NULL;
+	return CUPTI_OK;
+}

@@ -1,0 +1,229 @@
+/*
+ * cuda_resource.c - callbacks of CUPTI: modules and graphs as they are made, and the calls after which records would be lost
+ * (cudaDeviceReset) or are wanted at once (cudaProfilerStop).
+ *
+ * One program has one subscriber. Ours is named; when another tool has the place, the diagnostic says which.
+ */
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "inject/cuda.h"
+#include "inject/cuda_record.h"
+#include "schema/schema.h"
+
+enum { FLUSH_MS = 400 };
+
+void *ws_cuda_subscriber;
+
+static uint32_t reset_cbid[2], stop_cbid[2]; /* runtime, driver */
+
+static const uint32_t resources[] = {
+	CUPTI_RESOURCE_MODULE_LOADED, CUPTI_RESOURCE_MODULE_UNLOAD_STARTING, CUPTI_RESOURCE_GRAPH_CREATED, CUPTI_RESOURCE_GRAPH_CLONED,
+	CUPTI_RESOURCE_GRAPHEXEC_CREATED, CUPTI_RESOURCE_GRAPHNODE_CREATED, CUPTI_RESOURCE_GRAPHNODE_CLONED,
+};
+
+bool ws_cuda_callback_on(uint32_t domain, uint32_t cbid)
+{
+	if (domain == CUPTI_DOMAIN_RESOURCE)
+		for (size_t i = 0; i < WS_COUNT(resources); i++)
+			if (resources[i] == cbid)
+				return true;
+	if (domain == CUPTI_DOMAIN_RUNTIME || domain == CUPTI_DOMAIN_DRIVER) {
+		int driver = domain == CUPTI_DOMAIN_DRIVER;
+
+		return cbid && (cbid == reset_cbid[driver] || cbid == stop_cbid[driver]);
+	}
+	return domain == CUPTI_DOMAIN_STATE && cbid == CUPTI_STATE_FATAL_ERROR;
+}
+
+/* ---- what is recorded ---- */
+
+static uint32_t graph_id(void *graph)
+{
+	uint32_t id = 0;
+
+	return graph && ws_cupti.GetGraphId && !ws_cupti.GetGraphId(graph, &id) ? id : 0;
+}
+
+static uint64_t node_id(void *node)
+{
+	uint64_t id = 0;
+
+	return node && ws_cupti.GetGraphNodeId && !ws_cupti.GetGraphNodeId(node, &id) ? id : 0;
+}
+
+static void write_resource(const struct ws_rec_cuda_resource *what)
+{
+	struct ws_thread *t = ws_rt_collecting() ? ws_rt_enter() : NULL;
+	struct ws_rec_cuda_resource *r;
+
+	if (!t)
+		return;
+	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_CUDA);
+	if (r) {
+		*r = *what;
+		r->time = ws_raw_ns();
+		r->tid = t->tid;
+		ws_rt_commit(t, r, sizeof(*r));
+	}
+	ws_rt_leave(t);
+}
+
+static void module(uint32_t what, const struct cupti_resource *res)
+{
+	const struct cupti_module *m = res->descriptor;
+	struct ws_rec_cuda_resource r = {.rec = ws_rec_head(WS_REC_CUDA_RESOURCE, sizeof(r), (uint16_t)what, 0)};
+
+	if (!m)
+		return;
+	if (ws_cupti.GetContextId && res->context)
+		ws_cupti.GetContextId(res->context, &r.rec.value);
+	r.id = m->id;
+	r.other = m->bytes;
+	write_resource(&r);
+}
+
+static void graph(uint32_t what, const struct cupti_resource *res)
+{
+	const struct cupti_graph *g = res->descriptor;
+	struct ws_rec_cuda_resource r = {.rec = ws_rec_head(WS_REC_CUDA_RESOURCE, sizeof(r), (uint16_t)what, 0)};
+	uint32_t exec = 0;
+
+	if (!g)
+		return;
+	r.graph = graph_id(g->graph);
+	if (what == WS_CUDA_GRAPH_CLONED)
+		r.original_graph = graph_id(g->original_graph);
+	if (what == WS_CUDA_GRAPH_EXEC && g->exec && ws_cupti.GetGraphExecId && !ws_cupti.GetGraphExecId(g->exec, &exec))
+		r.id = exec;
+	if (what == WS_CUDA_NODE_CREATED || what == WS_CUDA_NODE_CLONED) {
+		r.id = node_id(g->node);
+		r.other = what == WS_CUDA_NODE_CLONED ? node_id(g->original_node) : 0;
+		r.rec.value = g->node_type;
+	}
+	write_resource(&r);
+}
+
+static void resource(uint32_t cbid, const struct cupti_resource *res)
+{
+	switch (cbid) {
+	case CUPTI_RESOURCE_MODULE_LOADED:
+		module(WS_CUDA_MODULE_LOADED, res);
+		break;
+	case CUPTI_RESOURCE_MODULE_UNLOAD_STARTING:
+		module(WS_CUDA_MODULE_UNLOADED, res);
+		break;
+	case CUPTI_RESOURCE_GRAPH_CREATED:
+		graph(WS_CUDA_GRAPH_CREATED, res);
+		break;
+	case CUPTI_RESOURCE_GRAPH_CLONED:
+		graph(WS_CUDA_GRAPH_CLONED, res);
+		break;
+	case CUPTI_RESOURCE_GRAPHEXEC_CREATED:
+		graph(WS_CUDA_GRAPH_EXEC, res);
+		break;
+	case CUPTI_RESOURCE_GRAPHNODE_CREATED:
+		graph(WS_CUDA_NODE_CREATED, res);
+		break;
+	case CUPTI_RESOURCE_GRAPHNODE_CLONED:
+		graph(WS_CUDA_NODE_CLONED, res);
+		break;
+	default:
+		break;
+	}
+}
+
+static void call(int driver, uint32_t cbid, const struct cupti_callback *c)
+{
+	if (c->site == CUPTI_SITE_ENTER && cbid == reset_cbid[driver])
+		ws_cuda_flush(FLUSH_MS); /* what is in the driver's buffers goes with the context */
+	if (c->site == CUPTI_SITE_EXIT && cbid == stop_cbid[driver])
+		ws_cuda_flush(FLUSH_MS);
+}
+
+static void callback(void *data, uint32_t domain, uint32_t cbid, const void *info)
+{
+	(void)data;
+	if (ws_cuda_forked())
+		return;
+	if (ws_cuda_callback_on(domain, cbid)) {
+		if (domain == CUPTI_DOMAIN_RESOURCE)
+			resource(cbid, info);
+		else if (domain == CUPTI_DOMAIN_RUNTIME || domain == CUPTI_DOMAIN_DRIVER)
+			call(domain == CUPTI_DOMAIN_DRIVER, cbid, info);
+		else
+			ws_cuda_say(WS_ERROR, "CUPTI met a fatal error and stopped recording: ",
+				    ws_cuda_error((int)((const struct cupti_state *)info)->result), "");
+	}
+	if (atomic_load_explicit(&ws_inner_there, memory_order_relaxed))
+		ws_inner_callback(domain, cbid, info);
+}
+
+/* ---- subscribing ---- */
+
+/* Callback ids of calls by name: they differ from version to version of the API. */
+static void find_calls(void)
+{
+	static const uint32_t domains[2] = {CUPTI_DOMAIN_RUNTIME, CUPTI_DOMAIN_DRIVER};
+	static const char *const reset[2] = {"cudaDeviceReset", "cuDevicePrimaryCtxReset"}, *const stop[2] = {"cudaProfilerStop", "cuProfilerStop"};
+	bool flush_on_stop = ws_rt->arena->cuda.flags & WS_CUDA_FLUSH_ON_STOP;
+
+	for (int driver = 0; driver < 2; driver++)
+		for (uint32_t cbid = 1, gap = 0; cbid < 2048 && gap < 64; cbid++) {
+			const char *name = NULL;
+
+			if (ws_cupti.GetCallbackName(domains[driver], cbid, &name) || !name) {
+				gap++;
+				continue;
+			}
+			gap = 0;
+			if (!strncmp(name, reset[driver], strlen(reset[driver])))
+				reset_cbid[driver] = cbid; /* the last is the newest version */
+			if (flush_on_stop && !strncmp(name, stop[driver], strlen(stop[driver])))
+				stop_cbid[driver] = cbid;
+		}
+}
+
+static int subscribe(char *other, size_t size)
+{
+	struct cupti_subscriber_params p = {sizeof(p), "warpsight", other, size};
+	int rc = CUPTI_ERR_NOT_SUPPORTED;
+
+	if (ws_cupti.Subscribe_v2)
+		rc = ws_cupti.Subscribe_v2(&ws_cuda_subscriber, callback, NULL, &p);
+	/* Its parameters may grow: then this CUPTI knows the old form still. */
+	if (rc == CUPTI_ERR_NOT_SUPPORTED || rc == CUPTI_ERR_INVALID_PARAMETER)
+		rc = ws_cupti.Subscribe(&ws_cuda_subscriber, callback, NULL);
+	return rc;
+}
+
+bool ws_cuda_subscribe(void)
+{
+	char other[128] = "";
+	int rc = subscribe(other, sizeof(other));
+
+	other[sizeof(other) - 1] = 0;
+	if (rc == CUPTI_ERR_MULTIPLE_SUBSCRIBERS) {
+		ws_cuda_say(WS_WARNING, "CUDA is not recorded: another tool profiles or debugs this program already: ",
+			    *other ? other : "a debugger, a profiler, or a library that traces CUDA", ". Run it without that tool.");
+		return false;
+	}
+	if (rc) {
+		ws_cuda_say(WS_WARNING, "CUDA is not recorded: CUPTI refuses: ", ws_cuda_error(rc),
+			    rc == CUPTI_ERR_NOT_INITIALIZED || rc == CUPTI_ERR_NOT_COMPATIBLE ? " (the library may be too new for the driver)" : "");
+		return false;
+	}
+	find_calls();
+	for (size_t i = 0; i < WS_COUNT(resources); i++)
+		ws_cupti.EnableCallback(1, ws_cuda_subscriber, CUPTI_DOMAIN_RESOURCE, resources[i]);
+	ws_cupti.EnableCallback(1, ws_cuda_subscriber, CUPTI_DOMAIN_STATE, CUPTI_STATE_FATAL_ERROR);
+	for (int driver = 0; driver < 2; driver++) {
+		uint32_t domain = driver ? CUPTI_DOMAIN_DRIVER : CUPTI_DOMAIN_RUNTIME;
+
+		if (reset_cbid[driver])
+			ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, reset_cbid[driver]);
+		if (stop_cbid[driver])
+			ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, stop_cbid[driver]);
+	}
+	return true;
+}
