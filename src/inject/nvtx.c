@@ -91,7 +91,7 @@ static inline int pop(void *handle)
 {
 	uint64_t now = ws_rt_ticks();
 	struct nvtx_domain *d = nvtx_domain_of(handle);
-	struct ws_thread *t = ws_rt_enter();
+	struct ws_thread *t = ws_rt_enter_again();
 	struct ws_rec_nvtx_range *rec;
 	struct ws_ring *r;
 	struct ws_open *o;

@@ -436,10 +436,8 @@ static bool open_nest(struct ws_thread *t, uint32_t i)
 	struct ws_nest *n = &t->nest[i];
 	struct ws_ring *r = new_ring(&kept.state->rt, t->tid, i);
 
-	if (!r) {
-		atomic_fetch_add_explicit(&kept.arena->lost_registrations, 1, memory_order_relaxed);
+	if (!r)
 		return false;
-	}
 	n->chunk = &r->chunk;
 	n->cur = (char *)r + WS_RING_DATA;
 	n->end = (char *)r + WS_CHUNK_SIZE;
@@ -503,7 +501,14 @@ static struct ws_thread *too_deep(struct ws_thread *t)
 	return NULL;
 }
 
-struct ws_thread *ws_rt_enter_slow(void)
+static struct ws_thread *no_memory(bool count)
+{
+	if (count && atomic_load_explicit(&kept.arena->collecting, memory_order_relaxed))
+		atomic_fetch_add_explicit(&kept.arena->lost_registrations, 1, memory_order_relaxed);
+	return NULL;
+}
+
+struct ws_thread *ws_rt_enter_slow(bool count)
 {
 	struct ws_thread *t = ws_self;
 	bool ok;
@@ -530,7 +535,7 @@ struct ws_thread *ws_rt_enter_slow(void)
 		ok = set_up_thread(t);
 		t->paused = 0;
 		if (!ok)
-			return NULL;
+			return no_memory(count);
 	}
 	if (t->busy >= WS_NESTS)
 		return too_deep(t);
@@ -539,7 +544,7 @@ struct ws_thread *ws_rt_enter_slow(void)
 		ok = open_nest(t, t->busy);
 		t->paused--;
 		if (!ok)
-			return NULL;
+			return no_memory(count);
 	}
 	t->busy++;
 	return t;
