@@ -282,19 +282,37 @@ static int export_start(struct ws_export *x, struct ws_err *e)
 	return ws_export_row(x, (struct ws_xcell[]){ws_x_int((int64_t)epoch), ws_x_literal(utc), ws_x_literal(local), ws_x_int((int64_t)x->zero)}, e);
 }
 
+static int put_details(struct ws_export *x, uint64_t start, uint64_t end, struct ws_err *e)
+{
+	if (end == WS_NO_TIME) /* the recorder died: up to the last event */
+		end = x->last > start ? x->last : start;
+	return ws_export_row(x, (struct ws_xcell[]){ws_x_int(0), ws_x_int((int64_t)(end - start)), ws_x_time(x, start), ws_x_time(x, end)}, e);
+}
+
+/* A recorder writes a span when it begins, and again with its end: of rows with one start, the one with an end counts. */
 static int export_details(struct ws_export *x, struct ws_err *e)
 {
 	struct ws_cursor *c = ws_cursor_open(x->r, WS_TABLE_collection, 0, UINT64_MAX);
+	uint64_t start = 0, end = 0;
 	const uint64_t *v;
+	bool pending = false;
 	int rc = ws_export_table(x, &details, e);
 
 	while (!rc && ws_cursor_next(c, &v)) {
-		uint64_t start = v[ws_collection_start], end = v[ws_collection_end];
+		uint64_t this_end = v[ws_collection_end];
 
-		if (end == WS_NO_TIME) /* the recorder died: up to the last event */
-			end = x->last > start ? x->last : start;
-		rc = ws_export_row(x, (struct ws_xcell[]){ws_x_int(0), ws_x_int((int64_t)(end - start)), ws_x_time(x, start), ws_x_time(x, end)}, e);
+		if (pending && v[ws_collection_start] == start) {
+			end = end == WS_NO_TIME || (this_end != WS_NO_TIME && this_end > end) ? this_end : end;
+			continue;
+		}
+		if (pending)
+			rc = put_details(x, start, end, e);
+		start = v[ws_collection_start];
+		end = this_end;
+		pending = true;
 	}
+	if (pending && !rc)
+		rc = put_details(x, start, end, e);
 	ws_cursor_close(c);
 	return rc;
 }

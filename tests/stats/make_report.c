@@ -28,7 +28,9 @@ static uint32_t str(const char *s)
 
 static void session(uint64_t length)
 {
-	ADD(collection, .start = ZERO, .end = length ? ZERO + length : WS_NO_TIME);
+	ADD(collection, .start = ZERO, .end = WS_NO_TIME);
+	if (length)
+		ADD(collection, .start = ZERO, .end = ZERO + length); /* as the recorder does when it ends */
 	ADD(clock, .raw = ZERO - 500, .realtime = UINT64_C(1700000000000000000), .ticks = 1);
 	ADD(clock, .raw = ZERO + 1000000, .realtime = UINT64_C(1700000000001000500), .ticks = 3000000);
 	ADD(meta, .name = str("host.name"), .value = str("testhost"));
