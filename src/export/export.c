@@ -194,15 +194,12 @@ static int consume(struct pipe *p, struct ws_err *e)
 	size_t rows;
 
 	while ((rows = next_batch(p))) {
-		const struct ws_xcell *cells = p->cells[p->used % BATCHES];
+		bool bad = p->x->w->rows(p->x->w, p->cells[p->used % BATCHES], rows, e) < 0;
 
-		for (size_t i = 0; i < rows; i++, cells += p->t->column_count) {
-			if (ws_export_row(p->x, cells, e) < 0) {
-				batch_used(p, true);
-				return -1;
-			}
-		}
-		batch_used(p, false);
+		p->x->rows += rows;
+		batch_used(p, bad);
+		if (bad)
+			return -1;
 	}
 	return 0;
 }
@@ -238,7 +235,7 @@ int ws_export_table(struct ws_export *x, const struct ws_xtable *t, struct ws_er
 int ws_export_row(struct ws_export *x, const struct ws_xcell *cells, struct ws_err *e)
 {
 	x->rows++;
-	return x->w->row(x->w, cells, e);
+	return x->w->rows(x->w, cells, 1, e);
 }
 
 /* ---- StringIds: what the other tables have pointed to ---- */

@@ -58,7 +58,7 @@ struct ws_xtable {
 /* A format being written. Functions return 0, or -1 with a message. */
 struct ws_xwriter {
 	int (*table)(struct ws_xwriter *w, const struct ws_xtable *t, struct ws_err *e); /* rows of t follow */
-	int (*row)(struct ws_xwriter *w, const struct ws_xcell *cells, struct ws_err *e);
+	int (*rows)(struct ws_xwriter *w, const struct ws_xcell *cells, size_t rows, struct ws_err *e); /* one row after the other */
 	int (*close)(struct ws_xwriter *w, bool keep, struct ws_err *e); /* frees it; `keep` false: give up, no message needed */
 };
 
