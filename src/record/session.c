@@ -567,7 +567,7 @@ int ws_record(const struct ws_record_opts *o, struct ws_record_result *result, s
 	ws_area_destroy(&s->area);
 	ws_clock_free(&s->clock);
 	ws_signals_restore();
-	free(s->env);
+	ws_launch_environment_free(s->env);
 	free(s);
 	return ret;
 }
