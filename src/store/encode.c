@@ -7,6 +7,7 @@
  *
  *   start   the gap since the end of the row before, or since its start where ranges nest, whichever is smaller in a sample
  *   end     the duration
+ *           both as steps of the clock where it has such (lattice.h) and the numbers are large enough to gain by it
  *   others  the difference to the smallest value, to the row before, or a number in a table of at most 256 values: whichever is
  *           cheaper in a sample
  */
@@ -17,6 +18,7 @@
 #include <xxhash.h>
 
 #include "base/mem.h"
+#include "store/lattice.h"
 
 enum { SAMPLE_RUN = 128, SAMPLE_RUNS = 4, SAMPLE = SAMPLE_RUN * SAMPLE_RUNS, DICT_MAX = 256, DICT_SLOTS = 1024 };
 
@@ -29,6 +31,10 @@ void ws_encoder_init(struct ws_encoder *e, uint32_t max_rows)
 	e->track = ws_malloc((size_t)max_rows * 8);
 	e->start = ws_malloc((size_t)max_rows * 8);
 	e->end = ws_malloc((size_t)max_rows * 8);
+	for (int i = 0; i < 2; i++) {
+		e->steps[i] = ws_malloc((size_t)max_rows * 8);
+		e->rest[i] = ws_malloc(max_rows);
+	}
 }
 
 void ws_encoder_free(struct ws_encoder *e)
@@ -42,6 +48,10 @@ void ws_encoder_free(struct ws_encoder *e)
 	free(e->track);
 	free(e->start);
 	free(e->end);
+	for (int i = 0; i < 2; i++) {
+		free(e->steps[i]);
+		free(e->rest[i]);
+	}
 	*e = (struct ws_encoder){0};
 }
 
@@ -83,7 +93,9 @@ struct job {
 	uint32_t n;
 	uint32_t columns;      /* written */
 	int track, start, end;
+	bool spans;            /* end is stored as spans from start */
 	bool gaps;             /* start is stored as gaps */
+	uint64_t scale;        /* of both, in steps: e->steps and e->rest hold them then; 0 when in nanoseconds */
 };
 
 /* ORs up in `diff`, byte by byte of the struct, how rows differ from the first. */
@@ -164,8 +176,8 @@ static uint32_t sample_size(uint32_t n)
 	return n < SAMPLE ? n : SAMPLE;
 }
 
-/* Takes the smallest number off all, and writes descriptor and streams. */
-static void put_numbers(struct job *j, struct ws_column_head *h, uint64_t *u)
+/* Takes the smallest number off all, and writes descriptor and streams. `rest`: corrections of a SCALED column. */
+static void put_numbers(struct job *j, struct ws_column_head *h, uint64_t *u, const uint8_t *rest)
 {
 	struct ws_encoder *e = j->e;
 	size_t at = e->streams.len;
@@ -182,6 +194,8 @@ static void put_numbers(struct job *j, struct ws_column_head *h, uint64_t *u)
 		h->base += low;
 	}
 	ws_ints_put(&e->packer, &e->streams, h, u, j->n);
+	if (rest)
+		ws_stream_put(&e->packer, &e->streams, rest, j->n);
 	h->bytes += (uint32_t)(e->streams.len - at);
 	ws_bytes_add(&e->out, h, sizeof(*h));
 	j->columns++;
@@ -251,7 +265,7 @@ static bool put_dict(struct job *j, struct ws_column_head *h, const uint64_t *v)
 
 	ws_stream_put(&e->packer, &e->streams, (const uint8_t *)d.value, d.n * 8u);
 	h->bytes = (uint32_t)(e->streams.len - at);
-	put_numbers(j, h, e->number);
+	put_numbers(j, h, e->number, NULL);
 	return true;
 }
 
@@ -306,7 +320,7 @@ static void put_delta(struct job *j, struct ws_column_head *h, const uint64_t *v
 	u[0] = 0;
 	for (uint32_t i = 1; i < j->n; i++)
 		u[i] = zigzag(v[i] - v[i - 1]);
-	put_numbers(j, h, u);
+	put_numbers(j, h, u, NULL);
 }
 
 static void put_values(struct job *j, uint32_t c, const uint64_t *v)
@@ -331,7 +345,7 @@ static void put_values(struct job *j, uint32_t c, const uint64_t *v)
 	h = (struct ws_column_head){.column = (uint16_t)c, .codec = WS_CODEC_PLAIN, .base = base, .min = h.min, .max = h.max};
 	for (uint32_t i = 0; i < j->n; i++)
 		u[i] = v[i] - base;
-	put_numbers(j, &h, u);
+	put_numbers(j, &h, u, NULL);
 }
 
 /* ---- times ---- */
@@ -369,45 +383,105 @@ static bool spans_fit(const uint64_t *start, const uint64_t *end, uint32_t n)
 	return !bad;
 }
 
+static uint32_t count_negative(const uint64_t *u, uint32_t n)
+{
+	uint32_t negative = 0;
+
+	for (uint32_t i = 1; i < n; i++)
+		negative += u[i] >> 63;
+	return negative;
+}
+
+/* More than patches are good for. */
+static bool too_many(const struct job *j, uint32_t patches)
+{
+	return patches > j->n / 192;
+}
+
+/* Whether a good part of the differences needs more than a byte: below that, counting in steps gains nothing. */
+static bool large_enough(const struct job *j)
+{
+	const uint64_t *start = j->e->start, *end = j->e->end;
+	uint32_t m = sample_size(j->n), large = 0;
+
+	for (uint32_t i = 0; i < m; i++) {
+		uint32_t r = sample_row(j->n, i);
+
+		large += r && start[r] - (j->gaps ? closed(start[r - 1], end[r - 1]) : start[r - 1]) > 255;
+		large += j->spans && end[r] != WS_NO_TIME && end[r] - start[r] > 255;
+	}
+	return large > m / 4;
+}
+
+/* Fills e->steps and e->rest and sets j->scale if the block's times are those of a clock with steps. */
+static void try_steps(struct job *j)
+{
+	struct ws_encoder *e = j->e;
+	const uint64_t *end = j->spans ? e->end : NULL;
+	struct ws_lattice l = {.gaps = j->gaps, .n = j->n, .start_steps = e->steps[0], .span_steps = e->steps[1],
+			       .start_rest = e->rest[0], .span_rest = e->rest[1]};
+	bool search = !e->scale_wait;
+
+	if (j->n < 256 || !large_enough(j))
+		return;
+	l.scale = ws_lattice_find(e->start, end, j->n, e->scale, search);
+	if (l.scale) {
+		e->scale = l.scale;
+		e->scale_wait = e->scale_patience = 0;
+	} else if (!search) {
+		e->scale_wait--;
+	} else { /* ever more rarely: most clocks have none */
+		e->scale_patience = e->scale_patience ? e->scale_patience * 2 : 16;
+		e->scale_patience = e->scale_patience < 1024 ? e->scale_patience : 1024;
+		e->scale_wait = e->scale_patience;
+	}
+	if (l.scale && ws_lattice_split(&l, e->start, end) && !too_many(j, count_negative(e->steps[0], j->n)))
+		j->scale = l.scale;
+}
+
 static void put_start(struct job *j)
 {
 	struct ws_encoder *e = j->e;
 	const uint64_t *v = e->start, *end = e->end;
-	struct ws_column_head h = {.column = (uint16_t)j->start, .codec = WS_CODEC_DELTA, .first = v[0]};
-	uint64_t *u = e->number;
-	uint32_t negative = 0;
+	struct ws_column_head h = {.column = (uint16_t)j->start, .codec = WS_CODEC_DELTA, .first = v[0], .scale = j->scale};
+	uint64_t *u = j->scale ? e->steps[0] : e->number;
 
 	min_max(&h, v, j->n);
-	u[0] = 0;
 	if (j->gaps) {
 		h.codec = WS_CODEC_GAP;
 		h.ref = (uint16_t)j->end;
-		for (uint32_t i = 1; i < j->n; i++)
-			u[i] = v[i] - closed(v[i - 1], end[i - 1]);
-	} else {
-		for (uint32_t i = 1; i < j->n; i++)
-			u[i] = v[i] - v[i - 1];
 	}
+	if (j->scale) {
+		h.flags = WS_CODEC_SCALED;
+		put_numbers(j, &h, u, e->rest[0]);
+		return;
+	}
+	u[0] = 0;
 	for (uint32_t i = 1; i < j->n; i++)
-		negative += u[i] >> 63;
-	if (negative > j->n / 192) { /* more than patches are good for */
+		u[i] = v[i] - (j->gaps ? closed(v[i - 1], end[i - 1]) : v[i - 1]);
+	if (too_many(j, count_negative(u, j->n))) {
 		h.flags |= WS_CODEC_ZIGZAG;
 		for (uint32_t i = 1; i < j->n; i++)
 			u[i] = zigzag(u[i]);
 	}
-	put_numbers(j, &h, u);
+	put_numbers(j, &h, u, NULL);
 }
 
 static void put_span(struct job *j)
 {
 	struct ws_encoder *e = j->e;
-	struct ws_column_head h = {.column = (uint16_t)j->end, .codec = WS_CODEC_SPAN, .ref = (uint16_t)j->start};
+	struct ws_column_head h = {.column = (uint16_t)j->end, .codec = WS_CODEC_SPAN, .ref = (uint16_t)j->start, .scale = j->scale};
 	uint64_t *u = e->number;
 
 	min_max(&h, e->end, j->n);
+	if (j->scale) {
+		h.flags = WS_CODEC_SCALED;
+		put_numbers(j, &h, e->steps[1], e->rest[1]);
+		return;
+	}
 	for (uint32_t i = 0; i < j->n; i++)
 		u[i] = e->end[i] == WS_NO_TIME ? 0 : e->end[i] - e->start[i] + 1;
-	put_numbers(j, &h, u);
+	put_numbers(j, &h, u, NULL);
 }
 
 /* ---- a block of rows ---- */
@@ -468,7 +542,7 @@ static bool varies(const struct job *j, const uint8_t *diff, uint32_t c)
 	return false;
 }
 
-static void put_column(struct job *j, enum ws_table t, uint32_t c, const uint8_t *diff, bool spans)
+static void put_column(struct job *j, enum ws_table t, uint32_t c, const uint8_t *diff)
 {
 	if (!varies(j, diff, c)) {
 		uint64_t v = ws_row_get(t, j->rows, c);
@@ -477,7 +551,7 @@ static void put_column(struct job *j, enum ws_table t, uint32_t c, const uint8_t
 			put_const(j, c, v);
 	} else if ((int)c == j->start) {
 		put_start(j);
-	} else if ((int)c == j->end && spans) {
+	} else if ((int)c == j->end && j->spans) {
 		put_span(j);
 	} else {
 		take_column(j, c, j->e->value);
@@ -491,19 +565,21 @@ void ws_encode_rows(struct ws_encoder *e, enum ws_table t, const void *rows, uin
 			.track = ws_table_track(t), .start = ws_table_start(t), .end = ws_table_end(t)};
 	struct ws_block_head head = ws_block_head_new(WS_BLOCK_ROWS, sequence);
 	uint8_t diff[(WS_MAX_COLUMNS + 1) * 8] = {0};
-	bool spans;
+	bool starts;
 
 	find_varying(rows, n, j.t->row_size, diff);
 	order_rows(&j);
 	ranges(&j, &head);
-	spans = j.start >= 0 && j.end >= 0 && varies(&j, diff, (uint32_t)j.start) && varies(&j, diff, (uint32_t)j.end) &&
-		spans_fit(e->start, e->end, n);
-	j.gaps = spans && gaps_are_smaller(e->start, e->end, n);
+	starts = j.start >= 0 && varies(&j, diff, (uint32_t)j.start);
+	j.spans = starts && j.end >= 0 && varies(&j, diff, (uint32_t)j.end) && spans_fit(e->start, e->end, n);
+	j.gaps = j.spans && gaps_are_smaller(e->start, e->end, n);
+	if (starts)
+		try_steps(&j);
 
 	e->streams.len = 0;
 	ws_block_begin(&e->out);
 	for (uint32_t c = 0; c < j.t->column_count; c++)
-		put_column(&j, t, c, diff, spans);
+		put_column(&j, t, c, diff);
 	ws_bytes_add(&e->out, e->streams.p, e->streams.len);
 	head.table = t;
 	head.rows = n;
