@@ -117,6 +117,7 @@ static inline int pop(void *handle)
 		rec->rec = ws_rec_head(WS_REC_NVTX_RANGE, sizeof(*rec), nvtx_small(d, o->flags), o->text);
 		rec->start = o->start;
 		rec->end = now;
+		o->flags |= WS_OPEN_CLOSING;
 		ws_rt_commit(t, rec, sizeof(*rec));
 	}
 	atomic_store_explicit(&r->open_depth, depth - 1, memory_order_release);

@@ -164,8 +164,12 @@ int ws_nvtx_pop_slow(struct ws_thread *t, struct nvtx_domain *d, uint64_t now, u
 		return -1;
 	o = entry(r, at - 1, false);
 	level = o->level;
-	if (!(o->flags & WS_OPEN_LOST))
-		ws_nvtx_write_range(t, d, o, ws_rt_collecting() ? now : 0, binary);
+	if (!(o->flags & WS_OPEN_LOST)) {
+		struct ws_open copy = *o;
+
+		o->flags |= WS_OPEN_CLOSING;
+		ws_nvtx_write_range(t, d, &copy, ws_rt_collecting() ? now : 0, binary);
+	}
 	drop(r, depth, at);
 	return level;
 }

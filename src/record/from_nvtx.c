@@ -35,8 +35,7 @@ struct blob {
 struct stream_state {
 	struct stream_state *next, **self;
 	uint64_t last_handle; /* with its id in the upper half */
-	uint64_t last_start;  /* ticks of the last range written: a kill between its record and its removal from the stack shows it twice */
-	uint64_t open_until;  /* ticks: open ranges that began up to here have their rows */
+	uint64_t last_start, last_key; /* of the last range written: ticks; domain, text and what they are */
 	struct blob *blobs;
 	size_t blobs_n, blobs_cap;
 };
@@ -230,6 +229,7 @@ void ws_convert_nvtx_range(struct ws_stream *s, const struct ws_rec *rec)
 		return;
 	text = text_of(s, st, rec->small, rec->value);
 	st->last_start = r->start;
+	st->last_key = (uint64_t)rec->small << 32 | rec->value;
 	*new_row(s) = (struct ws_row_nvtx){
 		.start = ws_stream_time(s, r->start), .end = ws_stream_time(s, r->end), .thread = s->thread, .text = text,
 		.domain = rec->small & WS_NVTX_SMALL_DOMAIN, .type = WS_NVTX_PUSHPOP, .flags = flags_of(rec->small),
@@ -398,6 +398,7 @@ static void write_event(struct ws_stream *s, const struct ws_rec_nvtx_event *e, 
 		row->end = ws_stream_time(s, e->other);
 		row->type = WS_NVTX_PUSHPOP;
 		stream_state(s)->last_start = e->time;
+		stream_state(s)->last_key = (uint64_t)e->rec.small << 32 | e->rec.value;
 		break;
 	case WS_NVTX_EV_MARK:
 		row->type = WS_NVTX_MARK;
@@ -448,6 +449,18 @@ void ws_convert_nvtx_event(struct ws_stream *s, const struct ws_rec *rec)
 	write_event(s, &r->e, &row, &binary);
 }
 
+/*
+ * A kill may come after the record of a range was written and before it left the stack. (Times alone do not tell: counters of some
+ * machines step by 10 ns, so that a range and the one inside it can begin at the same tick.)
+ */
+static bool written_already(const struct stream_state *st, const struct ws_open *o)
+{
+	uint32_t small = o->domain | (o->flags & WS_OPEN_LOCAL_TEXT ? WS_NVTX_SMALL_LOCAL : 0) |
+			 (o->flags & WS_OPEN_REGISTERED ? WS_NVTX_SMALL_REGISTERED : 0);
+
+	return o->flags & WS_OPEN_CLOSING && o->start == st->last_start && ((uint64_t)small << 32 | o->text) == st->last_key;
+}
+
 void ws_convert_open(struct ws_stream *s, const struct ws_open *shared)
 {
 	struct ws_open o = *shared; /* the target may still be writing it */
@@ -455,9 +468,8 @@ void ws_convert_open(struct ws_stream *s, const struct ws_open *shared)
 	struct ws_row_nvtx row;
 	struct blob *b;
 
-	if (!o.start || o.flags & WS_OPEN_LOST || o.start == st->last_start || o.start <= st->open_until)
+	if (!o.start || o.flags & WS_OPEN_LOST || written_already(st, &o))
 		return;
-	st->open_until = o.start;
 	row = (struct ws_row_nvtx){
 		.start = ws_stream_time(s, o.start), .end = WS_NO_TIME, .thread = s->thread,
 		.text = o.flags & WS_OPEN_LOCAL_TEXT ? ws_stream_text(s, o.text, false) : ws_stream_string(s, o.text),

@@ -104,6 +104,7 @@ enum {
 	WS_OPEN_REGISTERED = 4,
 	WS_OPEN_EXTENDED = 8, /* has more than text and domain */
 	WS_OPEN_LOST = 16,    /* its text found no memory: counted as lost, makes no row */
+	WS_OPEN_CLOSING = 32, /* its record is being written: after a kill, that record may be there already */
 };
 
 /*

@@ -292,6 +292,44 @@ static void cut_texts(void)
 	done(r, &rows);
 }
 
+static void add_range(struct ws_ring *r, uint64_t start, uint64_t end)
+{
+	struct ws_rec_nvtx_range *rec = add(r, WS_REC_NVTX_RANGE, sizeof(*rec));
+
+	rec->rec.small = 3;
+	rec->start = ticks0 + start;
+	rec->end = ticks0 + end;
+}
+
+static void check_killed(struct ws_rows *rows, size_t want_open)
+{
+	size_t open = 0;
+
+	for (size_t i = 0; i < rows->rows; i++)
+		open += rows->col[ws_nvtx_end][i] == WS_NO_TIME;
+	CHECK(rows->rows == 1 + want_open && open == want_open, "%zu rows, %zu open", rows->rows, open);
+}
+
+/* Killed between a range's record and its leaving the stack: one row. Not so when a parent began at the same tick. */
+static void killed_between(void)
+{
+	for (int closing = 0; closing < 2; closing++) {
+		struct ws_rows rows;
+		struct ws_report *r;
+		struct ws_ring *a;
+
+		begin();
+		a = new_ring(101);
+		add_range(a, 5, 9);
+		a->open[0] = (struct ws_open){.start = ticks0 + 5, .domain = 3};
+		a->open[1] = (struct ws_open){.start = ticks0 + 5, .domain = 3, .flags = WS_OPEN_CLOSING};
+		atomic_store(&a->open_depth, closing ? 2 : 1);
+		r = finish(&rows);
+		check_killed(&rows, 1);
+		done(r, &rows);
+	}
+}
+
 static uint64_t seed;
 
 static uint64_t rnd(void)
@@ -384,7 +422,7 @@ int main(void)
 	static const struct {
 		const char *name;
 		void (*fn)(void);
-	} cases[] = {{"start/end pairs in any order", pairs}, {"payloads", blobs}, {"texts cut off", cut_texts}, {"scribbled rings", scribbled}, {"a crowd of open ranges", crowd}};
+	} cases[] = {{"start/end pairs in any order", pairs}, {"payloads", blobs}, {"texts cut off", cut_texts}, {"killed between record and stack", killed_between}, {"scribbled rings", scribbled}, {"a crowd of open ranges", crowd}};
 	const char *tmp = getenv("TMPDIR");
 	int bad = 0;
 
