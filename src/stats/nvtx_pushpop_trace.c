@@ -65,27 +65,26 @@ static void pick_ranges(struct trace *t)
 
 /*
  * Parents, levels and children's time, by walking each thread's ranges in order of start with the stack of those still open. Ranges of
- * two domains may overlap without nesting, so the parent is the nearest on the stack that ends no earlier.
+ * two domains may overlap without nesting: one that ends before a range that started inside of it leaves the stack then, since whatever starts
+ * later and lies within it lies within the other too, which is nearer.
  */
 static void nest(struct trace *t)
 {
 	uint32_t *stack = NULL;
-	size_t depth = 0, cap = 0, up;
+	size_t depth = 0, cap = 0;
 
 	for (uint32_t i = 0; i < t->count; i++) {
 		uint64_t start = value(t, i, ws_nvtx_start), end = value(t, i, ws_nvtx_end);
 
 		if (i && value(t, i, ws_nvtx_thread) != value(t, i - 1, ws_nvtx_thread))
 			depth = 0;
-		while (depth && value(t, stack[depth - 1], ws_nvtx_end) <= start)
+		while (depth && (value(t, stack[depth - 1], ws_nvtx_end) <= start || value(t, stack[depth - 1], ws_nvtx_end) < end))
 			depth--;
-		for (up = depth; up && value(t, stack[up - 1], ws_nvtx_end) < end;)
-			up--;
-		t->parent[i] = up ? stack[up - 1] : NONE;
-		t->level[i] = up ? t->level[stack[up - 1]] + 1 : 0;
-		if (up) {
-			t->children[stack[up - 1]]++;
-			t->child_ns[stack[up - 1]] += end == WS_NO_TIME ? 0 : end - start;
+		t->parent[i] = depth ? stack[depth - 1] : NONE;
+		t->level[i] = depth ? t->level[stack[depth - 1]] + 1 : 0;
+		if (depth) {
+			t->children[stack[depth - 1]]++;
+			t->child_ns[stack[depth - 1]] += end == WS_NO_TIME ? 0 : end - start;
 		}
 		ws_grow(stack, cap, depth + 1);
 		stack[depth++] = i;
@@ -114,16 +113,20 @@ static void number(struct trace *t)
 		t->id[t->order[i]] = i + 1;
 }
 
-/* ":1:5:6": the ids of the ranges around it and its own. */
+/* Levels shown of a nesting; deeper ones, which only a broken program or file has, would fill the disk with dashes. */
+enum { DEEPEST = 1000 };
+
+/* ":1:5:6": the ids of the ranges around it and its own; of too deep ones, dots and the nearest. */
 static void put_stack(const struct trace *t, uint32_t i, struct ws_text *out)
 {
-	uint32_t depth = t->level[i] + 1, *ids = ws_malloc(depth * sizeof(*ids));
+	uint32_t ids[DEEPEST], depth = t->level[i] < DEEPEST ? t->level[i] + 1 : DEEPEST;
 
+	if (t->level[i] >= DEEPEST)
+		ws_text_puts(out, ":...");
 	for (uint32_t n = depth; n--; i = t->parent[i])
 		ids[n] = t->id[i];
 	for (uint32_t n = 0; n < depth; n++)
 		ws_text_printf(out, ":%u", (unsigned)ids[n]);
-	free(ids);
 }
 
 static void print_range(struct trace *t, uint32_t i, struct ws_text *tree, struct ws_text *stack)
@@ -131,12 +134,13 @@ static void print_range(struct trace *t, uint32_t i, struct ws_text *tree, struc
 	uint64_t start = value(t, i, ws_nvtx_start), end = value(t, i, ws_nvtx_end);
 	const struct ws_thread_info *thread = ws_who_thread(t->s->who, (uint32_t)value(t, i, ws_nvtx_thread));
 	const struct ws_text *prefix = &t->table.prefixes[t->prefix[i]];
-	size_t len, dashes = (size_t)t->level[i] * 2;
+	uint32_t shown = t->level[i] < DEEPEST ? t->level[i] : DEEPEST;
+	size_t len, dashes = (size_t)shown * 2;
 	const char *text = ws_report_string(t->s->r, (uint32_t)value(t, i, ws_nvtx_text), &len);
 	bool ended = end != WS_NO_TIME;
 
 	tree->len = stack->len = 0;
-	for (uint32_t n = 0; n < t->level[i]; n++)
+	for (uint32_t n = 0; n < shown; n++)
 		ws_text_add(tree, "--", 2);
 	ws_text_add(tree, prefix->s, prefix->len);
 	ws_text_add(tree, text, len);

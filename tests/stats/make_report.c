@@ -5,6 +5,7 @@
  * empty    a collection in which nothing happened
  * hostile  names with quotes, markup, controls, broken UTF-8, 10 kB
  * many     200,000 ranges of 3,000 names on 5 threads, in several blocks
+ * deep     2,500 ranges one inside the other, and on another thread as many that overlap without nesting
  * wild     3,000 rows in every table, all columns arbitrary: what only a broken or malicious writer makes
  *
  * The session clock starts at 1,000,000,000,000 ns, so that a time that was not made relative is seen at once.
@@ -195,6 +196,22 @@ static void many(void)
 	}
 }
 
+static void deep(void)
+{
+	enum { LEVELS = 2500 };
+
+	session(0);
+	process(1, 500, 0, WS_ORIGIN_TARGET, 0, "deep");
+	thread(1, 1, 501, NULL, 0);
+	thread(2, 1, 502, NULL, 0);
+	for (uint64_t i = 0; i < LEVELS; i++) {
+		range(1, 0, "level", i, 10000 - i);
+		range(2, (uint32_t)i, "stair", i, 5000 + i);
+	}
+	/* inside the whole staircase; its parent is the last step */
+	range(2, 0, "landing", 3000, 4000);
+}
+
 static uint64_t next_random(void)
 {
 	static uint64_t state = 88172645463325252u;
@@ -251,7 +268,7 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*fill)(void);
-	} kinds[] = {{"basic", basic}, {"hostile", hostile}, {"many", many}, {"wild", wild}, {"empty", NULL}};
+	} kinds[] = {{"basic", basic}, {"hostile", hostile}, {"many", many}, {"deep", deep}, {"wild", wild}, {"empty", NULL}};
 	struct ws_writer_opts o = {.overwrite = true, .block_rows = 16384};
 	struct ws_err e;
 	size_t k = 0;

@@ -219,6 +219,18 @@ def filter_time_of_the_trace_keeps_levels():
 
 
 @test
+def deep_nesting():
+    trace = summary("deep", "nvtx_pushpop_trace")
+    levels = [r for r in trace if r[5] == "level"]
+    same([int(r[8]) for r in levels], list(range(2500)), "levels")
+    same([r[9] for r in levels], ["1"] * 2499 + ["0"], "children")
+    same((levels[999][12].count(":"), levels[-1][12][:5], levels[-1][12].count(":")), (1000, ":...:", 1001), "long stacks are cut")
+    same({r[8] for r in trace if r[5].endswith("stair")}, {"0"}, "what overlaps does not nest")
+    landing = [r for r in trace if r[5] == "landing"][0]
+    same((landing[8], landing[11]), ("1", [r[10] for r in trace if r[0] == "2499" and r[7] == "502"][0]), "the innermost around it")
+
+
+@test
 def filter_time_refuses_nonsense():
     for spec in ["", "5", "a/b", "5/4", "1/2/3", "1m/2m", "-5/3", "1e9/2", "99999999999999999999/"]:
         refused("stats", "--filter-time=" + spec, report("basic"), words=["--filter-time"], code=2)
