@@ -321,7 +321,9 @@ void ws_rt_child(void)
 	kept.pid_ns = own_pid_ns();
 	if (kept.arena->features & WS_FEATURE_FORK_TRACE)
 		fill_rt(s, true);
-	atomic_store(&s->setting_up, 0);
+	/* One that is not recorded stays marked: every call would come here again. */
+	if (s->rt.generation)
+		atomic_store(&s->setting_up, 0);
 }
 
 static bool attach(const char *path)
@@ -556,7 +558,7 @@ bool ws_rt_collecting_slow(void)
 
 	if (!s)
 		return false;
-	if (!s->rt.generation)
+	if (!s->rt.generation && !atomic_load_explicit(&s->setting_up, memory_order_relaxed))
 		ws_rt_child();
 	return s->rt.arena && atomic_load_explicit(&s->rt.arena->collecting, memory_order_relaxed);
 }
