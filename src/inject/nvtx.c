@@ -5,8 +5,8 @@
  * use; nvtx_abi.h says how. All of them share one state, so a domain or string made through one table may be used through
  * another.
  *
- * A push/pop range is one record, written at the pop: the push stores text, domain and start in the thread's open-range stack, which
- * lies in shared memory so that a kill, the end of a collection or a live view finds what was open. So a pair is two clock
+ * A push/pop range is one record, written at the pop: the push stores text, domain and start in the thread's open-range stack,
+ * which lies in shared memory so that a kill, the end of a collection or a live view finds what was open. So a pair is two clock
  * reads, a string lookup, one stack entry and 24 bytes of ring. What is not that plain (deep, in another domain than the
  * range around it, with colour or payload) goes through nvtx_stack.c and the functions marked cold.
  *
@@ -162,8 +162,8 @@ static void read_payload(struct ws_thread *t, struct nvtx_domain *d, const struc
 	if (e->payload_type == NX_PAYLOAD_EXT) {
 		a->payload_type = WS_NVTX_PAYLOAD_EXT;
 		if (e->payload_count > 0)
-			a->binary = ws_nvtx_blobs(t, d, (const struct nx_payload *)(uintptr_t)e->payload,
-						  (size_t)e->payload_count, &lost);
+			a->binary =
+			    ws_nvtx_blobs(t, d, (const struct nx_payload *)(uintptr_t)e->payload, (size_t)e->payload_count, &lost);
 		if (lost)
 			a->text.flags |= WS_OPEN_LOST;
 	} else if (e->payload_type > 0 && e->payload_type <= WS_NVTX_PAYLOAD_F32) {
@@ -172,7 +172,8 @@ static void read_payload(struct ws_thread *t, struct nvtx_domain *d, const struc
 	}
 }
 
-/* Attributes of any version: fields beyond its size are as if zero. A size of 0 (a caller that forgot) is taken for the usual one. */
+/* Attributes of any version: fields beyond its size are as if zero. A size of 0 (a caller that forgot) is taken for the usual one.
+ */
 WS_NOINLINE static void read_attrs(struct ws_thread *t, struct nvtx_domain *d, const struct nx_event *e, struct nvtx_attrs *a)
 {
 	struct nx_event copy;
@@ -210,9 +211,13 @@ static void write_event(struct ws_thread *t, struct nvtx_domain *d, uint8_t kind
 	if (!r)
 		return;
 	r->e = (struct ws_rec_nvtx_event){
-		.rec = ws_rec_head(WS_REC_NVTX_EVENT, bytes, nvtx_small(d, a->text.flags), a->text.value),
-		.kind = kind, .has_color = a->has_color, .payload_type = a->payload_type, .category = a->category,
-		.time = time, .other = other,
+	    .rec = ws_rec_head(WS_REC_NVTX_EVENT, bytes, nvtx_small(d, a->text.flags), a->text.value),
+	    .kind = kind,
+	    .has_color = a->has_color,
+	    .payload_type = a->payload_type,
+	    .category = a->category,
+	    .time = time,
+	    .other = other,
 	};
 	if (full) {
 		r->payload = a->payload;
@@ -249,8 +254,8 @@ void ws_nvtx_mark(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_
 }
 
 /*
- * Threads set ids aside in lots, so that they share no cache line at each start. A forked child carries on where its parent was, so that
- * an id of the parent's never means a range of the child's.
+ * Threads set ids aside in lots, so that they share no cache line at each start. A forked child carries on where its parent was, so
+ * that an id of the parent's never means a range of the child's.
  */
 static uint64_t next_id(struct ws_thread *t)
 {
@@ -498,16 +503,35 @@ static void domain_destroy(void *handle)
 
 /* ---- attaching ---- */
 
-#define SLOT(module, slot, fn) {NX_##module, slot, (nx_fn)(fn)}
+#define SLOT(module, slot, fn)                 \
+	{                                      \
+		NX_##module, slot, (nx_fn)(fn) \
+	}
+/* clang-format off: one call a line */
 static const struct nvtx_slot slots[] = {
-	SLOT(CORE, NX_MARK_EX, mark_event),       SLOT(CORE, NX_MARK_A, mark_utf8),        SLOT(CORE, NX_MARK_W, mark_wide),
-	SLOT(CORE, NX_START_EX, start_event),     SLOT(CORE, NX_START_A, start_utf8),      SLOT(CORE, NX_START_W, start_wide),
-	SLOT(CORE, NX_END, end_default),          SLOT(CORE, NX_PUSH_EX, push_event),      SLOT(CORE, NX_PUSH_A, push_utf8),
-	SLOT(CORE, NX_PUSH_W, push_wide),         SLOT(CORE, NX_POP, pop_default),         SLOT(CORE2, NX_D_MARK_EX, domain_mark),
-	SLOT(CORE2, NX_D_START_EX, domain_start), SLOT(CORE2, NX_D_END, domain_end),       SLOT(CORE2, NX_D_PUSH_EX, domain_push),
-	SLOT(CORE2, NX_D_POP, domain_pop),        SLOT(CORE2, NX_D_STRING_A, string_utf8), SLOT(CORE2, NX_D_STRING_W, string_wide),
-	SLOT(CORE2, NX_D_CREATE_A, domain_utf8),  SLOT(CORE2, NX_D_CREATE_W, domain_wide), SLOT(CORE2, NX_D_DESTROY, domain_destroy),
+	SLOT(CORE, NX_MARK_EX, mark_event),
+	SLOT(CORE, NX_MARK_A, mark_utf8),
+	SLOT(CORE, NX_MARK_W, mark_wide),
+	SLOT(CORE, NX_START_EX, start_event),
+	SLOT(CORE, NX_START_A, start_utf8),
+	SLOT(CORE, NX_START_W, start_wide),
+	SLOT(CORE, NX_END, end_default),
+	SLOT(CORE, NX_PUSH_EX, push_event),
+	SLOT(CORE, NX_PUSH_A, push_utf8),
+	SLOT(CORE, NX_PUSH_W, push_wide),
+	SLOT(CORE, NX_POP, pop_default),
+	SLOT(CORE2, NX_D_MARK_EX, domain_mark),
+	SLOT(CORE2, NX_D_START_EX, domain_start),
+	SLOT(CORE2, NX_D_END, domain_end),
+	SLOT(CORE2, NX_D_PUSH_EX, domain_push),
+	SLOT(CORE2, NX_D_POP, domain_pop),
+	SLOT(CORE2, NX_D_STRING_A, string_utf8),
+	SLOT(CORE2, NX_D_STRING_W, string_wide),
+	SLOT(CORE2, NX_D_CREATE_A, domain_utf8),
+	SLOT(CORE2, NX_D_CREATE_W, domain_wide),
+	SLOT(CORE2, NX_D_DESTROY, domain_destroy),
 };
+/* clang-format on */
 
 static bool wanted(void)
 {

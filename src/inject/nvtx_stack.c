@@ -2,8 +2,8 @@
  * nvtx_stack.c - the open-range stack of a thread, beyond the plain case that nvtx.c has inline.
  *
  * One stack holds the ranges of all domains in the order they were pushed; each entry knows its level among those of its domain.
- * A pop takes the innermost range of its domain; when that is not the top, it leaves a hole (start 0) that goes when what is above it has
- * gone. Entries of one domain that follow each other form a run, and each knows the depth at which its run begins, so that
+ * A pop takes the innermost range of its domain; when that is not the top, it leaves a hole (start 0) that goes when what is above
+ * it has gone. Entries of one domain that follow each other form a run, and each knows the depth at which its run begins, so that
  * finding the innermost range of another domain steps over runs and not over entries: a program that forgets its pops in one
  * domain does not slow the others down.
  *

@@ -1,9 +1,9 @@
 /*
  * from_nvtx.c - NVTX records into rows.
  *
- * Push/pop ranges come whole and are most of what there is: their way is short, with the string of the last record at hand. Start/end
- * ranges come as two records, in any order since they may be of two threads' rings: whichever comes first waits in a table of
- * the process. Payload data waits in the stream until the event that it belongs to.
+ * Push/pop ranges come whole and are most of what there is: their way is short, with the string of the last record at hand.
+ * Start/end ranges come as two records, in any order since they may be of two threads' rings: whichever comes first waits in a
+ * table of the process. Payload data waits in the stream until the event that it belongs to.
  *
  * Records come from memory that the target can scribble over: sizes are checked here, handles and numbers where they are looked up.
  * Whatever else a record holds at worst makes a row with odd values.
@@ -17,7 +17,7 @@
 
 enum {
 	PENDING_MOST = 1 << 18, /* start/end ranges of a process waiting for their other half */
-	BLOBS_MOST = 1 << 13,   /* payloads of a stream waiting for their event */
+	BLOBS_MOST = 1 << 13,	/* payloads of a stream waiting for their event */
 };
 #define BLOB_BYTES_MOST (UINT64_C(80) << 20) /* one event's payloads; the hook keeps to less */
 
@@ -34,7 +34,7 @@ struct blob {
 /* What a ring's conversion remembers. Belongs to the process's state too, so that it goes at the latest with that. */
 struct stream_state {
 	struct stream_state *next, **self;
-	uint64_t last_handle; /* with its id in the upper half */
+	uint64_t last_handle;	       /* with its id in the upper half */
 	uint64_t last_start, last_key; /* of the last range written: ticks; domain, text and what they are */
 	struct blob *blobs;
 	size_t blobs_n, blobs_cap;
@@ -231,8 +231,13 @@ void ws_convert_nvtx_range(struct ws_stream *s, const struct ws_rec *rec)
 	st->last_start = r->start;
 	st->last_key = (uint64_t)rec->small << 32 | rec->value;
 	*new_row(s) = (struct ws_row_nvtx){
-		.start = ws_stream_time(s, r->start), .end = ws_stream_time(s, r->end), .thread = s->thread, .text = text,
-		.domain = rec->small & WS_NVTX_SMALL_DOMAIN, .type = WS_NVTX_PUSHPOP, .flags = flags_of(rec->small),
+	    .start = ws_stream_time(s, r->start),
+	    .end = ws_stream_time(s, r->end),
+	    .thread = s->thread,
+	    .text = text,
+	    .domain = rec->small & WS_NVTX_SMALL_DOMAIN,
+	    .type = WS_NVTX_PUSHPOP,
+	    .flags = flags_of(rec->small),
 	};
 }
 
@@ -381,10 +386,12 @@ void ws_convert_nvtx_process_end(struct ws_stream *s)
 	if (ps->buckets)
 		memset(ps->buckets, 0, ps->bucket_count * sizeof(*ps->buckets));
 	if (ps->ends_alone)
-		ws_stream_diagnostic(s, WS_INFO, "nvtx", "%llu NVTX ranges were ended whose start was not recorded; they are left out.",
+		ws_stream_diagnostic(s, WS_INFO, "nvtx",
+				     "%llu NVTX ranges were ended whose start was not recorded; they are left out.",
 				     (unsigned long long)ps->ends_alone);
 	if (ps->crowded_out)
-		ws_stream_diagnostic(s, WS_WARNING, "nvtx", "%llu NVTX ranges were started while %d others were open; they show no end.",
+		ws_stream_diagnostic(s, WS_WARNING, "nvtx",
+				     "%llu NVTX ranges were started while %d others were open; they show no end.",
 				     (unsigned long long)ps->crowded_out, PENDING_MOST);
 	ps->ends_alone = ps->crowded_out = 0;
 }
@@ -432,9 +439,13 @@ void ws_convert_nvtx_event(struct ws_stream *s, const struct ws_rec *rec)
 	if (bytes != sizeof(r->e) && bytes != sizeof(*r))
 		return;
 	row = (struct ws_row_nvtx){
-		.start = ws_stream_time(s, r->e.time), .end = WS_NO_TIME, .thread = s->thread, .category = r->e.category,
-		.text = text_of(s, st, rec->small, rec->value), .domain = rec->small & WS_NVTX_SMALL_DOMAIN,
-		.flags = flags_of(rec->small),
+	    .start = ws_stream_time(s, r->e.time),
+	    .end = WS_NO_TIME,
+	    .thread = s->thread,
+	    .category = r->e.category,
+	    .text = text_of(s, st, rec->small, rec->value),
+	    .domain = rec->small & WS_NVTX_SMALL_DOMAIN,
+	    .flags = flags_of(rec->small),
 	};
 	if (bytes == sizeof(*r)) {
 		row.payload = r->payload;
@@ -471,10 +482,13 @@ void ws_convert_open(struct ws_stream *s, const struct ws_open *shared)
 	if (!o.start || o.flags & WS_OPEN_LOST || written_already(st, &o))
 		return;
 	row = (struct ws_row_nvtx){
-		.start = ws_stream_time(s, o.start), .end = WS_NO_TIME, .thread = s->thread,
-		.text = o.flags & WS_OPEN_LOCAL_TEXT ? ws_stream_text(s, o.text, false) : ws_stream_string(s, o.text),
-		.domain = o.domain & WS_NVTX_SMALL_DOMAIN, .type = WS_NVTX_PUSHPOP,
-		.flags = WS_NVTX_LEFT_OPEN | (o.flags & WS_OPEN_REGISTERED ? WS_NVTX_REGISTERED : 0),
+	    .start = ws_stream_time(s, o.start),
+	    .end = WS_NO_TIME,
+	    .thread = s->thread,
+	    .text = o.flags & WS_OPEN_LOCAL_TEXT ? ws_stream_text(s, o.text, false) : ws_stream_string(s, o.text),
+	    .domain = o.domain & WS_NVTX_SMALL_DOMAIN,
+	    .type = WS_NVTX_PUSHPOP,
+	    .flags = WS_NVTX_LEFT_OPEN | (o.flags & WS_OPEN_REGISTERED ? WS_NVTX_REGISTERED : 0),
 	};
 	if (o.flags & WS_OPEN_EXTENDED) {
 		row.category = o.category;
@@ -494,8 +508,13 @@ void ws_convert_open(struct ws_stream *s, const struct ws_open *shared)
 static void define_event(struct ws_stream *s, const struct ws_rec_nvtx_define *r, uint8_t type, uint32_t name)
 {
 	*new_row(s) = (struct ws_row_nvtx){
-		.start = ws_stream_time(s, r->time), .end = WS_NO_TIME, .thread = s->thread, .text = name, .type = type,
-		.domain = r->rec.small & WS_NVTX_SMALL_DOMAIN, .category = type == WS_NVTX_CATEGORY ? (uint32_t)r->id : 0,
+	    .start = ws_stream_time(s, r->time),
+	    .end = WS_NO_TIME,
+	    .thread = s->thread,
+	    .text = name,
+	    .type = type,
+	    .domain = r->rec.small & WS_NVTX_SMALL_DOMAIN,
+	    .category = type == WS_NVTX_CATEGORY ? (uint32_t)r->id : 0,
 	};
 }
 
@@ -513,8 +532,12 @@ static void define_thread(struct ws_stream *s, const struct ws_rec_nvtx_define *
 static void define_resource(struct ws_stream *s, const struct ws_rec_nvtx_define *r, uint32_t name)
 {
 	struct ws_row_nvtx_resource row = {
-		.process = s->process, .start = ws_stream_time(s, r->time), .domain = r->rec.small & WS_NVTX_SMALL_DOMAIN,
-		.type = r->type, .identifier = r->id, .name = name,
+	    .process = s->process,
+	    .start = ws_stream_time(s, r->time),
+	    .domain = r->rec.small & WS_NVTX_SMALL_DOMAIN,
+	    .type = r->type,
+	    .identifier = r->id,
+	    .name = name,
 	};
 
 	ws_writer_add(s->writer, WS_TABLE_nvtx_resource, &row);
@@ -523,8 +546,15 @@ static void define_resource(struct ws_stream *s, const struct ws_rec_nvtx_define
 static void define_schema(struct ws_stream *s, const struct ws_rec_nvtx_schema *r, uint32_t name)
 {
 	struct ws_row_nvtx_schema row = {
-		.process = s->process, .domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN, .id = r->d.id, .name = name, .type = r->d.type,
-		.flags = r->flags, .entries = r->entries, .size = r->size, .align = r->align,
+	    .process = s->process,
+	    .domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN,
+	    .id = r->d.id,
+	    .name = name,
+	    .type = r->d.type,
+	    .flags = r->flags,
+	    .entries = r->entries,
+	    .size = r->size,
+	    .align = r->align,
 	};
 
 	if (ws_rec_bytes(&r->d.rec) == sizeof(*r))
@@ -534,8 +564,15 @@ static void define_schema(struct ws_stream *s, const struct ws_rec_nvtx_schema *
 static void define_entry(struct ws_stream *s, const struct ws_rec_nvtx_schema_entry *r, uint32_t name)
 {
 	struct ws_row_nvtx_schema_entry row = {
-		.process = s->process, .domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN, .schema = r->d.id, .index = r->index,
-		.flags = r->flags, .type = r->entry_type, .name = name, .detail = r->detail, .offset = r->offset,
+	    .process = s->process,
+	    .domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN,
+	    .schema = r->d.id,
+	    .index = r->index,
+	    .flags = r->flags,
+	    .type = r->entry_type,
+	    .name = name,
+	    .detail = r->detail,
+	    .offset = r->offset,
 	};
 
 	if (ws_rec_bytes(&r->d.rec) != sizeof(*r))

@@ -42,7 +42,8 @@ static void read_chunk(struct env *e, struct ws_ring *ring, struct ws_chunk *c, 
 		const struct ws_rec *r = (const void *)((const char *)c + at);
 		uint32_t bytes = ws_rec_bytes(r);
 
-		CHECK(bytes >= 8 && bytes <= used - at && r->kind && r->kind < WS_REC_COUNT, "kind %d, %u bytes at %u", r->kind, bytes, at);
+		CHECK(bytes >= 8 && bytes <= used - at && r->kind && r->kind < WS_REC_COUNT, "kind %d, %u bytes at %u", r->kind,
+		      bytes, at);
 		ws_grow(e->v, e->cap, e->n + 1);
 		e->v[e->n++] = (struct got){r, ring};
 		at += bytes;
