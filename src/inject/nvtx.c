@@ -507,7 +507,8 @@ static void domain_destroy(void *handle)
 	{                                      \
 		NX_##module, slot, (nx_fn)(fn) \
 	}
-/* clang-format off: one call a line */
+/* One call a line. */
+/* clang-format off */
 static const struct nvtx_slot slots[] = {
 	SLOT(CORE, NX_MARK_EX, mark_event),
 	SLOT(CORE, NX_MARK_A, mark_utf8),
