@@ -195,13 +195,22 @@ static uint8_t *take_patches(const struct ws_column_head *h, uint64_t *u, uint32
 	return list;
 }
 
-void ws_ints_put(struct ws_packer *p, struct ws_bytes *out, struct ws_column_head *h, uint64_t *u, uint32_t n)
+/* The usual case in one pass: takes `low` off, fills the lowest plane, and counts the numbers that need more. */
+static uint32_t lowest_plane(uint8_t *restrict plane, const uint64_t *restrict u, uint32_t n, uint64_t low)
 {
-	uint8_t *patches = NULL;
+	uint32_t over = 0;
 
-	h->width = (uint8_t)choose_width(u, n, &h->patches);
-	if (h->patches)
-		patches = take_patches(h, u, n);
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t x = u[i] - low;
+
+		plane[i] = (uint8_t)x;
+		over += x > 0xff;
+	}
+	return over;
+}
+
+static void put_planes(struct ws_packer *p, struct ws_bytes *out, const struct ws_column_head *h, const uint64_t *u, uint32_t n)
+{
 	for (uint32_t b = 0; b < h->width; b++) {
 		uint8_t *plane = p->plane;
 
@@ -209,6 +218,24 @@ void ws_ints_put(struct ws_packer *p, struct ws_bytes *out, struct ws_column_hea
 			plane[i] = (uint8_t)(u[i] >> (8 * b));
 		ws_stream_put(p, out, plane, n);
 	}
+}
+
+void ws_ints_put(struct ws_packer *p, struct ws_bytes *out, struct ws_column_head *h, uint64_t *u, uint32_t n, uint64_t low)
+{
+	uint8_t *patches = NULL;
+
+	if (!lowest_plane(p->plane, u, n, low)) {
+		h->width = 1;
+		h->patches = 0;
+		ws_stream_put(p, out, p->plane, n);
+		return;
+	}
+	for (uint32_t i = 0; low && i < n; i++)
+		u[i] -= low;
+	h->width = (uint8_t)choose_width(u, n, &h->patches);
+	if (h->patches)
+		patches = take_patches(h, u, n);
+	put_planes(p, out, h, u, n);
 	if (patches)
 		ws_stream_put(p, out, patches, (size_t)h->patches * 12);
 	free(patches);

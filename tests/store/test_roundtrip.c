@@ -308,7 +308,7 @@ static void ints_come_back(void **state)
 		for (uint32_t i = 0; i < n; i++)
 			in[i] = below(rare) ? draw() >> shift : draw() >> below(64);
 		memcpy(scratch, in, n * 8);
-		ws_ints_put(&p, &b, &h, scratch, n);
+		ws_ints_put(&p, &b, &h, scratch, n, 0);
 		struct ws_cut cut = {b.p, b.p + b.len};
 
 		assert_true(ws_ints_get(&u, &cut, &h, out, n));
