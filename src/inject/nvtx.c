@@ -87,6 +87,24 @@ static inline bool pops_plain(struct ws_thread *t, struct ws_ring *r, uint32_t d
 	return (depth == 1 || o[-1].start) && ws_rt_collecting();
 }
 
+/* `rec` has room for the long form; nearly every range fits the short one. */
+static inline void write_range(struct ws_thread *t, struct ws_rec_nvtx_range *rec, uint16_t small, const struct ws_open *o, uint64_t now)
+{
+	uint64_t duration = now - o->start, end = now - t->nest[t->busy - 1].base;
+	struct ws_rec_nvtx_short *x = (void *)rec;
+
+	if (ws_likely(!(duration >> WS_SHORT_DURATION_BITS | end >> WS_SHORT_END_BITS))) {
+		x->rec = ws_rec_head(WS_REC_NVTX_SHORT, sizeof(*x), small, o->text);
+		x->times = end << WS_SHORT_DURATION_BITS | duration;
+		ws_rt_commit(t, x, sizeof(*x));
+		return;
+	}
+	rec->rec = ws_rec_head(WS_REC_NVTX_RANGE, sizeof(*rec), small, o->text);
+	rec->start = o->start;
+	rec->end = now;
+	ws_rt_commit(t, rec, sizeof(*rec));
+}
+
 static inline int pop(void *handle)
 {
 	uint64_t now = ws_rt_ticks();
@@ -114,11 +132,10 @@ static inline int pop(void *handle)
 	level = o->level;
 	rec = ws_rt_reserve(t, sizeof(*rec), WS_LOSS_NVTX);
 	if (ws_likely(rec)) {
-		rec->rec = ws_rec_head(WS_REC_NVTX_RANGE, sizeof(*rec), nvtx_small(d, o->flags), o->text);
-		rec->start = o->start;
-		rec->end = now;
+		uint16_t small = nvtx_small(d, o->flags);
+
 		o->flags |= WS_OPEN_CLOSING;
-		ws_rt_commit(t, rec, sizeof(*rec));
+		write_range(t, rec, small, o, now);
 	}
 	atomic_store_explicit(&r->open_depth, depth - 1, memory_order_release);
 out:

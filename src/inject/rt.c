@@ -107,15 +107,21 @@ static bool recorder_gone(struct ws_arena *a)
 {
 	if (atomic_load_explicit(&a->closed, memory_order_acquire))
 		return true;
+	/* It beats many times a second: asking the kernel can wait until it has not for one. */
+	if (ws_rt_ticks() - atomic_load_explicit(&a->heartbeat, memory_order_relaxed) < a->ticks_per_second)
+		return false;
 	/* In another pid namespace its pid means nothing: then only `closed` tells. */
 	return a->recorder_pid_ns == kept.pid_ns && SYS3(SYS_kill, a->recorder_pid, 0, 0) == -3 /* ESRCH */;
 }
 
 static int extend(struct ws_arena *a)
 {
-	long fd = SYS4(SYS_openat, AT_FDCWD, kept.path, O_RDWR | O_CLOEXEC, 0);
+	long fd;
 	int r;
 
+	if (atomic_load_explicit(&a->chunk_backed, memory_order_relaxed) >= a->chunk_first + a->chunk_count)
+		return -1; /* the budget is spent: the way of every event from now on, so no system call */
+	fd = SYS4(SYS_openat, AT_FDCWD, kept.path, O_RDWR | O_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
 	r = ws_arena_extend(a, (int)fd, (1u << 20) / WS_CHUNK_SIZE);
@@ -441,6 +447,7 @@ static bool open_nest(struct ws_thread *t, uint32_t i)
 	if (!r)
 		return false;
 	n->chunk = &r->chunk;
+	n->base = r->chunk.base = r->start;
 	n->cur = (char *)r + WS_RING_DATA;
 	n->end = (char *)r + WS_CHUNK_SIZE;
 	n->texts = 0;
@@ -575,6 +582,7 @@ void *ws_rt_reserve_slow(struct ws_thread *t, size_t bytes, enum ws_loss_kind lo
 		return NULL;
 	}
 	c = ws_chunk_at(a, index);
+	n->base = c->base = ws_rt_ticks();
 	atomic_store_explicit(&n->chunk->next, index, memory_order_release);
 	n->chunk = c;
 	n->cur = (char *)c + sizeof(*c);

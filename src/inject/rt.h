@@ -42,6 +42,7 @@ struct ws_nest {
 	char *cur, *end;        /* free space in the current chunk; both NULL: go the slow way */
 	struct ws_chunk *chunk; /* current */
 	struct ws_ring *ring;   /* shared part */
+	uint64_t base;          /* of the current chunk */
 	uint32_t texts;         /* local text numbers given so far */
 	uint32_t spare;
 };

@@ -219,26 +219,41 @@ static inline struct ws_row_nvtx *new_row(struct ws_stream *s)
 	return ws_writer_row(s->writer, WS_TABLE_nvtx, s->stage[WS_TABLE_nvtx]);
 }
 
-void ws_convert_nvtx_range(struct ws_stream *s, const struct ws_rec *rec)
+static inline void plain_range(struct ws_stream *s, const struct ws_rec *rec, uint64_t start, uint64_t end)
 {
-	const struct ws_rec_nvtx_range *r = (const void *)rec;
 	struct stream_state *st = stream_state(s);
-	uint32_t text;
+	uint32_t text = text_of(s, st, rec->small, rec->value);
 
-	if (ws_unlikely(rec->words != sizeof(*r) / 8))
-		return;
-	text = text_of(s, st, rec->small, rec->value);
-	st->last_start = r->start;
+	st->last_start = start;
 	st->last_key = (uint64_t)rec->small << 32 | rec->value;
 	*new_row(s) = (struct ws_row_nvtx){
-	    .start = ws_stream_time(s, r->start),
-	    .end = ws_stream_time(s, r->end),
+	    .start = ws_stream_time(s, start),
+	    .end = ws_stream_time(s, end),
 	    .thread = s->thread,
 	    .text = text,
 	    .domain = rec->small & WS_NVTX_SMALL_DOMAIN,
 	    .type = WS_NVTX_PUSHPOP,
 	    .flags = flags_of(rec->small),
 	};
+}
+
+void ws_convert_nvtx_range(struct ws_stream *s, const struct ws_rec *rec)
+{
+	const struct ws_rec_nvtx_range *r = (const void *)rec;
+
+	if (ws_likely(rec->words == sizeof(*r) / 8))
+		plain_range(s, rec, r->start, r->end);
+}
+
+void ws_convert_nvtx_short(struct ws_stream *s, const struct ws_rec *rec)
+{
+	const struct ws_rec_nvtx_short *r = (const void *)rec;
+	uint64_t end;
+
+	if (ws_unlikely(rec->words != sizeof(*r) / 8))
+		return;
+	end = s->base + (r->times >> WS_SHORT_DURATION_BITS);
+	plain_range(s, rec, end - (r->times & ((1u << WS_SHORT_DURATION_BITS) - 1)), end);
 }
 
 /* ---- start/end ranges ---- */
