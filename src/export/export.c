@@ -1,8 +1,8 @@
 /*
  * export.c - one export: opening, strings, the pipeline from blocks to rows, and the file's way to its name.
  *
- * A table is written by two threads: one merges blocks and turns rows into cells (which decodes ahead), the other hands cells to the
- * format. They pass batches through a ring of four.
+ * A table is written by two threads: one merges blocks and turns rows into cells (which decodes ahead), the other hands cells to
+ * the format. They pass batches through a ring of four.
  */
 #include "export/export.h"
 
@@ -206,7 +206,8 @@ static int consume(struct pipe *p, struct ws_err *e)
 
 int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table source, ws_x_fill *fill, struct ws_err *e)
 {
-	struct pipe p = {.x = x, .t = t, .source = source, .fill = fill, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+	struct pipe p = {
+	    .x = x, .t = t, .source = source, .fill = fill, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 	pthread_t thread;
 	int rc;
 
@@ -243,8 +244,8 @@ int ws_export_row(struct ws_export *x, const struct ws_xcell *cells, struct ws_e
 static int export_strings(struct ws_export *x, struct ws_err *e)
 {
 	static const struct ws_xcolumn columns[] = {
-		{"id", "INTEGER", true, true, "Number of the text"},
-		{"value", "TEXT", true, false, "The text"},
+	    {"id", "INTEGER", true, true, "Number of the text"},
+	    {"value", "TEXT", true, false, "The text"},
 	};
 	static const struct ws_xtable table = {"StringIds", "Texts that other tables point to", columns, WS_COUNT(columns)};
 

@@ -1,8 +1,8 @@
 /*
  * jsonlines.c - one JSON object a line: {"table":"NVTX_EVENTS","start":1,...}, with the columns of the SQLite export by name.
  *
- * Columns that are null are left out. A column that points into StringIds (nameId) is followed by the text itself under the name without
- * "Id" (name), so that a line can be read alone. Bytes are written as lower-case hexadecimal text.
+ * Columns that are null are left out. A column that points into StringIds (nameId) is followed by the text itself under the name
+ * without "Id" (name), so that a line can be read alone. Bytes are written as lower-case hexadecimal text.
  */
 #include <inttypes.h>
 #include <math.h>

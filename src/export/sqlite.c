@@ -2,8 +2,8 @@
  * sqlite.c - the SQLite writer.
  *
  * One transaction, no journal and no syncing: the file counts only once it is complete and renamed. A batch of rows is a virtual
- * table for a moment, and one INSERT ... SELECT takes it in: that saves binding, stepping and resetting a statement for each row, which costs as
- * much again as the row. Texts are taken from where they lie.
+ * table for a moment, and one INSERT ... SELECT takes it in: that saves binding, stepping and resetting a statement for each row,
+ * which costs as much again as the row. Texts are taken from where they lie.
  */
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -24,7 +24,8 @@ static int fail(struct sqlite_writer *s, struct ws_err *e)
 {
 	int os = sqlite3_system_errno(s->db);
 
-	return ws_fail(e, "cannot write the SQLite database: %s%s%s", sqlite3_errmsg(s->db), os ? ": " : "", os ? strerror(os) : "");
+	return ws_fail(e, "cannot write the SQLite database: %s%s%s", sqlite3_errmsg(s->db), os ? ": " : "",
+		       os ? strerror(os) : "");
 }
 
 static int run(struct sqlite_writer *s, const char *sql, struct ws_err *e)
@@ -49,8 +50,8 @@ static void create_sql(struct ws_text *sql, const struct ws_xtable *t)
 	for (size_t i = 0; i < t->column_count; i++) {
 		const struct ws_xcolumn *c = &t->columns[i];
 
-		ws_text_printf(sql, "\n    \"%s\" %s%s%s%s", c->name, c->type, c->not_null ? " NOT NULL" : "", c->key ? " PRIMARY KEY" : "",
-			       i + 1 < t->column_count ? "," : "");
+		ws_text_printf(sql, "\n    \"%s\" %s%s%s%s", c->name, c->type, c->not_null ? " NOT NULL" : "",
+			       c->key ? " PRIMARY KEY" : "", i + 1 < t->column_count ? "," : "");
 		put_comment(sql, c->doc);
 	}
 	ws_text_puts(sql, "\n)");
@@ -185,17 +186,17 @@ static int feed_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 }
 
 static const sqlite3_module feed_module = {
-	.xConnect = feed_connect,
-	.xBestIndex = feed_best_index,
-	.xDisconnect = feed_disconnect,
-	.xDestroy = feed_disconnect,
-	.xOpen = feed_open,
-	.xClose = feed_close,
-	.xFilter = feed_filter,
-	.xNext = feed_next,
-	.xEof = feed_eof,
-	.xColumn = feed_column,
-	.xRowid = feed_rowid,
+    .xConnect = feed_connect,
+    .xBestIndex = feed_best_index,
+    .xDisconnect = feed_disconnect,
+    .xDestroy = feed_disconnect,
+    .xOpen = feed_open,
+    .xClose = feed_close,
+    .xFilter = feed_filter,
+    .xNext = feed_next,
+    .xEof = feed_eof,
+    .xColumn = feed_column,
+    .xRowid = feed_rowid,
 };
 
 /* ---- tables and rows ---- */

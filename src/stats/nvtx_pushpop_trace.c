@@ -1,9 +1,9 @@
 /*
  * nvtx_pushpop_trace.c - every push/pop range in order of start, with its place in the nesting of its thread.
  *
- * A range's parent is the innermost range of its thread that spans it, of whatever domain. All ranges are read, since a child's time is
- * known only from rows that come after its parent's; the window then chooses which are printed, so that levels and ids do not depend on it.
- * Ranges that never ended are listed with empty end and duration.
+ * A range's parent is the innermost range of its thread that spans it, of whatever domain. All ranges are read, since a child's
+ * time is known only from rows that come after its parent's; the window then chooses which are printed, so that levels and ids do
+ * not depend on it. Ranges that never ended are listed with empty end and duration.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +12,10 @@
 #include "stats/stats.h"
 
 static const struct ws_column columns[] = {
-	{"Start", WS_KIND_TIME},	{"End", WS_KIND_TIME},	    {"Duration", WS_KIND_TIME}, {"DurChild", WS_KIND_TIME},
-	{"DurNonChild", WS_KIND_TIME},	{"Name", WS_KIND_TEXT},	    {"PID", WS_KIND_ID},	{"TID", WS_KIND_ID},
-	{"Lvl", WS_KIND_ID},		{"NumChild", WS_KIND_COUNT}, {"RangeId", WS_KIND_ID},	{"ParentId", WS_KIND_ID},
-	{"RangeStack", WS_KIND_TEXT},	{"NameTree", WS_KIND_TEXT},
+    {"Start", WS_KIND_TIME},	   {"End", WS_KIND_TIME},	{"Duration", WS_KIND_TIME}, {"DurChild", WS_KIND_TIME},
+    {"DurNonChild", WS_KIND_TIME}, {"Name", WS_KIND_TEXT},	{"PID", WS_KIND_ID},	    {"TID", WS_KIND_ID},
+    {"Lvl", WS_KIND_ID},	   {"NumChild", WS_KIND_COUNT}, {"RangeId", WS_KIND_ID},    {"ParentId", WS_KIND_ID},
+    {"RangeStack", WS_KIND_TEXT},  {"NameTree", WS_KIND_TEXT},
 };
 
 #define NONE UINT32_MAX
@@ -25,11 +25,11 @@ struct trace {
 	struct ws_rows rows;
 	struct ws_domains domains;
 	struct ws_domain_table table;
-	uint32_t *range;  /* rows that are push/pop ranges, in the order of rows: (thread, start, longer first) */
+	uint32_t *range; /* rows that are push/pop ranges, in the order of rows: (thread, start, longer first) */
 	uint32_t count;
 	uint32_t *parent, *level, *children, *id, *prefix; /* by position in `range`; parent NONE for none */
 	uint64_t *child_ns;
-	uint32_t *order;  /* positions by start */
+	uint32_t *order; /* positions by start */
 };
 
 static uint64_t value(const struct trace *t, uint32_t at, int column)
@@ -64,9 +64,9 @@ static void pick_ranges(struct trace *t)
 }
 
 /*
- * Parents, levels and children's time, by walking each thread's ranges in order of start with the stack of those still open. Ranges of
- * two domains may overlap without nesting: one that ends before a range that started inside of it leaves the stack then, since whatever starts
- * later and lies within it lies within the other too, which is nearer.
+ * Parents, levels and children's time, by walking each thread's ranges in order of start with the stack of those still open. Ranges
+ * of two domains may overlap without nesting: one that ends before a range that started inside of it leaves the stack then, since
+ * whatever starts later and lies within it lies within the other too, which is nearer.
  */
 static void nest(struct trace *t)
 {
@@ -146,20 +146,20 @@ static void print_range(struct trace *t, uint32_t i, struct ws_text *tree, struc
 	ws_text_add(tree, text, len);
 	put_stack(t, i, stack);
 	t->s->row(t->s, (struct ws_cell[]){
-				ws_cell_int((int64_t)(start - t->s->zero)),
-				ended ? ws_cell_int((int64_t)(end - t->s->zero)) : ws_cell_null(),
-				ended ? ws_cell_int((int64_t)(end - start)) : ws_cell_null(),
-				ws_cell_int((int64_t)t->child_ns[i]),
-				ended ? ws_cell_int((int64_t)(end - start) - (int64_t)t->child_ns[i]) : ws_cell_null(),
-				ws_cell_text(tree->s + dashes, tree->len - dashes),
-				ws_cell_int(thread->pid),
-				ws_cell_int(thread->tid),
-				ws_cell_int(t->level[i]),
-				ws_cell_int(t->children[i]),
-				ws_cell_int(t->id[i]),
-				t->parent[i] == NONE ? ws_cell_null() : ws_cell_int(t->id[t->parent[i]]),
-				ws_cell_text(stack->s, stack->len),
-				ws_cell_text(tree->s, tree->len),
+			    ws_cell_int((int64_t)(start - t->s->zero)),
+			    ended ? ws_cell_int((int64_t)(end - t->s->zero)) : ws_cell_null(),
+			    ended ? ws_cell_int((int64_t)(end - start)) : ws_cell_null(),
+			    ws_cell_int((int64_t)t->child_ns[i]),
+			    ended ? ws_cell_int((int64_t)(end - start) - (int64_t)t->child_ns[i]) : ws_cell_null(),
+			    ws_cell_text(tree->s + dashes, tree->len - dashes),
+			    ws_cell_int(thread->pid),
+			    ws_cell_int(thread->tid),
+			    ws_cell_int(t->level[i]),
+			    ws_cell_int(t->children[i]),
+			    ws_cell_int(t->id[i]),
+			    t->parent[i] == NONE ? ws_cell_null() : ws_cell_int(t->id[t->parent[i]]),
+			    ws_cell_text(stack->s, stack->len),
+			    ws_cell_text(tree->s, tree->len),
 			});
 }
 
@@ -180,10 +180,10 @@ static void print(struct trace *t)
 static int run(struct ws_stats *s, struct ws_err *e)
 {
 	struct ws_scan sc = {
-		.table = WS_TABLE_nvtx,
-		.columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) | WS_COL(nvtx, text) | WS_COL(nvtx, domain) |
-			   WS_COL(nvtx, type),
-		.time_max = UINT64_MAX,
+	    .table = WS_TABLE_nvtx,
+	    .columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) | WS_COL(nvtx, text) | WS_COL(nvtx, domain) |
+		       WS_COL(nvtx, type),
+	    .time_max = UINT64_MAX,
 	};
 	struct trace t = {.s = s};
 
@@ -217,12 +217,13 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_nvtx_pushpop_trace = {
-	.name = "nvtx_pushpop_trace",
-	.title = "NVTX Push/Pop Range Trace",
-	.about = "Every push/pop range by start, with its children's time and its place in the nesting of its thread. Ranges that never ended "
-		 "have no end and no duration.",
-	.what = "NVTX push/pop ranges",
-	.columns = columns,
-	.column_count = WS_COUNT(columns),
-	.run = run,
+    .name = "nvtx_pushpop_trace",
+    .title = "NVTX Push/Pop Range Trace",
+    .about = "Every push/pop range by start, with its children's time and its place in the nesting of its thread. Ranges that "
+	     "never ended "
+	     "have no end and no duration.",
+    .what = "NVTX push/pop ranges",
+    .columns = columns,
+    .column_count = WS_COUNT(columns),
+    .run = run,
 };
