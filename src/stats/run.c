@@ -65,8 +65,8 @@ int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e)
 		if (q->reports[i][n])
 			return ws_fail(e, "the report %s takes no arguments, but '%s' was given", stat->name, q->reports[i]);
 	}
-	for (size_t i = 0; !reports && ws_stats_list[i]; i++)
-		reports += ws_stats_list[i]->by_default; /* q->report_count stays 0, so this counts the defaults */
+	for (size_t i = 0; !q->report_count && ws_stats_list[i]; i++)
+		reports += ws_stats_list[i]->by_default;
 	if (q->format_count > reports || q->output_count > reports)
 		return ws_fail(e, "%zu %s are given for %zu %s", q->format_count > reports ? q->format_count : q->output_count,
 			       q->format_count > reports ? "formats" : "outputs", reports, reports == 1 ? "report" : "reports");

@@ -262,6 +262,9 @@ def lists_pair_up():
     out = run("stats", "-q", "-r", "nvtx_sum,osrt_sum", "-r", "nvtx_startend_sum", "-o", "pair/c,-", report("basic")).out.decode()
     same(os.path.exists("pair/c_nvtx_sum.csv"), True, "csv is the default of files")
     same(out.count(" ** "), 2, "column is the default of standard output")
+    run("stats", "-q", "-o", "pair/d,pair/e", "-f", "csv,tsv", report("basic"))
+    same(os.path.exists("pair/d_nvtx_sum.csv") and os.path.exists("pair/e_osrt_sum.tsv"), True, "the default reports pair up too")
+    refused("stats", "-f", "csv,csv,csv", report("basic"), words=["3 formats are given for 2 reports"], code=2)
     refused("stats", "-r", "osrt_sum", "-f", "csv,json", report("basic"), words=["2 formats are given for 1 report"], code=2)
 
 
