@@ -40,7 +40,7 @@ static const struct ws_rec *expand(const struct ws_chunk *c, const struct ws_rec
 	struct ws_rec_nvtx_range *r = ws_calloc(1, sizeof(*r));
 
 	CHECK(x->rec.words == sizeof(*x) / 8);
-	r->rec = ws_rec_head(WS_REC_NVTX_RANGE, sizeof(*r), x->rec.small, x->rec.value);
+	r->rec = (struct ws_rec){.kind = WS_REC_NVTX_RANGE, .words = sizeof(*r) / 8, .small = x->rec.small, .value = x->rec.value};
 	r->end = c->base + (x->times >> WS_SHORT_DURATION_BITS);
 	r->start = r->end - (x->times & ((1u << WS_SHORT_DURATION_BITS) - 1));
 	return &r->rec;
