@@ -32,8 +32,7 @@ def eighteen_million(b):
         pair.append(r.value)
         peak.append(r.peak)
         size.append(os.path.getsize(b.path("eighteen.wsrep")) / RANGES)
-    # one exact count is enough, and an export of 18 M rows takes its time: `info` would do, the loss table is surer
-    lost.append(b.lost_by_info("eighteen.wsrep"))
+        lost.append(b.lost("eighteen.wsrep"))
     return [Row("18 M ranges: whole command", "s", bare, ours, 2, added=False, digits=2, note="goal 1.2"),
             Row("18 M ranges: push+pop in that run", "ns", pair_bare, pair, 30),
             Row("18 M ranges: dropped", "events", [], lost, 0, digits=0),
@@ -54,15 +53,23 @@ def jittered(b):
 
 @figure
 def threads(b):
-    """Processor time of an event with one thread and with eight at once; as many run at a time as there are cores."""
-    one, eight = [], []
+    """
+    Processor time of an event with eight threads at once over that with one. The limit supposes a core for each thread and one for the
+    recorder: with fewer, threads take turns, the recorder falls behind, and events go to memory never touched before.
+    """
+    ratio, ones, eights, clocks = [], [], [], []
     for _ in range(b.runs):
-        one.append(b.profile(b.program("ranges_bench"), "threads", "1600000", "1").value)
-        eight.append(b.profile(b.program("ranges_bench"), "threads", "1600000", "8").value)
-    # bare and ours are here one thread and eight; the limit is on their ratio
-    ratio = sorted(e / o for e, o in zip(eight, one))
-    return [Row("push+pop with 8 threads over 1 thread", "ratio", [], ratio, 1.3, digits=2,
-                note="%.0f ns with 1, %.0f with 8 (processor time)" % (sorted(one)[len(one) // 2], sorted(eight)[len(eight) // 2]))]
+        ones.append(b.profile(b.program("ranges_bench"), "threads", "3200000", "1").value)
+        eights.append(b.profile(b.program("ranges_bench"), "threads", "3200000", "8").value)
+        ratio.append(eights[-1] / ones[-1])
+        clocks.append(b.bare(b.program("ranges_bench"), "clocks", "3200000", "8").value
+                      / b.bare(b.program("ranges_bench"), "clocks", "3200000", "1").value)
+    cores = os.cpu_count()
+    note = "%.0f ns with 1 thread, %.0f with 8; bare: two clock reads" % (sorted(ones)[len(ones) // 2], sorted(eights)[len(eights) // 2])
+    if cores < 9:
+        note += "; the limit of 1.3 is for 9 cores or more"
+    return [Row("push+pop with 8 threads over 1 thread", "ratio", clocks, ratio, 1.3 if cores >= 9 else None, added=False, digits=2,
+                note=note)]
 
 
 @figure

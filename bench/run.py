@@ -9,6 +9,7 @@ figure gives Rows. Nothing here is part of the tests: a busy machine may miss a 
 import argparse
 import glob
 import importlib
+import json
 import os
 import platform
 import re
@@ -122,16 +123,8 @@ class Bench:
 
     def lost(self, report="bench.wsrep"):
         """Events lost, by the report's own table."""
-        import sqlite3
-        db = self.path("lost.sqlite")
-        self.command([self.warpsight, "export", "-t", "sqlite", "-f", "-o", db, self.path(report)])
-        con = sqlite3.connect(db)
-        try:
-            has = con.execute("SELECT count(*) FROM sqlite_master WHERE name = 'WARPSIGHT_LOSS'").fetchone()[0]
-            return con.execute("SELECT coalesce(sum(events), 0) FROM WARPSIGHT_LOSS").fetchone()[0] if has else 0
-        finally:
-            con.close()
-            os.unlink(db)
+        r = self.command([self.warpsight, "info", "--json", self.path(report)])
+        return sum(loss["events"] for loss in json.loads(r.out)["losses"])
 
 
 def machine():

@@ -3,8 +3,8 @@
  *
  *   stats_bench FILE [storm|names|jitter|threads|calls] [COUNT]
  *
- * storm: one thread, two names, ranges of 10 to 40 ns, as a loop that only annotates; names: texts that never repeat; jitter: 64 names,
- * ranges of 1 us to 20 ms; threads: the storm on 64 threads; calls: OSRT calls of 40 functions. The default is 18 M rows.
+ * storm: one thread, two names, ranges of 10 to 40 ns, as a loop that only annotates; names: texts that never repeat; jitter: 64
+ * names, ranges of 1 us to 20 ms; threads: the storm on 64 threads; calls: OSRT calls of 40 functions. The default is 18 M rows.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,8 @@ struct kind {
 	bool calls;
 };
 
-static const struct kind kinds[] = {{"storm", 2, 1, false}, {"names", 0, 1, false}, {"jitter", 64, 4, false}, {"threads", 2, 64, false}, {"calls", 40, 8, true}};
+static const struct kind kinds[] = {
+    {"storm", 2, 1, false}, {"names", 0, 1, false}, {"jitter", 64, 4, false}, {"threads", 2, 64, false}, {"calls", 40, 8, true}};
 
 static uint64_t duration(const struct kind *k)
 {
@@ -41,7 +42,8 @@ static uint64_t duration(const struct kind *k)
 static void begin(struct ws_writer *w, const struct kind *k)
 {
 	struct ws_row_collection c = {.start = 1000000, .end = WS_NO_TIME};
-	struct ws_row_process p = {.id = 1, .pid = 4242, .start = 1000000, .origin = WS_ORIGIN_TARGET, .name = ws_writer_string(w, "bench", 5)};
+	struct ws_row_process p = {
+	    .id = 1, .pid = 4242, .start = 1000000, .origin = WS_ORIGIN_TARGET, .name = ws_writer_string(w, "bench", 5)};
 
 	ws_writer_add(w, WS_TABLE_collection, &c);
 	ws_writer_add(w, WS_TABLE_process, &p);
@@ -58,7 +60,8 @@ static uint32_t text(struct ws_writer *w, const struct kind *k, const uint32_t *
 
 	if (k->names)
 		return ids[k->names <= 2 ? i / 64 % k->names : (next() >> 40) % k->names];
-	return ws_writer_string(w, name, (size_t)snprintf(name, sizeof(name), "request %llu", (unsigned long long)(i * 2654435761u)));
+	return ws_writer_string(w, name,
+				(size_t)snprintf(name, sizeof(name), "request %llu", (unsigned long long)(i * 2654435761u)));
 }
 
 static void fill(struct ws_writer *w, const struct kind *k, uint64_t count)
@@ -81,10 +84,15 @@ static void fill(struct ws_writer *w, const struct kind *k, uint64_t count)
 		d = duration(k);
 		if (k->calls)
 			*(struct ws_row_osrt *)ws_writer_row(w, WS_TABLE_osrt, osrt) =
-				(struct ws_row_osrt){.start = now[t], .end = now[t] + d, .thread = t + 1, .name = id, .result = 1};
+			    (struct ws_row_osrt){.start = now[t], .end = now[t] + d, .thread = t + 1, .name = id, .result = 1};
 		else
-			*(struct ws_row_nvtx *)ws_writer_row(w, WS_TABLE_nvtx, nvtx) = (struct ws_row_nvtx){
-				.start = now[t], .end = now[t] + d, .thread = t + 1, .text = id, .type = WS_NVTX_PUSHPOP, .flags = i & 64 ? WS_NVTX_REGISTERED : 0};
+			*(struct ws_row_nvtx *)ws_writer_row(w, WS_TABLE_nvtx, nvtx) =
+			    (struct ws_row_nvtx){.start = now[t],
+						 .end = now[t] + d,
+						 .thread = t + 1,
+						 .text = id,
+						 .type = WS_NVTX_PUSHPOP,
+						 .flags = i & 64 ? WS_NVTX_REGISTERED : 0};
 		now[t] += d + 8;
 		if (i % 65536 == 0)
 			ws_writer_commit(w);

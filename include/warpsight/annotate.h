@@ -29,8 +29,8 @@
  *     ws_range_push_event(&e);
  *     ws_range_pop_in(d);
  *
- * It speaks the injection protocol of NVTX 3: on the first call the library named by the environment variable NVTX_INJECTION64_PATH is
- * loaded, if there is one, and its functions are called from then on. So annotations show under `warpsight profile` and under
+ * It speaks the injection protocol of NVTX 3: on the first call the library named by the environment variable NVTX_INJECTION64_PATH
+ * is loaded, if there is one, and its functions are called from then on. So annotations show under `warpsight profile` and under
  * any other tool for NVTX, and the CUDA toolkit is not needed. With no tool a call costs a load or two and a branch.
  *
  * May be included in any number of source files and shared libraries, also beside NVTX itself; each program or library
@@ -61,7 +61,7 @@ extern long syscall(long number, ...); /* unistd.h hides it from programs that a
 
 typedef struct ws_domain_handle *ws_domain; /* NULL is the default domain */
 typedef struct ws_string_handle *ws_string; /* NULL is no text */
-typedef uint64_t ws_range_id;               /* 0 is no range */
+typedef uint64_t ws_range_id;		    /* 0 is no range */
 
 /* What push and pop give when no tool keeps count. */
 #define WS_NO_TOOL (-2)
@@ -74,7 +74,7 @@ typedef struct ws_event {
 	const char *text; /* used unless `name` is set */
 	ws_string name;
 	uint32_t category; /* 0 for none; ws_category_name names it */
-	uint32_t color;    /* 0xAARRGGBB, counts when has_color is set */
+	uint32_t color;	   /* 0xAARRGGBB, counts when has_color is set */
 	int has_color;
 	enum ws_payload_kind payload_kind;
 	union {
@@ -88,9 +88,9 @@ typedef struct ws_event {
 /* ---- the protocol ---- */
 
 /*
- * The tool asks for "export tables" by number; number 1 gives the table of functions of each module: an array with the address of each
- * function pointer, which the tool sets to functions of its own. We use the modules 1 and 5; the others exist so that a tool which
- * fills them in finds room.
+ * The tool asks for "export tables" by number; number 1 gives the table of functions of each module: an array with the address of
+ * each function pointer, which the tool sets to functions of its own. We use the modules 1 and 5; the others exist so that a tool
+ * which fills them in finds room.
  */
 typedef void (*ws_annotate_fn)(void);
 
@@ -218,11 +218,11 @@ static inline struct ws_annotate_event ws_annotate_make(const ws_event *e)
 }
 
 /* Call the tool's function in (module, slot) of type fn_type, or go on when there is none. */
-#define WS_ANNOTATE_TRY(module, slot, fn_type, ...)                                \
-	do {                                                                       \
-		fn_type ws_annotate_f = (fn_type)ws_annotate_get(module, slot);    \
-		if (ws_annotate_f)                                                 \
-			__VA_ARGS__;                                               \
+#define WS_ANNOTATE_TRY(module, slot, fn_type, ...)                             \
+	do {                                                                    \
+		fn_type ws_annotate_f = (fn_type)ws_annotate_get(module, slot); \
+		if (ws_annotate_f)                                              \
+			__VA_ARGS__;                                            \
 	} while (0)
 #endif /* WS_ANNOTATE_OFF */
 
@@ -420,22 +420,83 @@ static inline void ws_name_thread(const char *name)
 
 #else /* WS_ANNOTATE_OFF */
 
-static inline int ws_range_push(const char *text) { (void)text; return WS_NO_TOOL; }
-static inline int ws_range_pop(void) { return WS_NO_TOOL; }
-static inline int ws_range_push_event(const ws_event *e) { (void)e; return WS_NO_TOOL; }
-static inline int ws_range_push_in(ws_domain d, ws_string name) { (void)d; (void)name; return WS_NO_TOOL; }
-static inline int ws_range_pop_in(ws_domain d) { (void)d; return WS_NO_TOOL; }
-static inline ws_range_id ws_range_start(const char *text) { (void)text; return 0; }
-static inline ws_range_id ws_range_start_event(const ws_event *e) { (void)e; return 0; }
-static inline void ws_range_end(ws_range_id id) { (void)id; }
-static inline void ws_range_end_in(ws_domain d, ws_range_id id) { (void)d; (void)id; }
-static inline void ws_mark(const char *text) { (void)text; }
-static inline void ws_mark_event(const ws_event *e) { (void)e; }
-static inline ws_domain ws_domain_create(const char *name) { (void)name; return NULL; }
-static inline void ws_domain_destroy(ws_domain d) { (void)d; }
-static inline ws_string ws_string_register(ws_domain d, const char *text) { (void)d; (void)text; return NULL; }
-static inline void ws_category_name(ws_domain d, uint32_t id, const char *name) { (void)d; (void)id; (void)name; }
-static inline void ws_name_thread(const char *name) { (void)name; }
+static inline int ws_range_push(const char *text)
+{
+	(void)text;
+	return WS_NO_TOOL;
+}
+static inline int ws_range_pop(void)
+{
+	return WS_NO_TOOL;
+}
+static inline int ws_range_push_event(const ws_event *e)
+{
+	(void)e;
+	return WS_NO_TOOL;
+}
+static inline int ws_range_push_in(ws_domain d, ws_string name)
+{
+	(void)d;
+	(void)name;
+	return WS_NO_TOOL;
+}
+static inline int ws_range_pop_in(ws_domain d)
+{
+	(void)d;
+	return WS_NO_TOOL;
+}
+static inline ws_range_id ws_range_start(const char *text)
+{
+	(void)text;
+	return 0;
+}
+static inline ws_range_id ws_range_start_event(const ws_event *e)
+{
+	(void)e;
+	return 0;
+}
+static inline void ws_range_end(ws_range_id id)
+{
+	(void)id;
+}
+static inline void ws_range_end_in(ws_domain d, ws_range_id id)
+{
+	(void)d;
+	(void)id;
+}
+static inline void ws_mark(const char *text)
+{
+	(void)text;
+}
+static inline void ws_mark_event(const ws_event *e)
+{
+	(void)e;
+}
+static inline ws_domain ws_domain_create(const char *name)
+{
+	(void)name;
+	return NULL;
+}
+static inline void ws_domain_destroy(ws_domain d)
+{
+	(void)d;
+}
+static inline ws_string ws_string_register(ws_domain d, const char *text)
+{
+	(void)d;
+	(void)text;
+	return NULL;
+}
+static inline void ws_category_name(ws_domain d, uint32_t id, const char *name)
+{
+	(void)d;
+	(void)id;
+	(void)name;
+}
+static inline void ws_name_thread(const char *name)
+{
+	(void)name;
+}
 
 #endif
 
@@ -449,24 +510,38 @@ static inline void ws_range_close(const int *level)
 }
 #define WS_ANNOTATE_JOIN2(a, b) a##b
 #define WS_ANNOTATE_JOIN(a, b) WS_ANNOTATE_JOIN2(a, b)
-#define WS_RANGE(text)                                                                                                \
+#define WS_RANGE(text) \
 	__attribute__((cleanup(ws_range_close), unused)) int WS_ANNOTATE_JOIN(ws_range_, __LINE__) = ws_range_push(text)
 #endif
 
 #ifdef __cplusplus
 } /* extern "C" */
 
-namespace ws {
-class range {
-public:
-	explicit range(const char *text) : domain_(nullptr) { ws_range_push(text); }
-	range(ws_domain d, ws_string name) : domain_(d) { ws_range_push_in(d, name); }
-	explicit range(const ws_event &e) : domain_(e.domain) { ws_range_push_event(&e); }
-	~range() { ws_range_pop_in(domain_); }
+namespace ws
+{
+class range
+{
+      public:
+	explicit range(const char *text) : domain_(nullptr)
+	{
+		ws_range_push(text);
+	}
+	range(ws_domain d, ws_string name) : domain_(d)
+	{
+		ws_range_push_in(d, name);
+	}
+	explicit range(const ws_event &e) : domain_(e.domain)
+	{
+		ws_range_push_event(&e);
+	}
+	~range()
+	{
+		ws_range_pop_in(domain_);
+	}
 	range(const range &) = delete;
 	range &operator=(const range &) = delete;
 
-private:
+      private:
 	ws_domain domain_;
 };
 } // namespace ws

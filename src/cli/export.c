@@ -13,13 +13,13 @@ struct options {
 #define AT(member) offsetof(struct options, member)
 
 static const struct ws_opt opts[] = {
-	{"type", 't', WS_OPT_ENUM, AT(type), "TYPE", "sqlite,jsonlines,json|text,hdf,arrow,arrowdir,parquetdir,info",
-	 "What to write. json is jsonlines: one object a line.", "sqlite"},
-	{"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
-	 "File to write; - is standard output, for JSON lines. Without it, the report's name with .sqlite or .jsonl.", NULL},
-	{"force-overwrite", 'f', WS_OPT_BOOL, AT(overwrite), NULL, NULL, "Replace the file if it exists.", NULL},
-	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Do not say what was written.", NULL},
-	{NULL},
+    {"type", 't', WS_OPT_ENUM, AT(type), "TYPE", "sqlite,jsonlines,json|text,hdf,arrow,arrowdir,parquetdir,info",
+     "What to write. json is jsonlines: one object a line.", "sqlite"},
+    {"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
+     "File to write; - is standard output, for JSON lines. Without it, the report's name with .sqlite or .jsonl.", NULL},
+    {"force-overwrite", 'f', WS_OPT_BOOL, AT(overwrite), NULL, NULL, "Replace the file if it exists.", NULL},
+    {"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Do not say what was written.", NULL},
+    {NULL},
 };
 
 static int run(void *values, int argc, char **argv)
@@ -37,17 +37,20 @@ static int run(void *values, int argc, char **argv)
 }
 
 const struct ws_command ws_cmd_export = {
-	.name = "export",
-	.summary = "Write a report as SQLite or JSON lines.",
-	.usage = "[options] FILE",
-	.details = "The tables and columns have the names that users of Nsight Systems query (NVTX_EVENTS, OSRT_API, StringIds, PROCESSES...); "
-		   "what only warpsight records is in tables called WARPSIGHT_*. Times are nanoseconds from the start of the collection. The file "
-		   "appears under its name once it is complete, readable by its owner alone.\n\n"
-		   "JSON lines hold the same: one object a row, {\"table\":\"NVTX_EVENTS\",\"start\":...}, without columns that are null; a column "
-		   "nameId is followed by the text as name.",
-	.opts = opts,
-	.opts_size = sizeof(struct options),
-	.examples = "warpsight export report1.wsrep\n"
-		    "warpsight export -t jsonlines -o - report1.wsrep | head",
-	.run = run,
+    .name = "export",
+    .summary = "Write a report as SQLite or JSON lines.",
+    .usage = "[options] FILE",
+    .details = "The tables and columns have the names that users of Nsight Systems query (NVTX_EVENTS, OSRT_API, StringIds, "
+	       "PROCESSES...); "
+	       "what only warpsight records is in tables called WARPSIGHT_*. Times are nanoseconds from the start of the "
+	       "collection. The file "
+	       "appears under its name once it is complete, readable by its owner alone.\n\n"
+	       "JSON lines hold the same: one object a row, {\"table\":\"NVTX_EVENTS\",\"start\":...}, without columns that are "
+	       "null; a column "
+	       "nameId is followed by the text as name.",
+    .opts = opts,
+    .opts_size = sizeof(struct options),
+    .examples = "warpsight export report1.wsrep\n"
+		"warpsight export -t jsonlines -o - report1.wsrep | head",
+    .run = run,
 };

@@ -27,7 +27,7 @@ struct summary {
 		uint32_t *v;
 		size_t n, cap;
 	} processes, threads; /* those that have a row; ids are the file's and may be anything */
-	char **damage; /* sentences */
+	char **damage;	      /* sentences */
 	size_t damages, damage_cap;
 	bool verified;
 };
@@ -90,7 +90,8 @@ static void print_file(const struct summary *s)
 {
 	printf("File:       ");
 	put(ws_report_path(s->r), strlen(ws_report_path(s->r)));
-	printf(" (%" PRIu64 " bytes, %s)\n", ws_report_file_size(s->r), ws_report_complete(s->r) ? "complete" : "not closed properly or damaged");
+	printf(" (%" PRIu64 " bytes, %s)\n", ws_report_file_size(s->r),
+	       ws_report_complete(s->r) ? "complete" : "not closed properly or damaged");
 	printf("Time span:  ");
 	put_seconds(s->last > s->zero ? s->last - s->zero : 0);
 	printf("\n");
@@ -260,8 +261,8 @@ static void json_processes(const struct summary *s, struct ws_text *t)
 		const struct ws_process_info *p = ws_who_process(s->who, id);
 
 		item(t, &first);
-		ws_text_printf(t, "{\"id\": %" PRIu32 ", \"pid\": %" PRIu32 ", \"parent\": %" PRIu32 ", \"start_ns\": %" PRId64, id, p->pid, p->parent,
-			       (int64_t)(p->start - s->zero));
+		ws_text_printf(t, "{\"id\": %" PRIu32 ", \"pid\": %" PRIu32 ", \"parent\": %" PRIu32 ", \"start_ns\": %" PRId64, id,
+			       p->pid, p->parent, (int64_t)(p->start - s->zero));
 		if (p->end != WS_NO_TIME)
 			ws_text_printf(t, ", \"end_ns\": %" PRId64, (int64_t)(p->end - s->zero));
 		ws_text_puts(t, ", ");
@@ -279,8 +280,8 @@ static void json_processes(const struct summary *s, struct ws_text *t)
 		const struct ws_thread_info *th = ws_who_thread(s->who, id);
 
 		item(t, &first);
-		ws_text_printf(t, "{\"id\": %" PRIu32 ", \"process\": %" PRIu32 ", \"pid\": %" PRIu32 ", \"tid\": %" PRIu32 ", ", id, th->process,
-			       th->pid, th->tid);
+		ws_text_printf(t, "{\"id\": %" PRIu32 ", \"process\": %" PRIu32 ", \"pid\": %" PRIu32 ", \"tid\": %" PRIu32 ", ",
+			       id, th->process, th->pid, th->tid);
 		json_text(t, "name", th->name, strlen(th->name));
 		ws_text_puts(t, "}");
 	}
@@ -294,8 +295,9 @@ static void json_tables(const struct summary *s, struct ws_text *t)
 	ws_text_puts(t, "  \"tables\": [");
 	for (int i = 0; i < WS_TABLE_COUNT; i++) {
 		item(t, &first);
-		ws_text_printf(t, "{\"name\": \"%s\", \"rows\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"blocks\": %zu}", ws_tables[i].name,
-			       ws_report_rows(s->r, i), ws_report_table_bytes(s->r, i), ws_report_blocks(s->r, i));
+		ws_text_printf(t, "{\"name\": \"%s\", \"rows\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"blocks\": %zu}",
+			       ws_tables[i].name, ws_report_rows(s->r, i), ws_report_table_bytes(s->r, i),
+			       ws_report_blocks(s->r, i));
 	}
 	ws_text_printf(t, "\n  ],\n  \"strings\": %" PRIu32 ",\n", ws_report_string_count(s->r));
 }
@@ -329,7 +331,8 @@ static void json_diagnostics(const struct summary *s, struct ws_text *t)
 	while (ws_cursor_next(c, &v)) {
 		item(t, &first);
 		ws_text_printf(t, "{\"time_ns\": %" PRId64 ", \"severity\": \"%s\", \"process\": %" PRIu64 ", ",
-			       (int64_t)(v[ws_diagnostic_start] - s->zero), severity(v[ws_diagnostic_severity]), v[ws_diagnostic_process]);
+			       (int64_t)(v[ws_diagnostic_start] - s->zero), severity(v[ws_diagnostic_severity]),
+			       v[ws_diagnostic_process]);
 		json_id(s, t, "source", v[ws_diagnostic_source]);
 		ws_text_puts(t, ", ");
 		json_id(s, t, "text", v[ws_diagnostic_text]);
@@ -346,8 +349,9 @@ static void json(const struct summary *s)
 
 	ws_text_puts(&t, "{\n  ");
 	json_text(&t, "file", ws_report_path(s->r), strlen(ws_report_path(s->r)));
-	ws_text_printf(&t, ",\n  \"bytes\": %" PRIu64 ",\n  \"complete\": %s,\n  \"span_ns\": %" PRIu64 ",\n", ws_report_file_size(s->r),
-		       ws_report_complete(s->r) ? "true" : "false", s->last > s->zero ? s->last - s->zero : 0);
+	ws_text_printf(&t, ",\n  \"bytes\": %" PRIu64 ",\n  \"complete\": %s,\n  \"span_ns\": %" PRIu64 ",\n",
+		       ws_report_file_size(s->r), ws_report_complete(s->r) ? "true" : "false",
+		       s->last > s->zero ? s->last - s->zero : 0);
 	json_facts(s, &t);
 	json_processes(s, &t);
 	json_tables(s, &t);
@@ -424,22 +428,23 @@ static int info_run(void *values, int argc, char **argv)
 }
 
 static const struct ws_opt info_opts[] = {
-	{"json", 0, WS_OPT_FLAG, offsetof(struct options, json), NULL, NULL, "As JSON, with every process and thread.", NULL},
-	{"verify", 0, WS_OPT_FLAG, offsetof(struct options, verify), NULL, NULL, "Read every block and check it.", NULL},
-	{NULL},
+    {"json", 0, WS_OPT_FLAG, offsetof(struct options, json), NULL, NULL, "As JSON, with every process and thread.", NULL},
+    {"verify", 0, WS_OPT_FLAG, offsetof(struct options, verify), NULL, NULL, "Read every block and check it.", NULL},
+    {NULL},
 };
 
 const struct ws_command ws_cmd_info = {
-	.name = "info",
-	.summary = "Show what a report holds, and whether it is intact.",
-	.usage = "[options] FILE",
-	.details = "Shows facts about the session, processes, tables with their rows and bytes, the time span, lost events and diagnostics. Exits "
-		   "with 1 when the report is damaged or was not closed properly; 'warpsight recover' mends the latter.",
-	.opts = info_opts,
-	.opts_size = sizeof(struct options),
-	.examples = "warpsight info report1.wsrep\n"
-		    "warpsight info --verify report1.wsrep",
-	.run = info_run,
+    .name = "info",
+    .summary = "Show what a report holds, and whether it is intact.",
+    .usage = "[options] FILE",
+    .details = "Shows facts about the session, processes, tables with their rows and bytes, the time span, lost events and "
+	       "diagnostics. Exits "
+	       "with 1 when the report is damaged or was not closed properly; 'warpsight recover' mends the latter.",
+    .opts = info_opts,
+    .opts_size = sizeof(struct options),
+    .examples = "warpsight info report1.wsrep\n"
+		"warpsight info --verify report1.wsrep",
+    .run = info_run,
 };
 
 struct recover_options {
@@ -469,19 +474,20 @@ static int recover_run(void *values, int argc, char **argv)
 }
 
 static const struct ws_opt recover_opts[] = {
-	{"output", 'o', WS_OPT_STRING, offsetof(struct recover_options, output), "PATH", NULL,
-	 "Report to write. Without it, the report itself is replaced once the new one is complete.", NULL},
-	{NULL},
+    {"output", 'o', WS_OPT_STRING, offsetof(struct recover_options, output), "PATH", NULL,
+     "Report to write. Without it, the report itself is replaced once the new one is complete.", NULL},
+    {NULL},
 };
 
 const struct ws_command ws_cmd_recover = {
-	.name = "recover",
-	.summary = "Rewrite a report whose recorder died, with its index.",
-	.usage = "[options] FILE",
-	.details = "Takes in the journal beside the report and leaves out what does not check out. Reports open without this too, only more "
-		   "slowly; it refuses while a recorder still writes the report.",
-	.opts = recover_opts,
-	.opts_size = sizeof(struct recover_options),
-	.examples = "warpsight recover report1.wsrep",
-	.run = recover_run,
+    .name = "recover",
+    .summary = "Rewrite a report whose recorder died, with its index.",
+    .usage = "[options] FILE",
+    .details =
+	"Takes in the journal beside the report and leaves out what does not check out. Reports open without this too, only more "
+	"slowly; it refuses while a recorder still writes the report.",
+    .opts = recover_opts,
+    .opts_size = sizeof(struct recover_options),
+    .examples = "warpsight recover report1.wsrep",
+    .run = recover_run,
 };

@@ -21,34 +21,40 @@ struct options {
 #define AT(member) offsetof(struct options, member)
 
 static const struct ws_opt opts[] = {
-	{"report", 'r', WS_OPT_LIST, AT(reports), "REPORT[,REPORT...]", NULL,
-	 "Reports to make; --help-reports lists them. Without it, those marked as default there.", NULL},
-	{"format", 'f', WS_OPT_LIST, AT(formats), "FORMAT[:ARG][,FORMAT...]", NULL,
-	 "How to write each report: column, table, csv, tsv, json, html, htable or markdown, with arguments after colons; --help-formats "
-	 "explains them. The last one given serves the remaining reports. Without it, column to standard output and csv to files.",
-	 NULL},
-	{"output", 'o', WS_OPT_LIST, AT(outputs), "BASE[,BASE...]", NULL,
-	 "Where each report goes: - is standard output (the default); BASE makes the file BASE_<report>.<extension>; a single dot takes the "
-	 "name of the report file as BASE. The last one given serves the remaining reports.",
-	 NULL},
-	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Say nothing about reports that were skipped or rows that were left out.", NULL},
-	{"filter-time", 0, WS_OPT_STRING, AT(filter_time), "[START]/[END]", NULL,
-	 "Only events whose span touches this one. Times count from the start of the collection, in nanoseconds or with ns, us, ms, s.", NULL},
-	{"filter-nvtx", 0, WS_OPT_STRING, AT(filter_nvtx), "RANGE[@DOMAIN][/INDEX]", NULL,
-	 "Only events whose span touches that of this NVTX range, on any thread. INDEX counts ranges of the same name by start, from 0; without "
-	 "DOMAIN the default domain is meant, and @* is any. Write a backslash before an @ or / of the name.",
-	 NULL},
-	{"timeunit", 0, WS_OPT_STRING, AT(timeunit), "UNIT", NULL,
-	 "Unit of times: ns, us, ms or s (also nsec, nanoseconds and so on). No digits are lost in any.", "ns"},
-	{"force-overwrite", 0, WS_OPT_BOOL, AT(force_overwrite), NULL, NULL, "Replace output files that exist.", NULL},
-	{"help-reports", 0, WS_OPT_FLAG, AT(help_reports), NULL, NULL, "List the reports and what they show.", NULL},
-	{"help-formats", 0, WS_OPT_FLAG, AT(help_formats), NULL, NULL, "List the formats and their arguments.", NULL},
-	{"force-export", 0, WS_OPT_BOOL, AT(force_export), NULL, NULL,
-	 "Refused: there is no export in between that could be made anew; reports are read directly.", NULL},
-	{"sqlite", 0, WS_OPT_STRING, AT(sqlite), "FILE", NULL,
-	 "Refused: there is no SQLite file in between; 'warpsight export -t sqlite' writes one.", NULL},
-	{"report-dir", 0, WS_OPT_STRING, AT(report_dir), "DIR", NULL, "Refused: reports are built in and not scripts of a directory.", NULL},
-	{NULL},
+    {"report", 'r', WS_OPT_LIST, AT(reports), "REPORT[,REPORT...]", NULL,
+     "Reports to make; --help-reports lists them. Without it, those marked as default there.", NULL},
+    {"format", 'f', WS_OPT_LIST, AT(formats), "FORMAT[:ARG][,FORMAT...]", NULL,
+     "How to write each report: column, table, csv, tsv, json, html, htable or markdown, with arguments after colons; "
+     "--help-formats "
+     "explains them. The last one given serves the remaining reports. Without it, column to standard output and csv to files.",
+     NULL},
+    {"output", 'o', WS_OPT_LIST, AT(outputs), "BASE[,BASE...]", NULL,
+     "Where each report goes: - is standard output (the default); BASE makes the file BASE_<report>.<extension>; a single dot "
+     "takes the "
+     "name of the report file as BASE. The last one given serves the remaining reports.",
+     NULL},
+    {"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Say nothing about reports that were skipped or rows that were left out.",
+     NULL},
+    {"filter-time", 0, WS_OPT_STRING, AT(filter_time), "[START]/[END]", NULL,
+     "Only events whose span touches this one. Times count from the start of the collection, in nanoseconds or with ns, us, ms, s.",
+     NULL},
+    {"filter-nvtx", 0, WS_OPT_STRING, AT(filter_nvtx), "RANGE[@DOMAIN][/INDEX]", NULL,
+     "Only events whose span touches that of this NVTX range, on any thread. INDEX counts ranges of the same name by start, from "
+     "0; without "
+     "DOMAIN the default domain is meant, and @* is any. Write a backslash before an @ or / of the name.",
+     NULL},
+    {"timeunit", 0, WS_OPT_STRING, AT(timeunit), "UNIT", NULL,
+     "Unit of times: ns, us, ms or s (also nsec, nanoseconds and so on). No digits are lost in any.", "ns"},
+    {"force-overwrite", 0, WS_OPT_BOOL, AT(force_overwrite), NULL, NULL, "Replace output files that exist.", NULL},
+    {"help-reports", 0, WS_OPT_FLAG, AT(help_reports), NULL, NULL, "List the reports and what they show.", NULL},
+    {"help-formats", 0, WS_OPT_FLAG, AT(help_formats), NULL, NULL, "List the formats and their arguments.", NULL},
+    {"force-export", 0, WS_OPT_BOOL, AT(force_export), NULL, NULL,
+     "Refused: there is no export in between that could be made anew; reports are read directly.", NULL},
+    {"sqlite", 0, WS_OPT_STRING, AT(sqlite), "FILE", NULL,
+     "Refused: there is no SQLite file in between; 'warpsight export -t sqlite' writes one.", NULL},
+    {"report-dir", 0, WS_OPT_STRING, AT(report_dir), "DIR", NULL, "Refused: reports are built in and not scripts of a directory.",
+     NULL},
+    {NULL},
 };
 
 static void list_reports(void)
@@ -66,9 +72,10 @@ static void list_reports(void)
 static void list_formats(void)
 {
 	for (const struct ws_format *f = ws_formats; f->name; f++)
-		printf("%-9s %s%s%s%s; arguments: nohdr%s\n", f->name, f->about, f->alias ? " (also " : "", f->alias ? f->alias : "",
-		       f->alias ? ")" : "", f->args ? ", nolimit, nofmt" : "");
-	printf("\nnohdr leaves out the header, nolimit shows names of more than 100 columns whole, nofmt leaves out thousands separators.\n");
+		printf("%-9s %s%s%s%s; arguments: nohdr%s\n", f->name, f->about, f->alias ? " (also " : "",
+		       f->alias ? f->alias : "", f->alias ? ")" : "", f->args ? ", nolimit, nofmt" : "");
+	printf("\nnohdr leaves out the header, nolimit shows names of more than 100 columns whole, nofmt leaves out thousands "
+	       "separators.\n");
 }
 
 /* Split every value of a list at commas: "-r a,b -r c". Empty parts of -f mean the default format. */
@@ -104,8 +111,8 @@ static void drop(const char **list, size_t count)
 static int refuse(const struct options *o)
 {
 	const char *why = o->force_export ? "--force-export: there is no export in between that could be made anew; leave it out"
-			: o->sqlite	  ? "--sqlite: there is no SQLite file in between; 'warpsight export -t sqlite' writes one"
-			: o->report_dir	  ? "--report-dir: reports are built in and not scripts of a directory"
+			  : o->sqlite	  ? "--sqlite: there is no SQLite file in between; 'warpsight export -t sqlite' writes one"
+			  : o->report_dir ? "--report-dir: reports are built in and not scripts of a directory"
 					  : NULL;
 
 	if (why)
@@ -142,11 +149,11 @@ static int run(void *values, int argc, char **argv)
 	const struct options *o = values;
 	const char **reports, **formats, **outputs;
 	struct ws_stats_request q = {
-		.filter_time = o->filter_time,
-		.filter_nvtx = o->filter_nvtx,
-		.quiet = o->quiet,
-		.overwrite = o->force_overwrite,
-		.several = argc > 1,
+	    .filter_time = o->filter_time,
+	    .filter_nvtx = o->filter_nvtx,
+	    .quiet = o->quiet,
+	    .overwrite = o->force_overwrite,
+	    .several = argc > 1,
 	};
 	int rc;
 
@@ -176,17 +183,19 @@ static int run(void *values, int argc, char **argv)
 }
 
 const struct ws_command ws_cmd_stats = {
-	.name = "stats",
-	.summary = "Show figures from a report as tables.",
-	.usage = "[options] FILE...",
-	.details = "Reads report files (.wsrep may be left out) and prints summaries and traces. Times of columns are in nanoseconds unless "
-		   "--timeunit says otherwise and count from the start of the collection. Medians and standard deviations (of a sample) are exact; "
-		   "rows are in order of total time, then name. A report without data is skipped with a line on standard error.\n\n"
-		   "Lists given to -r, -f and -o pair up by position.",
-	.opts = opts,
-	.opts_size = sizeof(struct options),
-	.examples = "warpsight stats report1\n"
-		    "warpsight stats -r nvtx_sum,osrt_sum -f csv -o . report1.wsrep\n"
-		    "warpsight stats -r nvtx_pushpop_trace --filter-time 1s/1.5s --timeunit ms report1.wsrep",
-	.run = run,
+    .name = "stats",
+    .summary = "Show figures from a report as tables.",
+    .usage = "[options] FILE...",
+    .details =
+	"Reads report files (.wsrep may be left out) and prints summaries and traces. Times of columns are in nanoseconds unless "
+	"--timeunit says otherwise and count from the start of the collection. Medians and standard deviations (of a sample) are "
+	"exact; "
+	"rows are in order of total time, then name. A report without data is skipped with a line on standard error.\n\n"
+	"Lists given to -r, -f and -o pair up by position.",
+    .opts = opts,
+    .opts_size = sizeof(struct options),
+    .examples = "warpsight stats report1\n"
+		"warpsight stats -r nvtx_sum,osrt_sum -f csv -o . report1.wsrep\n"
+		"warpsight stats -r nvtx_pushpop_trace --filter-time 1s/1.5s --timeunit ms report1.wsrep",
+    .run = run,
 };

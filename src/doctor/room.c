@@ -186,9 +186,9 @@ static void run_with_hooks(int fd, void *arg)
 	_exit(1);
 }
 
-static void try_hooks(struct ws_finding *f, const char *path)
+static void try_hooks(struct ws_finding *f, const char *paths)
 {
-	char *setting = ws_format("LD_PRELOAD=%s", path);
+	char *setting = ws_format("LD_PRELOAD=%s", paths);
 	struct ws_text said = {0};
 	bool well = ws_in_child(run_with_hooks, setting, 10, &said);
 
@@ -209,20 +209,23 @@ void ws_look_preload(struct ws_finding *f)
 	static const char *const libraries[] = {"libwarpsight-hooks.so", "libwarpsight-osrt.so"};
 	const char *own = getenv("LD_PRELOAD");
 	char path[PATH_MAX];
+	struct ws_text all = {0};
 	struct ws_err e;
 
 	f->needed = true;
 	for (size_t i = 0; i < WS_COUNT(libraries); i++) {
 		if (ws_hook_path(libraries[i], path, sizeof(path), &e)) {
 			ws_found(f, WS_HEALTH_MISSING, "%s", e.msg);
+			ws_text_free(&all);
 			return;
 		}
-		if (i == 0)
-			ws_found(f, WS_HEALTH_OK, "found: %.512s", path);
-		try_hooks(f, path);
-		if (f->health)
-			return;
+		ws_text_printf(&all, "%s%s", i ? ":" : "", path);
 	}
+	ws_found(f, WS_HEALTH_OK, "found in %.*s", (int)(strrchr(path, '/') - path), path);
+	try_hooks(f, all.s);
+	ws_text_free(&all);
+	if (f->health)
+		return;
 	if (own && *own)
 		ws_found(f, WS_HEALTH_OK, "LD_PRELOAD is set already (%.256s) and will be kept", own);
 	if (getauxval(AT_SECURE)) {

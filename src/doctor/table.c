@@ -105,6 +105,8 @@ const char *ws_line_after(const char *text, const char *key, size_t *len)
 		s += n;
 		s += strspn(s, " \t:");
 		*len = strcspn(s, "\n");
+		while (*len && s[*len - 1] == ' ')
+			--*len;
 		return s;
 	}
 	return NULL;

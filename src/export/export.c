@@ -1,8 +1,8 @@
 /*
  * export.c - one export: opening, strings, the pipeline from blocks to rows, and the file's way to its name.
  *
- * A table is written by two threads: one merges blocks and turns rows into cells (which decodes ahead), the other hands cells to the
- * format. They pass batches through a ring of four.
+ * A table is written by two threads: one merges blocks and turns rows into cells (which decodes ahead), the other hands cells to
+ * the format. They pass batches through a ring of four.
  */
 #include "export/export.h"
 
@@ -194,22 +194,20 @@ static int consume(struct pipe *p, struct ws_err *e)
 	size_t rows;
 
 	while ((rows = next_batch(p))) {
-		const struct ws_xcell *cells = p->cells[p->used % BATCHES];
+		bool bad = p->x->w->rows(p->x->w, p->cells[p->used % BATCHES], rows, e) < 0;
 
-		for (size_t i = 0; i < rows; i++, cells += p->t->column_count) {
-			if (ws_export_row(p->x, cells, e) < 0) {
-				batch_used(p, true);
-				return -1;
-			}
-		}
-		batch_used(p, false);
+		p->x->rows += rows;
+		batch_used(p, bad);
+		if (bad)
+			return -1;
 	}
 	return 0;
 }
 
 int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table source, ws_x_fill *fill, struct ws_err *e)
 {
-	struct pipe p = {.x = x, .t = t, .source = source, .fill = fill, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+	struct pipe p = {
+	    .x = x, .t = t, .source = source, .fill = fill, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 	pthread_t thread;
 	int rc;
 
@@ -238,7 +236,7 @@ int ws_export_table(struct ws_export *x, const struct ws_xtable *t, struct ws_er
 int ws_export_row(struct ws_export *x, const struct ws_xcell *cells, struct ws_err *e)
 {
 	x->rows++;
-	return x->w->row(x->w, cells, e);
+	return x->w->rows(x->w, cells, 1, e);
 }
 
 /* ---- StringIds: what the other tables have pointed to ---- */
@@ -246,8 +244,8 @@ int ws_export_row(struct ws_export *x, const struct ws_xcell *cells, struct ws_e
 static int export_strings(struct ws_export *x, struct ws_err *e)
 {
 	static const struct ws_xcolumn columns[] = {
-		{"id", "INTEGER", true, true, "Number of the text"},
-		{"value", "TEXT", true, false, "The text"},
+	    {"id", "INTEGER", true, true, "Number of the text"},
+	    {"value", "TEXT", true, false, "The text"},
 	};
 	static const struct ws_xtable table = {"StringIds", "Texts that other tables point to", columns, WS_COUNT(columns)};
 

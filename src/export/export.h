@@ -1,8 +1,8 @@
 /*
  * export.h - writing a report in formats that other programs read.
  *
- * What is exported is decided once, in tables.c: SQL-shaped tables with the names and columns that people already query. A format (sqlite.c,
- * jsonlines.c) only writes tables and rows. Tables of the schema that no one has special names for come out generically.
+ * What is exported is decided once, in tables.c: SQL-shaped tables with the names and columns that people already query. A format
+ * (sqlite.c, jsonlines.c) only writes tables and rows. Tables of the schema that no one has special names for come out generically.
  */
 #ifndef WS_EXPORT_EXPORT_H
 #define WS_EXPORT_EXPORT_H
@@ -16,8 +16,9 @@
 #include "query/query.h"
 
 struct ws_export_request {
-	const char *type;   /* sqlite, jsonlines or json (the same) */
-	const char *output; /* path, "-" for standard output where the type can, or NULL for the report's name with the type's extension */
+	const char *type; /* sqlite, jsonlines or json (the same) */
+	const char
+	    *output; /* path, "-" for standard output where the type can, or NULL for the report's name with the type's extension */
 	bool overwrite, quiet;
 };
 
@@ -58,7 +59,8 @@ struct ws_xtable {
 /* A format being written. Functions return 0, or -1 with a message. */
 struct ws_xwriter {
 	int (*table)(struct ws_xwriter *w, const struct ws_xtable *t, struct ws_err *e); /* rows of t follow */
-	int (*row)(struct ws_xwriter *w, const struct ws_xcell *cells, struct ws_err *e);
+	int (*rows)(struct ws_xwriter *w, const struct ws_xcell *cells, size_t rows,
+		    struct ws_err *e);					 /* one row after the other */
 	int (*close)(struct ws_xwriter *w, bool keep, struct ws_err *e); /* frees it; `keep` false: give up, no message needed */
 };
 
@@ -74,24 +76,24 @@ struct ws_export {
 	struct ws_xwriter *w;
 	uint64_t zero, last;
 	const char *type, *input, *output;
-	uint8_t *strings;   /* by string id: what is known of it */
-	char **repaired;    /* by string id: valid text in place of broken; NULL until one is needed */
+	uint8_t *strings; /* by string id: what is known of it */
+	char **repaired;  /* by string id: valid text in place of broken; NULL until one is needed */
 	uint32_t string_count;
 	struct ws_text *extra; /* texts that are not the report's, numbered from string_count + 1 */
 	size_t extra_count, extra_cap;
-	struct ws_text *own;   /* texts that only ws_x_own cells point to */
+	struct ws_text *own; /* texts that only ws_x_own cells point to */
 	size_t own_count, own_cap;
 	uint64_t rows, damaged;
 };
 
-struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id);  /* STRING, or NULL for 0 */
-struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id);    /* TEXT inline, or NULL for 0 */
+struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id);		  /* STRING, or NULL for 0 */
+struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id);		  /* TEXT inline, or NULL for 0 */
 struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n); /* STRING of a text that is not the report's */
-struct ws_xcell ws_x_own(struct ws_export *x, const char *s); /* TEXT inline of any bytes; lives as long as the export */
-struct ws_xcell ws_x_thread(struct ws_export *x, uint64_t id);  /* globalTid, or NULL for 0 */
+struct ws_xcell ws_x_own(struct ws_export *x, const char *s);	/* TEXT inline of any bytes; lives as long as the export */
+struct ws_xcell ws_x_thread(struct ws_export *x, uint64_t id);	/* globalTid, or NULL for 0 */
 struct ws_xcell ws_x_process(struct ws_export *x, uint64_t id); /* globalPid, or NULL for 0 */
-struct ws_xcell ws_x_time(struct ws_export *x, uint64_t t);     /* from the start of the collection */
-struct ws_xcell ws_x_ntime(struct ws_export *x, uint64_t t);    /* the same, or NULL for WS_NO_TIME */
+struct ws_xcell ws_x_time(struct ws_export *x, uint64_t t);	/* from the start of the collection */
+struct ws_xcell ws_x_ntime(struct ws_export *x, uint64_t t);	/* the same, or NULL for WS_NO_TIME */
 
 static inline struct ws_xcell ws_x_int(int64_t v)
 {

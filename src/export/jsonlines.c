@@ -1,8 +1,8 @@
 /*
  * jsonlines.c - one JSON object a line: {"table":"NVTX_EVENTS","start":1,...}, with the columns of the SQLite export by name.
  *
- * Columns that are null are left out. A column that points into StringIds (nameId) is followed by the text itself under the name without
- * "Id" (name), so that a line can be read alone. Bytes are written as lower-case hexadecimal text.
+ * Columns that are null are left out. A column that points into StringIds (nameId) is followed by the text itself under the name
+ * without "Id" (name), so that a line can be read alone. Bytes are written as lower-case hexadecimal text.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -16,7 +16,7 @@ struct jsonlines_writer {
 	struct ws_xwriter w;
 	FILE *f;
 	const struct ws_xtable *t;
-	struct ws_text line, start; /* start: what every line of the table begins with */
+	struct ws_text line, start; /* line: those of a batch; start: what every line of the table begins with */
 };
 
 static int table(struct ws_xwriter *w, const struct ws_xtable *t, struct ws_err *e)
@@ -100,15 +100,17 @@ static void put_cell(struct ws_text *t, const char *name, const struct ws_xcell 
 	}
 }
 
-static int row(struct ws_xwriter *w, const struct ws_xcell *cells, struct ws_err *e)
+static int rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t count, struct ws_err *e)
 {
 	struct jsonlines_writer *j = (struct jsonlines_writer *)w;
 
 	j->line.len = 0;
-	ws_text_add(&j->line, j->start.s, j->start.len);
-	for (size_t i = 0; i < j->t->column_count; i++)
-		put_cell(&j->line, j->t->columns[i].name, &cells[i]);
-	ws_text_add(&j->line, "}\n", 2);
+	for (; count--; cells += j->t->column_count) {
+		ws_text_add(&j->line, j->start.s, j->start.len);
+		for (size_t i = 0; i < j->t->column_count; i++)
+			put_cell(&j->line, j->t->columns[i].name, &cells[i]);
+		ws_text_add(&j->line, "}\n", 2);
+	}
 	if (fwrite(j->line.s, 1, j->line.len, j->f) != j->line.len)
 		return ws_fail_errno(e, "cannot write the JSON lines");
 	return 0;
@@ -131,7 +133,7 @@ struct ws_xwriter *ws_jsonlines_writer(FILE *f)
 {
 	struct jsonlines_writer *j = ws_calloc(1, sizeof(*j));
 
-	j->w = (struct ws_xwriter){table, row, finish};
+	j->w = (struct ws_xwriter){table, rows, finish};
 	j->f = f;
 	return &j->w;
 }

@@ -1,8 +1,8 @@
 /*
  * outfile.h - a file that appears under its name only when it is complete.
  *
- * It is written under a temporary name in the same directory and renamed by ws_outfile_commit; any failure removes it, so that nobody
- * mistakes a partial export for a whole one. An existing file is never replaced unless `overwrite` says so.
+ * It is written under a temporary name in the same directory and renamed by ws_outfile_commit; any failure removes it, so that
+ * nobody mistakes a partial export for a whole one. An existing file is never replaced unless `overwrite` says so.
  */
 #ifndef WS_EXPORT_OUTFILE_H
 #define WS_EXPORT_OUTFILE_H
@@ -14,9 +14,9 @@
 #include "base/err.h"
 
 struct ws_outfile {
-	FILE *f;          /* what to write to; NULL when the caller opens `temporary` by itself */
-	char *path;       /* final name; NULL for standard output */
-	char *temporary;  /* name until then */
+	FILE *f;	 /* what to write to; NULL when the caller opens `temporary` by itself */
+	char *path;	 /* final name; NULL for standard output */
+	char *temporary; /* name until then */
 	bool overwrite;
 };
 

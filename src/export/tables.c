@@ -1,9 +1,10 @@
 /*
- * tables.c - what is exported: the tables with many rows in a form of their own (NVTX_EVENTS, OSRT_API), the others of tables.def generically.
+ * tables.c - what is exported: the tables with many rows in a form of their own (NVTX_EVENTS, OSRT_API), the others of tables.def
+ * generically.
  *
- * Generic form: each column that tables.def gives a name becomes a column. Times count from the start of the collection, threads and
- * processes become globalTid and globalPid, a text becomes a StringIds number where the column's name ends in Id and stands inline otherwise; "none"
- * is NULL everywhere.
+ * Generic form: each column that tables.def gives a name becomes a column. Times count from the start of the collection, threads
+ * and processes become globalTid and globalPid, a text becomes a StringIds number where the column's name ends in Id and stands
+ * inline otherwise; "none" is NULL everywhere.
  */
 #include <string.h>
 
@@ -12,31 +13,50 @@
 /* ---- NVTX_EVENTS ---- */
 
 enum {
-	NV_START, NV_END, NV_TYPE, NV_RANGE, NV_CATEGORY, NV_COLOR, NV_TEXT, NV_TID, NV_END_TID, NV_TEXT_ID, NV_DOMAIN, NV_UINT64, NV_INT64,
-	NV_DOUBLE, NV_UINT32, NV_INT32, NV_FLOAT, NV_JSON_ID, NV_JSON, NV_BINARY, NV_COLUMNS
+	NV_START,
+	NV_END,
+	NV_TYPE,
+	NV_RANGE,
+	NV_CATEGORY,
+	NV_COLOR,
+	NV_TEXT,
+	NV_TID,
+	NV_END_TID,
+	NV_TEXT_ID,
+	NV_DOMAIN,
+	NV_UINT64,
+	NV_INT64,
+	NV_DOUBLE,
+	NV_UINT32,
+	NV_INT32,
+	NV_FLOAT,
+	NV_JSON_ID,
+	NV_JSON,
+	NV_BINARY,
+	NV_COLUMNS
 };
 
 static const struct ws_xcolumn nvtx_columns[NV_COLUMNS] = {
-	[NV_START] = {"start", "INTEGER", true, false, "Start of the range, or moment of the mark or definition (ns)"},
-	[NV_END] = {"end", "INTEGER", false, false, "End of the range (ns); NULL for marks and ranges that never ended"},
-	[NV_TYPE] = {"eventType", "INTEGER", true, false, "ENUM_NSYS_EVENT_TYPE(id)"},
-	[NV_RANGE] = {"rangeId", "INTEGER", false, false, "Number of a start/end range in its process"},
-	[NV_CATEGORY] = {"category", "INTEGER", false, false, "Category number in the domain"},
-	[NV_COLOR] = {"color", "INTEGER", false, false, "ARGB"},
-	[NV_TEXT] = {"text", "TEXT", false, false, "Message, unless it is a registered string"},
-	[NV_TID] = {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
-	[NV_END_TID] = {"endGlobalTid", "INTEGER", false, false, "Thread that ended a start/end range"},
-	[NV_TEXT_ID] = {"textId", "INTEGER", false, false, "StringIds(id) of a registered string"},
-	[NV_DOMAIN] = {"domainId", "INTEGER", false, false, "Domain number in the process; 0 is the default domain"},
-	[NV_UINT64] = {"uint64Value", "INTEGER", false, false, "Payload"},
-	[NV_INT64] = {"int64Value", "INTEGER", false, false, "Payload"},
-	[NV_DOUBLE] = {"doubleValue", "REAL", false, false, "Payload"},
-	[NV_UINT32] = {"uint32Value", "INTEGER", false, false, "Payload"},
-	[NV_INT32] = {"int32Value", "INTEGER", false, false, "Payload"},
-	[NV_FLOAT] = {"floatValue", "REAL", false, false, "Payload"},
-	[NV_JSON_ID] = {"jsonTextId", "INTEGER", false, false, "Not used"},
-	[NV_JSON] = {"jsonText", "TEXT", false, false, "Not used"},
-	[NV_BINARY] = {"binaryData", "TEXT", false, false, "Bytes of extended payloads, as a blob"},
+    [NV_START] = {"start", "INTEGER", true, false, "Start of the range, or moment of the mark or definition (ns)"},
+    [NV_END] = {"end", "INTEGER", false, false, "End of the range (ns); NULL for marks and ranges that never ended"},
+    [NV_TYPE] = {"eventType", "INTEGER", true, false, "ENUM_NSYS_EVENT_TYPE(id)"},
+    [NV_RANGE] = {"rangeId", "INTEGER", false, false, "Number of a start/end range in its process"},
+    [NV_CATEGORY] = {"category", "INTEGER", false, false, "Category number in the domain"},
+    [NV_COLOR] = {"color", "INTEGER", false, false, "ARGB"},
+    [NV_TEXT] = {"text", "TEXT", false, false, "Message, unless it is a registered string"},
+    [NV_TID] = {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
+    [NV_END_TID] = {"endGlobalTid", "INTEGER", false, false, "Thread that ended a start/end range"},
+    [NV_TEXT_ID] = {"textId", "INTEGER", false, false, "StringIds(id) of a registered string"},
+    [NV_DOMAIN] = {"domainId", "INTEGER", false, false, "Domain number in the process; 0 is the default domain"},
+    [NV_UINT64] = {"uint64Value", "INTEGER", false, false, "Payload"},
+    [NV_INT64] = {"int64Value", "INTEGER", false, false, "Payload"},
+    [NV_DOUBLE] = {"doubleValue", "REAL", false, false, "Payload"},
+    [NV_UINT32] = {"uint32Value", "INTEGER", false, false, "Payload"},
+    [NV_INT32] = {"int32Value", "INTEGER", false, false, "Payload"},
+    [NV_FLOAT] = {"floatValue", "REAL", false, false, "Payload"},
+    [NV_JSON_ID] = {"jsonTextId", "INTEGER", false, false, "Not used"},
+    [NV_JSON] = {"jsonText", "TEXT", false, false, "Not used"},
+    [NV_BINARY] = {"binaryData", "TEXT", false, false, "Bytes of extended payloads, as a blob"},
 };
 
 static void fill_payload(const uint64_t *v, struct ws_xcell *c)
@@ -106,14 +126,14 @@ static bool fill_nvtx(struct ws_export *x, const uint64_t *v, struct ws_xcell *c
 /* ---- OSRT_API ---- */
 
 static const struct ws_xcolumn osrt_columns[] = {
-	{"start", "INTEGER", true, false, "Start of the call (ns)"},
-	{"end", "INTEGER", false, false, "Return of the call (ns); NULL when it never returned"},
-	{"eventClass", "INTEGER", true, false, "ENUM_NSYS_EVENT_CLASS(id)"},
-	{"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
-	{"nameId", "INTEGER", true, false, "StringIds(id) of the function"},
-	{"returnValue", "INTEGER", true, false, "What it returned"},
-	{"nestingLevel", "INTEGER", false, false, "How many traced calls it is inside of"},
-	{"callchainId", "INTEGER", true, false, "0: call stacks are not recorded"},
+    {"start", "INTEGER", true, false, "Start of the call (ns)"},
+    {"end", "INTEGER", false, false, "Return of the call (ns); NULL when it never returned"},
+    {"eventClass", "INTEGER", true, false, "ENUM_NSYS_EVENT_CLASS(id)"},
+    {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
+    {"nameId", "INTEGER", true, false, "StringIds(id) of the function"},
+    {"returnValue", "INTEGER", true, false, "What it returned"},
+    {"nestingLevel", "INTEGER", false, false, "How many traced calls it is inside of"},
+    {"callchainId", "INTEGER", true, false, "0: call stacks are not recorded"},
 };
 
 enum { EVENT_CLASS_OSRT = 27 };
@@ -217,14 +237,17 @@ static int export_generic(struct ws_export *x, enum ws_table table, struct ws_er
 		if (!*c->sqlite)
 			continue;
 		g->source[g->t.column_count] = (uint8_t)i;
-		g->columns[g->t.column_count++] = (struct ws_xcolumn){
-			c->sqlite, text ? "TEXT" : c->type == WS_T_F64 ? "REAL" : "INTEGER", c->type == WS_T_TIME, false, c->doc};
+		g->columns[g->t.column_count++] = (struct ws_xcolumn){c->sqlite,
+								      text		    ? "TEXT"
+								      : c->type == WS_T_F64 ? "REAL"
+											    : "INTEGER",
+								      c->type == WS_T_TIME, false, c->doc};
 	}
 	return g->t.column_count ? ws_export_rows(x, &g->t, table, fill_generic, e) : 0;
 }
 
-static const struct ws_xtable nvtx_table = {"NVTX_EVENTS", "NVTX ranges and marks, and the definitions of domains and categories", nvtx_columns,
-					    NV_COLUMNS};
+static const struct ws_xtable nvtx_table = {"NVTX_EVENTS", "NVTX ranges and marks, and the definitions of domains and categories",
+					    nvtx_columns, NV_COLUMNS};
 static const struct ws_xtable osrt_table = {"OSRT_API", "Calls of libc and pthread functions that blocked or lasted", osrt_columns,
 					    WS_COUNT(osrt_columns)};
 

@@ -6,8 +6,9 @@
 
 /* Facts about the session, processes, threads, streams: each writes the tables it names. */
 int ws_export_processes(struct ws_export *x, struct ws_err *e); /* PROCESSES, WARPSIGHT_PROCESS, WARPSIGHT_THREAD, ThreadNames */
-int ws_export_session(struct ws_export *x, struct ws_err *e);   /* META_DATA_EXPORT, TARGET_INFO_*, ANALYSIS_DETAILS, ProcessStreams */
-int ws_export_enums(struct ws_export *x, struct ws_err *e);     /* ENUM_* */
+int ws_export_session(struct ws_export *x,
+		      struct ws_err *e);		    /* META_DATA_EXPORT, TARGET_INFO_*, ANALYSIS_DETAILS, ProcessStreams */
+int ws_export_enums(struct ws_export *x, struct ws_err *e); /* ENUM_* */
 int ws_export_diagnostics(struct ws_export *x, struct ws_err *e); /* DIAGNOSTIC_EVENT */
 
 #endif

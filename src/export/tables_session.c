@@ -1,9 +1,10 @@
 /*
- * tables_session.c - the exported tables with few rows: the session, the machine, processes and threads, streams, diagnostics, enumerations.
+ * tables_session.c - the exported tables with few rows: the session, the machine, processes and threads, streams, diagnostics,
+ * enumerations.
  *
- * Those that people join by globalPid or globalTid (PROCESSES, ThreadNames) have one row for each such number, as a join expects, though
- * a pid may have run several images and a thread may have been named often: the last image and the best name stand there. The whole
- * story is in WARPSIGHT_PROCESS and WARPSIGHT_THREAD.
+ * Those that people join by globalPid or globalTid (PROCESSES, ThreadNames) have one row for each such number, as a join expects,
+ * though a pid may have run several images and a thread may have been named often: the last image and the best name stand there.
+ * The whole story is in WARPSIGHT_PROCESS and WARPSIGHT_THREAD.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,8 +13,8 @@
 
 #include "export/tables.h"
 
-#define TABLE(var, name, doc, ...)                                            \
-	static const struct ws_xcolumn var##_columns[] = {__VA_ARGS__};       \
+#define TABLE(var, name, doc, ...)                                      \
+	static const struct ws_xcolumn var##_columns[] = {__VA_ARGS__}; \
 	static const struct ws_xtable var = {name, doc, var##_columns, WS_COUNT(var##_columns)}
 
 /* ---- processes and threads ---- */
@@ -25,7 +26,8 @@ TABLE(processes, "PROCESSES", "Processes by pid, with the name of the last progr
 TABLE(images, "WARPSIGHT_PROCESS", "Every program image that ran: an exec starts a new one in the same pid",
       {"id", "INTEGER", true, false, "Number of the image"}, {"globalPid", "INTEGER", true, false, "pid << 24"},
       {"pid", "INTEGER", true, false, "Process id"}, {"parentId", "INTEGER", false, false, "WARPSIGHT_PROCESS(id) that started it"},
-      {"parentPid", "INTEGER", false, false, "Parent process id when it registered"}, {"start", "INTEGER", false, false, "When it began (ns)"},
+      {"parentPid", "INTEGER", false, false, "Parent process id when it registered"},
+      {"start", "INTEGER", false, false, "When it began (ns)"},
       {"origin", "INTEGER", true, false, "1 started by profile, 2 a new image (exec, posix_spawn), 3 a forked child"},
       {"executable", "TEXT", false, false, "Path of the executable"}, {"commandLine", "TEXT", false, false, "Its arguments"},
       {"name", "TEXT", false, false, "Base name of the executable"});
@@ -69,7 +71,7 @@ static bool fill_thread(struct ws_export *x, const uint64_t *v, struct ws_xcell 
 struct winner {
 	uint64_t number;
 	int64_t rank[2]; /* larger wins: priority or 0, then time */
-	size_t order;    /* then the later row */
+	size_t order;	 /* then the later row */
 	uint32_t text;
 };
 
@@ -121,8 +123,10 @@ static int export_pids(struct ws_export *x, struct ws_err *e)
 	ws_cursor_close(c);
 	sort_winners(&w);
 	for (size_t i = 0; !rc && i < w.n; i++)
-		rc = ws_export_row(x, (struct ws_xcell[]){ws_x_int((int64_t)w.v[i].number << 24), ws_x_int((int64_t)w.v[i].number),
-							   ws_x_text(x, w.v[i].text)}, e);
+		rc = ws_export_row(x,
+				   (struct ws_xcell[]){ws_x_int((int64_t)w.v[i].number << 24), ws_x_int((int64_t)w.v[i].number),
+						       ws_x_text(x, w.v[i].text)},
+				   e);
 	free(w.v);
 	return rc;
 }
@@ -144,7 +148,8 @@ static int export_thread_names(struct ws_export *x, struct ws_err *e)
 		struct ws_xcell name = ws_x_string(x, w.v[i].text);
 
 		if (name.kind != WS_X_NULL)
-			rc = ws_export_row(x, (struct ws_xcell[]){name, ws_x_int(w.v[i].rank[0]), ws_x_int((int64_t)w.v[i].number)}, e);
+			rc = ws_export_row(x, (struct ws_xcell[]){name, ws_x_int(w.v[i].rank[0]), ws_x_int((int64_t)w.v[i].number)},
+					   e);
 	}
 	free(w.v);
 	return rc;
@@ -153,29 +158,33 @@ static int export_thread_names(struct ws_export *x, struct ws_err *e)
 int ws_export_processes(struct ws_export *x, struct ws_err *e)
 {
 	return export_pids(x, e) < 0 || ws_export_rows(x, &images, WS_TABLE_process, fill_image, e) < 0 ||
-			       ws_export_rows(x, &threads, WS_TABLE_thread, fill_thread, e) < 0 || export_thread_names(x, e) < 0
-		       ? -1
-		       : 0;
+		       ws_export_rows(x, &threads, WS_TABLE_thread, fill_thread, e) < 0 || export_thread_names(x, e) < 0
+		   ? -1
+		   : 0;
 }
 
 /* ---- the session and the machine ---- */
 
-TABLE(meta_export, "META_DATA_EXPORT", "How this export was made", {"name", "TEXT", true, false, "Name"}, {"value", "TEXT", false, false, "Value"});
+TABLE(meta_export, "META_DATA_EXPORT", "How this export was made", {"name", "TEXT", true, false, "Name"},
+      {"value", "TEXT", false, false, "Value"});
 
 TABLE(system_env, "TARGET_INFO_SYSTEM_ENV", "The machine", {"globalVid", "INTEGER", false, false, "0: this machine"},
       {"devStateName", "TEXT", true, false, "Device"}, {"name", "TEXT", true, false, "Property"},
       {"nameEnum", "INTEGER", true, false, "Number of the property"}, {"value", "TEXT", true, false, "Its value"});
 
-TABLE(start_time, "TARGET_INFO_SESSION_START_TIME", "When the collection began", {"utcEpochNs", "INTEGER", false, false, "Nanoseconds since 1970"},
-      {"utcTime", "TEXT", false, false, "The same in UTC"}, {"localTime", "TEXT", false, false, "The same in the local time of the machine"},
+TABLE(start_time, "TARGET_INFO_SESSION_START_TIME", "When the collection began",
+      {"utcEpochNs", "INTEGER", false, false, "Nanoseconds since 1970"}, {"utcTime", "TEXT", false, false, "The same in UTC"},
+      {"localTime", "TEXT", false, false, "The same in the local time of the machine"},
       {"systemClockNs", "INTEGER", false, false, "CLOCK_MONOTONIC_RAW at that moment (ns)"});
 
-TABLE(details, "ANALYSIS_DETAILS", "The spans in which events were collected", {"globalVid", "INTEGER", true, false, "0: this machine"},
-      {"duration", "INTEGER", true, false, "Length (ns)"}, {"startTime", "INTEGER", true, false, "Start (ns)"},
-      {"stopTime", "INTEGER", true, false, "End (ns)"});
+TABLE(details, "ANALYSIS_DETAILS", "The spans in which events were collected",
+      {"globalVid", "INTEGER", true, false, "0: this machine"}, {"duration", "INTEGER", true, false, "Length (ns)"},
+      {"startTime", "INTEGER", true, false, "Start (ns)"}, {"stopTime", "INTEGER", true, false, "End (ns)"});
 
-TABLE(streams, "ProcessStreams", "What the target wrote to its standard streams", {"globalPid", "INTEGER", true, false, "Process: pid << 24"},
-      {"filenameId", "INTEGER", true, false, "StringIds(id): which stream"}, {"contentId", "INTEGER", true, false, "StringIds(id): its content"});
+TABLE(streams, "ProcessStreams", "What the target wrote to its standard streams",
+      {"globalPid", "INTEGER", true, false, "Process: pid << 24"},
+      {"filenameId", "INTEGER", true, false, "StringIds(id): which stream"},
+      {"contentId", "INTEGER", true, false, "StringIds(id): its content"});
 
 static int put_meta(struct ws_export *x, const char *name, const char *value, struct ws_err *e)
 {
@@ -193,8 +202,8 @@ static void put_iso(char *out, size_t size, const char *format, time_t t)
 static int export_meta(struct ws_export *x, struct ws_err *e)
 {
 	static const char *const fixed[][2] = {
-		{"EXPORT_PRODUCT_NAME", "warpsight"},	 {"EXPORT_PRODUCT_VERSION", WS_VERSION}, {"EXPORT_SCHEMA_VERSION", "3.25.0"},
-		{"EXPORT_SCHEMA_VERSION_MAJOR", "3"},	 {"EXPORT_SCHEMA_VERSION_MINOR", "25"},	 {"EXPORT_SCHEMA_VERSION_MICRO", "0"},
+	    {"EXPORT_PRODUCT_NAME", "warpsight"}, {"EXPORT_PRODUCT_VERSION", WS_VERSION}, {"EXPORT_SCHEMA_VERSION", "3.25.0"},
+	    {"EXPORT_SCHEMA_VERSION_MAJOR", "3"}, {"EXPORT_SCHEMA_VERSION_MINOR", "25"},  {"EXPORT_SCHEMA_VERSION_MICRO", "0"},
 	};
 	char now[64];
 
@@ -216,16 +225,22 @@ static int export_system(struct ws_export *x, struct ws_err *e)
 		const char *fact, *name;
 		int number;
 	} map[] = {
-		{"cpu.count", "CpuCores", 1},	     {"host.machine", "CpuArchitecture", 3}, {"cpu.model", "CpuDescription", 13},
-		{"gpu.driver", "NvDriverVersion", 205}, {"host.machine", "HardwarePlatform", 600}, {"host.kernel", "SoftwareVersion", 604},
-		{"host.os", "OsDescription", 605},   {"host.name", "Hostname", 619},
+	    {"cpu.count", "CpuCores", 1},
+	    {"host.machine", "CpuArchitecture", 3},
+	    {"cpu.model", "CpuDescription", 13},
+	    {"gpu.driver", "NvDriverVersion", 205},
+	    {"host.machine", "HardwarePlatform", 600},
+	    {"host.kernel", "SoftwareVersion", 604},
+	    {"host.os", "OsDescription", 605},
+	    {"host.name", "Hostname", 619},
 	};
 
 	if (ws_export_table(x, &system_env, e) < 0)
 		return -1;
 	for (size_t i = 0; i < WS_COUNT(map); i++) {
 		const char *value = ws_meta(x->r, map[i].fact);
-		struct ws_xcell cells[] = {ws_x_int(0), ws_x_literal("Local (CLI)"), ws_x_literal(map[i].name), ws_x_int(map[i].number), ws_x_null()};
+		struct ws_xcell cells[] = {ws_x_int(0), ws_x_literal("Local (CLI)"), ws_x_literal(map[i].name),
+					   ws_x_int(map[i].number), ws_x_null()};
 
 		if (!value)
 			continue;
@@ -279,22 +294,43 @@ static int export_start(struct ws_export *x, struct ws_err *e)
 		return 0;
 	put_iso(utc, sizeof(utc), "%Y-%m-%dT%H:%M:%S", (time_t)(epoch / 1000000000));
 	put_iso(local, sizeof(local), "%Y-%m-%dT%H:%M:%S", (time_t)(epoch / 1000000000) + local_offset(x));
-	return ws_export_row(x, (struct ws_xcell[]){ws_x_int((int64_t)epoch), ws_x_literal(utc), ws_x_literal(local), ws_x_int((int64_t)x->zero)}, e);
+	return ws_export_row(
+	    x, (struct ws_xcell[]){ws_x_int((int64_t)epoch), ws_x_literal(utc), ws_x_literal(local), ws_x_int((int64_t)x->zero)},
+	    e);
 }
 
+static int put_details(struct ws_export *x, uint64_t start, uint64_t end, struct ws_err *e)
+{
+	if (end == WS_NO_TIME) /* the recorder died: up to the last event */
+		end = x->last > start ? x->last : start;
+	return ws_export_row(
+	    x, (struct ws_xcell[]){ws_x_int(0), ws_x_int((int64_t)(end - start)), ws_x_time(x, start), ws_x_time(x, end)}, e);
+}
+
+/* A recorder writes a span when it begins, and again with its end: of rows with one start, the one with an end counts. */
 static int export_details(struct ws_export *x, struct ws_err *e)
 {
 	struct ws_cursor *c = ws_cursor_open(x->r, WS_TABLE_collection, 0, UINT64_MAX);
+	uint64_t start = 0, end = 0;
 	const uint64_t *v;
+	bool pending = false;
 	int rc = ws_export_table(x, &details, e);
 
 	while (!rc && ws_cursor_next(c, &v)) {
-		uint64_t start = v[ws_collection_start], end = v[ws_collection_end];
+		uint64_t this_end = v[ws_collection_end];
 
-		if (end == WS_NO_TIME) /* the recorder died: up to the last event */
-			end = x->last > start ? x->last : start;
-		rc = ws_export_row(x, (struct ws_xcell[]){ws_x_int(0), ws_x_int((int64_t)(end - start)), ws_x_time(x, start), ws_x_time(x, end)}, e);
+		if (pending && v[ws_collection_start] == start) {
+			end = end == WS_NO_TIME || (this_end != WS_NO_TIME && this_end > end) ? this_end : end;
+			continue;
+		}
+		if (pending)
+			rc = put_details(x, start, end, e);
+		start = v[ws_collection_start];
+		end = this_end;
+		pending = true;
 	}
+	if (pending && !rc)
+		rc = put_details(x, start, end, e);
 	ws_cursor_close(c);
 	return rc;
 }
@@ -327,8 +363,10 @@ static int export_streams(struct ws_export *x, struct ws_err *e)
 		char *name = ws_format("pid_%" PRIu64 "_%s.log", pid, i ? "stderr" : "stdout");
 
 		if (seen[i])
-			rc = ws_export_row(x, (struct ws_xcell[]){ws_x_int((int64_t)pid << 24), ws_x_extra(x, name, strlen(name)),
-								   ws_x_extra(x, content[i].s, content[i].len)}, e);
+			rc = ws_export_row(x,
+					   (struct ws_xcell[]){ws_x_int((int64_t)pid << 24), ws_x_extra(x, name, strlen(name)),
+							       ws_x_extra(x, content[i].s, content[i].len)},
+					   e);
 		free(name);
 	}
 	ws_text_free(&content[0]);
@@ -338,14 +376,16 @@ static int export_streams(struct ws_export *x, struct ws_err *e)
 
 int ws_export_session(struct ws_export *x, struct ws_err *e)
 {
-	return export_meta(x, e) < 0 || export_system(x, e) < 0 || export_start(x, e) < 0 || export_details(x, e) < 0 || export_streams(x, e) < 0
-		       ? -1
-		       : 0;
+	return export_meta(x, e) < 0 || export_system(x, e) < 0 || export_start(x, e) < 0 || export_details(x, e) < 0 ||
+		       export_streams(x, e) < 0
+		   ? -1
+		   : 0;
 }
 
 /* ---- diagnostics ---- */
 
-TABLE(diagnostics, "DIAGNOSTIC_EVENT", "What the user should know about the recording itself", {"timestamp", "INTEGER", true, false, "When (ns)"},
+TABLE(diagnostics, "DIAGNOSTIC_EVENT", "What the user should know about the recording itself",
+      {"timestamp", "INTEGER", true, false, "When (ns)"},
       {"timestampType", "INTEGER", true, false, "ENUM_DIAGNOSTIC_TIMESTAMP_SOURCE(id)"},
       {"source", "INTEGER", true, false, "ENUM_DIAGNOSTIC_SOURCE_TYPE(id)"},
       {"severity", "INTEGER", true, false, "ENUM_DIAGNOSTIC_SEVERITY_LEVEL(id)"}, {"text", "TEXT", true, false, "The message"},
@@ -379,53 +419,54 @@ struct meaning {
 };
 
 static const struct meaning event_types[] = {
-	{WS_NVTX_CATEGORY, "NvtxCategory", "NvtxCategory"},
-	{WS_NVTX_MARK, "NvtxMark", "NvtxMark"},
-	{WS_NVTX_THREAD, "NvtxThread", "NvtxThread"},
-	{49, "Diagnostic", "Diagnostic"},
-	{WS_NVTX_PUSHPOP, "NvtxPushPopRange", "NvtxPushPopRange"},
-	{WS_NVTX_STARTEND, "NvtxStartEndRange", "NvtxStartEndRange"},
-	{WS_NVTX_DOMAIN_CREATE, "NvtxDomainCreate", "NvtxDomainCreate"},
-	{WS_NVTX_DOMAIN_DESTROY, "NvtxDomainDestroy", "NvtxDomainDestroy"},
-	{85, "OS runtime libraries", "OS runtime libraries"},
-	{0},
+    {WS_NVTX_CATEGORY, "NvtxCategory", "NvtxCategory"},
+    {WS_NVTX_MARK, "NvtxMark", "NvtxMark"},
+    {WS_NVTX_THREAD, "NvtxThread", "NvtxThread"},
+    {49, "Diagnostic", "Diagnostic"},
+    {WS_NVTX_PUSHPOP, "NvtxPushPopRange", "NvtxPushPopRange"},
+    {WS_NVTX_STARTEND, "NvtxStartEndRange", "NvtxStartEndRange"},
+    {WS_NVTX_DOMAIN_CREATE, "NvtxDomainCreate", "NvtxDomainCreate"},
+    {WS_NVTX_DOMAIN_DESTROY, "NvtxDomainDestroy", "NvtxDomainDestroy"},
+    {85, "OS runtime libraries", "OS runtime libraries"},
+    {0},
 };
 static const struct meaning event_classes[] = {{27, "TRACE_PROCESS_EVENT_OS_RUNTIME", "OSRT runtime"}, {0}};
-static const struct meaning severities[] = {{WS_INFO, "Info", "Info"}, {WS_WARNING, "Warning", "Warning"}, {WS_ERROR, "Error", "Error"}, {0}};
+static const struct meaning severities[] = {
+    {WS_INFO, "Info", "Info"}, {WS_WARNING, "Warning", "Warning"}, {WS_ERROR, "Error", "Error"}, {0}};
 static const struct meaning sources[] = {{SOURCE_INJECTION, "Injection", "Injection"}, {SOURCE_DAEMON, "Daemon", "Daemon"}, {0}};
 static const struct meaning timestamps[] = {{TIMESTAMP_TARGET, "TargetTimestamp", "Target timestamp"}, {0}};
 static const struct meaning origins[] = {
-	{WS_ORIGIN_TARGET, "Target", "Started by profile"},
-	{WS_ORIGIN_EXEC, "Exec", "A new image: exec, posix_spawn"},
-	{WS_ORIGIN_FORK, "Fork", "A forked child, running its parent's image"},
-	{0},
+    {WS_ORIGIN_TARGET, "Target", "Started by profile"},
+    {WS_ORIGIN_EXEC, "Exec", "A new image: exec, posix_spawn"},
+    {WS_ORIGIN_FORK, "Fork", "A forked child, running its parent's image"},
+    {0},
 };
 static const struct meaning ends[] = {
-	{WS_END_EXIT, "Exit", "It ended"},
-	{WS_END_EXEC, "Exec", "Another image replaced it"},
-	{WS_END_RUNNING, "Running", "It was still running when the recording ended"},
-	{0},
+    {WS_END_EXIT, "Exit", "It ended"},
+    {WS_END_EXEC, "Exec", "Another image replaced it"},
+    {WS_END_RUNNING, "Running", "It was still running when the recording ended"},
+    {0},
 };
 
 static const struct {
 	const char *name, *doc;
 	const struct meaning *meanings;
 } enums[] = {
-	{"ENUM_NSYS_EVENT_TYPE", "What NVTX_EVENTS.eventType means", event_types},
-	{"ENUM_NSYS_EVENT_CLASS", "What eventClass means", event_classes},
-	{"ENUM_DIAGNOSTIC_SEVERITY_LEVEL", "What DIAGNOSTIC_EVENT.severity means", severities},
-	{"ENUM_DIAGNOSTIC_SOURCE_TYPE", "What DIAGNOSTIC_EVENT.source means", sources},
-	{"ENUM_DIAGNOSTIC_TIMESTAMP_SOURCE", "What DIAGNOSTIC_EVENT.timestampType means", timestamps},
-	{"ENUM_WARPSIGHT_PROCESS_ORIGIN", "What WARPSIGHT_PROCESS.origin means", origins},
-	{"ENUM_WARPSIGHT_PROCESS_END_REASON", "What WARPSIGHT_PROCESS_END.reason means", ends},
+    {"ENUM_NSYS_EVENT_TYPE", "What NVTX_EVENTS.eventType means", event_types},
+    {"ENUM_NSYS_EVENT_CLASS", "What eventClass means", event_classes},
+    {"ENUM_DIAGNOSTIC_SEVERITY_LEVEL", "What DIAGNOSTIC_EVENT.severity means", severities},
+    {"ENUM_DIAGNOSTIC_SOURCE_TYPE", "What DIAGNOSTIC_EVENT.source means", sources},
+    {"ENUM_DIAGNOSTIC_TIMESTAMP_SOURCE", "What DIAGNOSTIC_EVENT.timestampType means", timestamps},
+    {"ENUM_WARPSIGHT_PROCESS_ORIGIN", "What WARPSIGHT_PROCESS.origin means", origins},
+    {"ENUM_WARPSIGHT_PROCESS_END_REASON", "What WARPSIGHT_PROCESS_END.reason means", ends},
 };
 
 int ws_export_enums(struct ws_export *x, struct ws_err *e)
 {
 	static const struct ws_xcolumn columns[] = {
-		{"id", "INTEGER", true, true, "Number"},
-		{"name", "TEXT", false, false, "Name"},
-		{"label", "TEXT", false, false, "Name for people"},
+	    {"id", "INTEGER", true, true, "Number"},
+	    {"name", "TEXT", false, false, "Name"},
+	    {"label", "TEXT", false, false, "Name for people"},
 	};
 
 	for (size_t i = 0; i < WS_COUNT(enums); i++) {
@@ -434,7 +475,8 @@ int ws_export_enums(struct ws_export *x, struct ws_err *e)
 		if (ws_export_table(x, &t, e) < 0)
 			return -1;
 		for (const struct meaning *m = enums[i].meanings; m->id; m++)
-			if (ws_export_row(x, (struct ws_xcell[]){ws_x_int(m->id), ws_x_literal(m->name), ws_x_literal(m->label)}, e) < 0)
+			if (ws_export_row(x, (struct ws_xcell[]){ws_x_int(m->id), ws_x_literal(m->name), ws_x_literal(m->label)},
+					  e) < 0)
 				return -1;
 	}
 	return 0;

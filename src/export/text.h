@@ -13,7 +13,8 @@
 
 #include "base/mem.h"
 
-/* Length in bytes of the valid UTF-8 sequence at s (n bytes left), or 0; *cp gets the code point. Surrogates and overlong forms are invalid. */
+/* Length in bytes of the valid UTF-8 sequence at s (n bytes left), or 0; *cp gets the code point. Surrogates and overlong forms are
+ * invalid. */
 size_t ws_utf8_next(const char *s, size_t n, uint32_t *cp);
 /* Is all of it valid UTF-8, without a NUL? */
 bool ws_utf8_valid(const char *s, size_t n);

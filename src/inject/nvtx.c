@@ -5,8 +5,8 @@
  * use; nvtx_abi.h says how. All of them share one state, so a domain or string made through one table may be used through
  * another.
  *
- * A push/pop range is one record, written at the pop: the push stores text, domain and start in the thread's open-range stack, which
- * lies in shared memory so that a kill, the end of a collection or a live view finds what was open. So a pair is two clock
+ * A push/pop range is one record, written at the pop: the push stores text, domain and start in the thread's open-range stack,
+ * which lies in shared memory so that a kill, the end of a collection or a live view finds what was open. So a pair is two clock
  * reads, a string lookup, one stack entry and 24 bytes of ring. What is not that plain (deep, in another domain than the
  * range around it, with colour or payload) goes through nvtx_stack.c and the functions marked cold.
  *
@@ -87,11 +87,29 @@ static inline bool pops_plain(struct ws_thread *t, struct ws_ring *r, uint32_t d
 	return (depth == 1 || o[-1].start) && ws_rt_collecting();
 }
 
+/* `rec` has room for the long form; nearly every range fits the short one. */
+static inline void write_range(struct ws_thread *t, struct ws_rec_nvtx_range *rec, uint16_t small, const struct ws_open *o, uint64_t now)
+{
+	uint64_t duration = now - o->start, end = now - t->nest[t->busy - 1].base;
+	struct ws_rec_nvtx_short *x = (void *)rec;
+
+	if (ws_likely(!(duration >> WS_SHORT_DURATION_BITS | end >> WS_SHORT_END_BITS))) {
+		x->rec = ws_rec_head(WS_REC_NVTX_SHORT, sizeof(*x), small, o->text);
+		x->times = end << WS_SHORT_DURATION_BITS | duration;
+		ws_rt_commit(t, x, sizeof(*x));
+		return;
+	}
+	rec->rec = ws_rec_head(WS_REC_NVTX_RANGE, sizeof(*rec), small, o->text);
+	rec->start = o->start;
+	rec->end = now;
+	ws_rt_commit(t, rec, sizeof(*rec));
+}
+
 static inline int pop(void *handle)
 {
 	uint64_t now = ws_rt_ticks();
 	struct nvtx_domain *d = nvtx_domain_of(handle);
-	struct ws_thread *t = ws_rt_enter();
+	struct ws_thread *t = ws_rt_enter_again();
 	struct ws_rec_nvtx_range *rec;
 	struct ws_ring *r;
 	struct ws_open *o;
@@ -114,10 +132,10 @@ static inline int pop(void *handle)
 	level = o->level;
 	rec = ws_rt_reserve(t, sizeof(*rec), WS_LOSS_NVTX);
 	if (ws_likely(rec)) {
-		rec->rec = ws_rec_head(WS_REC_NVTX_RANGE, sizeof(*rec), nvtx_small(d, o->flags), o->text);
-		rec->start = o->start;
-		rec->end = now;
-		ws_rt_commit(t, rec, sizeof(*rec));
+		uint16_t small = nvtx_small(d, o->flags);
+
+		o->flags |= WS_OPEN_CLOSING;
+		write_range(t, rec, small, o, now);
 	}
 	atomic_store_explicit(&r->open_depth, depth - 1, memory_order_release);
 out:
@@ -161,8 +179,8 @@ static void read_payload(struct ws_thread *t, struct nvtx_domain *d, const struc
 	if (e->payload_type == NX_PAYLOAD_EXT) {
 		a->payload_type = WS_NVTX_PAYLOAD_EXT;
 		if (e->payload_count > 0)
-			a->binary = ws_nvtx_blobs(t, d, (const struct nx_payload *)(uintptr_t)e->payload,
-						  (size_t)e->payload_count, &lost);
+			a->binary =
+			    ws_nvtx_blobs(t, d, (const struct nx_payload *)(uintptr_t)e->payload, (size_t)e->payload_count, &lost);
 		if (lost)
 			a->text.flags |= WS_OPEN_LOST;
 	} else if (e->payload_type > 0 && e->payload_type <= WS_NVTX_PAYLOAD_F32) {
@@ -171,7 +189,8 @@ static void read_payload(struct ws_thread *t, struct nvtx_domain *d, const struc
 	}
 }
 
-/* Attributes of any version: fields beyond its size are as if zero. A size of 0 (a caller that forgot) is taken for the usual one. */
+/* Attributes of any version: fields beyond its size are as if zero. A size of 0 (a caller that forgot) is taken for the usual one.
+ */
 WS_NOINLINE static void read_attrs(struct ws_thread *t, struct nvtx_domain *d, const struct nx_event *e, struct nvtx_attrs *a)
 {
 	struct nx_event copy;
@@ -209,9 +228,13 @@ static void write_event(struct ws_thread *t, struct nvtx_domain *d, uint8_t kind
 	if (!r)
 		return;
 	r->e = (struct ws_rec_nvtx_event){
-		.rec = ws_rec_head(WS_REC_NVTX_EVENT, bytes, nvtx_small(d, a->text.flags), a->text.value),
-		.kind = kind, .has_color = a->has_color, .payload_type = a->payload_type, .category = a->category,
-		.time = time, .other = other,
+	    .rec = ws_rec_head(WS_REC_NVTX_EVENT, bytes, nvtx_small(d, a->text.flags), a->text.value),
+	    .kind = kind,
+	    .has_color = a->has_color,
+	    .payload_type = a->payload_type,
+	    .category = a->category,
+	    .time = time,
+	    .other = other,
 	};
 	if (full) {
 		r->payload = a->payload;
@@ -248,8 +271,8 @@ void ws_nvtx_mark(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_
 }
 
 /*
- * Threads set ids aside in lots, so that they share no cache line at each start. A forked child carries on where its parent was, so that
- * an id of the parent's never means a range of the child's.
+ * Threads set ids aside in lots, so that they share no cache line at each start. A forked child carries on where its parent was, so
+ * that an id of the parent's never means a range of the child's.
  */
 static uint64_t next_id(struct ws_thread *t)
 {
@@ -497,16 +520,36 @@ static void domain_destroy(void *handle)
 
 /* ---- attaching ---- */
 
-#define SLOT(module, slot, fn) {NX_##module, slot, (nx_fn)(fn)}
+#define SLOT(module, slot, fn)                 \
+	{                                      \
+		NX_##module, slot, (nx_fn)(fn) \
+	}
+/* One call a line. */
+/* clang-format off */
 static const struct nvtx_slot slots[] = {
-	SLOT(CORE, NX_MARK_EX, mark_event),       SLOT(CORE, NX_MARK_A, mark_utf8),        SLOT(CORE, NX_MARK_W, mark_wide),
-	SLOT(CORE, NX_START_EX, start_event),     SLOT(CORE, NX_START_A, start_utf8),      SLOT(CORE, NX_START_W, start_wide),
-	SLOT(CORE, NX_END, end_default),          SLOT(CORE, NX_PUSH_EX, push_event),      SLOT(CORE, NX_PUSH_A, push_utf8),
-	SLOT(CORE, NX_PUSH_W, push_wide),         SLOT(CORE, NX_POP, pop_default),         SLOT(CORE2, NX_D_MARK_EX, domain_mark),
-	SLOT(CORE2, NX_D_START_EX, domain_start), SLOT(CORE2, NX_D_END, domain_end),       SLOT(CORE2, NX_D_PUSH_EX, domain_push),
-	SLOT(CORE2, NX_D_POP, domain_pop),        SLOT(CORE2, NX_D_STRING_A, string_utf8), SLOT(CORE2, NX_D_STRING_W, string_wide),
-	SLOT(CORE2, NX_D_CREATE_A, domain_utf8),  SLOT(CORE2, NX_D_CREATE_W, domain_wide), SLOT(CORE2, NX_D_DESTROY, domain_destroy),
+	SLOT(CORE, NX_MARK_EX, mark_event),
+	SLOT(CORE, NX_MARK_A, mark_utf8),
+	SLOT(CORE, NX_MARK_W, mark_wide),
+	SLOT(CORE, NX_START_EX, start_event),
+	SLOT(CORE, NX_START_A, start_utf8),
+	SLOT(CORE, NX_START_W, start_wide),
+	SLOT(CORE, NX_END, end_default),
+	SLOT(CORE, NX_PUSH_EX, push_event),
+	SLOT(CORE, NX_PUSH_A, push_utf8),
+	SLOT(CORE, NX_PUSH_W, push_wide),
+	SLOT(CORE, NX_POP, pop_default),
+	SLOT(CORE2, NX_D_MARK_EX, domain_mark),
+	SLOT(CORE2, NX_D_START_EX, domain_start),
+	SLOT(CORE2, NX_D_END, domain_end),
+	SLOT(CORE2, NX_D_PUSH_EX, domain_push),
+	SLOT(CORE2, NX_D_POP, domain_pop),
+	SLOT(CORE2, NX_D_STRING_A, string_utf8),
+	SLOT(CORE2, NX_D_STRING_W, string_wide),
+	SLOT(CORE2, NX_D_CREATE_A, domain_utf8),
+	SLOT(CORE2, NX_D_CREATE_W, domain_wide),
+	SLOT(CORE2, NX_D_DESTROY, domain_destroy),
 };
+/* clang-format on */
 
 static bool wanted(void)
 {

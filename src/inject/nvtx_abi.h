@@ -1,10 +1,10 @@
 /*
  * nvtx_abi.h - what a tool must know of the binary interface of NVTX version 3, in our own words.
  *
- * A program that uses NVTX carries its loader in itself (the API is header-only). On the first call the loader opens the library that
- * NVTX_INJECTION64_PATH names and calls InitializeInjectionNvtx2 with a function that gives "export tables". The table CALLBACKS
- * gives, for each module, an array of addresses of function pointers; the tool stores its own functions there, each in the slot
- * numbered for it, and the loader clears those left alone. Extensions (payloads, counters, memory) come through
+ * A program that uses NVTX carries its loader in itself (the API is header-only). On the first call the loader opens the library
+ * that NVTX_INJECTION64_PATH names and calls InitializeInjectionNvtx2 with a function that gives "export tables". The table
+ * CALLBACKS gives, for each module, an array of addresses of function pointers; the tool stores its own functions there, each in
+ * the slot numbered for it, and the loader clears those left alone. Extensions (payloads, counters, memory) come through
  * InitializeInjectionNvtxExtension, with an array of slots that hold the functions directly.
  *
  * Every program and library that embeds NVTX has such tables of its own, and versions differ: a slot beyond the size
@@ -27,22 +27,66 @@ enum { NX_TABLE_CALLBACKS = 1, NX_TABLE_VERSION = 3 };
 enum nx_module { NX_CORE = 1, NX_CUDA = 2, NX_OPENCL = 3, NX_CUDART = 4, NX_CORE2 = 5, NX_SYNC = 6 };
 
 enum nx_core_slot {
-	NX_MARK_EX = 1, NX_MARK_A, NX_MARK_W,
-	NX_START_EX, NX_START_A, NX_START_W, NX_END,
-	NX_PUSH_EX, NX_PUSH_A, NX_PUSH_W, NX_POP,
-	NX_CATEGORY_A, NX_CATEGORY_W, NX_THREAD_A, NX_THREAD_W,
+	NX_MARK_EX = 1,
+	NX_MARK_A,
+	NX_MARK_W,
+	NX_START_EX,
+	NX_START_A,
+	NX_START_W,
+	NX_END,
+	NX_PUSH_EX,
+	NX_PUSH_A,
+	NX_PUSH_W,
+	NX_POP,
+	NX_CATEGORY_A,
+	NX_CATEGORY_W,
+	NX_THREAD_A,
+	NX_THREAD_W,
 };
 enum nx_core2_slot {
-	NX_D_MARK_EX = 1, NX_D_START_EX, NX_D_END, NX_D_PUSH_EX, NX_D_POP,
-	NX_D_RESOURCE_CREATE, NX_D_RESOURCE_DESTROY, NX_D_CATEGORY_A, NX_D_CATEGORY_W,
-	NX_D_STRING_A, NX_D_STRING_W, NX_D_CREATE_A, NX_D_CREATE_W, NX_D_DESTROY, NX_D_INITIALIZE,
+	NX_D_MARK_EX = 1,
+	NX_D_START_EX,
+	NX_D_END,
+	NX_D_PUSH_EX,
+	NX_D_POP,
+	NX_D_RESOURCE_CREATE,
+	NX_D_RESOURCE_DESTROY,
+	NX_D_CATEGORY_A,
+	NX_D_CATEGORY_W,
+	NX_D_STRING_A,
+	NX_D_STRING_W,
+	NX_D_CREATE_A,
+	NX_D_CREATE_W,
+	NX_D_DESTROY,
+	NX_D_INITIALIZE,
 };
-enum nx_cuda_slot { NX_CU_DEVICE_A = 1, NX_CU_DEVICE_W, NX_CU_CONTEXT_A, NX_CU_CONTEXT_W, NX_CU_STREAM_A, NX_CU_STREAM_W,
-		    NX_CU_EVENT_A, NX_CU_EVENT_W };
+enum nx_cuda_slot {
+	NX_CU_DEVICE_A = 1,
+	NX_CU_DEVICE_W,
+	NX_CU_CONTEXT_A,
+	NX_CU_CONTEXT_W,
+	NX_CU_STREAM_A,
+	NX_CU_STREAM_W,
+	NX_CU_EVENT_A,
+	NX_CU_EVENT_W
+};
 enum nx_cudart_slot { NX_RT_DEVICE_A = 1, NX_RT_DEVICE_W, NX_RT_STREAM_A, NX_RT_STREAM_W, NX_RT_EVENT_A, NX_RT_EVENT_W };
-enum nx_opencl_slot { NX_CL_DEVICE_A = 1, NX_CL_DEVICE_W, NX_CL_CONTEXT_A, NX_CL_CONTEXT_W, NX_CL_QUEUE_A, NX_CL_QUEUE_W,
-		      NX_CL_MEM_A, NX_CL_MEM_W, NX_CL_SAMPLER_A, NX_CL_SAMPLER_W, NX_CL_PROGRAM_A, NX_CL_PROGRAM_W,
-		      NX_CL_EVENT_A, NX_CL_EVENT_W };
+enum nx_opencl_slot {
+	NX_CL_DEVICE_A = 1,
+	NX_CL_DEVICE_W,
+	NX_CL_CONTEXT_A,
+	NX_CL_CONTEXT_W,
+	NX_CL_QUEUE_A,
+	NX_CL_QUEUE_W,
+	NX_CL_MEM_A,
+	NX_CL_MEM_W,
+	NX_CL_SAMPLER_A,
+	NX_CL_SAMPLER_W,
+	NX_CL_PROGRAM_A,
+	NX_CL_PROGRAM_W,
+	NX_CL_EVENT_A,
+	NX_CL_EVENT_W
+};
 enum nx_sync_slot { NX_SYNC_CREATE = 1, NX_SYNC_DESTROY, NX_SYNC_START, NX_SYNC_FAILED, NX_SYNC_SUCCESS, NX_SYNC_RELEASING };
 
 typedef void (*nx_fn)(void);
@@ -82,7 +126,7 @@ struct nx_event {
 	int32_t color_type;
 	uint32_t color;
 	int32_t payload_type, payload_count; /* the count: of struct nx_payload, with NX_PAYLOAD_EXT */
-	uint64_t payload;                    /* bits of the value, or the address of the array */
+	uint64_t payload;		     /* bits of the value, or the address of the array */
 	int32_t message_type;
 	union nx_message message;
 };
@@ -127,8 +171,18 @@ enum { NX_EXT_MEM = 1, NX_EXT_PAYLOAD = 2, NX_EXT_COUNTERS = 4 };
 #define NX_EXT_COMPAT_MAJOR(compat) ((compat) >> 8) /* 1 in all versions so far */
 
 enum nx_payload_slot {
-	NX_P_SCHEMA = 0, NX_P_ENUM = 1, NX_P_MARK = 2, NX_P_PUSH = 3, NX_P_POP = 4, NX_P_START = 5, NX_P_END = 6,
-	NX_P_DOMAIN_ENABLED = 7, NX_P_TIMESTAMP = 8, NX_P_SCOPE = 12, NX_P_EVENT = 16, NX_P_BATCH = 17,
+	NX_P_SCHEMA = 0,
+	NX_P_ENUM = 1,
+	NX_P_MARK = 2,
+	NX_P_PUSH = 3,
+	NX_P_POP = 4,
+	NX_P_START = 5,
+	NX_P_END = 6,
+	NX_P_DOMAIN_ENABLED = 7,
+	NX_P_TIMESTAMP = 8,
+	NX_P_SCOPE = 12,
+	NX_P_EVENT = 16,
+	NX_P_BATCH = 17,
 };
 
 struct nx_payload {
@@ -153,16 +207,30 @@ struct nx_schema {
 	uint64_t id;
 	void *extension;
 };
-enum { NX_SCHEMA_NAME = 1 << 1, NX_SCHEMA_TYPE = 1 << 2, NX_SCHEMA_FLAGS = 1 << 3, NX_SCHEMA_ENTRIES = 1 << 4, NX_SCHEMA_COUNT = 1 << 5,
-       NX_SCHEMA_SIZE = 1 << 6, NX_SCHEMA_ALIGN = 1 << 7, NX_SCHEMA_ID = 1 << 8 };
+enum {
+	NX_SCHEMA_NAME = 1 << 1,
+	NX_SCHEMA_TYPE = 1 << 2,
+	NX_SCHEMA_FLAGS = 1 << 3,
+	NX_SCHEMA_ENTRIES = 1 << 4,
+	NX_SCHEMA_COUNT = 1 << 5,
+	NX_SCHEMA_SIZE = 1 << 6,
+	NX_SCHEMA_ALIGN = 1 << 7,
+	NX_SCHEMA_ID = 1 << 8
+};
 enum { NX_SCHEMA_STATIC = 1, NX_SCHEMA_DYNAMIC = 2, NX_SCHEMA_UNION = 3, NX_SCHEMA_UNION_SELECTOR = 4 };
 
 /* Flags of entries: how the field is stored. */
 enum { NX_ENTRY_POINTER = 1 << 1, NX_ENTRY_OFFSET = 3 << 2, NX_ENTRY_ARRAY = 7 << 4, NX_ENTRY_FIXED_ARRAY = 1 << 4 };
 
 /* Types of entries; other numbers are schemas. */
-enum { NX_TYPE_INFO_MAX = 27 /* sizes known to the program's table, extra */, NX_TYPE_CSTRING = 75, NX_TYPE_CSTRING_LAST = 78,
-       NX_TYPE_REGISTERED = 80, NX_TYPE_REFERENCED = 1022, NX_TYPE_RAW = 1023 };
+enum {
+	NX_TYPE_INFO_MAX = 27 /* sizes known to the program's table, extra */,
+	NX_TYPE_CSTRING = 75,
+	NX_TYPE_CSTRING_LAST = 78,
+	NX_TYPE_REGISTERED = 80,
+	NX_TYPE_REFERENCED = 1022,
+	NX_TYPE_RAW = 1023
+};
 
 struct nx_enum_entry {
 	const char *name;

@@ -232,7 +232,7 @@ static void def_write(struct ws_thread *t, struct nvtx_domain *d, const struct n
 		struct ws_rec_nvtx_define d;
 		struct ws_rec_nvtx_schema schema;
 		struct ws_rec_nvtx_schema_entry entry;
-	} *r;
+	} * r;
 	size_t bytes = sizeof(r->d);
 	uint32_t description = 0;
 
@@ -247,7 +247,10 @@ static void def_write(struct ws_thread *t, struct nvtx_domain *d, const struct n
 		return;
 	memset(r, 0, bytes);
 	r->d = (struct ws_rec_nvtx_define){.rec = ws_rec_head(WS_REC_NVTX_DEFINE, bytes, nvtx_small(d, name.flags), name.value),
-					   .kind = def->kind, .type = def->type, .time = ws_rt_ticks(), .id = def->id};
+					   .kind = def->kind,
+					   .type = def->type,
+					   .time = ws_rt_ticks(),
+					   .id = def->id};
 	if (def->kind == WS_NVTX_DEF_SCHEMA) {
 		r->schema.flags = def->flags;
 		r->schema.size = def->size;
@@ -293,8 +296,12 @@ WS_NOINLINE bool ws_nvtx_domain_slow(struct ws_thread *t, struct nvtx_domain *d)
 {
 	uint32_t before = atomic_load_explicit(&d->ready, memory_order_relaxed), now = ws_rt->generation;
 
-	if (!ws_rt->arena || filtered(d->name))
+	if (!ws_rt->arena || atomic_load_explicit(&d->off, memory_order_relaxed) == now)
 		return false;
+	if (before != now && filtered(d->name)) {
+		atomic_store_explicit(&d->off, now, memory_order_relaxed);
+		return false;
+	}
 	if (before == now || !atomic_compare_exchange_strong(&d->ready, &before, now))
 		return true;
 	if (d != &ws_nvtx_default) {
@@ -383,8 +390,8 @@ struct nvtx_domain *ws_nvtx_domain_create(const char *name)
 }
 
 /*
- * The handle stays usable: a late pop through it still finds its range. When libraries share a domain by name, the last one to destroy it
- * makes the event.
+ * The handle stays usable: a late pop through it still finds its range. When libraries share a domain by name, the last one to
+ * destroy it makes the event.
  */
 void ws_nvtx_domain_destroy(struct nvtx_domain *d)
 {
@@ -407,7 +414,8 @@ void ws_nvtx_define(struct nvtx_domain *d, const struct nvtx_def *def)
 
 	if (!t)
 		return;
-	if (d == &ws_nvtx_default || nvtx_domain_on(t, d)) /* names of threads and objects belong to no domain: no filter takes them */
+	if (d == &ws_nvtx_default ||
+	    nvtx_domain_on(t, d)) /* names of threads and objects belong to no domain: no filter takes them */
 		def_write(t, d, def);
 	ws_rt_leave(t);
 }

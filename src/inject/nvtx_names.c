@@ -5,8 +5,8 @@
  * The naming calls come in an ASCII and a wide form for each kind of object; a macro makes both. All end as one definition: type of
  * object, its number or address, its name.
  *
- * A user-defined synchronisation object shows as start/end ranges: "NAME (acquire)" from the attempt to its outcome, "NAME (held)" from
- * success to release. Their ids are made from the object and the thread, so no state has to be kept between the calls.
+ * A user-defined synchronisation object shows as start/end ranges: "NAME (acquire)" from the attempt to its outcome, "NAME (held)"
+ * from success to release. Their ids are made from the object and the thread, so no state has to be kept between the calls.
  */
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -22,7 +22,8 @@ static void name_thing(struct nvtx_domain *d, uint32_t type, uint64_t id, const 
 	ws_nvtx_define(d, &def);
 }
 
-/* A number that is no thread of this process (such as a pthread_t cut to 32 bits) names a resource: better than a thread made up. */
+/* A number that is no thread of this process (such as a pthread_t cut to 32 bits) names a resource: better than a thread made up.
+ */
 static void name_thread(struct nvtx_domain *d, uint64_t tid, const char *name)
 {
 	struct nvtx_def def = {.kind = WS_NVTX_DEF_THREAD, .id = tid, .name = name};
@@ -50,41 +51,41 @@ static void domain_category(void *domain, uint32_t id, const char *name)
 }
 
 /* The wide form of a call whose last argument is a name. */
-#define WIDE(fn, params, ...)                               \
-	static void fn##_w params                           \
-	{                                                   \
-		struct nvtx_scratch b;                      \
-		if (ws_nvtx_utf8(&b, name)) {               \
-			fn(__VA_ARGS__, b.p);               \
-			ws_nvtx_scratch_end(&b);            \
-		}                                           \
+#define WIDE(fn, params, ...)                    \
+	static void fn##_w params                \
+	{                                        \
+		struct nvtx_scratch b;           \
+		if (ws_nvtx_utf8(&b, name)) {    \
+			fn(__VA_ARGS__, b.p);    \
+			ws_nvtx_scratch_end(&b); \
+		}                                \
 	}
 WIDE(name_thread_here, (uint32_t tid, const wchar_t *name), tid)
 WIDE(name_category, (uint32_t id, const wchar_t *name), id)
 WIDE(domain_category, (void *domain, uint32_t id, const wchar_t *name), domain, id)
 
-#define OBJECT_NAME(fn, ctype, class, number)                                                                              \
-	static void fn(ctype object, const char *name)                                                                     \
-	{                                                                                                                  \
-		name_thing(&ws_nvtx_default, NX_RESOURCE(NX_CLASS_##class, number), (uint64_t)(uintptr_t)object, name);    \
-	}                                                                                                                  \
+#define OBJECT_NAME(fn, ctype, class, number)                                                                           \
+	static void fn(ctype object, const char *name)                                                                  \
+	{                                                                                                               \
+		name_thing(&ws_nvtx_default, NX_RESOURCE(NX_CLASS_##class, number), (uint64_t)(uintptr_t)object, name); \
+	}                                                                                                               \
 	WIDE(fn, (ctype object, const wchar_t *name), object)
 
 /* function, type of object, class and number of the resource type, module and slot of the ASCII form (the wide one follows) */
-#define OBJECTS(X)                                                                   \
-	X(cu_device, int, CUDA, 1, NX_CUDA, NX_CU_DEVICE_A)                          \
-	X(cu_context, void *, CUDA, 2, NX_CUDA, NX_CU_CONTEXT_A)                     \
-	X(cu_stream, void *, CUDA, 3, NX_CUDA, NX_CU_STREAM_A)                       \
-	X(cu_event, void *, CUDA, 4, NX_CUDA, NX_CU_EVENT_A)                         \
-	X(rt_device, int, CUDART, 0, NX_CUDART, NX_RT_DEVICE_A)                      \
-	X(rt_stream, void *, CUDART, 1, NX_CUDART, NX_RT_STREAM_A)                   \
-	X(rt_event, void *, CUDART, 2, NX_CUDART, NX_RT_EVENT_A)                     \
-	X(cl_device, void *, OPENCL, 1, NX_OPENCL, NX_CL_DEVICE_A)                   \
-	X(cl_context, void *, OPENCL, 2, NX_OPENCL, NX_CL_CONTEXT_A)                 \
-	X(cl_queue, void *, OPENCL, 3, NX_OPENCL, NX_CL_QUEUE_A)                     \
-	X(cl_mem, void *, OPENCL, 4, NX_OPENCL, NX_CL_MEM_A)                         \
-	X(cl_sampler, void *, OPENCL, 5, NX_OPENCL, NX_CL_SAMPLER_A)                 \
-	X(cl_program, void *, OPENCL, 6, NX_OPENCL, NX_CL_PROGRAM_A)                 \
+#define OBJECTS(X)                                                   \
+	X(cu_device, int, CUDA, 1, NX_CUDA, NX_CU_DEVICE_A)          \
+	X(cu_context, void *, CUDA, 2, NX_CUDA, NX_CU_CONTEXT_A)     \
+	X(cu_stream, void *, CUDA, 3, NX_CUDA, NX_CU_STREAM_A)       \
+	X(cu_event, void *, CUDA, 4, NX_CUDA, NX_CU_EVENT_A)         \
+	X(rt_device, int, CUDART, 0, NX_CUDART, NX_RT_DEVICE_A)      \
+	X(rt_stream, void *, CUDART, 1, NX_CUDART, NX_RT_STREAM_A)   \
+	X(rt_event, void *, CUDART, 2, NX_CUDART, NX_RT_EVENT_A)     \
+	X(cl_device, void *, OPENCL, 1, NX_OPENCL, NX_CL_DEVICE_A)   \
+	X(cl_context, void *, OPENCL, 2, NX_OPENCL, NX_CL_CONTEXT_A) \
+	X(cl_queue, void *, OPENCL, 3, NX_OPENCL, NX_CL_QUEUE_A)     \
+	X(cl_mem, void *, OPENCL, 4, NX_OPENCL, NX_CL_MEM_A)         \
+	X(cl_sampler, void *, OPENCL, 5, NX_OPENCL, NX_CL_SAMPLER_A) \
+	X(cl_program, void *, OPENCL, 6, NX_OPENCL, NX_CL_PROGRAM_A) \
 	X(cl_event, void *, OPENCL, 7, NX_OPENCL, NX_CL_EVENT_A)
 
 #define X(fn, ctype, class, number, module, slot) OBJECT_NAME(fn, ctype, class, number)
@@ -240,20 +241,11 @@ static void sync_releasing(void *handle)
 #define SLOT(module, slot, fn) {module, slot, (nx_fn)(fn)},
 #define X(fn, ctype, class, number, module, slot) SLOT(module, slot, fn) SLOT(module, slot + 1, fn##_w)
 const struct nvtx_slot ws_nvtx_name_slots[] = {
-	OBJECTS(X)
-	SLOT(NX_CORE, NX_CATEGORY_A, name_category)
-	SLOT(NX_CORE, NX_CATEGORY_W, name_category_w)
-	SLOT(NX_CORE, NX_THREAD_A, name_thread_here)
-	SLOT(NX_CORE, NX_THREAD_W, name_thread_here_w)
-	SLOT(NX_CORE2, NX_D_CATEGORY_A, domain_category)
-	SLOT(NX_CORE2, NX_D_CATEGORY_W, domain_category_w)
-	SLOT(NX_CORE2, NX_D_RESOURCE_CREATE, resource_create)
-	SLOT(NX_CORE2, NX_D_RESOURCE_DESTROY, resource_destroy)
-	SLOT(NX_SYNC, NX_SYNC_CREATE, sync_create)
-	SLOT(NX_SYNC, NX_SYNC_DESTROY, sync_destroy)
-	SLOT(NX_SYNC, NX_SYNC_START, sync_start)
-	SLOT(NX_SYNC, NX_SYNC_FAILED, sync_failed)
-	SLOT(NX_SYNC, NX_SYNC_SUCCESS, sync_success)
-	SLOT(NX_SYNC, NX_SYNC_RELEASING, sync_releasing)
-};
+    OBJECTS(X) SLOT(NX_CORE, NX_CATEGORY_A, name_category) SLOT(NX_CORE, NX_CATEGORY_W, name_category_w)
+	SLOT(NX_CORE, NX_THREAD_A, name_thread_here) SLOT(NX_CORE, NX_THREAD_W, name_thread_here_w)
+	    SLOT(NX_CORE2, NX_D_CATEGORY_A, domain_category) SLOT(NX_CORE2, NX_D_CATEGORY_W, domain_category_w)
+		SLOT(NX_CORE2, NX_D_RESOURCE_CREATE, resource_create) SLOT(NX_CORE2, NX_D_RESOURCE_DESTROY, resource_destroy)
+		    SLOT(NX_SYNC, NX_SYNC_CREATE, sync_create) SLOT(NX_SYNC, NX_SYNC_DESTROY, sync_destroy)
+			SLOT(NX_SYNC, NX_SYNC_START, sync_start) SLOT(NX_SYNC, NX_SYNC_FAILED, sync_failed)
+			    SLOT(NX_SYNC, NX_SYNC_SUCCESS, sync_success) SLOT(NX_SYNC, NX_SYNC_RELEASING, sync_releasing)};
 const size_t ws_nvtx_name_slot_count = WS_COUNT(ws_nvtx_name_slots);

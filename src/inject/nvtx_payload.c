@@ -1,13 +1,13 @@
 /*
  * nvtx_payload.c - the payload extension of NVTX: schemas that describe binary data, and events that carry such data.
  *
- * The data is copied as the program gives it, by the sizes it gives, and the schemas go to the report beside it, so that readers can take
- * it apart: nothing is interpreted here but two things. Where a program leaves a size to the tool (SIZE_MAX), the schema
+ * The data is copied as the program gives it, by the sizes it gives, and the schemas go to the report beside it, so that readers
+ * can take it apart: nothing is interpreted here but two things. Where a program leaves a size to the tool (SIZE_MAX), the schema
  * tells it, if its layout is static. And an event that has no text of its own takes it from the entry that its schema
  * marks as the message, else from the schema's name.
  *
- * Not implemented, their slots left empty, which makes the program's calls do nothing: time domains and their conversions (slots 9 to 11
- * and 13 to 15), and the counter and memory extensions, which are said in a diagnostic when a program wants them.
+ * Not implemented, their slots left empty, which makes the program's calls do nothing: time domains and their conversions (slots 9
+ * to 11 and 13 to 15), and the counter and memory extensions, which are said in a diagnostic when a program wants them.
  */
 #include "inject/nvtx_state.h"
 #include "schema/schema.h"
@@ -21,13 +21,54 @@ enum { POINTER_SIZE = sizeof(void *), ENTRY_MESSAGE = 1 << 10 };
 static uint32_t type_size(uint64_t type)
 {
 	static const uint8_t sizes[NX_TYPE_REGISTERED + 1] = {
-		[1] = 1, [2] = 1, [3] = 2, [4] = 2, [5] = 4, [6] = 4, [7] = sizeof(long), [8] = sizeof(long), [9] = 8, [10] = 8,
-		[11] = 1, [12] = 1, [13] = 2, [14] = 2, [15] = 4, [16] = 4, [17] = 8, [18] = 8,
-		[19] = 4, [20] = 8, [21] = sizeof(long double), [22] = sizeof(size_t), [23] = POINTER_SIZE,
-		[24] = sizeof(wchar_t), [25] = 1, [26] = 2, [27] = 4,
-		[32] = 1, [33] = 16, [34] = 16, [42] = 2, [43] = 4, [44] = 8, [45] = 16, [50] = 2, [52] = 4,
-		[68] = 4, [69] = 4, [70] = 8, [71] = 4, [72] = 8, [73] = 4, [74] = 8,
-		[75] = POINTER_SIZE, [76] = POINTER_SIZE, [77] = POINTER_SIZE, [78] = POINTER_SIZE, [80] = POINTER_SIZE,
+	    [1] = 1,
+	    [2] = 1,
+	    [3] = 2,
+	    [4] = 2,
+	    [5] = 4,
+	    [6] = 4,
+	    [7] = sizeof(long),
+	    [8] = sizeof(long),
+	    [9] = 8,
+	    [10] = 8,
+	    [11] = 1,
+	    [12] = 1,
+	    [13] = 2,
+	    [14] = 2,
+	    [15] = 4,
+	    [16] = 4,
+	    [17] = 8,
+	    [18] = 8,
+	    [19] = 4,
+	    [20] = 8,
+	    [21] = sizeof(long double),
+	    [22] = sizeof(size_t),
+	    [23] = POINTER_SIZE,
+	    [24] = sizeof(wchar_t),
+	    [25] = 1,
+	    [26] = 2,
+	    [27] = 4,
+	    [32] = 1,
+	    [33] = 16,
+	    [34] = 16,
+	    [42] = 2,
+	    [43] = 4,
+	    [44] = 8,
+	    [45] = 16,
+	    [50] = 2,
+	    [52] = 4,
+	    [68] = 4,
+	    [69] = 4,
+	    [70] = 8,
+	    [71] = 4,
+	    [72] = 8,
+	    [73] = 4,
+	    [74] = 8,
+	    [75] = POINTER_SIZE,
+	    [76] = POINTER_SIZE,
+	    [77] = POINTER_SIZE,
+	    [78] = POINTER_SIZE,
+	    [80] = POINTER_SIZE,
 	};
 
 	return type < WS_COUNT(sizes) ? sizes[type] : 0;
@@ -43,7 +84,8 @@ static bool entry_size(struct nvtx_domain *d, const struct nx_schema_entry *e, u
 		*size = *align = e->flags & NX_ENTRY_POINTER ? POINTER_SIZE : one;
 		return *size;
 	}
-	if (e->type >= NX_TYPE_CSTRING && e->type <= NX_TYPE_CSTRING_LAST && e->detail && (!arrays || arrays == NX_ENTRY_FIXED_ARRAY)) {
+	if (e->type >= NX_TYPE_CSTRING && e->type <= NX_TYPE_CSTRING_LAST && e->detail &&
+	    (!arrays || arrays == NX_ENTRY_FIXED_ARRAY)) {
 		*align = e->type == NX_TYPE_CSTRING_LAST ? 4 : e->type == NX_TYPE_CSTRING_LAST - 1 ? 2 : 1;
 		return !__builtin_mul_overflow(*align, e->detail, size);
 	}
@@ -117,8 +159,15 @@ static uint64_t schema_register(void *handle, const struct nx_schema *s)
 	ws_nvtx_define_kept(d, &def);
 	for (uint32_t i = 0; i < def.count; i++) {
 		struct nvtx_def entry = {
-			.kind = WS_NVTX_DEF_ENTRY, .id = def.id, .count = i, .name = e[i].name, .description = e[i].description,
-			.flags = e[i].flags, .entry_type = e[i].type, .detail = e[i].detail, .offset = e[i].offset,
+		    .kind = WS_NVTX_DEF_ENTRY,
+		    .id = def.id,
+		    .count = i,
+		    .name = e[i].name,
+		    .description = e[i].description,
+		    .flags = e[i].flags,
+		    .entry_type = e[i].type,
+		    .detail = e[i].detail,
+		    .offset = e[i].offset,
 		};
 
 		ws_nvtx_define_kept(d, &entry);
@@ -142,8 +191,12 @@ static uint64_t enum_register(void *handle, const struct nx_enum *s)
 	def.count = e && s->fields & NX_ENUM_COUNT ? (uint32_t)s->count : 0;
 	ws_nvtx_define_kept(d, &def);
 	for (uint32_t i = 0; i < def.count; i++) {
-		struct nvtx_def entry = {.kind = WS_NVTX_DEF_ENTRY, .id = def.id, .count = i, .name = e[i].name,
-					 .detail = e[i].value, .flags = e[i].is_flag ? 1 : 0};
+		struct nvtx_def entry = {.kind = WS_NVTX_DEF_ENTRY,
+					 .id = def.id,
+					 .count = i,
+					 .name = e[i].name,
+					 .detail = e[i].value,
+					 .flags = e[i].is_flag ? 1 : 0};
 
 		ws_nvtx_define_kept(d, &entry);
 	}
@@ -327,7 +380,8 @@ static struct nvtx_text message_of(struct ws_thread *t, struct nvtx_domain *d, c
 	return nvtx_text_utf8(t, name);
 }
 
-static void payload_attrs(struct ws_thread *t, struct nvtx_domain *d, const struct nx_payload *p, size_t count, struct nvtx_attrs *a)
+static void payload_attrs(struct ws_thread *t, struct nvtx_domain *d, const struct nx_payload *p, size_t count,
+			  struct nvtx_attrs *a)
 {
 	bool lost = false;
 
@@ -453,10 +507,10 @@ static const struct {
 	uint8_t slot;
 	nx_fn fn;
 } slots[] = {
-	{NX_P_SCHEMA, (nx_fn)schema_register}, {NX_P_ENUM, (nx_fn)enum_register},   {NX_P_MARK, (nx_fn)mark_payload},
-	{NX_P_PUSH, (nx_fn)push_payload},      {NX_P_POP, (nx_fn)pop_payload},      {NX_P_START, (nx_fn)start_payload},
-	{NX_P_END, (nx_fn)end_payload},        {NX_P_TIMESTAMP, (nx_fn)timestamp},  {NX_P_DOMAIN_ENABLED, (nx_fn)domain_enabled},
-	{NX_P_SCOPE, (nx_fn)scope_register},   {NX_P_EVENT, (nx_fn)mark_payload},   {NX_P_BATCH, (nx_fn)batch_submit},
+    {NX_P_SCHEMA, (nx_fn)schema_register}, {NX_P_ENUM, (nx_fn)enum_register},  {NX_P_MARK, (nx_fn)mark_payload},
+    {NX_P_PUSH, (nx_fn)push_payload},	   {NX_P_POP, (nx_fn)pop_payload},     {NX_P_START, (nx_fn)start_payload},
+    {NX_P_END, (nx_fn)end_payload},	   {NX_P_TIMESTAMP, (nx_fn)timestamp}, {NX_P_DOMAIN_ENABLED, (nx_fn)domain_enabled},
+    {NX_P_SCOPE, (nx_fn)scope_register},   {NX_P_EVENT, (nx_fn)mark_payload},  {NX_P_BATCH, (nx_fn)batch_submit},
 };
 
 int ws_nvtx_extension(struct nx_module_info *m)
@@ -470,8 +524,9 @@ int ws_nvtx_extension(struct nx_module_info *m)
 	if (m->module != NX_EXT_PAYLOAD)
 		return 0;
 	if (NX_EXT_COMPAT_MAJOR(m->compat) != 1) {
-		ws_rt_diagnostic(WS_WARNING, "nvtx", "The program uses NVTX payloads of a version that is not known; they are not "
-						     "recorded.");
+		ws_rt_diagnostic(WS_WARNING, "nvtx",
+				 "The program uses NVTX payloads of a version that is not known; they are not "
+				 "recorded.");
 		return 0;
 	}
 	for (size_t i = 0; i < WS_COUNT(slots); i++)

@@ -18,7 +18,7 @@
 #define WS_NVTX_DOMAINS (WS_NVTX_SMALL_DOMAIN + 1)
 
 enum ws_nvtx_event_kind {
-	WS_NVTX_EV_RANGE = 1,  /* push/pop range that has ended */
+	WS_NVTX_EV_RANGE = 1, /* push/pop range that has ended */
 	WS_NVTX_EV_MARK = 2,
 	WS_NVTX_EV_START = 3,  /* other = id */
 	WS_NVTX_EV_END = 4,    /* other = id; text unused */
@@ -31,7 +31,7 @@ struct ws_rec_nvtx_event {
 	struct ws_rec rec;
 	uint8_t kind, has_color, payload_type, spare;
 	uint32_t category;
-	uint64_t time;  /* ticks: of the event, or the start of the range */
+	uint64_t time;	/* ticks: of the event, or the start of the range */
 	uint64_t other; /* ticks of the range's end, or id of a start/end range */
 };
 
@@ -46,8 +46,8 @@ struct ws_rec_nvtx_event_full {
 };
 
 /*
- * Extended payloads of one event, used up by it. `number` counts like those of TEXT records and among them; longer ones come in pieces
- * like theirs. A kind of its own because the payloads of a range's begin and end are put together by the recorder.
+ * Extended payloads of one event, used up by it. `number` counts like those of TEXT records and among them; longer ones come in
+ * pieces like theirs. A kind of its own because the payloads of a range's begin and end are put together by the recorder.
  */
 struct ws_rec_nvtx_blob {
 	struct ws_rec rec; /* small: 1 when more follows; value: its size in words, as for long records */
@@ -64,13 +64,13 @@ struct ws_nvtx_blob {
 };
 
 enum ws_nvtx_define_kind {
-	WS_NVTX_DEF_DOMAIN = 1,     /* value: name */
-	WS_NVTX_DEF_DESTROY = 2,    /* the domain */
-	WS_NVTX_DEF_CATEGORY = 3,   /* id, value: name */
-	WS_NVTX_DEF_THREAD = 4,     /* id: tid, value: name */
-	WS_NVTX_DEF_RESOURCE = 5,   /* type, id: identifier, value: name */
-	WS_NVTX_DEF_SCHEMA = 6,     /* with ws_rec_nvtx_schema */
-	WS_NVTX_DEF_ENTRY = 7,      /* with ws_rec_nvtx_schema_entry */
+	WS_NVTX_DEF_DOMAIN = 1,	  /* value: name */
+	WS_NVTX_DEF_DESTROY = 2,  /* the domain */
+	WS_NVTX_DEF_CATEGORY = 3, /* id, value: name */
+	WS_NVTX_DEF_THREAD = 4,	  /* id: tid, value: name */
+	WS_NVTX_DEF_RESOURCE = 5, /* type, id: identifier, value: name */
+	WS_NVTX_DEF_SCHEMA = 6,	  /* with ws_rec_nvtx_schema */
+	WS_NVTX_DEF_ENTRY = 7,	  /* with ws_rec_nvtx_schema_entry */
 };
 struct ws_rec_nvtx_define {
 	struct ws_rec rec; /* small: domain (with flags); value: name */
@@ -92,9 +92,9 @@ struct ws_rec_nvtx_schema_entry {
 
 /* Types in nvtx_schema and nvtx_resource of things that NVTX gives no number, out of its way. */
 #define WS_NVTX_SCHEMA_ENUM 0x100u /* an enumeration: entries have value in detail, is-flag in flags */
-enum ws_nvtx_resource { /* class << 16 | number, as NVTX numbers resources; classes of NVTX are small */
-	WS_NVTX_RESOURCE_SCOPE = 0x7f000001,
-	WS_NVTX_RESOURCE_SYNC = 0x7f000002, /* user-defined synchronisation object */
+enum ws_nvtx_resource {		   /* class << 16 | number, as NVTX numbers resources; classes of NVTX are small */
+			WS_NVTX_RESOURCE_SCOPE = 0x7f000001,
+			WS_NVTX_RESOURCE_SYNC = 0x7f000002, /* user-defined synchronisation object */
 };
 
 #endif

@@ -2,8 +2,8 @@
  * nvtx_stack.c - the open-range stack of a thread, beyond the plain case that nvtx.c has inline.
  *
  * One stack holds the ranges of all domains in the order they were pushed; each entry knows its level among those of its domain.
- * A pop takes the innermost range of its domain; when that is not the top, it leaves a hole (start 0) that goes when what is above it has
- * gone. Entries of one domain that follow each other form a run, and each knows the depth at which its run begins, so that
+ * A pop takes the innermost range of its domain; when that is not the top, it leaves a hole (start 0) that goes when what is above
+ * it has gone. Entries of one domain that follow each other form a run, and each knows the depth at which its run begins, so that
  * finding the innermost range of another domain steps over runs and not over entries: a program that forgets its pops in one
  * domain does not slow the others down.
  *
@@ -164,8 +164,12 @@ int ws_nvtx_pop_slow(struct ws_thread *t, struct nvtx_domain *d, uint64_t now, u
 		return -1;
 	o = entry(r, at - 1, false);
 	level = o->level;
-	if (!(o->flags & WS_OPEN_LOST))
-		ws_nvtx_write_range(t, d, o, ws_rt_collecting() ? now : 0, binary);
+	if (!(o->flags & WS_OPEN_LOST)) {
+		struct ws_open copy = *o;
+
+		o->flags |= WS_OPEN_CLOSING;
+		ws_nvtx_write_range(t, d, &copy, ws_rt_collecting() ? now : 0, binary);
+	}
 	drop(r, depth, at);
 	return level;
 }

@@ -7,10 +7,10 @@
  *   nvtx_payload.c  extended payloads: schemas and binary data
  *   nvtx_names.c    names of threads, resources, CUDA and OpenCL objects; user-defined synchronisation
  *
- * Objects that programs hold handles of (domains, strings) live in process-private memory that a fork copies, so a handle stays good in
- * a forked child. What they stand for in the arena does not: string handles and definitions belong to one process. Each object
- * therefore remembers in which generation of the process (ws_rt->generation) it was last defined, and is defined
- * anew at its first use in another. Nothing here is ever freed or locked.
+ * Objects that programs hold handles of (domains, strings) live in process-private memory that a fork copies, so a handle stays
+ * good in a forked child. What they stand for in the arena does not: string handles and definitions belong to one process. Each
+ * object therefore remembers in which generation of the process (ws_rt->generation) it was last defined, and is defined anew at its
+ * first use in another. Nothing here is ever freed or locked.
  */
 #ifndef WS_NVTX_STATE_H
 #define WS_NVTX_STATE_H
@@ -27,19 +27,20 @@ struct nvtx_def {
 	_Atomic(const char *) name; /* may be replaced by a later one */
 	const char *description;
 	uint64_t id, flags;
-	uint64_t size, align;                /* of a schema */
+	uint64_t size, align;		     /* of a schema */
 	uint64_t entry_type, detail, offset; /* of an entry */
-	struct {                             /* of a schema: where in a payload the event's message is */
+	struct {			     /* of a schema: where in a payload the event's message is */
 		uint64_t offset, detail;
 		uint32_t type; /* of the entry; 0: there is none */
 	} message;
 	uint32_t known_align; /* of a schema's payloads by natural rules; 0 unknown */
 	uint32_t type, count; /* count: entries of a schema; number of an entry */
-	uint8_t kind; /* enum ws_nvtx_define_kind */
+	uint8_t kind;	      /* enum ws_nvtx_define_kind */
 };
 
 struct nvtx_domain {
-	_Atomic uint32_t ready; /* generation in which it is on and defined; 0 while filtered out */
+	_Atomic uint32_t ready; /* generation in which it is on and defined */
+	_Atomic uint32_t off;	/* generation in which it is filtered out */
 	uint16_t number;
 	_Atomic uint32_t handles; /* how many creates have not been destroyed */
 	_Atomic uint64_t next_id; /* ids for schemas that bring none */
@@ -50,7 +51,7 @@ struct nvtx_domain {
 
 struct nvtx_string {
 	_Atomic uint64_t defined; /* generation << 32 | handle */
-	uint64_t magic;           /* tells our handles from pointers that programs pass by mistake */
+	uint64_t magic;		  /* tells our handles from pointers that programs pass by mistake */
 	uint64_t hash;
 	struct nvtx_string *next;
 	uint32_t len, spare;
@@ -208,7 +209,8 @@ static inline uint16_t nvtx_small(const struct nvtx_domain *d, uint32_t flags)
 {
 	return (uint16_t)(d->number | (flags & WS_OPEN_LOCAL_TEXT) << 15 | (flags & WS_OPEN_REGISTERED) << 12);
 }
-_Static_assert(WS_OPEN_LOCAL_TEXT << 15 == WS_NVTX_SMALL_LOCAL && WS_OPEN_REGISTERED << 12 == WS_NVTX_SMALL_REGISTERED, "flags line up");
+_Static_assert(WS_OPEN_LOCAL_TEXT << 15 == WS_NVTX_SMALL_LOCAL && WS_OPEN_REGISTERED << 12 == WS_NVTX_SMALL_REGISTERED,
+	       "flags line up");
 
 static inline struct ws_ring *nvtx_ring(struct ws_thread *t)
 {

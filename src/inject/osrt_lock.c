@@ -1,8 +1,8 @@
 /*
- * osrt_lock.c - locks and semaphores: tried first, and traced only when that fails, so that an uncontended lock costs no clock read. A try
- * that succeeds, or fails otherwise than by being busy, does exactly what the lock function would have done, for every kind of mutex
- * (recursive, robust, priority-inheriting...); busy covers the rest (an error-checking mutex that the caller holds, too), and the real
- * function decides.
+ * osrt_lock.c - locks, semaphores and wake-ups. Locks are tried first, and traced only when that fails, so that an uncontended lock costs
+ * no clock read. A try that succeeds, or fails otherwise than by being busy, does exactly what the lock function would have done, for
+ * every kind of mutex (recursive, robust, priority-inheriting...); busy covers the rest (an error-checking mutex that the caller
+ * holds, too), and the real function decides.
  *
  * Where another library interposes the lock function but not the try function, nothing is tried: it would be passed by.
  */
@@ -161,3 +161,26 @@ SEMAPHORE(sem_wait, (sem_t *sem), (sem), true, sem)
 SEMAPHORE(sem_timedwait, (sem_t *sem, const struct timespec *until), (sem, until), deadline_ok(until), sem_timed)
 SEMAPHORE(sem_clockwait, (sem_t *sem, clockid_t clock, const struct timespec *until), (sem, clock, until), clock_ok(clock, until),
 	  sem_clock)
+
+/*
+ * Waking nobody is common and costs the C library two instructions: it looks at the count of waiters in the upper bits of __wrefs, and so do
+ * we. (Were that word ever to mean something else, too much or too little would be timed.)
+ */
+static inline bool nobody_waits(const pthread_cond_t *c)
+{
+	return !(__atomic_load_n(&c->__data.__wrefs, __ATOMIC_RELAXED) >> 3);
+}
+
+#define WAKE(symbol)                                                                \
+	WS_EXPORT int symbol(pthread_cond_t *cond);                                 \
+	static __attribute__((noinline)) int timed_##symbol(pthread_cond_t *cond)   \
+	{                                                                           \
+		WS_OSRT_BODY(WS_OSRT_##symbol, int, WS_OSRT_REAL(symbol), (cond), cond); \
+	}                                                                           \
+	int symbol(pthread_cond_t *cond)                                            \
+	{                                                                           \
+		return nobody_waits(cond) ? WS_OSRT_REAL(symbol)(cond) : timed_##symbol(cond); \
+	}
+
+WAKE(pthread_cond_signal)
+WAKE(pthread_cond_broadcast)

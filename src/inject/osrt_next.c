@@ -141,27 +141,40 @@ static const struct link_map *behind_us(void)
 	return m ? m->l_next : NULL;
 }
 
-static void *find_from(const struct link_map *m, const char *name, const struct link_map **owner)
+static uint32_t gnu_hash(const char *name)
 {
 	uint32_t hash = 5381;
 
 	for (const unsigned char *p = (const unsigned char *)name; *p; p++)
 		hash = hash * 33 + *p;
+	return hash;
+}
+
+static void *find_in(const struct link_map *m, const struct library *l, const char *name, uint32_t hash)
+{
+	uint32_t i = l->gnu_hash ? find_gnu(l, name, hash) : find_sysv(l, name);
+
+	if (!i)
+		return NULL;
+	/* Chosen at run time by a resolver, which only the loader knows how to call. None of glibc's is, so far. */
+	if (ELF64_ST_TYPE(l->symtab[i].st_info) == STT_GNU_IFUNC)
+		return ws_bind_next(name);
+	return (void *)(m->l_addr + l->symtab[i].st_value);
+}
+
+static void *find_from(const struct link_map *m, const char *name, const struct link_map **owner)
+{
+	uint32_t hash = gnu_hash(name);
+
 	for (; m; m = m->l_next) {
 		struct library l;
-		uint32_t i;
+		void *p;
 
-		if (!open_library(m, &l))
-			continue;
-		i = l.gnu_hash ? find_gnu(&l, name, hash) : find_sysv(&l, name);
-		if (!i)
+		if (!open_library(m, &l) || !(p = find_in(m, &l, name, hash)))
 			continue;
 		if (owner)
 			*owner = m;
-		/* Chosen at run time by a resolver, which only the loader knows how to call. None of glibc's is, so far. */
-		if (ELF64_ST_TYPE(l.symtab[i].st_info) == STT_GNU_IFUNC)
-			return ws_bind_next(name);
-		return (void *)(m->l_addr + l.symtab[i].st_value);
+		return p;
 	}
 	return NULL;
 }
@@ -267,9 +280,20 @@ void *ws_osrt_resolve(unsigned fn)
 	return p;
 }
 
+/* Library by library, since every program that starts waits for this. */
 void ws_osrt_resolve_all(void)
 {
+	uint32_t hashes[WS_OSRT_COUNT];
+
 	for (unsigned fn = 0; fn < WS_OSRT_COUNT; fn++)
-		if (!ws_osrt_real[fn])
-			ws_osrt_real[fn] = find(symbols[fn], NULL);
+		hashes[fn] = gnu_hash(symbols[fn]);
+	for (const struct link_map *m = behind_us(); m; m = m->l_next) {
+		struct library l;
+
+		if (!open_library(m, &l))
+			continue;
+		for (unsigned fn = 0; fn < WS_OSRT_COUNT; fn++)
+			if (!ws_osrt_real[fn])
+				ws_osrt_real[fn] = find_in(m, &l, symbols[fn], hashes[fn]);
+	}
 }

@@ -4,6 +4,9 @@
  * called straight. The fields looked at are those that the inline forms of getc_unlocked and putc_unlocked are compiled to, so
  * they cannot change. (The lock's first word is glibc's own: were it ever something else, too much or too little would be timed.)
  */
+#include <features.h>
+#undef __USE_EXTERN_INLINES /* the functions, not what headers make of them */
+
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

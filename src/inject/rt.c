@@ -107,15 +107,21 @@ static bool recorder_gone(struct ws_arena *a)
 {
 	if (atomic_load_explicit(&a->closed, memory_order_acquire))
 		return true;
+	/* It beats many times a second: asking the kernel can wait until it has not for one. */
+	if (ws_rt_ticks() - atomic_load_explicit(&a->heartbeat, memory_order_relaxed) < a->ticks_per_second)
+		return false;
 	/* In another pid namespace its pid means nothing: then only `closed` tells. */
 	return a->recorder_pid_ns == kept.pid_ns && SYS3(SYS_kill, a->recorder_pid, 0, 0) == -3 /* ESRCH */;
 }
 
 static int extend(struct ws_arena *a)
 {
-	long fd = SYS4(SYS_openat, AT_FDCWD, kept.path, O_RDWR | O_CLOEXEC, 0);
+	long fd;
 	int r;
 
+	if (atomic_load_explicit(&a->chunk_backed, memory_order_relaxed) >= a->chunk_first + a->chunk_count)
+		return -1; /* the budget is spent: the way of every event from now on, so no system call */
+	fd = SYS4(SYS_openat, AT_FDCWD, kept.path, O_RDWR | O_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
 	r = ws_arena_extend(a, (int)fd, (1u << 20) / WS_CHUNK_SIZE);
@@ -321,7 +327,9 @@ void ws_rt_child(void)
 	kept.pid_ns = own_pid_ns();
 	if (kept.arena->features & WS_FEATURE_FORK_TRACE)
 		fill_rt(s, true);
-	atomic_store(&s->setting_up, 0);
+	/* One that is not recorded stays marked: every call would come here again. */
+	if (s->rt.generation)
+		atomic_store(&s->setting_up, 0);
 }
 
 static bool attach(const char *path)
@@ -436,11 +444,10 @@ static bool open_nest(struct ws_thread *t, uint32_t i)
 	struct ws_nest *n = &t->nest[i];
 	struct ws_ring *r = new_ring(&kept.state->rt, t->tid, i);
 
-	if (!r) {
-		atomic_fetch_add_explicit(&kept.arena->lost_registrations, 1, memory_order_relaxed);
+	if (!r)
 		return false;
-	}
 	n->chunk = &r->chunk;
+	n->base = r->chunk.base = r->start;
 	n->cur = (char *)r + WS_RING_DATA;
 	n->end = (char *)r + WS_CHUNK_SIZE;
 	n->texts = 0;
@@ -503,7 +510,14 @@ static struct ws_thread *too_deep(struct ws_thread *t)
 	return NULL;
 }
 
-struct ws_thread *ws_rt_enter_slow(void)
+static struct ws_thread *no_memory(bool count)
+{
+	if (count && atomic_load_explicit(&kept.arena->collecting, memory_order_relaxed))
+		atomic_fetch_add_explicit(&kept.arena->lost_registrations, 1, memory_order_relaxed);
+	return NULL;
+}
+
+struct ws_thread *ws_rt_enter_slow(bool count)
 {
 	struct ws_thread *t = ws_self;
 	bool ok;
@@ -530,7 +544,7 @@ struct ws_thread *ws_rt_enter_slow(void)
 		ok = set_up_thread(t);
 		t->paused = 0;
 		if (!ok)
-			return NULL;
+			return no_memory(count);
 	}
 	if (t->busy >= WS_NESTS)
 		return too_deep(t);
@@ -539,7 +553,7 @@ struct ws_thread *ws_rt_enter_slow(void)
 		ok = open_nest(t, t->busy);
 		t->paused--;
 		if (!ok)
-			return NULL;
+			return no_memory(count);
 	}
 	t->busy++;
 	return t;
@@ -551,7 +565,7 @@ bool ws_rt_collecting_slow(void)
 
 	if (!s)
 		return false;
-	if (!s->rt.generation)
+	if (!s->rt.generation && !atomic_load_explicit(&s->setting_up, memory_order_relaxed))
 		ws_rt_child();
 	return s->rt.arena && atomic_load_explicit(&s->rt.arena->collecting, memory_order_relaxed);
 }
@@ -568,6 +582,7 @@ void *ws_rt_reserve_slow(struct ws_thread *t, size_t bytes, enum ws_loss_kind lo
 		return NULL;
 	}
 	c = ws_chunk_at(a, index);
+	n->base = c->base = ws_rt_ticks();
 	atomic_store_explicit(&n->chunk->next, index, memory_order_release);
 	n->chunk = c;
 	n->cur = (char *)c + sizeof(*c);

@@ -42,6 +42,7 @@ struct ws_nest {
 	char *cur, *end;        /* free space in the current chunk; both NULL: go the slow way */
 	struct ws_chunk *chunk; /* current */
 	struct ws_ring *ring;   /* shared part */
+	uint64_t base;          /* of the current chunk */
 	uint32_t texts;         /* local text numbers given so far */
 	uint32_t spare;
 };
@@ -81,7 +82,7 @@ WS_EXPORT extern __thread struct ws_thread *ws_self __attribute__((tls_model("in
 WS_EXPORT void ws_rt_init(void);
 
 /* Cold paths. */
-WS_EXPORT struct ws_thread *ws_rt_enter_slow(void);
+WS_EXPORT struct ws_thread *ws_rt_enter_slow(bool count);
 WS_EXPORT void *ws_rt_reserve_slow(struct ws_thread *t, size_t bytes, enum ws_loss_kind loss);
 
 static inline uint64_t ws_rt_ticks(void)
@@ -108,7 +109,22 @@ static inline struct ws_thread *ws_rt_enter(void)
 	struct ws_thread *t = ws_self;
 
 	if (ws_unlikely(!t || t->busy | t->paused || !t->generation))
-		return ws_rt_enter_slow();
+		return ws_rt_enter_slow(true);
+	t->busy = 1;
+	__asm__ volatile("" ::: "memory");
+	return t;
+}
+
+/*
+ * The same for the second half of an event (a pop): where it finds no memory for the thread, neither did the first half, and the
+ * loss has been counted.
+ */
+static inline struct ws_thread *ws_rt_enter_again(void)
+{
+	struct ws_thread *t = ws_self;
+
+	if (ws_unlikely(!t || t->busy | t->paused || !t->generation))
+		return ws_rt_enter_slow(false);
 	t->busy = 1;
 	__asm__ volatile("" ::: "memory");
 	return t;

@@ -136,6 +136,7 @@ static uint64_t convert_chunk(struct ws_drain *d, struct ws_ring_state *r, uint3
 	uint32_t at = r->offset, from = at;
 	uint64_t n = 0;
 
+	r->stream.base = ((const struct ws_chunk *)base)->base;
 	while (at < used) {
 		const struct ws_rec *rec = (const void *)(base + at);
 		uint32_t bytes = ws_rec_bytes(rec);
@@ -251,7 +252,7 @@ static uint64_t round_of(struct ws_drain *d, bool last)
 {
 	uint64_t bytes = 0;
 
-	atomic_store_explicit(&d->a->heartbeat, ws_counter(), memory_order_relaxed);
+	atomic_store_explicit(&d->a->heartbeat, d->clock->mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns(), memory_order_relaxed);
 	ws_drain_poll_ends(d);
 	look_for_new(d);
 	for (uint32_t i = 0; i < d->slots_used; i++)

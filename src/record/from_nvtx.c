@@ -1,9 +1,9 @@
 /*
  * from_nvtx.c - NVTX records into rows.
  *
- * Push/pop ranges come whole and are most of what there is: their way is short, with the string of the last record at hand. Start/end
- * ranges come as two records, in any order since they may be of two threads' rings: whichever comes first waits in a table of
- * the process. Payload data waits in the stream until the event that it belongs to.
+ * Push/pop ranges come whole and are most of what there is: their way is short, with the string of the last record at hand.
+ * Start/end ranges come as two records, in any order since they may be of two threads' rings: whichever comes first waits in a
+ * table of the process. Payload data waits in the stream until the event that it belongs to.
  *
  * Records come from memory that the target can scribble over: sizes are checked here, handles and numbers where they are looked up.
  * Whatever else a record holds at worst makes a row with odd values.
@@ -17,7 +17,7 @@
 
 enum {
 	PENDING_MOST = 1 << 18, /* start/end ranges of a process waiting for their other half */
-	BLOBS_MOST = 1 << 13,   /* payloads of a stream waiting for their event */
+	BLOBS_MOST = 1 << 13,	/* payloads of a stream waiting for their event */
 };
 #define BLOB_BYTES_MOST (UINT64_C(80) << 20) /* one event's payloads; the hook keeps to less */
 
@@ -34,9 +34,8 @@ struct blob {
 /* What a ring's conversion remembers. Belongs to the process's state too, so that it goes at the latest with that. */
 struct stream_state {
 	struct stream_state *next, **self;
-	uint64_t last_handle; /* with its id in the upper half */
-	uint64_t last_start;  /* ticks of the last range written: a kill between its record and its removal from the stack shows it twice */
-	uint64_t open_until;  /* ticks: open ranges that began up to here have their rows */
+	uint64_t last_handle;	       /* with its id in the upper half */
+	uint64_t last_start, last_key; /* of the last range written: ticks; domain, text and what they are */
 	struct blob *blobs;
 	size_t blobs_n, blobs_cap;
 };
@@ -220,20 +219,41 @@ static inline struct ws_row_nvtx *new_row(struct ws_stream *s)
 	return ws_writer_row(s->writer, WS_TABLE_nvtx, s->stage[WS_TABLE_nvtx]);
 }
 
+static inline void plain_range(struct ws_stream *s, const struct ws_rec *rec, uint64_t start, uint64_t end)
+{
+	struct stream_state *st = stream_state(s);
+	uint32_t text = text_of(s, st, rec->small, rec->value);
+
+	st->last_start = start;
+	st->last_key = (uint64_t)rec->small << 32 | rec->value;
+	*new_row(s) = (struct ws_row_nvtx){
+	    .start = ws_stream_time(s, start),
+	    .end = ws_stream_time(s, end),
+	    .thread = s->thread,
+	    .text = text,
+	    .domain = rec->small & WS_NVTX_SMALL_DOMAIN,
+	    .type = WS_NVTX_PUSHPOP,
+	    .flags = flags_of(rec->small),
+	};
+}
+
 void ws_convert_nvtx_range(struct ws_stream *s, const struct ws_rec *rec)
 {
 	const struct ws_rec_nvtx_range *r = (const void *)rec;
-	struct stream_state *st = stream_state(s);
-	uint32_t text;
+
+	if (ws_likely(rec->words == sizeof(*r) / 8))
+		plain_range(s, rec, r->start, r->end);
+}
+
+void ws_convert_nvtx_short(struct ws_stream *s, const struct ws_rec *rec)
+{
+	const struct ws_rec_nvtx_short *r = (const void *)rec;
+	uint64_t end;
 
 	if (ws_unlikely(rec->words != sizeof(*r) / 8))
 		return;
-	text = text_of(s, st, rec->small, rec->value);
-	st->last_start = r->start;
-	*new_row(s) = (struct ws_row_nvtx){
-		.start = ws_stream_time(s, r->start), .end = ws_stream_time(s, r->end), .thread = s->thread, .text = text,
-		.domain = rec->small & WS_NVTX_SMALL_DOMAIN, .type = WS_NVTX_PUSHPOP, .flags = flags_of(rec->small),
-	};
+	end = s->base + (r->times >> WS_SHORT_DURATION_BITS);
+	plain_range(s, rec, end - (r->times & ((1u << WS_SHORT_DURATION_BITS) - 1)), end);
 }
 
 /* ---- start/end ranges ---- */
@@ -381,10 +401,12 @@ void ws_convert_nvtx_process_end(struct ws_stream *s)
 	if (ps->buckets)
 		memset(ps->buckets, 0, ps->bucket_count * sizeof(*ps->buckets));
 	if (ps->ends_alone)
-		ws_stream_diagnostic(s, WS_INFO, "nvtx", "%llu NVTX ranges were ended whose start was not recorded; they are left out.",
+		ws_stream_diagnostic(s, WS_INFO, "nvtx",
+				     "%llu NVTX ranges were ended whose start was not recorded; they are left out.",
 				     (unsigned long long)ps->ends_alone);
 	if (ps->crowded_out)
-		ws_stream_diagnostic(s, WS_WARNING, "nvtx", "%llu NVTX ranges were started while %d others were open; they show no end.",
+		ws_stream_diagnostic(s, WS_WARNING, "nvtx",
+				     "%llu NVTX ranges were started while %d others were open; they show no end.",
 				     (unsigned long long)ps->crowded_out, PENDING_MOST);
 	ps->ends_alone = ps->crowded_out = 0;
 }
@@ -398,6 +420,7 @@ static void write_event(struct ws_stream *s, const struct ws_rec_nvtx_event *e, 
 		row->end = ws_stream_time(s, e->other);
 		row->type = WS_NVTX_PUSHPOP;
 		stream_state(s)->last_start = e->time;
+		stream_state(s)->last_key = (uint64_t)e->rec.small << 32 | e->rec.value;
 		break;
 	case WS_NVTX_EV_MARK:
 		row->type = WS_NVTX_MARK;
@@ -431,9 +454,13 @@ void ws_convert_nvtx_event(struct ws_stream *s, const struct ws_rec *rec)
 	if (bytes != sizeof(r->e) && bytes != sizeof(*r))
 		return;
 	row = (struct ws_row_nvtx){
-		.start = ws_stream_time(s, r->e.time), .end = WS_NO_TIME, .thread = s->thread, .category = r->e.category,
-		.text = text_of(s, st, rec->small, rec->value), .domain = rec->small & WS_NVTX_SMALL_DOMAIN,
-		.flags = flags_of(rec->small),
+	    .start = ws_stream_time(s, r->e.time),
+	    .end = WS_NO_TIME,
+	    .thread = s->thread,
+	    .category = r->e.category,
+	    .text = text_of(s, st, rec->small, rec->value),
+	    .domain = rec->small & WS_NVTX_SMALL_DOMAIN,
+	    .flags = flags_of(rec->small),
 	};
 	if (bytes == sizeof(*r)) {
 		row.payload = r->payload;
@@ -448,6 +475,18 @@ void ws_convert_nvtx_event(struct ws_stream *s, const struct ws_rec *rec)
 	write_event(s, &r->e, &row, &binary);
 }
 
+/*
+ * A kill may come after the record of a range was written and before it left the stack. (Times alone do not tell: counters of some
+ * machines step by 10 ns, so that a range and the one inside it can begin at the same tick.)
+ */
+static bool written_already(const struct stream_state *st, const struct ws_open *o)
+{
+	uint32_t small = o->domain | (o->flags & WS_OPEN_LOCAL_TEXT ? WS_NVTX_SMALL_LOCAL : 0) |
+			 (o->flags & WS_OPEN_REGISTERED ? WS_NVTX_SMALL_REGISTERED : 0);
+
+	return o->flags & WS_OPEN_CLOSING && o->start == st->last_start && ((uint64_t)small << 32 | o->text) == st->last_key;
+}
+
 void ws_convert_open(struct ws_stream *s, const struct ws_open *shared)
 {
 	struct ws_open o = *shared; /* the target may still be writing it */
@@ -455,14 +494,16 @@ void ws_convert_open(struct ws_stream *s, const struct ws_open *shared)
 	struct ws_row_nvtx row;
 	struct blob *b;
 
-	if (!o.start || o.flags & WS_OPEN_LOST || o.start == st->last_start || o.start <= st->open_until)
+	if (!o.start || o.flags & WS_OPEN_LOST || written_already(st, &o))
 		return;
-	st->open_until = o.start;
 	row = (struct ws_row_nvtx){
-		.start = ws_stream_time(s, o.start), .end = WS_NO_TIME, .thread = s->thread,
-		.text = o.flags & WS_OPEN_LOCAL_TEXT ? ws_stream_text(s, o.text, false) : ws_stream_string(s, o.text),
-		.domain = o.domain & WS_NVTX_SMALL_DOMAIN, .type = WS_NVTX_PUSHPOP,
-		.flags = WS_NVTX_LEFT_OPEN | (o.flags & WS_OPEN_REGISTERED ? WS_NVTX_REGISTERED : 0),
+	    .start = ws_stream_time(s, o.start),
+	    .end = WS_NO_TIME,
+	    .thread = s->thread,
+	    .text = o.flags & WS_OPEN_LOCAL_TEXT ? ws_stream_text(s, o.text, false) : ws_stream_string(s, o.text),
+	    .domain = o.domain & WS_NVTX_SMALL_DOMAIN,
+	    .type = WS_NVTX_PUSHPOP,
+	    .flags = WS_NVTX_LEFT_OPEN | (o.flags & WS_OPEN_REGISTERED ? WS_NVTX_REGISTERED : 0),
 	};
 	if (o.flags & WS_OPEN_EXTENDED) {
 		row.category = o.category;
@@ -482,8 +523,13 @@ void ws_convert_open(struct ws_stream *s, const struct ws_open *shared)
 static void define_event(struct ws_stream *s, const struct ws_rec_nvtx_define *r, uint8_t type, uint32_t name)
 {
 	*new_row(s) = (struct ws_row_nvtx){
-		.start = ws_stream_time(s, r->time), .end = WS_NO_TIME, .thread = s->thread, .text = name, .type = type,
-		.domain = r->rec.small & WS_NVTX_SMALL_DOMAIN, .category = type == WS_NVTX_CATEGORY ? (uint32_t)r->id : 0,
+	    .start = ws_stream_time(s, r->time),
+	    .end = WS_NO_TIME,
+	    .thread = s->thread,
+	    .text = name,
+	    .type = type,
+	    .domain = r->rec.small & WS_NVTX_SMALL_DOMAIN,
+	    .category = type == WS_NVTX_CATEGORY ? (uint32_t)r->id : 0,
 	};
 }
 
@@ -501,8 +547,12 @@ static void define_thread(struct ws_stream *s, const struct ws_rec_nvtx_define *
 static void define_resource(struct ws_stream *s, const struct ws_rec_nvtx_define *r, uint32_t name)
 {
 	struct ws_row_nvtx_resource row = {
-		.process = s->process, .start = ws_stream_time(s, r->time), .domain = r->rec.small & WS_NVTX_SMALL_DOMAIN,
-		.type = r->type, .identifier = r->id, .name = name,
+	    .process = s->process,
+	    .start = ws_stream_time(s, r->time),
+	    .domain = r->rec.small & WS_NVTX_SMALL_DOMAIN,
+	    .type = r->type,
+	    .identifier = r->id,
+	    .name = name,
 	};
 
 	ws_writer_add(s->writer, WS_TABLE_nvtx_resource, &row);
@@ -511,8 +561,15 @@ static void define_resource(struct ws_stream *s, const struct ws_rec_nvtx_define
 static void define_schema(struct ws_stream *s, const struct ws_rec_nvtx_schema *r, uint32_t name)
 {
 	struct ws_row_nvtx_schema row = {
-		.process = s->process, .domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN, .id = r->d.id, .name = name, .type = r->d.type,
-		.flags = r->flags, .entries = r->entries, .size = r->size, .align = r->align,
+	    .process = s->process,
+	    .domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN,
+	    .id = r->d.id,
+	    .name = name,
+	    .type = r->d.type,
+	    .flags = r->flags,
+	    .entries = r->entries,
+	    .size = r->size,
+	    .align = r->align,
 	};
 
 	if (ws_rec_bytes(&r->d.rec) == sizeof(*r))
@@ -522,8 +579,15 @@ static void define_schema(struct ws_stream *s, const struct ws_rec_nvtx_schema *
 static void define_entry(struct ws_stream *s, const struct ws_rec_nvtx_schema_entry *r, uint32_t name)
 {
 	struct ws_row_nvtx_schema_entry row = {
-		.process = s->process, .domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN, .schema = r->d.id, .index = r->index,
-		.flags = r->flags, .type = r->entry_type, .name = name, .detail = r->detail, .offset = r->offset,
+	    .process = s->process,
+	    .domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN,
+	    .schema = r->d.id,
+	    .index = r->index,
+	    .flags = r->flags,
+	    .type = r->entry_type,
+	    .name = name,
+	    .detail = r->detail,
+	    .offset = r->offset,
 	};
 
 	if (ws_rec_bytes(&r->d.rec) != sizeof(*r))

@@ -120,6 +120,8 @@ static void set(char **env, size_t *n, char *entry)
 
 	if (!value_of(env, *n, name, &at))
 		(*n)++;
+	else
+		free(env[at]);
 	env[at] = entry;
 	free(name);
 }
@@ -127,18 +129,17 @@ static void set(char **env, size_t *n, char *entry)
 char **ws_launch_environment(const struct ws_record_opts *o, const char *session, const char *preload, const char *nvtx)
 {
 	size_t n = 0;
+	size_t inherited = 0;
 	const char *old;
 	char **env;
 
-	while (environ[n])
-		n++;
-	env = ws_calloc(n + o->env_count + 8, sizeof(char *));
-	if (o->inherit_environment)
-		memcpy(env, environ, n * sizeof(char *));
-	else
-		n = 0;
+	while (environ[inherited])
+		inherited++;
+	env = ws_calloc(inherited + o->env_count + 8, sizeof(char *));
+	for (; o->inherit_environment && n < inherited; n++)
+		env[n] = ws_strdup(environ[n]);
 	for (size_t i = 0; i < o->env_count; i++)
-		set(env, &n, (char *)o->env[i]);
+		set(env, &n, ws_strdup(o->env[i]));
 	/* The user's own preloads come first: theirs may insist on that, ours need not. */
 	old = value_of(env, n, "LD_PRELOAD", NULL);
 	set(env, &n, ws_format("LD_PRELOAD=%s%s%s", old && *old ? old : "", old && *old ? ":" : "", preload));
@@ -147,6 +148,13 @@ char **ws_launch_environment(const struct ws_record_opts *o, const char *session
 	set(env, &n, ws_format("%s=%s", WS_ENV_SESSION, session));
 	env[n] = NULL;
 	return env;
+}
+
+void ws_launch_environment_free(char **env)
+{
+	for (char **p = env; p && *p; p++)
+		free(*p);
+	free(env);
 }
 
 char *ws_launch_find(const char *name, char **envp)

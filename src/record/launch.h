@@ -21,8 +21,9 @@ int ws_launch_go(struct ws_launch *l);
 /* Have the child leave without running anything. */
 void ws_launch_cancel(struct ws_launch *l);
 
-/* The target's environment: inherited or not, additions, the session's variables. Owned by the caller (one block). */
+/* The target's environment: inherited or not, additions, the session's variables. Owned by the caller; free it with the next. */
 char **ws_launch_environment(const struct ws_record_opts *o, const char *session, const char *preload, const char *nvtx);
+void ws_launch_environment_free(char **env);
 /* The file that `name` would run, searched in PATH of `envp`; NULL when there is none. Owned by the caller. */
 char *ws_launch_find(const char *name, char **envp);
 

@@ -14,6 +14,7 @@
 /* kind, function of record/ that converts it */
 #define WS_RECORD_KINDS(X)                                                                     \
 	X(NVTX_RANGE, nvtx_range)     /* push/pop range with text and domain only */       \
+	X(NVTX_SHORT, nvtx_short)     /* the same, short enough for one word of times */   \
 	X(NVTX_EVENT, nvtx_event)     /* anything else of NVTX with a time */               \
 	X(NVTX_DEFINE, nvtx_define)   /* domains, categories, schemas, names of resources */ \
 	X(NVTX_BLOB, nvtx_blob)       /* extended payloads of an event that follows */     \
@@ -50,6 +51,17 @@ struct ws_rec_nvtx_range {
 	struct ws_rec rec; /* small: domain; value: text handle */
 	uint64_t start, end;
 };
+
+/*
+ * Nearly every range: `times` holds the end, in ticks from the chunk's base, in its upper 40 bits and the duration in its lower 24. 16 bytes instead
+ * of 24, so the same memory holds a longer burst.
+ */
+struct ws_rec_nvtx_short {
+	struct ws_rec rec; /* as above */
+	uint64_t times;
+};
+#define WS_SHORT_DURATION_BITS 24
+#define WS_SHORT_END_BITS 40
 
 /*
  * A string that is not worth a place among the shared strings: its number is local to the ring, counts up from 1, and later records

@@ -115,7 +115,8 @@ struct ws_chunk {
 	_Atomic uint32_t next; /* chunk that follows in the chain; set after `used` has its last value */
 	uint32_t kind;         /* enum ws_chunk_kind */
 	uint32_t self;
-	uint64_t pad[6];
+	uint64_t base; /* ticks when the writer began it: what short records count from */
+	uint64_t pad[5];
 };
 
 enum ws_chunk_kind { WS_CHUNK_DATA = 1, WS_CHUNK_RING = 2, WS_CHUNK_PROCESS = 3, WS_CHUNK_STRINGS = 4, WS_CHUNK_OPEN = 5 };
@@ -138,6 +139,7 @@ enum {
 	WS_OPEN_REGISTERED = 4,
 	WS_OPEN_EXTENDED = 8, /* has more than text and domain */
 	WS_OPEN_LOST = 16,    /* its text found no memory: counted as lost, makes no row */
+	WS_OPEN_CLOSING = 32, /* its record is being written: after a kill, that record may be there already */
 };
 
 /*

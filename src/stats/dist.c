@@ -1,10 +1,10 @@
 /*
  * dist.c - see dist.h.
  *
- * The values of the parts form three classes, each wholly below the next once a table of counts has taken the small ones: counted, 32-bit, large.
- * The two middle values are found by rank: by walking the counts, or by a histogram of the high halves followed by one of the low
- * halves, which reads the array twice and writes nothing; a sort of 18 M values would take longer than decoding them.
- * Squares are summed around the rounded mean, so that nothing cancels.
+ * The values of the parts form three classes, each wholly below the next once a table of counts has taken the small ones: counted,
+ * 32-bit, large. The two middle values are found by rank: by walking the counts, or by a histogram of the high halves followed by
+ * one of the low halves, which reads the array twice and writes nothing; a sort of 18 M values would take longer than decoding
+ * them. Squares are summed around the rounded mean, so that nothing cancels.
  */
 #include "stats/dist.h"
 
@@ -103,9 +103,9 @@ void ws_dist_free(struct ws_dist *d)
 struct summary {
 	struct ws_dist *const *parts;
 	size_t part_count;
-	uint64_t *counts;              /* of values below WS_DIST_COUNTS in all parts; NULL when no part counts */
+	uint64_t *counts;		/* of values below WS_DIST_COUNTS in all parts; NULL when no part counts */
 	uint64_t counted, narrow, wide; /* values in counts, other 32-bit ones, large ones */
-	uint64_t *sorted;              /* the large ones */
+	uint64_t *sorted;		/* the large ones */
 	long double mean;
 	struct ws_std8 r;
 };
@@ -285,7 +285,8 @@ static void narrow_ranks(const struct summary *s, uint64_t rank, int two, uint64
 /* Value of one rank among all; pairs inside the narrow class are looked up together. */
 static void median(struct summary *s)
 {
-	uint64_t lo = (s->r.count - 1) / 2, hi = s->r.count / 2, *v = s->r.middle, below = s->counted, inner = s->counted + s->narrow;
+	uint64_t lo = (s->r.count - 1) / 2, hi = s->r.count / 2, *v = s->r.middle, below = s->counted,
+		 inner = s->counted + s->narrow;
 
 	if (lo >= below && hi < inner) {
 		narrow_ranks(s, lo - below, hi != lo, v);

@@ -1,10 +1,10 @@
 /*
  * dist.h - a distribution of durations: exact total, minimum, maximum, median and standard deviation of any number of values.
  *
- * A median needs all values, so they are kept, as compactly as they allow: two fit into the struct itself (most names of a
- * report with names that never repeat), then 32-bit values in an array; when an array has grown to the size of a table of counts and
- * most of its values are below 65,536, it becomes one: a storm of short ranges then costs one increment each and no more memory.
- * Values of 4.3 s and more go in an array of their own.
+ * A median needs all values, so they are kept, as compactly as they allow: two fit into the struct itself (most names of a report
+ * with names that never repeat), then 32-bit values in an array; when an array has grown to the size of a table of counts and most
+ * of its values are below 65,536, it becomes one: a storm of short ranges then costs one increment each and no more memory. Values
+ * of 4.3 s and more go in an array of their own.
  */
 #ifndef WS_STATS_DIST_H
 #define WS_STATS_DIST_H
@@ -27,7 +27,7 @@ struct ws_dist {
 		uint32_t here[WS_DIST_INLINE];
 		uint32_t *v;
 	};
-	uint32_t n, cap;  /* values in `here` (cap 0) or v */
+	uint32_t n, cap; /* values in `here` (cap 0) or v */
 	struct ws_dist_large *large;
 };
 
@@ -47,7 +47,7 @@ struct ws_std8 { /* compact: there may be one for each of millions of names */
 	unsigned __int128 total;
 	uint64_t count, min, max;
 	uint64_t middle[2]; /* the two middle values; the same twice for an odd count */
-	double stddev;      /* of a sample (n-1); 0 for one value */
+	double stddev;	    /* of a sample (n-1); 0 for one value */
 };
 
 static inline long double ws_std8_mean(const struct ws_std8 *s)

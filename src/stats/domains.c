@@ -111,7 +111,8 @@ static const struct ws_domain_name *all_names(struct ws_domains *workers, size_t
 	return all;
 }
 
-static void make_prefix(struct ws_text *t, const struct ws_report *r, uint64_t pair, const struct ws_domain_name *names, size_t count)
+static void make_prefix(struct ws_text *t, const struct ws_report *r, uint64_t pair, const struct ws_domain_name *names,
+			size_t count)
 {
 	size_t lo = 0, hi = count, len;
 	const char *s;

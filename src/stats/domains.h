@@ -12,14 +12,15 @@
 
 /* One worker's. Starts zeroed. */
 struct ws_domains {
-	uint64_t *pairs; /* process << 32 | domain, by the number given to the pair, from 1; 0 is the default domain of any process */
+	uint64_t
+	    *pairs; /* process << 32 | domain, by the number given to the pair, from 1; 0 is the default domain of any process */
 	size_t n, cap;
 	uint32_t *slots;
 	size_t mask;
 	struct ws_domain_name {
 		uint64_t pair;
 		uint32_t text;
-	} *names;
+	} * names;
 	size_t name_count, names_cap;
 	uint32_t last_thread, last_domain, last_number; /* the pair of the last row */
 	uint32_t last_process;
@@ -41,7 +42,7 @@ static inline uint32_t ws_domains_number(struct ws_domains *d, const struct ws_w
 
 /* All workers' together. */
 struct ws_domain_table {
-	uint32_t **canonical; /* by worker and number: number in `prefixes` */
+	uint32_t **canonical;	  /* by worker and number: number in `prefixes` */
 	struct ws_text *prefixes; /* "name:" of each distinct name; the first, of the default domain, is empty */
 	size_t prefix_count;
 	size_t workers;

@@ -52,8 +52,11 @@ static int parse_time(const char *spec, uint64_t *from, uint64_t *to, struct ws_
 	*to = UINT64_MAX;
 	if (!slash || strchr(slash + 1, '/') || (before && read_time(spec, before, from) < 0) ||
 	    (after && read_time(slash + 1, after, to) < 0))
-		return ws_fail(e, "--filter-time: '%s' is not start/end; give each in nanoseconds from the start of the collection or with ns, us, "
-				  "ms or s, such as 1.5s/2s, and leave one out for no limit", spec);
+		return ws_fail(e,
+			       "--filter-time: '%s' is not start/end; give each in nanoseconds from the start of the collection or "
+			       "with ns, us, "
+			       "ms or s, such as 1.5s/2s, and leave one out for no limit",
+			       spec);
 	if (*from > *to)
 		return ws_fail(e, "--filter-time: '%s' ends before it starts", spec);
 	return 0;
@@ -89,7 +92,7 @@ int ws_filter_time(struct ws_stats *s, const char *spec, struct ws_err *e)
 /* ---- the range meant by --filter-nvtx ---- */
 
 struct wanted {
-	char *name, *domain;  /* domain NULL for the default one; "*" for any */
+	char *name, *domain; /* domain NULL for the default one; "*" for any */
 	size_t name_len;
 	uint64_t index;
 	bool index_given;
@@ -140,8 +143,11 @@ static int parse_nvtx(const char *spec, struct wanted *w, struct ws_err *e)
 	w->index_given = true;
 	if (!isdigit((unsigned char)*index) || *end || errno) {
 		free(out);
-		return ws_fail(e, "--filter-nvtx: '%s' after the slash is not a number; write name[@domain][/index], with a backslash before an @ or / "
-				  "of the name itself", index);
+		return ws_fail(e,
+			       "--filter-nvtx: '%s' after the slash is not a number; write name[@domain][/index], with a backslash "
+			       "before an @ or / "
+			       "of the name itself",
+			       index);
 	}
 	return 0;
 }
@@ -162,8 +168,8 @@ static int look(void *ctx, const struct ws_batch *b)
 			continue;
 		pthread_mutex_lock(&q->lock);
 		ws_grow(q->found, q->cap, q->count + 1);
-		q->found[q->count++] =
-			(struct found){b->col[ws_nvtx_start][i], end[i], b->worker, ws_domains_number(domains, q->s->who, thread, domain)};
+		q->found[q->count++] = (struct found){b->col[ws_nvtx_start][i], end[i], b->worker,
+						      ws_domains_number(domains, q->s->who, thread, domain)};
 		pthread_mutex_unlock(&q->lock);
 	}
 	return 0;
@@ -219,16 +225,17 @@ static int choose(struct search *q, const struct wanted *w, const char *other, b
 
 	if (!q->count)
 		return ws_fail(e, "--filter-nvtx: %s has no range '%s' in %s%s%s%s", ws_report_path(q->s->r), w->name,
-			       w->domain ? "domain " : "the default domain", w->domain ? w->domain : "", other ? "; there is one in domain " : "",
-			       other ? other : "");
+			       w->domain ? "domain " : "the default domain", w->domain ? w->domain : "",
+			       other ? "; there is one in domain " : "", other ? other : "");
 	if (w->index >= q->count)
-		return ws_fail(e, "--filter-nvtx: %s has %zu ranges '%s', so the last index is %zu", ws_report_path(q->s->r), q->count, w->name,
-			       q->count - 1);
+		return ws_fail(e, "--filter-nvtx: %s has %zu ranges '%s', so the last index is %zu", ws_report_path(q->s->r),
+			       q->count, w->name, q->count - 1);
 	qsort(q->found, q->count, sizeof(*q->found), by_start);
 	f = &q->found[w->index];
 	end = f->end == WS_NO_TIME ? ws_time_last(q->s->r) : f->end;
 	if (q->count > 1 && !w->index_given && !quiet)
-		ws_say("%s has %zu ranges '%s'; the first is used, '%s/1' is the next", ws_report_path(q->s->r), q->count, w->name, w->name);
+		ws_say("%s has %zu ranges '%s'; the first is used, '%s/1' is the next", ws_report_path(q->s->r), q->count, w->name,
+		       w->name);
 	narrow(q->s, f->start, end);
 	return 0;
 }
@@ -236,10 +243,10 @@ static int choose(struct search *q, const struct wanted *w, const char *other, b
 int ws_filter_nvtx(struct ws_stats *s, const char *spec, bool quiet, struct ws_err *e)
 {
 	struct ws_scan sc = {
-		.table = WS_TABLE_nvtx,
-		.columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) | WS_COL(nvtx, text) | WS_COL(nvtx, domain) |
-			   WS_COL(nvtx, type),
-		.time_max = UINT64_MAX,
+	    .table = WS_TABLE_nvtx,
+	    .columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) | WS_COL(nvtx, text) | WS_COL(nvtx, domain) |
+		       WS_COL(nvtx, type),
+	    .time_max = UINT64_MAX,
 	};
 	uint32_t workers = ws_scan_workers(&sc);
 	struct search q = {.s = s, .lock = PTHREAD_MUTEX_INITIALIZER};

@@ -67,7 +67,8 @@ static void header(struct ws_printer *o, char separator)
 	flush_line(o);
 }
 
-static void row(struct ws_printer *o, const struct ws_cell *cells, char separator, void (*text)(struct ws_text *, const char *, size_t))
+static void row(struct ws_printer *o, const struct ws_cell *cells, char separator,
+		void (*text)(struct ws_text *, const char *, size_t))
 {
 	for (size_t i = 0; i < o->column_count; i++) {
 		if (i)

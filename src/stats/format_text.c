@@ -1,8 +1,8 @@
 /*
  * format_text.c - formats that people read: column, table, html, markdown.
  *
- * column and table need the widths of all rows first: cells are kept as text in one buffer (`kept`, with their ends in `ends`) and laid out
- * at the end. Names are cut at 100 columns, with an ellipsis, unless the format has :nolimit.
+ * column and table need the widths of all rows first: cells are kept as text in one buffer (`kept`, with their ends in `ends`) and
+ * laid out at the end. Names are cut at 100 columns, with an ellipsis, unless the format has :nolimit.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,8 @@ static void keep_name(struct ws_printer *o, const char *s, size_t n)
 	size_t from = o->kept.len, cut;
 
 	ws_text_terminal(&o->kept, s, n);
-	if (o->args.nolimit || o->kept.len - from <= NAME_LIMIT || ws_utf8_width(o->kept.s + from, o->kept.len - from) <= NAME_LIMIT)
+	if (o->args.nolimit || o->kept.len - from <= NAME_LIMIT ||
+	    ws_utf8_width(o->kept.s + from, o->kept.len - from) <= NAME_LIMIT)
 		return;
 	cut = ws_utf8_prefix(o->kept.s + from, o->kept.len - from, NAME_LIMIT - 1);
 	o->kept.len = from + cut;
@@ -90,8 +91,8 @@ static void pad(struct ws_text *t, size_t n, char c)
 }
 
 /*
- * One line of kept cells from `first`; `gap` between cells. The header is centred, numbers are on the right, texts on the left; spaces at the
- * end of a line are left out where no border follows.
+ * One line of kept cells from `first`; `gap` between cells. The header is centred, numbers are on the right, texts on the left;
+ * spaces at the end of a line are left out where no border follows.
  */
 static void put_kept(struct ws_printer *o, size_t first, const size_t *widths, const char *gap, bool border)
 {
@@ -187,13 +188,14 @@ void ws_htable_begin(struct ws_printer *o)
 
 void ws_html_begin(struct ws_printer *o)
 {
-	fprintf(o->f,
-		"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>%s</title>\n<style>\n"
-		"body { font-family: sans-serif; }\ntable { border-collapse: collapse; }\n"
-		"th, td { border: 1px solid #ccc; padding: 2px 8px; text-align: right; font-variant-numeric: tabular-nums; }\n"
-		"th { background: #eee; }\n.t { text-align: left; white-space: pre-wrap; unicode-bidi: isolate; }\n</style>\n</head>\n"
-		"<body>\n<h1>%s (%s)</h1>\n",
-		o->title, o->title, o->name);
+	fprintf(
+	    o->f,
+	    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>%s</title>\n<style>\n"
+	    "body { font-family: sans-serif; }\ntable { border-collapse: collapse; }\n"
+	    "th, td { border: 1px solid #ccc; padding: 2px 8px; text-align: right; font-variant-numeric: tabular-nums; }\n"
+	    "th { background: #eee; }\n.t { text-align: left; white-space: pre-wrap; unicode-bidi: isolate; }\n</style>\n</head>\n"
+	    "<body>\n<h1>%s (%s)</h1>\n",
+	    o->title, o->title, o->name);
 	ws_htable_begin(o);
 }
 

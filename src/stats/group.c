@@ -70,8 +70,8 @@ static int by_key(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_count, uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),
-				     void *ctx, size_t *count)
+struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_count,
+				     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key), void *ctx, size_t *count)
 {
 	size_t total = 0, n = 0, out = 0;
 	struct ws_group_sum *sums;

@@ -1,8 +1,8 @@
 /*
  * group.h - distributions by key: what "per name" means in every summary.
  *
- * One table a worker, so that nothing is shared while scanning; ws_groups_merge brings the same key of all workers together. Keys are
- * 64-bit numbers that the report makes up (string id, style, domain).
+ * One table a worker, so that nothing is shared while scanning; ws_groups_merge brings the same key of all workers together. Keys
+ * are 64-bit numbers that the report makes up (string id, style, domain).
  */
 #ifndef WS_STATS_GROUP_H
 #define WS_STATS_GROUP_H
@@ -18,8 +18,8 @@ struct ws_groups {
 	struct ws_group *g;
 	size_t n, cap;
 	uint32_t *slots; /* number of the group + 1, open addressing */
-	size_t mask;     /* slots - 1; 0 when there are none */
-	size_t last;     /* group of the last key: names come in runs */
+	size_t mask;	 /* slots - 1; 0 when there are none */
+	size_t last;	 /* group of the last key: names come in runs */
 };
 
 struct ws_dist *ws_groups_slow(struct ws_groups *t, uint64_t key);
@@ -43,7 +43,7 @@ struct ws_group_sum {
  * Summaries of all keys over `tables`, in no order. `canonical` maps keys that mean the same to one (NULL: each stands for itself).
  * Frees the distributions on the way. The caller frees the result.
  */
-struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_count, uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),
-				     void *ctx, size_t *count);
+struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_count,
+				     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key), void *ctx, size_t *count);
 
 #endif

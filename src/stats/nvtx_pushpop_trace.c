@@ -1,9 +1,9 @@
 /*
  * nvtx_pushpop_trace.c - every push/pop range in order of start, with its place in the nesting of its thread.
  *
- * A range's parent is the innermost range of its thread that spans it, of whatever domain. All ranges are read, since a child's time is
- * known only from rows that come after its parent's; the window then chooses which are printed, so that levels and ids do not depend on it.
- * Ranges that never ended are listed with empty end and duration.
+ * A range's parent is the innermost range of its thread that spans it, of whatever domain. All ranges are read, since a child's
+ * time is known only from rows that come after its parent's; the window then chooses which are printed, so that levels and ids do
+ * not depend on it. Ranges that never ended are listed with empty end and duration.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +12,10 @@
 #include "stats/stats.h"
 
 static const struct ws_column columns[] = {
-	{"Start", WS_KIND_TIME},	{"End", WS_KIND_TIME},	    {"Duration", WS_KIND_TIME}, {"DurChild", WS_KIND_TIME},
-	{"DurNonChild", WS_KIND_TIME},	{"Name", WS_KIND_TEXT},	    {"PID", WS_KIND_ID},	{"TID", WS_KIND_ID},
-	{"Lvl", WS_KIND_ID},		{"NumChild", WS_KIND_COUNT}, {"RangeId", WS_KIND_ID},	{"ParentId", WS_KIND_ID},
-	{"RangeStack", WS_KIND_TEXT},	{"NameTree", WS_KIND_TEXT},
+    {"Start", WS_KIND_TIME},	   {"End", WS_KIND_TIME},	{"Duration", WS_KIND_TIME}, {"DurChild", WS_KIND_TIME},
+    {"DurNonChild", WS_KIND_TIME}, {"Name", WS_KIND_TEXT},	{"PID", WS_KIND_ID},	    {"TID", WS_KIND_ID},
+    {"Lvl", WS_KIND_ID},	   {"NumChild", WS_KIND_COUNT}, {"RangeId", WS_KIND_ID},    {"ParentId", WS_KIND_ID},
+    {"RangeStack", WS_KIND_TEXT},  {"NameTree", WS_KIND_TEXT},
 };
 
 #define NONE UINT32_MAX
@@ -25,11 +25,11 @@ struct trace {
 	struct ws_rows rows;
 	struct ws_domains domains;
 	struct ws_domain_table table;
-	uint32_t *range;  /* rows that are push/pop ranges, in the order of rows: (thread, start, longer first) */
+	uint32_t *range; /* rows that are push/pop ranges, in the order of rows: (thread, start, longer first) */
 	uint32_t count;
 	uint32_t *parent, *level, *children, *id, *prefix; /* by position in `range`; parent NONE for none */
 	uint64_t *child_ns;
-	uint32_t *order;  /* positions by start */
+	uint32_t *order; /* positions by start */
 };
 
 static uint64_t value(const struct trace *t, uint32_t at, int column)
@@ -64,28 +64,27 @@ static void pick_ranges(struct trace *t)
 }
 
 /*
- * Parents, levels and children's time, by walking each thread's ranges in order of start with the stack of those still open. Ranges of
- * two domains may overlap without nesting, so the parent is the nearest on the stack that ends no earlier.
+ * Parents, levels and children's time, by walking each thread's ranges in order of start with the stack of those still open. Ranges
+ * of two domains may overlap without nesting: one that ends before a range that started inside of it leaves the stack then, since
+ * whatever starts later and lies within it lies within the other too, which is nearer.
  */
 static void nest(struct trace *t)
 {
 	uint32_t *stack = NULL;
-	size_t depth = 0, cap = 0, up;
+	size_t depth = 0, cap = 0;
 
 	for (uint32_t i = 0; i < t->count; i++) {
 		uint64_t start = value(t, i, ws_nvtx_start), end = value(t, i, ws_nvtx_end);
 
 		if (i && value(t, i, ws_nvtx_thread) != value(t, i - 1, ws_nvtx_thread))
 			depth = 0;
-		while (depth && value(t, stack[depth - 1], ws_nvtx_end) <= start)
+		while (depth && (value(t, stack[depth - 1], ws_nvtx_end) <= start || value(t, stack[depth - 1], ws_nvtx_end) < end))
 			depth--;
-		for (up = depth; up && value(t, stack[up - 1], ws_nvtx_end) < end;)
-			up--;
-		t->parent[i] = up ? stack[up - 1] : NONE;
-		t->level[i] = up ? t->level[stack[up - 1]] + 1 : 0;
-		if (up) {
-			t->children[stack[up - 1]]++;
-			t->child_ns[stack[up - 1]] += end == WS_NO_TIME ? 0 : end - start;
+		t->parent[i] = depth ? stack[depth - 1] : NONE;
+		t->level[i] = depth ? t->level[stack[depth - 1]] + 1 : 0;
+		if (depth) {
+			t->children[stack[depth - 1]]++;
+			t->child_ns[stack[depth - 1]] += end == WS_NO_TIME ? 0 : end - start;
 		}
 		ws_grow(stack, cap, depth + 1);
 		stack[depth++] = i;
@@ -114,16 +113,20 @@ static void number(struct trace *t)
 		t->id[t->order[i]] = i + 1;
 }
 
-/* ":1:5:6": the ids of the ranges around it and its own. */
+/* Levels shown of a nesting; deeper ones, which only a broken program or file has, would fill the disk with dashes. */
+enum { DEEPEST = 1000 };
+
+/* ":1:5:6": the ids of the ranges around it and its own; of too deep ones, dots and the nearest. */
 static void put_stack(const struct trace *t, uint32_t i, struct ws_text *out)
 {
-	uint32_t depth = t->level[i] + 1, *ids = ws_malloc(depth * sizeof(*ids));
+	uint32_t ids[DEEPEST], depth = t->level[i] < DEEPEST ? t->level[i] + 1 : DEEPEST;
 
+	if (t->level[i] >= DEEPEST)
+		ws_text_puts(out, ":...");
 	for (uint32_t n = depth; n--; i = t->parent[i])
 		ids[n] = t->id[i];
 	for (uint32_t n = 0; n < depth; n++)
 		ws_text_printf(out, ":%u", (unsigned)ids[n]);
-	free(ids);
 }
 
 static void print_range(struct trace *t, uint32_t i, struct ws_text *tree, struct ws_text *stack)
@@ -131,31 +134,32 @@ static void print_range(struct trace *t, uint32_t i, struct ws_text *tree, struc
 	uint64_t start = value(t, i, ws_nvtx_start), end = value(t, i, ws_nvtx_end);
 	const struct ws_thread_info *thread = ws_who_thread(t->s->who, (uint32_t)value(t, i, ws_nvtx_thread));
 	const struct ws_text *prefix = &t->table.prefixes[t->prefix[i]];
-	size_t len, dashes = (size_t)t->level[i] * 2;
+	uint32_t shown = t->level[i] < DEEPEST ? t->level[i] : DEEPEST;
+	size_t len, dashes = (size_t)shown * 2;
 	const char *text = ws_report_string(t->s->r, (uint32_t)value(t, i, ws_nvtx_text), &len);
 	bool ended = end != WS_NO_TIME;
 
 	tree->len = stack->len = 0;
-	for (uint32_t n = 0; n < t->level[i]; n++)
+	for (uint32_t n = 0; n < shown; n++)
 		ws_text_add(tree, "--", 2);
 	ws_text_add(tree, prefix->s, prefix->len);
 	ws_text_add(tree, text, len);
 	put_stack(t, i, stack);
 	t->s->row(t->s, (struct ws_cell[]){
-				ws_cell_int((int64_t)(start - t->s->zero)),
-				ended ? ws_cell_int((int64_t)(end - t->s->zero)) : ws_cell_null(),
-				ended ? ws_cell_int((int64_t)(end - start)) : ws_cell_null(),
-				ws_cell_int((int64_t)t->child_ns[i]),
-				ended ? ws_cell_int((int64_t)(end - start) - (int64_t)t->child_ns[i]) : ws_cell_null(),
-				ws_cell_text(tree->s + dashes, tree->len - dashes),
-				ws_cell_int(thread->pid),
-				ws_cell_int(thread->tid),
-				ws_cell_int(t->level[i]),
-				ws_cell_int(t->children[i]),
-				ws_cell_int(t->id[i]),
-				t->parent[i] == NONE ? ws_cell_null() : ws_cell_int(t->id[t->parent[i]]),
-				ws_cell_text(stack->s, stack->len),
-				ws_cell_text(tree->s, tree->len),
+			    ws_cell_int((int64_t)(start - t->s->zero)),
+			    ended ? ws_cell_int((int64_t)(end - t->s->zero)) : ws_cell_null(),
+			    ended ? ws_cell_int((int64_t)(end - start)) : ws_cell_null(),
+			    ws_cell_int((int64_t)t->child_ns[i]),
+			    ended ? ws_cell_int((int64_t)(end - start) - (int64_t)t->child_ns[i]) : ws_cell_null(),
+			    ws_cell_text(tree->s + dashes, tree->len - dashes),
+			    ws_cell_int(thread->pid),
+			    ws_cell_int(thread->tid),
+			    ws_cell_int(t->level[i]),
+			    ws_cell_int(t->children[i]),
+			    ws_cell_int(t->id[i]),
+			    t->parent[i] == NONE ? ws_cell_null() : ws_cell_int(t->id[t->parent[i]]),
+			    ws_cell_text(stack->s, stack->len),
+			    ws_cell_text(tree->s, tree->len),
 			});
 }
 
@@ -176,10 +180,10 @@ static void print(struct trace *t)
 static int run(struct ws_stats *s, struct ws_err *e)
 {
 	struct ws_scan sc = {
-		.table = WS_TABLE_nvtx,
-		.columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) | WS_COL(nvtx, text) | WS_COL(nvtx, domain) |
-			   WS_COL(nvtx, type),
-		.time_max = UINT64_MAX,
+	    .table = WS_TABLE_nvtx,
+	    .columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) | WS_COL(nvtx, text) | WS_COL(nvtx, domain) |
+		       WS_COL(nvtx, type),
+	    .time_max = UINT64_MAX,
 	};
 	struct trace t = {.s = s};
 
@@ -213,12 +217,13 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_nvtx_pushpop_trace = {
-	.name = "nvtx_pushpop_trace",
-	.title = "NVTX Push/Pop Range Trace",
-	.about = "Every push/pop range by start, with its children's time and its place in the nesting of its thread. Ranges that never ended "
-		 "have no end and no duration.",
-	.what = "NVTX push/pop ranges",
-	.columns = columns,
-	.column_count = WS_COUNT(columns),
-	.run = run,
+    .name = "nvtx_pushpop_trace",
+    .title = "NVTX Push/Pop Range Trace",
+    .about = "Every push/pop range by start, with its children's time and its place in the nesting of its thread. Ranges that "
+	     "never ended "
+	     "have no end and no duration.",
+    .what = "NVTX push/pop ranges",
+    .columns = columns,
+    .column_count = WS_COUNT(columns),
+    .run = run,
 };

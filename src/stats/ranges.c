@@ -1,8 +1,8 @@
 /*
  * ranges.c - see ranges.h.
  *
- * One pass over the ranges on all cores. A worker's key is style, its own number of the domain, and the text's id as stored; only afterwards,
- * once per distinct key and not per row, are these mapped to what the user sees: domains by name, texts by content.
+ * One pass over the ranges on all cores. A worker's key is style, its own number of the domain, and the text's id as stored; only
+ * afterwards, once per distinct key and not per row, are these mapped to what the user sees: domains by name, texts by content.
  */
 #include "stats/ranges.h"
 
@@ -41,7 +41,8 @@ static int scan(void *ctx, const struct ws_batch *b)
 
 		if (ws_unlikely(type[i] != WS_NVTX_PUSHPOP && !style)) {
 			if (type[i] == WS_NVTX_DOMAIN_CREATE)
-				ws_domains_name(&w->domains, p->s->who, (uint32_t)thread[i], (uint32_t)domain[i], (uint32_t)text[i]);
+				ws_domains_name(&w->domains, p->s->who, (uint32_t)thread[i], (uint32_t)domain[i],
+						(uint32_t)text[i]);
 			continue;
 		}
 		if (!(p->kinds & (style ? WS_RANGES_STARTEND : WS_RANGES_PUSHPOP)))
@@ -131,11 +132,11 @@ static void together(struct pass *p, uint32_t workers)
 int ws_ranges_summary(struct ws_stats *s, unsigned kinds, bool styled, struct ws_err *e)
 {
 	struct ws_scan sc = {
-		.table = WS_TABLE_nvtx,
-		.columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) | WS_COL(nvtx, text) | WS_COL(nvtx, domain) |
-			   WS_COL(nvtx, type),
-		.time_min = s->time_min,
-		.time_max = s->time_max,
+	    .table = WS_TABLE_nvtx,
+	    .columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) | WS_COL(nvtx, text) | WS_COL(nvtx, domain) |
+		       WS_COL(nvtx, type),
+	    .time_min = s->time_min,
+	    .time_max = s->time_max,
 	};
 	uint32_t workers = ws_scan_workers(&sc);
 	struct pass p = {.s = s, .kinds = kinds, .styled = styled};

@@ -3,10 +3,11 @@
 
 #include "stats/stats.h"
 
-extern const struct ws_stat ws_stat_nvtx_sum, ws_stat_nvtx_pushpop_sum, ws_stat_nvtx_pushpop_trace, ws_stat_nvtx_startend_sum, ws_stat_osrt_sum;
+extern const struct ws_stat ws_stat_nvtx_sum, ws_stat_nvtx_pushpop_sum, ws_stat_nvtx_pushpop_trace, ws_stat_nvtx_startend_sum,
+    ws_stat_osrt_sum;
 
 const struct ws_stat *const ws_stats_list[] = {
-	&ws_stat_nvtx_sum, &ws_stat_nvtx_pushpop_sum, &ws_stat_nvtx_pushpop_trace, &ws_stat_nvtx_startend_sum, &ws_stat_osrt_sum, NULL,
+    &ws_stat_nvtx_sum, &ws_stat_nvtx_pushpop_sum, &ws_stat_nvtx_pushpop_trace, &ws_stat_nvtx_startend_sum, &ws_stat_osrt_sum, NULL,
 };
 
 const struct ws_stat *ws_stat_find(const char *name)

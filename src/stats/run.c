@@ -1,8 +1,8 @@
 /*
  * run.c - make the reports asked for of one file, each into its output.
  *
- * An output is opened when a report hands over its first row, so that a report without data leaves no file behind, only a line that says
- * why it was skipped. What a table leaves out (unended ranges, unreadable blocks) is said too: on stderr, never in the table.
+ * An output is opened when a report hands over its first row, so that a report without data leaves no file behind, only a line that
+ * says why it was skipped. What a table leaves out (unended ranges, unreadable blocks) is said too: on stderr, never in the table.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -42,7 +42,8 @@ static const char *format_spec(const struct ws_stats_request *q, size_t i)
 static int check_output(const char *output, struct ws_err *e)
 {
 	if (*output == '@')
-		return ws_fail(e, "-o %s: output into a command is not supported; write to standard output (-o -) and pipe it", output);
+		return ws_fail(e, "-o %s: output into a command is not supported; write to standard output (-o -) and pipe it",
+			       output);
 	if (!*output)
 		return ws_fail(e, "-o: the name of the output is empty");
 	return 0;
@@ -64,8 +65,8 @@ int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e)
 		if (q->reports[i][n])
 			return ws_fail(e, "the report %s takes no arguments, but '%s' was given", stat->name, q->reports[i]);
 	}
-	for (size_t i = 0; !reports && ws_stats_list[i]; i++)
-		reports += ws_stats_list[i]->by_default; /* q->report_count stays 0, so this counts the defaults */
+	for (size_t i = 0; !q->report_count && ws_stats_list[i]; i++)
+		reports += ws_stats_list[i]->by_default;
 	if (q->format_count > reports || q->output_count > reports)
 		return ws_fail(e, "%zu %s are given for %zu %s", q->format_count > reports ? q->format_count : q->output_count,
 			       q->format_count > reports ? "formats" : "outputs", reports, reports == 1 ? "report" : "reports");
@@ -78,37 +79,27 @@ int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e)
 	return q->filter_time ? ws_filter_time_check(q->filter_time, e) : 0;
 }
 
-/* Name of the report's file without directory and .wsrep. */
-static char *stem(const char *path)
+/* Length of a path without .wsrep. */
+static int without_extension(const char *path)
 {
-	const char *base = strrchr(path, '/');
-	size_t n;
+	size_t n = strlen(path);
 
-	base = base ? base + 1 : path;
-	n = strlen(base);
-	if (n > 6 && !strcmp(base + n - 6, ".wsrep"))
-		n -= 6;
-	return ws_strndup(base, n);
+	return (int)(n > 6 && !strcmp(path + n - 6, ".wsrep") ? n - 6 : n);
 }
 
-/* Where report `stat` goes: "-", or BASE_REPORT.EXT; BASE is the file's own name for ".". */
+/* Where the report goes: "-", or BASE_REPORT.EXT; BASE is the file's own name for ".". */
 static char *output_path(const struct job *j, const char *output)
 {
 	const char *path = ws_report_path(j->s.r), *name = j->stat->name, *ext = j->printer.format->extension;
-	char *base, *full;
+	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 
 	if (!output || !strcmp(output, "-"))
 		return ws_strdup("-");
-	base = stem(path);
 	if (!strcmp(output, "."))
-		full = ws_format("%.*s_%s.%s", (int)(strlen(path) - (strlen(path) > 6 && !strcmp(path + strlen(path) - 6, ".wsrep") ? 6 : 0)), path,
-				 name, ext);
-	else if (j->q->several)
-		full = ws_format("%s_%s_%s.%s", output, base, name, ext);
-	else
-		full = ws_format("%s_%s.%s", output, name, ext);
-	free(base);
-	return full;
+		return ws_format("%.*s_%s.%s", without_extension(path), path, name, ext);
+	if (j->q->several)
+		return ws_format("%s_%.*s_%s.%s", output, without_extension(base), base, name, ext);
+	return ws_format("%s_%s.%s", output, name, ext);
 }
 
 static void take_row(struct ws_stats *s, const struct ws_cell *cells)
@@ -128,22 +119,30 @@ static void take_row(struct ws_stats *s, const struct ws_cell *cells)
 		ws_print_row(&j->printer, cells);
 }
 
+static const char *why_none(const struct ws_stats *s)
+{
+	if (s->windowed)
+		return "in the time asked for";
+	if (ws_report_rows(s->r, WS_TABLE_nvtx) || ws_report_rows(s->r, WS_TABLE_osrt))
+		return "were recorded";
+	return "were recorded, nor anything else";
+}
+
+/* What the table does not show. Damage is said even with -q. */
 static void notes(const struct job *j)
 {
 	const char *file = ws_report_path(j->s.r), *name = j->stat->name;
 
 	if (j->s.damaged)
-		ws_warn("%s: %s lacks the rows of %" PRIu64 " damaged block%s; 'warpsight info --verify' says which", file, name, j->s.damaged,
-			j->s.damaged == 1 ? "" : "s");
+		ws_warn("%s: %s lacks the rows of %" PRIu64 " damaged block%s; 'warpsight info --verify' says which", file, name,
+			j->s.damaged, j->s.damaged == 1 ? "" : "s");
 	if (j->s.backwards)
 		ws_warn("%s: %s leaves out %" PRIu64 " rows that end before they start", file, name, j->s.backwards);
 	if (j->s.unended && !j->q->quiet)
 		ws_say("%s: %s leaves out %" PRIu64 " of the %s: %s never ended", file, name, j->s.unended, j->stat->what,
 		       j->s.unended == 1 ? "it" : "they");
 	if (!j->begun && !j->failed && !j->q->quiet)
-		ws_say("%s: %s skipped: no %s%s", file, name, j->stat->what,
-		       j->s.windowed ? " in the time asked for" : ws_report_rows(j->s.r, WS_TABLE_nvtx) + ws_report_rows(j->s.r, WS_TABLE_osrt) ?
-								" were recorded" : " were recorded, nor anything else");
+		ws_say("%s: %s skipped: no %s %s", file, name, j->stat->what, why_none(&j->s));
 }
 
 static int finish(struct job *j)
@@ -164,11 +163,11 @@ static int make(const struct ws_stats *base, const struct ws_stats_request *q, c
 
 	j.s.row = take_row;
 	j.printer = (struct ws_printer){
-		.unit = q->unit ? q->unit : &nanoseconds,
-		.title = stat->title,
-		.name = stat->name,
-		.columns = stat->columns,
-		.column_count = stat->column_count,
+	    .unit = q->unit ? q->unit : &nanoseconds,
+	    .title = stat->title,
+	    .name = stat->name,
+	    .columns = stat->columns,
+	    .column_count = stat->column_count,
 	};
 	j.printer.format = ws_format_find(format_spec(q, i), &j.printer.args, &j.e);
 	if (!j.printer.format) {

@@ -14,12 +14,12 @@
 struct ws_stats {
 	const struct ws_report *r;
 	struct ws_who *who;
-	uint64_t zero;               /* times shown count from here */
+	uint64_t zero;		     /* times shown count from here */
 	uint64_t time_min, time_max; /* the window asked for, on the session clock: rows whose span touches it count */
 	bool windowed;
-	uint64_t damaged;            /* blocks that could not be read; rows in them are missing */
-	uint64_t unended;            /* ranges or calls that never ended, which a summary leaves out */
-	uint64_t backwards;          /* rows whose end is before their start, left out */
+	uint64_t damaged;   /* blocks that could not be read; rows in them are missing */
+	uint64_t unended;   /* ranges or calls that never ended, which a summary leaves out */
+	uint64_t backwards; /* rows whose end is before their start, left out */
 	/* Hand one row of the report being made to the output. */
 	void (*row)(struct ws_stats *s, const struct ws_cell *cells);
 };
@@ -40,18 +40,18 @@ const struct ws_stat *ws_stat_find(const char *name);
 struct ws_stats_request {
 	const char *const *reports, *const *formats, *const *outputs; /* reports may be empty: the defaults */
 	size_t report_count, format_count, output_count;
-	const struct ws_timeunit *unit;              /* NULL for ns */
-	const char *filter_time, *filter_nvtx;       /* or NULL */
-	bool quiet;                                  /* no messages about skipped reports */
+	const struct ws_timeunit *unit;	       /* NULL for ns */
+	const char *filter_time, *filter_nvtx; /* or NULL */
+	bool quiet;			       /* no messages about skipped reports */
 	bool overwrite;
-	bool several;                                /* several files share the outputs: their names go into the file names */
+	bool several; /* several files share the outputs: their names go into the file names */
 };
 
 /* Check what does not depend on a file: names of reports and formats, counts, outputs. Returns 0, or -1 with a message. */
 int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e);
 /*
- * Make the reports of one file; messages go to stderr. Returns 0, -1 when anything asked for could not be made, or WS_OUTFILE_PIPE when
- * the reader of standard output went away (then nothing more should be written).
+ * Make the reports of one file; messages go to stderr. Returns 0, -1 when anything asked for could not be made, or WS_OUTFILE_PIPE
+ * when the reader of standard output went away (then nothing more should be written).
  */
 int ws_stats_file(const char *path, const struct ws_stats_request *q);
 /* The file meant by an operand: itself, or with .wsrep when only that exists. Owned by the caller. */

@@ -40,14 +40,14 @@ void ws_std8_print(struct ws_stats *s, struct ws_std8_line *lines, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		const struct ws_std8 *v = lines[i].s;
 		struct ws_cell cells[10] = {
-			ws_cell_real(sum ? (long double)v->total * 100 / (long double)sum : 0),
-			ws_cell_int(whole(v->total)),
-			ws_cell_int(whole(v->count)),
-			ws_cell_real(ws_std8_mean(v)),
-			ws_cell_real(ws_std8_median(v)),
-			ws_cell_int(whole(v->min)),
-			ws_cell_int(whole(v->max)),
-			ws_cell_real(v->stddev),
+		    ws_cell_real(sum ? (long double)v->total * 100 / (long double)sum : 0),
+		    ws_cell_int(whole(v->total)),
+		    ws_cell_int(whole(v->count)),
+		    ws_cell_real(ws_std8_mean(v)),
+		    ws_cell_real(ws_std8_median(v)),
+		    ws_cell_int(whole(v->min)),
+		    ws_cell_int(whole(v->max)),
+		    ws_cell_real(v->stddev),
 		};
 		size_t n = 8;
 

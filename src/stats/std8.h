@@ -9,14 +9,17 @@
 
 #define WS_STD8(count)                                                                                          \
 	{"Time", WS_KIND_PERCENT}, {"Total Time", WS_KIND_TIME}, {count, WS_KIND_COUNT}, {"Avg", WS_KIND_MEAN}, \
-		{"Med", WS_KIND_MEAN}, {"Min", WS_KIND_TIME}, {"Max", WS_KIND_TIME}, {"StdDev", WS_KIND_MEAN}
+	    {"Med", WS_KIND_MEAN}, {"Min", WS_KIND_TIME}, {"Max", WS_KIND_TIME},                                \
+	{                                                                                                       \
+		"StdDev", WS_KIND_MEAN                                                                          \
+	}
 
 struct ws_std8_line {
 	const struct ws_std8 *s;
 	const char *style; /* shown between the figures and the name; NULL for none */
 	const char *name;
 	size_t name_len;
-	uint64_t total;    /* of s, at most UINT64_MAX: filled in by the sort, which so seldom follows the pointer */
+	uint64_t total; /* of s, at most UINT64_MAX: filled in by the sort, which so seldom follows the pointer */
 };
 
 /* Sort by total, largest first, then by name and style; then print every line with its share of the sum. */

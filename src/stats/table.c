@@ -1,8 +1,9 @@
 /*
  * table.c - headers, numbers and the list of formats; see table.h.
  *
- * Rounding is half away from zero on the exact value, as SQLite's round() does, which the scripts of the reference tool use: printf's
- * would turn 0.25 into 0.2. Times of other units than ns keep every nanosecond (3, 6, 9 decimals), so that nothing turns into 0.
+ * Rounding is half away from zero on the exact value, as SQLite's round() does, which the scripts of the reference tool use:
+ * printf's would turn 0.25 into 0.2. Times of other units than ns keep every nanosecond (3, 6, 9 decimals), so that nothing turns
+ * into 0.
  */
 #include "stats/table.h"
 
@@ -12,16 +13,17 @@
 #include "stats/formats.h"
 
 const struct ws_format ws_formats[] = {
-	{"column", NULL, "txt", "aligned columns for a terminal", true, true, ws_column_begin, ws_kept_row, ws_column_end},
-	{"table", NULL, "txt", "columns in a box", true, true, ws_kept_begin, ws_kept_row, ws_box_end},
-	{"csv", NULL, "csv", "comma-separated values", false, false, ws_csv_begin, ws_csv_row, NULL},
-	{"tsv", NULL, "tsv", "tab-separated values; tabs, newlines and backslashes in names are escaped", false, false, ws_tsv_begin,
-	 ws_tsv_row, NULL},
-	{"json", NULL, "json", "an array of objects, one a row", false, false, ws_json_begin, ws_json_row, ws_json_end},
-	{"html", "hdoc", "html", "an HTML document", true, true, ws_html_begin, ws_html_row, ws_html_end},
-	{"htable", NULL, "html", "an HTML table without a document around it", false, true, ws_htable_begin, ws_html_row, ws_htable_end},
-	{"markdown", "md", "md", "a Markdown table", true, true, ws_markdown_begin, ws_markdown_row, ws_markdown_end},
-	{NULL},
+    {"column", NULL, "txt", "aligned columns for a terminal", true, true, ws_column_begin, ws_kept_row, ws_column_end},
+    {"table", NULL, "txt", "columns in a box", true, true, ws_kept_begin, ws_kept_row, ws_box_end},
+    {"csv", NULL, "csv", "comma-separated values", false, false, ws_csv_begin, ws_csv_row, NULL},
+    {"tsv", NULL, "tsv", "tab-separated values; tabs, newlines and backslashes in names are escaped", false, false, ws_tsv_begin,
+     ws_tsv_row, NULL},
+    {"json", NULL, "json", "an array of objects, one a row", false, false, ws_json_begin, ws_json_row, ws_json_end},
+    {"html", "hdoc", "html", "an HTML document", true, true, ws_html_begin, ws_html_row, ws_html_end},
+    {"htable", NULL, "html", "an HTML table without a document around it", false, true, ws_htable_begin, ws_html_row,
+     ws_htable_end},
+    {"markdown", "md", "md", "a Markdown table", true, true, ws_markdown_begin, ws_markdown_row, ws_markdown_end},
+    {NULL},
 };
 
 static int format_arg(const struct ws_format *f, const char *arg, struct ws_format_args *args, struct ws_err *e)
@@ -66,17 +68,16 @@ const struct ws_timeunit *ws_timeunit_find(const char *name)
 		const char *name, *word, *sec;
 		struct ws_timeunit unit;
 	} units[] = {
-		{"ns", "nanoseconds", "nsec", {"ns", 0}},
-		{"us", "microseconds", "usec", {"us", 3}},
-		{"ms", "milliseconds", "msec", {"ms", 6}},
-		{"s", "seconds", "sec", {"s", 9}},
+	    {"ns", "nanoseconds", "nsec", {"ns", 0}},
+	    {"us", "microseconds", "usec", {"us", 3}},
+	    {"ms", "milliseconds", "msec", {"ms", 6}},
+	    {"s", "seconds", "sec", {"s", 9}},
 	};
 
 	for (size_t i = 0; i < WS_COUNT(units); i++) {
 		size_t n = strlen(name);
 
-		if (!strcmp(name, units[i].name) || !strcmp(name, units[i].sec) ||
-		    (n >= 3 && !strncmp(name, units[i].word, n)))
+		if (!strcmp(name, units[i].name) || !strcmp(name, units[i].sec) || (n >= 3 && !strncmp(name, units[i].word, n)))
 			return &units[i].unit;
 	}
 	return NULL;

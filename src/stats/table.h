@@ -17,11 +17,11 @@
 
 enum ws_kind {
 	WS_KIND_TEXT,
-	WS_KIND_ID,      /* a number that is a name: pid, level */
-	WS_KIND_COUNT,   /* how many */
+	WS_KIND_ID,	 /* a number that is a name: pid, level */
+	WS_KIND_COUNT,	 /* how many */
 	WS_KIND_PERCENT, /* of a hundred; one decimal */
-	WS_KIND_TIME,    /* whole nanoseconds */
-	WS_KIND_MEAN,    /* nanoseconds with a fraction; one decimal */
+	WS_KIND_TIME,	 /* whole nanoseconds */
+	WS_KIND_MEAN,	 /* nanoseconds with a fraction; one decimal */
 };
 
 struct ws_column {
@@ -79,8 +79,8 @@ struct ws_printer; /* one table being written */
 
 struct ws_format {
 	const char *name, *alias, *extension, *about;
-	bool titled;  /* it shows the report's title */
-	bool args;    /* understands nolimit and nofmt */
+	bool titled; /* it shows the report's title */
+	bool args;   /* understands nolimit and nofmt */
 	void (*begin)(struct ws_printer *o);
 	void (*row)(struct ws_printer *o, const struct ws_cell *cells);
 	void (*end)(struct ws_printer *o);

@@ -15,7 +15,7 @@
 #include "base/mem.h"
 
 /* Level 1 with matches of 7 bytes or more: short matches among few distinct bytes cost time and gain nothing over Huffman coding. */
-enum { ZSTD_LEVEL = 1, ZSTD_MIN_MATCH = 7, MIN_COMPRESS = 64 };
+enum { ZSTD_LEVEL = 1, ZSTD_MIN_MATCH = 7, MIN_COMPRESS = 64, MOST_SYMBOLS = 16 };
 
 uint8_t *ws_bytes_room(struct ws_bytes *b, size_t n)
 {
@@ -41,6 +41,8 @@ void ws_packer_init(struct ws_packer *p, uint32_t max_rows)
 {
 	p->z = ZSTD_createCCtx();
 	p->plane = ws_malloc(max_rows);
+	p->packed = ws_malloc(max_rows / 2 + 1);
+	p->most = max_rows;
 	if (p->z) {
 		ZSTD_CCtx_setParameter(p->z, ZSTD_c_compressionLevel, ZSTD_LEVEL);
 		ZSTD_CCtx_setParameter(p->z, ZSTD_c_minMatch, ZSTD_MIN_MATCH);
@@ -51,6 +53,7 @@ void ws_packer_free(struct ws_packer *p)
 {
 	ZSTD_freeCCtx(p->z);
 	free(p->plane);
+	free(p->packed);
 	*p = (struct ws_packer){0};
 }
 
@@ -66,7 +69,7 @@ static void put_word(struct ws_bytes *out, size_t at, size_t length, uint32_t ho
 	memcpy(out->p + at, &word, 4);
 }
 
-void ws_stream_put(struct ws_packer *p, struct ws_bytes *out, const uint8_t *bytes, size_t n)
+static void put_plain(struct ws_packer *p, struct ws_bytes *out, const uint8_t *bytes, size_t n)
 {
 	size_t at = out->len;
 
@@ -91,6 +94,76 @@ void ws_stream_put(struct ws_packer *p, struct ws_bytes *out, const uint8_t *byt
 	put_word(out, at, n, WS_STREAM_RAW);
 }
 
+/* The distinct bytes, in ascending order, and each one's number; returns how many, or MOST_SYMBOLS + 1 when there are more than that. */
+static uint32_t find_symbols(const uint8_t *bytes, size_t n, uint8_t symbol[MOST_SYMBOLS], uint8_t number[256])
+{
+	uint8_t seen[256] = {0};
+	uint32_t count = 0;
+
+	for (size_t at = 0, end = 256; at < n; at = end, end *= 4) { /* look early whether there are too many */
+		end = end < n ? end : n;
+		for (size_t i = at; i < end; i++)
+			seen[bytes[i]] = 1;
+		count = 0;
+		for (uint32_t b = 0; b < 256; b++)
+			if (seen[b] && count++ < MOST_SYMBOLS) {
+				symbol[count - 1] = (uint8_t)b;
+				number[b] = (uint8_t)(count - 1);
+			}
+		if (count > MOST_SYMBOLS)
+			return MOST_SYMBOLS + 1;
+	}
+	return count;
+}
+
+static void pack_symbols(uint8_t *to, const uint8_t *bytes, size_t n, const uint8_t number[256], uint32_t bits)
+{
+	uint32_t each = 8 / bits;
+
+	for (size_t i = 0; i + each <= n; i += each) {
+		uint32_t x = 0;
+
+		for (uint32_t k = 0; k < each; k++)
+			x |= (uint32_t)number[bytes[i + k]] << (k * bits);
+		*to++ = (uint8_t)x;
+	}
+	if (n % each)
+		*to = 0;
+	for (size_t i = n - n % each, k = 0; i < n; i++, k++)
+		*to |= (uint8_t)(number[bytes[i]] << (k * bits));
+}
+
+static void put_packed(struct ws_packer *p, struct ws_bytes *out, const uint8_t *bytes, size_t n, uint32_t count,
+		       const uint8_t *symbol, const uint8_t *number)
+{
+	uint8_t bits = count <= 2 ? 1 : count <= 4 ? 2 : 4;
+	size_t at = out->len, packed = (n * bits + 7) / 8;
+
+	ws_bytes_room(out, 4);
+	out->len += 4;
+	ws_bytes_add(out, &bits, 1);
+	ws_bytes_add(out, symbol, 1u << bits);
+	if (bits == 1)
+		pack_symbols(p->packed, bytes, n, number, 1);
+	else if (bits == 2)
+		pack_symbols(p->packed, bytes, n, number, 2);
+	else
+		pack_symbols(p->packed, bytes, n, number, 4);
+	put_plain(p, out, p->packed, packed);
+	put_word(out, at, out->len - at - 4, WS_STREAM_PACKED);
+}
+
+void ws_stream_put(struct ws_packer *p, struct ws_bytes *out, const uint8_t *bytes, size_t n)
+{
+	uint8_t symbol[MOST_SYMBOLS] = {0}, number[256];
+	uint32_t count = n >= 2 * MIN_COMPRESS && n <= p->most ? find_symbols(bytes, n, symbol, number) : 0;
+
+	if (count > 1 && count <= MOST_SYMBOLS)
+		put_packed(p, out, bytes, n, count, symbol, number);
+	else
+		put_plain(p, out, bytes, n);
+}
+
 /* How many bytes nearly all numbers need; *patches gets how many need more. */
 static uint32_t choose_width(const uint64_t *u, uint32_t n, uint32_t *patches)
 {
@@ -106,30 +179,38 @@ static uint32_t choose_width(const uint64_t *u, uint32_t n, uint32_t *patches)
 	return width;
 }
 
-static void put_patches(struct ws_packer *p, struct ws_bytes *out, const struct ws_column_head *h, const uint64_t *u, uint32_t n)
+/* Takes the numbers that do not fit out of `u`, as (row, number) pairs. */
+static uint8_t *take_patches(const struct ws_column_head *h, uint64_t *u, uint32_t n)
 {
-	uint32_t shift = h->width * 8u, k = 0;
-	uint64_t over = UINT64_MAX << shift; /* width is at most 7 where there are patches */
+	uint64_t over = UINT64_MAX << (h->width * 8u); /* width is at most 7 where there are patches */
 	uint8_t *list = ws_malloc((size_t)h->patches * 12);
 
-	for (uint32_t i = 0; i < n && k < h->patches; i++)
+	for (uint32_t i = 0, k = 0; i < n && k < h->patches; i++)
 		if (u[i] & over) {
-			uint64_t rest = u[i] >> shift;
-
 			memcpy(list + (size_t)k * 4, &i, 4);
-			memcpy(list + (size_t)h->patches * 4 + (size_t)k * 8, &rest, 8);
+			memcpy(list + (size_t)h->patches * 4 + (size_t)k * 8, &u[i], 8);
+			u[i] = 0;
 			k++;
 		}
-	ws_stream_put(p, out, list, (size_t)h->patches * 12);
-	free(list);
+	return list;
 }
 
-void ws_ints_put(struct ws_packer *p, struct ws_bytes *out, struct ws_column_head *h, const uint64_t *u, uint32_t n)
+/* The usual case in one pass: takes `low` off, fills the lowest plane, and counts the numbers that need more. */
+static uint32_t lowest_plane(uint8_t *restrict plane, const uint64_t *restrict u, uint32_t n, uint64_t low)
 {
-	uint32_t patches;
+	uint32_t over = 0;
 
-	h->width = (uint8_t)choose_width(u, n, &patches);
-	h->patches = patches;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t x = u[i] - low;
+
+		plane[i] = (uint8_t)x;
+		over += x > 0xff;
+	}
+	return over;
+}
+
+static void put_planes(struct ws_packer *p, struct ws_bytes *out, const struct ws_column_head *h, const uint64_t *u, uint32_t n)
+{
 	for (uint32_t b = 0; b < h->width; b++) {
 		uint8_t *plane = p->plane;
 
@@ -137,8 +218,27 @@ void ws_ints_put(struct ws_packer *p, struct ws_bytes *out, struct ws_column_hea
 			plane[i] = (uint8_t)(u[i] >> (8 * b));
 		ws_stream_put(p, out, plane, n);
 	}
+}
+
+void ws_ints_put(struct ws_packer *p, struct ws_bytes *out, struct ws_column_head *h, uint64_t *u, uint32_t n, uint64_t low)
+{
+	uint8_t *patches = NULL;
+
+	if (!lowest_plane(p->plane, u, n, low)) {
+		h->width = 1;
+		h->patches = 0;
+		ws_stream_put(p, out, p->plane, n);
+		return;
+	}
+	for (uint32_t i = 0; low && i < n; i++)
+		u[i] -= low;
+	h->width = (uint8_t)choose_width(u, n, &h->patches);
+	if (h->patches)
+		patches = take_patches(h, u, n);
+	put_planes(p, out, h, u, n);
 	if (patches)
-		put_patches(p, out, h, u, n);
+		ws_stream_put(p, out, patches, (size_t)h->patches * 12);
+	free(patches);
 }
 
 void ws_unpacker_init(struct ws_unpacker *p)
@@ -161,7 +261,8 @@ void ws_unpacker_rows(struct ws_unpacker *p, uint32_t rows)
 	p->max_rows = rows;
 }
 
-bool ws_stream_get(ZSTD_DCtx *z, struct ws_cut *c, uint8_t *to, size_t n)
+/* Splits off the next stream; *how gets the way it is stored. */
+static bool next_stream(struct ws_cut *c, struct ws_cut *stream, uint32_t *how)
 {
 	uint32_t word;
 	size_t length;
@@ -172,28 +273,95 @@ bool ws_stream_get(ZSTD_DCtx *z, struct ws_cut *c, uint8_t *to, size_t n)
 	length = word & WS_STREAM_LENGTH;
 	if ((size_t)(c->end - c->p) - 4 < length)
 		return false;
-	const uint8_t *from = c->p + 4;
+	*stream = (struct ws_cut){c->p + 4, c->p + 4 + length};
+	*how = word >> 30;
+	c->p = stream->end;
+	return true;
+}
 
-	c->p = from + length;
-	switch (word >> 30) {
+static bool get_plain(ZSTD_DCtx *z, struct ws_cut s, uint32_t how, uint8_t *to, size_t n)
+{
+	size_t length = (size_t)(s.end - s.p);
+
+	switch (how) {
 	case WS_STREAM_RAW:
 		if (length == n && n)
-			memcpy(to, from, n);
+			memcpy(to, s.p, n);
 		return length == n;
 	case WS_STREAM_RUN:
 		if (length == 1)
-			memset(to, *from, n);
+			memset(to, *s.p, n);
 		return length == 1;
 	case WS_STREAM_ZSTD:
-		return z && ZSTD_decompressDCtx(z, to, n, from, length) == n;
+		return z && ZSTD_decompressDCtx(z, to, n, s.p, length) == n;
 	default:
 		return false;
 	}
 }
 
+/* `from` and `to` may overlap as they do in get_packed: the packed bytes stand at the end of `to`, and are read before they are reached. */
+static void unpack_symbols(uint8_t *to, const uint8_t *from, size_t n, const uint8_t *symbol, uint32_t bits)
+{
+	uint32_t each = 8 / bits, mask = (1u << bits) - 1;
+	uint64_t table[256];
+	size_t i = 0;
+
+	for (uint32_t b = 0; b < 256; b++) {
+		table[b] = 0;
+		for (uint32_t k = 0; k < each; k++)
+			table[b] |= (uint64_t)symbol[b >> (k * bits) & mask] << (k * 8);
+	}
+	for (; i + 8 <= n; i += each) {
+		uint64_t x = table[*from++];
+
+		memcpy(to + i, &x, each);
+	}
+	for (; i < n; i += each) {
+		uint64_t x = table[*from++];
+
+		memcpy(to + i, &x, n - i < each ? n - i : each);
+	}
+}
+
+static bool get_packed(ZSTD_DCtx *z, struct ws_cut s, uint8_t *to, size_t n)
+{
+	struct ws_cut inner;
+	uint8_t symbol[MOST_SYMBOLS], *packed;
+	uint32_t bits, how;
+	size_t size;
+
+	if (s.end - s.p < 1)
+		return false;
+	bits = *s.p++;
+	if ((bits != 1 && bits != 2 && bits != 4) || s.end - s.p < 1 << bits)
+		return false;
+	memcpy(symbol, s.p, 1u << bits);
+	s.p += 1 << bits;
+	size = (n * bits + 7) / 8;
+	packed = to + n - size;
+	if (!next_stream(&s, &inner, &how) || s.p != s.end || !get_plain(z, inner, how, packed, size))
+		return false;
+	if (bits == 1)
+		unpack_symbols(to, packed, n, symbol, 1);
+	else if (bits == 2)
+		unpack_symbols(to, packed, n, symbol, 2);
+	else
+		unpack_symbols(to, packed, n, symbol, 4);
+	return true;
+}
+
+bool ws_stream_get(ZSTD_DCtx *z, struct ws_cut *c, uint8_t *to, size_t n)
+{
+	struct ws_cut stream;
+	uint32_t how;
+
+	if (!next_stream(c, &stream, &how))
+		return false;
+	return how == WS_STREAM_PACKED ? get_packed(z, stream, to, n) : get_plain(z, stream, how, to, n);
+}
+
 static bool get_patches(struct ws_unpacker *p, struct ws_cut *c, const struct ws_column_head *h, uint64_t *u, uint32_t n)
 {
-	uint32_t shift = h->width * 8u;
 	uint8_t *list;
 	bool ok;
 
@@ -202,14 +370,14 @@ static bool get_patches(struct ws_unpacker *p, struct ws_cut *c, const struct ws
 	list = ws_malloc((size_t)h->patches * 12);
 	ok = ws_stream_get(p->z, c, list, (size_t)h->patches * 12);
 	for (uint32_t k = 0; ok && k < h->patches; k++) {
-		uint64_t rest;
+		uint64_t number;
 		uint32_t i;
 
 		memcpy(&i, list + (size_t)k * 4, 4);
-		memcpy(&rest, list + (size_t)h->patches * 4 + (size_t)k * 8, 8);
+		memcpy(&number, list + (size_t)h->patches * 4 + (size_t)k * 8, 8);
 		ok = i < n;
 		if (ok)
-			u[i] += rest << shift;
+			u[i] = number;
 	}
 	free(list);
 	return ok;

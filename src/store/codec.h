@@ -23,15 +23,16 @@ void ws_bytes_free(struct ws_bytes *b);
 
 struct ws_packer {
 	ZSTD_CCtx *z;
-	uint8_t *plane; /* WS_MAX_BLOCK_ROWS would be 1 MiB: sized by ws_packer_init */
+	uint8_t *plane, *packed;
+	size_t most; /* bytes in a plane */
 };
 void ws_packer_init(struct ws_packer *p, uint32_t max_rows);
 void ws_packer_free(struct ws_packer *p);
 
 /* Append `n` bytes as a stream, stored in the way that is smallest. */
 void ws_stream_put(struct ws_packer *p, struct ws_bytes *out, const uint8_t *bytes, size_t n);
-/* Append numbers as byte planes; fills width and patches. Destroys nothing. */
-void ws_ints_put(struct ws_packer *p, struct ws_bytes *out, struct ws_column_head *h, const uint64_t *u, uint32_t n);
+/* Append numbers, less `low`, as byte planes; fills width and patches. What `u` holds afterwards is undefined. */
+void ws_ints_put(struct ws_packer *p, struct ws_bytes *out, struct ws_column_head *h, uint64_t *u, uint32_t n, uint64_t low);
 
 /* Bytes being read; every take checks that they are there. */
 struct ws_cut {

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "store/file.h"
+#include "store/lattice.h"
 #include "store/report.h"
 
 /* ---- workspaces ---- */
@@ -56,7 +57,7 @@ static void workspace_rows(struct ws_workspace *w, uint32_t rows)
 		return;
 	for (int i = 0; i < 2; i++)
 		w->spare[i] = ws_realloc(w->spare[i], (size_t)rows * 8);
-	w->bytes = ws_realloc(w->bytes, rows);
+	w->bytes = ws_realloc(w->bytes, (size_t)rows * 2);
 	w->rows = rows;
 }
 
@@ -112,25 +113,13 @@ static uint64_t unzigzag(uint64_t u)
 	return u >> 1 ^ (0 - (u & 1));
 }
 
-static bool add_remainders(struct job *j, struct ws_cut *cut, uint64_t scale, uint64_t *u)
-{
-	const uint8_t *rest = j->w->bytes;
-
-	if (!ws_stream_get(j->w->unpacker.z, cut, j->w->bytes, j->n))
-		return false;
-	for (uint32_t i = 0; i < j->n; i++)
-		u[i] = (uint64_t)((unsigned __int128)u[i] * scale >> 32) + rest[i];
-	return true;
-}
-
-/* The numbers of a column with base and sign put back. */
-static bool numbers(struct job *j, const struct column *c, struct ws_cut *cut, uint64_t *u)
+/* The numbers of a column with base and sign put back. `rest`: where the corrections of a SCALED column go; without it, it is no such. */
+static bool numbers(struct job *j, const struct column *c, struct ws_cut *cut, uint64_t *u, uint8_t *rest)
 {
 	uint64_t base = c->h.base;
 
-	if (!ws_ints_get(&j->w->unpacker, cut, &c->h, u, j->n))
-		return false;
-	if (c->h.flags & WS_CODEC_SCALED && !add_remainders(j, cut, c->h.scale, u))
+	if (!(c->h.flags & WS_CODEC_SCALED) != !rest || !ws_ints_get(&j->w->unpacker, cut, &c->h, u, j->n) ||
+	    (rest && !ws_stream_get(j->w->unpacker.z, cut, rest, j->n)))
 		return false;
 	if (c->h.flags & WS_CODEC_ZIGZAG)
 		for (uint32_t i = 0; i < j->n; i++)
@@ -179,14 +168,43 @@ static struct ws_cut cut_of(const struct column *c)
 	return (struct ws_cut){c->at, c->at + c->h.bytes};
 }
 
+/* Starts, and unless it is NULL ends, in steps of the clock. */
+static bool steps(struct job *j, struct column *start, struct column *end)
+{
+	struct ws_lattice l = {.scale = start->h.scale, .gaps = start->h.codec == WS_CODEC_GAP, .n = j->n};
+	struct ws_cut a = cut_of(start), b;
+
+	if ((start->h.codec != WS_CODEC_DELTA && !l.gaps) || (l.gaps && (!end || start->h.ref != end->h.column)) || !place(j, start))
+		return false;
+	l.start_steps = start->value;
+	l.start_rest = j->w->bytes;
+	if (!numbers(j, start, &a, start->value, l.start_rest))
+		return false;
+	if (end) {
+		b = cut_of(end);
+		if (end->h.codec != WS_CODEC_SPAN || end->h.ref != start->h.column || end->h.scale != l.scale || !place(j, end))
+			return false;
+		l.span_steps = end->value;
+		l.span_rest = j->w->bytes + j->n;
+		if (!numbers(j, end, &b, end->value, l.span_rest))
+			return false;
+		end->done = true;
+	}
+	ws_lattice_join(&l, start->h.first, start->value, end ? end->value : NULL);
+	start->done = true;
+	return true;
+}
+
 /* Starts as gaps since the end before, and ends as spans from the start: one needs the other, row by row. */
 static bool gaps_and_spans(struct job *j, struct column *start, struct column *end)
 {
 	struct ws_cut a = cut_of(start), b = cut_of(end);
 
+	if (start->h.flags & WS_CODEC_SCALED)
+		return steps(j, start, end);
 	if (start->h.codec != WS_CODEC_GAP || start->h.ref != end->h.column || end->h.codec != WS_CODEC_SPAN ||
-	    end->h.ref != start->h.column || !place(j, start) || !place(j, end) || !numbers(j, start, &a, start->value) ||
-	    !numbers(j, end, &b, end->value))
+	    end->h.ref != start->h.column || !place(j, start) || !place(j, end) || !numbers(j, start, &a, start->value, NULL) ||
+	    !numbers(j, end, &b, end->value, NULL))
 		return false;
 	uint64_t *s = start->value, *e = end->value, last = start->h.first;
 
@@ -210,9 +228,9 @@ static bool spans(struct job *j, struct column *c)
 
 	if (!start || start == c || start->h.codec == WS_CODEC_SPAN)
 		return false;
-	if (start->h.codec == WS_CODEC_GAP)
+	if (start->h.codec == WS_CODEC_GAP || start->h.flags & WS_CODEC_SCALED)
 		return gaps_and_spans(j, start, c);
-	if (!place(j, start) || (!start->done && !decode_column(j, start)) || !numbers(j, c, &cut, c->value))
+	if (!place(j, start) || (!start->done && !decode_column(j, start)) || !numbers(j, c, &cut, c->value, NULL))
 		return false;
 	for (uint32_t i = 0; i < j->n; i++)
 		c->value[i] = c->value[i] ? start->value[i] + c->value[i] - 1 : WS_NO_TIME;
@@ -224,7 +242,9 @@ static bool deltas(struct job *j, struct column *c)
 	struct ws_cut cut = cut_of(c);
 	uint64_t sum = c->h.first;
 
-	if (!numbers(j, c, &cut, c->value))
+	if (c->h.flags & WS_CODEC_SCALED)
+		return steps(j, c, NULL);
+	if (!numbers(j, c, &cut, c->value, NULL))
 		return false;
 	c->value[0] = sum;
 	for (uint32_t i = 1; i < j->n; i++)
@@ -244,7 +264,7 @@ static bool decode_column(struct job *j, struct column *c)
 			c->value[i] = c->h.base;
 		break;
 	case WS_CODEC_PLAIN:
-		ok = numbers(j, c, &cut, c->value);
+		ok = numbers(j, c, &cut, c->value, NULL);
 		break;
 	case WS_CODEC_DELTA:
 		ok = deltas(j, c);
@@ -301,9 +321,10 @@ static bool decode_body(struct ws_workspace *w, const struct ws_file_table *map,
 			columns &= ~(UINT64_C(1) << ours);
 		}
 	}
-	for (uint32_t i = 0; i < j.columns; i++)
-		if (c[i].value && !c[i].done && !decode_column(&j, &c[i]))
-			return false;
+	for (int spans_first = 1; spans_first >= 0; spans_first--) /* they decode their starts along with them */
+		for (uint32_t i = 0; i < j.columns; i++)
+			if (c[i].value && !c[i].done && (c[i].h.codec == WS_CODEC_SPAN || !spans_first) && !decode_column(&j, &c[i]))
+				return false;
 	for (uint32_t k = 0; columns >> k; k++) /* not stored: all zero, or unknown to the file */
 		if (columns >> k & 1)
 			memset(out[k], 0, (size_t)h->rows * 8);

@@ -7,6 +7,7 @@
  *
  *   start   the gap since the end of the row before, or since its start where ranges nest, whichever is smaller in a sample
  *   end     the duration
+ *           both as steps of the clock where it has such (lattice.h) and the numbers are large enough to gain by it
  *   others  the difference to the smallest value, to the row before, or a number in a table of at most 256 values: whichever is
  *           cheaper in a sample
  */
@@ -17,6 +18,7 @@
 #include <xxhash.h>
 
 #include "base/mem.h"
+#include "store/lattice.h"
 
 enum { SAMPLE_RUN = 128, SAMPLE_RUNS = 4, SAMPLE = SAMPLE_RUN * SAMPLE_RUNS, DICT_MAX = 256, DICT_SLOTS = 1024 };
 
@@ -29,6 +31,10 @@ void ws_encoder_init(struct ws_encoder *e, uint32_t max_rows)
 	e->track = ws_malloc((size_t)max_rows * 8);
 	e->start = ws_malloc((size_t)max_rows * 8);
 	e->end = ws_malloc((size_t)max_rows * 8);
+	for (int i = 0; i < 2; i++) {
+		e->steps[i] = ws_malloc((size_t)max_rows * 8);
+		e->rest[i] = ws_malloc(max_rows);
+	}
 }
 
 void ws_encoder_free(struct ws_encoder *e)
@@ -42,6 +48,10 @@ void ws_encoder_free(struct ws_encoder *e)
 	free(e->track);
 	free(e->start);
 	free(e->end);
+	for (int i = 0; i < 2; i++) {
+		free(e->steps[i]);
+		free(e->rest[i]);
+	}
 	*e = (struct ws_encoder){0};
 }
 
@@ -83,29 +93,64 @@ struct job {
 	uint32_t n;
 	uint32_t columns;      /* written */
 	int track, start, end;
+	bool tracks;           /* rows of several */
+	bool spans;            /* end is stored as spans from start */
 	bool gaps;             /* start is stored as gaps */
+	uint64_t start_min, start_max, end_min, end_max;
+	uint64_t scale;        /* of both, in steps: e->steps and e->rest hold them then; 0 when in nanoseconds */
 };
 
-/* ORs up in `diff`, byte by byte of the struct, how rows differ from the first. */
+typedef uint64_t pair __attribute__((vector_size(16), aligned(1), may_alias));
+
+enum { TILE_ROWS = 256 };
+
+/* The differences of some rows to the first in 48 bytes of the struct; accumulators in registers are what makes it fast. */
+static void vary_48(const char *p, const char *first, uint32_t n, uint32_t size, pair acc[3])
+{
+	pair a = acc[0], b = acc[1], c = acc[2];
+	pair x = ((const pair *)first)[0], y = ((const pair *)first)[1], z = ((const pair *)first)[2];
+
+	for (uint32_t i = 0; i < n; i++, p += size) {
+		a |= ((const pair *)p)[0] ^ x;
+		b |= ((const pair *)p)[1] ^ y;
+		c |= ((const pair *)p)[2] ^ z;
+	}
+	acc[0] = a;
+	acc[1] = b;
+	acc[2] = c;
+}
+
+static void vary_8(const char *p, const char *first, uint32_t n, uint32_t size, uint64_t *acc)
+{
+	uint64_t x, y, a = *acc;
+
+	memcpy(&x, first, 8);
+	for (uint32_t i = 0; i < n; i++, p += size) {
+		memcpy(&y, p, 8);
+		a |= x ^ y;
+	}
+	*acc = a;
+}
+
+/* ORs up in `diff`, byte by byte of the struct, how rows differ from the first. In tiles that stay in the first-level cache. */
 static void find_varying(const char *rows, uint32_t n, uint32_t size, uint8_t *diff)
 {
-	uint64_t first[WS_MAX_COLUMNS + 1], acc[WS_MAX_COLUMNS + 1] = {0}, word;
-	uint32_t words = size / 8, rest = size % 8;
+	pair acc[(WS_MAX_COLUMNS + 1) / 2 + 3] = {{0}};
+	uint64_t *words = (uint64_t *)acc;
 
-	memcpy(first, rows, words * 8u);
-	for (uint32_t i = 1; i < n; i++) {
-		const char *r = rows + (size_t)i * size;
+	for (uint32_t i = 0; i < n; i += TILE_ROWS) {
+		uint32_t tile = n - i < TILE_ROWS ? n - i : TILE_ROWS, at = 0;
+		const char *p = rows + (size_t)i * size;
 
-		for (uint32_t w = 0; w < words; w++) {
-			memcpy(&word, r + w * 8u, 8);
-			acc[w] |= word ^ first[w];
-		}
+		for (; at + 48 <= size; at += 48)
+			vary_48(p + at, rows + at, tile, size, acc + at / 16);
+		for (; at + 8 <= size; at += 8)
+			vary_8(p + at, rows + at, tile, size, words + at / 8);
+		for (; at < size; at++)
+			for (uint32_t k = 0; k < tile; k++)
+				((uint8_t *)acc)[at] |= (uint8_t)(p[(size_t)k * size + at] ^ rows[at]);
 	}
-	memcpy(diff, acc, words * 8u);
-	if (rest)
-		for (uint32_t i = 1; i < n; i++)
-			for (uint32_t b = words * 8; b < size; b++)
-				diff[b] |= (uint8_t)(rows[(size_t)i * size + b] ^ rows[b]);
+	memcpy(diff, acc, size);
 }
 
 #define TAKE(ctype, widen)                                                                         \
@@ -164,27 +209,30 @@ static uint32_t sample_size(uint32_t n)
 	return n < SAMPLE ? n : SAMPLE;
 }
 
-/* Takes the smallest number off all, and writes descriptor and streams. */
-static void put_numbers(struct job *j, struct ws_column_head *h, uint64_t *u)
+/* Writes descriptor and streams of numbers of which `low` is the smallest. `rest`: corrections of a SCALED column. */
+static void put_numbers(struct job *j, struct ws_column_head *h, uint64_t *u, uint64_t low, const uint8_t *rest)
 {
 	struct ws_encoder *e = j->e;
 	size_t at = e->streams.len;
-	uint64_t low = UINT64_MAX;
-	uint32_t from = h->codec == WS_CODEC_DELTA || h->codec == WS_CODEC_GAP; /* the first number is not one */
 
-	if (h->codec != WS_CODEC_DICT) {
-		for (uint32_t i = from; i < j->n; i++)
-			low = u[i] < low ? u[i] : low;
-		if (h->codec == WS_CODEC_PLAIN)
-			low = 0; /* has base already */
-		for (uint32_t i = from; i < j->n; i++)
-			u[i] -= low;
-		h->base += low;
-	}
-	ws_ints_put(&e->packer, &e->streams, h, u, j->n);
+	if (h->codec == WS_CODEC_DELTA || h->codec == WS_CODEC_GAP)
+		u[0] = low; /* which nobody reads */
+	ws_ints_put(&e->packer, &e->streams, h, u, j->n, low);
+	if (rest)
+		ws_stream_put(&e->packer, &e->streams, rest, j->n);
+	h->base = low;
 	h->bytes += (uint32_t)(e->streams.len - at);
 	ws_bytes_add(&e->out, h, sizeof(*h));
 	j->columns++;
+}
+
+static uint64_t lowest(const uint64_t *u, uint32_t n, uint32_t from)
+{
+	uint64_t low = UINT64_MAX;
+
+	for (uint32_t i = from; i < n; i++)
+		low = u[i] < low ? u[i] : low;
+	return low;
 }
 
 static void put_const(struct job *j, uint32_t c, uint64_t v)
@@ -193,18 +241,6 @@ static void put_const(struct job *j, uint32_t c, uint64_t v)
 
 	ws_bytes_add(&j->e->out, &h, sizeof(h));
 	j->columns++;
-}
-
-static void min_max(struct ws_column_head *h, const uint64_t *v, uint32_t n)
-{
-	uint64_t lo = v[0], hi = v[0];
-
-	for (uint32_t i = 1; i < n; i++) {
-		lo = v[i] < lo ? v[i] : lo;
-		hi = v[i] > hi ? v[i] : hi;
-	}
-	h->min = lo;
-	h->max = hi;
 }
 
 /* ---- columns without times ---- */
@@ -251,7 +287,7 @@ static bool put_dict(struct job *j, struct ws_column_head *h, const uint64_t *v)
 
 	ws_stream_put(&e->packer, &e->streams, (const uint8_t *)d.value, d.n * 8u);
 	h->bytes = (uint32_t)(e->streams.len - at);
-	put_numbers(j, h, e->number);
+	put_numbers(j, h, e->number, 0, NULL);
 	return true;
 }
 
@@ -285,42 +321,42 @@ static bool sample_few(const uint64_t *v, uint32_t n)
 	return d.n <= m / 4 + 1;
 }
 
-static uint64_t plain_base(const struct ws_column_head *h, const uint64_t *v, uint32_t n, bool is_signed)
+/* The smallest and largest value as the column's type orders them. */
+static void min_max(struct ws_column_head *h, const uint64_t *v, uint32_t n, bool is_signed)
 {
-	int64_t low = INT64_MAX;
+	uint64_t flip = is_signed ? UINT64_C(1) << 63 : 0, lo = UINT64_MAX, hi = 0;
 
-	if (!is_signed)
-		return h->min;
-	for (uint32_t i = 0; i < n; i++)
-		low = (int64_t)v[i] < low ? (int64_t)v[i] : low;
-	return (uint64_t)low;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t x = v[i] ^ flip;
+
+		lo = x < lo ? x : lo;
+		hi = x > hi ? x : hi;
+	}
+	h->min = lo ^ flip;
+	h->max = hi ^ flip;
 }
 
 static void put_delta(struct job *j, struct ws_column_head *h, const uint64_t *v)
 {
-	uint64_t *u = j->e->number;
+	uint64_t *u = j->e->number, low = UINT64_MAX;
 
 	h->codec = WS_CODEC_DELTA;
 	h->flags = WS_CODEC_ZIGZAG;
 	h->first = v[0];
-	u[0] = 0;
-	for (uint32_t i = 1; i < j->n; i++)
+	for (uint32_t i = 1; i < j->n; i++) {
 		u[i] = zigzag(v[i] - v[i - 1]);
-	put_numbers(j, h, u);
+		low = u[i] < low ? u[i] : low;
+	}
+	put_numbers(j, h, u, low, NULL);
 }
 
-static void put_values(struct job *j, uint32_t c, const uint64_t *v)
+static void put_values(struct job *j, uint32_t c, uint64_t *v)
 {
 	struct ws_column_head h = {.column = (uint16_t)c};
-	uint64_t *u = j->e->number, spread = 0;
 	uint32_t plain, delta;
 
-	min_max(&h, v, j->n);
-	uint64_t base = plain_base(&h, v, j->n, ws_types[j->t->columns[c].type].is_signed);
-
-	for (uint32_t i = 0; i < j->n; i++)
-		spread |= v[i] - base;
-	plain = width_of(spread);
+	min_max(&h, v, j->n, ws_types[j->t->columns[c].type].is_signed);
+	plain = width_of(h.max - h.min);
 	delta = sample_delta_width(v, j->n);
 	if (plain > 1 && delta > 0 && j->n >= 32 && sample_few(v, j->n) && put_dict(j, &h, v))
 		return;
@@ -328,10 +364,8 @@ static void put_values(struct job *j, uint32_t c, const uint64_t *v)
 		put_delta(j, &h, v);
 		return;
 	}
-	h = (struct ws_column_head){.column = (uint16_t)c, .codec = WS_CODEC_PLAIN, .base = base, .min = h.min, .max = h.max};
-	for (uint32_t i = 0; i < j->n; i++)
-		u[i] = v[i] - base;
-	put_numbers(j, &h, u);
+	h.codec = WS_CODEC_PLAIN;
+	put_numbers(j, &h, v, h.min, NULL);
 }
 
 /* ---- times ---- */
@@ -369,71 +403,197 @@ static bool spans_fit(const uint64_t *start, const uint64_t *end, uint32_t n)
 	return !bad;
 }
 
+static uint32_t count_negative(const uint64_t *u, uint32_t n)
+{
+	uint32_t negative = 0;
+
+	for (uint32_t i = 1; i < n; i++)
+		negative += u[i] >> 63;
+	return negative;
+}
+
+/* More than patches are good for. */
+static bool too_many(const struct job *j, uint32_t patches)
+{
+	return patches > j->n / 192;
+}
+
+/* Whether a good part of the differences needs more than a byte: below that, counting in steps gains nothing. */
+static bool large_enough(const struct job *j)
+{
+	const uint64_t *start = j->e->start, *end = j->e->end;
+	uint32_t m = sample_size(j->n), large = 0;
+
+	for (uint32_t i = 0; i < m; i++) {
+		uint32_t r = sample_row(j->n, i);
+
+		large += r && start[r] - (j->gaps ? closed(start[r - 1], end[r - 1]) : start[r - 1]) > 255;
+		large += j->spans && end[r] != WS_NO_TIME && end[r] - start[r] > 255;
+	}
+	return large > m / 4;
+}
+
+/* Fills e->steps and e->rest and sets j->scale if the block's times are those of a clock with steps. */
+static void try_steps(struct job *j)
+{
+	struct ws_encoder *e = j->e;
+	const uint64_t *end = j->spans ? e->end : NULL;
+	struct ws_lattice l = {.gaps = j->gaps, .n = j->n, .start_steps = e->steps[0], .span_steps = e->steps[1],
+			       .start_rest = e->rest[0], .span_rest = e->rest[1]};
+	bool search = !e->scale_wait;
+
+	if (j->n < 256 || !large_enough(j))
+		return;
+	l.scale = ws_lattice_find(e->start, end, j->n, e->scale, search);
+	if (l.scale) {
+		e->scale = l.scale;
+		e->scale_wait = e->scale_patience = 0;
+	} else if (!search) {
+		e->scale_wait--;
+	} else { /* ever more rarely: most clocks have none */
+		e->scale_patience = e->scale_patience ? e->scale_patience * 2 : 16;
+		e->scale_patience = e->scale_patience < 1024 ? e->scale_patience : 1024;
+		e->scale_wait = e->scale_patience;
+	}
+	if (l.scale && ws_lattice_split(&l, e->start, end) && !too_many(j, count_negative(e->steps[0], j->n)))
+		j->scale = l.scale;
+}
+
+/* Fill u[1..] and *low; return how many are negative. */
+static uint32_t take_deltas(uint64_t *restrict u, const uint64_t *restrict start, uint32_t n, uint64_t *low)
+{
+	uint64_t least = UINT64_MAX;
+	uint32_t negative = 0;
+
+	for (uint32_t i = 1; i < n; i++) {
+		uint64_t x = start[i] - start[i - 1];
+
+		u[i] = x;
+		negative += x >> 63;
+		least = x < least ? x : least;
+	}
+	*low = least;
+	return negative;
+}
+
+static uint32_t take_gaps(uint64_t *restrict u, const uint64_t *restrict start, const uint64_t *restrict end, uint32_t n, uint64_t *low)
+{
+	uint64_t least = UINT64_MAX;
+	uint32_t negative = 0;
+
+	for (uint32_t i = 1; i < n; i++) {
+		uint64_t x = start[i] - closed(start[i - 1], end[i - 1]);
+
+		u[i] = x;
+		negative += x >> 63;
+		least = x < least ? x : least;
+	}
+	*low = least;
+	return negative;
+}
+
 static void put_start(struct job *j)
 {
 	struct ws_encoder *e = j->e;
 	const uint64_t *v = e->start, *end = e->end;
-	struct ws_column_head h = {.column = (uint16_t)j->start, .codec = WS_CODEC_DELTA, .first = v[0]};
-	uint64_t *u = e->number;
-	uint32_t negative = 0;
+	struct ws_column_head h = {.column = (uint16_t)j->start, .codec = WS_CODEC_DELTA, .first = v[0], .scale = j->scale};
+	uint64_t *u = j->scale ? e->steps[0] : e->number, low;
+	uint32_t negative;
 
-	min_max(&h, v, j->n);
-	u[0] = 0;
+	h.min = j->start_min;
+	h.max = j->start_max;
 	if (j->gaps) {
 		h.codec = WS_CODEC_GAP;
 		h.ref = (uint16_t)j->end;
-		for (uint32_t i = 1; i < j->n; i++)
-			u[i] = v[i] - closed(v[i - 1], end[i - 1]);
-	} else {
-		for (uint32_t i = 1; i < j->n; i++)
-			u[i] = v[i] - v[i - 1];
 	}
-	for (uint32_t i = 1; i < j->n; i++)
-		negative += u[i] >> 63;
-	if (negative > j->n / 192) { /* more than patches are good for */
+	if (j->scale) {
+		h.flags = WS_CODEC_SCALED;
+		put_numbers(j, &h, u, lowest(u, j->n, 1), e->rest[0]);
+		return;
+	}
+	negative = j->gaps ? take_gaps(u, v, end, j->n, &low) : take_deltas(u, v, j->n, &low);
+	if (too_many(j, negative)) {
 		h.flags |= WS_CODEC_ZIGZAG;
 		for (uint32_t i = 1; i < j->n; i++)
 			u[i] = zigzag(u[i]);
+		low = lowest(u, j->n, 1);
 	}
-	put_numbers(j, &h, u);
+	put_numbers(j, &h, u, low, NULL);
 }
 
 static void put_span(struct job *j)
 {
 	struct ws_encoder *e = j->e;
-	struct ws_column_head h = {.column = (uint16_t)j->end, .codec = WS_CODEC_SPAN, .ref = (uint16_t)j->start};
-	uint64_t *u = e->number;
+	struct ws_column_head h = {.column = (uint16_t)j->end, .codec = WS_CODEC_SPAN, .ref = (uint16_t)j->start, .scale = j->scale};
+	uint64_t *u = e->number, low = UINT64_MAX;
 
-	min_max(&h, e->end, j->n);
-	for (uint32_t i = 0; i < j->n; i++)
+	h.min = j->end_min;
+	h.max = j->end_max;
+	if (j->scale) {
+		h.flags = WS_CODEC_SCALED;
+		put_numbers(j, &h, e->steps[1], lowest(e->steps[1], j->n, 0), e->rest[1]);
+		return;
+	}
+	for (uint32_t i = 0; i < j->n; i++) {
 		u[i] = e->end[i] == WS_NO_TIME ? 0 : e->end[i] - e->start[i] + 1;
-	put_numbers(j, &h, u);
+		low = u[i] < low ? u[i] : low;
+	}
+	put_numbers(j, &h, u, low, NULL);
 }
 
 /* ---- a block of rows ---- */
 
-static void ranges(const struct job *j, struct ws_block_head *h)
+/* Smallest and largest end, and the largest that is not null (0: none). */
+static uint64_t end_range(struct job *j)
 {
-	struct ws_column_head c;
+	uint64_t lo = UINT64_MAX, hi = 0, last = 0;
 
-	if (j->track >= 0) {
-		min_max(&c, j->e->track, j->n);
-		h->track_min = (uint32_t)c.min;
-		h->track_max = (uint32_t)c.max;
+	for (uint32_t i = 0; i < j->n; i++) {
+		uint64_t x = j->e->end[i], y = x + 1; /* null becomes 0 */
+
+		lo = x < lo ? x : lo;
+		hi = x > hi ? x : hi;
+		last = y > last ? y : last;
+	}
+	j->end_min = lo;
+	j->end_max = hi;
+	return last ? last - 1 : 0;
+}
+
+static void start_range(struct job *j)
+{
+	const uint64_t *v = j->e->start;
+
+	j->start_min = v[0];
+	j->start_max = v[j->n - 1];
+	if (!j->tracks)
+		return; /* in order */
+	for (uint32_t i = 0; i < j->n; i++) {
+		j->start_min = v[i] < j->start_min ? v[i] : j->start_min;
+		j->start_max = v[i] > j->start_max ? v[i] : j->start_max;
+	}
+}
+
+static void ranges(struct job *j, enum ws_table t, struct ws_block_head *h)
+{
+	if (j->track >= 0) { /* rows are in order of it */
+		h->track_min = (uint32_t)(j->tracks ? j->e->track[0] : ws_row_get(t, j->rows, (uint32_t)j->track));
+		h->track_max = j->tracks ? (uint32_t)j->e->track[j->n - 1] : h->track_min;
 	}
 	if (j->start < 0 && j->end < 0)
 		return;
 	h->time_min = UINT64_MAX;
 	h->time_max = 0;
-	for (uint32_t i = 0; i < j->n; i++) {
-		uint64_t e = j->end >= 0 ? j->e->end[i] : WS_NO_TIME;
-		uint64_t s = j->start >= 0 ? j->e->start[i] : e;
+	if (j->start >= 0) {
+		start_range(j);
+		h->time_min = j->start_min;
+		h->time_max = j->start_max;
+	}
+	if (j->end >= 0) {
+		uint64_t last = end_range(j);
 
-		e = e == WS_NO_TIME ? s : e;
-		h->time_min = s < h->time_min ? s : h->time_min;
-		h->time_min = e < h->time_min ? e : h->time_min;
-		h->time_max = s > h->time_max ? s : h->time_max;
-		h->time_max = e > h->time_max ? e : h->time_max;
+		h->time_min = j->end_min < h->time_min ? j->end_min : h->time_min;
+		h->time_max = last > h->time_max ? last : h->time_max;
 	}
 }
 
@@ -443,7 +603,7 @@ static void order_rows(struct job *j)
 	struct ws_encoder *e = j->e;
 
 	for (int again = 0; again < 2; again++) {
-		if (j->track >= 0)
+		if (j->tracks)
 			take_column(j, (uint32_t)j->track, e->track);
 		if (j->start >= 0)
 			take_column(j, (uint32_t)j->start, e->start);
@@ -451,7 +611,7 @@ static void order_rows(struct job *j)
 			take_column(j, (uint32_t)j->end, e->end);
 		if (again)
 			return;
-		j->order = ws_sort_rows(&e->sorter, j->track >= 0 ? e->track : NULL, j->start >= 0 ? e->start : NULL,
+		j->order = ws_sort_rows(&e->sorter, j->tracks ? e->track : NULL, j->start >= 0 ? e->start : NULL,
 					j->end >= 0 ? e->end : NULL, j->n);
 		if (!j->order)
 			return;
@@ -468,7 +628,7 @@ static bool varies(const struct job *j, const uint8_t *diff, uint32_t c)
 	return false;
 }
 
-static void put_column(struct job *j, enum ws_table t, uint32_t c, const uint8_t *diff, bool spans)
+static void put_column(struct job *j, enum ws_table t, uint32_t c, const uint8_t *diff)
 {
 	if (!varies(j, diff, c)) {
 		uint64_t v = ws_row_get(t, j->rows, c);
@@ -477,7 +637,7 @@ static void put_column(struct job *j, enum ws_table t, uint32_t c, const uint8_t
 			put_const(j, c, v);
 	} else if ((int)c == j->start) {
 		put_start(j);
-	} else if ((int)c == j->end && spans) {
+	} else if ((int)c == j->end && j->spans) {
 		put_span(j);
 	} else {
 		take_column(j, c, j->e->value);
@@ -491,19 +651,22 @@ void ws_encode_rows(struct ws_encoder *e, enum ws_table t, const void *rows, uin
 			.track = ws_table_track(t), .start = ws_table_start(t), .end = ws_table_end(t)};
 	struct ws_block_head head = ws_block_head_new(WS_BLOCK_ROWS, sequence);
 	uint8_t diff[(WS_MAX_COLUMNS + 1) * 8] = {0};
-	bool spans;
+	bool starts;
 
 	find_varying(rows, n, j.t->row_size, diff);
+	j.tracks = j.track >= 0 && varies(&j, diff, (uint32_t)j.track);
 	order_rows(&j);
-	ranges(&j, &head);
-	spans = j.start >= 0 && j.end >= 0 && varies(&j, diff, (uint32_t)j.start) && varies(&j, diff, (uint32_t)j.end) &&
-		spans_fit(e->start, e->end, n);
-	j.gaps = spans && gaps_are_smaller(e->start, e->end, n);
+	ranges(&j, t, &head);
+	starts = j.start >= 0 && varies(&j, diff, (uint32_t)j.start);
+	j.spans = starts && j.end >= 0 && varies(&j, diff, (uint32_t)j.end) && spans_fit(e->start, e->end, n);
+	j.gaps = j.spans && gaps_are_smaller(e->start, e->end, n);
+	if (starts)
+		try_steps(&j);
 
 	e->streams.len = 0;
 	ws_block_begin(&e->out);
 	for (uint32_t c = 0; c < j.t->column_count; c++)
-		put_column(&j, t, c, diff, spans);
+		put_column(&j, t, c, diff);
 	ws_bytes_add(&e->out, e->streams.p, e->streams.len);
 	head.table = t;
 	head.rows = n;

@@ -12,10 +12,11 @@ struct ws_encoder {
 	struct ws_sorter sorter;
 	struct ws_bytes out;    /* the finished block: header, body, padding */
 	struct ws_bytes streams;
-	uint64_t *value, *number, *track, *start, *end; /* max_rows each */
+	uint64_t *value, *number, *track, *start, *end, *steps[2]; /* max_rows each */
+	uint8_t *rest[2];
 	uint32_t max_rows;
-	uint64_t scale;         /* last quantum of the clock that was found, 0 for none */
-	uint32_t scale_wait;    /* blocks until the next search for one */
+	uint64_t scale;         /* the step of the clock that was found last, 0 for none */
+	uint32_t scale_wait, scale_patience; /* blocks until the next search for one, and how many after that */
 };
 void ws_encoder_init(struct ws_encoder *e, uint32_t max_rows);
 void ws_encoder_free(struct ws_encoder *e);

@@ -97,7 +97,7 @@ enum ws_codec {
 
 enum ws_codec_flags {
 	WS_CODEC_ZIGZAG = 1,    /* the difference is signed: (d << 1) ^ (d >> 63), before base is taken off */
-	WS_CODEC_SCALED = 2,    /* q = floor(u / scale) is stored, and after it a plane of r = u - floor(q * scale) */
+	WS_CODEC_SCALED = 2,    /* DELTA and GAP, with the SPAN that belongs to them: steps of the clock, then a plane of corrections */
 };
 
 struct ws_column_head {
@@ -111,14 +111,19 @@ struct ws_column_head {
 	uint32_t dict;     /* DICT: values in the table */
 	uint32_t spare2;
 	uint64_t base, first;
-	uint64_t scale;    /* SCALED: 32.32 fixed point, at least 2 and less than 256 */
+	uint64_t scale;    /* SCALED: length of a step, 32.32 fixed-point ns */
 	uint64_t min, max; /* of the column's values in the block, as unsigned 64-bit numbers */
 };
 static_assert(sizeof(struct ws_column_head) == 64, "column head");
 
 /* A stream starts with a word: its stored length and how it is stored. */
 #define WS_STREAM_LENGTH UINT32_C(0x3fffffff)
-enum { WS_STREAM_RAW = 0, WS_STREAM_ZSTD = 1, WS_STREAM_RUN = 2 /* one byte, repeated */ };
+enum ws_stream_kind {
+	WS_STREAM_RAW = 0,
+	WS_STREAM_ZSTD = 1,
+	WS_STREAM_RUN = 2,    /* one byte, repeated */
+	WS_STREAM_PACKED = 3, /* a byte b (1, 2 or 4), 1 << b symbols, and a stream of symbol numbers of b bits, the first lowest */
+};
 
 struct ws_index_entry {
 	uint64_t offset;

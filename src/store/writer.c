@@ -210,7 +210,8 @@ static int flush_strings(struct ws_writer *w, bool wide)
 {
 	if (!w->pending)
 		return 0;
-	if (open_segment(w))
+	/* Not again for every string of a full disk: compressing what cannot be written takes its time. */
+	if ((wide && w->failed) || open_segment(w))
 		return -1;
 	ws_encode_strings(&w->encoder, w->next_string - w->pending, w->pending, ws_journal_lengths(&w->journal),
 			  ws_journal_text(&w->journal), w->pending_text, w->generation, w->sequence);

@@ -34,6 +34,18 @@ void env_collect(struct env *e, bool on)
 	atomic_store(&e->area.a->collecting, on);
 }
 
+/* The long form of a short range, so that cases need to know one form only. Kept until the case's process ends. */
+static const struct ws_rec *expand(const struct ws_chunk *c, const struct ws_rec_nvtx_short *x)
+{
+	struct ws_rec_nvtx_range *r = ws_calloc(1, sizeof(*r));
+
+	CHECK(x->rec.words == sizeof(*x) / 8);
+	r->rec = (struct ws_rec){.kind = WS_REC_NVTX_RANGE, .words = sizeof(*r) / 8, .small = x->rec.small, .value = x->rec.value};
+	r->end = c->base + (x->times >> WS_SHORT_DURATION_BITS);
+	r->start = r->end - (x->times & ((1u << WS_SHORT_DURATION_BITS) - 1));
+	return &r->rec;
+}
+
 static void read_chunk(struct env *e, struct ws_ring *ring, struct ws_chunk *c, uint32_t from)
 {
 	uint32_t used = atomic_load(&c->used);
@@ -42,9 +54,10 @@ static void read_chunk(struct env *e, struct ws_ring *ring, struct ws_chunk *c, 
 		const struct ws_rec *r = (const void *)((const char *)c + at);
 		uint32_t bytes = ws_rec_bytes(r);
 
-		CHECK(bytes >= 8 && bytes <= used - at && r->kind && r->kind < WS_REC_COUNT, "kind %d, %u bytes at %u", r->kind, bytes, at);
+		CHECK(bytes >= 8 && bytes <= used - at && r->kind && r->kind < WS_REC_COUNT, "kind %d, %u bytes at %u", r->kind,
+		      bytes, at);
 		ws_grow(e->v, e->cap, e->n + 1);
-		e->v[e->n++] = (struct got){r, ring};
+		e->v[e->n++] = (struct got){r->kind == WS_REC_NVTX_SHORT ? expand(c, (const void *)r) : r, ring};
 		at += bytes;
 	}
 }

@@ -1,6 +1,6 @@
 /*
- * hook_case.h - running a case against the hook library: each in a process of its own with an arena made for it, whose records it then
- * reads straight from the rings. TAP on standard output.
+ * hook_case.h - running a case against the hook library: each in a process of its own with an arena made for it, whose records it
+ * then reads straight from the rings. TAP on standard output.
  */
 #ifndef TEST_NVTX_HOOK_CASE_H
 #define TEST_NVTX_HOOK_CASE_H
@@ -13,15 +13,15 @@
 #include "record/arena.h"
 #include "tests/nvtx/loader.h"
 
-#define CHECK(cond, ...)                                                            \
-	do {                                                                        \
-		if (!(cond)) {                                                      \
-			printf("# %s:%d: " #cond ": ", __FILE__, __LINE__);         \
-			printf(" " __VA_ARGS__);                                    \
-			printf("\n");                                               \
-			fflush(stdout);                                             \
-			_exit(1);                                                   \
-		}                                                                   \
+#define CHECK(cond, ...)                                                    \
+	do {                                                                \
+		if (!(cond)) {                                              \
+			printf("# %s:%d: " #cond ": ", __FILE__, __LINE__); \
+			printf(" " __VA_ARGS__);                            \
+			printf("\n");                                       \
+			fflush(stdout);                                     \
+			_exit(1);                                           \
+		}                                                           \
 	} while (0)
 
 struct env {
@@ -32,16 +32,16 @@ struct env {
 	struct got {
 		const struct ws_rec *rec;
 		struct ws_ring *ring;
-	} *v;
+	} * v;
 	size_t n, cap;
 };
 
 struct setup {
-	uint64_t budget;      /* bytes; 0: plenty */
-	uint32_t filter;      /* 1 include, 2 exclude */
-	const char *domains;  /* "a\0b\0": NUL-separated */
+	uint64_t budget;     /* bytes; 0: plenty */
+	uint32_t filter;     /* 1 include, 2 exclude */
+	const char *domains; /* "a\0b\0": NUL-separated */
 	size_t domains_len;
-	bool idle;            /* not collecting at first */
+	bool idle; /* not collecting at first */
 	bool no_session;
 };
 

@@ -1,6 +1,6 @@
 /*
- * test_convert.c - from records to rows, with records made here: pairs in both orders, what stays alone, and rings full of nonsense,
- * which a target that scribbles over shared memory can leave. Runs under the sanitizers where the build has them.
+ * test_convert.c - from records to rows, with records made here: pairs in both orders, what stays alone, and rings full of
+ * nonsense, which a target that scribbles over shared memory can leave. Runs under the sanitizers where the build has them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,15 +13,15 @@
 #include "record/drain.h"
 #include "record/proc.h"
 
-#define CHECK(cond, ...)                                                            \
-	do {                                                                        \
-		if (!(cond)) {                                                      \
-			printf("# line %d: " #cond ": ", __LINE__);                 \
-			printf(" " __VA_ARGS__);                                    \
-			printf("\n");                                               \
-			failed = true;                                              \
-			return;                                                     \
-		}                                                                   \
+#define CHECK(cond, ...)                                            \
+	do {                                                        \
+		if (!(cond)) {                                      \
+			printf("# line %d: " #cond ": ", __LINE__); \
+			printf(" " __VA_ARGS__);                    \
+			printf("\n");                               \
+			failed = true;                              \
+			return;                                     \
+		}                                                   \
 	} while (0)
 
 static bool failed;
@@ -208,7 +208,8 @@ static void check_blobs(const struct ws_report *r, struct ws_rows *rows)
 	for (size_t i = 0; i < rows->rows; i++) {
 		const char *s = ws_report_string(r, (uint32_t)rows->col[ws_nvtx_binary][i], &len);
 
-		CHECK(rows->col[ws_nvtx_type][i] == WS_NVTX_STARTEND ? !strcmp(s, "begin;end") : !strcmp(s, "one two three"), "'%s'", s);
+		CHECK(rows->col[ws_nvtx_type][i] == WS_NVTX_STARTEND ? !strcmp(s, "begin;end") : !strcmp(s, "one two three"),
+		      "'%s'", s);
 		CHECK(rows->col[ws_nvtx_payload_type][i] == WS_NVTX_PAYLOAD_EXT);
 	}
 }
@@ -256,7 +257,8 @@ static void blobs(void)
 static void add_text(struct ws_ring *r, uint32_t number, const char *s, bool more)
 {
 	add_blob(r, number, s, more);
-	((struct ws_rec *)((char *)r + atomic_load(&r->chunk.used) - WS_ALIGN_UP(sizeof(struct ws_rec_text) + strlen(s), 8)))->kind = WS_REC_TEXT;
+	((struct ws_rec *)((char *)r + atomic_load(&r->chunk.used) - WS_ALIGN_UP(sizeof(struct ws_rec_text) + strlen(s), 8)))
+	    ->kind = WS_REC_TEXT;
 }
 
 static void check_texts(const struct ws_report *r, struct ws_rows *rows)
@@ -292,6 +294,44 @@ static void cut_texts(void)
 	done(r, &rows);
 }
 
+static void add_range(struct ws_ring *r, uint64_t start, uint64_t end)
+{
+	struct ws_rec_nvtx_range *rec = add(r, WS_REC_NVTX_RANGE, sizeof(*rec));
+
+	rec->rec.small = 3;
+	rec->start = ticks0 + start;
+	rec->end = ticks0 + end;
+}
+
+static void check_killed(struct ws_rows *rows, size_t want_open)
+{
+	size_t open = 0;
+
+	for (size_t i = 0; i < rows->rows; i++)
+		open += rows->col[ws_nvtx_end][i] == WS_NO_TIME;
+	CHECK(rows->rows == 1 + want_open && open == want_open, "%zu rows, %zu open", rows->rows, open);
+}
+
+/* Killed between a range's record and its leaving the stack: one row. Not so when a parent began at the same tick. */
+static void killed_between(void)
+{
+	for (int closing = 0; closing < 2; closing++) {
+		struct ws_rows rows;
+		struct ws_report *r;
+		struct ws_ring *a;
+
+		begin();
+		a = new_ring(101);
+		add_range(a, 5, 9);
+		a->open[0] = (struct ws_open){.start = ticks0 + 5, .domain = 3};
+		a->open[1] = (struct ws_open){.start = ticks0 + 5, .domain = 3, .flags = WS_OPEN_CLOSING};
+		atomic_store(&a->open_depth, closing ? 2 : 1);
+		r = finish(&rows);
+		check_killed(&rows, 1);
+		done(r, &rows);
+	}
+}
+
 static uint64_t seed;
 
 static uint64_t rnd(void)
@@ -309,10 +349,14 @@ static void nonsense(struct ws_ring *r)
 		uint8_t kind;
 		uint16_t bytes;
 	} shapes[] = {
-		{WS_REC_NVTX_RANGE, sizeof(struct ws_rec_nvtx_range)},	   {WS_REC_NVTX_EVENT, sizeof(struct ws_rec_nvtx_event)},
-		{WS_REC_NVTX_EVENT, sizeof(struct ws_rec_nvtx_event_full)}, {WS_REC_NVTX_DEFINE, sizeof(struct ws_rec_nvtx_define)},
-		{WS_REC_NVTX_DEFINE, sizeof(struct ws_rec_nvtx_schema)},    {WS_REC_NVTX_DEFINE, sizeof(struct ws_rec_nvtx_schema_entry)},
-		{WS_REC_NVTX_BLOB, 64},					   {WS_REC_TEXT, 64},
+	    {WS_REC_NVTX_RANGE, sizeof(struct ws_rec_nvtx_range)},
+	    {WS_REC_NVTX_EVENT, sizeof(struct ws_rec_nvtx_event)},
+	    {WS_REC_NVTX_EVENT, sizeof(struct ws_rec_nvtx_event_full)},
+	    {WS_REC_NVTX_DEFINE, sizeof(struct ws_rec_nvtx_define)},
+	    {WS_REC_NVTX_DEFINE, sizeof(struct ws_rec_nvtx_schema)},
+	    {WS_REC_NVTX_DEFINE, sizeof(struct ws_rec_nvtx_schema_entry)},
+	    {WS_REC_NVTX_BLOB, 64},
+	    {WS_REC_TEXT, 64},
 	};
 
 	while (atomic_load(&r->chunk.used) < WS_CHUNK_SIZE - 200) {
@@ -384,7 +428,12 @@ int main(void)
 	static const struct {
 		const char *name;
 		void (*fn)(void);
-	} cases[] = {{"start/end pairs in any order", pairs}, {"payloads", blobs}, {"texts cut off", cut_texts}, {"scribbled rings", scribbled}, {"a crowd of open ranges", crowd}};
+	} cases[] = {{"start/end pairs in any order", pairs},
+		     {"payloads", blobs},
+		     {"texts cut off", cut_texts},
+		     {"killed between record and stack", killed_between},
+		     {"scribbled rings", scribbled},
+		     {"a crowd of open ranges", crowd}};
 	const char *tmp = getenv("TMPDIR");
 	int bad = 0;
 

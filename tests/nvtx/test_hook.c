@@ -12,10 +12,10 @@
 
 #include "schema/schema.h"
 
-#define TEXT_IS(e, rec, want)                                                                                   \
-	do {                                                                                                    \
-		const char *text_is = env_text(e, rec, NULL);                                                   \
-		CHECK(text_is && !strcmp(text_is, want), "text is '%s'", text_is ? text_is : "(none)");        \
+#define TEXT_IS(e, rec, want)                                                                           \
+	do {                                                                                            \
+		const char *text_is = env_text(e, rec, NULL);                                           \
+		CHECK(text_is && !strcmp(text_is, want), "text is '%s'", text_is ? text_is : "(none)"); \
 	} while (0)
 
 /* ---- push and pop ---- */
@@ -178,7 +178,8 @@ static void wide(struct env *e)
 		big[i] = 0x20ac;
 	MarkW(&e->l, big);
 	env_read(e);
-	TEXT_IS(e, env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 0), "a\xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e\xef\xbf\xbd\xef\xbf\xbd");
+	TEXT_IS(e, env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 0),
+		"a\xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e\xef\xbf\xbd\xef\xbf\xbd");
 	TEXT_IS(e, env_find(e, WS_REC_NVTX_RANGE, 0, 0), "push");
 	TEXT_IS(e, env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_START, 0), "start");
 	CHECK(!env_text(e, env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 1), NULL));
@@ -222,8 +223,13 @@ static void long_texts(struct env *e)
 
 static void payloads(struct env *e)
 {
-	static const uint64_t bits[] = {0, UINT64_MAX, UINT64_C(0x8000000000000000), UINT64_C(0x400921fb54442d18), UINT64_C(0xffffffff87654321),
-					UINT64_C(0xdeadbeefffffffff), UINT64_C(0x1234567840490fdb)};
+	static const uint64_t bits[] = {0,
+					UINT64_MAX,
+					UINT64_C(0x8000000000000000),
+					UINT64_C(0x400921fb54442d18),
+					UINT64_C(0xffffffff87654321),
+					UINT64_C(0xdeadbeefffffffff),
+					UINT64_C(0x1234567840490fdb)};
 	struct nx_event ev = event_text("with payload");
 
 	for (int type = 1; type <= 6; type++) {
@@ -238,7 +244,7 @@ static void payloads(struct env *e)
 	for (int type = 1; type <= 6; type++)
 		for (int range = 0; range < 2; range++) {
 			const struct ws_rec_nvtx_event_full *r =
-				env_find(e, WS_REC_NVTX_EVENT, range ? WS_NVTX_EV_RANGE : WS_NVTX_EV_MARK, (size_t)type - 1);
+			    env_find(e, WS_REC_NVTX_EVENT, range ? WS_NVTX_EV_RANGE : WS_NVTX_EV_MARK, (size_t)type - 1);
 
 			CHECK(r && ws_rec_bytes(&r->e.rec) == sizeof(*r) && r->e.payload_type == type);
 			CHECK(r->payload == (type >= 4 ? (uint32_t)bits[type] : bits[type]));
@@ -479,7 +485,8 @@ static void several_libraries(struct env *e)
 	CHECK(DomainPushEx(&e->l, a, &ev) == 0 && DomainPop(&e->l, a) == 0, "a late use is no harm");
 	CHECK(DomainCreateA(&e->l, "common") == a);
 	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DESTROY) == 1 && env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DOMAIN) == 2);
+	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DESTROY) == 1 &&
+	      env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DOMAIN) == 2);
 	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) == 3);
 }
 
@@ -658,32 +665,32 @@ static void keeps_errno(struct env *e)
 }
 
 static const struct test_case cases[] = {
-	{"plain", {0}, plain},
-	{"registered", {0}, registered},
-	{"reused buffers", {0}, reused_buffers},
-	{"never repeating", {0}, never_repeating},
-	{"domains interleave", {0}, domains_interleave},
-	{"deep", {0}, deep},
-	{"wide", {0}, wide},
-	{"long texts", {0}, long_texts},
-	{"payloads", {0}, payloads},
-	{"colours", {0}, colours},
-	{"short attributes", {0}, short_attributes},
-	{"start and end", {0}, start_end},
-	{"delayed", {.idle = true}, delayed},
-	{"filter include", {.filter = 1, .domains = "keep\0other\0", .domains_len = 11}, filter_include},
-	{"filter include default", {.filter = 1, .domains = "default\0keep\0", .domains_len = 13}, filter_include_default},
-	{"filter exclude", {.filter = 2, .domains = "drop\0", .domains_len = 5}, filter_exclude},
-	{"filter exclude default", {.filter = 2, .domains = "x\0default\0", .domains_len = 10}, filter_exclude_default},
-	{"after the end", {0}, after_the_end},
-	{"several libraries", {0}, several_libraries},
-	{"other table sizes", {0}, other_table_sizes},
-	{"no session", {.no_session = true}, no_session},
-	{"forked", {0}, forked},
-	{"signals", {.budget = 128u << 20}, signals},
-	{"full", {.budget = 1u << 20}, full},
-	{"threads register", {0}, threads_register},
-	{"errno", {0}, keeps_errno},
+    {"plain", {0}, plain},
+    {"registered", {0}, registered},
+    {"reused buffers", {0}, reused_buffers},
+    {"never repeating", {0}, never_repeating},
+    {"domains interleave", {0}, domains_interleave},
+    {"deep", {0}, deep},
+    {"wide", {0}, wide},
+    {"long texts", {0}, long_texts},
+    {"payloads", {0}, payloads},
+    {"colours", {0}, colours},
+    {"short attributes", {0}, short_attributes},
+    {"start and end", {0}, start_end},
+    {"delayed", {.idle = true}, delayed},
+    {"filter include", {.filter = 1, .domains = "keep\0other\0", .domains_len = 11}, filter_include},
+    {"filter include default", {.filter = 1, .domains = "default\0keep\0", .domains_len = 13}, filter_include_default},
+    {"filter exclude", {.filter = 2, .domains = "drop\0", .domains_len = 5}, filter_exclude},
+    {"filter exclude default", {.filter = 2, .domains = "x\0default\0", .domains_len = 10}, filter_exclude_default},
+    {"after the end", {0}, after_the_end},
+    {"several libraries", {0}, several_libraries},
+    {"other table sizes", {0}, other_table_sizes},
+    {"no session", {.no_session = true}, no_session},
+    {"forked", {0}, forked},
+    {"signals", {.budget = 128u << 20}, signals},
+    {"full", {.budget = 1u << 20}, full},
+    {"threads register", {0}, threads_register},
+    {"errno", {0}, keeps_errno},
 };
 
 int main(int argc, char **argv)

@@ -9,10 +9,10 @@
 
 #include "schema/schema.h"
 
-#define TEXT_IS(e, rec, want)                                                                                   \
-	do {                                                                                                    \
-		const char *text_is = env_text(e, rec, NULL);                                                   \
-		CHECK(text_is && !strcmp(text_is, want), "text is '%s'", text_is ? text_is : "(none)");        \
+#define TEXT_IS(e, rec, want)                                                                           \
+	do {                                                                                            \
+		const char *text_is = env_text(e, rec, NULL);                                           \
+		CHECK(text_is && !strcmp(text_is, want), "text is '%s'", text_is ? text_is : "(none)"); \
 	} while (0)
 
 #define SchemaRegister(l, d, s) EXT(l, NX_P_SCHEMA, uint64_t, (void *, const struct nx_schema *), d, s)
@@ -33,18 +33,23 @@ struct sample { /* what the test's schema describes */
 };
 
 static const struct nx_schema_entry sample_entries[] = {
-	{0, 1, "tag", "one letter", 0, 0, NULL, NULL},
-	{0, 15, "count", NULL, 0, 0, NULL, NULL},
-	{0, 20, "ratio", NULL, 0, 0, NULL, NULL},
-	{1 << 10, NX_TYPE_CSTRING, "name", NULL, 10, 0, NULL, NULL},
-	{NX_ENTRY_FIXED_ARRAY, 14, "pair", NULL, 2, 0, NULL, NULL},
+    {0, 1, "tag", "one letter", 0, 0, NULL, NULL},
+    {0, 15, "count", NULL, 0, 0, NULL, NULL},
+    {0, 20, "ratio", NULL, 0, 0, NULL, NULL},
+    {1 << 10, NX_TYPE_CSTRING, "name", NULL, 10, 0, NULL, NULL},
+    {NX_ENTRY_FIXED_ARRAY, 14, "pair", NULL, 2, 0, NULL, NULL},
 };
 
 static uint64_t register_sample(struct loader *l, void *d)
 {
 	struct nx_schema s = {
-		.fields = NX_SCHEMA_NAME | NX_SCHEMA_TYPE | NX_SCHEMA_ENTRIES | NX_SCHEMA_COUNT, .name = "sample",
-		.type = NX_SCHEMA_STATIC, .entries = sample_entries, .count = 5, .id = 77, .size = 1 /* not in `fields` */,
+	    .fields = NX_SCHEMA_NAME | NX_SCHEMA_TYPE | NX_SCHEMA_ENTRIES | NX_SCHEMA_COUNT,
+	    .name = "sample",
+	    .type = NX_SCHEMA_STATIC,
+	    .entries = sample_entries,
+	    .count = 5,
+	    .id = 77,
+	    .size = 1 /* not in `fields` */,
 	};
 
 	return SchemaRegister(l, d, &s);
@@ -66,13 +71,18 @@ static void schemas(struct env *e)
 {
 	void *d = DomainCreateA(&e->l, "d");
 	struct nx_schema_entry nested[] = {
-		{0, 11, "a", NULL, 0, 0, NULL, NULL},
-		{0, 0, "inner", NULL, 0, 0, NULL, NULL},
-		{NX_ENTRY_POINTER, 19, "p", NULL, 0, 0, NULL, NULL},
+	    {0, 11, "a", NULL, 0, 0, NULL, NULL},
+	    {0, 0, "inner", NULL, 0, 0, NULL, NULL},
+	    {NX_ENTRY_POINTER, 19, "p", NULL, 0, 0, NULL, NULL},
 	};
 	struct nx_schema s = {
-		.fields = NX_SCHEMA_NAME | NX_SCHEMA_TYPE | NX_SCHEMA_FLAGS | NX_SCHEMA_ENTRIES | NX_SCHEMA_COUNT | NX_SCHEMA_ID,
-		.name = "outer", .type = NX_SCHEMA_STATIC, .flags = 4, .entries = nested, .count = 3, .id = NX_ID_STATIC_MIN + 5,
+	    .fields = NX_SCHEMA_NAME | NX_SCHEMA_TYPE | NX_SCHEMA_FLAGS | NX_SCHEMA_ENTRIES | NX_SCHEMA_COUNT | NX_SCHEMA_ID,
+	    .name = "outer",
+	    .type = NX_SCHEMA_STATIC,
+	    .flags = 4,
+	    .entries = nested,
+	    .count = 3,
+	    .id = NX_ID_STATIC_MIN + 5,
 	};
 	const struct ws_rec_nvtx_schema *r;
 	const struct ws_rec_nvtx_schema_entry *en;
@@ -89,7 +99,8 @@ static void schemas(struct env *e)
 	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_SCHEMA) == 3);
 	r = env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_SCHEMA, 0);
 	TEXT_IS(e, r, "sample");
-	CHECK(r->d.id == id && r->d.type == NX_SCHEMA_STATIC && r->entries == 5 && r->size == sizeof(struct sample), "%d", (int)r->size);
+	CHECK(r->d.id == id && r->d.type == NX_SCHEMA_STATIC && r->entries == 5 && r->size == sizeof(struct sample), "%d",
+	      (int)r->size);
 	CHECK((r->d.rec.small & WS_NVTX_SMALL_DOMAIN) == 1);
 	r = env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_SCHEMA, 1);
 	CHECK(r->d.id == NX_ID_STATIC_MIN + 5 && r->flags == 4 && r->size == 8 + sizeof(struct sample) + 8);
@@ -107,7 +118,8 @@ static void events(struct env *e)
 	void *d = DomainCreateA(l, "d");
 	uint64_t id = register_sample(l, d), range;
 	struct sample a = {'x', -3, 0.5, "first", {1, 2}}, b = {'y', 4, 1.5, "0123456789", {3, 4}};
-	struct nx_payload pa = {id, SIZE_MAX, &a}, pb = {id, sizeof(b), &b}, raw = {NX_TYPE_RAW, 3, "abc"}, num = {18, SIZE_MAX, &id};
+	struct nx_payload pa = {id, SIZE_MAX, &a}, pb = {id, sizeof(b), &b}, raw = {NX_TYPE_RAW, 3, "abc"},
+			  num = {18, SIZE_MAX, &id};
 	const struct ws_rec_nvtx_event_full *r;
 	int64_t t0, t1;
 
@@ -148,11 +160,14 @@ static void attached(struct env *e)
 {
 	static char big[100000];
 	struct nx_schema_entry dyn[] = {
-		{0, 15, "n", NULL, 0, 0, NULL, NULL},
-		{3 << 4 /* length in another entry */, 20, "values", NULL, 0, 0, NULL, NULL},
+	    {0, 15, "n", NULL, 0, 0, NULL, NULL},
+	    {3 << 4 /* length in another entry */, 20, "values", NULL, 0, 0, NULL, NULL},
 	};
-	struct nx_schema s = {.fields = NX_SCHEMA_TYPE | NX_SCHEMA_ENTRIES | NX_SCHEMA_COUNT | NX_SCHEMA_NAME, .name = "dyn",
-			      .type = NX_SCHEMA_DYNAMIC, .entries = dyn, .count = 2};
+	struct nx_schema s = {.fields = NX_SCHEMA_TYPE | NX_SCHEMA_ENTRIES | NX_SCHEMA_COUNT | NX_SCHEMA_NAME,
+			      .name = "dyn",
+			      .type = NX_SCHEMA_DYNAMIC,
+			      .entries = dyn,
+			      .count = 2};
 	uint64_t id = SchemaRegister(&e->l, NULL, &s);
 	struct nx_payload p[3] = {{id, SIZE_MAX, big}, {id, 20, big}, {NX_TYPE_RAW, sizeof(big), big}};
 	struct nx_event ev = event_text("several");
@@ -191,11 +206,15 @@ static void messages(struct env *e)
 		const char *text;
 	} a = {1, "by pointer"};
 	struct nx_schema_entry en[] = {
-		{0, 15, "n", NULL, 0, 0, NULL, NULL},
-		{1 << 10, NX_TYPE_CSTRING, "text", NULL, 0, offsetof(struct record, text), NULL, NULL},
+	    {0, 15, "n", NULL, 0, 0, NULL, NULL},
+	    {1 << 10, NX_TYPE_CSTRING, "text", NULL, 0, offsetof(struct record, text), NULL, NULL},
 	};
 	struct nx_schema s = {.fields = NX_SCHEMA_TYPE | NX_SCHEMA_ENTRIES | NX_SCHEMA_COUNT | NX_SCHEMA_NAME | NX_SCHEMA_SIZE,
-			      .name = "fallback", .type = NX_SCHEMA_STATIC, .entries = en, .count = 2, .size = sizeof(a)};
+			      .name = "fallback",
+			      .type = NX_SCHEMA_STATIC,
+			      .entries = en,
+			      .count = 2,
+			      .size = sizeof(a)};
 	struct nx_payload p = {SchemaRegister(&e->l, NULL, &s), sizeof(a), &a};
 
 	MarkPayload(&e->l, NULL, &p, 1);
@@ -214,8 +233,11 @@ static void messages(struct env *e)
 static void enums_and_scopes(struct env *e)
 {
 	struct nx_enum_entry en[] = {{"RED", 1, 0}, {"BOLD", 0x10, 1}};
-	struct nx_enum s = {.fields = NX_ENUM_NAME | NX_ENUM_ENTRIES | NX_ENUM_COUNT | NX_ENUM_SIZE, .name = "style", .entries = en,
-			    .count = 2, .size = 4};
+	struct nx_enum s = {.fields = NX_ENUM_NAME | NX_ENUM_ENTRIES | NX_ENUM_COUNT | NX_ENUM_SIZE,
+			    .name = "style",
+			    .entries = en,
+			    .count = 2,
+			    .size = 4};
 	struct nx_scope top = {sizeof(top), "/rack[3]", 1, 0}, sub = {sizeof(sub), "node", 0, NX_ID_STATIC_MIN};
 	const struct ws_rec_nvtx_schema_entry *r;
 	const struct ws_rec_nvtx_define *def;
@@ -225,7 +247,8 @@ static void enums_and_scopes(struct env *e)
 	CHECK(id >= NX_ID_DYNAMIC_MIN && sub.parent >= NX_ID_DYNAMIC_MIN && sub.parent != id);
 	CHECK(ScopeRegister(&e->l, NULL, &sub) == NX_ID_STATIC_MIN);
 	env_read(e);
-	CHECK(((const struct ws_rec_nvtx_schema *)env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_SCHEMA, 0))->d.type == WS_NVTX_SCHEMA_ENUM);
+	CHECK(((const struct ws_rec_nvtx_schema *)env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_SCHEMA, 0))->d.type ==
+	      WS_NVTX_SCHEMA_ENUM);
 	r = env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_ENTRY, 1);
 	TEXT_IS(e, r, "BOLD");
 	CHECK(r->detail == 0x10 && r->flags == 1 && r->d.id == id);
@@ -239,7 +262,8 @@ static void other_extensions(struct env *e)
 	static struct loader l;
 
 	loader_init(&l);
-	CHECK(loader_attach_extension(&l, e->lib, NX_EXT_COUNTERS, 0x0102) == 0 && loader_attach_extension(&l, e->lib, NX_EXT_MEM, 0x0102) == 0);
+	CHECK(loader_attach_extension(&l, e->lib, NX_EXT_COUNTERS, 0x0102) == 0 &&
+	      loader_attach_extension(&l, e->lib, NX_EXT_MEM, 0x0102) == 0);
 	CHECK(loader_attach_extension(&l, e->lib, NX_EXT_PAYLOAD, 0x0201) == 0);
 	for (int i = 0; i < 63; i++)
 		CHECK(!l.payload[i]);
@@ -325,10 +349,15 @@ static void objects(struct env *e)
 static void threads_and_resources(struct env *e)
 {
 	struct loader *l = &e->l;
-	void *(*create)(void *, struct nx_resource *) = (void *(*)(void *, struct nx_resource *))l->fn[NX_CORE2][NX_D_RESOURCE_CREATE];
+	void *(*create)(void *, struct nx_resource *) =
+	    (void *(*)(void *, struct nx_resource *))l->fn[NX_CORE2][NX_D_RESOURCE_CREATE];
 	void (*destroy)(void *) = (void (*)(void *))l->fn[NX_CORE2][NX_D_RESOURCE_DESTROY];
-	struct nx_resource a = {.version = 3, .size = sizeof(a), .type = 1 << 16 | 1, .identifier = 0x1000,
-				.message_type = NX_MESSAGE_WIDE, .message.wide = L"buffer"};
+	struct nx_resource a = {.version = 3,
+				.size = sizeof(a),
+				.type = 1 << 16 | 1,
+				.identifier = 0x1000,
+				.message_type = NX_MESSAGE_WIDE,
+				.message.wide = L"buffer"};
 	uint32_t tid = (uint32_t)syscall(SYS_gettid);
 	void *r;
 
@@ -338,7 +367,10 @@ static void threads_and_resources(struct env *e)
 	r = create(NULL, &a);
 	CHECK(r && r != create(NULL, &a));
 	destroy(r);
-	a = (struct nx_resource){.version = 3, .size = sizeof(a), .type = 1 << 16 | 4, .identifier = (uint64_t)pthread_self(),
+	a = (struct nx_resource){.version = 3,
+				 .size = sizeof(a),
+				 .type = 1 << 16 | 4,
+				 .identifier = (uint64_t)pthread_self(),
 				 .message_type = NX_MESSAGE_REGISTERED};
 	a.message.registered = DomainRegisterStringA(l, NULL, "by pthread_t");
 	CHECK(create(NULL, &a) && !create(NULL, NULL));
@@ -381,16 +413,16 @@ static void synchronisation(struct env *e)
 }
 
 static const struct test_case cases[] = {
-	{"schemas", {0}, schemas},
-	{"payload events", {0}, events},
-	{"attached payloads", {0}, attached},
-	{"messages in payloads", {0}, messages},
-	{"enums and scopes", {0}, enums_and_scopes},
-	{"other extensions", {0}, other_extensions},
-	{"schemas in a forked child", {0}, forked},
-	{"CUDA and OpenCL objects", {0}, objects},
-	{"threads and resources", {0}, threads_and_resources},
-	{"synchronisation objects", {0}, synchronisation},
+    {"schemas", {0}, schemas},
+    {"payload events", {0}, events},
+    {"attached payloads", {0}, attached},
+    {"messages in payloads", {0}, messages},
+    {"enums and scopes", {0}, enums_and_scopes},
+    {"other extensions", {0}, other_extensions},
+    {"schemas in a forked child", {0}, forked},
+    {"CUDA and OpenCL objects", {0}, objects},
+    {"threads and resources", {0}, threads_and_resources},
+    {"synchronisation objects", {0}, synchronisation},
 };
 
 int main(int argc, char **argv)

@@ -26,14 +26,14 @@ static int number, failures;
 static const char *why;
 static char why_buf[512];
 
-#define CHECK(cond, ...)                                                                         \
-	do {                                                                                     \
-		if (!(cond)) {                                                                   \
+#define CHECK(cond, ...)                                                                               \
+	do {                                                                                           \
+		if (!(cond)) {                                                                         \
 			int n_ = snprintf(why_buf, sizeof(why_buf), "line %d: " #cond ": ", __LINE__); \
-			snprintf(why_buf + n_, sizeof(why_buf) - (size_t)n_, " " __VA_ARGS__);   \
-			why = why_buf;                                                           \
-			return;                                                                  \
-		}                                                                                \
+			snprintf(why_buf + n_, sizeof(why_buf) - (size_t)n_, " " __VA_ARGS__);         \
+			why = why_buf;                                                                 \
+			return;                                                                        \
+		}                                                                                      \
 	} while (0)
 
 /* ---- the report ---- */
@@ -150,7 +150,8 @@ static uint32_t pid_of(const struct rep *rep, size_t row)
 
 static bool inside(const struct rep *rep, size_t inner, size_t outer)
 {
-	return get(rep, inner, ws_nvtx_start) >= get(rep, outer, ws_nvtx_start) && get(rep, inner, ws_nvtx_end) <= get(rep, outer, ws_nvtx_end);
+	return get(rep, inner, ws_nvtx_start) >= get(rep, outer, ws_nvtx_start) &&
+	       get(rep, inner, ws_nvtx_end) <= get(rep, outer, ws_nvtx_end);
 }
 
 /* Domain number of a domain by name, in the process of `near`. */
@@ -189,7 +190,8 @@ static void check_basic_values(struct rep *rep)
 	memcpy(&d, &rep->nvtx.col[ws_nvtx_payload][mark], sizeof(d));
 	CHECK(d == 2.5 && get(rep, mark, ws_nvtx_payload_type) == WS_NVTX_PAYLOAD_F64 && get(rep, mark, ws_nvtx_end) == WS_NO_TIME);
 	CHECK(get(rep, se, ws_nvtx_payload) == UINT64_MAX && get(rep, se, ws_nvtx_payload_type) == WS_NVTX_PAYLOAD_U64);
-	CHECK(get(rep, se, ws_nvtx_range_id) && get(rep, se, ws_nvtx_end) > get(rep, se, ws_nvtx_start) && !get(rep, se, ws_nvtx_end_thread));
+	CHECK(get(rep, se, ws_nvtx_range_id) && get(rep, se, ws_nvtx_end) > get(rep, se, ws_nvtx_start) &&
+	      !get(rep, se, ws_nvtx_end_thread));
 }
 
 static void check_basic(struct rep *rep)
@@ -199,7 +201,8 @@ static void check_basic(struct rep *rep)
 
 	CHECK(outer != SIZE_MAX && inner != SIZE_MAX && reg != SIZE_MAX && cat != SIZE_MAX);
 	CHECK(inside(rep, inner, outer) && inside(rep, reg, outer));
-	CHECK(get(rep, outer, ws_nvtx_domain) == 0 && get(rep, outer, ws_nvtx_flags) == 0 && get(rep, outer, ws_nvtx_range_id) == 0);
+	CHECK(get(rep, outer, ws_nvtx_domain) == 0 && get(rep, outer, ws_nvtx_flags) == 0 &&
+	      get(rep, outer, ws_nvtx_range_id) == 0);
 	CHECK(get(rep, reg, ws_nvtx_flags) == WS_NVTX_REGISTERED && get(rep, reg, ws_nvtx_domain) == domain(rep, "my domain", reg));
 	CHECK(get(rep, cat, ws_nvtx_category) == 3 && get(rep, cat, ws_nvtx_domain) == domain(rep, "my domain", reg));
 	CHECK(count(rep, WS_NVTX_MARK, "a mark") == 1 && count(rep, WS_NVTX_PUSHPOP, "scoped") == 1);
@@ -234,7 +237,9 @@ static void check_threads(struct rep *rep)
 		snprintf(name, sizeof(name), "worker %d", i);
 		CHECK(count(rep, WS_NVTX_PUSHPOP, name) == 1000);
 		for (size_t k = 0; k < 1000; k += 999)
-			CHECK(!strcmp(ws_who_thread(rep->who, (uint32_t)get(rep, find(rep, WS_NVTX_PUSHPOP, name, k), ws_nvtx_thread))->name, name));
+			CHECK(!strcmp(
+			    ws_who_thread(rep->who, (uint32_t)get(rep, find(rep, WS_NVTX_PUSHPOP, name, k), ws_nvtx_thread))->name,
+			    name));
 	}
 	CHECK(!lost(rep));
 }
@@ -335,10 +340,10 @@ static void filters(void)
 		size_t ranges;
 		const char *there, *not_there;
 	} t[] = {
-		{"--nvtx-domain-include=shared", 2, "shared in two", "default in one"},
-		{"--nvtx-domain-include=default", 3, "in the program", "shared in one"},
-		{"--nvtx-domain-exclude=shared", 5, "default in one", "shared in one"},
-		{"--nvtx-domain-exclude=default,shared", 2, "registered in one", "in the program"},
+	    {"--nvtx-domain-include=shared", 2, "shared in two", "default in one"},
+	    {"--nvtx-domain-include=default", 3, "in the program", "shared in one"},
+	    {"--nvtx-domain-exclude=shared", 5, "default in one", "shared in one"},
+	    {"--nvtx-domain-exclude=default,shared", 2, "registered in one", "in the program"},
 	};
 	struct rep rep;
 
@@ -440,7 +445,8 @@ static void check_across(struct rep *rep)
 	CHECK(count(rep, WS_NVTX_MARK, NULL) == 1 && count(rep, WS_NVTX_MARK, "in time") == 1);
 	CHECK(early != SIZE_MAX && get(rep, early, ws_nvtx_end) != WS_NO_TIME && count(rep, 0, "begins early") == 1);
 	CHECK(get(rep, early, ws_nvtx_start) < ws_time_zero(rep->r), "it began before the collection");
-	CHECK(never != SIZE_MAX && get(rep, never, ws_nvtx_end) == WS_NO_TIME && get(rep, never, ws_nvtx_flags) == WS_NVTX_LEFT_OPEN);
+	CHECK(never != SIZE_MAX && get(rep, never, ws_nvtx_end) == WS_NO_TIME &&
+	      get(rep, never, ws_nvtx_flags) == WS_NVTX_LEFT_OPEN);
 	CHECK(count(rep, 0, "never ends") == 1);
 }
 
@@ -462,7 +468,8 @@ static void check_cxx(struct rep *rep)
 
 	CHECK(outer != SIZE_MAX && count(rep, WS_NVTX_PUSHPOP, NULL) == 5 && count(rep, WS_NVTX_PUSHPOP, "on a thread") == 1);
 	for (size_t i = 0; i < WS_COUNT(in); i++)
-		CHECK(find(rep, WS_NVTX_PUSHPOP, in[i], 0) != SIZE_MAX && inside(rep, find(rep, WS_NVTX_PUSHPOP, in[i], 0), outer), "%s", in[i]);
+		CHECK(find(rep, WS_NVTX_PUSHPOP, in[i], 0) != SIZE_MAX && inside(rep, find(rep, WS_NVTX_PUSHPOP, in[i], 0), outer),
+		      "%s", in[i]);
 }
 
 static void cxx(void)
@@ -509,7 +516,8 @@ static void check_real_payloads(struct rep *rep)
 	CHECK(epoch == 7);
 	load(rep, WS_TABLE_nvtx_schema, &schema);
 	load(rep, WS_TABLE_nvtx_schema_entry, &entry);
-	CHECK(schema.rows == 1 && !strcmp(str(rep, schema.col[ws_nvtx_schema_name][0]), "step") && schema.col[ws_nvtx_schema_size][0] == 24);
+	CHECK(schema.rows == 1 && !strcmp(str(rep, schema.col[ws_nvtx_schema_name][0]), "step") &&
+	      schema.col[ws_nvtx_schema_size][0] == 24);
 	CHECK(entry.rows == 3 && schema.col[ws_nvtx_schema_entries][0] == 3);
 	CHECK(!strcmp(str(rep, entry.col[ws_nvtx_schema_entry_description][0]), "which pass"));
 	CHECK(entry.col[ws_nvtx_schema_entry_offset][1] == 8 && entry.col[ws_nvtx_schema_entry_detail][2] == 3);
@@ -524,7 +532,8 @@ static void check_real(struct rep *rep)
 
 	CHECK(torch != SIZE_MAX && py != SIZE_MAX && find(rep, WS_NVTX_PUSHPOP, "wide \xe2\x82\xac", 0) != SIZE_MAX);
 	CHECK(inside(rep, find(rep, WS_NVTX_PUSHPOP, "wide \xe2\x82\xac", 0), torch));
-	CHECK(count(rep, WS_NVTX_PUSHPOP, "annotate") == 2 && count(rep, WS_NVTX_STARTEND, "annotate") == 1 && count(rep, WS_NVTX_MARK, "annotate") == 1);
+	CHECK(count(rep, WS_NVTX_PUSHPOP, "annotate") == 2 && count(rep, WS_NVTX_STARTEND, "annotate") == 1 &&
+	      count(rep, WS_NVTX_MARK, "annotate") == 1);
 	CHECK(get(rep, py, ws_nvtx_flags) == (WS_NVTX_REGISTERED | WS_NVTX_HAS_COLOR) && get(rep, py, ws_nvtx_category) == 1);
 	CHECK(get(rep, py, ws_nvtx_domain) == domain(rep, "NVTX", py) && count(rep, WS_NVTX_CATEGORY, "loading") == 1);
 	CHECK(!strcmp(ws_who_thread(rep->who, (uint32_t)get(rep, py, ws_nvtx_thread))->name, "named by NVTX"));

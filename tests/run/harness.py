@@ -16,6 +16,7 @@ import ctypes
 import io
 import os
 import re
+import select
 import shutil
 import signal
 import sqlite3
@@ -338,9 +339,23 @@ class Test:
         popen.setdefault("stdin", subprocess.DEVNULL)
         popen.setdefault("stdout", subprocess.PIPE)
         popen.setdefault("stderr", subprocess.PIPE)
+        popen.setdefault("bufsize", 0)
         p = subprocess.Popen(argv, env=e, cwd=self.work, **popen)
         self.recorders.add(p.pid)
         return p
+
+    def line(self, p, seconds=20):
+        """The next line that a started command writes; fails when none comes. Reads the descriptor itself, byte by byte."""
+        got, end = b"", time.monotonic() + seconds
+        while not got.endswith(b"\n"):
+            ready, _, _ = select.select([p.stdout.fileno()], [], [], max(0, end - time.monotonic()))
+            byte = os.read(p.stdout.fileno(), 1) if ready else None
+            if byte is None:
+                raise Failed("%s wrote no line in %d s, but %r" % (p.args, seconds, got))
+            if not byte:
+                break
+            got += byte
+        return got
 
     def profile_argv(self, target, options=(), output="r"):
         return [self.where.warpsight, "profile", *([] if output is None else ["-o", output]), *options, *target]

@@ -5,6 +5,7 @@
  * empty    a collection in which nothing happened
  * hostile  names with quotes, markup, controls, broken UTF-8, 10 kB
  * many     200,000 ranges of 3,000 names on 5 threads, in several blocks
+ * deep     2,500 ranges one inside the other, and on another thread as many that overlap without nesting
  * wild     3,000 rows in every table, all columns arbitrary: what only a broken or malicious writer makes
  *
  * The session clock starts at 1,000,000,000,000 ns, so that a time that was not made relative is seen at once.
@@ -28,7 +29,9 @@ static uint32_t str(const char *s)
 
 static void session(uint64_t length)
 {
-	ADD(collection, .start = ZERO, .end = length ? ZERO + length : WS_NO_TIME);
+	ADD(collection, .start = ZERO, .end = WS_NO_TIME);
+	if (length)
+		ADD(collection, .start = ZERO, .end = ZERO + length); /* as the recorder does when it ends */
 	ADD(clock, .raw = ZERO - 500, .realtime = UINT64_C(1700000000000000000), .ticks = 1);
 	ADD(clock, .raw = ZERO + 1000000, .realtime = UINT64_C(1700000000001000500), .ticks = 3000000);
 	ADD(meta, .name = str("host.name"), .value = str("testhost"));
@@ -44,8 +47,8 @@ static void process(uint32_t id, uint32_t pid, uint32_t parent, int origin, uint
 
 	snprintf(exe, sizeof(exe), "/usr/bin/%s", name);
 	snprintf(cmdline, sizeof(cmdline), "%s --run 'all of it'", name);
-	ADD(process, .id = id, .pid = pid, .parent = parent, .ppid = parent ? 100 : 1, .start = ZERO + start, .origin = (uint8_t)origin,
-	    .exe = str(exe), .cmdline = str(cmdline), .name = str(name));
+	ADD(process, .id = id, .pid = pid, .parent = parent, .ppid = parent ? 100 : 1, .start = ZERO + start,
+	    .origin = (uint8_t)origin, .exe = str(exe), .cmdline = str(cmdline), .name = str(name));
 }
 
 static void thread(uint32_t id, uint32_t in, uint32_t tid, const char *name, int priority)
@@ -57,7 +60,8 @@ static void thread(uint32_t id, uint32_t in, uint32_t tid, const char *name, int
 
 static void range(uint32_t id, uint32_t domain, const char *text, uint64_t start, uint64_t end)
 {
-	ADD(nvtx, .start = ZERO + start, .end = ZERO + end, .thread = id, .text = str(text), .domain = domain, .type = WS_NVTX_PUSHPOP);
+	ADD(nvtx, .start = ZERO + start, .end = ZERO + end, .thread = id, .text = str(text), .domain = domain,
+	    .type = WS_NVTX_PUSHPOP);
 }
 
 static void call(uint32_t id, const char *name, uint64_t start, uint64_t end, int64_t result)
@@ -94,9 +98,10 @@ static void payloads(void)
 	ADD(nvtx, .start = ZERO + 9006, .end = ZERO + 9007, .thread = 1, .text = str("extended"), .type = WS_NVTX_PUSHPOP,
 	    .payload_type = WS_NVTX_PAYLOAD_EXT, .binary = ws_writer_string(w, "\0\1\xff\"", 4));
 	ADD(nvtx_schema, .process = 1, .domain = 1, .id = 17, .name = str("point"), .type = 1, .entries = 1, .size = 8, .align = 4);
-	ADD(nvtx_schema_entry, .process = 1, .domain = 1, .schema = 17, .index = 0, .type = 7, .name = str("x"), .description = str("across"),
-	    .offset = 4);
-	ADD(nvtx_resource, .process = 1, .start = ZERO + 5, .domain = 1, .type = 3, .identifier = UINT64_MAX, .name = str("stream of work"));
+	ADD(nvtx_schema_entry, .process = 1, .domain = 1, .schema = 17, .index = 0, .type = 7, .name = str("x"),
+	    .description = str("across"), .offset = 4);
+	ADD(nvtx_resource, .process = 1, .start = ZERO + 5, .domain = 1, .type = 3, .identifier = UINT64_MAX,
+	    .name = str("stream of work"));
 }
 
 static void ranges(void)
@@ -112,8 +117,10 @@ static void ranges(void)
 	range(2, 1, "overlap", 2000, 3000);
 	range(2, 0, "plain", 2500, 3500);
 	range(3, 2, "overlap", 100, 101);
-	ADD(nvtx, .start = ZERO + 10, .end = WS_NO_TIME, .thread = 1, .text = str("lib"), .domain = 1, .type = WS_NVTX_DOMAIN_CREATE);
-	ADD(nvtx, .start = ZERO + 20, .end = WS_NO_TIME, .thread = 3, .text = str("lib"), .domain = 2, .type = WS_NVTX_DOMAIN_CREATE);
+	ADD(nvtx, .start = ZERO + 10, .end = WS_NO_TIME, .thread = 1, .text = str("lib"), .domain = 1,
+	    .type = WS_NVTX_DOMAIN_CREATE);
+	ADD(nvtx, .start = ZERO + 20, .end = WS_NO_TIME, .thread = 3, .text = str("lib"), .domain = 2,
+	    .type = WS_NVTX_DOMAIN_CREATE);
 	ADD(nvtx, .start = ZERO + 30, .end = WS_NO_TIME, .thread = 1, .text = str("loading"), .domain = 1, .category = 4,
 	    .type = WS_NVTX_CATEGORY);
 	ADD(nvtx, .start = ZERO + 40, .end = WS_NO_TIME, .thread = 1, .text = str("hello"), .category = 4, .color = 0xff112233,
@@ -152,16 +159,34 @@ static void basic(void)
 	ADD(output, .start = ZERO + 5, .stream = 1, .bytes = str("two\n"));
 	ADD(loss, .thread = 2, .kind = str("nvtx"), .events = 12, .reason = str("memory budget"));
 	ADD(loss, .thread = 0, .kind = str("osrt"), .events = 1, .reason = str("full disk"));
-	ADD(diagnostic, .start = ZERO + 7, .severity = WS_WARNING, .source = str("nvtx"), .process = 3, .text = str("two libraries embed NVTX"));
+	ADD(diagnostic, .start = ZERO + 7, .severity = WS_WARNING, .source = str("nvtx"), .process = 3,
+	    .text = str("two libraries embed NVTX"));
 	ADD(diagnostic, .start = ZERO + 8, .severity = WS_INFO, .source = str("recorder"), .text = str("all is well"));
 }
 
 static void hostile(void)
 {
 	static const char *const names[] = {
-		"comma, here",	 "quote \" here",  "line\nbreak", "carriage\rreturn", "tab\there",	"<script>alert('x')</script>",
-		"a&b",		 "pipe|pipe",	   "back\\slash", "\x1b[31mred",      "\xe2\x80\xae" "desrever", "broken \xff\xc3 utf-8",
-		"=cmd()",	 "*bold* _it_ `c`", "\xe6\xbc\xa2\xe5\xad\x97", "", " padded ", "%s%n", "'; DROP TABLE StringIds; --",
+	    "comma, here",
+	    "quote \" here",
+	    "line\nbreak",
+	    "carriage\rreturn",
+	    "tab\there",
+	    "<script>alert('x')</script>",
+	    "a&b",
+	    "pipe|pipe",
+	    "back\\slash",
+	    "\x1b[31mred",
+	    "\xe2\x80\xae"
+	    "desrever",
+	    "broken \xff\xc3 utf-8",
+	    "=cmd()",
+	    "*bold* _it_ `c`",
+	    "\xe6\xbc\xa2\xe5\xad\x97",
+	    "",
+	    " padded ",
+	    "%s%n",
+	    "'; DROP TABLE StringIds; --",
 	};
 	char long_name[10001];
 
@@ -173,7 +198,8 @@ static void hostile(void)
 	memset(long_name, 'L', sizeof(long_name) - 1);
 	long_name[sizeof(long_name) - 1] = 0;
 	range(1, 0, long_name, 90000, 90010);
-	ADD(nvtx, .start = ZERO + 91000, .end = ZERO + 91005, .thread = 1, .text = ws_writer_string(w, "nul\0inside", 10), .type = WS_NVTX_PUSHPOP);
+	ADD(nvtx, .start = ZERO + 91000, .end = ZERO + 91005, .thread = 1, .text = ws_writer_string(w, "nul\0inside", 10),
+	    .type = WS_NVTX_PUSHPOP);
 	ADD(nvtx, .start = ZERO + 92000, .end = ZERO + 92002, .thread = 99, .text = 4000000, .domain = 9, .type = WS_NVTX_PUSHPOP);
 	ADD(nvtx, .start = ZERO + 93000, .end = ZERO + 92999, .thread = 1, .text = str("backwards"), .type = WS_NVTX_PUSHPOP);
 	ADD(meta, .name = str("target.command_line"), .value = str("sh -c 'echo \"\x1b[2J\"\n'"));
@@ -193,6 +219,22 @@ static void many(void)
 	}
 }
 
+static void deep(void)
+{
+	enum { LEVELS = 2500 };
+
+	session(0);
+	process(1, 500, 0, WS_ORIGIN_TARGET, 0, "deep");
+	thread(1, 1, 501, NULL, 0);
+	thread(2, 1, 502, NULL, 0);
+	for (uint64_t i = 0; i < LEVELS; i++) {
+		range(1, 0, "level", i, 10000 - i);
+		range(2, (uint32_t)i, "stair", i, 5000 + i);
+	}
+	/* inside the whole staircase; its parent is the last step */
+	range(2, 0, "landing", 3000, 4000);
+}
+
 static uint64_t next_random(void)
 {
 	static uint64_t state = 88172645463325252u;
@@ -206,7 +248,8 @@ static uint64_t next_random(void)
 /* Extremes, small numbers (which hit real ids and enumerations) and anything else. */
 static uint64_t wild_value(void)
 {
-	static const uint64_t extremes[] = {0, 1, UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN, UINT32_MAX, INT32_MAX, ZERO, ZERO - 1, ZERO + 1000000};
+	static const uint64_t extremes[] = {0,		1,	   UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN,
+					    UINT32_MAX, INT32_MAX, ZERO,       ZERO - 1,  ZERO + 1000000};
 	uint64_t r = next_random() >> 20;
 
 	switch (r % 4) {
@@ -249,7 +292,7 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*fill)(void);
-	} kinds[] = {{"basic", basic}, {"hostile", hostile}, {"many", many}, {"wild", wild}, {"empty", NULL}};
+	} kinds[] = {{"basic", basic}, {"hostile", hostile}, {"many", many}, {"deep", deep}, {"wild", wild}, {"empty", NULL}};
 	struct ws_writer_opts o = {.overwrite = true, .block_rows = 16384};
 	struct ws_err e;
 	size_t k = 0;

@@ -222,11 +222,14 @@ static void test_utf8(void **state)
 {
 	(void)state;
 	CHECK_TEXT(ws_text_utf8, "plain", "plain");
-	CHECK_TEXT(ws_text_utf8, "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x9a\x80", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x9a\x80");
-	CHECK_TEXT(ws_text_utf8, "a\0b", "a\xef\xbf\xbd" "b");
+	CHECK_TEXT(ws_text_utf8, "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x9a\x80",
+		   "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x9a\x80");
+	CHECK_TEXT(ws_text_utf8, "a\0b",
+		   "a\xef\xbf\xbd"
+		   "b");
 	CHECK_TEXT(ws_text_utf8, "\xff", "\xef\xbf\xbd");
-	CHECK_TEXT(ws_text_utf8, "\xc3", "\xef\xbf\xbd");                            /* cut short */
-	CHECK_TEXT(ws_text_utf8, "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd");            /* overlong */
+	CHECK_TEXT(ws_text_utf8, "\xc3", "\xef\xbf\xbd");		  /* cut short */
+	CHECK_TEXT(ws_text_utf8, "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"); /* overlong */
 	CHECK_TEXT(ws_text_utf8, "\xe0\x80\xaf", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
 	CHECK_TEXT(ws_text_utf8, "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"); /* surrogate */
 	CHECK_TEXT(ws_text_utf8, "\xf5\x80\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
@@ -245,7 +248,10 @@ static void test_json(void **state)
 	CHECK_TEXT(ws_text_json, "\x1b[31m\x7f", "\"\\u001b[31m\\u007f\"");
 	CHECK_TEXT(ws_text_json, "a\0b", "\"a\\u0000b\"");
 	CHECK_TEXT(ws_text_json, "\xe2\x80\xa8", "\"\\u2028\""); /* ends a line of JavaScript */
-	CHECK_TEXT(ws_text_json, "\xff" "x", "\"\xef\xbf\xbdx\"");
+	CHECK_TEXT(ws_text_json,
+		   "\xff"
+		   "x",
+		   "\"\xef\xbf\xbdx\"");
 	CHECK_TEXT(ws_text_json, "</script>", "\"</script>\"");
 }
 
@@ -253,7 +259,10 @@ static void test_html(void **state)
 {
 	(void)state;
 	CHECK_TEXT(ws_text_html, "<b onx='y' z=\"w\">&amp;", "&lt;b onx=&#39;y&#39; z=&quot;w&quot;&gt;&amp;amp;");
-	CHECK_TEXT(ws_text_html, "a\xe2\x80\xae" "b", "a\\u202eb");
+	CHECK_TEXT(ws_text_html,
+		   "a\xe2\x80\xae"
+		   "b",
+		   "a\\u202eb");
 }
 
 static void test_terminal(void **state)
@@ -261,7 +270,10 @@ static void test_terminal(void **state)
 	(void)state;
 	CHECK_TEXT(ws_text_terminal, "a\nb\tc\rd", "a\\nb\\tc\\rd");
 	CHECK_TEXT(ws_text_terminal, "\x1b]0;title\x07", "\\x1b]0;title\\x07");
-	CHECK_TEXT(ws_text_terminal, "\xc2\x9b" "31m", "\\x9b31m"); /* the C1 form of ESC [ */
+	CHECK_TEXT(ws_text_terminal,
+		   "\xc2\x9b"
+		   "31m",
+		   "\\x9b31m"); /* the C1 form of ESC [ */
 	CHECK_TEXT(ws_text_terminal, "x\xe2\x80\xaey\xe2\x81\xa6z", "x\\u202ey\\u2066z");
 	CHECK_TEXT(ws_text_terminal, "nul\0", "nul\\x00");
 	CHECK_TEXT(ws_text_terminal, "\xe6\xbc\xa2", "\xe6\xbc\xa2");
@@ -280,8 +292,8 @@ static void test_width(void **state)
 /* ---- numbers and formats ---- */
 
 static const struct ws_column columns[] = {
-	{"Time", WS_KIND_PERCENT}, {"Total", WS_KIND_TIME}, {"Calls", WS_KIND_COUNT},
-	{"Avg", WS_KIND_MEAN},	   {"PID", WS_KIND_ID},	    {"Name", WS_KIND_TEXT},
+    {"Time", WS_KIND_PERCENT}, {"Total", WS_KIND_TIME}, {"Calls", WS_KIND_COUNT},
+    {"Avg", WS_KIND_MEAN},     {"PID", WS_KIND_ID},	{"Name", WS_KIND_TEXT},
 };
 
 static char *print(const char *format, const char *unit, const struct ws_cell (*rows)[6], size_t count)
@@ -307,10 +319,10 @@ static char *print(const char *format, const char *unit, const struct ws_cell (*
 static void check_print(const char *format, const char *unit, const char *want)
 {
 	const struct ws_cell rows[][6] = {
-		{ws_cell_real(66.65L), ws_cell_int(1234567), ws_cell_int(1000), ws_cell_real(1234.25L), ws_cell_int(12345),
-		 ws_cell_text("a,\"b\"\n<c>|d", 11)},
-		{ws_cell_real(0), ws_cell_int(0), ws_cell_int(1), ws_cell_real(0.05L), ws_cell_int(7), ws_cell_text("x\ty\\z", 5)},
-		{ws_cell_null(), ws_cell_int(-5), ws_cell_null(), ws_cell_null(), ws_cell_null(), ws_cell_text("", 0)},
+	    {ws_cell_real(66.65L), ws_cell_int(1234567), ws_cell_int(1000), ws_cell_real(1234.25L), ws_cell_int(12345),
+	     ws_cell_text("a,\"b\"\n<c>|d", 11)},
+	    {ws_cell_real(0), ws_cell_int(0), ws_cell_int(1), ws_cell_real(0.05L), ws_cell_int(7), ws_cell_text("x\ty\\z", 5)},
+	    {ws_cell_null(), ws_cell_int(-5), ws_cell_null(), ws_cell_null(), ws_cell_null(), ws_cell_text("", 0)},
 	};
 	char *got = print(format, unit, rows, 3);
 
@@ -345,13 +357,15 @@ static void test_tsv(void **state)
 static void test_json_table(void **state)
 {
 	(void)state;
-	check_print("json", "s",
-		    "[\n"
-		    "{\"Time (%)\": 66.7, \"Total (s)\": 0.001234567, \"Calls\": 1000, \"Avg (s)\": 0.000001234, \"PID\": 12345, \"Name\": "
-		    "\"a,\\\"b\\\"\\n<c>|d\"},\n"
-		    "{\"Time (%)\": 0.0, \"Total (s)\": 0.000000000, \"Calls\": 1, \"Avg (s)\": 0.000000000, \"PID\": 7, \"Name\": \"x\\ty\\\\z\"},\n"
-		    "{\"Time (%)\": null, \"Total (s)\": -0.000000005, \"Calls\": null, \"Avg (s)\": null, \"PID\": null, \"Name\": \"\"}\n"
-		    "]\n");
+	check_print(
+	    "json", "s",
+	    "[\n"
+	    "{\"Time (%)\": 66.7, \"Total (s)\": 0.001234567, \"Calls\": 1000, \"Avg (s)\": 0.000001234, \"PID\": 12345, \"Name\": "
+	    "\"a,\\\"b\\\"\\n<c>|d\"},\n"
+	    "{\"Time (%)\": 0.0, \"Total (s)\": 0.000000000, \"Calls\": 1, \"Avg (s)\": 0.000000000, \"PID\": 7, \"Name\": "
+	    "\"x\\ty\\\\z\"},\n"
+	    "{\"Time (%)\": null, \"Total (s)\": -0.000000005, \"Calls\": null, \"Avg (s)\": null, \"PID\": null, \"Name\": \"\"}\n"
+	    "]\n");
 }
 
 static void test_column(void **state)
@@ -414,7 +428,7 @@ static void test_long_names(void **state)
 {
 	char name[10000], *out;
 	const struct ws_cell rows[][6] = {
-		{ws_cell_real(1), ws_cell_int(1), ws_cell_int(1), ws_cell_real(1), ws_cell_int(1), ws_cell_text(name, sizeof(name))}};
+	    {ws_cell_real(1), ws_cell_int(1), ws_cell_int(1), ws_cell_real(1), ws_cell_int(1), ws_cell_text(name, sizeof(name))}};
 
 	(void)state;
 	memset(name, 'n', sizeof(name));
@@ -445,8 +459,9 @@ static void test_format_names(void **state)
 
 static void test_time_units(void **state)
 {
-	static const char *const good[][2] = {{"ns", "ns"}, {"nsec", "ns"}, {"nanoseconds", "ns"}, {"us", "us"}, {"usec", "us"}, {"micro", "us"},
-					      {"milliseconds", "ms"}, {"msec", "ms"}, {"s", "s"}, {"sec", "s"}, {"seconds", "s"}};
+	static const char *const good[][2] = {{"ns", "ns"},   {"nsec", "ns"},  {"nanoseconds", "ns"},  {"us", "us"},
+					      {"usec", "us"}, {"micro", "us"}, {"milliseconds", "ms"}, {"msec", "ms"},
+					      {"s", "s"},     {"sec", "s"},    {"seconds", "s"}};
 	static const char *const bad[] = {"", "m", "min", "n", "minutes", "nanosecondsx", "hours"};
 
 	(void)state;
@@ -459,13 +474,26 @@ static void test_time_units(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_distributions), cmocka_unit_test(test_extremes),	   cmocka_unit_test(test_counted_and_not),
-		cmocka_unit_test(test_no_useless_counts), cmocka_unit_test(test_groups),   cmocka_unit_test(test_utf8),
-		cmocka_unit_test(test_json),	      cmocka_unit_test(test_html),	   cmocka_unit_test(test_terminal),
-		cmocka_unit_test(test_width),	      cmocka_unit_test(test_csv),	   cmocka_unit_test(test_tsv),
-		cmocka_unit_test(test_json_table),    cmocka_unit_test(test_column),	   cmocka_unit_test(test_box),
-		cmocka_unit_test(test_html_table),    cmocka_unit_test(test_markdown),	   cmocka_unit_test(test_long_names),
-		cmocka_unit_test(test_format_names),  cmocka_unit_test(test_time_units),
+	    cmocka_unit_test(test_distributions),
+	    cmocka_unit_test(test_extremes),
+	    cmocka_unit_test(test_counted_and_not),
+	    cmocka_unit_test(test_no_useless_counts),
+	    cmocka_unit_test(test_groups),
+	    cmocka_unit_test(test_utf8),
+	    cmocka_unit_test(test_json),
+	    cmocka_unit_test(test_html),
+	    cmocka_unit_test(test_terminal),
+	    cmocka_unit_test(test_width),
+	    cmocka_unit_test(test_csv),
+	    cmocka_unit_test(test_tsv),
+	    cmocka_unit_test(test_json_table),
+	    cmocka_unit_test(test_column),
+	    cmocka_unit_test(test_box),
+	    cmocka_unit_test(test_html_table),
+	    cmocka_unit_test(test_markdown),
+	    cmocka_unit_test(test_long_names),
+	    cmocka_unit_test(test_format_names),
+	    cmocka_unit_test(test_time_units),
 	};
 
 	return cmocka_run_group_tests_name("stats-figures", tests, NULL, NULL);

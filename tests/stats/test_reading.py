@@ -219,6 +219,18 @@ def filter_time_of_the_trace_keeps_levels():
 
 
 @test
+def deep_nesting():
+    trace = summary("deep", "nvtx_pushpop_trace")
+    levels = [r for r in trace if r[5] == "level"]
+    same([int(r[8]) for r in levels], list(range(2500)), "levels")
+    same([r[9] for r in levels], ["1"] * 2499 + ["0"], "children")
+    same((levels[999][12].count(":"), levels[-1][12][:5], levels[-1][12].count(":")), (1000, ":...:", 1001), "long stacks are cut")
+    same({r[8] for r in trace if r[5].endswith("stair")}, {"0"}, "what overlaps does not nest")
+    landing = [r for r in trace if r[5] == "landing"][0]
+    same((landing[8], landing[11]), ("1", [r[10] for r in trace if r[0] == "2499" and r[7] == "502"][0]), "the innermost around it")
+
+
+@test
 def filter_time_refuses_nonsense():
     for spec in ["", "5", "a/b", "5/4", "1/2/3", "1m/2m", "-5/3", "1e9/2", "99999999999999999999/"]:
         refused("stats", "--filter-time=" + spec, report("basic"), words=["--filter-time"], code=2)
@@ -250,6 +262,9 @@ def lists_pair_up():
     out = run("stats", "-q", "-r", "nvtx_sum,osrt_sum", "-r", "nvtx_startend_sum", "-o", "pair/c,-", report("basic")).out.decode()
     same(os.path.exists("pair/c_nvtx_sum.csv"), True, "csv is the default of files")
     same(out.count(" ** "), 2, "column is the default of standard output")
+    run("stats", "-q", "-o", "pair/d,pair/e", "-f", "csv,tsv", report("basic"))
+    same(os.path.exists("pair/d_nvtx_sum.csv") and os.path.exists("pair/e_osrt_sum.tsv"), True, "the default reports pair up too")
+    refused("stats", "-f", "csv,csv,csv", report("basic"), words=["3 formats are given for 2 reports"], code=2)
     refused("stats", "-r", "osrt_sum", "-f", "csv,json", report("basic"), words=["2 formats are given for 1 report"], code=2)
 
 

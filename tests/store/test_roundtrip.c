@@ -294,7 +294,7 @@ static void ints_come_back(void **state)
 {
 	struct ws_packer p;
 	struct ws_unpacker u;
-	uint64_t in[5000], out[5000];
+	static uint64_t in[5000], out[5000], scratch[5000];
 
 	(void)state;
 	ws_packer_init(&p, 5000);
@@ -307,7 +307,8 @@ static void ints_come_back(void **state)
 
 		for (uint32_t i = 0; i < n; i++)
 			in[i] = below(rare) ? draw() >> shift : draw() >> below(64);
-		ws_ints_put(&p, &b, &h, in, n);
+		memcpy(scratch, in, n * 8);
+		ws_ints_put(&p, &b, &h, scratch, n, 0);
 		struct ws_cut cut = {b.p, b.p + b.len};
 
 		assert_true(ws_ints_get(&u, &cut, &h, out, n));
