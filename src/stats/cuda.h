@@ -39,6 +39,13 @@ char *ws_cuda_xyz(uint64_t x, uint64_t y, uint64_t z);
 /* "Pageable", "Device"...; "" for an unknown kind. */
 const char *ws_cuda_mem_kind(uint64_t kind);
 
+/* Names of GPUs by process and number. */
+struct ws_cuda_devices;
+struct ws_cuda_devices *ws_cuda_devices_open(const struct ws_report *r);
+/* "NVIDIA H200 (0)"; "GPU (0)" for one that the report does not describe. */
+void ws_cuda_device_label(const struct ws_cuda_devices *d, uint64_t process, uint64_t id, char *buf, size_t size);
+void ws_cuda_devices_close(struct ws_cuda_devices *d);
+
 enum {
 	WS_CUDA_SUM_CATEGORY = 1, /* lines are by category too */
 	WS_CUDA_SUM_GRID = 2,	  /* kernels by grid and block too */

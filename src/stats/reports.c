@@ -14,8 +14,12 @@
 	R(cuda_gpu_mem_time_sum) \
 	R(cuda_gpu_mem_size_sum) \
 	R(cuda_api_gpu_sum) \
+	R(cuda_api_trace) \
 	R(cuda_gpu_sum) \
-	R(cuda_gpu_kern_gb_sum)
+	R(cuda_gpu_kern_gb_sum) \
+	R(cuda_gpu_trace) \
+	R(cuda_kern_exec_sum) \
+	R(cuda_kern_exec_trace)
 
 #define DECLARE(name) extern const struct ws_stat ws_stat_##name;
 REPORTS(DECLARE)
