@@ -19,7 +19,10 @@
 	R(cuda_gpu_kern_gb_sum) \
 	R(cuda_gpu_trace) \
 	R(cuda_kern_exec_sum) \
-	R(cuda_kern_exec_trace)
+	R(cuda_kern_exec_trace) \
+	R(nvtx_gpu_proj_sum) \
+	R(nvtx_gpu_proj_trace) \
+	R(nvtx_kern_sum)
 
 #define DECLARE(name) extern const struct ws_stat ws_stat_##name;
 REPORTS(DECLARE)
