@@ -13,6 +13,9 @@
 	R(cuda_gpu_kern_sum) \
 	R(cuda_gpu_mem_time_sum) \
 	R(cuda_gpu_mem_size_sum) \
+	R(um_sum) \
+	R(um_total_sum) \
+	R(um_cpu_page_faults_sum) \
 	R(cuda_api_gpu_sum) \
 	R(cuda_api_trace) \
 	R(cuda_gpu_sum) \
