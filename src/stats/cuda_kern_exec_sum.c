@@ -77,7 +77,7 @@ static int scan(void *ctx, const struct ws_batch *b)
 		key[KEY_DEVICE] = b->col[ws_cuda_kernel_device][i];
 		key[KEY_FUNCTION] = calls[ws_cuda_api_name][call];
 		key[KEY_NAME] = b->col[p->name][i] ? b->col[p->name][i] : b->col[ws_cuda_kernel_demangled][i];
-		key[KEY_RANGE] = p->ranges ? p->l->enclose.of[call] : 0;
+		key[KEY_RANGE] = p->ranges ? p->l->label[p->l->enclose.of[call]] : 0;
 		add(ws_keyed_get(&w->keyed, key), calls[ws_cuda_api_start][call], call_end, start[i], end[i]);
 	}
 	return 0;
@@ -93,7 +93,7 @@ static void canonical(void *ctx, size_t worker, uint64_t *key)
 	key[KEY_THREAD] = ws_who_thread(p->s->who, (uint32_t)key[KEY_THREAD])->global_tid;
 	key[KEY_FUNCTION] = ws_texts_number(&p->functions, function, len);
 	key[KEY_NAME] = ws_report_string_key(p->s->r, (uint32_t)key[KEY_NAME]);
-	key[KEY_RANGE] = p->ranges ? ws_launches_node_key(p->l, (uint32_t)key[KEY_RANGE]) : 0;
+	key[KEY_RANGE] = p->ranges ? ws_launches_label_key(p->l, key[KEY_RANGE]) : 0;
 }
 
 /* ---- printing ---- */
@@ -193,6 +193,8 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	p.l = ws_launches_open(s, p.ranges, e);
 	if (!p.l)
 		return -1;
+	if (p.ranges)
+		ws_launches_label(p.l);
 	p.workers = aligned_alloc(128, ws_scan_workers(&any) * sizeof(*p.workers));
 	if (!p.workers) {
 		ws_launches_close(p.l);

@@ -14,7 +14,7 @@
 #include "stats/std8.h"
 #include "stats/texts.h"
 
-/* Words of a key. The grid is there with WS_CUDA_SUM_GRID, the node of the innermost range with :nvtx-name. */
+/* Words of a key. The grid is there with WS_CUDA_SUM_GRID, the label of the innermost range with :nvtx-name. */
 enum { KEY_NAME, KEY_GRID, KEY_RANGE = KEY_GRID + 3, KEY_WORDS };
 enum { SOURCE_SHIFT = 56 };
 
@@ -73,7 +73,8 @@ static int scan(void *ctx, const struct ws_batch *b)
 		if (p->how & WS_CUDA_SUM_GRID)
 			grid_key(b, i, key);
 		if (p->launches && p->source == WS_CUDA_KERNEL)
-			key[KEY_RANGE] = ws_launches_node(p->launches, b->col[p->c->process][i], b->col[p->c->correlation][i]);
+			key[KEY_RANGE] = p->launches->label[ws_launches_node(p->launches, b->col[p->c->process][i],
+									     b->col[p->c->correlation][i])];
 		ws_dist_add(ws_keyed_get(&w->keyed, key), bytes ? bytes[i] : end[i] - start[i]);
 	}
 	return 0;
@@ -127,7 +128,7 @@ static void canonical(void *ctx, size_t worker, uint64_t *key)
 	case WS_CUDA_KERNEL:
 		id = ws_report_string_key(p->s->r, id);
 		if (p->launches)
-			key[KEY_RANGE] = ws_launches_node_key(p->launches, (uint32_t)key[KEY_RANGE]);
+			key[KEY_RANGE] = ws_launches_label_key(p->launches, key[KEY_RANGE]);
 		break;
 	}
 	key[KEY_NAME] = key[KEY_NAME] >> SOURCE_SHIFT << SOURCE_SHIFT | id;
@@ -213,8 +214,12 @@ int ws_cuda_sum(struct ws_stats *s, unsigned sources, unsigned how, struct ws_er
 	struct ws_keyed_sums sums;
 	struct ws_keyed *tables;
 
-	if (ws_stats_arg(s, "nvtx-name") && !(p.launches = ws_launches_open(s, true, e)))
-		return -1;
+	if (ws_stats_arg(s, "nvtx-name")) {
+		p.launches = ws_launches_open(s, true, e);
+		if (!p.launches)
+			return -1;
+		ws_launches_label(p.launches);
+	}
 	p.workers = aligned_alloc(128, workers * sizeof(*p.workers));
 	if (!p.workers)
 		return ws_fail(e, "out of memory");

@@ -14,9 +14,9 @@
 
 enum { WS_KEYED_WORDS = 6 }; /* most words of a key */
 
-/* Zeroed but for `words` and `per`. */
+/* Zeroed but for `words` and `per`. Number i has keys + i * words and dists + i * per. */
 struct ws_keyed {
-	uint32_t words, per; /* words of a key; distributions of a key */
+	uint32_t words, per; /* words of a key; distributions of a key, 0 to number keys only */
 	uint64_t *keys;
 	struct ws_dist *dists;
 	size_t n, keys_cap, dists_cap;

@@ -52,6 +52,8 @@ void ws_launches_close(struct ws_launches *l)
 	ws_domain_table_free(&l->table);
 	ws_domains_free(&l->domains);
 	free(l->prefix);
+	free(l->label);
+	ws_keyed_free(&l->labels);
 	free(l);
 }
 
@@ -66,6 +68,23 @@ ws_range_key ws_launches_key(const struct ws_launches *l, uint32_t range)
 ws_range_key ws_launches_node_key(const struct ws_launches *l, uint32_t node)
 {
 	return node ? ws_launches_key(l, l->enclose.node[node].range) & ~WS_RANGE_STARTEND : 0;
+}
+
+void ws_launches_label(struct ws_launches *l)
+{
+	l->labels = (struct ws_keyed){.words = 1};
+	l->label = ws_calloc(l->enclose.n, sizeof(*l->label));
+	for (uint32_t i = 1; i < l->enclose.n; i++) {
+		uint64_t key = ws_launches_node_key(l, i);
+
+		ws_keyed_get(&l->labels, &key);
+		l->label[i] = (uint32_t)l->labels.last + 1;
+	}
+}
+
+ws_range_key ws_launches_label_key(const struct ws_launches *l, uint64_t label)
+{
+	return label ? l->labels.keys[label - 1] : 0;
 }
 
 char *ws_launches_range_name(const struct ws_launches *l, ws_range_key key, size_t *len)

@@ -6,6 +6,7 @@
 
 #include "query/enclose.h"
 #include "stats/domains.h"
+#include "stats/keyed.h"
 #include "stats/stats.h"
 
 /*
@@ -24,7 +25,14 @@ struct ws_launches {
 	struct ws_domains domains;
 	struct ws_domain_table table;
 	uint32_t *prefix; /* by range: number of its domain */
+	uint32_t *label;  /* by node: number of the name of its range, 0 for none; made by ws_launches_label */
+	struct ws_keyed labels;
 };
+
+/* Number the names of the innermost ranges, so that work can be grouped by them. */
+void ws_launches_label(struct ws_launches *l);
+/* The key with this number; 0 for 0. Start/end and push/pop are not told apart. */
+ws_range_key ws_launches_label_key(const struct ws_launches *l, uint64_t label);
 
 /* Read calls and, with `ranges`, what encloses them; damage is counted in `s`. NULL with a message on failure. */
 struct ws_launches *ws_launches_open(struct ws_stats *s, bool ranges, struct ws_err *e);
