@@ -3,9 +3,9 @@
  *
  *   cuda_bench FILE [same|unique|sparse] [EVENTS]
  *
- * Two processes, one GPU each. A step is a range; in it 12 layers with 3 operations each, which are ranges that launch 4 kernels, then two
- * copies, a memset and a wait. same: names of operations repeat; unique: each has a number of its own, as emit_nvtx writes them;
- * sparse: correlation ids are far apart, as when most calls are not recorded. The default is 10 M rows.
+ * Two processes, one GPU each. A step is a range; in it 12 layers with 3 operations each, which are ranges that launch 4 kernels,
+ * then two copies, a memset and a wait. same: names of operations repeat; unique: each has a number of its own, as emit_nvtx writes
+ * them; sparse: correlation ids are far apart, as when most calls are not recorded. The default is 10 M rows.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +61,8 @@ static void begin(void)
 	for (int i = 0; i < 5; i++)
 		calls[i] = text(functions[i], 0);
 	for (unsigned i = 0; i < NAMES; i++) {
-		kernels[i] = text("void some::library::elementwise_kernel<(int)%llu, some::Functor<float, float>>(int, float *)", i);
+		kernels[i] =
+		    text("void some::library::elementwise_kernel<(int)%llu, some::Functor<float, float>>(int, float *)", i);
 		bases[i] = text("elementwise_kernel_%llu", i / 2);
 	}
 	step_text = text("train step", 0);
@@ -141,7 +142,8 @@ static void step(struct side *s)
 	correlation = call(s, 2, 2000);
 	start = run(s, 1300);
 	ADD(cuda_memset, .start = start, .end = start + 1300, .context = 1, .green_context = WS_NO_U32, .stream = 7,
-	    .correlation = correlation, .process = s->id, .bytes = 4096, .graph_node = WS_NO_U64, .mem_kind = 2, .graph = WS_NO_U32);
+	    .correlation = correlation, .process = s->id, .bytes = 4096, .graph_node = WS_NO_U64, .mem_kind = 2,
+	    .graph = WS_NO_U32);
 	call(s, 3, s->gpu > s->cpu ? s->gpu - s->cpu : 1000);
 	range(s, step_text, started);
 }

@@ -1,6 +1,6 @@
 /*
- * enums.c - ENUM_*: the numbers that occur in an export, and what they mean. Those of CUDA have the numbers and names that CUPTI and
- * the exports that people know give them.
+ * enums.c - ENUM_*: the numbers that occur in an export, and what they mean. Those of CUDA have the numbers and names that CUPTI
+ * and the exports that people know give them.
  */
 #include "export/tables.h"
 
@@ -9,7 +9,10 @@ struct meaning {
 	const char *name, *label;
 };
 
-#define SAME(id, name) {id, name, name}
+#define SAME(id, name)         \
+	{                      \
+		id, name, name \
+	}
 
 static const struct meaning event_types[] = {
     SAME(WS_NVTX_CATEGORY, "NvtxCategory"),
@@ -190,7 +193,8 @@ static const struct {
     {"ENUM_CUDA_MEMPOOL_OPER", "What CUDA_GPU_MEMORY_POOL_EVENTS.operationType means", cuda_mempool_oper},
     {"ENUM_CUDA_DEV_MEM_EVENT_OPER", "What CUDA_GPU_MEMORY_USAGE_EVENTS.memoryOperationType means", cuda_dev_mem_event_oper},
     {"ENUM_CUDA_KERNEL_LAUNCH_TYPE", "What CUPTI_ACTIVITY_KIND_KERNEL.launchType means", cuda_kernel_launch_type},
-    {"ENUM_CUDA_SHARED_MEM_LIMIT_CONFIG", "What CUPTI_ACTIVITY_KIND_KERNEL.sharedMemoryLimitConfig means", cuda_shared_mem_limit_config},
+    {"ENUM_CUDA_SHARED_MEM_LIMIT_CONFIG", "What CUPTI_ACTIVITY_KIND_KERNEL.sharedMemoryLimitConfig means",
+     cuda_shared_mem_limit_config},
     {"ENUM_CUDA_UNIF_MEM_MIGRATION", "What CUPTI_ACTIVITY_KIND_MEMCPY.migrationCause means", cuda_unif_mem_migration},
     {"ENUM_CUDA_UNIF_MEM_ACCESS_TYPE", "What CUDA_UM_GPU_PAGE_FAULT_EVENTS.faultAccessType means", cuda_unif_mem_access_type},
     {"ENUM_CUDA_FUNC_CACHE_CONFIG", "What CUPTI_ACTIVITY_KIND_KERNEL.cacheConfig means", cuda_func_cache_config},

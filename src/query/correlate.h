@@ -3,7 +3,8 @@
  *
  * All calls of the CUDA API are in memory, sorted by (thread, start), so that enclose.h can find the ranges around each. The index
  * holds eight consecutive ids in an entry of 40 bytes: work is recorded about in the order of its calls, so that most look-ups
- * find what the one before has fetched. Memory: 40 bytes a call for the columns and 5 to 100 for the index, as dense as the ids are.
+ * find what the one before has fetched. Memory: 40 bytes a call for the columns and 5 to 100 for the index, as dense as the ids
+ * are.
  */
 #ifndef WS_QUERY_CORRELATE_H
 #define WS_QUERY_CORRELATE_H

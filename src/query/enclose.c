@@ -17,8 +17,7 @@ static bool is_range(const struct ws_rows *rows, size_t i)
 {
 	uint64_t type = rows->col[ws_nvtx_type][i], other = rows->col[ws_nvtx_end_thread][i];
 
-	return type == WS_NVTX_PUSHPOP ||
-	       (type == WS_NVTX_STARTEND && (!other || other == rows->col[ws_nvtx_thread][i]));
+	return type == WS_NVTX_PUSHPOP || (type == WS_NVTX_STARTEND && (!other || other == rows->col[ws_nvtx_thread][i]));
 }
 
 int ws_ranges_load(const struct ws_report *r, struct ws_ranges *g, struct ws_err *e)
@@ -56,8 +55,8 @@ void ws_ranges_free(struct ws_ranges *g)
 
 /*
  * By walking each thread's ranges in order of start with the stack of those still open. Ranges of two domains may overlap without
- * nesting: one that ends before a range that started inside of it leaves the stack then, since whatever starts later and lies within
- * it lies within the other too, which is nearer.
+ * nesting: one that ends before a range that started inside of it leaves the stack then, since whatever starts later and lies
+ * within it lies within the other too, which is nearer.
  */
 void ws_ranges_nest(const struct ws_ranges *g, uint32_t *parent, uint32_t *level)
 {

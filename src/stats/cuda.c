@@ -11,8 +11,7 @@
 #define ON_GPU(t) SHARED(t), .process = ws_##t##_process, .device = ws_##t##_device
 
 const struct ws_cuda_columns ws_cuda_columns[WS_CUDA_SOURCES] = {
-    [WS_CUDA_API] = {SHARED(cuda_api), .category = "CUDA_API", .process = -1, .device = -1, .name = ws_cuda_api_name,
-		     .bytes = -1},
+    [WS_CUDA_API] = {SHARED(cuda_api), .category = "CUDA_API", .process = -1, .device = -1, .name = ws_cuda_api_name, .bytes = -1},
     [WS_CUDA_KERNEL] = {ON_GPU(cuda_kernel), .category = "CUDA_KERNEL", .name = ws_cuda_kernel_demangled, .bytes = -1},
     [WS_CUDA_MEMCPY] = {ON_GPU(cuda_memcpy), .category = "MEMORY_OPER", .name = ws_cuda_memcpy_kind, .bytes = ws_cuda_memcpy_bytes},
     [WS_CUDA_MEMSET] = {ON_GPU(cuda_memset), .category = "MEMORY_OPER", .name = -1, .bytes = ws_cuda_memset_bytes},
@@ -43,9 +42,20 @@ const char *ws_cuda_function(const struct ws_report *r, uint32_t id, size_t *len
 const char *ws_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *buf, size_t size)
 {
 	static const char *const kinds[] = {
-	    "Unknown",	       "Host-to-Device",   "Device-to-Host", "Host-to-Array", "Array-to-Host",
-	    "Array-to-Array",  "Array-to-Device",  "Device-to-Array", "Device-to-Device", "Host-to-Host",
-	    "Peer-to-Peer",    "Unified Host-to-Device", "Unified Device-to-Host", "Unified Device-to-Device",
+	    "Unknown",
+	    "Host-to-Device",
+	    "Device-to-Host",
+	    "Host-to-Array",
+	    "Array-to-Host",
+	    "Array-to-Array",
+	    "Array-to-Device",
+	    "Device-to-Array",
+	    "Device-to-Device",
+	    "Host-to-Host",
+	    "Peer-to-Peer",
+	    "Unified Host-to-Device",
+	    "Unified Device-to-Host",
+	    "Unified Device-to-Device",
 	};
 
 	switch (source) {

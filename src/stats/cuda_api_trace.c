@@ -4,8 +4,9 @@
 #include "stats/cuda.h"
 
 static const struct ws_column columns[] = {
-    {"Start", WS_KIND_TIME}, {"Duration", WS_KIND_TIME}, {"Name", WS_KIND_TEXT}, {"Result", WS_KIND_ID},	{"CorrID", WS_KIND_ID},
-    {"Pid", WS_KIND_ID},     {"Tid", WS_KIND_ID},	 {"T-Pri", WS_KIND_ID},	 {"Thread Name", WS_KIND_TEXT},
+    {"Start", WS_KIND_TIME}, {"Duration", WS_KIND_TIME}, {"Name", WS_KIND_TEXT},
+    {"Result", WS_KIND_ID},  {"CorrID", WS_KIND_ID},	 {"Pid", WS_KIND_ID},
+    {"Tid", WS_KIND_ID},     {"T-Pri", WS_KIND_ID},	 {"Thread Name", WS_KIND_TEXT},
 };
 
 static void print(struct ws_stats *s, const uint64_t *v)

@@ -2,7 +2,8 @@
 #include "stats/cuda.h"
 #include "stats/std8.h"
 
-static const struct ws_column columns[] = {WS_STD8("Instances"), {"GridXYZ", WS_KIND_TEXT}, {"BlockXYZ", WS_KIND_TEXT}, {"Name", WS_KIND_TEXT}};
+static const struct ws_column columns[] = {
+    WS_STD8("Instances"), {"GridXYZ", WS_KIND_TEXT}, {"BlockXYZ", WS_KIND_TEXT}, {"Name", WS_KIND_TEXT}};
 
 static int run(struct ws_stats *s, struct ws_err *e)
 {

@@ -2,7 +2,9 @@
 #include "stats/cuda.h"
 #include "stats/std8.h"
 
-static const struct ws_column columns[] = {{"Total", WS_KIND_SIZE}, {"Count", WS_KIND_COUNT}, {"Avg", WS_KIND_SIZE}, {"Med", WS_KIND_SIZE}, {"Min", WS_KIND_SIZE}, {"Max", WS_KIND_SIZE}, {"StdDev", WS_KIND_SIZE}, {"Operation", WS_KIND_TEXT}};
+static const struct ws_column columns[] = {{"Total", WS_KIND_SIZE},  {"Count", WS_KIND_COUNT},	 {"Avg", WS_KIND_SIZE},
+					   {"Med", WS_KIND_SIZE},    {"Min", WS_KIND_SIZE},	 {"Max", WS_KIND_SIZE},
+					   {"StdDev", WS_KIND_SIZE}, {"Operation", WS_KIND_TEXT}};
 
 static int run(struct ws_stats *s, struct ws_err *e)
 {

@@ -6,7 +6,8 @@ static const struct ws_column columns[] = {WS_STD8("Instances"), {"Category", WS
 
 static int run(struct ws_stats *s, struct ws_err *e)
 {
-	return ws_cuda_sum(s, WS_SOURCE(KERNEL) | WS_SOURCE(MEMCPY) | WS_SOURCE(MEMSET) | WS_SOURCE(GRAPH), WS_CUDA_SUM_CATEGORY, e);
+	return ws_cuda_sum(s, WS_SOURCE(KERNEL) | WS_SOURCE(MEMCPY) | WS_SOURCE(MEMSET) | WS_SOURCE(GRAPH), WS_CUDA_SUM_CATEGORY,
+			   e);
 }
 
 const struct ws_stat ws_stat_cuda_gpu_sum = {

@@ -8,16 +8,33 @@
 #include "stats/launch.h"
 
 static const struct ws_column columns[] = {
-    {"Start", WS_KIND_TIME},   {"Duration", WS_KIND_TIME}, {"CorrId", WS_KIND_ID},     {"GrdX", WS_KIND_ID},
-    {"GrdY", WS_KIND_ID},      {"GrdZ", WS_KIND_ID},	   {"BlkX", WS_KIND_ID},       {"BlkY", WS_KIND_ID},
-    {"BlkZ", WS_KIND_ID},      {"Reg/Trd", WS_KIND_ID},	   {"StcSMem", WS_KIND_SIZE},  {"DymSMem", WS_KIND_SIZE},
-    {"Bytes", WS_KIND_SIZE},   {"Throughput", WS_KIND_RATE}, {"SrcMemKd", WS_KIND_TEXT}, {"DstMemKd", WS_KIND_TEXT},
-    {"Device", WS_KIND_TEXT},  {"Ctx", WS_KIND_ID},	   {"GreenCtx", WS_KIND_ID},   {"Strm", WS_KIND_ID},
+    {"Start", WS_KIND_TIME},  {"Duration", WS_KIND_TIME},   {"CorrId", WS_KIND_ID},	{"GrdX", WS_KIND_ID},
+    {"GrdY", WS_KIND_ID},     {"GrdZ", WS_KIND_ID},	    {"BlkX", WS_KIND_ID},	{"BlkY", WS_KIND_ID},
+    {"BlkZ", WS_KIND_ID},     {"Reg/Trd", WS_KIND_ID},	    {"StcSMem", WS_KIND_SIZE},	{"DymSMem", WS_KIND_SIZE},
+    {"Bytes", WS_KIND_SIZE},  {"Throughput", WS_KIND_RATE}, {"SrcMemKd", WS_KIND_TEXT}, {"DstMemKd", WS_KIND_TEXT},
+    {"Device", WS_KIND_TEXT}, {"Ctx", WS_KIND_ID},	    {"GreenCtx", WS_KIND_ID},	{"Strm", WS_KIND_ID},
     {"Name", WS_KIND_TEXT},
 };
 
-enum { START, DURATION, CORRELATION, GRID, REGISTERS = GRID + 6, STATIC, DYNAMIC, BYTES, RATE, SOURCE, TARGET, DEVICE, CONTEXT,
-       GREEN, STREAM, NAME, COLUMNS };
+enum {
+	START,
+	DURATION,
+	CORRELATION,
+	GRID,
+	REGISTERS = GRID + 6,
+	STATIC,
+	DYNAMIC,
+	BYTES,
+	RATE,
+	SOURCE,
+	TARGET,
+	DEVICE,
+	CONTEXT,
+	GREEN,
+	STREAM,
+	NAME,
+	COLUMNS
+};
 
 /* Columns that the four tables hold under numbers of their own. */
 static const struct {
@@ -135,8 +152,8 @@ static void merge(struct trace *t)
 		int first = -1;
 
 		for (int i = WS_CUDA_KERNEL; i < WS_CUDA_SOURCES; i++)
-			if (t->row[i] && (first < 0 || t->row[i][ws_cuda_columns[i].start] <
-							   t->row[first][ws_cuda_columns[first].start]))
+			if (t->row[i] &&
+			    (first < 0 || t->row[i][ws_cuda_columns[i].start] < t->row[first][ws_cuda_columns[first].start]))
 				first = i;
 		if (first < 0)
 			return;

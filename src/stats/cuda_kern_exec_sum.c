@@ -15,15 +15,24 @@
 #include "stats/launch.h"
 #include "stats/texts.h"
 
-#define FIVE(letter)                                                                                                      \
+#define FIVE(letter)                                                                                                            \
 	{letter "Avg", WS_KIND_MEAN}, {letter "Med", WS_KIND_MEAN}, {letter "Min", WS_KIND_TIME}, {letter "Max", WS_KIND_TIME}, \
-	{                                                                                                                 \
-		letter "StdDev", WS_KIND_MEAN                                                                             \
+	{                                                                                                                       \
+		letter "StdDev", WS_KIND_MEAN                                                                                   \
 	}
 
 static const struct ws_column columns[] = {
-    {"PID", WS_KIND_ID}, {"TID", WS_KIND_ID}, {"DevId", WS_KIND_ID}, {"Count", WS_KIND_COUNT}, {"QCount", WS_KIND_COUNT},
-    FIVE("T"), FIVE("A"), FIVE("Q"), FIVE("K"), {"API Name", WS_KIND_TEXT}, {"Kernel Name", WS_KIND_TEXT},
+    {"PID", WS_KIND_ID},
+    {"TID", WS_KIND_ID},
+    {"DevId", WS_KIND_ID},
+    {"Count", WS_KIND_COUNT},
+    {"QCount", WS_KIND_COUNT},
+    FIVE("T"),
+    FIVE("A"),
+    FIVE("Q"),
+    FIVE("K"),
+    {"API Name", WS_KIND_TEXT},
+    {"Kernel Name", WS_KIND_TEXT},
 };
 
 enum { TOTAL, CALL, WAIT, KERNEL, DISTS };
@@ -210,8 +219,9 @@ static int run(struct ws_stats *s, struct ws_err *e)
 const struct ws_stat ws_stat_cuda_kern_exec_sum = {
     .name = "cuda_kern_exec_sum",
     .title = "CUDA Kernel Launch & Exec Time Summary",
-    .about = "Kernels by launching thread, device, function and name: times of the call (A), of the wait between its return and the "
-	     "kernel (Q, where there was one), of the kernel (K) and of all together (T). Arguments as for cuda_gpu_kern_sum",
+    .about =
+	"Kernels by launching thread, device, function and name: times of the call (A), of the wait between its return and the "
+	"kernel (Q, where there was one), of the kernel (K) and of all together (T). Arguments as for cuda_gpu_kern_sum",
     .what = "CUDA kernels with their calls",
     .unended = "had no end or no times",
     .args = ws_cuda_args,

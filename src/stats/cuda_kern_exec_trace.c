@@ -11,10 +11,20 @@
 #include "stats/launch.h"
 
 static const struct ws_column columns[] = {
-    {"API Start", WS_KIND_TIME},  {"API Dur", WS_KIND_TIME},	{"Queue Start", WS_KIND_TIME}, {"Queue Dur", WS_KIND_TIME},
-    {"Kernel Start", WS_KIND_TIME}, {"Kernel Dur", WS_KIND_TIME}, {"Total Dur", WS_KIND_TIME},   {"PID", WS_KIND_ID},
-    {"TID", WS_KIND_ID},	  {"DevId", WS_KIND_ID},	{"API Function", WS_KIND_TEXT}, {"GridXYZ", WS_KIND_TEXT},
-    {"BlockXYZ", WS_KIND_TEXT},	  {"Kernel Name", WS_KIND_TEXT},
+    {"API Start", WS_KIND_TIME},
+    {"API Dur", WS_KIND_TIME},
+    {"Queue Start", WS_KIND_TIME},
+    {"Queue Dur", WS_KIND_TIME},
+    {"Kernel Start", WS_KIND_TIME},
+    {"Kernel Dur", WS_KIND_TIME},
+    {"Total Dur", WS_KIND_TIME},
+    {"PID", WS_KIND_ID},
+    {"TID", WS_KIND_ID},
+    {"DevId", WS_KIND_ID},
+    {"API Function", WS_KIND_TEXT},
+    {"GridXYZ", WS_KIND_TEXT},
+    {"BlockXYZ", WS_KIND_TEXT},
+    {"Kernel Name", WS_KIND_TEXT},
 };
 
 struct line {

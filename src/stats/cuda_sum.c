@@ -73,8 +73,9 @@ static int scan(void *ctx, const struct ws_batch *b)
 		if (p->how & WS_CUDA_SUM_GRID)
 			grid_key(b, i, key);
 		if (p->launches && p->source == WS_CUDA_KERNEL)
-			key[KEY_RANGE] = p->launches->label[ws_launches_node(p->launches, b->col[p->c->process][i],
-									     b->col[p->c->correlation][i])];
+			key[KEY_RANGE] =
+			    p->launches
+				->label[ws_launches_node(p->launches, b->col[p->c->process][i], b->col[p->c->correlation][i])];
 		ws_dist_add(ws_keyed_get(&w->keyed, key), bytes ? bytes[i] : end[i] - start[i]);
 	}
 	return 0;

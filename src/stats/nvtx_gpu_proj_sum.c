@@ -6,10 +6,20 @@
 #include "stats/proj.h"
 
 static const struct ws_column columns[] = {
-    {"Range", WS_KIND_TEXT},	       {"Style", WS_KIND_TEXT},		 {"Total Proj Time", WS_KIND_TIME}, {"Total Range Time", WS_KIND_TIME},
-    {"Range Instances", WS_KIND_COUNT}, {"Proj Avg", WS_KIND_MEAN},	 {"Proj Med", WS_KIND_MEAN},	    {"Proj Min", WS_KIND_TIME},
-    {"Proj Max", WS_KIND_TIME},	       {"Proj StdDev", WS_KIND_MEAN},	 {"Total GPU Ops", WS_KIND_COUNT},  {"Avg GPU Ops", WS_KIND_RATIO},
-    {"Avg Range Lvl", WS_KIND_RATIO},  {"Avg Num Child", WS_KIND_RATIO},
+    {"Range", WS_KIND_TEXT},
+    {"Style", WS_KIND_TEXT},
+    {"Total Proj Time", WS_KIND_TIME},
+    {"Total Range Time", WS_KIND_TIME},
+    {"Range Instances", WS_KIND_COUNT},
+    {"Proj Avg", WS_KIND_MEAN},
+    {"Proj Med", WS_KIND_MEAN},
+    {"Proj Min", WS_KIND_TIME},
+    {"Proj Max", WS_KIND_TIME},
+    {"Proj StdDev", WS_KIND_MEAN},
+    {"Total GPU Ops", WS_KIND_COUNT},
+    {"Avg GPU Ops", WS_KIND_RATIO},
+    {"Avg Range Lvl", WS_KIND_RATIO},
+    {"Avg Num Child", WS_KIND_RATIO},
 };
 
 struct sums { /* beside the distribution of projected times */

@@ -9,10 +9,20 @@
 #include "stats/proj.h"
 
 static const struct ws_column columns[] = {
-    {"Name", WS_KIND_TEXT},	  {"Projected Start", WS_KIND_TIME}, {"Projected Duration", WS_KIND_TIME}, {"Orig Start", WS_KIND_TIME},
-    {"Orig Duration", WS_KIND_TIME}, {"Style", WS_KIND_TEXT},	     {"PID", WS_KIND_ID},		   {"TID", WS_KIND_ID},
-    {"NumGPUOps", WS_KIND_COUNT},    {"Lvl", WS_KIND_ID},	     {"NumChild", WS_KIND_COUNT},	   {"RangeId", WS_KIND_ID},
-    {"ParentId", WS_KIND_ID},	  {"RangeStack", WS_KIND_TEXT},
+    {"Name", WS_KIND_TEXT},
+    {"Projected Start", WS_KIND_TIME},
+    {"Projected Duration", WS_KIND_TIME},
+    {"Orig Start", WS_KIND_TIME},
+    {"Orig Duration", WS_KIND_TIME},
+    {"Style", WS_KIND_TEXT},
+    {"PID", WS_KIND_ID},
+    {"TID", WS_KIND_ID},
+    {"NumGPUOps", WS_KIND_COUNT},
+    {"Lvl", WS_KIND_ID},
+    {"NumChild", WS_KIND_COUNT},
+    {"RangeId", WS_KIND_ID},
+    {"ParentId", WS_KIND_ID},
+    {"RangeStack", WS_KIND_TEXT},
 };
 
 static int by_start(const void *a, const void *b, void *ctx)
@@ -105,8 +115,9 @@ static int run(struct ws_stats *s, struct ws_err *e)
 const struct ws_stat ws_stat_nvtx_gpu_proj_trace = {
     .name = "nvtx_gpu_proj_trace",
     .title = "NVTX GPU Projection Trace",
-    .about = "Every NVTX range in which work was launched, by start, projected to the GPU as in nvtx_gpu_proj_sum, with its place in "
-	     "the nesting of its thread; NumChild counts the ranges directly inside that have work.",
+    .about =
+	"Every NVTX range in which work was launched, by start, projected to the GPU as in nvtx_gpu_proj_sum, with its place in "
+	"the nesting of its thread; NumChild counts the ranges directly inside that have work.",
     .what = "NVTX ranges with work on a GPU",
     .unended = "held work without times",
     .columns = columns,

@@ -2,8 +2,8 @@
  * nvtx_kern_sum.c - kernels by the NVTX ranges around their launch; a kernel counts for every range that encloses it.
  *
  * To touch a kernel once and not once for each range around it, paths of ranges that look alike (same names on the same thread)
- * are one "trail", and a kernel's time is added to its trail. In the end a trail's distribution is handed to each name on it. How many
- * instances of a range a kernel ran in comes from the distinct pairs of (innermost range, kernel), carried outwards.
+ * are one "trail", and a kernel's time is added to its trail. In the end a trail's distribution is handed to each name on it. How
+ * many instances of a range a kernel ran in comes from the distinct pairs of (innermost range, kernel), carried outwards.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,10 @@
 #include "stats/launch.h"
 
 static const struct ws_column columns[] = {
-    {"NVTX Range", WS_KIND_TEXT}, {"Style", WS_KIND_TEXT},	 {"PID", WS_KIND_ID},	{"TID", WS_KIND_ID},	 {"NVTX Inst", WS_KIND_COUNT},
-    {"Kern Inst", WS_KIND_COUNT}, {"Total Time", WS_KIND_TIME}, {"Avg", WS_KIND_MEAN}, {"Med", WS_KIND_MEAN}, {"Min", WS_KIND_TIME},
-    {"Max", WS_KIND_TIME},	  {"StdDev", WS_KIND_MEAN},	 {"Kernel Name", WS_KIND_TEXT},
+    {"NVTX Range", WS_KIND_TEXT},  {"Style", WS_KIND_TEXT},	 {"PID", WS_KIND_ID},	       {"TID", WS_KIND_ID},
+    {"NVTX Inst", WS_KIND_COUNT},  {"Kern Inst", WS_KIND_COUNT}, {"Total Time", WS_KIND_TIME}, {"Avg", WS_KIND_MEAN},
+    {"Med", WS_KIND_MEAN},	   {"Min", WS_KIND_TIME},	 {"Max", WS_KIND_TIME},	       {"StdDev", WS_KIND_MEAN},
+    {"Kernel Name", WS_KIND_TEXT},
 };
 
 enum { RECENT = 1 << 14 };

@@ -80,8 +80,8 @@ static void scan_all(struct ws_stats *s, struct pass *p)
 		const struct ws_cuda_columns *c = p->c = &ws_cuda_columns[i];
 		struct ws_scan sc = {
 		    .table = c->table,
-		    .columns = UINT64_C(1) << c->start | UINT64_C(1) << c->end | UINT64_C(1) << c->process |
-			       UINT64_C(1) << c->correlation,
+		    .columns =
+			UINT64_C(1) << c->start | UINT64_C(1) << c->end | UINT64_C(1) << c->process | UINT64_C(1) << c->correlation,
 		    .time_min = s->time_min,
 		    .time_max = s->time_max,
 		};

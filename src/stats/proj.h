@@ -1,5 +1,6 @@
 /*
- * proj.h - NVTX ranges as the GPU saw them: from the start of the first piece of work that was launched inside to the end of the last.
+ * proj.h - NVTX ranges as the GPU saw them: from the start of the first piece of work that was launched inside to the end of the
+ * last.
  */
 #ifndef WS_STATS_PROJ_H
 #define WS_STATS_PROJ_H
@@ -10,8 +11,8 @@ struct ws_proj {
 	struct ws_launches *l;
 	struct ws_proj_span {
 		uint64_t first, last;
-		uint64_t ops; /* 0: nothing was launched inside */
-	} * span;	      /* by range */
+		uint64_t ops;	  /* 0: nothing was launched inside */
+	} * span;		  /* by range */
 	uint32_t *parent, *level; /* by range: ws_ranges_nest */
 	uint32_t *children;	  /* by range: those that have work themselves */
 };

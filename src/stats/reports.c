@@ -3,28 +3,28 @@
 
 #include "stats/stats.h"
 
-#define REPORTS(R) \
-	R(nvtx_sum) \
-	R(nvtx_pushpop_sum) \
-	R(nvtx_pushpop_trace) \
-	R(nvtx_startend_sum) \
-	R(osrt_sum) \
-	R(cuda_api_sum) \
-	R(cuda_gpu_kern_sum) \
-	R(cuda_gpu_mem_time_sum) \
-	R(cuda_gpu_mem_size_sum) \
-	R(um_sum) \
-	R(um_total_sum) \
+#define REPORTS(R)                \
+	R(nvtx_sum)               \
+	R(nvtx_pushpop_sum)       \
+	R(nvtx_pushpop_trace)     \
+	R(nvtx_startend_sum)      \
+	R(osrt_sum)               \
+	R(cuda_api_sum)           \
+	R(cuda_gpu_kern_sum)      \
+	R(cuda_gpu_mem_time_sum)  \
+	R(cuda_gpu_mem_size_sum)  \
+	R(um_sum)                 \
+	R(um_total_sum)           \
 	R(um_cpu_page_faults_sum) \
-	R(cuda_api_gpu_sum) \
-	R(cuda_api_trace) \
-	R(cuda_gpu_sum) \
-	R(cuda_gpu_kern_gb_sum) \
-	R(cuda_gpu_trace) \
-	R(cuda_kern_exec_sum) \
-	R(cuda_kern_exec_trace) \
-	R(nvtx_gpu_proj_sum) \
-	R(nvtx_gpu_proj_trace) \
+	R(cuda_api_gpu_sum)       \
+	R(cuda_api_trace)         \
+	R(cuda_gpu_sum)           \
+	R(cuda_gpu_kern_gb_sum)   \
+	R(cuda_gpu_trace)         \
+	R(cuda_kern_exec_sum)     \
+	R(cuda_kern_exec_trace)   \
+	R(nvtx_gpu_proj_sum)      \
+	R(nvtx_gpu_proj_trace)    \
 	R(nvtx_kern_sum)
 
 #define DECLARE(name) extern const struct ws_stat ws_stat_##name;

@@ -63,8 +63,7 @@ static int scan_gpu_faults(void *ctx, const struct ws_batch *b)
 static void scan(struct ws_stats *s, enum ws_table table, uint64_t columns, int (*fn)(void *ctx, const struct ws_batch *b),
 		 struct list *l)
 {
-	struct ws_scan sc = {
-	    .table = table, .columns = columns, .time_min = s->time_min, .time_max = s->time_max, .workers = 1};
+	struct ws_scan sc = {.table = table, .columns = columns, .time_min = s->time_min, .time_max = s->time_max, .workers = 1};
 	uint64_t damaged = 0;
 
 	ws_scan_run(s->r, &sc, fn, l, &damaged);

@@ -44,8 +44,8 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	}
 	ws_std8_sort(lines, sums.n);
 	for (size_t i = 0; i < sums.n; i++)
-		s->row(s, (struct ws_cell[]){ws_cell_int((int64_t)lines[i].s->count),
-					     ws_cell_text(lines[i].name, lines[i].name_len)});
+		s->row(s,
+		       (struct ws_cell[]){ws_cell_int((int64_t)lines[i].s->count), ws_cell_text(lines[i].name, lines[i].name_len)});
 	free(lines);
 	ws_keyed_sums_free(&sums);
 	return 0;

@@ -7,8 +7,8 @@
 #include "stats/um.h"
 
 static const struct ws_column columns[] = {
-    {"Virtual Address", WS_KIND_TEXT},	  {"HtoD Migration Size", WS_KIND_SIZE}, {"DtoH Migration Size", WS_KIND_SIZE},
-    {"CPU Page Faults", WS_KIND_COUNT}, {"GPU Page Faults", WS_KIND_COUNT},	 {"Migration Throughput", WS_KIND_RATE},
+    {"Virtual Address", WS_KIND_TEXT},	{"HtoD Migration Size", WS_KIND_SIZE}, {"DtoH Migration Size", WS_KIND_SIZE},
+    {"CPU Page Faults", WS_KIND_COUNT}, {"GPU Page Faults", WS_KIND_COUNT},    {"Migration Throughput", WS_KIND_RATE},
 };
 
 static const char *const args[] = {"rows=", NULL};
@@ -57,8 +57,9 @@ static int run(struct ws_stats *s, struct ws_err *e)
 const struct ws_stat ws_stat_um_sum = {
     .name = "um_sum",
     .title = "Unified Memory Analysis Summary",
-    .about = "Unified memory by address of the pages: bytes moved to devices and to the host, page faults, and bytes a second while "
-	     "they moved. The addresses with most traffic first, 10 of them unless :rows=<number> is given",
+    .about =
+	"Unified memory by address of the pages: bytes moved to devices and to the host, page faults, and bytes a second while "
+	"they moved. The addresses with most traffic first, 10 of them unless :rows=<number> is given",
     .what = "unified-memory migrations or page faults",
     .by_default = true,
     .args = args,

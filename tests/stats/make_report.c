@@ -174,7 +174,8 @@ static void api(uint32_t id, const char *name, uint32_t correlation, uint64_t st
 	    .thread = id, .correlation = correlation, .name = str(name), .result = result, .callchain = WS_NO_U32);
 }
 
-static void kernel(uint32_t in, uint32_t correlation, const char *name, const char *base, uint32_t grid, uint64_t start, uint64_t end)
+static void kernel(uint32_t in, uint32_t correlation, const char *name, const char *base, uint32_t grid, uint64_t start,
+		   uint64_t end)
 {
 	ADD(cuda_kernel, .start = ZERO + start, .end = end ? ZERO + end : WS_NO_TIME, .device = in - 1, .context = 1,
 	    .green_context = WS_NO_U32, .stream = 7, .correlation = correlation, .process = in, .demangled = str(name),
@@ -198,8 +199,8 @@ static void copy(uint32_t correlation, int kind, uint64_t bytes, uint64_t addres
 static void device(uint32_t in, uint32_t id, const char *uuid)
 {
 	ADD(cuda_device, .process = in, .start = ZERO + 1, .id = id, .name = str("Some GPU"), .bus = str("0000:01:00.0"),
-	    .uuid = str(uuid), .chip = str("GX100"), .visible = 1, .memory_bytes = 80000000000, .sms = 132, .warp = 32,
-	    .major = 9, .minor = 0);
+	    .uuid = str(uuid), .chip = str("GX100"), .visible = 1, .memory_bytes = 80000000000, .sms = 132, .warp = 32, .major = 9,
+	    .minor = 0);
 }
 
 /* Calls of thread 1: in "step" (1000-9000) are "forward" (2000-4000) and a start/end range (3000-6000) that overlaps it. */
@@ -227,8 +228,8 @@ static void cuda_calls(void)
 	    .type = WS_NVTX_DOMAIN_CREATE);
 	ADD(nvtx, .start = ZERO + 3000, .end = ZERO + 6000, .thread = 1, .text = str("request"), .range_id = 7,
 	    .type = WS_NVTX_STARTEND);
-	ADD(nvtx, .start = ZERO + 3000, .end = ZERO + 6000, .thread = 1, .end_thread = 2, .text = str("handed over"),
-	    .range_id = 8, .type = WS_NVTX_STARTEND);
+	ADD(nvtx, .start = ZERO + 3000, .end = ZERO + 6000, .thread = 1, .end_thread = 2, .text = str("handed over"), .range_id = 8,
+	    .type = WS_NVTX_STARTEND);
 }
 
 static void cuda_work(void)
@@ -238,7 +239,7 @@ static void cuda_work(void)
 	kernel(1, 7, "void relu(float *, int)", "relu", 1, 12000, 12400);
 	kernel(1, 8, "void relu(float *, int)", "relu", 1, 12500, 12900);
 	kernel(1, 99, "void relu(float *, int)", "relu", 1, 13000, 13100); /* its call was not recorded */
-	kernel(1, 8, "void relu(float *, int)", "relu", 1, 14000, 0);	  /* no times */
+	kernel(1, 8, "void relu(float *, int)", "relu", 1, 14000, 0);	   /* no times */
 	kernel(2, 2, "void gemm<double>(double *)", "gemm", 4, 3000, 3300);
 	kernel(2, 3, "void gemm<double>(double *)", "gemm", 4, 3400, 3500);
 	copy(4, WS_COPY_HTOD, 2500000, WS_NO_U64, 6000, 106000);
@@ -274,7 +275,8 @@ static void cuda(void)
 	    .correlation = 9, .process = 1, .type = 4, .event = WS_NO_U32, .event_sync = WS_NO_U64);
 	ADD(cuda_event, .start = ZERO + 9650, .context = 1, .green_context = WS_NO_U32, .stream = 7, .correlation = WS_NO_U32,
 	    .process = 1, .event = 4, .time = WS_NO_TIME, .event_sync = 1);
-	ADD(cuda_stream, .process = 1, .start = ZERO + 2, .id = 7, .context = 1, .priority = -1, .flag = 2, .correlation = WS_NO_U32);
+	ADD(cuda_stream, .process = 1, .start = ZERO + 2, .id = 7, .context = 1, .priority = -1, .flag = 2,
+	    .correlation = WS_NO_U32);
 	ADD(cuda_context, .process = 1, .start = ZERO + 2, .id = 1, .device = 0, .null_stream = 7, .parent = WS_NO_U32);
 }
 
@@ -384,7 +386,8 @@ static void nest(uint32_t id, int depth, uint64_t from, uint64_t to)
 	static const char *const names[] = {"a", "b", "c", "d", "e"};
 
 	while (from + 4 < to) {
-		uint64_t start = from + (next_random() >> 40) % (to - from) / 4, end = start + 2 + (next_random() >> 40) % (to - start);
+		uint64_t start = from + (next_random() >> 40) % (to - from) / 4,
+			 end = start + 2 + (next_random() >> 40) % (to - start);
 
 		if (end > to)
 			return;
@@ -460,7 +463,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*fill)(void);
-	} kinds[] = {{"basic", basic}, {"hostile", hostile}, {"cuda", cuda}, {"launches", launches}, {"many", many}, {"deep", deep}, {"wild", wild}, {"empty", NULL}};
+	} kinds[] = {{"basic", basic}, {"hostile", hostile}, {"cuda", cuda}, {"launches", launches},
+		     {"many", many},   {"deep", deep},	     {"wild", wild}, {"empty", NULL}};
 	struct ws_writer_opts o = {.overwrite = true, .block_rows = 16384};
 	struct ws_err e;
 	size_t k = 0;
