@@ -209,139 +209,198 @@ static void count_instances(struct pass *p)
 
 /* ---- groups ---- */
 
-struct part {
-	size_t group;
-	struct ws_dist *dist;
-};
-
-struct parts {
-	struct part *v;
-	size_t n, cap;
-};
-
-static void add_part(struct parts *parts, size_t group_number, struct ws_dist *dist)
+/* What each trail hands to the names on it, in one fixed order: the group and the distribution. */
+static void hand_out(struct pass *p, void (*take)(void *ctx, struct pass *p, const uint64_t key[KEY_WORDS], struct ws_dist *dist),
+		     void *ctx)
 {
-	ws_grow(parts->v, parts->cap, parts->n + 1);
-	parts->v[parts->n++] = (struct part){group_number, dist};
-}
-
-/* Each trail's times go to every name on it. */
-static struct parts hand_out(struct pass *p)
-{
-	struct parts parts = {0};
-
 	for (uint32_t w = 0; w < p->worker_count; w++)
 		for (size_t i = 0; i < p->workers[w].times.n; i++) {
-			uint64_t key = p->workers[w].times.keys[i];
-			uint32_t kernel = ws_report_string_key(p->s->r, (uint32_t)key), trail = (uint32_t)(key >> 32);
+			uint64_t from = p->workers[w].times.keys[i], key[KEY_WORDS] = {0};
+			uint32_t trail = (uint32_t)(from >> 32);
 
+			key[KEY_KERNEL] = ws_report_string_key(p->s->r, (uint32_t)from);
 			if (!trail)
-				add_part(&parts, group(p, 0, 0, kernel), &p->workers[w].times.dists[i]);
+				take(ctx, p, key, &p->workers[w].times.dists[i]);
 			while (trail) {
 				const uint64_t *t = p->trails.keys + (size_t)(trail - 1) * TRAIL_WORDS;
 
-				add_part(&parts, group(p, t[TRAIL_RANGE], t[TRAIL_THREAD], kernel), &p->workers[w].times.dists[i]);
+				key[KEY_RANGE] = t[TRAIL_RANGE];
+				key[KEY_THREAD] = t[TRAIL_THREAD];
+				take(ctx, p, key, &p->workers[w].times.dists[i]);
 				trail = (uint32_t)t[TRAIL_PARENT];
 			}
 		}
-	return parts;
 }
 
-static int by_group(const void *a, const void *b)
-{
-	const struct part *x = a, *y = b;
+/* The parts of each group, side by side. */
+struct parts {
+	uint32_t *group; /* of each part, as they come */
+	size_t n, cap, at;
+	size_t *first; /* by group, and one past the last */
+	struct ws_dist **dist;
+};
 
-	return x->group < y->group ? -1 : x->group > y->group;
+static void number_part(void *ctx, struct pass *p, const uint64_t *key, struct ws_dist *dist)
+{
+	struct parts *parts = ctx;
+
+	(void)dist;
+	ws_grow(parts->group, parts->cap, parts->n + 1);
+	parts->group[parts->n++] = (uint32_t)group(p, key[KEY_RANGE], key[KEY_THREAD], (uint32_t)key[KEY_KERNEL]);
 }
 
-static struct ws_std8 *summarise(struct pass *p, struct parts *parts)
+static void place_part(void *ctx, struct pass *p, const uint64_t *key, struct ws_dist *dist)
 {
-	struct ws_std8 *sums = ws_calloc(p->groups.n, sizeof(*sums));
-	struct ws_dist **same = ws_malloc(parts->n * sizeof(*same));
-	size_t n;
+	struct parts *parts = ctx;
 
-	if (parts->n)
-		qsort(parts->v, parts->n, sizeof(*parts->v), by_group);
-	for (size_t i = 0; i < parts->n; i += n) {
-		for (n = 0; i + n < parts->n && parts->v[i + n].group == parts->v[i].group; n++)
-			same[n] = parts->v[i + n].dist;
-		sums[parts->v[i].group] = ws_dist_summary(same, n);
+	(void)p, (void)key;
+	parts->dist[parts->first[parts->group[parts->at++]]++] = dist;
+}
+
+static struct ws_std8 *summarise(struct pass *p)
+{
+	struct parts parts = {0};
+	struct ws_std8 *sums;
+	size_t sum = 0;
+
+	hand_out(p, number_part, &parts);
+	parts.first = ws_calloc(p->groups.n + 1, sizeof(*parts.first));
+	for (size_t i = 0; i < parts.n; i++)
+		parts.first[parts.group[i]]++;
+	for (size_t g = 0; g <= p->groups.n; g++) {
+		size_t count = parts.first[g];
+
+		parts.first[g] = sum;
+		sum += count;
 	}
-	free(same);
+	parts.dist = ws_malloc(parts.n * sizeof(*parts.dist));
+	hand_out(p, place_part, &parts);
+	free(parts.group);
+	sums = ws_calloc(p->groups.n, sizeof(*sums));
+	for (size_t g = 0, from = 0; g < p->groups.n; from = parts.first[g++]) /* which has moved to the group's end */
+		sums[g] = ws_dist_summary(parts.dist + from, parts.first[g] - from);
+	free(parts.first);
+	free(parts.dist);
+	for (uint32_t w = 0; w < p->worker_count; w++)
+		ws_keyed_free(&p->workers[w].times);
 	return sums;
 }
 
 /* ---- printing ---- */
 
-struct line {
-	char *range;
-	size_t range_len;
-	const uint64_t *key;
-	const struct ws_std8 *s;
-	uint64_t instances;
+/* Names of ranges in order: each made once, though it stands in as many lines as it has kernels. */
+struct name {
+	char *s;
+	size_t len;
+	bool startend;
+	uint32_t number; /* of its key */
 };
 
-static int by_name(const void *a, const void *b)
-{
-	const struct line *x = a, *y = b;
-	size_t n = x->range_len < y->range_len ? x->range_len : y->range_len;
-	int order = n ? memcmp(x->range, y->range, n) : 0;
+struct output {
+	struct pass *p;
+	const struct ws_std8 *sums;
+	struct ws_keyed keys; /* of ranges */
+	struct name *names;   /* by rank */
+	uint32_t *rank;	      /* by number in `keys` */
+	struct line {
+		uint32_t rank, group;
+	} * lines;
+};
 
-	if (order || x->range_len != y->range_len)
-		return order ? order : x->range_len < y->range_len ? -1 : 1;
-	if ((x->key[KEY_RANGE] ^ y->key[KEY_RANGE]) & WS_RANGE_STARTEND)
-		return x->key[KEY_RANGE] & WS_RANGE_STARTEND ? 1 : -1;
-	if (x->key[KEY_THREAD] != y->key[KEY_THREAD])
-		return x->key[KEY_THREAD] < y->key[KEY_THREAD] ? -1 : 1;
-	if (x->s->total != y->s->total)
-		return x->s->total > y->s->total ? -1 : 1;
-	return x->key[KEY_KERNEL] < y->key[KEY_KERNEL] ? -1 : x->key[KEY_KERNEL] > y->key[KEY_KERNEL];
+static int by_text(const void *a, const void *b)
+{
+	const struct name *x = a, *y = b;
+	size_t n = x->len < y->len ? x->len : y->len;
+	int order = n ? memcmp(x->s, y->s, n) : 0;
+
+	if (order || x->len != y->len)
+		return order ? order : x->len < y->len ? -1 : 1;
+	if (x->startend != y->startend)
+		return x->startend ? 1 : -1;
+	return x->number < y->number ? -1 : 1;
 }
 
-static void print_line(struct ws_stats *s, const struct line *l)
+static void name_ranges(struct output *o)
 {
-	bool in_range = l->key[KEY_RANGE];
-	const char *style = l->key[KEY_RANGE] & WS_RANGE_STARTEND ? "StartEnd" : "PushPop";
-	size_t len;
-	const char *kernel = ws_report_string(s->r, (uint32_t)l->key[KEY_KERNEL], &len);
+	o->keys = (struct ws_keyed){.words = 1};
+	for (size_t g = 0; g < o->p->groups.n; g++) {
+		ws_keyed_get(&o->keys, &o->p->groups.keys[g * KEY_WORDS + KEY_RANGE]);
+		o->lines[g] = (struct line){(uint32_t)o->keys.last, (uint32_t)g};
+	}
+	o->names = ws_calloc(o->keys.n, sizeof(*o->names));
+	o->rank = ws_calloc(o->keys.n, sizeof(*o->rank));
+	for (uint32_t i = 0; i < o->keys.n; i++) {
+		o->names[i].number = i;
+		o->names[i].startend = o->keys.keys[i] & WS_RANGE_STARTEND;
+		if (o->keys.keys[i])
+			o->names[i].s = ws_launches_range_name(o->p->l, o->keys.keys[i], &o->names[i].len);
+	}
+	if (o->keys.n)
+		qsort(o->names, o->keys.n, sizeof(*o->names), by_text);
+	for (uint32_t i = 0; i < o->keys.n; i++)
+		o->rank[o->names[i].number] = i;
+	for (size_t g = 0; g < o->p->groups.n; g++)
+		o->lines[g].rank = o->rank[o->lines[g].rank];
+}
 
-	s->row(s, (struct ws_cell[]){
-		      in_range ? ws_cell_text(l->range, l->range_len) : ws_cell_null(),
-		      in_range ? ws_cell_text(style, strlen(style)) : ws_cell_null(),
-		      in_range ? ws_cell_int((int64_t)(l->key[KEY_THREAD] >> 24)) : ws_cell_null(),
-		      in_range ? ws_cell_int((int64_t)(l->key[KEY_THREAD] & 0xffffff)) : ws_cell_null(),
-		      ws_cell_int((int64_t)l->instances),
-		      ws_cell_int((int64_t)l->s->count),
-		      ws_cell_int((int64_t)l->s->total),
-		      ws_cell_real(ws_std8_mean(l->s)),
-		      ws_cell_real(ws_std8_median(l->s)),
-		      ws_cell_int((int64_t)l->s->min),
-		      ws_cell_int((int64_t)l->s->max),
-		      ws_cell_real(l->s->stddev),
-		      ws_cell_text(kernel, len),
-		  });
+static int by_rank(const void *a, const void *b, void *ctx)
+{
+	const struct output *o = ctx;
+	const struct line *x = a, *y = b;
+	const uint64_t *k = o->p->groups.keys + (size_t)x->group * KEY_WORDS, *l = o->p->groups.keys + (size_t)y->group * KEY_WORDS;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	if (k[KEY_THREAD] != l[KEY_THREAD])
+		return k[KEY_THREAD] < l[KEY_THREAD] ? -1 : 1;
+	if (o->sums[x->group].total != o->sums[y->group].total)
+		return o->sums[x->group].total > o->sums[y->group].total ? -1 : 1;
+	return k[KEY_KERNEL] < l[KEY_KERNEL] ? -1 : k[KEY_KERNEL] > l[KEY_KERNEL];
+}
+
+static void print_line(const struct output *o, const struct line *l)
+{
+	const uint64_t *key = o->p->groups.keys + (size_t)l->group * KEY_WORDS;
+	const struct name *name = &o->names[l->rank];
+	const struct ws_std8 *v = &o->sums[l->group];
+	const char *style = name->startend ? "StartEnd" : "PushPop";
+	bool in_range = key[KEY_RANGE];
+	size_t len;
+	const char *kernel = ws_report_string(o->p->s->r, (uint32_t)key[KEY_KERNEL], &len);
+
+	o->p->s->row(o->p->s, (struct ws_cell[]){
+				  in_range ? ws_cell_text(name->s, name->len) : ws_cell_null(),
+				  in_range ? ws_cell_text(style, strlen(style)) : ws_cell_null(),
+				  in_range ? ws_cell_int((int64_t)(key[KEY_THREAD] >> 24)) : ws_cell_null(),
+				  in_range ? ws_cell_int((int64_t)(key[KEY_THREAD] & 0xffffff)) : ws_cell_null(),
+				  ws_cell_int((int64_t)o->p->instances[l->group]),
+				  ws_cell_int((int64_t)v->count),
+				  ws_cell_int((int64_t)v->total),
+				  ws_cell_real(ws_std8_mean(v)),
+				  ws_cell_real(ws_std8_median(v)),
+				  ws_cell_int((int64_t)v->min),
+				  ws_cell_int((int64_t)v->max),
+				  ws_cell_real(v->stddev),
+				  ws_cell_text(kernel, len),
+			      });
 }
 
 static void print(struct pass *p, const struct ws_std8 *sums)
 {
-	struct line *lines = ws_calloc(p->groups.n, sizeof(*lines));
+	struct output o = {.p = p, .sums = sums};
 
-	for (size_t i = 0; i < p->groups.n; i++) {
-		lines[i] = (struct line){
-		    .key = p->groups.keys + i * KEY_WORDS,
-		    .s = &sums[i],
-		    .instances = p->instances[i],
-		};
-		if (lines[i].key[KEY_RANGE])
-			lines[i].range = ws_launches_range_name(p->l, lines[i].key[KEY_RANGE], &lines[i].range_len);
-	}
+	o.lines = ws_malloc(p->groups.n * sizeof(*o.lines));
+	name_ranges(&o);
 	if (p->groups.n)
-		qsort(lines, p->groups.n, sizeof(*lines), by_name);
-	for (size_t i = 0; i < p->groups.n; i++) {
-		print_line(p->s, &lines[i]);
-		free(lines[i].range);
-	}
-	free(lines);
+		qsort_r(o.lines, p->groups.n, sizeof(*o.lines), by_rank, &o);
+	for (size_t i = 0; i < p->groups.n; i++)
+		print_line(&o, &o.lines[i]);
+	for (size_t i = 0; i < o.keys.n; i++)
+		free(o.names[i].s);
+	free(o.names);
+	free(o.rank);
+	free(o.lines);
+	ws_keyed_free(&o.keys);
 }
 
 /* ---- the report ---- */
@@ -349,14 +408,12 @@ static void print(struct pass *p, const struct ws_std8 *sums)
 static void together(struct pass *p)
 {
 	struct ws_std8 *sums;
-	struct parts parts;
 
+	ws_calls_free(&p->l->calls); /* memory peaks here: of the launches, ranges and nodes are all that is needed now */
 	p->groups = (struct ws_keyed){.words = KEY_WORDS};
-	parts = hand_out(p);
-	sums = summarise(p, &parts);
+	sums = summarise(p);
 	count_instances(p);
 	print(p, sums);
-	free(parts.v);
 	free(sums);
 	free(p->instances);
 	ws_keyed_free(&p->groups);
@@ -404,7 +461,6 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	scan_kernels(&p);
 	together(&p);
 	for (uint32_t w = 0; w < p.worker_count; w++) {
-		ws_keyed_free(&p.workers[w].times);
 		free(p.workers[w].pairs.v);
 		free(p.workers[w].pairs.recent);
 	}
