@@ -54,13 +54,15 @@ struct ws_dist *ws_keyed_slow(struct ws_keyed *t, const uint64_t *key)
 		if (!equal(t->keys + (t->slots[at] - 1) * (size_t)t->words, key, t->words))
 			continue;
 		t->last = t->slots[at] - 1;
-		return t->dists + t->last * t->per;
+		return t->per ? t->dists + t->last * t->per : NULL;
 	}
 	ws_grow(t->keys, t->keys_cap, (t->n + 1) * t->words);
 	ws_grow(t->dists, t->dists_cap, (t->n + 1) * t->per);
 	t->last = t->n++;
 	t->slots[at] = (uint32_t)t->n;
 	memcpy(t->keys + t->last * t->words, key, bytes);
+	if (!t->per)
+		return NULL;
 	memset(t->dists + t->last * t->per, 0, t->per * sizeof(*t->dists));
 	return t->dists + t->last * t->per;
 }

@@ -28,7 +28,10 @@ struct ws_keyed {
 struct ws_dist *ws_keyed_slow(struct ws_keyed *t, const uint64_t *key);
 void ws_keyed_free(struct ws_keyed *t);
 
-/* The distributions of `key` (`per` of them), new and empty when it has none. Valid until the next call. */
+/*
+ * The distributions of `key` (`per` of them; NULL for 0), new and empty when it has none, and its number in `last`. Valid until the
+ * next call.
+ */
 static inline struct ws_dist *ws_keyed_get(struct ws_keyed *t, const uint64_t *key)
 {
 	uint32_t same = 0;
@@ -36,7 +39,9 @@ static inline struct ws_dist *ws_keyed_get(struct ws_keyed *t, const uint64_t *k
 	if (t->n)
 		for (const uint64_t *k = t->keys + t->last * t->words; same < t->words && k[same] == key[same];)
 			same++;
-	return ws_likely(same == t->words) ? t->dists + t->last * t->per : ws_keyed_slow(t, key);
+	if (ws_unlikely(same < t->words || !t->n))
+		return ws_keyed_slow(t, key);
+	return t->per ? t->dists + t->last * t->per : NULL;
 }
 
 /* Statistics of all keys, after the merge. */
