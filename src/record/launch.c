@@ -126,7 +126,12 @@ static void set(char **env, size_t *n, char *entry)
 	free(name);
 }
 
-char **ws_launch_environment(const struct ws_record_opts *o, const char *session, const char *preload, const char *nvtx)
+bool ws_launch_foreign_cuda(const char *value)
+{
+	return value && *value && strcmp(value, "none") != 0;
+}
+
+char **ws_launch_environment(const struct ws_record_opts *o, const char *session, const char *preload, const char *nvtx, const char *cuda)
 {
 	size_t n = 0;
 	size_t inherited = 0;
@@ -145,6 +150,9 @@ char **ws_launch_environment(const struct ws_record_opts *o, const char *session
 	set(env, &n, ws_format("LD_PRELOAD=%s%s%s", old && *old ? old : "", old && *old ? ":" : "", preload));
 	if (*nvtx && !value_of(env, n, "NVTX_INJECTION64_PATH", NULL))
 		set(env, &n, ws_format("NVTX_INJECTION64_PATH=%s", nvtx));
+	old = value_of(env, n, "CUDA_INJECTION64_PATH", NULL);
+	if (*cuda && !ws_launch_foreign_cuda(old))
+		set(env, &n, ws_format("CUDA_INJECTION64_PATH=%s", cuda));
 	set(env, &n, ws_format("%s=%s", WS_ENV_SESSION, session));
 	env[n] = NULL;
 	return env;

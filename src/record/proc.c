@@ -278,6 +278,7 @@ void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_
 
 	memcpy(s.stage, p->sink->stage, sizeof(s.stage));
 	ws_convert_nvtx_process_end(&s);
+	ws_convert_cuda_process_end(&s);
 	if ((pid_t)p->pid == d->target && p->reason == WS_END_EXIT)
 		row.status = exit_status_of((pid_t)p->pid);
 	row.end = d->clock->v[d->clock->n - 1].raw;
@@ -298,6 +299,9 @@ void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_
 		free_strings(d, p->home);
 		ws_chunk_give(d->a, p->home_chunk);
 	}
+	free(p->gone);
+	p->gone = NULL;
+	p->gone_n = 0;
 	free(p->threads);
 	p->threads = NULL;
 	p->threads_n = p->threads_cap = 0;
@@ -322,15 +326,34 @@ uint32_t ws_proc_thread(struct ws_proc *p, uint32_t tid, uint64_t start_ns)
 			return p->threads[i].id;
 	ws_grow(p->threads, p->threads_cap, p->threads_n + 1);
 	row.id = ++p->sink->threads;
-	p->threads[p->threads_n++] = (struct ws_thread_entry){.tid = tid, .id = row.id};
+	p->threads[p->threads_n++] = (struct ws_thread_entry){.tid = tid, .id = row.id, .start = start_ns};
 	ws_writer_add(p->sink->writer, WS_TABLE_thread, &row);
 	return row.id;
+}
+
+uint32_t ws_proc_thread_at(struct ws_proc *p, uint32_t tid, uint64_t time)
+{
+	const struct ws_thread_entry *best = NULL;
+
+	for (size_t i = 0; i < p->gone_n && i < WS_THREADS_GONE; i++)
+		if (p->gone[i].tid == tid && time <= p->gone[i].end && (!best || p->gone[i].end < best->end))
+			best = &p->gone[i];
+	return best ? best->id : ws_proc_thread(p, tid, time);
+}
+
+static void remember_gone(struct ws_proc *p, struct ws_thread_entry t)
+{
+	if (!p->gone)
+		p->gone = ws_calloc(WS_THREADS_GONE, sizeof(*p->gone));
+	t.end = p->drain->clock->v[p->drain->clock->n - 1].raw;
+	p->gone[p->gone_n++ % WS_THREADS_GONE] = t;
 }
 
 void ws_proc_thread_ended(struct ws_proc *p, uint32_t id)
 {
 	for (size_t i = p->threads_n; i--;)
 		if (p->threads[i].id == id) {
+			remember_gone(p, p->threads[i]);
 			p->threads[i] = p->threads[--p->threads_n];
 			return;
 		}
