@@ -85,7 +85,7 @@ bool ws_cuda_find(void);
 
 /* Enable or disable the calls that are traced. */
 void ws_cuda_apis(bool on);
-/* Is a record of this call ours? Only to be asked when `domain`'s records are not all ours. */
+/* Is this call one that we trace? */
 bool ws_cuda_api_wanted(uint32_t kind, uint32_t cbid);
 /* Tell the recorder the names of the calls. */
 void ws_cuda_api_names(void);

@@ -266,9 +266,8 @@ static bool ours(const struct cupti_record *rec)
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER) {
 		const struct cupti_api *a = (const void *)rec;
 
-		if (ws_unlikely((ws_cuda_api_coarse || ws_inner_broad(kind)) && !ws_cuda_api_wanted(kind, a->cbid)))
-			return false;
-		return a->thread != ws_cuda_own_tid();
+		/* More than ours come from an old CUPTI, and while an inner profiler has asked for more. */
+		return ws_likely(ws_cuda_api_wanted(kind, a->cbid)) && a->thread != ws_cuda_own_tid();
 	}
 	return !atomic_load_explicit(&ws_inner_there, memory_order_relaxed) || !ws_inner_only(kind);
 }

@@ -68,6 +68,7 @@ static void forked(void)
 
 /* ---- a profiler inside ---- */
 
+#ifndef LINKED_TO_CUPTI
 /* Resolved by libcupti where that is linked in, or by whoever stands in front of it. */
 #pragma weak cuptiActivityRegisterCallbacks
 #pragma weak cuptiActivityRegisterTimestampCallback
@@ -78,6 +79,7 @@ static void forked(void)
 #pragma weak cuptiSubscribe
 #pragma weak cuptiEnableCallback
 #pragma weak cuptiUnsubscribe
+#endif
 
 int cuptiActivityRegisterCallbacks(cupti_request_fn request, cupti_complete_fn complete);
 int cuptiActivityRegisterTimestampCallback(cupti_clock_fn fn);

@@ -167,9 +167,7 @@ static void call(int domain, uint32_t cbid, const char *name, uint64_t start, ui
 	a.thread = system_tids ? (uint32_t)syscall(SYS_gettid) : (uint32_t)(uintptr_t)pthread_self();
 	if (callback && callbacks[domain][cbid])
 		callback(callback_data, (uint32_t)domain, cbid, &c);
-	if (!api[driver][cbid] && !(kinds >> a.kind & 1))
-		return;
-	if (!api[driver][cbid] && api[driver][0]) /* switched off one by one after the kind */
+	if (!api[driver][cbid])
 		return;
 	put(&a, sizeof(a));
 }
@@ -300,12 +298,14 @@ API(cuptiActivityEnable, uint32_t kind)
 {
 	kinds |= UINT64_C(1) << kind;
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
-		api[kind == CUPTI_KIND_DRIVER][0] = false;
+		memset(api[kind == CUPTI_KIND_DRIVER], 1, CBIDS);
 	return 0;
 }
 API(cuptiActivityDisable, uint32_t kind)
 {
 	kinds &= ~(UINT64_C(1) << kind);
+	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
+		memset(api[kind == CUPTI_KIND_DRIVER], 0, CBIDS);
 	return 0;
 }
 static int one_call(int driver, uint32_t cbid, uint8_t enable)
