@@ -433,20 +433,13 @@ static bool large_enough(const struct job *j)
 	return large > m / 4;
 }
 
-/* Fills e->steps and e->rest and sets j->scale if the block's times are those of a clock with steps. */
-static void try_steps(struct job *j)
+/* The step of the clock for this block, from the last block's or by searching now and then; 0 for none. */
+static uint64_t find_step(struct ws_encoder *e, const uint64_t *end, uint32_t n)
 {
-	struct ws_encoder *e = j->e;
-	const uint64_t *end = j->spans ? e->end : NULL;
-	struct ws_lattice l = {.gaps = j->gaps, .n = j->n, .start_steps = e->steps[0], .span_steps = e->steps[1],
-			       .start_rest = e->rest[0], .span_rest = e->rest[1]};
 	bool search = !e->scale_wait;
+	uint64_t scale = ws_lattice_find(e->start, end, n, e->scale, search);
 
-	if (j->n < 256 || !large_enough(j))
-		return;
-	l.scale = ws_lattice_find(e->start, end, j->n, e->scale, search);
-	if (l.scale) {
-		e->scale = l.scale;
+	if (scale) {
 		e->scale_wait = e->scale_patience = 0;
 	} else if (!search) {
 		e->scale_wait--;
@@ -455,8 +448,29 @@ static void try_steps(struct job *j)
 		e->scale_patience = e->scale_patience < 1024 ? e->scale_patience : 1024;
 		e->scale_wait = e->scale_patience;
 	}
-	if (l.scale && ws_lattice_split(&l, e->start, end) && !too_many(j, count_negative(e->steps[0], j->n)))
+	return scale;
+}
+
+/* Fills e->steps and e->rest and sets j->scale if the block's times are those of a clock with steps. */
+static void try_steps(struct job *j)
+{
+	struct ws_encoder *e = j->e;
+	const uint64_t *end = j->spans ? e->end : NULL;
+	struct ws_lattice l = {.gaps = j->gaps, .n = j->n, .start_steps = e->steps[0], .span_steps = e->steps[1],
+			       .start_rest = e->rest[0], .span_rest = e->rest[1]};
+
+	if (j->n < 256 || !large_enough(j) || !(l.scale = find_step(e, end, j->n)))
+		return;
+	for (int again = 0; again < 2; again++) {
+		j->scale = 0;
+		if (!ws_lattice_split(&l, e->start, end) || too_many(j, count_negative(e->steps[0], j->n)))
+			return;
 		j->scale = l.scale;
+		e->scale = l.better;
+		if (l.corrections < j->n / 32)
+			return;
+		l.scale = l.better; /* worth a second time with what the first has taught */
+	}
 }
 
 /* Fill u[1..] and *low; return how many are negative. */

@@ -18,7 +18,8 @@ uint64_t ws_lattice_find(const uint64_t *start, const uint64_t *end, uint32_t n,
 
 /* Arrays of n. `end` and its two are NULL for a table without spans; `gaps`: a start counts from the end before. */
 struct ws_lattice {
-	uint64_t scale;
+	uint64_t scale, better; /* split says what the step comes out as over all the rows, far more exactly than a sample can */
+	uint32_t corrections;   /* that are not zero */
 	bool gaps;
 	uint32_t n;
 	uint64_t *start_steps, *span_steps; /* since the time before; spans: + 1, 0 for null */
