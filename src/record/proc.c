@@ -67,10 +67,16 @@ static struct ws_proc *find_gone(struct ws_drain *d, uint32_t pid, uint64_t befo
 
 static struct ws_proc *find_forker(struct ws_drain *d, const struct ws_process_home *h)
 {
-	struct ws_proc *p = h->parent_home < d->a->chunk_first + d->a->chunk_count ? d->by_chunk[h->parent_home] : NULL;
+	const struct ws_process_home *home;
+	struct ws_proc *p;
 
-	if (p && p->start_ticks == h->parent_start)
-		return p;
+	if (h->parent_home >= d->a->chunk_first && h->parent_home < d->a->chunk_first + d->a->chunk_count) {
+		home = ws_chunk_at(d->a, h->parent_home);
+		/* Both may be new, and the child may come first in the directory. */
+		p = home != h && home->start == h->parent_start ? ws_drain_process(d, h->parent_home) : d->by_chunk[h->parent_home];
+		if (p && p->start_ticks == h->parent_start)
+			return p;
+	}
 	for (uint32_t i = 0; i < GONE_BUCKETS; i++)
 		for (p = d->gone[i]; p; p = p->next)
 			if (p->home_chunk == h->parent_home && p->start_ticks == h->parent_start)
