@@ -30,8 +30,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the report format is l
 #define WS_MAX_BLOCK_ROWS (UINT32_C(1) << 20)
 #define WS_MAX_BLOCK_STRINGS (UINT32_C(1) << 20)
 #define WS_MAX_BODY (UINT64_C(1) << 29)
-#define WS_MAX_TEXT (UINT64_C(256) << 20) /* bytes of strings in a dictionary block */
-#define WS_MAX_STRING (UINT64_C(128) << 20)
+#define WS_MAX_TEXT (UINT64_C(64) << 20) /* bytes of strings in a dictionary block */
 #define WS_MAX_FILE_TABLES 1024
 #define WS_MAX_FILE_COLUMNS 256
 

@@ -358,11 +358,12 @@ struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts
 	return w;
 }
 
-/* A string too long for the stage: a block of its own. */
+/* A string too long for the stage: a block of its own. What even a block cannot take is cut off and counted. */
 static uint32_t add_long_string(struct ws_writer *w, const void *bytes, size_t len)
 {
-	uint32_t length = (uint32_t)(len > WS_MAX_STRING ? WS_MAX_STRING : len);
+	uint32_t length = (uint32_t)(len > WS_MAX_TEXT ? WS_MAX_TEXT : len);
 
+	w->lost += len > WS_MAX_TEXT;
 	if (flush_strings(w, true) || open_segment(w))
 		return 0;
 	ws_encode_strings(&w->encoder, w->next_string, 1, &length, bytes, length, w->generation, w->sequence);
