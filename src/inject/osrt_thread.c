@@ -12,8 +12,8 @@
 /* ---- creation ---- */
 
 /*
- * What a new thread is to run, on its way there. Allocating would be simple, and wrong below malloc; the way is short, so a few places
- * suffice, and a thread that finds none starts straight and makes itself known at its first record.
+ * What a new thread is to run, on its way there. Allocating would be simple, and wrong below malloc; the way is short, so a
+ * few places suffice, and a thread that finds none starts straight and makes itself known at its first record.
  */
 #define PLACES 1024u
 
@@ -104,7 +104,10 @@ static void name_thread(uint32_t tid, const char *name)
 	ws_rt_leave(t);
 }
 
-/* Thread id of another thread: the C library does not tell it, but the number of a thread's CPU clock holds it. 0 when not known. */
+/*
+ * Thread id of another thread: the C library does not tell it, but the number of a thread's CPU clock holds it. 0 when not
+ * known.
+ */
 static uint32_t tid_of(pthread_t thread)
 {
 	static int (*get_clock)(pthread_t, clockid_t *);
