@@ -1,4 +1,5 @@
 """test_tree.py - the process tree: every way in which programs start others, and what they do that could hide them."""
+import json
 import os
 import re
 import shutil
@@ -53,6 +54,18 @@ def vfork_whose_exec_fails_leaves_the_parent_recording(t):
 @test("tree")
 def exec_is_a_second_image(t):
     recorded(t, "exec", usleeps=2, processes=2)
+
+
+@test("tree")
+def images_start_when_they_start(t):
+    """An image that began after a sleep of the one before it starts, in the report, after the end of that sleep."""
+    for _ in range(5):
+        r = t.profile([t.program("tree"), "exec"], "--trace=osrt", "-f", status=3)
+        info = json.loads(t.tool("info", "--json", r.report).out)
+        first, second = sorted(info["processes"], key=lambda p: p["id"])
+        sleep = t.load(r.report).one("SELECT min(end) FROM OSRT_API JOIN StringIds ON id = nameId WHERE value = 'usleep'")
+        t.ge(second["start_ns"], sleep, "start of the second image, against the end of the sleep before it")
+        t.eq(second["parent"], first["id"], "parent of the second image")
 
 
 @test("tree")
