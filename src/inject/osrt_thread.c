@@ -156,8 +156,10 @@ int prctl(int option, ...)
 		a[i] = va_arg(ap, unsigned long);
 	va_end(ap);
 	/* A program that shuts itself in may not be allowed what finding paths takes, on pain of death. */
-	if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS)
+	if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS) {
 		ws_osrt_path_off();
+		ws_rt_sandboxed();
+	}
 	traced = ws_osrt_begin(&call, WS_OSRT_prctl, 0);
 	r = real(option, a[0], a[1], a[2], a[3]);
 	if (traced)

@@ -192,6 +192,12 @@ WS_EXPORT const char *ws_rt_session_path(void);
 /* Tell the user something through the report; any time. severity: enum ws_severity. */
 WS_EXPORT void ws_rt_diagnostic(int severity, const char *source, const char *text);
 
+/*
+ * The program shuts itself in (seccomp, no-new-privileges): from now on the runtime makes no system call that is not needed to go on, because
+ * one that is not allowed may kill the program. Memory then comes only from what the recorder keeps ready.
+ */
+WS_EXPORT void ws_rt_sandboxed(void);
+
 /* Raw system calls: no errno, no interposition, no cancellation. Return -errno. */
 WS_EXPORT long ws_sys(long nr, long a, long b, long c, long d, long e, long f);
 

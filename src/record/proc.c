@@ -369,13 +369,30 @@ void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint
 		(struct ws_started){.pid = pid, .time = time, .path = path ? ws_strndup(path, len) : NULL, .by = by};
 }
 
+/* Has a process that was announced gone? A zombie has: whoever should reap it may never do so, for the target's that is us. */
+static bool is_gone(int pid)
+{
+	char path[64], line[512], *state = NULL;
+	FILE *f;
+
+	if (kill((pid_t)pid, 0))
+		return errno == ESRCH;
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (f && fgets(line, sizeof(line), f))
+		state = strrchr(line, ')');
+	if (f)
+		fclose(f);
+	return state && state[1] == ' ' && (state[2] == 'Z' || state[2] == 'X');
+}
+
 uint32_t ws_drain_alive(const struct ws_drain *d)
 {
 	uint32_t expected = 0;
 
 	/* Announced by the process that started them and not registered yet, or never going to: they live as long as their pid does. */
 	for (size_t i = 0; i < d->started_n; i++)
-		expected += d->started[i].by->pid_ns == d->a->recorder_pid_ns && !kill((pid_t)d->started[i].pid, 0);
+		expected += d->started[i].by->pid_ns == d->a->recorder_pid_ns && !is_gone(d->started[i].pid);
 	return d->alive + expected;
 }
 
@@ -397,8 +414,13 @@ void ws_drain_check_started(struct ws_drain *d, bool all)
 
 	for (size_t i = 0; i < d->started_n;) {
 		struct ws_started *s = &d->started[i];
-		bool gone = kill((pid_t)s->pid, 0) && errno == ESRCH;
+		bool gone;
 
+		if (!all && now - s->time < PATIENCE_NS / 100) { /* most register at once: no system calls about them */
+			i++;
+			continue;
+		}
+		gone = is_gone(s->pid);
 		if (!all && !gone && now - s->time < PATIENCE_NS) {
 			i++;
 			continue;
