@@ -203,6 +203,27 @@ static void garbage(void **state)
 	free(p);
 }
 
+/* The file shrinks while it is open: blocks that are gone are counted, and nothing crashes. */
+static void shrinks_while_open(void **state)
+{
+	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = UINT64_MAX, .time_max = UINT64_MAX};
+	struct ws_rows rows;
+	struct ws_report *r;
+
+	(void)state;
+	write_file(path, good, size);
+	r = open_or_fail(path);
+	assert_int_equal(truncate(path, (off_t)ws_report_block(r, WS_TABLE_nvtx, 1).offset + 100), 0);
+	assert_int_equal(ws_rows_load(r, &s, &rows, NULL), 0);
+	assert_int_equal(rows.damaged, ws_report_blocks(r, WS_TABLE_nvtx) - 1);
+	assert_int_equal(rows.rows, BLOCK);
+	for (size_t i = 0; i < rows.rows; i++)
+		assert_int_equal(rows.col[ws_nvtx_start][i], nvtx[i].start);
+	ws_rows_free(&rows);
+	assert_true(ws_report_verify(r, NULL, NULL) > 0);
+	ws_report_close(r);
+}
+
 static void not_reports(void **state)
 {
 	static const char *const texts[] = {"", "x", "hello, this is a text file that is longer than the header of a report, to be sure of that\n"};
@@ -307,7 +328,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_length), cmocka_unit_test(every_bit), cmocka_unit_test(garbage), cmocka_unit_test(versions),
 		cmocka_unit_test(other_schemas),
-		cmocka_unit_test(not_reports),
+		cmocka_unit_test(shrinks_while_open), cmocka_unit_test(not_reports),
 	};
 	int rc;
 

@@ -281,7 +281,7 @@ static void size_limit(void **state)
 }
 
 /* A file system of our own, as small as wanted; needs user namespaces or root. */
-static bool small_disk(const char *at, const char *size)
+static bool own_disk(const char *at, const char *kind, const char *size)
 {
 	uid_t uid = getuid();
 	char map[64], *path;
@@ -300,7 +300,7 @@ static bool small_disk(const char *at, const char *size)
 	}
 	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL))
 		return false;
-	return !mount("tmpfs", at, "tmpfs", 0, size);
+	return !mount(kind, at, kind, 0, size);
 }
 
 static void disk(const char *options, bool journaled)
@@ -312,7 +312,7 @@ static void disk(const char *options, bool journaled)
 	assert_int_equal(mkdir(at, 0700), 0);
 	pid = fork();
 	if (!pid)
-		_exit(small_disk(at, options) ? overfill(ws_format("%s/full.wsrep", at), journaled) : 77);
+		_exit(own_disk(at, "tmpfs", options) ? overfill(ws_format("%s/full.wsrep", at), journaled) : 77);
 	status = child_status(pid);
 	rmdir(at);
 	free(at);
@@ -347,12 +347,46 @@ static void no_space_at_all(void **state)
 		char *path = ws_format("%s/x.wsrep", at);
 		struct ws_err e = {""};
 
-		if (!small_disk(at, "size=64k"))
+		if (!own_disk(at, "tmpfs", "size=64k"))
 			_exit(77);
 		write_file(ws_format("%s/filler", at), calloc(1, 64 << 10), 64 << 10);
 		if (ws_writer_create(path, NULL, &e) || !strstr(e.msg, path) || !strstr(e.msg, strerror(ENOSPC)))
 			_exit(20);
 		_exit(access(path, F_OK) ? 0 : 21);
+	}
+	status = child_status(pid);
+	rmdir(at);
+	free(at);
+	if (status == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
+/* ramfs cannot allocate ahead: the journal is filled with zeros instead, and the report does without. */
+static void no_allocation_ahead(void **state)
+{
+	char *at = in_folder("ram");
+	pid_t pid;
+	int status;
+
+	(void)state;
+	assert_int_equal(mkdir(at, 0700), 0);
+	pid = fork();
+	if (!pid) {
+		char *path = ws_format("%s/x.wsrep", at);
+		struct ws_writer *w;
+		struct ws_report *r;
+
+		if (!own_disk(at, "ramfs", NULL))
+			_exit(77);
+		w = ws_writer_create(path, NULL, NULL);
+		if (!w || !ws_writer_journaled(w))
+			_exit(20);
+		add_ranges(w, 200000);
+		if (ws_writer_close(w, NULL))
+			_exit(21);
+		r = ws_report_open(path, NULL);
+		_exit(r && ws_report_complete(r) && ws_report_rows(r, WS_TABLE_nvtx) == 200000 ? 0 : 22);
 	}
 	status = child_status(pid);
 	rmdir(at);
@@ -395,6 +429,7 @@ int main(void)
 		cmocka_unit_test(full_disk),
 		cmocka_unit_test(full_disk_without_journal),
 		cmocka_unit_test(no_space_at_all),
+		cmocka_unit_test(no_allocation_ahead),
 		cmocka_unit_test(recover_to_full_place),
 	};
 	int rc;

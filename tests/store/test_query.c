@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "query/cursor.h"
 #include "util.h"
 
 enum { ROWS = 60000, BLOCK = 1000 };
@@ -225,6 +226,11 @@ static void cursors(void **state)
 	(void)state;
 	cursor_window(0, UINT64_MAX);
 	cursor_window(200000, 210000);
+	ws_cursor_most_bytes = 100000; /* blocks are put aside and decoded again */
+	cursor_window(0, UINT64_MAX);
+	ws_cursor_most_bytes = 0;
+	cursor_window(100000, 700000);
+	ws_cursor_most_bytes = (size_t)256 << 20;
 	ws_cursor_close(ws_cursor_open(report, WS_TABLE_nvtx, 0, UINT64_MAX)); /* closed before the end */
 	struct ws_cursor *c = ws_cursor_open(report, WS_TABLE_osrt, 0, UINT64_MAX);
 	const uint64_t *v;

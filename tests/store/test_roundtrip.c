@@ -2,6 +2,7 @@
  * test_roundtrip.c - what goes into a report comes out: every table of tables.def with every kind of column, strings, several blocks,
  * segments, and the codecs by themselves.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,6 +314,33 @@ static void strings_come_back(void **state)
 	free(path);
 }
 
+/* Strings and keys asked for by several threads at once, none of which are there yet. */
+static void *ask(void *r)
+{
+	uintptr_t wrong = 0;
+
+	for (uint32_t i = 0; i < 3000; i++) {
+		uint32_t id = 1 + i * 199 % ws_report_string_count(r);
+		const char *s = ws_report_string(r, id, NULL), *t = ws_report_string(r, ws_report_string_key(r, id), NULL);
+
+		wrong += *s != 's' || strcmp(s, t);
+	}
+	return (void *)wrong;
+}
+
+static void read_together(struct ws_report *r)
+{
+	pthread_t t[6];
+	void *wrong;
+
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, ask, r), 0);
+	for (int i = 0; i < 6; i++) {
+		pthread_join(t[i], &wrong);
+		assert_null(wrong);
+	}
+}
+
 /* More distinct strings than the writer remembers: some get a second id, and keys bring them together. */
 static void dictionary_starts_over(void **state)
 {
@@ -335,6 +363,8 @@ static void dictionary_starts_over(void **state)
 	assert_int_not_equal(first[7], second[7]);
 
 	struct ws_report *r = open_or_fail(path);
+
+	read_together(r);
 
 	for (int i = 0; i < 100; i++) {
 		snprintf(text, sizeof(text), "s%d", i);
