@@ -303,6 +303,14 @@ static bool own_disk(const char *at, const char *kind, const char *size)
 	return !mount(kind, at, kind, 0, size);
 }
 
+/* The library's skip() comes out of Debian 12's cmocka as a failure; a note says the same. */
+static bool cannot_mount(int status)
+{
+	if (status == 77)
+		printf("# skipped: a small disk cannot be mounted here\n");
+	return status == 77;
+}
+
 static void disk(const char *options, bool journaled)
 {
 	char *at = in_folder("disk");
@@ -316,8 +324,8 @@ static void disk(const char *options, bool journaled)
 	status = child_status(pid);
 	rmdir(at);
 	free(at);
-	if (status == 77)
-		skip();
+	if (cannot_mount(status))
+		return;
 	assert_int_equal(status, 0);
 }
 
@@ -357,8 +365,8 @@ static void no_space_at_all(void **state)
 	status = child_status(pid);
 	rmdir(at);
 	free(at);
-	if (status == 77)
-		skip();
+	if (cannot_mount(status))
+		return;
 	assert_int_equal(status, 0);
 }
 
@@ -391,8 +399,8 @@ static void no_allocation_ahead(void **state)
 	status = child_status(pid);
 	rmdir(at);
 	free(at);
-	if (status == 77)
-		skip();
+	if (cannot_mount(status))
+		return;
 	assert_int_equal(status, 0);
 }
 
