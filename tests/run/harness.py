@@ -171,7 +171,8 @@ def shared_leftovers(recorders):
             continue
         if len(head) < ARENA_RECORDER_AT + 4 or struct.unpack_from("<Q", head)[0] != ARENA_MAGIC:
             continue
-        if struct.unpack_from("<i", head, ARENA_RECORDER_AT)[0] in recorders:
+        pid = struct.unpack_from("<i", head, ARENA_RECORDER_AT)[0]
+        if pid in recorders and not os.path.exists("/proc/%d" % pid):  # pids come round: a living one is another's
             found.append(name)
     return found
 
@@ -408,6 +409,7 @@ class Test:
                     raise Failed("left beside the report: %s" % f)
                 if f.endswith(".wsrep") and os.stat(os.path.join(d, f)).st_mode & 0o077:
                     raise Failed("%s can be read by others" % f)
+        self.recorders.clear()
 
     def same(self, target, *options, ignore_err=None, **kw):
         """Run `target` bare and recorded; streams and exit status must be the same. Returns the recording."""
