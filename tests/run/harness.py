@@ -66,6 +66,7 @@ NEEDS = {
     "rust": (lambda: have("rustc"), "needs a Rust compiler (rustc)"),
     "cc": (lambda: have("cc"), "needs a C compiler (cc)"),
     "c++": (lambda: have("c++"), "needs a C++ compiler (c++)"),
+    "sqlite3": (lambda: have("sqlite3"), "needs sqlite3"),
     "git": (lambda: have("git"), "needs git"),
     "mounts": (can_unshare_mounts, "needs the right to make a mount namespace"),
     "x86-64": (lambda: os.uname().machine == "x86_64", "needs an x86-64 machine"),
@@ -294,6 +295,8 @@ class Test:
     def program(self, name):
         """Path of a program that the build made for these tests."""
         path = os.path.join(self.where.programs, name)
+        if name == "demo":  # the bundled example
+            path = os.path.join(os.path.dirname(self.where.warpsight), "examples", name)
         if not os.path.exists(path):
             raise Skip("%s was not built" % name)
         return path

@@ -406,6 +406,22 @@ def git_is_recorded(t):
     t.ok("git" in t.load(r.report).processes(), "git among the processes")
 
 
+@test("tree", needs=("sqlite3",))
+def sqlite_is_recorded(t):
+    query = ("PRAGMA temp_store = 1; PRAGMA cache_size = 10; CREATE TABLE a AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
+             "WHERE i < 200000) SELECT i, i * 7919 % 200003 AS k FROM n; CREATE INDEX x ON a(k); SELECT count(DISTINCT k), sum(i) FROM a;")
+    r = t.same(["sqlite3", ":memory:", query], "--trace=osrt")
+    t.verify(r.report)
+    t.eq(t.load(r.report).processes(), ["sqlite3"], "processes")
+    db = os.path.join(t.work, "big.db")
+    for options in ((), ("--osrt-threshold=0",)):
+        if os.path.exists(db):
+            os.unlink(db)
+        r = t.profile(["sqlite3", db, query], "--trace=osrt", "-f", *options, status=0)
+        t.eq(r.out, b"200000|20000100000\n", "the query's answer")
+        t.ge(sum(n for c, n in t.load(r.report).calls().items() if "write" in c), 10, "writes to the database")
+
+
 @test("tree", needs=("cc",))
 def make_of_a_c_project(t):
     if shutil.which("make") is None:
