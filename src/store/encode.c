@@ -611,25 +611,38 @@ static void ranges(struct job *j, enum ws_table t, struct ws_block_head *h)
 	}
 }
 
-/* Fetch the columns that order rows, find the order, and fetch them again in it. */
+/* Puts a column into the order of the rows; `spare` is another array, and the two change places. */
+static void permute(const struct job *j, uint64_t **column, uint64_t **spare)
+{
+	const uint64_t *from = *column;
+	uint64_t *to = *spare;
+
+	for (uint32_t i = 0; i < j->n; i++)
+		to[i] = from[j->order[i]];
+	*spare = *column;
+	*column = to;
+}
+
+/* Fetch the columns that order rows, find the order, and put them into it. */
 static void order_rows(struct job *j)
 {
 	struct ws_encoder *e = j->e;
 
-	for (int again = 0; again < 2; again++) {
-		if (j->tracks)
-			take_column(j, (uint32_t)j->track, e->track);
-		if (j->start >= 0)
-			take_column(j, (uint32_t)j->start, e->start);
-		if (j->end >= 0)
-			take_column(j, (uint32_t)j->end, e->end);
-		if (again)
-			return;
-		j->order = ws_sort_rows(&e->sorter, j->tracks ? e->track : NULL, j->start >= 0 ? e->start : NULL,
-					j->end >= 0 ? e->end : NULL, j->n);
-		if (!j->order)
-			return;
-	}
+	if (j->tracks)
+		take_column(j, (uint32_t)j->track, e->track);
+	if (j->start >= 0)
+		take_column(j, (uint32_t)j->start, e->start);
+	if (j->end >= 0)
+		take_column(j, (uint32_t)j->end, e->end);
+	j->order = ws_sort_rows(&e->sorter, j->tracks ? e->track : NULL, j->start >= 0 ? e->start : NULL, j->end >= 0 ? e->end : NULL, j->n);
+	if (!j->order)
+		return;
+	if (j->tracks)
+		permute(j, &e->track, &e->number);
+	if (j->start >= 0)
+		permute(j, &e->start, &e->number);
+	if (j->end >= 0)
+		permute(j, &e->end, &e->number);
 }
 
 static bool varies(const struct job *j, const uint8_t *diff, uint32_t c)
@@ -653,6 +666,8 @@ static void put_column(struct job *j, enum ws_table t, uint32_t c, const uint8_t
 		put_start(j);
 	} else if ((int)c == j->end && j->spans) {
 		put_span(j);
+	} else if ((int)c == j->track) {
+		put_values(j, c, j->e->track); /* nobody needs it after that */
 	} else {
 		take_column(j, c, j->e->value);
 		put_values(j, c, j->e->value);

@@ -13,7 +13,7 @@
 #include "store/file.h"
 #include "store/report.h"
 
-enum { SEARCH_BYTES = 1 << 20 };
+enum { FIRST_SEARCH_BYTES = 1 << 12, SEARCH_BYTES = 1 << 20 };
 
 static bool head_is_sane(const struct ws_block_head *h)
 {
@@ -111,11 +111,12 @@ static uint64_t search(const struct ws_report *r, uint64_t from)
 {
 	uint8_t *buffer = ws_malloc(SEARCH_BYTES);
 	uint64_t magic, word, found = r->size;
+	size_t step = FIRST_SEARCH_BYTES; /* small at first: a file may be full of small gaps */
 	struct ws_block b;
 
 	memcpy(&magic, WS_BLOCK_MAGIC, 8);
 	for (uint64_t at = WS_ALIGN_UP(from, WS_BLOCK_ALIGN); at < r->size && found == r->size;) {
-		size_t n = r->size - at < SEARCH_BYTES ? r->size - at : SEARCH_BYTES;
+		size_t n = r->size - at < step ? r->size - at : step;
 
 		if (ws_pread_all(r->fd, buffer, n, at))
 			break;
@@ -127,6 +128,7 @@ static uint64_t search(const struct ws_report *r, uint64_t from)
 			}
 		}
 		at += n;
+		step = step * 4 < SEARCH_BYTES ? step * 4 : SEARCH_BYTES;
 	}
 	free(buffer);
 	return found;

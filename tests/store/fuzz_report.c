@@ -303,8 +303,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		put_file(path, f.p, f.n);
 		if (j.p)
 			put_file(journal, j.p, j.n);
-		else if (base_journal[how % BASES].n)
-			put_file(journal, base_journal[how % BASES].p, base_journal[how % BASES].n);
 		free(f.p);
 		free(j.p);
 	}
@@ -312,8 +310,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (r)
 		read_report(r);
 	ws_report_close(r);
-	if (base_journal[how % BASES].n)
-		unlink(journal);
+	unlink(journal);
 	return 0;
 }
 
