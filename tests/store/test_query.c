@@ -195,6 +195,40 @@ static void loads(void **state)
 	load_window(UINT64_C(1) << 60, UINT64_C(1) << 61);
 }
 
+/* Blocks that follow one another: the columns that order them are not even decoded, and not given out. */
+static void loads_in_order(void **state)
+{
+	struct ws_writer_opts opts = {.block_rows = 100, .overwrite = true};
+	char *p = in_folder("order.wsrep");
+	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, payload), .time_max = UINT64_MAX};
+	struct ws_rows got;
+	struct ws_err e;
+
+	(void)state;
+	for (int threads = 1; threads < 4; threads++)
+		for (uint64_t step = 0; step < 2; step++) { /* step 0: all at the same time, longer first */
+			struct ws_writer *w = ws_writer_create(p, &opts, &e);
+
+			for (uint32_t i = 0; i < 900; i++)
+				ws_writer_add(w, WS_TABLE_nvtx, &(struct ws_row_nvtx){.start = 100 + i * step, .end = step ? 101 + i : 100 + i,
+										      .thread = 1 + i * (uint32_t)threads / 900, .payload = i});
+			assert_int_equal(ws_writer_close(w, &e), 0);
+			struct ws_report *r = open_or_fail(p);
+
+			assert_int_equal(ws_rows_load(r, &s, &got, NULL), 0);
+			assert_int_equal(got.rows, 900);
+			assert_null(got.col[ws_nvtx_start]);
+			for (uint32_t i = 0; i < 900; i++) {
+				uint32_t per = 900 / (uint32_t)threads;
+
+				assert_int_equal(got.col[ws_nvtx_payload][i], step ? i : i / per * per + (per - 1 - i % per));
+			}
+			ws_rows_free(&got);
+			ws_report_close(r);
+		}
+	free(p);
+}
+
 static void cursor_window(uint64_t min, uint64_t max)
 {
 	struct ws_cursor *c = ws_cursor_open(report, WS_TABLE_nvtx, min, max);
@@ -342,6 +376,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(scans),   cmocka_unit_test(scan_stops),   cmocka_unit_test(loads),
+		cmocka_unit_test(loads_in_order),
 		cmocka_unit_test(cursors), cmocka_unit_test(who_and_meta), cmocka_unit_test(empty_report),
 	};
 	int rc;
