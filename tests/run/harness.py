@@ -11,6 +11,7 @@ shared memory is recognised by the recorder's pid in the arena's first bytes.
 Contents of reports are read through the commands that users have: `export -t sqlite` for rows, `stats -f csv` for tables. Only the
 standard library of Python 3.9 or newer is used.
 """
+import atexit
 import csv
 import ctypes
 import io
@@ -460,6 +461,9 @@ class Where:
         self.programs, self.sources = os.path.abspath(programs), os.path.abspath(sources)
         self.cache = os.path.join(self.programs, "made")
         self.needs = {}
+        if not os.access(self.programs, os.W_OK):  # another user's build: what is made here lasts for this run
+            self.cache = tempfile.mkdtemp(prefix="ws-made-")
+            atexit.register(shutil.rmtree, self.cache, True)
 
     def need(self, word):
         if word not in self.needs:
