@@ -1,5 +1,6 @@
 /*
- * store_bench.c - what the report file costs: ns a row to write and to read, and bytes a row, for the patterns that recordings are made of.
+ * store_bench.c - what the report file costs: ns a row to write and to read, and bytes a row, for the patterns that
+ * recordings are made of.
  *
  *   store_bench [million rows] [directory]
  *
@@ -206,7 +207,8 @@ static void read_rows(size_t n, const char *path)
 		exit(1);
 	}
 	file_bytes = ws_report_file_size(r);
-	printf("  %6.2f ms %6.2f ns %6.2f ns", (opened - t) * 1e3, (scanned - opened) * 1e9 / (double)n, (loaded - scanned) * 1e9 / (double)n);
+	printf("  %6.2f ms %6.2f ns %6.2f ns", (opened - t) * 1e3, (scanned - opened) * 1e9 / (double)n,
+	       (loaded - scanned) * 1e9 / (double)n);
 	ws_rows_free(&rows);
 	ws_report_close(r);
 }

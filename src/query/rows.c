@@ -1,9 +1,10 @@
 /*
  * rows.c - a scan's rows in memory, ordered by (track, start, longer first).
  *
- * Every block is in that order within itself, so a track's rows of a block are a sorted run; what is left is to merge runs. Runs that follow one
- * another in time, the usual case, are moved as they are; where they overlap (a parent range written long after
- * its children), a heap of runs gives out the smallest row, and as many after it as stay ahead of every other run.
+ * Every block is in that order within itself, so a track's rows of a block are a sorted run; what is left is to merge runs.
+ * Runs that follow one another in time, the usual case, are moved as they are; where they overlap (a parent range written
+ * long after its children), a heap of runs gives out the smallest row, and as many after it as stay ahead of every other
+ * run.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -275,8 +276,8 @@ static void move_rows(const struct load *l)
 }
 
 /*
- * Whether blocks follow one another in track and time, so that rows are in order as they stand: a single thread's tight loop. Then the
- * columns that would tell need not even be decoded.
+ * Whether blocks follow one another in track and time, so that rows are in order as they stand: a single thread's tight
+ * loop. Then the columns that would tell need not even be decoded.
  */
 static bool follows(const struct ws_block_info *a, const struct ws_block_info *b, bool tracks)
 {

@@ -1,10 +1,10 @@
 /*
  * codec.c - byte planes.
  *
- * All lowest bytes of a column's numbers stand together, then all second bytes, and so on: each plane is a stream of its own
- * with its own statistics, which entropy coding makes more of than of mixed bytes, and taking planes apart and putting them together is
- * plain vector code. The number of planes is what nearly all numbers need; the few that need more (a jump to the next
- * thread's rows) are patches: their row and the rest of their bits, so that one outlier does not widen a block.
+ * All lowest bytes of a column's numbers stand together, then all second bytes, and so on: each plane is a stream of its
+ * own with its own statistics, which entropy coding makes more of than of mixed bytes, and taking planes apart and putting
+ * them together is plain vector code. The number of planes is what nearly all numbers need; the few that need more (a jump
+ * to the next thread's rows) are patches: their row and the number itself, so that one outlier does not widen a block.
  */
 #include "store/codec.h"
 
@@ -14,7 +14,7 @@
 #include "base/compiler.h"
 #include "base/mem.h"
 
-/* Level 1 with matches of 7 bytes or more: short matches among few distinct bytes cost time and gain nothing over Huffman coding. */
+/* Level 1 with matches of 7 bytes or more: shorter ones cost time and gain nothing over Huffman coding. */
 enum { ZSTD_LEVEL = 1, ZSTD_MIN_MATCH = 7, MIN_COMPRESS = 64, MOST_SYMBOLS = 16, FEW = 192 };
 
 uint8_t *ws_bytes_room(struct ws_bytes *b, size_t n)
@@ -95,7 +95,8 @@ static void put_plain(struct ws_packer *p, struct ws_bytes *out, const uint8_t *
 	put_word(out, at, n, WS_STREAM_RAW);
 }
 
-/* The distinct bytes, in ascending order, and each one's number; returns how many, or MOST_SYMBOLS + 1 when there are more than that. */
+/* The distinct bytes, in ascending order, and each one's number; returns how many, or MOST_SYMBOLS + 1 when there are more than
+ * that. */
 static uint32_t find_symbols(const uint8_t *bytes, size_t n, uint8_t symbol[MOST_SYMBOLS], uint8_t number[256])
 {
 	uint8_t seen[256] = {0};
@@ -323,7 +324,8 @@ static bool get_plain(ZSTD_DCtx *z, struct ws_cut s, uint32_t how, uint8_t *to, 
 	}
 }
 
-/* `from` and `to` may overlap as they do in get_packed: the packed bytes stand at the end of `to`, and are read before they are reached. */
+/* `from` and `to` may overlap as they do in get_packed: the packed bytes stand at the end of `to`, and are read before they are
+ * reached. */
 static void unpack_symbols(uint8_t *to, const uint8_t *from, size_t n, const uint8_t *symbol, uint32_t bits)
 {
 	uint32_t each = 8 / bits, mask = (1u << bits) - 1;

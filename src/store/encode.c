@@ -490,7 +490,8 @@ static uint32_t take_deltas(uint64_t *restrict u, const uint64_t *restrict start
 	return negative;
 }
 
-static uint32_t take_gaps(uint64_t *restrict u, const uint64_t *restrict start, const uint64_t *restrict end, uint32_t n, uint64_t *low)
+static uint32_t take_gaps(uint64_t *restrict u, const uint64_t *restrict start, const uint64_t *restrict end, uint32_t n,
+			  uint64_t *low)
 {
 	uint64_t least = UINT64_MAX;
 	uint32_t negative = 0;
@@ -538,7 +539,8 @@ static void put_start(struct job *j)
 static void put_span(struct job *j)
 {
 	struct ws_encoder *e = j->e;
-	struct ws_column_head h = {.column = (uint16_t)j->end, .codec = WS_CODEC_SPAN, .ref = (uint16_t)j->start, .scale = j->scale};
+	struct ws_column_head h = {
+	    .column = (uint16_t)j->end, .codec = WS_CODEC_SPAN, .ref = (uint16_t)j->start, .scale = j->scale};
 	uint64_t *u = e->number, low = UINT64_MAX;
 
 	h.min = j->end_min;
@@ -634,7 +636,8 @@ static void order_rows(struct job *j)
 		take_column(j, (uint32_t)j->start, e->start);
 	if (j->end >= 0)
 		take_column(j, (uint32_t)j->end, e->end);
-	j->order = ws_sort_rows(&e->sorter, j->tracks ? e->track : NULL, j->start >= 0 ? e->start : NULL, j->end >= 0 ? e->end : NULL, j->n);
+	j->order = ws_sort_rows(&e->sorter, j->tracks ? e->track : NULL, j->start >= 0 ? e->start : NULL,
+				j->end >= 0 ? e->end : NULL, j->n);
 	if (!j->order)
 		return;
 	if (j->tracks)

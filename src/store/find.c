@@ -1,9 +1,9 @@
 /*
  * find.c - which blocks a file has: from its index, or without one by walking from block to block.
  *
- * The walk trusts a block header when its checksum is right, and steps over the body. Where no header stands, it looks for the next block magic
- * (blocks stand at multiples of 8) and says how many bytes it had to leave out. What those bytes held shows in the
- * numbering: each block says how many rows of its table came before it.
+ * The walk trusts a block header when its checksum is right, and steps over the body. Where no header stands, it looks for
+ * the next block magic (blocks stand at multiples of 8) and says how many bytes it had to leave out. What those bytes held
+ * shows in the numbering: each block says how many rows of its table came before it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +21,11 @@ static bool head_is_sane(const struct ws_block_head *h)
 		return false;
 	switch (h->type) {
 	case WS_BLOCK_ROWS:
-		return h->rows >= 1 && h->rows <= WS_MAX_BLOCK_ROWS && h->columns <= WS_MAX_FILE_COLUMNS && h->table < WS_MAX_FILE_TABLES;
+		return h->rows >= 1 && h->rows <= WS_MAX_BLOCK_ROWS && h->columns <= WS_MAX_FILE_COLUMNS &&
+		       h->table < WS_MAX_FILE_TABLES;
 	case WS_BLOCK_STRINGS:
-		return h->rows >= 1 && h->rows <= WS_MAX_BLOCK_STRINGS && h->raw <= WS_MAX_TEXT && h->first >= 1 && h->first + h->rows <= (UINT64_C(1) << 32);
+		return h->rows >= 1 && h->rows <= WS_MAX_BLOCK_STRINGS && h->raw <= WS_MAX_TEXT && h->first >= 1 &&
+		       h->first + h->rows <= (UINT64_C(1) << 32);
 	default:
 		return true;
 	}

@@ -1,9 +1,9 @@
 /*
  * format.h - the layout of a report file and of its journal; docs/report-format.md says the same in words.
  *
- * Both are read by memcpy into these structs: all fields are little endian and naturally aligned, and both supported processors are little
- * endian. Every struct that starts a thing carries a checksum of itself, so that a reader can tell a header from bytes that look like one.
- * Private to store/.
+ * Both are read by memcpy into these structs: all fields are little endian and naturally aligned, and both supported
+ * processors are little endian. Every struct that starts a thing carries a checksum of itself, so that a reader can tell a
+ * header from bytes that look like one. Private to store/.
  */
 #ifndef WS_FORMAT_H
 #define WS_FORMAT_H
@@ -95,8 +95,8 @@ enum ws_codec {
 };
 
 enum ws_codec_flags {
-	WS_CODEC_ZIGZAG = 1,    /* the difference is signed: (d << 1) ^ (d >> 63), before base is taken off */
-	WS_CODEC_SCALED = 2,    /* DELTA and GAP, with the SPAN that belongs to them: steps of the clock, then a plane of corrections */
+	WS_CODEC_ZIGZAG = 1, /* the difference is signed: (d << 1) ^ (d >> 63), before base is taken off */
+	WS_CODEC_SCALED = 2, /* DELTA, GAP and the SPAN that belongs to them: steps of the clock, then a plane of corrections */
 };
 
 struct ws_column_head {

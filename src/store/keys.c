@@ -1,9 +1,9 @@
 /*
  * keys.c - one id for equal bytes.
  *
- * For the usual report, whose writer never had to start its dictionary over, every id is its own key, and nothing is computed. Else
- * (many names that never repeat) all strings are hashed, which several threads do block by block, and sorted by a part of the hash into lots
- * whose hash tables fit in the cache; strings are compared only when their hashes agree.
+ * For the usual report, whose writer never had to start its dictionary over, every id is its own key, and nothing is
+ * computed. Else (many names that never repeat) all strings are hashed, which several threads do block by block, and sorted
+ * by a part of the hash into lots whose hash tables fit in the cache; strings are compared only when their hashes agree.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -97,7 +97,8 @@ static void make_lots(struct unify *u, size_t count)
 		for (uint32_t n = 0; n < u->r->strings.v[i].head.rows; n++) {
 			uint32_t hash = u->k->key[i][n];
 
-			u->entries[at[(uint64_t)hash >> u->shift]++] = (struct entry){hash, (uint32_t)u->r->strings.v[i].head.first + n};
+			u->entries[at[(uint64_t)hash >> u->shift]++] =
+			    (struct entry){hash, (uint32_t)u->r->strings.v[i].head.first + n};
 		}
 	free(at);
 }

@@ -1,12 +1,13 @@
 /*
  * lattice.c - see lattice.h.
  *
- * A running time with 32 fractional bits follows the clock: a difference of q steps moves it by q times the step, and its whole part is the
- * prediction. Where the prediction is wrong, the time is moved by as little as makes it right, which teaches it the phase of the clock, and
- * later its drift; from then on corrections are rare. Writer and reader run the same arithmetic.
+ * A running time with 32 fractional bits follows the clock: a difference of q steps moves it by q times the step, and its
+ * whole part is the prediction. Where the prediction is wrong, the time is moved by as little as makes it right, which
+ * teaches it the phase of the clock, and later its drift; from then on corrections are rare. Writer and reader run the same
+ * arithmetic.
  *
- * The step is found by trying: first with small differences, for which a coarse grid of steps is fine enough, then ever finer around the best
- * with ever longer differences.
+ * The step is found by trying: first with small differences, for which a coarse grid of steps is fine enough, then ever
+ * finer around the best with ever longer differences.
  */
 #include "store/lattice.h"
 
@@ -181,7 +182,8 @@ struct tally {
 };
 
 /* `difference`: to the time before, of `steps` steps; x is there. Moves x to t. */
-static inline void split_one(u128 *x, uint64_t t, uint64_t difference, uint64_t steps, uint64_t scale, uint8_t *rest, struct tally *y)
+static inline void split_one(u128 *x, uint64_t t, uint64_t difference, uint64_t steps, uint64_t scale, uint8_t *rest,
+			     struct tally *y)
 {
 	u128 to = moved(*x, steps, scale);
 	int64_t r = (int64_t)(t - (uint64_t)(to >> 32));

@@ -1,10 +1,11 @@
 /*
  * sort.c - see sort.h.
  *
- * Rows mostly arrive in order, or nearly: a range is written when it closes, so a parent follows its children; a drain visits
- * one thread after the other. So: look first; then insertion sort with a budget of moves, which settles nesting; then, from
- * wherever that got, a radix sort. Track and start share one 64-bit key; where a block's values are so far apart that they do not fit
- * (never in a recording, but reports are also made from other people's data), a merge sort by comparison does it.
+ * Rows mostly arrive in order, or nearly: a range is written when it closes, so a parent follows its children; a drain
+ * visits one thread after the other. So: look first; then insertion sort with a budget of moves, which settles nesting;
+ * then, from wherever that got, a radix sort. Track and start share one 64-bit key; where a block's values are so far apart
+ * that they do not fit (never in a recording, but reports are also made from other people's data), a merge sort by
+ * comparison does it.
  */
 #include "store/sort.h"
 

@@ -31,7 +31,8 @@ static void put_table(struct ws_text *out, enum ws_table t)
 	for (uint32_t c = 0; c < d->column_count; c++) {
 		const struct ws_column_desc *x = &d->columns[c];
 
-		ws_text_printf(out, "| %u | %s | %s | %s | %s.%s |\n", c, x->name, ws_types[x->type].name, x->sqlite, x->doc, role(t, c));
+		ws_text_printf(out, "| %u | %s | %s | %s | %s.%s |\n", c, x->name, ws_types[x->type].name, x->sqlite, x->doc,
+			       role(t, c));
 	}
 }
 

@@ -2,10 +2,10 @@
  * fuzz_report.c - the report reader against hostile files: it may refuse, leave out and complain, and must not crash, hang or read
  * beyond what is there.
  *
- * The input's first byte chooses a base report (or none: then the rest is the file itself) and what happens to it; what follows are edits of five
- * bytes each: a place, how, and a value. Unless told otherwise, all checksums are put right after that (reseal.h), so
- * that edits reach the code behind them: heads, lengths, codecs, dictionaries, schema, index. A report may come with its journal as a
- * killed recorder leaves it, which is edited likewise.
+ * The input's first byte chooses a base report (or none: then the rest is the file itself) and what happens to it; what
+ * follows are edits of five bytes each: a place, how, and a value. Unless told otherwise, all checksums are put right after
+ * that (reseal.h), so that edits reach the code behind them: heads, lengths, codecs, dictionaries, schema, index. A report
+ * may come with its journal as a killed recorder leaves it, which is edited likewise.
  *
  * Built by clang with -Dfuzz=true this is a libFuzzer target; else, with FUZZ_REPLAY, a program that runs a fixed number of made-up
  * inputs, or the files it is given.
@@ -109,7 +109,9 @@ static void add_small_tables(struct ws_writer *w)
 		ws_writer_add(w, WS_TABLE_process, &(struct ws_row_process){.id = i, .pid = 10 + i, .start = i, .name = s});
 		ws_writer_add(w, WS_TABLE_thread, &(struct ws_row_thread){i, i, 10 + i, i});
 		ws_writer_add(w, WS_TABLE_thread_name, &(struct ws_row_thread_name){i, i, s, 20});
-		ws_writer_add(w, WS_TABLE_osrt, &(struct ws_row_osrt){.start = i, .end = i + 5, .thread = i, .name = s, .result = -(int)i, .error = -1});
+		ws_writer_add(
+		    w, WS_TABLE_osrt,
+		    &(struct ws_row_osrt){.start = i, .end = i + 5, .thread = i, .name = s, .result = -(int)i, .error = -1});
 	}
 }
 

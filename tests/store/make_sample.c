@@ -1,7 +1,8 @@
 /*
- * make_sample.c - writes a report with every table and codec to the path given, and prints what a reader must find: for each column of each table the
- * sum of (i + 1) * value over all rows as blocks deliver them, and each string's length and sum of (i + 1) * byte; all modulo 2^64.
- * read_report.py, which knows nothing but docs/report-format.md, checks itself against that.
+ * make_sample.c - writes a report with every table and codec to the path given, and prints what a reader must find: for
+ * each column of each table the sum of (i + 1) * value over all rows as blocks deliver them, and each string's length and
+ * sum of (i + 1) * byte; all modulo 2^64. read_report.py, which knows nothing but docs/report-format.md, checks itself
+ * against that.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,7 +95,8 @@ static void print_columns(const struct ws_report *r, enum ws_table t)
 			free(out[c]);
 	}
 	for (uint32_t c = 0; c < columns; c++)
-		printf("%s.%s %llu %llu\n", ws_tables[t].name, ws_tables[t].columns[c].name, (unsigned long long)k, (unsigned long long)sum[c]);
+		printf("%s.%s %llu %llu\n", ws_tables[t].name, ws_tables[t].columns[c].name, (unsigned long long)k,
+		       (unsigned long long)sum[c]);
 }
 
 static void print_strings(const struct ws_report *r)

@@ -1,6 +1,6 @@
 /*
- * test_damage.c - reports cut short at every length and with every bit flipped: either an error, a stated loss, or the same data. What is
- * delivered is always right, row by row.
+ * test_damage.c - reports cut short at every length and with every bit flipped: either an error, a stated loss, or the same
+ * data. What is delivered is always right, row by row.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,8 @@ static void make_report(void)
 
 	assert_non_null(w);
 	for (uint32_t i = 0; i < NVTX; i++) {
-		nvtx[i] = (struct ws_row_nvtx){.start = 1000 + i * 50, .end = 1000 + i * 50 + 20 + below(400), .thread = 1 + i / 300};
+		nvtx[i] =
+		    (struct ws_row_nvtx){.start = 1000 + i * 50, .end = 1000 + i * 50 + 20 + below(400), .thread = 1 + i / 300};
 		nvtx[i].text = ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "name %u", i / 7));
 		nvtx[i].payload = i;
 		ws_writer_add(w, WS_TABLE_nvtx, &nvtx[i]);
@@ -226,7 +227,8 @@ static void shrinks_while_open(void **state)
 
 static void not_reports(void **state)
 {
-	static const char *const texts[] = {"", "x", "hello, this is a text file that is longer than the header of a report, to be sure of that\n"};
+	static const char *const texts[] = {
+	    "", "x", "hello, this is a text file that is longer than the header of a report, to be sure of that\n"};
 	struct ws_err e;
 
 	(void)state;

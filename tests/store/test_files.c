@@ -1,6 +1,6 @@
 /*
- * test_files.c - names, locks and full disks: two recorders never share a file, an old report stays until the new one stands, and what fitted on
- * the disk is readable.
+ * test_files.c - names, locks and full disks: two recorders never share a file, an old report stays until the new one
+ * stands, and what fitted on the disk is readable.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,8 @@ static const struct ws_writer_opts force = {.overwrite = true};
 static void add_ranges(struct ws_writer *w, uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++)
-		ws_writer_add(w, WS_TABLE_nvtx, &(struct ws_row_nvtx){.start = 100 + i * 10, .end = 105 + i * 10, .thread = 1, .payload = draw()});
+		ws_writer_add(w, WS_TABLE_nvtx,
+			      &(struct ws_row_nvtx){.start = 100 + i * 10, .end = 105 + i * 10, .thread = 1, .payload = draw()});
 }
 
 static struct ws_writer *create(const char *path, const struct ws_writer_opts *opts)

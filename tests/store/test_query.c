@@ -25,7 +25,8 @@ static void make_rows(void)
 
 		if (!below(50))
 			k++;
-		rows[i] = (struct ws_row_nvtx){.start = at[t], .end = at[t] + 20 + below(100), .thread = t + 1, .payload = i, .text = 1 + i % 3};
+		rows[i] = (struct ws_row_nvtx){
+		    .start = at[t], .end = at[t] + 20 + below(100), .thread = t + 1, .payload = i, .text = 1 + i % 3};
 		if (!below(97))
 			rows[i].end = WS_NO_TIME;
 		if (!below(3000)) { /* closes now, began long ago */
@@ -160,7 +161,9 @@ static void scan_stops(void **state)
 
 static void load_window(uint64_t min, uint64_t max)
 {
-	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, payload) | WS_COL(nvtx, end) | WS_COL(nvtx, thread), .time_min = min,
+	struct ws_scan s = {.table = WS_TABLE_nvtx,
+			    .columns = WS_COL(nvtx, payload) | WS_COL(nvtx, end) | WS_COL(nvtx, thread),
+			    .time_min = min,
 			    .time_max = max};
 	struct ws_rows got;
 	size_t n = 0;
@@ -210,8 +213,11 @@ static void loads_in_order(void **state)
 			struct ws_writer *w = ws_writer_create(p, &opts, &e);
 
 			for (uint32_t i = 0; i < 900; i++)
-				ws_writer_add(w, WS_TABLE_nvtx, &(struct ws_row_nvtx){.start = 100 + i * step, .end = step ? 101 + i : 100 + i,
-										      .thread = 1 + i * (uint32_t)threads / 900, .payload = i});
+				ws_writer_add(w, WS_TABLE_nvtx,
+					      &(struct ws_row_nvtx){.start = 100 + i * step,
+								    .end = step ? 101 + i : 100 + i,
+								    .thread = 1 + i * (uint32_t)threads / 900,
+								    .payload = i});
 			assert_int_equal(ws_writer_close(w, &e), 0);
 			struct ws_report *r = open_or_fail(p);
 
@@ -288,8 +294,8 @@ static void write_who(struct ws_writer *w)
 	struct ws_row_process_end end = {.process = 2, .end = 77, .status = -9};
 	struct ws_row_thread t[] = {{1, 1, 100, 5}, {2, 1, 101, 6}, {3, 2, 200, 9}};
 	struct ws_row_thread_name n[] = {
-		{1, 5, text(w, "kernel's"), 10}, {1, 6, text(w, "set by nvtx"), 30}, {1, 7, text(w, "set later"), 20}, {2, 8, text(w, "old"), 20},
-		{2, 9, text(w, "new"), 20},
+	    {1, 5, text(w, "kernel's"), 10}, {1, 6, text(w, "set by nvtx"), 30}, {1, 7, text(w, "set later"), 20},
+	    {2, 8, text(w, "old"), 20},	     {2, 9, text(w, "new"), 20},
 	};
 
 	ws_writer_add(w, WS_TABLE_process, &q);

@@ -1,6 +1,6 @@
 /*
- * test_roundtrip.c - what goes into a report comes out: every table of tables.def with every kind of column, strings, several blocks,
- * segments, and the codecs by themselves.
+ * test_roundtrip.c - what goes into a report comes out: every table of tables.def with every kind of column, strings,
+ * several blocks, segments, and the codecs by themselves.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -106,7 +106,8 @@ static uint32_t make_nested(struct ws_row_nvtx *rows, uint32_t n)
 			if (k < n && below(10))
 				rows[k++] = (struct ws_row_nvtx){.start = start, .end = t + 10, .thread = thread, .text = 9};
 			if (k < n && !below(20))
-				rows[k++] = (struct ws_row_nvtx){.start = t, .end = WS_NO_TIME, .thread = thread, .type = WS_NVTX_MARK};
+				rows[k++] =
+				    (struct ws_row_nvtx){.start = t, .end = WS_NO_TIME, .thread = thread, .type = WS_NVTX_MARK};
 			at[thread - 1] = t + 30;
 		}
 	return k;
@@ -217,7 +218,8 @@ static void jitter_is_small(void **state)
 	free(path);
 }
 
-/* Steps of every length, with what disturbs them: other threads, nesting, nulls, long pauses, times off the grid, huge and backward ones. */
+/* Steps of every length, with what disturbs them: other threads, nesting, nulls, long pauses, times off the grid, huge and backward
+ * ones. */
 static void step_block(uint64_t num, uint64_t den, uint32_t n, int trouble)
 {
 	struct ws_row_nvtx *rows = ws_calloc(n, sizeof(*rows));
@@ -256,7 +258,8 @@ static void step_block(uint64_t num, uint64_t den, uint32_t n, int trouble)
 
 static void stepped_clocks(void **state)
 {
-	static const uint64_t ratio[][2] = {{10010015, 1000000}, {10, 1}, {1000, 54}, {32, 1}, {625, 12}, {385, 100}, {1, 1}, {100, 1}};
+	static const uint64_t ratio[][2] = {{10010015, 1000000}, {10, 1},    {1000, 54}, {32, 1},
+					    {625, 12},		 {385, 100}, {1, 1},	 {100, 1}};
 
 	(void)state;
 	for (int trouble = 0; trouble < 64; trouble++)
@@ -461,9 +464,10 @@ static void sorting(void **state)
 		for (uint32_t i = 1; i < n; i++) {
 			uint32_t a = o ? o[i - 1] : i - 1, b = o ? o[i] : i;
 
-			assert_true(track[a] < track[b] ||
-				    (track[a] == track[b] &&
-				     (start[a] < start[b] || (start[a] == start[b] && (end[a] > end[b] || (end[a] == end[b] && a < b))))));
+			assert_true(
+			    track[a] < track[b] ||
+			    (track[a] == track[b] &&
+			     (start[a] < start[b] || (start[a] == start[b] && (end[a] > end[b] || (end[a] == end[b] && a < b))))));
 		}
 	}
 	ws_sorter_free(&s);
