@@ -663,7 +663,7 @@ static uint64_t string_room(struct ws_process_home *h, uint32_t bytes)
 	for (;;) {
 		uint32_t chunk = (uint32_t)(pos >> 32), offset = (uint32_t)pos, fresh;
 
-		if (offset + bytes <= WS_CHUNK_SIZE) {
+		if (offset + bytes + 8 <= WS_CHUNK_SIZE) { /* 8: ws_rt_string_known reads a little past the end */
 			if (atomic_compare_exchange_weak_explicit(&h->string_pos, &pos, pos + bytes, memory_order_acq_rel,
 								  memory_order_acquire))
 				return (uint64_t)chunk * WS_CHUNK_SIZE + offset;
