@@ -20,7 +20,6 @@
 #include "store/journal.h"
 #include "store/report.h"
 
-#define CHECK_AT_OPEN (UINT64_C(64) << 20) /* files up to this size are checked whole: it costs milliseconds */
 enum { MOST_DAMAGES = 100 };
 
 typedef unsigned long long ull;
@@ -286,7 +285,7 @@ static void check_bodies(struct ws_report *r, struct ws_block_list *l, const boo
 
 	for (size_t i = 0; i < l->n; i++) {
 		struct ws_block *b = &l->v[i];
-		bool look = !b->memory && (r->size <= CHECK_AT_OPEN || (!r->indexed && i + 1 == l->n));
+		bool look = !b->memory && (r->size <= WS_CHECK_AT_OPEN || (!r->indexed && i + 1 == l->n));
 
 		if (look && !ws_block_body(r, b, w, NULL)) {
 			say_damaged(r, b);
@@ -494,6 +493,7 @@ struct ws_report *ws_report_open(const char *path, struct ws_err *e)
 {
 	struct ws_report *r = ws_calloc(1, sizeof(*r));
 
+	r->fd = -1;
 	r->path = ws_strdup(path);
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_mutex_init(&r->key_lock, NULL);
@@ -527,7 +527,7 @@ void ws_report_close(struct ws_report *r)
 		r->pool = next;
 	}
 	free(r->schema);
-	if (r->fd > 0)
+	if (r->fd >= 0)
 		close(r->fd);
 	pthread_mutex_destroy(&r->lock);
 	pthread_mutex_destroy(&r->key_lock);

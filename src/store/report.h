@@ -9,6 +9,9 @@
 #include "store/codec.h"
 #include "store/store.h"
 
+/* Files up to this size are checked whole when they are opened: it costs milliseconds. */
+#define WS_CHECK_AT_OPEN (UINT64_C(64) << 20)
+
 /* A block that was found to be there; its body is checked each time it is read. */
 struct ws_block {
 	uint64_t offset;

@@ -214,11 +214,12 @@ static void overwrite_after_a_crash(void **state)
  * In a child: write more than fits into `path`, with a small table beside; then check that what is there
  * is readable, closed, and together with what is reported lost makes up everything. Exit status 0 when all is well.
  */
-static int overfill(const char *path, bool journaled)
+static int overfill(const char *path, bool journaled, uint32_t block_rows)
 {
 	enum { ROWS = 3000000 };
+	struct ws_writer_opts opts = {.block_rows = block_rows};
 	struct ws_err e = {""};
-	struct ws_writer *w = ws_writer_create(path, NULL, &e);
+	struct ws_writer *w = ws_writer_create(path, &opts, &e);
 	uint64_t lost;
 	int rc = 0;
 
@@ -266,7 +267,7 @@ static void size_limit(void **state)
 		struct rlimit limit = {18 << 20, 18 << 20};
 
 		setrlimit(RLIMIT_FSIZE, &limit);
-		_exit(overfill(path, true));
+		_exit(overfill(path, true, 0));
 	}
 	assert_int_equal(child_status(pid), 0);
 	pid = fork();
@@ -274,7 +275,7 @@ static void size_limit(void **state)
 		struct rlimit limit = {3 << 20, 3 << 20};
 
 		setrlimit(RLIMIT_FSIZE, &limit);
-		_exit(overfill(small, false));
+		_exit(overfill(small, false, 0));
 	}
 	assert_int_equal(child_status(pid), 0);
 	free(path);
@@ -312,7 +313,7 @@ static bool cannot_mount(int status)
 	return status == 77;
 }
 
-static void disk(const char *options, bool journaled)
+static void disk(const char *options, bool journaled, uint32_t block_rows)
 {
 	char *at = in_folder("disk");
 	pid_t pid;
@@ -321,7 +322,7 @@ static void disk(const char *options, bool journaled)
 	assert_int_equal(mkdir(at, 0700), 0);
 	pid = fork();
 	if (!pid)
-		_exit(own_disk(at, "tmpfs", options) ? overfill(ws_format("%s/full.wsrep", at), journaled) : 77);
+		_exit(own_disk(at, "tmpfs", options) ? overfill(ws_format("%s/full.wsrep", at), journaled, block_rows) : 77);
 	status = child_status(pid);
 	rmdir(at);
 	free(at);
@@ -333,13 +334,20 @@ static void disk(const char *options, bool journaled)
 static void full_disk(void **state)
 {
 	(void)state;
-	disk("size=24m", true);
+	disk("size=24m", true, 0);
 }
 
 static void full_disk_without_journal(void **state)
 {
 	(void)state;
-	disk("size=6m", false);
+	disk("size=6m", false, 0);
+}
+
+/* Thousands of small blocks: hardly anything is left over by chance, and the index needs a lot. */
+static void full_disk_small_blocks(void **state)
+{
+	(void)state;
+	disk("size=24m", true, 400);
 }
 
 /* The very beginning does not fit: an error, nothing left behind. */
@@ -437,6 +445,7 @@ int main(void)
 		cmocka_unit_test(size_limit),
 		cmocka_unit_test(full_disk),
 		cmocka_unit_test(full_disk_without_journal),
+		cmocka_unit_test(full_disk_small_blocks),
 		cmocka_unit_test(no_space_at_all),
 		cmocka_unit_test(no_allocation_ahead),
 		cmocka_unit_test(recover_to_full_place),
