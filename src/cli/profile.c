@@ -351,7 +351,7 @@ static void say_result(const struct options *o, const struct ws_record_result *r
 	if (o->quiet)
 		return;
 	for (size_t i = 0; i < r->report_count; i++)
-		ws_say("report: %s", r->reports[i]);
+		ws_say("Generated: %s", r->reports[i]);
 }
 
 static int check_apis(const char *list, struct ws_err *e)

@@ -153,6 +153,31 @@ static bool fill_osrt(struct ws_export *x, const uint64_t *v, struct ws_xcell *c
 	return true;
 }
 
+/* What a call was about has a table of its own: OSRT_API keeps the columns that scripts expect. */
+static const struct ws_xcolumn osrt_detail_columns[] = {
+    {"start", "INTEGER", true, false, "Start of the call (ns); with globalTid it names the row of OSRT_API"},
+    {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
+    {"nameId", "INTEGER", true, false, "StringIds(id) of the function"},
+    {"error", "INTEGER", false, false, "errno of a call that failed"},
+    {"object", "INTEGER", false, false, "The lock, condition, thread or descriptor it was about"},
+    {"path", "TEXT", false, false, "Path of a file call"},
+};
+
+static bool fill_osrt_detail(struct ws_export *x, const uint64_t *v, struct ws_xcell *c)
+{
+	if (!v[ws_osrt_error] && !v[ws_osrt_object] && !v[ws_osrt_path])
+		return false;
+	c[0] = ws_x_time(x, v[ws_osrt_start]);
+	c[1] = ws_x_thread(x, v[ws_osrt_thread]);
+	c[2] = ws_x_string(x, (uint32_t)v[ws_osrt_name]);
+	if (c[2].kind == WS_X_NULL)
+		c[2] = ws_x_int(0);
+	c[3] = v[ws_osrt_error] ? ws_x_int((int64_t)v[ws_osrt_error]) : ws_x_null();
+	c[4] = v[ws_osrt_object] ? ws_x_int((int64_t)v[ws_osrt_object]) : ws_x_null();
+	c[5] = ws_x_text(x, (uint32_t)v[ws_osrt_path]);
+	return true;
+}
+
 /* ---- the rest of tables.def ---- */
 
 /* A generic table being written: one at a time. */
@@ -251,6 +276,9 @@ static const struct ws_xtable nvtx_table = {"NVTX_EVENTS", "NVTX ranges and mark
 static const struct ws_xtable osrt_table = {"OSRT_API", "Calls of libc and pthread functions that blocked or lasted", osrt_columns,
 					    WS_COUNT(osrt_columns)};
 
+static const struct ws_xtable osrt_detail_table = {"WARPSIGHT_OSRT_DETAIL", "What calls in OSRT_API were about: lock, descriptor, path, error",
+						   osrt_detail_columns, WS_COUNT(osrt_detail_columns)};
+
 /* Tables whose form in the export is made elsewhere than generically. */
 static int export_table(struct ws_export *x, enum ws_table t, struct ws_err *e)
 {
@@ -258,7 +286,9 @@ static int export_table(struct ws_export *x, enum ws_table t, struct ws_err *e)
 	case WS_TABLE_nvtx:
 		return ws_export_rows(x, &nvtx_table, t, fill_nvtx, e);
 	case WS_TABLE_osrt:
-		return ws_export_rows(x, &osrt_table, t, fill_osrt, e);
+		return ws_export_rows(x, &osrt_table, t, fill_osrt, e) < 0
+			       ? -1
+			       : ws_export_rows(x, &osrt_detail_table, t, fill_osrt_detail, e);
 	case WS_TABLE_process:
 		return ws_export_processes(x, e);
 	case WS_TABLE_diagnostic:

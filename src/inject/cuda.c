@@ -194,9 +194,21 @@ bool ws_cuda_flush(uint32_t ms)
 	return true;
 }
 
+/* Once a context exists, and before the driver shuts down. */
+static void describe_devices(void)
+{
+	static bool described;
+
+	if (described || !atomic_load_explicit(&ws_cuda_context_seen, memory_order_relaxed))
+		return;
+	described = true;
+	ws_cuda_devices();
+}
+
 static void answer(uint32_t request)
 {
 	ws_cupti.ActivityFlushAll(CUPTI_FLUSH_FORCED);
+	describe_devices();
 	atomic_store(&answered, request);
 	futex_wake(&answered);
 }
@@ -220,7 +232,7 @@ static void *flusher(void *arg)
 {
 	uint32_t every = ws_rt->arena->cuda.flush_ms, wait = every && every < POLL_MS ? every : POLL_MS;
 	uint64_t last = ws_raw_ns();
-	bool collecting = arg != NULL, described = false;
+	bool collecting = arg != NULL;
 
 	ws_sys(SYS_prctl, PR_SET_NAME, (long)"warpsight-cuda", 0, 0, 0, 0);
 	__atomic_store_n(&own_tid, (uint32_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0), __ATOMIC_RELEASE);
@@ -233,16 +245,13 @@ static void *flusher(void *arg)
 		}
 		if (atomic_load(&ended) && want == done)
 			return NULL;
+		describe_devices();
 		if (want != done) {
 			answer(want);
 			continue;
 		}
 		if (!follow_session(&collecting))
 			return NULL;
-		if (!described && atomic_load_explicit(&ws_cuda_context_seen, memory_order_relaxed)) {
-			described = true;
-			ws_cuda_devices();
-		}
 		if (every && collecting && ws_raw_ns() - last >= every * UINT64_C(1000000)) {
 			ws_cupti.ActivityFlushAll(0);
 			last = ws_raw_ns();

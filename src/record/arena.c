@@ -45,12 +45,12 @@ static void remove_stale(const char *dir)
 	closedir(d);
 }
 
-static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_t first)
+static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_t first, uint64_t room)
 {
 	struct statvfs vfs;
 	uint64_t random;
 
-	if (statvfs(dir, &vfs) || (uint64_t)vfs.f_bavail * vfs.f_frsize < first * 2)
+	if (statvfs(dir, &vfs) || (uint64_t)vfs.f_bavail * vfs.f_frsize < room)
 		return -1;
 	remove_stale(dir);
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
@@ -69,17 +69,25 @@ static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_
 	return 0;
 }
 
+/*
+ * The target needs /dev/shm too (a container gives it 64 MiB, and PyTorch's workers pass tensors through it): it is taken only when the whole budget
+ * is a small part of it. Only where no place is large is a small one made do with.
+ */
 static int make_file(struct ws_area *area, uint64_t size, uint64_t first, struct ws_err *e)
 {
 	const char *tmp = getenv("TMPDIR");
 	const char *dirs[] = {"/dev/shm", tmp && *tmp ? tmp : "/tmp", "/tmp", "/var/tmp"};
+	const uint64_t room[] = {size * 4, size * 2, first * 4};
 
-	for (size_t i = 0; i < WS_COUNT(dirs); i++)
-		if (!try_dir(area, dirs[i], size, first))
-			return 0;
+	for (size_t r = 0; r < WS_COUNT(room); r++)
+		for (size_t i = r ? 1 : 0; i < WS_COUNT(dirs); i++)
+			if (!try_dir(area, dirs[i], size, first, room[r]))
+				return 0;
+	if (!try_dir(area, "/dev/shm", size, first, first * 4))
+		return 0;
 	return ws_fail(e, "no room for the shared memory of a recording (%llu MiB) in /dev/shm, %s or /tmp: free some, or set TMPDIR to a "
 			  "folder that can be written to",
-		       (unsigned long long)(first * 2 >> 20), dirs[1]);
+		       (unsigned long long)(first * 4 >> 20), dirs[1]);
 }
 
 int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *e)

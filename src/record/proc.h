@@ -30,6 +30,7 @@ struct ws_proc {
 	uint64_t pid_ns;
 	int pidfd; /* -1: gone already, or of another pid namespace */
 	bool ending, settled, target;
+	bool complete; /* it had ended before the directory was last read: all its rings are known */
 	enum ws_process_end_reason reason;
 	int32_t status;
 	uint32_t rings;

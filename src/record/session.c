@@ -387,6 +387,7 @@ static void rest(struct session *s, uint64_t bytes)
 static void one_round(struct session *s)
 {
 	uint64_t bytes = ws_drain_round(s->drain), now = s->clock.v[s->clock.n - 1].raw;
+	bool was_there = !s->exited;
 
 	if (s->tee)
 		ws_tee_collect(s->tee, s->main);
@@ -400,7 +401,8 @@ static void one_round(struct session *s)
 	ws_area_feed(&s->area);
 	look_at_target(s);
 	advance(s, ws_raw_ns());
-	if (!s->exited || s->o->wait_all)
+	/* When the target has just ended the next round settles it: waiting first would be felt by everyone who profiles something short. */
+	if (was_there ? !s->exited : s->o->wait_all)
 		rest(s, bytes);
 }
 

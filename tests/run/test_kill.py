@@ -73,7 +73,7 @@ def kill_target_once(t, delay, threads, mode="paced"):
     os.kill(target, signal.SIGKILL)
     out, err = p.communicate(timeout=60)
     t.eq(shell_status(p.returncode), 137, "exit status (%s)" % err)
-    n = check_target_kill(t, t.path("r"), file, threads) if os.path.exists(file) else 0
+    n = check_target_kill(t, t.path("r"), file, threads) if os.path.exists(file) and os.path.getsize(file) else 0
     t.check_clean()
     return n
 
