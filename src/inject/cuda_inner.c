@@ -391,6 +391,7 @@ HOOK(cuptiActivityFlushAll, (uint32_t flags))
 	if (!handled())
 		PASS(cuptiActivityFlushAll, (uint32_t), flags);
 	rc = ws_cupti.ActivityFlushAll(flags);
+	ws_cuda_settle(200); /* another thread's flush may hold what is asked for */
 	take_lock();
 	if (inner.complete)
 		hand_over(NULL, 0);

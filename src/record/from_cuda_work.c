@@ -1,4 +1,5 @@
 /* from_cuda_work.c - work on the GPU into rows: kernels with their names and occupancy, copies, memory sets, launches of graphs. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +7,6 @@
 #include "record/from_cuda.h"
 #include "symbols/demangle.h"
 
-static const struct ws_cuda_names no_names;
 
 static const struct ws_cuda_names *names_of(struct ws_stream *s, struct ws_cuda_proc *p, const char *field)
 {
@@ -14,12 +14,17 @@ static const struct ws_cuda_names *names_of(struct ws_stream *s, struct ws_cuda_
 	size_t len;
 	uint32_t handle = ws_cuda_text(s, p, field, &bytes, &len);
 	uint64_t index = handle ? ws_map_get(&p->kernel_names, handle, NULL) : 0;
-	char *mangled, *full, *own;
+	char *mangled, *full, *own, lost[64];
+	static struct ws_cuda_names unnamed;
 
 	if (ws_likely(index))
 		return &p->names[index - 1];
-	if (!handle)
-		return &no_names;
+	if (!handle) {
+		/* Of a program that was killed before the name was told. Its address still tells it from others. */
+		snprintf(lost, sizeof(lost), "kernel at %p, name lost", (const void *)field);
+		unnamed.demangled = unnamed.name = unnamed.mangled = ws_stream_intern(s, lost, strlen(lost));
+		return &unnamed;
+	}
 	mangled = ws_strndup(bytes, len);
 	full = ws_demangle(mangled);
 	own = ws_demangle_short(mangled);

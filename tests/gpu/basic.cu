@@ -172,8 +172,10 @@ static void forever(void)
 
 static void extra(const char *what)
 {
-	if (!strcmp(what, "kill"))
+	if (!strcmp(what, "kill")) {
+		usleep(150000); /* what is lost is younger than 100 ms */
 		raise(SIGKILL);
+	}
 	else if (!strcmp(what, "_exit"))
 		_exit(0);
 	else if (!strcmp(what, "reset"))

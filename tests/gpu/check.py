@@ -109,7 +109,7 @@ def everything():
     same("launch", g[:4], (4, 1024, 4096, 8192))
     assert 0.4 < g[4] <= 1 and 0 < g[5] < 1, "occupancy %r" % (g,)
     same("streams", r.one("SELECT count(DISTINCT streamId) FROM CUPTI_ACTIVITY_KIND_KERNEL"), 3)
-    same("a stream of high priority", r.one("SELECT count(*) FROM TARGET_INFO_CUDA_STREAM WHERE priority < 0"), 1)
+    assert r.one("SELECT count(*) FROM TARGET_INFO_CUDA_STREAM WHERE priority < 0") >= 1
     assert r.one("SELECT smCount FROM TARGET_INFO_GPU") > 0
     assert r.one("SELECT count(*) FROM TARGET_INFO_GPU WHERE busLocation IS NOT NULL AND uuid LIKE 'GPU-%'") > 0
     same("contexts", r.one("SELECT count(*) FROM TARGET_INFO_CUDA_CONTEXT_INFO"), 1)
@@ -229,7 +229,8 @@ def torch_counts(r, options=()):
                  WHERE a.start BETWEEN %d AND %d""" % (a, b)
     ours = {n: [c, d] for n, c, d in r.all("SELECT s.value, count(*), sum(k.end - k.start) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s "
                                            "ON s.id = k.demangledName" + inside + " GROUP BY 1")}
-    theirs_k = {n: v for n, v in theirs.items() if not n.startswith("Mem")}
+    # What record_function spans over the GPU is not work of its own.
+    theirs_k = {n: v for n, v in theirs.items() if not n.startswith("Mem") and "#" not in n}
     print("# torch: %d kernels of %d names; ours %d of %d" % (sum(v[0] for v in theirs_k.values()), len(theirs_k), sum(v[0] for v in ours.values()),
                                                              len(ours)))
     same("kernels", sum(v[0] for v in ours.values()), sum(v[0] for v in theirs_k.values()))
