@@ -45,23 +45,47 @@ static void remove_stale(const char *dir)
 	closedir(d);
 }
 
+/*
+ * A new file in `dir`, locked; -1 with EAGAIN when it is to be tried again: between the making of a file and its locking another recorder
+ * may take it for stale, and then it has lost its name by the time that the lock is had.
+ */
+static int make_locked(struct ws_area *area, const char *dir)
+{
+	uint64_t random;
+	struct stat st;
+	int fd, error;
+
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		random = ws_counter();
+	if ((size_t)snprintf(area->path, sizeof(area->path), "%s/" PREFIX "%u-%d-%016llx", dir, (unsigned)geteuid(), (int)getpid(),
+			     (unsigned long long)random) >= sizeof(area->path)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	fd = open(area->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return -1;
+	while ((error = flock(fd, LOCK_EX) ? errno : 0) == EINTR)
+		;
+	if (!error && !fstat(fd, &st) && st.st_nlink)
+		return fd;
+	unlink(area->path);
+	close(fd);
+	errno = error ? error : EAGAIN;
+	return -1;
+}
+
 static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_t first, uint64_t room)
 {
 	struct statvfs vfs;
-	uint64_t random;
 
 	if (statvfs(dir, &vfs) || (uint64_t)vfs.f_bavail * vfs.f_frsize < room)
 		return -1;
 	remove_stale(dir);
-	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-		random = ws_counter();
-	if ((size_t)snprintf(area->path, sizeof(area->path), "%s/" PREFIX "%u-%d-%016llx", dir, (unsigned)geteuid(), (int)getpid(),
-			     (unsigned long long)random) >= sizeof(area->path))
-		return -1;
-	area->fd = open(area->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (area->fd < 0)
-		return -1;
-	if (flock(area->fd, LOCK_EX | LOCK_NB) || ftruncate(area->fd, (off_t)size) || posix_fallocate(area->fd, 0, (off_t)first)) {
+	while ((area->fd = make_locked(area, dir)) < 0)
+		if (errno != EAGAIN)
+			return -1;
+	if (ftruncate(area->fd, (off_t)size) || posix_fallocate(area->fd, 0, (off_t)first)) {
 		unlink(area->path);
 		close(area->fd);
 		return -1;

@@ -55,7 +55,8 @@ def check_target_kill(t, report, file, threads):
         t.ok(o <= 1, "at most one range left open a thread, saw %d" % o)
     # a pair whose pop has been recorded but not counted, one a thread, is all that may be more
     t.ok(sum(done) <= closed + lost <= sum(begun),
-         "closed ranges %d, lost %d; the program completed %d and began %d" % (closed, lost, sum(done), sum(begun)))
+         "closed ranges %d, lost %d; the program completed %s and began %s; %s" % (
+             closed, lost, done, begun, t.tool("info", report).out.decode()))
     t.eq(lost, 0, "ranges lost")
     t.ok(closed + left <= sum(begun), "ranges, open ones included: %d, begun %d" % (closed + left, sum(begun)))
     return closed
