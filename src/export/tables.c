@@ -293,6 +293,10 @@ static int export_table(struct ws_export *x, enum ws_table t, struct ws_err *e)
 		return ws_export_processes(x, e);
 	case WS_TABLE_diagnostic:
 		return ws_export_diagnostics(x, e);
+	case WS_TABLE_cuda_device:
+	case WS_TABLE_cuda_context:
+	case WS_TABLE_cuda_stream:
+		return ws_export_cuda(x, t, e);
 	case WS_TABLE_thread:
 	case WS_TABLE_thread_name: /* with the processes */
 	case WS_TABLE_collection:

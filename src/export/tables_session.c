@@ -413,12 +413,7 @@ int ws_export_diagnostics(struct ws_export *x, struct ws_err *e)
 
 /* ---- enumerations: the numbers that occur in this export, and what they mean ---- */
 
-struct meaning {
-	int id;
-	const char *name, *label;
-};
-
-static const struct meaning event_types[] = {
+static const struct ws_x_meaning event_types[] = {
     {WS_NVTX_CATEGORY, "NvtxCategory", "NvtxCategory"},
     {WS_NVTX_MARK, "NvtxMark", "NvtxMark"},
     {WS_NVTX_THREAD, "NvtxThread", "NvtxThread"},
@@ -430,18 +425,28 @@ static const struct meaning event_types[] = {
     {85, "OS runtime libraries", "OS runtime libraries"},
     {0},
 };
-static const struct meaning event_classes[] = {{27, "TRACE_PROCESS_EVENT_OS_RUNTIME", "OSRT runtime"}, {0}};
-static const struct meaning severities[] = {
+static const struct ws_x_meaning event_classes[] = {
+	{0, "TRACE_PROCESS_EVENT_CUDA_RUNTIME", "CUDA runtime"},
+	{1, "TRACE_PROCESS_EVENT_CUDA_DRIVER", "CUDA driver"},
+	{27, "TRACE_PROCESS_EVENT_OS_RUNTIME", "OSRT runtime"},
+	{77, "TRACE_PROCESS_EVENT_CUDA_GRAPH_NODE_CREATION", "CUDA graph node creation"},
+	{94, "TRACE_PROCESS_EVENT_CUDA_GRAPHEXEC_CREATION", "CUDA graph exec creation"},
+	{95, "TRACE_PROCESS_EVENT_CUDA_GRAPH_CREATION", "CUDA graph creation"},
+	{96, "TRACE_PROCESS_EVENT_CUDA_GRAPH_CLONE", "CUDA graph clone"},
+	{103, "TRACE_PROCESS_EVENT_CUDA_OVERHEAD", "CUDA overhead"},
+	{0},
+};
+static const struct ws_x_meaning severities[] = {
     {WS_INFO, "Info", "Info"}, {WS_WARNING, "Warning", "Warning"}, {WS_ERROR, "Error", "Error"}, {0}};
-static const struct meaning sources[] = {{SOURCE_INJECTION, "Injection", "Injection"}, {SOURCE_DAEMON, "Daemon", "Daemon"}, {0}};
-static const struct meaning timestamps[] = {{TIMESTAMP_TARGET, "TargetTimestamp", "Target timestamp"}, {0}};
-static const struct meaning origins[] = {
+static const struct ws_x_meaning sources[] = {{SOURCE_INJECTION, "Injection", "Injection"}, {SOURCE_DAEMON, "Daemon", "Daemon"}, {0}};
+static const struct ws_x_meaning timestamps[] = {{TIMESTAMP_TARGET, "TargetTimestamp", "Target timestamp"}, {0}};
+static const struct ws_x_meaning origins[] = {
     {WS_ORIGIN_TARGET, "Target", "Started by profile"},
     {WS_ORIGIN_EXEC, "Exec", "A new image: exec, posix_spawn"},
     {WS_ORIGIN_FORK, "Fork", "A forked child, running its parent's image"},
     {0},
 };
-static const struct meaning ends[] = {
+static const struct ws_x_meaning ends[] = {
     {WS_END_EXIT, "Exit", "It ended"},
     {WS_END_EXEC, "Exec", "Another image replaced it"},
     {WS_END_RUNNING, "Running", "It was still running when the recording ended"},
@@ -450,7 +455,7 @@ static const struct meaning ends[] = {
 
 static const struct {
 	const char *name, *doc;
-	const struct meaning *meanings;
+	const struct ws_x_meaning *meanings;
 } enums[] = {
     {"ENUM_NSYS_EVENT_TYPE", "What NVTX_EVENTS.eventType means", event_types},
     {"ENUM_NSYS_EVENT_CLASS", "What eventClass means", event_classes},
@@ -461,23 +466,27 @@ static const struct {
     {"ENUM_WARPSIGHT_PROCESS_END_REASON", "What WARPSIGHT_PROCESS_END.reason means", ends},
 };
 
-int ws_export_enums(struct ws_export *x, struct ws_err *e)
+int ws_export_enum(struct ws_export *x, const char *name, const char *doc, const struct ws_x_meaning *m, struct ws_err *e)
 {
 	static const struct ws_xcolumn columns[] = {
-	    {"id", "INTEGER", true, true, "Number"},
-	    {"name", "TEXT", false, false, "Name"},
-	    {"label", "TEXT", false, false, "Name for people"},
+		{"id", "INTEGER", true, true, "Number"},
+		{"name", "TEXT", false, false, "Name"},
+		{"label", "TEXT", false, false, "Name for people"},
 	};
+	struct ws_xtable t = {name, doc, columns, WS_COUNT(columns)};
 
-	for (size_t i = 0; i < WS_COUNT(enums); i++) {
-		struct ws_xtable t = {enums[i].name, enums[i].doc, columns, WS_COUNT(columns)};
-
-		if (ws_export_table(x, &t, e) < 0)
+	if (ws_export_table(x, &t, e) < 0)
+		return -1;
+	for (; m->name; m++)
+		if (ws_export_row(x, (struct ws_xcell[]){ws_x_int(m->id), ws_x_literal(m->name), ws_x_literal(m->label)}, e) < 0)
 			return -1;
-		for (const struct meaning *m = enums[i].meanings; m->id; m++)
-			if (ws_export_row(x, (struct ws_xcell[]){ws_x_int(m->id), ws_x_literal(m->name), ws_x_literal(m->label)},
-					  e) < 0)
-				return -1;
-	}
 	return 0;
+}
+
+int ws_export_enums(struct ws_export *x, struct ws_err *e)
+{
+	for (size_t i = 0; i < WS_COUNT(enums); i++)
+		if (ws_export_enum(x, enums[i].name, enums[i].doc, enums[i].meanings, e) < 0)
+			return -1;
+	return ws_export_cuda_enums(x, e);
 }

@@ -5,7 +5,7 @@
  *   work:N            N launches, each with a copy and a query, then a wait
  *   driver:N          N launches through the driver directly
  *   threads:T:N       T threads with N launches each
- *   memory, graph, stream, fail, reset
+ *   memory, graph, stream, event, fail, reset
  *   replay:FILE       records of a real GPU
  *   fork              a child that exits, and one that works on
  *   kill, _exit, abort    end in that way
@@ -193,7 +193,10 @@ static void one(const char *what)
 		standin_graph();
 	else if (!strcmp(what, "stream"))
 		standin_stream(13, -5);
-	else if (!strcmp(what, "fail"))
+	else if (!strcmp(what, "event")) {
+		standin_event(5, 7);
+		standin_wait_event(5, 13);
+	} else if (!strcmp(what, "fail"))
 		standin_fail();
 	else if (!strcmp(what, "reset"))
 		standin_reset();

@@ -30,6 +30,8 @@ STANDIN_EXPORT int standin_copy(int kind, uint64_t bytes, int stream);        /*
 STANDIN_EXPORT int standin_set(uint64_t bytes, int stream);                   /* cudaMemsetAsync */
 STANDIN_EXPORT int standin_query(int stream);                                 /* cudaStreamQuery: not traced by default */
 STANDIN_EXPORT int standin_wait(int stream);                                  /* cudaStreamSynchronize */
+STANDIN_EXPORT int standin_event(uint64_t event, int stream);                 /* cudaEventRecord */
+STANDIN_EXPORT int standin_wait_event(uint64_t event, int stream);            /* cudaStreamWaitEvent */
 STANDIN_EXPORT int standin_allocate(uint64_t address, uint64_t bytes, int freed); /* cudaMalloc, cudaFree */
 STANDIN_EXPORT int standin_fail(void);                                        /* cudaMalloc that returns 2 */
 STANDIN_EXPORT int standin_reset(void);                                       /* cudaDeviceReset */
@@ -43,6 +45,7 @@ struct standin_hooks {
 	void (*enter)(int domain, uint32_t cbid, const char *name, uint32_t correlation);
 	void (*record)(const void *record, uint32_t bytes);
 	void (*resource)(uint32_t cbid, void *context, void *descriptor);
+	void (*params)(const void *params); /* of the thread's next call */
 	uint64_t (*now)(void);
 	int (*replay)(const char *file);
 };
@@ -51,6 +54,6 @@ STANDIN_EXPORT int standin_fault(const char *name);
 
 /* Callback ids of the stand-in's calls: runtime, driver. */
 enum { RT_LAUNCH = 211, RT_MEMCPY_ASYNC = 41, RT_MEMSET_ASYNC = 51, RT_QUERY = 132, RT_SYNC = 131, RT_MALLOC = 20, RT_FREE = 22, RT_RESET = 164,
-       RT_INSTANTIATE = 306, RT_STREAM = 199, RT_PROFILER_STOP = 172, DR_LAUNCH = 307, DR_INIT = 1 };
+       RT_INSTANTIATE = 306, RT_STREAM = 199, RT_PROFILER_STOP = 172, RT_EVENT = 135, RT_WAIT_EVENT = 147, DR_LAUNCH = 307, DR_INIT = 1 };
 
 #endif

@@ -120,14 +120,19 @@ static void set(uint32_t correlation, void *arg)
 
 static void wait_for(uint32_t correlation, void *arg)
 {
-	const struct job *j = arg;
-	struct cupti_sync v = {.kind = CUPTI_KIND_SYNCHRONIZATION, .type = 3, .correlation = correlation, .context = 1, .stream = (uint32_t)j->stream,
-			       .event = UINT32_MAX};
 	struct timespec t = {0, 20000};
 
-	v.start = standin_hooks.now();
+	(void)correlation;
+	(void)arg;
 	nanosleep(&t, NULL);
-	v.end = standin_hooks.now();
+}
+
+static void event_recorded(uint32_t correlation, void *arg)
+{
+	const struct job *j = arg;
+	struct cupti_event v = {.kind = CUPTI_KIND_CUDA_EVENT, .correlation = correlation, .context = 1, .stream = (uint32_t)j->stream,
+				.event = (uint32_t)j->address + 1000, .event_sync = j->address + 2000};
+
 	standin_hooks.record(&v, sizeof(v));
 }
 
@@ -191,7 +196,27 @@ int standin_query(int stream)
 }
 int standin_wait(int stream)
 {
-	return call(RUNTIME, RT_SYNC, "cudaStreamSynchronize", 0, wait_for, &(struct job){.stream = stream});
+	const uintptr_t params[] = {(uintptr_t)stream};
+
+	if (standin_hooks.params)
+		standin_hooks.params(params);
+	return call(RUNTIME, RT_SYNC, "cudaStreamSynchronize", 0, wait_for, NULL);
+}
+int standin_event(uint64_t event, int stream)
+{
+	const uintptr_t params[] = {event, (uintptr_t)stream};
+
+	if (standin_hooks.params)
+		standin_hooks.params(params);
+	return call(RUNTIME, RT_EVENT, "cudaEventRecord", 0, event_recorded, &(struct job){.address = event, .stream = stream});
+}
+int standin_wait_event(uint64_t event, int stream)
+{
+	const uintptr_t params[] = {(uintptr_t)stream, event, 0};
+
+	if (standin_hooks.params)
+		standin_hooks.params(params);
+	return call(RUNTIME, RT_WAIT_EVENT, "cudaStreamWaitEvent", 0, NULL, NULL);
 }
 int standin_allocate(uint64_t address, uint64_t bytes, int freed)
 {

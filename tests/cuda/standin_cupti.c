@@ -157,12 +157,19 @@ static void record(const void *r, uint32_t bytes)
 		put(r, bytes);
 }
 
+static __thread const void *next_params;
+
+static void params(const void *p)
+{
+	next_params = p;
+}
+
 static void call(int domain, uint32_t cbid, const char *name, uint64_t start, uint64_t end, uint32_t correlation, int result)
 {
 	int driver = domain == CUPTI_DOMAIN_DRIVER;
 	struct cupti_api a = {.kind = driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, .cbid = cbid, .start = start, .end = end,
 			      .process = (uint32_t)getpid(), .correlation = correlation, .result = (uint32_t)result};
-	struct cupti_callback c = {.site = CUPTI_SITE_EXIT, .function = name, .result = &result, .correlation = correlation};
+	struct cupti_callback c = {.site = CUPTI_SITE_EXIT, .function = name, .result = &result, .correlation = correlation, .params = next_params, .context = (void *)1};
 
 	a.thread = system_tids ? (uint32_t)syscall(SYS_gettid) : (uint32_t)(uintptr_t)pthread_self();
 	if (callback && callbacks[domain][cbid])
@@ -174,7 +181,7 @@ static void call(int domain, uint32_t cbid, const char *name, uint64_t start, ui
 
 static void enter(int domain, uint32_t cbid, const char *name, uint32_t correlation)
 {
-	struct cupti_callback c = {.site = CUPTI_SITE_ENTER, .function = name, .correlation = correlation};
+	struct cupti_callback c = {.site = CUPTI_SITE_ENTER, .function = name, .correlation = correlation, .params = next_params, .context = (void *)1};
 
 	if (callback && callbacks[domain][cbid])
 		callback(callback_data, (uint32_t)domain, cbid, &c);
@@ -248,7 +255,7 @@ static int replay(const char *file)
 
 __attribute__((constructor)) static void announce(void)
 {
-	standin_hooks = (struct standin_hooks){call, enter, record, resource, now, replay};
+	standin_hooks = (struct standin_hooks){call, enter, record, resource, params, now, replay};
 }
 
 /* ---- the interface ---- */
@@ -274,7 +281,7 @@ API(cuptiGetCallbackName, uint32_t domain, uint32_t cbid, const char **name)
 		const char *name;
 	} names[] = {
 		{2, RT_LAUNCH, "cudaLaunchKernel_v7000"}, {2, RT_MEMCPY_ASYNC, "cudaMemcpyAsync_v3020"}, {2, RT_MEMSET_ASYNC, "cudaMemsetAsync_v3020"},
-		{2, RT_QUERY, "cudaStreamQuery_v3020"}, {2, RT_SYNC, "cudaStreamSynchronize_v3020"}, {2, RT_MALLOC, "cudaMalloc_v3020"},
+		{2, RT_QUERY, "cudaStreamQuery_v3020"}, {2, RT_SYNC, "cudaStreamSynchronize_v3020"}, {2, RT_MALLOC, "cudaMalloc_v3020"}, {2, RT_EVENT, "cudaEventRecord_v3020"}, {2, RT_WAIT_EVENT, "cudaStreamWaitEvent_v3020"},
 		{2, RT_FREE, "cudaFree_v3020"}, {2, RT_RESET, "cudaDeviceReset_v3020"}, {2, RT_INSTANTIATE, "cudaGraphInstantiate_v12000"},
 		{2, RT_STREAM, "cudaStreamCreateWithPriority_v5050"}, {2, RT_PROFILER_STOP, "cudaProfilerStop_v4000"}, {1, DR_LAUNCH, "cuLaunchKernel"},
 		{1, DR_INIT, "cuInit"},
@@ -425,5 +432,11 @@ API(cuptiGetContextId, void *context, uint32_t *id)
 {
 	(void)context;
 	*id = 1;
+	return 0;
+}
+API(cuptiGetStreamIdEx, void *context, void *stream, uint8_t per_thread, uint32_t *id)
+{
+	(void)context;
+	*id = (uint32_t)(uintptr_t)stream + per_thread;
 	return 0;
 }
