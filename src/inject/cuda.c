@@ -97,7 +97,7 @@ static const struct {
 	{CUPTI_KIND_MEMSET, 0, "memory sets"},
 	{CUPTI_KIND_OVERHEAD, 0, "profiling overhead"},
 	{CUPTI_KIND_JIT, 0, "run-time compilation"},
-	{CUPTI_KIND_CUDA_EVENT, WS_CUDA_EVENTS, "CUDA events"},
+	{CUPTI_KIND_CUDA_EVENT, WS_CUDA_EVENT_TIMES, "times of CUDA events"},
 	{CUPTI_KIND_MEMORY2, WS_CUDA_MEMORY, "allocations"},
 	{CUPTI_KIND_MEMORY_POOL, WS_CUDA_MEMORY, "memory pools"},
 };

@@ -58,8 +58,7 @@ static void free_proc(void *arg)
 	ws_map_free(&p->allocations);
 	ws_map_free(&p->errors);
 	ws_map_free(&p->events);
-	ws_map_free(&p->event_syncs);
-	free(p->waits);
+	ws_map_free(&p->event_numbers);
 	free(p);
 }
 
@@ -321,6 +320,5 @@ void ws_convert_cuda_process_end(struct ws_stream *s)
 		if (s->proc->ending)
 			atomic_store_explicit(&a->buffers[i].owner, 0, memory_order_release);
 	}
-	ws_cuda_write_waits(s, p);
 	ws_cuda_write_devices(s, p, true);
 }

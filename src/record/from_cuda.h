@@ -47,13 +47,8 @@ struct ws_cuda_proc {
 	struct ws_map context_sms;
 	struct ws_map streams;  /* context << 32 | stream -> priority */
 	struct ws_map allocations; /* address -> index in sizes */
-	struct ws_map events;   /* correlation of the call that recorded an event -> its number */
-	struct ws_map event_syncs; /* likewise -> its eventSyncId */
-	struct ws_cuda_wait { /* for an event whose record has not come yet */
-		struct ws_row_cuda_sync row;
-		uint32_t recorded_by;
-	} *waits;
-	size_t waits_n, waits_cap;
+	struct ws_map event_numbers; /* handle of an event -> its number */
+	struct ws_map events;        /* correlation of the call that recorded an event -> its number; only while times of events are collected */
 	struct ws_map errors;   /* calls that failed: cbid and result, said already */
 	uint16_t sizes[CUPTI_KIND_COUNT]; /* of records, as seen, in 8-byte words */
 	uint32_t last_tid, last_thread;
@@ -86,8 +81,6 @@ bool ws_cuda_wanted(struct ws_stream *s, uint64_t start, uint64_t end);
 uint32_t ws_cuda_thread(struct ws_stream *s, struct ws_cuda_proc *p, uint32_t tid, uint64_t time);
 /* Device of a context, and the context it stands for: a green one belongs to another. */
 void ws_cuda_place(const struct ws_cuda_proc *p, uint32_t context, uint32_t *base, uint32_t *green);
-/* Write the waits whose event's record never came. */
-void ws_cuda_write_waits(struct ws_stream *s, struct ws_cuda_proc *p);
 /* Write the rows of devices that were not written because the driver's answers never came. */
 void ws_cuda_write_devices(struct ws_stream *s, struct ws_cuda_proc *p, bool all);
 

@@ -97,75 +97,58 @@ void ws_cuda_sync(struct ws_stream *s, const struct ws_cuda_record *c, const voi
 	ws_writer_add(s->writer, WS_TABLE_cuda_sync, &r);
 }
 
-enum { EVENTS_MOST = 1 << 16, WAITS_MOST = 4096 };
+enum { EVENTS_MOST = 1 << 16 };
 
-static void find_event(const struct ws_cuda_proc *p, uint32_t recorded_by, struct ws_row_cuda_sync *r, bool *found)
-{
-	uint64_t event = ws_map_get(&p->events, recorded_by, found), sync = ws_map_get(&p->event_syncs, recorded_by, NULL);
-
-	if (!*found)
-		return;
-	r->event = (uint32_t)event;
-	r->event_sync = sync ? sync : WS_NO_U64;
-}
-
-void ws_cuda_write_waits(struct ws_stream *s, struct ws_cuda_proc *p)
+/* Handles are used again; so are numbers then. */
+static uint32_t event_number(struct ws_cuda_proc *p, uint64_t handle)
 {
 	bool found;
+	uint64_t n = ws_map_get(&p->event_numbers, handle, &found);
 
-	for (size_t i = 0; i < p->waits_n; i++) {
-		find_event(p, p->waits[i].recorded_by, &p->waits[i].row, &found);
-		ws_writer_add(s->writer, WS_TABLE_cuda_sync, &p->waits[i].row);
+	if (!found) {
+		n = p->event_numbers.n + 1;
+		ws_map_set(&p->event_numbers, handle, n);
 	}
-	p->waits_n = 0;
+	return (uint32_t)n;
+}
+
+/* With times, the row is written when they come: in CUPTI's record of the same call. */
+static void event_recorded(struct ws_stream *s, struct ws_cuda_proc *p, const struct ws_rec_cuda_sync *v)
+{
+	struct ws_row_cuda_event r = {.start = v->start, .device = device_of(p, v->rec.value), .stream = v->stream, .correlation = v->correlation,
+				      .process = s->process, .event = event_number(p, v->event), .time = WS_NO_TIME, .event_sync = v->correlation};
+
+	if (s->proc->drain->a->cuda.flags & WS_CUDA_EVENT_TIMES) {
+		if (p->events.n > EVENTS_MOST)
+			ws_map_free(&p->events);
+		ws_map_set(&p->events, v->correlation, r.event);
+		return;
+	}
+	ws_cuda_place(p, v->rec.value, &r.context, &r.green_context);
+	ws_writer_add(s->writer, WS_TABLE_cuda_event, &r);
 }
 
 void ws_convert_cuda_sync(struct ws_stream *s, const struct ws_rec *rec)
 {
 	const struct ws_rec_cuda_sync *v = (const void *)rec;
 	struct ws_cuda_proc *p = ws_cuda_proc(s);
-	struct ws_row_cuda_sync r = {.start = v->start, .end = v->end, .process = s->process, .event = WS_NO_U32, .event_sync = WS_NO_U64};
-	bool found = false;
+	struct ws_row_cuda_sync r = {.start = v->start, .end = v->end, .process = s->process};
 
 	if (ws_rec_bytes(rec) < sizeof(*v) || v->end < v->start || !ws_cuda_wanted(s, v->start, v->end))
 		return;
+	if (rec->small == WS_CUDA_EVENT_RECORD) {
+		event_recorded(s, p, v);
+		return;
+	}
 	r.device = device_of(p, rec->value);
 	ws_cuda_place(p, rec->value, &r.context, &r.green_context);
 	r.stream = v->stream;
 	r.correlation = ws_cuda_or_null(v->correlation);
 	r.type = (uint8_t)rec->small;
+	r.event = v->event ? event_number(p, v->event) : WS_NO_U32;
+	r.event_sync = v->recorded_by ? v->recorded_by : WS_NO_U64;
 	r.result = v->result;
-	if (v->recorded_by)
-		find_event(p, v->recorded_by, &r, &found);
-	if (!v->recorded_by || found) {
-		ws_writer_add(s->writer, WS_TABLE_cuda_sync, &r);
-		return;
-	}
-	if (p->waits_n >= WAITS_MOST)
-		ws_cuda_write_waits(s, p);
-	ws_grow(p->waits, p->waits_cap, p->waits_n + 1);
-	p->waits[p->waits_n++] = (struct ws_cuda_wait){r, v->recorded_by};
-}
-
-/* Waits that this record was missing for are complete; those that came first most likely wait for the first records. */
-static void note_event(struct ws_stream *s, struct ws_cuda_proc *p, uint32_t correlation, uint32_t event, uint64_t sync)
-{
-	if (p->events.n > EVENTS_MOST) {
-		ws_map_free(&p->events);
-		ws_map_free(&p->event_syncs);
-	}
-	ws_map_set(&p->events, correlation, event);
-	if (sync)
-		ws_map_set(&p->event_syncs, correlation, sync);
-	for (size_t i = 0; i < p->waits_n; i++) {
-		bool found;
-
-		if (p->waits[i].recorded_by != correlation)
-			continue;
-		find_event(p, correlation, &p->waits[i].row, &found);
-		ws_writer_add(s->writer, WS_TABLE_cuda_sync, &p->waits[i].row);
-		p->waits[i--] = p->waits[--p->waits_n];
-	}
+	ws_writer_add(s->writer, WS_TABLE_cuda_sync, &r);
 }
 
 void ws_cuda_event(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
@@ -173,8 +156,9 @@ void ws_cuda_event(struct ws_stream *s, const struct ws_cuda_record *c, const vo
 	const struct cupti_event *v = record;
 	bool timed = WS_CUDA_HAS(c, v, time) && v->time;
 	struct ws_row_cuda_event r = {.start = timed ? v->time : c->time, .time = timed ? v->time : WS_NO_TIME};
+	uint64_t number = 0;
 
-	note_event(s, c->p, v->correlation, v->event, WS_CUDA_HAS(c, v, event_sync) ? v->event_sync : 0);
+	ws_map_take(&c->p->events, v->correlation, &number);
 	if (!ws_cuda_wanted(s, r.start, r.start))
 		return;
 	r.device = WS_CUDA_HAS(c, v, device) ? v->device : device_of(c->p, v->context);
@@ -182,8 +166,8 @@ void ws_cuda_event(struct ws_stream *s, const struct ws_cuda_record *c, const vo
 	r.stream = v->stream;
 	r.correlation = ws_cuda_or_null(v->correlation);
 	r.process = s->process;
-	r.event = v->event;
-	r.event_sync = WS_CUDA_HAS(c, v, event_sync) && v->event_sync ? v->event_sync : WS_NO_U64;
+	r.event = number ? (uint32_t)number : v->event;
+	r.event_sync = v->correlation;
 	ws_writer_add(s->writer, WS_TABLE_cuda_event, &r);
 }
 

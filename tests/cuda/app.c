@@ -153,9 +153,9 @@ static void inner(void)
 	cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL);
 	cuptiActivityEnable(CUPTI_KIND_RUNTIME);
 	work(100);
-	cuptiActivityFlushAll(0);
 	cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
 	cuptiActivityDisable(CUPTI_KIND_RUNTIME);
+	cuptiActivityFlushAll(0);
 	cuptiUnsubscribe(subscriber);
 	work(10);
 	cuptiActivityFlushAll(1);
