@@ -1,5 +1,6 @@
 /*
- * osrt_bench.c - what the OS-runtime hook adds, beyond calls_bench: osrt_bench MODE N; prints nanoseconds each, the best of five parts.
+ * osrt_bench.c - what the OS-runtime hook adds, beyond calls_bench: osrt_bench MODE N; prints nanoseconds each, the best of
+ * five parts.
  *
  *   mutex        lock and unlock without contention, in a process of one thread     mutex-mt   the same while another thread exists
  *   rwlock sem spin trylock cond-signal   likewise, with another thread

@@ -12,14 +12,16 @@
 #include "cli/cli.h"
 #include "cli/text.h"
 #include "record/record.h"
+#include "ring/ring.h"
 
 struct options {
 	const char *output, *trace, *wait, *kill, *run_as, *domain_include, *domain_exclude, *command_file, *export_to, *sample, *cpuctxsw,
-		*threshold;
+		*threshold, *cuda_graphs, *cuda_events, *cuda_apis;
 	struct ws_list env;
 	double delay, duration;
-	int64_t ring_memory;
-	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment, lossless, stats, quiet;
+	int64_t ring_memory, cuda_flush;
+	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment, lossless, stats, quiet, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,
+		cuda_all;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -34,11 +36,11 @@ static const struct ws_opt opts[] = {
 	{"force-overwrite", 'f', WS_OPT_BOOL, AT(overwrite), NULL, NULL,
 	 "Replace an existing report. The old one goes when the new collection has begun.", "false"},
 	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
-	 "nvtx,osrt,none|cuda,opengl,vulkan,cublas,cublas-verbose,cudnn,cusparse,cusparse-verbose,cusolver,cusolver-verbose,mpi,nccl,ucx,openacc,"
+	 "cuda,nvtx,osrt,none|opengl,vulkan,cublas,cublas-verbose,cudnn,cusparse,cusparse-verbose,cusolver,cusolver-verbose,mpi,nccl,ucx,openacc,"
 	 "openmp,oshmem,tensorrt,gds,python-gil,syscall,cuda-hw,cuda-sw,opengl-annotations,vulkan-annotations",
-	 "What to trace: ranges and marks of NVTX, calls of the operating system's runtime that block or last, or nothing. All that is built, "
+	 "What to trace: CUDA calls, kernels and copies, ranges and marks of NVTX, calls of the operating system's runtime that block or last, or nothing. All that is built, "
 	 "unless given.",
-	 "nvtx,osrt"},
+	 "cuda,nvtx,osrt"},
 	{"sample", 's', WS_OPT_ENUM, AT(sample), "SCOPE", "none|process-tree,system-wide,cpu", "Sampling of the CPU: none so far.", NULL},
 	{"cpuctxsw", 0, WS_OPT_ENUM, AT(cpuctxsw), "SCOPE", "none|process-tree,system-wide", "Tracing of context switches: none so far.", NULL},
 	{"delay", 'y', WS_OPT_SECONDS, AT(delay), "SECONDS", NULL, "Start collecting so long after the target has started.", "0"},
@@ -65,6 +67,26 @@ static const struct ws_opt opts[] = {
 	{"nvtx-domain-include", 0, WS_OPT_STRING, AT(domain_include), "DOMAIN[,DOMAIN...]", NULL,
 	 "Record only these NVTX domains; 'default' is the one without a name.", NULL},
 	{"nvtx-domain-exclude", 0, WS_OPT_STRING, AT(domain_exclude), "DOMAIN[,DOMAIN...]", NULL, "Record all NVTX domains but these.", NULL},
+	{"cuda-graph-trace", 0, WS_OPT_ENUM, AT(cuda_graphs), "GRANULARITY", "graph,node",
+	 "Record each launch of a CUDA graph as one piece of work (graph), or each of its nodes, at a cost (node).", "graph"},
+	{"cuda-memory-usage", 0, WS_OPT_BOOL, AT(cuda_memory), NULL, NULL,
+	 "Record memory of GPUs as it is allocated and freed, with what is in use. Costs programs that allocate often.", "false"},
+	{"cuda-um-cpu-page-faults", 0, WS_OPT_BOOL, AT(cuda_um_cpu), NULL, NULL, "Record traffic of unified memory and the CPU's page faults on it. Costs much.",
+	 "false"},
+	{"cuda-um-gpu-page-faults", 0, WS_OPT_BOOL, AT(cuda_um_gpu), NULL, NULL, "Record traffic of unified memory and the GPU's page faults on it. Costs much.",
+	 "false"},
+	{"cuda-event-trace", 0, WS_OPT_ENUM, AT(cuda_events), "WHAT", "auto,true,false,timestamps",
+	 "Record CUDA events as they are recorded into streams; with timestamps also when the GPU reached each.", "auto"},
+	{"cuda-flush-interval", 0, WS_OPT_INT, AT(cuda_flush), "MS", NULL,
+	 "Take finished CUDA records from the driver's buffers this often, in milliseconds; 0: only when a buffer is full.", "100"},
+	{"flush-on-cudaprofilerstop", 0, WS_OPT_BOOL, AT(cuda_flush_stop), NULL, NULL, "Take all CUDA records when the program calls cudaProfilerStop.",
+	 "true"},
+	{"cuda-api", 0, WS_OPT_STRING, AT(cuda_apis), "+NAME|-NAME[,...]", NULL,
+	 "Trace further CUDA calls (+) or leave some out (-); a name may end in *. By default calls that give work to the GPU, move or reserve "
+	 "memory, wait, or build and load what runs are traced.",
+	 NULL},
+	{"cuda-trace-all-apis", 0, WS_OPT_BOOL, AT(cuda_all), NULL, NULL,
+	 "Trace every call of the CUDA runtime and driver, queries and driver calls inside runtime calls too. Costs much.", "false"},
 	{"trace-fork-before-exec", 0, WS_OPT_BOOL, AT(trace_forks), NULL, NULL,
 	 "Record forked children that have not called exec.", "true"},
 	{"lossless", 0, WS_OPT_BOOL, AT(lossless), NULL, NULL,
@@ -86,9 +108,7 @@ static const struct ws_opt opts[] = {
 	{"start-later", 0, WS_OPT_LATER, 0, NULL, NULL, "sessions are not built yet: use --delay", NULL},
 	{"backtrace", 'b', WS_OPT_LATER, 0, NULL, NULL, "CPU sampling and backtraces are not built yet", NULL},
 	{"sampling-frequency", 0, WS_OPT_LATER, 0, NULL, NULL, "CPU sampling is not built yet", NULL},
-	{"cuda-memory-usage", 0, WS_OPT_LATER, 0, NULL, NULL, "CUDA tracing is not built yet", NULL},
-	{"cuda-graph-trace", 0, WS_OPT_LATER, 0, NULL, NULL, "CUDA tracing is not built yet", NULL},
-	{"cudabacktrace", 0, WS_OPT_LATER, 0, NULL, NULL, "CUDA tracing is not built yet", NULL},
+	{"cudabacktrace", 0, WS_OPT_LATER, 0, NULL, NULL, "backtraces of CUDA calls are not built yet", NULL},
 	{"gpu-metrics-device", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
 	{"gpu-metrics-devices", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
 	{"gpu-metrics-frequency", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
@@ -331,7 +351,46 @@ static void say_result(const struct options *o, const struct ws_record_result *r
 	if (o->quiet)
 		return;
 	for (size_t i = 0; i < r->report_count; i++)
-		ws_say("report: %s", r->reports[i]);
+		ws_say("Generated: %s", r->reports[i]);
+}
+
+static int check_apis(const char *list, struct ws_err *e)
+{
+	for (const char *p = list; p && *p;) {
+		size_t n = strcspn(p, ",");
+
+		if ((*p != '+' && *p != '-') || n < 2)
+			return ws_fail(e, "--cuda-api: '%.*s' is neither +NAME nor -NAME", (int)n, p);
+		p += n + (p[n] == ',');
+	}
+	return list && strlen(list) > 4000 ? ws_fail(e, "--cuda-api: the list is too long") : 0;
+}
+
+static int fill_cuda(const struct options *o, struct ws_record_opts *r, struct ws_err *e)
+{
+	const struct {
+		bool on;
+		uint32_t flag;
+	} flags[] = {
+		{!strcmp(o->cuda_graphs, "node"), WS_CUDA_GRAPH_NODES},
+		{o->cuda_memory, WS_CUDA_MEMORY},
+		{o->cuda_all, WS_CUDA_ALL_APIS},
+		{strcmp(o->cuda_events, "false") != 0, WS_CUDA_EVENTS},
+		{!strcmp(o->cuda_events, "timestamps"), WS_CUDA_EVENT_TIMES},
+		{o->cuda_flush_stop, WS_CUDA_FLUSH_ON_STOP},
+		{o->cuda_um_cpu, WS_CUDA_UM_CPU_FAULTS},
+		{o->cuda_um_gpu, WS_CUDA_UM_GPU_FAULTS},
+	};
+
+	for (size_t i = 0; i < WS_COUNT(flags); i++)
+		r->cuda_flags |= flags[i].on ? flags[i].flag : 0;
+	if (!r->cuda && (o->cuda_memory || o->cuda_um_cpu || o->cuda_um_gpu || o->cuda_all || o->cuda_apis))
+		return ws_fail(e, "the options --cuda-... need --trace=cuda");
+	if (o->cuda_flush < 0 || o->cuda_flush > 3600000)
+		return ws_fail(e, "--cuda-flush-interval: give 0 to 3600000 milliseconds");
+	r->cuda_flush_ms = (uint32_t)o->cuda_flush;
+	r->cuda_apis = o->cuda_apis;
+	return check_apis(o->cuda_apis, e);
 }
 
 static int fill(const struct options *o, struct ws_record_opts *r, struct ws_list *env, struct ws_err *e)
@@ -340,8 +399,11 @@ static int fill(const struct options *o, struct ws_record_opts *r, struct ws_lis
 	r->overwrite = o->overwrite;
 	r->nvtx = has_word(o->trace, "nvtx");
 	r->osrt = has_word(o->trace, "osrt");
-	if (has_word(o->trace, "none") && (r->nvtx || r->osrt))
+	r->cuda = has_word(o->trace, "cuda");
+	if (has_word(o->trace, "none") && (r->nvtx || r->osrt || r->cuda))
 		return ws_fail(e, "--trace: none does not go with other words");
+	if (fill_cuda(o, r, e))
+		return -1;
 	if (o->domain_include && o->domain_exclude)
 		return ws_fail(e, "--nvtx-domain-include and --nvtx-domain-exclude do not go together");
 	if (o->delay < 0 || o->duration < 0)

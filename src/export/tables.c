@@ -153,6 +153,31 @@ static bool fill_osrt(struct ws_export *x, const uint64_t *v, struct ws_xcell *c
 	return true;
 }
 
+/* What a call was about has a table of its own: OSRT_API keeps the columns that scripts expect. */
+static const struct ws_xcolumn osrt_detail_columns[] = {
+    {"start", "INTEGER", true, false, "Start of the call (ns); with globalTid it names the row of OSRT_API"},
+    {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
+    {"nameId", "INTEGER", true, false, "StringIds(id) of the function"},
+    {"error", "INTEGER", false, false, "errno of a call that failed"},
+    {"object", "INTEGER", false, false, "The lock, condition, thread or descriptor it was about"},
+    {"path", "TEXT", false, false, "Path of a file call"},
+};
+
+static bool fill_osrt_detail(struct ws_export *x, const uint64_t *v, struct ws_xcell *c)
+{
+	if (!v[ws_osrt_error] && !v[ws_osrt_object] && !v[ws_osrt_path])
+		return false;
+	c[0] = ws_x_time(x, v[ws_osrt_start]);
+	c[1] = ws_x_thread(x, v[ws_osrt_thread]);
+	c[2] = ws_x_string(x, (uint32_t)v[ws_osrt_name]);
+	if (c[2].kind == WS_X_NULL)
+		c[2] = ws_x_int(0);
+	c[3] = v[ws_osrt_error] ? ws_x_int((int64_t)v[ws_osrt_error]) : ws_x_null();
+	c[4] = v[ws_osrt_object] ? ws_x_int((int64_t)v[ws_osrt_object]) : ws_x_null();
+	c[5] = ws_x_text(x, (uint32_t)v[ws_osrt_path]);
+	return true;
+}
+
 /* ---- the rest of tables.def ---- */
 
 /* A generic table being written: one at a time. */
@@ -160,31 +185,25 @@ static struct generic {
 	enum ws_table table;
 	struct ws_xtable t;
 	struct ws_xcolumn columns[WS_MAX_COLUMNS];
-	uint8_t source[WS_MAX_COLUMNS];	    /* column of the table, or NOWHERE */
-	bool number[WS_MAX_COLUMNS];	    /* a text that stands as its number, a process that stands as its pid */
-	struct ws_xcell fixed[WS_MAX_COLUMNS]; /* what stands in a column from nowhere */
+	uint8_t source[WS_MAX_COLUMNS];	    /* column of the table, or NOWHERE: it is null */
+	bool number[WS_MAX_COLUMNS];	    /* a text that stands as its number */
 } generic;
 
 #define NOWHERE UINT8_MAX
 
-/* Columns that people's queries may name and that no recording of ours fills: NULL, or 0 where the name is never NULL. */
+/* Columns that people's queries may name and that no recording of ours fills: NULL. */
 static const struct {
 	enum ws_table table;
 	const char *name, *type;
-	bool zero;
 	const char *doc;
 } absent[] = {
-    {WS_TABLE_cuda_kernel, "qmdBulkReleaseDone", "INTEGER", false, "Not used"},
-    {WS_TABLE_cuda_kernel, "qmdPreexitDone", "INTEGER", false, "Not used"},
-    {WS_TABLE_cuda_kernel, "qmdLastCtaDone", "INTEGER", false, "Not used"},
-    {WS_TABLE_cuda_kernel, "tensorSizeMinusOneElements", "TEXT", false, "Not used"},
-    {WS_TABLE_cuda_memcpy, "deprecatedSrcId", "INTEGER", false, "Not used: srcDeviceId"},
-    {WS_TABLE_cuda_sync, "deprecatedSyncType", "INTEGER", false, "Not used: syncType"},
-    {WS_TABLE_cuda_um_cpu_fault, "unresolvedFaultPc", "INTEGER", false, "Not used"},
-    {WS_TABLE_cuda_stream, "hwId", "INTEGER", true, "0: this machine"},
-    {WS_TABLE_cuda_stream, "vmId", "INTEGER", true, "0: this machine"},
-    {WS_TABLE_cuda_context, "hwId", "INTEGER", true, "0: this machine"},
-    {WS_TABLE_cuda_context, "vmId", "INTEGER", true, "0: this machine"},
+    {WS_TABLE_cuda_kernel, "qmdBulkReleaseDone", "INTEGER", "Not used"},
+    {WS_TABLE_cuda_kernel, "qmdPreexitDone", "INTEGER", "Not used"},
+    {WS_TABLE_cuda_kernel, "qmdLastCtaDone", "INTEGER", "Not used"},
+    {WS_TABLE_cuda_kernel, "tensorSizeMinusOneElements", "TEXT", "Not used"},
+    {WS_TABLE_cuda_memcpy, "deprecatedSrcId", "INTEGER", "Not used: srcDeviceId"},
+    {WS_TABLE_cuda_sync, "deprecatedSyncType", "INTEGER", "Not used: syncType"},
+    {WS_TABLE_cuda_um_cpu_fault, "unresolvedFaultPc", "INTEGER", "Not used"},
 };
 
 static bool ends_in_id(const char *name)
@@ -218,7 +237,7 @@ static struct ws_xcell generic_cell(struct ws_export *x, const struct ws_column_
 	case WS_T_NTHREAD:
 		return ws_x_thread(x, v);
 	case WS_T_PROCESS:
-		return number ? ws_x_int(ws_who_process(x->who, (uint32_t)v)->pid) : ws_x_process(x, v);
+		return ws_x_process(x, v);
 	case WS_T_NU32:
 		return v == WS_NO_U32 ? ws_x_null() : ws_x_int((int64_t)v);
 	case WS_T_NU64:
@@ -243,7 +262,7 @@ static bool fill_generic(struct ws_export *x, const uint64_t *v, struct ws_xcell
 	for (size_t i = 0; i < generic.t.column_count; i++) {
 		uint8_t from = generic.source[i];
 
-		c[i] = from == NOWHERE ? generic.fixed[i] : generic_cell(x, &columns[from], generic.number[i], v[from]);
+		c[i] = from == NOWHERE ? ws_x_null() : generic_cell(x, &columns[from], generic.number[i], v[from]);
 	}
 	if (generic.table == WS_TABLE_process_end && (int32_t)v[ws_process_end_status] == WS_NO_STATUS)
 		c[generic.t.column_count - 1] = ws_x_null();
@@ -259,8 +278,7 @@ static int export_generic(struct ws_export *x, enum ws_table table, struct ws_er
 	g->t = (struct ws_xtable){d->sqlite, d->doc, g->columns, 0};
 	for (uint32_t i = 0; i < d->column_count; i++) {
 		const struct ws_column_desc *c = &d->columns[i];
-		bool number = (c->type == WS_T_STR && by_number(c->sqlite)) ||
-			      (c->type == WS_T_PROCESS && !strcmp(c->sqlite, "processId"));
+		bool number = c->type == WS_T_STR && by_number(c->sqlite);
 		bool text = c->type == WS_T_STR && !number;
 
 		if (!*c->sqlite)
@@ -277,9 +295,8 @@ static int export_generic(struct ws_export *x, enum ws_table table, struct ws_er
 		if (absent[i].table != table)
 			continue;
 		g->source[g->t.column_count] = NOWHERE;
-		g->fixed[g->t.column_count] = absent[i].zero ? ws_x_int(0) : ws_x_null();
 		g->columns[g->t.column_count++] =
-		    (struct ws_xcolumn){absent[i].name, absent[i].type, absent[i].zero, false, absent[i].doc};
+		    (struct ws_xcolumn){absent[i].name, absent[i].type, false, false, absent[i].doc};
 	}
 	return g->t.column_count ? ws_export_rows(x, &g->t, table, fill_generic, e) : 0;
 }
@@ -289,6 +306,9 @@ static const struct ws_xtable nvtx_table = {"NVTX_EVENTS", "NVTX ranges and mark
 static const struct ws_xtable osrt_table = {"OSRT_API", "Calls of libc and pthread functions that blocked or lasted", osrt_columns,
 					    WS_COUNT(osrt_columns)};
 
+static const struct ws_xtable osrt_detail_table = {"WARPSIGHT_OSRT_DETAIL", "What calls in OSRT_API were about: lock, descriptor, path, error",
+						   osrt_detail_columns, WS_COUNT(osrt_detail_columns)};
+
 /* Tables whose form in the export is made elsewhere than generically. */
 static int export_table(struct ws_export *x, enum ws_table t, struct ws_err *e)
 {
@@ -296,13 +316,17 @@ static int export_table(struct ws_export *x, enum ws_table t, struct ws_err *e)
 	case WS_TABLE_nvtx:
 		return ws_export_rows(x, &nvtx_table, t, fill_nvtx, e);
 	case WS_TABLE_osrt:
-		return ws_export_rows(x, &osrt_table, t, fill_osrt, e);
+		return ws_export_rows(x, &osrt_table, t, fill_osrt, e) < 0
+			       ? -1
+			       : ws_export_rows(x, &osrt_detail_table, t, fill_osrt_detail, e);
 	case WS_TABLE_process:
 		return ws_export_processes(x, e);
-	case WS_TABLE_cuda_device:
-		return ws_export_gpus(x, e);
 	case WS_TABLE_diagnostic:
 		return ws_export_diagnostics(x, e);
+	case WS_TABLE_cuda_device:
+	case WS_TABLE_cuda_context:
+	case WS_TABLE_cuda_stream:
+		return ws_export_cuda(x, t, e);
 	case WS_TABLE_thread:
 	case WS_TABLE_thread_name: /* with the processes */
 	case WS_TABLE_collection:

@@ -9,10 +9,16 @@ int ws_export_processes(struct ws_export *x, struct ws_err *e); /* PROCESSES, WA
 int ws_export_session(struct ws_export *x,
 		      struct ws_err *e);		    /* META_DATA_EXPORT, TARGET_INFO_*, ANALYSIS_DETAILS, ProcessStreams */
 int ws_export_enums(struct ws_export *x, struct ws_err *e); /* ENUM_* */
-int ws_export_gpus(struct ws_export *x, struct ws_err *e);  /* TARGET_INFO_GPU */
-int ws_export_diagnostics(struct ws_export *x, struct ws_err *e); /* DIAGNOSTIC_EVENT */
+/* Devices, contexts and streams of CUDA. */
+int ws_export_cuda(struct ws_export *x, enum ws_table t, struct ws_err *e);
 
-/* Values of DIAGNOSTIC_EVENT.source and timestampType. */
-enum { WS_X_SOURCE_INJECTION = 1, WS_X_SOURCE_DAEMON = 2, WS_X_TIMESTAMP_TARGET = 1 };
+/* One enumeration; its values end with a name of NULL. */
+struct ws_x_meaning {
+	int id;
+	const char *name, *label;
+};
+int ws_export_enum(struct ws_export *x, const char *name, const char *doc, const struct ws_x_meaning *m, struct ws_err *e);
+int ws_export_cuda_enums(struct ws_export *x, struct ws_err *e);
+int ws_export_diagnostics(struct ws_export *x, struct ws_err *e); /* DIAGNOSTIC_EVENT */
 
 #endif

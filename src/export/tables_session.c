@@ -1,5 +1,6 @@
 /*
- * tables_session.c - the exported tables with few rows: the session, the machine, processes and threads, streams, diagnostics.
+ * tables_session.c - the exported tables with few rows: the session, the machine, processes and threads, streams, diagnostics,
+ * enumerations.
  *
  * Those that people join by globalPid or globalTid (PROCESSES, ThreadNames) have one row for each such number, as a join expects,
  * though a pid may have run several images and a thread may have been named often: the last image and the best name stand there.
@@ -390,14 +391,16 @@ TABLE(diagnostics, "DIAGNOSTIC_EVENT", "What the user should know about the reco
       {"severity", "INTEGER", true, false, "ENUM_DIAGNOSTIC_SEVERITY_LEVEL(id)"}, {"text", "TEXT", true, false, "The message"},
       {"globalPid", "INTEGER", false, false, "Process it is about: pid << 24"});
 
+enum { SOURCE_INJECTION = 1, SOURCE_DAEMON = 2, TIMESTAMP_TARGET = 1 };
+
 static bool fill_diagnostic(struct ws_export *x, const uint64_t *v, struct ws_xcell *c)
 {
 	const char *source = ws_report_string(x->r, (uint32_t)v[ws_diagnostic_source], NULL);
 
 	c[0] = ws_x_time(x, v[ws_diagnostic_start]);
-	c[1] = ws_x_int(WS_X_TIMESTAMP_TARGET);
-	c[2] = ws_x_int(!strcmp(source, "osrt") || !strcmp(source, "nvtx") || !strcmp(source, "cuda") ? WS_X_SOURCE_INJECTION
-												      : WS_X_SOURCE_DAEMON);
+	c[1] = ws_x_int(TIMESTAMP_TARGET);
+	c[2] = ws_x_int(!strcmp(source, "osrt") || !strcmp(source, "nvtx") || !strcmp(source, "cuda") ? SOURCE_INJECTION
+												      : SOURCE_DAEMON);
 	c[3] = ws_x_int((int64_t)v[ws_diagnostic_severity]);
 	c[4] = v[ws_diagnostic_text] ? ws_x_text(x, (uint32_t)v[ws_diagnostic_text]) : ws_x_literal("");
 	c[5] = ws_x_process(x, v[ws_diagnostic_process]);
@@ -407,4 +410,84 @@ static bool fill_diagnostic(struct ws_export *x, const uint64_t *v, struct ws_xc
 int ws_export_diagnostics(struct ws_export *x, struct ws_err *e)
 {
 	return ws_export_rows(x, &diagnostics, WS_TABLE_diagnostic, fill_diagnostic, e);
+}
+
+/* ---- enumerations: the numbers that occur in this export, and what they mean ---- */
+
+static const struct ws_x_meaning event_types[] = {
+    {WS_NVTX_CATEGORY, "NvtxCategory", "NvtxCategory"},
+    {WS_NVTX_MARK, "NvtxMark", "NvtxMark"},
+    {WS_NVTX_THREAD, "NvtxThread", "NvtxThread"},
+    {49, "Diagnostic", "Diagnostic"},
+    {WS_NVTX_PUSHPOP, "NvtxPushPopRange", "NvtxPushPopRange"},
+    {WS_NVTX_STARTEND, "NvtxStartEndRange", "NvtxStartEndRange"},
+    {WS_NVTX_DOMAIN_CREATE, "NvtxDomainCreate", "NvtxDomainCreate"},
+    {WS_NVTX_DOMAIN_DESTROY, "NvtxDomainDestroy", "NvtxDomainDestroy"},
+    {85, "OS runtime libraries", "OS runtime libraries"},
+    {0},
+};
+static const struct ws_x_meaning event_classes[] = {
+	{0, "TRACE_PROCESS_EVENT_CUDA_RUNTIME", "CUDA runtime"},
+	{1, "TRACE_PROCESS_EVENT_CUDA_DRIVER", "CUDA driver"},
+	{27, "TRACE_PROCESS_EVENT_OS_RUNTIME", "OSRT runtime"},
+	{77, "TRACE_PROCESS_EVENT_CUDA_GRAPH_NODE_CREATION", "CUDA graph node creation"},
+	{94, "TRACE_PROCESS_EVENT_CUDA_GRAPHEXEC_CREATION", "CUDA graph exec creation"},
+	{95, "TRACE_PROCESS_EVENT_CUDA_GRAPH_CREATION", "CUDA graph creation"},
+	{96, "TRACE_PROCESS_EVENT_CUDA_GRAPH_CLONE", "CUDA graph clone"},
+	{103, "TRACE_PROCESS_EVENT_CUDA_OVERHEAD", "CUDA overhead"},
+	{0},
+};
+static const struct ws_x_meaning severities[] = {
+    {WS_INFO, "Info", "Info"}, {WS_WARNING, "Warning", "Warning"}, {WS_ERROR, "Error", "Error"}, {0}};
+static const struct ws_x_meaning sources[] = {{SOURCE_INJECTION, "Injection", "Injection"}, {SOURCE_DAEMON, "Daemon", "Daemon"}, {0}};
+static const struct ws_x_meaning timestamps[] = {{TIMESTAMP_TARGET, "TargetTimestamp", "Target timestamp"}, {0}};
+static const struct ws_x_meaning origins[] = {
+    {WS_ORIGIN_TARGET, "Target", "Started by profile"},
+    {WS_ORIGIN_EXEC, "Exec", "A new image: exec, posix_spawn"},
+    {WS_ORIGIN_FORK, "Fork", "A forked child, running its parent's image"},
+    {0},
+};
+static const struct ws_x_meaning ends[] = {
+    {WS_END_EXIT, "Exit", "It ended"},
+    {WS_END_EXEC, "Exec", "Another image replaced it"},
+    {WS_END_RUNNING, "Running", "It was still running when the recording ended"},
+    {0},
+};
+
+static const struct {
+	const char *name, *doc;
+	const struct ws_x_meaning *meanings;
+} enums[] = {
+    {"ENUM_NSYS_EVENT_TYPE", "What NVTX_EVENTS.eventType means", event_types},
+    {"ENUM_NSYS_EVENT_CLASS", "What eventClass means", event_classes},
+    {"ENUM_DIAGNOSTIC_SEVERITY_LEVEL", "What DIAGNOSTIC_EVENT.severity means", severities},
+    {"ENUM_DIAGNOSTIC_SOURCE_TYPE", "What DIAGNOSTIC_EVENT.source means", sources},
+    {"ENUM_DIAGNOSTIC_TIMESTAMP_SOURCE", "What DIAGNOSTIC_EVENT.timestampType means", timestamps},
+    {"ENUM_WARPSIGHT_PROCESS_ORIGIN", "What WARPSIGHT_PROCESS.origin means", origins},
+    {"ENUM_WARPSIGHT_PROCESS_END_REASON", "What WARPSIGHT_PROCESS_END.reason means", ends},
+};
+
+int ws_export_enum(struct ws_export *x, const char *name, const char *doc, const struct ws_x_meaning *m, struct ws_err *e)
+{
+	static const struct ws_xcolumn columns[] = {
+		{"id", "INTEGER", true, true, "Number"},
+		{"name", "TEXT", false, false, "Name"},
+		{"label", "TEXT", false, false, "Name for people"},
+	};
+	struct ws_xtable t = {name, doc, columns, WS_COUNT(columns)};
+
+	if (ws_export_table(x, &t, e) < 0)
+		return -1;
+	for (; m->name; m++)
+		if (ws_export_row(x, (struct ws_xcell[]){ws_x_int(m->id), ws_x_literal(m->name), ws_x_literal(m->label)}, e) < 0)
+			return -1;
+	return 0;
+}
+
+int ws_export_enums(struct ws_export *x, struct ws_err *e)
+{
+	for (size_t i = 0; i < WS_COUNT(enums); i++)
+		if (ws_export_enum(x, enums[i].name, enums[i].doc, enums[i].meanings, e) < 0)
+			return -1;
+	return ws_export_cuda_enums(x, e);
 }

@@ -17,12 +17,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "inject/bind.h"
 #include "inject/cuda_record.h"
 #include "schema/schema.h"
 
-enum { EXIT_MS = 800, POLL_MS = 50, RESET_MS = 400 };
+enum { EXIT_MS = 800, POLL_MS = 50, FIRST_MS = 5 };
 
 struct ws_cupti ws_cupti;
 _Atomic int ws_cuda_state = WS_CUDA_IDLE;
@@ -32,7 +33,7 @@ static uint64_t kinds_on; /* bits of CUPTI_KIND_* that we enabled */
 
 /* Between the flushing thread and whoever wants a flush: numbers of requests made and done, waited on as futexes. */
 static _Atomic uint32_t asked, answered;
-static _Atomic uint32_t ended;
+static _Atomic uint32_t ended, ended_once;
 
 bool ws_cuda_forked(void)
 {
@@ -94,10 +95,9 @@ static const struct {
 	{CUPTI_KIND_MEMCPY, 0, "copies"},
 	{CUPTI_KIND_MEMCPY2, 0, "copies between GPUs"},
 	{CUPTI_KIND_MEMSET, 0, "memory sets"},
-	{CUPTI_KIND_SYNCHRONIZATION, 0, "synchronisations"},
 	{CUPTI_KIND_OVERHEAD, 0, "profiling overhead"},
 	{CUPTI_KIND_JIT, 0, "run-time compilation"},
-	{CUPTI_KIND_CUDA_EVENT, WS_CUDA_EVENTS, "CUDA events"},
+	{CUPTI_KIND_CUDA_EVENT, WS_CUDA_EVENT_TIMES, "times of CUDA events"},
 	{CUPTI_KIND_MEMORY2, WS_CUDA_MEMORY, "allocations"},
 	{CUPTI_KIND_MEMORY_POOL, WS_CUDA_MEMORY, "memory pools"},
 };
@@ -194,9 +194,21 @@ bool ws_cuda_flush(uint32_t ms)
 	return true;
 }
 
+/* Once a context exists, and before the driver shuts down. */
+static void describe_devices(void)
+{
+	static bool described;
+
+	if (described || !atomic_load_explicit(&ws_cuda_context_seen, memory_order_relaxed))
+		return;
+	described = true;
+	ws_cuda_devices();
+}
+
 static void answer(uint32_t request)
 {
 	ws_cupti.ActivityFlushAll(CUPTI_FLUSH_FORCED);
+	describe_devices();
 	atomic_store(&answered, request);
 	futex_wake(&answered);
 }
@@ -220,33 +232,32 @@ static void *flusher(void *arg)
 {
 	uint32_t every = ws_rt->arena->cuda.flush_ms, wait = every && every < POLL_MS ? every : POLL_MS;
 	uint64_t last = ws_raw_ns();
-	bool collecting = arg != NULL, described = false;
+	bool collecting = arg != NULL;
 
 	ws_sys(SYS_prctl, PR_SET_NAME, (long)"warpsight-cuda", 0, 0, 0, 0);
 	__atomic_store_n(&own_tid, (uint32_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0), __ATOMIC_RELEASE);
-	for (;;) {
+	/* Often at first: programs meet most of their kernels early. */
+	for (uint32_t round = 0;; round++) {
 		uint32_t done = atomic_load(&answered), want = atomic_load(&asked);
 
 		if (want == done) {
-			futex_wait(&asked, want, wait);
+			futex_wait(&asked, want, round < 100 && FIRST_MS < wait ? FIRST_MS : wait);
 			want = atomic_load(&asked);
 		}
 		if (atomic_load(&ended) && want == done)
 			return NULL;
+		describe_devices();
 		if (want != done) {
 			answer(want);
 			continue;
 		}
 		if (!follow_session(&collecting))
 			return NULL;
-		if (!described && atomic_load_explicit(&ws_cuda_context_seen, memory_order_relaxed)) {
-			described = true;
-			ws_cuda_devices();
-		}
 		if (every && collecting && ws_raw_ns() - last >= every * UINT64_C(1000000)) {
 			ws_cupti.ActivityFlushAll(0);
 			last = ws_raw_ns();
 		}
+		ws_cuda_scan();
 	}
 }
 
@@ -269,7 +280,7 @@ static bool start_thread(bool collecting)
 
 static void process_ends(void)
 {
-	if (ws_cuda_forked() || atomic_load(&ws_cuda_state) != WS_CUDA_ON)
+	if (atomic_load(&ws_cuda_state) != WS_CUDA_ON || ws_cuda_forked() || atomic_exchange(&ended_once, 1))
 		return;
 	if (!ws_cuda_flush(EXIT_MS))
 		ws_cuda_say(WS_WARNING, "CUPTI did not hand over its last records in time at the end of the program; "
@@ -277,6 +288,25 @@ static void process_ends(void)
 	/* The driver shuts down from here on: no further call to CUPTI. */
 	atomic_store(&ended, 1);
 	futex_wake(&asked);
+}
+
+/*
+ * _exit passes exit handlers by. Programs that use it (interpreters that end early, test runners) keep their last records this way; a forked or
+ * vforked child has another pid and passes straight through.
+ */
+static _Noreturn void leave(int status)
+{
+	process_ends();
+	for (;;)
+		ws_sys(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+WS_EXPORT void _exit(int status)
+{
+	leave(status);
+}
+WS_EXPORT void _Exit(int status)
+{
+	leave(status);
 }
 
 /* ---- starting ---- */
@@ -292,9 +322,6 @@ static void set_up_cupti(void)
 		ws_cupti.ActivityRegisterTimestampCallback(session_clock);
 	if (ws_cupti.SetThreadIdType)
 		ws_cupti.SetThreadIdType(CUPTI_THREAD_ID_SYSTEM);
-	/* Queries that find work unfinished are no waits, and frequent. */
-	if (ws_cupti.ActivityEnableAllSyncRecords)
-		ws_cupti.ActivityEnableAllSyncRecords(0);
 	if (ws_rt->arena->cuda.flags & WS_CUDA_EVENT_TIMES && ws_cupti.ActivityEnableCudaEventDeviceTimestamps)
 		ws_cupti.ActivityEnableCudaEventDeviceTimestamps(1);
 }

@@ -6,6 +6,7 @@
  * cuda_api.c   which API calls are traced
  * cuda_buffers.c   gives CUPTI buffers and turns what comes back into ring records
  * cuda_resource.c  callbacks: modules, graphs, cudaDeviceReset, cudaProfilerStop
+ * cuda_sync.c      callbacks: waits
  * cuda_device.c    what the driver says about the devices
  * cuda_inner.c     a profiler inside the program: stands between it and libcupti and serves both
  */
@@ -49,7 +50,8 @@
 	X(0, GetGraphId, (void *graph, uint32_t *id))                                                              \
 	X(0, GetGraphExecId, (void *exec, uint32_t *id))                                                           \
 	X(0, GetGraphNodeId, (void *node, uint64_t *id))                                                           \
-	X(0, GetContextId, (void *context, uint32_t *id))
+	X(0, GetContextId, (void *context, uint32_t *id))                                                          \
+	X(0, GetStreamIdEx, (void *context, void *stream, uint8_t per_thread, uint32_t *id))
 
 struct ws_cupti {
 #define X(needed, name, args) int (*name) args;
@@ -85,7 +87,7 @@ bool ws_cuda_find(void);
 
 /* Enable or disable the calls that are traced. */
 void ws_cuda_apis(bool on);
-/* Is a record of this call ours? Only to be asked when `domain`'s records are not all ours. */
+/* Is this call one that we trace? */
 bool ws_cuda_api_wanted(uint32_t kind, uint32_t cbid);
 /* Tell the recorder the names of the calls. */
 void ws_cuda_api_names(void);
@@ -98,6 +100,16 @@ void ws_cuda_complete(void *context, uint32_t stream, uint8_t *buffer, size_t si
 
 /* Subscribe and enable the callbacks wanted; false after a diagnostic. */
 bool ws_cuda_subscribe(void);
+
+/* Look at one callback name: is it a wait that we record? */
+void ws_cuda_sync_find(int driver, uint32_t cbid, const char *name);
+bool ws_cuda_sync_wants(int driver, uint32_t cbid);
+void ws_cuda_sync_call(int driver, uint32_t cbid, const struct cupti_callback *c);
+
+/* Tell the recorder the names of kernels in buffers that CUPTI still fills, so that they survive a kill. On the flushing thread. */
+void ws_cuda_scan(void);
+/* Completed buffers are being walked right now: wait until they are not, at most `ms`. */
+void ws_cuda_settle(uint32_t ms);
 
 /* Tell the recorder about the devices. On the flushing thread, once the driver is initialised. */
 void ws_cuda_devices(void);

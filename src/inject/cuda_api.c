@@ -147,9 +147,11 @@ void ws_cuda_api_names(void)
 		ws_rt_leave(t);
 }
 
-static void one_by_one(bool on)
+/* False when CUPTI has the functions and refuses them. */
+static bool one_by_one(bool on)
 {
 	int (*const enable[2])(uint32_t, uint8_t) = {ws_cupti.ActivityEnableRuntimeApi, ws_cupti.ActivityEnableDriverApi};
+	uint32_t enabled = 0, refused = 0;
 
 	for (int driver = 0; driver < 2; driver++) {
 		/* While the inner profiler has the whole domain, it is on as it is. */
@@ -157,8 +159,9 @@ static void one_by_one(bool on)
 			continue;
 		for (uint32_t cbid = 1; cbid <= last_cbid[driver]; cbid++)
 			if (is_wanted(driver, cbid))
-				enable[driver](cbid, on);
+				*(enable[driver](cbid, on) ? &refused : &enabled) += 1;
 	}
+	return enabled || !refused;
 }
 
 static void whole(uint32_t kind, bool on)
@@ -177,10 +180,8 @@ void ws_cuda_apis(bool on)
 		whole(CUPTI_KIND_DRIVER, on);
 		return;
 	}
-	if (ws_cupti.ActivityEnableRuntimeApi && ws_cupti.ActivityEnableDriverApi) {
-		one_by_one(on);
+	if (!ws_cuda_api_coarse && ws_cupti.ActivityEnableRuntimeApi && ws_cupti.ActivityEnableDriverApi && one_by_one(on))
 		return;
-	}
 	if (on && !ws_cuda_api_coarse)
 		ws_cuda_say(WS_INFO, "This CUPTI is older than 12.5 and cannot choose API calls one by one: calls of the runtime cost more than "
 			    "they need to, and calls of libraries that use the driver directly are not recorded.", "", "");

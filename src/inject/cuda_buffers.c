@@ -28,6 +28,7 @@ static _Atomic uint64_t free_head; /* tag << 32 | number + 1 */
 static _Atomic uint32_t free_next[BUFFERS_MOST];
 static void *private_at[PRIVATE_MOST];
 static _Atomic uint32_t private_used;
+static uint32_t scanned[WS_BUFFERS]; /* how far ws_cuda_scan has looked */
 
 static void push(uint32_t number)
 {
@@ -119,6 +120,8 @@ static void give_back(uint8_t *buffer, size_t used)
 	}
 	memset(buffer, 0, used);
 	if (number < (int)WS_BUFFERS)
+		__atomic_store_n(&scanned[number], 0, __ATOMIC_RELAXED);
+	if (number < (int)WS_BUFFERS)
 		atomic_store_explicit(&ws_rt->arena->buffers[number].done, 0, memory_order_relaxed);
 	push((uint32_t)number);
 }
@@ -157,6 +160,8 @@ static uint32_t define(struct ws_thread *t, const char *s)
 		tell_pointer(t, s, handle);
 	return handle;
 }
+
+static _Atomic uint32_t walking; /* completed buffers being walked */
 
 static uint32_t handle_of(struct ws_thread *t, const char *s)
 {
@@ -226,6 +231,55 @@ static void replace_texts(struct ws_thread *t, struct cupti_record *rec, size_t 
 	}
 }
 
+/* ---- buffers that CUPTI still fills ---- */
+
+static void scan_buffer(struct ws_thread *t, uint32_t i)
+{
+	uint8_t *b = ws_buffer_at(ws_rt->arena, i);
+	void *next = scanned[i] ? b + scanned[i] : NULL;
+
+	/* CUPTI completes a record's kind and name before its times; of what it has not written the kind is 0, which ends this. */
+	while (!ws_cupti.ActivityGetNextRecord(b, WS_BUFFER_SIZE, &next)) {
+		struct cupti_kernel *k = next;
+		uint32_t kind = k->kind & 0xff;
+		const char *name;
+
+		if ((uint8_t *)next < b + scanned[i] + !!scanned[i] || (uint8_t *)next > b + WS_BUFFER_SIZE - sizeof(*k) || !kind ||
+		    k->kind & 0x7fffff00)
+			return;
+		name = __atomic_load_n(&k->name, __ATOMIC_RELAXED);
+		if (kind == CUPTI_KIND_CONCURRENT_KERNEL && name && !((uintptr_t)name & WS_CUPTI_HANDLE))
+			handle_of(t, name);
+		scanned[i] = (uint32_t)((uint8_t *)next - b);
+	}
+}
+
+void ws_cuda_scan(void)
+{
+	struct ws_arena *a = ws_rt->arena;
+	struct ws_thread *t;
+
+	if (!ws_rt_collecting())
+		return;
+	for (uint32_t i = 0; i < WS_BUFFERS; i++) {
+		if (atomic_load_explicit(&a->buffers[i].owner, memory_order_relaxed) != ws_rt->home->chunk.self)
+			continue;
+		t = ws_rt_enter();
+		if (!t)
+			return;
+		scan_buffer(t, i);
+		ws_rt_leave(t);
+	}
+}
+
+void ws_cuda_settle(uint32_t ms)
+{
+	struct timespec pause = {0, 50000};
+
+	for (uint32_t i = 0; i < ms * 20 && atomic_load(&walking); i++)
+		ws_sys(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+}
+
 /* ---- the walk ---- */
 
 struct walk {
@@ -266,9 +320,8 @@ static bool ours(const struct cupti_record *rec)
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER) {
 		const struct cupti_api *a = (const void *)rec;
 
-		if (ws_unlikely((ws_cuda_api_coarse || ws_inner_broad(kind)) && !ws_cuda_api_wanted(kind, a->cbid)))
-			return false;
-		return a->thread != ws_cuda_own_tid();
+		/* More than ours come from an old CUPTI, and while an inner profiler has asked for more. */
+		return ws_likely(ws_cuda_api_wanted(kind, a->cbid)) && a->thread != ws_cuda_own_tid();
 	}
 	return !atomic_load_explicit(&ws_inner_there, memory_order_relaxed) || !ws_inner_only(kind);
 }
@@ -326,6 +379,7 @@ void ws_cuda_complete(void *context, uint32_t stream, uint8_t *buffer, size_t si
 	(void)size;
 	if (!buffer || ws_cuda_forked())
 		return;
+	atomic_fetch_add(&walking, 1);
 	if (valid > WS_BUFFER_SIZE)
 		valid = WS_BUFFER_SIZE;
 	if (valid && atomic_load_explicit(&ws_inner_there, memory_order_acquire))
@@ -338,4 +392,5 @@ void ws_cuda_complete(void *context, uint32_t stream, uint8_t *buffer, size_t si
 		ws_rt_leave(t);
 	}
 	give_back(buffer, WS_BUFFER_SIZE);
+	atomic_fetch_sub(&walking, 1);
 }

@@ -31,6 +31,8 @@ static struct {
 	cupti_clock_fn clock;
 	struct anchor first, last;
 	_Atomic uint64_t kinds;               /* enabled by it */
+	_Atomic uint64_t ending;              /* disabled since its last flush: what was recorded before is still to come */
+	uint64_t since[KINDS], until[KINDS];  /* session ns when each was enabled and disabled */
 	uint64_t api_on[2][CBIDS / 64];       /* calls enabled one by one: runtime, driver */
 	uint64_t api_off[2][CBIDS / 64];      /* calls disabled one by one after the whole kind was enabled */
 	cupti_callback_fn callback;
@@ -177,21 +179,40 @@ static void hand_over(void *context, uint32_t stream)
 	inner.complete(context, stream, b, inner.size, inner.used);
 }
 
-static bool wanted(const struct cupti_record *r)
+static bool is_ending(uint32_t kind)
+{
+	return kind < KINDS && atomic_load_explicit(&inner.ending, memory_order_relaxed) >> kind & 1;
+}
+
+/* Buffers hold records from before it enabled the kind: those it would not have got. */
+static bool is_early(const void *record, size_t size, uint32_t kind)
+{
+	size_t at = time_fields[kind][1] ? time_fields[kind][1] : time_fields[kind][0]; /* the end, where there is one */
+	uint64_t t = 0;
+
+	if (at && at + sizeof(t) <= size)
+		memcpy(&t, (const char *)record + at, sizeof(t));
+	return t && t < inner.since[kind];
+}
+
+static bool wanted(const struct cupti_record *r, size_t size)
 {
 	uint32_t kind = r->kind & 0x7fffffff;
 	const struct cupti_api *a = (const void *)r;
 	int driver = kind == CUPTI_KIND_DRIVER;
 
+	if (kind >= KINDS || is_early(r, size, kind))
+		return false;
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
-		return a->thread != ws_cuda_own_tid() &&
-		       (has_kind(kind) ? !bit(inner.api_off[driver], a->cbid) : bit(inner.api_on[driver], a->cbid));
-	return has_kind(kind);
+		return a->thread != ws_cuda_own_tid() && (!is_ending(kind) || a->start <= inner.until[kind]) &&
+		       (has_kind(kind) || is_ending(kind) ? !bit(inner.api_off[driver], a->cbid) : bit(inner.api_on[driver], a->cbid));
+	/* Work that was launched before may still run: what is too late its profiler can tell. */
+	return has_kind(kind) || is_ending(kind);
 }
 
 static void give_one(const uint8_t *record, size_t size)
 {
-	if (!wanted((const void *)record))
+	if (!wanted((const void *)record, size))
 		return;
 	if (inner.buffer && inner.size - inner.used < size)
 		hand_over(NULL, 0);
@@ -323,6 +344,8 @@ HOOK(cuptiActivityEnable, (uint32_t kind))
 		return rc;
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
 		memset(inner.api_off[kind == CUPTI_KIND_DRIVER], 0, sizeof(inner.api_off[0]));
+	inner.since[kind] = ws_raw_ns();
+	atomic_fetch_and(&inner.ending, ~(UINT64_C(1) << kind));
 	atomic_fetch_or(&inner.kinds, UINT64_C(1) << kind);
 	mind_graphs();
 	return rc;
@@ -348,6 +371,8 @@ HOOK(cuptiActivityDisable, (uint32_t kind))
 		return ws_cupti.ActivityDisable(kind);
 	if (!(atomic_fetch_and(&inner.kinds, ~(UINT64_C(1) << kind)) >> kind & 1))
 		return CUPTI_OK;
+	inner.until[kind] = ws_raw_ns();
+	atomic_fetch_or(&inner.ending, UINT64_C(1) << kind);
 	mind_graphs();
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
 		narrow(kind);
@@ -391,9 +416,11 @@ HOOK(cuptiActivityFlushAll, (uint32_t flags))
 	if (!handled())
 		PASS(cuptiActivityFlushAll, (uint32_t), flags);
 	rc = ws_cupti.ActivityFlushAll(flags);
+	ws_cuda_settle(200); /* another thread's flush may hold what is asked for */
 	take_lock();
 	if (inner.complete)
 		hand_over(NULL, 0);
+	atomic_store(&inner.ending, 0);
 	free_lock();
 	return rc;
 }

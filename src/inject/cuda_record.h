@@ -51,6 +51,16 @@ struct ws_rec_cuda_resource {
 	uint32_t tid, graph, original_graph, spare;
 };
 
+#define WS_CUDA_EVENT_RECORD 5 /* beside CUpti_ActivitySynchronizationType: no wait, an event is recorded */
+struct ws_rec_cuda_sync {
+	struct ws_rec rec; /* small: CUpti_ActivitySynchronizationType, or the above; value: context */
+	uint64_t start, end; /* session ns */
+	uint64_t event;               /* its handle, 0 for none */
+	uint32_t correlation, stream; /* stream UINT32_MAX: none */
+	uint32_t recorded_by;         /* correlation of the call that recorded the event; 0 for none */
+	int32_t result;
+};
+
 struct ws_rec_cuda_seen {
 	struct ws_rec rec;     /* value: handle of libcupti's path */
 	uint32_t cupti, driver; /* versions */

@@ -1,5 +1,5 @@
 /*
- * cuda_resource.c - callbacks of CUPTI: modules and graphs as they are made, and the calls after which records would be lost
+ * cuda_resource.c - callbacks of CUPTI: modules and graphs as they are made, waits (cuda_sync.c), and the calls after which records would be lost
  * (cudaDeviceReset) or are wanted at once (cudaProfilerStop).
  *
  * One program has one subscriber. Ours is named; when another tool has the place, the diagnostic says which.
@@ -31,7 +31,7 @@ bool ws_cuda_callback_on(uint32_t domain, uint32_t cbid)
 	if (domain == CUPTI_DOMAIN_RUNTIME || domain == CUPTI_DOMAIN_DRIVER) {
 		int driver = domain == CUPTI_DOMAIN_DRIVER;
 
-		return cbid && (cbid == reset_cbid[driver] || cbid == stop_cbid[driver]);
+		return cbid && (cbid == reset_cbid[driver] || cbid == stop_cbid[driver] || ws_cuda_sync_wants(driver, cbid));
 	}
 	return domain == CUPTI_DOMAIN_STATE && cbid == CUPTI_STATE_FATAL_ERROR;
 }
@@ -135,6 +135,10 @@ static void resource(uint32_t cbid, const struct cupti_resource *res)
 
 static void call(int driver, uint32_t cbid, const struct cupti_callback *c)
 {
+	if (ws_likely(ws_cuda_sync_wants(driver, cbid))) {
+		ws_cuda_sync_call(driver, cbid, c);
+		return;
+	}
 	if (c->site == CUPTI_SITE_ENTER && cbid == reset_cbid[driver])
 		ws_cuda_flush(FLUSH_MS); /* what is in the driver's buffers goes with the context */
 	if (c->site == CUPTI_SITE_EXIT && cbid == stop_cbid[driver])
@@ -179,6 +183,7 @@ static void find_calls(void)
 			gap = 0;
 			if (!strncmp(name, reset[driver], strlen(reset[driver])))
 				reset_cbid[driver] = cbid; /* the last is the newest version */
+			ws_cuda_sync_find(driver, cbid, name);
 			if (flush_on_stop && !strncmp(name, stop[driver], strlen(stop[driver])))
 				stop_cbid[driver] = cbid;
 		}
@@ -224,6 +229,9 @@ bool ws_cuda_subscribe(void)
 			ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, reset_cbid[driver]);
 		if (stop_cbid[driver])
 			ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, stop_cbid[driver]);
+		for (uint32_t cbid = 1; cbid < 2048; cbid++)
+			if (ws_cuda_sync_wants(driver, cbid))
+				ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, cbid);
 	}
 	return true;
 }

@@ -184,10 +184,17 @@ static inline struct nvtx_text nvtx_text_utf8(struct ws_thread *t, const char *s
 {
 	struct nvtx_text x = {0, 0};
 	bool local = false;
+	size_t len;
 
 	if (ws_unlikely(!s))
 		return x;
-	x.value = ws_rt_string_or_text(t, s, strlen(s), &local, WS_LOSS_NVTX);
+	x.value = ws_rt_string_known(t, s);
+	if (ws_likely(x.value))
+		return x;
+	len = strlen(s);
+	x.value = ws_rt_string_or_text(t, s, len, &local, WS_LOSS_NVTX);
+	if (x.value && !local)
+		ws_rt_string_remember(t, s, len, x.value);
 	x.flags = x.value ? (local ? WS_OPEN_LOCAL_TEXT : 0) : WS_OPEN_LOST;
 	return x;
 }

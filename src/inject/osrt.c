@@ -1,6 +1,7 @@
 /*
- * osrt.c - the OS-runtime trace: noting a call at its start, and writing its record when it returns or is unwound. See osrt.h for how; the
- * wrappers themselves are in osrt_calls.c (made from osrt_functions.def), osrt_lock.c, osrt_stream.c and osrt_thread.c.
+ * osrt.c - the OS-runtime trace: noting a call at its start, and writing its record when it returns or is unwound. See
+ * osrt.h for how; the wrappers themselves are in osrt_calls.c (made from osrt_functions.def), osrt_lock.c, osrt_stream.c and
+ * osrt_thread.c.
  */
 #include "inject/osrt.h"
 
@@ -14,12 +15,11 @@
 #include "inject/traced.h"
 
 enum error_kind { ERROR_NONE, ERROR_ERRNO, ERROR_NUMBER, ERROR_POINTER, ERROR_STREAM };
-enum object_kind { OBJECT_NONE, OBJECT_VALUE, OBJECT_FD, OBJECT_PATH, OBJECT_OPEN, OBJECT_FOPEN, OBJECT_STREAM, OBJECT_RESULT };
 
 static const struct {
 	uint8_t error, object;
 } kinds[WS_OSRT_COUNT] = {
-#define WS_OSRT_ENTRY(symbol, shown, error, object) {ERROR_##error, OBJECT_##object},
+#define WS_OSRT_ENTRY(symbol, shown, error, object) {ERROR_##error, WS_OSRT_OBJECT_##object},
 #include "inject/osrt_functions.def"
 };
 
@@ -46,10 +46,10 @@ static bool mark_stands(const struct ws_open_call *o)
 }
 
 /*
- * Notes of calls that are still open below the one that begins at `stack`: a stack grows down, so an enclosing call stands above. A note at
- * or below was left by a longjmp, and one above, too, when its frame has been overwritten. A handler on an alternate stack
- * stands on another one, where addresses cannot be compared: what is open on the thread's own stack encloses it, and once back
- * on the own stack, notes from the alternate one are stale.
+ * Notes of calls that are still open below the one that begins at `stack`: a stack grows down, so an enclosing call stands
+ * above. A note at or below was left by a longjmp, and one above, too, when its frame has been overwritten. A handler on an
+ * alternate stack stands on another one, where addresses cannot be compared: what is open on the thread's own stack encloses
+ * it, and once back on the own stack, notes from the alternate one are stale.
  */
 uint32_t ws_osrt_still_open(struct ws_ring *r, uint32_t depth, uintptr_t stack)
 {
@@ -131,31 +131,31 @@ static struct about about(unsigned fn, int64_t result, uint64_t value, int error
 {
 	struct about a = {.fd = -1};
 
-	switch ((enum object_kind)kinds[fn].object) {
-	case OBJECT_NONE:
+	switch ((enum ws_osrt_object)kinds[fn].object) {
+	case WS_OSRT_OBJECT_NONE:
 		break;
-	case OBJECT_VALUE:
+	case WS_OSRT_OBJECT_VALUE:
 		a.object = value;
 		break;
-	case OBJECT_STREAM:
+	case WS_OSRT_OBJECT_STREAM:
 		value = (uint64_t)fileno_of(value);
 		/* fallthrough */
-	case OBJECT_FD:
+	case WS_OSRT_OBJECT_FD:
 		if ((int)value < 0 || error == EBADF)
 			break;
 		a.fd = (int)value;
 		a.object = (uint64_t)a.fd;
 		break;
-	case OBJECT_FOPEN:
+	case WS_OSRT_OBJECT_FOPEN:
 		result = result ? fileno_of((uint64_t)result) : -1;
 		/* fallthrough */
-	case OBJECT_OPEN:
-	case OBJECT_RESULT:
+	case WS_OSRT_OBJECT_OPEN:
+	case WS_OSRT_OBJECT_RESULT:
 		a.object = result > 0 ? (uint64_t)result : 0;
-		if (kinds[fn].object == OBJECT_RESULT)
+		if (kinds[fn].object == WS_OSRT_OBJECT_RESULT)
 			break;
 		/* fallthrough */
-	case OBJECT_PATH:
+	case WS_OSRT_OBJECT_PATH:
 		a.path = path_was_read(error) ? (const char *)value : NULL;
 		break;
 	}
@@ -239,8 +239,8 @@ void ws_osrt_record_found(unsigned fn, const struct ws_call *c, uint64_t end, in
 }
 
 /*
- * Personality of the wrappers: the unwinder is about to remove the frame of one. Which one cannot be asked without the unwinder's own
- * functions, and need not be: it is the innermost open call. Never stops the unwinding.
+ * Personality of the wrappers: the unwinder is about to remove the frame of one. Which one cannot be asked without the
+ * unwinder's own functions, and need not be: it is the innermost open call. Never stops the unwinding.
  */
 __attribute__((used)) WS_HIDDEN int ws_osrt_unwound(int version, int actions, uint64_t class, void *exception, void *context);
 
@@ -251,10 +251,10 @@ static void record_unwound(struct ws_open_call o, uint32_t depth)
 
 	if (o.function >= WS_OSRT_COUNT || end - o.start < ws_rt->arena->osrt_threshold)
 		return;
-	if (kinds[o.function].object == OBJECT_FD && (int)o.object >= 0)
+	if (kinds[o.function].object == WS_OSRT_OBJECT_FD && (int)o.object >= 0)
 		record_fd(call_of(o.function, o.start, end, -1), value, (int)o.object);
 	else
-		record(call_of(o.function, o.start, end, -1), value, kinds[o.function].object == OBJECT_VALUE ? o.object : 0, NULL);
+		record(call_of(o.function, o.start, end, -1), value, kinds[o.function].object == WS_OSRT_OBJECT_VALUE ? o.object : 0, NULL);
 }
 
 int ws_osrt_unwound(int version, int actions, uint64_t class, void *exception, void *context)

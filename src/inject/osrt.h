@@ -1,14 +1,15 @@
 /*
  * osrt.h - what the wrappers of the OS-runtime trace are made of; private to src/inject/osrt*.c.
  *
- * A wrapper reads the clock, notes the call in the thread's ring (struct ws_open_call), calls the function behind it, reads the clock
- * again, and writes a record when the call lasted. Nothing is allocated, no lock is taken and errno is left alone, so that it may stand
- * below malloc, in signal handlers and in forked children.
+ * A wrapper reads the clock, notes the call in the thread's ring (struct ws_open_call), calls the function behind it, reads
+ * the clock again, and writes a record when the call lasted. Nothing is allocated, no lock is taken and errno is left alone,
+ * so that it may stand below malloc, in signal handlers and in forked children.
  *
- * A call can also end without returning: by a longjmp out of a signal handler, by cancellation, by an exception. The first leaves its
- * note behind, which the next call of the thread recognises by where on the stack it stood, and that its frame is gone. For the other two each wrapper has a
- * personality routine of ours: the unwinder calls it when it removes the wrapper's frame, and it ends the call there. It needs nothing of
- * the unwinder, so that it works with whichever one the program brought, and the hook needs no libgcc.
+ * A call can also end without returning: by a longjmp out of a signal handler, by cancellation, by an exception. The first
+ * leaves its note behind, which the next call of the thread recognises by where on the stack it stood, and that its frame is
+ * gone. For the other two each wrapper has a personality routine of ours: the unwinder calls it when it removes the
+ * wrapper's frame, and it ends the call there. It needs nothing of the unwinder, so that it works with whichever one the
+ * program brought, and the hook needs no libgcc.
  */
 #ifndef WS_OSRT_H
 #define WS_OSRT_H
@@ -78,7 +79,8 @@ uint32_t ws_osrt_still_open(struct ws_ring *r, uint32_t depth, uintptr_t stack) 
 /* Write the record of a call and take its note off; keeps errno, and reads it when `result` says that the call failed. */
 void ws_osrt_record(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result, uint64_t value) WS_HIDDEN WS_NOINLINE;
 /* The same with the path of its descriptor found beforehand. */
-void ws_osrt_record_found(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result, struct ws_osrt_found *f) WS_HIDDEN WS_NOINLINE;
+void ws_osrt_record_found(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result,
+			  struct ws_osrt_found *f) WS_HIDDEN WS_NOINLINE;
 
 /* The thread's state when calls are to be recorded on it now, else NULL. */
 static inline struct ws_thread *ws_osrt_thread(void)
@@ -124,8 +126,8 @@ static inline void ws_osrt_pop(const struct ws_call *c)
 }
 
 /*
- * The call is over: true when it is to be recorded, and its note taken off only then, so that a kill in between loses nothing. Not in a
- * child that was forked inside it, whose state is another.
+ * The call is over: true when it is to be recorded, and its note taken off only then, so that a kill in between loses
+ * nothing. Not in a child that was forked inside it, whose state is another.
  */
 static inline bool ws_osrt_over(const struct ws_call *c, uint64_t end)
 {

@@ -1,6 +1,6 @@
 /*
- * osrt_calls.c - the wrappers that osrt_functions.def describes completely: one line there is one function here. System headers give the
- * prototypes, so that a line that does not fit does not compile.
+ * osrt_calls.c - the wrappers that osrt_functions.def describes completely: one line there is one function here. System
+ * headers give the prototypes, so that a line that does not fit does not compile.
  */
 #include <features.h>
 #undef __USE_EXTERN_INLINES /* the functions, not what headers make of them */

@@ -1,8 +1,8 @@
 /*
- * osrt_lock.c - locks, semaphores and wake-ups. Locks are tried first, and traced only when that fails, so that an uncontended lock costs
- * no clock read. A try that succeeds, or fails otherwise than by being busy, does exactly what the lock function would have done, for
- * every kind of mutex (recursive, robust, priority-inheriting...); busy covers the rest (an error-checking mutex that the caller
- * holds, too), and the real function decides.
+ * osrt_lock.c - locks, semaphores and wake-ups. Locks are tried first, and traced only when that fails, so that an
+ * uncontended lock costs no clock read. A try that succeeds, or fails otherwise than by being busy, does exactly what the
+ * lock function would have done, for every kind of mutex (recursive, robust, priority-inheriting...); busy covers the rest
+ * (an error-checking mutex that the caller holds, too), and the real function decides.
  *
  * Where another library interposes the lock function but not the try function, nothing is tried: it would be passed by.
  */
@@ -15,9 +15,9 @@
 typedef int try_fn(void *);
 
 /*
- * glibc (from 2.32) tells when there is but one thread, and locks without a locked instruction then; trying would not. A free mutex that
- * is not shared between processes cannot be contended then either, so it is locked straight. The fields are those that static
- * initialisers are compiled to.
+ * glibc (from 2.32) tells when there is but one thread, and locks without a locked instruction then; trying would not. A
+ * free mutex that is not shared between processes cannot be contended then either, so it is locked straight. The fields are
+ * those that static initialisers are compiled to.
  */
 #define MUTEX_SHARED 0x80
 static const char many_threads;
@@ -115,7 +115,8 @@ int pthread_mutex_lock(pthread_mutex_t *lock)
 	return ws_likely(r != EBUSY) ? r : wait_for_mutex(lock);
 }
 
-LOCK(pthread_mutex_timedlock, (pthread_mutex_t *lock, const struct timespec *until), lock, (lock, until), deadline_ok(until), mutex_timed)
+LOCK(pthread_mutex_timedlock, (pthread_mutex_t *lock, const struct timespec *until), lock, (lock, until), deadline_ok(until),
+     mutex_timed)
 LOCK(pthread_mutex_clocklock, (pthread_mutex_t *lock, clockid_t clock, const struct timespec *until), lock, (lock, clock, until),
      clock_ok(clock, until), mutex_clock)
 LOCK(pthread_rwlock_rdlock, (pthread_rwlock_t *lock), lock, (lock), true, read)
@@ -124,10 +125,10 @@ LOCK(pthread_rwlock_timedrdlock, (pthread_rwlock_t *lock, const struct timespec 
      read_timed)
 LOCK(pthread_rwlock_timedwrlock, (pthread_rwlock_t *lock, const struct timespec *until), lock, (lock, until), deadline_ok(until),
      write_timed)
-LOCK(pthread_rwlock_clockrdlock, (pthread_rwlock_t *lock, clockid_t clock, const struct timespec *until), lock, (lock, clock, until),
-     clock_ok(clock, until), read_clock)
-LOCK(pthread_rwlock_clockwrlock, (pthread_rwlock_t *lock, clockid_t clock, const struct timespec *until), lock, (lock, clock, until),
-     clock_ok(clock, until), write_clock)
+LOCK(pthread_rwlock_clockrdlock, (pthread_rwlock_t *lock, clockid_t clock, const struct timespec *until), lock,
+     (lock, clock, until), clock_ok(clock, until), read_clock)
+LOCK(pthread_rwlock_clockwrlock, (pthread_rwlock_t *lock, clockid_t clock, const struct timespec *until), lock,
+     (lock, clock, until), clock_ok(clock, until), write_clock)
 LOCK(pthread_spin_lock, (pthread_spinlock_t *lock), lock, (lock), true, spin)
 
 /* Semaphores tell by errno, and waiting for one is a cancellation point. */
@@ -163,8 +164,8 @@ SEMAPHORE(sem_clockwait, (sem_t *sem, clockid_t clock, const struct timespec *un
 	  sem_clock)
 
 /*
- * Waking nobody is common and costs the C library two instructions: it looks at the count of waiters in the upper bits of __wrefs, and so do
- * we. (Were that word ever to mean something else, too much or too little would be timed.)
+ * Waking nobody is common and costs the C library two instructions: it looks at the count of waiters in the upper bits of
+ * __wrefs, and so do we. (Were that word ever to mean something else, too much or too little would be timed.)
  */
 static inline bool nobody_waits(const pthread_cond_t *c)
 {

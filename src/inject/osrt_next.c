@@ -1,11 +1,12 @@
 /*
- * osrt_next.c - finds the functions behind ours: the next definition in load order, so that another library that interposes the same
- * function is still called.
+ * osrt_next.c - finds the functions behind ours: the next definition in load order, so that another library that interposes
+ * the same function is still called.
  *
- * It reads the loader's list of libraries and their hash tables itself. dlsym would do the same, but allocates (calloc, which may be the
- * program's own and may call a wrapper), takes the loader's lock (which a forked child can find held), and overwrites the
- * message that the program's dlerror would give. Of a function with several versions it takes the default one, or an old one where only
- * old ones are left. Nothing is remembered for a name that nobody defines: a library that has it may still come.
+ * It reads the loader's list of libraries and their hash tables itself. dlsym would do the same, but allocates (calloc,
+ * which may be the program's own and may call a wrapper), takes the loader's lock (which a forked child can find held), and
+ * overwrites the message that the program's dlerror would give. Of a function with several versions it takes the default
+ * one, or an old one where only old ones are left. Nothing is remembered for a name that nobody defines: a library that has
+ * it may still come.
  */
 #include <elf.h>
 #include <fcntl.h>

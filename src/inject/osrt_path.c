@@ -1,14 +1,14 @@
 /*
  * osrt_path.c - which file is behind a descriptor. Asked only for calls that are recorded.
  *
- * close() is not traced, so descriptors are reused without our knowing: what is remembered of one is believed only if the file is
- * provably the same, which one quick system call tells; else the link in /proc is read, which is a slow one. Device and inode do not
- * suffice, since file systems reuse inode numbers at once: the birth time must be the same too, and be past by more than its
- * resolution when it is first seen, so that no later file can have it. Files without a birth time, and anonymous ones, which
- * share one inode, are asked for each time.
+ * close() is not traced, so descriptors are reused without our knowing: what is remembered of one is believed only if the
+ * file is provably the same, which one quick system call tells; else the link in /proc is read, which is a slow one. Device
+ * and inode do not suffice, since file systems reuse inode numbers at once: the birth time must be the same too, and be past
+ * by more than its resolution when it is first seen, so that no later file can have it. Files without a birth time, and
+ * anonymous ones, which share one inode, are asked for each time.
  *
- * Everything is a raw system call, for errno and for our own wrappers' sake. The memory is a table that the process's threads share
- * without locks: a writer takes an entry by making its sequence odd, and who finds it taken does without.
+ * Everything is a raw system call, for errno and for our own wrappers' sake. The memory is a table that the process's
+ * threads share without locks: a writer takes an entry by making its sequence odd, and who finds it taken does without.
  */
 #include <fcntl.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * osrt_record.h - what the OS-runtime hook writes for a call that lasted: 32 bytes, or 48 when there is an object or path to tell. Written
- * when the call returns; calls that never return stand in struct ws_ring.calls.
+ * osrt_record.h - what the OS-runtime hook writes for a call that lasted: 32 bytes, or 48 when there is an object or path to
+ * tell. Written when the call returns; calls that never return stand in struct ws_ring.calls.
  */
 #ifndef WS_OSRT_RECORD_H
 #define WS_OSRT_RECORD_H
@@ -12,6 +12,18 @@ enum ws_osrt_function {
 #define WS_OSRT_ENTRY(symbol, shown, error, object) WS_OSRT_##symbol,
 #include "inject/osrt_functions.def"
 	WS_OSRT_COUNT
+};
+
+/* Kinds of OBJECT in osrt_functions.def. */
+enum ws_osrt_object {
+	WS_OSRT_OBJECT_NONE,
+	WS_OSRT_OBJECT_VALUE,
+	WS_OSRT_OBJECT_FD,
+	WS_OSRT_OBJECT_PATH,
+	WS_OSRT_OBJECT_OPEN,
+	WS_OSRT_OBJECT_FOPEN,
+	WS_OSRT_OBJECT_STREAM,
+	WS_OSRT_OBJECT_RESULT,
 };
 
 /* What rec.value holds beside the error: it is this | nesting << 8 | errno << 16. */

@@ -12,8 +12,8 @@
 /* ---- creation ---- */
 
 /*
- * What a new thread is to run, on its way there. Allocating would be simple, and wrong below malloc; the way is short, so a few places
- * suffice, and a thread that finds none starts straight and makes itself known at its first record.
+ * What a new thread is to run, on its way there. Allocating would be simple, and wrong below malloc; the way is short, so a
+ * few places suffice, and a thread that finds none starts straight and makes itself known at its first record.
  */
 #define PLACES 1024u
 
@@ -104,7 +104,10 @@ static void name_thread(uint32_t tid, const char *name)
 	ws_rt_leave(t);
 }
 
-/* Thread id of another thread: the C library does not tell it, but the number of a thread's CPU clock holds it. 0 when not known. */
+/*
+ * Thread id of another thread: the C library does not tell it, but the number of a thread's CPU clock holds it. 0 when not
+ * known.
+ */
 static uint32_t tid_of(pthread_t thread)
 {
 	static int (*get_clock)(pthread_t, clockid_t *);
@@ -153,8 +156,10 @@ int prctl(int option, ...)
 		a[i] = va_arg(ap, unsigned long);
 	va_end(ap);
 	/* A program that shuts itself in may not be allowed what finding paths takes, on pain of death. */
-	if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS)
+	if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS) {
 		ws_osrt_path_off();
+		ws_rt_sandboxed();
+	}
 	traced = ws_osrt_begin(&call, WS_OSRT_prctl, 0);
 	r = real(option, a[0], a[1], a[2], a[3]);
 	if (traced)

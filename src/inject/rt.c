@@ -52,8 +52,14 @@ static struct {
 	uint32_t parent_home;
 	uint64_t parent_start;
 	uint64_t pid_ns;
+	bool sandboxed;
 	char path[512];
 } kept;
+
+void ws_rt_sandboxed(void)
+{
+	kept.sandboxed = true;
+}
 
 long ws_sys(long nr, long a, long b, long c, long d, long e, long f)
 {
@@ -96,7 +102,7 @@ static void *map_private(size_t bytes)
 
 static void wake_recorder(struct ws_arena *a)
 {
-	if (atomic_load_explicit(&a->sleeping, memory_order_relaxed) &&
+	if (atomic_load_explicit(&a->sleeping, memory_order_relaxed) && !kept.sandboxed &&
 	    atomic_exchange_explicit(&a->sleeping, 0, memory_order_acq_rel))
 		SYS3(SYS_futex, &a->sleeping, FUTEX_WAKE, 1);
 }
@@ -138,6 +144,8 @@ static uint32_t get_chunk(struct ws_arena *a)
 		struct timespec pause = {0, 200000};
 
 		wake_recorder(a);
+		if (kept.sandboxed)
+			break;
 		if (!extend(a)) {
 			chunk = ws_chunk_take(a);
 			continue;
@@ -461,6 +469,8 @@ static void name_thread(struct ws_thread *t)
 	char name[17] = "";
 	uint32_t handle;
 
+	if (kept.sandboxed)
+		return;
 	SYS3(SYS_prctl, PR_GET_NAME, name, 0);
 	handle = ws_rt_string(t, name, strlen(name));
 	if (!handle)
@@ -653,7 +663,7 @@ static uint64_t string_room(struct ws_process_home *h, uint32_t bytes)
 	for (;;) {
 		uint32_t chunk = (uint32_t)(pos >> 32), offset = (uint32_t)pos, fresh;
 
-		if (offset + bytes <= WS_CHUNK_SIZE) {
+		if (offset + bytes + 8 <= WS_CHUNK_SIZE) { /* 8: ws_rt_string_known reads a little past the end */
 			if (atomic_compare_exchange_weak_explicit(&h->string_pos, &pos, pos + bytes, memory_order_acq_rel,
 								  memory_order_acquire))
 				return (uint64_t)chunk * WS_CHUNK_SIZE + offset;

@@ -22,6 +22,7 @@
 #define WS_RT_H
 
 #include <stddef.h>
+#include <string.h>
 
 #include "ring/record.h"
 #include "ring/ring.h"
@@ -31,6 +32,15 @@ struct ws_string_slot { /* of the per-thread string cache */
 	const char *pointer; /* the caller's, last seen; content is always verified */
 	uint32_t handle, len;
 };
+
+/* The strings used last, by the caller's pointer: literals are recognised without measuring or hashing them. */
+struct ws_known_string {
+	const char *pointer; /* the caller's */
+	const char *bytes;   /* the definition's */
+	uint32_t handle, len;
+};
+#define WS_KNOWN_STRINGS 16
+
 #define WS_STRING_SLOTS 256       /* to begin with */
 #define WS_STRING_SLOTS_MORE 4096 /* once a thread has shown that it uses more names */
 
@@ -63,6 +73,7 @@ struct ws_thread {
 	struct ws_string_slot *more_strings;    /* the larger cache, or NULL */
 	uint64_t nvtx_id, nvtx_id_end; /* start/end range ids set aside for this thread: next and limit */
 	void *nvtx_deep;    /* levels beyond what the open stack holds; see inject/nvtx_stack.c */
+	struct ws_known_string known[WS_KNOWN_STRINGS];
 	struct ws_string_slot strings[WS_STRING_SLOTS];
 };
 
@@ -194,8 +205,57 @@ WS_EXPORT int ws_rt_buffer_take(void);
 /* Give it back. */
 WS_EXPORT void ws_rt_buffer_give(int buffer);
 
+static inline struct ws_known_string *ws_rt_known_slot(struct ws_thread *t, const char *s)
+{
+	return &t->known[((uintptr_t)s >> 3) % WS_KNOWN_STRINGS];
+}
+
+/*
+ * Handle of a string last seen at this address, if the bytes there are still the same, its end included; else 0. They are compared eight at a time, so
+ * up to seven bytes behind the string are read: only where those are on the same page.
+ */
+static inline uint32_t ws_rt_string_known(struct ws_thread *t, const char *s)
+{
+	const struct ws_known_string *k = ws_rt_known_slot(t, s);
+	size_t n = (size_t)k->len + 1, i = 0;
+	uint64_t a, b;
+
+	if (k->pointer != s || ((uintptr_t)s & 4095) + n > 4096 - 8)
+		return 0;
+	for (; i + 8 <= n; i += 8) {
+		memcpy(&a, s + i, 8);
+		memcpy(&b, k->bytes + i, 8);
+		if (a != b)
+			return 0;
+	}
+	if (i < n) {
+		memcpy(&a, s + i, 8);
+		memcpy(&b, k->bytes + i, 8);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+		if ((a ^ b) << (64 - 8 * (n - i)))
+			return 0;
+#else
+#error "the comparison counts bytes from the low end"
+#endif
+	}
+	return k->handle;
+}
+
+static inline void ws_rt_string_remember(struct ws_thread *t, const char *s, size_t len, uint32_t handle)
+{
+	if (len < 256)
+		*ws_rt_known_slot(t, s) = (struct ws_known_string){
+			.pointer = s, .bytes = ws_string_at(ws_rt->arena, handle)->bytes, .handle = handle, .len = (uint32_t)len};
+}
+
 /* Tell the user something through the report; any time. severity: enum ws_severity. */
 WS_EXPORT void ws_rt_diagnostic(int severity, const char *source, const char *text);
+
+/*
+ * The program shuts itself in (seccomp, no-new-privileges): from now on the runtime makes no system call that is not needed to go on, because
+ * one that is not allowed may kill the program. Memory then comes only from what the recorder keeps ready.
+ */
+WS_EXPORT void ws_rt_sandboxed(void);
 
 /* Raw system calls: no errno, no interposition, no cancellation. Return -errno. */
 WS_EXPORT long ws_sys(long nr, long a, long b, long c, long d, long e, long f);

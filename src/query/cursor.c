@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "query/query.h"
+#include "query/cursor.h"
 #include "query/window.h"
 
-#define MOST_BYTES ((size_t)256 << 20)
+size_t ws_cursor_most_bytes = (size_t)256 << 20;
 enum { FEWEST_BLOCKS = 4 };
 
 struct open_block {
@@ -202,7 +202,7 @@ static void set_head(const struct ws_cursor *c, struct open_block *b)
 /* Put aside what is needed last until the rest fits. */
 static void bound_memory(struct ws_cursor *c, const struct open_block *wanted)
 {
-	while (c->bytes > MOST_BYTES && c->loaded > FEWEST_BLOCKS) {
+	while (c->bytes > ws_cursor_most_bytes && c->loaded > FEWEST_BLOCKS) {
 		struct open_block *last = NULL;
 
 		for (size_t i = 0; i < c->open; i++)
@@ -218,6 +218,14 @@ static void close_block(struct ws_cursor *c, struct open_block *b)
 {
 	unload(c, b);
 	free(b);
+}
+
+static void pop_block(struct ws_cursor *c)
+{
+	close_block(c, c->heap[0]);
+	c->heap[0] = c->heap[--c->open];
+	if (c->open)
+		sift_down(c, 0);
 }
 
 static void open_next(struct ws_cursor *c)
@@ -276,35 +284,42 @@ static bool next_block_is_due(const struct ws_cursor *c)
 			    ws_report_block(c->r, c->table, c->todo[c->todo_next]).time_min <= c->heap[0]->head);
 }
 
+/* The block that has the next row, loaded; NULL at the end. */
+static struct open_block *first_block(struct ws_cursor *c)
+{
+	for (;;) {
+		struct open_block *b;
+
+		while (next_block_is_due(c))
+			open_next(c);
+		if (!c->open)
+			return NULL;
+		b = c->heap[0];
+		if (!b->loaded) {
+			load(c, b);
+			bound_memory(c, b);
+		}
+		if (b->next < b->rows)
+			return b;
+		pop_block(c); /* it could be read before, and now it cannot */
+	}
+}
+
 bool ws_cursor_next(struct ws_cursor *c, const uint64_t **values)
 {
-	struct open_block *b;
+	struct open_block *b = first_block(c);
 
-	while (next_block_is_due(c))
-		open_next(c);
-	if (!c->open)
+	if (!b)
 		return false;
-	b = c->heap[0];
-	if (!b->loaded) {
-		load(c, b);
-		if (b->next >= b->rows) /* it could be read before, and now it cannot */
-			b->next = b->rows;
-		bound_memory(c, b);
-	}
-	for (uint32_t k = 0; b->next < b->rows && k < c->columns; k++)
+	for (uint32_t k = 0; k < c->columns; k++)
 		c->row[k] = value(b, k, b->next);
 	*values = c->row;
-	if (b->next >= b->rows || ++b->next == b->rows) {
-		bool had = b->next <= b->rows && b->rows;
-
-		c->heap[0] = c->heap[--c->open];
-		if (c->open)
-			sift_down(c, 0);
-		close_block(c, b);
-		return had ? true : ws_cursor_next(c, values);
+	if (++b->next == b->rows) {
+		pop_block(c);
+	} else {
+		set_head(c, b);
+		sift_down(c, 0);
 	}
-	set_head(c, b);
-	sift_down(c, 0);
 	return true;
 }
 

@@ -75,8 +75,9 @@ struct ws_process_info {
 
 struct ws_who; /* threads and processes of a report, by id */
 struct ws_who *ws_who_open(const struct ws_report *r);
-const struct ws_thread_info *ws_who_thread(const struct ws_who *w, uint32_t id);   /* never NULL: unknown ids give an "unknown" entry */
-const struct ws_process_info *ws_who_process(const struct ws_who *w, uint32_t id); /* likewise */
+/* Never NULL: unknown ids give an "unknown" entry. */
+const struct ws_thread_info *ws_who_thread(const struct ws_who *w, uint32_t id);
+const struct ws_process_info *ws_who_process(const struct ws_who *w, uint32_t id);
 uint32_t ws_who_threads(const struct ws_who *w);   /* highest id */
 uint32_t ws_who_processes(const struct ws_who *w);
 void ws_who_close(struct ws_who *w);

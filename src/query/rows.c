@@ -1,9 +1,10 @@
 /*
  * rows.c - a scan's rows in memory, ordered by (track, start, longer first).
  *
- * Every block is in that order within itself, so a track's rows of a block are a sorted run; what is left is to merge runs. Runs that follow one
- * another in time, the usual case, are moved as they are; where they overlap (a parent range written long after
- * its children), a heap of runs gives out the smallest row, and as many after it as stay ahead of every other run.
+ * Every block is in that order within itself, so a track's rows of a block are a sorted run; what is left is to merge runs.
+ * Runs that follow one another in time, the usual case, are moved as they are; where they overlap (a parent range written
+ * long after its children), a heap of runs gives out the smallest row, and as many after it as stay ahead of every other
+ * run.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -274,12 +275,43 @@ static void move_rows(const struct load *l)
 	}
 }
 
-static void sort_rows(struct load *l, size_t blocks)
+/*
+ * Whether blocks follow one another in track and time, so that rows are in order as they stand: a single thread's tight
+ * loop. Then the columns that would tell need not even be decoded.
+ */
+static bool follows(const struct ws_block_info *a, const struct ws_block_info *b, bool tracks)
+{
+	if (tracks && a->track_max < b->track_min)
+		return true;
+	if (tracks && (a->track_min != a->track_max || b->track_min != a->track_max || b->track_max != a->track_max))
+		return false;
+	return a->time_max < b->time_min;
+}
+
+static bool blocks_are_in_order(const struct ws_report *r, enum ws_table t)
+{
+	size_t blocks = ws_report_blocks(r, t);
+
+	if (ws_table_start(t) < 0)
+		return false;
+	for (size_t i = 1; i < blocks; i++) {
+		struct ws_block_info a = ws_report_block(r, t, i - 1), b = ws_report_block(r, t, i);
+
+		if (!follows(&a, &b, ws_table_track(t) >= 0))
+			return false;
+	}
+	return true;
+}
+
+static void sort_rows(struct load *l, size_t blocks, bool in_order)
 {
 	size_t rows = 0;
 
 	for (size_t i = 0; i < blocks; i++) {
-		find_runs(l, l->place[i], l->place[i] + l->got[i]);
+		if (in_order && l->got[i])
+			add_piece(l, l->place[i], l->got[i]);
+		else if (!in_order)
+			find_runs(l, l->place[i], l->place[i] + l->got[i]);
 		rows += l->got[i];
 	}
 	l->out->rows = rows;
@@ -304,13 +336,14 @@ int ws_rows_load(const struct ws_report *r, const struct ws_scan *s, struct ws_r
 	struct load l = {.s = &scan, .out = out};
 	int key[3] = {ws_table_track(s->table), ws_table_start(s->table), ws_table_end(s->table)};
 	uint32_t columns = ws_tables[s->table].column_count;
+	bool in_order = blocks_are_in_order(r, s->table);
 
 	(void)e; /* running out of memory ends the program; damage is counted */
 	memset(out, 0, sizeof(*out));
 	l.place = ws_calloc(blocks + 1, sizeof(*l.place));
 	l.got = ws_calloc(blocks + 1, sizeof(*l.got));
 	for (int i = 0; i < 3; i++)
-		if (key[i] >= 0)
+		if (key[i] >= 0 && !in_order)
 			scan.columns |= UINT64_C(1) << key[i];
 	out->rows = place_blocks(r, &scan, l.place, blocks);
 	for (uint32_t c = 0; c < columns; c++)
@@ -320,7 +353,7 @@ int ws_rows_load(const struct ws_report *r, const struct ws_scan *s, struct ws_r
 	l.track = sorting_column(out, key[0]);
 	l.start = sorting_column(out, key[1]);
 	l.end_time = l.start ? sorting_column(out, key[2]) : NULL;
-	sort_rows(&l, blocks);
+	sort_rows(&l, blocks, in_order);
 	free(l.place);
 	free(l.got);
 	for (uint32_t c = 0; c < columns; c++)

@@ -1,6 +1,6 @@
 /*
- * scan.c - blocks to batches, on several threads. Threads take blocks by number from one counter, so that they are all busy to the end however
- * uneven the blocks are; each has buffers of its own and waits for nobody.
+ * scan.c - blocks to batches, on several threads. Threads take blocks by number from one counter, so that they are all busy
+ * to the end however uneven the blocks are; each has buffers of its own and waits for nobody.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -45,23 +45,47 @@ static void remove_stale(const char *dir)
 	closedir(d);
 }
 
-static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_t first)
+/*
+ * A new file in `dir`, locked; -1 with EAGAIN when it is to be tried again: between the making of a file and its locking another recorder
+ * may take it for stale, and then it has lost its name by the time that the lock is had.
+ */
+static int make_locked(struct ws_area *area, const char *dir)
 {
-	struct statvfs vfs;
 	uint64_t random;
+	struct stat st;
+	int fd, error;
 
-	if (statvfs(dir, &vfs) || (uint64_t)vfs.f_bavail * vfs.f_frsize < first * 2)
-		return -1;
-	remove_stale(dir);
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 		random = ws_counter();
 	if ((size_t)snprintf(area->path, sizeof(area->path), "%s/" PREFIX "%u-%d-%016llx", dir, (unsigned)geteuid(), (int)getpid(),
-			     (unsigned long long)random) >= sizeof(area->path))
+			     (unsigned long long)random) >= sizeof(area->path)) {
+		errno = ENAMETOOLONG;
 		return -1;
-	area->fd = open(area->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (area->fd < 0)
+	}
+	fd = open(area->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
 		return -1;
-	if (flock(area->fd, LOCK_EX | LOCK_NB) || ftruncate(area->fd, (off_t)size) || posix_fallocate(area->fd, 0, (off_t)first)) {
+	while ((error = flock(fd, LOCK_EX) ? errno : 0) == EINTR)
+		;
+	if (!error && !fstat(fd, &st) && st.st_nlink)
+		return fd;
+	unlink(area->path);
+	close(fd);
+	errno = error ? error : EAGAIN;
+	return -1;
+}
+
+static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_t first, uint64_t room)
+{
+	struct statvfs vfs;
+
+	if (statvfs(dir, &vfs) || (uint64_t)vfs.f_bavail * vfs.f_frsize < room)
+		return -1;
+	remove_stale(dir);
+	while ((area->fd = make_locked(area, dir)) < 0)
+		if (errno != EAGAIN)
+			return -1;
+	if (ftruncate(area->fd, (off_t)size) || posix_fallocate(area->fd, 0, (off_t)first)) {
 		unlink(area->path);
 		close(area->fd);
 		return -1;
@@ -69,17 +93,25 @@ static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_
 	return 0;
 }
 
+/*
+ * The target needs /dev/shm too (a container gives it 64 MiB, and PyTorch's workers pass tensors through it): it is taken only when the whole budget
+ * is a small part of it. Only where no place is large is a small one made do with.
+ */
 static int make_file(struct ws_area *area, uint64_t size, uint64_t first, struct ws_err *e)
 {
 	const char *tmp = getenv("TMPDIR");
 	const char *dirs[] = {"/dev/shm", tmp && *tmp ? tmp : "/tmp", "/tmp", "/var/tmp"};
+	const uint64_t room[] = {size * 4, size * 2, first * 4};
 
-	for (size_t i = 0; i < WS_COUNT(dirs); i++)
-		if (!try_dir(area, dirs[i], size, first))
-			return 0;
+	for (size_t r = 0; r < WS_COUNT(room); r++)
+		for (size_t i = r ? 1 : 0; i < WS_COUNT(dirs); i++)
+			if (!try_dir(area, dirs[i], size, first, room[r]))
+				return 0;
+	if (!try_dir(area, "/dev/shm", size, first, first * 4))
+		return 0;
 	return ws_fail(e, "no room for the shared memory of a recording (%llu MiB) in /dev/shm, %s or /tmp: free some, or set TMPDIR to a "
 			  "folder that can be written to",
-		       (unsigned long long)(first * 2 >> 20), dirs[1]);
+		       (unsigned long long)(first * 4 >> 20), dirs[1]);
 }
 
 int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *e)

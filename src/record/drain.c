@@ -199,7 +199,8 @@ static void open_events(struct ws_drain *d, struct ws_ring_state *r)
 }
 
 static const char *const loss_names[WS_LOSS_KINDS] = {
-	[WS_LOSS_NVTX] = "nvtx", [WS_LOSS_OSRT] = "osrt", [WS_LOSS_OTHER] = "other events", [WS_LOSS_DEPTH] = "nvtx"};
+	[WS_LOSS_NVTX] = "nvtx", [WS_LOSS_OSRT] = "osrt", [WS_LOSS_OTHER] = "other events", [WS_LOSS_DEPTH] = "nvtx",
+	[WS_LOSS_CUDA] = "cuda"};
 
 static void write_losses(struct ws_ring_state *r)
 {
@@ -254,7 +255,15 @@ static uint64_t round_of(struct ws_drain *d, bool last)
 
 	atomic_store_explicit(&d->a->heartbeat, d->clock->mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns(), memory_order_relaxed);
 	ws_drain_poll_ends(d);
+	/*
+	 * Who is known to have ended before the directory is read has all its rings in it. Who is found dead while it is read may have
+	 * put one in a slot already passed: that process is settled a round later, when its rings have been seen.
+	 */
+	for (struct ws_proc *p = d->procs; p; p = p->next)
+		p->complete = p->ending;
 	look_for_new(d);
+	if (last)
+		look_for_new(d);
 	for (uint32_t i = 0; i < d->slots_used; i++)
 		if (d->slot[i]) {
 			struct ws_ring_state *r = d->slot[i];
@@ -274,7 +283,7 @@ static uint64_t round_of(struct ws_drain *d, bool last)
 	}
 	for (struct ws_proc *p = d->procs, *next; p; p = next) {
 		next = p->next;
-		if ((p->ending || last) && !p->rings) {
+		if ((p->complete || last) && !p->rings) {
 			if (!p->ending)
 				p->reason = WS_END_RUNNING;
 			ws_drain_settle_process(d, p, p->ending);

@@ -4,8 +4,8 @@
  * Most records are one row. Calls that never returned (the thread blocks for ever, the program was killed) have no record but
  * a note in their ring, and give a row without an end.
  *
- * Records come from memory that the target can scribble over: sizes and function numbers are checked here, handles where they are
- * looked up.
+ * Records come from memory that the target can scribble over: sizes and function numbers are checked here, handles where
+ * they are looked up.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +14,11 @@
 #include "inject/osrt_record.h"
 #include "record/proc.h"
 
-enum object_kind { OBJECT_NONE, OBJECT_VALUE, OBJECT_FD, OBJECT_PATH, OBJECT_OPEN, OBJECT_FOPEN, OBJECT_STREAM, OBJECT_RESULT };
-
 static const struct function {
 	const char *name;
 	uint8_t object;
 } functions[WS_OSRT_COUNT] = {
-#define WS_OSRT_ENTRY(symbol, shown, error, object) {#shown, OBJECT_##object},
+#define WS_OSRT_ENTRY(symbol, shown, error, object) {#shown, WS_OSRT_OBJECT_##object},
 #include "inject/osrt_functions.def"
 };
 
@@ -37,7 +35,10 @@ static uint32_t name_of(struct ws_stream *s, unsigned fn)
 	return ids[fn];
 }
 
-/* Start of the last call of the ring that has a row, in ticks: a kill between a record and the removal of its note shows the call twice. */
+/*
+ * Start of the last call of the ring that has a row, in ticks: a kill between a record and the removal of its note shows the
+ * call twice.
+ */
 static uint64_t last_start(const struct ws_stream *s)
 {
 	return (uint64_t)(uintptr_t)s->domain_state[WS_SLOT_OSRT];
@@ -48,13 +49,21 @@ static void set_last_start(struct ws_stream *s, uint64_t start)
 	s->domain_state[WS_SLOT_OSRT] = (void *)(uintptr_t)start;
 }
 
+static void damaged(struct ws_stream *s)
+{
+	ws_stream_diagnostic(s, WS_ERROR, "osrt", "Records of traced calls were overwritten by the program itself (a stray write into shared "
+			     "memory); they are left out.");
+}
+
 static void convert(struct ws_stream *s, const struct ws_rec_osrt *r, uint64_t object, uint32_t path)
 {
 	struct ws_row_osrt *row;
 	uint32_t name;
 
-	if (r->rec.small >= WS_OSRT_COUNT || r->end < r->start)
+	if (r->rec.small >= WS_OSRT_COUNT || r->end < r->start) {
+		damaged(s);
 		return;
+	}
 	name = name_of(s, r->rec.small);
 	row = ws_writer_row(s->writer, WS_TABLE_osrt, s->stage[WS_TABLE_osrt]);
 	row->start = ws_stream_time(s, r->start);
@@ -73,6 +82,8 @@ void ws_convert_osrt(struct ws_stream *s, const struct ws_rec *rec)
 {
 	if (ws_rec_bytes(rec) == sizeof(struct ws_rec_osrt))
 		convert(s, (const void *)rec, 0, 0);
+	else
+		damaged(s);
 }
 
 void ws_convert_osrt_more(struct ws_stream *s, const struct ws_rec *rec)
@@ -80,8 +91,10 @@ void ws_convert_osrt_more(struct ws_stream *s, const struct ws_rec *rec)
 	const struct ws_rec_osrt_more *r = (const void *)rec;
 	uint32_t path;
 
-	if (ws_rec_bytes(rec) != sizeof(*r))
+	if (ws_rec_bytes(rec) != sizeof(*r)) {
+		damaged(s);
 		return;
+	}
 	path = rec->value & WS_OSRT_LOCAL_PATH ? ws_stream_text(s, r->path, true) : ws_stream_string(s, r->path);
 	convert(s, &r->call, r->object, path);
 }
@@ -113,7 +126,7 @@ void ws_convert_osrt_open(struct ws_stream *s)
 		if (!lasted(s, row.start))
 			continue;
 		row.name = name_of(s, c.function);
-		if (functions[c.function].object == OBJECT_VALUE || (functions[c.function].object == OBJECT_FD && (int)c.object > 0))
+		if (functions[c.function].object == WS_OSRT_OBJECT_VALUE || (functions[c.function].object == WS_OSRT_OBJECT_FD && (int)c.object > 0))
 			row.object = c.object;
 		ws_writer_add(s->writer, WS_TABLE_osrt, &row);
 	}

@@ -126,7 +126,12 @@ static void set(char **env, size_t *n, char *entry)
 	free(name);
 }
 
-char **ws_launch_environment(const struct ws_record_opts *o, const char *session, const char *preload, const char *nvtx)
+bool ws_launch_foreign_cuda(const char *value)
+{
+	return value && *value && strcmp(value, "none") != 0;
+}
+
+char **ws_launch_environment(const struct ws_record_opts *o, const char *session, const char *preload, const char *nvtx, const char *cuda)
 {
 	size_t n = 0;
 	size_t inherited = 0;
@@ -143,8 +148,14 @@ char **ws_launch_environment(const struct ws_record_opts *o, const char *session
 	/* The user's own preloads come first: theirs may insist on that, ours need not. */
 	old = value_of(env, n, "LD_PRELOAD", NULL);
 	set(env, &n, ws_format("LD_PRELOAD=%s%s%s", old && *old ? old : "", old && *old ? ":" : "", preload));
+	/* GCC's address sanitizer refuses to run behind any preloaded library unless told otherwise; others do not read this. */
+	old = value_of(env, n, "ASAN_OPTIONS", NULL);
+	set(env, &n, ws_format("ASAN_OPTIONS=%s%sverify_asan_link_order=0", old && *old ? old : "", old && *old ? ":" : ""));
 	if (*nvtx && !value_of(env, n, "NVTX_INJECTION64_PATH", NULL))
 		set(env, &n, ws_format("NVTX_INJECTION64_PATH=%s", nvtx));
+	old = value_of(env, n, "CUDA_INJECTION64_PATH", NULL);
+	if (*cuda && !ws_launch_foreign_cuda(old))
+		set(env, &n, ws_format("CUDA_INJECTION64_PATH=%s", cuda));
 	set(env, &n, ws_format("%s=%s", WS_ENV_SESSION, session));
 	env[n] = NULL;
 	return env;

@@ -2,6 +2,7 @@
 #ifndef WS_RECORD_LAUNCH_H
 #define WS_RECORD_LAUNCH_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "record/record.h"
@@ -21,8 +22,13 @@ int ws_launch_go(struct ws_launch *l);
 /* Have the child leave without running anything. */
 void ws_launch_cancel(struct ws_launch *l);
 
-/* The target's environment: inherited or not, additions, the session's variables. Owned by the caller; free it with the next. */
-char **ws_launch_environment(const struct ws_record_opts *o, const char *session, const char *preload, const char *nvtx);
+/*
+ * The target's environment: inherited or not, additions, the session's variables; `nvtx` and `cuda` are the libraries to inject, "" for none.
+ * Owned by the caller; free it with the next.
+ */
+char **ws_launch_environment(const struct ws_record_opts *o, const char *session, const char *preload, const char *nvtx, const char *cuda);
+/* Is this value of CUDA_INJECTION64_PATH another tool's? Then it stays. */
+bool ws_launch_foreign_cuda(const char *value);
 void ws_launch_environment_free(char **env);
 /* The file that `name` would run, searched in PATH of `envp`; NULL when there is none. Owned by the caller. */
 char *ws_launch_find(const char *name, char **envp);

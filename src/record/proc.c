@@ -67,10 +67,16 @@ static struct ws_proc *find_gone(struct ws_drain *d, uint32_t pid, uint64_t befo
 
 static struct ws_proc *find_forker(struct ws_drain *d, const struct ws_process_home *h)
 {
-	struct ws_proc *p = h->parent_home < d->a->chunk_first + d->a->chunk_count ? d->by_chunk[h->parent_home] : NULL;
+	const struct ws_process_home *home;
+	struct ws_proc *p;
 
-	if (p && p->start_ticks == h->parent_start)
-		return p;
+	if (h->parent_home >= d->a->chunk_first && h->parent_home < d->a->chunk_first + d->a->chunk_count) {
+		home = ws_chunk_at(d->a, h->parent_home);
+		/* Both may be new, and the child may come first in the directory. */
+		p = home != h && home->start == h->parent_start ? ws_drain_process(d, h->parent_home) : d->by_chunk[h->parent_home];
+		if (p && p->start_ticks == h->parent_start)
+			return p;
+	}
 	for (uint32_t i = 0; i < GONE_BUCKETS; i++)
 		for (p = d->gone[i]; p; p = p->next)
 			if (p->home_chunk == h->parent_home && p->start_ticks == h->parent_start)
@@ -278,6 +284,7 @@ void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_
 
 	memcpy(s.stage, p->sink->stage, sizeof(s.stage));
 	ws_convert_nvtx_process_end(&s);
+	ws_convert_cuda_process_end(&s);
 	if ((pid_t)p->pid == d->target && p->reason == WS_END_EXIT)
 		row.status = exit_status_of((pid_t)p->pid);
 	row.end = d->clock->v[d->clock->n - 1].raw;
@@ -298,6 +305,9 @@ void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_
 		free_strings(d, p->home);
 		ws_chunk_give(d->a, p->home_chunk);
 	}
+	free(p->gone);
+	p->gone = NULL;
+	p->gone_n = 0;
 	free(p->threads);
 	p->threads = NULL;
 	p->threads_n = p->threads_cap = 0;
@@ -322,15 +332,34 @@ uint32_t ws_proc_thread(struct ws_proc *p, uint32_t tid, uint64_t start_ns)
 			return p->threads[i].id;
 	ws_grow(p->threads, p->threads_cap, p->threads_n + 1);
 	row.id = ++p->sink->threads;
-	p->threads[p->threads_n++] = (struct ws_thread_entry){.tid = tid, .id = row.id};
+	p->threads[p->threads_n++] = (struct ws_thread_entry){.tid = tid, .id = row.id, .start = start_ns};
 	ws_writer_add(p->sink->writer, WS_TABLE_thread, &row);
 	return row.id;
+}
+
+uint32_t ws_proc_thread_at(struct ws_proc *p, uint32_t tid, uint64_t time)
+{
+	const struct ws_thread_entry *best = NULL;
+
+	for (size_t i = 0; i < p->gone_n && i < WS_THREADS_GONE; i++)
+		if (p->gone[i].tid == tid && time <= p->gone[i].end && (!best || p->gone[i].end < best->end))
+			best = &p->gone[i];
+	return best ? best->id : ws_proc_thread(p, tid, time);
+}
+
+static void remember_gone(struct ws_proc *p, struct ws_thread_entry t)
+{
+	if (!p->gone)
+		p->gone = ws_calloc(WS_THREADS_GONE, sizeof(*p->gone));
+	t.end = p->drain->clock->v[p->drain->clock->n - 1].raw;
+	p->gone[p->gone_n++ % WS_THREADS_GONE] = t;
 }
 
 void ws_proc_thread_ended(struct ws_proc *p, uint32_t id)
 {
 	for (size_t i = p->threads_n; i--;)
 		if (p->threads[i].id == id) {
+			remember_gone(p, p->threads[i]);
 			p->threads[i] = p->threads[--p->threads_n];
 			return;
 		}
@@ -363,13 +392,30 @@ void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint
 		(struct ws_started){.pid = pid, .time = time, .path = path ? ws_strndup(path, len) : NULL, .by = by};
 }
 
+/* Has a process that was announced gone? A zombie has: whoever should reap it may never do so, for the target's that is us. */
+static bool is_gone(int pid)
+{
+	char path[64], line[512], *state = NULL;
+	FILE *f;
+
+	if (kill((pid_t)pid, 0))
+		return errno == ESRCH;
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (f && fgets(line, sizeof(line), f))
+		state = strrchr(line, ')');
+	if (f)
+		fclose(f);
+	return state && state[1] == ' ' && (state[2] == 'Z' || state[2] == 'X');
+}
+
 uint32_t ws_drain_alive(const struct ws_drain *d)
 {
 	uint32_t expected = 0;
 
 	/* Announced by the process that started them and not registered yet, or never going to: they live as long as their pid does. */
 	for (size_t i = 0; i < d->started_n; i++)
-		expected += d->started[i].by->pid_ns == d->a->recorder_pid_ns && !kill((pid_t)d->started[i].pid, 0);
+		expected += d->started[i].by->pid_ns == d->a->recorder_pid_ns && !is_gone(d->started[i].pid);
 	return d->alive + expected;
 }
 
@@ -391,8 +437,13 @@ void ws_drain_check_started(struct ws_drain *d, bool all)
 
 	for (size_t i = 0; i < d->started_n;) {
 		struct ws_started *s = &d->started[i];
-		bool gone = kill((pid_t)s->pid, 0) && errno == ESRCH;
+		bool gone;
 
+		if (!all && now - s->time < PATIENCE_NS / 100) { /* most register at once: no system calls about them */
+			i++;
+			continue;
+		}
+		gone = is_gone(s->pid);
 		if (!all && !gone && now - s->time < PATIENCE_NS) {
 			i++;
 			continue;

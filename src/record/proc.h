@@ -15,7 +15,9 @@ struct ws_started { /* a process that someone said it started, until it register
 struct ws_thread_entry {
 	uint32_t tid, id;
 	bool ended;
+	uint64_t start, end; /* session ns */
 };
+#define WS_THREADS_GONE 256 /* ended threads of a process that records may still come for */
 
 struct ws_proc {
 	struct ws_proc *next;
@@ -28,11 +30,14 @@ struct ws_proc {
 	uint64_t pid_ns;
 	int pidfd; /* -1: gone already, or of another pid namespace */
 	bool ending, settled, target;
+	bool complete; /* it had ended before the directory was last read: all its rings are known */
 	enum ws_process_end_reason reason;
 	int32_t status;
 	uint32_t rings;
 	struct ws_thread_entry *threads;
 	size_t threads_n, threads_cap;
+	struct ws_thread_entry *gone; /* WS_THREADS_GONE of them, in a ring; NULL until one has ended */
+	size_t gone_n;
 	char *exe, *cmdline;
 	void *slot[WS_SLOTS];
 	void (*slot_free[WS_SLOTS])(void *);
@@ -84,6 +89,8 @@ void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_
 void ws_proc_thread_ended(struct ws_proc *p, uint32_t id);
 /* The thread table's id for `tid`, making its row when it is new. */
 uint32_t ws_proc_thread(struct ws_proc *p, uint32_t tid, uint64_t start_ns);
+/* The same for a record that comes late: the thread that had `tid` at `time`, though it may have ended since. */
+uint32_t ws_proc_thread_at(struct ws_proc *p, uint32_t tid, uint64_t time);
 /* Another process said that it started `pid` from `path`; says later if it never registered. */
 void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint64_t time, const char *path, size_t len);
 /* It registered, or the exec failed. */

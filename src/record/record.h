@@ -14,7 +14,7 @@ struct ws_record_opts {
 	char **argv;               /* the target and its arguments, NULL-terminated */
 	const char *output;        /* template of the report's name; NULL for the default */
 	bool overwrite;
-	bool nvtx, osrt;           /* what to trace */
+	bool nvtx, osrt, cuda;     /* what to trace */
 	double delay, duration;    /* seconds; duration 0 for no limit */
 	int kill_signal;           /* sent to the target when the duration is over; 0 for none */
 	bool wait_all;             /* wait for every process of the tree, not for the target alone */
@@ -25,6 +25,9 @@ struct ws_record_opts {
 	double osrt_threshold;     /* seconds */
 	int nvtx_filter;           /* 0 all, 1 only `nvtx_domains`, 2 all but them */
 	const char *nvtx_domains;  /* comma-separated */
+	uint32_t cuda_flags;       /* enum ws_cuda_setting (ring.h) */
+	uint32_t cuda_flush_ms;    /* time between flushes of CUPTI's buffers; 0: only when full */
+	const char *cuda_apis;     /* +name,-name,... or NULL */
 	bool trace_forks;          /* record forked children that have not called exec */
 	bool store_output;         /* tee the target's output into the report */
 	bool hide_output;          /* ...and do not show it */

@@ -51,7 +51,7 @@ struct session {
 	struct ws_tee *tee;
 	char **env;
 	char *kept_old; /* the report that --force-overwrite replaces, under another name until the target runs */
-	char preload[2 * PATH_MAX + 8], nvtx[PATH_MAX];
+	char preload[3 * PATH_MAX + 8], nvtx[PATH_MAX], cuda[PATH_MAX];
 	enum phase phase;
 	uint64_t started, collect_start, collect_end, last_clock_row;
 	bool exited, killed;
@@ -235,7 +235,7 @@ static void fill_arena(struct session *s)
 	arena->ticks_per_second = (uint64_t)((double)(b.ticks - a.ticks) * 1e9 / (double)(b.raw - a.raw));
 	arena->osrt_threshold = (uint64_t)(o->osrt_threshold * (double)arena->ticks_per_second);
 	arena->features = (o->nvtx ? WS_FEATURE_NVTX : 0u) | (o->osrt ? WS_FEATURE_OSRT : 0u) |
-			  (o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u);
+			  (o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) | (o->cuda ? WS_FEATURE_CUDA : 0u);
 	arena->lossless = o->lossless;
 	arena->nvtx_filter = (uint32_t)o->nvtx_filter;
 	domain_texts(s);
@@ -246,21 +246,34 @@ static void fill_arena(struct session *s)
 	arena->text_report_vars = arena_list(s, &vars);
 	arena->text_preload = ws_area_text(&s->area, s->preload, strlen(s->preload));
 	arena->text_nvtx = ws_area_text(&s->area, s->nvtx, strlen(s->nvtx));
+	arena->text_cuda = ws_area_text(&s->area, s->cuda, strlen(s->cuda));
+	arena->cuda.flags = o->cuda_flags;
+	arena->cuda.flush_ms = o->cuda_flush_ms;
+	arena->cuda.text_apis = o->cuda_apis && *o->cuda_apis ? ws_area_text(&s->area, o->cuda_apis, strlen(o->cuda_apis)) : 0;
 }
 
 static int find_hooks(struct session *s, struct ws_err *e)
 {
 	char hooks[PATH_MAX], osrt[PATH_MAX];
+	size_t n;
 
 	if (ws_hook_path("libwarpsight-hooks.so", hooks, sizeof(hooks), e))
 		return -1;
 	snprintf(s->preload, sizeof(s->preload), "%s", hooks);
 	snprintf(s->nvtx, sizeof(s->nvtx), "%s", s->o->nvtx ? hooks : "");
-	if (!s->o->osrt)
-		return 0;
-	if (ws_hook_path("libwarpsight-osrt.so", osrt, sizeof(osrt), e))
-		return -1;
-	snprintf(s->preload, sizeof(s->preload), "%s:%s", hooks, osrt);
+	if (s->o->osrt) {
+		if (ws_hook_path("libwarpsight-osrt.so", osrt, sizeof(osrt), e))
+			return -1;
+		n = strlen(s->preload);
+		snprintf(s->preload + n, sizeof(s->preload) - n, ":%s", osrt);
+	}
+	if (s->o->cuda) {
+		/* Loaded by the driver; preloaded too, so that it stands between libcupti and a profiler inside the program. */
+		if (ws_hook_path("libwarpsight-cuda.so", s->cuda, sizeof(s->cuda), e))
+			return -1;
+		n = strlen(s->preload);
+		snprintf(s->preload + n, sizeof(s->preload) - n, ":%s", s->cuda);
+	}
 	return 0;
 }
 
@@ -275,6 +288,8 @@ static void begin_collecting(struct session *s)
 {
 	s->phase = COLLECTING;
 	s->collect_start = ws_raw_ns();
+	atomic_store(&s->area.a->collect_from, s->collect_start);
+	atomic_store(&s->area.a->collect_to, 0);
 	set_collecting(s, true);
 	for (struct ws_sink *k = s->sinks; k; k = k->next) {
 		struct ws_row_collection row = {.start = s->collect_start, .end = WS_NO_TIME};
@@ -295,6 +310,7 @@ static void end_collecting(struct session *s)
 {
 	set_collecting(s, false);
 	s->collect_end = ws_raw_ns();
+	atomic_store(&s->area.a->collect_to, s->collect_end);
 	ws_drain_round(s->drain);
 	ws_drain_open_events(s->drain);
 	s->phase = OVER;
@@ -371,6 +387,7 @@ static void rest(struct session *s, uint64_t bytes)
 static void one_round(struct session *s)
 {
 	uint64_t bytes = ws_drain_round(s->drain), now = s->clock.v[s->clock.n - 1].raw;
+	bool was_there = !s->exited;
 
 	if (s->tee)
 		ws_tee_collect(s->tee, s->main);
@@ -384,7 +401,8 @@ static void one_round(struct session *s)
 	ws_area_feed(&s->area);
 	look_at_target(s);
 	advance(s, ws_raw_ns());
-	if (!s->exited || s->o->wait_all)
+	/* When the target has just ended the next round settles it: waiting first would be felt by everyone who profiles something short. */
+	if (was_there ? !s->exited : s->o->wait_all)
 		rest(s, bytes);
 }
 
@@ -439,7 +457,7 @@ static void explain_empty(struct session *s)
 	char *file = ws_launch_find(s->o->argv[0], s->env);
 	const char *why;
 
-	if (ws_drain_registered(s->drain) || (!s->o->nvtx && !s->o->osrt) || !file) {
+	if (ws_drain_registered(s->drain) || (!s->o->nvtx && !s->o->osrt && !s->o->cuda) || !file) {
 		free(file);
 		return;
 	}
@@ -502,6 +520,23 @@ static int finish(struct session *s, struct ws_err *e)
 	return close_reports(s, e);
 }
 
+/* Another tool has itself loaded by the driver: it stays, and then CUDA is not ours to record. */
+static void respect_injection(struct session *s)
+{
+	const char *name = "CUDA_INJECTION64_PATH=";
+	char text[2 * PATH_MAX];
+
+	for (char **e = s->env; s->o->cuda && *e; e++) {
+		const char *value = *e + strlen(name);
+
+		if (strncmp(*e, name, strlen(name)) || !strcmp(value, s->cuda) || !ws_launch_foreign_cuda(value))
+			continue;
+		snprintf(text, sizeof(text), "CUDA is not recorded: CUDA_INJECTION64_PATH has %.4000s loaded by the driver. Unset it to have warpsight record.",
+			 value);
+		ws_sink_diagnostic(s->main, WS_WARNING, "cuda", 0, ws_raw_ns(), text);
+	}
+}
+
 /* Everything up to the target's exec. On failure nothing is left behind. */
 static int begin(struct session *s, struct ws_err *e)
 {
@@ -513,7 +548,7 @@ static int begin(struct session *s, struct ws_err *e)
 	if (make_arena(s, e) || find_hooks(s, e))
 		return -1;
 	fill_arena(s);
-	s->env = ws_launch_environment(o, s->area.path, s->preload, s->nvtx);
+	s->env = ws_launch_environment(o, s->area.path, s->preload, s->nvtx, s->cuda);
 	if ((o->store_output || o->hide_output) && !(s->tee = ws_tee_new(!o->hide_output, &out, &err, e)))
 		return -1;
 	if (ws_launch_prepare(&s->launch, o, s->env, out, err, e))
@@ -524,6 +559,7 @@ static int begin(struct session *s, struct ws_err *e)
 		waitpid(s->launch.pid, NULL, 0);
 		return -1;
 	}
+	respect_injection(s);
 	s->drain = ws_drain_new(&s->area, &s->clock, &ops);
 	ws_drain_target(s->drain, s->launch.pid);
 	return 0;

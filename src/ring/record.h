@@ -28,6 +28,7 @@
 	X(CUDA_NAME, cuda_name)       /* text behind a pointer or number in them */        \
 	X(CUDA_DEVICE, cuda_device)                                                         \
 	X(CUDA_RESOURCE, cuda_resource) /* modules, graphs, nodes */                       \
+	X(CUDA_SYNC, cuda_sync)       /* a wait */                                         \
 	X(CUDA_SEEN, cuda_seen)       /* which CUPTI was found; its records' sizes */
 
 enum ws_rec_kind {

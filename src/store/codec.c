@@ -1,10 +1,10 @@
 /*
  * codec.c - byte planes.
  *
- * All lowest bytes of a column's numbers stand together, then all second bytes, and so on: each plane is a stream of its own
- * with its own statistics, which entropy coding makes more of than of mixed bytes, and taking planes apart and putting them together is
- * plain vector code. The number of planes is what nearly all numbers need; the few that need more (a jump to the next
- * thread's rows) are patches: their row and the rest of their bits, so that one outlier does not widen a block.
+ * All lowest bytes of a column's numbers stand together, then all second bytes, and so on: each plane is a stream of its
+ * own with its own statistics, which entropy coding makes more of than of mixed bytes, and taking planes apart and putting
+ * them together is plain vector code. The number of planes is what nearly all numbers need; the few that need more (a jump
+ * to the next thread's rows) are patches: their row and the number itself, so that one outlier does not widen a block.
  */
 #include "store/codec.h"
 
@@ -14,8 +14,8 @@
 #include "base/compiler.h"
 #include "base/mem.h"
 
-/* Level 1 with matches of 7 bytes or more: short matches among few distinct bytes cost time and gain nothing over Huffman coding. */
-enum { ZSTD_LEVEL = 1, ZSTD_MIN_MATCH = 7, MIN_COMPRESS = 64, MOST_SYMBOLS = 16 };
+/* Level 1 with matches of 7 bytes or more: shorter ones cost time and gain nothing over Huffman coding. */
+enum { ZSTD_LEVEL = 1, ZSTD_MIN_MATCH = 7, MIN_COMPRESS = 64, MOST_SYMBOLS = 16, FEW = 192 };
 
 uint8_t *ws_bytes_room(struct ws_bytes *b, size_t n)
 {
@@ -39,7 +39,7 @@ void ws_bytes_free(struct ws_bytes *b)
 
 void ws_packer_init(struct ws_packer *p, uint32_t max_rows)
 {
-	p->z = ZSTD_createCCtx();
+	*p = (struct ws_packer){.z = ZSTD_createCCtx()};
 	p->plane = ws_malloc(max_rows);
 	p->packed = ws_malloc(max_rows / 2 + 1);
 	p->most = max_rows;
@@ -54,6 +54,7 @@ void ws_packer_free(struct ws_packer *p)
 	ZSTD_freeCCtx(p->z);
 	free(p->plane);
 	free(p->packed);
+	ws_bytes_free(&p->patches);
 	*p = (struct ws_packer){0};
 }
 
@@ -94,7 +95,8 @@ static void put_plain(struct ws_packer *p, struct ws_bytes *out, const uint8_t *
 	put_word(out, at, n, WS_STREAM_RAW);
 }
 
-/* The distinct bytes, in ascending order, and each one's number; returns how many, or MOST_SYMBOLS + 1 when there are more than that. */
+/* The distinct bytes, in ascending order, and each one's number; returns how many, or MOST_SYMBOLS + 1 when there are more than
+ * that. */
 static uint32_t find_symbols(const uint8_t *bytes, size_t n, uint8_t symbol[MOST_SYMBOLS], uint8_t number[256])
 {
 	uint8_t seen[256] = {0};
@@ -167,7 +169,7 @@ void ws_stream_put(struct ws_packer *p, struct ws_bytes *out, const uint8_t *byt
 /* How many bytes nearly all numbers need; *patches gets how many need more. */
 static uint32_t choose_width(const uint64_t *u, uint32_t n, uint32_t *patches)
 {
-	uint32_t count[2][9] = {{0}}, over = 0, limit = n / 192, width = 8;
+	uint32_t count[2][9] = {{0}}, over = 0, limit = n / FEW, width = 8;
 
 	for (uint32_t i = 0; i < n; i++)
 		count[i & 1][u[i] ? (71 - __builtin_clzll(u[i])) / 8 : 0]++;
@@ -179,20 +181,30 @@ static uint32_t choose_width(const uint64_t *u, uint32_t n, uint32_t *patches)
 	return width;
 }
 
-/* Takes the numbers that do not fit out of `u`, as (row, number) pairs. */
-static uint8_t *take_patches(const struct ws_column_head *h, uint64_t *u, uint32_t n)
+/* Room for (row, number) pairs: first all rows, then all numbers. */
+static uint8_t *new_patches(struct ws_packer *p, uint32_t n)
+{
+	p->patches.len = 0;
+	return ws_bytes_room(&p->patches, (size_t)n * 12);
+}
+
+static void put_patch(uint8_t *list, uint32_t count, uint32_t k, uint32_t row, uint64_t number)
+{
+	memcpy(list + (size_t)k * 4, &row, 4);
+	memcpy(list + (size_t)count * 4 + (size_t)k * 8, &number, 8);
+}
+
+/* Takes the numbers that do not fit out of `u`. */
+static void take_patches(struct ws_packer *p, const struct ws_column_head *h, uint64_t *u, uint32_t n)
 {
 	uint64_t over = UINT64_MAX << (h->width * 8u); /* width is at most 7 where there are patches */
-	uint8_t *list = ws_malloc((size_t)h->patches * 12);
+	uint8_t *list = new_patches(p, h->patches);
 
 	for (uint32_t i = 0, k = 0; i < n && k < h->patches; i++)
 		if (u[i] & over) {
-			memcpy(list + (size_t)k * 4, &i, 4);
-			memcpy(list + (size_t)h->patches * 4 + (size_t)k * 8, &u[i], 8);
+			put_patch(list, h->patches, k++, i, u[i]);
 			u[i] = 0;
-			k++;
 		}
-	return list;
 }
 
 /* The usual case in one pass: takes `low` off, fills the lowest plane, and counts the numbers that need more. */
@@ -209,8 +221,25 @@ static uint32_t lowest_plane(uint8_t *restrict plane, const uint64_t *restrict u
 	return over;
 }
 
-static void put_planes(struct ws_packer *p, struct ws_bytes *out, const struct ws_column_head *h, const uint64_t *u, uint32_t n)
+/* The rows counted by lowest_plane are few: they become patches, and 0 in the plane. */
+static void patch_plane(struct ws_packer *p, uint32_t count, const uint64_t *u, uint32_t n, uint64_t low)
 {
+	uint8_t *list = new_patches(p, count);
+
+	for (uint32_t i = 0, k = 0; k < count && i < n; i++)
+		if (ws_unlikely(u[i] - low > 0xff)) {
+			put_patch(list, count, k++, i, u[i] - low);
+			p->plane[i] = 0;
+		}
+}
+
+static void put_planes(struct ws_packer *p, struct ws_bytes *out, struct ws_column_head *h, uint64_t *u, uint32_t n, uint64_t low)
+{
+	for (uint32_t i = 0; low && i < n; i++)
+		u[i] -= low;
+	h->width = (uint8_t)choose_width(u, n, &h->patches);
+	if (h->patches)
+		take_patches(p, h, u, n);
 	for (uint32_t b = 0; b < h->width; b++) {
 		uint8_t *plane = p->plane;
 
@@ -222,23 +251,19 @@ static void put_planes(struct ws_packer *p, struct ws_bytes *out, const struct w
 
 void ws_ints_put(struct ws_packer *p, struct ws_bytes *out, struct ws_column_head *h, uint64_t *u, uint32_t n, uint64_t low)
 {
-	uint8_t *patches = NULL;
+	uint32_t over = lowest_plane(p->plane, u, n, low);
 
-	if (!lowest_plane(p->plane, u, n, low)) {
+	if (over <= n / FEW) {
 		h->width = 1;
-		h->patches = 0;
+		h->patches = over;
+		if (over)
+			patch_plane(p, over, u, n, low);
 		ws_stream_put(p, out, p->plane, n);
-		return;
+	} else {
+		put_planes(p, out, h, u, n, low);
 	}
-	for (uint32_t i = 0; low && i < n; i++)
-		u[i] -= low;
-	h->width = (uint8_t)choose_width(u, n, &h->patches);
 	if (h->patches)
-		patches = take_patches(h, u, n);
-	put_planes(p, out, h, u, n);
-	if (patches)
-		ws_stream_put(p, out, patches, (size_t)h->patches * 12);
-	free(patches);
+		ws_stream_put(p, out, p->patches.p, (size_t)h->patches * 12);
 }
 
 void ws_unpacker_init(struct ws_unpacker *p)
@@ -299,7 +324,8 @@ static bool get_plain(ZSTD_DCtx *z, struct ws_cut s, uint32_t how, uint8_t *to, 
 	}
 }
 
-/* `from` and `to` may overlap as they do in get_packed: the packed bytes stand at the end of `to`, and are read before they are reached. */
+/* `from` and `to` may overlap as they do in get_packed: the packed bytes stand at the end of `to`, and are read before they are
+ * reached. */
 static void unpack_symbols(uint8_t *to, const uint8_t *from, size_t n, const uint8_t *symbol, uint32_t bits)
 {
 	uint32_t each = 8 / bits, mask = (1u << bits) - 1;

@@ -24,6 +24,7 @@ void ws_bytes_free(struct ws_bytes *b);
 struct ws_packer {
 	ZSTD_CCtx *z;
 	uint8_t *plane, *packed;
+	struct ws_bytes patches;
 	size_t most; /* bytes in a plane */
 };
 void ws_packer_init(struct ws_packer *p, uint32_t max_rows);

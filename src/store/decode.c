@@ -1,6 +1,6 @@
 /*
- * decode.c - from a block's body back to columns of 64-bit numbers: the reverse of encode.c. Everything read here may be hostile: every
- * length is checked against what is there before it is used.
+ * decode.c - from a block's body back to columns of 64-bit numbers: the reverse of encode.c. Everything read here may be
+ * hostile: every length is checked against what is there before it is used.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +113,8 @@ static uint64_t unzigzag(uint64_t u)
 	return u >> 1 ^ (0 - (u & 1));
 }
 
-/* The numbers of a column with base and sign put back. `rest`: where the corrections of a SCALED column go; without it, it is no such. */
+/* The numbers of a column with base and sign put back. `rest`: where the corrections of a SCALED column go; without it, it is no
+ * such. */
 static bool numbers(struct job *j, const struct column *c, struct ws_cut *cut, uint64_t *u, uint8_t *rest)
 {
 	uint64_t base = c->h.base;
@@ -174,7 +175,8 @@ static bool steps(struct job *j, struct column *start, struct column *end)
 	struct ws_lattice l = {.scale = start->h.scale, .gaps = start->h.codec == WS_CODEC_GAP, .n = j->n};
 	struct ws_cut a = cut_of(start), b;
 
-	if ((start->h.codec != WS_CODEC_DELTA && !l.gaps) || (l.gaps && (!end || start->h.ref != end->h.column)) || !place(j, start))
+	if ((start->h.codec != WS_CODEC_DELTA && !l.gaps) || (l.gaps && (!end || start->h.ref != end->h.column)) ||
+	    !place(j, start))
 		return false;
 	l.start_steps = start->value;
 	l.start_rest = j->w->bytes;
@@ -323,7 +325,8 @@ static bool decode_body(struct ws_workspace *w, const struct ws_file_table *map,
 	}
 	for (int spans_first = 1; spans_first >= 0; spans_first--) /* they decode their starts along with them */
 		for (uint32_t i = 0; i < j.columns; i++)
-			if (c[i].value && !c[i].done && (c[i].h.codec == WS_CODEC_SPAN || !spans_first) && !decode_column(&j, &c[i]))
+			if (c[i].value && !c[i].done && (c[i].h.codec == WS_CODEC_SPAN || !spans_first) &&
+			    !decode_column(&j, &c[i]))
 				return false;
 	for (uint32_t k = 0; columns >> k; k++) /* not stored: all zero, or unknown to the file */
 		if (columns >> k & 1)

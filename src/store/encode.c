@@ -433,20 +433,13 @@ static bool large_enough(const struct job *j)
 	return large > m / 4;
 }
 
-/* Fills e->steps and e->rest and sets j->scale if the block's times are those of a clock with steps. */
-static void try_steps(struct job *j)
+/* The step of the clock for this block, from the last block's or by searching now and then; 0 for none. */
+static uint64_t find_step(struct ws_encoder *e, const uint64_t *end, uint32_t n)
 {
-	struct ws_encoder *e = j->e;
-	const uint64_t *end = j->spans ? e->end : NULL;
-	struct ws_lattice l = {.gaps = j->gaps, .n = j->n, .start_steps = e->steps[0], .span_steps = e->steps[1],
-			       .start_rest = e->rest[0], .span_rest = e->rest[1]};
 	bool search = !e->scale_wait;
+	uint64_t scale = ws_lattice_find(e->start, end, n, e->scale, search);
 
-	if (j->n < 256 || !large_enough(j))
-		return;
-	l.scale = ws_lattice_find(e->start, end, j->n, e->scale, search);
-	if (l.scale) {
-		e->scale = l.scale;
+	if (scale) {
 		e->scale_wait = e->scale_patience = 0;
 	} else if (!search) {
 		e->scale_wait--;
@@ -455,8 +448,29 @@ static void try_steps(struct job *j)
 		e->scale_patience = e->scale_patience < 1024 ? e->scale_patience : 1024;
 		e->scale_wait = e->scale_patience;
 	}
-	if (l.scale && ws_lattice_split(&l, e->start, end) && !too_many(j, count_negative(e->steps[0], j->n)))
+	return scale;
+}
+
+/* Fills e->steps and e->rest and sets j->scale if the block's times are those of a clock with steps. */
+static void try_steps(struct job *j)
+{
+	struct ws_encoder *e = j->e;
+	const uint64_t *end = j->spans ? e->end : NULL;
+	struct ws_lattice l = {.gaps = j->gaps, .n = j->n, .start_steps = e->steps[0], .span_steps = e->steps[1],
+			       .start_rest = e->rest[0], .span_rest = e->rest[1]};
+
+	if (j->n < 256 || !large_enough(j) || !(l.scale = find_step(e, end, j->n)))
+		return;
+	for (int again = 0; again < 2; again++) {
+		j->scale = 0;
+		if (!ws_lattice_split(&l, e->start, end) || too_many(j, count_negative(e->steps[0], j->n)))
+			return;
 		j->scale = l.scale;
+		e->scale = l.better;
+		if (l.corrections < j->n / 32)
+			return;
+		l.scale = l.better; /* worth a second time with what the first has taught */
+	}
 }
 
 /* Fill u[1..] and *low; return how many are negative. */
@@ -476,7 +490,8 @@ static uint32_t take_deltas(uint64_t *restrict u, const uint64_t *restrict start
 	return negative;
 }
 
-static uint32_t take_gaps(uint64_t *restrict u, const uint64_t *restrict start, const uint64_t *restrict end, uint32_t n, uint64_t *low)
+static uint32_t take_gaps(uint64_t *restrict u, const uint64_t *restrict start, const uint64_t *restrict end, uint32_t n,
+			  uint64_t *low)
 {
 	uint64_t least = UINT64_MAX;
 	uint32_t negative = 0;
@@ -524,7 +539,8 @@ static void put_start(struct job *j)
 static void put_span(struct job *j)
 {
 	struct ws_encoder *e = j->e;
-	struct ws_column_head h = {.column = (uint16_t)j->end, .codec = WS_CODEC_SPAN, .ref = (uint16_t)j->start, .scale = j->scale};
+	struct ws_column_head h = {
+	    .column = (uint16_t)j->end, .codec = WS_CODEC_SPAN, .ref = (uint16_t)j->start, .scale = j->scale};
 	uint64_t *u = e->number, low = UINT64_MAX;
 
 	h.min = j->end_min;
@@ -597,25 +613,39 @@ static void ranges(struct job *j, enum ws_table t, struct ws_block_head *h)
 	}
 }
 
-/* Fetch the columns that order rows, find the order, and fetch them again in it. */
+/* Puts a column into the order of the rows; `spare` is another array, and the two change places. */
+static void permute(const struct job *j, uint64_t **column, uint64_t **spare)
+{
+	const uint64_t *from = *column;
+	uint64_t *to = *spare;
+
+	for (uint32_t i = 0; i < j->n; i++)
+		to[i] = from[j->order[i]];
+	*spare = *column;
+	*column = to;
+}
+
+/* Fetch the columns that order rows, find the order, and put them into it. */
 static void order_rows(struct job *j)
 {
 	struct ws_encoder *e = j->e;
 
-	for (int again = 0; again < 2; again++) {
-		if (j->tracks)
-			take_column(j, (uint32_t)j->track, e->track);
-		if (j->start >= 0)
-			take_column(j, (uint32_t)j->start, e->start);
-		if (j->end >= 0)
-			take_column(j, (uint32_t)j->end, e->end);
-		if (again)
-			return;
-		j->order = ws_sort_rows(&e->sorter, j->tracks ? e->track : NULL, j->start >= 0 ? e->start : NULL,
-					j->end >= 0 ? e->end : NULL, j->n);
-		if (!j->order)
-			return;
-	}
+	if (j->tracks)
+		take_column(j, (uint32_t)j->track, e->track);
+	if (j->start >= 0)
+		take_column(j, (uint32_t)j->start, e->start);
+	if (j->end >= 0)
+		take_column(j, (uint32_t)j->end, e->end);
+	j->order = ws_sort_rows(&e->sorter, j->tracks ? e->track : NULL, j->start >= 0 ? e->start : NULL,
+				j->end >= 0 ? e->end : NULL, j->n);
+	if (!j->order)
+		return;
+	if (j->tracks)
+		permute(j, &e->track, &e->number);
+	if (j->start >= 0)
+		permute(j, &e->start, &e->number);
+	if (j->end >= 0)
+		permute(j, &e->end, &e->number);
 }
 
 static bool varies(const struct job *j, const uint8_t *diff, uint32_t c)
@@ -639,6 +669,8 @@ static void put_column(struct job *j, enum ws_table t, uint32_t c, const uint8_t
 		put_start(j);
 	} else if ((int)c == j->end && j->spans) {
 		put_span(j);
+	} else if ((int)c == j->track) {
+		put_values(j, c, j->e->track); /* nobody needs it after that */
 	} else {
 		take_column(j, c, j->e->value);
 		put_values(j, c, j->e->value);

@@ -182,9 +182,13 @@ static int name_over(const char *temp, const char *path, struct ws_err *e)
 	struct stat st;
 	int old, locked;
 
-	if (lstat(path, &st))
-		return errno == ENOENT ? (name_new(temp, path) ? (errno == EEXIST ? 1 : ws_fail_errno(e, "cannot create %s", path)) : 0)
-				       : ws_fail_errno(e, "cannot look at %s", path);
+	if (lstat(path, &st)) {
+		if (errno != ENOENT)
+			return ws_fail_errno(e, "cannot look at %s", path);
+		if (!name_new(temp, path))
+			return 0;
+		return errno == EEXIST ? 1 : ws_fail_errno(e, "cannot create %s", path);
+	}
 	if (!S_ISREG(st.st_mode))
 		return ws_fail(e, "%s is not a regular file and will not be replaced", path);
 	old = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);

@@ -1,9 +1,9 @@
 /*
  * find.c - which blocks a file has: from its index, or without one by walking from block to block.
  *
- * The walk trusts a block header when its checksum is right, and steps over the body. Where no header stands, it looks for the next block magic
- * (blocks stand at multiples of 8) and says how many bytes it had to leave out. What those bytes held shows in the
- * numbering: each block says how many rows of its table came before it.
+ * The walk trusts a block header when its checksum is right, and steps over the body. Where no header stands, it looks for
+ * the next block magic (blocks stand at multiples of 8) and says how many bytes it had to leave out. What those bytes held
+ * shows in the numbering: each block says how many rows of its table came before it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "store/file.h"
 #include "store/report.h"
 
-enum { SEARCH_BYTES = 1 << 20 };
+enum { FIRST_SEARCH_BYTES = 1 << 12, SEARCH_BYTES = 1 << 20 };
 
 static bool head_is_sane(const struct ws_block_head *h)
 {
@@ -21,9 +21,11 @@ static bool head_is_sane(const struct ws_block_head *h)
 		return false;
 	switch (h->type) {
 	case WS_BLOCK_ROWS:
-		return h->rows >= 1 && h->rows <= WS_MAX_BLOCK_ROWS && h->columns <= WS_MAX_FILE_COLUMNS && h->table < WS_MAX_FILE_TABLES;
+		return h->rows >= 1 && h->rows <= WS_MAX_BLOCK_ROWS && h->columns <= WS_MAX_FILE_COLUMNS &&
+		       h->table < WS_MAX_FILE_TABLES;
 	case WS_BLOCK_STRINGS:
-		return h->rows >= 1 && h->rows <= WS_MAX_BLOCK_STRINGS && h->raw <= WS_MAX_TEXT && h->first >= 1 && h->first + h->rows <= (UINT64_C(1) << 32);
+		return h->rows >= 1 && h->rows <= WS_MAX_BLOCK_STRINGS && h->raw <= WS_MAX_TEXT && h->first >= 1 &&
+		       h->first + h->rows <= (UINT64_C(1) << 32);
 	default:
 		return true;
 	}
@@ -111,11 +113,12 @@ static uint64_t search(const struct ws_report *r, uint64_t from)
 {
 	uint8_t *buffer = ws_malloc(SEARCH_BYTES);
 	uint64_t magic, word, found = r->size;
+	size_t step = FIRST_SEARCH_BYTES; /* small at first: a file may be full of small gaps */
 	struct ws_block b;
 
 	memcpy(&magic, WS_BLOCK_MAGIC, 8);
 	for (uint64_t at = WS_ALIGN_UP(from, WS_BLOCK_ALIGN); at < r->size && found == r->size;) {
-		size_t n = r->size - at < SEARCH_BYTES ? r->size - at : SEARCH_BYTES;
+		size_t n = r->size - at < step ? r->size - at : step;
 
 		if (ws_pread_all(r->fd, buffer, n, at))
 			break;
@@ -127,6 +130,7 @@ static uint64_t search(const struct ws_report *r, uint64_t from)
 			}
 		}
 		at += n;
+		step = step * 4 < SEARCH_BYTES ? step * 4 : SEARCH_BYTES;
 	}
 	free(buffer);
 	return found;

@@ -1,9 +1,9 @@
 /*
  * format.h - the layout of a report file and of its journal; docs/report-format.md says the same in words.
  *
- * Both are read by memcpy into these structs: all fields are little endian and naturally aligned, and both supported processors are little
- * endian. Every struct that starts a thing carries a checksum of itself, so that a reader can tell a header from bytes that look like one.
- * Private to store/.
+ * Both are read by memcpy into these structs: all fields are little endian and naturally aligned, and both supported
+ * processors are little endian. Every struct that starts a thing carries a checksum of itself, so that a reader can tell a
+ * header from bytes that look like one. Private to store/.
  */
 #ifndef WS_FORMAT_H
 #define WS_FORMAT_H
@@ -30,8 +30,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the report format is l
 #define WS_MAX_BLOCK_ROWS (UINT32_C(1) << 20)
 #define WS_MAX_BLOCK_STRINGS (UINT32_C(1) << 20)
 #define WS_MAX_BODY (UINT64_C(1) << 29)
-#define WS_MAX_TEXT (UINT64_C(256) << 20) /* bytes of strings in a dictionary block */
-#define WS_MAX_STRING (UINT64_C(128) << 20)
+#define WS_MAX_TEXT (UINT64_C(64) << 20) /* bytes of strings in a dictionary block */
 #define WS_MAX_FILE_TABLES 1024
 #define WS_MAX_FILE_COLUMNS 256
 
@@ -96,8 +95,8 @@ enum ws_codec {
 };
 
 enum ws_codec_flags {
-	WS_CODEC_ZIGZAG = 1,    /* the difference is signed: (d << 1) ^ (d >> 63), before base is taken off */
-	WS_CODEC_SCALED = 2,    /* DELTA and GAP, with the SPAN that belongs to them: steps of the clock, then a plane of corrections */
+	WS_CODEC_ZIGZAG = 1, /* the difference is signed: (d << 1) ^ (d >> 63), before base is taken off */
+	WS_CODEC_SCALED = 2, /* DELTA, GAP and the SPAN that belongs to them: steps of the clock, then a plane of corrections */
 };
 
 struct ws_column_head {

@@ -35,7 +35,7 @@ uint32_t ws_intern_find(const struct ws_intern *n, uint64_t hash, const void *by
 	for (uint32_t s = (uint32_t)hash & mask; n->slots[s].id; s = (s + 1) & mask) {
 		const struct ws_intern_slot *x = &n->slots[s];
 
-		if (x->hash == h && x->len == len && !memcmp(n->text + x->at, bytes, len))
+		if (x->hash == h && x->len == len && (!len || !memcmp(n->text + x->at, bytes, len)))
 			return x->id;
 	}
 	return 0;

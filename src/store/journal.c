@@ -1,11 +1,11 @@
 /*
  * journal.c - the stage of a writer, in a file.
  *
- * The writer puts row structs straight into a shared mapping of this file, so that they are in the page cache, which survives a kill
- * of the process, without any system call. Only what ws_writer_commit has published in the head counts. A stage is emptied after
- * its block is in the report, in an order in which a kill between any two stores neither loses nor doubles a row: the committed
- * count becomes 0 first, then `first` advances. A reader compares `first` with the rows that it found in the report, so that a kill between
- * writing the block and emptying the stage is no ambiguity either.
+ * The writer puts row structs straight into a shared mapping of this file, so that they are in the page cache, which
+ * survives a kill of the process, without any system call. Only what ws_writer_commit has published in the head counts. A
+ * stage is emptied after its block is in the report, in an order in which a kill between any two stores neither loses nor
+ * doubles a row: the committed count becomes 0 first, then `first` advances. A reader compares `first` with the rows that
+ * it found in the report, so that a kill between writing the block and emptying the stage is no ambiguity either.
  *
  * The reader's side copies with pread instead of mapping: a journal may vanish or shrink while being read.
  */

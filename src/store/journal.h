@@ -23,9 +23,9 @@ struct ws_journal_sizes {
 };
 
 /*
- * Make the stage. With `path`, it is a file there (replacing one that is there), all of whose space is allocated, so that writing to the mapping
- * cannot fail; when that is not possible (disk full, no permission), or `path` is NULL, plain memory: then nothing survives a kill
- * beyond the blocks written, and is_file says so. Never fails.
+ * Make the stage. With `path`, it is a file there (replacing one that is there), all of whose space is allocated, so that
+ * writing to the mapping cannot fail; when that is not possible (disk full, no permission), or `path` is NULL, plain
+ * memory: then nothing survives a kill beyond the blocks written, and is_file says so. Never fails.
  */
 void ws_journal_create(struct ws_journal *j, const char *path, const uint8_t uuid[16], const struct ws_journal_sizes *sizes);
 /* Unmap, and remove the file. */

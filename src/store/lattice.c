@@ -1,12 +1,13 @@
 /*
  * lattice.c - see lattice.h.
  *
- * A running time with 32 fractional bits follows the clock: a difference of q steps moves it by q times the step, and its whole part is the
- * prediction. Where the prediction is wrong, the time is moved by as little as makes it right, which teaches it the phase of the clock, and
- * later its drift; from then on corrections are rare. Writer and reader run the same arithmetic.
+ * A running time with 32 fractional bits follows the clock: a difference of q steps moves it by q times the step, and its
+ * whole part is the prediction. Where the prediction is wrong, the time is moved by as little as makes it right, which
+ * teaches it the phase of the clock, and later its drift; from then on corrections are rare. Writer and reader run the same
+ * arithmetic.
  *
- * The step is found by trying: first with small differences, for which a coarse grid of steps is fine enough, then ever finer around the best
- * with ever longer differences.
+ * The step is found by trying: first with small differences, for which a coarse grid of steps is fine enough, then ever
+ * finer around the best with ever longer differences.
  */
 #include "store/lattice.h"
 
@@ -17,7 +18,7 @@
 
 typedef unsigned __int128 u128;
 
-enum { SAMPLE = 384, TRIED = 96, FINEST_LAG = 64 };
+enum { SAMPLE = 384, TRIED = 96, FINEST_LAG = 64, LONGEST_COUNTED = 3000 };
 #define SMALLEST 3.0
 #define LARGEST 64.0
 #define GOOD 0.5
@@ -173,14 +174,28 @@ static uint64_t nearest(uint64_t difference, double inverse)
 	return (uint64_t)(int64_t)(x + (x < 0 ? -0.5 : 0.5));
 }
 
-static inline bool split_one(u128 *x, uint64_t t, uint64_t steps, uint64_t scale, uint8_t *rest)
+/* What a split learns on its way. */
+struct tally {
+	uint64_t ns, steps;
+	uint32_t corrections;
+	bool fits;
+};
+
+/* `difference`: to the time before, of `steps` steps; x is there. Moves x to t. */
+static inline void split_one(u128 *x, uint64_t t, uint64_t difference, uint64_t steps, uint64_t scale, uint8_t *rest,
+			     struct tally *y)
 {
-	u128 y = moved(*x, steps, scale);
-	int64_t r = (int64_t)(t - (uint64_t)(y >> 32));
+	u128 to = moved(*x, steps, scale);
+	int64_t r = (int64_t)(t - (uint64_t)(to >> 32));
 
 	*rest = (uint8_t)((uint64_t)r << 1 ^ (uint64_t)(r >> 63));
-	*x = follow(y, t, r);
-	return r >= -100 && r <= 100;
+	*x = follow(to, t, r);
+	y->fits &= r >= -100 && r <= 100;
+	y->corrections += r != 0;
+	if (steps < LONGEST_COUNTED) { /* so long that the count is in no doubt */
+		y->ns += difference;
+		y->steps += steps;
+	}
 }
 
 bool ws_lattice_split(struct ws_lattice *l, const uint64_t *start, const uint64_t *end)
@@ -188,13 +203,14 @@ bool ws_lattice_split(struct ws_lattice *l, const uint64_t *start, const uint64_
 	double inverse = 4294967296.0 / (double)l->scale;
 	u128 x = whole(start[0]) | UINT32_C(1) << 31;
 	uint64_t last = start[0];
-	bool fits = true;
+	struct tally y = {.fits = true};
 
 	for (uint32_t i = 0; i < l->n; i++) {
-		u128 y;
+		uint64_t difference = start[i] - last, steps = nearest(difference, inverse);
+		u128 at_end;
 
-		l->start_steps[i] = i ? nearest(start[i] - last, inverse) : 0;
-		fits &= split_one(&x, start[i], l->start_steps[i], l->scale, &l->start_rest[i]);
+		l->start_steps[i] = steps;
+		split_one(&x, start[i], difference, steps, l->scale, &l->start_rest[i], &y);
 		last = start[i];
 		if (!end)
 			continue;
@@ -202,15 +218,20 @@ bool ws_lattice_split(struct ws_lattice *l, const uint64_t *start, const uint64_
 		l->span_rest[i] = 0;
 		if (end[i] == WS_NO_TIME)
 			continue;
-		l->span_steps[i] = nearest(end[i] - start[i], inverse) + 1;
-		y = x;
-		fits &= split_one(&y, end[i], l->span_steps[i] - 1, l->scale, &l->span_rest[i]) && l->span_steps[i];
+		difference = end[i] - start[i];
+		steps = nearest(difference, inverse);
+		l->span_steps[i] = steps + 1;
+		y.fits &= steps != UINT64_MAX;
+		at_end = x;
+		split_one(&at_end, end[i], difference, steps, l->scale, &l->span_rest[i], &y);
 		if (l->gaps) {
-			x = y;
+			x = at_end;
 			last = end[i];
 		}
 	}
-	return fits;
+	l->corrections = y.corrections;
+	l->better = y.steps > l->n ? (uint64_t)((u128)y.ns * ((u128)1 << 32) / y.steps) : l->scale;
+	return y.fits;
 }
 
 static inline uint64_t join_one(u128 *x, uint64_t steps, uint64_t scale, uint8_t rest)

@@ -20,7 +20,6 @@
 #include "store/journal.h"
 #include "store/report.h"
 
-#define CHECK_AT_OPEN (UINT64_C(64) << 20) /* files up to this size are checked whole: it costs milliseconds */
 enum { MOST_DAMAGES = 100 };
 
 typedef unsigned long long ull;
@@ -79,8 +78,8 @@ static int read_header(struct ws_report *r, struct ws_err *e)
 	magic_ok = !memcmp(h->magic, WS_FILE_MAGIC, 8);
 	check_ok = h->check == XXH3_64bits(h, offsetof(struct ws_file_header, check));
 	if (magic_ok && check_ok && h->major > WS_FORMAT_MAJOR)
-		return ws_fail(e, "%s has format %u.%u; this warpsight reads up to format %u: use a newer one", r->path, h->major, h->minor,
-			       WS_FORMAT_MAJOR);
+		return ws_fail(e, "%s has format %u.%u; this warpsight reads up to format %u: use a newer one", r->path, h->major,
+			       h->minor, WS_FORMAT_MAJOR);
 	if (magic_ok && check_ok)
 		return 0;
 	if (r->size >= sizeof(*h) + 8)
@@ -228,7 +227,8 @@ static void file_rows(struct ws_report *r, const struct ws_block *b)
 	if (t < 0)
 		return; /* a table that only another version knows */
 	if (b->head.first < rows_end(&r->table[t])) {
-		ws_report_say(r, "a block at offset %llu repeats rows of table %s and was left out", (ull)b->offset, ws_tables[t].name);
+		ws_report_say(r, "a block at offset %llu repeats rows of table %s and was left out", (ull)b->offset,
+			      ws_tables[t].name);
 		return;
 	}
 	snprintf(what, sizeof(what), "rows of table %s", ws_tables[t].name);
@@ -275,8 +275,8 @@ static void say_damaged(struct ws_report *r, const struct ws_block *b)
 }
 
 /*
- * Leave out blocks whose body is damaged. Whole files when they are small; of others only what an
- * interrupted write can have torn, the rest being checked when it is read. Strings stay: their ids are then known to be lost, not undefined.
+ * Leave out blocks whose body is damaged. Whole files when they are small; of others only what an interrupted write can
+ * have torn, the rest being checked when it is read. Strings stay: their ids are then known to be lost, not undefined.
  */
 static void check_bodies(struct ws_report *r, struct ws_block_list *l, const bool *keep)
 {
@@ -285,7 +285,7 @@ static void check_bodies(struct ws_report *r, struct ws_block_list *l, const boo
 
 	for (size_t i = 0; i < l->n; i++) {
 		struct ws_block *b = &l->v[i];
-		bool look = !b->memory && (r->size <= CHECK_AT_OPEN || (!r->indexed && i + 1 == l->n));
+		bool look = !b->memory && (r->size <= WS_CHECK_AT_OPEN || (!r->indexed && i + 1 == l->n));
 
 		if (look && !ws_block_body(r, b, w, NULL)) {
 			say_damaged(r, b);
@@ -335,7 +335,8 @@ static void keep_encoded(struct ws_encoder *enc, struct ws_block *b)
 	memcpy(b->memory, enc->out.p, enc->out.len);
 }
 
-/* Where the numbering of strings (whatever generation: *number gets the last), or of rows of table *number, stands at the end of the file. */
+/* Where the numbering of strings (whatever generation: *number gets the last), or of rows of table *number, stands at the end of
+ * the file. */
 static uint64_t in_file(const struct ws_report *r, uint32_t type, uint32_t *number)
 {
 	uint64_t have = 0;
@@ -419,18 +420,21 @@ static void say_unfinished(struct ws_report *r, enum ws_journal_state state, con
 	}
 	switch (state) {
 	case WS_JOURNAL_COPIED:
-		ws_report_say(r, "the recorder was killed before it could close the report; what it had written and its journal are read");
+		ws_report_say(
+		    r, "the recorder was killed before it could close the report; what it had written and its journal are read");
 		break;
 	case WS_JOURNAL_BAD:
-		ws_report_say(r, "no index closes the report and its journal cannot be used (%s): events after the last block are lost",
-			      why->msg);
+		ws_report_say(
+		    r, "no index closes the report and its journal cannot be used (%s): events after the last block are lost",
+		    why->msg);
 		break;
 	default:
 		ws_report_say(r, "no index closes the report and no journal of it is there: events after the last block are lost");
 	}
 }
 
-/* An open end: take in the journal. It is copied before the file is walked, so that whatever leaves it meanwhile is found in the file. */
+/* An open end: take in the journal. It is copied before the file is walked, so that whatever leaves it meanwhile is found in the
+ * file. */
 static void read_open_end(struct ws_report *r, enum ws_journal_state state, struct ws_journal_copy *c, const struct ws_err *why)
 {
 	bool closed = r->all.n && r->all.v[r->all.n - 1].head.type == WS_BLOCK_INDEX;
@@ -489,6 +493,7 @@ struct ws_report *ws_report_open(const char *path, struct ws_err *e)
 {
 	struct ws_report *r = ws_calloc(1, sizeof(*r));
 
+	r->fd = -1;
 	r->path = ws_strdup(path);
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_mutex_init(&r->key_lock, NULL);
@@ -522,7 +527,7 @@ void ws_report_close(struct ws_report *r)
 		r->pool = next;
 	}
 	free(r->schema);
-	if (r->fd > 0)
+	if (r->fd >= 0)
 		close(r->fd);
 	pthread_mutex_destroy(&r->lock);
 	pthread_mutex_destroy(&r->key_lock);

@@ -1,8 +1,8 @@
 /*
  * recover.c - checking a whole report, and writing a closed copy of one that a crash left open.
  *
- * A copy holds the bodies of the intact blocks byte for byte, what the journal held as further blocks, and a new index. The numbering of rows is
- * kept, so that a gap that damage tore stays visible to every reader of the copy.
+ * A copy holds the bodies of the intact blocks byte for byte, what the journal held as further blocks, and a new index. The
+ * numbering of rows is kept, so that a gap that damage tore stays visible to every reader of the copy.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,8 @@ static bool decodes(const struct ws_report *r, enum ws_table t, size_t i, struct
 	return !rc;
 }
 
-static uint64_t verify_strings(const struct ws_report *r, void (*fn)(void *, const char *), void *ctx)
+/* All blocks but rows. */
+static uint64_t verify_others(const struct ws_report *r, void (*fn)(void *, const char *), void *ctx)
 {
 	struct ws_workspace *w = ws_workspace_take(r);
 	uint64_t wrong = 0;
@@ -60,9 +61,8 @@ uint64_t ws_report_verify(const struct ws_report *r, void (*fn)(void *ctx, const
 	for (size_t i = 0; i < r->damages; i++, wrong++)
 		if (fn)
 			fn(ctx, r->damage[i]);
-	if (r->damages && r->size <= (UINT64_C(64) << 20))
-		return wrong; /* checked whole at open */
-	wrong += verify_strings(r, fn, ctx);
+	if (!r->damages || r->size > WS_CHECK_AT_OPEN) /* else these have been checked, and said */
+		wrong += verify_others(r, fn, ctx);
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
 		for (size_t i = 0; i < r->table[t].n; i++)
 			if (!decodes(r, (enum ws_table)t, i, &e)) {

@@ -9,6 +9,9 @@
 #include "store/codec.h"
 #include "store/store.h"
 
+/* Files up to this size are checked whole when they are opened: it costs milliseconds. */
+#define WS_CHECK_AT_OPEN (UINT64_C(64) << 20)
+
 /* A block that was found to be there; its body is checked each time it is read. */
 struct ws_block {
 	uint64_t offset;
@@ -78,6 +81,9 @@ const uint8_t *ws_block_body(const struct ws_report *r, const struct ws_block *b
 void ws_report_find_blocks(struct ws_report *r);
 /* strings.c */
 void ws_report_free_strings(struct ws_report *r);
+ptrdiff_t ws_string_block(const struct ws_report *r, uint32_t id); /* index in `strings` of the block that defines id, or -1 */
+/* keys.c */
+void ws_string_keys_free(struct ws_report *r);
 const char *ws_block_type_name(uint32_t type);
 
 #endif

@@ -1,10 +1,11 @@
 /*
  * sort.c - see sort.h.
  *
- * Rows mostly arrive in order, or nearly: a range is written when it closes, so a parent follows its children; a drain visits
- * one thread after the other. So: look first; then insertion sort with a budget of moves, which settles nesting; then, from
- * wherever that got, a radix sort. Track and start share one 64-bit key; where a block's values are so far apart that they do not fit
- * (never in a recording, but reports are also made from other people's data), a merge sort by comparison does it.
+ * Rows mostly arrive in order, or nearly: a range is written when it closes, so a parent follows its children; a drain
+ * visits one thread after the other. So: look first; then insertion sort with a budget of moves, which settles nesting;
+ * then, from wherever that got, a radix sort. Track and start share one 64-bit key; where a block's values are so far apart
+ * that they do not fit (never in a recording, but reports are also made from other people's data), a merge sort by
+ * comparison does it.
  */
 #include "store/sort.h"
 
@@ -13,7 +14,7 @@
 
 #include "base/mem.h"
 
-enum { MOVES_PER_ROW = 6, DIGIT_BITS = 11, TIES_BY_INSERTION = 16 };
+enum { MOVES_PER_ROW = 6, FREE_MOVES = 20000, FARTHEST = 4000, DIGIT_BITS = 11, TIES_BY_INSERTION = 16 };
 
 struct columns {
 	const uint64_t *track, *start, *end;
@@ -94,21 +95,22 @@ static bool make_keys(struct ws_sort_key *k, const struct columns *c, uint32_t n
 	return true;
 }
 
+/* Gives up when it has moved more than its budget, which grows with what is done: rows far out of place end it early. */
 static bool insertion(struct ws_sort_key *k, uint32_t n)
 {
-	uint64_t budget = (uint64_t)n * MOVES_PER_ROW;
+	uint64_t moves = 0;
 
 	for (uint32_t i = 1; i < n; i++) {
 		struct ws_sort_key x = k[i];
-		uint32_t j = i;
+		uint32_t j = i, least = i > FARTHEST ? i - FARTHEST : 0;
 
-		while (j > 0 && k[j - 1].key > x.key && budget) {
+		while (j > least && k[j - 1].key > x.key) {
 			k[j] = k[j - 1];
 			j--;
-			budget--;
 		}
 		k[j] = x;
-		if (!budget)
+		moves += i - j;
+		if ((j && k[j - 1].key > x.key) || moves > FREE_MOVES + (uint64_t)i * MOVES_PER_ROW)
 			return false;
 	}
 	return true;

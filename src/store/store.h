@@ -97,7 +97,7 @@ void ws_writer_discard(struct ws_writer *w);
 struct ws_report;
 
 /*
- * Open a report for reading: maps the file, reads the index (or rebuilds it by walking the blocks when there is
+ * Open a report for reading: reads the index (or rebuilds it by walking the blocks when there is
  * none, then also takes in the journal beside it). A file still being written opens too, as far as it goes. Anything that does
  * not check out is left out, counted and described in ws_report_damage. Returns NULL only when nothing can be read: not
  * a report, newer format, unreadable.

@@ -1,12 +1,10 @@
 /*
  * strings.c - the dictionary of an open report.
  *
- * Blocks of strings are decoded when one of their ids is first asked for. Keys (one id for equal bytes) cost nothing for the usual report, whose
- * writer never had to start its dictionary over: every id is its own key then. Else all strings are hashed once.
+ * Blocks of strings are decoded when one of their ids is first asked for.
  */
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/mem.h"
 #include "store/report.h"
@@ -119,7 +117,7 @@ static const struct ws_text_block *text_block(const struct ws_report *r, size_t 
 }
 
 /* Index of the block that defines `id`, or -1. Blocks are in order of their ids. */
-static ptrdiff_t find_block(const struct ws_report *r, uint32_t id)
+ptrdiff_t ws_string_block(const struct ws_report *r, uint32_t id)
 {
 	size_t low = 0, high = r->strings.n;
 
@@ -139,7 +137,7 @@ static ptrdiff_t find_block(const struct ws_report *r, uint32_t id)
 
 const char *ws_report_string(const struct ws_report *r, uint32_t id, size_t *len)
 {
-	ptrdiff_t i = id ? find_block(r, id) : -1;
+	ptrdiff_t i = id ? ws_string_block(r, id) : -1;
 	const struct ws_text_block *t;
 	size_t n = 0;
 	const char *s = "";
@@ -163,84 +161,10 @@ uint32_t ws_report_string_count(const struct ws_report *r)
 	return h ? (uint32_t)(h->first + h->rows - 1) : 0;
 }
 
-/* ---- keys ---- */
-
-struct ws_string_keys {
-	uint32_t **key; /* by block, by string */
-	uint32_t *slot; /* ids by hash */
-	uint32_t slots;
-};
-
-static void unify_block(const struct ws_report *r, struct ws_string_keys *k, size_t i)
-{
-	const struct ws_block_head *h = &r->strings.v[i].head;
-	size_t len, other_len;
-
-	k->key[i] = ws_malloc((size_t)h->rows * 4);
-	for (uint32_t n = 0; n < h->rows; n++) {
-		uint32_t id = (uint32_t)h->first + n;
-		const char *s = ws_report_string(r, id, &len), *o;
-		uint32_t at = (uint32_t)XXH3_64bits(s, len) & (k->slots - 1);
-
-		for (; k->slot[at]; at = (at + 1) & (k->slots - 1)) {
-			o = ws_report_string(r, k->slot[at], &other_len);
-			if (other_len == len && !memcmp(o, s, len))
-				break;
-		}
-		if (!k->slot[at])
-			k->slot[at] = id;
-		k->key[i][n] = k->slot[at];
-	}
-}
-
-static struct ws_string_keys *unify(const struct ws_report *r)
-{
-	struct ws_string_keys *k = ws_calloc(1, sizeof(*k));
-	uint64_t count = 0;
-
-	for (size_t i = 0; i < r->strings.n; i++)
-		count += r->strings.v[i].head.rows;
-	for (k->slots = 1024; k->slots / 2 < count && k->slots < UINT32_C(1) << 31;)
-		k->slots *= 2;
-	k->key = ws_calloc(r->strings.n, sizeof(*k->key));
-	k->slot = ws_calloc(k->slots, 4);
-	for (size_t i = 0; i < r->strings.n; i++)
-		unify_block(r, k, i);
-	free(k->slot);
-	k->slot = NULL;
-	return k;
-}
-
-uint32_t ws_report_string_key(const struct ws_report *r, uint32_t id)
-{
-	struct ws_report *m = (struct ws_report *)r;
-	struct ws_string_keys *k;
-	ptrdiff_t i;
-
-	if (!r->strings.n || r->strings.v[0].head.table == r->strings.v[r->strings.n - 1].head.table)
-		return id;
-	k = __atomic_load_n(&m->keys, __ATOMIC_ACQUIRE);
-	if (!k) {
-		pthread_mutex_lock(&m->key_lock);
-		if (!m->keys)
-			__atomic_store_n(&m->keys, unify(r), __ATOMIC_RELEASE);
-		k = m->keys;
-		pthread_mutex_unlock(&m->key_lock);
-	}
-	i = find_block(r, id);
-	return i < 0 ? id : k->key[i][id - r->strings.v[i].head.first];
-}
-
 void ws_report_free_strings(struct ws_report *r)
 {
-	for (size_t i = 0; i < r->strings.n; i++) {
-		if (r->text)
-			free_text(r->text[i]);
-		if (r->keys)
-			free(r->keys->key[i]);
-	}
-	if (r->keys)
-		free(r->keys->key);
-	free(r->keys);
+	for (size_t i = 0; r->text && i < r->strings.n; i++)
+		free_text(r->text[i]);
 	free(r->text);
+	ws_string_keys_free(r);
 }

@@ -1,12 +1,12 @@
 /*
  * writer.c - a report being written; see store.h for what it promises and journal.c for how it survives a kill.
  *
- * Blocks are appended with one pwrite each, and only when a block is complete does anything else (stage, index, journal) move on: the
- * file always ends with whole blocks, plus at most one torn one that readers leave out.
+ * Blocks are appended with one pwrite each, and only when a block is complete does anything else (stage, index, journal)
+ * move on: the file always ends with whole blocks, plus at most one torn one that readers leave out.
  *
- * Space is allocated ahead of the end, a reserve beyond the next block included. When the disk is full the reserve is what is left: the
- * two wide tables stop there (their rows are counted as lost), while the small tables, which say what happened and who lost what,
- * and the index still go in.
+ * Space is allocated ahead of the end, a reserve beyond the next block included. When the disk is full the reserve is what
+ * is left: the two wide tables stop there (their rows are counted as lost), while the small tables, which say what happened
+ * and who lost what, and the index still go in.
  */
 #include "store/store.h"
 
@@ -51,7 +51,8 @@ struct ws_writer {
 	uint32_t pending;          /* strings not in the report yet */
 	uint64_t pending_text;
 	uint64_t end;              /* of the last whole block */
-	uint64_t allocated, ahead; /* space reserved in the file, and how much to reserve next; ahead 0 where that is not supported */
+	uint64_t allocated,
+	    ahead; /* space reserved in the file, and how much to reserve next; ahead 0 where that is not supported */
 	uint64_t sequence;
 	uint64_t segment, segment_start, segment_opened, segment_ns;
 	bool segment_open;
@@ -358,11 +359,12 @@ struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts
 	return w;
 }
 
-/* A string too long for the stage: a block of its own. */
+/* A string too long for the stage: a block of its own. What even a block cannot take is cut off and counted. */
 static uint32_t add_long_string(struct ws_writer *w, const void *bytes, size_t len)
 {
-	uint32_t length = (uint32_t)(len > WS_MAX_STRING ? WS_MAX_STRING : len);
+	uint32_t length = (uint32_t)(len > WS_MAX_TEXT ? WS_MAX_TEXT : len);
 
+	w->lost += len > WS_MAX_TEXT;
 	if (flush_strings(w, true) || open_segment(w))
 		return 0;
 	ws_encode_strings(&w->encoder, w->next_string, 1, &length, bytes, length, w->generation, w->sequence);

@@ -1,7 +1,7 @@
 /*
- * dump.c - the osrt rows of a report with everything that is in them, for run.py: the exports keep to the columns of the reference tool.
- * A line each, fields separated by tabs: call, pid, tid, function, start, end (or -), result, error, nesting, object, path;
- * and name, pid, tid, priority, name.
+ * dump.c - the osrt rows of a report with everything that is in them, for run.py: the exports keep to the columns of the
+ * reference tool. A line each, fields separated by tabs: call, pid, tid, function, start, end (or -), result, error,
+ * nesting, object, path; and name, pid, tid, priority, name.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -46,8 +46,8 @@ static const char *in_folder(const char *name)
 }
 
 /*
- * One descriptor, file after file: removed before the next is made, so that file systems reuse the inode number as well. Each write
- * is large enough to last over the threshold.
+ * One descriptor, file after file: removed before the next is made, so that file systems reuse the inode number as well.
+ * Each write is large enough to last over the threshold.
  */
 static void reused_descriptors(void)
 {
@@ -66,7 +66,7 @@ static void reused_descriptors(void)
 		for (int k = 0; k < WRITES; k++)
 			CHECK(write(fd, data, SIZE) == SIZE);
 		want("name=write n=%d path=%s object=%d", WRITES, path, fd);
-		want("name=open n=1 path=%s object=%d result=%d", path, fd, fd);
+		want0("name=open n=1 path=%s object=%d result=%d", path, fd, fd);
 		close(fd);
 		CHECK(!unlink(path));
 	}
@@ -93,8 +93,8 @@ static void long_paths(void)
 	CHECK(ftruncate(fd, 1 << 20) == 0);
 	CHECK(!posix_fallocate(fd, 0, 1 << 20));
 	CHECK(!fsync(fd));
-	want("name=open n=1 path=deep");
-	want("name=posix_fallocate n=1 path=%s/deep error=0", path);
+	want0("name=open n=1 path=deep");
+	want0("name=posix_fallocate n=1 path=%s/deep error=0", path);
 	close(fd);
 	CHECK(!unlink("deep"));
 	for (; dirs; dirs--)
@@ -253,10 +253,10 @@ static void error_numbers(void)
 	f = fdopen(p[0], "w"); /* not open for writing at the other end's price: writes fail */
 	CHECK(!f && errno == EINVAL);
 	want("name=nanosleep n=1 result=0 error=0");
-	want("name=open path=/nonexistent/file n=1 result=-1 error=%d", ENOENT);
-	want("name=fopen path=/nonexistent/stream n=1 result=0 error=%d", ENOENT);
-	want("name=fgetc n=0 error=1234");
-	want("name=fgets n=0 error=1234");
+	want0("name=open path=/nonexistent/file n=1 result=-1 error=%d", ENOENT);
+	want0("name=fopen path=/nonexistent/stream n=1 result=0 error=%d", ENOENT);
+	want0("name=fgetc n=0 error=1234");
+	want0("name=fgets n=0 error=1234");
 }
 
 static void streams(void)
@@ -300,13 +300,13 @@ static void streams(void)
 	CHECK(fputwc(L'w', f) == L'w' && fputws(L"ide\n", f) >= 0);
 	rewind(f);
 	CHECK(fgetws(wide, 32, f) && !wcscmp(wide, L"wide\n") && fgetwc(f) == WEOF);
-	want("name=fopen n=1 path=%s object=%d", path, fileno(f));
-	want("name=fsync n=1 path=%s object=%d", path, fileno(f));
-	want("name=fflush n=1 path=%s object=%d error=0", path, fileno(f));
-	want("name=freopen n=1 path=%s", path);
-	want("name=fgetc n=0 error=2");
+	want0("name=fopen n=1 path=%s object=%d", path, fileno(f));
+	want0("name=fsync n=1 path=%s object=%d", path, fileno(f));
+	want0("name=fflush n=1 path=%s object=%d error=0", path, fileno(f));
+	want0("name=freopen n=1 path=%s", path);
+	want0("name=fgetc n=0 error=2");
 	CHECK(fputc('x', f) == 'x' && !fclose(f)); /* closing writes */
-	want("name=fclose n=1 path=%s", path);
+	want0("name=fclose n=1 path=%s", path);
 	f = open_memstream(&grown, &room);
 	CHECK(f && fputs("memory", f) >= 0 && !fclose(f) && !strcmp(grown, "memory"));
 	f = fmemopen(line, sizeof(line), "r");
@@ -389,7 +389,7 @@ static void copies(void)
 	CHECK(!flock(from, LOCK_EX) && !fdatasync(to) && !fallocate(to, 0, 0, 1 << 20));
 	want("name=sendfile n=1 result=%d path=%s", 1 << 20, in_folder("from"));
 	want("name=pwrite n=1 result=%d path=%s", 1 << 20, in_folder("to"));
-	want("name=fdatasync n=1 path=%s", in_folder("to"));
+	want0("name=fdatasync n=1 path=%s", in_folder("to"));
 	CHECK(!unlink(in_folder("from")) && !unlink(in_folder("to")));
 	free(data);
 }

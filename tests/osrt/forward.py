@@ -85,7 +85,8 @@ def main():
     for e in found:
         text, n = emit(*e)
         print(text + "\n")
-        row = '\t{"%s", WS_OSRT_%s, %d, (void *)stand_in_%s, (call_fn *)(void *)call_%s, cast_%s},' % (e[1], e[1], n, e[1], e[1], e[1])
+        s = e[1]
+        row = '\t{"%s", WS_OSRT_%s, %d, (void *)stand_in_%s, (call_fn *)(void *)call_%s, cast_%s},' % (s, s, n, s, s, s)
         rows.append("#if defined(%s)\n%s\n#endif" % (e[0], row) if e[0] else row)
     print("const struct forward forwards[] = {\n%s\n};" % "\n".join(rows))
     print("const size_t forwards_n = sizeof(forwards) / sizeof(forwards[0]);")

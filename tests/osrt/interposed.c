@@ -1,6 +1,6 @@
 /*
- * interposed.c - scenario: the user has a library of their own (interposer.c) that interposes what we do. Preloaded (its path is in
- * WS_TEST_INTERPOSER) it stands before ours; linked (built with LINKED) behind.
+ * interposed.c - scenario: the user has a library of their own (interposer.c) that interposes what we do. Preloaded (its
+ * path is in WS_TEST_INTERPOSER) it stands before ours; linked (built with LINKED) behind.
  */
 #include <dlfcn.h>
 #include <pthread.h>

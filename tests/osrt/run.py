@@ -3,7 +3,7 @@
 run.py - the OS-runtime hook on real programs: run.py --build BUILD [--only NAME] PROGRAM...; TAP on standard output.
 
 Each PROGRAM (C or C++, see scenario.h) lists its scenarios. Each runs bare, where its own checks must hold; recorded with every call
-kept (--osrt-threshold 0), where they must hold again; and recorded by default, where the rows that it asks for must be in the report.
+kept (--osrt-threshold 0), where they must hold again; and recorded by default. The rows that it asks for must be in the reports.
 """
 import argparse
 import collections
@@ -31,7 +31,8 @@ class Runner:
     def command(self, argv, env=None):
         p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd=self.dir,
                            env=dict(self.env, **(env or {})), timeout=120)
-        return p.returncode if p.returncode >= 0 else 128 - p.returncode, p.stdout.decode("utf-8", "replace"), p.stderr.decode("utf-8", "replace")
+        status = p.returncode if p.returncode >= 0 else 128 - p.returncode
+        return status, p.stdout.decode("utf-8", "replace"), p.stderr.decode("utf-8", "replace")
 
     def ok(self, argv, env=None):
         status, out, err = self.command(argv, env)
@@ -48,7 +49,8 @@ class Runner:
         for line in out.split("\n"):
             f = line.split("\t")
             if f[0] == "call":
-                calls.append(Call(int(f[1]), int(f[2]), f[3], int(f[4]), None if f[5] == "-" else int(f[5]), *map(int, f[6:10]), f[10]))
+                end = None if f[5] == "-" else int(f[5])
+                calls.append(Call(int(f[1]), int(f[2]), f[3], int(f[4]), end, *map(int, f[6:10]), f[10]))
             elif f[0] == "name":
                 names.add((int(f[2]), f[4]))
         return calls, names
@@ -92,8 +94,10 @@ def scenario(r, program, name):
     out = r.ok([program, name])
     for e in re.findall(r"^#env (\w+)=(.*)$", out, re.M):  # the recorded runs are to have this variable
         env[e[0]] = e[1]
-    every = r.profile([program, name], ["--osrt-threshold", "0"], env)[1]
-    check_always(every)
+    out, calls, _ = r.profile([program, name], ["--osrt-threshold", "0"], env)
+    check_always(calls)
+    for want in re.findall(r"^#want0 (.*)$", out, re.M):
+        check_want(want, calls)
     out, calls, names = r.profile([program, name], (), env)
     check_always(calls)
     for want in re.findall(r"^#want (.*)$", out, re.M):

@@ -1,10 +1,11 @@
 /*
- * scenario.h - a scenario is a function that does things to the OS-runtime hook, checks that they behave as they do without it, and prints
- * what must then be in the report. run.py runs each bare and recorded.
+ * scenario.h - a scenario is a function that does things to the OS-runtime hook, checks that they behave as they do without
+ * it, and prints what must then be in the report. run.py runs each bare and recorded.
  *
  *   want("name=read n=3 error=0 path=/x")   rows that must be there: n=3 exactly, n=3+ at least (1+ when not given);
  *                                           n=0 none. Fields: name nesting error result object path (a prefix when it ends in *)
  *                                           tid min_us open (1: never returned) pid
+ *   want0(...)                              the same, in the recording that keeps every call however short
  *   CHECK(x)                                ends the program with a message when x does not hold
  */
 #ifndef SCENARIO_H
@@ -32,6 +33,7 @@ extern "C" {
 static int errno_at;
 
 #define want(...) (printf("#want "), printf(__VA_ARGS__), printf("\n"))
+#define want0(...) (printf("#want0 "), printf(__VA_ARGS__), printf("\n"))
 /* A name that the thread must have been given: pid 0 for this process. */
 #define want_name(tid, name) printf("#name %d %s\n", (int)(tid), name)
 

@@ -1,6 +1,6 @@
 /*
- * test_forward.c - runs what forward.py made: every wrapper hands on its arguments, result and errno. The hook is linked into this program,
- * so that stand-ins can take the place of the C library's functions one at a time.
+ * test_forward.c - runs what forward.py made: every wrapper hands on its arguments, result and errno. The hook is linked
+ * into this program, so that stand-ins can take the place of the C library's functions one at a time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,10 @@ uint64_t sent[8], got[8], give;
 int give_errno;
 ws_traced_fn *ws_traced_hook; /* follow.c's, which would follow the test's own processes */
 
-/* Different in each byte and each argument; the sign bit of 32 set and clear by turns. Never a descriptor or an address that is one. */
+/*
+ * Different in each byte and each argument; the sign bit of 32 set and clear by turns. Never a descriptor or an address that
+ * is one.
+ */
 static uint64_t argument(int i)
 {
 	return UINT64_C(0x1122334455667708) * (uint64_t)(i + 3) ^ (i & 1 ? 0 : UINT64_C(0x80000000));
@@ -38,8 +41,8 @@ static int try_one(const struct forward *f, uint64_t result, int error)
 	error_back = errno;
 	ws_osrt_real[f->function] = real;
 	if (memcmp(sent, got, sizeof(got)) || back != f->cast(result) || error_back != error) {
-		printf("# %s: sent %lx %lx %lx %lx %lx %lx, got %lx %lx %lx %lx %lx %lx; gave %lx, back %lx; errno %d, back %d\n", f->symbol, sent[0],
-		       sent[1], sent[2], sent[3], sent[4], sent[5], got[0], got[1], got[2], got[3], got[4], got[5], f->cast(result), back, error,
+		printf("# %s: sent %lx %lx %lx %lx %lx %lx, got %lx %lx %lx %lx %lx %lx; gave %lx, back %lx; errno %d, back %d\n",
+		       f->symbol, sent[0], sent[1], sent[2], sent[3], sent[4], sent[5], got[0], got[1], got[2], got[3], got[4], got[5], f->cast(result), back, error,
 		       error_back);
 		return 1;
 	}

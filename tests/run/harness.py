@@ -11,6 +11,7 @@ shared memory is recognised by the recorder's pid in the arena's first bytes.
 Contents of reports are read through the commands that users have: `export -t sqlite` for rows, `stats -f csv` for tables. Only the
 standard library of Python 3.9 or newer is used.
 """
+import atexit
 import csv
 import ctypes
 import io
@@ -66,6 +67,7 @@ NEEDS = {
     "rust": (lambda: have("rustc"), "needs a Rust compiler (rustc)"),
     "cc": (lambda: have("cc"), "needs a C compiler (cc)"),
     "c++": (lambda: have("c++"), "needs a C++ compiler (c++)"),
+    "sqlite3": (lambda: have("sqlite3"), "needs sqlite3"),
     "git": (lambda: have("git"), "needs git"),
     "mounts": (can_unshare_mounts, "needs the right to make a mount namespace"),
     "x86-64": (lambda: os.uname().machine == "x86_64", "needs an x86-64 machine"),
@@ -171,7 +173,8 @@ def shared_leftovers(recorders):
             continue
         if len(head) < ARENA_RECORDER_AT + 4 or struct.unpack_from("<Q", head)[0] != ARENA_MAGIC:
             continue
-        if struct.unpack_from("<i", head, ARENA_RECORDER_AT)[0] in recorders:
+        pid = struct.unpack_from("<i", head, ARENA_RECORDER_AT)[0]
+        if pid in recorders and not os.path.exists("/proc/%d" % pid):  # pids come round: a living one is another's
             found.append(name)
     return found
 
@@ -293,6 +296,8 @@ class Test:
     def program(self, name):
         """Path of a program that the build made for these tests."""
         path = os.path.join(self.where.programs, name)
+        if name == "demo":  # the bundled example
+            path = os.path.join(os.path.dirname(self.where.warpsight), "examples", name)
         if not os.path.exists(path):
             raise Skip("%s was not built" % name)
         return path
@@ -408,6 +413,7 @@ class Test:
                     raise Failed("left beside the report: %s" % f)
                 if f.endswith(".wsrep") and os.stat(os.path.join(d, f)).st_mode & 0o077:
                     raise Failed("%s can be read by others" % f)
+        self.recorders.clear()
 
     def same(self, target, *options, ignore_err=None, **kw):
         """Run `target` bare and recorded; streams and exit status must be the same. Returns the recording."""
@@ -455,6 +461,9 @@ class Where:
         self.programs, self.sources = os.path.abspath(programs), os.path.abspath(sources)
         self.cache = os.path.join(self.programs, "made")
         self.needs = {}
+        if not os.access(self.programs, os.W_OK):  # another user's build: what is made here lasts for this run
+            self.cache = tempfile.mkdtemp(prefix="ws-made-")
+            atexit.register(shutil.rmtree, self.cache, True)
 
     def need(self, word):
         if word not in self.needs:

@@ -55,7 +55,8 @@ def check_target_kill(t, report, file, threads):
         t.ok(o <= 1, "at most one range left open a thread, saw %d" % o)
     # a pair whose pop has been recorded but not counted, one a thread, is all that may be more
     t.ok(sum(done) <= closed + lost <= sum(begun),
-         "closed ranges %d, lost %d; the program completed %d and began %d" % (closed, lost, sum(done), sum(begun)))
+         "closed ranges %d, lost %d; the program completed %s and began %s; %s" % (
+             closed, lost, done, begun, t.tool("info", report).out.decode()))
     t.eq(lost, 0, "ranges lost")
     t.ok(closed + left <= sum(begun), "ranges, open ones included: %d, begun %d" % (closed + left, sum(begun)))
     return closed
@@ -73,7 +74,7 @@ def kill_target_once(t, delay, threads, mode="paced"):
     os.kill(target, signal.SIGKILL)
     out, err = p.communicate(timeout=60)
     t.eq(shell_status(p.returncode), 137, "exit status (%s)" % err)
-    n = check_target_kill(t, t.path("r"), file, threads) if os.path.exists(file) else 0
+    n = check_target_kill(t, t.path("r"), file, threads) if os.path.exists(file) and os.path.getsize(file) else 0
     t.check_clean()
     return n
 

@@ -138,7 +138,8 @@ def old_report_stays_when_the_new_run_cannot_begin(t):
 @test("options")
 def command_not_found(t):
     for target in (["/nonexistent/program"], ["no-such-program-anywhere"]):
-        r = t.profile(target, status=127)
+        # a folder of PATH that may not be searched would make it "permission denied", as execvp says
+        r = t.profile(target, status=127, env={"PATH": "/usr/bin:/bin"})
         t.contains(r.messages, target[0], "message")
         t.eq(r.reports, [], "reports")
 
@@ -245,6 +246,28 @@ def osrt_threshold(t):
     """usleep(2 ms) is recorded at 1 ms and not at 1 s; 0 records every call."""
     t.eq(t.load(t.profile(tree(t, "work"), "--osrt-threshold=1000000", status=0)).calls().get("usleep"), 1, "at 1 ms")
     t.eq(t.load(t.profile(tree(t, "work"), "--osrt-threshold=1000000000", "-f", status=0)).calls().get("usleep"), None, "at 1 s")
+
+
+@test("options")
+def domains_included_and_excluded(t):
+    prog = [t.program("ranges"), "domains", "5"]
+    for option, expected in ((("--nvtx-domain-include=alpha",), {"in alpha": 5}),
+                             (("--nvtx-domain-include", "alpha,default"), {"in alpha": 5, "in neither": 5}),
+                             (("--nvtx-domain-exclude=alpha",), {"in beta": 5, "in neither": 5}),
+                             (("--nvtx-domain-exclude=default",), {"in alpha": 5, "in beta": 5})):
+        r = t.profile(prog, "--trace=nvtx", "-f", *option, status=0)
+        t.eq(t.load(r.report).ranges(), expected, "ranges with %s" % " ".join(option))
+    r = t.profile(prog, "--nvtx-domain-include=alpha", "--nvtx-domain-exclude=beta", "-f")
+    t.ok(r.status == 2 and r.out == b"", "both at once is refused: %s" % r.said())
+
+
+@test("options")
+def forked_children_left_out(t):
+    """--trace-fork-before-exec=false: children are recorded once they exec, and not before."""
+    r = t.profile(tree(t, "fork"), "--trace-fork-before-exec=false", "--trace=osrt", status=7)
+    t.eq(t.load(r.report).calls().get("usleep"), 1, "sleeps: the parent's alone")
+    r = t.profile(tree(t, "system"), "--trace-fork-before-exec=false", "--trace=osrt", "-f", status=14)
+    t.eq(t.load(r.report).calls().get("usleep"), 2, "sleeps: the parent's and the exec'd child's")
 
 
 @test("options")

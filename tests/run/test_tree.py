@@ -1,4 +1,5 @@
 """test_tree.py - the process tree: every way in which programs start others, and what they do that could hide them."""
+import json
 import os
 import re
 import shutil
@@ -53,6 +54,18 @@ def vfork_whose_exec_fails_leaves_the_parent_recording(t):
 @test("tree")
 def exec_is_a_second_image(t):
     recorded(t, "exec", usleeps=2, processes=2)
+
+
+@test("tree")
+def images_start_when_they_start(t):
+    """An image that began after a sleep of the one before it starts, in the report, after the end of that sleep."""
+    for _ in range(5):
+        r = t.profile([t.program("tree"), "exec"], "--trace=osrt", "-f", status=3)
+        info = json.loads(t.tool("info", "--json", r.report).out)
+        first, second = sorted(info["processes"], key=lambda p: p["id"])
+        sleep = t.load(r.report).one("SELECT min(end) FROM OSRT_API JOIN StringIds ON id = nameId WHERE value = 'usleep'")
+        t.ge(second["start_ns"], sleep, "start of the second image, against the end of the sleep before it")
+        t.eq(second["parent"], first["id"], "parent of the second image")
 
 
 @test("tree")
@@ -391,6 +404,22 @@ def git_is_recorded(t):
     r = t.same(["git", "-C", repo, "log", "-p"], "--trace=osrt", env=env)
     t.verify(r.report)
     t.ok("git" in t.load(r.report).processes(), "git among the processes")
+
+
+@test("tree", needs=("sqlite3",))
+def sqlite_is_recorded(t):
+    query = ("PRAGMA temp_store = 1; PRAGMA cache_size = 10; CREATE TABLE a AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
+             "WHERE i < 200000) SELECT i, i * 7919 % 200003 AS k FROM n; CREATE INDEX x ON a(k); SELECT count(DISTINCT k), sum(i) FROM a;")
+    r = t.same(["sqlite3", ":memory:", query], "--trace=osrt")
+    t.verify(r.report)
+    t.eq(t.load(r.report).processes(), ["sqlite3"], "processes")
+    db = os.path.join(t.work, "big.db")
+    for options in ((), ("--osrt-threshold=0",)):
+        if os.path.exists(db):
+            os.unlink(db)
+        r = t.profile(["sqlite3", db, query], "--trace=osrt", "-f", *options, status=0)
+        t.eq(r.out, b"200000|20000100000\n", "the query's answer")
+        t.ge(sum(n for c, n in t.load(r.report).calls().items() if "write" in c), 10, "writes to the database")
 
 
 @test("tree", needs=("cc",))

@@ -1,6 +1,6 @@
 /*
- * test_damage.c - reports cut short at every length and with every bit flipped: either an error, a stated loss, or the same data. What is
- * delivered is always right, row by row.
+ * test_damage.c - reports cut short at every length and with every bit flipped: either an error, a stated loss, or the same
+ * data. What is delivered is always right, row by row.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,8 @@ static void make_report(void)
 
 	assert_non_null(w);
 	for (uint32_t i = 0; i < NVTX; i++) {
-		nvtx[i] = (struct ws_row_nvtx){.start = 1000 + i * 50, .end = 1000 + i * 50 + 20 + below(400), .thread = 1 + i / 300};
+		nvtx[i] =
+		    (struct ws_row_nvtx){.start = 1000 + i * 50, .end = 1000 + i * 50 + 20 + below(400), .thread = 1 + i / 300};
 		nvtx[i].text = ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "name %u", i / 7));
 		nvtx[i].payload = i;
 		ws_writer_add(w, WS_TABLE_nvtx, &nvtx[i]);
@@ -203,9 +204,31 @@ static void garbage(void **state)
 	free(p);
 }
 
+/* The file shrinks while it is open: blocks that are gone are counted, and nothing crashes. */
+static void shrinks_while_open(void **state)
+{
+	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = UINT64_MAX, .time_max = UINT64_MAX};
+	struct ws_rows rows;
+	struct ws_report *r;
+
+	(void)state;
+	write_file(path, good, size);
+	r = open_or_fail(path);
+	assert_int_equal(truncate(path, (off_t)ws_report_block(r, WS_TABLE_nvtx, 1).offset + 100), 0);
+	assert_int_equal(ws_rows_load(r, &s, &rows, NULL), 0);
+	assert_int_equal(rows.damaged, ws_report_blocks(r, WS_TABLE_nvtx) - 1);
+	assert_int_equal(rows.rows, BLOCK);
+	for (size_t i = 0; i < rows.rows; i++)
+		assert_int_equal(rows.col[ws_nvtx_start][i], nvtx[i].start);
+	ws_rows_free(&rows);
+	assert_true(ws_report_verify(r, NULL, NULL) > 0);
+	ws_report_close(r);
+}
+
 static void not_reports(void **state)
 {
-	static const char *const texts[] = {"", "x", "hello, this is a text file that is longer than the header of a report, to be sure of that\n"};
+	static const char *const texts[] = {
+	    "", "x", "hello, this is a text file that is longer than the header of a report, to be sure of that\n"};
 	struct ws_err e;
 
 	(void)state;
@@ -307,7 +330,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_length), cmocka_unit_test(every_bit), cmocka_unit_test(garbage), cmocka_unit_test(versions),
 		cmocka_unit_test(other_schemas),
-		cmocka_unit_test(not_reports),
+		cmocka_unit_test(shrinks_while_open), cmocka_unit_test(not_reports),
 	};
 	int rc;
 

@@ -63,12 +63,17 @@ static void write_until_killed(const char *path, uint32_t block_rows)
 			uint32_t text = text_of(w, n[0]);
 
 			__atomic_store_n(&shared->begun[0], n[0] + 1, __ATOMIC_SEQ_CST);
-			ws_writer_add(w, WS_TABLE_nvtx, &(struct ws_row_nvtx){.start = 5000 - n[0] % 7 + n[0] * 10, .end = 6000 + n[0] * 10,
-									      .thread = 1 + n[0] % 3, .payload = n[0], .text = text});
+			ws_writer_add(w, WS_TABLE_nvtx,
+				      &(struct ws_row_nvtx){.start = 5000 - n[0] % 7 + n[0] * 10,
+							    .end = 6000 + n[0] * 10,
+							    .thread = 1 + n[0] % 3,
+							    .payload = n[0],
+							    .text = text});
 			n[0]++;
 			if (!below(10)) {
 				__atomic_store_n(&shared->begun[1], n[1] + 1, __ATOMIC_SEQ_CST);
-				ws_writer_add(w, WS_TABLE_osrt, &(struct ws_row_osrt){.start = n[1], .end = n[1] + 1, .result = (int64_t)n[1]});
+				ws_writer_add(w, WS_TABLE_osrt,
+					      &(struct ws_row_osrt){.start = n[1], .end = n[1] + 1, .result = (int64_t)n[1]});
 				n[1]++;
 			}
 		}
@@ -116,7 +121,8 @@ static uint64_t expect_prefix(const struct ws_report *r, enum ws_table t, int nu
 		fail_msg("%s: a row is wrong or there twice", ws_tables[t].name);
 	for (uint64_t i = 0; i < s.rows; i++)
 		if (!s.seen[i])
-			fail_msg("%s: row %llu of %llu is missing", ws_tables[t].name, (unsigned long long)i, (unsigned long long)s.rows);
+			fail_msg("%s: row %llu of %llu is missing", ws_tables[t].name, (unsigned long long)i,
+				 (unsigned long long)s.rows);
 	assert_int_equal(damaged, 0);
 	assert_true(s.rows >= committed);
 	free(s.seen);
@@ -225,7 +231,8 @@ static void read_alive(void **state)
 
 		assert_non_null(strstr(ws_report_damage(r, 0), "still running"));
 		assert_null(ws_report_damage(r, 1));
-		rows = expect_prefix(r, WS_TABLE_nvtx, ws_nvtx_payload, __atomic_load_n(&shared->begun[0], __ATOMIC_SEQ_CST), committed);
+		rows = expect_prefix(r, WS_TABLE_nvtx, ws_nvtx_payload, __atomic_load_n(&shared->begun[0], __ATOMIC_SEQ_CST),
+				     committed);
 		assert_true(rows >= last);
 		last = rows;
 		ws_report_close(r);

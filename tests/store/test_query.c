@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "query/cursor.h"
 #include "util.h"
 
 enum { ROWS = 60000, BLOCK = 1000 };
@@ -24,7 +25,8 @@ static void make_rows(void)
 
 		if (!below(50))
 			k++;
-		rows[i] = (struct ws_row_nvtx){.start = at[t], .end = at[t] + 20 + below(100), .thread = t + 1, .payload = i, .text = 1 + i % 3};
+		rows[i] = (struct ws_row_nvtx){
+		    .start = at[t], .end = at[t] + 20 + below(100), .thread = t + 1, .payload = i, .text = 1 + i % 3};
 		if (!below(97))
 			rows[i].end = WS_NO_TIME;
 		if (!below(3000)) { /* closes now, began long ago */
@@ -159,7 +161,9 @@ static void scan_stops(void **state)
 
 static void load_window(uint64_t min, uint64_t max)
 {
-	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, payload) | WS_COL(nvtx, end) | WS_COL(nvtx, thread), .time_min = min,
+	struct ws_scan s = {.table = WS_TABLE_nvtx,
+			    .columns = WS_COL(nvtx, payload) | WS_COL(nvtx, end) | WS_COL(nvtx, thread),
+			    .time_min = min,
 			    .time_max = max};
 	struct ws_rows got;
 	size_t n = 0;
@@ -194,6 +198,43 @@ static void loads(void **state)
 	load_window(UINT64_C(1) << 60, UINT64_C(1) << 61);
 }
 
+/* Blocks that follow one another: the columns that order them are not even decoded, and not given out. */
+static void loads_in_order(void **state)
+{
+	struct ws_writer_opts opts = {.block_rows = 100, .overwrite = true};
+	char *p = in_folder("order.wsrep");
+	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, payload), .time_max = UINT64_MAX};
+	struct ws_rows got;
+	struct ws_err e;
+
+	(void)state;
+	for (int threads = 1; threads < 4; threads++)
+		for (uint64_t step = 0; step < 2; step++) { /* step 0: all at the same time, longer first */
+			struct ws_writer *w = ws_writer_create(p, &opts, &e);
+
+			for (uint32_t i = 0; i < 900; i++)
+				ws_writer_add(w, WS_TABLE_nvtx,
+					      &(struct ws_row_nvtx){.start = 100 + i * step,
+								    .end = step ? 101 + i : 100 + i,
+								    .thread = 1 + i * (uint32_t)threads / 900,
+								    .payload = i});
+			assert_int_equal(ws_writer_close(w, &e), 0);
+			struct ws_report *r = open_or_fail(p);
+
+			assert_int_equal(ws_rows_load(r, &s, &got, NULL), 0);
+			assert_int_equal(got.rows, 900);
+			assert_null(got.col[ws_nvtx_start]);
+			for (uint32_t i = 0; i < 900; i++) {
+				uint32_t per = 900 / (uint32_t)threads;
+
+				assert_int_equal(got.col[ws_nvtx_payload][i], step ? i : i / per * per + (per - 1 - i % per));
+			}
+			ws_rows_free(&got);
+			ws_report_close(r);
+		}
+	free(p);
+}
+
 static void cursor_window(uint64_t min, uint64_t max)
 {
 	struct ws_cursor *c = ws_cursor_open(report, WS_TABLE_nvtx, min, max);
@@ -225,6 +266,11 @@ static void cursors(void **state)
 	(void)state;
 	cursor_window(0, UINT64_MAX);
 	cursor_window(200000, 210000);
+	ws_cursor_most_bytes = 100000; /* blocks are put aside and decoded again */
+	cursor_window(0, UINT64_MAX);
+	ws_cursor_most_bytes = 0;
+	cursor_window(100000, 700000);
+	ws_cursor_most_bytes = (size_t)256 << 20;
 	ws_cursor_close(ws_cursor_open(report, WS_TABLE_nvtx, 0, UINT64_MAX)); /* closed before the end */
 	struct ws_cursor *c = ws_cursor_open(report, WS_TABLE_osrt, 0, UINT64_MAX);
 	const uint64_t *v;
@@ -248,8 +294,8 @@ static void write_who(struct ws_writer *w)
 	struct ws_row_process_end end = {.process = 2, .end = 77, .status = -9};
 	struct ws_row_thread t[] = {{1, 1, 100, 5}, {2, 1, 101, 6}, {3, 2, 200, 9}};
 	struct ws_row_thread_name n[] = {
-		{1, 5, text(w, "kernel's"), 10}, {1, 6, text(w, "set by nvtx"), 30}, {1, 7, text(w, "set later"), 20}, {2, 8, text(w, "old"), 20},
-		{2, 9, text(w, "new"), 20},
+	    {1, 5, text(w, "kernel's"), 10}, {1, 6, text(w, "set by nvtx"), 30}, {1, 7, text(w, "set later"), 20},
+	    {2, 8, text(w, "old"), 20},	     {2, 9, text(w, "new"), 20},
 	};
 
 	ws_writer_add(w, WS_TABLE_process, &q);
@@ -336,6 +382,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(scans),   cmocka_unit_test(scan_stops),   cmocka_unit_test(loads),
+		cmocka_unit_test(loads_in_order),
 		cmocka_unit_test(cursors), cmocka_unit_test(who_and_meta), cmocka_unit_test(empty_report),
 	};
 	int rc;

@@ -1,7 +1,8 @@
 /*
- * test_roundtrip.c - what goes into a report comes out: every table of tables.def with every kind of column, strings, several blocks,
- * segments, and the codecs by themselves.
+ * test_roundtrip.c - what goes into a report comes out: every table of tables.def with every kind of column, strings,
+ * several blocks, segments, and the codecs by themselves.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +106,8 @@ static uint32_t make_nested(struct ws_row_nvtx *rows, uint32_t n)
 			if (k < n && below(10))
 				rows[k++] = (struct ws_row_nvtx){.start = start, .end = t + 10, .thread = thread, .text = 9};
 			if (k < n && !below(20))
-				rows[k++] = (struct ws_row_nvtx){.start = t, .end = WS_NO_TIME, .thread = thread, .type = WS_NVTX_MARK};
+				rows[k++] =
+				    (struct ws_row_nvtx){.start = t, .end = WS_NO_TIME, .thread = thread, .type = WS_NVTX_MARK};
 			at[thread - 1] = t + 30;
 		}
 	return k;
@@ -177,6 +179,95 @@ static void storm_is_small(void **state)
 	free(path);
 }
 
+/* A clock whose steps are no whole nanoseconds. */
+static uint64_t stepped(uint64_t steps)
+{
+	return 77000000000u + steps * 10 + steps * 15 / 1000;
+}
+
+/* Names at random and work of random length, on such a clock: 22.3 bits of chance a range. */
+static void jitter_is_small(void **state)
+{
+	enum { N = 300000 };
+	struct ws_row_nvtx *rows = ws_calloc(N, sizeof(*rows));
+	char *path = in_folder("jitter.wsrep");
+	struct ws_err e;
+	struct ws_writer *w = ws_writer_create(path, NULL, &e);
+	uint64_t at = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < N; i++) {
+		rows[i] = (struct ws_row_nvtx){.thread = 1, .type = WS_NVTX_PUSHPOP, .text = 1 + (uint32_t)below(64)};
+		rows[i].start = stepped(at += 20 + below(200));
+		rows[i].end = stepped(at += 30 + below(400));
+		ws_writer_add(w, WS_TABLE_nvtx, &rows[i]);
+	}
+	assert_int_equal(ws_writer_close(w, &e), 0);
+	struct ws_report *r = open_or_fail(path);
+	uint32_t done = 0;
+
+	assert_true(ws_report_file_size(r) <= 3 * N);
+	for (size_t b = 0; b < ws_report_blocks(r, WS_TABLE_nvtx); b++) {
+		uint32_t n = ws_report_block(r, WS_TABLE_nvtx, b).rows;
+
+		expect_block(r, WS_TABLE_nvtx, b, (char *)(rows + done), n);
+		done += n;
+	}
+	ws_report_close(r);
+	free(rows);
+	free(path);
+}
+
+/* Steps of every length, with what disturbs them: other threads, nesting, nulls, long pauses, times off the grid, huge and backward
+ * ones. */
+static void step_block(uint64_t num, uint64_t den, uint32_t n, int trouble)
+{
+	struct ws_row_nvtx *rows = ws_calloc(n, sizeof(*rows));
+	char *path = in_folder("steps.wsrep");
+	struct ws_writer_opts opts = {.overwrite = true};
+	struct ws_err e;
+	struct ws_writer *w = ws_writer_create(path, &opts, &e);
+	uint64_t at = 1000000000;
+
+	for (uint32_t i = 0; i < n; i++) {
+		rows[i].thread = 1 + (trouble & 1 ? i * 5 / n : 0);
+		at += 20 + below(500) + (trouble & 2 && !below(1000) ? below(1000000000) : 0);
+		rows[i].start = at * num / den;
+		at += 20 + below(600);
+		rows[i].end = at * num / den;
+		if (trouble & 4 && !below(300))
+			rows[i].end = WS_NO_TIME;
+		if (trouble & 8 && i > 8 && !below(10))
+			rows[i].start = rows[i - 3 - below(5)].start - below(100);
+		if (trouble & 16 && !below(50))
+			rows[i].end += below(1000);
+		if (trouble & 32 && !below(400))
+			rows[i].end = draw();
+	}
+	sort_as_promised(WS_TABLE_nvtx, (char *)rows, n);
+	for (uint32_t i = 0; i < n; i++)
+		ws_writer_add(w, WS_TABLE_nvtx, &rows[i]);
+	assert_int_equal(ws_writer_close(w, &e), 0);
+	struct ws_report *r = open_or_fail(path);
+
+	expect_block(r, WS_TABLE_nvtx, 0, (char *)rows, n);
+	ws_report_close(r);
+	free(rows);
+	free(path);
+}
+
+static void stepped_clocks(void **state)
+{
+	static const uint64_t ratio[][2] = {{10010015, 1000000}, {10, 1},    {1000, 54}, {32, 1},
+					    {625, 12},		 {385, 100}, {1, 1},	 {100, 1}};
+
+	(void)state;
+	for (int trouble = 0; trouble < 64; trouble++)
+		step_block(ratio[trouble % 8][0], ratio[trouble % 8][1], 300 + (uint32_t)below(4000), trouble);
+	for (int i = 0; i < 16; i++)
+		step_block(ratio[i % 8][0], ratio[i % 8][1], 60000, 1 << i % 6);
+}
+
 /* ---- strings ---- */
 
 static void strings_come_back(void **state)
@@ -226,6 +317,33 @@ static void strings_come_back(void **state)
 	free(path);
 }
 
+/* Strings and keys asked for by several threads at once, none of which are there yet. */
+static void *ask(void *r)
+{
+	uintptr_t wrong = 0;
+
+	for (uint32_t i = 0; i < 3000; i++) {
+		uint32_t id = 1 + i * 199 % ws_report_string_count(r);
+		const char *s = ws_report_string(r, id, NULL), *t = ws_report_string(r, ws_report_string_key(r, id), NULL);
+
+		wrong += *s != 's' || strcmp(s, t);
+	}
+	return (void *)wrong;
+}
+
+static void read_together(struct ws_report *r)
+{
+	pthread_t t[6];
+	void *wrong;
+
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, ask, r), 0);
+	for (int i = 0; i < 6; i++) {
+		pthread_join(t[i], &wrong);
+		assert_null(wrong);
+	}
+}
+
 /* More distinct strings than the writer remembers: some get a second id, and keys bring them together. */
 static void dictionary_starts_over(void **state)
 {
@@ -248,6 +366,8 @@ static void dictionary_starts_over(void **state)
 	assert_int_not_equal(first[7], second[7]);
 
 	struct ws_report *r = open_or_fail(path);
+
+	read_together(r);
 
 	for (int i = 0; i < 100; i++) {
 		snprintf(text, sizeof(text), "s%d", i);
@@ -344,9 +464,10 @@ static void sorting(void **state)
 		for (uint32_t i = 1; i < n; i++) {
 			uint32_t a = o ? o[i - 1] : i - 1, b = o ? o[i] : i;
 
-			assert_true(track[a] < track[b] ||
-				    (track[a] == track[b] &&
-				     (start[a] < start[b] || (start[a] == start[b] && (end[a] > end[b] || (end[a] == end[b] && a < b))))));
+			assert_true(
+			    track[a] < track[b] ||
+			    (track[a] == track[b] &&
+			     (start[a] < start[b] || (start[a] == start[b] && (end[a] > end[b] || (end[a] == end[b] && a < b))))));
 		}
 	}
 	ws_sorter_free(&s);
@@ -358,7 +479,8 @@ int main(void)
 		cmocka_unit_test(ints_come_back),    cmocka_unit_test(sorting),          cmocka_unit_test(tables_by_profile),
 		cmocka_unit_test(tables_at_random),  cmocka_unit_test(small_blocks),     cmocka_unit_test(big_blocks),
 		cmocka_unit_test(nested_threads),    cmocka_unit_test(storm_is_small),   cmocka_unit_test(strings_come_back),
-		cmocka_unit_test(segments_roll),     cmocka_unit_test(dictionary_starts_over),
+		cmocka_unit_test(segments_roll),     cmocka_unit_test(jitter_is_small),  cmocka_unit_test(stepped_clocks),
+		cmocka_unit_test(dictionary_starts_over),
 	};
 	int rc;
 

@@ -84,7 +84,8 @@ static uint64_t profile_value(enum profile p, uint32_t i, uint64_t a, uint64_t b
 	case P_WIDE:
 		return draw() >> (8 * (b % 8));
 	case P_EXTREME:
-		return (const uint64_t[]){0, 1, UINT64_MAX, UINT64_MAX - 1, INT64_MAX, (uint64_t)INT64_MIN, INT32_MAX, 0xff}[below(8)];
+		return (const uint64_t[]){
+		    0, 1, UINT64_MAX, UINT64_MAX - 1, INT64_MAX, (uint64_t)INT64_MIN, INT32_MAX, 0xff}[below(8)];
 	case P_TIMES:
 		return UINT64_C(50000000000) + i * 70 + below(60) * 10 - (below(20) ? 0 : below(100000));
 	default:
@@ -165,8 +166,8 @@ void expect_block(const struct ws_report *r, enum ws_table t, size_t block, cons
 			uint64_t want = ws_row_get(t, rows + (size_t)i * ws_tables[t].row_size, c);
 
 			if (out[c][i] != want)
-				fail_msg("%s.%s row %u of %u: %llx, not %llx", ws_tables[t].name, ws_tables[t].columns[c].name, i, n,
-					 (unsigned long long)out[c][i], (unsigned long long)want);
+				fail_msg("%s.%s row %u of %u: %llx, not %llx", ws_tables[t].name, ws_tables[t].columns[c].name, i,
+					 n, (unsigned long long)out[c][i], (unsigned long long)want);
 		}
 	/* Each column alone: what another needs must be found without being asked for. */
 	for (uint32_t c = 0; c < columns; c++) {

@@ -1,0 +1,29 @@
+/*
+ * map.h - a hash map from 64-bit keys to 64-bit values, for the tool side. Zero-initialise; keys are any number, nothing is ever removed but by
+ * ws_map_take.
+ */
+#ifndef WS_BASE_MAP_H
+#define WS_BASE_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ws_map_slot {
+	uint64_t key, value;
+};
+
+struct ws_map {
+	struct ws_map_slot *slots; /* size is a power of two */
+	uint8_t *used;
+	size_t size, n;
+};
+
+/* The value of `key`; *found says whether it is there, and may be NULL: then what is not there reads 0. */
+uint64_t ws_map_get(const struct ws_map *m, uint64_t key, bool *found);
+void ws_map_set(struct ws_map *m, uint64_t key, uint64_t value);
+/* Remove `key` and give what it had; false when it was not there. */
+bool ws_map_take(struct ws_map *m, uint64_t key, uint64_t *value);
+void ws_map_free(struct ws_map *m);
+
+#endif

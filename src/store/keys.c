@@ -1,0 +1,201 @@
+/*
+ * keys.c - one id for equal bytes.
+ *
+ * For the usual report, whose writer never had to start its dictionary over, every id is its own key, and nothing is
+ * computed. Else (many names that never repeat) all strings are hashed, which several threads do block by block, and sorted
+ * by a part of the hash into lots whose hash tables fit in the cache; strings are compared only when their hashes agree.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/mem.h"
+#include "store/report.h"
+
+enum { LOT_BITS = 15, MOST_THREADS = 16 };
+
+struct ws_string_keys {
+	uint32_t **key; /* by block, by string */
+};
+
+struct entry {
+	uint32_t hash, id;
+};
+
+struct unify {
+	const struct ws_report *r;
+	struct ws_string_keys *k;
+	struct entry *entries;
+	size_t *lot;   /* where each begins in entries; one more for the end */
+	uint32_t lots, shift;
+	size_t next;   /* block or lot */
+};
+
+/* ---- threads ---- */
+
+static uint32_t thread_count(void)
+{
+	cpu_set_t set;
+	int n = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+
+	return n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : (uint32_t)n;
+}
+
+static void run(struct unify *u, void *(*work)(void *))
+{
+	pthread_t thread[MOST_THREADS];
+	uint32_t n = thread_count(), started = 0;
+
+	u->next = 0;
+	while (started + 1 < n && !pthread_create(&thread[started], NULL, work, u))
+		started++;
+	work(u);
+	while (started)
+		pthread_join(thread[--started], NULL);
+}
+
+/* ---- hashing ---- */
+
+/* Hashes stand where the keys will. */
+static void *hash_blocks(void *arg)
+{
+	struct unify *u = arg;
+	size_t i, len;
+
+	while ((i = __atomic_fetch_add(&u->next, 1, __ATOMIC_RELAXED)) < u->r->strings.n) {
+		const struct ws_block_head *h = &u->r->strings.v[i].head;
+
+		u->k->key[i] = ws_malloc((size_t)h->rows * 4);
+		for (uint32_t n = 0; n < h->rows; n++) {
+			const char *s = ws_report_string(u->r, (uint32_t)h->first + n, &len);
+
+			u->k->key[i][n] = (uint32_t)(XXH3_64bits(s, len) >> 32);
+		}
+	}
+	return NULL;
+}
+
+static void make_lots(struct unify *u, size_t count)
+{
+	size_t *at;
+
+	for (u->lots = 1; u->lots < (1u << 20) && (count >> LOT_BITS) > u->lots;)
+		u->lots *= 2;
+	u->shift = 32 - (uint32_t)__builtin_ctz(u->lots);
+	u->lot = ws_calloc((size_t)u->lots + 1, sizeof(*u->lot));
+	u->entries = ws_malloc(count * sizeof(*u->entries));
+	for (size_t i = 0; i < u->r->strings.n; i++)
+		for (uint32_t n = 0; n < u->r->strings.v[i].head.rows; n++)
+			u->lot[((uint64_t)u->k->key[i][n] >> u->shift) + 1]++;
+	for (uint32_t l = 0; l < u->lots; l++)
+		u->lot[l + 1] += u->lot[l];
+	at = ws_malloc(u->lots * sizeof(*at));
+	memcpy(at, u->lot, u->lots * sizeof(*at));
+	for (size_t i = 0; i < u->r->strings.n; i++)
+		for (uint32_t n = 0; n < u->r->strings.v[i].head.rows; n++) {
+			uint32_t hash = u->k->key[i][n];
+
+			u->entries[at[(uint64_t)hash >> u->shift]++] =
+			    (struct entry){hash, (uint32_t)u->r->strings.v[i].head.first + n};
+		}
+	free(at);
+}
+
+/* ---- comparing ---- */
+
+static bool same_text(const struct ws_report *r, uint32_t a, uint32_t b)
+{
+	size_t n, m;
+	const char *s = ws_report_string(r, a, &n), *t = ws_report_string(r, b, &m);
+
+	return n == m && !memcmp(s, t, n);
+}
+
+/* Entries are in order of their ids, so that the first of equal ones is the key, and blocks come one after the other. */
+static void unify_lot(struct unify *u, const struct entry *e, size_t n, struct entry *slot, uint32_t mask)
+{
+	const struct ws_block_list *l = &u->r->strings;
+	size_t block = 0;
+
+	memset(slot, 0, ((size_t)mask + 1) * sizeof(*slot));
+	for (size_t i = 0; i < n; i++) {
+		uint32_t at = (e[i].hash * 0x9e3779b1u >> 7) & mask;
+
+		while (slot[at].id && (slot[at].hash != e[i].hash || !same_text(u->r, slot[at].id, e[i].id)))
+			at = (at + 1) & mask;
+		if (!slot[at].id)
+			slot[at] = e[i];
+		while (e[i].id - l->v[block].head.first >= l->v[block].head.rows)
+			block++;
+		u->k->key[block][e[i].id - l->v[block].head.first] = slot[at].id;
+	}
+}
+
+static void *unify_lots(void *arg)
+{
+	struct unify *u = arg;
+	struct entry *slot = NULL;
+	size_t cap = 0, i;
+
+	while ((i = __atomic_fetch_add(&u->next, 1, __ATOMIC_RELAXED)) < u->lots) {
+		size_t n = u->lot[i + 1] - u->lot[i], slots = 64;
+
+		while (slots < n * 2)
+			slots *= 2;
+		ws_grow(slot, cap, slots);
+		unify_lot(u, u->entries + u->lot[i], n, slot, (uint32_t)slots - 1);
+	}
+	free(slot);
+	return NULL;
+}
+
+static struct ws_string_keys *unify(const struct ws_report *r)
+{
+	struct ws_string_keys *k = ws_calloc(1, sizeof(*k));
+	struct unify u = {.r = r, .k = k};
+	size_t count = 0;
+
+	for (size_t i = 0; i < r->strings.n; i++)
+		count += r->strings.v[i].head.rows;
+	k->key = ws_calloc(r->strings.n, sizeof(*k->key));
+	run(&u, hash_blocks);
+	make_lots(&u, count);
+	run(&u, unify_lots);
+	free(u.entries);
+	free(u.lot);
+	return k;
+}
+
+/* ---- the interface ---- */
+
+uint32_t ws_report_string_key(const struct ws_report *r, uint32_t id)
+{
+	struct ws_report *m = (struct ws_report *)r;
+	struct ws_string_keys *k;
+	ptrdiff_t i;
+
+	if (!r->strings.n || r->strings.v[0].head.table == r->strings.v[r->strings.n - 1].head.table)
+		return id;
+	k = __atomic_load_n(&m->keys, __ATOMIC_ACQUIRE);
+	if (!k) {
+		pthread_mutex_lock(&m->key_lock);
+		if (!m->keys)
+			__atomic_store_n(&m->keys, unify(r), __ATOMIC_RELEASE);
+		k = m->keys;
+		pthread_mutex_unlock(&m->key_lock);
+	}
+	i = ws_string_block(r, id);
+	return i < 0 ? id : k->key[i][id - r->strings.v[i].head.first];
+}
+
+void ws_string_keys_free(struct ws_report *r)
+{
+	if (!r->keys)
+		return;
+	for (size_t i = 0; i < r->strings.n; i++)
+		free(r->keys->key[i]);
+	free(r->keys->key);
+	free(r->keys);
+}

@@ -1,0 +1,226 @@
+/*
+ * app.c - a program that uses CUDA through the stand-in. What it does is said by its arguments, in order:
+ *
+ *   init              cuInit
+ *   work:N            N launches, each with a copy and a query, then a wait
+ *   driver:N          N launches through the driver directly
+ *   threads:T:N       T threads with N launches each
+ *   memory, graph, stream, event, fail, reset
+ *   replay:FILE       records of a real GPU
+ *   fork              a child that exits, and one that works on
+ *   kill, _exit, abort    end in that way
+ *   sleep:MS
+ *   inner             profile itself as torch.profiler does; prints what it got
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "inject/cupti_abi.h"
+#include "standin.h"
+
+#define KERNEL_A "_Z6vectorIfEvPT_S1_i"
+#define KERNEL_B "_ZN5outer5inner4gemmILi4EfEEvPfS2_i"
+
+static void work(int n)
+{
+	for (int i = 0; i < n; i++) {
+		standin_launch(i % 2 ? KERNEL_A : KERNEL_B, 7, 0);
+		standin_copy(1, 4096, 7);
+		standin_query(7);
+	}
+	standin_wait(7);
+}
+
+static void *thread(void *arg)
+{
+	int n = *(int *)arg;
+
+	for (int i = 0; i < n; i++)
+		standin_launch(KERNEL_A, 13, 0);
+	return NULL;
+}
+
+static void threads(int count, int n)
+{
+	pthread_t t[64];
+
+	for (int i = 0; i < count && i < 64; i++)
+		pthread_create(&t[i], NULL, thread, &n);
+	for (int i = 0; i < count && i < 64; i++)
+		pthread_join(t[i], NULL);
+}
+
+static void forked(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		exit(0); /* runs exit handlers: CUPTI must be left alone */
+	waitpid(pid, NULL, 0);
+	work(5);
+}
+
+/* ---- a profiler inside ---- */
+
+#ifndef LINKED_TO_CUPTI
+/* Resolved by libcupti where that is linked in, or by whoever stands in front of it. */
+#pragma weak cuptiActivityRegisterCallbacks
+#pragma weak cuptiActivityRegisterTimestampCallback
+#pragma weak cuptiActivityEnable
+#pragma weak cuptiActivityDisable
+#pragma weak cuptiActivityFlushAll
+#pragma weak cuptiActivityGetNextRecord
+#pragma weak cuptiSubscribe
+#pragma weak cuptiEnableCallback
+#pragma weak cuptiUnsubscribe
+#endif
+
+int cuptiActivityRegisterCallbacks(cupti_request_fn request, cupti_complete_fn complete);
+int cuptiActivityRegisterTimestampCallback(cupti_clock_fn fn);
+int cuptiActivityEnable(uint32_t kind);
+int cuptiActivityDisable(uint32_t kind);
+int cuptiActivityFlushAll(uint32_t flags);
+int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **r);
+int cuptiSubscribe(void **subscriber, cupti_callback_fn fn, void *data);
+int cuptiEnableCallback(uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid);
+int cuptiUnsubscribe(void *subscriber);
+
+static long inner_kernels, inner_copies, inner_calls, inner_queries, inner_callbacks, inner_bad_times, inner_bad_names;
+static uint64_t inner_from;
+
+static uint64_t inner_clock(void) /* microseconds since a day of its own */
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000 + 5000000000000u;
+}
+
+static void inner_request(uint8_t **buffer, size_t *size, size_t *most)
+{
+	*size = 8192;
+	*buffer = malloc(*size);
+	*most = 0;
+}
+
+static void inner_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+{
+	void *r = NULL;
+
+	(void)context;
+	(void)stream;
+	(void)size;
+	while (!cuptiActivityGetNextRecord(buffer, valid, &r)) {
+		uint32_t kind = ((struct cupti_record *)r)->kind;
+		const struct cupti_kernel *k = r;
+		const struct cupti_api *a = r;
+
+		inner_kernels += kind == CUPTI_KIND_CONCURRENT_KERNEL;
+		inner_copies += kind == CUPTI_KIND_MEMCPY;
+		inner_calls += kind == CUPTI_KIND_RUNTIME;
+		if (kind == CUPTI_KIND_RUNTIME) {
+			inner_queries += a->cbid == RT_QUERY;
+			inner_bad_times += a->start < inner_from - 10 || a->end > inner_clock() + 10 || a->end < a->start;
+		}
+		if (kind == CUPTI_KIND_CONCURRENT_KERNEL)
+			inner_bad_names += strcmp(k->name, KERNEL_A) && strcmp(k->name, KERNEL_B);
+	}
+	free(buffer);
+}
+
+static void inner_callback(void *data, uint32_t domain, uint32_t cbid, const void *info)
+{
+	(void)data;
+	(void)info;
+	inner_callbacks += domain == CUPTI_DOMAIN_RUNTIME && cbid == RT_SYNC;
+}
+
+static void inner(void)
+{
+	void *subscriber;
+
+	inner_from = inner_clock();
+	if (cuptiSubscribe(&subscriber, inner_callback, NULL) || cuptiActivityRegisterTimestampCallback(inner_clock) ||
+	    cuptiActivityRegisterCallbacks(inner_request, inner_complete))
+		printf("inner: refused\n");
+	cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_RUNTIME, RT_SYNC);
+	cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL);
+	cuptiActivityEnable(CUPTI_KIND_RUNTIME);
+	work(100);
+	cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
+	cuptiActivityDisable(CUPTI_KIND_RUNTIME);
+	cuptiActivityFlushAll(0);
+	cuptiUnsubscribe(subscriber);
+	work(10);
+	cuptiActivityFlushAll(1);
+	printf("inner: kernels %ld copies %ld calls %ld queries %ld callbacks %ld bad times %ld bad names %ld\n", inner_kernels, inner_copies, inner_calls,
+	       inner_queries, inner_callbacks, inner_bad_times, inner_bad_names);
+	fflush(stdout);
+}
+
+static void pause_ms(int ms)
+{
+	struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+
+	nanosleep(&t, NULL);
+}
+
+static void one(const char *what)
+{
+	const char *arg = strchr(what, ':');
+	int n = arg ? atoi(arg + 1) : 0;
+
+	if (!strcmp(what, "init"))
+		cuInit(0);
+	else if (!strncmp(what, "work:", 5))
+		work(n);
+	else if (!strncmp(what, "driver:", 7))
+		for (int i = 0; i < n; i++)
+			standin_launch_driver(KERNEL_A, 7);
+	else if (!strncmp(what, "threads:", 8))
+		threads(n, atoi(strrchr(what, ':') + 1));
+	else if (!strcmp(what, "memory")) {
+		standin_allocate(0x10000, 1000, 0);
+		standin_allocate(0x20000, 500, 0);
+		standin_allocate(0x10000, 1000, 1);
+	} else if (!strcmp(what, "graph"))
+		standin_graph();
+	else if (!strcmp(what, "stream"))
+		standin_stream(13, -5);
+	else if (!strcmp(what, "event")) {
+		standin_event(5, 7);
+		standin_wait_event(5, 13);
+	} else if (!strcmp(what, "fail"))
+		standin_fail();
+	else if (!strcmp(what, "reset"))
+		standin_reset();
+	else if (!strncmp(what, "replay:", 7))
+		standin_replay(arg + 1);
+	else if (!strcmp(what, "fork"))
+		forked();
+	else if (!strcmp(what, "kill"))
+		raise(SIGKILL);
+	else if (!strcmp(what, "_exit"))
+		_exit(0);
+	else if (!strcmp(what, "abort"))
+		abort();
+	else if (!strncmp(what, "sleep:", 6))
+		pause_ms(n);
+	else if (!strcmp(what, "inner"))
+		inner();
+	else
+		exit(99);
+}
+
+int main(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		one(argv[i]);
+	return 0;
+}

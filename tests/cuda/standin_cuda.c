@@ -1,0 +1,273 @@
+/* standin_cuda.c - the driver's stand-in; see standin.h. */
+#include "standin.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "inject/cupti_abi.h"
+
+struct standin_hooks standin_hooks;
+static _Atomic uint32_t correlations;
+static int ready;
+
+int standin_fault(const char *name)
+{
+	const char *faults = getenv("STANDIN_FAULT");
+
+	return faults && strstr(faults, name) != NULL;
+}
+
+int cuDriverGetVersion(int *version)
+{
+	*version = 13000;
+	return 0;
+}
+
+static const struct cupti_context context = {.kind = CUPTI_KIND_CONTEXT, .context = 1, .device = 0, .api = 1, .null_stream = 7};
+
+static void describe(void)
+{
+	struct cupti_device d = {.kind = CUPTI_KIND_DEVICE, .bandwidth = 4800000000, .memory = UINT64_C(150000000000), .constant = 65536, .l2 = 52428800,
+				 .warp = 32, .clock = 1980000, .engines = 3, .sms = 132, .max_ipc = 4, .warps_sm = 64, .blocks_sm = 32, .shared_sm = 233472,
+				 .regs_sm = 65536, .regs_block = 65536, .shared_block = 49152, .threads_block = 1024, .block_x = 1024, .block_y = 1024,
+				 .block_z = 64, .grid_x = 2147483647, .grid_y = 65535, .grid_z = 65535, .major = 9, .minor = 0, .name = "Stand-in H200",
+				 .visible = 1};
+
+	for (int i = 0; i < 16; i++)
+		d.uuid[i] = (uint8_t)(i * 17);
+	standin_hooks.record(&d, sizeof(d));
+	standin_hooks.record(&context, sizeof(context));
+}
+
+int cuInit(unsigned flags)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	void *lib = path && strchr(path, '/') ? dlopen(path, RTLD_NOW) : NULL;
+	int (*start)(void) = lib ? (int (*)(void))dlsym(lib, "InitializeInjection") : NULL;
+
+	(void)flags;
+	if (ready++)
+		return 0;
+	if (start && start() != 1)
+		return 3;
+	if (standin_hooks.record)
+		describe();
+	return 0;
+}
+
+/* A call around `work`, as CUPTI sees it. */
+static int call(int domain, uint32_t cbid, const char *name, int result, void (*work)(uint32_t correlation, void *arg), void *arg)
+{
+	uint32_t correlation = atomic_fetch_add(&correlations, 1) + 1;
+	uint64_t start;
+
+	if (!standin_hooks.now)
+		return result;
+	start = standin_hooks.now();
+	standin_hooks.enter(domain, cbid, name, correlation);
+	if (work)
+		work(correlation, arg);
+	standin_hooks.call(domain, cbid, name, start, standin_hooks.now(), correlation, result);
+	return result;
+}
+
+struct job {
+	const char *name;
+	int stream, kind, graph;
+	uint64_t bytes, address;
+};
+
+static uint64_t spend(uint64_t *start)
+{
+	*start = standin_hooks.now() + 2000;
+	return *start + 1500;
+}
+
+static void kernel(uint32_t correlation, void *arg)
+{
+	const struct job *j = arg;
+	struct cupti_kernel k = {.kind = CUPTI_KIND_CONCURRENT_KERNEL, .cache_config = 0x10, .registers = 32, .device = 0, .context = 1,
+				 .stream = (uint32_t)j->stream, .grid_x = 264, .grid_y = 2, .grid_z = 1, .block_x = 256, .block_y = 1, .block_z = 1,
+				 .static_shared = 1024, .dynamic_shared = 0, .correlation = correlation, .grid_id = correlation, .name = j->name,
+				 .shared_executed = 32768, .graph_node = j->graph ? 77 : 0, .graph = (uint32_t)j->graph, .local_total2 = 4096};
+
+	k.end = spend(&k.start);
+	standin_hooks.record(&k, sizeof(k));
+}
+
+static void copy(uint32_t correlation, void *arg)
+{
+	const struct job *j = arg;
+	struct cupti_memcpy m = {.kind = CUPTI_KIND_MEMCPY, .copy_kind = (uint8_t)j->kind, .src_kind = j->kind == 1 ? 1 : 3, .dst_kind = j->kind == 1 ? 3 : 2,
+				 .flags = 1, .bytes = j->bytes, .context = 1, .stream = (uint32_t)j->stream, .correlation = correlation, .copies = 1};
+
+	m.end = spend(&m.start);
+	standin_hooks.record(&m, sizeof(m));
+}
+
+static void set(uint32_t correlation, void *arg)
+{
+	const struct job *j = arg;
+	struct cupti_memset m = {.kind = CUPTI_KIND_MEMSET, .bytes = j->bytes, .context = 1, .stream = (uint32_t)j->stream, .correlation = correlation,
+				 .memory_kind = 3};
+
+	m.end = spend(&m.start);
+	standin_hooks.record(&m, sizeof(m));
+}
+
+static void wait_for(uint32_t correlation, void *arg)
+{
+	struct timespec t = {0, 20000};
+
+	(void)correlation;
+	(void)arg;
+	nanosleep(&t, NULL);
+}
+
+static void event_recorded(uint32_t correlation, void *arg)
+{
+	const struct job *j = arg;
+	struct cupti_event v = {.kind = CUPTI_KIND_CUDA_EVENT, .correlation = correlation, .context = 1, .stream = (uint32_t)j->stream,
+				.event = (uint32_t)j->address + 1000, .event_sync = j->address + 2000};
+
+	standin_hooks.record(&v, sizeof(v));
+}
+
+static void allocate(uint32_t correlation, void *arg)
+{
+	const struct job *j = arg;
+	struct cupti_memory m = {.kind = CUPTI_KIND_MEMORY2, .operation = j->kind ? 2 : 1, .memory_kind = 3, .correlation = correlation,
+				 .address = j->address, .bytes = j->bytes, .time = standin_hooks.now(), .context = 1};
+
+	standin_hooks.record(&m, sizeof(m));
+}
+
+static void graph(uint32_t correlation, void *arg)
+{
+	struct cupti_graph g = {.graph = (void *)0x1000, .node = (void *)0x2000};
+	struct cupti_resource r = {.descriptor = &g};
+
+	(void)correlation;
+	(void)arg;
+	standin_hooks.resource(CUPTI_RESOURCE_GRAPH_CREATED, NULL, &r);
+	standin_hooks.resource(CUPTI_RESOURCE_GRAPHNODE_CREATED, NULL, &r);
+	g.node = (void *)0x2001;
+	g.node_type = 1;
+	standin_hooks.resource(CUPTI_RESOURCE_GRAPHNODE_CREATED, NULL, &r);
+	g.exec = (void *)0x3000;
+	standin_hooks.resource(CUPTI_RESOURCE_GRAPHEXEC_CREATED, NULL, &r);
+}
+
+static void stream_made(uint32_t correlation, void *arg)
+{
+	const struct job *j = arg;
+	struct cupti_stream v = {.kind = CUPTI_KIND_STREAM, .context = 1, .stream = (uint32_t)j->stream, .priority = (uint32_t)j->kind, .flag = 2,
+				 .correlation = correlation};
+
+	standin_hooks.record(&v, sizeof(v));
+}
+
+#define RUNTIME 2
+#define DRIVER 1
+
+int standin_launch(const char *name, int stream, int graph_id)
+{
+	return call(RUNTIME, RT_LAUNCH, "cudaLaunchKernel", 0, kernel, &(struct job){.name = name, .stream = stream, .graph = graph_id});
+}
+int standin_launch_driver(const char *name, int stream)
+{
+	return call(DRIVER, DR_LAUNCH, "cuLaunchKernel", 0, kernel, &(struct job){.name = name, .stream = stream});
+}
+int standin_copy(int kind, uint64_t bytes, int stream)
+{
+	return call(RUNTIME, RT_MEMCPY_ASYNC, "cudaMemcpyAsync", 0, copy, &(struct job){.kind = kind, .bytes = bytes, .stream = stream});
+}
+int standin_set(uint64_t bytes, int stream)
+{
+	return call(RUNTIME, RT_MEMSET_ASYNC, "cudaMemsetAsync", 0, set, &(struct job){.bytes = bytes, .stream = stream});
+}
+int standin_query(int stream)
+{
+	(void)stream;
+	return call(RUNTIME, RT_QUERY, "cudaStreamQuery", 0, NULL, NULL);
+}
+int standin_wait(int stream)
+{
+	const uintptr_t params[] = {(uintptr_t)stream};
+
+	if (standin_hooks.params)
+		standin_hooks.params(params);
+	return call(RUNTIME, RT_SYNC, "cudaStreamSynchronize", 0, wait_for, NULL);
+}
+int standin_event(uint64_t event, int stream)
+{
+	const uintptr_t params[] = {event, (uintptr_t)stream};
+
+	if (standin_hooks.params)
+		standin_hooks.params(params);
+	return call(RUNTIME, RT_EVENT, "cudaEventRecord", 0, event_recorded, &(struct job){.address = event, .stream = stream});
+}
+int standin_wait_event(uint64_t event, int stream)
+{
+	const uintptr_t params[] = {(uintptr_t)stream, event, 0};
+
+	if (standin_hooks.params)
+		standin_hooks.params(params);
+	return call(RUNTIME, RT_WAIT_EVENT, "cudaStreamWaitEvent", 0, NULL, NULL);
+}
+int standin_allocate(uint64_t address, uint64_t bytes, int freed)
+{
+	return call(RUNTIME, freed ? RT_FREE : RT_MALLOC, freed ? "cudaFree" : "cudaMalloc", 0, allocate,
+		    &(struct job){.address = address, .bytes = bytes, .kind = freed});
+}
+int standin_fail(void)
+{
+	return call(RUNTIME, RT_MALLOC, "cudaMalloc", 2, NULL, NULL);
+}
+int standin_reset(void)
+{
+	return call(RUNTIME, RT_RESET, "cudaDeviceReset", 0, NULL, NULL);
+}
+int standin_graph(void)
+{
+	return call(RUNTIME, RT_INSTANTIATE, "cudaGraphInstantiate", 0, graph, NULL);
+}
+int standin_stream(int stream, int priority)
+{
+	return call(RUNTIME, RT_STREAM, "cudaStreamCreateWithPriority", 0, stream_made, &(struct job){.stream = stream, .kind = priority});
+}
+int standin_replay(const char *file)
+{
+	return standin_hooks.replay ? standin_hooks.replay(file) : 1;
+}
+
+/* What the hook asks the driver about devices. */
+STANDIN_EXPORT int cuDeviceGetCount(int *n);
+STANDIN_EXPORT int cuDeviceGet(int *d, int i);
+STANDIN_EXPORT int cuDeviceGetPCIBusId(char *s, int n, int d);
+STANDIN_EXPORT int cuDeviceGetAttribute(int *v, int which, int d);
+int cuDeviceGetCount(int *n)
+{
+	*n = 1;
+	return 0;
+}
+int cuDeviceGet(int *d, int i)
+{
+	*d = i;
+	return 0;
+}
+int cuDeviceGetPCIBusId(char *s, int n, int d)
+{
+	(void)d;
+	strncpy(s, "0000:0A:00.0", (size_t)n - 1);
+	return 0;
+}
+int cuDeviceGetAttribute(int *v, int which, int d)
+{
+	(void)d;
+	*v = which == 97 ? 232448 : which == 111 ? 1024 : 0;
+	return 0;
+}

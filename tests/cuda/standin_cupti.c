@@ -1,0 +1,442 @@
+/*
+ * standin_cupti.c - CUPTI's stand-in; see standin.h. Keeps to what CUPTI promises: buffers a thread, records only of what is enabled, callbacks
+ * on a thread of its own, a flush without force keeps back buffers that hold an incomplete record.
+ *
+ * A file for replay is a sequence of { uint32 bytes, uint32 text bytes, record, text }: the text is what the record's pointer to a name pointed to.
+ */
+#include "standin.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "inject/cupti_abi.h"
+
+enum { BUFFERS = 64, CBIDS = 1024 };
+
+static cupti_request_fn request;
+static cupti_complete_fn complete;
+static cupti_clock_fn clock_fn;
+static cupti_callback_fn callback;
+static void *callback_data;
+static uint64_t kinds;
+static bool api[2][CBIDS], callbacks[8][CBIDS], system_tids;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct buffer {
+	uint8_t *at;
+	size_t size, used;
+	pthread_t owner;
+	bool full, unfinished;
+} buffers[BUFFERS];
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	if (clock_fn)
+		return clock_fn();
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- records ---- */
+
+static uint32_t size_of(uint32_t kind)
+{
+	bool old = standin_fault("version12");
+
+	switch (kind) {
+	case CUPTI_KIND_CONCURRENT_KERNEL:
+		return old ? 208 : sizeof(struct cupti_kernel);
+	case CUPTI_KIND_MEMCPY:
+		return old ? 88 : sizeof(struct cupti_memcpy);
+	case CUPTI_KIND_MEMSET:
+		return sizeof(struct cupti_memset);
+	case CUPTI_KIND_RUNTIME:
+	case CUPTI_KIND_DRIVER:
+		return sizeof(struct cupti_api);
+	case CUPTI_KIND_SYNCHRONIZATION:
+		return old ? 40 : sizeof(struct cupti_sync);
+	case CUPTI_KIND_DEVICE:
+		return sizeof(struct cupti_device);
+	case CUPTI_KIND_CONTEXT:
+		return old ? 16 : sizeof(struct cupti_context);
+	case CUPTI_KIND_STREAM:
+		return sizeof(struct cupti_stream);
+	case CUPTI_KIND_MEMORY2:
+		return sizeof(struct cupti_memory);
+	case CUPTI_KIND_MEMCPY2:
+		return sizeof(struct cupti_memcpy_peer);
+	case CUPTI_KIND_OVERHEAD:
+		return sizeof(struct cupti_overhead);
+	case CUPTI_KIND_CUDA_EVENT:
+		return sizeof(struct cupti_event);
+	case CUPTI_KIND_GRAPH_TRACE:
+		return sizeof(struct cupti_graph_trace);
+	case CUPTI_KIND_JIT:
+		return sizeof(struct cupti_jit);
+	case CUPTI_KIND_UNIFIED_MEMORY_COUNTER:
+		return sizeof(struct cupti_um);
+	case CUPTI_KIND_MEMORY_POOL:
+		return sizeof(struct cupti_pool);
+	default:
+		return 0;
+	}
+}
+
+static void hand_over(struct buffer *b)
+{
+	struct buffer mine = *b;
+
+	memset(b, 0, sizeof(*b));
+	pthread_mutex_unlock(&lock);
+	complete(NULL, 0, mine.at, mine.size, mine.used);
+	pthread_mutex_lock(&lock);
+}
+
+/* A thread's buffer with room; the lock is held. */
+static struct buffer *buffer_for(uint32_t bytes)
+{
+	for (int i = 0; i < BUFFERS; i++) {
+		struct buffer *b = &buffers[i];
+
+		if (!b->at || b->full || !pthread_equal(b->owner, pthread_self()))
+			continue;
+		if (b->size - b->used >= bytes)
+			return b;
+		b->full = true;
+	}
+	for (int i = 0; i < BUFFERS; i++) {
+		struct buffer *b = &buffers[i];
+		size_t most;
+
+		if (b->at)
+			continue;
+		b->owner = pthread_self();
+		request(&b->at, &b->size, &most);
+		return b->at && b->size >= bytes ? b : NULL;
+	}
+	return NULL;
+}
+
+static void put(const void *r, uint32_t bytes)
+{
+	uint32_t kind = ((const struct cupti_record *)r)->kind & 0xff, size = size_of(kind);
+	struct buffer *b;
+	uint8_t *at;
+
+	if (!request)
+		return;
+	pthread_mutex_lock(&lock);
+	b = buffer_for(size);
+	if (b) {
+		at = b->at + b->used;
+		memcpy(at, r, size < bytes ? size : bytes);
+		if (kind == CUPTI_KIND_CONCURRENT_KERNEL && standin_fault("notimes"))
+			((struct cupti_kernel *)at)->start = ((struct cupti_kernel *)at)->end = 0;
+		if (kind == CUPTI_KIND_CONCURRENT_KERNEL && standin_fault("unfinished")) {
+			((struct cupti_record *)at)->kind |= (uint32_t)CUPTI_KIND_INCOMPLETE;
+			((struct cupti_kernel *)at)->start = ((struct cupti_kernel *)at)->end = 0;
+			b->unfinished = true;
+		}
+		b->used += size;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static void record(const void *r, uint32_t bytes)
+{
+	if (kinds >> (((const struct cupti_record *)r)->kind & 0xff) & 1)
+		put(r, bytes);
+}
+
+static __thread const void *next_params;
+
+static void params(const void *p)
+{
+	next_params = p;
+}
+
+static void call(int domain, uint32_t cbid, const char *name, uint64_t start, uint64_t end, uint32_t correlation, int result)
+{
+	int driver = domain == CUPTI_DOMAIN_DRIVER;
+	struct cupti_api a = {.kind = driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, .cbid = cbid, .start = start, .end = end,
+			      .process = (uint32_t)getpid(), .correlation = correlation, .result = (uint32_t)result};
+	struct cupti_callback c = {.site = CUPTI_SITE_EXIT, .function = name, .result = &result, .correlation = correlation, .params = next_params, .context = (void *)1};
+
+	a.thread = system_tids ? (uint32_t)syscall(SYS_gettid) : (uint32_t)(uintptr_t)pthread_self();
+	if (callback && callbacks[domain][cbid])
+		callback(callback_data, (uint32_t)domain, cbid, &c);
+	if (!api[driver][cbid])
+		return;
+	put(&a, sizeof(a));
+}
+
+static void enter(int domain, uint32_t cbid, const char *name, uint32_t correlation)
+{
+	struct cupti_callback c = {.site = CUPTI_SITE_ENTER, .function = name, .correlation = correlation, .params = next_params, .context = (void *)1};
+
+	if (callback && callbacks[domain][cbid])
+		callback(callback_data, (uint32_t)domain, cbid, &c);
+}
+
+static void resource(uint32_t cbid, void *context, void *descriptor)
+{
+	(void)context;
+	if (callback && callbacks[CUPTI_DOMAIN_RESOURCE][cbid])
+		callback(callback_data, CUPTI_DOMAIN_RESOURCE, cbid, descriptor);
+}
+
+/* Where a record of this kind has a pointer to a text; 0 for none. */
+static size_t text_field(uint32_t kind)
+{
+	return kind == CUPTI_KIND_CONCURRENT_KERNEL ? offsetof(struct cupti_kernel, name)
+	       : kind == CUPTI_KIND_DEVICE	    ? offsetof(struct cupti_device, name)
+	       : kind == CUPTI_KIND_MEMORY2	    ? offsetof(struct cupti_memory, name)
+	       : kind == CUPTI_KIND_JIT		    ? offsetof(struct cupti_jit, cache_path)
+						    : 0;
+}
+
+/* Times in the file are moved so that the first is now. */
+static int replay(const char *file)
+{
+	FILE *f = fopen(file, "rb");
+	uint32_t head[2];
+	uint64_t shift = 0;
+
+	if (!f)
+		return 1;
+	while (fread(head, sizeof(head), 1, f) == 1 && head[0] >= 8 && head[0] <= 4096 && head[1] <= 65536) {
+		uint64_t buf[513];
+		bool wanted;
+		char *text = calloc(1, head[1] + 1);
+		uint32_t kind;
+
+		if (fread(buf, head[0], 1, f) != 1 || (head[1] && fread(text, head[1], 1, f) != 1))
+			break;
+		kind = (uint32_t)buf[0] & 0xff;
+		wanted = kinds >> kind & 1;
+		if (text_field(kind))
+			*(const char **)((char *)buf + text_field(kind)) = head[1] ? text : NULL;
+		if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER) {
+			struct cupti_api *a = (void *)buf;
+			int driver = kind == CUPTI_KIND_DRIVER;
+
+			if (!shift)
+				shift = now() - a->start;
+			a->start += shift;
+			a->end += shift;
+			a->thread = (uint32_t)syscall(SYS_gettid);
+			if (a->cbid < CBIDS && api[driver][a->cbid])
+				wanted = true;
+		} else if (kind == CUPTI_KIND_CONCURRENT_KERNEL) {
+			((struct cupti_kernel *)buf)->start += shift;
+			((struct cupti_kernel *)buf)->end += shift;
+		} else if (kind == CUPTI_KIND_MEMCPY || kind == CUPTI_KIND_MEMSET) {
+			((struct cupti_memcpy *)buf)->start += shift; /* at the same place in both */
+			((struct cupti_memcpy *)buf)->end += shift;
+		} else if (kind == CUPTI_KIND_SYNCHRONIZATION || kind == CUPTI_KIND_GRAPH_TRACE) {
+			((struct cupti_sync *)buf)->start += shift;
+			((struct cupti_sync *)buf)->end += shift;
+		}
+		if (wanted)
+			put(buf, head[0]);
+	}
+	fclose(f);
+	return 0;
+}
+
+__attribute__((constructor)) static void announce(void)
+{
+	standin_hooks = (struct standin_hooks){call, enter, record, resource, params, now, replay};
+}
+
+/* ---- the interface ---- */
+
+#define API(name, ...)                       \
+	STANDIN_EXPORT int name(__VA_ARGS__); \
+	STANDIN_EXPORT int name(__VA_ARGS__)
+
+API(cuptiGetVersion, uint32_t *v)
+{
+	*v = standin_fault("toonew") ? 140000 : standin_fault("version12") ? CUPTI_12_4 : 130001;
+	return 0;
+}
+API(cuptiGetResultString, int result, const char **text)
+{
+	*text = result == CUPTI_ERR_MULTIPLE_SUBSCRIBERS ? "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED" : "CUPTI_ERROR_STANDIN";
+	return 0;
+}
+API(cuptiGetCallbackName, uint32_t domain, uint32_t cbid, const char **name)
+{
+	static const struct {
+		uint32_t domain, cbid;
+		const char *name;
+	} names[] = {
+		{2, RT_LAUNCH, "cudaLaunchKernel_v7000"}, {2, RT_MEMCPY_ASYNC, "cudaMemcpyAsync_v3020"}, {2, RT_MEMSET_ASYNC, "cudaMemsetAsync_v3020"},
+		{2, RT_QUERY, "cudaStreamQuery_v3020"}, {2, RT_SYNC, "cudaStreamSynchronize_v3020"}, {2, RT_MALLOC, "cudaMalloc_v3020"}, {2, RT_EVENT, "cudaEventRecord_v3020"}, {2, RT_WAIT_EVENT, "cudaStreamWaitEvent_v3020"},
+		{2, RT_FREE, "cudaFree_v3020"}, {2, RT_RESET, "cudaDeviceReset_v3020"}, {2, RT_INSTANTIATE, "cudaGraphInstantiate_v12000"},
+		{2, RT_STREAM, "cudaStreamCreateWithPriority_v5050"}, {2, RT_PROFILER_STOP, "cudaProfilerStop_v4000"}, {1, DR_LAUNCH, "cuLaunchKernel"},
+		{1, DR_INIT, "cuInit"},
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (names[i].domain == domain && names[i].cbid == cbid) {
+			*name = names[i].name;
+			return 0;
+		}
+	*name = "unused";
+	return cbid < 520 ? 0 : CUPTI_ERR_INVALID_PARAMETER;
+}
+API(cuptiActivityRegisterCallbacks, cupti_request_fn r, cupti_complete_fn c)
+{
+	request = r;
+	complete = c;
+	return 0;
+}
+API(cuptiActivityEnable, uint32_t kind)
+{
+	kinds |= UINT64_C(1) << kind;
+	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
+		memset(api[kind == CUPTI_KIND_DRIVER], 1, CBIDS);
+	return 0;
+}
+API(cuptiActivityDisable, uint32_t kind)
+{
+	kinds &= ~(UINT64_C(1) << kind);
+	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
+		memset(api[kind == CUPTI_KIND_DRIVER], 0, CBIDS);
+	return 0;
+}
+static int one_call(int driver, uint32_t cbid, uint8_t enable)
+{
+	if (standin_fault("version12"))
+		return CUPTI_ERR_NOT_SUPPORTED;
+	if (cbid < CBIDS)
+		api[driver][cbid] = enable;
+	return 0;
+}
+API(cuptiActivityEnableRuntimeApi, uint32_t cbid, uint8_t enable)
+{
+	return one_call(0, cbid, enable);
+}
+API(cuptiActivityEnableDriverApi, uint32_t cbid, uint8_t enable)
+{
+	return one_call(1, cbid, enable);
+}
+API(cuptiActivityFlushAll, uint32_t flags)
+{
+	if (standin_fault("hang"))
+		for (;;)
+			pause();
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < BUFFERS; i++)
+		if (buffers[i].at && buffers[i].used && (flags || !buffers[i].unfinished))
+			hand_over(&buffers[i]);
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+API(cuptiActivityGetNextRecord, uint8_t *buffer, size_t valid, void **r)
+{
+	uint8_t *at = *r ? (uint8_t *)*r + size_of(((struct cupti_record *)*r)->kind & 0xff) : buffer;
+
+	if (at >= buffer + valid || !size_of(((struct cupti_record *)at)->kind & 0xff))
+		return CUPTI_ERR_MAX_LIMIT_REACHED;
+	*r = at;
+	return 0;
+}
+API(cuptiActivityGetNumDroppedRecords, void *context, uint32_t stream, size_t *dropped)
+{
+	static _Atomic int once;
+
+	(void)context;
+	(void)stream;
+	*dropped = standin_fault("dropped") && !atomic_fetch_add(&once, 1) ? 42 : 0;
+	return 0;
+}
+API(cuptiActivitySetAttribute, uint32_t attribute, size_t *size, void *value)
+{
+	(void)attribute;
+	(void)size;
+	(void)value;
+	return 0;
+}
+API(cuptiActivityRegisterTimestampCallback, cupti_clock_fn fn)
+{
+	clock_fn = fn;
+	return 0;
+}
+API(cuptiSetThreadIdType, uint32_t type)
+{
+	system_tids = type == CUPTI_THREAD_ID_SYSTEM;
+	return 0;
+}
+API(cuptiSubscribe, void **subscriber, cupti_callback_fn fn, void *data)
+{
+	if (standin_fault("taken"))
+		return CUPTI_ERR_MULTIPLE_SUBSCRIBERS;
+	if (standin_fault("refuse"))
+		return CUPTI_ERR_NOT_INITIALIZED;
+	if (callback)
+		return CUPTI_ERR_MULTIPLE_SUBSCRIBERS;
+	callback = fn;
+	callback_data = data;
+	*subscriber = &callback;
+	return 0;
+}
+API(cuptiSubscribe_v2, void **subscriber, cupti_callback_fn fn, void *data, struct cupti_subscriber_params *params)
+{
+	if (standin_fault("taken"))
+		snprintf(params->old_name, params->old_name_size, "CUPTI for someone else");
+	return cuptiSubscribe(subscriber, fn, data);
+}
+API(cuptiUnsubscribe, void *subscriber)
+{
+	(void)subscriber;
+	callback = NULL;
+	return 0;
+}
+API(cuptiEnableCallback, uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid)
+{
+	(void)subscriber;
+	if (domain < 8 && cbid < CBIDS)
+		callbacks[domain][cbid] = enable;
+	return 0;
+}
+static int id_of(const void *p, uint32_t *id)
+{
+	*id = (uint32_t)((uintptr_t)p >> 4);
+	return 0;
+}
+API(cuptiGetGraphId, void *graph, uint32_t *id)
+{
+	return id_of(graph, id);
+}
+API(cuptiGetGraphExecId, void *exec, uint32_t *id)
+{
+	return id_of(exec, id);
+}
+API(cuptiGetGraphNodeId, void *node, uint64_t *id)
+{
+	*id = (uint64_t)(uintptr_t)node;
+	return 0;
+}
+API(cuptiGetContextId, void *context, uint32_t *id)
+{
+	(void)context;
+	*id = 1;
+	return 0;
+}
+API(cuptiGetStreamIdEx, void *context, void *stream, uint8_t per_thread, uint32_t *id)
+{
+	(void)context;
+	*id = (uint32_t)(uintptr_t)stream + per_thread;
+	return 0;
+}

@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+"""
+check.py - what recording CUDA on a real GPU must hold: check.py --warpsight BINARY --programs FOLDER [--torch] [--only WORD]. Prints TAP.
+
+The programs are those of this folder, built by scripts/check-gpu.sh. Counts are exact: they come from the programs' sources, or from torch.profiler
+in the same run.
+"""
+import argparse
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+p = argparse.ArgumentParser()
+p.add_argument("--warpsight", required=True)
+p.add_argument("--programs", required=True)
+p.add_argument("--torch", action="store_true")
+p.add_argument("--only", default="")
+A = p.parse_args()
+TMP = tempfile.mkdtemp(prefix="warpsight-gpu-")
+TESTS = []
+
+
+def test(f):
+    TESTS.append(f)
+    return f
+
+
+class Report:
+    def __init__(self, path):
+        self.path = path
+        db = path + ".sqlite"
+        subprocess.run([A.warpsight, "export", "-t", "sqlite", "--force-overwrite=true", "-o", db, path], check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.PIPE)
+        self.db = sqlite3.connect(db)
+
+    def one(self, sql):
+        return self.db.execute(sql).fetchone()[0]
+
+    def all(self, sql):
+        return self.db.execute(sql).fetchall()
+
+
+def record(*program, options=(), expect=0, env=None, timeout=120):
+    path = os.path.join(TMP, "r%d.wsrep" % time.monotonic_ns())
+    r = subprocess.run([A.warpsight, "profile", "-o", path, *options, "--", *program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                       timeout=timeout, env=dict(os.environ, **(env or {})))
+    assert r.returncode == expect, "exit %d, not %d: %s" % (r.returncode, expect, r.stderr[-2000:])
+    rep = Report(path)
+    rep.out, rep.err = r.stdout, r.stderr
+    return rep
+
+
+def basic(*args, **kw):
+    return record(os.path.join(A.programs, "basic"), *args, **kw)
+
+
+def same(what, got, want):
+    assert got == want, "%s: %r, not %r" % (what, got, want)
+
+
+KERNELS = "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.shortName WHERE s.value = '%s'"
+
+
+def usual_counts(r, nodes=False):
+    same("scale kernels", r.one(KERNELS % "scale"), 100 + (20 * 50 if nodes else 0))
+    same("shared kernels", r.one(KERNELS % "shared"), 1)
+    same("spin kernels", r.one(KERNELS % "spin"), 10)
+    same("graph launches", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE"), 0 if nodes else 50)
+    same("copies to the device", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE copyKind = 1 AND bytes = 4194304"), 6)
+    same("from it", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE copyKind = 2 AND bytes = 4194304"), 1)
+    same("inside it", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE copyKind = 8 AND bytes = 4194304"), 1)
+    same("memory sets", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMSET"), 2)
+
+
+def joins(r):
+    """Every piece of work has exactly one call of its process."""
+    for t in ("KERNEL", "MEMCPY", "MEMSET"):
+        bad = r.all("""SELECT w.correlationId, (SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME a WHERE a.correlationId = w.correlationId
+                       AND a.globalTid / 0x1000000 = w.globalPid / 0x1000000) n FROM CUPTI_ACTIVITY_KIND_%s w
+                       WHERE n != 1 AND w.copyKind NOT IN (11, 12, 13)""".replace("AND w.copyKind NOT IN (11, 12, 13)", "" if t != "MEMCPY" else
+                    "AND w.copyKind < 11") % t)
+        assert not bad, "%s without exactly one call: %d, such as %r" % (t, len(bad), bad[:3])
+
+
+def order(r):
+    bad = r.one("""SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME a ON a.correlationId = k.correlationId
+                   AND a.globalTid / 0x1000000 = k.globalPid / 0x1000000 WHERE k.start < a.start OR k.end < k.start""")
+    same("kernels that began before their launch", bad, 0)
+
+
+@test
+def everything():
+    r = basic()
+    usual_counts(r)
+    joins(r)
+    order(r)
+    same("pageable copies", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE srcKind = 0 OR dstKind = 0"), 2)
+    same("demangled", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.demangledName "
+                            "WHERE s.value = 'void outer::scale<float>(float*, int, float)'"), 100)
+    g = r.all("SELECT gridX, blockX, staticSharedMemory, dynamicSharedMemory, theoreticalOccupancy, waves FROM CUPTI_ACTIVITY_KIND_KERNEL k "
+              "JOIN StringIds s ON s.id = k.shortName WHERE s.value = 'shared'")[0]
+    same("launch", g[:4], (4, 1024, 4096, 8192))
+    assert 0.4 < g[4] <= 1 and 0 < g[5] < 1, "occupancy %r" % (g,)
+    same("streams", r.one("SELECT count(DISTINCT streamId) FROM CUPTI_ACTIVITY_KIND_KERNEL"), 3)
+    assert r.one("SELECT count(*) FROM TARGET_INFO_CUDA_STREAM WHERE priority < 0") >= 1
+    assert r.one("SELECT smCount FROM TARGET_INFO_GPU") > 0
+    assert r.one("SELECT count(*) FROM TARGET_INFO_GPU WHERE busLocation IS NOT NULL AND uuid LIKE 'GPU-%'") > 0
+    same("contexts", r.one("SELECT count(*) FROM TARGET_INFO_CUDA_CONTEXT_INFO"), 1)
+    same("failed calls", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE returnValue NOT IN (0, 600)"), 2)
+    assert "cudaMalloc returned 2: out of memory" in r.err, r.err
+    same("queries", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId WHERE s.value LIKE 'cudaGetLastError%'"), 0)
+    same("events", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_CUDA_EVENT"), 1)
+    assert r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION WHERE syncType = 1") >= 1
+    assert r.one("SELECT count(*) FROM CUDA_GRAPH_NODE_EVENTS") >= 21
+    same("losses", r.all("SELECT * FROM WARPSIGHT_LOSS"), [])
+
+
+@test
+def nodes_of_graphs():
+    r = basic(options=["--cuda-graph-trace=node"])
+    usual_counts(r, nodes=True)
+    joins(r)
+    same("nodes", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE graphNodeId IS NOT NULL"), 1000)
+
+
+@test
+def memory():
+    r = basic(options=["--cuda-memory-usage=true"])
+    usual_counts(r)
+    same("device memory", r.one("SELECT max(bytesInUse) FROM CUDA_GPU_MEMORY_USAGE_EVENTS WHERE memKind = 2"), 8 << 20)
+
+
+@test
+def all_calls():
+    r = basic(options=["--cuda-trace-all-apis=true"])
+    usual_counts(r)
+    assert r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId WHERE s.value LIKE 'cudaGetLastError%'") >= 2
+
+
+@test
+def chosen_calls():
+    r = basic(options=["--cuda-api=+cudaGetLastError,-cudaMemcpyAsync"])
+    names = {n.split("_")[0] for (n,) in r.all("SELECT DISTINCT s.value FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId")}
+    assert "cudaGetLastError" in names and "cudaMemcpyAsync" not in names, names
+
+
+@test
+def killed():
+    r = basic("kill", expect=128 + 9)
+    usual_counts(r)
+    joins(r)
+
+
+@test
+def left_by_exit():
+    usual_counts(basic("_exit"))
+
+
+@test
+def reset():
+    usual_counts(basic("reset"))
+
+
+@test
+def threads():
+    r = basic("threads")
+    same("kernels", r.one(KERNELS % "scale"), 100 + 4000)
+    same("threads", r.one("SELECT count(DISTINCT globalTid) FROM CUPTI_ACTIVITY_KIND_RUNTIME"), 9)
+    joins(r)
+    order(r)
+
+
+@test
+def forked():
+    usual_counts(basic("fork"))
+
+
+@test
+def unified_memory():
+    r = basic("managed", options=["--cuda-um-gpu-page-faults=true", "--cuda-um-cpu-page-faults=true"])
+    moved = r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE copyKind >= 11")
+    faults = r.one("SELECT count(*) FROM CUDA_UM_GPU_PAGE_FAULT_EVENTS") + r.one("SELECT count(*) FROM CUDA_UM_CPU_PAGE_FAULT_EVENTS")
+    assert moved or faults or "unified memory" in r.err, "no traffic and no word about it"
+
+
+@test
+def killed_while_launching():
+    path = os.path.join(TMP, "killed.wsrep")
+    t = subprocess.Popen([A.warpsight, "profile", "-q", "-o", path, "--", os.path.join(A.programs, "basic"), "forever"], stdout=subprocess.PIPE,
+                         text=True)
+    seen, until = 0, time.monotonic() + 4
+    while time.monotonic() < until:
+        seen = int(t.stdout.readline())
+    pid = int(subprocess.run(["pgrep", "-P", str(t.pid)], stdout=subprocess.PIPE, text=True).stdout.split()[0])
+    os.kill(pid, signal.SIGKILL)
+    rest = t.stdout.read().split()
+    seen = int(rest[-1]) if rest else seen
+    same("exit", t.wait(), 137)
+    n = Report(path).one(KERNELS % "scale") - 100
+    assert n >= seen, "%d kernels in the report, %d known to have run" % (n, seen)
+
+
+@test
+def clock_for_long():
+    """Launch and kernel keep their distance: the two clocks do not drift apart within the run."""
+    path = os.path.join(TMP, "drift.wsrep")
+    subprocess.run([A.warpsight, "profile", "-q", "-o", path, "-d", "12", "--", os.path.join(A.programs, "basic"), "forever"], stdout=subprocess.DEVNULL)
+    rows = Report(path).all("""SELECT k.start - a.start, a.start FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME a
+                               ON a.correlationId = k.correlationId WHERE k.gridX = 1 AND k.blockX = 32 AND k.rowid % 1000 = 3 ORDER BY a.start""")
+    assert len(rows) > 100, len(rows)
+    third = len(rows) // 3
+    early = sorted(d for d, _ in rows[:third])[third // 2]
+    late = sorted(d for d, _ in rows[-third:])[third // 2]
+    assert abs(late - early) < 20000 and min(d for d, _ in rows) >= 0, (early, late, min(rows))
+
+
+def torch_counts(r, options=()):
+    line = [l for l in r.out.splitlines() if l.startswith("TORCH ")]
+    theirs = json.loads(line[0][6:])
+    a, b = r.all("SELECT start, end FROM NVTX_EVENTS WHERE text = 'profiled' OR textId = (SELECT id FROM StringIds WHERE value = 'profiled')")[0]
+    inside = """ JOIN CUPTI_ACTIVITY_KIND_RUNTIME a ON a.correlationId = k.correlationId AND a.globalTid / 0x1000000 = k.globalPid / 0x1000000
+                 WHERE a.start BETWEEN %d AND %d""" % (a, b)
+    ours = {n: [c, d] for n, c, d in r.all("SELECT s.value, count(*), sum(k.end - k.start) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s "
+                                           "ON s.id = k.demangledName" + inside + " GROUP BY 1")}
+    # What record_function spans over the GPU is not work of its own.
+    theirs_k = {n: v for n, v in theirs.items() if not n.startswith("Mem") and "#" not in n}
+    print("# torch: %d kernels of %d names; ours %d of %d" % (sum(v[0] for v in theirs_k.values()), len(theirs_k), sum(v[0] for v in ours.values()),
+                                                             len(ours)))
+    same("kernels", sum(v[0] for v in ours.values()), sum(v[0] for v in theirs_k.values()))
+    same("counts by name", sorted(v[0] for v in ours.values()), sorted(v[0] for v in theirs_k.values()))
+    mine, its = sum(v[1] for v in ours.values()), sum(v[1] for v in theirs_k.values())
+    assert abs(mine - its) <= its * 0.01, "durations %d and %d" % (mine, its)
+    for kind, table in (("Memcpy", "MEMCPY"), ("Memset", "MEMSET")):
+        same(kind, r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_%s k" % table + inside), sum(v[0] for n, v in theirs.items() if n.startswith(kind)))
+    different = set(ours) ^ set(theirs_k)
+    assert len(different) <= len(ours) // 2, "names differ: %r" % sorted(different)[:4]
+
+
+if A.torch:
+    @test
+    def torch_profiler_inside():
+        r = record(sys.executable, os.path.join(HERE, "train.py"), "--steps", "30", "--profile", "10:20", options=["-t", "cuda,nvtx"], timeout=200)
+        torch_counts(r)
+        joins(r)
+        order(r)
+
+    @test
+    def data_loader_workers():
+        r = record(sys.executable, os.path.join(HERE, "train.py"), "--steps", "30", "--fork-workers", "--profile", "10:20", options=["-t", "cuda,nvtx"],
+                   timeout=200)
+        torch_counts(r)
+
+
+failed = 0
+chosen = [t for t in TESTS if A.only in t.__name__]
+for i, t in enumerate(chosen, 1):
+    try:
+        t()
+        print("ok %d - gpu: %s" % (i, t.__name__), flush=True)
+    except Exception as e:  # an assertion, a missing table, a program that failed
+        failed += 1
+        print("not ok %d - gpu: %s" % (i, t.__name__), flush=True)
+        print("# " + ("%s: %s" % (type(e).__name__, e) if str(e) else traceback.format_exc()).replace("\n", "\n# "), flush=True)
+print("1..%d" % len(chosen))
+sys.exit(1 if failed else 0)

@@ -1,0 +1,118 @@
+/*
+ * format_tables.c - the tables of docs/report-format.md, made from tables.def.
+ *
+ *   format_tables DOCUMENT           checks that the part of DOCUMENT between the two marks is what tables.def says (prints TAP)
+ *   format_tables --update DOCUMENT  writes it there
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "schema/schema.h"
+
+static const char begin_mark[] = "<!-- from tables.def; `format_tables --update` writes it -->\n";
+static const char end_mark[] = "<!-- end of what comes from tables.def -->\n";
+
+static const char *role(enum ws_table t, uint32_t c)
+{
+	return (int)c == ws_table_track(t) ? " Rows are sorted by it first." :
+	       (int)c == ws_table_start(t) && ws_table_track(t) >= 0 ? " Rows are sorted by it next." :
+	       (int)c == ws_table_start(t) ? " Rows are sorted by it." : "";
+}
+
+static void put_table(struct ws_text *out, enum ws_table t)
+{
+	const struct ws_table_desc *d = &ws_tables[t];
+
+	ws_text_printf(out, "\n### %u: %s\n\n%s. In the SQLite export: `%s`.\n\n", t, d->name, d->doc, d->sqlite);
+	ws_text_puts(out, "| Column | Name | Type | SQLite | Meaning |\n|---|---|---|---|---|\n");
+	for (uint32_t c = 0; c < d->column_count; c++) {
+		const struct ws_column_desc *x = &d->columns[c];
+
+		ws_text_printf(out, "| %u | %s | %s | %s | %s.%s |\n", c, x->name, ws_types[x->type].name, x->sqlite, x->doc,
+			       role(t, c));
+	}
+}
+
+static void put_all(struct ws_text *out)
+{
+	static const char *const sizes[] = {"", "8 bits", "", "", "32 bits", "", "", "", "64 bits"};
+
+	ws_text_puts(out, begin_mark);
+	ws_text_puts(out, "\n| Type | Size | Meaning |\n|---|---|---|\n");
+#define WS_TYPE(name, ctype, is_signed, doc)                                                                                    \
+	ws_text_printf(out, "| %s | %s%s | %s |\n", #name, sizes[sizeof(ctype)], is_signed ? ", signed" : "", doc);
+	WS_TYPES(WS_TYPE)
+#undef WS_TYPE
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
+		put_table(out, (enum ws_table)t);
+	ws_text_puts(out, "\n");
+	ws_text_puts(out, end_mark);
+}
+
+static void read_all(const char *path, struct ws_text *t)
+{
+	FILE *f = fopen(path, "rb");
+	char buffer[4096];
+	size_t n;
+
+	if (!f) {
+		perror(path);
+		exit(2);
+	}
+	while ((n = fread(buffer, 1, sizeof(buffer), f)) > 0)
+		ws_text_add(t, buffer, n);
+	fclose(f);
+}
+
+static int update(const char *path, const struct ws_text *doc, const char *from, const char *to, const struct ws_text *tables)
+{
+	FILE *f = fopen(path, "wb");
+	int bad;
+
+	if (!f) {
+		perror(path);
+		return 2;
+	}
+	bad = fwrite(doc->s, 1, (size_t)(from - doc->s), f) != (size_t)(from - doc->s);
+	bad |= fwrite(tables->s, 1, tables->len, f) != tables->len;
+	bad |= fputs(to, f) < 0;
+	bad |= fclose(f) != 0;
+	return bad ? 2 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct ws_text doc = {0}, tables = {0};
+	const char *path = argc > 1 ? argv[argc - 1] : "", *from, *to;
+	int rc;
+
+	if (argc < 2 || argc > 3 || (argc == 3 && strcmp(argv[1], "--update"))) {
+		fprintf(stderr, "usage: format_tables [--update] DOCUMENT\n");
+		return 2;
+	}
+	read_all(path, &doc);
+	put_all(&tables);
+	from = doc.s ? strstr(doc.s, begin_mark) : NULL;
+	to = from ? strstr(from, end_mark) : NULL;
+	if (!to) {
+		fprintf(stderr, "format_tables: the marks are not in %s\n", path);
+		return 2;
+	}
+	to += strlen(end_mark);
+	if (argc == 3) {
+		rc = update(path, &doc, from, to, &tables);
+	} else {
+		bool same = (size_t)(to - from) == tables.len && !memcmp(from, tables.s, tables.len);
+
+		printf("1..1\n%sok 1 - the tables in the document are those of tables.def\n", same ? "" : "not ");
+		if (!same)
+			printf("# run format_tables --update docs/report-format.md in the build folder's tests/store\n");
+		rc = !same;
+	}
+	ws_text_free(&doc);
+	ws_text_free(&tables);
+	return rc;
+}
