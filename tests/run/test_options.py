@@ -685,6 +685,20 @@ def recorders_of_the_default_name_at_once(t):
     t.check_clean()
 
 
+@test("options")
+def recorders_started_at_once_leave_each_other_alone(t):
+    """A recorder cleans up after dead ones; it must not take the memory of one that is just beginning for such."""
+    for group in range(5):
+        ps = [t.start(t.profile_argv([t.program("ranges"), "nested", "3"], ["--trace=nvtx", "-q"], "g%d-%d" % (group, i)))
+              for i in range(8)]
+        for p in ps:
+            out, err = p.communicate(timeout=60)
+            t.eq((out, p.returncode), (b"nested\n", 0), "a target (%s)" % err)
+    for f in t.find_reports():
+        t.eq(t.load(f).range_count(), 27, "ranges in %s" % f)
+    t.check_clean()
+
+
 @test("options", needs=("root",))
 def folder_without_permission(t):
     os.mkdir(os.path.join(t.work, "locked"), 0o500)
