@@ -709,16 +709,18 @@ def folder_without_permission(t):
 
 def check_after_full_disk(t, r, path):
     """
-    The target must not notice; the report opens, what is missing is said and counted. A target that ends well leaves profile with 1, so
-    that a script learns of the failed recording; another status of the target would stand.
+    The target must not notice: profile ends with its status. The report opens, and what is missing is said, counted exactly, and stands in
+    the report itself.
     """
-    t.eq((r.status, r.out), (1, b"done\n"), "the target (%s)" % r.said())
+    t.eq((r.status, r.out), (0, b"done\n"), "the target (%s)" % r.said())
     t.contains(r.messages, "space|too large", "the reason")
     t.verify(path)
-    kept = t.load(path).range_count()
+    db = t.load(path)
+    kept = db.range_count()
     said = re.search(r"([0-9]+) rows could not be written", r.messages)
     t.ok(said, "the number of rows lost is said: %s" % r.messages)
-    t.ok(0 < kept < 1500000 and 0 < int(said.group(1)) <= 1500000 - kept, "kept %d, said to be lost %s" % (kept, said.group(1)))
+    t.eq(kept + int(said.group(1)), 1500000, "ranges kept (%d) and said to be lost (%s)" % (kept, said.group(1)))
+    t.eq(db.lost(), int(said.group(1)), "the report's own count of what is missing")
 
 
 @test("options", needs=("mounts", "root"))
