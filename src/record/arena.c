@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -118,6 +119,7 @@ int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws
 {
 	uint64_t head = WS_ALIGN_UP(sizeof(struct ws_arena), (uint64_t)WS_CHUNK_SIZE);
 	uint64_t chunks = budget / WS_CHUNK_SIZE, size, first;
+	struct rlimit limit;
 	struct stat st;
 	void *p;
 
@@ -126,6 +128,8 @@ int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws
 		chunks = 8;
 	if (chunks > WS_MAX_CHUNKS - 1 - head / WS_CHUNK_SIZE)
 		chunks = WS_MAX_CHUNKS - 1 - head / WS_CHUNK_SIZE;
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY && head + chunks * WS_CHUNK_SIZE > limit.rlim_cur)
+		chunks = limit.rlim_cur > head + 8 * WS_CHUNK_SIZE ? (limit.rlim_cur - head) / WS_CHUNK_SIZE : 8;
 	size = head + chunks * WS_CHUNK_SIZE;
 	first = head + (chunks * WS_CHUNK_SIZE < STEP ? chunks * WS_CHUNK_SIZE : STEP);
 	if (make_file(area, size, first, e))
