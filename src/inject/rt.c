@@ -321,6 +321,7 @@ void ws_rt_child(void)
 {
 	struct private_state *s = kept.state;
 	uint32_t idle = 0;
+	uint64_t ns;
 
 	if (!s)
 		return;
@@ -332,7 +333,10 @@ void ws_rt_child(void)
 	}
 	if (s->rt.generation || !atomic_compare_exchange_strong(&s->setting_up, &idle, 1))
 		return;
-	kept.pid_ns = own_pid_ns();
+	/* In a chroot without /proc it cannot be asked; then it is the parent's, unless the parent is outside: that has no number here. */
+	ns = own_pid_ns();
+	if (ns || !ws_sys(SYS_getppid, 0, 0, 0, 0, 0, 0))
+		kept.pid_ns = ns;
 	if (kept.arena->features & WS_FEATURE_FORK_TRACE)
 		fill_rt(s, true);
 	/* One that is not recorded stays marked: every call would come here again. */
