@@ -788,3 +788,41 @@ def report_holds_the_facts(t):
     text = " ".join("%s=%s" % kv for kv in t.load(r.report).meta().items())
     for word in (socket.gethostname(), os.uname().release, "work", "osrt"):
         t.ok(word in text, "%r among the facts: %s" % (word, text))
+
+
+@test("options")
+def stored_output_that_nobody_reads_breaks_the_target_s_pipe(t):
+    p = t.start(t.profile_argv(["sh", "-c", "yes; echo $? >&2"], ["--trace=none", "--store-output=true"]))
+    t.eq(t.line(p), b"y\n", "the first line")
+    p.stdout.close()
+    t.eq(p.wait(20), 0, "exit status")
+    t.ok(int(p.stderr.readline()) in (1, 128 + 13), "yes ended by the broken pipe")
+    t.check_clean()
+
+
+@test("options")
+def stored_output_of_a_process_that_writes_on(t):
+    r = t.profile(["sh", "-c", "yes & echo $! > pid; sleep 0.2"], "--trace=none", "--store-output=true", "--show-output=false",
+                  "--wait=primary", timeout=20, status=0)
+    t.verify(r.report)
+    t.eq(r.out, b"", "standard output")
+
+
+@test("options")
+def stored_output_goes_whole_into_a_pipe_that_does_not_block(t):
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    p = t.start(t.profile_argv(["sh", "-c", "yes | head -c 1000000"], ["--trace=none", "--store-output=true"]), stdout=writer)
+    os.close(writer)
+    got = 0
+    time.sleep(0.3)
+    while True:
+        piece = os.read(reader, 65536)
+        if not piece:
+            break
+        got += len(piece)
+    os.close(reader)
+    t.eq(p.wait(20), 0, "exit status")
+    t.eq(got, 1000000, "bytes shown")
+    p.stderr.close()
+    t.check_clean()
