@@ -482,24 +482,24 @@ static pid_t forked(enum ws_traced fn, uint64_t start, pid_t pid)
 
 WS_EXPORT pid_t fork(void)
 {
+	bool interrupted = ws_rt_before_fork();
 	uint64_t start = ws_rt_ticks();
 	pid_t pid = NEXT(fork)();
 
-	if (!pid)
-		ws_rt_child(); /* usually done by the fork handler already */
+	ws_rt_after_fork(interrupted, !pid);
 	return forked(WS_TRACED_fork, start, pid);
 }
 
 WS_EXPORT pid_t _Fork(void)
 {
 	pid_t (*real)(void) = ws_bind_next("_Fork");
+	bool interrupted = ws_rt_before_fork();
 	uint64_t start = ws_rt_ticks();
 	pid_t pid = real ? real() : -1;
 
 	if (!real)
 		errno = ENOSYS;
-	if (!pid)
-		ws_rt_child();
+	ws_rt_after_fork(interrupted, !pid);
 	return forked(WS_TRACED_fork, start, pid);
 }
 
@@ -508,13 +508,13 @@ struct winsize;
 WS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *t, const struct winsize *w)
 {
 	pid_t (*real)(int *, char *, const struct termios *, const struct winsize *) = ws_bind_next("forkpty");
+	bool interrupted = ws_rt_before_fork();
 	uint64_t start = ws_rt_ticks();
 	pid_t pid = real ? real(master, name, t, w) : -1;
 
 	if (!real)
 		errno = ENOSYS;
-	if (!pid)
-		ws_rt_child();
+	ws_rt_after_fork(interrupted, !pid);
 	return forked(WS_TRACED_forkpty, start, pid);
 }
 
