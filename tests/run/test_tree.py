@@ -102,6 +102,16 @@ def children_killed_in_another_pid_namespace(t):
 
 
 @test("tree")
+def children_with_a_preload_of_their_own(t):
+    work = [t.program("tree"), "work"]
+    own = t.program("libown.so")
+    for script in ("LD_PRELOAD=%s %s work; true" % (own, work[0]), "unset LD_PRELOAD; %s work; true" % work[0],
+                   "LD_PRELOAD= %s work; true" % work[0], "LD_PRELOAD='%s libm.so.6' %s work; true" % (own, work[0])):
+        r = t.same(["sh", "-c", script], "--trace=osrt", "-f")
+        t.eq(images(t, r.report), 2, "program images recorded of %r" % script)
+
+
+@test("tree")
 def images_start_when_they_start(t):
     """An image that began after a sleep of the one before it starts, in the report, after the end of that sleep."""
     for _ in range(5):
