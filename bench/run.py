@@ -164,6 +164,8 @@ def main():
     b = Bench(os.path.abspath(a.build), a.runs)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     rows, broken = [], 0
+    if os.getloadavg()[0] > 0.7 * os.cpu_count():
+        print("the machine is busy with other work (load %.1f): figures of nanoseconds will be too high" % os.getloadavg()[0])
     print("machine: %s; medians of %d runs, bare and recorded in turn\n" % (machine(), a.runs), flush=True)
     try:
         for fn in FIGURES:

@@ -17,6 +17,7 @@ build=build-$kind
 [ -e "$build/build.ninja" ] || meson setup "$build" -Dwerror=false -Db_sanitize=$sanitize -Db_lundef=false -Dbuildtype=debugoptimized
 ninja -C "$build"
 export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=1:verify_asan_link_order=0}"
+export LSAN_OPTIONS="${LSAN_OPTIONS:-suppressions=$PWD/scripts/lsan.supp:print_suppressions=0}"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}"
 export TSAN_OPTIONS="${TSAN_OPTIONS:-halt_on_error=1:ignore_noninstrumented_modules=1}"
 exec scripts/check.sh "$build" --timeout-multiplier 5 "$@"

@@ -462,8 +462,7 @@ static int run(void *values, int argc, char **argv)
 		ws_say("%s", e.msg);
 		if (!result.started)
 			return result.status;
-		if (!result.status)
-			result.status = WS_EXIT_FAIL;
+		/* A report that did not fit has been said; the status stays the target's, which scripts act upon. */
 	}
 	say_result(o, &result);
 	afterwards(o, &result);

@@ -67,7 +67,7 @@ static int number_of(const void *buffer)
 	uint64_t offset = (uint64_t)((const char *)buffer - (const char *)ws_buffer_at(a, 0));
 	uint32_t n = atomic_load_explicit(&private_used, memory_order_acquire);
 
-	if (offset < (uint64_t)WS_BUFFERS * WS_BUFFER_SIZE)
+	if (offset < (uint64_t)a->buffer_count * WS_BUFFER_SIZE)
 		return (int)(offset / WS_BUFFER_SIZE);
 	for (uint32_t i = 0; i < n && i < PRIVATE_MOST; i++)
 		if (private_at[i] == buffer)
@@ -261,7 +261,7 @@ void ws_cuda_scan(void)
 
 	if (!ws_rt_collecting())
 		return;
-	for (uint32_t i = 0; i < WS_BUFFERS; i++) {
+	for (uint32_t i = 0; i < a->buffer_count && i < WS_BUFFERS; i++) {
 		if (atomic_load_explicit(&a->buffers[i].owner, memory_order_relaxed) != ws_rt->home->chunk.self)
 			continue;
 		t = ws_rt_enter();

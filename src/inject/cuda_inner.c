@@ -26,6 +26,7 @@ struct anchor {
 
 static struct {
 	_Atomic uint32_t lock;
+	_Atomic bool announced; /* the user has been told */
 	cupti_request_fn request;
 	cupti_complete_fn complete;
 	cupti_clock_fn clock;
@@ -288,7 +289,8 @@ HOOK(cuptiActivityRegisterCallbacks, (cupti_request_fn request, cupti_complete_f
 	if (!inner.first.ours)
 		inner.first = read_clocks();
 	free_lock();
-	if (!atomic_exchange(&ws_inner_there, true))
+	atomic_store(&ws_inner_there, true);
+	if (!atomic_exchange(&inner.announced, true))
 		ws_cuda_say(WS_INFO, "The program profiles its CUDA work itself as well (torch.profiler, or another user of CUPTI): both get their records.",
 			    "", "");
 	return CUPTI_OK;

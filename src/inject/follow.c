@@ -102,16 +102,13 @@ struct env {
 	size_t bytes; /* of the mapping that holds it all */
 };
 
-static const char *env_find(char *const *envp, const char *name, size_t *index)
+static const char *env_find(char *const *envp, const char *name)
 {
 	size_t n = strlen(name);
 
 	for (size_t i = 0; envp && envp[i]; i++)
-		if (!strncmp(envp[i], name, n) && envp[i][n] == '=') {
-			if (index)
-				*index = i;
+		if (!strncmp(envp[i], name, n) && envp[i][n] == '=')
 			return envp[i] + n + 1;
-		}
 	return NULL;
 }
 
@@ -148,6 +145,19 @@ static char *without_ours(char **room, const char *value, const char *ours)
 	return start[strlen("LD_PRELOAD=")] ? start : NULL;
 }
 
+/* The loader goes by the last LD_PRELOAD there is. */
+static const char *env_preload(char *const *envp, size_t *index)
+{
+	const char *found = NULL;
+
+	for (size_t i = 0; envp && envp[i]; i++)
+		if (!strncmp(envp[i], "LD_PRELOAD=", 11)) {
+			*index = i;
+			found = envp[i] + 11;
+		}
+	return found;
+}
+
 /*
  * A copy of `envp` with the session's variables, in memory of its own so that any length fits. Returns false when `envp` can be used
  * as it is: it belongs to a session already, or there is none.
@@ -155,18 +165,21 @@ static char *without_ours(char **room, const char *value, const char *ours)
 static bool complete(char *const *envp, enum image image, struct env *out)
 {
 	struct ws_arena *a = ws_rt->arena;
-	size_t count = 0, bytes = 4096, at;
+	size_t count = 0, bytes = 4096, at = 0;
 	const char *old, *preload, *nvtx, *cuda, *session = ws_rt_session_path();
-	bool ours = env_find(envp, WS_ENV_SESSION, NULL) != NULL;
+	const char *named = env_find(envp, WS_ENV_SESSION);
 	char *room;
 	long p;
 
-	if (!a || atomic_load_explicit(&a->closed, memory_order_relaxed) || (ours && image == IMAGE_HOOKABLE))
+	if (!a || atomic_load_explicit(&a->closed, memory_order_relaxed))
 		return false;
 	preload = a->text + a->text_preload;
 	nvtx = a->text + a->text_nvtx;
 	cuda = a->text + a->text_cuda;
-	old = env_find(envp, "LD_PRELOAD", &at);
+	old = env_preload(envp, &at);
+	/* A program may keep our variable and yet set or remove LD_PRELOAD; another session's variables are left alone. */
+	if (named && image == IMAGE_HOOKABLE && (strcmp(named, session) || (old && strstr(old, preload))))
+		return false;
 	if (image == IMAGE_FOREIGN && !old)
 		return false;
 	while (envp && envp[count])
@@ -188,15 +201,16 @@ static bool complete(char *const *envp, enum image image, struct env *out)
 		out->v[count] = NULL;
 		return true;
 	}
-	if (old && *old)
+	if (old && *old && !strstr(old, preload))
 		out->v[at] = env_entry(&room, "LD_PRELOAD", old, ":", preload);
-	else
+	else if (!old || !*old)
 		out->v[old ? at : count++] = env_entry(&room, "LD_PRELOAD", preload, "", "");
-	if (*nvtx && !env_find(envp, "NVTX_INJECTION64_PATH", NULL))
+	if (*nvtx && !env_find(envp, "NVTX_INJECTION64_PATH"))
 		out->v[count++] = env_entry(&room, "NVTX_INJECTION64_PATH", nvtx, "", "");
-	if (*cuda && !env_find(envp, "CUDA_INJECTION64_PATH", NULL))
+	if (*cuda && !env_find(envp, "CUDA_INJECTION64_PATH"))
 		out->v[count++] = env_entry(&room, "CUDA_INJECTION64_PATH", cuda, "", "");
-	out->v[count++] = env_entry(&room, WS_ENV_SESSION, session, "", "");
+	if (!named)
+		out->v[count++] = env_entry(&room, WS_ENV_SESSION, session, "", "");
 	out->v[count] = NULL;
 	return true;
 }
@@ -231,7 +245,7 @@ __attribute__((constructor(102))) static void find_next(void)
 /* Where execvp would find `file`; `file` itself when it would find nothing. */
 static const char *search_path(const char *file, char *buf, size_t size)
 {
-	const char *path = env_find(environ, "PATH", NULL), *end;
+	const char *path = env_find(environ, "PATH"), *end;
 
 	if (!file || strchr(file, '/') || !path)
 		return file;
@@ -482,24 +496,24 @@ static pid_t forked(enum ws_traced fn, uint64_t start, pid_t pid)
 
 WS_EXPORT pid_t fork(void)
 {
+	bool interrupted = ws_rt_before_fork();
 	uint64_t start = ws_rt_ticks();
 	pid_t pid = NEXT(fork)();
 
-	if (!pid)
-		ws_rt_child(); /* usually done by the fork handler already */
+	ws_rt_after_fork(interrupted, !pid);
 	return forked(WS_TRACED_fork, start, pid);
 }
 
 WS_EXPORT pid_t _Fork(void)
 {
 	pid_t (*real)(void) = ws_bind_next("_Fork");
+	bool interrupted = ws_rt_before_fork();
 	uint64_t start = ws_rt_ticks();
 	pid_t pid = real ? real() : -1;
 
 	if (!real)
 		errno = ENOSYS;
-	if (!pid)
-		ws_rt_child();
+	ws_rt_after_fork(interrupted, !pid);
 	return forked(WS_TRACED_fork, start, pid);
 }
 
@@ -508,13 +522,13 @@ struct winsize;
 WS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *t, const struct winsize *w)
 {
 	pid_t (*real)(int *, char *, const struct termios *, const struct winsize *) = ws_bind_next("forkpty");
+	bool interrupted = ws_rt_before_fork();
 	uint64_t start = ws_rt_ticks();
 	pid_t pid = real ? real(master, name, t, w) : -1;
 
 	if (!real)
 		errno = ENOSYS;
-	if (!pid)
-		ws_rt_child();
+	ws_rt_after_fork(interrupted, !pid);
 	return forked(WS_TRACED_forkpty, start, pid);
 }
 

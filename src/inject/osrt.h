@@ -102,6 +102,8 @@ static inline bool ws_osrt_begin(struct ws_call *c, unsigned fn, uint64_t object
 	if (!t)
 		return false;
 	c->ring = t->nest[0].ring;
+	if (ws_unlikely(!c->ring)) /* a handler forked just now, and this is the child */
+		return false;
 	depth = atomic_load_explicit(&c->ring->calls_open, memory_order_relaxed);
 	if (ws_unlikely(depth))
 		depth = ws_osrt_still_open(c->ring, depth, (uintptr_t)&c->mark);

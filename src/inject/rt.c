@@ -25,6 +25,7 @@
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
+#define MADV_KEEPONFORK 19
 #endif
 
 #define PAGE 4096u
@@ -53,6 +54,7 @@ static struct {
 	uint64_t parent_start;
 	uint64_t pid_ns;
 	bool sandboxed;
+	bool keep_in_child; /* the fork under way comes from the middle of a hook */
 	char path[512];
 } kept;
 
@@ -321,8 +323,9 @@ void ws_rt_child(void)
 {
 	struct private_state *s = kept.state;
 	uint32_t idle = 0;
+	uint64_t ns;
 
-	if (!s)
+	if (!s || kept.keep_in_child)
 		return;
 	if (s->rt.generation && (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0) != s->rt.home->pid) {
 		/* The kernel did not wipe: do it by hand. The forking thread is the only one there is. */
@@ -332,12 +335,64 @@ void ws_rt_child(void)
 	}
 	if (s->rt.generation || !atomic_compare_exchange_strong(&s->setting_up, &idle, 1))
 		return;
-	kept.pid_ns = own_pid_ns();
+	/* In a chroot without /proc it cannot be asked; then it is the parent's, unless the parent is outside: that has no number here. */
+	ns = own_pid_ns();
+	if (ns || !ws_sys(SYS_getppid, 0, 0, 0, 0, 0, 0))
+		kept.pid_ns = ns;
 	if (kept.arena->features & WS_FEATURE_FORK_TRACE)
 		fill_rt(s, true);
 	/* One that is not recorded stays marked: every call would come here again. */
 	if (s->rt.generation)
 		atomic_store(&s->setting_up, 0);
+}
+
+static void advise_state(int advice)
+{
+	struct ws_thread *t = ws_self;
+	uintptr_t from = (uintptr_t)t & ~(uintptr_t)(PAGE - 1), end = (uintptr_t)t + sizeof(*t);
+
+	SYS3(SYS_madvise, from, WS_ALIGN_UP(end, (uintptr_t)PAGE) - from, advice);
+	SYS3(SYS_madvise, kept.state, WS_ALIGN_UP(sizeof(*kept.state), PAGE), advice);
+	if (t->more_strings)
+		SYS3(SYS_madvise, t->more_strings, WS_STRING_SLOTS_MORE * sizeof(*t->more_strings), advice);
+}
+
+/*
+ * The child of such a fork returns into the hook with pointers into its parent's rings in its registers. So its state stays as it is, and what
+ * it still writes goes into memory that only looks like the arena: a closed one, in which nothing more is recorded.
+ */
+static void leave_session(void)
+{
+	struct ws_arena *a = kept.arena;
+
+	ws_sys(SYS_mmap, (long)a, (long)a->size, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	atomic_store(&a->closed, 1);
+}
+
+bool ws_rt_before_fork(void)
+{
+	struct ws_thread *t = ws_self;
+
+	if (!t || !(t->busy | t->paused) || !kept.state)
+		return false;
+	kept.keep_in_child = true;
+	advise_state(MADV_KEEPONFORK);
+	return true;
+}
+
+void ws_rt_after_fork(bool interrupted, bool in_child)
+{
+	if (!interrupted) {
+		if (in_child)
+			ws_rt_child(); /* usually done by the fork handler already */
+		return;
+	}
+	advise_state(MADV_WIPEONFORK);
+	if (in_child)
+		leave_session();
+	kept.keep_in_child = false;
+	if (!in_child)
+		ws_rt_diagnostic(WS_WARNING, "process", "A signal handler that interrupted the recording of an event forked: its child is not recorded.");
 }
 
 static bool attach(const char *path)

@@ -119,10 +119,14 @@ static inline struct ws_thread *ws_rt_enter(void)
 {
 	struct ws_thread *t = ws_self;
 
-	if (ws_unlikely(!t || t->busy | t->paused || !t->generation))
+	if (ws_unlikely(!t || t->busy | t->paused))
 		return ws_rt_enter_slow(true);
 	t->busy = 1;
 	__asm__ volatile("" ::: "memory");
+	if (ws_unlikely(!t->generation)) { /* asked last: a handler may fork up to here, and the child finds zeroes */
+		t->busy = 0;
+		return ws_rt_enter_slow(true);
+	}
 	return t;
 }
 
@@ -134,10 +138,14 @@ static inline struct ws_thread *ws_rt_enter_again(void)
 {
 	struct ws_thread *t = ws_self;
 
-	if (ws_unlikely(!t || t->busy | t->paused || !t->generation))
+	if (ws_unlikely(!t || t->busy | t->paused))
 		return ws_rt_enter_slow(false);
 	t->busy = 1;
 	__asm__ volatile("" ::: "memory");
+	if (ws_unlikely(!t->generation)) { /* asked last: a handler may fork up to here, and the child finds zeroes */
+		t->busy = 0;
+		return ws_rt_enter_slow(false);
+	}
 	return t;
 }
 
@@ -195,6 +203,12 @@ WS_EXPORT uint32_t ws_rt_string_or_text(struct ws_thread *t, const char *s, size
 
 /* Called by the fork handler in the child, and by whoever finds the state wiped: makes the process known to the recorder. */
 WS_EXPORT void ws_rt_child(void);
+/*
+ * Around a fork made by this thread: one in a signal handler that interrupted a hook would wipe the state which that hook goes on with in the
+ * child. Before gives what after must be given.
+ */
+WS_EXPORT bool ws_rt_before_fork(void);
+WS_EXPORT void ws_rt_after_fork(bool interrupted, bool in_child);
 /* Note for the recorder about processes this one starts: enum ws_process_note. Works in a vfork child too. */
 WS_EXPORT void ws_rt_process_note(int note, const char *path, int pid, int error);
 /* The session's path, as the environment gave it; "" without one. */

@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -117,7 +118,8 @@ static int make_file(struct ws_area *area, uint64_t size, uint64_t first, struct
 int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *e)
 {
 	uint64_t head = WS_ALIGN_UP(sizeof(struct ws_arena), (uint64_t)WS_CHUNK_SIZE);
-	uint64_t chunks = budget / WS_CHUNK_SIZE, size, first, buffers;
+	uint64_t chunks = budget / WS_CHUNK_SIZE, size, first, buffers, count = WS_BUFFERS;
+	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
 	struct stat st;
 	void *p;
 
@@ -126,8 +128,14 @@ int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws
 		chunks = 8;
 	if (chunks > WS_MAX_CHUNKS - 1 - head / WS_CHUNK_SIZE)
 		chunks = WS_MAX_CHUNKS - 1 - head / WS_CHUNK_SIZE;
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY && head + chunks * WS_CHUNK_SIZE > limit.rlim_cur)
+		chunks = limit.rlim_cur > head + 8 * WS_CHUNK_SIZE ? (limit.rlim_cur - head) / WS_CHUNK_SIZE : 8;
 	buffers = WS_ALIGN_UP(head + chunks * WS_CHUNK_SIZE, (uint64_t)WS_BUFFER_SIZE);
-	size = buffers + (uint64_t)WS_BUFFERS * WS_BUFFER_SIZE;
+	size = buffers + count * WS_BUFFER_SIZE;
+	if (limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur) { /* CUPTI's buffers are then private memory */
+		size = head + chunks * WS_CHUNK_SIZE;
+		count = 0;
+	}
 	first = head + (chunks * WS_CHUNK_SIZE < STEP ? chunks * WS_CHUNK_SIZE : STEP);
 	if (make_file(area, size, first, e))
 		return -1;
@@ -145,6 +153,7 @@ int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws
 	area->a->chunk_first = (uint32_t)(head / WS_CHUNK_SIZE);
 	area->a->chunk_count = (uint32_t)chunks;
 	area->a->buffer_first = (uint32_t)(buffers / WS_BUFFER_SIZE);
+	area->a->buffer_count = (uint32_t)count;
 	area->a->recorder_pid = getpid();
 	area->a->text_used = 1; /* offset 0 is the empty text */
 	if (!stat("/proc/self/ns/pid", &st))

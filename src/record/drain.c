@@ -50,8 +50,8 @@ uint32_t ws_drain_registered(const struct ws_drain *d)
 void ws_drain_each(struct ws_drain *d, void (*fn)(void *ctx, int pid), void *ctx)
 {
 	for (struct ws_proc *p = d->procs; p; p = p->next)
-		if (!p->settled && p->pid_ns == d->a->recorder_pid_ns)
-			fn(ctx, (int)p->pid);
+		if (!p->settled && p->host_pid > 0)
+			fn(ctx, p->host_pid);
 }
 
 /* ---- finding rings ---- */
@@ -279,14 +279,15 @@ static uint64_t round_of(struct ws_drain *d, bool last)
 			continue;
 		bytes += convert_ring(d, r);
 		if (r->ending || last)
-			settle_ring(d, r, r->ending);
+			settle_ring(d, r, r->ending && (r->stream.proc->host_pid || atomic_load(&r->ring->closed)));
 	}
 	for (struct ws_proc *p = d->procs, *next; p; p = next) {
 		next = p->next;
 		if ((p->complete || last) && !p->rings) {
 			if (!p->ending)
 				p->reason = WS_END_RUNNING;
-			ws_drain_settle_process(d, p, p->ending);
+			/* One that cannot be seen may have threads that write on after it said that it ends: its memory stays. */
+			ws_drain_settle_process(d, p, p->ending && p->host_pid);
 		}
 	}
 	if (d->started_n)

@@ -310,7 +310,7 @@ void ws_convert_cuda_process_end(struct ws_stream *s)
 
 	if (!p)
 		return;
-	for (uint32_t i = 0; i < WS_BUFFERS; i++) {
+	for (uint32_t i = 0; i < a->buffer_count && i < WS_BUFFERS; i++) {
 		uint32_t done = atomic_load_explicit(&a->buffers[i].done, memory_order_acquire);
 
 		if (atomic_load_explicit(&a->buffers[i].owner, memory_order_acquire) != s->proc->home_chunk)

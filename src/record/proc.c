@@ -4,6 +4,7 @@
  */
 #include "record/proc.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +21,7 @@
 
 #define FORK_NOTE_NS 1000000000u
 #define PATIENCE_NS 2000000000u /* how long an image may take from exec to registering */
+#define ASK_NS 50000000u        /* between two looks at processes whose end no descriptor tells */
 
 static bool needs_quotes(const char *s)
 {
@@ -100,17 +103,80 @@ static struct ws_proc *find_parent(struct ws_drain *d, const struct ws_process_h
 	return p && p->start_ticks <= h->start ? p : find_gone(d, h->ppid, h->start);
 }
 
+/* Has a process gone? A zombie has: whoever should reap it may never do so, for the target's that is us. */
+static bool is_gone(int pid)
+{
+	char path[64], line[1024], *after = NULL, state = 0;
+	long threads = 1;
+	FILE *f;
+
+	if (kill((pid_t)pid, 0))
+		return errno == ESRCH;
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (f && fgets(line, sizeof(line), f))
+		after = strrchr(line, ')');
+	if (f)
+		fclose(f);
+	/* A first thread that has left while others run looks like a zombie, but for the count. */
+	return after && sscanf(after, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld", &state, &threads) == 2 &&
+	       (state == 'Z' || state == 'X') && threads <= 1;
+}
+
+/* Is the process that we see as `host` the one that calls itself `pid` in the pid namespace `ns`? */
+static bool calls_itself(const char *host, uint32_t pid, uint64_t ns)
+{
+	char path[300], line[1024], *last = NULL;
+	struct stat st;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%s/ns/pid", host);
+	if (stat(path, &st) || st.st_ino != ns)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%s/status", host);
+	f = fopen(path, "re");
+	while (f && !last && fgets(line, sizeof(line), f))
+		if (!strncmp(line, "NSpid:", 6))
+			last = strrchr(line, '\t');
+	if (f)
+		fclose(f);
+	return last && strtoul(last, NULL, 10) == pid;
+}
+
+/*
+ * The pid here of a process of another pid namespace: namespaces below ours are seen in our /proc. -1 when it is not there any more, 0
+ * when that cannot be told because /proc is missing or shows other processes than ours.
+ */
+static int find_host_pid(const struct ws_proc *p)
+{
+	char self[32] = "";
+	struct dirent *e;
+	int found = -1;
+	DIR *dir;
+
+	if (!p->pid_ns || readlink("/proc/self", self, sizeof(self) - 1) < 0 || atoi(self) != (int)getpid() || !(dir = opendir("/proc")))
+		return 0;
+	while (found < 0 && (e = readdir(dir)))
+		if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && calls_itself(e->d_name, p->pid, p->pid_ns))
+			found = atoi(e->d_name);
+	closedir(dir);
+	return found;
+}
+
 static void watch(struct ws_drain *d, struct ws_proc *p)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = p};
 
 	p->pidfd = -1;
-	if (p->pid_ns != d->a->recorder_pid_ns)
-		return; /* its pid means nothing here: it is taken to live until it says that it ends, or the session does */
-	p->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)p->pid, 0);
+	p->reason = WS_END_EXIT;
+	p->host_pid = p->pid_ns == d->a->recorder_pid_ns ? (int)p->pid : find_host_pid(p);
+	if (p->host_pid <= 0) { /* one that cannot be seen is followed until it says that it ends, but not waited for */
+		p->ending = p->host_pid < 0;
+		return;
+	}
+	p->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)p->host_pid, 0);
 	if (p->pidfd < 0) {
-		p->ending = errno == ESRCH || kill((pid_t)p->pid, 0);
-		p->reason = WS_END_EXIT;
+		p->ending = errno == ESRCH || is_gone(p->host_pid);
 		return;
 	}
 	fcntl(p->pidfd, F_SETFD, FD_CLOEXEC);
@@ -206,7 +272,6 @@ static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 	p->next = d->procs;
 	d->procs = p;
 	d->by_chunk[chunk] = p;
-	d->alive++;
 	d->registered++;
 	return p;
 }
@@ -218,9 +283,31 @@ struct ws_proc *ws_drain_process(struct ws_drain *d, uint32_t chunk)
 	return d->by_chunk[chunk] ? d->by_chunk[chunk] : register_process(d, chunk);
 }
 
+/* How our own child ended, without reaping it: that is launch.c's. */
+static int32_t exit_status_of(pid_t pid)
+{
+	siginfo_t info = {0};
+
+	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid != pid)
+		return WS_NO_STATUS;
+	return info.si_code == CLD_EXITED ? info.si_status : -info.si_status;
+}
+
+/* Has a process without a pidfd ended? */
+static bool has_ended(const struct ws_drain *d, const struct ws_proc *p, bool ask)
+{
+	if (!p->host_pid)
+		return atomic_load_explicit(&p->home->ended, memory_order_acquire);
+	if (!ask)
+		return false;
+	return p->host_pid == d->target ? exit_status_of(d->target) != WS_NO_STATUS : is_gone(p->host_pid);
+}
+
 void ws_drain_poll_ends(struct ws_drain *d)
 {
+	uint64_t now = d->clock->v[d->clock->n - 1].raw;
 	struct epoll_event ev[64];
+	bool ask;
 	int n;
 
 	while ((n = epoll_wait(d->epoll, ev, WS_COUNT(ev), 0)) > 0) {
@@ -236,22 +323,14 @@ void ws_drain_poll_ends(struct ws_drain *d)
 		if (n < (int)WS_COUNT(ev))
 			break;
 	}
+	ask = now - d->last_asked >= ASK_NS;
+	if (ask)
+		d->last_asked = now;
 	for (struct ws_proc *p = d->procs; p; p = p->next)
-		if (!p->settled && !p->ending && p->pid_ns != d->a->recorder_pid_ns &&
-		    atomic_load_explicit(&p->home->ended, memory_order_acquire)) {
+		if (!p->settled && !p->ending && p->pidfd < 0 && has_ended(d, p, ask)) {
 			p->ending = true;
 			p->reason = WS_END_EXIT;
 		}
-}
-
-/* How our own child ended, without reaping it: that is launch.c's. */
-static int32_t exit_status_of(pid_t pid)
-{
-	siginfo_t info = {0};
-
-	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid != pid)
-		return WS_NO_STATUS;
-	return info.si_code == CLD_EXITED ? info.si_status : -info.si_status;
 }
 
 static void free_strings(struct ws_drain *d, struct ws_process_home *h)
@@ -313,7 +392,6 @@ void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_
 	p->threads_n = p->threads_cap = 0;
 	p->home = NULL;
 	p->settled = true;
-	d->alive--;
 	for (struct ws_proc **at = &d->procs; *at; at = &(*at)->next)
 		if (*at == p) {
 			*at = p->next;
@@ -392,31 +470,16 @@ void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint
 		(struct ws_started){.pid = pid, .time = time, .path = path ? ws_strndup(path, len) : NULL, .by = by};
 }
 
-/* Has a process that was announced gone? A zombie has: whoever should reap it may never do so, for the target's that is us. */
-static bool is_gone(int pid)
-{
-	char path[64], line[512], *state = NULL;
-	FILE *f;
-
-	if (kill((pid_t)pid, 0))
-		return errno == ESRCH;
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	if (f && fgets(line, sizeof(line), f))
-		state = strrchr(line, ')');
-	if (f)
-		fclose(f);
-	return state && state[1] == ' ' && (state[2] == 'Z' || state[2] == 'X');
-}
-
 uint32_t ws_drain_alive(const struct ws_drain *d)
 {
 	uint32_t expected = 0;
 
+	for (const struct ws_proc *p = d->procs; p; p = p->next)
+		expected += p->host_pid != 0;
 	/* Announced by the process that started them and not registered yet, or never going to: they live as long as their pid does. */
 	for (size_t i = 0; i < d->started_n; i++)
 		expected += d->started[i].by->pid_ns == d->a->recorder_pid_ns && !is_gone(d->started[i].pid);
-	return d->alive + expected;
+	return expected;
 }
 
 static void say_unseen(const struct ws_started *s, uint64_t now)

@@ -28,7 +28,8 @@ struct ws_proc {
 	uint64_t start_ticks;
 	uint32_t id, pid;
 	uint64_t pid_ns;
-	int pidfd; /* -1: gone already, or of another pid namespace */
+	int host_pid; /* its pid as it is seen from here; -1: it was gone when that was asked; 0: cannot be told */
+	int pidfd;    /* -1: gone already, cannot be told, or no descriptor was to be had: then its end is asked for now and then */
 	bool ending, settled, target;
 	bool complete; /* it had ended before the directory was last read: all its rings are known */
 	enum ws_process_end_reason reason;
@@ -74,7 +75,8 @@ struct ws_drain {
 	uint32_t **string_ids;       /* chunk -> report string ids of the strings that begin in it, by offset / 8 */
 	struct ws_ring_state *slot[WS_DIR_SLOTS];
 	uint32_t slots_used;
-	uint32_t alive, registered;
+	uint32_t registered;
+	uint64_t last_asked; /* when processes without a pidfd were asked for, session ns */
 	bool open_done; /* the collection is over and what was open then has its rows */
 	struct ws_started *started;
 	size_t started_n, started_cap;

@@ -480,6 +480,19 @@ static void repeat_warnings(const struct ws_sink *k)
 		ws_warn("%llu events were lost; warpsight info %s says which and why", (unsigned long long)k->lost, k->path);
 }
 
+/* A report that could not be written to its end says so itself: small tables still go in where large ones no longer fit. */
+static void count_unwritten(struct ws_sink *k)
+{
+	uint64_t lost;
+
+	ws_writer_flush(k->writer);
+	lost = ws_writer_lost(k->writer);
+	if (!lost)
+		return;
+	ws_sink_loss(k, 0, "rows", lost, "they could not be written to the report");
+	k->lost -= lost; /* said on its own */
+}
+
 static int close_reports(struct session *s, struct ws_err *e)
 {
 	struct ws_record_result *r = s->result;
@@ -493,6 +506,7 @@ static int close_reports(struct session *s, struct ws_err *e)
 		s->sinks = k->next;
 		r->reports[r->report_count++] = ws_strdup(k->path);
 		r->events += k->events;
+		count_unwritten(k);
 		r->lost += ws_writer_lost(k->writer);
 		repeat_warnings(k);
 		if (ws_sink_close(k, &one)) {
@@ -567,9 +581,17 @@ static int begin(struct session *s, struct ws_err *e)
 
 static int cannot_run(struct session *s, int error, struct ws_err *e)
 {
+	char *file = ws_launch_find(s->o->argv[0], s->env);
+
+	/* exec answers EACCES when some folder of PATH may not be searched; if no other has the program, it was not found. */
+	if (error == EACCES && !file)
+		error = ENOENT;
+	free(file);
 	waitpid(s->launch.pid, NULL, 0);
+	ws_drain_finish(s->drain);
 	ws_writer_discard(s->main->writer);
 	settle_old(s, s->main->path);
+	ws_sink_free(s->main);
 	s->result->status = error == ENOENT || error == ENOTDIR ? 127 : 126;
 	return ws_fail(e, "cannot run %s: %s", s->o->argv[0], strerror(error));
 }

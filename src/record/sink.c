@@ -81,14 +81,19 @@ void ws_sink_loss(struct ws_sink *s, uint32_t thread, const char *kind, uint64_t
 	ws_writer_add(s->writer, WS_TABLE_loss, &row);
 }
 
-int ws_sink_close(struct ws_sink *s, struct ws_err *e)
+void ws_sink_free(struct ws_sink *s)
 {
-	int r = ws_writer_close(s->writer, e);
-
 	for (int i = 0; i < WS_SINK_WARNINGS; i++)
 		free(s->warnings[i]);
 	free(s->path);
 	free(s->said);
 	free(s);
+}
+
+int ws_sink_close(struct ws_sink *s, struct ws_err *e)
+{
+	int r = ws_writer_close(s->writer, e);
+
+	ws_sink_free(s);
 	return r;
 }

@@ -35,6 +35,8 @@ void ws_sink_meta(struct ws_sink *s, const char *name, const char *fmt, ...) WS_
 bool ws_sink_diagnostic(struct ws_sink *s, enum ws_severity severity, const char *source, uint32_t process, uint64_t time, const char *text);
 void ws_sink_clock(struct ws_sink *s, const struct ws_reading *r);
 void ws_sink_loss(struct ws_sink *s, uint32_t thread, const char *kind, uint64_t events, const char *reason);
+/* Free what is not the writer. */
+void ws_sink_free(struct ws_sink *s);
 /* Close the writer (its message on failure) and free. */
 int ws_sink_close(struct ws_sink *s, struct ws_err *e);
 

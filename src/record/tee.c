@@ -12,6 +12,8 @@
 #include "base/mem.h"
 #include "base/ticks.h"
 
+#define LAST_READS 64 /* more than a pipe holds, whatever its writers made of it */
+
 struct piece {
 	struct piece *next;
 	uint64_t time;
@@ -28,30 +30,38 @@ struct ws_tee {
 	bool show;
 };
 
-static void show(int fd, const char *p, size_t n)
+/* False when nobody reads there any more: the target must then find its pipe broken, as it would have alone. */
+static bool show(int fd, const char *p, size_t n)
 {
 	while (n) {
+		struct pollfd room = {fd, POLLOUT, 0};
 		ssize_t w = write(fd, p, n);
 
 		if (w < 0 && errno == EINTR)
 			continue;
+		if (w < 0 && errno == EAGAIN) { /* whoever made it made it non-blocking */
+			poll(&room, 1, -1);
+			continue;
+		}
 		if (w <= 0)
-			return;
+			return errno != EPIPE;
 		p += w;
 		n -= (size_t)w;
 	}
+	return true;
 }
 
 static bool take(struct ws_tee *t, int i)
 {
 	char buf[65536];
 	ssize_t n = read(t->in[i], buf, sizeof(buf));
+	bool read_on = true;
 	struct piece *p;
 
 	if (n <= 0)
 		return n < 0 && (errno == EINTR || errno == EAGAIN);
 	if (t->show)
-		show(i + 1, buf, (size_t)n);
+		read_on = show(i + 1, buf, (size_t)n);
 	p = ws_malloc(sizeof(*p) + (size_t)n);
 	p->next = NULL;
 	p->time = ws_raw_ns();
@@ -62,13 +72,14 @@ static bool take(struct ws_tee *t, int i)
 	*t->last = p;
 	t->last = &p->next;
 	pthread_mutex_unlock(&t->lock);
-	return true;
+	return read_on;
 }
 
 static void *run(void *arg)
 {
 	struct ws_tee *t = arg;
 	bool stopping = false;
+	int left = LAST_READS;
 
 	for (;;) {
 		struct pollfd fds[3] = {{t->in[0], POLLIN, 0}, {t->in[1], POLLIN, 0}, {stopping ? -1 : t->stop[0], POLLIN, 0}};
@@ -81,10 +92,10 @@ static void *run(void *arg)
 				close(t->in[i]);
 				t->in[i] = -1;
 			}
-		if ((stopping && n == 0) || (t->in[0] < 0 && t->in[1] < 0))
+		if ((stopping && (n == 0 || !left--)) || (t->in[0] < 0 && t->in[1] < 0))
 			break;
 		if (n > 0 && fds[2].revents)
-			stopping = true; /* take what is there, then leave */
+			stopping = true; /* take what is there, then leave; a process that lives on may write for ever */
 	}
 	return NULL;
 }

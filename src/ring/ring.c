@@ -110,7 +110,7 @@ int ws_arena_extend(struct ws_arena *a, int fd, uint32_t chunks)
 
 int ws_buffer_take(struct ws_arena *a, int fd, uint32_t home)
 {
-	for (uint32_t i = 0; i < WS_BUFFERS; i++) {
+	for (uint32_t i = 0; i < a->buffer_count; i++) {
 		uint32_t nobody = 0;
 
 		if (atomic_load_explicit(&a->buffers[i].owner, memory_order_relaxed) ||

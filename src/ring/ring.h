@@ -91,6 +91,7 @@ struct ws_arena {
 	uint32_t text_report_vars;    /* NUL-separated names of variables that registrations report (%q{}, launcher variables) */
 	uint32_t text_used;
 	uint32_t buffer_first;        /* file offset of the first buffer / WS_BUFFER_SIZE */
+	uint32_t buffer_count;        /* at most WS_BUFFERS */
 	struct ws_cuda_settings cuda;
 	char text[WS_ARENA_TEXT];
 

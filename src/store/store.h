@@ -84,6 +84,9 @@ bool ws_writer_journaled(const struct ws_writer *w);
 uint64_t ws_writer_bytes(struct ws_writer *w); /* written to the report so far */
 const char *ws_writer_path(struct ws_writer *w);
 
+/* Write everything staged now, in blocks of whatever size: so that ws_writer_lost says all before the writer is closed. */
+void ws_writer_flush(struct ws_writer *w);
+
 /*
  * Write the rest and the index, fsync nothing, unlock, remove the journal, free. On error the report holds what
  * fitted, closed by an index if possible; returns -1 with a message.

@@ -408,10 +408,8 @@ uint32_t ws_writer_string(struct ws_writer *w, const void *bytes, size_t len)
 		w->generation++;
 	}
 	id = add_string(w, bytes, len);
-	if (id)
+	if (id) /* else the disk is full: the row that wanted it is counted when it finds no room itself */
 		ws_intern_add(&w->intern, hash, bytes, len, id);
-	else
-		w->lost++; /* the row that wanted it will lack it */
 	return id;
 }
 
@@ -493,12 +491,17 @@ static int write_index(struct ws_writer *w)
 	return append_bytes(w, 0) ? fail(w) : 0;
 }
 
+void ws_writer_flush(struct ws_writer *w)
+{
+	flush_all(w);
+	flush_strings(w, false);
+}
+
 int ws_writer_close(struct ws_writer *w, struct ws_err *e)
 {
 	int rc;
 
-	flush_all(w);
-	flush_strings(w, false);
+	ws_writer_flush(w);
 	write_index(w);
 	if (ftruncate(w->fd, (off_t)w->end) && !w->failed) /* gives back what was allocated ahead */
 		fail(w);

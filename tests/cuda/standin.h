@@ -54,6 +54,6 @@ STANDIN_EXPORT int standin_fault(const char *name);
 
 /* Callback ids of the stand-in's calls: runtime, driver. */
 enum { RT_LAUNCH = 211, RT_MEMCPY_ASYNC = 41, RT_MEMSET_ASYNC = 51, RT_QUERY = 132, RT_SYNC = 131, RT_MALLOC = 20, RT_FREE = 22, RT_RESET = 164,
-       RT_INSTANTIATE = 306, RT_STREAM = 199, RT_PROFILER_STOP = 172, RT_EVENT = 135, RT_WAIT_EVENT = 147, DR_LAUNCH = 307, DR_INIT = 1 };
+       RT_INSTANTIATE = 443, RT_STREAM = 202, RT_PROFILER_STOP = 172, RT_EVENT = 135, RT_WAIT_EVENT = 147, DR_LAUNCH = 307, DR_INIT = 1 };
 
 #endif

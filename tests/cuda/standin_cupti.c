@@ -91,9 +91,30 @@ static uint32_t size_of(uint32_t kind)
 	}
 }
 
+/* The records of a buffer, last first. */
+static void reverse(struct buffer *b)
+{
+	uint8_t *copy = malloc(b->size);
+	size_t at = 0, to = b->used;
+
+	memcpy(copy, b->at, b->used);
+	while (at < b->used) {
+		uint32_t bytes = size_of(((struct cupti_record *)(copy + at))->kind & 0xff);
+
+		to -= bytes;
+		memcpy(b->at + to, copy + at, bytes);
+		at += bytes;
+	}
+	free(copy);
+}
+
 static void hand_over(struct buffer *b)
 {
-	struct buffer mine = *b;
+	struct buffer mine;
+
+	if (standin_fault("unordered"))
+		reverse(b);
+	mine = *b;
 
 	memset(b, 0, sizeof(*b));
 	pthread_mutex_unlock(&lock);
@@ -204,6 +225,29 @@ static size_t text_field(uint32_t kind)
 						    : 0;
 }
 
+static size_t start_field(uint32_t kind)
+{
+	switch (kind) {
+	case CUPTI_KIND_RUNTIME:
+	case CUPTI_KIND_DRIVER:
+		return offsetof(struct cupti_api, start);
+	case CUPTI_KIND_CONCURRENT_KERNEL:
+		return offsetof(struct cupti_kernel, start);
+	case CUPTI_KIND_MEMCPY:
+		return offsetof(struct cupti_memcpy, start);
+	case CUPTI_KIND_MEMSET:
+		return offsetof(struct cupti_memset, start);
+	case CUPTI_KIND_SYNCHRONIZATION:
+		return offsetof(struct cupti_sync, start);
+	case CUPTI_KIND_GRAPH_TRACE:
+		return offsetof(struct cupti_graph_trace, start);
+	case CUPTI_KIND_OVERHEAD:
+		return offsetof(struct cupti_overhead, start);
+	default:
+		return 0;
+	}
+}
+
 /* Times in the file are moved so that the first is now. */
 static int replay(const char *file)
 {
@@ -227,24 +271,19 @@ static int replay(const char *file)
 			*(const char **)((char *)buf + text_field(kind)) = head[1] ? text : NULL;
 		if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER) {
 			struct cupti_api *a = (void *)buf;
-			int driver = kind == CUPTI_KIND_DRIVER;
+
+			a->thread = (uint32_t)syscall(SYS_gettid);
+			wanted |= a->cbid < CBIDS && api[kind == CUPTI_KIND_DRIVER][a->cbid];
+		} else if (kind == CUPTI_KIND_OVERHEAD) {
+			((struct cupti_overhead *)buf)->data = NULL;
+		}
+		if (start_field(kind)) {
+			uint64_t *times = (uint64_t *)((char *)buf + start_field(kind)); /* start, then end */
 
 			if (!shift)
-				shift = now() - a->start;
-			a->start += shift;
-			a->end += shift;
-			a->thread = (uint32_t)syscall(SYS_gettid);
-			if (a->cbid < CBIDS && api[driver][a->cbid])
-				wanted = true;
-		} else if (kind == CUPTI_KIND_CONCURRENT_KERNEL) {
-			((struct cupti_kernel *)buf)->start += shift;
-			((struct cupti_kernel *)buf)->end += shift;
-		} else if (kind == CUPTI_KIND_MEMCPY || kind == CUPTI_KIND_MEMSET) {
-			((struct cupti_memcpy *)buf)->start += shift; /* at the same place in both */
-			((struct cupti_memcpy *)buf)->end += shift;
-		} else if (kind == CUPTI_KIND_SYNCHRONIZATION || kind == CUPTI_KIND_GRAPH_TRACE) {
-			((struct cupti_sync *)buf)->start += shift;
-			((struct cupti_sync *)buf)->end += shift;
+				shift = now() - times[0] + 20000000; /* what comes first in the file may not have begun first */
+			times[0] += shift;
+			times[1] += shift;
 		}
 		if (wanted)
 			put(buf, head[0]);
@@ -281,7 +320,9 @@ API(cuptiGetCallbackName, uint32_t domain, uint32_t cbid, const char **name)
 		const char *name;
 	} names[] = {
 		{2, RT_LAUNCH, "cudaLaunchKernel_v7000"}, {2, RT_MEMCPY_ASYNC, "cudaMemcpyAsync_v3020"}, {2, RT_MEMSET_ASYNC, "cudaMemsetAsync_v3020"},
-		{2, RT_QUERY, "cudaStreamQuery_v3020"}, {2, RT_SYNC, "cudaStreamSynchronize_v3020"}, {2, RT_MALLOC, "cudaMalloc_v3020"}, {2, RT_EVENT, "cudaEventRecord_v3020"}, {2, RT_WAIT_EVENT, "cudaStreamWaitEvent_v3020"},
+		{2, RT_QUERY, "cudaStreamQuery_v3020"}, {2, RT_SYNC, "cudaStreamSynchronize_v3020"}, {2, RT_MALLOC, "cudaMalloc_v3020"}, {2, 27, "cudaHostAlloc_v3020"}, {2, 31, "cudaMemcpy_v3020"}, {2, 49, "cudaMemset_v3020"},
+		{2, 129, "cudaStreamCreate_v3020"}, {2, 137, "cudaEventSynchronize_v3020"}, {2, 165, "cudaDeviceSynchronize_v3020"},
+		{2, 198, "cudaStreamCreateWithFlags_v5000"}, {2, 311, "cudaGraphLaunch_v10000"}, {1, 678, "cuLibraryLoadData"}, {2, RT_EVENT, "cudaEventRecord_v3020"}, {2, RT_WAIT_EVENT, "cudaStreamWaitEvent_v3020"},
 		{2, RT_FREE, "cudaFree_v3020"}, {2, RT_RESET, "cudaDeviceReset_v3020"}, {2, RT_INSTANTIATE, "cudaGraphInstantiate_v12000"},
 		{2, RT_STREAM, "cudaStreamCreateWithPriority_v5050"}, {2, RT_PROFILER_STOP, "cudaProfilerStop_v4000"}, {1, DR_LAUNCH, "cuLaunchKernel"},
 		{1, DR_INIT, "cuInit"},
@@ -293,7 +334,7 @@ API(cuptiGetCallbackName, uint32_t domain, uint32_t cbid, const char **name)
 			return 0;
 		}
 	*name = "unused";
-	return cbid < 520 ? 0 : CUPTI_ERR_INVALID_PARAMETER;
+	return cbid < 700 ? 0 : CUPTI_ERR_INVALID_PARAMETER;
 }
 API(cuptiActivityRegisterCallbacks, cupti_request_fn r, cupti_complete_fn c)
 {

@@ -685,6 +685,20 @@ def recorders_of_the_default_name_at_once(t):
     t.check_clean()
 
 
+@test("options")
+def recorders_started_at_once_leave_each_other_alone(t):
+    """A recorder cleans up after dead ones; it must not take the memory of one that is just beginning for such."""
+    for group in range(5):
+        ps = [t.start(t.profile_argv([t.program("ranges"), "nested", "3"], ["--trace=nvtx", "-q"], "g%d-%d" % (group, i)))
+              for i in range(8)]
+        for p in ps:
+            out, err = p.communicate(timeout=60)
+            t.eq((out, p.returncode), (b"nested\n", 0), "a target (%s)" % err)
+    for f in t.find_reports():
+        t.eq(t.load(f).range_count(), 27, "ranges in %s" % f)
+    t.check_clean()
+
+
 @test("options", needs=("root",))
 def folder_without_permission(t):
     os.mkdir(os.path.join(t.work, "locked"), 0o500)
@@ -695,16 +709,18 @@ def folder_without_permission(t):
 
 def check_after_full_disk(t, r, path):
     """
-    The target must not notice; the report opens, what is missing is said and counted. A target that ends well leaves profile with 1, so
-    that a script learns of the failed recording; another status of the target would stand.
+    The target must not notice: profile ends with its status. The report opens, and what is missing is said, counted exactly, and stands in
+    the report itself.
     """
-    t.eq((r.status, r.out), (1, b"done\n"), "the target (%s)" % r.said())
+    t.eq((r.status, r.out), (0, b"done\n"), "the target (%s)" % r.said())
     t.contains(r.messages, "space|too large", "the reason")
     t.verify(path)
-    kept = t.load(path).range_count()
+    db = t.load(path)
+    kept = db.range_count()
     said = re.search(r"([0-9]+) rows could not be written", r.messages)
     t.ok(said, "the number of rows lost is said: %s" % r.messages)
-    t.ok(0 < kept < 1500000 and 0 < int(said.group(1)) <= 1500000 - kept, "kept %d, said to be lost %s" % (kept, said.group(1)))
+    t.eq(kept + int(said.group(1)), 1500000, "ranges kept (%d) and said to be lost (%s)" % (kept, said.group(1)))
+    t.eq(db.lost(), int(said.group(1)), "the report's own count of what is missing")
 
 
 @test("options", needs=("mounts", "root"))
@@ -772,3 +788,41 @@ def report_holds_the_facts(t):
     text = " ".join("%s=%s" % kv for kv in t.load(r.report).meta().items())
     for word in (socket.gethostname(), os.uname().release, "work", "osrt"):
         t.ok(word in text, "%r among the facts: %s" % (word, text))
+
+
+@test("options")
+def stored_output_that_nobody_reads_breaks_the_target_s_pipe(t):
+    p = t.start(t.profile_argv(["sh", "-c", "yes; echo $? >&2"], ["--trace=none", "--store-output=true"]))
+    t.eq(t.line(p), b"y\n", "the first line")
+    p.stdout.close()
+    t.eq(p.wait(20), 0, "exit status")
+    t.ok(int(p.stderr.readline()) in (1, 128 + 13), "yes ended by the broken pipe")
+    t.check_clean()
+
+
+@test("options")
+def stored_output_of_a_process_that_writes_on(t):
+    r = t.profile(["sh", "-c", "yes & echo $! > pid; sleep 0.2"], "--trace=none", "--store-output=true", "--show-output=false",
+                  "--wait=primary", timeout=20, status=0)
+    t.verify(r.report)
+    t.eq(r.out, b"", "standard output")
+
+
+@test("options")
+def stored_output_goes_whole_into_a_pipe_that_does_not_block(t):
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    p = t.start(t.profile_argv(["sh", "-c", "yes | head -c 1000000"], ["--trace=none", "--store-output=true"]), stdout=writer)
+    os.close(writer)
+    got = 0
+    time.sleep(0.3)
+    while True:
+        piece = os.read(reader, 65536)
+        if not piece:
+            break
+        got += len(piece)
+    os.close(reader)
+    t.eq(p.wait(20), 0, "exit status")
+    t.eq(got, 1000000, "bytes shown")
+    p.stderr.close()
+    t.check_clean()

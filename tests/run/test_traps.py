@@ -137,6 +137,15 @@ def thread_cancellation_survives(t):
 
 
 @test("traps")
+def fork_in_a_handler_that_interrupts_recording(t):
+    r = t.profile([t.program("ranges"), "handler-forks", "150"], status=0)
+    t.eq(r.out, b"150 children, 0 failed\n", "children")
+    t.verify(r.report)
+    db = t.load(r.report)
+    t.eq([d for d in db.diagnostics() if "overwritten" in d], [], "diagnostics of damage")
+
+
+@test("traps")
 def calls_in_signal_handlers(t):
     r = t.same(calls(t, "handler"), "--trace=osrt")
     t.eq(t.load(r.report).calls().get("usleep"), 5, "sleeps in the handler")

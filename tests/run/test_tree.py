@@ -2,10 +2,12 @@
 import json
 import os
 import re
+import resource
 import shutil
 import stat
 import struct
 import subprocess
+import sys
 
 from harness import Failed, test, wait_until
 
@@ -54,6 +56,59 @@ def vfork_whose_exec_fails_leaves_the_parent_recording(t):
 @test("tree")
 def exec_is_a_second_image(t):
     recorded(t, "exec", usleeps=2, processes=2)
+
+
+FORKS = """
+import os, sys, time
+if sys.argv[1] != "0":
+    os.chroot(sys.argv[2])
+for i in range(int(sys.argv[3])):
+    if not os.fork():
+        time.sleep(0.2)
+        os._exit(0)
+while True:
+    try:
+        os.wait()
+    except ChildProcessError:
+        break
+"""
+
+
+@test("tree")
+def more_processes_than_descriptors(t):
+    r = t.same([sys.executable, "-c", FORKS, "0", "", "60"], "--trace=osrt", timeout=20,
+               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
+    t.verify(r.report)
+    t.eq(images(t, r.report), 61, "program images recorded")
+
+
+@test("tree", needs=("root",))
+def children_in_a_chroot_without_proc(t):
+    empty = os.path.join(t.work, "empty")
+    os.mkdir(empty)
+    r = t.same([sys.executable, "-c", FORKS, "1", empty, "3"], "--trace=osrt", timeout=20)
+    t.verify(r.report)
+    t.eq(images(t, r.report), 4, "program images recorded")
+
+
+@test("tree", needs=("mounts",))
+def children_killed_in_another_pid_namespace(t):
+    # The first process there leaves others behind, which the kernel then kills: none of them can say that it ends.
+    r = t.same(["unshare", "-fp", "sh", "-c", "sleep 100 & sleep 100 & %s -c 'import os; os._exit(3)'; exit 5" % sys.executable],
+               "--trace=osrt", timeout=20)
+    t.eq(r.status, 5, "exit status")
+    t.verify(r.report)
+    t.ge(images(t, r.report), 5, "program images recorded")
+
+
+@test("tree")
+def children_with_a_preload_of_their_own(t):
+    work = [t.program("tree"), "work"]
+    own = t.program("libown.so")
+    for script in ("LD_PRELOAD=%s %s work; true" % (own, work[0]), "unset LD_PRELOAD; %s work; true" % work[0],
+                   "LD_PRELOAD= %s work; true" % work[0], "LD_PRELOAD='%s libm.so.6' %s work; true" % (own, work[0])):
+        r = t.same(["sh", "-c", script], "--trace=osrt", "-f")
+        t.eq(images(t, r.report), 2, "program images recorded of %r" % script)
 
 
 @test("tree")

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -266,6 +267,45 @@ static int c_pops(void) /* pops without a push must do no harm */
 	return 0;
 }
 
+static volatile sig_atomic_t in_child, forks;
+
+static void fork_in_handler(int sig)
+{
+	pid_t pid = in_child ? -1 : fork();
+
+	(void)sig;
+	if (!pid)
+		in_child = 1;
+	else
+		forks += pid > 0;
+}
+
+static int c_handler_forks(void) /* n children, forked wherever a timer interrupts the recording, go on with it for a while */
+{
+	struct sigaction sa = {.sa_handler = fork_in_handler, .sa_flags = SA_RESTART};
+	struct itimerval every = {{0, 3000}, {0, 3000}}, never = {{0, 0}, {0, 0}};
+	int status, ended = 0, failed = 0, more = 0;
+	char name[32];
+
+	sigaction(SIGALRM, &sa, NULL);
+	setitimer(ITIMER_REAL, &every, NULL);
+	for (unsigned i = 0; forks < n && more < 5000; i++) {
+		snprintf(name, sizeof(name), "range %u", i % 1000);
+		ws_range_push(name);
+		ws_range_pop();
+		more += in_child;
+	}
+	if (in_child)
+		_exit(0);
+	setitimer(ITIMER_REAL, &never, NULL);
+	while (wait(&status) > 0) {
+		ended++;
+		failed += status != 0;
+	}
+	printf("%d children, %d failed\n", ended, failed);
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -273,6 +313,7 @@ static const struct {
 	{"nested", c_nested}, {"domains", c_domains}, {"startend", c_startend}, {"threads", c_threads}, {"open", c_open},
 	{"open-killed", c_open_killed}, {"marks", c_marks}, {"mixed", c_mixed}, {"strings", c_strings}, {"fork", c_fork},
 	{"vfork", c_vfork}, {"longjmp", c_longjmp}, {"deep", c_deep}, {"pops", c_pops},
+	{"handler-forks", c_handler_forks},
 };
 
 int main(int argc, char **argv)

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Tests of the scripts that judge others: the count of `make check` and the check of the hooks' symbols. Prints TAP.
+
+Usage: test_scripts.py SCRIPTS-FOLDER
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SCRIPTS = os.path.abspath(sys.argv[1])
+number = failed = 0
+
+
+def result(name, got, want):
+    global number, failed
+    number += 1
+    if got == want:
+        print(f"ok {number} - {name}")
+        return
+    failed += 1
+    print(f"not ok {number} - {name}\n# got {got!r}\n# want {want!r}")
+
+
+def count(entries, status):
+    """(exit status, last line) of count.py for these entries of a meson log."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
+        for stdout, outcome in entries:
+            log.write(json.dumps({"name": "x", "stdout": stdout, "result": outcome}) + "\n")
+        log.flush()
+        got = subprocess.run([sys.executable, os.path.join(SCRIPTS, "count.py"), log.name, str(status)], stdout=subprocess.PIPE, check=False)
+    return got.returncode, got.stdout.decode().splitlines()[-1]
+
+
+TAP = "1..3\nok 1 - a\nok 2 - b # SKIP no\nok 3 - c\n# ok - not a test\n"
+result("TAP lines are tests", count([(TAP, "OK")], 0), (0, "2 passed, 0 failed, 1 skipped"))
+result("a program without TAP is one test", count([("fine\n", "OK"), (None, "OK")], 0), (0, "2 passed, 0 failed"))
+result("a failed line fails", count([("ok 1\nnot ok 2 - b\n", "FAIL")], 1), (1, "1 passed, 1 failed"))
+result("a crash after good lines fails", count([("ok 1\nok 2\n", "ERROR")], 1), (1, "2 passed, 1 failed"))
+result("a time-out fails", count([("", "TIMEOUT")], 1), (1, "0 passed, 1 failed"))
+result("a skipped program is skipped", count([("", "SKIP"), ("", "OK")], 0), (0, "1 passed, 0 failed, 1 skipped"))
+result("a run without tests fails", count([], 0), (1, "0 passed, 1 failed"))
+result("a failure of meson itself fails", count([("ok 1\n", "OK")], 2), (1, "1 passed, 1 failed"))
+
+
+def library(source, *flags):
+    """The failed lines of check-hooks.sh for a library made of this source."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "libx.so")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", path, "-x", "c", "-", *flags], input=source.encode(), check=True)
+        got = subprocess.run([os.path.join(SCRIPTS, "check-hooks.sh"), "readelf", path], stdout=subprocess.PIPE, check=False)
+    lines = [line.split(" - ")[0].split()[-1] for line in got.stdout.decode().splitlines() if line.startswith("not ok")]
+    return got.returncode, lines
+
+
+if shutil.which("cc") and shutil.which("readelf"):
+    result("a plain library passes the check of hooks", library("int f(void) { return 1; }"), (0, []))
+    result("a further library is found", library("double sqrt(double); double f(double x) { return sqrt(x); }", "-Wl,--no-as-needed", "-lm")[1][:1], ["1"])
+    if os.confstr("CS_GNU_LIBC_VERSION").split()[-1].split(".") >= ["2", "34"]:
+        newer = "#include <pthread.h>\nint f(pthread_t *t) { return pthread_create(t, 0, 0, 0); }"
+        result("a symbol that old systems lack is found", library(newer), (1, ["2"]))
+    result("a symbol without version is found", library("int nowhere(void); int f(void) { return nowhere(); }"), (1, ["3"]))
+    result("much thread-local memory is found", library("__thread char big[100]; char *f(void) { return big; }")[1][:1], ["4"])
+    result("an executable stack is found", library("int f(void) { return 1; }", "-Wl,-z,execstack"), (1, ["5"]))
+print(f"1..{number}")
+sys.exit(1 if failed else 0)
