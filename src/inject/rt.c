@@ -392,7 +392,8 @@ void ws_rt_after_fork(bool interrupted, bool in_child)
 		leave_session();
 	kept.keep_in_child = false;
 	if (!in_child)
-		ws_rt_diagnostic(WS_WARNING, "process", "A signal handler that interrupted the recording of an event forked: its child is not recorded.");
+		ws_rt_diagnostic(WS_WARNING, "process",
+				 "A signal handler that interrupted the recording of an event forked: its child is not recorded.");
 }
 
 static bool attach(const char *path)
