@@ -356,6 +356,23 @@ static void free_strings(struct ws_drain *d, struct ws_process_home *h)
 	d->string_ids[self] = NULL;
 }
 
+static void remember_gone(struct ws_drain *d, struct ws_proc *p)
+{
+	struct ws_proc **slot = &d->gone_order[d->gone_n++ % GONE_MOST], *old = *slot;
+
+	for (struct ws_proc **at = &d->gone[old ? old->pid % GONE_BUCKETS : 0]; old && *at; at = &(*at)->next)
+		if (*at == old) {
+			*at = old->next;
+			free(old->exe);
+			free(old->cmdline);
+			free(old);
+			break;
+		}
+	*slot = p;
+	p->next = d->gone[p->pid % GONE_BUCKETS];
+	d->gone[p->pid % GONE_BUCKETS] = p;
+}
+
 void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_too)
 {
 	struct ws_row_process_end row = {.process = p->id, .reason = (uint8_t)p->reason, .status = p->status};
@@ -393,8 +410,7 @@ void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_
 			*at = p->next;
 			break;
 		}
-	p->next = d->gone[p->pid % GONE_BUCKETS];
-	d->gone[p->pid % GONE_BUCKETS] = p;
+	remember_gone(d, p);
 }
 
 uint32_t ws_proc_thread(struct ws_proc *p, uint32_t tid, uint64_t start_ns)
@@ -444,7 +460,8 @@ void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint
 	ws_drain_forget_started(d, pid);
 	ws_grow(d->started, d->started_cap, d->started_n + 1);
 	d->started[d->started_n++] =
-		(struct ws_started){.pid = pid, .time = time, .path = path ? ws_strndup(path, len) : NULL, .by = by};
+		(struct ws_started){.pid = pid, .time = time, .path = path ? ws_strndup(path, len) : NULL, .sink = by->sink, .by = by->id,
+				    .pid_ns = by->pid_ns};
 }
 
 uint32_t ws_drain_alive(const struct ws_drain *d)
@@ -455,7 +472,7 @@ uint32_t ws_drain_alive(const struct ws_drain *d)
 		expected += p->host_pid != 0;
 	/* Announced by the process that started them and not registered yet, or never going to: they live as long as their pid does. */
 	for (size_t i = 0; i < d->started_n; i++)
-		expected += d->started[i].by->pid_ns == d->a->recorder_pid_ns && !is_gone(d->started[i].pid);
+		expected += d->started[i].pid_ns == d->a->recorder_pid_ns && !is_gone(d->started[i].pid);
 	return expected;
 }
 
@@ -468,7 +485,7 @@ static void say_unseen(const struct ws_started *s, uint64_t now)
 		return;
 	snprintf(text, sizeof(text), "Nothing was recorded inside %s: %s.", s->path,
 		 problem ? problem : "it was started but its hooks never answered");
-	ws_sink_diagnostic(s->by->sink, WS_WARNING, "process", s->by->id, s->time, text);
+	ws_sink_diagnostic(s->sink, WS_WARNING, "process", s->by, s->time, text);
 }
 
 void ws_drain_check_started(struct ws_drain *d, bool all)
