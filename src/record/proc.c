@@ -235,8 +235,8 @@ static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 {
 	struct ws_process_home *h = ws_chunk_at(d->a, chunk);
 	struct ws_proc *p, *parent, *before;
-	const char *env;
-	size_t env_len;
+	char *env;
+	size_t env_len, env_at;
 
 	if (h->chunk.kind != WS_CHUNK_PROCESS || !atomic_load_explicit(&h->ready, memory_order_acquire))
 		return NULL;
@@ -257,11 +257,15 @@ static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 	}
 	p->target = (pid_t)p->pid == d->target && h->origin != WS_ORIGIN_FORK && !(before && before->target);
 	take_texts(p, h, parent);
-	env = h->text + h->exe_len + h->cmdline_len;
 	env_len = h->env_len;
-	if ((size_t)h->exe_len + h->cmdline_len + env_len > WS_CHUNK_SIZE - sizeof(*h))
-		env_len = 0;
+	env_at = (size_t)h->exe_len + h->cmdline_len;
+	if (env_at + env_len > WS_CHUNK_SIZE - sizeof(*h))
+		env_at = env_len = 0;
+	env = ws_malloc(env_len + 1); /* a copy: what is shared may lose the NUL at its end */
+	memcpy(env, h->text + env_at, env_len);
+	env[env_len] = 0;
 	p->sink = d->ops.sink_for(d->ops.ctx, (int)p->pid, env, env_len, parent ? parent->sink : NULL);
+	free(env);
 	p->id = ++p->sink->processes;
 	watch(d, p);
 	ws_drain_forget_started(d, (int)p->pid);
@@ -395,6 +399,10 @@ void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_
 	if (memory_too) {
 		uint32_t slot = p->home->slot;
 
+		/* One killed between taking its slot and writing down which leaves it to be searched for. */
+		if (slot >= WS_DIR_SLOTS || atomic_load(&d->a->directory[slot]) != p->home_chunk)
+			for (slot = 0; slot < d->slots_used && atomic_load(&d->a->directory[slot]) != p->home_chunk;)
+				slot++;
 		if (slot < WS_DIR_SLOTS && atomic_load(&d->a->directory[slot]) == p->home_chunk)
 			atomic_store(&d->a->directory[slot], 0);
 		free_strings(d, p->home);
