@@ -826,3 +826,11 @@ def stored_output_goes_whole_into_a_pipe_that_does_not_block(t):
     t.eq(got, 1000000, "bytes shown")
     p.stderr.close()
     t.check_clean()
+
+
+@test("options")
+def variable_of_a_report_name_behind_many_others(t):
+    env = {"SLURM_VARIABLE_%d" % i: "v" * 80 for i in range(60)}
+    script = "RANK=7 %s work %s; true" % (tree(t, "work")[0], "0 " * 1900)
+    r = t.profile(["sh", "-c", script], "--trace=osrt", output="rank%q{RANK}", env=env, status=0)
+    t.ok(t.path("rank7") in r.reports, "a report of rank 7 among %s" % r.reports)
