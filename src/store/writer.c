@@ -34,6 +34,8 @@
 #define PENDING_STRINGS (128u << 10)
 #define PENDING_TEXT (4u << 20)
 #define RESERVE (UINT64_C(256) << 10)
+#define BUSY_BYTES (5u << 20) /* staged rows of a busy table: 65,536 of the ranges */
+#define WIDE_BYTES (256u << 10)
 #define FIRST_AHEAD (UINT64_C(1) << 20)
 #define MOST_AHEAD (UINT64_C(64) << 20)
 
@@ -67,6 +69,15 @@ struct ws_writer {
 static bool is_wide(enum ws_table t)
 {
 	return ws_table_track(t) >= 0 && ws_table_start(t) >= 0 && ws_table_end(t) >= 0;
+}
+
+/*
+ * Tables that fill by the million get room for full-sized blocks, the other wide ones for a fair part of that: the journal is allocated whole
+ * at the start of every run, so room that is seldom used is paid for each time.
+ */
+static bool is_busy(enum ws_table t)
+{
+	return t == WS_TABLE_nvtx || t == WS_TABLE_osrt || t == WS_TABLE_cuda_api || t == WS_TABLE_cuda_kernel;
 }
 
 /* ---- the file ---- */
@@ -278,8 +289,13 @@ static void choose_sizes(struct ws_journal_sizes *s, const struct ws_writer_opts
 
 	if (rows > WS_MAX_BLOCK_ROWS)
 		rows = WS_MAX_BLOCK_ROWS;
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		s->rows[t] = is_wide((enum ws_table)t) || rows < RARE_BLOCK_ROWS ? rows : RARE_BLOCK_ROWS;
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
+		uint32_t most = is_busy((enum ws_table)t) ? BUSY_BYTES / ws_tables[t].row_size
+				: is_wide((enum ws_table)t) ? WIDE_BYTES / ws_tables[t].row_size
+							    : RARE_BLOCK_ROWS;
+
+		s->rows[t] = rows < most ? rows : most;
+	}
 	s->strings = PENDING_STRINGS;
 	s->text = PENDING_TEXT;
 }
