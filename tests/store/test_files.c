@@ -216,7 +216,7 @@ static void overwrite_after_a_crash(void **state)
  */
 static int overfill(const char *path, bool journaled, uint32_t block_rows)
 {
-	enum { ROWS = 3000000 };
+	enum { ROWS = 4500000 };
 	struct ws_writer_opts opts = {.block_rows = block_rows};
 	struct ws_err e = {""};
 	struct ws_writer *w = ws_writer_create(path, &opts, &e);
