@@ -834,3 +834,16 @@ def variable_of_a_report_name_behind_many_others(t):
     script = "RANK=7 %s work %s; true" % (tree(t, "work")[0], "0 " * 1900)
     r = t.profile(["sh", "-c", script], "--trace=osrt", output="rank%q{RANK}", env=env, status=0)
     t.ok(t.path("rank7") in r.reports, "a report of rank 7 among %s" % r.reports)
+
+
+@test("options")
+def signals_that_come_together_all_reach_the_target(t):
+    script = "trap 'echo usr1' USR1; trap 'echo term; exit 3' TERM; echo READY; while :; do sleep 0.05; done"
+    for _ in range(3):
+        p = t.start(t.profile_argv(["sh", "-c", script], ["--trace=none", "-f"]))
+        t.eq(t.line(p), b"READY\n", "the target's word")
+        p.send_signal(signal.SIGTERM)
+        p.send_signal(signal.SIGUSR1)
+        t.eq(p.wait(10), 3, "exit status")
+        p.communicate()
+        t.check_clean()
