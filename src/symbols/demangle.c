@@ -35,8 +35,11 @@ char *ws_demangle(const char *mangled)
 	return demangle(mangled, DMGL_PARAMS | DMGL_ANSI | DMGL_TYPES);
 }
 
+/* Is the character part of an operator's name: operator<<, operator()? */
 static int is_operator(const char *s, const char *at)
 {
+	while (at > s && (at[-1] == '<' || at[-1] == '>' || at[-1] == '=' || at[-1] == '-'))
+		at--;
 	return at - s >= 8 && !memcmp(at - 8, "operator", 8);
 }
 
