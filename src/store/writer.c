@@ -272,14 +272,27 @@ static void flush_all(struct ws_writer *w)
 
 /* ---- the interface ---- */
 
+/*
+ * The stage of every table has its memory and its place on the disk from the start: tables whose rows are large or seldom many stage fewer, so that a
+ * short recording needs little of either. 0: as many as any.
+ */
+static const uint32_t most_rows[WS_TABLE_COUNT] = {
+	[WS_TABLE_cuda_api] = 16384, [WS_TABLE_cuda_kernel] = 8192, [WS_TABLE_cuda_memcpy] = 2048, [WS_TABLE_cuda_memset] = 1024,
+	[WS_TABLE_cuda_sync] = 1024, [WS_TABLE_cuda_overhead] = 1024, [WS_TABLE_cuda_graph_trace] = 1024, [WS_TABLE_cuda_graph] = RARE_BLOCK_ROWS,
+	[WS_TABLE_cuda_graph_node] = RARE_BLOCK_ROWS, [WS_TABLE_cuda_um_gpu_fault] = RARE_BLOCK_ROWS, [WS_TABLE_cuda_jit] = RARE_BLOCK_ROWS,
+};
+
 static void choose_sizes(struct ws_journal_sizes *s, const struct ws_writer_opts *o)
 {
 	uint32_t rows = o && o->block_rows ? o->block_rows : DEFAULT_BLOCK_ROWS;
 
 	if (rows > WS_MAX_BLOCK_ROWS)
 		rows = WS_MAX_BLOCK_ROWS;
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		s->rows[t] = is_wide((enum ws_table)t) || rows < RARE_BLOCK_ROWS ? rows : RARE_BLOCK_ROWS;
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
+		uint32_t most = most_rows[t] ? most_rows[t] : is_wide((enum ws_table)t) ? rows : RARE_BLOCK_ROWS;
+
+		s->rows[t] = rows < most ? rows : most;
+	}
 	s->strings = PENDING_STRINGS;
 	s->text = PENDING_TEXT;
 }
