@@ -3,6 +3,7 @@
 #   make          build into build/ (build/warpsight)
 #   make demo     build, profile the bundled example, print its statistics
 #   make check    all tests; the last line counts them
+#   make check-gpu   what needs a GPU
 #   make bench    what recording costs, beside the bare runs
 #   make asan, tsan, ubsan    the tests with a sanitizer
 #   make fuzz     the fuzzers, for FUZZ_SECONDS each
@@ -32,9 +33,8 @@ demo: all
 check: deps-check all
 	@scripts/check.sh $(BUILD)
 
-# On a machine with an NVIDIA GPU and nvcc; with PyTorch there, its part runs too.
 check-gpu: all
-	@python3 tests/gpu/check.py --build $(BUILD)
+	@scripts/check-gpu.sh $(BUILD)
 
 bench: deps-check all
 	@scripts/bench.sh $(BUILD)

@@ -34,8 +34,6 @@
 #define PENDING_STRINGS (128u << 10)
 #define PENDING_TEXT (4u << 20)
 #define RESERVE (UINT64_C(256) << 10)
-#define BUSY_BYTES (5u << 20) /* staged rows of a busy table: 65,536 of the ranges */
-#define WIDE_BYTES (256u << 10)
 #define FIRST_AHEAD (UINT64_C(1) << 20)
 #define MOST_AHEAD (UINT64_C(64) << 20)
 
@@ -69,15 +67,6 @@ struct ws_writer {
 static bool is_wide(enum ws_table t)
 {
 	return ws_table_track(t) >= 0 && ws_table_start(t) >= 0 && ws_table_end(t) >= 0;
-}
-
-/*
- * Tables that fill by the million get room for full-sized blocks, the other wide ones for a fair part of that: the journal is allocated whole
- * at the start of every run, so room that is seldom used is paid for each time.
- */
-static bool is_busy(enum ws_table t)
-{
-	return t == WS_TABLE_nvtx || t == WS_TABLE_osrt || t == WS_TABLE_cuda_api || t == WS_TABLE_cuda_kernel;
 }
 
 /* ---- the file ---- */
@@ -283,6 +272,16 @@ static void flush_all(struct ws_writer *w)
 
 /* ---- the interface ---- */
 
+/*
+ * The stage of every table has its memory and its place on the disk from the start: tables whose rows are large or seldom many stage fewer, so that a
+ * short recording needs little of either. 0: as many as any.
+ */
+static const uint32_t most_rows[WS_TABLE_COUNT] = {
+	[WS_TABLE_cuda_api] = 16384, [WS_TABLE_cuda_kernel] = 8192, [WS_TABLE_cuda_memcpy] = 2048, [WS_TABLE_cuda_memset] = 1024,
+	[WS_TABLE_cuda_sync] = 1024, [WS_TABLE_cuda_overhead] = 1024, [WS_TABLE_cuda_graph_trace] = 1024, [WS_TABLE_cuda_graph] = RARE_BLOCK_ROWS,
+	[WS_TABLE_cuda_graph_node] = RARE_BLOCK_ROWS, [WS_TABLE_cuda_um_gpu_fault] = RARE_BLOCK_ROWS, [WS_TABLE_cuda_jit] = RARE_BLOCK_ROWS,
+};
+
 static void choose_sizes(struct ws_journal_sizes *s, const struct ws_writer_opts *o)
 {
 	uint32_t rows = o && o->block_rows ? o->block_rows : DEFAULT_BLOCK_ROWS;
@@ -290,9 +289,7 @@ static void choose_sizes(struct ws_journal_sizes *s, const struct ws_writer_opts
 	if (rows > WS_MAX_BLOCK_ROWS)
 		rows = WS_MAX_BLOCK_ROWS;
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		uint32_t most = is_busy((enum ws_table)t) ? BUSY_BYTES / ws_tables[t].row_size
-				: is_wide((enum ws_table)t) ? WIDE_BYTES / ws_tables[t].row_size
-							    : RARE_BLOCK_ROWS;
+		uint32_t most = most_rows[t] ? most_rows[t] : is_wide((enum ws_table)t) ? rows : RARE_BLOCK_ROWS;
 
 		s->rows[t] = rows < most ? rows : most;
 	}
