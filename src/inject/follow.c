@@ -278,19 +278,31 @@ static int pid_now(void)
 /* Before and after a real exec of `path`; `after` only runs when it failed. */
 static char *const *before_exec(const char *path, char *const *envp, struct env *made)
 {
+	struct ws_thread *t;
+
 	made->v = NULL;
 	if (!ws_rt->arena && !ws_rt_collecting_slow() && !ws_rt->arena)
 		return envp;
 	ws_rt_process_note(WS_NOTE_EXEC, path, pid_now(), 0);
-	return path && complete(envp, classify(path), made) ? made->v : envp;
+	if (!path || !complete(envp, classify(path), made))
+		return envp;
+	t = ws_self;
+	if (t && t->vfork_start && t->paused) { /* the memory is the parent's, where it would stay */
+		t->vfork_env = made->v;
+		t->vfork_env_bytes = made->bytes;
+	}
+	return made->v;
 }
 
 static int after_exec(const char *path, struct env *made, int result)
 {
 	int error = errno;
 
-	if (made->v)
+	if (made->v) {
 		drop(made);
+		if (ws_self)
+			ws_self->vfork_env = NULL;
+	}
 	ws_rt_process_note(WS_NOTE_EXEC_FAILED, path, pid_now(), error);
 	errno = error;
 	return result;
@@ -441,16 +453,40 @@ WS_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_
 
 /*
  * system and popen read `environ`. A program that removed our variables gets them back for the call, from memory that is
- * never freed: another thread may copy the pointers meanwhile.
+ * never freed: another thread may copy the pointers meanwhile. The next call uses it again if `environ` is still the same.
  */
+struct lent {
+	char **v;
+	size_t count;
+	char *source[]; /* what was in `environ` */
+};
+
 static char **lend_environ(void)
 {
+	static struct lent *_Atomic last;
+	struct lent *l = atomic_load_explicit(&last, memory_order_acquire);
 	struct env made;
+	size_t count = 0;
+	long p;
 
-	if ((!ws_rt->arena && !ws_rt_collecting_slow()) || !complete(environ, IMAGE_HOOKABLE, &made))
+	while (environ && environ[count])
+		count++;
+	if ((!ws_rt->arena && !ws_rt_collecting_slow()) || atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed))
 		return NULL;
-	environ = made.v;
-	return made.v;
+	if (l && l->count == count && (!count || !memcmp(l->source, environ, count * sizeof(char *))))
+		return environ = l->v;
+	if (!complete(environ, IMAGE_HOOKABLE, &made))
+		return NULL;
+	p = ws_sys(SYS_mmap, 0, (long)(sizeof(*l) + count * sizeof(char *)), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p > 0 || p < -4095) {
+		l = (struct lent *)p;
+		l->v = made.v;
+		l->count = count;
+		if (count)
+			memcpy(l->source, environ, count * sizeof(char *));
+		atomic_store_explicit(&last, l, memory_order_release);
+	}
+	return environ = made.v;
 }
 
 static void return_environ(char **lent, char **own)
@@ -559,6 +595,9 @@ __attribute__((visibility("hidden"), used)) long ws_vfork_after(long result)
 
 		t->vfork_start = 0;
 		t->paused--;
+		if (t->vfork_env)
+			drop(&(struct env){.v = t->vfork_env, .bytes = t->vfork_env_bytes});
+		t->vfork_env = NULL;
 		ws_traced_call(WS_TRACED_vfork, start, ws_rt_ticks(), result < 0 ? -1 : result, result < 0 ? (int)-result : 0);
 		if (result > 0)
 			ws_rt_process_note(WS_NOTE_FORK, NULL, (int)result, 0);

@@ -226,7 +226,7 @@ extern char **environ;
 /* The texts of a process home: executable, arguments, reported variables. Long command lines are cut: the recorder says so. */
 static uint32_t fill_texts(struct ws_arena *a, struct ws_process_home *h, bool fork_child)
 {
-	char *end = (char *)h + WS_CHUNK_SIZE / 2, *p = h->text;
+	char *end = (char *)h + WS_CHUNK_SIZE - 8, *p = h->text;
 	long fd, n;
 
 	if (!fork_child) { /* a forked child runs its parent's image: the recorder knows these */
@@ -392,7 +392,8 @@ void ws_rt_after_fork(bool interrupted, bool in_child)
 		leave_session();
 	kept.keep_in_child = false;
 	if (!in_child)
-		ws_rt_diagnostic(WS_WARNING, "process", "A signal handler that interrupted the recording of an event forked: its child is not recorded.");
+		ws_rt_diagnostic(WS_WARNING, "process",
+				 "A signal handler that interrupted the recording of an event forked: its child is not recorded.");
 }
 
 static bool attach(const char *path)

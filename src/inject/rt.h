@@ -69,6 +69,8 @@ struct ws_thread {
 	uint32_t generation;/* of the process (ws_rt.generation) it was set up in */
 	uint32_t paused;    /* > 0: record nothing (a vfork child runs on this thread, or the runtime itself is at work) */
 	uint64_t vfork_start; /* ticks; the thread waits for its vfork child */
+	void *vfork_env;      /* memory that the child took for its exec, to be freed when that has succeeded, and its size */
+	size_t vfork_env_bytes;
 	uint32_t string_misses, string_lookups; /* for a larger cache, then for going over to inline texts */
 	struct ws_string_slot *more_strings;    /* the larger cache, or NULL */
 	uint64_t nvtx_id, nvtx_id_end; /* start/end range ids set aside for this thread: next and limit */

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -79,6 +80,7 @@ static int make_locked(struct ws_area *area, const char *dir)
 static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_t first, uint64_t room)
 {
 	struct statvfs vfs;
+	int error = 0;
 
 	if (statvfs(dir, &vfs) || (uint64_t)vfs.f_bavail * vfs.f_frsize < room)
 		return -1;
@@ -86,9 +88,11 @@ static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_
 	while ((area->fd = make_locked(area, dir)) < 0)
 		if (errno != EAGAIN)
 			return -1;
-	if (ftruncate(area->fd, (off_t)size) || posix_fallocate(area->fd, 0, (off_t)first)) {
+	if (ftruncate(area->fd, (off_t)size) || (error = posix_fallocate(area->fd, 0, (off_t)first))) {
+		error = error ? error : errno;
 		unlink(area->path);
 		close(area->fd);
+		errno = error;
 		return -1;
 	}
 	return 0;
@@ -110,15 +114,33 @@ static int make_file(struct ws_area *area, uint64_t size, uint64_t first, struct
 				return 0;
 	if (!try_dir(area, "/dev/shm", size, first, first * 4))
 		return 0;
+	if (errno == EFBIG)
+		return ws_fail(e, "the limit on the size of files (ulimit -f) leaves no room for the shared memory of a recording (%llu KiB)",
+			       (unsigned long long)(size >> 10));
 	return ws_fail(e, "no room for the shared memory of a recording (%llu MiB) in /dev/shm, %s or /tmp: free some, or set TMPDIR to a "
 			  "folder that can be written to",
 		       (unsigned long long)(first * 4 >> 20), dirs[1]);
 }
 
+/*
+ * Limits that the target has too: what is mapped counts against its address space, of which most is to stay its own; and a file cannot be larger
+ * than the limit on files.
+ */
+static uint64_t within_limits(uint64_t budget, uint64_t head)
+{
+	struct rlimit l;
+
+	if (!getrlimit(RLIMIT_AS, &l) && l.rlim_cur != RLIM_INFINITY && budget > l.rlim_cur / 16)
+		budget = l.rlim_cur / 16;
+	if (!getrlimit(RLIMIT_FSIZE, &l) && l.rlim_cur != RLIM_INFINITY && l.rlim_cur > head && budget > l.rlim_cur - head)
+		budget = l.rlim_cur - head;
+	return budget;
+}
+
 int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *e)
 {
 	uint64_t head = WS_ALIGN_UP(sizeof(struct ws_arena), (uint64_t)WS_CHUNK_SIZE);
-	uint64_t chunks = budget / WS_CHUNK_SIZE, size, first, buffers, count = WS_BUFFERS;
+	uint64_t room = within_limits(budget, head), chunks = room / WS_CHUNK_SIZE, count = room / 4 / WS_BUFFER_SIZE, size, first, buffers;
 	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
 	struct stat st;
 	void *p;
@@ -130,6 +152,8 @@ int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws
 		chunks = WS_MAX_CHUNKS - 1 - head / WS_CHUNK_SIZE;
 	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY && head + chunks * WS_CHUNK_SIZE > limit.rlim_cur)
 		chunks = limit.rlim_cur > head + 8 * WS_CHUNK_SIZE ? (limit.rlim_cur - head) / WS_CHUNK_SIZE : 8;
+	if (count > WS_BUFFERS)
+		count = WS_BUFFERS;
 	buffers = WS_ALIGN_UP(head + chunks * WS_CHUNK_SIZE, (uint64_t)WS_BUFFER_SIZE);
 	size = buffers + count * WS_BUFFER_SIZE;
 	if (limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur) { /* CUPTI's buffers are then private memory */

@@ -394,44 +394,69 @@ uint32_t ws_stream_thread(struct ws_stream *s, uint32_t tid)
 }
 
 /*
- * Local texts: numbers count up and are mostly forgotten in order, so a table indexed by their low bits seldom collides; when it does it
- * doubles.
+ * Local texts: numbers count up and are mostly forgotten in order, so a table indexed by their low bits seldom collides. One that stays long (an
+ * outer range) is stepped over; only when many do is the table doubled.
  */
+#define TEXTS_FIRST 64
+#define TEXTS_STEPS 64
+
+static bool put_text(struct ws_ring_state *r, uint32_t number, uint32_t id)
+{
+	for (uint32_t k = 0; r->text_cap && k < TEXTS_STEPS; k++) {
+		uint32_t i = (number + k) & (r->text_cap - 1);
+
+		if (!r->text_number[i]) {
+			r->text_number[i] = number;
+			r->text_id[i] = id;
+			return true;
+		}
+	}
+	return false;
+}
+
 static void grow_texts(struct ws_ring_state *r)
 {
-	uint32_t cap = r->text_cap ? r->text_cap * 2 : 64;
-	uint32_t *number = ws_calloc(cap, sizeof(*number)), *id = ws_calloc(cap, sizeof(*id));
+	uint32_t old_cap = r->text_cap, *number = r->text_number, *id = r->text_id;
 
-	for (uint32_t i = 0; i < r->text_cap; i++)
-		if (r->text_number[i]) {
-			number[r->text_number[i] & (cap - 1)] = r->text_number[i];
-			id[r->text_number[i] & (cap - 1)] = r->text_id[i];
+	r->text_cap = old_cap ? old_cap * 2 : TEXTS_FIRST;
+	r->text_number = ws_calloc(r->text_cap, sizeof(*number));
+	r->text_id = ws_calloc(r->text_cap, sizeof(*id));
+	for (uint32_t i = 0; i < old_cap; i++)
+		if (number[i] && !put_text(r, number[i], id[i])) { /* too many whose low bits are alike */
+			r->text_number[number[i] & (r->text_cap - 1)] = number[i];
+			r->text_id[number[i] & (r->text_cap - 1)] = id[i];
 		}
-	free(r->text_number);
-	free(r->text_id);
-	r->text_number = number;
-	r->text_id = id;
-	r->text_cap = cap;
+	free(number);
+	free(id);
 }
 
 static void keep_text(struct ws_ring_state *r, uint32_t number, uint32_t id)
 {
-	while (!r->text_cap || (r->text_number[number & (r->text_cap - 1)] && r->text_cap < TEXTS_MOST))
+	while (!put_text(r, number, id)) {
+		if (r->text_cap >= TEXTS_MOST) {
+			r->text_number[number & (r->text_cap - 1)] = 0; /* the oldest is forgotten */
+			continue;
+		}
 		grow_texts(r);
-	r->text_number[number & (r->text_cap - 1)] = number;
-	r->text_id[number & (r->text_cap - 1)] = id;
+	}
 }
 
 uint32_t ws_stream_text(struct ws_stream *s, uint32_t number, bool last)
 {
 	struct ws_ring_state *r = (struct ws_ring_state *)s;
-	uint32_t i = number & (r->text_cap - 1);
 
-	if (!s->ring || !number || !r->text_cap || r->text_number[i] != number)
+	if (!s->ring || !number)
 		return 0;
-	if (last)
-		r->text_number[i] = 0;
-	return r->text_id[i];
+	for (uint32_t k = 0; r->text_cap && k < TEXTS_STEPS; k++) {
+		uint32_t i = (number + k) & (r->text_cap - 1);
+
+		if (r->text_number[i] != number)
+			continue;
+		if (last)
+			r->text_number[i] = 0;
+		return r->text_id[i];
+	}
+	return 0;
 }
 
 void ws_convert_text(struct ws_stream *s, const struct ws_rec *rec)

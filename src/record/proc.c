@@ -235,8 +235,8 @@ static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 {
 	struct ws_process_home *h = ws_chunk_at(d->a, chunk);
 	struct ws_proc *p, *parent, *before;
-	const char *env;
-	size_t env_len;
+	char *env;
+	size_t env_len, env_at;
 
 	if (h->chunk.kind != WS_CHUNK_PROCESS || !atomic_load_explicit(&h->ready, memory_order_acquire))
 		return NULL;
@@ -257,11 +257,15 @@ static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 	}
 	p->target = (pid_t)p->pid == d->target && h->origin != WS_ORIGIN_FORK && !(before && before->target);
 	take_texts(p, h, parent);
-	env = h->text + h->exe_len + h->cmdline_len;
 	env_len = h->env_len;
-	if ((size_t)h->exe_len + h->cmdline_len + env_len > WS_CHUNK_SIZE - sizeof(*h))
-		env_len = 0;
+	env_at = (size_t)h->exe_len + h->cmdline_len;
+	if (env_at + env_len > WS_CHUNK_SIZE - sizeof(*h))
+		env_at = env_len = 0;
+	env = ws_malloc(env_len + 1); /* a copy: what is shared may lose the NUL at its end */
+	memcpy(env, h->text + env_at, env_len);
+	env[env_len] = 0;
 	p->sink = d->ops.sink_for(d->ops.ctx, (int)p->pid, env, env_len, parent ? parent->sink : NULL);
+	free(env);
 	p->id = ++p->sink->processes;
 	watch(d, p);
 	ws_drain_forget_started(d, (int)p->pid);
@@ -356,6 +360,23 @@ static void free_strings(struct ws_drain *d, struct ws_process_home *h)
 	d->string_ids[self] = NULL;
 }
 
+static void remember_gone(struct ws_drain *d, struct ws_proc *p)
+{
+	struct ws_proc **slot = &d->gone_order[d->gone_n++ % GONE_MOST], *old = *slot;
+
+	for (struct ws_proc **at = &d->gone[old ? old->pid % GONE_BUCKETS : 0]; old && *at; at = &(*at)->next)
+		if (*at == old) {
+			*at = old->next;
+			free(old->exe);
+			free(old->cmdline);
+			free(old);
+			break;
+		}
+	*slot = p;
+	p->next = d->gone[p->pid % GONE_BUCKETS];
+	d->gone[p->pid % GONE_BUCKETS] = p;
+}
+
 void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_too)
 {
 	struct ws_row_process_end row = {.process = p->id, .reason = (uint8_t)p->reason, .status = p->status};
@@ -379,6 +400,10 @@ void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_
 	if (memory_too) {
 		uint32_t slot = p->home->slot;
 
+		/* One killed between taking its slot and writing down which leaves it to be searched for. */
+		if (slot >= WS_DIR_SLOTS || atomic_load(&d->a->directory[slot]) != p->home_chunk)
+			for (slot = 0; slot < d->slots_used && atomic_load(&d->a->directory[slot]) != p->home_chunk;)
+				slot++;
 		if (slot < WS_DIR_SLOTS && atomic_load(&d->a->directory[slot]) == p->home_chunk)
 			atomic_store(&d->a->directory[slot], 0);
 		free_strings(d, p->home);
@@ -397,8 +422,7 @@ void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_
 			*at = p->next;
 			break;
 		}
-	p->next = d->gone[p->pid % GONE_BUCKETS];
-	d->gone[p->pid % GONE_BUCKETS] = p;
+	remember_gone(d, p);
 }
 
 uint32_t ws_proc_thread(struct ws_proc *p, uint32_t tid, uint64_t start_ns)
@@ -467,7 +491,8 @@ void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint
 	ws_drain_forget_started(d, pid);
 	ws_grow(d->started, d->started_cap, d->started_n + 1);
 	d->started[d->started_n++] =
-		(struct ws_started){.pid = pid, .time = time, .path = path ? ws_strndup(path, len) : NULL, .by = by};
+		(struct ws_started){.pid = pid, .time = time, .path = path ? ws_strndup(path, len) : NULL, .sink = by->sink, .by = by->id,
+				    .pid_ns = by->pid_ns};
 }
 
 uint32_t ws_drain_alive(const struct ws_drain *d)
@@ -478,7 +503,7 @@ uint32_t ws_drain_alive(const struct ws_drain *d)
 		expected += p->host_pid != 0;
 	/* Announced by the process that started them and not registered yet, or never going to: they live as long as their pid does. */
 	for (size_t i = 0; i < d->started_n; i++)
-		expected += d->started[i].by->pid_ns == d->a->recorder_pid_ns && !is_gone(d->started[i].pid);
+		expected += d->started[i].pid_ns == d->a->recorder_pid_ns && !is_gone(d->started[i].pid);
 	return expected;
 }
 
@@ -491,7 +516,7 @@ static void say_unseen(const struct ws_started *s, uint64_t now)
 		return;
 	snprintf(text, sizeof(text), "Nothing was recorded inside %s: %s.", s->path,
 		 problem ? problem : "it was started but its hooks never answered");
-	ws_sink_diagnostic(s->by->sink, WS_WARNING, "process", s->by->id, s->time, text);
+	ws_sink_diagnostic(s->sink, WS_WARNING, "process", s->by, s->time, text);
 }
 
 void ws_drain_check_started(struct ws_drain *d, bool all)

@@ -8,7 +8,9 @@ struct ws_started { /* a process that someone said it started, until it register
 	int pid;
 	uint64_t time; /* session ns */
 	char *path; /* NULL for a fork */
-	struct ws_proc *by;
+	struct ws_sink *sink; /* of the one that started it, its id there and its pid namespace */
+	uint32_t by;
+	uint64_t pid_ns;
 	bool said;  /* that nothing was recorded in it */
 };
 
@@ -62,6 +64,7 @@ struct ws_ring_state {
 };
 
 #define GONE_BUCKETS 4096
+#define GONE_MOST 16384 /* remembered: the oldest are forgotten, or a million short processes would fill the memory */
 struct ws_drain {
 	struct ws_area *area;
 	struct ws_arena *a;
@@ -71,6 +74,8 @@ struct ws_drain {
 	pid_t target;
 	struct ws_proc *procs;       /* live ones, newest first */
 	struct ws_proc *gone[GONE_BUCKETS]; /* settled ones, by pid: short memories of who was whose parent */
+	struct ws_proc *gone_order[GONE_MOST]; /* the same in the order of their ends: a ring that begins at gone_n */
+	size_t gone_n;
 	struct ws_proc **by_chunk;   /* home chunk -> live process */
 	uint32_t **string_ids;       /* chunk -> report string ids of the strings that begin in it, by offset / 8 */
 	struct ws_ring_state *slot[WS_DIR_SLOTS];

@@ -409,10 +409,9 @@ static void one_round(struct session *s)
 static void run(struct session *s)
 {
 	while (!finished(s)) {
-		int sig = ws_signals_pending();
-
-		if (sig && !s->exited)
-			kill(s->launch.pid, sig);
+		for (int sig; (sig = ws_signals_pending());)
+			if (!s->exited)
+				kill(s->launch.pid, sig);
 		one_round(s);
 	}
 	if (s->phase == COLLECTING) {

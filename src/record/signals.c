@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/compiler.h"
 
@@ -11,7 +12,8 @@ static const int handled[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,  SIGUSR1, SIGUS
 			      SIGALRM, SIGCHLD, SIGPIPE, SIGXFSZ};
 static struct sigaction before[WS_COUNT(handled)];
 static bool installed;
-static _Atomic int pending, interrupts;
+static _Atomic uint64_t pending; /* bits 1 << signal */
+static _Atomic int interrupts;
 
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
@@ -24,7 +26,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	}
 	if (sig != SIGUSR1 && sig != SIGUSR2 && sig != SIGALRM)
 		atomic_fetch_add(&interrupts, 1);
-	atomic_store(&pending, sig);
+	atomic_fetch_or(&pending, UINT64_C(1) << sig);
 }
 
 void ws_signals_install(void)
@@ -56,7 +58,12 @@ void ws_signals_restore(void)
 
 int ws_signals_pending(void)
 {
-	return atomic_exchange(&pending, 0);
+	uint64_t all = atomic_load(&pending);
+	int sig = all ? __builtin_ctzll(all) : 0;
+
+	if (sig)
+		atomic_fetch_and(&pending, ~(UINT64_C(1) << sig));
+	return sig;
 }
 
 int ws_signals_interrupts(void)

@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 from harness import Failed, children_of, describe, descendants_of, reap, shell_status, test, wait_until
@@ -205,7 +206,7 @@ def unknown_trace_is_refused(t):
 
 @test("options")
 def traces_that_come_later_are_refused_by_name(t):
-    for word in ("cuda", "mpi"):
+    for word in ("opengl", "mpi"):
         r = t.profile(tree(t, "work"), "--trace=" + word)
         t.ok(r.status != 0 and word in r.err.decode() and r.out == b"", r.said())
 
@@ -826,3 +827,40 @@ def stored_output_goes_whole_into_a_pipe_that_does_not_block(t):
     t.eq(got, 1000000, "bytes shown")
     p.stderr.close()
     t.check_clean()
+
+
+@test("options")
+def variable_of_a_report_name_behind_many_others(t):
+    env = {"SLURM_VARIABLE_%d" % i: "v" * 80 for i in range(60)}
+    script = "RANK=7 %s work %s; true" % (tree(t, "work")[0], "0 " * 1900)
+    r = t.profile(["sh", "-c", script], "--trace=osrt", output="rank%q{RANK}", env=env, status=0)
+    t.ok(t.path("rank7") in r.reports, "a report of rank 7 among %s" % r.reports)
+
+
+@test("options")
+def signals_that_come_together_all_reach_the_target(t):
+    script = "trap 'echo usr1' USR1; trap 'echo term; exit 3' TERM; echo READY; while :; do sleep 0.05; done"
+    for _ in range(3):
+        p = t.start(t.profile_argv(["sh", "-c", script], ["--trace=none", "-f"]))
+        t.eq(t.line(p), b"READY\n", "the target's word")
+        p.send_signal(signal.SIGTERM)
+        p.send_signal(signal.SIGUSR1)
+        t.eq(p.wait(10), 3, "exit status")
+        p.communicate()
+        t.check_clean()
+
+
+@test("options")
+def target_with_a_limited_address_space_keeps_most_of_it(t):
+    script = "ulimit -v 500000; exec \"$@\""
+    for target in ([], t.profile_argv([], ["-f"])):
+        r = t.run(["sh", "-c", script, "sh", *target, sys.executable, "-c", "bytearray(200 << 20); print('ok')"])
+        t.eq((r.status, r.out), (0, b"ok\n"), "beside a recording: %s, %s" % (bool(target), r.said()))
+
+
+@test("options")
+def limit_on_file_sizes(t):
+    r = t.run(["sh", "-c", "ulimit -f 20000; exec \"$@\"", "sh", *t.profile_argv(["echo", "ok"], ["-f"])])
+    t.eq((r.status, r.out), (0, b"ok\n"), "with 10 MB: %s" % r.said())
+    r = t.run(["sh", "-c", "ulimit -f 1000; exec \"$@\"", "sh", *t.profile_argv(["echo", "ok"], ["-f"])])
+    t.ok(r.status != 0 and r.out == b"" and "ulimit -f" in r.messages, r.said())

@@ -112,6 +112,11 @@ def children_with_a_preload_of_their_own(t):
 
 
 @test("tree")
+def environments_made_for_children_do_not_add_up(t):
+    recorded(t, "clean-often")
+
+
+@test("tree")
 def images_start_when_they_start(t):
     """An image that began after a sleep of the one before it starts, in the report, after the end of that sleep."""
     for _ in range(5):

@@ -203,6 +203,41 @@ static int c_spawn_clean(void) /* posix_spawn with an environment of its own */
 	return child_status(pid);
 }
 
+static long pages(void)
+{
+	long n = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+
+	if (!f || fscanf(f, "%ld", &n) != 1)
+		n = 0;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static int c_clean_often(void) /* 300 children by vfork and by system, without our environment: what they take is given back */
+{
+	char *argv[] = {"true", NULL}, *env[] = {NULL};
+	long before = 0;
+
+	clearenv();
+	for (int i = 0; i < 300; i++) {
+		pid_t pid = vfork();
+
+		if (!pid) {
+			execve("/bin/true", argv, env);
+			_exit(1);
+		}
+		if (child_status(pid) || system("/bin/true"))
+			return 99;
+		if (i == 50)
+			before = pages();
+	}
+	if (pages() - before > 64)
+		printf("grew by %ld pages\n", pages() - before);
+	return 0;
+}
+
 static int c_system(void)
 {
 	char line[4096];
@@ -610,6 +645,7 @@ static const struct {
 	{"work", c_work}, {"fork", c_fork}, {"fork-exit", c_fork_exit}, {"vfork", c_vfork}, {"vfork-fails", c_vfork_fails},
 	{"exec", c_exec}, {"exec-fails", c_exec_fails}, {"exec-clean", c_exec_clean}, {"clearenv", c_clearenv}, {"clone", c_clone},
 	{"clone-raw", c_clone_raw}, {"clone-vm", c_clone_vm}, {"spawn", c_spawn}, {"spawn-clean", c_spawn_clean}, {"system", c_system},
+	{"clean-often", c_clean_often},
 	{"popen", c_popen}, {"daemon", c_daemon}, {"reparent", c_reparent}, {"closefds", c_closefds},
 	{"closefds-exec", c_closefds_exec}, {"forks", c_forks}, {"forks-working", c_forks_working}, {"fork-locks", c_fork_locks},
 	{"threads-exec", c_threads_exec}, {"crash", c_crash}, {"abort", c_abort}, {"kill", c_kill}, {"empty", c_empty},
