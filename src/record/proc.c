@@ -449,7 +449,7 @@ uint32_t ws_proc_thread_at(struct ws_proc *p, uint32_t tid, uint64_t time)
 	return best ? best->id : ws_proc_thread(p, tid, time);
 }
 
-static void remember_gone(struct ws_proc *p, struct ws_thread_entry t)
+static void remember_thread(struct ws_proc *p, struct ws_thread_entry t)
 {
 	if (!p->gone)
 		p->gone = ws_calloc(WS_THREADS_GONE, sizeof(*p->gone));
@@ -461,7 +461,7 @@ void ws_proc_thread_ended(struct ws_proc *p, uint32_t id)
 {
 	for (size_t i = p->threads_n; i--;)
 		if (p->threads[i].id == id) {
-			remember_gone(p, p->threads[i]);
+			remember_thread(p, p->threads[i]);
 			p->threads[i] = p->threads[--p->threads_n];
 			return;
 		}
