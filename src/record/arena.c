@@ -140,7 +140,7 @@ static uint64_t within_limits(uint64_t budget, uint64_t head)
 int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *e)
 {
 	uint64_t head = WS_ALIGN_UP(sizeof(struct ws_arena), (uint64_t)WS_CHUNK_SIZE);
-	uint64_t chunks = within_limits(budget, head) / WS_CHUNK_SIZE, size, first, buffers, count = WS_BUFFERS;
+	uint64_t room = within_limits(budget, head), chunks = room / WS_CHUNK_SIZE, count = room / 4 / WS_BUFFER_SIZE, size, first, buffers;
 	struct stat st;
 	void *p;
 
@@ -149,6 +149,8 @@ int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws
 		chunks = 8;
 	if (chunks > WS_MAX_CHUNKS - 1 - head / WS_CHUNK_SIZE)
 		chunks = WS_MAX_CHUNKS - 1 - head / WS_CHUNK_SIZE;
+	if (count > WS_BUFFERS)
+		count = WS_BUFFERS;
 	buffers = WS_ALIGN_UP(head + chunks * WS_CHUNK_SIZE, (uint64_t)WS_BUFFER_SIZE);
 	size = buffers + count * WS_BUFFER_SIZE;
 	if (within_limits(size, head) < size) { /* CUPTI's buffers are then private memory */

@@ -122,7 +122,7 @@ static void hand_over(struct buffer *b)
 	pthread_mutex_lock(&lock);
 }
 
-/* A thread's buffer with room; the lock is held. */
+/* A thread's buffer with room; the lock is held, but not while a full one is handed over. */
 static struct buffer *buffer_for(uint32_t bytes)
 {
 	for (int i = 0; i < BUFFERS; i++) {
@@ -133,6 +133,8 @@ static struct buffer *buffer_for(uint32_t bytes)
 		if (b->size - b->used >= bytes)
 			return b;
 		b->full = true;
+		if (!b->unfinished)
+			hand_over(b);
 	}
 	for (int i = 0; i < BUFFERS; i++) {
 		struct buffer *b = &buffers[i];
