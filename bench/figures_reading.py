@@ -35,3 +35,32 @@ def info(b):
     path = need(b, "eighteen.wsrep", b.program("ranges_bench"), "eighteen")
     took = [b.command([b.warpsight, "info", path]).seconds * 1000 for _ in range(b.runs)]
     return [Row("info of 18 M ranges", "ms", [], took, None)]
+
+
+CUDA_SUMMARIES = ["cuda_api_sum", "cuda_gpu_kern_sum", "cuda_gpu_kern_sum:nvtx-name", "cuda_gpu_kern_gb_sum", "cuda_gpu_mem_time_sum",
+                  "cuda_gpu_mem_size_sum", "cuda_gpu_sum", "cuda_api_gpu_sum", "cuda_kern_exec_sum", "nvtx_gpu_proj_sum", "nvtx_kern_sum"]
+
+
+def cuda_report(b):
+    if not os.path.exists(b.path("cuda.wsrep")):
+        b.command([b.program("cuda_bench"), b.path("cuda.wsrep")])
+    return b.path("cuda.wsrep")
+
+
+@figure
+def stats_of_cuda(b):
+    path = cuda_report(b)
+    return [Row("stats -r %s of 10 M CUDA events" % name, "s", [],
+                [b.command([b.warpsight, "stats", "-q", "-f", "csv", "-r", name, path]).seconds for _ in range(b.runs)], 1, digits=2)
+            for name in CUDA_SUMMARIES]
+
+
+@figure
+def sqlite_export_of_kernels(b):
+    """All of the report's tables count as time, only kernels as rows."""
+    path, rate, kernels = cuda_report(b), [], 4_186_080
+    for _ in range(max(1, b.runs // 2)):
+        r = b.command([b.warpsight, "export", "-t", "sqlite", "-f", "-o", b.path("cuda.sqlite"), path])
+        rate.append(kernels / r.seconds / 1e6)
+        os.unlink(b.path("cuda.sqlite"))
+    return [Row("SQLite export of CUDA kernels", "M rows/s", [], rate, 0.7, added=False, at_least=True, digits=2)]

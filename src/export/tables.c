@@ -185,8 +185,26 @@ static struct generic {
 	enum ws_table table;
 	struct ws_xtable t;
 	struct ws_xcolumn columns[WS_MAX_COLUMNS];
-	uint8_t source[WS_MAX_COLUMNS];
+	uint8_t source[WS_MAX_COLUMNS];	    /* column of the table, or NOWHERE: it is null */
+	bool number[WS_MAX_COLUMNS];	    /* a text that stands as its number */
 } generic;
+
+#define NOWHERE UINT8_MAX
+
+/* Columns that people's queries may name and that no recording of ours fills: NULL. */
+static const struct {
+	enum ws_table table;
+	const char *name, *type;
+	const char *doc;
+} absent[] = {
+    {WS_TABLE_cuda_kernel, "qmdBulkReleaseDone", "INTEGER", "Not used"},
+    {WS_TABLE_cuda_kernel, "qmdPreexitDone", "INTEGER", "Not used"},
+    {WS_TABLE_cuda_kernel, "qmdLastCtaDone", "INTEGER", "Not used"},
+    {WS_TABLE_cuda_kernel, "tensorSizeMinusOneElements", "TEXT", "Not used"},
+    {WS_TABLE_cuda_memcpy, "deprecatedSrcId", "INTEGER", "Not used: srcDeviceId"},
+    {WS_TABLE_cuda_sync, "deprecatedSyncType", "INTEGER", "Not used: syncType"},
+    {WS_TABLE_cuda_um_cpu_fault, "unresolvedFaultPc", "INTEGER", "Not used"},
+};
 
 static bool ends_in_id(const char *name)
 {
@@ -206,7 +224,7 @@ static bool by_number(const char *name)
 	return ends_in_id(name);
 }
 
-static struct ws_xcell generic_cell(struct ws_export *x, const struct ws_column_desc *d, uint64_t v)
+static struct ws_xcell generic_cell(struct ws_export *x, const struct ws_column_desc *d, bool number, uint64_t v)
 {
 	switch (d->type) {
 	case WS_T_TIME:
@@ -214,7 +232,7 @@ static struct ws_xcell generic_cell(struct ws_export *x, const struct ws_column_
 	case WS_T_NTIME:
 		return ws_x_ntime(x, v);
 	case WS_T_STR:
-		return by_number(d->sqlite) ? ws_x_string(x, (uint32_t)v) : ws_x_text(x, (uint32_t)v);
+		return number ? ws_x_string(x, (uint32_t)v) : ws_x_text(x, (uint32_t)v);
 	case WS_T_THREAD:
 	case WS_T_NTHREAD:
 		return ws_x_thread(x, v);
@@ -241,8 +259,11 @@ static bool fill_generic(struct ws_export *x, const uint64_t *v, struct ws_xcell
 {
 	const struct ws_column_desc *columns = ws_tables[generic.table].columns;
 
-	for (size_t i = 0; i < generic.t.column_count; i++)
-		c[i] = generic_cell(x, &columns[generic.source[i]], v[generic.source[i]]);
+	for (size_t i = 0; i < generic.t.column_count; i++) {
+		uint8_t from = generic.source[i];
+
+		c[i] = from == NOWHERE ? ws_x_null() : generic_cell(x, &columns[from], generic.number[i], v[from]);
+	}
 	if (generic.table == WS_TABLE_process_end && (int32_t)v[ws_process_end_status] == WS_NO_STATUS)
 		c[generic.t.column_count - 1] = ws_x_null();
 	return true;
@@ -257,16 +278,25 @@ static int export_generic(struct ws_export *x, enum ws_table table, struct ws_er
 	g->t = (struct ws_xtable){d->sqlite, d->doc, g->columns, 0};
 	for (uint32_t i = 0; i < d->column_count; i++) {
 		const struct ws_column_desc *c = &d->columns[i];
-		bool text = c->type == WS_T_STR && !by_number(c->sqlite);
+		bool number = c->type == WS_T_STR && by_number(c->sqlite);
+		bool text = c->type == WS_T_STR && !number;
 
 		if (!*c->sqlite)
 			continue;
+		g->number[g->t.column_count] = number;
 		g->source[g->t.column_count] = (uint8_t)i;
 		g->columns[g->t.column_count++] = (struct ws_xcolumn){c->sqlite,
 								      text		    ? "TEXT"
 								      : c->type == WS_T_F64 ? "REAL"
 											    : "INTEGER",
 								      c->type == WS_T_TIME, false, c->doc};
+	}
+	for (size_t i = 0; i < WS_COUNT(absent); i++) {
+		if (absent[i].table != table)
+			continue;
+		g->source[g->t.column_count] = NOWHERE;
+		g->columns[g->t.column_count++] =
+		    (struct ws_xcolumn){absent[i].name, absent[i].type, false, false, absent[i].doc};
 	}
 	return g->t.column_count ? ws_export_rows(x, &g->t, table, fill_generic, e) : 0;
 }

@@ -399,7 +399,8 @@ static bool fill_diagnostic(struct ws_export *x, const uint64_t *v, struct ws_xc
 
 	c[0] = ws_x_time(x, v[ws_diagnostic_start]);
 	c[1] = ws_x_int(TIMESTAMP_TARGET);
-	c[2] = ws_x_int(!strcmp(source, "osrt") || !strcmp(source, "nvtx") ? SOURCE_INJECTION : SOURCE_DAEMON);
+	c[2] = ws_x_int(!strcmp(source, "osrt") || !strcmp(source, "nvtx") || !strcmp(source, "cuda") ? SOURCE_INJECTION
+												      : SOURCE_DAEMON);
 	c[3] = ws_x_int((int64_t)v[ws_diagnostic_severity]);
 	c[4] = v[ws_diagnostic_text] ? ws_x_text(x, (uint32_t)v[ws_diagnostic_text]) : ws_x_literal("");
 	c[5] = ws_x_process(x, v[ws_diagnostic_process]);

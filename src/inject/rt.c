@@ -563,13 +563,29 @@ static bool set_up_thread(struct ws_thread *t)
 }
 
 /*
- * All nests are taken: either handlers really are that deep, or handlers left by longjmp while their thread was writing, which leaves
- * `busy` too high for good. The first is rare and loses an event, the second would lose all: so give it up and start over.
+ * A handler that was left by longjmp while its thread was writing leaves `busy` too high. Each nested enter notes where its stack stood: one that
+ * stood below where we stand now is gone, unless it is on an alternate stack, of which nothing can be told. What cannot be told apart at
+ * all, because every nest is taken, is given up after a few events: real handlers are not that deep.
  */
+static bool on_alternate_stack(void)
+{
+	stack_t s = {.ss_flags = SS_DISABLE};
+
+	return kept.sandboxed || SYS3(SYS_sigaltstack, NULL, &s, 0) || s.ss_flags & SS_ONSTACK;
+}
+
+static void drop_left_nests(struct ws_thread *t, uintptr_t here)
+{
+	if (t->busy < 2 || t->nest_stack[t->busy - 1] >= here || on_alternate_stack())
+		return;
+	while (t->busy > 1 && t->nest_stack[t->busy - 1] < here)
+		t->busy--;
+}
+
 static struct ws_thread *too_deep(struct ws_thread *t)
 {
 	ws_rt_lost(t, WS_LOSS_OTHER, 1);
-	if (++t->nest[0].spare >= 1000) {
+	if (++t->nest[0].spare >= 16) {
 		t->nest[0].spare = 0;
 		t->busy = 0;
 	}
@@ -600,8 +616,8 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 			ws_self = t;
 		}
 	}
-	if (t->paused)
-		return NULL;
+	if (t->paused) /* a vfork child's events are nobody's; a handler's while the runtime sets the thread up are lost, and counted */
+		return t->vfork_start ? NULL : no_memory(count);
 	if (!t->generation) {
 		if (!atomic_load_explicit(&kept.arena->collecting, memory_order_relaxed) &&
 		    atomic_load_explicit(&kept.arena->closed, memory_order_relaxed))
@@ -612,8 +628,10 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 		if (!ok)
 			return no_memory(count);
 	}
+	drop_left_nests(t, (uintptr_t)__builtin_frame_address(0));
 	if (t->busy >= WS_NESTS)
 		return too_deep(t);
+	t->nest_stack[t->busy] = (uintptr_t)__builtin_frame_address(0);
 	if (!t->nest[t->busy].ring) {
 		t->paused++;
 		ok = open_nest(t, t->busy);

@@ -66,6 +66,7 @@ struct ws_thread {
 	struct ws_nest nest[WS_NESTS];
 	uint32_t busy;      /* how many ws_rt_enter are open: index + 1 of the nest in use */
 	uint32_t tid;
+	uintptr_t nest_stack[WS_NESTS]; /* where the stack stood at each nested enter */
 	uint32_t generation;/* of the process (ws_rt.generation) it was set up in */
 	uint32_t paused;    /* > 0: record nothing (a vfork child runs on this thread, or the runtime itself is at work) */
 	uint64_t vfork_start; /* ticks; the thread waits for its vfork child */

@@ -62,6 +62,7 @@ void ws_cursor_close(struct ws_cursor *c);
 struct ws_thread_info {
 	uint32_t id, tid, process, pid;
 	const char *name; /* best name by priority, or "" */
+	int32_t priority; /* of that name, as ThreadNames has it; 0 without one */
 	const char *process_name;
 	uint64_t global_tid; /* pid << 24 | tid, as the SQLite export numbers threads */
 };

@@ -130,6 +130,7 @@ static void read_names(struct ws_who *w, const struct ws_report *r)
 			continue;
 		w->priority[id] = priority;
 		w->named[id] = v[ws_thread_name_start];
+		w->threads[id].priority = priority;
 		w->threads[id].name = ws_report_string(r, (uint32_t)v[ws_thread_name_name], NULL);
 	}
 	ws_cursor_close(c);

@@ -141,7 +141,6 @@ int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws
 {
 	uint64_t head = WS_ALIGN_UP(sizeof(struct ws_arena), (uint64_t)WS_CHUNK_SIZE);
 	uint64_t room = within_limits(budget, head), chunks = room / WS_CHUNK_SIZE, count = room / 4 / WS_BUFFER_SIZE, size, first, buffers;
-	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
 	struct stat st;
 	void *p;
 
@@ -150,13 +149,11 @@ int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws
 		chunks = 8;
 	if (chunks > WS_MAX_CHUNKS - 1 - head / WS_CHUNK_SIZE)
 		chunks = WS_MAX_CHUNKS - 1 - head / WS_CHUNK_SIZE;
-	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY && head + chunks * WS_CHUNK_SIZE > limit.rlim_cur)
-		chunks = limit.rlim_cur > head + 8 * WS_CHUNK_SIZE ? (limit.rlim_cur - head) / WS_CHUNK_SIZE : 8;
 	if (count > WS_BUFFERS)
 		count = WS_BUFFERS;
 	buffers = WS_ALIGN_UP(head + chunks * WS_CHUNK_SIZE, (uint64_t)WS_BUFFER_SIZE);
 	size = buffers + count * WS_BUFFER_SIZE;
-	if (limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur) { /* CUPTI's buffers are then private memory */
+	if (within_limits(size, head) < size) { /* CUPTI's buffers are then private memory */
 		size = head + chunks * WS_CHUNK_SIZE;
 		count = 0;
 	}

@@ -124,6 +124,17 @@ struct ws_tee *ws_tee_new(bool show_too, int *out_fd, int *err_fd, struct ws_err
 	}
 	t->stop[0] = p[2][0];
 	t->stop[1] = p[2][1];
+	/* Now, while it can still be refused: a target whose pipes nobody reads would wait for ever. */
+	if (pthread_create(&t->thread, NULL, run, t)) {
+		ws_fail(e, "cannot start the thread that reads the target's output: too many processes are running");
+		for (int i = 0; i < 3; i++) {
+			close(p[i][0]);
+			close(p[i][1]);
+		}
+		pthread_mutex_destroy(&t->lock);
+		free(t);
+		return NULL;
+	}
 	*out_fd = t->given[0];
 	*err_fd = t->given[1];
 	return t;
@@ -133,7 +144,6 @@ void ws_tee_started(struct ws_tee *t)
 {
 	close(t->given[0]);
 	close(t->given[1]);
-	pthread_create(&t->thread, NULL, run, t);
 }
 
 void ws_tee_collect(struct ws_tee *t, struct ws_sink *s)

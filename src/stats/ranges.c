@@ -88,7 +88,7 @@ static void name_line(const struct pass *p, uint64_t key, struct ws_std8_line *l
 
 static void print(struct pass *p, const struct ws_group_sum *sums, size_t count)
 {
-	struct ws_std8_line *lines = ws_malloc(count * sizeof(*lines));
+	struct ws_std8_line *lines = ws_calloc(count, sizeof(*lines));
 	char **owned = ws_malloc(count * sizeof(*owned));
 
 	for (size_t i = 0; i < count; i++) {

@@ -3,12 +3,35 @@
 
 #include "stats/stats.h"
 
-extern const struct ws_stat ws_stat_nvtx_sum, ws_stat_nvtx_pushpop_sum, ws_stat_nvtx_pushpop_trace, ws_stat_nvtx_startend_sum,
-    ws_stat_osrt_sum;
+#define REPORTS(R)                \
+	R(nvtx_sum)               \
+	R(nvtx_pushpop_sum)       \
+	R(nvtx_pushpop_trace)     \
+	R(nvtx_startend_sum)      \
+	R(osrt_sum)               \
+	R(cuda_api_sum)           \
+	R(cuda_gpu_kern_sum)      \
+	R(cuda_gpu_mem_time_sum)  \
+	R(cuda_gpu_mem_size_sum)  \
+	R(um_sum)                 \
+	R(um_total_sum)           \
+	R(um_cpu_page_faults_sum) \
+	R(cuda_api_gpu_sum)       \
+	R(cuda_api_trace)         \
+	R(cuda_gpu_sum)           \
+	R(cuda_gpu_kern_gb_sum)   \
+	R(cuda_gpu_trace)         \
+	R(cuda_kern_exec_sum)     \
+	R(cuda_kern_exec_trace)   \
+	R(nvtx_gpu_proj_sum)      \
+	R(nvtx_gpu_proj_trace)    \
+	R(nvtx_kern_sum)
 
-const struct ws_stat *const ws_stats_list[] = {
-    &ws_stat_nvtx_sum, &ws_stat_nvtx_pushpop_sum, &ws_stat_nvtx_pushpop_trace, &ws_stat_nvtx_startend_sum, &ws_stat_osrt_sum, NULL,
-};
+#define DECLARE(name) extern const struct ws_stat ws_stat_##name;
+REPORTS(DECLARE)
+
+#define LIST(name) &ws_stat_##name,
+const struct ws_stat *const ws_stats_list[] = {REPORTS(LIST) NULL};
 
 const struct ws_stat *ws_stat_find(const char *name)
 {

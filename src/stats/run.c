@@ -49,21 +49,76 @@ static int check_output(const char *output, struct ws_err *e)
 	return 0;
 }
 
+/* The report that `spec` begins with, up to a colon. */
+static const struct ws_stat *find(const char *spec)
+{
+	char *name = ws_strndup(spec, strcspn(spec, ":"));
+	const struct ws_stat *stat = ws_stat_find(name);
+
+	free(name);
+	return stat;
+}
+
+static bool same_arg(const char *arg, size_t n, const char *known)
+{
+	size_t k = strlen(known);
+
+	if (known[k - 1] != '=')
+		return n == k && !memcmp(arg, known, n);
+	return n > k && n < k + 10 && !memcmp(arg, known, k) && strspn(arg + k, "0123456789") >= n - k;
+}
+
+const char *ws_stats_arg(const struct ws_stats *s, const char *name)
+{
+	size_t n;
+
+	for (const char *a = s->args; *a; a += n) {
+		n = strcspn(++a, ":");
+		if (same_arg(a, n, name))
+			return name[strlen(name) - 1] == '=' ? a + strlen(name) : "";
+	}
+	return NULL;
+}
+
+static int check_args(const struct ws_stat *stat, const char *spec, struct ws_err *e)
+{
+	struct ws_text known = {0};
+	bool ok = true;
+	size_t n;
+
+	for (size_t i = 0; stat->args && stat->args[i]; i++)
+		ws_text_printf(&known, "%s%s%s", i ? ", " : "", stat->args[i],
+			       stat->args[i][strlen(stat->args[i]) - 1] == '=' ? "<number>" : "");
+	for (const char *a = spec + strcspn(spec, ":"); *a && ok; a += n) {
+		n = strcspn(++a, ":");
+		ok = false;
+		for (size_t i = 0; stat->args && stat->args[i]; i++)
+			ok |= same_arg(a, n, stat->args[i]);
+	}
+	if (!ok && !stat->args)
+		ws_fail(e, "the report %s takes no arguments, but '%s' was given", stat->name, spec);
+	else if (!ok)
+		ws_fail(e, "'%s': the report %s takes %s", spec, stat->name, known.s);
+	else if (strstr(spec, ":base") && strstr(spec, ":mangled")) {
+		ws_fail(e, "'%s': base and mangled exclude each other", spec);
+		ok = false;
+	}
+	ws_text_free(&known);
+	return ok ? 0 : -1;
+}
+
 int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e)
 {
 	size_t reports = q->report_count;
 	struct ws_format_args args;
 
 	for (size_t i = 0; i < reports; i++) {
-		size_t n = strcspn(q->reports[i], ":");
-		char *name = ws_strndup(q->reports[i], n);
-		const struct ws_stat *stat = ws_stat_find(name);
+		const struct ws_stat *stat = find(q->reports[i]);
 
-		free(name);
 		if (!stat)
 			return ws_fail(e, "there is no report '%s'; --help-reports lists those there are", q->reports[i]);
-		if (q->reports[i][n])
-			return ws_fail(e, "the report %s takes no arguments, but '%s' was given", stat->name, q->reports[i]);
+		if (check_args(stat, q->reports[i], e) < 0)
+			return -1;
 	}
 	for (size_t i = 0; !q->report_count && ws_stats_list[i]; i++)
 		reports += ws_stats_list[i]->by_default;
@@ -123,7 +178,8 @@ static const char *why_none(const struct ws_stats *s)
 {
 	if (s->windowed)
 		return "in the time asked for";
-	if (ws_report_rows(s->r, WS_TABLE_nvtx) || ws_report_rows(s->r, WS_TABLE_osrt))
+	if (ws_report_rows(s->r, WS_TABLE_nvtx) || ws_report_rows(s->r, WS_TABLE_osrt) || ws_report_rows(s->r, WS_TABLE_cuda_api) ||
+	    ws_report_rows(s->r, WS_TABLE_cuda_kernel))
 		return "were recorded";
 	return "were recorded, nor anything else";
 }
@@ -139,8 +195,8 @@ static void notes(const struct job *j)
 	if (j->s.backwards)
 		ws_warn("%s: %s leaves out %" PRIu64 " rows that end before they start", file, name, j->s.backwards);
 	if (j->s.unended && !j->q->quiet)
-		ws_say("%s: %s leaves out %" PRIu64 " of the %s: %s never ended", file, name, j->s.unended, j->stat->what,
-		       j->s.unended == 1 ? "it" : "they");
+		ws_say("%s: %s leaves out %" PRIu64 " of the %s: %s %s", file, name, j->s.unended, j->stat->what,
+		       j->s.unended == 1 ? "it" : "they", j->stat->unended ? j->stat->unended : "never ended");
 	if (!j->begun && !j->failed && !j->q->quiet)
 		ws_say("%s: %s skipped: no %s %s", file, name, j->stat->what, why_none(&j->s));
 }
@@ -161,6 +217,7 @@ static int make(const struct ws_stats *base, const struct ws_stats_request *q, c
 	struct job j = {.s = *base, .q = q, .stat = stat};
 	int rc = 0;
 
+	j.s.args = i < q->report_count ? q->reports[i] + strcspn(q->reports[i], ":") : "";
 	j.s.row = take_row;
 	j.printer = (struct ws_printer){
 	    .unit = q->unit ? q->unit : &nanoseconds,
@@ -205,7 +262,7 @@ static int make_all(const struct ws_stats *s, const struct ws_stats_request *q)
 	size_t n = 0;
 
 	for (size_t i = 0; i < q->report_count && rc != WS_OUTFILE_PIPE; i++)
-		rc = worse(rc, make(s, q, ws_stat_find(q->reports[i]), i));
+		rc = worse(rc, make(s, q, find(q->reports[i]), i));
 	for (size_t i = 0; !q->report_count && ws_stats_list[i] && rc != WS_OUTFILE_PIPE; i++)
 		if (ws_stats_list[i]->by_default)
 			rc = worse(rc, make(s, q, ws_stats_list[i], n++));

@@ -17,6 +17,7 @@ struct ws_stats {
 	uint64_t zero;		     /* times shown count from here */
 	uint64_t time_min, time_max; /* the window asked for, on the session clock: rows whose span touches it count */
 	bool windowed;
+	const char *args; /* what the user wrote after the report's name, ":base:nvtx-name", or "" */
 	uint64_t damaged;   /* blocks that could not be read; rows in them are missing */
 	uint64_t unended;   /* ranges or calls that never ended, which a summary leaves out */
 	uint64_t backwards; /* rows whose end is before their start, left out */
@@ -28,6 +29,8 @@ struct ws_stat {
 	const char *name, *title, *about;
 	const char *what; /* what there is none of when it has no rows: "NVTX ranges" */
 	bool by_default;  /* among those made when none is asked for */
+	const char *unended;	 /* what is said of rows without an end, after "of the WHAT: "; NULL for "never ended" */
+	const char *const *args; /* arguments it takes, ended by NULL; one that ends in = takes a number. NULL for none */
 	const struct ws_column *columns;
 	size_t column_count;
 	int (*run)(struct ws_stats *s, struct ws_err *e);
@@ -35,6 +38,8 @@ struct ws_stat {
 
 extern const struct ws_stat *const ws_stats_list[]; /* ended by NULL */
 const struct ws_stat *ws_stat_find(const char *name);
+/* Was the argument given? For one that ends in =, what stands after it, else "". NULL when it was not given. */
+const char *ws_stats_arg(const struct ws_stats *s, const char *name);
 
 /* What to make of a file. Lists pair up by position; the last format and output serve the remaining reports. */
 struct ws_stats_request {

@@ -19,7 +19,8 @@ static int compare(const void *a, const void *b)
 		return order;
 	if (x->name_len != y->name_len)
 		return x->name_len < y->name_len ? -1 : 1;
-	return x->style ? strcmp(x->style, y->style) : 0;
+	order = x->style && y->style ? strcmp(x->style, y->style) : 0;
+	return order || !x->style2 || !y->style2 ? order : strcmp(x->style2, y->style2);
 }
 
 static int64_t whole(unsigned __int128 v)
@@ -27,19 +28,29 @@ static int64_t whole(unsigned __int128 v)
 	return v > INT64_MAX ? INT64_MAX : (int64_t)v;
 }
 
+void ws_std8_sort(struct ws_std8_line *lines, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		lines[i].total = lines[i].s->total > UINT64_MAX ? UINT64_MAX : (uint64_t)lines[i].s->total;
+	if (count)
+		qsort(lines, count, sizeof(*lines), compare);
+}
+
 void ws_std8_print(struct ws_stats *s, struct ws_std8_line *lines, size_t count)
+{
+	ws_std8_sort(lines, count);
+	ws_std8_print_sorted(s, lines, count);
+}
+
+void ws_std8_print_sorted(struct ws_stats *s, const struct ws_std8_line *lines, size_t count)
 {
 	unsigned __int128 sum = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		lines[i].total = lines[i].s->total > UINT64_MAX ? UINT64_MAX : (uint64_t)lines[i].s->total;
+	for (size_t i = 0; i < count; i++)
 		sum += lines[i].s->total;
-	}
-	if (count)
-		qsort(lines, count, sizeof(*lines), compare);
 	for (size_t i = 0; i < count; i++) {
 		const struct ws_std8 *v = lines[i].s;
-		struct ws_cell cells[10] = {
+		struct ws_cell cells[11] = {
 		    ws_cell_real(sum ? (long double)v->total * 100 / (long double)sum : 0),
 		    ws_cell_int(whole(v->total)),
 		    ws_cell_int(whole(v->count)),
@@ -53,6 +64,8 @@ void ws_std8_print(struct ws_stats *s, struct ws_std8_line *lines, size_t count)
 
 		if (lines[i].style)
 			cells[n++] = ws_cell_text(lines[i].style, strlen(lines[i].style));
+		if (lines[i].style2)
+			cells[n++] = ws_cell_text(lines[i].style2, strlen(lines[i].style2));
 		cells[n] = ws_cell_text(lines[i].name, lines[i].name_len);
 		s->row(s, cells);
 	}

@@ -16,7 +16,8 @@
 
 struct ws_std8_line {
 	const struct ws_std8 *s;
-	const char *style; /* shown between the figures and the name; NULL for none */
+	const char *style;  /* shown between the figures and the name; NULL for none */
+	const char *style2; /* and another after it */
 	const char *name;
 	size_t name_len;
 	uint64_t total; /* of s, at most UINT64_MAX: filled in by the sort, which so seldom follows the pointer */
@@ -24,5 +25,8 @@ struct ws_std8_line {
 
 /* Sort by total, largest first, then by name and style; then print every line with its share of the sum. */
 void ws_std8_print(struct ws_stats *s, struct ws_std8_line *lines, size_t count);
+/* The two steps of it. */
+void ws_std8_sort(struct ws_std8_line *lines, size_t count);
+void ws_std8_print_sorted(struct ws_stats *s, const struct ws_std8_line *lines, size_t count);
 
 #endif

@@ -115,6 +115,8 @@ void ws_print_header(const struct ws_printer *o, size_t column, struct ws_text *
 		ws_text_puts(t, " (%)");
 	else if (c->kind == WS_KIND_TIME || c->kind == WS_KIND_MEAN)
 		ws_text_printf(t, " (%s)", o->unit->name);
+	else if (c->kind == WS_KIND_SIZE || c->kind == WS_KIND_RATE)
+		ws_text_puts(t, c->kind == WS_KIND_SIZE ? " (MB)" : " (MB/s)");
 }
 
 /* `v` is the value times ten to the power of `decimals`. */
@@ -153,7 +155,9 @@ void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_
 
 	if (kind == WS_KIND_ID)
 		grouped = false;
-	if (c->type == WS_CELL_INT)
+	if (kind == WS_KIND_SIZE || kind == WS_KIND_RATE)
+		put_fixed(t, rounded((c->type == WS_CELL_INT ? (long double)magnitude : c->r) / 1000), negative, 3, grouped);
+	else if (c->type == WS_CELL_INT)
 		put_fixed(t, magnitude, negative, kind == WS_KIND_TIME ? o->unit->power : 0, grouped);
 	else if (kind == WS_KIND_MEAN && o->unit->power)
 		put_fixed(t, rounded(c->r), false, o->unit->power, grouped);

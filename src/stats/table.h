@@ -22,6 +22,9 @@ enum ws_kind {
 	WS_KIND_PERCENT, /* of a hundred; one decimal */
 	WS_KIND_TIME,	 /* whole nanoseconds */
 	WS_KIND_MEAN,	 /* nanoseconds with a fraction; one decimal */
+	WS_KIND_RATIO,	 /* how many on average; one decimal */
+	WS_KIND_SIZE,	 /* bytes; shown in MB (10^6) with three decimals */
+	WS_KIND_RATE,	 /* bytes a second; likewise */
 };
 
 struct ws_column {

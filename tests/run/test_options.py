@@ -206,7 +206,7 @@ def unknown_trace_is_refused(t):
 
 @test("options")
 def traces_that_come_later_are_refused_by_name(t):
-    for word in ("opengl", "mpi"):
+    for word in ("cublas", "mpi"):
         r = t.profile(tree(t, "work"), "--trace=" + word)
         t.ok(r.status != 0 and word in r.err.decode() and r.out == b"", r.said())
 

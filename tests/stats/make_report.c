@@ -4,6 +4,8 @@
  * basic    two processes, domains, push/pop and start/end ranges, marks, calls, everything the exports have columns for
  * empty    a collection in which nothing happened
  * hostile  names with quotes, markup, controls, broken UTF-8, 10 kB
+ * cuda     two processes, calls, kernels, copies, memsets, graphs and unified memory, launched inside nested and overlapping ranges
+ * launches random calls with kernels and copies, some lost, in random ranges that nest and overlap, on 3 threads of 2 processes
  * many     200,000 ranges of 3,000 names on 5 threads, in several blocks
  * deep     2,500 ranges one inside the other, and on another thread as many that overlap without nesting
  * wild     3,000 rows in every table, all columns arbitrary: what only a broken or malicious writer makes
@@ -164,6 +166,120 @@ static void basic(void)
 	ADD(diagnostic, .start = ZERO + 8, .severity = WS_INFO, .source = str("recorder"), .text = str("all is well"));
 }
 
+/* ---- CUDA ---- */
+
+static void api(uint32_t id, const char *name, uint32_t correlation, uint64_t start, uint64_t end, int32_t result)
+{
+	ADD(cuda_api, .start = ZERO + start, .end = end ? ZERO + end : WS_NO_TIME, .class = !strncmp(name, "cuda", 4) ? 0 : 1,
+	    .thread = id, .correlation = correlation, .name = str(name), .result = result, .callchain = WS_NO_U32);
+}
+
+static void kernel(uint32_t in, uint32_t correlation, const char *name, const char *base, uint32_t grid, uint64_t start,
+		   uint64_t end)
+{
+	ADD(cuda_kernel, .start = ZERO + start, .end = end ? ZERO + end : WS_NO_TIME, .device = in - 1, .context = 1,
+	    .green_context = WS_NO_U32, .stream = 7, .correlation = correlation, .process = in, .demangled = str(name),
+	    .name = str(base), .mangled = grid == 4 ? str("_Z4gemmIfEvPT_") : 0, .launch_type = 1, .cache_config = 0,
+	    .registers = 32, .grid_x = grid, .grid_y = 2, .grid_z = 1, .block_x = 128, .block_y = 1, .block_z = 1,
+	    .static_shared = 1024, .dynamic_shared = 49152, .grid_id = correlation, .executed_shared = 102400,
+	    .graph_node = WS_NO_U64, .shared_limit = 0, .graph = WS_NO_U32, .cluster_policy = WS_NO_U32, .max_cluster = WS_NO_U32,
+	    .active_clusters = WS_NO_U32, .shared_percent = WS_NO_U32, .occupancy = 0.5, .waves = 1.25, .blocks_per_sm = 8,
+	    .limiter = WS_OCCUPANCY_WARPS, .flags = end ? 0 : WS_CUDA_NO_TIMES);
+}
+
+static void copy(uint32_t correlation, int kind, uint64_t bytes, uint64_t address, uint64_t start, uint64_t end)
+{
+	ADD(cuda_memcpy, .start = ZERO + start, .end = ZERO + end, .context = 1, .green_context = 3, .stream = 7,
+	    .correlation = correlation, .process = 1, .bytes = bytes, .kind = (uint8_t)kind, .src_kind = 0, .dst_kind = 2,
+	    .src_device = WS_NO_U32, .src_context = WS_NO_U32, .dst_device = WS_NO_U32, .dst_context = WS_NO_U32,
+	    .migration_cause = kind > 10 ? 2 : WS_NO_U32, .graph_node = WS_NO_U64, .address = address, .copies = 1,
+	    .graph = WS_NO_U32);
+}
+
+static void device(uint32_t in, uint32_t id, const char *uuid)
+{
+	ADD(cuda_device, .process = in, .start = ZERO + 1, .id = id, .name = str("Some GPU"), .bus = str("0000:01:00.0"),
+	    .uuid = str(uuid), .chip = str("GX100"), .visible = 1, .memory_bytes = 80000000000, .sms = 132, .warp = 32, .major = 9,
+	    .minor = 0);
+}
+
+/* Calls of thread 1: in "step" (1000-9000) are "forward" (2000-4000) and a start/end range (3000-6000) that overlaps it. */
+static void cuda_calls(void)
+{
+	api(1, "cudaMalloc_v3020", 1, 500, 900, 2);
+	api(1, "cudaLaunchKernel_v7000", 2, 2100, 2200, 0);
+	api(1, "cuLaunchKernel", 2, 2120, 2180, 0); /* nested, with the id of the outer call */
+	api(1, "cudaLaunchKernelExC_v11060", 3, 3100, 3200, 0);
+	api(1, "cudaMemcpyAsync_v3020", 4, 5000, 5100, 0);
+	api(1, "cudaMemsetAsync_v3020", 5, 7000, 7050, 0);
+	api(1, "cudaGraphLaunch_v10000", 6, 8000, 8100, 0);
+	api(1, "cudaLaunchKernel_v7000", 7, 8900, 9100, 0); /* returns after the end of "step" */
+	api(1, "cudaLaunchKernel_v7000", 8, 9500, 9600, 0); /* in no range */
+	api(1, "cudaDeviceSynchronize_v3020", 9, 9700, 0, 0);
+	api(2, "cudaLaunchKernel_v7000", 2, 2150, 2250, 0); /* the other process uses the same ids */
+	api(2, "cudaLaunchKernel_v7000", 3, 2350, 2450, 0);
+	api(2, "cudaLaunchKernel_v7000", WS_NO_U32, 2500, 2600, 1);
+	range(1, 0, "step", 1000, 9000);
+	range(1, 0, "forward", 2000, 4000);
+	range(1, 1, "overlap", 2050, 2150);
+	range(2, 0, "step", 2000, 2300);
+	range(2, 0, "step", 2320, 3000);
+	ADD(nvtx, .start = ZERO + 10, .end = WS_NO_TIME, .thread = 1, .text = str("lib"), .domain = 1,
+	    .type = WS_NVTX_DOMAIN_CREATE);
+	ADD(nvtx, .start = ZERO + 3000, .end = ZERO + 6000, .thread = 1, .text = str("request"), .range_id = 7,
+	    .type = WS_NVTX_STARTEND);
+	ADD(nvtx, .start = ZERO + 3000, .end = ZERO + 6000, .thread = 1, .end_thread = 2, .text = str("handed over"), .range_id = 8,
+	    .type = WS_NVTX_STARTEND);
+}
+
+static void cuda_work(void)
+{
+	kernel(1, 2, "void gemm<float>(float *)", "gemm", 4, 2150, 4150); /* began before its call returned */
+	kernel(1, 3, "void gemm<float>(float *)", "gemm", 8, 4200, 5200);
+	kernel(1, 7, "void relu(float *, int)", "relu", 1, 12000, 12400);
+	kernel(1, 8, "void relu(float *, int)", "relu", 1, 12500, 12900);
+	kernel(1, 99, "void relu(float *, int)", "relu", 1, 13000, 13100); /* its call was not recorded */
+	kernel(1, 8, "void relu(float *, int)", "relu", 1, 14000, 0);	   /* no times */
+	kernel(2, 2, "void gemm<double>(double *)", "gemm", 4, 3000, 3300);
+	kernel(2, 3, "void gemm<double>(double *)", "gemm", 4, 3400, 3500);
+	copy(4, WS_COPY_HTOD, 2500000, WS_NO_U64, 6000, 106000);
+	copy(4, WS_COPY_HTOD, 500, WS_NO_U64, 106000, 106100);
+	copy(WS_NO_U32, WS_COPY_UM_HTOD, 65536, 0x7f0000010000, 20000, 21000);
+	copy(WS_NO_U32, WS_COPY_UM_HTOD, 4096, 0x7f0000010000, 22000, 22500);
+	copy(WS_NO_U32, WS_COPY_UM_DTOH, 8192, 0x7f0000020000, 23000, 24000);
+	ADD(cuda_memset, .start = ZERO + 7100, .end = ZERO + 7200, .context = 1, .green_context = WS_NO_U32, .stream = 7,
+	    .correlation = 5, .process = 1, .value = 0, .bytes = 4096, .graph_node = WS_NO_U64, .mem_kind = 2, .graph = WS_NO_U32);
+	ADD(cuda_graph_trace, .start = ZERO + 9000, .end = ZERO + 11000, .context = 1, .green_context = WS_NO_U32, .stream = 7,
+	    .correlation = 6, .process = 1, .graph = 12, .exec = WS_NO_U32, .end_device = 0, .end_context = 1);
+	for (int i = 0; i < 3; i++)
+		ADD(cuda_um_cpu_fault, .start = ZERO + 25000, .process = 1, .address = 0x7f0000020000,
+		    .instruction = str(i ? "fill_rows" : "0x401234"));
+	ADD(cuda_um_gpu_fault, .start = ZERO + 20000, .end = ZERO + 20500, .process = 1, .address = 0x7f0000010000, .faults = 5,
+	    .access = 1);
+}
+
+static void cuda(void)
+{
+	session(200000);
+	process(1, 600, 0, WS_ORIGIN_TARGET, 0, "train");
+	process(2, 700, 1, WS_ORIGIN_FORK, 50, "train");
+	thread(1, 1, 600, "main", 20);
+	thread(2, 2, 700, NULL, 0);
+	cuda_calls();
+	cuda_work();
+	device(1, 0, "GPU-a");
+	device(1, 1, "GPU-b");
+	device(2, 0, "GPU-a");
+	device(2, 1, "GPU-b");
+	ADD(cuda_sync, .start = ZERO + 9700, .end = ZERO + 9800, .context = 1, .green_context = WS_NO_U32, .stream = WS_NO_U32,
+	    .correlation = 9, .process = 1, .type = 4, .event = WS_NO_U32, .event_sync = WS_NO_U64);
+	ADD(cuda_event, .start = ZERO + 9650, .context = 1, .green_context = WS_NO_U32, .stream = 7, .correlation = WS_NO_U32,
+	    .process = 1, .event = 4, .time = WS_NO_TIME, .event_sync = 1);
+	ADD(cuda_stream, .process = 1, .start = ZERO + 2, .id = 7, .context = 1, .priority = -1, .flag = 2,
+	    .correlation = WS_NO_U32);
+	ADD(cuda_context, .process = 1, .start = ZERO + 2, .id = 1, .device = 0, .null_stream = 7, .parent = WS_NO_U32);
+}
+
 static void hostile(void)
 {
 	static const char *const names[] = {
@@ -264,6 +380,61 @@ static uint64_t wild_value(void)
 	}
 }
 
+/* Ranges that nest within [from, to): push and pop. */
+static void nest(uint32_t id, int depth, uint64_t from, uint64_t to)
+{
+	static const char *const names[] = {"a", "b", "c", "d", "e"};
+
+	while (from + 4 < to) {
+		uint64_t start = from + (next_random() >> 40) % (to - from) / 4,
+			 end = start + 2 + (next_random() >> 40) % (to - start);
+
+		if (end > to)
+			return;
+		range(id, (next_random() >> 33) % 4 == 0, names[(next_random() >> 33) % 5], start, end);
+		if (depth)
+			nest(id, depth - 1, start, end);
+		from = end;
+	}
+}
+
+static void launches(void)
+{
+	static const char *const kernels[] = {"k<int>()", "k<float>()", "other()"}, *const bases[] = {"k", "k", "other"};
+	static const char *const functions[] = {"cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020"};
+
+	session(1000000);
+	for (uint32_t t = 1; t <= 3; t++) {
+		uint32_t in = t < 3 ? 1 : 2;
+		uint64_t now = 100;
+
+		if (t != 2)
+			process(in, 800 + in, 0, WS_ORIGIN_TARGET, 0, "launches");
+		thread(t, in, 1000 + t, NULL, 0);
+		nest(t, 6, 0, 200000);
+		for (int i = 0; i < 60; i++) {
+			uint64_t start = (next_random() >> 33) % 190000;
+
+			ADD(nvtx, .start = ZERO + start, .end = ZERO + start + (next_random() >> 33) % 9000, .thread = t,
+			    .text = str(i % 2 ? "x" : "y"), .range_id = i, .type = WS_NVTX_STARTEND);
+		}
+		for (uint32_t i = 0; i < 1500; i++) {
+			uint32_t id = (t == 2) * 100000 + i * (t == 3 ? 7 : 1);
+			uint64_t took = 1 + (next_random() >> 33) % 90, start = now + took / 2 + (next_random() >> 33) % 3000;
+			unsigned k = (next_random() >> 33) % 3;
+
+			if (i % 50)
+				api(t, functions[k == 2], id, now, now + took, 0);
+			if (k == 2)
+				ADD(cuda_memcpy, .start = ZERO + start, .end = ZERO + start + 77, .correlation = id, .process = in,
+				    .bytes = 10, .kind = 1);
+			else
+				kernel(in, id, kernels[(i + k) % 3], bases[(i + k) % 3], 1, start, start + 10 + i % 13);
+			now += took + (next_random() >> 33) % 50;
+		}
+	}
+}
+
 static void wild(void)
 {
 	static const uint8_t types[] = {WS_NVTX_PUSHPOP, WS_NVTX_STARTEND, WS_NVTX_DOMAIN_CREATE, WS_NVTX_MARK};
@@ -292,7 +463,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*fill)(void);
-	} kinds[] = {{"basic", basic}, {"hostile", hostile}, {"many", many}, {"deep", deep}, {"wild", wild}, {"empty", NULL}};
+	} kinds[] = {{"basic", basic}, {"hostile", hostile}, {"cuda", cuda}, {"launches", launches},
+		     {"many", many},   {"deep", deep},	     {"wild", wild}, {"empty", NULL}};
 	struct ws_writer_opts o = {.overwrite = true, .block_rows = 16384};
 	struct ws_err e;
 	size_t k = 0;

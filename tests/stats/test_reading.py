@@ -90,13 +90,21 @@ def rows(db, sql, *args):
 
 # ---- tables ----
 
-REPORTS = ["nvtx_sum", "nvtx_pushpop_sum", "nvtx_pushpop_trace", "nvtx_startend_sum", "osrt_sum"]
+CPU_REPORTS = ["nvtx_sum", "nvtx_pushpop_sum", "nvtx_pushpop_trace", "nvtx_startend_sum", "osrt_sum"]
+CUDA_REPORTS = ["cuda_api_sum", "cuda_api_trace", "cuda_gpu_kern_sum", "cuda_gpu_kern_gb_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum",
+                "cuda_gpu_sum", "cuda_gpu_trace", "cuda_api_gpu_sum", "cuda_kern_exec_sum", "cuda_kern_exec_trace", "nvtx_gpu_proj_sum",
+                "nvtx_gpu_proj_trace", "nvtx_kern_sum", "um_sum", "um_total_sum", "um_cpu_page_faults_sum"]
+REPORTS = CPU_REPORTS + CUDA_REPORTS
+DEFAULTS = ["nvtx_sum", "osrt_sum", "cuda_api_sum", "cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "um_sum", "um_total_sum",
+            "um_cpu_page_faults_sum"]
 
 
 @test
 def csv_of_every_report():
-    for name in REPORTS:
+    for name in CPU_REPORTS:
         golden("basic.%s.csv" % name, run("stats", "-q", "-r", name, "-f", "csv", report("basic")).out)
+    for name in CUDA_REPORTS:
+        golden("cuda.%s.csv" % name, run("stats", "-q", "-r", name, "-f", "csv", report("cuda")).out)
 
 
 @test
@@ -155,6 +163,140 @@ def terminal_formats_hold_no_controls():
 def default_reports_and_columns():
     out = run("stats", "-q", report("basic")).out.decode()
     same([line for line in out.split("\n") if "**" in line], [" ** NVTX Range Summary (nvtx_sum):", " ** OS Runtime Summary (osrt_sum):"])
+
+
+@test
+def default_reports_of_cuda():
+    err = run("stats", "-f", "csv", report("cuda")).err
+    out = run("stats", "-q", report("cuda")).out.decode()
+    same([line.split("(")[-1][:-2] for line in out.split("\n") if "**" in line], [n for n in DEFAULTS if n != "osrt_sum"])
+    same("cuda_api_sum leaves out 1 of the CUDA API calls: it never ended" in err, True, err)
+    same("cuda_gpu_kern_sum leaves out 1 of the CUDA kernels: it had no times" in err, True, err)
+
+
+@test
+def names_of_kernels():
+    def names(spec):
+        return [r[-1] for r in summary("cuda", spec)]
+    same(names("cuda_gpu_kern_sum"), ["void gemm<float>(float *)", "void relu(float *, int)", "void gemm<double>(double *)"])
+    same(names("cuda_gpu_kern_sum:base"), ["gemm", "relu"])
+    same(names("cuda_gpu_kern_sum:mangled"), ["_Z4gemmIfEvPT_", "void gemm<float>(float *)", "void relu(float *, int)"])
+    same(names("cuda_gpu_kern_sum:nvtx-name:base"), ["forward/gemm", "request/gemm", "relu", "step/gemm"])
+    same(names("cuda_kern_exec_trace:base:nvtx-name"), ["forward/gemm", "step/gemm", "step/gemm", "request/gemm", "relu", "relu"])
+    same([n for n in names("cuda_gpu_trace:base:nvtx-name") if "gemm" in n], ["forward/gemm", "step/gemm", "step/gemm", "request/gemm"])
+    for spec, word in [("cuda_gpu_kern_sum:demangled", "base, mangled, nvtx-name"), ("nvtx_kern_sum:nvtx-name", "base, mangled"),
+                       ("cuda_gpu_sum:base:mangled", "exclude each other"), ("um_sum:rows=", "rows=<number>"), ("um_sum:rows=x", "rows=<number>"),
+                       ("um_sum:row", "rows=<number>"), ("cuda_api_sum:base", "takes no arguments"), ("cuda_gpu_sum:", "takes base")]:
+        refused("stats", "-r", spec, report("cuda"), words=[word], code=2)
+
+
+@test
+def unified_memory_rows():
+    same(len(summary("cuda", "um_sum")), 2)
+    same([r[0] for r in summary("cuda", "um_sum:rows=1")], ["0x7f0000010000"])
+
+
+class Launches:
+    """The report "launches" joined the slow way: every kernel and copy with its call and the ranges around it."""
+    def __init__(self):
+        db = database("launches")
+        domains = {(r[0] >> 24, r[1]): r[2] + ":" for r in rows(db, "SELECT globalTid, domainId, text FROM NVTX_EVENTS WHERE eventType = 75")}
+        self.ranges = rows(db, "SELECT rowid, start, end, globalTid, eventType, text, domainId FROM NVTX_EVENTS WHERE eventType IN (59, 60)")
+        self.name = {r[0]: ("[domain %d]:" % r[6] if r[6] and (r[3] >> 24, r[6]) not in domains else domains.get((r[3] >> 24, r[6]), "")) + r[5]
+                     for r in self.ranges}
+        self.style = {r[0]: "PushPop" if r[4] == 59 else "StartEnd" for r in self.ranges}
+        calls = {(r[2] >> 24, r[3]): r for r in rows(db, "SELECT start, end, globalTid, correlationId, s.value FROM CUPTI_ACTIVITY_KIND_RUNTIME "
+                                                         "JOIN StringIds s ON s.id = nameId")}
+        self.work = []
+        for table, name in (("KERNEL", "s.value"), ("MEMCPY", "NULL")):
+            join = " JOIN StringIds s ON s.id = demangledName" if table == "KERNEL" else ""
+            for w in rows(db, "SELECT start, end, globalPid, correlationId, %s FROM CUPTI_ACTIVITY_KIND_%s%s" % (name, table, join)):
+                call = calls.get((w[2] >> 24, w[3]))
+                around = [r for r in self.ranges if call and r[3] == call[2] and r[1] <= call[0] and r[2] >= call[1]]
+                self.work.append((w, call, around))
+
+
+@test
+def kernels_by_range_equal_a_slow_join():
+    launches, want = Launches(), collections.defaultdict(lambda: ([], set()))
+    for w, call, around in launches.work:
+        if w[4] is None:
+            continue
+        for r in around:
+            times, instances = want[launches.name[r[0]], launches.style[r[0]], str(r[3] >> 24), str(r[3] & 0xffffff), w[4]]
+            times.append(w[1] - w[0])
+            instances.add(r[0])
+        if not around:
+            want["", "", "", "", w[4]][0].append(w[1] - w[0])
+    got = summary("launches", "nvtx_kern_sum")
+    same(len(got), len(want))
+    same(len(got) > 50, True)
+    for r in got:
+        times, instances = want[r[0], r[1], r[2], r[3], r[12]]
+        figures = recomputed(times)
+        same([r[4], r[6], r[5]] + r[7:11], [str(len(instances))] + figures[:6], r[0])
+        same(abs(float(r[11]) - float(figures[6])) < 0.11, True)
+
+
+@test
+def projections_equal_a_slow_join():
+    launches, spans = Launches(), {}
+    for w, call, around in launches.work:
+        for r in around:
+            first, last, n = spans.get(r[0], (w[0], w[1], 0))
+            spans[r[0]] = min(first, w[0]), max(last, w[1]), n + 1
+    want = collections.Counter()
+    for r in launches.ranges:
+        if r[0] in spans:
+            first, last, n = spans[r[0]]
+            want[launches.name[r[0]], str(first), str(last - first), str(r[1]), str(r[2] - r[1]), launches.style[r[0]], str(r[3] >> 24),
+                 str(r[3] & 0xffffff), str(n)] += 1
+    trace = summary("launches", "nvtx_gpu_proj_trace")
+    same(collections.Counter(tuple(r[:9]) for r in trace), want)
+    ids = {r[11]: r for r in trace}
+    children = collections.Counter(r[12] for r in trace)
+    for r in trace:
+        same(r[10], str(children[r[11]]), "children")
+        same(r[13].endswith(":" + r[11]) and r[13].count(":") == int(r[9]) + 1, True, r[13])
+        if r[12]:  # the parent has work too, since its child has, and spans it
+            same(int(ids[r[12]][3]) <= int(r[3]) and int(ids[r[12]][3]) + int(ids[r[12]][4]) >= int(r[3]) + int(r[4]), True, r)
+    for r in summary("launches", "nvtx_gpu_proj_sum"):
+        same_name = [t for t in trace if (t[0], t[5]) == (r[0], r[1])]
+        figures = recomputed([int(t[2]) for t in same_name])
+        same([r[2], r[4], r[5], r[6], r[7], r[8]], figures[:6], r[0])
+        same((int(r[3]), int(r[10])), (sum(int(t[4]) for t in same_name), sum(int(t[8]) for t in same_name)), r[0])
+
+
+@test
+def launches_and_runs_equal_a_slow_join():
+    want = collections.defaultdict(lambda: ([], [], [], []))
+    for w, call, around in Launches().work:
+        if w[4] is None or not call:
+            continue
+        dists = want[str(call[2] >> 24), str(call[2] & 0xffffff), call[4][:-6], w[4]]
+        dists[0].append(max(w[1], call[1]) - call[0])
+        dists[1].append(call[1] - call[0])
+        dists[2].extend([w[0] - call[1]] if w[0] > call[1] else [])
+        dists[3].append(w[1] - w[0])
+    got = summary("launches", "cuda_kern_exec_sum")
+    same(len(got), len(want))
+    for r in got:
+        dists = want[r[0], r[1], r[25], r[26]]
+        same((int(r[3]), int(r[4])), (len(dists[0]), len(dists[2])))
+        for i, d in enumerate(dists):
+            same(r[5 + i * 5:9 + i * 5], recomputed(d)[2:6])
+    same(len(summary("launches", "cuda_kern_exec_trace")), sum(len(d[0]) for d in want.values()))
+
+
+@test
+def filters_of_cuda_reports():
+    """Work counts by its own span; its call and ranges are found wherever they are."""
+    same([r[2] for r in summary("cuda", "cuda_gpu_kern_sum", "--filter-time", "12us/12.6us")], ["2"])
+    same([(r[0], r[3]) for r in summary("cuda", "cuda_kern_exec_trace", "--filter-time", "12us/12.6us")], [("8900", "2900"), ("9500", "2900")])
+    same([r[2] for r in summary("cuda", "cuda_api_sum", "--filter-nvtx", "forward")], ["4", "1", "1"])
+    same([r[0] for r in summary("cuda", "nvtx_gpu_proj_trace", "--filter-time", "4160ns/5us")], ["step", "forward", "request"])
+    same([r[20] for r in summary("cuda", "cuda_gpu_trace", "--filter-nvtx", "forward")],
+         ["void gemm<float>(float *)", "void gemm<double>(double *)", "void gemm<double>(double *)"])
 
 
 @test
@@ -264,7 +406,7 @@ def lists_pair_up():
     same(out.count(" ** "), 2, "column is the default of standard output")
     run("stats", "-q", "-o", "pair/d,pair/e", "-f", "csv,tsv", report("basic"))
     same(os.path.exists("pair/d_nvtx_sum.csv") and os.path.exists("pair/e_osrt_sum.tsv"), True, "the default reports pair up too")
-    refused("stats", "-f", "csv,csv,csv", report("basic"), words=["3 formats are given for 2 reports"], code=2)
+    refused("stats", "-f", ",".join(["csv"] * 10), report("basic"), words=["10 formats are given for 9 reports"], code=2)
     refused("stats", "-r", "osrt_sum", "-f", "csv,json", report("basic"), words=["2 formats are given for 1 report"], code=2)
 
 
@@ -330,7 +472,7 @@ def help_lists():
 def reports_without_data_are_skipped_aloud():
     r = run("stats", report("empty"))
     same(r.out, b"")
-    same(r.err.count("skipped: no"), 2, r.err)
+    same(r.err.count("skipped: no"), len(DEFAULTS), r.err)
     same(run("stats", "-q", report("empty")), Result(0, b"", ""))
     run("stats", "-q", "-o", "none", report("empty"))
     same([n for n in os.listdir(".") if n.startswith("none")], [], "files without data")
@@ -419,7 +561,7 @@ def damage_is_said():
 def wild_reports_harm_nothing():
     """A well-formed file with arbitrary numbers in every column: some output or a refusal, and no more."""
     w = report("wild")
-    for args in (["stats", "-r", ",".join(REPORTS), "-f", "csv"], ["stats", "-r", "nvtx_pushpop_trace", "-f", "json", "--timeunit", "ms"],
+    for args in (["stats", "-r", ",".join(REPORTS), "-f", "csv"], ["stats", "-r", "cuda_gpu_kern_gb_sum:nvtx-name,cuda_gpu_trace:nvtx-name:base"], ["stats", "-r", "nvtx_pushpop_trace", "-f", "json", "--timeunit", "ms"],
                  ["stats", "--filter-time", "1us/1ms"], ["stats", "--filter-nvtx", "wild 5\xff@*/3"], ["info"], ["info", "--json", "--verify"],
                  ["export", "-t", "jsonlines", "-o", "-"], ["export", "-q", "-f"]):
         r = run(*args, w, ok=False)
@@ -503,6 +645,31 @@ def sqlite_counts_every_row():
          [(200000, 3000, 5, 0, sum(i * i % 97 for i in range(200000)))])
     starts = [r[0] for r in rows(database("many"), "SELECT start FROM NVTX_EVENTS ORDER BY rowid")]
     same(starts, sorted(starts), "rows are in order of start")
+
+
+@test
+def sqlite_of_cuda():
+    db = database("cuda")
+    same(rows(db, "SELECT s.value, SUM(k.end-k.start) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON k.demangledName=s.id "
+                  "GROUP BY 1 ORDER BY 2 DESC LIMIT 10"),
+         [("void gemm<float>(float *)", 3000), ("void relu(float *, int)", 900), ("void gemm<double>(double *)", 400)])
+    same(rows(db, "SELECT r.globalTid & 0xffffff, s.value, k.gridX FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME r "
+                  "ON r.correlationId = k.correlationId AND r.globalTid & ~0xffffff = k.globalPid JOIN StringIds s ON s.id = r.nameId "
+                  "WHERE r.eventClass = 0 AND k.end NOT NULL ORDER BY k.start"),
+         [(600, "cudaLaunchKernel_v7000", 4), (700, "cudaLaunchKernel_v7000", 4), (700, "cudaLaunchKernel_v7000", 4),
+          (600, "cudaLaunchKernelExC_v11060", 8), (600, "cudaLaunchKernel_v7000", 1), (600, "cudaLaunchKernel_v7000", 1)])
+    same(rows(db, "SELECT o.label, sum(bytes), sum(migrationCause) FROM CUPTI_ACTIVITY_KIND_MEMCPY JOIN ENUM_CUDA_MEMCPY_OPER o ON o.id = copyKind "
+                  "GROUP BY 1 ORDER BY 1"),
+         [("Host-to-Device", 2500500, None), ("Unified Device-to-Host", 8192, 2), ("Unified Host-to-Device", 69632, 4)])
+    same(rows(db, "SELECT id, cuDevice, name, uuid, isDiscrete, smMajor FROM TARGET_INFO_GPU"),
+         [(0, 0, "Some GPU", "GPU-a", 1, 9), (1, 1, "Some GPU", "GPU-b", 1, 9)])
+    same(rows(db, "SELECT processId, streamId, hwId, flag FROM TARGET_INFO_CUDA_STREAM"), [(600, 7, 0, 2)])
+    same(rows(db, "SELECT qmdLastCtaDone, tensorSizeMinusOneElements, graphNodeId, theoreticalOccupancy FROM CUPTI_ACTIVITY_KIND_KERNEL LIMIT 1"),
+         [(None, None, None, 0.5)])
+    same(rows(db, "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE end IS NULL"), [(1,)])
+    lines = [json.loads(line) for line in run("export", "-t", "jsonlines", "-o", "-", report("cuda")).out.decode().splitlines()]
+    kernel = [x for x in lines if x["table"] == "CUPTI_ACTIVITY_KIND_KERNEL"][0]
+    same((kernel["correlationId"], kernel["gridX"], "greenContextId" in kernel), (2, 4, False))
 
 
 @test

@@ -216,7 +216,7 @@ static void overwrite_after_a_crash(void **state)
  */
 static int overfill(const char *path, bool journaled, uint32_t block_rows)
 {
-	enum { ROWS = 3000000 };
+	enum { ROWS = 4500000 };
 	struct ws_writer_opts opts = {.block_rows = block_rows};
 	struct ws_err e = {""};
 	struct ws_writer *w = ws_writer_create(path, &opts, &e);
@@ -264,7 +264,7 @@ static void size_limit(void **state)
 
 	(void)state;
 	if (!pid) {
-		struct rlimit limit = {18 << 20, 18 << 20};
+		struct rlimit limit = {27 << 20, 27 << 20};
 
 		setrlimit(RLIMIT_FSIZE, &limit);
 		_exit(overfill(path, true, 0));
@@ -334,7 +334,7 @@ static void disk(const char *options, bool journaled, uint32_t block_rows)
 static void full_disk(void **state)
 {
 	(void)state;
-	disk("size=24m", true, 0);
+	disk("size=36m", true, 0);
 }
 
 static void full_disk_without_journal(void **state)
@@ -347,7 +347,7 @@ static void full_disk_without_journal(void **state)
 static void full_disk_small_blocks(void **state)
 {
 	(void)state;
-	disk("size=24m", true, 400);
+	disk("size=36m", true, 400);
 }
 
 /* The very beginning does not fit: an error, nothing left behind. */

@@ -1,0 +1,134 @@
+/* cuda.c - names of CUDA operations; see cuda.h. */
+#include "stats/cuda.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHARED(t) .table = WS_TABLE_##t, .start = ws_##t##_start, .end = ws_##t##_end, .correlation = ws_##t##_correlation
+#define ON_GPU(t) SHARED(t), .process = ws_##t##_process, .device = ws_##t##_device
+
+const struct ws_cuda_columns ws_cuda_columns[WS_CUDA_SOURCES] = {
+    [WS_CUDA_API] = {SHARED(cuda_api), .category = "CUDA_API", .process = -1, .device = -1, .name = ws_cuda_api_name, .bytes = -1},
+    [WS_CUDA_KERNEL] = {ON_GPU(cuda_kernel), .category = "CUDA_KERNEL", .name = ws_cuda_kernel_demangled, .bytes = -1},
+    [WS_CUDA_MEMCPY] = {ON_GPU(cuda_memcpy), .category = "MEMORY_OPER", .name = ws_cuda_memcpy_kind, .bytes = ws_cuda_memcpy_bytes},
+    [WS_CUDA_MEMSET] = {ON_GPU(cuda_memset), .category = "MEMORY_OPER", .name = -1, .bytes = ws_cuda_memset_bytes},
+    [WS_CUDA_GRAPH] = {ON_GPU(cuda_graph_trace), .category = "CUDA_GRAPH", .name = ws_cuda_graph_trace_graph, .bytes = -1},
+};
+
+const char *const ws_cuda_args[] = {"base", "mangled", "nvtx-name", NULL};
+const char *const ws_cuda_name_args[] = {"base", "mangled", NULL};
+
+int ws_cuda_name_column(const struct ws_stats *s)
+{
+	return ws_stats_arg(s, "base")	    ? ws_cuda_kernel_name
+	       : ws_stats_arg(s, "mangled") ? ws_cuda_kernel_mangled
+					    : ws_cuda_kernel_demangled;
+}
+
+/* Versions of four digits only, as the reference tool does it: what people search for stays what they know. */
+const char *ws_cuda_function(const struct ws_report *r, uint32_t id, size_t *len)
+{
+	const char *s = ws_report_string(r, id, len), *v = s + *len - 6;
+
+	if (*len > 6 && v[0] == '_' && v[1] == 'v' && isdigit((unsigned char)v[2]) && isdigit((unsigned char)v[3]) &&
+	    isdigit((unsigned char)v[4]) && isdigit((unsigned char)v[5]))
+		*len -= 6;
+	return s;
+}
+
+const char *ws_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *buf, size_t size)
+{
+	static const char *const kinds[] = {
+	    "Unknown",
+	    "Host-to-Device",
+	    "Device-to-Host",
+	    "Host-to-Array",
+	    "Array-to-Host",
+	    "Array-to-Array",
+	    "Array-to-Device",
+	    "Device-to-Array",
+	    "Device-to-Device",
+	    "Host-to-Host",
+	    "Peer-to-Peer",
+	    "Unified Host-to-Device",
+	    "Unified Device-to-Host",
+	    "Unified Device-to-Device",
+	};
+
+	switch (source) {
+	case WS_CUDA_MEMCPY:
+		snprintf(buf, size, "[CUDA memcpy %s]", kinds[value < WS_COUNT(kinds) ? value : 0]);
+		break;
+	case WS_CUDA_MEMSET:
+		snprintf(buf, size, "[CUDA memset]");
+		break;
+	default:
+		snprintf(buf, size, "[CUDA graph %" PRIu64 "]", value);
+	}
+	return buf;
+}
+
+char *ws_cuda_xyz(uint64_t x, uint64_t y, uint64_t z)
+{
+	return ws_format("%4" PRIu64 " %4" PRIu64 " %4" PRIu64, x, y, z);
+}
+
+const char *ws_cuda_mem_kind(uint64_t kind)
+{
+	static const char *const kinds[] = {"Pageable", "Pinned",	 "Device",	   "Array",
+					    "Managed",	"Device Static", "Managed Static", "Unknown"};
+
+	return kind < WS_COUNT(kinds) ? kinds[kind] : "";
+}
+
+struct ws_cuda_devices {
+	const struct ws_report *r;
+	struct device {
+		uint64_t process, id;
+		uint32_t name;
+	} * v;
+	size_t n, cap;
+};
+
+static int by_process(const void *a, const void *b)
+{
+	const struct device *x = a, *y = b;
+
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+struct ws_cuda_devices *ws_cuda_devices_open(const struct ws_report *r)
+{
+	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_cuda_device, 0, UINT64_MAX);
+	struct ws_cuda_devices *d = ws_calloc(1, sizeof(*d));
+	const uint64_t *v;
+
+	d->r = r;
+	while (ws_cursor_next(c, &v)) {
+		ws_grow(d->v, d->cap, d->n + 1);
+		d->v[d->n++] = (struct device){v[ws_cuda_device_process], v[ws_cuda_device_id], (uint32_t)v[ws_cuda_device_name]};
+	}
+	ws_cursor_close(c);
+	if (d->n)
+		qsort(d->v, d->n, sizeof(*d->v), by_process);
+	return d;
+}
+
+void ws_cuda_device_label(const struct ws_cuda_devices *d, uint64_t process, uint64_t id, char *buf, size_t size)
+{
+	struct device key = {process, id, 0}, *found = d->n ? bsearch(&key, d->v, d->n, sizeof(key), by_process) : NULL;
+	const char *name = found ? ws_report_string(d->r, found->name, NULL) : "";
+
+	snprintf(buf, size, "%.90s (%" PRIu64 ")", *name ? name : "GPU", id);
+}
+
+void ws_cuda_devices_close(struct ws_cuda_devices *d)
+{
+	free(d->v);
+	free(d);
+}

@@ -1,0 +1,21 @@
+/* cuda_api_sum.c - Calls of the CUDA API by function (cuda_sum.c computes it). */
+#include "stats/cuda.h"
+#include "stats/std8.h"
+
+static const struct ws_column columns[] = {WS_STD8("Num Calls"), {"Name", WS_KIND_TEXT}};
+
+static int run(struct ws_stats *s, struct ws_err *e)
+{
+	return ws_cuda_sum(s, WS_SOURCE(API), 0, e);
+}
+
+const struct ws_stat ws_stat_cuda_api_sum = {
+    .name = "cuda_api_sum",
+    .title = "CUDA API Summary",
+    .about = "Calls of the CUDA runtime and driver API, by function. Calls that never returned are left out and counted in a note.",
+    .what = "CUDA API calls",
+    .by_default = true,
+    .columns = columns,
+    .column_count = WS_COUNT(columns),
+    .run = run,
+};

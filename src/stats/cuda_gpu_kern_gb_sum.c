@@ -1,0 +1,23 @@
+/* cuda_gpu_kern_gb_sum.c - Kernels by name, grid and block (cuda_sum.c computes it). */
+#include "stats/cuda.h"
+#include "stats/std8.h"
+
+static const struct ws_column columns[] = {
+    WS_STD8("Instances"), {"GridXYZ", WS_KIND_TEXT}, {"BlockXYZ", WS_KIND_TEXT}, {"Name", WS_KIND_TEXT}};
+
+static int run(struct ws_stats *s, struct ws_err *e)
+{
+	return ws_cuda_sum(s, WS_SOURCE(KERNEL), WS_CUDA_SUM_GRID, e);
+}
+
+const struct ws_stat ws_stat_cuda_gpu_kern_gb_sum = {
+    .name = "cuda_gpu_kern_gb_sum",
+    .title = "CUDA GPU Kernel/Grid/Block Summary",
+    .about = "Kernels by name and sizes of grid and block; arguments as for cuda_gpu_kern_sum",
+    .what = "CUDA kernels",
+    .unended = "had no times",
+    .args = ws_cuda_args,
+    .columns = columns,
+    .column_count = WS_COUNT(columns),
+    .run = run,
+};

@@ -1,0 +1,24 @@
+/* cuda_gpu_kern_sum.c - Kernels by name (cuda_sum.c computes it). */
+#include "stats/cuda.h"
+#include "stats/std8.h"
+
+static const struct ws_column columns[] = {WS_STD8("Instances"), {"Name", WS_KIND_TEXT}};
+
+static int run(struct ws_stats *s, struct ws_err *e)
+{
+	return ws_cuda_sum(s, WS_SOURCE(KERNEL), 0, e);
+}
+
+const struct ws_stat ws_stat_cuda_gpu_kern_sum = {
+    .name = "cuda_gpu_kern_sum",
+    .title = "CUDA GPU Kernel Summary",
+    .about = "Kernels by name; :base names functions only, :mangled as the compiler does, :nvtx-name puts the innermost NVTX range "
+	     "around the launch first",
+    .what = "CUDA kernels",
+    .unended = "had no times",
+    .by_default = true,
+    .args = ws_cuda_args,
+    .columns = columns,
+    .column_count = WS_COUNT(columns),
+    .run = run,
+};

@@ -1,0 +1,23 @@
+/* cuda_gpu_mem_size_sum.c - Copies and memsets by kind, their sizes (cuda_sum.c computes it). */
+#include "stats/cuda.h"
+#include "stats/std8.h"
+
+static const struct ws_column columns[] = {{"Total", WS_KIND_SIZE},  {"Count", WS_KIND_COUNT},	 {"Avg", WS_KIND_SIZE},
+					   {"Med", WS_KIND_SIZE},    {"Min", WS_KIND_SIZE},	 {"Max", WS_KIND_SIZE},
+					   {"StdDev", WS_KIND_SIZE}, {"Operation", WS_KIND_TEXT}};
+
+static int run(struct ws_stats *s, struct ws_err *e)
+{
+	return ws_cuda_sum(s, WS_SOURCE(MEMCPY) | WS_SOURCE(MEMSET), WS_CUDA_SUM_BYTES, e);
+}
+
+const struct ws_stat ws_stat_cuda_gpu_mem_size_sum = {
+    .name = "cuda_gpu_mem_size_sum",
+    .title = "CUDA GPU MemOps Summary (by Size)",
+    .about = "Sizes of copies and memsets of GPUs by kind, in MB (1,000,000 bytes)",
+    .what = "CUDA copies and memsets",
+    .by_default = true,
+    .columns = columns,
+    .column_count = WS_COUNT(columns),
+    .run = run,
+};

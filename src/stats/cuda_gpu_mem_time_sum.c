@@ -1,0 +1,22 @@
+/* cuda_gpu_mem_time_sum.c - Copies and memsets by kind, their times (cuda_sum.c computes it). */
+#include "stats/cuda.h"
+#include "stats/std8.h"
+
+static const struct ws_column columns[] = {WS_STD8("Count"), {"Operation", WS_KIND_TEXT}};
+
+static int run(struct ws_stats *s, struct ws_err *e)
+{
+	return ws_cuda_sum(s, WS_SOURCE(MEMCPY) | WS_SOURCE(MEMSET), 0, e);
+}
+
+const struct ws_stat ws_stat_cuda_gpu_mem_time_sum = {
+    .name = "cuda_gpu_mem_time_sum",
+    .title = "CUDA GPU MemOps Summary (by Time)",
+    .about = "Copies and memsets of GPUs by kind, with the traffic of unified memory",
+    .what = "CUDA copies and memsets",
+    .unended = "had no times",
+    .by_default = true,
+    .columns = columns,
+    .column_count = WS_COUNT(columns),
+    .run = run,
+};

@@ -1,0 +1,62 @@
+/*
+ * launch.h - the calls that launched work on GPUs and the NVTX ranges around them, with what a report shows of these.
+ */
+#ifndef WS_STATS_LAUNCH_H
+#define WS_STATS_LAUNCH_H
+
+#include "query/enclose.h"
+#include "stats/domains.h"
+#include "stats/keyed.h"
+#include "stats/stats.h"
+
+/*
+ * What the name of a range is grouped by: bit 63 for start/end, bit 62 always, then the number of its domain's prefix and the key
+ * of its text. 0 stands for no range.
+ */
+typedef uint64_t ws_range_key;
+#define WS_RANGE_STARTEND (UINT64_C(1) << 63)
+#define WS_RANGE_THERE (UINT64_C(1) << 62)
+
+struct ws_launches {
+	const struct ws_stats *s;
+	struct ws_calls calls;
+	struct ws_ranges ranges;
+	struct ws_enclose enclose;
+	struct ws_domains domains;
+	struct ws_domain_table table;
+	uint32_t *prefix; /* by range: number of its domain */
+	uint32_t *label;  /* by node: number of the name of its range, 0 for none; made by ws_launches_label */
+	struct ws_keyed labels;
+};
+
+/* Number the names of the innermost ranges, so that work can be grouped by them. */
+void ws_launches_label(struct ws_launches *l);
+/* The key with this number; 0 for 0. Start/end and push/pop are not told apart. */
+ws_range_key ws_launches_label_key(const struct ws_launches *l, uint64_t label);
+
+/* Read calls and, with `ranges`, what encloses them; damage is counted in `s`. NULL with a message on failure. */
+struct ws_launches *ws_launches_open(struct ws_stats *s, bool ranges, struct ws_err *e);
+void ws_launches_close(struct ws_launches *l); /* NULL is fine */
+
+static inline uint32_t ws_launches_find(const struct ws_launches *l, uint64_t process, uint64_t correlation)
+{
+	return ws_calls_find(&l->calls, process, correlation);
+}
+
+/* Node of the innermost range around the call that has this correlation, 0 for none. */
+static inline uint32_t ws_launches_node(const struct ws_launches *l, uint64_t process, uint64_t correlation)
+{
+	uint32_t call = ws_calls_find(&l->calls, process, correlation);
+
+	return call == WS_NO_CALL ? 0 : l->enclose.of[call];
+}
+
+ws_range_key ws_launches_key(const struct ws_launches *l, uint32_t range);
+/* Key of the range of a node; 0 for node 0. Start/end and push/pop are not told apart. */
+ws_range_key ws_launches_node_key(const struct ws_launches *l, uint32_t node);
+/* "domain:text" of a key. Owned by the caller. */
+char *ws_launches_range_name(const struct ws_launches *l, ws_range_key key, size_t *len);
+/* "range/name", or the name alone without a range. Owned by the caller; *len is that of name before and of the result after. */
+char *ws_launches_prefixed(const struct ws_launches *l, ws_range_key key, const char *name, size_t *len);
+
+#endif

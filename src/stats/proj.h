@@ -1,0 +1,29 @@
+/*
+ * proj.h - NVTX ranges as the GPU saw them: from the start of the first piece of work that was launched inside to the end of the
+ * last.
+ */
+#ifndef WS_STATS_PROJ_H
+#define WS_STATS_PROJ_H
+
+#include "stats/launch.h"
+
+struct ws_proj {
+	struct ws_launches *l;
+	struct ws_proj_span {
+		uint64_t first, last;
+		uint64_t ops;	  /* 0: nothing was launched inside */
+	} * span;		  /* by range */
+	uint32_t *parent, *level; /* by range: ws_ranges_nest */
+	uint32_t *children;	  /* by range: those that have work themselves */
+};
+
+/* All work of GPUs in the window. Returns 0, or -1 with a message; ws_proj_free in any case. */
+int ws_proj_load(struct ws_stats *s, struct ws_proj *p, struct ws_err *e);
+void ws_proj_free(struct ws_proj *p);
+
+static inline const char *ws_proj_style(const struct ws_proj *p, uint32_t range)
+{
+	return ws_range_get(&p->l->ranges, range, ws_nvtx_type) == WS_NVTX_STARTEND ? "StartEnd" : "PushPop";
+}
+
+#endif

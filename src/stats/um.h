@@ -1,0 +1,24 @@
+/*
+ * um.h - traffic and page faults of unified memory, for the reports that begin with um_.
+ */
+#ifndef WS_STATS_UM_H
+#define WS_STATS_UM_H
+
+#include "stats/stats.h"
+
+/* Sums for one address of one process, or over all. */
+struct ws_um {
+	uint64_t process, address;
+	uint64_t to_device, to_host; /* bytes */
+	uint64_t bytes, ns;	     /* of all traffic that has times, between devices too */
+	uint64_t cpu_faults, gpu_faults;
+	bool moved; /* there was traffic, so that the address is one of pages that moved */
+};
+
+/*
+ * Sums by process and address, ordered by these; those of page faults belong to the address that was touched. *count of them, owned
+ * by the caller.
+ */
+struct ws_um *ws_um_load(struct ws_stats *s, size_t *count);
+
+#endif

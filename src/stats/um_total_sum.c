@@ -1,0 +1,63 @@
+/* um_total_sum.c - unified memory in one line. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stats/um.h"
+
+static const struct ws_column columns[] = {
+    {"Total HtoD Migration Size", WS_KIND_SIZE}, {"Total DtoH Migration Size", WS_KIND_SIZE},
+    {"Total CPU Page Faults", WS_KIND_COUNT},	 {"Total GPU Page Faults", WS_KIND_COUNT},
+    {"Minimum Virtual Address", WS_KIND_TEXT},	 {"Maximum Virtual Address", WS_KIND_TEXT},
+};
+
+static struct ws_cell address(uint64_t v, bool there, char *buf, size_t size)
+{
+	snprintf(buf, size, "0x%" PRIx64, v);
+	return there ? ws_cell_text(buf, strlen(buf)) : ws_cell_null();
+}
+
+static int run(struct ws_stats *s, struct ws_err *e)
+{
+	struct ws_um sum = {0};
+	size_t n;
+	struct ws_um *v = ws_um_load(s, &n);
+	uint64_t min = UINT64_MAX, max = 0;
+	char first[32], last[32];
+
+	(void)e;
+	for (size_t i = 0; i < n; i++) {
+		sum.to_device += v[i].to_device;
+		sum.to_host += v[i].to_host;
+		sum.cpu_faults += v[i].cpu_faults;
+		sum.gpu_faults += v[i].gpu_faults;
+		if (!v[i].moved)
+			continue;
+		sum.moved = true;
+		min = v[i].address < min ? v[i].address : min;
+		max = v[i].address > max ? v[i].address : max;
+	}
+	free(v);
+	if (n)
+		s->row(s, (struct ws_cell[]){
+			      ws_cell_real(sum.to_device),
+			      ws_cell_real(sum.to_host),
+			      ws_cell_int((int64_t)sum.cpu_faults),
+			      ws_cell_int((int64_t)sum.gpu_faults),
+			      address(min, sum.moved, first, sizeof(first)),
+			      address(max, sum.moved, last, sizeof(last)),
+			  });
+	return 0;
+}
+
+const struct ws_stat ws_stat_um_total_sum = {
+    .name = "um_total_sum",
+    .title = "Unified Memory Totals Summary",
+    .about = "All traffic and page faults of unified memory, with the lowest and the highest address of pages that moved.",
+    .what = "unified-memory migrations or page faults",
+    .by_default = true,
+    .columns = columns,
+    .column_count = WS_COUNT(columns),
+    .run = run,
+};
