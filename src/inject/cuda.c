@@ -91,15 +91,15 @@ static const struct {
 	uint32_t kind, needs; /* `needs`: a flag of ws_cuda_setting, or 0 */
 	const char *name;
 } kinds[] = {
-    {CUPTI_KIND_CONCURRENT_KERNEL, 0, "kernels"},
-    {CUPTI_KIND_MEMCPY, 0, "copies"},
-    {CUPTI_KIND_MEMCPY2, 0, "copies between GPUs"},
-    {CUPTI_KIND_MEMSET, 0, "memory sets"},
-    {CUPTI_KIND_OVERHEAD, 0, "profiling overhead"},
-    {CUPTI_KIND_JIT, 0, "run-time compilation"},
-    {CUPTI_KIND_CUDA_EVENT, WS_CUDA_EVENT_TIMES, "times of CUDA events"},
-    {CUPTI_KIND_MEMORY2, WS_CUDA_MEMORY, "allocations"},
-    {CUPTI_KIND_MEMORY_POOL, WS_CUDA_MEMORY, "memory pools"},
+    {CUPTI_KIND_CONCURRENT_KERNEL, 0, "kernels: "},
+    {CUPTI_KIND_MEMCPY, 0, "copies: "},
+    {CUPTI_KIND_MEMCPY2, 0, "copies between GPUs: "},
+    {CUPTI_KIND_MEMSET, 0, "memory sets: "},
+    {CUPTI_KIND_OVERHEAD, 0, "profiling overhead: "},
+    {CUPTI_KIND_JIT, 0, "run-time compilation: "},
+    {CUPTI_KIND_CUDA_EVENT, WS_CUDA_EVENT_TIMES, "times of CUDA events: "},
+    {CUPTI_KIND_MEMORY2, WS_CUDA_MEMORY, "allocations: "},
+    {CUPTI_KIND_MEMORY_POOL, WS_CUDA_MEMORY, "memory pools: "},
 };
 
 static void enable(uint32_t kind, const char *name)
@@ -109,7 +109,7 @@ static void enable(uint32_t kind, const char *name)
 	if (!rc)
 		kinds_on |= UINT64_C(1) << kind;
 	else if (rc != CUPTI_ERR_NOT_COMPATIBLE || kind != CUPTI_KIND_JIT)
-		ws_cuda_say(WS_WARNING, "CUPTI does not record ", name, ws_cuda_error(rc));
+		ws_cuda_say(WS_WARNING, "CUPTI refuses to record ", name, ws_cuda_error(rc));
 }
 
 static void disable(uint32_t kind)
@@ -153,7 +153,7 @@ static void collect(bool on)
 	}
 	/* Recording graphs as a whole turns the records of their nodes off. */
 	if (on && !(flags & WS_CUDA_GRAPH_NODES))
-		enable(CUPTI_KIND_GRAPH_TRACE, "CUDA graphs");
+		enable(CUPTI_KIND_GRAPH_TRACE, "CUDA graphs: ");
 	else if (!on && ws_cuda_kind_on(CUPTI_KIND_GRAPH_TRACE))
 		disable(CUPTI_KIND_GRAPH_TRACE);
 	if (flags & (WS_CUDA_UM_CPU_FAULTS | WS_CUDA_UM_GPU_FAULTS)) {
