@@ -1,6 +1,6 @@
 /*
- * map.h - a hash map from 64-bit keys to 64-bit values, for the tool side. Zero-initialise; keys are any number, nothing is ever removed but by
- * ws_map_take.
+ * map.h - a hash map from 64-bit keys to 64-bit values, for the tool side. Zero-initialise; keys are any number, nothing is ever
+ * removed but by ws_map_take.
  */
 #ifndef WS_BASE_MAP_H
 #define WS_BASE_MAP_H

@@ -1,10 +1,10 @@
 /*
- * cuda.c - the CUDA hook: starts when the driver loads it (CUDA_INJECTION64_PATH), or when a profiler inside the program speaks to CUPTI
- * first; has CUPTI record what the session asks for; flushes it regularly on a thread of its own and once more, within a bounded time,
- * when the process ends.
+ * cuda.c - the CUDA hook: starts when the driver loads it (CUDA_INJECTION64_PATH), or when a profiler inside the program speaks to
+ * CUPTI first; has CUPTI record what the session asks for; flushes it regularly on a thread of its own and once more, within a
+ * bounded time, when the process ends.
  *
- * The target never pays for a failure here: whatever is refused becomes a diagnostic and the run goes on. Exit is delayed by at most
- * EXIT_MS; what a flush that hangs leaves in CUPTI's buffers the recorder takes from shared memory, as after a kill.
+ * The target never pays for a failure here: whatever is refused becomes a diagnostic and the run goes on. Exit is delayed by at
+ * most EXIT_MS; what a flush that hangs leaves in CUPTI's buffers the recorder takes from shared memory, as after a kill.
  *
  * A forked child inherits all this state and none of the threads: it makes no call to CUPTI, which would hang or crash there.
  */
@@ -91,15 +91,15 @@ static const struct {
 	uint32_t kind, needs; /* `needs`: a flag of ws_cuda_setting, or 0 */
 	const char *name;
 } kinds[] = {
-	{CUPTI_KIND_CONCURRENT_KERNEL, 0, "kernels"},
-	{CUPTI_KIND_MEMCPY, 0, "copies"},
-	{CUPTI_KIND_MEMCPY2, 0, "copies between GPUs"},
-	{CUPTI_KIND_MEMSET, 0, "memory sets"},
-	{CUPTI_KIND_OVERHEAD, 0, "profiling overhead"},
-	{CUPTI_KIND_JIT, 0, "run-time compilation"},
-	{CUPTI_KIND_CUDA_EVENT, WS_CUDA_EVENT_TIMES, "times of CUDA events"},
-	{CUPTI_KIND_MEMORY2, WS_CUDA_MEMORY, "allocations"},
-	{CUPTI_KIND_MEMORY_POOL, WS_CUDA_MEMORY, "memory pools"},
+    {CUPTI_KIND_CONCURRENT_KERNEL, 0, "kernels: "},
+    {CUPTI_KIND_MEMCPY, 0, "copies: "},
+    {CUPTI_KIND_MEMCPY2, 0, "copies between GPUs: "},
+    {CUPTI_KIND_MEMSET, 0, "memory sets: "},
+    {CUPTI_KIND_OVERHEAD, 0, "profiling overhead: "},
+    {CUPTI_KIND_JIT, 0, "run-time compilation: "},
+    {CUPTI_KIND_CUDA_EVENT, WS_CUDA_EVENT_TIMES, "times of CUDA events: "},
+    {CUPTI_KIND_MEMORY2, WS_CUDA_MEMORY, "allocations: "},
+    {CUPTI_KIND_MEMORY_POOL, WS_CUDA_MEMORY, "memory pools: "},
 };
 
 static void enable(uint32_t kind, const char *name)
@@ -109,7 +109,7 @@ static void enable(uint32_t kind, const char *name)
 	if (!rc)
 		kinds_on |= UINT64_C(1) << kind;
 	else if (rc != CUPTI_ERR_NOT_COMPATIBLE || kind != CUPTI_KIND_JIT)
-		ws_cuda_say(WS_WARNING, "CUPTI does not record ", name, ws_cuda_error(rc));
+		ws_cuda_say(WS_WARNING, "CUPTI refuses to record ", name, ws_cuda_error(rc));
 }
 
 static void disable(uint32_t kind)
@@ -153,7 +153,7 @@ static void collect(bool on)
 	}
 	/* Recording graphs as a whole turns the records of their nodes off. */
 	if (on && !(flags & WS_CUDA_GRAPH_NODES))
-		enable(CUPTI_KIND_GRAPH_TRACE, "CUDA graphs");
+		enable(CUPTI_KIND_GRAPH_TRACE, "CUDA graphs: ");
 	else if (!on && ws_cuda_kind_on(CUPTI_KIND_GRAPH_TRACE))
 		disable(CUPTI_KIND_GRAPH_TRACE);
 	if (flags & (WS_CUDA_UM_CPU_FAULTS | WS_CUDA_UM_GPU_FAULTS)) {
@@ -283,16 +283,18 @@ static void process_ends(void)
 	if (atomic_load(&ws_cuda_state) != WS_CUDA_ON || ws_cuda_forked() || atomic_exchange(&ended_once, 1))
 		return;
 	if (!ws_cuda_flush(EXIT_MS))
-		ws_cuda_say(WS_WARNING, "CUPTI did not hand over its last records in time at the end of the program; "
-			    "those that were complete are taken from its buffers.", "", "");
+		ws_cuda_say(WS_WARNING,
+			    "CUPTI did not hand over its last records in time at the end of the program; "
+			    "those that were complete are taken from its buffers.",
+			    "", "");
 	/* The driver shuts down from here on: no further call to CUPTI. */
 	atomic_store(&ended, 1);
 	futex_wake(&asked);
 }
 
 /*
- * _exit passes exit handlers by. Programs that use it (interpreters that end early, test runners) keep their last records this way; a forked or
- * vforked child has another pid and passes straight through.
+ * _exit passes exit handlers by. Programs that use it (interpreters that end early, test runners) keep their last records this way;
+ * a forked or vforked child has another pid and passes straight through.
  */
 static _Noreturn void leave(int status)
 {
@@ -337,7 +339,8 @@ static void tell_version(void)
 	path = ws_rt_string(t, ws_cupti.path, strlen(ws_cupti.path));
 	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
 	if (r) {
-		*r = (struct ws_rec_cuda_seen){ws_rec_head(WS_REC_CUDA_SEEN, sizeof(*r), 0, path), ws_cupti.version, ws_cupti.driver};
+		*r = (struct ws_rec_cuda_seen){ws_rec_head(WS_REC_CUDA_SEEN, sizeof(*r), 0, path), ws_cupti.version,
+					       ws_cupti.driver};
 		ws_rt_commit(t, r, sizeof(*r));
 	}
 	ws_rt_leave(t);
@@ -364,7 +367,8 @@ static bool start(void)
 	if (collecting)
 		collect(true);
 	if (!start_thread(collecting))
-		ws_cuda_say(WS_WARNING, "No thread could be started to flush CUDA's records: what a kill loses is more than usual.", "", "");
+		ws_cuda_say(WS_WARNING, "No thread could be started to flush CUDA's records: what a kill loses is more than usual.",
+			    "", "");
 	atexit(process_ends);
 	return true;
 }

@@ -22,39 +22,39 @@
 #include "inject/rt.h"
 
 /* What is used of libcupti. X(needed, name, arguments); all return a CUptiResult. */
-#define WS_CUPTI_FUNCTIONS(X)                                                                                       \
-	X(1, GetVersion, (uint32_t *version))                                                                      \
-	X(0, GetResultString, (int result, const char **text))                                                     \
-	X(1, GetCallbackName, (uint32_t domain, uint32_t cbid, const char **name))                                 \
-	X(1, ActivityRegisterCallbacks, (cupti_request_fn request, cupti_complete_fn complete))                    \
-	X(1, ActivityEnable, (uint32_t kind))                                                                      \
-	X(1, ActivityDisable, (uint32_t kind))                                                                     \
-	X(1, ActivityFlushAll, (uint32_t flags))                                                                   \
-	X(1, ActivityGetNextRecord, (uint8_t *buffer, size_t valid, void **record))                                \
-	X(1, ActivityGetNumDroppedRecords, (void *context, uint32_t stream, size_t *dropped))                      \
-	X(1, ActivitySetAttribute, (uint32_t attribute, size_t *size, void *value))                                \
-	X(0, ActivityRegisterTimestampCallback, (cupti_clock_fn fn))                                               \
-	X(0, SetThreadIdType, (uint32_t type))                                                                     \
-	X(0, ActivityEnableRuntimeApi, (uint32_t cbid, uint8_t enable))                                            \
-	X(0, ActivityEnableDriverApi, (uint32_t cbid, uint8_t enable))                                             \
-	X(0, ActivityEnableAllSyncRecords, (uint8_t enable))                                                       \
-	X(0, ActivityEnableCudaEventDeviceTimestamps, (uint8_t enable))                                            \
-	X(0, ActivityConfigureUnifiedMemoryCounter, (struct cupti_um_config *config, uint32_t count))              \
-	X(1, Subscribe, (void **subscriber, cupti_callback_fn fn, void *data))                                     \
+#define WS_CUPTI_FUNCTIONS(X)                                                                                             \
+	X(1, GetVersion, (uint32_t * version))                                                                            \
+	X(0, GetResultString, (int result, const char **text))                                                            \
+	X(1, GetCallbackName, (uint32_t domain, uint32_t cbid, const char **name))                                        \
+	X(1, ActivityRegisterCallbacks, (cupti_request_fn request, cupti_complete_fn complete))                           \
+	X(1, ActivityEnable, (uint32_t kind))                                                                             \
+	X(1, ActivityDisable, (uint32_t kind))                                                                            \
+	X(1, ActivityFlushAll, (uint32_t flags))                                                                          \
+	X(1, ActivityGetNextRecord, (uint8_t * buffer, size_t valid, void **record))                                      \
+	X(1, ActivityGetNumDroppedRecords, (void *context, uint32_t stream, size_t *dropped))                             \
+	X(1, ActivitySetAttribute, (uint32_t attribute, size_t * size, void *value))                                      \
+	X(0, ActivityRegisterTimestampCallback, (cupti_clock_fn fn))                                                      \
+	X(0, SetThreadIdType, (uint32_t type))                                                                            \
+	X(0, ActivityEnableRuntimeApi, (uint32_t cbid, uint8_t enable))                                                   \
+	X(0, ActivityEnableDriverApi, (uint32_t cbid, uint8_t enable))                                                    \
+	X(0, ActivityEnableAllSyncRecords, (uint8_t enable))                                                              \
+	X(0, ActivityEnableCudaEventDeviceTimestamps, (uint8_t enable))                                                   \
+	X(0, ActivityConfigureUnifiedMemoryCounter, (struct cupti_um_config * config, uint32_t count))                    \
+	X(1, Subscribe, (void **subscriber, cupti_callback_fn fn, void *data))                                            \
 	X(0, Subscribe_v2, (void **subscriber, cupti_callback_fn fn, void *data, struct cupti_subscriber_params *params)) \
-	X(1, Unsubscribe, (void *subscriber))                                                                      \
-	X(1, EnableCallback, (uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid))                  \
-	X(0, EnableDomain, (uint32_t enable, void *subscriber, uint32_t domain))                                   \
-	X(0, EnableAllDomains, (uint32_t enable, void *subscriber))                                                \
-	X(0, Finalize, (void))                                                                                     \
-	X(0, GetGraphId, (void *graph, uint32_t *id))                                                              \
-	X(0, GetGraphExecId, (void *exec, uint32_t *id))                                                           \
-	X(0, GetGraphNodeId, (void *node, uint64_t *id))                                                           \
-	X(0, GetContextId, (void *context, uint32_t *id))                                                          \
+	X(1, Unsubscribe, (void *subscriber))                                                                             \
+	X(1, EnableCallback, (uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid))                         \
+	X(0, EnableDomain, (uint32_t enable, void *subscriber, uint32_t domain))                                          \
+	X(0, EnableAllDomains, (uint32_t enable, void *subscriber))                                                       \
+	X(0, Finalize, (void))                                                                                            \
+	X(0, GetGraphId, (void *graph, uint32_t *id))                                                                     \
+	X(0, GetGraphExecId, (void *exec, uint32_t *id))                                                                  \
+	X(0, GetGraphNodeId, (void *node, uint64_t *id))                                                                  \
+	X(0, GetContextId, (void *context, uint32_t *id))                                                                 \
 	X(0, GetStreamIdEx, (void *context, void *stream, uint8_t per_thread, uint32_t *id))
 
 struct ws_cupti {
-#define X(needed, name, args) int (*name) args;
+#define X(needed, name, args) int(*name) args;
 	WS_CUPTI_FUNCTIONS(X)
 #undef X
 	void *lib;

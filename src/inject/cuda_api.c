@@ -1,12 +1,12 @@
 /*
  * cuda_api.c - which calls of the CUDA runtime and driver are traced.
  *
- * Chosen by name, as the CUPTI at hand spells its callback names, so that variants of calls that come with later versions (..._v2, ..._ptsz, ...Ex)
- * are in without an edit. In are calls that give work to the GPU, move or reserve memory, wait, or build and load what runs; out are
- * queries and getters, which make up most calls of a program and say least.
+ * Chosen by name, as the CUPTI at hand spells its callback names, so that variants of calls that come with later versions (..._v2,
+ * ..._ptsz, ...Ex) are in without an edit. In are calls that give work to the GPU, move or reserve memory, wait, or build and load
+ * what runs; out are queries and getters, which make up most calls of a program and say least.
  *
- * Both domains are enabled: CUPTI leaves a driver call out when it happens inside a runtime call that is traced, so every piece of work has one
- * call to join. Libraries that speak to the driver directly keep theirs.
+ * Both domains are enabled: CUPTI leaves a driver call out when it happens inside a runtime call that is traced, so every piece of
+ * work has one call to join. Libraries that speak to the driver directly keep theirs.
  */
 #include <string.h>
 
@@ -20,22 +20,99 @@ bool ws_cuda_api_coarse;
 static uint64_t wanted[2][MOST_CBIDS / 64]; /* runtime, driver */
 static uint32_t last_cbid[2];
 
-static const char *const runtime_in[] = {
-	"cudaLaunch", "__cudaLaunchKernel", "cudaMemcpy", "cudaMemset", "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister",
-	"cudaHostUnregister", "cudaMemPrefetch", "cudaMemDiscard", "cudaMemPoolCreate", "cudaMemPoolDestroy", "cudaMemPoolTrim",
-	"cudaDeviceSynchronize", "cudaThreadSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cudaEventRecord",
-	"cudaStreamWaitEvent", "cudaStreamCreate", "cudaStreamDestroy", "cudaStreamAddCallback", "cudaStreamAttachMem",
-	"cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaGraph", "cudaLibraryLoad", "cudaLibraryUnload", "cudaSignalExternal",
-	"cudaWaitExternal", "cudaDeviceReset", "cudaInitDevice", "cudaIpcOpen", "cudaProfilerSt", "cudaEGLStream", NULL};
-static const char *const driver_in[] = {
-	"cuLaunch", "cuMemcpy", "cuMemset", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemHostRegister", "cuMemHostUnregister",
-	"cuMemPrefetch", "cuMemDiscard", "cuMemPoolCreate", "cuMemPoolDestroy", "cuMemPoolTrim", "cuMemCreate", "cuMemRelease", "cuMemMap",
-	"cuMemUnmap", "cuMemBatchDecompress", "cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize", "cuEventRecord",
-	"cuStreamWait", "cuStreamWrite", "cuStreamBatchMemOp", "cuStreamCreate", "cuStreamDestroy", "cuStreamAddCallback", "cuStreamAttachMem",
-	"cuStreamBeginCapture", "cuStreamEndCapture", "cuGraph", "cuModuleLoad", "cuModuleUnload", "cuLibraryLoad", "cuLibraryUnload", "cuLink",
-	"cuSignalExternal", "cuWaitExternal", "cuCtxCreate", "cuCtxDestroy", "cuDevicePrimaryCtxReset", "cuGreenCtxCreate", "cuGreenCtxDestroy",
-	"cuGreenCtxRecordEvent", "cuGreenCtxWaitEvent", "cuCtxRecordEvent", "cuCtxWaitEvent", "cuGreenCtxStreamCreate", "cuIpcOpen", "cuMulticastBind",
-	"cuArrayCreate", "cuArray3DCreate", "cuArrayDestroy", "cuProfilerSt", NULL};
+static const char *const runtime_in[] = {"cudaLaunch",
+					 "__cudaLaunchKernel",
+					 "cudaMemcpy",
+					 "cudaMemset",
+					 "cudaMalloc",
+					 "cudaFree",
+					 "cudaHostAlloc",
+					 "cudaHostRegister",
+					 "cudaHostUnregister",
+					 "cudaMemPrefetch",
+					 "cudaMemDiscard",
+					 "cudaMemPoolCreate",
+					 "cudaMemPoolDestroy",
+					 "cudaMemPoolTrim",
+					 "cudaDeviceSynchronize",
+					 "cudaThreadSynchronize",
+					 "cudaStreamSynchronize",
+					 "cudaEventSynchronize",
+					 "cudaEventRecord",
+					 "cudaStreamWaitEvent",
+					 "cudaStreamCreate",
+					 "cudaStreamDestroy",
+					 "cudaStreamAddCallback",
+					 "cudaStreamAttachMem",
+					 "cudaStreamBeginCapture",
+					 "cudaStreamEndCapture",
+					 "cudaGraph",
+					 "cudaLibraryLoad",
+					 "cudaLibraryUnload",
+					 "cudaSignalExternal",
+					 "cudaWaitExternal",
+					 "cudaDeviceReset",
+					 "cudaInitDevice",
+					 "cudaIpcOpen",
+					 "cudaProfilerSt",
+					 "cudaEGLStream",
+					 NULL};
+static const char *const driver_in[] = {"cuLaunch",
+					"cuMemcpy",
+					"cuMemset",
+					"cuMemAlloc",
+					"cuMemFree",
+					"cuMemHostAlloc",
+					"cuMemHostRegister",
+					"cuMemHostUnregister",
+					"cuMemPrefetch",
+					"cuMemDiscard",
+					"cuMemPoolCreate",
+					"cuMemPoolDestroy",
+					"cuMemPoolTrim",
+					"cuMemCreate",
+					"cuMemRelease",
+					"cuMemMap",
+					"cuMemUnmap",
+					"cuMemBatchDecompress",
+					"cuCtxSynchronize",
+					"cuStreamSynchronize",
+					"cuEventSynchronize",
+					"cuEventRecord",
+					"cuStreamWait",
+					"cuStreamWrite",
+					"cuStreamBatchMemOp",
+					"cuStreamCreate",
+					"cuStreamDestroy",
+					"cuStreamAddCallback",
+					"cuStreamAttachMem",
+					"cuStreamBeginCapture",
+					"cuStreamEndCapture",
+					"cuGraph",
+					"cuModuleLoad",
+					"cuModuleUnload",
+					"cuLibraryLoad",
+					"cuLibraryUnload",
+					"cuLink",
+					"cuSignalExternal",
+					"cuWaitExternal",
+					"cuCtxCreate",
+					"cuCtxDestroy",
+					"cuDevicePrimaryCtxReset",
+					"cuGreenCtxCreate",
+					"cuGreenCtxDestroy",
+					"cuGreenCtxRecordEvent",
+					"cuGreenCtxWaitEvent",
+					"cuCtxRecordEvent",
+					"cuCtxWaitEvent",
+					"cuGreenCtxStreamCreate",
+					"cuIpcOpen",
+					"cuMulticastBind",
+					"cuArrayCreate",
+					"cuArray3DCreate",
+					"cuArrayDestroy",
+					"cuProfilerSt",
+					NULL};
 /* Anything with one of these in it only asks, though it begins like the others. */
 static const char *const asks[] = {"Get", "Query", "IsCapturing", "Find", "DebugDot", "RetainUser", "ReleaseUser", NULL};
 
@@ -80,8 +157,7 @@ static int users_word(const char *list, const char *name)
 		size_t len = (size_t)(list + n - p);
 		bool star = len && p[len - 1] == '*';
 
-		if (star ? full >= len - 1 && !strncmp(name, p, len - 1)
-			 : (len == plain || len == full) && !strncmp(name, p, len))
+		if (star ? full >= len - 1 && !strncmp(name, p, len - 1) : (len == plain || len == full) && !strncmp(name, p, len))
 			word = *list == '-' ? -1 : 1;
 		list += n + (list[n] == ',');
 	}
@@ -183,8 +259,11 @@ void ws_cuda_apis(bool on)
 	if (!ws_cuda_api_coarse && ws_cupti.ActivityEnableRuntimeApi && ws_cupti.ActivityEnableDriverApi && one_by_one(on))
 		return;
 	if (on && !ws_cuda_api_coarse)
-		ws_cuda_say(WS_INFO, "This CUPTI is older than 12.5 and cannot choose API calls one by one: calls of the runtime cost more than "
-			    "they need to, and calls of libraries that use the driver directly are not recorded.", "", "");
+		ws_cuda_say(
+		    WS_INFO,
+		    "This CUPTI is older than 12.5 and cannot choose API calls one by one: calls of the runtime cost more than "
+		    "they need to, and calls of libraries that use the driver directly are not recorded.",
+		    "", "");
 	ws_cuda_api_coarse = true;
 	whole(CUPTI_KIND_RUNTIME, on);
 }

@@ -1,11 +1,12 @@
 /*
  * cuda_buffers.c - gives CUPTI the buffers that it fills, and turns what comes back into ring records.
  *
- * Buffers lie in the session's shared memory: when the process is killed, what CUPTI had written is still there for the recorder. They are
- * handed out zeroed, so that the end of an unfinished one can be told and CUPTI need not zero them in the program's threads.
+ * Buffers lie in the session's shared memory: when the process is killed, what CUPTI had written is still there for the recorder.
+ * They are handed out zeroed, so that the end of an unfinished one can be told and CUPTI need not zero them in the program's
+ * threads.
  *
- * Completed buffers come on a thread of CUPTI's or on ours, with CUPTI's locks held: the walk below only replaces pointers to texts,
- * notes sizes and copies. No call into CUPTI but those meant for this place, no lock that anyone else could hold.
+ * Completed buffers come on a thread of CUPTI's or on ours, with CUPTI's locks held: the walk below only replaces pointers to
+ * texts, notes sizes and copies. No call into CUPTI but those meant for this place, no lock that anyone else could hold.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,8 @@ _Atomic bool ws_cuda_context_seen;
 /* ---- buffers ---- */
 
 /*
- * Free ones are a stack of numbers with a tag against ABA. Numbers below WS_BUFFERS are the arena's; the others are private memory, for when
- * the arena has no more: they do not outlive a kill.
+ * Free ones are a stack of numbers with a tag against ABA. Numbers below WS_BUFFERS are the arena's; the others are private memory,
+ * for when the arena has no more: they do not outlive a kill.
  */
 enum { PRIVATE_MOST = 1024, BUFFERS_MOST = WS_BUFFERS + PRIVATE_MOST };
 static _Atomic uint64_t free_head; /* tag << 32 | number + 1 */
@@ -36,8 +37,8 @@ static void push(uint32_t number)
 
 	do {
 		atomic_store_explicit(&free_next[number], (uint32_t)head, memory_order_relaxed);
-	} while (!atomic_compare_exchange_weak_explicit(&free_head, &head, ((head >> 32) + 1) << 32 | (number + 1), memory_order_acq_rel,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(&free_head, &head, ((head >> 32) + 1) << 32 | (number + 1),
+							memory_order_acq_rel, memory_order_relaxed));
 }
 
 static bool pop(uint32_t *number)
@@ -129,8 +130,8 @@ static void give_back(uint8_t *buffer, size_t used)
 /* ---- texts ---- */
 
 /*
- * Handles of texts by their address, checked by content: a module that is unloaded gives its addresses away. One thread uses the table at a
- * time; another that comes meanwhile goes by the thread's own cache of strings.
+ * Handles of texts by their address, checked by content: a module that is unloaded gives its addresses away. One thread uses the
+ * table at a time; another that comes meanwhile goes by the thread's own cache of strings.
  */
 enum { NAMES = 4096 };
 static struct {
@@ -348,7 +349,11 @@ static void one(struct walk *w, uint8_t *rec, size_t size)
 static void walk_buffer(struct ws_thread *t, uint8_t *buffer, size_t valid)
 {
 	int number = number_of(buffer);
-	struct walk w = {.t = t, .buffer = buffer, .from = buffer, .to = buffer, .time = ws_raw_ns(),
+	struct walk w = {.t = t,
+			 .buffer = buffer,
+			 .from = buffer,
+			 .to = buffer,
+			 .time = ws_raw_ns(),
 			 .done = number >= 0 && number < (int)WS_BUFFERS ? &ws_rt->arena->buffers[number].done : NULL};
 	uint8_t *last = NULL;
 	void *next = NULL;

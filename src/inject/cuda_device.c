@@ -1,6 +1,6 @@
 /*
- * cuda_device.c - what the driver says about the devices beyond CUPTI's record of them: where they sit, how much shared memory a block may
- * have. Asked on the flushing thread once a context exists: the driver cannot be called while it is still loading us.
+ * cuda_device.c - what the driver says about the devices beyond CUPTI's record of them: where they sit, how much shared memory a
+ * block may have. Asked on the flushing thread once a context exists: the driver cannot be called while it is still loading us.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -48,8 +48,11 @@ static void tell(struct ws_thread *t, uint32_t number, const char *bus, uint32_t
 
 	if (!r)
 		return;
-	*r = (struct ws_rec_cuda_device){.rec = ws_rec_head(WS_REC_CUDA_DEVICE, sizeof(*r), 0, number), .bus = handle, .integrated = integrated,
-					 .shared_block_optin = optin, .shared_reserved = reserved};
+	*r = (struct ws_rec_cuda_device){.rec = ws_rec_head(WS_REC_CUDA_DEVICE, sizeof(*r), 0, number),
+					 .bus = handle,
+					 .integrated = integrated,
+					 .shared_block_optin = optin,
+					 .shared_reserved = reserved};
 	ws_rt_commit(t, r, sizeof(*r));
 }
 

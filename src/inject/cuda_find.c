@@ -1,9 +1,9 @@
 /*
  * cuda_find.c - finds a libcupti that fits the driver and opens it.
  *
- * One that the program has mapped already comes first: a second copy in one process gets nothing. Then the folders where toolkits and
- * Python wheels keep theirs, those near the CUDA libraries of this very program before the system's. A libcupti of a newer major version than
- * the driver's is refused by the driver, so it is not tried.
+ * One that the program has mapped already comes first: a second copy in one process gets nothing. Then the folders where toolkits
+ * and Python wheels keep theirs, those near the CUDA libraries of this very program before the system's. A libcupti of a newer
+ * major version than the driver's is refused by the driver, so it is not tried.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -131,9 +131,14 @@ static int look_mapped(struct dl_phdr_info *info, size_t size, void *arg)
 /* Wheels: .../site-packages/nvidia/cuda_runtime/lib/libcudart.so.12, .../nvidia/cu13/lib/..., .../torch/lib/libtorch_cuda.so */
 static int look_beside(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	static const char *const libs[] = {"libcudart", "libtorch", "libcublas", "libcudnn", "libnvrtc", "libjax", "xla_cuda", "libtensorflow"};
-	static const char *const up[] = {"", "/../../cuda_cupti/lib", "/../../nvidia/cu13/lib", "/../../nvidia/cuda_cupti/lib",
-					 "/../nvidia/cu13/lib", "/../nvidia/cuda_cupti/lib"};
+	static const char *const libs[] = {"libcudart", "libtorch", "libcublas", "libcudnn",
+					   "libnvrtc",	"libjax",   "xla_cuda",	 "libtensorflow"};
+	static const char *const up[] = {"",
+					 "/../../cuda_cupti/lib",
+					 "/../../nvidia/cu13/lib",
+					 "/../../nvidia/cuda_cupti/lib",
+					 "/../nvidia/cu13/lib",
+					 "/../nvidia/cuda_cupti/lib"};
 	struct search *s = arg;
 	const char *base;
 
@@ -174,7 +179,8 @@ static bool search(struct search *s)
 {
 	const char *home = getenv("CUDA_HOME"), *path = getenv("CUDA_PATH");
 
-	return dl_iterate_phdr(look_mapped, s) || try_toolkit(s, home) || try_toolkit(s, path) || dl_iterate_phdr(look_beside, s) || look_system(s);
+	return dl_iterate_phdr(look_mapped, s) || try_toolkit(s, home) || try_toolkit(s, path) || dl_iterate_phdr(look_beside, s) ||
+	       look_system(s);
 }
 
 static bool bind_functions(struct search *s)
@@ -185,7 +191,7 @@ static bool bind_functions(struct search *s)
 		bool needed;
 	} functions[] = {
 #define X(needed, name, args) {"cupti" #name, offsetof(struct ws_cupti, name), needed},
-		WS_CUPTI_FUNCTIONS(X)
+	    WS_CUPTI_FUNCTIONS(X)
 #undef X
 	};
 
@@ -240,9 +246,11 @@ bool ws_cuda_find(void)
 	s.driver_major = ws_cupti.driver / 1000;
 	if (!search(&s)) {
 		ws_cuda_say(WS_WARNING,
-			    s.found_newer ? "CUDA is not recorded: the CUPTI library found is newer than the driver. Install one that fits the driver, or a "
+			    s.found_newer ? "CUDA is not recorded: the CUPTI library found is newer than the driver. Install one "
+					    "that fits the driver, or a "
 					    "newer driver; CUDA_HOME says which toolkit to take it from."
-					  : "CUDA is not recorded: there is no CUPTI library (libcupti.so). Install the CUDA toolkit's CUPTI or the Python package "
+					  : "CUDA is not recorded: there is no CUPTI library (libcupti.so). Install the CUDA "
+					    "toolkit's CUPTI or the Python package "
 					    "nvidia-cuda-cupti, or set CUDA_HOME to a toolkit.",
 			    "", "");
 		return false;

@@ -1,10 +1,11 @@
 /*
  * cuda_inner.c - serves a profiler inside the profiled program (torch.profiler is the common one) from our stream of records.
  *
- * CUPTI knows one set of buffer callbacks and one subscriber. Two users in one process overwrite each other, and both silently get nothing. This
- * library is preloaded, so the cupti* functions that libraries import resolve to those below: what the inner profiler registers is kept, what
- * it enables is enabled for real beside what we need, and of every completed buffer it gets copies of the records it asked for, in buffers of
- * its own, with the times of its own clock. What we need is never turned off. Without a session the calls go straight through.
+ * CUPTI knows one set of buffer callbacks and one subscriber. Two users in one process overwrite each other, and both silently get
+ * nothing. This library is preloaded, so the cupti* functions that libraries import resolve to those below: what the inner profiler
+ * registers is kept, what it enables is enabled for real beside what we need, and of every completed buffer it gets copies of the
+ * records it asked for, in buffers of its own, with the times of its own clock. What we need is never turned off. Without a session
+ * the calls go straight through.
  *
  * A profiler that finds libcupti's functions through dlsym passes this by; it is then refused by CUPTI as a second subscriber.
  */
@@ -31,11 +32,11 @@ static struct {
 	cupti_complete_fn complete;
 	cupti_clock_fn clock;
 	struct anchor first, last;
-	_Atomic uint64_t kinds;               /* enabled by it */
-	_Atomic uint64_t ending;              /* disabled since its last flush: what was recorded before is still to come */
-	uint64_t since[KINDS], until[KINDS];  /* session ns when each was enabled and disabled */
-	uint64_t api_on[2][CBIDS / 64];       /* calls enabled one by one: runtime, driver */
-	uint64_t api_off[2][CBIDS / 64];      /* calls disabled one by one after the whole kind was enabled */
+	_Atomic uint64_t kinds;		     /* enabled by it */
+	_Atomic uint64_t ending;	     /* disabled since its last flush: what was recorded before is still to come */
+	uint64_t since[KINDS], until[KINDS]; /* session ns when each was enabled and disabled */
+	uint64_t api_on[2][CBIDS / 64];	     /* calls enabled one by one: runtime, driver */
+	uint64_t api_off[2][CBIDS / 64];     /* calls disabled one by one after the whole kind was enabled */
 	cupti_callback_fn callback;
 	void *data;
 	bool subscribed;
@@ -130,25 +131,26 @@ static uint64_t their_time(uint64_t t)
 /* Where the times of each kind stand, as offsets; 0 ends the list. */
 #define OFFSET(type, field) ((uint8_t)offsetof(struct cupti_##type, field))
 static const uint8_t time_fields[KINDS][6] = {
-	[CUPTI_KIND_MEMCPY] = {OFFSET(memcpy, start), OFFSET(memcpy, end)},
-	[CUPTI_KIND_MEMSET] = {OFFSET(memset, start), OFFSET(memset, end)},
-	[CUPTI_KIND_KERNEL] = {OFFSET(kernel, start), OFFSET(kernel, end), OFFSET(kernel, completed), OFFSET(kernel, queued), OFFSET(kernel, submitted)},
-	[CUPTI_KIND_DRIVER] = {OFFSET(api, start), OFFSET(api, end)},
-	[CUPTI_KIND_RUNTIME] = {OFFSET(api, start), OFFSET(api, end)},
-	[CUPTI_KIND_CONCURRENT_KERNEL] = {OFFSET(kernel, start), OFFSET(kernel, end), OFFSET(kernel, completed), OFFSET(kernel, queued),
-					  OFFSET(kernel, submitted)},
-	[12 /* marker */] = {8},
-	[CUPTI_KIND_OVERHEAD] = {OFFSET(overhead, start), OFFSET(overhead, end)},
-	[20 /* environment */] = {8},
-	[CUPTI_KIND_MEMCPY2] = {OFFSET(memcpy_peer, start), OFFSET(memcpy_peer, end)},
-	[CUPTI_KIND_UNIFIED_MEMORY_COUNTER] = {OFFSET(um, start), OFFSET(um, end)},
-	[CUPTI_KIND_CUDA_EVENT] = {OFFSET(event, time)},
-	[CUPTI_KIND_SYNCHRONIZATION] = {OFFSET(sync, start), OFFSET(sync, end)},
-	[CUPTI_KIND_INTERNAL_LAUNCH_API] = {OFFSET(api, start), OFFSET(api, end)},
-	[CUPTI_KIND_MEMORY2] = {OFFSET(memory, time)},
-	[CUPTI_KIND_MEMORY_POOL] = {OFFSET(pool, time)},
-	[CUPTI_KIND_GRAPH_TRACE] = {OFFSET(graph_trace, start), OFFSET(graph_trace, end)},
-	[CUPTI_KIND_JIT] = {OFFSET(jit, start), OFFSET(jit, end)},
+    [CUPTI_KIND_MEMCPY] = {OFFSET(memcpy, start), OFFSET(memcpy, end)},
+    [CUPTI_KIND_MEMSET] = {OFFSET(memset, start), OFFSET(memset, end)},
+    [CUPTI_KIND_KERNEL] = {OFFSET(kernel, start), OFFSET(kernel, end), OFFSET(kernel, completed), OFFSET(kernel, queued),
+			   OFFSET(kernel, submitted)},
+    [CUPTI_KIND_DRIVER] = {OFFSET(api, start), OFFSET(api, end)},
+    [CUPTI_KIND_RUNTIME] = {OFFSET(api, start), OFFSET(api, end)},
+    [CUPTI_KIND_CONCURRENT_KERNEL] = {OFFSET(kernel, start), OFFSET(kernel, end), OFFSET(kernel, completed), OFFSET(kernel, queued),
+				      OFFSET(kernel, submitted)},
+    [12 /* marker */] = {8},
+    [CUPTI_KIND_OVERHEAD] = {OFFSET(overhead, start), OFFSET(overhead, end)},
+    [20 /* environment */] = {8},
+    [CUPTI_KIND_MEMCPY2] = {OFFSET(memcpy_peer, start), OFFSET(memcpy_peer, end)},
+    [CUPTI_KIND_UNIFIED_MEMORY_COUNTER] = {OFFSET(um, start), OFFSET(um, end)},
+    [CUPTI_KIND_CUDA_EVENT] = {OFFSET(event, time)},
+    [CUPTI_KIND_SYNCHRONIZATION] = {OFFSET(sync, start), OFFSET(sync, end)},
+    [CUPTI_KIND_INTERNAL_LAUNCH_API] = {OFFSET(api, start), OFFSET(api, end)},
+    [CUPTI_KIND_MEMORY2] = {OFFSET(memory, time)},
+    [CUPTI_KIND_MEMORY_POOL] = {OFFSET(pool, time)},
+    [CUPTI_KIND_GRAPH_TRACE] = {OFFSET(graph_trace, start), OFFSET(graph_trace, end)},
+    [CUPTI_KIND_JIT] = {OFFSET(jit, start), OFFSET(jit, end)},
 };
 
 static void translate(uint8_t *record, size_t size, uint32_t kind)
@@ -206,7 +208,8 @@ static bool wanted(const struct cupti_record *r, size_t size)
 		return false;
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
 		return a->thread != ws_cuda_own_tid() && (!is_ending(kind) || a->start <= inner.until[kind]) &&
-		       (has_kind(kind) || is_ending(kind) ? !bit(inner.api_off[driver], a->cbid) : bit(inner.api_on[driver], a->cbid));
+		       (has_kind(kind) || is_ending(kind) ? !bit(inner.api_off[driver], a->cbid)
+							  : bit(inner.api_on[driver], a->cbid));
 	/* Work that was launched before may still run: what is too late its profiler can tell. */
 	return has_kind(kind) || is_ending(kind);
 }
@@ -266,12 +269,12 @@ static bool handled(void)
 	return ws_cuda_start();
 }
 
-#define PASS(name, types, ...)                                                                  \
-	do {                                                                                    \
-		int(*real) types = ws_cuda_real(#name);                                         \
-		return real ? real(__VA_ARGS__) : CUPTI_ERR_NOT_INITIALIZED;                    \
+#define PASS(name, types, ...)                                               \
+	do {                                                                 \
+		int(*real) types = ws_cuda_real(#name);                      \
+		return real ? real(__VA_ARGS__) : CUPTI_ERR_NOT_INITIALIZED; \
 	} while (0)
-#define HOOK(name, params) \
+#define HOOK(name, params)         \
 	WS_EXPORT int name params; \
 	WS_EXPORT int name params
 
@@ -291,7 +294,9 @@ HOOK(cuptiActivityRegisterCallbacks, (cupti_request_fn request, cupti_complete_f
 	free_lock();
 	atomic_store(&ws_inner_there, true);
 	if (!atomic_exchange(&inner.announced, true))
-		ws_cuda_say(WS_INFO, "The program profiles its CUDA work itself as well (torch.profiler, or another user of CUPTI): both get their records.",
+		ws_cuda_say(WS_INFO,
+			    "The program profiles its CUDA work itself as well (torch.profiler, or another user of CUPTI): both "
+			    "get their records.",
 			    "", "");
 	return CUPTI_OK;
 }
@@ -309,7 +314,7 @@ HOOK(cuptiActivityRegisterTimestampCallback, (cupti_clock_fn clock))
 	return CUPTI_OK;
 }
 
-HOOK(cuptiGetTimestamp, (uint64_t *time))
+HOOK(cuptiGetTimestamp, (uint64_t * time))
 {
 	if (!handled())
 		PASS(cuptiGetTimestamp, (uint64_t *), time);
@@ -356,7 +361,8 @@ HOOK(cuptiActivityEnable, (uint32_t kind))
 /* The calls that only it wanted, one by one: to turn the whole kind off would turn ours off for a moment. */
 static void narrow(uint32_t kind)
 {
-	int (*enable)(uint32_t, uint8_t) = kind == CUPTI_KIND_DRIVER ? ws_cupti.ActivityEnableDriverApi : ws_cupti.ActivityEnableRuntimeApi;
+	int (*enable)(uint32_t, uint8_t) =
+	    kind == CUPTI_KIND_DRIVER ? ws_cupti.ActivityEnableDriverApi : ws_cupti.ActivityEnableRuntimeApi;
 
 	if (!enable || ws_cuda_api_coarse)
 		return;
@@ -477,7 +483,8 @@ HOOK(cuptiSubscribe, (void **subscriber, cupti_callback_fn fn, void *data))
 HOOK(cuptiSubscribe_v2, (void **subscriber, cupti_callback_fn fn, void *data, struct cupti_subscriber_params *params))
 {
 	if (!handled())
-		PASS(cuptiSubscribe_v2, (void **, cupti_callback_fn, void *, struct cupti_subscriber_params *), subscriber, fn, data, params);
+		PASS(cuptiSubscribe_v2, (void **, cupti_callback_fn, void *, struct cupti_subscriber_params *), subscriber, fn,
+		     data, params);
 	return subscribe(subscriber, fn, data);
 }
 

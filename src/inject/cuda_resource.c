@@ -1,6 +1,6 @@
 /*
- * cuda_resource.c - callbacks of CUPTI: modules and graphs as they are made, waits (cuda_sync.c), and the calls after which records would be lost
- * (cudaDeviceReset) or are wanted at once (cudaProfilerStop).
+ * cuda_resource.c - callbacks of CUPTI: modules and graphs as they are made, waits (cuda_sync.c), and the calls after which records
+ * would be lost (cudaDeviceReset) or are wanted at once (cudaProfilerStop).
  *
  * One program has one subscriber. Ours is named; when another tool has the place, the diagnostic says which.
  */
@@ -18,8 +18,9 @@ void *ws_cuda_subscriber;
 static uint32_t reset_cbid[2], stop_cbid[2]; /* runtime, driver */
 
 static const uint32_t resources[] = {
-	CUPTI_RESOURCE_MODULE_LOADED, CUPTI_RESOURCE_MODULE_UNLOAD_STARTING, CUPTI_RESOURCE_GRAPH_CREATED, CUPTI_RESOURCE_GRAPH_CLONED,
-	CUPTI_RESOURCE_GRAPHEXEC_CREATED, CUPTI_RESOURCE_GRAPHNODE_CREATED, CUPTI_RESOURCE_GRAPHNODE_CLONED,
+    CUPTI_RESOURCE_MODULE_LOADED,    CUPTI_RESOURCE_MODULE_UNLOAD_STARTING, CUPTI_RESOURCE_GRAPH_CREATED,
+    CUPTI_RESOURCE_GRAPH_CLONED,     CUPTI_RESOURCE_GRAPHEXEC_CREATED,	    CUPTI_RESOURCE_GRAPHNODE_CREATED,
+    CUPTI_RESOURCE_GRAPHNODE_CLONED,
 };
 
 bool ws_cuda_callback_on(uint32_t domain, uint32_t cbid)
@@ -169,7 +170,8 @@ static void callback(void *data, uint32_t domain, uint32_t cbid, const void *inf
 static void find_calls(void)
 {
 	static const uint32_t domains[2] = {CUPTI_DOMAIN_RUNTIME, CUPTI_DOMAIN_DRIVER};
-	static const char *const reset[2] = {"cudaDeviceReset", "cuDevicePrimaryCtxReset"}, *const stop[2] = {"cudaProfilerStop", "cuProfilerStop"};
+	static const char *const reset[2] = {"cudaDeviceReset", "cuDevicePrimaryCtxReset"}, *const stop[2] = {"cudaProfilerStop",
+													      "cuProfilerStop"};
 	bool flush_on_stop = ws_rt->arena->cuda.flags & WS_CUDA_FLUSH_ON_STOP;
 
 	for (int driver = 0; driver < 2; driver++)
@@ -210,12 +212,15 @@ bool ws_cuda_subscribe(void)
 	other[sizeof(other) - 1] = 0;
 	if (rc == CUPTI_ERR_MULTIPLE_SUBSCRIBERS) {
 		ws_cuda_say(WS_WARNING, "CUDA is not recorded: another tool profiles or debugs this program already: ",
-			    *other ? other : "a debugger, a profiler, or a library that traces CUDA", ". Run it without that tool.");
+			    *other ? other : "a debugger, a profiler, or a library that traces CUDA",
+			    ". Run it without that tool.");
 		return false;
 	}
 	if (rc) {
 		ws_cuda_say(WS_WARNING, "CUDA is not recorded: CUPTI refuses: ", ws_cuda_error(rc),
-			    rc == CUPTI_ERR_NOT_INITIALIZED || rc == CUPTI_ERR_NOT_COMPATIBLE ? " (the library may be too new for the driver)" : "");
+			    rc == CUPTI_ERR_NOT_INITIALIZED || rc == CUPTI_ERR_NOT_COMPATIBLE
+				? " (the library may be too new for the driver)"
+				: "");
 		return false;
 	}
 	find_calls();

@@ -1,9 +1,10 @@
 /*
  * cuda_sync.c - waits: of the CPU for streams, contexts and events, and of streams for events.
  *
- * CUPTI has activity kinds for them and for the recording of events, but with either enabled every call of the runtime takes 100 to 200 ns longer,
- * cudaGetLastError and the like too, of which programs make thousands a step: more than all other tracing costs together (measured
- * on an H200, CUPTI 13.0). Callbacks at the few calls that wait or record cost nothing elsewhere, so our records come from there.
+ * CUPTI has activity kinds for them and for the recording of events, but with either enabled every call of the runtime takes 100 to
+ * 200 ns longer, cudaGetLastError and the like too, of which programs make thousands a step: more than all other tracing costs
+ * together (measured on an H200, CUPTI 13.0). Callbacks at the few calls that wait or record cost nothing elsewhere, so our records
+ * come from there.
  *
  * Which record of an event a wait is for is remembered by the event's handle: the correlation of the call that recorded it last.
  */
@@ -13,23 +14,38 @@
 #include "inject/cuda_record.h"
 
 /* CUpti_ActivitySynchronizationType, and what is no wait. */
-enum what { NOTHING = 0, WAIT_EVENT = 1, STREAM_WAIT_EVENT = 2, WAIT_STREAM = 3, WAIT_CONTEXT = 4, RECORD_EVENT = WS_CUDA_EVENT_RECORD };
+enum what {
+	NOTHING = 0,
+	WAIT_EVENT = 1,
+	STREAM_WAIT_EVENT = 2,
+	WAIT_STREAM = 3,
+	WAIT_CONTEXT = 4,
+	RECORD_EVENT = WS_CUDA_EVENT_RECORD
+};
 
 static const struct {
 	const char *name;
 	uint8_t what;
 } calls[] = {
-	{"cudaStreamSynchronize", WAIT_STREAM}, {"cudaDeviceSynchronize", WAIT_CONTEXT}, {"cudaThreadSynchronize", WAIT_CONTEXT},
-	{"cudaEventSynchronize", WAIT_EVENT}, {"cudaStreamWaitEvent", STREAM_WAIT_EVENT}, {"cudaEventRecord", RECORD_EVENT},
-	{"cuStreamSynchronize", WAIT_STREAM}, {"cuCtxSynchronize", WAIT_CONTEXT}, {"cuEventSynchronize", WAIT_EVENT},
-	{"cuStreamWaitEvent", STREAM_WAIT_EVENT}, {"cuEventRecord", RECORD_EVENT},
+    {"cudaStreamSynchronize", WAIT_STREAM},
+    {"cudaDeviceSynchronize", WAIT_CONTEXT},
+    {"cudaThreadSynchronize", WAIT_CONTEXT},
+    {"cudaEventSynchronize", WAIT_EVENT},
+    {"cudaStreamWaitEvent", STREAM_WAIT_EVENT},
+    {"cudaEventRecord", RECORD_EVENT},
+    {"cuStreamSynchronize", WAIT_STREAM},
+    {"cuCtxSynchronize", WAIT_CONTEXT},
+    {"cuEventSynchronize", WAIT_EVENT},
+    {"cuStreamWaitEvent", STREAM_WAIT_EVENT},
+    {"cuEventRecord", RECORD_EVENT},
 };
 
 enum { CBIDS = 2048, HANDLES = 4096 };
-static uint8_t what_of[2][CBIDS]; /* runtime, driver */
+static uint8_t what_of[2][CBIDS];	 /* runtime, driver */
 static uint8_t per_thread[2][CBIDS / 8]; /* variants whose null stream is the thread's */
 
-/* Correlation of the last record of an event, by its handle. A collision loses an older event's; both words are written without a lock. */
+/* Correlation of the last record of an event, by its handle. A collision loses an older event's; both words are written without a
+ * lock. */
 static struct {
 	_Atomic uint64_t handle;
 	_Atomic uint32_t correlation;
@@ -79,8 +95,8 @@ static uint32_t recall(uint64_t handle)
 	size_t i = slot_of(handle);
 
 	return handle && atomic_load_explicit(&recorded[i].handle, memory_order_acquire) == handle
-		       ? atomic_load_explicit(&recorded[i].correlation, memory_order_relaxed)
-		       : 0;
+		   ? atomic_load_explicit(&recorded[i].correlation, memory_order_relaxed)
+		   : 0;
 }
 
 static uint32_t stream_id(const struct cupti_callback *c, void *stream, bool of_thread)
@@ -103,7 +119,8 @@ static void write_call(int driver, uint32_t cbid, const struct cupti_callback *c
 	if (what == WAIT_EVENT || what == STREAM_WAIT_EVENT || what == RECORD_EVENT)
 		event = params[what == STREAM_WAIT_EVENT];
 	if (what == WAIT_STREAM || what == STREAM_WAIT_EVENT || what == RECORD_EVENT)
-		stream = stream_id(c, (void *)(uintptr_t)params[what == RECORD_EVENT], per_thread[driver][cbid / 8] >> cbid % 8 & 1);
+		stream =
+		    stream_id(c, (void *)(uintptr_t)params[what == RECORD_EVENT], per_thread[driver][cbid / 8] >> cbid % 8 & 1);
 	if (what == RECORD_EVENT)
 		remember(event, c->correlation);
 	else
@@ -115,8 +132,13 @@ static void write_call(int driver, uint32_t cbid, const struct cupti_callback *c
 		return;
 	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_CUDA);
 	if (r) {
-		*r = (struct ws_rec_cuda_sync){.rec = ws_rec_head(WS_REC_CUDA_SYNC, sizeof(*r), (uint16_t)what, context), .start = now.start, .end = end,
-					       .event = event, .correlation = c->correlation, .stream = stream, .recorded_by = recorded_by,
+		*r = (struct ws_rec_cuda_sync){.rec = ws_rec_head(WS_REC_CUDA_SYNC, sizeof(*r), (uint16_t)what, context),
+					       .start = now.start,
+					       .end = end,
+					       .event = event,
+					       .correlation = c->correlation,
+					       .stream = stream,
+					       .recorded_by = recorded_by,
 					       .result = c->result ? *(const int *)c->result : 0};
 		ws_rt_commit(t, r, sizeof(*r));
 	}

@@ -1,10 +1,10 @@
 /*
- * cupti_abi.h - what warpsight uses of CUPTI's binary interface, declared here so that building needs no CUDA toolkit and one build serves
- * CUPTI 12.0 to 13.x: records are cast by the version found at run time.
+ * cupti_abi.h - what warpsight uses of CUPTI's binary interface, declared here so that building needs no CUDA toolkit and one build
+ * serves CUPTI 12.0 to 13.x: records are cast by the version found at run time.
  *
- * CUPTI's records grow only at their end. Each struct here is the newest form known; ws_cupti_size says how much of it a version of CUPTI
- * writes, and whoever reads a field behind that size must ask. Where the toolkit's headers are present, a test compares the offsets
- * (tests/cuda/test_abi.c).
+ * CUPTI's records grow only at their end. Each struct here is the newest form known; ws_cupti_size says how much of it a version of
+ * CUPTI writes, and whoever reads a field behind that size must ask. Where the toolkit's headers are present, a test compares the
+ * offsets (tests/cuda/test_abi.c).
  */
 #ifndef WS_CUPTI_ABI_H
 #define WS_CUPTI_ABI_H
@@ -13,8 +13,17 @@
 #include <stdint.h>
 
 /* Values of cuptiGetVersion. Before 13.0 they count releases. */
-enum { CUPTI_12_0 = 18, CUPTI_12_2 = 20, CUPTI_12_3 = 21, CUPTI_12_4 = 22, CUPTI_12_5 = 23, CUPTI_12_6 = 24, CUPTI_12_8 = 26, CUPTI_12_9 = 27,
-       CUPTI_13_0 = 130000 };
+enum {
+	CUPTI_12_0 = 18,
+	CUPTI_12_2 = 20,
+	CUPTI_12_3 = 21,
+	CUPTI_12_4 = 22,
+	CUPTI_12_5 = 23,
+	CUPTI_12_6 = 24,
+	CUPTI_12_8 = 26,
+	CUPTI_12_9 = 27,
+	CUPTI_13_0 = 130000
+};
 
 enum {
 	CUPTI_OK = 0,
@@ -30,33 +39,68 @@ enum {
 
 /* CUpti_ActivityKind */
 enum {
-	CUPTI_KIND_MEMCPY = 1, CUPTI_KIND_MEMSET = 2, CUPTI_KIND_KERNEL = 3, CUPTI_KIND_DRIVER = 4, CUPTI_KIND_RUNTIME = 5, CUPTI_KIND_DEVICE = 8,
-	CUPTI_KIND_CONTEXT = 9, CUPTI_KIND_CONCURRENT_KERNEL = 10, CUPTI_KIND_OVERHEAD = 17, CUPTI_KIND_MEMCPY2 = 22,
-	CUPTI_KIND_UNIFIED_MEMORY_COUNTER = 25, CUPTI_KIND_CUDA_EVENT = 36, CUPTI_KIND_STREAM = 37, CUPTI_KIND_SYNCHRONIZATION = 38,
-	CUPTI_KIND_EXTERNAL_CORRELATION = 39, CUPTI_KIND_INTERNAL_LAUNCH_API = 48, CUPTI_KIND_MEMORY2 = 49, CUPTI_KIND_MEMORY_POOL = 50,
-	CUPTI_KIND_GRAPH_TRACE = 51, CUPTI_KIND_JIT = 52, CUPTI_KIND_COUNT = 64,
+	CUPTI_KIND_MEMCPY = 1,
+	CUPTI_KIND_MEMSET = 2,
+	CUPTI_KIND_KERNEL = 3,
+	CUPTI_KIND_DRIVER = 4,
+	CUPTI_KIND_RUNTIME = 5,
+	CUPTI_KIND_DEVICE = 8,
+	CUPTI_KIND_CONTEXT = 9,
+	CUPTI_KIND_CONCURRENT_KERNEL = 10,
+	CUPTI_KIND_OVERHEAD = 17,
+	CUPTI_KIND_MEMCPY2 = 22,
+	CUPTI_KIND_UNIFIED_MEMORY_COUNTER = 25,
+	CUPTI_KIND_CUDA_EVENT = 36,
+	CUPTI_KIND_STREAM = 37,
+	CUPTI_KIND_SYNCHRONIZATION = 38,
+	CUPTI_KIND_EXTERNAL_CORRELATION = 39,
+	CUPTI_KIND_INTERNAL_LAUNCH_API = 48,
+	CUPTI_KIND_MEMORY2 = 49,
+	CUPTI_KIND_MEMORY_POOL = 50,
+	CUPTI_KIND_GRAPH_TRACE = 51,
+	CUPTI_KIND_JIT = 52,
+	CUPTI_KIND_COUNT = 64,
 	CUPTI_KIND_INCOMPLETE = (int)0x80000000, /* bit set in a record that is not finished */
 };
 
 /* CUpti_ActivityAttribute */
 enum {
-	CUPTI_ATTR_DEVICE_BUFFER_SIZE = 0, CUPTI_ATTR_DEVICE_BUFFER_POOL_LIMIT = 2, CUPTI_ATTR_ZEROED_OUT_ACTIVITY_BUFFER = 5,
-	CUPTI_ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE = 6, CUPTI_ATTR_PER_THREAD_ACTIVITY_BUFFER = 9,
+	CUPTI_ATTR_DEVICE_BUFFER_SIZE = 0,
+	CUPTI_ATTR_DEVICE_BUFFER_POOL_LIMIT = 2,
+	CUPTI_ATTR_ZEROED_OUT_ACTIVITY_BUFFER = 5,
+	CUPTI_ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE = 6,
+	CUPTI_ATTR_PER_THREAD_ACTIVITY_BUFFER = 9,
 };
 
 enum { CUPTI_FLUSH_FORCED = 1 };
 enum { CUPTI_THREAD_ID_SYSTEM = 1 };
 
 /* CUpti_CallbackDomain and the callback ids that we name */
-enum { CUPTI_DOMAIN_DRIVER = 1, CUPTI_DOMAIN_RUNTIME = 2, CUPTI_DOMAIN_RESOURCE = 3, CUPTI_DOMAIN_SYNCHRONIZE = 4, CUPTI_DOMAIN_NVTX = 5,
-       CUPTI_DOMAIN_STATE = 6 };
+enum {
+	CUPTI_DOMAIN_DRIVER = 1,
+	CUPTI_DOMAIN_RUNTIME = 2,
+	CUPTI_DOMAIN_RESOURCE = 3,
+	CUPTI_DOMAIN_SYNCHRONIZE = 4,
+	CUPTI_DOMAIN_NVTX = 5,
+	CUPTI_DOMAIN_STATE = 6
+};
 enum { CUPTI_SITE_ENTER = 0, CUPTI_SITE_EXIT = 1 };
 enum {
-	CUPTI_RESOURCE_CONTEXT_CREATED = 1, CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING = 2, CUPTI_RESOURCE_STREAM_CREATED = 3,
-	CUPTI_RESOURCE_MODULE_LOADED = 6, CUPTI_RESOURCE_MODULE_UNLOAD_STARTING = 7, CUPTI_RESOURCE_GRAPH_CREATED = 9,
-	CUPTI_RESOURCE_GRAPH_DESTROY_STARTING = 10, CUPTI_RESOURCE_GRAPH_CLONED = 11, CUPTI_RESOURCE_GRAPHNODE_CREATE_STARTING = 12,
-	CUPTI_RESOURCE_GRAPHNODE_CREATED = 13, CUPTI_RESOURCE_GRAPHNODE_DESTROY_STARTING = 14, CUPTI_RESOURCE_GRAPHEXEC_CREATE_STARTING = 17,
-	CUPTI_RESOURCE_GRAPHEXEC_CREATED = 18, CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING = 19, CUPTI_RESOURCE_GRAPHNODE_CLONED = 20,
+	CUPTI_RESOURCE_CONTEXT_CREATED = 1,
+	CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING = 2,
+	CUPTI_RESOURCE_STREAM_CREATED = 3,
+	CUPTI_RESOURCE_MODULE_LOADED = 6,
+	CUPTI_RESOURCE_MODULE_UNLOAD_STARTING = 7,
+	CUPTI_RESOURCE_GRAPH_CREATED = 9,
+	CUPTI_RESOURCE_GRAPH_DESTROY_STARTING = 10,
+	CUPTI_RESOURCE_GRAPH_CLONED = 11,
+	CUPTI_RESOURCE_GRAPHNODE_CREATE_STARTING = 12,
+	CUPTI_RESOURCE_GRAPHNODE_CREATED = 13,
+	CUPTI_RESOURCE_GRAPHNODE_DESTROY_STARTING = 14,
+	CUPTI_RESOURCE_GRAPHEXEC_CREATE_STARTING = 17,
+	CUPTI_RESOURCE_GRAPHEXEC_CREATED = 18,
+	CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING = 19,
+	CUPTI_RESOURCE_GRAPHNODE_CLONED = 20,
 };
 enum { CUPTI_STATE_FATAL_ERROR = 1 };
 
@@ -91,7 +135,7 @@ struct cupti_kernel { /* CUpti_ActivityKernel9 (12.x) and Kernel10 (13.0) */
 	uint32_t cluster_x, cluster_y, cluster_z, cluster_policy;
 	uint64_t local_total2;
 	uint32_t max_cluster, max_active_clusters; /* since 12.3 */
-	uint8_t device_launched, padding3[7];      /* since 13.0 */
+	uint8_t device_launched, padding3[7];	   /* since 13.0 */
 } CUPTI_RECORD;
 
 struct cupti_memcpy { /* CUpti_ActivityMemcpy5, Memcpy6 */
@@ -165,8 +209,8 @@ struct cupti_context { /* CUpti_ActivityContext..3 */
 struct cupti_device { /* CUpti_ActivityDevice4, Device5 */
 	uint32_t kind, flags;
 	uint64_t bandwidth, memory;
-	uint32_t constant, l2, warp, clock, engines, sms, max_ipc, warps_sm, blocks_sm, shared_sm, regs_sm, regs_block, shared_block, threads_block,
-		block_x, block_y, block_z, grid_x, grid_y, grid_z, major, minor, id, ecc;
+	uint32_t constant, l2, warp, clock, engines, sms, max_ipc, warps_sm, blocks_sm, shared_sm, regs_sm, regs_block,
+	    shared_block, threads_block, block_x, block_y, block_z, grid_x, grid_y, grid_z, major, minor, id, ecc;
 	uint8_t uuid[16];
 	const char *name;
 	uint8_t visible, mig, reserved[6];
@@ -187,7 +231,7 @@ struct cupti_overhead { /* CUpti_ActivityOverhead2, Overhead3 */
 	} id;
 	uint64_t start, end;
 	uint32_t correlation, reserved0; /* since 12.2 */
-	void *data;                      /* ours to free */
+	void *data;			 /* ours to free */
 } CUPTI_RECORD;
 
 struct cupti_memory { /* CUpti_ActivityMemory4 */

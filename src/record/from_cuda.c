@@ -1,12 +1,12 @@
 /*
  * from_cuda.c - the CUDA hook's records into rows.
  *
- * The hook hands on CUPTI's own records in batches. Each says its kind and size; the size says which version of the struct it is. They come from
- * memory that the target can scribble over: sizes are checked here, handles where they are looked up, numbers used as indexes where they
- * are used.
+ * The hook hands on CUPTI's own records in batches. Each says its kind and size; the size says which version of the struct it is.
+ * They come from memory that the target can scribble over: sizes are checked here, handles where they are looked up, numbers used
+ * as indexes where they are used.
  *
- * When a process has died, the buffers that CUPTI was filling are still in the arena: ws_convert_cuda_process_end parses them from where
- * the hook had got. Texts in them are addresses in a process that is gone; those that the hook met before are known.
+ * When a process has died, the buffers that CUPTI was filling are still in the arena: ws_convert_cuda_process_end parses them from
+ * where the hook had got. Texts in them are addresses in a process that is gone; those that the hook met before are known.
  */
 #include "record/from_cuda.h"
 
@@ -21,24 +21,24 @@ static const struct {
 	ws_cuda_convert *fn;
 	uint16_t least, usual; /* bytes: without them it is no such record; what 13.0 writes */
 } kinds[CUPTI_KIND_COUNT] = {
-	[CUPTI_KIND_MEMCPY] = {ws_cuda_memcpy, offsetof(struct cupti_memcpy, runtime_correlation), 96},
-	[CUPTI_KIND_MEMSET] = {ws_cuda_memset, offsetof(struct cupti_memset, pad), 88},
-	[CUPTI_KIND_KERNEL] = {ws_cuda_kernel, offsetof(struct cupti_kernel, max_cluster), 216},
-	[CUPTI_KIND_DRIVER] = {ws_cuda_api, sizeof(struct cupti_api), 40},
-	[CUPTI_KIND_RUNTIME] = {ws_cuda_api, sizeof(struct cupti_api), 40},
-	[CUPTI_KIND_DEVICE] = {ws_cuda_device_record, offsetof(struct cupti_device, visible), 184},
-	[CUPTI_KIND_CONTEXT] = {ws_cuda_context, 16, 32},
-	[CUPTI_KIND_CONCURRENT_KERNEL] = {ws_cuda_kernel, offsetof(struct cupti_kernel, max_cluster), 216},
-	[CUPTI_KIND_OVERHEAD] = {ws_cuda_overhead, offsetof(struct cupti_overhead, correlation), 56},
-	[CUPTI_KIND_MEMCPY2] = {ws_cuda_memcpy_peer, offsetof(struct cupti_memcpy_peer, reserved0), 96},
-	[CUPTI_KIND_UNIFIED_MEMORY_COUNTER] = {ws_cuda_um, offsetof(struct cupti_um, pad), 104},
-	[CUPTI_KIND_CUDA_EVENT] = {ws_cuda_event, offsetof(struct cupti_event, pad), 56},
-	[CUPTI_KIND_STREAM] = {ws_cuda_stream, sizeof(struct cupti_stream), 24},
-	[CUPTI_KIND_SYNCHRONIZATION] = {ws_cuda_sync, offsetof(struct cupti_sync, event_sync), 56},
-	[CUPTI_KIND_MEMORY2] = {ws_cuda_memory, offsetof(struct cupti_memory, source), 128},
-	[CUPTI_KIND_MEMORY_POOL] = {ws_cuda_pool, offsetof(struct cupti_pool, managed), 80},
-	[CUPTI_KIND_GRAPH_TRACE] = {ws_cuda_graph_trace, offsetof(struct cupti_graph_trace, reserved), 56},
-	[CUPTI_KIND_JIT] = {ws_cuda_jit, offsetof(struct cupti_jit, process), 72},
+    [CUPTI_KIND_MEMCPY] = {ws_cuda_memcpy, offsetof(struct cupti_memcpy, runtime_correlation), 96},
+    [CUPTI_KIND_MEMSET] = {ws_cuda_memset, offsetof(struct cupti_memset, pad), 88},
+    [CUPTI_KIND_KERNEL] = {ws_cuda_kernel, offsetof(struct cupti_kernel, max_cluster), 216},
+    [CUPTI_KIND_DRIVER] = {ws_cuda_api, sizeof(struct cupti_api), 40},
+    [CUPTI_KIND_RUNTIME] = {ws_cuda_api, sizeof(struct cupti_api), 40},
+    [CUPTI_KIND_DEVICE] = {ws_cuda_device_record, offsetof(struct cupti_device, visible), 184},
+    [CUPTI_KIND_CONTEXT] = {ws_cuda_context, 16, 32},
+    [CUPTI_KIND_CONCURRENT_KERNEL] = {ws_cuda_kernel, offsetof(struct cupti_kernel, max_cluster), 216},
+    [CUPTI_KIND_OVERHEAD] = {ws_cuda_overhead, offsetof(struct cupti_overhead, correlation), 56},
+    [CUPTI_KIND_MEMCPY2] = {ws_cuda_memcpy_peer, offsetof(struct cupti_memcpy_peer, reserved0), 96},
+    [CUPTI_KIND_UNIFIED_MEMORY_COUNTER] = {ws_cuda_um, offsetof(struct cupti_um, pad), 104},
+    [CUPTI_KIND_CUDA_EVENT] = {ws_cuda_event, offsetof(struct cupti_event, pad), 56},
+    [CUPTI_KIND_STREAM] = {ws_cuda_stream, sizeof(struct cupti_stream), 24},
+    [CUPTI_KIND_SYNCHRONIZATION] = {ws_cuda_sync, offsetof(struct cupti_sync, event_sync), 56},
+    [CUPTI_KIND_MEMORY2] = {ws_cuda_memory, offsetof(struct cupti_memory, source), 128},
+    [CUPTI_KIND_MEMORY_POOL] = {ws_cuda_pool, offsetof(struct cupti_pool, managed), 80},
+    [CUPTI_KIND_GRAPH_TRACE] = {ws_cuda_graph_trace, offsetof(struct cupti_graph_trace, reserved), 56},
+    [CUPTI_KIND_JIT] = {ws_cuda_jit, offsetof(struct cupti_jit, process), 72},
 };
 
 /* ---- the state of a process ---- */
@@ -108,7 +108,8 @@ void ws_cuda_place(const struct ws_cuda_proc *p, uint32_t context, uint32_t *bas
 
 /* ---- batches ---- */
 
-static void convert_one(struct ws_stream *s, struct ws_cuda_proc *p, uint64_t time, const void *record, uint32_t bytes, uint32_t marked)
+static void convert_one(struct ws_stream *s, struct ws_cuda_proc *p, uint64_t time, const void *record, uint32_t bytes,
+			uint32_t marked)
 {
 	uint32_t kind = WS_CUPTI_KIND(marked);
 	struct ws_cuda_record c = {p, time, bytes, marked & WS_CUPTI_UNFINISHED};
@@ -187,8 +188,8 @@ static const char *chip_name(uint32_t major, uint32_t minor)
 	static const struct {
 		uint32_t major, minor;
 		const char *name;
-	} chips[] = {{7, 0, "GV100"}, {7, 5, "TU10x"}, {8, 0, "GA100"}, {8, 6, "GA10x"}, {8, 7, "GA10B"}, {8, 9, "AD10x"}, {9, 0, "GH100"},
-		     {10, 0, "GB100"}, {10, 3, "GB110"}, {12, 0, "GB20x"}};
+	} chips[] = {{7, 0, "GV100"}, {7, 5, "TU10x"}, {8, 0, "GA100"},	 {8, 6, "GA10x"},  {8, 7, "GA10B"},
+		     {8, 9, "AD10x"}, {9, 0, "GH100"}, {10, 0, "GB100"}, {10, 3, "GB110"}, {12, 0, "GB20x"}};
 
 	for (size_t i = 0; i < WS_COUNT(chips); i++)
 		if (chips[i].major == major && chips[i].minor == minor)
@@ -258,8 +259,14 @@ void ws_cuda_device_record(struct ws_stream *s, const struct ws_cuda_record *c, 
 	r->grid_z = v->grid_z;
 	r->major = v->major;
 	r->minor = v->minor;
-	d->sm = (struct ws_sm){.major = v->major, .warp = v->warp, .warps = v->warps_sm, .blocks = v->blocks_sm, .registers = v->regs_sm,
-			       .registers_block = v->regs_block, .shared = v->shared_sm, .shared_reserved = v->major >= 8 ? 1024 : 0};
+	d->sm = (struct ws_sm){.major = v->major,
+			       .warp = v->warp,
+			       .warps = v->warps_sm,
+			       .blocks = v->blocks_sm,
+			       .registers = v->regs_sm,
+			       .registers_block = v->regs_block,
+			       .shared = v->shared_sm,
+			       .shared_reserved = v->major >= 8 ? 1024 : 0};
 	ws_cuda_write_devices(s, c->p, false);
 }
 

@@ -36,20 +36,21 @@ struct ws_cuda_proc {
 	uint32_t version; /* of CUPTI */
 	struct ws_cuda_call {
 		uint32_t name, handle;
-	} *api[2]; /* by callback id: runtime, driver */
+	} * api[2]; /* by callback id: runtime, driver */
 	size_t api_cap[2];
-	struct ws_map pointers; /* of texts in the target -> handle */
+	struct ws_map pointers;	    /* of texts in the target -> handle */
 	struct ws_map kernel_names; /* handle -> index + 1 in names */
 	struct ws_cuda_names *names;
 	size_t names_n, names_cap;
 	struct ws_cuda_device device[WS_CUDA_DEVICES];
 	struct ws_map contexts; /* id -> device << 32 | parent, bit 63: green */
 	struct ws_map context_sms;
-	struct ws_map streams;  /* context << 32 | stream -> priority */
-	struct ws_map allocations; /* address -> index in sizes */
+	struct ws_map streams;	     /* context << 32 | stream -> priority */
+	struct ws_map allocations;   /* address -> index in sizes */
 	struct ws_map event_numbers; /* handle of an event -> its number */
-	struct ws_map events;        /* correlation of the call that recorded an event -> its number; only while times of events are collected */
-	struct ws_map errors;   /* calls that failed: cbid and result, said already */
+	struct ws_map
+	    events; /* correlation of the call that recorded an event -> its number; only while times of events are collected */
+	struct ws_map errors;		  /* calls that failed: cbid and result, said already */
 	uint16_t sizes[CUPTI_KIND_COUNT]; /* of records, as seen, in 8-byte words */
 	uint32_t last_tid, last_thread;
 	uint32_t overhead_names[16];
@@ -65,12 +66,12 @@ struct ws_cuda_record {
 };
 
 /* Whether `field` lies within what this version of CUPTI wrote. */
-#define WS_CUDA_HAS(c, r, field) \
-	((size_t)((const char *)&(r)->field - (const char *)(r)) + sizeof((r)->field) <= (c)->size)
+#define WS_CUDA_HAS(c, r, field) ((size_t)((const char *)&(r)->field - (const char *)(r)) + sizeof((r)->field) <= (c)->size)
 
 typedef void ws_cuda_convert(struct ws_stream *s, const struct ws_cuda_record *c, const void *record);
-ws_cuda_convert ws_cuda_kernel, ws_cuda_memcpy, ws_cuda_memcpy_peer, ws_cuda_memset, ws_cuda_graph_trace, ws_cuda_um, ws_cuda_api, ws_cuda_sync,
-	ws_cuda_event, ws_cuda_stream, ws_cuda_context, ws_cuda_device_record, ws_cuda_overhead, ws_cuda_memory, ws_cuda_pool, ws_cuda_jit;
+ws_cuda_convert ws_cuda_kernel, ws_cuda_memcpy, ws_cuda_memcpy_peer, ws_cuda_memset, ws_cuda_graph_trace, ws_cuda_um, ws_cuda_api,
+    ws_cuda_sync, ws_cuda_event, ws_cuda_stream, ws_cuda_context, ws_cuda_device_record, ws_cuda_overhead, ws_cuda_memory,
+    ws_cuda_pool, ws_cuda_jit;
 
 struct ws_cuda_proc *ws_cuda_proc(struct ws_stream *s);
 /* String id of a text field of a record: a handle, or a pointer that was told before; 0 when not known. */

@@ -1,4 +1,5 @@
-/* from_cuda_other.c - what CUDA does besides work on the GPU: calls, waits, events, memory, overhead, contexts, streams, modules, graphs. */
+/* from_cuda_other.c - what CUDA does besides work on the GPU: calls, waits, events, memory, overhead, contexts, streams, modules,
+ * graphs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,16 +15,45 @@ static const struct {
 	uint32_t code;
 	const char *text;
 } errors[] = {
-	{1, "invalid value"}, {2, "out of memory"}, {3, "not initialised"}, {4, "the driver shuts down"}, {35, "the driver is older than the runtime"},
-	{46, "devices are busy or unavailable"}, {98, "invalid device function"}, {100, "no device"}, {101, "invalid device"},
-	{200, "invalid kernel image"}, {201, "invalid context"}, {209, "no kernel image for this device"}, {218, "invalid PTX"},
-	{222, "unsupported PTX version"}, {300, "invalid source"}, {301, "file not found"}, {302, "symbol of a shared object not found"},
-	{304, "operating system call failed"}, {400, "invalid handle"}, {401, "illegal state"}, {500, "not found"}, {700, "illegal memory access"},
-	{701, "too many resources requested for the launch"}, {702, "launch timed out"}, {710, "a device-side assertion failed"},
-	{714, "hardware stack error"}, {715, "illegal instruction"}, {716, "misaligned address"}, {717, "invalid address space"},
-	{718, "invalid program counter"}, {719, "launch failure"}, {720, "cooperative launch too large"}, {800, "not permitted"},
-	{801, "not supported"}, {802, "the system is not ready"}, {803, "driver and display driver do not match"}, {901, "stream capture was invalidated"},
-	{910, "graph update failed"}, {999, "unknown error"},
+    {1, "invalid value"},
+    {2, "out of memory"},
+    {3, "not initialised"},
+    {4, "the driver shuts down"},
+    {35, "the driver is older than the runtime"},
+    {46, "devices are busy or unavailable"},
+    {98, "invalid device function"},
+    {100, "no device"},
+    {101, "invalid device"},
+    {200, "invalid kernel image"},
+    {201, "invalid context"},
+    {209, "no kernel image for this device"},
+    {218, "invalid PTX"},
+    {222, "unsupported PTX version"},
+    {300, "invalid source"},
+    {301, "file not found"},
+    {302, "symbol of a shared object not found"},
+    {304, "operating system call failed"},
+    {400, "invalid handle"},
+    {401, "illegal state"},
+    {500, "not found"},
+    {700, "illegal memory access"},
+    {701, "too many resources requested for the launch"},
+    {702, "launch timed out"},
+    {710, "a device-side assertion failed"},
+    {714, "hardware stack error"},
+    {715, "illegal instruction"},
+    {716, "misaligned address"},
+    {717, "invalid address space"},
+    {718, "invalid program counter"},
+    {719, "launch failure"},
+    {720, "cooperative launch too large"},
+    {800, "not permitted"},
+    {801, "not supported"},
+    {802, "the system is not ready"},
+    {803, "driver and display driver do not match"},
+    {901, "stream capture was invalidated"},
+    {910, "graph update failed"},
+    {999, "unknown error"},
 };
 
 static void report_error(struct ws_stream *s, struct ws_cuda_proc *p, uint32_t handle, const struct cupti_api *a)
@@ -115,8 +145,14 @@ static uint32_t event_number(struct ws_cuda_proc *p, uint64_t handle)
 /* With times, the row is written when they come: in CUPTI's record of the same call. */
 static void event_recorded(struct ws_stream *s, struct ws_cuda_proc *p, const struct ws_rec_cuda_sync *v)
 {
-	struct ws_row_cuda_event r = {.start = v->start, .device = device_of(p, v->rec.value), .stream = v->stream, .correlation = v->correlation,
-				      .process = s->process, .event = event_number(p, v->event), .time = WS_NO_TIME, .event_sync = v->correlation};
+	struct ws_row_cuda_event r = {.start = v->start,
+				      .device = device_of(p, v->rec.value),
+				      .stream = v->stream,
+				      .correlation = v->correlation,
+				      .process = s->process,
+				      .event = event_number(p, v->event),
+				      .time = WS_NO_TIME,
+				      .event_sync = v->correlation};
 
 	if (s->proc->drain->a->cuda.flags & WS_CUDA_EVENT_TIMES) {
 		if (p->events.n > EVENTS_MOST)
@@ -177,15 +213,19 @@ void ws_cuda_context(struct ws_stream *s, const struct ws_cuda_record *c, const 
 {
 	const struct cupti_context *v = record;
 	bool green = WS_CUDA_HAS(c, v, green) && v->green, seen;
-	struct ws_row_cuda_context r = {.process = s->process, .start = c->time, .id = v->context, .device = v->device, .null_stream = v->null_stream,
-					.parent = green ? v->parent : WS_NO_U32, .green = green,
+	struct ws_row_cuda_context r = {.process = s->process,
+					.start = c->time,
+					.id = v->context,
+					.device = v->device,
+					.null_stream = v->null_stream,
+					.parent = green ? v->parent : WS_NO_U32,
+					.green = green,
 					.sms = WS_CUDA_HAS(c, v, sms) ? v->sms : 0};
 
 	ws_map_get(&c->p->contexts, v->context, &seen);
 	if (seen)
 		return;
-	ws_map_set(&c->p->contexts, v->context,
-		   (uint64_t)(v->device & 0xffff) << 32 | (green ? UINT64_C(1) << 63 | v->parent : 0));
+	ws_map_set(&c->p->contexts, v->context, (uint64_t)(v->device & 0xffff) << 32 | (green ? UINT64_C(1) << 63 | v->parent : 0));
 	if (r.sms)
 		ws_map_set(&c->p->context_sms, v->context, r.sms);
 	ws_writer_add(s->writer, WS_TABLE_cuda_context, &r);
@@ -194,8 +234,12 @@ void ws_cuda_context(struct ws_stream *s, const struct ws_cuda_record *c, const 
 void ws_cuda_stream(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
 {
 	const struct cupti_stream *v = record;
-	struct ws_row_cuda_stream r = {.process = s->process, .start = c->time, .id = v->stream, .priority = (int32_t)v->priority,
-				       .flag = (uint8_t)v->flag, .correlation = ws_cuda_or_null(v->correlation)};
+	struct ws_row_cuda_stream r = {.process = s->process,
+				       .start = c->time,
+				       .id = v->stream,
+				       .priority = (int32_t)v->priority,
+				       .flag = (uint8_t)v->flag,
+				       .correlation = ws_cuda_or_null(v->correlation)};
 	uint32_t green;
 
 	ws_cuda_place(c->p, v->context, &r.context, &green);
@@ -227,8 +271,15 @@ void ws_cuda_memory(struct ws_stream *s, const struct ws_cuda_record *c, const v
 {
 	const struct cupti_memory *v = record;
 	bool freed = v->operation == 2, local = v->pool_type == 1, imported = v->pool_type == 2;
-	struct ws_row_cuda_memory r = {.start = v->time, .process = s->process, .device = v->device, .context = v->context, .address = v->address,
-				       .pc = v->pc, .bytes = v->bytes, .kind = (uint8_t)ws_cuda_mem_kind(v->memory_kind), .operation = freed};
+	struct ws_row_cuda_memory r = {.start = v->time,
+				       .process = s->process,
+				       .device = v->device,
+				       .context = v->context,
+				       .address = v->address,
+				       .pc = v->pc,
+				       .bytes = v->bytes,
+				       .kind = (uint8_t)ws_cuda_mem_kind(v->memory_kind),
+				       .operation = freed};
 	const char *bytes;
 	size_t len;
 
@@ -250,9 +301,17 @@ void ws_cuda_memory(struct ws_stream *s, const struct ws_cuda_record *c, const v
 void ws_cuda_pool(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
 {
 	const struct cupti_pool *v = record;
-	struct ws_row_cuda_pool r = {.start = v->time, .process = s->process, .device = v->device, .address = v->address,
-				     .operation = (uint8_t)v->operation, .type = (uint8_t)v->type, .correlation = ws_cuda_or_null(v->correlation),
-				     .keep = v->keep, .threshold = v->threshold, .size = v->size, .used = v->used};
+	struct ws_row_cuda_pool r = {.start = v->time,
+				     .process = s->process,
+				     .device = v->device,
+				     .address = v->address,
+				     .operation = (uint8_t)v->operation,
+				     .type = (uint8_t)v->type,
+				     .correlation = ws_cuda_or_null(v->correlation),
+				     .keep = v->keep,
+				     .threshold = v->threshold,
+				     .size = v->size,
+				     .used = v->used};
 
 	(void)c;
 	if (ws_cuda_wanted(s, v->time, v->time))
@@ -262,9 +321,16 @@ void ws_cuda_pool(struct ws_stream *s, const struct ws_cuda_record *c, const voi
 /* ---- overhead and compilation ---- */
 
 static const char *const overhead_names[] = {
-	[1] = "Unknown", [2] = "Driver JIT compiler", [3] = "Buffer flush", [4] = "Instrumentation", [5] = "Resource creation and destruction",
-	[6] = "Runtime module loading", [7] = "Lazy function loading", [8] = "Command buffer full", [9] = "Activity buffer request",
-	[10] = "Unified memory tracing start",
+    [1] = "Unknown",
+    [2] = "Driver JIT compiler",
+    [3] = "Buffer flush",
+    [4] = "Instrumentation",
+    [5] = "Resource creation and destruction",
+    [6] = "Runtime module loading",
+    [7] = "Lazy function loading",
+    [8] = "Command buffer full",
+    [9] = "Activity buffer request",
+    [10] = "Unified memory tracing start",
 };
 
 /* CUPTI's CUpti_ActivityOverheadKind: 1, then multiples of 65,536. */
@@ -295,8 +361,12 @@ void ws_cuda_overhead(struct ws_stream *s, const struct ws_cuda_record *c, const
 void ws_cuda_jit(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
 {
 	const struct cupti_jit *v = record;
-	struct ws_row_cuda_jit r = {.start = v->start, .end = v->end >= v->start ? v->end : WS_NO_TIME, .device = v->device,
-				    .correlation = ws_cuda_or_null(v->correlation), .entry = (uint8_t)v->entry, .operation = (uint8_t)v->operation,
+	struct ws_row_cuda_jit r = {.start = v->start,
+				    .end = v->end >= v->start ? v->end : WS_NO_TIME,
+				    .device = v->device,
+				    .correlation = ws_cuda_or_null(v->correlation),
+				    .entry = (uint8_t)v->entry,
+				    .operation = (uint8_t)v->operation,
 				    .cache_bytes = v->cache_size};
 	const char *bytes;
 	size_t len;
@@ -310,12 +380,28 @@ void ws_cuda_jit(struct ws_stream *s, const struct ws_cuda_record *c, const void
 
 /* ---- modules and graphs ---- */
 
-static const char *const node_types[] = {"kernel", "memcpy", "memset", "host function", "child graph", "empty", "event wait", "event record",
-					 "semaphore signal", "semaphore wait", "allocation", "free", "batch of memory operations", "conditional"};
+static const char *const node_types[] = {"kernel",
+					 "memcpy",
+					 "memset",
+					 "host function",
+					 "child graph",
+					 "empty",
+					 "event wait",
+					 "event record",
+					 "semaphore signal",
+					 "semaphore wait",
+					 "allocation",
+					 "free",
+					 "batch of memory operations",
+					 "conditional"};
 
 static void write_module(struct ws_stream *s, const struct ws_rec_cuda_resource *v, uint32_t thread)
 {
-	struct ws_row_cuda_module r = {.start = v->time, .thread = thread, .context = v->rec.value, .module = (uint32_t)v->id, .bytes = v->other,
+	struct ws_row_cuda_module r = {.start = v->time,
+				       .thread = thread,
+				       .context = v->rec.value,
+				       .module = (uint32_t)v->id,
+				       .bytes = v->other,
 				       .operation = v->rec.small == WS_CUDA_MODULE_LOADED ? 1 : 2};
 
 	ws_writer_add(s->writer, WS_TABLE_cuda_module, &r);
@@ -326,11 +412,16 @@ static void write_graph(struct ws_stream *s, const struct ws_rec_cuda_resource *
 	static const struct {
 		uint8_t class;
 		const char *name;
-	} what[] = {[WS_CUDA_GRAPH_CREATED] = {95, "graph creation"}, [WS_CUDA_GRAPH_CLONED] = {96, "graph clone"},
+	} what[] = {[WS_CUDA_GRAPH_CREATED] = {95, "graph creation"},
+		    [WS_CUDA_GRAPH_CLONED] = {96, "graph clone"},
 		    [WS_CUDA_GRAPH_EXEC] = {94, "graph instantiation"}};
 	const char *name = what[v->rec.small].name;
-	struct ws_row_cuda_graph r = {.start = v->time, .end = v->time, .class = what[v->rec.small].class, .thread = thread,
-				      .name = ws_stream_intern(s, name, strlen(name)), .graph = ws_cuda_or_null(v->graph),
+	struct ws_row_cuda_graph r = {.start = v->time,
+				      .end = v->time,
+				      .class = what[v->rec.small].class,
+				      .thread = thread,
+				      .name = ws_stream_intern(s, name, strlen(name)),
+				      .graph = ws_cuda_or_null(v->graph),
 				      .original = ws_cuda_or_null(v->original_graph),
 				      .exec = v->rec.small == WS_CUDA_GRAPH_EXEC ? ws_cuda_or_null((uint32_t)v->id) : WS_NO_U32};
 
@@ -341,8 +432,13 @@ static void write_node(struct ws_stream *s, const struct ws_rec_cuda_resource *v
 {
 	enum { CLASS = 77 };
 	const char *name = v->rec.value < WS_COUNT(node_types) ? node_types[v->rec.value] : "node";
-	struct ws_row_cuda_graph_node r = {.start = v->time, .end = v->time, .class = CLASS, .thread = thread,
-					   .name = ws_stream_intern(s, name, strlen(name)), .node = v->id, .original = v->other ? v->other : WS_NO_U64,
+	struct ws_row_cuda_graph_node r = {.start = v->time,
+					   .end = v->time,
+					   .class = CLASS,
+					   .thread = thread,
+					   .name = ws_stream_intern(s, name, strlen(name)),
+					   .node = v->id,
+					   .original = v->other ? v->other : WS_NO_U64,
 					   .graph = ws_cuda_or_null(v->graph)};
 
 	ws_writer_add(s->writer, WS_TABLE_cuda_graph_node, &r);

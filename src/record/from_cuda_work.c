@@ -7,7 +7,6 @@
 #include "record/from_cuda.h"
 #include "symbols/demangle.h"
 
-
 static const struct ws_cuda_names *names_of(struct ws_stream *s, struct ws_cuda_proc *p, const char *field)
 {
 	const char *bytes;
@@ -29,8 +28,9 @@ static const struct ws_cuda_names *names_of(struct ws_stream *s, struct ws_cuda_
 	full = ws_demangle(mangled);
 	own = ws_demangle_short(mangled);
 	ws_grow(p->names, p->names_cap, p->names_n + 1);
-	p->names[p->names_n++] = (struct ws_cuda_names){ws_stream_intern(s, full, strlen(full)), ws_stream_intern(s, own, strlen(own)),
-							ws_stream_intern(s, mangled, strlen(mangled))};
+	p->names[p->names_n++] =
+	    (struct ws_cuda_names){ws_stream_intern(s, full, strlen(full)), ws_stream_intern(s, own, strlen(own)),
+				   ws_stream_intern(s, mangled, strlen(mangled))};
 	ws_map_set(&p->kernel_names, handle, p->names_n);
 	free(mangled);
 	free(full);
@@ -40,7 +40,8 @@ static const struct ws_cuda_names *names_of(struct ws_stream *s, struct ws_cuda_
 
 static const struct ws_occupancy *occupancy_of(struct ws_cuda_proc *p, uint32_t device, const struct ws_launch_shape *l)
 {
-	uint64_t key[2] = {(uint64_t)l->threads << 48 ^ (uint64_t)l->registers << 32 ^ l->shared, (uint64_t)device << 32 | l->carveout};
+	uint64_t key[2] = {(uint64_t)l->threads << 48 ^ (uint64_t)l->registers << 32 ^ l->shared,
+			   (uint64_t)device << 32 | l->carveout};
 	struct ws_cuda_shape *shape = &p->shapes[(key[0] ^ key[1]) * UINT64_C(0x9e3779b97f4a7c15) >> 56];
 
 	if (!shape->o.blocks || shape->key[0] != key[0] || shape->key[1] != key[1]) {
@@ -53,8 +54,10 @@ static const struct ws_occupancy *occupancy_of(struct ws_cuda_proc *p, uint32_t 
 
 static void fill_occupancy(struct ws_cuda_proc *p, const struct cupti_kernel *k, struct ws_row_cuda_kernel *r)
 {
-	struct ws_launch_shape l = {.threads = r->block_x * r->block_y * r->block_z, .registers = r->registers,
-				    .shared = r->static_shared + r->dynamic_shared, .carveout = k->carveout_requested ? k->shared_executed : 0};
+	struct ws_launch_shape l = {.threads = r->block_x * r->block_y * r->block_z,
+				    .registers = r->registers,
+				    .shared = r->static_shared + r->dynamic_shared,
+				    .carveout = k->carveout_requested ? k->shared_executed : 0};
 	uint64_t sms, cluster = (uint64_t)r->cluster_x * r->cluster_y * r->cluster_z, fit;
 	const struct ws_occupancy *o;
 
@@ -77,8 +80,8 @@ static void fill_occupancy(struct ws_cuda_proc *p, const struct cupti_kernel *k,
 }
 
 /* Times as they are, or what stands for them when the driver had none. Whether the row is wanted. */
-static bool fill_times(struct ws_stream *s, const struct ws_cuda_record *c, uint64_t start, uint64_t end, uint64_t *row_start, uint64_t *row_end,
-		       uint8_t *flags)
+static bool fill_times(struct ws_stream *s, const struct ws_cuda_record *c, uint64_t start, uint64_t end, uint64_t *row_start,
+		       uint64_t *row_end, uint8_t *flags)
 {
 	*flags = c->unfinished ? WS_CUDA_UNFINISHED : 0;
 	if (!start) {
@@ -165,7 +168,8 @@ void ws_cuda_memcpy(struct ws_stream *s, const struct ws_cuda_record *c, const v
 	r.address = WS_NO_U64;
 	r.copies = WS_CUDA_HAS(c, m, copies) ? m->copies : WS_NO_U64;
 	r.graph = WS_CUDA_HAS(c, m, graph) ? ws_cuda_or_null(m->graph) : WS_NO_U32;
-	r.flags |= (m->flags & 1 ? WS_CUDA_ASYNC : 0) | (WS_CUDA_HAS(c, m, device_launched) && m->device_launched ? WS_CUDA_FROM_DEVICE : 0);
+	r.flags |= (m->flags & 1 ? WS_CUDA_ASYNC : 0) |
+		   (WS_CUDA_HAS(c, m, device_launched) && m->device_launched ? WS_CUDA_FROM_DEVICE : 0);
 	ws_writer_add(s->writer, WS_TABLE_cuda_memcpy, &r);
 }
 
@@ -214,7 +218,8 @@ void ws_cuda_memset(struct ws_stream *s, const struct ws_cuda_record *c, const v
 	r.graph_node = WS_CUDA_HAS(c, m, graph_node) && m->graph_node ? m->graph_node : WS_NO_U64;
 	r.mem_kind = ws_cuda_mem_kind(m->memory_kind);
 	r.graph = WS_CUDA_HAS(c, m, graph) ? ws_cuda_or_null(m->graph) : WS_NO_U32;
-	r.flags |= (m->flags & 1 ? WS_CUDA_ASYNC : 0) | (WS_CUDA_HAS(c, m, device_launched) && m->device_launched ? WS_CUDA_FROM_DEVICE : 0);
+	r.flags |= (m->flags & 1 ? WS_CUDA_ASYNC : 0) |
+		   (WS_CUDA_HAS(c, m, device_launched) && m->device_launched ? WS_CUDA_FROM_DEVICE : 0);
 	ws_writer_add(s->writer, WS_TABLE_cuda_memset, &r);
 }
 
@@ -270,8 +275,13 @@ void ws_cuda_um(struct ws_stream *s, const struct ws_cuda_record *c, const void 
 {
 	const struct cupti_um *u = record;
 	struct ws_row_cuda_um_cpu_fault cpu = {.start = u->start, .process = s->process, .address = u->address};
-	struct ws_row_cuda_um_gpu_fault gpu = {.start = u->start, .end = u->end >= u->start ? u->end : WS_NO_TIME, .process = s->process, .device = u->src,
-					       .address = u->address, .faults = u->value, .access = (uint8_t)u->flags};
+	struct ws_row_cuda_um_gpu_fault gpu = {.start = u->start,
+					       .end = u->end >= u->start ? u->end : WS_NO_TIME,
+					       .process = s->process,
+					       .device = u->src,
+					       .address = u->address,
+					       .faults = u->value,
+					       .access = (uint8_t)u->flags};
 
 	switch (u->counter) {
 	case UM_HTOD:

@@ -1,6 +1,7 @@
 /*
- * occupancy.c - see occupancy.h. The rules are those of the hardware since compute capability 7: registers are given out to warps in units of 256 out of
- * four partitions, shared memory in units of 128 bytes (256 before 8.0) after what the system keeps of each block.
+ * occupancy.c - see occupancy.h. The rules are those of the hardware since compute capability 7: registers are given out to warps
+ * in units of 256 out of four partitions, shared memory in units of 128 bytes (256 before 8.0) after what the system keeps of each
+ * block.
  */
 #include "record/occupancy.h"
 

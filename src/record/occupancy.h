@@ -9,16 +9,16 @@ struct ws_sm { /* a multiprocessor's limits; all 0 when not known */
 };
 
 struct ws_launch_shape {
-	uint32_t threads; /* of a block */
+	uint32_t threads;   /* of a block */
 	uint32_t registers; /* of a thread */
-	uint32_t shared;  /* static and dynamic, of a block, bytes */
-	uint32_t carveout; /* shared memory that the launch has set up, when the program asked for a share; else 0 */
+	uint32_t shared;    /* static and dynamic, of a block, bytes */
+	uint32_t carveout;  /* shared memory that the launch has set up, when the program asked for a share; else 0 */
 };
 
 struct ws_occupancy {
 	uint32_t blocks; /* on a multiprocessor at once; 0: not known, or it does not fit */
-	double share;    /* resident warps over the most there can be */
-	uint8_t limit;   /* enum ws_occupancy_limit */
+	double share;	 /* resident warps over the most there can be */
+	uint8_t limit;	 /* enum ws_occupancy_limit */
 };
 
 struct ws_occupancy ws_occupancy(const struct ws_sm *sm, const struct ws_launch_shape *l);

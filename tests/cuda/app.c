@@ -159,8 +159,8 @@ static void inner(void)
 	cuptiUnsubscribe(subscriber);
 	work(10);
 	cuptiActivityFlushAll(1);
-	printf("inner: kernels %ld copies %ld calls %ld queries %ld callbacks %ld bad times %ld bad names %ld\n", inner_kernels, inner_copies, inner_calls,
-	       inner_queries, inner_callbacks, inner_bad_times, inner_bad_names);
+	printf("inner: kernels %ld copies %ld calls %ld queries %ld callbacks %ld bad times %ld bad names %ld\n", inner_kernels,
+	       inner_copies, inner_calls, inner_queries, inner_callbacks, inner_bad_times, inner_bad_names);
 	fflush(stdout);
 }
 

@@ -30,10 +30,32 @@ static const struct cupti_context context = {.kind = CUPTI_KIND_CONTEXT, .contex
 
 static void describe(void)
 {
-	struct cupti_device d = {.kind = CUPTI_KIND_DEVICE, .bandwidth = 4800000000, .memory = UINT64_C(150000000000), .constant = 65536, .l2 = 52428800,
-				 .warp = 32, .clock = 1980000, .engines = 3, .sms = 132, .max_ipc = 4, .warps_sm = 64, .blocks_sm = 32, .shared_sm = 233472,
-				 .regs_sm = 65536, .regs_block = 65536, .shared_block = 49152, .threads_block = 1024, .block_x = 1024, .block_y = 1024,
-				 .block_z = 64, .grid_x = 2147483647, .grid_y = 65535, .grid_z = 65535, .major = 9, .minor = 0, .name = "Stand-in H200",
+	struct cupti_device d = {.kind = CUPTI_KIND_DEVICE,
+				 .bandwidth = 4800000000,
+				 .memory = UINT64_C(150000000000),
+				 .constant = 65536,
+				 .l2 = 52428800,
+				 .warp = 32,
+				 .clock = 1980000,
+				 .engines = 3,
+				 .sms = 132,
+				 .max_ipc = 4,
+				 .warps_sm = 64,
+				 .blocks_sm = 32,
+				 .shared_sm = 233472,
+				 .regs_sm = 65536,
+				 .regs_block = 65536,
+				 .shared_block = 49152,
+				 .threads_block = 1024,
+				 .block_x = 1024,
+				 .block_y = 1024,
+				 .block_z = 64,
+				 .grid_x = 2147483647,
+				 .grid_y = 65535,
+				 .grid_z = 65535,
+				 .major = 9,
+				 .minor = 0,
+				 .name = "Stand-in H200",
 				 .visible = 1};
 
 	for (int i = 0; i < 16; i++)
@@ -89,10 +111,27 @@ static uint64_t spend(uint64_t *start)
 static void kernel(uint32_t correlation, void *arg)
 {
 	const struct job *j = arg;
-	struct cupti_kernel k = {.kind = CUPTI_KIND_CONCURRENT_KERNEL, .cache_config = 0x10, .registers = 32, .device = 0, .context = 1,
-				 .stream = (uint32_t)j->stream, .grid_x = 264, .grid_y = 2, .grid_z = 1, .block_x = 256, .block_y = 1, .block_z = 1,
-				 .static_shared = 1024, .dynamic_shared = 0, .correlation = correlation, .grid_id = correlation, .name = j->name,
-				 .shared_executed = 32768, .graph_node = j->graph ? 77 : 0, .graph = (uint32_t)j->graph, .local_total2 = 4096};
+	struct cupti_kernel k = {.kind = CUPTI_KIND_CONCURRENT_KERNEL,
+				 .cache_config = 0x10,
+				 .registers = 32,
+				 .device = 0,
+				 .context = 1,
+				 .stream = (uint32_t)j->stream,
+				 .grid_x = 264,
+				 .grid_y = 2,
+				 .grid_z = 1,
+				 .block_x = 256,
+				 .block_y = 1,
+				 .block_z = 1,
+				 .static_shared = 1024,
+				 .dynamic_shared = 0,
+				 .correlation = correlation,
+				 .grid_id = correlation,
+				 .name = j->name,
+				 .shared_executed = 32768,
+				 .graph_node = j->graph ? 77 : 0,
+				 .graph = (uint32_t)j->graph,
+				 .local_total2 = 4096};
 
 	k.end = spend(&k.start);
 	standin_hooks.record(&k, sizeof(k));
@@ -101,8 +140,16 @@ static void kernel(uint32_t correlation, void *arg)
 static void copy(uint32_t correlation, void *arg)
 {
 	const struct job *j = arg;
-	struct cupti_memcpy m = {.kind = CUPTI_KIND_MEMCPY, .copy_kind = (uint8_t)j->kind, .src_kind = j->kind == 1 ? 1 : 3, .dst_kind = j->kind == 1 ? 3 : 2,
-				 .flags = 1, .bytes = j->bytes, .context = 1, .stream = (uint32_t)j->stream, .correlation = correlation, .copies = 1};
+	struct cupti_memcpy m = {.kind = CUPTI_KIND_MEMCPY,
+				 .copy_kind = (uint8_t)j->kind,
+				 .src_kind = j->kind == 1 ? 1 : 3,
+				 .dst_kind = j->kind == 1 ? 3 : 2,
+				 .flags = 1,
+				 .bytes = j->bytes,
+				 .context = 1,
+				 .stream = (uint32_t)j->stream,
+				 .correlation = correlation,
+				 .copies = 1};
 
 	m.end = spend(&m.start);
 	standin_hooks.record(&m, sizeof(m));
@@ -111,7 +158,11 @@ static void copy(uint32_t correlation, void *arg)
 static void set(uint32_t correlation, void *arg)
 {
 	const struct job *j = arg;
-	struct cupti_memset m = {.kind = CUPTI_KIND_MEMSET, .bytes = j->bytes, .context = 1, .stream = (uint32_t)j->stream, .correlation = correlation,
+	struct cupti_memset m = {.kind = CUPTI_KIND_MEMSET,
+				 .bytes = j->bytes,
+				 .context = 1,
+				 .stream = (uint32_t)j->stream,
+				 .correlation = correlation,
 				 .memory_kind = 3};
 
 	m.end = spend(&m.start);
@@ -130,8 +181,12 @@ static void wait_for(uint32_t correlation, void *arg)
 static void event_recorded(uint32_t correlation, void *arg)
 {
 	const struct job *j = arg;
-	struct cupti_event v = {.kind = CUPTI_KIND_CUDA_EVENT, .correlation = correlation, .context = 1, .stream = (uint32_t)j->stream,
-				.event = (uint32_t)j->address + 1000, .event_sync = j->address + 2000};
+	struct cupti_event v = {.kind = CUPTI_KIND_CUDA_EVENT,
+				.correlation = correlation,
+				.context = 1,
+				.stream = (uint32_t)j->stream,
+				.event = (uint32_t)j->address + 1000,
+				.event_sync = j->address + 2000};
 
 	standin_hooks.record(&v, sizeof(v));
 }
@@ -139,8 +194,14 @@ static void event_recorded(uint32_t correlation, void *arg)
 static void allocate(uint32_t correlation, void *arg)
 {
 	const struct job *j = arg;
-	struct cupti_memory m = {.kind = CUPTI_KIND_MEMORY2, .operation = j->kind ? 2 : 1, .memory_kind = 3, .correlation = correlation,
-				 .address = j->address, .bytes = j->bytes, .time = standin_hooks.now(), .context = 1};
+	struct cupti_memory m = {.kind = CUPTI_KIND_MEMORY2,
+				 .operation = j->kind ? 2 : 1,
+				 .memory_kind = 3,
+				 .correlation = correlation,
+				 .address = j->address,
+				 .bytes = j->bytes,
+				 .time = standin_hooks.now(),
+				 .context = 1};
 
 	standin_hooks.record(&m, sizeof(m));
 }
@@ -164,7 +225,11 @@ static void graph(uint32_t correlation, void *arg)
 static void stream_made(uint32_t correlation, void *arg)
 {
 	const struct job *j = arg;
-	struct cupti_stream v = {.kind = CUPTI_KIND_STREAM, .context = 1, .stream = (uint32_t)j->stream, .priority = (uint32_t)j->kind, .flag = 2,
+	struct cupti_stream v = {.kind = CUPTI_KIND_STREAM,
+				 .context = 1,
+				 .stream = (uint32_t)j->stream,
+				 .priority = (uint32_t)j->kind,
+				 .flag = 2,
 				 .correlation = correlation};
 
 	standin_hooks.record(&v, sizeof(v));
@@ -175,7 +240,8 @@ static void stream_made(uint32_t correlation, void *arg)
 
 int standin_launch(const char *name, int stream, int graph_id)
 {
-	return call(RUNTIME, RT_LAUNCH, "cudaLaunchKernel", 0, kernel, &(struct job){.name = name, .stream = stream, .graph = graph_id});
+	return call(RUNTIME, RT_LAUNCH, "cudaLaunchKernel", 0, kernel,
+		    &(struct job){.name = name, .stream = stream, .graph = graph_id});
 }
 int standin_launch_driver(const char *name, int stream)
 {
@@ -183,7 +249,8 @@ int standin_launch_driver(const char *name, int stream)
 }
 int standin_copy(int kind, uint64_t bytes, int stream)
 {
-	return call(RUNTIME, RT_MEMCPY_ASYNC, "cudaMemcpyAsync", 0, copy, &(struct job){.kind = kind, .bytes = bytes, .stream = stream});
+	return call(RUNTIME, RT_MEMCPY_ASYNC, "cudaMemcpyAsync", 0, copy,
+		    &(struct job){.kind = kind, .bytes = bytes, .stream = stream});
 }
 int standin_set(uint64_t bytes, int stream)
 {
@@ -237,7 +304,8 @@ int standin_graph(void)
 }
 int standin_stream(int stream, int priority)
 {
-	return call(RUNTIME, RT_STREAM, "cudaStreamCreateWithPriority", 0, stream_made, &(struct job){.stream = stream, .kind = priority});
+	return call(RUNTIME, RT_STREAM, "cudaStreamCreateWithPriority", 0, stream_made,
+		    &(struct job){.stream = stream, .kind = priority});
 }
 int standin_replay(const char *file)
 {

@@ -1,8 +1,9 @@
 /*
- * standin_cupti.c - CUPTI's stand-in; see standin.h. Keeps to what CUPTI promises: buffers a thread, records only of what is enabled, callbacks
- * on a thread of its own, a flush without force keeps back buffers that hold an incomplete record.
+ * standin_cupti.c - CUPTI's stand-in; see standin.h. Keeps to what CUPTI promises: buffers a thread, records only of what is
+ * enabled, callbacks on a thread of its own, a flush without force keeps back buffers that hold an incomplete record.
  *
- * A file for replay is a sequence of { uint32 bytes, uint32 text bytes, record, text }: the text is what the record's pointer to a name pointed to.
+ * A file for replay is a sequence of { uint32 bytes, uint32 text bytes, record, text }: the text is what the record's pointer to a
+ * name pointed to.
  */
 #include "standin.h"
 
@@ -190,9 +191,19 @@ static void params(const void *p)
 static void call(int domain, uint32_t cbid, const char *name, uint64_t start, uint64_t end, uint32_t correlation, int result)
 {
 	int driver = domain == CUPTI_DOMAIN_DRIVER;
-	struct cupti_api a = {.kind = driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, .cbid = cbid, .start = start, .end = end,
-			      .process = (uint32_t)getpid(), .correlation = correlation, .result = (uint32_t)result};
-	struct cupti_callback c = {.site = CUPTI_SITE_EXIT, .function = name, .result = &result, .correlation = correlation, .params = next_params, .context = (void *)1};
+	struct cupti_api a = {.kind = driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME,
+			      .cbid = cbid,
+			      .start = start,
+			      .end = end,
+			      .process = (uint32_t)getpid(),
+			      .correlation = correlation,
+			      .result = (uint32_t)result};
+	struct cupti_callback c = {.site = CUPTI_SITE_EXIT,
+				   .function = name,
+				   .result = &result,
+				   .correlation = correlation,
+				   .params = next_params,
+				   .context = (void *)1};
 
 	a.thread = system_tids ? (uint32_t)syscall(SYS_gettid) : (uint32_t)(uintptr_t)pthread_self();
 	if (callback && callbacks[domain][cbid])
@@ -204,7 +215,8 @@ static void call(int domain, uint32_t cbid, const char *name, uint64_t start, ui
 
 static void enter(int domain, uint32_t cbid, const char *name, uint32_t correlation)
 {
-	struct cupti_callback c = {.site = CUPTI_SITE_ENTER, .function = name, .correlation = correlation, .params = next_params, .context = (void *)1};
+	struct cupti_callback c = {
+	    .site = CUPTI_SITE_ENTER, .function = name, .correlation = correlation, .params = next_params, .context = (void *)1};
 
 	if (callback && callbacks[domain][cbid])
 		callback(callback_data, (uint32_t)domain, cbid, &c);
@@ -301,7 +313,7 @@ __attribute__((constructor)) static void announce(void)
 
 /* ---- the interface ---- */
 
-#define API(name, ...)                       \
+#define API(name, ...)                        \
 	STANDIN_EXPORT int name(__VA_ARGS__); \
 	STANDIN_EXPORT int name(__VA_ARGS__)
 
@@ -321,13 +333,30 @@ API(cuptiGetCallbackName, uint32_t domain, uint32_t cbid, const char **name)
 		uint32_t domain, cbid;
 		const char *name;
 	} names[] = {
-		{2, RT_LAUNCH, "cudaLaunchKernel_v7000"}, {2, RT_MEMCPY_ASYNC, "cudaMemcpyAsync_v3020"}, {2, RT_MEMSET_ASYNC, "cudaMemsetAsync_v3020"},
-		{2, RT_QUERY, "cudaStreamQuery_v3020"}, {2, RT_SYNC, "cudaStreamSynchronize_v3020"}, {2, RT_MALLOC, "cudaMalloc_v3020"}, {2, 27, "cudaHostAlloc_v3020"}, {2, 31, "cudaMemcpy_v3020"}, {2, 49, "cudaMemset_v3020"},
-		{2, 129, "cudaStreamCreate_v3020"}, {2, 137, "cudaEventSynchronize_v3020"}, {2, 165, "cudaDeviceSynchronize_v3020"},
-		{2, 198, "cudaStreamCreateWithFlags_v5000"}, {2, 311, "cudaGraphLaunch_v10000"}, {1, 678, "cuLibraryLoadData"}, {2, RT_EVENT, "cudaEventRecord_v3020"}, {2, RT_WAIT_EVENT, "cudaStreamWaitEvent_v3020"},
-		{2, RT_FREE, "cudaFree_v3020"}, {2, RT_RESET, "cudaDeviceReset_v3020"}, {2, RT_INSTANTIATE, "cudaGraphInstantiate_v12000"},
-		{2, RT_STREAM, "cudaStreamCreateWithPriority_v5050"}, {2, RT_PROFILER_STOP, "cudaProfilerStop_v4000"}, {1, DR_LAUNCH, "cuLaunchKernel"},
-		{1, DR_INIT, "cuInit"},
+	    {2, RT_LAUNCH, "cudaLaunchKernel_v7000"},
+	    {2, RT_MEMCPY_ASYNC, "cudaMemcpyAsync_v3020"},
+	    {2, RT_MEMSET_ASYNC, "cudaMemsetAsync_v3020"},
+	    {2, RT_QUERY, "cudaStreamQuery_v3020"},
+	    {2, RT_SYNC, "cudaStreamSynchronize_v3020"},
+	    {2, RT_MALLOC, "cudaMalloc_v3020"},
+	    {2, 27, "cudaHostAlloc_v3020"},
+	    {2, 31, "cudaMemcpy_v3020"},
+	    {2, 49, "cudaMemset_v3020"},
+	    {2, 129, "cudaStreamCreate_v3020"},
+	    {2, 137, "cudaEventSynchronize_v3020"},
+	    {2, 165, "cudaDeviceSynchronize_v3020"},
+	    {2, 198, "cudaStreamCreateWithFlags_v5000"},
+	    {2, 311, "cudaGraphLaunch_v10000"},
+	    {1, 678, "cuLibraryLoadData"},
+	    {2, RT_EVENT, "cudaEventRecord_v3020"},
+	    {2, RT_WAIT_EVENT, "cudaStreamWaitEvent_v3020"},
+	    {2, RT_FREE, "cudaFree_v3020"},
+	    {2, RT_RESET, "cudaDeviceReset_v3020"},
+	    {2, RT_INSTANTIATE, "cudaGraphInstantiate_v12000"},
+	    {2, RT_STREAM, "cudaStreamCreateWithPriority_v5050"},
+	    {2, RT_PROFILER_STOP, "cudaProfilerStop_v4000"},
+	    {1, DR_LAUNCH, "cuLaunchKernel"},
+	    {1, DR_INIT, "cuInit"},
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

@@ -1,6 +1,6 @@
 /*
- * test_abi.c - compares inject/cupti_abi.h with the toolkit's own headers, where those are: sizes, offsets, numbers. Built only then. The
- * comparisons are made while compiling; running it prints that they held.
+ * test_abi.c - compares inject/cupti_abi.h with the toolkit's own headers, where those are: sizes, offsets, numbers. Built only
+ * then. The comparisons are made while compiling; running it prints that they held.
  */
 #include <cupti.h>
 #include <stdio.h>

@@ -13,7 +13,13 @@
 #include "schema/schema.h"
 #include "symbols/demangle.h"
 
-static const struct ws_sm h100 = {.major = 9, .warp = 32, .warps = 64, .blocks = 32, .registers = 65536, .registers_block = 65536, .shared = 233472,
+static const struct ws_sm h100 = {.major = 9,
+				  .warp = 32,
+				  .warps = 64,
+				  .blocks = 32,
+				  .registers = 65536,
+				  .registers_block = 65536,
+				  .shared = 233472,
 				  .shared_reserved = 1024};
 
 static void expect(struct ws_launch_shape l, uint32_t blocks, uint8_t limit)
@@ -35,7 +41,7 @@ static void test_occupancy(void **state)
 	expect((struct ws_launch_shape){256, 65, 0, 0}, 3, WS_OCCUPANCY_REGISTERS); /* 72 a thread are given */
 	expect((struct ws_launch_shape){128, 32, 49152, 0}, 4, WS_OCCUPANCY_SHARED);
 	expect((struct ws_launch_shape){128, 32, 49152, 102400}, 2, WS_OCCUPANCY_SHARED); /* a smaller share was asked for */
-	expect((struct ws_launch_shape){1024, 255, 0, 0}, 0, 0); /* cannot run */
+	expect((struct ws_launch_shape){1024, 255, 0, 0}, 0, 0);			  /* cannot run */
 	expect((struct ws_launch_shape){0, 32, 0, 0}, 0, 0);
 	assert_true(ws_occupancy(&h100, &(struct ws_launch_shape){256, 64, 0, 0}).share == 0.5);
 	assert_int_equal(ws_occupancy(&(struct ws_sm){0}, &(struct ws_launch_shape){256, 64, 0, 0}).blocks, 0);
@@ -59,7 +65,8 @@ static void test_names(void **state)
 	name("_ZN5outer5scaleIfEEvPT_iS1_", "void outer::scale<float>(float*, int, float)", "scale");
 	name("_ZN12_GLOBAL__N_14copyIiEEvPT_", "void (anonymous namespace)::copy<int>(int*)", "copy");
 	name("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_21CUDAFunctorOnSelf_addIfEESt5arrayIPcLm2EEEEviT0_T1_",
-	     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctorOnSelf_add<float>, std::array<char*, 2ul> >(int, "
+	     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctorOnSelf_add<float>, std::array<char*, 2ul> "
+	     ">(int, "
 	     "at::native::CUDAFunctorOnSelf_add<float>, std::array<char*, 2ul>)",
 	     "vectorized_elementwise_kernel");
 	name("_ZN1AclEi", "A::operator()(int)", "operator()");
@@ -95,7 +102,8 @@ static void test_map(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_occupancy), cmocka_unit_test(test_names), cmocka_unit_test(test_map)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_occupancy), cmocka_unit_test(test_names),
+					   cmocka_unit_test(test_map)};
 
 	return cmocka_run_group_tests_name("cuda-parts", tests, NULL, NULL);
 }
