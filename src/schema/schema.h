@@ -169,4 +169,62 @@ enum ws_cuda_copy_kind {
 	WS_COPY_DTOD = 8, WS_COPY_HTOH = 9, WS_COPY_PTOP = 10, WS_COPY_UM_HTOD = 11, WS_COPY_UM_DTOH = 12, WS_COPY_UM_DTOD = 13,
 };
 
+enum ws_module_kind {
+	WS_MODULE_FILE = 1,   /* an ELF file */
+	WS_MODULE_VDSO = 2,
+	WS_MODULE_KERNEL = 3, /* the kernel and its modules */
+	WS_MODULE_JIT = 4,    /* code generated at run time: named by a perf map or a jitdump, or not at all */
+	WS_MODULE_PYTHON = 5, /* the frames of an interpreter */
+};
+enum ws_module_flags {
+	WS_MODULE_DELETED = 1,  /* the file was deleted or replaced while it was mapped */
+	WS_MODULE_MISSING = 2,  /* it could not be opened when symbols were looked up */
+	WS_MODULE_CHANGED = 4,  /* the file that is there now is another one (build id, or size and time): not used */
+	WS_MODULE_STRIPPED = 8, /* only its dynamic symbols were found */
+};
+
+enum ws_frame_kind { WS_FRAME_USER = 1, WS_FRAME_KERNEL = 2, WS_FRAME_PYTHON = 3, WS_FRAME_JIT = 4 };
+
+/* Numbered as ENUM_STACK_UNWIND_METHOD of the SQLite export. */
+enum ws_unwind_method {
+	WS_UNWIND_UNKNOWN = 0,
+	WS_UNWIND_FP = 1,
+	WS_UNWIND_KERNEL = 5,
+	WS_UNWIND_EH = 6,    /* .eh_frame */
+	WS_UNWIND_DEBUG = 7, /* .debug_frame */
+	WS_UNWIND_LBR = 8,
+};
+
+enum ws_gil_state { WS_GIL_UNKNOWN = 0, WS_GIL_NONE = 1, WS_GIL_HOLDS = 2, WS_GIL_WAITS = 3 };
+
+enum ws_sample_flags {
+	WS_SAMPLE_CLOCK = 1,     /* the CPU clock fired, not a counter of cycles: weight is nanoseconds */
+	WS_SAMPLE_SIGNAL = 2,    /* taken by a timer signal in the target, not by perf */
+	WS_SAMPLE_TRUNCATED = 4, /* the stack is incomplete: too deep, or more bytes than were copied */
+	WS_SAMPLE_BROKEN = 8,    /* unwinding stopped before the outermost function */
+	WS_SAMPLE_KERNEL = 16,   /* it ran in the kernel */
+	WS_SAMPLE_SEPARATE = 32, /* Python frames read later than the native ones: possibly another stack */
+};
+
+/* Numbered as ENUM_SAMPLING_THREAD_STATE of the SQLite export. */
+enum ws_thread_state { WS_STATE_UNKNOWN = 0, WS_STATE_RUNNING = 1, WS_STATE_BLOCKED = 2, WS_STATE_UNSCHEDULED = 6, WS_STATE_OSRT = 8 };
+
+enum ws_sched_after {
+	WS_AFTER_UNKNOWN = 0,
+	WS_AFTER_PREEMPTED = 1,       /* it could have gone on */
+	WS_AFTER_SLEEPING = 2,        /* it waits and can be interrupted */
+	WS_AFTER_UNINTERRUPTIBLE = 3, /* it waits for a device, mostly */
+	WS_AFTER_STOPPED = 4,
+	WS_AFTER_DEAD = 5,
+	WS_AFTER_BLOCKED = 6,         /* it waits; perf does not say how */
+};
+
+enum ws_slice_flags {
+	WS_SLICE_INSTANT = 1,   /* a moment */
+	WS_SLICE_LEFT_OPEN = 2, /* it never ended */
+	WS_SLICE_ASYNC = 4,     /* may overlap others of its row without nesting */
+};
+
+enum ws_op_kind { WS_OP_CPU = 1, WS_OP_ANNOTATION = 2, WS_OP_PYTHON = 3, WS_OP_OTHER = 4 };
+
 #endif

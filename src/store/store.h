@@ -28,6 +28,7 @@ struct ws_writer_opts {
 	bool overwrite;         /* replace an existing report, once the new one stands (-f); else an existing file is an error */
 	uint32_t block_rows;    /* rows a block at most; 0 for the default (65,536). Wide or rare tables stage fewer */
 	uint64_t segment_ns;    /* longest time span of a segment; 0 for the default (10 s) */
+	bool no_journal;        /* open rows stay in memory: for what can be made again, such as an import */
 };
 
 /*

@@ -63,10 +63,24 @@ struct ws_writer {
 	uint64_t lost;
 };
 
-/* Tables with a row for each event; the others are small. */
+/*
+ * Tables with a row for each event, and how many rows of each a recording stages; the others are small and stage RARE_BLOCK_ROWS. The stage of
+ * every table has its memory and its place on the disk from the start: tables whose rows are large or seldom many stage fewer, so that a
+ * short recording needs little of either. Without a journal all stage as many as a block may have.
+ */
+static const uint32_t event_rows[WS_TABLE_COUNT] = {
+	[WS_TABLE_nvtx] = WS_MAX_BLOCK_ROWS, [WS_TABLE_osrt] = WS_MAX_BLOCK_ROWS, [WS_TABLE_cuda_api] = 16384, [WS_TABLE_cuda_kernel] = 8192,
+	[WS_TABLE_cuda_memcpy] = 2048, [WS_TABLE_cuda_memset] = 1024, [WS_TABLE_cuda_sync] = 1024, [WS_TABLE_cuda_event] = 1024,
+	[WS_TABLE_cuda_overhead] = 1024, [WS_TABLE_cuda_graph_trace] = 1024, [WS_TABLE_cuda_graph] = 512, [WS_TABLE_cuda_graph_node] = 512,
+	[WS_TABLE_cuda_memory] = 512, [WS_TABLE_cuda_um_cpu_fault] = 512, [WS_TABLE_cuda_um_gpu_fault] = 512, [WS_TABLE_cuda_jit] = 512,
+	[WS_TABLE_frame] = 2048, [WS_TABLE_symbol] = 1024, [WS_TABLE_stack] = 8192, [WS_TABLE_sample] = 16384, [WS_TABLE_python_sample] = 2048,
+	[WS_TABLE_gil] = 2048, [WS_TABLE_sched] = 16384, [WS_TABLE_ftrace] = 1024, [WS_TABLE_counter_value] = 8192, [WS_TABLE_slice] = 1024,
+	[WS_TABLE_flow] = 256, [WS_TABLE_op] = 256, [WS_TABLE_op_link] = 256, [WS_TABLE_op_memory] = 256, [WS_TABLE_collective] = 256,
+};
+
 static bool is_wide(enum ws_table t)
 {
-	return ws_table_track(t) >= 0 && ws_table_start(t) >= 0 && ws_table_end(t) >= 0;
+	return event_rows[t] != 0;
 }
 
 /* ---- the file ---- */
@@ -272,24 +286,15 @@ static void flush_all(struct ws_writer *w)
 
 /* ---- the interface ---- */
 
-/*
- * The stage of every table has its memory and its place on the disk from the start: tables whose rows are large or seldom many stage fewer, so that a
- * short recording needs little of either. 0: as many as any.
- */
-static const uint32_t most_rows[WS_TABLE_COUNT] = {
-	[WS_TABLE_cuda_api] = 16384, [WS_TABLE_cuda_kernel] = 8192, [WS_TABLE_cuda_memcpy] = 2048, [WS_TABLE_cuda_memset] = 1024,
-	[WS_TABLE_cuda_sync] = 1024, [WS_TABLE_cuda_overhead] = 1024, [WS_TABLE_cuda_graph_trace] = 1024, [WS_TABLE_cuda_graph] = RARE_BLOCK_ROWS,
-	[WS_TABLE_cuda_graph_node] = RARE_BLOCK_ROWS, [WS_TABLE_cuda_um_gpu_fault] = RARE_BLOCK_ROWS, [WS_TABLE_cuda_jit] = RARE_BLOCK_ROWS,
-};
-
 static void choose_sizes(struct ws_journal_sizes *s, const struct ws_writer_opts *o)
 {
 	uint32_t rows = o && o->block_rows ? o->block_rows : DEFAULT_BLOCK_ROWS;
+	bool bulk = o && o->no_journal;
 
 	if (rows > WS_MAX_BLOCK_ROWS)
 		rows = WS_MAX_BLOCK_ROWS;
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		uint32_t most = most_rows[t] ? most_rows[t] : is_wide((enum ws_table)t) ? rows : RARE_BLOCK_ROWS;
+		uint32_t most = !event_rows[t] ? RARE_BLOCK_ROWS : bulk ? rows : event_rows[t];
 
 		s->rows[t] = rows < most ? rows : most;
 	}
@@ -317,7 +322,7 @@ static void make_header(struct ws_file_header *h)
 static void make_stages(struct ws_writer *w, const struct ws_writer_opts *opts, const uint8_t uuid[16])
 {
 	struct ws_journal_sizes sizes;
-	char *path = ws_journal_path(w->path);
+	char *path = opts && opts->no_journal ? NULL : ws_journal_path(w->path);
 	uint32_t most = 0;
 
 	choose_sizes(&sizes, opts);
