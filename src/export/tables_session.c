@@ -43,7 +43,9 @@ TABLE(thread_names, "ThreadNames", "The best name of each thread", {"nameId", "I
 static bool fill_image(struct ws_export *x, const uint64_t *v, struct ws_xcell *c)
 {
 	c[0] = ws_x_int((int64_t)v[ws_process_id]);
-	c[1] = ws_x_int((int64_t)v[ws_process_pid] << 24);
+	c[1] = ws_x_process(x, v[ws_process_id]);
+	if (c[1].kind == WS_X_NULL)
+		c[1] = ws_x_int(0);
 	c[2] = ws_x_int((int64_t)v[ws_process_pid]);
 	c[3] = v[ws_process_parent] ? ws_x_int((int64_t)v[ws_process_parent]) : ws_x_null();
 	c[4] = v[ws_process_ppid] ? ws_x_int((int64_t)v[ws_process_ppid]) : ws_x_null();
@@ -119,12 +121,13 @@ static int export_pids(struct ws_export *x, struct ws_err *e)
 	int rc = ws_export_table(x, &processes, e);
 
 	while (ws_cursor_next(c, &v))
-		add_winner(&w, v[ws_process_pid], 0, v[ws_process_start], (uint32_t)v[ws_process_name]);
+		add_winner(&w, ws_who_process(x->who, (uint32_t)v[ws_process_id])->global_pid, 0, v[ws_process_start],
+			   (uint32_t)v[ws_process_name]);
 	ws_cursor_close(c);
 	sort_winners(&w);
 	for (size_t i = 0; !rc && i < w.n; i++)
 		rc = ws_export_row(x,
-				   (struct ws_xcell[]){ws_x_int((int64_t)w.v[i].number << 24), ws_x_int((int64_t)w.v[i].number),
+				   (struct ws_xcell[]){ws_x_int((int64_t)w.v[i].number), ws_x_int((int64_t)(w.v[i].number >> 24 & 0xffffff)),
 						       ws_x_text(x, w.v[i].text)},
 				   e);
 	free(w.v);
