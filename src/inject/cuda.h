@@ -8,6 +8,7 @@
  * cuda_resource.c  callbacks: modules, graphs, cudaDeviceReset, cudaProfilerStop
  * cuda_sync.c      callbacks: waits
  * cuda_device.c    what the driver says about the devices
+ * cuda_dlsym.c     the same for one that looks functions up by name
  * cuda_inner.c     a profiler inside the program: stands between it and libcupti and serves both
  */
 #ifndef WS_CUDA_H
@@ -132,5 +133,9 @@ bool ws_cuda_kind_on(uint32_t kind);
 /* Is the callback one that we want? Kept by cuda_resource.c. */
 bool ws_cuda_callback_on(uint32_t domain, uint32_t cbid);
 extern void *ws_cuda_subscriber;
+/* What stands in for a function of libcupti, by name; NULL when nothing does. */
+void *ws_inner_function(const char *name);
+/* The C library's dlsym: what we look up for ourselves is libcupti's own. */
+void *ws_cuda_dlsym(void *handle, const char *name);
 
 #endif

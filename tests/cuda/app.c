@@ -12,6 +12,7 @@
  *   sleep:MS
  *   inner             profile itself as torch.profiler does; prints what it got
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -68,7 +69,7 @@ static void forked(void)
 
 /* ---- a profiler inside ---- */
 
-#ifndef LINKED_TO_CUPTI
+#if !defined(LINKED_TO_CUPTI) && !defined(FINDS_CUPTI)
 /* Resolved by libcupti where that is linked in, or by whoever stands in front of it. */
 #pragma weak cuptiActivityRegisterCallbacks
 #pragma weak cuptiActivityRegisterTimestampCallback
@@ -90,6 +91,36 @@ int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **r);
 int cuptiSubscribe(void **subscriber, cupti_callback_fn fn, void *data);
 int cuptiEnableCallback(uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid);
 int cuptiUnsubscribe(void *subscriber);
+
+#ifdef FINDS_CUPTI
+/* As XLA does it: the library opened, each function looked up by name. */
+#define FUNCTIONS(X) \
+	X(ActivityRegisterCallbacks) X(ActivityRegisterTimestampCallback) X(ActivityEnable) X(ActivityDisable) X(ActivityFlushAll) \
+	X(ActivityGetNextRecord) X(Subscribe) X(EnableCallback) X(Unsubscribe)
+#define X(name) static __typeof__(cupti##name) *found##name;
+FUNCTIONS(X)
+#undef X
+
+static void find_cupti(void)
+{
+	void *lib = dlopen("libcupti.so.13", RTLD_NOW);
+
+#define X(name) *(void **)&found##name = dlsym(lib, "cupti" #name);
+	FUNCTIONS(X)
+#undef X
+	if (!foundSubscribe || !foundActivityEnable || dlsym(lib, "cuptiNoSuchFunction") || dlsym(RTLD_DEFAULT, "no_such_function"))
+		exit(98);
+}
+#define cuptiActivityRegisterCallbacks foundActivityRegisterCallbacks
+#define cuptiActivityRegisterTimestampCallback foundActivityRegisterTimestampCallback
+#define cuptiActivityEnable foundActivityEnable
+#define cuptiActivityDisable foundActivityDisable
+#define cuptiActivityFlushAll foundActivityFlushAll
+#define cuptiActivityGetNextRecord foundActivityGetNextRecord
+#define cuptiSubscribe foundSubscribe
+#define cuptiEnableCallback foundEnableCallback
+#define cuptiUnsubscribe foundUnsubscribe
+#endif
 
 static long inner_kernels, inner_copies, inner_calls, inner_queries, inner_callbacks, inner_bad_times, inner_bad_names;
 static uint64_t inner_from;
@@ -145,6 +176,9 @@ static void inner(void)
 {
 	void *subscriber;
 
+#ifdef FINDS_CUPTI
+	find_cupti();
+#endif
 	inner_from = inner_clock();
 	if (cuptiSubscribe(&subscriber, inner_callback, NULL) || cuptiActivityRegisterTimestampCallback(inner_clock) ||
 	    cuptiActivityRegisterCallbacks(inner_request, inner_complete))

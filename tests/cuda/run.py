@@ -200,12 +200,11 @@ def forked():
     same("processes with CUDA", r.one("SELECT count(DISTINCT globalPid) FROM CUPTI_ACTIVITY_KIND_KERNEL"), 1)
 
 
-@test
-def inner_profiler():
-    bare = subprocess.run([os.path.join(PROGRAMS, "cuda-app-inner"), "init", "inner"], stdout=subprocess.PIPE, text=True).stdout
+def inner_profiler_of(app):
+    bare = subprocess.run([os.path.join(PROGRAMS, app), "init", "inner"], stdout=subprocess.PIPE, text=True).stdout
     assert "kernels 100 copies 0 calls 301 queries 100 callbacks 2 bad times 0 bad names 0" in bare, bare
     for order in (["init", "inner"], ["init", "work:300", "inner"], ["inner", "init", "inner"]):
-        r = Report(*order, app="cuda-app-inner")
+        r = Report(*order, app=app)
         runs = order.count("inner")
         if runs == 1:
             same("what it got", r.out, bare)
@@ -215,6 +214,16 @@ def inner_profiler():
         assert "cudaStreamQuery_v3020" not in r.calls(), r.calls()
         assert "both get their records" in r.said(), r.said()
         joined(r)
+
+
+@test
+def inner_profiler():
+    inner_profiler_of("cuda-app-inner")
+
+
+@test
+def inner_profiler_that_looks_functions_up():
+    inner_profiler_of("cuda-app-finds")
 
 
 @test
