@@ -1,9 +1,10 @@
 /*
- * cuda_dlsym.c - profilers inside the program that look libcupti's functions up by name (XLA's, those of Python's ctypes) get ours too.
+ * cuda_dlsym.c - profilers inside the program that look libcupti's functions up by name (XLA's, those of Python's ctypes) get ours
+ * too.
  *
- * The library is preloaded, so this dlsym is everybody's. It gives the functions of cuda_inner.c in place of libcupti's of the same name and
- * leaves all else to the C library's. That one looks at its caller's address (RTLD_NEXT), so it must be reached by a jump, not by a call: the few
- * instructions are written out.
+ * The library is preloaded, so this dlsym is everybody's. It gives the functions of cuda_inner.c in place of libcupti's of the same
+ * name and leaves all else to the C library's. That one looks at its caller's address (RTLD_NEXT), so it must be reached by a jump,
+ * not by a call: the few instructions are written out.
  */
 #include <dlfcn.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
  *   work:N            N launches, each with a copy and a query, then a wait
  *   driver:N          N launches through the driver directly
  *   threads:T:N       T threads with N launches each
- *   memory, graph, stream, event, fail, reset
+ *   memory, graph, stream, names, event, fail, reset
  *   replay:FILE       records of a real GPU
  *   fork              a child that exits, and one that works on
  *   kill, _exit, abort    end in that way
@@ -22,8 +22,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../nvtx/loader.h"
 #include "inject/cupti_abi.h"
 #include "standin.h"
+
+struct loader *loader_now;
 
 #define KERNEL_A "_Z6vectorIfEvPT_S1_i"
 #define KERNEL_B "_ZN5outer5inner4gemmILi4EfEEvPfS2_i"
@@ -198,6 +201,20 @@ static void inner(void)
 	fflush(stdout);
 }
 
+/* Names for the device, a stream that there is and one that there is not. */
+static void name_things(void)
+{
+	static struct loader l;
+	const char *hook = getenv("NVTX_INJECTION64_PATH");
+
+	loader_init(&l);
+	if (!hook || !loader_attach(&l, dlopen(hook, RTLD_NOW)))
+		return;
+	CALL(&l, NX_CUDART, NX_RT_DEVICE_A, void, (int, const char *), 0, "the device");
+	CALL(&l, NX_CUDART, NX_RT_STREAM_A, void, (void *, const char *), (void *)13, "the copies");
+	CALL(&l, NX_CUDA, NX_CU_STREAM_A, void, (void *, const char *), (void *)14, "nothing");
+}
+
 static void pause_ms(int ms)
 {
 	struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
@@ -227,6 +244,8 @@ static void one(const char *what)
 		standin_graph();
 	else if (!strcmp(what, "stream"))
 		standin_stream(13, -5);
+	else if (!strcmp(what, "names"))
+		name_things();
 	else if (!strcmp(what, "event")) {
 		standin_event(5, 7);
 		standin_wait_event(5, 13);

@@ -200,6 +200,13 @@ def forked():
     same("processes with CUDA", r.one("SELECT count(DISTINCT globalPid) FROM CUPTI_ACTIVITY_KIND_KERNEL"), 1)
 
 
+@test
+def names_through_nvtx():
+    r = Report("init", "stream", "names")
+    same("names", r.all("SELECT s.value, deviceId, contextId, streamId FROM WARPSIGHT_NVTX_RESOURCE r JOIN StringIds s ON s.id = r.nameId ORDER BY 1"),
+         [("nothing", None, None, None), ("the copies", 0, 1, 13), ("the device", 0, None, None)])
+
+
 def inner_profiler_of(app):
     bare = subprocess.run([os.path.join(PROGRAMS, app), "init", "inner"], stdout=subprocess.PIPE, text=True).stdout
     assert "kernels 100 copies 0 calls 301 queries 100 callbacks 2 bad times 0 bad names 0" in bare, bare
