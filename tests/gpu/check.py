@@ -187,6 +187,29 @@ def forked():
 
 
 @test
+def host_functions():
+    r = basic("hostfunc")
+    same("calls", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId WHERE s.value LIKE 'cudaLaunchHostFunc%'"), 7)
+
+
+@test
+def green_contexts():
+    r = basic("green")
+    if "no green contexts" in r.out:
+        return r.out.strip()
+    same("kernels", r.one(KERNELS % "scale"), 110)
+    same("in the green context", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE greenContextId IS NOT NULL"), 10)
+    same("contexts", r.one("SELECT count(*) FROM TARGET_INFO_CUDA_CONTEXT_INFO WHERE isGreenContext = 1"), 1)
+
+
+@test
+def names_of_streams():
+    r = basic()
+    same("names", r.all("""SELECT n.value, (SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k WHERE k.streamId = r.streamId AND k.contextId = r.contextId AND
+                           k.deviceId = r.deviceId) FROM WARPSIGHT_NVTX_RESOURCE r JOIN StringIds n ON n.id = r.nameId"""), [("urgent", 33)])
+
+
+@test
 def unified_memory():
     r = basic("managed", options=["--cuda-um-gpu-page-faults=true", "--cuda-um-cpu-page-faults=true"])
     moved = r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE copyKind >= 11")
