@@ -371,7 +371,7 @@ static void print_line(const struct output *o, const struct line *l)
 	o->p->s->row(o->p->s, (struct ws_cell[]){
 				  in_range ? ws_cell_text(name->s, name->len) : ws_cell_null(),
 				  in_range ? ws_cell_text(style, strlen(style)) : ws_cell_null(),
-				  in_range ? ws_cell_int((int64_t)(key[KEY_THREAD] >> 24)) : ws_cell_null(),
+				  in_range ? ws_cell_int((int64_t)(key[KEY_THREAD] >> 24 & 0xffffff)) : ws_cell_null(),
 				  in_range ? ws_cell_int((int64_t)(key[KEY_THREAD] & 0xffffff)) : ws_cell_null(),
 				  ws_cell_int((int64_t)o->p->instances[l->group]),
 				  ws_cell_int((int64_t)v->count),
