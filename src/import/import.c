@@ -90,7 +90,7 @@ static enum ws_import_format tell(const char *buffer, size_t n)
 {
 	const char *p = skip_blanks(buffer, buffer + n);
 
-	if (n >= 8 && !memcmp(buffer, "WSREP", 5))
+	if (n >= 8 && !memcmp(buffer, WS_REPORT_MAGIC, 8))
 		return WS_FORMAT_REPORT;
 	if (n >= 16 && !memcmp(buffer, "SQLite format 3", 16))
 		return WS_FORMAT_SQLITE;

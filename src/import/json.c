@@ -481,13 +481,13 @@ int ws_json_take(struct ws_json *j, struct ws_json_value *v)
 		return 0;
 	for (;;) {
 		p = ws_json_value(j->buffer + j->at, j->buffer + j->len, v, &more);
-		if (p) {
+		if (p && v->n <= WS_JSON_VALUE) {
 			j->at = (size_t)(p - j->buffer);
 			return 1;
 		}
-		if (!more)
+		if (!more && !p)
 			return stop(j, "there is something that is not JSON, or nested too deeply,");
-		if (j->len - j->at > WS_JSON_VALUE)
+		if (p || j->len - j->at > WS_JSON_VALUE)
 			return stop(j, "there is a value of more than 64 MiB");
 		if (!refill(j))
 			break;

@@ -377,7 +377,7 @@ static int recognise(struct ws_nsys *n)
 static void choose_shift(struct ws_nsys *n)
 {
 	sqlite3_stmt *s = NULL;
-	int64_t epoch = 0, system = 0, start = 0;
+	int64_t epoch = 0, system = 0, start = -1; /* start -1: not told */
 	char zero[32];
 
 	if (exists(n, "TARGET_INFO_SESSION_START_TIME"))
@@ -389,7 +389,7 @@ static void choose_shift(struct ws_nsys *n)
 	sqlite3_finalize(s);
 	s = exists(n, "ANALYSIS_DETAILS") ? ws_nsys_select(n, "SELECT min(startTime) FROM ANALYSIS_DETAILS") : NULL;
 	if (s && sqlite3_step(s) == SQLITE_ROW)
-		start = sqlite3_column_int64(s, 0);
+		start = ws_nsys_int(s, 0, -1);
 	sqlite3_finalize(s);
 	n->shift = SHIFT;
 	if (n->own && system > 0)
@@ -408,7 +408,7 @@ static void choose_shift(struct ws_nsys *n)
 	} else if (n->o->file_count > 1) {
 		ws_into_note(n->o, "It does not tell the real time: it is not aligned with the other files.");
 	}
-	if (!n->o->file && !(n->own && !start)) {
+	if (!n->o->file && start) {
 		snprintf(zero, sizeof(zero), "%" PRIu64, n->shift);
 		ws_into_meta(n->o, "session.zero", zero, strlen(zero));
 	}

@@ -98,6 +98,9 @@ void ws_writer_discard(struct ws_writer *w);
 
 /* ---- reading ---- */
 
+/* The first 8 bytes of a report. */
+#define WS_REPORT_MAGIC "\x89WSREP\r\n"
+
 struct ws_report;
 
 /*
