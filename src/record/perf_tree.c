@@ -142,7 +142,6 @@ static void forget_waiting(struct ws_perf *p, struct ws_perf_image *im)
 
 static void end_image(struct ws_perf *p, struct ws_perf_image *im, uint64_t time, enum ws_process_end_reason reason)
 {
-	uint64_t was;
 
 	if (im->own_row && im->id) {
 		struct ws_row_process_end row = {.process = im->id, .end = time, .reason = (uint8_t)reason, .status = WS_NO_STATUS};
@@ -152,7 +151,7 @@ static void end_image(struct ws_perf *p, struct ws_perf_image *im, uint64_t time
 	if (im->proc)
 		ws_proc_release(im->proc);
 	if (image_of(p, im->pid) == im)
-		ws_map_take(&p->images, im->pid, &was);
+		ws_map_take(&p->images, im->pid, NULL);
 	forget_waiting(p, im);
 	free(im->waiting);
 	free(im->exe);
@@ -163,13 +162,12 @@ void ws_perf_gone(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time)
 {
 	struct ws_perf_image *im = t->image;
 	uint32_t tid = t->tid;
-	uint64_t was;
 
 	if (im->waiting_n)
 		ws_perf_resolve(p, im, true); /* writes what waits; may come back here for a thread whose end waits: then it is gone */
 	if (thread_of(p, tid) != t)
 		return;
-	ws_map_take(&p->threads, t->tid, &was);
+	ws_map_take(&p->threads, t->tid, NULL);
 	if (im->proc && t->id)
 		ws_proc_thread_ended(im->proc, t->id);
 	free(t);
@@ -200,10 +198,9 @@ static void set_comm(char *to, const char *comm)
 
 static void drop_thread(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time)
 {
-	uint64_t was;
 
 	ws_perf_off(p, t, time, WS_AFTER_DEAD);
-	ws_map_take(&p->threads, t->tid, &was);
+	ws_map_take(&p->threads, t->tid, NULL);
 	if (t->image->proc && t->id)
 		ws_proc_thread_ended(t->image->proc, t->id);
 	t->image->threads--;
@@ -231,10 +228,9 @@ static void drop_threads(struct ws_perf *p, struct ws_perf_image *im, uint64_t t
 static struct ws_perf_image *next_image(struct ws_perf *p, struct ws_perf_image *old, uint64_t time)
 {
 	struct ws_perf_image *im;
-	uint64_t was;
 
 	drop_threads(p, old, time);
-	ws_map_take(&p->images, old->pid, &was);
+	ws_map_take(&p->images, old->pid, NULL);
 	im = new_image(p, old->pid, time);
 	im->parent_pid = old->pid;
 	im->parent = old->id;
