@@ -24,7 +24,9 @@ struct ws_module {
 	char build_id[WS_BUILD_ID_TEXT];
 	uint64_t size;		   /* of the file, bytes; 0: not known */
 	uint64_t device, inode;	   /* 0: not known */
-	int pid;		   /* of WS_MODULE_JIT: whose code it is */
+	int pid;		   /* of WS_MODULE_JIT: whose code it is; the number that the process itself sees, by which its perf map is named */
+	int key;		   /* the same as seen from here */
+	char *dump;		   /* of WS_MODULE_JIT: its jitdump file, where one was mapped; else NULL */
 	struct ws_elf elf;
 	struct ws_cfi *cfi;	   /* made when first needed; see cfi.h */
 	bool cfi_tried;
