@@ -278,11 +278,43 @@ struct ws_module *ws_modules_jit(struct ws_modules *m, int pid)
 	return new;
 }
 
-struct ws_module *ws_modules_path(struct ws_modules *m, const char *path)
+static void open_recorded(struct ws_module *m)
 {
-	struct ws_mapped what = {.path = path};
+	char have[WS_BUILD_ID_TEXT];
+	struct ws_elf elf;
 
-	return file_module(m, 0, &what);
+	if (ws_elf_open(&elf, m->path, NULL)) {
+		m->flags |= WS_MODULE_MISSING;
+		return;
+	}
+	ws_elf_build_id(&elf, have);
+	if (m->build_id[0] ? strcmp(have, m->build_id) != 0 : have[0] || elf.size != m->size) {
+		m->flags |= WS_MODULE_CHANGED;
+		ws_elf_close(&elf);
+		return;
+	}
+	m->elf = elf;
+	m->opened = true;
+}
+
+struct ws_module *ws_modules_recorded(struct ws_modules *m, enum ws_module_kind kind, const char *path, const char *build_id, uint64_t size, bool same_boot)
+{
+	struct ws_module *new, *ours;
+	unsigned pid;
+
+	new = add(m, kind, path);
+	new->size = size;
+	snprintf(new->build_id, sizeof(new->build_id), "%s", build_id);
+	if (kind == WS_MODULE_FILE) {
+		open_recorded(new);
+	} else if (kind == WS_MODULE_VDSO && same_boot) {
+		ours = vdso_module(m);
+		if (ours->opened && build_id[0] && !strcmp(ours->build_id, build_id))
+			new->opened = !ws_elf_memory(&new->elf, ours->elf.data, ours->elf.size, NULL);
+	} else if (kind == WS_MODULE_JIT && sscanf(path, "/tmp/perf-%u.map", &pid) == 1 && pid <= INT_MAX) {
+		new->pid = (int)pid;
+	}
+	return new;
 }
 
 static bool is_dump(const char *path)
