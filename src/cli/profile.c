@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "cli/symbol_dirs.h"
 #include "cli/text.h"
 #include "record/record.h"
 #include "ring/ring.h"
@@ -17,10 +18,10 @@
 struct options {
 	const char *output, *trace, *wait, *kill, *run_as, *domain_include, *domain_exclude, *command_file, *export_to, *sample, *cpuctxsw,
 		*backtrace, *core_events, *os_events, *event_sample, *ftrace, *threshold, *cuda_graphs, *cuda_events, *cuda_apis;
-	struct ws_list env;
+	struct ws_list env, symbols;
 	double delay, duration;
 	int64_t ring_memory, cuda_flush, frequency, period, samples_per_backtrace;
-	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment, lossless, stats, quiet, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,
+	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment, lossless, resolve_symbols, source_info, stats, quiet, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,
 		cuda_all;
 };
 
@@ -113,6 +114,14 @@ static const struct ws_opt opts[] = {
 	 "Let the target wait when the memory for recording is full, instead of dropping and counting events.", "false"},
 	{"ring-memory", 0, WS_OPT_INT, AT(ring_memory), "MIB", NULL,
 	 "Most memory for events that are recorded and not yet written, in MiB, for the whole process tree.", "256"},
+	{"resolve-symbols", 0, WS_OPT_BOOL, AT(resolve_symbols), NULL, NULL,
+	 "Name the functions of call stacks at the end. With false, 'warpsight symbolize' does it later.", "true"},
+	{"symbols", 0, WS_OPT_LIST, AT(symbols), "DIR[,DIR...]", NULL,
+	 "Also look for symbols and separate debug files in these folders: by build id (.build-id/xx/...debug) or by name, and taken only when the build id is "
+	 "the recorded one.",
+	 NULL},
+	{"show-source-info", 0, WS_OPT_BOOL, AT(source_info), NULL, NULL,
+	 "Read debugging information for source files, lines and inlined functions.", "true"},
 	{"stats", 0, WS_OPT_BOOL, AT(stats), NULL, NULL, "Print the default statistics at the end.", "false"},
 	{"export", 0, WS_OPT_SET, AT(export_to), "FORMAT[,FORMAT...]", "sqlite,jsonlines,json,none|arrow,arrowdir,parquetdir,hdf,text",
 	 "Export the report at the end.", "none"},
@@ -454,7 +463,7 @@ static int fill_perf(const struct options *o, struct ws_perf_opts *p, struct ws_
 	return fill_sampling(o, p, e);
 }
 
-static int fill(const struct options *o, struct ws_record_opts *r, struct ws_list *env, struct ws_err *e)
+static int fill(const struct options *o, struct ws_record_opts *r, struct ws_list *env, struct ws_list *dirs, struct ws_err *e)
 {
 	r->output = o->output && strcmp(o->output, "report%n") ? o->output : NULL;
 	r->overwrite = o->overwrite;
@@ -488,6 +497,12 @@ static int fill(const struct options *o, struct ws_record_opts *r, struct ws_lis
 		return -1;
 	r->env = env->v;
 	r->env_count = env->n;
+	r->resolve_symbols = o->resolve_symbols;
+	r->source_info = o->source_info;
+	if (ws_symbol_dirs(&o->symbols, dirs, e))
+		return -1;
+	r->symbol_dirs = dirs->v;
+	r->symbol_dir_count = dirs->n;
 	return 0;
 }
 
@@ -512,7 +527,7 @@ static int run(void *values, int argc, char **argv)
 	struct options *o = values;
 	struct ws_record_opts r = {0};
 	struct ws_record_result result = {0};
-	struct ws_list env = {0};
+	struct ws_list env = {0}, dirs = {0};
 	struct ws_err e;
 	char **target = argv;
 
@@ -531,7 +546,7 @@ static int run(void *values, int argc, char **argv)
 		ws_say("profile: no program to run: warpsight profile [options] [--] APP [ARG...]");
 		return WS_EXIT_USAGE;
 	}
-	if (fill(o, &r, &env, &e)) {
+	if (fill(o, &r, &env, &dirs, &e)) {
 		ws_say("profile: %s", e.msg);
 		return WS_EXIT_USAGE;
 	}
@@ -551,6 +566,9 @@ static int run(void *values, int argc, char **argv)
 	for (size_t i = 0; i < env.n; i++)
 		free((char *)env.v[i]);
 	free(env.v);
+	for (size_t i = 0; i < dirs.n; i++)
+		free((char *)dirs.v[i]);
+	free(dirs.v);
 	return result.status;
 }
 

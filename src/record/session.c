@@ -17,10 +17,12 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/paths.h"
+#include "record/code.h"
 #include "record/drain.h"
 #include "record/facts.h"
 #include "record/launch.h"
@@ -45,6 +47,7 @@ struct session {
 	struct ws_clock clock;
 	struct ws_drain *drain;
 	struct ws_perf *perf; /* NULL when neither samples nor context switches are wanted */
+	struct ws_code *code;
 	struct ws_sink *sinks; /* the first is the target's */
 	struct ws_sink *main;
 	size_t sink_count;
@@ -54,6 +57,7 @@ struct session {
 	char *kept_old; /* the report that --force-overwrite replaces, under another name until the target runs */
 	char preload[3 * PATH_MAX + 8], nvtx[PATH_MAX], cuda[PATH_MAX];
 	enum phase phase;
+	uint64_t started_epoch; /* CLOCK_REALTIME seconds */
 	uint64_t started, collect_start, collect_end, last_clock_row;
 	bool exited, killed;
 	int wait_status;
@@ -540,6 +544,9 @@ static int finish(struct session *s, struct ws_err *e)
 	s->result->started = true;
 	if (s->exited && waitpid(s->launch.pid, &status, 0) == s->launch.pid)
 		s->result->status = exit_code(status);
+	ws_code_end(s->code);
+	for (struct ws_sink *k = s->sinks; k; k = k->next)
+		ws_code_symbolise(k, s->o, s->started_epoch, true);
 	return close_reports(s, e);
 }
 
@@ -583,6 +590,9 @@ static int begin(struct session *s, struct ws_err *e)
 		return -1;
 	}
 	respect_injection(s);
+	s->code = ws_code_new();
+	s->started_epoch = (uint64_t)time(NULL);
+	ops.code = s->code;
 	s->drain = ws_drain_new(&s->area, &s->clock, &ops);
 	ws_drain_target(s->drain, s->launch.pid);
 	s->perf = ws_perf_open(&o->perf, s->launch.pid, s->drain, s->main);
@@ -638,6 +648,7 @@ int ws_record(const struct ws_record_opts *o, struct ws_record_result *result, s
 	}
 	settle_old(s, NULL);
 	ws_area_destroy(&s->area);
+	ws_code_free(s->code);
 	ws_clock_free(&s->clock);
 	ws_signals_restore();
 	ws_launch_environment_free(s->env);
