@@ -101,7 +101,11 @@ struct ws_perf_thread *ws_perf_thread(struct ws_perf *p, uint32_t pid, uint32_t 
 		im = found_image(p, pid, time);
 	if (!im || (im->outside && !any))
 		return NULL;
+	if (!im->outside && p->set.wide && !p->lost) /* its beginning was seen: it is in the last steps of its end */
+		return NULL;
 	read_comm(pid, tid, comm, sizeof(comm));
+	if (im->outside && !*comm)
+		return NULL;
 	return new_thread(p, im, tid, im->outside ? 0 : time, *comm ? comm : im->comm);
 }
 
