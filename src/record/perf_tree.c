@@ -383,7 +383,7 @@ static void make_row(struct ws_perf *p, struct ws_perf_image *im)
 	struct ws_perf_image *parent = im->parent_pid != im->pid ? image_of(p, im->parent_pid) : NULL;
 
 	if (parent && !parent->id && parent->exec)
-		ws_perf_resolve(p, parent, false);
+		ws_perf_resolve(p, parent, true); /* had it hooks, so would its child */
 	im->sink = im->parent_sink ? im->parent_sink : parent && parent->sink ? parent->sink : p->main;
 	im->id = ++im->sink->processes;
 	im->own_row = true;
