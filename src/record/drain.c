@@ -230,6 +230,7 @@ static void settle_ring(struct ws_drain *d, struct ws_ring_state *r, bool memory
 	if (!d->open_done)
 		open_events(d, r);
 	ws_convert_nvtx_stream_end(&r->stream);
+	ws_convert_stack_stream_end(&r->stream);
 	write_losses(r);
 	if (r->ring->nest == 0)
 		ws_proc_thread_ended(p, r->stream.thread);

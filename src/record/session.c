@@ -226,6 +226,17 @@ static void domain_texts(struct session *s)
 	s->area.a->text_domains = arena_list(s, &t);
 }
 
+static void fill_stacks(const struct ws_record_opts *o, struct ws_arena *arena)
+{
+	struct ws_stack_settings *st = &arena->stacks;
+	bool any = o->stack_depth && o->stack_bytes;
+
+	st->osrt_threshold = any && o->stack_threshold >= 0 ? (uint64_t)(o->stack_threshold * (double)arena->ticks_per_second) : UINT64_MAX;
+	for (int i = 0; i < 4; i++)
+		st->cuda_threshold[i] = any && o->cuda_stack_ns[i] >= 0 ? (uint64_t)o->cuda_stack_ns[i] : UINT64_MAX;
+	st->osrt_bytes = st->cuda_bytes = o->stack_bytes;
+}
+
 static void fill_arena(struct session *s)
 {
 	const struct ws_record_opts *o = s->o;
@@ -241,6 +252,7 @@ static void fill_arena(struct session *s)
 	arena->osrt_threshold = (uint64_t)(o->osrt_threshold * (double)arena->ticks_per_second);
 	arena->features = (o->nvtx ? WS_FEATURE_NVTX : 0u) | (o->osrt ? WS_FEATURE_OSRT : 0u) |
 			  (o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) | (o->cuda ? WS_FEATURE_CUDA : 0u);
+	fill_stacks(o, arena);
 	arena->lossless = o->lossless;
 	arena->nvtx_filter = (uint32_t)o->nvtx_filter;
 	domain_texts(s);
@@ -593,6 +605,7 @@ static int begin(struct session *s, struct ws_err *e)
 	s->code = ws_code_new();
 	s->started_epoch = (uint64_t)time(NULL);
 	ops.code = s->code;
+	ops.stack_depth = o->stack_depth;
 	s->drain = ws_drain_new(&s->area, &s->clock, &ops);
 	ws_drain_target(s->drain, s->launch.pid);
 	s->perf = ws_perf_open(&o->perf, s->launch.pid, s->drain, s->main);
