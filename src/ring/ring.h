@@ -29,7 +29,7 @@
 #include "base/ticks.h"
 
 #define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
-#define WS_ARENA_VERSION 2 /* hooks and recorder of different builds refuse each other */
+#define WS_ARENA_VERSION 3 /* hooks and recorder of different builds refuse each other */
 #define WS_CHUNK_SIZE 16384u
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
 #define WS_DIR_SLOTS 65536u
@@ -73,6 +73,14 @@ enum ws_cuda_setting {
 	WS_CUDA_UM_GPU_FAULTS = 128,
 };
 
+/* Which calls have their stacks copied. */
+struct ws_stack_settings {
+	uint64_t osrt_threshold; /* ticks that a call lasts at least; UINT64_MAX: none */
+	uint64_t cuda_threshold[4]; /* the same in nanoseconds, by enum ws_cuda_calls */
+	uint32_t osrt_bytes, cuda_bytes; /* of stack to copy */
+};
+enum ws_cuda_calls { WS_CALLS_KERNEL = 0, WS_CALLS_MEMORY = 1, WS_CALLS_SYNC = 2, WS_CALLS_OTHER = 3 };
+
 /* Page-aligned start of the file, written by the recorder before the target starts. */
 struct ws_arena {
 	uint64_t magic;
@@ -93,6 +101,7 @@ struct ws_arena {
 	uint32_t buffer_first;        /* file offset of the first buffer / WS_BUFFER_SIZE */
 	uint32_t buffer_count;        /* at most WS_BUFFERS */
 	struct ws_cuda_settings cuda;
+	struct ws_stack_settings stacks;
 	char text[WS_ARENA_TEXT];
 
 	_Alignas(64) _Atomic uint32_t collecting; /* events are wanted; toggled by delay, duration and capture ranges */
