@@ -92,14 +92,16 @@ static uint32_t unit_for(struct ws_calltree *t, uint64_t key, struct ws_unit_inf
 	return t->unit_count++;
 }
 
-/* Keys of units are apart by kind: bit 63 for functions, 62 for modules; a line is (function, line). */
+/* Keys of units are apart by kind: bit 63 for functions, 62 for modules, 61 for files of Python; a line is (function, line). */
 static uint32_t unit_of(struct ws_calltree *t, const struct ws_place *p)
 {
-	uint32_t module = ws_stacks_function(t->stacks, p->function)->module;
+	const struct ws_function *f = ws_stacks_function(t->stacks, p->function);
 	struct ws_unit_info info = {p->function, p->file, 0};
 
-	if (t->kind == WS_UNIT_MODULE && module)
-		return unit_for(t, UINT64_C(1) << 62 | module, info);
+	if (t->kind == WS_UNIT_MODULE && f->module)
+		return unit_for(t, UINT64_C(1) << 62 | f->module, info);
+	if (t->kind == WS_UNIT_MODULE && *ws_stacks_origin(t->stacks, f))
+		return unit_for(t, UINT64_C(1) << 61 | f->file, info);
 	if (t->kind != WS_UNIT_LINE || !p->line)
 		return unit_for(t, UINT64_C(1) << 63 | p->function, info);
 	info.line = p->line;
@@ -328,14 +330,13 @@ void ws_calltree_name(const struct ws_calltree *t, uint32_t unit, struct ws_text
 	const struct ws_unit_info *u = &t->units[unit];
 	const struct ws_function *f = ws_stacks_function(t->stacks, u->function);
 
-	if (t->kind == WS_UNIT_MODULE && f->module) {
-		ws_text_puts(text, ws_stacks_module(t->stacks, f->module)->path);
-		return;
-	}
-	ws_text_add(text, f->name, f->len);
+	if (t->kind == WS_UNIT_MODULE && *ws_stacks_origin(t->stacks, f))
+		ws_text_puts(text, ws_stacks_origin(t->stacks, f));
+	else
+		ws_text_add(text, f->name, f->len);
 }
 
 const char *ws_calltree_module(const struct ws_calltree *t, uint32_t unit)
 {
-	return ws_stacks_module(t->stacks, ws_stacks_function(t->stacks, t->units[unit].function)->module)->path;
+	return ws_stacks_origin(t->stacks, ws_stacks_function(t->stacks, t->units[unit].function));
 }

@@ -87,7 +87,7 @@ void ws_calltree_children(const struct ws_calltree *t, uint32_t **first, uint32_
 
 /* Text of a unit: the function's name, with file:line for lines; the module's path for modules. Appends to `text`. */
 void ws_calltree_name(const struct ws_calltree *t, uint32_t unit, struct ws_text *text);
-/* Path of its module, "" for none. */
+/* Path of its module, or of its source file for Python; "" for neither. */
 const char *ws_calltree_module(const struct ws_calltree *t, uint32_t unit);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "query/gpu.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,17 @@ const struct ws_cuda_columns ws_cuda_columns[WS_CUDA_SOURCES] = {
     [WS_CUDA_MEMSET] = {ON_GPU(cuda_memset), .category = "MEMORY_OPER", .name = -1, .bytes = ws_cuda_memset_bytes},
     [WS_CUDA_GRAPH] = {ON_GPU(cuda_graph_trace), .category = "CUDA_GRAPH", .name = ws_cuda_graph_trace_graph, .bytes = -1},
 };
+
+/* Versions of four digits only, as the reference tool does it: what people search for stays what they know. */
+const char *ws_cuda_function(const struct ws_report *r, uint32_t id, size_t *len)
+{
+	const char *s = ws_report_string(r, id, len), *v = s + *len - 6;
+
+	if (*len > 6 && v[0] == '_' && v[1] == 'v' && isdigit((unsigned char)v[2]) && isdigit((unsigned char)v[3]) &&
+	    isdigit((unsigned char)v[4]) && isdigit((unsigned char)v[5]))
+		*len -= 6;
+	return s;
+}
 
 const char *ws_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *buf, size_t size)
 {
@@ -121,7 +133,8 @@ struct gather {
 	struct worker *workers;
 };
 
-static size_t lane(struct worker *w, const uint64_t *key)
+/* Make the lane with this key the last one. */
+static void lane(struct worker *w, const uint64_t *key)
 {
 	uint64_t device = key[0] << 32 | (uint32_t)key[1], number = ws_map_get(&w->lane_of[0], device, NULL), i;
 	uint64_t stream;
@@ -138,7 +151,6 @@ static size_t lane(struct worker *w, const uint64_t *key)
 	}
 	memcpy(w->last, key, sizeof(w->last));
 	w->last_lane = i - 1;
-	return i - 1;
 }
 
 static void add(struct ws_gpu_lane *l, uint64_t start, uint64_t end)
@@ -165,7 +177,9 @@ static int scan_work(void *ctx, const struct ws_batch *b)
 
 		if (end == WS_NO_TIME || end <= start)
 			continue;
-		add(&w->v[w->n && !memcmp(key, w->last, sizeof(key)) ? w->last_lane : lane(w, key)], start, end);
+		if (!w->n || memcmp(key, w->last, sizeof(key)))
+			lane(w, key);
+		add(&w->v[w->last_lane], start, end);
 	}
 	return 0;
 }

@@ -310,7 +310,7 @@ void ws_profile_wait_label(const struct ws_report *r, const struct ws_state *st,
 	ws_text_printf(text, "[%s", ws_wait_name(st->wait));
 	if (st->function) {
 		size_t len;
-		const char *name = ws_report_string(r, st->function, &len);
+		const char *name = ws_cuda_function(r, st->function, &len);
 
 		ws_text_puts(text, ": ");
 		ws_text_add(text, name, len);

@@ -400,6 +400,13 @@ const struct ws_module_info *ws_stacks_module(const struct ws_stacks *s, uint32_
 	return id && id <= s->module_count ? &s->modules[id] : &no_module;
 }
 
+const char *ws_stacks_origin(const struct ws_stacks *s, const struct ws_function *f)
+{
+	if (!f->module && f->kind == WS_FRAME_PYTHON)
+		return ws_report_string(s->r, f->file, NULL);
+	return ws_stacks_module(s, f->module)->path;
+}
+
 const struct ws_frame_info *ws_stacks_frame(const struct ws_stacks *s, uint32_t id)
 {
 	return id && id <= s->frame_count ? &s->frames[id] : &no_frame;

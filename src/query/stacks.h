@@ -50,6 +50,8 @@ void ws_stacks_close(struct ws_stacks *s); /* NULL is fine */
 uint32_t ws_stacks_functions(const struct ws_stacks *s); /* highest number */
 const struct ws_function *ws_stacks_function(const struct ws_stacks *s, uint32_t number);
 const struct ws_module_info *ws_stacks_module(const struct ws_stacks *s, uint32_t id); /* never NULL */
+/* Where a function's code is from: the path of its module, for Python of its source file; "" when neither is known. */
+const char *ws_stacks_origin(const struct ws_stacks *s, const struct ws_function *f);
 /* Never NULL: id 0 and unknown ids give a frame with the place "[unknown]". */
 const struct ws_frame_info *ws_stacks_frame(const struct ws_stacks *s, uint32_t id);
 const struct ws_place *ws_stacks_places(const struct ws_stacks *s, const struct ws_frame_info *f);

@@ -230,13 +230,27 @@ static void find_threads(struct ws_states *s)
 	}
 }
 
+/* When collecting ended; where the recorder died, the last event. */
+static uint64_t end_of_collection(const struct ws_report *r)
+{
+	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_collection, 0, UINT64_MAX);
+	const uint64_t *v;
+	uint64_t end = 0;
+
+	while (ws_cursor_next(c, &v))
+		if (v[ws_collection_end] != WS_NO_TIME && v[ws_collection_end] > end)
+			end = v[ws_collection_end];
+	ws_cursor_close(c);
+	return end ? end : ws_time_last(r);
+}
+
 struct ws_states *ws_states_open(const struct ws_report *r, const struct ws_who *who, uint64_t *damaged)
 {
 	struct ws_states *s = ws_calloc(1, sizeof(*s));
 
 	s->r = r;
 	s->who = who;
-	s->last = ws_time_last(r);
+	s->last = end_of_collection(r);
 	s->strings = ws_report_string_count(r);
 	s->classes = ws_calloc(s->strings + (size_t)1, 1);
 	for (int k = 0; k < SOURCES; k++) {

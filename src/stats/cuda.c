@@ -1,7 +1,6 @@
 /* cuda.c - names of CUDA operations; see cuda.h. */
 #include "stats/cuda.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,17 +14,6 @@ int ws_cuda_name_column(const struct ws_stats *s)
 	return ws_stats_arg(s, "base")	    ? ws_cuda_kernel_name
 	       : ws_stats_arg(s, "mangled") ? ws_cuda_kernel_mangled
 					    : ws_cuda_kernel_demangled;
-}
-
-/* Versions of four digits only, as the reference tool does it: what people search for stays what they know. */
-const char *ws_cuda_function(const struct ws_report *r, uint32_t id, size_t *len)
-{
-	const char *s = ws_report_string(r, id, len), *v = s + *len - 6;
-
-	if (*len > 6 && v[0] == '_' && v[1] == 'v' && isdigit((unsigned char)v[2]) && isdigit((unsigned char)v[3]) &&
-	    isdigit((unsigned char)v[4]) && isdigit((unsigned char)v[5]))
-		*len -= 6;
-	return s;
 }
 
 char *ws_cuda_xyz(uint64_t x, uint64_t y, uint64_t z)

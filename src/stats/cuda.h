@@ -13,8 +13,6 @@ extern const char *const ws_cuda_args[], *const ws_cuda_name_args[];
 /* The column of cuda_kernel with the name asked for; rows that hold 0 there have only the demangled one. */
 int ws_cuda_name_column(const struct ws_stats *s);
 
-/* The function without the version at its end: cudaLaunchKernel_v7000 is cudaLaunchKernel, as everybody calls it. */
-const char *ws_cuda_function(const struct ws_report *r, uint32_t id, size_t *len);
 /* " 800    1    1", as the reference tool writes sizes of grids and blocks. Owned by the caller. */
 char *ws_cuda_xyz(uint64_t x, uint64_t y, uint64_t z);
 /* "Pageable", "Device"...; "" for an unknown kind. */
