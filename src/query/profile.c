@@ -56,6 +56,8 @@ static void rehash(struct counts *c)
 	}
 }
 
+enum { GROUP = 32 };
+
 static void count(struct counts *c, const struct item *k)
 {
 	size_t at;
@@ -70,6 +72,24 @@ static void count(struct counts *c, const struct item *k)
 	ws_grow(c->items, c->cap, c->n + 1);
 	c->items[c->n++] = *k;
 	c->slots[at] = (uint32_t)c->n;
+}
+
+/*
+ * Count up to GROUP items. Distinct stacks may be many more than a cache holds, so each look-up would wait for memory twice; asked for
+ * ahead, a group's come in together.
+ */
+static void count_group(struct counts *c, const struct item *k, size_t n)
+{
+	for (size_t i = 0; i < n && c->mask; i++)
+		__builtin_prefetch(&c->slots[slot_of(c, &k[i])]);
+	for (size_t i = 0; i < n && c->mask; i++) {
+		uint32_t at = c->slots[slot_of(c, &k[i])];
+
+		if (at)
+			__builtin_prefetch(&c->items[at - 1], 1);
+	}
+	for (size_t i = 0; i < n; i++)
+		count(c, &k[i]);
 }
 
 /* ---- a profile being made ---- */
@@ -158,35 +178,13 @@ static void put(struct making *m, const struct item *k)
 	ws_cost_add(&m->p->total, &k->cost);
 }
 
-static int by_thread(const void *a, const void *b)
-{
-	const struct item *x = a, *y = b;
-
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	if (x->stack != y->stack)
-		return x->stack < y->stack ? -1 : 1;
-	return x->frame < y->frame ? -1 : x->frame > y->frame;
-}
-
-/* In an order that does not depend on which worker saw what. */
 static void put_all(struct making *m)
 {
-	struct item *all = NULL;
-	size_t n = 0, cap = 0;
-
 	for (uint32_t w = 0; w < m->workers; w++) {
-		ws_grow(all, cap, n + m->counts[w].n);
-		if (m->counts[w].n)
-			memcpy(all + n, m->counts[w].items, m->counts[w].n * sizeof(*all));
-		n += m->counts[w].n;
+		for (size_t i = 0; i < m->counts[w].n; i++)
+			put(m, &m->counts[w].items[i]);
 		m->p->truncated += m->counts[w].truncated;
 	}
-	if (n)
-		qsort(all, n, sizeof(*all), by_thread);
-	for (size_t i = 0; i < n; i++)
-		put(m, &all[i]);
-	free(all);
 }
 
 /* ---- what is asked for ---- */
@@ -264,19 +262,24 @@ static int scan_samples(void *ctx, const struct ws_batch *b)
 	struct counts *c = &m->counts[b->worker];
 	bool apart = m->q->by_thread || m->q->by_process;
 	const uint64_t *event = b->col[ws_sample_event], *flags = b->col[ws_sample_flags], *weight = b->col[ws_sample_weight];
+	struct item group[GROUP];
+	size_t n = 0;
 
 	for (size_t i = 0; i < b->rows; i++) {
 		uint64_t thread = b->col[ws_sample_thread][i];
-		struct item k;
 
 		if ((m->event && event[i] && event[i] != m->event) || out(m, thread))
 			continue;
-		k = (struct item){apart ? (uint32_t)thread : 0, (uint32_t)b->col[ws_sample_frame][i],
+		group[n] = (struct item){apart ? (uint32_t)thread : 0, (uint32_t)b->col[ws_sample_frame][i],
 				  (uint32_t)b->col[ws_sample_callers][i], 0, {1, weight[i], 0}};
-		k.cost.ns = flags[i] & WS_SAMPLE_CLOCK ? weight[i] : m->sample_ns;
+		group[n].cost.ns = flags[i] & WS_SAMPLE_CLOCK ? weight[i] : m->sample_ns;
 		c->truncated += (flags[i] & (WS_SAMPLE_TRUNCATED | WS_SAMPLE_BROKEN)) != 0;
-		count(c, &k);
+		if (++n == GROUP) {
+			count_group(c, group, n);
+			n = 0;
+		}
 	}
+	count_group(c, group, n);
 	return 0;
 }
 

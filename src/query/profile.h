@@ -42,6 +42,7 @@ struct ws_profile {
 };
 
 /*
+ * Numbers of nodes and units differ from run to run (workers share the work): what is shown is to be ordered by cost and name.
  * Returns 0, or -1 with a message: there is no such process, thread, module or event. With nothing recorded, total.count is 0. Free with
  * ws_profile_free in any case.
  */

@@ -23,10 +23,33 @@ static int compare_text(const struct ws_text *a, const struct ws_text *b)
 	return c ? c : a->len < b->len ? -1 : a->len > b->len;
 }
 
-static int by_cost(const void *a, const void *b, void *by_total)
+/* Of equal cost and name: by file, then by process and thread. */
+static int by_place(const struct ws_calltree *t, const struct ws_flat *x, const struct ws_flat *y)
+{
+	struct ws_text a = {0}, b = {0};
+	int c = strcmp(ws_calltree_module(t, x->unit), ws_calltree_module(t, y->unit));
+
+	for (uint32_t i = x->root, k = y->root; !c && i && k; i = t->nodes[i].parent, k = t->nodes[k].parent) {
+		a.len = b.len = 0;
+		ws_calltree_name(t, t->nodes[i].unit, &a);
+		ws_calltree_name(t, t->nodes[k].unit, &b);
+		c = compare_text(&a, &b);
+	}
+	ws_text_free(&a);
+	ws_text_free(&b);
+	return c ? c : t->units[x->unit].line < t->units[y->unit].line ? -1 : t->units[x->unit].line > t->units[y->unit].line;
+}
+
+struct order {
+	const struct ws_calltree *t;
+	bool by_total;
+};
+
+static int by_cost(const void *a, const void *b, void *ctx)
 {
 	const struct ws_view_row *x = a, *y = b;
-	const struct ws_cost *p = by_total ? &x->f->total : &x->f->self, *q = by_total ? &y->f->total : &y->f->self;
+	const struct order *o = ctx;
+	const struct ws_cost *p = o->by_total ? &x->f->total : &x->f->self, *q = o->by_total ? &y->f->total : &y->f->self;
 	int c;
 
 	if (p->weight != q->weight)
@@ -34,9 +57,7 @@ static int by_cost(const void *a, const void *b, void *by_total)
 	if (x->f->total.weight != y->f->total.weight)
 		return x->f->total.weight > y->f->total.weight ? -1 : 1;
 	c = compare_text(&x->name, &y->name);
-	if (c)
-		return c;
-	return x->f->root != y->f->root ? x->f->root < y->f->root ? -1 : 1 : x->f->unit < y->f->unit ? -1 : 1;
+	return c ? c : by_place(o->t, x->f, y->f);
 }
 
 struct ws_view_row *ws_view_rows(const struct ws_profile *p, uint32_t roots, bool by_total, size_t *count)
@@ -50,7 +71,7 @@ struct ws_view_row *ws_view_rows(const struct ws_profile *p, uint32_t roots, boo
 		ws_calltree_name(&p->tree, flat[i].unit, &rows[i].name);
 	}
 	if (*count)
-		qsort_r(rows, *count, sizeof(*rows), by_cost, by_total ? rows : NULL);
+		qsort_r(rows, *count, sizeof(*rows), by_cost, &(struct order){&p->tree, by_total});
 	return rows;
 }
 
@@ -240,9 +261,11 @@ static int by_total(const void *a, const void *b, void *ctx)
 	ws_calltree_name(w->t, w->t->nodes[i].unit, &x);
 	ws_calltree_name(w->t, w->t->nodes[k].unit, &y);
 	c = compare_text(&y, &x);
+	if (!c)
+		c = strcmp(ws_calltree_module(w->t, w->t->nodes[k].unit), ws_calltree_module(w->t, w->t->nodes[i].unit));
 	ws_text_free(&x);
 	ws_text_free(&y);
-	return c ? c : i > k ? -1 : i < k;
+	return c;
 }
 
 /* Put the children of a node on the stack, those that are to be shown. */
@@ -300,12 +323,19 @@ static void print_tree(struct view *v, const struct ws_calltree *t)
 }
 
 /* Only processes or threads: the nodes that stacks stand below, with all they hold. */
+struct roots {
+	const struct ws_calltree *t;
+	struct ws_cost *total;
+};
+
 static int by_root(const void *a, const void *b, void *ctx)
 {
-	const struct ws_cost *total = ctx;
-	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+	const struct roots *r = ctx;
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b, unit = r->t->nodes[i].unit;
 
-	return total[i].weight != total[k].weight ? (total[i].weight > total[k].weight ? -1 : 1) : i < k ? -1 : i > k;
+	if (r->total[i].weight != r->total[k].weight)
+		return r->total[i].weight > r->total[k].weight ? -1 : 1;
+	return by_place(r->t, &(struct ws_flat){.root = i, .unit = unit}, &(struct ws_flat){.root = k, .unit = unit});
 }
 
 static void print_roots(struct view *v)
@@ -321,7 +351,7 @@ static void print_roots(struct view *v)
 			roots[n++] = i;
 	}
 	if (n)
-		qsort_r(roots, n, sizeof(*roots), by_root, total);
+		qsort_r(roots, n, sizeof(*roots), by_root, &(struct roots){t, total});
 	for (size_t i = 0; i < n; i++) {
 		const struct ws_cost *cost = &total[roots[i]];
 		struct ws_cell c[MOST_COLUMNS] = {share(v, cost), ws_view_time(&v->p, cost->ns), ws_cell_int((int64_t)cost->count)};
