@@ -22,7 +22,7 @@
 
 /* ---- strings, threads, times ---- */
 
-enum { STRING_CLEAN = 1, STRING_BROKEN = 2, STRING_USED = 4 };
+enum { STRING_CLEAN = 1, STRING_BROKEN = 2, STRING_USED = WS_STRING_USED };
 
 /* Valid text of a string id. Ids beyond the dictionary are empty strings. */
 const char *ws_x_bytes(struct ws_export *x, uint32_t id, size_t *len)
@@ -51,7 +51,7 @@ struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id)
 {
 	struct ws_xcell c = {.kind = id ? WS_X_TEXT : WS_X_NULL, .id = id};
 
-	if (id)
+	if (id && !x->ids_only)
 		c.s = ws_x_bytes(x, id, &c.n);
 	return c;
 }
@@ -60,7 +60,7 @@ struct ws_xcell ws_x_blob(struct ws_export *x, uint32_t id)
 {
 	struct ws_xcell c = {.kind = id && !x->no_blobs ? WS_X_BLOB : WS_X_NULL, .id = id};
 
-	if (c.kind == WS_X_BLOB)
+	if (c.kind == WS_X_BLOB && !x->ids_only)
 		c.s = ws_report_string(x->r, id, &c.n);
 	return c;
 }
@@ -75,6 +75,8 @@ struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id)
 	c.id = ws_report_string_key(x->r, id);
 	if (c.id > x->string_count)
 		c.id = id;
+	if (x->ids_only)
+		return c;
 	c.s = ws_x_bytes(x, c.id, &c.n);
 	x->strings[c.id] |= STRING_USED;
 	return c;

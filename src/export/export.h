@@ -106,6 +106,7 @@ struct ws_xcolumn {
 		WS_SHAPE_TEXT,
 		WS_SHAPE_BLOB
 	} shape;
+	bool gated; /* of a CALL: null wherever the column `source` is 0 */
 };
 
 struct ws_xtable {
@@ -175,6 +176,7 @@ struct ws_export {
 	uint64_t base;	     /* what times count from: zero less the shift */
 	const char *type, *input, *output;
 	bool lazy, append, no_blobs, all_strings;
+	bool ids_only; /* cells of texts have their id alone: columns.c, from several threads */
 	struct ws_xspan *spans; /* --times; none: everything */
 	size_t span_count;
 	struct ws_xpatterns *patterns; /* --tables; NULL: all */
@@ -182,7 +184,7 @@ struct ws_export {
 	bool quiet;
 	const struct ws_xtable *open;  /* the table that rows go to */
 	bool created, skipped;	       /* it */
-	uint8_t *strings; /* by string id: what is known of it */
+	uint8_t *strings; /* by string id: what is known of it; WS_STRING_USED: a table points to it */
 	char **repaired;  /* by string id: valid text in place of broken; NULL until one is needed */
 	uint32_t string_count;
 	struct ws_text *extra; /* texts that are not the report's, numbered from string_count + 1 */
@@ -192,6 +194,8 @@ struct ws_export {
 	uint64_t rows, damaged;
 	struct ws_progress *progress;
 };
+
+enum { WS_STRING_USED = 4 };
 
 struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id);		  /* STRING, or NULL for 0 */
 struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id);		  /* TEXT inline, or NULL for 0 */

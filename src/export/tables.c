@@ -93,6 +93,7 @@ PAYLOAD(nvtx_f32, F32, real(float_of(bits)))
 
 #define PAYLOAD_READS (BIT(nvtx, payload) | BIT(nvtx, payload_type))
 #define CALLED(fn, shape_, reads) .from = WS_XF_CALL, .cell = fn, .shape = shape_, .needs = reads
+#define GATED(fn, shape_, reads, gate) CALLED(fn, shape_, reads), .source = gate, .gated = true
 
 static const struct ws_xcolumn nvtx_columns[] = {
     {"start", "INTEGER", true, false, "Start of the range, or moment of the mark or definition (ns)", WS_XF_TIME, AT(nvtx, start)},
@@ -101,21 +102,21 @@ static const struct ws_xcolumn nvtx_columns[] = {
     {"rangeId", "INTEGER", false, false, "Number of a start/end range in its process",
      CALLED(nvtx_range, WS_SHAPE_UINT, BIT(nvtx, type) | BIT(nvtx, range_id))},
     {"category", "INTEGER", false, false, "Category number in the domain", WS_XF_ID, AT(nvtx, category)},
-    {"color", "INTEGER", false, false, "ARGB", CALLED(nvtx_color, WS_SHAPE_INT, BIT(nvtx, flags) | BIT(nvtx, color))},
+    {"color", "INTEGER", false, false, "ARGB", GATED(nvtx_color, WS_SHAPE_INT, BIT(nvtx, flags) | BIT(nvtx, color), AT(nvtx, flags))},
     {"text", "TEXT", false, false, "Message, unless it is a registered string",
      CALLED(nvtx_text, WS_SHAPE_TEXT, BIT(nvtx, flags) | BIT(nvtx, text))},
     {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_XF_THREAD, AT(nvtx, thread)},
     {"endGlobalTid", "INTEGER", false, false, "Thread that ended a start/end range",
      CALLED(nvtx_end_tid, WS_SHAPE_INT, BIT(nvtx, type) | BIT(nvtx, end) | BIT(nvtx, end_thread) | BIT(nvtx, thread))},
     {"textId", "INTEGER", false, false, "StringIds(id) of a registered string",
-     CALLED(nvtx_text_id, WS_SHAPE_STRING, BIT(nvtx, flags) | BIT(nvtx, text))},
+     GATED(nvtx_text_id, WS_SHAPE_STRING, BIT(nvtx, flags) | BIT(nvtx, text), AT(nvtx, flags))},
     {"domainId", "INTEGER", false, false, "Domain number in the process; 0 is the default domain", WS_XF_INT, AT(nvtx, domain)},
-    {"uint64Value", "INTEGER", false, false, "Payload", CALLED(nvtx_u64, WS_SHAPE_UINT, PAYLOAD_READS)},
-    {"int64Value", "INTEGER", false, false, "Payload", CALLED(nvtx_i64, WS_SHAPE_INT, PAYLOAD_READS)},
-    {"doubleValue", "REAL", false, false, "Payload", CALLED(nvtx_f64, WS_SHAPE_REAL, PAYLOAD_READS)},
-    {"uint32Value", "INTEGER", false, false, "Payload", CALLED(nvtx_u32, WS_SHAPE_INT, PAYLOAD_READS)},
-    {"int32Value", "INTEGER", false, false, "Payload", CALLED(nvtx_i32, WS_SHAPE_INT, PAYLOAD_READS)},
-    {"floatValue", "REAL", false, false, "Payload", CALLED(nvtx_f32, WS_SHAPE_REAL, PAYLOAD_READS)},
+    {"uint64Value", "INTEGER", false, false, "Payload", GATED(nvtx_u64, WS_SHAPE_UINT, PAYLOAD_READS, AT(nvtx, payload_type))},
+    {"int64Value", "INTEGER", false, false, "Payload", GATED(nvtx_i64, WS_SHAPE_INT, PAYLOAD_READS, AT(nvtx, payload_type))},
+    {"doubleValue", "REAL", false, false, "Payload", GATED(nvtx_f64, WS_SHAPE_REAL, PAYLOAD_READS, AT(nvtx, payload_type))},
+    {"uint32Value", "INTEGER", false, false, "Payload", GATED(nvtx_u32, WS_SHAPE_INT, PAYLOAD_READS, AT(nvtx, payload_type))},
+    {"int32Value", "INTEGER", false, false, "Payload", GATED(nvtx_i32, WS_SHAPE_INT, PAYLOAD_READS, AT(nvtx, payload_type))},
+    {"floatValue", "REAL", false, false, "Payload", GATED(nvtx_f32, WS_SHAPE_REAL, PAYLOAD_READS, AT(nvtx, payload_type))},
     {"jsonTextId", "INTEGER", false, false, "Not used", WS_XF_NULL},
     {"jsonText", "TEXT", false, false, "Not used", WS_XF_NULL},
     {"binaryData", "TEXT", false, false, "Bytes of extended payloads, as a blob", WS_XF_BLOB, AT(nvtx, binary)},
@@ -374,5 +375,5 @@ int ws_export_tables(struct ws_export *x, struct ws_err *e)
 	for (size_t i = 0; i < n; i++)
 		if (ws_export_view(x, &v[i], e) < 0)
 			return -1;
-	return ws_export_samples(x, e) < 0 || ws_export_known(x, e) < 0 ? -1 : 0;
+	return ws_export_samples(x, e) < 0 || ws_export_callchains(x, e) < 0 || ws_export_known(x, e) < 0 ? -1 : 0;
 }
