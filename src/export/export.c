@@ -211,6 +211,8 @@ int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table
 	pthread_t thread;
 	int rc;
 
+	if (x->lazily)
+		return x->lazily(x, t, source, fill, e);
 	if (ws_export_table(x, t, e) < 0)
 		return -1;
 	for (int i = 0; i < BATCHES; i++)
@@ -304,7 +306,17 @@ static int write_all(struct ws_export *x, struct ws_outfile *out, struct ws_err 
 	return rc;
 }
 
-static void free_export(struct ws_export *x)
+void ws_export_begin(struct ws_export *x, const struct ws_report *r)
+{
+	x->r = r;
+	x->who = ws_who_open(r);
+	x->zero = ws_time_zero(r);
+	x->last = ws_time_last(r);
+	x->string_count = ws_report_string_count(r);
+	x->strings = ws_calloc((size_t)x->string_count + 1, 1);
+}
+
+void ws_export_end(struct ws_export *x)
 {
 	for (uint32_t i = 0; x->repaired && i <= x->string_count; i++)
 		free(x->repaired[i]);
@@ -321,7 +333,7 @@ static void free_export(struct ws_export *x)
 
 static int export_report(const struct ws_report *r, const struct ws_export_request *q, const char *output, struct ws_err *e)
 {
-	struct ws_export x = {.r = r, .type = q->type, .input = ws_report_path(r), .output = output};
+	struct ws_export x = {.type = q->type, .input = ws_report_path(r), .output = output};
 	struct ws_outfile out;
 	int rc;
 
@@ -329,11 +341,7 @@ static int export_report(const struct ws_report *r, const struct ws_export_reque
 		return ws_fail(e, "an SQLite database cannot be written to standard output; name a file with -o");
 	if (ws_outfile_open(&out, output, 0600, q->overwrite, e) < 0)
 		return -1;
-	x.who = ws_who_open(r);
-	x.zero = ws_time_zero(r);
-	x.last = ws_time_last(r);
-	x.string_count = ws_report_string_count(r);
-	x.strings = ws_calloc((size_t)x.string_count + 1, 1);
+	ws_export_begin(&x, r);
 	rc = write_all(&x, &out, e);
 	if (rc < 0 && out.path) {
 		ws_outfile_abort(&out);
@@ -345,7 +353,7 @@ static int export_report(const struct ws_report *r, const struct ws_export_reque
 	}
 	if (!rc && !q->quiet && strcmp(output, "-"))
 		ws_say("wrote %s: %" PRIu64 " rows", output, x.rows);
-	free_export(&x);
+	ws_export_end(&x);
 	return rc;
 }
 

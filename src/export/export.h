@@ -48,6 +48,12 @@ struct ws_xcolumn {
 	const char *type; /* INTEGER, REAL, TEXT, BLOB */
 	bool not_null, key;
 	const char *doc;
+	/*
+	 * Columns of the schema's table that it is made of, as bits. A table in which any column says so says it of all, and its `fill`
+	 * leaves out no row.
+	 */
+	uint64_t from;
+	bool plain;    /* ws_x_plain of its one column says what it holds */
 };
 
 struct ws_xtable {
@@ -70,6 +76,10 @@ struct ws_xwriter *ws_jsonlines_writer(FILE *f);
 
 /* ---- a running export ---- */
 
+struct ws_export;
+/* Turn one row of a schema table into cells; false leaves it out. Called in a thread of its own. */
+typedef bool ws_x_fill(struct ws_export *x, const uint64_t *values, struct ws_xcell *cells);
+
 struct ws_export {
 	const struct ws_report *r;
 	struct ws_who *who;
@@ -84,8 +94,20 @@ struct ws_export {
 	struct ws_text *own; /* texts that only ws_x_own cells point to */
 	size_t own_count, own_cap;
 	uint64_t rows, damaged;
+	/*
+	 * When set, ws_export_rows only tells it which rows would be written: for who reads them in another way (sql/catalog.c). `t` and
+	 * what it points to are good only during the call; without `fill`, columns are plain or null.
+	 */
+	int (*lazily)(struct ws_export *x, const struct ws_xtable *t, enum ws_table source, ws_x_fill *fill, struct ws_err *e);
+	void *lazily_ctx;
 };
 
+/* Ready for cells and tables: all but the writer and the names of files. Free what it holds with ws_export_end. */
+void ws_export_begin(struct ws_export *x, const struct ws_report *r);
+void ws_export_end(struct ws_export *x);
+
+/* A value as its declaration in tables.def says; a text as its number in StringIds when `number`, else inline. */
+struct ws_xcell ws_x_plain(struct ws_export *x, const struct ws_column_desc *d, bool number, uint64_t v);
 struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id);		  /* STRING, or NULL for 0 */
 struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id);		  /* TEXT inline, or NULL for 0 */
 struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n); /* STRING of a text that is not the report's */
@@ -109,9 +131,6 @@ static inline struct ws_xcell ws_x_literal(const char *s)
 {
 	return (struct ws_xcell){.kind = WS_X_TEXT, .s = s, .n = __builtin_strlen(s)};
 }
-
-/* Turn one row of a schema table into cells; false leaves it out. Called in a thread of its own. */
-typedef bool ws_x_fill(struct ws_export *x, const uint64_t *values, struct ws_xcell *cells);
 
 /* Write table `t` from the rows of `source`, in order of start, reading ahead in parallel. */
 int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table source, ws_x_fill *fill, struct ws_err *e);

@@ -36,27 +36,36 @@ enum {
 	NV_COLUMNS
 };
 
+#define PAYLOAD (WS_COL(nvtx, payload) | WS_COL(nvtx, payload_type))
+
 static const struct ws_xcolumn nvtx_columns[NV_COLUMNS] = {
-    [NV_START] = {"start", "INTEGER", true, false, "Start of the range, or moment of the mark or definition (ns)"},
-    [NV_END] = {"end", "INTEGER", false, false, "End of the range (ns); NULL for marks and ranges that never ended"},
-    [NV_TYPE] = {"eventType", "INTEGER", true, false, "ENUM_NSYS_EVENT_TYPE(id)"},
-    [NV_RANGE] = {"rangeId", "INTEGER", false, false, "Number of a start/end range in its process"},
-    [NV_CATEGORY] = {"category", "INTEGER", false, false, "Category number in the domain"},
-    [NV_COLOR] = {"color", "INTEGER", false, false, "ARGB"},
-    [NV_TEXT] = {"text", "TEXT", false, false, "Message, unless it is a registered string"},
-    [NV_TID] = {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
-    [NV_END_TID] = {"endGlobalTid", "INTEGER", false, false, "Thread that ended a start/end range"},
-    [NV_TEXT_ID] = {"textId", "INTEGER", false, false, "StringIds(id) of a registered string"},
-    [NV_DOMAIN] = {"domainId", "INTEGER", false, false, "Domain number in the process; 0 is the default domain"},
-    [NV_UINT64] = {"uint64Value", "INTEGER", false, false, "Payload"},
-    [NV_INT64] = {"int64Value", "INTEGER", false, false, "Payload"},
-    [NV_DOUBLE] = {"doubleValue", "REAL", false, false, "Payload"},
-    [NV_UINT32] = {"uint32Value", "INTEGER", false, false, "Payload"},
-    [NV_INT32] = {"int32Value", "INTEGER", false, false, "Payload"},
-    [NV_FLOAT] = {"floatValue", "REAL", false, false, "Payload"},
+    [NV_START] = {"start", "INTEGER", true, false, "Start of the range, or moment of the mark or definition (ns)",
+		  WS_COL(nvtx, start), true},
+    [NV_END] = {"end", "INTEGER", false, false, "End of the range (ns); NULL for marks and ranges that never ended",
+		WS_COL(nvtx, end), true},
+    [NV_TYPE] = {"eventType", "INTEGER", true, false, "ENUM_NSYS_EVENT_TYPE(id)", WS_COL(nvtx, type), true},
+    [NV_RANGE] = {"rangeId", "INTEGER", false, false, "Number of a start/end range in its process",
+		  WS_COL(nvtx, type) | WS_COL(nvtx, range_id)},
+    [NV_CATEGORY] = {"category", "INTEGER", false, false, "Category number in the domain", WS_COL(nvtx, category)},
+    [NV_COLOR] = {"color", "INTEGER", false, false, "ARGB", WS_COL(nvtx, flags) | WS_COL(nvtx, color)},
+    [NV_TEXT] = {"text", "TEXT", false, false, "Message, unless it is a registered string",
+		 WS_COL(nvtx, flags) | WS_COL(nvtx, text)},
+    [NV_TID] = {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_COL(nvtx, thread), true},
+    [NV_END_TID] = {"endGlobalTid", "INTEGER", false, false, "Thread that ended a start/end range",
+		    WS_COL(nvtx, type) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) | WS_COL(nvtx, end_thread)},
+    [NV_TEXT_ID] = {"textId", "INTEGER", false, false, "StringIds(id) of a registered string",
+		    WS_COL(nvtx, flags) | WS_COL(nvtx, text)},
+    [NV_DOMAIN] = {"domainId", "INTEGER", false, false, "Domain number in the process; 0 is the default domain",
+		   WS_COL(nvtx, domain), true},
+    [NV_UINT64] = {"uint64Value", "INTEGER", false, false, "Payload", PAYLOAD},
+    [NV_INT64] = {"int64Value", "INTEGER", false, false, "Payload", PAYLOAD},
+    [NV_DOUBLE] = {"doubleValue", "REAL", false, false, "Payload", PAYLOAD},
+    [NV_UINT32] = {"uint32Value", "INTEGER", false, false, "Payload", PAYLOAD},
+    [NV_INT32] = {"int32Value", "INTEGER", false, false, "Payload", PAYLOAD},
+    [NV_FLOAT] = {"floatValue", "REAL", false, false, "Payload", PAYLOAD},
     [NV_JSON_ID] = {"jsonTextId", "INTEGER", false, false, "Not used"},
     [NV_JSON] = {"jsonText", "TEXT", false, false, "Not used"},
-    [NV_BINARY] = {"binaryData", "TEXT", false, false, "Bytes of extended payloads, as a blob"},
+    [NV_BINARY] = {"binaryData", "TEXT", false, false, "Bytes of extended payloads, as a blob", WS_COL(nvtx, binary)},
 };
 
 static void fill_payload(const uint64_t *v, struct ws_xcell *c)
@@ -126,13 +135,13 @@ static bool fill_nvtx(struct ws_export *x, const uint64_t *v, struct ws_xcell *c
 /* ---- OSRT_API ---- */
 
 static const struct ws_xcolumn osrt_columns[] = {
-    {"start", "INTEGER", true, false, "Start of the call (ns)"},
-    {"end", "INTEGER", false, false, "Return of the call (ns); NULL when it never returned"},
+    {"start", "INTEGER", true, false, "Start of the call (ns)", WS_COL(osrt, start), true},
+    {"end", "INTEGER", false, false, "Return of the call (ns); NULL when it never returned", WS_COL(osrt, end), true},
     {"eventClass", "INTEGER", true, false, "ENUM_NSYS_EVENT_CLASS(id)"},
-    {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
-    {"nameId", "INTEGER", true, false, "StringIds(id) of the function"},
-    {"returnValue", "INTEGER", true, false, "What it returned"},
-    {"nestingLevel", "INTEGER", false, false, "How many traced calls it is inside of"},
+    {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_COL(osrt, thread), true},
+    {"nameId", "INTEGER", true, false, "StringIds(id) of the function", WS_COL(osrt, name)},
+    {"returnValue", "INTEGER", true, false, "What it returned", WS_COL(osrt, result), true},
+    {"nestingLevel", "INTEGER", false, false, "How many traced calls it is inside of", WS_COL(osrt, nesting), true},
     {"callchainId", "INTEGER", true, false, "0: call stacks are not recorded"},
 };
 
@@ -185,8 +194,8 @@ static struct generic {
 	enum ws_table table;
 	struct ws_xtable t;
 	struct ws_xcolumn columns[WS_MAX_COLUMNS];
-	uint8_t source[WS_MAX_COLUMNS];	    /* column of the table, or NOWHERE: it is null */
-	bool number[WS_MAX_COLUMNS];	    /* a text that stands as its number */
+	uint8_t source[WS_MAX_COLUMNS]; /* column of the table, or NOWHERE: it is null */
+	bool number[WS_MAX_COLUMNS];	/* a text that stands as its number */
 } generic;
 
 #define NOWHERE UINT8_MAX
@@ -224,7 +233,7 @@ static bool by_number(const char *name)
 	return ends_in_id(name);
 }
 
-static struct ws_xcell generic_cell(struct ws_export *x, const struct ws_column_desc *d, bool number, uint64_t v)
+struct ws_xcell ws_x_plain(struct ws_export *x, const struct ws_column_desc *d, bool number, uint64_t v)
 {
 	switch (d->type) {
 	case WS_T_TIME:
@@ -250,6 +259,8 @@ static struct ws_xcell generic_cell(struct ws_export *x, const struct ws_column_
 	}
 	case WS_T_U64:
 		return (struct ws_xcell){.kind = WS_X_UINT, .i = (int64_t)v};
+	case WS_T_I32:
+		return (int32_t)v == WS_NO_STATUS ? ws_x_null() : ws_x_int((int64_t)v);
 	default:
 		return ws_x_int((int64_t)v);
 	}
@@ -262,10 +273,8 @@ static bool fill_generic(struct ws_export *x, const uint64_t *v, struct ws_xcell
 	for (size_t i = 0; i < generic.t.column_count; i++) {
 		uint8_t from = generic.source[i];
 
-		c[i] = from == NOWHERE ? ws_x_null() : generic_cell(x, &columns[from], generic.number[i], v[from]);
+		c[i] = from == NOWHERE ? ws_x_null() : ws_x_plain(x, &columns[from], generic.number[i], v[from]);
 	}
-	if (generic.table == WS_TABLE_process_end && (int32_t)v[ws_process_end_status] == WS_NO_STATUS)
-		c[generic.t.column_count - 1] = ws_x_null();
 	return true;
 }
 
@@ -286,18 +295,21 @@ static int export_generic(struct ws_export *x, enum ws_table table, struct ws_er
 		g->number[g->t.column_count] = number;
 		g->source[g->t.column_count] = (uint8_t)i;
 		g->columns[g->t.column_count++] = (struct ws_xcolumn){c->sqlite,
-								      text		    ? "TEXT"
-								      : c->type == WS_T_F64 ? "REAL"
-											    : "INTEGER",
-								      c->type == WS_T_TIME, false, c->doc};
+								      text ? "TEXT" : c->type == WS_T_F64 ? "REAL" : "INTEGER",
+								      c->type == WS_T_TIME,
+								      false,
+								      c->doc,
+								      UINT64_C(1) << i,
+								      true};
 	}
 	for (size_t i = 0; i < WS_COUNT(absent); i++) {
 		if (absent[i].table != table)
 			continue;
 		g->source[g->t.column_count] = NOWHERE;
-		g->columns[g->t.column_count++] =
-		    (struct ws_xcolumn){absent[i].name, absent[i].type, false, false, absent[i].doc};
+		g->columns[g->t.column_count++] = (struct ws_xcolumn){absent[i].name, absent[i].type, false, false, absent[i].doc};
 	}
+	if (x->lazily && g->t.column_count)
+		return x->lazily(x, &g->t, table, NULL, e);
 	return g->t.column_count ? ws_export_rows(x, &g->t, table, fill_generic, e) : 0;
 }
 
@@ -306,7 +318,8 @@ static const struct ws_xtable nvtx_table = {"NVTX_EVENTS", "NVTX ranges and mark
 static const struct ws_xtable osrt_table = {"OSRT_API", "Calls of libc and pthread functions that blocked or lasted", osrt_columns,
 					    WS_COUNT(osrt_columns)};
 
-static const struct ws_xtable osrt_detail_table = {"WARPSIGHT_OSRT_DETAIL", "What calls in OSRT_API were about: lock, descriptor, path, error",
+static const struct ws_xtable osrt_detail_table = {"WARPSIGHT_OSRT_DETAIL",
+						   "What calls in OSRT_API were about: lock, descriptor, path, error",
 						   osrt_detail_columns, WS_COUNT(osrt_detail_columns)};
 
 /* Tables whose form in the export is made elsewhere than generically. */
@@ -317,8 +330,8 @@ static int export_table(struct ws_export *x, enum ws_table t, struct ws_err *e)
 		return ws_export_rows(x, &nvtx_table, t, fill_nvtx, e);
 	case WS_TABLE_osrt:
 		return ws_export_rows(x, &osrt_table, t, fill_osrt, e) < 0
-			       ? -1
-			       : ws_export_rows(x, &osrt_detail_table, t, fill_osrt_detail, e);
+			   ? -1
+			   : ws_export_rows(x, &osrt_detail_table, t, fill_osrt_detail, e);
 	case WS_TABLE_process:
 		return ws_export_processes(x, e);
 	case WS_TABLE_diagnostic:
