@@ -81,7 +81,7 @@ struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n)
 	return (struct ws_xcell){.kind = WS_X_STRING, .id = x->string_count + (uint32_t)x->extra_count, .s = t->s, .n = t->len};
 }
 
-struct ws_xcell ws_x_own(struct ws_export *x, const char *s)
+struct ws_xcell ws_x_own(struct ws_export *x, const char *s, size_t n)
 {
 	struct ws_text *t;
 
@@ -89,7 +89,7 @@ struct ws_xcell ws_x_own(struct ws_export *x, const char *s)
 	t = &x->own[x->own_count++];
 	memset(t, 0, sizeof(*t));
 	ws_text_puts(t, "");
-	ws_text_utf8(t, s, strlen(s));
+	ws_text_utf8(t, s, n);
 	return (struct ws_xcell){.kind = WS_X_TEXT, .s = t->s, .n = t->len};
 }
 

@@ -111,7 +111,7 @@ struct ws_xcell ws_x_plain(struct ws_export *x, const struct ws_column_desc *d, 
 struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id);		  /* STRING, or NULL for 0 */
 struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id);		  /* TEXT inline, or NULL for 0 */
 struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n); /* STRING of a text that is not the report's */
-struct ws_xcell ws_x_own(struct ws_export *x, const char *s);	/* TEXT inline of any bytes; lives as long as the export */
+struct ws_xcell ws_x_own(struct ws_export *x, const char *s, size_t n); /* TEXT inline of any bytes; lives as long as the export */
 struct ws_xcell ws_x_thread(struct ws_export *x, uint64_t id);	/* globalTid, or NULL for 0 */
 struct ws_xcell ws_x_process(struct ws_export *x, uint64_t id); /* globalPid, or NULL for 0 */
 struct ws_xcell ws_x_time(struct ws_export *x, uint64_t t);	/* from the start of the collection */

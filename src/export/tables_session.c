@@ -214,9 +214,9 @@ static int export_meta(struct ws_export *x, struct ws_err *e)
 			return -1;
 	put_iso(now, sizeof(now), "%Y-%m-%dT%H:%M:%S", time(NULL));
 	if (put_meta(x, "EXPORT_TIME_UTC", now, e) < 0 || put_meta(x, "EXPORT_PARAM_EXPORT_TYPE", x->type, e) < 0 ||
-	    ws_export_row(x, (struct ws_xcell[]){ws_x_literal("EXPORT_PARAM_INPUT_FILE"), ws_x_own(x, x->input)}, e) < 0)
+	    ws_export_row(x, (struct ws_xcell[]){ws_x_literal("EXPORT_PARAM_INPUT_FILE"), ws_x_own(x, x->input, strlen(x->input))}, e) < 0)
 		return -1;
-	return ws_export_row(x, (struct ws_xcell[]){ws_x_literal("EXPORT_PARAM_OUTPUT_FILE"), ws_x_own(x, x->output)}, e);
+	return ws_export_row(x, (struct ws_xcell[]){ws_x_literal("EXPORT_PARAM_OUTPUT_FILE"), ws_x_own(x, x->output, strlen(x->output))}, e);
 }
 
 static int export_system(struct ws_export *x, struct ws_err *e)
@@ -244,7 +244,7 @@ static int export_system(struct ws_export *x, struct ws_err *e)
 
 		if (!value)
 			continue;
-		cells[4] = ws_x_own(x, value);
+		cells[4] = ws_x_own(x, value, strlen(value));
 		if (ws_export_row(x, cells, e) < 0)
 			return -1;
 	}

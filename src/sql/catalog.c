@@ -44,8 +44,13 @@ static int keep_rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t 
 
 	(void)e;
 	ws_grow(t->cells, t->cell_cap, t->cell_count + n);
-	memcpy(t->cells + t->cell_count, cells, n * sizeof(*cells));
-	t->cell_count += n;
+	for (size_t i = 0; i < n; i++) {
+		struct ws_xcell *c = &t->cells[t->cell_count++];
+
+		*c = cells[i];
+		if (c->kind == WS_X_TEXT) /* it may be good only during the call */
+			*c = ws_x_own(&r->x, c->s, c->n);
+	}
 	return 0;
 }
 
@@ -161,6 +166,7 @@ void ws_sql_catalog_free(struct ws_sql_report *r)
 		free(r->tables[i]);
 	}
 	free(r->tables);
+	free(r->sorted);
 	free(r->thread_gid);
 	free(r->process_gid);
 	ws_export_end(&r->x);

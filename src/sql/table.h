@@ -56,6 +56,8 @@ struct ws_sql_report {
 	size_t table_count, table_cap;
 	int64_t *thread_gid, *process_gid; /* by id; ids beyond are those of nobody */
 	uint32_t threads, processes;
+	uint32_t *sorted; /* numbers of StringIds in order of text; made when a query wants it */
+	size_t sorted_count;
 };
 
 struct ws_sql {

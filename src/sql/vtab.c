@@ -6,7 +6,7 @@
  *   m<hex>  columns of the schema's table to decode        l<col> a lower bound of time   u<col> an upper one   e<col> both
  *   k<col>  equal to                                       i      StringIds.id equal to
  *   g<col>  rows grouped by this column, d<col>: by it, descending    s  and groups in order
- *   j       values that are looked up differ from run to run
+ *   j       values that are looked up differ from run to run           S  texts in falling order
  *
  * A first look-up by equality reads through the blocks; when there is a second, as in a join, rows are grouped by what is looked up
  * (part.c). SQLite checks every constraint again, so a plan may give too many rows but never too few.
@@ -32,7 +32,8 @@ struct plan {
 	uint32_t args;
 	struct ws_sql_keys group; /* count 0: none */
 	struct ws_sql_keys equal;
-	bool join; /* values that are looked up come from other rows: there will be many */
+	bool falling; /* texts in falling order */
+	bool join;    /* values that are looked up come from other rows: there will be many */
 };
 
 struct cursor {
@@ -175,25 +176,29 @@ static bool few(const struct ws_sql_column *c)
 	}
 }
 
+/*
+ * Groups are always put in order too: SQLite says of a GROUP BY that rows need only be grouped, and still takes them to be in order when an
+ * ORDER BY names the same columns.
+ */
 static void plan_order(struct planning *p)
 {
 	const sqlite3_index_info *info = p->info;
-	int kind = sqlite3_vtab_distinct(p->info); /* 1: rows to group; 2: to make distinct; else to sort */
-	bool sorted = kind != 1 && kind != 2;
+	bool whole = sqlite3_vtab_distinct(p->info) != 0; /* to be grouped or made distinct: a sort of all rows would be next */
 
 	if (!info->nOrderBy || info->nOrderBy > WS_SQL_KEYS || p->keys ||
 	    !ws_sql_part_fits(ws_sql_rows(p->t), ws_sql_sources(p->t, info->colUsed)))
 		return;
 	for (int i = 0; i < info->nOrderBy; i++)
-		if (info->aOrderBy[i].iColumn < 0 || (sorted && !few(&p->t->columns[info->aOrderBy[i].iColumn])))
+		if (info->aOrderBy[i].iColumn < 0 || (!whole && !few(&p->t->columns[info->aOrderBy[i].iColumn])))
 			return;
 	for (int i = 0; i < info->nOrderBy; i++)
-		ws_text_printf(&p->text, "%c%d", sorted && info->aOrderBy[i].desc ? 'd' : 'g', info->aOrderBy[i].iColumn);
-	if (sorted)
-		ws_text_puts(&p->text, "s");
+		ws_text_printf(&p->text, "%c%d", info->aOrderBy[i].desc ? 'd' : 'g', info->aOrderBy[i].iColumn);
+	ws_text_puts(&p->text, "s");
 	p->info->orderByConsumed = 1;
 	p->grouped = true;
 }
+
+enum { MOST_SORTED = 1 << 20 }; /* texts that are put in order, rather than rows that point to them */
 
 static void plan_strings(struct planning *p)
 {
@@ -206,11 +211,14 @@ static void plan_strings(struct planning *p)
 			info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
 			p->rows = 1;
 		}
-	/* Numbers rise and texts differ from row to row: so they do not split a group. */
-	if (info->nOrderBy == 1 && info->aOrderBy[0].iColumn == 0)
-		info->orderByConsumed = !info->aOrderBy[0].desc;
-	else if (info->nOrderBy == 1 && info->aOrderBy[0].iColumn == 1 && !p->t->of->x.repaired)
-		info->orderByConsumed = sqlite3_vtab_distinct(info) == 1 || sqlite3_vtab_distinct(info) == 2;
+	if (info->nOrderBy != 1 || info->aOrderBy[0].iColumn < 0)
+		return;
+	if (info->aOrderBy[0].iColumn == 0) {
+		info->orderByConsumed = !info->aOrderBy[0].desc; /* numbers rise */
+	} else if (p->rows <= MOST_SORTED) {
+		ws_text_puts(&p->text, info->aOrderBy[0].desc ? "S" : "s");
+		info->orderByConsumed = 1;
+	}
 }
 
 static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
@@ -254,8 +262,9 @@ static void read_plan(struct plan *p, const char *s)
 			s = end + 1;
 			continue;
 		}
-		if (op == 's' || op == 'j') {
-			*(op == 's' ? &p->group.sorted : &p->join) = true;
+		if (op == 's' || op == 'S' || op == 'j') {
+			*(op == 'j' ? &p->join : &p->group.sorted) = true;
+			p->falling = op == 'S';
 			continue;
 		}
 		n = strtoul(s, &end, 10);
@@ -432,11 +441,52 @@ static void begin_blocks(struct cursor *c)
 
 /* ---- StringIds ---- */
 
+/* The string that comes at place `at`, from 1. */
+static uint32_t string_at(const struct cursor *c)
+{
+	if (!c->plan.group.sorted)
+		return (uint32_t)c->at;
+	return c->t->of->sorted[c->plan.falling ? c->t->of->sorted_count - c->at : c->at - 1];
+}
+
+static bool is_listed(const struct ws_export *x, uint32_t id)
+{
+	return id > x->string_count || ws_report_string_key(x->r, id) == id;
+}
+
+static struct ws_xcell string_cell(struct ws_export *x, uint32_t id)
+{
+	struct ws_xcell cell = {.kind = WS_X_TEXT};
+
+	if (id <= x->string_count)
+		return ws_x_text(x, id);
+	cell.s = x->extra[id - x->string_count - 1].s;
+	cell.n = x->extra[id - x->string_count - 1].len;
+	return cell;
+}
+
+static int by_text(const void *a, const void *b, void *ctx)
+{
+	struct ws_xcell x = string_cell(ctx, *(const uint32_t *)a), y = string_cell(ctx, *(const uint32_t *)b);
+	int c = memcmp(x.s, y.s, x.n < y.n ? x.n : y.n);
+
+	return c ? c : x.n < y.n ? -1 : x.n > y.n;
+}
+
+static void sort_strings(struct ws_sql_report *r, uint64_t most)
+{
+	if (r->sorted)
+		return;
+	r->sorted = ws_malloc((most + 1) * sizeof(*r->sorted));
+	for (uint32_t id = 1; id <= most; id++)
+		if (is_listed(&r->x, id))
+			r->sorted[r->sorted_count++] = id;
+	qsort_r(r->sorted, r->sorted_count, sizeof(*r->sorted), by_text, &r->x);
+}
+
 static void settle_in_strings(struct cursor *c)
 {
-	const struct ws_export *x = &c->t->of->x;
-
-	while (c->at <= c->end && c->at <= x->string_count && ws_report_string_key(x->r, (uint32_t)c->at) != c->at)
+	while (!c->plan.group.sorted && c->at <= c->end && !is_listed(&c->t->of->x, (uint32_t)c->at))
 		c->at++;
 	if (c->at > c->end)
 		c->mode = ENDED;
@@ -449,11 +499,17 @@ static void begin_strings(struct cursor *c, int argc, sqlite3_value **argv)
 	c->mode = IN_STRINGS;
 	c->at = 1;
 	c->end = most;
+	if (c->plan.args && argc) /* one number: then there is nothing to put in order */
+		c->plan.group.sorted = false;
 	if (argc == 1 && c->plan.args == 1 && sqlite3_value_type(argv[0]) == SQLITE_INTEGER) {
 		sqlite3_int64 id = sqlite3_value_int64(argv[0]);
 
 		c->at = id > 0 && (uint64_t)id <= most ? (size_t)id : 1;
 		c->end = id > 0 && (uint64_t)id <= most ? (size_t)id : 0;
+	}
+	if (c->plan.group.sorted) {
+		sort_strings(c->t->of, most);
+		c->end = c->t->of->sorted_count;
 	}
 	settle_in_strings(c);
 }
@@ -710,19 +766,14 @@ static void give(sqlite3_context *out, const struct ws_xcell *c)
 
 static void give_string(struct cursor *c, sqlite3_context *out, int column)
 {
-	struct ws_export *x = &c->t->of->x;
-	struct ws_xcell cell = {.kind = WS_X_TEXT};
+	uint32_t id = string_at(c);
+	struct ws_xcell cell;
 
 	if (!column) {
-		sqlite3_result_int64(out, (sqlite3_int64)c->at);
+		sqlite3_result_int64(out, id);
 		return;
 	}
-	if (c->at <= x->string_count) {
-		cell = ws_x_text(x, (uint32_t)c->at);
-	} else {
-		cell.s = x->extra[c->at - x->string_count - 1].s;
-		cell.n = x->extra[c->at - x->string_count - 1].len;
-	}
+	cell = string_cell(&c->t->of->x, id);
 	give(out, &cell);
 }
 
