@@ -25,7 +25,10 @@
 	R(cuda_kern_exec_trace)   \
 	R(nvtx_gpu_proj_sum)      \
 	R(nvtx_gpu_proj_trace)    \
-	R(nvtx_kern_sum)
+	R(nvtx_kern_sum)          \
+	R(gpu_time_breakdown)     \
+	R(gpu_idle_causes)        \
+	R(gpu_comm_overlap)
 
 #define DECLARE(name) extern const struct ws_stat ws_stat_##name;
 REPORTS(DECLARE)
