@@ -1,8 +1,9 @@
 /*
  * catalog.c - which tables a report has in SQL: those of its export, found by running the export without writing.
  *
- * Tables that the export makes from the rows of a table of the report are only noted (ws_export.lazily): their rows are read when
- * a query asks. Those that it makes row by row (enumerations, the machine, processes) are small and kept as cells.
+ * Views of the report's tables (export/view.h) are read from its blocks when a query asks. Tables that the export makes row by row
+ * (enumerations, the machine, processes) are made the first time that a query reads them, by running the export again for that table alone, and
+ * kept as cells.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,42 +15,79 @@ static struct ws_sql_table *add_table(struct ws_sql_report *r, const struct ws_x
 	struct ws_sql_table *t = ws_calloc(1, sizeof(*t));
 
 	t->of = r;
-	t->name = ws_strdup(x->name);
-	t->doc = ws_strdup(x->doc ? x->doc : "");
+	t->name = x->name;
+	t->doc = x->doc ? x->doc : "";
+	t->columns = x->columns;
 	t->column_count = x->column_count;
-	t->columns = ws_calloc(x->column_count + 1, sizeof(*t->columns));
-	for (size_t i = 0; i < x->column_count; i++)
-		t->columns[i] = (struct ws_sql_column){.x = x->columns[i], .conv = WS_CONV_FILL};
 	ws_grow(r->tables, r->table_cap, r->table_count + 1);
 	r->tables[r->table_count++] = t;
 	return t;
 }
 
-/* ---- rows that are made at once ---- */
+static struct ws_sql_report *report_of(struct ws_xwriter *w)
+{
+	return (struct ws_sql_report *)((char *)w - offsetof(struct ws_sql_report, writer));
+}
+
+/* ---- the export's writer: first it takes note of tables, later it keeps the rows of one ---- */
+
+/* Called for every table before it is begun: those that are "there already" are passed over. */
+static bool pass_over(struct ws_xwriter *w, const char *name)
+{
+	struct ws_sql_report *r = report_of(w);
+	struct ws_sql_table *t;
+
+	if (r->making)
+		return strcmp(name, r->making->name);
+	if (!r->x.open || strcmp(r->x.open->name, name))
+		return false; /* a view */
+	t = add_table(r, r->x.open);
+	t->kind = WS_SQL_CELLS;
+	t->own_columns = ws_malloc((t->column_count + 1) * sizeof(*t->own_columns));
+	memcpy(t->own_columns, t->columns, t->column_count * sizeof(*t->own_columns));
+	t->columns = t->own_columns;
+	return true;
+}
+
+static int note_view(struct ws_xwriter *w, struct ws_export *x, const struct ws_xview *v, uint64_t *rows, struct ws_err *e)
+{
+	struct ws_sql_report *r = report_of(w);
+	struct ws_sql_table *t;
+
+	(void)x, (void)rows, (void)e;
+	if (r->making)
+		return 0;
+	t = add_table(r, &v->t);
+	t->kind = WS_SQL_BLOCKS;
+	t->view = v;
+	return 0;
+}
 
 static int keep_table(struct ws_xwriter *w, const struct ws_xtable *x, struct ws_err *e)
 {
-	struct ws_sql_report *r = (struct ws_sql_report *)((char *)w - offsetof(struct ws_sql_report, writer));
-
-	(void)e;
-	add_table(r, x)->kind = WS_SQL_CELLS;
+	(void)w, (void)x, (void)e;
 	return 0;
 }
 
 static int keep_rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t rows, struct ws_err *e)
 {
-	struct ws_sql_report *r = (struct ws_sql_report *)((char *)w - offsetof(struct ws_sql_report, writer));
-	struct ws_sql_table *t = r->tables[r->table_count - 1];
+	struct ws_sql_report *r = report_of(w);
+	struct ws_sql_table *t = r->making;
 	size_t n = rows * t->column_count;
 
-	(void)e;
+	if (r->sql->stop)
+		return ws_fail(e, "interrupted");
 	ws_grow(t->cells, t->cell_cap, t->cell_count + n);
 	for (size_t i = 0; i < n; i++) {
 		struct ws_xcell *c = &t->cells[t->cell_count++];
 
 		*c = cells[i];
-		if (c->kind == WS_X_TEXT) /* it may be good only during the call */
-			*c = ws_x_own(&r->x, c->s, c->n);
+		if (c->kind == WS_X_TEXT && !c->id) { /* not the report's: it may be good only during the call */
+			char *s = ws_strndup(c->s, c->n);
+
+			*c = ws_x_own(&r->x, s);
+			free(s);
+		}
 	}
 	return 0;
 }
@@ -60,72 +98,20 @@ static int keep_nothing(struct ws_xwriter *w, bool keep, struct ws_err *e)
 	return 0;
 }
 
-/* ---- rows that stay where they are ---- */
-
-static enum ws_sql_conv conversion(enum ws_type type, bool text)
+int ws_sql_make(struct ws_sql_table *t, struct ws_err *e)
 {
-	switch (type) {
-	case WS_T_TIME:
-		return WS_CONV_TIME;
-	case WS_T_NTIME:
-		return WS_CONV_NTIME;
-	case WS_T_STR:
-		return text ? WS_CONV_TEXT : WS_CONV_STRING;
-	case WS_T_THREAD:
-	case WS_T_NTHREAD:
-		return WS_CONV_THREAD;
-	case WS_T_PROCESS:
-		return WS_CONV_PROCESS;
-	case WS_T_NU32:
-		return WS_CONV_NU32;
-	case WS_T_NU64:
-		return WS_CONV_NU64;
-	case WS_T_F64:
-		return WS_CONV_REAL;
-	case WS_T_I32:
-		return WS_CONV_STATUS;
-	default:
-		return WS_CONV_INT;
-	}
-}
+	struct ws_sql_report *r = t->of;
+	int rc;
 
-static int note_rows(struct ws_export *x, const struct ws_xtable *xt, enum ws_table source, ws_x_fill *fill, struct ws_err *e)
-{
-	struct ws_sql_table *t = add_table(x->lazily_ctx, xt);
-	uint32_t n = ws_tables[source].column_count;
-
-	(void)e;
-	t->kind = WS_SQL_BLOCKS;
-	t->source = source;
-	t->fill = fill;
-	t->all = n < 64 ? (UINT64_C(1) << n) - 1 : UINT64_MAX;
-	t->opaque = fill != NULL;
-	for (size_t i = 0; i < t->column_count; i++) {
-		struct ws_sql_column *c = &t->columns[i];
-
-		t->opaque &= !c->x.from;
-		if (!fill && !c->x.from)
-			c->conv = WS_CONV_NULL;
-		if (!c->x.plain || !c->x.from)
-			continue;
-		c->source = (uint8_t)__builtin_ctzll(c->x.from);
-		c->conv = conversion(ws_tables[source].columns[c->source].type, !strcmp(c->x.type, "TEXT"));
-	}
-	return 0;
-}
-
-/* ---- numbers of threads and processes, looked up once ---- */
-
-static void read_who(struct ws_sql_report *r)
-{
-	r->threads = ws_who_threads(r->x.who);
-	r->processes = ws_who_processes(r->x.who);
-	r->thread_gid = ws_calloc((size_t)r->threads + 1, sizeof(*r->thread_gid));
-	r->process_gid = ws_calloc((size_t)r->processes + 1, sizeof(*r->process_gid));
-	for (uint32_t i = 0; i <= r->threads; i++)
-		r->thread_gid[i] = (int64_t)ws_who_thread(r->x.who, i)->global_tid;
-	for (uint32_t i = 0; i <= r->processes; i++)
-		r->process_gid[i] = (int64_t)ws_who_process(r->x.who, i)->global_pid;
+	if (t->kind != WS_SQL_CELLS || t->made)
+		return 0;
+	r->making = t;
+	r->x.open = NULL;
+	t->cell_count = 0;
+	rc = ws_export_tables(&r->x, e);
+	r->making = NULL;
+	t->made = !rc;
+	return rc;
 }
 
 static void add_strings(struct ws_sql_report *r)
@@ -136,6 +122,9 @@ static void add_strings(struct ws_sql_report *r)
 	};
 	static const struct ws_xtable table = {"StringIds", "Texts that other tables point to", columns, WS_COUNT(columns)};
 
+	for (size_t i = 0; i < r->table_count; i++)
+		if (!strcmp(r->tables[i]->name, table.name))
+			return;
 	add_table(r, &table)->kind = WS_SQL_STRINGS;
 }
 
@@ -143,13 +132,11 @@ int ws_sql_catalog(struct ws_sql_report *r, const struct ws_report *report, stru
 {
 	ws_export_begin(&r->x, report);
 	r->x.type = "query";
-	r->x.input = ws_report_path(report);
 	r->x.output = "-";
-	r->x.lazily = note_rows;
-	r->x.lazily_ctx = r;
-	r->writer = (struct ws_xwriter){keep_table, keep_rows, keep_nothing};
+	r->x.append = true; /* so that the writer is asked about each table */
+	r->writer = (struct ws_xwriter){
+	    .table = keep_table, .rows = keep_rows, .close = keep_nothing, .view = note_view, .has = pass_over};
 	r->x.w = &r->writer;
-	read_who(r);
 	if (ws_export_tables(&r->x, e) < 0)
 		return -1;
 	add_strings(r);
@@ -159,16 +146,12 @@ int ws_sql_catalog(struct ws_sql_report *r, const struct ws_report *report, stru
 void ws_sql_catalog_free(struct ws_sql_report *r)
 {
 	for (size_t i = 0; i < r->table_count; i++) {
-		free(r->tables[i]->name);
-		free(r->tables[i]->doc);
-		free(r->tables[i]->columns);
+		free(r->tables[i]->own_columns);
 		free(r->tables[i]->cells);
 		free(r->tables[i]);
 	}
 	free(r->tables);
 	free(r->sorted);
-	free(r->thread_gid);
-	free(r->process_gid);
 	ws_export_end(&r->x);
 }
 
@@ -185,7 +168,7 @@ void ws_sql_create(const struct ws_sql_table *t, bool comments, struct ws_text *
 	if (comments && *t->doc)
 		put_comment(sql, t->doc);
 	for (size_t i = 0; i < t->column_count; i++) {
-		const struct ws_xcolumn *c = &t->columns[i].x;
+		const struct ws_xcolumn *c = &t->columns[i];
 
 		ws_text_printf(sql, "\n    \"%s\" %s%s%s", c->name, c->type, c->not_null ? " NOT NULL" : "",
 			       i + 1 < t->column_count ? "," : "");
@@ -199,9 +182,9 @@ uint64_t ws_sql_rows(const struct ws_sql_table *t)
 {
 	switch (t->kind) {
 	case WS_SQL_BLOCKS:
-		return ws_report_rows(t->of->x.r, t->source);
+		return ws_report_rows(t->of->x.r, t->view->source);
 	case WS_SQL_CELLS:
-		return t->column_count ? t->cell_count / t->column_count : 0;
+		return !t->made ? 100 : t->column_count ? t->cell_count / t->column_count : 0;
 	default:
 		return (uint64_t)t->of->x.string_count + t->of->x.extra_count;
 	}
@@ -209,72 +192,39 @@ uint64_t ws_sql_rows(const struct ws_sql_table *t)
 
 /* ---- values ---- */
 
-static struct ws_xcell integer(bool null, int64_t v)
+static void gather(uint64_t *v, uint64_t columns, uint64_t *const *col, size_t row)
 {
-	return null ? ws_x_null() : ws_x_int(v);
-}
-
-struct ws_xcell ws_sql_cell(const struct ws_sql_table *t, size_t c, uint64_t *const *col, size_t row, const struct ws_xcell *filled)
-{
-	const struct ws_sql_column *d = &t->columns[c];
-	struct ws_export *x = &t->of->x;
-	uint64_t v;
-
-	if (d->conv == WS_CONV_NULL)
-		return ws_x_null();
-	if (d->conv == WS_CONV_FILL)
-		return filled[c];
-	v = col[d->source][row];
-	switch (d->conv) {
-	case WS_CONV_TIME:
-		return ws_x_int((int64_t)(v - x->zero));
-	case WS_CONV_NTIME:
-		return integer(v == WS_NO_TIME, (int64_t)(v - x->zero));
-	case WS_CONV_NU32:
-		return integer(v == WS_NO_U32, (int64_t)v);
-	case WS_CONV_NU64:
-		return integer(v == WS_NO_U64, (int64_t)v);
-	case WS_CONV_STATUS:
-		return integer((int32_t)v == WS_NO_STATUS, (int64_t)v);
-	case WS_CONV_THREAD:
-		return integer(!v, ws_sql_thread(t->of, v));
-	case WS_CONV_PROCESS:
-		return integer(!v, ws_sql_process(t->of, v));
-	case WS_CONV_STRING:
-		return ws_x_string(x, (uint32_t)v);
-	case WS_CONV_TEXT:
-		return ws_x_text(x, (uint32_t)v);
-	case WS_CONV_REAL: {
-		struct ws_xcell r = {.kind = WS_X_REAL};
-
-		memcpy(&r.r, &v, 8);
-		return r;
-	}
-	default:
-		return ws_x_int((int64_t)v);
-	}
-}
-
-bool ws_sql_fill(const struct ws_sql_table *t, uint64_t decoded, uint64_t *const *col, size_t row, struct ws_xcell *filled)
-{
-	uint64_t v[WS_MAX_COLUMNS] = {0};
-
-	for (uint64_t left = decoded; left; left &= left - 1) {
-		int k = __builtin_ctzll(left);
+	for (; columns; columns &= columns - 1) {
+		int k = __builtin_ctzll(columns);
 
 		v[k] = col[k][row];
 	}
-	return t->fill(&t->of->x, v, filled);
+}
+
+struct ws_xcell ws_sql_cell(const struct ws_sql_table *t, size_t c, uint64_t *const *col, size_t row)
+{
+	uint64_t v[WS_MAX_COLUMNS];
+
+	gather(v, ws_xcolumn_reads(&t->columns[c]), col, row);
+	return ws_xcolumn_cell(&t->of->x, &t->columns[c], v);
+}
+
+bool ws_sql_keeps(const struct ws_sql_table *t, uint64_t *const *col, size_t row)
+{
+	uint64_t v[WS_MAX_COLUMNS];
+
+	if (!t->view->keep)
+		return true;
+	gather(v, t->view->keep_reads, col, row);
+	return t->view->keep(v);
 }
 
 uint64_t ws_sql_sources(const struct ws_sql_table *t, uint64_t columns)
 {
-	uint64_t sources = 0;
+	uint64_t sources = t->view->keep ? t->view->keep_reads : 0;
 
-	if (t->opaque)
-		return t->all;
 	for (size_t i = 0; i < t->column_count; i++)
 		if (columns >> (i < 63 ? i : 63) & 1) /* as SQLite's colUsed: the last bit stands for all beyond */
-			sources |= t->columns[i].x.from;
-	return sources & t->all;
+			sources |= ws_xcolumn_reads(&t->columns[i]);
+	return sources;
 }

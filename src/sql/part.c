@@ -113,9 +113,9 @@ static int take(void *ctx, const struct ws_batch *b)
 
 static int read_rows(struct making *m, uint64_t time_min, uint64_t time_max)
 {
-	struct ws_scan sc = {.table = m->t->source, .columns = m->decode, .time_min = time_min, .time_max = time_max};
+	struct ws_scan sc = {.table = m->t->view->source, .columns = m->decode, .time_min = time_min, .time_max = time_max};
 	const struct ws_report *r = m->t->of->x.r;
-	size_t blocks = ws_report_blocks(r, m->t->source), sum = 0;
+	size_t blocks = ws_report_blocks(r, m->t->view->source), sum = 0;
 	uint32_t workers = ws_scan_workers(&sc);
 	uint64_t damaged = 0;
 	int rc;
@@ -125,7 +125,7 @@ static int read_rows(struct making *m, uint64_t time_min, uint64_t time_max)
 	m->worker = ws_calloc(blocks + 1, sizeof(*m->worker));
 	for (size_t i = 0; i < blocks; i++) {
 		m->place[i] = sum;
-		sum += ws_report_block(r, m->t->source, i).rows;
+		sum += ws_report_block(r, m->t->view->source, i).rows;
 	}
 	m->number = ws_malloc((sum + 1) * sizeof(*m->number));
 	for (uint64_t left = m->decode; left; left &= left - 1)
@@ -137,7 +137,7 @@ static int read_rows(struct making *m, uint64_t time_min, uint64_t time_max)
 	rc = ws_scan_run(r, &sc, take, m, &damaged);
 	m->t->of->sql->counts.damaged += damaged;
 	for (size_t i = 0; i < blocks; i++) {
-		struct ws_block_info info = ws_report_block(r, m->t->source, i);
+		struct ws_block_info info = ws_report_block(r, m->t->view->source, i);
 
 		*(info.time_min <= time_max && info.time_max >= time_min ? &m->t->of->sql->counts.blocks
 									 : &m->t->of->sql->counts.skipped) += 1;
@@ -262,27 +262,19 @@ static uint32_t group_of(struct groups *g, const struct ws_xcell *cells, uint32_
 static uint32_t **map_tuples(struct making *m, struct groups *g, uint32_t workers)
 {
 	uint32_t **map = ws_calloc(workers, sizeof(*map));
-	struct ws_xcell *filled = ws_calloc(m->t->column_count, sizeof(*filled)), cells[WS_SQL_KEYS];
-	uint64_t *col[WS_MAX_COLUMNS] = {NULL}, mask = 0;
-	bool fill = false;
+	struct ws_xcell cells[WS_SQL_KEYS];
+	uint64_t *col[WS_MAX_COLUMNS] = {NULL};
 
-	for (uint32_t k = 0; k < m->sources; k++)
-		mask |= UINT64_C(1) << m->source[k];
-	for (uint32_t k = 0; k < m->keys->count; k++)
-		fill |= m->t->columns[m->keys->column[k]].conv == WS_CONV_FILL;
 	for (uint32_t w = 0; w < workers; w++) {
 		map[w] = ws_malloc((m->tuples[w].n + 1) * sizeof(**map));
 		for (size_t i = 0; i < m->tuples[w].n; i++) {
 			for (uint32_t k = 0; k < m->sources; k++)
 				col[m->source[k]] = &m->tuples[w].v[i * m->sources + k];
-			if (fill)
-				ws_sql_fill(m->t, mask, col, 0, filled);
 			for (uint32_t k = 0; k < m->keys->count; k++)
-				cells[k] = ws_sql_cell(m->t, m->keys->column[k], col, 0, filled);
+				cells[k] = ws_sql_cell(m->t, m->keys->column[k], col, 0);
 			map[w][i] = group_of(g, cells, m->keys->count, m->keys->sorted);
 		}
 	}
-	free(filled);
 	return map;
 }
 
@@ -348,7 +340,7 @@ static uint32_t *sort_groups(struct making *m, struct groups *g)
 static void arrange(struct making *m, uint32_t *const *map, const uint32_t *renumber)
 {
 	struct ws_sql_part *p = m->p;
-	size_t blocks = ws_report_blocks(m->t->of->x.r, m->t->source);
+	size_t blocks = ws_report_blocks(m->t->of->x.r, m->t->view->source);
 	size_t *next = ws_calloc(p->groups + 2, sizeof(*next));
 
 	for (size_t b = 0; b < blocks; b++) {
@@ -393,12 +385,12 @@ struct ws_sql_part *ws_sql_part_make(struct ws_sql_table *t, const struct ws_sql
 {
 	struct ws_sql_part *p = ws_calloc(1, sizeof(*p));
 	struct making m = {.t = t, .p = p, .keys = keys};
-	uint32_t workers = ws_scan_workers(&(struct ws_scan){.table = t->source});
+	uint32_t workers = ws_scan_workers(&(struct ws_scan){.table = t->view->source});
 	uint64_t sources = 0;
 	int rc;
 
 	for (uint32_t k = 0; k < keys->count; k++)
-		sources |= t->columns[keys->column[k]].x.from & t->all;
+		sources |= ws_xcolumn_reads(&t->columns[keys->column[k]]);
 	if (!sources) /* constants: one group, by whatever column there is */
 		sources = 1;
 	m.decode = decode | sources;

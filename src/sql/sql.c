@@ -263,7 +263,9 @@ const char *ws_sql_table_name(const struct ws_sql *s, size_t i, uint64_t *rows)
 	memcpy(sorted, r->tables, r->table_count * sizeof(*sorted));
 	qsort(sorted, r->table_count, sizeof(*sorted), by_name);
 	name = sorted[i]->name;
-	if (rows)
+	if (rows && ws_sql_make(sorted[i], &(struct ws_err){0}) < 0)
+		*rows = 0;
+	else if (rows)
 		*rows = ws_sql_rows(sorted[i]);
 	free(sorted);
 	return name;

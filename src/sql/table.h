@@ -4,48 +4,24 @@
 
 #include <sqlite3.h>
 
-#include "export/export.h"
+#include "export/view.h"
 #include "sql/sql.h"
-
-/* How a value comes from the one column behind it; FILL: by the export's function, from a whole row. */
-enum ws_sql_conv {
-	WS_CONV_NULL,
-	WS_CONV_INT,
-	WS_CONV_TIME,
-	WS_CONV_NTIME,
-	WS_CONV_NU32,
-	WS_CONV_NU64,
-	WS_CONV_STATUS, /* I32, of which one value is null */
-	WS_CONV_REAL,
-	WS_CONV_THREAD,
-	WS_CONV_PROCESS,
-	WS_CONV_STRING, /* number in StringIds */
-	WS_CONV_TEXT,
-	WS_CONV_FILL,
-};
-
-struct ws_sql_column {
-	struct ws_xcolumn x;
-	enum ws_sql_conv conv;
-	uint8_t source; /* column of the schema's table, unless NULL or FILL */
-};
 
 struct ws_sql_report;
 
 struct ws_sql_table {
 	struct ws_sql_report *of;
-	char *name, *doc;
-	struct ws_sql_column *columns;
+	const char *name, *doc;
+	const struct ws_xcolumn *columns;
 	size_t column_count;
 	enum { WS_SQL_BLOCKS, WS_SQL_CELLS, WS_SQL_STRINGS } kind;
-	/* BLOCKS */
-	enum ws_table source;
-	ws_x_fill *fill;
-	bool opaque;  /* it is not said which columns are made of which: rows are always filled */
-	uint64_t all; /* columns of the source */
-	/* CELLS: rows that were made when the connection was */
+	const struct ws_xview *view; /* BLOCKS */
+	/* CELLS: rows that the export makes one by one, kept once they are asked for */
 	struct ws_xcell *cells;
 	size_t cell_count, cell_cap;
+	bool made;
+	struct ws_xcolumn *own_columns; /* where the declaration is not for ever */
+	char *own_name;
 };
 
 struct ws_sql_report {
@@ -54,8 +30,7 @@ struct ws_sql_report {
 	struct ws_xwriter writer; /* of the rows of CELLS */
 	struct ws_sql_table **tables;
 	size_t table_count, table_cap;
-	int64_t *thread_gid, *process_gid; /* by id; ids beyond are those of nobody */
-	uint32_t threads, processes;
+	struct ws_sql_table *making; /* whose rows are being made; NULL while tables are found */
 	uint32_t *sorted; /* numbers of StringIds in order of text; made when a query wants it */
 	size_t sorted_count;
 };
@@ -74,23 +49,19 @@ void ws_sql_catalog_free(struct ws_sql_report *r);
 void ws_sql_create(const struct ws_sql_table *t, bool comments, struct ws_text *sql);
 uint64_t ws_sql_rows(const struct ws_sql_table *t);
 
-/* Cell of column c of a row whose source columns are at col[k][row]; `filled` (a whole row's cells) is used for those that need it.
- */
-struct ws_xcell ws_sql_cell(const struct ws_sql_table *t, size_t c, uint64_t *const *col, size_t row,
-			    const struct ws_xcell *filled);
-/* Whether any of `columns` (bits of columns of t) needs ws_sql_fill. */
-bool ws_sql_fill(const struct ws_sql_table *t, uint64_t decoded, uint64_t *const *col, size_t row, struct ws_xcell *filled);
-/* Columns of the source that columns of t are made of. */
+/* Make the rows of a table of CELLS, the first time. 0, or -1 with a message. */
+int ws_sql_make(struct ws_sql_table *t, struct ws_err *e);
+
+/* Cell of column c of row `row` of decoded columns. */
+struct ws_xcell ws_sql_cell(const struct ws_sql_table *t, size_t c, uint64_t *const *col, size_t row);
+/* Is the row one of the table's? */
+bool ws_sql_keeps(const struct ws_sql_table *t, uint64_t *const *col, size_t row);
+/* Columns of the source that columns of t (bits, as SQLite's colUsed) are made of. */
 uint64_t ws_sql_sources(const struct ws_sql_table *t, uint64_t columns);
-
-static inline int64_t ws_sql_thread(const struct ws_sql_report *r, uint64_t id)
+/* Is column c never anything but null? */
+static inline bool ws_sql_is_null(const struct ws_sql_table *t, size_t c)
 {
-	return r->thread_gid[id <= r->threads ? id : 0];
-}
-
-static inline int64_t ws_sql_process(const struct ws_sql_report *r, uint64_t id)
-{
-	return r->process_gid[id <= r->processes ? id : 0];
+	return t->columns[c].from == WS_XF_NULL;
 }
 
 extern const sqlite3_module ws_sql_module;

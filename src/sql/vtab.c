@@ -60,8 +60,6 @@ struct cursor {
 	struct ws_sql_part *part;
 	uint64_t *const *col;
 	size_t row; /* in col */
-	struct ws_xcell *filled;
-	bool is_filled;
 	size_t group, group_end; /* of a grouping: where we are, and up to which place in its order */
 	uint64_t known;		 /* columns whose cell is that of the whole group, in group_cell */
 	struct ws_xcell group_cell[WS_SQL_KEYS];
@@ -72,28 +70,28 @@ struct cursor {
 
 static bool is_time(const struct ws_sql_table *t, int c)
 {
-	const struct ws_sql_column *d = &t->columns[c];
+	const struct ws_xcolumn *d = &t->columns[c];
 
-	return (d->conv == WS_CONV_TIME || d->conv == WS_CONV_NTIME) &&
-	       (d->source == ws_table_start(t->source) || d->source == ws_table_end(t->source));
+	return (d->from == WS_XF_TIME || d->from == WS_XF_NTIME) &&
+	       (d->source == ws_table_start(t->view->source) || d->source == ws_table_end(t->view->source));
 }
 
 /* How many rows of a table have one value of this column, about: one in... */
-static double spread(const struct ws_sql_column *c, double rows)
+static double spread(const struct ws_xcolumn *c, double rows)
 {
-	if (strstr(c->x.name, "orrelation"))
+	if (strstr(c->name, "orrelation"))
 		return rows / 2;
-	switch (c->conv) {
-	case WS_CONV_THREAD:
-	case WS_CONV_PROCESS:
+	switch (c->from) {
+	case WS_XF_THREAD:
+	case WS_XF_PROCESS:
 		return 8;
-	case WS_CONV_STRING:
-	case WS_CONV_TEXT:
-	case WS_CONV_FILL:
+	case WS_XF_STRING:
+	case WS_XF_STRING0:
+	case WS_XF_TEXT:
+	case WS_XF_CALL:
 		return 500;
-	case WS_CONV_NU64:
-	case WS_CONV_TIME:
-	case WS_CONV_NTIME:
+	case WS_XF_TIME:
+	case WS_XF_NTIME:
 		return rows / 2;
 	default:
 		return 32;
@@ -148,7 +146,8 @@ static void plan_constraints(struct planning *p)
 		if (is_time(p->t, c)) {
 			use(p, i, op, c);
 			p->rows /= op == 'e' ? 10000 : 4;
-		} else if (op == 'e' && p->keys < WS_SQL_KEYS && p->t->columns[c].conv != WS_CONV_NULL && binary(p, i)) {
+		} else if (op == 'e' && p->keys < WS_SQL_KEYS && !ws_sql_is_null(p->t, (size_t)c) && !p->t->view->keep &&
+			   binary(p, i)) {
 			sqlite3_value *constant;
 
 			if (sqlite3_vtab_rhs_value(p->info, i, &constant) != SQLITE_OK && !p->joined) {
@@ -163,17 +162,10 @@ static void plan_constraints(struct planning *p)
 }
 
 /* Values of which there are few, so that putting them in order costs less than SQLite's sorting of all rows. */
-static bool few(const struct ws_sql_column *c)
+static bool few(const struct ws_xcolumn *c)
 {
-	switch (c->conv) {
-	case WS_CONV_TIME:
-	case WS_CONV_NTIME:
-	case WS_CONV_NU64:
-	case WS_CONV_REAL:
-		return false;
-	default:
-		return !strstr(c->x.name, "orrelation");
-	}
+	return c->from != WS_XF_TIME && c->from != WS_XF_NTIME && c->from != WS_XF_REAL && c->from != WS_XF_UINT &&
+	       !strstr(c->name, "orrelation");
 }
 
 /*
@@ -228,10 +220,9 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 	p.rows = (double)ws_sql_rows(p.t);
 	if (p.t->kind == WS_SQL_BLOCKS) {
 		ws_text_printf(&p.text, "m%" PRIx64 ",", ws_sql_sources(p.t, info->colUsed));
-		if (!p.t->opaque) {
-			plan_constraints(&p);
+		plan_constraints(&p);
+		if (!p.t->view->keep) /* all rows of the source are the table's */
 			plan_order(&p);
-		}
 	} else if (p.t->kind == WS_SQL_STRINGS) {
 		plan_strings(&p);
 	}
@@ -317,7 +308,6 @@ static int cursor_open(sqlite3_vtab *v, sqlite3_vtab_cursor **out)
 	struct cursor *c = ws_calloc(1, sizeof(*c));
 
 	c->t = ((struct vtab *)v)->t;
-	c->filled = ws_calloc(c->t->column_count + 1, sizeof(*c->filled));
 	*out = &c->base;
 	return SQLITE_OK;
 }
@@ -338,7 +328,6 @@ static int cursor_close(sqlite3_vtab_cursor *base)
 	for (int k = 0; k < WS_SQL_KEYS; k++)
 		ws_text_free(&c->test[k].want);
 	ws_text_free(&c->scratch);
-	free(c->filled);
 	free(c);
 	return SQLITE_OK;
 }
@@ -348,12 +337,12 @@ static int cursor_close(sqlite3_vtab_cursor *base)
 static bool row_passes(struct cursor *c)
 {
 	for (uint32_t i = 0; i < c->tests; i++) {
-		const struct ws_sql_column *d = &c->t->columns[c->test[i].column];
+		const struct ws_xcolumn *d = &c->t->columns[c->test[i].column];
 		uint64_t raw = c->col[d->source][c->row];
 		struct ws_xcell cell;
 
 		if (!c->test[i].known || raw != c->test[i].last) {
-			cell = ws_sql_cell(c->t, c->test[i].column, c->col, c->row, NULL);
+			cell = ws_sql_cell(c->t, c->test[i].column, c->col, c->row);
 			c->scratch.len = 0;
 			ws_sql_key_cell(&c->scratch, &cell);
 			c->test[i].last = raw;
@@ -364,9 +353,7 @@ static bool row_passes(struct cursor *c)
 		if (!c->test[i].same)
 			return false;
 	}
-	if (c->t->opaque)
-		return c->is_filled = ws_sql_fill(c->t, c->t->all, c->col, c->row, c->filled);
-	return true;
+	return ws_sql_keeps(c->t, c->col, c->row);
 }
 
 static void make_room(struct cursor *c, uint32_t rows)
@@ -387,18 +374,18 @@ static bool next_block(struct cursor *c)
 {
 	const struct ws_report *r = c->t->of->x.r;
 	struct ws_sql_counts *counts = &c->t->of->sql->counts;
-	size_t blocks = ws_report_blocks(r, c->t->source);
+	size_t blocks = ws_report_blocks(r, c->t->view->source);
 
 	while (c->block < blocks) {
 		size_t i = c->block++;
-		struct ws_block_info info = ws_report_block(r, c->t->source, i);
+		struct ws_block_info info = ws_report_block(r, c->t->view->source, i);
 
 		if (info.time_min > c->upper || info.time_max < c->lower) {
 			counts->skipped++;
 			continue;
 		}
 		make_room(c, info.rows);
-		if (c->plan.decode && ws_report_decode(r, c->t->source, i, c->plan.decode, c->buffer, NULL)) {
+		if (c->plan.decode && ws_report_decode(r, c->t->view->source, i, c->plan.decode, c->buffer, NULL)) {
 			counts->damaged++;
 			continue;
 		}
@@ -423,10 +410,7 @@ static void settle_in_blocks(struct cursor *c)
 			continue;
 		}
 		c->row = c->at;
-		c->is_filled = false;
-		if (!c->tests && !c->t->opaque)
-			return;
-		if (row_passes(c))
+		if ((!c->tests && !c->t->view->keep) || row_passes(c))
 			return;
 	}
 }
@@ -532,7 +516,7 @@ static bool time_of(const struct cursor *c, sqlite3_value *v, bool lower, uint64
 	} else {
 		return false;
 	}
-	x += c->t->of->x.zero;
+	x += c->t->of->x.base;
 	*t = x < 0 ? 0 : x > (__int128)(UINT64_MAX - 1) ? UINT64_MAX - 1 : (uint64_t)x;
 	return true;
 }
@@ -556,10 +540,10 @@ static void take_bounds(struct cursor *c, sqlite3_value **argv)
 enum lookup { LOOKUP, NO_ROWS, READ_THROUGH };
 
 /* Append the bytes of a value that is looked up in a column: as those of the column's own are. */
-static enum lookup key_of(const struct ws_sql_column *d, sqlite3_value *v, struct ws_text *key)
+static enum lookup key_of(const struct ws_xcolumn *d, sqlite3_value *v, struct ws_text *key)
 {
 	struct ws_xcell cell = ws_x_null();
-	bool text = !strcmp(d->x.type, "TEXT");
+	bool text = !strcmp(d->type, "TEXT");
 
 	switch (sqlite3_value_type(v)) {
 	case SQLITE_NULL:
@@ -598,7 +582,7 @@ static int begin_lookup(struct cursor *c, sqlite3_value **argv)
 	c->tests = 0;
 	c->scratch.len = 0;
 	for (uint32_t i = 0; i < c->plan.args && all != NO_ROWS; i++) {
-		const struct ws_sql_column *d = &c->t->columns[c->plan.arg[i].column];
+		const struct ws_xcolumn *d = &c->t->columns[c->plan.arg[i].column];
 		size_t from = c->scratch.len;
 		enum lookup one;
 
@@ -609,7 +593,7 @@ static int begin_lookup(struct cursor *c, sqlite3_value **argv)
 		if (one != LOOKUP)
 			continue;
 		k++;
-		if (d->conv == WS_CONV_FILL)
+		if (d->from < WS_XF_INT || d->from >= WS_XF_CALL) /* not of one column: SQLite tests it */
 			continue;
 		c->test[c->tests].column = c->plan.arg[i].column;
 		c->test[c->tests].want.len = 0;
@@ -652,7 +636,6 @@ static int begin_groups(struct cursor *c)
 static void enter_row(struct cursor *c)
 {
 	c->row = c->part->order[c->at];
-	c->is_filled = false;
 	if (c->plan.group.count && c->at >= c->group_end) { /* another group: none is empty */
 		c->group_end = c->part->first[++c->group];
 		c->known = 0;
@@ -666,9 +649,7 @@ static const struct ws_xcell *group_cell(struct cursor *c, int column)
 		if (c->plan.group.column[k] != column)
 			continue;
 		if (!(c->known >> k & 1)) {
-			if (c->t->columns[column].conv == WS_CONV_FILL)
-				ws_sql_fill(c->t, c->plan.decode, c->col, c->row, c->filled);
-			c->group_cell[k] = ws_sql_cell(c->t, (size_t)column, c->col, c->row, c->filled);
+			c->group_cell[k] = ws_sql_cell(c->t, (size_t)column, c->col, c->row);
 			c->known |= UINT64_C(1) << k;
 		}
 		return &c->group_cell[k];
@@ -691,6 +672,12 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text
 	c->tests = 0;
 	c->rowid = 0;
 	if (c->t->kind == WS_SQL_CELLS) {
+		struct ws_err e;
+
+		if (ws_sql_make(c->t, &e) < 0) {
+			c->base.pVtab->zErrMsg = sqlite3_mprintf("%s", e.msg);
+			return c->t->of->sql->stop ? SQLITE_INTERRUPT : SQLITE_ERROR;
+		}
 		c->mode = c->t->cell_count ? IN_CELLS : ENDED;
 		c->at = 0;
 	} else if (c->t->kind == WS_SQL_STRINGS) {
@@ -780,7 +767,7 @@ static void give_string(struct cursor *c, sqlite3_context *out, int column)
 static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
 {
 	struct cursor *c = (struct cursor *)base;
-	const struct ws_sql_column *d = &c->t->columns[column];
+	const struct ws_xcolumn *d = &c->t->columns[column];
 	const struct ws_xcell *known;
 	struct ws_xcell cell;
 	uint64_t v;
@@ -797,26 +784,23 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int co
 		give(out, known);
 		return SQLITE_OK;
 	}
-	switch (d->conv) { /* what most queries read, at least cost */
-	case WS_CONV_TIME:
-		sqlite3_result_int64(out, (sqlite3_int64)(c->col[d->source][c->row] - c->t->of->x.zero));
+	switch (d->from) { /* what most queries read, at least cost */
+	case WS_XF_TIME:
+		sqlite3_result_int64(out, (sqlite3_int64)(c->col[d->source][c->row] - c->t->of->x.base));
 		return SQLITE_OK;
-	case WS_CONV_NTIME:
+	case WS_XF_NTIME:
 		v = c->col[d->source][c->row];
 		if (v != WS_NO_TIME)
-			sqlite3_result_int64(out, (sqlite3_int64)(v - c->t->of->x.zero));
+			sqlite3_result_int64(out, (sqlite3_int64)(v - c->t->of->x.base));
 		return SQLITE_OK;
-	case WS_CONV_INT:
+	case WS_XF_INT:
+	case WS_XF_UINT:
 		sqlite3_result_int64(out, (sqlite3_int64)c->col[d->source][c->row]);
 		return SQLITE_OK;
-	case WS_CONV_FILL:
-		if (!c->is_filled)
-			c->is_filled = ws_sql_fill(c->t, c->plan.decode, c->col, c->row, c->filled);
-		break;
 	default:
 		break;
 	}
-	cell = ws_sql_cell(c->t, (size_t)column, c->col, c->row, c->filled);
+	cell = ws_sql_cell(c->t, (size_t)column, c->col, c->row);
 	give(out, &cell);
 	return SQLITE_OK;
 }

@@ -269,7 +269,7 @@ def main():
         for kind in QUERIES:
             path = os.path.join(folder, kind + ".wsrep")
             subprocess.run([MAKE, kind, path], check=True)
-            subprocess.run([WARPSIGHT, "export", "-q", "-t", "sqlite", path], check=True)
+            subprocess.run([WARPSIGHT, "export", "-q", "-t", "sqlite", "--lazy=false", path], check=True)
             reports[kind] = (path, sqlite3.connect(os.path.join(folder, kind + ".sqlite")))
         for kind, (path, db) in reports.items():
             if kind != "many":
