@@ -6,17 +6,17 @@
 #include "cli/text.h"
 
 /* In the order in which help lists them. */
-#define COMMANDS(X)  \
-	X(profile)   \
-	X(stats)     \
-	X(report)    \
-	X(export)    \
-	X(info)      \
-	X(recover)   \
-	X(symbolize) \
-	X(doctor)    \
-	X(status)    \
-	X(help)      \
+#define COMMANDS(X)   \
+	X(profile)    \
+	X(stats)      \
+	X(report)     \
+	X(export)     \
+	X(query)      \
+	X(info)       \
+	X(symbolize)  \
+	X(doctor)     \
+	X(status)     \
+	X(help)       \
 	X(version)
 
 #define X(name) extern const struct ws_command ws_cmd_##name;
@@ -42,7 +42,6 @@ const struct ws_later ws_later_commands[] = {
 	{"attach", "recording a running process"},
 	{"analyze", "finding what slows a program down"},
 	{"import", "reading other tools' traces"},
-	{"query", "asking a report in SQL"},
 	{"view", "showing a report as a timeline"},
 	{"serve", "showing reports to a browser"},
 	{"diff", "comparing two reports"},
