@@ -11,8 +11,10 @@
 	X(stats)      \
 	X(report)     \
 	X(export)     \
+	X(import)     \
 	X(query)      \
 	X(info)       \
+	X(recover)    \
 	X(symbolize)  \
 	X(doctor)     \
 	X(status)     \
@@ -41,7 +43,6 @@ const struct ws_later ws_later_commands[] = {
 	{"sessions", "listing interactive sessions"},
 	{"attach", "recording a running process"},
 	{"analyze", "finding what slows a program down"},
-	{"import", "reading other tools' traces"},
 	{"view", "showing a report as a timeline"},
 	{"serve", "showing reports to a browser"},
 	{"diff", "comparing two reports"},
