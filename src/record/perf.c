@@ -473,14 +473,12 @@ void ws_perf_end(struct ws_perf *p, uint64_t time)
 	p->over = true;
 }
 
-void ws_perf_round(struct ws_perf *p)
+void ws_perf_round(struct ws_perf *p, uint64_t since)
 {
-	uint64_t now = ws_raw_ns();
-
 	if (!p || p->over)
 		return;
-	take(p, now - HORIZON_NS, false);
-	count(p, now);
+	take(p, since - HORIZON_NS, false);
+	count(p, ws_raw_ns());
 }
 
 uint64_t ws_perf_patience(const struct ws_perf *p)

@@ -51,8 +51,8 @@ bool ws_perf_wants_signals(const struct ws_perf *p);
 void ws_perf_begin(struct ws_perf *p, uint64_t time);
 void ws_perf_end(struct ws_perf *p, uint64_t time);
 
-/* Take what has arrived; call it after the drain's round. */
-void ws_perf_round(struct ws_perf *p);
+/* Take what has arrived; call it after the drain's round, which began at `since` (session ns): who had registered by then is known. */
+void ws_perf_round(struct ws_perf *p, uint64_t since);
 /* How long the recorder may sleep so that no buffer gets too full, in nanoseconds; 0: go on at once. */
 uint64_t ws_perf_patience(const struct ws_perf *p);
 /* The last round: takes everything, writes what is open, says what was lost. Call it before the drain's last round. */

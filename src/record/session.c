@@ -406,10 +406,10 @@ static void rest(struct session *s, uint64_t bytes)
 
 static void one_round(struct session *s)
 {
-	uint64_t bytes = ws_drain_round(s->drain), now = s->clock.v[s->clock.n - 1].raw;
+	uint64_t since = ws_raw_ns(), bytes = ws_drain_round(s->drain), now = s->clock.v[s->clock.n - 1].raw;
 	bool was_there = !s->exited;
 
-	ws_perf_round(s->perf);
+	ws_perf_round(s->perf, since);
 	if (s->tee)
 		ws_tee_collect(s->tee, s->main);
 	for (struct ws_sink *k = s->sinks; k; k = k->next) {

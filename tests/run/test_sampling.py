@@ -42,13 +42,13 @@ def check_spans(t, rows):
                 last[s[key]] = s["end"]
 
 
-def check_split(t, rows, process=None):
+def check_split(t, rows, process=None, burn=0.97):
     shares = rows.shares(process=process)
     t.ge(sum(1 for _ in rows.samples(process)), 600, "samples of 0.8 s of CPU time")
     near(t, shares.get("three_quarters", 0), 0.75, 0.03, "share of three_quarters")
     near(t, shares.get("one_quarter", 0), 0.25, 0.03, "share of one_quarter")
     t.ge(shares.get("main", 0), 0.97, "share of main, which calls everything")
-    t.ge(shares.get("burn", 0), 0.97, "share of burn, which both call")
+    t.ge(shares.get("burn", 0), burn, "share of burn, which both call")
 
 
 # ---- shares
@@ -66,7 +66,7 @@ def functions_have_their_shares(t):
 
 @test("sampling")
 def functions_have_their_shares_with_frame_pointers(t):
-    check_split(t, record(t, busy(t, "split", 800, name="busyfp"), "--backtrace=fp"))
+    check_split(t, record(t, busy(t, "split", 800, name="busyfp"), "--backtrace=fp"), burn=0.8)  # what keeps no frame pointers (libc, the vDSO) hides its caller
 
 
 @test("sampling")
