@@ -182,14 +182,15 @@ static const struct step *step_of(struct ws_unwinder *u, struct ws_module *m, ui
 
 /*
  * What makes a new stack puts the address of a function that never returns where a return address belongs (makecontext and __start_context): no call stands
- * before it, it is itself.
+ * before it, but padding or another function, and it is itself. Told by its rules, or by there being none for what stands before.
  */
-static bool begins_outermost(struct ws_module *m, uint64_t address)
+static bool begins_outermost(struct ws_module *m, uint64_t address, const struct step *before)
 {
 	struct ws_cfi *c = ws_module_cfi(m);
 	struct ws_cfi_row row;
 
-	return c && ws_cfi_find(c, address, &row) && row.begin == address && row.reg[row.return_register].kind == WS_CFI_UNDEFINED;
+	return c && ws_cfi_find(c, address, &row) && row.begin == address &&
+	       (before->kind == STEP_NONE || row.reg[row.return_register].kind == WS_CFI_UNDEFINED);
 }
 
 /* Where `ip` is (`back`: the byte before it) and what to do there. `spare` is used when nothing may be kept. */
@@ -213,7 +214,7 @@ static const struct near_slot *look_up(struct ws_unwinder *u, struct ws_maps_pro
 		spare->module = m->module;
 		spare->address = ip - m->shift;
 		spare->step = *step_of(u, m->module, spare->address);
-		if (back && begins_outermost(m->module, spare->address + 1)) {
+		if (back && begins_outermost(m->module, spare->address + 1, &spare->step)) {
 			spare->address++;
 			spare->step = (struct step){.kind = STEP_END, .method = spare->step.method};
 		}
