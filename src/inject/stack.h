@@ -17,4 +17,7 @@
  */
 WS_EXPORT bool ws_rt_stack(struct ws_thread *t, enum ws_stack_of of, uint64_t key, uint32_t bytes);
 
+/* Executable memory is about to be mapped: the next stack may need the map again. */
+WS_EXPORT void ws_rt_maps_changed(void);
+
 #endif
