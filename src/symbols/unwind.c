@@ -87,6 +87,13 @@ void ws_unwinder_free(struct ws_unwinder *u)
 	free(u);
 }
 
+void ws_unwinder_forget(struct ws_unwinder *u)
+{
+	memset(u->near, 0, sizeof(u->near));
+	memset(u->far, 0, sizeof(u->far));
+	u->rows_n = 0;
+}
+
 /* ---- modules ---- */
 
 struct ws_cfi *ws_module_cfi(struct ws_module *m)
@@ -156,11 +163,8 @@ static struct step make_step(struct ws_unwinder *u, struct ws_module *m, uint64_
 	}
 	if (plain(&row, &s))
 		return s;
-	if (u->rows_n >= MOST_ROWS) {
-		memset(u->near, 0, sizeof(u->near));
-		memset(u->far, 0, sizeof(u->far));
-		u->rows_n = 0;
-	}
+	if (u->rows_n >= MOST_ROWS)
+		ws_unwinder_forget(u);
 	ws_grow(u->rows, u->rows_cap, u->rows_n + 1);
 	u->rows[u->rows_n] = row;
 	s = (struct step){.kind = STEP_ROW, .method = s.method, .row = (uint32_t)u->rows_n++};
