@@ -145,7 +145,7 @@ def memory():
 
 @test
 def errors():
-    r = Report("init", "fail", "fail")
+    r = Report("init", "fail", "fail", options=["--sample=none", "--cpuctxsw=none"])  # which have things of their own to say
     same("results", r.all("SELECT returnValue FROM CUPTI_ACTIVITY_KIND_RUNTIME"), [(2,), (2,)])
     assert r.said() == "cudaMalloc returned 2: out of memory.", r.said()
 
