@@ -97,6 +97,16 @@ static void told_build_id(const struct ws_mapped *what, char out[WS_BUILD_ID_TEX
 		snprintf(out + 2 * i, 3, "%02x", what->build_id[i]);
 }
 
+static bool is_stripped(const struct ws_elf *elf)
+{
+	Elf64_Shdr s;
+
+	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &s); i++)
+		if (s.sh_type == SHT_SYMTAB)
+			return false;
+	return true;
+}
+
 /* Open the file at `path` into the module when it is the mapped one: by inode, else by build id. `trusted`: it is by the way it is reached. */
 static bool take_file(struct ws_module *m, const char *path, int pid, const struct ws_mapped *what, bool trusted)
 {
@@ -130,6 +140,8 @@ static bool take_file(struct ws_module *m, const char *path, int pid, const stru
 	m->opened = true;
 	m->size = (uint64_t)st.st_size;
 	memcpy(m->build_id, have, sizeof(have));
+	if (is_stripped(&m->elf))
+		m->flags |= WS_MODULE_STRIPPED;
 	return true;
 }
 
