@@ -22,6 +22,7 @@
 #include "store/store.h"
 #include "symbols/bytes.h"
 #include "symbols/cfi.h"
+#include "symbols/demangle.h"
 #include "symbols/jit.h"
 #include "symbols/kallsyms.h"
 #include "symbols/symbolise.h"
@@ -550,6 +551,28 @@ static void own_functions_have_names(void **state)
 	assert_true(m->module->build_id[0] == 0 || strlen(m->module->build_id) >= 16);
 }
 
+static void names_of_languages(void **state)
+{
+	static const char *const names[][2] = {
+		{"_ZN6shapes3BoxIdLi3EE4areaEd", "shapes::Box<double, 3>::area(double)"},
+		{"_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"},
+		{"_RNvCs1234_7mycrate3foo", "mycrate::foo"},
+		{"_D3std5stdio7writelnFZv", "std.stdio.writeln()"},
+		{"main", "main"},
+		{"_Zno", "_Zno"},
+		{"_D", "_D"},
+		{"", ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < WS_COUNT(names); i++) {
+		char *s = ws_demangle(names[i][0]);
+
+		assert_string_equal(s, names[i][1]);
+		free(s);
+	}
+}
+
 static const char *jit_name(struct ws_jit *j, uint64_t address)
 {
 	uint64_t begin;
@@ -773,6 +796,7 @@ int main(void)
 		cmocka_unit_test(maps_over_time),
 		cmocka_unit_test(maps_from_text),
 		cmocka_unit_test(own_functions_have_names),
+		cmocka_unit_test(names_of_languages),
 		cmocka_unit_test(perf_maps),
 		cmocka_unit_test(jitdump_records),
 		cmocka_unit_test(kernel_symbols),
