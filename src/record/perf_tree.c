@@ -462,7 +462,7 @@ void ws_perf_settle_waiting(struct ws_perf *p, uint64_t horizon, bool all)
 
 uint32_t ws_perf_adopt(struct ws_perf *p, struct ws_proc *proc)
 {
-	struct ws_perf_image *im = proc->host_pid > 0 ? image_of(p, (uint32_t)proc->host_pid) : NULL;
+	struct ws_perf_image *im = p->active && proc->host_pid > 0 ? image_of(p, (uint32_t)proc->host_pid) : NULL;
 
 	if (!im || !im->own_row || im->proc || im->sink != proc->sink || !im->exe || strcmp(im->exe, proc->exe) != 0)
 		return 0;

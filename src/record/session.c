@@ -37,6 +37,7 @@
 #define SHORT_NS 500000u
 #define CLOCK_ROW_NS 1000000000u
 #define MOST_SINKS 4096
+#define SIGNAL_STACK 7168u /* bytes of stack that a sample by signal copies: two such samples fill a chunk of a ring */
 
 enum phase { WAITING, COLLECTING, OVER };
 
@@ -46,6 +47,7 @@ struct session {
 	struct ws_area area;
 	struct ws_clock clock;
 	struct ws_drain *drain;
+	struct ws_perf_opts perf_opts;
 	struct ws_perf *perf; /* NULL when neither samples nor context switches are wanted */
 	struct ws_code *code;
 	struct ws_sink *sinks; /* the first is the target's */
@@ -55,7 +57,7 @@ struct session {
 	struct ws_tee *tee;
 	char **env;
 	char *kept_old; /* the report that --force-overwrite replaces, under another name until the target runs */
-	char preload[3 * PATH_MAX + 8], nvtx[PATH_MAX], cuda[PATH_MAX];
+	char preload[4 * PATH_MAX + 8], nvtx[PATH_MAX], cuda[PATH_MAX];
 	enum phase phase;
 	uint64_t started_epoch; /* CLOCK_REALTIME seconds */
 	uint64_t started, collect_start, collect_end, last_clock_row;
@@ -237,6 +239,17 @@ static void fill_stacks(const struct ws_record_opts *o, struct ws_arena *arena)
 	st->osrt_bytes = st->cuda_bytes = o->stack_bytes;
 }
 
+static void fill_sampling(const struct session *s, struct ws_arena *arena)
+{
+	const struct ws_perf_opts *p = &s->perf_opts;
+
+	if (!p->signals)
+		return;
+	arena->features |= WS_FEATURE_SAMPLE;
+	arena->sample.period_ns = p->period ? p->period : 1000000000u / p->frequency;
+	arena->sample.stack_bytes = p->backtrace == WS_BACKTRACE_NONE ? 8 : SIGNAL_STACK;
+}
+
 static void fill_arena(struct session *s)
 {
 	const struct ws_record_opts *o = s->o;
@@ -253,6 +266,7 @@ static void fill_arena(struct session *s)
 	arena->features = (o->nvtx ? WS_FEATURE_NVTX : 0u) | (o->osrt ? WS_FEATURE_OSRT : 0u) |
 			  (o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) | (o->cuda ? WS_FEATURE_CUDA : 0u);
 	fill_stacks(o, arena);
+	fill_sampling(s, arena);
 	arena->lossless = o->lossless;
 	arena->nvtx_filter = (uint32_t)o->nvtx_filter;
 	domain_texts(s);
@@ -269,21 +283,32 @@ static void fill_arena(struct session *s)
 	arena->cuda.text_apis = o->cuda_apis && *o->cuda_apis ? ws_area_text(&s->area, o->cuda_apis, strlen(o->cuda_apis)) : 0;
 }
 
+static int preload_too(struct session *s, const char *library, struct ws_err *e)
+{
+	char path[PATH_MAX];
+	size_t n = strlen(s->preload);
+
+	if (ws_hook_path(library, path, sizeof(path), e))
+		return -1;
+	snprintf(s->preload + n, sizeof(s->preload) - n, ":%s", path);
+	return 0;
+}
+
 static int find_hooks(struct session *s, struct ws_err *e)
 {
-	char hooks[PATH_MAX], osrt[PATH_MAX];
+	char hooks[PATH_MAX];
 	size_t n;
 
 	if (ws_hook_path("libwarpsight-hooks.so", hooks, sizeof(hooks), e))
 		return -1;
 	snprintf(s->preload, sizeof(s->preload), "%s", hooks);
 	snprintf(s->nvtx, sizeof(s->nvtx), "%s", s->o->nvtx ? hooks : "");
-	if (s->o->osrt) {
-		if (ws_hook_path("libwarpsight-osrt.so", osrt, sizeof(osrt), e))
-			return -1;
-		n = strlen(s->preload);
-		snprintf(s->preload + n, sizeof(s->preload) - n, ":%s", osrt);
-	}
+	if (s->o->osrt && preload_too(s, "libwarpsight-osrt.so", e))
+		return -1;
+	s->perf_opts = s->o->perf;
+	s->perf_opts.signals = s->o->perf.sample && ws_perf_refused();
+	if (s->perf_opts.signals && preload_too(s, "libwarpsight-sample.so", e))
+		return -1;
 	if (s->o->cuda) {
 		/* Loaded by the driver; preloaded too, so that it stands between libcupti and a profiler inside the program. */
 		if (ws_hook_path("libwarpsight-cuda.so", s->cuda, sizeof(s->cuda), e))
@@ -406,10 +431,10 @@ static void rest(struct session *s, uint64_t bytes)
 
 static void one_round(struct session *s)
 {
-	uint64_t bytes = ws_drain_round(s->drain), now = s->clock.v[s->clock.n - 1].raw;
+	uint64_t since = ws_raw_ns(), bytes = ws_drain_round(s->drain), now = s->clock.v[s->clock.n - 1].raw;
 	bool was_there = !s->exited;
 
-	ws_perf_round(s->perf);
+	ws_perf_round(s->perf, since);
 	if (s->tee)
 		ws_tee_collect(s->tee, s->main);
 	for (struct ws_sink *k = s->sinks; k; k = k->next) {
@@ -608,9 +633,8 @@ static int begin(struct session *s, struct ws_err *e)
 	ops.stack_depth = o->stack_depth;
 	s->drain = ws_drain_new(&s->area, &s->clock, &ops);
 	ws_drain_target(s->drain, s->launch.pid);
-	s->perf = ws_perf_open(&o->perf, s->launch.pid, s->drain, s->main);
-	if (ws_perf_active(s->perf))
-		ws_drain_perf(s->drain, s->perf);
+	s->perf = ws_perf_open(&s->perf_opts, s->launch.pid, s->drain, s->main);
+	ws_drain_perf(s->drain, s->perf);
 	return 0;
 }
 
