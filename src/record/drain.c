@@ -200,7 +200,7 @@ static void open_events(struct ws_drain *d, struct ws_ring_state *r)
 
 static const char *const loss_names[WS_LOSS_KINDS] = {
 	[WS_LOSS_NVTX] = "nvtx", [WS_LOSS_OSRT] = "osrt", [WS_LOSS_OTHER] = "other events", [WS_LOSS_DEPTH] = "nvtx",
-	[WS_LOSS_CUDA] = "cuda"};
+	[WS_LOSS_CUDA] = "cuda", [WS_LOSS_PYTHON] = "Python samples"};
 
 static void write_losses(struct ws_ring_state *r)
 {

@@ -1,0 +1,73 @@
+/*
+ * python.h - the Python hook: what its files share, all inside libwarpsight-python.so.
+ *
+ * python.c         finds the interpreter, watches threads take and drop the GIL
+ * python_sample.c  the signal handler: the thread's frames, registers and stack into its ring
+ * python_signal.c  keeps the signal ours without the program seeing it
+ */
+#ifndef WS_PYTHON_H
+#define WS_PYTHON_H
+
+#include <signal.h>
+
+#include "cpython/cpython.h"
+#include "inject/python_record.h"
+#include "inject/rt.h"
+
+#define WS_HIDDEN __attribute__((visibility("hidden")))
+
+/*
+ * The signal: ignored by default, so that one which is under way when the program execs, or which meets a child, does nothing; and one is
+ * pending at most, so that no queue can run over.
+ */
+#define WS_PYTHON_SIGNAL SIGURG
+
+struct ws_python_code { /* of the table of codes that a thread has told */
+	uint64_t code;
+	struct ws_py_code_key key;
+	uint32_t number; /* 0: it could not be read */
+	uint32_t serial; /* of the sample that last checked it */
+};
+#define WS_PYTHON_CODES 2048u
+
+/* What the hook keeps for a thread; in pages of its own that a fork wipes. */
+struct ws_python_thread {
+	uint64_t hold_start, wait_start;   /* ticks; 0: it does not */
+	uint64_t short_start, short_end;   /* short holds, not recorded yet */
+	uint32_t numbers, used, serial;    /* codes told; slots taken; samples */
+	uint32_t at_work;                  /* the sampler is writing */
+	struct ws_python_code code[WS_PYTHON_CODES];
+	struct ws_py_frame frame[WS_PYTHON_FRAMES_MOST];
+	uint8_t raw[WS_PY_PIECES * WS_PY_KEY_BYTES];
+	struct ws_py_code text;
+	struct ws_py_walk walk;
+};
+_Static_assert(sizeof(struct ws_python_thread) <= WS_PYTHON_THREAD_BYTES, "rt.h unmaps it when the thread ends");
+
+struct ws_python { /* of the process; survives a fork, since the child runs the same interpreter */
+	_Atomic bool there; /* found, and the layout is known */
+	uint64_t runtime, runtime_bytes;
+	struct ws_py_layout layout;
+	struct ws_py_memory memory;
+	void *(*gilstate_thread)(void); /* PyGILState_GetThisThreadState */
+	void *(*current_thread)(void);  /* the thread state that runs on this thread, from 3.12 on; else NULL */
+	_Atomic uintptr_t gil_cond, gil_switch_cond;
+	bool signals, no_reading;
+};
+extern struct ws_python ws_python WS_HIDDEN;
+
+/* Install the handler; false when the program has one of its own. */
+bool ws_python_signal_take(void) WS_HIDDEN;
+void ws_python_handler(int sig, siginfo_t *info, void *context) WS_HIDDEN;
+/* The program wants the signal for itself: no more samples, and none under way when this returns. */
+void ws_python_give_up(void) WS_HIDDEN;
+
+/* Tell code, and the frames of the calling thread, into the sampler's ring. Between ws_rt_enter_sampler and its end. False: no room. */
+bool ws_python_tell_frames(struct ws_thread *t, struct ws_python_thread *p) WS_HIDDEN;
+
+/*
+ * For the CUDA hook, found by name: record the Python stack of the calling thread for the call `correlation`. Does nothing on a thread that runs no Python.
+ */
+WS_EXPORT void ws_python_call(uint32_t correlation);
+
+#endif
