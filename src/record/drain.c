@@ -32,9 +32,18 @@ struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock, cons
 	d->clock = clock;
 	d->ops = *ops;
 	d->epoll = epoll_create1(EPOLL_CLOEXEC);
+	d->keep_from = UINT64_MAX;
+	d->modules = ws_modules_new();
+	d->maps = ws_maps_new(d->modules);
+	d->unwinder = ws_unwinder_new();
 	d->by_chunk = ws_calloc(d->a->chunk_first + d->a->chunk_count, sizeof(*d->by_chunk));
 	d->string_ids = ws_calloc(d->a->chunk_first + d->a->chunk_count, sizeof(*d->string_ids));
 	return d;
+}
+
+void ws_drain_perf(struct ws_drain *d, struct ws_perf *perf)
+{
+	d->perf = perf;
 }
 
 void ws_drain_target(struct ws_drain *d, pid_t pid)
@@ -160,7 +169,7 @@ static uint64_t convert_ring(struct ws_drain *d, struct ws_ring_state *r)
 	uint64_t bytes = 0;
 
 	if (!r->stream.thread && (r->chunk != r->snap_chunk || r->offset < r->snap_used || r->ending))
-		r->stream.thread = ws_proc_thread(r->stream.proc, r->ring->tid, ws_clock_ns(d->clock, r->ring->start));
+		r->stream.thread = ws_proc_thread_at(r->stream.proc, r->ring->tid, ws_clock_ns(d->clock, r->ring->start));
 	while (r->chunk != r->snap_chunk) {
 		struct ws_chunk *c = ws_chunk_at(d->a, r->chunk);
 		uint32_t used = atomic_load_explicit(&c->used, memory_order_acquire), done = r->chunk;
@@ -320,12 +329,13 @@ void ws_drain_finish(struct ws_drain *d)
 			struct ws_proc *p = d->gone[i];
 
 			d->gone[i] = p->next;
-			free(p->exe);
-			free(p->cmdline);
-			free(p);
+			ws_proc_free(p);
 		}
 	for (uint32_t i = 0; i < d->a->chunk_first + d->a->chunk_count; i++)
 		free(d->string_ids[i]);
+	ws_maps_free(d->maps);
+	ws_unwinder_free(d->unwinder);
+	ws_modules_free(d->modules);
 	free(d->string_ids);
 	free(d->by_chunk);
 	free(d->started);

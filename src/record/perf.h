@@ -29,6 +29,7 @@ struct ws_perf_opts {
 	const char *core_events, *os_events; /* names, comma-separated; NULL for none */
 	bool count_events;             /* count those events on every CPU over time instead of sampling on them */
 	const char *ftrace;            /* subsystem/event,..., or NULL */
+	bool later;                    /* the collection does not begin with the target */
 };
 
 struct ws_perf;

@@ -7,7 +7,9 @@
 #include "record/perf.h"
 #include "record/perf_parse.h"
 #include "record/proc.h"
+#include "record/stacks.h"
 
+#define WS_PERF_STACK_BYTES 8192u /* of a thread's stack that a sample copies */
 #define WS_PERF_MORE_EVENTS 16 /* of each list of names */
 
 /* ---- events and buffers (perf_open.c, perf_ring.c) ---- */
@@ -114,6 +116,9 @@ struct ws_perf_image { /* a program image in a process, or what a fork made of o
 	bool exec;                /* it has called exec, or ran before we looked */
 	bool outside;             /* not of the target's tree */
 	bool target, own_row;     /* own_row: perf made its row, for no hook did */
+	struct ws_sink *parent_sink; /* of the image before it in the same process; may be NULL */
+	struct ws_proc *proc;     /* what its hooks announced; held, see proc.h */
+	const struct ws_maps_process *bound; /* the map whose mappings are written as this image's */
 	char *exe;                /* first executable mapping after exec; may be NULL */
 	char comm[16];
 	char *waiting;            /* records that wait for the id, one behind the other */
@@ -140,14 +145,16 @@ struct ws_perf {
 	struct ws_sink *main;
 	pid_t target;
 	struct ws_perf_set set;
-	bool active, lost_samples_by_signal;
+	bool active, over;       /* over: the collection has ended, nothing more is taken */
+	bool combined;           /* one event both samples and tracks */
+	int refused;             /* errno with which the kernel refused everything */
 	uint64_t from, to;       /* the collection; to 0: goes on */
 	uint64_t now;            /* time of the record in hand */
 	struct ws_map threads;   /* tid -> struct ws_perf_thread * */
 	struct ws_map images;    /* pid -> the struct ws_perf_image * that runs there now */
 	struct ws_perf_image *waiting; /* those with records that wait */
 	struct ws_perf_counter *counters;
-	size_t counters_n;
+	size_t counters_n, counters_cap;
 	uint64_t last_count;
 	uint64_t lost, throttled, dropped;
 	uint64_t samples, switches;
@@ -172,8 +179,20 @@ uint32_t ws_perf_thread_id(struct ws_perf *p, struct ws_perf_thread *t);
 /* Images that have waited for long get rows; with `all`, every one. */
 void ws_perf_settle_waiting(struct ws_perf *p, uint64_t horizon, bool all);
 
+/* ---- where code lies, and call stacks (perf_stack.c) ---- */
+
+void ws_perf_found_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time);
+void ws_perf_fork_maps(struct ws_perf *p, struct ws_perf_image *parent, struct ws_perf_image *im, uint64_t time);
+void ws_perf_exec_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time);
+void ws_perf_end_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time);
+void ws_perf_mapped(struct ws_perf *p, const struct ws_perf_rec *r);
+/* Fill frame, callers and flags of the row from a sample of thread `t`, whose image is resolved. */
+void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r, struct ws_row_sample *row);
+
 /* ---- records to rows (perf_rows.c) ---- */
 
+/* Write what was asked for and what became of it into a report, once. */
+void ws_perf_describe(struct ws_perf *p, struct ws_sink *sink);
 /* Handle one record; `again` when it comes from an image's waiting ones. */
 void ws_perf_record(struct ws_perf *p, const void *rec, size_t size, bool again);
 /* The thread no longer runs from `time` on (WS_NO_TIME: not seen): a row of `sched`. */

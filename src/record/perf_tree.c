@@ -142,6 +142,7 @@ static void forget_waiting(struct ws_perf *p, struct ws_perf_image *im)
 
 static void end_image(struct ws_perf *p, struct ws_perf_image *im, uint64_t time, enum ws_process_end_reason reason)
 {
+
 	if (im->own_row && im->id) {
 		struct ws_row_process_end row = {.process = im->id, .end = time, .reason = (uint8_t)reason, .status = WS_NO_STATUS};
 
@@ -160,10 +161,11 @@ static void end_image(struct ws_perf *p, struct ws_perf_image *im, uint64_t time
 void ws_perf_gone(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time)
 {
 	struct ws_perf_image *im = t->image;
+	uint32_t tid = t->tid;
 
 	if (im->waiting_n)
 		ws_perf_resolve(p, im, true); /* writes what waits; may come back here for a thread whose end waits: then it is gone */
-	if (thread_of(p, t->tid) != t)
+	if (thread_of(p, tid) != t)
 		return;
 	ws_map_take(&p->threads, t->tid, NULL);
 	if (im->proc && t->id)
@@ -177,68 +179,97 @@ void ws_perf_gone(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time)
 
 /* ---- exec and names ---- */
 
+/* What a map from numbers to pointers holds; owned by the caller. */
+static void **values(const struct ws_map *m, size_t *n)
+{
+	void **v = ws_malloc((m->n + 1) * sizeof(*v));
+
+	*n = 0;
+	for (size_t i = 0; i < m->size; i++)
+		if (m->used[i])
+			v[(*n)++] = (void *)(uintptr_t)m->slots[i].value;
+	return v;
+}
+
 static void set_comm(char *to, const char *comm)
 {
 	snprintf(to, 16, "%s", comm);
 }
 
-/* The image has a row already: another begins in the same process. */
-static void next_image(struct ws_perf *p, struct ws_perf_image *old, const struct ws_perf_rec *r)
+static void drop_thread(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time)
 {
-	struct ws_perf_thread *t = thread_of(p, r->pid), was = {0};
+
+	ws_perf_off(p, t, time, WS_AFTER_DEAD);
+	ws_map_take(&p->threads, t->tid, NULL);
+	if (t->image->proc && t->id)
+		ws_proc_thread_ended(t->image->proc, t->id);
+	t->image->threads--;
+	free(t);
+}
+
+/* An exec leaves one thread, under the process's number, whichever called it. */
+static void drop_threads(struct ws_perf *p, struct ws_perf_image *im, uint64_t time)
+{
+	size_t n;
+	void **v;
+
+	if (im->threads && thread_of(p, im->pid) && thread_of(p, im->pid)->image == im)
+		drop_thread(p, thread_of(p, im->pid), time);
+	if (!im->threads)
+		return;
+	v = values(&p->threads, &n);
+	for (size_t i = 0; i < n; i++)
+		if (((struct ws_perf_thread *)v[i])->image == im)
+			drop_thread(p, v[i], time);
+	free(v);
+}
+
+/* The image has a row already: another begins in the same process. */
+static struct ws_perf_image *next_image(struct ws_perf *p, struct ws_perf_image *old, uint64_t time)
+{
 	struct ws_perf_image *im;
 
-	if (t && t->image == old) {
-		was = *t;
-		ws_perf_off(p, t, r->time, WS_AFTER_DEAD);
-		ws_map_take(&p->threads, t->tid, NULL);
-		if (old->proc && t->id)
-			ws_proc_thread_ended(old->proc, t->id);
-		free(t);
-		old->threads--;
-	}
+	drop_threads(p, old, time);
 	ws_map_take(&p->images, old->pid, NULL);
-	im = new_image(p, r->pid, r->time);
+	im = new_image(p, old->pid, time);
 	im->parent_pid = old->pid;
 	im->parent = old->id;
 	im->parent_sink = old->sink;
 	im->outside = old->outside;
-	im->exec = true;
-	set_comm(im->comm, r->comm);
-	t = new_thread(p, im, r->pid, r->time, r->comm);
-	t->on = was.on ? r->time : 0;
-	t->cpu = was.cpu;
-	t->seen = was.seen;
-	if (!old->threads) /* else threads whose ends were lost: they are dropped with their image when they are met */
-		end_image(p, old, r->time, WS_END_EXEC);
+	end_image(p, old, time, WS_END_EXEC);
+	return im;
 }
 
 void ws_perf_exec(struct ws_perf *p, const struct ws_perf_rec *r)
 {
 	struct ws_perf_image *im = image_of(p, r->pid);
-	struct ws_perf_thread *t = thread_of(p, r->pid);
+	struct ws_perf_thread *t;
 
 	if (!im)
 		return;
-	ws_perf_exec_maps(p, im, r->time);
 	ws_perf_resolve(p, im, im->exec);
-	if (im->id) {
-		next_image(p, im, r);
-		return;
-	}
+	ws_perf_exec_maps(p, im, r->time);
+	if (im->id)
+		im = next_image(p, im, r->time);
 	im->exec = true;
 	free(im->exe);
 	im->exe = NULL;
 	set_comm(im->comm, r->comm);
-	if (t)
+	t = thread_of(p, r->pid);
+	if (t && t->image == im)
 		set_comm(t->comm, r->comm);
+	else
+		t = new_thread(p, im, r->pid, r->time, r->comm);
+	if (p->o.switches && !t->on && t->image->parent) { /* whoever calls exec runs */
+		t->on = r->time;
+		t->cpu = r->cpu;
+	}
 }
 
-static void write_name(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time)
+static void write_name(const struct ws_perf_thread *t, uint64_t time)
 {
 	struct ws_row_thread_name row = {.thread = t->id, .start = time, .priority = 10};
 
-	(void)p;
 	row.name = ws_sink_string(t->image->sink, t->comm);
 	ws_writer_add(t->image->sink->writer, WS_TABLE_thread_name, &row);
 }
@@ -253,7 +284,7 @@ void ws_perf_rename(struct ws_perf *p, const struct ws_perf_rec *r)
 	if (r->tid == r->pid)
 		set_comm(t->image->comm, r->comm);
 	if (t->id)
-		write_name(p, t, r->time);
+		write_name(t, r->time);
 }
 
 /* ---- rows ---- */
@@ -296,7 +327,7 @@ uint32_t ws_perf_thread_id(struct ws_perf *p, struct ws_perf_thread *t)
 		ws_writer_add(im->sink->writer, WS_TABLE_thread, &row);
 	}
 	if (t->comm[0])
-		write_name(p, t, t->start);
+		write_name(t, t->start);
 	return t->id;
 }
 
@@ -319,7 +350,7 @@ static char *read_proc(uint32_t pid, const char *file, size_t *n)
 }
 
 /* An image that no hook announced: what /proc and perf tell of it. */
-static void write_process(struct ws_perf *p, struct ws_perf_image *im, const struct ws_perf_image *parent)
+static void write_process(struct ws_perf_image *im, const struct ws_perf_image *parent)
 {
 	size_t exe_n, args_n;
 	char *exe = read_proc(im->pid, "exe", &exe_n), *args = read_proc(im->pid, "cmdline", &args_n), *line;
@@ -352,7 +383,7 @@ static void make_row(struct ws_perf *p, struct ws_perf_image *im)
 	im->sink = im->parent_sink ? im->parent_sink : parent && parent->sink ? parent->sink : p->main;
 	im->id = ++im->sink->processes;
 	im->own_row = true;
-	write_process(p, im, parent);
+	write_process(im, parent);
 }
 
 /* Write what has waited, in its order. */
@@ -391,7 +422,6 @@ bool ws_perf_resolve(struct ws_perf *p, struct ws_perf_image *im, bool force)
 	} else {
 		return false;
 	}
-	ws_perf_bind_maps(p, im);
 	if (im->waiting_n)
 		replay(p, im);
 	return true;
@@ -456,22 +486,21 @@ void ws_perf_tree_init(struct ws_perf *p)
 
 void ws_perf_tree_free(struct ws_perf *p)
 {
-	for (size_t i = 0; i < p->threads.size; i++)
-		if (p->threads.used[i]) {
-			struct ws_perf_thread *t = (void *)(uintptr_t)p->threads.slots[i].value;
+	size_t n;
+	void **v = values(&p->threads, &n);
 
-			if (!--t->image->threads && image_of(p, t->image->pid) != t->image)
-				end_image(p, t->image, p->now, WS_END_RUNNING);
-			free(t);
-		}
-	for (size_t i = 0; i < p->images.size; i++)
-		if (p->images.used[i]) {
-			struct ws_perf_image *im = (void *)(uintptr_t)p->images.slots[i].value;
+	for (size_t i = 0; i < n; i++) {
+		struct ws_perf_thread *t = v[i];
 
-			/* end_image takes it out of the map, which does not move others while it is walked from the start again */
-			end_image(p, im, p->now, WS_END_RUNNING);
-			i = (size_t)-1;
-		}
+		if (!--t->image->threads && image_of(p, t->image->pid) != t->image)
+			end_image(p, t->image, p->now, WS_END_RUNNING);
+		free(t);
+	}
+	free(v);
+	v = values(&p->images, &n);
+	for (size_t i = 0; i < n; i++)
+		end_image(p, v[i], p->now, WS_END_RUNNING);
+	free(v);
 	ws_map_free(&p->threads);
 	ws_map_free(&p->images);
 }

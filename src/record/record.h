@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "record/perf.h"
 
 struct ws_record_opts {
 	char **argv;               /* the target and its arguments, NULL-terminated */
@@ -34,6 +35,7 @@ struct ws_record_opts {
 	bool store_environment;
 	bool lossless;
 	uint64_t ring_bytes;       /* memory budget of the rings */
+	struct ws_perf_opts perf;  /* CPU samples and context switches */
 	char **command_line;       /* warpsight's own, for the report */
 };
 

@@ -44,6 +44,7 @@ struct session {
 	struct ws_area area;
 	struct ws_clock clock;
 	struct ws_drain *drain;
+	struct ws_perf *perf; /* NULL when neither samples nor context switches are wanted */
 	struct ws_sink *sinks; /* the first is the target's */
 	struct ws_sink *main;
 	size_t sink_count;
@@ -291,6 +292,7 @@ static void begin_collecting(struct session *s)
 	atomic_store(&s->area.a->collect_from, s->collect_start);
 	atomic_store(&s->area.a->collect_to, 0);
 	set_collecting(s, true);
+	ws_perf_begin(s->perf, s->collect_start);
 	for (struct ws_sink *k = s->sinks; k; k = k->next) {
 		struct ws_row_collection row = {.start = s->collect_start, .end = WS_NO_TIME};
 
@@ -312,6 +314,7 @@ static void end_collecting(struct session *s)
 	s->collect_end = ws_raw_ns();
 	atomic_store(&s->area.a->collect_to, s->collect_end);
 	ws_drain_round(s->drain);
+	ws_perf_end(s->perf, s->collect_end);
 	ws_drain_open_events(s->drain);
 	s->phase = OVER;
 	if (s->o->kill_signal && !s->exited) {
@@ -371,14 +374,15 @@ static void rest(struct session *s, uint64_t bytes)
 {
 	struct ws_arena *a = s->area.a;
 	struct timespec t = {0, SHORT_NS};
+	uint64_t patience = ws_perf_patience(s->perf);
 
-	if (bytes > BUSY_BYTES)
+	if (bytes > BUSY_BYTES || !patience)
 		return;
 	if (bytes > 4096) {
 		nanosleep(&t, NULL);
 		return;
 	}
-	t.tv_nsec = IDLE_NS;
+	t.tv_nsec = (long)(patience < IDLE_NS ? patience : IDLE_NS);
 	atomic_store_explicit(&a->sleeping, 1, memory_order_seq_cst);
 	syscall(SYS_futex, &a->sleeping, FUTEX_WAIT, 1, &t, NULL, 0);
 	atomic_store_explicit(&a->sleeping, 0, memory_order_relaxed);
@@ -389,6 +393,7 @@ static void one_round(struct session *s)
 	uint64_t bytes = ws_drain_round(s->drain), now = s->clock.v[s->clock.n - 1].raw;
 	bool was_there = !s->exited;
 
+	ws_perf_round(s->perf);
 	if (s->tee)
 		ws_tee_collect(s->tee, s->main);
 	for (struct ws_sink *k = s->sinks; k; k = k->next) {
@@ -520,12 +525,17 @@ static int finish(struct session *s, struct ws_err *e)
 {
 	int status = 0;
 
+	if (s->perf) {
+		ws_drain_round(s->drain); /* who has registered: perf's last records ask for them */
+		ws_perf_finish(s->perf, s->collect_end ? s->collect_end : ws_raw_ns());
+	}
 	explain_empty(s);
 	for (struct ws_sink *k = s->sinks; k; k = k->next)
 		last_words(s, k, atomic_load(&s->area.a->lost_registrations));
 	if (s->tee)
 		ws_tee_finish(s->tee, s->main);
 	ws_drain_finish(s->drain);
+	ws_perf_free(s->perf);
 	ws_area_destroy(&s->area);
 	s->result->started = true;
 	if (s->exited && waitpid(s->launch.pid, &status, 0) == s->launch.pid)
@@ -575,6 +585,9 @@ static int begin(struct session *s, struct ws_err *e)
 	respect_injection(s);
 	s->drain = ws_drain_new(&s->area, &s->clock, &ops);
 	ws_drain_target(s->drain, s->launch.pid);
+	s->perf = ws_perf_open(&o->perf, s->launch.pid, s->drain, s->main);
+	if (ws_perf_active(s->perf))
+		ws_drain_perf(s->drain, s->perf);
 	return 0;
 }
 
@@ -588,6 +601,7 @@ static int cannot_run(struct session *s, int error, struct ws_err *e)
 	free(file);
 	waitpid(s->launch.pid, NULL, 0);
 	ws_drain_finish(s->drain);
+	ws_perf_free(s->perf);
 	ws_writer_discard(s->main->writer);
 	settle_old(s, s->main->path);
 	ws_sink_free(s->main);
