@@ -114,6 +114,11 @@ static bool find_interpreter(void)
 	return true;
 }
 
+static uint32_t how(void)
+{
+	return ws_python.signals ? WS_PYTHON_SIGNALS : ws_python.no_reading ? WS_PYTHON_NO_READING : WS_PYTHON_HANDLER_TAKEN;
+}
+
 static void tell_seen(void)
 {
 	struct ws_thread *t = ws_rt_enter();
@@ -123,8 +128,7 @@ static void tell_seen(void)
 		return;
 	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_PYTHON);
 	if (r) {
-		r->rec = ws_rec_head(WS_REC_PYTHON_SEEN, sizeof(*r), ws_python.layout.version,
-				     ws_python.signals ? WS_PYTHON_SIGNALS : ws_python.no_reading ? WS_PYTHON_NO_READING : WS_PYTHON_HANDLER_TAKEN);
+		r->rec = ws_rec_head(WS_REC_PYTHON_SEEN, sizeof(*r), ws_python.layout.version, how());
 		r->time = ws_rt_ticks();
 		r->runtime = ws_python.runtime;
 		ws_rt_commit(t, r, sizeof(*r));
@@ -163,10 +167,9 @@ static struct ws_python_thread *new_thread(void)
 	t->python = (void *)p;
 	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_PYTHON);
 	if (r) {
-		r->rec = ws_rec_head(WS_REC_PYTHON_THREAD, sizeof(*r), ws_python.layout.version, 0);
+		r->rec = ws_rec_head(WS_REC_PYTHON_THREAD, sizeof(*r), ws_python.layout.version, how());
 		r->time = ws_rt_ticks();
-		r->tid = t->tid;
-		r->spare = 0;
+		r->runtime = ws_python.runtime;
 		ws_rt_commit(t, r, sizeof(*r));
 	}
 	ws_rt_leave(t);

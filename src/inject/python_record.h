@@ -19,9 +19,8 @@ enum ws_python_seen {
 
 /* The thread took the GIL for the first time: from now on it may be signalled. */
 struct ws_rec_python_thread {
-	struct ws_rec rec;
-	uint64_t time;
-	uint32_t tid, spare;
+	struct ws_rec rec; /* as above: a forked child runs the interpreter that its parent has told of */
+	uint64_t time, runtime;
 };
 
 /* A code object met for the first time: name, file, then its line table or the beginning of it. */
@@ -66,8 +65,8 @@ struct ws_rec_python_frames {
 struct ws_rec_python_sample {
 	struct ws_rec rec; /* value used for size */
 	uint64_t time;
-	uint32_t stack_bytes;
-	uint32_t gil; /* enum ws_gil_state */
+	uint16_t stack_bytes, gil; /* gil: enum ws_gil_state */
+	uint32_t cpu;
 	uint64_t regs[WS_PYTHON_REGS];
 	uint8_t stack[];
 };

@@ -223,9 +223,11 @@ static void tell_sample(struct ws_thread *t, const struct ws_python_thread *p, u
 	if (!r)
 		return;
 	r->time = now;
-	r->gil = gil_state(p);
+	r->gil = (uint16_t)gil_state(p);
+	r->cpu = UINT32_MAX;
+	ws_sys(SYS_getcpu, (long)&r->cpu, 0, 0, 0, 0, 0);
 	take_registers(u, r->regs);
-	r->stack_bytes = copy_stack(r->regs[WS_PYTHON_SP], r->stack);
+	r->stack_bytes = (uint16_t)copy_stack(r->regs[WS_PYTHON_SP], r->stack);
 	bytes = sizeof(*r) + r->stack_bytes;
 	r->rec = (struct ws_rec){.kind = WS_REC_PYTHON_SAMPLE, .value = (uint32_t)(bytes / 8)};
 	ws_rt_commit(t, r, bytes);

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "record/proc.h"
+#include "record/python.h"
 
 #define TEXTS_MOST (1u << 20)
 
@@ -233,6 +234,7 @@ static void settle_ring(struct ws_drain *d, struct ws_ring_state *r, bool memory
 	if (!d->open_done)
 		open_events(d, r);
 	ws_convert_nvtx_stream_end(&r->stream);
+	ws_convert_python_stream_end(&r->stream);
 	write_losses(r);
 	if (r->ring->nest == 0)
 		ws_proc_thread_ended(p, r->stream.thread);
@@ -301,6 +303,7 @@ static uint64_t round_of(struct ws_drain *d, bool last)
 	}
 	if (d->started_n)
 		ws_drain_check_started(d, last);
+	ws_python_round(d->python, d->clock->v[d->clock->n - 1].raw);
 	return bytes;
 }
 

@@ -95,6 +95,7 @@ struct ws_drain {
 	struct ws_modules *modules;
 	struct ws_maps *maps;
 	struct ws_unwinder *unwinder;
+	struct ws_python *python; /* NULL when Python is not looked at */
 };
 
 /* The process whose home is `chunk`, registering it when it is new; NULL when the chunk holds none yet. */

@@ -1,0 +1,32 @@
+/*
+ * python.h - Python in a session: which threads are sampled how, and what the perf events' rows need to know of it.
+ *
+ * A thread of an interpreter that the hook knows has an event of its own, which sends it the hook's signal: its samples come through the ring, exact
+ * (from_python.c). Where that is not possible, and for threads that wait, stacks are read from outside (python_outside.c) and kept apart.
+ */
+#ifndef WS_RECORD_PYTHON_H
+#define WS_RECORD_PYTHON_H
+
+#include "record/drain.h"
+#include "symbols/unwind.h"
+
+struct ws_python_opts {
+	uint32_t frequency; /* samples a second of a running thread */
+	bool sampling;
+};
+
+struct ws_python;
+
+/* Begin; `d` must outlive it. */
+struct ws_python *ws_python_new(struct ws_drain *d, const struct ws_python_opts *o);
+/* Everything that is open is closed. */
+void ws_python_free(struct ws_python *py);
+/* After the records of a round were converted: closes events of threads that are gone, and reads stacks from outside that are due. `now` is session time, ns. */
+void ws_python_round(struct ws_python *py, uint64_t now);
+/* How long the recorder may sleep before the next stack is due, nanoseconds. */
+uint64_t ws_python_patience(const struct ws_python *py);
+
+/* Has the thread (as seen from here) samples of its own at that time, so that other samples of the same in user space would count it twice? */
+bool ws_python_covers(const struct ws_python *py, uint32_t tid, uint64_t time);
+
+#endif

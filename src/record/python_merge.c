@@ -1,0 +1,213 @@
+/*
+ * python_merge.c - puts Python's frames where the interpreter's own are in a native stack.
+ *
+ * Each call of the evaluator, _PyEval_EvalFrameDefault, runs a run of Python frames: one to 3.10; from 3.11 on as many as called each other without C in between. The
+ * outermost of each run is marked. So the k-th evaluator from outside stands for the k-th run from outside: it is replaced by it. When the native stack was cut
+ * (more bytes than were copied) both are counted from inside, and the runs that are left go to the outer end: of Python, nothing is missing then.
+ * An evaluator that has no run has just been entered or is being left, and stays what it is.
+ *
+ * The functions through which the interpreter calls the evaluator (vectorcall and its kin) go too, when one is what called an evaluator that was replaced.
+ * All are known by name from the symbol table of the interpreter's file, which is read once.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "record/python_private.h"
+
+/* ---- which functions are the interpreter's ---- */
+
+static const char *const trampolines[] = {
+	"_PyEval_Vector", "_PyFunction_Vectorcall", "PyObject_Vectorcall", "_PyObject_Vectorcall", "_PyObject_VectorcallTstate", "_PyVectorcall_Call",
+	"PyVectorcall_Call", "PyObject_Call", "_PyObject_Call", "_PyObject_Call.localalias", "_PyObject_FastCallDictTstate", "_PyObject_Call_Prepend", "_PyObject_MakeTpCall",
+	"_PyFunction_FastCallDict", "_PyObject_FastCallDict", "function_code_fastcall", "_PyEval_EvalCode", "_PyEval_EvalCodeWithName",
+	"_PyEval_EvalFrame", "call_function", "do_call_core", "method_vectorcall", "object_vacall", "vectorcall_method", "cfunction_vectorcall_FASTCALL",
+	"PyEval_EvalCode", "PyEval_EvalCodeEx", "PyEval_EvalFrameEx", "_PyStack_AsDict", "gen_send_ex", "gen_send_ex2", "gen_iternext", "_PyGen_Send",
+};
+
+struct range {
+	uint64_t start, end;
+	uint8_t part;
+};
+
+struct parts { /* of one module */
+	struct range *v;
+	size_t n, cap;
+};
+
+static uint8_t part_of_name(const char *name)
+{
+	size_t n = strlen("_PyEval_EvalFrameDefault");
+
+	if (!strncmp(name, "_PyEval_EvalFrameDefault", n) && (!name[n] || name[n] == '.'))
+		return WS_PY_EVALUATOR;
+	if (!strncmp(name, "_TAIL_CALL_", 11)) /* 3.14 built by tail calls: each instruction is a function */
+		return WS_PY_EVALUATOR;
+	for (size_t i = 0; i < WS_COUNT(trampolines); i++) {
+		n = strlen(trampolines[i]);
+		if (!strncmp(name, trampolines[i], n) && (!name[n] || name[n] == '.'))
+			return WS_PY_TRAMPOLINE;
+	}
+	return WS_PY_OTHER;
+}
+
+static void add_symbols(struct parts *p, const struct ws_elf *elf, uint32_t section)
+{
+	Elf64_Shdr s, names;
+	const Elf64_Sym *sym;
+
+	if (!ws_elf_section(elf, section, &s) || (s.sh_type != SHT_SYMTAB && s.sh_type != SHT_DYNSYM) || !ws_elf_section(elf, s.sh_link, &names))
+		return;
+	sym = (const void *)ws_elf_bytes(elf, &s);
+	for (uint64_t i = 0; sym && i < s.sh_size / sizeof(*sym); i++) {
+		Elf64_Sym one;
+		uint8_t part;
+
+		memcpy(&one, &sym[i], sizeof(one));
+		if (ELF64_ST_TYPE(one.st_info) != STT_FUNC || !one.st_size || !one.st_shndx)
+			continue;
+		part = part_of_name(ws_elf_text(elf, names.sh_offset, names.sh_size, names.sh_offset + one.st_name));
+		if (part == WS_PY_OTHER)
+			continue;
+		ws_grow(p->v, p->cap, p->n + 1);
+		p->v[p->n++] = (struct range){one.st_value, one.st_value + one.st_size, part};
+	}
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static bool may_be_interpreter(const struct ws_module *m)
+{
+	const char *base;
+
+	if (!m || m->kind != WS_MODULE_FILE || !m->opened || !m->elf.wide)
+		return false;
+	base = m->path ? strrchr(m->path, '/') : NULL;
+	base = base ? base + 1 : m->path;
+	return base && strstr(base, "python");
+}
+
+/* What is known of modules, by their address: they live as long as the recorder. */
+static struct ws_map known_modules;
+
+static const struct parts *parts_of(const struct ws_module *m)
+{
+	bool found;
+	struct parts *p = (struct parts *)(uintptr_t)ws_map_get(&known_modules, (uintptr_t)m, &found);
+
+	if (found)
+		return p;
+	if (may_be_interpreter(m)) {
+		p = ws_calloc(1, sizeof(*p));
+		for (uint32_t i = 0; i < m->elf.sections; i++)
+			add_symbols(p, &m->elf, i);
+		qsort(p->v, p->n, sizeof(*p->v), by_start);
+	}
+	ws_map_set(&known_modules, (uintptr_t)m, (uintptr_t)p);
+	return p;
+}
+
+enum ws_py_part ws_python_part(const struct ws_place *place)
+{
+	const struct parts *p = place->module ? parts_of(place->module) : NULL;
+	size_t lo = 0, hi = p ? p->n : 0;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (p->v[mid].start <= place->address)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	/* The same function may be in both tables, under several names. */
+	return lo && place->address < p->v[lo - 1].end ? (enum ws_py_part)p->v[lo - 1].part : WS_PY_OTHER;
+}
+
+/* ---- merging ---- */
+
+struct merge {
+	struct ws_stacks *st;
+	uint32_t stack, leaf; /* the innermost frame so far is kept apart */
+};
+
+static void put(struct merge *m, uint32_t frame)
+{
+	if (m->leaf)
+		m->stack = ws_stacks_push(m->st, m->stack, m->leaf);
+	m->leaf = frame;
+}
+
+/* The run that ends before `*end` (counted from the innermost), outermost frame first; *end becomes where it begins. */
+static void put_run(struct merge *m, const struct ws_py_stack *py, size_t *end)
+{
+	size_t i = *end;
+
+	while (i > 0) {
+		i--;
+		if (py->frame[i])
+			put(m, py->frame[i]);
+		if (!i || py->entry[i - 1])
+			break;
+	}
+	*end = i;
+}
+
+static size_t count_runs(const struct ws_py_stack *py)
+{
+	size_t runs = py->n && !py->entry[py->n - 1]; /* the outermost may have been cut off */
+
+	for (size_t i = 0; i < py->n; i++)
+		runs += py->entry[i];
+	return runs;
+}
+
+/* Is what lies inwards of trampoline i an evaluator? */
+static bool calls_evaluator(const uint8_t *part, size_t i)
+{
+	while (i > 0 && part[i] == WS_PY_TRAMPOLINE)
+		i--;
+	return part[i] == WS_PY_EVALUATOR;
+}
+
+uint32_t ws_python_merge(struct ws_stacks *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut, uint32_t *leaf)
+{
+	uint8_t part[WS_UNWIND_DEEPEST + 256];
+	size_t evaluators = 0, runs = count_runs(py), end = py->n, pairs, first, seen = 0;
+	bool from_inside = cut || py->truncated;
+	struct merge m = {.st = st};
+
+	if (n > WS_COUNT(part))
+		n = WS_COUNT(part);
+	for (size_t i = 0; i < n; i++) {
+		part[i] = (uint8_t)ws_python_part(&places[i]);
+		evaluators += part[i] == WS_PY_EVALUATOR;
+	}
+	pairs = evaluators < runs ? evaluators : runs;
+	first = from_inside ? evaluators - pairs : 0; /* the outermost evaluator that is replaced */
+	for (; runs > pairs && (from_inside || !pairs); runs--)
+		put_run(&m, py, &end);
+	for (size_t i = n; i-- > 0;) {
+		bool replaced = seen >= first && seen < first + pairs;
+
+		if (replaced && part[i] == WS_PY_TRAMPOLINE && calls_evaluator(part, i))
+			continue;
+		seen += part[i] == WS_PY_EVALUATOR;
+		if (!replaced || part[i] != WS_PY_EVALUATOR) {
+			put(&m, ws_stacks_frame(st, (enum ws_frame_kind)places[i].kind, (enum ws_unwind_method)places[i].method, places[i].module,
+						places[i].address, NULL, NULL));
+			continue;
+		}
+		put_run(&m, py, &end);
+		if (seen == first + pairs)
+			for (; runs > pairs; runs--) /* those whose evaluator is not known as one */
+				put_run(&m, py, &end);
+	}
+	*leaf = m.leaf;
+	return m.stack;
+}
