@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "cli/symbol_dirs.h"
 #include "cli/text.h"
 #include "record/record.h"
 #include "ring/ring.h"
@@ -17,10 +18,11 @@
 struct options {
 	const char *output, *trace, *wait, *kill, *run_as, *domain_include, *domain_exclude, *command_file, *export_to, *sample, *cpuctxsw,
 		*backtrace, *core_events, *os_events, *event_sample, *ftrace, *threshold, *cuda_graphs, *cuda_events, *cuda_apis;
-	struct ws_list env;
+	struct ws_list env, symbols;
 	double delay, duration;
-	int64_t ring_memory, cuda_flush, frequency, period, samples_per_backtrace;
-	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment, lossless, stats, quiet, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,
+	int64_t ring_memory, cuda_flush, python_frequency, frequency, period, samples_per_backtrace;
+	int python_sampling; /* -1: not given */
+	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment, lossless, resolve_symbols, source_info, stats, quiet, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,
 		cuda_all;
 };
 
@@ -36,11 +38,11 @@ static const struct ws_opt opts[] = {
 	{"force-overwrite", 'f', WS_OPT_BOOL, AT(overwrite), NULL, NULL,
 	 "Replace an existing report. The old one goes when the new collection has begun.", "false"},
 	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
-	 "cuda,nvtx,osrt,none|opengl,vulkan,cublas,cublas-verbose,cudnn,cusparse,cusparse-verbose,cusolver,cusolver-verbose,mpi,nccl,ucx,openacc,"
-	 "openmp,oshmem,tensorrt,gds,python-gil,syscall,cuda-hw,cuda-sw,opengl-annotations,vulkan-annotations",
-	 "What to trace: CUDA calls, kernels and copies, ranges and marks of NVTX, calls of the operating system's runtime that block or last, or nothing. All that is built, "
-	 "unless given.",
-	 "cuda,nvtx,osrt"},
+	 "cuda,nvtx,osrt,python-gil,none|opengl,vulkan,cublas,cublas-verbose,cudnn,cusparse,cusparse-verbose,cusolver,cusolver-verbose,mpi,nccl,ucx,openacc,"
+	 "openmp,oshmem,tensorrt,gds,syscall,cuda-hw,cuda-sw,opengl-annotations,vulkan-annotations",
+	 "What to trace: CUDA calls, kernels and copies, ranges and marks of NVTX, calls of the operating system's runtime that block or last, the time in which threads of "
+	 "Python hold its global lock or wait for it, or nothing. All that is built, unless given.",
+	 "cuda,nvtx,osrt,python-gil"},
 	{"sample", 's', WS_OPT_ENUM, AT(sample), "SCOPE", "process-tree,system-wide,none,cpu",
 	 "Whose CPU use is sampled: that of the target and all that it starts (cpu is the same), of everything that runs on the machine, or nobody's. Context "
 	 "switches are recorded of the same.",
@@ -63,6 +65,9 @@ static const struct ws_opt opts[] = {
 	 "Count the events of --cpu-core-events and --os-events on every CPU over time (instructions unless given) instead of sampling on them.", "none"},
 	{"ftrace", 0, WS_OPT_STRING, AT(ftrace), "SUBSYSTEM/EVENT[,...]", NULL,
 	 "Record these tracepoints of the kernel, on all CPUs where that is permitted; an event may be *.", NULL},
+	{"python-sampling", 0, WS_OPT_BOOL, AT(python_sampling), NULL, NULL,
+	 "Record the functions, files and lines of Python code in call stacks, in CPython 3.8 to 3.14. Done unless --sample=none.", NULL},
+	{"python-sampling-frequency", 0, WS_OPT_INT, AT(python_frequency), "HZ", NULL, "Samples a second of each running thread of Python, 1 to 2000.", "1000"},
 	{"delay", 'y', WS_OPT_SECONDS, AT(delay), "SECONDS", NULL, "Start collecting so long after the target has started.", "0"},
 	{"duration", 'd', WS_OPT_SECONDS, AT(duration), "SECONDS", NULL,
 	 "Stop collecting so long after it began, then send the target the signal of --kill. 0: at the target's end.", "0"},
@@ -113,6 +118,14 @@ static const struct ws_opt opts[] = {
 	 "Let the target wait when the memory for recording is full, instead of dropping and counting events.", "false"},
 	{"ring-memory", 0, WS_OPT_INT, AT(ring_memory), "MIB", NULL,
 	 "Most memory for events that are recorded and not yet written, in MiB, for the whole process tree.", "256"},
+	{"resolve-symbols", 0, WS_OPT_BOOL, AT(resolve_symbols), NULL, NULL,
+	 "Name the functions of call stacks at the end. With false, 'warpsight symbolize' does it later.", "true"},
+	{"symbols", 0, WS_OPT_LIST, AT(symbols), "DIR[,DIR...]", NULL,
+	 "Also look for symbols and separate debug files in these folders: by build id (.build-id/xx/...debug) or by name, and taken only when the build id is "
+	 "the recorded one.",
+	 NULL},
+	{"show-source-info", 0, WS_OPT_BOOL, AT(source_info), NULL, NULL,
+	 "Read debugging information for source files, lines and inlined functions.", "true"},
 	{"stats", 0, WS_OPT_BOOL, AT(stats), NULL, NULL, "Print the default statistics at the end.", "false"},
 	{"export", 0, WS_OPT_SET, AT(export_to), "FORMAT[,FORMAT...]", "sqlite,jsonlines,json,none|arrow,arrowdir,parquetdir,hdf,text",
 	 "Export the report at the end.", "none"},
@@ -133,7 +146,6 @@ static const struct ws_opt opts[] = {
 	{"gpuctxsw", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU context switches are not built yet", NULL},
 	{"pytorch", 0, WS_OPT_LATER, 0, NULL, NULL, "ranges made for PyTorch's functions are not built yet: call torch.autograd.profiler.emit_nvtx",
 	 NULL},
-	{"python-sampling", 0, WS_OPT_LATER, 0, NULL, NULL, "Python sampling is not built yet", NULL},
 	{NULL},
 };
 
@@ -454,16 +466,26 @@ static int fill_perf(const struct options *o, struct ws_perf_opts *p, struct ws_
 	return fill_sampling(o, p, e);
 }
 
-static int fill(const struct options *o, struct ws_record_opts *r, struct ws_list *env, struct ws_err *e)
+static int fill_python(const struct options *o, struct ws_record_opts *r, struct ws_err *e)
+{
+	if (o->python_frequency < 1 || o->python_frequency > 2000)
+		return ws_fail(e, "--python-sampling-frequency: give 1 to 2000 samples a second");
+	r->python.sampling = o->python_sampling;
+	r->python.frequency = (uint32_t)o->python_frequency;
+	r->python.gil = has_word(o->trace, "python-gil");
+	return 0;
+}
+
+static int fill(const struct options *o, struct ws_record_opts *r, struct ws_list *env, struct ws_list *dirs, struct ws_err *e)
 {
 	r->output = o->output && strcmp(o->output, "report%n") ? o->output : NULL;
 	r->overwrite = o->overwrite;
 	r->nvtx = has_word(o->trace, "nvtx");
 	r->osrt = has_word(o->trace, "osrt");
 	r->cuda = has_word(o->trace, "cuda");
-	if (has_word(o->trace, "none") && (r->nvtx || r->osrt || r->cuda))
+	if (has_word(o->trace, "none") && (r->nvtx || r->osrt || r->cuda || has_word(o->trace, "python-gil")))
 		return ws_fail(e, "--trace: none does not go with other words");
-	if (fill_cuda(o, r, e) || fill_perf(o, &r->perf, e))
+	if (fill_cuda(o, r, e) || fill_perf(o, &r->perf, e) || fill_python(o, r, e))
 		return -1;
 	if (o->domain_include && o->domain_exclude)
 		return ws_fail(e, "--nvtx-domain-include and --nvtx-domain-exclude do not go together");
@@ -488,6 +510,12 @@ static int fill(const struct options *o, struct ws_record_opts *r, struct ws_lis
 		return -1;
 	r->env = env->v;
 	r->env_count = env->n;
+	r->resolve_symbols = o->resolve_symbols;
+	r->source_info = o->source_info;
+	if (ws_symbol_dirs(&o->symbols, dirs, e))
+		return -1;
+	r->symbol_dirs = dirs->v;
+	r->symbol_dir_count = dirs->n;
 	return 0;
 }
 
@@ -512,7 +540,7 @@ static int run(void *values, int argc, char **argv)
 	struct options *o = values;
 	struct ws_record_opts r = {0};
 	struct ws_record_result result = {0};
-	struct ws_list env = {0};
+	struct ws_list env = {0}, dirs = {0};
 	struct ws_err e;
 	char **target = argv;
 
@@ -531,7 +559,7 @@ static int run(void *values, int argc, char **argv)
 		ws_say("profile: no program to run: warpsight profile [options] [--] APP [ARG...]");
 		return WS_EXIT_USAGE;
 	}
-	if (fill(o, &r, &env, &e)) {
+	if (fill(o, &r, &env, &dirs, &e)) {
 		ws_say("profile: %s", e.msg);
 		return WS_EXIT_USAGE;
 	}
@@ -551,6 +579,9 @@ static int run(void *values, int argc, char **argv)
 	for (size_t i = 0; i < env.n; i++)
 		free((char *)env.v[i]);
 	free(env.v);
+	for (size_t i = 0; i < dirs.n; i++)
+		free((char *)dirs.v[i]);
+	free(dirs.v);
 	return result.status;
 }
 

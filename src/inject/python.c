@@ -190,7 +190,7 @@ static struct ws_python_thread *thread(void)
 
 static void tell_span(uint16_t state, uint64_t start, uint64_t end)
 {
-	struct ws_thread *t = ws_rt_enter();
+	struct ws_thread *t = ws_rt->features & WS_FEATURE_GIL ? ws_rt_enter() : NULL;
 	struct ws_rec_gil *r;
 
 	if (!t)

@@ -34,9 +34,6 @@ struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock, cons
 	d->ops = *ops;
 	d->epoll = epoll_create1(EPOLL_CLOEXEC);
 	d->keep_from = UINT64_MAX;
-	d->modules = ws_modules_new();
-	d->maps = ws_maps_new(d->modules);
-	d->unwinder = ws_unwinder_new();
 	d->by_chunk = ws_calloc(d->a->chunk_first + d->a->chunk_count, sizeof(*d->by_chunk));
 	d->string_ids = ws_calloc(d->a->chunk_first + d->a->chunk_count, sizeof(*d->string_ids));
 	return d;
@@ -336,9 +333,6 @@ void ws_drain_finish(struct ws_drain *d)
 		}
 	for (uint32_t i = 0; i < d->a->chunk_first + d->a->chunk_count; i++)
 		free(d->string_ids[i]);
-	ws_maps_free(d->maps);
-	ws_unwinder_free(d->unwinder);
-	ws_modules_free(d->modules);
 	free(d->string_ids);
 	free(d->by_chunk);
 	free(d->started);

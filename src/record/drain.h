@@ -20,6 +20,7 @@ struct ws_perf;
 
 struct ws_drain_ops {
 	void *ctx;
+	struct ws_code *code; /* for call stacks: code.h; outlives the drain */
 	/*
 	 * The report that a new process belongs to; `env` is its reported variables (NUL-separated NAME=VALUE, `env_len` bytes). `parent` is the sink of its
 	 * parent, or NULL. Never NULL in return.

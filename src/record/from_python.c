@@ -237,11 +237,11 @@ void ws_convert_python_frames(struct ws_stream *s, const struct ws_rec *rec)
 
 static struct ws_maps_process *maps_of(struct ws_stream *s, struct ws_py_proc *p, uint64_t time)
 {
-	struct ws_drain *d = s->proc->drain;
-	struct ws_maps_process *m = ws_maps_of(d->maps, s->proc->host_pid);
+	struct ws_maps *maps = s->proc->drain->ops.code->maps;
+	struct ws_maps_process *m = ws_maps_of(maps, s->proc->host_pid);
 
-	if (!m && s->proc->host_pid > 0 && !ws_maps_scan(d->maps, s->proc->host_pid, 0, time))
-		m = ws_maps_of(d->maps, s->proc->host_pid);
+	if (!m && s->proc->host_pid > 0 && !ws_maps_scan(maps, s->proc->host_pid, 0, time))
+		m = ws_maps_of(maps, s->proc->host_pid);
 	if (m && p && m != p->bound) {
 		ws_stacks_bind(ws_stacks_of(s->sink), m, s->process);
 		p->bound = m;
@@ -252,7 +252,7 @@ static struct ws_maps_process *maps_of(struct ws_stream *s, struct ws_py_proc *p
 static size_t unwind(struct ws_stream *s, struct ws_maps_process *maps, const struct ws_rec_python_sample *n, uint64_t time, struct ws_place *out, size_t most,
 		     unsigned *flags)
 {
-	struct ws_drain *d = s->proc->drain;
+	struct ws_code *c = s->proc->drain->ops.code;
 	struct ws_stop stop = {.maps = maps, .time = time, .stack = n->stack, .stack_size = n->stack_bytes};
 
 	_Static_assert(WS_PYTHON_REGS == WS_REGS && WS_PYTHON_SP == WS_REG_SP, "the hook numbers registers as the unwinder does");
@@ -260,8 +260,8 @@ static size_t unwind(struct ws_stream *s, struct ws_maps_process *maps, const st
 	stop.regs.known = (UINT64_C(1) << WS_REGS) - 1;
 	stop.stack_at = stop.regs.r[WS_REG_SP];
 	if (!ws_maps_find(maps, time, stop.regs.r[WS_REG_IP]) && ws_maps_worth_scanning(maps, time))
-		ws_maps_scan(d->maps, s->proc->host_pid, 0, time);
-	return ws_unwind(d->unwinder, &stop, WS_MODE_AUTO, out, most, flags);
+		ws_maps_scan(c->maps, s->proc->host_pid, 0, time);
+	return ws_unwind(c->unwinder, &stop, WS_MODE_AUTO, out, most, flags);
 }
 
 /* What the samples were taken by, once a report. */

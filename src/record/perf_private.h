@@ -6,6 +6,7 @@
 #include "record/drain.h"
 #include "record/perf.h"
 #include "record/perf_parse.h"
+#include "record/code.h"
 #include "record/proc.h"
 #include "record/stacks.h"
 

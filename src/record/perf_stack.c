@@ -12,23 +12,23 @@
 
 void ws_perf_found_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time)
 {
-	ws_maps_scan(p->drain->maps, (int)im->pid, 0, time);
+	ws_maps_scan(p->drain->ops.code->maps, (int)im->pid, 0, time);
 }
 
 void ws_perf_fork_maps(struct ws_perf *p, struct ws_perf_image *parent, struct ws_perf_image *im, uint64_t time)
 {
-	ws_maps_fork(p->drain->maps, (int)parent->pid, (int)im->pid, time);
+	ws_maps_fork(p->drain->ops.code->maps, (int)parent->pid, (int)im->pid, time);
 }
 
 void ws_perf_exec_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time)
 {
-	ws_maps_exec(p->drain->maps, (int)im->pid, time);
+	ws_maps_exec(p->drain->ops.code->maps, (int)im->pid, time);
 	im->bound = NULL;
 }
 
 void ws_perf_end_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time)
 {
-	ws_maps_exit(p->drain->maps, (int)im->pid, time);
+	ws_maps_exit(p->drain->ops.code->maps, (int)im->pid, time);
 }
 
 void ws_perf_mapped(struct ws_perf *p, const struct ws_perf_rec *r)
@@ -42,7 +42,7 @@ void ws_perf_mapped(struct ws_perf *p, const struct ws_perf_rec *r)
 		return;
 	if (im->exec && !im->exe && m->path[0] == '/' && m->path[1] != '/') /* the program is mapped first */
 		im->exe = ws_strdup(m->path);
-	ws_maps_add(p->drain->maps, (int)r->pid, r->time, &what);
+	ws_maps_add(p->drain->ops.code->maps, (int)r->pid, r->time, &what);
 }
 
 /* Addresses of the chain between the kernel's marker `context` and the next. */
@@ -71,11 +71,11 @@ static size_t kernel_frames(struct ws_perf *p, const struct ws_perf_rec *r, bool
 	if (!in_kernel)
 		return 0;
 	if (!v) {
-		out[0] = ws_unwind_kernel(p->drain->modules, r->sample.ip);
+		out[0] = ws_unwind_kernel(p->drain->ops.code->modules, r->sample.ip);
 		return 1;
 	}
 	for (size_t i = 0; i < n; i++)
-		out[i] = ws_unwind_kernel(p->drain->modules, v[i] - (i > 0)); /* a caller's address is that behind its call */
+		out[i] = ws_unwind_kernel(p->drain->ops.code->modules, v[i] - (i > 0)); /* a caller's address is that behind its call */
 	return n;
 }
 
@@ -89,7 +89,7 @@ static size_t from_branches(struct ws_perf *p, struct ws_maps_process *maps, con
 	for (uint64_t i = 0; i < r->sample.branch_n && n < WS_COUNT(chain); i++)
 		if (r->sample.branches[i].from)
 			chain[n++] = r->sample.branches[i].from + 1; /* as if it were a return address */
-	return ws_unwind_chain(p->drain->unwinder, maps, r->time, chain, n, WS_UNWIND_LBR, out, most);
+	return ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, chain, n, WS_UNWIND_LBR, out, most);
 }
 
 static size_t user_frames(struct ws_perf *p, struct ws_maps_process *maps, const struct ws_perf_event *ev, const struct ws_perf_rec *r, bool in_kernel,
@@ -104,18 +104,18 @@ static size_t user_frames(struct ws_perf *p, struct ws_maps_process *maps, const
 		stop.stack_at = stop.regs.r[WS_REG_SP];
 		if (s->branch_n)
 			return from_branches(p, maps, r, stop.regs.r[WS_REG_IP], out, most);
-		return ws_unwind(p->drain->unwinder, &stop, p->o.backtrace == WS_BACKTRACE_DWARF ? WS_MODE_DWARF : WS_MODE_AUTO, out, most, flags);
+		return ws_unwind(p->drain->ops.code->unwinder, &stop, p->o.backtrace == WS_BACKTRACE_DWARF ? WS_MODE_DWARF : WS_MODE_AUTO, out, most, flags);
 	}
 	if (deep && stop.chain)
-		return ws_unwind_chain(p->drain->unwinder, maps, r->time, stop.chain, stop.chain_n, WS_UNWIND_FP, out, most);
-	return in_kernel ? 0 : ws_unwind_chain(p->drain->unwinder, maps, r->time, &s->ip, 1, WS_UNWIND_UNKNOWN, out, most);
+		return ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, stop.chain, stop.chain_n, WS_UNWIND_FP, out, most);
+	return in_kernel ? 0 : ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, &s->ip, 1, WS_UNWIND_UNKNOWN, out, most);
 }
 
 void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r, struct ws_row_sample *row)
 {
 	static struct ws_place places[WS_UNWIND_DEEPEST + 256];
 	struct ws_perf_image *im = t->image;
-	struct ws_maps_process *maps = ws_maps_of(p->drain->maps, (int)im->pid);
+	struct ws_maps_process *maps = ws_maps_of(p->drain->ops.code->maps, (int)im->pid);
 	struct ws_stacks *st = ws_stacks_of(im->sink);
 	bool in_kernel = (r->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
 	bool deep = p->o.backtrace != WS_BACKTRACE_NONE && t->samples++ % p->o.samples_per_backtrace == 0;

@@ -3,7 +3,6 @@
 #define WS_RECORD_PROC_H
 
 #include "record/drain.h"
-#include "symbols/unwind.h"
 
 struct ws_started { /* a process that someone said it started, until it registers */
 	int pid;
@@ -91,11 +90,7 @@ struct ws_drain {
 	bool foreign;                /* a process of another pid namespace was seen */
 	struct ws_perf *perf;        /* NULL when the kernel's events are not followed */
 	uint64_t keep_from;          /* threads that ended before this (session ns) are asked for no more */
-	/* Where code lies in the processes, shared by all that records call stacks. */
-	struct ws_modules *modules;
-	struct ws_maps *maps;
-	struct ws_unwinder *unwinder;
-	struct ws_python *python; /* NULL when Python is not looked at */
+	struct ws_python *python;    /* NULL when Python is not looked at */
 };
 
 /* The process whose home is `chunk`, registering it when it is new; NULL when the chunk holds none yet. */

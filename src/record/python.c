@@ -40,7 +40,6 @@ void ws_python_free(struct ws_python *py)
 {
 	if (!py)
 		return;
-	py->drain->python = NULL;
 	for (size_t i = 0; i < py->events_n; i++)
 		close(py->events[i].fd);
 	free(py->events);

@@ -7,19 +7,22 @@
 #ifndef WS_RECORD_PYTHON_H
 #define WS_RECORD_PYTHON_H
 
-#include "record/drain.h"
-#include "symbols/unwind.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 struct ws_python_opts {
-	uint32_t frequency; /* samples a second of a running thread */
 	bool sampling;
+	uint32_t frequency; /* samples a second of a running thread */
+	bool gil;           /* spans of waiting for the GIL and of holding it */
+	bool cuda_stacks;   /* Python stacks with CUDA calls */
 };
 
 struct ws_python;
+struct ws_drain;
 
 /* Begin; `d` must outlive it. */
 struct ws_python *ws_python_new(struct ws_drain *d, const struct ws_python_opts *o);
-/* Everything that is open is closed. */
+/* After the drain has finished: whatever is open is closed. */
 void ws_python_free(struct ws_python *py);
 /* After the records of a round were converted: closes events of threads that are gone, and reads stacks from outside that are due. `now` is session time, ns. */
 void ws_python_round(struct ws_python *py, uint64_t now);

@@ -5,6 +5,7 @@
 #include "base/map.h"
 #include "cpython/cpython.h"
 #include "inject/python_record.h"
+#include "record/code.h"
 #include "record/proc.h"
 #include "record/python.h"
 #include "record/stacks.h"

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "record/perf.h"
+#include "record/python.h"
 
 struct ws_record_opts {
 	char **argv;               /* the target and its arguments, NULL-terminated */
@@ -33,9 +34,13 @@ struct ws_record_opts {
 	bool store_output;         /* tee the target's output into the report */
 	bool hide_output;          /* ...and do not show it */
 	bool store_environment;
+	bool resolve_symbols, source_info; /* name functions at the end; read debugging information for it */
+	const char *const *symbol_dirs;
+	size_t symbol_dir_count;
 	bool lossless;
 	uint64_t ring_bytes;       /* memory budget of the rings */
 	struct ws_perf_opts perf;  /* CPU samples and context switches */
+	struct ws_python_opts python;
 	char **command_line;       /* warpsight's own, for the report */
 };
 

@@ -17,10 +17,12 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/paths.h"
+#include "record/code.h"
 #include "record/drain.h"
 #include "record/facts.h"
 #include "record/launch.h"
@@ -44,7 +46,9 @@ struct session {
 	struct ws_area area;
 	struct ws_clock clock;
 	struct ws_drain *drain;
+	struct ws_python *python; /* NULL when nothing of Python is wanted */
 	struct ws_perf *perf; /* NULL when neither samples nor context switches are wanted */
+	struct ws_code *code;
 	struct ws_sink *sinks; /* the first is the target's */
 	struct ws_sink *main;
 	size_t sink_count;
@@ -52,8 +56,9 @@ struct session {
 	struct ws_tee *tee;
 	char **env;
 	char *kept_old; /* the report that --force-overwrite replaces, under another name until the target runs */
-	char preload[3 * PATH_MAX + 8], nvtx[PATH_MAX], cuda[PATH_MAX];
+	char preload[4 * PATH_MAX + 8], nvtx[PATH_MAX], cuda[PATH_MAX];
 	enum phase phase;
+	uint64_t started_epoch; /* CLOCK_REALTIME seconds */
 	uint64_t started, collect_start, collect_end, last_clock_row;
 	bool exited, killed;
 	int wait_status;
@@ -222,6 +227,11 @@ static void domain_texts(struct session *s)
 	s->area.a->text_domains = arena_list(s, &t);
 }
 
+static bool wants_python(const struct ws_record_opts *o)
+{
+	return o->python.sampling || o->python.gil || o->python.cuda_stacks;
+}
+
 static void fill_arena(struct session *s)
 {
 	const struct ws_record_opts *o = s->o;
@@ -236,7 +246,8 @@ static void fill_arena(struct session *s)
 	arena->ticks_per_second = (uint64_t)((double)(b.ticks - a.ticks) * 1e9 / (double)(b.raw - a.raw));
 	arena->osrt_threshold = (uint64_t)(o->osrt_threshold * (double)arena->ticks_per_second);
 	arena->features = (o->nvtx ? WS_FEATURE_NVTX : 0u) | (o->osrt ? WS_FEATURE_OSRT : 0u) |
-			  (o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) | (o->cuda ? WS_FEATURE_CUDA : 0u);
+			  (o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) | (o->cuda ? WS_FEATURE_CUDA : 0u) |
+			  (wants_python(o) ? WS_FEATURE_PYTHON : 0u) | (o->python.gil ? WS_FEATURE_GIL : 0u);
 	arena->lossless = o->lossless;
 	arena->nvtx_filter = (uint32_t)o->nvtx_filter;
 	domain_texts(s);
@@ -255,13 +266,19 @@ static void fill_arena(struct session *s)
 
 static int find_hooks(struct session *s, struct ws_err *e)
 {
-	char hooks[PATH_MAX], osrt[PATH_MAX];
+	char hooks[PATH_MAX], python[PATH_MAX], osrt[PATH_MAX];
 	size_t n;
 
 	if (ws_hook_path("libwarpsight-hooks.so", hooks, sizeof(hooks), e))
 		return -1;
 	snprintf(s->preload, sizeof(s->preload), "%s", hooks);
 	snprintf(s->nvtx, sizeof(s->nvtx), "%s", s->o->nvtx ? hooks : "");
+	if (wants_python(s->o)) { /* before the OS-runtime hook, which is what it calls */
+		if (ws_hook_path("libwarpsight-python.so", python, sizeof(python), e))
+			return -1;
+		n = strlen(s->preload);
+		snprintf(s->preload + n, sizeof(s->preload) - n, ":%s", python);
+	}
 	if (s->o->osrt) {
 		if (ws_hook_path("libwarpsight-osrt.so", osrt, sizeof(osrt), e))
 			return -1;
@@ -376,6 +393,8 @@ static void rest(struct session *s, uint64_t bytes)
 	struct timespec t = {0, SHORT_NS};
 	uint64_t patience = ws_perf_patience(s->perf);
 
+	if (patience > ws_python_patience(s->python))
+		patience = ws_python_patience(s->python);
 	if (bytes > BUSY_BYTES || !patience)
 		return;
 	if (bytes > 4096) {
@@ -535,11 +554,15 @@ static int finish(struct session *s, struct ws_err *e)
 	if (s->tee)
 		ws_tee_finish(s->tee, s->main);
 	ws_drain_finish(s->drain);
+	ws_python_free(s->python);
 	ws_perf_free(s->perf);
 	ws_area_destroy(&s->area);
 	s->result->started = true;
 	if (s->exited && waitpid(s->launch.pid, &status, 0) == s->launch.pid)
 		s->result->status = exit_code(status);
+	ws_code_end(s->code);
+	for (struct ws_sink *k = s->sinks; k; k = k->next)
+		ws_code_symbolise(k, s->o, s->started_epoch, true);
 	return close_reports(s, e);
 }
 
@@ -583,8 +606,13 @@ static int begin(struct session *s, struct ws_err *e)
 		return -1;
 	}
 	respect_injection(s);
+	s->code = ws_code_new();
+	s->started_epoch = (uint64_t)time(NULL);
+	ops.code = s->code;
 	s->drain = ws_drain_new(&s->area, &s->clock, &ops);
 	ws_drain_target(s->drain, s->launch.pid);
+	if (wants_python(o))
+		s->python = ws_python_new(s->drain, &o->python);
 	s->perf = ws_perf_open(&o->perf, s->launch.pid, s->drain, s->main);
 	if (ws_perf_active(s->perf))
 		ws_drain_perf(s->drain, s->perf);
@@ -601,6 +629,7 @@ static int cannot_run(struct session *s, int error, struct ws_err *e)
 	free(file);
 	waitpid(s->launch.pid, NULL, 0);
 	ws_drain_finish(s->drain);
+	ws_python_free(s->python);
 	ws_perf_free(s->perf);
 	ws_writer_discard(s->main->writer);
 	settle_old(s, s->main->path);
@@ -638,6 +667,7 @@ int ws_record(const struct ws_record_opts *o, struct ws_record_result *result, s
 	}
 	settle_old(s, NULL);
 	ws_area_destroy(&s->area);
+	ws_code_free(s->code);
 	ws_clock_free(&s->clock);
 	ws_signals_restore();
 	ws_launch_environment_free(s->env);

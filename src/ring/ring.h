@@ -39,7 +39,7 @@
 #define WS_ENV_SESSION "WARPSIGHT_SESSION" /* path of the arena */
 
 /* Features that hooks turn on: bits of ws_arena.features. */
-enum { WS_FEATURE_NVTX = 1, WS_FEATURE_OSRT = 2, WS_FEATURE_FORK_TRACE = 4 /* record in children between fork and exec */, WS_FEATURE_CUDA = 8, WS_FEATURE_PYTHON = 16 };
+enum { WS_FEATURE_NVTX = 1, WS_FEATURE_OSRT = 2, WS_FEATURE_FORK_TRACE = 4 /* record in children between fork and exec */, WS_FEATURE_CUDA = 8, WS_FEATURE_PYTHON = 16, WS_FEATURE_GIL = 32 };
 
 #define WS_ARENA_TEXT 16384
 

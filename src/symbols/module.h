@@ -24,7 +24,9 @@ struct ws_module {
 	char build_id[WS_BUILD_ID_TEXT];
 	uint64_t size;		   /* of the file, bytes; 0: not known */
 	uint64_t device, inode;	   /* 0: not known */
-	int pid;		   /* of WS_MODULE_JIT: whose code it is */
+	int pid;		   /* of WS_MODULE_JIT: whose code it is; the number that the process itself sees, by which its perf map is named */
+	int key;		   /* the same as seen from here */
+	char *dump;		   /* of WS_MODULE_JIT: its jitdump file, where one was mapped; else NULL */
 	struct ws_elf elf;
 	struct ws_cfi *cfi;	   /* made when first needed; see cfi.h */
 	bool cfi_tried;
@@ -56,8 +58,11 @@ struct ws_module *ws_modules_mapped(struct ws_modules *m, int pid, const struct 
 struct ws_module *ws_modules_kernel(struct ws_modules *m);
 /* Code that `pid` generates. One for each process: its addresses mean nothing in another. */
 struct ws_module *ws_modules_jit(struct ws_modules *m, int pid);
-/* A file to be examined without a process, as the one at `path`; opened when it can be. */
-struct ws_module *ws_modules_path(struct ws_modules *m, const char *path);
+/*
+ * A module of a report. A file is opened when the one at `path` is the recorded one by its build id, or by its size where it has none; the vDSO when
+ * its build id is that of ours and, as all that is not a file, only with `same_boot`. Always a new one.
+ */
+struct ws_module *ws_modules_recorded(struct ws_modules *m, enum ws_module_kind kind, const char *path, const char *build_id, uint64_t size, bool same_boot);
 /* Module number i, from 1; NULL past the last. */
 struct ws_module *ws_modules_get(struct ws_modules *m, uint32_t i);
 

@@ -436,7 +436,11 @@ size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwi
 
 		if (n && !here->module) /* no code there: what led here was not a return address */
 			break;
-		out[n++] = (struct ws_place){here->module, here->address, ip, sp, frame_kind(here->module), method};
+		out[n] = (struct ws_place){here->module, here->address, ip, sp, frame_kind(here->module), method};
+		/* What returns from a signal handler begins where the handler returns to: its information begins a byte before, its name does not. */
+		if (!w.exact && here->step.kind == STEP_ROW && u->rows[here->step.row].signal)
+			out[n].address++;
+		n++;
 		r = step(&w, here, &method);
 		if (r <= 0) {
 			end = !r;
