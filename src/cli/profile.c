@@ -17,11 +17,10 @@
 
 struct options {
 	const char *output, *trace, *wait, *kill, *run_as, *domain_include, *domain_exclude, *command_file, *export_to, *sample, *cpuctxsw,
-		*backtrace, *core_events, *os_events, *event_sample, *ftrace, *threshold, *cuda_graphs, *cuda_events, *cuda_apis;
+		*backtrace, *core_events, *os_events, *event_sample, *ftrace, *threshold, *python_sampling, *cuda_graphs, *cuda_events, *cuda_apis;
 	struct ws_list env, symbols;
 	double delay, duration;
 	int64_t ring_memory, cuda_flush, python_frequency, frequency, period, samples_per_backtrace;
-	int python_sampling; /* -1: not given */
 	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment, lossless, resolve_symbols, source_info, stats, quiet, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,
 		cuda_all;
 };
@@ -65,7 +64,7 @@ static const struct ws_opt opts[] = {
 	 "Count the events of --cpu-core-events and --os-events on every CPU over time (instructions unless given) instead of sampling on them.", "none"},
 	{"ftrace", 0, WS_OPT_STRING, AT(ftrace), "SUBSYSTEM/EVENT[,...]", NULL,
 	 "Record these tracepoints of the kernel, on all CPUs where that is permitted; an event may be *.", NULL},
-	{"python-sampling", 0, WS_OPT_BOOL, AT(python_sampling), NULL, NULL,
+	{"python-sampling", 0, WS_OPT_ENUM, AT(python_sampling), "BOOL", "true,false",
 	 "Record the functions, files and lines of Python code in call stacks, in CPython 3.8 to 3.14. Done unless --sample=none.", NULL},
 	{"python-sampling-frequency", 0, WS_OPT_INT, AT(python_frequency), "HZ", NULL, "Samples a second of each running thread of Python, 1 to 2000.", "1000"},
 	{"delay", 'y', WS_OPT_SECONDS, AT(delay), "SECONDS", NULL, "Start collecting so long after the target has started.", "0"},
@@ -470,7 +469,7 @@ static int fill_python(const struct options *o, struct ws_record_opts *r, struct
 {
 	if (o->python_frequency < 1 || o->python_frequency > 2000)
 		return ws_fail(e, "--python-sampling-frequency: give 1 to 2000 samples a second");
-	r->python.sampling = o->python_sampling;
+	r->python.sampling = o->python_sampling ? !strcmp(o->python_sampling, "true") : r->perf.sample != WS_SCOPE_NONE;
 	r->python.frequency = (uint32_t)o->python_frequency;
 	r->python.gil = has_word(o->trace, "python-gil");
 	return 0;

@@ -66,7 +66,7 @@ static void add_symbols(struct parts *p, const struct ws_elf *elf, uint32_t sect
 		memcpy(&one, &sym[i], sizeof(one));
 		if (ELF64_ST_TYPE(one.st_info) != STT_FUNC || !one.st_size || !one.st_shndx)
 			continue;
-		part = part_of_name(ws_elf_text(elf, names.sh_offset, names.sh_size, names.sh_offset + one.st_name));
+		part = part_of_name(ws_elf_text(elf, names.sh_offset, names.sh_size, one.st_name));
 		if (part == WS_PY_OTHER)
 			continue;
 		ws_grow(p->v, p->cap, p->n + 1);

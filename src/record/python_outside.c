@@ -24,15 +24,15 @@ static size_t read_process(void *ctx, const struct ws_py_piece *p, size_t n)
 {
 	const struct ws_proc *proc = ctx;
 	struct iovec local[WS_PY_PIECES], remote[WS_PY_PIECES];
-	size_t done = 0;
+	size_t i = 0, done = 0;
 	ssize_t got;
 
-	if (n > WS_PY_PIECES)
-		n = WS_PY_PIECES;
-	for (size_t i = 0; i < n; i++) {
+	if (!n || n > WS_PY_PIECES)
+		return 0;
+	do {
 		local[i] = (struct iovec){p[i].to, p[i].bytes};
 		remote[i] = (struct iovec){(void *)(uintptr_t)p[i].from, p[i].bytes};
-	}
+	} while (++i < n);
 	got = process_vm_readv(proc->host_pid, local, n, remote, n, 0);
 	while (got > 0 && done < n && (size_t)got >= p[done].bytes)
 		got -= (ssize_t)p[done++].bytes;
