@@ -303,6 +303,8 @@ void ws_convert_python_sample(struct ws_stream *s, const struct ws_rec *rec)
 	row.cpu = n->cpu;
 	/* A native stack that was cut short is whole again when Python's is: all of it that is missing are frames of the interpreter. */
 	row.flags = (uint8_t)(WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL | (st->stack.truncated ? WS_SAMPLE_TRUNCATED : 0) | (st->stack.n ? 0 : flags));
+	if (!flags)
+		ws_python_remember(py, s->sink, s->thread, row.start, places, frames, &st->stack);
 	st->fresh = false;
 	describe(s);
 	ws_writer_add(s->writer, WS_TABLE_sample, &row);

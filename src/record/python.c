@@ -43,6 +43,7 @@ void ws_python_free(struct ws_python *py)
 	for (size_t i = 0; i < py->events_n; i++)
 		close(py->events[i].fd);
 	free(py->events);
+	ws_python_forget(py);
 	ws_map_free(&py->by_tid);
 	free(py);
 }

@@ -8,6 +8,9 @@
  *
  * The functions through which the interpreter calls the evaluator (vectorcall and its kin) go too, when one is what called an evaluator that was replaced.
  * All are known by name from the symbol table of the interpreter's file, which is read once.
+ *
+ * Samples that hit the kernel are perf's and have no Python frames. They get those in which the thread's samples before and after agree, as far as the evaluators of
+ * all three stand at the same places of the stack: then these calls were most likely the same ones. Such samples have the flag SEPARATE.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -210,4 +213,143 @@ uint32_t ws_python_merge(struct ws_stacks *st, const struct ws_place *places, si
 	}
 	*leaf = m.leaf;
 	return m.stack;
+}
+
+/* ---- samples that have no Python frames of their own ---- */
+
+static uint64_t history_key(const struct ws_sink *sink, uint32_t thread)
+{
+	return (uint64_t)(uintptr_t)sink << 24 ^ thread;
+}
+
+void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n,
+			const struct ws_py_stack *st)
+{
+	uint64_t key = history_key(sink, thread);
+	struct ws_py_history *h = (struct ws_py_history *)(uintptr_t)ws_map_get(&py->history, key, NULL);
+	struct ws_py_moment *m;
+
+	if (!st->n || st->n > WS_PY_MOMENT_FRAMES || st->truncated)
+		return;
+	if (!h) {
+		h = ws_calloc(1, sizeof(*h));
+		ws_map_set(&py->history, key, (uintptr_t)h);
+	}
+	m = &h->moment[h->next];
+	m->evaluators = 0;
+	for (size_t i = n; i-- > 0;)
+		if (ws_python_part(&places[i]) == WS_PY_EVALUATOR) {
+			if (m->evaluators == WS_PY_MOMENT_EVALUATORS)
+				return;
+			m->sp[m->evaluators++] = places[i].sp;
+		}
+	m->time = time;
+	m->n = st->n;
+	memcpy(m->frame, st->frame, st->n * sizeof(*st->frame));
+	memcpy(m->entry, st->entry, st->n * sizeof(*st->entry));
+	h->next = (h->next + 1) % WS_PY_MOMENTS;
+}
+
+/* How many evaluators, from the outermost on, stand where they stood then. */
+static size_t in_common(const struct ws_py_moment *m, const struct ws_place *places, size_t n)
+{
+	size_t common = 0;
+
+	for (size_t i = n; i-- > 0 && common < m->evaluators;)
+		if (ws_python_part(&places[i]) == WS_PY_EVALUATOR) {
+			if (!places[i].sp || places[i].sp != m->sp[common])
+				break;
+			common++;
+		}
+	return common;
+}
+
+static uint64_t apart(uint64_t a, uint64_t b)
+{
+	return a < b ? b - a : a - b;
+}
+
+/* The samples around `time`: the last before it and the first after it. */
+static void neighbours(const struct ws_py_history *h, uint64_t time, const struct ws_py_moment **before, const struct ws_py_moment **after)
+{
+	*before = *after = NULL;
+	for (size_t i = 0; i < WS_PY_MOMENTS; i++) {
+		const struct ws_py_moment *m = &h->moment[i];
+
+		if (!m->time || apart(m->time, time) > WS_PY_MOMENT_NS)
+			continue;
+		if (m->time <= time && (!*before || m->time > (*before)->time))
+			*before = m;
+		if (m->time > time && (!*after || m->time < (*after)->time))
+			*after = m;
+	}
+}
+
+/* Where the outermost `runs` runs begin. */
+static size_t outermost(const struct ws_py_moment *m, size_t runs)
+{
+	size_t first = m->n, seen = 0;
+
+	for (; first > 0; first--)
+		if (m->entry[first - 1] && seen++ == runs)
+			break;
+	return first;
+}
+
+/*
+ * The frames that both have, from the outermost on. The one after may not have come yet: the thread has hardly been in user space since the one before, whose frames
+ * are then taken if that is not long ago.
+ */
+static const struct ws_py_moment *agreed(const struct ws_py_history *h, uint64_t time, const struct ws_place *places, size_t n, size_t *first)
+{
+	const struct ws_py_moment *a, *b;
+	size_t runs, have = 0;
+
+	neighbours(h, time, &a, &b);
+	if (!a || !b) {
+		if (!a || apart(a->time, time) > WS_PY_MOMENT_ALONE_NS)
+			return NULL;
+		*first = outermost(a, in_common(a, places, n));
+		return a;
+	}
+	runs = in_common(a, places, n);
+	if (in_common(b, places, n) < runs)
+		runs = in_common(b, places, n);
+	*first = outermost(a, runs);
+	while (have < a->n - *first && have < b->n && a->frame[a->n - 1 - have] == b->frame[b->n - 1 - have] &&
+	       a->entry[a->n - 1 - have] == b->entry[b->n - 1 - have])
+		have++;
+	*first = a->n - have;
+	return a;
+}
+
+uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n,
+			  uint32_t *leaf, uint8_t *flags)
+{
+	struct ws_py_history *h = py ? (struct ws_py_history *)(uintptr_t)ws_map_get(&py->history, history_key(sink, thread), NULL) : NULL;
+	size_t first = 0;
+	struct ws_py_moment *m = h ? (struct ws_py_moment *)agreed(h, time, places, n, &first) : NULL;
+	struct ws_py_stack st = {0};
+
+	if (!m || first == m->n)
+		return ws_stacks_places(ws_stacks_of(sink), places, n, leaf);
+	st = (struct ws_py_stack){.frame = m->frame + first, .entry = m->entry + first, .n = m->n - first};
+	*flags |= WS_SAMPLE_SEPARATE;
+	return ws_python_merge(ws_stacks_of(sink), places, n, &st, false, leaf);
+}
+
+void ws_python_forget(struct ws_python *py)
+{
+	for (size_t i = 0; i < py->history.size; i++)
+		if (py->history.used[i])
+			free((void *)(uintptr_t)py->history.slots[i].value);
+	ws_map_free(&py->history);
+	for (size_t i = 0; i < known_modules.size; i++)
+		if (known_modules.used[i] && known_modules.slots[i].value) {
+			struct parts *p = (struct parts *)(uintptr_t)known_modules.slots[i].value;
+
+			free(p->v);
+			free(p);
+		}
+	ws_map_free(&known_modules);
 }

@@ -48,7 +48,26 @@ struct ws_py_event {
 	struct ws_py_proc *proc;
 };
 
+/* The last samples of a thread, for samples of it that hit the kernel. */
+#define WS_PY_MOMENTS 64u
+#define WS_PY_MOMENT_FRAMES 128u
+#define WS_PY_MOMENT_EVALUATORS 32u
+#define WS_PY_MOMENT_NS 300000000u
+#define WS_PY_MOMENT_ALONE_NS 100000000u
+struct ws_py_moment {
+	uint64_t time; /* 0: none */
+	size_t n, evaluators;
+	uint64_t sp[WS_PY_MOMENT_EVALUATORS]; /* outermost first */
+	uint32_t frame[WS_PY_MOMENT_FRAMES];
+	bool entry[WS_PY_MOMENT_FRAMES];
+};
+struct ws_py_history {
+	struct ws_py_moment moment[WS_PY_MOMENTS];
+	uint32_t next;
+};
+
 struct ws_python {
+	struct ws_map history; /* sink and thread id -> struct ws_py_history * */
 	struct ws_drain *drain;
 	struct ws_python_opts o;
 	struct ws_py_proc *procs;
@@ -79,6 +98,11 @@ struct ws_py_stack {
  * its callers. `cut`: the native frames are incomplete at their outer end.
  */
 uint32_t ws_python_merge(struct ws_stacks *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut, uint32_t *leaf);
+/* Keep a complete sample for those of the kernel. */
+void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n,
+			const struct ws_py_stack *st);
+/* Free what was kept, and what is known of modules. */
+void ws_python_forget(struct ws_python *py);
 /* What of the interpreter a native frame is. */
 enum ws_py_part { WS_PY_OTHER, WS_PY_EVALUATOR, WS_PY_TRAMPOLINE };
 enum ws_py_part ws_python_part(const struct ws_place *place);
