@@ -13,6 +13,7 @@
 #include "inject/python.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -25,6 +26,7 @@
 #define MADV_WIPEONFORK 18
 #endif
 
+#define PAGE_BITS 12
 #define SHORT_TICKS(ns) (ws_rt->arena->ticks_per_second / 1000000 * (ns) / 1000)
 #define SHORT_NS 20000u
 #define LONG_MS 100u /* a hold that goes on is recorded so far as it has come, so that a kill loses little */
@@ -33,26 +35,42 @@ struct ws_python ws_python;
 
 /* ---- reading our own memory ---- */
 
-static size_t read_self(void *ctx, const struct ws_py_piece *p, size_t n)
+/*
+ * May the page be read? The kernel is asked: a call that fails for another reason once it has read its argument. That costs a ninth of having the
+ * kernel copy (process_vm_readv), and a sandbox that allows signals allows it. What the thread's own frames lead to is alive and stays mapped; garbage, which would
+ * not, is what the question is for.
+ */
+static bool page_is_there(uint64_t page)
 {
-	struct {
-		uint64_t at;
-		size_t bytes;
-	} local[WS_PY_PIECES], remote[WS_PY_PIECES];
-	size_t done = 0;
-	long got;
+	return ws_sys(SYS_rt_sigprocmask, -1, (long)(page << PAGE_BITS), 0, 8, 0, 0) != -EFAULT;
+}
 
-	(void)ctx;
-	if (n > WS_PY_PIECES)
-		n = WS_PY_PIECES;
-	for (size_t i = 0; i < n; i++) {
-		local[i].at = (uint64_t)(uintptr_t)p[i].to;
-		remote[i].at = p[i].from;
-		local[i].bytes = remote[i].bytes = p[i].bytes;
+/* A page that was asked for is not asked for again during the sample. */
+static bool may_read(struct ws_python_thread *p, uint64_t from, size_t bytes)
+{
+	uint64_t page = from >> PAGE_BITS, last = (from + bytes - 1) >> PAGE_BITS;
+
+	if (!bytes || from + bytes < from || last >> (47 - PAGE_BITS))
+		return !bytes;
+	for (; page <= last; page++) {
+		uint64_t *slot = p ? &p->page[page % WS_COUNT(p->page)] : NULL, key = page << 16 | (p ? p->serial & 0xffff : 0);
+
+		if (slot && *slot == key)
+			continue;
+		if (!page_is_there(page))
+			return false;
+		if (slot)
+			*slot = key;
 	}
-	got = ws_sys(SYS_process_vm_readv, (long)ws_rt->home->pid, (long)local, (long)n, (long)remote, (long)n, 0);
-	while (got > 0 && done < n && (size_t)got >= p[done].bytes)
-		got -= (long)p[done++].bytes;
+	return true;
+}
+
+size_t ws_python_read(void *ctx, const struct ws_py_piece *p, size_t n)
+{
+	size_t done = 0;
+
+	for (; done < n && may_read(ctx, p[done].from, p[done].bytes); done++)
+		memcpy(p[done].to, (const void *)(uintptr_t)p[done].from, p[done].bytes);
 	return done;
 }
 
@@ -93,7 +111,7 @@ static bool find_interpreter(void)
 {
 	void *runtime = ws_bind_symbol("_PyRuntime");
 	struct ws_python *p = &ws_python;
-	uint64_t probe;
+	struct ws_py_memory m = {ws_python_read, NULL};
 	uint16_t v;
 
 	p->gilstate_thread = (void *(*)(void))ws_bind_symbol("PyGILState_GetThisThreadState");
@@ -102,9 +120,7 @@ static bool find_interpreter(void)
 	v = version();
 	p->runtime = (uint64_t)(uintptr_t)runtime;
 	p->runtime_bytes = size_of_symbol(runtime);
-	p->memory.read = read_self;
-	p->no_reading = !ws_py_read(&p->memory, p->runtime, &probe, sizeof(probe));
-	if (!p->no_reading && !(v >= 0x030d ? ws_py_layout_read(&p->memory, p->runtime, &p->layout) : ws_py_layout_of(v, &p->layout))) {
+	if (!(v >= 0x030d ? ws_py_layout_read(&m, p->runtime, &p->layout) : ws_py_layout_of(v, &p->layout))) {
 		say_version(v);
 		return false;
 	}
@@ -116,7 +132,7 @@ static bool find_interpreter(void)
 
 static uint32_t how(void)
 {
-	return ws_python.signals ? WS_PYTHON_SIGNALS : ws_python.no_reading ? WS_PYTHON_NO_READING : WS_PYTHON_HANDLER_TAKEN;
+	return ws_python.signals ? WS_PYTHON_SIGNALS : WS_PYTHON_HANDLER_TAKEN;
 }
 
 static void tell_seen(void)
@@ -141,8 +157,7 @@ static __attribute__((constructor)) void ws_python_init(void)
 	ws_rt_init();
 	if (!ws_rt->arena || !(ws_rt->features & WS_FEATURE_PYTHON) || !find_interpreter())
 		return;
-	if (!ws_python.no_reading)
-		ws_python_signal_take();
+	ws_python_signal_take();
 	atomic_store_explicit(&ws_python.there, true, memory_order_release);
 	tell_seen();
 }

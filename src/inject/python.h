@@ -36,6 +36,7 @@ struct ws_python_thread {
 	uint64_t short_start, short_end;   /* short holds, not recorded yet */
 	uint32_t numbers, used, serial;    /* codes told; slots taken; samples */
 	uint32_t at_work;                  /* the sampler is writing */
+	uint64_t page[64];                 /* pages that were found to be there, with the sample that found it */
 	struct ws_python_code code[WS_PYTHON_CODES];
 	struct ws_py_frame frame[WS_PYTHON_FRAMES_MOST];
 	uint8_t raw[WS_PY_PIECES * WS_PY_KEY_BYTES];
@@ -48,13 +49,15 @@ struct ws_python { /* of the process; survives a fork, since the child runs the 
 	_Atomic bool there; /* found, and the layout is known */
 	uint64_t runtime, runtime_bytes;
 	struct ws_py_layout layout;
-	struct ws_py_memory memory;
 	void *(*gilstate_thread)(void); /* PyGILState_GetThisThreadState */
 	void *(*current_thread)(void);  /* the thread state that runs on this thread, from 3.12 on; else NULL */
 	_Atomic uintptr_t gil_cond, gil_switch_cond;
-	bool signals, no_reading;
+	bool signals;
 };
 extern struct ws_python ws_python WS_HIDDEN;
+
+/* Reads the process's own memory (struct ws_py_memory); `ctx` is the thread's struct ws_python_thread or NULL. Cannot fault. */
+size_t ws_python_read(void *ctx, const struct ws_py_piece *p, size_t n) WS_HIDDEN;
 
 /* Install the handler; false when the program has one of its own. */
 bool ws_python_signal_take(void) WS_HIDDEN;

@@ -14,7 +14,6 @@ struct ws_rec_python_seen {
 enum ws_python_seen {
 	WS_PYTHON_SIGNALS = 1,     /* a signal to a thread has its frames recorded */
 	WS_PYTHON_HANDLER_TAKEN = 2, /* not: the program handles that signal itself */
-	WS_PYTHON_NO_READING = 4,  /* not: the process may not read its own memory safely */
 };
 
 /* The thread took the GIL for the first time: from now on it may be signalled. */

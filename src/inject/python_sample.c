@@ -4,7 +4,7 @@
  *
  * The recorder opens a perf event for each thread that runs Python. It counts the thread's CPU time, fires in user space only and has the kernel send the signal
  * to the thread itself: so a thread that waits is never woken, and no system call is ever interrupted. The handler runs with all signals blocked, uses a
- * hundred bytes of stack besides the kernel's frame, makes two or three system calls that read memory and cannot fault, and calls nothing of the program
+ * hundred bytes of stack besides the kernel's frame, asks the kernel whether memory is there before it reads any, and calls nothing of the program
  * but the interpreter's own two functions that give the thread state (they read a thread-local variable).
  *
  * A code object is told once: name, file and line table, which the recorder turns into lines. That the object at an address is still the one that was told is
@@ -35,14 +35,14 @@ static struct ws_python_code *slot_of(struct ws_python_thread *p, uint64_t code)
 	return &p->code[i];
 }
 
-static void tell_table(struct ws_thread *t, uint32_t number, uint64_t table, uint32_t at, uint32_t total)
+static void tell_table(struct ws_thread *t, const struct ws_py_memory *m, uint32_t number, uint64_t table, uint32_t at, uint32_t total)
 {
 	while (at < total) {
 		uint32_t here = total - at < 8000 ? total - at : 8000;
 		size_t bytes = WS_ALIGN_UP(sizeof(struct ws_rec_python_table) + here, 8u);
 		struct ws_rec_python_table *r = ws_rt_reserve(t, bytes, WS_LOSS_PYTHON);
 
-		if (!r || !ws_py_read(&ws_python.memory, table + at, r->bytes, here))
+		if (!r || !ws_py_read(m, table + at, r->bytes, here))
 			return;
 		r->rec = (struct ws_rec){.kind = WS_REC_PYTHON_TABLE, .value = (uint32_t)(bytes / 8)};
 		r->number = number;
@@ -55,12 +55,13 @@ static void tell_table(struct ws_thread *t, uint32_t number, uint64_t table, uin
 
 static bool tell_code(struct ws_thread *t, struct ws_python_thread *p, uint32_t number, uint64_t code)
 {
+	struct ws_py_memory m = {ws_python_read, p};
 	struct ws_py_code *c = &p->text;
 	struct ws_rec_python_code *r;
 	uint32_t here, texts;
 	size_t bytes;
 
-	if (!ws_py_code_read(&ws_python.layout, &ws_python.memory, code, c))
+	if (!ws_py_code_read(&ws_python.layout, &m, code, c))
 		return false;
 	if (c->table_bytes > TABLE_MOST)
 		c->table_bytes = 0;
@@ -70,7 +71,7 @@ static bool tell_code(struct ws_thread *t, struct ws_python_thread *p, uint32_t 
 	r = ws_rt_reserve(t, bytes, WS_LOSS_PYTHON);
 	if (!r)
 		return false;
-	if (here && !ws_py_read(&ws_python.memory, c->table, r->bytes + texts, here))
+	if (here && !ws_py_read(&m, c->table, r->bytes + texts, here))
 		here = c->table_bytes = 0;
 	r->rec = (struct ws_rec){.kind = WS_REC_PYTHON_CODE, .small = ws_python.layout.version, .value = (uint32_t)(bytes / 8)};
 	r->number = number;
@@ -83,7 +84,7 @@ static bool tell_code(struct ws_thread *t, struct ws_python_thread *p, uint32_t 
 	memcpy(r->bytes, c->name, c->name_len);
 	memcpy(r->bytes + c->name_len, c->file, c->file_len);
 	ws_rt_commit(t, r, bytes);
-	tell_table(t, number, c->table, here, c->table_bytes);
+	tell_table(t, &m, number, c->table, here, c->table_bytes);
 	return true;
 }
 
@@ -95,11 +96,12 @@ static bool same_key(const struct ws_py_code_key *a, const struct ws_py_code_key
 /* Are these codes the ones that were told? Tell those that are not. */
 static void check(struct ws_thread *t, struct ws_python_thread *p, const uint64_t *code, size_t n)
 {
+	struct ws_py_memory m = {ws_python_read, p};
 	struct ws_py_code_key key[16];
 
 	for (size_t from = 0; from < n;) {
 		size_t most = n - from < WS_COUNT(key) ? n - from : WS_COUNT(key);
-		size_t got = ws_py_code_keys(&ws_python.layout, &ws_python.memory, code + from, most, key, p->raw);
+		size_t got = ws_py_code_keys(&ws_python.layout, &m, code + from, most, key, p->raw);
 
 		for (size_t i = 0; i < got; i++) {
 			struct ws_python_code *s = slot_of(p, code[from + i]);
@@ -124,7 +126,6 @@ static void tell_codes(struct ws_thread *t, struct ws_python_thread *p, size_t n
 		memset(p->code, 0, sizeof(p->code));
 		p->used = 0;
 	}
-	p->serial++;
 	for (size_t i = 0; i < n; i++) {
 		struct ws_python_code *s = p->frame[i].code ? slot_of(p, p->frame[i].code) : NULL;
 
@@ -151,13 +152,15 @@ static uint64_t thread_state(void)
 
 bool ws_python_tell_frames(struct ws_thread *t, struct ws_python_thread *p)
 {
+	struct ws_py_memory m = {ws_python_read, p};
 	uint64_t state = thread_state();
 	struct ws_rec_python_frames *r;
 	bool truncated = false;
 	size_t n = 0, bytes;
 
+	p->serial++;
 	if (state)
-		n = ws_py_walk(&ws_python.layout, &ws_python.memory, state, &p->walk, p->frame, WS_PYTHON_FRAMES_MOST, &truncated);
+		n = ws_py_walk(&ws_python.layout, &m, state, &p->walk, p->frame, WS_PYTHON_FRAMES_MOST, &truncated);
 	tell_codes(t, p, n);
 	bytes = sizeof(*r) + n * sizeof(r->frame[0]);
 	r = ws_rt_reserve(t, bytes, WS_LOSS_PYTHON);
@@ -203,19 +206,23 @@ static uint32_t gil_state(const struct ws_python_thread *p)
 	return p->wait_start ? WS_GIL_WAITS : p->hold_start ? WS_GIL_HOLDS : WS_GIL_NONE;
 }
 
-/* As much of the stack as there is. */
-static uint32_t copy_stack(uint64_t sp, uint8_t *to)
+/* As much of the stack as there is: page by page. */
+static uint32_t copy_stack(struct ws_python_thread *p, uint64_t sp, uint8_t *to)
 {
-	struct {
-		void *at;
-		size_t bytes;
-	} local = {to, WS_PYTHON_STACK_MOST}, remote = {(void *)(uintptr_t)sp, WS_PYTHON_STACK_MOST};
-	long n = ws_sys(SYS_process_vm_readv, (long)ws_rt->home->pid, (long)&local, 1, (long)&remote, 1, 0);
+	uint32_t n = 0;
 
-	return n > 0 ? (uint32_t)n & ~7u : 0;
+	while (n < WS_PYTHON_STACK_MOST) {
+		uint32_t left = WS_PYTHON_STACK_MOST - n, to_page = 4096 - (uint32_t)((sp + n) & 4095);
+		struct ws_py_piece one = {sp + n, to + n, left < to_page ? left : to_page};
+
+		if (ws_python_read(p, &one, 1) != 1)
+			break;
+		n += (uint32_t)one.bytes;
+	}
+	return n & ~7u;
 }
 
-static void tell_sample(struct ws_thread *t, const struct ws_python_thread *p, uint64_t now, const ucontext_t *u)
+static void tell_sample(struct ws_thread *t, struct ws_python_thread *p, uint64_t now, const ucontext_t *u)
 {
 	struct ws_rec_python_sample *r = ws_rt_reserve(t, sizeof(*r) + WS_PYTHON_STACK_MOST, WS_LOSS_PYTHON);
 	size_t bytes;
@@ -227,7 +234,7 @@ static void tell_sample(struct ws_thread *t, const struct ws_python_thread *p, u
 	r->cpu = UINT32_MAX;
 	ws_sys(SYS_getcpu, (long)&r->cpu, 0, 0, 0, 0, 0);
 	take_registers(u, r->regs);
-	r->stack_bytes = (uint16_t)copy_stack(r->regs[WS_PYTHON_SP], r->stack);
+	r->stack_bytes = (uint16_t)copy_stack(p, r->regs[WS_PYTHON_SP], r->stack);
 	bytes = sizeof(*r) + r->stack_bytes;
 	r->rec = (struct ws_rec){.kind = WS_REC_PYTHON_SAMPLE, .value = (uint32_t)(bytes / 8)};
 	ws_rt_commit(t, r, bytes);
@@ -282,7 +289,7 @@ void ws_python_call(uint32_t correlation)
 	struct ws_python_thread *p;
 	uint32_t was;
 
-	if (!atomic_load_explicit(&ws_python.there, memory_order_acquire) || ws_python.no_reading || ws_rt_is_sandboxed())
+	if (!atomic_load_explicit(&ws_python.there, memory_order_acquire) || ws_rt_is_sandboxed())
 		return;
 	p = begin(t, &was);
 	if (!p)

@@ -56,6 +56,7 @@ void ws_convert_python_stream_end(struct ws_stream *s)
 	free(st->code);
 	free(st->stack.frame);
 	free(st->stack.entry);
+	free(st->stack.code);
 	ws_map_free(&st->frames);
 	free(st);
 	s->domain_state[WS_SLOT_PYTHON] = NULL;
@@ -109,10 +110,6 @@ static void say_seen(struct ws_stream *s, uint16_t version, uint32_t how)
 		ws_stream_diagnostic(s, WS_INFO, "python",
 				     "CPython %u.%u: SIGURG has a handler already, so frames are read from outside, as samples of their own (python_sample).",
 				     version >> 8, version & 255u);
-	else if (how == WS_PYTHON_NO_READING)
-		ws_stream_diagnostic(s, WS_WARNING, "python",
-				     "CPython %u.%u: the system refuses process_vm_readv (a sandbox, mostly), so Python frames are not recorded.", version >> 8,
-				     version & 255u);
 }
 
 static void fill_proc(struct ws_py_proc *p, uint64_t runtime, const struct ws_rec *rec)
@@ -120,7 +117,6 @@ static void fill_proc(struct ws_py_proc *p, uint64_t runtime, const struct ws_re
 	p->runtime = runtime;
 	p->layout.version = rec->small;
 	p->signals = rec->value == WS_PYTHON_SIGNALS && !p->signals_failed;
-	p->readable = rec->value != WS_PYTHON_NO_READING;
 }
 
 void ws_convert_python_seen(struct ws_stream *s, const struct ws_rec *rec)
@@ -222,11 +218,14 @@ void ws_convert_python_frames(struct ws_stream *s, const struct ws_rec *rec)
 	if (ws_rec_bytes(rec) < sizeof(*f) || f->count > (ws_rec_bytes(rec) - sizeof(*f)) / sizeof(f->frame[0]))
 		return;
 	ws_grow(st->stack.frame, st->stack.cap, f->count + 1u);
-	if (st->stack.cap != had)
+	if (st->stack.cap != had) {
 		st->stack.entry = ws_realloc(st->stack.entry, st->stack.cap * sizeof(*st->stack.entry));
+		st->stack.code = ws_realloc(st->stack.code, st->stack.cap * sizeof(*st->stack.code));
+	}
 	for (uint32_t i = 0; i < f->count; i++) {
 		st->stack.frame[i] = frame_id(s, st, f->frame[i]);
 		st->stack.entry[i] = f->frame[i] & WS_PYTHON_ENTRY;
+		st->stack.code[i] = (uint32_t)(f->frame[i] >> 32);
 	}
 	st->stack.n = f->count;
 	st->stack.truncated = f->truncated;
@@ -303,8 +302,7 @@ void ws_convert_python_sample(struct ws_stream *s, const struct ws_rec *rec)
 	row.cpu = n->cpu;
 	/* A native stack that was cut short is whole again when Python's is: all of it that is missing are frames of the interpreter. */
 	row.flags = (uint8_t)(WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL | (st->stack.truncated ? WS_SAMPLE_TRUNCATED : 0) | (st->stack.n ? 0 : flags));
-	if (!flags)
-		ws_python_remember(py, s->sink, s->thread, row.start, places, frames, &st->stack);
+	ws_python_remember(py, s->sink, s->thread, row.start, places, frames, flags != 0, &st->stack);
 	st->fresh = false;
 	describe(s);
 	ws_writer_add(s->writer, WS_TABLE_sample, &row);

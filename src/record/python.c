@@ -177,14 +177,36 @@ static void refused(struct ws_python *py, struct ws_py_proc *p, int error, uint6
 	(void)py;
 }
 
+static void close_event(struct ws_python *py, size_t i)
+{
+	struct ws_py_event *e = &py->events[i];
+
+	close(e->fd);
+	if (e->proc->proc->home)
+		atomic_fetch_sub(&e->proc->proc->home->python_events, 1);
+	ws_map_take(&py->by_tid, e->tid, NULL);
+	py->events[i] = py->events[--py->events_n];
+}
+
+/* Has it an event? One of an image that was replaced by an exec is closed: the kernel has taken it from the thread. */
+static bool has_event(struct ws_python *py, const struct ws_py_proc *p, uint32_t tid)
+{
+	for (size_t i = 0; i < py->events_n; i++)
+		if (py->events[i].tid == tid) {
+			if (py->events[i].proc == p)
+				return true;
+			close_event(py, i);
+			return false;
+		}
+	return false;
+}
+
 void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, uint64_t now)
 {
 	uint32_t outer = outer_tid(p->proc, tid);
-	bool known;
 	int fd;
 
-	ws_map_get(&py->by_tid, outer, &known);
-	if (!py->o.sampling || p->signals_failed || !outer || known || atomic_load(&p->proc->home->python_refused) ||
+	if (!py->o.sampling || p->signals_failed || !outer || has_event(py, p, outer) || atomic_load(&p->proc->home->python_refused) ||
 	    blocks_signal(p->proc->host_pid, outer))
 		return;
 	more_descriptors(py->events_n);
@@ -198,17 +220,6 @@ void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, 
 	atomic_fetch_add(&p->proc->home->python_events, 1);
 	ws_map_set(&py->by_tid, outer, py->events[py->events_n - 1].since);
 	ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
-}
-
-static void close_event(struct ws_python *py, size_t i)
-{
-	struct ws_py_event *e = &py->events[i];
-
-	close(e->fd);
-	if (e->proc->proc->home)
-		atomic_fetch_sub(&e->proc->proc->home->python_events, 1);
-	ws_map_take(&py->by_tid, e->tid, NULL);
-	py->events[i] = py->events[--py->events_n];
 }
 
 void ws_python_close_of(struct ws_python *py, const struct ws_py_proc *p)

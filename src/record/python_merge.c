@@ -222,12 +222,28 @@ static uint64_t history_key(const struct ws_sink *sink, uint32_t thread)
 	return (uint64_t)(uintptr_t)sink << 24 ^ thread;
 }
 
-void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n,
+/* Where the evaluators stand, innermost first; at most `most`, or -1 when there are more. */
+static int evaluators_of(const struct ws_place *places, size_t n, uint64_t *sp, int most)
+{
+	int k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (ws_python_part(&places[i]) == WS_PY_EVALUATOR) {
+			if (k == most)
+				return -1;
+			sp[k++] = places[i].sp;
+		}
+	return k;
+}
+
+void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n, bool cut,
 			const struct ws_py_stack *st)
 {
 	uint64_t key = history_key(sink, thread);
 	struct ws_py_history *h = (struct ws_py_history *)(uintptr_t)ws_map_get(&py->history, key, NULL);
+	size_t runs = count_runs(st);
 	struct ws_py_moment *m;
+	int k;
 
 	if (!st->n || st->n > WS_PY_MOMENT_FRAMES || st->truncated)
 		return;
@@ -236,32 +252,47 @@ void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32
 		ws_map_set(&py->history, key, (uintptr_t)h);
 	}
 	m = &h->moment[h->next];
-	m->evaluators = 0;
-	for (size_t i = n; i-- > 0;)
-		if (ws_python_part(&places[i]) == WS_PY_EVALUATOR) {
-			if (m->evaluators == WS_PY_MOMENT_EVALUATORS)
-				return;
-			m->sp[m->evaluators++] = places[i].sp;
-		}
+	m->time = 0;
+	k = evaluators_of(places, n, m->sp, WS_PY_MOMENT_EVALUATORS);
+	if (k <= 0 || (cut ? runs < (size_t)k : runs != (size_t)k)) /* one is being entered or left: which frames are whose is not certain */
+		return;
+	m->evaluators = (size_t)k;
+	m->cut = cut;
 	m->time = time;
 	m->n = st->n;
 	memcpy(m->frame, st->frame, st->n * sizeof(*st->frame));
 	memcpy(m->entry, st->entry, st->n * sizeof(*st->entry));
+	memcpy(m->code, st->code, st->n * sizeof(*st->code));
 	h->next = (h->next + 1) % WS_PY_MOMENTS;
 }
 
-/* How many evaluators, from the outermost on, stand where they stood then. */
-static size_t in_common(const struct ws_py_moment *m, const struct ws_place *places, size_t n)
-{
-	size_t common = 0;
+/* The sample without frames. */
+struct bare {
+	uint64_t sp[WS_PY_MOMENT_EVALUATORS];
+	size_t evaluators;
+	bool cut;
+};
 
-	for (size_t i = n; i-- > 0 && common < m->evaluators;)
-		if (ws_python_part(&places[i]) == WS_PY_EVALUATOR) {
-			if (!places[i].sp || places[i].sp != m->sp[common])
-				break;
-			common++;
+/*
+ * Do the evaluators of both stand at the same places, but for some inner ones? Then *skip gets how many innermost ones of `m` are not in the sample; those of the sample
+ * that are not in `m` stay as they are, which needs the outer end of the stack to count from.
+ */
+static bool same_places(const struct ws_py_moment *m, const struct bare *b, size_t *skip)
+{
+	for (size_t k = 0; k < (b->cut ? 1 : b->evaluators); k++)
+		for (size_t d = 0; d < m->evaluators; d++) {
+			size_t left = m->evaluators - d, have = b->evaluators - k, i = 0;
+
+			if (!m->cut && !b->cut && left != have)
+				continue;
+			while (i < left && i < have && b->sp[k + i] && m->sp[d + i] == b->sp[k + i])
+				i++;
+			if (i == left || i == have) {
+				*skip = d;
+				return true;
+			}
 		}
-	return common;
+	return false;
 }
 
 static uint64_t apart(uint64_t a, uint64_t b)
@@ -270,11 +301,11 @@ static uint64_t apart(uint64_t a, uint64_t b)
 }
 
 /* The samples around `time`: the last before it and the first after it. */
-static void neighbours(const struct ws_py_history *h, uint64_t time, const struct ws_py_moment **before, const struct ws_py_moment **after)
+static void neighbours(struct ws_py_history *h, uint64_t time, struct ws_py_moment **before, struct ws_py_moment **after)
 {
 	*before = *after = NULL;
 	for (size_t i = 0; i < WS_PY_MOMENTS; i++) {
-		const struct ws_py_moment *m = &h->moment[i];
+		struct ws_py_moment *m = &h->moment[i];
 
 		if (!m->time || apart(m->time, time) > WS_PY_MOMENT_NS)
 			continue;
@@ -285,57 +316,67 @@ static void neighbours(const struct ws_py_history *h, uint64_t time, const struc
 	}
 }
 
-/* Where the outermost `runs` runs begin. */
-static size_t outermost(const struct ws_py_moment *m, size_t runs)
+/* Frame behind the `runs` innermost runs. */
+static size_t behind_runs(const struct ws_py_moment *m, size_t runs)
 {
-	size_t first = m->n, seen = 0;
+	size_t i = 0;
 
-	for (; first > 0; first--)
-		if (m->entry[first - 1] && seen++ == runs)
-			break;
-	return first;
+	for (; runs && i < m->n; i++)
+		runs -= m->entry[i];
+	return i;
+}
+
+static struct ws_py_stack part_of_moment(struct ws_py_moment *m, size_t first)
+{
+	return (struct ws_py_stack){.frame = m->frame + first, .entry = m->entry + first, .code = m->code + first, .n = m->n - first};
 }
 
 /*
  * The frames that both have, from the outermost on. The one after may not have come yet: the thread has hardly been in user space since the one before, whose frames
  * are then taken if that is not long ago.
  */
-static const struct ws_py_moment *agreed(const struct ws_py_history *h, uint64_t time, const struct ws_place *places, size_t n, size_t *first)
+static struct ws_py_stack agreed(struct ws_py_history *h, uint64_t time, const struct bare *b)
 {
-	const struct ws_py_moment *a, *b;
-	size_t runs, have = 0;
+	struct ws_py_moment *before, *after;
+	struct ws_py_stack x, y, none = {0};
+	size_t skip, have = 0;
 
-	neighbours(h, time, &a, &b);
-	if (!a || !b) {
-		if (!a || apart(a->time, time) > WS_PY_MOMENT_ALONE_NS)
-			return NULL;
-		*first = outermost(a, in_common(a, places, n));
-		return a;
-	}
-	runs = in_common(a, places, n);
-	if (in_common(b, places, n) < runs)
-		runs = in_common(b, places, n);
-	*first = outermost(a, runs);
-	while (have < a->n - *first && have < b->n && a->frame[a->n - 1 - have] == b->frame[b->n - 1 - have] &&
-	       a->entry[a->n - 1 - have] == b->entry[b->n - 1 - have])
+	neighbours(h, time, &before, &after);
+	if (!before || !same_places(before, b, &skip) || (!after && apart(before->time, time) > WS_PY_MOMENT_ALONE_NS))
+		return none;
+	x = part_of_moment(before, behind_runs(before, skip));
+	if (!after)
+		return x;
+	if (!same_places(after, b, &skip))
+		return none;
+	y = part_of_moment(after, behind_runs(after, skip));
+	while (have < x.n && have < y.n && x.code[x.n - 1 - have] == y.code[y.n - 1 - have] && x.entry[x.n - 1 - have] == y.entry[y.n - 1 - have])
 		have++;
-	*first = a->n - have;
-	return a;
+	if (b->cut && have < x.n) /* inner ones are counted from inside then, and they do not agree */
+		return none;
+	if (apart(after->time, time) < apart(before->time, time)) { /* its lines are more likely */
+		before = after;
+		x = y;
+	}
+	return part_of_moment(before, before->n - have);
 }
 
-uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n,
+uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n, bool cut,
 			  uint32_t *leaf, uint8_t *flags)
 {
 	struct ws_py_history *h = py ? (struct ws_py_history *)(uintptr_t)ws_map_get(&py->history, history_key(sink, thread), NULL) : NULL;
-	size_t first = 0;
-	struct ws_py_moment *m = h ? (struct ws_py_moment *)agreed(h, time, places, n, &first) : NULL;
 	struct ws_py_stack st = {0};
+	struct bare b = {.cut = cut};
+	int k = h ? evaluators_of(places, n, b.sp, WS_PY_MOMENT_EVALUATORS) : 0;
 
-	if (!m || first == m->n)
+	if (k > 0) {
+		b.evaluators = (size_t)k;
+		st = agreed(h, time, &b);
+	}
+	if (!st.n)
 		return ws_stacks_places(ws_stacks_of(sink), places, n, leaf);
-	st = (struct ws_py_stack){.frame = m->frame + first, .entry = m->entry + first, .n = m->n - first};
 	*flags |= WS_SAMPLE_SEPARATE;
-	return ws_python_merge(ws_stacks_of(sink), places, n, &st, false, leaf);
+	return ws_python_merge(ws_stacks_of(sink), places, n, &st, cut, leaf);
 }
 
 void ws_python_forget(struct ws_python *py)

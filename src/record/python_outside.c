@@ -213,7 +213,7 @@ static bool lay_out(struct ws_py_proc *p)
 
 static bool may_read(struct ws_py_proc *p, uint64_t now)
 {
-	if (!p->readable || !p->runtime || p->proc->host_pid <= 0 || p->proc->ending)
+	if (!p->runtime || p->proc->host_pid <= 0 || p->proc->ending)
 		return false;
 	if (!p->laid_out && !lay_out(p)) {
 		p->next_fast = p->next_slow = now + SLOW_NS; /* it is being made, or must not be read */

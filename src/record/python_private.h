@@ -18,7 +18,7 @@ struct ws_py_proc { /* an interpreter: the slot WS_SLOT_PYTHON of a process */
 	uint64_t runtime;
 	struct ws_py_layout layout;
 	bool signals, signals_failed; /* events may be opened; that was refused, or the program wants the signal */
-	bool readable, laid_out;      /* it may be read from outside; `layout` is complete */
+	bool laid_out;                /* `layout` is complete */
 	uint64_t next_fast, next_slow;     /* when stacks are read from outside again */
 	uint64_t last_fast, last_slow;     /* and when they were */
 	uint32_t turn;                     /* whose turn it is when there are many threads */
@@ -57,8 +57,9 @@ struct ws_py_event {
 struct ws_py_moment {
 	uint64_t time; /* 0: none */
 	size_t n, evaluators;
-	uint64_t sp[WS_PY_MOMENT_EVALUATORS]; /* outermost first */
-	uint32_t frame[WS_PY_MOMENT_FRAMES];
+	bool cut;      /* the native stack was, at its outer end */
+	uint64_t sp[WS_PY_MOMENT_EVALUATORS]; /* of the evaluators, innermost first */
+	uint32_t frame[WS_PY_MOMENT_FRAMES], code[WS_PY_MOMENT_FRAMES];
 	bool entry[WS_PY_MOMENT_FRAMES];
 };
 struct ws_py_history {
@@ -89,6 +90,7 @@ void ws_python_outside(struct ws_python *py, uint64_t now);
 struct ws_py_stack {
 	uint32_t *frame; /* 0: the evaluator runs no function, or one that Python does not show */
 	bool *entry;
+	uint32_t *code;  /* numbers that stand for the functions; for ws_python_remember only */
 	size_t n, cap;
 	bool truncated;
 };
@@ -99,7 +101,7 @@ struct ws_py_stack {
  */
 uint32_t ws_python_merge(struct ws_stacks *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut, uint32_t *leaf);
 /* Keep a complete sample for those of the kernel. */
-void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n,
+void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n, bool cut,
 			const struct ws_py_stack *st);
 /* Free what was kept, and what is known of modules. */
 void ws_python_forget(struct ws_python *py);
