@@ -17,10 +17,10 @@
 
 struct options {
 	const char *output, *trace, *wait, *kill, *run_as, *domain_include, *domain_exclude, *command_file, *export_to, *sample, *cpuctxsw,
-		*backtrace, *core_events, *os_events, *event_sample, *ftrace, *threshold, *python_sampling, *cuda_graphs, *cuda_events, *cuda_apis;
+		*backtrace, *core_events, *os_events, *event_sample, *ftrace, *threshold, *stack_threshold, *cuda_stacks, *python_sampling, *cuda_graphs, *cuda_events, *cuda_apis;
 	struct ws_list env, symbols;
 	double delay, duration;
-	int64_t ring_memory, cuda_flush, python_frequency, frequency, period, samples_per_backtrace;
+	int64_t ring_memory, cuda_flush, python_frequency, frequency, period, samples_per_backtrace, stack_depth, stack_size;
 	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment, lossless, resolve_symbols, source_info, stats, quiet, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,
 		cuda_all;
 };
@@ -88,6 +88,16 @@ static const struct ws_opt opts[] = {
 	 "Keep the target's whole environment in the report, not only what launchers set (RANK, SLURM_*, CUDA_VISIBLE_DEVICES...).", "false"},
 	{"osrt-threshold", 0, WS_OPT_STRING, AT(threshold), "TIME", NULL,
 	 "Shortest call of the OS runtime that is recorded: nanoseconds, or with a unit (ns, us, ms, s).", "1000"},
+	{"osrt-backtrace-threshold", 0, WS_OPT_STRING, AT(stack_threshold), "TIME", NULL,
+	 "Shortest call of the OS runtime whose call stack is recorded: nanoseconds, or with a unit.", "80000"},
+	{"osrt-backtrace-depth", 0, WS_OPT_INT, AT(stack_depth), "FRAMES", NULL,
+	 "Most frames of the stack of a traced call, 0 to 1000; 0 records none.", "24"},
+	{"osrt-backtrace-stack-size", 0, WS_OPT_INT, AT(stack_size), "BYTES", NULL,
+	 "Bytes of the stack that are copied for it, 0 to 65528; 0 records none.", "6144"},
+	{"cudabacktrace", 0, WS_OPT_STRING, AT(cuda_stacks), "CALLS", NULL,
+	 "Record the stacks of CUDA calls: all, none, or of kernel, memory, sync and other, separated by commas; each may be followed by a colon and the time in "
+	 "nanoseconds that a call must last (80000 unless given): kernel:0,sync.",
+	 "none"},
 	{"nvtx-domain-include", 0, WS_OPT_STRING, AT(domain_include), "DOMAIN[,DOMAIN...]", NULL,
 	 "Record only these NVTX domains; 'default' is the one without a name.", NULL},
 	{"nvtx-domain-exclude", 0, WS_OPT_STRING, AT(domain_exclude), "DOMAIN[,DOMAIN...]", NULL, "Record all NVTX domains but these.", NULL},
@@ -138,7 +148,6 @@ static const struct ws_opt opts[] = {
 	{"capture-range-end", 0, WS_OPT_LATER, 0, NULL, NULL, "capture ranges are not built yet: use --delay and --duration", NULL},
 	{"session-new", 0, WS_OPT_LATER, 0, NULL, NULL, "sessions are not built yet", NULL},
 	{"start-later", 0, WS_OPT_LATER, 0, NULL, NULL, "sessions are not built yet: use --delay", NULL},
-	{"cudabacktrace", 0, WS_OPT_LATER, 0, NULL, NULL, "backtraces of CUDA calls are not built yet", NULL},
 	{"gpu-metrics-device", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
 	{"gpu-metrics-devices", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
 	{"gpu-metrics-frequency", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
@@ -175,7 +184,7 @@ static int parse_signal(const char *s, int *out, struct ws_err *e)
 	return ws_fail(e, "--kill: '%s' is not a signal: give none, sigterm, sigkill or another name or number", s);
 }
 
-static int parse_threshold(const char *s, double *seconds, struct ws_err *e)
+static int parse_threshold(const char *option, const char *s, double *seconds, struct ws_err *e)
 {
 	static const struct {
 		const char *unit;
@@ -189,7 +198,7 @@ static int parse_threshold(const char *s, double *seconds, struct ws_err *e)
 			*seconds = v * units[i].factor;
 			return 0;
 		}
-	return ws_fail(e, "--osrt-threshold: '%s' is not a time: give nanoseconds, or a number with ns, us, ms or s", s);
+	return ws_fail(e, "%s: '%s' is not a time: give nanoseconds, or a number with ns, us, ms or s", option, s);
 }
 
 static bool has_word(const char *list, const char *word)
@@ -475,6 +484,52 @@ static int fill_python(const struct options *o, struct ws_record_opts *r, struct
 	return 0;
 }
 
+/* --cudabacktrace: words, each with the shortest time or without. */
+static int parse_cuda_stacks(const char *list, int64_t out[4], struct ws_err *e)
+{
+	static const char *const words[] = {"kernel", "memory", "sync", "other", "all", "none"};
+
+	for (int i = 0; i < 4; i++)
+		out[i] = -1;
+	for (const char *p = list; *p;) {
+		size_t n = strcspn(p, ","), word = strcspn(p, ":,");
+		int64_t ns = 80000;
+		size_t w = 0;
+		char *end;
+
+		while (w < WS_COUNT(words) && (strlen(words[w]) != word || strncmp(words[w], p, word)))
+			w++;
+		if (word < n) {
+			ns = isdigit((unsigned char)p[word + 1]) ? strtoll(p + word + 1, &end, 10) : -1;
+			if (ns < 0 || end != p + n || ns > INT64_C(1000000000000))
+				return ws_fail(e, "--cudabacktrace: '%.*s' is not a word with a time in nanoseconds, such as kernel:80000", (int)n, p);
+		}
+		if (w == WS_COUNT(words) || (w == 5 && (word < n || p != list || p[n])))
+			return ws_fail(e, "--cudabacktrace: '%.*s' is not all, none, kernel, memory, sync or other", (int)n, p);
+		for (size_t i = 0; i < 4; i++)
+			if (w == i || w == 4)
+				out[i] = ns;
+		p += n + (p[n] == ',');
+	}
+	return 0;
+}
+
+static int fill_stacks(const struct options *o, struct ws_record_opts *r, struct ws_err *e)
+{
+	if (o->stack_depth < 0 || o->stack_depth > 1000)
+		return ws_fail(e, "--osrt-backtrace-depth: give 0 to 1000 frames");
+	if (o->stack_size < 0 || o->stack_size > 65528)
+		return ws_fail(e, "--osrt-backtrace-stack-size: give 0 to 65528 bytes");
+	r->stack_depth = (uint32_t)o->stack_depth;
+	r->stack_bytes = (uint32_t)o->stack_size;
+	if (parse_threshold("--osrt-backtrace-threshold", o->stack_threshold, &r->stack_threshold, e) ||
+	    parse_cuda_stacks(o->cuda_stacks, r->cuda_stack_ns, e))
+		return -1;
+	if (!r->cuda && strcmp(o->cuda_stacks, "none"))
+		return ws_fail(e, "--cudabacktrace needs --trace=cuda");
+	return 0;
+}
+
 static int fill(const struct options *o, struct ws_record_opts *r, struct ws_list *env, struct ws_list *dirs, struct ws_err *e)
 {
 	r->output = o->output && strcmp(o->output, "report%n") ? o->output : NULL;
@@ -505,7 +560,9 @@ static int fill(const struct options *o, struct ws_record_opts *r, struct ws_lis
 	r->store_environment = o->store_environment;
 	r->lossless = o->lossless;
 	r->ring_bytes = (uint64_t)o->ring_memory << 20;
-	if (split_env(&o->env, env, e) || parse_signal(o->kill, &r->kill_signal, e) || parse_threshold(o->threshold, &r->osrt_threshold, e))
+	if (fill_stacks(o, r, e))
+		return -1;
+	if (split_env(&o->env, env, e) || parse_signal(o->kill, &r->kill_signal, e) || parse_threshold("--osrt-threshold", o->threshold, &r->osrt_threshold, e))
 		return -1;
 	r->env = env->v;
 	r->env_count = env->n;

@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 
 #include "inject/bind.h"
+#include "inject/traced.h"
 #include "schema/schema.h"
 
 #ifndef MADV_WIPEONFORK
@@ -132,7 +133,7 @@ static bool find_interpreter(void)
 
 static uint32_t how(void)
 {
-	return ws_python.signals ? WS_PYTHON_SIGNALS : WS_PYTHON_HANDLER_TAKEN;
+	return ws_python.signals || ws_python.timers ? WS_PYTHON_SIGNALS : WS_PYTHON_HANDLER_TAKEN;
 }
 
 static void tell_seen(void)
@@ -157,7 +158,11 @@ static __attribute__((constructor)) void ws_python_init(void)
 	ws_rt_init();
 	if (!ws_rt->arena || !(ws_rt->features & WS_FEATURE_PYTHON) || !find_interpreter())
 		return;
-	ws_python_signal_take();
+	ws_python.timers = ws_rt->features & WS_FEATURE_SAMPLE; /* perf events are refused: the sampling hook has the signal */
+	if (ws_python.timers)
+		ws_sample_hook = ws_python_timer;
+	else
+		ws_python_signal_take();
 	atomic_store_explicit(&ws_python.there, true, memory_order_release);
 	tell_seen();
 }

@@ -52,7 +52,7 @@ struct ws_python { /* of the process; survives a fork, since the child runs the 
 	void *(*gilstate_thread)(void); /* PyGILState_GetThisThreadState */
 	void *(*current_thread)(void);  /* the thread state that runs on this thread, from 3.12 on; else NULL */
 	_Atomic uintptr_t gil_cond, gil_switch_cond;
-	bool signals;
+	bool signals, timers; /* our handler is there; the sampling hook asks instead */
 };
 extern struct ws_python ws_python WS_HIDDEN;
 
@@ -62,6 +62,8 @@ size_t ws_python_read(void *ctx, const struct ws_py_piece *p, size_t n) WS_HIDDE
 /* Install the handler; false when the program has one of its own. */
 bool ws_python_signal_take(void) WS_HIDDEN;
 void ws_python_handler(int sig, siginfo_t *info, void *context) WS_HIDDEN;
+/* The same for a sample that the timer of the sampling hook has asked for: a ws_sample_fn. */
+bool ws_python_timer(uint64_t time, uint64_t weight, const void *context) WS_HIDDEN;
 /* The program wants the signal for itself: no more samples, and none under way when this returns. */
 void ws_python_give_up(void) WS_HIDDEN;
 

@@ -64,6 +64,7 @@ struct ws_rec_python_frames {
 struct ws_rec_python_sample {
 	struct ws_rec rec; /* value used for size */
 	uint64_t time;
+	uint64_t weight; /* nanoseconds of CPU time; 0: the period of its event */
 	uint16_t stack_bytes, gil; /* gil: enum ws_gil_state */
 	uint32_t cpu;
 	uint64_t regs[WS_PYTHON_REGS];

@@ -222,7 +222,7 @@ static uint32_t copy_stack(struct ws_python_thread *p, uint64_t sp, uint8_t *to)
 	return n & ~7u;
 }
 
-static void tell_sample(struct ws_thread *t, struct ws_python_thread *p, uint64_t now, const ucontext_t *u)
+static void tell_sample(struct ws_thread *t, struct ws_python_thread *p, uint64_t now, uint64_t weight, const ucontext_t *u)
 {
 	struct ws_rec_python_sample *r = ws_rt_reserve(t, sizeof(*r) + WS_PYTHON_STACK_MOST, WS_LOSS_PYTHON);
 	size_t bytes;
@@ -230,6 +230,7 @@ static void tell_sample(struct ws_thread *t, struct ws_python_thread *p, uint64_
 	if (!r)
 		return;
 	r->time = now;
+	r->weight = weight;
 	r->gil = (uint16_t)gil_state(p);
 	r->cpu = UINT32_MAX;
 	ws_sys(SYS_getcpu, (long)&r->cpu, 0, 0, 0, 0, 0);
@@ -257,29 +258,38 @@ static void end(struct ws_thread *t, struct ws_python_thread *p, uint32_t was)
 	ws_rt_leave_sampler(t, was);
 }
 
-void ws_python_handler(int sig, siginfo_t *info, void *context)
+static bool sample(uint64_t now, uint64_t weight, const ucontext_t *context)
 {
 	struct ws_thread *t = ws_self;
 	struct ws_python_thread *p;
-	uint64_t now;
 	uint32_t was;
+
+	if (!ws_rt->arena || !ws_rt_collecting() || ws_rt_is_sandboxed())
+		return false;
+	p = begin(t, &was);
+	if (!p)
+		return false;
+	if (ws_python_tell_frames(t, p))
+		tell_sample(t, p, now, weight, context);
+	end(t, p, was);
+	return true;
+}
+
+void ws_python_handler(int sig, siginfo_t *info, void *context)
+{
+	struct ws_thread *t = ws_self;
 
 	(void)sig;
 	/* Sent by a file descriptor's owner setting, not by a program: one of those the default would have ignored. */
-	if (info->si_code <= 0 || info->si_code > 6 || !ws_python.signals)
+	if (info->si_code <= 0 || info->si_code > 6 || !ws_python.signals || sample(ws_rt_ticks(), 0, context))
 		return;
-	if (!ws_rt->arena || !ws_rt_collecting() || ws_rt_is_sandboxed())
-		return;
-	now = ws_rt_ticks();
-	p = begin(t, &was);
-	if (!p) {
-		if (t && t->generation)
-			ws_rt_lost(t, WS_LOSS_PYTHON, 1);
-		return;
-	}
-	if (ws_python_tell_frames(t, p))
-		tell_sample(t, p, now, context);
-	end(t, p, was);
+	if (t && t->generation && ws_rt_collecting())
+		ws_rt_lost(t, WS_LOSS_PYTHON, 1);
+}
+
+bool ws_python_timer(uint64_t time, uint64_t weight, const void *context)
+{
+	return sample(time, weight, context);
 }
 
 void ws_python_call(uint32_t correlation)

@@ -207,7 +207,7 @@ static void open_events(struct ws_drain *d, struct ws_ring_state *r)
 
 static const char *const loss_names[WS_LOSS_KINDS] = {
 	[WS_LOSS_NVTX] = "nvtx", [WS_LOSS_OSRT] = "osrt", [WS_LOSS_OTHER] = "other events", [WS_LOSS_DEPTH] = "nvtx",
-	[WS_LOSS_CUDA] = "cuda", [WS_LOSS_PYTHON] = "Python samples"};
+	[WS_LOSS_CUDA] = "cuda", [WS_LOSS_SAMPLE] = "CPU samples", [WS_LOSS_PYTHON] = "Python samples"};
 
 static void write_losses(struct ws_ring_state *r)
 {
@@ -232,6 +232,7 @@ static void settle_ring(struct ws_drain *d, struct ws_ring_state *r, bool memory
 		open_events(d, r);
 	ws_convert_nvtx_stream_end(&r->stream);
 	ws_convert_python_stream_end(&r->stream);
+	ws_convert_stack_stream_end(&r->stream);
 	write_losses(r);
 	if (r->ring->nest == 0)
 		ws_proc_thread_ended(p, r->stream.thread);

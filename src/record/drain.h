@@ -17,10 +17,12 @@
 
 struct ws_drain;
 struct ws_perf;
+#define WS_STACK_DEEPEST 1000u /* frames of the stack of a traced call */
 
 struct ws_drain_ops {
 	void *ctx;
-	struct ws_code *code; /* for call stacks: code.h; outlives the drain */
+	struct ws_code *code; /* for call stacks: code.h; outlives the drain. NULL: none are made */
+	uint32_t stack_depth; /* most frames of the stack of a traced call */
 	/*
 	 * The report that a new process belongs to; `env` is its reported variables (NUL-separated NAME=VALUE, `env_len` bytes). `parent` is the sink of its
 	 * parent, or NULL. Never NULL in return.

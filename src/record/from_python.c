@@ -296,7 +296,7 @@ void ws_convert_python_sample(struct ws_stream *s, const struct ws_rec *rec)
 	if (maps)
 		frames = unwind(s, maps, n, row.start, places, WS_COUNT(places), &flags);
 	row.thread = s->thread;
-	row.weight = 1000000000u / py->o.frequency;
+	row.weight = n->weight ? n->weight : 1000000000u / py->o.frequency;
 	row.callers = ws_python_merge(ws_stacks_of(s->sink), places, frames, &st->stack, flags != 0, &row.frame);
 	row.gil = (uint8_t)(n->gil <= WS_GIL_WAITS ? n->gil : WS_GIL_UNKNOWN);
 	row.cpu = n->cpu;

@@ -247,7 +247,10 @@ static void say_refused(struct ws_perf *p)
 		fclose(f);
 	paranoid[strcspn(paranoid, "\n")] = 0;
 	snprintf(text, sizeof(text), "perf events are refused (%s; perf_event_paranoid is %s): %s%s. 'warpsight doctor' says what to do.",
-		 strerror(p->refused), paranoid, p->o.sample ? "CPU samples are taken by a timer signal in the program's threads" : "",
+		 strerror(p->refused), paranoid,
+		 !p->o.sample	? ""
+		 : p->o.signals ? "CPU samples are taken by a timer signal in the program's threads"
+				: "the CPU is not sampled",
 		 p->o.switches ? p->o.sample ? ", and context switches are not recorded" : "context switches are not recorded" : "");
 	say(p, WS_WARNING, text);
 }
@@ -257,11 +260,20 @@ static const char *scope_name(enum ws_perf_scope s)
 	return s == WS_SCOPE_SYSTEM ? "system-wide" : s == WS_SCOPE_TREE ? "process-tree" : "none";
 }
 
+static void describe_signals(const struct ws_perf *p, struct ws_sink *sink)
+{
+	struct ws_row_perf_event row = {.id = 1, .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_TASK_CLOCK, .frequency = p->o.frequency,
+					.period = p->o.period};
+
+	row.name = ws_sink_string(sink, "timer-signal");
+	ws_writer_add(sink->writer, WS_TABLE_perf_event, &row);
+}
+
 void ws_perf_describe(struct ws_perf *p, struct ws_sink *sink)
 {
 	static const char *const backtraces[] = {"auto", "fp", "dwarf", "lbr", "none"};
 
-	if (sink->perf_described)
+	if (!p || sink->perf_described)
 		return;
 	sink->perf_described = true;
 	ws_sink_meta(sink, "session.sample", "%s", scope_name(p->o.sample));
@@ -270,6 +282,8 @@ void ws_perf_describe(struct ws_perf *p, struct ws_sink *sink)
 	ws_sink_meta(sink, "perf.scope", "%s", !p->active ? "refused" : p->set.wide ? "every CPU" : "inherited by the target's threads");
 	if (p->active)
 		ws_sink_meta(sink, "perf.ring_bytes", "%zu", p->set.ring_bytes);
+	if (p->o.signals && !p->active)
+		describe_signals(p, sink);
 	for (size_t i = 0; i < p->set.events_n; i++) {
 		const struct ws_perf_event *ev = &p->set.events[i];
 		struct ws_row_perf_event row = {.id = ev->row, .type = ev->attr.type, .config = ev->attr.config};
@@ -414,14 +428,21 @@ struct ws_perf *ws_perf_open(const struct ws_perf_opts *o, pid_t target, struct 
 	return p;
 }
 
+bool ws_perf_wants_stack(const struct ws_perf *p, uint32_t nth)
+{
+	return p && p->o.backtrace != WS_BACKTRACE_NONE && nth % p->o.samples_per_backtrace == 0;
+}
+
 bool ws_perf_active(const struct ws_perf *p)
 {
 	return p && p->active;
 }
 
-bool ws_perf_wants_signals(const struct ws_perf *p)
+bool ws_perf_refused(void)
 {
-	return p && p->o.sample && !p->active;
+	struct ws_perf self = {0}; /* target 0: this process */
+
+	return find_scope(&self) != 0;
 }
 
 /* ---- rounds ---- */
@@ -474,14 +495,12 @@ void ws_perf_end(struct ws_perf *p, uint64_t time)
 	p->over = true;
 }
 
-void ws_perf_round(struct ws_perf *p)
+void ws_perf_round(struct ws_perf *p, uint64_t since)
 {
-	uint64_t now = ws_raw_ns();
-
 	if (!p || p->over)
 		return;
-	take(p, now - HORIZON_NS, false);
-	count(p, now);
+	take(p, since - HORIZON_NS, false);
+	count(p, ws_raw_ns());
 }
 
 uint64_t ws_perf_patience(const struct ws_perf *p)

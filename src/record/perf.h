@@ -30,6 +30,7 @@ struct ws_perf_opts {
 	bool count_events;             /* count those events on every CPU over time instead of sampling on them */
 	const char *ftrace;            /* subsystem/event,..., or NULL */
 	bool later;                    /* the collection does not begin with the target */
+	bool signals;                  /* perf is refused, and hooks take the samples instead */
 };
 
 struct ws_perf;
@@ -44,15 +45,22 @@ struct ws_proc;
 struct ws_perf *ws_perf_open(const struct ws_perf_opts *o, pid_t target, struct ws_drain *drain, struct ws_sink *main);
 /* Is something sampled or followed? False when all was refused. */
 bool ws_perf_active(const struct ws_perf *p);
-/* True when CPU samples were asked for and perf gives none: hooks have to take them. */
-bool ws_perf_wants_signals(const struct ws_perf *p);
+/*
+ * Does the kernel refuse events that this process asks for on itself? Then what ws_perf_open could give is known before there is a target: nothing.
+ * WARPSIGHT_PERF=none in the environment says so for tests.
+ */
+bool ws_perf_refused(void);
+/* Is a call stack wanted with the nth sample of a thread, from 0? */
+bool ws_perf_wants_stack(const struct ws_perf *p, uint32_t nth);
+/* Write what was asked for and what became of it into a report, once. `p` may be NULL. */
+void ws_perf_describe(struct ws_perf *p, struct ws_sink *sink);
 
 /* The collection begins and ends at these moments (session ns): what lies outside makes no rows. */
 void ws_perf_begin(struct ws_perf *p, uint64_t time);
 void ws_perf_end(struct ws_perf *p, uint64_t time);
 
-/* Take what has arrived; call it after the drain's round. */
-void ws_perf_round(struct ws_perf *p);
+/* Take what has arrived; call it after the drain's round, which began at `since` (session ns): who had registered by then is known. */
+void ws_perf_round(struct ws_perf *p, uint64_t since);
 /* How long the recorder may sleep so that no buffer gets too full, in nanoseconds; 0: go on at once. */
 uint64_t ws_perf_patience(const struct ws_perf *p);
 /* The last round: takes everything, writes what is open, says what was lost. Call it before the drain's last round. */

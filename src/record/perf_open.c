@@ -15,7 +15,7 @@
 
 #include "record/perf_private.h"
 
-#define RING_MOST (2u << 20)
+#define RING_MOST (8u << 20)
 #define RING_LEAST (64u << 10)
 #define RINGS_MOST (64u << 20) /* of all together, unless that leaves too little for one */
 #define RING_GOOD (512u << 10)

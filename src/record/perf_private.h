@@ -150,6 +150,7 @@ struct ws_perf {
 	bool active, over;       /* over: the collection has ended, nothing more is taken */
 	bool combined;           /* one event both samples and tracks */
 	int refused;             /* errno with which the kernel refused everything */
+	bool signals;            /* hooks take the samples */
 	uint64_t from, to;       /* the collection; to 0: goes on */
 	uint64_t now;            /* time of the record in hand */
 	struct ws_map threads;   /* tid -> struct ws_perf_thread * */
@@ -193,8 +194,6 @@ void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_
 
 /* ---- records to rows (perf_rows.c) ---- */
 
-/* Write what was asked for and what became of it into a report, once. */
-void ws_perf_describe(struct ws_perf *p, struct ws_sink *sink);
 /* Handle one record; `again` when it comes from an image's waiting ones. */
 void ws_perf_record(struct ws_perf *p, const void *rec, size_t size, bool again);
 /* The thread no longer runs from `time` on (WS_NO_TIME: not seen): a row of `sched`. */

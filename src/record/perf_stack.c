@@ -119,7 +119,7 @@ void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_
 	struct ws_maps_process *maps = ws_maps_of(p->drain->ops.code->maps, (int)im->pid);
 	struct ws_stacks *st = ws_stacks_of(im->sink);
 	bool in_kernel = (r->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
-	bool deep = p->o.backtrace != WS_BACKTRACE_NONE && t->samples++ % p->o.samples_per_backtrace == 0;
+	bool deep = ws_perf_wants_stack(p, t->samples++);
 	unsigned flags = 0;
 	size_t n;
 

@@ -101,7 +101,11 @@ struct ws_perf_thread *ws_perf_thread(struct ws_perf *p, uint32_t pid, uint32_t 
 		im = found_image(p, pid, time);
 	if (!im || (im->outside && !any))
 		return NULL;
+	if (!im->outside && p->set.wide && !p->lost) /* its beginning was seen: it is in the last steps of its end */
+		return NULL;
 	read_comm(pid, tid, comm, sizeof(comm));
+	if (im->outside && !*comm)
+		return NULL;
 	return new_thread(p, im, tid, im->outside ? 0 : time, *comm ? comm : im->comm);
 }
 
@@ -379,7 +383,7 @@ static void make_row(struct ws_perf *p, struct ws_perf_image *im)
 	struct ws_perf_image *parent = im->parent_pid != im->pid ? image_of(p, im->parent_pid) : NULL;
 
 	if (parent && !parent->id && parent->exec)
-		ws_perf_resolve(p, parent, false);
+		ws_perf_resolve(p, parent, true); /* had it hooks, so would its child */
 	im->sink = im->parent_sink ? im->parent_sink : parent && parent->sink ? parent->sink : p->main;
 	im->id = ++im->sink->processes;
 	im->own_row = true;
@@ -458,7 +462,7 @@ void ws_perf_settle_waiting(struct ws_perf *p, uint64_t horizon, bool all)
 
 uint32_t ws_perf_adopt(struct ws_perf *p, struct ws_proc *proc)
 {
-	struct ws_perf_image *im = proc->host_pid > 0 ? image_of(p, (uint32_t)proc->host_pid) : NULL;
+	struct ws_perf_image *im = p->active && proc->host_pid > 0 ? image_of(p, (uint32_t)proc->host_pid) : NULL;
 
 	if (!im || !im->own_row || im->proc || im->sink != proc->sink || !im->exe || strcmp(im->exe, proc->exe) != 0)
 		return 0;

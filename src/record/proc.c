@@ -463,7 +463,7 @@ void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_
 		free_strings(d, p->home);
 		ws_chunk_give(d->a, p->home_chunk);
 	}
-	if (!d->perf) /* else its samples may come later */
+	if (!ws_perf_active(d->perf)) /* else its samples may come later */
 		free_threads(p);
 	p->home = NULL;
 	p->settled = true;

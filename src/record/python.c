@@ -206,7 +206,7 @@ void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, 
 	uint32_t outer = outer_tid(p->proc, tid);
 	int fd;
 
-	if (!py->o.sampling || p->signals_failed || !outer || has_event(py, p, outer) || atomic_load(&p->proc->home->python_refused) ||
+	if (!py->o.sampling || py->o.timers || p->signals_failed || !outer || has_event(py, p, outer) || atomic_load(&p->proc->home->python_refused) ||
 	    blocks_signal(p->proc->host_pid, outer))
 		return;
 	more_descriptors(py->events_n);

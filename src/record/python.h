@@ -15,6 +15,7 @@ struct ws_python_opts {
 	uint32_t frequency; /* samples a second of a running thread */
 	bool gil;           /* spans of waiting for the GIL and of holding it */
 	bool cuda_stacks;   /* Python stacks with CUDA calls */
+	bool timers;        /* samples come by the timers of the sampling hook: no events are to be opened */
 };
 
 struct ws_python;

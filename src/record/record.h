@@ -25,6 +25,9 @@ struct ws_record_opts {
 	size_t env_count;
 	const char *run_as;        /* user name, or NULL */
 	double osrt_threshold;     /* seconds */
+	double stack_threshold;    /* seconds that an OS-runtime call must last for its stack to be recorded; negative: none */
+	uint32_t stack_depth, stack_bytes; /* frames of it; bytes copied of it */
+	int64_t cuda_stack_ns[4];  /* the same for CUDA calls by enum ws_cuda_calls, in nanoseconds; negative: none */
 	int nvtx_filter;           /* 0 all, 1 only `nvtx_domains`, 2 all but them */
 	const char *nvtx_domains;  /* comma-separated */
 	uint32_t cuda_flags;       /* enum ws_cuda_setting (ring.h) */

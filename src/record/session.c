@@ -37,6 +37,7 @@
 #define SHORT_NS 500000u
 #define CLOCK_ROW_NS 1000000000u
 #define MOST_SINKS 4096
+#define SIGNAL_STACK 7168u /* bytes of stack that a sample by signal copies: two such samples fill a chunk of a ring */
 
 enum phase { WAITING, COLLECTING, OVER };
 
@@ -46,7 +47,9 @@ struct session {
 	struct ws_area area;
 	struct ws_clock clock;
 	struct ws_drain *drain;
+	struct ws_python_opts python_opts;
 	struct ws_python *python; /* NULL when nothing of Python is wanted */
+	struct ws_perf_opts perf_opts;
 	struct ws_perf *perf; /* NULL when neither samples nor context switches are wanted */
 	struct ws_code *code;
 	struct ws_sink *sinks; /* the first is the target's */
@@ -232,6 +235,28 @@ static bool wants_python(const struct ws_record_opts *o)
 	return o->python.sampling || o->python.gil || o->python.cuda_stacks;
 }
 
+static void fill_stacks(const struct ws_record_opts *o, struct ws_arena *arena)
+{
+	struct ws_stack_settings *st = &arena->stacks;
+	bool any = o->stack_depth && o->stack_bytes;
+
+	st->osrt_threshold = any && o->stack_threshold >= 0 ? (uint64_t)(o->stack_threshold * (double)arena->ticks_per_second) : UINT64_MAX;
+	for (int i = 0; i < 4; i++)
+		st->cuda_threshold[i] = any && o->cuda_stack_ns[i] >= 0 ? (uint64_t)o->cuda_stack_ns[i] : UINT64_MAX;
+	st->osrt_bytes = st->cuda_bytes = o->stack_bytes;
+}
+
+static void fill_sampling(const struct session *s, struct ws_arena *arena)
+{
+	const struct ws_perf_opts *p = &s->perf_opts;
+
+	if (!p->signals)
+		return;
+	arena->features |= WS_FEATURE_SAMPLE;
+	arena->sample.period_ns = p->period ? p->period : 1000000000u / p->frequency;
+	arena->sample.stack_bytes = p->backtrace == WS_BACKTRACE_NONE ? 8 : SIGNAL_STACK;
+}
+
 static void fill_arena(struct session *s)
 {
 	const struct ws_record_opts *o = s->o;
@@ -248,6 +273,8 @@ static void fill_arena(struct session *s)
 	arena->features = (o->nvtx ? WS_FEATURE_NVTX : 0u) | (o->osrt ? WS_FEATURE_OSRT : 0u) |
 			  (o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) | (o->cuda ? WS_FEATURE_CUDA : 0u) |
 			  (wants_python(o) ? WS_FEATURE_PYTHON : 0u) | (o->python.gil ? WS_FEATURE_GIL : 0u);
+	fill_stacks(o, arena);
+	fill_sampling(s, arena);
 	arena->lossless = o->lossless;
 	arena->nvtx_filter = (uint32_t)o->nvtx_filter;
 	domain_texts(s);
@@ -264,27 +291,34 @@ static void fill_arena(struct session *s)
 	arena->cuda.text_apis = o->cuda_apis && *o->cuda_apis ? ws_area_text(&s->area, o->cuda_apis, strlen(o->cuda_apis)) : 0;
 }
 
+static int preload_too(struct session *s, const char *library, struct ws_err *e)
+{
+	char path[PATH_MAX];
+	size_t n = strlen(s->preload);
+
+	if (ws_hook_path(library, path, sizeof(path), e))
+		return -1;
+	snprintf(s->preload + n, sizeof(s->preload) - n, ":%s", path);
+	return 0;
+}
+
 static int find_hooks(struct session *s, struct ws_err *e)
 {
-	char hooks[PATH_MAX], python[PATH_MAX], osrt[PATH_MAX];
+	char hooks[PATH_MAX];
 	size_t n;
 
 	if (ws_hook_path("libwarpsight-hooks.so", hooks, sizeof(hooks), e))
 		return -1;
 	snprintf(s->preload, sizeof(s->preload), "%s", hooks);
 	snprintf(s->nvtx, sizeof(s->nvtx), "%s", s->o->nvtx ? hooks : "");
-	if (wants_python(s->o)) { /* before the OS-runtime hook, which is what it calls */
-		if (ws_hook_path("libwarpsight-python.so", python, sizeof(python), e))
-			return -1;
-		n = strlen(s->preload);
-		snprintf(s->preload + n, sizeof(s->preload) - n, ":%s", python);
-	}
-	if (s->o->osrt) {
-		if (ws_hook_path("libwarpsight-osrt.so", osrt, sizeof(osrt), e))
-			return -1;
-		n = strlen(s->preload);
-		snprintf(s->preload + n, sizeof(s->preload) - n, ":%s", osrt);
-	}
+	if (wants_python(s->o) && preload_too(s, "libwarpsight-python.so", e)) /* before the OS-runtime hook, which is what it calls */
+		return -1;
+	if (s->o->osrt && preload_too(s, "libwarpsight-osrt.so", e))
+		return -1;
+	s->perf_opts = s->o->perf;
+	s->perf_opts.signals = s->o->perf.sample && ws_perf_refused();
+	if (s->perf_opts.signals && preload_too(s, "libwarpsight-sample.so", e))
+		return -1;
 	if (s->o->cuda) {
 		/* Loaded by the driver; preloaded too, so that it stands between libcupti and a profiler inside the program. */
 		if (ws_hook_path("libwarpsight-cuda.so", s->cuda, sizeof(s->cuda), e))
@@ -409,10 +443,10 @@ static void rest(struct session *s, uint64_t bytes)
 
 static void one_round(struct session *s)
 {
-	uint64_t bytes = ws_drain_round(s->drain), now = s->clock.v[s->clock.n - 1].raw;
+	uint64_t since = ws_raw_ns(), bytes = ws_drain_round(s->drain), now = s->clock.v[s->clock.n - 1].raw;
 	bool was_there = !s->exited;
 
-	ws_perf_round(s->perf);
+	ws_perf_round(s->perf, since);
 	if (s->tee)
 		ws_tee_collect(s->tee, s->main);
 	for (struct ws_sink *k = s->sinks; k; k = k->next) {
@@ -609,13 +643,16 @@ static int begin(struct session *s, struct ws_err *e)
 	s->code = ws_code_new();
 	s->started_epoch = (uint64_t)time(NULL);
 	ops.code = s->code;
+	ops.stack_depth = o->stack_depth;
 	s->drain = ws_drain_new(&s->area, &s->clock, &ops);
 	ws_drain_target(s->drain, s->launch.pid);
-	if (wants_python(o))
-		s->python = ws_python_new(s->drain, &o->python);
-	s->perf = ws_perf_open(&o->perf, s->launch.pid, s->drain, s->main);
-	if (ws_perf_active(s->perf))
-		ws_drain_perf(s->drain, s->perf);
+	if (wants_python(o)) {
+		s->python_opts = o->python;
+		s->python_opts.timers = s->perf_opts.signals;
+		s->python = ws_python_new(s->drain, &s->python_opts);
+	}
+	s->perf = ws_perf_open(&s->perf_opts, s->launch.pid, s->drain, s->main);
+	ws_drain_perf(s->drain, s->perf);
 	return 0;
 }
 

@@ -138,8 +138,11 @@ static void mapping_ended(void *ctx, const struct ws_mapping *m)
 
 void ws_stacks_bind(struct ws_stacks *st, struct ws_maps_process *maps, uint32_t process)
 {
-	struct bound *b = ws_malloc(sizeof(*b));
+	struct bound *b = ws_maps_bound(maps);
 
+	if (b && b->stacks == st && b->process == process)
+		return;
+	b = ws_malloc(sizeof(*b));
 	*b = (struct bound){st, process, st->bound};
 	st->bound = b;
 	ws_maps_bind(maps, mapping_ended, b);

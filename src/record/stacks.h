@@ -30,7 +30,7 @@ uint32_t ws_stacks_push(struct ws_stacks *st, uint32_t parent, uint32_t frame);
  */
 uint32_t ws_stacks_places(struct ws_stacks *st, const struct ws_place *p, size_t n, uint32_t *leaf);
 
-/* Have the mappings of process row `process` written as they end, once a frame was found in them. */
+/* Have the mappings of process row `process` written as they end, once a frame was found in them. Cheap when it was said before. */
 void ws_stacks_bind(struct ws_stacks *st, struct ws_maps_process *maps, uint32_t process);
 
 /* Frames so far; frame number i is from 1. */

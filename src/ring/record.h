@@ -37,7 +37,10 @@
 	X(PYTHON_FRAMES, python_frames)                                                    \
 	X(PYTHON_SAMPLE, python_sample)                                                    \
 	X(PYTHON_CALL, python_call)   /* the Python stack of a CUDA call */                \
-	X(GIL, gil)
+	X(GIL, gil)                                                                        \
+	X(STACK, stack)               /* registers and stack of the call that follows */   \
+	X(MAPS, maps)                 /* the process's address map */                      \
+	X(SAMPLE, sample)             /* of the CPU, taken by a signal */
 
 enum ws_rec_kind {
 	WS_REC_NONE = 0,

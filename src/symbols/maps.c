@@ -235,6 +235,7 @@ void ws_maps_exec(struct ws_maps *m, int pid, uint64_t time)
 	clear(p, time, 0, UINT64_MAX);
 	tell_all(p);
 	p->ended = NULL;
+	p->ctx = NULL;
 	p->scanned = 0;
 }
 
@@ -414,4 +415,9 @@ void ws_maps_bind(struct ws_maps_process *p, void (*ended)(void *ctx, const stru
 	tell_all(p);
 	p->ended = ended;
 	p->ctx = ctx;
+}
+
+void *ws_maps_bound(const struct ws_maps_process *p)
+{
+	return p->ended ? p->ctx : NULL;
 }

@@ -64,5 +64,7 @@ bool ws_maps_worth_scanning(struct ws_maps_process *p, uint64_t time);
  * are freed: to write its row. `ctx` is passed on; one binding a process, a later one replaces it.
  */
 void ws_maps_bind(struct ws_maps_process *p, void (*ended)(void *ctx, const struct ws_mapping *mapping), void *ctx);
+/* The context of the binding, NULL without one. */
+void *ws_maps_bound(const struct ws_maps_process *p);
 
 #endif
