@@ -17,7 +17,7 @@
 
 struct options {
 	const char *output, *trace, *wait, *kill, *run_as, *domain_include, *domain_exclude, *command_file, *export_to, *sample, *cpuctxsw,
-		*backtrace, *core_events, *os_events, *event_sample, *ftrace, *threshold, *stack_threshold, *cuda_stacks, *python_sampling, *cuda_graphs, *cuda_events, *cuda_apis;
+		*backtrace, *core_events, *os_events, *event_sample, *ftrace, *threshold, *stack_threshold, *cuda_stacks, *python_sampling, *python_backtrace, *cuda_graphs, *cuda_events, *cuda_apis;
 	struct ws_list env, symbols;
 	double delay, duration;
 	int64_t ring_memory, cuda_flush, python_frequency, frequency, period, samples_per_backtrace, stack_depth, stack_size;
@@ -67,6 +67,8 @@ static const struct ws_opt opts[] = {
 	{"python-sampling", 0, WS_OPT_ENUM, AT(python_sampling), "BOOL", "true,false",
 	 "Record the functions, files and lines of Python code in call stacks, in CPython 3.8 to 3.14. Done unless --sample=none.", NULL},
 	{"python-sampling-frequency", 0, WS_OPT_INT, AT(python_frequency), "HZ", NULL, "Samples a second of each running thread of Python, 1 to 2000.", "1000"},
+	{"python-backtrace", 0, WS_OPT_ENUM, AT(python_backtrace), "WHAT", "cuda,none,false",
+	 "Put Python's frames into the call stacks of CUDA calls; needs --cudabacktrace, which says of which calls.", "none"},
 	{"delay", 'y', WS_OPT_SECONDS, AT(delay), "SECONDS", NULL, "Start collecting so long after the target has started.", "0"},
 	{"duration", 'd', WS_OPT_SECONDS, AT(duration), "SECONDS", NULL,
 	 "Stop collecting so long after it began, then send the target the signal of --kill. 0: at the target's end.", "0"},
@@ -481,6 +483,9 @@ static int fill_python(const struct options *o, struct ws_record_opts *r, struct
 	r->python.sampling = o->python_sampling ? !strcmp(o->python_sampling, "true") : r->perf.sample != WS_SCOPE_NONE;
 	r->python.frequency = (uint32_t)o->python_frequency;
 	r->python.gil = has_word(o->trace, "python-gil");
+	r->python.cuda_stacks = !strcmp(o->python_backtrace, "cuda");
+	if (r->python.cuda_stacks && !strcmp(o->cuda_stacks, "none"))
+		return ws_fail(e, "--python-backtrace=cuda needs --cudabacktrace, which says of which calls");
 	return 0;
 }
 

@@ -163,7 +163,8 @@ static __attribute__((constructor)) void ws_python_init(void)
 		ws_sample_hook = ws_python_timer;
 	else
 		ws_python_signal_take();
-	atomic_store_explicit(&ws_python.there, true, memory_order_release);
+	if (ws_rt->features & WS_FEATURE_PYTHON_CUDA)
+		ws_stack_hook = ws_python_cuda;
 	tell_seen();
 }
 

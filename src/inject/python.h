@@ -46,7 +46,6 @@ struct ws_python_thread {
 _Static_assert(sizeof(struct ws_python_thread) <= WS_PYTHON_THREAD_BYTES, "rt.h unmaps it when the thread ends");
 
 struct ws_python { /* of the process; survives a fork, since the child runs the same interpreter */
-	_Atomic bool there; /* found, and the layout is known */
 	uint64_t runtime, runtime_bytes;
 	struct ws_py_layout layout;
 	void *(*gilstate_thread)(void); /* PyGILState_GetThisThreadState */
@@ -70,9 +69,7 @@ void ws_python_give_up(void) WS_HIDDEN;
 /* Tell code, and the frames of the calling thread, into the sampler's ring. Between ws_rt_enter_sampler and its end. False: no room. */
 bool ws_python_tell_frames(struct ws_thread *t, struct ws_python_thread *p) WS_HIDDEN;
 
-/*
- * For the CUDA hook, found by name: record the Python stack of the calling thread for the call `correlation`. Does nothing on a thread that runs no Python.
- */
-WS_EXPORT void ws_python_call(uint32_t correlation);
+/* A ws_stack_fn. */
+bool ws_python_cuda(uint32_t correlation, uint32_t bytes) WS_HIDDEN;
 
 #endif

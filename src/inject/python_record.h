@@ -71,12 +71,6 @@ struct ws_rec_python_sample {
 	uint8_t stack[];
 };
 
-/* The Python stack of a CUDA call; the frames come before. */
-struct ws_rec_python_call {
-	struct ws_rec rec; /* value: correlation */
-	uint64_t time;
-};
-
 /* A span in which the thread held the GIL or waited for it. */
 struct ws_rec_gil {
 	struct ws_rec rec; /* small: enum ws_gil_state */

@@ -14,6 +14,7 @@
 #include <ucontext.h>
 
 #include "inject/python.h"
+#include "inject/stack.h"
 #include "schema/schema.h"
 
 #define TABLE_MOST (256u << 10) /* of a line table: longer ones belong to generated modules, whose lines say little */
@@ -292,22 +293,21 @@ bool ws_python_timer(uint64_t time, uint64_t weight, const void *context)
 	return sample(time, weight, context);
 }
 
-void ws_python_call(uint32_t correlation)
+/*
+ * The sampler's signal is not blocked here: one that comes finds the sampler at work and is lost, which is counted. The stack stands behind the frames, in the same
+ * ring, so that the recorder puts the two together.
+ */
+bool ws_python_cuda(uint32_t correlation, uint32_t bytes)
 {
 	struct ws_thread *t = ws_self;
-	struct ws_rec_python_call *r;
 	struct ws_python_thread *p;
+	bool done = false;
 	uint32_t was;
 
-	if (!atomic_load_explicit(&ws_python.there, memory_order_acquire) || ws_rt_is_sandboxed())
-		return;
-	p = begin(t, &was);
-	if (!p)
-		return;
-	if (thread_state() && ws_python_tell_frames(t, p) && (r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_PYTHON))) {
-		r->rec = ws_rec_head(WS_REC_PYTHON_CALL, sizeof(*r), 0, correlation);
-		r->time = ws_rt_ticks();
-		ws_rt_commit(t, r, sizeof(*r));
-	}
+	if (!ws_rt->arena || ws_rt_is_sandboxed() || !(p = begin(t, &was)))
+		return false;
+	if (thread_state() && ws_python_tell_frames(t, p))
+		done = ws_rt_stack(t, WS_STACK_OF_CUDA, correlation, bytes);
 	end(t, p, was);
+	return done;
 }

@@ -37,5 +37,11 @@ WS_EXPORT extern ws_traced_fn *ws_traced_hook;
  */
 typedef bool ws_sample_fn(uint64_t time, uint64_t weight, const void *context);
 WS_EXPORT extern ws_sample_fn *ws_sample_hook;
+/*
+ * Set by the Python hook when stacks of CUDA calls are to have Python's frames: records the calling thread's stack for the call with that correlation, at most `bytes`
+ * of it. False when it has not.
+ */
+typedef bool ws_stack_fn(uint32_t correlation, uint32_t bytes);
+WS_EXPORT extern ws_stack_fn *ws_stack_hook;
 
 #endif

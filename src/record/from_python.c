@@ -83,7 +83,6 @@ static void free_proc(void *slot)
 	ws_map_free(&p->frames);
 	ws_map_free(&p->counts);
 	ws_map_free(&p->looked);
-	ws_map_free(&p->calls);
 	free(p);
 }
 
@@ -309,20 +308,14 @@ void ws_convert_python_sample(struct ws_stream *s, const struct ws_rec *rec)
 	ws_map_set(&p->counts, s->ring->tid, ws_map_get(&p->counts, s->ring->tid, NULL) + 1);
 }
 
-void ws_convert_python_call(struct ws_stream *s, const struct ws_rec *rec)
+const struct ws_py_stack *ws_python_take_frames(struct ws_stream *s)
 {
-	const struct ws_rec_python_call *n = (const void *)rec;
 	struct stream_state *st = s->domain_state[WS_SLOT_PYTHON];
-	struct ws_py_proc *p = proc_of(s, true);
-	struct ws_stacks *stacks = ws_stacks_of(s->sink);
-	uint32_t leaf, stack;
 
-	if (ws_rec_bytes(rec) < sizeof(*n) || !st || !st->fresh || !p)
-		return;
-	stack = ws_python_merge(stacks, NULL, 0, &st->stack, true, &leaf);
-	if (leaf)
-		ws_map_set(&p->calls, rec->value, ws_stacks_push(stacks, stack, leaf));
+	if (!st || !st->fresh)
+		return NULL;
 	st->fresh = false;
+	return &st->stack;
 }
 
 /* ---- the GIL ---- */

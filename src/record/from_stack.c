@@ -16,6 +16,7 @@
 #include "inject/stack_record.h"
 #include "record/code.h"
 #include "record/perf.h"
+#include "record/python_private.h"
 #include "record/proc.h"
 
 #define HOOK_FRAMES 8 /* more than the hooks ever have on the stack */
@@ -103,8 +104,11 @@ void ws_convert_maps(struct ws_stream *s, const struct ws_rec *rec)
 	ws_text_add(&p->maps, r->text, r->bytes);
 	if (rec->small)
 		return;
-	if (p->maps.len && code)
-		ws_maps_scan_text(code->maps, key_of(s->proc), 0, ws_stream_time(s, r->time), p->maps.s, p->maps.len);
+	if (p->maps.len && code) {
+		uint64_t time = ws_stream_time(s, r->time);
+
+		ws_maps_scan_text(code->maps, key_of(s->proc), r->changed ? time : 0, time, p->maps.s, p->maps.len);
+	}
 	ws_text_free(&p->maps);
 	memset(&p->maps, 0, sizeof(p->maps));
 }
@@ -152,6 +156,7 @@ static size_t unwind(struct ws_stream *s, const struct ws_rec_stack *r, const ch
 static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n)
 {
 	struct ws_place places[WS_STACK_DEEPEST + HOOK_FRAMES];
+	const struct ws_py_stack *python = ws_python_take_frames(s);
 	uint32_t depth = s->proc->drain->ops.stack_depth, skip = 0;
 	unsigned flags;
 	size_t got;
@@ -166,7 +171,13 @@ static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, cons
 	if (skip >= got)
 		return WS_NO_U32;
 	got -= skip;
-	return ws_stacks_places(ws_stacks_of(s->sink), places + skip, got < depth ? got : depth, NULL);
+	got = got < depth ? got : depth;
+	if (python) {
+		uint32_t leaf, below = ws_python_merge(ws_stacks_of(s->sink), places + skip, got, python, flags || got == depth, &leaf);
+
+		return ws_stacks_push(ws_stacks_of(s->sink), below, leaf);
+	}
+	return ws_stacks_places(ws_stacks_of(s->sink), places + skip, got, NULL);
 }
 
 /* A sample was taken where a signal came: none of its frames is ours. */

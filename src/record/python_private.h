@@ -25,7 +25,6 @@ struct ws_py_proc { /* an interpreter: the slot WS_SLOT_PYTHON of a process */
 	struct ws_map codes;               /* read from outside: address -> struct ws_py_known * */
 	struct ws_map frames;              /* outside: hash of code and offset -> frame id */
 	struct ws_map counts, looked;      /* tid -> samples by signal, in all and at the last look from outside */
-	struct ws_map calls;               /* correlation -> stack of a CUDA call that has not been met yet */
 };
 
 struct ws_py_known { /* a code object */
@@ -100,6 +99,8 @@ struct ws_py_stack {
  * its callers. `cut`: the native frames are incomplete at their outer end.
  */
 uint32_t ws_python_merge(struct ws_stacks *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut, uint32_t *leaf);
+/* Frames that were told in this ring for the record in hand; NULL for none. */
+const struct ws_py_stack *ws_python_take_frames(struct ws_stream *s);
 /* Keep a complete sample for those of the kernel. */
 void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n, bool cut,
 			const struct ws_py_stack *st);

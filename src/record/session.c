@@ -272,7 +272,8 @@ static void fill_arena(struct session *s)
 	arena->osrt_threshold = (uint64_t)(o->osrt_threshold * (double)arena->ticks_per_second);
 	arena->features = (o->nvtx ? WS_FEATURE_NVTX : 0u) | (o->osrt ? WS_FEATURE_OSRT : 0u) |
 			  (o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) | (o->cuda ? WS_FEATURE_CUDA : 0u) |
-			  (wants_python(o) ? WS_FEATURE_PYTHON : 0u) | (o->python.gil ? WS_FEATURE_GIL : 0u);
+			  (wants_python(o) ? WS_FEATURE_PYTHON : 0u) | (o->python.gil ? WS_FEATURE_GIL : 0u) |
+			  (o->python.cuda_stacks ? WS_FEATURE_PYTHON_CUDA : 0u);
 	fill_stacks(o, arena);
 	fill_sampling(s, arena);
 	arena->lossless = o->lossless;

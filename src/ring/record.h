@@ -36,7 +36,6 @@
 	X(PYTHON_TABLE, python_table) /* the rest of a code's line table */                \
 	X(PYTHON_FRAMES, python_frames)                                                    \
 	X(PYTHON_SAMPLE, python_sample)                                                    \
-	X(PYTHON_CALL, python_call)   /* the Python stack of a CUDA call */                \
 	X(GIL, gil)                                                                        \
 	X(STACK, stack)               /* registers and stack of the call that follows */   \
 	X(MAPS, maps)                 /* the process's address map */                      \

@@ -19,7 +19,8 @@
 #include <libelf.h>
 
 #define DEEPEST 48			      /* inlined calls inside each other */
-#define GIVE_BACK (UINT64_C(48) << 20)	      /* bytes of .debug_info between which touched pages are let go */
+#define GIVE_BACK (UINT64_C(16) << 20)	      /* bytes of .debug_info between which touched pages are let go */
+#define MOST_KEPT (UINT64_C(8) << 20)	      /* bytes of units looked into after which libdw begins anew: it frees nothing before its end */
 #define MOST_UNPACKED (UINT64_C(1) << 30)     /* compressed sections are unpacked into memory: no more than this */
 #define MOST_NESTING 200
 
@@ -93,8 +94,8 @@ static void unit_addresses(struct search *s)
 static bool cover(struct search *s, Dwarf_Die *die, bool keep)
 {
 	Dwarf_Addr base, from, to;
+	bool any = false, inlined = dwarf_tag(die) == DW_TAG_inlined_subroutine;
 	ptrdiff_t at = 0;
-	bool any = false;
 
 	while ((at = dwarf_ranges(die, at, &base, &from, &to)) > 0) {
 		size_t low = 0, high = s->index_n;
@@ -111,6 +112,8 @@ static bool cover(struct search *s, Dwarf_Die *die, bool keep)
 			struct chain *c = &s->chain[low];
 
 			any = true;
+			if (keep && !inlined)
+				c->n = 0; /* other names of the same code, or a function around this one: which does not call it */
 			if (keep && c->n < DEEPEST)
 				c->die[c->n++] = *die;
 		}
@@ -273,26 +276,38 @@ static void give_back(const struct ws_elf *elf, bool headers)
 	}
 }
 
-static void search_all(struct search *s, Dwarf *dw)
+/* Look into units from `*at` on, until the end or until libdw has kept enough of what it read. Whether there is more. */
+static bool search_some(struct search *s, Dwarf *dw, Dwarf_Off *at)
 {
-	Dwarf_CU *cu = NULL;
-	uint64_t let_go = 0;
-	uint8_t type;
-	Dwarf_Die skeleton;
+	uint64_t looked_into = 0, passed = 0;
+	Dwarf_Off next;
+	Dwarf_Half version;
+	size_t header;
 
-	while (!dwarf_get_units(dw, cu, &cu, NULL, &type, &s->unit, &skeleton)) {
-		if (type == DW_UT_type || type == DW_UT_split_type)
+	for (; looked_into < MOST_KEPT; *at = next) {
+		Dwarf_Die skeleton;
+		uint8_t type = DW_UT_compile;
+
+		if (dwarf_next_unit(dw, *at, &next, &header, &version, NULL, NULL, NULL, NULL, NULL) || next <= *at)
+			return false;
+		if (!dwarf_offdie(dw, *at + header, &s->unit))
+			continue;
+		if (dwarf_cu_info(s->unit.cu, NULL, &type, NULL, &skeleton, NULL, NULL, NULL) || type == DW_UT_type || type == DW_UT_split_type)
 			continue;
 		if (type == DW_UT_skeleton && dwarf_tag(&skeleton) != DW_TAG_invalid)
 			s->unit = skeleton;
 		unit_addresses(s);
-		if (s->index_n)
+		if (s->index_n) {
 			search_unit(s);
-		if (dwarf_dieoffset(&s->unit) > let_go + GIVE_BACK) {
+			looked_into += next - *at;
+		}
+		passed += next - *at;
+		if (passed > GIVE_BACK || s->index_n) {
 			give_back(s->elf, false);
-			let_go = dwarf_dieoffset(&s->unit);
+			passed = 0;
 		}
 	}
+	return true;
 }
 
 /* Bytes that compressed debugging sections take when unpacked. */
@@ -350,22 +365,26 @@ int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const u
 		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t calls_n), void *ctx, struct ws_err *e)
 {
 	struct search s = {.elf = elf, .address = address, .n = n, .found = found, .ctx = ctx};
-	Elf *handle, *alt_handle = NULL;
-	Dwarf *dw = begin(elf, &handle, e), *alt = dw && shared ? begin(shared, &alt_handle, NULL) : NULL;
+	Dwarf_Off at = 0;
+	bool more = true, any = false;
 
-	if (dw) {
+	s.seen = ws_calloc(n ? n : 1, sizeof(*s.seen));
+	while (more) {
+		Elf *handle, *alt_handle = NULL;
+		Dwarf *dw = begin(elf, &handle, e), *alt = dw && shared ? begin(shared, &alt_handle, NULL) : NULL;
+
 		if (alt)
 			dwarf_setalt(dw, alt);
-		s.seen = ws_calloc(n ? n : 1, sizeof(*s.seen));
-		search_all(&s, dw);
-		free(s.seen);
-		free(s.index);
-		free(s.chain);
+		more = dw && search_some(&s, dw, &at);
+		any |= dw != NULL;
+		end(dw, handle, elf);
+		if (shared && dw)
+			end(alt, alt_handle, shared);
 	}
-	end(dw, handle, elf);
-	if (shared && dw)
-		end(alt, alt_handle, shared);
-	return dw ? 0 : -1;
+	free(s.seen);
+	free(s.index);
+	free(s.chain);
+	return any ? 0 : -1;
 }
 #else
 int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address, size_t n,
