@@ -43,7 +43,7 @@ class Sample:
 
 class Report:
     def __init__(self, text):
-        self.samples, self.outside, self.gil, self.diagnostics, self.lost, self.slices = [], [], [], [], [], []
+        self.samples, self.outside, self.gil, self.diagnostics, self.lost, self.slices, self.calls = [], [], [], [], [], [], []
         for line in text.splitlines():
             f = line.split("\t")
             if f[0] in ("sample", "outside"):
@@ -54,6 +54,8 @@ class Report:
                 self.diagnostics.append(f[1])
             elif f[0] == "lost":
                 self.lost.append(f[1:])
+            elif f[0] == "call":
+                self.calls.append((f[4], f[5]))
             elif f[0] == "slice":
                 self.slices.append(f[1:])
 
@@ -182,6 +184,22 @@ def execs(r, python):
         want(any("alpha" in s.short for s in report.samples) and any("image_two" in s.short for s in report.samples), "both images have samples")
 
 
+def cuda_calls(r, python):
+    home, programs = os.path.join(r.folder, "toolkit"), os.path.join(r.build, "tests/cuda")
+    os.makedirs(os.path.join(home, "lib64"), exist_ok=True)
+    if not os.path.lexists(os.path.join(home, "lib64/libcupti.so.13")):
+        os.symlink(os.path.join(programs, "libcupti.so.13"), os.path.join(home, "lib64/libcupti.so.13"))
+    r.env.update(CUDA_HOME=home, WS_TEST_CUDA=os.path.join(programs, "libcuda.so.1"))
+    r.env.pop("CUDA_INJECTION64_PATH", None)
+    truth, report = r.record(python, "cuda_calls", "--cudabacktrace=kernel:0", "--python-backtrace=cuda", "--python-sampling=false")
+    launches = [c for c in report.calls if c[0].startswith("cudaLaunchKernel")]
+    want(len(launches) == 5, "5 launches, not %d" % len(launches))
+    frames = [[f[3:].split(":")[0].split(".")[-1] for f in c[1].split(";") if f.startswith("py:")] for c in launches]
+    want(frames == [["<module>", "cuda_calls", "launches"]] * 3 + [["<module>", "cuda_calls", "<lambda>", "launches"]] * 2, "Python stacks: %s" % frames)
+    want(all("standin_launch" in c[1].split(";")[-2:] for c in launches), "the call's own function is innermost: %s" % launches[0][1])
+    want(all(not c[1] for c in report.calls if c not in launches), "stacks of other calls")
+
+
 def off(r, python):
     truth, report = r.record(python, "alpha", "--python-sampling=false", "--trace=nvtx")
     want(not report.outside and not any(s.python for s in report.samples) and not report.gil, "Python frames though they were not wanted")
@@ -219,7 +237,7 @@ def main():
     o = a.parse_args()
     pythons = interpreters()
     tests = [("everything, CPython " + version, everything, path) for version, path in pythons]
-    tests += [(f.__name__, f, pythons[-1][1]) for f in (own_signal, quiet_signal, interrupted, blocked_signal, execs, off, outside_only) if pythons]
+    tests += [(f.__name__, f, pythons[-1][1]) for f in (own_signal, quiet_signal, interrupted, blocked_signal, execs, cuda_calls, off, outside_only) if pythons]
     tests = [t for t in tests if not o.words or any(w in t[0] for w in o.words)]
     print("1..%d" % len(tests), flush=True)
     failed = 0

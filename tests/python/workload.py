@@ -201,6 +201,19 @@ def execs():
     os.execv(sys.executable, [sys.executable, "-S", "-c", "import time\ndef image_two():\n e=time.thread_time()+.15\n while time.thread_time()<e: pass\nimage_two()\nprint('{}')"])
 
 
+def launches(cuda, n):
+    for i in range(n):
+        cuda.standin_launch(b"_Z6vectorIfEvPT_S1_i", 7, 0)
+
+
+def cuda_calls():
+    cuda = ctypes.CDLL(os.environ["WS_TEST_CUDA"])  # the stand-in of tests/cuda
+    cuda.cuInit(0)
+    launches(cuda, 3)
+    list(map(lambda n: launches(cuda, n), [2]))
+    cuda.standin_wait(7)
+
+
 def everything():
     phases()
     threads()
