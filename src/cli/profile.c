@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "cli/python_functions.h"
 #include "cli/symbol_dirs.h"
 #include "cli/text.h"
 #include "record/record.h"
@@ -17,7 +18,7 @@
 
 struct options {
 	const char *output, *trace, *wait, *kill, *run_as, *domain_include, *domain_exclude, *command_file, *export_to, *sample, *cpuctxsw,
-		*backtrace, *core_events, *os_events, *event_sample, *ftrace, *threshold, *stack_threshold, *cuda_stacks, *python_sampling, *python_backtrace, *cuda_graphs, *cuda_events, *cuda_apis;
+		*backtrace, *core_events, *os_events, *event_sample, *ftrace, *threshold, *stack_threshold, *cuda_stacks, *python_sampling, *python_functions, *python_backtrace, *cuda_graphs, *cuda_events, *cuda_apis;
 	struct ws_list env, symbols;
 	double delay, duration;
 	int64_t ring_memory, cuda_flush, python_frequency, frequency, period, samples_per_backtrace, stack_depth, stack_size;
@@ -69,6 +70,10 @@ static const struct ws_opt opts[] = {
 	{"python-sampling-frequency", 0, WS_OPT_INT, AT(python_frequency), "HZ", NULL, "Samples a second of each running thread of Python, 1 to 2000.", "1000"},
 	{"python-backtrace", 0, WS_OPT_ENUM, AT(python_backtrace), "WHAT", "cuda,none,false",
 	 "Put Python's frames into the call stacks of CUDA calls; needs --cudabacktrace, which says of which calls.", "none"},
+	{"python-functions-trace", 0, WS_OPT_STRING, AT(python_functions), "FILE", NULL,
+	 "Record each call of the functions that a JSON file names, [{\"module\": \"m\", \"functions\": [\"f\", \"Class.method\"], \"domain\": \"d\"}], as a range, in "
+	 "CPython 3.12 and later.",
+	 NULL},
 	{"delay", 'y', WS_OPT_SECONDS, AT(delay), "SECONDS", NULL, "Start collecting so long after the target has started.", "0"},
 	{"duration", 'd', WS_OPT_SECONDS, AT(duration), "SECONDS", NULL,
 	 "Stop collecting so long after it began, then send the target the signal of --kill. 0: at the target's end.", "0"},
@@ -484,6 +489,8 @@ static int fill_python(const struct options *o, struct ws_record_opts *r, struct
 	r->python.frequency = (uint32_t)o->python_frequency;
 	r->python.gil = has_word(o->trace, "python-gil");
 	r->python.cuda_stacks = !strcmp(o->python_backtrace, "cuda");
+	if (o->python_functions && ws_python_functions_read(o->python_functions, &r->python, e))
+		return -1;
 	if (r->python.cuda_stacks && !strcmp(o->cuda_stacks, "none"))
 		return ws_fail(e, "--python-backtrace=cuda needs --cudabacktrace, which says of which calls");
 	return 0;
@@ -643,6 +650,7 @@ static int run(void *values, int argc, char **argv)
 	for (size_t i = 0; i < dirs.n; i++)
 		free((char *)dirs.v[i]);
 	free(dirs.v);
+	ws_python_functions_free(&r.python);
 	return result.status;
 }
 

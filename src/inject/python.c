@@ -2,7 +2,8 @@
  * python.c - the Python hook: finds the interpreter that the program is or is linked to, and watches its threads take and drop the GIL.
  *
  * The interpreter is found by its exported data, _PyRuntime, and its version by the functions that it exports or, from 3.13, by the description that it keeps of
- * itself. Nothing is imported, nothing of it is changed, and none of its functions is called but the two that give a thread's state.
+ * itself. Nothing is imported, nothing of it is changed, and none of its functions is called but the two that give a thread's state (and, for named functions, those that
+ * python_functions.c lists).
  *
  * The GIL is a condition variable and a mutex. Whoever drops it signals the condition; whoever takes it signals a second one, which tells the one that dropped
  * it that it has changed hands; who waits for it waits for the first one, five milliseconds at a time. All three are calls into the C library, and the
@@ -198,7 +199,7 @@ static struct ws_python_thread *new_thread(void)
 	return t->python;
 }
 
-static struct ws_python_thread *thread(void)
+struct ws_python_thread *ws_python_this_thread(void)
 {
 	struct ws_thread *t = ws_self;
 
@@ -235,11 +236,12 @@ static void flush_short(struct ws_python_thread *p)
 
 static void taken(void)
 {
-	struct ws_python_thread *p = thread();
+	struct ws_python_thread *p = ws_python_this_thread();
 	uint64_t now, wait;
 
 	if (!p)
 		return;
+	ws_python_functions();
 	now = ws_rt_ticks();
 	wait = p->wait_start;
 	p->wait_start = 0;
@@ -254,7 +256,7 @@ static void taken(void)
 
 static void dropped(void)
 {
-	struct ws_python_thread *p = thread();
+	struct ws_python_thread *p = ws_python_this_thread();
 	uint64_t now, start;
 
 	if (!p || !p->hold_start)
@@ -323,7 +325,7 @@ int pthread_cond_signal(pthread_cond_t *cond)
 
 static WS_NOINLINE void waits(const void *cond, const _Atomic uintptr_t *which)
 {
-	struct ws_python_thread *p = (uintptr_t)cond == atomic_load_explicit(which, memory_order_relaxed) ? thread() : NULL;
+	struct ws_python_thread *p = (uintptr_t)cond == atomic_load_explicit(which, memory_order_relaxed) ? ws_python_this_thread() : NULL;
 
 	if (p && !p->wait_start)
 		p->wait_start = ws_rt_ticks();

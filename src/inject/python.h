@@ -3,6 +3,7 @@
  *
  * python.c         finds the interpreter, watches threads take and drop the GIL
  * python_sample.c  the signal handler: the thread's frames, registers and stack into its ring
+ * python_functions.c  named functions as ranges
  * python_signal.c  keeps the signal ours without the program seeing it
  */
 #ifndef WS_PYTHON_H
@@ -29,6 +30,7 @@ struct ws_python_code { /* of the table of codes that a thread has told */
 	uint32_t serial; /* of the sample that last checked it */
 };
 #define WS_PYTHON_CODES 2048u
+#define WS_PYTHON_OPEN 64u
 
 /* What the hook keeps for a thread; in pages of its own that a fork wipes. */
 struct ws_python_thread {
@@ -36,6 +38,11 @@ struct ws_python_thread {
 	uint64_t short_start, short_end;   /* short holds, not recorded yet */
 	uint32_t numbers, used, serial;    /* codes told; slots taken; samples */
 	uint32_t at_work;                  /* the sampler is writing */
+	uint32_t open_n;                   /* named functions under way; more than WS_PYTHON_OPEN are only counted */
+	struct {
+		uint64_t start;
+		uint32_t slot;
+	} open[WS_PYTHON_OPEN];
 	uint64_t page[64];                 /* pages that were found to be there, with the sample that found it */
 	struct ws_python_code code[WS_PYTHON_CODES];
 	struct ws_py_frame frame[WS_PYTHON_FRAMES_MOST];
@@ -54,6 +61,11 @@ struct ws_python { /* of the process; survives a fork, since the child runs the 
 	bool signals, timers; /* our handler is there; the sampling hook asks instead */
 };
 extern struct ws_python ws_python WS_HIDDEN;
+
+/* The calling thread's, made when it has none; NULL when nothing is recorded. Not in a signal handler. */
+struct ws_python_thread *ws_python_this_thread(void) WS_HIDDEN;
+/* The GIL was taken: have named functions traced, if any are and that is not under way. */
+void ws_python_functions(void) WS_HIDDEN;
 
 /* Reads the process's own memory (struct ws_py_memory); `ctx` is the thread's struct ws_python_thread or NULL. Cannot fault. */
 size_t ws_python_read(void *ctx, const struct ws_py_piece *p, size_t n) WS_HIDDEN;

@@ -77,4 +77,10 @@ struct ws_rec_gil {
 	uint64_t start, end;
 };
 
+/* A named function ran. */
+struct ws_rec_python_range {
+	struct ws_rec rec; /* value: which, counted as in ws_arena.text_functions */
+	uint64_t start, end;
+};
+
 #endif

@@ -328,3 +328,24 @@ void ws_convert_gil(struct ws_stream *s, const struct ws_rec *rec)
 		return;
 	write_gil(s, ws_stream_time(s, n->start), ws_stream_time(s, n->end), (uint8_t)rec->small);
 }
+
+/* ---- named functions ---- */
+
+void ws_convert_python_range(struct ws_stream *s, const struct ws_rec *rec)
+{
+	const struct ws_rec_python_range *n = (const void *)rec;
+	struct ws_python *py = s->proc->drain->python;
+	struct ws_row_slice row = {.thread = s->thread};
+	struct ws_python_function *f;
+
+	if (ws_rec_bytes(rec) < sizeof(*n) || n->end < n->start || !py || rec->value >= py->o.function_n)
+		return;
+	f = &py->o.functions[rec->value];
+	f->seen = true;
+	row.start = ws_stream_time(s, n->start);
+	row.end = ws_stream_time(s, n->end);
+	row.name = ws_sink_string(s->sink, f->name);
+	row.category = ws_sink_string(s->sink, f->category ? f->category : f->module);
+	row.args = f->args ? ws_sink_string(s->sink, f->args) : 0;
+	ws_writer_add(s->writer, WS_TABLE_slice, &row);
+}

@@ -48,6 +48,25 @@ void ws_python_free(struct ws_python *py)
 	free(py);
 }
 
+void ws_python_say_unseen(struct ws_python *py, struct ws_sink *sink)
+{
+	struct ws_text t = {0};
+	size_t unseen = 0;
+
+	for (size_t i = 0; py && i < py->o.function_n; i++)
+		if (!py->o.functions[i].seen && ++unseen <= 5)
+			ws_text_printf(&t, "%s%s.%s", unseen > 1 ? ", " : "", py->o.functions[i].module, py->o.functions[i].name);
+	if (unseen > 5)
+		ws_text_printf(&t, " and %zu more", unseen - 5);
+	if (unseen) {
+		char *text = ws_format("--python-functions-trace: never called: %s. (Modules are named as in __module__, functions as in __qualname__.)", t.s);
+
+		ws_sink_diagnostic(sink, WS_WARNING, "python", 0, ws_raw_ns(), text);
+		free(text);
+	}
+	ws_text_free(&t);
+}
+
 bool ws_python_covers(const struct ws_python *py, uint32_t tid, uint64_t time)
 {
 	uint64_t since = py ? ws_map_get(&py->by_tid, tid, NULL) : 0;

@@ -8,6 +8,7 @@
 #define WS_RECORD_PYTHON_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct ws_python_opts {
@@ -15,14 +16,28 @@ struct ws_python_opts {
 	uint32_t frequency; /* samples a second of a running thread */
 	bool gil;           /* spans of waiting for the GIL and of holding it */
 	bool cuda_stacks;   /* Python stacks with CUDA calls */
+	struct ws_python_function *functions; /* to trace; owned by the caller */
+	size_t function_n;
 	bool timers;        /* samples come by the timers of the sampling hook: no events are to be opened */
 };
 
+/* A Python function to be traced as a range (--python-functions-trace). */
+struct ws_python_function {
+	char *module, *name; /* qualified name in the module */
+	char *category;      /* of the slice; NULL for its default, the module */
+	char *args;          /* JSON object, or NULL */
+	bool seen;           /* it ran */
+};
+#define WS_PYTHON_FUNCTIONS_MOST 512u
+
 struct ws_python;
 struct ws_drain;
+struct ws_sink;
 
 /* Begin; `d` must outlive it. */
 struct ws_python *ws_python_new(struct ws_drain *d, const struct ws_python_opts *o);
+/* Say in the report which named functions never ran. Before the report is closed. */
+void ws_python_say_unseen(struct ws_python *py, struct ws_sink *sink);
 /* After the drain has finished: whatever is open is closed. */
 void ws_python_free(struct ws_python *py);
 /* After the records of a round were converted: closes events of threads that are gone, and reads stacks from outside that are due. `now` is session time, ns. */
@@ -37,7 +52,6 @@ bool ws_python_covers(const struct ws_python *py, uint32_t tid, uint64_t time);
  * The stack of a sample of `thread` (id in `sink`) that has no Python frames: as ws_stacks_places makes it, with the frames in which its neighbours agree where the
  * interpreter's frames are in the same place; then *flags gets WS_SAMPLE_SEPARATE. `cut`: the outer end is missing. `py` may be NULL.
  */
-struct ws_sink;
 struct ws_place;
 uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n, bool cut,
 			  uint32_t *leaf, uint8_t *flags);

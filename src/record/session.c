@@ -232,7 +232,7 @@ static void domain_texts(struct session *s)
 
 static bool wants_python(const struct ws_record_opts *o)
 {
-	return o->python.sampling || o->python.gil || o->python.cuda_stacks;
+	return o->python.sampling || o->python.gil || o->python.cuda_stacks || o->python.function_n;
 }
 
 static void fill_stacks(const struct ws_record_opts *o, struct ws_arena *arena)
@@ -257,6 +257,18 @@ static void fill_sampling(const struct session *s, struct ws_arena *arena)
 	arena->sample.stack_bytes = p->backtrace == WS_BACKTRACE_NONE ? 8 : SIGNAL_STACK;
 }
 
+/* 0 when they do not fit. */
+static uint32_t function_texts(struct session *s)
+{
+	struct ws_text t = {0};
+
+	for (size_t i = 0; i < s->o->python.function_n; i++) {
+		ws_text_add(&t, s->o->python.functions[i].module, strlen(s->o->python.functions[i].module) + 1);
+		ws_text_add(&t, s->o->python.functions[i].name, strlen(s->o->python.functions[i].name) + 1);
+	}
+	return t.len ? arena_list(s, &t) : 0;
+}
+
 static void fill_arena(struct session *s)
 {
 	const struct ws_record_opts *o = s->o;
@@ -274,6 +286,7 @@ static void fill_arena(struct session *s)
 			  (o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) | (o->cuda ? WS_FEATURE_CUDA : 0u) |
 			  (wants_python(o) ? WS_FEATURE_PYTHON : 0u) | (o->python.gil ? WS_FEATURE_GIL : 0u) |
 			  (o->python.cuda_stacks ? WS_FEATURE_PYTHON_CUDA : 0u);
+	arena->text_functions = function_texts(s);
 	fill_stacks(o, arena);
 	fill_sampling(s, arena);
 	arena->lossless = o->lossless;
@@ -589,6 +602,7 @@ static int finish(struct session *s, struct ws_err *e)
 	if (s->tee)
 		ws_tee_finish(s->tee, s->main);
 	ws_drain_finish(s->drain);
+	ws_python_say_unseen(s->python, s->main);
 	ws_python_free(s->python);
 	ws_perf_free(s->perf);
 	ws_area_destroy(&s->area);

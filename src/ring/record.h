@@ -36,6 +36,7 @@
 	X(PYTHON_TABLE, python_table) /* the rest of a code's line table */                \
 	X(PYTHON_FRAMES, python_frames)                                                    \
 	X(PYTHON_SAMPLE, python_sample)                                                    \
+	X(PYTHON_RANGE, python_range) /* a named function ran */                          \
 	X(GIL, gil)                                                                        \
 	X(STACK, stack)               /* registers and stack of the call that follows */   \
 	X(MAPS, maps)                 /* the process's address map */                      \

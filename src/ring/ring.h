@@ -105,6 +105,7 @@ struct ws_arena {
 	uint32_t text_domains;        /* NUL-separated domain names for nvtx_filter, ended by an empty one */
 	uint32_t text_report_vars;    /* NUL-separated names of variables that registrations report (%q{}, launcher variables) */
 	uint32_t text_used;
+	uint32_t text_functions;      /* Python functions to trace: module and qualified name by turns, NUL-separated, ended by an empty one; 0 for none */
 	uint32_t buffer_first;        /* file offset of the first buffer / WS_BUFFER_SIZE */
 	uint32_t buffer_count;        /* at most WS_BUFFERS */
 	struct ws_cuda_settings cuda;

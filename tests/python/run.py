@@ -200,6 +200,29 @@ def cuda_calls(r, python):
     want(all(not c[1] for c in report.calls if c not in launches), "stacks of other calls")
 
 
+def functions(r, python):
+    version = subprocess.run([python, "-c", "import sys; print(sys.version_info[1])"], stdout=subprocess.PIPE, check=True).stdout
+    path = os.path.join(r.folder, "functions.json")
+    with open(path, "w") as f:
+        json.dump([{"_comment": "a test", "module": "__main__", "color": "0xff00", "functions": ["Traced.method", "raises", {"function": "yields", "domain": "made"},
+                                                                                                 "missing", "traced_in_child"]},
+                   {"module": "json", "functions": ["dumps"], "domain": "outer"}], f)
+    truth, report = r.record(python, "functions", "--python-functions-trace=" + path)
+    said = " ".join(report.diagnostics)
+    if int(version) < 12:
+        want(not report.slices and "3.12 or later" in said, "said that it cannot be done: " + said)
+        return None
+    count = {}
+    for s in report.slices:
+        count[s[4], s[5]] = count.get((s[4], s[5]), 0) + 1
+        want(int(s[3]) >= int(s[2]), "ends before it starts")
+    # A generator's function runs once for each value and once to its end. json.dumps runs once more, to print the result.
+    want(count == {("Traced.method", "__main__"): 9, ("raises", "__main__"): 1, ("yields", "made"): 3, ("dumps", "outer"): 2, ("traced_in_child", "__main__"): 1},
+         "ranges: %s" % count)
+    want("__main__.missing" in said and "Traced" not in said, "said what never ran: " + said)
+    want(all(s[6] == '{"color":"0xff00"}' for s in report.slices if s[5] != "outer"), "colours")
+
+
 def off(r, python):
     truth, report = r.record(python, "alpha", "--python-sampling=false", "--trace=nvtx")
     want(not report.outside and not any(s.python for s in report.samples) and not report.gil, "Python frames though they were not wanted")
@@ -237,7 +260,7 @@ def main():
     o = a.parse_args()
     pythons = interpreters()
     tests = [("everything, CPython " + version, everything, path) for version, path in pythons]
-    tests += [(f.__name__, f, pythons[-1][1]) for f in (own_signal, quiet_signal, interrupted, blocked_signal, execs, cuda_calls, off, outside_only) if pythons]
+    tests += [(f.__name__, f, pythons[-1][1]) for f in (own_signal, quiet_signal, interrupted, blocked_signal, execs, cuda_calls, functions, off, outside_only) if pythons]
     tests = [t for t in tests if not o.words or any(w in t[0] for w in o.words)]
     print("1..%d" % len(tests), flush=True)
     failed = 0

@@ -214,6 +214,43 @@ def cuda_calls():
     cuda.standin_wait(7)
 
 
+class Traced:
+    def method(self, n):
+        if n:
+            self.method(n - 1)
+
+
+def raises():
+    raise KeyError
+
+
+def yields():
+    yield 1
+    yield 2
+
+
+def traced_in_child():
+    pass
+
+
+def functions():
+    for _ in range(3):
+        Traced().method(2)
+    try:
+        raises()
+    except KeyError:
+        pass
+    sum(yields())
+    json.dumps({})
+    alpha()
+    pid = os.fork()
+    if not pid:
+        traced_in_child()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    truth.clear()
+
+
 def everything():
     phases()
     threads()
