@@ -5,7 +5,8 @@
  * program handles SIGURG itself) the thread that holds the GIL is read at the sampling frequency as well. While a stack is read the thread runs on, so that
  * it may be a stack that never was, in parts; that is what the flag SEPARATE says.
  *
- * One stack is three or four reads: the thread's state, its first frame with the part of the data stack around it, the keys of its code objects.
+ * One stack is three or four reads: the thread's state, its first frame with the part of the data stack around it, the keys of code objects that were not in the
+ * thread's stack the last time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,7 @@ static void forget_codes(struct ws_py_proc *p)
 			ws_py_known_free((struct ws_py_known *)(uintptr_t)p->codes.slots[i].value);
 	ws_map_free(&p->codes);
 	ws_map_free(&p->frames);
+	p->last_state = 0;
 }
 
 static struct ws_py_known *known_of(struct ws_py_proc *p, const struct ws_py_memory *m, uint64_t code, const struct ws_py_code_key *key)
@@ -86,14 +88,13 @@ static struct ws_py_known *known_of(struct ws_py_proc *p, const struct ws_py_mem
 
 /* ---- a stack ---- */
 
-static uint32_t frame_of(struct ws_py_proc *p, struct ws_stacks *st, const struct ws_py_memory *m, const struct ws_py_frame *f,
-			 const struct ws_py_code_key *key)
+static uint32_t frame_of(struct ws_py_proc *p, struct ws_stacks *st, const struct ws_py_frame *f)
 {
-	const struct ws_py_known *k = known_of(p, m, f->code, key);
+	const struct ws_py_known *k = (const struct ws_py_known *)(uintptr_t)ws_map_get(&p->codes, f->code, NULL);
 	uint64_t hash = (f->code << 20 ^ f->code >> 44) + (uint32_t)f->at; /* 44 bits of address, 20 of offset: longer functions may share a line */
 	uint32_t id;
 
-	if (k->shim)
+	if (!k || k->shim)
 		return 0;
 	id = (uint32_t)ws_map_get(&p->frames, hash, NULL);
 	if (!id) {
@@ -103,31 +104,53 @@ static uint32_t frame_of(struct ws_py_proc *p, struct ws_stacks *st, const struc
 	return id;
 }
 
-static uint32_t stack_of(struct ws_py_proc *p, struct ws_stacks *st, const struct ws_py_memory *m, const struct ws_py_frame *f, size_t n)
+/* Keys of the `n` codes at `code`; those that cannot be read are marked by an address of 0. */
+static void read_keys(const struct ws_py_proc *p, const struct ws_py_memory *m, uint64_t *code, size_t n, struct ws_py_code_key *key)
 {
-	static struct ws_py_code_key key[MOST_FRAMES];
 	static uint8_t raw[WS_PY_PIECES * WS_PY_KEY_BYTES];
-	static bool good[MOST_FRAMES];
-	uint64_t code[WS_PY_PIECES];
-	uint32_t stack = 0;
 
 	for (size_t from = 0; from < n;) {
-		size_t most = n - from < WS_PY_PIECES ? n - from : WS_PY_PIECES, got;
+		size_t most = n - from < WS_PY_PIECES ? n - from : WS_PY_PIECES;
 
-		for (size_t i = 0; i < most; i++)
-			code[i] = f[from + i].code;
-		got = ws_py_code_keys(&p->layout, m, code, most, key + from, raw);
-		memset(good + from, true, got);
+		size_t got = ws_py_code_keys(&p->layout, m, code + from, most, key + from, raw);
+
 		from += got;
 		if (got < most)
-			good[from++] = false;
+			code[from++] = 0;
 	}
+}
+
+/* The frames that differ from the thread's stack at its last look are asked what code lies there; the others hold their code ever since. */
+static uint32_t stack_of(struct ws_py_proc *p, struct ws_stacks *st, const struct ws_py_memory *m, uint64_t state, const struct ws_py_frame *f, size_t n)
+{
+	static struct ws_py_code_key key[MOST_FRAMES];
+	static uint64_t code[MOST_FRAMES];
+	uint32_t stack = 0;
+	size_t same = 0, k = 0;
+
+	if (p->last_state == state)
+		while (same < n && same < p->last_n && f[n - 1 - same].code == p->last_code[same])
+			same++;
+	for (size_t i = 0; i < n - same; i++) /* innermost first */
+		if (f[i].code)
+			code[k++] = f[i].code;
+	read_keys(p, m, code, k, key);
+	k = 0;
+	for (size_t i = 0; i < n - same; i++)
+		if (f[i].code && code[k++])
+			known_of(p, m, f[i].code, &key[k - 1]);
+	if (same && !p->last_state) /* all was forgotten on the way: those that are the same as well */
+		return stack_of(p, st, m, state, f, n);
 	for (size_t i = n; i-- > 0;) {
-		uint32_t id = good[i] && f[i].code ? frame_of(p, st, m, &f[i], &key[i]) : 0;
+		uint32_t id = f[i].code ? frame_of(p, st, &f[i]) : 0;
 
 		if (id)
 			stack = ws_stacks_push(st, stack, id);
 	}
+	p->last_state = state;
+	p->last_n = n < WS_PY_LAST ? n : WS_PY_LAST;
+	for (size_t i = 0; i < p->last_n; i++)
+		p->last_code[i] = f[n - 1 - i].code;
 	return stack;
 }
 
@@ -161,7 +184,7 @@ static void look(struct ws_py_proc *p, const struct ws_py_memory *m, const struc
 	row.start = ws_raw_ns();
 	p->py->walk.seen_n = 0;
 	n = ws_py_walk(&p->layout, m, t->state, &p->py->walk, frame, MOST_FRAMES, &truncated);
-	row.stack = stack_of(p, ws_stacks_of(sink), m, frame, n);
+	row.stack = stack_of(p, ws_stacks_of(sink), m, t->state, frame, n);
 	row.thread = ws_proc_thread(p->proc, tid, row.start);
 	row.flags |= truncated ? WS_SAMPLE_TRUNCATED : 0;
 	ws_writer_add(sink->writer, WS_TABLE_python_sample, &row);

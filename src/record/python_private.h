@@ -10,6 +10,7 @@
 #include "record/python.h"
 #include "record/stacks.h"
 
+#define WS_PY_LAST 64u
 struct ws_py_proc { /* an interpreter: the slot WS_SLOT_PYTHON of a process */
 	struct ws_py_proc *next;
 	struct ws_python *py;
@@ -21,6 +22,9 @@ struct ws_py_proc { /* an interpreter: the slot WS_SLOT_PYTHON of a process */
 	bool laid_out;                /* `layout` is complete */
 	uint64_t next_fast, next_slow;     /* when stacks are read from outside again */
 	uint64_t last_fast, last_slow;     /* and when they were */
+	uint64_t last_state;               /* the thread that was looked at last, and its codes, outermost first */
+	size_t last_n;
+	uint64_t last_code[WS_PY_LAST];
 	uint32_t turn;                     /* whose turn it is when there are many threads */
 	struct ws_map codes;               /* read from outside: address -> struct ws_py_known * */
 	struct ws_map frames;              /* outside: hash of code and offset -> frame id */
