@@ -26,6 +26,7 @@ struct ws_stream {
 	uint32_t thread;   /* id in the thread table */
 	struct ws_stage *stage[WS_TABLE_COUNT]; /* for ws_writer_row */
 	const struct ws_ring *ring;
+	bool late;     /* its records refer to those of other rings, and are converted after them */
 	uint64_t base; /* ticks that short records of the chunk being converted count from */
 	void *domain_state[5]; /* per-ring state of converters; owned by them, see ws_convert_*_stream_end */
 };

@@ -281,10 +281,11 @@ static uint64_t round_of(struct ws_drain *d, bool last)
 			snapshot(d, r);
 		}
 	ws_clock_read(d->clock);
-	for (uint32_t i = 0; i < d->slots_used; i++) {
-		struct ws_ring_state *r = d->slot[i];
+	/* What CUPTI hands back on its threads refers to what other threads wrote before: those first. */
+	for (uint32_t k = 0; k < 2 * d->slots_used; k++) {
+		struct ws_ring_state *r = d->slot[k % d->slots_used];
 
-		if (!r)
+		if (!r || r->stream.late != (k >= d->slots_used))
 			continue;
 		bytes += convert_ring(d, r);
 		if (r->ending || last)

@@ -1,8 +1,8 @@
 /*
  * from_stack.c - copied stacks and address maps of the hooks into rows of `frame` and `stack`.
  *
- * The innermost frames are the hooks' own; they are left out, up to the last that lies in one of their libraries, so that a stack begins where the program
- * made the call. Addresses are looked up in the process's map: kept by perf's records where those are, else read from /proc/PID/maps, else as the
+ * The innermost frames are the hooks' own, and CUPTI's; they are left out, up to the last that lies in one of their libraries, so that a stack begins where
+ * the program made the call, or with the driver's own frames. Addresses are looked up in the process's map: kept by perf's records where those are, else read from /proc/PID/maps, else as the
  * process itself wrote it before its first stack.
  */
 #include "record/from_stack.h"
@@ -19,7 +19,7 @@
 #include "record/python_private.h"
 #include "record/proc.h"
 
-#define HOOK_FRAMES 8 /* more than the hooks ever have on the stack */
+#define HOOK_FRAMES 24 /* more than the hooks, and CUPTI that calls them, ever have on the stack */
 
 struct stack_proc { /* of a process */
 	struct ws_map cuda; /* correlation -> stack */
@@ -119,7 +119,7 @@ static bool is_hook(const struct ws_module *m)
 {
 	const char *name = m ? strrchr(m->path, '/') : NULL;
 
-	return name && !strncmp(name, "/libwarpsight-", 14);
+	return name && (!strncmp(name, "/libwarpsight-", 14) || !strncmp(name, "/libcupti.so", 12));
 }
 
 static void regs_of(const struct ws_rec_stack *r, struct ws_regs *regs)

@@ -38,6 +38,7 @@ enum step_kind {
 
 struct step {
 	uint8_t kind, cfa_register, saved_n, method;
+	bool signal; /* what a signal handler returns to */
 	int32_t cfa_offset;
 	int16_t return_offset;
 	int16_t saved_offset[SAVED];
@@ -157,6 +158,7 @@ static struct step make_step(struct ws_unwinder *u, struct ws_module *m, uint64_
 	if (!c || !ws_cfi_find(c, address, &row))
 		return s;
 	s.method = row.debug ? WS_UNWIND_DEBUG : WS_UNWIND_EH;
+	s.signal = row.signal;
 	if (row.reg[row.return_register].kind == WS_CFI_UNDEFINED) {
 		s.kind = STEP_END;
 		return s;
@@ -167,7 +169,7 @@ static struct step make_step(struct ws_unwinder *u, struct ws_module *m, uint64_
 		ws_unwinder_forget(u);
 	ws_grow(u->rows, u->rows_cap, u->rows_n + 1);
 	u->rows[u->rows_n] = row;
-	s = (struct step){.kind = STEP_ROW, .method = s.method, .row = (uint32_t)u->rows_n++};
+	s = (struct step){.kind = STEP_ROW, .method = s.method, .signal = row.signal, .row = (uint32_t)u->rows_n++};
 	return s;
 }
 
@@ -404,7 +406,7 @@ static int step(struct walk *w, const struct near_slot *here, uint8_t *method)
 		if (!step_plain(w, &here->step))
 			return -1;
 	} else {
-		signal = w->u->rows[here->step.row].signal;
+		signal = here->step.signal;
 		if (!step_row(w, &w->u->rows[here->step.row]))
 			return -1;
 	}
@@ -467,7 +469,7 @@ size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwi
 			break;
 		out[n] = (struct ws_place){here->module, here->address, ip, sp, frame_kind(here->module), method};
 		/* What returns from a signal handler begins where the handler returns to: its information begins a byte before, its name does not. */
-		if (!w.exact && here->step.kind == STEP_ROW && u->rows[here->step.row].signal)
+		if (!w.exact && here->step.signal)
 			out[n].address++;
 		n++;
 		r = step(&w, here, &method);
