@@ -53,51 +53,33 @@ struct ws_states {
 
 /* ---- what functions wait for ---- */
 
+/* By the beginnings of their names; what comes first counts. */
 static const struct {
 	const char *prefix;
 	uint8_t wait;
 } functions[] = {
-    {"pthread_mutex_", WS_WAIT_LOCK},
-    {"pthread_rwlock_", WS_WAIT_LOCK},
-    {"pthread_spin_", WS_WAIT_LOCK},
-    {"mtx_", WS_WAIT_LOCK},
-    {"pthread_cond_", WS_WAIT_CONDITION},
-    {"cnd_", WS_WAIT_CONDITION},
-    {"sem_", WS_WAIT_SEMAPHORE},
-    {"semop", WS_WAIT_SEMAPHORE},
-    {"semtimedop", WS_WAIT_SEMAPHORE},
-    {"pthread_barrier_", WS_WAIT_BARRIER},
-    {"pthread_join", WS_WAIT_JOIN},
-    {"pthread_timedjoin", WS_WAIT_JOIN},
-    {"pthread_clockjoin", WS_WAIT_JOIN},
-    {"thrd_join", WS_WAIT_JOIN},
-    {"wait", WS_WAIT_CHILD},
-    {"system", WS_WAIT_CHILD},
-    {"pclose", WS_WAIT_CHILD},
-    {"poll", WS_WAIT_POLL},
-    {"ppoll", WS_WAIT_POLL},
-    {"select", WS_WAIT_POLL},
-    {"pselect", WS_WAIT_POLL},
-    {"epoll_", WS_WAIT_POLL},
-    {"nanosleep", WS_WAIT_SLEEP},
-    {"clock_nanosleep", WS_WAIT_SLEEP},
-    {"usleep", WS_WAIT_SLEEP},
-    {"sleep", WS_WAIT_SLEEP},
-    {"thrd_sleep", WS_WAIT_SLEEP},
-    {"sig", WS_WAIT_SIGNAL},
-    {"pause", WS_WAIT_SIGNAL},
-    {"sched_yield", WS_WAIT_QUEUE},
-    {"pthread_yield", WS_WAIT_QUEUE},
-    {"thrd_yield", WS_WAIT_QUEUE},
+    {"pthread_mutex_", WS_WAIT_LOCK},	     {"pthread_rwlock_", WS_WAIT_LOCK},	 {"pthread_spin_", WS_WAIT_LOCK},
+    {"flockfile", WS_WAIT_LOCK},	     {"mtx_", WS_WAIT_LOCK},		 {"pthread_cond_", WS_WAIT_CONDITION},
+    {"cnd_", WS_WAIT_CONDITION},	     {"sem_", WS_WAIT_SEMAPHORE},	 {"semop", WS_WAIT_SEMAPHORE},
+    {"semtimedop", WS_WAIT_SEMAPHORE},	     {"pthread_barrier_", WS_WAIT_BARRIER}, {"pthread_join", WS_WAIT_JOIN},
+    {"pthread_timedjoin", WS_WAIT_JOIN},     {"pthread_clockjoin", WS_WAIT_JOIN}, {"pthread_tryjoin", WS_WAIT_JOIN},
+    {"thrd_join", WS_WAIT_JOIN},	     {"wait", WS_WAIT_CHILD},		 {"system", WS_WAIT_CHILD},
+    {"pclose", WS_WAIT_CHILD},		     {"poll", WS_WAIT_POLL},		 {"ppoll", WS_WAIT_POLL},
+    {"select", WS_WAIT_POLL},		     {"pselect", WS_WAIT_POLL},		 {"epoll_", WS_WAIT_POLL},
+    {"nanosleep", WS_WAIT_SLEEP},	     {"clock_nanosleep", WS_WAIT_SLEEP}, {"usleep", WS_WAIT_SLEEP},
+    {"sleep", WS_WAIT_SLEEP},		     {"thrd_sleep", WS_WAIT_SLEEP},	 {"sigsuspend", WS_WAIT_SIGNAL},
+    {"sigtimedwait", WS_WAIT_SIGNAL},	     {"sigwait", WS_WAIT_SIGNAL},	 {"pause", WS_WAIT_SIGNAL},
+    {"sched_yield", WS_WAIT_QUEUE},	     {"pthread_yield", WS_WAIT_QUEUE},	 {"thrd_yield", WS_WAIT_QUEUE},
 };
 
-/* Functions that move bytes or wait for descriptors and files: those whose names begin so. */
+/* Functions that move bytes, or wait for files, descriptors and sockets, by the beginnings of their names. */
 static const char *const io[] = {
-    "read",  "write",  "pread",   "pwrite", "preadv",  "pwritev", "open",	"close",  "creat",   "f",	  "get",    "put",    "fsync",
-    "sync",  "fdata",  "msync",   "ioctl",  "flock",   "lockf",   "sendfile",	"splice", "tee",     "vmsplice",  "copy_",  "send",   "recv",
-    "accept","connect","listen",  "bind",   "socket",  "shutdown","dup",	"pipe",   "stat",    "lstat",	  "access", "unlink", "rename",
-    "mkdir", "rmdir",  "truncate","readdir","scandir", "opendir", "closedir",	"popen",  "mq_",     "msg",	  "aio_",   "process_vm_",
-    "link",  "symlink","chmod",   "chown",  "printf",  "vprintf", "dprintf",	"vdprintf","vfprintf","puts",	  "scanf",  "vscanf", "vfscanf",
+    "read",	"write",    "pread",	"pwrite",   "open",	"creat",	   "close",	"dup",	     "pipe",	"fcntl",    "ioctl",
+    "flock",	"lockf",    "fsync",	"fdatasync", "sync",	"msync",	   "fflush",	"fread",     "fwrite",	"fget",	    "fput",
+    "getc",	"getdelim", "getline",	"getw",	    "putc",	"putw",		   "puts",	"fopen",     "freopen", "fclose",   "popen",
+    "printf",	"fprintf",  "dprintf",	"vprintf",  "vfprintf", "vdprintf",	   "scanf",	"fscanf",    "sendfile", "splice",  "vmsplice",
+    "tee",	"copy_file_range",	"send",	    "recv",	"accept",	   "connect",	"bind",	     "listen",	"socket",   "shutdown",
+    "fallocate", "posix_fallocate",	"truncate", "ftruncate", "mq_",		   "msgrcv",	"msgsnd",    "aio_",	"process_vm_",
 };
 
 static bool begins(const char *s, const char *prefix)
@@ -119,8 +101,6 @@ static uint8_t osrt_wait(const char *name)
 	for (size_t i = 0; i < WS_COUNT(functions); i++)
 		if (begins(name, functions[i].prefix))
 			return functions[i].wait;
-	if (!strcmp(name, "fork") || begins(name, "free"))
-		return WS_WAIT_CALL;
 	for (size_t i = 0; i < WS_COUNT(io); i++)
 		if (begins(name, io[i]))
 			return WS_WAIT_IO;

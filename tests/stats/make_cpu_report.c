@@ -325,6 +325,8 @@ static void random_thread(uint32_t of, uint32_t in, const uint32_t *chain, uint3
 			else if (start >= busy)
 				api(of, k == 7 ? "cudaStreamSynchronize" : "cudaMalloc", 100000 + (uint32_t)i, start, end, 0);
 			busy = start >= busy ? end : busy;
+			if (below(5) == 0)
+				ADD(gil, .start = ZERO + to - 3, .end = ZERO + back, .thread = of, .state = below(3) ? WS_GIL_WAITS : WS_GIL_HOLDS);
 		}
 		ran(of, from, to, (uint32_t)below(4), i && below(3) ? from - below(20) : 0, after);
 		if (below(4) == 0 && to > from + 200) {
