@@ -5,7 +5,7 @@
 
 #include "cli/text.h"
 
-extern const struct ws_command ws_cmd_profile, ws_cmd_stats, ws_cmd_report, ws_cmd_export, ws_cmd_info, ws_cmd_recover, ws_cmd_doctor, ws_cmd_status,
+extern const struct ws_command ws_cmd_profile, ws_cmd_stats, ws_cmd_report, ws_cmd_export, ws_cmd_info, ws_cmd_recover, ws_cmd_symbolize, ws_cmd_doctor, ws_cmd_status,
 	ws_cmd_help, ws_cmd_version;
 
 char **ws_main_argv; /* set by main; here, so that tests link without main */
@@ -17,6 +17,7 @@ const struct ws_command *const ws_commands[] = {
 	&ws_cmd_export,
 	&ws_cmd_info,
 	&ws_cmd_recover,
+	&ws_cmd_symbolize,
 	&ws_cmd_doctor,
 	&ws_cmd_status,
 	&ws_cmd_help,
@@ -40,7 +41,6 @@ const struct ws_later ws_later_commands[] = {
 	{"diff", "comparing two reports"},
 	{"merge", "putting reports of several ranks together"},
 	{"recipe", "analysing many reports at once"},
-	{"symbolize", "resolving symbols of a report afterwards"},
 	{"ops", "statistics of framework operators"},
 	{"kernel", "hardware counters of single GPU kernels"},
 	{NULL, NULL},

@@ -14,6 +14,7 @@ import golden  # noqa: E402,F401
 import test_exact  # noqa: E402,F401
 import test_kill  # noqa: E402,F401
 import test_options  # noqa: E402,F401
+import test_sampling  # noqa: E402,F401
 import test_traps  # noqa: E402,F401
 import test_tree  # noqa: E402,F401
 
