@@ -6,10 +6,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "inject/bind.h"
+
 #define PAGE 4096u
 #define MAPS_PIECE 8192u
 #define PIECES (WS_STACK_PIECE / PAGE + 2)
 
+static uint64_t closed_at; /* ticks before the first dlclose since the map was written; 0: none */
 static uint32_t maps_told; /* generation of the process whose map was written; wrong after a fork, as it should be */
 
 static void here(uint64_t regs[WS_STACK_REGS])
@@ -99,6 +102,7 @@ static uint32_t keep_code(char *text, uint32_t n)
  */
 static WS_NOINLINE void tell_maps(struct ws_thread *t)
 {
+	uint64_t time = __atomic_exchange_n(&closed_at, 0, __ATOMIC_RELAXED);
 	struct ws_rec_maps *r;
 	long got = 1, fd;
 
@@ -111,14 +115,30 @@ static WS_NOINLINE void tell_maps(struct ws_thread *t)
 		size_t bytes;
 
 		got = ws_sys(SYS_read, fd, (long)r->text, MAPS_PIECE, 0, 0, 0);
-		r->time = ws_rt_ticks();
+		r->time = time ? time : ws_rt_ticks();
+		r->changed = time != 0;
 		r->bytes = got > 0 ? keep_code(r->text, (uint32_t)got) : 0;
-		r->spare = 0;
 		bytes = WS_ALIGN_UP(sizeof(*r) + r->bytes, 8u);
 		r->rec = long_head(WS_REC_MAPS, bytes, got > 0);
 		ws_rt_commit(t, r, bytes);
 	}
 	ws_sys(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
+/*
+ * What is loaded next may lie where this library lay, and an old map would give its functions the old names. Libraries that are opened need no such
+ * care: where nothing was known to be, the recorder looks again.
+ */
+WS_EXPORT int dlclose(void *handle);
+int dlclose(void *handle)
+{
+	int (*real)(void *) = ws_bind_next("dlclose"), r;
+	uint64_t none = 0;
+
+	__atomic_compare_exchange_n(&closed_at, &none, ws_rt_ticks(), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	r = real ? real(handle) : -1;
+	__atomic_store_n(&maps_told, 0, __ATOMIC_RELAXED);
+	return r;
 }
 
 /* ---- stacks ---- */

@@ -33,8 +33,9 @@ struct ws_rec_stack { /* always in the long form */
 
 struct ws_rec_maps { /* long form; small: 1 when more follows */
 	struct ws_rec rec;
-	uint64_t time; /* ticks */
-	uint32_t bytes, spare;
+	uint64_t time; /* ticks; what differs from an earlier map differs since then */
+	uint32_t bytes;
+	uint32_t changed; /* libraries were unloaded at that time; else nothing was known before */
 	char text[]; /* executable lines of /proc/self/maps */
 };
 

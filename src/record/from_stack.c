@@ -103,8 +103,11 @@ void ws_convert_maps(struct ws_stream *s, const struct ws_rec *rec)
 	ws_text_add(&p->maps, r->text, r->bytes);
 	if (rec->small)
 		return;
-	if (p->maps.len && code)
-		ws_maps_scan_text(code->maps, key_of(s->proc), 0, ws_stream_time(s, r->time), p->maps.s, p->maps.len);
+	if (p->maps.len && code) {
+		uint64_t time = ws_stream_time(s, r->time);
+
+		ws_maps_scan_text(code->maps, key_of(s->proc), r->changed ? time : 0, time, p->maps.s, p->maps.len);
+	}
 	ws_text_free(&p->maps);
 	memset(&p->maps, 0, sizeof(p->maps));
 }

@@ -548,6 +548,7 @@ bool ws_cfi_find(struct ws_cfi *c, uint64_t address, struct ws_cfi_row *row)
 	*row = m.row;
 	row->signal = f.cie.signal;
 	row->debug = debug;
+	row->begin = f.begin;
 	row->return_register = (uint16_t)f.cie.return_register;
 	return true;
 }

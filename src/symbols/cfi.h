@@ -33,6 +33,7 @@ struct ws_cfi_row {
 	bool signal;	  /* a signal handler's return address leads here: the caller was interrupted, not calling */
 	bool debug;	  /* from .debug_frame */
 	uint16_t return_register;
+	uint64_t begin;	  /* where the function begins */
 	struct ws_cfi_rule cfa;
 	struct ws_cfi_rule reg[WS_REGS];
 };

@@ -93,8 +93,8 @@ static void unit_addresses(struct search *s)
 static bool cover(struct search *s, Dwarf_Die *die, bool keep)
 {
 	Dwarf_Addr base, from, to;
+	bool any = false, inlined = dwarf_tag(die) == DW_TAG_inlined_subroutine;
 	ptrdiff_t at = 0;
-	bool any = false;
 
 	while ((at = dwarf_ranges(die, at, &base, &from, &to)) > 0) {
 		size_t low = 0, high = s->index_n;
@@ -111,6 +111,8 @@ static bool cover(struct search *s, Dwarf_Die *die, bool keep)
 			struct chain *c = &s->chain[low];
 
 			any = true;
+			if (keep && !inlined)
+				c->n = 0; /* other names of the same code, or a function around this one: which does not call it */
 			if (keep && c->n < DEEPEST)
 				c->die[c->n++] = *die;
 		}

@@ -51,8 +51,10 @@ static void emit_one(struct batch *b, size_t i, uint32_t depth, const char *name
 /* Name of a symbol as people write it; owned by the caller. */
 static char *shown(const struct ws_symbol_hit *h)
 {
-	char *plain = h->name ? ws_demangle(h->name) : NULL, *stub;
+	/* Which version of a library's interface it is, name@@VERSION, says nothing about the code. */
+	char *name = h->name ? ws_strndup(h->name, strcspn(h->name, "@")) : NULL, *plain = name ? ws_demangle(name) : NULL, *stub;
 
+	free(name);
 	if (!plain || !h->plt)
 		return plain;
 	stub = ws_format("%s@plt", plain);

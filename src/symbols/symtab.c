@@ -40,6 +40,12 @@ static uint8_t rank_of(const Elf64_Sym *s)
 	return (uint8_t)((type == STT_FUNC || type == STT_GNU_IFUNC ? 4 : 1) + (bind == STB_GLOBAL ? 2 : bind == STB_WEAK ? 1 : 0));
 }
 
+/* Of two names of equal rank the one with fewer underscores before it: fork, not __libc_fork. */
+static bool better(uint8_t rank, const char *name, const struct ws_symbol_hit *than)
+{
+	return rank != than->rank ? rank > than->rank : strspn(name, "_") < strspn(than->name, "_");
+}
+
 static void take_symbol(struct batch *b, const Elf64_Sym *s, const char *name)
 {
 	size_t i = lower_bound(b->address, b->n, s->st_value);
@@ -56,7 +62,7 @@ static void take_symbol(struct batch *b, const Elf64_Sym *s, const char *name)
 	for (; i < b->n && b->address[i] - s->st_value < s->st_size; i++) {
 		struct ws_symbol_hit *h = &b->hit[i];
 
-		if (!h->name || s->st_value > h->value || (s->st_value == h->value && rank > h->rank))
+		if (!h->name || s->st_value > h->value || (s->st_value == h->value && better(rank, name, h)))
 			*h = (struct ws_symbol_hit){name, s->st_value, false, rank};
 	}
 }

@@ -180,13 +180,29 @@ static const struct step *step_of(struct ws_unwinder *u, struct ws_module *m, ui
 	return &slot->step;
 }
 
-/* Where `ip` is and what to do there. `spare` is used when nothing may be kept. */
-static const struct near_slot *look_up(struct ws_unwinder *u, struct ws_maps_process *maps, uint64_t time, uint64_t ip, struct near_slot *spare)
+/*
+ * What makes a new stack puts the address of a function that never returns where a return address belongs (makecontext and __start_context): no call stands
+ * before it, but padding or another function, and it is itself. Told by its rules, or by there being none for what stands before.
+ */
+static bool begins_outermost(struct ws_module *m, uint64_t address, const struct step *before)
+{
+	struct ws_cfi *c = ws_module_cfi(m);
+	struct ws_cfi_row row;
+
+	return c && ws_cfi_find(c, address, &row) && row.begin == address &&
+	       (before->kind == STEP_NONE || row.reg[row.return_register].kind == WS_CFI_UNDEFINED);
+}
+
+/* Where `ip` is (`back`: the byte before it) and what to do there. `spare` is used when nothing may be kept. */
+static const struct near_slot *look_up(struct ws_unwinder *u, struct ws_maps_process *maps, uint64_t time, uint64_t ip, bool back,
+				       struct near_slot *spare)
 {
 	uint64_t version = ws_maps_version(maps, time);
-	struct near_slot *slot = version ? &u->near[((ip ^ version * 0x5bd1e995u) * UINT64_C(0x9e3779b97f4a7c15)) >> 51] : spare;
+	struct near_slot *slot;
 	struct ws_mapping *m;
 
+	ip -= back;
+	slot = version ? &u->near[((ip ^ version * 0x5bd1e995u) * UINT64_C(0x9e3779b97f4a7c15)) >> 51] : spare;
 	if (version && slot->version == version && slot->ip == ip)
 		return slot;
 	m = ws_maps_find(maps, time, ip);
@@ -198,6 +214,10 @@ static const struct near_slot *look_up(struct ws_unwinder *u, struct ws_maps_pro
 		spare->module = m->module;
 		spare->address = ip - m->shift;
 		spare->step = *step_of(u, m->module, spare->address);
+		if (back && begins_outermost(m->module, spare->address + 1, &spare->step)) {
+			spare->address++;
+			spare->step = (struct step){.kind = STEP_END, .method = spare->step.method};
+		}
 	}
 	if (slot != spare && m)
 		*slot = *spare;
@@ -412,7 +432,7 @@ static size_t continue_with_chain(struct walk *w, struct ws_place *out, size_t n
 		return n;
 	for (size_t i = best + 1; i < s->chain_n && n < most; i++) {
 		struct near_slot spare;
-		const struct near_slot *here = look_up(w->u, s->maps, s->time, s->chain[i] - 1, &spare);
+		const struct near_slot *here = look_up(w->u, s->maps, s->time, s->chain[i], true, &spare);
 
 		out[n++] = (struct ws_place){here->module, here->address, s->chain[i], 0, frame_kind(here->module), WS_UNWIND_FP};
 	}
@@ -431,7 +451,7 @@ size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwi
 	while (n < most && n < WS_UNWIND_DEEPEST) {
 		uint64_t ip = w.regs.r[WS_REG_IP], sp = w.regs.r[WS_REG_SP];
 		struct near_slot spare;
-		const struct near_slot *here = look_up(u, stop->maps, stop->time, w.exact ? ip : ip - 1, &spare);
+		const struct near_slot *here = look_up(u, stop->maps, stop->time, ip, !w.exact, &spare);
 		int r;
 
 		if (n && !here->module) /* no code there: what led here was not a return address */
@@ -469,7 +489,7 @@ size_t ws_unwind_chain(struct ws_unwinder *u, struct ws_maps_process *maps, uint
 
 	for (size_t i = 0; i < n && made < most; i++) {
 		struct near_slot spare;
-		const struct near_slot *here = look_up(u, maps, time, i ? chain[i] - 1 : chain[i], &spare);
+		const struct near_slot *here = look_up(u, maps, time, chain[i], i != 0, &spare);
 
 		if (i && !here->module)
 			break;
