@@ -455,6 +455,9 @@ static int export_report(const struct ws_report *r, const struct ws_xformat *f, 
 	x.output = output;
 	x.lazy = q->lazy;
 	x.no_blobs = !q->blobs;
+	x.show = q->show;
+	x.by = q->by;
+	x.quiet = q->quiet;
 	x.append = q->append;
 	x.normalized = q->normalize;
 	x.all_strings = q->append || q->table_count;
@@ -491,13 +494,15 @@ static int check_options(const struct ws_xformat *f, const struct ws_export_requ
 		const char *name;
 	} options[] = {
 	    {q->table_count > 0, WS_XO_TABLES, "--tables"},
-	    {q->time_count > 0, WS_XO_TABLES | WS_XO_TIMES, "--times"},
+	    {q->time_count > 0, WS_XO_TABLES | WS_XO_TIMES | WS_XO_STACKS, "--times"},
 	    {q->shift != 0, WS_XO_TABLES | WS_XO_TIMES, "--ts-shift"},
 	    {q->normalize, WS_XO_TABLES | WS_XO_TIMES, "--ts-normalize"},
 	    {q->append, WS_XO_APPEND, "--append"},
 	    {!q->blobs, WS_XO_BLOBS, "--include-blobs=false"},
 	    {q->separate_strings, WS_XO_STRINGS, "--separate-strings"},
 	    {!q->lazy, WS_XO_TABLES, "--lazy=false"},
+	    {q->show != NULL, WS_XO_STACKS, "--show"},
+	    {q->by != NULL, WS_XO_STACKS, "--by"},
 	};
 
 	for (size_t i = 0; i < WS_COUNT(options); i++)

@@ -26,6 +26,7 @@ enum {
 	WS_XO_BLOBS = 4,   /* --include-blobs */
 	WS_XO_STRINGS = 8, /* --separate-strings */
 	WS_XO_TIMES = 16,  /* --times, --ts-shift and --ts-normalize without --tables */
+	WS_XO_STACKS = 32, /* --show, --by, and --times with one range */
 };
 
 struct ws_export_request {
@@ -36,6 +37,7 @@ struct ws_export_request {
 	bool blobs;		 /* with the bytes of NVTX payloads */
 	bool append, separate_strings, normalize;
 	int64_t shift;		 /* ns */
+	const char *show, *by;	 /* lists of words; NULL when not given */
 	const char *const *tables, *const *times; /* each a comma-separated list, as given */
 	size_t table_count, time_count;
 };
@@ -179,6 +181,8 @@ struct ws_export {
 	struct ws_xspan *spans; /* --times; none: everything */
 	size_t span_count;
 	struct ws_xpatterns *patterns; /* --tables; NULL: all */
+	const char *show, *by;	       /* of formats of call stacks; NULL: their defaults */
+	bool quiet;
 	const struct ws_xtable *open;  /* the table that rows go to */
 	bool created, skipped;	       /* it */
 	uint8_t *strings; /* by string id: what is known of it; WS_STRING_USED: a table points to it */
