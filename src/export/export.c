@@ -426,6 +426,8 @@ static uint64_t all_rows(const struct ws_report *r)
 static int open_output(struct ws_outfile *out, const struct ws_xformat *f, const struct ws_export_request *q, const char *output,
 		       struct ws_err *e)
 {
+	size_t n = strlen(output);
+
 	if (!strcmp(output, "-") && !(f->flags & WS_FF_STDOUT))
 		return ws_fail(e, "%s cannot be written to standard output; name a %s with -o", f->name,
 			       f->flags & WS_FF_FOLDER ? "folder" : "file");
@@ -433,7 +435,12 @@ static int open_output(struct ws_outfile *out, const struct ws_xformat *f, const
 		return ws_outfile_open_folder(out, output, q->overwrite, q->append, e);
 	if (q->append)
 		return ws_outfile_open_copy(out, output, 0600, e);
-	return ws_outfile_open(out, output, 0600, q->overwrite, e);
+	if (ws_outfile_open(out, output, 0600, q->overwrite, e) < 0)
+		return -1;
+	if (!(f->flags & WS_FF_GZIP) || n < 3 || strcmp(output + n - 3, ".gz") != 0 || !ws_outfile_gzip(out, e))
+		return 0;
+	ws_outfile_abort(out);
+	return -1;
 }
 
 static int export_report(const struct ws_report *r, const struct ws_xformat *f, const struct ws_export_request *q, const char *output,
@@ -452,6 +459,7 @@ static int export_report(const struct ws_report *r, const struct ws_xformat *f, 
 	x.by = q->by;
 	x.quiet = q->quiet;
 	x.append = q->append;
+	x.normalized = q->normalize;
 	x.all_strings = q->append || q->table_count;
 	if (ws_choose(&x, q, q->normalize ? ws_export_epoch(&x) : 0, e) < 0 || open_output(&out, f, q, output, e) < 0) {
 		ws_export_end(&x);

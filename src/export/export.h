@@ -150,6 +150,7 @@ enum {
 	WS_FF_PATH = 2,	  /* opens the file by itself */
 	WS_FF_FOLDER = 4, /* writes a folder of files */
 	WS_FF_STDOUT = 8, /* can write to standard output */
+	WS_FF_GZIP = 16,  /* compressed when the name ends in .gz */
 };
 
 struct ws_xformat {
@@ -175,7 +176,7 @@ struct ws_export {
 	uint64_t zero, last; /* start of the collection and end of the last event, on the session clock */
 	uint64_t base;	     /* what times count from: zero less the shift */
 	const char *type, *input, *output;
-	bool lazy, append, no_blobs, all_strings;
+	bool lazy, append, no_blobs, all_strings, normalized;
 	bool ids_only; /* cells of texts have their id alone: columns.c, from several threads */
 	struct ws_xspan *spans; /* --times; none: everything */
 	size_t span_count;
