@@ -85,7 +85,7 @@ static int export_switches(struct ws_export *x, struct ws_err *e)
 	const uint64_t *v;
 	int rc = ws_export_table(x, &sched_table, e);
 
-	if (rc < 0 || !ws_export_wants(x, sched_table.name))
+	if (rc < 0 || x->skipped)
 		return rc;
 	c = ws_cursor_open(x->r, WS_TABLE_sched, 0, UINT64_MAX);
 	while (!rc && ws_cursor_next(c, &v))

@@ -88,7 +88,7 @@ static struct ws_maps_process *maps_of(struct ws_stream *s, uint64_t time)
 	if (!m && key > 0 && !ws_maps_scan(code->maps, key, 0, time))
 		m = ws_maps_of(code->maps, key);
 	if (m)
-		ws_stacks_bind(ws_stacks_of(s->sink), m, s->process);
+		ws_stackset_bind(ws_stackset_of(s->sink), m, s->process);
 	return m;
 }
 
@@ -169,7 +169,7 @@ static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, cons
 	if (skip >= got)
 		return WS_NO_U32;
 	got -= skip;
-	return ws_stacks_places(ws_stacks_of(s->sink), places + skip, got < depth ? got : depth, NULL);
+	return ws_stackset_places(ws_stackset_of(s->sink), places + skip, got < depth ? got : depth, NULL);
 }
 
 /* A sample was taken where a signal came: none of its frames is ours. */

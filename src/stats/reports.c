@@ -26,6 +26,9 @@
 	R(nvtx_gpu_proj_sum)      \
 	R(nvtx_gpu_proj_trace)    \
 	R(nvtx_kern_sum)          \
+	R(gpu_time_breakdown)     \
+	R(gpu_idle_causes)        \
+	R(gpu_comm_overlap)       \
 	R(cpu_sample_sum)         \
 	R(sched_sum)              \
 	R(cpu_util)               \

@@ -63,6 +63,8 @@ static bool same_arg(const char *arg, size_t n, const char *known)
 {
 	size_t k = strlen(known);
 
+	if (known[k - 1] == '*')
+		return n >= k && !memcmp(arg, known, k - 1);
 	if (known[k - 1] != '=')
 		return n == k && !memcmp(arg, known, n);
 	return n > k && n < k + 10 && !memcmp(arg, known, k) && strspn(arg + k, "0123456789") >= n - k;
@@ -75,7 +77,7 @@ const char *ws_stats_arg(const struct ws_stats *s, const char *name)
 	for (const char *a = s->args; *a; a += n) {
 		n = strcspn(++a, ":");
 		if (same_arg(a, n, name))
-			return name[strlen(name) - 1] == '=' ? a + strlen(name) : "";
+			return strchr(name, '=') ? strchr(a, '=') + 1 : "";
 	}
 	return NULL;
 }
@@ -87,8 +89,10 @@ static int check_args(const struct ws_stat *stat, const char *spec, struct ws_er
 	size_t n;
 
 	for (size_t i = 0; stat->args && stat->args[i]; i++)
-		ws_text_printf(&known, "%s%s%s", i ? ", " : "", stat->args[i],
-			       stat->args[i][strlen(stat->args[i]) - 1] == '=' ? "<number>" : "");
+		ws_text_printf(&known, "%s%.*s%s", i ? ", " : "", (int)strcspn(stat->args[i], "*"), stat->args[i],
+			       strchr(stat->args[i], '*')   ? "<name>"
+			       : strchr(stat->args[i], '=') ? "<number>"
+							    : "");
 	for (const char *a = spec + strcspn(spec, ":"); *a && ok; a += n) {
 		n = strcspn(++a, ":");
 		ok = false;
