@@ -180,7 +180,7 @@ static uint32_t sample_stack(struct ws_stream *s, const struct ws_rec_stack *r, 
 	size_t got = unwind(s, r, bytes, n, places, WS_STACK_DEEPEST, &flags);
 
 	t->flags = (uint8_t)flags;
-	return ws_stacks_places(ws_stacks_of(s->sink), places, got, &t->leaf);
+	return ws_stackset_places(ws_stackset_of(s->sink), places, got, &t->leaf);
 }
 
 void ws_convert_sample(struct ws_stream *s, const struct ws_rec *rec)
