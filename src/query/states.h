@@ -52,7 +52,7 @@ struct ws_state {
 	/* of the call that it waits in; 0 where there is none */
 	uint32_t function;  /* string */
 	uint32_t path;	    /* string */
-	uint32_t holder;    /* thread that held the lock */
+	uint32_t holder;    /* thread that held the lock: the system's number of it, in the same process */
 	uint32_t callchain; /* stack */
 	uint64_t object;
 };

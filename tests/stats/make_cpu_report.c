@@ -206,7 +206,7 @@ static void small_sched(const struct code *c)
 	uint32_t chain = push(push(0, c->main), c->work);
 
 	ran(1, 1000, 2000, 0, 0, WS_AFTER_SLEEPING);
-	call(1, "pthread_mutex_lock", 1900, 3050, 0xbeef, NULL, 2, chain); /* waits 2000-2800, queues till 3000 */
+	call(1, "pthread_mutex_lock", 1900, 3050, 0xbeef, NULL, 101, chain); /* waits 2000-2800, queues till 3000 */
 	ran(1, 3000, 4000, 1, 2800, WS_AFTER_SLEEPING);
 	call(1, "read", 3900, 5100, 3, "/data/file", 0, 0);
 	ran(1, 5000, 6000, 1, 0, WS_AFTER_PREEMPTED);
