@@ -241,6 +241,20 @@ static void small_gpu(void)
 	    .kind = WS_COPY_HTOD, .green_context = WS_NO_U32);
 }
 
+/* Events counted on a core, and a counter of another kind. */
+static void small_counters(void)
+{
+	ADD(counter, .id = 1, .device = WS_NO_U32, .cpu = 0, .name = str("context-switches"), .unit = str("1/s"));
+	ADD(counter, .id = 2, .device = WS_NO_U32, .cpu = 3, .name = str("context-switches"), .unit = str("1/s"));
+	ADD(counter, .id = 3, .device = 0, .cpu = WS_NO_U32, .name = str("clock"), .unit = str("1/s"));
+	ADD(counter_value, .start = ZERO + 1000, .counter = 1, .value = 1e9);
+	ADD(counter_value, .start = ZERO + 1000, .counter = 3, .value = 5);
+	ADD(counter_value, .start = ZERO + 1500, .counter = 2, .value = 4e6);
+	ADD(counter_value, .start = ZERO + 3000, .counter = 1, .value = 7e6);
+	ADD(counter_value, .start = ZERO + 4000, .counter = 2, .value = 0);
+	ADD(counter_value, .start = ZERO + 5000, .counter = 1, .value = 0);
+}
+
 static void small(void)
 {
 	struct code c;
@@ -257,6 +271,7 @@ static void small(void)
 	small_samples(&c);
 	small_sched(&c);
 	small_gpu();
+	small_counters();
 }
 
 static void calls(void)

@@ -23,7 +23,7 @@ PROGRAM, MAKE, MAKE_ANY = (os.path.abspath(p) for p in sys.argv[1:4])
 UPDATE = "--update" in sys.argv
 TESTS = []
 Result = collections.namedtuple("Result", "code out err")
-STATS = ["cpu_sample_sum", "sched_sum", "cpu_util", "thread_wait_sum", "cpu_gap_sum"]
+STATS = ["cpu_sample_sum", "sched_sum", "cpu_util", "thread_wait_sum", "gil_sum", "cpu_gap_sum"]
 
 
 def test(f):
@@ -429,6 +429,24 @@ def waits():
 
 
 @test
+def interpreter_lock():
+    by, holds = collections.defaultdict(lambda: ([], [])), collections.defaultdict(list)
+    for g, start, end, state in rows().db.execute("SELECT globalTid, start, end, state FROM WARPSIGHT_GIL"):
+        by[g][state == 2].append(end - start)
+        if state == 2:
+            holds[g >> 24].append((start, g))
+    handed = collections.Counter()
+    for v in holds.values():
+        v.sort()
+        for (_, a), (_, b) in zip(v, v[1:]):
+            handed[b] += a != b
+    want = {g & 0xffffff: (sum(w), len(w), max(w), sum(h), len(h), max(h), handed[g]) for g, (w, h) in by.items()}
+    got = {r["TID"]: (r["Wait Time"], r["Waits"], r["Max Wait"], r["Held Time"], r["Holds"], r["Max Held"], r["Handovers"])
+           for r in stats("gil_sum")}
+    same_items(got, want, "gil_sum")
+
+
+@test
 def waits_by_reason():
     want = collections.Counter()
     for spans in states(rows()).values():
@@ -564,6 +582,12 @@ def callchains():
     for i in list(chains)[:50]:
         depth, = r.db.execute("SELECT count(*) FROM OSRT_CALLCHAINS WHERE id = ?", (i,)).fetchone()
         same(depth, len(r.functions(0, i)), "depth of %d" % i)
+
+
+@test
+def counts_of_cores():
+    got = rows("small").db.execute("SELECT * FROM PERF_EVENT_CPU_RAW_EVENT ORDER BY start").fetchall()
+    same(got, [(1000, 3000, 0, 0, 1, 2000), (1500, 4000, 0, 3, 2, 10), (3000, 5000, 0, 0, 1, 14)], "counts")
 
 
 def folded_name(f):
