@@ -289,7 +289,7 @@ int ws_xformat_write_pprof(struct ws_export *x, FILE *f, struct ws_err *e)
 		ws_flames_free(&flames);
 		return -1;
 	}
-	if (deflateInit2(&o.z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+	if (deflateInit2(&o.z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
 		ws_flames_free(&flames);
 		return ws_fail(e, "out of memory");
 	}
