@@ -19,7 +19,8 @@ static const struct ws_xcolumn columns[] = {
     {"count", "INTEGER", false, false, "Events in that time"},
 };
 
-static const struct ws_xtable table = {"PERF_EVENT_CPU_RAW_EVENT", "Events that were counted on whole cores", columns, WS_COUNT(columns)};
+static const struct ws_xtable table = {"PERF_EVENT_CPU_RAW_EVENT", "Events that were counted on whole cores", columns,
+				       WS_COUNT(columns)};
 
 struct last { /* of a counter */
 	uint32_t cpu;

@@ -57,7 +57,8 @@ static int find_gpus(const struct ws_report *r, const struct ws_gaps_request *q,
 	if (out->n)
 		return 0;
 	if (streams && q->stream != WS_NO_U32)
-		return ws_fail(e, "%s has no work in a stream %u%s", ws_report_path(r), q->stream, q->gpu == WS_NO_U32 ? "" : " of that GPU");
+		return ws_fail(e, "%s has no work in a stream %u%s", ws_report_path(r), q->stream,
+			       q->gpu == WS_NO_U32 ? "" : " of that GPU");
 	if (q->gpu != WS_NO_U32)
 		return ws_fail(e, "%s has no work on a GPU %u", ws_report_path(r), q->gpu);
 	return ws_fail(e, "%s has no work on GPUs", ws_report_path(r));
@@ -123,14 +124,14 @@ static int find_running(const struct ws_report *r, const struct ws_who *who, con
 	free(x.workers);
 	all.n = ws_intervals_merge(all.v, all.n);
 	if (q->resource == WS_RESOURCE_CPU || x.thread)
-		add_list(out, &cap, q, q->resource == WS_RESOURCE_CPU ? ws_strdup("all cores") : thread_name(who, x.thread), 0, all.v,
-			 all.n);
+		add_list(out, &cap, q, q->resource == WS_RESOURCE_CPU ? ws_strdup("all cores") : thread_name(who, x.thread), 0,
+			 all.v, all.n);
 	free(all.v);
 	return out->n ? 0 : ws_fail(e, "%s has no scheduling of a thread %u", ws_report_path(r), q->thread);
 }
 
-int ws_gaps_find(const struct ws_report *r, const struct ws_who *who, const struct ws_states *states, const struct ws_gaps_request *q,
-		 struct ws_gaps *out, struct ws_err *e)
+int ws_gaps_find(const struct ws_report *r, const struct ws_who *who, const struct ws_states *states,
+		 const struct ws_gaps_request *q, struct ws_gaps *out, struct ws_err *e)
 {
 	memset(out, 0, sizeof(*out));
 	if (q->resource == WS_RESOURCE_GPU || q->resource == WS_RESOURCE_STREAM)

@@ -1,8 +1,8 @@
 /*
  * gpu.c - see gpu.h.
  *
- * Intervals are gathered by workers without a lock, each into lanes of its own, joined while they come in order (a stream's work does), and
- * merged for good at the end.
+ * Intervals are gathered by workers without a lock, each into lanes of its own, joined while they come in order (a stream's work
+ * does), and merged for good at the end.
  */
 #include "query/gpu.h"
 

@@ -40,7 +40,7 @@ size_t ws_intervals_between(const struct ws_interval *v, size_t n, uint64_t from
 
 /* A GPU, or one of its streams, and when it worked: merged intervals of kernels, copies, sets and graphs. */
 struct ws_gpu_lane {
-	uint64_t process; /* for a GPU that several processes use, the first of them */
+	uint64_t process;		  /* for a GPU that several processes use, the first of them */
 	uint32_t device, context, stream; /* context and stream only of streams */
 	struct ws_interval *busy;
 	size_t n, cap;
@@ -51,8 +51,8 @@ struct ws_gpu_lanes {
 	uint64_t damaged;
 };
 /*
- * All GPUs, or with `streams` all streams. The same GPU in several processes is one (by its UUID, where the report has it). Free with
- * ws_gpu_lanes_free.
+ * All GPUs, or with `streams` all streams. The same GPU in several processes is one (by its UUID, where the report has it). Free
+ * with ws_gpu_lanes_free.
  */
 void ws_gpu_lanes_load(const struct ws_report *r, bool streams, struct ws_gpu_lanes *out);
 void ws_gpu_lanes_free(struct ws_gpu_lanes *l);

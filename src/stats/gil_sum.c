@@ -1,5 +1,6 @@
 /*
- * gil_sum.c - Python's global interpreter lock by thread: how long each waited for it and held it, and how often it came from another thread.
+ * gil_sum.c - Python's global interpreter lock by thread: how long each waited for it and held it, and how often it came from
+ * another thread.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,8 @@ static void read_spans(struct ws_stats *s, struct gil *g)
 		add(state == WS_GIL_WAITS ? &g->v[g->n - 1].wait : &g->v[g->n - 1].held, end - start);
 		if (state == WS_GIL_HOLDS) {
 			ws_grow(g->holds, g->holds_cap, g->hold_count + 1);
-			g->holds[g->hold_count++] = (struct hold){start, ws_who_thread(s->who, thread)->process, (uint32_t)g->n - 1};
+			g->holds[g->hold_count++] =
+			    (struct hold){start, ws_who_thread(s->who, thread)->process, (uint32_t)g->n - 1};
 		}
 	}
 	ws_rows_free(&r);
@@ -165,7 +167,8 @@ static int run(struct ws_stats *s, struct ws_err *e)
 const struct ws_stat ws_stat_gil_sum = {
     .name = "gil_sum",
     .title = "Python's Interpreter Lock by Thread",
-    .about = "How long each thread waited for Python's global interpreter lock (GIL) and held it; Handovers are the times that it got the lock "
+    .about = "How long each thread waited for Python's global interpreter lock (GIL) and held it; Handovers are the times that it "
+	     "got the lock "
 	     "after another thread of its process.",
     .what = "waits for Python's interpreter lock",
     .columns = columns,

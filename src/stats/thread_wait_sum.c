@@ -1,8 +1,8 @@
 /*
  * thread_wait_sum.c - what each thread waited for: by reason, call and what the call was about.
  *
- * A wait is a state of query/states.c: off the core for one reason, or polling in a CUDA call that waits for the GPU. Its object is the
- * lock with the thread that held it, the path of a file, or the address of what was waited on.
+ * A wait is a state of query/states.c: off the core for one reason, or polling in a CUDA call that waits for the GPU. Its object is
+ * the lock with the thread that held it, the path of a file, or the address of what was waited on.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,13 +19,8 @@ enum { K_THREAD, K_WAIT, K_FUNCTION, K_OBJECT, K_HOLDER, KEY_WORDS };
 enum { PID = 8, TID, THREAD, REASON, FUNCTION, OBJECT, COLUMNS };
 
 static const struct ws_column columns[COLUMNS] = {
-    WS_STD8("Waits"),
-    {"PID", WS_KIND_ID},
-    {"TID", WS_KIND_ID},
-    {"Thread", WS_KIND_TEXT},
-    {"Reason", WS_KIND_TEXT},
-    {"Function", WS_KIND_TEXT},
-    {"Object", WS_KIND_TEXT},
+    WS_STD8("Waits"),	      {"PID", WS_KIND_ID},	  {"TID", WS_KIND_ID},	    {"Thread", WS_KIND_TEXT},
+    {"Reason", WS_KIND_TEXT}, {"Function", WS_KIND_TEXT}, {"Object", WS_KIND_TEXT},
 };
 
 static const char *const args[] = {"reason", "thread", NULL};
@@ -89,7 +84,8 @@ static void put_object(const struct waits *x, const uint64_t *key, struct ws_tex
 		ws_text_printf(t, address ? "0x%" PRIx64 : "%" PRIu64, object);
 	}
 	if (key[K_HOLDER])
-		ws_text_printf(t, "%sheld by %s (%u)", t->len ? " " : "", *holder->name ? holder->name : "thread", (uint32_t)key[K_HOLDER]);
+		ws_text_printf(t, "%sheld by %s (%u)", t->len ? " " : "", *holder->name ? holder->name : "thread",
+			       (uint32_t)key[K_HOLDER]);
 }
 
 static struct ws_cell text(const char *s)
@@ -153,7 +149,8 @@ static void print(const struct waits *x, const struct ws_keyed_sums *sums)
 
 static int run(struct ws_stats *s, struct ws_err *e)
 {
-	struct waits x = {.s = s, .objects = !ws_stats_arg(s, "reason"), .threads = ws_stats_arg(s, "thread") || !ws_stats_arg(s, "reason")};
+	struct waits x = {
+	    .s = s, .objects = !ws_stats_arg(s, "reason"), .threads = ws_stats_arg(s, "thread") || !ws_stats_arg(s, "reason")};
 	struct ws_states *states = ws_states_open(s->r, s->who, &s->damaged);
 	uint32_t workers = ws_states_workers(states);
 	struct ws_keyed_sums sums;
@@ -180,8 +177,10 @@ static int run(struct ws_stats *s, struct ws_err *e)
 const struct ws_stat ws_stat_thread_wait_sum = {
     .name = "thread_wait_sum",
     .title = "Waits by Thread and Reason",
-    .about = "What threads waited for: a lock (with the thread that held it), a condition, I/O (with the path), sleep, the GPU, Python's GIL, "
-	     "a core to run on. Waiting for the GPU counts while it polls too. Without context switches, the whole of a blocking call counts. "
+    .about = "What threads waited for: a lock (with the thread that held it), a condition, I/O (with the path), sleep, the GPU, "
+	     "Python's GIL, "
+	     "a core to run on. Waiting for the GPU counts while it polls too. Without context switches, the whole of a blocking "
+	     "call counts. "
 	     ":reason makes one line of each reason, :reason:thread of each reason and thread.",
     .what = "waits of threads",
     .args = args,

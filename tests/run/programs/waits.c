@@ -1,8 +1,8 @@
 /*
  * waits.c - waits for one thing after the other, each for at least 40 ms, for the tests of what says why threads waited.
  *
- *   waits [FIFO]   the thread "waiter" waits for a lock that the thread "holder" holds, a condition, a semaphore, a sleep, a pipe, a
- *                  descriptor (poll), and the FIFO if one is named; the main thread waits for its end
+ *   waits [FIFO]   the thread "waiter" waits for a lock that the thread "holder" holds, a condition, a semaphore, a sleep, a pipe,
+ * a descriptor (poll), and the FIFO if one is named; the main thread waits for its end
  */
 #include <fcntl.h>
 #include <poll.h>
