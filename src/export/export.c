@@ -24,6 +24,13 @@
 
 enum { STRING_CLEAN = 1, STRING_BROKEN = 2, STRING_USED = WS_STRING_USED };
 
+/* Beside this thread, those of columns.c note which texts are used. */
+static void note(struct ws_export *x, uint32_t id, uint8_t what)
+{
+	if (!(__atomic_load_n(&x->strings[id], __ATOMIC_RELAXED) & what))
+		__atomic_fetch_or(&x->strings[id], what, __ATOMIC_RELAXED);
+}
+
 /* Valid text of a string id. Ids beyond the dictionary are empty strings. */
 const char *ws_x_bytes(struct ws_export *x, uint32_t id, size_t *len)
 {
@@ -33,10 +40,10 @@ const char *ws_x_bytes(struct ws_export *x, uint32_t id, size_t *len)
 	if (id > x->string_count || x->strings[id] & STRING_CLEAN)
 		return s;
 	if (!(x->strings[id] & STRING_BROKEN) && ws_utf8_valid(s, *len)) {
-		x->strings[id] |= STRING_CLEAN;
+		note(x, id, STRING_CLEAN);
 		return s;
 	}
-	x->strings[id] |= STRING_BROKEN;
+	note(x, id, STRING_BROKEN);
 	if (!x->repaired)
 		x->repaired = ws_calloc(x->string_count + 1, sizeof(*x->repaired));
 	if (!x->repaired[id]) {
@@ -78,7 +85,7 @@ struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id)
 	if (x->ids_only)
 		return c;
 	c.s = ws_x_bytes(x, c.id, &c.n);
-	x->strings[c.id] |= STRING_USED;
+	note(x, c.id, STRING_USED);
 	return c;
 }
 
