@@ -7,7 +7,7 @@
 #ifndef WS_QUERY_GAPS_H
 #define WS_QUERY_GAPS_H
 
-#include "query/gpu.h"
+#include "query/intervals.h"
 #include "query/states.h"
 
 enum ws_resource {
@@ -29,8 +29,7 @@ struct ws_gaps_request {
 struct ws_gap_list {
 	char *name;	  /* "GPU 0", "GPU 0 stream 7", "thread main (123)", "all cores" */
 	uint64_t process; /* of a GPU or stream, or 0 */
-	struct ws_interval *v;
-	size_t n;
+	struct ws_spans gaps;
 	uint64_t total;	   /* sum of their lengths */
 	uint64_t from, to; /* between which gaps were looked for */
 };

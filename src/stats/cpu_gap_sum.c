@@ -97,17 +97,17 @@ static void take(void *ctx, uint32_t worker, const struct ws_state *st)
 
 static bool in_gap(const struct ws_gap_list *l, uint64_t at)
 {
-	size_t low = 0, high = l->n;
+	size_t low = 0, high = l->gaps.n;
 
 	while (low < high) { /* the first gap that ends after `at` */
 		size_t mid = low + (high - low) / 2;
 
-		if (l->v[mid].end <= at)
+		if (l->gaps.v[mid].end <= at)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	return low < l->n && l->v[low].start <= at;
+	return low < l->gaps.n && l->gaps.v[low].start <= at;
 }
 
 /* The function to name: Python's innermost, else the innermost of all. */

@@ -29,6 +29,7 @@
 	R(gpu_time_breakdown)     \
 	R(gpu_idle_causes)        \
 	R(gpu_comm_overlap)       \
+	R(step_phases)            \
 	R(cpu_sample_sum)         \
 	R(sched_sum)              \
 	R(cpu_util)               \
