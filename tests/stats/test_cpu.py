@@ -585,6 +585,16 @@ def callchains():
 
 
 @test
+def switches():
+    got = rows().db.execute("SELECT start, cpu, isSchedIn, globalTid FROM SCHED_EVENTS").fetchall()
+    want = []
+    for start, end, cpu, g in rows().db.execute("SELECT start, end, cpu, globalTid FROM WARPSIGHT_SCHED"):
+        want += [(start, cpu, 1, g), (end, cpu, 0, g)]
+    same([g[0] for g in got], sorted(g[0] for g in got), "order of time")
+    same(sorted(got), sorted(want), "rows")
+
+
+@test
 def counts_of_cores():
     got = rows("small").db.execute("SELECT * FROM PERF_EVENT_CPU_RAW_EVENT ORDER BY start").fetchall()
     same(got, [(1000, 3000, 0, 0, 1, 2000), (1500, 4000, 0, 3, 2, 10), (3000, 5000, 0, 0, 1, 14)], "counts")
