@@ -20,7 +20,7 @@ struct options {
 #define WS_TIMELINE(id, name, extension, takes, flags, summary) name
 static const char types[] =
 #include "export/formats.def"
-    "|text,info";
+    ;
 #undef WS_AND
 #undef WS_TABLES
 #undef WS_TIMELINE

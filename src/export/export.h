@@ -150,6 +150,7 @@ enum {
 	WS_FF_PATH = 2,	  /* opens the file by itself */
 	WS_FF_FOLDER = 4, /* writes a folder of files */
 	WS_FF_STDOUT = 8, /* can write to standard output */
+	WS_FF_GZIP = 16,  /* compressed when the name ends in .gz */
 };
 
 struct ws_xformat {
@@ -175,14 +176,16 @@ struct ws_export {
 	uint64_t zero, last; /* start of the collection and end of the last event, on the session clock */
 	uint64_t base;	     /* what times count from: zero less the shift */
 	const char *type, *input, *output;
-	bool lazy, append, no_blobs, all_strings;
+	bool lazy, append, no_blobs, all_strings, normalized;
 	bool ids_only; /* cells of texts have their id alone: columns.c, from several threads */
 	struct ws_xspan *spans; /* --times; none: everything */
 	size_t span_count;
 	struct ws_xpatterns *patterns; /* --tables; NULL: all */
 	const char *show, *by;	       /* of formats of call stacks; NULL: their defaults */
 	bool quiet;
-	const struct ws_xtable *open;  /* the table that rows go to */
+	struct ws_xtable table;	       /* the table that rows go to */
+	const struct ws_xtable *open;  /* it, or NULL */
+	struct ws_xpile *pile;	       /* its rows that are not written yet */
 	bool created, skipped;	       /* it */
 	uint8_t *strings; /* by string id: what is known of it; WS_STRING_USED: a table points to it */
 	char **repaired;  /* by string id: valid text in place of broken; NULL until one is needed */
@@ -241,6 +244,8 @@ bool ws_export_wants(const struct ws_export *x, const char *table);
 /* Begin a table that is made row by row, and one row of it. Rows of tables that are not wanted go nowhere. */
 int ws_export_table(struct ws_export *x, const struct ws_xtable *t, struct ws_err *e);
 int ws_export_row(struct ws_export *x, const struct ws_xcell *cells, struct ws_err *e);
+/* No more rows; beginning the next table does it too. */
+int ws_export_table_end(struct ws_export *x, struct ws_err *e);
 /* Does --times let an event of this span (session clock; end WS_NO_TIME for none) through? */
 bool ws_export_in_time(const struct ws_export *x, uint64_t start, uint64_t end);
 

@@ -1,9 +1,10 @@
 /*
  * pprof.c - call stacks for pprof: its profile.proto, gzip-compressed.
  *
- * The message is written field by field as protobuf wants it (a tag, then a varint or a length with bytes), without a library: it has five
- * kinds of messages of numbers. Functions at a line are locations, each with its one line; modules are mappings; process and
- * thread are labels of samples. Each kind of profile asked for has two values a sample, how many and how long; the others' are 0.
+ * The message is written field by field as protobuf wants it (a tag, then a varint or a length with bytes), without a library: it
+ * has five kinds of messages of numbers. Functions at a line are locations, each with its one line; modules are mappings; process
+ * and thread are labels of samples. Each kind of profile asked for has two values a sample, how many and how long; the others' are
+ * 0.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +13,26 @@
 #include "base/map.h"
 #include "export/flame.h"
 #include "export/formats.h"
+#include "export/proto.h"
 #include "export/tables.h"
 #include "export/text.h"
 #include "stats/texts.h"
 
 /* Fields of profile.proto. */
-enum { P_SAMPLE_TYPE = 1, P_SAMPLE, P_MAPPING, P_LOCATION, P_FUNCTION, P_STRINGS, P_TIME = 9, P_DURATION, P_PERIOD_TYPE, P_PERIOD,
-       P_COMMENT, P_DEFAULT_TYPE };
+enum {
+	P_SAMPLE_TYPE = 1,
+	P_SAMPLE,
+	P_MAPPING,
+	P_LOCATION,
+	P_FUNCTION,
+	P_STRINGS,
+	P_TIME = 9,
+	P_DURATION,
+	P_PERIOD_TYPE,
+	P_PERIOD,
+	P_COMMENT,
+	P_DEFAULT_TYPE
+};
 
 struct output {
 	struct ws_export *x;
@@ -35,38 +49,10 @@ struct output {
 
 /* ---- protobuf ---- */
 
-static void put_varint(struct ws_text *t, uint64_t v)
-{
-	unsigned char b[10];
-	size_t n = 0;
-
-	do {
-		b[n] = (unsigned char)(v & 127);
-		v >>= 7;
-		b[n++] |= v ? 128 : 0;
-	} while (v);
-	ws_text_add(t, b, n);
-}
-
 static void put_number(struct ws_text *t, unsigned field, uint64_t v)
 {
-	if (!v) /* what a field is that is not there */
-		return;
-	put_varint(t, field << 3);
-	put_varint(t, v);
-}
-
-static void put_bytes(struct ws_text *t, unsigned field, const char *s, size_t n)
-{
-	put_varint(t, field << 3 | 2);
-	put_varint(t, n);
-	ws_text_add(t, s, n);
-}
-
-static void put_message(struct ws_text *t, unsigned field, struct ws_text *m)
-{
-	put_bytes(t, field, m->s ? m->s : "", m->len);
-	m->len = 0;
+	if (v) /* 0 is what a field is that is not there */
+		ws_proto_number(t, field, v);
 }
 
 /* ---- gzip ---- */
@@ -90,7 +76,7 @@ static void compress_text(struct output *o, int flush)
 
 static void add_field(struct output *o, unsigned field)
 {
-	put_message(&o->text, field, &o->message);
+	ws_proto_message(&o->text, field, &o->message);
 	if (o->text.len > 1 << 20)
 		compress_text(o, Z_NO_FLUSH);
 }
@@ -136,7 +122,8 @@ static void put_types(struct output *o)
 
 		put_type(o, &o->message, ws_flame_items(f->kind), "count");
 		add_field(o, P_SAMPLE_TYPE);
-		put_type(o, &o->message, o->flames->timed ? time_name(f->kind) : f->p.weight, o->flames->timed ? "nanoseconds" : "count");
+		put_type(o, &o->message, o->flames->timed ? time_name(f->kind) : f->p.weight,
+			 o->flames->timed ? "nanoseconds" : "count");
 		add_field(o, P_SAMPLE_TYPE);
 	}
 	put_number(&o->text, P_DEFAULT_TYPE,
@@ -204,7 +191,7 @@ static void put_locations(struct output *o, uint64_t *first)
 			put_number(&o->message, 2, in);
 			put_number(&o->part, 1, fn);
 			put_number(&o->part, 2, t->units[u].line);
-			put_message(&o->message, 4, &o->part);
+			ws_proto_message(&o->message, 4, &o->part);
 			add_field(o, P_LOCATION);
 		}
 		sum += t->unit_count;
@@ -218,7 +205,7 @@ static void put_label(struct output *o, const struct ws_calltree *t, const char 
 	ws_calltree_name(t, unit, &name);
 	put_number(&o->part, 1, word(o, key));
 	put_number(&o->part, 2, string(o, name.s ? name.s : "", name.len));
-	put_message(&o->message, 3, &o->part);
+	ws_proto_message(&o->message, 3, &o->part);
 	ws_text_free(&name);
 }
 
@@ -230,13 +217,13 @@ static void put_sample(struct output *o, size_t which, uint64_t first, uint32_t 
 	size_t n = ws_flame_path(&p->tree, node, p->roots, path, WS_STACKS_DEEPEST);
 
 	for (size_t i = 0; i < n; i++)
-		put_varint(&o->part, first + path[i]);
-	put_message(&o->message, 1, &o->part);
+		ws_proto_varint(&o->part, first + path[i]);
+	ws_proto_message(&o->message, 1, &o->part);
 	for (size_t i = 0; i < o->flames->n; i++) {
-		put_varint(&o->part, i == which ? c->count : 0);
-		put_varint(&o->part, i == which ? ws_flame_value(o->flames, c) : 0);
+		ws_proto_varint(&o->part, i == which ? c->count : 0);
+		ws_proto_varint(&o->part, i == which ? ws_flame_value(o->flames, c) : 0);
 	}
-	put_message(&o->message, 2, &o->part);
+	ws_proto_message(&o->message, 2, &o->part);
 	ws_flame_roots(&p->tree, node, p->roots, roots);
 	put_label(o, &p->tree, "process", roots[0]);
 	put_label(o, &p->tree, "thread", roots[1]);
@@ -261,7 +248,7 @@ static void put_strings(struct output *o)
 		size_t len;
 		const char *s = ws_texts_get(&o->strings, i, &len);
 
-		put_bytes(&o->text, P_STRINGS, s, len);
+		ws_proto_bytes(&o->text, P_STRINGS, s, len);
 		if (o->text.len > 1 << 20)
 			compress_text(o, Z_NO_FLUSH);
 	}
@@ -289,7 +276,7 @@ int ws_xformat_write_pprof(struct ws_export *x, FILE *f, struct ws_err *e)
 		ws_flames_free(&flames);
 		return -1;
 	}
-	if (deflateInit2(&o.z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+	if (deflateInit2(&o.z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
 		ws_flames_free(&flames);
 		return ws_fail(e, "out of memory");
 	}

@@ -124,6 +124,11 @@ void ws_sql_close(struct ws_sql *s)
 	sqlite3_close(s->db);
 	for (size_t i = 0; i < s->report_count; i++)
 		ws_sql_catalog_free(&s->reports[i]);
+	for (size_t i = 0; i < s->parameter_count; i++) {
+		free(s->parameters[i].name);
+		free(s->parameters[i].value);
+	}
+	free(s->parameters);
 	free(s->reports);
 	free(s);
 }
@@ -205,15 +210,91 @@ static int rows(struct ws_sql *s, sqlite3_stmt *st, int columns, const struct ws
 	return result;
 }
 
+/* ---- parameters ---- */
+
+void ws_sql_bind(struct ws_sql *s, const char *name, const char *value)
+{
+	struct ws_sql_parameter *p;
+
+	for (size_t i = 0; i < s->parameter_count; i++) {
+		p = &s->parameters[i];
+		if (strcmp(p->name + 1, name))
+			continue;
+		free(p->value);
+		p->value = value ? ws_strdup(value) : NULL;
+		return;
+	}
+	ws_grow(s->parameters, s->parameter_cap, s->parameter_count + 1);
+	p = &s->parameters[s->parameter_count++];
+	p->name = ws_format(":%s", name);
+	p->value = value ? ws_strdup(value) : NULL;
+}
+
+static const struct ws_sql_parameter *parameter(const struct ws_sql *s, const char *name)
+{
+	for (size_t i = 0; name && i < s->parameter_count; i++)
+		if (!strcmp(s->parameters[i].name, name))
+			return &s->parameters[i];
+	return NULL;
+}
+
+static int bind_all(struct ws_sql *s, sqlite3_stmt *st, struct ws_err *e)
+{
+	for (int i = 1; i <= sqlite3_bind_parameter_count(st); i++) {
+		const char *name = sqlite3_bind_parameter_name(st, i);
+		const struct ws_sql_parameter *p = parameter(s, name);
+		char *end;
+		long long n;
+		double d;
+
+		if (!p)
+			return ws_fail(e, "SQL: the parameter %s has no value", name ? name : "?");
+		if (!p->value)
+			continue;
+		n = strtoll(p->value, &end, 10);
+		if (*p->value && !*end) {
+			sqlite3_bind_int64(st, i, n);
+			continue;
+		}
+		d = strtod(p->value, &end);
+		if (*p->value && !*end)
+			sqlite3_bind_double(st, i, d);
+		else
+			sqlite3_bind_text(st, i, p->value, -1, SQLITE_STATIC);
+	}
+	return 0;
+}
+
+int ws_sql_has_parameter(struct ws_sql *s, const char *sql, const char *name, struct ws_err *e)
+{
+	char *with = ws_format(":%s", name);
+	int found = 0;
+
+	while (*sql && found >= 0) {
+		sqlite3_stmt *st = NULL;
+		int rc = sqlite3_prepare_v2(s->db, sql, -1, &st, &sql);
+
+		if (rc != SQLITE_OK)
+			found = fail(s, rc, e);
+		else if (st && sqlite3_bind_parameter_index(st, with))
+			found = 1;
+		sqlite3_finalize(st);
+		if (rc != SQLITE_OK)
+			break;
+	}
+	free(with);
+	return found;
+}
+
 static int statement(struct ws_sql *s, sqlite3_stmt *st, const struct ws_sql_sink *sink, struct ws_err *e)
 {
 	int columns = sqlite3_column_count(st);
 	const char **names = ws_calloc((size_t)columns + 1, sizeof(*names));
-	int rc = 0;
+	int rc = bind_all(s, st, e);
 
 	for (int i = 0; i < columns; i++)
 		names[i] = sqlite3_column_name(st, i);
-	if (columns)
+	if (columns && !rc)
 		rc = sink->begin(sink->ctx, names, (size_t)columns, e);
 	free(names);
 	return rc ? rc : rows(s, st, columns, sink, e);

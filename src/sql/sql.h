@@ -23,6 +23,11 @@ void ws_sql_close(struct ws_sql *s);
 /* Make the query that runs end with an error, soon. */
 void ws_sql_interrupt(struct ws_sql *s);
 
+/* Give the parameter :name of later queries a value: a number where it reads as one, else a text; NULL is null. */
+void ws_sql_bind(struct ws_sql *s, const char *name, const char *value);
+/* Does some statement of `sql` have this parameter? -1 with a message when it cannot be parsed. */
+int ws_sql_has_parameter(struct ws_sql *s, const char *sql, const char *name, struct ws_err *e);
+
 /* Where the rows of a query go. Functions return 0, or -1 to end the query (with a message of their own). */
 struct ws_sql_sink {
 	int (*begin)(void *ctx, const char *const *names, size_t columns, struct ws_err *e);

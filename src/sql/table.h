@@ -40,6 +40,10 @@ struct ws_sql {
 	struct ws_sql_report *reports;
 	size_t report_count;
 	volatile int stop;
+	struct ws_sql_parameter {
+		char *name, *value;
+	} * parameters;
+	size_t parameter_count, parameter_cap;
 	struct ws_sql_counts counts;
 };
 

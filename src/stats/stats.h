@@ -41,6 +41,8 @@ const struct ws_stat *ws_stat_find(const char *name);
 /* Was the argument given? For one that ends in = or =*, what stands after it, up to a colon or the end; else "". NULL when it was not given. */
 const char *ws_stats_arg(const struct ws_stats *s, const char *name);
 
+struct ws_user_reports;
+
 /* What to make of a file. Lists pair up by position; the last format and output serve the remaining reports. */
 struct ws_stats_request {
 	const char *const *reports, *const *formats, *const *outputs; /* reports may be empty: the defaults */
@@ -49,6 +51,8 @@ struct ws_stats_request {
 	const char *filter_time, *filter_nvtx; /* or NULL */
 	bool quiet;			       /* no messages about skipped reports */
 	bool overwrite;
+	const struct ws_user_reports *user; /* reports written as queries, or NULL */
+	bool verbose; /* say how much of the file each report read */
 	bool several; /* several files share the outputs: their names go into the file names */
 };
 

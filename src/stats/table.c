@@ -15,9 +15,9 @@
 const struct ws_format ws_formats[] = {
     {"column", NULL, "txt", "aligned columns for a terminal", true, true, ws_column_begin, ws_kept_row, ws_column_end},
     {"table", NULL, "txt", "columns in a box", true, true, ws_kept_begin, ws_kept_row, ws_box_end},
-    {"csv", NULL, "csv", "comma-separated values", false, false, ws_csv_begin, ws_csv_row, NULL},
+    {"csv", NULL, "csv", "comma-separated values", false, false, ws_csv_begin, ws_csv_row, ws_lines_end},
     {"tsv", NULL, "tsv", "tab-separated values; tabs, newlines and backslashes in names are escaped", false, false, ws_tsv_begin,
-     ws_tsv_row, NULL},
+     ws_tsv_row, ws_lines_end},
     {"json", NULL, "json", "an array of objects, one a row", false, false, ws_json_begin, ws_json_row, ws_json_end},
     {"html", "hdoc", "html", "an HTML document", true, true, ws_html_begin, ws_html_row, ws_html_end},
     {"htable", NULL, "html", "an HTML table without a document around it", false, true, ws_htable_begin, ws_html_row,

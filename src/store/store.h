@@ -161,6 +161,9 @@ struct ws_block_info ws_report_block(const struct ws_report *r, enum ws_table t,
 int ws_report_decode(const struct ws_report *r, enum ws_table t, size_t i, uint64_t columns, uint64_t *const *out,
 		     struct ws_err *e);
 
+/* How many blocks were decoded since the report was opened: what a filter by time saved can be seen from it. */
+uint64_t ws_report_decoded(const struct ws_report *r);
+
 /* Columns a file of an older version does not have decode as 0; this says which are there. */
 uint64_t ws_report_columns(const struct ws_report *r, enum ws_table t);
 

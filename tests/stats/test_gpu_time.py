@@ -184,6 +184,21 @@ def test_idle(report, ops):
         check("gpu_idle_causes%s: its figures" % arg, not bad, bad[:2])
 
 
+def test_phases(report, db):
+    spans = db.execute("SELECT text, start, end, globalTid FROM NVTX_EVENTS ORDER BY globalTid, start, end DESC").fetchall()
+    want, inside = collections.defaultdict(list), []
+    for text, start, end, tid in spans:
+        if text.startswith("step"):
+            phases = [(t, b - a) for t, a, b, th in spans if th == tid and t in ("forward", "backward") and start <= a and b <= end]
+            for t, ns in phases:
+                want[t].append(ns)
+            want["[rest of the step]"].append(end - start - sum(ns for _, ns in phases))
+    lines = table(report, "step_phases")
+    got = {l["Phase"]: (int(l["Total Time (ns)"]), int(l["Instances"]), int(l["Min (ns)"]), int(l["Max (ns)"])) for l in lines}
+    check("step_phases", got == {k: (sum(v), len(v), min(v), max(v)) for k, v in want.items()} and
+          abs(sum(float(l["Time (%)"]) for l in lines) - 100) < 0.2, (got, {k: sum(v) for k, v in want.items()}))
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "gpus.wsrep")
@@ -197,6 +212,7 @@ def main():
         test_window(report, ops)
         test_overlap(report, ops)
         test_idle(report, ops)
+        test_phases(report, db)
         r = subprocess.run([WARPSIGHT, "stats", "-r", "gpu_time_breakdown:nope", report], capture_output=True, text=True)
         check("an argument that it does not take", r.returncode == 2 and "step=<name>" in r.stderr, r)
     print("1..%d" % count)
