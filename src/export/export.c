@@ -91,14 +91,21 @@ struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id)
 
 struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n)
 {
-	struct ws_text *t;
+	struct ws_text *t, made = {0};
+	size_t i = 0;
 
+	ws_text_puts(&made, "");
+	ws_text_utf8(&made, s, n);
+	while (i < x->extra_count && (x->extra[i].len != made.len || memcmp(x->extra[i].s, made.s, made.len)))
+		i++; /* there are few */
+	if (i < x->extra_count) {
+		t = &x->extra[i];
+		ws_text_free(&made);
+		return (struct ws_xcell){.kind = WS_X_STRING, .id = x->string_count + (uint32_t)i + 1, .s = t->s, .n = t->len};
+	}
 	ws_grow(x->extra, x->extra_cap, x->extra_count + 1);
 	t = &x->extra[x->extra_count++];
-	memset(t, 0, sizeof(*t));
-	ws_text_utf8(t, s, n);
-	if (!t->s)
-		ws_text_puts(t, "");
+	*t = made;
 	return (struct ws_xcell){.kind = WS_X_STRING, .id = x->string_count + (uint32_t)x->extra_count, .s = t->s, .n = t->len};
 }
 

@@ -64,6 +64,11 @@ void ws_rt_sandboxed(void)
 	kept.sandboxed = true;
 }
 
+bool ws_rt_is_sandboxed(void)
+{
+	return kept.sandboxed;
+}
+
 long ws_sys(long nr, long a, long b, long c, long d, long e, long f)
 {
 	long ret;

@@ -283,6 +283,7 @@ WS_EXPORT void ws_rt_diagnostic(int severity, const char *source, const char *te
  * one that is not allowed may kill the program. Memory then comes only from what the recorder keeps ready.
  */
 WS_EXPORT void ws_rt_sandboxed(void);
+WS_EXPORT bool ws_rt_is_sandboxed(void);
 
 /* Raw system calls: no errno, no interposition, no cancellation. Return -errno. */
 WS_EXPORT long ws_sys(long nr, long a, long b, long c, long d, long e, long f);

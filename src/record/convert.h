@@ -52,7 +52,7 @@ uint32_t ws_stream_thread(struct ws_stream *s, uint32_t tid);
 
 /* Per-process state of a converter: a slot that starts NULL. Freed by the function it registers. */
 void **ws_proc_slot(struct ws_proc *p, int domain, void (*free_fn)(void *));
-enum { WS_SLOT_NVTX = 0, WS_SLOT_OSRT = 1, WS_SLOT_CUDA = 2, WS_SLOTS = 4 };
+enum { WS_SLOT_NVTX = 0, WS_SLOT_OSRT = 1, WS_SLOT_CUDA = 2, WS_SLOT_STACK = 3, WS_SLOTS = 4 };
 
 /* A diagnostic row; the same text about the same process is said once. */
 void ws_stream_diagnostic(struct ws_stream *s, enum ws_severity severity, const char *source, const char *fmt, ...)
@@ -68,6 +68,8 @@ void ws_convert_osrt_open(struct ws_stream *s);
 void ws_convert_open(struct ws_stream *s, const struct ws_open *o);
 /* The last record of a ring has been converted: frees what from_nvtx.c keeps in domain_state. Call it after ws_convert_open. */
 void ws_convert_nvtx_stream_end(struct ws_stream *s);
+/* The last record of a ring has been converted: frees what from_stack.c keeps. */
+void ws_convert_stack_stream_end(struct ws_stream *s);
 /* A process has ended: rows still waiting for a partner (start/end ranges) are written. In from_nvtx.c. */
 void ws_convert_nvtx_process_end(struct ws_stream *s);
 /* A process has ended: what CUPTI had written into its buffers becomes rows, and the buffers are free again. In from_cuda.c. */

@@ -25,6 +25,8 @@ struct ws_sink {
 	char *warnings[WS_SINK_WARNINGS]; /* the first ones, to be repeated at the end of the run */
 	uint64_t warning_count;
 	uint64_t lost;               /* events counted in the loss table */
+	bool perf_described;         /* the facts about sampling are written */
+	struct ws_stackset *stacks;    /* call stacks: stacks.h; NULL until there are any */
 };
 
 /* Take over `writer`; never fails. */

@@ -29,7 +29,10 @@
 	X(CUDA_DEVICE, cuda_device)                                                         \
 	X(CUDA_RESOURCE, cuda_resource) /* modules, graphs, nodes */                       \
 	X(CUDA_SYNC, cuda_sync)       /* a wait */                                         \
-	X(CUDA_SEEN, cuda_seen)       /* which CUPTI was found; its records' sizes */
+	X(CUDA_SEEN, cuda_seen)       /* which CUPTI was found; its records' sizes */      \
+	X(STACK, stack)               /* registers and stack of the call that follows */   \
+	X(MAPS, maps)                 /* the process's address map */                      \
+	X(SAMPLE, sample)             /* of the CPU, taken by a signal */
 
 enum ws_rec_kind {
 	WS_REC_NONE = 0,

@@ -29,7 +29,7 @@
 #include "base/ticks.h"
 
 #define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
-#define WS_ARENA_VERSION 2 /* hooks and recorder of different builds refuse each other */
+#define WS_ARENA_VERSION 3 /* hooks and recorder of different builds refuse each other */
 #define WS_CHUNK_SIZE 16384u
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
 #define WS_DIR_SLOTS 65536u
@@ -39,7 +39,7 @@
 #define WS_ENV_SESSION "WARPSIGHT_SESSION" /* path of the arena */
 
 /* Features that hooks turn on: bits of ws_arena.features. */
-enum { WS_FEATURE_NVTX = 1, WS_FEATURE_OSRT = 2, WS_FEATURE_FORK_TRACE = 4 /* record in children between fork and exec */, WS_FEATURE_CUDA = 8 };
+enum { WS_FEATURE_NVTX = 1, WS_FEATURE_OSRT = 2, WS_FEATURE_FORK_TRACE = 4 /* record in children between fork and exec */, WS_FEATURE_CUDA = 8, WS_FEATURE_SAMPLE = 16 };
 
 #define WS_ARENA_TEXT 16384
 
@@ -73,6 +73,20 @@ enum ws_cuda_setting {
 	WS_CUDA_UM_GPU_FAULTS = 128,
 };
 
+/* Which calls have their stacks copied. */
+struct ws_stack_settings {
+	uint64_t osrt_threshold; /* ticks that a call lasts at least; UINT64_MAX: none */
+	uint64_t cuda_threshold[4]; /* the same in nanoseconds, by enum ws_cuda_calls */
+	uint32_t osrt_bytes, cuda_bytes; /* of stack to copy */
+};
+enum ws_cuda_calls { WS_CALLS_KERNEL = 0, WS_CALLS_MEMORY = 1, WS_CALLS_SYNC = 2, WS_CALLS_OTHER = 3 };
+
+/* CPU samples by a timer signal. */
+struct ws_sample_settings {
+	uint64_t period_ns;
+	uint32_t stack_bytes, spare; /* of stack to copy; 0: none */
+};
+
 /* Page-aligned start of the file, written by the recorder before the target starts. */
 struct ws_arena {
 	uint64_t magic;
@@ -93,6 +107,8 @@ struct ws_arena {
 	uint32_t buffer_first;        /* file offset of the first buffer / WS_BUFFER_SIZE */
 	uint32_t buffer_count;        /* at most WS_BUFFERS */
 	struct ws_cuda_settings cuda;
+	struct ws_stack_settings stacks;
+	struct ws_sample_settings sample;
 	char text[WS_ARENA_TEXT];
 
 	_Alignas(64) _Atomic uint32_t collecting; /* events are wanted; toggled by delay, duration and capture ranges */
@@ -157,7 +173,7 @@ struct ws_open_call {
 
 #define WS_OPEN_DEPTH 64 /* levels in the home chunk; deeper ones in chunks of kind OPEN */
 #define WS_LOSS_KINDS 8
-enum ws_loss_kind { WS_LOSS_NVTX = 0, WS_LOSS_OSRT = 1, WS_LOSS_OTHER = 2, WS_LOSS_DEPTH = 3 /* ranges nested too deep */, WS_LOSS_CUDA = 4 };
+enum ws_loss_kind { WS_LOSS_NVTX = 0, WS_LOSS_OSRT = 1, WS_LOSS_OTHER = 2, WS_LOSS_DEPTH = 3 /* ranges nested too deep */, WS_LOSS_CUDA = 4, WS_LOSS_SAMPLE = 5 };
 
 /* A thread's home chunk, and the chunk of each further ring that a signal handler needed (nest > 0). */
 struct ws_ring {
