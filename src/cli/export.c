@@ -6,7 +6,7 @@
 #include "export/outfile.h"
 
 struct options {
-	const char *type, *output;
+	const char *type, *output, *show, *by;
 	struct ws_list tables, times;
 	int64_t shift;
 	bool overwrite, append, quiet, separate_strings, normalize, lazy, blobs;
@@ -20,7 +20,7 @@ struct options {
 #define WS_TIMELINE(id, name, extension, takes, flags, summary) name
 static const char types[] =
 #include "export/formats.def"
-    "|text,info";
+    ;
 #undef WS_AND
 #undef WS_TABLES
 #undef WS_TIMELINE
@@ -57,6 +57,12 @@ static const struct ws_opt opts[] = {
      "false: leave out the bytes of extended NVTX payloads.", "true"},
     {"separate-strings", 0, WS_OPT_BOOL, AT(separate_strings), NULL, NULL,
      "For JSON lines: refer to texts by number alone, and have them in the lines of StringIds.", NULL},
+    {"show", 0, WS_OPT_SET, AT(show), "WHAT[,WHAT...]", "on-cpu,off-cpu,python,gpu",
+     "For folded, speedscope and pprof: CPU samples (the default), time that threads waited, Python stacks read from outside, work on GPUs "
+     "by NVTX range.",
+     NULL},
+    {"by", 0, WS_OPT_SET, AT(by), "KEY[,KEY...]", "process,thread",
+     "For folded: stacks begin with their process, their thread. In speedscope and pprof they are apart anyhow.", NULL},
     {"quiet", 'q', WS_OPT_BOOL, AT(quiet), NULL, NULL, "Do not show progress and what was written.", NULL},
     {NULL},
 };
@@ -74,6 +80,8 @@ static int run(void *values, int argc, char **argv)
 				      .separate_strings = o->separate_strings,
 				      .normalize = o->normalize,
 				      .shift = o->shift,
+				      .show = o->show,
+				      .by = o->by,
 				      .tables = o->tables.v,
 				      .table_count = o->tables.n,
 				      .times = o->times.v,
@@ -101,6 +109,7 @@ const struct ws_command ws_cmd_export = {
     .opts_size = sizeof(struct options),
     .examples = "warpsight export report1.wsrep\n"
 		"warpsight export -t jsonlines -o - report1.wsrep | head\n"
+		"warpsight export -t pprof --show=on-cpu,off-cpu report1.wsrep\n"
 		"warpsight export --tables='^CUPTI,StringIds' --times=10s/12s report1.wsrep",
     .run = run,
 };

@@ -128,29 +128,6 @@ static int end(struct arrow *a, struct ws_err *e)
 
 /* ---- fields ---- */
 
-static bool name_taken(const struct ws_xtable *t, const char *name)
-{
-	for (size_t i = 0; i < t->column_count; i++)
-		if (!strcmp(t->columns[i].name, name))
-			return true;
-	return false;
-}
-
-/* What the text of a column of StringIds numbers is called. */
-static char *text_name(const struct ws_xtable *t, const char *column)
-{
-	size_t n = strlen(column);
-	char *name;
-
-	if (n > 2 && !strcmp(column + n - 2, "Id")) {
-		name = ws_strndup(column, n - 2);
-		if (!name_taken(t, name))
-			return name;
-		free(name);
-	}
-	return ws_format("%sValue", column);
-}
-
 static struct ws_arrow_field *add_field(struct arrow *a, size_t column, enum ws_arrow_kind kind, unsigned bits)
 {
 	const struct ws_xcolumn *c = &a->t->columns[column];
@@ -205,7 +182,7 @@ static void add_view_field(struct arrow *a, const struct ws_xview *v, size_t i)
 	case WS_XT_STRING:
 		add_field(a, i, WS_ARROW_UINT, 32);
 		f = add_field(a, i, WS_ARROW_DICTIONARY, 0);
-		f->name = a->names[a->name_count++] = text_name(&v->t, c->name);
+		f->name = a->names[a->name_count++] = ws_xcolumn_text_name(&v->t, c);
 		f->not_null = false;
 		break;
 	}
@@ -601,7 +578,7 @@ static struct ws_xwriter *open_arrow(const struct ws_xtarget *t, bool folder)
 	a->folder = folder;
 	a->append = t->append;
 	a->path = t->path;
-	a->name = t->name;
+	a->name = strcmp(t->name, "-") ? t->name : "standard output";
 	return &a->w;
 }
 

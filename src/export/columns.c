@@ -79,6 +79,28 @@ unsigned ws_xtype_width(enum ws_xtype t)
 	return width[t];
 }
 
+static bool name_taken(const struct ws_xtable *t, const char *name)
+{
+	for (size_t i = 0; i < t->column_count; i++)
+		if (!strcmp(t->columns[i].name, name))
+			return true;
+	return false;
+}
+
+char *ws_xcolumn_text_name(const struct ws_xtable *t, const struct ws_xcolumn *c)
+{
+	size_t n = strlen(c->name);
+	char *name;
+
+	if (n > 2 && !strcmp(c->name + n - 2, "Id")) {
+		name = ws_strndup(c->name, n - 2);
+		if (!name_taken(t, name))
+			return name;
+		free(name);
+	}
+	return ws_format("%sValue", c->name);
+}
+
 /* ---- one column ---- */
 
 static void narrow(struct ws_xvector *o, const uint64_t *v, size_t n)

@@ -26,6 +26,12 @@ enum ws_xtype ws_xcolumn_type(const struct ws_xview *v, const struct ws_xcolumn 
 /* Bytes a value: 0 for NULL, 1, 4 or 8. */
 unsigned ws_xtype_width(enum ws_xtype t);
 
+/*
+ * What the text of a column of StringIds numbers is called: the column's name without Id, or with Value added where that is taken or
+ * there is no Id. Owned by the caller.
+ */
+char *ws_xcolumn_text_name(const struct ws_xtable *t, const struct ws_xcolumn *c);
+
 struct ws_xvector {
 	enum ws_xtype type;
 	void *data;	/* rows values; what stands for null is arbitrary */

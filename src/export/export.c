@@ -24,6 +24,13 @@
 
 enum { STRING_CLEAN = 1, STRING_BROKEN = 2, STRING_USED = WS_STRING_USED };
 
+/* Beside this thread, those of columns.c note which texts are used. */
+static void note(struct ws_export *x, uint32_t id, uint8_t what)
+{
+	if (!(__atomic_load_n(&x->strings[id], __ATOMIC_RELAXED) & what))
+		__atomic_fetch_or(&x->strings[id], what, __ATOMIC_RELAXED);
+}
+
 /* Valid text of a string id. Ids beyond the dictionary are empty strings. */
 const char *ws_x_bytes(struct ws_export *x, uint32_t id, size_t *len)
 {
@@ -33,10 +40,10 @@ const char *ws_x_bytes(struct ws_export *x, uint32_t id, size_t *len)
 	if (id > x->string_count || x->strings[id] & STRING_CLEAN)
 		return s;
 	if (!(x->strings[id] & STRING_BROKEN) && ws_utf8_valid(s, *len)) {
-		x->strings[id] |= STRING_CLEAN;
+		note(x, id, STRING_CLEAN);
 		return s;
 	}
-	x->strings[id] |= STRING_BROKEN;
+	note(x, id, STRING_BROKEN);
 	if (!x->repaired)
 		x->repaired = ws_calloc(x->string_count + 1, sizeof(*x->repaired));
 	if (!x->repaired[id]) {
@@ -49,9 +56,9 @@ const char *ws_x_bytes(struct ws_export *x, uint32_t id, size_t *len)
 
 struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id)
 {
-	struct ws_xcell c = {.kind = id ? WS_X_TEXT : WS_X_NULL, .id = id};
+	struct ws_xcell c = {.kind = id && id <= x->string_count ? WS_X_TEXT : WS_X_NULL, .id = id};
 
-	if (id && !x->ids_only)
+	if (c.kind == WS_X_TEXT && !x->ids_only)
 		c.s = ws_x_bytes(x, id, &c.n);
 	return c;
 }
@@ -78,7 +85,7 @@ struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id)
 	if (x->ids_only)
 		return c;
 	c.s = ws_x_bytes(x, c.id, &c.n);
-	x->strings[c.id] |= STRING_USED;
+	note(x, c.id, STRING_USED);
 	return c;
 }
 
@@ -136,17 +143,6 @@ struct ws_xcell ws_x_ntime(struct ws_export *x, uint64_t t)
 
 /* ---- tables and rows ---- */
 
-int ws_export_table(struct ws_export *x, const struct ws_xtable *t, struct ws_err *e)
-{
-	x->open = t;
-	x->created = false;
-	x->skipped = !ws_export_wants(x, t->name) || (x->append && x->w->has && x->w->has(x->w, t->name));
-	if (x->skipped || x->lazy)
-		return 0;
-	x->created = true;
-	return x->w->table(x->w, t, e);
-}
-
 static int write_rows(struct ws_export *x, const struct ws_xcell *cells, size_t rows, struct ws_err *e)
 {
 	if (x->skipped)
@@ -161,9 +157,88 @@ static int write_rows(struct ws_export *x, const struct ws_xcell *cells, size_t 
 	return x->w->rows(x->w, cells, rows, e);
 }
 
+/*
+ * Rows that come one by one are collected, with their texts, until they are a batch: what a format does for a batch may cost it more
+ * than a row.
+ */
+struct ws_xpile {
+	struct ws_xcell *cells;
+	size_t rows;
+	struct ws_text bytes; /* of texts; their cells have the offset for an address until the pile is written */
+};
+
+enum { PILE_ROWS = 1024, PILE_BYTES = 1 << 20 };
+
+static int write_pile(struct ws_export *x, struct ws_err *e)
+{
+	struct ws_xpile *p = x->pile;
+	size_t n;
+	int rc;
+
+	if (!p || !p->rows)
+		return 0;
+	n = p->rows * x->open->column_count;
+	for (size_t i = 0; i < n; i++)
+		if (p->cells[i].kind == WS_X_TEXT || p->cells[i].kind == WS_X_BLOB)
+			p->cells[i].s = p->bytes.s + (uintptr_t)p->cells[i].s;
+	rc = write_rows(x, p->cells, p->rows, e);
+	p->rows = p->bytes.len = 0;
+	return rc;
+}
+
 int ws_export_row(struct ws_export *x, const struct ws_xcell *cells, struct ws_err *e)
 {
-	return write_rows(x, cells, 1, e);
+	struct ws_xpile *p = x->pile;
+	struct ws_xcell *to;
+
+	if (x->skipped)
+		return 0;
+	if (!p) {
+		p = x->pile = ws_calloc(1, sizeof(*p));
+		p->cells = ws_malloc(sizeof(*p->cells) * PILE_ROWS * WS_MAX_COLUMNS);
+		ws_text_puts(&p->bytes, "");
+	}
+	to = p->cells + p->rows++ * x->open->column_count;
+	for (size_t i = 0; i < x->open->column_count; i++) {
+		to[i] = cells[i];
+		if (cells[i].kind != WS_X_TEXT && cells[i].kind != WS_X_BLOB)
+			continue;
+		to[i].s = (const char *)(uintptr_t)p->bytes.len;
+		ws_text_add(&p->bytes, cells[i].s, cells[i].n);
+	}
+	return p->rows == PILE_ROWS || p->bytes.len > PILE_BYTES ? write_pile(x, e) : 0;
+}
+
+static void free_pile(struct ws_export *x)
+{
+	if (!x->pile)
+		return;
+	free(x->pile->cells);
+	ws_text_free(&x->pile->bytes);
+	free(x->pile);
+}
+
+int ws_export_table(struct ws_export *x, const struct ws_xtable *t, struct ws_err *e)
+{
+	if (ws_export_table_end(x, e) < 0)
+		return -1;
+	x->table = *t;
+	x->open = &x->table;
+	x->created = false;
+	x->skipped = !ws_export_wants(x, t->name) || (x->append && x->w->has && x->w->has(x->w, t->name));
+	if (x->skipped || x->lazy)
+		return 0;
+	x->created = true;
+	return x->w->table(x->w, x->open, e);
+}
+
+int ws_export_table_end(struct ws_export *x, struct ws_err *e)
+{
+	int rc = write_pile(x, e);
+
+	x->open = NULL;
+	x->skipped = true;
+	return rc;
 }
 
 /* ---- the pipeline ---- */
@@ -315,6 +390,8 @@ int ws_export_view(struct ws_export *x, const struct ws_xview *v, struct ws_err 
 		return 0;
 	if (!x->w->view)
 		return ws_export_rows(x, &v->t, v->source, fill_view, &g, e);
+	if (ws_export_table_end(x, e) < 0)
+		return -1;
 	if (!ws_export_wants(x, v->t.name) || (x->append && x->w->has && x->w->has(x->w, v->t.name)) ||
 	    (x->lazy && !ws_report_rows(x->r, v->source)))
 		return 0;
@@ -374,6 +451,8 @@ static int write_tables(struct ws_export *x, const struct ws_xformat *f, const s
 	rc = ws_export_tables(x, e);
 	if (!rc)
 		rc = export_strings(x, e);
+	if (!rc)
+		rc = ws_export_table_end(x, e);
 	if (x->w->close(x->w, !rc, e) < 0)
 		rc = -1;
 	return rc;
@@ -415,6 +494,7 @@ void ws_export_end(struct ws_export *x)
 		ws_text_free(&x->own[i]);
 	free(x->own);
 	free(x->extra);
+	free_pile(x);
 	free(x->strings);
 	ws_choose_free(x);
 	ws_who_close(x->who);
@@ -433,6 +513,8 @@ static uint64_t all_rows(const struct ws_report *r)
 static int open_output(struct ws_outfile *out, const struct ws_xformat *f, const struct ws_export_request *q, const char *output,
 		       struct ws_err *e)
 {
+	size_t n = strlen(output);
+
 	if (!strcmp(output, "-") && !(f->flags & WS_FF_STDOUT))
 		return ws_fail(e, "%s cannot be written to standard output; name a %s with -o", f->name,
 			       f->flags & WS_FF_FOLDER ? "folder" : "file");
@@ -440,7 +522,12 @@ static int open_output(struct ws_outfile *out, const struct ws_xformat *f, const
 		return ws_outfile_open_folder(out, output, q->overwrite, q->append, e);
 	if (q->append)
 		return ws_outfile_open_copy(out, output, 0600, e);
-	return ws_outfile_open(out, output, 0600, q->overwrite, e);
+	if (ws_outfile_open(out, output, 0600, q->overwrite, e) < 0)
+		return -1;
+	if (!(f->flags & WS_FF_GZIP) || n < 3 || strcmp(output + n - 3, ".gz") != 0 || !ws_outfile_gzip(out, e))
+		return 0;
+	ws_outfile_abort(out);
+	return -1;
 }
 
 static int export_report(const struct ws_report *r, const struct ws_xformat *f, const struct ws_export_request *q, const char *output,
@@ -455,7 +542,11 @@ static int export_report(const struct ws_report *r, const struct ws_xformat *f, 
 	x.output = output;
 	x.lazy = q->lazy;
 	x.no_blobs = !q->blobs;
+	x.show = q->show;
+	x.by = q->by;
+	x.quiet = q->quiet;
 	x.append = q->append;
+	x.normalized = q->normalize;
 	x.all_strings = q->append || q->table_count;
 	if (ws_choose(&x, q, q->normalize ? ws_export_epoch(&x) : 0, e) < 0 || open_output(&out, f, q, output, e) < 0) {
 		ws_export_end(&x);
@@ -490,13 +581,15 @@ static int check_options(const struct ws_xformat *f, const struct ws_export_requ
 		const char *name;
 	} options[] = {
 	    {q->table_count > 0, WS_XO_TABLES, "--tables"},
-	    {q->time_count > 0, WS_XO_TABLES | WS_XO_TIMES, "--times"},
+	    {q->time_count > 0, WS_XO_TABLES | WS_XO_TIMES | WS_XO_STACKS, "--times"},
 	    {q->shift != 0, WS_XO_TABLES | WS_XO_TIMES, "--ts-shift"},
 	    {q->normalize, WS_XO_TABLES | WS_XO_TIMES, "--ts-normalize"},
 	    {q->append, WS_XO_APPEND, "--append"},
 	    {!q->blobs, WS_XO_BLOBS, "--include-blobs=false"},
 	    {q->separate_strings, WS_XO_STRINGS, "--separate-strings"},
 	    {!q->lazy, WS_XO_TABLES, "--lazy=false"},
+	    {q->show != NULL, WS_XO_STACKS, "--show"},
+	    {q->by != NULL, WS_XO_STACKS, "--by"},
 	};
 
 	for (size_t i = 0; i < WS_COUNT(options); i++)

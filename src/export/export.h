@@ -26,6 +26,7 @@ enum {
 	WS_XO_BLOBS = 4,   /* --include-blobs */
 	WS_XO_STRINGS = 8, /* --separate-strings */
 	WS_XO_TIMES = 16,  /* --times, --ts-shift and --ts-normalize without --tables */
+	WS_XO_STACKS = 32, /* --show, --by, and --times with one range */
 };
 
 struct ws_export_request {
@@ -36,6 +37,7 @@ struct ws_export_request {
 	bool blobs;		 /* with the bytes of NVTX payloads */
 	bool append, separate_strings, normalize;
 	int64_t shift;		 /* ns */
+	const char *show, *by;	 /* lists of words; NULL when not given */
 	const char *const *tables, *const *times; /* each a comma-separated list, as given */
 	size_t table_count, time_count;
 };
@@ -148,6 +150,7 @@ enum {
 	WS_FF_PATH = 2,	  /* opens the file by itself */
 	WS_FF_FOLDER = 4, /* writes a folder of files */
 	WS_FF_STDOUT = 8, /* can write to standard output */
+	WS_FF_GZIP = 16,  /* compressed when the name ends in .gz */
 };
 
 struct ws_xformat {
@@ -173,12 +176,16 @@ struct ws_export {
 	uint64_t zero, last; /* start of the collection and end of the last event, on the session clock */
 	uint64_t base;	     /* what times count from: zero less the shift */
 	const char *type, *input, *output;
-	bool lazy, append, no_blobs, all_strings;
+	bool lazy, append, no_blobs, all_strings, normalized;
 	bool ids_only; /* cells of texts have their id alone: columns.c, from several threads */
 	struct ws_xspan *spans; /* --times; none: everything */
 	size_t span_count;
 	struct ws_xpatterns *patterns; /* --tables; NULL: all */
-	const struct ws_xtable *open;  /* the table that rows go to */
+	const char *show, *by;	       /* of formats of call stacks; NULL: their defaults */
+	bool quiet;
+	struct ws_xtable table;	       /* the table that rows go to */
+	const struct ws_xtable *open;  /* it, or NULL */
+	struct ws_xpile *pile;	       /* its rows that are not written yet */
 	bool created, skipped;	       /* it */
 	uint8_t *strings; /* by string id: what is known of it; WS_STRING_USED: a table points to it */
 	char **repaired;  /* by string id: valid text in place of broken; NULL until one is needed */
@@ -194,7 +201,7 @@ struct ws_export {
 enum { WS_STRING_USED = 4 };
 
 struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id);		  /* STRING, or NULL for 0 */
-struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id);		  /* TEXT inline, or NULL for 0 */
+struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id);		  /* TEXT inline, or NULL for 0 and what the report does not define */
 struct ws_xcell ws_x_blob(struct ws_export *x, uint32_t id);		  /* BLOB, or NULL for 0 */
 struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n); /* STRING of a text that is not the report's */
 struct ws_xcell ws_x_own(struct ws_export *x, const char *s);	/* TEXT inline of any bytes; lives as long as the export */
@@ -204,6 +211,12 @@ struct ws_xcell ws_x_time(struct ws_export *x, uint64_t t);	/* from the start of
 struct ws_xcell ws_x_ntime(struct ws_export *x, uint64_t t);	/* the same, or NULL for WS_NO_TIME */
 /* Valid text of a string id, as TEXT cells have it; never NULL. Lives as long as the export. */
 const char *ws_x_bytes(struct ws_export *x, uint32_t id, size_t *len);
+
+/* What the output is called in messages. */
+static inline const char *ws_x_output(const struct ws_export *x)
+{
+	return x->output[0] == '-' && !x->output[1] ? "standard output" : x->output;
+}
 
 static inline struct ws_xcell ws_x_int(int64_t v)
 {
@@ -237,6 +250,8 @@ bool ws_export_wants(const struct ws_export *x, const char *table);
 /* Begin a table that is made row by row, and one row of it. Rows of tables that are not wanted go nowhere. */
 int ws_export_table(struct ws_export *x, const struct ws_xtable *t, struct ws_err *e);
 int ws_export_row(struct ws_export *x, const struct ws_xcell *cells, struct ws_err *e);
+/* No more rows; beginning the next table does it too. */
+int ws_export_table_end(struct ws_export *x, struct ws_err *e);
 /* Does --times let an event of this span (session clock; end WS_NO_TIME for none) through? */
 bool ws_export_in_time(const struct ws_export *x, uint64_t start, uint64_t end);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/mem.h"
 
@@ -136,6 +137,31 @@ int ws_outfile_open_copy(struct ws_outfile *o, const char *path, mode_t mode, st
 		return -1;
 	}
 	fclose(old);
+	return 0;
+}
+
+/* ---- compression ---- */
+
+static ssize_t gz_put(void *gz, const char *bytes, size_t n)
+{
+	return gzwrite(gz, bytes, (unsigned)n) == (int)n ? (ssize_t)n : 0; /* stdio gives far less than 2 GiB at once */
+}
+
+static int gz_end(void *gz)
+{
+	return gzclose(gz) == Z_OK ? 0 : -1;
+}
+
+int ws_outfile_gzip(struct ws_outfile *o, struct ws_err *e)
+{
+	int fd = dup(fileno(o->f));
+	gzFile gz = fd < 0 ? NULL : gzdopen(fd, "wb6");
+
+	if (!gz)
+		return ws_fail_errno(e, "cannot compress %s", o->path);
+	gzbuffer(gz, 1 << 18);
+	fclose(o->f);
+	o->f = fopencookie(gz, "w", (cookie_io_functions_t){.write = gz_put, .close = gz_end});
 	return 0;
 }
 
@@ -292,7 +318,7 @@ int ws_outfile_commit(struct ws_outfile *o, struct ws_err *e)
 		bad = fflush(o->f) != 0;
 		if (ferror(o->f) && !bad) { /* an earlier write failed, and what with is forgotten */
 			bad = true;
-			errno = no_reader(fileno(o->f)) ? EPIPE : EIO;
+			errno = !o->path && no_reader(fileno(o->f)) ? EPIPE : EIO;
 		}
 		if (o->path && fclose(o->f) != 0)
 			bad = true;

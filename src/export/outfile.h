@@ -33,6 +33,8 @@ int ws_outfile_open_copy(struct ws_outfile *o, const char *path, mode_t mode, st
  * nothing but files (a mistyped name must not remove a tree); with `append` `temporary` starts with links to its files.
  */
 int ws_outfile_open_folder(struct ws_outfile *o, const char *path, bool overwrite, bool append, struct ws_err *e);
+/* From here on, what is written to o->f is compressed as gzip on its way. Returns 0, or -1 with a message. */
+int ws_outfile_gzip(struct ws_outfile *o, struct ws_err *e);
 /*
  * Flush, check, rename. Returns -1 with a message, and nothing left behind, when anything could not be written; WS_OUTFILE_PIPE,
  * without one, when standard output is a pipe whose reader went away, which is no failure worth a word.

@@ -9,7 +9,8 @@ int ws_export_session(struct ws_export *x, struct ws_err *e);	/* META_DATA_EXPOR
 int ws_export_processes(struct ws_export *x, struct ws_err *e); /* PROCESSES, ThreadNames */
 int ws_export_gpus(struct ws_export *x, struct ws_err *e);	/* TARGET_INFO_GPU */
 int ws_export_enums(struct ws_export *x, struct ws_err *e);	/* ENUM_* */
-int ws_export_samples(struct ws_export *x, struct ws_err *e);	/* COMPOSITE_EVENTS, SCHED_EVENTS, *_CALLCHAINS */
+int ws_export_samples(struct ws_export *x, struct ws_err *e);	/* COMPOSITE_EVENTS, SCHED_EVENTS */
+int ws_export_callchains(struct ws_export *x, struct ws_err *e); /* *_CALLCHAINS */
 int ws_export_known(struct ws_export *x, struct ws_err *e);	/* known tables that nothing fills, empty */
 
 /* Views that are not generic. */

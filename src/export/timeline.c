@@ -1,7 +1,6 @@
 /* timeline.c - see timeline.h. */
 #include "export/timeline.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -289,14 +288,6 @@ bool ws_links_to(const struct ws_links *l, uint64_t process, uint64_t correlatio
 
 /* ---- words ---- */
 
-size_t ws_plain_call(const char *name, size_t n)
-{
-	if (n > 6 && name[n - 6] == '_' && name[n - 5] == 'v' && isdigit((unsigned char)name[n - 4]) && isdigit((unsigned char)name[n - 3]) &&
-	    isdigit((unsigned char)name[n - 2]) && isdigit((unsigned char)name[n - 1]))
-		return n - 6;
-	return n;
-}
-
 const char *ws_copy_name(uint64_t kind)
 {
 	static const char *const names[] = {"Memcpy",
@@ -324,7 +315,7 @@ const char *ws_memory_name(uint64_t kind)
 	return names[kind < WS_COUNT(names) ? kind : WS_COUNT(names) - 1];
 }
 
-const char *ws_wait_name(uint64_t type)
+const char *ws_sync_name(uint64_t type)
 {
 	static const char *const names[] = {"Synchronization", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
 

@@ -51,10 +51,8 @@ bool ws_links_to(const struct ws_links *l, uint64_t process, uint64_t correlatio
 
 /* ---- words ---- */
 
-/* Length of a function's name without the version that the driver adds (cudaLaunchKernel_v7000). */
-size_t ws_plain_call(const char *name, size_t n);
 const char *ws_copy_name(uint64_t kind);   /* "Memcpy HtoD" */
 const char *ws_memory_name(uint64_t kind); /* "Device" */
-const char *ws_wait_name(uint64_t type);   /* "Stream Sync" */
+const char *ws_sync_name(uint64_t type);   /* "Stream Sync" */
 
 #endif

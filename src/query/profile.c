@@ -104,6 +104,9 @@ struct making {
 	bool *thread_out; /* by thread id: not wanted; NULL when all are */
 	uint64_t sample_ns; /* what a sample of a counter stands for; 0 when not known */
 	uint32_t event;	    /* only this one; 0 for all */
+	uint64_t root_of;   /* process << 32 | thread of the last root, and its node */
+	uint32_t root;
+	bool untimed;	    /* a sample stands for no known time */
 	/* labels of waits, made by several workers */
 	pthread_mutex_t lock;
 	struct ws_text *labels;
@@ -113,12 +116,18 @@ struct making {
 
 void ws_profile_process_label(const struct ws_process_info *p, struct ws_text *text)
 {
-	ws_text_printf(text, "%s (%u)", *p->name ? p->name : "process", p->pid);
+	if (p->id)
+		ws_text_printf(text, "%s (%u)", *p->name ? p->name : "process", p->pid);
+	else
+		ws_text_puts(text, "[no process]");
 }
 
 void ws_profile_thread_label(const struct ws_thread_info *t, struct ws_text *text)
 {
-	ws_text_printf(text, "%s (%u)", *t->name ? t->name : "thread", t->tid);
+	if (t->id)
+		ws_text_printf(text, "%s (%u)", *t->name ? t->name : "thread", t->tid);
+	else
+		ws_text_puts(text, "[no thread]");
 }
 
 static uint32_t made(struct making *m, uint32_t parent, struct ws_text *name)
@@ -135,6 +144,10 @@ static uint32_t root_of(struct making *m, uint32_t process, uint32_t thread)
 	struct ws_text name = {0};
 	uint32_t node = 0;
 
+	if (!m->p->roots)
+		return 0;
+	if (m->root && m->root_of == ((uint64_t)process << 32 | thread))
+		return m->root;
 	if (m->q->by_process) {
 		ws_profile_process_label(ws_who_process(m->who, process), &name);
 		node = made(m, node, &name);
@@ -144,6 +157,8 @@ static uint32_t root_of(struct making *m, uint32_t process, uint32_t thread)
 		node = made(m, node, &name);
 	}
 	ws_text_free(&name);
+	m->root_of = (uint64_t)process << 32 | thread;
+	m->root = node;
 	return node;
 }
 
@@ -161,13 +176,14 @@ static bool module_wanted(const struct making *m, const struct item *k)
 	return !strcmp(want, info->path) || !strcmp(want, info->name);
 }
 
-static void put(struct making *m, const struct item *k)
+/* Returns the node that the item went to, 0 when it is not wanted. */
+static uint32_t put(struct making *m, const struct item *k)
 {
 	struct ws_calltree *t = &m->p->tree;
 	uint32_t node;
 
 	if (!module_wanted(m, k))
-		return;
+		return 0;
 	node = root_of(m, ws_who_thread(m->who, k->thread)->process, k->thread);
 	node = ws_calltree_node(t, node, k->frame, k->stack);
 	if (k->label)
@@ -176,6 +192,7 @@ static void put(struct making *m, const struct item *k)
 		node = ws_calltree_child(t, 0, ws_calltree_made(t, "[none]", 6));
 	ws_cost_add(&t->nodes[node].self, &k->cost);
 	ws_cost_add(&m->p->total, &k->cost);
+	return node;
 }
 
 static void put_all(struct making *m)
@@ -256,24 +273,37 @@ static int choose_event(struct making *m, struct ws_err *e)
 
 /* ---- the sources ---- */
 
+/* Row i of `sample` as an item; false when it is not wanted. */
+static bool sample_item(const struct making *m, const uint64_t *const *col, size_t i, struct item *k)
+{
+	uint64_t thread = col[ws_sample_thread][i], event = col[ws_sample_event][i], weight = col[ws_sample_weight][i];
+
+	if ((m->event && event && event != m->event) || out(m, thread))
+		return false;
+	*k = (struct item){(uint32_t)thread, (uint32_t)col[ws_sample_frame][i], (uint32_t)col[ws_sample_callers][i], 0, {1, weight, 0}};
+	k->cost.ns = col[ws_sample_flags][i] & WS_SAMPLE_CLOCK ? weight : m->sample_ns;
+	return true;
+}
+
+static bool incomplete(uint64_t flags)
+{
+	return flags & (WS_SAMPLE_TRUNCATED | WS_SAMPLE_BROKEN);
+}
+
 static int scan_samples(void *ctx, const struct ws_batch *b)
 {
 	struct making *m = ctx;
 	struct counts *c = &m->counts[b->worker];
 	bool apart = m->q->by_thread || m->q->by_process;
-	const uint64_t *event = b->col[ws_sample_event], *flags = b->col[ws_sample_flags], *weight = b->col[ws_sample_weight];
 	struct item group[GROUP];
 	size_t n = 0;
 
 	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t thread = b->col[ws_sample_thread][i];
-
-		if ((m->event && event[i] && event[i] != m->event) || out(m, thread))
+		if (!sample_item(m, b->col, i, &group[n]))
 			continue;
-		group[n] = (struct item){apart ? (uint32_t)thread : 0, (uint32_t)b->col[ws_sample_frame][i],
-				  (uint32_t)b->col[ws_sample_callers][i], 0, {1, weight[i], 0}};
-		group[n].cost.ns = flags[i] & WS_SAMPLE_CLOCK ? weight[i] : m->sample_ns;
-		c->truncated += (flags[i] & (WS_SAMPLE_TRUNCATED | WS_SAMPLE_BROKEN)) != 0;
+		if (!apart)
+			group[n].thread = 0;
+		c->truncated += incomplete(b->col[ws_sample_flags][i]);
 		if (++n == GROUP) {
 			count_group(c, group, n);
 			n = 0;
@@ -283,6 +313,16 @@ static int scan_samples(void *ctx, const struct ws_batch *b)
 	return 0;
 }
 
+static bool python_item(const struct making *m, const uint64_t *const *col, size_t i, struct item *k)
+{
+	uint64_t thread = col[ws_python_sample_thread][i], weight = col[ws_python_sample_weight][i];
+
+	if (out(m, thread))
+		return false;
+	*k = (struct item){(uint32_t)thread, 0, (uint32_t)col[ws_python_sample_stack][i], 0, {1, weight, weight}};
+	return true;
+}
+
 static int scan_python(void *ctx, const struct ws_batch *b)
 {
 	struct making *m = ctx;
@@ -290,21 +330,83 @@ static int scan_python(void *ctx, const struct ws_batch *b)
 	bool apart = m->q->by_thread || m->q->by_process;
 
 	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t thread = b->col[ws_python_sample_thread][i], weight = b->col[ws_python_sample_weight][i];
+		struct item k;
 
-		if (!out(m, thread))
-			count(c, &(struct item){apart ? (uint32_t)thread : 0, 0, (uint32_t)b->col[ws_python_sample_stack][i], 0,
-						{1, weight, weight}});
+		if (!python_item(m, b->col, i, &k))
+			continue;
+		if (!apart)
+			k.thread = 0;
+		count(c, &k);
 	}
 	return 0;
 }
 
-static void from_rows(struct making *m, enum ws_table table, uint64_t columns, int (*fn)(void *ctx, const struct ws_batch *b))
+/* What a kind of samples is read by. */
+struct kind {
+	enum ws_table table;
+	uint64_t columns;
+	int (*scan)(void *ctx, const struct ws_batch *b);
+	bool (*item)(const struct making *m, const uint64_t *const *col, size_t i, struct item *k);
+	int flags; /* column */
+};
+
+static const struct kind samples = {
+    WS_TABLE_sample,
+    WS_COL(sample, start) | WS_COL(sample, thread) | WS_COL(sample, weight) | WS_COL(sample, frame) | WS_COL(sample, callers) |
+	WS_COL(sample, event) | WS_COL(sample, flags),
+    scan_samples, sample_item, ws_sample_flags};
+static const struct kind python_samples = {WS_TABLE_python_sample,
+					   WS_COL(python_sample, start) | WS_COL(python_sample, thread) | WS_COL(python_sample, stack) |
+					       WS_COL(python_sample, weight) | WS_COL(python_sample, flags),
+					   scan_python, python_item, ws_python_sample_flags};
+
+static void add_step(struct ws_profile *p, size_t *cap, uint32_t thread, uint32_t node, const struct ws_cost *cost)
 {
-	struct ws_scan sc = {.table = table, .columns = columns, .time_min = m->q->time_min, .time_max = m->q->time_max};
+	struct ws_profile_step *last = p->step_count ? &p->steps[p->step_count - 1] : NULL;
+
+	if (last && last->thread == thread && last->node == node) {
+		ws_cost_add(&last->cost, cost);
+		return;
+	}
+	ws_grow(p->steps, *cap, p->step_count + 1);
+	p->steps[p->step_count++] = (struct ws_profile_step){thread, node, *cost};
+}
+
+/* One sample after the other, in order of thread and time. */
+static void in_order(struct making *m, const struct kind *k)
+{
+	struct ws_scan sc = {.table = k->table, .columns = k->columns, .time_min = m->q->time_min, .time_max = m->q->time_max};
+	struct ws_rows rows;
+	size_t cap = 0;
+
+	ws_rows_load(m->r, &sc, &rows, NULL);
+	m->p->damaged += rows.damaged;
+	for (size_t i = 0; i < rows.rows; i++) {
+		struct item item;
+		uint32_t node, thread;
+
+		if (!k->item(m, (const uint64_t *const *)rows.col, i, &item))
+			continue;
+		m->p->truncated += incomplete(rows.col[k->flags][i]);
+		m->untimed |= item.cost.weight && !item.cost.ns;
+		thread = item.thread;
+		node = put(m, &item);
+		if (node)
+			add_step(m->p, &cap, thread, node, &item.cost);
+	}
+	ws_rows_free(&rows);
+}
+
+static void from_rows(struct making *m, const struct kind *k)
+{
+	struct ws_scan sc = {.table = k->table, .columns = k->columns, .time_min = m->q->time_min, .time_max = m->q->time_max};
 	uint64_t damaged = 0;
 
-	ws_scan_run(m->r, &sc, fn, m, &damaged);
+	if (m->q->ordered) {
+		in_order(m, k);
+		return;
+	}
+	ws_scan_run(m->r, &sc, k->scan, m, &damaged);
 	m->p->damaged += damaged;
 }
 
@@ -475,12 +577,10 @@ static int gather(struct making *m, struct ws_err *e)
 	case WS_PROFILE_ON_CPU:
 		if (choose_event(m, e) < 0)
 			return -1;
-		from_rows(m, WS_TABLE_sample, WS_COL(sample, start) | WS_COL(sample, thread) | WS_COL(sample, weight) | WS_COL(sample, frame) |
-			  WS_COL(sample, callers) | WS_COL(sample, event) | WS_COL(sample, flags), scan_samples);
+		from_rows(m, &samples);
 		break;
 	case WS_PROFILE_PYTHON:
-		from_rows(m, WS_TABLE_python_sample, WS_COL(python_sample, start) | WS_COL(python_sample, thread) |
-			  WS_COL(python_sample, stack) | WS_COL(python_sample, weight), scan_python);
+		from_rows(m, &python_samples);
 		break;
 	case WS_PROFILE_OFF_CPU:
 		from_waits(m);
@@ -521,7 +621,7 @@ int ws_profile_make(const struct ws_report *r, const struct ws_who *who, const s
 		rc = gather(&m, e);
 	if (!rc && q->module && !p->total.count)
 		rc = ws_fail(e, "%s has no stack whose innermost function is in module '%s'", ws_report_path(r), q->module);
-	p->timed = all_timed(&m);
+	p->timed = !m.untimed && all_timed(&m);
 	for (uint32_t w = 0; w < m.workers; w++) {
 		free(m.counts[w].items);
 		free(m.counts[w].slots);
@@ -537,6 +637,7 @@ int ws_profile_make(const struct ws_report *r, const struct ws_who *who, const s
 
 void ws_profile_free(struct ws_profile *p)
 {
+	free(p->steps);
 	ws_calltree_free(&p->tree);
 	ws_stacks_close(p->stacks);
 	memset(p, 0, sizeof(*p));

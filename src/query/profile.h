@@ -28,6 +28,13 @@ struct ws_profile_request {
 	const char *process, *thread; /* only this one: a number, or a name; NULL for all. A GPU's work has no thread */
 	const char *module;	      /* only stacks whose innermost function is in it: a path or the name at its end; NULL for all */
 	const char *event;	      /* name of a perf event; NULL for the first */
+	bool ordered;		      /* with the steps of each thread in order of time; of samples only */
+};
+
+/* Consecutive samples of a thread in one node. */
+struct ws_profile_step {
+	uint32_t thread, node;
+	struct ws_cost cost;
 };
 
 struct ws_profile {
@@ -39,6 +46,8 @@ struct ws_profile {
 	const char *weight; /* unit of weights: "nanoseconds", or the event's name */
 	uint64_t damaged;
 	uint64_t truncated; /* samples whose stack is incomplete */
+	struct ws_profile_step *steps; /* when ordered: by thread, then by time */
+	size_t step_count;
 };
 
 /*

@@ -106,7 +106,8 @@ static uint32_t nameless(struct ws_stacks *s, uint32_t module, uint8_t kind)
 	if (fresh) {
 		const char *name = own(s, ws_format(bracketed ? "%s" : "[%s]", m->name));
 
-		s->functions[n] = (struct ws_function){name, strlen(name), module, 0, kind, true};
+		s->functions[n] =
+		    (struct ws_function){.name = name, .len = strlen(name), .module = module, .kind = kind, .unresolved = true};
 	}
 	return n;
 }
@@ -125,7 +126,7 @@ static uint32_t function(struct ws_stacks *s, uint32_t name, uint32_t module, ui
 	if (fresh) {
 		struct ws_function *f = &s->functions[n];
 
-		*f = (struct ws_function){.module = module, .file = file, .kind = kind};
+		*f = (struct ws_function){.module = module, .text = name, .file = file, .kind = kind};
 		f->name = ws_report_string(s->r, name, &f->len);
 	} else if (!s->functions[n].file) {
 		s->functions[n].file = file;
@@ -193,7 +194,8 @@ static void read_modules(struct ws_stacks *s, uint64_t *damaged)
 		if (!m.col[ws_module_id][i] || m.col[ws_module_id][i] > s->module_count)
 			continue;
 		info = &s->modules[m.col[ws_module_id][i]];
-		info->path = ws_report_string(s->r, (uint32_t)m.col[ws_module_path][i], NULL);
+		info->text = (uint32_t)m.col[ws_module_path][i];
+		info->path = ws_report_string(s->r, info->text, NULL);
 		info->name = strrchr(info->path, '/') && info->path[0] == '/' ? strrchr(info->path, '/') + 1 : info->path;
 		info->build_id = ws_report_string(s->r, (uint32_t)m.col[ws_module_build_id][i], NULL);
 		info->size = m.col[ws_module_size][i];

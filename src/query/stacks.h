@@ -17,6 +17,7 @@
 struct ws_module_info {
 	const char *path, *name; /* name: what comes after the last slash */
 	const char *build_id;
+	uint32_t text; /* string of the path */
 	uint64_t size;
 	uint8_t kind, flags; /* enum ws_module_kind, ws_module_flags */
 };
@@ -25,6 +26,7 @@ struct ws_function {
 	const char *name; /* any bytes, as all strings of a report */
 	size_t len;
 	uint32_t module; /* id for ws_stacks_module, 0 for none */
+	uint32_t text;	 /* string of its name; 0 for one that is made up: no name, or ws_stacks_made */
 	uint32_t file;	 /* string of its source file, 0 when not known */
 	uint8_t kind;	 /* enum ws_frame_kind; 0 for one of ws_stacks_made */
 	bool unresolved; /* stands for addresses without a name */

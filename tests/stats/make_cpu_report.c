@@ -68,7 +68,8 @@ static uint32_t modules, frames, stacks;
 
 static uint32_t module(const char *path, int kind)
 {
-	ADD(module, .id = ++modules, .kind = (uint8_t)kind, .path = str(path), .build_id = str("abcdef"), .size = 1000);
+	ADD(module, .id = ++modules, .kind = (uint8_t)kind, .path = str(path),
+	    .build_id = kind == WS_MODULE_FILE ? str(modules % 2 ? "ab01" : "ab02") : 0, .size = 1000);
 	return modules;
 }
 
