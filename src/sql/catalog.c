@@ -82,11 +82,15 @@ static int keep_rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t 
 		struct ws_xcell *c = &t->cells[t->cell_count++];
 
 		*c = cells[i];
-		if (c->kind == WS_X_TEXT && !c->id) { /* not the report's: it may be good only during the call */
-			char *s = ws_strndup(c->s, c->n);
+		if (c->kind != WS_X_TEXT) /* a text is good only during the call */
+			continue;
+		if (c->id) {
+			*c = ws_x_text(&r->x, c->id);
+		} else {
+			char *text = ws_strndup(c->s, c->n);
 
-			*c = ws_x_own(&r->x, s);
-			free(s);
+			*c = ws_x_own(&r->x, text);
+			free(text);
 		}
 	}
 	return 0;
