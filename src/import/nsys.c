@@ -273,7 +273,7 @@ static void read_row(struct ws_nsys *n, sqlite3_stmt *s, const struct plan *p, c
 		ws_into_time(n->o, end);
 }
 
-void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const struct ws_map *chains,
+void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const char *name, const struct ws_map *chains,
 		     void (*fix)(struct ws_nsys *n, sqlite3_stmt *s, void *row))
 {
 	const struct ws_table_desc *d = &ws_tables[t];
@@ -281,12 +281,13 @@ void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const struct ws_map *ch
 	struct plan p;
 	sqlite3_stmt *s;
 
-	if (!*d->sqlite || !ws_nsys_has(n, d->sqlite))
+	name = name ? name : d->sqlite;
+	if (!*name || !ws_nsys_has(n, name))
 		return;
-	s = ws_nsys_select(n, "SELECT * FROM \"%w\"", d->sqlite);
+	s = ws_nsys_select(n, "SELECT * FROM \"%w\"", name);
 	if (s)
 		plan_columns(&p, s, t);
-	while (ws_nsys_step(n, s, d->sqlite)) {
+	while (ws_nsys_step(n, s, name)) {
 		memset(row, 0, d->row_size);
 		read_row(n, s, &p, chains, row);
 		if (fix)
@@ -294,7 +295,7 @@ void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const struct ws_map *ch
 		memcpy(ws_into_row(n->o, t), row, d->row_size);
 	}
 	sqlite3_finalize(s);
-	ws_nsys_done(n, d->sqlite);
+	ws_nsys_done(n, name);
 }
 
 /* ---- the file ---- */
@@ -472,7 +473,7 @@ int ws_sqlite_import(struct ws_into *o, const char *path)
 	ws_nsys_sched(n);
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
 		if (!is_special((enum ws_table)t))
-			ws_nsys_generic(n, (enum ws_table)t, NULL, NULL);
+			ws_nsys_generic(n, (enum ws_table)t, NULL, NULL, NULL);
 	ws_nsys_metrics(n);
 	ws_nsys_rest(n);
 	ws_into_note_n(o, n->bad_time, "Times before what can be kept were taken as the earliest.");

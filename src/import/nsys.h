@@ -53,14 +53,15 @@ void ws_nsys_session(struct ws_nsys *n); /* clocks, collection, facts, output, d
 void ws_nsys_events(struct ws_nsys *n);	 /* NVTX, OSRT, CUDA events, devices, contexts, streams */
 /* nsys_code.c */
 void ws_nsys_chains(struct ws_nsys *n, const char *table, struct ws_map *out);
+void ws_nsys_skip_made(struct ws_nsys *n); /* of our own exports */
 void ws_nsys_samples(struct ws_nsys *n);
 void ws_nsys_sched(struct ws_nsys *n);
 void ws_nsys_metrics(struct ws_nsys *n);
 /* What no table of ours takes: slices where it has a beginning and a name, else rows kept whole. */
 void ws_nsys_rest(struct ws_nsys *n);
 
-/* One table of the schema read from the export's table of its name, column by column. */
-void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const struct ws_map *chains,
+/* One table of the schema read from the export's table `name` (NULL: its name in tables.def), column by column. */
+void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const char *name, const struct ws_map *chains,
 		     void (*fix)(struct ws_nsys *n, sqlite3_stmt *s, void *row));
 
 #endif

@@ -44,6 +44,20 @@ void ws_nsys_chains(struct ws_nsys *n, const char *table, struct ws_map *out)
 	ws_nsys_done(n, table);
 }
 
+/*
+ * Tables of our exports that are made from others, for people who know them: the others say the same with the numbers that rows point to.
+ */
+void ws_nsys_skip_made(struct ws_nsys *n)
+{
+	static const char *const made[] = {"CUDA_CALLCHAINS", "OSRT_CALLCHAINS", "SAMPLING_CALLCHAINS", "PYTHON_CALLCHAINS",
+					   "PERF_EVENT_CPU_RAW_EVENT"};
+
+	for (size_t i = 0; i < WS_COUNT(made); i++)
+		ws_nsys_done(n, made[i]);
+	ws_nsys_generic(n, WS_TABLE_sched, "WARPSIGHT_SCHED", NULL, NULL);
+	ws_nsys_done(n, "SCHED_EVENTS");
+}
+
 /* ---- samples ---- */
 
 static void fix_sample(struct ws_nsys *n, sqlite3_stmt *s, void *row)
@@ -52,6 +66,11 @@ static void fix_sample(struct ws_nsys *n, sqlite3_stmt *s, void *row)
 	uint32_t stack;
 	int id = ws_nsys_column(s, "id");
 
+	if (n->own) {
+		r->frame = (uint32_t)ws_nsys_int(s, ws_nsys_column(s, "frameId"), 0);
+		r->callers = (uint32_t)ws_nsys_int(s, ws_nsys_column(s, "callersId"), 0);
+		return;
+	}
 	if (id < 0)
 		return;
 	stack = (uint32_t)ws_map_get(&n->sample_chains, (uint64_t)ws_nsys_int(s, id, 0), NULL);
@@ -62,7 +81,7 @@ static void fix_sample(struct ws_nsys *n, sqlite3_stmt *s, void *row)
 void ws_nsys_samples(struct ws_nsys *n)
 {
 	ws_nsys_chains(n, "SAMPLING_CALLCHAINS", &n->sample_chains);
-	ws_nsys_generic(n, WS_TABLE_sample, NULL, fix_sample);
+	ws_nsys_generic(n, WS_TABLE_sample, NULL, NULL, fix_sample);
 	ws_map_free(&n->sample_chains);
 	n->sample_chains = (struct ws_map){0};
 }
@@ -96,7 +115,7 @@ void ws_nsys_sched(struct ws_nsys *n)
 	thread = ws_nsys_column(s, "globalTid");
 	if (in < 0) {
 		sqlite3_finalize(s);
-		ws_nsys_generic(n, WS_TABLE_sched, NULL, NULL);
+		ws_nsys_generic(n, WS_TABLE_sched, NULL, NULL, NULL);
 		return;
 	}
 	on = ws_calloc(CPUS, sizeof(*on));

@@ -58,9 +58,9 @@ class T:
 
 PLAIN = {"deviceId", "contextId", "streamId", "correlationId", "greenContextId", "domainId", "schemaId", "processId", "vmId", "hwId",
          "callchainId", "eventId", "eventSyncId", "graphId", "gridId", "graphNodeId", "rangeId", "externalId", "counterId", "trackId",
-         "frameId", "moduleId", "parentId", "fromTrackId", "toTrackId", "setId", "recordFunctionId", "forwardThreadId", "pythonId",
+         "frameId", "callersId", "moduleId", "parentId", "fromTrackId", "toTrackId", "setId", "recordFunctionId", "forwardThreadId", "pythonId",
          "pythonParentId", "pythonModuleId"}
-NUMBERED = {"demangledName", "shortName", "mangledName", "CpuInstruction", "module"}
+NUMBERED = {"symbol", "demangledName", "shortName", "mangledName", "CpuInstruction", "module"}
 
 
 def read(path):
@@ -338,9 +338,7 @@ def every_command_opens_traces(t):
 
 # ---- perf script ----
 
-@test
-def perf_script_text(t):
-    d = t.load(t.write("p.txt", """# captured on    : today
+PERF = """# captured on    : today
 my prog 10/11 [003]  100.500000:     250000 cpu-clock:pppH:
 \tffffffff8104f45a native_write_msr+0xa ([kernel.kallsyms])
 \t    7f12aa00 main+0x10 (/usr/bin/prog)
@@ -352,7 +350,12 @@ my prog 10/11 [003]  100.600000:     250000 cpu-clock:pppH:
 
 other 20 101.000000001: sched:sched_switch: prev_comm=a ==> next_comm=b
 nonsense
-"""))
+"""
+
+
+@test
+def perf_script_text(t):
+    d = t.load(t.write("p.txt", PERF))
     eq([(r["start"], r["cpu"], r["cpuCycles"], r["globalTid"]) for r in d["COMPOSITE_EVENTS"]],
        [(0, 3, 250000, 10 << 24 | 11), (100000000, 3, 250000, 10 << 24 | 11)])
     eq({r["nameId"] for r in d["WARPSIGHT_SYMBOL"]}, {"native_write_msr", "main", "f(int, A<int> const&)"})
@@ -425,7 +428,7 @@ def perfetto_tracks(t):
     eq([(r["value"]) for r in d["WARPSIGHT_COUNTER_VALUE"]], [2048.0])
     eq([(r["nameId"], r["unitId"]) for r in d["WARPSIGHT_COUNTER"]], [("queue", "B")])
     eq([(r["start"], r["end"]) for r in d["WARPSIGHT_FLOW"]], [(700, 800)])
-    eq([(r["start"], r["end"], r["cpu"]) for r in d["SCHED_EVENTS"]], [(2000, 2500, 2)])
+    eq([(r["start"], r["end"], r["cpu"]) for r in d["WARPSIGHT_SCHED"]], [(2000, 2500, 2)])
     eq(d["TARGET_INFO_SESSION_START_TIME"][0]["utcEpochNs"], 1700000000000001000)
     t.load(t.write("cut.pftrace", data[:-30]))
     assert "middle of a packet" in t.err, t.err
@@ -509,14 +512,14 @@ def nothing_of_nsys_is_lost_silently(t):
     eq([(r["start"], r["value"]) for r in d["WARPSIGHT_COUNTER_VALUE"]], [(1, 80.0), (2, 90.0)])
     f, = d["WARPSIGHT_FOREIGN"]
     eq((f["tableNameId"], f["rowId"]), ("SOMETHING_NEW", '{"a":"main","b":"x"}'))
-    eq([(r["start"], r["end"], r["cpu"]) for r in d["SCHED_EVENTS"]], [(100, 150, 2)])
+    eq([(r["start"], r["end"], r["cpu"]) for r in d["WARPSIGHT_SCHED"]], [(100, 150, 2)])
     assert "SOMETHING_NEW has no table here" in t.err, t.err
 
 
 @test
 def export_import_export_gives_the_same_rows(t):
     for name, make in [("k", lambda: t.write("k.json", kineto(rank=0))), ("n", lambda: make_nsys(t, "n.sqlite")),
-                       ("c", lambda: t.write("c.json", CHROME))]:
+                       ("c", lambda: t.write("c.json", CHROME)), ("p", lambda: t.write("p.txt", PERF))]:
         first = t.load(make())
         shutil.copy(t.path("r.sqlite"), t.path("first.sqlite"))
         second = t.load(t.path("first.sqlite"))
