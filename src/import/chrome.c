@@ -18,7 +18,7 @@ static uint64_t hash_value(const struct ws_json_value *v, uint64_t seed)
 
 static uint32_t raw_args(struct ws_trace *t, const struct ws_event *ev)
 {
-	return ev->args.type == WS_J_OBJECT && ev->args.n > 2 ? ws_into_string(t->o, ev->args.s, ev->args.n) : 0;
+	return ev->args.type == WS_J_OBJECT && ev->args.n > 2 ? ws_trace_string(t, &ev->args) : 0;
 }
 
 static void put_slice(struct ws_trace *t, const struct ws_open_slice *s, uint64_t end, uint8_t flags)

@@ -330,6 +330,27 @@ void ws_json_escape(struct ws_text *out, const char *s, size_t n)
 	ws_text_add(out, s + from, n - from);
 }
 
+void ws_json_compact(struct ws_text *out, const struct ws_json_value *v)
+{
+	const char *p = v->s, *end = v->s + v->n;
+
+	ws_text_add(out, "", 0);
+	while (p < end) {
+		const char *line = memchr(p, '\n', (size_t)(end - p));
+		bool comma;
+
+		if (!line) {
+			ws_text_add(out, p, (size_t)(end - p));
+			break;
+		}
+		ws_text_add(out, p, (size_t)(line - p));
+		comma = line > p && line[-1] == ',';
+		p = skip_blanks(line, end);
+		if (comma)
+			ws_text_add(out, " ", 1);
+	}
+}
+
 /* ---- numbers ---- */
 
 static int64_t clamp(double d)

@@ -53,6 +53,8 @@ const char *ws_json_text(const struct ws_json_value *v, struct ws_text *scratch,
  */
 int64_t ws_json_fixed(const struct ws_json_value *v, int digits, bool *ok);
 double ws_json_double(const struct ws_json_value *v, bool *ok);
+/* Append the value, which is no string, without line ends and the blanks around them. */
+void ws_json_compact(struct ws_text *out, const struct ws_json_value *v);
 /* Append `n` bytes to `out` as they must be written between quotes. */
 void ws_json_escape(struct ws_text *out, const char *s, size_t n);
 

@@ -125,6 +125,11 @@ uint32_t ws_trace_string(struct ws_trace *t, const struct ws_json_value *v)
 
 	if (v->type == WS_J_NONE || v->type == WS_J_NULL)
 		return 0;
+	if (v->type != WS_J_STRING && memchr(v->s, '\n', v->n)) { /* laid out for reading, by whoever wrote it again */
+		t->scratch.len = 0;
+		ws_json_compact(&t->scratch, v);
+		return ws_into_string(t->o, t->scratch.s, t->scratch.len);
+	}
 	s = ws_json_text(v, &t->scratch, &n);
 	return ws_into_string(t->o, s, n);
 }
@@ -136,7 +141,7 @@ static void put_value(struct ws_text *out, const struct ws_json_value *v)
 		ws_text_add(out, v->s, v->n); /* escaped as it came */
 		ws_text_add(out, "\"", 1);
 	} else {
-		ws_text_add(out, v->s, v->n);
+		ws_json_compact(out, v);
 	}
 }
 
