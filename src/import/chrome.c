@@ -1,9 +1,9 @@
 /*
- * chrome.c - events of Chrome's trace format that have no meaning of their own: slices, complete or in two halves, asynchronous ones,
- * moments, counters, flows.
+ * chrome.c - events of Chrome's trace format that have no meaning of their own: slices, complete or in two halves, asynchronous
+ * ones, moments, counters, flows.
  *
- * Halves are joined here: B and E by thread, innermost first; b, n and e by category, id and (where ids are local) process. What never ends
- * is written at the end with the flag LEFT_OPEN. The ends of flows are kept until the next one with their id.
+ * Halves are joined here: B and E by thread, innermost first; b, n and e by category, id and (where ids are local) process. What
+ * never ends is written at the end with the flag LEFT_OPEN. The ends of flows are kept until the next one with their id.
  */
 #include "import/trace.h"
 

@@ -87,8 +87,8 @@ static const struct {
 	const char *text;
 	uint8_t n;
 	enum ws_json_type type;
-} words[] = {{"true", 4, WS_J_TRUE},	{"false", 5, WS_J_FALSE},	 {"null", 4, WS_J_NULL},
-	     {"NaN", 3, WS_J_NULL}, {"Infinity", 8, WS_J_NULL}, {"nan", 3, WS_J_NULL}, {"inf", 3, WS_J_NULL}};
+} words[] = {{"true", 4, WS_J_TRUE},	 {"false", 5, WS_J_FALSE}, {"null", 4, WS_J_NULL}, {"NaN", 3, WS_J_NULL},
+	     {"Infinity", 8, WS_J_NULL}, {"nan", 3, WS_J_NULL},	   {"inf", 3, WS_J_NULL}};
 
 static const char *take_word(const char *p, const char *end, struct ws_json_value *v, bool *more)
 {
@@ -110,8 +110,8 @@ static const char *take_word(const char *p, const char *end, struct ws_json_valu
 }
 
 /*
- * The end of an object or array: brackets are matched by kind, strings stepped over; what stands between is checked when someone walks it.
- * A bit of `kinds` a level: set for an object.
+ * The end of an object or array: brackets are matched by kind, strings stepped over; what stands between is checked when someone
+ * walks it. A bit of `kinds` a level: set for an object.
  */
 static const char *take_nest(const char *p, const char *end, struct ws_json_value *v, bool *more)
 {

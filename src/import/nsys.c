@@ -2,12 +2,12 @@
  * nsys.c - SQLite exports: those of Nsight Systems, schema 2 and 3, and our own.
  *
  * Tables and columns vary with the version that wrote the file. So nothing is taken for granted: what a table has is read from the
- * database, tables.def says under which name each of our columns stands there, and a column that is missing reads as null. That is the
- * export turned round, and one declaration serves both. Tables that are no plain copies are in nsys_tables.c and nsys_code.c; whatever is left in
- * the end is kept as slices or as rows of `foreign`, and said.
+ * database, tables.def says under which name each of our columns stands there, and a column that is missing reads as null. That is
+ * the export turned round, and one declaration serves both. Tables that are no plain copies are in nsys_tables.c and nsys_code.c;
+ * whatever is left in the end is kept as slices or as rows of `foreign`, and said.
  *
- * Times stay as they are to the nanosecond: they are shifted so that none is negative, and the fact session.zero says where the file's zero
- * lies. Exports of ours get back the session clock that they were recorded on.
+ * Times stay as they are to the nanosecond: they are shifted so that none is negative, and the fact session.zero says where the
+ * file's zero lies. Exports of ours get back the session clock that they were recorded on.
  *
  * The database is not trusted: it is opened read-only and defensive, views and virtual tables are not touched, values are bounded.
  */
@@ -49,8 +49,8 @@ static bool exists(struct ws_nsys *n, const char *table)
 	bool found = false;
 
 	/* Tables proper: a view may never end, a virtual table may do anything. */
-	if (sqlite3_prepare_v2(n->db, "SELECT 1 FROM sqlite_master WHERE type='table' AND rootpage>0 AND name=?1 COLLATE NOCASE", -1, &s,
-			       NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(n->db, "SELECT 1 FROM sqlite_master WHERE type='table' AND rootpage>0 AND name=?1 COLLATE NOCASE",
+			       -1, &s, NULL) != SQLITE_OK)
 		return false;
 	sqlite3_bind_text(s, 1, table, -1, SQLITE_STATIC);
 	found = sqlite3_step(s) == SQLITE_ROW;
@@ -117,7 +117,7 @@ uint64_t ws_nsys_time(struct ws_nsys *n, sqlite3_stmt *s, int column)
 	if (column < 0 || sqlite3_column_type(s, column) == SQLITE_NULL)
 		return WS_NO_TIME;
 	t = sqlite3_column_int64(s, column);
-	if (t < 0 && (uint64_t)-(t + 1) >= n->shift) {
+	if (t < 0 && (uint64_t) - (t + 1) >= n->shift) {
 		n->bad_time++;
 		return 0;
 	}
@@ -366,12 +366,15 @@ static int recognise(struct ws_nsys *n)
 
 	n->own = product && !strcmp(product, "warpsight");
 	if (version && atoi(version) > 3)
-		ws_into_note(n->o, "Its schema version %.40s is newer than the versions 2 and 3 that are known; what fits was read.", version);
+		ws_into_note(n->o,
+			     "Its schema version %.40s is newer than the versions 2 and 3 that are known; what fits was read.",
+			     version);
 	free(product);
 	free(version);
 	if (exists(n, "StringIds"))
 		return 0;
-	return ws_into_stop(n->o, "%s is an SQLite database, but no export of Nsight Systems: it has no table StringIds", n->o->path);
+	return ws_into_stop(n->o, "%s is an SQLite database, but no export of Nsight Systems: it has no table StringIds",
+			    n->o->path);
 }
 
 /* The moment of the session clock that the file counts from: told, of several files, by the real time. */

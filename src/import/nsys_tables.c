@@ -409,7 +409,8 @@ static void read_osrt(struct ws_nsys *n, const struct ws_map *chains)
 		if (stack)
 			r.callchain = (uint32_t)stack;
 		if (more && sqlite3_column_int64(d, 0) == ws_nsys_int(s, start, 0) &&
-		    sqlite3_column_int64(d, 1) == ws_nsys_int(s, thread, 0) && sqlite3_column_int64(d, 2) == ws_nsys_int(s, name, 0)) {
+		    sqlite3_column_int64(d, 1) == ws_nsys_int(s, thread, 0) &&
+		    sqlite3_column_int64(d, 2) == ws_nsys_int(s, name, 0)) {
 			r.error = (int32_t)sqlite3_column_int64(d, 3);
 			r.object = (uint64_t)sqlite3_column_int64(d, 4);
 			r.path = ws_nsys_text(n, d, 5);
@@ -506,7 +507,8 @@ static void add_cuda_process(struct ws_nsys *n, uint32_t id)
 
 static void find_cuda_processes(struct ws_nsys *n)
 {
-	static const char *const work[] = {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"};
+	static const char *const work[] = {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY",
+					   "CUPTI_ACTIVITY_KIND_MEMSET"};
 	sqlite3_stmt *s;
 
 	n->cuda_process_count = 0;

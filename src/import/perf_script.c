@@ -1,9 +1,9 @@
 /*
  * perf_script.c - the text that `perf script` prints: samples with their stacks, and tracepoints.
  *
- * An event is a line "comm pid/tid [cpu] seconds: period event:" and, for samples, a line a frame, innermost first: blanks, address, function
- * and offset, module in brackets. An empty line ends it. Which of the fields there are depends on how perf was called, so the line is
- * read around the one field that is always there, the time.
+ * An event is a line "comm pid/tid [cpu] seconds: period event:" and, for samples, a line a frame, innermost first: blanks,
+ * address, function and offset, module in brackets. An empty line ends it. Which of the fields there are depends on how perf was
+ * called, so the line is read around the one field that is always there, the time.
  */
 #include <ctype.h>
 #include <inttypes.h>

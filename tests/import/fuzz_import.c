@@ -1,8 +1,8 @@
 /*
  * fuzz_import.c - the importers against any bytes: each input is a file that is imported, and must end in a report or a message.
  *
- * An input is raw (its first byte is odd) or edits of one of the seeds below, one of each format: that gets past the beginnings by which
- * formats are told. Built with -DFUZZ_REPLAY it makes inputs of its own, always the same, or replays the files it is given.
+ * An input is raw (its first byte is odd) or edits of one of the seeds below, one of each format: that gets past the beginnings by
+ * which formats are told. Built with -DFUZZ_REPLAY it makes inputs of its own, always the same, or replays the files it is given.
  */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -18,18 +18,27 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 static const char json[] =
-    "{\"schemaVersion\":1,\"deviceProperties\":[{\"id\":0,\"name\":\"G\",\"numSms\":3,\"warpSize\":32}],\"distributedInfo\":{\"rank\":1},"
-    "\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::conv2d\",\"pid\":1,\"tid\":2,\"ts\":10.5,\"dur\":3,\"args\":{\"External "
-    "id\":1,\"Input Dims\":[[1,2,8,8],[4,2,3,3]],\"Concrete Inputs\":[\"\",\"\",\"\",\"[1, 1]\",\"[0, 0]\",\"[1, 1]\",\"1\"],\"x\":{\"y\":[1]}}},"
+    "{\"schemaVersion\":1,\"deviceProperties\":[{\"id\":0,\"name\":\"G\",\"numSms\":3,\"warpSize\":32}],\"distributedInfo\":{"
+    "\"rank\":1},"
+    "\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::conv2d\",\"pid\":1,\"tid\":2,\"ts\":10.5,\"dur\":3,"
+    "\"args\":{\"External "
+    "id\":1,\"Input Dims\":[[1,2,8,8],[4,2,3,3]],\"Concrete Inputs\":[\"\",\"\",\"\",\"[1, 1]\",\"[0, 0]\",\"[1, "
+    "1]\",\"1\"],\"x\":{\"y\":[1]}}},"
     "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"void a::(anonymous namespace)::k<int>(int)\",\"pid\":0,\"tid\":\"stream "
     "7\",\"ts\":12,\"dur\":1,\"args\":{\"External id\":1,\"correlation\":5,\"grid\":[1,2,3],\"Collective name\":\"allreduce\"}},"
-    "{\"ph\":\"X\",\"cat\":\"gpu_memcpy\",\"name\":\"Memcpy HtoD (Pinned -> Device)\",\"ts\":13,\"dur\":1,\"args\":{\"correlation\":6}},"
+    "{\"ph\":\"X\",\"cat\":\"gpu_memcpy\",\"name\":\"Memcpy HtoD (Pinned -> "
+    "Device)\",\"ts\":13,\"dur\":1,\"args\":{\"correlation\":6}},"
     "{\"ph\":\"X\",\"cat\":\"cuda_sync\",\"name\":\"Stream Sync\",\"ts\":13,\"dur\":1,\"args\":{\"correlation\":6,\"stream\":7}},"
-    "{\"ph\":\"B\",\"name\":\"\\u00e9\\ud83d\\ude00\",\"pid\":1,\"tid\":2,\"ts\":1e2},{\"ph\":\"E\",\"pid\":1,\"tid\":2,\"ts\":110},"
-    "{\"ph\":\"b\",\"cat\":\"c\",\"id\":\"1\",\"name\":\"a\",\"pid\":1,\"ts\":1},{\"ph\":\"e\",\"cat\":\"c\",\"id\":\"1\",\"pid\":1,\"ts\":2},"
-    "{\"ph\":\"s\",\"id\":1,\"cat\":\"f\",\"pid\":1,\"tid\":1,\"ts\":1},{\"ph\":\"f\",\"id\":1,\"cat\":\"f\",\"pid\":\"S\",\"tid\":\"T\",\"ts\":3},"
-    "{\"ph\":\"C\",\"name\":\"c\",\"pid\":1,\"ts\":1,\"args\":{\"v\":1.5}},{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":\"p\"}},"
-    "{\"ph\":\"i\",\"name\":\"[memory]\",\"pid\":1,\"tid\":2,\"ts\":5,\"args\":{\"Bytes\":-5,\"Device Type\":1}}],\"baseTimeNanoseconds\":1700000000}";
+    "{\"ph\":\"B\",\"name\":\"\\u00e9\\ud83d\\ude00\",\"pid\":1,\"tid\":2,\"ts\":1e2},{\"ph\":\"E\",\"pid\":1,\"tid\":2,\"ts\":110}"
+    ","
+    "{\"ph\":\"b\",\"cat\":\"c\",\"id\":\"1\",\"name\":\"a\",\"pid\":1,\"ts\":1},{\"ph\":\"e\",\"cat\":\"c\",\"id\":\"1\",\"pid\":"
+    "1,\"ts\":2},"
+    "{\"ph\":\"s\",\"id\":1,\"cat\":\"f\",\"pid\":1,\"tid\":1,\"ts\":1},{\"ph\":\"f\",\"id\":1,\"cat\":\"f\",\"pid\":\"S\",\"tid\":"
+    "\"T\",\"ts\":3},"
+    "{\"ph\":\"C\",\"name\":\"c\",\"pid\":1,\"ts\":1,\"args\":{\"v\":1.5}},{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,"
+    "\"args\":{\"name\":\"p\"}},"
+    "{\"ph\":\"i\",\"name\":\"[memory]\",\"pid\":1,\"tid\":2,\"ts\":5,\"args\":{\"Bytes\":-5,\"Device "
+    "Type\":1}}],\"baseTimeNanoseconds\":1700000000}";
 
 static const char perf[] = "# c\nmy prog 10/11 [003] d..1. 100.500000:     250000 cpu-clock:pppH: \n\tffffffff8104f45a "
 			   "native_write_msr+0xa ([kernel.kallsyms])\n\t 7f12aa00 f(int)+0x10 (/usr/lib/x (deleted))\n\nother 20 "
@@ -37,15 +46,14 @@ static const char perf[] = "# c\nmy prog 10/11 [003] d..1. 100.500000:     25000
 
 /* Packets: a clock, a process and thread, a counter track, interned names, a slice with arguments and a flow, ftrace. */
 static const uint8_t perfetto[] = {
-    0x0a, 0x15, 0x50, 0x01, 0x68, 0x01, 0x32, 0x0f, 0x0a, 0x05, 0x08, 0x06, 0x10, 0xe8, 0x07, 0x0a, 0x06, 0x08, 0x40, 0x10, 0x32, 0x18, 0x01,
-    0x0a, 0x12, 0x50, 0x01, 0xe2, 0x03, 0x0d, 0x08, 0x06, 0x22, 0x09, 0x08, 0x2a, 0x10, 0x2b, 0x2a, 0x03, 'w', 'r', 'k',
-    0x0a, 0x0e, 0x50, 0x01, 0xe2, 0x03, 0x09, 0x08, 0x07, 0x12, 0x01, 'q', 0x42, 0x02, 0x18, 0x03,
-    0x0a, 0x2e, 0x50, 0x01, 0x40, 0xd0, 0x0f, 0x62, 0x0f, 0x0a, 0x05, 0x08, 0x01, 0x12, 0x01, 'c', 0x12, 0x06, 0x08, 0x01, 0x12, 0x02, 'n', 'm',
-    0x5a, 0x18, 0x48, 0x01, 0x58, 0x06, 0x18, 0x01, 0x50, 0x01, 0x22, 0x09, 0x52, 0x01, 'a', 0x5a, 0x04, 0x52, 0x00, 0x20, 0x03, 0xa0, 0x02, 0x09,
-    0x18, 0x01,
-    0x0a, 0x0b, 0x50, 0x01, 0x40, 0xb8, 0x17, 0x5a, 0x04, 0x48, 0x02, 0x58, 0x06,
-    0x0a, 0x0e, 0x50, 0x01, 0x40, 0xb8, 0x17, 0x5a, 0x07, 0x48, 0x04, 0x58, 0x07, 0xf0, 0x01, 0x05,
-    0x0a, 0x12, 0x0a, 0x10, 0x08, 0x02, 0x12, 0x0c, 0x08, 0xa0, 0x1f, 0x22, 0x07, 0x10, 0x01, 0x20, 0x01, 0x30, 0x2b, 0x00,
+    0x0a, 0x15, 0x50, 0x01, 0x68, 0x01, 0x32, 0x0f, 0x0a, 0x05, 0x08, 0x06, 0x10, 0xe8, 0x07, 0x0a, 0x06, 0x08, 0x40, 0x10,
+    0x32, 0x18, 0x01, 0x0a, 0x12, 0x50, 0x01, 0xe2, 0x03, 0x0d, 0x08, 0x06, 0x22, 0x09, 0x08, 0x2a, 0x10, 0x2b, 0x2a, 0x03,
+    'w',  'r',	'k',  0x0a, 0x0e, 0x50, 0x01, 0xe2, 0x03, 0x09, 0x08, 0x07, 0x12, 0x01, 'q',  0x42, 0x02, 0x18, 0x03, 0x0a,
+    0x2e, 0x50, 0x01, 0x40, 0xd0, 0x0f, 0x62, 0x0f, 0x0a, 0x05, 0x08, 0x01, 0x12, 0x01, 'c',  0x12, 0x06, 0x08, 0x01, 0x12,
+    0x02, 'n',	'm',  0x5a, 0x18, 0x48, 0x01, 0x58, 0x06, 0x18, 0x01, 0x50, 0x01, 0x22, 0x09, 0x52, 0x01, 'a',	0x5a, 0x04,
+    0x52, 0x00, 0x20, 0x03, 0xa0, 0x02, 0x09, 0x18, 0x01, 0x0a, 0x0b, 0x50, 0x01, 0x40, 0xb8, 0x17, 0x5a, 0x04, 0x48, 0x02,
+    0x58, 0x06, 0x0a, 0x0e, 0x50, 0x01, 0x40, 0xb8, 0x17, 0x5a, 0x07, 0x48, 0x04, 0x58, 0x07, 0xf0, 0x01, 0x05, 0x0a, 0x12,
+    0x0a, 0x10, 0x08, 0x02, 0x12, 0x0c, 0x08, 0xa0, 0x1f, 0x22, 0x07, 0x10, 0x01, 0x20, 0x01, 0x30, 0x2b, 0x00,
 };
 
 static struct seed {
@@ -57,13 +65,17 @@ static char folder[64], input[96], output[96];
 
 static const char schema[] =
     "CREATE TABLE StringIds(id INTEGER PRIMARY KEY,value TEXT);INSERT INTO StringIds VALUES(1,'k'),(2,'gemm(int)');"
-    "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INTEGER,end INTEGER,deviceId INTEGER,streamId INTEGER,correlationId INTEGER,globalPid INTEGER,"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INTEGER,end INTEGER,deviceId INTEGER,streamId INTEGER,correlationId "
+    "INTEGER,globalPid INTEGER,"
     "demangledName INTEGER,shortName INTEGER);INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(5,9,0,7,3,281483000000,2,1);"
-    "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME(start INTEGER,end INTEGER,globalTid INTEGER,correlationId INTEGER,nameId INTEGER,callchainId INTEGER);"
-    "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(1,2,281483000001,3,1,1);CREATE TABLE CUDA_CALLCHAINS(id INTEGER,symbol INTEGER,module "
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME(start INTEGER,end INTEGER,globalTid INTEGER,correlationId INTEGER,nameId "
+    "INTEGER,callchainId INTEGER);"
+    "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(1,2,281483000001,3,1,1);CREATE TABLE CUDA_CALLCHAINS(id INTEGER,symbol "
+    "INTEGER,module "
     "INTEGER,stackDepth INTEGER);INSERT INTO CUDA_CALLCHAINS VALUES(1,1,2,0),(1,2,2,1);"
     "CREATE TABLE NVTX_EVENTS(start INTEGER,end INTEGER,eventType INTEGER,text TEXT,globalTid INTEGER,doubleValue REAL);"
-    "INSERT INTO NVTX_EVENTS VALUES(-1,5,59,'r',281483000001,1.5);CREATE TABLE OTHER(start INTEGER,name TEXT);INSERT INTO OTHER VALUES(3,'x');";
+    "INSERT INTO NVTX_EVENTS VALUES(-1,5,59,'r',281483000001,1.5);CREATE TABLE OTHER(start INTEGER,name TEXT);INSERT INTO OTHER "
+    "VALUES(3,'x');";
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -75,7 +87,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argc, (void)argv;
 	snprintf(folder, sizeof(folder), "%.32s/fuzz-import-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (!mkdtemp(folder) || sqlite3_open(":memory:", &s) != SQLITE_OK ||
-	    sqlite3_exec(s, "PRAGMA page_size=512", NULL, NULL, NULL) != SQLITE_OK || sqlite3_exec(s, schema, NULL, NULL, NULL) != SQLITE_OK)
+	    sqlite3_exec(s, "PRAGMA page_size=512", NULL, NULL, NULL) != SQLITE_OK ||
+	    sqlite3_exec(s, schema, NULL, NULL, NULL) != SQLITE_OK)
 		abort();
 	snprintf(input, sizeof(input), "%s/input", folder);
 	snprintf(output, sizeof(output), "%s/output.wsrep", folder);

@@ -201,6 +201,20 @@ def several_files_are_ranks_on_one_clock(t):
     eq(starts, [50001, 53001])
 
 
+@test
+def collectives_tell_how_far_clocks_are_apart(t):
+    files = []
+    for rank in 0, 1:
+        trace = kineto(rank=rank, offset=rank * 40)
+        nccl, = [e for e in trace["traceEvents"] if e["name"].startswith("nccl")]
+        for i in range(1, 6):
+            trace["traceEvents"].append(dict(nccl, ts=round(nccl["ts"] + 1000 * i + rank * i * 0.001, 3),
+                                             args=dict(nccl["args"], correlation=100 + i)))
+        files.append(t.write(f"{rank}.json", trace))
+    d = t.load(*files)
+    eq(sorted((r["rank"], r["clockOffset"]) for r in d["WARPSIGHT_RANK"]), [(0, 0), (1, -40002)])
+
+
 # ---- Chrome ----
 
 CHROME = [
