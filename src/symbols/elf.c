@@ -129,6 +129,10 @@ static int read_header(struct ws_elf *elf, struct ws_err *e)
 			elf->sections = 0;
 		}
 	}
+	/* No more than the file has room for: others allocate by it. */
+	count = elf->shoff < elf->size ? (elf->size - elf->shoff) / (elf->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr)) : 0;
+	if (elf->sections > count)
+		elf->sections = (uint32_t)count;
 	return 0;
 }
 
