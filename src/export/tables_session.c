@@ -445,7 +445,6 @@ static const struct ws_x_meaning origins[] = {
     {WS_ORIGIN_TARGET, "Target", "Started by profile"},
     {WS_ORIGIN_EXEC, "Exec", "A new image: exec, posix_spawn"},
     {WS_ORIGIN_FORK, "Fork", "A forked child, running its parent's image"},
-    {WS_ORIGIN_OTHER, "Other", "Beside the target, seen by system-wide sampling"},
     {0},
 };
 static const struct ws_x_meaning ends[] = {
