@@ -2,7 +2,8 @@
  * maps.h - which module lies where in the memory of each process, over time.
  *
  * Fed by what the kernel tells (perf's MMAP2, COMM-exec, FORK and EXIT records) and by /proc/PID/maps. Samples and call stacks arrive in other
- * orders than mappings: what was unmapped or replaced stays known for a while, with the time it ended, and lookups name a time.
+ * orders than mappings: what was unmapped or replaced stays known for a while, with the time it ended, and lookups name a time. The two sources tell the same
+ * things at different times: what a scan has seen is not undone by news that are older.
  * Times are nanoseconds of the session clock; pids are as seen from the recorder. Used from one thread.
  */
 #ifndef WS_SYMBOLS_MAPS_H
@@ -12,6 +13,7 @@
 
 struct ws_mapping {
 	uint64_t start, end; /* when it was there; end is WS_NO_TIME while it is, start 0 when it was there before we looked */
+	uint64_t seen;	     /* when it was last read from /proc/PID/maps; 0: never. Older news of it are stale */
 	uint64_t base, size, offset;
 	uint64_t shift; /* address in the module = address - shift; what wraps around, wraps back */
 	struct ws_module *module;

@@ -530,6 +530,14 @@ static void maps_from_text(void **state)
 	assert_string_equal(path_at(p, 160, 0x2000), "/no/b");
 	assert_string_equal(path_at(p, 160, 0x6000), "");
 	assert_int_equal(ws_maps_find(p, 160, 0x8000)->end, WS_NO_TIME);
+	/* News from before what was seen are stale: of an exec, of a mapping. */
+	ws_maps_exec(m, 5, 140);
+	ws_maps_add(m, 5, 145, &(struct ws_mapped){.base = 0x1000, .size = 0x1000, .path = "/no/old", .inode = 20});
+	assert_string_equal(path_at(p, 160, 0x2000), "/no/b");
+	assert_string_equal(path_at(p, 160, 0x1000), "/no/b");
+	ws_maps_exec(m, 5, 200);
+	assert_string_equal(path_at(p, 210, 0x2000), "");
+	assert_string_equal(path_at(p, 160, 0x2000), "/no/b");
 	ws_maps_scan_text(m, 6, 0, 1, "", 0);
 	ws_maps_free(m);
 	ws_modules_free(mods);
