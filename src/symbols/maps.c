@@ -1,8 +1,8 @@
 /*
  * maps.c - see maps.h.
  *
- * Two arrays a process: what is there, sorted by address, and what was. Nearly every lookup ends in the first with a binary search; the second is
- * searched only when the mapping there now began after the time in question.
+ * Two arrays a process: what is there, sorted by address, and what was. Nearly every lookup ends in the first with a binary search;
+ * the second is searched only when the mapping there now began after the time in question.
  */
 #include "symbols/maps.h"
 
@@ -13,10 +13,10 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-#define MOST_PAST 4096	     /* ended mappings of a process that are remembered */
-#define MOST_GONE 256	     /* ended processes that are */
-#define SCAN_NS 10000000u    /* /proc/PID/maps is not read more often than this for what is not found */
-#define LATE_NS 50000000u    /* a mapping may be told this much later than it was used */
+#define MOST_PAST 4096	  /* ended mappings of a process that are remembered */
+#define MOST_GONE 256	  /* ended processes that are */
+#define SCAN_NS 10000000u /* /proc/PID/maps is not read more often than this for what is not found */
+#define LATE_NS 50000000u /* a mapping may be told this much later than it was used */
 
 struct ws_maps_process {
 	struct ws_maps *maps;
@@ -165,8 +165,8 @@ static void touch(struct ws_maps_process *p, uint64_t time)
 }
 
 /*
- * End what lies in [base, last], the last byte included; what sticks out on either side goes on. False when something there was seen after `time`, which
- * then stays: the news are older than what is known.
+ * End what lies in [base, last], the last byte included; what sticks out on either side goes on. False when something there was
+ * seen after `time`, which then stays: the news are older than what is known.
  */
 static bool clear(struct ws_maps_process *p, uint64_t time, uint64_t base, uint64_t last)
 {
@@ -212,7 +212,8 @@ static bool sane(uint64_t base, uint64_t size)
 /* `what` has been there since `start`, as was learnt at `time`. */
 static void add(struct ws_maps_process *p, uint64_t start, uint64_t time, uint64_t seen, const struct ws_mapped *what)
 {
-	struct ws_mapping new = {.start = start, .seen = seen, .end = WS_NO_TIME, .base = what->base, .size = what->size, .offset = what->offset};
+	struct ws_mapping new = {
+	    .start = start, .seen = seen, .end = WS_NO_TIME, .base = what->base, .size = what->size, .offset = what->offset};
 
 	if (!sane(what->base, what->size))
 		return;
@@ -308,7 +309,8 @@ static bool parse(struct line *l, const char *text, size_t n)
 		return false;
 	memcpy(buf, text, n);
 	buf[n] = 0;
-	if (sscanf(buf, "%llx-%llx %7s %llx %x:%x %llu %n", &from, &to, perms, &offset, &major, &minor, &inode, &path) < 7 || to <= from)
+	if (sscanf(buf, "%llx-%llx %7s %llx %x:%x %llu %n", &from, &to, perms, &offset, &major, &minor, &inode, &path) < 7 ||
+	    to <= from)
 		return false;
 	snprintf(l->path, sizeof(l->path), "%s", path >= 0 && buf[path] ? buf + path : "//anon");
 	l->what = (struct ws_mapped){from, to - from, offset, l->path, inode ? ws_device(major, minor) : 0, inode, NULL, 0};
@@ -324,8 +326,9 @@ static bool known(struct ws_maps_process *p, const struct ws_mapped *what, uint6
 
 	if (!have || have->base > what->base || have->base + have->size < what->base + what->size)
 		return false;
-	if (have->module->kind != WS_MODULE_FILE ? have->module != ws_modules_mapped(p->maps->modules, p->pid, what)
-						 : have->module->inode != what->inode || have->offset + (what->base - have->base) != what->offset)
+	if (have->module->kind != WS_MODULE_FILE
+		? have->module != ws_modules_mapped(p->maps->modules, p->pid, what)
+		: have->module->inode != what->inode || have->offset + (what->base - have->base) != what->offset)
 		return false;
 	if (time > have->seen)
 		have->seen = time;
