@@ -1,9 +1,10 @@
 /*
  * from_stack.c - copied stacks and address maps of the hooks into rows of `frame` and `stack`.
  *
- * The innermost frames are the hooks' own, and CUPTI's; they are left out, up to the last that lies in one of their libraries, so that a stack begins where
- * the program made the call, or with the driver's own frames. Addresses are looked up in the process's map: kept by perf's records where those are, else read from /proc/PID/maps, else as the
- * process itself wrote it before its first stack.
+ * The innermost frames are the hooks' own, and CUPTI's; they are left out, up to the last that lies in one of their libraries, so
+ * that a stack begins where the program made the call, or with the driver's own frames. Addresses are looked up in the process's
+ * map: kept by perf's records where those are, else read from /proc/PID/maps, else as the process itself wrote it before its first
+ * stack.
  */
 #include "record/from_stack.h"
 
@@ -21,8 +22,8 @@
 
 #define HOOK_FRAMES 24 /* more than the hooks, and CUPTI that calls them, ever have on the stack */
 
-struct stack_proc { /* of a process */
-	struct ws_map cuda; /* correlation -> stack */
+struct stack_proc {	     /* of a process */
+	struct ws_map cuda;  /* correlation -> stack */
 	struct ws_text maps; /* so far */
 	bool any_cuda;
 };
@@ -74,7 +75,8 @@ void ws_convert_stack_stream_end(struct ws_stream *s)
 
 /* ---- address maps ---- */
 
-/* How the process is known to the maps: by its pid as seen from here, or, where that cannot be told, by a number that no process has. */
+/* How the process is known to the maps: by its pid as seen from here, or, where that cannot be told, by a number that no process
+ * has. */
 static int key_of(const struct ws_proc *p)
 {
 	return p->host_pid > 0 ? p->host_pid : -(int)(p->id + 1);
@@ -133,8 +135,13 @@ static void regs_of(const struct ws_rec_stack *r, struct ws_regs *regs)
 	}
 }
 
+<<<<<<< /tmp/m3.2
 static size_t unwind(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n, struct ws_place *places, size_t most,
 		     unsigned *flags)
+=======
+static size_t unwind(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n, struct ws_place *places,
+		     size_t most)
+>>>>>>> /tmp/m3.3
 {
 	struct ws_code *code = s->proc->drain->ops.code;
 	struct ws_stop stop = {.time = ws_stream_time(s, r->time), .stack = (const uint8_t *)bytes, .stack_size = n};

@@ -94,7 +94,8 @@ static void scan_table(struct batch *b, const Elf64_Shdr *table)
 		uint8_t type;
 		const char *name;
 
-		if (!get_symbol(b->elf, p, i, &s) || (s.st_shndx < SHN_LORESERVE && (s.st_shndx >= b->elf->sections || !b->code[s.st_shndx])))
+		if (!get_symbol(b->elf, p, i, &s) ||
+		    (s.st_shndx < SHN_LORESERVE && (s.st_shndx >= b->elf->sections || !b->code[s.st_shndx])))
 			continue;
 		type = ELF64_ST_TYPE(s.st_info);
 		if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
