@@ -166,7 +166,7 @@ static __attribute__((constructor)) void ws_python_init(void)
 	ws_python.timers = ws_rt->features & WS_FEATURE_SAMPLE; /* perf events are refused: the sampling hook has the signal */
 	if (ws_python.timers)
 		ws_sample_hook = ws_python_timer;
-	else
+	else if (ws_rt->features & WS_FEATURE_PYTHON_SAMPLES)
 		ws_python_signal_take();
 	if (ws_rt->features & WS_FEATURE_PYTHON_CUDA)
 		ws_stack_hook = ws_python_cuda;

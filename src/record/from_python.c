@@ -105,7 +105,7 @@ static struct ws_py_proc *proc_of(struct ws_stream *s, bool make)
 
 static void say_seen(struct ws_stream *s, uint16_t version, uint32_t how)
 {
-	if (how == WS_PYTHON_HANDLER_TAKEN)
+	if (how == WS_PYTHON_HANDLER_TAKEN && s->proc->drain->python->o.sampling)
 		ws_stream_diagnostic(s, WS_INFO, "python",
 				     "CPython %u.%u: SIGURG has a handler already, so frames are read from outside, as samples of "
 				     "their own (python_sample).",

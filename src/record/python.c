@@ -171,11 +171,14 @@ static void more_descriptors(size_t wanted)
 	setrlimit(RLIMIT_NOFILE, &l); /* ours alone: the target runs already */
 }
 
-/* Is the signal blocked there? It would come much later, or be taken for another's by sigwait. */
+/*
+ * Is the signal blocked there? It would come much later, or be taken for another's by sigwait. True also for a thread that the process does not
+ * have: its number comes from memory that the target could scribble over.
+ */
 static bool blocks_signal(int pid, uint32_t tid)
 {
 	char path[64], line[256];
-	bool blocked = false;
+	bool blocked = true;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%u/status", pid, tid);
