@@ -52,8 +52,11 @@ static void __attribute__((noinline)) take(void)
 	stop.regs.known = (UINT64_C(1) << WS_REGS) - 1;
 #endif
 	stop.stack_at = stop.regs.r[WS_REG_SP];
-	stop.stack_size = sizeof(copy);
-	memcpy(copy, (const void *)(uintptr_t)stop.stack_at, sizeof(copy));
+	/* The environment lies above all frames. */
+	stop.stack_size = (uintptr_t)environ - stop.stack_at;
+	if (stop.stack_size > sizeof(copy))
+		stop.stack_size = sizeof(copy);
+	memcpy(copy, (const void *)(uintptr_t)stop.stack_at, stop.stack_size);
 	stop.stack = copy;
 }
 
@@ -77,7 +80,6 @@ static int __attribute__((noinline)) nested(int n)
 
 static int unwind(double seconds)
 {
-	volatile char room[16384] = {0}; /* the copy must not reach beyond the stack */
 	struct ws_modules *modules = ws_modules_new();
 	struct ws_maps *maps = ws_maps_new(modules);
 	struct ws_unwinder *u = ws_unwinder_new();
@@ -87,7 +89,7 @@ static int unwind(double seconds)
 	unsigned flags;
 	size_t n = 0;
 
-	nested(10 + room[0]);
+	nested(10);
 	ws_maps_scan(maps, (int)getpid(), 0, 1);
 	stop.maps = ws_maps_of(maps, (int)getpid());
 	stop.time = 2;

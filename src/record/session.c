@@ -534,7 +534,8 @@ static void explain_empty(struct session *s)
 		return;
 	}
 	why = ws_image_problem(file, buf, sizeof(buf));
-	snprintf(text, sizeof(text), "Nothing was recorded: %s.",
+	snprintf(text, sizeof(text), "%s: %s.",
+		 ws_perf_active(s->perf) ? "Only what the kernel tells (samples, context switches) was recorded" : "Nothing was recorded",
 		 why ? why : "no process of the target loaded the hooks (a static, privileged or foreign program, or one that was not run at all)");
 	ws_sink_diagnostic(s->main, WS_WARNING, "process", 0, ws_raw_ns(), text);
 	free(file);

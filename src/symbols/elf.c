@@ -129,6 +129,10 @@ static int read_header(struct ws_elf *elf, struct ws_err *e)
 			elf->sections = 0;
 		}
 	}
+	/* No more than the file has room for: others allocate by it. */
+	count = elf->shoff < elf->size ? (elf->size - elf->shoff) / (elf->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr)) : 0;
+	if (elf->sections > count)
+		elf->sections = (uint32_t)count;
 	return 0;
 }
 
@@ -250,24 +254,25 @@ const uint8_t *ws_elf_bytes(const struct ws_elf *elf, const Elf64_Shdr *s)
 
 /* ---- addresses ---- */
 
+/*
+ * Mappings begin at whole pages, segments need not: where two segments share a page of the file (lld lays files out so), that page is mapped twice, and
+ * the code in it belongs to the executable one.
+ */
 bool ws_elf_address(const struct ws_elf *elf, uint64_t offset, uint64_t *address)
 {
+	uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE);
 	Elf64_Phdr p;
-	bool found = false;
 
-	for (uint32_t i = 0; ws_elf_segment(elf, i, &p); i++)
-		if (p.p_type == PT_LOAD && offset >= p.p_offset && offset - p.p_offset < p.p_filesz && (!found || (p.p_flags & PF_X))) {
-			*address = p.p_vaddr + (offset - p.p_offset);
-			found = true;
+	for (int code = 1; code >= 0; code--)
+		for (uint32_t i = 0; ws_elf_segment(elf, i, &p); i++) {
+			if (p.p_type != PT_LOAD || !!(p.p_flags & PF_X) != code)
+				continue;
+			if (offset < (p.p_offset & ~(page_size - 1)) || (offset >= p.p_offset && offset - p.p_offset >= p.p_filesz))
+				continue;
+			*address = p.p_vaddr + (offset - p.p_offset); /* wraps back when it lies before */
+			return true;
 		}
-	/* Mappings begin at whole pages: the bytes before a segment's first in its page are mapped as well. */
-	for (uint32_t i = 0; !found && ws_elf_segment(elf, i, &p); i++)
-		if (p.p_type == PT_LOAD && (p.p_flags & PF_X) && offset < p.p_offset && p.p_offset - offset < 0x10000 &&
-		    p.p_vaddr >= p.p_offset - offset) {
-			*address = p.p_vaddr - (p.p_offset - offset);
-			found = true;
-		}
-	return found;
+	return false;
 }
 
 const uint8_t *ws_elf_loaded(const struct ws_elf *elf, uint64_t address, uint64_t *left)

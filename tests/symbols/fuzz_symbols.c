@@ -21,6 +21,7 @@
 #include "symbols/dwarf.h"
 #include "symbols/jit.h"
 #include "symbols/kallsyms.h"
+#include "symbols/lines.h"
 #include "symbols/symtab.h"
 #include "symbols/unwind.h"
 
@@ -155,6 +156,26 @@ static void jit(const uint8_t *data, size_t n)
 	ws_jit_free(&j);
 }
 
+static void line_table(const uint8_t *data, size_t n)
+{
+	static const uint64_t address[4] = {0, 0x1000, 0x10000, UINT64_MAX};
+	static const size_t index[4] = {0, 1, 2, 3};
+	uint8_t *copy = ws_malloc(n + 1);
+	struct ws_lines_sections s = {copy, copy, copy, n, n, n};
+	struct ws_line out[4];
+	struct ws_lines t;
+
+	memcpy(copy, data, n);
+	if (ws_lines_open(&t, &s, 0)) {
+		ws_lines_find(&t, address, index, 4, out);
+		for (uint64_t i = 0; i < 4; i++)
+			if (ws_lines_file(&t, out[i].file))
+				copy[n] = (uint8_t)strlen(ws_lines_file(&t, out[i].file)->name);
+	}
+	ws_lines_free(&t);
+	free(copy);
+}
+
 static void address_map(const uint8_t *data, size_t n)
 {
 	struct ws_modules *modules = ws_modules_new();
@@ -186,8 +207,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		edited_elf(data + 1, n - 1, data[0] & 8);
 		break;
 	case 1:
-	case 2:
 		raw_elf(data + 1, n - 1);
+		break;
+	case 2:
+		line_table(data + 1, n - 1);
 		break;
 	case 3:
 		jit(data + 1, n - 1);
@@ -234,9 +257,9 @@ static void replay_file(const char *name)
 /* Bytes that begin as what each reader takes. */
 static size_t make_input(uint8_t *data, size_t most)
 {
-	static const char *const starts[] = {"", "\x7f" "ELF\2\1\1", "\x7f" "ELF\1\1\1", "DTiJ\1\0\0\0\50\0\0\0",
+	static const char *const starts[] = {"", "\x7f" "ELF\2\1\1", "\x40\0\0\0\4\0\30\0\0\0\1\1\1\373\16\15\0\1\1\1\1\0\0\0\1", "DTiJ\1\0\0\0\50\0\0\0",
 					     "1000-3000 r-xp 00000000 08:01 11 /no/a\n", "ffffffff81000000 T _text\n", "_ZN3abc", "\x33\x34\x22"};
-	static const uint8_t lengths[] = {0, 7, 7, 12, 39, 25, 7, 3};
+	static const uint8_t lengths[] = {0, 7, 25, 12, 39, 25, 7, 3};
 	unsigned kind = (unsigned)(draw() % 8);
 	size_t n = 1 + lengths[kind] + draw() % (most - 64);
 

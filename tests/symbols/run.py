@@ -134,16 +134,17 @@ def tail_call(t):
 
 @test
 def inlined_functions_and_lines(t):
-    t.profile(t.program("cases_cfi"), "inlined")
-    frame = t.stacks("usleep", "-l")[0][0].split("<")
-    t.eq([f.split("@")[0] for f in frame], ["nap", "inlined_inner", "inlined_outer", "has_inlined"], "functions inlined into each other")
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases.c")) as f:
         source = f.read().splitlines()
-    for part, text in zip(frame, ("usleep(300)", "nap()", "inlined_inner()", "inlined_outer()")):
-        file, line = part.split("@")[1].split(":")
-        t.eq(file, "cases.c", "file of " + part)
-        if text not in source[int(line) - 1]:
-            raise Failed("%s is line %s: %s" % (part, line, source[int(line) - 1]))
+    for kind in ("cfi", "dwarf4", "packed"):
+        t.profile(t.program("cases_" + kind), "inlined")
+        frame = t.stacks("usleep", "-l")[0][0].split("<")
+        t.eq([f.split("@")[0] for f in frame], ["nap", "inlined_inner", "inlined_outer", "has_inlined"], kind + ": functions inlined into each other")
+        for part, text in zip(frame, ("usleep(300)", "nap()", "inlined_inner()", "inlined_outer()")):
+            file, line = part.split("@")[1].split(":")
+            t.eq(file, "cases.c", "file of " + part)
+            if text not in source[int(line) - 1]:
+                raise Failed("%s: %s is line %s: %s" % (kind, part, line, source[int(line) - 1]))
     t.profile(t.program("cases_cfi"), "inlined", options=("--show-source-info=false",))
     t.eq(t.stacks("usleep", "-l")[0][0], "has_inlined", "without source information")
 
@@ -160,6 +161,48 @@ def templates_and_exceptions(t):
         if "shapes::apply<main::{lambda()#" not in ";".join(s):
             raise Failed("the lambda's caller is missing: %s" % s)
         t.eq(s[-1], "_start", "the outermost")
+
+
+@test
+def rust(t):
+    rustc = shutil.which("rustc")
+    if not rustc:
+        raise Skip("no Rust compiler")
+    source = os.path.join(t.dir, "waits.rs")
+    with open(source, "w") as f:
+        f.write("""mod shapes {
+    pub struct Square(pub u64);
+    impl Square {
+        #[inline(never)]
+        pub fn wait(&self) -> u64 {
+            std::thread::sleep(std::time::Duration::from_micros(300));
+            std::hint::black_box(self.0)
+        }
+    }
+}
+#[inline(never)]
+fn twice<F: Fn() -> u64>(f: F) -> u64 {
+    std::hint::black_box(f() + f())
+}
+fn main() {
+    let s = shapes::Square(3);
+    println!("{}", twice(|| s.wait()));
+}
+""")
+    for mangling, option in (("default", []), ("v0", ["-Csymbol-mangling-version=v0"])):
+        made = subprocess.run([rustc, "-g", "-O", *option, "-o", os.path.join(t.dir, "waits"), source], cwd=t.dir,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if made.returncode:
+            raise Skip("rustc does not work here")
+        t.profile(os.path.join(t.dir, "waits"))
+        stacks = [s for call in ("nanosleep", "clock_nanosleep") for s in t.stacks(call)]
+        t.eq(len(stacks), 2, mangling + ": sleeps")
+        for s in stacks:
+            names = ";".join(s).replace("<waits::", "waits::")
+            for wanted in ("waits::shapes::Square", "waits::twice", "waits::main"):
+                if wanted not in names:
+                    raise Failed("%s: %s is missing: %s" % (mangling, wanted, names))
+            t.eq(s[-1], "_start", mangling + ": the outermost")
 
 
 @test

@@ -551,6 +551,33 @@ static void own_functions_have_names(void **state)
 	assert_true(m->module->build_id[0] == 0 || strlen(m->module->build_id) >= 16);
 }
 
+/* Laid out as lld does: the first page of the code's mapping is also the last of the one before. */
+static void segments_that_share_a_page(void **state)
+{
+	struct {
+		Elf64_Ehdr h;
+		Elf64_Phdr p[3];
+	} file = {.h = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT}, .e_type = ET_DYN, .e_phoff = sizeof(Elf64_Ehdr),
+			.e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 3},
+		  .p = {{.p_type = PT_LOAD, .p_flags = PF_R, .p_filesz = 0x5540, .p_memsz = 0x5540},
+			{.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = 0x5540, .p_vaddr = 0x6540, .p_filesz = 0x3000, .p_memsz = 0x3000},
+			{.p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_offset = 0x8540, .p_vaddr = 0xa540, .p_filesz = 0x100, .p_memsz = 0x200}}};
+	struct ws_elf elf;
+	uint64_t at = 0;
+
+	(void)state;
+	assert_int_equal(ws_elf_memory(&elf, &file, sizeof(file), NULL), 0);
+	assert_true(ws_elf_address(&elf, 0x5000, &at));
+	assert_int_equal(at, 0x6000);
+	assert_true(ws_elf_address(&elf, 0x8000, &at));
+	assert_int_equal(at, 0x9000);
+	assert_true(ws_elf_address(&elf, 0x4000, &at));
+	assert_int_equal(at, 0x4000);
+	assert_true(ws_elf_address(&elf, 0x8600, &at));
+	assert_int_equal(at, 0xa600);
+	assert_false(ws_elf_address(&elf, 0x9000, &at));
+}
+
 static void names_of_languages(void **state)
 {
 	static const char *const names[][2] = {
@@ -796,6 +823,7 @@ int main(void)
 		cmocka_unit_test(maps_over_time),
 		cmocka_unit_test(maps_from_text),
 		cmocka_unit_test(own_functions_have_names),
+		cmocka_unit_test(segments_that_share_a_page),
 		cmocka_unit_test(names_of_languages),
 		cmocka_unit_test(perf_maps),
 		cmocka_unit_test(jitdump_records),
