@@ -7,7 +7,8 @@
 
 /* ---- texts ---- */
 
-/* Where bit fields of a str's state begin: behind two bits, a byte or 16 bits of `interned`, by version and build. The one that makes sense is taken. */
+/* Where bit fields of a str's state begin: behind two bits, a byte or 16 bits of `interned`, by version and build. The one that
+ * makes sense is taken. */
 static bool text_state(uint32_t state, unsigned *kind, bool *ascii)
 {
 	static const unsigned shifts[] = {2, 8, 16};
@@ -119,7 +120,8 @@ static struct ws_py_code_key key_from(const struct ws_py_layout *l, const uint8_
 	return k;
 }
 
-size_t ws_py_code_keys(const struct ws_py_layout *l, const struct ws_py_memory *m, const uint64_t *code, size_t n, struct ws_py_code_key *out, void *raw)
+size_t ws_py_code_keys(const struct ws_py_layout *l, const struct ws_py_memory *m, const uint64_t *code, size_t n,
+		       struct ws_py_code_key *out, void *raw)
 {
 	struct ws_py_piece p[WS_PY_PIECES];
 	uint32_t from, bytes = key_span(l, &from);

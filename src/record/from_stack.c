@@ -135,13 +135,8 @@ static void regs_of(const struct ws_rec_stack *r, struct ws_regs *regs)
 	}
 }
 
-<<<<<<< /tmp/m3.2
 static size_t unwind(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n, struct ws_place *places, size_t most,
 		     unsigned *flags)
-=======
-static size_t unwind(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n, struct ws_place *places,
-		     size_t most)
->>>>>>> /tmp/m3.3
 {
 	struct ws_code *code = s->proc->drain->ops.code;
 	struct ws_stop stop = {.time = ws_stream_time(s, r->time), .stack = (const uint8_t *)bytes, .stack_size = n};

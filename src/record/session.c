@@ -285,7 +285,8 @@ static void fill_arena(struct session *s)
 	arena->features = (o->nvtx ? WS_FEATURE_NVTX : 0u) | (o->osrt ? WS_FEATURE_OSRT : 0u) |
 			  (o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) | (o->cuda ? WS_FEATURE_CUDA : 0u) |
 			  (wants_python(o) ? WS_FEATURE_PYTHON : 0u) | (o->python.gil ? WS_FEATURE_GIL : 0u) |
-			  (o->python.cuda_stacks ? WS_FEATURE_PYTHON_CUDA : 0u);
+			  (o->python.cuda_stacks ? WS_FEATURE_PYTHON_CUDA : 0u) |
+			  (o->python.sampling ? WS_FEATURE_PYTHON_SAMPLES : 0u);
 	arena->text_functions = function_texts(s);
 	fill_stacks(o, arena);
 	fill_sampling(s, arena);
