@@ -578,7 +578,7 @@ static struct ws_xwriter *open_arrow(const struct ws_xtarget *t, bool folder)
 	a->folder = folder;
 	a->append = t->append;
 	a->path = t->path;
-	a->name = t->name;
+	a->name = strcmp(t->name, "-") ? t->name : "standard output";
 	return &a->w;
 }
 

@@ -35,6 +35,8 @@ struct chrome {
 	struct ws_links links;
 	struct gpu *gpus;
 	size_t gpu_count, gpu_cap;
+	struct ws_map gpu_at;	/* process << 32 | device -> place in gpus + 1 */
+	struct ws_map taken;	/* process numbers that stand for something */
 	struct ws_map rows;	/* (pid << 32 | tid) of GPU rows that have a name by now */
 	uint8_t *threads;	/* by id: has events */
 	struct ws_map counters; /* id of counter -> string of its name */
@@ -138,7 +140,7 @@ static int flush(struct chrome *c, size_t above, struct ws_err *e)
 	if (c->t.len <= above)
 		return 0;
 	if (fwrite(c->t.s, 1, c->t.len, c->f) != c->t.len)
-		return ws_fail_errno(e, "cannot write %s", c->x->output);
+		return ws_fail_errno(e, "cannot write %s", ws_x_output(c->x));
 	c->t.len = 0;
 	return 0;
 }
@@ -158,28 +160,19 @@ static struct row thread_row(struct chrome *c, uint64_t thread)
 	return (struct row){t->pid, t->tid};
 }
 
-static bool pid_is_taken(const struct chrome *c, int64_t pid)
-{
-	for (size_t i = 0; i < c->gpu_count; i++)
-		if (c->gpus[i].pid == pid)
-			return true;
-	for (uint32_t i = 1; i <= ws_who_processes(c->x->who); i++)
-		if ((int64_t)ws_who_process(c->x->who, i)->pid == pid)
-			return true;
-	return false;
-}
-
 static int64_t gpu_pid(struct chrome *c, uint64_t process, uint64_t device)
 {
-	int64_t pid = device < FIRST_OTHER_GPU ? (int64_t)device : FIRST_OTHER_GPU;
+	uint64_t key = process << 32 | (uint32_t)device, at = ws_map_get(&c->gpu_at, key, NULL);
+	int64_t pid = (int64_t)device;
 
-	for (size_t i = 0; i < c->gpu_count; i++)
-		if (c->gpus[i].process == process && c->gpus[i].device == device)
-			return c->gpus[i].pid;
-	while (pid_is_taken(c, pid))
-		pid = pid < FIRST_OTHER_GPU ? FIRST_OTHER_GPU : pid + 1;
+	if (at)
+		return c->gpus[at - 1].pid;
+	if (device >= FIRST_OTHER_GPU || ws_map_get(&c->taken, device, NULL))
+		pid = FIRST_OTHER_GPU + (int64_t)c->gpu_count;
+	ws_map_set(&c->taken, (uint64_t)pid, 1);
 	ws_grow(c->gpus, c->gpu_cap, c->gpu_count + 1);
 	c->gpus[c->gpu_count++] = (struct gpu){process, device, pid};
+	ws_map_set(&c->gpu_at, key, c->gpu_count);
 	return pid;
 }
 
@@ -823,6 +816,8 @@ int ws_xformat_write_chrome(struct ws_export *x, FILE *f, struct ws_err *e)
 	int rc;
 
 	c.threads = ws_calloc((size_t)ws_who_threads(x->who) + 1, 1);
+	for (uint32_t i = 1; i <= ws_who_processes(x->who); i++)
+		ws_map_set(&c.taken, ws_who_process(x->who, i)->pid, 1);
 	ws_links_load(&c.links, x);
 	load_counters(&c);
 	put_head(&c);
@@ -838,6 +833,8 @@ int ws_xformat_write_chrome(struct ws_export *x, FILE *f, struct ws_err *e)
 	}
 	ws_links_free(&c.links);
 	ws_map_free(&c.rows);
+	ws_map_free(&c.gpu_at);
+	ws_map_free(&c.taken);
 	ws_map_free(&c.counters);
 	ws_map_free(&c.groups);
 	ws_map_free(&c.counter_process);

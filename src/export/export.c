@@ -56,9 +56,9 @@ const char *ws_x_bytes(struct ws_export *x, uint32_t id, size_t *len)
 
 struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id)
 {
-	struct ws_xcell c = {.kind = id ? WS_X_TEXT : WS_X_NULL, .id = id};
+	struct ws_xcell c = {.kind = id && id <= x->string_count ? WS_X_TEXT : WS_X_NULL, .id = id};
 
-	if (id && !x->ids_only)
+	if (c.kind == WS_X_TEXT && !x->ids_only)
 		c.s = ws_x_bytes(x, id, &c.n);
 	return c;
 }

@@ -201,7 +201,7 @@ struct ws_export {
 enum { WS_STRING_USED = 4 };
 
 struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id);		  /* STRING, or NULL for 0 */
-struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id);		  /* TEXT inline, or NULL for 0 */
+struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id);		  /* TEXT inline, or NULL for 0 and what the report does not define */
 struct ws_xcell ws_x_blob(struct ws_export *x, uint32_t id);		  /* BLOB, or NULL for 0 */
 struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n); /* STRING of a text that is not the report's */
 struct ws_xcell ws_x_own(struct ws_export *x, const char *s);	/* TEXT inline of any bytes; lives as long as the export */
@@ -211,6 +211,12 @@ struct ws_xcell ws_x_time(struct ws_export *x, uint64_t t);	/* from the start of
 struct ws_xcell ws_x_ntime(struct ws_export *x, uint64_t t);	/* the same, or NULL for WS_NO_TIME */
 /* Valid text of a string id, as TEXT cells have it; never NULL. Lives as long as the export. */
 const char *ws_x_bytes(struct ws_export *x, uint32_t id, size_t *len);
+
+/* What the output is called in messages. */
+static inline const char *ws_x_output(const struct ws_export *x)
+{
+	return x->output[0] == '-' && !x->output[1] ? "standard output" : x->output;
+}
 
 static inline struct ws_xcell ws_x_int(int64_t v)
 {

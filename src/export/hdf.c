@@ -78,6 +78,7 @@ static int open_library(struct hdf5 *h, struct ws_err *e)
 		return ws_fail(e, "the HDF5 library has no %s: version 1.10 or newer is needed", #function);
 	WS_HDF5_FUNCTIONS(WS_HDF5)
 #undef WS_HDF5
+	h->H5dont_atexit(); /* what could not be written it would try to write again, and crash */
 	if (h->H5open() < 0)
 		return ws_fail(e, "the HDF5 library cannot be started");
 	h->H5Eset_auto2(0, NULL, NULL); /* it would print what we say */

@@ -22,6 +22,7 @@ struct hdf5_vlen {
 
 /* WS_HDF5(result, name, arguments) */
 #define WS_HDF5_FUNCTIONS(WS_HDF5)                                                                                                       \
+	WS_HDF5(int, H5dont_atexit, (void))                                                                                              \
 	WS_HDF5(int, H5open, (void))                                                                                                     \
 	WS_HDF5(int, H5Eset_auto2, (hdf5_id stack, void *fn, void *data))                                                                \
 	WS_HDF5(hdf5_id, H5Fcreate, (const char *name, unsigned flags, hdf5_id create, hdf5_id access))                                  \

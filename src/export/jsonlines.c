@@ -16,6 +16,7 @@
 struct jsonlines_writer {
 	struct ws_xwriter w;
 	FILE *f;
+	const char *name; /* of the file */
 	const struct ws_xtable *t;
 	bool numbers_only; /* texts are in StringIds alone */
 	struct ws_text line, start; /* line: those of a batch; start: what every line of the table begins with */
@@ -114,7 +115,7 @@ static int rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t count
 		ws_text_add(&j->line, "}\n", 2);
 	}
 	if (fwrite(j->line.s, 1, j->line.len, j->f) != j->line.len)
-		return ws_fail_errno(e, "cannot write the JSON lines");
+		return ws_fail_errno(e, "cannot write %s", j->name);
 	return 0;
 }
 
@@ -124,7 +125,7 @@ static int finish(struct ws_xwriter *w, bool keep, struct ws_err *e)
 	int rc = 0;
 
 	if (keep && fflush(j->f))
-		rc = ws_fail_errno(e, "cannot write the JSON lines");
+		rc = ws_fail_errno(e, "cannot write %s", j->name);
 	ws_text_free(&j->line);
 	ws_text_free(&j->start);
 	free(j);
@@ -138,6 +139,7 @@ struct ws_xwriter *ws_xformat_open_jsonlines(const struct ws_xtarget *t, struct 
 	(void)e;
 	j->w = (struct ws_xwriter){.table = table, .rows = rows, .close = finish};
 	j->f = t->f;
+	j->name = strcmp(t->name, "-") ? t->name : "standard output";
 	j->numbers_only = t->separate_strings;
 	return &j->w;
 }

@@ -108,6 +108,8 @@ static uint64_t when(const struct perfetto *p, uint64_t t)
 {
 	int64_t at = (int64_t)(t - p->x->base);
 
+	if ((int64_t)t < 0) /* no clock of a machine gets there: last, as it was sorted */
+		return INT64_MAX;
 	return at < 0 ? 0 : (uint64_t)at;
 }
 
@@ -140,7 +142,7 @@ static int flush(struct perfetto *p, size_t above, struct ws_err *e)
 	if (p->out.len <= above)
 		return 0;
 	if (fwrite(p->out.s, 1, p->out.len, p->f) != p->out.len)
-		return ws_fail_errno(e, "cannot write %s", p->x->output);
+		return ws_fail_errno(e, "cannot write %s", ws_x_output(p->x));
 	p->out.len = 0;
 	return 0;
 }

@@ -18,6 +18,7 @@ struct sqlite_writer {
 	size_t columns;
 	const struct ws_xcell *cells; /* the batch in hand */
 	size_t rows;
+	const char *name; /* of the database, as the user calls it */
 	bool append;  /* an earlier export is there */
 	bool strings; /* the table in hand is StringIds, and texts are there already */
 };
@@ -26,7 +27,7 @@ static int fail(struct sqlite_writer *s, struct ws_err *e)
 {
 	int os = sqlite3_system_errno(s->db);
 
-	return ws_fail(e, "cannot write the SQLite database: %s%s%s", sqlite3_errmsg(s->db), os ? ": " : "",
+	return ws_fail(e, "cannot write %s: %s%s%s", s->name, sqlite3_errmsg(s->db), os ? ": " : "",
 		       os ? strerror(os) : "");
 }
 
@@ -291,6 +292,7 @@ struct ws_xwriter *ws_xformat_open_sqlite(const struct ws_xtarget *t, struct ws_
 	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 	s->w = (struct ws_xwriter){.table = table, .rows = rows, .close = finish, .has = has};
 	s->append = t->append;
+	s->name = t->name;
 	if (sqlite3_open_v2(t->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK ||
 	    run(s,
 		"PRAGMA page_size = 65536; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; "
