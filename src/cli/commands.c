@@ -5,7 +5,7 @@
 
 #include "cli/text.h"
 
-extern const struct ws_command ws_cmd_profile, ws_cmd_stats, ws_cmd_report, ws_cmd_export, ws_cmd_query, ws_cmd_info, ws_cmd_recover, ws_cmd_doctor, ws_cmd_status,
+extern const struct ws_command ws_cmd_profile, ws_cmd_stats, ws_cmd_report, ws_cmd_export, ws_cmd_query, ws_cmd_import, ws_cmd_info, ws_cmd_recover, ws_cmd_doctor, ws_cmd_status,
 	ws_cmd_help, ws_cmd_version;
 
 char **ws_main_argv; /* set by main; here, so that tests link without main */
@@ -16,6 +16,7 @@ const struct ws_command *const ws_commands[] = {
 	&ws_cmd_report,
 	&ws_cmd_export,
 	&ws_cmd_query,
+	&ws_cmd_import,
 	&ws_cmd_info,
 	&ws_cmd_recover,
 	&ws_cmd_doctor,
@@ -34,7 +35,6 @@ const struct ws_later ws_later_commands[] = {
 	{"sessions", "listing interactive sessions"},
 	{"attach", "recording a running process"},
 	{"analyze", "finding what slows a program down"},
-	{"import", "reading other tools' traces"},
 	{"view", "showing a report as a timeline"},
 	{"serve", "showing reports to a browser"},
 	{"diff", "comparing two reports"},

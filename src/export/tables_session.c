@@ -27,13 +27,12 @@ TABLE(processes, "PROCESSES", "Processes by pid, with the name of the last progr
 
 static struct ws_xcell pid_of(struct ws_export *x, const uint64_t *v)
 {
-	(void)x;
-	return ws_x_int((int64_t)v[ws_process_pid] << 24);
+	return ws_x_int((int64_t)ws_who_process(x->who, (uint32_t)v[ws_process_id])->global_pid);
 }
 
 static const struct ws_xcolumn image_columns[] = {
     {"id", "INTEGER", true, false, "Number of the image", WS_XF_INT, VIEW_AT(process, id)},
-    {"globalPid", "INTEGER", true, false, "pid << 24", .from = WS_XF_CALL, .cell = pid_of, .needs = WS_COL(process, pid)},
+    {"globalPid", "INTEGER", true, false, "pid << 24", .from = WS_XF_CALL, .cell = pid_of, .needs = WS_COL(process, id)},
     {"pid", "INTEGER", true, false, "Process id", WS_XF_INT, VIEW_AT(process, pid)},
     {"parentId", "INTEGER", false, false, "WARPSIGHT_PROCESS(id) that started it", WS_XF_ID, VIEW_AT(process, parent)},
     {"parentPid", "INTEGER", false, false, "Parent process id when it registered", WS_XF_ID, VIEW_AT(process, ppid)},
@@ -122,12 +121,13 @@ static int export_pids(struct ws_export *x, struct ws_err *e)
 	int rc = ws_export_table(x, &processes, e);
 
 	while (ws_cursor_next(c, &v))
-		add_winner(&w, v[ws_process_pid], 0, v[ws_process_start], (uint32_t)v[ws_process_name]);
+		add_winner(&w, ws_who_process(x->who, (uint32_t)v[ws_process_id])->global_pid, 0, v[ws_process_start],
+			   (uint32_t)v[ws_process_name]);
 	ws_cursor_close(c);
 	sort_winners(&w);
 	for (size_t i = 0; !rc && i < w.n; i++)
 		rc = ws_export_row(x,
-				   (struct ws_xcell[]){ws_x_int((int64_t)w.v[i].number << 24), ws_x_int((int64_t)w.v[i].number),
+				   (struct ws_xcell[]){ws_x_int((int64_t)w.v[i].number), ws_x_int((int64_t)(w.v[i].number >> 24 & 0xffffff)),
 						       ws_x_text(x, w.v[i].text)},
 				   e);
 	free(w.v);

@@ -65,7 +65,7 @@ struct ws_thread_info {
 	const char *name; /* best name by priority, or "" */
 	int32_t priority; /* of that name, as ThreadNames has it; 0 without one */
 	const char *process_name;
-	uint64_t global_tid; /* pid << 24 | tid, as the SQLite export numbers threads */
+	uint64_t global_tid; /* vm << 48 | pid << 24 | tid, as the SQLite export numbers threads */
 };
 struct ws_process_info {
 	uint32_t id, pid, parent;
