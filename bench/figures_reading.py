@@ -38,13 +38,15 @@ def info(b):
 
 
 CUDA_SUMMARIES = ["cuda_api_sum", "cuda_gpu_kern_sum", "cuda_gpu_kern_sum:nvtx-name", "cuda_gpu_kern_gb_sum", "cuda_gpu_mem_time_sum",
-                  "cuda_gpu_mem_size_sum", "cuda_gpu_sum", "cuda_api_gpu_sum", "cuda_kern_exec_sum", "nvtx_gpu_proj_sum", "nvtx_kern_sum"]
+                  "cuda_gpu_mem_size_sum", "cuda_gpu_sum", "cuda_api_gpu_sum", "cuda_kern_exec_sum", "nvtx_gpu_proj_sum", "nvtx_kern_sum", "gpu_time_breakdown", "gpu_time_breakdown:step", "gpu_time_breakdown:range",
+                  "gpu_idle_causes", "step_phases"]
 
 
-def cuda_report(b):
-    if not os.path.exists(b.path("cuda.wsrep")):
-        b.command([b.program("cuda_bench"), b.path("cuda.wsrep")])
-    return b.path("cuda.wsrep")
+def cuda_report(b, kind="same"):
+    name = b.path("cuda-%s.wsrep" % kind)
+    if not os.path.exists(name):
+        b.command([b.program("cuda_bench"), name, kind])
+    return name
 
 
 @figure
@@ -92,3 +94,39 @@ def call_trees(b):
                 ("export -t pprof", ["export", "-q", "-f", "-t", "pprof", "-o", b.path("cpu.pb.gz"), path])]
     return [Row(title + " of 10 M samples", "s", [], [b.command([b.warpsight, *argv]).seconds for _ in range(max(1, b.runs // 2))], None,
                 digits=2) for title, argv in commands]
+
+
+@figure
+def stats_of_hard_cuda(b):
+    """Names that never repeat (the table has four million lines), and correlation ids that lie apart."""
+    return [Row("stats -r %s of 10 M CUDA events, %s" % (name, kind), "s", [],
+                [b.command([b.warpsight, "stats", "-q", "-f", "csv", "-r", name, cuda_report(b, kind)]).seconds for _ in range(b.runs)], limit, digits=2)
+            for kind, name, limit in (("unique", "nvtx_kern_sum", None), ("unique", "nvtx_gpu_proj_sum", 1), ("sparse", "nvtx_kern_sum", 1),
+                                      ("sparse", "cuda_kern_exec_sum", 1))]
+
+
+@figure
+def default_stats_of_cuda(b):
+    path = cuda_report(b)
+    return [Row("all default reports of 10 M CUDA events", "s", [],
+                [b.command([b.warpsight, "stats", "-q", "-f", "csv", path]).seconds for _ in range(b.runs)], 3, digits=2)]
+
+
+QUERIES = {
+    "GROUP BY of 10 M ranges": ("ranges", "SELECT text, count(*), sum(end - start) FROM NVTX_EVENTS GROUP BY text"),
+    "GROUP BY thread of 10 M ranges": ("ranges", "SELECT globalTid, count(*), sum(end - start) FROM NVTX_EVENTS GROUP BY globalTid"),
+    "top ten of 4 M kernels": ("cuda", "SELECT s.value, sum(k.end - k.start) AS t FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = "
+                               "k.demangledName GROUP BY s.value ORDER BY t DESC LIMIT 10"),
+    "a hundredth of the time": ("cuda", "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE start > 1e9 AND end < 2e9"),
+}
+
+
+@figure
+def queries(b):
+    rows = []
+    for name, (kind, sql) in QUERIES.items():
+        path = cuda_report(b) if kind == "cuda" else b.path("ten.wsrep")
+        if not os.path.exists(path):
+            b.command([b.program("stats_bench"), path, "jitter", "10000000"])
+        rows.append(Row("query: " + name, "s", [], [b.command([b.warpsight, "query", "-f", "csv", sql, path]).seconds for _ in range(b.runs)], 2, digits=2))
+    return rows

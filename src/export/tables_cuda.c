@@ -103,7 +103,9 @@ int ws_export_gpus(struct ws_export *x, struct ws_err *e)
 	int rc = ws_export_table(x, &gpus, e);
 
 	while (!rc && ws_cursor_next(c, &v)) {
-		uint32_t key = ws_report_string_key(x->r, (uint32_t)v[ws_cuda_device_uuid]);
+		/* An imported trace may not tell UUIDs: then a device is told by its number. */
+		uint32_t key = v[ws_cuda_device_uuid] ? ws_report_string_key(x->r, (uint32_t)v[ws_cuda_device_uuid])
+						      : UINT32_MAX - (uint32_t)v[ws_cuda_device_id];
 
 		for (i = 0; i < n && seen[i] != key; i++)
 			;

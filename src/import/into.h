@@ -42,6 +42,9 @@ struct ws_into {
 	size_t process_count, process_cap, thread_count, thread_cap, written_processes, written_threads;
 	struct ws_map process_ids, thread_ids, track_ids, counter_ids; /* of this file */
 	uint32_t tracks, counters;	 /* so far, in all files */
+	struct {
+		uint32_t modules, frames, stacks;
+	} code; /* rows of earlier files */
 	struct ws_into_note *notes;
 	size_t note_count, note_cap;
 	uint64_t first, last; /* times met in all files; first UINT64_MAX when none */
