@@ -1,5 +1,7 @@
 """figures_reading.py - how fast reports are read: statistics and exports of what figures_recording.py recorded."""
+import json
 import os
+import shutil
 
 from run import Row, figure
 
@@ -28,6 +30,31 @@ def sqlite_export(b):
         rate.append(n / r.seconds / 1e6)
         os.unlink(b.path("jitter.sqlite"))
     return [Row("SQLite export", "M rows/s", [], rate, 1, added=False, at_least=True, digits=2)]
+
+
+def export_rates(b, kind, path, rows, name, limit, note=""):
+    rate, out = [], b.path("out." + kind)
+    for _ in range(max(1, b.runs // 2)):
+        r = b.command([b.warpsight, "export", "-q", "-t", kind, "-f", "-o", out, path])
+        rate.append(rows / r.seconds / 1e6)
+        shutil.rmtree(out) if os.path.isdir(out) else os.unlink(out)
+    return Row(name, "M rows/s", [], rate, limit, added=False, at_least=True, digits=2, note=note)
+
+
+@figure
+def exports(b):
+    """All rows of a report of 10 M CUDA events and of 5 M ranges, by type. Only Arrow and SQLite have limits."""
+    ranges, n = b.path("ranges.wsrep"), 5_000_000
+    if not os.path.exists(ranges):
+        b.command([b.program("stats_bench"), ranges, "jitter", str(n)])
+    events = int(sum(t["rows"] for t in json.loads(b.command([b.warpsight, "info", "--json", cuda_report(b)]).out)["tables"]
+                     if t["name"].startswith("cuda")))
+    out = []
+    for kind in ("arrow", "arrowdir", "jsonlines", "hdf", "chrome", "perfetto"):
+        limit = 10 if kind.startswith("arrow") else None
+        out.append(export_rates(b, kind, ranges, n, "export -t %s of NVTX ranges" % kind, limit))
+        out.append(export_rates(b, kind, cuda_report(b), events, "export -t %s of CUDA events" % kind, limit))
+    return out
 
 
 @figure
