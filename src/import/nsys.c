@@ -420,15 +420,11 @@ static void free_nsys(struct ws_nsys *n)
 	ws_map_free(&n->strings);
 	ws_map_free(&n->processes);
 	ws_map_free(&n->threads);
-	ws_map_free(&n->frames);
-	ws_map_free(&n->stacks);
-	ws_map_free(&n->modules);
 	free(n->process_before);
 	free(n->thread_before);
 	for (size_t i = 0; i < n->done_count; i++)
 		free(n->done[i]);
 	free(n->done);
-	free(n->stack);
 	free(n);
 }
 

@@ -22,11 +22,6 @@ struct ws_nsys {
 	size_t process_before_cap, thread_before_cap;
 	char **done; /* tables that have been read */
 	size_t done_count, done_cap;
-	/* stacks: (module, symbol, address) -> frame; (parent, frame) -> stack */
-	struct ws_map frames, stacks, modules;
-	struct ws_row_stack *stack; /* by id - 1 */
-	size_t stack_count, stack_cap;
-	uint32_t frame_count, module_count;
 	/* while a table is read */
 	struct ws_map sample_chains; /* id of a sample -> stack */
 	struct ws_map event_calls; /* correlation -> start of the call */

@@ -8,67 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "import/json.h"
 #include "import/nsys.h"
 
 /* ---- call chains ---- */
-
-static uint32_t module_of(struct ws_nsys *n, uint32_t path)
-{
-	bool found;
-	uint32_t id = (uint32_t)ws_map_get(&n->modules, path, &found);
-	struct ws_row_module *row;
-
-	if (found || !path)
-		return id;
-	id = ++n->module_count;
-	row = ws_into_row(n->o, WS_TABLE_module);
-	*row = (struct ws_row_module){.id = n->o->code.modules + id, .kind = WS_MODULE_FILE, .path = path};
-	ws_map_set(&n->modules, path, n->o->code.modules + id);
-	return n->o->code.modules + id;
-}
-
-static uint32_t frame_of(struct ws_nsys *n, uint32_t symbol, uint32_t path, uint64_t address, bool kernel, uint8_t method)
-{
-	uint64_t facts[] = {(uint64_t)symbol << 32 | path, address, kernel}, key = XXH3_64bits(facts, sizeof(facts));
-	bool found;
-	uint32_t id = (uint32_t)ws_map_get(&n->frames, key, &found), module;
-	struct ws_row_frame *row;
-	struct ws_row_symbol *name;
-
-	if (found)
-		return id;
-	module = module_of(n, path);
-	id = n->o->code.frames + ++n->frame_count;
-	row = ws_into_row(n->o, WS_TABLE_frame);
-	*row = (struct ws_row_frame){.id = id,
-				     .kind = kernel ? WS_FRAME_KERNEL : WS_FRAME_USER,
-				     .method = method,
-				     .module = module,
-				     .address = address};
-	name = ws_into_row(n->o, WS_TABLE_symbol);
-	*name = (struct ws_row_symbol){.frame = id, .set = 1, .name = symbol};
-	ws_map_set(&n->frames, key, id);
-	return id;
-}
-
-static uint32_t stack_of(struct ws_nsys *n, uint32_t parent, uint32_t frame)
-{
-	uint64_t key = (uint64_t)parent << 32 | frame;
-	bool found;
-	uint32_t id = (uint32_t)ws_map_get(&n->stacks, key, &found);
-
-	if (found)
-		return id;
-	ws_grow(n->stack, n->stack_cap, n->stack_count + 1);
-	id = n->o->code.stacks + (uint32_t)n->stack_count + 1;
-	n->stack[n->stack_count++] = (struct ws_row_stack){.id = id, .parent = parent, .frame = frame};
-	*(struct ws_row_stack *)ws_into_row(n->o, WS_TABLE_stack) = n->stack[n->stack_count - 1];
-	ws_map_set(&n->stacks, key, id);
-	return id;
-}
 
 void ws_nsys_chains(struct ws_nsys *n, const char *table, struct ws_map *out)
 {
@@ -90,8 +34,8 @@ void ws_nsys_chains(struct ws_nsys *n, const char *table, struct ws_map *out)
 			stack = 0;
 		any = true;
 		last = chain;
-		stack = stack_of(n, stack,
-				 frame_of(n, ws_nsys_text(n, s, symbol), ws_nsys_text(n, s, module),
+		stack = ws_into_stack(n->o, stack,
+				      ws_into_frame(n->o, ws_nsys_text(n, s, symbol), ws_nsys_text(n, s, module),
 					  (uint64_t)ws_nsys_int(s, address, 0), ws_nsys_int(s, kernel, 0),
 					  (uint8_t)ws_nsys_int(s, method, 0)));
 		ws_map_set(out, (uint64_t)chain, stack);
@@ -102,22 +46,17 @@ void ws_nsys_chains(struct ws_nsys *n, const char *table, struct ws_map *out)
 
 /* ---- samples ---- */
 
-static const struct ws_row_stack *stack_row(const struct ws_nsys *n, uint32_t id)
-{
-	return id > n->o->code.stacks ? &n->stack[id - n->o->code.stacks - 1] : NULL;
-}
-
 static void fix_sample(struct ws_nsys *n, sqlite3_stmt *s, void *row)
 {
 	struct ws_row_sample *r = row;
-	const struct ws_row_stack *top;
+	uint32_t stack;
 	int id = ws_nsys_column(s, "id");
 
 	if (id < 0)
 		return;
-	top = stack_row(n, (uint32_t)ws_map_get(&n->sample_chains, (uint64_t)ws_nsys_int(s, id, 0), NULL));
-	r->frame = top ? top->frame : 0;
-	r->callers = top ? top->parent : 0;
+	stack = (uint32_t)ws_map_get(&n->sample_chains, (uint64_t)ws_nsys_int(s, id, 0), NULL);
+	r->frame = stack ? n->o->stack[stack - 1].frame : 0;
+	r->callers = stack ? n->o->stack[stack - 1].parent : 0;
 }
 
 void ws_nsys_samples(struct ws_nsys *n)
@@ -125,14 +64,7 @@ void ws_nsys_samples(struct ws_nsys *n)
 	ws_nsys_chains(n, "SAMPLING_CALLCHAINS", &n->sample_chains);
 	ws_nsys_generic(n, WS_TABLE_sample, NULL, fix_sample);
 	ws_map_free(&n->sample_chains);
-	n->o->code.frames += n->frame_count;
-	n->o->code.modules += n->module_count;
-	n->o->code.stacks += (uint32_t)n->stack_count;
-	ws_map_free(&n->frames);
-	ws_map_free(&n->stacks);
-	ws_map_free(&n->modules);
-	n->frames = n->stacks = n->modules = (struct ws_map){0};
-	n->stack_count = n->frame_count = n->module_count = 0;
+	n->sample_chains = (struct ws_map){0};
 }
 
 /* ---- switches of threads ---- */
