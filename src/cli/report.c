@@ -26,29 +26,35 @@ static const struct ws_opt opts[] = {
      "with their callers below.",
      "flat"},
     {"show", 0, WS_OPT_ENUM, AT(show), "WHAT", "on-cpu,off-cpu,python,gpu",
-     "on-cpu: CPU samples; off-cpu: the time that threads waited, by reason; python: stacks of Python that were read from outside of the "
+     "on-cpu: CPU samples; off-cpu: the time that threads waited, by reason; python: stacks of Python that were read from outside "
+     "of the "
      "process; gpu: work on GPUs, by the NVTX ranges around the calls that launched it.",
      "on-cpu"},
     {"by", 0, WS_OPT_SET, AT(by), "KEY[,KEY...]", "process,thread,function,line,module",
-     "What a row is: a function, a source line or a module, and that of each process or thread apart. In trees, processes and threads are "
+     "What a row is: a function, a source line or a module, and that of each process or thread apart. In trees, processes and "
+     "threads are "
      "the outermost level. process and thread alone give one row for each.",
      "function"},
     {"frames", 0, WS_OPT_ENUM, AT(frames), "KIND", "all,python,native", "Which functions of a stack to show.", "all"},
     {"process", 0, WS_OPT_STRING, AT(process), "PID|NAME", NULL, "Only this process, or all of this name.", NULL},
     {"thread", 0, WS_OPT_STRING, AT(thread), "TID|NAME", NULL, "Only this thread, or all of this name.", NULL},
     {"module", 0, WS_OPT_STRING, AT(module), "PATH|NAME", NULL, "Only stacks whose innermost function is in this file.", NULL},
-    {"event", 0, WS_OPT_STRING, AT(event), "NAME", NULL, "Samples of this event. Without it, those of the first that was recorded.", NULL},
+    {"event", 0, WS_OPT_STRING, AT(event), "NAME", NULL, "Samples of this event. Without it, those of the first that was recorded.",
+     NULL},
     {"filter-time", 0, WS_OPT_STRING, AT(filter_time), "[START]/[END]", NULL,
      "Only this span of time. Times count from the start of the collection, in nanoseconds or with ns, us, ms, s.", NULL},
     {"filter-nvtx", 0, WS_OPT_STRING, AT(filter_nvtx), "RANGE[@DOMAIN][/INDEX]", NULL,
      "Only the span of this NVTX range, on all threads, as for stats.", NULL},
     {"depth", 0, WS_OPT_INT, AT(depth), "N", NULL, "At most so many levels of a tree; 0 for all.", "0"},
-    {"limit", 0, WS_OPT_INT, AT(limit), "N", NULL, "At most so many rows of a flat table, or below one row of a tree; 0 for all.", "0"},
+    {"limit", 0, WS_OPT_INT, AT(limit), "N", NULL, "At most so many rows of a flat table, or below one row of a tree; 0 for all.",
+     "0"},
     {"min-percent", 0, WS_OPT_STRING, AT(least), "P", NULL,
      "Leave out what is less than P percent in total. Without it, 0 for flat tables and 0.5 for trees.", NULL},
     {"sort", 0, WS_OPT_ENUM, AT(sort), "BY", "self,total", "Order of the rows of a flat table.", "self"},
     {"format", 'f', WS_OPT_STRING, AT(format), "FORMAT[:ARG]", NULL,
-     "column, table, csv, tsv, json, html, htable or markdown, as for stats. Without it, column to standard output and csv to files.", NULL},
+     "column, table, csv, tsv, json, html, htable or markdown, as for stats. Without it, column to standard output and csv to "
+     "files.",
+     NULL},
     {"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL, "File to write; - is standard output (the default).", NULL},
     {"timeunit", 0, WS_OPT_STRING, AT(timeunit), "UNIT", NULL, "Unit of times: ns, us, ms or s.", "ms"},
     {"force-overwrite", 0, WS_OPT_BOOL, AT(overwrite), NULL, NULL, "Replace the output file if it exists.", NULL},
@@ -168,12 +174,14 @@ const struct ws_command ws_cmd_report = {
     .name = "report",
     .summary = "Show where time went, by function.",
     .usage = "[options] FILE",
-    .details =
-	"Shows the CPU samples of a report by function: self is what was sampled in the function itself, total also what was sampled in "
-	"functions that it called (once for each sample, however often the function calls itself). Functions inlined into others count as "
-	"functions. Code without a name counts by its file, in brackets.\n\n"
-	"--show=off-cpu shows instead what threads waited for: each wait stands below the call stack that was recorded with it, if any, as "
-	"[reason: function path]. --show=gpu shows time on GPUs by NVTX range.",
+    .details = "Shows the CPU samples of a report by function: self is what was sampled in the function itself, total also what "
+	       "was sampled in "
+	       "functions that it called (once for each sample, however often the function calls itself). Functions inlined into "
+	       "others count as "
+	       "functions. Code without a name counts by its file, in brackets.\n\n"
+	       "--show=off-cpu shows instead what threads waited for: each wait stands below the call stack that was recorded with "
+	       "it, if any, as "
+	       "[reason: function path]. --show=gpu shows time on GPUs by NVTX range.",
     .opts = opts,
     .opts_size = sizeof(struct options),
     .examples = "warpsight report report1\n"

@@ -31,7 +31,8 @@ bool ws_flame_has(const char *list, const char *word)
 	return false;
 }
 
-/* The one range of --times as a window of the session clock; its colons make no difference to moments and to waits, which are cut. */
+/* The one range of --times as a window of the session clock; its colons make no difference to moments and to waits, which are cut.
+ */
 static int set_times(const struct ws_export *x, struct ws_profile_request *q, struct ws_err *e)
 {
 	q->time_min = 0;
@@ -64,7 +65,8 @@ static int make(struct ws_export *x, const struct ws_profile_request *q, struct 
 		return 0;
 	}
 	if (v->p.truncated && !x->quiet)
-		ws_say("%s: the stacks of %" PRIu64 " of %" PRIu64 " samples are incomplete", x->input, v->p.truncated, v->p.total.count);
+		ws_say("%s: the stacks of %" PRIu64 " of %" PRIu64 " samples are incomplete", x->input, v->p.truncated,
+		       v->p.total.count);
 	f->timed &= v->p.timed;
 	f->n++;
 	return 0;
@@ -86,7 +88,9 @@ int ws_flames_make(struct ws_export *x, const struct ws_profile_request *q, stru
 	if (!f->n)
 		return ws_fail(e, "%s has nothing of %s%s", x->input, show, x->span_count ? " in the time asked for" : "");
 	if (!f->timed && f->n > 1)
-		return ws_fail(e, "the time of CPU samples of the event %s is not known, so they cannot stand beside others; export each by itself",
+		return ws_fail(e,
+			       "the time of CPU samples of the event %s is not known, so they cannot stand beside others; export "
+			       "each by itself",
 			       f->v[0].p.weight);
 	return 0;
 }

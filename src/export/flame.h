@@ -21,8 +21,9 @@ struct ws_flames {
 };
 
 /*
- * Make the profiles that --show asks for, without those that have nothing in them. `q` has what the format wants of them (unit, by, order); its
- * kind and times are filled in. Returns 0, or -1 with a message, also when there is nothing at all. Free with ws_flames_free in any case.
+ * Make the profiles that --show asks for, without those that have nothing in them. `q` has what the format wants of them (unit, by,
+ * order); its kind and times are filled in. Returns 0, or -1 with a message, also when there is nothing at all. Free with
+ * ws_flames_free in any case.
  */
 int ws_flames_make(struct ws_export *x, const struct ws_profile_request *q, struct ws_flames *f, struct ws_err *e);
 void ws_flames_free(struct ws_flames *f);

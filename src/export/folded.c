@@ -1,8 +1,9 @@
 /*
  * folded.c - call stacks as lines for flame graphs: "outermost;...;innermost cost", what flamegraph.pl, inferno and others read.
  *
- * Costs are nanoseconds where these are known, else what the event counted. A semicolon in a name becomes a colon, a control character a
- * blank; Python functions have their file behind them, since names like forward are many. Lines are in order of their text.
+ * Costs are nanoseconds where these are known, else what the event counted. A semicolon in a name becomes a colon, a control
+ * character a blank; Python functions have their file behind them, since names like forward are many. Lines are in order of their
+ * text.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -37,7 +38,8 @@ static void put_name(struct ws_export *x, const struct ws_calltree *t, uint32_t 
 			out->s[i] = ' ';
 }
 
-static void put_stack(struct ws_export *x, const struct ws_calltree *t, uint32_t node, const struct ws_flames *f, struct ws_text *out)
+static void put_stack(struct ws_export *x, const struct ws_calltree *t, uint32_t node, const struct ws_flames *f,
+		      struct ws_text *out)
 {
 	uint32_t path[WS_STACKS_DEEPEST];
 	size_t n = ws_flame_path(t, node, 0, path, WS_STACKS_DEEPEST);

@@ -1,9 +1,10 @@
 /*
  * pprof.c - call stacks for pprof: its profile.proto, gzip-compressed.
  *
- * The message is written field by field as protobuf wants it (a tag, then a varint or a length with bytes), without a library: it has five
- * kinds of messages of numbers. Functions at a line are locations, each with its one line; modules are mappings; process and
- * thread are labels of samples. Each kind of profile asked for has two values a sample, how many and how long; the others' are 0.
+ * The message is written field by field as protobuf wants it (a tag, then a varint or a length with bytes), without a library: it
+ * has five kinds of messages of numbers. Functions at a line are locations, each with its one line; modules are mappings; process
+ * and thread are labels of samples. Each kind of profile asked for has two values a sample, how many and how long; the others' are
+ * 0.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,20 @@
 #include "stats/texts.h"
 
 /* Fields of profile.proto. */
-enum { P_SAMPLE_TYPE = 1, P_SAMPLE, P_MAPPING, P_LOCATION, P_FUNCTION, P_STRINGS, P_TIME = 9, P_DURATION, P_PERIOD_TYPE, P_PERIOD,
-       P_COMMENT, P_DEFAULT_TYPE };
+enum {
+	P_SAMPLE_TYPE = 1,
+	P_SAMPLE,
+	P_MAPPING,
+	P_LOCATION,
+	P_FUNCTION,
+	P_STRINGS,
+	P_TIME = 9,
+	P_DURATION,
+	P_PERIOD_TYPE,
+	P_PERIOD,
+	P_COMMENT,
+	P_DEFAULT_TYPE
+};
 
 struct output {
 	struct ws_export *x;
@@ -109,7 +122,8 @@ static void put_types(struct output *o)
 
 		put_type(o, &o->message, ws_flame_items(f->kind), "count");
 		add_field(o, P_SAMPLE_TYPE);
-		put_type(o, &o->message, o->flames->timed ? time_name(f->kind) : f->p.weight, o->flames->timed ? "nanoseconds" : "count");
+		put_type(o, &o->message, o->flames->timed ? time_name(f->kind) : f->p.weight,
+			 o->flames->timed ? "nanoseconds" : "count");
 		add_field(o, P_SAMPLE_TYPE);
 	}
 	put_number(&o->text, P_DEFAULT_TYPE,
@@ -262,7 +276,7 @@ int ws_xformat_write_pprof(struct ws_export *x, FILE *f, struct ws_err *e)
 		ws_flames_free(&flames);
 		return -1;
 	}
-	if (deflateInit2(&o.z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+	if (deflateInit2(&o.z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
 		ws_flames_free(&flames);
 		return ws_fail(e, "out of memory");
 	}

@@ -1,8 +1,9 @@
 /*
  * speedscope.c - call stacks as JSON for speedscope.app: a profile for each thread.
  *
- * Samples are in order of time, consecutive ones of one stack as one, so that "Time Order" shows what came after what; waits and work on GPUs
- * are in order of stacks. Weights are nanoseconds where these are known. Functions are listed once, in front; a stack is a list of their numbers.
+ * Samples are in order of time, consecutive ones of one stack as one, so that "Time Order" shows what came after what; waits and
+ * work on GPUs are in order of stacks. Weights are nanoseconds where these are known. Functions are listed once, in front; a stack
+ * is a list of their numbers.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -165,8 +166,9 @@ int ws_xformat_write_speedscope(struct ws_export *x, FILE *f, struct ws_err *e)
 		ws_flames_free(&flames);
 		return -1;
 	}
-	ws_text_puts(&o.text, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"warpsight " WS_VERSION
-			      "\",\"name\":");
+	ws_text_puts(&o.text,
+		     "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"warpsight " WS_VERSION
+		     "\",\"name\":");
 	ws_text_json(&o.text, name, strlen(name));
 	ws_text_puts(&o.text, ",\"activeProfileIndex\":0,\n");
 	put_frames(&o, first);

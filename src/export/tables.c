@@ -162,6 +162,14 @@ static const struct ws_xview osrt_view = {
     .source = WS_TABLE_osrt,
     .timed = true};
 
+/* The report has the system's number of the thread; it is one of the caller's process. */
+static struct ws_xcell lock_holder(struct ws_export *x, const uint64_t *v)
+{
+	const struct ws_thread_info *t = ws_who_thread(x->who, (uint32_t)v[ws_osrt_thread]);
+
+	return v[ws_osrt_holder] ? ws_x_int((int64_t)((uint64_t)t->pid << 24 | (v[ws_osrt_holder] & 0xffffff))) : ws_x_null();
+}
+
 /* What a call was about has a table of its own: OSRT_API keeps the columns that scripts expect. */
 static const struct ws_xcolumn osrt_detail_columns[] = {
     {"start", "INTEGER", true, false, "Start of the call (ns); with globalTid it names the row of OSRT_API", WS_XF_TIME, AT(osrt, start)},
@@ -170,7 +178,8 @@ static const struct ws_xcolumn osrt_detail_columns[] = {
     {"error", "INTEGER", false, false, "errno of a call that failed", WS_XF_ID, AT(osrt, error)},
     {"object", "INTEGER", false, false, "The lock, condition, thread or descriptor it was about", WS_XF_ID, AT(osrt, object)},
     {"path", "TEXT", false, false, "Path of a file call", WS_XF_TEXT, AT(osrt, path)},
-    {"holderGlobalTid", "INTEGER", false, false, "Thread that held the lock when the call began to wait", WS_XF_THREAD, AT(osrt, holder)},
+    {"holderGlobalTid", "INTEGER", false, false, "Thread that held the lock when the call began to wait",
+     CALLED(lock_holder, WS_SHAPE_INT, BIT(osrt, holder) | BIT(osrt, thread))},
 };
 
 static bool has_detail(const uint64_t *v)
@@ -375,5 +384,5 @@ int ws_export_tables(struct ws_export *x, struct ws_err *e)
 	for (size_t i = 0; i < n; i++)
 		if (ws_export_view(x, &v[i], e) < 0)
 			return -1;
-	return ws_export_samples(x, e) < 0 || ws_export_callchains(x, e) < 0 || ws_export_known(x, e) < 0 ? -1 : 0;
+	return ws_export_samples(x, e) < 0 || ws_export_callchains(x, e) < 0 || ws_export_counts(x, e) < 0 || ws_export_known(x, e) < 0 ? -1 : 0;
 }

@@ -11,6 +11,7 @@ int ws_export_gpus(struct ws_export *x, struct ws_err *e);	/* TARGET_INFO_GPU */
 int ws_export_enums(struct ws_export *x, struct ws_err *e);	/* ENUM_* */
 int ws_export_samples(struct ws_export *x, struct ws_err *e);	/* COMPOSITE_EVENTS, SCHED_EVENTS */
 int ws_export_callchains(struct ws_export *x, struct ws_err *e); /* *_CALLCHAINS */
+int ws_export_counts(struct ws_export *x, struct ws_err *e);     /* PERF_EVENT_CPU_RAW_EVENT */
 int ws_export_known(struct ws_export *x, struct ws_err *e);	/* known tables that nothing fills, empty */
 
 /* Views that are not generic. */

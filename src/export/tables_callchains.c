@@ -1,8 +1,8 @@
 /*
  * tables_callchains.c - call stacks in the form that people know: a row for each frame, innermost first (stackDepth 0).
  *
- * SAMPLING_CALLCHAINS repeats the frames of a stack for each sample, whose number in COMPOSITE_EVENTS its id is. The stacks of calls are
- * there once: OSRT_API.callchainId and CUPTI_ACTIVITY_KIND_RUNTIME.callchainId are ids of them, which are also those of
+ * SAMPLING_CALLCHAINS repeats the frames of a stack for each sample, whose number in COMPOSITE_EVENTS its id is. The stacks of
+ * calls are there once: OSRT_API.callchainId and CUPTI_ACTIVITY_KIND_RUNTIME.callchainId are ids of them, which are also those of
  * WARPSIGHT_STACK. Inlined functions have rows of their own, with the address of the frame. Code without a name has its address as
  * symbol and 1 in `unresolved`.
  */
@@ -13,15 +13,27 @@
 #include "export/tables.h"
 #include "query/stacks.h"
 
-#define ID {"id", "INTEGER", true, false, "Number of the stack"}
-#define SYMBOL                                                                      \
-	{"symbol", "INTEGER", true, false, "StringIds(id) of the function"},        \
-	{                                                                           \
+#define ID                                                          \
+	{                                                           \
+		"id", "INTEGER", true, false, "Number of the stack" \
+	}
+#define SYMBOL                                                                         \
+	{"symbol", "INTEGER", true, false, "StringIds(id) of the function"},           \
+	{                                                                              \
 		"module", "INTEGER", true, false, "StringIds(id) of the file it is in" \
 	}
-#define UNRESOLVED {"unresolved", "INTEGER", false, false, "1: the function's name is not known, symbol is its address"}
-#define ADDRESS {"originalIP", "INTEGER", false, false, "Address, as the module's symbol table counts"}
-#define DEPTH {"stackDepth", "INTEGER", true, false, "0 for the innermost function"}
+#define UNRESOLVED                                                                                                  \
+	{                                                                                                           \
+		"unresolved", "INTEGER", false, false, "1: the function's name is not known, symbol is its address" \
+	}
+#define ADDRESS                                                                                       \
+	{                                                                                             \
+		"originalIP", "INTEGER", false, false, "Address, as the module's symbol table counts" \
+	}
+#define DEPTH                                                                        \
+	{                                                                            \
+		"stackDepth", "INTEGER", true, false, "0 for the innermost function" \
+	}
 
 static const struct ws_xcolumn native_columns[] = {
     ID,
@@ -38,13 +50,18 @@ static const struct ws_xcolumn native_columns[] = {
 static const struct ws_xcolumn cuda_columns[] = {ID, SYMBOL, UNRESOLVED, ADDRESS, DEPTH};
 
 static const struct ws_xcolumn python_columns[] = {
-    ID, SYMBOL, {"line", "INTEGER", false, false, "Line of the file"}, DEPTH,
+    ID,
+    SYMBOL,
+    {"line", "INTEGER", false, false, "Line of the file"},
+    DEPTH,
 };
 
 static const struct ws_xtable sampling_table = {"SAMPLING_CALLCHAINS", "Call stacks of CPU samples: id is that of COMPOSITE_EVENTS",
 						native_columns, WS_COUNT(native_columns)};
-static const struct ws_xtable osrt_table = {"OSRT_CALLCHAINS", "Call stacks of calls in OSRT_API", native_columns, WS_COUNT(native_columns)};
-static const struct ws_xtable cuda_table = {"CUDA_CALLCHAINS", "Call stacks of calls of CUDA", cuda_columns, WS_COUNT(cuda_columns)};
+static const struct ws_xtable osrt_table = {"OSRT_CALLCHAINS", "Call stacks of calls in OSRT_API", native_columns,
+					    WS_COUNT(native_columns)};
+static const struct ws_xtable cuda_table = {"CUDA_CALLCHAINS", "Call stacks of calls of CUDA", cuda_columns,
+					    WS_COUNT(cuda_columns)};
 static const struct ws_xtable python_table = {"PYTHON_CALLCHAINS", "Python functions of call stacks: id is that of WARPSIGHT_STACK",
 					      python_columns, WS_COUNT(python_columns)};
 
@@ -104,7 +121,8 @@ static int put_row(struct chains *c, int64_t id, const struct ws_frame_info *f, 
 {
 	const struct ws_place *p = ws_stacks_places(c->stacks, f) + i;
 	const struct texts *t = texts_of(c, f, i);
-	struct ws_xcell unresolved = ws_x_int(ws_stacks_function(c->stacks, p->function)->unresolved), address = ws_x_int((int64_t)f->address);
+	struct ws_xcell unresolved = ws_x_int(ws_stacks_function(c->stacks, p->function)->unresolved),
+			address = ws_x_int((int64_t)f->address);
 	struct ws_xcell zero = ws_x_int(0), number = ws_x_int(id), at = ws_x_int(depth);
 
 	if (c->form == FORM_PYTHON)
@@ -113,8 +131,8 @@ static int put_row(struct chains *c, int64_t id, const struct ws_frame_info *f, 
 	if (c->form == FORM_CUDA)
 		return ws_export_row(c->x, (struct ws_xcell[]){number, t->symbol, t->module, unresolved, address, at}, c->e);
 	return ws_export_row(c->x,
-			     (struct ws_xcell[]){number, t->symbol, t->module, ws_x_int(f->kind == WS_FRAME_KERNEL), zero, unresolved, zero,
-						 address, ws_x_int(f->method), at},
+			     (struct ws_xcell[]){number, t->symbol, t->module, ws_x_int(f->kind == WS_FRAME_KERNEL), zero,
+						 unresolved, zero, address, ws_x_int(f->method), at},
 			     c->e);
 }
 

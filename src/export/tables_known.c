@@ -78,7 +78,7 @@ static bool is_filled(const char *name)
 	static const char *const made[] = {"StringIds",		"ThreadNames",	    "ProcessStreams",	 "TARGET_INFO_SYSTEM_ENV",
 					   "PROCESSES",		"ANALYSIS_DETAILS", "META_DATA_EXPORT",	 "TARGET_INFO_SESSION_START_TIME",
 					   "TARGET_INFO_GPU",	"COMPOSITE_EVENTS", "SCHED_EVENTS",	 "SAMPLING_CALLCHAINS",
-					   "OSRT_CALLCHAINS",	"CUDA_CALLCHAINS"};
+					   "OSRT_CALLCHAINS",	"CUDA_CALLCHAINS",  "PERF_EVENT_CPU_RAW_EVENT"};
 
 	for (size_t i = 0; i < WS_COUNT(made); i++)
 		if (!strcmp(made[i], name))

@@ -2,6 +2,7 @@
  * tables_samples.c - CPU samples and scheduling in the form that people know: COMPOSITE_EVENTS with a number for each sample,
  * SCHED_EVENTS with a row where a thread goes on a core and one where it leaves it.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "export/tables.h"
@@ -69,29 +70,87 @@ static const struct ws_xcolumn sched_columns[] = {
 static const struct ws_xtable sched_table = {"SCHED_EVENTS", "Threads going on cores and leaving them, a pair of rows for each span",
 					     sched_columns, WS_COUNT(sched_columns)};
 
-static int put_switch(struct ws_export *x, const uint64_t *v, uint64_t at, bool in, struct ws_err *e)
+/* A thread's leaving a core, until its turn comes: spans come in order of their starts, rows in order of time. */
+struct leaving {
+	uint64_t at;
+	uint32_t thread, cpu;
+};
+
+struct switches {
+	struct ws_export *x;
+	struct ws_err *e;
+	struct leaving *heap; /* the earliest first; as many as run at once */
+	size_t n, cap;
+};
+
+static void push(struct switches *s, struct leaving l)
 {
-	if (at == WS_NO_TIME || !ws_export_in_time(x, at, WS_NO_TIME))
-		return 0;
-	return ws_export_row(x,
-			     (struct ws_xcell[]){ws_x_time(x, at), ws_x_int(v[ws_sched_cpu] == WS_NO_U32 ? -1 : (int64_t)v[ws_sched_cpu]),
-						 ws_x_int(in), ws_x_thread(x, v[ws_sched_thread])},
-			     e);
+	size_t i;
+
+	ws_grow(s->heap, s->cap, s->n + 1);
+	for (i = s->n++; i && s->heap[(i - 1) / 2].at > l.at; i = (i - 1) / 2)
+		s->heap[i] = s->heap[(i - 1) / 2];
+	s->heap[i] = l;
+}
+
+static struct leaving pop(struct switches *s)
+{
+	struct leaving first = s->heap[0], last = s->heap[--s->n];
+	size_t i = 0;
+
+	for (size_t k; (k = 2 * i + 1) < s->n; i = k) {
+		k += k + 1 < s->n && s->heap[k + 1].at < s->heap[k].at;
+		if (last.at <= s->heap[k].at)
+			break;
+		s->heap[i] = s->heap[k];
+	}
+	s->heap[i] = last;
+	return first;
+}
+
+static int put_switch(struct switches *s, const struct leaving *l, bool in)
+{
+	struct ws_xcell cells[] = {ws_x_time(s->x, l->at), ws_x_int(l->cpu == WS_NO_U32 ? -1 : (int64_t)l->cpu), ws_x_int(in),
+				   ws_x_thread(s->x, l->thread)};
+
+	return ws_export_in_time(s->x, l->at, WS_NO_TIME) ? ws_export_row(s->x, cells, s->e) : 0;
+}
+
+/* Write the rows of threads that left their cores up to `until`. */
+static int put_leaving(struct switches *s, uint64_t until)
+{
+	while (s->n && s->heap[0].at <= until) {
+		struct leaving l = pop(s);
+
+		if (put_switch(s, &l, false) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 static int export_switches(struct ws_export *x, struct ws_err *e)
 {
+	struct switches s = {.x = x, .e = e};
 	struct ws_cursor *c;
 	const uint64_t *v;
 	int rc = ws_export_table(x, &sched_table, e);
 
-	if (rc < 0 || x->skipped)
+	if (rc < 0 || !ws_export_wants(x, sched_table.name))
 		return rc;
 	c = ws_cursor_open(x->r, WS_TABLE_sched, 0, UINT64_MAX);
-	while (!rc && ws_cursor_next(c, &v))
-		if (put_switch(x, v, v[ws_sched_start], true, e) < 0 || put_switch(x, v, v[ws_sched_end], false, e) < 0)
+	while (!rc && ws_cursor_next(c, &v)) {
+		struct leaving l = {v[ws_sched_start], (uint32_t)v[ws_sched_thread], (uint32_t)v[ws_sched_cpu]};
+
+		if (put_leaving(&s, l.at) < 0 || put_switch(&s, &l, true) < 0)
 			rc = -1;
+		l.at = v[ws_sched_end];
+		if (l.at != WS_NO_TIME)
+			push(&s, l);
+	}
 	ws_cursor_close(c);
+	if (!rc)
+		rc = put_leaving(&s, UINT64_MAX);
+	free(s.heap);
 	return rc;
 }
 

@@ -1,8 +1,8 @@
 /*
  * calltree.c - see calltree.h.
  *
- * Nodes are found by a hash of (parent, unit). A stack's node is made from its caller's: the memo is looked up outwards until a row is
- * known, and the rows passed on the way are made from there inwards, so that nothing recurses however deep a stack is.
+ * Nodes are found by a hash of (parent, unit). A stack's node is made from its caller's: the memo is looked up outwards until a row
+ * is known, and the rows passed on the way are made from there inwards, so that nothing recurses however deep a stack is.
  */
 #include "query/calltree.h"
 

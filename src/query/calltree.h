@@ -2,11 +2,11 @@
  * calltree.h - call stacks merged into one tree, root outermost, with what each node costs.
  *
  * A node is a *unit* under a parent node: a function, a module or a source line, as the tree was told; stacks that differ only in
- * addresses share nodes. Inlined functions are nodes of their own, under the function that they were inlined into. What stands above
- * the outermost function (a process, a thread) is a node too, made by ws_calltree_child.
+ * addresses share nodes. Inlined functions are nodes of their own, under the function that they were inlined into. What stands
+ * above the outermost function (a process, a thread) is a node too, made by ws_calltree_child.
  *
- * A parent's number is less than its children's, so sums over subtrees are one loop backwards. Stacks that were met before are found
- * in a memo by (root, stack): the whole of a profile costs about as much as its distinct stacks.
+ * A parent's number is less than its children's, so sums over subtrees are one loop backwards. Stacks that were met before are
+ * found in a memo by (root, stack): the whole of a profile costs about as much as its distinct stacks.
  */
 #ifndef WS_QUERY_CALLTREE_H
 #define WS_QUERY_CALLTREE_H
@@ -30,7 +30,7 @@ struct ws_node {
 	struct ws_cost self;
 };
 
-struct ws_unit_info { /* what a unit stands for */
+struct ws_unit_info {	   /* what a unit stands for */
 	uint32_t function; /* a function of it */
 	uint32_t file, line;
 };
@@ -56,7 +56,8 @@ void ws_calltree_free(struct ws_calltree *t);
 uint32_t ws_calltree_child(struct ws_calltree *t, uint32_t parent, uint32_t unit);
 /* The unit of a function made with ws_stacks_made. */
 uint32_t ws_calltree_made(struct ws_calltree *t, const char *name, size_t len);
-/* The node of a stack below `root`: the rows of `stack` from outermost, then `frame` (0 for none). `root` when nothing is left of it. */
+/* The node of a stack below `root`: the rows of `stack` from outermost, then `frame` (0 for none). `root` when nothing is left of
+ * it. */
 uint32_t ws_calltree_node(struct ws_calltree *t, uint32_t root, uint32_t frame, uint32_t stack);
 
 static inline void ws_cost_add(struct ws_cost *to, const struct ws_cost *c)
@@ -77,8 +78,8 @@ struct ws_flat {
 	struct ws_cost self, total;
 };
 /*
- * Self and total costs by (root, unit). A unit that is in a stack several times (recursion) counts once in its total. With `roots` > 0,
- * a node of that depth itself is no row, unless it costs something by itself. The caller frees the result.
+ * Self and total costs by (root, unit). A unit that is in a stack several times (recursion) counts once in its total. With `roots`
+ * > 0, a node of that depth itself is no row, unless it costs something by itself. The caller frees the result.
  */
 struct ws_flat *ws_calltree_flat(const struct ws_calltree *t, uint32_t roots, size_t *count);
 

@@ -1,8 +1,8 @@
 /*
  * profile.c - see profile.h.
  *
- * Samples are counted by (thread, frame, stack) in a hash a worker, so that a sample costs one look-up; only then are the distinct ones put
- * into the tree. Waits and work on GPUs take the same way, with the name of what they are in place of the frame.
+ * Samples are counted by (thread, frame, stack) in a hash a worker, so that a sample costs one look-up; only then are the distinct
+ * ones put into the tree. Waits and work on GPUs take the same way, with the name of what they are in place of the frame.
  */
 #include "query/profile.h"
 
@@ -75,8 +75,8 @@ static void count(struct counts *c, const struct item *k)
 }
 
 /*
- * Count up to GROUP items. Distinct stacks may be many more than a cache holds, so each look-up would wait for memory twice; asked for
- * ahead, a group's come in together.
+ * Count up to GROUP items. Distinct stacks may be many more than a cache holds, so each look-up would wait for memory twice; asked
+ * for ahead, a group's come in together.
  */
 static void count_group(struct counts *c, const struct item *k, size_t n)
 {
@@ -101,12 +101,12 @@ struct making {
 	struct ws_profile *p;
 	struct counts *counts;
 	uint32_t workers;
-	bool *thread_out; /* by thread id: not wanted; NULL when all are */
+	bool *thread_out;   /* by thread id: not wanted; NULL when all are */
 	uint64_t sample_ns; /* what a sample of a counter stands for; 0 when not known */
 	uint32_t event;	    /* only this one; 0 for all */
 	uint64_t root_of;   /* process << 32 | thread of the last root, and its node */
 	uint32_t root;
-	bool untimed;	    /* a sample stands for no known time */
+	bool untimed; /* a sample stands for no known time */
 	/* labels of waits, made by several workers */
 	pthread_mutex_t lock;
 	struct ws_text *labels;
@@ -226,7 +226,8 @@ static int choose_threads(struct making *m, struct ws_err *e)
 	m->thread_out[0] = true;
 	for (uint32_t i = 1; i <= count; i++) {
 		const struct ws_thread_info *t = ws_who_thread(m->who, i);
-		bool in = !q->process || names(q->process, t->pid, t->process_name), it = !q->thread || names(q->thread, t->tid, t->name);
+		bool in = !q->process || names(q->process, t->pid, t->process_name),
+		     it = !q->thread || names(q->thread, t->tid, t->name);
 
 		process |= in;
 		thread |= it;
@@ -266,8 +267,8 @@ static int choose_event(struct making *m, struct ws_err *e)
 	}
 	ws_cursor_close(c);
 	if (m->q->event && !found)
-		return ws_fail(e, "%s has no samples of an event '%s'; 'warpsight info' names those there are", ws_report_path(m->r),
-			       m->q->event);
+		return ws_fail(e, "%s has no samples of an event '%s'; 'warpsight info' names those there are",
+			       ws_report_path(m->r), m->q->event);
 	return 0;
 }
 
@@ -280,7 +281,8 @@ static bool sample_item(const struct making *m, const uint64_t *const *col, size
 
 	if ((m->event && event && event != m->event) || out(m, thread))
 		return false;
-	*k = (struct item){(uint32_t)thread, (uint32_t)col[ws_sample_frame][i], (uint32_t)col[ws_sample_callers][i], 0, {1, weight, 0}};
+	*k = (struct item){
+	    (uint32_t)thread, (uint32_t)col[ws_sample_frame][i], (uint32_t)col[ws_sample_callers][i], 0, {1, weight, 0}};
 	k->cost.ns = col[ws_sample_flags][i] & WS_SAMPLE_CLOCK ? weight : m->sample_ns;
 	return true;
 }
@@ -350,14 +352,15 @@ struct kind {
 	int flags; /* column */
 };
 
-static const struct kind samples = {
-    WS_TABLE_sample,
-    WS_COL(sample, start) | WS_COL(sample, thread) | WS_COL(sample, weight) | WS_COL(sample, frame) | WS_COL(sample, callers) |
-	WS_COL(sample, event) | WS_COL(sample, flags),
-    scan_samples, sample_item, ws_sample_flags};
+static const struct kind samples = {WS_TABLE_sample,
+				    WS_COL(sample, start) | WS_COL(sample, thread) | WS_COL(sample, weight) |
+					WS_COL(sample, frame) | WS_COL(sample, callers) | WS_COL(sample, event) |
+					WS_COL(sample, flags),
+				    scan_samples, sample_item, ws_sample_flags};
 static const struct kind python_samples = {WS_TABLE_python_sample,
-					   WS_COL(python_sample, start) | WS_COL(python_sample, thread) | WS_COL(python_sample, stack) |
-					       WS_COL(python_sample, weight) | WS_COL(python_sample, flags),
+					   WS_COL(python_sample, start) | WS_COL(python_sample, thread) |
+					       WS_COL(python_sample, stack) | WS_COL(python_sample, weight) |
+					       WS_COL(python_sample, flags),
 					   scan_python, python_item, ws_python_sample_flags};
 
 static void add_step(struct ws_profile *p, size_t *cap, uint32_t thread, uint32_t node, const struct ws_cost *cost)
@@ -456,8 +459,7 @@ static void take_wait(void *ctx, uint32_t worker, const struct ws_state *st)
 
 	if ((st->doing != WS_DOING_WAIT && st->doing != WS_DOING_RUNNABLE) || out(m, st->thread))
 		return;
-	count(&m->counts[worker],
-	      &(struct item){apart ? st->thread : 0, 0, st->callchain, label(m, st), {1, ns, ns}});
+	count(&m->counts[worker], &(struct item){apart ? st->thread : 0, 0, st->callchain, label(m, st), {1, ns, ns}});
 }
 
 static void from_waits(struct making *m)
@@ -499,7 +501,8 @@ static int scan_gpu(void *ctx, const struct ws_batch *b)
 		if (end == WS_NO_TIME || end < start || out(g->m, thread))
 			continue;
 		k.stack = call == WS_NO_CALL ? 0 : g->l->enclose.of[call];
-		k.label = (uint32_t)(g->source == WS_CUDA_KERNEL ? ws_report_string_key(g->m->r, (uint32_t)name) : name) << 3 | g->source;
+		k.label =
+		    (uint32_t)(g->source == WS_CUDA_KERNEL ? ws_report_string_key(g->m->r, (uint32_t)name) : name) << 3 | g->source;
 		count(&g->m->counts[b->worker], &k);
 	}
 	return 0;
@@ -551,9 +554,12 @@ static int from_gpu(struct making *m, struct ws_err *e)
 		uint64_t columns, damaged = 0;
 
 		g.c = &ws_cuda_columns[g.source];
-		columns = UINT64_C(1) << g.c->start | UINT64_C(1) << g.c->end | UINT64_C(1) << g.c->process | UINT64_C(1) << g.c->correlation;
-		struct ws_scan sc = {.table = g.c->table, .columns = columns | (g.c->name < 0 ? 0 : UINT64_C(1) << g.c->name),
-				     .time_min = m->q->time_min, .time_max = m->q->time_max};
+		columns = UINT64_C(1) << g.c->start | UINT64_C(1) << g.c->end | UINT64_C(1) << g.c->process |
+			  UINT64_C(1) << g.c->correlation;
+		struct ws_scan sc = {.table = g.c->table,
+				     .columns = columns | (g.c->name < 0 ? 0 : UINT64_C(1) << g.c->name),
+				     .time_min = m->q->time_min,
+				     .time_max = m->q->time_max};
 
 		ws_scan_run(m->r, &sc, scan_gpu, &g, &damaged);
 		m->p->damaged += damaged;

@@ -2,8 +2,8 @@
  * stacks.c - see stacks.h.
  *
  * Each table is read whole (columns side by side, in parallel) and turned into arrays by id; ids count up from 1, so arrays are as
- * long as the tables but for what was lost. Functions are numbered through a hash of (name, module, file); names that are equal in bytes
- * have one key (ws_report_string_key), so that no text is compared.
+ * long as the tables but for what was lost. Functions are numbered through a hash of (name, module, file); names that are equal in
+ * bytes have one key (ws_report_string_key), so that no text is compared.
  */
 #include "query/stacks.h"
 
@@ -310,8 +310,8 @@ static void read_frames(struct ws_stacks *s, uint64_t *damaged)
 }
 
 /*
- * Each id is followed outwards once; one that comes back to a row under way has a loop, which is cut there. Rows that are done are told
- * by a mark, so all takes as many steps as there are rows.
+ * Each id is followed outwards once; one that comes back to a row under way has a loop, which is cut there. Rows that are done are
+ * told by a mark, so all takes as many steps as there are rows.
  */
 static void cut_loops(struct ws_stacks *s)
 {

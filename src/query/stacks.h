@@ -1,10 +1,10 @@
 /*
  * stacks.h - from the numbers of frames and stacks to functions: what every view of call stacks reads.
  *
- * A frame is a place in code as recorded. The symboliser gives it one or more functions: the one that the machine code belongs to and
- * those inlined into it, each with a source line. A *function* here is what views count by: a name in a module (for Python, in a
- * source file), numbered from 1. Frames without a name count as "[module]", one function a module, so that a stripped library is one
- * line and not ten thousand; frames without a module as "[unknown]".
+ * A frame is a place in code as recorded. The symboliser gives it one or more functions: the one that the machine code belongs to
+ * and those inlined into it, each with a source line. A *function* here is what views count by: a name in a module (for Python, in
+ * a source file), numbered from 1. Frames without a name count as "[module]", one function a module, so that a stripped library is
+ * one line and not ten thousand; frames without a module as "[unknown]".
  *
  * All is resolved when the tables are read; afterwards everything but ws_stacks_made is read-only and safe from many threads.
  * Ids come from the file: those it does not define read as unknown, and a chain of callers that bites its tail ends there.
@@ -32,7 +32,7 @@ struct ws_function {
 	bool unresolved; /* stands for addresses without a name */
 };
 
-struct ws_place { /* a function at a line, in a frame */
+struct ws_place {		       /* a function at a line, in a frame */
 	uint32_t function, file, line; /* string id; 0 when not known */
 };
 
@@ -70,8 +70,8 @@ size_t ws_stacks_walk(const struct ws_stacks *s, uint32_t frame, uint32_t stack,
 enum { WS_STACKS_DEEPEST = 4096 }; /* what a caller needs room for; deeper ones are cut on the outside */
 
 /*
- * A function that no code has: a thread, a reason to wait, a kernel, an NVTX range. Equal names give equal numbers; the text is copied. Not
- * thread-safe.
+ * A function that no code has: a thread, a reason to wait, a kernel, an NVTX range. Equal names give equal numbers; the text is
+ * copied. Not thread-safe.
  */
 uint32_t ws_stacks_made(struct ws_stacks *s, const char *name, size_t len);
 

@@ -2,9 +2,9 @@
  * states.c - see states.h.
  *
  * All four tables are in memory in order of (thread, start), so a thread is a slice of each; threads are independent and shared out
- * among workers. A thread off its core executes nothing, so the calls it is inside of cannot change while it waits: one look at the middle
- * of a wait names them, which clocks that differ by a microsecond at its ends do not disturb. Calls of a table nest: a stack of those
- * that have begun, advanced from wait to wait, has the innermost on top.
+ * among workers. A thread off its core executes nothing, so the calls it is inside of cannot change while it waits: one look at the
+ * middle of a wait names them, which clocks that differ by a microsecond at its ends do not disturb. Calls of a table nest: a stack
+ * of those that have begun, advanced from wait to wait, has the innermost on top.
  */
 #include "query/states.h"
 
@@ -22,16 +22,18 @@ static const struct {
 	int start, end, thread;
 } sources[SOURCES] = {
     {WS_TABLE_sched,
-     WS_COL(sched, start) | WS_COL(sched, end) | WS_COL(sched, thread) | WS_COL(sched, cpu) | WS_COL(sched, woken) | WS_COL(sched, after),
+     WS_COL(sched, start) | WS_COL(sched, end) | WS_COL(sched, thread) | WS_COL(sched, cpu) | WS_COL(sched, woken) |
+	 WS_COL(sched, after),
      ws_sched_start, ws_sched_end, ws_sched_thread},
     {WS_TABLE_gil, WS_COL(gil, start) | WS_COL(gil, end) | WS_COL(gil, thread) | WS_COL(gil, state), ws_gil_start, ws_gil_end,
      ws_gil_thread},
     {WS_TABLE_cuda_api,
-     WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) | WS_COL(cuda_api, name) | WS_COL(cuda_api, callchain),
+     WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) | WS_COL(cuda_api, name) |
+	 WS_COL(cuda_api, callchain),
      ws_cuda_api_start, ws_cuda_api_end, ws_cuda_api_thread},
     {WS_TABLE_osrt,
-     WS_COL(osrt, start) | WS_COL(osrt, end) | WS_COL(osrt, thread) | WS_COL(osrt, name) | WS_COL(osrt, object) | WS_COL(osrt, path) |
-	 WS_COL(osrt, callchain) | WS_COL(osrt, holder),
+     WS_COL(osrt, start) | WS_COL(osrt, end) | WS_COL(osrt, thread) | WS_COL(osrt, name) | WS_COL(osrt, object) |
+	 WS_COL(osrt, path) | WS_COL(osrt, callchain) | WS_COL(osrt, holder),
      ws_osrt_start, ws_osrt_end, ws_osrt_thread},
 };
 
@@ -53,6 +55,7 @@ struct ws_states {
 
 /* ---- what functions wait for ---- */
 
+/* By the beginnings of their names; what comes first counts. */
 static const struct {
 	const char *prefix;
 	uint8_t wait;
@@ -60,6 +63,7 @@ static const struct {
     {"pthread_mutex_", WS_WAIT_LOCK},
     {"pthread_rwlock_", WS_WAIT_LOCK},
     {"pthread_spin_", WS_WAIT_LOCK},
+    {"flockfile", WS_WAIT_LOCK},
     {"mtx_", WS_WAIT_LOCK},
     {"pthread_cond_", WS_WAIT_CONDITION},
     {"cnd_", WS_WAIT_CONDITION},
@@ -70,6 +74,7 @@ static const struct {
     {"pthread_join", WS_WAIT_JOIN},
     {"pthread_timedjoin", WS_WAIT_JOIN},
     {"pthread_clockjoin", WS_WAIT_JOIN},
+    {"pthread_tryjoin", WS_WAIT_JOIN},
     {"thrd_join", WS_WAIT_JOIN},
     {"wait", WS_WAIT_CHILD},
     {"system", WS_WAIT_CHILD},
@@ -84,20 +89,26 @@ static const struct {
     {"usleep", WS_WAIT_SLEEP},
     {"sleep", WS_WAIT_SLEEP},
     {"thrd_sleep", WS_WAIT_SLEEP},
-    {"sig", WS_WAIT_SIGNAL},
+    {"sigsuspend", WS_WAIT_SIGNAL},
+    {"sigtimedwait", WS_WAIT_SIGNAL},
+    {"sigwait", WS_WAIT_SIGNAL},
     {"pause", WS_WAIT_SIGNAL},
     {"sched_yield", WS_WAIT_QUEUE},
     {"pthread_yield", WS_WAIT_QUEUE},
     {"thrd_yield", WS_WAIT_QUEUE},
 };
 
-/* Functions that move bytes or wait for descriptors and files: those whose names begin so. */
+/* Functions that move bytes, or wait for files, descriptors and sockets, by the beginnings of their names. */
 static const char *const io[] = {
-    "read",  "write",  "pread",   "pwrite", "preadv",  "pwritev", "open",	"close",  "creat",   "f",	  "get",    "put",    "fsync",
-    "sync",  "fdata",  "msync",   "ioctl",  "flock",   "lockf",   "sendfile",	"splice", "tee",     "vmsplice",  "copy_",  "send",   "recv",
-    "accept","connect","listen",  "bind",   "socket",  "shutdown","dup",	"pipe",   "stat",    "lstat",	  "access", "unlink", "rename",
-    "mkdir", "rmdir",  "truncate","readdir","scandir", "opendir", "closedir",	"popen",  "mq_",     "msg",	  "aio_",   "process_vm_",
-    "link",  "symlink","chmod",   "chown",  "printf",  "vprintf", "dprintf",	"vdprintf","vfprintf","puts",	  "scanf",  "vscanf", "vfscanf",
+    "read",	 "write",     "pread",	  "pwrite",	     "open",	 "creat",     "close",
+    "dup",	 "pipe",      "fcntl",	  "ioctl",	     "flock",	 "lockf",     "fsync",
+    "fdatasync", "sync",      "msync",	  "fflush",	     "fread",	 "fwrite",    "fget",
+    "fput",	 "getc",      "getdelim", "getline",	     "getw",	 "putc",      "putw",
+    "puts",	 "fopen",     "freopen",  "fclose",	     "popen",	 "printf",    "fprintf",
+    "dprintf",	 "vprintf",   "vfprintf", "vdprintf",	     "scanf",	 "fscanf",    "sendfile",
+    "splice",	 "vmsplice",  "tee",	  "copy_file_range", "send",	 "recv",      "accept",
+    "connect",	 "bind",      "listen",	  "socket",	     "shutdown", "fallocate", "posix_fallocate",
+    "truncate",	 "ftruncate", "mq_",	  "msgrcv",	     "msgsnd",	 "aio_",      "process_vm_",
 };
 
 static bool begins(const char *s, const char *prefix)
@@ -109,7 +120,8 @@ static uint8_t cuda_wait(const char *name)
 {
 	bool copy = begins(name, "cudaMemcpy") || begins(name, "cuMemcpy");
 
-	return strstr(name, "Synchronize") || (copy && !strstr(name, "Async") && !strstr(name, "Batch")) ? WS_WAIT_GPU : WS_WAIT_CUDA;
+	return strstr(name, "Synchronize") || (copy && !strstr(name, "Async") && !strstr(name, "Batch")) ? WS_WAIT_GPU
+													 : WS_WAIT_CUDA;
 }
 
 static uint8_t osrt_wait(const char *name)
@@ -119,8 +131,6 @@ static uint8_t osrt_wait(const char *name)
 	for (size_t i = 0; i < WS_COUNT(functions); i++)
 		if (begins(name, functions[i].prefix))
 			return functions[i].wait;
-	if (!strcmp(name, "fork") || begins(name, "free"))
-		return WS_WAIT_CALL;
 	for (size_t i = 0; i < WS_COUNT(io); i++)
 		if (begins(name, io[i]))
 			return WS_WAIT_IO;
@@ -130,23 +140,12 @@ static uint8_t osrt_wait(const char *name)
 const char *ws_wait_name(enum ws_wait w)
 {
 	static const char *const names[WS_WAITS] = {
-	    [WS_WAIT_NONE] = "not known",
-	    [WS_WAIT_LOCK] = "lock",
-	    [WS_WAIT_CONDITION] = "condition",
-	    [WS_WAIT_SEMAPHORE] = "semaphore",
-	    [WS_WAIT_BARRIER] = "barrier",
-	    [WS_WAIT_JOIN] = "end of a thread",
-	    [WS_WAIT_CHILD] = "child process",
-	    [WS_WAIT_IO] = "I/O",
-	    [WS_WAIT_POLL] = "poll",
-	    [WS_WAIT_SLEEP] = "sleep",
-	    [WS_WAIT_SIGNAL] = "signal",
-	    [WS_WAIT_GPU] = "GPU synchronisation",
-	    [WS_WAIT_CUDA] = "CUDA call",
-	    [WS_WAIT_GIL] = "GIL",
-	    [WS_WAIT_QUEUE] = "run queue",
-	    [WS_WAIT_FAULT] = "kernel",
-	    [WS_WAIT_CALL] = "other call",
+	    [WS_WAIT_NONE] = "not known",      [WS_WAIT_LOCK] = "lock",	      [WS_WAIT_CONDITION] = "condition",
+	    [WS_WAIT_SEMAPHORE] = "semaphore", [WS_WAIT_BARRIER] = "barrier", [WS_WAIT_JOIN] = "end of a thread",
+	    [WS_WAIT_CHILD] = "child process", [WS_WAIT_IO] = "I/O",	      [WS_WAIT_POLL] = "poll",
+	    [WS_WAIT_SLEEP] = "sleep",	       [WS_WAIT_SIGNAL] = "signal",   [WS_WAIT_GPU] = "GPU synchronisation",
+	    [WS_WAIT_CUDA] = "CUDA call",      [WS_WAIT_GIL] = "GIL",	      [WS_WAIT_QUEUE] = "run queue",
+	    [WS_WAIT_FAULT] = "kernel",	       [WS_WAIT_CALL] = "other call",
 	};
 
 	return w < WS_WAITS ? names[w] : names[WS_WAIT_NONE];

@@ -10,8 +10,8 @@
  * Where scheduling was not recorded, a thread waits while it is inside the outermost of such calls, and what it does otherwise is
  * not known (WS_DOING_UNKNOWN): it may run or not.
  *
- * A thread's states do not overlap and come in order of time; before its first event and after its end there are none. Where its process is
- * known to have ended, or the recording has, a last wait ends there.
+ * A thread's states do not overlap and come in order of time; before its first event and after its end there are none. Where its
+ * process is known to have ended, or the recording has, a last wait ends there.
  */
 #ifndef WS_QUERY_STATES_H
 #define WS_QUERY_STATES_H
@@ -27,18 +27,18 @@ enum ws_wait {
 	WS_WAIT_CONDITION, /* a condition variable */
 	WS_WAIT_SEMAPHORE,
 	WS_WAIT_BARRIER,
-	WS_WAIT_JOIN,	 /* the end of a thread */
-	WS_WAIT_CHILD,	 /* the end or a signal of a process */
-	WS_WAIT_IO,	 /* files, descriptors, sockets */
-	WS_WAIT_POLL,	 /* any of several descriptors: poll, select, epoll */
-	WS_WAIT_SLEEP,	 /* time */
+	WS_WAIT_JOIN,  /* the end of a thread */
+	WS_WAIT_CHILD, /* the end or a signal of a process */
+	WS_WAIT_IO,    /* files, descriptors, sockets */
+	WS_WAIT_POLL,  /* any of several descriptors: poll, select, epoll */
+	WS_WAIT_SLEEP, /* time */
 	WS_WAIT_SIGNAL,
-	WS_WAIT_GPU,	 /* work on a GPU: calls of CUDA that synchronise, copies that block */
-	WS_WAIT_CUDA,	 /* inside another call of CUDA */
-	WS_WAIT_GIL,	 /* Python's global interpreter lock */
-	WS_WAIT_QUEUE,	 /* a core: it was runnable */
-	WS_WAIT_FAULT,	 /* in the kernel, not to be interrupted, in no recorded call: a page fault, mostly */
-	WS_WAIT_CALL,	 /* another call of the OS runtime */
+	WS_WAIT_GPU,   /* work on a GPU: calls of CUDA that synchronise, copies that block */
+	WS_WAIT_CUDA,  /* inside another call of CUDA */
+	WS_WAIT_GIL,   /* Python's global interpreter lock */
+	WS_WAIT_QUEUE, /* a core: it was runnable */
+	WS_WAIT_FAULT, /* in the kernel, not to be interrupted, in no recorded call: a page fault, mostly */
+	WS_WAIT_CALL,  /* another call of the OS runtime */
 	WS_WAITS
 };
 const char *ws_wait_name(enum ws_wait w); /* "lock", "GPU synchronisation"... */
@@ -52,7 +52,7 @@ struct ws_state {
 	/* of the call that it waits in; 0 where there is none */
 	uint32_t function;  /* string */
 	uint32_t path;	    /* string */
-	uint32_t holder;    /* thread that held the lock */
+	uint32_t holder;    /* thread that held the lock: the system's number of it, in the same process */
 	uint32_t callchain; /* stack */
 	uint64_t object;
 };
@@ -68,8 +68,8 @@ bool ws_states_scheduled(const struct ws_states *s);
 /* How many workers ws_states_run uses, for sizing per-worker state. */
 uint32_t ws_states_workers(const struct ws_states *s);
 /*
- * Call `fn` for each state that has a part in [from, to), cut to it. One thread's states come from one worker, in order; threads in no
- * order, several at once.
+ * Call `fn` for each state that has a part in [from, to), cut to it. One thread's states come from one worker, in order; threads in
+ * no order, several at once.
  */
 void ws_states_run(const struct ws_states *s, uint64_t from, uint64_t to,
 		   void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state), void *ctx);

@@ -1,9 +1,9 @@
 /*
- * cpu_gap_sum.c - what each thread did while a resource was idle: the time of its states that lies in the gaps of a GPU, a stream, a thread or
- * all cores.
+ * cpu_gap_sum.c - what each thread did while a resource was idle: the time of its states that lies in the gaps of a GPU, a stream,
+ * a thread or all cores.
  *
- * States of a thread and gaps both come in order, so each resource is walked along with each thread. What a running thread did comes from
- * its samples in gaps: the innermost function of Python of each, or the innermost function where there is none.
+ * States of a thread and gaps both come in order, so each resource is walked along with each thread. What a running thread did
+ * comes from its samples in gaps: the innermost function of Python of each, or the innermost function where there is none.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -97,17 +97,17 @@ static void take(void *ctx, uint32_t worker, const struct ws_state *st)
 
 static bool in_gap(const struct ws_gap_list *l, uint64_t at)
 {
-	size_t low = 0, high = l->n;
+	size_t low = 0, high = l->gaps.n;
 
 	while (low < high) { /* the first gap that ends after `at` */
 		size_t mid = low + (high - low) / 2;
 
-		if (l->v[mid].end <= at)
+		if (l->gaps.v[mid].end <= at)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	return low < l->n && l->v[low].start <= at;
+	return low < l->gaps.n && l->gaps.v[low].start <= at;
 }
 
 /* The function to name: Python's innermost, else the innermost of all. */
@@ -196,7 +196,8 @@ static void put_sampled(const struct output *o, const uint64_t *key, struct ws_t
 		else
 			high = mid;
 	}
-	for (high = low; high < o->sample_count && o->samples[high].resource == want.resource && o->samples[high].thread == want.thread; high++)
+	for (high = low;
+	     high < o->sample_count && o->samples[high].resource == want.resource && o->samples[high].thread == want.thread; high++)
 		sum += o->samples[high].samples;
 	for (size_t i = low; i < high && i < low + NAMED; i++) {
 		const struct ws_function *f = ws_stacks_function(o->p->stacks, (uint32_t)o->samples[i].function);
@@ -253,7 +254,8 @@ static void print_entry(const struct output *o, const struct entry *v, struct ws
 	c[TID] = ws_cell_int(t->tid);
 	c[THREAD] = text(t->name);
 	c[STATE] = text(states[v->key[K_DOING]]);
-	c[REASON] = v->key[K_WAIT] || v->key[K_DOING] == WS_DOING_WAIT ? text(ws_wait_name((enum ws_wait)v->key[K_WAIT])) : text("");
+	c[REASON] =
+	    v->key[K_WAIT] || v->key[K_DOING] == WS_DOING_WAIT ? text(ws_wait_name((enum ws_wait)v->key[K_WAIT])) : text("");
 	function = ws_cuda_function(o->p->s->r, (uint32_t)v->key[K_FUNCTION], &len);
 	c[FUNCTION] = ws_cell_text(function, len);
 	c[DOING] = ws_cell_text(sampled->s, sampled->len);
@@ -368,11 +370,11 @@ static struct ws_gaps_request request(const struct ws_stats *s)
 	    .time_max = s->time_max,
 	};
 
-	q.resource = q.thread != WS_NO_U32			    ? WS_RESOURCE_THREAD
-		     : ws_stats_arg(s, "cpu")			    ? WS_RESOURCE_CPU
-		     : q.stream != WS_NO_U32			    ? WS_RESOURCE_STREAM
+	q.resource = q.thread != WS_NO_U32		   ? WS_RESOURCE_THREAD
+		     : ws_stats_arg(s, "cpu")		   ? WS_RESOURCE_CPU
+		     : q.stream != WS_NO_U32		   ? WS_RESOURCE_STREAM
 		     : q.gpu != WS_NO_U32 || any_gpu(s->r) ? WS_RESOURCE_GPU
-							    : WS_RESOURCE_CPU;
+							   : WS_RESOURCE_CPU;
 	return q;
 }
 
@@ -438,8 +440,10 @@ static int run(struct ws_stats *s, struct ws_err *e)
 const struct ws_stat ws_stat_cpu_gap_sum = {
     .name = "cpu_gap_sum",
     .title = "What Threads Did While a Resource Was Idle",
-    .about = "Of the time in which a resource did nothing, between its first and its last work: how long each thread ran, was runnable or "
-	     "waited, and for what; for running threads, the functions that were sampled most. The resource is each GPU, or all cores where "
+    .about = "Of the time in which a resource did nothing, between its first and its last work: how long each thread ran, was "
+	     "runnable or "
+	     "waited, and for what; for running threads, the functions that were sampled most. The resource is each GPU, or all "
+	     "cores where "
 	     "there is none; :gpu=<n>, :stream=<n>, :thread=<tid> and :cpu choose one; :min=<ns> leaves out shorter gaps.",
     .what = "gaps",
     .args = args,

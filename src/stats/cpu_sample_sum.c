@@ -6,8 +6,8 @@
 #include "stats/view.h"
 
 static const struct ws_column columns[] = {
-    {"Time", WS_KIND_PERCENT},	     {"Self Time", WS_KIND_TIME},	{"Self Samples", WS_KIND_COUNT}, {"Total", WS_KIND_PERCENT},
-    {"Total Time", WS_KIND_TIME}, {"Total Samples", WS_KIND_COUNT}, {"Name", WS_KIND_TEXT},	 {"Module", WS_KIND_TEXT},
+    {"Time", WS_KIND_PERCENT},	  {"Self Time", WS_KIND_TIME},	    {"Self Samples", WS_KIND_COUNT}, {"Total", WS_KIND_PERCENT},
+    {"Total Time", WS_KIND_TIME}, {"Total Samples", WS_KIND_COUNT}, {"Name", WS_KIND_TEXT},	     {"Module", WS_KIND_TEXT},
 };
 
 static const char *const args[] = {"line", "module", "python", "native", NULL};
@@ -39,8 +39,12 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	    .kind = WS_PROFILE_ON_CPU,
 	    .time_min = s->time_min,
 	    .time_max = s->time_max,
-	    .unit = ws_stats_arg(s, "line") ? WS_UNIT_LINE : ws_stats_arg(s, "module") ? WS_UNIT_MODULE : WS_UNIT_FUNCTION,
-	    .frames = ws_stats_arg(s, "python") ? WS_FRAMES_PYTHON : ws_stats_arg(s, "native") ? WS_FRAMES_NATIVE : WS_FRAMES_ALL,
+	    .unit = ws_stats_arg(s, "line")	? WS_UNIT_LINE
+		    : ws_stats_arg(s, "module") ? WS_UNIT_MODULE
+						: WS_UNIT_FUNCTION,
+	    .frames = ws_stats_arg(s, "python")	  ? WS_FRAMES_PYTHON
+		      : ws_stats_arg(s, "native") ? WS_FRAMES_NATIVE
+						  : WS_FRAMES_ALL,
 	};
 	struct ws_profile p;
 	int rc = ws_profile_make(s->r, s->who, &q, &p, e);
@@ -55,8 +59,10 @@ static int run(struct ws_stats *s, struct ws_err *e)
 const struct ws_stat ws_stat_cpu_sample_sum = {
     .name = "cpu_sample_sum",
     .title = "CPU Samples by Function",
-    .about = "CPU samples by function: Time is the share of samples taken in the function itself, Total that of samples taken in it or in "
-	     "what it called. :line splits functions by source line, :module sums up files, :python and :native leave out the frames of the "
+    .about = "CPU samples by function: Time is the share of samples taken in the function itself, Total that of samples taken in "
+	     "it or in "
+	     "what it called. :line splits functions by source line, :module sums up files, :python and :native leave out the "
+	     "frames of the "
 	     "other kind.",
     .what = "CPU samples",
     .args = args,

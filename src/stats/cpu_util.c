@@ -1,7 +1,8 @@
 /*
  * cpu_util.c - how busy each core and each thread was over time.
  *
- * Time is divided into intervals of a round length that begin at the start of the collection. A span on a core adds what it has in each.
+ * Time is divided into intervals of a round length that begin at the start of the collection. A span on a core adds what it has in
+ * each.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,8 @@
 enum { START, LENGTH, UTIL, RUN, CORE, PID, TID, NAME, COLUMNS };
 
 static const struct ws_column columns[COLUMNS] = {
-    [START] = {"Start", WS_KIND_TIME}, [LENGTH] = {"Duration", WS_KIND_TIME}, [UTIL] = {"Utilization", WS_KIND_PERCENT},
-    [RUN] = {"Run Time", WS_KIND_TIME}, [CORE] = {"Core", WS_KIND_ID},	     [PID] = {"PID", WS_KIND_ID},
+    [START] = {"Start", WS_KIND_TIME},	[LENGTH] = {"Duration", WS_KIND_TIME}, [UTIL] = {"Utilization", WS_KIND_PERCENT},
+    [RUN] = {"Run Time", WS_KIND_TIME}, [CORE] = {"Core", WS_KIND_ID},	       [PID] = {"PID", WS_KIND_ID},
     [TID] = {"TID", WS_KIND_ID},	[NAME] = {"Thread", WS_KIND_TEXT},
 };
 
@@ -118,8 +119,7 @@ static void gather(struct util *u, struct cells *all, uint32_t workers)
 			if (!k->cores[i].run)
 				continue;
 			ws_grow(all->v, all->cap, all->n + 1);
-			all->v[all->n++] =
-			    (struct cell){i % u->intervals, 0, (uint32_t)(i / u->intervals), k->cores[i].run};
+			all->v[all->n++] = (struct cell){i % u->intervals, 0, (uint32_t)(i / u->intervals), k->cores[i].run};
 		}
 	}
 }
@@ -139,7 +139,8 @@ static int by_place(const void *a, const void *b)
 static void print_cell(const struct util *u, const struct cell *k)
 {
 	const struct ws_thread_info *t = ws_who_thread(u->s->who, k->thread);
-	uint64_t start = u->from + k->interval * u->bin, stop = start + u->bin < u->to ? start + u->bin : u->to, length = stop - start;
+	uint64_t start = u->from + k->interval * u->bin, stop = start + u->bin < u->to ? start + u->bin : u->to,
+		 length = stop - start;
 	struct ws_cell c[COLUMNS] = {
 	    [START] = ws_cell_int((int64_t)(start - u->s->zero)),
 	    [LENGTH] = ws_cell_int((int64_t)length),
@@ -189,7 +190,8 @@ static int choose_intervals(struct util *u, struct ws_err *e)
 		return ws_fail(e, "cpu_util: bin=0: an interval has at least one nanosecond");
 	u->from = s->zero + (u->from - s->zero) / u->bin * u->bin;
 	if ((u->to - u->from) / u->bin >= MOST_INTERVALS)
-		return ws_fail(e, "cpu_util: bin=%s makes more than %d intervals; give a longer one or --filter-time", bin, MOST_INTERVALS);
+		return ws_fail(e, "cpu_util: bin=%s makes more than %d intervals; give a longer one or --filter-time", bin,
+			       MOST_INTERVALS);
 	u->intervals = (size_t)((u->to - u->from) / u->bin) + 1;
 	return 0;
 }
@@ -228,7 +230,8 @@ static int run(struct ws_stats *s, struct ws_err *e)
 const struct ws_stat ws_stat_cpu_util = {
     .name = "cpu_util",
     .title = "CPU Utilization over Time",
-    .about = "Share of each interval in which a core ran one of the recorded threads, and in which each thread ran. Rows of cores have no "
+    .about = "Share of each interval in which a core ran one of the recorded threads, and in which each thread ran. Rows of cores "
+	     "have no "
 	     "thread, rows of threads no core; what did not run in an interval has no row. :core and :thread leave out the others, "
 	     ":bin=<ns> is the length of an interval; without it, a round one that makes at most 50.",
     .what = "context switches",

@@ -34,6 +34,7 @@
 	R(sched_sum)              \
 	R(cpu_util)               \
 	R(thread_wait_sum)        \
+	R(gil_sum)                \
 	R(cpu_gap_sum)
 
 #define DECLARE(name) extern const struct ws_stat ws_stat_##name;

@@ -1,5 +1,6 @@
 /*
- * sched_sum.c - scheduling by thread: how long it ran, waited for a core and waited for something else, how often it was switched and moved.
+ * sched_sum.c - scheduling by thread: how long it ran, waited for a core and waited for something else, how often it was switched
+ * and moved.
  *
  * A worker sees whole threads in order of time (query/states.c), so a move to another core is told from the span before.
  */
@@ -172,8 +173,9 @@ static int run(struct ws_stats *s, struct ws_err *e)
 const struct ws_stat ws_stat_sched_sum = {
     .name = "sched_sum",
     .title = "Scheduling by Thread",
-    .about = "Time that each thread ran, waited for a core (Queue: from its wake-up or its preemption to its switch-in) and waited for "
-	     "something else; how often it was switched out, of that preempted, and moved to another core.",
+    .about =
+	"Time that each thread ran, waited for a core (Queue: from its wake-up or its preemption to its switch-in) and waited for "
+	"something else; how often it was switched out, of that preempted, and moved to another core.",
     .what = "context switches",
     .columns = columns,
     .column_count = COLUMNS,

@@ -1,13 +1,14 @@
 /*
  * thread_wait_sum.c - what each thread waited for: by reason, call and what the call was about.
  *
- * A wait is a state of query/states.c: off the core for one reason, or polling in a CUDA call that waits for the GPU. Its object is the
- * lock with the thread that held it, the path of a file, or the address of what was waited on.
+ * A wait is a state of query/states.c: off the core for one reason, or polling in a CUDA call that waits for the GPU. Its object is
+ * the lock with the thread that held it, the path of a file, or the address of what was waited on.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "query/states.h"
 #include "stats/cuda.h"
 #include "stats/keyed.h"
@@ -18,13 +19,8 @@ enum { K_THREAD, K_WAIT, K_FUNCTION, K_OBJECT, K_HOLDER, KEY_WORDS };
 enum { PID = 8, TID, THREAD, REASON, FUNCTION, OBJECT, COLUMNS };
 
 static const struct ws_column columns[COLUMNS] = {
-    WS_STD8("Waits"),
-    {"PID", WS_KIND_ID},
-    {"TID", WS_KIND_ID},
-    {"Thread", WS_KIND_TEXT},
-    {"Reason", WS_KIND_TEXT},
-    {"Function", WS_KIND_TEXT},
-    {"Object", WS_KIND_TEXT},
+    WS_STD8("Waits"),	      {"PID", WS_KIND_ID},	  {"TID", WS_KIND_ID},	    {"Thread", WS_KIND_TEXT},
+    {"Reason", WS_KIND_TEXT}, {"Function", WS_KIND_TEXT}, {"Object", WS_KIND_TEXT},
 };
 
 static const char *const args[] = {"reason", "thread", NULL};
@@ -33,6 +29,7 @@ struct waits {
 	struct ws_stats *s;
 	struct ws_keyed *tables; /* by worker */
 	bool objects, threads;	 /* lines are by these too */
+	struct ws_map by_number; /* process << 32 | the system's number of a thread: its id */
 };
 
 static void take(void *ctx, uint32_t worker, const struct ws_state *st)
@@ -48,7 +45,8 @@ static void take(void *ctx, uint32_t worker, const struct ws_state *st)
 		key[K_FUNCTION] = ws_report_string_key(x->s->r, st->function);
 		/* a path says more than its descriptor, which may be another file's later */
 		key[K_OBJECT] = st->path ? UINT64_C(1) << 63 | ws_report_string_key(x->s->r, st->path) : st->object & INT64_MAX;
-		key[K_HOLDER] = st->holder;
+		if (st->holder)
+			key[K_HOLDER] = (uint64_t)ws_who_thread(x->s->who, st->thread)->process << 32 | st->holder;
 	}
 	ws_dist_add(ws_keyed_get(&x->tables[worker], key), st->end - st->start);
 }
@@ -72,10 +70,10 @@ static int by_total(const void *a, const void *b)
 
 static void put_object(const struct waits *x, const uint64_t *key, struct ws_text *t)
 {
-	const struct ws_thread_info *holder = ws_who_thread(x->s->who, (uint32_t)key[K_HOLDER]);
+	const struct ws_thread_info *holder = ws_who_thread(x->s->who, (uint32_t)ws_map_get(&x->by_number, key[K_HOLDER], NULL));
 	uint64_t object = key[K_OBJECT];
 	bool address = key[K_WAIT] == WS_WAIT_LOCK || key[K_WAIT] == WS_WAIT_CONDITION || key[K_WAIT] == WS_WAIT_SEMAPHORE ||
-		       key[K_WAIT] == WS_WAIT_BARRIER;
+		       key[K_WAIT] == WS_WAIT_BARRIER || key[K_WAIT] == WS_WAIT_JOIN;
 
 	if (object >> 63) {
 		size_t len;
@@ -86,7 +84,8 @@ static void put_object(const struct waits *x, const uint64_t *key, struct ws_tex
 		ws_text_printf(t, address ? "0x%" PRIx64 : "%" PRIu64, object);
 	}
 	if (key[K_HOLDER])
-		ws_text_printf(t, "%sheld by %s (%u)", t->len ? " " : "", *holder->name ? holder->name : "thread", holder->tid);
+		ws_text_printf(t, "%sheld by %s (%u)", t->len ? " " : "", *holder->name ? holder->name : "thread",
+			       (uint32_t)key[K_HOLDER]);
 }
 
 static struct ws_cell text(const char *s)
@@ -150,12 +149,18 @@ static void print(const struct waits *x, const struct ws_keyed_sums *sums)
 
 static int run(struct ws_stats *s, struct ws_err *e)
 {
-	struct waits x = {.s = s, .objects = !ws_stats_arg(s, "reason"), .threads = ws_stats_arg(s, "thread") || !ws_stats_arg(s, "reason")};
+	struct waits x = {
+	    .s = s, .objects = !ws_stats_arg(s, "reason"), .threads = ws_stats_arg(s, "thread") || !ws_stats_arg(s, "reason")};
 	struct ws_states *states = ws_states_open(s->r, s->who, &s->damaged);
 	uint32_t workers = ws_states_workers(states);
 	struct ws_keyed_sums sums;
 
 	(void)e;
+	for (uint32_t i = 1; i <= ws_who_threads(s->who); i++) {
+		const struct ws_thread_info *t = ws_who_thread(s->who, i);
+
+		ws_map_set(&x.by_number, (uint64_t)t->process << 32 | t->tid, i);
+	}
 	x.tables = ws_calloc(workers, sizeof(*x.tables));
 	for (uint32_t w = 0; w < workers; w++)
 		x.tables[w] = (struct ws_keyed){.words = KEY_WORDS, .per = 1};
@@ -165,14 +170,17 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	print(&x, &sums);
 	ws_keyed_sums_free(&sums);
 	free(x.tables);
+	ws_map_free(&x.by_number);
 	return 0;
 }
 
 const struct ws_stat ws_stat_thread_wait_sum = {
     .name = "thread_wait_sum",
     .title = "Waits by Thread and Reason",
-    .about = "What threads waited for: a lock (with the thread that held it), a condition, I/O (with the path), sleep, the GPU, Python's GIL, "
-	     "a core to run on. Waiting for the GPU counts while it polls too. Without context switches, the whole of a blocking call counts. "
+    .about = "What threads waited for: a lock (with the thread that held it), a condition, I/O (with the path), sleep, the GPU, "
+	     "Python's GIL, "
+	     "a core to run on. Waiting for the GPU counts while it polls too. Without context switches, the whole of a blocking "
+	     "call counts. "
 	     ":reason makes one line of each reason, :reason:thread of each reason and thread.",
     .what = "waits of threads",
     .args = args,

@@ -1,8 +1,8 @@
 /*
  * view.c - see view.h.
  *
- * A tree is walked with a stack of its own, children in order of what they cost; nothing recurses, because how deep stacks are is the
- * file's to say. What limits leave out is counted and said on stderr.
+ * A tree is walked with a stack of its own, children in order of what they cost; nothing recurses, because how deep stacks are is
+ * the file's to say. What limits leave out is counted and said on stderr.
  */
 #include "stats/view.h"
 
@@ -218,8 +218,9 @@ static void print_flat(struct view *v)
 
 	for (size_t i = 0; i < count; i++) {
 		const struct ws_flat *f = rows[i].f;
-		struct ws_cell c[MOST_COLUMNS] = {share(v, &f->self), ws_view_time(&v->p, f->self.ns), ws_cell_int((int64_t)f->self.count),
-						  share(v, &f->total), ws_view_time(&v->p, f->total.ns)};
+		struct ws_cell c[MOST_COLUMNS] = {share(v, &f->self), ws_view_time(&v->p, f->self.ns),
+						  ws_cell_int((int64_t)f->self.count), share(v, &f->total),
+						  ws_view_time(&v->p, f->total.ns)};
 		size_t n = 5;
 
 		if (too_small(v, &f->total) || (v->q->limit && shown == v->q->limit)) {
@@ -297,8 +298,9 @@ static void print_node(struct walk *w, const struct step *s)
 	struct view *v = w->v;
 	const struct ws_node *node = &w->t->nodes[s->node];
 	const struct ws_cost *total = &w->total[s->node];
-	struct ws_cell c[MOST_COLUMNS] = {share(v, total),	 ws_view_time(&v->p, total->ns),      ws_cell_int((int64_t)total->count),
-					  share(v, &node->self), ws_view_time(&v->p, node->self.ns), ws_cell_int(s->level)};
+	struct ws_cell c[MOST_COLUMNS] = {
+	    share(v, total),	   ws_view_time(&v->p, total->ns),     ws_cell_int((int64_t)total->count),
+	    share(v, &node->self), ws_view_time(&v->p, node->self.ns), ws_cell_int(s->level)};
 
 	put_names(v, c + 6, node->unit, v->printer.format->titled ? s->level : 0);
 	ws_print_row(&v->printer, c);
@@ -389,8 +391,10 @@ static void print_rows(struct view *v)
 
 static const char *title(const struct ws_view_request *q)
 {
-	static const char *const titles[] = {[WS_PROFILE_ON_CPU] = "CPU Samples", [WS_PROFILE_OFF_CPU] = "Time Off CPU",
-					     [WS_PROFILE_PYTHON] = "Python Samples", [WS_PROFILE_GPU] = "GPU Time"};
+	static const char *const titles[] = {[WS_PROFILE_ON_CPU] = "CPU Samples",
+					     [WS_PROFILE_OFF_CPU] = "Time Off CPU",
+					     [WS_PROFILE_PYTHON] = "Python Samples",
+					     [WS_PROFILE_GPU] = "GPU Time"};
 
 	return titles[q->profile.kind];
 }
@@ -404,23 +408,28 @@ static const char *view_name(const struct ws_view_request *q)
 
 static void notes(const struct view *v)
 {
-	static const char *const what[] = {[WS_PROFILE_ON_CPU] = "CPU samples", [WS_PROFILE_OFF_CPU] = "waits of threads",
-					   [WS_PROFILE_PYTHON] = "samples of Python", [WS_PROFILE_GPU] = "work on GPUs"};
+	static const char *const what[] = {[WS_PROFILE_ON_CPU] = "CPU samples",
+					   [WS_PROFILE_OFF_CPU] = "waits of threads",
+					   [WS_PROFILE_PYTHON] = "samples of Python",
+					   [WS_PROFILE_GPU] = "work on GPUs"};
 	const char *file = ws_report_path(v->r);
 
 	if (v->p.damaged)
-		ws_warn("%s: rows of %" PRIu64 " damaged block%s are missing; 'warpsight info --verify' says which", file, v->p.damaged,
-			v->p.damaged == 1 ? "" : "s");
+		ws_warn("%s: rows of %" PRIu64 " damaged block%s are missing; 'warpsight info --verify' says which", file,
+			v->p.damaged, v->p.damaged == 1 ? "" : "s");
 	if (v->q->quiet)
 		return;
 	if (!v->p.total.count)
 		ws_say("%s: nothing to show: no %s %s", file, what[v->q->profile.kind],
-		       v->q->filter_time || v->q->filter_nvtx || v->q->profile.process || v->q->profile.thread ? "of those asked for were recorded"
-													     : "were recorded");
+		       v->q->filter_time || v->q->filter_nvtx || v->q->profile.process || v->q->profile.thread
+			   ? "of those asked for were recorded"
+			   : "were recorded");
 	if (v->p.truncated)
-		ws_say("%s: the stacks of %" PRIu64 " of %" PRIu64 " samples are incomplete", file, v->p.truncated, v->p.total.count);
+		ws_say("%s: the stacks of %" PRIu64 " of %" PRIu64 " samples are incomplete", file, v->p.truncated,
+		       v->p.total.count);
 	if (v->left_out)
-		ws_say("%s: %" PRIu64 " rows are below the limits and not shown (--limit, --depth, --min-percent)", file, v->left_out);
+		ws_say("%s: %" PRIu64 " rows are below the limits and not shown (--limit, --depth, --min-percent)", file,
+		       v->left_out);
 }
 
 static int write_table(struct view *v, struct ws_err *e)
@@ -432,8 +441,8 @@ static int write_table(struct view *v, struct ws_err *e)
 
 	v->tree = q->units && q->view != WS_VIEW_FLAT;
 	choose_columns(v);
-	v->printer = (struct ws_printer){.unit = q->unit, .title = title(q), .name = view_name(q), .columns = v->columns,
-					 .column_count = v->column_count};
+	v->printer = (struct ws_printer){
+	    .unit = q->unit, .title = title(q), .name = view_name(q), .columns = v->columns, .column_count = v->column_count};
 	v->printer.format = ws_format_find(spec, &v->printer.args, e);
 	free(spec);
 	if (!v->printer.format || ws_outfile_open(&v->out, output, 0666, q->overwrite, e) < 0)

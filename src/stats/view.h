@@ -12,10 +12,10 @@ enum ws_view { WS_VIEW_FLAT, WS_VIEW_TOP_DOWN, WS_VIEW_BOTTOM_UP };
 struct ws_view_request {
 	struct ws_profile_request profile; /* its window is filled in from the filters */
 	enum ws_view view;
-	bool units;		   /* rows are functions, lines or modules; else only processes or threads */
-	bool by_total;		   /* rows in order of total, not self */
-	uint64_t depth, limit;	   /* levels of a tree, rows of a table or children of a node; 0 for all */
-	double least;		   /* rows of less than so many percent in total are left out */
+	bool units;		     /* rows are functions, lines or modules; else only processes or threads */
+	bool by_total;		     /* rows in order of total, not self */
+	uint64_t depth, limit;	     /* levels of a tree, rows of a table or children of a node; 0 for all */
+	double least;		     /* rows of less than so many percent in total are left out */
 	const char *format, *output; /* as stats has them; NULL for their defaults */
 	const struct ws_timeunit *unit;
 	const char *filter_time, *filter_nvtx; /* or NULL */

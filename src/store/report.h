@@ -78,6 +78,12 @@ void ws_workspace_free(struct ws_workspace *w);
  */
 const uint8_t *ws_block_body(const struct ws_report *r, const struct ws_block *b, struct ws_workspace *w, struct ws_err *e);
 
+/*
+ * append.c: a new file at `path` with the header and the blocks of `r`, byte for byte, without its index; *end gets where they end. A descriptor, or -1 with
+ * a message.
+ */
+int ws_report_copy_blocks(const struct ws_report *r, const char *path, uint64_t *end, struct ws_err *e);
+
 /* find.c: fills `all` from the index, or by walking the file. */
 void ws_report_find_blocks(struct ws_report *r);
 /* strings.c */

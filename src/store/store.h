@@ -93,8 +93,15 @@ void ws_writer_flush(struct ws_writer *w);
  * fitted, closed by an index if possible; returns -1 with a message.
  */
 int ws_writer_close(struct ws_writer *w, struct ws_err *e);
-/* Close and delete the report: for a run that never began. */
+/* Close and delete the report: for a run that never began. Of additions to a report, drop these: the report stays as it was. */
 void ws_writer_discard(struct ws_writer *w);
+
+/*
+ * Add rows to a closed report. Works on a copy beside it, which takes its place in ws_writer_close, once it is whole: on any failure, a kill included, the
+ * report stays as it was. The report is locked meanwhile; readers that have it open go on reading the old one. Refuses, with NULL and a message, a report
+ * that is being written, that was not closed or is damaged (recover it first), or whose tables this version numbers otherwise.
+ */
+struct ws_writer *ws_writer_append(const char *path, struct ws_err *e);
 
 /* ---- reading ---- */
 

@@ -3,9 +3,9 @@
  *
  * small   two processes with samples of every kind of frame, inlining, recursion, scheduling, waits for all reasons, GPU work
  * calls   calls that wait, without scheduling
- * random  random stacks, samples, scheduling, calls and GPU work on 6 threads of 2 processes: for recomputing every figure elsewhere
- * big     COUNT samples and COUNT spans of scheduling, for timing
- * hostile loops of callers, ids that are not there, rows that overlap, names with markup and controls
+ * random  random stacks, samples, scheduling, calls and GPU work on 6 threads of 2 processes: for recomputing every figure
+ * elsewhere big     COUNT samples and COUNT spans of scheduling, for timing hostile loops of callers, ids that are not there, rows
+ * that overlap, names with markup and controls
  *
  * The session clock starts at 1,000,000,000,000 ns, so that a time that was not made relative is seen at once.
  */
@@ -51,8 +51,8 @@ static void session(uint64_t length)
 
 static void process(uint32_t id, uint32_t pid, const char *name)
 {
-	ADD(process, .id = id, .pid = pid, .ppid = 1, .start = ZERO, .origin = WS_ORIGIN_TARGET, .exe = str(name), .cmdline = str(name),
-	    .name = str(name));
+	ADD(process, .id = id, .pid = pid, .ppid = 1, .start = ZERO, .origin = WS_ORIGIN_TARGET, .exe = str(name),
+	    .cmdline = str(name), .name = str(name));
 }
 
 static void thread(uint32_t id, uint32_t in, uint32_t tid, const char *name)
@@ -132,7 +132,8 @@ static void api(uint32_t of, const char *name, uint32_t correlation, uint64_t fr
 	    .callchain = chain ? chain : WS_NO_U32);
 }
 
-static void kernel(uint32_t in, uint32_t device, uint32_t stream, uint32_t correlation, const char *name, uint64_t from, uint64_t to)
+static void kernel(uint32_t in, uint32_t device, uint32_t stream, uint32_t correlation, const char *name, uint64_t from,
+		   uint64_t to)
 {
 	ADD(cuda_kernel, .start = ZERO + from, .end = ZERO + to, .device = device, .context = 1, .green_context = WS_NO_U32,
 	    .stream = stream, .correlation = correlation, .process = in, .demangled = str(name), .name = str(name), .grid_x = 1,
@@ -168,8 +169,8 @@ static struct code code(void)
 	    .jit = frame(jit, 0x9000, WS_FRAME_JIT),
 	};
 
-	symbol(c.inlined, 0, 1, "old name", NULL, 1);		 /* of an earlier run of the symboliser: does not count */
-	symbol(c.inlined, 1, 2, "outer", "/src/app.c", 50);	 /* out of order, as a file may have them */
+	symbol(c.inlined, 0, 1, "old name", NULL, 1);	    /* of an earlier run of the symboliser: does not count */
+	symbol(c.inlined, 1, 2, "outer", "/src/app.c", 50); /* out of order, as a file may have them */
 	symbol(c.inlined, 0, 2, "tiny", "/src/tiny.h", 5);
 	symbol(c.kernel, 0, 1, "do_syscall_64", NULL, 0);
 	symbol(c.jit, 0, 1, "jitted$1", NULL, 0);
@@ -206,7 +207,7 @@ static void small_sched(const struct code *c)
 	uint32_t chain = push(push(0, c->main), c->work);
 
 	ran(1, 1000, 2000, 0, 0, WS_AFTER_SLEEPING);
-	call(1, "pthread_mutex_lock", 1900, 3050, 0xbeef, NULL, 2, chain); /* waits 2000-2800, queues till 3000 */
+	call(1, "pthread_mutex_lock", 1900, 3050, 0xbeef, NULL, 101, chain); /* waits 2000-2800, queues till 3000 */
 	ran(1, 3000, 4000, 1, 2800, WS_AFTER_SLEEPING);
 	call(1, "read", 3900, 5100, 3, "/data/file", 0, 0);
 	ran(1, 5000, 6000, 1, 0, WS_AFTER_PREEMPTED);
@@ -237,8 +238,22 @@ static void small_gpu(void)
 	kernel(1, 0, 7, 1, "gemm", 1200, 1800);
 	kernel(1, 0, 7, 2, "relu", 2200, 2400); /* gaps 1800-2200 and 2400-5000 */
 	kernel(1, 0, 13, 99, "lost", 5000, 5500);
-	ADD(cuda_memcpy, .start = ZERO + 5400, .end = ZERO + 6000, .context = 1, .stream = 7, .correlation = 3, .process = 1, .bytes = 10,
-	    .kind = WS_COPY_HTOD, .green_context = WS_NO_U32);
+	ADD(cuda_memcpy, .start = ZERO + 5400, .end = ZERO + 6000, .context = 1, .stream = 7, .correlation = 3, .process = 1,
+	    .bytes = 10, .kind = WS_COPY_HTOD, .green_context = WS_NO_U32);
+}
+
+/* Events counted on a core, and a counter of another kind. */
+static void small_counters(void)
+{
+	ADD(counter, .id = 1, .device = WS_NO_U32, .cpu = 0, .name = str("context-switches"), .unit = str("1/s"));
+	ADD(counter, .id = 2, .device = WS_NO_U32, .cpu = 3, .name = str("context-switches"), .unit = str("1/s"));
+	ADD(counter, .id = 3, .device = 0, .cpu = WS_NO_U32, .name = str("clock"), .unit = str("1/s"));
+	ADD(counter_value, .start = ZERO + 1000, .counter = 1, .value = 1e9);
+	ADD(counter_value, .start = ZERO + 1000, .counter = 3, .value = 5);
+	ADD(counter_value, .start = ZERO + 1500, .counter = 2, .value = 4e6);
+	ADD(counter_value, .start = ZERO + 3000, .counter = 1, .value = 7e6);
+	ADD(counter_value, .start = ZERO + 4000, .counter = 2, .value = 0);
+	ADD(counter_value, .start = ZERO + 5000, .counter = 1, .value = 0);
 }
 
 static void small(void)
@@ -257,6 +272,7 @@ static void small(void)
 	small_samples(&c);
 	small_sched(&c);
 	small_gpu();
+	small_counters();
 }
 
 static void calls(void)
@@ -300,12 +316,14 @@ static void random_code(uint32_t *chain, uint32_t count)
 		python(name, i % 2 ? "x.py" : "y.py", i);
 	}
 	for (uint32_t i = 0; i < count; i++)
-		chain[i] = push(i && below(12) ? chain[below(i < 40 ? i : 40) + (i < 40 ? 0 : i - 40)] : 0, (uint32_t)below(70) + 1);
+		chain[i] =
+		    push(i && below(12) ? chain[below(i < 40 ? i : 40) + (i < 40 ? 0 : i - 40)] : 0, (uint32_t)below(70) + 1);
 }
 
 static void random_thread(uint32_t of, uint32_t in, const uint32_t *chain, uint32_t chains)
 {
-	static const char *const functions[] = {"read", "pthread_mutex_lock", "pthread_cond_wait", "usleep", "poll", "sem_wait", "frobnicate"};
+	static const char *const functions[] = {"read", "pthread_mutex_lock", "pthread_cond_wait", "usleep",
+						"poll", "sem_wait",	      "frobnicate"};
 	static const int ends[] = {WS_AFTER_PREEMPTED, WS_AFTER_SLEEPING, WS_AFTER_UNINTERRUPTIBLE, WS_AFTER_BLOCKED};
 	uint64_t now = 100 + below(1000), busy = now;
 
@@ -320,11 +338,14 @@ static void random_thread(uint32_t of, uint32_t in, const uint32_t *chain, uint3
 			uint64_t start = to - 1 - below(run / 2), end = back + below(3);
 
 			if (start >= busy && k < 7)
-				call(of, functions[k], start, end, 16 + below(3), k == 0 && below(2) ? "/a/path" : NULL, (uint32_t)below(3),
-				     below(2) ? chain[below(chains)] : 0);
+				call(of, functions[k], start, end, 16 + below(3), k == 0 && below(2) ? "/a/path" : NULL,
+				     (uint32_t)below(3), below(2) ? chain[below(chains)] : 0);
 			else if (start >= busy)
 				api(of, k == 7 ? "cudaStreamSynchronize" : "cudaMalloc", 100000 + (uint32_t)i, start, end, 0);
 			busy = start >= busy ? end : busy;
+			if (below(5) == 0)
+				ADD(gil, .start = ZERO + to - 3, .end = ZERO + back, .thread = of,
+				    .state = below(3) ? WS_GIL_WAITS : WS_GIL_HOLDS);
 		}
 		ran(of, from, to, (uint32_t)below(4), i && below(3) ? from - below(20) : 0, after);
 		if (below(4) == 0 && to > from + 200) {
@@ -378,7 +399,8 @@ static void big(uint64_t count)
 		uint64_t run = 500 + below(20000);
 
 		sample(t + 1, now[t] + 100, (uint32_t)below(70) + 1, chain[below(CHAINS)], 1000000);
-		ran(t + 1, now[t], now[t] + run, (uint32_t)below(8), i % 3 ? 0 : now[t] - 10, i % 2 ? WS_AFTER_SLEEPING : WS_AFTER_PREEMPTED);
+		ran(t + 1, now[t], now[t] + run, (uint32_t)below(8), i % 3 ? 0 : now[t] - 10,
+		    i % 2 ? WS_AFTER_SLEEPING : WS_AFTER_PREEMPTED);
 		if (i % 8 == 1)
 			call(t + 1, "read", now[t] + run - 5, now[t] + run + 110, 3, "/data/file", 0, 0);
 		now[t] += run + 100 + below(100);
