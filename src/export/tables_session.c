@@ -27,13 +27,9 @@ TABLE(processes, "PROCESSES", "Processes by pid, with the name of the last progr
 
 static struct ws_xcell pid_of(struct ws_export *x, const uint64_t *v)
 {
-<<<<<<< HEAD
-	return ws_x_int((int64_t)ws_who_process(x->who, (uint32_t)v[ws_process_id])->global_pid);
-=======
 	struct ws_xcell c = ws_x_process(x, v[ws_process_id]);
 
 	return c.kind == WS_X_NULL ? ws_x_int(0) : c;
->>>>>>> refs/heads/query
 }
 
 static const struct ws_xcolumn image_columns[] = {
