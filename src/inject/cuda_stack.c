@@ -9,6 +9,7 @@
 
 #include "inject/cuda.h"
 #include "inject/stack.h"
+#include "inject/traced.h"
 
 enum { CBIDS = 2048 };
 static uint8_t class_of[2][CBIDS]; /* runtime, driver: enum ws_cuda_calls + 1; 0: not one of those asked for */
@@ -56,6 +57,8 @@ void ws_cuda_stack_call(int driver, uint32_t cbid, const struct cupti_callback *
 	}
 	if (!o->stacks || --o->stacks || !ws_rt_collecting() ||
 	    (uint64_t)(now - o->stack_start) << 10 < s->cuda_threshold[class_of[driver][cbid] - 1])
+		return;
+	if (ws_stack_hook && ws_stack_hook(c->correlation, s->cuda_bytes))
 		return;
 	t = ws_rt_enter();
 	if (!t)

@@ -169,10 +169,20 @@ int dlclose(void *handle)
 
 WS_NOINLINE bool ws_rt_stack(struct ws_thread *t, enum ws_stack_of of, uint64_t key, uint32_t bytes)
 {
-	uint64_t regs[WS_STACK_REGS], time = ws_rt_ticks();
-	bool any = false;
+	uint64_t regs[WS_STACK_REGS];
+	bool any;
 
 	here(regs);
+	any = ws_rt_stack_of(t, of, key, bytes, regs);
+	__asm__ volatile(""); /* not a tail call: this frame is in the copy */
+	return any;
+}
+
+bool ws_rt_stack_of(struct ws_thread *t, enum ws_stack_of of, uint64_t key, uint32_t bytes, const uint64_t regs[WS_STACK_REGS])
+{
+	uint64_t time = ws_rt_ticks();
+	bool any = false;
+
 	if (maps_wanted(t, time))
 		tell_maps(t);
 	bytes = bytes < WS_STACK_MOST ? bytes : WS_STACK_MOST;
@@ -188,7 +198,7 @@ WS_NOINLINE bool ws_rt_stack(struct ws_thread *t, enum ws_stack_of of, uint64_t 
 		r->rec = long_head(WS_REC_STACK, size, (uint16_t)(of | (got < want || at + got >= bytes ? WS_STACK_LAST : 0)));
 		r->key = key;
 		r->time = time;
-		memcpy(r->regs, regs, sizeof(regs));
+		memcpy(r->regs, regs, sizeof(r->regs));
 		r->offset = at;
 		r->bytes = got;
 		ws_rt_commit(t, r, size);

@@ -23,7 +23,7 @@
 	}
 #endif
 
-enum ws_stack_of { WS_STACK_OF_OSRT = 1, WS_STACK_OF_CUDA = 2 };
+enum ws_stack_of { WS_STACK_OF_OSRT = 1, WS_STACK_OF_CUDA = 2, WS_STACK_OF_SAMPLE = 3 };
 #define WS_STACK_LAST 0x100 /* in rec.small: no further piece follows */
 
 struct ws_rec_stack {	   /* always in the long form */

@@ -13,8 +13,11 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "inject/sample_record.h"
 #include "inject/stack_record.h"
 #include "record/code.h"
+#include "record/perf.h"
+#include "record/python_private.h"
 #include "record/proc.h"
 
 #define HOOK_FRAMES 24 /* more than the hooks, and CUPTI that calls them, ever have on the stack */
@@ -27,8 +30,11 @@ struct stack_proc {	     /* of a process */
 
 struct stack_stream { /* of a ring */
 	uint64_t key;
-	uint32_t stack; /* of the call with this key */
-	uint32_t have;	/* bytes of a stack whose pieces still come */
+	uint32_t stack;	  /* of the call with this key, or below the innermost frame of a sample */
+	uint32_t leaf;	  /* of a sample: the innermost frame */
+	uint8_t flags;	  /* of a sample: enum ws_sample_flags */
+	uint32_t samples; /* so far */
+	uint32_t have;	  /* bytes of a stack whose pieces still come */
 	char *bytes;
 };
 
@@ -85,7 +91,7 @@ static struct ws_maps_process *maps_of(struct ws_stream *s, uint64_t time)
 	if (!m && key > 0 && !ws_maps_scan(code->maps, key, 0, time))
 		m = ws_maps_of(code->maps, key);
 	if (m)
-		ws_stacks_bind(ws_stacks_of(s->sink), m, s->process);
+		ws_stackset_bind(ws_stackset_of(s->sink), m, s->process);
 	return m;
 }
 
@@ -130,42 +136,85 @@ static void regs_of(const struct ws_rec_stack *r, struct ws_regs *regs)
 }
 
 static size_t unwind(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n, struct ws_place *places,
-		     size_t most)
+		     size_t most, unsigned *flags)
 {
 	struct ws_code *code = s->proc->drain->ops.code;
 	struct ws_stop stop = {.time = ws_stream_time(s, r->time), .stack = (const uint8_t *)bytes, .stack_size = n};
-	unsigned flags;
 	size_t got = 0;
 
+	*flags = 0;
 	stop.maps = maps_of(s, stop.time);
 	regs_of(r, &stop.regs);
 	stop.stack_at = stop.regs.r[WS_REG_SP];
 	if (stop.maps)
-		got = ws_unwind(code->unwinder, &stop, WS_MODE_AUTO, places, most, &flags);
+		got = ws_unwind(code->unwinder, &stop, WS_MODE_AUTO, places, most, flags);
 	/* A library that came since the map was read: once more, while the process can be asked. */
-	if (stop.maps && (flags & WS_SAMPLE_BROKEN) && key_of(s->proc) > 0 && ws_maps_worth_scanning(stop.maps, stop.time) &&
+	if (stop.maps && (*flags & WS_SAMPLE_BROKEN) && key_of(s->proc) > 0 && ws_maps_worth_scanning(stop.maps, stop.time) &&
 	    !ws_maps_scan(code->maps, key_of(s->proc), stop.time, stop.time))
-		got = ws_unwind(code->unwinder, &stop, WS_MODE_AUTO, places, most, &flags);
+		got = ws_unwind(code->unwinder, &stop, WS_MODE_AUTO, places, most, flags);
 	return got;
 }
 
 static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n)
 {
 	struct ws_place places[WS_STACK_DEEPEST + HOOK_FRAMES];
+	const struct ws_py_stack *python = ws_python_take_frames(s);
 	uint32_t depth = s->proc->drain->ops.stack_depth, skip = 0;
+	unsigned flags;
 	size_t got;
 
 	depth = depth < WS_STACK_DEEPEST ? depth : WS_STACK_DEEPEST;
 	if (!depth)
 		return WS_NO_U32;
-	got = unwind(s, r, bytes, n, places, depth + HOOK_FRAMES);
+	got = unwind(s, r, bytes, n, places, depth + HOOK_FRAMES, &flags);
 	for (uint32_t i = 0; i < got && i < HOOK_FRAMES; i++)
 		if (is_hook(places[i].module))
 			skip = i + 1;
 	if (skip >= got)
 		return WS_NO_U32;
 	got -= skip;
-	return ws_stacks_places(ws_stacks_of(s->sink), places + skip, got < depth ? got : depth, NULL);
+	got = got < depth ? got : depth;
+	if (python) {
+		uint32_t leaf,
+		    below = ws_python_merge(ws_stackset_of(s->sink), places + skip, got, python, flags || got == depth, &leaf);
+
+		return ws_stackset_push(ws_stackset_of(s->sink), below, leaf);
+	}
+	return ws_stackset_places(ws_stackset_of(s->sink), places + skip, got, NULL);
+}
+
+/* A sample was taken where a signal came: none of its frames is ours. */
+static uint32_t sample_stack(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n,
+			     struct stack_stream *t)
+{
+	struct ws_place places[WS_STACK_DEEPEST];
+	unsigned flags;
+	size_t got = unwind(s, r, bytes, n, places, WS_STACK_DEEPEST, &flags);
+
+	t->flags = (uint8_t)flags;
+	return ws_stackset_places(ws_stackset_of(s->sink), places, got, &t->leaf);
+}
+
+void ws_convert_sample(struct ws_stream *s, const struct ws_rec *rec)
+{
+	const struct ws_rec_sample *r = (const void *)rec;
+	struct stack_stream *t = s->domain_state[WS_SLOT_STACK];
+	struct ws_row_sample row = {
+	    .state = WS_STATE_RUNNING, .cpu = rec->value, .event = 1, .flags = WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL};
+
+	if (ws_rec_bytes(rec) < sizeof(*r))
+		return;
+	row.start = ws_stream_time(s, r->time);
+	row.thread = s->thread;
+	row.weight = r->weight;
+	if (t && t->key == r->time) {
+		row.frame = t->leaf;
+		row.callers = ws_perf_wants_stack(s->proc->drain->perf, t->samples++) ? t->stack : 0;
+		row.flags |= t->flags;
+		t->key = 0;
+	}
+	ws_perf_describe(s->proc->drain->perf, s->sink);
+	*(struct ws_row_sample *)ws_writer_row(s->writer, WS_TABLE_sample, s->stage[WS_TABLE_sample]) = row;
 }
 
 void ws_convert_stack(struct ws_stream *s, const struct ws_rec *rec)
@@ -190,7 +239,10 @@ void ws_convert_stack(struct ws_stream *s, const struct ws_rec *rec)
 	}
 	if (!(rec->small & WS_STACK_LAST))
 		return;
-	t->stack = stack_id(s, r, t->have ? t->bytes : r->stack, t->have ? t->have : r->bytes);
+	if (of == WS_STACK_OF_SAMPLE)
+		t->stack = sample_stack(s, r, t->have ? t->bytes : r->stack, t->have ? t->have : r->bytes, t);
+	else
+		t->stack = stack_id(s, r, t->have ? t->bytes : r->stack, t->have ? t->have : r->bytes);
 	t->key = r->key;
 	t->have = 0;
 	if (of == WS_STACK_OF_CUDA) {

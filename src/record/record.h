@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "record/perf.h"
+#include "record/python.h"
 
 struct ws_record_opts {
 	char **argv;               /* the target and its arguments, NULL-terminated */
@@ -40,6 +42,8 @@ struct ws_record_opts {
 	size_t symbol_dir_count;
 	bool lossless;
 	uint64_t ring_bytes;       /* memory budget of the rings */
+	struct ws_perf_opts perf;  /* CPU samples and context switches */
+	struct ws_python_opts python;
 	char **command_line;       /* warpsight's own, for the report */
 };
 

@@ -107,6 +107,7 @@ enum ws_process_origin {
 	WS_ORIGIN_TARGET = 1, /* the program that profile started */
 	WS_ORIGIN_EXEC = 2,   /* a new image: exec, posix_spawn */
 	WS_ORIGIN_FORK = 3,   /* a forked child, running its parent's image */
+	WS_ORIGIN_OTHER = 4,  /* it runs beside the target: seen by system-wide sampling */
 };
 
 enum ws_process_end_reason {

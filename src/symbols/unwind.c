@@ -283,7 +283,12 @@ static bool step_plain(struct walk *w, const struct step *s)
 	if (!(r->known >> s->cfa_register & 1) || !load(w, cfa + (uint64_t)(int64_t)s->return_offset, &ra))
 		return false;
 	for (unsigned i = 0; i < s->saved_n; i++) {
-		if (!load(w, cfa + (uint64_t)(int64_t)s->saved_offset[i], &r->r[s->saved[i]]))
+		uint64_t at = cfa + (uint64_t)(int64_t)s->saved_offset[i];
+
+		/* Below the stack: the function is about to return and has its caller's value back already, which the rules do not tell. */
+		if ((r->known >> WS_REG_SP & 1) && at < r->r[WS_REG_SP])
+			continue;
+		if (!load(w, at, &r->r[s->saved[i]]))
 			return false;
 		r->known |= UINT64_C(1) << s->saved[i];
 	}
