@@ -102,7 +102,7 @@ static void explain_modules(struct ws_sink *s, const struct ws_wanted *w, size_t
 
 void ws_code_symbolise(struct ws_sink *s, const struct ws_record_opts *o, uint64_t since_s, bool progress)
 {
-	uint32_t frames = ws_stacks_frames(s->stacks);
+	uint32_t frames = ws_stackset_frames(s->stacks);
 	struct naming n = {.sink = s, .progress = progress && isatty(STDERR_FILENO)};
 	struct ws_symbol_opts opts = {o->symbol_dirs, o->symbol_dir_count, o->source_info, true, since_s, 0, BUDGET_S};
 	struct ws_symbol_result r = {0};
@@ -114,7 +114,7 @@ void ws_code_symbolise(struct ws_sink *s, const struct ws_record_opts *o, uint64
 	clock_gettime(CLOCK_MONOTONIC, &n.began);
 	w = ws_malloc(frames * sizeof(*w));
 	for (uint32_t i = 1; i <= frames; i++) {
-		const struct ws_stacks_frame *f = ws_stacks_frame_at(s->stacks, i);
+		const struct ws_stackset_frame *f = ws_stackset_frame_at(s->stacks, i);
 
 		if (f->kind != WS_FRAME_PYTHON)
 			w[count++] = (struct ws_wanted){f->module, f->address, i, f->kind};

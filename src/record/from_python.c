@@ -185,11 +185,11 @@ void ws_convert_python_table(struct ws_stream *s, const struct ws_rec *rec)
 	k->table_have += t->here;
 }
 
-uint32_t ws_py_known_frame(struct ws_stacks *st, const struct ws_py_known *k, int32_t at)
+uint32_t ws_py_known_frame(struct ws_stackset *st, const struct ws_py_known *k, int32_t at)
 {
 	int32_t line = ws_py_line(k->version, k->first_line, k->table, k->table_have, at);
 
-	return ws_stacks_frame(st, WS_FRAME_PYTHON, WS_UNWIND_UNKNOWN, NULL, line > 0 ? (uint64_t)line : 0, k->name, k->file);
+	return ws_stackset_frame(st, WS_FRAME_PYTHON, WS_UNWIND_UNKNOWN, NULL, line > 0 ? (uint64_t)line : 0, k->name, k->file);
 }
 
 static uint32_t frame_id(struct ws_stream *s, struct stream_state *st, uint64_t packed)
@@ -203,7 +203,7 @@ static uint32_t frame_id(struct ws_stream *s, struct stream_state *st, uint64_t 
 		return 0;
 	id = (uint32_t)ws_map_get(&st->frames, key, NULL);
 	if (!id) {
-		id = ws_py_known_frame(ws_stacks_of(s->sink), k, (int32_t)(key & 0x7fffffff) - 1);
+		id = ws_py_known_frame(ws_stackset_of(s->sink), k, (int32_t)(key & 0x7fffffff) - 1);
 		ws_map_set(&st->frames, key, id);
 	}
 	return id;
@@ -242,7 +242,7 @@ static struct ws_maps_process *maps_of(struct ws_stream *s, struct ws_py_proc *p
 	if (!m && s->proc->host_pid > 0 && !ws_maps_scan(maps, s->proc->host_pid, 0, time))
 		m = ws_maps_of(maps, s->proc->host_pid);
 	if (m && p && m != p->bound) {
-		ws_stacks_bind(ws_stacks_of(s->sink), m, s->process);
+		ws_stackset_bind(ws_stackset_of(s->sink), m, s->process);
 		p->bound = m;
 	}
 	return m;
@@ -298,7 +298,7 @@ void ws_convert_python_sample(struct ws_stream *s, const struct ws_rec *rec)
 		frames = unwind(s, maps, n, row.start, places, WS_COUNT(places), &flags);
 	row.thread = s->thread;
 	row.weight = n->weight ? n->weight : 1000000000u / py->o.frequency;
-	row.callers = ws_python_merge(ws_stacks_of(s->sink), places, frames, &st->stack, flags != 0, &row.frame);
+	row.callers = ws_python_merge(ws_stackset_of(s->sink), places, frames, &st->stack, flags != 0, &row.frame);
 	row.gil = (uint8_t)(n->gil <= WS_GIL_WAITS ? n->gil : WS_GIL_UNKNOWN);
 	row.cpu = n->cpu;
 	/* A native stack that was cut short is whole again when Python's is: all of it that is missing are frames of the

@@ -89,7 +89,7 @@ static struct ws_maps_process *maps_of(struct ws_stream *s, uint64_t time)
 	if (!m && key > 0 && !ws_maps_scan(code->maps, key, 0, time))
 		m = ws_maps_of(code->maps, key);
 	if (m)
-		ws_stacks_bind(ws_stacks_of(s->sink), m, s->process);
+		ws_stackset_bind(ws_stackset_of(s->sink), m, s->process);
 	return m;
 }
 
@@ -173,11 +173,11 @@ static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, cons
 	got -= skip;
 	got = got < depth ? got : depth;
 	if (python) {
-		uint32_t leaf, below = ws_python_merge(ws_stacks_of(s->sink), places + skip, got, python, flags || got == depth, &leaf);
+		uint32_t leaf, below = ws_python_merge(ws_stackset_of(s->sink), places + skip, got, python, flags || got == depth, &leaf);
 
-		return ws_stacks_push(ws_stacks_of(s->sink), below, leaf);
+		return ws_stackset_push(ws_stackset_of(s->sink), below, leaf);
 	}
-	return ws_stacks_places(ws_stacks_of(s->sink), places + skip, got, NULL);
+	return ws_stackset_places(ws_stackset_of(s->sink), places + skip, got, NULL);
 }
 
 /* A sample was taken where a signal came: none of its frames is ours. */
@@ -188,7 +188,7 @@ static uint32_t sample_stack(struct ws_stream *s, const struct ws_rec_stack *r, 
 	size_t got = unwind(s, r, bytes, n, places, WS_STACK_DEEPEST, &flags);
 
 	t->flags = (uint8_t)flags;
-	return ws_stacks_places(ws_stacks_of(s->sink), places, got, &t->leaf);
+	return ws_stackset_places(ws_stackset_of(s->sink), places, got, &t->leaf);
 }
 
 void ws_convert_sample(struct ws_stream *s, const struct ws_rec *rec)

@@ -130,14 +130,14 @@ void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_
 	static struct ws_place places[WS_UNWIND_DEEPEST + 256];
 	struct ws_perf_image *im = t->image;
 	struct ws_maps_process *maps = ws_maps_of(p->drain->ops.code->maps, (int)im->pid);
-	struct ws_stacks *st = ws_stacks_of(im->sink);
+	struct ws_stackset *st = ws_stackset_of(im->sink);
 	bool in_kernel = (r->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
 	bool deep = ws_perf_wants_stack(p, t->samples++);
 	unsigned flags = 0;
 	size_t n;
 
 	if (maps && maps != im->bound) {
-		ws_stacks_bind(st, maps, im->id);
+		ws_stackset_bind(st, maps, im->id);
 		im->bound = maps;
 	}
 	if (r->sample.chain_n > 256)
@@ -147,6 +147,6 @@ void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_
 		n += user_frames(p, maps, ev, r, in_kernel, deep, places + n, WS_UNWIND_DEEPEST, &flags);
 	row->callers = in_kernel && deep ? ws_python_attach(p->drain->python, im->sink, row->thread, r->time, places, n, flags != 0, &row->frame,
 										      &row->flags)
-					 : ws_stacks_places(st, places, n, &row->frame);
+					 : ws_stackset_places(st, places, n, &row->frame);
 	row->flags |= (uint8_t)(flags | (in_kernel ? WS_SAMPLE_KERNEL : 0));
 }

@@ -166,14 +166,14 @@ enum ws_py_part ws_python_part(const struct ws_place *place)
 /* ---- merging ---- */
 
 struct merge {
-	struct ws_stacks *st;
+	struct ws_stackset *st;
 	uint32_t stack, leaf; /* the innermost frame so far is kept apart */
 };
 
 static void put(struct merge *m, uint32_t frame)
 {
 	if (m->leaf)
-		m->stack = ws_stacks_push(m->st, m->stack, m->leaf);
+		m->stack = ws_stackset_push(m->st, m->stack, m->leaf);
 	m->leaf = frame;
 }
 
@@ -209,8 +209,12 @@ static bool calls_evaluator(const uint8_t *part, size_t i)
 	return part[i] == WS_PY_EVALUATOR;
 }
 
+<<<<<<< HEAD
 uint32_t ws_python_merge(struct ws_stacks *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut,
 			 uint32_t *leaf)
+=======
+uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut, uint32_t *leaf)
+>>>>>>> main
 {
 	uint8_t part[WS_UNWIND_DEEPEST + 256];
 	size_t evaluators = 0, runs = count_runs(py), end = py->n, pairs, first, seen = 0;
@@ -234,8 +238,13 @@ uint32_t ws_python_merge(struct ws_stacks *st, const struct ws_place *places, si
 			continue;
 		seen += part[i] == WS_PY_EVALUATOR;
 		if (!replaced || part[i] != WS_PY_EVALUATOR) {
+<<<<<<< HEAD
 			put(&m, ws_stacks_frame(st, (enum ws_frame_kind)places[i].kind, (enum ws_unwind_method)places[i].method,
 						places[i].module, places[i].address, NULL, NULL));
+=======
+			put(&m, ws_stackset_frame(st, (enum ws_frame_kind)places[i].kind, (enum ws_unwind_method)places[i].method, places[i].module,
+						places[i].address, NULL, NULL));
+>>>>>>> main
 			continue;
 		}
 		put_run(&m, py, &end);
@@ -411,9 +420,9 @@ uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t t
 		st = agreed(h, time, &b);
 	}
 	if (!st.n)
-		return ws_stacks_places(ws_stacks_of(sink), places, n, leaf);
+		return ws_stackset_places(ws_stackset_of(sink), places, n, leaf);
 	*flags |= WS_SAMPLE_SEPARATE;
-	return ws_python_merge(ws_stacks_of(sink), places, n, &st, cut, leaf);
+	return ws_python_merge(ws_stackset_of(sink), places, n, &st, cut, leaf);
 }
 
 void ws_python_forget(struct ws_python *py)

@@ -91,7 +91,7 @@ static struct ws_py_known *known_of(struct ws_py_proc *p, const struct ws_py_mem
 
 /* ---- a stack ---- */
 
-static uint32_t frame_of(struct ws_py_proc *p, struct ws_stacks *st, const struct ws_py_frame *f)
+static uint32_t frame_of(struct ws_py_proc *p, struct ws_stackset *st, const struct ws_py_frame *f)
 {
 	const struct ws_py_known *k = (const struct ws_py_known *)(uintptr_t)ws_map_get(&p->codes, f->code, NULL);
 	uint64_t hash = (f->code << 20 ^ f->code >> 44) +
@@ -125,10 +125,15 @@ static void read_keys(const struct ws_py_proc *p, const struct ws_py_memory *m, 
 	}
 }
 
+<<<<<<< HEAD
 /* The frames that differ from the thread's stack at its last look are asked what code lies there; the others hold their code ever
  * since. */
 static uint32_t stack_of(struct ws_py_proc *p, struct ws_stacks *st, const struct ws_py_memory *m, uint64_t state,
 			 const struct ws_py_frame *f, size_t n)
+=======
+/* The frames that differ from the thread's stack at its last look are asked what code lies there; the others hold their code ever since. */
+static uint32_t stack_of(struct ws_py_proc *p, struct ws_stackset *st, const struct ws_py_memory *m, uint64_t state, const struct ws_py_frame *f, size_t n)
+>>>>>>> main
 {
 	static struct ws_py_code_key key[MOST_FRAMES];
 	static uint64_t code[MOST_FRAMES];
@@ -152,7 +157,7 @@ static uint32_t stack_of(struct ws_py_proc *p, struct ws_stacks *st, const struc
 		uint32_t id = f[i].code ? frame_of(p, st, &f[i]) : 0;
 
 		if (id)
-			stack = ws_stacks_push(st, stack, id);
+			stack = ws_stackset_push(st, stack, id);
 	}
 	p->last_state = state;
 	p->last_n = n < WS_PY_LAST ? n : WS_PY_LAST;
@@ -192,7 +197,7 @@ static void look(struct ws_py_proc *p, const struct ws_py_memory *m, const struc
 	row.start = ws_raw_ns();
 	p->py->walk.seen_n = 0;
 	n = ws_py_walk(&p->layout, m, t->state, &p->py->walk, frame, MOST_FRAMES, &truncated);
-	row.stack = stack_of(p, ws_stacks_of(sink), m, t->state, frame, n);
+	row.stack = stack_of(p, ws_stackset_of(sink), m, t->state, frame, n);
 	row.thread = ws_proc_thread(p->proc, tid, row.start);
 	row.flags |= truncated ? WS_SAMPLE_TRUNCATED : 0;
 	ws_writer_add(sink->writer, WS_TABLE_python_sample, &row);

@@ -86,7 +86,7 @@ void ws_sink_free(struct ws_sink *s)
 {
 	for (int i = 0; i < WS_SINK_WARNINGS; i++)
 		free(s->warnings[i]);
-	ws_stacks_free(s->stacks);
+	ws_stackset_free(s->stacks);
 	free(s->path);
 	free(s->said);
 	free(s);

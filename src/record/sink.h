@@ -27,7 +27,7 @@ struct ws_sink {
 	uint64_t warning_count;
 	uint64_t lost;               /* events counted in the loss table */
 	bool perf_described;         /* the facts about sampling are written */
-	struct ws_stacks *stacks;    /* call stacks: stacks.h; NULL until there are any */
+	struct ws_stackset *stacks;    /* call stacks: stacks.h; NULL until there are any */
 };
 
 /* Take over `writer`; never fails. */

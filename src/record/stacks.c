@@ -12,23 +12,23 @@
 #define MOST_FRAMES (8u << 20)
 
 struct bound {
-	struct ws_stacks *stacks;
+	struct ws_stackset *stacks;
 	uint32_t process;
 	struct bound *next;
 };
 
-struct ws_stacks {
+struct ws_stackset {
 	struct ws_sink *sink;
 	uint32_t modules, frames, stacks; /* numbers given so far */
 	struct ws_map module_id;	  /* number in the registry -> row */
 	struct ws_map frame_id;		  /* hash of a frame -> number */
 	struct ws_map stack_id;		  /* parent << 32 | frame -> number */
-	struct ws_stacks_frame *frame;
+	struct ws_stackset_frame *frame;
 	size_t frame_cap;
 	struct bound *bound;
 };
 
-struct ws_stacks *ws_stacks_of(struct ws_sink *s)
+struct ws_stackset *ws_stackset_of(struct ws_sink *s)
 {
 	if (!s->stacks) {
 		s->stacks = ws_calloc(1, sizeof(*s->stacks));
@@ -37,7 +37,7 @@ struct ws_stacks *ws_stacks_of(struct ws_sink *s)
 	return s->stacks;
 }
 
-void ws_stacks_free(struct ws_stacks *st)
+void ws_stackset_free(struct ws_stackset *st)
 {
 	struct bound *next;
 
@@ -54,7 +54,7 @@ void ws_stacks_free(struct ws_stacks *st)
 	free(st);
 }
 
-static uint32_t module_row(struct ws_stacks *st, struct ws_module *m)
+static uint32_t module_row(struct ws_stackset *st, struct ws_module *m)
 {
 	struct ws_row_module row = {.kind = (uint8_t)m->kind, .size = m->size, .flags = m->flags};
 	bool found;
@@ -70,7 +70,7 @@ static uint32_t module_row(struct ws_stacks *st, struct ws_module *m)
 	return row.id;
 }
 
-uint32_t ws_stacks_frame(struct ws_stacks *st, enum ws_frame_kind kind, enum ws_unwind_method method, struct ws_module *module, uint64_t address,
+uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind, enum ws_unwind_method method, struct ws_module *module, uint64_t address,
 			 const char *name, const char *file)
 {
 	uint32_t name_id = name ? ws_sink_string(st->sink, name) : 0, file_id = file ? ws_sink_string(st->sink, file) : 0;
@@ -89,11 +89,11 @@ uint32_t ws_stacks_frame(struct ws_stacks *st, enum ws_frame_kind kind, enum ws_
 	ws_writer_add(st->sink->writer, WS_TABLE_frame, &row);
 	ws_map_set(&st->frame_id, key, row.id);
 	ws_grow(st->frame, st->frame_cap, st->frames);
-	st->frame[row.id - 1] = (struct ws_stacks_frame){module, address, (uint8_t)kind};
+	st->frame[row.id - 1] = (struct ws_stackset_frame){module, address, (uint8_t)kind};
 	return row.id;
 }
 
-uint32_t ws_stacks_push(struct ws_stacks *st, uint32_t parent, uint32_t frame)
+uint32_t ws_stackset_push(struct ws_stackset *st, uint32_t parent, uint32_t frame)
 {
 	uint64_t key = (uint64_t)parent << 32 | frame;
 	struct ws_row_stack row = {.parent = parent, .frame = frame};
@@ -110,19 +110,19 @@ uint32_t ws_stacks_push(struct ws_stacks *st, uint32_t parent, uint32_t frame)
 	return row.id;
 }
 
-uint32_t ws_stacks_places(struct ws_stacks *st, const struct ws_place *p, size_t n, uint32_t *leaf)
+uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_place *p, size_t n, uint32_t *leaf)
 {
 	uint32_t stack = 0;
 
 	if (leaf)
 		*leaf = 0;
 	for (size_t i = n; i-- > 0;) {
-		uint32_t frame = ws_stacks_frame(st, p[i].kind, p[i].method, p[i].module, p[i].address, NULL, NULL);
+		uint32_t frame = ws_stackset_frame(st, p[i].kind, p[i].method, p[i].module, p[i].address, NULL, NULL);
 
 		if (!i && leaf)
 			*leaf = frame;
 		else
-			stack = ws_stacks_push(st, stack, frame);
+			stack = ws_stackset_push(st, stack, frame);
 	}
 	return stack;
 }
@@ -136,7 +136,7 @@ static void mapping_ended(void *ctx, const struct ws_mapping *m)
 	ws_writer_add(b->stacks->sink->writer, WS_TABLE_mapping, &row);
 }
 
-void ws_stacks_bind(struct ws_stacks *st, struct ws_maps_process *maps, uint32_t process)
+void ws_stackset_bind(struct ws_stackset *st, struct ws_maps_process *maps, uint32_t process)
 {
 	struct bound *b = ws_maps_bound(maps);
 
@@ -148,12 +148,12 @@ void ws_stacks_bind(struct ws_stacks *st, struct ws_maps_process *maps, uint32_t
 	ws_maps_bind(maps, mapping_ended, b);
 }
 
-uint32_t ws_stacks_frames(const struct ws_stacks *st)
+uint32_t ws_stackset_frames(const struct ws_stackset *st)
 {
 	return st ? st->frames : 0;
 }
 
-const struct ws_stacks_frame *ws_stacks_frame_at(const struct ws_stacks *st, uint32_t i)
+const struct ws_stackset_frame *ws_stackset_frame_at(const struct ws_stackset *st, uint32_t i)
 {
 	return &st->frame[i - 1];
 }

@@ -10,36 +10,36 @@
 #include "record/sink.h"
 #include "symbols/unwind.h"
 
-struct ws_stacks;
+struct ws_stackset;
 
 /* The stacks of a report, made when first asked for; freed with the sink. */
-struct ws_stacks *ws_stacks_of(struct ws_sink *s);
-void ws_stacks_free(struct ws_stacks *st);
+struct ws_stackset *ws_stackset_of(struct ws_sink *s);
+void ws_stackset_free(struct ws_stackset *st);
 
 /*
  * Number of a frame. `module` may be NULL; `address` as the module counts (struct ws_place), for Python the line. `name` and `file` are for frames that recording itself
  * can name, else NULL.
  */
-uint32_t ws_stacks_frame(struct ws_stacks *st, enum ws_frame_kind kind, enum ws_unwind_method method, struct ws_module *module, uint64_t address,
+uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind, enum ws_unwind_method method, struct ws_module *module, uint64_t address,
 			 const char *name, const char *file);
 /* Number of the stack that calls `frame` from stack `parent`; 0 for none. */
-uint32_t ws_stacks_push(struct ws_stacks *st, uint32_t parent, uint32_t frame);
+uint32_t ws_stackset_push(struct ws_stackset *st, uint32_t parent, uint32_t frame);
 /*
  * Frames from the innermost outwards: *leaf gets the innermost frame, the result is the stack of its callers (0 for none). With leaf NULL the
  * result is the stack with the innermost on it.
  */
-uint32_t ws_stacks_places(struct ws_stacks *st, const struct ws_place *p, size_t n, uint32_t *leaf);
+uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_place *p, size_t n, uint32_t *leaf);
 
 /* Have the mappings of process row `process` written as they end, once a frame was found in them. Cheap when it was said before. */
-void ws_stacks_bind(struct ws_stacks *st, struct ws_maps_process *maps, uint32_t process);
+void ws_stackset_bind(struct ws_stackset *st, struct ws_maps_process *maps, uint32_t process);
 
 /* Frames so far; frame number i is from 1. */
-uint32_t ws_stacks_frames(const struct ws_stacks *st);
-struct ws_stacks_frame {
+uint32_t ws_stackset_frames(const struct ws_stackset *st);
+struct ws_stackset_frame {
 	struct ws_module *module;
 	uint64_t address;
 	uint8_t kind;
 };
-const struct ws_stacks_frame *ws_stacks_frame_at(const struct ws_stacks *st, uint32_t i);
+const struct ws_stackset_frame *ws_stackset_frame_at(const struct ws_stackset *st, uint32_t i);
 
 #endif

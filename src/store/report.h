@@ -64,6 +64,7 @@ struct ws_report {
 	pthread_mutex_t lock;         /* of the pool */
 	pthread_mutex_t key_lock;
 	struct ws_workspace *pool;
+	uint64_t decoded;             /* blocks; counted by all threads */
 };
 
 void ws_report_say(struct ws_report *r, const char *fmt, ...) WS_PRINTF(2, 3);

@@ -79,7 +79,7 @@ static const uint32_t event_rows[WS_TABLE_COUNT] = {
 	[WS_TABLE_cuda_memory] = 512, [WS_TABLE_cuda_um_cpu_fault] = 512, [WS_TABLE_cuda_um_gpu_fault] = 512, [WS_TABLE_cuda_jit] = 512,
 	[WS_TABLE_frame] = 2048, [WS_TABLE_symbol] = 1024, [WS_TABLE_stack] = 8192, [WS_TABLE_sample] = 16384, [WS_TABLE_python_sample] = 2048,
 	[WS_TABLE_gil] = 2048, [WS_TABLE_sched] = 16384, [WS_TABLE_ftrace] = 1024, [WS_TABLE_counter_value] = 8192, [WS_TABLE_slice] = 1024,
-	[WS_TABLE_flow] = 256, [WS_TABLE_op] = 256, [WS_TABLE_op_link] = 256, [WS_TABLE_op_memory] = 256, [WS_TABLE_collective] = 256,
+	[WS_TABLE_flow] = 256, [WS_TABLE_op] = 256, [WS_TABLE_op_link] = 256, [WS_TABLE_op_memory] = 256, [WS_TABLE_collective] = 256, [WS_TABLE_foreign] = 256,
 };
 
 static bool is_wide(enum ws_table t)

@@ -45,7 +45,7 @@ class Report:
                            stderr=subprocess.PIPE, text=True, env=e, timeout=120)
         self.out, self.err = r.stdout, r.stderr
         assert r.returncode == expect, "exit %d, not %d: %s" % (r.returncode, expect, r.stderr)
-        subprocess.run([WARPSIGHT, "export", "-q", "-o", self.path + ".sqlite", self.path], check=True)
+        subprocess.run([WARPSIGHT, "export", "-q", "--lazy=false", "-o", self.path + ".sqlite", self.path], check=True)
         self.db = sqlite3.connect(self.path + ".sqlite")
 
     def all(self, sql):

@@ -17,6 +17,7 @@ import test_options  # noqa: E402,F401
 import test_sampling  # noqa: E402,F401
 import test_traps  # noqa: E402,F401
 import test_tree  # noqa: E402,F401
+import test_views  # noqa: E402,F401
 
 
 def main():
