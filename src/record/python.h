@@ -52,14 +52,9 @@ uint64_t ws_python_patience(const struct ws_python *py);
 bool ws_python_covers(const struct ws_python *py, uint32_t tid, uint64_t time);
 
 /*
-<<<<<<< HEAD
- * The stack of a sample of `thread` (id in `sink`) that has no Python frames: as ws_stacks_places makes it, with the frames in
+ * The stack of a sample of `thread` (id in `sink`) that has no Python frames: as ws_stackset_places makes it, with the frames in
  * which its neighbours agree where the interpreter's frames are in the same place; then *flags gets WS_SAMPLE_SEPARATE. `cut`: the
  * outer end is missing. `py` may be NULL.
-=======
- * The stack of a sample of `thread` (id in `sink`) that has no Python frames: as ws_stackset_places makes it, with the frames in which its neighbours agree where the
- * interpreter's frames are in the same place; then *flags gets WS_SAMPLE_SEPARATE. `cut`: the outer end is missing. `py` may be NULL.
->>>>>>> main
  */
 struct ws_place;
 uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places,

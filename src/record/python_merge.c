@@ -209,12 +209,8 @@ static bool calls_evaluator(const uint8_t *part, size_t i)
 	return part[i] == WS_PY_EVALUATOR;
 }
 
-<<<<<<< HEAD
-uint32_t ws_python_merge(struct ws_stacks *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut,
+uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut,
 			 uint32_t *leaf)
-=======
-uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut, uint32_t *leaf)
->>>>>>> main
 {
 	uint8_t part[WS_UNWIND_DEEPEST + 256];
 	size_t evaluators = 0, runs = count_runs(py), end = py->n, pairs, first, seen = 0;
@@ -238,13 +234,8 @@ uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_place *places, 
 			continue;
 		seen += part[i] == WS_PY_EVALUATOR;
 		if (!replaced || part[i] != WS_PY_EVALUATOR) {
-<<<<<<< HEAD
-			put(&m, ws_stacks_frame(st, (enum ws_frame_kind)places[i].kind, (enum ws_unwind_method)places[i].method,
+			put(&m, ws_stackset_frame(st, (enum ws_frame_kind)places[i].kind, (enum ws_unwind_method)places[i].method,
 						places[i].module, places[i].address, NULL, NULL));
-=======
-			put(&m, ws_stackset_frame(st, (enum ws_frame_kind)places[i].kind, (enum ws_unwind_method)places[i].method, places[i].module,
-						places[i].address, NULL, NULL));
->>>>>>> main
 			continue;
 		}
 		put_run(&m, py, &end);

@@ -125,15 +125,10 @@ static void read_keys(const struct ws_py_proc *p, const struct ws_py_memory *m, 
 	}
 }
 
-<<<<<<< HEAD
 /* The frames that differ from the thread's stack at its last look are asked what code lies there; the others hold their code ever
  * since. */
-static uint32_t stack_of(struct ws_py_proc *p, struct ws_stacks *st, const struct ws_py_memory *m, uint64_t state,
+static uint32_t stack_of(struct ws_py_proc *p, struct ws_stackset *st, const struct ws_py_memory *m, uint64_t state,
 			 const struct ws_py_frame *f, size_t n)
-=======
-/* The frames that differ from the thread's stack at its last look are asked what code lies there; the others hold their code ever since. */
-static uint32_t stack_of(struct ws_py_proc *p, struct ws_stackset *st, const struct ws_py_memory *m, uint64_t state, const struct ws_py_frame *f, size_t n)
->>>>>>> main
 {
 	static struct ws_py_code_key key[MOST_FRAMES];
 	static uint64_t code[MOST_FRAMES];

@@ -102,12 +102,8 @@ struct ws_py_stack {
  * The stack of native frames `places` (innermost first) with Python's in place of the evaluator's: *leaf gets the innermost frame,
  * the result is the stack of its callers. `cut`: the native frames are incomplete at their outer end.
  */
-<<<<<<< HEAD
-uint32_t ws_python_merge(struct ws_stacks *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut,
+uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut,
 			 uint32_t *leaf);
-=======
-uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut, uint32_t *leaf);
->>>>>>> main
 /* Frames that were told in this ring for the record in hand; NULL for none. */
 const struct ws_py_stack *ws_python_take_frames(struct ws_stream *s);
 /* Keep a complete sample for those of the kernel. */
