@@ -393,10 +393,31 @@ static void choose_idle(struct ws_perf *p)
 	p->idle_ns = rate > IDLE_NS ? IDLE_NS : rate < 500000 ? 500000 : (uint64_t)rate;
 }
 
+/* The kernel refuses more samples a second than it has found bearable. */
+static void limit_frequency(struct ws_perf *p)
+{
+	FILE *f = fopen("/proc/sys/kernel/perf_event_max_sample_rate", "re");
+	unsigned most = 0;
+	char text[200];
+
+	if (f && fscanf(f, "%u", &most) != 1)
+		most = 0;
+	if (f)
+		fclose(f);
+	if (!most || p->o.frequency <= most)
+		return;
+	snprintf(text, sizeof(text),
+		 "The kernel allows %u samples a second (perf_event_max_sample_rate), not %u: so many are taken.", most,
+		 p->o.frequency);
+	say(p, WS_WARNING, text);
+	p->o.frequency = most;
+}
+
 static void open_all(struct ws_perf *p)
 {
 	p->refused = find_scope(p);
 	if (!p->refused) {
+		limit_frequency(p);
 		choose_events(p);
 		p->refused = ws_perf_open_set(&p->set, whom(p));
 	}
