@@ -50,12 +50,13 @@ enum ws_py_chain {
 };
 
 /* Offsets in bytes; those that a version does not have are 0. layout.def says what each is. */
-#define WS_PY_FIELDS(X)                                                                                                           \
-	X(runtime_interpreters)                                                                                                   \
-	X(runtime_gil) X(interp_next) X(interp_threads) X(interp_gil) X(gil_holder) X(gil_locked) X(thread_next) X(thread_interp) \
-	    X(thread_frame) X(thread_pthread) X(thread_tid) X(cframe_frame) X(frame_previous) X(frame_code) X(frame_at)           \
-		X(frame_owner) X(code_name) X(code_qualname) X(code_file) X(code_first_line) X(code_table) X(code_start)          \
-		    X(bytes_size) X(bytes_data) X(text_length) X(text_state) X(text_ascii) X(text_compact)
+#define WS_PY_FIELDS(X)                                                                                                            \
+	X(runtime_interpreters)                                                                                                    \
+	X(runtime_gil)                                                                                                             \
+	X(interp_next) X(interp_threads) X(interp_gil) X(gil_holder) X(gil_locked) X(thread_next) X(thread_interp) X(thread_frame) \
+	    X(thread_pthread) X(thread_tid) X(cframe_frame) X(frame_previous) X(frame_code) X(frame_at) X(frame_owner)             \
+		X(code_name) X(code_qualname) X(code_file) X(code_first_line) X(code_table) X(code_start) X(bytes_size)            \
+		    X(bytes_data) X(text_length) X(text_state) X(text_ascii) X(text_compact)
 
 struct ws_py_layout {
 	uint16_t version; /* 0x030b for 3.11 */
@@ -124,7 +125,9 @@ size_t ws_py_walk(const struct ws_py_layout *l, const struct ws_py_memory *m, ui
 /* What tells one code object from another that later lies in the same place. */
 struct ws_py_code_key {
 	uint64_t name, file, table;
-	int32_t first_line;
+	uint64_t text[2]; /* how the name begins: when all of an object's parts are freed, all may come to lie in the same places
+			     again */
+	int32_t first_line, spare;
 };
 /* Keys of `n` code objects (at most WS_PY_PIECES) in one read; returns how many came out. `raw` is room for n * WS_PY_KEY_BYTES. */
 #define WS_PY_KEY_BYTES 128

@@ -94,7 +94,7 @@ static bool tell_code(struct ws_thread *t, struct ws_python_thread *p, uint32_t 
 
 static bool same_key(const struct ws_py_code_key *a, const struct ws_py_code_key *b)
 {
-	return a->name == b->name && a->file == b->file && a->table == b->table && a->first_line == b->first_line;
+	return !memcmp(a, b, sizeof(*a));
 }
 
 /* Are these codes the ones that were told? Tell those that are not. */

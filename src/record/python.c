@@ -172,8 +172,8 @@ static void more_descriptors(size_t wanted)
 }
 
 /*
- * Is the signal blocked there? It would come much later, or be taken for another's by sigwait. True also for a thread that the process does not
- * have: its number comes from memory that the target could scribble over.
+ * Is the signal blocked there? It would come much later, or be taken for another's by sigwait. True also for a thread that the
+ * process does not have: its number comes from memory that the target could scribble over.
  */
 static bool blocks_signal(int pid, uint32_t tid)
 {

@@ -56,7 +56,7 @@ struct ws_py_event {
 #define WS_PY_MOMENT_FRAMES 128u
 #define WS_PY_MOMENT_EVALUATORS 32u
 #define WS_PY_MOMENT_NS 300000000u
-#define WS_PY_MOMENT_ALONE_NS 100000000u
+#define WS_PY_MOMENT_ALONE_NS 10000000u
 struct ws_py_moment {
 	uint64_t time; /* 0: none */
 	size_t n, evaluators;
