@@ -26,7 +26,8 @@ static int by_time(const void *a, const void *b)
 
 static void add(struct sum *sums, uint32_t most, const struct ArrowArray *batch)
 {
-	const uint64_t *start = batch->children[0]->buffers[1], *end = batch->children[1]->buffers[1], *name = batch->children[2]->buffers[1];
+	const uint64_t *start = batch->children[0]->buffers[1], *end = batch->children[1]->buffers[1],
+		       *name = batch->children[2]->buffers[1];
 
 	for (int64_t i = 0; i < batch->length; i++) {
 		if (end[i] == UINT64_MAX || name[i] > most) /* null: it had no times */

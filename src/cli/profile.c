@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "cli/python_functions.h"
 #include "cli/symbol_dirs.h"
 #include "cli/text.h"
 #include "record/record.h"
@@ -17,10 +18,10 @@
 
 struct options {
 	const char *output, *trace, *wait, *kill, *run_as, *domain_include, *domain_exclude, *command_file, *export_to, *sample, *cpuctxsw,
-		*backtrace, *core_events, *os_events, *event_sample, *ftrace, *threshold, *stack_threshold, *cuda_stacks, *cuda_graphs, *cuda_events, *cuda_apis;
+		*backtrace, *core_events, *os_events, *event_sample, *ftrace, *threshold, *stack_threshold, *cuda_stacks, *python_sampling, *python_functions, *python_backtrace, *cuda_graphs, *cuda_events, *cuda_apis;
 	struct ws_list env, symbols;
 	double delay, duration;
-	int64_t ring_memory, cuda_flush, frequency, period, samples_per_backtrace, stack_depth, stack_size;
+	int64_t ring_memory, cuda_flush, python_frequency, frequency, period, samples_per_backtrace, stack_depth, stack_size;
 	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment, lossless, resolve_symbols, source_info, stats, quiet, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,
 		cuda_all;
 };
@@ -37,11 +38,11 @@ static const struct ws_opt opts[] = {
 	{"force-overwrite", 'f', WS_OPT_BOOL, AT(overwrite), NULL, NULL,
 	 "Replace an existing report. The old one goes when the new collection has begun.", "false"},
 	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
-	 "cuda,nvtx,osrt,none|opengl,vulkan,cublas,cublas-verbose,cudnn,cusparse,cusparse-verbose,cusolver,cusolver-verbose,mpi,nccl,ucx,openacc,"
-	 "openmp,oshmem,tensorrt,gds,python-gil,syscall,cuda-hw,cuda-sw,opengl-annotations,vulkan-annotations",
-	 "What to trace: CUDA calls, kernels and copies, ranges and marks of NVTX, calls of the operating system's runtime that block or last, or nothing. All that is built, "
-	 "unless given.",
-	 "cuda,nvtx,osrt"},
+	 "cuda,nvtx,osrt,python-gil,none|opengl,vulkan,cublas,cublas-verbose,cudnn,cusparse,cusparse-verbose,cusolver,cusolver-verbose,mpi,nccl,ucx,openacc,"
+	 "openmp,oshmem,tensorrt,gds,syscall,cuda-hw,cuda-sw,opengl-annotations,vulkan-annotations",
+	 "What to trace: CUDA calls, kernels and copies, ranges and marks of NVTX, calls of the operating system's runtime that block or last, the time in which threads of "
+	 "Python hold its global lock or wait for it, or nothing. All that is built, unless given.",
+	 "cuda,nvtx,osrt,python-gil"},
 	{"sample", 's', WS_OPT_ENUM, AT(sample), "SCOPE", "process-tree,system-wide,none,cpu",
 	 "Whose CPU use is sampled: that of the target and all that it starts (cpu is the same), of everything that runs on the machine, or nobody's. Context "
 	 "switches are recorded of the same.",
@@ -64,6 +65,15 @@ static const struct ws_opt opts[] = {
 	 "Count the events of --cpu-core-events and --os-events on every CPU over time (instructions unless given) instead of sampling on them.", "none"},
 	{"ftrace", 0, WS_OPT_STRING, AT(ftrace), "SUBSYSTEM/EVENT[,...]", NULL,
 	 "Record these tracepoints of the kernel, on all CPUs where that is permitted; an event may be *.", NULL},
+	{"python-sampling", 0, WS_OPT_ENUM, AT(python_sampling), "BOOL", "true,false",
+	 "Record the functions, files and lines of Python code in call stacks, in CPython 3.8 to 3.14. Done unless --sample=none.", NULL},
+	{"python-sampling-frequency", 0, WS_OPT_INT, AT(python_frequency), "HZ", NULL, "Samples a second of each running thread of Python, 1 to 2000.", "1000"},
+	{"python-backtrace", 0, WS_OPT_ENUM, AT(python_backtrace), "WHAT", "cuda,none,false",
+	 "Put Python's frames into the call stacks of CUDA calls; needs --cudabacktrace, which says of which calls.", "none"},
+	{"python-functions-trace", 0, WS_OPT_STRING, AT(python_functions), "FILE", NULL,
+	 "Record each call of the functions that a JSON file names, [{\"module\": \"m\", \"functions\": [\"f\", \"Class.method\"], \"domain\": \"d\"}], as a range, in "
+	 "CPython 3.12 and later.",
+	 NULL},
 	{"delay", 'y', WS_OPT_SECONDS, AT(delay), "SECONDS", NULL, "Start collecting so long after the target has started.", "0"},
 	{"duration", 'd', WS_OPT_SECONDS, AT(duration), "SECONDS", NULL,
 	 "Stop collecting so long after it began, then send the target the signal of --kill. 0: at the target's end.", "0"},
@@ -151,7 +161,6 @@ static const struct ws_opt opts[] = {
 	{"gpuctxsw", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU context switches are not built yet", NULL},
 	{"pytorch", 0, WS_OPT_LATER, 0, NULL, NULL, "ranges made for PyTorch's functions are not built yet: call torch.autograd.profiler.emit_nvtx",
 	 NULL},
-	{"python-sampling", 0, WS_OPT_LATER, 0, NULL, NULL, "Python sampling is not built yet", NULL},
 	{NULL},
 };
 
@@ -472,6 +481,21 @@ static int fill_perf(const struct options *o, struct ws_perf_opts *p, struct ws_
 	return fill_sampling(o, p, e);
 }
 
+static int fill_python(const struct options *o, struct ws_record_opts *r, struct ws_err *e)
+{
+	if (o->python_frequency < 1 || o->python_frequency > 2000)
+		return ws_fail(e, "--python-sampling-frequency: give 1 to 2000 samples a second");
+	r->python.sampling = o->python_sampling ? !strcmp(o->python_sampling, "true") : r->perf.sample != WS_SCOPE_NONE;
+	r->python.frequency = (uint32_t)o->python_frequency;
+	r->python.gil = has_word(o->trace, "python-gil");
+	r->python.cuda_stacks = !strcmp(o->python_backtrace, "cuda");
+	if (o->python_functions && ws_python_functions_read(o->python_functions, &r->python, e))
+		return -1;
+	if (r->python.cuda_stacks && !strcmp(o->cuda_stacks, "none"))
+		return ws_fail(e, "--python-backtrace=cuda needs --cudabacktrace, which says of which calls");
+	return 0;
+}
+
 /* --cudabacktrace: words, each with the shortest time or without. */
 static int parse_cuda_stacks(const char *list, int64_t out[4], struct ws_err *e)
 {
@@ -525,9 +549,9 @@ static int fill(const struct options *o, struct ws_record_opts *r, struct ws_lis
 	r->nvtx = has_word(o->trace, "nvtx");
 	r->osrt = has_word(o->trace, "osrt");
 	r->cuda = has_word(o->trace, "cuda");
-	if (has_word(o->trace, "none") && (r->nvtx || r->osrt || r->cuda))
+	if (has_word(o->trace, "none") && (r->nvtx || r->osrt || r->cuda || has_word(o->trace, "python-gil")))
 		return ws_fail(e, "--trace: none does not go with other words");
-	if (fill_cuda(o, r, e) || fill_perf(o, &r->perf, e))
+	if (fill_cuda(o, r, e) || fill_perf(o, &r->perf, e) || fill_python(o, r, e))
 		return -1;
 	if (o->domain_include && o->domain_exclude)
 		return ws_fail(e, "--nvtx-domain-include and --nvtx-domain-exclude do not go together");
@@ -626,6 +650,7 @@ static int run(void *values, int argc, char **argv)
 	for (size_t i = 0; i < dirs.n; i++)
 		free((char *)dirs.v[i]);
 	free(dirs.v);
+	ws_python_functions_free(&r.python);
 	return result.status;
 }
 

@@ -31,7 +31,8 @@ static const struct ws_opt opts[] = {
     {"output", 'o', WS_OPT_LIST, AT(outputs), "BASE[,BASE...]", NULL,
      "Where each report goes: - is standard output (the default); BASE makes the file BASE_<report>.<extension>; a single dot "
      "takes the "
-     "name of the report file as BASE; @COMMAND starts a command that reads the table from its standard input (words and quotes are split as "
+     "name of the report file as BASE; @COMMAND starts a command that reads the table from its standard input (words and quotes "
+     "are split as "
      "a shell does, but none runs). The last one given serves the remaining reports.",
      NULL},
     {"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Say nothing about reports that were skipped or rows that were left out.",
@@ -58,7 +59,8 @@ static const struct ws_opt opts[] = {
      "--help-reports lists them too.",
      NULL},
     {"sql", 0, WS_OPT_LIST, AT(sql), "QUERY", NULL,
-     "A report written as a query, made after those of -r; without -r, only it. A column called 'Total:dur_ns' (or :ts_ns, :mem_B, :thru_B, "
+     "A report written as a query, made after those of -r; without -r, only it. A column called 'Total:dur_ns' (or :ts_ns, :mem_B, "
+     ":thru_B, "
      ":ratio_%) is shown as what it is; :start and :end in the query are the times of a filter.",
      NULL},
     {"verbose", 'v', WS_OPT_FLAG, AT(verbose), NULL, NULL, "Say for each report how many blocks of the file it read.", NULL},

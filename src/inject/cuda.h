@@ -111,6 +111,17 @@ void ws_cuda_sync_find(int driver, uint32_t cbid, const char *name);
 bool ws_cuda_sync_wants(int driver, uint32_t cbid);
 void ws_cuda_sync_call(int driver, uint32_t cbid, const struct cupti_callback *c);
 
+/*
+ * What is open on a thread: the outermost call that waits and the outermost whose stack may be copied. In 16 bytes, because thread-local memory that must be there
+ * from the start is scarce: the second start is in units of 1,024 ns, modulo 2^32 of them.
+ */
+struct ws_cuda_open {
+	uint64_t wait_start;
+	uint32_t stack_start;
+	uint16_t waits, stacks; /* how deep */
+};
+extern __thread struct ws_cuda_open ws_cuda_open __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
 /* The same for calls whose stacks are asked for; ws_cuda_api_names must have been called before anything is asked. */
 void ws_cuda_stack_find(int driver, uint32_t cbid, const char *name);
 bool ws_cuda_stack_wants(int driver, uint32_t cbid);

@@ -7,15 +7,10 @@
 
 #include "inject/cuda.h"
 #include "inject/stack.h"
+#include "inject/traced.h"
 
 enum { CBIDS = 2048 };
 static uint8_t class_of[2][CBIDS]; /* runtime, driver: enum ws_cuda_calls + 1; 0: not one of those asked for */
-
-/* The outermost call of each thread. */
-static __thread struct {
-	uint64_t start;
-	uint32_t depth;
-} now __attribute__((tls_model("initial-exec")));
 
 static enum ws_cuda_calls classify(const char *name)
 {
@@ -48,14 +43,19 @@ bool ws_cuda_stack_wants(int driver, uint32_t cbid)
 void ws_cuda_stack_call(int driver, uint32_t cbid, const struct cupti_callback *c)
 {
 	const struct ws_stack_settings *s = &ws_rt->arena->stacks;
+	struct ws_cuda_open *o = &ws_cuda_open;
+	uint32_t now = (uint32_t)(ws_raw_ns() >> 10);
 	struct ws_thread *t;
 
 	if (c->site == CUPTI_SITE_ENTER) {
-		if (!now.depth++)
-			now.start = ws_raw_ns();
+		if (!o->stacks++)
+			o->stack_start = now;
 		return;
 	}
-	if (!now.depth || --now.depth || !ws_rt_collecting() || ws_raw_ns() - now.start < s->cuda_threshold[class_of[driver][cbid] - 1])
+	if (!o->stacks || --o->stacks || !ws_rt_collecting() ||
+	    (uint64_t)(now - o->stack_start) << 10 < s->cuda_threshold[class_of[driver][cbid] - 1])
+		return;
+	if (ws_stack_hook && ws_stack_hook(c->correlation, s->cuda_bytes))
 		return;
 	t = ws_rt_enter();
 	if (!t)

@@ -115,6 +115,12 @@ static void wake_recorder(struct ws_arena *a)
 		SYS3(SYS_futex, &a->sleeping, FUTEX_WAKE, 1);
 }
 
+void ws_rt_wake(void)
+{
+	if (kept.arena)
+		wake_recorder(kept.arena);
+}
+
 /* ---- chunks ---- */
 
 static bool recorder_gone(struct ws_arena *a)
@@ -361,6 +367,8 @@ static void advise_state(int advice)
 	SYS3(SYS_madvise, kept.state, WS_ALIGN_UP(sizeof(*kept.state), PAGE), advice);
 	if (t->more_strings)
 		SYS3(SYS_madvise, t->more_strings, WS_STRING_SLOTS_MORE * sizeof(*t->more_strings), advice);
+	if (t->python)
+		SYS3(SYS_madvise, t->python, WS_PYTHON_THREAD_BYTES, advice);
 }
 
 /*
@@ -440,6 +448,8 @@ static void close_thread(struct ws_thread *t)
 			atomic_store_explicit(&t->nest[i].ring->closed, 1, memory_order_release);
 	if (t->more_strings)
 		SYS3(SYS_munmap, t->more_strings, WS_STRING_SLOTS_MORE * sizeof(*t->more_strings), 0);
+	if (t->python)
+		SYS3(SYS_munmap, t->python, WS_PYTHON_THREAD_BYTES, 0);
 	memset(t, 0, sizeof(*t));
 }
 
@@ -647,6 +657,25 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 	}
 	t->busy++;
 	return t;
+}
+
+bool ws_rt_enter_sampler(struct ws_thread *t, uint32_t *was)
+{
+	bool ok = true;
+
+	if (t->busy > WS_NEST_SAMPLER)
+		return false;
+	*was = t->busy;
+	if (!t->nest[WS_NEST_SAMPLER].ring) {
+		t->paused++;
+		ok = open_nest(t, WS_NEST_SAMPLER);
+		t->paused--;
+	}
+	if (!ok)
+		return false;
+	t->busy = WS_NEST_SAMPLER + 1;
+	__asm__ volatile("" ::: "memory");
+	return true;
 }
 
 bool ws_rt_collecting_slow(void)

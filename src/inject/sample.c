@@ -23,6 +23,7 @@
 #include "inject/place.h"
 #include "inject/sample_record.h"
 #include "inject/stack.h"
+#include "inject/traced.h"
 #include "schema/schema.h"
 
 #define OURS SIGURG
@@ -80,20 +81,23 @@ static uint32_t core(void)
 static void sample(const siginfo_t *info, const ucontext_t *u)
 {
 	const struct ws_sample_settings *o = &ws_rt->arena->sample;
-	uint64_t regs[WS_STACK_REGS], time;
-	struct ws_thread *t = ws_rt_enter();
+	uint64_t regs[WS_STACK_REGS], time = ws_rt_ticks();
+	uint64_t weight = o->period_ns * (1 + (uint64_t)(info->si_overrun > 0 ? info->si_overrun : 0));
 	struct ws_rec_sample *r;
+	struct ws_thread *t;
 
+	if (ws_sample_hook && ws_sample_hook(time, weight, u)) /* with Python's frames */
+		return;
+	t = ws_rt_enter();
 	if (!t)
 		return;
-	time = ws_rt_ticks();
 	registers(u, regs);
 	ws_rt_stack_of(t, WS_STACK_OF_SAMPLE, time, o->stack_bytes, regs);
 	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_SAMPLE);
 	if (r) {
 		r->rec = ws_rec_head(WS_REC_SAMPLE, sizeof(*r), 0, core());
 		r->time = time;
-		r->weight = o->period_ns * (1 + (uint64_t)(info->si_overrun > 0 ? info->si_overrun : 0));
+		r->weight = weight;
 		r->ip = regs[0];
 		ws_rt_commit(t, r, sizeof(*r));
 	}

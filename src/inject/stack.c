@@ -9,10 +9,13 @@
 #include "inject/bind.h"
 
 #define PAGE 4096u
+#define FREE_TELLINGS 8u
 #define MAPS_PIECE 8192u
 #define PIECES (WS_STACK_PIECE / PAGE + 2)
 
-static uint64_t closed_at; /* ticks before the first dlclose since the map was written; 0: none */
+static _Atomic uint64_t changed_at; /* ticks before the first change since the map was written; 0: none */
+static _Atomic uint64_t tell_next;  /* ticks before which additions are not worth writing it again */
+static _Atomic uint32_t told;	    /* how often it was written */
 static uint32_t maps_told; /* generation of the process whose map was written; wrong after a fork, as it should be */
 
 static void here(uint64_t regs[WS_STACK_REGS])
@@ -102,7 +105,7 @@ static uint32_t keep_code(char *text, uint32_t n)
  */
 static WS_NOINLINE void tell_maps(struct ws_thread *t)
 {
-	uint64_t time = __atomic_exchange_n(&closed_at, 0, __ATOMIC_RELAXED);
+	uint64_t time = atomic_exchange_explicit(&changed_at, 0, memory_order_relaxed), began = ws_rt_ticks();
 	struct ws_rec_maps *r;
 	long got = 1, fd;
 
@@ -123,6 +126,24 @@ static WS_NOINLINE void tell_maps(struct ws_thread *t)
 		ws_rt_commit(t, r, bytes);
 	}
 	ws_sys(SYS_close, fd, 0, 0, 0, 0, 0);
+	/* The first times cost nobody anything, and matter to programs that live a moment. */
+	if (atomic_fetch_add_explicit(&told, 1, memory_order_relaxed) >= FREE_TELLINGS)
+		atomic_store_explicit(&tell_next, ws_rt_ticks() + 20 * (ws_rt_ticks() - began), memory_order_relaxed);
+}
+
+void ws_rt_maps_changed(void)
+{
+	uint64_t none = 0;
+
+	atomic_compare_exchange_strong_explicit(&changed_at, &none, ws_rt_ticks(), memory_order_relaxed, memory_order_relaxed);
+}
+
+/* Before the first stack; at once when something was unloaded; when something came, as often as costs little beside the rest. */
+static bool maps_wanted(const struct ws_thread *t, uint64_t now)
+{
+	if (__atomic_exchange_n(&maps_told, t->generation, __ATOMIC_RELAXED) != t->generation)
+		return true;
+	return atomic_load_explicit(&changed_at, memory_order_relaxed) && now >= atomic_load_explicit(&tell_next, memory_order_relaxed);
 }
 
 /*
@@ -133,9 +154,8 @@ WS_EXPORT int dlclose(void *handle);
 int dlclose(void *handle)
 {
 	int (*real)(void *) = ws_bind_next("dlclose"), r;
-	uint64_t none = 0;
 
-	__atomic_compare_exchange_n(&closed_at, &none, ws_rt_ticks(), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	ws_rt_maps_changed();
 	r = real ? real(handle) : -1;
 	__atomic_store_n(&maps_told, 0, __ATOMIC_RELAXED);
 	return r;
@@ -159,7 +179,7 @@ bool ws_rt_stack_of(struct ws_thread *t, enum ws_stack_of of, uint64_t key, uint
 	uint64_t time = ws_rt_ticks();
 	bool any = false;
 
-	if (__atomic_exchange_n(&maps_told, t->generation, __ATOMIC_RELAXED) != t->generation)
+	if (maps_wanted(t, time))
 		tell_maps(t);
 	bytes = bytes < WS_STACK_MOST ? bytes : WS_STACK_MOST;
 	for (uint32_t at = 0; at < bytes;) {

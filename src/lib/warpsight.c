@@ -1,9 +1,9 @@
 /*
  * warpsight.c - libwarpsight: the reading API over store/ and query/; see include/warpsight/warpsight.h.
  *
- * Columns are decoded to 64-bit values, which is what Arrow's uint64, int64 and float64 are: a batch's buffers are the decoded arrays, and
- * freeing them is its release. Only the bitmap of what is null is made besides, and only for columns that can be null. Reports are counted:
- * every stream, batch and dictionary holds one reference.
+ * Columns are decoded to 64-bit values, which is what Arrow's uint64, int64 and float64 are: a batch's buffers are the decoded
+ * arrays, and freeing them is its release. Only the bitmap of what is null is made besides, and only for columns that can be null.
+ * Reports are counted: every stream, batch and dictionary holds one reference.
  */
 #include "warpsight/warpsight.h"
 

@@ -29,7 +29,8 @@ static void grow(struct ws_calls *c)
 }
 
 /* Calls with their process, one after the other; `take` gets the entry of each one's id. */
-static void each_call(struct ws_calls *c, const struct ws_who *who, void (*take)(struct ws_calls *, struct ws_call_ids *, uint64_t id, size_t row))
+static void each_call(struct ws_calls *c, const struct ws_who *who,
+		      void (*take)(struct ws_calls *, struct ws_call_ids *, uint64_t id, size_t row))
 {
 	const uint64_t *thread = c->rows.col[ws_cuda_api_thread], *id = c->rows.col[ws_cuda_api_correlation];
 	struct ws_call_ids *last = NULL;

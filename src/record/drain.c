@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "record/proc.h"
+#include "record/python.h"
 
 #define TEXTS_MOST (1u << 20)
 
@@ -206,7 +207,7 @@ static void open_events(struct ws_drain *d, struct ws_ring_state *r)
 
 static const char *const loss_names[WS_LOSS_KINDS] = {
 	[WS_LOSS_NVTX] = "nvtx", [WS_LOSS_OSRT] = "osrt", [WS_LOSS_OTHER] = "other events", [WS_LOSS_DEPTH] = "nvtx",
-	[WS_LOSS_CUDA] = "cuda", [WS_LOSS_SAMPLE] = "CPU samples"};
+	[WS_LOSS_CUDA] = "cuda", [WS_LOSS_SAMPLE] = "CPU samples", [WS_LOSS_PYTHON] = "Python samples"};
 
 static void write_losses(struct ws_ring_state *r)
 {
@@ -230,6 +231,7 @@ static void settle_ring(struct ws_drain *d, struct ws_ring_state *r, bool memory
 	if (!d->open_done)
 		open_events(d, r);
 	ws_convert_nvtx_stream_end(&r->stream);
+	ws_convert_python_stream_end(&r->stream);
 	ws_convert_stack_stream_end(&r->stream);
 	write_losses(r);
 	if (r->ring->nest == 0)
@@ -279,10 +281,11 @@ static uint64_t round_of(struct ws_drain *d, bool last)
 			snapshot(d, r);
 		}
 	ws_clock_read(d->clock);
-	for (uint32_t i = 0; i < d->slots_used; i++) {
-		struct ws_ring_state *r = d->slot[i];
+	/* What CUPTI hands back on its threads refers to what other threads wrote before: those first. */
+	for (uint32_t k = 0; k < 2 * d->slots_used; k++) {
+		struct ws_ring_state *r = d->slot[k % d->slots_used];
 
-		if (!r)
+		if (!r || r->stream.late != (k >= d->slots_used))
 			continue;
 		bytes += convert_ring(d, r);
 		if (r->ending || last)
@@ -299,6 +302,7 @@ static uint64_t round_of(struct ws_drain *d, bool last)
 	}
 	if (d->started_n)
 		ws_drain_check_started(d, last);
+	ws_python_round(d->python, d->clock->v[d->clock->n - 1].raw);
 	return bytes;
 }
 

@@ -1,8 +1,8 @@
 /*
  * from_stack.c - copied stacks and address maps of the hooks into rows of `frame` and `stack`.
  *
- * The innermost frames are the hooks' own; they are left out, up to the last that lies in one of their libraries, so that a stack begins where the program
- * made the call. Addresses are looked up in the process's map: kept by perf's records where those are, else read from /proc/PID/maps, else as the
+ * The innermost frames are the hooks' own, and CUPTI's; they are left out, up to the last that lies in one of their libraries, so that a stack begins where
+ * the program made the call, or with the driver's own frames. Addresses are looked up in the process's map: kept by perf's records where those are, else read from /proc/PID/maps, else as the
  * process itself wrote it before its first stack.
  */
 #include "record/from_stack.h"
@@ -16,9 +16,10 @@
 #include "inject/stack_record.h"
 #include "record/code.h"
 #include "record/perf.h"
+#include "record/python_private.h"
 #include "record/proc.h"
 
-#define HOOK_FRAMES 8 /* more than the hooks ever have on the stack */
+#define HOOK_FRAMES 24 /* more than the hooks, and CUPTI that calls them, ever have on the stack */
 
 struct stack_proc { /* of a process */
 	struct ws_map cuda; /* correlation -> stack */
@@ -118,7 +119,7 @@ static bool is_hook(const struct ws_module *m)
 {
 	const char *name = m ? strrchr(m->path, '/') : NULL;
 
-	return name && !strncmp(name, "/libwarpsight-", 14);
+	return name && (!strncmp(name, "/libwarpsight-", 14) || !strncmp(name, "/libcupti.so", 12));
 }
 
 static void regs_of(const struct ws_rec_stack *r, struct ws_regs *regs)
@@ -155,6 +156,7 @@ static size_t unwind(struct ws_stream *s, const struct ws_rec_stack *r, const ch
 static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n)
 {
 	struct ws_place places[WS_STACK_DEEPEST + HOOK_FRAMES];
+	const struct ws_py_stack *python = ws_python_take_frames(s);
 	uint32_t depth = s->proc->drain->ops.stack_depth, skip = 0;
 	unsigned flags;
 	size_t got;
@@ -169,7 +171,13 @@ static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, cons
 	if (skip >= got)
 		return WS_NO_U32;
 	got -= skip;
-	return ws_stackset_places(ws_stackset_of(s->sink), places + skip, got < depth ? got : depth, NULL);
+	got = got < depth ? got : depth;
+	if (python) {
+		uint32_t leaf, below = ws_python_merge(ws_stackset_of(s->sink), places + skip, got, python, flags || got == depth, &leaf);
+
+		return ws_stackset_push(ws_stackset_of(s->sink), below, leaf);
+	}
+	return ws_stackset_places(ws_stackset_of(s->sink), places + skip, got, NULL);
 }
 
 /* A sample was taken where a signal came: none of its frames is ours. */

@@ -114,6 +114,7 @@ static void choose_clock(struct ws_perf *p)
 {
 	struct ws_perf_event *ev = add_event(p, WS_PERF_SAMPLE, PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, "cpu-cycles");
 
+	ev->time = true;
 	pace(p, ev);
 	want_stacks(p, ev);
 	if (try_attr(p, &ev->attr) && p->o.backtrace == WS_BACKTRACE_LBR) {

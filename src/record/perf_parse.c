@@ -75,6 +75,8 @@ static bool take_raw(struct in *in, struct ws_perf_sample *s)
 	if (!p)
 		return false;
 	memcpy(&s->raw_size, p, sizeof(s->raw_size));
+	if ((s->raw_size + 4ull) % 8) /* what follows is aligned */
+		return false;
 	s->raw = take(in, s->raw_size);
 	return s->raw;
 }
@@ -89,18 +91,16 @@ static bool take_branches(struct in *in, struct ws_perf_sample *s)
 
 static bool take_regs(struct in *in, unsigned regs, struct ws_perf_sample *s)
 {
+	const void *p;
 	uint64_t abi;
 
 	if (!take_u64(in, &abi))
 		return false;
 	if (abi == PERF_SAMPLE_REGS_ABI_NONE)
 		return true;
-	s->regs = take(in, 8ull * regs);
-	if (abi != PERF_SAMPLE_REGS_ABI_64) { /* a 32-bit program: not unwound */
-		s->regs = s->regs ? NULL : s->regs;
-		return true;
-	}
-	return s->regs;
+	p = take(in, 8ull * regs);
+	s->regs = abi == PERF_SAMPLE_REGS_ABI_64 ? p : NULL; /* a 32-bit program is not unwound */
+	return p;
 }
 
 static bool take_stack(struct in *in, struct ws_perf_sample *s)
@@ -111,6 +111,8 @@ static bool take_stack(struct in *in, struct ws_perf_sample *s)
 		return false;
 	if (!size)
 		return true;
+	if (size % 8)
+		return false;
 	s->stack = take(in, size);
 	if (!s->stack || !take_u64(in, &filled))
 		return false;

@@ -34,6 +34,7 @@ struct ws_perf_event { /* one thing that is opened on each CPU */
 	unsigned regs;   /* how many registers a sample has */
 	uint32_t row;    /* id in the table perf_event; 0 when it makes no samples */
 	bool clock;      /* weight is nanoseconds */
+	bool time;       /* it stands for time that the thread ran: cycles or the clock */
 	char name[64];
 	struct ws_trace_format *format;
 };

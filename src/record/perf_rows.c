@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "record/perf_private.h"
+#include "record/python.h"
 
 /* ---- context switches ---- */
 
@@ -73,6 +74,9 @@ static void sampled(struct ws_perf *p, struct ws_perf_thread *t, const struct ws
 	struct ws_row_sample row = {.start = r->time, .cpu = r->cpu, .state = WS_STATE_RUNNING, .weight = r->sample.period, .event = ev->row,
 				    .flags = ev->clock ? WS_SAMPLE_CLOCK : 0};
 
+	/* Threads that run Python are sampled in user space by a clock and a signal of their own: see python.h. */
+	if (ev->time && (r->misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_KERNEL && ws_python_covers(p->drain->python, t->tid, r->time))
+		return;
 	row.thread = ws_perf_thread_id(p, t);
 	ws_perf_stack(p, t, ev, r, &row);
 	ws_perf_describe(p, sink);

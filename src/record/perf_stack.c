@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "record/perf_private.h"
+#include "record/python.h"
 
 void ws_perf_found_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time)
 {
@@ -131,6 +132,8 @@ void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_
 	n = kernel_frames(p, r, in_kernel, deep, places);
 	if (maps)
 		n += user_frames(p, maps, ev, r, in_kernel, deep, places + n, WS_UNWIND_DEEPEST, &flags);
-	row->callers = ws_stackset_places(st, places, n, &row->frame);
+	row->callers = in_kernel && deep ? ws_python_attach(p->drain->python, im->sink, row->thread, r->time, places, n, flags != 0, &row->frame,
+										      &row->flags)
+					 : ws_stackset_places(st, places, n, &row->frame);
 	row->flags |= (uint8_t)(flags | (in_kernel ? WS_SAMPLE_KERNEL : 0));
 }

@@ -90,6 +90,7 @@ struct ws_drain {
 	bool foreign;                /* a process of another pid namespace was seen */
 	struct ws_perf *perf;        /* NULL when the kernel's events are not followed */
 	uint64_t keep_from;          /* threads that ended before this (session ns) are asked for no more */
+	struct ws_python *python;    /* NULL when Python is not looked at */
 };
 
 /* The process whose home is `chunk`, registering it when it is new; NULL when the chunk holds none yet. */

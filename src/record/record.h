@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "record/perf.h"
+#include "record/python.h"
 
 struct ws_record_opts {
 	char **argv;               /* the target and its arguments, NULL-terminated */
@@ -42,6 +43,7 @@ struct ws_record_opts {
 	bool lossless;
 	uint64_t ring_bytes;       /* memory budget of the rings */
 	struct ws_perf_opts perf;  /* CPU samples and context switches */
+	struct ws_python_opts python;
 	char **command_line;       /* warpsight's own, for the report */
 };
 

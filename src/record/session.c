@@ -47,6 +47,8 @@ struct session {
 	struct ws_area area;
 	struct ws_clock clock;
 	struct ws_drain *drain;
+	struct ws_python_opts python_opts;
+	struct ws_python *python; /* NULL when nothing of Python is wanted */
 	struct ws_perf_opts perf_opts;
 	struct ws_perf *perf; /* NULL when neither samples nor context switches are wanted */
 	struct ws_code *code;
@@ -228,6 +230,11 @@ static void domain_texts(struct session *s)
 	s->area.a->text_domains = arena_list(s, &t);
 }
 
+static bool wants_python(const struct ws_record_opts *o)
+{
+	return o->python.sampling || o->python.gil || o->python.cuda_stacks || o->python.function_n;
+}
+
 static void fill_stacks(const struct ws_record_opts *o, struct ws_arena *arena)
 {
 	struct ws_stack_settings *st = &arena->stacks;
@@ -250,6 +257,18 @@ static void fill_sampling(const struct session *s, struct ws_arena *arena)
 	arena->sample.stack_bytes = p->backtrace == WS_BACKTRACE_NONE ? 8 : SIGNAL_STACK;
 }
 
+/* 0 when they do not fit. */
+static uint32_t function_texts(struct session *s)
+{
+	struct ws_text t = {0};
+
+	for (size_t i = 0; i < s->o->python.function_n; i++) {
+		ws_text_add(&t, s->o->python.functions[i].module, strlen(s->o->python.functions[i].module) + 1);
+		ws_text_add(&t, s->o->python.functions[i].name, strlen(s->o->python.functions[i].name) + 1);
+	}
+	return t.len ? arena_list(s, &t) : 0;
+}
+
 static void fill_arena(struct session *s)
 {
 	const struct ws_record_opts *o = s->o;
@@ -264,7 +283,10 @@ static void fill_arena(struct session *s)
 	arena->ticks_per_second = (uint64_t)((double)(b.ticks - a.ticks) * 1e9 / (double)(b.raw - a.raw));
 	arena->osrt_threshold = (uint64_t)(o->osrt_threshold * (double)arena->ticks_per_second);
 	arena->features = (o->nvtx ? WS_FEATURE_NVTX : 0u) | (o->osrt ? WS_FEATURE_OSRT : 0u) |
-			  (o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) | (o->cuda ? WS_FEATURE_CUDA : 0u);
+			  (o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) | (o->cuda ? WS_FEATURE_CUDA : 0u) |
+			  (wants_python(o) ? WS_FEATURE_PYTHON : 0u) | (o->python.gil ? WS_FEATURE_GIL : 0u) |
+			  (o->python.cuda_stacks ? WS_FEATURE_PYTHON_CUDA : 0u);
+	arena->text_functions = function_texts(s);
 	fill_stacks(o, arena);
 	fill_sampling(s, arena);
 	arena->lossless = o->lossless;
@@ -303,6 +325,8 @@ static int find_hooks(struct session *s, struct ws_err *e)
 		return -1;
 	snprintf(s->preload, sizeof(s->preload), "%s", hooks);
 	snprintf(s->nvtx, sizeof(s->nvtx), "%s", s->o->nvtx ? hooks : "");
+	if (wants_python(s->o) && preload_too(s, "libwarpsight-python.so", e)) /* before the OS-runtime hook, which is what it calls */
+		return -1;
 	if (s->o->osrt && preload_too(s, "libwarpsight-osrt.so", e))
 		return -1;
 	s->perf_opts = s->o->perf;
@@ -417,6 +441,8 @@ static void rest(struct session *s, uint64_t bytes)
 	struct timespec t = {0, SHORT_NS};
 	uint64_t patience = ws_perf_patience(s->perf);
 
+	if (patience > ws_python_patience(s->python))
+		patience = ws_python_patience(s->python);
 	if (bytes > BUSY_BYTES || !patience)
 		return;
 	if (bytes > 4096) {
@@ -576,6 +602,8 @@ static int finish(struct session *s, struct ws_err *e)
 	if (s->tee)
 		ws_tee_finish(s->tee, s->main);
 	ws_drain_finish(s->drain);
+	ws_python_say_unseen(s->python, s->main);
+	ws_python_free(s->python);
 	ws_perf_free(s->perf);
 	ws_area_destroy(&s->area);
 	s->result->started = true;
@@ -633,6 +661,11 @@ static int begin(struct session *s, struct ws_err *e)
 	ops.stack_depth = o->stack_depth;
 	s->drain = ws_drain_new(&s->area, &s->clock, &ops);
 	ws_drain_target(s->drain, s->launch.pid);
+	if (wants_python(o)) {
+		s->python_opts = o->python;
+		s->python_opts.timers = s->perf_opts.signals;
+		s->python = ws_python_new(s->drain, &s->python_opts);
+	}
 	s->perf = ws_perf_open(&s->perf_opts, s->launch.pid, s->drain, s->main);
 	ws_drain_perf(s->drain, s->perf);
 	return 0;
@@ -648,6 +681,7 @@ static int cannot_run(struct session *s, int error, struct ws_err *e)
 	free(file);
 	waitpid(s->launch.pid, NULL, 0);
 	ws_drain_finish(s->drain);
+	ws_python_free(s->python);
 	ws_perf_free(s->perf);
 	ws_writer_discard(s->main->writer);
 	settle_old(s, s->main->path);

@@ -2,8 +2,8 @@
  * catalog.c - which tables a report has in SQL: those of its export, found by running the export without writing.
  *
  * Views of the report's tables (export/view.h) are read from its blocks when a query asks. Tables that the export makes row by row
- * (enumerations, the machine, processes) are made the first time that a query reads them, by running the export again for that table alone, and
- * kept as cells.
+ * (enumerations, the machine, processes) are made the first time that a query reads them, by running the export again for that
+ * table alone, and kept as cells.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -82,11 +82,15 @@ static int keep_rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t 
 		struct ws_xcell *c = &t->cells[t->cell_count++];
 
 		*c = cells[i];
-		if (c->kind == WS_X_TEXT && !c->id) { /* not the report's: it may be good only during the call */
-			char *s = ws_strndup(c->s, c->n);
+		if (c->kind != WS_X_TEXT) /* a text is good only during the call */
+			continue;
+		if (c->id) {
+			*c = ws_x_text(&r->x, c->id);
+		} else {
+			char *text = ws_strndup(c->s, c->n);
 
-			*c = ws_x_own(&r->x, s);
-			free(s);
+			*c = ws_x_own(&r->x, text);
+			free(text);
 		}
 	}
 	return 0;
@@ -134,8 +138,8 @@ int ws_sql_catalog(struct ws_sql_report *r, const struct ws_report *report, stru
 	r->x.type = "query";
 	r->x.output = "-";
 	r->x.append = true; /* so that the writer is asked about each table */
-	r->writer = (struct ws_xwriter){
-	    .table = keep_table, .rows = keep_rows, .close = keep_nothing, .view = note_view, .has = pass_over};
+	r->writer =
+	    (struct ws_xwriter){.table = keep_table, .rows = keep_rows, .close = keep_nothing, .view = note_view, .has = pass_over};
 	r->x.w = &r->writer;
 	if (ws_export_tables(&r->x, e) < 0)
 		return -1;

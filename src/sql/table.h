@@ -31,7 +31,7 @@ struct ws_sql_report {
 	struct ws_sql_table **tables;
 	size_t table_count, table_cap;
 	struct ws_sql_table *making; /* whose rows are being made; NULL while tables are found */
-	uint32_t *sorted; /* numbers of StringIds in order of text; made when a query wants it */
+	uint32_t *sorted;	     /* numbers of StringIds in order of text; made when a query wants it */
 	size_t sorted_count;
 };
 

@@ -59,7 +59,7 @@ struct cursor {
 	uint32_t buffer_rows;
 	struct ws_sql_part *part;
 	uint64_t *const *col;
-	size_t row; /* in col */
+	size_t row;		 /* in col */
 	size_t group, group_end; /* of a grouping: where we are, and up to which place in its order */
 	uint64_t known;		 /* columns whose cell is that of the whole group, in group_cell */
 	struct ws_xcell group_cell[WS_SQL_KEYS];
@@ -169,8 +169,8 @@ static bool few(const struct ws_xcolumn *c)
 }
 
 /*
- * Groups are always put in order too: SQLite says of a GROUP BY that rows need only be grouped, and still takes them to be in order when an
- * ORDER BY names the same columns.
+ * Groups are always put in order too: SQLite says of a GROUP BY that rows need only be grouped, and still takes them to be in order
+ * when an ORDER BY names the same columns.
  */
 static void plan_order(struct planning *p)
 {

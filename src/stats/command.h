@@ -18,7 +18,8 @@ struct ws_command_out {
 	char *name; /* for messages */
 };
 
-/* Split `s` into words; the result ends with NULL and is freed with ws_words_free. NULL with a message: a quote is not closed, no word. */
+/* Split `s` into words; the result ends with NULL and is freed with ws_words_free. NULL with a message: a quote is not closed, no
+ * word. */
 char **ws_words(const char *s, struct ws_err *e);
 void ws_words_free(char **words);
 

@@ -2,10 +2,10 @@
  * nvtx_kern_sum.c - kernels by the NVTX ranges around their launch; a kernel counts for every range that encloses it.
  *
  * To touch a kernel once and not once for each range around it, paths of ranges that look alike (same names on the same thread)
- * are one "trail". Durations are sorted by trail and kernel, so that each such pair is a run in one array; in the end a run is handed to
- * each "label" (name and thread) on its trail. How many instances of a range a kernel ran in comes from the distinct pairs of
- * (innermost range, kernel), carried outwards. All grouping is by sorting numbers: where names never repeat there are millions of groups, and
- * a hash table would miss the cache at each.
+ * are one "trail". Durations are sorted by trail and kernel, so that each such pair is a run in one array; in the end a run is
+ * handed to each "label" (name and thread) on its trail. How many instances of a range a kernel ran in comes from the distinct
+ * pairs of (innermost range, kernel), carried outwards. All grouping is by sorting numbers: where names never repeat there are
+ * millions of groups, and a hash table would miss the cache at each.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -392,7 +392,9 @@ static int make_groups(struct pass *p, struct ws_err *e)
 	size_t cap = 0;
 	struct pairs parts;
 
-	if (run_bits + bits_for(p->labels.n) + bits_for(r.n < ws_report_string_count(p->s->r) ? r.n : ws_report_string_count(p->s->r)) > 64) {
+	if (run_bits + bits_for(p->labels.n) +
+		bits_for(r.n < ws_report_string_count(p->s->r) ? r.n : ws_report_string_count(p->s->r)) >
+	    64) {
 		free(r.first);
 		return ws_fail(e, "there are too many different ranges and kernels for one table");
 	}
@@ -438,7 +440,8 @@ static int by_text(const void *a, const void *b, void *ctx)
 	const struct line *x = a, *y = b;
 	size_t n = x->len < y->len ? x->len : y->len;
 	int order = n ? memcmp(o->text.s + x->text, o->text.s + y->text, n) : 0;
-	const uint64_t *k = o->p->labels.keys + (size_t)x->number * LABEL_WORDS, *l = o->p->labels.keys + (size_t)y->number * LABEL_WORDS;
+	const uint64_t *k = o->p->labels.keys + (size_t)x->number * LABEL_WORDS,
+		       *l = o->p->labels.keys + (size_t)y->number * LABEL_WORDS;
 
 	if (order || x->len != y->len)
 		return order ? order : x->len < y->len ? -1 : 1;
@@ -473,7 +476,8 @@ static size_t name_lines(struct output *o)
 
 		for (next = g + 1; next < p->group_count && p->groups[next].label == number;)
 			next++;
-		*l = (struct line){.text = o->text.len, .first = g, .count = next - g, .number = number, .startend = range & WS_RANGE_STARTEND};
+		*l = (struct line){
+		    .text = o->text.len, .first = g, .count = next - g, .number = number, .startend = range & WS_RANGE_STARTEND};
 		if (!range)
 			continue;
 		s = ws_launches_range_name(p->l, range, &l->len);

@@ -1,8 +1,8 @@
 /*
  * step_phases.c - what the steps of a training loop consist of: the ranges directly inside of them, and what none of these covers.
  *
- * Ranges and steps of a thread are walked together in order of start (outer first); a range counts when it lies in a step and in no other
- * range within that step. Where steps are a framework's annotations, so are the phases.
+ * Ranges and steps of a thread are walked together in order of start (outer first); a range counts when it lies in a step and in no
+ * other range within that step. Where steps are a framework's annotations, so are the phases.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -64,14 +64,14 @@ static size_t walk(struct phases *p, const struct source *k, const struct ws_row
 
 		if ((col[k->type][i] != k->type_is && col[k->type][i] != k->or_is) || end == WS_NO_TIME || end < start)
 			continue;
-		while (step < p->steps.n && (p->steps.v[step].thread < thread ||
-					     (p->steps.v[step].thread == thread && p->steps.v[step].end <= start))) {
+		while (step < p->steps.n &&
+		       (p->steps.v[step].thread < thread || (p->steps.v[step].thread == thread && p->steps.v[step].end <= start))) {
 			step++;
 			inside = 0;
 		}
 		s = &p->steps.v[step];
-		if (step == p->steps.n || s->thread != thread || start < s->start || end > s->end || start < inside || !counts(p, s) ||
-		    (start == s->start && end == s->end))
+		if (step == p->steps.n || s->thread != thread || start < s->start || end > s->end || start < inside ||
+		    !counts(p, s) || (start == s->start && end == s->end))
 			continue;
 		inside = end;
 		add(p, (uint64_t)ws_report_string_key(p->s->r, (uint32_t)col[k->name][i]) + 1, end - start);
@@ -154,7 +154,8 @@ static const char *const args[] = {"step=*", NULL};
 const struct ws_stat ws_stat_step_phases = {
     .name = "step_phases",
     .title = "Phases of Training Steps",
-    .about = "The ranges directly inside of steps, by name, with their share of the steps' time on the CPU, and what no range covers. Steps are "
+    .about = "The ranges directly inside of steps, by name, with their share of the steps' time on the CPU, and what no range "
+	     "covers. Steps are "
 	     "annotations ProfilerStep#N, or NVTX ranges called step, iteration and the like; :step=NAME names others",
     .what = "steps",
     .args = args,

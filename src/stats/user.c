@@ -188,8 +188,9 @@ int ws_user_report_check(const struct ws_user_report *r, const char *spec, struc
 		for (size_t i = 0; i < r->parameter_count && name < n; i++)
 			known |= strcspn(r->parameters[i], "=") == name && !memcmp(r->parameters[i], a, name);
 		if (!known)
-			return ws_fail(e, "'%s': the report %s has no parameter '%.*s'; its file declares one as '-- parameter: name=default'", spec,
-				       r->name, (int)n, a);
+			return ws_fail(
+			    e, "'%s': the report %s has no parameter '%.*s'; its file declares one as '-- parameter: name=default'",
+			    spec, r->name, (int)n, a);
 	}
 	return 0;
 }
@@ -240,7 +241,8 @@ static int bind(struct ws_sql *sql, const struct ws_user_report *r, const char *
 	return 0;
 }
 
-int ws_user_report_run(const struct ws_user_report *r, const char *spec, const struct ws_stats *s, struct ws_sql_print *p, struct ws_err *e)
+int ws_user_report_run(const struct ws_user_report *r, const char *spec, const struct ws_stats *s, struct ws_sql_print *p,
+		       struct ws_err *e)
 {
 	const struct ws_report *reports[] = {s->r};
 	struct ws_sql *sql = ws_sql_open(reports, 1, e);

@@ -33,10 +33,11 @@ void ws_user_reports_free(struct ws_user_reports *u);
 int ws_user_report_check(const struct ws_user_report *r, const char *spec, struct ws_err *e);
 
 /*
- * Run it over the file of `s`. `p` has the format; it gets to know `ready`, which is called before anything is written. Returns 0, or
- * -1 with a message. *rows says whether there were any.
+ * Run it over the file of `s`. `p` has the format; it gets to know `ready`, which is called before anything is written. Returns 0,
+ * or -1 with a message. *rows says whether there were any.
  */
 struct ws_sql_print;
-int ws_user_report_run(const struct ws_user_report *r, const char *spec, const struct ws_stats *s, struct ws_sql_print *p, struct ws_err *e);
+int ws_user_report_run(const struct ws_user_report *r, const char *spec, const struct ws_stats *s, struct ws_sql_print *p,
+		       struct ws_err *e);
 
 #endif

@@ -12,14 +12,17 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "symbols/lines.h"
 
 #if WS_HAVE_DW
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <gelf.h>
 #include <libelf.h>
 
 #define DEEPEST 48			      /* inlined calls inside each other */
-#define GIVE_BACK (UINT64_C(48) << 20)	      /* bytes of .debug_info between which touched pages are let go */
+#define GIVE_BACK (UINT64_C(16) << 20)	      /* bytes of .debug_info between which touched pages are let go */
+#define MOST_KEPT (UINT64_C(8) << 20)	      /* bytes of units looked into after which libdw begins anew: it frees nothing before its end */
 #define MOST_UNPACKED (UINT64_C(1) << 30)     /* compressed sections are unpacked into memory: no more than this */
 #define MOST_NESTING 200
 
@@ -40,6 +43,12 @@ struct search {
 	struct chain *chain;
 	size_t chain_cap;
 	bool types; /* look inside types too */
+	struct ws_lines_sections sections;
+	struct ws_lines lines; /* of the unit */
+	struct ws_line *line;  /* by place in `index` */
+	size_t line_cap;
+	bool own_lines; /* they could be read */
+	struct ws_text *paths; /* of the calls being reported */
 	void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t calls_n);
 	void *ctx;
 };
@@ -170,25 +179,68 @@ static const char *name_of(Dwarf_Die *die)
 	return name;
 }
 
-static void call_place(Dwarf_Die *die, Dwarf_Files *files, struct ws_dwarf_call *out)
+/* Of a name and a folder in the line table: relative ones stand in the folder where the compiler ran. */
+static const char *full_path(struct search *s, const struct ws_lines_file *f, struct ws_text *into)
+{
+	Dwarf_Attribute a;
+	const char *ran_in = dwarf_attr(&s->unit, DW_AT_comp_dir, &a) ? dwarf_formstring(&a) : NULL;
+
+	if (!f || !*f->name)
+		return NULL;
+	into->len = 0;
+	if (*f->name != '/' && *f->folder) {
+		if (*f->folder != '/' && ran_in)
+			ws_text_printf(into, "%s/", ran_in);
+		ws_text_printf(into, "%s/", f->folder);
+	} else if (*f->name != '/' && ran_in) {
+		ws_text_printf(into, "%s/", ran_in);
+	}
+	ws_text_puts(into, f->name);
+	return into->s;
+}
+
+static void call_place(struct search *s, Dwarf_Die *die, Dwarf_Files *files, struct ws_dwarf_call *out, struct ws_text *into)
 {
 	Dwarf_Attribute a;
 	Dwarf_Word v;
 
-	if (files && dwarf_attr(die, DW_AT_call_file, &a) && !dwarf_formudata(&a, &v))
-		out->file = dwarf_filesrc(files, v, NULL, NULL);
+	if (dwarf_attr(die, DW_AT_call_file, &a) && !dwarf_formudata(&a, &v)) {
+		if (s->own_lines)
+			out->file = full_path(s, ws_lines_file(&s->lines, v), into);
+		else if (files)
+			out->file = dwarf_filesrc(files, v, NULL, NULL);
+	}
 	if (dwarf_attr(die, DW_AT_call_line, &a) && !dwarf_formudata(&a, &v) && v <= UINT32_MAX)
 		out->line = (uint32_t)v;
+}
+
+/* Where the address itself stands. */
+static bool own_place(struct search *s, size_t k, struct ws_dwarf_call *out)
+{
+	Dwarf_Line *line;
+	int number = 0;
+
+	if (s->own_lines) {
+		if (!s->line[k].found)
+			return false;
+		out->line = s->line[k].line;
+		out->file = full_path(s, ws_lines_file(&s->lines, s->line[k].file), &s->paths[0]);
+		return true;
+	}
+	line = dwarf_getsrc_die(&s->unit, s->address[s->index[k]]);
+	if (!line)
+		return false;
+	out->file = dwarf_linesrc(line, NULL, NULL);
+	if (!dwarf_lineno(line, &number) && number > 0)
+		out->line = (uint32_t)number;
+	return true;
 }
 
 static void report(struct search *s, size_t k, Dwarf_Files *files)
 {
 	struct chain *c = &s->chain[k];
 	struct ws_dwarf_call call[DEEPEST] = {{0}};
-	uint64_t address = s->address[s->index[k]];
-	Dwarf_Line *line = dwarf_getsrc_die(&s->unit, address);
 	Dwarf_Addr begin;
-	int number = 0;
 
 	/* Innermost first; the place in each is where the one inside it was called. */
 	for (unsigned i = 0; i < c->n; i++) {
@@ -199,17 +251,25 @@ static void report(struct search *s, size_t k, Dwarf_Files *files)
 		if (!call[i].inlined && !dwarf_entrypc(die, &begin))
 			call[i].begin = begin;
 		if (i)
-			call_place(&c->die[c->n - i], files, &call[i]);
+			call_place(s, &c->die[c->n - i], files, &call[i], &s->paths[i]);
 	}
-	if (line) {
-		call[0].file = dwarf_linesrc(line, NULL, NULL);
-		if (!dwarf_lineno(line, &number) && number > 0)
-			call[0].line = (uint32_t)number;
-	}
-	if (c->n || line) {
+	if (own_place(s, k, &call[0]) || c->n) {
 		s->seen[s->index[k]] = c->n != 0;
 		s->found(s->ctx, s->index[k], call, c->n ? c->n : 1);
 	}
+}
+
+/* The unit's line table: read by ourselves where it stands in the file, else (split units) by libdw. */
+static void read_lines(struct search *s)
+{
+	Dwarf_Attribute a;
+	Dwarf_Word offset;
+
+	s->own_lines = dwarf_attr(&s->unit, DW_AT_stmt_list, &a) && !dwarf_formudata(&a, &offset) && ws_lines_open(&s->lines, &s->sections, offset);
+	if (!s->own_lines)
+		return;
+	ws_grow(s->line, s->line_cap, s->index_n);
+	ws_lines_find(&s->lines, s->address, s->index, s->index_n, s->line);
 }
 
 static bool complete(const struct search *s)
@@ -236,10 +296,12 @@ static void search_unit(struct search *s)
 		s->types = true;
 		visit(s, &s->unit, 0);
 	}
-	if (dwarf_getsrcfiles(&s->unit, &files, &files_n))
+	read_lines(s);
+	if (!s->own_lines && dwarf_getsrcfiles(&s->unit, &files, &files_n))
 		files = NULL;
 	for (size_t k = 0; k < s->index_n; k++)
 		report(s, k, files);
+	ws_lines_free(&s->lines);
 }
 
 /*
@@ -275,26 +337,38 @@ static void give_back(const struct ws_elf *elf, bool headers)
 	}
 }
 
-static void search_all(struct search *s, Dwarf *dw)
+/* Look into units from `*at` on, until the end or until libdw has kept enough of what it read. Whether there is more. */
+static bool search_some(struct search *s, Dwarf *dw, Dwarf_Off *at)
 {
-	Dwarf_CU *cu = NULL;
-	uint64_t let_go = 0;
-	uint8_t type;
-	Dwarf_Die skeleton;
+	uint64_t looked_into = 0, passed = 0;
+	Dwarf_Off next;
+	Dwarf_Half version;
+	size_t header;
 
-	while (!dwarf_get_units(dw, cu, &cu, NULL, &type, &s->unit, &skeleton)) {
-		if (type == DW_UT_type || type == DW_UT_split_type)
+	for (; looked_into < MOST_KEPT; *at = next) {
+		Dwarf_Die skeleton;
+		uint8_t type = DW_UT_compile;
+
+		if (dwarf_next_unit(dw, *at, &next, &header, &version, NULL, NULL, NULL, NULL, NULL) || next <= *at)
+			return false;
+		if (!dwarf_offdie(dw, *at + header, &s->unit))
+			continue;
+		if (dwarf_cu_info(s->unit.cu, NULL, &type, NULL, &skeleton, NULL, NULL, NULL) || type == DW_UT_type || type == DW_UT_split_type)
 			continue;
 		if (type == DW_UT_skeleton && dwarf_tag(&skeleton) != DW_TAG_invalid)
 			s->unit = skeleton;
 		unit_addresses(s);
-		if (s->index_n)
+		if (s->index_n) {
 			search_unit(s);
-		if (dwarf_dieoffset(&s->unit) > let_go + GIVE_BACK) {
+			looked_into += next - *at;
+		}
+		passed += next - *at;
+		if (passed > GIVE_BACK || s->index_n) {
 			give_back(s->elf, false);
-			let_go = dwarf_dieoffset(&s->unit);
+			passed = 0;
 		}
 	}
+	return true;
 }
 
 /* Bytes that compressed debugging sections take when unpacked. */
@@ -348,26 +422,67 @@ static void end(Dwarf *dw, Elf *handle, const struct ws_elf *elf)
 	give_back(elf, true);
 }
 
+/* Sections as libdw has unpacked them. */
+static void find_sections(struct search *s, Elf *handle)
+{
+	struct {
+		const char *name;
+		const uint8_t **p;
+		uint64_t *n;
+	} wanted[] = {{".debug_line", &s->sections.line, &s->sections.line_n},
+		      {".debug_line_str", &s->sections.line_str, &s->sections.line_str_n},
+		      {".debug_str", &s->sections.str, &s->sections.str_n}};
+	Elf_Scn *scn = NULL;
+	size_t names;
+
+	memset(&s->sections, 0, sizeof(s->sections));
+	if (elf_getshdrstrndx(handle, &names))
+		return;
+	while ((scn = elf_nextscn(handle, scn))) {
+		GElf_Shdr h;
+		const char *name = gelf_getshdr(scn, &h) && h.sh_type != SHT_NOBITS ? elf_strptr(handle, names, h.sh_name) : NULL;
+
+		for (size_t i = 0; name && i < WS_COUNT(wanted); i++) {
+			Elf_Data *d = strcmp(name, wanted[i].name) || (h.sh_flags & SHF_COMPRESSED) ? NULL : elf_rawdata(scn, NULL);
+
+			if (d && d->d_buf) {
+				*wanted[i].p = d->d_buf;
+				*wanted[i].n = d->d_size;
+			}
+		}
+	}
+}
+
 int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address, size_t n,
 		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t calls_n), void *ctx, struct ws_err *e)
 {
-	struct search s = {.elf = elf, .address = address, .n = n, .found = found, .ctx = ctx};
-	Elf *handle, *alt_handle = NULL;
-	Dwarf *dw = begin(elf, &handle, e), *alt = dw && shared ? begin(shared, &alt_handle, NULL) : NULL;
+	struct ws_text paths[DEEPEST] = {{0}};
+	struct search s = {.elf = elf, .address = address, .n = n, .found = found, .ctx = ctx, .paths = paths};
+	Dwarf_Off at = 0;
+	bool more = true, any = false;
 
-	if (dw) {
+	s.seen = ws_calloc(n ? n : 1, sizeof(*s.seen));
+	while (more) {
+		Elf *handle, *alt_handle = NULL;
+		Dwarf *dw = begin(elf, &handle, e), *alt = dw && shared ? begin(shared, &alt_handle, NULL) : NULL;
+
 		if (alt)
 			dwarf_setalt(dw, alt);
-		s.seen = ws_calloc(n ? n : 1, sizeof(*s.seen));
-		search_all(&s, dw);
-		free(s.seen);
-		free(s.index);
-		free(s.chain);
+		if (dw)
+			find_sections(&s, handle);
+		more = dw && search_some(&s, dw, &at);
+		any |= dw != NULL;
+		end(dw, handle, elf);
+		if (shared && dw)
+			end(alt, alt_handle, shared);
 	}
-	end(dw, handle, elf);
-	if (shared && dw)
-		end(alt, alt_handle, shared);
-	return dw ? 0 : -1;
+	free(s.seen);
+	free(s.index);
+	free(s.chain);
+	free(s.line);
+	for (unsigned i = 0; i < DEEPEST; i++)
+		ws_text_free(&paths[i]);
+	return any ? 0 : -1;
 }
 #else
 int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address, size_t n,

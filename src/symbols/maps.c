@@ -86,10 +86,12 @@ struct ws_maps_process *ws_maps_of(struct ws_maps *m, int pid)
 
 static void forget(struct ws_maps *m, struct ws_maps_process *p)
 {
+	uint64_t value;
+
 	for (size_t i = 0; i < MOST_GONE; i++)
 		if (m->gone[i] == p)
 			m->gone[i] = NULL;
-	ws_map_take(&m->by_pid, (uint64_t)p->pid, NULL);
+	ws_map_take(&m->by_pid, (uint64_t)p->pid, &value);
 	free_process(p);
 }
 

@@ -23,7 +23,7 @@ struct ws_modules {
 	struct ws_module **v;
 	size_t n, cap, open;
 	struct ws_map by_identity; /* hash of kind, path, device, inode, pid -> number; collisions are told apart by the fields */
-	struct ws_module *kernel, *vdso;
+	struct ws_module *kernel, *vdso, *other_vdso;
 };
 
 struct ws_modules *ws_modules_new(void)
@@ -97,6 +97,16 @@ static void told_build_id(const struct ws_mapped *what, char out[WS_BUILD_ID_TEX
 		snprintf(out + 2 * i, 3, "%02x", what->build_id[i]);
 }
 
+static bool is_stripped(const struct ws_elf *elf)
+{
+	Elf64_Shdr s;
+
+	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &s); i++)
+		if (s.sh_type == SHT_SYMTAB)
+			return false;
+	return true;
+}
+
 /* Open the file at `path` into the module when it is the mapped one: by inode, else by build id. `trusted`: it is by the way it is reached. */
 static bool take_file(struct ws_module *m, const char *path, int pid, const struct ws_mapped *what, bool trusted)
 {
@@ -130,6 +140,8 @@ static bool take_file(struct ws_module *m, const char *path, int pid, const stru
 	m->opened = true;
 	m->size = (uint64_t)st.st_size;
 	memcpy(m->build_id, have, sizeof(have));
+	if (is_stripped(&m->elf))
+		m->flags |= WS_MODULE_STRIPPED;
 	return true;
 }
 
@@ -204,27 +216,41 @@ static struct ws_module *file_module(struct ws_modules *m, int pid, const struct
 	return new;
 }
 
-/* One image serves all 64-bit processes of a kernel: ours is theirs. */
-static struct ws_module *vdso_module(struct ws_modules *m)
+/* Bytes of our own vDSO's mapping, section headers included; 0 when it is not to be found. */
+static size_t own_vdso_size(uint64_t image)
 {
-	const void *image = (const void *)getauxval(AT_SYSINFO_EHDR);
+	unsigned long long from, to;
+	char line[512];
+	size_t size = 0;
+	FILE *f = fopen("/proc/self/maps", "re");
 
-	if (m->vdso)
-		return m->vdso;
-	m->vdso = add(m, WS_MODULE_VDSO, "[vdso]");
-	/* Its section headers lie behind its code, within two pages on every kernel there is; the program headers say how far it reaches. */
-	if (image && !ws_elf_memory(&m->vdso->elf, image, 4096, NULL)) {
-		size_t size = 4096;
-		Elf64_Phdr p;
+	while (f && !size && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%llx-%llx", &from, &to) == 2 && from == image)
+			size = (size_t)(to - from);
+	if (f)
+		fclose(f);
+	return size;
+}
 
-		for (uint32_t i = 0; ws_elf_segment(&m->vdso->elf, i, &p); i++)
-			if (p.p_type == PT_LOAD && p.p_offset + p.p_filesz > size)
-				size = p.p_offset + p.p_filesz;
-		m->vdso->opened = !ws_elf_memory(&m->vdso->elf, image, size, NULL);
-		ws_elf_build_id(&m->vdso->elf, m->vdso->build_id);
-		m->vdso->size = size;
+/* One image serves all 64-bit processes of a kernel: ours is theirs. A 32-bit one has another, which is smaller, and is left unread. */
+static struct ws_module *vdso_module(struct ws_modules *m, uint64_t size)
+{
+	uint64_t image = getauxval(AT_SYSINFO_EHDR);
+	bool ours;
+
+	if (!m->vdso) {
+		size_t own = image ? own_vdso_size(image) : 0;
+
+		m->vdso = add(m, WS_MODULE_VDSO, "[vdso]");
+		m->vdso->opened = own && !ws_elf_memory(&m->vdso->elf, (const void *)image, own, NULL);
+		if (m->vdso->opened)
+			ws_elf_build_id(&m->vdso->elf, m->vdso->build_id);
+		m->vdso->size = own;
 	}
-	return m->vdso;
+	ours = !size || size == m->vdso->size;
+	if (!ours && !m->other_vdso)
+		m->other_vdso = add(m, WS_MODULE_VDSO, "[vdso32]");
+	return ours ? m->vdso : m->other_vdso;
 }
 
 struct ws_module *ws_modules_kernel(struct ws_modules *m)
@@ -308,7 +334,7 @@ struct ws_module *ws_modules_recorded(struct ws_modules *m, enum ws_module_kind 
 	if (kind == WS_MODULE_FILE) {
 		open_recorded(new);
 	} else if (kind == WS_MODULE_VDSO && same_boot) {
-		ours = vdso_module(m);
+		ours = vdso_module(m, 0);
 		if (ours->opened && build_id[0] && !strcmp(ours->build_id, build_id))
 			new->opened = !ws_elf_memory(&new->elf, ours->elf.data, ours->elf.size, NULL);
 	} else if (kind == WS_MODULE_JIT && sscanf(path, "/tmp/perf-%u.map", &pid) == 1 && pid <= INT_MAX) {
@@ -328,7 +354,7 @@ static bool is_dump(const char *path)
 struct ws_module *ws_modules_mapped(struct ws_modules *m, int pid, const struct ws_mapped *what)
 {
 	if (!strcmp(what->path, "[vdso]"))
-		return vdso_module(m);
+		return vdso_module(m, what->size);
 	if (is_dump(what->path)) { /* generators map their jitdump executable to show it to profilers */
 		struct ws_module *jit = ws_modules_jit(m, pid);
 

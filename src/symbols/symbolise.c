@@ -104,7 +104,7 @@ static void symbolise_elf(struct batch *b)
 {
 	struct ws_module *m = b->wanted[0].module;
 	struct ws_elf separate = {0}, shared = {0};
-	bool has_separate, full = false;
+	bool has_separate;
 
 	if (!m->opened && m->kind == WS_MODULE_FILE)
 		ws_debugfile_module(m, b->opts->dirs, b->opts->dirs_n);
@@ -117,11 +117,9 @@ static void symbolise_elf(struct batch *b)
 		return;
 	}
 	if (has_separate)
-		full = ws_symtab_find(&separate, b->address, b->n, b->hit);
+		ws_symtab_find(&separate, b->address, b->n, b->hit);
 	if (m->opened)
-		full |= ws_symtab_find(&m->elf, b->address, b->n, b->hit);
-	if (!full)
-		m->flags |= WS_MODULE_STRIPPED;
+		ws_symtab_find(&m->elf, b->address, b->n, b->hit);
 	if (b->opts->lines && (has_separate ? has_dwarf(&separate) : has_dwarf(&m->elf)) && m->kind == WS_MODULE_FILE) {
 		const struct ws_elf *elf = has_separate && has_dwarf(&separate) ? &separate : &m->elf;
 		bool has_shared = ws_debugfile_shared(elf, b->opts->dirs, b->opts->dirs_n, &shared);

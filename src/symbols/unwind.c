@@ -38,6 +38,7 @@ enum step_kind {
 
 struct step {
 	uint8_t kind, cfa_register, saved_n, method;
+	bool signal; /* what a signal handler returns to */
 	int32_t cfa_offset;
 	int16_t return_offset;
 	int16_t saved_offset[SAVED];
@@ -85,6 +86,13 @@ void ws_unwinder_free(struct ws_unwinder *u)
 		return;
 	free(u->rows);
 	free(u);
+}
+
+void ws_unwinder_forget(struct ws_unwinder *u)
+{
+	memset(u->near, 0, sizeof(u->near));
+	memset(u->far, 0, sizeof(u->far));
+	u->rows_n = 0;
 }
 
 /* ---- modules ---- */
@@ -150,20 +158,18 @@ static struct step make_step(struct ws_unwinder *u, struct ws_module *m, uint64_
 	if (!c || !ws_cfi_find(c, address, &row))
 		return s;
 	s.method = row.debug ? WS_UNWIND_DEBUG : WS_UNWIND_EH;
+	s.signal = row.signal;
 	if (row.reg[row.return_register].kind == WS_CFI_UNDEFINED) {
 		s.kind = STEP_END;
 		return s;
 	}
 	if (plain(&row, &s))
 		return s;
-	if (u->rows_n >= MOST_ROWS) {
-		memset(u->near, 0, sizeof(u->near));
-		memset(u->far, 0, sizeof(u->far));
-		u->rows_n = 0;
-	}
+	if (u->rows_n >= MOST_ROWS)
+		ws_unwinder_forget(u);
 	ws_grow(u->rows, u->rows_cap, u->rows_n + 1);
 	u->rows[u->rows_n] = row;
-	s = (struct step){.kind = STEP_ROW, .method = s.method, .row = (uint32_t)u->rows_n++};
+	s = (struct step){.kind = STEP_ROW, .method = s.method, .signal = row.signal, .row = (uint32_t)u->rows_n++};
 	return s;
 }
 
@@ -276,7 +282,12 @@ static bool step_plain(struct walk *w, const struct step *s)
 	if (!(r->known >> s->cfa_register & 1) || !load(w, cfa + (uint64_t)(int64_t)s->return_offset, &ra))
 		return false;
 	for (unsigned i = 0; i < s->saved_n; i++) {
-		if (!load(w, cfa + (uint64_t)(int64_t)s->saved_offset[i], &r->r[s->saved[i]]))
+		uint64_t at = cfa + (uint64_t)(int64_t)s->saved_offset[i];
+
+		/* Below the stack: the function is about to return and has its caller's value back already, which the rules do not tell. */
+		if ((r->known >> WS_REG_SP & 1) && at < r->r[WS_REG_SP])
+			continue;
+		if (!load(w, at, &r->r[s->saved[i]]))
 			return false;
 		r->known |= UINT64_C(1) << s->saved[i];
 	}
@@ -395,7 +406,7 @@ static int step(struct walk *w, const struct near_slot *here, uint8_t *method)
 		if (!step_plain(w, &here->step))
 			return -1;
 	} else {
-		signal = w->u->rows[here->step.row].signal;
+		signal = here->step.signal;
 		if (!step_row(w, &w->u->rows[here->step.row]))
 			return -1;
 	}
@@ -458,7 +469,7 @@ size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwi
 			break;
 		out[n] = (struct ws_place){here->module, here->address, ip, sp, frame_kind(here->module), method};
 		/* What returns from a signal handler begins where the handler returns to: its information begins a byte before, its name does not. */
-		if (!w.exact && here->step.kind == STEP_ROW && u->rows[here->step.row].signal)
+		if (!w.exact && here->step.signal)
 			out[n].address++;
 		n++;
 		r = step(&w, here, &method);

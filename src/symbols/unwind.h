@@ -43,6 +43,8 @@ struct ws_place { /* one frame */
 
 struct ws_unwinder *ws_unwinder_new(void);
 void ws_unwinder_free(struct ws_unwinder *u);
+/* Forget all rules. To be called when modules are freed while the unwinder lives on. */
+void ws_unwinder_forget(struct ws_unwinder *u);
 
 /*
  * The frames of `stop` from the innermost outwards, at most `most`, into `out`; returns how many. *flags gets WS_SAMPLE_TRUNCATED when there were more than `most` or

@@ -141,7 +141,8 @@ static void test_times(void **state)
 
 static void test_names(void **state)
 {
-	static const char *const steps[] = {"step", "Step 3", "ProfilerStep#12", "iteration_7", "train step", "training_step:4", "iter", "STEP-1"};
+	static const char *const steps[] = {"step", "Step 3", "ProfilerStep#12", "iteration_7", "train step", "training_step:4",
+					    "iter", "STEP-1"};
 	static const char *const others[] = {"", "3", "steps", "my step", "stepping 3", "forward", "step 3 of 4", "#4"};
 
 	(void)state;

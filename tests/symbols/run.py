@@ -134,16 +134,17 @@ def tail_call(t):
 
 @test
 def inlined_functions_and_lines(t):
-    t.profile(t.program("cases_cfi"), "inlined")
-    frame = t.stacks("usleep", "-l")[0][0].split("<")
-    t.eq([f.split("@")[0] for f in frame], ["nap", "inlined_inner", "inlined_outer", "has_inlined"], "functions inlined into each other")
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases.c")) as f:
         source = f.read().splitlines()
-    for part, text in zip(frame, ("usleep(300)", "nap()", "inlined_inner()", "inlined_outer()")):
-        file, line = part.split("@")[1].split(":")
-        t.eq(file, "cases.c", "file of " + part)
-        if text not in source[int(line) - 1]:
-            raise Failed("%s is line %s: %s" % (part, line, source[int(line) - 1]))
+    for kind in ("cfi", "dwarf4", "packed"):
+        t.profile(t.program("cases_" + kind), "inlined")
+        frame = t.stacks("usleep", "-l")[0][0].split("<")
+        t.eq([f.split("@")[0] for f in frame], ["nap", "inlined_inner", "inlined_outer", "has_inlined"], kind + ": functions inlined into each other")
+        for part, text in zip(frame, ("usleep(300)", "nap()", "inlined_inner()", "inlined_outer()")):
+            file, line = part.split("@")[1].split(":")
+            t.eq(file, "cases.c", "file of " + part)
+            if text not in source[int(line) - 1]:
+                raise Failed("%s: %s is line %s: %s" % (kind, part, line, source[int(line) - 1]))
     t.profile(t.program("cases_cfi"), "inlined", options=("--show-source-info=false",))
     t.eq(t.stacks("usleep", "-l")[0][0], "has_inlined", "without source information")
 

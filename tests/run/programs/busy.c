@@ -13,6 +13,7 @@
  *   pingpong N        two threads wake each other N times
  *   touch N           touches N pages for the first time
  *   signals MS        burns, with a handler for SIGURG and all signals that are free blocked now and then; says what interrupted it
+ *   urgent MS         burns, with a handler for SIGURG of its own, and sends itself that signal five times
  *   deny ERRNO CMD... runs CMD where perf_event_open fails with that number
  */
 #include <errno.h>
@@ -259,6 +260,22 @@ static int signals(char **a)
 	return 0;
 }
 
+static int urgent(char **a)
+{
+	struct sigaction sa = {.sa_handler = handler}, seen, none = {.sa_handler = SIG_DFL};
+
+	sigaction(SIGURG, &sa, NULL);
+	sigaction(SIGURG, NULL, &seen);
+	burn(atof(a[0]) / 1000);
+	for (int i = 0; i < 5; i++)
+		raise(SIGURG);
+	printf("%d handled, the handler is %s\n", (int)handled, seen.sa_handler == handler ? "ours" : "another");
+	printf("signal gives %s\n", signal(SIGURG, SIG_IGN) == handler ? "ours" : "another");
+	sigaction(SIGURG, &none, NULL);
+	raise(SIGURG);
+	return 0;
+}
+
 static int deny(char **a)
 {
 	struct sock_filter code[] = {
@@ -286,7 +303,7 @@ int main(int argc, char **argv)
 		int (*run)(char **a);
 	} cases[] = {{"split", 1, split}, {"threads", 2, threads}, {"together", 2, together}, {"raw", 2, raw}, {"named", 0, named},
 		     {"execs", 2, execs}, {"forks", 2, forks}, {"sleeps", 1, sleeps}, {"pingpong", 1, pingpong}, {"touch", 1, touch},
-		     {"signals", 1, signals}, {"deny", 2, deny}};
+		     {"signals", 1, signals}, {"urgent", 1, urgent}, {"deny", 2, deny}};
 
 	for (size_t i = 0; argc > 1 && i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (!strcmp(argv[1], cases[i].name) && argc - 2 >= cases[i].arguments)
