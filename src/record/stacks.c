@@ -71,11 +71,7 @@ static uint32_t module_row(struct ws_stackset *st, struct ws_module *m)
 }
 
 uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind, enum ws_unwind_method method, struct ws_module *module,
-<<<<<<< /tmp/m3.2
-			 uint64_t address, const char *name, const char *file)
-=======
 			   uint64_t address, const char *name, const char *file)
->>>>>>> /tmp/m3.3
 {
 	uint32_t name_id = name ? ws_sink_string(st->sink, name) : 0, file_id = file ? ws_sink_string(st->sink, file) : 0;
 	uint64_t parts[5] = {(uint64_t)kind << 8 | method, module ? module->number : 0, address, name_id, file_id};

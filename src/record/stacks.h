@@ -22,11 +22,7 @@ void ws_stackset_free(struct ws_stackset *st);
  * are for frames that recording itself can name, else NULL.
  */
 uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind, enum ws_unwind_method method, struct ws_module *module,
-<<<<<<< /tmp/m3.2
-			 uint64_t address, const char *name, const char *file);
-=======
 			   uint64_t address, const char *name, const char *file);
->>>>>>> /tmp/m3.3
 /* Number of the stack that calls `frame` from stack `parent`; 0 for none. */
 uint32_t ws_stackset_push(struct ws_stackset *st, uint32_t parent, uint32_t frame);
 /*
