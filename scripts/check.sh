@@ -8,6 +8,12 @@ if ! grep -q '"cmocka"' "$build/meson-info/intro-dependencies.json"; then
 	meson setup --reconfigure "$build" >/dev/null
 	ninja -C "$build"
 fi
+# Libraries by which tests read exports; without them those tests are skipped, and say so.
+exports=$(dirname "$0")/../tests/export
+if command -v npm >/dev/null 2>&1 && [ ! -d "$exports/node_modules" ]; then
+	(cd "$exports" && npm ci --no-audit --no-fund --ignore-scripts --silent >/dev/null 2>&1) ||
+		echo "check: npm ci in tests/export failed: some tests of exports will be skipped" >&2
+fi
 rm -f "$build/meson-logs/testlog.json"
 status=0
 CMOCKA_MESSAGE_OUTPUT=TAP LC_ALL=C.UTF-8 meson test -C "$build" --print-errorlogs "$@" </dev/null || status=$?
