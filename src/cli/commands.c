@@ -6,13 +6,14 @@
 #include "cli/text.h"
 
 extern const struct ws_command ws_cmd_profile, ws_cmd_stats, ws_cmd_export, ws_cmd_info, ws_cmd_recover, ws_cmd_doctor, ws_cmd_status,
-	ws_cmd_help, ws_cmd_version;
+	ws_cmd_view, ws_cmd_help, ws_cmd_version;
 
 char **ws_main_argv; /* set by main; here, so that tests link without main */
 
 const struct ws_command *const ws_commands[] = {
 	&ws_cmd_profile,
 	&ws_cmd_stats,
+	&ws_cmd_view,
 	&ws_cmd_export,
 	&ws_cmd_info,
 	&ws_cmd_recover,
@@ -34,7 +35,6 @@ const struct ws_later ws_later_commands[] = {
 	{"analyze", "finding what slows a program down"},
 	{"import", "reading other tools' traces"},
 	{"query", "asking a report in SQL"},
-	{"view", "showing a report as a timeline"},
 	{"serve", "showing reports to a browser"},
 	{"report", "writing a summary to hand on"},
 	{"diff", "comparing two reports"},

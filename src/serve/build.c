@@ -117,6 +117,8 @@ static bool wanted(const struct pass *p, const struct ws_feed *f, const struct w
 
 	if (p->nvtx) {
 		v = b->col[ws_nvtx_type][i];
+		if (ws_unlikely(v == WS_NVTX_DOMAIN_CREATE))
+			__atomic_store_n(&p->l->names_domains[b->block], 1, __ATOMIC_RELAXED);
 		return v == WS_NVTX_PUSHPOP || v == WS_NVTX_STARTEND || v == WS_NVTX_MARK;
 	}
 	if (f->when == WS_FEED_ALWAYS)
@@ -199,6 +201,33 @@ static int by_place(const void *a, const void *b)
 	if (x->block != y->block)
 		return x->block < y->block ? -1 : 1;
 	return x->lane < y->lane ? -1 : x->lane > y->lane;
+}
+
+/* Names of NVTX domains, from the blocks in which the census saw some. */
+static void name_domains(struct ws_lanes *l)
+{
+	size_t blocks = ws_report_blocks(l->r, WS_TABLE_nvtx);
+	uint64_t *out[WS_MAX_COLUMNS] = {NULL}, columns = WS_COL(nvtx, type) | WS_COL(nvtx, thread) | WS_COL(nvtx, domain) | WS_COL(nvtx, text);
+
+	for (size_t i = 0; i < blocks; i++) {
+		uint32_t rows = ws_report_block(l->r, WS_TABLE_nvtx, i).rows;
+
+		if (!l->names_domains[i])
+			continue;
+		for (uint32_t k = 0; k < ws_nvtx_COLUMNS; k++)
+			if (columns >> k & 1)
+				out[k] = ws_realloc(out[k], (size_t)rows * 8);
+		if (ws_report_decode(l->r, WS_TABLE_nvtx, i, columns, out, NULL))
+			continue;
+		for (uint32_t j = 0; j < rows; j++)
+			if (out[ws_nvtx_type][j] == WS_NVTX_DOMAIN_CREATE)
+				ws_map_set(&l->domains,
+					   (uint64_t)ws_who_thread(l->who, (uint32_t)out[ws_nvtx_thread][j])->process << 32 |
+					       (uint32_t)out[ws_nvtx_domain][j],
+					   out[ws_nvtx_text][j]);
+	}
+	for (uint32_t k = 0; k < ws_nvtx_COLUMNS; k++)
+		free(out[k]);
 }
 
 static void take_census(struct ws_lanes *l, struct worker *workers, uint32_t worker_n)
@@ -445,6 +474,7 @@ static void *build(void *arg)
 		abort();
 	memset(workers, 0, n * sizeof(*workers));
 	take_census(l, workers, n);
+	name_domains(l);
 	set_flag(l, &l->census_done);
 	l->frames = ws_frames_open(l->r);
 	place_all(l, workers, n);
@@ -467,6 +497,7 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *r)
 	l->zero = ws_time_zero(r);
 	l->last = ws_time_last(r);
 	l->palette_n = 1;
+	l->names_domains = ws_calloc(ws_report_blocks(r, WS_TABLE_nvtx) + 1, 1);
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->changed, NULL);
 	l->building = !pthread_create(&l->builder, NULL, build, l);
@@ -505,6 +536,8 @@ void ws_lanes_close(struct ws_lanes *l)
 	free(l->lane);
 	free(l->slots);
 	free(l->census);
+	free(l->names_domains);
+	ws_map_free(&l->domains);
 	ws_frames_close(l->frames);
 	ws_who_close(l->who);
 	pthread_mutex_destroy(&l->lock);

@@ -17,6 +17,7 @@
 
 #include <pthread.h>
 
+#include "base/map.h"
 #include "base/mem.h"
 #include "query/query.h"
 
@@ -157,6 +158,8 @@ struct ws_lanes {
 	uint32_t palette[256]; /* ARGB */
 	uint32_t palette_n;
 	struct ws_frames *frames;
+	uint8_t *names_domains; /* by block of nvtx: does it name domains? */
+	struct ws_map domains; /* process << 32 | NVTX domain: its name (a string id) */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	pthread_t builder;
