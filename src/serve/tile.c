@@ -13,12 +13,12 @@ struct drawing {
 	struct ws_rects *out;
 };
 
+/* An event may begin before the tile and end after it; how far is told up to a limit that keeps the number exact enough to draw. */
 static float pixel(const struct drawing *d, uint64_t t)
 {
-	int64_t x = (int64_t)t - d->t0;
+	double x = (double)((int64_t)t - d->t0) / (double)d->px;
 
-	x = x < 0 ? 0 : x > d->t1 - d->t0 ? d->t1 - d->t0 : x;
-	return (float)((double)x / (double)d->px);
+	return (float)(x < -WS_TILE_BEYOND ? -WS_TILE_BEYOND : x > WS_TILE_BEYOND ? WS_TILE_BEYOND : x);
 }
 
 static struct ws_rect *new_rect(struct ws_rects *out)
@@ -27,11 +27,14 @@ static struct ws_rect *new_rect(struct ws_rects *out)
 	return &out->v[out->n++];
 }
 
-static uint8_t hash_name(const struct ws_lanes *l, uint32_t name)
+/* Ranges that are numbered ("step 12") have the colour of their kind. */
+static uint8_t hash_name(const struct ws_lanes *l, uint32_t name, bool range)
 {
 	size_t n;
 	const char *s = ws_lane_name(l, name, &n);
 
+	while (range && n > 1 && s[n - 1] >= '0' && s[n - 1] <= '9')
+		n--;
 	return (uint8_t)(XXH3_64bits(s, n < 256 ? n : 256) >> 17);
 }
 
@@ -55,10 +58,12 @@ static void draw_events(const struct drawing *d, uint32_t from, uint32_t to)
 	};
 	if (to == from + 1 && (int64_t)(end - v->start[from]) < d->px) /* alone in its pixel, and short */
 		r->fill = (uint8_t)(busy * 255 / (uint64_t)d->px);
+	if (v->src[longest] & WS_EVENT_MOMENT)
+		r->fill = 255;
 	r->flags = (uint8_t)((v->paint[longest] ? WS_RECT_PAINTED : 0) | (v->src[longest] & WS_EVENT_OPEN ? WS_RECT_OPEN : 0) |
 			     (v->src[longest] & WS_EVENT_MOMENT ? WS_RECT_MOMENT : 0) | (to > from + 1 ? WS_RECT_GROUP : 0));
 	if (!v->paint[longest])
-		r->color = hash_name(d->l, v->name[longest]);
+		r->color = hash_name(d->l, v->name[longest], ws_sources[v->src[longest] & WS_EVENT_SOURCE].table == WS_TABLE_nvtx);
 }
 
 static void draw_level(const struct drawing *d)

@@ -11,7 +11,7 @@
 
 #include "serve/lane.h"
 
-enum { WS_TILE_PIXELS = 1024, WS_TILE_SCALES = 48 };
+enum { WS_TILE_PIXELS = 1024, WS_TILE_SCALES = 48, WS_TILE_BEYOND = 1 << 16 };
 
 enum ws_rect_flags {
 	WS_RECT_PAINTED = 1, /* `color` is a number in the palette */
@@ -23,7 +23,7 @@ enum ws_rect_flags {
 };
 
 struct ws_rect { /* as sent, little-endian */
-	float x0, x1; /* pixels from the tile's start */
+	float x0, x1; /* pixels from the tile's start; outside of the tile where the event is, up to WS_TILE_BEYOND */
 	union {
 		uint32_t event; /* its number on the level; of a group the longest */
 		float high;	/* counters: most, least and last value */

@@ -173,7 +173,7 @@ export class App {
       order: {},
       height: {},
       markers: [],
-      labels: 260,
+      labels: 290,
       bottom: 260,
       offsets: [],
     });

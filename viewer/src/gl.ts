@@ -68,6 +68,8 @@ void main() {
   int row = (flags & ${PAINTED}u) != 0u ? paint : (name >> 30) == 2u && (flags & ${COUNTER}u) == 0u ? ${CLASS_OWN} : cls;
   int column = (flags & ${COUNTER}u) != 0u ? shift : row == ${CLASS_OWN} ? int(name & 255u) : int(look.x);
   color = texelFetch(palette, ivec2(column, row), 0);
+  /* Of many at once no single one's colour should speak. */
+  if (group && row != ${CLASS_OWN}) color = mix(color, texelFetch(palette, ivec2(row == cls ? 40 : column, row), 0), cls == 0 ? 0.0 : 0.8);
   if ((flags & ${PREVIEW}u) != 0u) color = vec4(0.5, 0.5, 0.5, 0.35);
   else if ((flags & ${COUNTER}u) != 0u) color.a = 0.85;
   if (only != 0u && name != only) color = vec4(mix(color.rgb, vec3(0.5), 0.55), 0.25);

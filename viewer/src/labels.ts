@@ -101,7 +101,7 @@ export class Labels {
     const group = r.lane === undefined,
       foldable = group ? r.children.length > 0 : (r.levels ?? 1) > 1 && !isCounter(r);
     const name = this.app.rows.names.get(r.key) ?? "";
-    const color = group ? null : isCounter(r) ? this.timeline.counterColor(r) : css(classColor(r.cls, 40, this.app.theme.dark));
+    const color = group ? null : isCounter(r) ? this.timeline.counterColor(r) : css(classColor(r.cls, r.type === "memory" ? 1 : r.type === "sync" ? 17 : r.type === "gil" ? 35 : 40, this.app.theme.dark));
     const e = h(
       "div",
       {

@@ -249,9 +249,10 @@ export class Timeline {
         x1 = b.x + f[r * 6 + 1] * b.scale;
       const from = Math.max(0, b.clip ? b.clip[0] : 0),
         to = Math.min(this.width, b.clip ? b.clip[1] : this.width);
-      if (b.tile.u8[r * 24 + 22] & (GROUP | COUNTER)) continue;
-      x0 = Math.max(x0, from);
-      x1 = Math.min(x1, to);
+      if (b.tile.u8[r * 24 + 22] & (GROUP | COUNTER) || x1 <= from || x0 >= to) continue;
+      if (x0 < from && from > 0) continue; /* the tile before this one has said it */
+      x0 = Math.max(x0, 0);
+      x1 = Math.min(x1, this.width);
       if (x1 - x0 < 24) continue;
       const name = b.tile.u32[r * 6 + 4];
       if (only && name !== only) continue;

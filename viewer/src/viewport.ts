@@ -107,7 +107,8 @@ export class Viewport {
 
   resize(width: number): void {
     if (width < 1) return;
-    if (this.width > 1) this.t1 = this.t0 + (width * (this.t1 - this.t0)) / this.width;
+    const all = this.t0 <= this.first && this.t1 >= this.last;
+    if (this.width > 1 && !all) this.t1 = this.t0 + (width * (this.t1 - this.t0)) / this.width;
     this.width = width;
   }
 }
