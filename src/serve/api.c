@@ -266,6 +266,13 @@ int ws_api(struct ws_view *view, const char *path, const struct ws_params *p, st
 		if (entries[i].fn != ws_api_session)
 			ws_lanes_wait_census(c.l);
 		status = entries[i].fn(&c, &e);
+		if (status == WS_API_SAY) { /* what the user typed, not what the page did, was wrong */
+			a->body.len = 0;
+			ws_text_puts(&a->body, "{");
+			ws_json_string(&a->body, "error", e.msg);
+			ws_text_puts(&a->body, "}");
+			return 200;
+		}
 		return status ? fail(a, status, e.msg) : 200;
 	}
 	return fail(a, 404, "There is nothing here.");

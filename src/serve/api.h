@@ -47,7 +47,8 @@ struct ws_call {
 	struct ws_answer *answer;
 };
 
-/* 0, or a status with a sentence in `e`. */
+/* 0, or a status with a sentence in `e`; WS_API_SAY for one that is for the user: {"error":"..."}. */
+enum { WS_API_SAY = 1 };
 typedef int ws_api_fn(struct ws_call *c, struct ws_err *e);
 ws_api_fn ws_api_session, ws_api_tree, ws_api_tiles, ws_api_at, ws_api_event, ws_api_sum, ws_api_events, ws_api_search, ws_api_step, ws_api_flame,
     ws_api_progress;

@@ -307,7 +307,7 @@ int ws_api_events(struct ws_call *c, struct ws_err *e)
 	}
 	m = ws_matcher_new(c, e);
 	if (!m)
-		return 400;
+		return WS_API_SAY;
 	if (walk_open(c, &w, e)) {
 		ws_matcher_free(m);
 		return 400;
@@ -338,7 +338,7 @@ int ws_api_search(struct ws_call *c, struct ws_err *e)
 	size_t out = 0;
 
 	if (!m)
-		return 400;
+		return WS_API_SAY;
 	if (walk_open(c, &w, e)) {
 		ws_matcher_free(m);
 		return 400;
@@ -399,7 +399,7 @@ int ws_api_step(struct ws_call *c, struct ws_err *e)
 	t += (int64_t)c->l->zero;
 	m = ws_matcher_new(c, e);
 	if (!m)
-		return 400;
+		return WS_API_SAY;
 	if (walk_open(c, &w, e)) {
 		ws_matcher_free(m);
 		return 400;

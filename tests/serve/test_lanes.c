@@ -346,6 +346,7 @@ static void odd_parameters(void **unused)
 	static const char *const paths[] = {"session", "tree", "tiles", "at", "event", "sum", "events", "search", "step", "flame", "progress", "../x", ""};
 	struct ws_report *r = report(fill_wild, 300);
 	struct ws_view view;
+	struct ws_text t;
 	struct ws_err e;
 
 	(void)unused;
@@ -362,7 +363,9 @@ static void odd_parameters(void **unused)
 		}
 	assert_int_equal(ask(&view, "tree", NULL, (struct given){{"r", "1"}}), 400);
 	assert_int_equal(ask(&view, "nothing", NULL, (struct given){{NULL}}), 404);
-	assert_int_equal(ask(&view, "search", NULL, (struct given){{"q", "(", "re", "1"}}), 400);
+	assert_int_equal(ask(&view, "search", &t, (struct given){{"q", "(", "re", "1"}}), 200);
+	assert_non_null(strstr(t.s, "{\"error\":\"the regular expression"));
+	ws_text_free(&t);
 	ws_view_close(&view);
 	unlink(path);
 }

@@ -131,7 +131,9 @@ export class HttpSource implements Source {
     return r;
   }
   async json<T>(path: string, params: Params = {}, signal?: AbortSignal): Promise<T> {
-    return (await this.get(path, params, signal)).json() as Promise<T>;
+    const v = (await (await this.get(path, params, signal)).json()) as T & { error?: string };
+    if (v.error !== undefined) throw new ServerError(v.error);
+    return v;
   }
   async tiles(params: Params, signal?: AbortSignal): Promise<ArrayBuffer> {
     return (await this.get("tiles", params, signal)).arrayBuffer();

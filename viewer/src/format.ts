@@ -31,9 +31,9 @@ export function moment(ns: number): string {
   return `${sign}${s}.${rest.slice(0, 3)} ${rest.slice(3, 6)} ${rest.slice(6)} s`;
 }
 
-/** A moment with as many digits as a step of `step` ns calls for. */
-export function tick(ns: number, step: number): string {
-  const [size, unit] = step >= 1e9 ? UNITS[0] : step >= 1e6 && Math.abs(ns) < 1e9 ? UNITS[1] : step >= 1e3 && Math.abs(ns) < 1e6 ? UNITS[2] : Math.abs(ns) < 1e3 && step < 1e3 ? UNITS[3] : UNITS[0];
+/** A moment with as many digits as a step of `step` ns calls for, in the unit that suits times of the size `around`. */
+export function tick(ns: number, step: number, around = Math.abs(ns)): string {
+  const [size, unit] = UNITS.find(([u]) => around >= u) ?? UNITS[3];
   const digits = Math.max(0, Math.min(9, Math.ceil(-Math.log10(step / size) - 1e-9)));
   return `${(ns / size).toFixed(digits)} ${unit}`;
 }

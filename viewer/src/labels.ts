@@ -123,17 +123,19 @@ export class Labels {
       h("span", { class: "busy" }),
       h("span", { class: "grip", "aria-hidden": "true" }),
     );
+    /* The tree may be read anew while this element stays: rows are looked up by key when something happens. */
+    const now = (): Row => this.app.rows.byKey.get(r.key) ?? r;
     e.addEventListener("click", (ev) => {
-      this.focus(r);
-      if (foldable && !(ev.target as HTMLElement).classList.contains("grip")) this.toggle(r);
+      this.focus(now());
+      if (foldable && !(ev.target as HTMLElement).classList.contains("grip")) this.toggle(now());
     });
     e.addEventListener("contextmenu", (ev) => {
       ev.preventDefault();
-      this.onMenu(r, ev.clientX, ev.clientY);
+      this.onMenu(now(), ev.clientX, ev.clientY);
     });
-    e.addEventListener("keydown", (ev) => this.key(ev, r));
-    this.grip(e.querySelector(".grip") as HTMLElement, r);
-    this.dragging(e, r);
+    e.addEventListener("keydown", (ev) => this.key(ev, now()));
+    this.grip(e.querySelector(".grip") as HTMLElement, now);
+    this.dragging(e, now);
     return e;
   }
 
@@ -181,8 +183,9 @@ export class Labels {
   }
 
   /** The lower edge of a label changes the height of its row. */
-  private grip(grip: HTMLElement, r: Row): void {
+  private grip(grip: HTMLElement, now: () => Row): void {
     grip.addEventListener("pointerdown", (e) => {
+      const r = now();
       e.preventDefault();
       e.stopPropagation();
       const y = e.clientY,
@@ -202,9 +205,10 @@ export class Labels {
   }
 
   /** Drag a label over a sibling to put it there. */
-  private dragging(e: HTMLElement, r: Row): void {
+  private dragging(e: HTMLElement, now: () => Row): void {
     e.addEventListener("pointerdown", (down) => {
       if (down.button !== 0) return;
+      const r = now();
       const y = down.clientY;
       let moving = false;
       const move = (m: PointerEvent): void => {

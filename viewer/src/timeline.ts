@@ -456,12 +456,13 @@ export class Timeline {
     this.drawMap(c);
     c.font = FONT;
     c.textBaseline = "middle";
+    const around = Math.max(Math.abs(view.t0), Math.abs(view.t1));
     for (let at = Math.floor(view.t0 / step) * step; at <= view.t1; at += step) {
       const x = Math.round(view.x(at));
       c.fillStyle = theme.line;
       c.fillRect(x, 14, 1, AXIS - 14);
       c.fillStyle = theme.text;
-      c.fillText(tick(at, step), x + 4, 24);
+      c.fillText(tick(at, step, around), x + 4, 24);
       c.fillStyle = theme.line;
       for (let i = 1; i < 10; i++) c.fillRect(Math.round(view.x(at + (step * i) / 10)), AXIS - (i === 5 ? 9 : 6), 1, 9);
     }
