@@ -208,7 +208,7 @@ withPage("drawn is true: painted pixels are where events are", async (t) => {
       const { app, timeline } = window.warpsight;
       const row = app.rows.visible.find((r) => r.type === ty);
       app.scrollTo(row, 0);
-      await new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f)));
+      timeline.draw();
       const canvas = timeline.root.querySelector(".rects"),
         copy = document.createElement("canvas");
       copy.width = canvas.width;
@@ -596,17 +596,45 @@ withPage("Chinese", async (t) => {
   ok((await t.text("dialog.help")).includes("缩放到选区"), "help");
 }, { locale: "zh-CN" });
 
-withPage("without WebGL the same is drawn on a 2D canvas", async (t) => {
-  equal(await t.eval(() => window.warpsight.timeline.painter.kind), "canvas", "painter");
-  await t.set(0.1 * MS, 1.2 * MS);
-  const p = await t.at("nvtx", 0.5 * MS);
-  const painted = await t.eval(([x, y]) => {
-    const c = window.warpsight.timeline.root.querySelector(".rects"),
-      box = c.getBoundingClientRect();
-    return [...c.getContext("2d").getImageData(x - box.left, y - box.top + 5, 1, 1).data];
-  }, [p.x, p.y]);
-  ok(painted.slice(0, 3).some((v) => v < 230), `a range is painted: ${painted}`);
-}, { search: "?canvas" });
+for (const painter of ["webgl2", "canvas"])
+  withPage(`by ${painter}: ranges, counters, groups are painted`, async (t) => {
+    equal(await t.eval(() => window.warpsight.timeline.painter.kind), painter, "painter");
+    const shot = async (type, time, up) => {
+      await t.at(type, time);
+      await t.settled();
+      const p = await t.at(type, time);
+      return t.eval(
+        async ([x, y]) => {
+          const { timeline } = window.warpsight,
+            c = timeline.root.querySelector(".rects"),
+            box = c.getBoundingClientRect(),
+            copy = document.createElement("canvas").getContext("2d");
+          timeline.draw(); // WebGL's picture is there until the page is composed
+          copy.drawImage(c, Math.round(x - box.left), Math.round(y - box.top), 1, 1, 0, 0, 1, 1);
+          return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3);
+        },
+        [p.x, p.y + up],
+      );
+    };
+    await t.set(0.1 * MS, 1.2 * MS);
+    const [r, g, b] = await shot("kernels", 0.88 * MS, 0);
+    ok(b > 150 && b > r + 50 && b > g, `a kernel is blue: ${[r, g, b]}`);
+    const forward = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "forward", t: 0 }));
+    await t.set(forward.start - 50000, forward.end + 50000);
+    await t.at("nvtx", forward.start, 1);
+    await t.settled();
+    const at = await t.at("nvtx", (forward.start + forward.end) / 2 + 3000, 1);
+    const painted = await t.eval(([x, y]) => {
+      const { timeline } = window.warpsight,
+        c = timeline.root.querySelector(".rects"),
+        box = c.getBoundingClientRect(),
+        copy = document.createElement("canvas").getContext("2d");
+      timeline.draw();
+      copy.drawImage(c, Math.round(x - box.left), Math.round(y - box.top), 1, 1, 0, 0, 1, 1);
+      return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    }, [at.x, at.y]);
+    equal(painted, [0x4c, 0x72, 0xb0], "the colour that the program chose");
+  }, { search: `?painter=${painter}` });
 
 withPage("controls have accessible names", async (t) => {
   for (const tab of ["details", "events", "statistics", "functions", "diagnostics", "session"]) {

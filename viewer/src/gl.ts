@@ -1,6 +1,6 @@
 /**
  * Rectangles by WebGL2: each tile is a buffer of instances as the server sent it, and zooming and panning are uniforms. Where there is
- * no WebGL2, the same calls draw on a 2D canvas.
+ * no WebGL2, or only one that the processor emulates, the same calls write pixels.
  */
 
 import { COUNTER, GROUP, MOMENT, PAINTED, PREVIEW, RECT_BYTES, type Tile } from "./data";
@@ -108,13 +108,19 @@ export class GLPainter implements Painter {
   private height = 1;
   private ratio = 1;
 
-  static make(canvas: HTMLCanvasElement): GLPainter | null {
-    const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, preserveDrawingBuffer: true });
+  /** Null where there is none, or unless `any` where the processor would emulate it. */
+  static make(canvas: HTMLCanvasElement, any: boolean): GLPainter | null {
+    const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, failIfMajorPerformanceCaveat: !any, powerPreference: "high-performance" });
     try {
-      return gl ? new GLPainter(gl) : null;
+      return gl && (any || !GLPainter.emulated(gl)) ? new GLPainter(gl) : null;
     } catch {
       return null;
     }
+  }
+
+  private static emulated(gl: WebGL2RenderingContext): boolean {
+    const info = gl.getExtension("WEBGL_debug_renderer_info");
+    return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(String(gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER)));
   }
 
   private constructor(private gl: WebGL2RenderingContext) {
@@ -228,23 +234,34 @@ export class GLPainter implements Painter {
   }
 }
 
-export class CanvasPainter implements Painter {
+/**
+ * The same by plain writing of pixels. Tiles have at most one rectangle a pixel and level, so this costs about as much as filling the
+ * canvas once: where WebGL2 is emulated by the processor, it is many times faster than that.
+ */
+export class PixelPainter implements Painter {
   readonly kind = "canvas";
   private c: CanvasRenderingContext2D;
+  private image: ImageData;
+  private px: Uint32Array;
   private palette = new Uint8Array(0);
   private width = 1;
   private height = 1;
+  private ratio = 1;
+  private back = 0xffffffff;
+  private backColor: [number, number, number] = [255, 255, 255];
 
   constructor(private canvas: HTMLCanvasElement) {
-    this.c = canvas.getContext("2d")!;
+    this.c = canvas.getContext("2d", { alpha: false, willReadFrequently: true })!;
+    this.image = this.c.createImageData(1, 1);
+    this.px = new Uint32Array(this.image.data.buffer);
   }
 
   resize(width: number, height: number, ratio: number): void {
-    this.canvas.width = Math.max(1, Math.round(width * ratio));
-    this.canvas.height = Math.max(1, Math.round(height * ratio));
-    this.c.setTransform(ratio, 0, 0, ratio, 0, 0);
-    this.width = width;
-    this.height = height;
+    this.width = this.canvas.width = Math.max(1, Math.round(width * ratio));
+    this.height = this.canvas.height = Math.max(1, Math.round(height * ratio));
+    this.ratio = ratio;
+    this.image = this.c.createImageData(this.width, this.height);
+    this.px = new Uint32Array(this.image.data.buffer);
   }
 
   colors(dark: boolean, palettes: Uint32Array[]): void {
@@ -252,43 +269,90 @@ export class CanvasPainter implements Painter {
   }
 
   begin(back: string): void {
-    this.c.fillStyle = back;
-    this.c.fillRect(0, 0, this.width, this.height);
+    this.backColor = parseColor(back).map((v) => Math.round(v * 255)) as [number, number, number];
+    this.back = this.pack(...this.backColor, 1);
+    this.px.fill(this.back);
   }
 
-  private style(t: Tile, r: number, b: Batch, only: number): string {
+  /** A colour over the background, as the image has it (little-endian, like every machine that runs a browser). */
+  private pack(r: number, g: number, b: number, alpha: number): number {
+    const [br, bg, bb] = this.backColor,
+      mix = (v: number, w: number): number => Math.round(v * alpha + w * (1 - alpha)) & 255;
+    return ((255 << 24) | (mix(b, bb) << 16) | (mix(g, bg) << 8) | mix(r, br)) >>> 0;
+  }
+
+  private color(t: Tile, r: number, b: Batch, only: number, shade: number): number {
     const flags = t.u8[r * 24 + 22],
       name = t.u32[r * 6 + 4];
-    if (flags & PREVIEW) return "rgba(128,128,128,.35)";
+    if (flags & PREVIEW) return this.pack(128, 128, 128, 0.35);
     const row = flags & PAINTED ? Math.min(CLASS_REPORT + t.report, PALETTE_ROWS - 1) : name >>> 30 === 2 && !(flags & COUNTER) ? CLASS_OWN : b.cls;
     const column = flags & COUNTER ? b.shift : row === CLASS_OWN ? name & 255 : t.u8[r * 24 + 20];
     const at = (row * 256 + column) * 4;
-    return `rgba(${this.palette[at]},${this.palette[at + 1]},${this.palette[at + 2]},${only && name !== only ? 0.25 : 1})`;
+    let [red, green, blue] = [this.palette[at], this.palette[at + 1], this.palette[at + 2]];
+    if (flags & GROUP && row === b.cls && row !== CLASS_OWN && row !== 0) {
+      const base = (row * 256 + 40) * 4;
+      red += (this.palette[base] - red) * 0.8;
+      green += (this.palette[base + 1] - green) * 0.8;
+      blue += (this.palette[base + 2] - blue) * 0.8;
+    }
+    if (only && name !== only) return this.pack((red + 156) / 2.2, (green + 156) / 2.2, (blue + 156) / 2.2, 0.25);
+    return this.pack(red * shade, green * shade, blue * shade, flags & COUNTER ? 0.85 : 1);
+  }
+
+  private fill(x0: number, x1: number, y0: number, y1: number, color: number): void {
+    const { px, width } = this;
+    if (x1 - x0 < 4) for (let y = y0; y < y1; y++) for (let x = x0, at = y * width; x < x1; x++) px[at + x] = color;
+    else for (let y = y0; y < y1; y++) px.fill(color, y * width + x0, y * width + x1);
   }
 
   draw(b: Batch, only: number, top: number, bottom: number): void {
     const t = b.tile,
-      level = t.levels[b.level];
-    if (!level) return;
-    this.c.save();
-    this.c.beginPath();
-    this.c.rect(b.clip ? b.clip[0] : 0, top, b.clip ? b.clip[1] - b.clip[0] : this.width, bottom - top);
-    this.c.clip();
-    for (let r = level.from; r < level.from + level.n; r++) {
-      const x0 = b.x + t.f32[r * 6] * b.scale,
-        x1 = Math.max(x0 + 1, b.x + t.f32[r * 6 + 1] * b.scale);
-      if (x1 < 0 || x0 > this.width) continue;
-      let part = 1;
-      if (t.u8[r * 24 + 22] & COUNTER) part = (t.f32[r * 6 + 2] - b.low) / Math.max(b.high - b.low, 1e-30);
-      else if (t.u8[r * 24 + 21] < 255) part = Math.max(t.u8[r * 24 + 21] / 255, 0.12);
-      this.c.fillStyle = this.style(t, r, b, only);
-      this.c.fillRect(x0, b.y + b.h * (1 - part), x1 - x0 - (x1 - x0 > 3 ? 0.8 : 0), b.h * part);
+      level = t.levels[b.level],
+      k = this.ratio;
+    if (!level || !level.n) return;
+    const left = Math.max(0, Math.round((b.clip ? b.clip[0] : 0) * k)),
+      right = Math.min(this.width, Math.round(b.clip ? b.clip[1] * k : this.width));
+    const y0 = Math.max(0, Math.round(Math.max(top, b.y) * k)),
+      y1 = Math.min(this.height, Math.round(Math.min(bottom, b.y + b.h) * k));
+    if (right <= left || y1 <= y0) return;
+    let r = level.from,
+      high = level.from + level.n;
+    while (r < high) {
+      const mid = (r + high) >> 1;
+      if ((b.x + t.f32[mid * 6 + 1] * b.scale) * k < left - 1) r = mid + 1;
+      else high = mid;
     }
-    this.c.restore();
+    for (const end = level.from + level.n; r < end; r++) {
+      const a = (b.x + t.f32[r * 6] * b.scale) * k;
+      if (a >= right) break;
+      this.rect(b, r, a, (b.x + t.f32[r * 6 + 1] * b.scale) * k, [left, right, y0, y1], only);
+    }
+  }
+
+  private rect(b: Batch, r: number, a: number, z: number, [left, right, y0, y1]: [number, number, number, number], only: number): void {
+    const t = b.tile,
+      flags = t.u8[r * 24 + 22],
+      busy = t.u8[r * 24 + 21];
+    const wide = z - a > 4 * this.ratio;
+    if (z - a > 3) z -= Math.min(1, (z - a) * 0.1);
+    const from = Math.max(left, Math.floor(a + 0.001)),
+      to = Math.min(right, Math.max(Math.floor(a + 0.001) + 1, Math.round(z)));
+    if (to <= from) return;
+    let part = 1;
+    if (flags & COUNTER) part = Math.max(0, Math.min(1, (t.f32[r * 6 + 2] - b.low) / Math.max(b.high - b.low, 1e-30)));
+    else if (busy < 255) part = Math.max(busy / 255, 0.12);
+    const low = Math.round((b.y + b.h) * this.ratio),
+      up = Math.max(y0, Math.round(low - b.h * part * this.ratio)),
+      down = Math.min(y1, low);
+    this.fill(from, to, up, down, this.color(t, r, b, only, flags & MOMENT ? 0.9 : 1));
+    if (!wide || flags & (COUNTER | PREVIEW)) return;
+    const dark = this.color(t, r, b, only, 0.82);
+    if (a >= left) this.fill(from, from + 1, up, down, dark);
+    if (down === low && down - 1 >= up) this.fill(from, to, down - 1, down, dark);
   }
 
   end(): void {
-    /* drawn already */
+    this.c.putImageData(this.image, 0, 0);
   }
 
   drop(): void {

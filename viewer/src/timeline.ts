@@ -2,7 +2,7 @@
 
 import type { App, Hit } from "./app";
 import { COUNTER, GROUP, MOMENT, names, OPEN, PAINTED, palettes, PREVIEW, TILE_PIXELS, tileStart, type Tile, type Wanted } from "./data";
-import { CanvasPainter, GLPainter, type Batch, type Painter } from "./gl";
+import { GLPainter, PixelPainter, type Batch, type Painter } from "./gl";
 import { classColor, CLASS_COUNTER, CLASS_OWN, css, inkOn, type RGB } from "./colors";
 import { isCounter, type Row } from "./layout";
 import { clean, duration, percent, tick, value } from "./format";
@@ -38,15 +38,15 @@ export class Timeline {
     this.axis = h("canvas", { class: "axis" });
     this.area = h("div", { class: "area", tabindex: 0, role: "application", "aria-label": "time line" }, this.canvas, this.over);
     this.root = h("div", { class: "canvases" }, this.axis, this.area);
-    const noGL = new URLSearchParams(location.search).has("canvas");
-    const gl = noGL ? null : GLPainter.make(this.canvas);
-    if (!gl && !noGL) {
+    const wanted = new URLSearchParams(location.search).get("painter");
+    const gl = wanted === "canvas" ? null : GLPainter.make(this.canvas, wanted === "webgl2");
+    if (!gl && wanted !== "canvas") {
       /* A canvas that was asked for one context gives no other. */
       const fresh = h("canvas", { class: "rects" });
       this.canvas.replaceWith(fresh);
       this.canvas = fresh;
     }
-    this.painter = gl ?? new CanvasPainter(this.canvas);
+    this.painter = gl ?? new PixelPainter(this.canvas);
     this.c = this.over.getContext("2d")!;
     this.ac = this.axis.getContext("2d")!;
     app.cache.onDrop = (tile) => this.painter.drop(tile);
