@@ -8,6 +8,9 @@ if ! grep -q '"cmocka"' "$build/meson-info/intro-dependencies.json"; then
 	meson setup --reconfigure "$build" >/dev/null
 	ninja -C "$build"
 fi
+# What drives the browser, by its lock file; without a network the tests of the page are skipped and say so.
+viewer=$(dirname "$0")/../viewer
+[ -e "$viewer/node_modules/playwright-core" ] || ! command -v npm >/dev/null || (cd "$viewer" && npm ci --silent --no-audit --no-fund </dev/null >/dev/null 2>&1) || true
 rm -f "$build/meson-logs/testlog.json"
 status=0
 CMOCKA_MESSAGE_OUTPUT=TAP LC_ALL=C.UTF-8 meson test -C "$build" --print-errorlogs "$@" </dev/null || status=$?

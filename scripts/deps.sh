@@ -4,8 +4,8 @@
 set -eu
 
 goal=${1:-build}
-build="gcc libc6-dev make meson ninja-build pkg-config libzstd-dev libxxhash-dev libsqlite3-dev libiberty-dev"
-check="$build g++ python3 sqlite3 bats libcmocka-dev binutils"
+build="gcc libc6-dev make meson ninja-build pkg-config libzstd-dev libxxhash-dev libsqlite3-dev libiberty-dev libmicrohttpd-dev python3 esbuild"
+check="$build g++ sqlite3 bats libcmocka-dev binutils chromium nodejs npm"
 case $goal in
 build) wanted=$build ;;
 dist) wanted="$build binutils tar gzip" ;;
@@ -27,6 +27,8 @@ have_tool()
 	ninja-build) command -v ninja ;;
 	pkg-config) command -v pkg-config ;;
 	binutils) command -v readelf && command -v strip ;;
+	nodejs) command -v node || command -v nodejs ;;
+	npm | esbuild | chromium) command -v "$1" ;;
 	gcc-aarch64-linux-gnu) command -v aarch64-linux-gnu-gcc ;;
 	*) return 1 ;;
 	esac >/dev/null 2>&1

@@ -12,7 +12,7 @@ struct options {
 #define AT(member) offsetof(struct options, member)
 
 static const struct ws_opt opts[] = {
-    {"port", 'p', WS_OPT_INT, AT(port), "NUMBER", NULL, "Port to listen on. Without it, any that is free.", "0"},
+    {"port", 'p', WS_OPT_INT, AT(port), "NUMBER", NULL, "Port to listen on. Without it, one from 8300 to 9299 that follows from the files' names, or any that is free.", NULL},
     {"no-open", 0, WS_OPT_FLAG, AT(no_open), NULL, NULL, "Do not start the desktop's browser.", NULL},
     {"remote-hint", 0, WS_OPT_FLAG, AT(remote_hint), NULL, NULL, "Say how to open the page from another machine, through ssh.", NULL},
     {NULL},

@@ -16,6 +16,7 @@
 #include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "serve/api.h"
 #include "serve/serve.h"
@@ -26,7 +27,7 @@ typedef int mhd_result;
 typedef enum MHD_Result mhd_result;
 #endif
 
-enum { TOKEN = 32, THREADS = 4, MOST_CONNECTIONS = 64 };
+enum { TOKEN = 32, THREADS = 4, MOST_CONNECTIONS = 64, FIRST_PORT = 8300, PORTS = 1000 };
 
 struct server {
 	struct ws_view view;
@@ -170,6 +171,18 @@ static struct MHD_Daemon *listen_on(struct server *s, int port, int *got, struct
 	return d;
 }
 
+/* The same port for the same files where it is free: what a browser keeps about a page, it keeps by port. */
+static struct MHD_Daemon *listen_anywhere(struct server *s, int *got, struct ws_err *e)
+{
+	uint64_t h = 0;
+	struct MHD_Daemon *d;
+
+	for (size_t i = 0; i < s->view.n; i++)
+		h = h * 31 + XXH3_64bits(s->view.v[i].path, strlen(s->view.v[i].path));
+	d = listen_on(s, FIRST_PORT + (int)(h % PORTS), got, e);
+	return d ? d : listen_on(s, 0, got, e);
+}
+
 static void open_browser(const char *address)
 {
 	pid_t pid;
@@ -255,7 +268,7 @@ int ws_view_serve(const struct ws_view_request *q, struct ws_err *e)
 		goto out;
 	if (make_token(s.token, e) < 0)
 		goto close;
-	d = listen_on(&s, q->port, &port, e);
+	d = q->port ? listen_on(&s, q->port, &port, e) : listen_anywhere(&s, &port, e);
 	if (!d)
 		goto close;
 	announce(q, &s, port);

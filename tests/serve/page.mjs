@@ -76,7 +76,7 @@ function near(a, b, by, what) {
 
 /* ---- a page under watch ---- */
 
-const browser = await chromium.launch({ executablePath: chrome, args: ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"] });
+const browser = await chromium.launch({ executablePath: chrome, args: ["--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader"] });
 
 async function open(server, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, locale: "en-GB", ...options });
