@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Make files part of the program: embed.py OUT.c FILE... writes them as C arrays; embed.py --list DIR prints the page's sources."""
+import base64
+import hashlib
 import os
 import sys
 
@@ -18,8 +20,9 @@ def main():
         data = open(path, "rb").read()
         rows = (",".join(map(str, data[k : k + 32])) for k in range(0, len(data), 32))
         out.append("static const unsigned char file%d[] = {\n%s\n};" % (i, ",\n".join(rows)))
-        entries.append('    {"%s", "%s", file%d, sizeof(file%d)},' % (os.path.basename(path), TYPES[os.path.splitext(path)[1]], i, i))
-    out += ["", "const struct ws_asset ws_assets[] = {", *entries, "    {0, 0, 0, 0},", "};", ""]
+        digest = base64.b64encode(hashlib.sha256(data).digest()).decode()
+        entries.append('    {"%s", "%s", file%d, sizeof(file%d), "%s"},' % (os.path.basename(path), TYPES[os.path.splitext(path)[1]], i, i, digest))
+    out += ["", "const struct ws_asset ws_assets[] = {", *entries, "    {0, 0, 0, 0, 0},", "};", ""]
     with open(sys.argv[1], "w") as f:
         f.write("\n".join(out))
 

@@ -38,6 +38,11 @@ static uint8_t hash_name(const struct ws_lanes *l, uint32_t name, bool range)
 	return (uint8_t)(XXH3_64bits(s, n < 256 ? n : 256) >> 17);
 }
 
+uint8_t ws_tile_color(const struct ws_lanes *l, const struct ws_level *v, uint32_t i)
+{
+	return hash_name(l, v->name[i], ws_sources[v->src[i] & WS_EVENT_SOURCE].table == WS_TABLE_nvtx);
+}
+
 static void draw_events(const struct drawing *d, uint32_t from, uint32_t to)
 {
 	const struct ws_level *v = d->v;
@@ -63,7 +68,7 @@ static void draw_events(const struct drawing *d, uint32_t from, uint32_t to)
 	r->flags = (uint8_t)((v->paint[longest] ? WS_RECT_PAINTED : 0) | (v->src[longest] & WS_EVENT_OPEN ? WS_RECT_OPEN : 0) |
 			     (v->src[longest] & WS_EVENT_MOMENT ? WS_RECT_MOMENT : 0) | (to > from + 1 ? WS_RECT_GROUP : 0));
 	if (!v->paint[longest])
-		r->color = hash_name(d->l, v->name[longest], ws_sources[v->src[longest] & WS_EVENT_SOURCE].table == WS_TABLE_nvtx);
+		r->color = ws_tile_color(d->l, v, longest);
 }
 
 static void draw_level(const struct drawing *d)

@@ -51,6 +51,9 @@ static inline int64_t ws_tile_start(const struct ws_lanes *l, int k, int64_t ind
 	return (int64_t)l->zero + index * ((int64_t)WS_TILE_PIXELS << k);
 }
 
+/* Colour of an event that brings none of its own: a hash of its name. */
+uint8_t ws_tile_color(const struct ws_lanes *l, const struct ws_level *v, uint32_t i);
+
 /* Append the rectangles of level `level` of a lane; a lane that is not ready gives its preview on level 0. */
 void ws_tile_draw(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k, int64_t index, struct ws_rects *out);
 

@@ -90,7 +90,7 @@ async function open(server, options = {}) {
     void d.dismiss();
   });
   page.on("request", (r) => {
-    if (!r.url().startsWith(origin) && !r.url().startsWith("data:") && !r.url().startsWith("blob:")) wrong.push(`request: ${r.url()}`);
+    if (!(origin === "null" ? r.url().startsWith(server.url) : r.url().startsWith(origin)) && !r.url().startsWith("data:") && !r.url().startsWith("blob:")) wrong.push(`request: ${r.url()}`);
   });
   await page.goto(server.url + (options.search ?? ""));
   const t = new Page(page, context, wrong);
@@ -665,6 +665,36 @@ test("two reports below one another, aligned by their clocks or by an event", as
   ok(a < x + 500000 && b > x + 500000, "it is shown where its report was put");
   await t.page.locator("[data-tab=statistics]").click();
   await until("statistics of both", async () => (await t.page.locator(".statistics tbody tr").count()) > 4);
+  await t.end();
+});
+
+test("an exported page stands alone: rows, zoom, details, statistics, search", async () => {
+  const file = make("e.wsrep", makeReport),
+    html = join(folder, "e.html");
+  const r = spawnSync(warpsight, ["export", "-t", "html", "-o", html, "--times", "0.5ms/3ms", file]);
+  equal(r.status, 0, String(r.stderr));
+  one ??= await serve(make("one.wsrep", makeReport));
+  const t = await open({ url: pathToFileURL(html).href });
+  ok(await t.eval(() => getComputedStyle(document.querySelector("header")).display === "flex"), "its style applies");
+  const [a, b] = await t.view();
+  near(a, 0.5 * MS, 0.1 * MS, "start of what is shown");
+  near(b, 3 * MS, 0.1 * MS, "end of what is shown");
+  const names = await t.page.locator(".label .name").allInnerTexts();
+  ok(names.includes("rank 0 · python3 [100]"), "rows");
+  await t.eval(() => window.warpsight.app.select(0, null));
+  await t.click("nvtx", 1.5 * MS, 0);
+  const s = await until("an event", () => t.selected());
+  ok(s.name.startsWith("step"), s.name);
+  await t.drag(await t.at("process", 1 * MS), await t.at("process", 2 * MS));
+  await until("statistics", async () => (await t.page.locator(".statistics tbody tr").count()) > 2);
+  /* The same window asked of the server: the same sums. */
+  const range = await t.eval(() => window.warpsight.app.range.map(Math.round));
+  const sum = (page) => page.eval(async ([x, y]) => (await window.warpsight.app.source.json("sum", { r: 0, t0: x, t1: y })).groups.map((g) => [g.kind, g.name, g.count, g.total]).sort((p, q) => (p.join() < q.join() ? -1 : 1)), range);
+  const live = await open(one);
+  equal(await sum(t), await sum(live), "sums of the exported page and of the server");
+  await live.end();
+  await t.page.locator(".searchbox").fill("forward");
+  await until("matches", async () => /^\d+ matches/.test(await t.text(".found")));
   await t.end();
 });
 

@@ -74,6 +74,7 @@ export class App {
   busyNow = new Map<string, number>(); // share of the window, by row key
   theme: Theme = LIGHT;
   building = true;
+  limit: [number, number] | null = null; // of an exported page: what it holds
   private listeners: Record<string, (() => void)[]> = {};
 
   constructor(source?: Source) {
@@ -201,6 +202,7 @@ export class App {
   extent(): void {
     this.view.first = Math.min(...this.offsets, 0);
     this.view.last = Math.max(...this.reports.map((r, i) => r.last + this.offsets[i]), this.view.first + 1000);
+    if (this.limit) [this.view.first, this.view.last] = [this.limit[0], Math.max(this.limit[1], this.limit[0] + 1000)];
     const margin = (this.view.last - this.view.first) * 0.01;
     this.view.first -= margin;
     this.view.last += margin;

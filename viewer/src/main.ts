@@ -1,6 +1,7 @@
 /** The page: puts its parts together. */
 
 import { App } from "./app";
+import { StaticSource } from "./static";
 import { Timeline } from "./timeline";
 import { Labels } from "./labels";
 import { Input } from "./input";
@@ -28,7 +29,9 @@ function splitter(cls: string, move: (e: PointerEvent) => void): HTMLElement {
 }
 
 function boot(): void {
-  const app = new App();
+  const carried = StaticSource.there() ? new StaticSource() : undefined;
+  const app = new App(carried);
+  if (carried) app.limit = carried.window;
   const root = document.getElementById("app")!;
   const timeline = new Timeline(app),
     labels = new Labels(app, timeline),

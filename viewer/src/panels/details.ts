@@ -94,7 +94,7 @@ export class Details implements Panel {
       "p",
       { class: "actions" },
       h("button", { onclick: copy(`${clean(d.name)}\n${rowid}`) }, t("copy_text")),
-      h("button", { onclick: copy(sql) }, t("copy_sql")),
+      d.sqlite ? h("button", { onclick: copy(sql) }, t("copy_sql")) : null,
       h("button", { onclick: copy(location.href.replace(/#.*/, "") + this.app.hash()) }, t("copy_link")),
     );
   }
@@ -143,7 +143,8 @@ export class Details implements Panel {
     );
   }
 
-  private columns(d: EventDetail): HTMLElement {
+  private columns(d: EventDetail): HTMLElement | null {
+    if (!d.columns.length) return null;
     return h(
       "details",
       null,

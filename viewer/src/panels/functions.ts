@@ -33,7 +33,7 @@ export class Functions implements Panel {
   }
 
   there(): boolean {
-    return this.app.reports.some((r) => r.tables.some((x) => x.name === "sample"));
+    return !this.app.limit && this.app.reports.some((r) => r.tables.some((x) => x.name === "sample"));
   }
 
   update = later(200, () => void this.load());
