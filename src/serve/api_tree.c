@@ -61,6 +61,8 @@ static void lane_facts(const struct tree *t, uint32_t i)
 {
 	const struct ws_lane *n = t->l->lane[i];
 
+	if (n->kind == WS_LANE_NVTX && n->key[2])
+		ws_json_int(t->c->out, "loose", 1);
 	ws_json_int(t->c->out, "lane", i);
 	ws_json_int(t->c->out, "count", (int64_t)n->count);
 	ws_json_int(t->c->out, "ready", ws_lane_ready(n));

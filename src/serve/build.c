@@ -137,6 +137,8 @@ static uint32_t row_lane(struct pass *p, struct worker *w, uint32_t feed, const 
 		return UINT32_MAX;
 	for (uint32_t k = 0; k < f->keys; k++)
 		key[k] = (uint32_t)b->col[f->key[k]][i];
+	if (p->nvtx) /* start/end ranges overlap as they like: they would push nested ones about */
+		key[2] = b->col[ws_nvtx_type][i] == WS_NVTX_STARTEND;
 	return lane_of(p, w, feed, key);
 }
 

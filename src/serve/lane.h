@@ -22,7 +22,7 @@
 #include "query/query.h"
 
 enum ws_lane_kind {
-	WS_LANE_NVTX,	    /* thread, domain */
+	WS_LANE_NVTX,	    /* thread, domain; 1 for start/end ranges */
 	WS_LANE_OSRT,	    /* thread */
 	WS_LANE_CUDA_API,   /* thread */
 	WS_LANE_CUDA_OTHER, /* thread: overhead, compiling, modules */

@@ -2,7 +2,7 @@
 
 import { HttpSource, palettes, ServerError, TileCache, type EventDetail, type ReportInfo, type Source, type Spot, type TreeRow } from "./data";
 import { DARK, LIGHT, type Theme } from "./colors";
-import { Rows, type Row, type Saved } from "./layout";
+import { FIRST_LEVELS, Rows, type Row, type Saved } from "./layout";
 import { Viewport } from "./viewport";
 import { getLanguage, setLanguage, t, has, type Language } from "./i18n";
 import { clean } from "./format";
@@ -172,6 +172,7 @@ export class App {
       hidden: {},
       pinned: [],
       order: {},
+      full: {},
       height: {},
       markers: [],
       labels: 290,
@@ -280,7 +281,7 @@ export class App {
       case "stream":
         return t(r.default ? "default_stream" : "stream", r.stream ?? 0);
       case "nvtx":
-        return label ? `${t("nvtx")} · ${label}` : t("nvtx");
+        return `${t(r.loose ? "nvtx_loose" : "nvtx")}${label ? ` · ${label}` : ""}`;
       case "cpu":
       case "ftrace":
         return t(r.type, label);
@@ -326,6 +327,7 @@ export class App {
     if (row) {
       row.hidden_ = false;
       if (spot.level > 0) this.setOpen(row, true);
+      if (spot.level >= FIRST_LEVELS) this.stored.full[row.key] = true;
       for (let p = this.rows.byKey.get(row.parentKey); p; p = this.rows.byKey.get(p.parentKey)) {
         p.hidden_ = false;
         this.setOpen(p, true);

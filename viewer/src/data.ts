@@ -35,6 +35,7 @@ export interface TreeRow {
   stream?: number;
   default?: number;
   process?: string;
+  loose?: number; // NVTX start/end ranges
   cmdline?: string;
 }
 

@@ -25,12 +25,14 @@ export interface Saved {
   pinned: string[];
   order: Record<string, string[]>; // of children, by parent
   height: Record<string, number>;
+  full: Record<string, boolean>; // rows with all of their levels
 }
 
 export const LEVEL = 18;
 const GROUP_HEIGHT = 26;
 const COUNTER_HEIGHT = 44;
-const MOST_LEVELS = 40;
+/** An open row shows so many levels at first; a menu shows the others. */
+export const FIRST_LEVELS = 10;
 const PAD = 3;
 
 /** Shown on screen once around a group's lanes when it is closed: so many of them, on top of one another. */
@@ -114,7 +116,7 @@ export class Rows {
       return n < 2;
     }
     if (r.type === "cores") return false;
-    if (r.lane !== undefined) return r.type === "nvtx" || r.type === "op" || r.type === "slice" || r.type === "track";
+    if (r.lane !== undefined) return (r.type === "nvtx" && !r.loose) || r.type === "projected" || r.type === "op" || r.type === "slice" || r.type === "track";
     return true;
   }
 
@@ -129,7 +131,7 @@ export class Rows {
       r.shown = isCounter(r) ? 1 : 0;
       r.h = r.height;
     } else {
-      r.shown = Math.min(r.open ? Math.max(1, r.levels ?? 1) : 1, MOST_LEVELS);
+      r.shown = r.open ? Math.max(1, Math.min(r.levels ?? 1, this.saved.full[r.key] ? 1000 : FIRST_LEVELS)) : 1;
       r.h = r.shown * r.height + 2 * PAD;
     }
     return y + r.h;

@@ -2,7 +2,7 @@
 
 import type { App } from "./app";
 import type { Panels } from "./panels/panels";
-import type { Row } from "./layout";
+import { FIRST_LEVELS, type Row } from "./layout";
 import { showMenu, type Item } from "./menu";
 import { t } from "./i18n";
 
@@ -56,6 +56,16 @@ export function rowMenu(app: App, panels: Panels, row: Row, x: number, y: number
     [t("taller"), done(() => app.setHeight(row, row.height * 1.5))],
     [t("lower"), done(() => app.setHeight(row, row.height / 1.5))],
   ];
+  if (row.lane !== undefined && (row.levels ?? 1) > FIRST_LEVELS) {
+    const full = app.stored.full[row.key] ?? false;
+    items.push([
+      full ? t("few_levels") : t("all_levels", row.levels ?? 1),
+      done(() => {
+        app.stored.full[row.key] = !full;
+        app.setOpen(row, true);
+      }),
+    ]);
+  }
   if (row.children.length) items.push(null, [t("expand_all"), done(() => openAll(app, row, true))], [t("collapse_all"), done(() => openAll(app, row, false))]);
   if (row.type === "report" || app.reports.length > 1)
     items.push(
