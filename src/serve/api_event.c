@@ -417,6 +417,16 @@ static void link_waited(struct event *e, uint32_t process, uint32_t device, uint
 		put_link(e, "waited", &best);
 }
 
+/* From a range as the GPU saw it to the range itself. */
+static void link_to_projected(struct event *e)
+{
+	const uint32_t *at = e->c->l->lane[e->spot.lane]->key, key[4] = {at[2], at[3]};
+	struct ws_spot s;
+
+	if (ws_find_event(e->c->l, ws_find_lane(e->c->l, WS_LANE_NVTX, key), e->source_number, e->row, e->start, &s))
+		put_link(e, "range", &s);
+}
+
 static void put_links(struct event *e)
 {
 	struct ws_map wanted = {0};
@@ -448,6 +458,8 @@ static void put_links(struct event *e)
 		ws_map_free(&wanted);
 		break;
 	case WS_TABLE_nvtx:
+		if (e->c->l->lane[e->spot.lane]->kind == WS_LANE_PROJECTED)
+			link_to_projected(e);
 		link_range_to_work(e);
 		break;
 	default:
@@ -469,7 +481,6 @@ int ws_api_event(struct ws_call *c, struct ws_err *e)
 		ws_fail(e, "there is no such event");
 		return 404;
 	}
-	ws_lanes_wait(c->l);
 	v = &c->l->lane[lane]->level[level];
 	x.spot = (struct ws_spot){(uint32_t)lane, (uint32_t)level, (uint32_t)event};
 	x.source_number = v->src[event] & WS_EVENT_SOURCE;
@@ -480,6 +491,10 @@ int ws_api_event(struct ws_call *c, struct ws_err *e)
 	if (!read_row(c->rep->r, x.source->table, x.row, x.v)) {
 		ws_fail(e, "the part of the report that holds this event is damaged");
 		return 500;
+	}
+	if (c->l->lane[lane]->kind == WS_LANE_PROJECTED) { /* what it is tied to goes by the range's own times */
+		x.start = x.v[ws_nvtx_start];
+		x.end = x.v[ws_nvtx_end];
 	}
 	ws_text_puts(c->out, "{");
 	ws_json_spot(c->out, c->l, &x.spot);

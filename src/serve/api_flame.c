@@ -199,12 +199,12 @@ int ws_api_flame(struct ws_call *c, struct ws_err *e)
 			    .columns = WS_COL(sample, start) | WS_COL(sample, thread) | WS_COL(sample, weight) | WS_COL(sample, frame) |
 				       WS_COL(sample, callers),
 			    .workers = 1};
-	struct flame x = {.c = c, .f = c->l->frames};
+	struct flame x = {.c = c};
 	int64_t t0, t1, up;
 
 	if (!ws_param_window(c, &t0, &t1, e) || !ws_param_int(c, "up", 0, 1, 0, &up, e) || !wanted_threads(&x, e))
 		return 400;
-	ws_lanes_wait(c->l);
+	ws_lanes_wait_frames(c->l);
 	x.f = c->l->frames;
 	x.up = up;
 	s.time_min = t0 < 0 ? 0 : (uint64_t)t0;

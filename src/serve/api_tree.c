@@ -256,7 +256,7 @@ static void process_rows(struct tree *t)
 
 static bool of_device(uint8_t kind)
 {
-	return kind >= WS_LANE_KERNELS && kind <= WS_LANE_GPU_BYTES;
+	return kind >= WS_LANE_PROJECTED && kind <= WS_LANE_GPU_BYTES;
 }
 
 static void stream_row(const struct tree *t, uint32_t i, const char *parent)
@@ -269,6 +269,26 @@ static void stream_row(const struct tree *t, uint32_t i, const char *parent)
 	ws_json_int(t->c->out, "context", key[2]);
 	ws_json_int(t->c->out, "stream", key[3]);
 	ws_json_int(t->c->out, "default", get(&t->null_stream, key[0], key[2], UINT64_MAX) == key[3]);
+	lane_facts(t, i);
+	end_row(t);
+}
+
+static void projected_row(const struct tree *t, uint32_t i, const char *parent)
+{
+	const uint32_t *key = t->l->lane[i]->key;
+	const struct ws_thread_info *w = ws_who_thread(t->l->who, key[2]);
+	char id[16];
+
+	snprintf(id, sizeof(id), "l%" PRIu32, i);
+	row(t, id, parent, "projected");
+	if (key[3]) {
+		size_t n;
+		const char *s = ws_report_string(t->l->r, (uint32_t)get(&t->l->domains, key[0], key[3], 0), &n);
+
+		ws_json_text(t->c->out, "label", s, n);
+	}
+	ws_json_int(t->c->out, "tid", w->tid);
+	ws_json_string(t->c->out, "process", w->name);
 	lane_facts(t, i);
 	end_row(t);
 }
@@ -313,16 +333,22 @@ static void gpu_rows(struct tree *t)
 {
 	uint32_t *v = ws_malloc((t->l->n + 1) * sizeof(*v));
 	size_t n = select_lanes(t, of_device, v);
+	const struct ws_lane *last = NULL;
 	char id[32];
 
 	qsort_r(v, n, sizeof(*v), by_device, t);
 	for (size_t i = 0; i < n; i++) {
-		const struct ws_lane *x = t->l->lane[v[i]], *y = i ? t->l->lane[v[i - 1]] : NULL;
+		const struct ws_lane *x = t->l->lane[v[i]], *y = last;
 
+		if (x->kind == WS_LANE_PROJECTED && !ws_lane_ready(x))
+			continue;
 		snprintf(id, sizeof(id), "g%" PRIu32 ".%" PRIu32, x->key[0], x->key[1]);
 		if (!y || x->key[0] != y->key[0] || x->key[1] != y->key[1])
 			gpu_row(t, x->key, id);
-		if (x->kind == WS_LANE_STREAM)
+		last = x;
+		if (x->kind == WS_LANE_PROJECTED)
+			projected_row(t, v[i], id);
+		else if (x->kind == WS_LANE_STREAM)
 			stream_row(t, v[i], id);
 		else if (x->kind == WS_LANE_GPU_BYTES)
 			lane_row(t, v[i], id, "B", 1);

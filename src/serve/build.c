@@ -68,6 +68,16 @@ static uint32_t find_lane(struct ws_lanes *l, uint8_t kind, const uint32_t *key)
 	return (uint32_t)l->n - 1;
 }
 
+uint32_t ws_lane_make(struct ws_lanes *l, uint8_t kind, const uint32_t key[4])
+{
+	uint32_t i;
+
+	pthread_mutex_lock(&l->lock);
+	i = find_lane(l, kind, key);
+	pthread_mutex_unlock(&l->lock);
+	return i;
+}
+
 /* ---- one pass over a source ---- */
 
 enum { CACHE = 64 };
@@ -477,8 +487,10 @@ static void *build(void *arg)
 	memset(workers, 0, n * sizeof(*workers));
 	take_census(l, workers, n);
 	name_domains(l);
+	ws_project_lanes(l);
 	set_flag(l, &l->census_done);
 	l->frames = ws_frames_open(l->r);
+	set_flag(l, &l->frames_done);
 	place_all(l, workers, n);
 	for (uint32_t i = 0; i < n; i++) {
 		free(workers[i].at);
@@ -486,6 +498,8 @@ static void *build(void *arg)
 		free(workers[i].out);
 	}
 	free(workers);
+	set_flag(l, &l->placed);
+	ws_project(l);
 	set_flag(l, &l->built);
 	return NULL;
 }
@@ -519,6 +533,11 @@ static void wait_for(struct ws_lanes *l, const int *flag)
 void ws_lanes_wait_census(struct ws_lanes *l)
 {
 	wait_for(l, &l->census_done);
+}
+
+void ws_lanes_wait_frames(struct ws_lanes *l)
+{
+	wait_for(l, &l->frames_done);
 }
 
 void ws_lanes_wait(struct ws_lanes *l)

@@ -32,6 +32,7 @@ enum ws_lane_kind {
 	WS_LANE_STATE,	    /* thread: on a core */
 	WS_LANE_SAMPLE,	    /* thread */
 	WS_LANE_PYTHON,	    /* thread */
+	WS_LANE_PROJECTED,  /* process, device, thread, domain: NVTX ranges as the work launched in them ran (project.c) */
 	WS_LANE_KERNELS,    /* process, device */
 	WS_LANE_MEMORY,	    /* process, device */
 	WS_LANE_STREAM,	    /* process, device, context, stream */
@@ -164,7 +165,7 @@ struct ws_lanes {
 	pthread_cond_t changed;
 	pthread_t builder;
 	bool building;
-	int census_done, built, stop; /* atomic */
+	int census_done, frames_done, placed, built, stop; /* atomic; `placed`: all lanes are ready but the projected ones */
 	uint64_t built_events, events, damaged;
 };
 
@@ -172,6 +173,7 @@ struct ws_lanes {
 struct ws_lanes *ws_lanes_open(const struct ws_report *r);
 void ws_lanes_close(struct ws_lanes *l);
 void ws_lanes_wait_census(struct ws_lanes *l);
+void ws_lanes_wait_frames(struct ws_lanes *l); /* until `frames` are there */
 void ws_lanes_wait(struct ws_lanes *l); /* until everything is built */
 static inline bool ws_lane_ready(const struct ws_lane *lane)
 {
@@ -213,6 +215,14 @@ uint32_t ws_level_seek(const struct ws_level *v, uint32_t from, uint32_t to, uin
 uint64_t ws_level_busy(const struct ws_level *v, uint32_t from, uint32_t to); /* sum of durations */
 uint32_t ws_level_longest(const struct ws_level *v, uint32_t from, uint32_t to);
 void ws_level_extremes(const struct ws_level *v, uint32_t from, uint32_t to, double *low, double *high);
+
+/* ---- NVTX ranges projected on GPUs (project.c) ---- */
+
+/* After the census: make the lanes that there may be. They are filled, and become ready, by ws_project; one without events stays unready. */
+void ws_project_lanes(struct ws_lanes *l);
+void ws_project(struct ws_lanes *l);
+/* Number of the lane, made if it is new; UINT32_MAX when there are too many. Before the census is done only. */
+uint32_t ws_lane_make(struct ws_lanes *l, uint8_t kind, const uint32_t key[4]);
 
 /* ---- names (names.c) ---- */
 

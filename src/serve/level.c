@@ -266,7 +266,8 @@ void ws_lane_finish(struct ws_lanes *l, struct ws_lane *lane)
 	lane_extent(lane);
 	ws_space_free(lane->raw, lane->count * sizeof(*lane->raw));
 	lane->raw = NULL;
-	__atomic_fetch_add(&l->built_events, lane->count, __ATOMIC_RELAXED);
+	if (lane->kind != WS_LANE_PROJECTED)
+		__atomic_fetch_add(&l->built_events, lane->count, __ATOMIC_RELAXED);
 	__atomic_store_n(&lane->ready, 1, __ATOMIC_RELEASE);
 }
 

@@ -16,6 +16,7 @@ const struct ws_lane_desc ws_lane_descs[WS_LANE_KINDS] = {
     [WS_LANE_STATE] = {"state", false},
     [WS_LANE_SAMPLE] = {"sample", false},
     [WS_LANE_PYTHON] = {"python", false},
+    [WS_LANE_PROJECTED] = {"projected", false},
     [WS_LANE_KERNELS] = {"kernels", false},
     [WS_LANE_MEMORY] = {"memory", false},
     [WS_LANE_STREAM] = {"stream", false},

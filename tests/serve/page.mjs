@@ -109,7 +109,7 @@ class Page {
     await until("the page to be drawn", () =>
       this.eval(() => {
         const w = window.warpsight;
-        return w && w.app.rows && !w.app.building && !w.app.cache.busy() && w.app.rows.visible.length > 0;
+        return w && w.app.rows && w.app.complete && !w.app.cache.busy() && w.app.rows.visible.length > 0;
       }),
     );
     await this.eval(() => new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f))));
@@ -377,6 +377,20 @@ withPage("range to its kernels, wait to what it waited for", async (t) => {
   const w = await t.select("sync", (wait.start + wait.end) / 2);
   const waited = w.detail.links.find((l) => l.role === "waited");
   ok(waited && waited.end <= w.end && waited.end > w.start, "it waited for work that ended during the wait");
+});
+
+withPage("ranges on the GPU are those of the statistics", async (t) => {
+  const r = spawnSync(warpsight, ["stats", "-q", "-r", "nvtx_gpu_proj_sum", "-f", "csv", join(folder, "one.wsrep")]);
+  equal(r.status, 0, String(r.stderr));
+  const lines = String(r.stdout).trim().split("\n").map((l) => l.split(","));
+  const head = lines.shift();
+  const column = (n) => head.findIndex((h) => h.startsWith(n));
+  const want = lines.map((l) => [l[column("Range")].replace(/^:?(NCCL:)?/, ""), Number(l[column("Total Proj")]), Number(l[column("Range Instances")])]).sort();
+  const got = await t.eval(async () => (await window.warpsight.app.source.json("sum", { r: 0 })).groups.filter((g) => g.kind === "projected").map((g) => [g.name, g.total, g.count]).sort());
+  equal(got, want, "projected ranges");
+  await t.set(0.1 * MS, 1.2 * MS);
+  const s = await t.select("projected", 0.4 * MS, 0);
+  ok(s.name.startsWith("step") && s.detail.links.some((l) => l.role === "range" && l.name === s.name), "tied to the range itself");
 });
 
 withPage("arrow keys step along the row, out and in; Z zooms to the event", async (t) => {

@@ -74,6 +74,7 @@ export class App {
   busyNow = new Map<string, number>(); // share of the window, by row key
   theme: Theme = LIGHT;
   building = true;
+  complete = false;
   limit: [number, number] | null = null; // of an exported page: what it holds
   private listeners: Record<string, (() => void)[]> = {};
 
@@ -230,33 +231,39 @@ export class App {
 
   progress = 0;
 
-  /** Until all events are read: show lanes as they become ready. */
+  /** Until all events are read: show lanes as they become ready. `building` ends when only ranges on GPUs are still to come. */
   private async follow(): Promise<void> {
-    let last = -1;
+    let last = "";
     for (let wait = 60; ; wait = Math.min(wait * 1.4, 1000)) {
       let built = 0,
         all = 0,
-        done = true;
+        done = true,
+        end = true;
       for (const r of this.reports) {
-        const p = await this.ask<{ events: number; built: number; done: number }>("progress", { r: r.id });
+        const p = await this.ask<{ events: number; built: number; done: number; all: number }>("progress", { r: r.id });
         if (!p) return;
         built += p.built;
         all += p.events;
         done &&= p.done === 1;
+        end &&= p.all === 1;
       }
       this.progress = all ? built / all : 1;
-      if (built !== last || done) {
-        last = built;
+      if (`${built} ${done} ${end}` !== last) {
+        last = `${built} ${done} ${end}`;
         await this.loadTrees();
         this.cache.retryPending();
       }
-      this.building = !done;
+      if (this.building && done) {
+        this.building = false;
+        this.emit("built");
+        this.emit("view");
+      }
       this.emit("progress");
       this.emit("draw");
-      if (done) break;
+      if (end) break;
       await new Promise((f) => setTimeout(f, wait));
     }
-    this.emit("built");
+    this.complete = true;
     this.emit("view");
   }
 
@@ -278,6 +285,8 @@ export class App {
         return `${label || (r.main ? t("main_thread") : t("thread"))} [${r.tid}]`;
       case "gpu":
         return `${t("gpu", r.device ?? 0)}${label ? " · " + label : ""} · ${clean(r.process ?? "", 40)} [${r.pid}]`;
+      case "projected":
+        return `${t("projected", clean(r.process ?? "", 40) || String(r.tid))}${label ? ` · ${label}` : ""}`;
       case "stream":
         return t(r.default ? "default_stream" : "stream", r.stream ?? 0);
       case "nvtx":

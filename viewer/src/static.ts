@@ -295,7 +295,7 @@ export class StaticSource implements Source {
     const answers: Record<string, (p: Params) => unknown> = {
       session: () => this.data.session,
       tree: () => this.data.tree,
-      progress: () => ({ events: 1, built: 1, done: 1 }),
+      progress: () => ({ events: 1, built: 1, done: 1, all: 1 }),
       sum: (p) => this.sum(p),
       search: (p) => this.sum(p),
       events: (p) => this.events(p),

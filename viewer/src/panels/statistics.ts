@@ -8,7 +8,7 @@ import { clean, count, duration, percent } from "../format";
 import { has, t } from "../i18n";
 import { toast } from "../menu";
 
-const ORDER = ["kernels", "memory", "sync", "nvtx", "op", "cuda_api", "osrt", "slice", "track", "collective", "state", "cpu", "sample", "python", "gil", "cuda_other", "um"];
+const ORDER = ["kernels", "memory", "sync", "nvtx", "projected", "op", "cuda_api", "osrt", "slice", "track", "collective", "state", "cpu", "sample", "python", "gil", "cuda_other", "um"];
 
 export class Statistics implements Panel {
   readonly root = h("div", { class: "statistics" });
@@ -59,7 +59,7 @@ export class Statistics implements Panel {
   }
 
   private word(kind: string): string {
-    return kind === "stream" ? t("kernels") : kind === "cpu" ? t("cores") : has(kind) ? t(kind) : kind;
+    return kind === "projected" ? t("nvtx_gpu") : kind === "stream" ? t("kernels") : kind === "cpu" ? t("cores") : has(kind) ? t(kind) : kind;
   }
 
   private draw(): void {
