@@ -101,7 +101,14 @@ bool ws_param_window(const struct ws_call *c, int64_t *t0, int64_t *t1, struct w
 	return true;
 }
 
-bool ws_param_lanes(const struct ws_call *c, uint32_t **lanes, size_t *n, struct ws_err *e)
+static bool is_meant(uint8_t kind, enum ws_which_lanes which)
+{
+	if (kind == WS_LANE_STREAM || kind == WS_LANE_CPU)
+		return which == WS_LANES_ALL;
+	return kind != WS_LANE_PROJECTED || which != WS_LANES_ORIGINAL;
+}
+
+bool ws_param_lanes(const struct ws_call *c, enum ws_which_lanes which, uint32_t **lanes, size_t *n, struct ws_err *e)
 {
 	const char *s = ws_param(c, "lanes");
 	size_t cap = 0;
@@ -110,6 +117,8 @@ bool ws_param_lanes(const struct ws_call *c, uint32_t **lanes, size_t *n, struct
 	*lanes = NULL;
 	*n = 0;
 	for (size_t i = 0; !s && i < c->l->n; i++) {
+		if (!is_meant(c->l->lane[i]->kind, which))
+			continue;
 		ws_grow(*lanes, cap, *n + 1);
 		(*lanes)[(*n)++] = (uint32_t)i;
 	}

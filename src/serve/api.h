@@ -58,8 +58,12 @@ const char *ws_param(const struct ws_call *c, const char *name);
 bool ws_param_int(const struct ws_call *c, const char *name, int64_t low, int64_t high, int64_t fallback, int64_t *v, struct ws_err *e);
 /* The window t0..t1, ns from time zero, as session times; all of it when not given. */
 bool ws_param_window(const struct ws_call *c, int64_t *t0, int64_t *t1, struct ws_err *e);
-/* Lanes by number, "1,2,3"; all that are ready when not given. The caller frees. */
-bool ws_param_lanes(const struct ws_call *c, uint32_t **lanes, size_t *n, struct ws_err *e);
+/*
+ * Lanes by number, "1,2,3". When they are not given: all; ONCE leaves out those that show again what others have, streams and cores,
+ * and ORIGINAL also ranges projected on GPUs. The caller frees.
+ */
+enum ws_which_lanes { WS_LANES_ALL, WS_LANES_ONCE, WS_LANES_ORIGINAL };
+bool ws_param_lanes(const struct ws_call *c, enum ws_which_lanes which, uint32_t **lanes, size_t *n, struct ws_err *e);
 
 /* JSON: "key":value with a comma before it unless it is the first of its object. */
 void ws_json_key(struct ws_text *t, const char *key);

@@ -184,7 +184,7 @@ static bool wanted_threads(struct flame *x, struct ws_err *e)
 
 	if (!ws_param(x->c, "lanes"))
 		return true;
-	if (!ws_param_lanes(x->c, &lanes, &n, e))
+	if (!ws_param_lanes(x->c, WS_LANES_ALL, &lanes, &n, e))
 		return false;
 	for (size_t i = 0; i < n; i++)
 		if (x->c->l->lane[lanes[i]]->kind <= WS_LANE_PYTHON)

@@ -17,10 +17,10 @@ struct walk {
 	int64_t t0, t1;
 };
 
-static int walk_open(struct ws_call *c, struct walk *w, struct ws_err *e)
+static int walk_open(struct ws_call *c, enum ws_which_lanes which, struct walk *w, struct ws_err *e)
 {
 	w->l = c->l;
-	return ws_param_window(c, &w->t0, &w->t1, e) && ws_param_lanes(c, &w->lanes, &w->n, e) ? 0 : 400;
+	return ws_param_window(c, &w->t0, &w->t1, e) && ws_param_lanes(c, which, &w->lanes, &w->n, e) ? 0 : 400;
 }
 
 static bool walkable(const struct ws_lane *lane)
@@ -172,7 +172,7 @@ int ws_api_sum(struct ws_call *c, struct ws_err *e)
 	size_t in_kind = 0, left_out = 0;
 	int64_t names;
 
-	if (!ws_param_int(c, "names", 0, 1, 1, &names, e) || walk_open(c, &w, e))
+	if (!ws_param_int(c, "names", 0, 1, 1, &names, e) || walk_open(c, names ? WS_LANES_ONCE : WS_LANES_ALL, &w, e))
 		return 400;
 	for (size_t i = 0; names && i < w.n; i++)
 		for (uint32_t k = 0; walkable(c->l->lane[w.lanes[i]]) && k < c->l->lane[w.lanes[i]]->levels; k++)
@@ -308,7 +308,7 @@ int ws_api_events(struct ws_call *c, struct ws_err *e)
 	m = ws_matcher_new(c, e);
 	if (!m)
 		return WS_API_SAY;
-	if (walk_open(c, &w, e)) {
+	if (walk_open(c, WS_LANES_ORIGINAL, &w, e)) {
 		ws_matcher_free(m);
 		return 400;
 	}
@@ -339,7 +339,7 @@ int ws_api_search(struct ws_call *c, struct ws_err *e)
 
 	if (!m)
 		return WS_API_SAY;
-	if (walk_open(c, &w, e)) {
+	if (walk_open(c, WS_LANES_ORIGINAL, &w, e)) {
 		ws_matcher_free(m);
 		return 400;
 	}
@@ -400,7 +400,7 @@ int ws_api_step(struct ws_call *c, struct ws_err *e)
 	m = ws_matcher_new(c, e);
 	if (!m)
 		return WS_API_SAY;
-	if (walk_open(c, &w, e)) {
+	if (walk_open(c, WS_LANES_ORIGINAL, &w, e)) {
 		ws_matcher_free(m);
 		return 400;
 	}

@@ -50,6 +50,8 @@ function seek(v: Level, t: number): number {
   return low;
 }
 
+const AGAIN = ["stream", "cpu", "projected"];
+
 export class StaticSource implements Source {
   private data: Carried;
   private lanes = new Map<number, Lane>();
@@ -190,10 +192,10 @@ export class StaticSource implements Source {
   }
 
   /** The lanes that are meant, and the window. */
-  private where(p: Params): { lanes: Lane[]; t0: number; t1: number } {
+  private where(p: Params, without: string[]): { lanes: Lane[]; t0: number; t1: number } {
     const chosen = p.lanes === undefined ? null : new Set(String(p.lanes).split(",").map(Number));
     return {
-      lanes: [...this.lanes.values()].filter((l) => !l.counter && (!chosen || chosen.has(l.lane))),
+      lanes: [...this.lanes.values()].filter((l) => !l.counter && (chosen ? chosen.has(l.lane) : !without.includes(l.kind))),
       t0: Number(p.t0 ?? -Infinity),
       t1: Number(p.t1 ?? Infinity),
     };
@@ -216,8 +218,9 @@ export class StaticSource implements Source {
     };
   }
 
-  private sum(p: Params): unknown {
-    const { lanes, t0, t1 } = this.where(p),
+  /** `without`: rows that show again what others have. */
+  private sum(p: Params, without: string[]): unknown {
+    const { lanes, t0, t1 } = this.where(p, without),
       match = this.matcher(p),
       groups = new Map<string, Group>(),
       busy: [number, number, number][] = [];
@@ -247,7 +250,7 @@ export class StaticSource implements Source {
   }
 
   private list(p: Params): Spot[] {
-    const { lanes, t0, t1 } = this.where(p),
+    const { lanes, t0, t1 } = this.where(p, AGAIN),
       match = this.matcher(p),
       out: Spot[] = [];
     for (const l of lanes)
@@ -296,8 +299,8 @@ export class StaticSource implements Source {
       session: () => this.data.session,
       tree: () => this.data.tree,
       progress: () => ({ events: 1, built: 1, done: 1, all: 1 }),
-      sum: (p) => this.sum(p),
-      search: (p) => this.sum(p),
+      sum: (p) => this.sum(p, p.names === 0 ? [] : ["stream", "cpu"]),
+      search: (p) => this.sum(p, AGAIN),
       events: (p) => this.events(p),
       step: (p) => this.step(p),
       event: (p) => this.one(p),

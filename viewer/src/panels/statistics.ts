@@ -47,8 +47,6 @@ export class Statistics implements Panel {
     );
     if (turn !== this.turn) return;
     this.groups = parts.flatMap((p) => (p.sum?.groups ?? []).map((g) => ({ ...g, report: p.r })));
-    /* Streams hold once more what kernels and copies are in their own rows. */
-    if (!this.lanes.length) this.groups = this.groups.filter((g) => g.kind !== "stream" && g.kind !== "cpu");
     this.leftOut = parts.reduce((n, p) => n + (p.sum?.left_out ?? 0), 0);
     this.draw();
   }
