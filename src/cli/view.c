@@ -12,16 +12,19 @@ struct options {
 #define AT(member) offsetof(struct options, member)
 
 static const struct ws_opt opts[] = {
-    {"port", 'p', WS_OPT_INT, AT(port), "NUMBER", NULL, "Port to listen on. Without it, one from 8300 to 9299 that follows from the files' names, or any that is free.", NULL},
+    {"port", 'p', WS_OPT_INT, AT(port), "NUMBER", NULL,
+     "Port to listen on. Without it, one from 8300 to 9299 that follows from the files' names, or any that is free.", NULL},
     {"no-open", 0, WS_OPT_FLAG, AT(no_open), NULL, NULL, "Do not start the desktop's browser.", NULL},
-    {"remote-hint", 0, WS_OPT_FLAG, AT(remote_hint), NULL, NULL, "Say how to open the page from another machine, through ssh.", NULL},
+    {"remote-hint", 0, WS_OPT_FLAG, AT(remote_hint), NULL, NULL, "Say how to open the page from another machine, through ssh.",
+     NULL},
     {NULL},
 };
 
 static int run(void *values, int argc, char **argv)
 {
 	const struct options *o = values;
-	struct ws_view_request q = {.files = (const char *const *)argv, .n = (size_t)argc, .open = !o->no_open, .remote_hint = o->remote_hint};
+	struct ws_view_request q = {
+	    .files = (const char *const *)argv, .n = (size_t)argc, .open = !o->no_open, .remote_hint = o->remote_hint};
 	struct ws_err e;
 
 	if (!argc) {
@@ -44,11 +47,14 @@ const struct ws_command ws_cmd_view = {
     .name = "view",
     .summary = "Show reports as a time line in the browser.",
     .usage = "[options] FILE...",
-    .details = "Starts a server on the loopback interface of this machine and prints the address of the page, which holds a secret token: "
-	       "whoever has the whole address can see the reports, and no one else. Several reports are shown below one another on one time "
-	       "axis. Nothing is fetched from elsewhere. Ends by Ctrl+C.\n\n"
-	       "A report on another machine is best left there: run 'warpsight view --remote-hint' on that machine and use the ssh command that it "
-	       "prints.",
+    .details =
+	"Starts a server on the loopback interface of this machine and prints the address of the page, which holds a secret token: "
+	"whoever has the whole address can see the reports, and no one else. Several reports are shown below one another on one "
+	"time "
+	"axis. Nothing is fetched from elsewhere. Ends by Ctrl+C.\n\n"
+	"A report on another machine is best left there: run 'warpsight view --remote-hint' on that machine and use the ssh "
+	"command that it "
+	"prints.",
     .opts = opts,
     .opts_size = sizeof(struct options),
     .examples = "warpsight view report1.wsrep\n"

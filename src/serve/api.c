@@ -77,7 +77,8 @@ static bool read_int(const char *s, const char **end, int64_t *v)
 	return *end != s && !errno && ((*s >= '0' && *s <= '9') || *s == '-');
 }
 
-bool ws_param_int(const struct ws_call *c, const char *name, int64_t low, int64_t high, int64_t fallback, int64_t *v, struct ws_err *e)
+bool ws_param_int(const struct ws_call *c, const char *name, int64_t low, int64_t high, int64_t fallback, int64_t *v,
+		  struct ws_err *e)
 {
 	const char *s = ws_param(c, name), *end;
 
@@ -242,11 +243,11 @@ static const struct entry {
 	ws_api_fn *fn;
 	const char *type;
 } entries[] = {
-    {"session", ws_api_session, "application/json"}, {"tree", ws_api_tree, "application/json"},
+    {"session", ws_api_session, "application/json"},	 {"tree", ws_api_tree, "application/json"},
     {"tiles", ws_api_tiles, "application/octet-stream"}, {"at", ws_api_at, "application/json"},
-    {"event", ws_api_event, "application/json"},     {"sum", ws_api_sum, "application/json"},
-    {"events", ws_api_events, "application/json"},   {"search", ws_api_search, "application/json"},
-    {"step", ws_api_step, "application/json"},	     {"flame", ws_api_flame, "application/json"},
+    {"event", ws_api_event, "application/json"},	 {"sum", ws_api_sum, "application/json"},
+    {"events", ws_api_events, "application/json"},	 {"search", ws_api_search, "application/json"},
+    {"step", ws_api_step, "application/json"},		 {"flame", ws_api_flame, "application/json"},
     {"progress", ws_api_progress, "application/json"},
 };
 

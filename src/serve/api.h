@@ -1,6 +1,6 @@
 /*
- * api.h - what the page asks the server, without the network: a path, parameters, an answer. http.c brings it to a socket, tests and
- * the fuzzer call it directly. docs/viewer.md describes each path.
+ * api.h - what the page asks the server, without the network: a path, parameters, an answer. http.c brings it to a socket, tests
+ * and the fuzzer call it directly. docs/viewer.md describes each path.
  */
 #ifndef WS_SERVE_API_H
 #define WS_SERVE_API_H
@@ -50,17 +50,18 @@ struct ws_call {
 /* 0, or a status with a sentence in `e`; WS_API_SAY for one that is for the user: {"error":"..."}. */
 enum { WS_API_SAY = 1 };
 typedef int ws_api_fn(struct ws_call *c, struct ws_err *e);
-ws_api_fn ws_api_session, ws_api_tree, ws_api_tiles, ws_api_at, ws_api_event, ws_api_sum, ws_api_events, ws_api_search, ws_api_step, ws_api_flame,
-    ws_api_progress;
+ws_api_fn ws_api_session, ws_api_tree, ws_api_tiles, ws_api_at, ws_api_event, ws_api_sum, ws_api_events, ws_api_search, ws_api_step,
+    ws_api_flame, ws_api_progress;
 
 const char *ws_param(const struct ws_call *c, const char *name);
 /* A whole number from `low` to `high`; `fallback` when it is not given. False, and a sentence in `e`, when it is something else. */
-bool ws_param_int(const struct ws_call *c, const char *name, int64_t low, int64_t high, int64_t fallback, int64_t *v, struct ws_err *e);
+bool ws_param_int(const struct ws_call *c, const char *name, int64_t low, int64_t high, int64_t fallback, int64_t *v,
+		  struct ws_err *e);
 /* The window t0..t1, ns from time zero, as session times; all of it when not given. */
 bool ws_param_window(const struct ws_call *c, int64_t *t0, int64_t *t1, struct ws_err *e);
 /*
- * Lanes by number, "1,2,3". When they are not given: all; ONCE leaves out those that show again what others have, streams and cores,
- * and ORIGINAL also ranges projected on GPUs. The caller frees.
+ * Lanes by number, "1,2,3". When they are not given: all; ONCE leaves out those that show again what others have, streams and
+ * cores, and ORIGINAL also ranges projected on GPUs. The caller frees.
  */
 enum ws_which_lanes { WS_LANES_ALL, WS_LANES_ONCE, WS_LANES_ORIGINAL };
 bool ws_param_lanes(const struct ws_call *c, enum ws_which_lanes which, uint32_t **lanes, size_t *n, struct ws_err *e);

@@ -237,11 +237,11 @@ struct hits {
 enum { BLOCKS_SEARCHED = 48 };
 
 /*
- * Rows of `process` whose correlation id is in `wanted`, from the blocks nearest to `t` on, until `found->most` are found or enough has
- * been searched.
+ * Rows of `process` whose correlation id is in `wanted`, from the blocks nearest to `t` on, until `found->most` are found or enough
+ * has been searched.
  */
-static void find_correlated(const struct ws_call *c, const struct joined *j, uint32_t process, const struct ws_map *wanted, uint64_t t,
-			    struct hits *found)
+static void find_correlated(const struct ws_call *c, const struct joined *j, uint32_t process, const struct ws_map *wanted,
+			    uint64_t t, struct hits *found)
 {
 	uint64_t columns = UINT64_C(1) << j->start | UINT64_C(1) << j->owner | UINT64_C(1) << j->correlation;
 	uint64_t *out[WS_MAX_COLUMNS] = {NULL}, base;
@@ -267,7 +267,8 @@ static void find_correlated(const struct ws_call *c, const struct joined *j, uin
 			if (!is || (j->thread ? ws_who_thread(c->l->who, (uint32_t)owner)->process : owner) != process)
 				continue;
 			ws_grow(found->v, found->cap, found->n + 1);
-			found->v[found->n++] = (struct hit){base + k, out[j->start][k], (uint32_t)owner, (uint32_t)out[j->correlation][k]};
+			found->v[found->n++] =
+			    (struct hit){base + k, out[j->start][k], (uint32_t)owner, (uint32_t)out[j->correlation][k]};
 		}
 	}
 	for (uint32_t k = 0; k < WS_MAX_COLUMNS; k++)
@@ -292,7 +293,8 @@ static bool spot_of_call(const struct ws_call *c, const struct hit *h, struct ws
 {
 	uint32_t key[4] = {h->owner};
 
-	return ws_find_event(c->l, ws_find_lane(c->l, WS_LANE_CUDA_API, key), (uint8_t)source_of(WS_TABLE_cuda_api), (uint32_t)h->row, h->start, s);
+	return ws_find_event(c->l, ws_find_lane(c->l, WS_LANE_CUDA_API, key), (uint8_t)source_of(WS_TABLE_cuda_api),
+			     (uint32_t)h->row, h->start, s);
 }
 
 /* NVTX ranges of the thread around a moment, innermost first. */
@@ -379,8 +381,9 @@ static void link_range_to_work(struct event *e)
 
 		ws_level_range(&n->level[k], (int64_t)e->start, (int64_t)e->end, &from, &to);
 		/* The first few and the last: what is between is shown by the statistics of the range. */
-		for (at = from; at < to && wanted.n < 8; at += to - from > 8 && at - from == 3 ? to - from - 7 : 1)
-			if (read_row(e->c->rep->r, WS_TABLE_cuda_api, n->level[k].ref[at], v) && v[ws_cuda_api_correlation] != WS_NO_U32)
+		for (at = from; at < to && wanted.n<8; at += to - from> 8 && at - from == 3 ? to - from - 7 : 1)
+			if (read_row(e->c->rep->r, WS_TABLE_cuda_api, n->level[k].ref[at], v) &&
+			    v[ws_cuda_api_correlation] != WS_NO_U32)
 				ws_map_set(&wanted, v[ws_cuda_api_correlation], 1);
 	}
 	if (wanted.n)
@@ -473,11 +476,11 @@ int ws_api_event(struct ws_call *c, struct ws_err *e)
 	int64_t lane, level, event;
 	const struct ws_level *v;
 
-	if (!ws_param_int(c, "lane", 0, (int64_t)c->l->n - 1, 0, &lane, e) || !ws_param_int(c, "level", 0, UINT32_MAX, 0, &level, e) ||
-	    !ws_param_int(c, "event", 0, UINT32_MAX, 0, &event, e))
+	if (!ws_param_int(c, "lane", 0, (int64_t)c->l->n - 1, 0, &lane, e) ||
+	    !ws_param_int(c, "level", 0, UINT32_MAX, 0, &level, e) || !ws_param_int(c, "event", 0, UINT32_MAX, 0, &event, e))
 		return 400;
-	if (!c->l->n || !ws_lane_ready(c->l->lane[lane]) || level >= c->l->lane[lane]->levels || ws_lane_descs[c->l->lane[lane]->kind].counter ||
-	    event >= c->l->lane[lane]->level[level].n) {
+	if (!c->l->n || !ws_lane_ready(c->l->lane[lane]) || level >= c->l->lane[lane]->levels ||
+	    ws_lane_descs[c->l->lane[lane]->kind].counter || event >= c->l->lane[lane]->level[level].n) {
 		ws_fail(e, "there is no such event");
 		return 404;
 	}

@@ -54,7 +54,8 @@ static int take_samples(void *ctx, const struct ws_batch *b)
 		if (!wanted)
 			continue;
 		x->samples++;
-		ws_map_set(&x->stacks, key, ws_map_get(&x->stacks, key, NULL) + (b->col[ws_sample_weight][i] ? b->col[ws_sample_weight][i] : 1));
+		ws_map_set(&x->stacks, key,
+			   ws_map_get(&x->stacks, key, NULL) + (b->col[ws_sample_weight][i] ? b->col[ws_sample_weight][i] : 1));
 	}
 	return 0;
 }
@@ -196,8 +197,8 @@ static bool wanted_threads(struct flame *x, struct ws_err *e)
 int ws_api_flame(struct ws_call *c, struct ws_err *e)
 {
 	struct ws_scan s = {.table = WS_TABLE_sample,
-			    .columns = WS_COL(sample, start) | WS_COL(sample, thread) | WS_COL(sample, weight) | WS_COL(sample, frame) |
-				       WS_COL(sample, callers),
+			    .columns = WS_COL(sample, start) | WS_COL(sample, thread) | WS_COL(sample, weight) |
+				       WS_COL(sample, frame) | WS_COL(sample, callers),
 			    .workers = 1};
 	struct flame x = {.c = c};
 	int64_t t0, t1, up;
@@ -215,7 +216,8 @@ int ws_api_flame(struct ws_call *c, struct ws_err *e)
 	x.n = 1;
 	for (size_t i = 0; i < x.stacks.size; i++)
 		if (x.stacks.used[i])
-			add_stack(&x, (uint32_t)(x.stacks.slots[i].key >> 32), (uint32_t)x.stacks.slots[i].key, x.stacks.slots[i].value, (uint32_t)i + 1);
+			add_stack(&x, (uint32_t)(x.stacks.slots[i].key >> 32), (uint32_t)x.stacks.slots[i].key,
+				  x.stacks.slots[i].value, (uint32_t)i + 1);
 	x.least = x.node[0].total / 2000;
 	ws_text_puts(c->out, "{");
 	ws_json_int(c->out, "samples", (int64_t)x.samples);

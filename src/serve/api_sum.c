@@ -1,6 +1,6 @@
 /*
- * api_sum.c - what happened in a window: sums by name, the events as a table, searching and stepping. All of these walk the columns of
- * levels between two searched ends; ten million events take about a tenth of a second.
+ * api_sum.c - what happened in a window: sums by name, the events as a table, searching and stepping. All of these walk the columns
+ * of levels between two searched ends; ten million events take about a tenth of a second.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -255,7 +255,8 @@ static int by_pick(const void *a, const void *b)
 	return pick_less(a, b) ? -1 : 1;
 }
 
-static uint64_t pick_level(const struct walk *w, struct ws_matcher *m, struct picks *p, const struct ws_spot *at, enum sort sort, bool down)
+static uint64_t pick_level(const struct walk *w, struct ws_matcher *m, struct picks *p, const struct ws_spot *at, enum sort sort,
+			   bool down)
 {
 	const struct ws_level *v = &w->l->lane[at->lane]->level[at->level];
 	uint32_t from, to;
@@ -316,7 +317,8 @@ int ws_api_events(struct ws_call *c, struct ws_err *e)
 	p.v = ws_malloc(p.most * sizeof(*p.v));
 	for (size_t i = 0; i < w.n; i++)
 		for (uint32_t k = 0; walkable(c->l->lane[w.lanes[i]]) && k < c->l->lane[w.lanes[i]]->levels; k++)
-			count += pick_level(&w, m, &p, &(struct ws_spot){w.lanes[i], k, 0}, by && *by == 'd' ? BY_DURATION : BY_START, down);
+			count += pick_level(&w, m, &p, &(struct ws_spot){w.lanes[i], k, 0},
+					    by && *by == 'd' ? BY_DURATION : BY_START, down);
 	put_picks(c, &p, offset);
 	ws_json_int(c->out, "count", (int64_t)count);
 	ws_text_puts(c->out, "}");

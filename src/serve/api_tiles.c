@@ -1,8 +1,9 @@
 /*
  * api_tiles.c - tiles of many lanes in one answer, in a form that the page hands to the GPU as it is: rectangles of 24 bytes.
  *
- * Little-endian: "WST1", numbers of tiles, names, bytes of names, colours; the palette; each tile's lane, index, pending, levels and
- * rectangles a level; the rectangles; names as (id, length, bytes padded to four). Names are told of rectangles wide enough to be labelled.
+ * Little-endian: "WST1", numbers of tiles, names, bytes of names, colours; the palette; each tile's lane, index, pending, levels
+ * and rectangles a level; the rectangles; names as (id, length, bytes padded to four). Names are told of rectangles wide enough to
+ * be labelled.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -147,11 +148,13 @@ int ws_api_at(struct ws_call *c, struct ws_err *e)
 	const struct ws_level *v;
 	uint32_t from, to;
 
-	if (!ws_param_int(c, "lane", 0, (int64_t)c->l->n - 1, 0, &lane, e) || !ws_param_int(c, "level", 0, UINT32_MAX, 0, &level, e) ||
-	    !ws_param_int(c, "limit", 1, MOST_AT, 20, &limit, e) || !ws_param_window(c, &t0, &t1, e))
+	if (!ws_param_int(c, "lane", 0, (int64_t)c->l->n - 1, 0, &lane, e) ||
+	    !ws_param_int(c, "level", 0, UINT32_MAX, 0, &level, e) || !ws_param_int(c, "limit", 1, MOST_AT, 20, &limit, e) ||
+	    !ws_param_window(c, &t0, &t1, e))
 		return 400;
 	ws_text_puts(c->out, "{\"events\":[");
-	if (!c->l->n || !ws_lane_ready(c->l->lane[lane]) || level >= c->l->lane[lane]->levels || ws_lane_descs[c->l->lane[lane]->kind].counter) {
+	if (!c->l->n || !ws_lane_ready(c->l->lane[lane]) || level >= c->l->lane[lane]->levels ||
+	    ws_lane_descs[c->l->lane[lane]->kind].counter) {
 		ws_text_puts(c->out, "],\"count\":0,\"busy\":0}");
 		return 0;
 	}

@@ -483,7 +483,8 @@ int ws_api_tree(struct ws_call *c, struct ws_err *e)
 	    .c = c,
 	    .l = c->l,
 	    .device_name = load_map(r, WS_TABLE_cuda_device, ws_cuda_device_process, ws_cuda_device_id, ws_cuda_device_name),
-	    .null_stream = load_map(r, WS_TABLE_cuda_context, ws_cuda_context_process, ws_cuda_context_id, ws_cuda_context_null_stream),
+	    .null_stream =
+		load_map(r, WS_TABLE_cuda_context, ws_cuda_context_process, ws_cuda_context_id, ws_cuda_context_null_stream),
 	    .rank = load_map(r, WS_TABLE_rank, -1, ws_rank_process, ws_rank_rank),
 	    .counter_name = load_map(r, WS_TABLE_counter, -1, ws_counter_id, ws_counter_name),
 	    .counter_group = load_map(r, WS_TABLE_counter, -1, ws_counter_id, ws_counter_group),

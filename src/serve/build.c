@@ -1,9 +1,9 @@
 /*
  * build.c - the lanes of a report, in the background.
  *
- * First the census: of every block, the columns that tell lanes apart are decoded and rows counted by lane. That costs a fraction of
- * reading the events, gives the tree of rows, a place for each event, and a rough picture: where each block's rows lie. Then source
- * by source the events are read to their places on all cores, and as soon as nothing more feeds a lane it is finished.
+ * First the census: of every block, the columns that tell lanes apart are decoded and rows counted by lane. That costs a fraction
+ * of reading the events, gives the tree of rows, a place for each event, and a rough picture: where each block's rows lie. Then
+ * source by source the events are read to their places on all cores, and as soon as nothing more feeds a lane it is finished.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -88,8 +88,8 @@ struct worker {
 		uint8_t kind;
 		bool set;
 	} cache[2][CACHE];
-	uint64_t *at;	    /* by lane: rows counted, or the place of the next row */
-	uint32_t *touched;  /* lanes with a count, in this block */
+	uint64_t *at;	   /* by lane: rows counted, or the place of the next row */
+	uint32_t *touched; /* lanes with a count, in this block */
 	size_t lanes, n, cap;
 	struct ws_census_entry *out;
 	size_t out_n, out_cap;
@@ -100,7 +100,7 @@ struct pass {
 	const struct ws_source *s;
 	uint32_t source;
 	struct worker *workers;
-	const uint64_t *row_base; /* number of the first row of each block */
+	const uint64_t *row_base;	     /* number of the first row of each block */
 	const struct ws_census_entry *first; /* of this source; sorted by block */
 	size_t entries;
 	bool nvtx;
@@ -197,8 +197,8 @@ static int count_batch(void *ctx, const struct ws_batch *b)
 		}
 	for (size_t i = 0; i < w->n; i++) {
 		ws_grow(w->out, w->out_cap, w->out_n + 1);
-		w->out[w->out_n++] = (struct ws_census_entry){p->source, (uint32_t)b->block, w->touched[i],
-							      (uint32_t)w->at[w->touched[i]], 0};
+		w->out[w->out_n++] =
+		    (struct ws_census_entry){p->source, (uint32_t)b->block, w->touched[i], (uint32_t)w->at[w->touched[i]], 0};
 		w->at[w->touched[i]] = 0;
 	}
 	return __atomic_load_n(&p->l->stop, __ATOMIC_RELAXED);
@@ -219,7 +219,8 @@ static int by_place(const void *a, const void *b)
 static void name_domains(struct ws_lanes *l)
 {
 	size_t blocks = ws_report_blocks(l->r, WS_TABLE_nvtx);
-	uint64_t *out[WS_MAX_COLUMNS] = {NULL}, columns = WS_COL(nvtx, type) | WS_COL(nvtx, thread) | WS_COL(nvtx, domain) | WS_COL(nvtx, text);
+	uint64_t *out[WS_MAX_COLUMNS] = {NULL},
+		 columns = WS_COL(nvtx, type) | WS_COL(nvtx, thread) | WS_COL(nvtx, domain) | WS_COL(nvtx, text);
 
 	for (size_t i = 0; i < blocks; i++) {
 		uint32_t rows = ws_report_block(l->r, WS_TABLE_nvtx, i).rows;
@@ -245,7 +246,8 @@ static void name_domains(struct ws_lanes *l)
 static void take_census(struct ws_lanes *l, struct worker *workers, uint32_t worker_n)
 {
 	for (uint32_t s = 0; s < ws_source_count; s++) {
-		struct pass p = {.l = l, .s = &ws_sources[s], .source = s, .workers = workers, .nvtx = ws_sources[s].table == WS_TABLE_nvtx};
+		struct pass p = {
+		    .l = l, .s = &ws_sources[s], .source = s, .workers = workers, .nvtx = ws_sources[s].table == WS_TABLE_nvtx};
 		struct ws_scan sc = {.table = p.s->table, .columns = key_columns(p.s), .time_max = UINT64_MAX};
 
 		for (uint32_t i = 0; i < worker_n; i++)
@@ -402,7 +404,12 @@ static uint64_t *row_bases(const struct ws_report *r, enum ws_table t)
 static void place_source(struct ws_lanes *l, struct worker *workers, uint32_t worker_n, size_t first, size_t entries)
 {
 	uint32_t s = l->census[first].source;
-	struct pass p = {.l = l, .s = &ws_sources[s], .source = s, .workers = workers, .first = l->census + first, .entries = entries,
+	struct pass p = {.l = l,
+			 .s = &ws_sources[s],
+			 .source = s,
+			 .workers = workers,
+			 .first = l->census + first,
+			 .entries = entries,
 			 .nvtx = ws_sources[s].table == WS_TABLE_nvtx};
 	struct ws_scan sc = {.table = p.s->table, .columns = event_columns(p.s), .time_max = UINT64_MAX};
 	uint64_t *base = row_bases(l->r, p.s->table), damaged = 0;

@@ -26,7 +26,7 @@ struct ws_frames {
 	uint32_t *module; /* string ids by module id */
 	struct stack {
 		uint32_t parent, frame;
-	} *stack;
+	} * stack;
 	uint32_t frame_n, module_n, stack_n;
 };
 
@@ -39,7 +39,6 @@ static uint32_t most_ids(const struct ws_report *r, enum ws_table t)
 
 	return ws_report_rows(r, t) ? (most < (UINT32_C(1) << 28) ? (uint32_t)most : UINT32_C(1) << 28) : 0;
 }
-
 
 static int take_frames(void *ctx, const struct ws_batch *b)
 {

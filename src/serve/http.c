@@ -3,8 +3,8 @@
  *
  * Every address begins with a random token of 128 bits, which only the one who started the server sees: other users of the
  * machine cannot reach the report through the port. A request must name this machine as its host, whatever the port (a
- * tunnel changes it): a page elsewhere that has its name resolve to 127.0.0.1 is refused. Nothing of an address is ever used as a path
- * of a file.
+ * tunnel changes it): a page elsewhere that has its name resolve to 127.0.0.1 is refused. Nothing of an address is ever used as a
+ * path of a file.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -37,7 +37,8 @@ struct server {
 static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
 			     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-static mhd_result respond(struct MHD_Connection *con, unsigned status, const char *type, void *bytes, size_t n, enum MHD_ResponseMemoryMode mode)
+static mhd_result respond(struct MHD_Connection *con, unsigned status, const char *type, void *bytes, size_t n,
+			  enum MHD_ResponseMemoryMode mode)
 {
 	struct MHD_Response *r = MHD_create_response_from_buffer(n, bytes, mode);
 	mhd_result rc;
@@ -71,7 +72,8 @@ static bool host_is_local(const char *host)
 	for (size_t i = 0; host && i < WS_COUNT(names); i++) {
 		size_t n = strlen(names[i]);
 
-		if (!strncasecmp(host, names[i], n) && (!host[n] || (host[n] == ':' && strspn(host + n + 1, "0123456789") == strlen(host + n + 1))))
+		if (!strncasecmp(host, names[i], n) &&
+		    (!host[n] || (host[n] == ':' && strspn(host + n + 1, "0123456789") == strlen(host + n + 1))))
 			return true;
 	}
 	return false;
@@ -105,8 +107,8 @@ static mhd_result answer_api(struct server *s, struct MHD_Connection *con, const
 	return respond(con, (unsigned)status, a.type, a.body.s, a.body.len, MHD_RESPMEM_MUST_FREE);
 }
 
-static mhd_result answer(void *ctx, struct MHD_Connection *con, const char *url, const char *method, const char *version, const char *upload,
-			 size_t *upload_size, void **request)
+static mhd_result answer(void *ctx, struct MHD_Connection *con, const char *url, const char *method, const char *version,
+			 const char *upload, size_t *upload_size, void **request)
 {
 	struct server *s = ctx;
 	const char *path;
@@ -150,18 +152,20 @@ static int make_token(char *token, struct ws_err *e)
 
 static struct MHD_Daemon *listen_on(struct server *s, int port, int *got, struct ws_err *e)
 {
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in a = {
+	    .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	const union MHD_DaemonInfo *info;
 	struct MHD_Daemon *d;
 
 	errno = 0;
-	d = MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD, (uint16_t)port, NULL, NULL, answer, s, MHD_OPTION_SOCK_ADDR,
-			     (struct sockaddr *)&a, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT,
-			     (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, 120u, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-			     (size_t)65536, MHD_OPTION_END);
+	d = MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD, (uint16_t)port, NULL, NULL, answer, s,
+			     MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&a, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
+			     MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, 120u,
+			     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_END);
 	if (!d) {
 		if (port)
-			ws_fail(e, "cannot listen on port %d of 127.0.0.1%s; --port chooses another", port, errno == EADDRINUSE ? ": it is in use" : "");
+			ws_fail(e, "cannot listen on port %d of 127.0.0.1%s; --port chooses another", port,
+				errno == EADDRINUSE ? ": it is in use" : "");
 		else
 			ws_fail(e, "cannot listen on 127.0.0.1");
 		return NULL;

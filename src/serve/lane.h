@@ -1,8 +1,8 @@
 /*
  * lane.h - a report as rows of a time line.
  *
- * A lane is what one row shows: the events of one kind that belong to one thread, stream, core... A lane has levels; on a level no two
- * events overlap, so that both its starts and its ends ascend: every question about a window is two binary searches and a
+ * A lane is what one row shows: the events of one kind that belong to one thread, stream, core... A lane has levels; on a level no
+ * two events overlap, so that both its starts and its ends ascend: every question about a window is two binary searches and a
  * difference of running sums, whatever its size. Nested ranges come out at their depth, concurrent ones on the first level that is
  * free.
  *
@@ -61,15 +61,15 @@ extern const struct ws_lane_desc ws_lane_descs[WS_LANE_KINDS];
  * listed in names.c.
  */
 enum { WS_NAME_STRING = 0, WS_NAME_THREAD = 1, WS_NAME_OURS = 2, WS_NAME_FRAME = 3 };
-#define WS_NAME(space, id) ((uint32_t)(space) << 30 | ((uint32_t)(id) & 0x3fffffff))
+#define WS_NAME(space, id) ((uint32_t)(space) << 30 | ((uint32_t)(id)&0x3fffffff))
 
 /* Tables that feed lanes: events keep the number of their source. */
 enum ws_source_name {
-	WS_NAMED_STR,    /* by a STR column */
+	WS_NAMED_STR,	 /* by a STR column */
 	WS_NAMED_THREAD, /* by the thread in a column */
-	WS_NAMED_FRAME,  /* by the function of a frame */
-	WS_NAMED_STACK,  /* by the function of the innermost frame of a stack */
-	WS_NAMED_ENUM,   /* texts of our own, from `ours` on by the column's value, less than `ours_n` */
+	WS_NAMED_FRAME,	 /* by the function of a frame */
+	WS_NAMED_STACK,	 /* by the function of the innermost frame of a stack */
+	WS_NAMED_ENUM,	 /* texts of our own, from `ours` on by the column's value, less than `ours_n` */
 };
 enum ws_feed_when { WS_FEED_ALWAYS, WS_FEED_ZERO, WS_FEED_NONZERO, WS_FEED_NOT_NULL };
 
@@ -87,7 +87,7 @@ struct ws_source {
 	uint8_t naming;
 	int8_t name; /* column */
 	uint16_t ours, ours_n;
-	bool f64;    /* a counter's values are doubles already */
+	bool f64; /* a counter's values are doubles already */
 	struct ws_feed feed[2];
 	uint8_t feeds;
 };
@@ -104,15 +104,15 @@ enum { WS_EVENT_SOURCE = 0x3f, WS_EVENT_OPEN = 0x40, WS_EVENT_MOMENT = 0x80 };
 struct ws_level {
 	uint32_t n;
 	uint64_t *start;
-	uint32_t *dur; /* UINT32_MAX: see `longs` */
-	uint32_t *name, *ref;	/* ref: number of the row in its table */
-	uint8_t *src, *paint;	/* source and flags; colour: index in the palette, 0 by name */
-	uint64_t *busy;		/* sum of durations before every WS_LEVEL_STRIDE-th event */
+	uint32_t *dur;			 /* UINT32_MAX: see `longs` */
+	uint32_t *name, *ref;		 /* ref: number of the row in its table */
+	uint8_t *src, *paint;		 /* source and flags; colour: index in the palette, 0 by name */
+	uint64_t *busy;			 /* sum of durations before every WS_LEVEL_STRIDE-th event */
 	uint32_t *max[WS_LEVEL_PYRAMID]; /* longest duration of FAN, FAN^2... events */
 	struct ws_long {
 		uint32_t at;
 		uint64_t dur;
-	} *longs;
+	} * longs;
 	size_t long_n, long_cap;
 	double *value; /* counters: from start on; their dur, name, ref, src and paint are NULL */
 	double *value_max[WS_LEVEL_PYRAMID], *value_min[WS_LEVEL_PYRAMID];
@@ -160,7 +160,7 @@ struct ws_lanes {
 	uint32_t palette_n;
 	struct ws_frames *frames;
 	uint8_t *names_domains; /* by block of nvtx: does it name domains? */
-	struct ws_map domains; /* process << 32 | NVTX domain: its name (a string id) */
+	struct ws_map domains;	/* process << 32 | NVTX domain: its name (a string id) */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	pthread_t builder;
@@ -174,7 +174,7 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *r);
 void ws_lanes_close(struct ws_lanes *l);
 void ws_lanes_wait_census(struct ws_lanes *l);
 void ws_lanes_wait_frames(struct ws_lanes *l); /* until `frames` are there */
-void ws_lanes_wait(struct ws_lanes *l); /* until everything is built */
+void ws_lanes_wait(struct ws_lanes *l);	       /* until everything is built */
 static inline bool ws_lane_ready(const struct ws_lane *lane)
 {
 	return __atomic_load_n(&lane->ready, __ATOMIC_ACQUIRE);
@@ -218,7 +218,8 @@ void ws_level_extremes(const struct ws_level *v, uint32_t from, uint32_t to, dou
 
 /* ---- NVTX ranges projected on GPUs (project.c) ---- */
 
-/* After the census: make the lanes that there may be. They are filled, and become ready, by ws_project; one without events stays unready. */
+/* After the census: make the lanes that there may be. They are filled, and become ready, by ws_project; one without events stays
+ * unready. */
 void ws_project_lanes(struct ws_lanes *l);
 void ws_project(struct ws_lanes *l);
 /* Number of the lane, made if it is new; UINT32_MAX when there are too many. Before the census is done only. */
@@ -234,8 +235,8 @@ uint32_t ws_lane_name_key(const struct ws_lanes *l, uint32_t name);
 /* ---- space.c ---- */
 
 /*
- * Memory of a lane: small ones are allocated, large ones are a mapping of an unlinked file in TMPDIR or /var/tmp (or anonymous memory when
- * there is no room for that). Zeroed.
+ * Memory of a lane: small ones are allocated, large ones are a mapping of an unlinked file in TMPDIR or /var/tmp (or anonymous
+ * memory when there is no room for that). Zeroed.
  */
 void *ws_space_new(size_t bytes);
 void ws_space_free(void *p, size_t bytes);

@@ -1,9 +1,9 @@
 /*
  * level.c - from a lane's raw events to its levels.
  *
- * Events come block after block, each block in order of start: almost sorted, but for ranges that were written when they ended, long
- * after what they enclose. So what ascends is left alone and the rest is sorted and merged in (sort_events). A walk in order of
- * (start, longer first) then gives each event the first level that is free at its start, and a second one copies it there.
+ * Events come block after block, each block in order of start: almost sorted, but for ranges that were written when they ended,
+ * long after what they enclose. So what ascends is left alone and the rest is sorted and merged in (sort_events). A walk in order
+ * of (start, longer first) then gives each event the first level that is free at its start, and a second one copies it there.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -229,7 +229,8 @@ static void make_counter(struct ws_lane *lane)
 	low = high = v->value;
 	for (uint32_t k = 0, m = v->n / WS_LEVEL_FAN; k < WS_LEVEL_PYRAMID && m; k++, m /= WS_LEVEL_FAN) {
 		for (uint32_t i = 0; i < m; i++)
-			fold_extremes(low + (size_t)i * WS_LEVEL_FAN, high + (size_t)i * WS_LEVEL_FAN, &v->value_min[k][i], &v->value_max[k][i]);
+			fold_extremes(low + (size_t)i * WS_LEVEL_FAN, high + (size_t)i * WS_LEVEL_FAN, &v->value_min[k][i],
+				      &v->value_max[k][i]);
 		low = v->value_min[k];
 		high = v->value_max[k];
 	}

@@ -5,7 +5,7 @@
 #include "serve/lane.h"
 
 /* WS_OWN_x and how many: what an enumeration's values are called, from 0 on. */
-#define WS_OWN_TEXTS(T)                                                                                                          \
+#define WS_OWN_TEXTS(T)                                                                                                           \
 	T(COPY, 14, "Copy", "Copy host to device", "Copy device to host", "Copy host to array", "Copy array to host",             \
 	  "Copy array to array", "Copy array to device", "Copy device to array", "Copy device to device", "Copy host to host",    \
 	  "Copy peer to peer", "Migrate host to device", "Migrate device to host", "Migrate device to device")                    \

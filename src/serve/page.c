@@ -2,8 +2,8 @@
  * page.c - one HTML file with the page and the events of a window in it, to mail or to keep with a build.
  *
  * Style and script stand in the file; a content security policy names their digests, so that nothing else runs and nothing is
- * loaded. What the server would answer at first (session, rows) is there as it is; events are there by lane and level as arrays in base64, from
- * which the page answers the rest itself (viewer/src/static.ts says how they lie).
+ * loaded. What the server would answer at first (session, rows) is there as it is; events are there by lane and level as arrays in
+ * base64, from which the page answers the rest itself (viewer/src/static.ts says how they lie).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -119,7 +119,8 @@ static int add_lane(struct page *p, uint32_t number, struct ws_err *e)
 		ws_level_range(&lane->level[k], p->t0, p->t1, &from, &to);
 		p->n += to - from;
 		if (p->n > MOST_EVENTS)
-			return ws_fail(e, "more than %d events are too many for one page; choose a shorter time by --times", MOST_EVENTS);
+			return ws_fail(e, "more than %d events are too many for one page; choose a shorter time by --times",
+				       MOST_EVENTS);
 		ws_json_comma(&p->lanes);
 		ws_text_printf(&p->lanes, "%" PRIu32, to - from);
 		add_columns(p, &lane->level[k], from, to);
@@ -200,13 +201,15 @@ static void put_page(struct page *p)
 	struct ws_text t = {0};
 
 	fprintf(p->f,
-		"<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+		"<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
+		"http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
 		"script-src 'sha256-%s'; style-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'\">\n"
 		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>warpsight</title>\n<style>",
 		asset("app.js")->sha256, asset("app.css")->sha256);
 	put_asset(p->f, "app.css");
 	fputs("</style>\n</head>\n<body>\n<noscript>This page needs JavaScript.</noscript>\n<div id=\"app\"></div>\n"
-	      "<script type=\"application/json\" id=\"warpsight-data\">", p->f);
+	      "<script type=\"application/json\" id=\"warpsight-data\">",
+	      p->f);
 	ws_text_puts(&t, "{");
 	add_answer(p, &t, "session");
 	add_answer(p, &t, "tree");

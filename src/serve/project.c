@@ -2,10 +2,10 @@
  * project.c - NVTX ranges as the GPU saw them: from the start of the first piece of work launched inside of a range to the end of
  * the last.
  *
- * A range encloses a call when it is the calling thread's and spans the whole call (query/enclose.h says the same). Here this is asked of
- * levels: on each level of the thread's ranges at most one can, and as work comes about in the order of its calls, it is found near where the last
- * was. Calls are looked up in a hash by correlation id, in mapped memory like the events (space.c): a report of any size stays within the
- * server's means.
+ * A range encloses a call when it is the calling thread's and spans the whole call (query/enclose.h says the same). Here this is
+ * asked of levels: on each level of the thread's ranges at most one can, and as work comes about in the order of its calls, it is
+ * found near where the last was. Calls are looked up in a hash by correlation id, in mapped memory like the events (space.c): a
+ * report of any size stays within the server's means.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +27,8 @@ struct span {
 struct target {
 	uint32_t nvtx, projected; /* lanes */
 	uint32_t thread, device;
-	struct span **span;	  /* by level and event */
-	uint32_t *near;		  /* by level: where the last was found */
+	struct span **span; /* by level and event */
+	uint32_t *near;	    /* by level: where the last was found */
 };
 
 struct project {
@@ -83,7 +83,8 @@ static int take_calls(void *ctx, const struct ws_batch *b)
 	struct project *p = ctx;
 
 	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t start = b->col[ws_cuda_api_start][i], end = b->col[ws_cuda_api_end][i], id = b->col[ws_cuda_api_correlation][i];
+		uint64_t start = b->col[ws_cuda_api_start][i], end = b->col[ws_cuda_api_end][i],
+			 id = b->col[ws_cuda_api_correlation][i];
 		uint32_t thread = (uint32_t)b->col[ws_cuda_api_thread][i], process = ws_who_thread(p->l->who, thread)->process;
 		struct call *c;
 		bool wanted;
@@ -94,7 +95,8 @@ static int take_calls(void *ctx, const struct ws_batch *b)
 		c = &p->calls[slot(p, process, (uint32_t)id)];
 		if (c->process && c->start <= start) /* a driver call inside of it */
 			continue;
-		*c = (struct call){start, end - start < UINT32_MAX ? (uint32_t)(end - start) : UINT32_MAX, thread, process, (uint32_t)id};
+		*c = (struct call){start, end - start < UINT32_MAX ? (uint32_t)(end - start) : UINT32_MAX, thread, process,
+				   (uint32_t)id};
 	}
 	return __atomic_load_n(&p->l->stop, __ATOMIC_RELAXED);
 }
@@ -103,7 +105,8 @@ static void load_calls(struct project *p)
 {
 	uint64_t rows = ws_report_rows(p->l->r, WS_TABLE_cuda_api);
 	struct ws_scan s = {.table = WS_TABLE_cuda_api,
-			    .columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) | WS_COL(cuda_api, correlation),
+			    .columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) |
+				       WS_COL(cuda_api, correlation),
 			    .time_max = UINT64_MAX,
 			    .workers = 1};
 
@@ -152,12 +155,14 @@ static int take_work(void *ctx, const struct ws_batch *b)
 		const struct call *c;
 		bool known;
 
-		if (end == WS_NO_TIME || end < start || !end || b->col[p->c->correlation][i] == WS_NO_U32 || !b->col[p->c->process][i])
+		if (end == WS_NO_TIME || end < start || !end || b->col[p->c->correlation][i] == WS_NO_U32 ||
+		    !b->col[p->c->process][i])
 			continue;
 		c = &p->calls[slot(p, (uint32_t)b->col[p->c->process][i], (uint32_t)b->col[p->c->correlation][i])];
 		if (!c->process)
 			continue;
-		for (size_t k = ws_map_get(&p->first, c->thread, &known); known && k < p->n && p->target[k].thread == c->thread; k++)
+		for (size_t k = ws_map_get(&p->first, c->thread, &known); known && k < p->n && p->target[k].thread == c->thread;
+		     k++)
 			if (p->target[k].device == device)
 				widen(p, &p->target[k], c, start, end);
 	}
@@ -184,7 +189,9 @@ static int by_thread(const void *a, const void *b)
 {
 	const struct target *x = a, *y = b;
 
-	return x->thread != y->thread ? (x->thread < y->thread ? -1 : 1) : x->projected < y->projected ? -1 : x->projected > y->projected;
+	return x->thread != y->thread	     ? (x->thread < y->thread ? -1 : 1)
+	       : x->projected < y->projected ? -1
+					     : x->projected > y->projected;
 }
 
 static void find_targets(struct project *p)
@@ -235,8 +242,11 @@ static void finish_target(struct project *p, struct target *t)
 	for (uint32_t k = 0; n && k < from->levels; k++)
 		for (uint32_t i = 0; i < from->level[k].n; i++)
 			if (t->span[k][i].last)
-				to->raw[to->filled++] = (struct ws_raw){t->span[k][i].first, t->span[k][i].last, from->level[k].name[i],
-									from->level[k].ref[i], from->level[k].src[i] & WS_EVENT_SOURCE,
+				to->raw[to->filled++] = (struct ws_raw){t->span[k][i].first,
+									t->span[k][i].last,
+									from->level[k].name[i],
+									from->level[k].ref[i],
+									from->level[k].src[i] & WS_EVENT_SOURCE,
 									from->level[k].paint[i]};
 	for (uint32_t k = 0; k < from->levels; k++)
 		ws_space_free(t->span[k], from->level[k].n * sizeof(struct span));

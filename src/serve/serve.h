@@ -10,14 +10,14 @@
 struct ws_view_request {
 	const char *const *files;
 	size_t n;
-	int port;	    /* 0: any that is free */
-	bool open;	    /* start the desktop's browser */
-	bool remote_hint;   /* say how to reach it through ssh */
+	int port;	  /* 0: any that is free */
+	bool open;	  /* start the desktop's browser */
+	bool remote_hint; /* say how to reach it through ssh */
 };
 
 /*
- * Open the reports, listen on the loopback interface, print the address on standard output, and serve until a signal (INT, TERM, HUP).
- * Returns 0, or -1 with a message.
+ * Open the reports, listen on the loopback interface, print the address on standard output, and serve until a signal (INT, TERM,
+ * HUP). Returns 0, or -1 with a message.
  */
 int ws_view_serve(const struct ws_view_request *q, struct ws_err *e);
 

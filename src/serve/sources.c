@@ -1,6 +1,6 @@
 /*
- * sources.c - which tables feed which lanes, as data. A new event kind is on the time line once it has an entry here; the page shows
- * what it is told of kinds it does not know.
+ * sources.c - which tables feed which lanes, as data. A new event kind is on the time line once it has an entry here; the page
+ * shows what it is told of kinds it does not know.
  */
 #include "serve/lane.h"
 #include "serve/names.h"
@@ -35,11 +35,20 @@ const struct ws_lane_desc ws_lane_descs[WS_LANE_KINDS] = {
 #define TIMES(t) .table = WS_TABLE_##t, .start = ws_##t##_start, .end = ws_##t##_end
 #define MOMENT(t) .table = WS_TABLE_##t, .start = ws_##t##_start, .end = -1
 #define BY_STR(t, column) .naming = WS_NAMED_STR, .name = ws_##t##_##column
-#define BY_ENUM(t, column, text) .naming = WS_NAMED_ENUM, .name = ws_##t##_##column, .ours = WS_OWN_##text, .ours_n = WS_OWN_##text##_N
-#define FEED_THREAD(t, lane) {.kind = WS_LANE_##lane, .keys = 1, .key = {ws_##t##_thread}}
-#define FEED_DEVICE(t, lane) {.kind = WS_LANE_##lane, .keys = 2, .key = {ws_##t##_process, ws_##t##_device}}
-#define FEED_STREAM(t) \
-	{.kind = WS_LANE_STREAM, .keys = 4, .key = {ws_##t##_process, ws_##t##_device, ws_##t##_context, ws_##t##_stream}}
+#define BY_ENUM(t, column, text) \
+	.naming = WS_NAMED_ENUM, .name = ws_##t##_##column, .ours = WS_OWN_##text, .ours_n = WS_OWN_##text##_N
+#define FEED_THREAD(t, lane)                                                  \
+	{                                                                     \
+		.kind = WS_LANE_##lane, .keys = 1, .key = { ws_##t##_thread } \
+	}
+#define FEED_DEVICE(t, lane)                                                                    \
+	{                                                                                       \
+		.kind = WS_LANE_##lane, .keys = 2, .key = { ws_##t##_process, ws_##t##_device } \
+	}
+#define FEED_STREAM(t)                                                                                                             \
+	{                                                                                                                          \
+		.kind = WS_LANE_STREAM, .keys = 4, .key = { ws_##t##_process, ws_##t##_device, ws_##t##_context, ws_##t##_stream } \
+	}
 #define ONE(...) .feed = {__VA_ARGS__}, .feeds = 1
 #define TWO(...) .feed = {__VA_ARGS__}, .feeds = 2
 
@@ -58,8 +67,9 @@ const struct ws_source ws_sources[] = {
     {TIMES(cuda_jit), BY_ENUM(cuda_jit, operation, JIT), ONE(FEED_THREAD(cuda_jit, CUDA_OTHER))},
     {MOMENT(cuda_module), BY_ENUM(cuda_module, operation, MODULE), ONE(FEED_THREAD(cuda_module, CUDA_OTHER))},
     {TIMES(osrt), BY_STR(osrt, name), ONE(FEED_THREAD(osrt, OSRT))},
-    {TIMES(sched), .naming = WS_NAMED_THREAD, .name = ws_sched_thread, TWO({.kind = WS_LANE_CPU, .keys = 1, .key = {ws_sched_cpu}, .when = WS_FEED_NOT_NULL, .test = ws_sched_cpu},
-					     FEED_THREAD(sched, STATE))},
+    {TIMES(sched), .naming = WS_NAMED_THREAD, .name = ws_sched_thread,
+     TWO({.kind = WS_LANE_CPU, .keys = 1, .key = {ws_sched_cpu}, .when = WS_FEED_NOT_NULL, .test = ws_sched_cpu},
+	 FEED_THREAD(sched, STATE))},
     {MOMENT(sample), .naming = WS_NAMED_FRAME, .name = ws_sample_frame, ONE(FEED_THREAD(sample, SAMPLE))},
     {MOMENT(python_sample), .naming = WS_NAMED_STACK, .name = ws_python_sample_stack, ONE(FEED_THREAD(python_sample, PYTHON))},
     {TIMES(gil), BY_ENUM(gil, state, GIL), ONE(FEED_THREAD(gil, GIL))},
@@ -70,9 +80,16 @@ const struct ws_source ws_sources[] = {
     {MOMENT(ftrace), BY_STR(ftrace, name), ONE({.kind = WS_LANE_FTRACE, .keys = 1, .key = {ws_ftrace_cpu}})},
     {MOMENT(output), BY_STR(output, bytes), ONE({.kind = WS_LANE_OUTPUT})},
     {MOMENT(diagnostic), BY_STR(diagnostic, text), ONE({.kind = WS_LANE_DIAGNOSTIC})},
-    {.table = WS_TABLE_counter_value, .start = ws_counter_value_start, .end = ws_counter_value_value, .f64 = true, .name = -1,
+    {.table = WS_TABLE_counter_value,
+     .start = ws_counter_value_start,
+     .end = ws_counter_value_value,
+     .f64 = true,
+     .name = -1,
      ONE({.kind = WS_LANE_COUNTER, .keys = 1, .key = {ws_counter_value_counter}})},
-    {.table = WS_TABLE_cuda_memory, .start = ws_cuda_memory_start, .end = ws_cuda_memory_in_use, .name = -1,
+    {.table = WS_TABLE_cuda_memory,
+     .start = ws_cuda_memory_start,
+     .end = ws_cuda_memory_in_use,
+     .name = -1,
      ONE({.kind = WS_LANE_GPU_BYTES, .keys = 3, .key = {ws_cuda_memory_process, ws_cuda_memory_device, ws_cuda_memory_kind}})},
 };
 const size_t ws_source_count = WS_COUNT(ws_sources);

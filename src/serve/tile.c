@@ -135,7 +135,10 @@ static void draw_preview(const struct drawing *d, uint32_t lane)
 		if ((int64_t)b.time_max <= d->t0 || (int64_t)b.time_min >= d->t1 || b.time_max <= end)
 			continue;
 		r = new_rect(d->out);
-		*r = (struct ws_rect){.x0 = pixel(d, b.time_min > end ? b.time_min : end), .x1 = pixel(d, b.time_max), .count = c->count, .fill = 90,
+		*r = (struct ws_rect){.x0 = pixel(d, b.time_min > end ? b.time_min : end),
+				      .x1 = pixel(d, b.time_max),
+				      .count = c->count,
+				      .fill = 90,
 				      .flags = WS_RECT_PREVIEW | WS_RECT_GROUP};
 		end = b.time_max;
 	}

@@ -22,7 +22,7 @@ enum ws_rect_flags {
 	WS_RECT_COUNTER = 32,
 };
 
-struct ws_rect { /* as sent, little-endian */
+struct ws_rect {      /* as sent, little-endian */
 	float x0, x1; /* pixels from the tile's start; outside of the tile where the event is, up to WS_TILE_BEYOND */
 	union {
 		uint32_t event; /* its number on the level; of a group the longest */

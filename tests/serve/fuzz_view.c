@@ -2,9 +2,9 @@
  * fuzz_view.c - what the time line makes of hostile reports: it may show nonsense, and must not crash, hang or read beyond what is
  * there.
  *
- * The input is edits of six bytes each to a report with some of everything (make_report.c): a place, how, and a value; checksums are put right
- * after that. The page's questions are then asked of it. Built by clang with -Dfuzz=true this is a libFuzzer target; else, with
- * FUZZ_REPLAY, a program that runs a fixed number of made-up inputs, or the files it is given.
+ * The input is edits of six bytes each to a report with some of everything (make_report.c): a place, how, and a value; checksums
+ * are put right after that. The page's questions are then asked of it. Built by clang with -Dfuzz=true this is a libFuzzer target;
+ * else, with FUZZ_REPLAY, a program that runs a fixed number of made-up inputs, or the files it is given.
  */
 #define main make_report_main
 #include "make_report.c"

@@ -4,7 +4,8 @@
  *   make_report FILE [steps]
  *
  * Two ranks on one GPU each: steps with layers, launches, kernels on two streams, copies both ways, a memset and a wait; a third
- * process with hostile names; samples with stacks, scheduling, the GIL, OS runtime calls, counters, tracks, output, diagnostics, losses.
+ * process with hostile names; samples with stacks, scheduling, the GIL, OS runtime calls, counters, tracks, output, diagnostics,
+ * losses.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +41,8 @@ static void begin(void)
 	ADD(clock, .raw = ZERO, .realtime = UINT64_C(1700000000000000000));
 	ADD(meta, .name = text("command"), .value = text("python train.py --batch 64"));
 	ADD(meta, .name = text("host.name"), .value = text("node-1"));
-	ADD(process, .id = 3, .pid = 300, .start = ZERO, .origin = WS_ORIGIN_TARGET, .name = text("<b>bold</b>"), .cmdline = text("\"><script>alert(1)</script>"));
+	ADD(process, .id = 3, .pid = 300, .start = ZERO, .origin = WS_ORIGIN_TARGET, .name = text("<b>bold</b>"),
+	    .cmdline = text("\"><script>alert(1)</script>"));
 	ADD(thread, .id = 5, .process = 3, .tid = 300, .start = ZERO);
 	for (uint32_t i = 0; i < 2; i++) {
 		ADD(process, .id = i + 1, .pid = 100 + i * 100, .start = ZERO, .origin = WS_ORIGIN_TARGET, .name = text("python3"),
@@ -67,9 +69,10 @@ static void launch(uint32_t side, const char *kernel, uint32_t stream, uint64_t 
 	now[side] += 6 * US;
 	if (gpu[side] < start + 8 * US)
 		gpu[side] = start + 8 * US;
-	ADD(cuda_kernel, .start = gpu[side], .end = gpu[side] + length, .device = 0, .context = 1, .green_context = WS_NO_U32, .stream = stream,
-	    .correlation = correlation[side], .process = side + 1, .name = text(kernel), .demangled = text(kernel), .grid_x = 528, .grid_y = 1,
-	    .grid_z = 1, .block_x = 256, .block_y = 1, .block_z = 1, .registers = 64, .occupancy = 0.75, .waves = 1.25, .limiter = WS_OCCUPANCY_REGISTERS);
+	ADD(cuda_kernel, .start = gpu[side], .end = gpu[side] + length, .device = 0, .context = 1, .green_context = WS_NO_U32,
+	    .stream = stream, .correlation = correlation[side], .process = side + 1, .name = text(kernel),
+	    .demangled = text(kernel), .grid_x = 528, .grid_y = 1, .grid_z = 1, .block_x = 256, .block_y = 1, .block_z = 1,
+	    .registers = 64, .occupancy = 0.75, .waves = 1.25, .limiter = WS_OCCUPANCY_REGISTERS);
 	gpu[side] += stream == 7 ? length + US : length / 2;
 }
 
@@ -80,15 +83,15 @@ static void copy(uint32_t side, uint8_t kind, uint64_t bytes)
 	    .name = text("cudaMemcpyAsync_v3020"), .callchain = WS_NO_U32);
 	now[side] += 6 * US;
 	gpu[side] = gpu[side] < now[side] ? now[side] : gpu[side];
-	ADD(cuda_memcpy, .start = gpu[side], .end = gpu[side] + bytes / 20, .device = 0, .context = 1, .stream = 7, .correlation = correlation[side],
-	    .process = side + 1, .bytes = bytes, .kind = kind);
+	ADD(cuda_memcpy, .start = gpu[side], .end = gpu[side] + bytes / 20, .device = 0, .context = 1, .stream = 7,
+	    .correlation = correlation[side], .process = side + 1, .bytes = bytes, .kind = kind);
 	gpu[side] += bytes / 20 + US;
 }
 
 static void range(uint32_t thread, uint64_t start, uint64_t end, const char *name, uint32_t argb, uint32_t domain)
 {
-	ADD(nvtx, .start = start, .end = end, .thread = thread, .text = text(name), .type = WS_NVTX_PUSHPOP, .color = argb, .domain = domain,
-	    .flags = argb ? WS_NVTX_HAS_COLOR : 0);
+	ADD(nvtx, .start = start, .end = end, .thread = thread, .text = text(name), .type = WS_NVTX_PUSHPOP, .color = argb,
+	    .domain = domain, .flags = argb ? WS_NVTX_HAS_COLOR : 0);
 }
 
 static void step(uint32_t side, uint32_t number)
@@ -117,21 +120,23 @@ static void step(uint32_t side, uint32_t number)
 	range(thread, phase + 20 * US, now[side] - 2 * US, "ncclAllReduce", 0, 1);
 	copy(side, WS_COPY_DTOH, 4000);
 	correlation[side]++;
-	ADD(cuda_memset, .start = gpu[side], .end = gpu[side] + 3 * US, .device = 0, .context = 1, .stream = 7, .correlation = correlation[side],
-	    .process = side + 1, .bytes = 65536);
+	ADD(cuda_memset, .start = gpu[side], .end = gpu[side] + 3 * US, .device = 0, .context = 1, .stream = 7,
+	    .correlation = correlation[side], .process = side + 1, .bytes = 65536);
 	gpu[side] += 4 * US;
 	correlation[side]++;
 	ADD(cuda_api, .start = now[side], .end = gpu[side] + 2 * US, .thread = thread, .correlation = correlation[side],
 	    .name = text("cudaStreamSynchronize_v3020"), .callchain = WS_NO_U32);
-	ADD(cuda_sync, .start = now[side] + US, .end = gpu[side] + US, .device = 0, .context = 1, .stream = 7, .correlation = correlation[side],
-	    .process = side + 1, .type = 3, .event = WS_NO_U32);
+	ADD(cuda_sync, .start = now[side] + US, .end = gpu[side] + US, .device = 0, .context = 1, .stream = 7,
+	    .correlation = correlation[side], .process = side + 1, .type = 3, .event = WS_NO_U32);
 	now[side] = gpu[side] + 4 * US;
 	snprintf(name, sizeof(name), "step %u", number);
 	range(thread, start, now[side], name, 0, 0);
 	ADD(cuda_memory, .start = start, .process = side + 1, .device = 0, .context = 1, .bytes = 1 << 20, .kind = 2, .name = 0,
 	    .in_use = UINT64_C(2000000000) + (number % 7) * UINT64_C(300000000));
-	ADD(osrt, .start = start, .end = now[side] - 30 * US, .thread = side * 2 + 2, .name = text("pthread_cond_wait"), .callchain = WS_NO_U32);
-	ADD(osrt, .start = now[side] - 25 * US, .end = now[side] - 5 * US, .thread = side * 2 + 2, .name = text("read"), .callchain = WS_NO_U32);
+	ADD(osrt, .start = start, .end = now[side] - 30 * US, .thread = side * 2 + 2, .name = text("pthread_cond_wait"),
+	    .callchain = WS_NO_U32);
+	ADD(osrt, .start = now[side] - 25 * US, .end = now[side] - 5 * US, .thread = side * 2 + 2, .name = text("read"),
+	    .callchain = WS_NO_U32);
 	now[side] += 10 * US;
 }
 
@@ -143,7 +148,8 @@ static void code(void)
 	ADD(module, .id = 1, .kind = WS_MODULE_FILE, .path = text("/usr/bin/python3"));
 	for (uint32_t i = 0; i < 5; i++) {
 		ADD(frame, .id = i + 1, .kind = WS_FRAME_USER, .module = 1, .address = 0x1000 + i * 64);
-		ADD(symbol, .frame = i + 1, .depth = 0, .set = 1, .name = text(functions[i]), .file = text("train.c"), .line = 10 * i + 5);
+		ADD(symbol, .frame = i + 1, .depth = 0, .set = 1, .name = text(functions[i]), .file = text("train.c"),
+		    .line = 10 * i + 5);
 	}
 	ADD(frame, .id = 6, .kind = WS_FRAME_USER, .module = 1, .address = 0x9000);
 	ADD(stack, .id = 1, .parent = 0, .frame = 1);
@@ -160,31 +166,42 @@ static void machine(uint64_t end)
 	for (uint32_t i = 0; t < end; i++) {
 		uint32_t thread = 1 + i % 4;
 
-		ADD(sched, .start = t, .end = t + 150 * US, .thread = thread, .cpu = i % 2, .woken = WS_NO_TIME, .after = i % 3 ? WS_AFTER_SLEEPING : WS_AFTER_PREEMPTED);
-		ADD(sample, .start = t + 60 * US, .thread = thread, .cpu = i % 2, .state = WS_STATE_RUNNING, .weight = 1000000, .frame = i % 5 ? 4 : 6,
-		    .callers = i % 3 ? 3 : 4, .event = 1, .flags = WS_SAMPLE_CLOCK);
+		ADD(sched, .start = t, .end = t + 150 * US, .thread = thread, .cpu = i % 2, .woken = WS_NO_TIME,
+		    .after = i % 3 ? WS_AFTER_SLEEPING : WS_AFTER_PREEMPTED);
+		ADD(sample, .start = t + 60 * US, .thread = thread, .cpu = i % 2, .state = WS_STATE_RUNNING, .weight = 1000000,
+		    .frame = i % 5 ? 4 : 6, .callers = i % 3 ? 3 : 4, .event = 1, .flags = WS_SAMPLE_CLOCK);
 		if (thread < 3)
 			ADD(gil, .start = t, .end = t + 100 * US, .thread = thread, .state = i % 4 ? WS_GIL_HOLDS : WS_GIL_WAITS);
 		ADD(counter_value, .start = t, .counter = 1, .value = 60 + (double)(random_number() % 4000) / 100);
 		ADD(counter_value, .start = t, .counter = 2, .value = 300 + (double)(i % 400));
 		t += 170 * US;
 	}
-	ADD(counter, .id = 1, .device = 0, .cpu = WS_NO_U32, .group = text("GPU metrics"), .name = text("SM active"), .unit = text("%"));
-	ADD(counter, .id = 2, .device = 0, .cpu = WS_NO_U32, .group = text("GPU metrics"), .name = text("Power"), .unit = text("W"));
+	ADD(counter, .id = 1, .device = 0, .cpu = WS_NO_U32, .group = text("GPU metrics"), .name = text("SM active"),
+	    .unit = text("%"));
+	ADD(counter, .id = 2, .device = 0, .cpu = WS_NO_U32, .group = text("GPU metrics"), .name = text("Power"),
+	    .unit = text("W"));
 	ADD(track, .id = 1, .name = text("Data pipeline"));
 	for (uint32_t i = 0; i < 20; i++)
 		ADD(slice, .start = ZERO + i * 400 * US, .end = ZERO + i * 400 * US + 350 * US, .track = 1, .name = text("batch"));
 	ADD(output, .start = ZERO + 300 * US, .stream = 1, .bytes = text("epoch 1 loss 0.734\n"));
 	ADD(output, .start = ZERO + 900 * US, .stream = 2, .bytes = text("warning: <i>slow</i> \x1b[31mdisk\x1b[0m\n"));
-	ADD(diagnostic, .start = ZERO + 100 * US, .severity = WS_WARNING, .source = text("cuda"), .text = text("CUDA_LAUNCH_BLOCKING is set: every launch waits."));
+	ADD(diagnostic, .start = ZERO + 100 * US, .severity = WS_WARNING, .source = text("cuda"),
+	    .text = text("CUDA_LAUNCH_BLOCKING is set: every launch waits."));
 	ADD(loss, .thread = 1, .kind = text("nvtx"), .events = 12, .reason = text("memory budget"));
 }
 
 /* Names that try to be more than names. */
 static void hostile(void)
 {
-	static const char *const names[] = {"<img src=x onerror=alert(1)>", "\xe2\x80\xae" "gnp.exe", "line\nbreak\ttab", "\xf0\x9f\x98\x80 emoji \xe4\xb8\xad\xe6\x96\x87",
-					    "=HYPERLINK(\"http://x\")", "broken \xff\xfe utf-8", "\"quotes\" 'and' `ticks` ${x}", ""};
+	static const char *const names[] = {"<img src=x onerror=alert(1)>",
+					    "\xe2\x80\xae"
+					    "gnp.exe",
+					    "line\nbreak\ttab",
+					    "\xf0\x9f\x98\x80 emoji \xe4\xb8\xad\xe6\x96\x87",
+					    "=HYPERLINK(\"http://x\")",
+					    "broken \xff\xfe utf-8",
+					    "\"quotes\" 'and' `ticks` ${x}",
+					    ""};
 	char *big = malloc(10001);
 
 	memset(big, 'X', 10000);
@@ -193,7 +210,8 @@ static void hostile(void)
 		range(5, ZERO + i * 900 * US, ZERO + i * 900 * US + 800 * US, names[i], 0, 0);
 	range(5, ZERO + 8 * 900 * US, ZERO + 8 * 900 * US + 800 * US, big, 0, 0);
 	ADD(nvtx, .start = ZERO + 400 * US, .end = WS_NO_TIME, .thread = 5, .text = text("a mark"), .type = WS_NVTX_MARK);
-	ADD(nvtx, .start = ZERO + 450 * US, .end = WS_NO_TIME, .thread = 5, .text = text("left open"), .type = WS_NVTX_PUSHPOP, .flags = WS_NVTX_LEFT_OPEN);
+	ADD(nvtx, .start = ZERO + 450 * US, .end = WS_NO_TIME, .thread = 5, .text = text("left open"), .type = WS_NVTX_PUSHPOP,
+	    .flags = WS_NVTX_LEFT_OPEN);
 	free(big);
 }
 

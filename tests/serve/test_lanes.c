@@ -39,7 +39,10 @@ static void add(struct ws_writer *w, uint64_t start, uint64_t end, uint32_t thre
 {
 	rows[row_n++] = (struct truth){start, end, thread, 0, moment};
 	ws_writer_add(w, WS_TABLE_nvtx,
-		      &(struct ws_row_nvtx){.start = start, .end = moment ? WS_NO_TIME : end, .thread = thread, .text = ws_writer_string(w, "x", 1),
+		      &(struct ws_row_nvtx){.start = start,
+					    .end = moment ? WS_NO_TIME : end,
+					    .thread = thread,
+					    .text = ws_writer_string(w, "x", 1),
 					    .type = moment ? WS_NVTX_MARK : WS_NVTX_PUSHPOP});
 }
 
@@ -68,7 +71,9 @@ static void fill_nested(struct ws_writer *w, size_t n)
 static void fill_wild(struct ws_writer *w, size_t n)
 {
 	while (row_n < n) {
-		uint64_t start = ZERO + next() % SPAN, length = next() % 10 == 0 ? 0 : next() % 50 == 0 ? next() % SPAN : next() % 300;
+		uint64_t start = ZERO + next() % SPAN, length = next() % 10 == 0   ? 0
+								: next() % 50 == 0 ? next() % SPAN
+										   : next() % 300;
 
 		add(w, start, start + length, (uint32_t)(1 + next() % THREADS), next() % 20 == 0);
 		if (rows[row_n - 1].moment)
@@ -135,7 +140,8 @@ static size_t by_levels(const struct ws_lane *lane, int64_t t0, int64_t t1, stru
 
 		ws_level_range(&lane->level[k], t0, t1, &from, &to);
 		for (uint32_t i = from; i < to; i++)
-			out[n++] = (struct truth){.start = lane->level[k].start[i], .end = ws_level_end(&lane->level[k], i), .thread = lane->key[0]};
+			out[n++] = (struct truth){
+			    .start = lane->level[k].start[i], .end = ws_level_end(&lane->level[k], i), .thread = lane->key[0]};
 	}
 	qsort(out, n, sizeof(*out), by_row);
 	return n;
@@ -154,7 +160,8 @@ static void check_level(const struct ws_level *v)
 	for (uint32_t i = 1; i < v->n; i++)
 		assert_true(ws_level_end(v, i - 1) <= v->start[i]);
 	for (int turn = 0; turn < 50 && v->n; turn++) {
-		uint32_t from = (uint32_t)(next() % v->n), to = from + 1 + (uint32_t)(next() % (v->n - from)), longest = ws_level_longest(v, from, to);
+		uint32_t from = (uint32_t)(next() % v->n), to = from + 1 + (uint32_t)(next() % (v->n - from)),
+			 longest = ws_level_longest(v, from, to);
 		uint64_t sum = 0, most = 0;
 
 		for (uint32_t i = from; i < to; i++) {
@@ -168,7 +175,8 @@ static void check_level(const struct ws_level *v)
 }
 
 /*
- * Which pixels of a tile are painted by rectangles, and how many events they say there are; against the events of the level, one by one.
+ * Which pixels of a tile are painted by rectangles, and how many events they say there are; against the events of the level, one by
+ * one.
  */
 static void check_tile(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k, int64_t index)
 {
@@ -202,11 +210,12 @@ static void check_tile(const struct ws_lanes *l, const struct ws_lane *lane, uin
 			truly[p] = true;
 	}
 	assert_int_equal(said, there);
-	/* A group may bridge a gap within its pixel and into the next one's beginning, where its last event ends: no pixel is left out, and none is
-	 * painted that has no event. */
+	/* A group may bridge a gap within its pixel and into the next one's beginning, where its last event ends: no pixel is left
+	 * out, and none is painted that has no event. */
 	for (int p = 0; p < WS_TILE_PIXELS; p++)
 		if (painted[p] != truly[p])
-			fail_msg("scale %d, tile %lld, pixel %d: painted %d, events %d", k, (long long)index, p, painted[p], truly[p]);
+			fail_msg("scale %d, tile %lld, pixel %d: painted %d, events %d", k, (long long)index, p, painted[p],
+				 truly[p]);
 	free(out.v);
 }
 
@@ -230,7 +239,8 @@ static void check_report(void (*fill)(struct ws_writer *, size_t), size_t n)
 		assert_int_equal(lane->hidden, 0);
 		seen += all;
 		for (int turn = 0; turn < 150; turn++) {
-			int64_t t0 = ZERO + (int64_t)(next() % SPAN) - 1000, t1 = t0 + 1 + (int64_t)(next() % (turn % 3 ? 500 : SPAN));
+			int64_t t0 = ZERO + (int64_t)(next() % SPAN) - 1000,
+				t1 = t0 + 1 + (int64_t)(next() % (turn % 3 ? 500 : SPAN));
 
 			same(a, by_levels(lane, t0, t1, a), b, brute(lane->key[0], t0, t1, b));
 		}
@@ -285,7 +295,8 @@ static void counters(void **unused)
 	assert_non_null(w);
 	for (uint32_t i = 0; i < N; i++) {
 		v[i] = (double)(next() % 100000) / 7;
-		ws_writer_add(w, WS_TABLE_counter_value, &(struct ws_row_counter_value){.start = ZERO + i * 10, .counter = 1, .value = v[i]});
+		ws_writer_add(w, WS_TABLE_counter_value,
+			      &(struct ws_row_counter_value){.start = ZERO + i * 10, .counter = 1, .value = v[i]});
 	}
 	assert_int_equal(ws_writer_close(w, &e), 0);
 	r = ws_report_open(path, &e);
@@ -341,9 +352,24 @@ static int ask(struct ws_view *view, const char *what, struct ws_text *body, str
 
 static void odd_parameters(void **unused)
 {
-	static const char *const odd[] = {"", "-1", "x", "1e9", "99999999999999999999", "1,2,x", "0,", "9223372036854775807", "-9223372036854775808", "0x10", " 1", "0.99999999999", "(((", "[[:foo:]]"};
-	static const char *const names[] = {"r", "t0", "t1", "lanes", "k", "i", "n", "lane", "level", "event", "limit", "q", "re", "sort", "down", "offset", "t", "back", "up", "names", "case"};
-	static const char *const paths[] = {"session", "tree", "tiles", "at", "event", "sum", "events", "search", "step", "flame", "progress", "../x", ""};
+	static const char *const odd[] = {"",
+					  "-1",
+					  "x",
+					  "1e9",
+					  "99999999999999999999",
+					  "1,2,x",
+					  "0,",
+					  "9223372036854775807",
+					  "-9223372036854775808",
+					  "0x10",
+					  " 1",
+					  "0.99999999999",
+					  "(((",
+					  "[[:foo:]]"};
+	static const char *const names[] = {"r", "t0", "t1",   "lanes", "k",	  "i", "n",    "lane", "level", "event", "limit",
+					    "q", "re", "sort", "down",	"offset", "t", "back", "up",   "names", "case"};
+	static const char *const paths[] = {"session", "tree", "tiles", "at",	    "event", "sum", "events",
+					    "search",  "step", "flame", "progress", "../x",  ""};
 	struct ws_report *r = report(fill_wild, 300);
 	struct ws_view view;
 	struct ws_text t;
@@ -355,8 +381,9 @@ static void odd_parameters(void **unused)
 	ws_lanes_wait(view.v[0].lanes);
 	for (size_t i = 0; i < WS_COUNT(paths); i++)
 		for (int turn = 0; turn < 400; turn++) {
-			struct given g = {{names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)], names[next() % WS_COUNT(names)],
-					   odd[next() % WS_COUNT(odd)], names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)]}};
+			struct given g = {{names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)],
+					   names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)],
+					   names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)]}};
 			int status = ask(&view, paths[i], NULL, g);
 
 			assert_true(status == 200 || status == 400 || status == 404);
@@ -399,7 +426,7 @@ static void searching(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(nested_ranges), cmocka_unit_test(wild_ranges), cmocka_unit_test(few_rows),
+	    cmocka_unit_test(nested_ranges), cmocka_unit_test(wild_ranges),    cmocka_unit_test(few_rows),
 	    cmocka_unit_test(counters),	     cmocka_unit_test(odd_parameters), cmocka_unit_test(searching),
 	};
 	int rc = cmocka_run_group_tests(tests, NULL, NULL);
