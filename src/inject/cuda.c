@@ -355,6 +355,7 @@ static bool start(void)
 		return false;
 	tell_version();
 	set_up_cupti();
+	atomic_store(&ws_rt_cuda_numbers, ws_cuda_names_find);
 	rc = ws_cupti.ActivityRegisterCallbacks(ws_cuda_request, ws_cuda_complete);
 	if (rc) {
 		ws_cuda_say(WS_ERROR, "CUDA is not recorded: CUPTI refuses buffers: ", ws_cuda_error(rc), "");

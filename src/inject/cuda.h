@@ -8,6 +8,8 @@
  * cuda_resource.c  callbacks: modules, graphs, cudaDeviceReset, cudaProfilerStop
  * cuda_sync.c      callbacks: waits
  * cuda_device.c    what the driver says about the devices
+ * cuda_names.c     the numbers of things that the program names through NVTX
+ * cuda_dlsym.c     the same for one that looks functions up by name
  * cuda_inner.c     a profiler inside the program: stands between it and libcupti and serves both
  */
 #ifndef WS_CUDA_H
@@ -50,6 +52,7 @@
 	X(0, GetGraphId, (void *graph, uint32_t *id))                                                                     \
 	X(0, GetGraphExecId, (void *exec, uint32_t *id))                                                                  \
 	X(0, GetGraphNodeId, (void *node, uint64_t *id))                                                                  \
+	X(0, GetDeviceId, (void *context, uint32_t *id))                                                                  \
 	X(0, GetContextId, (void *context, uint32_t *id))                                                                 \
 	X(0, GetStreamIdEx, (void *context, void *stream, uint8_t per_thread, uint32_t *id))
 
@@ -111,6 +114,11 @@ void ws_cuda_scan(void);
 /* Completed buffers are being walked right now: wait until they are not, at most `ms`. */
 void ws_cuda_settle(uint32_t ms);
 
+/* A context or stream was made, or goes. */
+void ws_cuda_names_resource(uint32_t cbid, const struct cupti_resource *res);
+/* For ws_rt_cuda_numbers. */
+void ws_cuda_names_find(uint32_t type, uint64_t handle, struct ws_cuda_numbers *out);
+
 /* Tell the recorder about the devices. On the flushing thread, once the driver is initialised. */
 void ws_cuda_devices(void);
 /* A context has been made: from here on the driver can be asked about devices. */
@@ -132,5 +140,9 @@ bool ws_cuda_kind_on(uint32_t kind);
 /* Is the callback one that we want? Kept by cuda_resource.c. */
 bool ws_cuda_callback_on(uint32_t domain, uint32_t cbid);
 extern void *ws_cuda_subscriber;
+/* What stands in for a function of libcupti, by name; NULL when nothing does. */
+void *ws_inner_function(const char *name);
+/* The C library's dlsym: what we look up for ourselves is libcupti's own. */
+void *ws_cuda_dlsym(void *handle, const char *name);
 
 #endif

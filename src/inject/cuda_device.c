@@ -22,15 +22,14 @@ static struct {
 static bool bind_driver(void)
 {
 	void *(*open_lib)(const char *, int) = ws_bind_symbol("dlopen");
-	void *(*symbol)(void *, const char *) = ws_bind_symbol("dlsym");
-	void *lib = open_lib && symbol ? open_lib("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	void *lib = open_lib ? open_lib("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
 
 	if (!lib)
 		return false;
-	driver.count = symbol(lib, "cuDeviceGetCount");
-	driver.get = symbol(lib, "cuDeviceGet");
-	driver.bus = symbol(lib, "cuDeviceGetPCIBusId");
-	driver.attribute = symbol(lib, "cuDeviceGetAttribute");
+	driver.count = ws_cuda_dlsym(lib, "cuDeviceGetCount");
+	driver.get = ws_cuda_dlsym(lib, "cuDeviceGet");
+	driver.bus = ws_cuda_dlsym(lib, "cuDeviceGetPCIBusId");
+	driver.attribute = ws_cuda_dlsym(lib, "cuDeviceGetAttribute");
 	return driver.count && driver.get && driver.bus && driver.attribute;
 }
 

@@ -20,7 +20,6 @@
 enum { OLDEST = 12, NEWEST = 19, PATH_ROOM = 512 };
 
 static void *(*open_lib)(const char *, int);
-static void *(*symbol)(void *, const char *);
 static int (*close_lib)(void *);
 
 struct search {
@@ -39,7 +38,7 @@ static uint32_t major_of(uint32_t version)
 static uint32_t driver_version(void)
 {
 	void *cuda = open_lib("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-	int (*get)(int *) = cuda ? symbol(cuda, "cuDriverGetVersion") : NULL;
+	int (*get)(int *) = cuda ? ws_cuda_dlsym(cuda, "cuDriverGetVersion") : NULL;
 	int v = 0;
 
 	if (get)
@@ -52,7 +51,7 @@ static uint32_t driver_version(void)
 /* Take `lib` if its version suits; else close it. */
 static bool consider(struct search *s, void *lib, const char *path)
 {
-	int (*get)(uint32_t *) = lib ? symbol(lib, "cuptiGetVersion") : NULL;
+	int (*get)(uint32_t *) = lib ? ws_cuda_dlsym(lib, "cuptiGetVersion") : NULL;
 	uint32_t v = 0;
 
 	if (!lib)
@@ -196,7 +195,7 @@ static bool bind_functions(struct search *s)
 	};
 
 	for (size_t i = 0; i < WS_COUNT(functions); i++) {
-		void *f = symbol(s->lib, functions[i].name);
+		void *f = ws_cuda_dlsym(s->lib, functions[i].name);
 
 		if (!f && functions[i].needed) {
 			ws_cuda_say(WS_ERROR, "CUDA is not recorded: the CUPTI library ", s->path, " lacks functions.");
@@ -210,9 +209,8 @@ static bool bind_functions(struct search *s)
 static bool bind_loader(void)
 {
 	open_lib = ws_bind_symbol("dlopen");
-	symbol = ws_bind_symbol("dlsym");
 	close_lib = ws_bind_symbol("dlclose");
-	return open_lib && symbol && close_lib;
+	return open_lib && close_lib;
 }
 
 static int any_mapped(struct dl_phdr_info *info, size_t size, void *arg)
@@ -233,7 +231,7 @@ void *ws_cuda_real(const char *name)
 		return NULL;
 	if (!lib)
 		dl_iterate_phdr(any_mapped, &lib);
-	return lib ? symbol(lib, name) : NULL;
+	return lib ? ws_cuda_dlsym(lib, name) : NULL;
 }
 
 bool ws_cuda_find(void)

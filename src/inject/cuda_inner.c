@@ -7,7 +7,7 @@
  * records it asked for, in buffers of its own, with the times of its own clock. What we need is never turned off. Without a session
  * the calls go straight through.
  *
- * A profiler that finds libcupti's functions through dlsym passes this by; it is then refused by CUPTI as a second subscriber.
+ * A profiler that finds libcupti's functions through dlsym gets these as well (cuda_dlsym.c).
  */
 #include <string.h>
 #include <sys/syscall.h>
@@ -274,9 +274,26 @@ static bool handled(void)
 		int(*real) types = ws_cuda_real(#name);                      \
 		return real ? real(__VA_ARGS__) : CUPTI_ERR_NOT_INITIALIZED; \
 	} while (0)
-#define HOOK(name, params)         \
-	WS_EXPORT int name params; \
+struct function {
+	const char *name;
+	void *at;
+};
+/* Each is noted in a section of its own, for ws_inner_function. */
+#define HOOK(name, params)                                                                                           \
+	WS_EXPORT int name params;                                                                                   \
+	__attribute__((section("ws_inner"), used)) static const struct function function_##name = {#name, (void *)name}; \
 	WS_EXPORT int name params
+
+extern const struct function first_function[] __asm__("__start_ws_inner") __attribute__((visibility("hidden")));
+extern const struct function last_function[] __asm__("__stop_ws_inner") __attribute__((visibility("hidden")));
+
+void *ws_inner_function(const char *name)
+{
+	for (const struct function *f = first_function; f < last_function; f++)
+		if (!strcmp(f->name, name))
+			return f->at;
+	return NULL;
+}
 
 HOOK(cuptiActivityRegisterCallbacks, (cupti_request_fn request, cupti_complete_fn complete))
 {

@@ -20,7 +20,8 @@ static uint32_t reset_cbid[2], stop_cbid[2]; /* runtime, driver */
 static const uint32_t resources[] = {
     CUPTI_RESOURCE_MODULE_LOADED,    CUPTI_RESOURCE_MODULE_UNLOAD_STARTING, CUPTI_RESOURCE_GRAPH_CREATED,
     CUPTI_RESOURCE_GRAPH_CLONED,     CUPTI_RESOURCE_GRAPHEXEC_CREATED,	    CUPTI_RESOURCE_GRAPHNODE_CREATED,
-    CUPTI_RESOURCE_GRAPHNODE_CLONED,
+    CUPTI_RESOURCE_GRAPHNODE_CLONED, CUPTI_RESOURCE_CONTEXT_CREATED,	    CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING,
+    CUPTI_RESOURCE_STREAM_CREATED,   CUPTI_RESOURCE_STREAM_DESTROY_STARTING,
 };
 
 bool ws_cuda_callback_on(uint32_t domain, uint32_t cbid)
@@ -130,6 +131,7 @@ static void resource(uint32_t cbid, const struct cupti_resource *res)
 		graph(WS_CUDA_NODE_CLONED, res);
 		break;
 	default:
+		ws_cuda_names_resource(cbid, res);
 		break;
 	}
 }

@@ -230,13 +230,16 @@ static void def_write(struct ws_thread *t, struct nvtx_domain *d, const struct n
 	struct nvtx_text name = def_text(t, atomic_load_explicit(&def->name, memory_order_acquire));
 	union {
 		struct ws_rec_nvtx_define d;
+		struct ws_rec_nvtx_resource resource;
 		struct ws_rec_nvtx_schema schema;
 		struct ws_rec_nvtx_schema_entry entry;
 	} * r;
 	size_t bytes = sizeof(r->d);
 	uint32_t description = 0;
 
-	if (def->kind == WS_NVTX_DEF_SCHEMA)
+	if (def->kind == WS_NVTX_DEF_RESOURCE)
+		bytes = sizeof(r->resource);
+	else if (def->kind == WS_NVTX_DEF_SCHEMA)
 		bytes = sizeof(r->schema);
 	else if (def->kind == WS_NVTX_DEF_ENTRY)
 		bytes = sizeof(r->entry);
@@ -251,7 +254,11 @@ static void def_write(struct ws_thread *t, struct nvtx_domain *d, const struct n
 					   .type = def->type,
 					   .time = ws_rt_ticks(),
 					   .id = def->id};
-	if (def->kind == WS_NVTX_DEF_SCHEMA) {
+	if (def->kind == WS_NVTX_DEF_RESOURCE) {
+		r->resource.device = def->cuda.device;
+		r->resource.context = def->cuda.context;
+		r->resource.stream = def->cuda.stream;
+	} else if (def->kind == WS_NVTX_DEF_SCHEMA) {
 		r->schema.flags = def->flags;
 		r->schema.size = def->size;
 		r->schema.align = def->align;

@@ -17,8 +17,13 @@
 
 static void name_thing(struct nvtx_domain *d, uint32_t type, uint64_t id, const char *name)
 {
-	struct nvtx_def def = {.kind = WS_NVTX_DEF_RESOURCE, .type = type, .id = id, .name = name};
+	struct nvtx_def def = {
+	    .kind = WS_NVTX_DEF_RESOURCE, .type = type, .id = id, .name = name, .cuda = WS_CUDA_NO_NUMBERS};
+	void (*numbers)(uint32_t, uint64_t, struct ws_cuda_numbers *) =
+	    atomic_load_explicit(&ws_rt_cuda_numbers, memory_order_acquire);
 
+	if (numbers)
+		numbers(type, id, &def.cuda);
 	ws_nvtx_define(d, &def);
 }
 

@@ -90,6 +90,11 @@ struct ws_rec_nvtx_schema_entry {
 	uint32_t description; /* string handle, never a local text */
 };
 
+struct ws_rec_nvtx_resource {
+	struct ws_rec_nvtx_define d; /* id: the identifier; type: what it is */
+	uint32_t device, context, stream, spare; /* UINT32_MAX: not a thing of CUDA's, or not known */
+};
+
 /* Types in nvtx_schema and nvtx_resource of things that NVTX gives no number, out of its way. */
 #define WS_NVTX_SCHEMA_ENUM 0x100u /* an enumeration: entries have value in detail, is-flag in flags */
 enum ws_nvtx_resource {		   /* class << 16 | number, as NVTX numbers resources; classes of NVTX are small */

@@ -33,6 +33,7 @@ struct nvtx_def {
 		uint64_t offset, detail;
 		uint32_t type; /* of the entry; 0: there is none */
 	} message;
+	struct ws_cuda_numbers cuda; /* of a resource */
 	uint32_t known_align; /* of a schema's payloads by natural rules; 0 unknown */
 	uint32_t type, count; /* count: entries of a schema; number of an entry */
 	uint8_t kind;	      /* enum ws_nvtx_define_kind */

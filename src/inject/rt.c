@@ -34,6 +34,7 @@
 
 static struct ws_rt no_session; /* arena NULL: everything is off */
 struct ws_rt *ws_rt = &no_session;
+void (*_Atomic ws_rt_cuda_numbers)(uint32_t, uint64_t, struct ws_cuda_numbers *);
 __thread struct ws_thread *ws_self __attribute__((tls_model("initial-exec")));
 
 /* Private state that a fork wipes, beside the public part. */

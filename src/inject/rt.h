@@ -92,6 +92,16 @@ struct ws_rt {
 WS_EXPORT extern struct ws_rt *ws_rt; /* never NULL; points to a dummy with arena == NULL when there is no session */
 WS_EXPORT extern __thread struct ws_thread *ws_self __attribute__((tls_model("initial-exec")));
 
+/*
+ * Set by the CUDA hook while it records: how CUPTI numbers the device, context or stream that `handle` is (`type`: enum
+ * ws_nvtx_cuda_resource). Numbers that it cannot tell stay as they are.
+ */
+struct ws_cuda_numbers {
+	uint32_t device, context, stream;
+};
+#define WS_CUDA_NO_NUMBERS ((struct ws_cuda_numbers){UINT32_MAX, UINT32_MAX, UINT32_MAX})
+WS_EXPORT extern void (*_Atomic ws_rt_cuda_numbers)(uint32_t type, uint64_t handle, struct ws_cuda_numbers *out);
+
 /* Set the process up from WARPSIGHT_SESSION; runs as a constructor and at any entry point that may come before it. Idempotent. */
 WS_EXPORT void ws_rt_init(void);
 

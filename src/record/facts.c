@@ -147,7 +147,7 @@ void ws_facts_write(struct ws_sink *s, const struct ws_record_opts *o, int targe
 	char cwd[PATH_MAX];
 	struct timespec ts;
 	struct tm tm;
-	char when[64];
+	char when[64], *domains;
 
 	ws_sink_meta(s, "warpsight.version", "%s", WS_VERSION);
 	command(s, "session.command_line", o->command_line);
@@ -163,7 +163,9 @@ void ws_facts_write(struct ws_sink *s, const struct ws_record_opts *o, int targe
 	localtime_r(&ts.tv_sec, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S%z", &tm);
 	ws_sink_meta(s, "session.start_local", "%s", when);
-	ws_sink_meta(s, "session.trace", "%s", o->nvtx && o->osrt ? "nvtx,osrt" : o->nvtx ? "nvtx" : o->osrt ? "osrt" : "none");
+	domains = ws_format("%s%s%s", o->cuda ? ",cuda" : "", o->nvtx ? ",nvtx" : "", o->osrt ? ",osrt" : "");
+	ws_sink_meta(s, "session.trace", "%s", *domains ? domains + 1 : "none");
+	free(domains);
 	ws_sink_meta(s, "session.delay_s", "%g", o->delay);
 	ws_sink_meta(s, "session.duration_s", "%g", o->duration);
 	ws_sink_meta(s, "session.osrt_threshold_ns", "%.0f", o->osrt_threshold * 1e9);

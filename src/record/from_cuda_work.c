@@ -95,6 +95,16 @@ static bool fill_times(struct ws_stream *s, const struct ws_cuda_record *c, uint
 	return ws_cuda_wanted(s, start, end >= start ? end : start);
 }
 
+/* Where a piece of work ran and which call caused it: fields that every kind of record and of row has. */
+#define FILL_PLACE(s, c, from, row)                                                                    \
+	do {                                                                                           \
+		(row)->device = (from)->device;                                                        \
+		ws_cuda_place((c)->p, (from)->context, &(row)->context, &(row)->green_context);        \
+		(row)->stream = (from)->stream;                                                        \
+		(row)->correlation = ws_cuda_or_null((from)->correlation);                             \
+		(row)->process = (s)->process;                                                         \
+	} while (0)
+
 void ws_cuda_kernel(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
 {
 	const struct cupti_kernel *k = record;
@@ -108,11 +118,7 @@ void ws_cuda_kernel(struct ws_stream *s, const struct ws_cuda_record *c, const v
 	r->start = row.start;
 	r->end = row.end;
 	r->flags = row.flags;
-	r->device = k->device;
-	ws_cuda_place(c->p, k->context, &r->context, &r->green_context);
-	r->stream = k->stream;
-	r->correlation = ws_cuda_or_null(k->correlation);
-	r->process = s->process;
+	FILL_PLACE(s, c, k, r);
 	r->demangled = names->demangled;
 	r->name = names->name;
 	r->mangled = names->mangled;
@@ -154,11 +160,7 @@ void ws_cuda_memcpy(struct ws_stream *s, const struct ws_cuda_record *c, const v
 
 	if (!fill_times(s, c, m->start, m->end, &r.start, &r.end, &r.flags))
 		return;
-	r.device = m->device;
-	ws_cuda_place(c->p, m->context, &r.context, &r.green_context);
-	r.stream = m->stream;
-	r.correlation = ws_cuda_or_null(m->correlation);
-	r.process = s->process;
+	FILL_PLACE(s, c, m, &r);
 	r.bytes = m->bytes;
 	r.kind = m->copy_kind;
 	r.src_kind = ws_cuda_mem_kind(m->src_kind);
@@ -180,11 +182,7 @@ void ws_cuda_memcpy_peer(struct ws_stream *s, const struct ws_cuda_record *c, co
 
 	if (!fill_times(s, c, m->start, m->end, &r.start, &r.end, &r.flags))
 		return;
-	r.device = m->device;
-	ws_cuda_place(c->p, m->context, &r.context, &r.green_context);
-	r.stream = m->stream;
-	r.correlation = ws_cuda_or_null(m->correlation);
-	r.process = s->process;
+	FILL_PLACE(s, c, m, &r);
 	r.bytes = m->bytes;
 	r.kind = m->copy_kind ? m->copy_kind : WS_COPY_PTOP;
 	r.src_kind = ws_cuda_mem_kind(m->src_kind);
@@ -208,11 +206,7 @@ void ws_cuda_memset(struct ws_stream *s, const struct ws_cuda_record *c, const v
 
 	if (!fill_times(s, c, m->start, m->end, &r.start, &r.end, &r.flags))
 		return;
-	r.device = m->device;
-	ws_cuda_place(c->p, m->context, &r.context, &r.green_context);
-	r.stream = m->stream;
-	r.correlation = ws_cuda_or_null(m->correlation);
-	r.process = s->process;
+	FILL_PLACE(s, c, m, &r);
 	r.value = m->value;
 	r.bytes = m->bytes;
 	r.graph_node = WS_CUDA_HAS(c, m, graph_node) && m->graph_node ? m->graph_node : WS_NO_U64;
@@ -230,11 +224,7 @@ void ws_cuda_graph_trace(struct ws_stream *s, const struct ws_cuda_record *c, co
 
 	if (!fill_times(s, c, g->start, g->end, &r.start, &r.end, &r.flags))
 		return;
-	r.device = g->device;
-	ws_cuda_place(c->p, g->context, &r.context, &r.green_context);
-	r.stream = g->stream;
-	r.correlation = ws_cuda_or_null(g->correlation);
-	r.process = s->process;
+	FILL_PLACE(s, c, g, &r);
 	r.graph = g->graph;
 	r.exec = WS_NO_U32;
 	r.end_device = WS_CUDA_HAS(c, g, end_device) ? g->end_device : WS_NO_U32;

@@ -544,18 +544,22 @@ static void define_thread(struct ws_stream *s, const struct ws_rec_nvtx_define *
 	define_event(s, r, WS_NVTX_THREAD, name);
 }
 
-static void define_resource(struct ws_stream *s, const struct ws_rec_nvtx_define *r, uint32_t name)
+static void define_resource(struct ws_stream *s, const struct ws_rec_nvtx_resource *r, uint32_t name)
 {
 	struct ws_row_nvtx_resource row = {
 	    .process = s->process,
-	    .start = ws_stream_time(s, r->time),
-	    .domain = r->rec.small & WS_NVTX_SMALL_DOMAIN,
-	    .type = r->type,
-	    .identifier = r->id,
+	    .start = ws_stream_time(s, r->d.time),
+	    .domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN,
+	    .type = r->d.type,
+	    .identifier = r->d.id,
 	    .name = name,
+	    .device = r->device,
+	    .context = r->context,
+	    .stream = r->stream,
 	};
 
-	ws_writer_add(s->writer, WS_TABLE_nvtx_resource, &row);
+	if (ws_rec_bytes(&r->d.rec) == sizeof(*r))
+		ws_writer_add(s->writer, WS_TABLE_nvtx_resource, &row);
 }
 
 static void define_schema(struct ws_stream *s, const struct ws_rec_nvtx_schema *r, uint32_t name)
@@ -618,7 +622,7 @@ void ws_convert_nvtx_define(struct ws_stream *s, const struct ws_rec *rec)
 		define_thread(s, r, name);
 		break;
 	case WS_NVTX_DEF_RESOURCE:
-		define_resource(s, r, name);
+		define_resource(s, (const void *)r, name);
 		break;
 	case WS_NVTX_DEF_SCHEMA:
 		define_schema(s, (const void *)r, name);

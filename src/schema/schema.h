@@ -134,6 +134,15 @@ enum ws_nvtx_flags {
 	WS_NVTX_LEFT_OPEN = 4,  /* never closed: end is null */
 };
 
+/* Types of nvtx_resource that CUDA numbers too: class << 16 | number, as NVTX numbers resources. */
+enum ws_nvtx_cuda_resource {
+	WS_NVTX_CU_DEVICE = 4 << 16 | 1,
+	WS_NVTX_CU_CONTEXT = 4 << 16 | 2,
+	WS_NVTX_CU_STREAM = 4 << 16 | 3,
+	WS_NVTX_RT_DEVICE = 5 << 16 | 0,
+	WS_NVTX_RT_STREAM = 5 << 16 | 1,
+};
+
 enum ws_nvtx_payload { /* NVTX's own numbers */
 	WS_NVTX_PAYLOAD_NONE = 0,
 	WS_NVTX_PAYLOAD_U64 = 1,

@@ -5,13 +5,14 @@
  *   work:N            N launches, each with a copy and a query, then a wait
  *   driver:N          N launches through the driver directly
  *   threads:T:N       T threads with N launches each
- *   memory, graph, stream, event, fail, reset
+ *   memory, graph, stream, names, event, fail, reset
  *   replay:FILE       records of a real GPU
  *   fork              a child that exits, and one that works on
  *   kill, _exit, abort    end in that way
  *   sleep:MS
  *   inner             profile itself as torch.profiler does; prints what it got
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,8 +22,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../nvtx/loader.h"
 #include "inject/cupti_abi.h"
 #include "standin.h"
+
+struct loader *loader_now;
 
 #define KERNEL_A "_Z6vectorIfEvPT_S1_i"
 #define KERNEL_B "_ZN5outer5inner4gemmILi4EfEEvPfS2_i"
@@ -68,7 +72,7 @@ static void forked(void)
 
 /* ---- a profiler inside ---- */
 
-#ifndef LINKED_TO_CUPTI
+#if !defined(LINKED_TO_CUPTI) && !defined(FINDS_CUPTI)
 /* Resolved by libcupti where that is linked in, or by whoever stands in front of it. */
 #pragma weak cuptiActivityRegisterCallbacks
 #pragma weak cuptiActivityRegisterTimestampCallback
@@ -90,6 +94,36 @@ int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **r);
 int cuptiSubscribe(void **subscriber, cupti_callback_fn fn, void *data);
 int cuptiEnableCallback(uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid);
 int cuptiUnsubscribe(void *subscriber);
+
+#ifdef FINDS_CUPTI
+/* As XLA does it: the library opened, each function looked up by name. */
+#define FUNCTIONS(X) \
+	X(ActivityRegisterCallbacks) X(ActivityRegisterTimestampCallback) X(ActivityEnable) X(ActivityDisable) X(ActivityFlushAll) \
+	X(ActivityGetNextRecord) X(Subscribe) X(EnableCallback) X(Unsubscribe)
+#define X(name) static __typeof__(cupti##name) *found##name;
+FUNCTIONS(X)
+#undef X
+
+static void find_cupti(void)
+{
+	void *lib = dlopen("libcupti.so.13", RTLD_NOW);
+
+#define X(name) *(void **)&found##name = dlsym(lib, "cupti" #name);
+	FUNCTIONS(X)
+#undef X
+	if (!foundSubscribe || !foundActivityEnable || dlsym(lib, "cuptiNoSuchFunction") || dlsym(RTLD_DEFAULT, "no_such_function"))
+		exit(98);
+}
+#define cuptiActivityRegisterCallbacks foundActivityRegisterCallbacks
+#define cuptiActivityRegisterTimestampCallback foundActivityRegisterTimestampCallback
+#define cuptiActivityEnable foundActivityEnable
+#define cuptiActivityDisable foundActivityDisable
+#define cuptiActivityFlushAll foundActivityFlushAll
+#define cuptiActivityGetNextRecord foundActivityGetNextRecord
+#define cuptiSubscribe foundSubscribe
+#define cuptiEnableCallback foundEnableCallback
+#define cuptiUnsubscribe foundUnsubscribe
+#endif
 
 static long inner_kernels, inner_copies, inner_calls, inner_queries, inner_callbacks, inner_bad_times, inner_bad_names;
 static uint64_t inner_from;
@@ -145,6 +179,9 @@ static void inner(void)
 {
 	void *subscriber;
 
+#ifdef FINDS_CUPTI
+	find_cupti();
+#endif
 	inner_from = inner_clock();
 	if (cuptiSubscribe(&subscriber, inner_callback, NULL) || cuptiActivityRegisterTimestampCallback(inner_clock) ||
 	    cuptiActivityRegisterCallbacks(inner_request, inner_complete))
@@ -162,6 +199,20 @@ static void inner(void)
 	printf("inner: kernels %ld copies %ld calls %ld queries %ld callbacks %ld bad times %ld bad names %ld\n", inner_kernels,
 	       inner_copies, inner_calls, inner_queries, inner_callbacks, inner_bad_times, inner_bad_names);
 	fflush(stdout);
+}
+
+/* Names for the device, a stream that there is and one that there is not. */
+static void name_things(void)
+{
+	static struct loader l;
+	const char *hook = getenv("NVTX_INJECTION64_PATH");
+
+	loader_init(&l);
+	if (!hook || !loader_attach(&l, dlopen(hook, RTLD_NOW)))
+		return;
+	CALL(&l, NX_CUDART, NX_RT_DEVICE_A, void, (int, const char *), 0, "the device");
+	CALL(&l, NX_CUDART, NX_RT_STREAM_A, void, (void *, const char *), (void *)13, "the copies");
+	CALL(&l, NX_CUDA, NX_CU_STREAM_A, void, (void *, const char *), (void *)14, "nothing");
 }
 
 static void pause_ms(int ms)
@@ -193,6 +244,8 @@ static void one(const char *what)
 		standin_graph();
 	else if (!strcmp(what, "stream"))
 		standin_stream(13, -5);
+	else if (!strcmp(what, "names"))
+		name_things();
 	else if (!strcmp(what, "event")) {
 		standin_event(5, 7);
 		standin_wait_event(5, 13);

@@ -201,11 +201,17 @@ def forked():
 
 
 @test
-def inner_profiler():
-    bare = subprocess.run([os.path.join(PROGRAMS, "cuda-app-inner"), "init", "inner"], stdout=subprocess.PIPE, text=True).stdout
+def names_through_nvtx():
+    r = Report("init", "stream", "names")
+    same("names", r.all("SELECT s.value, deviceId, contextId, streamId FROM WARPSIGHT_NVTX_RESOURCE r JOIN StringIds s ON s.id = r.nameId ORDER BY 1"),
+         [("nothing", None, None, None), ("the copies", 0, 1, 13), ("the device", 0, None, None)])
+
+
+def inner_profiler_of(app):
+    bare = subprocess.run([os.path.join(PROGRAMS, app), "init", "inner"], stdout=subprocess.PIPE, text=True).stdout
     assert "kernels 100 copies 0 calls 301 queries 100 callbacks 2 bad times 0 bad names 0" in bare, bare
     for order in (["init", "inner"], ["init", "work:300", "inner"], ["inner", "init", "inner"]):
-        r = Report(*order, app="cuda-app-inner")
+        r = Report(*order, app=app)
         runs = order.count("inner")
         if runs == 1:
             same("what it got", r.out, bare)
@@ -215,6 +221,16 @@ def inner_profiler():
         assert "cudaStreamQuery_v3020" not in r.calls(), r.calls()
         assert "both get their records" in r.said(), r.said()
         joined(r)
+
+
+@test
+def inner_profiler():
+    inner_profiler_of("cuda-app-inner")
+
+
+@test
+def inner_profiler_that_looks_functions_up():
+    inner_profiler_of("cuda-app-finds")
 
 
 @test

@@ -233,6 +233,9 @@ static void stream_made(uint32_t correlation, void *arg)
 				 .correlation = correlation};
 
 	standin_hooks.record(&v, sizeof(v));
+	struct cupti_resource r = {(void *)1, (void *)(uintptr_t)j->stream, NULL};
+
+	standin_hooks.resource(CUPTI_RESOURCE_STREAM_CREATED, NULL, &r);
 }
 
 #define RUNTIME 2

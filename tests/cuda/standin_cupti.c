@@ -500,6 +500,12 @@ API(cuptiGetGraphNodeId, void *node, uint64_t *id)
 	*id = (uint64_t)(uintptr_t)node;
 	return 0;
 }
+API(cuptiGetDeviceId, void *context, uint32_t *id)
+{
+	(void)context;
+	*id = 0;
+	return 0;
+}
 API(cuptiGetContextId, void *context, uint32_t *id)
 {
 	(void)context;

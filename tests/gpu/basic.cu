@@ -1,8 +1,11 @@
 /*
  * basic.cu - a bit of everything, in numbers that check.py knows: kernels on several streams, copies of all kinds, memory sets, events, waits, a
- * graph, calls that fail. Arguments: what to do beyond that: kill, _exit, reset, threads, manage, forever.
+ * graph, calls that fail. Arguments: what to do beyond that: kill, _exit, reset, threads, managed, hostfunc, green, forever.
  */
+#include <cuda.h>
 #include <cuda_runtime.h>
+#include <dlfcn.h>
+#include <nvtx3/nvToolsExtCudaRt.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -157,6 +160,53 @@ static void managed(void)
 	CHECK(cudaFree(p));
 }
 
+static void CUDART_CB on_host(void *calls)
+{
+	++*(int *)calls;
+}
+
+static void host_functions(void)
+{
+	int calls = 0;
+
+	for (int i = 0; i < 7; i++)
+		CHECK(cudaLaunchHostFunc(streams[1], on_host, &calls));
+	CHECK(cudaStreamSynchronize(streams[1]));
+	if (calls != 7)
+		exit(4);
+}
+
+/* Functions of the driver by name: nothing is linked to it. */
+#define DRIVER(name) auto p_##name = (decltype(&name))dlsym(lib, #name)
+#define DRIVER_CHECK(call) do { if (call) { printf("no green contexts: %s\n", #call); return; } } while (0)
+
+/* Kernels on a part of the multiprocessors. */
+static void green(void)
+{
+	void *lib = dlopen("libcuda.so.1", RTLD_NOW);
+	DRIVER(cuDeviceGetDevResource);
+	DRIVER(cuDevSmResourceSplitByCount);
+	DRIVER(cuDevResourceGenerateDesc);
+	DRIVER(cuGreenCtxCreate);
+	DRIVER(cuGreenCtxStreamCreate);
+	CUdevResource all, part;
+	CUdevResourceDesc description;
+	CUgreenCtx context;
+	CUstream stream;
+	unsigned parts = 1;
+
+	DRIVER_CHECK(!p_cuGreenCtxStreamCreate);
+	DRIVER_CHECK(p_cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
+	DRIVER_CHECK(p_cuDevSmResourceSplitByCount(&part, &parts, &all, NULL, 0, 16));
+	DRIVER_CHECK(p_cuDevResourceGenerateDesc(&description, &part, 1));
+	DRIVER_CHECK(p_cuGreenCtxCreate(&context, description, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+	DRIVER_CHECK(p_cuGreenCtxStreamCreate(&stream, context, CU_STREAM_NON_BLOCKING, 0));
+	for (int i = 0; i < 10; i++)
+		outer::scale<int><<<64, 64, 0, stream>>>((int *)device, 4096, 1);
+	CHECK(cudaStreamSynchronize(stream));
+	printf("green\n");
+}
+
 /* A steady stream of launches, for killing: prints how many were launched and waited for. */
 static void forever(void)
 {
@@ -184,6 +234,10 @@ static void extra(const char *what)
 		threads();
 	else if (!strcmp(what, "managed"))
 		managed();
+	else if (!strcmp(what, "hostfunc"))
+		host_functions();
+	else if (!strcmp(what, "green"))
+		green();
 	else if (!strcmp(what, "forever"))
 		forever();
 	else if (!strcmp(what, "fork") && !fork())
@@ -198,6 +252,7 @@ int main(int argc, char **argv)
 	CHECK(cudaStreamCreate(&streams[0]));
 	CHECK(cudaStreamCreateWithFlags(&streams[1], cudaStreamNonBlocking));
 	CHECK(cudaStreamCreateWithPriority(&streams[2], cudaStreamNonBlocking, high));
+	nvtxNameCudaStreamA(streams[2], "urgent");
 	CHECK(cudaMalloc(&device, 2 * N * sizeof(float)));
 	CHECK(cudaMallocHost(&pinned, N * sizeof(float)));
 	pageable = (float *)calloc(N, sizeof(float));

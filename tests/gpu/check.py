@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """
-check.py - what recording CUDA on a real GPU must hold: check.py --warpsight BINARY --programs FOLDER [--torch] [--only WORD]. Prints TAP.
+check.py - what recording CUDA on a real GPU must hold: check.py --warpsight BINARY --programs FOLDER [--torch] [--long SECONDS] [--only WORD].
+Prints TAP.
 
 The programs are those of this folder, built by scripts/check-gpu.sh. Counts are exact: they come from the programs' sources, or from torch.profiler
 in the same run.
 """
 import argparse
+import csv
 import json
 import os
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -21,6 +24,7 @@ p = argparse.ArgumentParser()
 p.add_argument("--warpsight", required=True)
 p.add_argument("--programs", required=True)
 p.add_argument("--torch", action="store_true")
+p.add_argument("--long", type=int, default=0, help="also record a training loop for so many seconds and look for growth and drift")
 p.add_argument("--only", default="")
 A = p.parse_args()
 TMP = tempfile.mkdtemp(prefix="warpsight-gpu-")
@@ -183,6 +187,29 @@ def forked():
 
 
 @test
+def host_functions():
+    r = basic("hostfunc")
+    same("calls", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId WHERE s.value LIKE 'cudaLaunchHostFunc%'"), 7)
+
+
+@test
+def green_contexts():
+    r = basic("green")
+    if "no green contexts" in r.out:
+        return r.out.strip()
+    same("kernels", r.one(KERNELS % "scale"), 110)
+    same("in the green context", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE greenContextId IS NOT NULL"), 10)
+    same("contexts", r.one("SELECT count(*) FROM TARGET_INFO_CUDA_CONTEXT_INFO WHERE isGreenContext = 1"), 1)
+
+
+@test
+def names_of_streams():
+    r = basic()
+    same("names", r.all("""SELECT n.value, (SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k WHERE k.streamId = r.streamId AND k.contextId = r.contextId AND
+                           k.deviceId = r.deviceId) FROM WARPSIGHT_NVTX_RESOURCE r JOIN StringIds n ON n.id = r.nameId"""), [("urgent", 33)])
+
+
+@test
 def unified_memory():
     r = basic("managed", options=["--cuda-um-gpu-page-faults=true", "--cuda-um-cpu-page-faults=true"])
     moved = r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE copyKind >= 11")
@@ -229,8 +256,7 @@ def torch_counts(r, options=()):
                  WHERE a.start BETWEEN %d AND %d""" % (a, b)
     ours = {n: [c, d] for n, c, d in r.all("SELECT s.value, count(*), sum(k.end - k.start) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s "
                                            "ON s.id = k.demangledName" + inside + " GROUP BY 1")}
-    # What record_function spans over the GPU is not work of its own.
-    theirs_k = {n: v for n, v in theirs.items() if not n.startswith(("Mem", "Optimizer.", "ProfilerStep#"))}
+    theirs_k = {n: v for n, v in theirs.items() if not n.startswith("Mem")}
     print("# torch: %d kernels of %d names; ours %d of %d" % (sum(v[0] for v in theirs_k.values()), len(theirs_k), sum(v[0] for v in ours.values()),
                                                              len(ours)))
     same("kernels", sum(v[0] for v in ours.values()), sum(v[0] for v in theirs_k.values()))
@@ -251,34 +277,92 @@ if A.torch:
         joins(r)
         order(r)
 
-    @test
-    def ranks():
-        """Each of two ranks has a report of its own, with what its torch.profiler counts."""
+    def torch_totals(out):
+        """Kernels that torch.profiler counted, an entry for each rank."""
+        lines = [l for l in out.splitlines() if "TORCH " in l]
+        return sorted(sum(v[0] for n, v in json.loads(l[l.index("TORCH ") + 6:]).items() if not n.startswith("Mem")) for l in lines)
+
+    def profiled_kernels(rep):
+        """Kernels launched within the range "profiled", an entry for each process."""
+        rows = rep.all("""SELECT n.globalTid / 0x1000000, count(*) FROM NVTX_EVENTS n JOIN CUPTI_ACTIVITY_KIND_RUNTIME a ON a.globalTid / 0x1000000 =
+                          n.globalTid / 0x1000000 AND a.start BETWEEN n.start AND n.end JOIN CUPTI_ACTIVITY_KIND_KERNEL k ON k.correlationId = a.correlationId
+                          AND k.globalPid / 0x1000000 = a.globalTid / 0x1000000 WHERE n.text = 'profiled' GROUP BY 1""")
+        return [n for _, n in rows]
+
+    def two_ranks(outside, inside):
+        """torchrun with two ranks; `outside` before torchrun, `inside` before the program of each rank."""
         import torch
         if torch.cuda.device_count() < 2:
-            return "needs two GPUs"
-        name = os.path.join(TMP, "rank%q{RANK}.wsrep")
-        r = subprocess.run([A.warpsight, "profile", "-q", "-t", "cuda,nvtx", "-o", name, "--", sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
+            return None
+        r = subprocess.run([*outside, sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--no-python", *inside, sys.executable,
                             os.path.join(HERE, "train.py"), "--steps", "30", "--ranks", "--profile", "10:20"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                            text=True, timeout=200)
-        same("exit", r.returncode, 0)
-        lines = [l for l in r.stdout.splitlines() if "TORCH " in l]
-        same("ranks that counted", len(lines), 2)
-        totals = sorted(sum(v[0] for n, v in json.loads(l[l.index("TORCH ") + 6:]).items() if not n.startswith(("Mem", "Optimizer.", "ProfilerStep#", "nccl:")))
-                        for l in lines)
-        mine = []
-        for rank in range(2):
-            rep = Report(os.path.join(TMP, "rank%d.wsrep" % rank))
-            a, b = rep.all("SELECT start, end FROM NVTX_EVENTS WHERE text = 'profiled'")[0]
-            mine.append(rep.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME a ON a.correlationId = k.correlationId "
-                                "AND a.globalTid / 0x1000000 = k.globalPid / 0x1000000 WHERE a.start BETWEEN %d AND %d" % (a, b)))
-        same("kernels", sorted(mine), totals)
+        assert r.returncode == 0, r.stderr[-2000:]
+        totals = torch_totals(r.stdout)
+        same("ranks that counted", len(totals), 2)
+        return totals
+
+    @test
+    def ranks_in_one_report():
+        path = os.path.join(TMP, "ranks.wsrep")
+        totals = two_ranks([A.warpsight, "profile", "-q", "-t", "cuda,nvtx", "-o", path, "--"], [])
+        if totals is None:
+            return "needs two GPUs"
+        rep = Report(path)
+        same("kernels of each rank", sorted(profiled_kernels(rep)), totals)
+        joins(rep)
+        order(rep)
+
+    @test
+    def a_report_for_each_rank():
+        name = os.path.join(TMP, "rank%q{RANK}.wsrep")
+        totals = two_ranks([], [A.warpsight, "profile", "-q", "-t", "cuda,nvtx", "-o", name, "--"])
+        if totals is None:
+            return "needs two GPUs"
+        same("kernels of each rank", sorted(sum((profiled_kernels(Report(os.path.join(TMP, "rank%d.wsrep" % n))) for n in range(2)), [])), totals)
 
     @test
     def data_loader_workers():
         r = record(sys.executable, os.path.join(HERE, "train.py"), "--steps", "30", "--fork-workers", "--profile", "10:20", options=["-t", "cuda,nvtx"],
                    timeout=200)
         torch_counts(r)
+
+    def launch_distances(path, begin, end):
+        """Start of each kernel's run less start of its launch, ns, for launches within a window of seconds."""
+        out = subprocess.run([A.warpsight, "stats", "-r", "cuda_kern_exec_trace", "-f", "csv", "-q", "--filter-time=%ds/%ds" % (begin, end), path],
+                             stdout=subprocess.PIPE, text=True, check=True).stdout
+        rows = list(csv.DictReader(out.splitlines()))
+        return [int(r["Kernel Start (ns)"]) - int(r["API Start (ns)"]) for r in rows]
+
+    if A.long:
+        @test
+        def long_run():
+            """The recorder's memory stays, and GPU and CPU clocks keep together, over a long training loop."""
+            path = os.path.join(TMP, "long.wsrep")
+            t = subprocess.Popen([A.warpsight, "profile", "-q", "-t", "cuda,nvtx,osrt", "-o", path, "--", sys.executable, os.path.join(HERE, "train.py"),
+                                  "--seconds", str(A.long)], stdout=subprocess.PIPE, text=True)
+            memory = []
+            while t.poll() is None:
+                time.sleep(5)
+                try:
+                    with open("/proc/%d/status" % t.pid) as f:
+                        memory.append([int(l.split()[1]) for l in f if l.startswith(("VmRSS", "RssAnon"))])
+                except OSError:
+                    break
+            same("exit", t.wait(), 0)
+            cpu = resource.getrusage(resource.RUSAGE_CHILDREN)
+            memory = [m for m in memory if len(m) == 2]
+            third = len(memory) // 3
+            early, late = max(m[1] for m in memory[third:2 * third]), max(m[1] for m in memory[2 * third:])
+            first, last = launch_distances(path, 30, 33), launch_distances(path, A.long - 20, A.long - 17)
+            info = subprocess.run([A.warpsight, "info", path], stdout=subprocess.PIPE, text=True).stdout
+            print("# memory of the recorder in kB (all, its own), every minute: %r" % memory[::12])
+            print("# launch to kernel, ns: first %d min %d median %d; last %d min %d median %d; report %d bytes; processor time of both %.1f s" %
+                  (len(first), min(first), sorted(first)[len(first) // 2], len(last), min(last), sorted(last)[len(last) // 2], os.path.getsize(path),
+                   cpu.ru_utime + cpu.ru_stime))
+            print("# " + info.replace("\n", "\n# "))
+            assert late < early * 1.1 + 8192, "its own memory grew from %d to %d kB" % (early, late)
+            assert min(first) >= 0 and min(last) >= 0 and abs(min(first) - min(last)) < 20000, "clocks drift: %d, %d ns" % (min(first), min(last))
 
 
 failed = 0

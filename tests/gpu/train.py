@@ -2,12 +2,13 @@
 """
 train.py - a training loop to record: a 6-layer transformer, NVTX ranges around each part of a step.
 
-    train.py [--steps N] [--batch N] [--profile FROM:TO] [--fork-workers] [--ranks]
+    train.py [--steps N | --seconds N] [--batch N] [--profile FROM:TO] [--fork-workers] [--ranks]
 
 Prints the step times. --profile profiles those steps with torch.profiler and prints what it counted, as JSON: names of kernels with their
 number and total duration, copies and memory sets. --ranks joins a process group, for torchrun.
 """
 import argparse
+import itertools
 import json
 import os
 import time
@@ -16,6 +17,7 @@ import torch
 
 p = argparse.ArgumentParser()
 p.add_argument("--steps", type=int, default=100)
+p.add_argument("--seconds", type=float)
 p.add_argument("--batch", type=int, default=16)
 p.add_argument("--profile")
 p.add_argument("--fork-workers", action="store_true")
@@ -59,7 +61,8 @@ def step():
 def counted(prof):
     work = {}
     for e in prof.profiler.kineto_results.events():
-        if str(e.device_type()) == "DeviceType.CUDA":
+        # What record_function spans over the GPU is no work of its own.
+        if str(e.device_type()) == "DeviceType.CUDA" and not e.is_user_annotation():
             c = work.setdefault(e.name(), [0, 0])
             c[0] += 1
             c[1] += e.duration_ns()
@@ -68,7 +71,10 @@ def counted(prof):
 
 window = [int(v) for v in a.profile.split(":")] if a.profile else None
 times, prof = [], None
-for n in range(a.steps):
+end = time.monotonic() + a.seconds if a.seconds else None
+for n in itertools.count() if end else range(a.steps):
+    if end and time.monotonic() >= end:
+        break
     if window and n == window[0]:
         prof = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA])
         prof.__enter__()
@@ -79,7 +85,7 @@ for n in range(a.steps):
     if window and n == window[1] - 1:
         nvtx.range_pop()
         prof.__exit__(None, None, None)
-times = sorted(times[10:] if a.steps > 20 else times)
+times = sorted(times[10:] if len(times) > 20 else times)
 print("step best %.3f p25 %.3f median %.3f ms" % (times[0], times[len(times) // 4], times[len(times) // 2]), flush=True)
 if prof:
     print("TORCH " + json.dumps(counted(prof)), flush=True)

@@ -3,6 +3,7 @@
 import argparse
 import fnmatch
 import os
+import signal
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -33,6 +34,10 @@ def main():
     if not chosen:
         print("Bail out! no test is called %s" % " ".join(a.pattern))
         return 1
+    # What nohup or a shell's & made this process ignore, every program under test would ignore too.
+    for sig in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM):
+        if signal.getsignal(sig) == signal.SIG_IGN:
+            signal.signal(sig, signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL)
     build = os.path.abspath(a.build)
     where = harness.Where(os.path.join(build, "warpsight"), os.path.join(build, "tests", "run"), os.path.join(HERE, "programs"))
     return harness.main(where, chosen, a.keep)

@@ -102,7 +102,7 @@ static void payloads(void)
 	ADD(nvtx_schema, .process = 1, .domain = 1, .id = 17, .name = str("point"), .type = 1, .entries = 1, .size = 8, .align = 4);
 	ADD(nvtx_schema_entry, .process = 1, .domain = 1, .schema = 17, .index = 0, .type = 7, .name = str("x"),
 	    .description = str("across"), .offset = 4);
-	ADD(nvtx_resource, .process = 1, .start = ZERO + 5, .domain = 1, .type = 3, .identifier = UINT64_MAX,
+	ADD(nvtx_resource, .process = 1, .start = ZERO + 5, .domain = 1, .type = 3, .identifier = UINT64_MAX, .device = 1, .context = 2, .stream = WS_NO_U32,
 	    .name = str("stream of work"));
 }
 

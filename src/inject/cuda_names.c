@@ -1,0 +1,125 @@
+/*
+ * cuda_names.c - the numbers of devices, contexts and streams that the program names through NVTX.
+ *
+ * A program names a stream by its handle; CUPTI's records number streams. The two are brought together when the stream is made: a
+ * handle that is given with a name may be of a stream that is gone, and the driver must not be asked about that. The default
+ * streams have handles that every context shares; there the current context counts.
+ */
+#include <dlfcn.h>
+#include <stddef.h>
+
+#include "inject/bind.h"
+#include "inject/cuda.h"
+#include "schema/schema.h"
+
+enum { KNOWN = 4096, GONE = 3, LAST_DEFAULT = 2 };
+
+static struct known {
+	_Atomic uint64_t handle; /* 0 free, GONE was used */
+	struct ws_cuda_numbers numbers;
+} known[KNOWN];
+
+static struct known *slot_of(uint64_t handle)
+{
+	uint32_t at = (uint32_t)(handle * UINT64_C(0x9e3779b97f4a7c15) >> 52);
+
+	for (uint32_t i = 0; i < KNOWN; i++) {
+		struct known *k = &known[(at + i) % KNOWN];
+		uint64_t there = atomic_load_explicit(&k->handle, memory_order_acquire);
+
+		if (there == handle)
+			return k;
+		if (!there)
+			return NULL;
+	}
+	return NULL;
+}
+
+/* A table that is full leaves later things without a number. */
+static void remember(uint64_t handle, struct ws_cuda_numbers numbers)
+{
+	uint32_t at = (uint32_t)(handle * UINT64_C(0x9e3779b97f4a7c15) >> 52);
+
+	for (uint32_t i = 0; i < KNOWN; i++) {
+		struct known *k = &known[(at + i) % KNOWN];
+		uint64_t there = atomic_load_explicit(&k->handle, memory_order_relaxed);
+
+		if ((there == 0 || there == GONE) && atomic_compare_exchange_strong(&k->handle, &there, UINT64_MAX)) {
+			k->numbers = numbers;
+			atomic_store_explicit(&k->handle, handle, memory_order_release);
+			return;
+		}
+	}
+}
+
+static void forget(uint64_t handle)
+{
+	struct known *k = slot_of(handle);
+
+	if (k)
+		atomic_store_explicit(&k->handle, GONE, memory_order_release);
+}
+
+static struct ws_cuda_numbers context_numbers(void *context)
+{
+	struct ws_cuda_numbers n = WS_CUDA_NO_NUMBERS;
+	uint32_t id;
+
+	if (context && ws_cupti.GetContextId && !ws_cupti.GetContextId(context, &id))
+		n.context = id;
+	if (context && ws_cupti.GetDeviceId && !ws_cupti.GetDeviceId(context, &id))
+		n.device = id;
+	return n;
+}
+
+static struct ws_cuda_numbers stream_numbers(void *context, void *stream)
+{
+	struct ws_cuda_numbers n = context_numbers(context);
+	uint32_t id;
+
+	if (context && ws_cupti.GetStreamIdEx && !ws_cupti.GetStreamIdEx(context, stream, 0, &id))
+		n.stream = id;
+	return n;
+}
+
+void ws_cuda_names_resource(uint32_t cbid, const struct cupti_resource *res)
+{
+	switch (cbid) {
+	case CUPTI_RESOURCE_CONTEXT_CREATED:
+		remember((uint64_t)(uintptr_t)res->context, context_numbers(res->context));
+		break;
+	case CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING:
+		forget((uint64_t)(uintptr_t)res->context);
+		break;
+	case CUPTI_RESOURCE_STREAM_CREATED:
+		if ((uint64_t)(uintptr_t)res->handle > LAST_DEFAULT)
+			remember((uint64_t)(uintptr_t)res->handle, stream_numbers(res->context, res->handle));
+		break;
+	default:
+		forget((uint64_t)(uintptr_t)res->handle);
+	}
+}
+
+static void *current_context(void)
+{
+	void *(*open_lib)(const char *, int) = ws_bind_symbol("dlopen");
+	void *lib = open_lib ? open_lib("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL, *context = NULL;
+	int (*current)(void **) = lib ? ws_cuda_dlsym(lib, "cuCtxGetCurrent") : NULL;
+
+	return current && !current(&context) ? context : NULL;
+}
+
+void ws_cuda_names_find(uint32_t type, uint64_t handle, struct ws_cuda_numbers *out)
+{
+	bool stream = type == WS_NVTX_CU_STREAM || type == WS_NVTX_RT_STREAM;
+	const struct known *k = stream || type == WS_NVTX_CU_CONTEXT ? slot_of(handle) : NULL;
+
+	if (ws_cuda_forked())
+		return;
+	if (type == WS_NVTX_CU_DEVICE || type == WS_NVTX_RT_DEVICE)
+		out->device = (uint32_t)handle;
+	else if (k && handle > GONE)
+		*out = k->numbers;
+	else if (stream && handle <= LAST_DEFAULT)
+		*out = stream_numbers(current_context(), (void *)(uintptr_t)handle);
+}
