@@ -64,3 +64,31 @@ def sqlite_export_of_kernels(b):
         rate.append(kernels / r.seconds / 1e6)
         os.unlink(b.path("cuda.sqlite"))
     return [Row("SQLite export of CUDA kernels", "M rows/s", [], rate, 0.7, added=False, at_least=True, digits=2)]
+
+
+CPU_SUMMARIES = ["cpu_sample_sum", "sched_sum", "cpu_util", "thread_wait_sum", "cpu_gap_sum"]
+
+
+def cpu_report(b):
+    """10 M samples in 1.4 M distinct stacks, 10 M spans on cores, 1.25 M calls."""
+    if not os.path.exists(b.path("cpu.wsrep")):
+        b.command([b.program("cpu_bench"), "big", b.path("cpu.wsrep"), "10000000"])
+    return b.path("cpu.wsrep")
+
+
+@figure
+def stats_of_cpu_time(b):
+    path = cpu_report(b)
+    return [Row("stats -r %s of 10 M samples, 10 M switches" % name, "s", [],
+                [b.command([b.warpsight, "stats", "-q", "-f", "csv", "-r", name, path]).seconds for _ in range(b.runs)], 1, digits=2)
+            for name in CPU_SUMMARIES]
+
+
+@figure
+def call_trees(b):
+    path = cpu_report(b)
+    commands = [("report --view=top-down", ["report", "-q", "--view=top-down", "-f", "csv", path]),
+                ("report --show=off-cpu", ["report", "-q", "--show=off-cpu", "-f", "csv", path]),
+                ("export -t pprof", ["export", "-q", "-f", "-t", "pprof", "-o", b.path("cpu.pb.gz"), path])]
+    return [Row(title + " of 10 M samples", "s", [], [b.command([b.warpsight, *argv]).seconds for _ in range(max(1, b.runs // 2))], None,
+                digits=2) for title, argv in commands]

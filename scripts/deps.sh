@@ -4,7 +4,8 @@
 set -eu
 
 goal=${1:-build}
-build="gcc libc6-dev make meson ninja-build pkg-config libzstd-dev libxxhash-dev libsqlite3-dev libiberty-dev libmicrohttpd-dev python3 esbuild"
+build="gcc libc6-dev make meson ninja-build pkg-config python3 esbuild
+	libdw-dev libelf-dev libiberty-dev libmicrohttpd-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev"
 check="$build g++ sqlite3 bats libcmocka-dev binutils chromium nodejs npm"
 case $goal in
 build) wanted=$build ;;

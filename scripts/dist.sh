@@ -27,6 +27,15 @@ cp "$build"/src/inject/libwarpsight-*.so "$lib/"
 strip "$lib/warpsight"
 strip --strip-unneeded "$lib"/libwarpsight-*.so
 
+# The reading library, for programs of the system's C library, and the Python module that finds it there.
+cp "$build"/src/lib/libwarpsight.so.1.* "$top/lib/libwarpsight.so.1"
+ln -s libwarpsight.so.1 "$top/lib/libwarpsight.so"
+cp "$build/src/lib/libwarpsight.a" "$top/lib/"
+strip --strip-unneeded "$top/lib/libwarpsight.so.1"
+mkdir -p "$top/lib/python"
+cp -r python/warpsight "$top/lib/python/"
+find "$top/lib/python" -name __pycache__ -prune -exec rm -rf {} +
+
 # What the program links, and the parts of the C library that libraries opened at run time (CUDA's) may ask for: those must match ours.
 bundled="$loader $(ldd "$build/warpsight" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p')"
 libc=$(echo "$bundled" | tr ' ' '\n' | grep '/libc\.so\.6$')

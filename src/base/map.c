@@ -64,7 +64,8 @@ bool ws_map_take(struct ws_map *m, uint64_t key, uint64_t *value)
 
 	if (!m->size || !m->used[i = find(m, key)])
 		return false;
-	*value = m->slots[i].value;
+	if (value)
+		*value = m->slots[i].value;
 	for (j = (i + 1) & mask; m->used[j]; j = (j + 1) & mask) {
 		size_t h = home(m, m->slots[j].key);
 

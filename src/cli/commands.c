@@ -5,22 +5,33 @@
 
 #include "cli/text.h"
 
-extern const struct ws_command ws_cmd_profile, ws_cmd_stats, ws_cmd_export, ws_cmd_info, ws_cmd_recover, ws_cmd_doctor, ws_cmd_status,
-	ws_cmd_view, ws_cmd_help, ws_cmd_version;
+/* In the order in which help lists them. */
+#define COMMANDS(X)   \
+	X(profile)    \
+	X(stats)      \
+	X(view)       \
+	X(report)     \
+	X(export)     \
+	X(import)     \
+	X(query)      \
+	X(info)       \
+	X(recover)    \
+	X(symbolize)  \
+	X(doctor)     \
+	X(status)     \
+	X(help)       \
+	X(version)
+
+#define X(name) extern const struct ws_command ws_cmd_##name;
+COMMANDS(X)
+#undef X
 
 char **ws_main_argv; /* set by main; here, so that tests link without main */
 
 const struct ws_command *const ws_commands[] = {
-	&ws_cmd_profile,
-	&ws_cmd_stats,
-	&ws_cmd_view,
-	&ws_cmd_export,
-	&ws_cmd_info,
-	&ws_cmd_recover,
-	&ws_cmd_doctor,
-	&ws_cmd_status,
-	&ws_cmd_help,
-	&ws_cmd_version,
+#define X(name) &ws_cmd_##name,
+	COMMANDS(X)
+#undef X
 	NULL,
 };
 
@@ -33,14 +44,10 @@ const struct ws_later ws_later_commands[] = {
 	{"sessions", "listing interactive sessions"},
 	{"attach", "recording a running process"},
 	{"analyze", "finding what slows a program down"},
-	{"import", "reading other tools' traces"},
-	{"query", "asking a report in SQL"},
 	{"serve", "showing reports to a browser"},
-	{"report", "writing a summary to hand on"},
 	{"diff", "comparing two reports"},
 	{"merge", "putting reports of several ranks together"},
 	{"recipe", "analysing many reports at once"},
-	{"symbolize", "resolving symbols of a report afterwards"},
 	{"ops", "statistics of framework operators"},
 	{"kernel", "hardware counters of single GPU kernels"},
 	{NULL, NULL},

@@ -1,73 +1,116 @@
-/* export.c - the command `export`: a report as SQLite, JSON lines or a page to look at. */
+/* export.c - the command `export`: a report in formats that other programs read. */
 #include <string.h>
 
 #include "cli/cli.h"
 #include "export/export.h"
 #include "export/outfile.h"
-#include "serve/serve.h"
 
 struct options {
-	const char *type, *output, *times;
-	bool overwrite, quiet;
+	const char *type, *output, *show, *by;
+	struct ws_list tables, times;
+	int64_t shift;
+	bool overwrite, append, quiet, separate_strings, normalize, lazy, blobs;
 };
 
 #define AT(member) offsetof(struct options, member)
 
+/* The names of formats.def, "sqlite,jsonlines,...", and a line for each. */
+#define WS_AND ","
+#define WS_TABLES(id, name, extension, takes, flags, summary) name
+#define WS_TIMELINE(id, name, extension, takes, flags, summary) name
+static const char types[] =
+#include "export/formats.def"
+    ;
+#undef WS_AND
+#undef WS_TABLES
+#undef WS_TIMELINE
+#define WS_AND "; "
+#define WS_TABLES(id, name, extension, takes, flags, summary) name ", " summary
+#define WS_TIMELINE(id, name, extension, takes, flags, summary) name ", " summary
+static const char types_help[] = "What to write: "
+#include "export/formats.def"
+    ".";
+
 static const struct ws_opt opts[] = {
-    {"type", 't', WS_OPT_ENUM, AT(type), "TYPE", "sqlite,jsonlines,json,html|text,hdf,arrow,arrowdir,parquetdir,info",
-     "What to write. json is jsonlines: one object a line. html is the time line of view as one file that needs nothing else.", "sqlite"},
+    {"type", 't', WS_OPT_ENUM, AT(type), "TYPE", types, types_help, "sqlite"},
     {"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
-     "File to write; - is standard output, for JSON lines. Without it, the report's name with .sqlite, .jsonl or .html.", NULL},
-    {"times", 0, WS_OPT_STRING, AT(times), "[START]/[END]", NULL,
-     "For html: only what touches this span, in nanoseconds from the start of the collection or with ns, us, ms, s, as 1s/1.5s.", NULL},
-    {"force-overwrite", 'f', WS_OPT_BOOL, AT(overwrite), NULL, NULL, "Replace the file if it exists.", NULL},
-    {"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Do not say what was written.", NULL},
+     "File or folder to write; - is standard output, where the type can. Without it, the report's name with the type's extension.", NULL},
+    {"force-overwrite", 'f', WS_OPT_BOOL, AT(overwrite), NULL, NULL, "Replace the file, or the folder, if it exists.", NULL},
+    {"append", 'a', WS_OPT_BOOL, AT(append), NULL, NULL,
+     "Add the tables that an earlier export of the same report lacks; those that are there stay as they are.", NULL},
+    {"lazy", 'l', WS_OPT_BOOL, AT(lazy), NULL, NULL,
+     "false: create tables without rows too, also those that no recording fills but people's queries may name. Else empty "
+     "tables are left out.",
+     "true"},
+    {"tables", 0, WS_OPT_LIST, AT(tables), "PATTERN[,PATTERN...]", NULL,
+     "Only tables whose name matches one of these POSIX basic regular expressions, in any case: ^CUPTI,StringIds. What the tables point "
+     "to does not come along by itself.",
+     NULL},
+    {"times", 0, WS_OPT_LIST, AT(times), "RANGE[,RANGE...]", NULL,
+     "Only events inside one of these: [:]START/END[:] in nanoseconds or with ns, us, ms, s, m, h (1s500ms/2s). Events may cross an "
+     "end that has a colon. Times are those of the export, after shifting; tables of facts stay whole.",
+     NULL},
+    {"ts-shift", 0, WS_OPT_INT, AT(shift), "NS", NULL, "Add so many nanoseconds, which may be negative, to all times.", "0"},
+    {"ts-normalize", 0, WS_OPT_BOOL, AT(normalize), NULL, NULL,
+     "Times count from 1970 (UTC) instead of the start of the collection, as exact as the machine's clock.", NULL},
+    {"include-blobs", 0, WS_OPT_BOOL, AT(blobs), NULL, NULL,
+     "false: leave out the bytes of extended NVTX payloads.", "true"},
+    {"separate-strings", 0, WS_OPT_BOOL, AT(separate_strings), NULL, NULL,
+     "For JSON lines: refer to texts by number alone, and have them in the lines of StringIds.", NULL},
+    {"show", 0, WS_OPT_SET, AT(show), "WHAT[,WHAT...]", "on-cpu,off-cpu,python,gpu",
+     "For folded, speedscope and pprof: CPU samples (the default), time that threads waited, Python stacks read from outside, work on GPUs "
+     "by NVTX range.",
+     NULL},
+    {"by", 0, WS_OPT_SET, AT(by), "KEY[,KEY...]", "process,thread",
+     "For folded: stacks begin with their process, their thread. In speedscope and pprof they are apart anyhow.", NULL},
+    {"quiet", 'q', WS_OPT_BOOL, AT(quiet), NULL, NULL, "Do not show progress and what was written.", NULL},
     {NULL},
 };
 
 static int run(void *values, int argc, char **argv)
 {
 	const struct options *o = values;
-	struct ws_export_request q = {.type = o->type, .output = o->output, .overwrite = o->overwrite, .quiet = o->quiet};
+	struct ws_export_request q = {.type = o->type,
+				      .output = o->output,
+				      .overwrite = o->overwrite,
+				      .quiet = o->quiet,
+				      .append = o->append,
+				      .lazy = o->lazy,
+				      .blobs = o->blobs,
+				      .separate_strings = o->separate_strings,
+				      .normalize = o->normalize,
+				      .shift = o->shift,
+				      .show = o->show,
+				      .by = o->by,
+				      .tables = o->tables.v,
+				      .table_count = o->tables.n,
+				      .times = o->times.v,
+				      .time_count = o->times.n};
 	int rc;
 
 	if (argc != 1) {
 		ws_say(argc ? "export: one report file at a time, but %d are given" : "export: no report file is given", argc);
 		return WS_EXIT_USAGE;
 	}
-	if (!strcmp(o->type, "html")) {
-		struct ws_page_request page = {
-		    .file = argv[0], .output = o->output, .times = o->times, .overwrite = o->overwrite, .quiet = o->quiet};
-		struct ws_err e;
-
-		rc = ws_page_write(&page, &e);
-		if (rc == -1)
-			ws_say("%s", e.msg);
-	} else if (o->times) {
-		ws_say("export: --times is for -t html");
-		return WS_EXIT_USAGE;
-	} else {
-		rc = ws_export_file(argv[0], &q);
-	}
-	return rc == WS_OUTFILE_PIPE ? WS_EXIT_PIPE : rc ? WS_EXIT_FAIL : WS_EXIT_OK;
+	rc = ws_export_file(argv[0], &q);
+	return rc == WS_EXPORT_USAGE ? WS_EXIT_USAGE : rc == WS_OUTFILE_PIPE ? WS_EXIT_PIPE : rc ? WS_EXIT_FAIL : WS_EXIT_OK;
 }
 
 const struct ws_command ws_cmd_export = {
     .name = "export",
-    .summary = "Write a report as SQLite, JSON lines or a page to look at.",
+    .summary = "Write a report in a format that other programs read.",
     .usage = "[options] FILE",
     .details = "The tables and columns have the names that users of Nsight Systems query (NVTX_EVENTS, OSRT_API, StringIds, "
-	       "PROCESSES...); "
-	       "what only warpsight records is in tables called WARPSIGHT_*. Times are nanoseconds from the start of the "
-	       "collection. The file "
-	       "appears under its name once it is complete, readable by its owner alone.\n\n"
+	       "PROCESSES...); what only warpsight records is in tables called WARPSIGHT_*. Times are nanoseconds from the start of the "
+	       "collection. The file appears under its name once it is complete, readable by its owner alone.\n\n"
 	       "JSON lines hold the same: one object a row, {\"table\":\"NVTX_EVENTS\",\"start\":...}, without columns that are "
-	       "null; a column "
-	       "nameId is followed by the text as name.",
+	       "null; a column nameId is followed by the text as name.",
     .opts = opts,
     .opts_size = sizeof(struct options),
     .examples = "warpsight export report1.wsrep\n"
 		"warpsight export -t jsonlines -o - report1.wsrep | head\n"
-		"warpsight export -t html --times 10s/10.5s report1.wsrep",
+		"warpsight export -t html --times=10s/10500ms report1.wsrep\n"
+		"warpsight export -t pprof --show=on-cpu,off-cpu report1.wsrep\n"
+		"warpsight export --tables='^CUPTI,StringIds' --times=10s/12s report1.wsrep",
     .run = run,
 };

@@ -15,6 +15,8 @@
 
 #include "base/paths.h"
 #include "cli/text.h"
+#include "import/import.h"
+#include "store/store.h"
 
 enum { EXIT_PIPE = 128 + 13 }; /* what SIGPIPE would have made of it */
 
@@ -123,5 +125,6 @@ int main(int argc, char **argv)
 	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
 	hold_closed_streams();
 	ws_environment_restore();
+	ws_report_foreign = ws_import_open;
 	return finish(dispatch(argc, argv));
 }

@@ -10,17 +10,19 @@
 
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "cli/python_functions.h"
+#include "cli/symbol_dirs.h"
 #include "cli/text.h"
 #include "record/record.h"
 #include "ring/ring.h"
 
 struct options {
 	const char *output, *trace, *wait, *kill, *run_as, *domain_include, *domain_exclude, *command_file, *export_to, *sample, *cpuctxsw,
-		*threshold, *cuda_graphs, *cuda_events, *cuda_apis;
-	struct ws_list env;
+		*backtrace, *core_events, *os_events, *event_sample, *ftrace, *threshold, *stack_threshold, *cuda_stacks, *python_sampling, *python_functions, *python_backtrace, *cuda_graphs, *cuda_events, *cuda_apis;
+	struct ws_list env, symbols;
 	double delay, duration;
-	int64_t ring_memory, cuda_flush;
-	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment, lossless, stats, quiet, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,
+	int64_t ring_memory, cuda_flush, python_frequency, frequency, period, samples_per_backtrace, stack_depth, stack_size;
+	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment, lossless, resolve_symbols, source_info, stats, quiet, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,
 		cuda_all;
 };
 
@@ -36,13 +38,42 @@ static const struct ws_opt opts[] = {
 	{"force-overwrite", 'f', WS_OPT_BOOL, AT(overwrite), NULL, NULL,
 	 "Replace an existing report. The old one goes when the new collection has begun.", "false"},
 	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
-	 "cuda,nvtx,osrt,none|opengl,vulkan,cublas,cublas-verbose,cudnn,cusparse,cusparse-verbose,cusolver,cusolver-verbose,mpi,nccl,ucx,openacc,"
-	 "openmp,oshmem,tensorrt,gds,python-gil,syscall,cuda-hw,cuda-sw,opengl-annotations,vulkan-annotations",
-	 "What to trace: CUDA calls, kernels and copies, ranges and marks of NVTX, calls of the operating system's runtime that block or last, or nothing. All that is built, "
-	 "unless given.",
-	 "cuda,nvtx,osrt"},
-	{"sample", 's', WS_OPT_ENUM, AT(sample), "SCOPE", "none|process-tree,system-wide,cpu", "Sampling of the CPU: none so far.", NULL},
-	{"cpuctxsw", 0, WS_OPT_ENUM, AT(cpuctxsw), "SCOPE", "none|process-tree,system-wide", "Tracing of context switches: none so far.", NULL},
+	 "cuda,nvtx,osrt,python-gil,none|opengl,vulkan,cublas,cublas-verbose,cudnn,cusparse,cusparse-verbose,cusolver,cusolver-verbose,mpi,nccl,ucx,openacc,"
+	 "openmp,oshmem,tensorrt,gds,syscall,cuda-hw,cuda-sw,opengl-annotations,vulkan-annotations",
+	 "What to trace: CUDA calls, kernels and copies, ranges and marks of NVTX, calls of the operating system's runtime that block or last, the time in which threads of "
+	 "Python hold its global lock or wait for it, or nothing. All that is built, unless given.",
+	 "cuda,nvtx,osrt,python-gil"},
+	{"sample", 's', WS_OPT_ENUM, AT(sample), "SCOPE", "process-tree,system-wide,none,cpu",
+	 "Whose CPU use is sampled: that of the target and all that it starts (cpu is the same), of everything that runs on the machine, or nobody's. Context "
+	 "switches are recorded of the same.",
+	 "process-tree"},
+	{"sampling-frequency", 0, WS_OPT_INT, AT(frequency), "HZ", NULL, "Samples a second of each running thread, 1 to 100000.", "1000"},
+	{"sampling-period", 0, WS_OPT_INT, AT(period), "EVENTS", NULL,
+	 "Take a sample each so many cycles, or nanoseconds where cycles cannot be counted, instead of by frequency.", NULL},
+	{"backtrace", 'b', WS_OPT_ENUM, AT(backtrace), "HOW", "auto,fp,dwarf,lbr,none",
+	 "How call stacks of samples are found: by what works for each module (auto), along frame pointers, by call frame information from copied stacks "
+	 "(dwarf), by the processor's records of branches (lbr), or not at all.",
+	 "auto"},
+	{"samples-per-backtrace", 0, WS_OPT_INT, AT(samples_per_backtrace), "N", NULL, "Take a call stack with every Nth sample of a thread only.", "1"},
+	{"cpuctxsw", 0, WS_OPT_ENUM, AT(cpuctxsw), "SCOPE", "process-tree,system-wide,none",
+	 "Whose context switches are recorded. Counts with --sample=none only (then process-tree unless given); otherwise --sample decides.", NULL},
+	{"cpu-core-events", 0, WS_OPT_STRING, AT(core_events), "EVENT[,EVENT...]|help", NULL,
+	 "Sample on these events of the processor too, or count them with --event-sample; help lists them.", NULL},
+	{"os-events", 0, WS_OPT_STRING, AT(os_events), "EVENT[,EVENT...]|help", NULL,
+	 "Sample on these events of the kernel too, or count them with --event-sample; help lists them.", NULL},
+	{"event-sample", 0, WS_OPT_ENUM, AT(event_sample), "SCOPE", "system-wide,none",
+	 "Count the events of --cpu-core-events and --os-events on every CPU over time (instructions unless given) instead of sampling on them.", "none"},
+	{"ftrace", 0, WS_OPT_STRING, AT(ftrace), "SUBSYSTEM/EVENT[,...]", NULL,
+	 "Record these tracepoints of the kernel, on all CPUs where that is permitted; an event may be *.", NULL},
+	{"python-sampling", 0, WS_OPT_ENUM, AT(python_sampling), "BOOL", "true,false",
+	 "Record the functions, files and lines of Python code in call stacks, in CPython 3.8 to 3.14. Done unless --sample=none.", NULL},
+	{"python-sampling-frequency", 0, WS_OPT_INT, AT(python_frequency), "HZ", NULL, "Samples a second of each running thread of Python, 1 to 2000.", "1000"},
+	{"python-backtrace", 0, WS_OPT_ENUM, AT(python_backtrace), "WHAT", "cuda,none,false",
+	 "Put Python's frames into the call stacks of CUDA calls; needs --cudabacktrace, which says of which calls.", "none"},
+	{"python-functions-trace", 0, WS_OPT_STRING, AT(python_functions), "FILE", NULL,
+	 "Record each call of the functions that a JSON file names, [{\"module\": \"m\", \"functions\": [\"f\", \"Class.method\"], \"domain\": \"d\"}], as a range, in "
+	 "CPython 3.12 and later.",
+	 NULL},
 	{"delay", 'y', WS_OPT_SECONDS, AT(delay), "SECONDS", NULL, "Start collecting so long after the target has started.", "0"},
 	{"duration", 'd', WS_OPT_SECONDS, AT(duration), "SECONDS", NULL,
 	 "Stop collecting so long after it began, then send the target the signal of --kill. 0: at the target's end.", "0"},
@@ -64,6 +95,16 @@ static const struct ws_opt opts[] = {
 	 "Keep the target's whole environment in the report, not only what launchers set (RANK, SLURM_*, CUDA_VISIBLE_DEVICES...).", "false"},
 	{"osrt-threshold", 0, WS_OPT_STRING, AT(threshold), "TIME", NULL,
 	 "Shortest call of the OS runtime that is recorded: nanoseconds, or with a unit (ns, us, ms, s).", "1000"},
+	{"osrt-backtrace-threshold", 0, WS_OPT_STRING, AT(stack_threshold), "TIME", NULL,
+	 "Shortest call of the OS runtime whose call stack is recorded: nanoseconds, or with a unit.", "80000"},
+	{"osrt-backtrace-depth", 0, WS_OPT_INT, AT(stack_depth), "FRAMES", NULL,
+	 "Most frames of the stack of a traced call, 0 to 1000; 0 records none.", "24"},
+	{"osrt-backtrace-stack-size", 0, WS_OPT_INT, AT(stack_size), "BYTES", NULL,
+	 "Bytes of the stack that are copied for it, 0 to 65528; 0 records none.", "6144"},
+	{"cudabacktrace", 0, WS_OPT_STRING, AT(cuda_stacks), "CALLS", NULL,
+	 "Record the stacks of CUDA calls: all, none, or of kernel, memory, sync and other, separated by commas; each may be followed by a colon and the time in "
+	 "nanoseconds that a call must last (80000 unless given): kernel:0,sync.",
+	 "none"},
 	{"nvtx-domain-include", 0, WS_OPT_STRING, AT(domain_include), "DOMAIN[,DOMAIN...]", NULL,
 	 "Record only these NVTX domains; 'default' is the one without a name.", NULL},
 	{"nvtx-domain-exclude", 0, WS_OPT_STRING, AT(domain_exclude), "DOMAIN[,DOMAIN...]", NULL, "Record all NVTX domains but these.", NULL},
@@ -93,6 +134,14 @@ static const struct ws_opt opts[] = {
 	 "Let the target wait when the memory for recording is full, instead of dropping and counting events.", "false"},
 	{"ring-memory", 0, WS_OPT_INT, AT(ring_memory), "MIB", NULL,
 	 "Most memory for events that are recorded and not yet written, in MiB, for the whole process tree.", "256"},
+	{"resolve-symbols", 0, WS_OPT_BOOL, AT(resolve_symbols), NULL, NULL,
+	 "Name the functions of call stacks at the end. With false, 'warpsight symbolize' does it later.", "true"},
+	{"symbols", 0, WS_OPT_LIST, AT(symbols), "DIR[,DIR...]", NULL,
+	 "Also look for symbols and separate debug files in these folders: by build id (.build-id/xx/...debug) or by name, and taken only when the build id is "
+	 "the recorded one.",
+	 NULL},
+	{"show-source-info", 0, WS_OPT_BOOL, AT(source_info), NULL, NULL,
+	 "Read debugging information for source files, lines and inlined functions.", "true"},
 	{"stats", 0, WS_OPT_BOOL, AT(stats), NULL, NULL, "Print the default statistics at the end.", "false"},
 	{"export", 0, WS_OPT_SET, AT(export_to), "FORMAT[,FORMAT...]", "sqlite,jsonlines,json,none|arrow,arrowdir,parquetdir,hdf,text",
 	 "Export the report at the end.", "none"},
@@ -106,16 +155,12 @@ static const struct ws_opt opts[] = {
 	{"capture-range-end", 0, WS_OPT_LATER, 0, NULL, NULL, "capture ranges are not built yet: use --delay and --duration", NULL},
 	{"session-new", 0, WS_OPT_LATER, 0, NULL, NULL, "sessions are not built yet", NULL},
 	{"start-later", 0, WS_OPT_LATER, 0, NULL, NULL, "sessions are not built yet: use --delay", NULL},
-	{"backtrace", 'b', WS_OPT_LATER, 0, NULL, NULL, "CPU sampling and backtraces are not built yet", NULL},
-	{"sampling-frequency", 0, WS_OPT_LATER, 0, NULL, NULL, "CPU sampling is not built yet", NULL},
-	{"cudabacktrace", 0, WS_OPT_LATER, 0, NULL, NULL, "backtraces of CUDA calls are not built yet", NULL},
 	{"gpu-metrics-device", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
 	{"gpu-metrics-devices", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
 	{"gpu-metrics-frequency", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
 	{"gpuctxsw", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU context switches are not built yet", NULL},
 	{"pytorch", 0, WS_OPT_LATER, 0, NULL, NULL, "ranges made for PyTorch's functions are not built yet: call torch.autograd.profiler.emit_nvtx",
 	 NULL},
-	{"python-sampling", 0, WS_OPT_LATER, 0, NULL, NULL, "Python sampling is not built yet", NULL},
 	{NULL},
 };
 
@@ -146,7 +191,7 @@ static int parse_signal(const char *s, int *out, struct ws_err *e)
 	return ws_fail(e, "--kill: '%s' is not a signal: give none, sigterm, sigkill or another name or number", s);
 }
 
-static int parse_threshold(const char *s, double *seconds, struct ws_err *e)
+static int parse_threshold(const char *option, const char *s, double *seconds, struct ws_err *e)
 {
 	static const struct {
 		const char *unit;
@@ -160,7 +205,7 @@ static int parse_threshold(const char *s, double *seconds, struct ws_err *e)
 			*seconds = v * units[i].factor;
 			return 0;
 		}
-	return ws_fail(e, "--osrt-threshold: '%s' is not a time: give nanoseconds, or a number with ns, us, ms or s", s);
+	return ws_fail(e, "%s: '%s' is not a time: give nanoseconds, or a number with ns, us, ms or s", option, s);
 }
 
 static bool has_word(const char *list, const char *word)
@@ -393,16 +438,120 @@ static int fill_cuda(const struct options *o, struct ws_record_opts *r, struct w
 	return check_apis(o->cuda_apis, e);
 }
 
-static int fill(const struct options *o, struct ws_record_opts *r, struct ws_list *env, struct ws_err *e)
+static enum ws_perf_scope scope_of(const char *word)
+{
+	return !strcmp(word, "none") ? WS_SCOPE_NONE : !strcmp(word, "system-wide") ? WS_SCOPE_SYSTEM : WS_SCOPE_TREE;
+}
+
+static int fill_sampling(const struct options *o, struct ws_perf_opts *p, struct ws_err *e)
+{
+	if (o->frequency < 1 || o->frequency > 100000)
+		return ws_fail(e, "--sampling-frequency: give 1 to 100000 samples a second");
+	if (o->period && o->period < 10000)
+		return ws_fail(e, "--sampling-period: give at least 10000");
+	if (o->samples_per_backtrace < 1 || o->samples_per_backtrace > 1000000)
+		return ws_fail(e, "--samples-per-backtrace: give 1 to 1000000");
+	p->frequency = o->period ? 0 : (uint32_t)o->frequency;
+	p->period = (uint64_t)o->period;
+	p->samples_per_backtrace = (uint32_t)o->samples_per_backtrace;
+	return 0;
+}
+
+/* What is sampled, counted and followed through the kernel's events. */
+static int fill_perf(const struct options *o, struct ws_perf_opts *p, struct ws_err *e)
+{
+	static const char *const backtraces[] = {"auto", "fp", "dwarf", "lbr", "none"};
+
+	p->sample = scope_of(o->sample);
+	p->switches = p->sample ? p->sample : o->cpuctxsw ? scope_of(o->cpuctxsw) : WS_SCOPE_TREE;
+	if (o->cpuctxsw && p->switches != scope_of(o->cpuctxsw))
+		ws_warn("--cpuctxsw=%s does not count: --sample=%s decides (it counts with --sample=none)", o->cpuctxsw, o->sample);
+	for (size_t i = 0; i < WS_COUNT(backtraces); i++)
+		if (!strcmp(o->backtrace, backtraces[i]))
+			p->backtrace = (enum ws_backtrace)i;
+	p->count_events = strcmp(o->event_sample, "none") != 0;
+	p->core_events = !o->core_events && !o->os_events && p->count_events ? "instructions" : o->core_events;
+	p->os_events = o->os_events;
+	p->ftrace = o->ftrace;
+	p->later = o->delay > 0;
+	if (!p->sample && !p->count_events && (o->core_events || o->os_events))
+		return ws_fail(e, "--%s: with --sample=none it needs --event-sample=system-wide", o->core_events ? "cpu-core-events" : "os-events");
+	if (ws_perf_check_events(p->core_events, true, "cpu-core-events", e) || ws_perf_check_events(p->os_events, false, "os-events", e))
+		return -1;
+	return fill_sampling(o, p, e);
+}
+
+static int fill_python(const struct options *o, struct ws_record_opts *r, struct ws_err *e)
+{
+	if (o->python_frequency < 1 || o->python_frequency > 2000)
+		return ws_fail(e, "--python-sampling-frequency: give 1 to 2000 samples a second");
+	r->python.sampling = o->python_sampling ? !strcmp(o->python_sampling, "true") : r->perf.sample != WS_SCOPE_NONE;
+	r->python.frequency = (uint32_t)o->python_frequency;
+	r->python.gil = has_word(o->trace, "python-gil");
+	r->python.cuda_stacks = !strcmp(o->python_backtrace, "cuda");
+	if (o->python_functions && ws_python_functions_read(o->python_functions, &r->python, e))
+		return -1;
+	if (r->python.cuda_stacks && !strcmp(o->cuda_stacks, "none"))
+		return ws_fail(e, "--python-backtrace=cuda needs --cudabacktrace, which says of which calls");
+	return 0;
+}
+
+/* --cudabacktrace: words, each with the shortest time or without. */
+static int parse_cuda_stacks(const char *list, int64_t out[4], struct ws_err *e)
+{
+	static const char *const words[] = {"kernel", "memory", "sync", "other", "all", "none"};
+
+	for (int i = 0; i < 4; i++)
+		out[i] = -1;
+	for (const char *p = list; *p;) {
+		size_t n = strcspn(p, ","), word = strcspn(p, ":,");
+		int64_t ns = 80000;
+		size_t w = 0;
+		char *end;
+
+		while (w < WS_COUNT(words) && (strlen(words[w]) != word || strncmp(words[w], p, word)))
+			w++;
+		if (word < n) {
+			ns = isdigit((unsigned char)p[word + 1]) ? strtoll(p + word + 1, &end, 10) : -1;
+			if (ns < 0 || end != p + n || ns > INT64_C(1000000000000))
+				return ws_fail(e, "--cudabacktrace: '%.*s' is not a word with a time in nanoseconds, such as kernel:80000", (int)n, p);
+		}
+		if (w == WS_COUNT(words) || (w == 5 && (word < n || p != list || p[n])))
+			return ws_fail(e, "--cudabacktrace: '%.*s' is not all, none, kernel, memory, sync or other", (int)n, p);
+		for (size_t i = 0; i < 4; i++)
+			if (w == i || w == 4)
+				out[i] = ns;
+		p += n + (p[n] == ',');
+	}
+	return 0;
+}
+
+static int fill_stacks(const struct options *o, struct ws_record_opts *r, struct ws_err *e)
+{
+	if (o->stack_depth < 0 || o->stack_depth > 1000)
+		return ws_fail(e, "--osrt-backtrace-depth: give 0 to 1000 frames");
+	if (o->stack_size < 0 || o->stack_size > 65528)
+		return ws_fail(e, "--osrt-backtrace-stack-size: give 0 to 65528 bytes");
+	r->stack_depth = (uint32_t)o->stack_depth;
+	r->stack_bytes = (uint32_t)o->stack_size;
+	if (parse_threshold("--osrt-backtrace-threshold", o->stack_threshold, &r->stack_threshold, e) ||
+	    parse_cuda_stacks(o->cuda_stacks, r->cuda_stack_ns, e))
+		return -1;
+	if (!r->cuda && strcmp(o->cuda_stacks, "none"))
+		return ws_fail(e, "--cudabacktrace needs --trace=cuda");
+	return 0;
+}
+
+static int fill(const struct options *o, struct ws_record_opts *r, struct ws_list *env, struct ws_list *dirs, struct ws_err *e)
 {
 	r->output = o->output && strcmp(o->output, "report%n") ? o->output : NULL;
 	r->overwrite = o->overwrite;
 	r->nvtx = has_word(o->trace, "nvtx");
 	r->osrt = has_word(o->trace, "osrt");
 	r->cuda = has_word(o->trace, "cuda");
-	if (has_word(o->trace, "none") && (r->nvtx || r->osrt || r->cuda))
+	if (has_word(o->trace, "none") && (r->nvtx || r->osrt || r->cuda || has_word(o->trace, "python-gil")))
 		return ws_fail(e, "--trace: none does not go with other words");
-	if (fill_cuda(o, r, e))
+	if (fill_cuda(o, r, e) || fill_perf(o, &r->perf, e) || fill_python(o, r, e))
 		return -1;
 	if (o->domain_include && o->domain_exclude)
 		return ws_fail(e, "--nvtx-domain-include and --nvtx-domain-exclude do not go together");
@@ -423,11 +572,35 @@ static int fill(const struct options *o, struct ws_record_opts *r, struct ws_lis
 	r->store_environment = o->store_environment;
 	r->lossless = o->lossless;
 	r->ring_bytes = (uint64_t)o->ring_memory << 20;
-	if (split_env(&o->env, env, e) || parse_signal(o->kill, &r->kill_signal, e) || parse_threshold(o->threshold, &r->osrt_threshold, e))
+	if (fill_stacks(o, r, e))
+		return -1;
+	if (split_env(&o->env, env, e) || parse_signal(o->kill, &r->kill_signal, e) || parse_threshold("--osrt-threshold", o->threshold, &r->osrt_threshold, e))
 		return -1;
 	r->env = env->v;
 	r->env_count = env->n;
+	r->resolve_symbols = o->resolve_symbols;
+	r->source_info = o->source_info;
+	if (ws_symbol_dirs(&o->symbols, dirs, e))
+		return -1;
+	r->symbol_dirs = dirs->v;
+	r->symbol_dir_count = dirs->n;
 	return 0;
+}
+
+/* --cpu-core-events=help, --os-events=help. */
+static bool list_events(const struct options *o)
+{
+	bool core = o->core_events && !strcmp(o->core_events, "help"), os = o->os_events && !strcmp(o->os_events, "help");
+	struct ws_text t = {0};
+
+	if (core)
+		ws_perf_list_events(&t, true);
+	if (os)
+		ws_perf_list_events(&t, false);
+	if (t.len)
+		fputs(t.s, stdout);
+	ws_text_free(&t);
+	return core || os;
 }
 
 static int run(void *values, int argc, char **argv)
@@ -435,7 +608,7 @@ static int run(void *values, int argc, char **argv)
 	struct options *o = values;
 	struct ws_record_opts r = {0};
 	struct ws_record_result result = {0};
-	struct ws_list env = {0};
+	struct ws_list env = {0}, dirs = {0};
 	struct ws_err e;
 	char **target = argv;
 
@@ -448,11 +621,13 @@ static int run(void *values, int argc, char **argv)
 			return WS_EXIT_USAGE;
 		}
 	}
+	if (list_events(o))
+		return WS_EXIT_OK;
 	if (!target[0]) {
 		ws_say("profile: no program to run: warpsight profile [options] [--] APP [ARG...]");
 		return WS_EXIT_USAGE;
 	}
-	if (fill(o, &r, &env, &e)) {
+	if (fill(o, &r, &env, &dirs, &e)) {
 		ws_say("profile: %s", e.msg);
 		return WS_EXIT_USAGE;
 	}
@@ -472,6 +647,10 @@ static int run(void *values, int argc, char **argv)
 	for (size_t i = 0; i < env.n; i++)
 		free((char *)env.v[i]);
 	free(env.v);
+	for (size_t i = 0; i < dirs.n; i++)
+		free((char *)dirs.v[i]);
+	free(dirs.v);
+	ws_python_functions_free(&r.python);
 	return result.status;
 }
 

@@ -10,12 +10,12 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "export/outfile.h"
-#include "stats/stats.h"
+#include "stats/user.h"
 
 struct options {
-	struct ws_list reports, formats, outputs;
-	const char *timeunit, *filter_time, *filter_nvtx, *sqlite, *report_dir;
-	bool quiet, force_overwrite, force_export, help_reports, help_formats;
+	struct ws_list reports, formats, outputs, folders, sql;
+	const char *timeunit, *filter_time, *filter_nvtx, *sqlite;
+	bool quiet, verbose, force_overwrite, force_export, help_reports, help_formats;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -31,7 +31,9 @@ static const struct ws_opt opts[] = {
     {"output", 'o', WS_OPT_LIST, AT(outputs), "BASE[,BASE...]", NULL,
      "Where each report goes: - is standard output (the default); BASE makes the file BASE_<report>.<extension>; a single dot "
      "takes the "
-     "name of the report file as BASE. The last one given serves the remaining reports.",
+     "name of the report file as BASE; @COMMAND starts a command that reads the table from its standard input (words and quotes "
+     "are split as "
+     "a shell does, but none runs). The last one given serves the remaining reports.",
      NULL},
     {"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Say nothing about reports that were skipped or rows that were left out.",
      NULL},
@@ -52,12 +54,20 @@ static const struct ws_opt opts[] = {
      "Refused: there is no export in between that could be made anew; reports are read directly.", NULL},
     {"sqlite", 0, WS_OPT_STRING, AT(sqlite), "FILE", NULL,
      "Refused: there is no SQLite file in between; 'warpsight export -t sqlite' writes one.", NULL},
-    {"report-dir", 0, WS_OPT_STRING, AT(report_dir), "DIR", NULL, "Refused: reports are built in and not scripts of a directory.",
+    {"report-dir", 0, WS_OPT_LIST, AT(folders), "DIR", NULL,
+     "A folder with reports of your own, each a query in a file NAME.sql, which -r NAME makes; may be given several times. "
+     "--help-reports lists them too.",
      NULL},
+    {"sql", 0, WS_OPT_LIST, AT(sql), "QUERY", NULL,
+     "A report written as a query, made after those of -r; without -r, only it. A column called 'Total:dur_ns' (or :ts_ns, :mem_B, "
+     ":thru_B, "
+     ":ratio_%) is shown as what it is; :start and :end in the query are the times of a filter.",
+     NULL},
+    {"verbose", 'v', WS_OPT_FLAG, AT(verbose), NULL, NULL, "Say for each report how many blocks of the file it read.", NULL},
     {NULL},
 };
 
-static void list_reports(void)
+static void list_reports(const struct ws_user_reports *user)
 {
 	for (size_t i = 0; ws_stats_list[i]; i++) {
 		const struct ws_stat *s = ws_stats_list[i];
@@ -66,6 +76,13 @@ static void list_reports(void)
 		for (size_t c = 0; c < s->column_count; c++)
 			printf("%s %s", c ? "," : "", s->columns[c].name);
 		printf("\n");
+	}
+	for (size_t i = 0; i < user->n; i++) {
+		const struct ws_user_report *r = &user->v[i];
+
+		printf("%s\n    %s. %s\n", r->name, r->title ? r->title : "A query of yours", r->about ? r->about : "");
+		for (size_t k = 0; k < r->parameter_count; k++)
+			printf("    Parameter: %s\n", r->parameters[k]);
 	}
 }
 
@@ -100,6 +117,28 @@ static void split(const struct ws_list *in, const char ***out, size_t *count)
 	}
 }
 
+/* The same for -o, where a command may have commas: it goes up to the end. */
+static void split_outputs(const struct ws_list *in, const char ***out, size_t *count)
+{
+	size_t cap = 0;
+
+	*out = NULL;
+	*count = 0;
+	for (size_t i = 0; i < in->n; i++) {
+		const char *s = in->v[i];
+
+		for (;;) {
+			size_t n = *s == '@' ? strlen(s) : strcspn(s, ",");
+
+			ws_grow(*out, cap, *count + 1);
+			(*out)[(*count)++] = ws_strndup(s, n);
+			if (!s[n])
+				break;
+			s += n + 1;
+		}
+	}
+}
+
 static void drop(const char **list, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -112,7 +151,6 @@ static int refuse(const struct options *o)
 {
 	const char *why = o->force_export ? "--force-export: there is no export in between that could be made anew; leave it out"
 			  : o->sqlite	  ? "--sqlite: there is no SQLite file in between; 'warpsight export -t sqlite' writes one"
-			  : o->report_dir ? "--report-dir: reports are built in and not scripts of a directory"
 					  : NULL;
 
 	if (why)
@@ -144,25 +182,31 @@ static int make(const struct options *o, int argc, char **argv, struct ws_stats_
 	return rc ? WS_EXIT_FAIL : WS_EXIT_OK;
 }
 
-static int run(void *values, int argc, char **argv)
+/* Names of the queries of --sql come after the reports of -r. */
+static void add_queries(const struct options *o, struct ws_user_reports *user, const char ***reports, size_t *count)
 {
-	const struct options *o = values;
+	size_t cap = *count;
+
+	for (size_t i = 0; i < o->sql.n; i++) {
+		ws_grow(*reports, cap, *count + 1);
+		(*reports)[(*count)++] = ws_strdup(ws_user_reports_sql(user, o->sql.v[i]));
+	}
+}
+
+static int reports_of(const struct options *o, int argc, char **argv, struct ws_user_reports *user)
+{
 	const char **reports, **formats, **outputs;
 	struct ws_stats_request q = {
 	    .filter_time = o->filter_time,
 	    .filter_nvtx = o->filter_nvtx,
 	    .quiet = o->quiet,
+	    .verbose = o->verbose,
 	    .overwrite = o->force_overwrite,
 	    .several = argc > 1,
+	    .user = user,
 	};
 	int rc;
 
-	if (o->help_reports)
-		list_reports();
-	if (o->help_formats)
-		list_formats();
-	if (o->help_reports || o->help_formats)
-		return WS_EXIT_OK;
 	if (refuse(o) < 0)
 		return WS_EXIT_USAGE;
 	if (!argc) {
@@ -171,7 +215,8 @@ static int run(void *values, int argc, char **argv)
 	}
 	split(&o->reports, &reports, &q.report_count);
 	split(&o->formats, &formats, &q.format_count);
-	split(&o->outputs, &outputs, &q.output_count);
+	split_outputs(&o->outputs, &outputs, &q.output_count);
+	add_queries(o, user, &reports, &q.report_count);
 	q.reports = reports;
 	q.formats = formats;
 	q.outputs = outputs;
@@ -179,6 +224,30 @@ static int run(void *values, int argc, char **argv)
 	drop(reports, q.report_count);
 	drop(formats, q.format_count);
 	drop(outputs, q.output_count);
+	return rc;
+}
+
+static int run(void *values, int argc, char **argv)
+{
+	const struct options *o = values;
+	struct ws_user_reports user = {0};
+	struct ws_err e;
+	int rc = 0;
+
+	for (size_t i = 0; i < o->folders.n && !rc; i++)
+		rc = ws_user_reports_folder(&user, o->folders.v[i], &e);
+	if (rc < 0) {
+		ws_say("stats: %s", e.msg);
+		ws_user_reports_free(&user);
+		return WS_EXIT_USAGE;
+	}
+	if (o->help_reports)
+		list_reports(&user);
+	if (o->help_formats)
+		list_formats();
+	if (!o->help_reports && !o->help_formats)
+		rc = reports_of(o, argc, argv, &user);
+	ws_user_reports_free(&user);
 	return rc;
 }
 

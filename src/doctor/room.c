@@ -206,7 +206,7 @@ static void try_hooks(struct ws_finding *f, const char *paths)
 
 void ws_look_preload(struct ws_finding *f)
 {
-	static const char *const libraries[] = {"libwarpsight-hooks.so", "libwarpsight-osrt.so"};
+	static const char *const libraries[] = {"libwarpsight-hooks.so", "libwarpsight-osrt.so", "libwarpsight-sample.so"};
 	const char *own = getenv("LD_PRELOAD");
 	char path[PATH_MAX];
 	struct ws_text all = {0};

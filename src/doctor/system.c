@@ -96,12 +96,15 @@ void ws_look_perf(struct ws_finding *f)
 	else
 		ws_found(f, WS_HEALTH_DEGRADED, "perf_event_paranoid cannot be read: %s", strerror(errno));
 	if (software) {
-		ws_found(f, WS_HEALTH_MISSING, "the program's own threads cannot be sampled: %s", strerror(software));
+		ws_found(f, WS_HEALTH_DEGRADED,
+			 "perf events are refused even for the program's own threads (%s): CPU samples are taken by a timer signal, at most some hundred a "
+			 "second, and context switches are not recorded",
+			 strerror(software));
 		explain_perf(f, software, paranoid);
 		return;
 	}
 	if (hardware) {
-		ws_found(f, WS_HEALTH_DEGRADED, "software events only, no hardware events: %s", strerror(hardware));
+		ws_found(f, WS_HEALTH_DEGRADED, "software events only, no hardware events (%s): samples are taken by the CPU clock", strerror(hardware));
 		if (hardware == ENOENT || hardware == EOPNOTSUPP || hardware == ENODEV)
 			ws_fix(f, "on a virtual machine, let the host pass its performance counters on");
 		else
@@ -110,7 +113,10 @@ void ws_look_perf(struct ws_finding *f)
 		ws_found(f, WS_HEALTH_OK, "hardware and software events open");
 	}
 	if (whole) {
-		ws_found(f, WS_HEALTH_DEGRADED, "whole CPUs cannot be watched: %s", strerror(whole));
+		ws_found(f, WS_HEALTH_DEGRADED,
+			 "whole CPUs cannot be watched (%s): the program's threads inherit the events, which makes creating a thread dearer, and sampling is "
+			 "not system-wide",
+			 strerror(whole));
 		ws_fix(f, "as root: sysctl kernel.perf_event_paranoid=0, or give the capability PERFMON");
 	}
 }
@@ -130,7 +136,7 @@ void ws_look_tracefs(struct ws_finding *f)
 		if (errno == EACCES || errno == EPERM)
 			error = errno;
 	}
-	ws_found(f, WS_HEALTH_MISSING, "%s: %s", error == ENOENT ? "tracefs is not mounted" : "tracefs cannot be read", strerror(error));
+	ws_found(f, WS_HEALTH_MISSING, "%s (%s): wake-ups and --ftrace are not recorded", error == ENOENT ? "tracefs is not mounted" : "tracefs cannot be read", strerror(error));
 	if (error == ENOENT)
 		ws_fix(f, "as root: mount -t tracefs tracefs /sys/kernel/tracing");
 	else

@@ -1,8 +1,8 @@
 /*
  * export.c - one export: opening, strings, the pipeline from blocks to rows, and the file's way to its name.
  *
- * A table is written by two threads: one merges blocks and turns rows into cells (which decodes ahead), the other hands cells to
- * the format. They pass batches through a ring of four.
+ * For formats of rows, a table is written by two threads: one merges blocks and turns rows into cells (which decodes ahead), the
+ * other hands cells to the format. They pass batches through a ring of four. Formats of columns take whole blocks (columns.c).
  */
 #include "export/export.h"
 
@@ -13,16 +13,26 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "export/choose.h"
 #include "export/outfile.h"
+#include "export/progress.h"
+#include "export/tables.h"
 #include "export/text.h"
 #include "stats/stats.h"
 
 /* ---- strings, threads, times ---- */
 
-enum { STRING_CLEAN = 1, STRING_BROKEN = 2, STRING_USED = 4 };
+enum { STRING_CLEAN = 1, STRING_BROKEN = 2, STRING_USED = WS_STRING_USED };
+
+/* Beside this thread, those of columns.c note which texts are used. */
+static void note(struct ws_export *x, uint32_t id, uint8_t what)
+{
+	if (!(__atomic_load_n(&x->strings[id], __ATOMIC_RELAXED) & what))
+		__atomic_fetch_or(&x->strings[id], what, __ATOMIC_RELAXED);
+}
 
 /* Valid text of a string id. Ids beyond the dictionary are empty strings. */
-static const char *string_text(struct ws_export *x, uint32_t id, size_t *len)
+const char *ws_x_bytes(struct ws_export *x, uint32_t id, size_t *len)
 {
 	const char *s = ws_report_string(x->r, id, len);
 	struct ws_text t = {0};
@@ -30,10 +40,10 @@ static const char *string_text(struct ws_export *x, uint32_t id, size_t *len)
 	if (id > x->string_count || x->strings[id] & STRING_CLEAN)
 		return s;
 	if (!(x->strings[id] & STRING_BROKEN) && ws_utf8_valid(s, *len)) {
-		x->strings[id] |= STRING_CLEAN;
+		note(x, id, STRING_CLEAN);
 		return s;
 	}
-	x->strings[id] |= STRING_BROKEN;
+	note(x, id, STRING_BROKEN);
 	if (!x->repaired)
 		x->repaired = ws_calloc(x->string_count + 1, sizeof(*x->repaired));
 	if (!x->repaired[id]) {
@@ -46,10 +56,19 @@ static const char *string_text(struct ws_export *x, uint32_t id, size_t *len)
 
 struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id)
 {
-	struct ws_xcell c = {.kind = id ? WS_X_TEXT : WS_X_NULL};
+	struct ws_xcell c = {.kind = id && id <= x->string_count ? WS_X_TEXT : WS_X_NULL, .id = id};
 
-	if (id)
-		c.s = string_text(x, id, &c.n);
+	if (c.kind == WS_X_TEXT && !x->ids_only)
+		c.s = ws_x_bytes(x, id, &c.n);
+	return c;
+}
+
+struct ws_xcell ws_x_blob(struct ws_export *x, uint32_t id)
+{
+	struct ws_xcell c = {.kind = id && !x->no_blobs ? WS_X_BLOB : WS_X_NULL, .id = id};
+
+	if (c.kind == WS_X_BLOB && !x->ids_only)
+		c.s = ws_report_string(x->r, id, &c.n);
 	return c;
 }
 
@@ -63,21 +82,30 @@ struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id)
 	c.id = ws_report_string_key(x->r, id);
 	if (c.id > x->string_count)
 		c.id = id;
-	c.s = string_text(x, c.id, &c.n);
-	x->strings[c.id] |= STRING_USED;
+	if (x->ids_only)
+		return c;
+	c.s = ws_x_bytes(x, c.id, &c.n);
+	note(x, c.id, STRING_USED);
 	return c;
 }
 
 struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n)
 {
-	struct ws_text *t;
+	struct ws_text *t, made = {0};
+	size_t i = 0;
 
+	ws_text_puts(&made, "");
+	ws_text_utf8(&made, s, n);
+	while (i < x->extra_count && (x->extra[i].len != made.len || memcmp(x->extra[i].s, made.s, made.len)))
+		i++; /* there are few */
+	if (i < x->extra_count) {
+		t = &x->extra[i];
+		ws_text_free(&made);
+		return (struct ws_xcell){.kind = WS_X_STRING, .id = x->string_count + (uint32_t)i + 1, .s = t->s, .n = t->len};
+	}
 	ws_grow(x->extra, x->extra_cap, x->extra_count + 1);
 	t = &x->extra[x->extra_count++];
-	memset(t, 0, sizeof(*t));
-	ws_text_utf8(t, s, n);
-	if (!t->s)
-		ws_text_puts(t, "");
+	*t = made;
 	return (struct ws_xcell){.kind = WS_X_STRING, .id = x->string_count + (uint32_t)x->extra_count, .s = t->s, .n = t->len};
 }
 
@@ -105,12 +133,112 @@ struct ws_xcell ws_x_process(struct ws_export *x, uint64_t id)
 
 struct ws_xcell ws_x_time(struct ws_export *x, uint64_t t)
 {
-	return ws_x_int((int64_t)(t - x->zero));
+	return ws_x_int((int64_t)(t - x->base));
 }
 
 struct ws_xcell ws_x_ntime(struct ws_export *x, uint64_t t)
 {
 	return t == WS_NO_TIME ? ws_x_null() : ws_x_time(x, t);
+}
+
+/* ---- tables and rows ---- */
+
+static int write_rows(struct ws_export *x, const struct ws_xcell *cells, size_t rows, struct ws_err *e)
+{
+	if (x->skipped)
+		return 0;
+	if (ws_outfile_interrupted())
+		return ws_fail(e, "interrupted");
+	if (!x->created && x->w->table(x->w, x->open, e) < 0)
+		return -1;
+	x->created = true;
+	x->rows += rows;
+	ws_progress_step(x->progress, rows);
+	return x->w->rows(x->w, cells, rows, e);
+}
+
+/*
+ * Rows that come one by one are collected, with their texts, until they are a batch: what a format does for a batch may cost it more
+ * than a row.
+ */
+struct ws_xpile {
+	struct ws_xcell *cells;
+	size_t rows;
+	struct ws_text bytes; /* of texts; their cells have the offset for an address until the pile is written */
+};
+
+enum { PILE_ROWS = 1024, PILE_BYTES = 1 << 20 };
+
+static int write_pile(struct ws_export *x, struct ws_err *e)
+{
+	struct ws_xpile *p = x->pile;
+	size_t n;
+	int rc;
+
+	if (!p || !p->rows)
+		return 0;
+	n = p->rows * x->open->column_count;
+	for (size_t i = 0; i < n; i++)
+		if (p->cells[i].kind == WS_X_TEXT || p->cells[i].kind == WS_X_BLOB)
+			p->cells[i].s = p->bytes.s + (uintptr_t)p->cells[i].s;
+	rc = write_rows(x, p->cells, p->rows, e);
+	p->rows = p->bytes.len = 0;
+	return rc;
+}
+
+int ws_export_row(struct ws_export *x, const struct ws_xcell *cells, struct ws_err *e)
+{
+	struct ws_xpile *p = x->pile;
+	struct ws_xcell *to;
+
+	if (x->skipped)
+		return 0;
+	if (!p) {
+		p = x->pile = ws_calloc(1, sizeof(*p));
+		p->cells = ws_malloc(sizeof(*p->cells) * PILE_ROWS * WS_MAX_COLUMNS);
+		ws_text_puts(&p->bytes, "");
+	}
+	to = p->cells + p->rows++ * x->open->column_count;
+	for (size_t i = 0; i < x->open->column_count; i++) {
+		to[i] = cells[i];
+		if (cells[i].kind != WS_X_TEXT && cells[i].kind != WS_X_BLOB)
+			continue;
+		to[i].s = (const char *)(uintptr_t)p->bytes.len;
+		ws_text_add(&p->bytes, cells[i].s, cells[i].n);
+	}
+	return p->rows == PILE_ROWS || p->bytes.len > PILE_BYTES ? write_pile(x, e) : 0;
+}
+
+static void free_pile(struct ws_export *x)
+{
+	if (!x->pile)
+		return;
+	free(x->pile->cells);
+	ws_text_free(&x->pile->bytes);
+	free(x->pile);
+}
+
+int ws_export_table(struct ws_export *x, const struct ws_xtable *t, struct ws_err *e)
+{
+	if (ws_export_table_end(x, e) < 0)
+		return -1;
+	x->table = *t;
+	x->open = &x->table;
+	x->created = false;
+	x->skipped = !ws_export_wants(x, t->name) || (x->append && x->w->has && x->w->has(x->w, t->name));
+	if (x->skipped || x->lazy)
+		return 0;
+	x->created = true;
+	return x->w->table(x->w, x->open, e);
+}
+
+int ws_export_table_end(struct ws_export *x, struct ws_err *e)
+{
+	int rc = write_pile(x, e);
+
+	x->open = NULL;
+	x->skipped = true;
+	return rc;
 }
 
 /* ---- the pipeline ---- */
@@ -122,6 +250,7 @@ struct pipe {
 	const struct ws_xtable *t;
 	enum ws_table source;
 	ws_x_fill *fill;
+	void *ctx;
 	struct ws_xcell *cells[BATCHES];
 	size_t rows[BATCHES];
 	uint64_t made, used; /* batches */
@@ -156,7 +285,7 @@ static void *produce(void *arg)
 	bool go = true;
 
 	while (go && ws_cursor_next(c, &values)) {
-		rows += p->fill(p->x, values, p->cells[p->made % BATCHES] + rows * p->t->column_count);
+		rows += p->fill(p->ctx, values, p->cells[p->made % BATCHES] + rows * p->t->column_count);
 		if (rows == BATCH_ROWS) {
 			go = pass_on(p, rows, false);
 			rows = 0;
@@ -194,9 +323,8 @@ static int consume(struct pipe *p, struct ws_err *e)
 	size_t rows;
 
 	while ((rows = next_batch(p))) {
-		bool bad = p->x->w->rows(p->x->w, p->cells[p->used % BATCHES], rows, e) < 0;
+		bool bad = write_rows(p->x, p->cells[p->used % BATCHES], rows, e) < 0;
 
-		p->x->rows += rows;
 		batch_used(p, bad);
 		if (bad)
 			return -1;
@@ -204,39 +332,73 @@ static int consume(struct pipe *p, struct ws_err *e)
 	return 0;
 }
 
-int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table source, ws_x_fill *fill, struct ws_err *e)
+static int run_pipe(struct pipe *p, struct ws_err *e)
 {
-	struct pipe p = {
-	    .x = x, .t = t, .source = source, .fill = fill, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 	pthread_t thread;
 	int rc;
 
-	if (ws_export_table(x, t, e) < 0)
-		return -1;
 	for (int i = 0; i < BATCHES; i++)
-		p.cells[i] = ws_calloc(BATCH_ROWS * t->column_count, sizeof(*p.cells[i]));
-	rc = pthread_create(&thread, NULL, produce, &p);
+		p->cells[i] = ws_calloc(BATCH_ROWS * p->t->column_count, sizeof(*p->cells[i]));
+	rc = pthread_create(&thread, NULL, produce, p);
 	if (rc) {
 		errno = rc;
 		rc = ws_fail_errno(e, "cannot start a thread");
 	} else {
-		rc = consume(&p, e);
+		rc = consume(p, e);
 		pthread_join(thread, NULL);
 	}
 	for (int i = 0; i < BATCHES; i++)
-		free(p.cells[i]);
+		free(p->cells[i]);
 	return rc;
 }
 
-int ws_export_table(struct ws_export *x, const struct ws_xtable *t, struct ws_err *e)
+int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table source, ws_x_fill *fill, void *ctx, struct ws_err *e)
 {
-	return x->w->table(x->w, t, e);
+	struct pipe p = {.x = x,
+			 .t = t,
+			 .source = source,
+			 .fill = fill,
+			 .ctx = ctx,
+			 .lock = PTHREAD_MUTEX_INITIALIZER,
+			 .changed = PTHREAD_COND_INITIALIZER};
+
+	if (ws_export_table(x, t, e) < 0)
+		return -1;
+	return x->skipped || !ws_report_rows(x->r, source) ? 0 : run_pipe(&p, e);
 }
 
-int ws_export_row(struct ws_export *x, const struct ws_xcell *cells, struct ws_err *e)
+/* ---- views ---- */
+
+struct viewing {
+	struct ws_export *x;
+	const struct ws_xview *v;
+};
+
+static bool fill_view(void *ctx, const uint64_t *values, struct ws_xcell *cells)
 {
-	x->rows++;
-	return x->w->rows(x->w, cells, 1, e);
+	struct viewing *g = ctx;
+
+	return ws_xview_cells(g->x, g->v, values, cells);
+}
+
+int ws_export_view(struct ws_export *x, const struct ws_xview *v, struct ws_err *e)
+{
+	struct viewing g = {x, v};
+	uint64_t rows = 0;
+
+	if (!v->t.column_count)
+		return 0;
+	if (!x->w->view)
+		return ws_export_rows(x, &v->t, v->source, fill_view, &g, e);
+	if (ws_export_table_end(x, e) < 0)
+		return -1;
+	if (!ws_export_wants(x, v->t.name) || (x->append && x->w->has && x->w->has(x->w, v->t.name)) ||
+	    (x->lazy && !ws_report_rows(x->r, v->source)))
+		return 0;
+	if (x->w->view(x->w, x, v, &rows, e) < 0)
+		return -1;
+	x->rows += rows;
+	return 0;
 }
 
 /* ---- StringIds: what the other tables have pointed to ---- */
@@ -251,14 +413,14 @@ static int export_strings(struct ws_export *x, struct ws_err *e)
 
 	if (ws_export_table(x, &table, e) < 0)
 		return -1;
-	for (uint64_t id = 1; id <= x->string_count + x->extra_count; id++) {
+	for (uint64_t id = 1; !x->skipped && id <= x->string_count + x->extra_count; id++) {
 		struct ws_xcell cells[2] = {ws_x_int((int64_t)id), {.kind = WS_X_TEXT}};
 
 		if (id > x->string_count) {
 			cells[1].s = x->extra[id - x->string_count - 1].s;
 			cells[1].n = x->extra[id - x->string_count - 1].len;
-		} else if (x->strings[id] & STRING_USED) {
-			cells[1].s = string_text(x, (uint32_t)id, &cells[1].n);
+		} else if (x->strings[id] & STRING_USED || (x->all_strings && ws_report_string_key(x->r, (uint32_t)id) == id)) {
+			cells[1].s = ws_x_bytes(x, (uint32_t)id, &cells[1].n);
 		} else {
 			continue;
 		}
@@ -270,41 +432,58 @@ static int export_strings(struct ws_export *x, struct ws_err *e)
 
 /* ---- one export ---- */
 
-static bool is_sqlite(const char *type)
-{
-	return !strcmp(type, "sqlite");
-}
-
-static char *default_output(const char *path, const char *type)
+static char *default_output(const char *path, const struct ws_xformat *f)
 {
 	size_t n = strlen(path);
 
 	if (n > 6 && !strcmp(path + n - 6, ".wsrep"))
 		n -= 6;
-	return ws_format("%.*s.%s", (int)n, path, is_sqlite(type) ? "sqlite" : "jsonl");
+	return ws_format("%.*s%s", (int)n, path, f->extension);
 }
 
-static int write_all(struct ws_export *x, struct ws_outfile *out, struct ws_err *e)
+static int write_tables(struct ws_export *x, const struct ws_xformat *f, const struct ws_xtarget *t, struct ws_err *e)
 {
-	bool direct = is_sqlite(x->type);
 	int rc;
 
-	if (direct) { /* SQLite opens the file by itself */
-		fclose(out->f);
-		out->f = NULL;
-	}
-	x->w = direct ? ws_sqlite_writer(out->temporary, e) : ws_jsonlines_writer(out->f);
+	x->w = f->open(t, e);
 	if (!x->w)
 		return -1;
 	rc = ws_export_tables(x, e);
 	if (!rc)
 		rc = export_strings(x, e);
+	if (!rc)
+		rc = ws_export_table_end(x, e);
 	if (x->w->close(x->w, !rc, e) < 0)
 		rc = -1;
 	return rc;
 }
 
-static void free_export(struct ws_export *x)
+static int write_all(struct ws_export *x, const struct ws_xformat *f, struct ws_outfile *out, const struct ws_export_request *q,
+		     struct ws_err *e)
+{
+	struct ws_xtarget t = {.path = out->temporary, .name = x->output, .append = x->append, .separate_strings = q->separate_strings};
+
+	if (f->flags & WS_FF_PATH && out->f) { /* it opens the file by itself */
+		fclose(out->f);
+		out->f = NULL;
+	}
+	t.f = out->f;
+	return f->open ? write_tables(x, f, &t, e) : f->write(x, out->f, e);
+}
+
+void ws_export_begin(struct ws_export *x, const struct ws_report *r)
+{
+	memset(x, 0, sizeof(*x));
+	x->r = r;
+	x->input = ws_report_path(r);
+	x->who = ws_who_open(r);
+	x->zero = x->base = ws_time_zero(r);
+	x->last = ws_time_last(r);
+	x->string_count = ws_report_string_count(r);
+	x->strings = ws_calloc((size_t)x->string_count + 1, 1);
+}
+
+void ws_export_end(struct ws_export *x)
 {
 	for (uint32_t i = 0; x->repaired && i <= x->string_count; i++)
 		free(x->repaired[i]);
@@ -315,26 +494,68 @@ static void free_export(struct ws_export *x)
 		ws_text_free(&x->own[i]);
 	free(x->own);
 	free(x->extra);
+	free_pile(x);
 	free(x->strings);
+	ws_choose_free(x);
 	ws_who_close(x->who);
 }
 
-static int export_report(const struct ws_report *r, const struct ws_export_request *q, const char *output, struct ws_err *e)
+/* The rows that the tables of the report have: how much work there is, about. */
+static uint64_t all_rows(const struct ws_report *r)
 {
-	struct ws_export x = {.r = r, .type = q->type, .input = ws_report_path(r), .output = output};
+	uint64_t n = 0;
+
+	for (int t = 0; t < WS_TABLE_COUNT; t++)
+		n += ws_report_rows(r, (enum ws_table)t);
+	return n;
+}
+
+static int open_output(struct ws_outfile *out, const struct ws_xformat *f, const struct ws_export_request *q, const char *output,
+		       struct ws_err *e)
+{
+	size_t n = strlen(output);
+
+	if (!strcmp(output, "-") && !(f->flags & WS_FF_STDOUT))
+		return ws_fail(e, "%s cannot be written to standard output; name a %s with -o", f->name,
+			       f->flags & WS_FF_FOLDER ? "folder" : "file");
+	if (f->flags & WS_FF_FOLDER)
+		return ws_outfile_open_folder(out, output, q->overwrite, q->append, e);
+	if (q->append)
+		return ws_outfile_open_copy(out, output, 0600, e);
+	if (ws_outfile_open(out, output, 0600, q->overwrite, e) < 0)
+		return -1;
+	if (!(f->flags & WS_FF_GZIP) || n < 3 || strcmp(output + n - 3, ".gz") != 0 || !ws_outfile_gzip(out, e))
+		return 0;
+	ws_outfile_abort(out);
+	return -1;
+}
+
+static int export_report(const struct ws_report *r, const struct ws_xformat *f, const struct ws_export_request *q, const char *output,
+			 struct ws_err *e)
+{
+	struct ws_export x;
 	struct ws_outfile out;
 	int rc;
 
-	if (!strcmp(output, "-") && is_sqlite(q->type))
-		return ws_fail(e, "an SQLite database cannot be written to standard output; name a file with -o");
-	if (ws_outfile_open(&out, output, 0600, q->overwrite, e) < 0)
+	ws_export_begin(&x, r);
+	x.type = f->name;
+	x.output = output;
+	x.lazy = q->lazy;
+	x.no_blobs = !q->blobs;
+	x.show = q->show;
+	x.by = q->by;
+	x.quiet = q->quiet;
+	x.append = q->append;
+	x.normalized = q->normalize;
+	x.all_strings = q->append || q->table_count;
+	if (ws_choose(&x, q, q->normalize ? ws_export_epoch(&x) : 0, e) < 0 || open_output(&out, f, q, output, e) < 0) {
+		ws_export_end(&x);
 		return -1;
-	x.who = ws_who_open(r);
-	x.zero = ws_time_zero(r);
-	x.last = ws_time_last(r);
-	x.string_count = ws_report_string_count(r);
-	x.strings = ws_calloc((size_t)x.string_count + 1, 1);
-	rc = write_all(&x, &out, e);
+	}
+	ws_outfile_watch();
+	x.progress = ws_progress_begin(q->quiet ? NULL : "export", all_rows(r));
+	rc = write_all(&x, f, &out, q, e);
+	ws_progress_end(x.progress);
 	if (rc < 0 && out.path) {
 		ws_outfile_abort(&out);
 	} else {
@@ -343,19 +564,56 @@ static int export_report(const struct ws_report *r, const struct ws_export_reque
 
 		rc = end < rc ? end : rc;
 	}
+	if (x.damaged)
+		ws_warn("%s: %" PRIu64 " blocks could not be read; their rows are missing", x.input, x.damaged);
 	if (!rc && !q->quiet && strcmp(output, "-"))
 		ws_say("wrote %s: %" PRIu64 " rows", output, x.rows);
-	free_export(&x);
+	ws_export_end(&x);
 	return rc;
+}
+
+/* Options that the format does not take. */
+static int check_options(const struct ws_xformat *f, const struct ws_export_request *q, struct ws_err *e)
+{
+	const struct {
+		bool given;
+		unsigned needs;
+		const char *name;
+	} options[] = {
+	    {q->table_count > 0, WS_XO_TABLES, "--tables"},
+	    {q->time_count > 0, WS_XO_TABLES | WS_XO_TIMES | WS_XO_STACKS | WS_XO_SPAN, "--times"},
+	    {q->shift != 0, WS_XO_TABLES | WS_XO_TIMES, "--ts-shift"},
+	    {q->normalize, WS_XO_TABLES | WS_XO_TIMES, "--ts-normalize"},
+	    {q->append, WS_XO_APPEND, "--append"},
+	    {!q->blobs, WS_XO_BLOBS, "--include-blobs=false"},
+	    {q->separate_strings, WS_XO_STRINGS, "--separate-strings"},
+	    {!q->lazy, WS_XO_TABLES, "--lazy=false"},
+	    {q->show != NULL, WS_XO_STACKS, "--show"},
+	    {q->by != NULL, WS_XO_STACKS, "--by"},
+	};
+
+	for (size_t i = 0; i < WS_COUNT(options); i++)
+		if (options[i].given && !(f->takes & options[i].needs))
+			return ws_fail(e, "%s means nothing to the type %s", options[i].name, f->name);
+	if (q->append && q->overwrite)
+		return ws_fail(e, "--append keeps what is there and --force-overwrite replaces it; give one of them");
+	return ws_choose_check(q, e);
 }
 
 int ws_export_file(const char *path, const struct ws_export_request *q)
 {
-	char *file = ws_report_operand(path), *output;
+	const struct ws_xformat *f = ws_xformat_find(q->type);
+	char *file, *output;
+	struct ws_report *r;
 	struct ws_err e;
-	struct ws_report *r = ws_report_open(file, &e);
 	int rc;
 
+	if (check_options(f, q, &e) < 0) {
+		ws_say("export: %s", e.msg);
+		return WS_EXPORT_USAGE;
+	}
+	file = ws_report_operand(path);
+	r = ws_report_open(file, &e);
 	free(file);
 	if (!r) {
 		ws_say("%s", e.msg);
@@ -363,8 +621,9 @@ int ws_export_file(const char *path, const struct ws_export_request *q)
 	}
 	for (size_t i = 0; ws_report_damage(r, i); i++)
 		ws_warn("%s: %s", ws_report_path(r), ws_report_damage(r, i));
-	output = q->output ? ws_strdup(q->output) : default_output(ws_report_path(r), q->type);
-	rc = export_report(r, q, output, &e);
+	output = q->output ? ws_strdup(q->output) : default_output(ws_report_path(r), f);
+	rc = export_report(r, f, q, output, &e);
+	ws_outfile_end_if_interrupted();
 	if (rc == -1)
 		ws_say("%s", e.msg);
 	free(output);

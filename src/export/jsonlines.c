@@ -2,20 +2,23 @@
  * jsonlines.c - one JSON object a line: {"table":"NVTX_EVENTS","start":1,...}, with the columns of the SQLite export by name.
  *
  * Columns that are null are left out. A column that points into StringIds (nameId) is followed by the text itself under the name
- * without "Id" (name), so that a line can be read alone. Bytes are written as lower-case hexadecimal text.
+ * without "Id" (name), so that a line can be read alone; not with --separate-strings. Bytes are written as lower-case hexadecimal
+ * text.
  */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/export.h"
+#include "export/formats.h"
 #include "export/text.h"
 
 struct jsonlines_writer {
 	struct ws_xwriter w;
 	FILE *f;
+	const char *name; /* of the file */
 	const struct ws_xtable *t;
+	bool numbers_only; /* texts are in StringIds alone */
 	struct ws_text line, start; /* line: those of a batch; start: what every line of the table begins with */
 };
 
@@ -64,7 +67,7 @@ static void put_hex(struct ws_text *t, const char *s, size_t n)
 	ws_text_add(t, "\"", 1);
 }
 
-static void put_cell(struct ws_text *t, const char *name, const struct ws_xcell *c)
+static void put_cell(struct ws_text *t, const char *name, const struct ws_xcell *c, bool numbers_only)
 {
 	size_t n = strlen(name);
 
@@ -78,7 +81,7 @@ static void put_cell(struct ws_text *t, const char *name, const struct ws_xcell 
 		break;
 	case WS_X_STRING:
 		put_number(t, c->id, false);
-		if (n > 2 && !strcmp(name + n - 2, "Id")) {
+		if (!numbers_only && n > 2 && !strcmp(name + n - 2, "Id")) {
 			put_key(t, name, n - 2);
 			ws_text_json(t, c->s, c->n);
 		}
@@ -108,11 +111,11 @@ static int rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t count
 	for (; count--; cells += j->t->column_count) {
 		ws_text_add(&j->line, j->start.s, j->start.len);
 		for (size_t i = 0; i < j->t->column_count; i++)
-			put_cell(&j->line, j->t->columns[i].name, &cells[i]);
+			put_cell(&j->line, j->t->columns[i].name, &cells[i], j->numbers_only);
 		ws_text_add(&j->line, "}\n", 2);
 	}
 	if (fwrite(j->line.s, 1, j->line.len, j->f) != j->line.len)
-		return ws_fail_errno(e, "cannot write the JSON lines");
+		return ws_fail_errno(e, "cannot write %s", j->name);
 	return 0;
 }
 
@@ -122,18 +125,21 @@ static int finish(struct ws_xwriter *w, bool keep, struct ws_err *e)
 	int rc = 0;
 
 	if (keep && fflush(j->f))
-		rc = ws_fail_errno(e, "cannot write the JSON lines");
+		rc = ws_fail_errno(e, "cannot write %s", j->name);
 	ws_text_free(&j->line);
 	ws_text_free(&j->start);
 	free(j);
 	return rc;
 }
 
-struct ws_xwriter *ws_jsonlines_writer(FILE *f)
+struct ws_xwriter *ws_xformat_open_jsonlines(const struct ws_xtarget *t, struct ws_err *e)
 {
 	struct jsonlines_writer *j = ws_calloc(1, sizeof(*j));
 
-	j->w = (struct ws_xwriter){table, rows, finish};
-	j->f = f;
+	(void)e;
+	j->w = (struct ws_xwriter){.table = table, .rows = rows, .close = finish};
+	j->f = t->f;
+	j->name = strcmp(t->name, "-") ? t->name : "standard output";
+	j->numbers_only = t->separate_strings;
 	return &j->w;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/export.h"
+#include "export/formats.h"
 
 struct sqlite_writer {
 	struct ws_xwriter w;
@@ -18,13 +18,16 @@ struct sqlite_writer {
 	size_t columns;
 	const struct ws_xcell *cells; /* the batch in hand */
 	size_t rows;
+	const char *name; /* of the database, as the user calls it */
+	bool append;  /* an earlier export is there */
+	bool strings; /* the table in hand is StringIds, and texts are there already */
 };
 
 static int fail(struct sqlite_writer *s, struct ws_err *e)
 {
 	int os = sqlite3_system_errno(s->db);
 
-	return ws_fail(e, "cannot write the SQLite database: %s%s%s", sqlite3_errmsg(s->db), os ? ": " : "",
+	return ws_fail(e, "cannot write %s: %s%s%s", s->name, sqlite3_errmsg(s->db), os ? ": " : "",
 		       os ? strerror(os) : "");
 }
 
@@ -43,26 +46,40 @@ static void put_comment(struct ws_text *sql, const char *doc)
 		ws_text_add(sql, *doc == '\n' ? " " : doc, 1);
 }
 
+/* A key of several columns is not declared: its index would cost as much as the table. */
+static bool has_one_key(const struct ws_xtable *t)
+{
+	size_t keys = 0;
+
+	for (size_t i = 0; i < t->column_count; i++)
+		keys += t->columns[i].key;
+	return keys == 1;
+}
+
 static void create_sql(struct ws_text *sql, const struct ws_xtable *t)
 {
+	bool one_key = has_one_key(t);
+
 	ws_text_printf(sql, "CREATE TABLE %s (", t->name);
 	put_comment(sql, t->doc);
 	for (size_t i = 0; i < t->column_count; i++) {
 		const struct ws_xcolumn *c = &t->columns[i];
 
 		ws_text_printf(sql, "\n    \"%s\" %s%s%s%s", c->name, c->type, c->not_null ? " NOT NULL" : "",
-			       c->key ? " PRIMARY KEY" : "", i + 1 < t->column_count ? "," : "");
+			       c->key && one_key ? " PRIMARY KEY" : "", i + 1 < t->column_count ? "," : "");
 		put_comment(sql, c->doc);
 	}
 	ws_text_puts(sql, "\n)");
 }
 
-static void insert_sql(struct ws_text *sql, const struct ws_xtable *t)
+static void insert_sql(struct ws_text *sql, const struct ws_xtable *t, bool strings)
 {
 	ws_text_printf(sql, "INSERT INTO main.%s SELECT ", t->name);
 	for (size_t i = 0; i < t->column_count; i++)
 		ws_text_printf(sql, i ? ",c%zu" : "c%zu", i);
 	ws_text_puts(sql, " FROM feed");
+	if (strings) /* a number that means another text already fails */
+		ws_text_puts(sql, " WHERE NOT EXISTS (SELECT 1 FROM main.StringIds s WHERE s.id = c0 AND s.value = c1)");
 }
 
 /* ---- feed: the virtual table whose rows are the batch in hand ---- */
@@ -201,6 +218,25 @@ static const sqlite3_module feed_module = {
 
 /* ---- tables and rows ---- */
 
+static bool is_there(struct sqlite_writer *s, const char *table)
+{
+	char *sql = sqlite3_mprintf("SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND name = %Q COLLATE NOCASE", table);
+	sqlite3_stmt *q = NULL;
+	bool there = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW;
+
+	sqlite3_finalize(q);
+	sqlite3_free(sql);
+	return there;
+}
+
+/* Texts are added to those that are there: tables that come later point to them. */
+static bool has(struct ws_xwriter *w, const char *table)
+{
+	struct sqlite_writer *s = (struct sqlite_writer *)w;
+
+	return s->append && strcmp(table, "StringIds") && is_there(s, table);
+}
+
 static int table(struct ws_xwriter *w, const struct ws_xtable *t, struct ws_err *e)
 {
 	struct sqlite_writer *s = (struct sqlite_writer *)w;
@@ -209,9 +245,10 @@ static int table(struct ws_xwriter *w, const struct ws_xtable *t, struct ws_err 
 
 	sqlite3_finalize(s->insert);
 	s->insert = NULL;
+	s->strings = s->append && !strcmp(t->name, "StringIds") && is_there(s, t->name);
 	create_sql(&create, t);
-	insert_sql(&insert, t);
-	rc = run(s, create.s, e);
+	insert_sql(&insert, t, s->strings);
+	rc = s->strings ? 0 : run(s, create.s, e);
 	if (!rc && sqlite3_prepare_v3(s->db, insert.s, -1, SQLITE_PREPARE_PERSISTENT, &s->insert, NULL) != SQLITE_OK)
 		rc = fail(s, e);
 	s->columns = t->column_count;
@@ -226,10 +263,10 @@ static int rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t count
 
 	s->cells = cells;
 	s->rows = count;
-	if (sqlite3_step(s->insert) != SQLITE_DONE) {
-		fail(s, e);
-		return -1;
-	}
+	if (sqlite3_step(s->insert) != SQLITE_DONE)
+		return s->strings && sqlite3_errcode(s->db) == SQLITE_CONSTRAINT
+			       ? ws_fail(e, "the database holds the texts of another report: --append only adds tables of the same one")
+			       : fail(s, e);
 	return sqlite3_reset(s->insert) == SQLITE_OK ? 0 : fail(s, e);
 }
 
@@ -246,15 +283,17 @@ static int finish(struct ws_xwriter *w, bool keep, struct ws_err *e)
 	return rc;
 }
 
-struct ws_xwriter *ws_sqlite_writer(const char *path, struct ws_err *e)
+struct ws_xwriter *ws_xformat_open_sqlite(const struct ws_xtarget *t, struct ws_err *e)
 {
 	struct sqlite_writer *s = ws_calloc(1, sizeof(*s));
 
 	/* One thread uses SQLite here: no locks, no counting of memory. Refused, and no matter, when SQLite already runs. */
 	sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
 	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
-	s->w = (struct ws_xwriter){table, rows, finish};
-	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK ||
+	s->w = (struct ws_xwriter){.table = table, .rows = rows, .close = finish, .has = has};
+	s->append = t->append;
+	s->name = t->name;
+	if (sqlite3_open_v2(t->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK ||
 	    run(s,
 		"PRAGMA page_size = 65536; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; "
 		"PRAGMA temp_store = MEMORY; BEGIN",

@@ -1,210 +1,201 @@
 /*
- * tables.c - what is exported: the tables with many rows in a form of their own (NVTX_EVENTS, OSRT_API), the others of tables.def
- * generically.
+ * tables.c - what is exported: the views of the report's tables (NVTX_EVENTS, OSRT_API and the like in a form of their own, the
+ * others of tables.def generically), and the order of all tables.
  *
  * Generic form: each column that tables.def gives a name becomes a column. Times count from the start of the collection, threads
  * and processes become globalTid and globalPid, a text becomes a StringIds number where the column's name ends in Id and stands
  * inline otherwise; "none" is NULL everywhere.
  */
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "export/tables.h"
 
+#define AT(t, c) ws_##t##_##c
+#define BIT(t, c) WS_COL(t, c)
+
 /* ---- NVTX_EVENTS ---- */
 
-enum {
-	NV_START,
-	NV_END,
-	NV_TYPE,
-	NV_RANGE,
-	NV_CATEGORY,
-	NV_COLOR,
-	NV_TEXT,
-	NV_TID,
-	NV_END_TID,
-	NV_TEXT_ID,
-	NV_DOMAIN,
-	NV_UINT64,
-	NV_INT64,
-	NV_DOUBLE,
-	NV_UINT32,
-	NV_INT32,
-	NV_FLOAT,
-	NV_JSON_ID,
-	NV_JSON,
-	NV_BINARY,
-	NV_COLUMNS
-};
-
-static const struct ws_xcolumn nvtx_columns[NV_COLUMNS] = {
-    [NV_START] = {"start", "INTEGER", true, false, "Start of the range, or moment of the mark or definition (ns)"},
-    [NV_END] = {"end", "INTEGER", false, false, "End of the range (ns); NULL for marks and ranges that never ended"},
-    [NV_TYPE] = {"eventType", "INTEGER", true, false, "ENUM_NSYS_EVENT_TYPE(id)"},
-    [NV_RANGE] = {"rangeId", "INTEGER", false, false, "Number of a start/end range in its process"},
-    [NV_CATEGORY] = {"category", "INTEGER", false, false, "Category number in the domain"},
-    [NV_COLOR] = {"color", "INTEGER", false, false, "ARGB"},
-    [NV_TEXT] = {"text", "TEXT", false, false, "Message, unless it is a registered string"},
-    [NV_TID] = {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
-    [NV_END_TID] = {"endGlobalTid", "INTEGER", false, false, "Thread that ended a start/end range"},
-    [NV_TEXT_ID] = {"textId", "INTEGER", false, false, "StringIds(id) of a registered string"},
-    [NV_DOMAIN] = {"domainId", "INTEGER", false, false, "Domain number in the process; 0 is the default domain"},
-    [NV_UINT64] = {"uint64Value", "INTEGER", false, false, "Payload"},
-    [NV_INT64] = {"int64Value", "INTEGER", false, false, "Payload"},
-    [NV_DOUBLE] = {"doubleValue", "REAL", false, false, "Payload"},
-    [NV_UINT32] = {"uint32Value", "INTEGER", false, false, "Payload"},
-    [NV_INT32] = {"int32Value", "INTEGER", false, false, "Payload"},
-    [NV_FLOAT] = {"floatValue", "REAL", false, false, "Payload"},
-    [NV_JSON_ID] = {"jsonTextId", "INTEGER", false, false, "Not used"},
-    [NV_JSON] = {"jsonText", "TEXT", false, false, "Not used"},
-    [NV_BINARY] = {"binaryData", "TEXT", false, false, "Bytes of extended payloads, as a blob"},
-};
-
-static void fill_payload(const uint64_t *v, struct ws_xcell *c)
+static bool is_startend(const uint64_t *v)
 {
-	uint64_t bits = v[ws_nvtx_payload];
-
-	switch (v[ws_nvtx_payload_type]) {
-	case WS_NVTX_PAYLOAD_U64:
-		c[NV_UINT64] = (struct ws_xcell){.kind = WS_X_UINT, .i = (int64_t)bits};
-		break;
-	case WS_NVTX_PAYLOAD_I64:
-		c[NV_INT64] = ws_x_int((int64_t)bits);
-		break;
-	case WS_NVTX_PAYLOAD_F64:
-		c[NV_DOUBLE].kind = WS_X_REAL;
-		memcpy(&c[NV_DOUBLE].r, &bits, 8);
-		break;
-	case WS_NVTX_PAYLOAD_U32:
-		c[NV_UINT32] = ws_x_int((uint32_t)bits);
-		break;
-	case WS_NVTX_PAYLOAD_I32:
-		c[NV_INT32] = ws_x_int((int32_t)(uint32_t)bits);
-		break;
-	case WS_NVTX_PAYLOAD_F32: {
-		uint32_t low = (uint32_t)bits;
-		float f;
-
-		memcpy(&f, &low, 4);
-		c[NV_FLOAT] = (struct ws_xcell){.kind = WS_X_REAL, .r = f};
-		break;
-	}
-	}
+	return v[ws_nvtx_type] == WS_NVTX_STARTEND;
 }
 
-static bool fill_nvtx(struct ws_export *x, const uint64_t *v, struct ws_xcell *c)
+static struct ws_xcell nvtx_range(struct ws_export *x, const uint64_t *v)
 {
-	uint32_t text = (uint32_t)v[ws_nvtx_text];
-	bool startend = v[ws_nvtx_type] == WS_NVTX_STARTEND;
-
-	for (int i = 0; i < NV_COLUMNS; i++)
-		c[i].kind = WS_X_NULL;
-	c[NV_START] = ws_x_time(x, v[ws_nvtx_start]);
-	c[NV_END] = ws_x_ntime(x, v[ws_nvtx_end]);
-	c[NV_TYPE] = ws_x_int((int64_t)v[ws_nvtx_type]);
-	if (startend)
-		c[NV_RANGE] = (struct ws_xcell){.kind = WS_X_UINT, .i = (int64_t)v[ws_nvtx_range_id]};
-	if (v[ws_nvtx_category])
-		c[NV_CATEGORY] = ws_x_int((int64_t)v[ws_nvtx_category]);
-	if (v[ws_nvtx_flags] & WS_NVTX_HAS_COLOR)
-		c[NV_COLOR] = ws_x_int((int64_t)v[ws_nvtx_color]);
-	if (v[ws_nvtx_flags] & WS_NVTX_REGISTERED)
-		c[NV_TEXT_ID] = ws_x_string(x, text);
-	else
-		c[NV_TEXT] = ws_x_text(x, text);
-	c[NV_TID] = ws_x_thread(x, v[ws_nvtx_thread]);
-	if (startend && v[ws_nvtx_end] != WS_NO_TIME)
-		c[NV_END_TID] = v[ws_nvtx_end_thread] ? ws_x_thread(x, v[ws_nvtx_end_thread]) : c[NV_TID];
-	c[NV_DOMAIN] = ws_x_int((int64_t)v[ws_nvtx_domain]);
-	fill_payload(v, c);
-	if (v[ws_nvtx_binary]) {
-		c[NV_BINARY].kind = WS_X_BLOB;
-		c[NV_BINARY].s = ws_report_string(x->r, (uint32_t)v[ws_nvtx_binary], &c[NV_BINARY].n);
-	}
-	return true;
+	(void)x;
+	return is_startend(v) ? ws_x_uint(v[ws_nvtx_range_id]) : ws_x_null();
 }
+
+static struct ws_xcell nvtx_color(struct ws_export *x, const uint64_t *v)
+{
+	(void)x;
+	return v[ws_nvtx_flags] & WS_NVTX_HAS_COLOR ? ws_x_int((int64_t)v[ws_nvtx_color]) : ws_x_null();
+}
+
+static struct ws_xcell nvtx_text(struct ws_export *x, const uint64_t *v)
+{
+	return v[ws_nvtx_flags] & WS_NVTX_REGISTERED ? ws_x_null() : ws_x_text(x, (uint32_t)v[ws_nvtx_text]);
+}
+
+static struct ws_xcell nvtx_text_id(struct ws_export *x, const uint64_t *v)
+{
+	return v[ws_nvtx_flags] & WS_NVTX_REGISTERED ? ws_x_string(x, (uint32_t)v[ws_nvtx_text]) : ws_x_null();
+}
+
+static struct ws_xcell nvtx_end_tid(struct ws_export *x, const uint64_t *v)
+{
+	if (!is_startend(v) || v[ws_nvtx_end] == WS_NO_TIME)
+		return ws_x_null();
+	return ws_x_thread(x, v[ws_nvtx_end_thread] ? v[ws_nvtx_end_thread] : v[ws_nvtx_thread]);
+}
+
+/* The payload, in the column of its type. */
+#define PAYLOAD(fn, type, expr)                                                            \
+	static struct ws_xcell fn(struct ws_export *x, const uint64_t *v)                  \
+	{                                                                                  \
+		uint64_t bits = v[ws_nvtx_payload];                                        \
+                                                                                           \
+		(void)x;                                                                   \
+		return v[ws_nvtx_payload_type] == WS_NVTX_PAYLOAD_##type ? expr : ws_x_null(); \
+	}
+
+static struct ws_xcell real(double r)
+{
+	return (struct ws_xcell){.kind = WS_X_REAL, .r = r};
+}
+
+static double double_of(uint64_t bits)
+{
+	double d;
+
+	memcpy(&d, &bits, 8);
+	return d;
+}
+
+static double float_of(uint64_t bits)
+{
+	uint32_t low = (uint32_t)bits;
+	float f;
+
+	memcpy(&f, &low, 4);
+	return (double)f;
+}
+
+PAYLOAD(nvtx_u64, U64, ws_x_uint(bits))
+PAYLOAD(nvtx_i64, I64, ws_x_int((int64_t)bits))
+PAYLOAD(nvtx_f64, F64, real(double_of(bits)))
+PAYLOAD(nvtx_u32, U32, ws_x_int((uint32_t)bits))
+PAYLOAD(nvtx_i32, I32, ws_x_int((int32_t)(uint32_t)bits))
+PAYLOAD(nvtx_f32, F32, real(float_of(bits)))
+
+#define PAYLOAD_READS (BIT(nvtx, payload) | BIT(nvtx, payload_type))
+#define CALLED(fn, shape_, reads) .from = WS_XF_CALL, .cell = fn, .shape = shape_, .needs = reads
+#define GATED(fn, shape_, reads, gate) CALLED(fn, shape_, reads), .source = gate, .gated = true
+
+static const struct ws_xcolumn nvtx_columns[] = {
+    {"start", "INTEGER", true, false, "Start of the range, or moment of the mark or definition (ns)", WS_XF_TIME, AT(nvtx, start)},
+    {"end", "INTEGER", false, false, "End of the range (ns); NULL for marks and ranges that never ended", WS_XF_NTIME, AT(nvtx, end)},
+    {"eventType", "INTEGER", true, false, "ENUM_NSYS_EVENT_TYPE(id)", WS_XF_INT, AT(nvtx, type)},
+    {"rangeId", "INTEGER", false, false, "Number of a start/end range in its process",
+     CALLED(nvtx_range, WS_SHAPE_UINT, BIT(nvtx, type) | BIT(nvtx, range_id))},
+    {"category", "INTEGER", false, false, "Category number in the domain", WS_XF_ID, AT(nvtx, category)},
+    {"color", "INTEGER", false, false, "ARGB", GATED(nvtx_color, WS_SHAPE_INT, BIT(nvtx, flags) | BIT(nvtx, color), AT(nvtx, flags))},
+    {"text", "TEXT", false, false, "Message, unless it is a registered string",
+     CALLED(nvtx_text, WS_SHAPE_TEXT, BIT(nvtx, flags) | BIT(nvtx, text))},
+    {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_XF_THREAD, AT(nvtx, thread)},
+    {"endGlobalTid", "INTEGER", false, false, "Thread that ended a start/end range",
+     CALLED(nvtx_end_tid, WS_SHAPE_INT, BIT(nvtx, type) | BIT(nvtx, end) | BIT(nvtx, end_thread) | BIT(nvtx, thread))},
+    {"textId", "INTEGER", false, false, "StringIds(id) of a registered string",
+     GATED(nvtx_text_id, WS_SHAPE_STRING, BIT(nvtx, flags) | BIT(nvtx, text), AT(nvtx, flags))},
+    {"domainId", "INTEGER", false, false, "Domain number in the process; 0 is the default domain", WS_XF_INT, AT(nvtx, domain)},
+    {"uint64Value", "INTEGER", false, false, "Payload", GATED(nvtx_u64, WS_SHAPE_UINT, PAYLOAD_READS, AT(nvtx, payload_type))},
+    {"int64Value", "INTEGER", false, false, "Payload", GATED(nvtx_i64, WS_SHAPE_INT, PAYLOAD_READS, AT(nvtx, payload_type))},
+    {"doubleValue", "REAL", false, false, "Payload", GATED(nvtx_f64, WS_SHAPE_REAL, PAYLOAD_READS, AT(nvtx, payload_type))},
+    {"uint32Value", "INTEGER", false, false, "Payload", GATED(nvtx_u32, WS_SHAPE_INT, PAYLOAD_READS, AT(nvtx, payload_type))},
+    {"int32Value", "INTEGER", false, false, "Payload", GATED(nvtx_i32, WS_SHAPE_INT, PAYLOAD_READS, AT(nvtx, payload_type))},
+    {"floatValue", "REAL", false, false, "Payload", GATED(nvtx_f32, WS_SHAPE_REAL, PAYLOAD_READS, AT(nvtx, payload_type))},
+    {"jsonTextId", "INTEGER", false, false, "Not used", WS_XF_NULL},
+    {"jsonText", "TEXT", false, false, "Not used", WS_XF_NULL},
+    {"binaryData", "TEXT", false, false, "Bytes of extended payloads, as a blob", WS_XF_BLOB, AT(nvtx, binary)},
+};
+
+/* Without them, domains and categories of what is in time have no names. */
+static bool is_definition(const uint64_t *v)
+{
+	return v[ws_nvtx_type] == WS_NVTX_DOMAIN_CREATE || v[ws_nvtx_type] == WS_NVTX_CATEGORY || v[ws_nvtx_type] == WS_NVTX_THREAD;
+}
+
+static const struct ws_xview nvtx_view = {.t = {"NVTX_EVENTS", "NVTX ranges and marks, and the definitions of domains and categories",
+						nvtx_columns, WS_COUNT(nvtx_columns)},
+					  .source = WS_TABLE_nvtx,
+					  .timed = true,
+					  .fact = is_definition,
+					  .keep_reads = BIT(nvtx, type)};
 
 /* ---- OSRT_API ---- */
 
-static const struct ws_xcolumn osrt_columns[] = {
-    {"start", "INTEGER", true, false, "Start of the call (ns)"},
-    {"end", "INTEGER", false, false, "Return of the call (ns); NULL when it never returned"},
-    {"eventClass", "INTEGER", true, false, "ENUM_NSYS_EVENT_CLASS(id)"},
-    {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
-    {"nameId", "INTEGER", true, false, "StringIds(id) of the function"},
-    {"returnValue", "INTEGER", true, false, "What it returned"},
-    {"nestingLevel", "INTEGER", false, false, "How many traced calls it is inside of"},
-    {"callchainId", "INTEGER", true, false, "0: call stacks are not recorded"},
-};
-
 enum { EVENT_CLASS_OSRT = 27 };
 
-static bool fill_osrt(struct ws_export *x, const uint64_t *v, struct ws_xcell *c)
+static struct ws_xcell osrt_chain(struct ws_export *x, const uint64_t *v)
 {
-	c[0] = ws_x_time(x, v[ws_osrt_start]);
-	c[1] = ws_x_ntime(x, v[ws_osrt_end]);
-	c[2] = ws_x_int(EVENT_CLASS_OSRT);
-	c[3] = ws_x_thread(x, v[ws_osrt_thread]);
-	c[4] = ws_x_string(x, (uint32_t)v[ws_osrt_name]);
-	if (c[4].kind == WS_X_NULL)
-		c[4] = ws_x_int(0);
-	c[5] = ws_x_int((int64_t)v[ws_osrt_result]);
-	c[6] = ws_x_int((int64_t)v[ws_osrt_nesting]);
-	c[7] = ws_x_int(0);
-	return true;
+	(void)x;
+	return ws_x_int(v[ws_osrt_callchain] == WS_NO_U32 ? 0 : (int64_t)v[ws_osrt_callchain]);
+}
+
+static const struct ws_xcolumn osrt_columns[] = {
+    {"start", "INTEGER", true, false, "Start of the call (ns)", WS_XF_TIME, AT(osrt, start)},
+    {"end", "INTEGER", false, false, "Return of the call (ns); NULL when it never returned", WS_XF_NTIME, AT(osrt, end)},
+    {"eventClass", "INTEGER", true, false, "ENUM_NSYS_EVENT_CLASS(id)", WS_XF_CONST, .value = EVENT_CLASS_OSRT},
+    {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_XF_THREAD, AT(osrt, thread)},
+    {"nameId", "INTEGER", true, false, "StringIds(id) of the function", WS_XF_STRING0, AT(osrt, name)},
+    {"returnValue", "INTEGER", true, false, "What it returned", WS_XF_INT, AT(osrt, result)},
+    {"nestingLevel", "INTEGER", false, false, "How many traced calls it is inside of", WS_XF_INT, AT(osrt, nesting)},
+    {"callchainId", "INTEGER", true, false, "OSRT_CALLCHAINS(id); 0 when no stack was recorded",
+     CALLED(osrt_chain, WS_SHAPE_INT, BIT(osrt, callchain))},
+};
+
+static const struct ws_xview osrt_view = {
+    .t = {"OSRT_API", "Calls of libc and pthread functions that blocked or lasted", osrt_columns, WS_COUNT(osrt_columns)},
+    .source = WS_TABLE_osrt,
+    .timed = true};
+
+/* The report has the system's number of the thread; it is one of the caller's process. */
+static struct ws_xcell lock_holder(struct ws_export *x, const uint64_t *v)
+{
+	const struct ws_thread_info *t = ws_who_thread(x->who, (uint32_t)v[ws_osrt_thread]);
+
+	return v[ws_osrt_holder] ? ws_x_int((int64_t)((uint64_t)t->pid << 24 | (v[ws_osrt_holder] & 0xffffff))) : ws_x_null();
 }
 
 /* What a call was about has a table of its own: OSRT_API keeps the columns that scripts expect. */
 static const struct ws_xcolumn osrt_detail_columns[] = {
-    {"start", "INTEGER", true, false, "Start of the call (ns); with globalTid it names the row of OSRT_API"},
-    {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
-    {"nameId", "INTEGER", true, false, "StringIds(id) of the function"},
-    {"error", "INTEGER", false, false, "errno of a call that failed"},
-    {"object", "INTEGER", false, false, "The lock, condition, thread or descriptor it was about"},
-    {"path", "TEXT", false, false, "Path of a file call"},
+    {"start", "INTEGER", true, false, "Start of the call (ns); with globalTid it names the row of OSRT_API", WS_XF_TIME, AT(osrt, start)},
+    {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_XF_THREAD, AT(osrt, thread)},
+    {"nameId", "INTEGER", true, false, "StringIds(id) of the function", WS_XF_STRING0, AT(osrt, name)},
+    {"error", "INTEGER", false, false, "errno of a call that failed", WS_XF_ID, AT(osrt, error)},
+    {"object", "INTEGER", false, false, "The lock, condition, thread or descriptor it was about", WS_XF_ID, AT(osrt, object)},
+    {"path", "TEXT", false, false, "Path of a file call", WS_XF_TEXT, AT(osrt, path)},
+    {"holderGlobalTid", "INTEGER", false, false, "Thread that held the lock when the call began to wait",
+     CALLED(lock_holder, WS_SHAPE_INT, BIT(osrt, holder) | BIT(osrt, thread))},
 };
 
-static bool fill_osrt_detail(struct ws_export *x, const uint64_t *v, struct ws_xcell *c)
+static bool has_detail(const uint64_t *v)
 {
-	if (!v[ws_osrt_error] && !v[ws_osrt_object] && !v[ws_osrt_path])
-		return false;
-	c[0] = ws_x_time(x, v[ws_osrt_start]);
-	c[1] = ws_x_thread(x, v[ws_osrt_thread]);
-	c[2] = ws_x_string(x, (uint32_t)v[ws_osrt_name]);
-	if (c[2].kind == WS_X_NULL)
-		c[2] = ws_x_int(0);
-	c[3] = v[ws_osrt_error] ? ws_x_int((int64_t)v[ws_osrt_error]) : ws_x_null();
-	c[4] = v[ws_osrt_object] ? ws_x_int((int64_t)v[ws_osrt_object]) : ws_x_null();
-	c[5] = ws_x_text(x, (uint32_t)v[ws_osrt_path]);
-	return true;
+	return v[ws_osrt_error] || v[ws_osrt_object] || v[ws_osrt_path];
 }
 
+static const struct ws_xview osrt_detail_view = {
+    .t = {"WARPSIGHT_OSRT_DETAIL", "What calls in OSRT_API were about: lock, descriptor, path, error", osrt_detail_columns,
+     WS_COUNT(osrt_detail_columns)},
+    .source = WS_TABLE_osrt,
+    .timed = true,
+    .keep = has_detail,
+    .keep_reads = BIT(osrt, error) | BIT(osrt, object) | BIT(osrt, path)};
+
 /* ---- the rest of tables.def ---- */
-
-/* A generic table being written: one at a time. */
-static struct generic {
-	enum ws_table table;
-	struct ws_xtable t;
-	struct ws_xcolumn columns[WS_MAX_COLUMNS];
-	uint8_t source[WS_MAX_COLUMNS];	    /* column of the table, or NOWHERE: it is null */
-	bool number[WS_MAX_COLUMNS];	    /* a text that stands as its number */
-} generic;
-
-#define NOWHERE UINT8_MAX
-
-/* Columns that people's queries may name and that no recording of ours fills: NULL. */
-static const struct {
-	enum ws_table table;
-	const char *name, *type;
-	const char *doc;
-} absent[] = {
-    {WS_TABLE_cuda_kernel, "qmdBulkReleaseDone", "INTEGER", "Not used"},
-    {WS_TABLE_cuda_kernel, "qmdPreexitDone", "INTEGER", "Not used"},
-    {WS_TABLE_cuda_kernel, "qmdLastCtaDone", "INTEGER", "Not used"},
-    {WS_TABLE_cuda_kernel, "tensorSizeMinusOneElements", "TEXT", "Not used"},
-    {WS_TABLE_cuda_memcpy, "deprecatedSrcId", "INTEGER", "Not used: srcDeviceId"},
-    {WS_TABLE_cuda_sync, "deprecatedSyncType", "INTEGER", "Not used: syncType"},
-    {WS_TABLE_cuda_um_cpu_fault, "unresolvedFaultPc", "INTEGER", "Not used"},
-};
 
 static bool ends_in_id(const char *name)
 {
@@ -224,125 +215,174 @@ static bool by_number(const char *name)
 	return ends_in_id(name);
 }
 
-static struct ws_xcell generic_cell(struct ws_export *x, const struct ws_column_desc *d, bool number, uint64_t v)
+static enum ws_xfrom generic_from(enum ws_type type, bool number)
 {
-	switch (d->type) {
+	switch (type) {
 	case WS_T_TIME:
-		return ws_x_time(x, v);
+		return WS_XF_TIME;
 	case WS_T_NTIME:
-		return ws_x_ntime(x, v);
+		return WS_XF_NTIME;
 	case WS_T_STR:
-		return number ? ws_x_string(x, (uint32_t)v) : ws_x_text(x, (uint32_t)v);
+		return number ? WS_XF_STRING : WS_XF_TEXT;
 	case WS_T_THREAD:
 	case WS_T_NTHREAD:
-		return ws_x_thread(x, v);
+		return WS_XF_THREAD;
 	case WS_T_PROCESS:
-		return ws_x_process(x, v);
+		return WS_XF_PROCESS;
 	case WS_T_NU32:
-		return v == WS_NO_U32 ? ws_x_null() : ws_x_int((int64_t)v);
 	case WS_T_NU64:
-		return v == WS_NO_U64 ? ws_x_null() : (struct ws_xcell){.kind = WS_X_UINT, .i = (int64_t)v};
-	case WS_T_F64: {
-		struct ws_xcell c = {.kind = WS_X_REAL};
-
-		memcpy(&c.r, &v, 8);
-		return c;
-	}
+		return WS_XF_UNLESS;
+	case WS_T_F64:
+		return WS_XF_REAL;
 	case WS_T_U64:
-		return (struct ws_xcell){.kind = WS_X_UINT, .i = (int64_t)v};
+		return WS_XF_UINT;
 	default:
-		return ws_x_int((int64_t)v);
+		return WS_XF_INT;
 	}
 }
 
-static bool fill_generic(struct ws_export *x, const uint64_t *v, struct ws_xcell *c)
+static struct ws_xcell end_status(struct ws_export *x, const uint64_t *v)
 {
-	const struct ws_column_desc *columns = ws_tables[generic.table].columns;
-
-	for (size_t i = 0; i < generic.t.column_count; i++) {
-		uint8_t from = generic.source[i];
-
-		c[i] = from == NOWHERE ? ws_x_null() : generic_cell(x, &columns[from], generic.number[i], v[from]);
-	}
-	if (generic.table == WS_TABLE_process_end && (int32_t)v[ws_process_end_status] == WS_NO_STATUS)
-		c[generic.t.column_count - 1] = ws_x_null();
-	return true;
+	(void)x;
+	return (int32_t)v[ws_process_end_status] == WS_NO_STATUS ? ws_x_null() : ws_x_int((int64_t)v[ws_process_end_status]);
 }
 
-static int export_generic(struct ws_export *x, enum ws_table table, struct ws_err *e)
+static struct ws_xcolumn generic_column(enum ws_table table, uint32_t i)
+{
+	const struct ws_column_desc *d = &ws_tables[table].columns[i];
+	bool number = d->type == WS_T_STR && by_number(d->sqlite);
+	const char *type = d->type == WS_T_STR && !number ? "TEXT" : d->type == WS_T_F64 ? "REAL" : "INTEGER";
+	struct ws_xcolumn c = {d->sqlite, type,	    d->type == WS_T_TIME, false, d->doc, generic_from(d->type, number),
+			       (uint8_t)i, d->type == WS_T_NU32 ? WS_NO_U32 : WS_NO_U64};
+
+	if (table == WS_TABLE_process_end && i == ws_process_end_status)
+		c = (struct ws_xcolumn){d->sqlite, type, false, false, d->doc, CALLED(end_status, WS_SHAPE_INT, BIT(process_end, status))};
+	return c;
+}
+
+/* Tables of facts, whose rows stay whatever --times says. All others with a start are events. */
+static bool is_event(enum ws_table t)
+{
+	static const enum ws_table facts[] = {
+	    WS_TABLE_clock,	  WS_TABLE_collection,	 WS_TABLE_process,	 WS_TABLE_process_end,	WS_TABLE_thread,
+	    WS_TABLE_thread_name, WS_TABLE_diagnostic,	 WS_TABLE_output,	 WS_TABLE_mapping,	WS_TABLE_nvtx_resource,
+	    WS_TABLE_cuda_device, WS_TABLE_cuda_context, WS_TABLE_cuda_stream,	 WS_TABLE_cuda_module,
+	};
+
+	for (size_t i = 0; i < WS_COUNT(facts); i++)
+		if (facts[i] == t)
+			return false;
+	return ws_table_start(t) >= 0;
+}
+
+static bool has_column(const struct ws_xcolumn *columns, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(columns[i].name, name))
+			return true;
+	return false;
+}
+
+static struct ws_xview generic_view(enum ws_table table)
 {
 	const struct ws_table_desc *d = &ws_tables[table];
-	struct generic *g = &generic;
+	size_t n = 0, known;
+	const struct ws_xcolumn *more = ws_known_columns(d->sqlite, &known);
+	struct ws_xcolumn *columns = ws_calloc(d->column_count + known, sizeof(*columns));
 
-	g->table = table;
-	g->t = (struct ws_xtable){d->sqlite, d->doc, g->columns, 0};
-	for (uint32_t i = 0; i < d->column_count; i++) {
-		const struct ws_column_desc *c = &d->columns[i];
-		bool number = c->type == WS_T_STR && by_number(c->sqlite);
-		bool text = c->type == WS_T_STR && !number;
-
-		if (!*c->sqlite)
-			continue;
-		g->number[g->t.column_count] = number;
-		g->source[g->t.column_count] = (uint8_t)i;
-		g->columns[g->t.column_count++] = (struct ws_xcolumn){c->sqlite,
-								      text		    ? "TEXT"
-								      : c->type == WS_T_F64 ? "REAL"
-											    : "INTEGER",
-								      c->type == WS_T_TIME, false, c->doc};
-	}
-	for (size_t i = 0; i < WS_COUNT(absent); i++) {
-		if (absent[i].table != table)
-			continue;
-		g->source[g->t.column_count] = NOWHERE;
-		g->columns[g->t.column_count++] =
-		    (struct ws_xcolumn){absent[i].name, absent[i].type, false, false, absent[i].doc};
-	}
-	return g->t.column_count ? ws_export_rows(x, &g->t, table, fill_generic, e) : 0;
+	for (uint32_t i = 0; i < d->column_count; i++)
+		if (*d->columns[i].sqlite)
+			columns[n++] = generic_column(table, i);
+	for (size_t i = 0; i < known; i++)
+		if (!has_column(columns, n, more[i].name))
+			columns[n++] = (struct ws_xcolumn){more[i].name, more[i].type, false, false, "Not used", WS_XF_NULL};
+	return (struct ws_xview){.t = {table == WS_TABLE_sched ? "WARPSIGHT_SCHED" : d->sqlite, d->doc, columns, n},
+				 .source = table,
+				 .timed = is_event(table)};
 }
 
-static const struct ws_xtable nvtx_table = {"NVTX_EVENTS", "NVTX ranges and marks, and the definitions of domains and categories",
-					    nvtx_columns, NV_COLUMNS};
-static const struct ws_xtable osrt_table = {"OSRT_API", "Calls of libc and pthread functions that blocked or lasted", osrt_columns,
-					    WS_COUNT(osrt_columns)};
+/* ---- all views ---- */
 
-static const struct ws_xtable osrt_detail_table = {"WARPSIGHT_OSRT_DETAIL", "What calls in OSRT_API were about: lock, descriptor, path, error",
-						   osrt_detail_columns, WS_COUNT(osrt_detail_columns)};
+enum { MOST_VIEWS = WS_TABLE_COUNT + 1 };
 
-/* Tables whose form in the export is made elsewhere than generically. */
-static int export_table(struct ws_export *x, enum ws_table t, struct ws_err *e)
+static struct ws_xview views[MOST_VIEWS];
+static size_t view_count;
+
+/* Tables that are not views at all, but made row by row. */
+static bool is_made(enum ws_table t)
+{
+	return t == WS_TABLE_thread_name || t == WS_TABLE_collection || t == WS_TABLE_output || t == WS_TABLE_cuda_device ||
+	       t == WS_TABLE_sample;
+}
+
+static void add_view(enum ws_table t)
 {
 	switch (t) {
 	case WS_TABLE_nvtx:
-		return ws_export_rows(x, &nvtx_table, t, fill_nvtx, e);
+		views[view_count++] = nvtx_view;
+		break;
 	case WS_TABLE_osrt:
-		return ws_export_rows(x, &osrt_table, t, fill_osrt, e) < 0
-			       ? -1
-			       : ws_export_rows(x, &osrt_detail_table, t, fill_osrt_detail, e);
+		views[view_count++] = osrt_view;
+		views[view_count++] = osrt_detail_view;
+		break;
 	case WS_TABLE_process:
-		return ws_export_processes(x, e);
-	case WS_TABLE_diagnostic:
-		return ws_export_diagnostics(x, e);
-	case WS_TABLE_cuda_device:
-	case WS_TABLE_cuda_context:
-	case WS_TABLE_cuda_stream:
-		return ws_export_cuda(x, t, e);
+		views[view_count++] = ws_images_view;
+		break;
 	case WS_TABLE_thread:
-	case WS_TABLE_thread_name: /* with the processes */
-	case WS_TABLE_collection:
-	case WS_TABLE_output: /* with the session */
-		return 0;
+		views[view_count++] = ws_threads_view;
+		break;
+	case WS_TABLE_diagnostic:
+		views[view_count++] = ws_diagnostics_view;
+		break;
+	case WS_TABLE_cuda_context:
+		views[view_count++] = ws_contexts_view;
+		break;
+	case WS_TABLE_cuda_stream:
+		views[view_count++] = ws_streams_view;
+		break;
 	default:
-		return export_generic(x, t, e);
+		views[view_count++] = generic_view(t);
 	}
 }
 
+static void make_views(void)
+{
+	for (int t = 0; t < WS_TABLE_COUNT; t++)
+		if (!is_made((enum ws_table)t))
+			add_view((enum ws_table)t);
+}
+
+const struct ws_xview *ws_xviews(size_t *count)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, make_views);
+	*count = view_count;
+	return views;
+}
+
+const struct ws_xview *ws_xview_find(const char *name)
+{
+	size_t n;
+	const struct ws_xview *v = ws_xviews(&n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!strcasecmp(v[i].t.name, name))
+			return &v[i];
+	return NULL;
+}
+
+/* ---- all tables ---- */
+
 int ws_export_tables(struct ws_export *x, struct ws_err *e)
 {
-	if (ws_export_session(x, e) < 0 || ws_export_enums(x, e) < 0)
+	size_t n;
+	const struct ws_xview *v = ws_xviews(&n);
+
+	if (ws_export_session(x, e) < 0 || ws_export_enums(x, e) < 0 || ws_export_processes(x, e) < 0 || ws_export_gpus(x, e) < 0)
 		return -1;
-	for (int t = 0; t < WS_TABLE_COUNT; t++)
-		if (export_table(x, (enum ws_table)t, e) < 0)
+	for (size_t i = 0; i < n; i++)
+		if (ws_export_view(x, &v[i], e) < 0)
 			return -1;
-	return 0;
+	return ws_export_samples(x, e) < 0 || ws_export_callchains(x, e) < 0 || ws_export_counts(x, e) < 0 || ws_export_known(x, e) < 0 ? -1 : 0;
 }

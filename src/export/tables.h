@@ -1,24 +1,27 @@
-/* tables.h - the tables that are made row by row (tables_session.c), for tables.c; private to export/. */
+/* tables.h - what the files that declare tables give to tables.c; private to export/. */
 #ifndef WS_EXPORT_TABLES_H
 #define WS_EXPORT_TABLES_H
 
-#include "export/export.h"
+#include "export/view.h"
 
-/* Facts about the session, processes, threads, streams: each writes the tables it names. */
-int ws_export_processes(struct ws_export *x, struct ws_err *e); /* PROCESSES, WARPSIGHT_PROCESS, WARPSIGHT_THREAD, ThreadNames */
-int ws_export_session(struct ws_export *x,
-		      struct ws_err *e);		    /* META_DATA_EXPORT, TARGET_INFO_*, ANALYSIS_DETAILS, ProcessStreams */
-int ws_export_enums(struct ws_export *x, struct ws_err *e); /* ENUM_* */
-/* Devices, contexts and streams of CUDA. */
-int ws_export_cuda(struct ws_export *x, enum ws_table t, struct ws_err *e);
+/* Tables made row by row; each function writes those it names. */
+int ws_export_session(struct ws_export *x, struct ws_err *e);	/* META_DATA_EXPORT, TARGET_INFO_*, ANALYSIS_DETAILS, ProcessStreams */
+int ws_export_processes(struct ws_export *x, struct ws_err *e); /* PROCESSES, ThreadNames */
+int ws_export_gpus(struct ws_export *x, struct ws_err *e);	/* TARGET_INFO_GPU */
+int ws_export_enums(struct ws_export *x, struct ws_err *e);	/* ENUM_* */
+int ws_export_samples(struct ws_export *x, struct ws_err *e);	/* COMPOSITE_EVENTS, SCHED_EVENTS */
+int ws_export_callchains(struct ws_export *x, struct ws_err *e); /* *_CALLCHAINS */
+int ws_export_counts(struct ws_export *x, struct ws_err *e);     /* PERF_EVENT_CPU_RAW_EVENT */
+int ws_export_known(struct ws_export *x, struct ws_err *e);	/* known tables that nothing fills, empty */
 
-/* One enumeration; its values end with a name of NULL. */
-struct ws_x_meaning {
-	int id;
-	const char *name, *label;
-};
-int ws_export_enum(struct ws_export *x, const char *name, const char *doc, const struct ws_x_meaning *m, struct ws_err *e);
-int ws_export_cuda_enums(struct ws_export *x, struct ws_err *e);
-int ws_export_diagnostics(struct ws_export *x, struct ws_err *e); /* DIAGNOSTIC_EVENT */
+/* Views that are not generic. */
+extern const struct ws_xview ws_images_view, ws_threads_view, ws_diagnostics_view; /* tables_session.c */
+extern const struct ws_xview ws_contexts_view, ws_streams_view;			   /* tables_cuda.c */
+
+/* Columns that users of other tools' exports know of a table; none for tables of ours. They live for ever. */
+const struct ws_xcolumn *ws_known_columns(const char *table, size_t *count);
+
+/* Real time (ns since 1970) at the start of the collection, from the clock reading next to it; 0 when there is none. */
+uint64_t ws_export_epoch(const struct ws_export *x);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * tables_cuda.c - the exported tables of CUDA that are not plain copies of the schema's: devices, of which every process saw its
- * own, contexts and streams, which people join by process id, and the enumerations.
+ * own, contexts and streams, which people join by process id.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +94,7 @@ static int put_gpu(struct ws_export *x, const uint64_t *v, int64_t number, struc
 	return ws_export_row(x, c, e);
 }
 
-static int export_gpus(struct ws_export *x, struct ws_err *e)
+int ws_export_gpus(struct ws_export *x, struct ws_err *e)
 {
 	struct ws_cursor *c = ws_cursor_open(x->r, WS_TABLE_cuda_device, 0, UINT64_MAX);
 	uint32_t *seen = NULL;
@@ -120,15 +120,7 @@ static int export_gpus(struct ws_export *x, struct ws_err *e)
 
 /* ---- contexts and streams ---- */
 
-TABLE(contexts, "TARGET_INFO_CUDA_CONTEXT_INFO", "CUDA contexts, green ones too",
-      MUST("nullStreamId", "Number of its default stream"), MUST("hwId", "0"), MUST("vmId", "0: this machine"),
-      MUST("processId", "Process id"), MUST("deviceId", "CUDA device number in the process"),
-      MUST("contextId", "Context number in the process"), INT("parentContextId", "Context that a green one belongs to"),
-      INT("isGreenContext", "1 for a green context"));
-
-TABLE(streams, "TARGET_INFO_CUDA_STREAM", "CUDA streams", MUST("streamId", "Stream number in the context"), MUST("hwId", "0"),
-      MUST("vmId", "0: this machine"), MUST("processId", "Process id"), MUST("contextId", "Context number in the process"),
-      MUST("priority", "Lower numbers go first"), MUST("flag", "ENUM_CUPTI_STREAM_TYPE(id)"));
+#define AT(t, c) ws_##t##_##c
 
 static struct ws_xcell pid_cell(struct ws_export *x, uint64_t process)
 {
@@ -138,131 +130,38 @@ static struct ws_xcell pid_cell(struct ws_export *x, uint64_t process)
 	return ws_x_int(p ? (int64_t)p->pid : 0);
 }
 
-static bool fill_context(struct ws_export *x, const uint64_t *v, struct ws_xcell *c)
+static struct ws_xcell context_pid(struct ws_export *x, const uint64_t *v)
 {
-	c[0] = ws_x_int((int64_t)v[ws_cuda_context_null_stream]);
-	c[1] = c[2] = ws_x_int(0);
-	c[3] = pid_cell(x, v[ws_cuda_context_process]);
-	c[4] = ws_x_int((int64_t)v[ws_cuda_context_device]);
-	c[5] = ws_x_int((int64_t)v[ws_cuda_context_id]);
-	c[6] = v[ws_cuda_context_parent] == WS_NO_U32 ? ws_x_null() : ws_x_int((int64_t)v[ws_cuda_context_parent]);
-	c[7] = ws_x_int((int64_t)v[ws_cuda_context_green]);
-	return true;
+	return pid_cell(x, v[ws_cuda_context_process]);
 }
 
-static bool fill_stream(struct ws_export *x, const uint64_t *v, struct ws_xcell *c)
+static struct ws_xcell stream_pid(struct ws_export *x, const uint64_t *v)
 {
-	c[0] = ws_x_int((int64_t)v[ws_cuda_stream_id]);
-	c[1] = c[2] = ws_x_int(0);
-	c[3] = pid_cell(x, v[ws_cuda_stream_process]);
-	c[4] = ws_x_int((int64_t)v[ws_cuda_stream_context]);
-	c[5] = ws_x_int((int64_t)v[ws_cuda_stream_priority]);
-	c[6] = ws_x_int((int64_t)v[ws_cuda_stream_flag]);
-	return true;
+	return pid_cell(x, v[ws_cuda_stream_process]);
 }
 
-int ws_export_cuda(struct ws_export *x, enum ws_table t, struct ws_err *e)
-{
-	switch (t) {
-	case WS_TABLE_cuda_device:
-		return export_gpus(x, e);
-	case WS_TABLE_cuda_context:
-		return ws_export_rows(x, &contexts, t, fill_context, e);
-	default:
-		return ws_export_rows(x, &streams, t, fill_stream, e);
-	}
-}
+static const struct ws_xcolumn context_columns[] = {
+    {"nullStreamId", "INTEGER", true, false, "Number of its default stream", WS_XF_INT, AT(cuda_context, null_stream)},
+    {"hwId", "INTEGER", true, false, "0", WS_XF_CONST},
+    {"vmId", "INTEGER", true, false, "0: this machine", WS_XF_CONST},
+    {"processId", "INTEGER", true, false, "Process id", .from = WS_XF_CALL, .cell = context_pid, .needs = WS_COL(cuda_context, process)},
+    {"deviceId", "INTEGER", true, false, "CUDA device number in the process", WS_XF_INT, AT(cuda_context, device)},
+    {"contextId", "INTEGER", true, false, "Context number in the process", WS_XF_INT, AT(cuda_context, id)},
+    {"parentContextId", "INTEGER", false, false, "Context that a green one belongs to", WS_XF_UNLESS, AT(cuda_context, parent), WS_NO_U32},
+    {"isGreenContext", "INTEGER", false, false, "1 for a green context", WS_XF_INT, AT(cuda_context, green)},
+};
+const struct ws_xview ws_contexts_view = {
+    .t = {"TARGET_INFO_CUDA_CONTEXT_INFO", "CUDA contexts, green ones too", context_columns, WS_COUNT(context_columns)},
+    .source = WS_TABLE_cuda_context};
 
-/* ---- enumerations ---- */
-
-#define VALUES(var, ...) static const struct ws_x_meaning var[] = {__VA_ARGS__, {0}}
-
-VALUES(copy_kinds, {0, "CUDA_MEMCPY_KIND_UNKNOWN", "Unknown"}, {1, "CUDA_MEMCPY_KIND_HTOD", "Host-to-Device"},
-       {2, "CUDA_MEMCPY_KIND_DTOH", "Device-to-Host"}, {3, "CUDA_MEMCPY_KIND_HTOA", "Host-to-Array"},
-       {4, "CUDA_MEMCPY_KIND_ATOH", "Array-to-Host"}, {5, "CUDA_MEMCPY_KIND_ATOA", "Array-to-Array"},
-       {6, "CUDA_MEMCPY_KIND_ATOD", "Array-to-Device"}, {7, "CUDA_MEMCPY_KIND_DTOA", "Device-to-Array"},
-       {8, "CUDA_MEMCPY_KIND_DTOD", "Device-to-Device"}, {9, "CUDA_MEMCPY_KIND_HTOH", "Host-to-Host"},
-       {10, "CUDA_MEMCPY_KIND_PTOP", "Peer-to-Peer"}, {11, "CUDA_MEMCPY_KIND_UVM_HTOD", "Unified Host-to-Device"},
-       {12, "CUDA_MEMCPY_KIND_UVM_DTOH", "Unified Device-to-Host"}, {13, "CUDA_MEMCPY_KIND_UVM_DTOD", "Unified Device-to-Device"});
-VALUES(mem_kinds, {0, "CUDA_MEMOPR_MEMORY_KIND_PAGEABLE", "Pageable"}, {1, "CUDA_MEMOPR_MEMORY_KIND_PINNED", "Pinned"},
-       {2, "CUDA_MEMOPR_MEMORY_KIND_DEVICE", "Device"}, {3, "CUDA_MEMOPR_MEMORY_KIND_ARRAY", "Array"},
-       {4, "CUDA_MEMOPR_MEMORY_KIND_MANAGED", "Managed"}, {5, "CUDA_MEMOPR_MEMORY_KIND_DEVICE_STATIC", "Device Static"},
-       {6, "CUDA_MEMOPR_MEMORY_KIND_MANAGED_STATIC", "Managed Static"}, {7, "CUDA_MEMOPR_MEMORY_KIND_UNKNOWN", "Unknown"});
-VALUES(pool_types, {0, "CUPTI_ACTIVITY_MEMORY_POOL_TYPE_INVALID", "Invalid"}, {1, "CUPTI_ACTIVITY_MEMORY_POOL_TYPE_LOCAL", "Local"},
-       {2, "CUPTI_ACTIVITY_MEMORY_POOL_TYPE_IMPORTED", "Imported"});
-VALUES(pool_operations, {0, "CUPTI_ACTIVITY_MEMORY_POOL_OPERATION_TYPE_INVALID", "Invalid"},
-       {1, "CUPTI_ACTIVITY_MEMORY_POOL_OPERATION_TYPE_CREATED", "Created"},
-       {2, "CUPTI_ACTIVITY_MEMORY_POOL_OPERATION_TYPE_DESTROYED", "Destroyed"},
-       {3, "CUPTI_ACTIVITY_MEMORY_POOL_OPERATION_TYPE_TRIMMED", "Trimmed"});
-VALUES(memory_operations, {0, "CUDA_DEV_MEM_EVENT_OPR_ALLOCATION", "Allocation"},
-       {1, "CUDA_DEV_MEM_EVENT_OPR_DEALLOCATION", "Deallocation"});
-VALUES(launch_types, {0, "CUDA_KERNEL_LAUNCH_TYPE_UNKNOWN", "Unknown"}, {1, "CUDA_KERNEL_LAUNCH_TYPE_REGULAR", "Regular"},
-       {2, "CUDA_KERNEL_LAUNCH_TYPE_COOPERATIVE_SINGLE_DEVICE", "Coop Single Device"},
-       {3, "CUDA_KERNEL_LAUNCH_TYPE_COOPERATIVE_MULTI_DEVICE", "Coop Multi Device"});
-VALUES(shared_limits, {0, "CUDA_SHARED_MEM_LIMIT_DEFAULT", "Default"}, {1, "CUDA_SHARED_MEM_LIMIT_OPTIN", "Opt in"});
-VALUES(migrations, {0, "CUDA_UNIFIED_MEMORY_MIGRATION_CAUSE_UNKNOWN", "Unknown"},
-       {1, "CUDA_UNIFIED_MEMORY_MIGRATION_CAUSE_USER", "User prefetch"},
-       {2, "CUDA_UNIFIED_MEMORY_MIGRATION_CAUSE_COHERENCE", "Page fault"},
-       {3, "CUDA_UNIFIED_MEMORY_MIGRATION_CAUSE_PREFETCH", "Speculative prefetch"},
-       {4, "CUDA_UNIFIED_MEMORY_MIGRATION_CAUSE_EVICTION", "Eviction"},
-       {5, "CUDA_UNIFIED_MEMORY_MIGRATION_CAUSE_ACCESS_COUNTERS", "Access counters"});
-VALUES(accesses, {0, "CUPTI_ACTIVITY_UNIFIED_MEMORY_ACCESS_TYPE_UNKNOWN", "Unknown"},
-       {1, "CUPTI_ACTIVITY_UNIFIED_MEMORY_ACCESS_TYPE_READ", "Read"},
-       {2, "CUPTI_ACTIVITY_UNIFIED_MEMORY_ACCESS_TYPE_WRITE", "Write"},
-       {3, "CUPTI_ACTIVITY_UNIFIED_MEMORY_ACCESS_TYPE_ATOMIC", "Atomic"},
-       {4, "CUPTI_ACTIVITY_UNIFIED_MEMORY_ACCESS_TYPE_PREFETCH", "Prefetch"});
-VALUES(cache_configs, {0, "CU_FUNC_CACHE_PREFER_NONE", "None"}, {1, "CU_FUNC_CACHE_PREFER_SHARED", "Shared"},
-       {2, "CU_FUNC_CACHE_PREFER_L1", "L1"}, {3, "CU_FUNC_CACHE_PREFER_EQUAL", "Equal"});
-VALUES(stream_types, {0, "CUPTI_ACTIVITY_STREAM_CREATE_FLAG_UNKNOWN", "Unknown stream type"},
-       {1, "CUPTI_ACTIVITY_STREAM_CREATE_FLAG_DEFAULT", "Default stream"},
-       {2, "CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NON_BLOCKING", "Non-blocking stream"},
-       {3, "CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NULL", "Null stream"});
-VALUES(sync_types, {0, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_UNKNOWN", "Unknown"},
-       {1, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE", "Event sync"},
-       {2, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT", "Stream wait sync"},
-       {3, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE", "Stream sync"},
-       {4, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE", "Context sync"});
-VALUES(overheads, {0, "OVERHEAD_UNDEFINED", "Undefined"}, {1, "OVERHEAD_UNKNOWN", "Unknown"},
-       {2, "OVERHEAD_DRIVER_COMPILER", "Driver JIT compiler (CUDA)"}, {3, "OVERHEAD_CUPTI_BUFFER_FLUSH", "Buffer flush (Profiler)"},
-       {4, "OVERHEAD_CUPTI_INSTRUMENTATION", "Instrumentation (Profiler)"},
-       {5, "OVERHEAD_CUPTI_RESOURCE", "Resource creation/destruction (Profiler)"},
-       {6, "OVERHEAD_RUNTIME_TRIGGERED_MODULE_LOADING", "Runtime module loading (CUDA)"},
-       {7, "OVERHEAD_LAZY_FUNCTION_LOADING", "Lazy function loading (CUDA)"},
-       {8, "OVERHEAD_COMMAND_BUFFER_FULL", "Command buffer full (CUDA)"},
-       {9, "OVERHEAD_ACTIVITY_BUFFER_REQUEST", "Activity buffer request (Profiler)"},
-       {10, "OVERHEAD_UVM_ACTIVITY_INIT", "Unified memory tracing start (Profiler)"});
-VALUES(limits, {WS_OCCUPANCY_UNKNOWN, "Unknown", "Not known"}, {WS_OCCUPANCY_WARPS, "Warps", "Warps of a multiprocessor"},
-       {WS_OCCUPANCY_REGISTERS, "Registers", "Registers"}, {WS_OCCUPANCY_SHARED, "SharedMemory", "Shared memory"},
-       {WS_OCCUPANCY_BLOCKS, "Blocks", "Blocks of a multiprocessor"});
-VALUES(flags, {WS_CUDA_NO_TIMES, "NoTimes", "The driver had no times: start is when the record was received"},
-       {WS_CUDA_UNFINISHED, "Unfinished", "Still under way when the program was killed"},
-       {WS_CUDA_FROM_DEVICE, "FromDevice", "Launched by the GPU itself"}, {WS_CUDA_ASYNC, "Async", "By an asynchronous call"});
-
-int ws_export_cuda_enums(struct ws_export *x, struct ws_err *e)
-{
-	static const struct {
-		const char *name, *doc;
-		const struct ws_x_meaning *meanings;
-	} enums[] = {
-	    {"ENUM_CUDA_MEMCPY_OPER", "What copyKind means", copy_kinds},
-	    {"ENUM_CUDA_MEM_KIND", "What srcKind, dstKind and memKind mean", mem_kinds},
-	    {"ENUM_CUDA_MEMPOOL_TYPE", "What poolType means", pool_types},
-	    {"ENUM_CUDA_MEMPOOL_OPER", "What operationType of memory pools means", pool_operations},
-	    {"ENUM_CUDA_DEV_MEM_EVENT_OPER", "What memoryOperationType means", memory_operations},
-	    {"ENUM_CUDA_KERNEL_LAUNCH_TYPE", "What launchType means", launch_types},
-	    {"ENUM_CUDA_SHARED_MEM_LIMIT_CONFIG", "What sharedMemoryLimitConfig means", shared_limits},
-	    {"ENUM_CUDA_UNIF_MEM_MIGRATION", "What migrationCause means", migrations},
-	    {"ENUM_CUDA_UNIF_MEM_ACCESS_TYPE", "What faultAccessType means", accesses},
-	    {"ENUM_CUDA_FUNC_CACHE_CONFIG", "What cacheConfig means", cache_configs},
-	    {"ENUM_CUPTI_STREAM_TYPE", "What TARGET_INFO_CUDA_STREAM.flag means", stream_types},
-	    {"ENUM_CUPTI_SYNC_TYPE", "What syncType means", sync_types},
-	    {"ENUM_CUPTI_OVERHEAD_TYPE", "What overheadType means", overheads},
-	    {"ENUM_WARPSIGHT_OCCUPANCY_LIMIT", "What occupancyLimiter means", limits},
-	    {"ENUM_WARPSIGHT_CUDA_FLAGS", "Bits of flags", flags},
-	};
-
-	for (size_t i = 0; i < WS_COUNT(enums); i++)
-		if (ws_export_enum(x, enums[i].name, enums[i].doc, enums[i].meanings, e) < 0)
-			return -1;
-	return 0;
-}
+static const struct ws_xcolumn stream_columns[] = {
+    {"streamId", "INTEGER", true, false, "Stream number in the context", WS_XF_INT, AT(cuda_stream, id)},
+    {"hwId", "INTEGER", true, false, "0", WS_XF_CONST},
+    {"vmId", "INTEGER", true, false, "0: this machine", WS_XF_CONST},
+    {"processId", "INTEGER", true, false, "Process id", .from = WS_XF_CALL, .cell = stream_pid, .needs = WS_COL(cuda_stream, process)},
+    {"contextId", "INTEGER", true, false, "Context number in the process", WS_XF_INT, AT(cuda_stream, context)},
+    {"priority", "INTEGER", true, false, "Lower numbers go first", WS_XF_INT, AT(cuda_stream, priority)},
+    {"flag", "INTEGER", true, false, "ENUM_CUPTI_STREAM_TYPE(id)", WS_XF_INT, AT(cuda_stream, flag)},
+};
+const struct ws_xview ws_streams_view = {
+    .t = {"TARGET_INFO_CUDA_STREAM", "CUDA streams", stream_columns, WS_COUNT(stream_columns)}, .source = WS_TABLE_cuda_stream};

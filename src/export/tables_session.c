@@ -23,49 +23,53 @@ TABLE(processes, "PROCESSES", "Processes by pid, with the name of the last progr
       {"globalPid", "INTEGER", false, false, "pid << 24"}, {"pid", "INTEGER", false, false, "Process id"},
       {"name", "TEXT", false, false, "Base name of the executable"});
 
-TABLE(images, "WARPSIGHT_PROCESS", "Every program image that ran: an exec starts a new one in the same pid",
-      {"id", "INTEGER", true, false, "Number of the image"}, {"globalPid", "INTEGER", true, false, "pid << 24"},
-      {"pid", "INTEGER", true, false, "Process id"}, {"parentId", "INTEGER", false, false, "WARPSIGHT_PROCESS(id) that started it"},
-      {"parentPid", "INTEGER", false, false, "Parent process id when it registered"},
-      {"start", "INTEGER", false, false, "When it began (ns)"},
-      {"origin", "INTEGER", true, false, "1 started by profile, 2 a new image (exec, posix_spawn), 3 a forked child"},
-      {"executable", "TEXT", false, false, "Path of the executable"}, {"commandLine", "TEXT", false, false, "Its arguments"},
-      {"name", "TEXT", false, false, "Base name of the executable"});
+#define VIEW_AT(t, c) ws_##t##_##c
 
-TABLE(threads, "WARPSIGHT_THREAD", "Every thread that recorded something", {"id", "INTEGER", true, false, "Number of the thread"},
-      {"processId", "INTEGER", true, false, "WARPSIGHT_PROCESS(id)"}, {"tid", "INTEGER", true, false, "Thread id"},
-      {"globalTid", "INTEGER", true, false, "pid << 24 | tid"}, {"start", "INTEGER", false, false, "When it first recorded (ns)"});
+static struct ws_xcell pid_of(struct ws_export *x, const uint64_t *v)
+{
+	struct ws_xcell c = ws_x_process(x, v[ws_process_id]);
+
+	return c.kind == WS_X_NULL ? ws_x_int(0) : c;
+}
+
+static const struct ws_xcolumn image_columns[] = {
+    {"id", "INTEGER", true, false, "Number of the image", WS_XF_INT, VIEW_AT(process, id)},
+    {"globalPid", "INTEGER", true, false, "pid << 24", .from = WS_XF_CALL, .cell = pid_of, .needs = WS_COL(process, id)},
+    {"pid", "INTEGER", true, false, "Process id", WS_XF_INT, VIEW_AT(process, pid)},
+    {"parentId", "INTEGER", false, false, "WARPSIGHT_PROCESS(id) that started it", WS_XF_ID, VIEW_AT(process, parent)},
+    {"parentPid", "INTEGER", false, false, "Parent process id when it registered", WS_XF_ID, VIEW_AT(process, ppid)},
+    {"start", "INTEGER", false, false, "When it began (ns)", WS_XF_TIME, VIEW_AT(process, start)},
+    {"origin", "INTEGER", true, false, "1 started by profile, 2 a new image (exec, posix_spawn), 3 a forked child", WS_XF_INT,
+     VIEW_AT(process, origin)},
+    {"executable", "TEXT", false, false, "Path of the executable", WS_XF_TEXT, VIEW_AT(process, exe)},
+    {"commandLine", "TEXT", false, false, "Its arguments", WS_XF_TEXT, VIEW_AT(process, cmdline)},
+    {"name", "TEXT", false, false, "Base name of the executable", WS_XF_TEXT, VIEW_AT(process, name)},
+};
+const struct ws_xview ws_images_view = {.t = {"WARPSIGHT_PROCESS", "Every program image that ran: an exec starts a new one in the same pid",
+					      image_columns, WS_COUNT(image_columns)},
+					.source = WS_TABLE_process};
+
+static struct ws_xcell own_thread(struct ws_export *x, const uint64_t *v)
+{
+	struct ws_xcell c = ws_x_thread(x, v[ws_thread_id]);
+
+	return c.kind == WS_X_NULL ? ws_x_int(0) : c;
+}
+
+static const struct ws_xcolumn thread_columns[] = {
+    {"id", "INTEGER", true, false, "Number of the thread", WS_XF_INT, VIEW_AT(thread, id)},
+    {"processId", "INTEGER", true, false, "WARPSIGHT_PROCESS(id)", WS_XF_INT, VIEW_AT(thread, process)},
+    {"tid", "INTEGER", true, false, "Thread id", WS_XF_INT, VIEW_AT(thread, tid)},
+    {"globalTid", "INTEGER", true, false, "pid << 24 | tid", .from = WS_XF_CALL, .cell = own_thread, .needs = WS_COL(thread, id)},
+    {"start", "INTEGER", false, false, "When it first recorded (ns)", WS_XF_TIME, VIEW_AT(thread, start)},
+};
+const struct ws_xview ws_threads_view = {.t = {"WARPSIGHT_THREAD", "Every thread that recorded something", thread_columns,
+					       WS_COUNT(thread_columns)},
+					 .source = WS_TABLE_thread};
 
 TABLE(thread_names, "ThreadNames", "The best name of each thread", {"nameId", "INTEGER", true, false, "StringIds(id)"},
       {"priority", "INTEGER", false, false, "10 the kernel's, 20 pthread_setname_np, 30 NVTX"},
       {"globalTid", "INTEGER", false, false, "pid << 24 | tid"});
-
-static bool fill_image(struct ws_export *x, const uint64_t *v, struct ws_xcell *c)
-{
-	c[0] = ws_x_int((int64_t)v[ws_process_id]);
-	c[1] = ws_x_int((int64_t)v[ws_process_pid] << 24);
-	c[2] = ws_x_int((int64_t)v[ws_process_pid]);
-	c[3] = v[ws_process_parent] ? ws_x_int((int64_t)v[ws_process_parent]) : ws_x_null();
-	c[4] = v[ws_process_ppid] ? ws_x_int((int64_t)v[ws_process_ppid]) : ws_x_null();
-	c[5] = ws_x_time(x, v[ws_process_start]);
-	c[6] = ws_x_int((int64_t)v[ws_process_origin]);
-	c[7] = ws_x_text(x, (uint32_t)v[ws_process_exe]);
-	c[8] = ws_x_text(x, (uint32_t)v[ws_process_cmdline]);
-	c[9] = ws_x_text(x, (uint32_t)v[ws_process_name]);
-	return true;
-}
-
-static bool fill_thread(struct ws_export *x, const uint64_t *v, struct ws_xcell *c)
-{
-	c[0] = ws_x_int((int64_t)v[ws_thread_id]);
-	c[1] = ws_x_int((int64_t)v[ws_thread_process]);
-	c[2] = ws_x_int((int64_t)v[ws_thread_tid]);
-	c[3] = ws_x_thread(x, v[ws_thread_id]);
-	if (c[3].kind == WS_X_NULL)
-		c[3] = ws_x_int(0);
-	c[4] = ws_x_time(x, v[ws_thread_start]);
-	return true;
-}
 
 /* What stands for one global number: the row that wins among all that share it. */
 struct winner {
@@ -119,12 +123,13 @@ static int export_pids(struct ws_export *x, struct ws_err *e)
 	int rc = ws_export_table(x, &processes, e);
 
 	while (ws_cursor_next(c, &v))
-		add_winner(&w, v[ws_process_pid], 0, v[ws_process_start], (uint32_t)v[ws_process_name]);
+		add_winner(&w, ws_who_process(x->who, (uint32_t)v[ws_process_id])->global_pid, 0, v[ws_process_start],
+			   (uint32_t)v[ws_process_name]);
 	ws_cursor_close(c);
 	sort_winners(&w);
 	for (size_t i = 0; !rc && i < w.n; i++)
 		rc = ws_export_row(x,
-				   (struct ws_xcell[]){ws_x_int((int64_t)w.v[i].number << 24), ws_x_int((int64_t)w.v[i].number),
+				   (struct ws_xcell[]){ws_x_int((int64_t)w.v[i].number), ws_x_int((int64_t)(w.v[i].number >> 24 & 0xffffff)),
 						       ws_x_text(x, w.v[i].text)},
 				   e);
 	free(w.v);
@@ -157,10 +162,7 @@ static int export_thread_names(struct ws_export *x, struct ws_err *e)
 
 int ws_export_processes(struct ws_export *x, struct ws_err *e)
 {
-	return export_pids(x, e) < 0 || ws_export_rows(x, &images, WS_TABLE_process, fill_image, e) < 0 ||
-		       ws_export_rows(x, &threads, WS_TABLE_thread, fill_thread, e) < 0 || export_thread_names(x, e) < 0
-		   ? -1
-		   : 0;
+	return export_pids(x, e) < 0 || export_thread_names(x, e) < 0 ? -1 : 0;
 }
 
 /* ---- the session and the machine ---- */
@@ -265,7 +267,7 @@ static long local_offset(struct ws_export *x)
 }
 
 /* Real time at the start of the collection, from the clock reading next to it; 0 when there is none. */
-static uint64_t epoch_at_zero(struct ws_export *x)
+uint64_t ws_export_epoch(const struct ws_export *x)
 {
 	struct ws_cursor *c = ws_cursor_open(x->r, WS_TABLE_clock, 0, UINT64_MAX);
 	uint64_t best = UINT64_MAX, epoch = 0;
@@ -285,7 +287,7 @@ static uint64_t epoch_at_zero(struct ws_export *x)
 
 static int export_start(struct ws_export *x, struct ws_err *e)
 {
-	uint64_t epoch = epoch_at_zero(x);
+	uint64_t epoch = ws_export_epoch(x);
 	char utc[64], local[64];
 
 	if (ws_export_table(x, &start_time, e) < 0)
@@ -384,110 +386,24 @@ int ws_export_session(struct ws_export *x, struct ws_err *e)
 
 /* ---- diagnostics ---- */
 
-TABLE(diagnostics, "DIAGNOSTIC_EVENT", "What the user should know about the recording itself",
-      {"timestamp", "INTEGER", true, false, "When (ns)"},
-      {"timestampType", "INTEGER", true, false, "ENUM_DIAGNOSTIC_TIMESTAMP_SOURCE(id)"},
-      {"source", "INTEGER", true, false, "ENUM_DIAGNOSTIC_SOURCE_TYPE(id)"},
-      {"severity", "INTEGER", true, false, "ENUM_DIAGNOSTIC_SEVERITY_LEVEL(id)"}, {"text", "TEXT", true, false, "The message"},
-      {"globalPid", "INTEGER", false, false, "Process it is about: pid << 24"});
-
 enum { SOURCE_INJECTION = 1, SOURCE_DAEMON = 2, TIMESTAMP_TARGET = 1 };
 
-static bool fill_diagnostic(struct ws_export *x, const uint64_t *v, struct ws_xcell *c)
+static struct ws_xcell diagnostic_source(struct ws_export *x, const uint64_t *v)
 {
 	const char *source = ws_report_string(x->r, (uint32_t)v[ws_diagnostic_source], NULL);
 
-	c[0] = ws_x_time(x, v[ws_diagnostic_start]);
-	c[1] = ws_x_int(TIMESTAMP_TARGET);
-	c[2] = ws_x_int(!strcmp(source, "osrt") || !strcmp(source, "nvtx") || !strcmp(source, "cuda") ? SOURCE_INJECTION
-												      : SOURCE_DAEMON);
-	c[3] = ws_x_int((int64_t)v[ws_diagnostic_severity]);
-	c[4] = v[ws_diagnostic_text] ? ws_x_text(x, (uint32_t)v[ws_diagnostic_text]) : ws_x_literal("");
-	c[5] = ws_x_process(x, v[ws_diagnostic_process]);
-	return true;
+	return ws_x_int(!strcmp(source, "osrt") || !strcmp(source, "nvtx") || !strcmp(source, "cuda") ? SOURCE_INJECTION : SOURCE_DAEMON);
 }
 
-int ws_export_diagnostics(struct ws_export *x, struct ws_err *e)
-{
-	return ws_export_rows(x, &diagnostics, WS_TABLE_diagnostic, fill_diagnostic, e);
-}
-
-/* ---- enumerations: the numbers that occur in this export, and what they mean ---- */
-
-static const struct ws_x_meaning event_types[] = {
-    {WS_NVTX_CATEGORY, "NvtxCategory", "NvtxCategory"},
-    {WS_NVTX_MARK, "NvtxMark", "NvtxMark"},
-    {WS_NVTX_THREAD, "NvtxThread", "NvtxThread"},
-    {49, "Diagnostic", "Diagnostic"},
-    {WS_NVTX_PUSHPOP, "NvtxPushPopRange", "NvtxPushPopRange"},
-    {WS_NVTX_STARTEND, "NvtxStartEndRange", "NvtxStartEndRange"},
-    {WS_NVTX_DOMAIN_CREATE, "NvtxDomainCreate", "NvtxDomainCreate"},
-    {WS_NVTX_DOMAIN_DESTROY, "NvtxDomainDestroy", "NvtxDomainDestroy"},
-    {85, "OS runtime libraries", "OS runtime libraries"},
-    {0},
+static const struct ws_xcolumn diagnostic_columns[] = {
+    {"timestamp", "INTEGER", true, false, "When (ns)", WS_XF_TIME, VIEW_AT(diagnostic, start)},
+    {"timestampType", "INTEGER", true, false, "ENUM_DIAGNOSTIC_TIMESTAMP_SOURCE(id)", WS_XF_CONST, .value = TIMESTAMP_TARGET},
+    {"source", "INTEGER", true, false, "ENUM_DIAGNOSTIC_SOURCE_TYPE(id)", .from = WS_XF_CALL, .cell = diagnostic_source,
+     .needs = WS_COL(diagnostic, source)},
+    {"severity", "INTEGER", true, false, "ENUM_DIAGNOSTIC_SEVERITY_LEVEL(id)", WS_XF_INT, VIEW_AT(diagnostic, severity)},
+    {"text", "TEXT", false, false, "The message", WS_XF_TEXT, VIEW_AT(diagnostic, text)},
+    {"globalPid", "INTEGER", false, false, "Process it is about: pid << 24", WS_XF_PROCESS, VIEW_AT(diagnostic, process)},
 };
-static const struct ws_x_meaning event_classes[] = {
-	{0, "TRACE_PROCESS_EVENT_CUDA_RUNTIME", "CUDA runtime"},
-	{1, "TRACE_PROCESS_EVENT_CUDA_DRIVER", "CUDA driver"},
-	{27, "TRACE_PROCESS_EVENT_OS_RUNTIME", "OSRT runtime"},
-	{77, "TRACE_PROCESS_EVENT_CUDA_GRAPH_NODE_CREATION", "CUDA graph node creation"},
-	{94, "TRACE_PROCESS_EVENT_CUDA_GRAPHEXEC_CREATION", "CUDA graph exec creation"},
-	{95, "TRACE_PROCESS_EVENT_CUDA_GRAPH_CREATION", "CUDA graph creation"},
-	{96, "TRACE_PROCESS_EVENT_CUDA_GRAPH_CLONE", "CUDA graph clone"},
-	{103, "TRACE_PROCESS_EVENT_CUDA_OVERHEAD", "CUDA overhead"},
-	{0},
-};
-static const struct ws_x_meaning severities[] = {
-    {WS_INFO, "Info", "Info"}, {WS_WARNING, "Warning", "Warning"}, {WS_ERROR, "Error", "Error"}, {0}};
-static const struct ws_x_meaning sources[] = {{SOURCE_INJECTION, "Injection", "Injection"}, {SOURCE_DAEMON, "Daemon", "Daemon"}, {0}};
-static const struct ws_x_meaning timestamps[] = {{TIMESTAMP_TARGET, "TargetTimestamp", "Target timestamp"}, {0}};
-static const struct ws_x_meaning origins[] = {
-    {WS_ORIGIN_TARGET, "Target", "Started by profile"},
-    {WS_ORIGIN_EXEC, "Exec", "A new image: exec, posix_spawn"},
-    {WS_ORIGIN_FORK, "Fork", "A forked child, running its parent's image"},
-    {0},
-};
-static const struct ws_x_meaning ends[] = {
-    {WS_END_EXIT, "Exit", "It ended"},
-    {WS_END_EXEC, "Exec", "Another image replaced it"},
-    {WS_END_RUNNING, "Running", "It was still running when the recording ended"},
-    {0},
-};
-
-static const struct {
-	const char *name, *doc;
-	const struct ws_x_meaning *meanings;
-} enums[] = {
-    {"ENUM_NSYS_EVENT_TYPE", "What NVTX_EVENTS.eventType means", event_types},
-    {"ENUM_NSYS_EVENT_CLASS", "What eventClass means", event_classes},
-    {"ENUM_DIAGNOSTIC_SEVERITY_LEVEL", "What DIAGNOSTIC_EVENT.severity means", severities},
-    {"ENUM_DIAGNOSTIC_SOURCE_TYPE", "What DIAGNOSTIC_EVENT.source means", sources},
-    {"ENUM_DIAGNOSTIC_TIMESTAMP_SOURCE", "What DIAGNOSTIC_EVENT.timestampType means", timestamps},
-    {"ENUM_WARPSIGHT_PROCESS_ORIGIN", "What WARPSIGHT_PROCESS.origin means", origins},
-    {"ENUM_WARPSIGHT_PROCESS_END_REASON", "What WARPSIGHT_PROCESS_END.reason means", ends},
-};
-
-int ws_export_enum(struct ws_export *x, const char *name, const char *doc, const struct ws_x_meaning *m, struct ws_err *e)
-{
-	static const struct ws_xcolumn columns[] = {
-		{"id", "INTEGER", true, true, "Number"},
-		{"name", "TEXT", false, false, "Name"},
-		{"label", "TEXT", false, false, "Name for people"},
-	};
-	struct ws_xtable t = {name, doc, columns, WS_COUNT(columns)};
-
-	if (ws_export_table(x, &t, e) < 0)
-		return -1;
-	for (; m->name; m++)
-		if (ws_export_row(x, (struct ws_xcell[]){ws_x_int(m->id), ws_x_literal(m->name), ws_x_literal(m->label)}, e) < 0)
-			return -1;
-	return 0;
-}
-
-int ws_export_enums(struct ws_export *x, struct ws_err *e)
-{
-	for (size_t i = 0; i < WS_COUNT(enums); i++)
-		if (ws_export_enum(x, enums[i].name, enums[i].doc, enums[i].meanings, e) < 0)
-			return -1;
-	return ws_export_cuda_enums(x, e);
-}
+const struct ws_xview ws_diagnostics_view = {.t = {"DIAGNOSTIC_EVENT", "What the user should know about the recording itself",
+						   diagnostic_columns, WS_COUNT(diagnostic_columns)},
+					     .source = WS_TABLE_diagnostic};

@@ -22,6 +22,8 @@ bool ws_utf8_valid(const char *s, size_t n);
 void ws_text_utf8(struct ws_text *t, const char *s, size_t n);
 /* Append as a JSON string, quotes included; invalid bytes become U+FFFD. */
 void ws_text_json(struct ws_text *t, const char *s, size_t n);
+/* Is it one JSON value, and nothing else? Nesting beyond 64 levels is refused. */
+bool ws_json_valid(const char *s, size_t n);
 /* Append as HTML text (also right inside double-quoted attributes); controls and bidirectional overrides are made visible. */
 void ws_text_html(struct ws_text *t, const char *s, size_t n);
 /*

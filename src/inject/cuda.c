@@ -365,6 +365,7 @@ static bool start(void)
 	enable(CUPTI_KIND_CONTEXT, "contexts: ");
 	enable(CUPTI_KIND_STREAM, "streams: ");
 	ws_cuda_api_names();
+	ws_cuda_callbacks();
 	if (collecting)
 		collect(true);
 	if (!start_thread(collecting))

@@ -7,6 +7,7 @@
  * cuda_buffers.c   gives CUPTI buffers and turns what comes back into ring records
  * cuda_resource.c  callbacks: modules, graphs, cudaDeviceReset, cudaProfilerStop
  * cuda_sync.c      callbacks: waits
+ * cuda_stack.c     callbacks: stacks of calls
  * cuda_device.c    what the driver says about the devices
  * cuda_names.c     the numbers of things that the program names through NVTX
  * cuda_dlsym.c     the same for one that looks functions up by name
@@ -101,13 +102,30 @@ extern bool ws_cuda_api_coarse;
 void ws_cuda_request(uint8_t **buffer, size_t *size, size_t *max_records);
 void ws_cuda_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
 
-/* Subscribe and enable the callbacks wanted; false after a diagnostic. */
+/* Subscribe; false after a diagnostic. Then, once the calls are chosen, enable the callbacks wanted. */
 bool ws_cuda_subscribe(void);
+void ws_cuda_callbacks(void);
 
 /* Look at one callback name: is it a wait that we record? */
 void ws_cuda_sync_find(int driver, uint32_t cbid, const char *name);
 bool ws_cuda_sync_wants(int driver, uint32_t cbid);
 void ws_cuda_sync_call(int driver, uint32_t cbid, const struct cupti_callback *c);
+
+/*
+ * What is open on a thread: the outermost call that waits and the outermost whose stack may be copied. In 16 bytes, because thread-local memory that must be there
+ * from the start is scarce: the second start is in units of 1,024 ns, modulo 2^32 of them.
+ */
+struct ws_cuda_open {
+	uint64_t wait_start;
+	uint32_t stack_start;
+	uint16_t waits, stacks; /* how deep */
+};
+extern __thread struct ws_cuda_open ws_cuda_open __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* The same for calls whose stacks are asked for; ws_cuda_api_names must have been called before anything is asked. */
+void ws_cuda_stack_find(int driver, uint32_t cbid, const char *name);
+bool ws_cuda_stack_wants(int driver, uint32_t cbid);
+void ws_cuda_stack_call(int driver, uint32_t cbid, const struct cupti_callback *c);
 
 /* Tell the recorder the names of kernels in buffers that CUPTI still fills, so that they survive a kill. On the flushing thread. */
 void ws_cuda_scan(void);

@@ -33,7 +33,7 @@ bool ws_cuda_callback_on(uint32_t domain, uint32_t cbid)
 	if (domain == CUPTI_DOMAIN_RUNTIME || domain == CUPTI_DOMAIN_DRIVER) {
 		int driver = domain == CUPTI_DOMAIN_DRIVER;
 
-		return cbid && (cbid == reset_cbid[driver] || cbid == stop_cbid[driver] || ws_cuda_sync_wants(driver, cbid));
+		return cbid && (cbid == reset_cbid[driver] || cbid == stop_cbid[driver] || ws_cuda_sync_wants(driver, cbid) || ws_cuda_stack_wants(driver, cbid));
 	}
 	return domain == CUPTI_DOMAIN_STATE && cbid == CUPTI_STATE_FATAL_ERROR;
 }
@@ -138,10 +138,15 @@ static void resource(uint32_t cbid, const struct cupti_resource *res)
 
 static void call(int driver, uint32_t cbid, const struct cupti_callback *c)
 {
-	if (ws_likely(ws_cuda_sync_wants(driver, cbid))) {
+	bool stack = ws_cuda_stack_wants(driver, cbid);
+
+	/* The copy of a stack is no part of the wait, and the other way round. */
+	if (stack && c->site == CUPTI_SITE_EXIT)
+		ws_cuda_stack_call(driver, cbid, c);
+	if (ws_likely(ws_cuda_sync_wants(driver, cbid)))
 		ws_cuda_sync_call(driver, cbid, c);
-		return;
-	}
+	if (stack && c->site == CUPTI_SITE_ENTER)
+		ws_cuda_stack_call(driver, cbid, c);
 	if (c->site == CUPTI_SITE_ENTER && cbid == reset_cbid[driver])
 		ws_cuda_flush(FLUSH_MS); /* what is in the driver's buffers goes with the context */
 	if (c->site == CUPTI_SITE_EXIT && cbid == stop_cbid[driver])
@@ -188,6 +193,7 @@ static void find_calls(void)
 			if (!strncmp(name, reset[driver], strlen(reset[driver])))
 				reset_cbid[driver] = cbid; /* the last is the newest version */
 			ws_cuda_sync_find(driver, cbid, name);
+			ws_cuda_stack_find(driver, cbid, name);
 			if (flush_on_stop && !strncmp(name, stop[driver], strlen(stop[driver])))
 				stop_cbid[driver] = cbid;
 		}
@@ -225,6 +231,11 @@ bool ws_cuda_subscribe(void)
 				: "");
 		return false;
 	}
+	return true;
+}
+
+void ws_cuda_callbacks(void)
+{
 	find_calls();
 	for (size_t i = 0; i < WS_COUNT(resources); i++)
 		ws_cupti.EnableCallback(1, ws_cuda_subscriber, CUPTI_DOMAIN_RESOURCE, resources[i]);
@@ -237,8 +248,7 @@ bool ws_cuda_subscribe(void)
 		if (stop_cbid[driver])
 			ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, stop_cbid[driver]);
 		for (uint32_t cbid = 1; cbid < 2048; cbid++)
-			if (ws_cuda_sync_wants(driver, cbid))
+			if (ws_cuda_sync_wants(driver, cbid) || ws_cuda_stack_wants(driver, cbid))
 				ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, cbid);
 	}
-	return true;
 }

@@ -51,11 +51,7 @@ static struct {
 	_Atomic uint32_t correlation;
 } recorded[HANDLES];
 
-/* The outermost call that waits, of each thread. */
-static __thread struct {
-	uint64_t start;
-	uint32_t depth;
-} now __attribute__((tls_model("initial-exec")));
+__thread struct ws_cuda_open ws_cuda_open __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 void ws_cuda_sync_find(int driver, uint32_t cbid, const char *name)
 {
@@ -133,7 +129,7 @@ static void write_call(int driver, uint32_t cbid, const struct cupti_callback *c
 	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_CUDA);
 	if (r) {
 		*r = (struct ws_rec_cuda_sync){.rec = ws_rec_head(WS_REC_CUDA_SYNC, sizeof(*r), (uint16_t)what, context),
-					       .start = now.start,
+					       .start = ws_cuda_open.wait_start,
 					       .end = end,
 					       .event = event,
 					       .correlation = c->correlation,
@@ -150,12 +146,12 @@ void ws_cuda_sync_call(int driver, uint32_t cbid, const struct cupti_callback *c
 	enum what what = what_of[driver][cbid];
 
 	if (c->site == CUPTI_SITE_ENTER) {
-		if (!now.depth++)
-			now.start = ws_raw_ns();
+		if (!ws_cuda_open.waits++)
+			ws_cuda_open.wait_start = ws_raw_ns();
 		return;
 	}
 	/* A driver call inside a runtime call is that call's way of doing it. */
-	if (!now.depth || --now.depth || !ws_rt_collecting() || (!c->params && what != WAIT_CONTEXT))
+	if (!ws_cuda_open.waits || --ws_cuda_open.waits || !ws_rt_collecting() || (!c->params && what != WAIT_CONTEXT))
 		return;
 	write_call(driver, cbid, c, what, ws_raw_ns());
 }

@@ -30,6 +30,8 @@
 extern char **environ;
 
 ws_traced_fn *ws_traced_hook;
+ws_sample_fn *ws_sample_hook;
+ws_stack_fn *ws_stack_hook;
 
 /* ---- what kind of image is it? ---- */
 

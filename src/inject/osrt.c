@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "inject/stack.h"
 #include "inject/traced.h"
 
 enum error_kind { ERROR_NONE, ERROR_ERRNO, ERROR_NUMBER, ERROR_POINTER, ERROR_STREAM };
@@ -162,11 +163,14 @@ static struct about about(unsigned fn, int64_t result, uint64_t value, int error
 	return a;
 }
 
-static void write_record(struct ws_thread *t, struct ws_rec_osrt call, uint32_t value, uint64_t object, struct ws_osrt_path path)
+static void write_record(struct ws_thread *t, struct ws_rec_osrt call, uint32_t value, uint64_t object, uint32_t holder,
+			 struct ws_osrt_path path)
 {
 	struct ws_rec_osrt_more *r;
-	size_t bytes = object || path.number ? sizeof(*r) : sizeof(r->call);
+	size_t bytes = object || path.number || holder ? sizeof(*r) : sizeof(r->call);
 
+	if (call.end - call.start >= ws_rt->arena->stacks.osrt_threshold)
+		ws_rt_stack(t, WS_STACK_OF_OSRT, call.start, ws_rt->arena->stacks.osrt_bytes);
 	r = ws_rt_reserve(t, bytes, WS_LOSS_OSRT);
 	if (!r)
 		return;
@@ -176,7 +180,7 @@ static void write_record(struct ws_thread *t, struct ws_rec_osrt call, uint32_t 
 	if (bytes == sizeof(*r)) {
 		r->object = object;
 		r->path = path.number;
-		r->spare = 0;
+		r->holder = holder;
 	}
 	ws_rt_commit(t, r, bytes);
 }
@@ -196,11 +200,11 @@ static WS_NOINLINE void record_fd(struct ws_rec_osrt call, uint32_t value, int f
 	t = ws_rt_enter();
 	if (!t)
 		return;
-	write_record(t, call, value, (uint64_t)fd, ws_osrt_path_done(t, &found));
+	write_record(t, call, value, (uint64_t)fd, 0, ws_osrt_path_done(t, &found));
 	ws_rt_leave(t);
 }
 
-static void record(struct ws_rec_osrt call, uint32_t value, uint64_t object, const char *name)
+static void record(struct ws_rec_osrt call, uint32_t value, uint64_t object, uint32_t holder, const char *name)
 {
 	struct ws_thread *t = ws_rt_enter();
 	struct ws_osrt_path path = {0};
@@ -209,7 +213,7 @@ static void record(struct ws_rec_osrt call, uint32_t value, uint64_t object, con
 		return;
 	if (name)
 		path.number = ws_rt_string_or_text(t, name, strnlen(name, 4096), &path.local, WS_LOSS_OSRT);
-	write_record(t, call, value, object, path);
+	write_record(t, call, value, object, holder, path);
 	ws_rt_leave(t);
 }
 
@@ -222,7 +226,7 @@ void ws_osrt_record(unsigned fn, const struct ws_call *c, uint64_t end, int64_t 
 	if (a.fd >= 0)
 		record_fd(call, ws_osrt_value(0, c->depth, error), a.fd);
 	else
-		record(call, ws_osrt_value(0, c->depth, error), a.object, a.path);
+		record(call, ws_osrt_value(0, c->depth, error), a.object, c->holder, a.path);
 	ws_osrt_pop(c);
 }
 
@@ -232,7 +236,8 @@ void ws_osrt_record_found(unsigned fn, const struct ws_call *c, uint64_t end, in
 	struct ws_thread *t = ws_rt_enter();
 
 	if (t) {
-		write_record(t, call_of(fn, c->start, end, result), value, f->fd > 0 ? (uint64_t)f->fd : 0, ws_osrt_path_done(t, f));
+		write_record(t, call_of(fn, c->start, end, result), value, f->fd > 0 ? (uint64_t)f->fd : 0, 0,
+			     ws_osrt_path_done(t, f));
 		ws_rt_leave(t);
 	}
 	ws_osrt_pop(c);
@@ -254,7 +259,7 @@ static void record_unwound(struct ws_open_call o, uint32_t depth)
 	if (kinds[o.function].object == WS_OSRT_OBJECT_FD && (int)o.object >= 0)
 		record_fd(call_of(o.function, o.start, end, -1), value, (int)o.object);
 	else
-		record(call_of(o.function, o.start, end, -1), value, kinds[o.function].object == WS_OSRT_OBJECT_VALUE ? o.object : 0, NULL);
+		record(call_of(o.function, o.start, end, -1), value, kinds[o.function].object == WS_OSRT_OBJECT_VALUE ? o.object : 0, 0, NULL);
 }
 
 int ws_osrt_unwound(int version, int actions, uint64_t class, void *exception, void *context)
@@ -295,7 +300,7 @@ static void told(enum ws_traced which, uint64_t start, uint64_t end, int64_t res
 	depth = atomic_load_explicit(&t->nest[0].ring->calls_open, memory_order_relaxed);
 	if (depth)
 		depth = ws_osrt_still_open(t->nest[0].ring, depth, (uintptr_t)&depth);
-	record(call_of(functions[which], start, end, result), ws_osrt_value(0, depth, error), 0, NULL);
+	record(call_of(functions[which], start, end, result), ws_osrt_value(0, depth, error), 0, 0, NULL);
 }
 
 /* After the runtime's own constructor, before those of other libraries where the loader lets us. */

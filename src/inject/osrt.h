@@ -71,6 +71,7 @@ struct ws_call { /* on the wrapper's stack */
 	uint64_t start;
 	uint32_t depth;
 	volatile uint32_t mark; /* low half of `start`: still there as long as the frame is */
+	uint32_t holder; /* thread that held the lock when the wait began; 0 for none */
 };
 
 struct ws_thread *ws_osrt_thread_slow(void) WS_HIDDEN WS_NOINLINE;
@@ -110,6 +111,7 @@ static inline bool ws_osrt_begin(struct ws_call *c, unsigned fn, uint64_t object
 	c->depth = depth;
 	c->start = ws_rt_ticks();
 	c->mark = (uint32_t)c->start;
+	c->holder = 0;
 	if (ws_likely(depth < WS_OPEN_CALLS)) {
 		struct ws_open_call *o = &c->ring->calls[depth];
 
@@ -163,6 +165,19 @@ static inline void ws_osrt_end(const struct ws_call *c, unsigned fn, int64_t res
                                                                                    \
 	if (!ws_osrt_begin(&ws_call, fn, WS_OSRT_WORD(value)))                     \
 		return real args;                                                  \
+	WS_OSRT_UNWINDABLE();                                                      \
+	ws_result = real args;                                                     \
+	ws_osrt_end(&ws_call, fn, (int64_t)ws_result, WS_OSRT_WORD(value));        \
+	return ws_result
+
+/* The same for a lock that is held by thread `who`. */
+#define WS_OSRT_BODY_HELD(fn, ret, real, args, value, who)                         \
+	struct ws_call ws_call;                                                    \
+	ret ws_result;                                                             \
+                                                                                   \
+	if (!ws_osrt_begin(&ws_call, fn, WS_OSRT_WORD(value)))                     \
+		return real args;                                                  \
+	ws_call.holder = who;                                                      \
 	WS_OSRT_UNWINDABLE();                                                      \
 	ws_result = real args;                                                     \
 	ws_osrt_end(&ws_call, fn, (int64_t)ws_result, WS_OSRT_WORD(value));        \

@@ -40,6 +40,7 @@
 #endif
 
 #include "inject/osrt.h"
+#include "inject/stack.h"
 
 /* Exported by libc and declared nowhere, or only for fortified programs. */
 ssize_t __read_chk(int fd, void *buf, size_t n, size_t room);
@@ -65,6 +66,14 @@ int arch_prctl(int code, unsigned long addr);
 int uselib(const char *path);
 long nfsservctl(int cmd, void *arg, void *result);
 #endif
+
+/* Of code that appears, stacks need to know. */
+static inline int ws_osrt_prot(int prot)
+{
+	if (ws_unlikely(prot & PROT_EXEC))
+		ws_rt_maps_changed();
+	return prot;
+}
 
 #define WS_OSRT(symbol, shown, ret, params, args, error, object, value)                                \
 	WS_EXPORT ret symbol params;                                                                   \

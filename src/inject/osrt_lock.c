@@ -8,6 +8,7 @@
  */
 #include <pthread.h>
 #include <semaphore.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "inject/osrt.h"
@@ -42,6 +43,48 @@ static struct {
 	void (*test_cancel)(void);
 } attempt = {never, never, never, never, never, never, never, never, never, never, never, never, never, NULL};
 
+/*
+ * Who holds a lock stands in it, in fields that are glibc's own: they are used when a lock that this thread holds at start shows its
+ * number there. Read without any lock, so only a hint: the holder may change at any moment.
+ */
+static bool mutex_tells, rwlock_tells;
+
+static uint32_t mutex_holder(const pthread_mutex_t *m)
+{
+	return mutex_tells ? (uint32_t)__atomic_load_n(&m->__data.__owner, __ATOMIC_RELAXED) : 0;
+}
+
+static uint32_t rwlock_holder(const pthread_rwlock_t *l)
+{
+	return rwlock_tells ? (uint32_t)__atomic_load_n(&l->__data.__cur_writer, __ATOMIC_RELAXED) : 0;
+}
+
+static uint32_t nobody(const void *lock)
+{
+	(void)lock;
+	return 0;
+}
+
+static void learn_holders(void)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+	int (*lock)(pthread_mutex_t *) = ws_osrt_find("pthread_mutex_lock"), (*unlock)(pthread_mutex_t *) = ws_osrt_find("pthread_mutex_unlock");
+	int (*write)(pthread_rwlock_t *) = ws_osrt_find("pthread_rwlock_wrlock"), (*release)(pthread_rwlock_t *) = ws_osrt_find("pthread_rwlock_unlock");
+	int tid = (int)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
+
+	if (lock && unlock && ws_osrt_same_library("pthread_mutex_lock", "pthread_create") && !lock(&mutex)) {
+		mutex_tells = mutex.__data.__owner == tid;
+		unlock(&mutex);
+		mutex_tells = mutex_tells && !mutex.__data.__owner;
+	}
+	if (write && release && ws_osrt_same_library("pthread_rwlock_wrlock", "pthread_create") && !write(&rwlock)) {
+		rwlock_tells = rwlock.__data.__cur_writer == tid;
+		release(&rwlock);
+		rwlock_tells = rwlock_tells && !rwlock.__data.__cur_writer;
+	}
+}
+
 static try_fn *choose(const char *lock, const char *try_name)
 {
 	return ws_osrt_same_library(lock, try_name) ? (try_fn *)ws_osrt_find(try_name) : never;
@@ -53,6 +96,7 @@ void ws_osrt_locks_init(void)
 
 	if (one)
 		one_thread = one;
+	learn_holders();
 	attempt.mutex = choose("pthread_mutex_lock", "pthread_mutex_trylock");
 	attempt.mutex_timed = choose("pthread_mutex_timedlock", "pthread_mutex_trylock");
 	attempt.mutex_clock = choose("pthread_mutex_clocklock", "pthread_mutex_trylock");
@@ -82,11 +126,11 @@ static inline bool clock_ok(clockid_t c, const struct timespec *t)
 	return (c == CLOCK_REALTIME || c == CLOCK_MONOTONIC) && deadline_ok(t);
 }
 
-#define LOCK(symbol, params, lock, args, possible, try_it)                          \
+#define LOCK(symbol, params, lock, args, possible, try_it, who)                     \
 	WS_EXPORT int symbol params;                                                \
 	static WS_NOINLINE int wait_##symbol params                                 \
 	{                                                                           \
-		WS_OSRT_BODY(WS_OSRT_##symbol, int, WS_OSRT_REAL(symbol), args, lock); \
+		WS_OSRT_BODY_HELD(WS_OSRT_##symbol, int, WS_OSRT_REAL(symbol), args, lock, who((void *)lock)); \
 	}                                                                           \
 	int symbol params                                                           \
 	{                                                                           \
@@ -102,7 +146,7 @@ static inline bool clock_ok(clockid_t c, const struct timespec *t)
 WS_EXPORT int pthread_mutex_lock(pthread_mutex_t *lock);
 static WS_NOINLINE int wait_for_mutex(pthread_mutex_t *lock)
 {
-	WS_OSRT_BODY(WS_OSRT_pthread_mutex_lock, int, WS_OSRT_REAL(pthread_mutex_lock), (lock), lock);
+	WS_OSRT_BODY_HELD(WS_OSRT_pthread_mutex_lock, int, WS_OSRT_REAL(pthread_mutex_lock), (lock), lock, mutex_holder(lock));
 }
 
 int pthread_mutex_lock(pthread_mutex_t *lock)
@@ -116,20 +160,20 @@ int pthread_mutex_lock(pthread_mutex_t *lock)
 }
 
 LOCK(pthread_mutex_timedlock, (pthread_mutex_t *lock, const struct timespec *until), lock, (lock, until), deadline_ok(until),
-     mutex_timed)
+     mutex_timed, mutex_holder)
 LOCK(pthread_mutex_clocklock, (pthread_mutex_t *lock, clockid_t clock, const struct timespec *until), lock, (lock, clock, until),
-     clock_ok(clock, until), mutex_clock)
-LOCK(pthread_rwlock_rdlock, (pthread_rwlock_t *lock), lock, (lock), true, read)
-LOCK(pthread_rwlock_wrlock, (pthread_rwlock_t *lock), lock, (lock), true, write)
+     clock_ok(clock, until), mutex_clock, mutex_holder)
+LOCK(pthread_rwlock_rdlock, (pthread_rwlock_t *lock), lock, (lock), true, read, rwlock_holder)
+LOCK(pthread_rwlock_wrlock, (pthread_rwlock_t *lock), lock, (lock), true, write, rwlock_holder)
 LOCK(pthread_rwlock_timedrdlock, (pthread_rwlock_t *lock, const struct timespec *until), lock, (lock, until), deadline_ok(until),
-     read_timed)
+     read_timed, rwlock_holder)
 LOCK(pthread_rwlock_timedwrlock, (pthread_rwlock_t *lock, const struct timespec *until), lock, (lock, until), deadline_ok(until),
-     write_timed)
+     write_timed, rwlock_holder)
 LOCK(pthread_rwlock_clockrdlock, (pthread_rwlock_t *lock, clockid_t clock, const struct timespec *until), lock,
-     (lock, clock, until), clock_ok(clock, until), read_clock)
+     (lock, clock, until), clock_ok(clock, until), read_clock, rwlock_holder)
 LOCK(pthread_rwlock_clockwrlock, (pthread_rwlock_t *lock, clockid_t clock, const struct timespec *until), lock,
-     (lock, clock, until), clock_ok(clock, until), write_clock)
-LOCK(pthread_spin_lock, (pthread_spinlock_t *lock), lock, (lock), true, spin)
+     (lock, clock, until), clock_ok(clock, until), write_clock, rwlock_holder)
+LOCK(pthread_spin_lock, (pthread_spinlock_t *lock), lock, (lock), true, spin, nobody)
 
 /* Semaphores tell by errno, and waiting for one is a cancellation point. */
 static inline bool take(try_fn *attempt_fn, sem_t *sem)

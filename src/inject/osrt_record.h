@@ -41,7 +41,7 @@ struct ws_rec_osrt_more {
 	struct ws_rec_osrt call;
 	uint64_t object;
 	uint32_t path; /* handle, or local text */
-	uint32_t spare;
+	uint32_t holder; /* thread that held the lock; 0 not known */
 };
 
 static inline uint32_t ws_osrt_value(unsigned flags, unsigned nesting, int error)

@@ -8,51 +8,18 @@
 #include <time.h>
 
 #include "inject/osrt.h"
+#include "inject/place.h"
 
 /* ---- creation ---- */
 
-/*
- * What a new thread is to run, on its way there. Allocating would be simple, and wrong below malloc; the way is short, so a
- * few places suffice, and a thread that finds none starts straight and makes itself known at its first record.
- */
-#define PLACES 1024u
-
-static struct place {
-	_Atomic uint32_t taken;
-	uint32_t spare;
-	void *(*run)(void *);
-	void *arg;
-} places[PLACES];
-
-static struct place *take_place(void)
-{
-	static _Atomic uint32_t hint;
-	uint32_t from = atomic_fetch_add_explicit(&hint, 1, memory_order_relaxed);
-
-	for (uint32_t i = 0; i < PLACES; i++) {
-		struct place *p = &places[(from + i) % PLACES];
-		uint32_t no = 0;
-
-		if (!atomic_load_explicit(&p->taken, memory_order_relaxed) &&
-		    atomic_compare_exchange_strong_explicit(&p->taken, &no, 1, memory_order_acquire, memory_order_relaxed))
-			return p;
-	}
-	return NULL;
-}
-
-static void give_place(struct place *p)
-{
-	atomic_store_explicit(&p->taken, 0, memory_order_release);
-}
-
 static void *begin_thread(void *arg)
 {
-	struct place *p = arg;
+	struct ws_place_to_run *p = arg;
 	void *(*run)(void *) = p->run;
 	struct ws_thread *t;
 
 	arg = p->arg;
-	give_place(p);
+	ws_place_give(p);
 	t = ws_rt_enter();
 	if (t)
 		ws_rt_leave(t);
@@ -63,21 +30,17 @@ WS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
 	__typeof__(&pthread_create) real = WS_OSRT_REAL(pthread_create);
-	struct place *p = NULL;
+	struct ws_place_to_run *p;
 	struct ws_call call;
 	int r;
 
 	if (!ws_osrt_begin(&call, WS_OSRT_pthread_create, 0))
 		return real(thread, attr, run, arg);
-	p = take_place();
-	if (p) {
-		p->run = run;
-		p->arg = arg;
-	}
+	p = ws_place_take(run, arg);
 	WS_OSRT_UNWINDABLE();
 	r = p ? real(thread, attr, begin_thread, p) : real(thread, attr, run, arg);
 	if (r && p)
-		give_place(p);
+		ws_place_give(p);
 	ws_osrt_end(&call, WS_OSRT_pthread_create, r, r ? 0 : (uint64_t)*thread);
 	return r;
 }

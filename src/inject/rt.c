@@ -64,6 +64,11 @@ void ws_rt_sandboxed(void)
 	kept.sandboxed = true;
 }
 
+bool ws_rt_is_sandboxed(void)
+{
+	return kept.sandboxed;
+}
+
 long ws_sys(long nr, long a, long b, long c, long d, long e, long f)
 {
 	long ret;
@@ -108,6 +113,12 @@ static void wake_recorder(struct ws_arena *a)
 	if (atomic_load_explicit(&a->sleeping, memory_order_relaxed) && !kept.sandboxed &&
 	    atomic_exchange_explicit(&a->sleeping, 0, memory_order_acq_rel))
 		SYS3(SYS_futex, &a->sleeping, FUTEX_WAKE, 1);
+}
+
+void ws_rt_wake(void)
+{
+	if (kept.arena)
+		wake_recorder(kept.arena);
 }
 
 /* ---- chunks ---- */
@@ -356,6 +367,8 @@ static void advise_state(int advice)
 	SYS3(SYS_madvise, kept.state, WS_ALIGN_UP(sizeof(*kept.state), PAGE), advice);
 	if (t->more_strings)
 		SYS3(SYS_madvise, t->more_strings, WS_STRING_SLOTS_MORE * sizeof(*t->more_strings), advice);
+	if (t->python)
+		SYS3(SYS_madvise, t->python, WS_PYTHON_THREAD_BYTES, advice);
 }
 
 /*
@@ -435,6 +448,8 @@ static void close_thread(struct ws_thread *t)
 			atomic_store_explicit(&t->nest[i].ring->closed, 1, memory_order_release);
 	if (t->more_strings)
 		SYS3(SYS_munmap, t->more_strings, WS_STRING_SLOTS_MORE * sizeof(*t->more_strings), 0);
+	if (t->python)
+		SYS3(SYS_munmap, t->python, WS_PYTHON_THREAD_BYTES, 0);
 	memset(t, 0, sizeof(*t));
 }
 
@@ -642,6 +657,25 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 	}
 	t->busy++;
 	return t;
+}
+
+bool ws_rt_enter_sampler(struct ws_thread *t, uint32_t *was)
+{
+	bool ok = true;
+
+	if (t->busy > WS_NEST_SAMPLER)
+		return false;
+	*was = t->busy;
+	if (!t->nest[WS_NEST_SAMPLER].ring) {
+		t->paused++;
+		ok = open_nest(t, WS_NEST_SAMPLER);
+		t->paused--;
+	}
+	if (!ok)
+		return false;
+	t->busy = WS_NEST_SAMPLER + 1;
+	__asm__ volatile("" ::: "memory");
+	return true;
 }
 
 bool ws_rt_collecting_slow(void)

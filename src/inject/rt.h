@@ -57,6 +57,9 @@ struct ws_nest {
 	uint32_t spare;
 };
 #define WS_NESTS 4
+#define WS_NEST_SAMPLER (WS_NESTS - 1) /* shared with the sampler, which never runs while that deep a nest is open */
+
+#define WS_PYTHON_THREAD_BYTES (160u << 10)
 
 /*
  * A thread's private state. Lives in memory that a fork wipes (MADV_WIPEONFORK), so that in a forked child the first record
@@ -76,6 +79,7 @@ struct ws_thread {
 	struct ws_string_slot *more_strings;    /* the larger cache, or NULL */
 	uint64_t nvtx_id, nvtx_id_end; /* start/end range ids set aside for this thread: next and limit */
 	void *nvtx_deep;    /* levels beyond what the open stack holds; see inject/nvtx_stack.c */
+	void *python;       /* what the Python hook keeps: WS_PYTHON_THREAD_BYTES of it, or NULL; see inject/python.h */
 	struct ws_known_string known[WS_KNOWN_STRINGS];
 	struct ws_string_slot strings[WS_STRING_SLOTS];
 };
@@ -166,6 +170,18 @@ static inline void ws_rt_leave(struct ws_thread *t)
 {
 	__asm__ volatile("" ::: "memory");
 	t->busy--;
+}
+
+/*
+ * For the sampler's signal handler, which may interrupt anything: it writes into a ring of its own, so that what it tells once stands in the same ring as what
+ * refers to it. `t` is the calling thread's state and set up. All signals must be blocked until ws_rt_leave_sampler. False when that ring is in use or there
+ * is no memory for it.
+ */
+WS_EXPORT bool ws_rt_enter_sampler(struct ws_thread *t, uint32_t *was);
+static inline void ws_rt_leave_sampler(struct ws_thread *t, uint32_t was)
+{
+	__asm__ volatile("" ::: "memory");
+	t->busy = was;
 }
 
 /* Room for a record of `bytes` (a multiple of 8, at most WS_REC_MAX_BYTES); NULL when there is no memory: the loss has been counted. */
@@ -283,6 +299,9 @@ WS_EXPORT void ws_rt_diagnostic(int severity, const char *source, const char *te
  * one that is not allowed may kill the program. Memory then comes only from what the recorder keeps ready.
  */
 WS_EXPORT void ws_rt_sandboxed(void);
+WS_EXPORT bool ws_rt_is_sandboxed(void);
+/* Have the recorder look at once, if it sleeps. */
+WS_EXPORT void ws_rt_wake(void);
 
 /* Raw system calls: no errno, no interposition, no cancellation. Return -errno. */
 WS_EXPORT long ws_sys(long nr, long a, long b, long c, long d, long e, long f);

@@ -5,6 +5,7 @@
 #ifndef WS_TRACED_H
 #define WS_TRACED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
@@ -29,5 +30,18 @@ WS_EXPORT extern ws_traced_fn *ws_traced_hook;
 		if (ws_traced_hook)                                                    \
 			ws_traced_hook(fn, start, end, (int64_t)(result), error);      \
 	} while (0)
+
+/*
+ * Set by the Python hook when an interpreter is there: records a sample of the calling thread, which a signal has interrupted, with its Python frames.
+ * `weight` is nanoseconds of CPU time. False when it has not: the thread runs no Python, or cannot be looked at now.
+ */
+typedef bool ws_sample_fn(uint64_t time, uint64_t weight, const void *context);
+WS_EXPORT extern ws_sample_fn *ws_sample_hook;
+/*
+ * Set by the Python hook when stacks of CUDA calls are to have Python's frames: records the calling thread's stack for the call with that correlation, at most `bytes`
+ * of it. False when it has not.
+ */
+typedef bool ws_stack_fn(uint32_t correlation, uint32_t bytes);
+WS_EXPORT extern ws_stack_fn *ws_stack_hook;
 
 #endif

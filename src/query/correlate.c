@@ -28,14 +28,14 @@ static void grow(struct ws_calls *c)
 	free(old);
 }
 
-/* Rows are in order of start within a thread, outer calls first: the first with an id is the outermost. */
-static void index_calls(struct ws_calls *c, const struct ws_who *who)
+/* Calls with their process, one after the other; `take` gets the entry of each one's id. */
+static void each_call(struct ws_calls *c, const struct ws_who *who,
+		      void (*take)(struct ws_calls *, struct ws_call_ids *, uint64_t id, size_t row))
 {
 	const uint64_t *thread = c->rows.col[ws_cuda_api_thread], *id = c->rows.col[ws_cuda_api_correlation];
 	struct ws_call_ids *last = NULL;
 	uint64_t process = 0, of = UINT64_MAX;
 
-	grow(c);
 	for (size_t i = 0; i < c->rows.rows; i++) {
 		uint64_t key;
 
@@ -45,7 +45,7 @@ static void index_calls(struct ws_calls *c, const struct ws_who *who)
 			of = thread[i];
 			process = ws_who_thread(who, (uint32_t)of)->process;
 		}
-		key = (process << 32 | (uint32_t)id[i] >> 3) + 1;
+		key = (process << 32 | (uint32_t)id[i] / WS_CALL_IDS) + 1;
 		if (!last || last->key != key) {
 			if (c->used * 4 >= c->mask * 3)
 				grow(c);
@@ -53,12 +53,41 @@ static void index_calls(struct ws_calls *c, const struct ws_who *who)
 		}
 		if (!last->key) {
 			last->key = key;
-			memset(last->call, 0xff, sizeof(last->call));
 			c->used++;
 		}
-		if (last->call[id[i] & 7] == WS_NO_CALL)
-			last->call[id[i] & 7] = (uint32_t)i;
+		take(c, last, id[i], i);
 	}
+}
+
+static void mark(struct ws_calls *c, struct ws_call_ids *e, uint64_t id, size_t row)
+{
+	(void)c, (void)row;
+	e->bits[id % WS_CALL_IDS / 64] |= UINT64_C(1) << id % 64;
+}
+
+/* Rows are in order of start within a thread, outer calls first: the first with an id is the outermost. */
+static void place(struct ws_calls *c, struct ws_call_ids *e, uint64_t id, size_t row)
+{
+	uint32_t *call = &c->call[ws_call_place(e, id)];
+
+	if (*call == WS_NO_CALL)
+		*call = (uint32_t)row;
+}
+
+static void index_calls(struct ws_calls *c, const struct ws_who *who)
+{
+	uint32_t first = 0;
+
+	grow(c);
+	each_call(c, who, mark);
+	for (size_t i = 0; i <= c->mask; i++) {
+		c->ids[i].first = first;
+		for (size_t w = 0; w < WS_COUNT(c->ids[i].bits); w++)
+			first += (uint32_t)__builtin_popcountll(c->ids[i].bits[w]);
+	}
+	c->call = ws_malloc(((size_t)first + 1) * sizeof(*c->call));
+	memset(c->call, 0xff, ((size_t)first + 1) * sizeof(*c->call));
+	each_call(c, who, place);
 }
 
 int ws_calls_load(const struct ws_report *r, const struct ws_who *who, struct ws_calls *c, struct ws_err *e)
@@ -83,5 +112,6 @@ void ws_calls_free(struct ws_calls *c)
 {
 	ws_rows_free(&c->rows);
 	free(c->ids);
+	free(c->call);
 	memset(c, 0, sizeof(*c));
 }

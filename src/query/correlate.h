@@ -2,9 +2,10 @@
  * correlate.h - from work on a GPU to the call that caused it: a join by process and correlation id.
  *
  * All calls of the CUDA API are in memory, sorted by (thread, start), so that enclose.h can find the ranges around each. The index
- * holds eight consecutive ids in an entry of 40 bytes: work is recorded about in the order of its calls, so that most look-ups
- * find what the one before has fetched. Memory: 40 bytes a call for the columns and 5 to 100 for the index, as dense as the ids
- * are.
+ * has an entry for 256 consecutive ids of a process: bits for those that calls have, and where their calls stand in one array,
+ * which counting bits leads to. Work is recorded about in the order of its calls, so that most look-ups find what the one before
+ * has fetched. Memory: 40 bytes a call for the columns, 4 for the array and up to 100 for the entries: a few where every seventh id
+ * or more is used.
  */
 #ifndef WS_QUERY_CORRELATE_H
 #define WS_QUERY_CORRELATE_H
@@ -13,13 +14,17 @@
 
 #define WS_NO_CALL UINT32_MAX
 
+enum { WS_CALL_IDS = 256 }; /* of an entry of the index */
+
 struct ws_calls {
 	struct ws_rows rows; /* start, end, thread, correlation, name */
 	struct ws_call_ids {
-		uint64_t key; /* process << 32 | id / 8, plus 1; 0 for none */
-		uint32_t call[8];
+		uint64_t key; /* process << 32 | id / 256, plus 1; 0 for none */
+		uint64_t bits[WS_CALL_IDS / 64];
+		uint32_t first; /* place in `call` of the lowest */
 	} * ids;
 	size_t mask, used; /* entries - 1 */
+	uint32_t *call;	   /* rows, by process and id */
 };
 
 /* Read all calls. Returns 0, or -1 with a message (too many). Free with ws_calls_free in any case. */
@@ -32,20 +37,38 @@ static inline uint64_t ws_call_hash(uint64_t key)
 	return key ^ key >> 29;
 }
 
+/* Place in `call` of an id that the entry is for, or WS_NO_CALL. */
+static inline uint32_t ws_call_place(const struct ws_call_ids *e, uint64_t correlation)
+{
+	uint32_t bit = correlation % WS_CALL_IDS, place = e->first;
+	uint64_t word = e->bits[bit / 64];
+
+	if (!(word >> bit % 64 & 1))
+		return WS_NO_CALL;
+	for (uint32_t i = 0; i < bit / 64; i++)
+		place += (uint32_t)__builtin_popcountll(e->bits[i]);
+	return place + (uint32_t)__builtin_popcountll(word & ((UINT64_C(1) << bit % 64) - 1));
+}
+
 /*
  * The call (its row) that caused what has this correlation id in this process (id of the process table), or WS_NO_CALL. Where a
  * driver call inside of a runtime call shares its id, the outer one. Thread-safe.
  */
 static inline uint32_t ws_calls_find(const struct ws_calls *c, uint64_t process, uint64_t correlation)
 {
-	uint64_t key = (process << 32 | (uint32_t)correlation >> 3) + 1;
+	uint64_t key = (process << 32 | (uint32_t)correlation / WS_CALL_IDS) + 1;
+	size_t at = ws_call_hash(key) & c->mask;
+	uint32_t place;
 
 	if (correlation == WS_NO_U32)
 		return WS_NO_CALL;
-	for (size_t at = ws_call_hash(key) & c->mask; c->ids[at].key; at = (at + 1) & c->mask)
-		if (c->ids[at].key == key)
-			return c->ids[at].call[correlation & 7];
-	return WS_NO_CALL;
+	while (c->ids[at].key != key) {
+		if (!c->ids[at].key)
+			return WS_NO_CALL;
+		at = (at + 1) & c->mask;
+	}
+	place = ws_call_place(&c->ids[at], correlation);
+	return place == WS_NO_CALL ? WS_NO_CALL : c->call[place];
 }
 
 #endif

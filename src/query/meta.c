@@ -1,4 +1,5 @@
 /* meta.c - facts about the session, and the span of time that it covers. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "query/query.h"
@@ -38,8 +39,9 @@ static uint64_t earliest_event(const struct ws_report *r)
 uint64_t ws_time_zero(const struct ws_report *r)
 {
 	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_collection, 0, UINT64_MAX);
+	const char *told = ws_meta(r, "session.zero"); /* of an import whose times do not count from the collection's start */
 	const uint64_t *v;
-	uint64_t zero = ws_cursor_next(c, &v) ? v[ws_collection_start] : earliest_event(r);
+	uint64_t zero = told ? strtoull(told, NULL, 10) : ws_cursor_next(c, &v) ? v[ws_collection_start] : earliest_event(r);
 
 	ws_cursor_close(c);
 	return zero;

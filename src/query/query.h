@@ -24,6 +24,7 @@ struct ws_scan {
 	uint64_t time_min, time_max; /* rows whose span touches this window (session clock); 0 and UINT64_MAX for all.
 					Blocks outside are skipped; rows are filtered when the window is set */
 	uint32_t workers;            /* at most so many threads; 0 for one a core */
+	bool empty;                  /* a batch of no rows also for blocks that are skipped or damaged: for who counts blocks */
 };
 
 /* How many workers a scan would use, for sizing per-worker state. */
@@ -64,7 +65,7 @@ struct ws_thread_info {
 	const char *name; /* best name by priority, or "" */
 	int32_t priority; /* of that name, as ThreadNames has it; 0 without one */
 	const char *process_name;
-	uint64_t global_tid; /* pid << 24 | tid, as the SQLite export numbers threads */
+	uint64_t global_tid; /* vm << 48 | pid << 24 | tid, as the SQLite export numbers threads */
 };
 struct ws_process_info {
 	uint32_t id, pid, parent;

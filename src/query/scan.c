@@ -47,15 +47,15 @@ static int scan_block(struct run *run, struct worker *w, size_t i, uint64_t *con
 	struct ws_block_info info = ws_report_block(run->r, run->s->table, i);
 
 	if (!ws_window_touches(&run->window, info.time_min, info.time_max))
-		return 0;
+		return run->s->empty ? run->fn(run->ctx, &b) : 0;
 	if (ws_report_decode(run->r, run->s->table, i, run->window.columns, buffer, NULL)) {
 		__atomic_fetch_add(&run->damaged, 1, __ATOMIC_RELAXED);
-		return 0;
+		return run->s->empty ? run->fn(run->ctx, &b) : 0;
 	}
 	b.rows = ws_window_filter(&run->window, &info, buffer);
 	for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++)
 		b.col[c] = run->s->columns >> c & 1 ? buffer[c] : NULL;
-	return b.rows ? run->fn(run->ctx, &b) : 0;
+	return b.rows || run->s->empty ? run->fn(run->ctx, &b) : 0;
 }
 
 static void *work(void *arg)

@@ -71,7 +71,7 @@ static void read_processes(struct ws_who *w, const struct ws_report *r)
 			.cmdline = ws_report_string(r, (uint32_t)v[ws_process_cmdline], NULL),
 			.start = v[ws_process_start],
 			.end = WS_NO_TIME,
-			.global_pid = v[ws_process_pid] << 24,
+			.global_pid = (v[ws_process_vm] & 0xffff) << 48 | v[ws_process_pid] << 24,
 		};
 	}
 	ws_cursor_close(c);
@@ -109,7 +109,7 @@ static void read_threads(struct ws_who *w, const struct ws_report *r)
 			.pid = p->pid,
 			.name = "",
 			.process_name = p->name,
-			.global_tid = (uint64_t)p->pid << 24 | (v[ws_thread_tid] & 0xffffff),
+			.global_tid = p->global_pid | (v[ws_thread_tid] & 0xffffff),
 		};
 	}
 	ws_cursor_close(c);

@@ -26,8 +26,9 @@ struct ws_stream {
 	uint32_t thread;   /* id in the thread table */
 	struct ws_stage *stage[WS_TABLE_COUNT]; /* for ws_writer_row */
 	const struct ws_ring *ring;
+	bool late;     /* its records refer to those of other rings, and are converted after them */
 	uint64_t base; /* ticks that short records of the chunk being converted count from */
-	void *domain_state[4]; /* per-ring state of converters; owned by them, see ws_convert_*_stream_end */
+	void *domain_state[5]; /* per-ring state of converters; owned by them, see ws_convert_*_stream_end */
 };
 
 /* Session time (ns) of ticks; exact between clock readings, which surround everything being drained. */
@@ -52,7 +53,7 @@ uint32_t ws_stream_thread(struct ws_stream *s, uint32_t tid);
 
 /* Per-process state of a converter: a slot that starts NULL. Freed by the function it registers. */
 void **ws_proc_slot(struct ws_proc *p, int domain, void (*free_fn)(void *));
-enum { WS_SLOT_NVTX = 0, WS_SLOT_OSRT = 1, WS_SLOT_CUDA = 2, WS_SLOTS = 4 };
+enum { WS_SLOT_NVTX = 0, WS_SLOT_OSRT = 1, WS_SLOT_CUDA = 2, WS_SLOT_STACK = 3, WS_SLOT_PYTHON = 4, WS_SLOTS = 5 };
 
 /* A diagnostic row; the same text about the same process is said once. */
 void ws_stream_diagnostic(struct ws_stream *s, enum ws_severity severity, const char *source, const char *fmt, ...)
@@ -68,6 +69,10 @@ void ws_convert_osrt_open(struct ws_stream *s);
 void ws_convert_open(struct ws_stream *s, const struct ws_open *o);
 /* The last record of a ring has been converted: frees what from_nvtx.c keeps in domain_state. Call it after ws_convert_open. */
 void ws_convert_nvtx_stream_end(struct ws_stream *s);
+/* The same for what from_python.c keeps. */
+void ws_convert_python_stream_end(struct ws_stream *s);
+/* The last record of a ring has been converted: frees what from_stack.c keeps. */
+void ws_convert_stack_stream_end(struct ws_stream *s);
 /* A process has ended: rows still waiting for a partner (start/end ranges) are written. In from_nvtx.c. */
 void ws_convert_nvtx_process_end(struct ws_stream *s);
 /* A process has ended: what CUPTI had written into its buffers becomes rows, and the buffers are free again. In from_cuda.c. */

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "record/proc.h"
+#include "record/python.h"
 
 #define TEXTS_MOST (1u << 20)
 
@@ -32,9 +33,15 @@ struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock, cons
 	d->clock = clock;
 	d->ops = *ops;
 	d->epoll = epoll_create1(EPOLL_CLOEXEC);
+	d->keep_from = UINT64_MAX;
 	d->by_chunk = ws_calloc(d->a->chunk_first + d->a->chunk_count, sizeof(*d->by_chunk));
 	d->string_ids = ws_calloc(d->a->chunk_first + d->a->chunk_count, sizeof(*d->string_ids));
 	return d;
+}
+
+void ws_drain_perf(struct ws_drain *d, struct ws_perf *perf)
+{
+	d->perf = perf;
 }
 
 void ws_drain_target(struct ws_drain *d, pid_t pid)
@@ -160,7 +167,7 @@ static uint64_t convert_ring(struct ws_drain *d, struct ws_ring_state *r)
 	uint64_t bytes = 0;
 
 	if (!r->stream.thread && (r->chunk != r->snap_chunk || r->offset < r->snap_used || r->ending))
-		r->stream.thread = ws_proc_thread(r->stream.proc, r->ring->tid, ws_clock_ns(d->clock, r->ring->start));
+		r->stream.thread = ws_proc_thread_at(r->stream.proc, r->ring->tid, ws_clock_ns(d->clock, r->ring->start));
 	while (r->chunk != r->snap_chunk) {
 		struct ws_chunk *c = ws_chunk_at(d->a, r->chunk);
 		uint32_t used = atomic_load_explicit(&c->used, memory_order_acquire), done = r->chunk;
@@ -200,7 +207,7 @@ static void open_events(struct ws_drain *d, struct ws_ring_state *r)
 
 static const char *const loss_names[WS_LOSS_KINDS] = {
 	[WS_LOSS_NVTX] = "nvtx", [WS_LOSS_OSRT] = "osrt", [WS_LOSS_OTHER] = "other events", [WS_LOSS_DEPTH] = "nvtx",
-	[WS_LOSS_CUDA] = "cuda"};
+	[WS_LOSS_CUDA] = "cuda", [WS_LOSS_SAMPLE] = "CPU samples", [WS_LOSS_PYTHON] = "Python samples"};
 
 static void write_losses(struct ws_ring_state *r)
 {
@@ -224,6 +231,8 @@ static void settle_ring(struct ws_drain *d, struct ws_ring_state *r, bool memory
 	if (!d->open_done)
 		open_events(d, r);
 	ws_convert_nvtx_stream_end(&r->stream);
+	ws_convert_python_stream_end(&r->stream);
+	ws_convert_stack_stream_end(&r->stream);
 	write_losses(r);
 	if (r->ring->nest == 0)
 		ws_proc_thread_ended(p, r->stream.thread);
@@ -272,10 +281,11 @@ static uint64_t round_of(struct ws_drain *d, bool last)
 			snapshot(d, r);
 		}
 	ws_clock_read(d->clock);
-	for (uint32_t i = 0; i < d->slots_used; i++) {
-		struct ws_ring_state *r = d->slot[i];
+	/* What CUPTI hands back on its threads refers to what other threads wrote before: those first. */
+	for (uint32_t k = 0; k < 2 * d->slots_used; k++) {
+		struct ws_ring_state *r = d->slot[k % d->slots_used];
 
-		if (!r)
+		if (!r || r->stream.late != (k >= d->slots_used))
 			continue;
 		bytes += convert_ring(d, r);
 		if (r->ending || last)
@@ -292,6 +302,7 @@ static uint64_t round_of(struct ws_drain *d, bool last)
 	}
 	if (d->started_n)
 		ws_drain_check_started(d, last);
+	ws_python_round(d->python, d->clock->v[d->clock->n - 1].raw);
 	return bytes;
 }
 
@@ -320,9 +331,7 @@ void ws_drain_finish(struct ws_drain *d)
 			struct ws_proc *p = d->gone[i];
 
 			d->gone[i] = p->next;
-			free(p->exe);
-			free(p->cmdline);
-			free(p);
+			ws_proc_free(p);
 		}
 	for (uint32_t i = 0; i < d->a->chunk_first + d->a->chunk_count; i++)
 		free(d->string_ids[i]);

@@ -16,9 +16,13 @@
 #include "record/sink.h"
 
 struct ws_drain;
+struct ws_perf;
+#define WS_STACK_DEEPEST 1000u /* frames of the stack of a traced call */
 
 struct ws_drain_ops {
 	void *ctx;
+	struct ws_code *code; /* for call stacks: code.h; outlives the drain. NULL: none are made */
+	uint32_t stack_depth; /* most frames of the stack of a traced call */
 	/*
 	 * The report that a new process belongs to; `env` is its reported variables (NUL-separated NAME=VALUE, `env_len` bytes). `parent` is the sink of its
 	 * parent, or NULL. Never NULL in return.
@@ -30,6 +34,9 @@ struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock, cons
 
 /* The target that profile started, so that its image is told from others'. */
 void ws_drain_target(struct ws_drain *d, pid_t pid);
+
+/* perf's records are about the same processes: see proc.h. Before the first round. */
+void ws_drain_perf(struct ws_drain *d, struct ws_perf *perf);
 
 /* One round; returns the bytes of records converted. */
 uint64_t ws_drain_round(struct ws_drain *d);

@@ -125,6 +125,7 @@ void ws_convert_cuda_batch(struct ws_stream *s, const struct ws_rec *rec)
 	const char *at = b->bytes, *end = (const char *)rec + ws_rec_bytes(rec);
 	struct ws_cuda_proc *p = ws_cuda_proc(s);
 
+	s->late = true;
 	while (at + sizeof(struct cupti_record) <= end) {
 		uint32_t marked, bytes;
 

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "record/from_cuda.h"
+#include "record/from_stack.h"
 #include "record/proc.h"
 
 /* ---- calls ---- */
@@ -96,7 +97,7 @@ void ws_cuda_api(struct ws_stream *s, const struct ws_cuda_record *c, const void
 	r->correlation = ws_cuda_or_null(a->correlation);
 	r->name = call ? call->name : 0;
 	r->result = (int32_t)a->result;
-	r->callchain = WS_NO_U32;
+	r->callchain = ws_stack_of_correlation(s, a->correlation);
 	if (ws_unlikely(a->result) && call)
 		report_error(s, c->p, call->handle, a);
 }

@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "inject/osrt_record.h"
+#include "record/from_stack.h"
 #include "record/proc.h"
 
 static const struct function {
@@ -55,16 +56,17 @@ static void damaged(struct ws_stream *s)
 			     "memory); they are left out.");
 }
 
-static void convert(struct ws_stream *s, const struct ws_rec_osrt *r, uint64_t object, uint32_t path)
+static void convert(struct ws_stream *s, const struct ws_rec_osrt *r, uint64_t object, uint32_t path, uint32_t holder)
 {
 	struct ws_row_osrt *row;
-	uint32_t name;
+	uint32_t name, stack;
 
 	if (r->rec.small >= WS_OSRT_COUNT || r->end < r->start) {
 		damaged(s);
 		return;
 	}
 	name = name_of(s, r->rec.small);
+	stack = ws_stack_of_call(s, r->start);
 	row = ws_writer_row(s->writer, WS_TABLE_osrt, s->stage[WS_TABLE_osrt]);
 	row->start = ws_stream_time(s, r->start);
 	row->end = ws_stream_time(s, r->end);
@@ -75,13 +77,15 @@ static void convert(struct ws_stream *s, const struct ws_rec_osrt *r, uint64_t o
 	row->nesting = r->rec.value >> 8 & 0xff;
 	row->object = object;
 	row->path = path;
+	row->callchain = stack;
+	row->holder = holder;
 	set_last_start(s, r->start);
 }
 
 void ws_convert_osrt(struct ws_stream *s, const struct ws_rec *rec)
 {
 	if (ws_rec_bytes(rec) == sizeof(struct ws_rec_osrt))
-		convert(s, (const void *)rec, 0, 0);
+		convert(s, (const void *)rec, 0, 0, 0);
 	else
 		damaged(s);
 }
@@ -96,7 +100,7 @@ void ws_convert_osrt_more(struct ws_stream *s, const struct ws_rec *rec)
 		return;
 	}
 	path = rec->value & WS_OSRT_LOCAL_PATH ? ws_stream_text(s, r->path, true) : ws_stream_string(s, r->path);
-	convert(s, &r->call, r->object, path);
+	convert(s, &r->call, r->object, path, r->holder);
 }
 
 static bool lasted(struct ws_stream *s, uint64_t start)
@@ -118,7 +122,7 @@ void ws_convert_osrt_open(struct ws_stream *s)
 	n = atomic_load_explicit(&ring->calls_open, memory_order_acquire);
 	for (uint32_t i = 0; i < n && i < WS_OPEN_CALLS; i++) {
 		struct ws_open_call c = ring->calls[i];
-		struct ws_row_osrt row = {.end = WS_NO_TIME, .thread = s->thread, .nesting = i};
+		struct ws_row_osrt row = {.end = WS_NO_TIME, .thread = s->thread, .nesting = i, .callchain = WS_NO_U32};
 
 		if (c.function >= WS_OSRT_COUNT || !c.start || c.start == last_start(s))
 			continue;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "record/perf.h"
 
 #define FORK_NOTE_NS 1000000000u
 #define PATIENCE_NS 2000000000u /* how long an image may take from exec to registering */
@@ -28,8 +29,7 @@ static bool needs_quotes(const char *s)
 	return !*s || s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,/:@%^")];
 }
 
-/* NUL-separated arguments as one line that a shell would take apart again. */
-static char *join_arguments(const char *args, size_t len)
+char *ws_proc_arguments(const char *args, size_t len)
 {
 	struct ws_text t = {0};
 
@@ -85,6 +85,28 @@ static struct ws_proc *find_forker(struct ws_drain *d, const struct ws_process_h
 			if (p->home_chunk == h->parent_home && p->start_ticks == h->parent_start)
 				return p;
 	return NULL;
+}
+
+static struct ws_proc *earlier(struct ws_proc *a, struct ws_proc *b, int host_pid, uint64_t from, uint64_t to)
+{
+	uint64_t start = b->host_pid == host_pid ? ws_clock_ns(b->drain->clock, b->start_ticks) : 0;
+
+	if (b->host_pid != host_pid || start < from || start > to)
+		return a;
+	return a && a->start_ticks <= b->start_ticks ? a : b;
+}
+
+struct ws_proc *ws_drain_find(struct ws_drain *d, int host_pid, uint64_t from, uint64_t to)
+{
+	struct ws_proc *best = NULL;
+
+	for (struct ws_proc *p = d->procs; p; p = p->next)
+		best = earlier(best, p, host_pid, from, to);
+	/* Those of other pid namespaces are kept under the number they have there. */
+	for (uint32_t i = d->foreign ? 0 : (uint32_t)host_pid % GONE_BUCKETS, n = d->foreign ? GONE_BUCKETS : i + 1; i < n; i++)
+		for (struct ws_proc *p = d->gone[i]; p; p = p->next)
+			best = earlier(best, p, host_pid, from, to);
+	return best;
 }
 
 /* The parent of a new process: exactly, for a fork; the image before it in the same pid, for an exec; by pid otherwise. */
@@ -169,6 +191,7 @@ static void watch(struct ws_drain *d, struct ws_proc *p)
 
 	p->pidfd = -1;
 	p->reason = WS_END_EXIT;
+	d->foreign |= p->pid_ns != d->a->recorder_pid_ns;
 	p->host_pid = p->pid_ns == d->a->recorder_pid_ns ? (int)p->pid : find_host_pid(p);
 	if (p->host_pid <= 0) { /* one that cannot be seen is followed until it says that it ends, but not waited for */
 		p->ending = p->host_pid < 0;
@@ -209,7 +232,7 @@ static void take_texts(struct ws_proc *p, const struct ws_process_home *h, const
 		return;
 	}
 	p->exe = ws_strndup(h->text, exe);
-	p->cmdline = join_arguments(h->text + exe, args);
+	p->cmdline = ws_proc_arguments(h->text + exe, args);
 }
 
 static void write_row(struct ws_proc *p, const struct ws_process_home *h, const struct ws_proc *parent)
@@ -266,10 +289,13 @@ static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 	env[env_len] = 0;
 	p->sink = d->ops.sink_for(d->ops.ctx, (int)p->pid, env, env_len, parent ? parent->sink : NULL);
 	free(env);
-	p->id = ++p->sink->processes;
 	watch(d, p);
 	ws_drain_forget_started(d, (int)p->pid);
-	write_row(p, h, parent);
+	p->id = d->perf ? ws_perf_adopt(d->perf, p) : 0;
+	if (!p->id) {
+		p->id = ++p->sink->processes;
+		write_row(p, h, parent);
+	}
 	if (h->flags & WS_PROC_TRUNCATED)
 		ws_sink_diagnostic(p->sink, WS_INFO, "process", p->id, ws_clock_ns(d->clock, h->start),
 				   "The command line is longer than 4096 bytes and was cut.");
@@ -360,6 +386,36 @@ static void free_strings(struct ws_drain *d, struct ws_process_home *h)
 	d->string_ids[self] = NULL;
 }
 
+static void free_threads(struct ws_proc *p)
+{
+	free(p->gone);
+	p->gone = NULL;
+	p->gone_n = p->gone_cap = 0;
+	free(p->threads);
+	p->threads = NULL;
+	p->threads_n = p->threads_cap = 0;
+}
+
+void ws_proc_free(struct ws_proc *p)
+{
+	p->forgotten = true;
+	if (p->held)
+		return;
+	free_threads(p);
+	free(p->exe);
+	free(p->cmdline);
+	free(p);
+}
+
+void ws_proc_release(struct ws_proc *p)
+{
+	p->held = false;
+	if (p->forgotten)
+		ws_proc_free(p);
+	else if (p->settled)
+		free_threads(p);
+}
+
 static void remember_gone(struct ws_drain *d, struct ws_proc *p)
 {
 	struct ws_proc **slot = &d->gone_order[d->gone_n++ % GONE_MOST], *old = *slot;
@@ -367,9 +423,7 @@ static void remember_gone(struct ws_drain *d, struct ws_proc *p)
 	for (struct ws_proc **at = &d->gone[old ? old->pid % GONE_BUCKETS : 0]; old && *at; at = &(*at)->next)
 		if (*at == old) {
 			*at = old->next;
-			free(old->exe);
-			free(old->cmdline);
-			free(old);
+			ws_proc_free(old);
 			break;
 		}
 	*slot = p;
@@ -409,12 +463,8 @@ void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_
 		free_strings(d, p->home);
 		ws_chunk_give(d->a, p->home_chunk);
 	}
-	free(p->gone);
-	p->gone = NULL;
-	p->gone_n = 0;
-	free(p->threads);
-	p->threads = NULL;
-	p->threads_n = p->threads_cap = 0;
+	if (!ws_perf_active(d->perf)) /* else its samples may come later */
+		free_threads(p);
 	p->home = NULL;
 	p->settled = true;
 	for (struct ws_proc **at = &d->procs; *at; at = &(*at)->next)
@@ -443,18 +493,40 @@ uint32_t ws_proc_thread_at(struct ws_proc *p, uint32_t tid, uint64_t time)
 {
 	const struct ws_thread_entry *best = NULL;
 
-	for (size_t i = 0; i < p->gone_n && i < WS_THREADS_GONE; i++)
+	for (size_t i = 0; i < p->gone_n && i < p->gone_cap; i++)
 		if (p->gone[i].tid == tid && time <= p->gone[i].end && (!best || p->gone[i].end < best->end))
 			best = &p->gone[i];
 	return best ? best->id : ws_proc_thread(p, tid, time);
 }
 
+/* Twice the room, the oldest first. */
+static void grow_gone(struct ws_proc *p)
+{
+	size_t cap = p->gone_cap ? p->gone_cap * 2 : 16;
+	struct ws_thread_entry *v = ws_malloc(cap * sizeof(*v));
+
+	for (size_t i = 0; i < p->gone_cap; i++)
+		v[i] = p->gone[(p->gone_n + i) % p->gone_cap];
+	free(p->gone);
+	p->gone = v;
+	p->gone_n = p->gone_cap;
+	p->gone_cap = cap;
+}
+
 static void remember_thread(struct ws_proc *p, struct ws_thread_entry t)
 {
-	if (!p->gone)
-		p->gone = ws_calloc(WS_THREADS_GONE, sizeof(*p->gone));
+	bool full = p->gone_n >= p->gone_cap;
+
+	if (full && (p->gone_cap < WS_THREADS_GONE || p->gone[p->gone_n % p->gone_cap].end >= p->drain->keep_from))
+		grow_gone(p);
 	t.end = p->drain->clock->v[p->drain->clock->n - 1].raw;
-	p->gone[p->gone_n++ % WS_THREADS_GONE] = t;
+	p->gone[p->gone_n++ % p->gone_cap] = t;
+}
+
+void ws_proc_thread_known(struct ws_proc *p, uint32_t tid, uint32_t id, uint64_t start_ns)
+{
+	ws_grow(p->threads, p->threads_cap, p->threads_n + 1);
+	p->threads[p->threads_n++] = (struct ws_thread_entry){.tid = tid, .id = id, .start = start_ns};
 }
 
 void ws_proc_thread_ended(struct ws_proc *p, uint32_t id)

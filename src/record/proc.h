@@ -19,7 +19,7 @@ struct ws_thread_entry {
 	bool ended;
 	uint64_t start, end; /* session ns */
 };
-#define WS_THREADS_GONE 256 /* ended threads of a process that records may still come for */
+#define WS_THREADS_GONE 256 /* ended threads of a process that records may still come for, at least */
 
 struct ws_proc {
 	struct ws_proc *next;
@@ -39,8 +39,10 @@ struct ws_proc {
 	uint32_t rings;
 	struct ws_thread_entry *threads;
 	size_t threads_n, threads_cap;
-	struct ws_thread_entry *gone; /* WS_THREADS_GONE of them, in a ring; NULL until one has ended */
-	size_t gone_n;
+	struct ws_thread_entry *gone; /* ended ones, in a ring of gone_cap; NULL until one has ended */
+	size_t gone_n, gone_cap;
+	bool held;      /* perf still asks for its threads: what is known of them stays, and it is not freed */
+	bool forgotten; /* it would have been freed, were it not held */
 	char *exe, *cmdline;
 	void *slot[WS_SLOTS];
 	void (*slot_free[WS_SLOTS])(void *);
@@ -85,6 +87,10 @@ struct ws_drain {
 	bool open_done; /* the collection is over and what was open then has its rows */
 	struct ws_started *started;
 	size_t started_n, started_cap;
+	bool foreign;                /* a process of another pid namespace was seen */
+	struct ws_perf *perf;        /* NULL when the kernel's events are not followed */
+	uint64_t keep_from;          /* threads that ended before this (session ns) are asked for no more */
+	struct ws_python *python;    /* NULL when Python is not looked at */
 };
 
 /* The process whose home is `chunk`, registering it when it is new; NULL when the chunk holds none yet. */
@@ -94,6 +100,19 @@ void ws_drain_poll_ends(struct ws_drain *d);
 /* Write the end of a process whose rings are settled; `memory_too` gives its chunks back: only when it can no longer write. */
 void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_too);
 void ws_proc_thread_ended(struct ws_proc *p, uint32_t id);
+/* A thread that has a row already. */
+void ws_proc_thread_known(struct ws_proc *p, uint32_t tid, uint32_t id, uint64_t start_ns);
+/*
+ * The image that began first in [from, to] (session ns) in the process that is `host_pid` as seen from here; NULL for none. Set `held` to
+ * keep it.
+ */
+struct ws_proc *ws_drain_find(struct ws_drain *d, int host_pid, uint64_t from, uint64_t to);
+/* Free one that is settled and in no list; one that is held is freed when it no longer is. */
+void ws_proc_free(struct ws_proc *p);
+/* No longer held. */
+void ws_proc_release(struct ws_proc *p);
+/* NUL-separated arguments as one line that a shell would take apart again; owned by the caller. */
+char *ws_proc_arguments(const char *args, size_t len);
 /* The thread table's id for `tid`, making its row when it is new. */
 uint32_t ws_proc_thread(struct ws_proc *p, uint32_t tid, uint64_t start_ns);
 /* The same for a record that comes late: the thread that had `tid` at `time`, though it may have ended since. */

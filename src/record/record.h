@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "record/perf.h"
+#include "record/python.h"
 
 struct ws_record_opts {
 	char **argv;               /* the target and its arguments, NULL-terminated */
@@ -23,6 +25,9 @@ struct ws_record_opts {
 	size_t env_count;
 	const char *run_as;        /* user name, or NULL */
 	double osrt_threshold;     /* seconds */
+	double stack_threshold;    /* seconds that an OS-runtime call must last for its stack to be recorded; negative: none */
+	uint32_t stack_depth, stack_bytes; /* frames of it; bytes copied of it */
+	int64_t cuda_stack_ns[4];  /* the same for CUDA calls by enum ws_cuda_calls, in nanoseconds; negative: none */
 	int nvtx_filter;           /* 0 all, 1 only `nvtx_domains`, 2 all but them */
 	const char *nvtx_domains;  /* comma-separated */
 	uint32_t cuda_flags;       /* enum ws_cuda_setting (ring.h) */
@@ -32,8 +37,13 @@ struct ws_record_opts {
 	bool store_output;         /* tee the target's output into the report */
 	bool hide_output;          /* ...and do not show it */
 	bool store_environment;
+	bool resolve_symbols, source_info; /* name functions at the end; read debugging information for it */
+	const char *const *symbol_dirs;
+	size_t symbol_dir_count;
 	bool lossless;
 	uint64_t ring_bytes;       /* memory budget of the rings */
+	struct ws_perf_opts perf;  /* CPU samples and context switches */
+	struct ws_python_opts python;
 	char **command_line;       /* warpsight's own, for the report */
 };
 

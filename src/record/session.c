@@ -17,10 +17,12 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/paths.h"
+#include "record/code.h"
 #include "record/drain.h"
 #include "record/facts.h"
 #include "record/launch.h"
@@ -35,6 +37,7 @@
 #define SHORT_NS 500000u
 #define CLOCK_ROW_NS 1000000000u
 #define MOST_SINKS 4096
+#define SIGNAL_STACK 7168u /* bytes of stack that a sample by signal copies: two such samples fill a chunk of a ring */
 
 enum phase { WAITING, COLLECTING, OVER };
 
@@ -44,6 +47,11 @@ struct session {
 	struct ws_area area;
 	struct ws_clock clock;
 	struct ws_drain *drain;
+	struct ws_python_opts python_opts;
+	struct ws_python *python; /* NULL when nothing of Python is wanted */
+	struct ws_perf_opts perf_opts;
+	struct ws_perf *perf; /* NULL when neither samples nor context switches are wanted */
+	struct ws_code *code;
 	struct ws_sink *sinks; /* the first is the target's */
 	struct ws_sink *main;
 	size_t sink_count;
@@ -51,8 +59,9 @@ struct session {
 	struct ws_tee *tee;
 	char **env;
 	char *kept_old; /* the report that --force-overwrite replaces, under another name until the target runs */
-	char preload[3 * PATH_MAX + 8], nvtx[PATH_MAX], cuda[PATH_MAX];
+	char preload[4 * PATH_MAX + 8], nvtx[PATH_MAX], cuda[PATH_MAX];
 	enum phase phase;
+	uint64_t started_epoch; /* CLOCK_REALTIME seconds */
 	uint64_t started, collect_start, collect_end, last_clock_row;
 	bool exited, killed;
 	int wait_status;
@@ -221,6 +230,45 @@ static void domain_texts(struct session *s)
 	s->area.a->text_domains = arena_list(s, &t);
 }
 
+static bool wants_python(const struct ws_record_opts *o)
+{
+	return o->python.sampling || o->python.gil || o->python.cuda_stacks || o->python.function_n;
+}
+
+static void fill_stacks(const struct ws_record_opts *o, struct ws_arena *arena)
+{
+	struct ws_stack_settings *st = &arena->stacks;
+	bool any = o->stack_depth && o->stack_bytes;
+
+	st->osrt_threshold = any && o->stack_threshold >= 0 ? (uint64_t)(o->stack_threshold * (double)arena->ticks_per_second) : UINT64_MAX;
+	for (int i = 0; i < 4; i++)
+		st->cuda_threshold[i] = any && o->cuda_stack_ns[i] >= 0 ? (uint64_t)o->cuda_stack_ns[i] : UINT64_MAX;
+	st->osrt_bytes = st->cuda_bytes = o->stack_bytes;
+}
+
+static void fill_sampling(const struct session *s, struct ws_arena *arena)
+{
+	const struct ws_perf_opts *p = &s->perf_opts;
+
+	if (!p->signals)
+		return;
+	arena->features |= WS_FEATURE_SAMPLE;
+	arena->sample.period_ns = p->period ? p->period : 1000000000u / p->frequency;
+	arena->sample.stack_bytes = p->backtrace == WS_BACKTRACE_NONE ? 8 : SIGNAL_STACK;
+}
+
+/* 0 when they do not fit. */
+static uint32_t function_texts(struct session *s)
+{
+	struct ws_text t = {0};
+
+	for (size_t i = 0; i < s->o->python.function_n; i++) {
+		ws_text_add(&t, s->o->python.functions[i].module, strlen(s->o->python.functions[i].module) + 1);
+		ws_text_add(&t, s->o->python.functions[i].name, strlen(s->o->python.functions[i].name) + 1);
+	}
+	return t.len ? arena_list(s, &t) : 0;
+}
+
 static void fill_arena(struct session *s)
 {
 	const struct ws_record_opts *o = s->o;
@@ -235,7 +283,12 @@ static void fill_arena(struct session *s)
 	arena->ticks_per_second = (uint64_t)((double)(b.ticks - a.ticks) * 1e9 / (double)(b.raw - a.raw));
 	arena->osrt_threshold = (uint64_t)(o->osrt_threshold * (double)arena->ticks_per_second);
 	arena->features = (o->nvtx ? WS_FEATURE_NVTX : 0u) | (o->osrt ? WS_FEATURE_OSRT : 0u) |
-			  (o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) | (o->cuda ? WS_FEATURE_CUDA : 0u);
+			  (o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) | (o->cuda ? WS_FEATURE_CUDA : 0u) |
+			  (wants_python(o) ? WS_FEATURE_PYTHON : 0u) | (o->python.gil ? WS_FEATURE_GIL : 0u) |
+			  (o->python.cuda_stacks ? WS_FEATURE_PYTHON_CUDA : 0u);
+	arena->text_functions = function_texts(s);
+	fill_stacks(o, arena);
+	fill_sampling(s, arena);
 	arena->lossless = o->lossless;
 	arena->nvtx_filter = (uint32_t)o->nvtx_filter;
 	domain_texts(s);
@@ -252,21 +305,34 @@ static void fill_arena(struct session *s)
 	arena->cuda.text_apis = o->cuda_apis && *o->cuda_apis ? ws_area_text(&s->area, o->cuda_apis, strlen(o->cuda_apis)) : 0;
 }
 
+static int preload_too(struct session *s, const char *library, struct ws_err *e)
+{
+	char path[PATH_MAX];
+	size_t n = strlen(s->preload);
+
+	if (ws_hook_path(library, path, sizeof(path), e))
+		return -1;
+	snprintf(s->preload + n, sizeof(s->preload) - n, ":%s", path);
+	return 0;
+}
+
 static int find_hooks(struct session *s, struct ws_err *e)
 {
-	char hooks[PATH_MAX], osrt[PATH_MAX];
+	char hooks[PATH_MAX];
 	size_t n;
 
 	if (ws_hook_path("libwarpsight-hooks.so", hooks, sizeof(hooks), e))
 		return -1;
 	snprintf(s->preload, sizeof(s->preload), "%s", hooks);
 	snprintf(s->nvtx, sizeof(s->nvtx), "%s", s->o->nvtx ? hooks : "");
-	if (s->o->osrt) {
-		if (ws_hook_path("libwarpsight-osrt.so", osrt, sizeof(osrt), e))
-			return -1;
-		n = strlen(s->preload);
-		snprintf(s->preload + n, sizeof(s->preload) - n, ":%s", osrt);
-	}
+	if (wants_python(s->o) && preload_too(s, "libwarpsight-python.so", e)) /* before the OS-runtime hook, which is what it calls */
+		return -1;
+	if (s->o->osrt && preload_too(s, "libwarpsight-osrt.so", e))
+		return -1;
+	s->perf_opts = s->o->perf;
+	s->perf_opts.signals = s->o->perf.sample && ws_perf_refused();
+	if (s->perf_opts.signals && preload_too(s, "libwarpsight-sample.so", e))
+		return -1;
 	if (s->o->cuda) {
 		/* Loaded by the driver; preloaded too, so that it stands between libcupti and a profiler inside the program. */
 		if (ws_hook_path("libwarpsight-cuda.so", s->cuda, sizeof(s->cuda), e))
@@ -291,6 +357,7 @@ static void begin_collecting(struct session *s)
 	atomic_store(&s->area.a->collect_from, s->collect_start);
 	atomic_store(&s->area.a->collect_to, 0);
 	set_collecting(s, true);
+	ws_perf_begin(s->perf, s->collect_start);
 	for (struct ws_sink *k = s->sinks; k; k = k->next) {
 		struct ws_row_collection row = {.start = s->collect_start, .end = WS_NO_TIME};
 
@@ -312,6 +379,7 @@ static void end_collecting(struct session *s)
 	s->collect_end = ws_raw_ns();
 	atomic_store(&s->area.a->collect_to, s->collect_end);
 	ws_drain_round(s->drain);
+	ws_perf_end(s->perf, s->collect_end);
 	ws_drain_open_events(s->drain);
 	s->phase = OVER;
 	if (s->o->kill_signal && !s->exited) {
@@ -371,14 +439,17 @@ static void rest(struct session *s, uint64_t bytes)
 {
 	struct ws_arena *a = s->area.a;
 	struct timespec t = {0, SHORT_NS};
+	uint64_t patience = ws_perf_patience(s->perf);
 
-	if (bytes > BUSY_BYTES)
+	if (patience > ws_python_patience(s->python))
+		patience = ws_python_patience(s->python);
+	if (bytes > BUSY_BYTES || !patience)
 		return;
 	if (bytes > 4096) {
 		nanosleep(&t, NULL);
 		return;
 	}
-	t.tv_nsec = IDLE_NS;
+	t.tv_nsec = (long)(patience < IDLE_NS ? patience : IDLE_NS);
 	atomic_store_explicit(&a->sleeping, 1, memory_order_seq_cst);
 	syscall(SYS_futex, &a->sleeping, FUTEX_WAIT, 1, &t, NULL, 0);
 	atomic_store_explicit(&a->sleeping, 0, memory_order_relaxed);
@@ -386,9 +457,10 @@ static void rest(struct session *s, uint64_t bytes)
 
 static void one_round(struct session *s)
 {
-	uint64_t bytes = ws_drain_round(s->drain), now = s->clock.v[s->clock.n - 1].raw;
+	uint64_t since = ws_raw_ns(), bytes = ws_drain_round(s->drain), now = s->clock.v[s->clock.n - 1].raw;
 	bool was_there = !s->exited;
 
+	ws_perf_round(s->perf, since);
 	if (s->tee)
 		ws_tee_collect(s->tee, s->main);
 	for (struct ws_sink *k = s->sinks; k; k = k->next) {
@@ -520,16 +592,26 @@ static int finish(struct session *s, struct ws_err *e)
 {
 	int status = 0;
 
+	if (s->perf) {
+		ws_drain_round(s->drain); /* who has registered: perf's last records ask for them */
+		ws_perf_finish(s->perf, s->collect_end ? s->collect_end : ws_raw_ns());
+	}
 	explain_empty(s);
 	for (struct ws_sink *k = s->sinks; k; k = k->next)
 		last_words(s, k, atomic_load(&s->area.a->lost_registrations));
 	if (s->tee)
 		ws_tee_finish(s->tee, s->main);
 	ws_drain_finish(s->drain);
+	ws_python_say_unseen(s->python, s->main);
+	ws_python_free(s->python);
+	ws_perf_free(s->perf);
 	ws_area_destroy(&s->area);
 	s->result->started = true;
 	if (s->exited && waitpid(s->launch.pid, &status, 0) == s->launch.pid)
 		s->result->status = exit_code(status);
+	ws_code_end(s->code);
+	for (struct ws_sink *k = s->sinks; k; k = k->next)
+		ws_code_symbolise(k, s->o, s->started_epoch, true);
 	return close_reports(s, e);
 }
 
@@ -573,8 +655,19 @@ static int begin(struct session *s, struct ws_err *e)
 		return -1;
 	}
 	respect_injection(s);
+	s->code = ws_code_new();
+	s->started_epoch = (uint64_t)time(NULL);
+	ops.code = s->code;
+	ops.stack_depth = o->stack_depth;
 	s->drain = ws_drain_new(&s->area, &s->clock, &ops);
 	ws_drain_target(s->drain, s->launch.pid);
+	if (wants_python(o)) {
+		s->python_opts = o->python;
+		s->python_opts.timers = s->perf_opts.signals;
+		s->python = ws_python_new(s->drain, &s->python_opts);
+	}
+	s->perf = ws_perf_open(&s->perf_opts, s->launch.pid, s->drain, s->main);
+	ws_drain_perf(s->drain, s->perf);
 	return 0;
 }
 
@@ -588,6 +681,8 @@ static int cannot_run(struct session *s, int error, struct ws_err *e)
 	free(file);
 	waitpid(s->launch.pid, NULL, 0);
 	ws_drain_finish(s->drain);
+	ws_python_free(s->python);
+	ws_perf_free(s->perf);
 	ws_writer_discard(s->main->writer);
 	settle_old(s, s->main->path);
 	ws_sink_free(s->main);
@@ -624,6 +719,7 @@ int ws_record(const struct ws_record_opts *o, struct ws_record_result *result, s
 	}
 	settle_old(s, NULL);
 	ws_area_destroy(&s->area);
+	ws_code_free(s->code);
 	ws_clock_free(&s->clock);
 	ws_signals_restore();
 	ws_launch_environment_free(s->env);

@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "base/mem.h"
+#include "record/stacks.h"
 
 struct ws_sink *ws_sink_new(char *path, struct ws_writer *writer, struct ws_clock *clock)
 {
@@ -85,6 +86,7 @@ void ws_sink_free(struct ws_sink *s)
 {
 	for (int i = 0; i < WS_SINK_WARNINGS; i++)
 		free(s->warnings[i]);
+	ws_stackset_free(s->stacks);
 	free(s->path);
 	free(s->said);
 	free(s);

@@ -19,12 +19,15 @@ struct ws_sink {
 	struct ws_clock *clock;
 	uint32_t processes, threads; /* ids given so far */
 	uint64_t events;             /* records converted */
+	bool python_described;       /* the row of perf_event for samples by signal is written */
 	bool cuda_seen;              /* the facts about CUPTI are written */
 	uint64_t *said;              /* hashes of diagnostics: each is said once */
 	size_t said_n, said_cap;
 	char *warnings[WS_SINK_WARNINGS]; /* the first ones, to be repeated at the end of the run */
 	uint64_t warning_count;
 	uint64_t lost;               /* events counted in the loss table */
+	bool perf_described;         /* the facts about sampling are written */
+	struct ws_stackset *stacks;    /* call stacks: stacks.h; NULL until there are any */
 };
 
 /* Take over `writer`; never fails. */

@@ -29,7 +29,18 @@
 	X(CUDA_DEVICE, cuda_device)                                                         \
 	X(CUDA_RESOURCE, cuda_resource) /* modules, graphs, nodes */                       \
 	X(CUDA_SYNC, cuda_sync)       /* a wait */                                         \
-	X(CUDA_SEEN, cuda_seen)       /* which CUPTI was found; its records' sizes */
+	X(CUDA_SEEN, cuda_seen)       /* which CUPTI was found; its records' sizes */   \
+	X(PYTHON_SEEN, python_seen)   /* an interpreter is there */                        \
+	X(PYTHON_THREAD, python_thread)                                                    \
+	X(PYTHON_CODE, python_code)                                                        \
+	X(PYTHON_TABLE, python_table) /* the rest of a code's line table */                \
+	X(PYTHON_FRAMES, python_frames)                                                    \
+	X(PYTHON_SAMPLE, python_sample)                                                    \
+	X(PYTHON_RANGE, python_range) /* a named function ran */                          \
+	X(GIL, gil)                                                                        \
+	X(STACK, stack)               /* registers and stack of the call that follows */   \
+	X(MAPS, maps)                 /* the process's address map */                      \
+	X(SAMPLE, sample)             /* of the CPU, taken by a signal */
 
 enum ws_rec_kind {
 	WS_REC_NONE = 0,

@@ -29,7 +29,7 @@
 #include "base/ticks.h"
 
 #define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
-#define WS_ARENA_VERSION 2 /* hooks and recorder of different builds refuse each other */
+#define WS_ARENA_VERSION 3 /* hooks and recorder of different builds refuse each other */
 #define WS_CHUNK_SIZE 16384u
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
 #define WS_DIR_SLOTS 65536u
@@ -39,7 +39,8 @@
 #define WS_ENV_SESSION "WARPSIGHT_SESSION" /* path of the arena */
 
 /* Features that hooks turn on: bits of ws_arena.features. */
-enum { WS_FEATURE_NVTX = 1, WS_FEATURE_OSRT = 2, WS_FEATURE_FORK_TRACE = 4 /* record in children between fork and exec */, WS_FEATURE_CUDA = 8 };
+enum { WS_FEATURE_NVTX = 1, WS_FEATURE_OSRT = 2, WS_FEATURE_FORK_TRACE = 4 /* record in children between fork and exec */, WS_FEATURE_CUDA = 8, WS_FEATURE_SAMPLE = 16,
+       WS_FEATURE_PYTHON = 32, WS_FEATURE_GIL = 64, WS_FEATURE_PYTHON_CUDA = 128 };
 
 #define WS_ARENA_TEXT 16384
 
@@ -73,6 +74,20 @@ enum ws_cuda_setting {
 	WS_CUDA_UM_GPU_FAULTS = 128,
 };
 
+/* Which calls have their stacks copied. */
+struct ws_stack_settings {
+	uint64_t osrt_threshold; /* ticks that a call lasts at least; UINT64_MAX: none */
+	uint64_t cuda_threshold[4]; /* the same in nanoseconds, by enum ws_cuda_calls */
+	uint32_t osrt_bytes, cuda_bytes; /* of stack to copy */
+};
+enum ws_cuda_calls { WS_CALLS_KERNEL = 0, WS_CALLS_MEMORY = 1, WS_CALLS_SYNC = 2, WS_CALLS_OTHER = 3 };
+
+/* CPU samples by a timer signal. */
+struct ws_sample_settings {
+	uint64_t period_ns;
+	uint32_t stack_bytes, spare; /* of stack to copy; 0: none */
+};
+
 /* Page-aligned start of the file, written by the recorder before the target starts. */
 struct ws_arena {
 	uint64_t magic;
@@ -90,9 +105,12 @@ struct ws_arena {
 	uint32_t text_domains;        /* NUL-separated domain names for nvtx_filter, ended by an empty one */
 	uint32_t text_report_vars;    /* NUL-separated names of variables that registrations report (%q{}, launcher variables) */
 	uint32_t text_used;
+	uint32_t text_functions;      /* Python functions to trace: module and qualified name by turns, NUL-separated, ended by an empty one; 0 for none */
 	uint32_t buffer_first;        /* file offset of the first buffer / WS_BUFFER_SIZE */
 	uint32_t buffer_count;        /* at most WS_BUFFERS */
 	struct ws_cuda_settings cuda;
+	struct ws_stack_settings stacks;
+	struct ws_sample_settings sample;
 	char text[WS_ARENA_TEXT];
 
 	_Alignas(64) _Atomic uint32_t collecting; /* events are wanted; toggled by delay, duration and capture ranges */
@@ -157,7 +175,8 @@ struct ws_open_call {
 
 #define WS_OPEN_DEPTH 64 /* levels in the home chunk; deeper ones in chunks of kind OPEN */
 #define WS_LOSS_KINDS 8
-enum ws_loss_kind { WS_LOSS_NVTX = 0, WS_LOSS_OSRT = 1, WS_LOSS_OTHER = 2, WS_LOSS_DEPTH = 3 /* ranges nested too deep */, WS_LOSS_CUDA = 4 };
+enum ws_loss_kind { WS_LOSS_NVTX = 0, WS_LOSS_OSRT = 1, WS_LOSS_OTHER = 2, WS_LOSS_DEPTH = 3 /* ranges nested too deep */, WS_LOSS_CUDA = 4, WS_LOSS_SAMPLE = 5,
+		    WS_LOSS_PYTHON = 6 };
 
 /* A thread's home chunk, and the chunk of each further ring that a signal handler needed (nest > 0). */
 struct ws_ring {
@@ -195,6 +214,8 @@ struct ws_process_home {
 	_Atomic uint32_t ended; /* the process said that it ends: exit handlers ran */
 	_Atomic uint32_t ready; /* the rest may be read */
 	_Atomic uint64_t string_pos; /* next free byte: chunk << 32 | offset */
+	_Atomic uint32_t python_events;  /* events that the recorder has open and that signal threads of this process */
+	_Atomic uint32_t python_refused; /* it must close them: the program wants the signal for itself */
 	uint32_t exe_len, cmdline_len, env_len; /* texts follow each other at `text`: NUL-separated arguments, NAME=VALUE reports */
 	uint32_t text_chunk;                    /* a further chunk when they do not fit; 0 */
 	char text[];

@@ -107,6 +107,7 @@ enum ws_process_origin {
 	WS_ORIGIN_TARGET = 1, /* the program that profile started */
 	WS_ORIGIN_EXEC = 2,   /* a new image: exec, posix_spawn */
 	WS_ORIGIN_FORK = 3,   /* a forked child, running its parent's image */
+	WS_ORIGIN_OTHER = 4,  /* it runs beside the target: seen by system-wide sampling */
 };
 
 enum ws_process_end_reason {
@@ -189,7 +190,7 @@ enum ws_module_flags {
 	WS_MODULE_DELETED = 1,  /* the file was deleted or replaced while it was mapped */
 	WS_MODULE_MISSING = 2,  /* it could not be opened when symbols were looked up */
 	WS_MODULE_CHANGED = 4,  /* the file that is there now is another one (build id, or size and time): not used */
-	WS_MODULE_STRIPPED = 8, /* only its dynamic symbols were found */
+	WS_MODULE_STRIPPED = 8, /* it has no symbols of its own but the dynamic ones */
 };
 
 enum ws_frame_kind { WS_FRAME_USER = 1, WS_FRAME_KERNEL = 2, WS_FRAME_PYTHON = 3, WS_FRAME_JIT = 4 };

@@ -138,48 +138,48 @@ bool ws_param_lanes(const struct ws_call *c, enum ws_which_lanes which, uint32_t
 
 /* ---- JSON ---- */
 
-void ws_json_comma(struct ws_text *t)
+void ws_put_comma(struct ws_text *t)
 {
 	if (t->len && !strchr("[{:,", t->s[t->len - 1]))
 		ws_text_puts(t, ",");
 }
 
-void ws_json_key(struct ws_text *t, const char *key)
+void ws_put_key(struct ws_text *t, const char *key)
 {
-	ws_json_comma(t);
+	ws_put_comma(t);
 	ws_text_printf(t, "\"%s\":", key);
 }
 
-void ws_json_text(struct ws_text *t, const char *key, const char *s, size_t n)
+void ws_put_text(struct ws_text *t, const char *key, const char *s, size_t n)
 {
-	ws_json_key(t, key);
+	ws_put_key(t, key);
 	ws_text_json(t, s, n);
 }
 
-void ws_json_string(struct ws_text *t, const char *key, const char *s)
+void ws_put_string(struct ws_text *t, const char *key, const char *s)
 {
-	ws_json_text(t, key, s, strlen(s));
+	ws_put_text(t, key, s, strlen(s));
 }
 
-void ws_json_int(struct ws_text *t, const char *key, int64_t v)
+void ws_put_int(struct ws_text *t, const char *key, int64_t v)
 {
-	ws_json_key(t, key);
+	ws_put_key(t, key);
 	ws_text_printf(t, "%" PRId64, v);
 }
 
-void ws_json_time(struct ws_text *t, const char *key, const struct ws_lanes *l, uint64_t time)
+void ws_put_time(struct ws_text *t, const char *key, const struct ws_lanes *l, uint64_t time)
 {
-	ws_json_int(t, key, (int64_t)(time - l->zero));
+	ws_put_int(t, key, (int64_t)(time - l->zero));
 }
 
 enum { MOST_NAME = 16384 };
 
-void ws_json_name(struct ws_text *t, const char *key, const struct ws_lanes *l, uint32_t name)
+void ws_put_name(struct ws_text *t, const char *key, const struct ws_lanes *l, uint32_t name)
 {
 	size_t n;
 	const char *s = ws_lane_name(l, name, &n);
 
-	ws_json_text(t, key, s, n < MOST_NAME ? n : MOST_NAME);
+	ws_put_text(t, key, s, n < MOST_NAME ? n : MOST_NAME);
 }
 
 /* ---- finding events ---- */
@@ -210,17 +210,17 @@ bool ws_find_event(const struct ws_lanes *l, uint32_t lane, uint8_t source, uint
 	return false;
 }
 
-void ws_json_spot(struct ws_text *t, const struct ws_lanes *l, const struct ws_spot *s)
+void ws_put_spot(struct ws_text *t, const struct ws_lanes *l, const struct ws_spot *s)
 {
 	const struct ws_level *v = &l->lane[s->lane]->level[s->level];
 
-	ws_json_int(t, "lane", s->lane);
-	ws_json_int(t, "level", s->level);
-	ws_json_int(t, "event", s->event);
-	ws_json_time(t, "start", l, v->start[s->event]);
-	ws_json_time(t, "end", l, ws_level_end(v, s->event));
-	ws_json_int(t, "flags", v->src[s->event] & ~WS_EVENT_SOURCE);
-	ws_json_name(t, "name", l, v->name[s->event]);
+	ws_put_int(t, "lane", s->lane);
+	ws_put_int(t, "level", s->level);
+	ws_put_int(t, "event", s->event);
+	ws_put_time(t, "start", l, v->start[s->event]);
+	ws_put_time(t, "end", l, ws_level_end(v, s->event));
+	ws_put_int(t, "flags", v->src[s->event] & ~WS_EVENT_SOURCE);
+	ws_put_name(t, "name", l, v->name[s->event]);
 }
 
 /* ---- what can be asked ---- */
@@ -229,11 +229,11 @@ int ws_api_progress(struct ws_call *c, struct ws_err *e)
 {
 	(void)e;
 	ws_text_puts(c->out, "{");
-	ws_json_int(c->out, "events", (int64_t)c->l->events);
-	ws_json_int(c->out, "built", (int64_t)__atomic_load_n(&c->l->built_events, __ATOMIC_RELAXED));
-	ws_json_int(c->out, "done", __atomic_load_n(&c->l->placed, __ATOMIC_ACQUIRE));
-	ws_json_int(c->out, "all", __atomic_load_n(&c->l->built, __ATOMIC_ACQUIRE));
-	ws_json_int(c->out, "damaged", (int64_t)c->l->damaged);
+	ws_put_int(c->out, "events", (int64_t)c->l->events);
+	ws_put_int(c->out, "built", (int64_t)__atomic_load_n(&c->l->built_events, __ATOMIC_RELAXED));
+	ws_put_int(c->out, "done", __atomic_load_n(&c->l->placed, __ATOMIC_ACQUIRE));
+	ws_put_int(c->out, "all", __atomic_load_n(&c->l->built, __ATOMIC_ACQUIRE));
+	ws_put_int(c->out, "damaged", (int64_t)c->l->damaged);
 	ws_text_puts(c->out, "}");
 	return 0;
 }
@@ -280,7 +280,7 @@ int ws_api(struct ws_view *view, const char *path, const struct ws_params *p, st
 		if (status == WS_API_SAY) { /* what the user typed, not what the page did, was wrong */
 			a->body.len = 0;
 			ws_text_puts(&a->body, "{");
-			ws_json_string(&a->body, "error", e.msg);
+			ws_put_string(&a->body, "error", e.msg);
 			ws_text_puts(&a->body, "}");
 			return 200;
 		}

@@ -67,14 +67,14 @@ enum ws_which_lanes { WS_LANES_ALL, WS_LANES_ONCE, WS_LANES_ORIGINAL };
 bool ws_param_lanes(const struct ws_call *c, enum ws_which_lanes which, uint32_t **lanes, size_t *n, struct ws_err *e);
 
 /* JSON: "key":value with a comma before it unless it is the first of its object. */
-void ws_json_key(struct ws_text *t, const char *key);
-void ws_json_text(struct ws_text *t, const char *key, const char *s, size_t n);
-void ws_json_string(struct ws_text *t, const char *key, const char *s);
-void ws_json_int(struct ws_text *t, const char *key, int64_t v);
-void ws_json_name(struct ws_text *t, const char *key, const struct ws_lanes *l, uint32_t name);
-void ws_json_comma(struct ws_text *t); /* between elements of an array */
+void ws_put_key(struct ws_text *t, const char *key);
+void ws_put_text(struct ws_text *t, const char *key, const char *s, size_t n);
+void ws_put_string(struct ws_text *t, const char *key, const char *s);
+void ws_put_int(struct ws_text *t, const char *key, int64_t v);
+void ws_put_name(struct ws_text *t, const char *key, const struct ws_lanes *l, uint32_t name);
+void ws_put_comma(struct ws_text *t); /* between elements of an array */
 /* A time of the session, as ns from time zero. */
-void ws_json_time(struct ws_text *t, const char *key, const struct ws_lanes *l, uint64_t time);
+void ws_put_time(struct ws_text *t, const char *key, const struct ws_lanes *l, uint64_t time);
 
 /* Which names a search matches; asked once for each name. */
 struct ws_matcher;
@@ -92,6 +92,6 @@ bool ws_find_event(const struct ws_lanes *l, uint32_t lane, uint8_t source, uint
 /* Number of the lane with this kind and key, or UINT32_MAX. */
 uint32_t ws_find_lane(const struct ws_lanes *l, uint8_t kind, const uint32_t key[4]);
 /* {"lane":..,"level":..,"event":..,"start":..,"end":..,"name":..} without the braces. */
-void ws_json_spot(struct ws_text *t, const struct ws_lanes *l, const struct ws_spot *s);
+void ws_put_spot(struct ws_text *t, const struct ws_lanes *l, const struct ws_spot *s);
 
 #endif

@@ -12,7 +12,6 @@
 #include "base/map.h"
 #include "export/text.h"
 #include "serve/api.h"
-#include "serve/frames.h"
 
 struct event {
 	struct ws_call *c;
@@ -63,29 +62,29 @@ static void put_value(struct ws_text *t, const struct ws_call *c, const struct w
 	size_t n;
 	const char *s;
 
-	ws_json_string(t, "name", d->name);
-	ws_json_string(t, "doc", d->doc);
-	ws_json_string(t, "type", ws_types[d->type].name);
+	ws_put_string(t, "name", d->name);
+	ws_put_string(t, "doc", d->doc);
+	ws_put_string(t, "type", ws_types[d->type].name);
 	if (is_null(d->type, v))
 		return;
 	if (d->type == WS_T_STR) {
 		s = ws_report_string(c->rep->r, (uint32_t)v, &n);
-		ws_json_text(t, "text", s, n < 65536 ? n : 65536);
+		ws_put_text(t, "text", s, n < 65536 ? n : 65536);
 		return;
 	}
 	if (d->type == WS_T_THREAD || d->type == WS_T_NTHREAD) {
 		const struct ws_thread_info *w = ws_who_thread(c->l->who, (uint32_t)v);
 
-		ws_json_string(t, "text", w->name[0] ? w->name : w->process_name);
-		ws_json_int(t, "value", w->tid);
+		ws_put_string(t, "text", w->name[0] ? w->name : w->process_name);
+		ws_put_int(t, "value", w->tid);
 		return;
 	}
 	if (d->type == WS_T_PROCESS) {
-		ws_json_string(t, "text", ws_who_process(c->l->who, (uint32_t)v)->name);
-		ws_json_int(t, "value", ws_who_process(c->l->who, (uint32_t)v)->pid);
+		ws_put_string(t, "text", ws_who_process(c->l->who, (uint32_t)v)->name);
+		ws_put_int(t, "value", ws_who_process(c->l->who, (uint32_t)v)->pid);
 		return;
 	}
-	ws_json_key(t, "value");
+	ws_put_key(t, "value");
 	memcpy(&f, &v, 8);
 	if (d->type == WS_T_F64)
 		ws_text_printf(t, f == f && f < 1e300 && f > -1e300 ? "%.17g" : "null", f);
@@ -100,12 +99,12 @@ static void put_columns(const struct event *e)
 	struct ws_text *t = e->c->out;
 	enum ws_table table = e->source->table;
 
-	ws_json_string(t, "table", ws_tables[table].name);
-	ws_json_string(t, "sqlite", ws_tables[table].sqlite);
-	ws_json_key(t, "columns");
+	ws_put_string(t, "table", ws_tables[table].name);
+	ws_put_string(t, "sqlite", ws_tables[table].sqlite);
+	ws_put_key(t, "columns");
 	ws_text_puts(t, "[");
 	for (uint32_t k = 0; k < ws_tables[table].column_count; k++) {
-		ws_json_comma(t);
+		ws_put_comma(t);
 		ws_text_puts(t, "{");
 		put_value(t, e->c, &ws_tables[table].columns[k], e->v[k]);
 		ws_text_puts(t, "}");
@@ -115,31 +114,36 @@ static void put_columns(const struct event *e)
 
 /* ---- stacks ---- */
 
+/* The functions of a frame, those inlined into it first. */
 static void put_frame(const struct event *e, uint32_t frame)
 {
-	struct ws_frames *f = e->c->l->frames;
+	const struct ws_stacks *st = e->c->l->stacks;
+	const struct ws_frame_info *f = ws_stacks_frame(st, frame);
+	const struct ws_place *place = ws_stacks_places(st, f);
 	struct ws_text *t = e->c->out;
-	uint32_t line, file = ws_code_line(f, frame, &line), module = ws_code_module(f, frame);
-	size_t n;
-	const char *s = ws_code_name(f, frame, &n);
 
-	ws_json_comma(t);
-	ws_text_puts(t, "{");
-	ws_json_text(t, "name", s, n < 16384 ? n : 16384);
-	s = ws_report_string(e->c->rep->r, file, &n);
-	ws_json_text(t, "file", s, n < 4096 ? n : 4096);
-	ws_json_int(t, "line", line);
-	s = ws_report_string(e->c->rep->r, module, &n);
-	ws_json_text(t, "module", s, n < 4096 ? n : 4096);
-	ws_json_int(t, "kind", ws_code_kind(f, frame));
-	ws_text_puts(t, "}");
+	for (uint32_t i = 0; i < f->count; i++) {
+		const struct ws_function *fn = ws_stacks_function(st, place[i].function);
+		const char *module = ws_stacks_module(st, f->module)->path;
+		size_t n;
+		const char *file = ws_report_string(e->c->rep->r, place[i].file, &n);
+
+		ws_put_comma(t);
+		ws_text_puts(t, "{");
+		ws_put_text(t, "name", fn->name, fn->len < 16384 ? fn->len : 16384);
+		ws_put_text(t, "file", file, n < 4096 ? n : 4096);
+		ws_put_int(t, "line", place[i].line);
+		ws_put_text(t, "module", module, strnlen(module, 4096));
+		ws_put_int(t, "kind", f->kind);
+		ws_text_puts(t, "}");
+	}
 }
-
-enum { MOST_FRAMES = 1024 };
 
 static void put_stack(const struct event *e)
 {
+	uint32_t path[WS_STACKS_DEEPEST];
 	uint64_t stack = 0, leaf = 0;
+	size_t n;
 
 	if (e->source->table == WS_TABLE_sample) {
 		leaf = e->v[ws_sample_frame];
@@ -151,13 +155,11 @@ static void put_stack(const struct event *e)
 	} else if (e->source->table == WS_TABLE_cuda_api) {
 		stack = e->v[ws_cuda_api_callchain];
 	}
-	ws_json_key(e->c->out, "stack");
+	n = ws_stacks_walk(e->c->l->stacks, (uint32_t)leaf, stack == WS_NO_U32 ? 0 : (uint32_t)stack, path, WS_STACKS_DEEPEST);
+	ws_put_key(e->c->out, "stack");
 	ws_text_puts(e->c->out, "[");
-	if (leaf)
-		put_frame(e, (uint32_t)leaf);
-	if (stack != WS_NO_U32)
-		for (int i = 0; stack && i < MOST_FRAMES; i++, stack = ws_code_stack_parent(e->c->l->frames, (uint32_t)stack))
-			put_frame(e, ws_code_stack_frame(e->c->l->frames, (uint32_t)stack));
+	for (size_t i = 0; i < n; i++)
+		put_frame(e, path[i]);
 	ws_text_puts(e->c->out, "]");
 }
 
@@ -165,10 +167,10 @@ static void put_stack(const struct event *e)
 
 static void put_link(struct event *e, const char *role, const struct ws_spot *s)
 {
-	ws_json_comma(e->c->out);
+	ws_put_comma(e->c->out);
 	ws_text_puts(e->c->out, "{");
-	ws_json_string(e->c->out, "role", role);
-	ws_json_spot(e->c->out, e->c->l, s);
+	ws_put_string(e->c->out, "role", role);
+	ws_put_spot(e->c->out, e->c->l, s);
 	ws_text_puts(e->c->out, "}");
 }
 
@@ -500,10 +502,10 @@ int ws_api_event(struct ws_call *c, struct ws_err *e)
 		x.end = x.v[ws_nvtx_end];
 	}
 	ws_text_puts(c->out, "{");
-	ws_json_spot(c->out, c->l, &x.spot);
+	ws_put_spot(c->out, c->l, &x.spot);
 	put_columns(&x);
 	put_stack(&x);
-	ws_json_key(c->out, "links");
+	ws_put_key(c->out, "links");
 	ws_text_puts(c->out, "[");
 	put_links(&x);
 	ws_text_puts(c->out, "]}");

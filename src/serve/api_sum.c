@@ -125,15 +125,15 @@ static int by_total(const void *a, const void *b)
 
 static void put_group(struct ws_call *c, const struct group *g)
 {
-	ws_json_comma(c->out);
+	ws_put_comma(c->out);
 	ws_text_puts(c->out, "{");
-	ws_json_string(c->out, "kind", ws_lane_descs[g->kind].name);
-	ws_json_name(c->out, "name", c->l, g->name);
-	ws_json_int(c->out, "count", (int64_t)g->count);
-	ws_json_int(c->out, "total", (int64_t)g->total);
-	ws_json_int(c->out, "min", (int64_t)g->min);
-	ws_json_int(c->out, "max", (int64_t)g->max);
-	ws_json_key(c->out, "longest");
+	ws_put_string(c->out, "kind", ws_lane_descs[g->kind].name);
+	ws_put_name(c->out, "name", c->l, g->name);
+	ws_put_int(c->out, "count", (int64_t)g->count);
+	ws_put_int(c->out, "total", (int64_t)g->total);
+	ws_put_int(c->out, "min", (int64_t)g->min);
+	ws_put_int(c->out, "max", (int64_t)g->max);
+	ws_put_key(c->out, "longest");
 	ws_text_printf(c->out, "[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "]", g->longest.lane, g->longest.level, g->longest.event);
 	ws_text_puts(c->out, "}");
 }
@@ -141,7 +141,7 @@ static void put_group(struct ws_call *c, const struct group *g)
 /* How busy each lane was: level 0 of a lane holds what is outermost. */
 static void put_lanes(struct ws_call *c, const struct walk *w)
 {
-	ws_json_key(c->out, "lanes");
+	ws_put_key(c->out, "lanes");
 	ws_text_puts(c->out, "[");
 	for (size_t i = 0; i < w->n; i++) {
 		const struct ws_lane *lane = c->l->lane[w->lanes[i]];
@@ -157,7 +157,7 @@ static void put_lanes(struct ws_call *c, const struct walk *w)
 			if (to - 1 != from)
 				busy -= ws_level_dur(&lane->level[0], to - 1) - clipped(w, &lane->level[0], to - 1);
 		}
-		ws_json_comma(c->out);
+		ws_put_comma(c->out);
 		ws_text_printf(c->out, "[%" PRIu32 ",%" PRIu64 ",%" PRIu32 "]", w->lanes[i], busy, to - from);
 	}
 	ws_text_puts(c->out, "]");
@@ -189,7 +189,7 @@ int ws_api_sum(struct ws_call *c, struct ws_err *e)
 			left_out++;
 	}
 	ws_text_puts(c->out, "]");
-	ws_json_int(c->out, "left_out", (int64_t)left_out);
+	ws_put_int(c->out, "left_out", (int64_t)left_out);
 	put_lanes(c, &w);
 	ws_text_puts(c->out, "}");
 	free(g.v);
@@ -282,9 +282,9 @@ static void put_picks(struct ws_call *c, struct picks *p, int64_t offset)
 		qsort(p->v, p->n, sizeof(*p->v), by_pick);
 	ws_text_puts(c->out, "{\"events\":[");
 	for (size_t i = (size_t)offset; i < p->n; i++) {
-		ws_json_comma(c->out);
+		ws_put_comma(c->out);
 		ws_text_puts(c->out, "{");
-		ws_json_spot(c->out, c->l, &p->v[i].spot);
+		ws_put_spot(c->out, c->l, &p->v[i].spot);
 		ws_text_puts(c->out, "}");
 	}
 	ws_text_puts(c->out, "]");
@@ -320,7 +320,7 @@ int ws_api_events(struct ws_call *c, struct ws_err *e)
 			count += pick_level(&w, m, &p, &(struct ws_spot){w.lanes[i], k, 0},
 					    by && *by == 'd' ? BY_DURATION : BY_START, down);
 	put_picks(c, &p, offset);
-	ws_json_int(c->out, "count", (int64_t)count);
+	ws_put_int(c->out, "count", (int64_t)count);
 	ws_text_puts(c->out, "}");
 	ws_matcher_free(m);
 	free(p.v);
@@ -360,8 +360,8 @@ int ws_api_search(struct ws_call *c, struct ws_err *e)
 			put_group(c, &g.v[i]);
 	}
 	ws_text_puts(c->out, "]");
-	ws_json_int(c->out, "count", (int64_t)count);
-	ws_json_int(c->out, "distinct", (int64_t)out);
+	ws_put_int(c->out, "count", (int64_t)count);
+	ws_put_int(c->out, "distinct", (int64_t)out);
 	ws_text_puts(c->out, "}");
 	free(g.v);
 	ws_map_free(&g.at);
@@ -421,7 +421,7 @@ int ws_api_step(struct ws_call *c, struct ws_err *e)
 	}
 	ws_text_puts(c->out, "{");
 	if (any)
-		ws_json_spot(c->out, c->l, &best);
+		ws_put_spot(c->out, c->l, &best);
 	ws_text_puts(c->out, "}");
 	ws_matcher_free(m);
 	free(w.lanes);

@@ -163,14 +163,14 @@ int ws_api_at(struct ws_call *c, struct ws_err *e)
 	for (uint32_t i = from; i < to && i - from < limit; i++) {
 		struct ws_spot s = {(uint32_t)lane, (uint32_t)level, i};
 
-		ws_json_comma(c->out);
+		ws_put_comma(c->out);
 		ws_text_puts(c->out, "{");
-		ws_json_spot(c->out, c->l, &s);
+		ws_put_spot(c->out, c->l, &s);
 		ws_text_puts(c->out, "}");
 	}
 	ws_text_puts(c->out, "]");
-	ws_json_int(c->out, "count", to - from);
-	ws_json_int(c->out, "busy", (int64_t)ws_level_busy(v, from, to));
+	ws_put_int(c->out, "count", to - from);
+	ws_put_int(c->out, "busy", (int64_t)ws_level_busy(v, from, to));
 	ws_text_puts(c->out, "}");
 	return 0;
 }

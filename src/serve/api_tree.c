@@ -45,11 +45,11 @@ struct tree {
 
 static void row(const struct tree *t, const char *id, const char *parent, const char *type)
 {
-	ws_json_comma(t->c->out);
+	ws_put_comma(t->c->out);
 	ws_text_puts(t->c->out, "\n{");
-	ws_json_string(t->c->out, "id", id);
-	ws_json_string(t->c->out, "parent", parent);
-	ws_json_string(t->c->out, "type", type);
+	ws_put_string(t->c->out, "id", id);
+	ws_put_string(t->c->out, "parent", parent);
+	ws_put_string(t->c->out, "type", type);
 }
 
 static void end_row(const struct tree *t)
@@ -62,22 +62,22 @@ static void lane_facts(const struct tree *t, uint32_t i)
 	const struct ws_lane *n = t->l->lane[i];
 
 	if (n->kind == WS_LANE_NVTX && n->key[2])
-		ws_json_int(t->c->out, "loose", 1);
-	ws_json_int(t->c->out, "lane", i);
-	ws_json_int(t->c->out, "count", (int64_t)n->count);
-	ws_json_int(t->c->out, "ready", ws_lane_ready(n));
+		ws_put_int(t->c->out, "loose", 1);
+	ws_put_int(t->c->out, "lane", i);
+	ws_put_int(t->c->out, "count", (int64_t)n->count);
+	ws_put_int(t->c->out, "ready", ws_lane_ready(n));
 	if (!ws_lane_ready(n))
 		return;
-	ws_json_int(t->c->out, "levels", n->levels);
-	ws_json_int(t->c->out, "busy", (int64_t)n->busy);
-	ws_json_int(t->c->out, "hidden", (int64_t)n->hidden);
+	ws_put_int(t->c->out, "levels", n->levels);
+	ws_put_int(t->c->out, "busy", (int64_t)n->busy);
+	ws_put_int(t->c->out, "hidden", (int64_t)n->hidden);
 	if (ws_lane_descs[n->kind].counter && n->levels && n->level[0].n) {
 		double low, high;
 
 		ws_level_extremes(&n->level[0], 0, n->level[0].n, &low, &high);
-		ws_json_key(t->c->out, "low");
+		ws_put_key(t->c->out, "low");
 		ws_text_printf(t->c->out, "%.17g", low);
-		ws_json_key(t->c->out, "high");
+		ws_put_key(t->c->out, "high");
 		ws_text_printf(t->c->out, "%.17g", high);
 	}
 }
@@ -89,7 +89,7 @@ static void lane_row(const struct tree *t, uint32_t i, const char *parent, const
 	snprintf(id, sizeof(id), "l%" PRIu32, i);
 	row(t, id, parent, ws_lane_descs[t->l->lane[i]->kind].name);
 	if (label)
-		ws_json_text(t->c->out, "label", label, label_n);
+		ws_put_text(t->c->out, "label", label, label_n);
 	lane_facts(t, i);
 	end_row(t);
 }
@@ -133,10 +133,10 @@ static void thread_row(struct tree *t, uint32_t thread, const uint32_t *lanes, s
 
 	snprintf(id, sizeof(id), "t%" PRIu32, thread);
 	row(t, id, parent, "thread");
-	ws_json_string(t->c->out, "label", w->name);
-	ws_json_int(t->c->out, "tid", w->tid);
-	ws_json_int(t->c->out, "main", w->tid == w->pid);
-	ws_json_int(t->c->out, "count", (int64_t)ws_map_get(&t->events, thread, NULL));
+	ws_put_string(t->c->out, "label", w->name);
+	ws_put_int(t->c->out, "tid", w->tid);
+	ws_put_int(t->c->out, "main", w->tid == w->pid);
+	ws_put_int(t->c->out, "count", (int64_t)ws_map_get(&t->events, thread, NULL));
 	end_row(t);
 	for (size_t k = 0; k < WS_COUNT(thread_order); k++)
 		for (size_t i = 0; i < n; i++)
@@ -215,16 +215,16 @@ static void process_row(const struct tree *t, uint32_t process, const char *id)
 	uint64_t rank = get(&t->rank, 0, process, UINT64_MAX);
 
 	row(t, id, "", "process");
-	ws_json_string(t->c->out, "label", p->name);
-	ws_json_int(t->c->out, "pid", p->pid);
-	ws_json_text(t->c->out, "cmdline", p->cmdline, strnlen(p->cmdline, 1000));
+	ws_put_string(t->c->out, "label", p->name);
+	ws_put_int(t->c->out, "pid", p->pid);
+	ws_put_text(t->c->out, "cmdline", p->cmdline, strnlen(p->cmdline, 1000));
 	if (rank != UINT64_MAX)
-		ws_json_int(t->c->out, "rank", (int64_t)rank);
+		ws_put_int(t->c->out, "rank", (int64_t)rank);
 	if (p->start)
-		ws_json_time(t->c->out, "start", t->l, p->start);
+		ws_put_time(t->c->out, "start", t->l, p->start);
 	if (p->end != WS_NO_TIME)
-		ws_json_time(t->c->out, "end", t->l, p->end);
-	ws_json_int(t->c->out, "count", (int64_t)events_of(t, process | UINT64_C(1) << PROCESS_BIT));
+		ws_put_time(t->c->out, "end", t->l, p->end);
+	ws_put_int(t->c->out, "count", (int64_t)events_of(t, process | UINT64_C(1) << PROCESS_BIT));
 	end_row(t);
 }
 
@@ -266,9 +266,9 @@ static void stream_row(const struct tree *t, uint32_t i, const char *parent)
 
 	snprintf(id, sizeof(id), "l%" PRIu32, i);
 	row(t, id, parent, "stream");
-	ws_json_int(t->c->out, "context", key[2]);
-	ws_json_int(t->c->out, "stream", key[3]);
-	ws_json_int(t->c->out, "default", get(&t->null_stream, key[0], key[2], UINT64_MAX) == key[3]);
+	ws_put_int(t->c->out, "context", key[2]);
+	ws_put_int(t->c->out, "stream", key[3]);
+	ws_put_int(t->c->out, "default", get(&t->null_stream, key[0], key[2], UINT64_MAX) == key[3]);
 	lane_facts(t, i);
 	end_row(t);
 }
@@ -285,10 +285,10 @@ static void projected_row(const struct tree *t, uint32_t i, const char *parent)
 		size_t n;
 		const char *s = ws_report_string(t->l->r, (uint32_t)get(&t->l->domains, key[0], key[3], 0), &n);
 
-		ws_json_text(t->c->out, "label", s, n);
+		ws_put_text(t->c->out, "label", s, n);
 	}
-	ws_json_int(t->c->out, "tid", w->tid);
-	ws_json_string(t->c->out, "process", w->name);
+	ws_put_int(t->c->out, "tid", w->tid);
+	ws_put_string(t->c->out, "process", w->name);
 	lane_facts(t, i);
 	end_row(t);
 }
@@ -300,10 +300,10 @@ static void gpu_row(const struct tree *t, const uint32_t *key, const char *id)
 	const char *name = ws_report_string(t->l->r, (uint32_t)get(&t->device_name, key[0], key[1], 0), &n);
 
 	row(t, id, "", "gpu");
-	ws_json_int(t->c->out, "device", key[1]);
-	ws_json_text(t->c->out, "label", name, n);
-	ws_json_string(t->c->out, "process", p->name);
-	ws_json_int(t->c->out, "pid", p->pid);
+	ws_put_int(t->c->out, "device", key[1]);
+	ws_put_text(t->c->out, "label", name, n);
+	ws_put_string(t->c->out, "process", p->name);
+	ws_put_int(t->c->out, "pid", p->pid);
 	end_row(t);
 }
 
@@ -424,15 +424,15 @@ static void counter_rows(struct tree *t)
 			ws_map_set(&groups, ws_report_string_key(t->l->r, text), 1);
 			s = ws_report_string(t->l->r, text, &len);
 			row(t, group, "counters", "counter_group");
-			ws_json_text(t->c->out, "label", s, len);
+			ws_put_text(t->c->out, "label", s, len);
 			end_row(t);
 		}
 		snprintf(id, sizeof(id), "l%" PRIu32, v[i]);
 		row(t, id, group, "counter");
 		s = ws_report_string(t->l->r, (uint32_t)get(&t->counter_name, 0, key, 0), &len);
-		ws_json_text(t->c->out, "label", s, len);
+		ws_put_text(t->c->out, "label", s, len);
 		s = ws_report_string(t->l->r, (uint32_t)get(&t->counter_unit, 0, key, 0), &len);
-		ws_json_text(t->c->out, "unit", s, len);
+		ws_put_text(t->c->out, "unit", s, len);
 		lane_facts(t, v[i]);
 		end_row(t);
 	}
@@ -523,7 +523,7 @@ static void string_at(struct ws_text *t, const char *key, const struct ws_report
 	size_t n;
 	const char *s = ws_report_string(r, (uint32_t)id, &n);
 
-	ws_json_text(t, key, s, n < 16384 ? n : 16384);
+	ws_put_text(t, key, s, n < 16384 ? n : 16384);
 }
 
 static void facts(struct ws_text *t, const struct ws_report *r)
@@ -531,10 +531,10 @@ static void facts(struct ws_text *t, const struct ws_report *r)
 	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_meta, 0, UINT64_MAX);
 	const uint64_t *v;
 
-	ws_json_key(t, "facts");
+	ws_put_key(t, "facts");
 	ws_text_puts(t, "[");
 	for (int i = 0; i < MOST_ROWS && ws_cursor_next(c, &v); i++) {
-		ws_json_comma(t);
+		ws_put_comma(t);
 		ws_text_puts(t, "{");
 		string_at(t, "name", r, v[ws_meta_name]);
 		string_at(t, "value", r, v[ws_meta_value]);
@@ -549,13 +549,13 @@ static void diagnostics(struct ws_text *t, const struct ws_view_report *rep)
 	struct ws_cursor *c = ws_cursor_open(rep->r, WS_TABLE_diagnostic, 0, UINT64_MAX);
 	const uint64_t *v;
 
-	ws_json_key(t, "diagnostics");
+	ws_put_key(t, "diagnostics");
 	ws_text_puts(t, "[");
 	for (int i = 0; i < MOST_ROWS && ws_cursor_next(c, &v); i++) {
-		ws_json_comma(t);
+		ws_put_comma(t);
 		ws_text_puts(t, "{");
-		ws_json_time(t, "time", rep->lanes, v[ws_diagnostic_start]);
-		ws_json_int(t, "severity", (int64_t)v[ws_diagnostic_severity]);
+		ws_put_time(t, "time", rep->lanes, v[ws_diagnostic_start]);
+		ws_put_int(t, "severity", (int64_t)v[ws_diagnostic_severity]);
 		string_at(t, "source", rep->r, v[ws_diagnostic_source]);
 		string_at(t, "text", rep->r, v[ws_diagnostic_text]);
 		ws_text_puts(t, "}");
@@ -569,14 +569,14 @@ static void losses(struct ws_text *t, const struct ws_view_report *rep)
 	struct ws_cursor *c = ws_cursor_open(rep->r, WS_TABLE_loss, 0, UINT64_MAX);
 	const uint64_t *v;
 
-	ws_json_key(t, "losses");
+	ws_put_key(t, "losses");
 	ws_text_puts(t, "[");
 	for (int i = 0; i < MOST_ROWS && ws_cursor_next(c, &v); i++) {
-		ws_json_comma(t);
+		ws_put_comma(t);
 		ws_text_puts(t, "{");
-		ws_json_int(t, "tid", ws_who_thread(rep->lanes->who, (uint32_t)v[ws_loss_thread])->tid);
+		ws_put_int(t, "tid", ws_who_thread(rep->lanes->who, (uint32_t)v[ws_loss_thread])->tid);
 		string_at(t, "kind", rep->r, v[ws_loss_kind]);
-		ws_json_int(t, "events", (int64_t)v[ws_loss_events]);
+		ws_put_int(t, "events", (int64_t)v[ws_loss_events]);
 		string_at(t, "reason", rep->r, v[ws_loss_reason]);
 		ws_text_puts(t, "}");
 	}
@@ -590,7 +590,7 @@ static void output(struct ws_text *t, const struct ws_view_report *rep)
 	size_t sum = 0;
 	const uint64_t *v;
 
-	ws_json_key(t, "output");
+	ws_put_key(t, "output");
 	ws_text_puts(t, "[");
 	while (sum < MOST_OUTPUT && ws_cursor_next(c, &v)) {
 		size_t n;
@@ -598,11 +598,11 @@ static void output(struct ws_text *t, const struct ws_view_report *rep)
 
 		n = n < MOST_OUTPUT - sum ? n : MOST_OUTPUT - sum;
 		sum += n;
-		ws_json_comma(t);
+		ws_put_comma(t);
 		ws_text_puts(t, "{");
-		ws_json_time(t, "time", rep->lanes, v[ws_output_start]);
-		ws_json_int(t, "stream", (int64_t)v[ws_output_stream]);
-		ws_json_text(t, "text", s, n);
+		ws_put_time(t, "time", rep->lanes, v[ws_output_start]);
+		ws_put_int(t, "stream", (int64_t)v[ws_output_stream]);
+		ws_put_text(t, "text", s, n);
 		ws_text_puts(t, "}");
 	}
 	ws_text_puts(t, "]");
@@ -611,16 +611,16 @@ static void output(struct ws_text *t, const struct ws_view_report *rep)
 
 static void tables(struct ws_text *t, const struct ws_report *r)
 {
-	ws_json_key(t, "tables");
+	ws_put_key(t, "tables");
 	ws_text_puts(t, "[");
 	for (uint32_t i = 0; i < WS_TABLE_COUNT; i++) {
 		if (!ws_report_rows(r, (enum ws_table)i))
 			continue;
-		ws_json_comma(t);
+		ws_put_comma(t);
 		ws_text_puts(t, "{");
-		ws_json_string(t, "name", ws_tables[i].name);
-		ws_json_string(t, "sqlite", ws_tables[i].sqlite);
-		ws_json_int(t, "rows", (int64_t)ws_report_rows(r, (enum ws_table)i));
+		ws_put_string(t, "name", ws_tables[i].name);
+		ws_put_string(t, "sqlite", ws_tables[i].sqlite);
+		ws_put_int(t, "rows", (int64_t)ws_report_rows(r, (enum ws_table)i));
 		ws_text_puts(t, "}");
 	}
 	ws_text_puts(t, "]");
@@ -628,10 +628,10 @@ static void tables(struct ws_text *t, const struct ws_report *r)
 
 static void damage(struct ws_text *t, const struct ws_report *r)
 {
-	ws_json_key(t, "damage");
+	ws_put_key(t, "damage");
 	ws_text_puts(t, "[");
 	for (size_t i = 0; ws_report_damage(r, i); i++) {
-		ws_json_comma(t);
+		ws_put_comma(t);
 		ws_text_json(t, ws_report_damage(r, i), strlen(ws_report_damage(r, i)));
 	}
 	ws_text_puts(t, "]");
@@ -641,16 +641,16 @@ static void one_report(struct ws_text *t, const struct ws_view_report *rep, size
 {
 	const char *base = strrchr(rep->path, '/');
 
-	ws_json_comma(t);
+	ws_put_comma(t);
 	ws_text_puts(t, "{");
-	ws_json_int(t, "id", (int64_t)i);
-	ws_json_string(t, "name", base ? base + 1 : rep->path);
-	ws_json_string(t, "path", rep->path);
-	ws_json_time(t, "last", rep->lanes, rep->lanes->last);
-	ws_json_key(t, "realtime");
+	ws_put_int(t, "id", (int64_t)i);
+	ws_put_string(t, "name", base ? base + 1 : rep->path);
+	ws_put_string(t, "path", rep->path);
+	ws_put_time(t, "last", rep->lanes, rep->lanes->last);
+	ws_put_key(t, "realtime");
 	ws_text_printf(t, "\"%" PRId64 "\"", rep->realtime);
-	ws_json_int(t, "bytes", (int64_t)ws_report_file_size(rep->r));
-	ws_json_int(t, "complete", ws_report_complete(rep->r));
+	ws_put_int(t, "bytes", (int64_t)ws_report_file_size(rep->r));
+	ws_put_int(t, "complete", ws_report_complete(rep->r));
 	facts(t, rep->r);
 	diagnostics(t, rep);
 	losses(t, rep);
@@ -664,8 +664,8 @@ int ws_api_session(struct ws_call *c, struct ws_err *e)
 {
 	(void)e;
 	ws_text_puts(c->out, "{");
-	ws_json_string(c->out, "version", WS_VERSION);
-	ws_json_key(c->out, "reports");
+	ws_put_string(c->out, "version", WS_VERSION);
+	ws_put_key(c->out, "reports");
 	ws_text_puts(c->out, "[");
 	for (size_t i = 0; i < c->view->n; i++)
 		one_report(c->out, &c->view->v[i], i);

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "serve/frames.h"
 #include "serve/lane.h"
 #include "serve/names.h"
 
@@ -292,9 +291,16 @@ static uint8_t palette_index(struct ws_lanes *l, uint32_t argb)
 	return i < WS_COUNT(l->palette) ? (uint8_t)i : 0;
 }
 
+/* The innermost function at a frame. */
+static uint32_t function_of(const struct ws_stacks *s, uint32_t frame)
+{
+	return WS_NAME(WS_NAME_FUNCTION, ws_stacks_places(s, ws_stacks_frame(s, frame))->function);
+}
+
 static uint32_t row_name(const struct pass *p, const struct ws_batch *b, size_t i)
 {
 	uint64_t v = p->s->name >= 0 ? b->col[p->s->name][i] : 0;
+	uint32_t caller;
 
 	switch (p->s->naming) {
 	case WS_NAMED_STR:
@@ -302,9 +308,9 @@ static uint32_t row_name(const struct pass *p, const struct ws_batch *b, size_t 
 	case WS_NAMED_THREAD:
 		return WS_NAME(WS_NAME_THREAD, v);
 	case WS_NAMED_FRAME:
-		return WS_NAME(WS_NAME_FRAME, v);
+		return function_of(p->l->stacks, (uint32_t)v);
 	case WS_NAMED_STACK:
-		return WS_NAME(WS_NAME_FRAME, ws_code_stack_frame(p->l->frames, (uint32_t)v));
+		return function_of(p->l->stacks, ws_stacks_step(p->l->stacks, (uint32_t)v, &caller));
 	default:
 		return WS_NAME(WS_NAME_OURS, p->s->ours + (v < p->s->ours_n ? v : 0));
 	}
@@ -496,8 +502,8 @@ static void *build(void *arg)
 	name_domains(l);
 	ws_project_lanes(l);
 	set_flag(l, &l->census_done);
-	l->frames = ws_frames_open(l->r);
-	set_flag(l, &l->frames_done);
+	l->stacks = ws_stacks_open(l->r, NULL);
+	set_flag(l, &l->stacks_done);
 	place_all(l, workers, n);
 	for (uint32_t i = 0; i < n; i++) {
 		free(workers[i].at);
@@ -542,9 +548,9 @@ void ws_lanes_wait_census(struct ws_lanes *l)
 	wait_for(l, &l->census_done);
 }
 
-void ws_lanes_wait_frames(struct ws_lanes *l)
+void ws_lanes_wait_stacks(struct ws_lanes *l)
 {
-	wait_for(l, &l->frames_done);
+	wait_for(l, &l->stacks_done);
 }
 
 void ws_lanes_wait(struct ws_lanes *l)
@@ -566,7 +572,7 @@ void ws_lanes_close(struct ws_lanes *l)
 	free(l->census);
 	free(l->names_domains);
 	ws_map_free(&l->domains);
-	ws_frames_close(l->frames);
+	ws_stacks_close(l->stacks);
 	ws_who_close(l->who);
 	pthread_mutex_destroy(&l->lock);
 	pthread_cond_destroy(&l->changed);

@@ -19,7 +19,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "query/query.h"
+#include "query/stacks.h"
 
 enum ws_lane_kind {
 	WS_LANE_NVTX,	    /* thread, domain; 1 for start/end ranges */
@@ -60,7 +60,7 @@ extern const struct ws_lane_desc ws_lane_descs[WS_LANE_KINDS];
  * What an event is called: 30 bits of a number and in the two highest bits what it numbers. Texts of our own are
  * listed in names.c.
  */
-enum { WS_NAME_STRING = 0, WS_NAME_THREAD = 1, WS_NAME_OURS = 2, WS_NAME_FRAME = 3 };
+enum { WS_NAME_STRING = 0, WS_NAME_THREAD = 1, WS_NAME_OURS = 2, WS_NAME_FUNCTION = 3 };
 #define WS_NAME(space, id) ((uint32_t)(space) << 30 | ((uint32_t)(id)&0x3fffffff))
 
 /* Tables that feed lanes: events keep the number of their source. */
@@ -144,8 +144,6 @@ struct ws_census_entry { /* rows of one block that go to one lane */
 	uint64_t at;
 };
 
-struct ws_frames; /* frames.h */
-
 struct ws_lanes {
 	const struct ws_report *r;
 	struct ws_who *who;
@@ -158,14 +156,14 @@ struct ws_lanes {
 	size_t census_n, census_cap;
 	uint32_t palette[256]; /* ARGB */
 	uint32_t palette_n;
-	struct ws_frames *frames;
+	struct ws_stacks *stacks;
 	uint8_t *names_domains; /* by block of nvtx: does it name domains? */
 	struct ws_map domains;	/* process << 32 | NVTX domain: its name (a string id) */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	pthread_t builder;
 	bool building;
-	int census_done, frames_done, placed, built, stop; /* atomic; `placed`: all lanes are ready but the projected ones */
+	int census_done, stacks_done, placed, built, stop; /* atomic; `placed`: all lanes are ready but the projected ones */
 	uint64_t built_events, events, damaged;
 };
 
@@ -173,7 +171,7 @@ struct ws_lanes {
 struct ws_lanes *ws_lanes_open(const struct ws_report *r);
 void ws_lanes_close(struct ws_lanes *l);
 void ws_lanes_wait_census(struct ws_lanes *l);
-void ws_lanes_wait_frames(struct ws_lanes *l); /* until `frames` are there */
+void ws_lanes_wait_stacks(struct ws_lanes *l); /* until `stacks` are there */
 void ws_lanes_wait(struct ws_lanes *l);	       /* until everything is built */
 static inline bool ws_lane_ready(const struct ws_lane *lane)
 {

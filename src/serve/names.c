@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#include "serve/frames.h"
-
 static const char *const own_texts[] = {
 #define OWN_TEXTS(name, n, ...) __VA_ARGS__,
     WS_OWN_TEXTS(OWN_TEXTS)
@@ -33,8 +31,10 @@ const char *ws_lane_name(const struct ws_lanes *l, uint32_t name, size_t *len)
 
 	if (name >> 30 == WS_NAME_STRING)
 		return ws_report_string(l->r, id, len);
-	if (name >> 30 == WS_NAME_FRAME)
-		return ws_code_name(l->frames, id, len);
+	if (name >> 30 == WS_NAME_FUNCTION) {
+		*len = ws_stacks_function(l->stacks, id)->len;
+		return ws_stacks_function(l->stacks, id)->name;
+	}
 	s = name >> 30 == WS_NAME_THREAD ? thread_name(l, id) : ws_own_name(id);
 	*len = strlen(s);
 	return s;
@@ -46,7 +46,5 @@ uint32_t ws_lane_name_key(const struct ws_lanes *l, uint32_t name)
 
 	if (name >> 30 == WS_NAME_STRING)
 		return WS_NAME(WS_NAME_STRING, ws_report_string_key(l->r, id));
-	if (name >> 30 == WS_NAME_FRAME)
-		return ws_code_key(l->frames, id);
 	return name;
 }

@@ -11,12 +11,11 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "export/outfile.h"
+#include "export/export.h"
 #include "export/text.h"
 #include "serve/api.h"
 #include "serve/serve.h"
 #include "serve/tile.h"
-#include "stats/filter.h"
 
 enum { MOST_EVENTS = 500000, MOST_NAME = 2000 };
 
@@ -108,12 +107,12 @@ static int add_lane(struct page *p, uint32_t number, struct ws_err *e)
 	const struct ws_lane *lane = p->l->lane[number];
 	uint32_t from, to;
 
-	ws_json_comma(&p->lanes);
+	ws_put_comma(&p->lanes);
 	ws_text_puts(&p->lanes, "{");
-	ws_json_int(&p->lanes, "lane", number);
-	ws_json_string(&p->lanes, "kind", ws_lane_descs[lane->kind].name);
-	ws_json_int(&p->lanes, "counter", ws_lane_descs[lane->kind].counter);
-	ws_json_key(&p->lanes, "levels");
+	ws_put_int(&p->lanes, "lane", number);
+	ws_put_string(&p->lanes, "kind", ws_lane_descs[lane->kind].name);
+	ws_put_int(&p->lanes, "counter", ws_lane_descs[lane->kind].counter);
+	ws_put_key(&p->lanes, "levels");
 	ws_text_puts(&p->lanes, "[");
 	for (uint32_t k = 0; k < lane->levels; k++) {
 		ws_level_range(&lane->level[k], p->t0, p->t1, &from, &to);
@@ -121,7 +120,7 @@ static int add_lane(struct page *p, uint32_t number, struct ws_err *e)
 		if (p->n > MOST_EVENTS)
 			return ws_fail(e, "more than %d events are too many for one page; choose a shorter time by --times",
 				       MOST_EVENTS);
-		ws_json_comma(&p->lanes);
+		ws_put_comma(&p->lanes);
 		ws_text_printf(&p->lanes, "%" PRIu32, to - from);
 		add_columns(p, &lane->level[k], from, to);
 	}
@@ -141,7 +140,7 @@ static int add_lanes(struct page *p, struct ws_err *e)
 
 static void put_names(struct page *p, struct ws_text *t)
 {
-	ws_json_key(t, "names");
+	ws_put_key(t, "names");
 	ws_text_puts(t, "[");
 	for (size_t i = 0; i < p->names.size; i++) {
 		size_t n;
@@ -150,7 +149,7 @@ static void put_names(struct page *p, struct ws_text *t)
 		if (!p->names.used[i])
 			continue;
 		s = ws_lane_name(p->l, (uint32_t)p->names.slots[i].key, &n);
-		ws_json_comma(t);
+		ws_put_comma(t);
 		ws_text_printf(t, "[%" PRIu64 ",", p->names.slots[i].key);
 		ws_text_json(t, s, n < MOST_NAME ? n : MOST_NAME);
 		ws_text_puts(t, "]");
@@ -160,10 +159,10 @@ static void put_names(struct page *p, struct ws_text *t)
 
 static void put_palette(const struct page *p, struct ws_text *t)
 {
-	ws_json_key(t, "palette");
+	ws_put_key(t, "palette");
 	ws_text_puts(t, "[");
 	for (uint32_t i = 0; i < p->l->palette_n; i++) {
-		ws_json_comma(t);
+		ws_put_comma(t);
 		ws_text_printf(t, "%" PRIu32, p->l->palette[i]);
 	}
 	ws_text_puts(t, "]");
@@ -184,7 +183,7 @@ static void add_answer(struct page *p, struct ws_text *t, const char *path)
 	struct ws_answer a = {0};
 
 	ws_api(&p->view, path, &params, &a);
-	ws_json_key(t, path);
+	ws_put_key(t, path);
 	ws_text_add(t, a.body.s, a.body.len);
 	ws_text_free(&a.body);
 }
@@ -213,9 +212,9 @@ static void put_page(struct page *p)
 	ws_text_puts(&t, "{");
 	add_answer(p, &t, "session");
 	add_answer(p, &t, "tree");
-	ws_json_key(&t, "window");
+	ws_put_key(&t, "window");
 	ws_text_printf(&t, "[%" PRId64 ",%" PRId64 "]", p->t0 - (int64_t)p->l->zero, p->t1 - (int64_t)p->l->zero);
-	ws_json_key(&t, "lanes");
+	ws_put_key(&t, "lanes");
 	ws_text_add(&t, p->lanes.s, p->lanes.len);
 	put_names(p, &t);
 	put_palette(p, &t);
@@ -229,64 +228,40 @@ static void put_page(struct page *p)
 	fputs("</script>\n</body>\n</html>\n", p->f);
 }
 
-/* The window asked for, or the whole report. */
-static int set_window(struct page *p, const char *times, struct ws_err *e)
+/* The one range of --times, or the whole report. */
+static int set_window(struct page *p, const struct ws_export *x, struct ws_err *e)
 {
-	struct ws_stats s = {.r = p->view.v[0].r, .who = p->l->who, .zero = p->l->zero, .time_max = UINT64_MAX};
+	int64_t zero = (int64_t)p->l->zero, from = 0, to = (int64_t)p->l->last + 1 - zero;
 
-	p->t0 = (int64_t)p->l->zero;
-	p->t1 = (int64_t)p->l->last + 1;
-	if (!times)
-		return 0;
-	if (ws_filter_time(&s, times, e) < 0)
-		return -1;
-	p->t0 = s.time_min > (uint64_t)p->t0 ? (int64_t)s.time_min : p->t0;
-	p->t1 = s.time_max < (uint64_t)p->t1 ? (int64_t)s.time_max : p->t1;
+	if (x->span_count > 1)
+		return ws_fail(e, "--times: the type %s takes one range, but %zu are given", x->type, x->span_count);
+	if (x->span_count) {
+		from = x->spans[0].from > from ? x->spans[0].from : from;
+		to = x->spans[0].to < to ? x->spans[0].to : to;
+	}
+	p->t0 = zero + from;
+	p->t1 = zero + (to > from ? to : from);
 	return 0;
 }
 
-static char *default_output(const char *path)
+int ws_xformat_write_html(struct ws_export *x, FILE *f, struct ws_err *e)
 {
-	size_t n = strlen(path);
-
-	if (n > 6 && !strcmp(path + n - 6, ".wsrep"))
-		n -= 6;
-	return ws_format("%.*s.html", (int)n, path);
-}
-
-static int write_file(struct page *p, const struct ws_page_request *q, struct ws_err *e)
-{
-	char *path = q->output ? ws_strdup(q->output) : default_output(p->view.v[0].path);
-	struct ws_outfile o;
-	int rc = ws_outfile_open(&o, path, 0600, q->overwrite, e);
-
-	if (!rc) {
-		p->f = o.f;
-		put_page(p);
-		rc = ws_outfile_commit(&o, e);
-	}
-	if (!rc && !q->quiet && strcmp(path, "-"))
-		ws_say("wrote %s: %" PRIu64 " events", path, p->n);
-	free(path);
-	return rc;
-}
-
-int ws_page_write(const struct ws_page_request *q, struct ws_err *e)
-{
-	struct page p = {0};
+	const char *path = ws_report_path(x->r);
+	struct page p = {.f = f};
 	int rc;
 
 	if (!ws_assets[0].bytes)
 		return ws_fail(e, "this warpsight was built without its page: esbuild was missing");
-	if (ws_view_open(&p.view, &q->file, 1, e) < 0)
+	if (ws_view_open(&p.view, &path, 1, e) < 0)
 		return -1;
 	p.l = p.view.v[0].lanes;
 	ws_lanes_wait(p.l);
-	rc = set_window(&p, q->times, e);
+	rc = set_window(&p, x, e);
 	if (!rc)
 		rc = add_lanes(&p, e);
 	if (!rc)
-		rc = write_file(&p, q, e);
+		put_page(&p);
+	x->rows = p.n;
 	ws_view_close(&p.view);
 	ws_text_free(&p.events);
 	ws_text_free(&p.lanes);

@@ -21,19 +21,6 @@ struct ws_view_request {
  */
 int ws_view_serve(const struct ws_view_request *q, struct ws_err *e);
 
-struct ws_page_request {
-	const char *file;   /* the report */
-	const char *output; /* NULL: its name with .html */
-	const char *times;  /* "[START]/[END]" as --filter-time takes it, or NULL for all */
-	bool overwrite, quiet;
-};
-
-/*
- * Write the page with the events of a window in it: one file that needs nothing else. Refuses more events than a page bears.
- * Returns 0, -1 with a message, or WS_OUTFILE_PIPE.
- */
-int ws_page_write(const struct ws_page_request *q, struct ws_err *e);
-
 /* Files of the page, made part of the program by the build; `bytes` NULL past the last. */
 struct ws_asset {
 	const char *name, *type;

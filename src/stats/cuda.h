@@ -4,25 +4,8 @@
 #ifndef WS_STATS_CUDA_H
 #define WS_STATS_CUDA_H
 
+#include "query/gpu.h"
 #include "stats/stats.h"
-
-/* What a summary or trace takes in. */
-enum ws_cuda_source {
-	WS_CUDA_API,
-	WS_CUDA_KERNEL,
-	WS_CUDA_MEMCPY,
-	WS_CUDA_MEMSET,
-	WS_CUDA_GRAPH, /* launches of whole graphs, where their nodes were not recorded */
-	WS_CUDA_SOURCES,
-};
-
-/* Columns that every source has, and those that name an operation. -1 where it has none. */
-struct ws_cuda_columns {
-	enum ws_table table;
-	const char *category;
-	int start, end, process, correlation, name, bytes, device;
-};
-extern const struct ws_cuda_columns ws_cuda_columns[WS_CUDA_SOURCES];
 
 /* :base, :mangled and :nvtx-name */
 extern const char *const ws_cuda_args[], *const ws_cuda_name_args[];
@@ -30,10 +13,6 @@ extern const char *const ws_cuda_args[], *const ws_cuda_name_args[];
 /* The column of cuda_kernel with the name asked for; rows that hold 0 there have only the demangled one. */
 int ws_cuda_name_column(const struct ws_stats *s);
 
-/* The function without the version at its end: cudaLaunchKernel_v7000 is cudaLaunchKernel, as everybody calls it. */
-const char *ws_cuda_function(const struct ws_report *r, uint32_t id, size_t *len);
-/* "[CUDA memcpy Host-to-Device]", "[CUDA memset]", "[CUDA graph 3]": `value` is the copy's kind or the graph's number. */
-const char *ws_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *buf, size_t size);
 /* " 800    1    1", as the reference tool writes sizes of grids and blocks. Owned by the caller. */
 char *ws_cuda_xyz(uint64_t x, uint64_t y, uint64_t z);
 /* "Pageable", "Device"...; "" for an unknown kind. */

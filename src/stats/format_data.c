@@ -9,16 +9,56 @@
 #include "export/text.h"
 #include "stats/formats.h"
 
-static void flush_line(struct ws_printer *o)
+enum { GATHERED = 1 << 16 }; /* bytes of lines that are written together */
+
+static void flush_lines(struct ws_printer *o)
 {
-	fwrite(o->line.s, 1, o->line.len, o->f);
+	if (o->line.len)
+		fwrite(o->line.s, 1, o->line.len, o->f);
 	o->line.len = 0;
+}
+
+static void end_line(struct ws_printer *o)
+{
+	if (o->line.len >= GATHERED)
+		flush_lines(o);
+}
+
+/* Bytes of `v` that are `c`, each as a high bit; those after the lowest may be wrong. */
+static inline uint64_t has_byte(uint64_t v, uint8_t c)
+{
+	v ^= c * UINT64_C(0x0101010101010101);
+	return (v - UINT64_C(0x0101010101010101)) & ~v & UINT64_C(0x8080808080808080);
+}
+
+/* ASCII without NULs, and without what CSV (or with `tsv`, TSV) must mark: almost every name, looked at eight bytes at a time. */
+static bool is_plain(const char *s, size_t n, bool tsv)
+{
+	uint8_t a = tsv ? '\t' : '"', b = tsv ? '\\' : ',';
+	uint64_t v, found = 0;
+
+	for (; n >= 8; s += 8, n -= 8) {
+		memcpy(&v, s, 8);
+		found |= (v & UINT64_C(0x8080808080808080)) | has_byte(v, 0) | has_byte(v, a) | has_byte(v, b) | has_byte(v, '\n') |
+			 has_byte(v, '\r');
+	}
+	if (n) {
+		v = UINT64_C(0x2020202020202020);
+		memcpy(&v, s, n);
+		found |= (v & UINT64_C(0x8080808080808080)) | has_byte(v, 0) | has_byte(v, a) | has_byte(v, b) | has_byte(v, '\n') |
+			 has_byte(v, '\r');
+	}
+	return !found;
 }
 
 static void csv_text(struct ws_text *t, const char *s, size_t n)
 {
 	struct ws_text clean = {0};
 
+	if (is_plain(s, n, false)) {
+		ws_text_add(t, s, n);
+		return;
+	}
 	if (!memchr(s, '"', n) && !memchr(s, ',', n) && !memchr(s, '\n', n) && !memchr(s, '\r', n)) {
 		ws_text_utf8(t, s, n);
 		return;
@@ -40,6 +80,10 @@ static void csv_text(struct ws_text *t, const char *s, size_t n)
 
 static void tsv_text(struct ws_text *t, const char *s, size_t n)
 {
+	if (is_plain(s, n, true)) {
+		ws_text_add(t, s, n);
+		return;
+	}
 	if (!memchr(s, '\t', n) && !memchr(s, '\n', n) && !memchr(s, '\r', n) && !memchr(s, '\\', n)) {
 		ws_text_utf8(t, s, n);
 		return;
@@ -64,7 +108,7 @@ static void header(struct ws_printer *o, char separator)
 		ws_print_header(o, i, &o->line);
 	}
 	ws_text_add(&o->line, "\n", 1);
-	flush_line(o);
+	end_line(o);
 }
 
 static void row(struct ws_printer *o, const struct ws_cell *cells, char separator,
@@ -79,7 +123,7 @@ static void row(struct ws_printer *o, const struct ws_cell *cells, char separato
 			ws_print_number(o, i, &cells[i], false, &o->line);
 	}
 	ws_text_add(&o->line, "\n", 1);
-	flush_line(o);
+	end_line(o);
 }
 
 void ws_csv_begin(struct ws_printer *o)
@@ -100,6 +144,11 @@ void ws_tsv_begin(struct ws_printer *o)
 void ws_tsv_row(struct ws_printer *o, const struct ws_cell *cells)
 {
 	row(o, cells, '\t', tsv_text);
+}
+
+void ws_lines_end(struct ws_printer *o)
+{
+	flush_lines(o);
 }
 
 void ws_json_begin(struct ws_printer *o)
@@ -127,11 +176,12 @@ void ws_json_row(struct ws_printer *o, const struct ws_cell *cells)
 			ws_print_number(o, i, &cells[i], false, &o->line);
 	}
 	ws_text_add(&o->line, "}", 1);
-	flush_line(o);
+	end_line(o);
 	ws_text_free(&name);
 }
 
 void ws_json_end(struct ws_printer *o)
 {
+	flush_lines(o);
 	fputs("\n]\n", o->f);
 }

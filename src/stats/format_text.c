@@ -20,7 +20,7 @@ static void flush_line(struct ws_printer *o)
 
 static bool left_aligned(const struct ws_printer *o, size_t column)
 {
-	return o->columns[column].kind == WS_KIND_TEXT;
+	return o->columns[column].kind == WS_KIND_TEXT || (column < 64 && o->texts >> column & 1);
 }
 
 static void keep(struct ws_printer *o)
@@ -53,9 +53,10 @@ void ws_kept_begin(struct ws_printer *o)
 void ws_kept_row(struct ws_printer *o, const struct ws_cell *cells)
 {
 	for (size_t i = 0; i < o->column_count; i++) {
-		if (cells[i].type == WS_CELL_TEXT)
+		if (cells[i].type == WS_CELL_TEXT) {
 			keep_name(o, cells[i].t.s, cells[i].t.n);
-		else if (cells[i].type != WS_CELL_NULL)
+			o->texts |= i < 64 ? UINT64_C(1) << i : 0;
+		} else if (cells[i].type != WS_CELL_NULL)
 			ws_print_number(o, i, &cells[i], !o->args.nofmt, &o->kept);
 		keep(o);
 	}
@@ -113,7 +114,8 @@ static void put_kept(struct ws_printer *o, size_t first, const size_t *widths, c
 
 static void title(struct ws_printer *o)
 {
-	fprintf(o->f, " ** %s (%s):\n\n", o->title, o->name);
+	if (o->title)
+		fprintf(o->f, " ** %s (%s):\n\n", o->title, o->name);
 }
 
 void ws_column_begin(struct ws_printer *o)
@@ -194,8 +196,10 @@ void ws_html_begin(struct ws_printer *o)
 	    "body { font-family: sans-serif; }\ntable { border-collapse: collapse; }\n"
 	    "th, td { border: 1px solid #ccc; padding: 2px 8px; text-align: right; font-variant-numeric: tabular-nums; }\n"
 	    "th { background: #eee; }\n.t { text-align: left; white-space: pre-wrap; unicode-bidi: isolate; }\n</style>\n</head>\n"
-	    "<body>\n<h1>%s (%s)</h1>\n",
-	    o->title, o->title, o->name);
+	    "<body>\n",
+	    o->title ? o->title : o->name);
+	if (o->title)
+		fprintf(o->f, "<h1>%s (%s)</h1>\n", o->title, o->name);
 	ws_htable_begin(o);
 }
 
@@ -203,7 +207,7 @@ void ws_html_row(struct ws_printer *o, const struct ws_cell *cells)
 {
 	ws_text_puts(&o->line, "<tr>");
 	for (size_t i = 0; i < o->column_count; i++) {
-		ws_text_puts(&o->line, left_aligned(o, i) ? "<td class=\"t\">" : "<td>");
+		ws_text_puts(&o->line, cells[i].type == WS_CELL_TEXT || left_aligned(o, i) ? "<td class=\"t\">" : "<td>");
 		if (cells[i].type == WS_CELL_TEXT)
 			ws_text_html(&o->line, cells[i].t.s, cells[i].t.n);
 		else if (cells[i].type != WS_CELL_NULL)
@@ -229,7 +233,8 @@ void ws_html_end(struct ws_printer *o)
 
 void ws_markdown_begin(struct ws_printer *o)
 {
-	fprintf(o->f, "## %s (%s)\n\n", o->title, o->name);
+	if (o->title)
+		fprintf(o->f, "## %s (%s)\n\n", o->title, o->name);
 	if (o->args.nohdr) /* a table without its header line is not a table to Markdown */
 		return;
 	for (size_t i = 0; i < o->column_count; i++) {
@@ -238,7 +243,7 @@ void ws_markdown_begin(struct ws_printer *o)
 	}
 	ws_text_puts(&o->line, " |\n");
 	for (size_t i = 0; i < o->column_count; i++)
-		ws_text_puts(&o->line, left_aligned(o, i) ? "|:---" : "|---:");
+		ws_text_puts(&o->line, left_aligned(o, i) ? "|:---" : o->columns[i].kind == WS_KIND_VALUE ? "|---" : "|---:");
 	ws_text_puts(&o->line, "|\n");
 	flush_line(o);
 }

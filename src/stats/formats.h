@@ -12,6 +12,7 @@ void ws_box_end(struct ws_printer *o);
 
 void ws_csv_begin(struct ws_printer *o);
 void ws_csv_row(struct ws_printer *o, const struct ws_cell *cells);
+void ws_lines_end(struct ws_printer *o); /* of csv and tsv */
 void ws_tsv_begin(struct ws_printer *o);
 void ws_tsv_row(struct ws_printer *o, const struct ws_cell *cells);
 

@@ -2,8 +2,10 @@
  * nvtx_kern_sum.c - kernels by the NVTX ranges around their launch; a kernel counts for every range that encloses it.
  *
  * To touch a kernel once and not once for each range around it, paths of ranges that look alike (same names on the same thread)
- * are one "trail", and a kernel's time is added to its trail. In the end a trail's distribution is handed to each name on it. How
- * many instances of a range a kernel ran in comes from the distinct pairs of (innermost range, kernel), carried outwards.
+ * are one "trail". Durations are sorted by trail and kernel, so that each such pair is a run in one array; in the end a run is
+ * handed to each "label" (name and thread) on its trail. How many instances of a range a kernel ran in comes from the distinct
+ * pairs of (innermost range, kernel), carried outwards. All grouping is by sorting numbers: where names never repeat there are
+ * millions of groups, and a hash table would miss the cache at each.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +29,20 @@ struct pairs { /* node << 32 | kernel, or range << 32 | kernel */
 	uint64_t *recent; /* pairs that were just added, by their hash: most repeat at once */
 };
 
+struct time {
+	uint64_t key; /* trail << 32 | kernel */
+	uint64_t ns;
+};
+
 struct worker {
-	struct ws_keyed times; /* by trail << 32 | kernel */
+	struct time *times;
+	size_t n, cap;
 	struct pairs pairs;
 	uint64_t unended, backwards;
 } __attribute__((aligned(128)));
 
 enum { TRAIL_PARENT, TRAIL_RANGE, TRAIL_THREAD, TRAIL_WORDS };
-enum { KEY_RANGE, KEY_THREAD, KEY_KERNEL, KEY_WORDS };
+enum { LABEL_RANGE, LABEL_THREAD, LABEL_WORDS }; /* key of the name, and globalTid */
 
 struct pass {
 	struct ws_stats *s;
@@ -44,8 +52,21 @@ struct pass {
 	uint32_t worker_count;
 	struct ws_keyed trails; /* number i is trail i + 1; trail 0 is that of kernels outside of all ranges */
 	uint32_t *trail;	/* by node */
-	struct ws_keyed groups; /* what is printed */
-	uint64_t *instances;	/* by group */
+	struct ws_keyed labels; /* number 0 is that of no range */
+	uint32_t *trail_label;	/* by trail */
+	struct time *times;	/* all, by key */
+	size_t time_count;
+	uint32_t *kernel_number; /* by string id: place in `kernels` plus 1 */
+	uint32_t *kernels;	 /* string keys, as they came */
+	size_t kernel_count, kernel_cap;
+	struct group *groups; /* by label and kernel */
+	size_t group_count;
+};
+
+struct group {
+	uint32_t label, kernel; /* their numbers */
+	uint64_t instances;
+	struct ws_std8 s;
 };
 
 static void add_pair(struct pairs *p, uint64_t pair)
@@ -65,8 +86,9 @@ static int scan(void *ctx, const struct ws_batch *b)
 	struct worker *w = &p->workers[b->worker];
 	const uint64_t *start = b->col[ws_cuda_kernel_start], *end = b->col[ws_cuda_kernel_end];
 
+	ws_grow(w->times, w->cap, w->n + b->rows);
 	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t name = b->col[p->name][i], key;
+		uint64_t name = b->col[p->name][i];
 		uint32_t node;
 
 		if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i])) {
@@ -75,8 +97,7 @@ static int scan(void *ctx, const struct ws_batch *b)
 		}
 		name = name ? name : b->col[ws_cuda_kernel_demangled][i];
 		node = ws_launches_node(p->l, b->col[ws_cuda_kernel_process][i], b->col[ws_cuda_kernel_correlation][i]);
-		key = (uint64_t)p->trail[node] << 32 | name;
-		ws_dist_add(ws_keyed_get(&w->times, &key), end[i] - start[i]);
+		w->times[w->n++] = (struct time){(uint64_t)p->trail[node] << 32 | name, end[i] - start[i]};
 		if (node)
 			add_pair(&w->pairs, (uint64_t)node << 32 | name);
 	}
@@ -102,12 +123,40 @@ static void make_trails(struct pass *p)
 	}
 }
 
-static size_t group(struct pass *p, ws_range_key range, uint64_t thread, uint32_t kernel)
+static uint32_t label(struct pass *p, ws_range_key range, uint64_t thread)
 {
-	uint64_t key[] = {range, range ? ws_who_thread(p->s->who, (uint32_t)thread)->global_tid : 0, kernel};
+	uint64_t key[] = {range, range ? ws_who_thread(p->s->who, (uint32_t)thread)->global_tid : 0};
 
-	ws_keyed_get(&p->groups, key);
-	return p->groups.last;
+	ws_keyed_get(&p->labels, key);
+	return (uint32_t)p->labels.last;
+}
+
+static void make_labels(struct pass *p)
+{
+	p->labels = (struct ws_keyed){.words = LABEL_WORDS};
+	p->trail_label = ws_malloc((p->trails.n + 1) * sizeof(*p->trail_label));
+	p->trail_label[0] = label(p, 0, 0);
+	for (size_t i = 0; i < p->trails.n; i++) {
+		const uint64_t *t = p->trails.keys + i * TRAIL_WORDS;
+
+		p->trail_label[i + 1] = label(p, t[TRAIL_RANGE], t[TRAIL_THREAD]);
+	}
+}
+
+/* Kernels of equal names have one number, and there are few: so that a label and a kernel fit into few bits. */
+static uint32_t kernel_number(struct pass *p, uint32_t id)
+{
+	uint32_t key = ws_report_string_key(p->s->r, id), *number;
+
+	if (key > ws_report_string_count(p->s->r))
+		key = 0; /* a number that the report does not have is no name */
+	number = &p->kernel_number[key];
+	if (!*number) {
+		ws_grow(p->kernels, p->kernel_cap, p->kernel_count + 1);
+		p->kernels[p->kernel_count++] = key;
+		*number = (uint32_t)p->kernel_count;
+	}
+	return *number - 1;
 }
 
 /* ---- instances ---- */
@@ -119,21 +168,21 @@ static int ascending(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* By digits of 11 bits, those in which values differ only. */
-static void sort_numbers(uint64_t *v, size_t n)
+/* By digits of 11 bits from bit `from` on, those in which values differ only; stable. */
+static void sort_numbers(uint64_t *v, size_t n, unsigned from_bit)
 {
 	uint64_t *from = v, *to, differ = 0;
 	size_t at[2048];
 
-	if (n < 4096) {
+	if (n < 4096 && !from_bit) {
 		if (n)
 			qsort(v, n, sizeof(*v), ascending);
 		return;
 	}
-	to = ws_malloc(n * sizeof(*to));
+	to = ws_malloc((n + 1) * sizeof(*to));
 	for (size_t i = 0; i < n; i++)
 		differ |= v[i] ^ v[0];
-	for (unsigned shift = 0; shift < 64; shift += 11) {
+	for (unsigned shift = from_bit; shift < 64; shift += 11) {
 		size_t sum = 0;
 		uint64_t *t;
 
@@ -163,7 +212,7 @@ static void sort_unique(struct pairs *p)
 {
 	size_t kept = 0;
 
-	sort_numbers(p->v, p->n);
+	sort_numbers(p->v, p->n, 0);
 	for (size_t i = 0; i < p->n; i++)
 		if (!i || p->v[i] != p->v[i - 1])
 			p->v[kept++] = p->v[i];
@@ -186,237 +235,324 @@ static struct pairs gather(struct pass *p)
 	return all;
 }
 
+static unsigned bits_for(uint64_t n)
+{
+	return n > 1 ? 64 - (unsigned)__builtin_clzll(n - 1) : 0;
+}
+
+/* Label and kernel as one number, in the order of groups. */
+static uint64_t group_key(const struct pass *p, uint32_t label_number, uint32_t kernel)
+{
+	return (uint64_t)label_number << bits_for(p->kernel_count) | kernel;
+}
+
 static void count_instances(struct pass *p)
 {
 	const struct ws_enclose_node *nodes = p->l->enclose.node;
 	struct pairs inner = gather(p), ranges = {.recent = ws_calloc(RECENT, sizeof(*ranges.recent))};
+	uint32_t *of_range = ws_malloc((p->l->ranges.n + 1) * sizeof(*of_range));
 
 	for (size_t i = 0; i < inner.n; i++)
 		for (uint32_t node = (uint32_t)(inner.v[i] >> 32); node; node = nodes[node].parent)
 			add_pair(&ranges, (uint64_t)nodes[node].range << 32 | (uint32_t)inner.v[i]);
-	sort_unique(&ranges);
-	p->instances = ws_calloc(p->groups.n, sizeof(*p->instances));
-	for (size_t i = 0; i < ranges.n; i++) {
-		uint32_t range = (uint32_t)(ranges.v[i] >> 32);
-
-		p->instances[group(p, ws_launches_key(p->l, range), ws_range_get(&p->l->ranges, range, ws_nvtx_thread),
-				   (uint32_t)ranges.v[i])]++;
-	}
 	free(inner.v);
-	free(ranges.v);
 	free(ranges.recent);
+	sort_unique(&ranges);
+	for (uint32_t node = 1; node < p->l->enclose.n; node++)
+		of_range[nodes[node].range] = p->trail_label[p->trail[node]];
+	for (size_t i = 0; i < ranges.n; i++)
+		ranges.v[i] = group_key(p, of_range[ranges.v[i] >> 32], kernel_number(p, (uint32_t)ranges.v[i]));
+	free(of_range);
+	sort_numbers(ranges.v, ranges.n, 0);
+	for (size_t g = 0, i = 0; g < p->group_count && i < ranges.n; g++) {
+		uint64_t key = group_key(p, p->groups[g].label, p->groups[g].kernel);
+
+		for (; i < ranges.n && ranges.v[i] <= key; i++)
+			p->groups[g].instances += ranges.v[i] == key;
+	}
+	free(ranges.v);
+}
+
+/* ---- durations by trail and kernel ---- */
+
+/* By key: digits as above. */
+static void sort_times(struct time **times, size_t n)
+{
+	struct time *from = *times, *to = ws_malloc((n + 1) * sizeof(*to)), *t;
+	uint64_t differ = 0;
+	size_t at[2048];
+
+	for (size_t i = 0; i < n; i++)
+		differ |= from[i].key ^ from[0].key;
+	for (unsigned shift = 0; shift < 64; shift += 11) {
+		size_t sum = 0;
+
+		if (!(differ >> shift & 2047))
+			continue;
+		memset(at, 0, sizeof(at));
+		for (size_t i = 0; i < n; i++)
+			at[from[i].key >> shift & 2047]++;
+		for (size_t d = 0; d < 2048; d++) {
+			size_t count = at[d];
+
+			at[d] = sum;
+			sum += count;
+		}
+		for (size_t i = 0; i < n; i++)
+			to[at[from[i].key >> shift & 2047]++] = from[i];
+		t = from;
+		from = to;
+		to = t;
+	}
+	*times = from;
+	free(to);
+}
+
+/* All workers' in one array. */
+static void gather_times(struct pass *p)
+{
+	size_t at = 0;
+
+	for (uint32_t w = 0; w < p->worker_count; w++)
+		p->time_count += p->workers[w].n;
+	p->times = ws_realloc(p->workers[0].times, (p->time_count + 1) * sizeof(*p->times));
+	for (uint32_t w = 0; w < p->worker_count; at += p->workers[w++].n) {
+		if (!w)
+			continue;
+		if (p->workers[w].n)
+			memcpy(p->times + at, p->workers[w].times, p->workers[w].n * sizeof(*p->times));
+		free(p->workers[w].times);
+	}
+	sort_times(&p->times, p->time_count);
+}
+
+/* Runs of equal key: where each begins, and after the last the end. */
+struct runs {
+	size_t *first;
+	size_t n, cap;
+};
+
+static struct runs find_runs(const struct pass *p)
+{
+	struct runs r = {0};
+
+	for (size_t i = 0; i <= p->time_count; i++) {
+		if (i && i < p->time_count && p->times[i].key == p->times[i - 1].key)
+			continue;
+		ws_grow(r.first, r.cap, r.n + 1);
+		r.first[r.n++] = i;
+	}
+	r.n--;
+	return r;
 }
 
 /* ---- groups ---- */
 
-/* What each trail hands to the names on it, in one fixed order: the group and the distribution. */
-static void hand_out(struct pass *p, void (*take)(void *ctx, struct pass *p, const uint64_t key[KEY_WORDS], struct ws_dist *dist),
-		     void *ctx)
+/* What each run gives to every label on its trail: group << run_bits | run. */
+static struct pairs hand_out(struct pass *p, const struct runs *r, unsigned run_bits)
 {
-	for (uint32_t w = 0; w < p->worker_count; w++)
-		for (size_t i = 0; i < p->workers[w].times.n; i++) {
-			uint64_t from = p->workers[w].times.keys[i], key[KEY_WORDS] = {0};
-			uint32_t trail = (uint32_t)(from >> 32);
+	struct pairs parts = {0};
 
-			key[KEY_KERNEL] = ws_report_string_key(p->s->r, (uint32_t)from);
-			if (!trail)
-				take(ctx, p, key, &p->workers[w].times.dists[i]);
-			while (trail) {
-				const uint64_t *t = p->trails.keys + (size_t)(trail - 1) * TRAIL_WORDS;
+	for (size_t i = 0; i < r->n; i++) /* all numbers of kernels are known before keys are made */
+		kernel_number(p, (uint32_t)p->times[r->first[i]].key);
+	for (size_t i = 0; i < r->n; i++) {
+		uint64_t key = p->times[r->first[i]].key;
+		uint32_t trail = (uint32_t)(key >> 32), kernel = kernel_number(p, (uint32_t)key);
 
-				key[KEY_RANGE] = t[TRAIL_RANGE];
-				key[KEY_THREAD] = t[TRAIL_THREAD];
-				take(ctx, p, key, &p->workers[w].times.dists[i]);
-				trail = (uint32_t)t[TRAIL_PARENT];
-			}
-		}
-}
-
-/* The parts of each group, side by side. */
-struct parts {
-	uint32_t *group; /* of each part, as they come */
-	size_t n, cap, at;
-	size_t *first; /* by group, and one past the last */
-	struct ws_dist **dist;
-};
-
-static void number_part(void *ctx, struct pass *p, const uint64_t *key, struct ws_dist *dist)
-{
-	struct parts *parts = ctx;
-
-	(void)dist;
-	ws_grow(parts->group, parts->cap, parts->n + 1);
-	parts->group[parts->n++] = (uint32_t)group(p, key[KEY_RANGE], key[KEY_THREAD], (uint32_t)key[KEY_KERNEL]);
-}
-
-static void place_part(void *ctx, struct pass *p, const uint64_t *key, struct ws_dist *dist)
-{
-	struct parts *parts = ctx;
-
-	(void)p, (void)key;
-	parts->dist[parts->first[parts->group[parts->at++]]++] = dist;
-}
-
-static struct ws_std8 *summarise(struct pass *p)
-{
-	struct parts parts = {0};
-	struct ws_std8 *sums;
-	size_t sum = 0;
-
-	hand_out(p, number_part, &parts);
-	parts.first = ws_calloc(p->groups.n + 1, sizeof(*parts.first));
-	for (size_t i = 0; i < parts.n; i++)
-		parts.first[parts.group[i]]++;
-	for (size_t g = 0; g <= p->groups.n; g++) {
-		size_t count = parts.first[g];
-
-		parts.first[g] = sum;
-		sum += count;
+		do {
+			ws_grow(parts.v, parts.cap, parts.n + 1);
+			parts.v[parts.n++] = group_key(p, p->trail_label[trail], kernel) << run_bits | i;
+			trail = trail ? (uint32_t)p->trails.keys[(size_t)(trail - 1) * TRAIL_WORDS + TRAIL_PARENT] : 0;
+		} while (trail);
 	}
-	parts.dist = ws_malloc(parts.n * sizeof(*parts.dist));
-	hand_out(p, place_part, &parts);
-	free(parts.group);
-	sums = ws_calloc(p->groups.n, sizeof(*sums));
-	for (size_t g = 0, from = 0; g < p->groups.n; from = parts.first[g++]) /* which has moved to the group's end */
-		sums[g] = ws_dist_summary(parts.dist + from, parts.first[g] - from);
-	free(parts.first);
-	free(parts.dist);
-	for (uint32_t w = 0; w < p->worker_count; w++)
-		ws_keyed_free(&p->workers[w].times);
-	return sums;
+	sort_numbers(parts.v, parts.n, run_bits);
+	return parts;
+}
+
+static struct ws_std8 summary(const struct pass *p, const struct runs *r, const uint64_t *part, size_t parts, uint64_t run_mask)
+{
+	struct ws_dist d = {0}, *all[] = {&d};
+	struct ws_std8 s;
+
+	for (size_t i = 0; i < parts; i++) {
+		size_t run = part[i] & run_mask;
+
+		for (size_t k = r->first[run]; k < r->first[run + 1]; k++)
+			ws_dist_add(&d, p->times[k].ns);
+	}
+	s = ws_dist_summary(all, 1);
+	ws_dist_free(&d);
+	return s;
+}
+
+static int make_groups(struct pass *p, struct ws_err *e)
+{
+	struct runs r = find_runs(p);
+	unsigned run_bits = bits_for(r.n), kernel_bits;
+	size_t cap = 0;
+	struct pairs parts;
+
+	if (run_bits + bits_for(p->labels.n) +
+		bits_for(r.n < ws_report_string_count(p->s->r) ? r.n : ws_report_string_count(p->s->r)) >
+	    64) {
+		free(r.first);
+		return ws_fail(e, "there are too many different ranges and kernels for one table");
+	}
+	parts = hand_out(p, &r, run_bits);
+	kernel_bits = bits_for(p->kernel_count);
+	for (size_t i = 0, next; i < parts.n; i = next) {
+		uint64_t key = parts.v[i] >> run_bits;
+
+		for (next = i + 1; next < parts.n && parts.v[next] >> run_bits == key;)
+			next++;
+		ws_grow(p->groups, cap, p->group_count + 1);
+		p->groups[p->group_count++] =
+		    (struct group){.label = (uint32_t)(key >> kernel_bits),
+				   .kernel = (uint32_t)(key & ((UINT64_C(1) << kernel_bits) - 1)),
+				   .s = summary(p, &r, parts.v + i, next - i, (UINT64_C(1) << run_bits) - 1)};
+	}
+	free(parts.v);
+	free(r.first);
+	free(p->times);
+	p->times = NULL;
+	return 0;
 }
 
 /* ---- printing ---- */
 
-/* Names of ranges in order: each made once, though it stands in as many lines as it has kernels. */
-struct name {
-	char *s;
-	size_t len;
+/* A label with its groups. Names are made one after the other in `text`. */
+struct line {
+	size_t text, len;
+	size_t first, count; /* groups */
+	uint32_t number;
 	bool startend;
-	uint32_t number; /* of its key */
 };
 
 struct output {
 	struct pass *p;
-	const struct ws_std8 *sums;
-	struct ws_keyed keys; /* of ranges */
-	struct name *names;   /* by rank */
-	uint32_t *rank;	      /* by number in `keys` */
-	struct line {
-		uint32_t rank, group;
-	} * lines;
+	struct ws_text text;
+	struct line *lines;
 };
 
-static int by_text(const void *a, const void *b)
+static int by_text(const void *a, const void *b, void *ctx)
 {
-	const struct name *x = a, *y = b;
+	const struct output *o = ctx;
+	const struct line *x = a, *y = b;
 	size_t n = x->len < y->len ? x->len : y->len;
-	int order = n ? memcmp(x->s, y->s, n) : 0;
+	int order = n ? memcmp(o->text.s + x->text, o->text.s + y->text, n) : 0;
+	const uint64_t *k = o->p->labels.keys + (size_t)x->number * LABEL_WORDS,
+		       *l = o->p->labels.keys + (size_t)y->number * LABEL_WORDS;
 
 	if (order || x->len != y->len)
 		return order ? order : x->len < y->len ? -1 : 1;
 	if (x->startend != y->startend)
 		return x->startend ? 1 : -1;
-	return x->number < y->number ? -1 : 1;
+	if (k[LABEL_RANGE] != l[LABEL_RANGE])
+		return k[LABEL_RANGE] < l[LABEL_RANGE] ? -1 : 1;
+	return k[LABEL_THREAD] < l[LABEL_THREAD] ? -1 : k[LABEL_THREAD] > l[LABEL_THREAD];
 }
 
-static void name_ranges(struct output *o)
+static int by_total(const void *a, const void *b, void *ctx)
 {
-	o->keys = (struct ws_keyed){.words = 1};
-	for (size_t g = 0; g < o->p->groups.n; g++) {
-		ws_keyed_get(&o->keys, &o->p->groups.keys[g * KEY_WORDS + KEY_RANGE]);
-		o->lines[g] = (struct line){(uint32_t)o->keys.last, (uint32_t)g};
+	const struct group *x = a, *y = b;
+	const uint32_t *kernels = ctx;
+
+	if (x->s.total != y->s.total)
+		return x->s.total > y->s.total ? -1 : 1;
+	return kernels[x->kernel] < kernels[y->kernel] ? -1 : kernels[x->kernel] > kernels[y->kernel];
+}
+
+static size_t name_lines(struct output *o)
+{
+	const struct pass *p = o->p;
+	size_t n = 0;
+
+	ws_text_puts(&o->text, "");
+	for (size_t g = 0, next; g < p->group_count; g = next, n++) {
+		uint32_t number = p->groups[g].label;
+		ws_range_key range = p->labels.keys[(size_t)number * LABEL_WORDS + LABEL_RANGE];
+		struct line *l = &o->lines[n];
+		char *s;
+
+		for (next = g + 1; next < p->group_count && p->groups[next].label == number;)
+			next++;
+		*l = (struct line){
+		    .text = o->text.len, .first = g, .count = next - g, .number = number, .startend = range & WS_RANGE_STARTEND};
+		if (!range)
+			continue;
+		s = ws_launches_range_name(p->l, range, &l->len);
+		ws_text_add(&o->text, s, l->len);
+		free(s);
 	}
-	o->names = ws_calloc(o->keys.n, sizeof(*o->names));
-	o->rank = ws_calloc(o->keys.n, sizeof(*o->rank));
-	for (uint32_t i = 0; i < o->keys.n; i++) {
-		o->names[i].number = i;
-		o->names[i].startend = o->keys.keys[i] & WS_RANGE_STARTEND;
-		if (o->keys.keys[i])
-			o->names[i].s = ws_launches_range_name(o->p->l, o->keys.keys[i], &o->names[i].len);
-	}
-	if (o->keys.n)
-		qsort(o->names, o->keys.n, sizeof(*o->names), by_text);
-	for (uint32_t i = 0; i < o->keys.n; i++)
-		o->rank[o->names[i].number] = i;
-	for (size_t g = 0; g < o->p->groups.n; g++)
-		o->lines[g].rank = o->rank[o->lines[g].rank];
+	return n;
 }
 
-static int by_rank(const void *a, const void *b, void *ctx)
+static void print_group(const struct output *o, const struct line *l, const struct group *g)
 {
-	const struct output *o = ctx;
-	const struct line *x = a, *y = b;
-	const uint64_t *k = o->p->groups.keys + (size_t)x->group * KEY_WORDS, *l = o->p->groups.keys + (size_t)y->group * KEY_WORDS;
-
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	if (k[KEY_THREAD] != l[KEY_THREAD])
-		return k[KEY_THREAD] < l[KEY_THREAD] ? -1 : 1;
-	if (o->sums[x->group].total != o->sums[y->group].total)
-		return o->sums[x->group].total > o->sums[y->group].total ? -1 : 1;
-	return k[KEY_KERNEL] < l[KEY_KERNEL] ? -1 : k[KEY_KERNEL] > l[KEY_KERNEL];
-}
-
-static void print_line(const struct output *o, const struct line *l)
-{
-	const uint64_t *key = o->p->groups.keys + (size_t)l->group * KEY_WORDS;
-	const struct name *name = &o->names[l->rank];
-	const struct ws_std8 *v = &o->sums[l->group];
-	const char *style = name->startend ? "StartEnd" : "PushPop";
-	bool in_range = key[KEY_RANGE];
+	const uint64_t *key = o->p->labels.keys + (size_t)l->number * LABEL_WORDS;
+	const char *style = l->startend ? "StartEnd" : "PushPop";
+	bool in_range = key[LABEL_RANGE];
 	size_t len;
-	const char *kernel = ws_report_string(o->p->s->r, (uint32_t)key[KEY_KERNEL], &len);
+	const char *kernel = ws_report_string(o->p->s->r, o->p->kernels[g->kernel], &len);
 
 	o->p->s->row(o->p->s, (struct ws_cell[]){
-				  in_range ? ws_cell_text(name->s, name->len) : ws_cell_null(),
+				  in_range ? ws_cell_text(o->text.s + l->text, l->len) : ws_cell_null(),
 				  in_range ? ws_cell_text(style, strlen(style)) : ws_cell_null(),
-				  in_range ? ws_cell_int((int64_t)(key[KEY_THREAD] >> 24)) : ws_cell_null(),
-				  in_range ? ws_cell_int((int64_t)(key[KEY_THREAD] & 0xffffff)) : ws_cell_null(),
-				  ws_cell_int((int64_t)o->p->instances[l->group]),
-				  ws_cell_int((int64_t)v->count),
-				  ws_cell_int((int64_t)v->total),
-				  ws_cell_real(ws_std8_mean(v)),
-				  ws_cell_real(ws_std8_median(v)),
-				  ws_cell_int((int64_t)v->min),
-				  ws_cell_int((int64_t)v->max),
-				  ws_cell_real(v->stddev),
+				  in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] >> 24)) : ws_cell_null(),
+				  in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] & 0xffffff)) : ws_cell_null(),
+				  ws_cell_int((int64_t)g->instances),
+				  ws_cell_int((int64_t)g->s.count),
+				  ws_cell_int((int64_t)g->s.total),
+				  ws_cell_real(ws_std8_mean(&g->s)),
+				  ws_cell_real(ws_std8_median(&g->s)),
+				  ws_cell_int((int64_t)g->s.min),
+				  ws_cell_int((int64_t)g->s.max),
+				  ws_cell_real(g->s.stddev),
 				  ws_cell_text(kernel, len),
 			      });
 }
 
-static void print(struct pass *p, const struct ws_std8 *sums)
+static void print(struct pass *p)
 {
-	struct output o = {.p = p, .sums = sums};
+	struct output o = {.p = p, .lines = ws_malloc((p->labels.n + 1) * sizeof(*o.lines))};
+	size_t n = name_lines(&o);
 
-	o.lines = ws_malloc(p->groups.n * sizeof(*o.lines));
-	name_ranges(&o);
-	if (p->groups.n)
-		qsort_r(o.lines, p->groups.n, sizeof(*o.lines), by_rank, &o);
-	for (size_t i = 0; i < p->groups.n; i++)
-		print_line(&o, &o.lines[i]);
-	for (size_t i = 0; i < o.keys.n; i++)
-		free(o.names[i].s);
-	free(o.names);
-	free(o.rank);
+	if (n)
+		qsort_r(o.lines, n, sizeof(*o.lines), by_text, &o);
+	for (size_t i = 0; i < n; i++) {
+		struct group *g = p->groups + o.lines[i].first;
+
+		if (o.lines[i].count > 1)
+			qsort_r(g, o.lines[i].count, sizeof(*g), by_total, p->kernels);
+		for (size_t k = 0; k < o.lines[i].count; k++)
+			print_group(&o, &o.lines[i], &g[k]);
+	}
+	ws_text_free(&o.text);
 	free(o.lines);
-	ws_keyed_free(&o.keys);
 }
 
 /* ---- the report ---- */
 
-static void together(struct pass *p)
+static int together(struct pass *p, struct ws_err *e)
 {
-	struct ws_std8 *sums;
+	int rc;
 
 	ws_calls_free(&p->l->calls); /* memory peaks here: of the launches, ranges and nodes are all that is needed now */
-	p->groups = (struct ws_keyed){.words = KEY_WORDS};
-	sums = summarise(p);
-	count_instances(p);
-	print(p, sums);
-	free(sums);
-	free(p->instances);
-	ws_keyed_free(&p->groups);
+	p->kernel_number = ws_calloc((size_t)ws_report_string_count(p->s->r) + 1, sizeof(*p->kernel_number));
+	make_labels(p);
+	gather_times(p);
+	rc = make_groups(p, e);
+	if (!rc) {
+		count_instances(p);
+		print(p);
+	}
+	free(p->times);
+	free(p->groups);
+	free(p->kernels);
+	free(p->kernel_number);
+	free(p->trail_label);
+	ws_keyed_free(&p->labels);
+	return rc;
 }
 
 static void scan_kernels(struct pass *p)
@@ -433,7 +569,6 @@ static void scan_kernels(struct pass *p)
 	p->worker_count = ws_scan_workers(&sc);
 	memset(p->workers, 0, p->worker_count * sizeof(*p->workers));
 	for (uint32_t w = 0; w < p->worker_count; w++) {
-		p->workers[w].times = (struct ws_keyed){.words = 1, .per = 1};
 		p->workers[w].pairs.recent = ws_calloc(RECENT, sizeof(uint64_t));
 	}
 	ws_scan_run(p->s->r, &sc, scan, p, &damaged);
@@ -448,6 +583,7 @@ static int run(struct ws_stats *s, struct ws_err *e)
 {
 	struct ws_scan any = {.table = WS_TABLE_cuda_kernel};
 	struct pass p = {.s = s, .name = ws_cuda_name_column(s)};
+	int rc;
 
 	p.l = ws_launches_open(s, true, e);
 	if (!p.l)
@@ -459,7 +595,7 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	}
 	make_trails(&p);
 	scan_kernels(&p);
-	together(&p);
+	rc = together(&p, e);
 	for (uint32_t w = 0; w < p.worker_count; w++) {
 		free(p.workers[w].pairs.v);
 		free(p.workers[w].pairs.recent);
@@ -468,7 +604,7 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	free(p.trail);
 	ws_keyed_free(&p.trails);
 	ws_launches_close(p.l);
-	return 0;
+	return rc;
 }
 
 const struct ws_stat ws_stat_nvtx_kern_sum = {

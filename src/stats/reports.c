@@ -25,7 +25,17 @@
 	R(cuda_kern_exec_trace)   \
 	R(nvtx_gpu_proj_sum)      \
 	R(nvtx_gpu_proj_trace)    \
-	R(nvtx_kern_sum)
+	R(nvtx_kern_sum)          \
+	R(gpu_time_breakdown)     \
+	R(gpu_idle_causes)        \
+	R(gpu_comm_overlap)       \
+	R(step_phases)            \
+	R(cpu_sample_sum)         \
+	R(sched_sum)              \
+	R(cpu_util)               \
+	R(thread_wait_sum)        \
+	R(gil_sum)                \
+	R(cpu_gap_sum)
 
 #define DECLARE(name) extern const struct ws_stat ws_stat_##name;
 REPORTS(DECLARE)

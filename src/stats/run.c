@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include "export/outfile.h"
+#include "sql/print.h"
+#include "stats/command.h"
 #include "stats/filter.h"
-#include "stats/stats.h"
+#include "stats/user.h"
 
 struct job {
 	struct ws_stats s; /* first: rows come with it */
@@ -19,6 +21,7 @@ struct job {
 	const struct ws_stat *stat;
 	struct ws_printer printer;
 	struct ws_outfile out;
+	struct ws_command_out command; /* instead of it, with -o @command */
 	char *path;
 	bool begun, failed;
 	struct ws_err e;
@@ -41,9 +44,16 @@ static const char *format_spec(const struct ws_stats_request *q, size_t i)
 
 static int check_output(const char *output, struct ws_err *e)
 {
-	if (*output == '@')
-		return ws_fail(e, "-o %s: output into a command is not supported; write to standard output (-o -) and pipe it",
-			       output);
+	if (*output == '@') {
+		char **words = ws_words(output + 1, e);
+		char *why = words ? NULL : ws_strdup(e->msg);
+
+		if (!words)
+			ws_fail(e, "-o %s: %s", output, why);
+		ws_words_free(words);
+		free(why);
+		return words ? 0 : -1;
+	}
 	if (!*output)
 		return ws_fail(e, "-o: the name of the output is empty");
 	return 0;
@@ -63,6 +73,8 @@ static bool same_arg(const char *arg, size_t n, const char *known)
 {
 	size_t k = strlen(known);
 
+	if (known[k - 1] == '*')
+		return n >= k && !memcmp(arg, known, k - 1);
 	if (known[k - 1] != '=')
 		return n == k && !memcmp(arg, known, n);
 	return n > k && n < k + 10 && !memcmp(arg, known, k) && strspn(arg + k, "0123456789") >= n - k;
@@ -75,7 +87,7 @@ const char *ws_stats_arg(const struct ws_stats *s, const char *name)
 	for (const char *a = s->args; *a; a += n) {
 		n = strcspn(++a, ":");
 		if (same_arg(a, n, name))
-			return name[strlen(name) - 1] == '=' ? a + strlen(name) : "";
+			return strchr(name, '=') ? strchr(a, '=') + 1 : "";
 	}
 	return NULL;
 }
@@ -87,8 +99,10 @@ static int check_args(const struct ws_stat *stat, const char *spec, struct ws_er
 	size_t n;
 
 	for (size_t i = 0; stat->args && stat->args[i]; i++)
-		ws_text_printf(&known, "%s%s%s", i ? ", " : "", stat->args[i],
-			       stat->args[i][strlen(stat->args[i]) - 1] == '=' ? "<number>" : "");
+		ws_text_printf(&known, "%s%.*s%s", i ? ", " : "", (int)strcspn(stat->args[i], "*"), stat->args[i],
+			       strchr(stat->args[i], '*')   ? "<name>"
+			       : strchr(stat->args[i], '=') ? "<number>"
+							    : "");
 	for (const char *a = spec + strcspn(spec, ":"); *a && ok; a += n) {
 		n = strcspn(++a, ":");
 		ok = false;
@@ -114,7 +128,12 @@ int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e)
 
 	for (size_t i = 0; i < reports; i++) {
 		const struct ws_stat *stat = find(q->reports[i]);
+		const struct ws_user_report *user = ws_user_report_find(q->user, q->reports[i]);
 
+		if (user && ws_user_report_check(user, q->reports[i], e) < 0)
+			return -1;
+		if (user)
+			continue;
 		if (!stat)
 			return ws_fail(e, "there is no report '%s'; --help-reports lists those there are", q->reports[i]);
 		if (check_args(stat, q->reports[i], e) < 0)
@@ -145,11 +164,13 @@ static int without_extension(const char *path)
 /* Where the report goes: "-", or BASE_REPORT.EXT; BASE is the file's own name for ".". */
 static char *output_path(const struct job *j, const char *output)
 {
-	const char *path = ws_report_path(j->s.r), *name = j->stat->name, *ext = j->printer.format->extension;
+	const char *path = ws_report_path(j->s.r), *name = j->printer.name, *ext = j->printer.format->extension;
 	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 
 	if (!output || !strcmp(output, "-"))
 		return ws_strdup("-");
+	if (*output == '@')
+		return ws_strdup(output);
 	if (!strcmp(output, "."))
 		return ws_format("%.*s_%s.%s", without_extension(path), path, name, ext);
 	if (j->q->several)
@@ -157,17 +178,50 @@ static char *output_path(const struct job *j, const char *output)
 	return ws_format("%s_%s.%s", output, name, ext);
 }
 
+/* Open where the table goes, when it has its first row. */
+static int open_output(struct job *j)
+{
+	if (*j->path == '@') {
+		if (ws_command_start(&j->command, j->path + 1, &j->e) < 0)
+			return -1;
+		j->printer.f = j->command.f;
+	} else {
+		if (ws_outfile_open(&j->out, j->path, 0666, j->q->overwrite, &j->e) < 0)
+			return -1;
+		j->printer.f = j->out.f;
+	}
+	j->begun = true;
+	return 0;
+}
+
+static int close_output(struct job *j)
+{
+	if (*j->path == '@')
+		return ws_command_finish(&j->command, &j->e);
+	if (!strcmp(j->path, "-"))
+		fputs("\n", j->out.f); /* between the tables of one stream */
+	return ws_outfile_commit(&j->out, &j->e);
+}
+
+static void give_up_output(struct job *j)
+{
+	struct ws_err unsaid;
+
+	if (j->begun && *j->path == '@')
+		ws_command_finish(&j->command, &unsaid);
+	else if (j->begun)
+		ws_outfile_abort(&j->out);
+}
+
 static void take_row(struct ws_stats *s, const struct ws_cell *cells)
 {
 	struct job *j = (struct job *)s;
 
 	if (!j->begun && !j->failed) {
-		if (ws_outfile_open(&j->out, j->path, 0666, j->q->overwrite, &j->e) < 0) {
+		if (open_output(j) < 0) {
 			j->failed = true;
 			return;
 		}
-		j->begun = true;
-		j->printer.f = j->out.f;
 		ws_print_begin(&j->printer);
 	}
 	if (!j->failed)
@@ -201,53 +255,107 @@ static void notes(const struct job *j)
 		ws_say("%s: %s skipped: no %s %s", file, name, j->stat->what, why_none(&j->s));
 }
 
-static int finish(struct job *j)
+/* What was read of the report: blocks outside a filter's time are not even touched. */
+static void tell_reading(const struct job *j, uint64_t before)
 {
-	if (!j->begun)
-		return 0;
-	ws_print_end(&j->printer);
-	if (!strcmp(j->path, "-"))
-		fputs("\n", j->out.f); /* between the tables of one stream */
-	return ws_outfile_commit(&j->out, &j->e);
+	uint64_t all = 0;
+
+	for (int t = 0; t < WS_TABLE_COUNT; t++)
+		all += ws_report_blocks(j->s.r, (enum ws_table)t);
+	if (j->q->verbose)
+		ws_say("%s: %s decoded %" PRIu64 " blocks; the report has %" PRIu64, ws_report_path(j->s.r), j->printer.name,
+		       ws_report_decoded(j->s.r) - before, all);
+}
+
+static int begin(struct job *j, size_t i)
+{
+	j->printer.unit = j->q->unit ? j->q->unit : &nanoseconds;
+	j->printer.format = ws_format_find(format_spec(j->q, i), &j->printer.args, &j->e);
+	if (!j->printer.format) {
+		ws_say("%s", j->e.msg);
+		return -1;
+	}
+	j->path = output_path(j, pick(j->q->outputs, j->q->output_count, i));
+	return 0;
+}
+
+/* The table is whole, or `rc` says that it is not: what becomes of its output. */
+static int end(struct job *j, int rc)
+{
+	j->failed |= rc < 0;
+	if (j->failed)
+		give_up_output(j);
+	else if (j->begun && (rc = close_output(j)) < 0)
+		j->failed = true;
+	if (j->failed && rc != WS_OUTFILE_PIPE) {
+		ws_say("%s", j->e.msg);
+		rc = -1;
+	}
+	free(j->path);
+	return rc;
 }
 
 /* Make one report; the window is in `base`. */
 static int make(const struct ws_stats *base, const struct ws_stats_request *q, const struct ws_stat *stat, size_t i)
 {
 	struct job j = {.s = *base, .q = q, .stat = stat};
-	int rc = 0;
+	uint64_t before = ws_report_decoded(base->r);
+	int rc;
 
 	j.s.args = i < q->report_count ? q->reports[i] + strcspn(q->reports[i], ":") : "";
 	j.s.row = take_row;
 	j.printer = (struct ws_printer){
-	    .unit = q->unit ? q->unit : &nanoseconds,
-	    .title = stat->title,
-	    .name = stat->name,
-	    .columns = stat->columns,
-	    .column_count = stat->column_count,
-	};
-	j.printer.format = ws_format_find(format_spec(q, i), &j.printer.args, &j.e);
-	if (!j.printer.format) {
-		ws_say("%s", j.e.msg);
+	    .title = stat->title, .name = stat->name, .columns = stat->columns, .column_count = stat->column_count};
+	if (begin(&j, i) < 0)
+		return -1;
+	rc = stat->run(&j.s, &j.e);
+	if (j.begun)
+		ws_print_end(&j.printer);
+	rc = end(&j, rc);
+	notes(&j);
+	tell_reading(&j, before);
+	return rc;
+}
+
+/* ---- reports written as queries ---- */
+
+struct user_job {
+	struct job j;
+	struct ws_sql_print print;
+};
+
+static int user_ready(void *ctx, struct ws_err *e)
+{
+	struct user_job *u = ctx;
+
+	if (u->j.begun)
+		return 0;
+	if (open_output(&u->j) < 0) {
+		*e = u->j.e;
 		return -1;
 	}
-	j.path = output_path(&j, pick(q->outputs, q->output_count, i));
-	if (stat->run(&j.s, &j.e) < 0) {
-		j.failed = true;
-		if (j.begun) {
-			ws_print_end(&j.printer);
-			ws_outfile_abort(&j.out);
-		}
-	} else {
-		rc = finish(&j);
-		j.failed |= rc < 0;
-	}
-	if (j.failed && rc != WS_OUTFILE_PIPE) {
-		ws_say("%s", j.e.msg);
-		rc = -1;
-	}
-	notes(&j);
-	free(j.path);
+	u->print.printer.f = u->j.printer.f;
+	return 0;
+}
+
+static int make_user(const struct ws_stats *base, const struct ws_stats_request *q, const struct ws_user_report *r, size_t i)
+{
+	struct user_job u = {.j = {.s = *base, .q = q}};
+	uint64_t before = ws_report_decoded(base->r);
+	int rc;
+
+	u.j.printer.name = r->name;
+	u.j.printer.title = r->title ? r->title : r->name;
+	if (begin(&u.j, i) < 0)
+		return -1;
+	u.print.printer = u.j.printer;
+	u.print.ready = user_ready;
+	u.print.ready_ctx = &u;
+	rc = ws_user_report_run(r, q->reports[i], &u.j.s, &u.print, &u.j.e);
+	if (!rc && !u.j.begun && !q->quiet)
+		ws_say("%s: %s skipped: its query gave no rows", ws_report_path(base->r), r->name);
+	rc = end(&u.j, rc);
+	tell_reading(&u.j, before);
 	return rc;
 }
 
@@ -261,8 +369,11 @@ static int make_all(const struct ws_stats *s, const struct ws_stats_request *q)
 	int rc = 0;
 	size_t n = 0;
 
-	for (size_t i = 0; i < q->report_count && rc != WS_OUTFILE_PIPE; i++)
-		rc = worse(rc, make(s, q, find(q->reports[i]), i));
+	for (size_t i = 0; i < q->report_count && rc != WS_OUTFILE_PIPE; i++) {
+		const struct ws_user_report *user = ws_user_report_find(q->user, q->reports[i]);
+
+		rc = worse(rc, user ? make_user(s, q, user, i) : make(s, q, find(q->reports[i]), i));
+	}
 	for (size_t i = 0; !q->report_count && ws_stats_list[i] && rc != WS_OUTFILE_PIPE; i++)
 		if (ws_stats_list[i]->by_default)
 			rc = worse(rc, make(s, q, ws_stats_list[i], n++));

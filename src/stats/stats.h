@@ -30,7 +30,7 @@ struct ws_stat {
 	const char *what; /* what there is none of when it has no rows: "NVTX ranges" */
 	bool by_default;  /* among those made when none is asked for */
 	const char *unended;	 /* what is said of rows without an end, after "of the WHAT: "; NULL for "never ended" */
-	const char *const *args; /* arguments it takes, ended by NULL; one that ends in = takes a number. NULL for none */
+	const char *const *args; /* arguments it takes, ended by NULL; one that ends in = takes a number, in =* a text. NULL for none */
 	const struct ws_column *columns;
 	size_t column_count;
 	int (*run)(struct ws_stats *s, struct ws_err *e);
@@ -38,8 +38,10 @@ struct ws_stat {
 
 extern const struct ws_stat *const ws_stats_list[]; /* ended by NULL */
 const struct ws_stat *ws_stat_find(const char *name);
-/* Was the argument given? For one that ends in =, what stands after it, else "". NULL when it was not given. */
+/* Was the argument given? For one that ends in = or =*, what stands after it, up to a colon or the end; else "". NULL when it was not given. */
 const char *ws_stats_arg(const struct ws_stats *s, const char *name);
+
+struct ws_user_reports;
 
 /* What to make of a file. Lists pair up by position; the last format and output serve the remaining reports. */
 struct ws_stats_request {
@@ -49,6 +51,8 @@ struct ws_stats_request {
 	const char *filter_time, *filter_nvtx; /* or NULL */
 	bool quiet;			       /* no messages about skipped reports */
 	bool overwrite;
+	const struct ws_user_reports *user; /* reports written as queries, or NULL */
+	bool verbose; /* say how much of the file each report read */
 	bool several; /* several files share the outputs: their names go into the file names */
 };
 

@@ -15,9 +15,9 @@
 const struct ws_format ws_formats[] = {
     {"column", NULL, "txt", "aligned columns for a terminal", true, true, ws_column_begin, ws_kept_row, ws_column_end},
     {"table", NULL, "txt", "columns in a box", true, true, ws_kept_begin, ws_kept_row, ws_box_end},
-    {"csv", NULL, "csv", "comma-separated values", false, false, ws_csv_begin, ws_csv_row, NULL},
+    {"csv", NULL, "csv", "comma-separated values", false, false, ws_csv_begin, ws_csv_row, ws_lines_end},
     {"tsv", NULL, "tsv", "tab-separated values; tabs, newlines and backslashes in names are escaped", false, false, ws_tsv_begin,
-     ws_tsv_row, NULL},
+     ws_tsv_row, ws_lines_end},
     {"json", NULL, "json", "an array of objects, one a row", false, false, ws_json_begin, ws_json_row, ws_json_end},
     {"html", "hdoc", "html", "an HTML document", true, true, ws_html_begin, ws_html_row, ws_html_end},
     {"htable", NULL, "html", "an HTML table without a document around it", false, true, ws_htable_begin, ws_html_row,
@@ -147,14 +147,31 @@ static uint64_t rounded(long double v)
 	return v >= 0 && v < 1.8e19L ? (uint64_t)(v + 0.5L) : v > 0 ? UINT64_MAX : 0;
 }
 
+/* The shortest decimal that reads as the same double, with a point or exponent that says it is one. */
+static void put_real(struct ws_text *t, double v)
+{
+	char s[40];
+
+	snprintf(s, sizeof(s), "%.15g", v);
+	if (strtod(s, NULL) != v)
+		snprintf(s, sizeof(s), "%.17g", v);
+	ws_text_puts(t, s);
+	if (!strpbrk(s, ".eEn"))
+		ws_text_puts(t, ".0");
+}
+
 void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_cell *c, bool grouped, struct ws_text *t)
 {
 	enum ws_kind kind = o->columns[column].kind;
 	bool negative = c->type == WS_CELL_INT && c->i < 0;
 	uint64_t magnitude = negative ? 0 - (uint64_t)c->i : (uint64_t)c->i;
 
-	if (kind == WS_KIND_ID)
+	if (kind == WS_KIND_ID || kind == WS_KIND_VALUE)
 		grouped = false;
+	if (kind == WS_KIND_VALUE && c->type == WS_CELL_REAL) {
+		put_real(t, (double)c->r);
+		return;
+	}
 	if (kind == WS_KIND_SIZE || kind == WS_KIND_RATE)
 		put_fixed(t, rounded((c->type == WS_CELL_INT ? (long double)magnitude : c->r) / 1000), negative, 3, grouped);
 	else if (c->type == WS_CELL_INT)

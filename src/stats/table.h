@@ -25,6 +25,7 @@ enum ws_kind {
 	WS_KIND_RATIO,	 /* how many on average; one decimal */
 	WS_KIND_SIZE,	 /* bytes; shown in MB (10^6) with three decimals */
 	WS_KIND_RATE,	 /* bytes a second; likewise */
+	WS_KIND_VALUE,	 /* whatever a query gives: numbers in full, texts, from row to row */
 };
 
 struct ws_column {
@@ -98,7 +99,7 @@ struct ws_printer {
 	struct ws_format_args args;
 	const struct ws_timeunit *unit;
 	FILE *f;
-	const char *title, *name;
+	const char *title, *name; /* NULL title: none is shown */
 	const struct ws_column *columns;
 	size_t column_count;
 	uint64_t rows;
@@ -106,6 +107,7 @@ struct ws_printer {
 	/* column and table: the text of all cells, one after the other */
 	struct ws_text kept;
 	size_t *ends, ends_cap, ends_count;
+	uint64_t texts; /* columns of WS_KIND_VALUE that held a text: aligned as texts are */
 };
 
 void ws_print_begin(struct ws_printer *o);

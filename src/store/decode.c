@@ -339,14 +339,21 @@ int ws_report_decode(const struct ws_report *r, enum ws_table t, size_t i, uint6
 {
 	const struct ws_block *b = &r->table[t].v[i];
 	struct ws_workspace *w = ws_workspace_take(r);
+	uint64_t *decoded = &((struct ws_report *)r)->decoded; /* of what was read, the report does not change */
 	const uint8_t *body = ws_block_body(r, b, w, e);
 	int rc = body ? 0 : -1;
 
 	if (ws_tables[t].column_count < 64)
 		columns &= (UINT64_C(1) << ws_tables[t].column_count) - 1;
+	__atomic_fetch_add(decoded, 1, __ATOMIC_RELAXED);
 	workspace_rows(w, b->head.rows);
 	if (body && !decode_body(w, &r->schema[b->head.table], &b->head, body, columns, out))
 		rc = ws_fail(e, "%s: the rows block at offset %llu cannot be decoded", r->path, (unsigned long long)b->offset);
 	ws_workspace_give(r, w);
 	return rc;
+}
+
+uint64_t ws_report_decoded(const struct ws_report *r)
+{
+	return __atomic_load_n(&r->decoded, __ATOMIC_RELAXED);
 }

@@ -74,11 +74,15 @@ static double largest(const double *d, uint32_t n)
 	return most;
 }
 
-/* The best step between low and high. Larger ones come first, so that of a step and its fractions the step itself wins. */
+/*
+ * The best step between low and high. Larger ones come first, so that of a step and its fractions the step itself wins. The tries come
+ * the closer the smaller they are: below a step that makes sense there would be no end of them.
+ */
 static double best_between(const double *d, uint32_t n, double low, double high, double *how_good)
 {
 	double best = 0, most = largest(d, n);
 
+	low = low > SMALLEST / 2 ? low : SMALLEST / 2;
 	*how_good = -1;
 	for (double g = high; g >= low; g -= 0.1 * g * g / most) {
 		double s = score(d, n, g);

@@ -489,7 +489,35 @@ static void read_blocks(struct ws_report *r)
 
 /* ---- the interface ---- */
 
+struct ws_report *(*ws_report_foreign)(const char *path, struct ws_err *e);
+
+/* A file that can be read and begins otherwise than a report. */
+static bool begins_otherwise(const char *path)
+{
+	char magic[8];
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	bool other = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && pread(fd, magic, 8, 0) == 8 && memcmp(magic, WS_FILE_MAGIC, 8);
+
+	if (fd >= 0)
+		close(fd);
+	return other;
+}
+
 struct ws_report *ws_report_open(const char *path, struct ws_err *e)
+{
+	struct ws_err ignored;
+
+	return ws_report_foreign && begins_otherwise(path) ? ws_report_foreign(path, e ? e : &ignored) : ws_report_open_plain(path, e);
+}
+
+void ws_report_rename(struct ws_report *r, const char *path)
+{
+	free(r->path);
+	r->path = ws_strdup(path);
+}
+
+struct ws_report *ws_report_open_plain(const char *path, struct ws_err *e)
 {
 	struct ws_report *r = ws_calloc(1, sizeof(*r));
 

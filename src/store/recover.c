@@ -191,7 +191,7 @@ int ws_report_recover(const char *from, const char *to, uint64_t *rows, struct w
 		return locked ? ws_fail_errno(e, "cannot lock %s", from)
 			      : ws_fail(e, "%s is still being recorded: it cannot be recovered before that ends", from);
 	}
-	r = ws_report_open(from, e);
+	r = ws_report_open_plain(from, e);
 	rc = !r ? -1 : to ? make_copy(r, to, false, rows, e) : recover_in_place(r, rows, e);
 	ws_report_close(r);
 	close(fd);

@@ -64,6 +64,7 @@ struct ws_report {
 	pthread_mutex_t lock;         /* of the pool */
 	pthread_mutex_t key_lock;
 	struct ws_workspace *pool;
+	uint64_t decoded;             /* blocks; counted by all threads */
 };
 
 void ws_report_say(struct ws_report *r, const char *fmt, ...) WS_PRINTF(2, 3);
@@ -76,6 +77,12 @@ void ws_workspace_free(struct ws_workspace *w);
  * The body of a block, read and checked: in w->block or in memory. NULL with a message when it is damaged.
  */
 const uint8_t *ws_block_body(const struct ws_report *r, const struct ws_block *b, struct ws_workspace *w, struct ws_err *e);
+
+/*
+ * append.c: a new file at `path` with the header and the blocks of `r`, byte for byte, without its index; *end gets where they end. A descriptor, or -1 with
+ * a message.
+ */
+int ws_report_copy_blocks(const struct ws_report *r, const char *path, uint64_t *end, struct ws_err *e);
 
 /* find.c: fills `all` from the index, or by walking the file. */
 void ws_report_find_blocks(struct ws_report *r);

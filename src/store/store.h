@@ -93,8 +93,15 @@ void ws_writer_flush(struct ws_writer *w);
  * fitted, closed by an index if possible; returns -1 with a message.
  */
 int ws_writer_close(struct ws_writer *w, struct ws_err *e);
-/* Close and delete the report: for a run that never began. */
+/* Close and delete the report: for a run that never began. Of additions to a report, drop these: the report stays as it was. */
 void ws_writer_discard(struct ws_writer *w);
+
+/*
+ * Add rows to a closed report. Works on a copy beside it, which takes its place in ws_writer_close, once it is whole: on any failure, a kill included, the
+ * report stays as it was. The report is locked meanwhile; readers that have it open go on reading the old one. Refuses, with NULL and a message, a report
+ * that is being written, that was not closed or is damaged (recover it first), or whose tables this version numbers otherwise.
+ */
+struct ws_writer *ws_writer_append(const char *path, struct ws_err *e);
 
 /* ---- reading ---- */
 
@@ -107,6 +114,15 @@ struct ws_report;
  * a report, newer format, unreadable.
  */
 struct ws_report *ws_report_open(const char *path, struct ws_err *e);
+/*
+ * How a file that does not begin as a report does is opened, when something is set here (main does): that makes other tools' traces
+ * open in every command. It returns a report, or NULL with a message.
+ */
+extern struct ws_report *(*ws_report_foreign)(const char *path, struct ws_err *e);
+/* The same as ws_report_open, for reports only. */
+struct ws_report *ws_report_open_plain(const char *path, struct ws_err *e);
+/* What ws_report_path says from now on: the file that the user named. */
+void ws_report_rename(struct ws_report *r, const char *path);
 void ws_report_close(struct ws_report *r);
 
 const char *ws_report_path(const struct ws_report *r);
@@ -144,6 +160,9 @@ struct ws_block_info ws_report_block(const struct ws_report *r, enum ws_table t,
  */
 int ws_report_decode(const struct ws_report *r, enum ws_table t, size_t i, uint64_t columns, uint64_t *const *out,
 		     struct ws_err *e);
+
+/* How many blocks were decoded since the report was opened: what a filter by time saved can be seen from it. */
+uint64_t ws_report_decoded(const struct ws_report *r);
 
 /* Columns a file of an older version does not have decode as 0; this says which are there. */
 uint64_t ws_report_columns(const struct ws_report *r, enum ws_table t);

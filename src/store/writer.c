@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -26,6 +27,7 @@
 #include "store/file.h"
 #include "store/intern.h"
 #include "store/journal.h"
+#include "store/report.h"
 
 #define DEFAULT_BLOCK_ROWS 65536u
 #define RARE_BLOCK_ROWS 512u
@@ -61,6 +63,8 @@ struct ws_writer {
 	struct ws_err error;
 	bool failed;
 	uint64_t lost;
+	char *replaces; /* the report that this copy with additions takes the place of; NULL: it is new */
+	int replaces_fd;/* ...which is locked meanwhile */
 };
 
 /*
@@ -75,7 +79,7 @@ static const uint32_t event_rows[WS_TABLE_COUNT] = {
 	[WS_TABLE_cuda_memory] = 512, [WS_TABLE_cuda_um_cpu_fault] = 512, [WS_TABLE_cuda_um_gpu_fault] = 512, [WS_TABLE_cuda_jit] = 512,
 	[WS_TABLE_frame] = 2048, [WS_TABLE_symbol] = 1024, [WS_TABLE_stack] = 8192, [WS_TABLE_sample] = 16384, [WS_TABLE_python_sample] = 2048,
 	[WS_TABLE_gil] = 2048, [WS_TABLE_sched] = 16384, [WS_TABLE_ftrace] = 1024, [WS_TABLE_counter_value] = 8192, [WS_TABLE_slice] = 1024,
-	[WS_TABLE_flow] = 256, [WS_TABLE_op] = 256, [WS_TABLE_op_link] = 256, [WS_TABLE_op_memory] = 256, [WS_TABLE_collective] = 256,
+	[WS_TABLE_flow] = 256, [WS_TABLE_op] = 256, [WS_TABLE_op_link] = 256, [WS_TABLE_op_memory] = 256, [WS_TABLE_collective] = 256, [WS_TABLE_foreign] = 256,
 };
 
 static bool is_wide(enum ws_table t)
@@ -343,6 +347,9 @@ static void make_stages(struct ws_writer *w, const struct ws_writer_opts *opts, 
 static void free_writer(struct ws_writer *w)
 {
 	close(w->fd);
+	if (w->replaces)
+		close(w->replaces_fd);
+	free(w->replaces);
 	ws_journal_remove(&w->journal);
 	ws_encoder_free(&w->encoder);
 	ws_intern_free(&w->intern);
@@ -515,6 +522,89 @@ void ws_writer_flush(struct ws_writer *w)
 	flush_strings(w, false);
 }
 
+/* ---- adding to a report ---- */
+
+/* The numbering of everything goes on where the report ended. */
+static void continue_report(struct ws_writer *w, const struct ws_report *r, uint64_t end)
+{
+	w->end = w->allocated = end;
+	for (size_t i = 0; i < r->all.n; i++) {
+		const struct ws_block_head *h = &r->all.v[i].head;
+
+		ws_grow(w->index, w->index_cap, w->blocks + 1);
+		w->index[w->blocks++] = (struct ws_index_entry){.offset = r->all.v[i].offset, .head = *h};
+		w->sequence = h->sequence >= w->sequence ? h->sequence + 1 : w->sequence;
+		if (h->type == WS_BLOCK_SEGMENT && h->first >= w->segment)
+			w->segment = h->first + 1;
+		if (h->type == WS_BLOCK_STRINGS && h->table >= w->generation)
+			w->generation = h->table + 1;
+		if (h->type == WS_BLOCK_STRINGS && h->first + h->rows > w->next_string)
+			w->next_string = h->first + h->rows;
+	}
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
+		const struct ws_block_list *l = &r->table[t];
+
+		w->written[t] = l->n ? l->v[l->n - 1].head.first + l->v[l->n - 1].head.rows : 0;
+		w->journal.head->table[t].first = w->written[t];
+	}
+	w->journal.head->string_first = w->next_string;
+}
+
+static struct ws_writer *append_to(const struct ws_report *r, const char *path, int lock, struct ws_err *e)
+{
+	struct ws_writer_opts opts = {.no_journal = true};
+	struct ws_writer *w;
+	uint64_t end;
+	char *temp = ws_format("%s.%d.added.tmp", path, (int)getpid());
+	int fd = ws_report_copy_blocks(r, temp, &end, e);
+
+	if (fd < 0) {
+		free(temp);
+		return NULL;
+	}
+	w = ws_calloc(1, sizeof(*w));
+	w->fd = fd;
+	w->path = temp;
+	w->replaces = ws_strdup(path);
+	w->replaces_fd = lock;
+	w->ahead = FIRST_AHEAD;
+	w->segment_ns = UINT64_MAX;
+	make_stages(w, &opts, r->header.uuid);
+	continue_report(w, r, end);
+	return w;
+}
+
+struct ws_writer *ws_writer_append(const char *path, struct ws_err *e)
+{
+	struct ws_writer *w = NULL;
+	struct ws_report *r = NULL;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), locked;
+
+	if (fd < 0) {
+		ws_fail_errno(e, "cannot open %s", path);
+		return NULL;
+	}
+	locked = ws_file_lock(fd);
+	if (locked < 0)
+		ws_fail_errno(e, "cannot lock %s", path);
+	else if (!locked)
+		ws_fail(e, "%s is being written: nothing can be added before that ends", path);
+	else if ((r = ws_report_open(path, e)))
+		w = append_to(r, path, fd, e);
+	ws_report_close(r);
+	if (!w)
+		close(fd);
+	return w;
+}
+
+/* The copy is whole and on the disk before it takes the report's name: whatever happens, one of the two stands there. */
+static int take_place(struct ws_writer *w, struct ws_err *e)
+{
+	if (fsync(w->fd) || rename(w->path, w->replaces))
+		return ws_fail_errno(e, "cannot replace %s", w->replaces);
+	return 0;
+}
+
 int ws_writer_close(struct ws_writer *w, struct ws_err *e)
 {
 	int rc;
@@ -524,6 +614,8 @@ int ws_writer_close(struct ws_writer *w, struct ws_err *e)
 	if (ftruncate(w->fd, (off_t)w->end) && !w->failed) /* gives back what was allocated ahead */
 		fail(w);
 	rc = ws_writer_error(w, e);
+	if (w->replaces && (rc || (rc = take_place(w, e))))
+		unlink(w->path);
 	free_writer(w);
 	return rc;
 }

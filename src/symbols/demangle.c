@@ -21,12 +21,22 @@ static char *cplus_demangle_v3(const char *mangled, int options)
 	(void)options;
 	return NULL;
 }
+#define rust_demangle cplus_demangle_v3
+#define dlang_demangle cplus_demangle_v3
 #endif
 
 static char *demangle(const char *mangled, int options)
 {
-	char *s = strlen(mangled) <= LONGEST ? cplus_demangle_v3(mangled, options) : NULL;
+	char *s = NULL;
 
+	if (strlen(mangled) <= LONGEST) {
+		/* Old names of Rust are those of C++ with a hash at their end, which is left out. */
+		s = rust_demangle(mangled, options);
+		if (!s)
+			s = cplus_demangle_v3(mangled, options);
+		if (!s && mangled[0] == '_' && mangled[1] == 'D')
+			s = dlang_demangle(mangled, options);
+	}
 	return s ? s : ws_strdup(mangled);
 }
 

@@ -255,7 +255,7 @@ def doctor_without_its_hooks_fails():
         same((hooks["state"], hooks["needed"]), ("missing", True))
         has(hooks["found"], "libwarpsight-hooks.so is missing")
         # A library that no program here can load is found, tried, and reported with the loader's own words.
-        for name in ("libwarpsight-hooks.so", "libwarpsight-osrt.so"):
+        for name in ("libwarpsight-hooks.so", "libwarpsight-osrt.so", "libwarpsight-sample.so"):
             with open(os.path.join(folder, name), "wb") as f:
                 f.write(b"not a library")
         report = json.loads(subprocess.run([copy, "doctor", "--json"], stdout=subprocess.PIPE, check=False).stdout)

@@ -45,7 +45,7 @@ class Report:
                            stderr=subprocess.PIPE, text=True, env=e, timeout=120)
         self.out, self.err = r.stdout, r.stderr
         assert r.returncode == expect, "exit %d, not %d: %s" % (r.returncode, expect, r.stderr)
-        subprocess.run([WARPSIGHT, "export", "-q", "-o", self.path + ".sqlite", self.path], check=True)
+        subprocess.run([WARPSIGHT, "export", "-q", "--lazy=false", "-o", self.path + ".sqlite", self.path], check=True)
         self.db = sqlite3.connect(self.path + ".sqlite")
 
     def all(self, sql):
@@ -101,6 +101,32 @@ def work_and_calls():
                                       "ON a.correlationId = k.correlationId WHERE k.start < a.start"), 0)
 
 
+def stacks(r):
+    """Name of the call -> the set of its stacks, each the names of the functions that lie in the program, the innermost first."""
+    out = subprocess.run([os.path.join(BUILD, "tests", "symbols", "dump_stacks"), r.path], check=True, stdout=subprocess.PIPE, text=True).stdout
+    found = {}
+    for line in out.splitlines():
+        row = line.split("|")
+        if row[0] == "cuda":
+            found.setdefault(row[1], []).append(row[4].split(";"))
+    return found
+
+
+@test
+def stacks_of_calls():
+    same("none by default", stacks(Report("init", "work:5")), {})
+    all_calls = stacks(Report("init", "work:5", "driver:3", options=["--cudabacktrace=all:0"]))
+    same("calls", {name: len(s) for name, s in all_calls.items()}, {LAUNCH: 5, COPY: 5, SYNC: 1, "cuLaunchKernel": 3})
+    for name, found in all_calls.items():
+        for s in found:
+            assert "_start" == s[-1] and any("main" in f for f in s), "%s was called by %s" % (name, s)
+            assert not any("warpsight" in f or "ws_" in f for f in s), "frames of the hooks: %s" % s
+    kernels = stacks(Report("init", "work:5", "driver:3", options=["--cudabacktrace=kernel:0"]))
+    same("of kernels", sorted(kernels), sorted(["cuLaunchKernel", LAUNCH]))
+    same("of copies and waits", sorted(stacks(Report("init", "work:5", options=["--cudabacktrace=memory:0,sync:0"]))), sorted([COPY, SYNC]))
+    same("of calls that last a minute", stacks(Report("init", "work:5", options=["--cudabacktrace=all:60000000000"])), {})
+
+
 @test
 def occupancy():
     r = Report("init", "work:1")
@@ -145,7 +171,7 @@ def memory():
 
 @test
 def errors():
-    r = Report("init", "fail", "fail")
+    r = Report("init", "fail", "fail", options=["--sample=none", "--cpuctxsw=none"])  # which have things of their own to say
     same("results", r.all("SELECT returnValue FROM CUPTI_ACTIVITY_KIND_RUNTIME"), [(2,), (2,)])
     assert r.said() == "cudaMalloc returned 2: out of memory.", r.said()
 

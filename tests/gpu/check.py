@@ -40,7 +40,7 @@ class Report:
     def __init__(self, path):
         self.path = path
         db = path + ".sqlite"
-        subprocess.run([A.warpsight, "export", "-t", "sqlite", "--force-overwrite=true", "-o", db, path], check=True, stdout=subprocess.DEVNULL,
+        subprocess.run([A.warpsight, "export", "-t", "sqlite", "--force-overwrite=true", "--lazy=false", "-o", db, path], check=True, stdout=subprocess.DEVNULL,
                        stderr=subprocess.PIPE)
         self.db = sqlite3.connect(db)
 

@@ -14,8 +14,10 @@ import golden  # noqa: E402,F401
 import test_exact  # noqa: E402,F401
 import test_kill  # noqa: E402,F401
 import test_options  # noqa: E402,F401
+import test_sampling  # noqa: E402,F401
 import test_traps  # noqa: E402,F401
 import test_tree  # noqa: E402,F401
+import test_views  # noqa: E402,F401
 
 
 def main():

@@ -14,6 +14,9 @@ import time
 from harness import Failed, children_of, describe, descendants_of, reap, shell_status, test, wait_until
 
 
+NO_CPU = ["--sample=none", "--cpuctxsw=none"]  # rows of these would be lost, too
+
+
 def tree(t, *args):
     return [t.program("tree"), *args]
 
@@ -731,7 +734,7 @@ def full_disk(t):
     os.mkdir(small)
     script = 'mount -t tmpfs -o size=6m tmpfs "$0" && shift 0 && "$@"; s=$?; cp "$0"/* "$0"/../out/; exit $s'
     os.mkdir(os.path.join(t.work, "out"))
-    argv = t.profile_argv([t.program("storm"), "random", "1", "1500000"], ["--trace=nvtx"], output="small/r")
+    argv = t.profile_argv([t.program("storm"), "random", "1", "1500000"], ["--trace=nvtx", *NO_CPU], output="small/r")
     r = t.run(["unshare", "-m", "/bin/sh", "-c", script, small, *argv], timeout=120)
     check_after_full_disk(t, r, os.path.join(t.work, "out", "r.wsrep"))
 
@@ -741,7 +744,7 @@ def file_size_limit(t):
     """RLIMIT_FSIZE on the recorder: the same as a full disk, and SIGXFSZ must not end it."""
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 20, 4 << 20))
-    r = t.profile([t.program("storm"), "random", "1", "1500000"], "--trace=nvtx", preexec_fn=limit, clean=False, timeout=120)
+    r = t.profile([t.program("storm"), "random", "1", "1500000"], "--trace=nvtx", *NO_CPU, preexec_fn=limit, clean=False, timeout=120)
     if not r.reports:
         # refused before the start, because the journal cannot be made: said, and the target not half recorded
         t.ok(r.status != 0 and r.messages, r.said())

@@ -6,6 +6,7 @@
  * hostile  names with quotes, markup, controls, broken UTF-8, 10 kB
  * cuda     two processes, calls, kernels, copies, memsets, graphs and unified memory, launched inside nested and overlapping ranges
  * launches random calls with kernels and copies, some lost, in random ranges that nest and overlap, on 3 threads of 2 processes
+ * gpus     random work of two ranks on three GPUs, of which they share one, on several streams, with steps and with communication
  * many     200,000 ranges of 3,000 names on 5 threads, in several blocks
  * deep     2,500 ranges one inside the other, and on another thread as many that overlap without nesting
  * wild     3,000 rows in every table, all columns arbitrary: what only a broken or malicious writer makes
@@ -435,6 +436,48 @@ static void launches(void)
 	}
 }
 
+/* Work that overlaps on streams; some of it without a call, some launched late. */
+static void gpus(void)
+{
+	static const char *const kernels[] = {"gemm", "relu", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "softmax", "void ncclKernel_x()"};
+	static const char *const uuids[] = {"GPU-a", "GPU-b", "GPU-c"};
+	uint32_t id = 1;
+
+	session(0);
+	for (uint32_t p = 1; p <= 2; p++) {
+		process(p, 900 + p, 0, WS_ORIGIN_TARGET, 0, "train");
+		thread(p, p, 900 + p, NULL, 0);
+		ADD(rank, .process = p, .rank = 4 + p, .world = 8);
+		device(p, 0, uuids[p - 1]);
+		device(p, 1, uuids[2]);
+		for (uint64_t i = 0; i < 20; i++) {
+			char name[32];
+
+			snprintf(name, sizeof(name), p == 1 ? "step %llu" : "step", (unsigned long long)i);
+			range(p, 0, name, 1000 + i * 5000, 1000 + i * 5000 + 4000 + (next_random() >> 33) % 1000);
+			range(p, 0, "forward", 1100 + i * 5000, 1100 + i * 5000 + 1500);
+			range(p, 0, "backward", 2700 + i * 5000, 2700 + i * 5000 + 1500);
+		}
+		for (uint64_t now = 500; now < 101000; id++) {
+			unsigned k = (next_random() >> 33) % 7, on = (next_random() >> 33) % 4 == 0;
+			uint64_t start = now + 10 + (next_random() >> 33) % 60 * ((next_random() >> 33) % 10 == 0 ? 1000 : 1);
+			uint64_t end = start + (next_random() >> 33) % 400;
+
+			if (k && id % 17)
+				api(p, "cudaLaunchKernel_v7000", id, now, now + 9, 0);
+			if (k < 5)
+				ADD(cuda_kernel, .start = ZERO + start, .end = ZERO + end, .device = on, .context = 1, .green_context = WS_NO_U32,
+				    .stream = 7 + k % 3, .correlation = id, .process = p, .demangled = str(kernels[k]), .name = str(kernels[k]),
+				    .mangled = str("k"), .graph_node = WS_NO_U64, .graph = WS_NO_U32);
+			else
+				ADD(cuda_memcpy, .start = ZERO + start, .end = ZERO + end, .device = on, .context = 1, .green_context = WS_NO_U32,
+				    .stream = 20, .correlation = id, .process = p, .bytes = 10, .kind = 1, .graph = WS_NO_U32);
+			now += 10 + (next_random() >> 33) % 200;
+		}
+	}
+	ADD(collective, .start = ZERO + 900, .end = ZERO + 950, .process = 1, .correlation = 5, .name = str("allreduce"));
+}
+
 static void wild(void)
 {
 	static const uint8_t types[] = {WS_NVTX_PUSHPOP, WS_NVTX_STARTEND, WS_NVTX_DOMAIN_CREATE, WS_NVTX_MARK};
@@ -463,7 +506,7 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*fill)(void);
-	} kinds[] = {{"basic", basic}, {"hostile", hostile}, {"cuda", cuda}, {"launches", launches},
+	} kinds[] = {{"basic", basic}, {"hostile", hostile}, {"cuda", cuda}, {"launches", launches}, {"gpus", gpus},
 		     {"many", many},   {"deep", deep},	     {"wild", wild}, {"empty", NULL}};
 	struct ws_writer_opts o = {.overwrite = true, .block_rows = 16384};
 	struct ws_err e;

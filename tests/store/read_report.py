@@ -244,4 +244,5 @@ def main():
     return bool(different or len(wanted) != len(found) or not every <= codecs)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

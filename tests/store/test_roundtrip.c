@@ -228,12 +228,13 @@ static void step_block(uint64_t num, uint64_t den, uint32_t n, int trouble)
 	struct ws_err e;
 	struct ws_writer *w = ws_writer_create(path, &opts, &e);
 	uint64_t at = 1000000000;
+	bool close = trouble & 64; /* every step fits such times about as well, and the search must end all the same */
 
 	for (uint32_t i = 0; i < n; i++) {
 		rows[i].thread = 1 + (trouble & 1 ? i * 5 / n : 0);
-		at += 20 + below(500) + (trouble & 2 && !below(1000) ? below(1000000000) : 0);
+		at += (close ? 2 + below(2) : 20 + below(500)) + (trouble & 2 && !below(1000) ? below(1000000000) : 0);
 		rows[i].start = at * num / den;
-		at += 20 + below(600);
+		at += close ? 2 + below(2) : 20 + below(600);
 		rows[i].end = at * num / den;
 		if (trouble & 4 && !below(300))
 			rows[i].end = WS_NO_TIME;
@@ -266,6 +267,8 @@ static void stepped_clocks(void **state)
 		step_block(ratio[trouble % 8][0], ratio[trouble % 8][1], 300 + (uint32_t)below(4000), trouble);
 	for (int i = 0; i < 16; i++)
 		step_block(ratio[i % 8][0], ratio[i % 8][1], 60000, 1 << i % 6);
+	for (uint32_t n = 100; n < 30000; n *= 3)
+		step_block(1, 1, n, 64);
 }
 
 /* ---- strings ---- */

@@ -104,6 +104,7 @@ export interface FlameNode {
 
 export interface Flame {
   samples: number;
+  unit: string; // "ns", or what weights count
   root: FlameNode;
   flat: { name: string; module: string; self: number; total: number }[];
 }

@@ -1,0 +1,95 @@
+/* import.c - the command `import`: other tools' traces as a report. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "import/import.h"
+
+struct options {
+	const char *output;
+	bool overwrite, quiet;
+};
+
+#define AT(member) offsetof(struct options, member)
+
+static const struct ws_opt opts[] = {
+    {"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
+     "Report to write. Without it, the name of the first file with .wsrep in place of its ending, in the current folder.", NULL},
+    {"force-overwrite", 'f', WS_OPT_BOOL, AT(overwrite), NULL, NULL, "Replace the report if it exists.", NULL},
+    {"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Say neither what was written nor what was left out; the report keeps the latter.",
+     NULL},
+    {NULL},
+};
+
+/* "dir/name.pt.trace.json.gz" makes "name.pt.trace.wsrep". */
+static char *default_output(const char *path)
+{
+	static const char *const endings[] = {".gz",	   ".json",   ".sqlite",	 ".db",	 ".pftrace", ".perfetto-trace",
+					      ".nsys-rep", ".qdrep", ".perfetto_trace", ".txt", ".script"};
+	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	size_t n = strlen(base);
+
+	for (size_t i = 0; i < WS_COUNT(endings); i++) {
+		size_t len = strlen(endings[i]);
+
+		if (n > len && !strncmp(base + n - len, endings[i], len))
+			n -= len;
+	}
+	return ws_format("%.*s.wsrep", (int)n, base);
+}
+
+static int run(void *values, int argc, char **argv)
+{
+	const struct options *o = values;
+	char *output;
+	struct ws_import_request q = {
+	    .files = (const char *const *)argv, .count = (size_t)argc, .overwrite = o->overwrite, .quiet = o->quiet, .progress = !o->quiet};
+	unsigned long long rows;
+	struct ws_err e;
+	int rc;
+
+	if (!argc) {
+		ws_say("import: no file is given; 'warpsight import FILE' makes a report of one");
+		return WS_EXIT_USAGE;
+	}
+	if (o->output && !*o->output) {
+		ws_say("import: --output: the name is empty");
+		return WS_EXIT_USAGE;
+	}
+	if (o->output) {
+		size_t n = strlen(o->output);
+
+		output = ws_format("%s%s", o->output, n > 6 && !strcmp(o->output + n - 6, ".wsrep") ? "" : ".wsrep");
+	} else {
+		output = default_output(argv[0]);
+	}
+	q.output = output;
+	rc = ws_import(&q, &rows, &e);
+	if (rc < 0)
+		ws_say("import: %s", e.msg);
+	else if (!o->quiet)
+		ws_say("wrote %s: %llu rows", output, rows);
+	free(output);
+	return rc < 0 ? WS_EXIT_FAIL : WS_EXIT_OK;
+}
+
+const struct ws_command ws_cmd_import = {
+    .name = "import",
+    .summary = "Make a report of other tools' traces.",
+    .usage = "[options] FILE...",
+    .details =
+	"Reads SQLite exports of Nsight Systems, JSON traces of the PyTorch profiler (also .json.gz) and of Chrome, Perfetto traces, and "
+	"the text that perf script prints. What a file is, its content says. Every command that reads a report takes such files "
+	"directly, too: they are imported into a cache (~/.cache/warpsight/imports) at the first use.\n\n"
+	"Several files become the ranks of one report; traces that tell the real time are put on one clock.\n\n"
+	"A broken file is read up to where it breaks. What a trace holds that a report does not is named on standard error and in the "
+	"report ('warpsight info').\n\n"
+	"A .nsys-rep is exported by an installed nsys; without one, the message names the command to run where there is one.",
+    .opts = opts,
+    .opts_size = sizeof(struct options),
+    .examples = "warpsight import trace.json.gz\n"
+		"warpsight import rank0.pt.trace.json rank1.pt.trace.json -o run.wsrep\n"
+		"warpsight stats report.sqlite",
+    .run = run,
+};

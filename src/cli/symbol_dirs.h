@@ -1,0 +1,10 @@
+/* symbol_dirs.h - the folders of --symbols, for the two commands that have it. */
+#ifndef WS_CLI_SYMBOL_DIRS_H
+#define WS_CLI_SYMBOL_DIRS_H
+
+#include "cli/cli.h"
+
+/* Split what was given at commas into *out, whose texts and array the caller frees. -1 with a message when one is no folder. */
+int ws_symbol_dirs(const struct ws_list *given, struct ws_list *out, struct ws_err *e);
+
+#endif

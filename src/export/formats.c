@@ -1,0 +1,20 @@
+/* formats.c - formats.def as a table. */
+#include "export/formats.h"
+
+#include <string.h>
+
+#define WS_TABLES(id, name, extension, takes, flags, summary) {name, extension, summary, takes, flags, ws_xformat_open_##id, NULL}
+#define WS_TIMELINE(id, name, extension, takes, flags, summary) {name, extension, summary, takes, flags, NULL, ws_xformat_write_##id}
+#define WS_AND ,
+
+static const struct ws_xformat formats[] = {
+#include "export/formats.def"
+};
+
+const struct ws_xformat *ws_xformat_find(const char *name)
+{
+	for (size_t i = 0; i < WS_COUNT(formats); i++)
+		if (!strcmp(formats[i].name, name))
+			return &formats[i];
+	return NULL;
+}

@@ -1,0 +1,338 @@
+/*
+ * chrome.c - events of Chrome's trace format that have no meaning of their own: slices, complete or in two halves, asynchronous ones,
+ * moments, counters, flows.
+ *
+ * Halves are joined here: B and E by thread, innermost first; b, n and e by category, id and (where ids are local) process. What never ends
+ * is written at the end with the flag LEFT_OPEN. The ends of flows are kept until the next one with their id.
+ */
+#include "import/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+static uint64_t hash_value(const struct ws_json_value *v, uint64_t seed)
+{
+	return v->type == WS_J_NONE ? seed : XXH3_64bits_withSeed(v->s, v->n, seed);
+}
+
+static uint32_t raw_args(struct ws_trace *t, const struct ws_event *ev)
+{
+	return ev->args.type == WS_J_OBJECT && ev->args.n > 2 ? ws_into_string(t->o, ev->args.s, ev->args.n) : 0;
+}
+
+static void put_slice(struct ws_trace *t, const struct ws_open_slice *s, uint64_t end, uint8_t flags)
+{
+	struct ws_row_slice *row = ws_into_row(t->o, WS_TABLE_slice);
+
+	*row = (struct ws_row_slice){.start = s->start,
+				     .end = end,
+				     .thread = s->thread,
+				     .track = s->track,
+				     .name = s->name,
+				     .category = s->category,
+				     .args = s->args,
+				     .flags = flags};
+	ws_into_time(t->o, s->start);
+	if (end != WS_NO_TIME)
+		ws_into_time(t->o, end);
+}
+
+static struct ws_open_slice new_slice(struct ws_trace *t, const struct ws_event *ev, uint32_t thread, uint32_t track)
+{
+	return (struct ws_open_slice){.start = ev->start,
+				      .thread = thread,
+				      .track = track,
+				      .name = ws_trace_string(t, &ev->name),
+				      .category = ws_trace_string(t, &ev->cat),
+				      .args = raw_args(t, ev)};
+}
+
+void ws_chrome_slice(struct ws_trace *t, struct ws_event *ev, uint32_t thread, uint32_t track, uint8_t flags)
+{
+	struct ws_open_slice s = new_slice(t, ev, thread, track);
+
+	put_slice(t, &s, flags & WS_SLICE_INSTANT ? WS_NO_TIME : ev->start + ev->length, flags);
+}
+
+/* ---- halves ---- */
+
+static void push(struct ws_trace *t, uint64_t key, struct ws_open_slice s)
+{
+	uint32_t at = t->free_slice;
+
+	if (at) {
+		t->free_slice = t->slices[at - 1].below;
+	} else {
+		if (t->slice_count == WS_INTO_MOST) {
+			ws_into_note(t->o, "More than %d slices are open at once; further ones were left out.", WS_INTO_MOST);
+			return;
+		}
+		ws_grow(t->slices, t->slice_cap, t->slice_count + 1);
+		at = (uint32_t)++t->slice_count;
+	}
+	s.key = key;
+	s.below = (uint32_t)ws_map_get(&t->open, key, NULL);
+	t->slices[at - 1] = s;
+	ws_map_set(&t->open, key, at);
+}
+
+/* The innermost open slice of a key, taken off. False when there is none. */
+static bool pop(struct ws_trace *t, uint64_t key, struct ws_open_slice *s)
+{
+	uint32_t at = (uint32_t)ws_map_get(&t->open, key, NULL);
+	uint64_t taken;
+
+	if (!at)
+		return false;
+	*s = t->slices[at - 1];
+	if (s->below)
+		ws_map_set(&t->open, key, s->below);
+	else
+		ws_map_take(&t->open, key, &taken);
+	t->slices[at - 1].key = 0;
+	t->slices[at - 1].start = WS_NO_TIME; /* free */
+	t->slices[at - 1].below = t->free_slice;
+	t->free_slice = at;
+	return true;
+}
+
+static void end_slice(struct ws_trace *t, struct ws_event *ev, uint64_t key, uint8_t flags)
+{
+	struct ws_open_slice s;
+
+	if (!pop(t, key, &s)) {
+		ws_into_note(t->o, "Ends of slices without a beginning were left out.");
+		return;
+	}
+	if (!s.args)
+		s.args = raw_args(t, ev);
+	put_slice(t, &s, ev->start > s.start ? ev->start : s.start, flags);
+}
+
+static uint64_t sync_key(uint32_t thread, uint32_t track)
+{
+	return (uint64_t)1 << 63 | (uint64_t)track << 32 | thread;
+}
+
+/* Asynchronous ones belong together by category and id, and those without category by name. */
+static uint64_t async_key(const struct ws_event *ev)
+{
+	uint64_t h = hash_value(&ev->cat, 11);
+
+	h = hash_value(&ev->scope, h);
+	h = hash_value(&ev->id, h);
+	if (ev->id2.type == WS_J_OBJECT) {
+		h = hash_value(&ev->id2, h);
+		h = hash_value(&ev->pid, h);
+	}
+	return h & ~((uint64_t)1 << 63);
+}
+
+/* They have a row of their own in their process, called as they are. */
+static uint32_t async_track(struct ws_trace *t, const struct ws_event *ev)
+{
+	const struct ws_json_value *v = ev->cat.type == WS_J_STRING && ev->cat.n ? &ev->cat : &ev->name;
+	size_t n;
+	const char *s;
+	uint32_t process = ev->pid.type == WS_J_NONE || ev->pid.type == WS_J_STRING ? 0 : ws_trace_process(t, ev);
+
+	s = ws_json_text(v, &t->scratch, &n);
+	return ws_into_track(t->o, 0, process, 0, s, n);
+}
+
+static void async_event(struct ws_trace *t, struct ws_event *ev)
+{
+	uint32_t track = async_track(t, ev);
+
+	switch (ev->phase) {
+	case 'b':
+	case 'S':
+		push(t, async_key(ev), new_slice(t, ev, 0, track));
+		break;
+	case 'e':
+	case 'F':
+		end_slice(t, ev, async_key(ev), WS_SLICE_ASYNC);
+		break;
+	default: /* n, T, p: a moment of it */
+		ws_chrome_slice(t, ev, 0, track, WS_SLICE_INSTANT | WS_SLICE_ASYNC);
+	}
+}
+
+/* ---- counters ---- */
+
+static void counter_event(struct ws_trace *t, struct ws_event *ev)
+{
+	struct ws_json_walk w;
+	struct ws_json_value key, value;
+	struct ws_text group = {0};
+	uint32_t process = 0;
+	size_t n;
+	const char *s;
+
+	if (ev->args.type != WS_J_OBJECT)
+		return;
+	if (ev->pid.type == WS_J_NUMBER)
+		process = ws_trace_process(t, ev);
+	s = ws_json_text(&ev->name, &t->scratch, &n);
+	ws_text_add(&group, s, n);
+	if (ev->id.type != WS_J_NONE)
+		ws_text_printf(&group, "[%.*s]", (int)(ev->id.n < 200 ? ev->id.n : 200), ev->id.s);
+	w = ws_json_walk(&ev->args);
+	while (ws_json_next(&w, &key, &value)) {
+		struct ws_row_counter_value *row;
+		uint32_t counter;
+		bool ok;
+		double d = ws_json_double(&value, &ok);
+
+		if (!ok) {
+			ws_into_note(t->o, "Values of counters that are no numbers were left out.");
+			continue;
+		}
+		s = ws_json_text(&key, &t->scratch, &n);
+		counter = ws_into_counter(t->o, process, 0, WS_NO_U32, group.s, group.len, s, n, NULL);
+		row = ws_into_row(t->o, WS_TABLE_counter_value);
+		*row = (struct ws_row_counter_value){.start = ev->start, .counter = counter, .value = d};
+		ws_into_time(t->o, ev->start);
+	}
+	ws_text_free(&group);
+}
+
+/* ---- flows ---- */
+
+static void put_flow(struct ws_trace *t, const struct ws_flow_end *from, const struct ws_flow_end *to)
+{
+	struct ws_row_flow *row = ws_into_row(t->o, WS_TABLE_flow);
+
+	*row = (struct ws_row_flow){.start = from->start,
+				    .end = to ? to->start : WS_NO_TIME,
+				    .from_thread = from->thread,
+				    .from_track = from->track,
+				    .to_thread = to ? to->thread : 0,
+				    .to_track = to ? to->track : 0,
+				    .name = from->name,
+				    .category = from->category};
+}
+
+/* The kept end of a flow, or a place for one; NULL when there are too many. */
+static struct ws_flow_end *flow_place(struct ws_trace *t, uint64_t key, bool *found)
+{
+	uint32_t at = (uint32_t)ws_map_get(&t->flow, key, NULL);
+
+	*found = at != 0;
+	if (at)
+		return &t->flows[at - 1];
+	if (t->free_flow) {
+		at = t->free_flow;
+		t->free_flow = t->flows[at - 1].thread;
+	} else {
+		if (t->flow_count == WS_INTO_MOST)
+			return NULL;
+		ws_grow(t->flows, t->flow_cap, t->flow_count + 1);
+		at = (uint32_t)++t->flow_count;
+	}
+	ws_map_set(&t->flow, key, at);
+	return &t->flows[at - 1];
+}
+
+static void drop_flow(struct ws_trace *t, uint64_t key)
+{
+	uint64_t at;
+
+	if (ws_map_take(&t->flow, key, &at)) {
+		t->flows[at - 1].key = 0;
+		t->flows[at - 1].start = WS_NO_TIME;
+		t->flows[at - 1].thread = t->free_flow;
+		t->free_flow = (uint32_t)at;
+	}
+}
+
+/* Beginnings and ends of one flow may come in any order in the file: whichever comes second completes it. */
+static void flow_event(struct ws_trace *t, struct ws_event *ev)
+{
+	uint64_t key = hash_value(&ev->cat, hash_value(&ev->id, hash_value(&ev->name, 7)));
+	struct ws_flow_end here = {.start = ev->start, .key = key ? key : 1}, *kept;
+	bool found;
+
+	ws_trace_where(t, ev, &here.thread, &here.track);
+	here.name = ws_trace_string(t, &ev->name);
+	here.category = ws_trace_string(t, &ev->cat);
+	kept = flow_place(t, key, &found);
+	if (!kept) {
+		ws_into_note(t->o, "More than %d flows are open at once; further ones were left out.", WS_INTO_MOST);
+		return;
+	}
+	if (!found) {
+		*kept = here;
+		return;
+	}
+	if (ev->phase == 's') { /* its end came first, or the id is used again */
+		put_flow(t, &here, kept);
+		drop_flow(t, key);
+		return;
+	}
+	put_flow(t, kept, &here);
+	if (ev->phase == 't')
+		*kept = here;
+	else
+		drop_flow(t, key);
+}
+
+/* ---- any event ---- */
+
+void ws_chrome_event(struct ws_trace *t, struct ws_event *ev)
+{
+	uint32_t thread, track;
+
+	switch (ev->phase) {
+	case 'X':
+		ws_trace_where(t, ev, &thread, &track);
+		ws_chrome_slice(t, ev, thread, track, 0);
+		return;
+	case 'B':
+		ws_trace_where(t, ev, &thread, &track);
+		push(t, sync_key(thread, track), new_slice(t, ev, thread, track));
+		return;
+	case 'E':
+		ws_trace_where(t, ev, &thread, &track);
+		end_slice(t, ev, sync_key(thread, track), 0);
+		return;
+	case 'i':
+	case 'I':
+	case 'R':
+		ws_trace_where(t, ev, &thread, &track);
+		ws_chrome_slice(t, ev, thread, track, WS_SLICE_INSTANT);
+		return;
+	case 'C':
+		counter_event(t, ev);
+		return;
+	case 's':
+	case 't':
+	case 'f':
+		flow_event(t, ev);
+		return;
+	case 'b':
+	case 'n':
+	case 'e':
+	case 'S':
+	case 'T':
+	case 'p':
+	case 'F':
+		async_event(t, ev);
+		return;
+	default:
+		ws_into_note(t->o, "Events of phase %c (objects, memory dumps, samples...) were left out.",
+			     ev->phase > ' ' && ev->phase < 127 ? ev->phase : '?');
+	}
+}
+
+void ws_chrome_end(struct ws_trace *t)
+{
+	for (size_t i = 0; i < t->slice_count; i++)
+		if (t->slices[i].start != WS_NO_TIME)
+			put_slice(t, &t->slices[i], WS_NO_TIME,
+				  (uint8_t)(WS_SLICE_LEFT_OPEN | (t->slices[i].key >> 63 ? 0 : WS_SLICE_ASYNC)));
+	for (size_t i = 0; i < t->flow_count; i++)
+		if (t->flows[i].key)
+			put_flow(t, &t->flows[i], NULL);
+}

@@ -1,0 +1,16 @@
+/* formats.h - one function a format; trace.h has its own. Each returns 0, or -1 with a message in o->problem. */
+#ifndef WS_IMPORT_FORMATS_H
+#define WS_IMPORT_FORMATS_H
+
+#include "import/into.h"
+#include "import/source.h"
+
+int ws_sqlite_import(struct ws_into *o, const char *path);
+int ws_perfetto_import(struct ws_into *o, struct ws_source *s);
+int ws_perf_script_import(struct ws_into *o, struct ws_source *s);
+/* Export a .nsys-rep to a temporary SQLite file (*out, to be deleted and freed by the caller) with an installed nsys. */
+int ws_nsys_export(struct ws_into *o, const char *path, char **out);
+
+/* align.c: from collectives that ranks took part in together, how far each file's clock is off; written to `rank`. */
+
+#endif

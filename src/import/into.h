@@ -1,0 +1,115 @@
+/*
+ * into.h - the report that an import writes, and what all importers share: processes, threads, tracks and counters by the other tool's
+ * names for them, and the notes on what could not be taken over.
+ *
+ * Several files become one report: each has its own processes, whatever their pids. A process's or thread's row is written when its
+ * file has been read, since traces name things at their end.
+ */
+#ifndef WS_IMPORT_INTO_H
+#define WS_IMPORT_INTO_H
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "store/store.h"
+
+/* Of each: no sane trace has more, and what a hostile one may cost is bounded. */
+enum { WS_INTO_MOST = 1 << 20 };
+
+struct ws_into_process {
+	uint32_t pid, vm, parent, ppid;
+	uint32_t name, exe, cmdline; /* strings */
+	uint64_t start;
+	uint8_t origin;
+};
+
+struct ws_into_thread {
+	uint32_t process, tid, name; /* name: string */
+	int32_t priority;
+	uint64_t start;
+};
+
+/* A kind of thing that was left out, and how often. */
+struct ws_into_note {
+	char *text;
+	uint64_t count;
+};
+
+struct ws_into {
+	struct ws_writer *w;
+	struct ws_stage *stage[WS_TABLE_COUNT];
+	struct ws_into_process *processes; /* id - 1 */
+	struct ws_into_thread *threads;
+	size_t process_count, process_cap, thread_count, thread_cap, written_processes, written_threads;
+	struct ws_map process_ids, thread_ids, track_ids, counter_ids; /* of this file */
+	uint32_t tracks, counters;	 /* so far, in all files */
+	struct ws_into_note *notes;
+	size_t note_count, note_cap;
+	uint64_t first, last; /* times met in all files; first UINT64_MAX when none */
+	uint64_t file_first;  /* and in this one */
+	bool collected;	      /* a file said when it was recorded: `collection` has rows */
+	uint64_t rows;	      /* added */
+	/* of the file in hand */
+	const char *path;
+	uint32_t file;	    /* its number, from 0 */
+	uint32_t file_count;
+	bool full;	    /* a bound was reached: stop */
+	struct ws_err problem; /* why */
+	bool quiet, progress;
+	uint64_t shown;     /* when progress was last shown, ns */
+};
+
+/* A place for a row of table `t`, zeroed. */
+void *ws_into_row(struct ws_into *o, enum ws_table t);
+
+static inline uint32_t ws_into_string(struct ws_into *o, const char *s, size_t n)
+{
+	return s ? ws_writer_string(o->w, s, n) : 0;
+}
+uint32_t ws_into_text(struct ws_into *o, const char *s);
+
+/* Take note of a time that something began or ended at. */
+static inline void ws_into_time(struct ws_into *o, uint64_t t)
+{
+	if (t < o->file_first)
+		o->file_first = t;
+	if (t < o->first)
+		o->first = t;
+	if (t > o->last)
+		o->last = t;
+}
+
+/* id of the process that the file calls `key`, made with this pid when it is new. */
+uint32_t ws_into_process(struct ws_into *o, uint64_t key, uint32_t pid);
+struct ws_into_process *ws_into_process_of(struct ws_into *o, uint32_t id);
+/* id of the thread `tid` of a process (an id). `start` is when it was met. */
+uint32_t ws_into_thread(struct ws_into *o, uint32_t process, uint64_t tid, uint64_t start);
+struct ws_into_thread *ws_into_thread_of(struct ws_into *o, uint32_t id);
+/* Name a thread; a higher priority wins. */
+void ws_into_name_thread(struct ws_into *o, uint32_t thread, const char *name, size_t n, int32_t priority);
+/* id of a track by its name below `parent` (an id or 0), of a process and thread (or 0). */
+uint32_t ws_into_track(struct ws_into *o, uint32_t parent, uint32_t process, uint32_t thread, const char *name, size_t n);
+/* id of a counter; device WS_NO_U32 for none. */
+uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, uint32_t device, const char *group, size_t group_n,
+			 const char *name, size_t n, const char *unit);
+
+/*
+ * Note that something could not be taken over. Equal texts are counted together; at the end of a file each is a row of `diagnostic` and,
+ * unless `quiet`, a line on standard error.
+ */
+void ws_into_note(struct ws_into *o, const char *fmt, ...) WS_PRINTF(2, 3);
+void ws_into_note_n(struct ws_into *o, uint64_t count, const char *fmt, ...) WS_PRINTF(3, 4);
+/* A fact about the session. */
+void ws_into_meta(struct ws_into *o, const char *name, const char *value, size_t n);
+
+/* Stop with a message (printf style); always returns -1. */
+int ws_into_stop(struct ws_into *o, const char *fmt, ...) WS_PRINTF(2, 3);
+
+/* Show how far it is, at most a few times a second, on a terminal. */
+void ws_into_progress(struct ws_into *o, uint64_t done, uint64_t all);
+
+/* Begin and end a file. The end writes its processes, threads and notes. */
+void ws_into_file_begin(struct ws_into *o, const char *path);
+void ws_into_file_end(struct ws_into *o);
+void ws_into_free(struct ws_into *o);
+
+#endif

@@ -1,0 +1,645 @@
+/*
+ * kineto.c - events of the PyTorch profiler (Kineto), by category, into the tables that recordings of our own fill: kernels, copies and
+ * calls of CUDA, operators, the allocator's memory, collectives.
+ *
+ * GPU work stands in the trace under the number of its device. It belongs to the process whose CPU events the file holds; where it comes
+ * first, that process is made without a pid and gets it from the first CPU event. Arrows from calls to their work (ac2g) say what the
+ * correlation says and are dropped; what links work to an operator is its "External id".
+ */
+#include "import/trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "import/flops.h"
+
+/* Notes on arguments are about kinds of events: what they cost is one lookup for each argument that is not known. */
+static void note_others(struct ws_trace *t, const char *kind)
+{
+	for (int i = 0; i < t->others; i++)
+		ws_into_note(t->o, "The argument \"%.*s\" of %s was left out.",
+			     (int)(t->other[i].key.n < 100 ? t->other[i].key.n : 100), t->other[i].key.s, kind);
+}
+
+/* ---- GPU work ---- */
+
+static uint32_t gpu_process(struct ws_trace *t)
+{
+	if (!t->main_process) {
+		t->main_process = ws_into_process(t->o, UINT64_MAX, 0);
+		if (t->o->file_count > 1)
+			ws_into_process_of(t->o, t->main_process)->vm = t->o->file;
+	}
+	return t->main_process;
+}
+
+/* A number in args, or else the one in pid or tid ("stream 7" in traces of 2021). */
+static uint32_t place(struct ws_trace *t, enum ws_trace_arg a, const struct ws_json_value *other)
+{
+	uint32_t v = ws_trace_u32(t, a, WS_NO_U32);
+	const char *p = other->s, *end = p + other->n;
+
+	if (v != WS_NO_U32 || other->type == WS_J_NONE)
+		return v == WS_NO_U32 ? 0 : v;
+	while (p < end && (*p < '0' || *p > '9'))
+		p++;
+	for (v = 0; p < end && *p >= '0' && *p <= '9'; p++)
+		v = v * 10 + (uint32_t)(*p - '0');
+	return v;
+}
+
+static uint64_t external(struct ws_trace *t)
+{
+	uint64_t id = ws_trace_u64(t, WS_A_EXTERNAL, WS_NO_U64);
+
+	return id != WS_NO_U64 ? id : ws_trace_u64(t, WS_A_EXTERNAL_2021, WS_NO_U64);
+}
+
+/* A call and its work tell the same link: told once. External id 0 means none. */
+static void link_op(struct ws_trace *t, uint32_t process, uint32_t correlation)
+{
+	uint64_t id = external(t);
+	size_t at = correlation & (WS_COUNT(t->linked) - 1);
+	struct ws_row_op_link *row;
+
+	if (id == WS_NO_U64 || !id || !correlation || correlation == WS_NO_U32 ||
+	    (t->linked[at].correlation == correlation && t->linked[at].external == id))
+		return;
+	t->linked[at].correlation = correlation;
+	t->linked[at].external = id;
+	row = ws_into_row(t->o, WS_TABLE_op_link);
+	*row = (struct ws_row_op_link){.process = process, .correlation = correlation, .external = id};
+}
+
+/*
+ * The function's own name in a demangled one: what stands before its arguments, without return type, namespaces and template
+ * arguments. Brackets of "(anonymous namespace)" and of "operator()" are part of names.
+ */
+static size_t short_name(const char **name, size_t n)
+{
+	const char *s = *name;
+	size_t from = 0, end = n;
+	int angle = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (s[i] == '<' && !(i >= 8 && !memcmp(s + i - 8, "operator", 8))) {
+			if (!angle++)
+				end = i;
+		} else if (s[i] == '>' && angle && i && s[i - 1] != '-') {
+			angle--;
+		} else if (!angle && s[i] == '(') {
+			if (n - i > 21 && !memcmp(s + i, "(anonymous namespace)", 21)) {
+				i += 20;
+				continue;
+			}
+			if (end == n || (i && s[i - 1] != '>'))
+				end = i;
+			break;
+		} else if (!angle && (s[i] == ' ' || (s[i] == ':' && i && s[i - 1] == ':'))) {
+			from = i + 1;
+			end = n;
+		}
+	}
+	if (from >= end)
+		return n;
+	*name = s + from;
+	return end - from;
+}
+
+static uint32_t kernel_short(struct ws_trace *t, uint32_t full, const char *name, size_t n)
+{
+	bool found;
+	uint32_t id = (uint32_t)ws_map_get(&t->kernel_names, full, &found);
+
+	if (found)
+		return id;
+	n = short_name(&name, n);
+	id = ws_into_string(t->o, name, n);
+	if (t->kernel_names.n < WS_INTO_MOST)
+		ws_map_set(&t->kernel_names, full, id);
+	return id;
+}
+
+static void triple(const struct ws_json_value *v, uint32_t *x, uint32_t *y, uint32_t *z)
+{
+	uint32_t *out[3] = {x, y, z};
+	struct ws_json_walk w;
+	struct ws_json_value one;
+
+	if (v->type != WS_J_ARRAY)
+		return;
+	w = ws_json_walk(v);
+	for (int i = 0; i < 3 && ws_json_next(&w, NULL, &one); i++) {
+		int64_t n = ws_json_fixed(&one, 0, NULL);
+
+		*out[i] = n < 0 || n > UINT32_MAX ? 0 : (uint32_t)n;
+	}
+}
+
+static int32_t small(struct ws_trace *t, enum ws_trace_arg a, int32_t none)
+{
+	bool ok;
+	int64_t v = ws_json_fixed(ws_trace_arg(t, a), 0, &ok);
+
+	return ok && v >= INT32_MIN && v <= INT32_MAX ? (int32_t)v : none;
+}
+
+static void put_collective(struct ws_trace *t, const struct ws_event *ev, uint32_t process, uint32_t correlation)
+{
+	struct ws_row_collective c = {
+	    .start = ev->start,
+	    .end = ev->start + ev->length,
+	    .process = process,
+	    .correlation = correlation,
+	    .external = external(t),
+	    .name = ws_trace_string(t, ws_trace_arg(t, WS_A_COLLECTIVE)),
+	    .in_elements = ws_trace_u64(t, WS_A_IN_ELEMENTS, WS_NO_U64),
+	    .out_elements = ws_trace_u64(t, WS_A_OUT_ELEMENTS, WS_NO_U64),
+	    .dtype = ws_trace_string(t, ws_trace_arg(t, WS_A_DTYPE)),
+	    .group_size = ws_trace_u32(t, WS_A_GROUP_SIZE, WS_NO_U32),
+	    .group = ws_trace_string(t, ws_trace_arg(t, WS_A_GROUP_NAME)),
+	    .description = ws_trace_string(t, ws_trace_arg(t, WS_A_GROUP_DESCRIPTION)),
+	    .ranks = ws_trace_string(t, ws_trace_arg(t, WS_A_GROUP_RANKS)),
+	    .source = small(t, WS_A_SRC_RANK, -1),
+	    .destination = small(t, WS_A_DST_RANK, -1),
+	    .sequence = ws_trace_u64(t, WS_A_SEQ, WS_NO_U64),
+	};
+	struct ws_row_collective *row = ws_into_row(t->o, WS_TABLE_collective);
+
+	*row = c;
+}
+
+static void kernel(struct ws_trace *t, struct ws_event *ev)
+{
+	uint32_t process = gpu_process(t), correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32), full;
+	struct ws_row_cuda_kernel k = {.launch_type = WS_NO_U32,
+				       .cache_config = WS_NO_U32,
+				       .executed_shared = WS_NO_U32,
+				       .shared_limit = WS_NO_U32,
+				       .cluster_policy = WS_NO_U32,
+				       .max_cluster = WS_NO_U32,
+				       .active_clusters = WS_NO_U32,
+				       .shared_percent = WS_NO_U32,
+				       .green_context = WS_NO_U32};
+	size_t n;
+	const char *name = ws_json_text(&ev->name, &t->scratch, &n);
+	bool ok;
+	double occupancy;
+
+	full = ws_into_string(t->o, name, n);
+	k.name = kernel_short(t, full, name, n);
+	k.start = ev->start;
+	k.end = ev->start + ev->length;
+	k.demangled = k.mangled = full;
+	k.process = process;
+	k.correlation = correlation;
+	k.device = place(t, WS_A_DEVICE, &ev->pid);
+	k.stream = place(t, WS_A_STREAM, &ev->tid);
+	k.context = ws_trace_u32(t, WS_A_CONTEXT, 0);
+	k.registers = ws_trace_u32(t, WS_A_REGISTERS, 0);
+	k.dynamic_shared = ws_trace_u32(t, WS_A_SHARED, 0); /* static and dynamic together, in the trace */
+	k.graph = ws_trace_u32(t, WS_A_GRAPH, WS_NO_U32);
+	k.graph_node = ws_trace_u64(t, WS_A_GRAPH_NODE, WS_NO_U64);
+	if (!k.graph_node)
+		k.graph_node = WS_NO_U64;
+	if (!k.graph)
+		k.graph = WS_NO_U32;
+	k.priority = small(t, WS_A_PRIORITY, 0);
+	occupancy = ws_json_double(ws_trace_arg(t, WS_A_OCCUPANCY), &ok);
+	k.estimated = ok ? occupancy / 100 : 0;
+	triple(ws_trace_arg(t, WS_A_GRID), &k.grid_x, &k.grid_y, &k.grid_z);
+	triple(ws_trace_arg(t, WS_A_BLOCK), &k.block_x, &k.block_y, &k.block_z);
+	*(struct ws_row_cuda_kernel *)ws_into_row(t->o, WS_TABLE_cuda_kernel) = k;
+	link_op(t, process, correlation);
+	if (ws_trace_arg(t, WS_A_COLLECTIVE)->type != WS_J_NONE)
+		put_collective(t, ev, process, correlation);
+	note_others(t, "kernels");
+}
+
+static bool has(const struct ws_event *ev, const char *text)
+{
+	return memmem(ev->name.s, ev->name.n, text, strlen(text)) != NULL;
+}
+
+static uint32_t mem_kind(const char *s, size_t n)
+{
+	static const struct {
+		const char *text;
+		uint32_t kind;
+	} kinds[] = {{"Pageable", 0}, {"Pinned", 1}, {"Device Static", 5}, {"Device", 2}, {"Array", 3}, {"Managed Static", 6}, {"Managed", 4}};
+
+	for (size_t i = 0; i < WS_COUNT(kinds); i++)
+		if (n >= strlen(kinds[i].text) && !memcmp(s, kinds[i].text, strlen(kinds[i].text)))
+			return kinds[i].kind;
+	return 7;
+}
+
+/* "Memcpy HtoD (Pageable -> Device)" */
+static void copy_kinds(const struct ws_event *ev, struct ws_row_cuda_memcpy *m)
+{
+	static const struct {
+		const char *text;
+		uint8_t kind;
+	} kinds[] = {{"HtoD", WS_COPY_HTOD}, {"DtoH", WS_COPY_DTOH}, {"HtoA", WS_COPY_HTOA}, {"AtoH", WS_COPY_ATOH},
+		     {"AtoA", WS_COPY_ATOA}, {"AtoD", WS_COPY_ATOD}, {"DtoA", WS_COPY_DTOA}, {"DtoD", WS_COPY_DTOD},
+		     {"HtoH", WS_COPY_HTOH}, {"PtoP", WS_COPY_PTOP}};
+	const char *open = memchr(ev->name.s, '(', ev->name.n), *end = ev->name.s + ev->name.n;
+	const char *arrow = memmem(ev->name.s, ev->name.n, " -> ", 4);
+
+	for (size_t i = 0; i < WS_COUNT(kinds); i++)
+		if (has(ev, kinds[i].text))
+			m->kind = kinds[i].kind;
+	m->src_kind = open ? mem_kind(open + 1, (size_t)(end - open - 1)) : WS_NO_U32;
+	m->dst_kind = arrow ? mem_kind(arrow + 4, (size_t)(end - arrow - 4)) : WS_NO_U32;
+}
+
+static void memcpy_event(struct ws_trace *t, struct ws_event *ev)
+{
+	struct ws_row_cuda_memcpy m = {
+	    .start = ev->start,
+	    .end = ev->start + ev->length,
+	    .device = place(t, WS_A_DEVICE, &ev->pid),
+	    .context = ws_trace_u32(t, WS_A_CONTEXT, 0),
+	    .green_context = WS_NO_U32,
+	    .stream = place(t, WS_A_STREAM, &ev->tid),
+	    .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32),
+	    .process = gpu_process(t),
+	    .bytes = ws_trace_u64(t, WS_A_BYTES, 0),
+	    .src_device = ws_trace_u32(t, WS_A_FROM_DEVICE, WS_NO_U32),
+	    .src_context = WS_NO_U32,
+	    .dst_device = ws_trace_u32(t, WS_A_TO_DEVICE, WS_NO_U32),
+	    .dst_context = WS_NO_U32,
+	    .migration_cause = WS_NO_U32,
+	    .graph_node = ws_trace_u64(t, WS_A_GRAPH_NODE, WS_NO_U64),
+	    .address = WS_NO_U64,
+	    .copies = WS_NO_U64,
+	    .graph = ws_trace_u32(t, WS_A_GRAPH, WS_NO_U32),
+	};
+
+	copy_kinds(ev, &m);
+	*(struct ws_row_cuda_memcpy *)ws_into_row(t->o, WS_TABLE_cuda_memcpy) = m;
+	link_op(t, m.process, m.correlation);
+	note_others(t, "copies");
+}
+
+static void memset_event(struct ws_trace *t, struct ws_event *ev)
+{
+	const char *open = memchr(ev->name.s, '(', ev->name.n);
+	struct ws_row_cuda_memset m = {
+	    .start = ev->start,
+	    .end = ev->start + ev->length,
+	    .device = place(t, WS_A_DEVICE, &ev->pid),
+	    .context = ws_trace_u32(t, WS_A_CONTEXT, 0),
+	    .green_context = WS_NO_U32,
+	    .stream = place(t, WS_A_STREAM, &ev->tid),
+	    .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32),
+	    .process = gpu_process(t),
+	    .bytes = ws_trace_u64(t, WS_A_BYTES, 0),
+	    .graph_node = ws_trace_u64(t, WS_A_GRAPH_NODE, WS_NO_U64),
+	    .mem_kind = open ? mem_kind(open + 1, (size_t)(ev->name.s + ev->name.n - open - 1)) : WS_NO_U32,
+	    .graph = ws_trace_u32(t, WS_A_GRAPH, WS_NO_U32),
+	};
+
+	*(struct ws_row_cuda_memset *)ws_into_row(t->o, WS_TABLE_cuda_memset) = m;
+	link_op(t, m.process, m.correlation);
+	note_others(t, "memory sets");
+}
+
+static void sync_event(struct ws_trace *t, struct ws_event *ev)
+{
+	static const char *const kinds[] = {"Unknown", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
+	const struct ws_json_value *kind = ws_trace_arg(t, WS_A_SYNC_KIND);
+	struct ws_row_cuda_sync s = {
+	    .start = ev->start,
+	    .end = ev->start + ev->length,
+	    .device = place(t, WS_A_DEVICE, &ev->pid),
+	    .context = ws_trace_u32(t, WS_A_CONTEXT, 0),
+	    .green_context = WS_NO_U32,
+	    .stream = ws_trace_u32(t, WS_A_STREAM, WS_NO_U32),
+	    .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32),
+	    .process = gpu_process(t),
+	    .event = ws_trace_u32(t, WS_A_WAIT_EVENT, WS_NO_U32),
+	    .event_sync = ws_trace_u64(t, WS_A_WAIT_RECORD, WS_NO_U64),
+	};
+
+	for (size_t i = 0; i < WS_COUNT(kinds); i++)
+		if (ws_json_is(kind, kinds[i]) || (kind->type == WS_J_NONE && ws_json_is(&ev->name, kinds[i])))
+			s.type = (uint8_t)i;
+	if (s.event_sync > UINT32_MAX) /* -1: none */
+		s.event_sync = WS_NO_U64;
+	*(struct ws_row_cuda_sync *)ws_into_row(t->o, WS_TABLE_cuda_sync) = s;
+	link_op(t, s.process, s.correlation);
+	note_others(t, "waits");
+}
+
+static void record_event(struct ws_trace *t, struct ws_event *ev)
+{
+	struct ws_row_cuda_event *row = ws_into_row(t->o, WS_TABLE_cuda_event);
+
+	*row = (struct ws_row_cuda_event){
+	    .start = ev->start,
+	    .device = place(t, WS_A_DEVICE, &ev->pid),
+	    .context = ws_trace_u32(t, WS_A_CONTEXT, 0),
+	    .green_context = WS_NO_U32,
+	    .stream = place(t, WS_A_STREAM, &ev->tid),
+	    .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32),
+	    .process = gpu_process(t),
+	    .event = ws_trace_u32(t, WS_A_EVENT_ID, 0),
+	    .time = ev->start,
+	    .event_sync = ws_trace_u64(t, WS_A_CORRELATION, WS_NO_U64),
+	};
+	note_others(t, "CUDA events");
+}
+
+/* A span of user code as the GPU saw it: a row of its own below the stream. */
+static void gpu_annotation(struct ws_trace *t, struct ws_event *ev)
+{
+	char name[96];
+	uint32_t device = place(t, WS_A_DEVICE, &ev->pid), stream = place(t, WS_A_STREAM, &ev->tid);
+	int n = snprintf(name, sizeof(name), "GPU %u stream %u annotations", device, stream);
+
+	ws_chrome_slice(t, ev, 0, ws_into_track(t->o, 0, gpu_process(t), 0, name, (size_t)n), 0);
+}
+
+/* ---- the CPU ---- */
+
+static void call(struct ws_trace *t, struct ws_event *ev, uint8_t class)
+{
+	uint32_t thread = ws_trace_thread(t, ev), correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32);
+	uint32_t name = ws_trace_string(t, &ev->name);
+	struct ws_row_cuda_api *row = ws_into_row(t->o, WS_TABLE_cuda_api);
+
+	*row = (struct ws_row_cuda_api){.start = ev->start,
+					.end = ev->start + ev->length,
+					.class = class,
+					.thread = thread,
+					.correlation = correlation,
+					.name = name,
+					.callchain = WS_NO_U32};
+	link_op(t, ws_into_thread_of(t->o, thread)->process, correlation);
+	note_others(t, "calls of CUDA");
+}
+
+static void runtime_call(struct ws_trace *t, struct ws_event *ev)
+{
+	call(t, ev, ev->name.n > 2 && !memcmp(ev->name.s, "cu", 2) && ev->name.s[2] >= 'A' && ev->name.s[2] <= 'Z' ? WS_CUDA_DRIVER
+														   : WS_CUDA_RUNTIME);
+}
+
+static void driver_call(struct ws_trace *t, struct ws_event *ev)
+{
+	call(t, ev, WS_CUDA_DRIVER);
+}
+
+/* NCCL's arguments of an operator stay with it, as JSON: its work has the columns. */
+static void keep_collective(struct ws_trace *t)
+{
+	static const enum ws_trace_arg kept[] = {WS_A_COLLECTIVE,	  WS_A_IN_ELEMENTS, WS_A_OUT_ELEMENTS, WS_A_DTYPE,
+						 WS_A_GROUP_SIZE,	  WS_A_GROUP_NAME,  WS_A_GROUP_RANKS,  WS_A_IN_SPLIT,
+						 WS_A_GROUP_DESCRIPTION, WS_A_OUT_SPLIT,   WS_A_SRC_RANK,     WS_A_DST_RANK,
+						 WS_A_SEQ};
+	static const char *const names[] = {"Collective name", "In msg nelems",	     "Out msg nelems",	   "dtype",
+					    "Group size",      "Process Group Name", "Process Group Ranks", "In split size",
+					    "Process Group Description", "Out split size", "Src Rank", "Dst Rank",
+					    "Seq"};
+
+	if (ws_trace_arg(t, WS_A_COLLECTIVE)->type == WS_J_NONE)
+		return;
+	for (size_t i = 0; i < WS_COUNT(kept); i++) {
+		const struct ws_json_value *v = ws_trace_arg(t, kept[i]);
+
+		if (v->type == WS_J_NONE || t->others == (int)WS_COUNT(t->other))
+			continue;
+		t->other[t->others].key = (struct ws_json_value){.type = WS_J_STRING, .s = names[i], .n = (uint32_t)strlen(names[i])};
+		t->other[t->others++].value = *v;
+	}
+}
+
+static void op(struct ws_trace *t, struct ws_event *ev, enum ws_op_kind kind)
+{
+	const struct ws_json_value *dims = ws_trace_arg(t, WS_A_DIMS), *concrete = ws_trace_arg(t, WS_A_CONCRETE);
+	struct ws_row_op r = {.kind = (uint8_t)kind};
+
+	if (dims->type == WS_J_NONE)
+		dims = ws_trace_arg(t, WS_A_DIMS_2021);
+	keep_collective(t);
+	r.start = ev->start;
+	r.end = ev->start + ev->length;
+	r.thread = ws_trace_thread(t, ev);
+	r.name = ws_trace_string(t, &ev->name);
+	r.external = external(t);
+	r.record_function = ws_trace_u64(t, WS_A_RECORD_FUNCTION, WS_NO_U64);
+	r.sequence = ws_trace_u64(t, WS_A_SEQUENCE, WS_NO_U64);
+	r.forward_thread = ws_trace_u64(t, WS_A_FORWARD, WS_NO_U64);
+	r.python_id = ws_trace_u64(t, WS_A_PYTHON_ID, WS_NO_U64);
+	r.python_parent = ws_trace_u64(t, WS_A_PYTHON_PARENT, WS_NO_U64);
+	r.module_id = ws_trace_u64(t, WS_A_PYTHON_MODULE, WS_NO_U64);
+	r.shapes = ws_trace_string(t, dims);
+	r.strides = ws_trace_string(t, ws_trace_arg(t, WS_A_STRIDES));
+	r.types = ws_trace_string(t, ws_trace_arg(t, WS_A_TYPES));
+	r.concrete = ws_trace_string(t, concrete);
+	r.stack = ws_trace_string(t, ws_trace_arg(t, WS_A_CALL_STACK));
+	r.modules = ws_trace_string(t, ws_trace_arg(t, WS_A_MODULES));
+	r.flops = ws_trace_u64(t, WS_A_FLOPS, 0);
+	if (!r.flops && kind == WS_OP_CPU)
+		r.flops = ws_flops(ev->name.s, ev->name.n, dims, concrete);
+	r.args = ws_trace_others(t);
+	*(struct ws_row_op *)ws_into_row(t->o, WS_TABLE_op) = r;
+}
+
+static void cpu_op(struct ws_trace *t, struct ws_event *ev)
+{
+	op(t, ev, WS_OP_CPU);
+}
+
+static void annotation(struct ws_trace *t, struct ws_event *ev)
+{
+	op(t, ev, WS_OP_ANNOTATION);
+}
+
+static void python_call(struct ws_trace *t, struct ws_event *ev)
+{
+	op(t, ev, WS_OP_PYTHON);
+}
+
+static void memory_event(struct ws_trace *t, struct ws_event *ev)
+{
+	bool ok;
+	struct ws_row_op_memory m = {
+	    .start = ev->start,
+	    .thread = ws_trace_thread(t, ev),
+	    .address = ws_trace_u64(t, WS_A_ADDRESS, 0),
+	    .bytes = ws_json_fixed(ws_trace_arg(t, WS_A_MEMORY_BYTES), 0, &ok),
+	    .allocated = ws_trace_u64(t, WS_A_ALLOCATED, 0),
+	    .reserved = ws_trace_u64(t, WS_A_RESERVED, 0),
+	    .device_type = (uint8_t)ws_trace_u32(t, WS_A_DEVICE_TYPE, 0),
+	    .device = small(t, WS_A_DEVICE_ID, -1),
+	};
+
+	*(struct ws_row_op_memory *)ws_into_row(t->o, WS_TABLE_op_memory) = m;
+	note_others(t, "[memory] events");
+}
+
+static void overhead(struct ws_trace *t, struct ws_event *ev)
+{
+	static const struct {
+		const char *name;
+		uint8_t type;
+	} types[] = {{"Driver Compiler", 2}, {"Buffer Flush", 3}, {"Instrumentation", 4}, {"Resource", 5},
+		     {"Runtime Triggered Module Loading", 6}, {"Lazy Function Loading", 7}, {"Command Buffer Full", 8},
+		     {"Activity Buffer Request", 9}, {"UVM Activity Init", 10}};
+	struct ws_row_cuda_overhead r = {.start = ev->start, .end = ev->start + ev->length, .class = 103, .type = 1};
+
+	for (size_t i = 0; i < WS_COUNT(types); i++)
+		if (ws_json_is(&ev->name, types[i].name))
+			r.type = types[i].type;
+	r.name = ws_trace_string(t, &ev->name);
+	r.correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32);
+	/* Its pid is -1 and its tid a number of CUPTI's: it is the process's. */
+	r.thread = ws_into_thread(t->o, gpu_process(t), 0, ev->start);
+	*(struct ws_row_cuda_overhead *)ws_into_row(t->o, WS_TABLE_cuda_overhead) = r;
+}
+
+/* ---- by category ---- */
+
+static const struct category {
+	const char *name;
+	uint8_t n;
+	char phase;
+	bool gpu; /* needs to look like it: other tools use such names too */
+	void (*take)(struct ws_trace *t, struct ws_event *ev);
+} categories[] = {
+#define C(name, phase, gpu, take) {name, sizeof(name) - 1, phase, gpu, take}
+    C("cpu_op", 'X', false, cpu_op),
+    C("kernel", 'X', true, kernel),
+    C("cuda_runtime", 'X', true, runtime_call),
+    C("python_function", 'X', false, python_call),
+    C("user_annotation", 'X', false, annotation),
+    C("gpu_memcpy", 'X', true, memcpy_event),
+    C("gpu_memset", 'X', true, memset_event),
+    C("cuda_driver", 'X', true, driver_call),
+    C("gpu_user_annotation", 'X', false, gpu_annotation),
+    C("cuda_sync", 'X', true, sync_event),
+    C("cuda_event", 'X', true, record_event),
+    C("overhead", 'X', false, overhead),
+    /* 2021 */
+    C("Operator", 'X', false, cpu_op),
+    C("operator", 'X', false, cpu_op),
+    C("Kernel", 'X', true, kernel),
+    C("Runtime", 'X', true, runtime_call),
+    C("Memcpy", 'X', true, memcpy_event),
+    C("Memset", 'X', true, memset_event),
+    C("Python", 'X', false, python_call),
+    C("Overhead", 'X', false, overhead),
+    C("cuda_profiler_range", 'X', false, gpu_annotation),
+#undef C
+};
+
+static bool is_launch_flow(const struct ws_event *ev)
+{
+	return ws_json_is(&ev->cat, "ac2g") || ws_json_is(&ev->cat, "async_gpu") || ws_json_is(&ev->cat, "async_cpu_to_gpu") ||
+	       (ws_json_is(&ev->cat, "async") && ws_json_is(&ev->name, "launch"));
+}
+
+/* GPU work and calls carry a correlation; without one the category is another tool's. */
+static bool looks_right(struct ws_trace *t)
+{
+	return ws_trace_arg(t, WS_A_CORRELATION)->type != WS_J_NONE || ws_trace_arg(t, WS_A_STREAM)->type != WS_J_NONE;
+}
+
+bool ws_kineto_event(struct ws_trace *t, struct ws_event *ev)
+{
+	if (ev->cat.type != WS_J_STRING)
+		return ev->phase == 'i' && ws_json_is(&ev->name, "[memory]") ? (ws_trace_args(t, ev), memory_event(t, ev), true) : false;
+	if (ev->phase == 's' || ev->phase == 'f')
+		return t->kineto && is_launch_flow(ev);
+	if (ev->phase == 'i' && ws_json_is(&ev->name, "[memory]")) {
+		ws_trace_args(t, ev);
+		memory_event(t, ev);
+		ws_into_time(t->o, ev->start);
+		return true;
+	}
+	for (size_t i = 0; i < WS_COUNT(categories); i++) {
+		const struct category *c = &categories[i];
+
+		if (c->n != ev->cat.n || c->phase != ev->phase || memcmp(c->name, ev->cat.s, c->n))
+			continue;
+		ws_trace_args(t, ev);
+		if (c->gpu && !looks_right(t))
+			return false;
+		t->kineto = true;
+		ws_into_time(t->o, ev->start);
+		ws_into_time(t->o, ev->start + ev->length);
+		c->take(t, ev);
+		return true;
+	}
+	return false;
+}
+
+/* ---- beside the events ---- */
+
+static void put_device(struct ws_trace *t, const struct ws_json_value *object, uint32_t process)
+{
+	struct ws_row_cuda_device d = {.process = process, .start = t->o->file_first, .visible = 1, .blocks_sm = 0};
+	struct ws_json_walk w = ws_json_walk(object);
+	struct ws_json_value key, v;
+	char uuid[64];
+
+	while (ws_json_next(&w, &key, &v)) {
+		int64_t i = ws_json_fixed(&v, 0, NULL);
+		uint32_t u = i < 0 || i > UINT32_MAX ? 0 : (uint32_t)i;
+		const struct {
+			const char *name;
+			uint32_t *at;
+		} fields[] = {{"id", &d.id},
+			      {"computeMajor", &d.major},
+			      {"computeMinor", &d.minor},
+			      {"maxThreadsPerBlock", &d.threads_block},
+			      {"regsPerBlock", &d.regs_block},
+			      {"regsPerMultiprocessor", &d.regs_sm},
+			      {"warpSize", &d.warp},
+			      {"sharedMemPerBlock", &d.shared_block},
+			      {"sharedMemPerBlockOptin", &d.shared_block_optin},
+			      {"sharedMemPerMultiprocessor", &d.shared_sm},
+			      {"maxThreadsPerMultiprocessor", &d.warps_sm},
+			      {"numSms", &d.sms}};
+
+		for (size_t f = 0; f < WS_COUNT(fields); f++)
+			if (ws_json_is(&key, fields[f].name))
+				*fields[f].at = u;
+		if (ws_json_is(&key, "name"))
+			d.name = ws_trace_string(t, &v);
+		else if (ws_json_is(&key, "totalGlobalMem"))
+			d.memory_bytes = i < 0 ? 0 : (uint64_t)i;
+	}
+	d.warps_sm = d.warp ? d.warps_sm / d.warp : 0;
+	/* The trace does not tell UUIDs; devices of one trace differ by number. */
+	snprintf(uuid, sizeof(uuid), "file %u device %u", t->o->file, d.id);
+	d.uuid = ws_into_text(t->o, uuid);
+	*(struct ws_row_cuda_device *)ws_into_row(t->o, WS_TABLE_cuda_device) = d;
+}
+
+void ws_kineto_end(struct ws_trace *t)
+{
+	struct ws_json_value list, one;
+	struct ws_json_walk w;
+	bool more;
+
+	if (t->devices.len && ws_json_value(t->devices.s, t->devices.s + t->devices.len, &list, &more) && list.type == WS_J_ARRAY &&
+	    t->main_process) {
+		w = ws_json_walk(&list);
+		while (ws_json_next(&w, NULL, &one))
+			if (one.type == WS_J_OBJECT)
+				put_device(t, &one, t->main_process);
+	}
+	if (t->main_process && (t->rank >= 0 || t->o->file_count > 1)) {
+		uint32_t source = ws_into_text(t->o, t->o->path);
+		struct ws_row_rank *row = ws_into_row(t->o, WS_TABLE_rank);
+
+		*row = (struct ws_row_rank){.process = t->main_process,
+					    .rank = t->rank >= 0 && t->rank <= UINT32_MAX ? (uint32_t)t->rank : t->o->file,
+					    .world = t->world > 0 && t->world <= UINT32_MAX ? (uint32_t)t->world : 0,
+					    .source = source};
+	}
+}

@@ -1,0 +1,194 @@
+/*
+ * open.c - other tools' files opened as if they were reports.
+ *
+ * What was imported is kept in a folder of the user's (XDG_CACHE_HOME or ~/.cache, then warpsight/imports), under a name made from the
+ * file's place, size and time of change and from this build: a second command opens it at once. The folder is private and holds at most
+ * MOST_BYTES, the longest unused go first. Where there is no such folder, the report is a temporary file that is gone with the command.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/mem.h"
+#include "import/import.h"
+#include "store/store.h"
+
+#define MOST_BYTES (UINT64_C(8) << 30)
+
+/* Make a folder with its parents, private. */
+static int make_folder(char *path)
+{
+	for (char *p = path + 1; *p; p++) {
+		if (*p != '/')
+			continue;
+		*p = 0;
+		mkdir(path, 0700);
+		*p = '/';
+	}
+	return mkdir(path, 0700) && errno != EEXIST ? -1 : 0;
+}
+
+/* The folder, ours and private; NULL when there can be none. */
+static char *cache_folder(void)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	char *path = cache && *cache == '/' ? ws_format("%s/warpsight/imports", cache)
+		     : home && *home == '/' ? ws_format("%s/.cache/warpsight/imports", home)
+					    : NULL;
+	struct stat st;
+
+	if (path && (make_folder(path) || lstat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) ||
+		     access(path, W_OK))) {
+		free(path);
+		path = NULL;
+	}
+	return path;
+}
+
+static char *cached_name(const char *folder, const char *path, const struct stat *st)
+{
+	char *real = realpath(path, NULL);
+	uint64_t facts[] = {(uint64_t)st->st_dev,	   (uint64_t)st->st_ino,	     (uint64_t)st->st_size,
+			    (uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec, (uint64_t)st->st_ctim.tv_sec,
+			    (uint64_t)st->st_ctim.tv_nsec};
+	struct stat self = {0};
+	XXH128_hash_t h;
+	uint64_t build[2], name;
+
+	(void)!stat("/proc/self/exe", &self); /* another build may import better */
+	build[0] = (uint64_t)self.st_size;
+	build[1] = (uint64_t)self.st_mtim.tv_sec * 1000000000u + (uint64_t)self.st_mtim.tv_nsec;
+	h = XXH3_128bits_withSeed(facts, sizeof(facts), XXH3_64bits(build, sizeof(build)));
+	name = XXH3_64bits_withSeed(real ? real : path, strlen(real ? real : path), h.high64);
+	free(real);
+	return ws_format("%s/%016" PRIx64 "%016" PRIx64 ".wsrep", folder, (uint64_t)h.low64, name);
+}
+
+/* ---- bounding the cache ---- */
+
+struct entry {
+	char *path;
+	uint64_t bytes;
+	struct timespec used;
+};
+
+static int by_use(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	return x->used.tv_sec != y->used.tv_sec ? (x->used.tv_sec < y->used.tv_sec ? -1 : 1)
+	       : x->used.tv_nsec != y->used.tv_nsec ? (x->used.tv_nsec < y->used.tv_nsec ? -1 : 1)
+						    : 0;
+}
+
+/* Delete the longest unused reports until the rest is small enough; `keep` stays. */
+static void trim(const char *folder, const char *keep)
+{
+	DIR *d = opendir(folder);
+	struct entry *v = NULL;
+	size_t n = 0, cap = 0;
+	uint64_t sum = 0;
+	struct dirent *de;
+
+	while (d && (de = readdir(d))) {
+		size_t len = strlen(de->d_name);
+		struct stat st;
+		char *path;
+
+		if (len != 38 || strcmp(de->d_name + 32, ".wsrep"))
+			continue;
+		path = ws_format("%s/%s", folder, de->d_name);
+		if (lstat(path, &st) || !S_ISREG(st.st_mode)) {
+			free(path);
+			continue;
+		}
+		ws_grow(v, cap, n + 1);
+		v[n++] = (struct entry){path, (uint64_t)st.st_size, st.st_mtim};
+		sum += (uint64_t)st.st_size;
+	}
+	if (d)
+		closedir(d);
+	if (n)
+		qsort(v, n, sizeof(*v), by_use);
+	for (size_t i = 0; i < n; i++) {
+		if (sum > MOST_BYTES && strcmp(v[i].path, keep)) {
+			unlink(v[i].path);
+			sum -= v[i].bytes;
+		}
+		free(v[i].path);
+	}
+	free(v);
+}
+
+/* ---- opening ---- */
+
+static struct ws_report *open_as(const char *file, const char *path, struct ws_err *e)
+{
+	struct ws_report *r = ws_report_open_plain(file, e);
+
+	if (r)
+		ws_report_rename(r, path);
+	return r;
+}
+
+static int import_to(const char *path, const char *output, struct ws_err *e)
+{
+	struct ws_import_request q = {.files = &path, .count = 1, .output = output, .overwrite = true, .progress = true};
+
+	return ws_import(&q, NULL, e);
+}
+
+/* Without a cache: a file that has no name any more once it is open. */
+static struct ws_report *open_temporary(const char *path, struct ws_err *e)
+{
+	const char *tmp = getenv("TMPDIR");
+	char *folder = ws_format("%s/warpsight-import-XXXXXX", tmp && *tmp ? tmp : "/tmp"), *file;
+	struct ws_report *r = NULL;
+
+	if (!mkdtemp(folder)) {
+		ws_fail_errno(e, "cannot make a temporary folder for importing %s", path);
+		free(folder);
+		return NULL;
+	}
+	file = ws_format("%s/import.wsrep", folder);
+	if (!import_to(path, file, e))
+		r = open_as(file, path, e);
+	unlink(file);
+	rmdir(folder);
+	free(file);
+	free(folder);
+	return r;
+}
+
+struct ws_report *ws_import_open(const char *path, struct ws_err *e)
+{
+	enum ws_import_format f = ws_import_format(path, e);
+	struct ws_report *r = NULL;
+	struct stat st;
+	char *folder, *file;
+
+	if (f == WS_FORMAT_UNKNOWN || f == WS_FORMAT_REPORT || stat(path, &st))
+		return NULL;
+	folder = cache_folder();
+	if (!folder)
+		return open_temporary(path, e);
+	file = cached_name(folder, path, &st);
+	if (!access(file, R_OK)) {
+		r = open_as(file, path, e);
+		utimensat(AT_FDCWD, file, NULL, 0);
+	}
+	if (!r && !import_to(path, file, e)) {
+		r = open_as(file, path, e);
+		trim(folder, file);
+	}
+	free(file);
+	free(folder);
+	return r;
+}

@@ -1,0 +1,65 @@
+/*
+ * cuda_stack.c - the stacks of CUDA calls (--cudabacktrace): callbacks at the calls of the classes asked for, and a copy of the stack where one lasted.
+ *
+ * The call itself is recorded by CUPTI; its correlation ties the two together. A driver call inside a runtime call is that call's way of doing it.
+ */
+#include <string.h>
+
+#include "inject/cuda.h"
+#include "inject/stack.h"
+#include "inject/traced.h"
+
+enum { CBIDS = 2048 };
+static uint8_t class_of[2][CBIDS]; /* runtime, driver: enum ws_cuda_calls + 1; 0: not one of those asked for */
+
+static enum ws_cuda_calls classify(const char *name)
+{
+	static const char *const kernel[] = {"Launch", NULL}, *const sync[] = {"Synchronize", "StreamWait", "WaitEvent", "WaitExternal", NULL},
+				 *const memory[] = {"Memcpy", "Memset", "Malloc", "Free", "MemAlloc", "Mem", "HostAlloc", "HostRegister", "HostUnregister",
+						    "Array", NULL};
+	static const char *const *const lists[] = {kernel, sync, memory};
+	static const enum ws_cuda_calls classes[] = {WS_CALLS_KERNEL, WS_CALLS_SYNC, WS_CALLS_MEMORY};
+
+	for (unsigned l = 0; l < WS_COUNT(lists); l++)
+		for (const char *const *w = lists[l]; *w; w++)
+			if (strstr(name, *w))
+				return classes[l];
+	return WS_CALLS_OTHER;
+}
+
+void ws_cuda_stack_find(int driver, uint32_t cbid, const char *name)
+{
+	enum ws_cuda_calls c = classify(name);
+
+	if (cbid < CBIDS && ws_rt->arena->stacks.cuda_threshold[c] != UINT64_MAX)
+		class_of[driver][cbid] = (uint8_t)(c + 1);
+}
+
+bool ws_cuda_stack_wants(int driver, uint32_t cbid)
+{
+	return cbid < CBIDS && class_of[driver][cbid] && ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid);
+}
+
+void ws_cuda_stack_call(int driver, uint32_t cbid, const struct cupti_callback *c)
+{
+	const struct ws_stack_settings *s = &ws_rt->arena->stacks;
+	struct ws_cuda_open *o = &ws_cuda_open;
+	uint32_t now = (uint32_t)(ws_raw_ns() >> 10);
+	struct ws_thread *t;
+
+	if (c->site == CUPTI_SITE_ENTER) {
+		if (!o->stacks++)
+			o->stack_start = now;
+		return;
+	}
+	if (!o->stacks || --o->stacks || !ws_rt_collecting() ||
+	    (uint64_t)(now - o->stack_start) << 10 < s->cuda_threshold[class_of[driver][cbid] - 1])
+		return;
+	if (ws_stack_hook && ws_stack_hook(c->correlation, s->cuda_bytes))
+		return;
+	t = ws_rt_enter();
+	if (!t)
+		return;
+	ws_rt_stack(t, WS_STACK_OF_CUDA, c->correlation, s->cuda_bytes);
+	ws_rt_leave(t);
+}

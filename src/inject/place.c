@@ -1,0 +1,35 @@
+/*
+ * place.c - see place.h. Allocating would be simple, and wrong below malloc; the way is short, so a few places suffice, and a thread that finds
+ * none starts straight and makes itself known at its first record.
+ */
+#include "inject/place.h"
+
+#include <stddef.h>
+
+#define PLACES 1024u
+
+static struct ws_place_to_run places[PLACES];
+
+struct ws_place_to_run *ws_place_take(void *(*run)(void *), void *arg)
+{
+	static _Atomic uint32_t hint;
+	uint32_t from = atomic_fetch_add_explicit(&hint, 1, memory_order_relaxed);
+
+	for (uint32_t i = 0; i < PLACES; i++) {
+		struct ws_place_to_run *p = &places[(from + i) % PLACES];
+		uint32_t no = 0;
+
+		if (!atomic_load_explicit(&p->taken, memory_order_relaxed) &&
+		    atomic_compare_exchange_strong_explicit(&p->taken, &no, 1, memory_order_acquire, memory_order_relaxed)) {
+			p->run = run;
+			p->arg = arg;
+			return p;
+		}
+	}
+	return NULL;
+}
+
+void ws_place_give(struct ws_place_to_run *p)
+{
+	atomic_store_explicit(&p->taken, 0, memory_order_release);
+}

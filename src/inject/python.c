@@ -1,0 +1,353 @@
+/*
+ * python.c - the Python hook: finds the interpreter that the program is or is linked to, and watches its threads take and drop the GIL.
+ *
+ * The interpreter is found by its exported data, _PyRuntime, and its version by the functions that it exports or, from 3.13, by the description that it keeps of
+ * itself. Nothing is imported, nothing of it is changed, and none of its functions is called but the two that give a thread's state (and, for named functions, those that
+ * python_functions.c lists).
+ *
+ * The GIL is a condition variable and a mutex. Whoever drops it signals the condition; whoever takes it signals a second one, which tells the one that dropped
+ * it that it has changed hands; who waits for it waits for the first one, five milliseconds at a time. All three are calls into the C library, and the
+ * variables lie in _PyRuntime, where nothing else is signalled: so two comparisons tell all other calls apart, and what is left is a clock read
+ * and a store. Spans of holding that are shorter than SHORT_NS and follow each other closely are recorded as one: a thread
+ * that drops the GIL around each of a million system calls would fill the rings otherwise.
+ */
+#include "inject/python.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "inject/bind.h"
+#include "inject/traced.h"
+#include "schema/schema.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+#define PAGE_BITS 12
+#define SHORT_TICKS(ns) (ws_rt->arena->ticks_per_second / 1000000 * (ns) / 1000)
+#define SHORT_NS 20000u
+#define LONG_MS 100u /* a hold that goes on is recorded so far as it has come, so that a kill loses little */
+
+struct ws_python ws_python;
+
+/* ---- reading our own memory ---- */
+
+/*
+ * May the page be read? The kernel is asked: a call that fails for another reason once it has read its argument. That costs a ninth of having the
+ * kernel copy (process_vm_readv), and a sandbox that allows signals allows it. What the thread's own frames lead to is alive and stays mapped; garbage, which would
+ * not, is what the question is for.
+ */
+static bool page_is_there(uint64_t page)
+{
+	return ws_sys(SYS_rt_sigprocmask, -1, (long)(page << PAGE_BITS), 0, 8, 0, 0) != -EFAULT;
+}
+
+/* A page that was asked for is not asked for again during the sample. */
+static bool may_read(struct ws_python_thread *p, uint64_t from, size_t bytes)
+{
+	uint64_t page = from >> PAGE_BITS, last = (from + bytes - 1) >> PAGE_BITS;
+
+	if (!bytes || from + bytes < from || last >> (47 - PAGE_BITS))
+		return !bytes;
+	for (; page <= last; page++) {
+		uint64_t *slot = p ? &p->page[page % WS_COUNT(p->page)] : NULL, key = page << 16 | (p ? p->serial & 0xffff : 0);
+
+		if (slot && *slot == key)
+			continue;
+		if (!page_is_there(page))
+			return false;
+		if (slot)
+			*slot = key;
+	}
+	return true;
+}
+
+size_t ws_python_read(void *ctx, const struct ws_py_piece *p, size_t n)
+{
+	size_t done = 0;
+
+	for (; done < n && may_read(ctx, p[done].from, p[done].bytes); done++)
+		memcpy(p[done].to, (const void *)(uintptr_t)p[done].from, p[done].bytes);
+	return done;
+}
+
+/* ---- finding the interpreter ---- */
+
+static uint16_t version(void)
+{
+	const unsigned long *v = ws_bind_symbol("Py_Version"); /* from 3.11 on */
+
+	if (v)
+		return (uint16_t)(*v >> 16);
+	/* Functions that came with a version. */
+	if (ws_bind_symbol("PyObject_GetAIter"))
+		return 0x030a;
+	if (ws_bind_symbol("PyFrame_GetBack"))
+		return 0x0309;
+	return ws_bind_symbol("PyCode_NewWithPosOnlyArgs") ? 0x0308 : 0;
+}
+
+static uint64_t size_of_symbol(const void *at)
+{
+	const ElfW(Sym) *sym = NULL;
+	Dl_info info;
+	int (*find)(const void *, Dl_info *, void **, int) = ws_bind_symbol("dladdr1");
+
+	return find && find(at, &info, (void **)&sym, RTLD_DL_SYMENT) && sym ? sym->st_size : 0;
+}
+
+static void say_version(uint16_t v)
+{
+	if (v)
+		ws_rt_diagnostic(WS_WARNING, "python", "This version of CPython is not known (3.8 to 3.14 are): its frames are not recorded.");
+	else
+		ws_rt_diagnostic(WS_WARNING, "python", "CPython older than 3.8 is not known: its frames are not recorded.");
+}
+
+static bool find_interpreter(void)
+{
+	void *runtime = ws_bind_symbol("_PyRuntime");
+	struct ws_python *p = &ws_python;
+	struct ws_py_memory m = {ws_python_read, NULL};
+	uint16_t v;
+
+	p->gilstate_thread = (void *(*)(void))ws_bind_symbol("PyGILState_GetThisThreadState");
+	if (!runtime || !p->gilstate_thread)
+		return false;
+	v = version();
+	p->runtime = (uint64_t)(uintptr_t)runtime;
+	p->runtime_bytes = size_of_symbol(runtime);
+	if (!(v >= 0x030d ? ws_py_layout_read(&m, p->runtime, &p->layout) : ws_py_layout_of(v, &p->layout))) {
+		say_version(v);
+		return false;
+	}
+	p->layout.version = v;
+	if (v >= 0x030c)
+		p->current_thread = (void *(*)(void))ws_bind_symbol(v == 0x030c ? "_PyThreadState_UncheckedGet" : "PyThreadState_GetUnchecked");
+	return true;
+}
+
+static uint32_t how(void)
+{
+	return ws_python.signals || ws_python.timers ? WS_PYTHON_SIGNALS : WS_PYTHON_HANDLER_TAKEN;
+}
+
+static void tell_seen(void)
+{
+	struct ws_thread *t = ws_rt_enter();
+	struct ws_rec_python_seen *r;
+
+	if (!t)
+		return;
+	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_PYTHON);
+	if (r) {
+		r->rec = ws_rec_head(WS_REC_PYTHON_SEEN, sizeof(*r), ws_python.layout.version, how());
+		r->time = ws_rt_ticks();
+		r->runtime = ws_python.runtime;
+		ws_rt_commit(t, r, sizeof(*r));
+	}
+	ws_rt_leave(t);
+}
+
+static __attribute__((constructor)) void ws_python_init(void)
+{
+	ws_rt_init();
+	if (!ws_rt->arena || !(ws_rt->features & WS_FEATURE_PYTHON) || !find_interpreter())
+		return;
+	ws_python.timers = ws_rt->features & WS_FEATURE_SAMPLE; /* perf events are refused: the sampling hook has the signal */
+	if (ws_python.timers)
+		ws_sample_hook = ws_python_timer;
+	else
+		ws_python_signal_take();
+	if (ws_rt->features & WS_FEATURE_PYTHON_CUDA)
+		ws_stack_hook = ws_python_cuda;
+	tell_seen();
+}
+
+/* ---- threads ---- */
+
+static struct ws_python_thread *new_thread(void)
+{
+	struct ws_thread *t = ws_rt_enter();
+	struct ws_rec_python_thread *r;
+	long p;
+
+	if (!t)
+		return NULL;
+	p = ws_rt_is_sandboxed() ? -1
+				 : ws_sys(SYS_mmap, 0, WS_PYTHON_THREAD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p < 0 && p > -4096) {
+		ws_rt_leave(t);
+		return NULL;
+	}
+	ws_sys(SYS_madvise, p, WS_PYTHON_THREAD_BYTES, MADV_WIPEONFORK, 0, 0, 0);
+	t->python = (void *)p;
+	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_PYTHON);
+	if (r) {
+		r->rec = ws_rec_head(WS_REC_PYTHON_THREAD, sizeof(*r), ws_python.layout.version, how());
+		r->time = ws_rt_ticks();
+		r->runtime = ws_python.runtime;
+		ws_rt_commit(t, r, sizeof(*r));
+	}
+	ws_rt_leave(t);
+	ws_rt_wake();
+	return t->python;
+}
+
+struct ws_python_thread *ws_python_this_thread(void)
+{
+	struct ws_thread *t = ws_self;
+
+	if (!ws_rt_collecting())
+		return NULL;
+	return ws_likely(t && t->generation && t->python) ? t->python : new_thread();
+}
+
+/* ---- the GIL ---- */
+
+static void tell_span(uint16_t state, uint64_t start, uint64_t end)
+{
+	struct ws_thread *t = ws_rt->features & WS_FEATURE_GIL ? ws_rt_enter() : NULL;
+	struct ws_rec_gil *r;
+
+	if (!t)
+		return;
+	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_PYTHON);
+	if (r) {
+		r->rec = ws_rec_head(WS_REC_GIL, sizeof(*r), state, 0);
+		r->start = start;
+		r->end = end;
+		ws_rt_commit(t, r, sizeof(*r));
+	}
+	ws_rt_leave(t);
+}
+
+static void flush_short(struct ws_python_thread *p)
+{
+	if (p->short_start)
+		tell_span(WS_GIL_HOLDS, p->short_start, p->short_end);
+	p->short_start = 0;
+}
+
+static void taken(void)
+{
+	struct ws_python_thread *p = ws_python_this_thread();
+	uint64_t now, wait;
+
+	if (!p)
+		return;
+	ws_python_functions();
+	now = ws_rt_ticks();
+	wait = p->wait_start;
+	p->wait_start = 0;
+	p->hold_start = now;
+	if (wait) {
+		flush_short(p);
+		tell_span(WS_GIL_WAITS, wait, now);
+	} else if (p->short_start && now - p->short_end > SHORT_TICKS(SHORT_NS)) {
+		flush_short(p);
+	}
+}
+
+static void dropped(void)
+{
+	struct ws_python_thread *p = ws_python_this_thread();
+	uint64_t now, start;
+
+	if (!p || !p->hold_start)
+		return;
+	now = ws_rt_ticks();
+	start = p->hold_start;
+	p->hold_start = 0;
+	if (p->short_start) {
+		p->short_end = now;
+		if (now - p->short_start > SHORT_TICKS(LONG_MS * 1000000ull))
+			flush_short(p);
+	} else if (now - start < SHORT_TICKS(SHORT_NS)) {
+		p->short_start = start;
+		p->short_end = now;
+	} else {
+		tell_span(WS_GIL_HOLDS, start, now);
+	}
+}
+
+/* Layout of the GIL: interval, last holder, locked, number of switches; then condition, mutex, second condition, its mutex. */
+#define GIL_COND 32u
+#define GIL_SWITCH (GIL_COND + sizeof(pthread_cond_t) + sizeof(pthread_mutex_t))
+
+static bool in_runtime(const void *at)
+{
+	return (uintptr_t)at - ws_python.runtime < ws_python.runtime_bytes;
+}
+
+/* The first that is signalled in _PyRuntime is the second condition, by the main thread, which takes the GIL. The interval tells whether that is so. */
+static WS_NOINLINE void find_gil(uintptr_t cond)
+{
+	uint64_t interval = *(const uint64_t *)(cond - GIL_SWITCH);
+	int32_t locked = *(const int32_t *)(cond - GIL_SWITCH + 16);
+
+	if (interval < 1 || interval > 100000000 || locked < -1 || locked > 1)
+		return;
+	atomic_store(&ws_python.gil_cond, cond - GIL_SWITCH + GIL_COND);
+	atomic_store(&ws_python.gil_switch_cond, cond);
+}
+
+static WS_NOINLINE void signalled(const void *cond)
+{
+	uintptr_t c = (uintptr_t)cond;
+
+	if (!atomic_load_explicit(&ws_python.gil_cond, memory_order_relaxed) && c - ws_python.runtime >= GIL_SWITCH)
+		find_gil(c);
+	if (c == atomic_load_explicit(&ws_python.gil_switch_cond, memory_order_relaxed))
+		taken();
+	else if (c == atomic_load_explicit(&ws_python.gil_cond, memory_order_relaxed))
+		dropped();
+}
+
+static int (*real_signal)(pthread_cond_t *);
+static int (*real_wait)(pthread_cond_t *, pthread_mutex_t *);
+static int (*real_timedwait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+
+WS_EXPORT int pthread_cond_signal(pthread_cond_t *cond);
+int pthread_cond_signal(pthread_cond_t *cond)
+{
+	if (ws_unlikely(!real_signal))
+		real_signal = ws_bind_next("pthread_cond_signal");
+	if (ws_unlikely(in_runtime(cond)))
+		signalled(cond);
+	return real_signal(cond);
+}
+
+static WS_NOINLINE void waits(const void *cond, const _Atomic uintptr_t *which)
+{
+	struct ws_python_thread *p = (uintptr_t)cond == atomic_load_explicit(which, memory_order_relaxed) ? ws_python_this_thread() : NULL;
+
+	if (p && !p->wait_start)
+		p->wait_start = ws_rt_ticks();
+}
+
+WS_EXPORT int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until);
+int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until)
+{
+	if (ws_unlikely(!real_timedwait))
+		real_timedwait = ws_bind_next("pthread_cond_timedwait");
+	if (ws_unlikely(in_runtime(cond)))
+		waits(cond, &ws_python.gil_cond);
+	return real_timedwait(cond, mutex, until);
+}
+
+/* A thread that was asked to drop the GIL waits until another has taken it, and then for its own turn. */
+WS_EXPORT int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
+int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+	if (ws_unlikely(!real_wait))
+		real_wait = ws_bind_next("pthread_cond_wait");
+	if (ws_unlikely(in_runtime(cond)))
+		waits(cond, &ws_python.gil_switch_cond);
+	return real_wait(cond, mutex);
+}

@@ -1,0 +1,87 @@
+/*
+ * python.h - the Python hook: what its files share, all inside libwarpsight-python.so.
+ *
+ * python.c         finds the interpreter, watches threads take and drop the GIL
+ * python_sample.c  the signal handler: the thread's frames, registers and stack into its ring
+ * python_functions.c  named functions as ranges
+ * python_signal.c  keeps the signal ours without the program seeing it
+ */
+#ifndef WS_PYTHON_H
+#define WS_PYTHON_H
+
+#include <signal.h>
+
+#include "cpython/cpython.h"
+#include "inject/python_record.h"
+#include "inject/rt.h"
+
+#define WS_HIDDEN __attribute__((visibility("hidden")))
+
+/*
+ * The signal: ignored by default, so that one which is under way when the program execs, or which meets a child, does nothing; and one is
+ * pending at most, so that no queue can run over.
+ */
+#define WS_PYTHON_SIGNAL SIGURG
+
+struct ws_python_code { /* of the table of codes that a thread has told */
+	uint64_t code;
+	struct ws_py_code_key key;
+	uint32_t number; /* 0: it could not be read */
+	uint32_t serial; /* of the sample that last checked it */
+};
+#define WS_PYTHON_CODES 2048u
+#define WS_PYTHON_OPEN 64u
+
+/* What the hook keeps for a thread; in pages of its own that a fork wipes. */
+struct ws_python_thread {
+	uint64_t hold_start, wait_start;   /* ticks; 0: it does not */
+	uint64_t short_start, short_end;   /* short holds, not recorded yet */
+	uint32_t numbers, used, serial;    /* codes told; slots taken; samples */
+	uint32_t at_work;                  /* the sampler is writing */
+	uint32_t open_n;                   /* named functions under way; more than WS_PYTHON_OPEN are only counted */
+	struct {
+		uint64_t start;
+		uint32_t slot;
+	} open[WS_PYTHON_OPEN];
+	uint64_t page[64];                 /* pages that were found to be there, with the sample that found it */
+	struct ws_python_code code[WS_PYTHON_CODES];
+	struct ws_py_frame frame[WS_PYTHON_FRAMES_MOST];
+	uint8_t raw[WS_PY_PIECES * WS_PY_KEY_BYTES];
+	struct ws_py_code text;
+	struct ws_py_walk walk;
+};
+_Static_assert(sizeof(struct ws_python_thread) <= WS_PYTHON_THREAD_BYTES, "rt.h unmaps it when the thread ends");
+
+struct ws_python { /* of the process; survives a fork, since the child runs the same interpreter */
+	uint64_t runtime, runtime_bytes;
+	struct ws_py_layout layout;
+	void *(*gilstate_thread)(void); /* PyGILState_GetThisThreadState */
+	void *(*current_thread)(void);  /* the thread state that runs on this thread, from 3.12 on; else NULL */
+	_Atomic uintptr_t gil_cond, gil_switch_cond;
+	bool signals, timers; /* our handler is there; the sampling hook asks instead */
+};
+extern struct ws_python ws_python WS_HIDDEN;
+
+/* The calling thread's, made when it has none; NULL when nothing is recorded. Not in a signal handler. */
+struct ws_python_thread *ws_python_this_thread(void) WS_HIDDEN;
+/* The GIL was taken: have named functions traced, if any are and that is not under way. */
+void ws_python_functions(void) WS_HIDDEN;
+
+/* Reads the process's own memory (struct ws_py_memory); `ctx` is the thread's struct ws_python_thread or NULL. Cannot fault. */
+size_t ws_python_read(void *ctx, const struct ws_py_piece *p, size_t n) WS_HIDDEN;
+
+/* Install the handler; false when the program has one of its own. */
+bool ws_python_signal_take(void) WS_HIDDEN;
+void ws_python_handler(int sig, siginfo_t *info, void *context) WS_HIDDEN;
+/* The same for a sample that the timer of the sampling hook has asked for: a ws_sample_fn. */
+bool ws_python_timer(uint64_t time, uint64_t weight, const void *context) WS_HIDDEN;
+/* The program wants the signal for itself: no more samples, and none under way when this returns. */
+void ws_python_give_up(void) WS_HIDDEN;
+
+/* Tell code, and the frames of the calling thread, into the sampler's ring. Between ws_rt_enter_sampler and its end. False: no room. */
+bool ws_python_tell_frames(struct ws_thread *t, struct ws_python_thread *p) WS_HIDDEN;
+
+/* A ws_stack_fn. */
+bool ws_python_cuda(uint32_t correlation, uint32_t bytes) WS_HIDDEN;
+
+#endif

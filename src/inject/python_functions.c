@@ -1,0 +1,289 @@
+/*
+ * python_functions.c - functions of Python that were named (--python-functions-trace) as ranges, in CPython 3.12 and later.
+ *
+ * sys.monitoring tells of the start and the end of single code objects at no cost for any other, which is why older versions are left out: what they have (a profile
+ * function, another evaluator) makes every call of every function slower. Which code objects: a watcher is told of each function when it is made, long before
+ * it can run, and compares its module and qualified name. Exits by exceptions can only be asked for in general; that event costs where exceptions pass, nowhere
+ * else.
+ *
+ * All this is set up by a pending call, which the interpreter makes on its main thread at the first opportunity after it has begun. Functions of the interpreter are used
+ * through its stable interface, and only on threads that hold the GIL, called by itself.
+ */
+#include <string.h>
+
+#include "inject/bind.h"
+#include "inject/python.h"
+#include "schema/schema.h"
+
+typedef void object; /* PyObject */
+typedef object *method(object *self, object *const *args, long n);
+
+struct method_def { /* PyMethodDef */
+	const char *name;
+	method *fn;
+	int flags;
+	const char *doc;
+};
+#define FASTCALL 0x80
+
+static struct {
+	int (*AddPendingCall)(int (*)(void *), void *);
+	object *(*SysGetObject)(const char *);
+	object *(*CallMethod)(object *, const char *, const char *, ...);
+	object *(*GetAttrString)(object *, const char *);
+	long (*AsLong)(object *);
+	object *(*NewFunction)(struct method_def *, object *, object *);
+	int (*AddWatcher)(int (*)(int, object *, object *));
+	object *(*GetModule)(object *);
+	object *(*GetCode)(object *);
+	int (*Compare)(object *, const char *);
+	void (*Clear)(void);
+	void (*DecRef)(object *);
+	void (*IncRef)(object *);
+} py;
+
+static const struct {
+	const char *name;
+	void **where;
+} symbols[] = {
+	{"Py_AddPendingCall", (void **)&py.AddPendingCall}, {"PySys_GetObject", (void **)&py.SysGetObject},
+	{"PyObject_CallMethod", (void **)&py.CallMethod},   {"PyObject_GetAttrString", (void **)&py.GetAttrString},
+	{"PyLong_AsLong", (void **)&py.AsLong},		    {"PyCFunction_NewEx", (void **)&py.NewFunction},
+	{"PyFunction_AddWatcher", (void **)&py.AddWatcher}, {"PyFunction_GetModule", (void **)&py.GetModule},
+	{"PyFunction_GetCode", (void **)&py.GetCode},	    {"PyUnicode_CompareWithASCIIString", (void **)&py.Compare},
+	{"PyErr_Clear", (void **)&py.Clear},		    {"Py_DecRef", (void **)&py.DecRef},
+	{"Py_IncRef", (void **)&py.IncRef},
+};
+
+#define MOST_FUNCTIONS 512u
+static struct {
+	const char *module, *name;
+} wanted[MOST_FUNCTIONS];
+static uint32_t wanted_n;
+
+/* Code objects that are watched; they are kept alive, so that an address means one of them for good. */
+#define CODES 2048u
+static struct {
+	object *code;
+	uint32_t function;
+} codes[CODES];
+static uint32_t codes_n;
+static object *monitoring, *none;
+static long tool, local_events;
+static _Atomic uint32_t state; /* 0 nothing, 1 asked for, 2 done or given up */
+
+/* Slot of `code`; its `code` is NULL when it is not watched. Under the GIL. */
+static uint32_t slot_of(const object *code)
+{
+	uint32_t i = (uint32_t)((uintptr_t)code >> 4) * 0x9e3779b1u >> 21;
+
+	while (codes[i].code && codes[i].code != code)
+		i = (i + 1) % CODES;
+	return i;
+}
+
+/* ---- ranges ---- */
+
+static void write_range(uint32_t function, uint64_t start, uint64_t end)
+{
+	struct ws_thread *t = ws_rt_enter();
+	struct ws_rec_python_range *r;
+
+	if (!t)
+		return;
+	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_PYTHON);
+	if (r) {
+		r->rec = ws_rec_head(WS_REC_PYTHON_RANGE, sizeof(*r), 0, function);
+		r->start = start;
+		r->end = end;
+		ws_rt_commit(t, r, sizeof(*r));
+	}
+	ws_rt_leave(t);
+}
+
+static object *entered(object *self, object *const *args, long n)
+{
+	uint32_t i = n > 0 ? slot_of(args[0]) : 0;
+	struct ws_python_thread *p;
+
+	(void)self;
+	if (n <= 0 || !codes[i].code || !(p = ws_python_this_thread()))
+		return none;
+	if (p->open_n < WS_PYTHON_OPEN) {
+		p->open[p->open_n].start = ws_rt_ticks();
+		p->open[p->open_n].slot = i;
+	} else {
+		ws_rt_lost(ws_self, WS_LOSS_DEPTH, 1);
+	}
+	p->open_n++;
+	return none;
+}
+
+static object *left(object *self, object *const *args, long n)
+{
+	uint32_t i = n > 0 ? slot_of(args[0]) : 0, level;
+	struct ws_python_thread *p;
+
+	(void)self;
+	if (n <= 0 || !codes[i].code || !(p = ws_python_this_thread()) || !p->open_n)
+		return none;
+	if (p->open_n > WS_PYTHON_OPEN) {
+		p->open_n--;
+		return none;
+	}
+	/* Those above it have ended without a word (a generator that was closed): they end here. */
+	for (level = p->open_n; level > 0 && p->open[level - 1].slot != i; level--)
+		;
+	while (level && p->open_n >= level) {
+		p->open_n--;
+		write_range(codes[p->open[p->open_n].slot].function, p->open[p->open_n].start, ws_rt_ticks());
+	}
+	return none;
+}
+
+/* ---- which functions ---- */
+
+static object *qualified_name(const object *code)
+{
+	object *name;
+
+	memcpy(&name, (const char *)code + ws_python.layout.code_qualname, sizeof(name));
+	return name;
+}
+
+static int made(int event, object *function, object *value)
+{
+	object *module, *code, *result;
+	uint32_t i;
+
+	(void)value;
+	if (event || codes_n >= CODES / 2) /* PyFunction_EVENT_CREATE is 0 */
+		return 0;
+	code = py.GetCode(function);
+	module = py.GetModule(function);
+	if (!code || !module)
+		return 0;
+	for (uint32_t w = 0; w < wanted_n; w++) {
+		if (py.Compare(qualified_name(code), wanted[w].name) || py.Compare(module, wanted[w].module))
+			continue;
+		i = slot_of(code);
+		if (codes[i].code)
+			return 0;
+		result = py.CallMethod(monitoring, "set_local_events", "lOl", tool, code, local_events);
+		if (!result) {
+			py.Clear();
+			return 0;
+		}
+		py.DecRef(result);
+		py.IncRef(code);
+		codes[i].function = w;
+		codes[i].code = code;
+		codes_n++;
+		return 0;
+	}
+	return 0;
+}
+
+/* ---- setting up ---- */
+
+static long event_of(object *events, const char *name)
+{
+	object *value = py.GetAttrString(events, name);
+	long v = value ? py.AsLong(value) : 0;
+
+	if (value)
+		py.DecRef(value);
+	else
+		py.Clear();
+	return v;
+}
+
+static bool call(object *result)
+{
+	if (!result) {
+		py.Clear();
+		return false;
+	}
+	py.DecRef(result);
+	return true;
+}
+
+static long listen(object *events, const char *name, struct method_def *def)
+{
+	long event = event_of(events, name);
+	object *fn = event ? py.NewFunction(def, NULL, NULL) : NULL;
+
+	if (!fn || !call(py.CallMethod(monitoring, "register_callback", "llO", tool, event, fn)))
+		return 0;
+	return event;
+}
+
+static bool set_up(void)
+{
+	static struct method_def on_enter = {"entered", entered, FASTCALL, NULL}, on_leave = {"left", left, FASTCALL, NULL};
+	object *events = py.GetAttrString(monitoring, "events");
+	long unwind;
+
+	if (!events)
+		return call(NULL);
+	for (tool = 4; tool > 2; tool--) /* 0, 1, 2 and 5 have an owner by convention */
+		if (call(py.CallMethod(monitoring, "use_tool_id", "ls", tool, "warpsight")))
+			break;
+	if (tool == 2)
+		return false;
+	local_events = listen(events, "PY_START", &on_enter) | listen(events, "PY_RESUME", &on_enter) | listen(events, "PY_RETURN", &on_leave) |
+		       listen(events, "PY_YIELD", &on_leave);
+	unwind = listen(events, "PY_UNWIND", &on_leave);
+	py.DecRef(events);
+	return local_events && call(py.CallMethod(monitoring, "set_events", "ll", tool, unwind)) && py.AddWatcher(made) >= 0;
+}
+
+static int pending(void *arg)
+{
+	(void)arg;
+	monitoring = py.SysGetObject("monitoring");
+	if (!monitoring) { /* too early: the next one who takes the GIL asks again */
+		atomic_store(&state, 0);
+		return 0;
+	}
+	if (!set_up())
+		ws_rt_diagnostic(WS_WARNING, "python", "--python-functions-trace: sys.monitoring has no place left for another tool: no function is traced.");
+	py.Clear();
+	return 0;
+}
+
+static void read_wanted(void)
+{
+	const char *p = ws_rt->arena->text + ws_rt->arena->text_functions;
+
+	while (*p && wanted_n < MOST_FUNCTIONS) { /* module, name; ended by an empty one */
+		wanted[wanted_n].module = p;
+		p += strlen(p) + 1;
+		wanted[wanted_n++].name = p;
+		p += strlen(p) + 1;
+	}
+}
+
+void ws_python_functions(void)
+{
+	uint32_t idle = 0;
+
+	if (ws_likely(atomic_load_explicit(&state, memory_order_relaxed)) || !ws_rt->arena || !ws_rt->arena->text_functions ||
+	    !atomic_compare_exchange_strong(&state, &idle, 1))
+		return;
+	none = ws_bind_symbol("_Py_NoneStruct");
+	for (size_t i = 0; i < WS_COUNT(symbols); i++)
+		*symbols[i].where = ws_bind_symbol(symbols[i].name);
+	if (ws_python.layout.version < 0x030c || !py.AddWatcher) {
+		ws_rt_diagnostic(WS_WARNING, "python",
+				 "--python-functions-trace needs CPython 3.12 or later: with an older one, every call of every function would be slowed. No function is traced.");
+		return;
+	}
+	for (size_t i = 0; i < WS_COUNT(symbols); i++)
+		if (!*symbols[i].where)
+			return;
+	if (!wanted_n)
+		read_wanted();
+	if (py.AddPendingCall(pending, NULL))
+		atomic_store(&state, 0); /* the queue is full: later */
+}

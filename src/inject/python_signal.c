@@ -1,0 +1,86 @@
+/*
+ * python_signal.c - the sampler's signal, without the program noticing: sigaction and signal answer as if it had its default, and go on doing so when the program sets it
+ * to the default or has it ignored, which comes to the same. When the program wants to handle it, it gets it: the recorder is told to stop, and frames are then
+ * read from outside.
+ */
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "inject/bind.h"
+#include "inject/python.h"
+#include "schema/schema.h"
+
+static int (*real_sigaction)(int, const struct sigaction *, struct sigaction *);
+static sighandler_t (*real_signal)(int, sighandler_t);
+static struct sigaction shown; /* what the program believes to be set */
+
+static void bind(void)
+{
+	if (!real_sigaction)
+		real_sigaction = ws_bind_next("sigaction");
+	if (!real_signal)
+		real_signal = ws_bind_next("signal");
+}
+
+bool ws_python_signal_take(void)
+{
+	struct sigaction ours = {.sa_sigaction = ws_python_handler, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK}, old;
+
+	bind();
+	if (!real_sigaction || real_sigaction(WS_PYTHON_SIGNAL, NULL, &old) || (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN))
+		return false;
+	sigfillset(&ours.sa_mask);
+	shown = old;
+	if (real_sigaction(WS_PYTHON_SIGNAL, &ours, NULL))
+		return false;
+	ws_python.signals = true;
+	return true;
+}
+
+void ws_python_give_up(void)
+{
+	struct ws_process_home *h = ws_rt->home;
+	struct timespec pause = {0, 1000000};
+
+	ws_python.signals = false;
+	if (!ws_rt->arena || !h)
+		return;
+	atomic_store(&h->python_refused, 1);
+	ws_rt_diagnostic(WS_INFO, "python",
+			 "The program handles SIGURG itself, by which Python frames are recorded at the moment of a sample: from then on they are read from "
+			 "outside, as samples of their own (python_sample).");
+	for (int i = 0; i < 300 && atomic_load(&h->python_events) && !atomic_load(&ws_rt->arena->closed); i++)
+		ws_sys(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+}
+
+WS_EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict old);
+int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict old)
+{
+	struct sigaction before;
+
+	bind();
+	if (ws_likely(sig != WS_PYTHON_SIGNAL || !ws_python.signals))
+		return real_sigaction(sig, act, old);
+	before = shown;
+	if (act && act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN) {
+		ws_python_give_up();
+		if (real_sigaction(sig, act, NULL))
+			return -1;
+	} else if (act) {
+		shown = *act;
+	}
+	if (old)
+		*old = before;
+	return 0;
+}
+
+WS_EXPORT sighandler_t signal(int sig, sighandler_t handler);
+sighandler_t signal(int sig, sighandler_t handler)
+{
+	struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
+
+	bind();
+	if (ws_likely(sig != WS_PYTHON_SIGNAL || !ws_python.signals) || handler == SIG_ERR)
+		return real_signal(sig, handler);
+	return sigaction(sig, &act, &old) ? SIG_ERR : old.sa_handler;
+}

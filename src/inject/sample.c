@@ -1,0 +1,249 @@
+/*
+ * sample.c - CPU samples where perf events are refused: a timer on the CPU clock of each thread sends it a signal, whose handler writes registers and stack
+ * into the thread's ring. A library of its own, preloaded only then.
+ *
+ * The signal is SIGURG: its default is to be ignored, so that nothing happens to a program that puts the default back, and programs that use it must
+ * expect it without reason (Go's runtime sends it to itself all the time). A program's own handler keeps working: sigaction and signal are wrapped, ours
+ * stays in place and passes on what is not ours.
+ *
+ * The timer runs only while the thread uses the CPU, and the kernel looks at it in its tick: at most some hundred samples a second, each weighing
+ * as many periods as have passed. Current kernels send the signal on the way back to user space, so that no system call is interrupted that
+ * would not have been; SA_RESTART covers most of the others.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include "inject/bind.h"
+#include "inject/place.h"
+#include "inject/sample_record.h"
+#include "inject/stack.h"
+#include "inject/traced.h"
+#include "schema/schema.h"
+
+#define OURS SIGURG
+
+static int (*next_sigaction)(int, const struct sigaction *, struct sigaction *);
+static int (*next_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+static char cookie; /* its address tells our signals from others' */
+static bool on;
+static struct sigaction theirs = {.sa_handler = SIG_DFL}; /* the program's own */
+static pthread_key_t key;
+static int key_ok;
+static bool said;
+
+/* Set aside in the thread by its key: timer + 1. A forked child has its parent's value, but not the timer: the process is in it. */
+struct own {
+	uint32_t pid;
+	uint32_t timer;
+};
+
+static uint32_t self_pid(void)
+{
+	return (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
+
+/* ---- a sample ---- */
+
+#if defined(__x86_64__)
+static void registers(const ucontext_t *u, uint64_t regs[WS_STACK_REGS])
+{
+	static const int from[WS_STACK_REGS] = {REG_RIP, REG_RSP, REG_RBP, REG_RBX, REG_R12, REG_R13, REG_R14, REG_R15};
+
+	for (int i = 0; i < WS_STACK_REGS; i++)
+		regs[i] = (uint64_t)u->uc_mcontext.gregs[from[i]];
+}
+#else
+static void registers(const ucontext_t *u, uint64_t regs[WS_STACK_REGS])
+{
+	regs[0] = u->uc_mcontext.pc;
+	regs[1] = u->uc_mcontext.sp;
+	regs[2] = u->uc_mcontext.regs[29];
+	regs[3] = u->uc_mcontext.regs[30];
+	for (int i = 4; i < WS_STACK_REGS; i++)
+		regs[i] = u->uc_mcontext.regs[19 + i - 4];
+}
+#endif
+
+static uint32_t core(void)
+{
+	unsigned cpu;
+
+	/* Of the C library, through the vDSO: no system call where that is there. */
+	return ws_rt_is_sandboxed() || (cpu = (unsigned)sched_getcpu()) > 65535 ? WS_NO_U32 : cpu;
+}
+
+static void sample(const siginfo_t *info, const ucontext_t *u)
+{
+	const struct ws_sample_settings *o = &ws_rt->arena->sample;
+	uint64_t regs[WS_STACK_REGS], time = ws_rt_ticks();
+	uint64_t weight = o->period_ns * (1 + (uint64_t)(info->si_overrun > 0 ? info->si_overrun : 0));
+	struct ws_rec_sample *r;
+	struct ws_thread *t;
+
+	if (ws_sample_hook && ws_sample_hook(time, weight, u)) /* with Python's frames */
+		return;
+	t = ws_rt_enter();
+	if (!t)
+		return;
+	registers(u, regs);
+	ws_rt_stack_of(t, WS_STACK_OF_SAMPLE, time, o->stack_bytes, regs);
+	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_SAMPLE);
+	if (r) {
+		r->rec = ws_rec_head(WS_REC_SAMPLE, sizeof(*r), 0, core());
+		r->time = time;
+		r->weight = weight;
+		r->ip = regs[0];
+		ws_rt_commit(t, r, sizeof(*r));
+	}
+	ws_rt_leave(t);
+}
+
+static void pass_on(int sig, siginfo_t *info, void *context)
+{
+	struct sigaction to = theirs;
+
+	if (to.sa_flags & SA_SIGINFO)
+		to.sa_sigaction(sig, info, context);
+	else if (to.sa_handler != SIG_DFL && to.sa_handler != SIG_IGN)
+		to.sa_handler(sig);
+}
+
+static void handler(int sig, siginfo_t *info, void *context)
+{
+	int error = errno;
+
+	if (info->si_code != SI_TIMER || info->si_value.sival_ptr != &cookie)
+		pass_on(sig, info, context);
+	else if (ws_rt_collecting())
+		sample(info, context);
+	errno = error;
+}
+
+/* ---- timers ---- */
+
+static void stop_timer(void *value)
+{
+	struct own o;
+
+	memcpy(&o, &value, sizeof(o));
+	if (o.pid == self_pid())
+		ws_sys(SYS_timer_delete, (long)(o.timer - 1), 0, 0, 0, 0, 0);
+}
+
+/* On the calling thread. */
+static void start_timer(void)
+{
+	uint64_t period = ws_rt->arena->sample.period_ns;
+	struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = OURS, .sigev_value.sival_ptr = &cookie};
+	struct itimerspec t = {.it_interval = {(time_t)(period / 1000000000), (long)(period % 1000000000)}};
+	struct own o = {.pid = self_pid()};
+	int timer = -1;
+	void *value;
+
+	e._sigev_un._tid = (pid_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	t.it_value = t.it_interval;
+	if (ws_sys(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, (long)&e, (long)&timer, 0, 0, 0) ||
+	    ws_sys(SYS_timer_settime, timer, 0, (long)&t, 0, 0, 0)) {
+		if (!said)
+			ws_rt_diagnostic(WS_WARNING, "sample", "A thread cannot be sampled: the system has no timer for it (see ulimit -i).");
+		said = true;
+		return;
+	}
+	o.timer = (uint32_t)timer + 1;
+	memcpy(&value, &o, sizeof(value));
+	if (key_ok)
+		ws_bind_setspecific(key, value);
+}
+
+static void *begin_thread(void *arg)
+{
+	struct ws_place_to_run *p = arg;
+	void *(*run)(void *) = p->run;
+	struct ws_thread *t;
+
+	arg = p->arg;
+	ws_place_give(p);
+	t = ws_rt_enter(); /* now rather than in the handler */
+	if (t)
+		ws_rt_leave(t);
+	if (ws_rt->arena)
+		start_timer();
+	return run(arg);
+}
+
+WS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+	struct ws_place_to_run *p = on ? ws_place_take(run, arg) : NULL;
+	int r;
+
+	if (!next_create)
+		next_create = (__typeof__(next_create))ws_bind_next("pthread_create");
+	r = p ? next_create(thread, attr, begin_thread, p) : next_create(thread, attr, run, arg);
+	if (r && p)
+		ws_place_give(p);
+	return r;
+}
+
+/* Called behind the runtime's own handler, which makes the child known. A fork leaves the child's one thread without a timer. */
+static void in_child(void)
+{
+	if (on && ws_rt->arena)
+		start_timer();
+}
+
+/* ---- the program's own use of the signal ---- */
+
+WS_EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old);
+int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
+{
+	struct sigaction before = theirs;
+
+	if (sig != OURS || !on) {
+		if (!next_sigaction)
+			next_sigaction = (__typeof__(next_sigaction))ws_bind_next("sigaction");
+		return next_sigaction(sig, act, old);
+	}
+	if (act)
+		theirs = *act;
+	if (old)
+		*old = before;
+	return 0;
+}
+
+WS_EXPORT sighandler_t signal(int sig, sighandler_t to);
+sighandler_t signal(int sig, sighandler_t to)
+{
+	static sighandler_t (*next)(int, sighandler_t);
+	struct sigaction act = {.sa_handler = to, .sa_flags = SA_RESTART}, old = {0};
+
+	if (sig == OURS && on)
+		return sigaction(sig, &act, &old) ? SIG_ERR : old.sa_handler;
+	if (!next)
+		next = (__typeof__(next))ws_bind_next("signal");
+	return next(sig, to);
+}
+
+/* ---- beginning ---- */
+
+__attribute__((constructor(102))) static void begin(void)
+{
+	struct sigaction act = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+
+	ws_rt_init();
+	if (!ws_rt->arena || !(ws_rt->features & WS_FEATURE_SAMPLE))
+		return;
+	next_sigaction = (__typeof__(next_sigaction))ws_bind_next("sigaction");
+	if (!next_sigaction || next_sigaction(OURS, &act, &theirs))
+		return;
+	key_ok = ws_bind_key_create(&key, stop_timer);
+	on = true;
+	ws_bind_atfork(in_child);
+	start_timer();
+}

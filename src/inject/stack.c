@@ -1,0 +1,207 @@
+/* stack.c - see stack.h. */
+#include "inject/stack.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "inject/bind.h"
+
+#define PAGE 4096u
+#define FREE_TELLINGS 8u
+#define MAPS_PIECE 8192u
+#define PIECES (WS_STACK_PIECE / PAGE + 2)
+
+static _Atomic uint64_t changed_at; /* ticks before the first change since the map was written; 0: none */
+static _Atomic uint64_t tell_next;  /* ticks before which additions are not worth writing it again */
+static _Atomic uint32_t told;	    /* how often it was written */
+static uint32_t maps_told; /* generation of the process whose map was written; wrong after a fork, as it should be */
+
+static void here(uint64_t regs[WS_STACK_REGS])
+{
+#if defined(__x86_64__)
+	__asm__ volatile("lea 1f(%%rip), %%rax\n\t"
+			 "1: mov %%rax, 0(%0)\n\t"
+			 "mov %%rsp, 8(%0)\n\t"
+			 "mov %%rbp, 16(%0)\n\t"
+			 "mov %%rbx, 24(%0)\n\t"
+			 "mov %%r12, 32(%0)\n\t"
+			 "mov %%r13, 40(%0)\n\t"
+			 "mov %%r14, 48(%0)\n\t"
+			 "mov %%r15, 56(%0)\n\t"
+			 :
+			 : "c"(regs)
+			 : "rax", "memory");
+#else
+	__asm__ volatile("adr x9, 1f\n\t"
+			 "1: mov x10, sp\n\t"
+			 "stp x9, x10, [%0]\n\t"
+			 "stp x29, x30, [%0, #16]\n\t"
+			 "stp x19, x20, [%0, #32]\n\t"
+			 "stp x21, x22, [%0, #48]\n\t"
+			 "stp x23, x24, [%0, #64]\n\t"
+			 "stp x25, x26, [%0, #80]\n\t"
+			 "stp x27, x28, [%0, #96]\n\t"
+			 :
+			 : "r"(regs)
+			 : "x9", "x10", "memory");
+#endif
+}
+
+/* Bytes copied from `from`, which may be fewer: up to what is not there. */
+static uint32_t copy(char *to, uint64_t from, uint32_t n)
+{
+	struct iovec local = {to, n}, remote[PIECES];
+	uint32_t pieces = 0, left = n;
+	long got;
+
+	for (uint64_t at = from; left && pieces < PIECES; pieces++) {
+		uint32_t part = (uint32_t)(PAGE - at % PAGE);
+
+		part = part < left ? part : left;
+		remote[pieces] = (struct iovec){(void *)(uintptr_t)at, part};
+		at += part;
+		left -= part;
+	}
+	got = ws_rt_is_sandboxed() ? -1 : ws_sys(SYS_process_vm_readv, ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0), (long)&local, 1, (long)remote, pieces, 0);
+	if (got > 0)
+		return (uint32_t)got;
+	got = (long)(PAGE - from % PAGE);
+	got = got < (long)n ? got : (long)n;
+	memcpy(to, (const void *)(uintptr_t)from, (size_t)got);
+	return (uint32_t)got;
+}
+
+static struct ws_rec long_head(enum ws_rec_kind kind, size_t bytes, uint16_t small)
+{
+	return (struct ws_rec){.kind = (uint8_t)kind, .words = 0, .small = small, .value = (uint32_t)(bytes / 8)};
+}
+
+/* ---- the address map ---- */
+
+/* Of whole lines, those of executable mappings; returns how many bytes are left of the buffer's beginning. */
+static uint32_t keep_code(char *text, uint32_t n)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t at = 0; at < n;) {
+		const char *stop = memchr(text + at, '\n', n - at), *blank;
+		uint32_t len = stop ? (uint32_t)(stop - text) + 1 - at : n - at;
+
+		blank = memchr(text + at, ' ', len);
+		if (blank && blank + 3 < text + at + len && blank[3] == 'x') {
+			memmove(text + kept, text + at, len);
+			kept += len;
+		}
+		at += len;
+	}
+	return kept;
+}
+
+/*
+ * A process that lives shorter than the recorder's round is gone when its stacks are unwound, and its map with it: so it is written ahead of the first one.
+ * Later libraries the recorder finds itself. The kernel gives whole lines, a page of them at a time, so they can be read straight into the ring.
+ */
+static WS_NOINLINE void tell_maps(struct ws_thread *t)
+{
+	uint64_t time = atomic_exchange_explicit(&changed_at, 0, memory_order_relaxed), began = ws_rt_ticks();
+	struct ws_rec_maps *r;
+	long got = 1, fd;
+
+	if (ws_rt_is_sandboxed())
+		return;
+	fd = ws_sys(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	if (fd < 0)
+		return;
+	while (got > 0 && (r = ws_rt_reserve(t, sizeof(*r) + MAPS_PIECE, WS_LOSS_OTHER))) {
+		size_t bytes;
+
+		got = ws_sys(SYS_read, fd, (long)r->text, MAPS_PIECE, 0, 0, 0);
+		r->time = time ? time : ws_rt_ticks();
+		r->changed = time != 0;
+		r->bytes = got > 0 ? keep_code(r->text, (uint32_t)got) : 0;
+		bytes = WS_ALIGN_UP(sizeof(*r) + r->bytes, 8u);
+		r->rec = long_head(WS_REC_MAPS, bytes, got > 0);
+		ws_rt_commit(t, r, bytes);
+	}
+	ws_sys(SYS_close, fd, 0, 0, 0, 0, 0);
+	/* The first times cost nobody anything, and matter to programs that live a moment. */
+	if (atomic_fetch_add_explicit(&told, 1, memory_order_relaxed) >= FREE_TELLINGS)
+		atomic_store_explicit(&tell_next, ws_rt_ticks() + 20 * (ws_rt_ticks() - began), memory_order_relaxed);
+}
+
+void ws_rt_maps_changed(void)
+{
+	uint64_t none = 0;
+
+	atomic_compare_exchange_strong_explicit(&changed_at, &none, ws_rt_ticks(), memory_order_relaxed, memory_order_relaxed);
+}
+
+/* Before the first stack; at once when something was unloaded; when something came, as often as costs little beside the rest. */
+static bool maps_wanted(const struct ws_thread *t, uint64_t now)
+{
+	if (__atomic_exchange_n(&maps_told, t->generation, __ATOMIC_RELAXED) != t->generation)
+		return true;
+	return atomic_load_explicit(&changed_at, memory_order_relaxed) && now >= atomic_load_explicit(&tell_next, memory_order_relaxed);
+}
+
+/*
+ * What is loaded next may lie where this library lay, and an old map would give its functions the old names. Libraries that are opened need no such
+ * care: where nothing was known to be, the recorder looks again.
+ */
+WS_EXPORT int dlclose(void *handle);
+int dlclose(void *handle)
+{
+	int (*real)(void *) = ws_bind_next("dlclose"), r;
+
+	ws_rt_maps_changed();
+	r = real ? real(handle) : -1;
+	__atomic_store_n(&maps_told, 0, __ATOMIC_RELAXED);
+	return r;
+}
+
+/* ---- stacks ---- */
+
+WS_NOINLINE bool ws_rt_stack(struct ws_thread *t, enum ws_stack_of of, uint64_t key, uint32_t bytes)
+{
+	uint64_t regs[WS_STACK_REGS];
+	bool any;
+
+	here(regs);
+	any = ws_rt_stack_of(t, of, key, bytes, regs);
+	__asm__ volatile(""); /* not a tail call: this frame is in the copy */
+	return any;
+}
+
+bool ws_rt_stack_of(struct ws_thread *t, enum ws_stack_of of, uint64_t key, uint32_t bytes, const uint64_t regs[WS_STACK_REGS])
+{
+	uint64_t time = ws_rt_ticks();
+	bool any = false;
+
+	if (maps_wanted(t, time))
+		tell_maps(t);
+	bytes = bytes < WS_STACK_MOST ? bytes : WS_STACK_MOST;
+	for (uint32_t at = 0; at < bytes;) {
+		uint32_t want = bytes - at < WS_STACK_PIECE ? bytes - at : WS_STACK_PIECE, got;
+		struct ws_rec_stack *r = ws_rt_reserve(t, WS_ALIGN_UP(sizeof(*r) + want, 8u), WS_LOSS_OTHER);
+		size_t size;
+
+		if (!r)
+			return any;
+		got = copy(r->stack, regs[1] + at, want);
+		size = WS_ALIGN_UP(sizeof(*r) + got, 8u);
+		r->rec = long_head(WS_REC_STACK, size, (uint16_t)(of | (got < want || at + got >= bytes ? WS_STACK_LAST : 0)));
+		r->key = key;
+		r->time = time;
+		memcpy(r->regs, regs, sizeof(r->regs));
+		r->offset = at;
+		r->bytes = got;
+		ws_rt_commit(t, r, size);
+		any = true;
+		at += got;
+		if (got < want)
+			break;
+	}
+	return any;
+}

@@ -1,0 +1,57 @@
+/*
+ * gaps.h - when a resource was idle: a GPU, a stream, a CPU thread, or all cores.
+ *
+ * A gap lies between two pieces of work: what comes before the first and after the last is no gap. Where a window is given, first
+ * and last are those in it.
+ */
+#ifndef WS_QUERY_GAPS_H
+#define WS_QUERY_GAPS_H
+
+#include "query/intervals.h"
+#include "query/states.h"
+
+enum ws_resource {
+	WS_RESOURCE_GPU,    /* no kernel, copy, set or graph ran on it */
+	WS_RESOURCE_STREAM, /* the same of one stream */
+	WS_RESOURCE_THREAD, /* the thread did not run */
+	WS_RESOURCE_CPU,    /* none of the recorded threads ran */
+};
+
+struct ws_gaps_request {
+	enum ws_resource resource;
+	uint32_t gpu;	   /* only this device number; WS_NO_U32 for all. Of streams too */
+	uint32_t stream;   /* only this stream; WS_NO_U32 for all */
+	uint32_t thread;   /* thread id (of the operating system) */
+	uint64_t shortest; /* gaps of less do not count, nanoseconds */
+	uint64_t time_min, time_max;
+};
+
+struct ws_gap_list {
+	char *name;	  /* "GPU 0", "GPU 0 stream 7", "thread main (123)", "all cores" */
+	uint64_t process; /* of a GPU or stream, or 0 */
+	struct ws_spans gaps;
+	uint64_t total;	   /* sum of their lengths */
+	uint64_t from, to; /* between which gaps were looked for */
+};
+
+struct ws_gaps {
+	struct ws_gap_list *v;
+	size_t n;
+	uint64_t damaged;
+};
+
+/*
+ * Find gaps; lists without any stay in. `states` is for threads and cores. Returns 0, or -1 with a message: there is no such
+ * resource in the report. Free with ws_gaps_free in any case.
+ */
+int ws_gaps_find(const struct ws_report *r, const struct ws_who *who, const struct ws_states *states,
+		 const struct ws_gaps_request *q, struct ws_gaps *out, struct ws_err *e);
+void ws_gaps_free(struct ws_gaps *g);
+
+/*
+ * The part of [start, end) that lies in gaps. *at is where to begin to look: 0 first, then what it was left at, as long as spans
+ * come in order of start. *pieces is increased by how many gaps have a part of it (NULL: not wanted).
+ */
+uint64_t ws_gaps_overlap(const struct ws_gap_list *l, uint64_t start, uint64_t end, size_t *at, uint64_t *pieces);
+
+#endif

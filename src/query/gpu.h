@@ -1,0 +1,30 @@
+/* gpu.h - work on GPUs, whatever its table: which columns to read, what an operation is called. */
+#ifndef WS_QUERY_GPU_H
+#define WS_QUERY_GPU_H
+
+#include "query/query.h"
+
+/* What a summary or trace takes in. */
+enum ws_cuda_source {
+	WS_CUDA_API,
+	WS_CUDA_KERNEL,
+	WS_CUDA_MEMCPY,
+	WS_CUDA_MEMSET,
+	WS_CUDA_GRAPH, /* launches of whole graphs, where their nodes were not recorded */
+	WS_CUDA_SOURCES,
+};
+
+/* Columns that every source has, and those that name an operation. -1 where it has none. */
+struct ws_cuda_columns {
+	enum ws_table table;
+	const char *category;
+	int start, end, process, correlation, name, bytes, device;
+};
+extern const struct ws_cuda_columns ws_cuda_columns[WS_CUDA_SOURCES];
+
+/* The function without the version at its end: cudaLaunchKernel_v7000 is cudaLaunchKernel, as everybody calls it. */
+const char *ws_cuda_function(const struct ws_report *r, uint32_t id, size_t *len);
+/* "[CUDA memcpy Host-to-Device]", "[CUDA memset]", "[CUDA graph 3]": `value` is the copy's kind or the graph's number. */
+const char *ws_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *buf, size_t size);
+
+#endif

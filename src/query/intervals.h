@@ -1,0 +1,52 @@
+/*
+ * intervals.h - time covered by intervals: lengths of unions while they come in order, and sets of disjoint intervals.
+ *
+ * An interval is from its start up to its end, the end not included; one that is empty or ends before it starts covers nothing.
+ * What is covered by A and not by B is |A u B| - |B|, by both |A| + |B| - |A u B|: where intervals come in order of start, a few
+ * unions say all, and nothing need be kept (ws_cover). Sets are for those who need to know where.
+ */
+#ifndef WS_QUERY_INTERVALS_H
+#define WS_QUERY_INTERVALS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The length of a union, of intervals in order of start. Zeroed to begin with. */
+struct ws_cover {
+	uint64_t until, length;
+};
+
+/* Take in one more interval, which starts no earlier than those before. */
+static inline void ws_cover_add(struct ws_cover *c, uint64_t start, uint64_t end)
+{
+	if (start < c->until)
+		start = c->until;
+	if (end <= start)
+		return;
+	c->length += end - start;
+	c->until = end;
+}
+
+struct ws_span {
+	uint64_t start, end;
+};
+
+/* Zeroed to begin with. As a set: disjoint, not touching, in order; ws_spans_merge makes any list one. */
+struct ws_spans {
+	struct ws_span *v;
+	size_t n, cap;
+};
+
+void ws_spans_add(struct ws_spans *s, uint64_t start, uint64_t end);
+void ws_spans_merge(struct ws_spans *s);
+uint64_t ws_spans_length(const struct ws_spans *s);
+/* Of sets; `out` is another, empty one. */
+void ws_spans_union(const struct ws_spans *a, const struct ws_spans *b, struct ws_spans *out);
+void ws_spans_intersect(const struct ws_spans *a, const struct ws_spans *b, struct ws_spans *out);
+void ws_spans_subtract(const struct ws_spans *a, const struct ws_spans *b, struct ws_spans *out);
+/* How much of from..to a set covers. */
+uint64_t ws_spans_within(const struct ws_spans *s, uint64_t from, uint64_t to);
+void ws_spans_free(struct ws_spans *s);
+
+#endif

@@ -1,0 +1,67 @@
+/*
+ * profile.h - where time went, by call stack: one tree of costs from samples, waits, Python samples or work on GPUs.
+ *
+ * What `report`, the summary of samples and the exports of flame graphs are made from. Costs have a count (samples, waits,
+ * kernels), a weight that shares are computed from, and nanoseconds where these are known:
+ *
+ *   on-cpu   CPU samples. Weight: what the event counted, cycles mostly. Time: a sample of the CPU clock stands for its weight, one
+ * of a counter that was asked for F times a second for 1/F s, one of a counter with a period for none that is known off-cpu  waits
+ * (query/states.h), by the call stack recorded with the call, if any, then "[reason: function path]". Runnable time counts as the
+ * reason "run queue" python   Python stacks that were read from outside of the process, whatever the thread did then gpu kernels,
+ * copies, sets and graphs, below the NVTX ranges around the call that launched them
+ */
+#ifndef WS_QUERY_PROFILE_H
+#define WS_QUERY_PROFILE_H
+
+#include "query/calltree.h"
+#include "query/states.h"
+
+enum ws_profile_kind { WS_PROFILE_ON_CPU, WS_PROFILE_OFF_CPU, WS_PROFILE_PYTHON, WS_PROFILE_GPU };
+
+struct ws_profile_request {
+	enum ws_profile_kind kind;
+	uint64_t time_min, time_max; /* session clock; samples by their moment, waits cut to it, work that touches it */
+	bool by_process, by_thread;  /* nodes above the stacks, in this order */
+	enum ws_unit unit;
+	enum ws_frames frames;
+	const char *process, *thread; /* only this one: a number, or a name; NULL for all. A GPU's work has no thread */
+	const char *module; /* only stacks whose innermost function is in it: a path or the name at its end; NULL for all */
+	const char *event;  /* name of a perf event; NULL for the first */
+	bool ordered;	    /* with the steps of each thread in order of time; of samples only */
+};
+
+/* Consecutive samples of a thread in one node. */
+struct ws_profile_step {
+	uint32_t thread, node;
+	struct ws_cost cost;
+};
+
+struct ws_profile {
+	struct ws_stacks *stacks;
+	struct ws_calltree tree;
+	uint32_t roots; /* levels of nodes that are processes or threads */
+	struct ws_cost total;
+	bool timed;	    /* ns is known for all */
+	const char *weight; /* unit of weights: "nanoseconds", or the event's name */
+	uint64_t damaged;
+	uint64_t truncated;	       /* samples whose stack is incomplete */
+	struct ws_profile_step *steps; /* when ordered: by thread, then by time */
+	size_t step_count;
+};
+
+/*
+ * Numbers of nodes and units differ from run to run (workers share the work): what is shown is to be ordered by cost and name.
+ * Returns 0, or -1 with a message: there is no such process, thread, module or event. With nothing recorded, total.count is 0. Free
+ * with ws_profile_free in any case.
+ */
+int ws_profile_make(const struct ws_report *r, const struct ws_who *who, const struct ws_profile_request *q, struct ws_profile *p,
+		    struct ws_err *e);
+void ws_profile_free(struct ws_profile *p);
+
+/* "name (pid)" and "name (tid)" as nodes and tables call them. Append to `text`. */
+void ws_profile_process_label(const struct ws_process_info *p, struct ws_text *text);
+void ws_profile_thread_label(const struct ws_thread_info *t, struct ws_text *text);
+/* "[lock: pthread_mutex_lock]", "[I/O: read /path]", "[GIL]": what stands for a wait in a stack. Appends to `text`. */
+void ws_profile_wait_label(const struct ws_report *r, const struct ws_state *st, struct ws_text *text);
+
+#endif

@@ -1,0 +1,565 @@
+/*
+ * states.c - see states.h.
+ *
+ * All four tables are in memory in order of (thread, start), so a thread is a slice of each; threads are independent and shared out
+ * among workers. A thread off its core executes nothing, so the calls it is inside of cannot change while it waits: one look at the
+ * middle of a wait names them, which clocks that differ by a microsecond at its ends do not disturb. Calls of a table nest: a stack
+ * of those that have begun, advanced from wait to wait, has the innermost on top.
+ */
+#include "query/states.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+enum source { SCHED, GIL, CUDA, OSRT, SOURCES };
+
+static const struct {
+	enum ws_table table;
+	uint64_t columns;
+	int start, end, thread;
+} sources[SOURCES] = {
+    {WS_TABLE_sched,
+     WS_COL(sched, start) | WS_COL(sched, end) | WS_COL(sched, thread) | WS_COL(sched, cpu) | WS_COL(sched, woken) |
+	 WS_COL(sched, after),
+     ws_sched_start, ws_sched_end, ws_sched_thread},
+    {WS_TABLE_gil, WS_COL(gil, start) | WS_COL(gil, end) | WS_COL(gil, thread) | WS_COL(gil, state), ws_gil_start, ws_gil_end,
+     ws_gil_thread},
+    {WS_TABLE_cuda_api,
+     WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) | WS_COL(cuda_api, name) |
+	 WS_COL(cuda_api, callchain),
+     ws_cuda_api_start, ws_cuda_api_end, ws_cuda_api_thread},
+    {WS_TABLE_osrt,
+     WS_COL(osrt, start) | WS_COL(osrt, end) | WS_COL(osrt, thread) | WS_COL(osrt, name) | WS_COL(osrt, object) |
+	 WS_COL(osrt, path) | WS_COL(osrt, callchain) | WS_COL(osrt, holder),
+     ws_osrt_start, ws_osrt_end, ws_osrt_thread},
+};
+
+struct slice { /* a thread's rows of each table */
+	uint32_t thread;
+	size_t from[SOURCES], to[SOURCES];
+};
+
+struct ws_states {
+	const struct ws_report *r;
+	const struct ws_who *who;
+	struct ws_rows rows[SOURCES];
+	struct slice *threads;
+	size_t thread_count;
+	uint8_t *classes; /* by string: 1 + enum ws_wait of the function of that name; 0 not looked up yet */
+	uint32_t strings;
+	uint64_t last;
+};
+
+/* ---- what functions wait for ---- */
+
+/* By the beginnings of their names; what comes first counts. */
+static const struct {
+	const char *prefix;
+	uint8_t wait;
+} functions[] = {
+    {"pthread_mutex_", WS_WAIT_LOCK},
+    {"pthread_rwlock_", WS_WAIT_LOCK},
+    {"pthread_spin_", WS_WAIT_LOCK},
+    {"flockfile", WS_WAIT_LOCK},
+    {"mtx_", WS_WAIT_LOCK},
+    {"pthread_cond_", WS_WAIT_CONDITION},
+    {"cnd_", WS_WAIT_CONDITION},
+    {"sem_", WS_WAIT_SEMAPHORE},
+    {"semop", WS_WAIT_SEMAPHORE},
+    {"semtimedop", WS_WAIT_SEMAPHORE},
+    {"pthread_barrier_", WS_WAIT_BARRIER},
+    {"pthread_join", WS_WAIT_JOIN},
+    {"pthread_timedjoin", WS_WAIT_JOIN},
+    {"pthread_clockjoin", WS_WAIT_JOIN},
+    {"pthread_tryjoin", WS_WAIT_JOIN},
+    {"thrd_join", WS_WAIT_JOIN},
+    {"wait", WS_WAIT_CHILD},
+    {"system", WS_WAIT_CHILD},
+    {"pclose", WS_WAIT_CHILD},
+    {"poll", WS_WAIT_POLL},
+    {"ppoll", WS_WAIT_POLL},
+    {"select", WS_WAIT_POLL},
+    {"pselect", WS_WAIT_POLL},
+    {"epoll_", WS_WAIT_POLL},
+    {"nanosleep", WS_WAIT_SLEEP},
+    {"clock_nanosleep", WS_WAIT_SLEEP},
+    {"usleep", WS_WAIT_SLEEP},
+    {"sleep", WS_WAIT_SLEEP},
+    {"thrd_sleep", WS_WAIT_SLEEP},
+    {"sigsuspend", WS_WAIT_SIGNAL},
+    {"sigtimedwait", WS_WAIT_SIGNAL},
+    {"sigwait", WS_WAIT_SIGNAL},
+    {"pause", WS_WAIT_SIGNAL},
+    {"sched_yield", WS_WAIT_QUEUE},
+    {"pthread_yield", WS_WAIT_QUEUE},
+    {"thrd_yield", WS_WAIT_QUEUE},
+};
+
+/* Functions that move bytes, or wait for files, descriptors and sockets, by the beginnings of their names. */
+static const char *const io[] = {
+    "read",	 "write",     "pread",	  "pwrite",	     "open",	 "creat",     "close",
+    "dup",	 "pipe",      "fcntl",	  "ioctl",	     "flock",	 "lockf",     "fsync",
+    "fdatasync", "sync",      "msync",	  "fflush",	     "fread",	 "fwrite",    "fget",
+    "fput",	 "getc",      "getdelim", "getline",	     "getw",	 "putc",      "putw",
+    "puts",	 "fopen",     "freopen",  "fclose",	     "popen",	 "printf",    "fprintf",
+    "dprintf",	 "vprintf",   "vfprintf", "vdprintf",	     "scanf",	 "fscanf",    "sendfile",
+    "splice",	 "vmsplice",  "tee",	  "copy_file_range", "send",	 "recv",      "accept",
+    "connect",	 "bind",      "listen",	  "socket",	     "shutdown", "fallocate", "posix_fallocate",
+    "truncate",	 "ftruncate", "mq_",	  "msgrcv",	     "msgsnd",	 "aio_",      "process_vm_",
+};
+
+static bool begins(const char *s, const char *prefix)
+{
+	return !strncmp(s, prefix, strlen(prefix));
+}
+
+static uint8_t cuda_wait(const char *name)
+{
+	bool copy = begins(name, "cudaMemcpy") || begins(name, "cuMemcpy");
+
+	return strstr(name, "Synchronize") || (copy && !strstr(name, "Async") && !strstr(name, "Batch")) ? WS_WAIT_GPU
+													 : WS_WAIT_CUDA;
+}
+
+static uint8_t osrt_wait(const char *name)
+{
+	while (*name == '_')
+		name++;
+	for (size_t i = 0; i < WS_COUNT(functions); i++)
+		if (begins(name, functions[i].prefix))
+			return functions[i].wait;
+	for (size_t i = 0; i < WS_COUNT(io); i++)
+		if (begins(name, io[i]))
+			return WS_WAIT_IO;
+	return WS_WAIT_CALL;
+}
+
+const char *ws_wait_name(enum ws_wait w)
+{
+	static const char *const names[WS_WAITS] = {
+	    [WS_WAIT_NONE] = "not known",      [WS_WAIT_LOCK] = "lock",	      [WS_WAIT_CONDITION] = "condition",
+	    [WS_WAIT_SEMAPHORE] = "semaphore", [WS_WAIT_BARRIER] = "barrier", [WS_WAIT_JOIN] = "end of a thread",
+	    [WS_WAIT_CHILD] = "child process", [WS_WAIT_IO] = "I/O",	      [WS_WAIT_POLL] = "poll",
+	    [WS_WAIT_SLEEP] = "sleep",	       [WS_WAIT_SIGNAL] = "signal",   [WS_WAIT_GPU] = "GPU synchronisation",
+	    [WS_WAIT_CUDA] = "CUDA call",      [WS_WAIT_GIL] = "GIL",	      [WS_WAIT_QUEUE] = "run queue",
+	    [WS_WAIT_FAULT] = "kernel",	       [WS_WAIT_CALL] = "other call",
+	};
+
+	return w < WS_WAITS ? names[w] : names[WS_WAIT_NONE];
+}
+
+/* Looked up once a name; several workers may do it at once, with the same result. */
+static uint8_t class_of(const struct ws_states *s, enum source source, size_t i)
+{
+	uint32_t name = (uint32_t)s->rows[source].col[source == CUDA ? ws_cuda_api_name : ws_osrt_name][i];
+	uint8_t known = name <= s->strings ? __atomic_load_n(&s->classes[name], __ATOMIC_RELAXED) : 0;
+	const char *text;
+
+	if (known)
+		return known - 1;
+	text = ws_report_string(s->r, name, NULL);
+	known = (source == CUDA ? cuda_wait(text) : osrt_wait(text)) + 1;
+	if (name <= s->strings)
+		__atomic_store_n(&s->classes[name], known, __ATOMIC_RELAXED);
+	return known - 1;
+}
+
+/* ---- reading ---- */
+
+/* Only waits for the GIL count here; the order stays. */
+static void keep_gil_waits(struct ws_rows *rows)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < rows->rows; i++) {
+		if (rows->col[ws_gil_state][i] != WS_GIL_WAITS)
+			continue;
+		for (int c = 0; c < ws_gil_COLUMNS; c++)
+			rows->col[c][kept] = rows->col[c][i];
+		kept++;
+	}
+	rows->rows = kept;
+}
+
+static void add_thread(struct ws_states *s, size_t *cap, const size_t *at)
+{
+	struct slice *t;
+	uint64_t thread = UINT64_MAX;
+
+	for (int k = 0; k < SOURCES; k++)
+		if (at[k] < s->rows[k].rows && s->rows[k].col[sources[k].thread][at[k]] < thread)
+			thread = s->rows[k].col[sources[k].thread][at[k]];
+	ws_grow(s->threads, *cap, s->thread_count + 1);
+	t = &s->threads[s->thread_count++];
+	t->thread = (uint32_t)thread;
+	for (int k = 0; k < SOURCES; k++) {
+		const uint64_t *of = s->rows[k].col[sources[k].thread];
+		size_t low = at[k], high = s->rows[k].rows;
+
+		while (low < high) { /* the first row of a later thread */
+			size_t mid = low + (high - low) / 2;
+
+			if (of[mid] <= thread)
+				low = mid + 1;
+			else
+				high = mid;
+		}
+		t->from[k] = at[k];
+		t->to[k] = low;
+	}
+}
+
+static void find_threads(struct ws_states *s)
+{
+	size_t at[SOURCES] = {0}, cap = 0;
+	bool more = false;
+
+	for (int k = 0; k < SOURCES; k++)
+		more |= s->rows[k].rows > 0;
+	while (more) {
+		add_thread(s, &cap, at);
+		more = false;
+		for (int k = 0; k < SOURCES; k++) {
+			at[k] = s->threads[s->thread_count - 1].to[k];
+			more |= at[k] < s->rows[k].rows;
+		}
+	}
+}
+
+/* When collecting ended; where the recorder died, the last event. */
+static uint64_t end_of_collection(const struct ws_report *r)
+{
+	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_collection, 0, UINT64_MAX);
+	const uint64_t *v;
+	uint64_t end = 0;
+
+	while (ws_cursor_next(c, &v))
+		if (v[ws_collection_end] != WS_NO_TIME && v[ws_collection_end] > end)
+			end = v[ws_collection_end];
+	ws_cursor_close(c);
+	return end ? end : ws_time_last(r);
+}
+
+struct ws_states *ws_states_open(const struct ws_report *r, const struct ws_who *who, uint64_t *damaged)
+{
+	struct ws_states *s = ws_calloc(1, sizeof(*s));
+
+	s->r = r;
+	s->who = who;
+	s->last = end_of_collection(r);
+	s->strings = ws_report_string_count(r);
+	s->classes = ws_calloc(s->strings + (size_t)1, 1);
+	for (int k = 0; k < SOURCES; k++) {
+		struct ws_scan sc = {.table = sources[k].table, .columns = sources[k].columns, .time_max = UINT64_MAX};
+
+		ws_rows_load(r, &sc, &s->rows[k], NULL);
+		if (damaged)
+			*damaged += s->rows[k].damaged;
+	}
+	keep_gil_waits(&s->rows[GIL]);
+	find_threads(s);
+	return s;
+}
+
+void ws_states_close(struct ws_states *s)
+{
+	if (!s)
+		return;
+	for (int k = 0; k < SOURCES; k++)
+		ws_rows_free(&s->rows[k]);
+	free(s->threads);
+	free(s->classes);
+	free(s);
+}
+
+bool ws_states_scheduled(const struct ws_states *s)
+{
+	return s->rows[SCHED].rows > 0;
+}
+
+/* ---- one thread ---- */
+
+struct open { /* the calls of one table that have begun */
+	size_t next, end;
+	size_t *row;
+	size_t n, cap;
+};
+
+struct walk {
+	const struct ws_states *s;
+	const struct slice *t;
+	struct open open[SOURCES];
+	uint64_t limit;	    /* the thread's states end here at the latest */
+	uint64_t from, to;  /* the window */
+	uint64_t busy_till; /* end of the last CUDA call that waits, of those walked */
+	size_t busy;	    /* the next to look at */
+	uint32_t worker;
+	void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state);
+	void *ctx;
+};
+
+static uint64_t start_of(const struct walk *w, enum source k, size_t i)
+{
+	return w->s->rows[k].col[sources[k].start][i];
+}
+
+/* A call that never returned lasts to the end. */
+static uint64_t end_of(const struct walk *w, enum source k, size_t i)
+{
+	return w->s->rows[k].col[sources[k].end][i];
+}
+
+static void emit(const struct walk *w, struct ws_state *st, uint64_t start, uint64_t end)
+{
+	st->start = start > w->from ? start : w->from;
+	st->end = end < w->to ? end : w->to;
+	st->thread = w->t->thread;
+	if (st->start < st->end)
+		w->fn(w->ctx, w->worker, st);
+}
+
+/* The innermost call of a table at `at`, or SIZE_MAX; moments do not decrease from one question to the next. */
+static size_t innermost(struct walk *w, enum source k, uint64_t at)
+{
+	struct open *o = &w->open[k];
+
+	for (; o->next < o->end && start_of(w, k, o->next) <= at; o->next++) {
+		while (o->n && end_of(w, k, o->row[o->n - 1]) <= start_of(w, k, o->next))
+			o->n--;
+		ws_grow(o->row, o->cap, o->n + 1);
+		o->row[o->n++] = o->next;
+	}
+	while (o->n && end_of(w, k, o->row[o->n - 1]) <= at)
+		o->n--;
+	return o->n ? o->row[o->n - 1] : SIZE_MAX;
+}
+
+static void describe(const struct walk *w, enum source k, size_t i, struct ws_state *st)
+{
+	uint64_t *const *col = w->s->rows[k].col;
+
+	if (k == GIL) {
+		st->wait = WS_WAIT_GIL;
+	} else if (k == CUDA) {
+		st->wait = class_of(w->s, CUDA, i);
+		st->function = (uint32_t)col[ws_cuda_api_name][i];
+		st->callchain = (uint32_t)col[ws_cuda_api_callchain][i];
+	} else {
+		st->wait = class_of(w->s, OSRT, i);
+		st->function = (uint32_t)col[ws_osrt_name][i];
+		st->path = (uint32_t)col[ws_osrt_path][i];
+		st->object = col[ws_osrt_object][i];
+		st->holder = (uint32_t)col[ws_osrt_holder][i];
+		st->callchain = (uint32_t)col[ws_osrt_callchain][i];
+	}
+	if (st->callchain == WS_NO_U32)
+		st->callchain = 0;
+}
+
+/* What the thread waits for at `at`. */
+static void find_reason(struct walk *w, uint64_t at, uint64_t after, struct ws_state *st)
+{
+	for (enum source k = GIL; k < SOURCES; k++) {
+		size_t i = innermost(w, k, at);
+
+		if (i != SIZE_MAX) {
+			describe(w, k, i, st);
+			return;
+		}
+	}
+	st->wait = after == WS_AFTER_UNINTERRUPTIBLE ? WS_WAIT_FAULT : WS_WAIT_NONE;
+}
+
+/* The thread is off its core in [start, end), runnable from `ready` on. */
+static void waits(struct walk *w, uint64_t start, uint64_t end, uint64_t ready, uint64_t after)
+{
+	struct ws_state queue = {.doing = WS_DOING_RUNNABLE, .wait = WS_WAIT_QUEUE, .after = (uint8_t)after, .cpu = WS_NO_U32};
+	struct ws_state wait = {.doing = WS_DOING_WAIT, .after = (uint8_t)after, .cpu = WS_NO_U32};
+
+	if (after == WS_AFTER_PREEMPTED)
+		ready = start;
+	else if (ready > end || ready < start)
+		ready = end;
+	if (start < ready) {
+		find_reason(w, start + (ready - start) / 2, after, &wait);
+		emit(w, &wait, start, ready);
+	}
+	emit(w, &queue, ready, end);
+}
+
+/* The next part of [*at, end) that lies in CUDA calls that wait, or in none; advances *at. Returns the call or SIZE_MAX. */
+static size_t busy_part(struct walk *w, uint64_t *at, uint64_t end)
+{
+	const struct slice *t = w->t;
+	uint64_t from = *at;
+
+	for (; w->busy < t->to[CUDA]; w->busy++) {
+		uint64_t starts = start_of(w, CUDA, w->busy), ends = end_of(w, CUDA, w->busy);
+
+		if (ends <= from || ends < starts || class_of(w->s, CUDA, w->busy) != WS_WAIT_GPU)
+			continue;
+		if (starts > from) {
+			*at = starts < end ? starts : end;
+			return SIZE_MAX;
+		}
+		*at = ends < end ? ends : end;
+		return w->busy;
+	}
+	*at = end;
+	return SIZE_MAX;
+}
+
+static void runs(struct walk *w, uint64_t start, uint64_t end, uint32_t cpu)
+{
+	for (uint64_t at = start; at < end;) {
+		struct ws_state st = {.doing = WS_DOING_RUN, .cpu = cpu};
+		uint64_t from = at;
+		size_t call = busy_part(w, &at, end);
+
+		if (call != SIZE_MAX)
+			describe(w, CUDA, call, &st);
+		emit(w, &st, from, at);
+	}
+}
+
+/* From spans on cores. */
+static void walk_scheduled(struct walk *w)
+{
+	uint64_t *const *col = w->s->rows[SCHED].col, *start = col[ws_sched_start], *end = col[ws_sched_end];
+	uint64_t off = 0; /* since when it is off its core */
+
+	for (size_t i = w->t->from[SCHED], to = w->t->to[SCHED]; i < to; i++) {
+		bool last = i + 1 == to;
+		uint64_t next = last ? w->limit : start[i + 1], from = start[i] > off ? start[i] : off, till = end[i];
+
+		till = till > next ? next : till; /* an end that was not seen too */
+		if (till < from)
+			till = from;
+		if (i > w->t->from[SCHED] && off < from)
+			waits(w, off, from, col[ws_sched_woken][i], col[ws_sched_after][i - 1]);
+		runs(w, from, till, (uint32_t)col[ws_sched_cpu][i]);
+		off = till;
+		if (last && off < w->limit && end[i] != WS_NO_TIME && col[ws_sched_after][i] != WS_AFTER_DEAD)
+			waits(w, off, w->limit, WS_NO_TIME, col[ws_sched_after][i]);
+	}
+}
+
+/* The next call to begin, of any table, longer ones first; SOURCES when there is none. */
+static enum source next_call(const struct walk *w, const size_t *at)
+{
+	enum source best = SOURCES;
+
+	for (enum source k = GIL; k < SOURCES; k++)
+		if (at[k] < w->t->to[k] && (best == SOURCES || start_of(w, k, at[k]) < start_of(w, best, at[best])))
+			best = k;
+	return best;
+}
+
+/* From calls alone. */
+static void walk_calls(struct walk *w)
+{
+	size_t at[SOURCES];
+	uint64_t done = 0;
+	bool begun = false;
+	enum source k;
+
+	memcpy(at, w->t->from, sizeof(at));
+	while ((k = next_call(w, at)) != SOURCES) {
+		struct ws_state st = {.doing = WS_DOING_WAIT, .cpu = WS_NO_U32}, none = {.cpu = WS_NO_U32};
+		size_t i = at[k]++;
+		uint64_t start = start_of(w, k, i), end = end_of(w, k, i);
+
+		end = end > w->limit ? w->limit : end;
+		if (end <= start || (begun && end <= done) || (k == CUDA && class_of(w->s, CUDA, i) == WS_WAIT_CUDA))
+			continue;
+		if (begun && start < done)
+			start = done;
+		if (begun)
+			emit(w, &none, done, start);
+		describe(w, k, i, &st);
+		emit(w, &st, start, end);
+		done = end;
+		begun = true;
+	}
+	if (begun) {
+		struct ws_state none = {.cpu = WS_NO_U32};
+
+		emit(w, &none, done, w->limit);
+	}
+}
+
+/* Where a thread's states end: with its process, or with the recording. */
+static uint64_t limit_of(const struct ws_states *s, uint32_t thread)
+{
+	const struct ws_process_info *p = ws_who_process(s->who, ws_who_thread(s->who, thread)->process);
+
+	return p->end < s->last ? p->end : s->last;
+}
+
+static void walk_thread(struct walk *w, const struct slice *t)
+{
+	w->t = t;
+	w->limit = limit_of(w->s, t->thread);
+	w->busy = t->from[CUDA];
+	for (int k = 0; k < SOURCES; k++) {
+		w->open[k].next = t->from[k];
+		w->open[k].end = t->to[k];
+		w->open[k].n = 0;
+	}
+	if (t->from[SCHED] < t->to[SCHED])
+		walk_scheduled(w);
+	else
+		walk_calls(w);
+}
+
+/* ---- all threads ---- */
+
+struct job {
+	const struct ws_states *s;
+	uint64_t from, to;
+	void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state);
+	void *ctx;
+	size_t next;
+	uint32_t workers;
+};
+
+static void *work(void *arg)
+{
+	struct job *j = arg;
+	struct walk w = {.s = j->s, .from = j->from, .to = j->to, .fn = j->fn, .ctx = j->ctx};
+	size_t i;
+
+	w.worker = __atomic_fetch_add(&j->workers, 1, __ATOMIC_RELAXED);
+	while ((i = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED)) < j->s->thread_count)
+		walk_thread(&w, &j->s->threads[i]);
+	for (int k = 0; k < SOURCES; k++)
+		free(w.open[k].row);
+	return NULL;
+}
+
+uint32_t ws_states_workers(const struct ws_states *s)
+{
+	struct ws_scan any = {.table = WS_TABLE_sched};
+	uint32_t n = ws_scan_workers(&any);
+
+	return n < s->thread_count ? n : s->thread_count ? (uint32_t)s->thread_count : 1;
+}
+
+void ws_states_run(const struct ws_states *s, uint64_t from, uint64_t to,
+		   void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state), void *ctx)
+{
+	struct job j = {.s = s, .from = from, .to = to, .fn = fn, .ctx = ctx};
+	uint32_t n = ws_states_workers(s), started = 1;
+	pthread_t *threads = ws_calloc(n, sizeof(*threads));
+
+	for (; started < n; started++)
+		if (pthread_create(&threads[started], NULL, work, &j))
+			break; /* fewer do it too */
+	work(&j);
+	for (uint32_t i = 1; i < started; i++)
+		pthread_join(threads[i], NULL);
+	free(threads);
+}

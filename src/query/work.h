@@ -1,0 +1,70 @@
+/*
+ * work.h - what ran on each GPU, in order of start and by class: what every reckoning of busy and idle time begins with.
+ *
+ * A GPU is one by its UUID, whichever process used it under whatever number; where the report does not describe it, it is one by
+ * process and number. Classes: communication is a kernel whose name begins with "nccl" or has ncclKernel or ncclDevKernel in it, or
+ * one that the collective table names; memory is a copy or a memset; all else is computation, whole CUDA graphs included.
+ */
+#ifndef WS_QUERY_WORK_H
+#define WS_QUERY_WORK_H
+
+#include "query/intervals.h"
+#include "query/query.h"
+
+enum ws_work_class { WS_WORK_COMPUTE, WS_WORK_COMM, WS_WORK_MEMORY };
+
+struct ws_work_op {
+	uint64_t start, end;
+	uint32_t process, correlation, stream;
+	uint8_t class;
+};
+
+struct ws_work_gpu {
+	uint64_t process, device; /* of the first process that used it */
+	uint32_t uuid;		  /* key of its text, 0 when not known */
+	struct ws_work_op *op;
+	size_t n, cap;
+};
+
+struct ws_work {
+	struct ws_work_gpu *gpu;
+	size_t gpus, gpu_cap;
+	uint64_t damaged;	     /* blocks */
+	uint64_t unended, backwards; /* left out: without times; that end before they start */
+};
+
+/* All work that touches the window, not cut to it. Free with ws_work_free in any case; 0, or -1 with a message. */
+int ws_work_load(const struct ws_report *r, uint64_t time_min, uint64_t time_max, struct ws_work *w, struct ws_err *e);
+void ws_work_free(struct ws_work *w);
+
+/* Is this the name of a kernel that communicates? */
+bool ws_work_communicates(const char *name);
+
+/* How time was spent by work that comes in order of start. Zeroed to begin with. */
+struct ws_work_times {
+	struct ws_cover compute, comm, memory, work /* compute or comm */, busy;
+	uint64_t first, last, ops;
+};
+
+static inline void ws_work_times_add(struct ws_work_times *t, unsigned class, uint64_t start, uint64_t end)
+{
+	if (!t->ops++ || start < t->first)
+		t->first = start;
+	t->last = end > t->last ? end : t->last;
+	ws_cover_add(class == WS_WORK_COMPUTE ? &t->compute : class == WS_WORK_COMM ? &t->comm : &t->memory, start, end);
+	if (class != WS_WORK_MEMORY)
+		ws_cover_add(&t->work, start, end);
+	ws_cover_add(&t->busy, start, end);
+}
+
+/* Communication that no computation hides; copies and memsets that neither hides. */
+static inline uint64_t ws_work_exposed_comm(const struct ws_work_times *t)
+{
+	return t->work.length - t->compute.length;
+}
+static inline uint64_t ws_work_exposed_memory(const struct ws_work_times *t)
+{
+	return t->busy.length - t->work.length;
+}
+
+#endif

@@ -1,0 +1,269 @@
+/*
+ * from_stack.c - copied stacks and address maps of the hooks into rows of `frame` and `stack`.
+ *
+ * The innermost frames are the hooks' own, and CUPTI's; they are left out, up to the last that lies in one of their libraries, so that a stack begins where
+ * the program made the call, or with the driver's own frames. Addresses are looked up in the process's map: kept by perf's records where those are, else read from /proc/PID/maps, else as the
+ * process itself wrote it before its first stack.
+ */
+#include "record/from_stack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "inject/sample_record.h"
+#include "inject/stack_record.h"
+#include "record/code.h"
+#include "record/perf.h"
+#include "record/python_private.h"
+#include "record/proc.h"
+
+#define HOOK_FRAMES 24 /* more than the hooks, and CUPTI that calls them, ever have on the stack */
+
+struct stack_proc { /* of a process */
+	struct ws_map cuda; /* correlation -> stack */
+	struct ws_text maps; /* so far */
+	bool any_cuda;
+};
+
+struct stack_stream { /* of a ring */
+	uint64_t key;
+	uint32_t stack; /* of the call with this key, or below the innermost frame of a sample */
+	uint32_t leaf;	/* of a sample: the innermost frame */
+	uint8_t flags;	/* of a sample: enum ws_sample_flags */
+	uint32_t samples; /* so far */
+	uint32_t have;	/* bytes of a stack whose pieces still come */
+	char *bytes;
+};
+
+static void free_proc(void *arg)
+{
+	struct stack_proc *p = arg;
+
+	ws_map_free(&p->cuda);
+	ws_text_free(&p->maps);
+	free(p);
+}
+
+static struct stack_proc *proc_state(struct ws_stream *s)
+{
+	void **slot = ws_proc_slot(s->proc, WS_SLOT_STACK, free_proc);
+
+	if (!*slot)
+		*slot = ws_calloc(1, sizeof(struct stack_proc));
+	return *slot;
+}
+
+static struct stack_stream *stream_state(struct ws_stream *s)
+{
+	if (!s->domain_state[WS_SLOT_STACK])
+		s->domain_state[WS_SLOT_STACK] = ws_calloc(1, sizeof(struct stack_stream));
+	return s->domain_state[WS_SLOT_STACK];
+}
+
+void ws_convert_stack_stream_end(struct ws_stream *s)
+{
+	struct stack_stream *t = s->domain_state[WS_SLOT_STACK];
+
+	if (t)
+		free(t->bytes);
+	free(t);
+	s->domain_state[WS_SLOT_STACK] = NULL;
+}
+
+/* ---- address maps ---- */
+
+/* How the process is known to the maps: by its pid as seen from here, or, where that cannot be told, by a number that no process has. */
+static int key_of(const struct ws_proc *p)
+{
+	return p->host_pid > 0 ? p->host_pid : -(int)(p->id + 1);
+}
+
+static struct ws_maps_process *maps_of(struct ws_stream *s, uint64_t time)
+{
+	struct ws_code *code = s->proc->drain->ops.code;
+	int key = key_of(s->proc);
+	struct ws_maps_process *m = ws_maps_of(code->maps, key);
+
+	if (!m && key > 0 && !ws_maps_scan(code->maps, key, 0, time))
+		m = ws_maps_of(code->maps, key);
+	if (m)
+		ws_stackset_bind(ws_stackset_of(s->sink), m, s->process);
+	return m;
+}
+
+void ws_convert_maps(struct ws_stream *s, const struct ws_rec *rec)
+{
+	const struct ws_rec_maps *r = (const void *)rec;
+	struct stack_proc *p = proc_state(s);
+	struct ws_code *code = s->proc->drain->ops.code;
+
+	if (ws_rec_bytes(rec) < sizeof(*r) || r->bytes > ws_rec_bytes(rec) - sizeof(*r) || p->maps.len > (8u << 20))
+		return;
+	ws_text_add(&p->maps, r->text, r->bytes);
+	if (rec->small)
+		return;
+	if (p->maps.len && code) {
+		uint64_t time = ws_stream_time(s, r->time);
+
+		ws_maps_scan_text(code->maps, key_of(s->proc), r->changed ? time : 0, time, p->maps.s, p->maps.len);
+	}
+	ws_text_free(&p->maps);
+	memset(&p->maps, 0, sizeof(p->maps));
+}
+
+/* ---- stacks ---- */
+
+static bool is_hook(const struct ws_module *m)
+{
+	const char *name = m ? strrchr(m->path, '/') : NULL;
+
+	return name && (!strncmp(name, "/libwarpsight-", 14) || !strncmp(name, "/libcupti.so", 12));
+}
+
+static void regs_of(const struct ws_rec_stack *r, struct ws_regs *regs)
+{
+	static const uint8_t number[WS_STACK_REGS] = WS_STACK_REG_NUMBERS;
+
+	memset(regs, 0, sizeof(*regs));
+	for (unsigned i = 0; i < WS_STACK_REGS; i++) {
+		regs->r[number[i]] = r->regs[i];
+		regs->known |= UINT64_C(1) << number[i];
+	}
+}
+
+static size_t unwind(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n, struct ws_place *places, size_t most,
+		     unsigned *flags)
+{
+	struct ws_code *code = s->proc->drain->ops.code;
+	struct ws_stop stop = {.time = ws_stream_time(s, r->time), .stack = (const uint8_t *)bytes, .stack_size = n};
+	size_t got = 0;
+
+	*flags = 0;
+	stop.maps = maps_of(s, stop.time);
+	regs_of(r, &stop.regs);
+	stop.stack_at = stop.regs.r[WS_REG_SP];
+	if (stop.maps)
+		got = ws_unwind(code->unwinder, &stop, WS_MODE_AUTO, places, most, flags);
+	/* A library that came since the map was read: once more, while the process can be asked. */
+	if (stop.maps && (*flags & WS_SAMPLE_BROKEN) && key_of(s->proc) > 0 && ws_maps_worth_scanning(stop.maps, stop.time) &&
+	    !ws_maps_scan(code->maps, key_of(s->proc), stop.time, stop.time))
+		got = ws_unwind(code->unwinder, &stop, WS_MODE_AUTO, places, most, flags);
+	return got;
+}
+
+static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n)
+{
+	struct ws_place places[WS_STACK_DEEPEST + HOOK_FRAMES];
+	const struct ws_py_stack *python = ws_python_take_frames(s);
+	uint32_t depth = s->proc->drain->ops.stack_depth, skip = 0;
+	unsigned flags;
+	size_t got;
+
+	depth = depth < WS_STACK_DEEPEST ? depth : WS_STACK_DEEPEST;
+	if (!depth)
+		return WS_NO_U32;
+	got = unwind(s, r, bytes, n, places, depth + HOOK_FRAMES, &flags);
+	for (uint32_t i = 0; i < got && i < HOOK_FRAMES; i++)
+		if (is_hook(places[i].module))
+			skip = i + 1;
+	if (skip >= got)
+		return WS_NO_U32;
+	got -= skip;
+	got = got < depth ? got : depth;
+	if (python) {
+		uint32_t leaf, below = ws_python_merge(ws_stackset_of(s->sink), places + skip, got, python, flags || got == depth, &leaf);
+
+		return ws_stackset_push(ws_stackset_of(s->sink), below, leaf);
+	}
+	return ws_stackset_places(ws_stackset_of(s->sink), places + skip, got, NULL);
+}
+
+/* A sample was taken where a signal came: none of its frames is ours. */
+static uint32_t sample_stack(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n, struct stack_stream *t)
+{
+	struct ws_place places[WS_STACK_DEEPEST];
+	unsigned flags;
+	size_t got = unwind(s, r, bytes, n, places, WS_STACK_DEEPEST, &flags);
+
+	t->flags = (uint8_t)flags;
+	return ws_stackset_places(ws_stackset_of(s->sink), places, got, &t->leaf);
+}
+
+void ws_convert_sample(struct ws_stream *s, const struct ws_rec *rec)
+{
+	const struct ws_rec_sample *r = (const void *)rec;
+	struct stack_stream *t = s->domain_state[WS_SLOT_STACK];
+	struct ws_row_sample row = {.state = WS_STATE_RUNNING, .cpu = rec->value, .event = 1, .flags = WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL};
+
+	if (ws_rec_bytes(rec) < sizeof(*r))
+		return;
+	row.start = ws_stream_time(s, r->time);
+	row.thread = s->thread;
+	row.weight = r->weight;
+	if (t && t->key == r->time) {
+		row.frame = t->leaf;
+		row.callers = ws_perf_wants_stack(s->proc->drain->perf, t->samples++) ? t->stack : 0;
+		row.flags |= t->flags;
+		t->key = 0;
+	}
+	ws_perf_describe(s->proc->drain->perf, s->sink);
+	*(struct ws_row_sample *)ws_writer_row(s->writer, WS_TABLE_sample, s->stage[WS_TABLE_sample]) = row;
+}
+
+void ws_convert_stack(struct ws_stream *s, const struct ws_rec *rec)
+{
+	const struct ws_rec_stack *r = (const void *)rec;
+	struct stack_stream *t;
+	uint32_t of = rec->small & 0xff;
+
+	if (ws_rec_bytes(rec) < sizeof(*r) || r->bytes > ws_rec_bytes(rec) - sizeof(*r) || !s->proc->drain->ops.code)
+		return;
+	t = stream_state(s);
+	if (r->offset != t->have || r->offset + r->bytes > WS_STACK_MOST) {
+		t->have = 0; /* the pieces before were lost */
+		if (r->offset)
+			return;
+	}
+	if (!(rec->small & WS_STACK_LAST) || t->have) {
+		if (!t->bytes)
+			t->bytes = ws_malloc(WS_STACK_MOST);
+		memcpy(t->bytes + t->have, r->stack, r->bytes);
+		t->have += r->bytes;
+	}
+	if (!(rec->small & WS_STACK_LAST))
+		return;
+	if (of == WS_STACK_OF_SAMPLE)
+		t->stack = sample_stack(s, r, t->have ? t->bytes : r->stack, t->have ? t->have : r->bytes, t);
+	else
+		t->stack = stack_id(s, r, t->have ? t->bytes : r->stack, t->have ? t->have : r->bytes);
+	t->key = r->key;
+	t->have = 0;
+	if (of == WS_STACK_OF_CUDA) {
+		struct stack_proc *p = proc_state(s);
+
+		p->any_cuda = true;
+		if (t->stack != WS_NO_U32 && p->cuda.n < 1u << 20) /* calls whose own record was lost leave theirs behind */
+			ws_map_set(&p->cuda, r->key, t->stack);
+		t->key = 0;
+	}
+}
+
+uint32_t ws_stack_of_call(struct ws_stream *s, uint64_t start)
+{
+	struct stack_stream *t = s->domain_state[WS_SLOT_STACK];
+
+	if (!t || !start || t->key != start)
+		return WS_NO_U32;
+	t->key = 0;
+	return t->stack;
+}
+
+uint32_t ws_stack_of_correlation(struct ws_stream *s, uint32_t correlation)
+{
+	struct stack_proc *p = proc_state(s);
+	uint64_t stack;
+
+	return p->any_cuda && ws_map_take(&p->cuda, correlation, &stack) ? (uint32_t)stack : WS_NO_U32;
+}

@@ -1,0 +1,544 @@
+/*
+ * perf.c - see perf.h: what is opened, the rounds, and what is said about it.
+ */
+#include "record/perf.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "record/perf_private.h"
+
+#define HORIZON_NS 2000000u  /* records this old are in their buffers for certain */
+#define IDLE_NS 20000000u
+#define COUNT_NS 20000000u   /* between two readings of counters */
+#define FULL_ENOUGH 64       /* of 256: the recorder comes back at once */
+
+/* ---- choosing events ---- */
+
+static struct ws_perf_event *add_event(struct ws_perf *p, enum ws_perf_role role, uint32_t type, uint64_t config, const char *name)
+{
+	struct ws_perf_set *s = &p->set;
+	struct ws_perf_event *ev;
+
+	ws_grow(s->events, s->events_cap, s->events_n + 1);
+	ev = &s->events[s->events_n++];
+	*ev = (struct ws_perf_event){.role = role};
+	ws_perf_attr(&ev->attr, type, config, s->no_kernel);
+	ev->attr.inherit = !s->wide;
+	snprintf(ev->name, sizeof(ev->name), "%s", name);
+	return ev;
+}
+
+/* The records that tell who runs where. */
+static void track(struct ws_perf *p, struct ws_perf_event *ev)
+{
+	ev->attr.mmap = ev->attr.mmap2 = ev->attr.comm = ev->attr.comm_exec = ev->attr.task = 1;
+	ev->attr.context_switch = p->o.switches != WS_SCOPE_NONE;
+	ev->attr.enable_on_exec = !p->set.wide;
+}
+
+static void want_stacks(const struct ws_perf *p, struct ws_perf_event *ev)
+{
+	if (p->o.backtrace == WS_BACKTRACE_NONE)
+		return;
+	ev->attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
+	ev->attr.exclude_callchain_kernel = p->set.no_kernel;
+	if (p->o.backtrace == WS_BACKTRACE_FP)
+		return;
+	ev->attr.sample_type |= PERF_SAMPLE_REGS_USER;
+	ev->attr.sample_regs_user = WS_PERF_REGS;
+	ev->regs = (unsigned)__builtin_popcountll(WS_PERF_REGS);
+	if (p->o.backtrace == WS_BACKTRACE_LBR) {
+		ev->attr.sample_type |= PERF_SAMPLE_BRANCH_STACK;
+		ev->attr.branch_sample_type = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_CALL_STACK;
+		return;
+	}
+	ev->attr.sample_type |= PERF_SAMPLE_STACK_USER;
+	ev->attr.sample_stack_user = WS_PERF_STACK_BYTES;
+}
+
+static void pace(const struct ws_perf *p, struct ws_perf_event *ev)
+{
+	if (p->o.period && ev->attr.type != PERF_TYPE_TRACEPOINT) {
+		ev->attr.sample_period = p->o.period;
+	} else {
+		ev->attr.freq = 1;
+		ev->attr.sample_freq = p->o.frequency;
+	}
+}
+
+static pid_t whom(const struct ws_perf *p)
+{
+	return p->set.wide ? -1 : p->target;
+}
+
+static int try_attr(const struct ws_perf *p, const struct perf_event_attr *a)
+{
+	size_t n;
+	uint32_t *cpus = ws_perf_cpus(&n);
+	int error = ws_perf_try(a, whom(p), (int)cpus[0]);
+
+	free(cpus);
+	return error;
+}
+
+static void say(struct ws_perf *p, enum ws_severity severity, const char *text)
+{
+	ws_sink_diagnostic(p->main, severity, "perf", 0, ws_raw_ns(), text);
+}
+
+/* What is permitted: each CPU as a whole, or the target's threads, with the kernel or without. 0, or the errno of the last refusal. */
+static int find_scope(struct ws_perf *p)
+{
+	const char *test = getenv("WARPSIGHT_PERF"); /* for tests: wide, inherit, none */
+	struct perf_event_attr a;
+	int error = EACCES;
+
+	for (int step = test && !strcmp(test, "none") ? 3 : test && !strcmp(test, "inherit") ? 1 : 0; step < 3; step++) {
+		p->set.wide = step == 0;
+		p->set.no_kernel = step == 2;
+		ws_perf_attr(&a, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, p->set.no_kernel);
+		a.inherit = !p->set.wide;
+		error = try_attr(p, &a);
+		if (!error)
+			return 0;
+	}
+	return error;
+}
+
+static void choose_clock(struct ws_perf *p)
+{
+	struct ws_perf_event *ev = add_event(p, WS_PERF_SAMPLE, PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, "cpu-cycles");
+
+	ev->time = true;
+	pace(p, ev);
+	want_stacks(p, ev);
+	if (try_attr(p, &ev->attr) && p->o.backtrace == WS_BACKTRACE_LBR) {
+		say(p, WS_WARNING, "--backtrace=lbr: this machine does not offer the processor's records of branches; backtraces are made as with "
+				   "--backtrace=auto.");
+		p->o.backtrace = WS_BACKTRACE_AUTO;
+		p->set.events_n--;
+		choose_clock(p);
+		return;
+	}
+	if (!try_attr(p, &ev->attr))
+		return;
+	ev->attr.type = PERF_TYPE_SOFTWARE;
+	ev->attr.config = PERF_COUNT_SW_CPU_CLOCK;
+	ev->clock = true;
+	snprintf(ev->name, sizeof(ev->name), "cpu-clock");
+	say(p, WS_INFO, "The processor's cycle counter is not available (as on most virtual machines): samples are taken by the CPU clock.");
+}
+
+static void choose_named(struct ws_perf *p, const char *list, bool core)
+{
+	char text[300];
+
+	for (const char *at = list; at && *at;) {
+		size_t n = strcspn(at, ",");
+		const struct ws_perf_name *name = ws_perf_find_event(at, n, core);
+		struct ws_perf_event *ev = name ? add_event(p, WS_PERF_SAMPLE, name->type, name->config, name->name) : NULL;
+		int error;
+
+		at += n + (at[n] == ',');
+		if (!ev)
+			continue;
+		pace(p, ev);
+		want_stacks(p, ev);
+		error = try_attr(p, &ev->attr);
+		if (!error)
+			continue;
+		p->set.events_n--;
+		snprintf(text, sizeof(text), "--%s-events: %s cannot be sampled here: %s.", core ? "cpu-core" : "os", name->name, strerror(error));
+		say(p, WS_WARNING, text);
+	}
+}
+
+static void choose_wakeups(struct ws_perf *p)
+{
+	struct ws_perf_event *ev;
+	struct ws_err e;
+
+	if (!p->o.switches || !p->set.wide)
+		return;
+	ev = add_event(p, WS_PERF_WAKE, PERF_TYPE_TRACEPOINT, 0, "sched:sched_waking");
+	ev->format = ws_trace_open("sched/sched_waking", &e);
+	ev->attr.config = ev->format ? ws_trace_id(ev->format) : 0;
+	ev->attr.sample_type |= PERF_SAMPLE_RAW;
+	ev->attr.sample_period = 1;
+	ev->attr.exclude_idle = 0;
+	if (ev->format && !try_attr(p, &ev->attr))
+		return;
+	ws_trace_free(ev->format);
+	p->set.events_n--;
+	say(p, WS_INFO, "Wake-ups are not traced (tracepoints cannot be used here; 'warpsight doctor' says why): how long threads wait for a core after "
+			"blocking is not known.");
+}
+
+static void add_ftrace(void *ctx, const char *name)
+{
+	struct ws_perf *p = ctx;
+	struct ws_perf_event *ev;
+	char text[2048];
+	struct ws_err e;
+	int error;
+
+	if (p->set.events_n > 256)
+		return;
+	ev = add_event(p, WS_PERF_FTRACE, PERF_TYPE_TRACEPOINT, 0, name);
+	ev->format = ws_trace_open(name, &e);
+	if (ev->format) {
+		ev->attr.config = ws_trace_id(ev->format);
+		ev->attr.sample_type |= PERF_SAMPLE_RAW;
+		ev->attr.sample_period = 1;
+		ev->attr.exclude_idle = 0;
+		error = try_attr(p, &ev->attr);
+		if (!error)
+			return;
+		snprintf(text, sizeof(text), "--ftrace: %s cannot be traced: %s.", name, strerror(error));
+	} else {
+		snprintf(text, sizeof(text), "--ftrace: %.900s.", e.msg);
+	}
+	ws_trace_free(ev->format);
+	p->set.events_n--;
+	say(p, WS_WARNING, text);
+}
+
+static void choose_events(struct ws_perf *p)
+{
+	/* An event more costs nothing on a CPU as a whole, but microseconds for each thread that inherits it. */
+	p->combined = !p->set.wide && p->o.sample && !p->o.later;
+	if (!p->combined) {
+		struct ws_perf_event *ev = add_event(p, WS_PERF_TRACK, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY, "track");
+
+		ev->attr.exclude_kernel = p->set.no_kernel;
+		track(p, ev);
+	}
+	if (p->o.sample) {
+		choose_clock(p);
+		if (p->combined)
+			track(p, &p->set.events[0]);
+		if (!p->o.count_events) {
+			choose_named(p, p->o.core_events, true);
+			choose_named(p, p->o.os_events, false);
+		}
+	}
+	choose_wakeups(p);
+	ws_trace_expand(p->o.ftrace, add_ftrace, p);
+	for (size_t i = 0, row = 0; i < p->set.events_n; i++)
+		if (p->set.events[i].role == WS_PERF_SAMPLE)
+			p->set.events[i].row = (uint32_t)++row;
+}
+
+/* ---- what is said ---- */
+
+static void say_refused(struct ws_perf *p)
+{
+	char text[600], paranoid[16] = "?";
+	FILE *f = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
+
+	if (f && !fgets(paranoid, sizeof(paranoid), f))
+		paranoid[0] = 0;
+	if (f)
+		fclose(f);
+	paranoid[strcspn(paranoid, "\n")] = 0;
+	snprintf(text, sizeof(text), "perf events are refused (%s; perf_event_paranoid is %s): %s%s. 'warpsight doctor' says what to do.",
+		 strerror(p->refused), paranoid,
+		 !p->o.sample	? ""
+		 : p->o.signals ? "CPU samples are taken by a timer signal in the program's threads"
+				: "the CPU is not sampled",
+		 p->o.switches ? p->o.sample ? ", and context switches are not recorded" : "context switches are not recorded" : "");
+	say(p, WS_WARNING, text);
+}
+
+static const char *scope_name(enum ws_perf_scope s)
+{
+	return s == WS_SCOPE_SYSTEM ? "system-wide" : s == WS_SCOPE_TREE ? "process-tree" : "none";
+}
+
+static void describe_signals(const struct ws_perf *p, struct ws_sink *sink)
+{
+	struct ws_row_perf_event row = {.id = 1, .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_TASK_CLOCK, .frequency = p->o.frequency,
+					.period = p->o.period};
+
+	row.name = ws_sink_string(sink, "timer-signal");
+	ws_writer_add(sink->writer, WS_TABLE_perf_event, &row);
+}
+
+void ws_perf_describe(struct ws_perf *p, struct ws_sink *sink)
+{
+	static const char *const backtraces[] = {"auto", "fp", "dwarf", "lbr", "none"};
+
+	if (!p || sink->perf_described)
+		return;
+	sink->perf_described = true;
+	ws_sink_meta(sink, "session.sample", "%s", scope_name(p->o.sample));
+	ws_sink_meta(sink, "session.cpuctxsw", "%s", p->active ? scope_name(p->o.switches) : "none");
+	ws_sink_meta(sink, "session.backtrace", "%s", backtraces[p->o.backtrace]);
+	ws_sink_meta(sink, "perf.scope", "%s", !p->active ? "refused" : p->set.wide ? "every CPU" : "inherited by the target's threads");
+	if (p->active)
+		ws_sink_meta(sink, "perf.ring_bytes", "%zu", p->set.ring_bytes);
+	if (p->o.signals && !p->active)
+		describe_signals(p, sink);
+	for (size_t i = 0; i < p->set.events_n; i++) {
+		const struct ws_perf_event *ev = &p->set.events[i];
+		struct ws_row_perf_event row = {.id = ev->row, .type = ev->attr.type, .config = ev->attr.config};
+
+		if (ev->role != WS_PERF_SAMPLE)
+			continue;
+		ev->attr.freq ? (row.frequency = ev->attr.sample_freq) : (row.period = ev->attr.sample_period);
+		row.name = ws_sink_string(sink, ev->name);
+		ws_writer_add(sink->writer, WS_TABLE_perf_event, &row);
+	}
+}
+
+/* ---- counting ---- */
+
+static void open_counter(struct ws_perf *p, const struct ws_perf_name *name, uint32_t cpu)
+{
+	struct perf_event_attr a = {.type = name->type, .size = sizeof(a), .config = name->config};
+	int fd = (int)syscall(SYS_perf_event_open, &a, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	struct ws_row_counter row = {.cpu = cpu};
+	char text[300];
+
+	if (fd < 0) {
+		snprintf(text, sizeof(text), "--event-sample: %s cannot be counted on whole CPUs: %s.", name->name, strerror(errno));
+		say(p, WS_WARNING, text);
+		return;
+	}
+	ws_grow(p->counters, p->counters_cap, p->counters_n + 1);
+	row.id = (uint32_t)++p->counters_n;
+	p->counters[p->counters_n - 1] = (struct ws_perf_counter){.fd = fd, .row = row.id};
+	row.device = WS_NO_U32;
+	row.group = ws_sink_string(p->main, "CPU events");
+	row.name = ws_sink_string(p->main, name->name);
+	row.unit = ws_sink_string(p->main, "1/s");
+	ws_writer_add(p->main->writer, WS_TABLE_counter, &row);
+}
+
+static void open_counters(struct ws_perf *p, const char *list, bool core)
+{
+	size_t cpus_n;
+	uint32_t *cpus = ws_perf_cpus(&cpus_n);
+
+	for (const char *at = list; at && *at;) {
+		size_t n = strcspn(at, ",");
+		const struct ws_perf_name *name = ws_perf_find_event(at, n, core);
+
+		for (size_t i = 0; name && i < cpus_n; i++)
+			open_counter(p, name, cpus[i]);
+		at += n + (at[n] == ',');
+	}
+	free(cpus);
+}
+
+static void count(struct ws_perf *p, uint64_t now)
+{
+	if (!p->counters_n || now - p->last_count < COUNT_NS || !p->from)
+		return;
+	p->last_count = now;
+	for (size_t i = 0; i < p->counters_n; i++) {
+		struct ws_perf_counter *c = &p->counters[i];
+		struct ws_row_counter_value row = {.start = c->last_time, .counter = c->row};
+		uint64_t v;
+
+		now = ws_raw_ns();
+		if (read(c->fd, &v, sizeof(v)) != sizeof(v))
+			continue;
+		if (c->seen && now > c->last_time) {
+			row.value = (double)(v - c->last) * 1e9 / (double)(now - c->last_time);
+			ws_writer_add(p->main->writer, WS_TABLE_counter_value, &row);
+		}
+		c->seen = true;
+		c->last = v;
+		c->last_time = now;
+	}
+}
+
+/* ---- opening ---- */
+
+/* How long the recorder may stay away before a busy CPU's samples fill a quarter of its ring. */
+static void choose_idle(struct ws_perf *p)
+{
+	double bytes = 256, rate = 1;
+
+	for (size_t i = 0; i < p->set.events_n; i++) {
+		const struct perf_event_attr *a = &p->set.events[i].attr;
+
+		if (p->set.events[i].role == WS_PERF_SAMPLE)
+			rate += a->freq ? (double)a->sample_freq : 1e9 / (double)a->sample_period;
+		if (a->sample_stack_user + 600.0 > bytes)
+			bytes = a->sample_stack_user + 600.0;
+	}
+	rate = (double)p->set.ring_bytes / 4 / (bytes * rate) * 1e9;
+	p->idle_ns = rate > IDLE_NS ? IDLE_NS : rate < 500000 ? 500000 : (uint64_t)rate;
+}
+
+static void open_all(struct ws_perf *p)
+{
+	p->refused = find_scope(p);
+	if (!p->refused) {
+		choose_events(p);
+		p->refused = ws_perf_open_set(&p->set, whom(p));
+	}
+	if (p->refused) {
+		p->set.events_n = 0;
+		say_refused(p);
+		return;
+	}
+	p->active = true;
+	choose_idle(p);
+	if ((p->o.sample == WS_SCOPE_SYSTEM || p->o.switches == WS_SCOPE_SYSTEM) && !p->set.wide) {
+		say(p, WS_WARNING, "Nothing may be seen beyond the target's processes (perf_event_paranoid, see 'warpsight doctor'): the scope is the process tree.");
+		p->o.sample = p->o.sample ? WS_SCOPE_TREE : WS_SCOPE_NONE;
+		p->o.switches = p->o.switches ? WS_SCOPE_TREE : WS_SCOPE_NONE;
+	}
+	if (p->set.no_kernel)
+		say(p, WS_INFO, "The kernel may not be looked into (perf_event_paranoid): samples are of user space only.");
+	if (p->set.wide)
+		ws_perf_switch(&p->set, WS_PERF_TRACK, true);
+}
+
+struct ws_perf *ws_perf_open(const struct ws_perf_opts *o, pid_t target, struct ws_drain *drain, struct ws_sink *main)
+{
+	struct ws_perf *p;
+
+	if (!o->sample && !o->switches && !o->ftrace && !o->count_events)
+		return NULL;
+	p = ws_calloc(1, sizeof(*p));
+	p->o = *o;
+	p->drain = drain;
+	p->main = main;
+	p->target = target;
+	p->idle_ns = IDLE_NS;
+	if (!p->o.samples_per_backtrace)
+		p->o.samples_per_backtrace = 1;
+	if (o->count_events) {
+		open_counters(p, o->core_events, true);
+		open_counters(p, o->os_events, false);
+	}
+	if (o->sample || o->switches || o->ftrace)
+		open_all(p);
+	ws_perf_describe(p, main);
+	ws_perf_tree_init(p);
+	return p;
+}
+
+bool ws_perf_wants_stack(const struct ws_perf *p, uint32_t nth)
+{
+	return p && p->o.backtrace != WS_BACKTRACE_NONE && nth % p->o.samples_per_backtrace == 0;
+}
+
+bool ws_perf_active(const struct ws_perf *p)
+{
+	return p && p->active;
+}
+
+bool ws_perf_refused(void)
+{
+	struct ws_perf self = {0}; /* target 0: this process */
+
+	return find_scope(&self) != 0;
+}
+
+/* ---- rounds ---- */
+
+static void take_one(void *ctx, struct ws_perf_ring *ring, const void *rec, size_t size)
+{
+	(void)ring;
+	ws_perf_record(ctx, rec, size, false);
+}
+
+static void take(struct ws_perf *p, uint64_t horizon, bool all)
+{
+	if (!p->active || p->over)
+		return;
+	ws_perf_take(&p->set, all ? UINT64_MAX : horizon, take_one, p);
+	if (p->waiting)
+		ws_perf_settle_waiting(p, horizon, all);
+	p->drain->keep_from = horizon; /* threads that ended before are asked for no more */
+}
+
+void ws_perf_begin(struct ws_perf *p, uint64_t time)
+{
+	if (!p)
+		return;
+	p->from = time;
+	if (!p->active)
+		return;
+	if (!p->combined)
+		ws_perf_switch(&p->set, WS_PERF_SAMPLE, true);
+	ws_perf_switch(&p->set, WS_PERF_WAKE, true);
+	ws_perf_switch(&p->set, WS_PERF_FTRACE, true);
+}
+
+static void close_spans(struct ws_perf *p, uint64_t time)
+{
+	for (size_t i = 0; i < p->threads.size; i++)
+		if (p->threads.used[i])
+			ws_perf_off(p, (struct ws_perf_thread *)(uintptr_t)p->threads.slots[i].value, time, WS_AFTER_UNKNOWN);
+}
+
+void ws_perf_end(struct ws_perf *p, uint64_t time)
+{
+	if (!p || p->over || p->to)
+		return;
+	p->to = time;
+	take(p, ws_raw_ns(), true);
+	close_spans(p, time);
+	for (int role = WS_PERF_TRACK; p->active && role <= WS_PERF_FTRACE; role++)
+		ws_perf_switch(&p->set, (enum ws_perf_role)role, false);
+	p->over = true;
+}
+
+void ws_perf_round(struct ws_perf *p, uint64_t since)
+{
+	if (!p || p->over)
+		return;
+	take(p, since - HORIZON_NS, false);
+	count(p, ws_raw_ns());
+}
+
+uint64_t ws_perf_patience(const struct ws_perf *p)
+{
+	if (!p || !p->active || p->over)
+		return IDLE_NS;
+	return ws_perf_fullness(&p->set) > FULL_ENOUGH ? 0 : p->idle_ns;
+}
+
+static void say_losses(struct ws_perf *p)
+{
+	if (p->lost)
+		ws_sink_loss(p->main, 0, "CPU samples and context switches", p->lost, "perf's buffers were full: the recorder did not come round in time");
+	if (p->set.bad)
+		ws_sink_loss(p->main, 0, "records of perf", p->set.bad, "they could not be read");
+	if (p->throttled)
+		say(p, WS_INFO, "The kernel slowed the sampling down for moments (perf_event_max_sample_rate, perf_cpu_time_max_percent).");
+}
+
+void ws_perf_finish(struct ws_perf *p, uint64_t now)
+{
+	if (!p)
+		return;
+	ws_perf_end(p, p->to ? p->to : now);
+	say_losses(p);
+}
+
+void ws_perf_free(struct ws_perf *p)
+{
+	if (!p)
+		return;
+	ws_perf_tree_free(p);
+	ws_perf_close_set(&p->set);
+	for (size_t i = 0; i < p->set.events_n; i++)
+		ws_trace_free(p->set.events[i].format);
+	free(p->set.events);
+	for (size_t i = 0; i < p->counters_n; i++)
+		close(p->counters[i].fd);
+	free(p->counters);
+	free(p);
+}

@@ -1,0 +1,510 @@
+/*
+ * perf_tree.c - who is who in perf's records: which processes belong to the target's tree, which image a process runs, and the rows that images and
+ * threads have in the report.
+ *
+ * Hooks announce most images; perf sees all, and sees them first. So that an image has one row, its records wait here until its hooks have registered
+ * it: a fork's or exec's first records usually for less than a round. When they do not within WAIT_NS, or the process ends, it is one without
+ * hooks, and perf makes its row; should they come later nevertheless, they take that row over (ws_perf_adopt).
+ *
+ * A forked child that execs before its hooks speak (posix_spawn, vfork) makes no image of its own: what it did belongs to the new one.
+ */
+#include <ctype.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "record/perf_private.h"
+
+#define WAIT_NS 100000000u
+#define WAIT_BYTES (1u << 20) /* of records of one image */
+
+static struct ws_perf_thread *thread_of(const struct ws_perf *p, uint32_t tid)
+{
+	return (struct ws_perf_thread *)(uintptr_t)ws_map_get(&p->threads, tid, NULL);
+}
+
+static struct ws_perf_image *image_of(const struct ws_perf *p, uint32_t pid)
+{
+	return (struct ws_perf_image *)(uintptr_t)ws_map_get(&p->images, pid, NULL);
+}
+
+/* ---- making them ---- */
+
+static struct ws_perf_image *new_image(struct ws_perf *p, uint32_t pid, uint64_t start)
+{
+	struct ws_perf_image *im = ws_calloc(1, sizeof(*im));
+
+	im->pid = pid;
+	im->start = start;
+	ws_map_set(&p->images, pid, (uintptr_t)im);
+	return im;
+}
+
+static struct ws_perf_thread *new_thread(struct ws_perf *p, struct ws_perf_image *im, uint32_t tid, uint64_t start, const char *comm)
+{
+	struct ws_perf_thread *t = thread_of(p, tid);
+
+	if (t) /* its end was lost */
+		ws_perf_gone(p, t, start);
+	t = ws_calloc(1, sizeof(*t));
+	t->image = im;
+	t->tid = tid;
+	t->start = start;
+	snprintf(t->comm, sizeof(t->comm), "%s", comm);
+	im->threads++;
+	ws_map_set(&p->threads, tid, (uintptr_t)t);
+	return t;
+}
+
+static void read_comm(uint32_t pid, uint32_t tid, char *out, size_t size)
+{
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", pid, tid);
+	f = fopen(path, "re");
+	if (!f || !fgets(out, (int)size, f))
+		out[0] = 0;
+	if (f)
+		fclose(f);
+	out[strcspn(out, "\n")] = 0;
+}
+
+/* A process that ran before we looked, or whose fork was lost. */
+static struct ws_perf_image *found_image(struct ws_perf *p, uint32_t pid, uint64_t time)
+{
+	struct ws_perf_image *im = new_image(p, pid, p->set.wide ? 0 : time);
+
+	im->exec = true;
+	im->outside = p->set.wide;
+	read_comm(pid, pid, im->comm, sizeof(im->comm));
+	ws_perf_found_maps(p, im, time);
+	return im;
+}
+
+struct ws_perf_thread *ws_perf_thread(struct ws_perf *p, uint32_t pid, uint32_t tid, uint64_t time, bool any)
+{
+	struct ws_perf_thread *t;
+	struct ws_perf_image *im;
+	char comm[16];
+
+	if (!tid || !pid || pid > INT_MAX || tid > INT_MAX) /* the idle thread; one that is being released */
+		return NULL;
+	t = thread_of(p, tid);
+	if (t && t->image->pid == pid)
+		return any || !t->image->outside ? t : NULL;
+	im = image_of(p, pid);
+	if (!im && (any || !p->set.wide))
+		im = found_image(p, pid, time);
+	if (!im || (im->outside && !any))
+		return NULL;
+	if (!im->outside && p->set.wide && !p->lost) /* its beginning was seen: it is in the last steps of its end */
+		return NULL;
+	read_comm(pid, tid, comm, sizeof(comm));
+	if (im->outside && !*comm)
+		return NULL;
+	return new_thread(p, im, tid, im->outside ? 0 : time, *comm ? comm : im->comm);
+}
+
+void ws_perf_fork(struct ws_perf *p, const struct ws_perf_rec *r)
+{
+	const struct ws_perf_thread *by = thread_of(p, r->task.ptid);
+	struct ws_perf_image *parent = image_of(p, r->task.ppid), *im = parent;
+
+	if (!parent)
+		return; /* not of the tree */
+	if (r->pid != r->task.ppid) {
+		struct ws_perf_image *old = image_of(p, r->pid);
+
+		if (old && thread_of(p, old->pid)) /* its end was lost */
+			ws_perf_gone(p, thread_of(p, old->pid), r->time);
+		im = new_image(p, r->pid, r->time);
+		im->parent_pid = parent->pid;
+		im->outside = parent->outside;
+		snprintf(im->comm, sizeof(im->comm), "%s", parent->comm);
+		im->exe = parent->exe ? ws_strdup(parent->exe) : NULL;
+	}
+	new_thread(p, im, r->tid, r->time, by ? by->comm : parent->comm);
+	if (im != parent)
+		ws_perf_fork_maps(p, parent, im, r->time);
+}
+
+/* ---- ends ---- */
+
+static void forget_waiting(struct ws_perf *p, struct ws_perf_image *im)
+{
+	for (struct ws_perf_image **at = &p->waiting; *at; at = &(*at)->next_waiting)
+		if (*at == im) {
+			*at = im->next_waiting;
+			break;
+		}
+	im->waiting_since = 0;
+}
+
+static void end_image(struct ws_perf *p, struct ws_perf_image *im, uint64_t time, enum ws_process_end_reason reason)
+{
+
+	if (im->own_row && im->id) {
+		struct ws_row_process_end row = {.process = im->id, .end = time, .reason = (uint8_t)reason, .status = WS_NO_STATUS};
+
+		ws_writer_add(im->sink->writer, WS_TABLE_process_end, &row);
+	}
+	if (im->proc)
+		ws_proc_release(im->proc);
+	if (image_of(p, im->pid) == im)
+		ws_map_take(&p->images, im->pid, NULL);
+	forget_waiting(p, im);
+	free(im->waiting);
+	free(im->exe);
+	free(im);
+}
+
+void ws_perf_gone(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time)
+{
+	struct ws_perf_image *im = t->image;
+	uint32_t tid = t->tid;
+
+	if (im->waiting_n)
+		ws_perf_resolve(p, im, true); /* writes what waits; may come back here for a thread whose end waits: then it is gone */
+	if (thread_of(p, tid) != t)
+		return;
+	ws_map_take(&p->threads, t->tid, NULL);
+	if (im->proc && t->id)
+		ws_proc_thread_ended(im->proc, t->id);
+	free(t);
+	if (!--im->threads) {
+		ws_perf_end_maps(p, im, time);
+		end_image(p, im, time, WS_END_EXIT);
+	}
+}
+
+/* ---- exec and names ---- */
+
+/* What a map from numbers to pointers holds; owned by the caller. */
+static void **values(const struct ws_map *m, size_t *n)
+{
+	void **v = ws_malloc((m->n + 1) * sizeof(*v));
+
+	*n = 0;
+	for (size_t i = 0; i < m->size; i++)
+		if (m->used[i])
+			v[(*n)++] = (void *)(uintptr_t)m->slots[i].value;
+	return v;
+}
+
+static void set_comm(char *to, const char *comm)
+{
+	snprintf(to, 16, "%s", comm);
+}
+
+static void drop_thread(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time)
+{
+
+	ws_perf_off(p, t, time, WS_AFTER_DEAD);
+	ws_map_take(&p->threads, t->tid, NULL);
+	if (t->image->proc && t->id)
+		ws_proc_thread_ended(t->image->proc, t->id);
+	t->image->threads--;
+	free(t);
+}
+
+/* An exec leaves one thread, under the process's number, whichever called it. */
+static void drop_threads(struct ws_perf *p, struct ws_perf_image *im, uint64_t time)
+{
+	size_t n;
+	void **v;
+
+	if (im->threads && thread_of(p, im->pid) && thread_of(p, im->pid)->image == im)
+		drop_thread(p, thread_of(p, im->pid), time);
+	if (!im->threads)
+		return;
+	v = values(&p->threads, &n);
+	for (size_t i = 0; i < n; i++)
+		if (((struct ws_perf_thread *)v[i])->image == im)
+			drop_thread(p, v[i], time);
+	free(v);
+}
+
+/* The image has a row already: another begins in the same process. */
+static struct ws_perf_image *next_image(struct ws_perf *p, struct ws_perf_image *old, uint64_t time)
+{
+	struct ws_perf_image *im;
+
+	drop_threads(p, old, time);
+	ws_map_take(&p->images, old->pid, NULL);
+	im = new_image(p, old->pid, time);
+	im->parent_pid = old->pid;
+	im->parent = old->id;
+	im->parent_sink = old->sink;
+	im->outside = old->outside;
+	end_image(p, old, time, WS_END_EXEC);
+	return im;
+}
+
+void ws_perf_exec(struct ws_perf *p, const struct ws_perf_rec *r)
+{
+	struct ws_perf_image *im = image_of(p, r->pid);
+	struct ws_perf_thread *t;
+
+	if (!im)
+		return;
+	ws_perf_resolve(p, im, im->exec);
+	ws_perf_exec_maps(p, im, r->time);
+	if (im->id)
+		im = next_image(p, im, r->time);
+	im->exec = true;
+	free(im->exe);
+	im->exe = NULL;
+	set_comm(im->comm, r->comm);
+	t = thread_of(p, r->pid);
+	if (t && t->image == im)
+		set_comm(t->comm, r->comm);
+	else
+		t = new_thread(p, im, r->pid, r->time, r->comm);
+	if (p->o.switches && !t->on && t->image->parent) { /* whoever calls exec runs */
+		t->on = r->time;
+		t->cpu = r->cpu;
+	}
+}
+
+static void write_name(const struct ws_perf_thread *t, uint64_t time)
+{
+	struct ws_row_thread_name row = {.thread = t->id, .start = time, .priority = 10};
+
+	row.name = ws_sink_string(t->image->sink, t->comm);
+	ws_writer_add(t->image->sink->writer, WS_TABLE_thread_name, &row);
+}
+
+void ws_perf_rename(struct ws_perf *p, const struct ws_perf_rec *r)
+{
+	struct ws_perf_thread *t = thread_of(p, r->tid);
+
+	if (!t || !strcmp(t->comm, r->comm))
+		return;
+	set_comm(t->comm, r->comm);
+	if (r->tid == r->pid)
+		set_comm(t->image->comm, r->comm);
+	if (t->id)
+		write_name(t, r->time);
+}
+
+/* ---- rows ---- */
+
+/* Number of a thread in the pid namespace of its process, which its own rows have. */
+static uint32_t own_tid(const struct ws_perf *p, const struct ws_perf_thread *t)
+{
+	char path[80], line[512], *last = NULL;
+	uint32_t tid = t->tid;
+	FILE *f;
+
+	if (t->image->proc->pid_ns == p->drain->a->recorder_pid_ns)
+		return tid;
+	if (t->tid == t->image->pid)
+		return t->image->proc->pid;
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/status", t->image->pid, t->tid);
+	f = fopen(path, "re");
+	while (f && !last && fgets(line, sizeof(line), f))
+		if (!strncmp(line, "NSpid:", 6))
+			last = strrchr(line, '\t');
+	if (last)
+		tid = (uint32_t)strtoul(last, NULL, 10);
+	if (f)
+		fclose(f);
+	return tid;
+}
+
+uint32_t ws_perf_thread_id(struct ws_perf *p, struct ws_perf_thread *t)
+{
+	struct ws_perf_image *im = t->image;
+
+	if (t->id)
+		return t->id;
+	if (im->proc) {
+		t->id = ws_proc_thread_at(im->proc, own_tid(p, t), t->start > im->start ? t->start : im->start);
+	} else {
+		struct ws_row_thread row = {.id = ++im->sink->threads, .process = im->id, .tid = t->tid, .start = t->start};
+
+		t->id = row.id;
+		ws_writer_add(im->sink->writer, WS_TABLE_thread, &row);
+	}
+	if (t->comm[0])
+		write_name(t, t->start);
+	return t->id;
+}
+
+static char *read_proc(uint32_t pid, const char *file, size_t *n)
+{
+	char path[64], *text = ws_malloc(4097);
+	ssize_t got = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/%s", pid, file);
+	if (!strcmp(file, "exe"))
+		got = readlink(path, text, 4096);
+	else if ((fd = open(path, O_RDONLY | O_CLOEXEC)) >= 0) {
+		got = read(fd, text, 4096);
+		close(fd);
+	}
+	*n = got > 0 ? (size_t)got : 0;
+	text[*n] = 0;
+	return text;
+}
+
+/* An image that no hook announced: what /proc and perf tell of it. */
+static void write_process(struct ws_perf_image *im, const struct ws_perf_image *parent)
+{
+	size_t exe_n, args_n;
+	char *exe = read_proc(im->pid, "exe", &exe_n), *args = read_proc(im->pid, "cmdline", &args_n), *line;
+	struct ws_row_process row = {.id = im->id, .pid = im->pid, .ppid = im->parent_pid, .start = im->start, .parent = im->parent};
+	const char *path, *base;
+
+	if (!row.parent && parent && parent->sink == im->sink)
+		row.parent = parent->id;
+	if (im->exe && strcmp(im->exe, exe)) /* it is another one by now, or gone */
+		args_n = exe_n = 0;
+	path = im->exe ? im->exe : exe;
+	line = args_n ? ws_proc_arguments(args, args_n) : ws_strdup(path);
+	base = strrchr(path, '/');
+	row.origin = im->outside ? WS_ORIGIN_OTHER : im->target && im->exec ? WS_ORIGIN_TARGET : im->exec ? WS_ORIGIN_EXEC : WS_ORIGIN_FORK;
+	row.exe = ws_sink_string(im->sink, path);
+	row.cmdline = ws_sink_string(im->sink, line);
+	row.name = ws_sink_string(im->sink, *path ? base ? base + 1 : path : im->comm);
+	ws_writer_add(im->sink->writer, WS_TABLE_process, &row);
+	free(line);
+	free(exe);
+	free(args);
+}
+
+static void make_row(struct ws_perf *p, struct ws_perf_image *im)
+{
+	struct ws_perf_image *parent = im->parent_pid != im->pid ? image_of(p, im->parent_pid) : NULL;
+
+	if (parent && !parent->id && parent->exec)
+		ws_perf_resolve(p, parent, true); /* had it hooks, so would its child */
+	im->sink = im->parent_sink ? im->parent_sink : parent && parent->sink ? parent->sink : p->main;
+	im->id = ++im->sink->processes;
+	im->own_row = true;
+	write_process(im, parent);
+}
+
+/* Write what has waited, in its order. */
+static void replay(struct ws_perf *p, struct ws_perf_image *im)
+{
+	char *waiting = im->waiting;
+	size_t n = im->waiting_n;
+	uint64_t now = p->now;
+
+	forget_waiting(p, im);
+	im->waiting = NULL;
+	im->waiting_n = im->waiting_cap = 0;
+	for (size_t at = 0; at < n;) {
+		const struct perf_event_header *h = (const void *)(waiting + at);
+		size_t size = h->size;
+
+		ws_perf_record(p, h, size, true); /* the last may free the image */
+		at += size;
+	}
+	p->now = now;
+	free(waiting);
+}
+
+bool ws_perf_resolve(struct ws_perf *p, struct ws_perf_image *im, bool force)
+{
+	if (im->id)
+		return true;
+	if (!im->outside && (im->exec || !im->target))
+		im->proc = ws_drain_find(p->drain, (int)im->pid, im->start, p->now);
+	if (im->proc) {
+		im->proc->held = true;
+		im->id = im->proc->id;
+		im->sink = im->proc->sink;
+	} else if (force || im->outside) {
+		make_row(p, im);
+	} else {
+		return false;
+	}
+	if (im->waiting_n)
+		replay(p, im);
+	return true;
+}
+
+void ws_perf_wait(struct ws_perf *p, struct ws_perf_image *im, const void *rec, size_t size, uint64_t time)
+{
+	if (!im->waiting_since) {
+		im->waiting_since = time;
+		im->next_waiting = p->waiting;
+		p->waiting = im;
+	}
+	ws_grow(im->waiting, im->waiting_cap, im->waiting_n + size);
+	memcpy(im->waiting + im->waiting_n, rec, size);
+	im->waiting_n += size;
+	if (im->waiting_n > WAIT_BYTES)
+		ws_perf_resolve(p, im, true);
+}
+
+void ws_perf_settle_waiting(struct ws_perf *p, uint64_t horizon, bool all)
+{
+	struct ws_perf_image **list = NULL;
+	size_t n = 0, cap = 0;
+
+	for (struct ws_perf_image *im = p->waiting; im; im = im->next_waiting) { /* a copy: resolving takes them out, or frees them */
+		ws_grow(list, cap, n + 1);
+		list[n++] = im;
+	}
+	p->now = horizon;
+	for (size_t i = 0; i < n; i++)
+		ws_perf_resolve(p, list[i], all || horizon - list[i]->waiting_since > WAIT_NS);
+	free(list);
+}
+
+uint32_t ws_perf_adopt(struct ws_perf *p, struct ws_proc *proc)
+{
+	struct ws_perf_image *im = p->active && proc->host_pid > 0 ? image_of(p, (uint32_t)proc->host_pid) : NULL;
+
+	if (!im || !im->own_row || im->proc || im->sink != proc->sink || !im->exe || strcmp(im->exe, proc->exe) != 0)
+		return 0;
+	im->proc = proc;
+	im->own_row = false;
+	proc->held = true;
+	for (size_t i = 0; i < p->threads.size; i++) {
+		const struct ws_perf_thread *t = p->threads.used[i] ? (const void *)(uintptr_t)p->threads.slots[i].value : NULL;
+
+		if (t && t->image == im && t->id)
+			ws_proc_thread_known(proc, own_tid(p, t), t->id, t->start);
+	}
+	return im->id;
+}
+
+/* ---- beginning and end ---- */
+
+void ws_perf_tree_init(struct ws_perf *p)
+{
+	struct ws_perf_image *im = new_image(p, (uint32_t)p->target, ws_raw_ns());
+
+	im->target = true;
+	new_thread(p, im, im->pid, im->start, "");
+}
+
+void ws_perf_tree_free(struct ws_perf *p)
+{
+	size_t n;
+	void **v = values(&p->threads, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		struct ws_perf_thread *t = v[i];
+
+		if (!--t->image->threads && image_of(p, t->image->pid) != t->image)
+			end_image(p, t->image, p->now, WS_END_RUNNING);
+		free(t);
+	}
+	free(v);
+	v = values(&p->images, &n);
+	for (size_t i = 0; i < n; i++)
+		end_image(p, v[i], p->now, WS_END_RUNNING);
+	free(v);
+	ws_map_free(&p->threads);
+	ws_map_free(&p->images);
+}

@@ -1,0 +1,273 @@
+/*
+ * python.c - opens an event for each thread that runs Python, which has the kernel send it the hook's signal; see python.h.
+ *
+ * The events are the recorder's, not the target's: no descriptor appears in the target, none can be closed there by a program that closes all, and when the recorder
+ * dies they are gone. An event counts the CPU time that its thread spends in user space, so a thread that waits is never interrupted, and neither is a system
+ * call: the kernel sends the signal while the thread is in user space and delivers it before the next instruction. It is not inherited by children, and
+ * goes away with the image at an exec. Until then a signal that comes too late is ignored, which is SIGURG's default.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "record/python_private.h"
+
+#define SWEEP_NS 500000000u
+#define OWN_DESCRIPTORS 64 /* kept free for everything else */
+
+struct ws_python *ws_python_new(struct ws_drain *d, const struct ws_python_opts *o)
+{
+	struct ws_python *py = ws_calloc(1, sizeof(*py));
+
+	py->drain = d;
+	py->o = *o;
+	py->patience = UINT64_MAX;
+	d->python = py;
+	return py;
+}
+
+void ws_python_free(struct ws_python *py)
+{
+	if (!py)
+		return;
+	for (size_t i = 0; i < py->events_n; i++)
+		close(py->events[i].fd);
+	free(py->events);
+	ws_python_forget(py);
+	ws_map_free(&py->by_tid);
+	free(py);
+}
+
+void ws_python_say_unseen(struct ws_python *py, struct ws_sink *sink)
+{
+	struct ws_text t = {0};
+	size_t unseen = 0;
+
+	for (size_t i = 0; py && i < py->o.function_n; i++)
+		if (!py->o.functions[i].seen && ++unseen <= 5)
+			ws_text_printf(&t, "%s%s.%s", unseen > 1 ? ", " : "", py->o.functions[i].module, py->o.functions[i].name);
+	if (unseen > 5)
+		ws_text_printf(&t, " and %zu more", unseen - 5);
+	if (unseen) {
+		char *text = ws_format("--python-functions-trace: never called: %s. (Modules are named as in __module__, functions as in __qualname__.)", t.s);
+
+		ws_sink_diagnostic(sink, WS_WARNING, "python", 0, ws_raw_ns(), text);
+		free(text);
+	}
+	ws_text_free(&t);
+}
+
+bool ws_python_covers(const struct ws_python *py, uint32_t tid, uint64_t time)
+{
+	uint64_t since = py ? ws_map_get(&py->by_tid, tid, NULL) : 0;
+
+	return since && time >= since;
+}
+
+uint64_t ws_python_patience(const struct ws_python *py)
+{
+	return py ? py->patience : UINT64_MAX;
+}
+
+/* ---- threads and their numbers ---- */
+
+/* The last number of the line NSpid: what the thread is called in its own namespace. */
+static uint32_t inner_tid(int pid, uint32_t tid)
+{
+	char path[64], line[512];
+	uint32_t inner = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%u/status", pid, tid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, "NSpid:", 6)) {
+			char *last = strrchr(line, '\t');
+
+			inner = last ? (uint32_t)strtoul(last + 1, NULL, 10) : 0;
+			break;
+		}
+	if (f)
+		fclose(f);
+	return inner;
+}
+
+/* The thread's number here; 0 when it cannot be told. */
+static uint32_t outer_tid(const struct ws_proc *p, uint32_t tid)
+{
+	char path[64];
+	struct dirent *e;
+	uint32_t found = 0;
+	DIR *dir;
+
+	if (p->host_pid <= 0)
+		return 0;
+	if (p->pid_ns == p->drain->a->recorder_pid_ns)
+		return tid;
+	snprintf(path, sizeof(path), "/proc/%d/task", p->host_pid);
+	dir = opendir(path);
+	while (dir && !found && (e = readdir(dir))) {
+		uint32_t outer = (uint32_t)strtoul(e->d_name, NULL, 10);
+
+		if (outer && inner_tid(p->host_pid, outer) == tid)
+			found = outer;
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* ---- events ---- */
+
+static int open_event(const struct ws_python *py, uint32_t tid)
+{
+	struct f_owner_ex owner = {F_OWNER_TID, (pid_t)tid};
+	struct perf_event_attr a = {.type = PERF_TYPE_SOFTWARE, .size = sizeof(a), .config = PERF_COUNT_SW_TASK_CLOCK, .disabled = 1, .exclude_kernel = 1,
+				    .exclude_hv = 1, .wakeup_events = 1, .remove_on_exec = 1};
+	int fd, error;
+
+	a.sample_period = 1000000000u / py->o.frequency;
+	fd = (int)syscall(SYS_perf_event_open, &a, (pid_t)tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0 && errno == EINVAL) { /* before Linux 5.13 */
+		a.remove_on_exec = 0;
+		fd = (int)syscall(SYS_perf_event_open, &a, (pid_t)tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	}
+	if (fd < 0)
+		return -errno;
+	if (fcntl(fd, F_SETSIG, SIGURG) || fcntl(fd, F_SETOWN_EX, &owner) || fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK)) {
+		error = -errno;
+		close(fd);
+		return error;
+	}
+	return fd;
+}
+
+static void more_descriptors(size_t wanted)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) || wanted + OWN_DESCRIPTORS < l.rlim_cur || l.rlim_cur == l.rlim_max)
+		return;
+	l.rlim_cur = l.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &l); /* ours alone: the target runs already */
+}
+
+/* Is the signal blocked there? It would come much later, or be taken for another's by sigwait. */
+static bool blocks_signal(int pid, uint32_t tid)
+{
+	char path[64], line[256];
+	bool blocked = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%u/status", pid, tid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, "SigBlk:", 7)) {
+			blocked = strtoull(line + 7, NULL, 16) >> (SIGURG - 1) & 1;
+			break;
+		}
+	if (f)
+		fclose(f);
+	return blocked;
+}
+
+static void refused(struct ws_python *py, struct ws_py_proc *p, int error, uint64_t now)
+{
+	char text[512];
+
+	if (error == -ESRCH)
+		return; /* it has ended */
+	p->signals_failed = true;
+	snprintf(text, sizeof(text),
+		 "Python frames cannot be recorded at the moment of a sample: no perf event for its threads (%s%s). They are read from outside instead, as "
+		 "samples of their own (python_sample).",
+		 strerror(-error), error == -EACCES || error == -EPERM ? "; set /proc/sys/kernel/perf_event_paranoid to 2 or less" : "");
+	ws_sink_diagnostic(p->proc->sink, WS_INFO, "python", p->proc->id, now, text);
+	(void)py;
+}
+
+static void close_event(struct ws_python *py, size_t i)
+{
+	struct ws_py_event *e = &py->events[i];
+
+	close(e->fd);
+	if (e->proc->proc->home)
+		atomic_fetch_sub(&e->proc->proc->home->python_events, 1);
+	ws_map_take(&py->by_tid, e->tid, NULL);
+	py->events[i] = py->events[--py->events_n];
+}
+
+/* Has it an event? One of an image that was replaced by an exec is closed: the kernel has taken it from the thread. */
+static bool has_event(struct ws_python *py, const struct ws_py_proc *p, uint32_t tid)
+{
+	for (size_t i = 0; i < py->events_n; i++)
+		if (py->events[i].tid == tid) {
+			if (py->events[i].proc == p)
+				return true;
+			close_event(py, i);
+			return false;
+		}
+	return false;
+}
+
+void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, uint64_t now)
+{
+	uint32_t outer = outer_tid(p->proc, tid);
+	int fd;
+
+	if (!py->o.sampling || py->o.timers || p->signals_failed || !outer || has_event(py, p, outer) || atomic_load(&p->proc->home->python_refused) ||
+	    blocks_signal(p->proc->host_pid, outer))
+		return;
+	more_descriptors(py->events_n);
+	fd = open_event(py, outer);
+	if (fd < 0) {
+		refused(py, p, fd, now);
+		return;
+	}
+	ws_grow(py->events, py->events_cap, py->events_n + 1);
+	py->events[py->events_n++] = (struct ws_py_event){outer, fd, ws_raw_ns(), p};
+	atomic_fetch_add(&p->proc->home->python_events, 1);
+	ws_map_set(&py->by_tid, outer, py->events[py->events_n - 1].since);
+	ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+}
+
+void ws_python_close_of(struct ws_python *py, const struct ws_py_proc *p)
+{
+	for (size_t i = py->events_n; i-- > 0;)
+		if (py->events[i].proc == p)
+			close_event(py, i);
+}
+
+static void sweep(struct ws_python *py)
+{
+	for (size_t i = py->events_n; i-- > 0;)
+		if (syscall(SYS_tgkill, py->events[i].proc->proc->host_pid, py->events[i].tid, 0) && errno == ESRCH)
+			close_event(py, i);
+}
+
+void ws_python_round(struct ws_python *py, uint64_t now)
+{
+	if (!py)
+		return;
+	for (struct ws_py_proc *p = py->procs; p; p = p->next)
+		if (p->signals && p->proc->home && atomic_load(&p->proc->home->python_refused)) {
+			p->signals = false;
+			p->signals_failed = true;
+			ws_python_close_of(py, p);
+		}
+	if (now >= py->next_sweep) {
+		sweep(py);
+		py->next_sweep = now + SWEEP_NS;
+	}
+	ws_python_outside(py, now);
+}

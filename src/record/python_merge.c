@@ -1,0 +1,396 @@
+/*
+ * python_merge.c - puts Python's frames where the interpreter's own are in a native stack.
+ *
+ * Each call of the evaluator, _PyEval_EvalFrameDefault, runs a run of Python frames: one to 3.10; from 3.11 on as many as called each other without C in between. The
+ * outermost of each run is marked. So the k-th evaluator from outside stands for the k-th run from outside: it is replaced by it. When the native stack was cut
+ * (more bytes than were copied) both are counted from inside, and the runs that are left go to the outer end: of Python, nothing is missing then.
+ * An evaluator that has no run has just been entered or is being left, and stays what it is.
+ *
+ * The functions through which the interpreter calls the evaluator (vectorcall and its kin) go too, when one is what called an evaluator that was replaced.
+ * All are known by name from the symbol table of the interpreter's file, which is read once.
+ *
+ * Samples that hit the kernel are perf's and have no Python frames. They get those in which the thread's samples before and after agree, as far as the evaluators of
+ * all three stand at the same places of the stack: then these calls were most likely the same ones. Such samples have the flag SEPARATE.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "record/python_private.h"
+
+/* ---- which functions are the interpreter's ---- */
+
+static const char *const trampolines[] = {
+	"_PyEval_Vector", "_PyFunction_Vectorcall", "PyObject_Vectorcall", "_PyObject_Vectorcall", "_PyObject_VectorcallTstate", "_PyVectorcall_Call",
+	"PyVectorcall_Call", "PyObject_Call", "_PyObject_Call", "_PyObject_Call.localalias", "_PyObject_FastCallDictTstate", "_PyObject_Call_Prepend", "_PyObject_MakeTpCall",
+	"_PyFunction_FastCallDict", "_PyObject_FastCallDict", "function_code_fastcall", "_PyEval_EvalCode", "_PyEval_EvalCodeWithName",
+	"_PyEval_EvalFrame", "call_function", "do_call_core", "method_vectorcall", "object_vacall", "vectorcall_method", "cfunction_vectorcall_FASTCALL",
+	"PyEval_EvalCode", "PyEval_EvalCodeEx", "PyEval_EvalFrameEx", "_PyStack_AsDict", "gen_send_ex", "gen_send_ex2", "gen_iternext", "_PyGen_Send",
+};
+
+struct range {
+	uint64_t start, end;
+	uint8_t part;
+};
+
+struct parts { /* of one module */
+	struct range *v;
+	size_t n, cap;
+};
+
+static uint8_t part_of_name(const char *name)
+{
+	size_t n = strlen("_PyEval_EvalFrameDefault");
+
+	if (!strncmp(name, "_PyEval_EvalFrameDefault", n) && (!name[n] || name[n] == '.'))
+		return WS_PY_EVALUATOR;
+	if (!strncmp(name, "_TAIL_CALL_", 11)) /* 3.14 built by tail calls: each instruction is a function */
+		return WS_PY_EVALUATOR;
+	for (size_t i = 0; i < WS_COUNT(trampolines); i++) {
+		n = strlen(trampolines[i]);
+		if (!strncmp(name, trampolines[i], n) && (!name[n] || name[n] == '.'))
+			return WS_PY_TRAMPOLINE;
+	}
+	return WS_PY_OTHER;
+}
+
+static void add_symbols(struct parts *p, const struct ws_elf *elf, uint32_t section)
+{
+	Elf64_Shdr s, names;
+	const Elf64_Sym *sym;
+
+	if (!ws_elf_section(elf, section, &s) || (s.sh_type != SHT_SYMTAB && s.sh_type != SHT_DYNSYM) || !ws_elf_section(elf, s.sh_link, &names))
+		return;
+	sym = (const void *)ws_elf_bytes(elf, &s);
+	for (uint64_t i = 0; sym && i < s.sh_size / sizeof(*sym); i++) {
+		Elf64_Sym one;
+		uint8_t part;
+
+		memcpy(&one, &sym[i], sizeof(one));
+		if (ELF64_ST_TYPE(one.st_info) != STT_FUNC || !one.st_size || !one.st_shndx)
+			continue;
+		part = part_of_name(ws_elf_text(elf, names.sh_offset, names.sh_size, one.st_name));
+		if (part == WS_PY_OTHER)
+			continue;
+		ws_grow(p->v, p->cap, p->n + 1);
+		p->v[p->n++] = (struct range){one.st_value, one.st_value + one.st_size, part};
+	}
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static bool may_be_interpreter(const struct ws_module *m)
+{
+	const char *base;
+
+	if (!m || m->kind != WS_MODULE_FILE || !m->opened || !m->elf.wide)
+		return false;
+	base = m->path ? strrchr(m->path, '/') : NULL;
+	base = base ? base + 1 : m->path;
+	return base && strstr(base, "python");
+}
+
+/* What is known of modules, by their address: they live as long as the recorder. */
+static struct ws_map known_modules;
+
+static const struct parts *parts_of(const struct ws_module *m)
+{
+	bool found;
+	struct parts *p = (struct parts *)(uintptr_t)ws_map_get(&known_modules, (uintptr_t)m, &found);
+
+	if (found)
+		return p;
+	if (may_be_interpreter(m)) {
+		p = ws_calloc(1, sizeof(*p));
+		for (uint32_t i = 0; i < m->elf.sections; i++)
+			add_symbols(p, &m->elf, i);
+		qsort(p->v, p->n, sizeof(*p->v), by_start);
+	}
+	ws_map_set(&known_modules, (uintptr_t)m, (uintptr_t)p);
+	return p;
+}
+
+enum ws_py_part ws_python_part(const struct ws_place *place)
+{
+	const struct parts *p = place->module ? parts_of(place->module) : NULL;
+	size_t lo = 0, hi = p ? p->n : 0;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (p->v[mid].start <= place->address)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	/* The same function may be in both tables, under several names. */
+	return lo && place->address < p->v[lo - 1].end ? (enum ws_py_part)p->v[lo - 1].part : WS_PY_OTHER;
+}
+
+/* ---- merging ---- */
+
+struct merge {
+	struct ws_stackset *st;
+	uint32_t stack, leaf; /* the innermost frame so far is kept apart */
+};
+
+static void put(struct merge *m, uint32_t frame)
+{
+	if (m->leaf)
+		m->stack = ws_stackset_push(m->st, m->stack, m->leaf);
+	m->leaf = frame;
+}
+
+/* The run that ends before `*end` (counted from the innermost), outermost frame first; *end becomes where it begins. */
+static void put_run(struct merge *m, const struct ws_py_stack *py, size_t *end)
+{
+	size_t i = *end;
+
+	while (i > 0) {
+		i--;
+		if (py->frame[i])
+			put(m, py->frame[i]);
+		if (!i || py->entry[i - 1])
+			break;
+	}
+	*end = i;
+}
+
+static size_t count_runs(const struct ws_py_stack *py)
+{
+	size_t runs = py->n && !py->entry[py->n - 1]; /* the outermost may have been cut off */
+
+	for (size_t i = 0; i < py->n; i++)
+		runs += py->entry[i];
+	return runs;
+}
+
+/* Is what lies inwards of trampoline i an evaluator? */
+static bool calls_evaluator(const uint8_t *part, size_t i)
+{
+	while (i > 0 && part[i] == WS_PY_TRAMPOLINE)
+		i--;
+	return part[i] == WS_PY_EVALUATOR;
+}
+
+uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut, uint32_t *leaf)
+{
+	uint8_t part[WS_UNWIND_DEEPEST + 256];
+	size_t evaluators = 0, runs = count_runs(py), end = py->n, pairs, first, seen = 0;
+	bool from_inside = cut || py->truncated;
+	struct merge m = {.st = st};
+
+	if (n > WS_COUNT(part))
+		n = WS_COUNT(part);
+	for (size_t i = 0; i < n; i++) {
+		part[i] = (uint8_t)ws_python_part(&places[i]);
+		evaluators += part[i] == WS_PY_EVALUATOR;
+	}
+	pairs = evaluators < runs ? evaluators : runs;
+	first = from_inside ? evaluators - pairs : 0; /* the outermost evaluator that is replaced */
+	for (; runs > pairs && (from_inside || !pairs); runs--)
+		put_run(&m, py, &end);
+	for (size_t i = n; i-- > 0;) {
+		bool replaced = seen >= first && seen < first + pairs;
+
+		if (replaced && part[i] == WS_PY_TRAMPOLINE && calls_evaluator(part, i))
+			continue;
+		seen += part[i] == WS_PY_EVALUATOR;
+		if (!replaced || part[i] != WS_PY_EVALUATOR) {
+			put(&m, ws_stackset_frame(st, (enum ws_frame_kind)places[i].kind, (enum ws_unwind_method)places[i].method, places[i].module,
+						places[i].address, NULL, NULL));
+			continue;
+		}
+		put_run(&m, py, &end);
+		if (seen == first + pairs)
+			for (; runs > pairs; runs--) /* those whose evaluator is not known as one */
+				put_run(&m, py, &end);
+	}
+	*leaf = m.leaf;
+	return m.stack;
+}
+
+/* ---- samples that have no Python frames of their own ---- */
+
+static uint64_t history_key(const struct ws_sink *sink, uint32_t thread)
+{
+	return (uint64_t)(uintptr_t)sink << 24 ^ thread;
+}
+
+/* Where the evaluators stand, innermost first; at most `most`, or -1 when there are more. */
+static int evaluators_of(const struct ws_place *places, size_t n, uint64_t *sp, int most)
+{
+	int k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (ws_python_part(&places[i]) == WS_PY_EVALUATOR) {
+			if (k == most)
+				return -1;
+			sp[k++] = places[i].sp;
+		}
+	return k;
+}
+
+void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n, bool cut,
+			const struct ws_py_stack *st)
+{
+	uint64_t key = history_key(sink, thread);
+	struct ws_py_history *h = (struct ws_py_history *)(uintptr_t)ws_map_get(&py->history, key, NULL);
+	size_t runs = count_runs(st);
+	struct ws_py_moment *m;
+	int k;
+
+	if (!st->n || st->n > WS_PY_MOMENT_FRAMES || st->truncated)
+		return;
+	if (!h) {
+		h = ws_calloc(1, sizeof(*h));
+		ws_map_set(&py->history, key, (uintptr_t)h);
+	}
+	m = &h->moment[h->next];
+	m->time = 0;
+	k = evaluators_of(places, n, m->sp, WS_PY_MOMENT_EVALUATORS);
+	if (k <= 0 || (cut ? runs < (size_t)k : runs != (size_t)k)) /* one is being entered or left: which frames are whose is not certain */
+		return;
+	m->evaluators = (size_t)k;
+	m->cut = cut;
+	m->time = time;
+	m->n = st->n;
+	memcpy(m->frame, st->frame, st->n * sizeof(*st->frame));
+	memcpy(m->entry, st->entry, st->n * sizeof(*st->entry));
+	memcpy(m->code, st->code, st->n * sizeof(*st->code));
+	h->next = (h->next + 1) % WS_PY_MOMENTS;
+}
+
+/* The sample without frames. */
+struct bare {
+	uint64_t sp[WS_PY_MOMENT_EVALUATORS];
+	size_t evaluators;
+	bool cut;
+};
+
+/*
+ * Do the evaluators of both stand at the same places, but for some inner ones? Then *skip gets how many innermost ones of `m` are not in the sample; those of the sample
+ * that are not in `m` stay as they are, which needs the outer end of the stack to count from.
+ */
+static bool same_places(const struct ws_py_moment *m, const struct bare *b, size_t *skip)
+{
+	for (size_t k = 0; k < (b->cut ? 1 : b->evaluators); k++)
+		for (size_t d = 0; d < m->evaluators; d++) {
+			size_t left = m->evaluators - d, have = b->evaluators - k, i = 0;
+
+			if (!m->cut && !b->cut && left != have)
+				continue;
+			while (i < left && i < have && b->sp[k + i] && m->sp[d + i] == b->sp[k + i])
+				i++;
+			if (i == left || i == have) {
+				*skip = d;
+				return true;
+			}
+		}
+	return false;
+}
+
+static uint64_t apart(uint64_t a, uint64_t b)
+{
+	return a < b ? b - a : a - b;
+}
+
+/* The samples around `time`: the last before it and the first after it. */
+static void neighbours(struct ws_py_history *h, uint64_t time, struct ws_py_moment **before, struct ws_py_moment **after)
+{
+	*before = *after = NULL;
+	for (size_t i = 0; i < WS_PY_MOMENTS; i++) {
+		struct ws_py_moment *m = &h->moment[i];
+
+		if (!m->time || apart(m->time, time) > WS_PY_MOMENT_NS)
+			continue;
+		if (m->time <= time && (!*before || m->time > (*before)->time))
+			*before = m;
+		if (m->time > time && (!*after || m->time < (*after)->time))
+			*after = m;
+	}
+}
+
+/* Frame behind the `runs` innermost runs. */
+static size_t behind_runs(const struct ws_py_moment *m, size_t runs)
+{
+	size_t i = 0;
+
+	for (; runs && i < m->n; i++)
+		runs -= m->entry[i];
+	return i;
+}
+
+static struct ws_py_stack part_of_moment(struct ws_py_moment *m, size_t first)
+{
+	return (struct ws_py_stack){.frame = m->frame + first, .entry = m->entry + first, .code = m->code + first, .n = m->n - first};
+}
+
+/*
+ * The frames that both have, from the outermost on. The one after may not have come yet: the thread has hardly been in user space since the one before, whose frames
+ * are then taken if that is not long ago.
+ */
+static struct ws_py_stack agreed(struct ws_py_history *h, uint64_t time, const struct bare *b)
+{
+	struct ws_py_moment *before, *after;
+	struct ws_py_stack x, y, none = {0};
+	size_t skip, have = 0;
+
+	neighbours(h, time, &before, &after);
+	if (!before || !same_places(before, b, &skip) || (!after && apart(before->time, time) > WS_PY_MOMENT_ALONE_NS))
+		return none;
+	x = part_of_moment(before, behind_runs(before, skip));
+	if (!after)
+		return x;
+	if (!same_places(after, b, &skip))
+		return none;
+	y = part_of_moment(after, behind_runs(after, skip));
+	while (have < x.n && have < y.n && x.code[x.n - 1 - have] == y.code[y.n - 1 - have] && x.entry[x.n - 1 - have] == y.entry[y.n - 1 - have])
+		have++;
+	if (b->cut && have < x.n) /* inner ones are counted from inside then, and they do not agree */
+		return none;
+	if (apart(after->time, time) < apart(before->time, time)) { /* its lines are more likely */
+		before = after;
+		x = y;
+	}
+	return part_of_moment(before, before->n - have);
+}
+
+uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n, bool cut,
+			  uint32_t *leaf, uint8_t *flags)
+{
+	struct ws_py_history *h = py ? (struct ws_py_history *)(uintptr_t)ws_map_get(&py->history, history_key(sink, thread), NULL) : NULL;
+	struct ws_py_stack st = {0};
+	struct bare b = {.cut = cut};
+	int k = h ? evaluators_of(places, n, b.sp, WS_PY_MOMENT_EVALUATORS) : 0;
+
+	if (k > 0) {
+		b.evaluators = (size_t)k;
+		st = agreed(h, time, &b);
+	}
+	if (!st.n)
+		return ws_stackset_places(ws_stackset_of(sink), places, n, leaf);
+	*flags |= WS_SAMPLE_SEPARATE;
+	return ws_python_merge(ws_stackset_of(sink), places, n, &st, cut, leaf);
+}
+
+void ws_python_forget(struct ws_python *py)
+{
+	for (size_t i = 0; i < py->history.size; i++)
+		if (py->history.used[i])
+			free((void *)(uintptr_t)py->history.slots[i].value);
+	ws_map_free(&py->history);
+	for (size_t i = 0; i < known_modules.size; i++)
+		if (known_modules.used[i] && known_modules.slots[i].value) {
+			struct parts *p = (struct parts *)(uintptr_t)known_modules.slots[i].value;
+
+			free(p->v);
+			free(p);
+		}
+	ws_map_free(&known_modules);
+}

@@ -1,0 +1,117 @@
+/* python_private.h - what the files of Python's recording share. */
+#ifndef WS_RECORD_PYTHON_PRIVATE_H
+#define WS_RECORD_PYTHON_PRIVATE_H
+
+#include "base/map.h"
+#include "cpython/cpython.h"
+#include "inject/python_record.h"
+#include "record/code.h"
+#include "record/proc.h"
+#include "record/python.h"
+#include "record/stacks.h"
+
+#define WS_PY_LAST 64u
+struct ws_py_proc { /* an interpreter: the slot WS_SLOT_PYTHON of a process */
+	struct ws_py_proc *next;
+	struct ws_python *py;
+	struct ws_proc *proc;
+	struct ws_maps_process *bound; /* its mappings' rows are written */
+	uint64_t runtime;
+	struct ws_py_layout layout;
+	bool signals, signals_failed; /* events may be opened; that was refused, or the program wants the signal */
+	bool laid_out;                /* `layout` is complete */
+	uint64_t next_fast, next_slow;     /* when stacks are read from outside again */
+	uint64_t last_fast, last_slow;     /* and when they were */
+	uint64_t last_state;               /* the thread that was looked at last, and its codes, outermost first */
+	size_t last_n;
+	uint64_t last_code[WS_PY_LAST];
+	uint32_t turn;                     /* whose turn it is when there are many threads */
+	struct ws_map codes;               /* read from outside: address -> struct ws_py_known * */
+	struct ws_map frames;              /* outside: hash of code and offset -> frame id */
+	struct ws_map counts, looked;      /* tid -> samples by signal, in all and at the last look from outside */
+};
+
+struct ws_py_known { /* a code object */
+	char *name, *file;
+	int32_t first_line;
+	uint16_t version;
+	bool shim;
+	uint32_t table_bytes, table_have;
+	uint8_t *table;
+	struct ws_py_code_key key; /* outside only */
+};
+void ws_py_known_free(struct ws_py_known *k);
+/* Id of the frame for the instruction at byte offset `at`. */
+uint32_t ws_py_known_frame(struct ws_stackset *st, const struct ws_py_known *k, int32_t at);
+
+struct ws_py_event {
+	uint32_t tid;
+	int fd;
+	uint64_t since; /* session ns */
+	struct ws_py_proc *proc;
+};
+
+/* The last samples of a thread, for samples of it that hit the kernel. */
+#define WS_PY_MOMENTS 64u
+#define WS_PY_MOMENT_FRAMES 128u
+#define WS_PY_MOMENT_EVALUATORS 32u
+#define WS_PY_MOMENT_NS 300000000u
+#define WS_PY_MOMENT_ALONE_NS 100000000u
+struct ws_py_moment {
+	uint64_t time; /* 0: none */
+	size_t n, evaluators;
+	bool cut;      /* the native stack was, at its outer end */
+	uint64_t sp[WS_PY_MOMENT_EVALUATORS]; /* of the evaluators, innermost first */
+	uint32_t frame[WS_PY_MOMENT_FRAMES], code[WS_PY_MOMENT_FRAMES];
+	bool entry[WS_PY_MOMENT_FRAMES];
+};
+struct ws_py_history {
+	struct ws_py_moment moment[WS_PY_MOMENTS];
+	uint32_t next;
+};
+
+struct ws_python {
+	struct ws_map history; /* sink and thread id -> struct ws_py_history * */
+	struct ws_drain *drain;
+	struct ws_python_opts o;
+	struct ws_py_proc *procs;
+	struct ws_py_event *events;
+	size_t events_n, events_cap;
+	struct ws_map by_tid; /* tid -> since, of open events */
+	uint64_t next_sweep;
+	uint64_t patience;
+	struct ws_py_walk walk; /* scratch of the outside reader */
+};
+
+/* The thread of `p` that its own namespace calls `tid` may be signalled from now on. */
+void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, uint64_t now);
+void ws_python_close_of(struct ws_python *py, const struct ws_py_proc *p);
+/* Read what is due. */
+void ws_python_outside(struct ws_python *py, uint64_t now);
+
+/* Python frames of one moment: ids, innermost first, and which are outermost of a call of the evaluator. */
+struct ws_py_stack {
+	uint32_t *frame; /* 0: the evaluator runs no function, or one that Python does not show */
+	bool *entry;
+	uint32_t *code;  /* numbers that stand for the functions; for ws_python_remember only */
+	size_t n, cap;
+	bool truncated;
+};
+
+/*
+ * The stack of native frames `places` (innermost first) with Python's in place of the evaluator's: *leaf gets the innermost frame, the result is the stack of
+ * its callers. `cut`: the native frames are incomplete at their outer end.
+ */
+uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut, uint32_t *leaf);
+/* Frames that were told in this ring for the record in hand; NULL for none. */
+const struct ws_py_stack *ws_python_take_frames(struct ws_stream *s);
+/* Keep a complete sample for those of the kernel. */
+void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n, bool cut,
+			const struct ws_py_stack *st);
+/* Free what was kept, and what is known of modules. */
+void ws_python_forget(struct ws_python *py);
+/* What of the interpreter a native frame is. */
+enum ws_py_part { WS_PY_OTHER, WS_PY_EVALUATOR, WS_PY_TRAMPOLINE };
+enum ws_py_part ws_python_part(const struct ws_place *place);
+
+#endif

@@ -1,0 +1,371 @@
+/*
+ * sql.c - the connection: reports as schemas, what a query may do, and its rows.
+ *
+ * What may be done is decided by SQLite's authorizer, which sees every action of a statement before it runs: reading and calling
+ * functions, and the PRAGMAs that only tell. So no file can be named in any way, whatever a query says.
+ */
+#include "sql/sql.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sql/table.h"
+
+enum { MOST_TEXT = 256 << 20, MOST_REPORTS = 9 /* SQLite attaches ten */ };
+
+static bool tells(const char *pragma)
+{
+	static const char *const known[] = {"table_info",  "table_xinfo",    "table_list",  "database_list",  "function_list",
+					    "pragma_list", "collation_list", "module_list", "compile_options"};
+
+	for (size_t i = 0; i < WS_COUNT(known); i++)
+		if (!sqlite3_stricmp(pragma, known[i]))
+			return true;
+	return false;
+}
+
+static int authorize(void *ctx, int action, const char *a, const char *b, const char *schema, const char *trigger)
+{
+	(void)ctx, (void)b, (void)schema, (void)trigger;
+	switch (action) {
+	case SQLITE_SELECT:
+	case SQLITE_READ:
+	case SQLITE_RECURSIVE:
+		return SQLITE_OK;
+	case SQLITE_FUNCTION:
+		return b && !sqlite3_stricmp(b, "load_extension") ? SQLITE_DENY : SQLITE_OK;
+	case SQLITE_PRAGMA:
+		return tells(a) ? SQLITE_OK : SQLITE_DENY;
+	default:
+		return SQLITE_DENY;
+	}
+}
+
+static int exec(struct ws_sql *s, const char *sql, struct ws_err *e)
+{
+	return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : ws_fail(e, "SQLite: %s", sqlite3_errmsg(s->db));
+}
+
+static int create_in(struct ws_sql *s, const char *schema, size_t report, struct ws_err *e)
+{
+	for (size_t i = 0; i < s->reports[report].table_count; i++) {
+		char *sql = ws_format("CREATE VIRTUAL TABLE %s.\"%s\" USING warpsight(%zu, %zu)", schema,
+				      s->reports[report].tables[i]->name, report, i);
+		int rc = exec(s, sql, e);
+
+		free(sql);
+		if (rc)
+			return -1;
+	}
+	return 0;
+}
+
+static int create_tables(struct ws_sql *s, struct ws_err *e)
+{
+	char attach[64], schema[32];
+
+	if (exec(s, "BEGIN", e) < 0 || create_in(s, "main", 0, e) < 0 || exec(s, "COMMIT", e) < 0)
+		return -1;
+	for (size_t i = 0; s->report_count > 1 && i < s->report_count; i++) {
+		snprintf(schema, sizeof(schema), "report%zu", i + 1);
+		snprintf(attach, sizeof(attach), "ATTACH ':memory:' AS %s", schema);
+		if (exec(s, attach, e) < 0 || exec(s, "BEGIN", e) < 0 || create_in(s, schema, i, e) < 0 || exec(s, "COMMIT", e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int restrict_to_reading(struct ws_sql *s, struct ws_err *e)
+{
+	sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, MOST_TEXT);
+	sqlite3_limit(s->db, SQLITE_LIMIT_ATTACHED, (int)s->report_count + 1);
+	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
+	if (exec(s, "PRAGMA cache_size = -131072", e) < 0) /* what sorting takes before it goes to a temporary file */
+		return -1;
+	sqlite3_set_authorizer(s->db, authorize, s);
+	return 0;
+}
+
+struct ws_sql *ws_sql_open(const struct ws_report *const *reports, size_t count, struct ws_err *e)
+{
+	struct ws_sql *s = ws_calloc(1, sizeof(*s));
+	int rc = 0;
+
+	if (count > MOST_REPORTS) {
+		ws_fail(e, "at most %d reports can be asked together", MOST_REPORTS);
+		free(s);
+		return NULL;
+	}
+	s->reports = ws_calloc(count, sizeof(*s->reports));
+	s->report_count = count;
+	for (size_t i = 0; i < count; i++) {
+		s->reports[i].sql = s;
+		rc |= ws_sql_catalog(&s->reports[i], reports[i], e);
+	}
+	sqlite3_config(SQLITE_CONFIG_MEMSTATUS,
+		       0); /* not counting memory saves a lock; refused, and no matter, when SQLite already runs */
+	if (!rc && sqlite3_open_v2(":memory:", &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+		rc = ws_fail(e, "SQLite: %s", s->db ? sqlite3_errmsg(s->db) : "out of memory");
+	if (!rc && sqlite3_create_module(s->db, "warpsight", &ws_sql_module, s) != SQLITE_OK)
+		rc = ws_fail(e, "SQLite: %s", sqlite3_errmsg(s->db));
+	if (rc || create_tables(s, e) < 0 || restrict_to_reading(s, e) < 0) {
+		ws_sql_close(s);
+		return NULL;
+	}
+	return s;
+}
+
+void ws_sql_close(struct ws_sql *s)
+{
+	if (!s)
+		return;
+	sqlite3_close(s->db);
+	for (size_t i = 0; i < s->report_count; i++)
+		ws_sql_catalog_free(&s->reports[i]);
+	for (size_t i = 0; i < s->parameter_count; i++) {
+		free(s->parameters[i].name);
+		free(s->parameters[i].value);
+	}
+	free(s->parameters);
+	free(s->reports);
+	free(s);
+}
+
+void ws_sql_interrupt(struct ws_sql *s)
+{
+	s->stop = 1;
+	if (s->db)
+		sqlite3_interrupt(s->db);
+}
+
+/* ---- rows ---- */
+
+static struct ws_cell blob_cell(sqlite3_stmt *st, int i, struct ws_text *hex)
+{
+	const uint8_t *b = sqlite3_column_blob(st, i);
+	size_t n = (size_t)sqlite3_column_bytes(st, i);
+
+	hex->len = 0;
+	ws_text_puts(hex, "");
+	for (size_t k = 0; k < n; k++)
+		ws_text_printf(hex, "%02x", b[k]);
+	return ws_cell_text(hex->s, hex->len);
+}
+
+static struct ws_cell cell_of(sqlite3_stmt *st, int i, struct ws_text *hex)
+{
+	double d;
+
+	switch (sqlite3_column_type(st, i)) {
+	case SQLITE_INTEGER:
+		return ws_cell_int(sqlite3_column_int64(st, i));
+	case SQLITE_FLOAT:
+		d = sqlite3_column_double(st, i);
+		if (isfinite(d))
+			return ws_cell_real(d);
+		return d > 0 ? ws_cell_text("Inf", 3) : ws_cell_text("-Inf", 4);
+	case SQLITE_TEXT: {
+		const char *s = (const char *)sqlite3_column_text(st, i);
+
+		return ws_cell_text(s ? s : "", (size_t)sqlite3_column_bytes(st, i));
+	}
+	case SQLITE_BLOB:
+		return blob_cell(st, i, hex);
+	default:
+		return ws_cell_null();
+	}
+}
+
+static int fail(struct ws_sql *s, int rc, struct ws_err *e)
+{
+	if (rc == SQLITE_AUTH)
+		return ws_fail(e,
+			       "SQL: a report can only be read: SELECT is understood, nothing that writes, attaches or sets (%s)",
+			       sqlite3_errmsg(s->db));
+	if (rc == SQLITE_INTERRUPT)
+		return ws_fail(e, "SQL: interrupted");
+	return ws_fail(e, "SQL: %s", sqlite3_errmsg(s->db));
+}
+
+static int rows(struct ws_sql *s, sqlite3_stmt *st, int columns, const struct ws_sql_sink *sink, struct ws_err *e)
+{
+	struct ws_cell *cells = ws_calloc((size_t)columns + 1, sizeof(*cells));
+	struct ws_text *hex = ws_calloc((size_t)columns + 1, sizeof(*hex));
+	int rc, result = 0;
+
+	while (!result && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+		for (int i = 0; i < columns; i++)
+			cells[i] = cell_of(st, i, &hex[i]);
+		if (columns && sink->row(sink->ctx, cells, e) < 0)
+			result = -1;
+	}
+	if (!result && rc != SQLITE_DONE)
+		result = fail(s, rc, e);
+	for (int i = 0; i < columns; i++)
+		ws_text_free(&hex[i]);
+	free(hex);
+	free(cells);
+	return result;
+}
+
+/* ---- parameters ---- */
+
+void ws_sql_bind(struct ws_sql *s, const char *name, const char *value)
+{
+	struct ws_sql_parameter *p;
+
+	for (size_t i = 0; i < s->parameter_count; i++) {
+		p = &s->parameters[i];
+		if (strcmp(p->name + 1, name))
+			continue;
+		free(p->value);
+		p->value = value ? ws_strdup(value) : NULL;
+		return;
+	}
+	ws_grow(s->parameters, s->parameter_cap, s->parameter_count + 1);
+	p = &s->parameters[s->parameter_count++];
+	p->name = ws_format(":%s", name);
+	p->value = value ? ws_strdup(value) : NULL;
+}
+
+static const struct ws_sql_parameter *parameter(const struct ws_sql *s, const char *name)
+{
+	for (size_t i = 0; name && i < s->parameter_count; i++)
+		if (!strcmp(s->parameters[i].name, name))
+			return &s->parameters[i];
+	return NULL;
+}
+
+static int bind_all(struct ws_sql *s, sqlite3_stmt *st, struct ws_err *e)
+{
+	for (int i = 1; i <= sqlite3_bind_parameter_count(st); i++) {
+		const char *name = sqlite3_bind_parameter_name(st, i);
+		const struct ws_sql_parameter *p = parameter(s, name);
+		char *end;
+		long long n;
+		double d;
+
+		if (!p)
+			return ws_fail(e, "SQL: the parameter %s has no value", name ? name : "?");
+		if (!p->value)
+			continue;
+		n = strtoll(p->value, &end, 10);
+		if (*p->value && !*end) {
+			sqlite3_bind_int64(st, i, n);
+			continue;
+		}
+		d = strtod(p->value, &end);
+		if (*p->value && !*end)
+			sqlite3_bind_double(st, i, d);
+		else
+			sqlite3_bind_text(st, i, p->value, -1, SQLITE_STATIC);
+	}
+	return 0;
+}
+
+int ws_sql_has_parameter(struct ws_sql *s, const char *sql, const char *name, struct ws_err *e)
+{
+	char *with = ws_format(":%s", name);
+	int found = 0;
+
+	while (*sql && found >= 0) {
+		sqlite3_stmt *st = NULL;
+		int rc = sqlite3_prepare_v2(s->db, sql, -1, &st, &sql);
+
+		if (rc != SQLITE_OK)
+			found = fail(s, rc, e);
+		else if (st && sqlite3_bind_parameter_index(st, with))
+			found = 1;
+		sqlite3_finalize(st);
+		if (rc != SQLITE_OK)
+			break;
+	}
+	free(with);
+	return found;
+}
+
+static int statement(struct ws_sql *s, sqlite3_stmt *st, const struct ws_sql_sink *sink, struct ws_err *e)
+{
+	int columns = sqlite3_column_count(st);
+	const char **names = ws_calloc((size_t)columns + 1, sizeof(*names));
+	int rc = bind_all(s, st, e);
+
+	for (int i = 0; i < columns; i++)
+		names[i] = sqlite3_column_name(st, i);
+	if (columns && !rc)
+		rc = sink->begin(sink->ctx, names, (size_t)columns, e);
+	free(names);
+	return rc ? rc : rows(s, st, columns, sink, e);
+}
+
+int ws_sql_run(struct ws_sql *s, const char *sql, const struct ws_sql_sink *sink, struct ws_err *e)
+{
+	int rc = 0;
+
+	s->stop = 0;
+	while (!rc && *sql) {
+		sqlite3_stmt *st = NULL;
+		int prepared = sqlite3_prepare_v2(s->db, sql, -1, &st, &sql);
+
+		if (prepared != SQLITE_OK)
+			return fail(s, prepared, e);
+		if (st)
+			rc = statement(s, st, sink, e);
+		sqlite3_finalize(st);
+	}
+	return rc;
+}
+
+bool ws_sql_complete(const char *sql)
+{
+	return sqlite3_complete(sql);
+}
+
+/* ---- what there is ---- */
+
+static int by_name(const void *a, const void *b)
+{
+	const struct ws_sql_table *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+const char *ws_sql_table_name(const struct ws_sql *s, size_t i, uint64_t *rows)
+{
+	const struct ws_sql_report *r = &s->reports[0];
+	struct ws_sql_table **sorted;
+	const char *name;
+
+	if (i >= r->table_count)
+		return NULL;
+	sorted = ws_malloc(r->table_count * sizeof(*sorted));
+	memcpy(sorted, r->tables, r->table_count * sizeof(*sorted));
+	qsort(sorted, r->table_count, sizeof(*sorted), by_name);
+	name = sorted[i]->name;
+	if (rows && ws_sql_make(sorted[i], &(struct ws_err){0}) < 0)
+		*rows = 0;
+	else if (rows)
+		*rows = ws_sql_rows(sorted[i]);
+	free(sorted);
+	return name;
+}
+
+char *ws_sql_schema(const struct ws_sql *s, const char *table)
+{
+	const struct ws_sql_report *r = &s->reports[0];
+	struct ws_text sql = {0};
+
+	for (size_t i = 0; i < r->table_count; i++)
+		if (!sqlite3_stricmp(r->tables[i]->name, table)) {
+			ws_sql_create(r->tables[i], true, &sql);
+			return sql.s;
+		}
+	return NULL;
+}
+
+struct ws_sql_counts ws_sql_counts(const struct ws_sql *s)
+{
+	return s->counts;
+}

@@ -1,0 +1,38 @@
+/*
+ * gpu_work.h - what the reports about time on GPUs share: work with the launches behind it, and what to call the parts of it.
+ */
+#ifndef WS_STATS_GPU_WORK_H
+#define WS_STATS_GPU_WORK_H
+
+#include "base/map.h"
+#include "query/steps.h"
+#include "query/work.h"
+#include "stats/cuda.h"
+#include "stats/launch.h"
+
+struct ws_gpu_work {
+	struct ws_stats *s;
+	struct ws_work work;
+	struct ws_cuda_devices *devices;
+	struct ws_map ranks; /* process: rank + 1 */
+	bool ranked;
+};
+
+/* 0, or -1 with a message; ws_gpu_work_close in any case. What cannot be counted goes into `s`. */
+int ws_gpu_work_open(struct ws_stats *s, struct ws_gpu_work *w, struct ws_err *e);
+void ws_gpu_work_close(struct ws_gpu_work *w);
+
+/* "NVIDIA H200 (0)" */
+void ws_gpu_work_name(const struct ws_gpu_work *w, const struct ws_work_gpu *g, struct ws_text *t);
+/* "rank 3", or "pid 4242" of a process without one. */
+void ws_gpu_work_process(const struct ws_gpu_work *w, uint32_t process, struct ws_text *t);
+
+/* An operation cut to the window that was asked for; false when nothing is left. */
+static inline bool ws_gpu_work_cut(const struct ws_stats *s, const struct ws_work_op *op, uint64_t *start, uint64_t *end)
+{
+	*start = op->start > s->time_min ? op->start : s->time_min;
+	*end = op->end < s->time_max ? op->end : s->time_max;
+	return *end >= *start;
+}
+
+#endif

@@ -1,0 +1,183 @@
+/*
+ * sched_sum.c - scheduling by thread: how long it ran, waited for a core and waited for something else, how often it was switched
+ * and moved.
+ *
+ * A worker sees whole threads in order of time (query/states.c), so a move to another core is told from the span before.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "query/states.h"
+#include "stats/stats.h"
+
+enum { TIME, RUN, SPANS, AVERAGE, LONGEST, READY, READY_LONGEST, WAIT, SWITCHES, PREEMPTED, MOVES, CORES, PID, TID, NAME, COLUMNS };
+
+static const struct ws_column columns[COLUMNS] = {
+    [TIME] = {"Time", WS_KIND_PERCENT},
+    [RUN] = {"Run Time", WS_KIND_TIME},
+    [SPANS] = {"Runs", WS_KIND_COUNT},
+    [AVERAGE] = {"Avg Run", WS_KIND_MEAN},
+    [LONGEST] = {"Max Run", WS_KIND_TIME},
+    [READY] = {"Queue Time", WS_KIND_TIME},
+    [READY_LONGEST] = {"Max Queue", WS_KIND_TIME},
+    [WAIT] = {"Wait Time", WS_KIND_TIME},
+    [SWITCHES] = {"Switches", WS_KIND_COUNT},
+    [PREEMPTED] = {"Preempted", WS_KIND_COUNT},
+    [MOVES] = {"Migrations", WS_KIND_COUNT},
+    [CORES] = {"Cores", WS_KIND_COUNT},
+    [PID] = {"PID", WS_KIND_ID},
+    [TID] = {"TID", WS_KIND_ID},
+    [NAME] = {"Thread", WS_KIND_TEXT},
+};
+
+enum { MOST_CORES = 4096 }; /* those above count as one */
+
+struct line {
+	uint32_t thread, cpu; /* cpu: of the last span */
+	uint64_t run, spans, longest, ready, ready_longest, wait, switches, preempted, moves, cores;
+	uint64_t seen[MOST_CORES / 64];
+};
+
+struct worker {
+	struct line *v;
+	size_t n, cap;
+	uint64_t run_end; /* end of the last span of running, so that its parts count once */
+	uint64_t span;	  /* its length so far */
+} __attribute__((aligned(128)));
+
+static void ran(struct worker *w, struct line *l, const struct ws_state *st)
+{
+	uint32_t cpu = st->cpu < MOST_CORES ? st->cpu : MOST_CORES - 1;
+
+	if (!l->spans || w->run_end != st->start || l->cpu != st->cpu) {
+		l->moves += l->spans && l->cpu != st->cpu;
+		l->spans++;
+		w->span = 0;
+	}
+	w->span += st->end - st->start;
+	w->run_end = st->end;
+	l->longest = w->span > l->longest ? w->span : l->longest;
+	l->run += st->end - st->start;
+	l->cpu = st->cpu;
+	if (st->cpu != WS_NO_U32 && !(l->seen[cpu / 64] >> cpu % 64 & 1)) {
+		l->seen[cpu / 64] |= UINT64_C(1) << cpu % 64;
+		l->cores++;
+	}
+}
+
+static void take(void *ctx, uint32_t worker, const struct ws_state *st)
+{
+	struct worker *w = (struct worker *)ctx + worker;
+	struct line *l;
+	uint64_t length = st->end - st->start;
+
+	if (!w->n || w->v[w->n - 1].thread != st->thread) {
+		ws_grow(w->v, w->cap, w->n + 1);
+		w->v[w->n] = (struct line){.thread = st->thread};
+		w->run_end = WS_NO_TIME;
+		w->n++;
+	}
+	l = &w->v[w->n - 1];
+	switch (st->doing) {
+	case WS_DOING_RUN:
+		ran(w, l, st);
+		break;
+	case WS_DOING_RUNNABLE:
+		l->switches += st->start == w->run_end;
+		l->preempted += st->start == w->run_end && st->after == WS_AFTER_PREEMPTED;
+		l->ready += length;
+		l->ready_longest = length > l->ready_longest ? length : l->ready_longest;
+		break;
+	case WS_DOING_WAIT:
+		l->switches += st->start == w->run_end;
+		l->wait += length;
+		break;
+	}
+}
+
+static int by_run(const void *a, const void *b)
+{
+	const struct line *x = a, *y = b;
+
+	return x->run != y->run ? (x->run > y->run ? -1 : 1) : x->thread < y->thread ? -1 : x->thread > y->thread;
+}
+
+static void print(struct ws_stats *s, const struct line *v, size_t n)
+{
+	unsigned __int128 sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += v[i].run;
+	for (size_t i = 0; i < n; i++) {
+		const struct line *l = &v[i];
+		const struct ws_thread_info *t = ws_who_thread(s->who, l->thread);
+		struct ws_cell c[COLUMNS] = {
+		    [TIME] = ws_cell_real(sum ? (long double)l->run * 100 / (long double)sum : 0),
+		    [RUN] = ws_cell_int((int64_t)l->run),
+		    [SPANS] = ws_cell_int((int64_t)l->spans),
+		    [AVERAGE] = ws_cell_real(l->spans ? (long double)l->run / l->spans : 0),
+		    [LONGEST] = ws_cell_int((int64_t)l->longest),
+		    [READY] = ws_cell_int((int64_t)l->ready),
+		    [READY_LONGEST] = ws_cell_int((int64_t)l->ready_longest),
+		    [WAIT] = ws_cell_int((int64_t)l->wait),
+		    [SWITCHES] = ws_cell_int((int64_t)l->switches),
+		    [PREEMPTED] = ws_cell_int((int64_t)l->preempted),
+		    [MOVES] = ws_cell_int((int64_t)l->moves),
+		    [CORES] = ws_cell_int((int64_t)l->cores),
+		    [PID] = ws_cell_int(t->pid),
+		    [TID] = ws_cell_int(t->tid),
+		    [NAME] = ws_cell_text(t->name, strlen(t->name)),
+		};
+
+		s->row(s, c);
+	}
+}
+
+static int run(struct ws_stats *s, struct ws_err *e)
+{
+	struct ws_states *states;
+	struct worker *workers;
+	struct line *all = NULL;
+	size_t n = 0, cap = 0;
+	uint32_t count;
+
+	if (!ws_report_rows(s->r, WS_TABLE_sched))
+		return 0;
+	states = ws_states_open(s->r, s->who, &s->damaged);
+	count = ws_states_workers(states);
+	workers = aligned_alloc(128, count * sizeof(*workers));
+	if (!workers) {
+		ws_states_close(states);
+		return ws_fail(e, "out of memory");
+	}
+	memset(workers, 0, count * sizeof(*workers));
+	ws_states_run(states, s->time_min, s->time_max, take, workers);
+	for (uint32_t w = 0; w < count; w++)
+		for (size_t i = 0; i < workers[w].n; i++) {
+			if (!workers[w].v[i].spans) /* its scheduling was not recorded, or not in the window */
+				continue;
+			ws_grow(all, cap, n + 1);
+			all[n++] = workers[w].v[i];
+		}
+	if (n)
+		qsort(all, n, sizeof(*all), by_run);
+	print(s, all, n);
+	for (uint32_t w = 0; w < count; w++)
+		free(workers[w].v);
+	free(all);
+	free(workers);
+	ws_states_close(states);
+	return 0;
+}
+
+const struct ws_stat ws_stat_sched_sum = {
+    .name = "sched_sum",
+    .title = "Scheduling by Thread",
+    .about =
+	"Time that each thread ran, waited for a core (Queue: from its wake-up or its preemption to its switch-in) and waited for "
+	"something else; how often it was switched out, of that preempted, and moved to another core.",
+    .what = "context switches",
+    .columns = columns,
+    .column_count = COLUMNS,
+    .run = run,
+};

@@ -1,0 +1,190 @@
+/*
+ * thread_wait_sum.c - what each thread waited for: by reason, call and what the call was about.
+ *
+ * A wait is a state of query/states.c: off the core for one reason, or polling in a CUDA call that waits for the GPU. Its object is
+ * the lock with the thread that held it, the path of a file, or the address of what was waited on.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "query/states.h"
+#include "stats/cuda.h"
+#include "stats/keyed.h"
+#include "stats/stats.h"
+#include "stats/std8.h"
+
+enum { K_THREAD, K_WAIT, K_FUNCTION, K_OBJECT, K_HOLDER, KEY_WORDS };
+enum { PID = 8, TID, THREAD, REASON, FUNCTION, OBJECT, COLUMNS };
+
+static const struct ws_column columns[COLUMNS] = {
+    WS_STD8("Waits"),	      {"PID", WS_KIND_ID},	  {"TID", WS_KIND_ID},	    {"Thread", WS_KIND_TEXT},
+    {"Reason", WS_KIND_TEXT}, {"Function", WS_KIND_TEXT}, {"Object", WS_KIND_TEXT},
+};
+
+static const char *const args[] = {"reason", "thread", NULL};
+
+struct waits {
+	struct ws_stats *s;
+	struct ws_keyed *tables; /* by worker */
+	bool objects, threads;	 /* lines are by these too */
+	struct ws_map by_number; /* process << 32 | the system's number of a thread: its id */
+};
+
+static void take(void *ctx, uint32_t worker, const struct ws_state *st)
+{
+	struct waits *x = ctx;
+	uint64_t key[KEY_WORDS] = {st->thread, st->wait, 0, 0, 0};
+
+	if (st->doing == WS_DOING_UNKNOWN || (st->doing == WS_DOING_RUN && st->wait == WS_WAIT_NONE))
+		return;
+	if (!x->threads)
+		key[K_THREAD] = 0;
+	if (x->objects) {
+		key[K_FUNCTION] = ws_report_string_key(x->s->r, st->function);
+		/* a path says more than its descriptor, which may be another file's later */
+		key[K_OBJECT] = st->path ? UINT64_C(1) << 63 | ws_report_string_key(x->s->r, st->path) : st->object & INT64_MAX;
+		if (st->holder)
+			key[K_HOLDER] = (uint64_t)ws_who_thread(x->s->who, st->thread)->process << 32 | st->holder;
+	}
+	ws_dist_add(ws_keyed_get(&x->tables[worker], key), st->end - st->start);
+}
+
+struct line {
+	const uint64_t *key;
+	const struct ws_std8 *s;
+};
+
+static int by_total(const void *a, const void *b)
+{
+	const struct line *x = a, *y = b;
+
+	if (x->s->total != y->s->total)
+		return x->s->total > y->s->total ? -1 : 1;
+	for (int i = 0; i < KEY_WORDS; i++)
+		if (x->key[i] != y->key[i])
+			return x->key[i] < y->key[i] ? -1 : 1;
+	return 0;
+}
+
+static void put_object(const struct waits *x, const uint64_t *key, struct ws_text *t)
+{
+	const struct ws_thread_info *holder = ws_who_thread(x->s->who, (uint32_t)ws_map_get(&x->by_number, key[K_HOLDER], NULL));
+	uint64_t object = key[K_OBJECT];
+	bool address = key[K_WAIT] == WS_WAIT_LOCK || key[K_WAIT] == WS_WAIT_CONDITION || key[K_WAIT] == WS_WAIT_SEMAPHORE ||
+		       key[K_WAIT] == WS_WAIT_BARRIER || key[K_WAIT] == WS_WAIT_JOIN;
+
+	if (object >> 63) {
+		size_t len;
+		const char *path = ws_report_string(x->s->r, (uint32_t)object, &len);
+
+		ws_text_add(t, path, len);
+	} else if (object) {
+		ws_text_printf(t, address ? "0x%" PRIx64 : "%" PRIu64, object);
+	}
+	if (key[K_HOLDER])
+		ws_text_printf(t, "%sheld by %s (%u)", t->len ? " " : "", *holder->name ? holder->name : "thread",
+			       (uint32_t)key[K_HOLDER]);
+}
+
+static struct ws_cell text(const char *s)
+{
+	return ws_cell_text(s, strlen(s));
+}
+
+/* Calls of CUDA without their version, as people call them. */
+static struct ws_cell function(const struct waits *x, uint64_t name)
+{
+	size_t len;
+	const char *s = ws_cuda_function(x->s->r, (uint32_t)name, &len);
+
+	return ws_cell_text(s, len);
+}
+
+static void put_figures(struct ws_cell *c, const struct ws_std8 *s, unsigned __int128 sum)
+{
+	c[0] = ws_cell_real(sum ? (long double)s->total * 100 / (long double)sum : 0);
+	c[1] = ws_cell_int(s->total > INT64_MAX ? INT64_MAX : (int64_t)s->total);
+	c[2] = ws_cell_int((int64_t)s->count);
+	c[3] = ws_cell_real(ws_std8_mean(s));
+	c[4] = ws_cell_real(ws_std8_median(s));
+	c[5] = ws_cell_int((int64_t)s->min);
+	c[6] = ws_cell_int((int64_t)s->max);
+	c[7] = ws_cell_real(s->stddev);
+}
+
+static void print(const struct waits *x, const struct ws_keyed_sums *sums)
+{
+	struct line *lines = ws_calloc(sums->n, sizeof(*lines));
+	unsigned __int128 sum = 0;
+	struct ws_text object = {0};
+
+	for (size_t i = 0; i < sums->n; i++) {
+		lines[i] = (struct line){sums->keys + i * KEY_WORDS, &sums->s[i]};
+		sum += sums->s[i].total;
+	}
+	if (sums->n)
+		qsort(lines, sums->n, sizeof(*lines), by_total);
+	for (size_t i = 0; i < sums->n; i++) {
+		const uint64_t *key = lines[i].key;
+		const struct ws_thread_info *t = ws_who_thread(x->s->who, (uint32_t)key[K_THREAD]);
+		struct ws_cell c[COLUMNS];
+
+		put_figures(c, lines[i].s, sum);
+		c[PID] = x->threads ? ws_cell_int(t->pid) : ws_cell_null();
+		c[TID] = x->threads ? ws_cell_int(t->tid) : ws_cell_null();
+		c[THREAD] = x->threads ? text(t->name) : ws_cell_null();
+		c[REASON] = text(ws_wait_name((enum ws_wait)key[K_WAIT]));
+		c[FUNCTION] = x->objects ? function(x, key[K_FUNCTION]) : ws_cell_null();
+		object.len = 0;
+		ws_text_puts(&object, "");
+		put_object(x, key, &object);
+		c[OBJECT] = x->objects ? ws_cell_text(object.s, object.len) : ws_cell_null();
+		x->s->row(x->s, c);
+	}
+	ws_text_free(&object);
+	free(lines);
+}
+
+static int run(struct ws_stats *s, struct ws_err *e)
+{
+	struct waits x = {
+	    .s = s, .objects = !ws_stats_arg(s, "reason"), .threads = ws_stats_arg(s, "thread") || !ws_stats_arg(s, "reason")};
+	struct ws_states *states = ws_states_open(s->r, s->who, &s->damaged);
+	uint32_t workers = ws_states_workers(states);
+	struct ws_keyed_sums sums;
+
+	(void)e;
+	for (uint32_t i = 1; i <= ws_who_threads(s->who); i++) {
+		const struct ws_thread_info *t = ws_who_thread(s->who, i);
+
+		ws_map_set(&x.by_number, (uint64_t)t->process << 32 | t->tid, i);
+	}
+	x.tables = ws_calloc(workers, sizeof(*x.tables));
+	for (uint32_t w = 0; w < workers; w++)
+		x.tables[w] = (struct ws_keyed){.words = KEY_WORDS, .per = 1};
+	ws_states_run(states, s->time_min, s->time_max, take, &x);
+	ws_states_close(states);
+	ws_keyed_merge(x.tables, workers, NULL, NULL, &sums);
+	print(&x, &sums);
+	ws_keyed_sums_free(&sums);
+	free(x.tables);
+	ws_map_free(&x.by_number);
+	return 0;
+}
+
+const struct ws_stat ws_stat_thread_wait_sum = {
+    .name = "thread_wait_sum",
+    .title = "Waits by Thread and Reason",
+    .about = "What threads waited for: a lock (with the thread that held it), a condition, I/O (with the path), sleep, the GPU, "
+	     "Python's GIL, "
+	     "a core to run on. Waiting for the GPU counts while it polls too. Without context switches, the whole of a blocking "
+	     "call counts. "
+	     ":reason makes one line of each reason, :reason:thread of each reason and thread.",
+    .what = "waits of threads",
+    .args = args,
+    .columns = columns,
+    .column_count = COLUMNS,
+    .run = run,
+};

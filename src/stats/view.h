@@ -1,0 +1,49 @@
+/*
+ * view.h - the tables of the command `report`: where time went by function, flat or as a tree.
+ */
+#ifndef WS_STATS_VIEW_H
+#define WS_STATS_VIEW_H
+
+#include "query/profile.h"
+#include "stats/stats.h"
+
+enum ws_view { WS_VIEW_FLAT, WS_VIEW_TOP_DOWN, WS_VIEW_BOTTOM_UP };
+
+struct ws_view_request {
+	struct ws_profile_request profile; /* its window is filled in from the filters */
+	enum ws_view view;
+	bool units;		     /* rows are functions, lines or modules; else only processes or threads */
+	bool by_total;		     /* rows in order of total, not self */
+	uint64_t depth, limit;	     /* levels of a tree, rows of a table or children of a node; 0 for all */
+	double least;		     /* rows of less than so many percent in total are left out */
+	const char *format, *output; /* as stats has them; NULL for their defaults */
+	const struct ws_timeunit *unit;
+	const char *filter_time, *filter_nvtx; /* or NULL */
+	bool quiet, overwrite;
+};
+
+/* Write one file's table; messages go to stderr. Returns as ws_stats_file. */
+int ws_view_file(const char *path, const struct ws_view_request *q);
+
+/*
+ * The flat table of a profile as rows of `s`, in order of self (or total) weight, then of name. `put` is called for each with its
+ * share of the whole.
+ */
+struct ws_view_row {
+	const struct ws_flat *f;
+	struct ws_text name;
+};
+struct ws_view_row *ws_view_rows(const struct ws_profile *p, uint32_t roots, bool by_total, size_t *count);
+void ws_view_rows_free(struct ws_view_row *rows, size_t count);
+
+static inline struct ws_cell ws_view_share(uint64_t part, uint64_t whole)
+{
+	return ws_cell_real(whole ? (long double)part * 100 / whole : 0);
+}
+
+static inline struct ws_cell ws_view_time(const struct ws_profile *p, uint64_t ns)
+{
+	return p->timed ? ws_cell_int((int64_t)ns) : ws_cell_null();
+}
+
+#endif

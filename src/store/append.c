@@ -1,0 +1,89 @@
+/*
+ * append.c - the copy of a report to which rows are added; see ws_writer_append in store.h.
+ *
+ * A copy, not an addition in place: until the index stands again behind what was added, a file is one that a crash left open. Where the file system can
+ * share blocks between files (copy_file_range), the copy costs nothing.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "store/file.h"
+#include "store/report.h"
+
+enum { PIECE = 1 << 20 };
+
+static int copy_slowly(int from, int to, uint64_t at, uint64_t end)
+{
+	char *buffer = ws_malloc(PIECE);
+	int rc = 0;
+
+	while (!rc && at < end) {
+		size_t n = end - at < PIECE ? (size_t)(end - at) : PIECE;
+
+		rc = ws_pread_all(from, buffer, n, at);
+		if (!rc)
+			rc = ws_pwrite_all(to, buffer, n, at);
+		at += n;
+	}
+	free(buffer);
+	return rc;
+}
+
+static int copy_range(int from, int to, uint64_t at, uint64_t end)
+{
+	while (at < end) {
+		off64_t in = (off64_t)at, out = (off64_t)at;
+		ssize_t n = copy_file_range(from, &in, to, &out, (size_t)(end - at), 0);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return copy_slowly(from, to, at, end);
+		at += (uint64_t)n;
+	}
+	return 0;
+}
+
+/* What is added is described by this build's schema; readers go by the first one in the file. */
+static bool numbered_alike(const struct ws_report *r)
+{
+	for (uint32_t t = 0; t < WS_TABLE_COUNT && t < r->schema_tables; t++) {
+		const struct ws_file_table *f = &r->schema[t];
+
+		if (f->table != (int)t || f->columns != ws_tables[t].column_count)
+			return false;
+		for (uint32_t c = 0; c < f->columns; c++)
+			if (f->column[c] != (int16_t)c)
+				return false;
+	}
+	return r->schema_tables >= WS_TABLE_COUNT;
+}
+
+int ws_report_copy_blocks(const struct ws_report *r, const char *path, uint64_t *end, struct ws_err *e)
+{
+	struct ws_file_header h = r->header;
+	int fd;
+
+	if (!ws_report_complete(r))
+		return ws_fail(e, "%s was not closed properly or is damaged: 'warpsight recover' mends what can be mended; then add to it", r->path);
+	if (!numbered_alike(r))
+		return ws_fail(e, "%s was written by another version of warpsight, whose tables are not quite this one's: use that version", r->path);
+	*end = sizeof(h);
+	if (r->all.n) {
+		const struct ws_block *last = &r->all.v[r->all.n - 1];
+
+		*end = last->offset + sizeof(struct ws_block_header) + WS_ALIGN_UP(last->head.body_bytes, WS_BLOCK_ALIGN);
+	}
+	fd = ws_file_create(path, true, &h, sizeof(h), e);
+	if (fd < 0)
+		return -1;
+	if (copy_range(r->fd, fd, sizeof(h), *end)) {
+		ws_fail_errno(e, "cannot write %s", path);
+		close(fd);
+		unlink(path);
+		return -1;
+	}
+	return fd;
+}

@@ -1,0 +1,494 @@
+/*
+ * dwarf.c - see dwarf.h.
+ *
+ * Units are gone through by their headers and the ranges of their first entry; only those that hold a wanted address are opened further, and of those only the
+ * functions that do. The mapping is given back to the kernel (MADV_DONTNEED) as the walk goes on: file pages that were touched would otherwise count as ours.
+ */
+#include "symbols/dwarf.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "symbols/lines.h"
+
+#if WS_HAVE_DW
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <gelf.h>
+#include <libelf.h>
+
+#define DEEPEST 48			      /* inlined calls inside each other */
+#define GIVE_BACK (UINT64_C(16) << 20)	      /* bytes of .debug_info between which touched pages are let go */
+#define MOST_KEPT (UINT64_C(8) << 20)	      /* bytes of units looked into after which libdw begins anew: it frees nothing before its end */
+#define MOST_UNPACKED (UINT64_C(1) << 30)     /* compressed sections are unpacked into memory: no more than this */
+#define MOST_NESTING 200
+
+struct chain {
+	Dwarf_Die die[DEEPEST];
+	unsigned n; /* outermost first */
+};
+
+struct search {
+	const struct ws_elf *elf;
+	const uint64_t *address;
+	size_t n;
+	bool *seen;
+	/* The unit at hand: */
+	Dwarf_Die unit;
+	size_t *index; /* of the wanted addresses in it, sorted */
+	size_t index_n, index_cap;
+	struct chain *chain;
+	size_t chain_cap;
+	bool types; /* look inside types too */
+	struct ws_lines_sections sections;
+	struct ws_lines lines; /* of the unit */
+	struct ws_line *line;  /* by place in `index` */
+	size_t line_cap;
+	bool own_lines; /* they could be read */
+	struct ws_text *paths; /* of the calls being reported */
+	void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t calls_n);
+	void *ctx;
+};
+
+static size_t lower_bound(const uint64_t *v, size_t n, uint64_t x)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (v[mid] < x)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Collect the wanted addresses that the unit's ranges cover. */
+static void unit_addresses(struct search *s)
+{
+	Dwarf_Addr base, from, to;
+	ptrdiff_t at = 0;
+	size_t n = 0;
+
+	s->index_n = 0;
+	while ((at = dwarf_ranges(&s->unit, at, &base, &from, &to)) > 0)
+		for (size_t i = lower_bound(s->address, s->n, from); i < s->n && s->address[i] < to; i++)
+			if (!s->seen[i]) {
+				ws_grow(s->index, s->index_cap, s->index_n + 1);
+				s->index[s->index_n++] = i;
+			}
+	if (!s->index_n)
+		return;
+	qsort(s->index, s->index_n, sizeof(*s->index), by_value);
+	for (size_t i = 0; i < s->index_n; i++)
+		if (!n || s->index[i] != s->index[n - 1])
+			s->index[n++] = s->index[i];
+	s->index_n = n;
+}
+
+/* Put `die` on the chains of the addresses it covers; whether there are any. */
+static bool cover(struct search *s, Dwarf_Die *die, bool keep)
+{
+	Dwarf_Addr base, from, to;
+	bool any = false, inlined = dwarf_tag(die) == DW_TAG_inlined_subroutine;
+	ptrdiff_t at = 0;
+
+	while ((at = dwarf_ranges(die, at, &base, &from, &to)) > 0) {
+		size_t low = 0, high = s->index_n;
+
+		while (low < high) {
+			size_t mid = (low + high) / 2;
+
+			if (s->address[s->index[mid]] < from)
+				low = mid + 1;
+			else
+				high = mid;
+		}
+		for (; low < s->index_n && s->address[s->index[low]] < to; low++) {
+			struct chain *c = &s->chain[low];
+
+			any = true;
+			if (keep && !inlined)
+				c->n = 0; /* other names of the same code, or a function around this one: which does not call it */
+			if (keep && c->n < DEEPEST)
+				c->die[c->n++] = *die;
+		}
+	}
+	return any;
+}
+
+static void visit(struct search *s, Dwarf_Die *parent, unsigned depth)
+{
+	Dwarf_Die die;
+
+	if (depth > MOST_NESTING || dwarf_child(parent, &die))
+		return;
+	do {
+		switch (dwarf_tag(&die)) {
+		case DW_TAG_subprogram:
+		case DW_TAG_inlined_subroutine:
+			if (cover(s, &die, true))
+				visit(s, &die, depth + 1);
+			break;
+		case DW_TAG_lexical_block:
+		case DW_TAG_try_block:
+		case DW_TAG_catch_block:
+		case DW_TAG_entry_point:
+			if (cover(s, &die, false))
+				visit(s, &die, depth + 1);
+			break;
+		case DW_TAG_namespace:
+		case DW_TAG_module:
+			visit(s, &die, depth + 1);
+			break;
+		case DW_TAG_structure_type:
+		case DW_TAG_class_type:
+		case DW_TAG_union_type:
+		case DW_TAG_enumeration_type:
+			if (s->types)
+				visit(s, &die, depth + 1);
+			break;
+		default:
+			break;
+		}
+	} while (!dwarf_siblingof(&die, &die));
+}
+
+/* ---- what was found ---- */
+
+static const char *name_of(Dwarf_Die *die)
+{
+	Dwarf_Attribute a;
+	const char *name = NULL;
+
+	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &a) || dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &a) ||
+	    dwarf_attr_integrate(die, DW_AT_name, &a))
+		name = dwarf_formstring(&a);
+	return name;
+}
+
+/* Of a name and a folder in the line table: relative ones stand in the folder where the compiler ran. */
+static const char *full_path(struct search *s, const struct ws_lines_file *f, struct ws_text *into)
+{
+	Dwarf_Attribute a;
+	const char *ran_in = dwarf_attr(&s->unit, DW_AT_comp_dir, &a) ? dwarf_formstring(&a) : NULL;
+
+	if (!f || !*f->name)
+		return NULL;
+	into->len = 0;
+	if (*f->name != '/' && *f->folder) {
+		if (*f->folder != '/' && ran_in)
+			ws_text_printf(into, "%s/", ran_in);
+		ws_text_printf(into, "%s/", f->folder);
+	} else if (*f->name != '/' && ran_in) {
+		ws_text_printf(into, "%s/", ran_in);
+	}
+	ws_text_puts(into, f->name);
+	return into->s;
+}
+
+static void call_place(struct search *s, Dwarf_Die *die, Dwarf_Files *files, struct ws_dwarf_call *out, struct ws_text *into)
+{
+	Dwarf_Attribute a;
+	Dwarf_Word v;
+
+	if (dwarf_attr(die, DW_AT_call_file, &a) && !dwarf_formudata(&a, &v)) {
+		if (s->own_lines)
+			out->file = full_path(s, ws_lines_file(&s->lines, v), into);
+		else if (files)
+			out->file = dwarf_filesrc(files, v, NULL, NULL);
+	}
+	if (dwarf_attr(die, DW_AT_call_line, &a) && !dwarf_formudata(&a, &v) && v <= UINT32_MAX)
+		out->line = (uint32_t)v;
+}
+
+/* Where the address itself stands. */
+static bool own_place(struct search *s, size_t k, struct ws_dwarf_call *out)
+{
+	Dwarf_Line *line;
+	int number = 0;
+
+	if (s->own_lines) {
+		if (!s->line[k].found)
+			return false;
+		out->line = s->line[k].line;
+		out->file = full_path(s, ws_lines_file(&s->lines, s->line[k].file), &s->paths[0]);
+		return true;
+	}
+	line = dwarf_getsrc_die(&s->unit, s->address[s->index[k]]);
+	if (!line)
+		return false;
+	out->file = dwarf_linesrc(line, NULL, NULL);
+	if (!dwarf_lineno(line, &number) && number > 0)
+		out->line = (uint32_t)number;
+	return true;
+}
+
+static void report(struct search *s, size_t k, Dwarf_Files *files)
+{
+	struct chain *c = &s->chain[k];
+	struct ws_dwarf_call call[DEEPEST] = {{0}};
+	Dwarf_Addr begin;
+
+	/* Innermost first; the place in each is where the one inside it was called. */
+	for (unsigned i = 0; i < c->n; i++) {
+		Dwarf_Die *die = &c->die[c->n - 1 - i];
+
+		call[i].name = name_of(die);
+		call[i].inlined = dwarf_tag(die) == DW_TAG_inlined_subroutine;
+		if (!call[i].inlined && !dwarf_entrypc(die, &begin))
+			call[i].begin = begin;
+		if (i)
+			call_place(s, &c->die[c->n - i], files, &call[i], &s->paths[i]);
+	}
+	if (own_place(s, k, &call[0]) || c->n) {
+		s->seen[s->index[k]] = c->n != 0;
+		s->found(s->ctx, s->index[k], call, c->n ? c->n : 1);
+	}
+}
+
+/* The unit's line table: read by ourselves where it stands in the file, else (split units) by libdw. */
+static void read_lines(struct search *s)
+{
+	Dwarf_Attribute a;
+	Dwarf_Word offset;
+
+	s->own_lines = dwarf_attr(&s->unit, DW_AT_stmt_list, &a) && !dwarf_formudata(&a, &offset) && ws_lines_open(&s->lines, &s->sections, offset);
+	if (!s->own_lines)
+		return;
+	ws_grow(s->line, s->line_cap, s->index_n);
+	ws_lines_find(&s->lines, s->address, s->index, s->index_n, s->line);
+}
+
+static bool complete(const struct search *s)
+{
+	for (size_t k = 0; k < s->index_n; k++)
+		if (!s->chain[k].n)
+			return false;
+	return true;
+}
+
+static void search_unit(struct search *s)
+{
+	Dwarf_Files *files = NULL;
+	size_t files_n;
+
+	ws_grow(s->chain, s->chain_cap, s->index_n);
+	for (size_t k = 0; k < s->index_n; k++)
+		s->chain[k].n = 0;
+	s->types = false;
+	visit(s, &s->unit, 0);
+	if (!complete(s)) { /* some languages put functions inside types: once more, at more cost */
+		for (size_t k = 0; k < s->index_n; k++)
+			s->chain[k].n = 0;
+		s->types = true;
+		visit(s, &s->unit, 0);
+	}
+	read_lines(s);
+	if (!s->own_lines && dwarf_getsrcfiles(&s->unit, &files, &files_n))
+		files = NULL;
+	for (size_t k = 0; k < s->index_n; k++)
+		report(s, k, files);
+	ws_lines_free(&s->lines);
+}
+
+/*
+ * libelf notes in the section headers that it has unpacked a section: for as long as it works on the mapping, their pages are writable, as private
+ * copies, and not given back.
+ */
+static void header_pages(const struct ws_elf *elf, uintptr_t *from, uintptr_t *to)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1, base = (uintptr_t)elf->data;
+	uint64_t bytes = (uint64_t)elf->sections * (elf->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr));
+
+	*from = *to = base;
+	if (!elf->sections || elf->shoff > elf->size || bytes > elf->size - elf->shoff)
+		return;
+	*from = (base + elf->shoff) & ~page;
+	*to = (base + elf->shoff + bytes + page) & ~page;
+}
+
+static void give_back(const struct ws_elf *elf, bool headers)
+{
+	uintptr_t from, to, page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1, end = ((uintptr_t)elf->data + elf->size + page) & ~page;
+
+	if (!elf->mapped)
+		return;
+	header_pages(elf, &from, &to);
+	if (from > (uintptr_t)elf->data)
+		madvise((void *)(uintptr_t)elf->data, from - (uintptr_t)elf->data, MADV_DONTNEED);
+	if (to < end)
+		madvise((void *)to, end - to, MADV_DONTNEED);
+	if (headers && to > from) {
+		madvise((void *)from, to - from, MADV_DONTNEED);
+		mprotect((void *)from, to - from, PROT_READ);
+	}
+}
+
+/* Look into units from `*at` on, until the end or until libdw has kept enough of what it read. Whether there is more. */
+static bool search_some(struct search *s, Dwarf *dw, Dwarf_Off *at)
+{
+	uint64_t looked_into = 0, passed = 0;
+	Dwarf_Off next;
+	Dwarf_Half version;
+	size_t header;
+
+	for (; looked_into < MOST_KEPT; *at = next) {
+		Dwarf_Die skeleton;
+		uint8_t type = DW_UT_compile;
+
+		if (dwarf_next_unit(dw, *at, &next, &header, &version, NULL, NULL, NULL, NULL, NULL) || next <= *at)
+			return false;
+		if (!dwarf_offdie(dw, *at + header, &s->unit))
+			continue;
+		if (dwarf_cu_info(s->unit.cu, NULL, &type, NULL, &skeleton, NULL, NULL, NULL) || type == DW_UT_type || type == DW_UT_split_type)
+			continue;
+		if (type == DW_UT_skeleton && dwarf_tag(&skeleton) != DW_TAG_invalid)
+			s->unit = skeleton;
+		unit_addresses(s);
+		if (s->index_n) {
+			search_unit(s);
+			looked_into += next - *at;
+		}
+		passed += next - *at;
+		if (passed > GIVE_BACK || s->index_n) {
+			give_back(s->elf, false);
+			passed = 0;
+		}
+	}
+	return true;
+}
+
+/* Bytes that compressed debugging sections take when unpacked. */
+static uint64_t unpacked(const struct ws_elf *elf)
+{
+	uint64_t sum = 0;
+	Elf64_Shdr s;
+
+	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &s); i++) {
+		Elf64_Chdr h;
+		const uint8_t *p = (s.sh_flags & SHF_COMPRESSED) && elf->wide ? ws_elf_bytes(elf, &s) : NULL;
+
+		if (p && s.sh_size >= sizeof(h) && !strncmp(ws_elf_section_name(elf, &s), ".debug", 6)) {
+			memcpy(&h, p, sizeof(h));
+			sum = h.ch_size < UINT64_MAX - sum ? sum + h.ch_size : UINT64_MAX;
+		}
+	}
+	return sum;
+}
+
+static Dwarf *begin(const struct ws_elf *elf, Elf **handle, struct ws_err *e)
+{
+	uintptr_t from, to;
+	Dwarf *dw = NULL;
+
+	elf_version(EV_CURRENT);
+	*handle = NULL;
+	header_pages(elf, &from, &to);
+	if (!elf->mapped || (to > from && mprotect((void *)from, to - from, PROT_READ | PROT_WRITE))) {
+		ws_fail(e, "its debugging information cannot be mapped");
+		return NULL;
+	}
+	if (unpacked(elf) > MOST_UNPACKED) {
+		ws_fail(e, "its compressed debugging information would take %.1f GiB of memory", (double)unpacked(elf) / (1u << 30));
+		return NULL;
+	}
+	*handle = elf_memory((char *)(uintptr_t)elf->data, elf->size);
+	if (*handle)
+		dw = dwarf_begin_elf(*handle, DWARF_C_READ, NULL);
+	if (!dw)
+		ws_fail(e, "it has no debugging information that can be read");
+	return dw;
+}
+
+static void end(Dwarf *dw, Elf *handle, const struct ws_elf *elf)
+{
+	if (dw)
+		dwarf_end(dw);
+	if (handle)
+		elf_end(handle);
+	give_back(elf, true);
+}
+
+/* Sections as libdw has unpacked them. */
+static void find_sections(struct search *s, Elf *handle)
+{
+	struct {
+		const char *name;
+		const uint8_t **p;
+		uint64_t *n;
+	} wanted[] = {{".debug_line", &s->sections.line, &s->sections.line_n},
+		      {".debug_line_str", &s->sections.line_str, &s->sections.line_str_n},
+		      {".debug_str", &s->sections.str, &s->sections.str_n}};
+	Elf_Scn *scn = NULL;
+	size_t names;
+
+	memset(&s->sections, 0, sizeof(s->sections));
+	if (elf_getshdrstrndx(handle, &names))
+		return;
+	while ((scn = elf_nextscn(handle, scn))) {
+		GElf_Shdr h;
+		const char *name = gelf_getshdr(scn, &h) && h.sh_type != SHT_NOBITS ? elf_strptr(handle, names, h.sh_name) : NULL;
+
+		for (size_t i = 0; name && i < WS_COUNT(wanted); i++) {
+			Elf_Data *d = strcmp(name, wanted[i].name) || (h.sh_flags & SHF_COMPRESSED) ? NULL : elf_rawdata(scn, NULL);
+
+			if (d && d->d_buf) {
+				*wanted[i].p = d->d_buf;
+				*wanted[i].n = d->d_size;
+			}
+		}
+	}
+}
+
+int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address, size_t n,
+		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t calls_n), void *ctx, struct ws_err *e)
+{
+	struct ws_text paths[DEEPEST] = {{0}};
+	struct search s = {.elf = elf, .address = address, .n = n, .found = found, .ctx = ctx, .paths = paths};
+	Dwarf_Off at = 0;
+	bool more = true, any = false;
+
+	s.seen = ws_calloc(n ? n : 1, sizeof(*s.seen));
+	while (more) {
+		Elf *handle, *alt_handle = NULL;
+		Dwarf *dw = begin(elf, &handle, e), *alt = dw && shared ? begin(shared, &alt_handle, NULL) : NULL;
+
+		if (alt)
+			dwarf_setalt(dw, alt);
+		if (dw)
+			find_sections(&s, handle);
+		more = dw && search_some(&s, dw, &at);
+		any |= dw != NULL;
+		end(dw, handle, elf);
+		if (shared && dw)
+			end(alt, alt_handle, shared);
+	}
+	free(s.seen);
+	free(s.index);
+	free(s.chain);
+	free(s.line);
+	for (unsigned i = 0; i < DEEPEST; i++)
+		ws_text_free(&paths[i]);
+	return any ? 0 : -1;
+}
+#else
+int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address, size_t n,
+		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t calls_n), void *ctx, struct ws_err *e)
+{
+	(void)elf, (void)shared, (void)address, (void)n, (void)found, (void)ctx;
+	return ws_fail(e, "this warpsight was built without libdw");
+}
+#endif

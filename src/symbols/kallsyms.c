@@ -1,0 +1,111 @@
+/* kallsyms.c - see kallsyms.h. One pass: of all symbols, the one that begins closest below each wanted address. */
+#include "symbols/kallsyms.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define FARTHEST (UINT64_C(1) << 20) /* beyond the last function of a module lies something else */
+
+struct best {
+	uint64_t begin;
+	const char *name;
+	size_t len;
+	bool code; /* the closest symbol may be data: then there is no name */
+};
+
+static const char *take_line(const char *p, const char *end, struct best *b)
+{
+	const char *stop = memchr(p, '\n', (size_t)(end - p));
+	char type;
+
+	stop = stop ? stop : end;
+	b->begin = 0;
+	b->len = 0;
+	for (; p < stop && *p != ' '; p++) {
+		int d = *p >= '0' && *p <= '9' ? *p - '0' : *p >= 'a' && *p <= 'f' ? *p - 'a' + 10 : -1;
+
+		if (d < 0)
+			return stop + 1;
+		b->begin = b->begin << 4 | (uint64_t)d;
+	}
+	if (stop - p < 4)
+		return stop + 1;
+	type = p[1];
+	b->code = type == 't' || type == 'T' || type == 'w' || type == 'W';
+	b->name = p + 3;
+	b->len = (size_t)(stop - b->name);
+	return stop + 1;
+}
+
+static size_t lower_bound(const uint64_t *v, size_t n, uint64_t x)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (v[mid] < x)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+bool ws_kallsyms_find_text(const char *text, size_t size, const uint64_t *address, size_t n,
+			   void (*found)(void *ctx, size_t i, const char *name, uint64_t begin), void *ctx)
+{
+	struct best *top = ws_calloc(n + 1, sizeof(*top)), line, at = {0};
+	const char *end = text + size;
+	bool shown = false;
+
+	for (const char *p = text; p < end;) {
+		size_t i;
+
+		p = take_line(p, end, &line);
+		if (!line.len || !line.begin)
+			continue;
+		shown = true;
+		i = lower_bound(address, n, line.begin);
+		/* Of several names of one place the first stays, a function's before a label's of data. */
+		if (i < n && (!top[i].len || line.begin > top[i].begin || (line.begin == top[i].begin && line.code && !top[i].code)))
+			top[i] = line;
+	}
+	for (size_t i = 0; i < n; i++) {
+		char name[512], *tab;
+
+		if (top[i].len)
+			at = top[i];
+		if (!at.len || !at.code || address[i] - at.begin > FARTHEST)
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)(at.len < sizeof(name) - 1 ? at.len : sizeof(name) - 1), at.name);
+		tab = strchr(name, '\t'); /* before a module in brackets */
+		if (tab)
+			*tab = ' ';
+		found(ctx, i, name, at.begin);
+	}
+	free(top);
+	return shown;
+}
+
+bool ws_kallsyms_find(const uint64_t *address, size_t n, void (*found)(void *ctx, size_t i, const char *name, uint64_t begin), void *ctx)
+{
+	FILE *f = fopen("/proc/kallsyms", "re");
+	struct ws_text text = {0};
+	char buf[65536];
+	bool shown = false;
+	size_t got;
+
+	if (!f)
+		return false;
+	while ((got = fread(buf, 1, sizeof(buf), f)))
+		ws_text_add(&text, buf, got);
+	fclose(f);
+	if (text.len)
+		shown = ws_kallsyms_find_text(text.s, text.len, address, n, found, ctx);
+	ws_text_free(&text);
+	return shown;
+}

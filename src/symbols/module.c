@@ -1,0 +1,377 @@
+/* module.c - see module.h. */
+#include "symbols/module.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "symbols/cfi.h"
+
+#define MOST_OPEN 7000 /* files: more are known but not looked into (each keeps a mapping) */
+#define DELETED " (deleted)"
+
+struct ws_modules {
+	struct ws_module **v;
+	size_t n, cap, open;
+	struct ws_map by_identity; /* hash of kind, path, device, inode, pid -> number; collisions are told apart by the fields */
+	struct ws_module *kernel, *vdso, *other_vdso;
+};
+
+struct ws_modules *ws_modules_new(void)
+{
+	return ws_calloc(1, sizeof(struct ws_modules));
+}
+
+void ws_modules_free(struct ws_modules *m)
+{
+	if (!m)
+		return;
+	for (size_t i = 0; i < m->n; i++) {
+		ws_cfi_free(m->v[i]->cfi);
+		ws_elf_close(&m->v[i]->elf);
+		free(m->v[i]->path);
+		free(m->v[i]->dump);
+		free(m->v[i]);
+	}
+	free(m->v);
+	ws_map_free(&m->by_identity);
+	free(m);
+}
+
+struct ws_module *ws_modules_get(struct ws_modules *m, uint32_t i)
+{
+	return i && i <= m->n ? m->v[i - 1] : NULL;
+}
+
+static struct ws_module *add(struct ws_modules *m, enum ws_module_kind kind, const char *path)
+{
+	struct ws_module *new = ws_calloc(1, sizeof(*new));
+
+	ws_grow(m->v, m->cap, m->n + 1);
+	m->v[m->n++] = new;
+	new->number = (uint32_t)m->n;
+	new->kind = kind;
+	new->path = ws_strdup(path);
+	return new;
+}
+
+/* ---- which file it is ---- */
+
+/* The build id in the memory of the process: of the file that is really mapped. "" when it cannot be read. */
+static void build_id_in_memory(int pid, uint64_t base, uint64_t offset, char out[WS_BUILD_ID_TEXT])
+{
+	static const size_t most = 4096;
+	char path[64];
+	uint8_t *first;
+	struct ws_elf image;
+	int fd;
+
+	out[0] = 0;
+	if (pid <= 0 || offset > base)
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	first = ws_calloc(1, most);
+	/* The header lies at the beginning of the file, which libraries map just below their code. */
+	if (pread(fd, first, most, (off_t)(base - offset)) == (ssize_t)most && !ws_elf_memory(&image, first, most, NULL))
+		ws_elf_build_id(&image, out);
+	free(first);
+	close(fd);
+}
+
+static void told_build_id(const struct ws_mapped *what, char out[WS_BUILD_ID_TEXT])
+{
+	out[0] = 0;
+	for (size_t i = 0; what->build_id && i < what->build_id_size && i < 64; i++)
+		snprintf(out + 2 * i, 3, "%02x", what->build_id[i]);
+}
+
+static bool is_stripped(const struct ws_elf *elf)
+{
+	Elf64_Shdr s;
+
+	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &s); i++)
+		if (s.sh_type == SHT_SYMTAB)
+			return false;
+	return true;
+}
+
+/* Open the file at `path` into the module when it is the mapped one: by inode, else by build id. `trusted`: it is by the way it is reached. */
+static bool take_file(struct ws_module *m, const char *path, int pid, const struct ws_mapped *what, bool trusted)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	char have[WS_BUILD_ID_TEXT], want[WS_BUILD_ID_TEXT];
+	struct ws_elf elf;
+	struct stat st;
+	bool same;
+
+	if (fd < 0)
+		return false;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || ws_elf_open_fd(&elf, fd, NULL)) {
+		close(fd);
+		return false;
+	}
+	close(fd);
+	ws_elf_build_id(&elf, have);
+	told_build_id(what, want);
+	same = trusted || (what->inode && what->inode == st.st_ino && !want[0]);
+	if (!same) {
+		if (!want[0])
+			build_id_in_memory(pid, what->base, what->offset, want);
+		same = (have[0] && !strcmp(have, want)) || (!what->inode && !want[0] && pid <= 0);
+	}
+	if (!same) {
+		m->flags |= WS_MODULE_CHANGED;
+		ws_elf_close(&elf);
+		return false;
+	}
+	m->elf = elf;
+	m->opened = true;
+	m->size = (uint64_t)st.st_size;
+	memcpy(m->build_id, have, sizeof(have));
+	if (is_stripped(&m->elf))
+		m->flags |= WS_MODULE_STRIPPED;
+	return true;
+}
+
+static void open_file(struct ws_module *m, int pid, const struct ws_mapped *what)
+{
+	char path[PATH_MAX + 64];
+
+	if (pid > 0) {
+		snprintf(path, sizeof(path), "/proc/%d/root%s", pid, m->path);
+		if (!(m->flags & WS_MODULE_DELETED) && take_file(m, path, pid, what, false))
+			return;
+		snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid, (unsigned long long)what->base,
+			 (unsigned long long)(what->base + what->size));
+		if (take_file(m, path, pid, what, true)) {
+			m->flags = (uint8_t)((m->flags & ~WS_MODULE_CHANGED) | WS_MODULE_DELETED);
+			return;
+		}
+		snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+		if (take_file(m, path, pid, what, false)) {
+			m->flags = (uint8_t)((m->flags & ~WS_MODULE_CHANGED) | WS_MODULE_DELETED);
+			return;
+		}
+	}
+	/* The process may be gone already: its path as we see it. */
+	if (!(m->flags & WS_MODULE_DELETED) && take_file(m, m->path, pid, what, false)) {
+		m->flags &= (uint8_t)~WS_MODULE_CHANGED;
+		return;
+	}
+	if (access(m->path, F_OK))
+		m->flags |= WS_MODULE_MISSING;
+}
+
+/* ---- finding modules ---- */
+
+static uint64_t identity(enum ws_module_kind kind, const char *path, size_t len, uint64_t device, uint64_t inode, int pid)
+{
+	uint64_t seed[4] = {kind, device, inode, (uint64_t)pid};
+
+	return XXH3_64bits_withSeed(path, len, XXH3_64bits(seed, sizeof(seed)));
+}
+
+static struct ws_module *file_module(struct ws_modules *m, int pid, const struct ws_mapped *what)
+{
+	size_t len = strlen(what->path), cut = strlen(DELETED);
+	bool deleted = len > cut && !strcmp(what->path + len - cut, DELETED);
+	struct ws_module *new;
+	uint64_t key;
+	bool found;
+
+	len -= deleted ? cut : 0;
+	for (key = identity(WS_MODULE_FILE, what->path, len, what->device, what->inode, 0);; key++) {
+		uint64_t number = ws_map_get(&m->by_identity, key, &found);
+		struct ws_module *old = found ? m->v[number - 1] : NULL;
+
+		if (!found)
+			break;
+		if (old->kind == WS_MODULE_FILE && old->inode == what->inode && old->device == what->device && strlen(old->path) == len &&
+		    !memcmp(old->path, what->path, len))
+			return old;
+	}
+	new = add(m, WS_MODULE_FILE, what->path);
+	new->path[len] = 0;
+	new->device = what->device;
+	new->inode = what->inode;
+	new->flags = deleted ? WS_MODULE_DELETED : 0;
+	told_build_id(what, new->build_id);
+	ws_map_set(&m->by_identity, key, new->number);
+	if (m->open < MOST_OPEN) {
+		open_file(new, pid, what);
+		m->open += new->opened;
+	}
+	return new;
+}
+
+/* Bytes of our own vDSO's mapping, section headers included; 0 when it is not to be found. */
+static size_t own_vdso_size(uint64_t image)
+{
+	unsigned long long from, to;
+	char line[512];
+	size_t size = 0;
+	FILE *f = fopen("/proc/self/maps", "re");
+
+	while (f && !size && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%llx-%llx", &from, &to) == 2 && from == image)
+			size = (size_t)(to - from);
+	if (f)
+		fclose(f);
+	return size;
+}
+
+/* One image serves all 64-bit processes of a kernel: ours is theirs. A 32-bit one has another, which is smaller, and is left unread. */
+static struct ws_module *vdso_module(struct ws_modules *m, uint64_t size)
+{
+	uint64_t image = getauxval(AT_SYSINFO_EHDR);
+	bool ours;
+
+	if (!m->vdso) {
+		size_t own = image ? own_vdso_size(image) : 0;
+
+		m->vdso = add(m, WS_MODULE_VDSO, "[vdso]");
+		m->vdso->opened = own && !ws_elf_memory(&m->vdso->elf, (const void *)image, own, NULL);
+		if (m->vdso->opened)
+			ws_elf_build_id(&m->vdso->elf, m->vdso->build_id);
+		m->vdso->size = own;
+	}
+	ours = !size || size == m->vdso->size;
+	if (!ours && !m->other_vdso)
+		m->other_vdso = add(m, WS_MODULE_VDSO, "[vdso32]");
+	return ours ? m->vdso : m->other_vdso;
+}
+
+struct ws_module *ws_modules_kernel(struct ws_modules *m)
+{
+	if (!m->kernel)
+		m->kernel = add(m, WS_MODULE_KERNEL, "[kernel.kallsyms]");
+	return m->kernel;
+}
+
+/* The pid that the process sees itself: the last of NSpid. Ours when that cannot be told. */
+static int own_pid(int pid)
+{
+	char path[64], line[256];
+	int own = pid;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, "NSpid:", 6)) {
+			char *tab = strrchr(line, '\t');
+
+			own = tab && atoi(tab + 1) > 0 ? atoi(tab + 1) : pid;
+			break;
+		}
+	if (f)
+		fclose(f);
+	return own;
+}
+
+struct ws_module *ws_modules_jit(struct ws_modules *m, int pid)
+{
+	uint64_t key = identity(WS_MODULE_JIT, "", 0, 0, 0, pid);
+	struct ws_module *new;
+	char name[64];
+	bool found;
+
+	for (;; key++) {
+		uint64_t number = ws_map_get(&m->by_identity, key, &found);
+
+		if (!found)
+			break;
+		if (m->v[number - 1]->kind == WS_MODULE_JIT && m->v[number - 1]->key == pid)
+			return m->v[number - 1];
+	}
+	snprintf(name, sizeof(name), "/tmp/perf-%d.map", own_pid(pid));
+	new = add(m, WS_MODULE_JIT, name);
+	new->pid = own_pid(pid);
+	new->key = pid;
+	ws_map_set(&m->by_identity, key, new->number);
+	return new;
+}
+
+static void open_recorded(struct ws_module *m)
+{
+	char have[WS_BUILD_ID_TEXT];
+	struct ws_elf elf;
+
+	if (ws_elf_open(&elf, m->path, NULL)) {
+		m->flags |= WS_MODULE_MISSING;
+		return;
+	}
+	ws_elf_build_id(&elf, have);
+	if (m->build_id[0] ? strcmp(have, m->build_id) != 0 : have[0] || elf.size != m->size) {
+		m->flags |= WS_MODULE_CHANGED;
+		ws_elf_close(&elf);
+		return;
+	}
+	m->elf = elf;
+	m->opened = true;
+}
+
+struct ws_module *ws_modules_recorded(struct ws_modules *m, enum ws_module_kind kind, const char *path, const char *build_id, uint64_t size, bool same_boot)
+{
+	struct ws_module *new, *ours;
+	unsigned pid;
+
+	new = add(m, kind, path);
+	new->size = size;
+	snprintf(new->build_id, sizeof(new->build_id), "%s", build_id);
+	if (kind == WS_MODULE_FILE) {
+		open_recorded(new);
+	} else if (kind == WS_MODULE_VDSO && same_boot) {
+		ours = vdso_module(m, 0);
+		if (ours->opened && build_id[0] && !strcmp(ours->build_id, build_id))
+			new->opened = !ws_elf_memory(&new->elf, ours->elf.data, ours->elf.size, NULL);
+	} else if (kind == WS_MODULE_JIT && sscanf(path, "/tmp/perf-%u.map", &pid) == 1 && pid <= INT_MAX) {
+		new->pid = (int)pid;
+	}
+	return new;
+}
+
+static bool is_dump(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	size_t n = name ? strlen(name) : 0;
+
+	return n > 10 && !strncmp(name, "/jit-", 5) && !strcmp(name + n - 5, ".dump");
+}
+
+struct ws_module *ws_modules_mapped(struct ws_modules *m, int pid, const struct ws_mapped *what)
+{
+	if (!strcmp(what->path, "[vdso]"))
+		return vdso_module(m, what->size);
+	if (is_dump(what->path)) { /* generators map their jitdump executable to show it to profilers */
+		struct ws_module *jit = ws_modules_jit(m, pid);
+
+		if (!jit->dump)
+			jit->dump = ws_strdup(what->path);
+		return jit;
+	}
+	/* Generated code lies in memory of no file, or of files that exist to be mapped: memfd, shared memory, /dev/zero. */
+	if (what->path[0] != '/' || what->path[1] == '/' || !strncmp(what->path, "/memfd:", 7) || !strncmp(what->path, "/dev/", 5) ||
+	    !strncmp(what->path, "/SYSV", 5) || !strncmp(what->path, "/anon_hugepage", 14))
+		return ws_modules_jit(m, pid);
+	return file_module(m, pid, what);
+}
+
+uint64_t ws_module_address(const struct ws_module *m, uint64_t offset)
+{
+	uint64_t address;
+
+	return m->opened && ws_elf_address(&m->elf, offset, &address) ? address : offset;
+}

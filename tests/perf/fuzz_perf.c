@@ -1,0 +1,65 @@
+/*
+ * fuzz_perf.c - any bytes as perf records and as descriptions of tracepoints, for libFuzzer (make fuzz).
+ *
+ * The first byte says what it is: a record and which of the things that a sample may hold are asked for, a format, or a format and a record of it.
+ */
+#include "perf_case.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static uint64_t bits_of(uint8_t choice)
+{
+	static const uint64_t bits[] = {PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_RAW, PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER};
+	uint64_t type = WS_PERF_SAMPLE_BASE;
+
+	for (size_t i = 0; i < WS_COUNT(bits); i++)
+		if (choice >> i & 1)
+			type |= bits[i];
+	return type;
+}
+
+static void format(const uint8_t *data, size_t n)
+{
+	struct ws_trace_format *f = ws_trace_parse((const char *)data, n);
+	struct ws_text t = {0};
+
+	if (f)
+		ws_trace_text(f, data, n, &t);
+	ws_text_free(&t);
+	ws_trace_free(f);
+}
+
+static void known_format(const uint8_t *data, size_t n)
+{
+	struct ws_trace_format *f = ws_trace_parse(format_text, sizeof(format_text) - 1);
+	struct ws_text t = {0};
+	int64_t v;
+
+	ws_trace_text(f, data, n, &t);
+	ws_trace_number(f, "pid", data, n, &v);
+	ws_text_free(&t);
+	ws_trace_free(f);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	uint8_t choice = n ? data[0] : 0;
+	void *copy;
+
+	if (n < 2 || n > 65535)
+		return 0;
+	copy = malloc(n - 1); /* aligned, and no byte longer */
+	memcpy(copy, data + 1, n - 1);
+	if (choice & 0x80)
+		choice & 0x40 ? known_format(copy, n - 1) : format(copy, n - 1);
+	else {
+		if (n - 1 >= sizeof(struct perf_event_header))
+			((struct perf_event_header *)copy)->size = (uint16_t)(n - 1);
+		if (n - 1 >= 8) {
+			ws_perf_time(copy, n - 1);
+			look(copy, n - 1, bits_of(choice));
+		}
+	}
+	free(copy);
+	return 0;
+}

@@ -1,0 +1,57 @@
+/* burn.c - C code that Python calls through ctypes: it burns as much CPU time as it is told to. */
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <time.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+static int64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static volatile uint64_t sink;
+
+static __attribute__((noinline)) void burn_a_little(void)
+{
+	for (uint64_t i = 0; i < 20000; i++)
+		sink += i * i;
+}
+
+EXPORT int64_t native_burn(int64_t ns);
+EXPORT __attribute__((noinline)) int64_t native_burn(int64_t ns)
+{
+	int64_t start = cpu_ns(), now;
+
+	while ((now = cpu_ns()) - start < ns)
+		burn_a_little();
+	return now - start;
+}
+
+typedef void callback_fn(void);
+EXPORT void native_call(callback_fn *fn);
+EXPORT __attribute__((noinline)) void native_call(callback_fn *fn)
+{
+	fn();
+	sink++; /* not the last thing, so that this has a frame */
+}
+
+/* How many of `n` short waits a signal interrupted. */
+EXPORT int native_polls(int n);
+EXPORT int native_polls(int n)
+{
+	int interrupted = 0;
+
+	for (int i = 0; i < n; i++) {
+		struct timespec ms = {0, 100000};
+
+		burn_a_little();
+		interrupted += poll(NULL, 0, 0) < 0 && errno == EINTR;
+		interrupted += nanosleep(&ms, NULL) < 0 && errno == EINTR;
+	}
+	return interrupted;
+}

@@ -1,0 +1,156 @@
+/*
+ * fuzz_python.c - the reader of interpreters against hostile memory: it may find nothing or nonsense, and must not crash, hang, or write beyond what it was given.
+ *
+ * The input's first byte chooses an image of an interpreter (or memory that is made of the input alone); then come edits of 10 bytes: a place in what the image holds
+ * (4), a way (1), a value (5). What is left is tried as a line table of each form.
+ *
+ * Built by clang with -Dfuzz=true this is a libFuzzer target; else, with FUZZ_REPLAY, a program that runs a fixed number of made-up inputs, or the files it is given.
+ */
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "image.h"
+
+static const char *const versions[] = {"3.8", "3.9", "3.10", "3.11", "3.12", "3.13"};
+static struct image images[WS_COUNT(versions)];
+
+static const uint8_t *input;
+static size_t input_n;
+
+/* Memory that is there everywhere. */
+static size_t read_input(void *ctx, const struct ws_py_piece *p, size_t n)
+{
+	(void)ctx;
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < p[i].bytes; k++)
+			((uint8_t *)p[i].to)[k] = input[(p[i].from * 7 + k) % input_n];
+	return n;
+}
+
+static void explore(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t runtime)
+{
+	static struct ws_py_thread t[16];
+	static struct ws_py_frame f[300];
+	static struct ws_py_walk walk;
+	static struct ws_py_code c;
+	size_t n = ws_py_threads(l, m, runtime, t, WS_COUNT(t));
+
+	memset(&walk, 0, sizeof(walk));
+	ws_py_gil_holder(l, m, runtime);
+	for (size_t i = 0; i < n; i++) {
+		bool truncated;
+		size_t frames = ws_py_walk(l, m, t[i].state, &walk, f, WS_COUNT(f), &truncated);
+
+		if (frames > WS_COUNT(f))
+			abort();
+		for (size_t k = 0; k < frames && k < 20; k++) {
+			uint8_t table[4096];
+
+			if (!ws_py_code_read(l, m, f[k].code, &c))
+				continue;
+			if (c.name_len > sizeof(c.name) || c.file_len > sizeof(c.file) || c.table_bytes > WS_PY_TABLE_MOST)
+				abort();
+			if (c.table_bytes < sizeof(table) && ws_py_read(m, c.table, table, c.table_bytes) &&
+			    ws_py_line(l->version, c.first_line, table, c.table_bytes, f[k].at) < 0 && f[k].at >= 0)
+				abort();
+		}
+	}
+}
+
+static void edit(const struct image *im, const uint8_t *e)
+{
+	uint32_t place;
+	struct piece *p;
+	uint64_t value = 0;
+
+	memcpy(&place, e, 4);
+	p = &im->piece[place % im->n];
+	memcpy(&value, e + 5, 5);
+	place = p->bytes > 8 ? (place / (uint32_t)im->n) % (uint32_t)(p->bytes - 8) : 0;
+	if (e[4] & 1) /* a pointer into something that is there */
+		value = im->piece[value % im->n].at + (e[4] >> 1 & 0x78);
+	memcpy(p->p + place, &value, p->bytes < 8 ? p->bytes : e[4] & 2 ? 4 : 8);
+}
+
+static struct image copy(const struct image *from)
+{
+	struct image im = {from->version, from->runtime, 0, NULL};
+
+	for (uint64_t i = 0; i < from->n; i++)
+		memcpy(image_put(&im, from->piece[i].at, from->piece[i].bytes)->p, from->piece[i].p, from->piece[i].bytes);
+	return im;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct ws_py_layout l;
+	size_t at = 1;
+
+	if (!images[0].n) {
+		const char *folder = getenv("FUZZ_IMAGES");
+		char path[1024];
+
+		for (size_t i = 0; i < WS_COUNT(versions); i++) {
+			snprintf(path, sizeof(path), "%s/cpython-%s.img", folder ? folder : "tests/python/images", versions[i]);
+			if (!image_load(path, &images[i]))
+				abort();
+		}
+	}
+	if (size < 2)
+		return 0;
+	if (data[0] % 8 < WS_COUNT(versions)) {
+		struct image im = copy(&images[data[0] % 8]);
+		struct ws_py_memory m = {image_read, &im};
+
+		for (; at + 10 <= size && at < 200; at += 10)
+			edit(&im, data + at);
+		if (image_layout(&im, &m, &l))
+			explore(&l, &m, im.runtime);
+		image_free(&im);
+	} else {
+		struct ws_py_memory m = {read_input, NULL};
+
+		input = data + 1;
+		input_n = size - 1;
+		for (uint16_t v = 0x0308; v <= 0x030c; v++)
+			if (ws_py_layout_of(v, &l))
+				explore(&l, &m, 0x10000);
+		if (ws_py_layout_read(&m, 0x10000, &l))
+			explore(&l, &m, 0x10000);
+	}
+	for (uint16_t v = 0x0308; v <= 0x030e; v++)
+		for (int32_t i = -1; i < 64; i += 5)
+			ws_py_line(v, 1, data + at, at < size ? size - at : 0, i);
+	return 0;
+}
+
+#ifdef FUZZ_REPLAY
+int main(int argc, char **argv)
+{
+	static uint8_t buf[1 << 16];
+	uint64_t state = 88172645463325252u;
+
+	for (int i = 1; i < argc; i++) {
+		FILE *f = fopen(argv[i], "rb");
+		size_t n = f ? fread(buf, 1, sizeof(buf), f) : 0;
+
+		if (f)
+			fclose(f);
+		LLVMFuzzerTestOneInput(buf, n);
+	}
+	for (int run = 0; argc == 1 && run < 6000; run++) {
+		size_t n = 2 + (size_t)run % 400;
+
+		for (size_t i = 0; i < n; i++) {
+			state ^= state << 13;
+			state ^= state >> 7;
+			state ^= state << 17;
+			buf[i] = (uint8_t)(state >> 32);
+		}
+		LLVMFuzzerTestOneInput(buf, n);
+	}
+	printf("1..1\nok 1 - hostile memory\n");
+	return 0;
+}
+#endif

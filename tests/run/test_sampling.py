@@ -1,0 +1,455 @@
+"""test_sampling.py - CPU samples and context switches: what perf's records become, in each way of getting them."""
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+from harness import Failed, Skip, test, wait_until
+from rows import BLOCKED, CLOCK, DEAD, KERNEL, NO_TIME, PREEMPTED, SIGNAL, Rows
+
+ENOSYS, EPERM = 38, 1
+
+
+def busy(t, *args, name="busy"):
+    return [t.program(name), *map(str, args)]
+
+
+def record(t, argv, *options, **kw):
+    """Rows of a recording of `argv`; skips the test where perf is not permitted."""
+    r = t.same(argv, "--trace=none", *options, **kw)
+    t.eq(r.status, 0, "exit status")
+    t.verify(r.report)
+    rows = Rows(r.report)
+    rows.messages = r.messages
+    if rows.meta().get("perf.scope") == "refused" and "none" not in (kw.get("env") or {}).values():
+        raise Skip("perf events are not permitted here")
+    return rows
+
+
+def near(t, seen, expected, within, what):
+    t.ok(abs(seen - expected) <= within, "%s: expected %.3f, saw %.3f" % (what, expected, seen))
+
+
+def check_spans(t, rows):
+    """Spans of a thread follow each other, and so do those of a core."""
+    for key in ("thread", "cpu"):
+        last = {}
+        for s in rows.spans():
+            t.ok(s["start"] >= last.get(s[key], 0), "span of %s %d begins at %d, before the last one's end" % (key, s[key], s["start"]))
+            t.ok(s["end"] == NO_TIME or s["end"] > s["start"], "a span ends after it begins")
+            if s["end"] != NO_TIME:
+                last[s[key]] = s["end"]
+
+
+def check_split(t, rows, process=None, burn=0.97):
+    shares = rows.shares(process=process)
+    t.ge(sum(1 for _ in rows.samples(process)), 600, "samples of 0.8 s of CPU time")
+    near(t, shares.get("three_quarters", 0), 0.75, 0.03, "share of three_quarters")
+    near(t, shares.get("one_quarter", 0), 0.25, 0.03, "share of one_quarter")
+    t.ge(shares.get("main", 0), 0.97, "share of main, which calls everything")
+    t.ge(shares.get("burn", 0), burn, "share of burn, which both call")
+
+
+# ---- shares
+
+
+@test("sampling")
+def functions_have_their_shares(t):
+    rows = record(t, busy(t, "split", 800))
+    check_split(t, rows)
+    check_spans(t, rows)
+    t.eq(rows.lost(), 0, "events lost")
+    t.eq({s["event"] for s in rows.samples()}, {1}, "events of samples")
+    t.eq([rows.strings[e["name"]] in ("cpu-cycles", "cpu-clock") for e in rows.table("perf_event")], [True], "events")
+
+
+@test("sampling")
+def functions_have_their_shares_with_frame_pointers(t):
+    check_split(t, record(t, busy(t, "split", 800, name="busyfp"), "--backtrace=fp"), burn=0.8)  # what keeps no frame pointers (libc, the vDSO) hides its caller
+
+
+@test("sampling")
+def dwarf_finds_the_same(t):
+    check_split(t, record(t, busy(t, "split", 800), "--backtrace=dwarf"))
+
+
+@test("sampling")
+def a_static_program_is_sampled(t):
+    rows = record(t, busy(t, "split", 800, name="busystatic"))
+    check_split(t, rows)
+    t.eq([rows.strings[p["name"]] for p in rows.table("process")], ["busystatic"], "processes")
+    t.contains(rows.strings[rows.table("process")[0]["cmdline"]], "busystatic split 800$", "its command line")
+    t.eq(len(rows.table("process_end")), 1, "ends of processes")
+
+
+@test("sampling")
+def inherited_events_find_the_same(t):
+    rows = record(t, busy(t, "split", 800), env={"WARPSIGHT_PERF": "inherit"})
+    check_split(t, rows)
+    check_spans(t, rows)
+    t.contains(rows.meta()["perf.scope"], "inherited", "scope")
+
+
+@test("sampling", ("root",))
+def an_ordinary_user_samples_too(t):
+    if not shutil.which("setpriv"):
+        raise Skip("needs setpriv")
+    os.chmod(t.work, 0o777)
+    os.chmod(t.tmp, 0o777)
+    argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", t.where.warpsight, "profile", "-t", "none", "-o", "r",
+            *busy(t, "split", 800)]
+    r = t.run(argv)
+    if r.status in (126, 127):
+        raise Skip("an ordinary user may not run the programs of this build")
+    t.eq(r.status, 0, "exit status (%s)" % r.said())
+    rows = Rows(t.path("r"))
+    if rows.meta()["perf.scope"] == "refused":
+        raise Skip("perf_event_paranoid forbids it")
+    t.contains(rows.meta()["perf.scope"], "inherited|every CPU", "scope")
+    check_split(t, rows)
+    check_spans(t, rows)
+
+
+@test("sampling")
+def fewer_backtraces(t):
+    rows = record(t, busy(t, "split", 400), "--samples-per-backtrace=4")
+    with_stack = sum(1 for s in rows.samples() if s["callers"])
+    near(t, with_stack / len(rows.table("sample")), 0.25, 0.02, "samples with callers")
+    rows = record(t, busy(t, "split", 200), "--backtrace=none", output="n")
+    t.eq(sum(1 for s in rows.samples() if s["callers"]), 0, "samples with callers")
+    t.ge(rows.shares().get("burn", 0), 0.7, "share of burn itself")
+
+
+@test("sampling")
+def frequency_and_period(t):
+    n = {}
+    for name, options in (("slow", ["--sampling-frequency=200"]), ("fast", ["--sampling-frequency", "2000"])):
+        rows = record(t, busy(t, "split", 500), *options, output=name)
+        n[name] = len(rows.table("sample"))
+        t.eq(rows.table("perf_event")[0]["frequency"], 200 if name == "slow" else 2000, "frequency")
+    t.ok(6 < n["fast"] / max(n["slow"], 1) < 14, "ten times the frequency gives ten times the samples: %s" % n)
+    rows = record(t, busy(t, "split", 300), "--sampling-period=2000000", output="p")
+    t.eq((rows.table("perf_event")[0]["period"], rows.table("perf_event")[0]["frequency"]), (2000000, 0), "period and frequency")
+    t.eq({s["weight"] for s in rows.samples()}, {2000000}, "weights")
+
+
+# ---- who
+
+
+@test("sampling")
+def every_thread_has_a_row(t):
+    for way in ("wide", "inherit"):
+        rows = record(t, busy(t, "threads", 200, 1000), output=way, env={"WARPSIGHT_PERF": way})
+        t.eq(len(rows.threads), 201, "threads (%s)" % way)
+        t.eq(len({s["thread"] for s in rows.spans()}), 201, "threads that ran (%s)" % way)
+        t.eq(sum(1 for s in rows.spans() if s["after"] == DEAD), 201, "threads whose end was seen (%s)" % way)
+        check_spans(t, rows)
+
+
+@test("sampling")
+def threads_behind_the_c_library(t):
+    """Threads that no hook has seen."""
+    rows = record(t, busy(t, "raw", 20, 5000))
+    t.eq(len(rows.threads), 21, "threads")
+    t.ge(len({s["thread"] for s in rows.samples() if s["thread"] != 1}), 15, "raw threads that were sampled")
+    check_spans(t, rows)
+
+
+@test("sampling")
+def five_thousand_threads(t):
+    rows = record(t, busy(t, "together", 5000, 50), timeout=100)
+    t.eq((len(rows.threads), len(rows.processes)), (5001, 1), "threads and processes")
+    t.eq(rows.lost(), 0, "events lost")
+    check_spans(t, rows)
+
+
+@test("sampling")
+def names_come_from_the_kernel(t):
+    rows = record(t, busy(t, "named"))
+    names = rows.thread_names()
+    t.eq(sorted(n[-1] for n in names.values()), ["busy", "quietly-named"], "names")
+
+
+@test("sampling")
+def images_of_an_exec_are_told_apart(t):
+    for name in ("busy", "busystatic"):
+        for way in ("wide", "inherit"):
+            rows = record(t, busy(t, "execs", 3, 60, name=name), output=name + way, env={"WARPSIGHT_PERF": way})
+            t.eq(len(rows.processes), 4, "images (%s, %s)" % (name, way))
+            of = {}
+            for s in rows.samples():
+                of.setdefault(rows.threads[s["thread"]]["process"], []).append(s["start"])
+            t.eq(sorted(of), [1, 2, 3, 4], "images with samples (%s, %s)" % (name, way))
+            t.ok(all(max(of[i]) < min(of[i + 1]) for i in (1, 2, 3)), "each image's samples come after the last one's")
+            t.eq([rows.processes[i]["parent"] for i in (2, 3, 4)], [1, 2, 3], "parents (%s, %s)" % (name, way))
+            check_spans(t, rows)
+
+
+@test("sampling")
+def forked_children_are_followed(t):
+    for name in ("busy", "busystatic"):
+        rows = record(t, busy(t, "forks", 10, 20, name=name), output=name)
+        t.eq(len(rows.processes), 11, "processes (%s)" % name)
+        t.eq(len({rows.threads[s["thread"]]["process"] for s in rows.samples()} - {1}), 10, "children with samples (%s)" % name)
+        t.eq({p["parent"] for p in rows.processes.values() if p["id"] != 1}, {1}, "parents (%s)" % name)
+        t.eq(len(rows.table("process_end")), 11, "ends (%s)" % name)
+
+
+@test("sampling")
+def hooks_and_perf_agree_on_threads(t):
+    """Threads that both know have one row."""
+    r = t.profile([t.program("calls"), "sleep", "5"], "--trace=osrt")
+    if r.status == 2:
+        r = t.profile([t.program("tree"), "threads"], "--trace=osrt", output="o")
+    rows = Rows(r.report)
+    tids = [(x["process"], x["tid"]) for x in rows.threads.values()]
+    t.eq(len(tids), len(set(tids)), "no thread has two rows")
+
+
+@test("sampling", ("root",))
+def system_wide_sees_others(t):
+    other = t.start(busy(t, "split", 1500, name="busyfp"))
+    try:
+        r = t.profile(busy(t, "split", 500), "--trace=none", "--sample=system-wide", orphans=True)
+    finally:
+        other.wait()
+    rows = Rows(r.report)
+    if "every CPU" not in rows.meta()["perf.scope"]:
+        raise Skip("only the program's own threads may be watched here")
+    t.eq({p["origin"] for p in rows.processes.values() if rows.strings[p["name"]] == "busyfp"}, {4}, "origin of the other process")
+    t.ge(sum(1 for _ in rows.samples("busyfp")), 50, "samples of the other process")
+    shares = rows.shares(process="busyfp")
+    near(t, shares.get("three_quarters", 0) + shares.get("one_quarter", 0), 1, 0.06, "its functions are named")
+    t.ge(sum(1 for _ in rows.samples("busy")), 100, "samples of the target")
+    alone = Rows(t.profile(busy(t, "split", 100), "--trace=none", output="alone").report)
+    t.eq({alone.strings[p["name"]] for p in alone.processes.values()}, {"busy"}, "processes with --sample=process-tree")
+
+
+# ---- context switches
+
+
+@test("sampling")
+def sleeps_are_spans_that_end_blocked(t):
+    rows = record(t, busy(t, "sleeps", 50))
+    t.ge(sum(1 for s in rows.spans() if s["after"] == BLOCKED), 50, "spans that ended in a wait")
+    check_spans(t, rows)
+
+
+@test("sampling")
+def running_time_is_the_sum_of_spans(t):
+    rows = record(t, busy(t, "split", 400), "--sample=none")
+    t.eq(len(rows.table("sample")), 0, "samples")
+    ran = sum(s["end"] - s["start"] for s in rows.spans())
+    t.ge(ran, 0.4e9 * 0.97, "nanoseconds on a core")
+    for s in rows.spans():
+        if s["woken"] != NO_TIME:
+            t.ok(s["woken"] <= s["start"], "woken before it ran")
+
+
+@test("sampling")
+def ping_pong_switches(t):
+    rows = record(t, busy(t, "pingpong", 500))
+    by_thread = {}
+    for s in rows.spans():
+        by_thread[s["thread"]] = by_thread.get(s["thread"], 0) + 1
+    t.eq(len(by_thread), 2, "threads that ran")
+    t.ge(min(by_thread.values()), 100, "spans of each")
+    t.ge(sum(1 for s in rows.spans() if s["after"] in (BLOCKED, PREEMPTED)), 400, "spans with a reason for their end")
+    check_spans(t, rows)
+
+
+@test("sampling")
+def what_sample_and_cpuctxsw_decide(t):
+    argv = busy(t, "split", 50)
+    for options, samples, spans in ((["-s", "none"], False, True), (["-s", "none", "--cpuctxsw=none"], False, False), (["-s", "cpu"], True, True),
+                                    (["--sample=process-tree", "--cpuctxsw=none"], True, True)):
+        rows = record(t, argv, *options, output="-".join(options).replace("=", ""))
+        t.eq((bool(rows.table("sample")), bool(rows.table("sched"))), (samples, spans), "samples and spans with %s" % options)
+        t.eq("--cpuctxsw=none does not count" in rows.messages, len(options) == 2 and options[1] == "--cpuctxsw=none" and options[0] != "-s",
+             "said with %s: %s" % (options, rows.messages))
+
+
+@test("sampling")
+def a_window_holds_what_lies_in_it(t):
+    for way in ("wide", "inherit"):
+        rows = record(t, busy(t, "split", 1200), "--delay=0.3", "--duration=0.4", "--kill=none", output=way, env={"WARPSIGHT_PERF": way})
+        window = rows.table("collection")[-1]
+        t.ge(len(rows.table("sample")), 20, "samples (%s)" % way)
+        for kind in ("sample", "sched"):
+            for row in rows.table(kind):
+                t.ok(window["start"] <= row["start"] <= window["end"], "a %s lies in the window (%s)" % (kind, way))
+                t.ok(row.get("end", 0) in (NO_TIME,) or row.get("end", 0) <= window["end"], "a %s ends in the window (%s)" % (kind, way))
+        near(t, rows.shares().get("main", 0), 1, 0.03, "share of main (%s)" % way)
+
+
+# ---- events
+
+
+@test("sampling")
+def events_have_lists(t):
+    for option, word in (("--cpu-core-events", "instructions"), ("--os-events", "page-faults")):
+        r = t.tool("profile", option + "=help")
+        t.eq(r.status, 0, "status of %s=help" % option)
+        t.contains(r.out.decode(), word, option)
+        r = t.tool("profile", option + "=nonsense", "true")
+        t.eq(r.status, 2, "status of an event that is none")
+        t.contains(r.messages, "'nonsense' is no event.*" + option + "=help", "message")
+    for bad in ("--sampling-frequency=0", "--sampling-frequency=1000000", "--sampling-period=5", "--samples-per-backtrace=0", "--backtrace=magic",
+                "--os-events=", "--sample=none --os-events=page-faults"):
+        r = t.tool("profile", *bad.split(), "true")
+        t.eq(r.status, 2, "status of %s (%s)" % (bad, r.said()))
+
+
+@test("sampling")
+def page_faults_are_sampled(t):
+    rows = record(t, busy(t, "touch", 20000), "--os-events=page-faults", "--sampling-period=100000", output="none")
+    t.eq(len(rows.table("perf_event")), 2, "events")
+    rows = record(t, busy(t, "touch", 20000), "--os-events=page-faults")
+    number = next(e["id"] for e in rows.table("perf_event") if rows.strings[e["name"]] == "page-faults")
+    faults = [s for s in rows.samples() if s["event"] == number]
+    t.ge(sum(s["weight"] for s in faults), 10000, "page faults that samples stand for")
+    t.eq({s["flags"] & CLOCK for s in faults}, {0}, "they are not time")
+
+
+@test("sampling", ("root",))
+def events_are_counted(t):
+    r = t.profile(busy(t, "pingpong", 20000), "--trace=none", "--event-sample=system-wide", "--os-events=context-switches,page-faults")
+    rows = Rows(r.report)
+    if any("cannot be counted" in d for d in rows.diagnostics()):
+        raise Skip("whole CPUs may not be watched here")
+    counters = {c["id"]: rows.strings[c["name"]] for c in rows.table("counter")}
+    t.eq(sorted(set(counters.values())), ["context-switches", "page-faults"], "counters")
+    t.eq(len(counters), 2 * os.cpu_count(), "one a core")
+    import struct
+    rates = [struct.unpack("<d", struct.pack("<Q", v["value"]))[0] if isinstance(v["value"], int) else v["value"]
+             for v in rows.table("counter_value") if counters[v["counter"]] == "context-switches"]
+    t.ge(max(rates, default=0), 1000, "context switches a second, at most")
+    t.ok(len(rows.table("perf_event")) == 1, "they are not sampled")
+
+
+def with_tracefs(t, *words):
+    """Run words in a mount namespace that has tracefs."""
+    return t.run(["unshare", "-m", "sh", "-c", "mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; test -e /sys/kernel/tracing/events/sched || exit 77; "
+                  "exec \"$@\"", "sh", *words])
+
+
+@test("sampling", ("root", "mounts"))
+def wake_ups_tell_who_and_when(t):
+    r = with_tracefs(t, *t.profile_argv(busy(t, "pingpong", 500), ["--trace=none"]))
+    if r.status == 77:
+        raise Skip("tracefs cannot be mounted")
+    t.eq(r.status, 0, "status (%s)" % r.said())
+    rows = Rows(t.path("r"))
+    woken = [s for s in rows.spans() if s["woken"] != NO_TIME and s["waker"]]
+    t.ge(len(woken), 300, "spans with a waker")  # of one thread alone, where the kernel lets whoever is woken run at once
+    t.ok({(s["thread"], s["waker"]) for s in woken} <= {(1, 2), (2, 1)}, "the two wake each other")
+    for s in rows.spans():
+        t.ok(s["woken"] == NO_TIME or s["woken"] <= s["start"], "woken before it ran")
+
+
+@test("sampling", ("root", "mounts"))
+def tracepoints_are_recorded(t):
+    r = with_tracefs(t, *t.profile_argv(busy(t, "threads", 5, 100), ["--trace=none", "--ftrace=sched/sched_process_exit,sched:sched_process_fork,nothing/here"]))
+    if r.status == 77:
+        raise Skip("tracefs cannot be mounted")
+    t.eq(r.status, 0, "status (%s)" % r.said())
+    t.contains(r.messages, "nothing/here", "the one that does not exist is named")
+    rows = Rows(t.path("r"))
+    ours = [e for e in rows.table("ftrace") if e["thread"]]
+    t.eq(sum(1 for e in ours if rows.strings[e["name"]] == "sched/sched_process_fork"), 5, "forks")
+    t.ge(sum(1 for e in ours if rows.strings[e["name"]] == "sched/sched_process_exit"), 5, "exits")
+    t.contains(rows.strings[ours[0]["text"]], r"comm=busy .*pid=\d+", "fields")
+
+
+# ---- without perf, and after a kill
+
+
+def check_signals(t, rows, seconds):
+    t.eq(rows.meta()["perf.scope"], "refused", "scope")
+    t.ok(all(s["flags"] & SIGNAL and s["flags"] & CLOCK for s in rows.samples()), "all samples are by signal")
+    t.eq([rows.strings[e["name"]] for e in rows.table("perf_event")], ["timer-signal"], "events")
+    t.ok(any("timer signal" in d and "perf_event_paranoid" in d for d in rows.diagnostics()), "it is said: %s" % rows.diagnostics())
+    near(t, sum(s["weight"] for s in rows.samples()) / 1e9, seconds, 0.3 * seconds, "seconds of CPU time that samples stand for")
+
+
+NO_PERF = {"WARPSIGHT_PERF": "none"}
+
+
+@test("sampling")
+def without_perf_signals_take_samples(t):
+    rows = record(t, busy(t, "split", 1600), env=NO_PERF)
+    check_signals(t, rows, 1.6)
+    shares = rows.shares()
+    near(t, shares.get("three_quarters", 0), 0.75, 0.06, "share of three_quarters")
+    t.ge(shares.get("main", 0), 0.95, "share of main")
+    t.eq(len(rows.table("sched")), 0, "spans")
+
+
+@test("sampling")
+def a_filter_that_refuses_perf_is_said(t):
+    for number in (EPERM, ENOSYS):
+        r = t.run(busy(t, "deny", number, *t.profile_argv(busy(t, "split", 800), ["--trace=none"], output="r%d" % number)))
+        if r.status == 77:
+            raise Skip("no seccomp filter can be set")
+        t.eq(r.status, 0, "status (%s)" % r.said())
+        check_signals(t, Rows(t.path("r%d" % number)), 0.8)
+        t.contains(r.messages, "perf events are refused.*" + os.strerror(number), "message")
+        doctor = t.run(busy(t, "deny", number, t.where.warpsight, "doctor"))
+        t.contains(" ".join(doctor.out.decode().split()), "perf events are refused.*timer signal", "doctor")
+
+
+@test("sampling")
+def signals_reach_every_thread(t):
+    rows = record(t, busy(t, "together", 8, 150000), env=NO_PERF)
+    check_signals(t, rows, 1.2)
+    main = rows.processes[1]["pid"]
+    t.eq(sum(1 for i in {s["thread"] for s in rows.samples()} if rows.threads[i]["tid"] != main), 8, "threads with samples")
+    for name, images in (("forks", 5), ("execs", 5)):
+        rows = record(t, busy(t, name, 4, 60), output=name, env=NO_PERF)
+        t.ge(len({rows.threads[s["thread"]]["process"] for s in rows.samples()}), images - (name == "forks"), "images with samples (%s)" % name)
+
+
+@test("sampling")
+def the_program_keeps_its_signals(t):
+    record(t, busy(t, "signals", 300), env=NO_PERF)
+    record(t, busy(t, "urgent", 300), output="u", env=NO_PERF)
+    record(t, busy(t, "threads", 2000, 0), output="many", env=NO_PERF)  # timers are given back
+
+
+@test("sampling")
+def without_samples_perf_is_not_missed(t):
+    r = t.profile(busy(t, "split", 50), "--trace=none", "--sample=none", "--cpuctxsw=none", env=NO_PERF)
+    t.eq(r.messages.count("perf"), 0, "nothing is said of perf: %s" % r.messages)
+    r = t.profile(busy(t, "split", 50), "--trace=none", "--sample=none", output="c", env=NO_PERF)
+    t.contains(r.messages, "context switches are not recorded", "what is missing is said")
+
+
+@test("sampling")
+def a_killed_recorder_leaves_samples(t):
+    p = t.start(t.profile_argv(busy(t, "split", 4000), ["--trace=none"]))
+    pid = wait_until(lambda: [c for c in os.listdir("/proc") if c.isdigit() and parent(c) == p.pid])
+    time.sleep(1.0)
+    p.send_signal(signal.SIGKILL)
+    p.wait()
+    for c in pid:
+        try:
+            os.kill(int(c), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    out = t.path("whole")
+    r = t.tool("recover", "-o", out, t.path("r"))
+    t.eq(r.status, 0, "recover (%s)" % r.said())
+    rows = Rows(out)
+    if rows.meta().get("perf.scope") == "refused":
+        raise Skip("perf events are not permitted here")
+    t.ge(len(rows.table("sample")), 200, "samples")
+    t.ge(len(rows.table("stack")), 2, "stacks")
+
+
+def parent(pid):
+    try:
+        with open("/proc/%s/stat" % pid) as f:
+            return int(f.read().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0

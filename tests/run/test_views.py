@@ -1,0 +1,140 @@
+"""test_views.py - what `report`, the statistics of CPU time and the exports of call stacks say of programs that do what is known."""
+import csv
+import gzip
+import io
+import json
+import os
+import re
+
+from harness import Skip, test
+
+LEAST = 40e6  # nanoseconds that each wait of the program waits takes, at least
+
+
+def record(t, argv, *options):
+    r = t.same(argv, *options)
+    t.eq(r.status, 0, "exit status")
+    return r
+
+
+def table(t, *args):
+    out = t.tool(*args, "-q", "-f", "csv").out.decode()
+    rows = list(csv.reader(io.StringIO(out.rstrip("\n"), newline="")))
+    return [dict(zip([n.split(" (")[0] for n in rows[0]], r)) for r in rows[1:]] if rows else []
+
+
+def sampled(t, r):
+    """Skips the test where there are no samples."""
+    if not t.load(r.report).one("SELECT count(*) FROM sqlite_master WHERE name = 'COMPOSITE_EVENTS'"):
+        raise Skip("CPUs cannot be sampled here")
+
+
+def near(t, seen, expected, within, what):
+    t.ok(abs(float(seen) - expected) <= within, "%s: expected about %s, saw %s" % (what, expected, seen))
+
+
+# ---- waits
+
+
+def check_waits(t, r, whole):
+    rows = table(t, "stats", "-r", "thread_wait_sum", r.report)
+    waiter = [w for w in rows if w["Thread"] == "waiter"]
+
+    def waited(**what):
+        return [w for w in waiter if all(re.fullmatch(v, w[k]) for k, v in what.items()) and float(w["Total Time"]) >= LEAST]
+
+    t.eq(len(waited(Reason="lock", Function="pthread_mutex_lock", Object=r"0x[0-9a-f]+ held by holder \(\d+\)")), 1, "waits for the lock")
+    t.eq(len(waited(Reason="condition", Function="pthread_cond_wait", Object="0x[0-9a-f]+")), 1, "waits for the condition")
+    t.eq(len(waited(Reason="semaphore", Function="sem_wait", Object="0x[0-9a-f]+")), 1, "waits for the semaphore")
+    t.eq(len(waited(Reason="sleep", Function="usleep")), 1, "sleeps")
+    t.eq(len(waited(Reason="poll", Function="poll")), 1, "waits for a descriptor")
+    t.eq(len(waited(Reason="I/O", Function="open(64)?", Object=".*/fifo")), 1, "waits for the other end of the FIFO")
+    t.eq(len(waited(Reason="I/O", Function="read", Object=".*/fifo")), 1, "reads of the FIFO")
+    main = [w for w in rows if w["Reason"] == "end of a thread" and float(w["Total Time"]) >= 7 * LEAST]
+    t.eq(len(main), 1, "waits of the main thread for the end of another")
+    t.eq(whole, "not known" not in {w["Reason"] for w in waiter if float(w["Total Time"]) >= LEAST}, "all long waits have a reason")
+
+
+@test("views")
+def waits_have_reasons(t):
+    fifo = os.path.join(t.work, "fifo")
+    os.mkfifo(fifo)
+    check_waits(t, record(t, [t.program("waits"), fifo], "--trace=osrt"), True)
+
+
+@test("views")
+def waits_have_reasons_without_context_switches(t):
+    fifo = os.path.join(t.work, "fifo")
+    os.mkfifo(fifo)
+    check_waits(t, record(t, [t.program("waits"), fifo], "--trace=osrt", "--sample=none", "--cpuctxsw=none"), True)
+
+
+@test("views")
+def waits_have_call_stacks(t):
+    r = record(t, [t.program("waits")], "--trace=osrt")
+    if not t.load(r.report).has("OSRT_CALLCHAINS"):
+        raise Skip("call stacks of calls are not recorded here")
+    out = t.tool("export", "-q", "-t", "folded", "--show=off-cpu", "--by=thread", "-o", "-", r.report).out.decode()
+    for function, label in (("wait_for_lock", "[lock: pthread_mutex_lock]"), ("wait_for_condition", "[condition: pthread_cond_wait]")):
+        lines = [s for s in out.splitlines() if s.startswith("waiter (") and ";" + function + ";" in s and label in s]
+        t.eq(len(lines), 1, "stacks with %s" % function)
+        t.ge(int(lines[0].rsplit(" ", 1)[1]), LEAST, "time in %s" % function)
+
+
+# ---- samples
+
+
+@test("views")
+def shares_of_functions(t):
+    r = record(t, [t.program("busy"), "split", "800"], "--trace=none")
+    sampled(t, r)
+    flat = {f["Function"]: f for f in table(t, "report", r.report)}
+    near(t, flat["three_quarters"]["Total"], 75, 6, "total share of three_quarters")
+    near(t, flat["one_quarter"]["Total"], 25, 6, "total share of one_quarter")
+    t.ge(float(flat["main"]["Total"]), 90, "total share of main")
+    levels, path = {}, []
+    for f in table(t, "report", "--view=top-down", "--min-percent=5", r.report):
+        path[int(f["Lvl"]):] = [f["Function"]]
+        levels[f["Function"]] = list(path)
+    t.eq(levels["three_quarters"][-2:], ["split", "three_quarters"], "callers of three_quarters")
+    t.ok("main" in levels["one_quarter"], "main calls one_quarter: %s" % levels["one_quarter"])
+    up = table(t, "report", "--view=bottom-up", "--min-percent=20", r.report)
+    t.ok({"three_quarters", "one_quarter"} <= {f["Function"] for f in up if int(f["Lvl"]) > 0}, "bottom-up has the callers: %s" % up)
+    modules = table(t, "report", "--by=module", r.report)
+    t.ok(any(m["Module"].endswith("/busy") and float(m["Total"]) >= 90 for m in modules), "the program's share: %s" % modules)
+
+
+@test("views")
+def exports_say_the_same(t):
+    r = record(t, [t.program("busy"), "threads", "3", "100000"], "--trace=none")
+    sampled(t, r)
+    samples = t.load(r.report).one("SELECT count(*) FROM COMPOSITE_EVENTS")
+    total = sum(float(f["Total Time"]) for f in table(t, "report", "--by=thread", "--timeunit=ns", r.report))
+    t.eq(sum(int(f["Samples"]) for f in table(t, "report", "--by=thread", r.report)), samples, "samples by thread")
+    t.eq(sum(int(f["Self Samples"]) for f in table(t, "stats", "-r", "cpu_sample_sum", r.report)), samples, "samples by function")
+    t.eq(sum(int(f["Samples"]) for f in table(t, "report", r.report)), samples, "samples of report")
+    folded = t.tool("export", "-q", "-t", "folded", "-o", "-", r.report).out.decode().splitlines()
+    t.eq(sum(int(s.rsplit(" ", 1)[1]) for s in folded), total, "time in folded stacks")
+    t.tool("export", "-q", "-t", "speedscope", "-o", "s.json", r.report)
+    with open(os.path.join(t.work, "s.json")) as f:
+        profiles = json.load(f)["profiles"]
+    t.eq(sum(sum(p["weights"]) for p in profiles), total, "time for speedscope")
+    t.ge(len(profiles), 3, "profiles of threads")
+    t.tool("export", "-q", "-t", "pprof", "-o", "p.pb.gz", r.report)
+    with open(os.path.join(t.work, "p.pb.gz"), "rb") as f:
+        t.contains(gzip.decompress(f.read()).decode("utf-8", "replace"), "burn", "functions for pprof")
+
+
+@test("views")
+def scheduling_of_threads(t):
+    r = record(t, [t.program("busy"), "sleeps", "20"], "--trace=osrt", "--sample=none", "--cpuctxsw=process-tree")
+    if not t.load(r.report).has("SCHED_EVENTS"):
+        raise Skip("context switches are not recorded here")
+    rows = table(t, "stats", "-r", "sched_sum", r.report)
+    t.ge(max(int(s["Switches"]) for s in rows), 20, "switches of the thread that sleeps 20 times")
+    t.ge(max(float(s["Wait Time"]) for s in rows), 20e6, "time that it waits")
+    slept = [w for w in table(t, "stats", "-r", "thread_wait_sum", r.report) if w["Reason"] == "sleep"]
+    t.eq(sum(int(w["Waits"]) for w in slept), 20, "sleeps")
+    cores = table(t, "stats", "-r", "cpu_util:core", r.report)
+    run = sum(float(s["Run Time"]) for s in rows)
+    t.eq(sum(float(c["Run Time"]) for c in cores), run, "running time by core and by thread")

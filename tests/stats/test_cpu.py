@@ -1,0 +1,861 @@
+#!/usr/bin/env python3
+"""Tests of everything that is read from samples, scheduling and calls: test_cpu.py WARPSIGHT MAKE_CPU_REPORT MAKE_REPORT [--update].
+
+Figures of a report of random rows are computed again here, from the raw tables of its SQLite export and in another way; tables of a report of
+few rows are compared with the files in golden/ (--update rewrites them; read the difference before committing it). Prints TAP.
+"""
+import bisect
+import collections
+import csv
+import gzip
+import io
+import json
+import os
+import shutil
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAM, MAKE, MAKE_ANY = (os.path.abspath(p) for p in sys.argv[1:4])
+UPDATE = "--update" in sys.argv
+TESTS = []
+Result = collections.namedtuple("Result", "code out err")
+STATS = ["cpu_sample_sum", "sched_sum", "cpu_util", "thread_wait_sum", "gil_sum", "cpu_gap_sum"]
+
+
+def test(f):
+    TESTS.append(f)
+    return f
+
+
+def run(*args, ok=True):
+    p = subprocess.run([PROGRAM, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if ok and p.returncode:
+        raise AssertionError("%s: exit %d, %s" % (args, p.returncode, p.stderr.decode()))
+    return Result(p.returncode, p.stdout, p.stderr.decode())
+
+
+def same(got, want, what=""):
+    if got != want:
+        raise AssertionError("%s\ngot:    %s\nwanted: %s" % (what, repr(got)[:3000], repr(want)[:3000]))
+
+
+def same_items(got, want, what=""):
+    """Dictionaries, by what differs."""
+    for key in sorted(set(got) | set(want), key=repr):
+        if got.get(key) != want.get(key):
+            raise AssertionError("%s: %r\ngot:    %r\nwanted: %r" % (what, key, got.get(key), want.get(key)))
+    same(len(want) > 0, True, what + ": something to compare")
+
+
+def refused(*args, words=(), code=None):
+    """The command fails, with one line on stderr that has these words, and prints nothing."""
+    r = run(*args, ok=False)
+    same(r.code != 0, True, "exit status of %r" % (args,))
+    if code is not None:
+        same(r.code, code, "exit status")
+    same(r.err.count("\n"), 1, "lines on stderr: " + r.err)
+    for word in words:
+        if word not in r.err:
+            raise AssertionError("%r is not in %r" % (word, r.err))
+    same(r.out, b"", "output")
+
+
+def report(kind):
+    path = kind + ".wsrep"
+    if not os.path.exists(path):
+        subprocess.run([MAKE_ANY if kind in ("wild", "empty") else MAKE, kind, path], check=True)
+    return path
+
+
+def golden(name, got):
+    path = os.path.join(HERE, "golden", name)
+    if UPDATE:
+        with open(path, "wb") as f:
+            f.write(got)
+    with open(path, "rb") as f:
+        same(got, f.read(), name)
+
+
+def table(*args):
+    """Rows of a table in CSV as dictionaries, without units in the names of columns; numbers as numbers."""
+    text = run(*args, "-q", "-f", "csv").out.decode()
+    rows = list(csv.reader(io.StringIO(text.rstrip("\n"), newline="")))
+    names = [n.split(" (")[0] for n in rows[0]]
+
+    def value(s):
+        try:
+            return float(s) if "." in s else int(s)
+        except ValueError:
+            return s
+
+    return [dict(zip(names, map(value, r))) for r in rows[1:]]
+
+
+def stats(name, *more, kind="random"):
+    return table("stats", "-r", name, *more, report(kind))
+
+
+# ---- the raw rows, and what follows from them ----
+
+Sample = collections.namedtuple("Sample", "at thread stack weight")  # stack: functions, innermost first
+Function = collections.namedtuple("Function", "name module")
+
+
+class Rows:
+    def __init__(self, kind):
+        path = kind + ".sqlite"
+        if not os.path.exists(path):
+            run("export", "-q", report(kind))
+        db = self.db = sqlite3.connect(path)
+        text = self.text = dict(db.execute("SELECT id, value FROM StringIds"))
+        self.names = dict(db.execute("SELECT globalTid, (SELECT value FROM StringIds WHERE id = nameId) FROM ThreadNames"))
+        modules = {i: text[p] for i, p in db.execute("SELECT id, pathId FROM WARPSIGHT_MODULE")}
+        symbols = collections.defaultdict(dict)
+        for frame, depth, number, name in db.execute("SELECT frameId, depth, setId, nameId FROM WARPSIGHT_SYMBOL"):
+            symbols[frame].setdefault(number, []).append((depth, text.get(name)))
+        self.frames = {}
+        for i, module, name, file in db.execute("SELECT id, moduleId, nameId, fileId FROM WARPSIGHT_FRAME"):
+            where = modules.get(module, "")
+            known = sorted(symbols[i][max(symbols[i])]) if i in symbols else [(0, None)]
+            if name:
+                self.frames[i] = [Function(text[name], text[file])]
+            else:
+                self.frames[i] = [Function(n or ("[%s]" % where.split("/")[-1] if where else "[unknown]"), where) for _, n in known]
+        self.stack_rows = {i: (p, f) for i, p, f in db.execute("SELECT id, parentId, frameId FROM WARPSIGHT_STACK")}
+        self.samples = [Sample(t, g, self.functions(f, c), w) for t, g, f, c, w in
+                        db.execute("SELECT start, globalTid, frameId, callersId, cpuCycles FROM COMPOSITE_EVENTS WHERE eventId = 1")]
+
+    def functions(self, frame, stack):
+        out = list(self.frames[frame]) if frame else []
+        while stack:
+            stack, frame = self.stack_rows[stack]
+            out += self.frames[frame]
+        return tuple(out)
+
+    def thread(self, g):
+        return "%s (%d)" % (self.names.get(g, "thread"), g & 0xffffff)
+
+
+ROWS = {}
+
+
+def rows(kind="random"):
+    if kind not in ROWS:
+        ROWS[kind] = Rows(kind)
+    return ROWS[kind]
+
+
+def flat(samples):
+    """Self and total (count, weight) by function."""
+    out = collections.defaultdict(lambda: [0, 0, 0, 0])
+    for s in samples:
+        out[s.stack[0]][0] += 1
+        out[s.stack[0]][1] += s.weight
+        for f in set(s.stack):
+            out[f][2] += 1
+            out[f][3] += s.weight
+    return {k: tuple(v) for k, v in out.items()}
+
+
+def shown(table_rows, *keys):
+    return {tuple(r[k] for k in keys): (r["Samples"], r["Self Time"], r["Total Time"]) for r in table_rows}
+
+
+def wanted(samples):
+    return {tuple(f): (v[0], v[1], v[3]) for f, v in flat(samples).items()}
+
+
+# ---- the command report ----
+
+@test
+def flat_table():
+    got = table("report", "--timeunit=ns", report("random"))
+    same_items(shown(got, "Function", "Module"), wanted(rows().samples), "flat")
+    total = sum(s.weight for s in rows().samples)
+    for r in got:
+        same(abs(r["Self"] - 100 * r["Self Time"] / total) <= 0.05 + 1e-9, True, "share of %r" % r)
+    same([r["Self Time"] for r in got], sorted((r["Self Time"] for r in got), reverse=True), "order")
+    by_total = table("report", "--timeunit=ns", "--sort=total", report("random"))
+    same([r["Total Time"] for r in by_total], sorted((r["Total Time"] for r in got), reverse=True), "order by total")
+
+
+@test
+def filters():
+    all_of = rows().samples
+    for args, keep in ((["--thread=1002"], lambda s: s.thread & 0xffffff == 1002),
+                       (["--thread=odd"], lambda s: s.thread & 1),
+                       (["--process=200"], lambda s: s.thread >> 24 == 200),
+                       (["--process=200", "--thread=even"], lambda s: s.thread >> 24 == 200 and not s.thread & 1),
+                       (["--module=lib1.so"], lambda s: s.stack[0].module == "/lib/lib1.so"),
+                       (["--module=/lib/lib2.so"], lambda s: s.stack[0].module == "/lib/lib2.so"),
+                       (["--filter-time=1ms/2ms"], lambda s: 1000000 <= s.at <= 2000000),
+                       (["--filter-time=/50us", "--process=app"], lambda s: s.at <= 50000)):
+        got = table("report", "--timeunit=ns", *args, report("random"))
+        same_items(shown(got, "Function", "Module"), wanted([s for s in all_of if keep(s)]), " ".join(args))
+    (start, end), = rows().db.execute("SELECT start, end FROM NVTX_EVENTS WHERE text = 'odd' ORDER BY start LIMIT 1 OFFSET 3")
+    got = table("report", "--timeunit=ns", "--filter-nvtx=odd/3", report("random"))
+    same_items(shown(got, "Function", "Module"), wanted([s for s in all_of if start <= s.at <= end]), "--filter-nvtx")
+
+
+@test
+def frames_of_one_kind():
+    def cut(keep):
+        out = []
+        for s in rows().samples:
+            stack = tuple(f for f in s.stack if keep(f))
+            out.append(s._replace(stack=stack or (Function("[none]", ""),)))
+        return wanted(out)
+
+    for kind, keep in (("python", lambda f: f.module.endswith(".py")), ("native", lambda f: not f.module.endswith(".py"))):
+        got = table("report", "--timeunit=ns", "--frames=" + kind, report("random"))
+        same_items(shown(got, "Function", "Module"), cut(keep), kind)
+
+
+@test
+def by_module():
+    samples = []
+    for s in rows().samples:
+        samples.append(s._replace(stack=tuple(Function(f.module or f.name, f.module or f.name) for f in s.stack)))
+    want = {(k[0],): v for k, v in wanted(samples).items()}
+    same_items(shown(table("report", "--timeunit=ns", "--by=module", report("random")), "Module"), want, "modules")
+
+
+@test
+def by_thread():
+    by = collections.defaultdict(list)
+    for s in rows().samples:
+        by["app (%d)" % (s.thread >> 24), rows().thread(s.thread)].append(s)
+    want = {k: (len(v), sum(s.weight for s in v)) for k, v in by.items()}
+    got = table("report", "--timeunit=ns", "--by=process,thread", report("random"))
+    same_items({(r["Process"], r["Thread"]): (r["Samples"], r["Total Time"]) for r in got}, want, "threads")
+    want = {k + f: v for k, samples in by.items() for f, v in wanted(samples).items()}
+    got = table("report", "--timeunit=ns", "--by=process,thread,function", report("random"))
+    same_items(shown(got, "Process", "Thread", "Function", "Module"), want, "functions of threads")
+
+
+def paths(samples, order):
+    """Total weight of every path from the top, and its own."""
+    total, own = collections.Counter(), collections.Counter()
+    for s in samples:
+        stack = s.stack[::order]
+        for i in range(1, len(stack) + 1):
+            total[stack[:i]] += s.weight
+        own[stack] += s.weight
+    return {p: (total[p], own[p]) for p in total}
+
+
+def tree(table_rows):
+    out, path = {}, []
+    for r in table_rows:
+        del path[r["Lvl"]:]
+        path.append(Function(r["Function"], r["Module"]))
+        same(len(path), r["Lvl"] + 1, "levels follow")
+        key = tuple(path)
+        same(key in out, False, "a path stands once")
+        out[key] = (r["Total Time"], r["Self Time"])
+    return out
+
+
+@test
+def trees():
+    for view, order in (("top-down", -1), ("bottom-up", 1)):
+        got = tree(table("report", "--timeunit=ns", "--view=" + view, "--min-percent=0", report("random")))
+        same_items(got, paths(rows().samples, order), view)
+
+
+@test
+def limits():
+    whole = paths(rows().samples, -1)
+    sum_of = sum(s.weight for s in rows().samples)
+    got = tree(table("report", "--timeunit=ns", "--view=top-down", "--min-percent=2", "--depth=3", report("random")))
+    same_items(got, {k: v for k, v in whole.items() if v[0] * 100 >= 2 * sum_of and len(k) <= 3}, "--min-percent, --depth")
+    got = table("report", "--timeunit=ns", "--limit=5", report("random"))
+    same(got, table("report", "--timeunit=ns", report("random"))[:5], "--limit")
+    children = collections.Counter(k[:-1] for k in tree(table("report", "--view=top-down", "--limit=2", report("random"))))
+    same(max(children.values()), 2, "--limit of children")
+    err = run("report", "--limit=5", report("random")).err
+    same("not shown" in err, True, "what was left out is said: " + err)
+
+
+@test
+def golden_reports():
+    for name, args in (("flat", []), ("top-down", ["--view=top-down"]), ("bottom-up", ["--view=bottom-up"]), ("line", ["--by=line"]),
+                       ("off-cpu", ["--show=off-cpu", "--by=thread,function"]), ("gpu", ["--show=gpu", "--view=top-down"]),
+                       ("python", ["--show=python", "--view=top-down"]), ("misses", ["--event=cache-misses"])):
+        golden("cpu.report.%s" % name, run("report", "-q", "--timeunit=ns", *args, report("small")).out)
+
+
+@test
+def golden_stats():
+    for name in STATS + ["thread_wait_sum:reason", "thread_wait_sum:reason:thread", "cpu_gap_sum:stream=7", "cpu_gap_sum:thread=101",
+                         "cpu_gap_sum:min=500", "cpu_util:core:bin=5000", "cpu_sample_sum:line", "cpu_sample_sum:module"]:
+        golden("cpu.%s.csv" % name.replace(":", "_"), run("stats", "-q", "-r", name, "-f", "csv", report("small")).out)
+    for name in ["thread_wait_sum", "cpu_gap_sum"]:
+        golden("calls.%s.csv" % name, run("stats", "-q", "-r", name, "-f", "csv", report("calls")).out)
+
+
+# ---- states of threads, in another way ----
+
+Span = collections.namedtuple("Span", "start end doing reason function path object")
+REASONS = {"read": "I/O", "pthread_mutex_lock": "lock", "pthread_cond_wait": "condition", "usleep": "sleep", "poll": "poll",
+           "sem_wait": "semaphore", "frobnicate": "other call"}
+
+
+def around(spans, at):
+    """The innermost span that holds the moment; spans nest."""
+    return max((s for s in spans if s[0] <= at < s[1]), default=None, key=lambda s: s[0])
+
+
+def reason(r, g, at):
+    found = around(r.gil.get(g, ()), at)
+    if found:
+        return "GIL", "", None, None
+    found = around(r.cuda.get(g, ()), at)
+    if found:
+        return "GPU synchronisation" if "Synchronize" in found[2] else "CUDA call", found[2], None, None
+    found = around(r.osrt.get(g, ()), at)
+    if found:
+        return REASONS[found[2]], found[2], found[3], found[4]
+    return None
+
+
+def read_calls(r):
+    def grouped(query):
+        out = collections.defaultdict(list)
+        for g, *rest in r.db.execute(query):
+            out[g].append(tuple(rest))
+        return out
+
+    r.gil = grouped("SELECT globalTid, start, end FROM WARPSIGHT_GIL WHERE state = 3")
+    r.cuda = grouped("SELECT globalTid, start, end, (SELECT value FROM StringIds WHERE id = nameId) FROM CUPTI_ACTIVITY_KIND_RUNTIME")
+    r.osrt = grouped("SELECT o.globalTid, o.start, o.end, (SELECT value FROM StringIds WHERE id = o.nameId), path, object FROM OSRT_API o "
+                     "LEFT JOIN WARPSIGHT_OSRT_DETAIL d USING (globalTid, start)")
+    r.sched = grouped("SELECT globalTid, start, end, cpu, wokenTime, endState FROM WARPSIGHT_SCHED ORDER BY start")
+
+
+def pieces(start, end, spans):
+    """[start, end) cut at the ends of spans."""
+    cuts = sorted({start, end} | {t for s in spans for t in s[:2] if start < t < end})
+    return list(zip(cuts, cuts[1:]))
+
+
+def states(r):
+    """By thread: spans in order."""
+    if not hasattr(r, "states"):
+        read_calls(r)
+        r.states = {g: thread_states(r, g, v) for g, v in r.sched.items()}
+    return r.states
+
+
+def thread_states(r, g, sched):
+    out = []
+    end_of_all, = r.db.execute("SELECT max(stopTime) FROM ANALYSIS_DETAILS").fetchone()
+    syncs = [c for c in r.cuda.get(g, ()) if "Synchronize" in c[2]]
+    for i, (start, end, cpu, woken, after) in enumerate(sched):
+        if i:
+            off, why = sched[i - 1][1], sched[i - 1][4]
+            ready = off if why == 1 else woken if woken is not None and off <= woken <= start else start
+            if off < ready:
+                found = reason(r, g, off + (ready - off) // 2) or ("kernel" if why == 3 else "not known", "", None, None)
+                out.append(Span(off, ready, "waiting", *found))
+            if ready < start:
+                out.append(Span(ready, start, "runnable", "run queue", "", None, None))
+        for a, b in pieces(start, end, syncs):
+            sync = around(syncs, a)
+            out.append(Span(a, b, "running", "GPU synchronisation" if sync else "", sync[2] if sync else "", None, None))
+    off, why = sched[-1][1], sched[-1][4]
+    found = reason(r, g, off + (end_of_all - off) // 2) or ("kernel" if why == 3 else "not known", "", None, None)
+    if why == 1:
+        out.append(Span(off, end_of_all, "runnable", "run queue", "", None, None))
+    else:
+        out.append(Span(off, end_of_all, "waiting", *found))
+    return out
+
+
+def cut(spans, start, end):
+    for s in spans:
+        s = s._replace(start=max(s.start, start), end=min(s.end, end))
+        if s.start < s.end:
+            yield s
+
+
+def length(spans):
+    return sum(s.end - s.start for s in spans)
+
+
+@test
+def scheduling():
+    want = {}
+    for g, spans in states(rows()).items():
+        sched = rows().sched[g]
+        want[g & 0xffffff] = (
+            length(s for s in spans if s.doing == "running"), len(sched), max(s[1] - s[0] for s in sched),
+            length(s for s in spans if s.doing == "runnable"), max(s.end - s.start for s in spans if s.doing == "runnable"),
+            length(s for s in spans if s.doing == "waiting"), len(sched), sum(s[4] == 1 for s in sched),
+            sum(a[2] != b[2] for a, b in zip(sched, sched[1:])), len({s[2] for s in sched}))
+    got = {r["TID"]: (r["Run Time"], r["Runs"], r["Max Run"], r["Queue Time"], r["Max Queue"], r["Wait Time"], r["Switches"],
+                      r["Preempted"], r["Migrations"], r["Cores"]) for r in stats("sched_sum")}
+    same_items(got, want, "sched_sum")
+
+
+def wait_key(r, g, s):
+    what = s.path if s.path else None if not s.object else \
+        ("0x%x" if s.reason in ("lock", "condition", "semaphore") else "%d") % s.object
+    return g & 0xffffff, s.reason, s.function, what or ""
+
+
+@test
+def waits():
+    for args, window in (([], (0, 1 << 62)), (["--filter-time=500us/900us"], (500000, 900000))):
+        by = collections.defaultdict(list)
+        for g, spans in states(rows()).items():
+            for s in cut(spans, *window):
+                if s.doing != "running" or s.reason:
+                    by[wait_key(rows(), g, s)].append(s.end - s.start)
+        want = {k: (sum(v), len(v), min(v), max(v), statistics.median(v)) for k, v in by.items()}
+        got = collections.defaultdict(list)
+        for r in stats("thread_wait_sum", *args):
+            what = str(r["Object"]).split("held by")[0].strip()
+            got[r["TID"], r["Reason"], r["Function"], what].append(r)
+        merged = {}
+        for k, v in got.items():  # lines of several holders of one lock
+            median = want[k][4] if len(v) > 1 and k in want else v[0]["Med"]
+            merged[k] = (sum(r["Total Time"] for r in v), sum(r["Waits"] for r in v), min(r["Min"] for r in v), max(r["Max"] for r in v), median)
+        same_items(merged, want, "thread_wait_sum %s" % args)
+
+
+@test
+def interpreter_lock():
+    by, holds = collections.defaultdict(lambda: ([], [])), collections.defaultdict(list)
+    for g, start, end, state in rows().db.execute("SELECT globalTid, start, end, state FROM WARPSIGHT_GIL"):
+        by[g][state == 2].append(end - start)
+        if state == 2:
+            holds[g >> 24].append((start, g))
+    handed = collections.Counter()
+    for v in holds.values():
+        v.sort()
+        for (_, a), (_, b) in zip(v, v[1:]):
+            handed[b] += a != b
+    want = {g & 0xffffff: (sum(w), len(w), max(w), sum(h), len(h), max(h), handed[g]) for g, (w, h) in by.items()}
+    got = {r["TID"]: (r["Wait Time"], r["Waits"], r["Max Wait"], r["Held Time"], r["Holds"], r["Max Held"], r["Handovers"])
+           for r in stats("gil_sum")}
+    same_items(got, want, "gil_sum")
+
+
+@test
+def waits_by_reason():
+    want = collections.Counter()
+    for spans in states(rows()).values():
+        for s in spans:
+            if s.doing != "running" or s.reason:
+                want[s.reason] += s.end - s.start
+    same_items({r["Reason"]: r["Total Time"] for r in stats("thread_wait_sum:reason")}, want, "reasons")
+
+
+@test
+def off_cpu_by_reason():
+    want = collections.Counter()
+    for g, spans in states(rows()).items():
+        for s in spans:
+            if s.doing in ("waiting", "runnable"):
+                label = "[%s%s%s]" % (s.reason, ": " + s.function if s.function else "", " " + s.path if s.path else "")
+                want[rows().thread(g), label] += s.end - s.start
+    got = collections.Counter()
+    for r in table("report", "--timeunit=ns", "--show=off-cpu", "--by=thread,function", report("random")):
+        if r["Function"].startswith("[") and r["Self Time"]:
+            got[r["Thread"], r["Function"]] += r["Self Time"]
+    same_items(got, want, "report --show=off-cpu")
+
+
+@test
+def utilization():
+    bin_ns = 100000
+    cores, threads = collections.Counter(), collections.Counter()
+    states(rows())
+    for g, sched in rows().sched.items():
+        for start, end, cpu, *_ in sched:
+            for i in range(start // bin_ns, (end - 1) // bin_ns + 1):
+                part = min(end, (i + 1) * bin_ns) - max(start, i * bin_ns)
+                cores[i * bin_ns, cpu] += part
+                threads[i * bin_ns, g & 0xffffff] += part
+    got = stats("cpu_util:bin=%d" % bin_ns)
+    same_items({(r["Start"], r["Core"]): r["Run Time"] for r in got if r["Core"] != ""}, cores, "cores")
+    same_items({(r["Start"], r["TID"]): r["Run Time"] for r in got if r["Core"] == ""}, threads, "threads")
+    for r in got:
+        same(abs(r["Utilization"] - 100 * r["Run Time"] / r["Duration"]) < 0.051, True, "share of %r" % r)
+    same([r for r in got if r["Core"] != ""], stats("cpu_util:core:bin=%d" % bin_ns), ":core")
+    same([r for r in got if r["Core"] == ""], stats("cpu_util:thread:bin=%d" % bin_ns), ":thread")
+
+
+def merged(spans):
+    out = []
+    for start, end in sorted(spans):
+        if out and start <= out[-1][1]:
+            out[-1][1] = max(out[-1][1], end)
+        else:
+            out.append([start, end])
+    return out
+
+
+def gaps_between(spans):
+    v = merged(spans)
+    return [(a[1], b[0]) for a, b in zip(v, v[1:])]
+
+
+def in_gaps(r, gaps):
+    """Time of each (thread, state, reason, call) in the gaps."""
+    want = collections.Counter()
+    for g, spans in states(r).items():
+        starts = [a for a, _ in gaps]
+        for s in spans:
+            for a, b in gaps[max(0, bisect.bisect(starts, s.start) - 1):]:
+                if a >= s.end:
+                    break
+                part = min(b, s.end) - max(a, s.start)
+                if part > 0:
+                    want[g & 0xffffff, s.doing, s.reason, s.function] += part
+    return want
+
+
+@test
+def what_threads_did_in_gaps():
+    r = rows()
+    work = list(r.db.execute("SELECT start, end, deviceId, streamId FROM CUPTI_ACTIVITY_KIND_KERNEL"))
+    states(r)
+    running = [s[:2] for v in r.sched.values() for s in v]
+    one = [s[:2] for g, v in r.sched.items() for s in v if g & 0xffffff == 1005]
+    for arg, spans in (("gpu=1", [w[:2] for w in work if w[2] == 1]), ("stream=8:gpu=0", [w[:2] for w in work if w[2:] == (0, 8)]),
+                       ("cpu", running), ("thread=1005", one)):
+        gaps = gaps_between(spans)
+        got = stats("cpu_gap_sum:" + arg)
+        same_items({(v["TID"], v["State"], v["Reason"], v["Call"]): v["Time"] for v in got}, in_gaps(r, gaps), arg)
+        idle = sum(b - a for a, b in gaps)
+        for v in got:
+            same(abs(v["Of Idle"] - 100 * v["Time"] / idle) < 0.051, True, "share of %r" % v)
+    both = stats("cpu_gap_sum")
+    same({v["Idle Resource"] for v in both}, {"GPU 0", "GPU 1"}, "resources")
+    long_ones = [g for g in gaps_between([w[:2] for w in work if w[2] == 0]) if g[1] - g[0] >= 20000]
+    got = stats("cpu_gap_sum:gpu=0:min=20000")
+    same_items({(v["TID"], v["State"], v["Reason"], v["Call"]): v["Time"] for v in got}, in_gaps(r, long_ones), "min=")
+
+
+@test
+def functions_sampled_in_gaps():
+    r = rows()
+    gaps = gaps_between(r.db.execute("SELECT start, end FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE deviceId = 0"))
+    doing = collections.defaultdict(collections.Counter)
+    for s in r.samples:
+        if any(a <= s.at < b for a, b in gaps):
+            python = [f for f in s.stack if f.module.endswith(".py")]
+            doing[s.thread & 0xffffff][(python or s.stack)[0]] += 1
+    for v in stats("cpu_gap_sum:gpu=0"):
+        if v["State"] != "running" or v["Reason"]:
+            continue
+        counts = doing[v["TID"]]
+        best = [n for _, n in counts.most_common(3)]
+        want = [(100 * n + sum(counts.values()) // 2) // sum(counts.values()) for n in best]
+        same([int(p.rsplit("(", 1)[1][:-2]) for p in v["Sampled In"].split(", ")], want, "shares of %r" % v)
+
+
+# ---- exports ----
+
+@test
+def callchains():
+    r = rows()
+    got = collections.defaultdict(list)
+    for i, name, module in r.db.execute("SELECT id, symbol, module FROM SAMPLING_CALLCHAINS ORDER BY id, stackDepth"):
+        got[i].append((r.text[name], r.text[module]))
+    want = {}
+    for i, frame, stack in r.db.execute("SELECT id, frameId, callersId FROM COMPOSITE_EVENTS"):
+        want[i] = [(n if not n.startswith("[") else None, m or "[Unknown]") for n, m in r.functions(frame, stack)]
+    for i, chain in want.items():
+        same([g[1] for g in got[i]], [c[1] for c in chain], "modules of sample %d" % i)
+        for g, c in zip(got[i], chain):
+            same(g[0].startswith("0x") or g[0] == "[Unknown]" if c[0] is None else g[0] == c[0], True, "symbol %r, %r" % (g, c))
+    chains = {i for i, in r.db.execute("SELECT callchainId FROM OSRT_API WHERE callchainId")}
+    same({i for i, in r.db.execute("SELECT DISTINCT id FROM OSRT_CALLCHAINS")}, chains, "stacks of calls")
+    same(len(chains) > 100, True, "stacks of calls to compare")
+    for i in list(chains)[:50]:
+        depth, = r.db.execute("SELECT count(*) FROM OSRT_CALLCHAINS WHERE id = ?", (i,)).fetchone()
+        same(depth, len(r.functions(0, i)), "depth of %d" % i)
+
+
+@test
+def switches():
+    got = rows().db.execute("SELECT start, cpu, isSchedIn, globalTid FROM SCHED_EVENTS").fetchall()
+    want = []
+    for start, end, cpu, g in rows().db.execute("SELECT start, end, cpu, globalTid FROM WARPSIGHT_SCHED"):
+        want += [(start, cpu, 1, g), (end, cpu, 0, g)]
+    same([g[0] for g in got], sorted(g[0] for g in got), "order of time")
+    same(sorted(got), sorted(want), "rows")
+
+
+@test
+def counts_of_cores():
+    got = rows("small").db.execute("SELECT * FROM PERF_EVENT_CPU_RAW_EVENT ORDER BY start").fetchall()
+    same(got, [(1000, 3000, 0, 0, 1, 2000), (1500, 4000, 0, 3, 2, 10), (3000, 5000, 0, 0, 1, 14)], "counts")
+
+
+def folded_name(f):
+    return ("%s (%s)" % f if f.module.endswith(".py") else f.name).replace(";", ":")
+
+
+def folded(*args, kind="random"):
+    out = {}
+    for line in run("export", "-q", "-t", "folded", "-o", "-", *args, report(kind)).out.decode().splitlines():
+        stack, cost = line.rsplit(" ", 1)
+        same(stack in out, False, "a stack stands once")
+        out[stack] = int(cost)
+    return out
+
+
+@test
+def folded_stacks():
+    want = collections.Counter()
+    for s in rows().samples:
+        want[";".join(folded_name(f) for f in s.stack[::-1])] += s.weight
+    # functions of one name in several modules are apart in the tree and together in the text
+    got = collections.Counter()
+    for line in run("export", "-q", "-t", "folded", "-o", "-", report("random")).out.decode().splitlines():
+        stack, cost = line.rsplit(" ", 1)
+        got[stack] += int(cost)
+    same_items(got, want, "folded")
+    golden("cpu.folded", run("export", "-q", "-t", "folded", "-o", "-", "--show=on-cpu,off-cpu,gpu", "--by=process,thread",
+                             report("small")).out)
+
+
+@test
+def folded_stacks_of_a_time():
+    want = collections.Counter()
+    for s in rows().samples:
+        if 1000000 <= s.at <= 1500000:
+            want[";".join(folded_name(f) for f in s.stack[::-1])] += s.weight
+    got = collections.Counter()
+    for line in run("export", "-q", "-t", "folded", "-o", "-", "--times=1ms/1.5ms", report("random")).out.decode().splitlines():
+        stack, cost = line.rsplit(" ", 1)
+        got[stack] += int(cost)
+    same_items(got, want, "--times")
+
+
+@test
+def speedscope():
+    run("export", "-q", "-f", "-t", "speedscope", "-o", "s.json", report("random"))
+    with open("s.json") as f:
+        data = json.load(f)
+    frames = [f["name"] for f in data["shared"]["frames"]]
+    got = {}
+    for p in data["profiles"]:
+        same(len(p["samples"]), len(p["weights"]), "as many weights")
+        same(p["endValue"], sum(p["weights"]), "end")
+        same(p["unit"], "nanoseconds", "unit")
+        got[p["name"]] = [(tuple(frames[i] for i in s), w) for s, w in zip(p["samples"], p["weights"])]
+    want = collections.defaultdict(list)
+    for s in sorted(rows().samples, key=lambda s: s.at):
+        mine = want["app (%d) %s" % (s.thread >> 24, rows().thread(s.thread))]
+        stack = s.stack[::-1]
+        if mine and mine[-1][0] == stack:
+            mine[-1][1] += s.weight
+        else:
+            mine.append([stack, s.weight])
+    same_items({k: v for k, v in got.items()}, {k: [(tuple(f.name for f in s), w) for s, w in v] for k, v in want.items()}, "profiles")
+
+
+def varint(data, at):
+    v = shift = 0
+    while True:
+        b = data[at]
+        v |= (b & 127) << shift
+        at, shift = at + 1, shift + 7
+        if not b & 128:
+            return v, at
+
+
+def message(data):
+    """Fields of a protobuf message: number to a list of values."""
+    out, at = collections.defaultdict(list), 0
+    while at < len(data):
+        tag, at = varint(data, at)
+        if tag & 7 == 0:
+            v, at = varint(data, at)
+        else:
+            same(tag & 7, 2, "wire type")
+            n, at = varint(data, at)
+            v, at = data[at:at + n], at + n
+            same(len(v), n, "length")
+        out[tag >> 3].append(v)
+    return out
+
+
+def packed(values):
+    out, at = [], 0
+    data = b"".join(values)
+    while at < len(data):
+        v, at = varint(data, at)
+        out.append(v)
+    return out
+
+
+def read_pprof(path):
+    """Sample types, and samples as (stack of functions from innermost, labels, values)."""
+    with open(path, "rb") as f:
+        p = message(gzip.decompress(f.read()))
+    text = [s.decode() for s in p[6]]
+    same(text[0], "", "the first string is empty")
+    functions = {m[1][0]: m for m in map(message, p[5])}
+    mappings = {m[1][0]: text[m[5][0]] for m in map(message, p[3])}
+    places = {}
+    for m in map(message, p[4]):
+        line = message(m[4][0])
+        f = functions[line[1][0]]
+        module = mappings[m[2][0]] if m[2] else text[f[4][0]] if f[4] and text[f[4][0]].endswith(".py") else ""
+        places[m[1][0]] = Function(text[f[2][0]], module)
+    types = [(text[t[1][0]], text[t[2][0]]) for t in map(message, p[1])]
+    samples = []
+    for m in map(message, p[2]):
+        labels = {text[k[1][0]]: text[k[2][0]] for k in map(message, m[3])}
+        samples.append((tuple(places[i] for i in packed(m[1])), labels["thread"], tuple(packed(m[2]))))
+    return types, samples
+
+
+@test
+def pprof():
+    run("export", "-q", "-f", "-t", "pprof", "-o", "p.pb.gz", report("random"))
+    types, samples = read_pprof("p.pb.gz")
+    same(types, [("samples", "count"), ("cpu", "nanoseconds")], "types")
+    got, want = collections.Counter(), collections.Counter()
+    for stack, thread, values in samples:
+        got[stack, thread] += values[1]
+    for s in rows().samples:
+        want[s.stack, rows().thread(s.thread)] += s.weight
+    same_items(got, want, "samples")
+    run("export", "-q", "-f", "-t", "pprof", "--show=on-cpu,off-cpu,gpu", "-o", "p.pb.gz", report("random"))
+    types, samples = read_pprof("p.pb.gz")
+    same([t[0] for t in types], ["samples", "cpu", "waits", "wait", "operations", "gpu"], "types of three")
+    for column, query in ((1, "SELECT sum(cpuCycles) FROM COMPOSITE_EVENTS"), (5, "SELECT sum(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL"),
+                          (4, "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL")):
+        same(sum(s[2][column] for s in samples), rows().db.execute(query).fetchone()[0], query)
+
+
+@test
+def gpu_time_by_range():
+    r = rows()
+    want = collections.Counter()
+    calls = {(g >> 24, c): (g, s, e) for g, c, s, e in r.db.execute("SELECT globalTid, correlationId, start, end FROM "
+                                                                    "CUPTI_ACTIVITY_KIND_RUNTIME")}
+    ranges = collections.defaultdict(list)
+    for g, s, e, t in r.db.execute("SELECT globalTid, start, end, text FROM NVTX_EVENTS ORDER BY start"):
+        ranges[g].append((s, e, t))
+    for pid, c, s, e, name in r.db.execute("SELECT globalPid >> 24, correlationId, start, end, demangledName FROM CUPTI_ACTIVITY_KIND_KERNEL"):
+        call = calls.get((pid, c))
+        path = [t for a, b, t in ranges[call[0]] if a <= call[1] and call[2] <= b] if call else []
+        want[tuple(path) + (r.text[name],)] += e - s
+    got = tree(table("report", "--timeunit=ns", "--show=gpu", "--view=top-down", "--min-percent=0", report("random")))
+    same_items({tuple(f.name for f in k): v[1] for k, v in got.items() if v[1]}, want, "report --show=gpu")
+
+
+# ---- bad input ----
+
+@test
+def refusals():
+    random, calls = report("random"), report("calls")
+    refused("report", words=["no report file"], code=2)
+    refused("report", random, calls, words=["one report file"], code=2)
+    refused("report", "--view=sideways", random, words=["sideways", "top-down"], code=2)
+    refused("report", "--by=function,module", random, words=["--by", "function,module"], code=2)
+    refused("report", "--depth=3", random, words=["--depth", "--view"], code=2)
+    refused("report", "--view=top-down", "--depth=-3", random, words=["--depth"], code=2)
+    refused("report", "--min-percent=lots", random, words=["--min-percent", "lots"], code=2)
+    refused("report", "--min-percent=nan", random, words=["--min-percent", "nan"], code=2)
+    refused("report", "--thread=nobody", random, words=["no thread 'nobody'"], code=1)
+    refused("report", "--process=nothing", random, words=["no process 'nothing'"], code=1)
+    refused("report", "--module=libnone.so", random, words=["libnone.so"], code=1)
+    refused("report", "--event=branches", random, words=["branches"], code=1)
+    refused("report", "--show=gpu", "--module=x", random, words=["--module"], code=2)
+    refused("report", "--filter-time=x", random, words=["--filter-time"], code=2)
+    refused("report", "-f", "xml", random, words=["xml"], code=2)
+    refused("report", "missing", words=["missing"], code=1)
+    refused("stats", "-q", "-r", "cpu_gap_sum:gpu=9", random, words=["GPU 9"])
+    refused("stats", "-q", "-r", "cpu_gap_sum:stream=99", random, words=["stream 99"])
+    refused("stats", "-q", "-r", "cpu_gap_sum:thread=9", random, words=["thread 9"])
+    refused("stats", "-q", "-r", "cpu_gap_sum:cpu", calls, words=["context switches"])
+    refused("stats", "-q", "-r", "cpu_util:bin=0", random, words=["bin=0"])
+    refused("stats", "-q", "-r", "cpu_util:bin=1", random, words=["bin=1"])
+    refused("stats", "-r", "sched_sum:x", random, words=["no arguments"])
+    refused("export", "-t", "folded", "-o", "-", calls, words=["nothing of on-cpu"])
+    refused("export", "-t", "folded", "-o", "-", "--times=1us/2us,3us/4us", random, words=["--times", "one range"])
+    refused("export", "-t", "folded", "--ts-shift=1", "-o", "-", random, words=["--ts-shift"], code=2)
+    refused("export", "-t", "sqlite", "--show=gpu", "-o", "x.sqlite", random, words=["--show"], code=2)
+    same(os.path.exists("x.sqlite"), False, "no output")
+
+
+@test
+def nothing_recorded():
+    r = run("report", report("calls"))
+    same((r.out, "no CPU samples were recorded" in r.err), (b"", True), r.err)
+    for name in STATS:
+        r = run("stats", "-r", name, report("empty"))
+        same((r.out, "skipped" in r.err), (b"", True), name + ": " + r.err)
+
+
+@test
+def hostile_rows():
+    for kind in ("hostile", "wild"):
+        for name in STATS + ["cpu_gap_sum:cpu", "thread_wait_sum:reason", "cpu_sample_sum:line"]:
+            for fmt in ("csv", "json"):
+                r = run("stats", "-q", "-r", name, "-f", fmt, report(kind), ok=False)
+                same(r.code in (0, 1), True, "%s of %s: exit %d" % (name, kind, r.code))
+                if fmt == "json" and r.out.strip():
+                    json.loads(r.out)
+        for show in ("on-cpu", "off-cpu", "python", "gpu"):
+            for view in ("flat", "top-down", "bottom-up"):
+                r = run("report", "-q", "-f", "json", "--show=" + show, "--view=" + view, "--min-percent=0", report(kind), ok=False)
+                same(r.code in (0, 1), True, "%s of %s: exit %d" % (show, kind, r.code))
+                if r.out.strip():
+                    json.loads(r.out)
+    run("export", "-q", "-f", "-t", "speedscope", "-o", "h.json", "--show=on-cpu,off-cpu", report("hostile"))
+    with open("h.json") as f:
+        json.load(f)
+    run("export", "-q", "-f", "-t", "pprof", "-o", "h.pb.gz", report("hostile"))
+    read_pprof("h.pb.gz")
+    for stack in folded(kind="hostile"):
+        same(any(ord(c) < 32 for c in stack), False, "controls in %r" % stack)
+    run("export", "-q", "-f", "-o", "h.sqlite", report("hostile"))
+    deepest, = sqlite3.connect("h.sqlite").execute("SELECT max(stackDepth) FROM SAMPLING_CALLCHAINS").fetchone()
+    same(deepest, 4095, "the deepest stack is cut")
+
+
+@test
+def output_files():
+    r = run("report", "-o", "out.csv", report("random"))
+    same(r.out, b"", "standard output")
+    with open("out.csv") as f:
+        same(f.readline().startswith("Self (%),Self Time (ms),Samples"), True, "CSV to a file")
+    refused("report", "-q", "-o", "out.csv", report("random"), words=["out.csv"], code=1)
+    run("report", "-q", "-o", "out.csv", "--force-overwrite", report("random"))
+
+
+def main():
+    folder = tempfile.mkdtemp()
+    failed = 0
+    print("1..%d" % len(TESTS))
+    os.chdir(folder)
+    for i, f in enumerate(TESTS, 1):
+        try:
+            f()
+            print("ok %d - %s" % (i, f.__name__))
+        except Exception as e:  # each is a failed test
+            failed += 1
+            print("not ok %d - %s" % (i, f.__name__))
+            for line in ("%s: %s" % (type(e).__name__, e)).splitlines():
+                print("# " + line)
+        sys.stdout.flush()
+    os.chdir("/")
+    shutil.rmtree(folder)
+    return 1 if failed else 0
+
+
+sys.exit(main())

@@ -1,0 +1,172 @@
+/*
+ * test_intervals.c - unions and sets of intervals against a bit for every moment, with random intervals of a short time line.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "query/intervals.h"
+#include "query/steps.h"
+#include "query/work.h"
+
+enum { LENGTH = 300 };
+
+static uint64_t random_state = 88172645463325252u;
+
+static unsigned draw(unsigned n)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return (unsigned)((random_state >> 20) % n);
+}
+
+/* Some random intervals, as a set and as bits; `sorted` by start. */
+static void make(struct ws_spans *s, bool *bit, unsigned n, bool sorted)
+{
+	uint64_t last = 0;
+
+	memset(bit, 0, LENGTH);
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t start = sorted ? last + draw(12) : draw(LENGTH), end = start + draw(25);
+
+		if (end > LENGTH)
+			end = LENGTH;
+		if (start > end)
+			start = end;
+		last = start;
+		ws_spans_add(s, start, end);
+		for (uint64_t t = start; t < end; t++)
+			bit[t] = true;
+	}
+}
+
+static void check_set(const struct ws_spans *s, const bool *want)
+{
+	bool got[LENGTH] = {false};
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		assert_true(s->v[i].start < s->v[i].end && s->v[i].end <= LENGTH);
+		assert_true(!i || s->v[i - 1].end < s->v[i].start);
+		for (uint64_t t = s->v[i].start; t < s->v[i].end; t++)
+			got[t] = true;
+	}
+	for (int t = 0; t < LENGTH; t++)
+		count += want[t];
+	assert_memory_equal(got, want, LENGTH);
+	assert_int_equal(ws_spans_length(s), count);
+}
+
+static void test_sets(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 3000; round++) {
+		struct ws_spans a = {0}, b = {0}, either = {0}, both = {0}, only = {0};
+		bool in_a[LENGTH], in_b[LENGTH], want[LENGTH];
+		unsigned from = draw(LENGTH), to = from + draw(LENGTH - from + 1);
+		uint64_t within = 0;
+
+		make(&a, in_a, draw(20), round % 2);
+		make(&b, in_b, draw(20), round % 3 == 0);
+		ws_spans_merge(&a);
+		ws_spans_merge(&b);
+		check_set(&a, in_a);
+		ws_spans_union(&a, &b, &either);
+		ws_spans_intersect(&a, &b, &both);
+		ws_spans_subtract(&a, &b, &only);
+		for (int t = 0; t < LENGTH; t++)
+			want[t] = in_a[t] || in_b[t];
+		check_set(&either, want);
+		for (int t = 0; t < LENGTH; t++)
+			want[t] = in_a[t] && in_b[t];
+		check_set(&both, want);
+		for (int t = 0; t < LENGTH; t++)
+			want[t] = in_a[t] && !in_b[t];
+		check_set(&only, want);
+		for (unsigned t = from; t < to; t++)
+			within += in_a[t];
+		assert_int_equal(ws_spans_within(&a, from, to), within);
+		ws_spans_free(&a);
+		ws_spans_free(&b);
+		ws_spans_free(&either);
+		ws_spans_free(&both);
+		ws_spans_free(&only);
+	}
+}
+
+/* Work in order of start, of three classes, against bits. */
+static void test_times(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 3000; round++) {
+		bool in[3][LENGTH] = {{false}};
+		struct ws_work_times t = {0};
+		uint64_t start = 0, want[6] = {0};
+
+		for (unsigned i = 0, n = draw(40); i < n; i++) {
+			unsigned class = draw(3);
+			uint64_t end;
+
+			start += draw(9);
+			end = start + draw(30) < LENGTH ? start + draw(30) : LENGTH;
+			if (start >= LENGTH || end < start)
+				break;
+			end = end > LENGTH ? LENGTH : end;
+			ws_work_times_add(&t, class, start, end);
+			for (uint64_t k = start; k < end; k++)
+				in[class][k] = true;
+		}
+		for (int k = 0; k < LENGTH; k++) {
+			want[0] += in[WS_WORK_COMPUTE][k];
+			want[1] += in[WS_WORK_COMM][k];
+			want[2] += in[WS_WORK_MEMORY][k];
+			want[3] += in[WS_WORK_COMM][k] && !in[WS_WORK_COMPUTE][k];
+			want[4] += in[WS_WORK_MEMORY][k] && !in[WS_WORK_COMPUTE][k] && !in[WS_WORK_COMM][k];
+			want[5] += in[WS_WORK_MEMORY][k] || in[WS_WORK_COMPUTE][k] || in[WS_WORK_COMM][k];
+		}
+		assert_int_equal(t.compute.length, want[0]);
+		assert_int_equal(t.comm.length, want[1]);
+		assert_int_equal(t.memory.length, want[2]);
+		assert_int_equal(ws_work_exposed_comm(&t), want[3]);
+		assert_int_equal(ws_work_exposed_memory(&t), want[4]);
+		assert_int_equal(t.busy.length, want[5]);
+	}
+}
+
+static void test_names(void **state)
+{
+	static const char *const steps[] = {"step", "Step 3", "ProfilerStep#12", "iteration_7", "train step", "training_step:4",
+					    "iter", "STEP-1"};
+	static const char *const others[] = {"", "3", "steps", "my step", "stepping 3", "forward", "step 3 of 4", "#4"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++)
+		assert_true(ws_step_is(steps[i], strlen(steps[i]), NULL));
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		assert_false(ws_step_is(others[i], strlen(others[i]), NULL));
+	assert_true(ws_step_is("layer 3", 7, "layer"));
+	assert_true(ws_step_is("layer 3", 7, "layer 3"));
+	assert_false(ws_step_is("player 3", 8, "layer"));
+	assert_false(ws_step_is("step", 4, "layer"));
+	assert_true(ws_work_communicates("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"));
+	assert_true(ws_work_communicates("void ncclKernel_Broadcast()"));
+	assert_false(ws_work_communicates("ampere_sgemm_128x64_nn"));
+	assert_false(ws_work_communicates("my_nccl_like"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_sets),
+	    cmocka_unit_test(test_times),
+	    cmocka_unit_test(test_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,285 @@
+/*
+ * fuzz_symbols.c - what reads ELF files, call frame information, DWARF, perf maps, jitdump files, /proc/PID/maps and /proc/kallsyms against hostile
+ * bytes: it may find nothing, and must not crash, hang or read beyond what is there.
+ *
+ * The input's first byte chooses a reader. Texts and expressions are the rest as it is; for ELF files the rest is a list of edits of five bytes (a place,
+ * how, a value) to this program's own file, with libdw or without.
+ *
+ * Built by clang with -Dfuzz=true this is a libFuzzer target; else, with FUZZ_REPLAY, a program that runs a fixed number of made-up inputs, or the files it
+ * is given.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "symbols/cfi.h"
+#include "symbols/demangle.h"
+#include "symbols/dwarf.h"
+#include "symbols/jit.h"
+#include "symbols/kallsyms.h"
+#include "symbols/lines.h"
+#include "symbols/symtab.h"
+#include "symbols/unwind.h"
+
+enum { MOST_FILE = 8 << 20 };
+
+static uint8_t *base;
+static size_t base_n;
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	FILE *f = fopen("/proc/self/exe", "rb");
+
+	(void)argc;
+	(void)argv;
+	base = ws_malloc(MOST_FILE);
+	if (!f || !(base_n = fread(base, 1, MOST_FILE, f)))
+		abort();
+	fclose(f);
+	return 0;
+}
+
+static bool read_any(void *ctx, uint64_t address, unsigned bytes, uint64_t *value)
+{
+	(void)ctx;
+	*value = address * 3;
+	return bytes <= 8 && !(address & 1);
+}
+
+static void on_kernel(void *ctx, size_t i, const char *name, uint64_t begin)
+{
+	*(uint64_t *)ctx += i + strlen(name) + begin;
+}
+
+static void on_dwarf(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t n)
+{
+	for (size_t k = 0; k < n; k++)
+		*(uint64_t *)ctx += i + calls[k].line + (calls[k].name ? strlen(calls[k].name) : 0) + (calls[k].file ? strlen(calls[k].file) : 0);
+}
+
+/* ---- readers ---- */
+
+static void read_elf(const struct ws_elf *elf, uint64_t seed, bool dwarf)
+{
+	struct ws_symbol_hit hit[16] = {{0}};
+	struct ws_cfi *c = ws_cfi_new(elf);
+	char id[WS_BUILD_ID_TEXT];
+	struct ws_cfi_row row;
+	uint64_t address[16], sum = 0;
+	Elf64_Shdr text;
+
+	if (ws_elf_find(elf, ".text", &text) < 0)
+		text = (Elf64_Shdr){.sh_addr = seed, .sh_size = 1 << 20};
+	for (uint64_t i = 0; i < 16; i++)
+		address[i] = text.sh_addr + (text.sh_size / 16) * i;
+	for (int i = 0; c && i < 16; i++)
+		if (ws_cfi_find(c, address[i], &row) && row.cfa_kind == WS_CFI_VALUE_EXPRESSION) {
+			struct ws_regs regs = {.known = UINT64_MAX};
+
+			ws_cfi_evaluate(row.cfa.code, row.cfa.size, &regs, false, 0, read_any, NULL, &sum);
+		}
+	if (c)
+		ws_cfi_keeps_fp(c);
+	ws_cfi_free(c);
+	ws_elf_build_id(elf, id);
+	for (int i = 1; i < 16; i++)
+		if (address[i] < address[i - 1]) /* a size that wraps around: symbols want them sorted */
+			return;
+	ws_symtab_find(elf, address, 16, hit);
+	for (int i = 0; i < 16; i++)
+		sum += hit[i].name ? strlen(hit[i].name) : 0;
+	if (dwarf)
+		ws_dwarf_find(elf, NULL, address, 16, on_dwarf, &sum, NULL);
+}
+
+static void edited_elf(const uint8_t *data, size_t n, bool dwarf)
+{
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+	struct ws_elf elf;
+	uint8_t *p;
+
+	if (fd < 0 || ftruncate(fd, (off_t)base_n))
+		abort();
+	p = mmap(NULL, base_n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		abort();
+	memcpy(p, base, base_n);
+	for (; n >= 5; data += 5, n -= 5) {
+		uint32_t at;
+
+		memcpy(&at, data, 4);
+		/* The headers and tables decide what is read: half of all edits go to the first and last bytes of the file. */
+		if (data[4] & 1)
+			at = at & 2 ? at / 4 % 1024 : (uint32_t)base_n - 1 - at / 4 % 4096;
+		p[at % base_n] = (uint8_t)(data[4] & 2 ? p[at % base_n] ^ 1u << (data[4] >> 5) : data[4]);
+	}
+	munmap(p, base_n);
+	if (!ws_elf_open_fd(&elf, fd, NULL)) {
+		read_elf(&elf, 4096, dwarf);
+		ws_elf_close(&elf);
+	}
+	close(fd);
+}
+
+static void raw_elf(const uint8_t *data, size_t n)
+{
+	struct ws_elf elf;
+	uint8_t *copy = ws_malloc(n + 1); /* so that reading beyond is seen */
+
+	memcpy(copy, data, n);
+	if (!ws_elf_memory(&elf, copy, n, NULL))
+		read_elf(&elf, n, false);
+	free(copy);
+}
+
+static void jit(const uint8_t *data, size_t n)
+{
+	uint8_t *copy = ws_malloc(n + 1);
+	struct ws_jit j = {0};
+	uint64_t begin;
+	const char *file;
+	uint32_t line;
+
+	memcpy(copy, data, n);
+	ws_jit_read(&j, copy, n);
+	free(copy);
+	ws_jit_sort(&j);
+	for (size_t i = 0; i < j.n && i < 64; i++)
+		ws_jit_find(&j, j.v[i].begin + j.v[i].size / 2, &begin, &file, &line);
+	ws_jit_free(&j);
+}
+
+static void line_table(const uint8_t *data, size_t n)
+{
+	static const uint64_t address[4] = {0, 0x1000, 0x10000, UINT64_MAX};
+	static const size_t index[4] = {0, 1, 2, 3};
+	uint8_t *copy = ws_malloc(n + 1);
+	struct ws_lines_sections s = {copy, copy, copy, n, n, n};
+	struct ws_line out[4];
+	struct ws_lines t;
+
+	memcpy(copy, data, n);
+	if (ws_lines_open(&t, &s, 0)) {
+		ws_lines_find(&t, address, index, 4, out);
+		for (uint64_t i = 0; i < 4; i++)
+			if (ws_lines_file(&t, out[i].file))
+				copy[n] = (uint8_t)strlen(ws_lines_file(&t, out[i].file)->name);
+	}
+	ws_lines_free(&t);
+	free(copy);
+}
+
+static void address_map(const uint8_t *data, size_t n)
+{
+	struct ws_modules *modules = ws_modules_new();
+	struct ws_maps *maps = ws_maps_new(modules);
+	struct ws_maps_process *p;
+	size_t half = n / 2;
+
+	ws_maps_scan_text(maps, -1, 0, 10, (const char *)data, half);
+	ws_maps_scan_text(maps, -1, 20, 20, (const char *)data + half, n - half);
+	ws_maps_fork(maps, -1, -2, 30);
+	p = ws_maps_of(maps, -1);
+	for (uint64_t i = 0; p && i < 64; i++)
+		ws_maps_find(p, i, i << 58 | i << 12);
+	ws_maps_free(maps);
+	ws_modules_free(modules);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	static const uint64_t address[4] = {0x1000, 0xffffffff81000010, 0xffffffff81001000, 0xffffffffc0000000};
+	struct ws_regs regs = {.known = 0xff};
+	uint64_t out = 0;
+	char *text;
+
+	if (n < 2)
+		return 0;
+	switch (data[0] % 8) {
+	case 0:
+		edited_elf(data + 1, n - 1, data[0] & 8);
+		break;
+	case 1:
+		raw_elf(data + 1, n - 1);
+		break;
+	case 2:
+		line_table(data + 1, n - 1);
+		break;
+	case 3:
+		jit(data + 1, n - 1);
+		break;
+	case 4:
+		address_map(data + 1, n - 1);
+		break;
+	case 5:
+		ws_kallsyms_find_text((const char *)data + 1, n - 1, address, 4, on_kernel, &out);
+		break;
+	case 6:
+		text = ws_strndup((const char *)data + 1, n - 1 < 200 ? n - 1 : 200);
+		free(ws_demangle(text));
+		free(text);
+		break;
+	default:
+		ws_cfi_evaluate(data + 1, n - 1, &regs, data[0] & 8, 77, read_any, NULL, &out);
+	}
+	return 0;
+}
+
+#ifdef FUZZ_REPLAY
+static uint64_t state = 88172645463325252u;
+
+static uint64_t draw(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state * UINT64_C(2685821657736338717);
+}
+
+static void replay_file(const char *name)
+{
+	static uint8_t data[1 << 20];
+	FILE *f = fopen(name, "rb");
+	size_t n = f ? fread(data, 1, sizeof(data), f) : 0;
+
+	if (f)
+		fclose(f);
+	LLVMFuzzerTestOneInput(data, n);
+}
+
+/* Bytes that begin as what each reader takes. */
+static size_t make_input(uint8_t *data, size_t most)
+{
+	static const char *const starts[] = {"", "\x7f" "ELF\2\1\1", "\x40\0\0\0\4\0\30\0\0\0\1\1\1\373\16\15\0\1\1\1\1\0\0\0\1", "DTiJ\1\0\0\0\50\0\0\0",
+					     "1000-3000 r-xp 00000000 08:01 11 /no/a\n", "ffffffff81000000 T _text\n", "_ZN3abc", "\x33\x34\x22"};
+	static const uint8_t lengths[] = {0, 7, 25, 12, 39, 25, 7, 3};
+	unsigned kind = (unsigned)(draw() % 8);
+	size_t n = 1 + lengths[kind] + draw() % (most - 64);
+
+	data[0] = (uint8_t)(kind | (draw() & 0xf8));
+	for (size_t i = 1; i < n; i++)
+		data[i] = (uint8_t)(draw() >> 24);
+	memcpy(data + 1, starts[kind], lengths[kind]);
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	static uint8_t data[4096];
+
+	LLVMFuzzerInitialize(&argc, &argv);
+	for (int i = 1; i < argc; i++)
+		replay_file(argv[i]);
+	for (int i = 0; argc == 1 && i < 1500; i++)
+		LLVMFuzzerTestOneInput(data, make_input(data, i % 3 ? 200 : sizeof(data)));
+	printf("1..1\nok 1 - hostile files, maps and expressions\n");
+	return 0;
+}
+#endif

@@ -1,0 +1,809 @@
+/*
+ * test_symbols.c - the parts of src/symbols by themselves: call frame information, expressions, address maps over time, unwinding from made-up states,
+ * symbol tables, perf maps, jitdump files, /proc/kallsyms; and adding rows to a report.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "store/store.h"
+#include "symbols/bytes.h"
+#include "symbols/cfi.h"
+#include "symbols/demangle.h"
+#include "symbols/jit.h"
+#include "symbols/kallsyms.h"
+#include "symbols/symbolise.h"
+#include "symbols/symtab.h"
+#include "symbols/unwind.h"
+
+static struct ws_modules *modules;
+static struct ws_maps *maps;
+static struct ws_maps_process *self;
+
+static int set_up(void **state)
+{
+	(void)state;
+	modules = ws_modules_new();
+	maps = ws_maps_new(modules);
+	if (ws_maps_scan(maps, (int)getpid(), 0, 10))
+		return -1;
+	self = ws_maps_of(maps, (int)getpid());
+	return self ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	ws_maps_free(maps);
+	ws_modules_free(modules);
+	return 0;
+}
+
+static struct ws_mapping *where(const void *p)
+{
+	struct ws_mapping *m = ws_maps_find(self, 20, (uint64_t)(uintptr_t)p);
+
+	assert_non_null(m);
+	return m;
+}
+
+/* ---- reading ---- */
+
+static void cursors_stop_at_the_end(void **state)
+{
+	static const uint8_t bytes[] = {0xe5, 0x8e, 0x26, 0x7f, 0x80, 0x7f, 0xff, 0xff};
+	struct ws_cursor c = {bytes, bytes + sizeof(bytes), false};
+
+	(void)state;
+	assert_int_equal(ws_take_uleb(&c), 624485);
+	assert_int_equal(ws_take_sleb(&c), -1);
+	assert_int_equal(ws_take_sleb(&c), -128);
+	assert_false(c.bad);
+	ws_take_uleb(&c);
+	assert_true(c.bad);
+	assert_int_equal(ws_take(&c, 8), 0);
+	assert_null(ws_take_bytes(&c, 1));
+	assert_string_equal(ws_take_text(&c), "");
+}
+
+static bool read_word(void *ctx, uint64_t address, unsigned bytes, uint64_t *value)
+{
+	(void)ctx;
+	if (address != 0x1000)
+		return false;
+	*value = bytes == 8 ? 0x1122334455667788 : 0x88;
+	return true;
+}
+
+static void expressions(void **state)
+{
+	static const struct {
+		uint8_t code[16], n;
+		bool ok;
+		uint64_t value;
+	} cases[] = {
+		{{0x33, 0x34, 0x22}, 3, true, 7},			/* 3 + 4 */
+		{{0x33, 0x34, 0x1c}, 3, true, (uint64_t)-1},		/* 3 - 4 */
+		{{0x08, 0xff, 0x09, 0xff, 0x22}, 5, true, 254},		/* 255 + -1 */
+		{{0x77, 0x08}, 2, true, 0x2008},			/* r7 + 8 */
+		{{0x92, 0x07, 0x78}, 3, true, 0x1ff8},			/* the same by bregx, - 8 */
+		{{0x0a, 0x00, 0x10, 0x06}, 4, true, 0x1122334455667788}, /* what lies at 0x1000 */
+		{{0x0a, 0x00, 0x10, 0x94, 0x01}, 5, true, 0x88},
+		{{0x0a, 0x01, 0x10, 0x06}, 4, false, 0},		/* not at hand */
+		{{0x31, 0x32, 0x33, 0x17, 0x1c}, 5, true, (uint64_t)-1},/* rot: 3 1 2; 1 - 2 */
+		{{0x31, 0x32, 0x16, 0x1c}, 4, true, 1},			/* swap: 2 - 1 */
+		{{0x31, 0x32, 0x14, 0x22}, 4, true, 3},			/* over: 1 2 1; 2 + 1 */
+		{{0x35, 0x30, 0x1b}, 3, false, 0},			/* a division by 0 */
+		{{0x35, 0x23, 0x80, 0x01}, 4, true, 133},		/* 5 + 128 */
+		{{0x31, 0x28, 0x01, 0x00, 0x30, 0x39}, 6, true, 9},	/* a branch over a literal */
+		{{0x2f, 0xfd, 0xff}, 3, false, 0},			/* a loop without end */
+		{{0x2f, 0x00, 0x10}, 3, false, 0},			/* a jump beyond the end */
+		{{0x22}, 1, false, 0},					/* an empty stack */
+		{{0x12}, 1, false, 0},
+		{{0xe0}, 1, false, 0},					/* unknown */
+		{{0x35, 0x1f, 0x19}, 3, true, 5},			/* |-5| */
+		{{0x35, 0x20}, 2, true, ~UINT64_C(5)},
+		{{0x31, 0x08, 0x40, 0x24}, 4, true, 0},			/* a shift by 64 */
+	};
+	struct ws_regs regs = {.known = 1u << 7};
+
+	(void)state;
+	regs.r[7] = 0x2000;
+	for (size_t i = 0; i < WS_COUNT(cases); i++) {
+		uint64_t v = 0;
+		bool ok = ws_cfi_evaluate(cases[i].code, cases[i].n, &regs, false, 0, read_word, NULL, &v);
+
+		if (ok != cases[i].ok || (ok && v != cases[i].value))
+			fail_msg("expression %zu: %d, %#llx", i, ok, (unsigned long long)v);
+	}
+	regs.known = 0;
+	assert_false(ws_cfi_evaluate(cases[3].code, cases[3].n, &regs, false, 0, read_word, NULL, &(uint64_t){0}));
+}
+
+/* ---- call frame information ---- */
+
+#if defined(__x86_64__)
+__asm__(".text\n"
+	".type cfi_sample, @function\n"
+	"cfi_sample:\n"
+	".cfi_startproc\n"
+	"nop\n"
+	".cfi_def_cfa_offset 16\n"
+	".cfi_offset %rbp, -16\n"
+	"cfi_1: nop\n"
+	".cfi_def_cfa_register %rbp\n"
+	".cfi_offset %rbx, -24\n"
+	"cfi_2: nop\n"
+	".cfi_remember_state\n"
+	".cfi_restore %rbx\n"
+	".cfi_register %r12, %r13\n"
+	".cfi_undefined %r14\n"
+	".cfi_escape 0x16, 15, 2, 0x77, 8\n" /* r15 is rsp + 8 */
+	"cfi_3: nop\n"
+	".cfi_restore_state\n"
+	".cfi_adjust_cfa_offset 32\n"
+	"cfi_4: nop\n"
+	".cfi_escape 0x0f, 3, 0x77, 8, 0x06\n" /* the CFA is what lies at rsp + 8 */
+	"cfi_5: nop\n"
+	".cfi_endproc\n"
+	".size cfi_sample, . - cfi_sample\n"
+	".type cfi_trampoline, @function\n"
+	".cfi_startproc\n"
+	".cfi_signal_frame\n"
+	".cfi_undefined %rip\n"
+	"nop\n"
+	"cfi_trampoline: nop\n"
+	".cfi_endproc\n"
+	".size cfi_trampoline, . - cfi_trampoline\n");
+extern const char cfi_sample[], cfi_1[], cfi_2[], cfi_3[], cfi_4[], cfi_5[], cfi_trampoline[];
+
+static struct ws_cfi_row row_at(const char *label)
+{
+	struct ws_mapping *m = where(label);
+	struct ws_cfi_row row;
+
+	assert_true(ws_cfi_find(ws_module_cfi(m->module), (uint64_t)(uintptr_t)label - m->shift, &row));
+	return row;
+}
+
+static void frame_rules(void **state)
+{
+	struct ws_cfi_row r = row_at(cfi_sample);
+
+	(void)state;
+	assert_int_equal(r.cfa_kind, WS_CFI_VALUE);
+	assert_int_equal(r.cfa_register, 7);
+	assert_int_equal(r.cfa.offset, 8);
+	assert_int_equal(r.reg[16].kind, WS_CFI_OFFSET);
+	assert_int_equal(r.reg[16].offset, -8);
+	r = row_at(cfi_1);
+	assert_int_equal(r.cfa.offset, 16);
+	assert_int_equal(r.reg[6].offset, -16);
+	r = row_at(cfi_2);
+	assert_int_equal(r.cfa_register, 6);
+	assert_int_equal(r.reg[3].kind, WS_CFI_OFFSET);
+	assert_int_equal(r.reg[3].offset, -24);
+	r = row_at(cfi_3);
+	assert_int_equal(r.reg[3].kind, WS_CFI_SAME);
+	assert_int_equal(r.reg[12].kind, WS_CFI_REGISTER);
+	assert_int_equal(r.reg[12].offset, 13);
+	assert_int_equal(r.reg[14].kind, WS_CFI_UNDEFINED);
+	assert_int_equal(r.reg[15].kind, WS_CFI_VALUE_EXPRESSION);
+	assert_int_equal(r.reg[15].size, 2);
+	r = row_at(cfi_4);
+	assert_int_equal(r.cfa.offset, 48);
+	assert_int_equal(r.reg[3].kind, WS_CFI_OFFSET);
+	assert_int_equal(r.reg[12].kind, WS_CFI_SAME);
+	r = row_at(cfi_5);
+	assert_int_equal(r.cfa_kind, WS_CFI_VALUE_EXPRESSION);
+	assert_false(r.signal);
+	assert_true(r.begin == (uint64_t)(uintptr_t)cfi_sample - where(cfi_sample)->shift);
+	r = row_at(cfi_trampoline);
+	assert_true(r.signal);
+	assert_int_equal(r.reg[16].kind, WS_CFI_UNDEFINED);
+}
+
+/* ---- unwinding from made-up states ---- */
+
+static size_t unwind_at(const void *ip, const uint64_t *stack, size_t words, uint64_t fp, struct ws_place *p, size_t most, unsigned *flags)
+{
+	struct ws_unwinder *u = ws_unwinder_new();
+	struct ws_stop stop = {.maps = self, .time = 20, .stack = (const uint8_t *)stack, .stack_at = 0x700000001000, .stack_size = words * 8};
+	size_t n;
+
+	stop.regs.r[WS_REG_IP] = (uint64_t)(uintptr_t)ip;
+	stop.regs.r[WS_REG_SP] = stop.stack_at;
+	stop.regs.r[WS_REG_FP] = fp;
+	stop.regs.known = (UINT64_C(1) << WS_REGS) - 1;
+	n = ws_unwind(u, &stop, WS_MODE_AUTO, p, most, flags);
+	ws_unwinder_free(u);
+	return n;
+}
+
+static void unwinds_plain_and_expression_rules(void **state)
+{
+	uint64_t stack[64] = {0}, base = 0x700000001000;
+	struct ws_place p[8];
+	unsigned flags;
+
+	(void)state;
+	/* cfi_1: CFA = sp + 16, rbp at CFA - 16; the caller is again there, with CFA = rbp + 16 at cfi_2, whose caller is 0. */
+	stack[0] = base + 80;
+	stack[1] = (uint64_t)(uintptr_t)cfi_2 + 1;
+	stack[10] = 7;
+	stack[11] = 0;
+	assert_int_equal(unwind_at(cfi_1, stack, 64, 0, p, 8, &flags), 2);
+	assert_int_equal(flags, 0);
+	assert_true(p[1].ip == (uint64_t)(uintptr_t)cfi_2 + 1);
+	assert_true(p[1].address + where(cfi_2)->shift == (uint64_t)(uintptr_t)cfi_2);
+	assert_int_equal(p[0].method, WS_UNWIND_UNKNOWN);
+	assert_int_equal(p[1].method, WS_UNWIND_EH);
+	/* cfi_5: the CFA is what lies at sp + 8, and the return address lies below it. */
+	memset(stack, 0, sizeof(stack));
+	stack[1] = base + 160;
+	stack[19] = (uint64_t)(uintptr_t)cfi_1 + 1;
+	stack[20] = 1;
+	assert_int_equal(unwind_at(cfi_5, stack, 64, 0, p, 8, &flags), 2);
+	assert_true(p[1].ip == (uint64_t)(uintptr_t)cfi_1 + 1);
+	/* What returns to a trampoline begins there: its name is that of the address itself. */
+	memset(stack, 0, sizeof(stack));
+	stack[1] = (uint64_t)(uintptr_t)cfi_trampoline;
+	assert_int_equal(unwind_at(cfi_1, stack, 64, 0, p, 8, &flags), 2);
+	assert_true(p[1].address + where(cfi_trampoline)->shift == (uint64_t)(uintptr_t)cfi_trampoline);
+	assert_int_equal(flags, 0);
+}
+
+static void says_why_it_stopped(void **state)
+{
+	uint64_t stack[64] = {0}, base = 0x700000001000;
+	struct ws_place p[8];
+	unsigned flags;
+
+	(void)state;
+	/* The return address lies beyond what was copied. */
+	assert_int_equal(unwind_at(cfi_1, stack, 1, 0, p, 8, &flags), 1);
+	assert_int_equal(flags, WS_SAMPLE_TRUNCATED);
+	/* It is no address of code. */
+	stack[1] = 12345;
+	assert_int_equal(unwind_at(cfi_1, stack, 64, 0, p, 8, &flags), 1);
+	assert_int_equal(flags, WS_SAMPLE_BROKEN);
+	/* Frames that do not move upwards: cfi_2 is called by cfi_2, whose frame pointer is the same. */
+	stack[2] = base + 16;
+	stack[3] = (uint64_t)(uintptr_t)cfi_2 + 1;
+	assert_int_equal(unwind_at(cfi_2, stack, 64, base + 16, p, 8, &flags), 2);
+	assert_int_equal(flags, WS_SAMPLE_BROKEN);
+	/* More frames than wanted. */
+	for (int i = 1; i < 32; i++) {
+		stack[2 * i] = base + 16 * (uint64_t)(i + 1);
+		stack[2 * i + 1] = (uint64_t)(uintptr_t)cfi_2 + 1;
+	}
+	assert_int_equal(unwind_at(cfi_2, stack, 64, base + 16, p, 8, &flags), 8);
+	assert_int_equal(flags, WS_SAMPLE_TRUNCATED);
+}
+
+static void goes_on_with_the_kernels_chain(void **state)
+{
+	uint64_t stack[4] = {0x700000001080, (uint64_t)(uintptr_t)cfi_2 + 1};
+	uint64_t chain[4] = {(uint64_t)(uintptr_t)cfi_1, (uint64_t)(uintptr_t)cfi_2 + 1, (uint64_t)(uintptr_t)cfi_3 + 1, (uint64_t)(uintptr_t)cfi_4 + 1};
+	struct ws_unwinder *u = ws_unwinder_new();
+	struct ws_stop stop = {.maps = self, .time = 20, .stack = (const uint8_t *)stack, .stack_at = 0x700000001000, .stack_size = 32,
+			       .chain = chain, .chain_n = 4};
+	struct ws_module *m = where(cfi_1)->module;
+	bool known = m->fp_known, has = m->has_fp;
+	struct ws_place p[8];
+	unsigned flags;
+
+	(void)state;
+	stop.regs.r[WS_REG_IP] = chain[0];
+	stop.regs.r[WS_REG_SP] = stop.stack_at;
+	stop.regs.known = (UINT64_C(1) << WS_REGS) - 1;
+	m->fp_known = true;
+	m->has_fp = true;
+	assert_int_equal(ws_unwind(u, &stop, WS_MODE_AUTO, p, 8, &flags), 4);
+	assert_int_equal(flags, 0);
+	assert_int_equal(p[3].method, WS_UNWIND_FP);
+	assert_true(p[3].ip == chain[3]);
+	m->has_fp = false; /* then the chain is not to be trusted */
+	assert_int_equal(ws_unwind(u, &stop, WS_MODE_AUTO, p, 8, &flags), 2);
+	assert_int_equal(flags, WS_SAMPLE_TRUNCATED);
+	m->fp_known = known;
+	m->has_fp = has;
+	ws_unwinder_free(u);
+}
+
+static struct ws_symbol_hit name_of(const struct ws_module *m, uint64_t address)
+{
+	struct ws_symbol_hit hit = {0};
+
+	ws_symtab_find(&m->elf, &address, 1, &hit);
+	return hit;
+}
+
+static void from_a_plt_entry(void **state)
+{
+	struct ws_mapping *m = where(cfi_1);
+	uint64_t stack[64] = {(uint64_t)(uintptr_t)cfi_1 + 1};
+	struct ws_place p[8];
+	Elf64_Shdr plt;
+	unsigned flags, found = 0;
+
+	(void)state;
+	if (ws_elf_find(&m->module->elf, ".plt.sec", &plt) < 0 && ws_elf_find(&m->module->elf, ".plt", &plt) < 0)
+		skip();
+	for (uint64_t at = plt.sh_addr; at + 16 <= plt.sh_addr + plt.sh_size; at += 16) {
+		struct ws_symbol_hit h = name_of(m->module, at + 4);
+
+		if (!h.name || !h.plt)
+			continue;
+		found++;
+		assert_true(h.value == at);
+		assert_int_equal(unwind_at((const void *)(uintptr_t)(at + m->shift), stack, 64, 0, p, 8, &flags) >= 2, 1);
+		assert_true(p[1].ip == stack[0]);
+	}
+	assert_true(found > 10);
+}
+
+static void from_the_vdso(void **state)
+{
+	struct ws_mapping *m = NULL;
+	uint64_t stack[64] = {(uint64_t)(uintptr_t)cfi_1 + 1}, begin = getauxval(AT_SYSINFO_EHDR);
+	struct ws_place p[8];
+	unsigned flags;
+
+	(void)state;
+	if (!begin || !(m = ws_maps_find(self, 20, begin)))
+		skip();
+	assert_int_equal(m->module->kind, WS_MODULE_VDSO);
+	assert_true(m->module->opened);
+	for (uint64_t at = begin; at < begin + m->size; at++) {
+		struct ws_symbol_hit h = name_of(m->module, at - m->shift);
+
+		if (!h.name || !strstr(h.name, "clock_gettime"))
+			continue;
+		assert_true(unwind_at((const void *)(uintptr_t)at, stack, 64, 0, p, 8, &flags) >= 2);
+		assert_true(p[1].ip == stack[0]);
+		return;
+	}
+	fail_msg("the vDSO has no clock_gettime");
+}
+#endif
+
+static uint64_t random_state = 88172645463325252u;
+
+static uint64_t draw(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state * UINT64_C(2685821657736338717);
+}
+
+/* Registers and stacks that are garbage, with addresses of real code among them. */
+static void garbage_is_survived(void **state)
+{
+	struct ws_mapping *text = where((const void *)garbage_is_survived), *libc = where((const void *)qsort);
+	struct ws_unwinder *u = ws_unwinder_new();
+	uint64_t stack[256];
+	size_t deepest = 0;
+
+	(void)state;
+	for (int round = 0; round < 20000; round++) {
+		struct ws_stop stop = {.maps = self, .time = 20, .stack = (const uint8_t *)stack, .stack_at = 0x700000001000, .stack_size = draw() % sizeof(stack)};
+		struct ws_place p[64];
+		unsigned flags;
+		size_t n;
+
+		for (size_t i = 0; i < WS_COUNT(stack); i++) {
+			struct ws_mapping *m = draw() & 1 ? text : libc;
+
+			stack[i] = draw() % 3 ? m->base + draw() % m->size : draw() & 1 ? stop.stack_at + draw() % 4096 : draw();
+		}
+		for (unsigned i = 0; i < WS_REGS; i++)
+			stop.regs.r[i] = draw() & 1 ? stop.stack_at + draw() % 2048 : draw();
+		stop.regs.r[WS_REG_IP] = libc->base + draw() % libc->size;
+		stop.regs.known = draw() % 8 ? (UINT64_C(1) << WS_REGS) - 1 : draw();
+		n = ws_unwind(u, &stop, (enum ws_unwind_mode)(draw() % 3), p, WS_COUNT(p), &flags);
+		assert_true(n <= WS_COUNT(p));
+		deepest = n > deepest ? n : deepest;
+	}
+	assert_true(deepest > 3); /* it did go somewhere */
+	ws_unwinder_free(u);
+}
+
+/* ---- maps ---- */
+
+static struct ws_mapped file_at(uint64_t base, uint64_t size, const char *path, uint64_t inode)
+{
+	return (struct ws_mapped){.base = base, .size = size, .path = path, .inode = inode};
+}
+
+static const char *path_at(struct ws_maps_process *p, uint64_t time, uint64_t address)
+{
+	struct ws_mapping *m = ws_maps_find(p, time, address);
+
+	return m ? m->module->path : "";
+}
+
+static int ended_n;
+static uint64_t ended_at[16];
+
+static void on_end(void *ctx, const struct ws_mapping *m)
+{
+	assert_ptr_equal(ctx, &ended_n);
+	if (ended_n < 16)
+		ended_at[ended_n] = m->end;
+	ended_n++;
+}
+
+static void maps_over_time(void **state)
+{
+	struct ws_modules *mods = ws_modules_new();
+	struct ws_maps *m = ws_maps_new(mods);
+	struct ws_mapped a = file_at(0x1000, 0x4000, "/no/a", 11), b = file_at(0x2000, 0x1000, "/no/b", 12), c = file_at(0x1000, 0x4000, "/no/c", 13);
+	struct ws_maps_process *p;
+	uint64_t version;
+
+	(void)state;
+	ended_n = 0;
+	ws_maps_add(m, 7, 100, &a);
+	p = ws_maps_of(m, 7);
+	version = ws_maps_version(p, 100);
+	assert_true(version != 0);
+	assert_int_equal(ws_maps_version(p, 99), 0); /* before the latest change nothing may be cached */
+	assert_string_equal(path_at(p, 100, 0x1000), "/no/a");
+	assert_string_equal(path_at(p, 100, 0x4fff), "/no/a");
+	assert_string_equal(path_at(p, 100, 0x5000), "");
+	/* b takes the middle of a; the rest of a stays, and counts its offsets from where it did. */
+	ws_maps_bind(p, on_end, &ended_n);
+	ws_maps_find(p, 150, 0x1000);
+	ws_maps_add(m, 7, 200, &b);
+	assert_int_equal(ended_n, 0); /* it is told when it is forgotten */
+	assert_true(ws_maps_version(p, 200) != version);
+	assert_string_equal(path_at(p, 250, 0x1fff), "/no/a");
+	assert_string_equal(path_at(p, 250, 0x2000), "/no/b");
+	assert_string_equal(path_at(p, 250, 0x3000), "/no/a");
+	assert_string_equal(path_at(p, 150, 0x2000), "/no/a");
+	assert_int_equal(ws_maps_find(p, 250, 0x3000)->offset, 0x2000);
+	assert_true(0x3000 - ws_maps_find(p, 250, 0x3000)->shift == 0x2000);
+	/* A moment early is forgiven where nothing was before. */
+	assert_string_equal(path_at(p, 99, 0x1000), "/no/a");
+	/* A fork has it all, and goes its own way. */
+	ws_maps_fork(m, 7, 8, 300);
+	ws_maps_remove(m, 7, 310, 0x2000, 0x1000);
+	assert_string_equal(path_at(ws_maps_of(m, 8), 320, 0x2000), "/no/b");
+	assert_string_equal(path_at(p, 320, 0x2000), "");
+	assert_string_equal(path_at(p, 305, 0x2000), "/no/b");
+	assert_true(ws_maps_version(p, 320) != ws_maps_version(ws_maps_of(m, 8), 320));
+	/* Another image: what was is told and stays known for its time. */
+	ws_maps_exec(m, 7, 400);
+	assert_true(ended_n >= 1);
+	ws_maps_add(m, 7, 410, &c);
+	assert_string_equal(path_at(p, 350, 0x1000), "/no/a");
+	assert_string_equal(path_at(p, 420, 0x1000), "/no/c");
+	/* An end, and the pid again. */
+	ws_maps_exit(m, 7, 500);
+	assert_string_equal(path_at(p, 450, 0x1000), "/no/c");
+	ws_maps_add(m, 7, 600, &b);
+	p = ws_maps_of(m, 7);
+	assert_string_equal(path_at(p, 650, 0x1000), "");
+	assert_string_equal(path_at(p, 650, 0x2000), "/no/b");
+	/* What cannot be is left out. */
+	ws_maps_add(m, 7, 700, &(struct ws_mapped){.base = 0x9000, .size = 0, .path = "/no/d"});
+	ws_maps_add(m, 7, 700, &(struct ws_mapped){.base = UINT64_MAX - 10, .size = 100, .path = "/no/d"});
+	assert_string_equal(path_at(p, 750, 0x9000), "");
+	ws_maps_free(m);
+	ws_modules_free(mods);
+}
+
+static void maps_from_text(void **state)
+{
+	static const char first[] = "1000-3000 r-xp 00000000 08:01 11 /no/a\n3000-4000 rw-p 00000000 00:00 0 [heap]\n"
+				    "6000-7000 r-xp 00001000 08:01 12    /no/with blank (deleted)\nnonsense\n8000-9000 rwxp 00000000 00:00 0\n";
+	static const char second[] = "1000-3000 r-xp 00000000 08:01 13 /no/b\n8000-9000 rwxp 00000000 00:00 0\n";
+	struct ws_modules *mods = ws_modules_new();
+	struct ws_maps *m = ws_maps_new(mods);
+	struct ws_maps_process *p;
+
+	(void)state;
+	ws_maps_scan_text(m, 5, 0, 100, first, strlen(first));
+	p = ws_maps_of(m, 5);
+	assert_string_equal(path_at(p, 100, 0x2000), "/no/a");
+	assert_string_equal(path_at(p, 100, 0x3000), "");
+	assert_string_equal(path_at(p, 100, 0x6000), "/no/with blank");
+	assert_int_equal(ws_maps_find(p, 100, 0x6000)->module->flags & WS_MODULE_DELETED, WS_MODULE_DELETED);
+	assert_int_equal(ws_maps_find(p, 100, 0x8000)->module->kind, WS_MODULE_JIT);
+	ws_maps_scan_text(m, 5, 150, 150, second, strlen(second));
+	assert_string_equal(path_at(p, 120, 0x2000), "/no/a");
+	assert_string_equal(path_at(p, 160, 0x2000), "/no/b");
+	assert_string_equal(path_at(p, 160, 0x6000), "");
+	assert_int_equal(ws_maps_find(p, 160, 0x8000)->end, WS_NO_TIME);
+	ws_maps_scan_text(m, 6, 0, 1, "", 0);
+	ws_maps_free(m);
+	ws_modules_free(mods);
+}
+
+/* ---- names ---- */
+
+static void own_functions_have_names(void **state)
+{
+	struct ws_mapping *m = where((const void *)own_functions_have_names);
+	uint64_t at = (uint64_t)(uintptr_t)own_functions_have_names - m->shift;
+	struct ws_symbol_hit h = name_of(m->module, at + 3);
+
+	(void)state;
+	assert_string_equal(h.name, "own_functions_have_names");
+	assert_true(h.value == at);
+	assert_null(name_of(m->module, 1).name);
+	assert_null(name_of(m->module, UINT64_MAX).name);
+	assert_true(m->module->build_id[0] == 0 || strlen(m->module->build_id) >= 16);
+}
+
+static void names_of_languages(void **state)
+{
+	static const char *const names[][2] = {
+		{"_ZN6shapes3BoxIdLi3EE4areaEd", "shapes::Box<double, 3>::area(double)"},
+		{"_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"},
+		{"_RNvCs1234_7mycrate3foo", "mycrate::foo"},
+		{"_D3std5stdio7writelnFZv", "std.stdio.writeln()"},
+		{"main", "main"},
+		{"_Zno", "_Zno"},
+		{"_D", "_D"},
+		{"", ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < WS_COUNT(names); i++) {
+		char *s = ws_demangle(names[i][0]);
+
+		assert_string_equal(s, names[i][1]);
+		free(s);
+	}
+}
+
+static const char *jit_name(struct ws_jit *j, uint64_t address)
+{
+	uint64_t begin;
+	const char *file;
+	uint32_t line;
+	const char *name = ws_jit_find(j, address, &begin, &file, &line);
+
+	return name ? name : "";
+}
+
+static void perf_maps(void **state)
+{
+	static const char text[] = "1000 10 first\n0x2000 0x20 second with blanks\r\n3000 10\nxyz 10 no\n4000 zz no\n5000 0 no\n6000 10 \n"
+				   "ffffffffffffffff 10 no\n123456789012345678901 10 no\n7000 10 last";
+	struct ws_jit j = {0};
+
+	(void)state;
+	ws_jit_read(&j, text, strlen(text));
+	ws_jit_sort(&j);
+	assert_string_equal(jit_name(&j, 0x1000), "first");
+	assert_string_equal(jit_name(&j, 0x100f), "first");
+	assert_string_equal(jit_name(&j, 0x1010), "");
+	assert_string_equal(jit_name(&j, 0x201f), "second with blanks");
+	assert_string_equal(jit_name(&j, 0x7001), "last");
+	assert_int_equal(j.n, 3);
+	ws_jit_free(&j);
+	/* An address that two functions have had: a name only when both agree. */
+	ws_jit_read(&j, "1000 100 one\n1080 10 other\n2000 10 same\n2000 20 same\n", 54);
+	ws_jit_sort(&j);
+	assert_string_equal(jit_name(&j, 0x1000), "one");
+	assert_string_equal(jit_name(&j, 0x1085), "");
+	assert_string_equal(jit_name(&j, 0x2001), "same");
+	ws_jit_free(&j);
+	assert_string_equal(jit_name(&j, 0x1000), "");
+}
+
+static void put32(struct ws_text *t, uint32_t v)
+{
+	ws_text_add(t, &v, 4);
+}
+
+static void put64(struct ws_text *t, uint64_t v)
+{
+	ws_text_add(t, &v, 8);
+}
+
+static void jitdump_records(void **state)
+{
+	struct ws_text t = {0};
+	struct ws_jit j = {0};
+	const char *file;
+	uint64_t begin;
+	uint32_t line;
+
+	(void)state;
+	put32(&t, 0x4A695444), put32(&t, 1), put32(&t, 40), put32(&t, 62), put64(&t, 0), put64(&t, 0), put64(&t, 0);
+	put32(&t, 2), put32(&t, 32 + 16 + 4 + 16 + 2), put64(&t, 0), put64(&t, 0x1000), put64(&t, 2); /* lines */
+	put64(&t, 0x1000), put32(&t, 5), put32(&t, 0), ws_text_add(&t, "a.x", 4);
+	put64(&t, 0x1008), put32(&t, 6), put32(&t, 0), ws_text_add(&t, "\xff", 2);
+	put32(&t, 0), put32(&t, 56 + 5 + 3), put64(&t, 0), put64(&t, 0), put64(&t, 0), put64(&t, 0x1000), put64(&t, 16), put64(&t, 1);
+	ws_text_add(&t, "code", 5), ws_text_add(&t, "abc", 3);
+	put32(&t, 1), put32(&t, 64), put64(&t, 0), put64(&t, 0), put64(&t, 0), put64(&t, 0x1000), put64(&t, 0x3000), put64(&t, 16), put64(&t, 1);
+	put32(&t, 0), put32(&t, 5000), put64(&t, 0); /* torn */
+	ws_jit_read(&j, t.s, t.len);
+	ws_jit_sort(&j);
+	assert_string_equal(ws_jit_find(&j, 0x100a, &begin, &file, &line), "code");
+	assert_int_equal(begin, 0x1000);
+	assert_string_equal(file, "a.x");
+	assert_int_equal(line, 6);
+	assert_string_equal(jit_name(&j, 0x300f), "code");
+	for (size_t n = 0; n < t.len; n++) { /* cut off anywhere */
+		struct ws_jit cut = {0};
+
+		ws_jit_read(&cut, t.s, n);
+		ws_jit_free(&cut);
+	}
+	ws_jit_free(&j);
+	ws_text_free(&t);
+}
+
+static char kernel_names[4][64];
+
+static void found_kernel(void *ctx, size_t i, const char *name, uint64_t begin)
+{
+	(void)ctx;
+	snprintf(kernel_names[i], sizeof(kernel_names[i]), "%s %llx", name, (unsigned long long)begin);
+}
+
+static void kernel_symbols(void **state)
+{
+	static const char text[] = "ffffffff81000000 T _text\nffffffff81000000 T startup\nffffffff81001000 t do_it\nffffffff81002000 d data\n"
+				   "ffffffffc0000000 t launch\t[nvidia]\nnonsense\n";
+	static const char hidden[] = "0000000000000000 T _text\n0000000000000000 t do_it\n";
+	static const uint64_t at[] = {0xffffffff80000000, 0xffffffff81001fff, 0xffffffff81002004, 0xffffffffc0000010};
+
+	(void)state;
+	memset(kernel_names, 0, sizeof(kernel_names));
+	assert_true(ws_kallsyms_find_text(text, strlen(text), at, 4, found_kernel, NULL));
+	assert_string_equal(kernel_names[0], "");
+	assert_string_equal(kernel_names[1], "do_it ffffffff81001000");
+	assert_string_equal(kernel_names[2], "");
+	assert_string_equal(kernel_names[3], "launch [nvidia] ffffffffc0000000");
+	assert_false(ws_kallsyms_find_text(hidden, strlen(hidden), at, 4, found_kernel, NULL));
+}
+
+#if defined(__x86_64__)
+static void registers_of_perf(void **state)
+{
+	uint64_t values[17];
+	struct ws_regs r;
+
+	(void)state;
+	for (int i = 0; i < 17; i++)
+		values[i] = 100 + (uint64_t)i;
+	ws_regs_from_perf(&r, WS_PERF_REGS, values, 17);
+	assert_int_equal(r.known, (1u << 17) - 1);
+	assert_int_equal(r.r[0], 100); /* ax */
+	assert_int_equal(r.r[3], 101); /* bx */
+	assert_int_equal(r.r[WS_REG_FP], 106);
+	assert_int_equal(r.r[WS_REG_SP], 107);
+	assert_int_equal(r.r[WS_REG_IP], 108);
+	assert_int_equal(r.r[8], 109);
+	assert_int_equal(r.r[15], 116);
+	ws_regs_from_perf(&r, 1u << 8 | 1u << 7, values, 2);
+	assert_int_equal(r.r[WS_REG_SP], 100);
+	assert_int_equal(r.r[WS_REG_IP], 101);
+	assert_int_equal(r.known, 1u << WS_REG_SP | 1u << WS_REG_IP);
+}
+#endif
+
+/* A file that shrinks under the mapping gives zeros, not a signal. Tried before cmocka has signal handlers of its own. */
+static bool shrunk_reads_zero;
+
+static void shrink(void)
+{
+	char path[] = "/tmp/ws-elf-XXXXXX";
+	int fd = mkstemp(path);
+	static char bytes[65536];
+	FILE *f = fopen("/proc/self/exe", "rb");
+	struct ws_elf elf;
+
+	if (f && fread(bytes, 1, sizeof(bytes), f) > 20000 && write(fd, bytes, sizeof(bytes)) == sizeof(bytes) && !ws_elf_open_fd(&elf, fd, NULL) &&
+	    !ftruncate(fd, 4096)) {
+		shrunk_reads_zero = !elf.data[40000] && elf.data[0] == 0x7f;
+		ws_elf_close(&elf);
+	}
+	if (f)
+		fclose(f);
+	close(fd);
+	unlink(path);
+}
+
+static void files_may_shrink(void **state)
+{
+	(void)state;
+	assert_true(shrunk_reads_zero);
+}
+
+/* ---- adding to a report ---- */
+
+static void rows_are_added_to_a_report(void **state)
+{
+	char path[64];
+	struct ws_err e = {""};
+	struct ws_row_symbol s = {.frame = 1, .set = 1};
+	struct ws_writer_opts opts = {.overwrite = true};
+	struct ws_writer *w;
+	struct ws_report *r;
+
+	(void)state;
+	snprintf(path, sizeof(path), "/tmp/ws-append-%d.wsrep", (int)getpid());
+	w = ws_writer_create(path, &opts, &e);
+	assert_non_null(w);
+	s.name = ws_writer_string(w, "first", 5);
+	ws_writer_add(w, WS_TABLE_symbol, &s);
+	assert_null(ws_writer_append(path, &e)); /* while it is written */
+	assert_int_equal(ws_writer_close(w, &e), 0);
+	for (int i = 0; i < 3; i++) {
+		char name[16];
+
+		w = ws_writer_append(path, &e);
+		assert_non_null(w);
+		if (i == 1) {
+			ws_writer_discard(w);
+			continue;
+		}
+		s.set++;
+		s.name = ws_writer_string(w, name, (size_t)snprintf(name, sizeof(name), "more %d", i));
+		ws_writer_add(w, WS_TABLE_symbol, &s);
+		assert_int_equal(ws_writer_close(w, &e), 0);
+	}
+	r = ws_report_open(path, &e);
+	assert_non_null(r);
+	assert_true(ws_report_complete(r));
+	assert_int_equal(ws_report_verify(r, NULL, NULL), 0);
+	assert_int_equal(ws_report_rows(r, WS_TABLE_symbol), 3);
+	assert_string_equal(ws_report_string(r, 1, NULL), "first");
+	assert_string_equal(ws_report_string(r, 2, NULL), "more 0");
+	assert_string_equal(ws_report_string(r, 3, NULL), "more 2");
+	ws_report_close(r);
+	unlink(path);
+	assert_null(ws_writer_append(path, &e));
+	assert_non_null(strstr(e.msg, path));
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(cursors_stop_at_the_end),
+		cmocka_unit_test(expressions),
+#if defined(__x86_64__)
+		cmocka_unit_test(frame_rules),
+		cmocka_unit_test(unwinds_plain_and_expression_rules),
+		cmocka_unit_test(says_why_it_stopped),
+		cmocka_unit_test(goes_on_with_the_kernels_chain),
+		cmocka_unit_test(from_a_plt_entry),
+		cmocka_unit_test(from_the_vdso),
+		cmocka_unit_test(registers_of_perf),
+#endif
+		cmocka_unit_test(garbage_is_survived),
+		cmocka_unit_test(maps_over_time),
+		cmocka_unit_test(maps_from_text),
+		cmocka_unit_test(own_functions_have_names),
+		cmocka_unit_test(names_of_languages),
+		cmocka_unit_test(perf_maps),
+		cmocka_unit_test(jitdump_records),
+		cmocka_unit_test(kernel_symbols),
+		cmocka_unit_test(files_may_shrink),
+		cmocka_unit_test(rows_are_added_to_a_report),
+	};
+
+	shrink();
+	return cmocka_run_group_tests_name("symbols", tests, set_up, tear_down);
+}
