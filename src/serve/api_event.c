@@ -299,7 +299,7 @@ static bool spot_of_call(const struct ws_call *c, const struct hit *h, struct ws
 			     (uint32_t)h->row, h->start, s);
 }
 
-/* NVTX ranges of the thread around a moment, innermost first. */
+/* NVTX ranges and operators of the thread around a moment, innermost first. */
 static void link_ranges(struct event *e, uint32_t thread, uint64_t t)
 {
 	const struct ws_lanes *l = e->c->l;
@@ -307,7 +307,7 @@ static void link_ranges(struct event *e, uint32_t thread, uint64_t t)
 	for (uint32_t i = 0; i < l->n; i++) {
 		const struct ws_lane *n = l->lane[i];
 
-		if (n->kind != WS_LANE_NVTX || n->key[0] != thread || !ws_lane_ready(n))
+		if ((n->kind != WS_LANE_NVTX && n->kind != WS_LANE_OP) || n->key[0] != thread || !ws_lane_ready(n))
 			continue;
 		for (uint32_t k = n->levels; k--;) {
 			uint32_t from, to;
@@ -369,9 +369,9 @@ static void link_to_work(struct event *e, uint32_t process, const struct ws_map 
 }
 
 /* Work launched by calls of the range's thread while it was open. */
-static void link_range_to_work(struct event *e)
+static void link_range_to_work(struct event *e, uint64_t thread)
 {
-	uint32_t key[4] = {(uint32_t)e->v[ws_nvtx_thread]}, i = ws_find_lane(e->c->l, WS_LANE_CUDA_API, key);
+	uint32_t key[4] = {(uint32_t)thread}, i = ws_find_lane(e->c->l, WS_LANE_CUDA_API, key);
 	const struct ws_lane *n = i < e->c->l->n ? e->c->l->lane[i] : NULL;
 	struct ws_map wanted = {0};
 	uint64_t v[WS_MAX_COLUMNS];
@@ -465,7 +465,10 @@ static void put_links(struct event *e)
 	case WS_TABLE_nvtx:
 		if (e->c->l->lane[e->spot.lane]->kind == WS_LANE_PROJECTED)
 			link_to_projected(e);
-		link_range_to_work(e);
+		link_range_to_work(e, v[ws_nvtx_thread]);
+		break;
+	case WS_TABLE_op:
+		link_range_to_work(e, v[ws_op_thread]);
 		break;
 	default:
 		break;

@@ -148,6 +148,8 @@ static uint32_t row_lane(struct pass *p, struct worker *w, uint32_t feed, const 
 		key[k] = (uint32_t)b->col[f->key[k]][i];
 	if (p->nvtx) /* start/end ranges overlap as they like: they would push nested ones about */
 		key[2] = b->col[ws_nvtx_type][i] == WS_NVTX_STARTEND;
+	if (p->s->table == WS_TABLE_op) /* deep stacks of Python would push operators out of sight */
+		key[1] = b->col[ws_op_kind][i] == WS_OP_PYTHON;
 	return lane_of(p, w, feed, key);
 }
 
@@ -163,7 +165,7 @@ static void need_lane(struct worker *w, uint32_t lane)
 
 static uint64_t key_columns(const struct ws_source *s)
 {
-	uint64_t columns = s->table == WS_TABLE_nvtx ? WS_COL(nvtx, type) : 0;
+	uint64_t columns = s->table == WS_TABLE_nvtx ? WS_COL(nvtx, type) : s->table == WS_TABLE_op ? WS_COL(op, kind) : 0;
 
 	for (uint32_t f = 0; f < s->feeds; f++) {
 		for (uint32_t k = 0; k < s->feed[f].keys; k++)

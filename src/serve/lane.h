@@ -26,7 +26,7 @@ enum ws_lane_kind {
 	WS_LANE_OSRT,	    /* thread */
 	WS_LANE_CUDA_API,   /* thread */
 	WS_LANE_CUDA_OTHER, /* thread: overhead, compiling, modules */
-	WS_LANE_OP,	    /* thread */
+	WS_LANE_OP,	    /* thread, 1 for calls of Python */
 	WS_LANE_SLICE,	    /* thread */
 	WS_LANE_GIL,	    /* thread */
 	WS_LANE_STATE,	    /* thread: on a core */

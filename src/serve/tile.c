@@ -40,7 +40,9 @@ static uint8_t hash_name(const struct ws_lanes *l, uint32_t name, bool range)
 
 uint8_t ws_tile_color(const struct ws_lanes *l, const struct ws_level *v, uint32_t i)
 {
-	return hash_name(l, v->name[i], ws_sources[v->src[i] & WS_EVENT_SOURCE].table == WS_TABLE_nvtx);
+	enum ws_table table = ws_sources[v->src[i] & WS_EVENT_SOURCE].table;
+
+	return hash_name(l, v->name[i], table == WS_TABLE_nvtx || table == WS_TABLE_op || table == WS_TABLE_slice);
 }
 
 static void draw_events(const struct drawing *d, uint32_t from, uint32_t to)

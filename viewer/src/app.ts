@@ -294,6 +294,8 @@ export class App {
       case "cpu":
       case "ftrace":
         return t(r.type, label);
+      case "op":
+        return t(r.python ? "python_calls" : "op");
       case "gpu_bytes":
         return t("gpu_bytes");
       case "counter":

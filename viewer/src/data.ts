@@ -36,6 +36,7 @@ export interface TreeRow {
   default?: number;
   process?: string;
   loose?: number; // NVTX start/end ranges
+  python?: number; // operators that are calls of Python
   cmdline?: string;
 }
 

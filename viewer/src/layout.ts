@@ -116,7 +116,7 @@ export class Rows {
       return n < 2;
     }
     if (r.type === "cores") return false;
-    if (r.lane !== undefined) return (r.type === "nvtx" && !r.loose) || r.type === "projected" || r.type === "op" || r.type === "slice" || r.type === "track";
+    if (r.lane !== undefined) return (r.type === "nvtx" && !r.loose) || r.type === "projected" || (r.type === "op" && !r.python) || r.type === "slice" || r.type === "track";
     return true;
   }
 

@@ -23,6 +23,8 @@ function facts(d: EventDetail): [string, string][] {
   const out: [string, string][] = [];
   const ns = d.end - d.start;
   if (d.table === "cuda_kernel") {
+    const full = column(d, "demangled")?.text;
+    if (full && full !== d.name) out.push(["Function", clean(full, 1000)]);
     const grid = ["grid_x", "grid_y", "grid_z"].map((k) => num(d, k)),
       block = ["block_x", "block_y", "block_z"].map((k) => num(d, k));
     out.push(["Grid", `${grid.join(" × ")} = ${count(grid.reduce((a, b) => a * b, 1))}`], ["Block", `${block.join(" × ")} = ${count(block.reduce((a, b) => a * b, 1))}`]);
