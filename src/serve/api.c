@@ -233,7 +233,7 @@ int ws_api_progress(struct ws_call *c, struct ws_err *e)
 	ws_put_int(c->out, "built", (int64_t)__atomic_load_n(&c->l->built_events, __ATOMIC_RELAXED));
 	ws_put_int(c->out, "done", __atomic_load_n(&c->l->placed, __ATOMIC_ACQUIRE));
 	ws_put_int(c->out, "all", __atomic_load_n(&c->l->built, __ATOMIC_ACQUIRE));
-	ws_put_int(c->out, "damaged", (int64_t)c->l->damaged);
+	ws_put_int(c->out, "damaged", (int64_t)__atomic_load_n(&c->l->damaged, __ATOMIC_RELAXED));
 	ws_text_puts(c->out, "}");
 	return 0;
 }

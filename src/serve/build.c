@@ -433,7 +433,7 @@ static void place_source(struct ws_lanes *l, struct worker *workers, uint32_t wo
 		lane->filled += p.first[i].count;
 	}
 	ws_scan_run(l->r, &sc, place_batch, &p, &damaged);
-	l->damaged += damaged;
+	__atomic_fetch_add(&l->damaged, damaged, __ATOMIC_RELAXED);
 	free(base);
 }
 

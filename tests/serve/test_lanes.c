@@ -397,6 +397,32 @@ static void odd_parameters(void **unused)
 	unlink(path);
 }
 
+/* The page asks from the first moment on, while rows are still being read: under TSan this shows what is not told between threads.
+ */
+static void asking_while_reading(void **unused)
+{
+	struct ws_report *r = report(fill_nested, 20000);
+	struct ws_err e;
+
+	(void)unused;
+	ws_report_close(r);
+	for (int turn = 0; turn < 10; turn++) {
+		struct ws_view view;
+		int done = 0;
+
+		assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, &e), 0);
+		while (!done) {
+			done = __atomic_load_n(&view.v[0].lanes->built, __ATOMIC_ACQUIRE);
+			assert_int_equal(ask(&view, "tree", NULL, (struct given){{NULL}}), 200);
+			assert_int_equal(ask(&view, "tiles", NULL, (struct given){{"lanes", "0.9", "k", "8"}}), 200);
+			assert_int_equal(ask(&view, "sum", NULL, (struct given){{NULL}}), 200);
+			assert_int_equal(ask(&view, "progress", NULL, (struct given){{NULL}}), 200);
+		}
+		ws_view_close(&view);
+	}
+	unlink(path);
+}
+
 static void searching(void **unused)
 {
 	struct ws_report *r = report(fill_wild, 500);
@@ -426,8 +452,13 @@ static void searching(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(nested_ranges), cmocka_unit_test(wild_ranges),    cmocka_unit_test(few_rows),
-	    cmocka_unit_test(counters),	     cmocka_unit_test(odd_parameters), cmocka_unit_test(searching),
+	    cmocka_unit_test(nested_ranges),
+	    cmocka_unit_test(wild_ranges),
+	    cmocka_unit_test(few_rows),
+	    cmocka_unit_test(counters),
+	    cmocka_unit_test(odd_parameters),
+	    cmocka_unit_test(searching),
+	    cmocka_unit_test(asking_while_reading),
 	};
 	int rc = cmocka_run_group_tests(tests, NULL, NULL);
 
