@@ -1,5 +1,7 @@
 """figures_reading.py - how fast reports are read: statistics and exports of what figures_recording.py recorded."""
+import json
 import os
+import shutil
 
 from run import Row, figure
 
@@ -30,6 +32,31 @@ def sqlite_export(b):
     return [Row("SQLite export", "M rows/s", [], rate, 1, added=False, at_least=True, digits=2)]
 
 
+def export_rates(b, kind, path, rows, name, limit, note=""):
+    rate, out = [], b.path("out." + kind)
+    for _ in range(max(1, b.runs // 2)):
+        r = b.command([b.warpsight, "export", "-q", "-t", kind, "-f", "-o", out, path])
+        rate.append(rows / r.seconds / 1e6)
+        shutil.rmtree(out) if os.path.isdir(out) else os.unlink(out)
+    return Row(name, "M rows/s", [], rate, limit, added=False, at_least=True, digits=2, note=note)
+
+
+@figure
+def exports(b):
+    """All rows of a report of 10 M CUDA events and of 5 M ranges, by type. Only Arrow and SQLite have limits."""
+    ranges, n = b.path("ranges.wsrep"), 5_000_000
+    if not os.path.exists(ranges):
+        b.command([b.program("stats_bench"), ranges, "jitter", str(n)])
+    events = int(sum(t["rows"] for t in json.loads(b.command([b.warpsight, "info", "--json", cuda_report(b)]).out)["tables"]
+                     if t["name"].startswith("cuda")))
+    out = []
+    for kind in ("arrow", "arrowdir", "jsonlines", "hdf", "chrome", "perfetto"):
+        limit = 10 if kind.startswith("arrow") else None
+        out.append(export_rates(b, kind, ranges, n, "export -t %s of NVTX ranges" % kind, limit))
+        out.append(export_rates(b, kind, cuda_report(b), events, "export -t %s of CUDA events" % kind, limit))
+    return out
+
+
 @figure
 def info(b):
     path = need(b, "eighteen.wsrep", b.program("ranges_bench"), "eighteen")
@@ -38,13 +65,15 @@ def info(b):
 
 
 CUDA_SUMMARIES = ["cuda_api_sum", "cuda_gpu_kern_sum", "cuda_gpu_kern_sum:nvtx-name", "cuda_gpu_kern_gb_sum", "cuda_gpu_mem_time_sum",
-                  "cuda_gpu_mem_size_sum", "cuda_gpu_sum", "cuda_api_gpu_sum", "cuda_kern_exec_sum", "nvtx_gpu_proj_sum", "nvtx_kern_sum"]
+                  "cuda_gpu_mem_size_sum", "cuda_gpu_sum", "cuda_api_gpu_sum", "cuda_kern_exec_sum", "nvtx_gpu_proj_sum", "nvtx_kern_sum", "gpu_time_breakdown", "gpu_time_breakdown:step", "gpu_time_breakdown:range",
+                  "gpu_idle_causes", "step_phases"]
 
 
-def cuda_report(b):
-    if not os.path.exists(b.path("cuda.wsrep")):
-        b.command([b.program("cuda_bench"), b.path("cuda.wsrep")])
-    return b.path("cuda.wsrep")
+def cuda_report(b, kind="same"):
+    name = b.path("cuda-%s.wsrep" % kind)
+    if not os.path.exists(name):
+        b.command([b.program("cuda_bench"), name, kind])
+    return name
 
 
 @figure
@@ -92,3 +121,39 @@ def call_trees(b):
                 ("export -t pprof", ["export", "-q", "-f", "-t", "pprof", "-o", b.path("cpu.pb.gz"), path])]
     return [Row(title + " of 10 M samples", "s", [], [b.command([b.warpsight, *argv]).seconds for _ in range(max(1, b.runs // 2))], None,
                 digits=2) for title, argv in commands]
+
+
+@figure
+def stats_of_hard_cuda(b):
+    """Names that never repeat (the table has four million lines), and correlation ids that lie apart."""
+    return [Row("stats -r %s of 10 M CUDA events, %s" % (name, kind), "s", [],
+                [b.command([b.warpsight, "stats", "-q", "-f", "csv", "-r", name, cuda_report(b, kind)]).seconds for _ in range(b.runs)], limit, digits=2)
+            for kind, name, limit in (("unique", "nvtx_kern_sum", None), ("unique", "nvtx_gpu_proj_sum", 1), ("sparse", "nvtx_kern_sum", 1),
+                                      ("sparse", "cuda_kern_exec_sum", 1))]
+
+
+@figure
+def default_stats_of_cuda(b):
+    path = cuda_report(b)
+    return [Row("all default reports of 10 M CUDA events", "s", [],
+                [b.command([b.warpsight, "stats", "-q", "-f", "csv", path]).seconds for _ in range(b.runs)], 3, digits=2)]
+
+
+QUERIES = {
+    "GROUP BY of 10 M ranges": ("ranges", "SELECT text, count(*), sum(end - start) FROM NVTX_EVENTS GROUP BY text"),
+    "GROUP BY thread of 10 M ranges": ("ranges", "SELECT globalTid, count(*), sum(end - start) FROM NVTX_EVENTS GROUP BY globalTid"),
+    "top ten of 4 M kernels": ("cuda", "SELECT s.value, sum(k.end - k.start) AS t FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = "
+                               "k.demangledName GROUP BY s.value ORDER BY t DESC LIMIT 10"),
+    "a hundredth of the time": ("cuda", "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE start > 1e9 AND end < 2e9"),
+}
+
+
+@figure
+def queries(b):
+    rows = []
+    for name, (kind, sql) in QUERIES.items():
+        path = cuda_report(b) if kind == "cuda" else b.path("ten.wsrep")
+        if not os.path.exists(path):
+            b.command([b.program("stats_bench"), path, "jitter", "10000000"])
+        rows.append(Row("query: " + name, "s", [], [b.command([b.warpsight, "query", "-f", "csv", sql, path]).seconds for _ in range(b.runs)], 2, digits=2))
+    return rows

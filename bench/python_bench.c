@@ -1,5 +1,6 @@
 /*
- * python_bench.c - processor time of reading one stack of 30 Python frames out of another process: python_bench PYTHON READS; prints microseconds.
+ * python_bench.c - processor time of reading one stack of 30 Python frames out of another process: python_bench PYTHON READS;
+ * prints microseconds.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +13,13 @@
 
 #include "cpython/cpython.h"
 
-static const char program[] = "import ctypes, sys, time\n"
-			      "print(ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, '_PyRuntime')), sys.hexversion >> 16, flush=True)\n"
-			      "def deep(n):\n"
-			      "    if n: return deep(n - 1)\n"
-			      "    time.sleep(60)\n"
-			      "deep(28)\n";
+static const char program[] =
+    "import ctypes, sys, time\n"
+    "print(ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, '_PyRuntime')), sys.hexversion >> 16, flush=True)\n"
+    "def deep(n):\n"
+    "    if n: return deep(n - 1)\n"
+    "    time.sleep(60)\n"
+    "deep(28)\n";
 static int pid;
 
 static size_t read_process(void *ctx, const struct ws_py_piece *p, size_t n)

@@ -1,5 +1,6 @@
 /*
- * sampling_bench.c - what samples and context switches cost the program: each case prints one number, of processor time where it can be.
+ * sampling_bench.c - what samples and context switches cost the program: each case prints one number, of processor time where it
+ * can be.
  *
  *   work MS        work that takes about so many milliseconds bare: milliseconds of CPU time that it took
  *   switches N     two threads wake each other N times: nanoseconds of CPU time a switch

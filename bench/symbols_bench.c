@@ -1,9 +1,9 @@
 /*
  * symbols_bench.c - how fast stacks are unwound and addresses named.
  *
- *     symbols_bench unwind SECONDS       a stack of this program's own, over and over: M stacks/s with everything remembered, ns a frame, and us a stack when
- *                                        nothing is
- *     symbols_bench symbolise FILE N     N addresses spread over the functions of FILE: processor seconds, peak MiB, names
+ *     symbols_bench unwind SECONDS       a stack of this program's own, over and over: M stacks/s with everything remembered, ns a
+ * frame, and us a stack when nothing is symbols_bench symbolise FILE N     N addresses spread over the functions of FILE: processor
+ * seconds, peak MiB, names
  *
  * Prints numbers, one a line. Processor time, so that others on the machine matter less.
  */
@@ -140,7 +140,8 @@ static int symbolise(const char *path, size_t n)
 	ws_elf_close(&elf);
 	m = ws_modules_recorded(modules, WS_MODULE_FILE, path, m->build_id, text.sh_size, false);
 	for (size_t i = 0; i < n; i++)
-		w[i] = (struct ws_wanted){m, text.sh_addr + (uint64_t)((double)text.sh_size * ((double)i + 0.5) / (double)n), (uint32_t)i + 1, WS_FRAME_USER};
+		w[i] = (struct ws_wanted){m, text.sh_addr + (uint64_t)((double)text.sh_size * ((double)i + 0.5) / (double)n),
+					  (uint32_t)i + 1, WS_FRAME_USER};
 	began = processor();
 	ws_symbolise(w, n, &opts, emit, NULL, NULL, &result);
 	getrusage(RUSAGE_SELF, &self);

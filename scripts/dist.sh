@@ -28,7 +28,7 @@ strip "$lib/warpsight"
 strip --strip-unneeded "$lib"/libwarpsight-*.so
 
 # The reading library, for programs of the system's C library, and the Python module that finds it there.
-cp "$build"/src/lib/libwarpsight.so.1.* "$top/lib/libwarpsight.so.1"
+cp -L "$build/src/lib/libwarpsight.so.1" "$top/lib/libwarpsight.so.1"
 ln -s libwarpsight.so.1 "$top/lib/libwarpsight.so"
 cp "$build/src/lib/libwarpsight.a" "$top/lib/"
 strip --strip-unneeded "$top/lib/libwarpsight.so.1"

@@ -13,6 +13,7 @@
 	X(report)     \
 	X(export)     \
 	X(import)     \
+	X(ops)        \
 	X(query)      \
 	X(info)       \
 	X(recover)    \
@@ -48,7 +49,6 @@ const struct ws_later ws_later_commands[] = {
 	{"diff", "comparing two reports"},
 	{"merge", "putting reports of several ranks together"},
 	{"recipe", "analysing many reports at once"},
-	{"ops", "statistics of framework operators"},
 	{"kernel", "hardware counters of single GPU kernels"},
 	{NULL, NULL},
 };

@@ -3,9 +3,10 @@
  *
  *     [{"module": "torch.nn.functional", "functions": ["linear", "Module.method"], "domain": "nn", "color": "0x00ff00"}]
  *
- * A function may also be an object {"function": NAME, "domain": ..., "color": ...} that says for itself what differs. Names that begin with an underscore
- * (_comment) are not looked at; others that mean nothing here are said. The file is small and read once: each value is taken where it stands,
- * no tree is made.
+ * A function may also be an object {"function": NAME, "domain": ..., "color": ...} that says for itself what differs. Names that
+ * begin with an underscore
+ * (_comment) are not looked at; others that mean nothing here are said. The file is small and read once: each value is taken where
+ * it stands, no tree is made.
  */
 #include "cli/python_functions.h"
 
@@ -221,7 +222,9 @@ static int add(struct reader *r, const struct entry *en, const struct entry *own
 		return bad(r, "more than 512 functions");
 	out->functions = ws_realloc(out->functions, (out->function_n + 1) * sizeof(*out->functions));
 	f = &out->functions[out->function_n++];
-	*f = (struct ws_python_function){.module = ws_strdup(en->module), .name = ws_strdup(own->function), .category = domain ? ws_strdup(domain) : NULL,
+	*f = (struct ws_python_function){.module = ws_strdup(en->module),
+					 .name = ws_strdup(own->function),
+					 .category = domain ? ws_strdup(domain) : NULL,
 					 .args = color ? ws_format("{\"color\":%s}", color) : NULL};
 	return 0;
 }
@@ -286,7 +289,8 @@ static int parse(struct reader *r, struct ws_python_opts *out)
 		return ws_fail(r->e, "--python-functions-trace: %s names no function", r->file);
 	for (size_t i = 0; i < out->function_n; i++)
 		bytes += strlen(out->functions[i].module) + strlen(out->functions[i].name) + 2;
-	return bytes > 8000 ? ws_fail(r->e, "--python-functions-trace: %s: the names are longer than 8000 bytes together", r->file) : 0;
+	return bytes > 8000 ? ws_fail(r->e, "--python-functions-trace: %s: the names are longer than 8000 bytes together", r->file)
+			    : 0;
 }
 
 int ws_python_functions_read(const char *file, struct ws_python_opts *out, struct ws_err *e)

@@ -7,7 +7,8 @@
 
 /* ---- texts ---- */
 
-/* Where bit fields of a str's state begin: behind two bits, a byte or 16 bits of `interned`, by version and build. The one that makes sense is taken. */
+/* Where bit fields of a str's state begin: behind two bits, a byte or 16 bits of `interned`, by version and build. The one that
+ * makes sense is taken. */
 static bool text_state(uint32_t state, unsigned *kind, bool *ascii)
 {
 	static const unsigned shifts[] = {2, 8, 16};
@@ -119,7 +120,8 @@ static struct ws_py_code_key key_from(const struct ws_py_layout *l, const uint8_
 	return k;
 }
 
-size_t ws_py_code_keys(const struct ws_py_layout *l, const struct ws_py_memory *m, const uint64_t *code, size_t n, struct ws_py_code_key *out, void *raw)
+size_t ws_py_code_keys(const struct ws_py_layout *l, const struct ws_py_memory *m, const uint64_t *code, size_t n,
+		       struct ws_py_code_key *out, void *raw)
 {
 	struct ws_py_piece p[WS_PY_PIECES];
 	uint32_t from, bytes = key_span(l, &from);
@@ -130,8 +132,16 @@ size_t ws_py_code_keys(const struct ws_py_layout *l, const struct ws_py_memory *
 	for (size_t i = 0; i < n; i++)
 		p[i] = (struct ws_py_piece){code[i] + from, (uint8_t *)raw + i * WS_PY_KEY_BYTES, bytes};
 	got = n ? m->read(m->ctx, p, n) : 0;
-	for (size_t i = 0; i < got; i++)
+	for (size_t i = 0; i < got; i++) {
 		out[i] = key_from(l, (uint8_t *)raw + i * WS_PY_KEY_BYTES, from);
+		p[i] = (struct ws_py_piece){out[i].name + l->text_ascii, out[i].text, sizeof(out[i].text)};
+	}
+	/* A short name may lie at the end of what is mapped: then its text does not count. */
+	for (size_t done = 0; done < got; done++) {
+		done += m->read(m->ctx, p + done, got - done);
+		if (done < got)
+			memset(out[done].text, 0, sizeof(out[done].text));
+	}
 	return got;
 }
 

@@ -1,11 +1,14 @@
 /*
- * cpython.h - how CPython 3.8 to 3.14 keeps its threads, frames, code objects and texts in memory, and reading them without its help.
+ * cpython.h - how CPython 3.8 to 3.14 keeps its threads, frames, code objects and texts in memory, and reading them without its
+ * help.
  *
- * The interpreter is never called: everything is read through a function that the caller gives (its own memory by a system call that cannot fault, another
- * process's, or an image made by a test). What is read may be garbage or change while it is read: every length is checked, every chain bounded.
+ * The interpreter is never called: everything is read through a function that the caller gives (its own memory by a system call
+ * that cannot fault, another process's, or an image made by a test). What is read may be garbage or change while it is read: every
+ * length is checked, every chain bounded.
  *
- * Versions to 3.12 are known by a table of offsets each (layout.def), which hold for all of a minor version's releases; from 3.13 on the interpreter
- * describes itself at the start of _PyRuntime. Builds whose objects have other heads (Py_TRACE_REFS) do not pass ws_py_check and are refused.
+ * Versions to 3.12 are known by a table of offsets each (layout.def), which hold for all of a minor version's releases; from 3.13
+ * on the interpreter describes itself at the start of _PyRuntime. Builds whose objects have other heads (Py_TRACE_REFS) do not pass
+ * ws_py_check and are refused.
  *
  * Used by the hooks as well as by the recorder: nothing here allocates, locks or calls more of the C library than memcpy.
  */
@@ -47,18 +50,17 @@ enum ws_py_chain {
 };
 
 /* Offsets in bytes; those that a version does not have are 0. layout.def says what each is. */
-#define WS_PY_FIELDS(X)                                                                                                          \
-	X(runtime_interpreters) X(runtime_gil) X(interp_next) X(interp_threads) X(interp_gil)                                    \
-	X(gil_holder) X(gil_locked)                                                                                              \
-	X(thread_next) X(thread_interp) X(thread_frame) X(thread_pthread) X(thread_tid)                                          \
-	X(cframe_frame)                                                                                                          \
-	X(frame_previous) X(frame_code) X(frame_at) X(frame_owner)                                                               \
-	X(code_name) X(code_qualname) X(code_file) X(code_first_line) X(code_table) X(code_start)                                \
-	X(bytes_size) X(bytes_data) X(text_length) X(text_state) X(text_ascii) X(text_compact)
+#define WS_PY_FIELDS(X)                                                                                                            \
+	X(runtime_interpreters)                                                                                                    \
+	X(runtime_gil)                                                                                                             \
+	X(interp_next) X(interp_threads) X(interp_gil) X(gil_holder) X(gil_locked) X(thread_next) X(thread_interp) X(thread_frame) \
+	    X(thread_pthread) X(thread_tid) X(cframe_frame) X(frame_previous) X(frame_code) X(frame_at) X(frame_owner)             \
+		X(code_name) X(code_qualname) X(code_file) X(code_first_line) X(code_table) X(code_start) X(bytes_size)            \
+		    X(bytes_data) X(text_length) X(text_state) X(text_ascii) X(text_compact)
 
 struct ws_py_layout {
 	uint16_t version; /* 0x030b for 3.11 */
-	uint8_t chain;    /* enum ws_py_chain */
+	uint8_t chain;	  /* enum ws_py_chain */
 	bool self_described, free_threaded;
 #define X(field) uint32_t field;
 	WS_PY_FIELDS(X)
@@ -74,13 +76,14 @@ bool ws_py_layout_read(const struct ws_py_memory *m, uint64_t runtime, struct ws
 /* ---- the interpreter ---- */
 
 struct ws_py_thread {
-	uint64_t state;   /* its PyThreadState */
+	uint64_t state;	  /* its PyThreadState */
 	uint64_t pthread; /* as pthread_self gives it */
-	uint32_t tid;     /* 0 where the version does not keep it */
+	uint32_t tid;	  /* 0 where the version does not keep it */
 };
 
 /* Its threads, at most `most`; the interpreters one after the other. 0 when there are none yet, or nothing that can be one. */
-size_t ws_py_threads(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t runtime, struct ws_py_thread *out, size_t most);
+size_t ws_py_threads(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t runtime, struct ws_py_thread *out,
+		     size_t most);
 /* The thread state that holds the GIL of the first interpreter; 0 when nobody does, or there is none. */
 uint64_t ws_py_gil_holder(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t runtime);
 /* Does what lies there look like an interpreter of this layout? False also while it is being made. */
@@ -88,7 +91,10 @@ bool ws_py_check(const struct ws_py_layout *l, const struct ws_py_memory *m, uin
 
 /* ---- frames ---- */
 
-enum { WS_PY_ENTRY = 1 /* outermost of a call of the evaluator */, WS_PY_NONE = 2 /* of an evaluator that runs no function (yet): code is 0 */ };
+enum {
+	WS_PY_ENTRY = 1 /* outermost of a call of the evaluator */,
+	WS_PY_NONE = 2 /* of an evaluator that runs no function (yet): code is 0 */
+};
 struct ws_py_frame {
 	uint64_t code;
 	int32_t at; /* byte offset of the instruction in the code; -1 before the first */
@@ -108,22 +114,25 @@ struct ws_py_walk {
 };
 
 /*
- * The frames of the thread whose state is at `state`, from the innermost outwards, at most `most`; returns how many. *truncated is set when there are
- * more, or when a frame could not be read.
+ * The frames of the thread whose state is at `state`, from the innermost outwards, at most `most`; returns how many. *truncated is
+ * set when there are more, or when a frame could not be read.
  */
-size_t ws_py_walk(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, struct ws_py_walk *w, struct ws_py_frame *out, size_t most,
-		  bool *truncated);
+size_t ws_py_walk(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, struct ws_py_walk *w,
+		  struct ws_py_frame *out, size_t most, bool *truncated);
 
 /* ---- code objects ---- */
 
 /* What tells one code object from another that later lies in the same place. */
 struct ws_py_code_key {
 	uint64_t name, file, table;
-	int32_t first_line;
+	uint64_t text[2]; /* how the name begins: when all of an object's parts are freed, all may come to lie in the same places
+			     again */
+	int32_t first_line, spare;
 };
 /* Keys of `n` code objects (at most WS_PY_PIECES) in one read; returns how many came out. `raw` is room for n * WS_PY_KEY_BYTES. */
 #define WS_PY_KEY_BYTES 128
-size_t ws_py_code_keys(const struct ws_py_layout *l, const struct ws_py_memory *m, const uint64_t *code, size_t n, struct ws_py_code_key *out, void *raw);
+size_t ws_py_code_keys(const struct ws_py_layout *l, const struct ws_py_memory *m, const uint64_t *code, size_t n,
+		       struct ws_py_code_key *out, void *raw);
 
 #define WS_PY_NAME_BYTES 512
 #define WS_PY_FILE_BYTES 1024
@@ -133,7 +142,7 @@ struct ws_py_code {
 	int32_t first_line;
 	uint64_t table; /* where its line table lies, and how long it is */
 	uint32_t table_bytes;
-	bool shim; /* made by the interpreter for itself (around __init__, say): Python shows it nowhere */
+	bool shim;		     /* made by the interpreter for itself (around __init__, say): Python shows it nowhere */
 	char name[WS_PY_NAME_BYTES]; /* UTF-8, qualified from 3.11 on; cut when longer */
 	char file[WS_PY_FILE_BYTES];
 };
@@ -142,7 +151,8 @@ bool ws_py_code_read(const struct ws_py_layout *l, const struct ws_py_memory *m,
 /* A str object as UTF-8; cut at `room`. Returns its length, or -1 when there is none at `text`. */
 int ws_py_text(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t text, char *out, size_t room);
 
-/* The source line of the instruction at byte offset `at`; `first_line` before the first instruction, 0 when the code has no line there. */
+/* The source line of the instruction at byte offset `at`; `first_line` before the first instruction, 0 when the code has no line
+ * there. */
 int32_t ws_py_line(uint16_t version, int32_t first_line, const uint8_t *table, size_t bytes, int32_t at);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * lines.c - the three ways in which CPython has kept line numbers: pairs of bytes that step through code and lines (to 3.9), the same with ranges (3.10), and entries
- * of several forms with columns (from 3.11). All are read from the start up to the instruction asked for.
+ * lines.c - the three ways in which CPython has kept line numbers: pairs of bytes that step through code and lines (to 3.9), the
+ * same with ranges (3.10), and entries of several forms with columns (from 3.11). All are read from the start up to the instruction
+ * asked for.
  */
 #include "cpython/cpython.h"
 

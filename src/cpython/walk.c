@@ -1,9 +1,10 @@
 /*
  * walk.c - from a thread state to its frames; see cpython.h.
  *
- * Frame objects (to 3.10) lie all over the heap, so those of the walk before are read in one go first, the outermost ones before the inner ones: most are there still.
- * Interpreter frames (from 3.11) lie one behind the other in the thread's data stack, callers below: a frame is read together with what lies
- * before it, and its callers are found there. Frames of generators lie in the heap and take a window of their own.
+ * Frame objects (to 3.10) lie all over the heap, so those of the walk before are read in one go first, the outermost ones before
+ * the inner ones: most are there still. Interpreter frames (from 3.11) lie one behind the other in the thread's data stack, callers
+ * below: a frame is read together with what lies before it, and its callers are found there. Frames of generators lie in the heap
+ * and take a window of their own.
  */
 #include "cpython/cpython.h"
 
@@ -91,7 +92,8 @@ static uint64_t first_frame(const struct ws_py_layout *l, const struct ws_py_mem
 /* False for a frame that the evaluator pushes for itself: it ends the frames of one call of it. */
 static bool take_frame(const struct ws_py_layout *l, const uint8_t *p, struct ws_py_frame *out)
 {
-	uint64_t code = load64(p + l->frame_code) & ~UINT64_C(7), at = load64(p + l->frame_at); /* the low bits are tags, from 3.14 on */
+	uint64_t code = load64(p + l->frame_code) & ~UINT64_C(7),
+		 at = load64(p + l->frame_at); /* the low bits are tags, from 3.14 on */
 	int64_t offset = (int64_t)(at - code - l->code_start);
 
 	if (l->version >= 0x030c && p[l->frame_owner] >= OWNER_INTERPRETER)
@@ -102,8 +104,8 @@ static bool take_frame(const struct ws_py_layout *l, const uint8_t *p, struct ws
 	return true;
 }
 
-static size_t walk_frames(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, struct ws_py_walk *w, struct ws_py_frame *out,
-			  size_t most, bool *truncated)
+static size_t walk_frames(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, struct ws_py_walk *w,
+			  struct ws_py_frame *out, size_t most, bool *truncated)
 {
 	size_t n = 0, entry = 0;
 	int last = 0;
@@ -159,8 +161,8 @@ static const uint8_t *fetch_object(struct ws_py_walk *w, const struct ws_py_memo
 	return ws_py_read(m, at, room, OBJECT_BYTES) ? room : NULL;
 }
 
-static size_t walk_objects(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, struct ws_py_walk *w, struct ws_py_frame *out,
-			   size_t most, bool *truncated)
+static size_t walk_objects(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, struct ws_py_walk *w,
+			   struct ws_py_frame *out, size_t most, bool *truncated)
 {
 	uint64_t at = 0, met[WS_PY_PIECES];
 	uint32_t hint = 0, met_n = 0;
@@ -179,7 +181,9 @@ static size_t walk_objects(const struct ws_py_layout *l, const struct ws_py_memo
 		}
 		index = load32(p + l->frame_at);
 		out[n++] = (struct ws_py_frame){.code = load64(p + l->frame_code),
-						.at = index < 0 || index > INT32_MAX / 2 ? -1 : l->version >= 0x030a ? index * 2 : index,
+						.at = index < 0 || index > INT32_MAX / 2 ? -1
+						      : l->version >= 0x030a		 ? index * 2
+											 : index,
 						.flags = WS_PY_ENTRY};
 		/* The outermost ones are kept when there are too many. */
 		met[met_n++ % WS_PY_PIECES] = at;
@@ -191,8 +195,9 @@ static size_t walk_objects(const struct ws_py_layout *l, const struct ws_py_memo
 	return n;
 }
 
-size_t ws_py_walk(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, struct ws_py_walk *w, struct ws_py_frame *out, size_t most,
-		  bool *truncated)
+size_t ws_py_walk(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, struct ws_py_walk *w,
+		  struct ws_py_frame *out, size_t most, bool *truncated)
 {
-	return l->chain == WS_PY_OBJECTS ? walk_objects(l, m, state, w, out, most, truncated) : walk_frames(l, m, state, w, out, most, truncated);
+	return l->chain == WS_PY_OBJECTS ? walk_objects(l, m, state, w, out, most, truncated)
+					 : walk_frames(l, m, state, w, out, most, truncated);
 }

@@ -2,9 +2,10 @@
  * arrow.c - tables as Arrow: one stream a table, one after the other (arrow), or a file a table in a folder (arrowdir).
  *
  * Columns are those of the SQLite export, in the narrowest type that their source promises; NULL-only columns have the type null.
- * Texts are dictionary-encoded, with one dictionary a table: a first pass over the text columns finds which texts it needs. A column of
- * StringIds numbers stays a number, so that queries made for the other exports work, and is followed by its text under the name without
- * Id (or with Value added, where that is taken or there is no Id). Tables that are made row by row have plain texts.
+ * Texts are dictionary-encoded, with one dictionary a table: a first pass over the text columns finds which texts it needs. A
+ * column of StringIds numbers stays a number, so that queries made for the other exports work, and is followed by its text under
+ * the name without Id (or with Value added, where that is taken or there is no Id). Tables that are made row by row have plain
+ * texts.
  *
  * Batches are the blocks of the report: rows are in order of start within a batch and thread, not over the whole table.
  */
@@ -30,7 +31,7 @@ struct made_batch {
 	struct ws_arrow_batch batch;
 	uint32_t *codes[2 * WS_MAX_COLUMNS]; /* of text fields */
 	uint8_t *valid[2 * WS_MAX_COLUMNS];
-	size_t room; /* rows */
+	size_t room;						       /* rows */
 	struct ws_text offsets[WS_MAX_COLUMNS], bytes[WS_MAX_COLUMNS]; /* of blobs */
 };
 
@@ -426,7 +427,7 @@ static void add_texts(struct arrow *a, struct made_batch *m, size_t field, const
 	ws_arrow_add_buffer(&m->batch, codes, n * 4);
 }
 
-static void add_blobs(struct arrow *a, struct made_batch *m, const struct ws_xvector *v, size_t column, size_t n)
+static int add_blobs(struct arrow *a, struct made_batch *m, const struct ws_xvector *v, size_t column, size_t n, struct ws_err *e)
 {
 	struct ws_text *offsets = &m->offsets[column], *bytes = &m->bytes[column];
 	const uint32_t *id = v->data;
@@ -439,12 +440,15 @@ static void add_blobs(struct arrow *a, struct made_batch *m, const struct ws_xve
 
 		ws_text_add(offsets, &at, 4);
 		ws_text_add(bytes, s, len);
+		if (bytes->len > INT32_MAX)
+			return ws_fail(e, "cannot write %s: a block of %s has more than 2 GiB of bytes", a->name, a->t->name);
 		at = (uint32_t)bytes->len;
 	}
 	ws_text_add(offsets, &at, 4);
 	ws_arrow_add(&m->batch, (int64_t)n, (int64_t)v->nulls, v->valid);
 	ws_arrow_add_buffer(&m->batch, offsets->s, offsets->len);
 	ws_arrow_add_buffer(&m->batch, bytes->s, bytes->len);
+	return 0;
 }
 
 static int make(void *ctx, const struct ws_xbatch *b, struct ws_err *e)
@@ -452,7 +456,6 @@ static int make(void *ctx, const struct ws_xbatch *b, struct ws_err *e)
 	struct arrow *a = ctx;
 	struct made_batch *m = &a->workers[b->worker];
 
-	(void)e;
 	make_room(a, m, b->rows);
 	ws_arrow_batch_clear(&m->batch, (int64_t)b->rows);
 	for (size_t i = 0; i < a->field_count; i++) {
@@ -463,7 +466,8 @@ static int make(void *ctx, const struct ws_xbatch *b, struct ws_err *e)
 		} else if (a->fields[i].kind == WS_ARROW_NULL) {
 			ws_arrow_add_null(&m->batch, (int64_t)b->rows);
 		} else if (a->fields[i].kind == WS_ARROW_BINARY) {
-			add_blobs(a, m, v, a->column[i], b->rows);
+			if (add_blobs(a, m, v, a->column[i], b->rows, e) < 0)
+				return -1;
 		} else {
 			ws_arrow_add(&m->batch, (int64_t)b->rows, (int64_t)v->nulls, v->valid);
 			ws_arrow_add_buffer(&m->batch, v->data, b->rows * ws_xtype_width(v->type));

@@ -1,4 +1,5 @@
-/* arrow_ipc.c - see arrow_ipc.h. Numbers of fields, unions and enumerations are those of Arrow's Schema.fbs, Message.fbs and File.fbs. */
+/* arrow_ipc.c - see arrow_ipc.h. Numbers of fields, unions and enumerations are those of Arrow's Schema.fbs, Message.fbs and
+ * File.fbs. */
 #include "export/arrow_ipc.h"
 
 #include <stdlib.h>
@@ -198,7 +199,8 @@ static int put_head(struct ws_arrow_out *o, const uint8_t *message, size_t n, st
 	return put_bytes(o, head, 8) < 0 || put_bytes(o, message, n) < 0 ? -1 : pad_to(o, ALIGN);
 }
 
-int ws_arrow_begin(struct ws_arrow_out *o, FILE *f, bool file, const struct ws_arrow_field *fields, size_t n, const char *const *pairs)
+int ws_arrow_begin(struct ws_arrow_out *o, FILE *f, bool file, const struct ws_arrow_field *fields, size_t n,
+		   const char *const *pairs)
 {
 	const uint8_t *bytes;
 	size_t len;

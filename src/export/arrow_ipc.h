@@ -2,8 +2,8 @@
  * arrow_ipc.h - Arrow's interprocess format (metadata version 5), as far as flat tables need it: what the messages are made of.
  * arrow.c decides what goes into them.
  *
- * A stream is a schema, dictionaries and record batches, each a FlatBuffers message and a body of buffers; a file is the same between
- * two magic words with an index at its end. Bodies and the buffers in them begin at multiples of 64 bytes.
+ * A stream is a schema, dictionaries and record batches, each a FlatBuffers message and a body of buffers; a file is the same
+ * between two magic words with an index at its end. Bodies and the buffers in them begin at multiples of 64 bytes.
  */
 #ifndef WS_EXPORT_ARROW_IPC_H
 #define WS_EXPORT_ARROW_IPC_H
@@ -16,13 +16,21 @@
 #include "export/columns.h"
 #include "export/flat.h"
 
-enum ws_arrow_kind { WS_ARROW_NULL, WS_ARROW_INT, WS_ARROW_UINT, WS_ARROW_DOUBLE, WS_ARROW_UTF8, WS_ARROW_BINARY, WS_ARROW_DICTIONARY };
+enum ws_arrow_kind {
+	WS_ARROW_NULL,
+	WS_ARROW_INT,
+	WS_ARROW_UINT,
+	WS_ARROW_DOUBLE,
+	WS_ARROW_UTF8,
+	WS_ARROW_BINARY,
+	WS_ARROW_DICTIONARY
+};
 
 struct ws_arrow_field {
 	const char *name, *doc;
 	const char *unit; /* NULL for none */
 	enum ws_arrow_kind kind;
-	unsigned bits;	    /* of INT and UINT */
+	unsigned bits; /* of INT and UINT */
 	bool not_null;
 };
 
@@ -74,7 +82,8 @@ struct ws_arrow_out {
  * Begin: magic word and schema. `pairs` are the schema's metadata: name, value, name, value..., NULL. All dictionary fields share
  * dictionary 0, with indices of 32 bits. Functions return 0, or -1 with errno set.
  */
-int ws_arrow_begin(struct ws_arrow_out *o, FILE *f, bool file, const struct ws_arrow_field *fields, size_t n, const char *const *pairs);
+int ws_arrow_begin(struct ws_arrow_out *o, FILE *f, bool file, const struct ws_arrow_field *fields, size_t n,
+		   const char *const *pairs);
 int ws_arrow_put(struct ws_arrow_out *o, const struct ws_arrow_batch *b, bool dictionary);
 /* End of stream, and the index of a file (for which the fields are needed again). Frees what o holds, not f. */
 int ws_arrow_end(struct ws_arrow_out *o, const struct ws_arrow_field *fields, size_t n, const char *const *pairs);

@@ -54,8 +54,8 @@ static int add_number(const char **s, const char *end, long double *ns)
 	static const struct {
 		const char *name;
 		long double ns;
-	} units[] = {{"nsec", 1},   {"usec", 1e3},  {"msec", 1e6}, {"hour", 3600e9}, {"sec", 1e9}, {"min", 60e9},
-		     {"ns", 1},	    {"us", 1e3},    {"ms", 1e6},   {"s", 1e9},	     {"m", 60e9},  {"h", 3600e9}};
+	} units[] = {{"nsec", 1}, {"usec", 1e3}, {"msec", 1e6}, {"hour", 3600e9}, {"sec", 1e9}, {"min", 60e9},
+		     {"ns", 1},	  {"us", 1e3},	 {"ms", 1e6},	{"s", 1e9},	  {"m", 60e9},	{"h", 3600e9}};
 	char *after;
 	long double v;
 
@@ -104,11 +104,13 @@ static int read_span(const char *text, struct ws_xspan *span, struct ws_err *e)
 		end--;
 	}
 	if (!slash || slash < from || slash + 1 > end || (from == slash && slash + 1 == end) ||
-	    (from < slash && read_time(from, slash, &span->from) < 0) || (slash + 1 < end && read_time(slash + 1, end, &span->to) < 0))
-		return ws_fail(e,
-			       "--times: '%s' is not start/end; give times in nanoseconds or with ns, us, ms, s, m, h, such as 1s500ms/2s, "
-			       "leave one out for no limit, and put a colon at an end that events may cross",
-			       text);
+	    (from < slash && read_time(from, slash, &span->from) < 0) ||
+	    (slash + 1 < end && read_time(slash + 1, end, &span->to) < 0))
+		return ws_fail(
+		    e,
+		    "--times: '%s' is not start/end; give times in nanoseconds or with ns, us, ms, s, m, h, such as 1s500ms/2s, "
+		    "leave one out for no limit, and put a colon at an end that events may cross",
+		    text);
 	if (span->from > span->to)
 		return ws_fail(e, "--times: '%s' ends before it starts", text);
 	return 0;
@@ -133,8 +135,8 @@ bool ws_export_in_time(const struct ws_export *x, uint64_t start, uint64_t end)
 
 /* ---- lists ---- */
 
-static int each_word(const char *const *lists, size_t n, const char *option, int (*add)(struct ws_export *x, const char *word, struct ws_err *e),
-		     struct ws_export *x, struct ws_err *e)
+static int each_word(const char *const *lists, size_t n, const char *option,
+		     int (*add)(struct ws_export *x, const char *word, struct ws_err *e), struct ws_export *x, struct ws_err *e)
 {
 	for (size_t i = 0; i < n; i++) {
 		const char *s = lists[i];

@@ -1,11 +1,11 @@
 /*
- * chrome.c - Chrome's trace events as JSON, in the dialect of PyTorch's profiler (Kineto): what Perfetto, chrome://tracing, TensorBoard's
- * plug-in and Holistic Trace Analysis read.
+ * chrome.c - Chrome's trace events as JSON, in the dialect of PyTorch's profiler (Kineto): what Perfetto, chrome://tracing,
+ * TensorBoard's plug-in and Holistic Trace Analysis read.
  *
- * Threads are rows of their processes; work on a GPU is in a process of its own whose number is the device's (another one where that
- * is taken), with a row a stream. Times are microseconds with three decimals, from the start of the collection; baseTimeNanoseconds
- * says when that was. Calls and the work they caused are joined by flows "ac2g" and by args.correlation. What may overlap its
- * neighbours without nesting (start/end ranges) is written as asynchronous events, so that readers keep it.
+ * Threads are rows of their processes; work on a GPU is in a process of its own whose number is the device's (another one where
+ * that is taken), with a row a stream. Times are microseconds with three decimals, from the start of the collection;
+ * baseTimeNanoseconds says when that was. Calls and the work they caused are joined by flows "ac2g" and by args.correlation. What
+ * may overlap its neighbours without nesting (start/end ranges) is written as asynchronous events, so that readers keep it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -281,9 +281,10 @@ static void put_kernel(struct chrome *c, const struct ws_event *e)
 	arg_number(c, "shared memory", v[ws_cuda_kernel_static_shared] + v[ws_cuda_kernel_dynamic_shared]);
 	arg_real(c, "waves", real(v[ws_cuda_kernel_waves]));
 	arg_number(c, "blocks per SM", v[ws_cuda_kernel_blocks_per_sm]);
-	arg_number(c, "est. achieved occupancy %", (uint64_t)(real(v[ws_cuda_kernel_occupancy]) * 100 >= 0 && real(v[ws_cuda_kernel_occupancy]) <= 1
-								       ? real(v[ws_cuda_kernel_occupancy]) * 100 + 0.5
-								       : 0));
+	arg_number(c, "est. achieved occupancy %",
+		   (uint64_t)(real(v[ws_cuda_kernel_occupancy]) * 100 >= 0 && real(v[ws_cuda_kernel_occupancy]) <= 1
+				  ? real(v[ws_cuda_kernel_occupancy]) * 100 + 0.5
+				  : 0));
 	ws_text_printf(&c->t, ",\"grid\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 "],\"block\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]",
 		       v[ws_cuda_kernel_grid_x], v[ws_cuda_kernel_grid_y], v[ws_cuda_kernel_grid_z], v[ws_cuda_kernel_block_x],
 		       v[ws_cuda_kernel_block_y], v[ws_cuda_kernel_block_z]);
@@ -491,7 +492,8 @@ static void put_op_memory(struct chrome *c, const struct ws_event *e)
 	open_event(c, "i", "cpu_instant_event");
 	ws_text_puts(&c->t, "\"[memory]\"");
 	put_place(c, r.pid, r.tid, e->start);
-	ws_text_printf(&c->t, ",\"s\":\"t\",\"args\":{\"Total Reserved\":%" PRIu64 ",\"Total Allocated\":%" PRIu64 ",\"Bytes\":%" PRId64,
+	ws_text_printf(&c->t,
+		       ",\"s\":\"t\",\"args\":{\"Total Reserved\":%" PRIu64 ",\"Total Allocated\":%" PRIu64 ",\"Bytes\":%" PRId64,
 		       v[ws_op_memory_reserved], v[ws_op_memory_allocated], (int64_t)v[ws_op_memory_bytes]);
 	ws_text_printf(&c->t, ",\"Addr\":%" PRIu64 ",\"Device Id\":%d,\"Device Type\":%" PRIu64, v[ws_op_memory_address],
 		       (int)v[ws_op_memory_device], v[ws_op_memory_device_type]);
@@ -637,7 +639,8 @@ static void put_label(struct chrome *c, const char *what, int64_t pid, int64_t t
 {
 	ws_text_puts(&c->t, c->first ? "\n" : ",\n");
 	c->first = false;
-	ws_text_printf(&c->t, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":0,\"args\":{", what, pid, tid);
+	ws_text_printf(&c->t, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":0,\"args\":{", what,
+		       pid, tid);
 }
 
 static void put_name(struct chrome *c, const char *what, int64_t pid, int64_t tid, const char *name)

@@ -37,8 +37,9 @@ static enum ws_xtype stored_type(const struct ws_xview *v, const struct ws_xcolu
 
 static enum ws_xtype shaped_type(enum ws_xshape s)
 {
-	static const enum ws_xtype types[] = {[WS_SHAPE_INT] = WS_XT_I64,	[WS_SHAPE_UINT] = WS_XT_U64, [WS_SHAPE_REAL] = WS_XT_F64,
-					      [WS_SHAPE_STRING] = WS_XT_STRING, [WS_SHAPE_TEXT] = WS_XT_TEXT, [WS_SHAPE_BLOB] = WS_XT_BLOB};
+	static const enum ws_xtype types[] = {
+	    [WS_SHAPE_INT] = WS_XT_I64,	      [WS_SHAPE_UINT] = WS_XT_U64,  [WS_SHAPE_REAL] = WS_XT_F64,
+	    [WS_SHAPE_STRING] = WS_XT_STRING, [WS_SHAPE_TEXT] = WS_XT_TEXT, [WS_SHAPE_BLOB] = WS_XT_BLOB};
 
 	return types[s];
 }
@@ -73,8 +74,8 @@ enum ws_xtype ws_xcolumn_type(const struct ws_xview *v, const struct ws_xcolumn 
 
 unsigned ws_xtype_width(enum ws_xtype t)
 {
-	static const unsigned width[] = {[WS_XT_NULL] = 0, [WS_XT_U8] = 1,     [WS_XT_U32] = 4,	 [WS_XT_I32] = 4,  [WS_XT_U64] = 8,
-					 [WS_XT_I64] = 8,  [WS_XT_F64] = 8,    [WS_XT_STRING] = 4, [WS_XT_TEXT] = 4, [WS_XT_BLOB] = 4};
+	static const unsigned width[] = {[WS_XT_NULL] = 0, [WS_XT_U8] = 1,  [WS_XT_U32] = 4,	[WS_XT_I32] = 4,  [WS_XT_U64] = 8,
+					 [WS_XT_I64] = 8,  [WS_XT_F64] = 8, [WS_XT_STRING] = 4, [WS_XT_TEXT] = 4, [WS_XT_BLOB] = 4};
 
 	return width[t];
 }
@@ -430,16 +431,11 @@ uint32_t ws_xcolumns_workers(void)
 	return ws_scan_workers(&s);
 }
 
-int ws_xcolumns_run(struct ws_export *x, const struct ws_xview *v, uint64_t wanted, const struct ws_xcolumns_user *u, uint64_t *rows,
-		    struct ws_err *e)
+int ws_xcolumns_run(struct ws_export *x, const struct ws_xview *v, uint64_t wanted, const struct ws_xcolumns_user *u,
+		    uint64_t *rows, struct ws_err *e)
 {
-	struct run run = {.x = x,
-			  .v = v,
-			  .wanted = wanted,
-			  .u = u,
-			  .lock = PTHREAD_MUTEX_INITIALIZER,
-			  .next = PTHREAD_COND_INITIALIZER,
-			  .e = e};
+	struct run run = {
+	    .x = x, .v = v, .wanted = wanted, .u = u, .lock = PTHREAD_MUTEX_INITIALIZER, .next = PTHREAD_COND_INITIALIZER, .e = e};
 	uint32_t workers = ws_xcolumns_workers();
 	struct ws_scan scan = {.table = v->source, .columns = columns_read(&run), .time_max = UINT64_MAX, .empty = true};
 	uint64_t damaged = 0;

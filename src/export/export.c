@@ -158,8 +158,8 @@ static int write_rows(struct ws_export *x, const struct ws_xcell *cells, size_t 
 }
 
 /*
- * Rows that come one by one are collected, with their texts, until they are a batch: what a format does for a batch may cost it more
- * than a row.
+ * Rows that come one by one are collected, with their texts, until they are a batch: what a format does for a batch may cost it
+ * more than a row.
  */
 struct ws_xpile {
 	struct ws_xcell *cells;
@@ -352,7 +352,8 @@ static int run_pipe(struct pipe *p, struct ws_err *e)
 	return rc;
 }
 
-int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table source, ws_x_fill *fill, void *ctx, struct ws_err *e)
+int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table source, ws_x_fill *fill, void *ctx,
+		   struct ws_err *e)
 {
 	struct pipe p = {.x = x,
 			 .t = t,
@@ -461,7 +462,8 @@ static int write_tables(struct ws_export *x, const struct ws_xformat *f, const s
 static int write_all(struct ws_export *x, const struct ws_xformat *f, struct ws_outfile *out, const struct ws_export_request *q,
 		     struct ws_err *e)
 {
-	struct ws_xtarget t = {.path = out->temporary, .name = x->output, .append = x->append, .separate_strings = q->separate_strings};
+	struct ws_xtarget t = {
+	    .path = out->temporary, .name = x->output, .append = x->append, .separate_strings = q->separate_strings};
 
 	if (f->flags & WS_FF_PATH && out->f) { /* it opens the file by itself */
 		fclose(out->f);
@@ -530,8 +532,8 @@ static int open_output(struct ws_outfile *out, const struct ws_xformat *f, const
 	return -1;
 }
 
-static int export_report(const struct ws_report *r, const struct ws_xformat *f, const struct ws_export_request *q, const char *output,
-			 struct ws_err *e)
+static int export_report(const struct ws_report *r, const struct ws_xformat *f, const struct ws_export_request *q,
+			 const char *output, struct ws_err *e)
 {
 	struct ws_export x;
 	struct ws_outfile out;

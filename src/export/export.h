@@ -31,21 +31,21 @@ enum {
 };
 
 struct ws_export_request {
-	const char *type;	 /* a name of formats.def */
-	const char *output;	 /* path, "-" for standard output where the type can, or NULL for the report's name with the extension */
+	const char *type;   /* a name of formats.def */
+	const char *output; /* path, "-" for standard output where the type can, or NULL for the report's name with the extension */
 	bool overwrite, quiet;
-	bool lazy;		 /* leave out empty tables */
-	bool blobs;		 /* with the bytes of NVTX payloads */
+	bool lazy;  /* leave out empty tables */
+	bool blobs; /* with the bytes of NVTX payloads */
 	bool append, separate_strings, normalize;
-	int64_t shift;		 /* ns */
-	const char *show, *by;	 /* lists of words; NULL when not given */
+	int64_t shift;				  /* ns */
+	const char *show, *by;			  /* lists of words; NULL when not given */
 	const char *const *tables, *const *times; /* each a comma-separated list, as given */
 	size_t table_count, time_count;
 };
 
 /*
- * Export one report. Messages go to stderr. Returns 0, -1 on failure (nothing partial is left behind), -3 when the options do not go
- * together, or WS_OUTFILE_PIPE when the reader of standard output went away.
+ * Export one report. Messages go to stderr. Returns 0, -1 on failure (nothing partial is left behind), -3 when the options do not
+ * go together, or WS_OUTFILE_PIPE when the reader of standard output went away.
  */
 enum { WS_EXPORT_USAGE = -3 };
 int ws_export_file(const char *path, const struct ws_export_request *q);
@@ -54,7 +54,8 @@ int ws_export_file(const char *path, const struct ws_export_request *q);
 
 struct ws_xcell {
 	enum { WS_X_NULL, WS_X_INT, WS_X_UINT, WS_X_REAL, WS_X_TEXT, WS_X_BLOB, WS_X_STRING } kind;
-	uint32_t id; /* of a STRING: its number in StringIds, the text is in s; of a TEXT or BLOB of the report its string id, else 0 */
+	uint32_t
+	    id; /* of a STRING: its number in StringIds, the text is in s; of a TEXT or BLOB of the report its string id, else 0 */
 	union {
 		int64_t i; /* UINT: the bits */
 		double r;
@@ -98,14 +99,14 @@ struct ws_xcolumn {
 	uint8_t source; /* column of the report's table */
 	uint64_t value;
 	struct ws_xcell (*cell)(struct ws_export *x, const uint64_t *v);
-	uint64_t needs; /* columns that `cell` reads */
+	uint64_t needs;	 /* columns that `cell` reads */
 	enum ws_xshape { /* of a CALL: what `cell` gives when it is not null */
-		WS_SHAPE_INT,
-		WS_SHAPE_UINT,
-		WS_SHAPE_REAL,
-		WS_SHAPE_STRING,
-		WS_SHAPE_TEXT,
-		WS_SHAPE_BLOB
+			 WS_SHAPE_INT,
+			 WS_SHAPE_UINT,
+			 WS_SHAPE_REAL,
+			 WS_SHAPE_STRING,
+			 WS_SHAPE_TEXT,
+			 WS_SHAPE_BLOB
 	} shape;
 	bool gated; /* of a CALL: null wherever the column `source` is 0 */
 };
@@ -166,7 +167,7 @@ const struct ws_xformat *ws_xformat_find(const char *name);
 /* ---- a running export ---- */
 
 struct ws_xspan {
-	int64_t from, to; /* as users see times */
+	int64_t from, to;	 /* as users see times */
 	bool open_from, open_to; /* events may cross this end */
 };
 
@@ -178,18 +179,18 @@ struct ws_export {
 	uint64_t base;	     /* what times count from: zero less the shift */
 	const char *type, *input, *output;
 	bool lazy, append, no_blobs, all_strings, normalized;
-	bool ids_only; /* cells of texts have their id alone: columns.c, from several threads */
+	bool ids_only;		/* cells of texts have their id alone: columns.c, from several threads */
 	struct ws_xspan *spans; /* --times; none: everything */
 	size_t span_count;
 	struct ws_xpatterns *patterns; /* --tables; NULL: all */
 	const char *show, *by;	       /* of formats of call stacks; NULL: their defaults */
 	bool quiet;
-	struct ws_xtable table;	       /* the table that rows go to */
-	const struct ws_xtable *open;  /* it, or NULL */
-	struct ws_xpile *pile;	       /* its rows that are not written yet */
-	bool created, skipped;	       /* it */
-	uint8_t *strings; /* by string id: what is known of it; WS_STRING_USED: a table points to it */
-	char **repaired;  /* by string id: valid text in place of broken; NULL until one is needed */
+	struct ws_xtable table;	      /* the table that rows go to */
+	const struct ws_xtable *open; /* it, or NULL */
+	struct ws_xpile *pile;	      /* its rows that are not written yet */
+	bool created, skipped;	      /* it */
+	uint8_t *strings;	      /* by string id: what is known of it; WS_STRING_USED: a table points to it */
+	char **repaired;	      /* by string id: valid text in place of broken; NULL until one is needed */
 	uint32_t string_count;
 	struct ws_text *extra; /* texts that are not the report's, numbered from string_count + 1 */
 	size_t extra_count, extra_cap;
@@ -201,9 +202,9 @@ struct ws_export {
 
 enum { WS_STRING_USED = 4 };
 
-struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id);		  /* STRING, or NULL for 0 */
-struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id);		  /* TEXT inline, or NULL for 0 and what the report does not define */
-struct ws_xcell ws_x_blob(struct ws_export *x, uint32_t id);		  /* BLOB, or NULL for 0 */
+struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id); /* STRING, or NULL for 0 */
+struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id);   /* TEXT inline, or NULL for 0 and what the report does not define */
+struct ws_xcell ws_x_blob(struct ws_export *x, uint32_t id);   /* BLOB, or NULL for 0 */
 struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n); /* STRING of a text that is not the report's */
 struct ws_xcell ws_x_own(struct ws_export *x, const char *s);	/* TEXT inline of any bytes; lives as long as the export */
 struct ws_xcell ws_x_thread(struct ws_export *x, uint64_t id);	/* globalTid, or NULL for 0 */
@@ -245,7 +246,8 @@ int ws_export_view(struct ws_export *x, const struct ws_xview *v, struct ws_err 
 /* Turn one row of a report's table into cells; false leaves it out. Called in a thread of its own. */
 typedef bool ws_x_fill(void *ctx, const uint64_t *values, struct ws_xcell *cells);
 /* Write table `t` from the rows of `source`, in order of start, reading ahead in parallel. */
-int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table source, ws_x_fill *fill, void *ctx, struct ws_err *e);
+int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table source, ws_x_fill *fill, void *ctx,
+		   struct ws_err *e);
 /* Is the table wanted at all? What is not can be passed over. */
 bool ws_export_wants(const struct ws_export *x, const char *table);
 /* Begin a table that is made row by row, and one row of it. Rows of tables that are not wanted go nowhere. */

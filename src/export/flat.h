@@ -1,8 +1,8 @@
 /*
  * flat.h - writing FlatBuffers, as far as Arrow's metadata needs them: tables, vectors, strings, inline structs.
  *
- * The buffer grows from its end to its front, children before parents, as the format wants it: a reference is how far something lies
- * from the end. No schema compiler, no sharing of vtables.
+ * The buffer grows from its end to its front, children before parents, as the format wants it: a reference is how far something
+ * lies from the end. No schema compiler, no sharing of vtables.
  */
 #ifndef WS_EXPORT_FLAT_H
 #define WS_EXPORT_FLAT_H

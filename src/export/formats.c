@@ -3,8 +3,14 @@
 
 #include <string.h>
 
-#define WS_TABLES(id, name, extension, takes, flags, summary) {name, extension, summary, takes, flags, ws_xformat_open_##id, NULL}
-#define WS_TIMELINE(id, name, extension, takes, flags, summary) {name, extension, summary, takes, flags, NULL, ws_xformat_write_##id}
+#define WS_TABLES(id, name, extension, takes, flags, summary)                      \
+	{                                                                          \
+		name, extension, summary, takes, flags, ws_xformat_open_##id, NULL \
+	}
+#define WS_TIMELINE(id, name, extension, takes, flags, summary)                     \
+	{                                                                           \
+		name, extension, summary, takes, flags, NULL, ws_xformat_write_##id \
+	}
 #define WS_AND ,
 
 static const struct ws_xformat formats[] = {

@@ -1,10 +1,10 @@
 /*
- * hdf.c - an HDF5 file, written by the library of HDF5, which is opened when it is needed: a group for each table, in it a dataset of one
- * dimension for each column, so that h5py gives {name: group[name][:]} to pandas as it stands.
+ * hdf.c - an HDF5 file, written by the library of HDF5, which is opened when it is needed: a group for each table, in it a dataset
+ * of one dimension for each column, so that h5py gives {name: group[name][:]} to pandas as it stands.
  *
- * HDF5 has no null. Columns of numbers that have some carry the attribute null_value, which stands in their place (the least signed, or
- * the greatest unsigned number; NaN in columns of reals); a text that is null is empty. Texts are UTF-8 of variable length; texts
- * that stand in StringIds are numbers there as in SQLite.
+ * HDF5 has no null. Columns of numbers that have some carry the attribute null_value, which stands in their place (the least
+ * signed, or the greatest unsigned number; NaN in columns of reals); a text that is null is empty. Texts are UTF-8 of variable
+ * length; texts that stand in StringIds are numbers there as in SQLite.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -43,7 +43,7 @@ struct hdf {
 	size_t columns;
 	hdf5_size rows;	 /* of the table in hand */
 	hdf5_size chunk; /* rows: what a column takes at least, so a small table has small ones */
-	void *scratch;	/* a column of a batch */
+	void *scratch;	 /* a column of a batch */
 	size_t scratch_size;
 };
 
@@ -51,8 +51,9 @@ struct hdf {
 
 static void *find_library(void)
 {
-	static const char *const names[] = {"libhdf5_serial.so.103", "libhdf5.so.103", "libhdf5.so.200",	    "libhdf5.so.310",
-					    "libhdf5.so.320",	     "libhdf5.so",     "libhdf5_serial.so", "libhdf5_serial.so.310"};
+	static const char *const names[] = {"libhdf5_serial.so.103", "libhdf5.so.103",	     "libhdf5.so.200",
+					    "libhdf5.so.310",	     "libhdf5.so.320",	     "libhdf5.so",
+					    "libhdf5_serial.so",     "libhdf5_serial.so.310"};
 	const char *named = getenv("WARPSIGHT_HDF5");
 	void *library = NULL;
 
@@ -69,12 +70,12 @@ static int open_library(struct hdf5 *h, struct ws_err *e)
 
 	h->library = find_library();
 	if (!h->library)
-		return ws_fail(e,
-			       "hdf needs the library of HDF5, 1.10 or newer (Debian: libhdf5-103-1); install it, or give the path of libhdf5.so "
-			       "in WARPSIGHT_HDF5");
-#define WS_HDF5(result, function, arguments)                      \
-	*(void **)&h->function = dlsym(h->library, #function);    \
-	if (!h->function)                                         \
+		return ws_fail(e, "hdf needs the library of HDF5, 1.10 or newer (Debian: libhdf5-103-1); install it, or give the "
+				  "path of libhdf5.so "
+				  "in WARPSIGHT_HDF5");
+#define WS_HDF5(result, function, arguments)                   \
+	*(void **)&h->function = dlsym(h->library, #function); \
+	if (!h->function)                                      \
 		return ws_fail(e, "the HDF5 library has no %s: version 1.10 or newer is needed", #function);
 	WS_HDF5_FUNCTIONS(WS_HDF5)
 #undef WS_HDF5
@@ -82,9 +83,9 @@ static int open_library(struct hdf5 *h, struct ws_err *e)
 	if (h->H5open() < 0)
 		return ws_fail(e, "the HDF5 library cannot be started");
 	h->H5Eset_auto2(0, NULL, NULL); /* it would print what we say */
-#define WS_ID(variable)                                   \
-	id = dlsym(h->library, #variable);                \
-	if (!id)                                          \
+#define WS_ID(variable)                                                                                      \
+	id = dlsym(h->library, #variable);                                                                   \
+	if (!id)                                                                                             \
 		return ws_fail(e, "the HDF5 library has no %s: version 1.10 or newer is needed", #variable); \
 	h->variable = *id;
 	WS_HDF5_IDS(WS_ID)
@@ -101,10 +102,14 @@ static int cannot(struct hdf *d, struct ws_err *e)
 
 static hdf5_id type_of(const struct hdf *d, enum kind k)
 {
-	const hdf5_id types[KINDS] = {[KIND_U8] = d->h.H5T_NATIVE_UINT8_g,   [KIND_U32] = d->h.H5T_NATIVE_UINT32_g,
-				      [KIND_I32] = d->h.H5T_NATIVE_INT32_g,  [KIND_U64] = d->h.H5T_NATIVE_UINT64_g,
-				      [KIND_I64] = d->h.H5T_NATIVE_INT64_g,  [KIND_F64] = d->h.H5T_NATIVE_DOUBLE_g,
-				      [KIND_TEXT] = d->text,		     [KIND_BLOB] = d->blob};
+	const hdf5_id types[KINDS] = {[KIND_U8] = d->h.H5T_NATIVE_UINT8_g,
+				      [KIND_U32] = d->h.H5T_NATIVE_UINT32_g,
+				      [KIND_I32] = d->h.H5T_NATIVE_INT32_g,
+				      [KIND_U64] = d->h.H5T_NATIVE_UINT64_g,
+				      [KIND_I64] = d->h.H5T_NATIVE_INT64_g,
+				      [KIND_F64] = d->h.H5T_NATIVE_DOUBLE_g,
+				      [KIND_TEXT] = d->text,
+				      [KIND_BLOB] = d->blob};
 
 	return types[k];
 }
@@ -304,9 +309,10 @@ static int rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t count
 
 static enum kind kind_of(const struct ws_xview *v, const struct ws_xcolumn *c)
 {
-	static const enum kind kinds[] = {[WS_XT_NULL] = KIND_I64, [WS_XT_U8] = KIND_U8,   [WS_XT_U32] = KIND_U32,   [WS_XT_I32] = KIND_I32,
-					  [WS_XT_U64] = KIND_U64,  [WS_XT_I64] = KIND_I64, [WS_XT_F64] = KIND_F64,   [WS_XT_STRING] = KIND_U32,
-					  [WS_XT_TEXT] = KIND_TEXT, [WS_XT_BLOB] = KIND_BLOB};
+	static const enum kind kinds[] = {
+	    [WS_XT_NULL] = KIND_I64,  [WS_XT_U8] = KIND_U8,    [WS_XT_U32] = KIND_U32, [WS_XT_I32] = KIND_I32,
+	    [WS_XT_U64] = KIND_U64,   [WS_XT_I64] = KIND_I64,  [WS_XT_F64] = KIND_F64, [WS_XT_STRING] = KIND_U32,
+	    [WS_XT_TEXT] = KIND_TEXT, [WS_XT_BLOB] = KIND_BLOB};
 	enum ws_xtype t = ws_xcolumn_type(v, c);
 
 	return t == WS_XT_NULL && *c->type == 'T' ? KIND_TEXT : kinds[t];

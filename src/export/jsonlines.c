@@ -18,7 +18,7 @@ struct jsonlines_writer {
 	FILE *f;
 	const char *name; /* of the file */
 	const struct ws_xtable *t;
-	bool numbers_only; /* texts are in StringIds alone */
+	bool numbers_only;	    /* texts are in StringIds alone */
 	struct ws_text line, start; /* line: those of a batch; start: what every line of the table begins with */
 };
 

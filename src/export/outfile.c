@@ -230,7 +230,8 @@ static int check_folder(const char *path, bool overwrite, bool append, struct ws
 	if (!S_ISDIR(st.st_mode))
 		return ws_fail(e, "cannot write %s: it is there and no folder", path);
 	if (!overwrite && !append)
-		return ws_fail(e, "%s exists already; give --force-overwrite to replace it, or --append to add what it lacks", path);
+		return ws_fail(e, "%s exists already; give --force-overwrite to replace it, or --append to add what it lacks",
+			       path);
 	if (each_name(path, is_foreign, NULL))
 		return ws_fail(e, "cannot write %s: it holds other things than files", path);
 	return 0;

@@ -29,8 +29,8 @@ int ws_outfile_open(struct ws_outfile *o, const char *path, mode_t mode, bool ov
 /* The same for going on with an existing file: `temporary` starts as a copy of it, and replaces it in the end. */
 int ws_outfile_open_copy(struct ws_outfile *o, const char *path, mode_t mode, struct ws_err *e);
 /*
- * The same for a folder of files: `temporary` is an empty folder (0700), f is NULL. With `overwrite` a folder is replaced if it holds
- * nothing but files (a mistyped name must not remove a tree); with `append` `temporary` starts with links to its files.
+ * The same for a folder of files: `temporary` is an empty folder (0700), f is NULL. With `overwrite` a folder is replaced if it
+ * holds nothing but files (a mistyped name must not remove a tree); with `append` `temporary` starts with links to its files.
  */
 int ws_outfile_open_folder(struct ws_outfile *o, const char *path, bool overwrite, bool append, struct ws_err *e);
 /* From here on, what is written to o->f is compressed as gzip on its way. Returns 0, or -1 with a message. */
@@ -42,8 +42,9 @@ int ws_outfile_gzip(struct ws_outfile *o, struct ws_err *e);
 enum { WS_OUTFILE_PIPE = -2, WS_EXIT_PIPE = 128 + 13 /* what SIGPIPE would have made of it */ };
 int ws_outfile_commit(struct ws_outfile *o, struct ws_err *e);
 /*
- * From here on, the first Ctrl-C (or SIGTERM, SIGHUP) is only noted, so that the temporary file can be removed: who writes for long asks
- * ws_outfile_interrupted now and then and gives up; at the end ws_outfile_end_if_interrupted ends the program as the signal would have.
+ * From here on, the first Ctrl-C (or SIGTERM, SIGHUP) is only noted, so that the temporary file can be removed: who writes for long
+ * asks ws_outfile_interrupted now and then and gives up; at the end ws_outfile_end_if_interrupted ends the program as the signal
+ * would have.
  */
 void ws_outfile_watch(void);
 bool ws_outfile_interrupted(void);

@@ -1,8 +1,8 @@
 /*
  * parquet.c - a folder with a Parquet file for each table, written by DuckDB's library, which is opened when it is needed.
  *
- * DuckDB pulls: a table function of ours gives it rows, and one COPY ... TO a file runs in a thread of its own. We push: blocks of a view,
- * or rows of a made table, one batch at a time, and wait until it has been taken. So a batch is all that is in memory here,
+ * DuckDB pulls: a table function of ours gives it rows, and one COPY ... TO a file runs in a thread of its own. We push: blocks of
+ * a view, or rows of a made table, one batch at a time, and wait until it has been taken. So a batch is all that is in memory here,
  * and a row group there. The columns are those of the Arrow export.
  */
 #include <dlfcn.h>
@@ -57,9 +57,9 @@ struct parquet {
 
 static int bind_functions(struct duckdb *d, struct ws_err *e)
 {
-#define WS_DUCKDB(result, function, arguments)                                                                 \
-	*(void **)&d->function = dlsym(d->library, #function);                                                 \
-	if (!d->function)                                                                                      \
+#define WS_DUCKDB(result, function, arguments)                 \
+	*(void **)&d->function = dlsym(d->library, #function); \
+	if (!d->function)                                      \
 		return ws_fail(e, "the DuckDB library has no %s: version 1.0 or newer is needed", #function);
 	WS_DUCKDB_FUNCTIONS(WS_DUCKDB)
 #undef WS_DUCKDB
@@ -73,8 +73,10 @@ static int open_library(struct duckdb *d, struct ws_err *e)
 	d->library = dlopen(named && *named ? named : "libduckdb.so", RTLD_NOW | RTLD_LOCAL);
 	if (!d->library)
 		return ws_fail(e,
-			       "parquetdir needs the library of DuckDB (%s). Unpack libduckdb-linux-*.zip from a release of DuckDB, or the npm "
-			       "package @duckdb/node-bindings-linux-x64, and give the path of libduckdb.so in WARPSIGHT_DUCKDB; arrowdir needs "
+			       "parquetdir needs the library of DuckDB (%s). Unpack libduckdb-linux-*.zip from a release of "
+			       "DuckDB, or the npm "
+			       "package @duckdb/node-bindings-linux-x64, and give the path of libduckdb.so in WARPSIGHT_DUCKDB; "
+			       "arrowdir needs "
 			       "nothing",
 			       dlerror());
 	return bind_functions(d, e);
@@ -335,8 +337,8 @@ static int rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t count
 
 static void add_view_field(struct parquet *p, const struct ws_xview *v, size_t i)
 {
-	static const int types[] = {[WS_XT_NULL] = DUCKDB_INTEGER, [WS_XT_U8] = DUCKDB_UTINYINT, [WS_XT_U32] = DUCKDB_UINTEGER,
-				    [WS_XT_I32] = DUCKDB_INTEGER,  [WS_XT_U64] = DUCKDB_UBIGINT, [WS_XT_I64] = DUCKDB_BIGINT,
+	static const int types[] = {[WS_XT_NULL] = DUCKDB_INTEGER, [WS_XT_U8] = DUCKDB_UTINYINT,     [WS_XT_U32] = DUCKDB_UINTEGER,
+				    [WS_XT_I32] = DUCKDB_INTEGER,  [WS_XT_U64] = DUCKDB_UBIGINT,     [WS_XT_I64] = DUCKDB_BIGINT,
 				    [WS_XT_F64] = DUCKDB_DOUBLE,   [WS_XT_STRING] = DUCKDB_UINTEGER, [WS_XT_TEXT] = DUCKDB_VARCHAR,
 				    [WS_XT_BLOB] = DUCKDB_BLOB};
 	const struct ws_xcolumn *c = &v->t.columns[i];
@@ -419,7 +421,9 @@ static int open_database(struct parquet *p, struct ws_err *e)
 	api = &p->d;
 	if (p->d.duckdb_open(NULL, &p->db) || p->d.duckdb_connect(p->db, &p->connection))
 		return ws_fail(e, "DuckDB %s cannot be started", p->d.duckdb_library_version());
-	if (run_sql(p, "SET memory_limit = '512MB'; SET threads = 2; SET temp_directory = ''; SET autoinstall_known_extensions = false", e) < 0)
+	if (run_sql(
+		p, "SET memory_limit = '512MB'; SET threads = 2; SET temp_directory = ''; SET autoinstall_known_extensions = false",
+		e) < 0)
 		return -1;
 	f = p->d.duckdb_create_table_function();
 	p->d.duckdb_table_function_set_name(f, "warpsight_rows");

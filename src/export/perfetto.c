@@ -1,10 +1,10 @@
 /*
  * perfetto.c - Perfetto's trace format: TracePackets with track events.
  *
- * Each thread, GPU stream and counter is a track under its process. A slice is two packets, so ends are kept in a heap until time reaches
- * them, and the file is in order of time. A track's slices must nest: what crosses its neighbours goes to another track of the same
- * name beside it, which Perfetto shows as one. Names, categories and names of arguments are interned: written once, in the packet that
- * first needs them. A call and the work it caused share a flow; CPU samples are PerfSamples with interned stacks.
+ * Each thread, GPU stream and counter is a track under its process. A slice is two packets, so ends are kept in a heap until time
+ * reaches them, and the file is in order of time. A track's slices must nest: what crosses its neighbours goes to another track of
+ * the same name beside it, which Perfetto shows as one. Names, categories and names of arguments are interned: written once, in the
+ * packet that first needs them. A call and the work it caused share a flow; CPU samples are PerfSamples with interned stacks.
  *
  * Times are those of the other exports, on Perfetto's boot-time clock; a clock snapshot says when that was. What began before the
  * collection begins at 0, since times have no sign.
@@ -35,11 +35,28 @@ enum {
 	PACKET_TRACK = 60,
 	PACKET_SAMPLE = 66
 };
-enum { EVENT_CATEGORY = 3, EVENT_ARG = 4, EVENT_TYPE = 9, EVENT_NAME = 10, EVENT_TRACK = 11, EVENT_INLINE_NAME = 23, EVENT_INT = 30,
-       EVENT_REAL = 44, EVENT_FLOW = 47 };
+enum {
+	EVENT_CATEGORY = 3,
+	EVENT_ARG = 4,
+	EVENT_TYPE = 9,
+	EVENT_NAME = 10,
+	EVENT_TRACK = 11,
+	EVENT_INLINE_NAME = 23,
+	EVENT_INT = 30,
+	EVENT_REAL = 44,
+	EVENT_FLOW = 47
+};
 enum { SLICE_BEGIN = 1, SLICE_END, INSTANT, COUNTER };
-enum { INTERNED_CATEGORY = 1, INTERNED_NAME, INTERNED_ARG, INTERNED_FUNCTION = 5, INTERNED_FRAME, INTERNED_STACK, INTERNED_PATH = 17,
-       INTERNED_MAPPING = 19 };
+enum {
+	INTERNED_CATEGORY = 1,
+	INTERNED_NAME,
+	INTERNED_ARG,
+	INTERNED_FUNCTION = 5,
+	INTERNED_FRAME,
+	INTERNED_STACK,
+	INTERNED_PATH = 17,
+	INTERNED_MAPPING = 19
+};
 enum { ARG_NAME = 1, ARG_UINT = 3, ARG_DOUBLE = 5, ARG_TEXT };
 enum { TRACK_UUID = 1, TRACK_NAME, TRACK_PROCESS, TRACK_THREAD, TRACK_PARENT, TRACK_COUNTER = 8 };
 enum { CLOCK_REAL = 1, CLOCK_BOOT = 6 };
@@ -47,20 +64,71 @@ enum { UNIT_BYTES = 3 };
 enum { SEQUENCE_CLEARED = 1, SEQUENCE_NEEDS_STATE = 2 };
 
 /* Categories, interned by number. */
-enum cat { CAT_NVTX, CAT_OSRT, CAT_RUNTIME, CAT_DRIVER, CAT_KERNEL, CAT_MEMCPY, CAT_MEMSET, CAT_SYNC, CAT_OVERHEAD, CAT_OP, CAT_ANNOTATION,
-	   CAT_PYTHON, CAT_SLICE, CAT_SCHED, CAT_GIL, CAT_JIT, CATS };
-static const char *const cat_names[CATS] = {"nvtx",   "osrt",	 "cuda_runtime", "cuda_driver",	    "kernel",	       "gpu_memcpy", "gpu_memset", "cuda_sync",
-					    "overhead", "cpu_op", "user_annotation", "python_function", "slice", "sched", "gil", "cuda_jit"};
+enum cat {
+	CAT_NVTX,
+	CAT_OSRT,
+	CAT_RUNTIME,
+	CAT_DRIVER,
+	CAT_KERNEL,
+	CAT_MEMCPY,
+	CAT_MEMSET,
+	CAT_SYNC,
+	CAT_OVERHEAD,
+	CAT_OP,
+	CAT_ANNOTATION,
+	CAT_PYTHON,
+	CAT_SLICE,
+	CAT_SCHED,
+	CAT_GIL,
+	CAT_JIT,
+	CATS
+};
+static const char *const cat_names[CATS] = {
+    "nvtx",	"osrt",	  "cuda_runtime",    "cuda_driver",	"kernel", "gpu_memcpy", "gpu_memset", "cuda_sync",
+    "overhead", "cpu_op", "user_annotation", "python_function", "slice",  "sched",	"gil",	      "cuda_jit"};
 
 /* Names of arguments, interned by number. */
-enum arg { ARG_CORRELATION, ARG_DEVICE, ARG_CONTEXT, ARG_STREAM, ARG_GRID, ARG_BLOCK, ARG_REGISTERS, ARG_SHARED, ARG_OCCUPANCY, ARG_WAVES,
-	   ARG_BYTES, ARG_RESULT, ARG_PATH, ARG_DOMAIN, ARG_EXTERNAL, ARG_SHAPES, ARG_SEQUENCE, ARG_ARGS, ARG_GRAPH, ARG_CATEGORY, ARGS };
-static const char *const arg_names[ARGS] = {"correlation", "device", "context", "stream", "grid", "block", "registers per thread", "shared memory",
-					    "theoretical occupancy", "waves", "bytes", "return value", "path", "domain", "External id",
-					    "Input Dims", "Sequence number", "args", "graph id", "category"};
+enum arg {
+	ARG_CORRELATION,
+	ARG_DEVICE,
+	ARG_CONTEXT,
+	ARG_STREAM,
+	ARG_GRID,
+	ARG_BLOCK,
+	ARG_REGISTERS,
+	ARG_SHARED,
+	ARG_OCCUPANCY,
+	ARG_WAVES,
+	ARG_BYTES,
+	ARG_RESULT,
+	ARG_PATH,
+	ARG_DOMAIN,
+	ARG_EXTERNAL,
+	ARG_SHAPES,
+	ARG_SEQUENCE,
+	ARG_ARGS,
+	ARG_GRAPH,
+	ARG_CATEGORY,
+	ARGS
+};
+static const char *const arg_names[ARGS] = {
+    "correlation",	     "device", "context",  "stream",	   "grid", "block",  "registers per thread", "shared memory",
+    "theoretical occupancy", "waves",  "bytes",	   "return value", "path", "domain", "External id",	     "Input Dims",
+    "Sequence number",	     "args",   "graph id", "category"};
 
 /* What a row is; with two numbers it is that row's key. */
-enum kind { ROW_PROCESS = 1, ROW_THREAD, ROW_GPU, ROW_STREAM, ROW_TRACK, ROW_SCHED, ROW_GIL, ROW_MEMORY, ROW_COUNTER, ROW_OP_MEMORY };
+enum kind {
+	ROW_PROCESS = 1,
+	ROW_THREAD,
+	ROW_GPU,
+	ROW_STREAM,
+	ROW_TRACK,
+	ROW_SCHED,
+	ROW_GIL,
+	ROW_MEMORY,
+	ROW_COUNTER,
+	ROW_OP_MEMORY
+};
 
 struct lane {
 	uint64_t uuid;
@@ -345,8 +413,7 @@ static struct row *stream_row(struct perfetto *p, uint64_t process, uint64_t dev
 
 	if (!is_new)
 		return r;
-	return plain_row(p, r, parent,
-			 stream == WS_NO_U32 ? ws_strdup("Synchronization") : ws_format("Stream %" PRIu64, stream));
+	return plain_row(p, r, parent, stream == WS_NO_U32 ? ws_strdup("Synchronization") : ws_format("Stream %" PRIu64, stream));
 }
 
 /* A row under a thread's. */
@@ -372,7 +439,8 @@ static struct row *track_row(struct perfetto *p, uint64_t thread, uint64_t track
 	r = find_row(p, ROW_TRACK, track, 0, &is_new);
 	if (!is_new)
 		return r;
-	return plain_row(p, r, parent, ws_strdup(ws_report_string(p->x->r, (uint32_t)ws_map_get(&p->track_name, track, NULL), NULL)));
+	return plain_row(p, r, parent,
+			 ws_strdup(ws_report_string(p->x->r, (uint32_t)ws_map_get(&p->track_name, track, NULL), NULL)));
 }
 
 static struct row *counter_row(struct perfetto *p, enum kind kind, uint64_t a, uint64_t b, uint64_t parent, const char *name,
@@ -538,8 +606,8 @@ static void put_copy(struct perfetto *p, const struct ws_event *e)
 	char name[128];
 
 	begin_work(p, e, CAT_MEMCPY);
-	snprintf(name, sizeof(name), "%s (%s -> %s)", ws_copy_name(v[ws_cuda_memcpy_kind]), ws_memory_name(v[ws_cuda_memcpy_src_kind]),
-		 ws_memory_name(v[ws_cuda_memcpy_dst_kind]));
+	snprintf(name, sizeof(name), "%s (%s -> %s)", ws_copy_name(v[ws_cuda_memcpy_kind]),
+		 ws_memory_name(v[ws_cuda_memcpy_src_kind]), ws_memory_name(v[ws_cuda_memcpy_dst_kind]));
 	ws_proto_text(&p->event, EVENT_INLINE_NAME, name);
 	arg_uint(p, ARG_BYTES, v[ws_cuda_memcpy_bytes]);
 	end_event(p, e->start);
@@ -668,8 +736,7 @@ static void put_sched(struct perfetto *p, const struct ws_event *e)
 static void put_gil(struct perfetto *p, const struct ws_event *e)
 {
 	begin_slice(p, thread_part(p, ROW_GIL, e->v[ws_gil_thread], "GIL"), e, CAT_GIL);
-	ws_proto_text(&p->event, EVENT_INLINE_NAME,
-		      e->v[ws_gil_state] == WS_GIL_WAITS ? "waits for the GIL" : "holds the GIL");
+	ws_proto_text(&p->event, EVENT_INLINE_NAME, e->v[ws_gil_state] == WS_GIL_WAITS ? "waits for the GIL" : "holds the GIL");
 	end_event(p, e->start);
 }
 
@@ -695,10 +762,11 @@ static void put_gpu_memory(struct perfetto *p, const struct ws_event *e)
 	uint64_t gpu = gpu_row(p, v[ws_cuda_memory_process], v[ws_cuda_memory_device])->lanes[0].uuid;
 	char name[64];
 
-	snprintf(name, sizeof(name), "GPU %" PRIu64 " memory (%s)", v[ws_cuda_memory_device], ws_memory_name(v[ws_cuda_memory_kind]));
+	snprintf(name, sizeof(name), "GPU %" PRIu64 " memory (%s)", v[ws_cuda_memory_device],
+		 ws_memory_name(v[ws_cuda_memory_kind]));
 	put_value(p,
-		  counter_row(p, ROW_MEMORY, v[ws_cuda_memory_process] << 32 | v[ws_cuda_memory_device], v[ws_cuda_memory_kind], gpu, name,
-			      "B"),
+		  counter_row(p, ROW_MEMORY, v[ws_cuda_memory_process] << 32 | v[ws_cuda_memory_device], v[ws_cuda_memory_kind],
+			      gpu, name, "B"),
 		  e->start, (int64_t)v[ws_cuda_memory_in_use]);
 }
 
@@ -712,7 +780,9 @@ static void put_op_memory(struct perfetto *p, const struct ws_event *e)
 		snprintf(name, sizeof(name), "Allocated, GPU %d", (int)v[ws_op_memory_device]);
 	else
 		snprintf(name, sizeof(name), "Allocated, CPU");
-	put_value(p, counter_row(p, ROW_OP_MEMORY, process, v[ws_op_memory_device_type] << 32 | (uint32_t)v[ws_op_memory_device], parent, name, "B"),
+	put_value(p,
+		  counter_row(p, ROW_OP_MEMORY, process, v[ws_op_memory_device_type] << 32 | (uint32_t)v[ws_op_memory_device],
+			      parent, name, "B"),
 		  e->start, (int64_t)v[ws_op_memory_allocated]);
 }
 

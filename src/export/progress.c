@@ -1,4 +1,5 @@
-/* progress.c - see progress.h. The line appears after a second, so that short work stays silent, and changes ten times a second at most. */
+/* progress.c - see progress.h. The line appears after a second, so that short work stays silent, and changes ten times a second at
+ * most. */
 #include "export/progress.h"
 
 #include <inttypes.h>
@@ -59,7 +60,8 @@ void ws_progress_step(struct ws_progress *p, uint64_t steps)
 	if (!p)
 		return;
 	done = __atomic_add_fetch(&p->done, steps, __ATOMIC_RELAXED);
-	if (done - __atomic_load_n(&p->looked, __ATOMIC_RELAXED) < STEPS_A_LOOK || __atomic_exchange_n(&p->busy, 1, __ATOMIC_ACQUIRE))
+	if (done - __atomic_load_n(&p->looked, __ATOMIC_RELAXED) < STEPS_A_LOOK ||
+	    __atomic_exchange_n(&p->busy, 1, __ATOMIC_ACQUIRE))
 		return;
 	__atomic_store_n(&p->looked, done, __ATOMIC_RELAXED);
 	show(p, done);

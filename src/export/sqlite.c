@@ -19,16 +19,15 @@ struct sqlite_writer {
 	const struct ws_xcell *cells; /* the batch in hand */
 	size_t rows;
 	const char *name; /* of the database, as the user calls it */
-	bool append;  /* an earlier export is there */
-	bool strings; /* the table in hand is StringIds, and texts are there already */
+	bool append;	  /* an earlier export is there */
+	bool strings;	  /* the table in hand is StringIds, and texts are there already */
 };
 
 static int fail(struct sqlite_writer *s, struct ws_err *e)
 {
 	int os = sqlite3_system_errno(s->db);
 
-	return ws_fail(e, "cannot write %s: %s%s%s", s->name, sqlite3_errmsg(s->db), os ? ": " : "",
-		       os ? strerror(os) : "");
+	return ws_fail(e, "cannot write %s: %s%s%s", s->name, sqlite3_errmsg(s->db), os ? ": " : "", os ? strerror(os) : "");
 }
 
 static int run(struct sqlite_writer *s, const char *sql, struct ws_err *e)
@@ -265,8 +264,8 @@ static int rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t count
 	s->rows = count;
 	if (sqlite3_step(s->insert) != SQLITE_DONE)
 		return s->strings && sqlite3_errcode(s->db) == SQLITE_CONSTRAINT
-			       ? ws_fail(e, "the database holds the texts of another report: --append only adds tables of the same one")
-			       : fail(s, e);
+			   ? ws_fail(e, "the database holds the texts of another report: --append only adds tables of the same one")
+			   : fail(s, e);
 	return sqlite3_reset(s->insert) == SQLITE_OK ? 0 : fail(s, e);
 }
 

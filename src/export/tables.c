@@ -53,12 +53,12 @@ static struct ws_xcell nvtx_end_tid(struct ws_export *x, const uint64_t *v)
 }
 
 /* The payload, in the column of its type. */
-#define PAYLOAD(fn, type, expr)                                                            \
-	static struct ws_xcell fn(struct ws_export *x, const uint64_t *v)                  \
-	{                                                                                  \
-		uint64_t bits = v[ws_nvtx_payload];                                        \
-                                                                                           \
-		(void)x;                                                                   \
+#define PAYLOAD(fn, type, expr)                                                                \
+	static struct ws_xcell fn(struct ws_export *x, const uint64_t *v)                      \
+	{                                                                                      \
+		uint64_t bits = v[ws_nvtx_payload];                                            \
+                                                                                               \
+		(void)x;                                                                       \
 		return v[ws_nvtx_payload_type] == WS_NVTX_PAYLOAD_##type ? expr : ws_x_null(); \
 	}
 
@@ -97,12 +97,14 @@ PAYLOAD(nvtx_f32, F32, real(float_of(bits)))
 
 static const struct ws_xcolumn nvtx_columns[] = {
     {"start", "INTEGER", true, false, "Start of the range, or moment of the mark or definition (ns)", WS_XF_TIME, AT(nvtx, start)},
-    {"end", "INTEGER", false, false, "End of the range (ns); NULL for marks and ranges that never ended", WS_XF_NTIME, AT(nvtx, end)},
+    {"end", "INTEGER", false, false, "End of the range (ns); NULL for marks and ranges that never ended", WS_XF_NTIME,
+     AT(nvtx, end)},
     {"eventType", "INTEGER", true, false, "ENUM_NSYS_EVENT_TYPE(id)", WS_XF_INT, AT(nvtx, type)},
     {"rangeId", "INTEGER", false, false, "Number of a start/end range in its process",
      CALLED(nvtx_range, WS_SHAPE_UINT, BIT(nvtx, type) | BIT(nvtx, range_id))},
     {"category", "INTEGER", false, false, "Category number in the domain", WS_XF_ID, AT(nvtx, category)},
-    {"color", "INTEGER", false, false, "ARGB", GATED(nvtx_color, WS_SHAPE_INT, BIT(nvtx, flags) | BIT(nvtx, color), AT(nvtx, flags))},
+    {"color", "INTEGER", false, false, "ARGB",
+     GATED(nvtx_color, WS_SHAPE_INT, BIT(nvtx, flags) | BIT(nvtx, color), AT(nvtx, flags))},
     {"text", "TEXT", false, false, "Message, unless it is a registered string",
      CALLED(nvtx_text, WS_SHAPE_TEXT, BIT(nvtx, flags) | BIT(nvtx, text))},
     {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_XF_THREAD, AT(nvtx, thread)},
@@ -128,7 +130,8 @@ static bool is_definition(const uint64_t *v)
 	return v[ws_nvtx_type] == WS_NVTX_DOMAIN_CREATE || v[ws_nvtx_type] == WS_NVTX_CATEGORY || v[ws_nvtx_type] == WS_NVTX_THREAD;
 }
 
-static const struct ws_xview nvtx_view = {.t = {"NVTX_EVENTS", "NVTX ranges and marks, and the definitions of domains and categories",
+static const struct ws_xview nvtx_view = {.t = {"NVTX_EVENTS",
+						"NVTX ranges and marks, and the definitions of domains and categories",
 						nvtx_columns, WS_COUNT(nvtx_columns)},
 					  .source = WS_TABLE_nvtx,
 					  .timed = true,
@@ -172,7 +175,8 @@ static struct ws_xcell lock_holder(struct ws_export *x, const uint64_t *v)
 
 /* What a call was about has a table of its own: OSRT_API keeps the columns that scripts expect. */
 static const struct ws_xcolumn osrt_detail_columns[] = {
-    {"start", "INTEGER", true, false, "Start of the call (ns); with globalTid it names the row of OSRT_API", WS_XF_TIME, AT(osrt, start)},
+    {"start", "INTEGER", true, false, "Start of the call (ns); with globalTid it names the row of OSRT_API", WS_XF_TIME,
+     AT(osrt, start)},
     {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid", WS_XF_THREAD, AT(osrt, thread)},
     {"nameId", "INTEGER", true, false, "StringIds(id) of the function", WS_XF_STRING0, AT(osrt, name)},
     {"error", "INTEGER", false, false, "errno of a call that failed", WS_XF_ID, AT(osrt, error)},
@@ -187,13 +191,13 @@ static bool has_detail(const uint64_t *v)
 	return v[ws_osrt_error] || v[ws_osrt_object] || v[ws_osrt_path];
 }
 
-static const struct ws_xview osrt_detail_view = {
-    .t = {"WARPSIGHT_OSRT_DETAIL", "What calls in OSRT_API were about: lock, descriptor, path, error", osrt_detail_columns,
-     WS_COUNT(osrt_detail_columns)},
-    .source = WS_TABLE_osrt,
-    .timed = true,
-    .keep = has_detail,
-    .keep_reads = BIT(osrt, error) | BIT(osrt, object) | BIT(osrt, path)};
+static const struct ws_xview osrt_detail_view = {.t = {"WARPSIGHT_OSRT_DETAIL",
+						       "What calls in OSRT_API were about: lock, descriptor, path, error",
+						       osrt_detail_columns, WS_COUNT(osrt_detail_columns)},
+						 .source = WS_TABLE_osrt,
+						 .timed = true,
+						 .keep = has_detail,
+						 .keep_reads = BIT(osrt, error) | BIT(osrt, object) | BIT(osrt, path)};
 
 /* ---- the rest of tables.def ---- */
 
@@ -252,11 +256,18 @@ static struct ws_xcolumn generic_column(enum ws_table table, uint32_t i)
 	const struct ws_column_desc *d = &ws_tables[table].columns[i];
 	bool number = d->type == WS_T_STR && by_number(d->sqlite);
 	const char *type = d->type == WS_T_STR && !number ? "TEXT" : d->type == WS_T_F64 ? "REAL" : "INTEGER";
-	struct ws_xcolumn c = {d->sqlite, type,	    d->type == WS_T_TIME, false, d->doc, generic_from(d->type, number),
-			       (uint8_t)i, d->type == WS_T_NU32 ? WS_NO_U32 : WS_NO_U64};
+	struct ws_xcolumn c = {d->sqlite,
+			       type,
+			       d->type == WS_T_TIME,
+			       false,
+			       d->doc,
+			       generic_from(d->type, number),
+			       (uint8_t)i,
+			       d->type == WS_T_NU32 ? WS_NO_U32 : WS_NO_U64};
 
 	if (table == WS_TABLE_process_end && i == ws_process_end_status)
-		c = (struct ws_xcolumn){d->sqlite, type, false, false, d->doc, CALLED(end_status, WS_SHAPE_INT, BIT(process_end, status))};
+		c = (struct ws_xcolumn){d->sqlite, type,   false,
+					false,	   d->doc, CALLED(end_status, WS_SHAPE_INT, BIT(process_end, status))};
 	return c;
 }
 
@@ -264,9 +275,9 @@ static struct ws_xcolumn generic_column(enum ws_table table, uint32_t i)
 static bool is_event(enum ws_table t)
 {
 	static const enum ws_table facts[] = {
-	    WS_TABLE_clock,	  WS_TABLE_collection,	 WS_TABLE_process,	 WS_TABLE_process_end,	WS_TABLE_thread,
-	    WS_TABLE_thread_name, WS_TABLE_diagnostic,	 WS_TABLE_output,	 WS_TABLE_mapping,	WS_TABLE_nvtx_resource,
-	    WS_TABLE_cuda_device, WS_TABLE_cuda_context, WS_TABLE_cuda_stream,	 WS_TABLE_cuda_module,
+	    WS_TABLE_clock,	  WS_TABLE_collection,	 WS_TABLE_process,     WS_TABLE_process_end, WS_TABLE_thread,
+	    WS_TABLE_thread_name, WS_TABLE_diagnostic,	 WS_TABLE_output,      WS_TABLE_mapping,     WS_TABLE_nvtx_resource,
+	    WS_TABLE_cuda_device, WS_TABLE_cuda_context, WS_TABLE_cuda_stream, WS_TABLE_cuda_module,
 	};
 
 	for (size_t i = 0; i < WS_COUNT(facts); i++)
@@ -384,5 +395,8 @@ int ws_export_tables(struct ws_export *x, struct ws_err *e)
 	for (size_t i = 0; i < n; i++)
 		if (ws_export_view(x, &v[i], e) < 0)
 			return -1;
-	return ws_export_samples(x, e) < 0 || ws_export_callchains(x, e) < 0 || ws_export_counts(x, e) < 0 || ws_export_known(x, e) < 0 ? -1 : 0;
+	return ws_export_samples(x, e) < 0 || ws_export_callchains(x, e) < 0 || ws_export_counts(x, e) < 0 ||
+		       ws_export_known(x, e) < 0
+		   ? -1
+		   : 0;
 }

@@ -5,14 +5,15 @@
 #include "export/view.h"
 
 /* Tables made row by row; each function writes those it names. */
-int ws_export_session(struct ws_export *x, struct ws_err *e);	/* META_DATA_EXPORT, TARGET_INFO_*, ANALYSIS_DETAILS, ProcessStreams */
-int ws_export_processes(struct ws_export *x, struct ws_err *e); /* PROCESSES, ThreadNames */
-int ws_export_gpus(struct ws_export *x, struct ws_err *e);	/* TARGET_INFO_GPU */
-int ws_export_enums(struct ws_export *x, struct ws_err *e);	/* ENUM_* */
-int ws_export_samples(struct ws_export *x, struct ws_err *e);	/* COMPOSITE_EVENTS, SCHED_EVENTS */
+int ws_export_session(struct ws_export *x,
+		      struct ws_err *e); /* META_DATA_EXPORT, TARGET_INFO_*, ANALYSIS_DETAILS, ProcessStreams */
+int ws_export_processes(struct ws_export *x, struct ws_err *e);	 /* PROCESSES, ThreadNames */
+int ws_export_gpus(struct ws_export *x, struct ws_err *e);	 /* TARGET_INFO_GPU, TARGET_INFO_CUDA_DEVICE */
+int ws_export_enums(struct ws_export *x, struct ws_err *e);	 /* ENUM_* */
+int ws_export_samples(struct ws_export *x, struct ws_err *e);	 /* COMPOSITE_EVENTS, SCHED_EVENTS */
 int ws_export_callchains(struct ws_export *x, struct ws_err *e); /* *_CALLCHAINS */
-int ws_export_counts(struct ws_export *x, struct ws_err *e);     /* PERF_EVENT_CPU_RAW_EVENT */
-int ws_export_known(struct ws_export *x, struct ws_err *e);	/* known tables that nothing fills, empty */
+int ws_export_counts(struct ws_export *x, struct ws_err *e);	 /* PERF_EVENT_CPU_RAW_EVENT */
+int ws_export_known(struct ws_export *x, struct ws_err *e);	 /* known tables that nothing fills, empty */
 
 /* Views that are not generic. */
 extern const struct ws_xview ws_images_view, ws_threads_view, ws_diagnostics_view; /* tables_session.c */

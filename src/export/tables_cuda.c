@@ -94,31 +94,65 @@ static int put_gpu(struct ws_export *x, const uint64_t *v, int64_t number, struc
 	return ws_export_row(x, c, e);
 }
 
-int ws_export_gpus(struct ws_export *x, struct ws_err *e)
+/* Which process calls which GPU by which number. */
+TABLE(numbers, "TARGET_INFO_CUDA_DEVICE", "The GPUs as each process numbers them", MUST("gpuId", "TARGET_INFO_GPU(id)"),
+      MUST("cudaId", "CUDA device number in the process"), MUST("pid", "Process id"), TEXT("uuid", "UUID"),
+      INT("numMultiprocessors", "Multiprocessors"));
+
+/* Place of a GPU's UUID among those met so far; n when it is new. */
+static size_t place_of(const uint32_t *seen, size_t n, uint32_t key)
+{
+	size_t i;
+
+	for (i = 0; i < n && seen[i] != key; i++)
+		;
+	return i;
+}
+
+static int put_number(struct ws_export *x, const uint64_t *v, size_t gpu, struct ws_err *e)
+{
+	const struct ws_process_info *p = ws_who_process(x->who, (uint32_t)v[ws_cuda_device_process]);
+
+	return ws_export_row(x,
+			     (struct ws_xcell[]){ws_x_int((int64_t)gpu), ws_x_int((int64_t)v[ws_cuda_device_id]), ws_x_int(p->pid),
+						 ws_x_text(x, (uint32_t)v[ws_cuda_device_uuid]),
+						 ws_x_int((int64_t)v[ws_cuda_device_sms])},
+			     e);
+}
+
+/* With `numbering`, the second table; else the first. Both number GPUs in the order in which they come. */
+static int export_devices(struct ws_export *x, bool numbering, struct ws_err *e)
 {
 	struct ws_cursor *c = ws_cursor_open(x->r, WS_TABLE_cuda_device, 0, UINT64_MAX);
 	uint32_t *seen = NULL;
-	size_t n = 0, cap = 0, i;
+	size_t n = 0, cap = 0;
 	const uint64_t *v;
-	int rc = ws_export_table(x, &gpus, e);
+	int rc = ws_export_table(x, numbering ? &numbers : &gpus, e);
 
 	while (!rc && ws_cursor_next(c, &v)) {
-		uint32_t key = ws_report_string_key(x->r, (uint32_t)v[ws_cuda_device_uuid]);
+		/* An imported trace may not tell UUIDs: then a device is told by its number. */
+		uint32_t key = v[ws_cuda_device_uuid] ? ws_report_string_key(x->r, (uint32_t)v[ws_cuda_device_uuid])
+						      : UINT32_MAX - (uint32_t)v[ws_cuda_device_id];
+		size_t at = place_of(seen, n, key);
 
-		for (i = 0; i < n && seen[i] != key; i++)
-			;
-		if (i < n)
-			continue;
-		ws_grow(seen, cap, n + 1);
-		seen[n++] = key;
-		rc = put_gpu(x, v, (int64_t)n - 1, e);
+		if (at == n) {
+			ws_grow(seen, cap, n + 1);
+			seen[n++] = key;
+			if (!numbering)
+				rc = put_gpu(x, v, (int64_t)at, e);
+		}
+		if (numbering)
+			rc = put_number(x, v, at, e);
 	}
 	ws_cursor_close(c);
 	free(seen);
 	return rc;
 }
 
-/* ---- contexts and streams ---- */
+int ws_export_gpus(struct ws_export *x, struct ws_err *e)
+{
+	return export_devices(x, false, e) < 0 ? -1 : export_devices(x, true, e);
+}
 
 #define AT(t, c) ws_##t##_##c
 
@@ -144,10 +178,12 @@ static const struct ws_xcolumn context_columns[] = {
     {"nullStreamId", "INTEGER", true, false, "Number of its default stream", WS_XF_INT, AT(cuda_context, null_stream)},
     {"hwId", "INTEGER", true, false, "0", WS_XF_CONST},
     {"vmId", "INTEGER", true, false, "0: this machine", WS_XF_CONST},
-    {"processId", "INTEGER", true, false, "Process id", .from = WS_XF_CALL, .cell = context_pid, .needs = WS_COL(cuda_context, process)},
+    {"processId", "INTEGER", true, false, "Process id", .from = WS_XF_CALL, .cell = context_pid,
+     .needs = WS_COL(cuda_context, process)},
     {"deviceId", "INTEGER", true, false, "CUDA device number in the process", WS_XF_INT, AT(cuda_context, device)},
     {"contextId", "INTEGER", true, false, "Context number in the process", WS_XF_INT, AT(cuda_context, id)},
-    {"parentContextId", "INTEGER", false, false, "Context that a green one belongs to", WS_XF_UNLESS, AT(cuda_context, parent), WS_NO_U32},
+    {"parentContextId", "INTEGER", false, false, "Context that a green one belongs to", WS_XF_UNLESS, AT(cuda_context, parent),
+     WS_NO_U32},
     {"isGreenContext", "INTEGER", false, false, "1 for a green context", WS_XF_INT, AT(cuda_context, green)},
 };
 const struct ws_xview ws_contexts_view = {
@@ -158,10 +194,11 @@ static const struct ws_xcolumn stream_columns[] = {
     {"streamId", "INTEGER", true, false, "Stream number in the context", WS_XF_INT, AT(cuda_stream, id)},
     {"hwId", "INTEGER", true, false, "0", WS_XF_CONST},
     {"vmId", "INTEGER", true, false, "0: this machine", WS_XF_CONST},
-    {"processId", "INTEGER", true, false, "Process id", .from = WS_XF_CALL, .cell = stream_pid, .needs = WS_COL(cuda_stream, process)},
+    {"processId", "INTEGER", true, false, "Process id", .from = WS_XF_CALL, .cell = stream_pid,
+     .needs = WS_COL(cuda_stream, process)},
     {"contextId", "INTEGER", true, false, "Context number in the process", WS_XF_INT, AT(cuda_stream, context)},
     {"priority", "INTEGER", true, false, "Lower numbers go first", WS_XF_INT, AT(cuda_stream, priority)},
     {"flag", "INTEGER", true, false, "ENUM_CUPTI_STREAM_TYPE(id)", WS_XF_INT, AT(cuda_stream, flag)},
 };
-const struct ws_xview ws_streams_view = {
-    .t = {"TARGET_INFO_CUDA_STREAM", "CUDA streams", stream_columns, WS_COUNT(stream_columns)}, .source = WS_TABLE_cuda_stream};
+const struct ws_xview ws_streams_view = {.t = {"TARGET_INFO_CUDA_STREAM", "CUDA streams", stream_columns, WS_COUNT(stream_columns)},
+					 .source = WS_TABLE_cuda_stream};

@@ -75,10 +75,21 @@ const struct ws_xcolumn *ws_known_columns(const char *table, size_t *count)
 /* Written by other means. */
 static bool is_filled(const char *name)
 {
-	static const char *const made[] = {"StringIds",		"ThreadNames",	    "ProcessStreams",	 "TARGET_INFO_SYSTEM_ENV",
-					   "PROCESSES",		"ANALYSIS_DETAILS", "META_DATA_EXPORT",	 "TARGET_INFO_SESSION_START_TIME",
-					   "TARGET_INFO_GPU",	"COMPOSITE_EVENTS", "SCHED_EVENTS",	 "SAMPLING_CALLCHAINS",
-					   "OSRT_CALLCHAINS",	"CUDA_CALLCHAINS",  "PERF_EVENT_CPU_RAW_EVENT"};
+	static const char *const made[] = {"StringIds",
+					   "ThreadNames",
+					   "ProcessStreams",
+					   "TARGET_INFO_SYSTEM_ENV",
+					   "PROCESSES",
+					   "ANALYSIS_DETAILS",
+					   "META_DATA_EXPORT",
+					   "TARGET_INFO_SESSION_START_TIME",
+					   "TARGET_INFO_GPU",
+					   "COMPOSITE_EVENTS",
+					   "SCHED_EVENTS",
+					   "SAMPLING_CALLCHAINS",
+					   "OSRT_CALLCHAINS",
+					   "CUDA_CALLCHAINS",
+					   "PERF_EVENT_CPU_RAW_EVENT"};
 
 	for (size_t i = 0; i < WS_COUNT(made); i++)
 		if (!strcmp(made[i], name))
@@ -105,7 +116,9 @@ struct meaning {
 
 #define WS_ENUM(name, doc) static const struct meaning name##_values[] = {
 #define WS_VALUE(id, name, label) {id, name, label},
-#define WS_ENUM_END(name) };
+#define WS_ENUM_END(name) \
+	}                 \
+	;
 #include "export/enums.def"
 
 static const struct {

@@ -67,8 +67,9 @@ static const struct ws_xcolumn sched_columns[] = {
     {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
 };
 
-static const struct ws_xtable sched_table = {"SCHED_EVENTS", "Threads going on cores and leaving them, a pair of rows for each span",
-					     sched_columns, WS_COUNT(sched_columns)};
+static const struct ws_xtable sched_table = {"SCHED_EVENTS",
+					     "Threads going on cores and leaving them, a pair of rows for each span", sched_columns,
+					     WS_COUNT(sched_columns)};
 
 /* A thread's leaving a core, until its turn comes: spans come in order of their starts, rows in order of time. */
 struct leaving {

@@ -45,7 +45,8 @@ static const struct ws_xcolumn image_columns[] = {
     {"commandLine", "TEXT", false, false, "Its arguments", WS_XF_TEXT, VIEW_AT(process, cmdline)},
     {"name", "TEXT", false, false, "Base name of the executable", WS_XF_TEXT, VIEW_AT(process, name)},
 };
-const struct ws_xview ws_images_view = {.t = {"WARPSIGHT_PROCESS", "Every program image that ran: an exec starts a new one in the same pid",
+const struct ws_xview ws_images_view = {.t = {"WARPSIGHT_PROCESS",
+					      "Every program image that ran: an exec starts a new one in the same pid",
 					      image_columns, WS_COUNT(image_columns)},
 					.source = WS_TABLE_process};
 
@@ -63,9 +64,9 @@ static const struct ws_xcolumn thread_columns[] = {
     {"globalTid", "INTEGER", true, false, "pid << 24 | tid", .from = WS_XF_CALL, .cell = own_thread, .needs = WS_COL(thread, id)},
     {"start", "INTEGER", false, false, "When it first recorded (ns)", WS_XF_TIME, VIEW_AT(thread, start)},
 };
-const struct ws_xview ws_threads_view = {.t = {"WARPSIGHT_THREAD", "Every thread that recorded something", thread_columns,
-					       WS_COUNT(thread_columns)},
-					 .source = WS_TABLE_thread};
+const struct ws_xview ws_threads_view = {
+    .t = {"WARPSIGHT_THREAD", "Every thread that recorded something", thread_columns, WS_COUNT(thread_columns)},
+    .source = WS_TABLE_thread};
 
 TABLE(thread_names, "ThreadNames", "The best name of each thread", {"nameId", "INTEGER", true, false, "StringIds(id)"},
       {"priority", "INTEGER", false, false, "10 the kernel's, 20 pthread_setname_np, 30 NVTX"},
@@ -129,7 +130,8 @@ static int export_pids(struct ws_export *x, struct ws_err *e)
 	sort_winners(&w);
 	for (size_t i = 0; !rc && i < w.n; i++)
 		rc = ws_export_row(x,
-				   (struct ws_xcell[]){ws_x_int((int64_t)w.v[i].number), ws_x_int((int64_t)(w.v[i].number >> 24 & 0xffffff)),
+				   (struct ws_xcell[]){ws_x_int((int64_t)w.v[i].number),
+						       ws_x_int((int64_t)(w.v[i].number >> 24 & 0xffffff)),
 						       ws_x_text(x, w.v[i].text)},
 				   e);
 	free(w.v);
@@ -392,7 +394,8 @@ static struct ws_xcell diagnostic_source(struct ws_export *x, const uint64_t *v)
 {
 	const char *source = ws_report_string(x->r, (uint32_t)v[ws_diagnostic_source], NULL);
 
-	return ws_x_int(!strcmp(source, "osrt") || !strcmp(source, "nvtx") || !strcmp(source, "cuda") ? SOURCE_INJECTION : SOURCE_DAEMON);
+	return ws_x_int(!strcmp(source, "osrt") || !strcmp(source, "nvtx") || !strcmp(source, "cuda") ? SOURCE_INJECTION
+												      : SOURCE_DAEMON);
 }
 
 static const struct ws_xcolumn diagnostic_columns[] = {

@@ -10,11 +10,28 @@
 
 /* In order of who encloses whom when spans are equal. */
 static const enum ws_table sources[] = {
-    WS_TABLE_sched,	  WS_TABLE_gil,		  WS_TABLE_op,		     WS_TABLE_nvtx,	      WS_TABLE_slice,
-    WS_TABLE_cuda_api,	  WS_TABLE_osrt,	  WS_TABLE_cuda_overhead,    WS_TABLE_cuda_jit,	      WS_TABLE_cuda_graph_trace,
-    WS_TABLE_cuda_kernel, WS_TABLE_cuda_memcpy,	  WS_TABLE_cuda_memset,	     WS_TABLE_cuda_sync,      WS_TABLE_cuda_memory,
-    WS_TABLE_op_memory,	  WS_TABLE_counter_value, WS_TABLE_cuda_um_gpu_fault, WS_TABLE_cuda_um_cpu_fault, WS_TABLE_flow,
-    WS_TABLE_sample,	  WS_TABLE_ftrace,
+    WS_TABLE_sched,
+    WS_TABLE_gil,
+    WS_TABLE_op,
+    WS_TABLE_nvtx,
+    WS_TABLE_slice,
+    WS_TABLE_cuda_api,
+    WS_TABLE_osrt,
+    WS_TABLE_cuda_overhead,
+    WS_TABLE_cuda_jit,
+    WS_TABLE_cuda_graph_trace,
+    WS_TABLE_cuda_kernel,
+    WS_TABLE_cuda_memcpy,
+    WS_TABLE_cuda_memset,
+    WS_TABLE_cuda_sync,
+    WS_TABLE_cuda_memory,
+    WS_TABLE_op_memory,
+    WS_TABLE_counter_value,
+    WS_TABLE_cuda_um_gpu_fault,
+    WS_TABLE_cuda_um_cpu_fault,
+    WS_TABLE_flow,
+    WS_TABLE_sample,
+    WS_TABLE_ftrace,
 };
 
 enum { SOURCES = WS_COUNT(sources), MOST_TOGETHER = 4096 };
@@ -245,7 +262,8 @@ static int add_externals(void *ctx, const struct ws_batch *b)
 
 void ws_links_load(struct ws_links *l, struct ws_export *x)
 {
-	static const enum ws_table work[] = {WS_TABLE_cuda_kernel, WS_TABLE_cuda_memcpy, WS_TABLE_cuda_memset, WS_TABLE_cuda_graph_trace};
+	static const enum ws_table work[] = {WS_TABLE_cuda_kernel, WS_TABLE_cuda_memcpy, WS_TABLE_cuda_memset,
+					     WS_TABLE_cuda_graph_trace};
 	struct linking g = {.l = l, .x = x};
 	struct ws_scan s = {.table = WS_TABLE_cuda_api, .columns = UINT64_MAX, .time_max = UINT64_MAX, .workers = 1};
 
@@ -290,27 +308,18 @@ bool ws_links_to(const struct ws_links *l, uint64_t process, uint64_t correlatio
 
 const char *ws_copy_name(uint64_t kind)
 {
-	static const char *const names[] = {"Memcpy",
-					    "Memcpy HtoD",
-					    "Memcpy DtoH",
-					    "Memcpy HtoA",
-					    "Memcpy AtoH",
-					    "Memcpy AtoA",
-					    "Memcpy AtoD",
-					    "Memcpy DtoA",
-					    "Memcpy DtoD",
-					    "Memcpy HtoH",
-					    "Memcpy PtoP",
-					    "Unified memory HtoD",
-					    "Unified memory DtoH",
-					    "Unified memory DtoD"};
+	static const char *const names[] = {
+	    "Memcpy",	   "Memcpy HtoD",	  "Memcpy DtoH",	 "Memcpy HtoA",	       "Memcpy AtoH",
+	    "Memcpy AtoA", "Memcpy AtoD",	  "Memcpy DtoA",	 "Memcpy DtoD",	       "Memcpy HtoH",
+	    "Memcpy PtoP", "Unified memory HtoD", "Unified memory DtoH", "Unified memory DtoD"};
 
 	return names[kind < WS_COUNT(names) ? kind : 0];
 }
 
 const char *ws_memory_name(uint64_t kind)
 {
-	static const char *const names[] = {"Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static", "Unknown"};
+	static const char *const names[] = {"Pageable", "Pinned",	 "Device",	   "Array",
+					    "Managed",	"Device Static", "Managed Static", "Unknown"};
 
 	return names[kind < WS_COUNT(names) ? kind : WS_COUNT(names) - 1];
 }

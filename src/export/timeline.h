@@ -1,5 +1,6 @@
 /*
- * timeline.h - a report as one stream of events in order of start: what formats of time lines (Chrome's JSON, Perfetto) are made from.
+ * timeline.h - a report as one stream of events in order of start: what formats of time lines (Chrome's JSON, Perfetto) are made
+ * from.
  *
  * Rows of all tables that have something to show are merged by cursors, so memory does not grow with the report. Events with
  * one start come longest first, and operators before calls before GPU work, so that what encloses comes before what is inside.

@@ -24,7 +24,10 @@ enum ws_xshape ws_xcolumn_shape(const struct ws_xcolumn *c)
 	case WS_XF_BLOB:
 		return WS_SHAPE_BLOB;
 	default:
-		return *c->type == 'R' ? WS_SHAPE_REAL : *c->type == 'T' ? WS_SHAPE_TEXT : *c->type == 'B' ? WS_SHAPE_BLOB : WS_SHAPE_INT;
+		return *c->type == 'R'	 ? WS_SHAPE_REAL
+		       : *c->type == 'T' ? WS_SHAPE_TEXT
+		       : *c->type == 'B' ? WS_SHAPE_BLOB
+					 : WS_SHAPE_INT;
 	}
 }
 

@@ -1,5 +1,6 @@
 /*
- * view.h - the tables with many rows, declared as views of the report's own: for each column, where it comes from (ws_xcolumn.from).
+ * view.h - the tables with many rows, declared as views of the report's own: for each column, where it comes from
+ * (ws_xcolumn.from).
  *
  * One declaration serves all who read such tables: row by row for SQLite and JSON lines (ws_xview_cells), column by column for
  * Arrow and the like (columns.h), and a column at a time for SQL, which decodes only what a query names (ws_xcolumn_reads,

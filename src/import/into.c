@@ -168,6 +168,71 @@ uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, u
 	return id;
 }
 
+/* ---- code ---- */
+
+static uint32_t module_of(struct ws_into *o, uint32_t path, bool kernel)
+{
+	bool found;
+	uint32_t id = (uint32_t)ws_map_get(&o->modules, path, &found);
+	struct ws_row_module *row;
+
+	if (found || !path)
+		return id;
+	id = ++o->module_count;
+	row = ws_into_row(o, WS_TABLE_module);
+	*row = (struct ws_row_module){.id = id, .kind = kernel ? WS_MODULE_KERNEL : WS_MODULE_FILE, .path = path};
+	ws_map_set(&o->modules, path, id);
+	return id;
+}
+
+uint32_t ws_into_frame(struct ws_into *o, uint32_t symbol, uint32_t module, uint64_t address, bool kernel, uint8_t method)
+{
+	uint64_t facts[] = {(uint64_t)symbol << 32 | module, address, kernel}, key = XXH3_64bits(facts, sizeof(facts));
+	bool found;
+	uint32_t id = (uint32_t)ws_map_get(&o->frames, key, &found), number;
+	struct ws_row_frame *row;
+	struct ws_row_symbol *name;
+
+	if (found)
+		return id;
+	if (o->frame_count == WS_INTO_MOST * 4) {
+		ws_into_stop(o, "there are more than %d frames", WS_INTO_MOST * 4);
+		return 1;
+	}
+	number = module_of(o, module, kernel);
+	id = ++o->frame_count;
+	row = ws_into_row(o, WS_TABLE_frame);
+	*row = (struct ws_row_frame){.id = id,
+				     .kind = kernel ? WS_FRAME_KERNEL : WS_FRAME_USER,
+				     .method = method,
+				     .module = number,
+				     .address = address};
+	name = ws_into_row(o, WS_TABLE_symbol);
+	*name = (struct ws_row_symbol){.frame = id, .set = 1, .name = symbol};
+	ws_map_set(&o->frames, key, id);
+	return id;
+}
+
+uint32_t ws_into_stack(struct ws_into *o, uint32_t parent, uint32_t frame)
+{
+	uint64_t key = (uint64_t)parent << 32 | frame;
+	bool found;
+	uint32_t id = (uint32_t)ws_map_get(&o->stacks, key, &found);
+
+	if (found)
+		return id;
+	if (o->stack_count == WS_INTO_MOST * 4) {
+		ws_into_stop(o, "there are more than %d different stacks", WS_INTO_MOST * 4);
+		return 1;
+	}
+	ws_grow(o->stack, o->stack_cap, o->stack_count + 1);
+	id = o->stack_count + 1;
+	o->stack[o->stack_count++] = (struct ws_row_stack){.id = id, .parent = parent, .frame = frame};
+	*(struct ws_row_stack *)ws_into_row(o, WS_TABLE_stack) = o->stack[id - 1];
+	ws_map_set(&o->stacks, key, id);
+	return id;
+}
+
 /* ---- notes ---- */
 
 static void add_note(struct ws_into *o, uint64_t count, const char *text)
@@ -322,4 +387,8 @@ void ws_into_free(struct ws_into *o)
 	ws_map_free(&o->thread_ids);
 	ws_map_free(&o->track_ids);
 	ws_map_free(&o->counter_ids);
+	ws_map_free(&o->frames);
+	ws_map_free(&o->stacks);
+	ws_map_free(&o->modules);
+	free(o->stack);
 }

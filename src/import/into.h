@@ -42,6 +42,11 @@ struct ws_into {
 	size_t process_count, process_cap, thread_count, thread_cap, written_processes, written_threads;
 	struct ws_map process_ids, thread_ids, track_ids, counter_ids; /* of this file */
 	uint32_t tracks, counters;	 /* so far, in all files */
+	/* code, of all files: (symbol, module, address) -> frame; (parent, frame) -> stack; path -> module */
+	struct ws_map frames, stacks, modules;
+	struct ws_row_stack *stack; /* by id - 1 */
+	size_t stack_cap;
+	uint32_t frame_count, stack_count, module_count;
 	struct ws_into_note *notes;
 	size_t note_count, note_cap;
 	uint64_t first, last; /* times met in all files; first UINT64_MAX when none */
@@ -91,6 +96,13 @@ uint32_t ws_into_track(struct ws_into *o, uint32_t parent, uint32_t process, uin
 /* id of a counter; device WS_NO_U32 for none. */
 uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, uint32_t device, const char *group, size_t group_n,
 			 const char *name, size_t n, const char *unit);
+
+/*
+ * id of a frame: a function (string) of a module (string of its path, or 0) at an address, with a symbol; of a stack: that frame called from
+ * `parent` (an id or 0). Equal ones are one.
+ */
+uint32_t ws_into_frame(struct ws_into *o, uint32_t symbol, uint32_t module, uint64_t address, bool kernel, uint8_t method);
+uint32_t ws_into_stack(struct ws_into *o, uint32_t parent, uint32_t frame);
 
 /*
  * Note that something could not be taken over. Equal texts are counted together; at the end of a file each is a row of `diagnostic` and,

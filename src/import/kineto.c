@@ -584,7 +584,6 @@ static void put_device(struct ws_trace *t, const struct ws_json_value *object, u
 	struct ws_row_cuda_device d = {.process = process, .start = t->o->file_first, .visible = 1, .blocks_sm = 0};
 	struct ws_json_walk w = ws_json_walk(object);
 	struct ws_json_value key, v;
-	char uuid[64];
 
 	while (ws_json_next(&w, &key, &v)) {
 		int64_t i = ws_json_fixed(&v, 0, NULL);
@@ -614,9 +613,6 @@ static void put_device(struct ws_trace *t, const struct ws_json_value *object, u
 			d.memory_bytes = i < 0 ? 0 : (uint64_t)i;
 	}
 	d.warps_sm = d.warp ? d.warps_sm / d.warp : 0;
-	/* The trace does not tell UUIDs; devices of one trace differ by number. */
-	snprintf(uuid, sizeof(uuid), "file %u device %u", t->o->file, d.id);
-	d.uuid = ws_into_text(t->o, uuid);
 	*(struct ws_row_cuda_device *)ws_into_row(t->o, WS_TABLE_cuda_device) = d;
 }
 

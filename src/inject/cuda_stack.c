@@ -1,7 +1,9 @@
 /*
- * cuda_stack.c - the stacks of CUDA calls (--cudabacktrace): callbacks at the calls of the classes asked for, and a copy of the stack where one lasted.
+ * cuda_stack.c - the stacks of CUDA calls (--cudabacktrace): callbacks at the calls of the classes asked for, and a copy of the
+ * stack where one lasted.
  *
- * The call itself is recorded by CUPTI; its correlation ties the two together. A driver call inside a runtime call is that call's way of doing it.
+ * The call itself is recorded by CUPTI; its correlation ties the two together. A driver call inside a runtime call is that call's
+ * way of doing it.
  */
 #include <string.h>
 
@@ -14,9 +16,10 @@ static uint8_t class_of[2][CBIDS]; /* runtime, driver: enum ws_cuda_calls + 1; 0
 
 static enum ws_cuda_calls classify(const char *name)
 {
-	static const char *const kernel[] = {"Launch", NULL}, *const sync[] = {"Synchronize", "StreamWait", "WaitEvent", "WaitExternal", NULL},
-				 *const memory[] = {"Memcpy", "Memset", "Malloc", "Free", "MemAlloc", "Mem", "HostAlloc", "HostRegister", "HostUnregister",
-						    "Array", NULL};
+	static const char *const kernel[] = {"Launch", NULL},
+				 *const sync[] = {"Synchronize", "StreamWait", "WaitEvent", "WaitExternal", NULL},
+				 *const memory[] = {"Memcpy",	 "Memset",	 "Malloc",	   "Free",  "MemAlloc", "Mem",
+						    "HostAlloc", "HostRegister", "HostUnregister", "Array", NULL};
 	static const char *const *const lists[] = {kernel, sync, memory};
 	static const enum ws_cuda_calls classes[] = {WS_CALLS_KERNEL, WS_CALLS_SYNC, WS_CALLS_MEMORY};
 

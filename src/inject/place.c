@@ -1,6 +1,6 @@
 /*
- * place.c - see place.h. Allocating would be simple, and wrong below malloc; the way is short, so a few places suffice, and a thread that finds
- * none starts straight and makes itself known at its first record.
+ * place.c - see place.h. Allocating would be simple, and wrong below malloc; the way is short, so a few places suffice, and a
+ * thread that finds none starts straight and makes itself known at its first record.
  */
 #include "inject/place.h"
 

@@ -1,15 +1,17 @@
 /*
- * python.c - the Python hook: finds the interpreter that the program is or is linked to, and watches its threads take and drop the GIL.
+ * python.c - the Python hook: finds the interpreter that the program is or is linked to, and watches its threads take and drop the
+ * GIL.
  *
- * The interpreter is found by its exported data, _PyRuntime, and its version by the functions that it exports or, from 3.13, by the description that it keeps of
- * itself. Nothing is imported, nothing of it is changed, and none of its functions is called but the two that give a thread's state (and, for named functions, those that
- * python_functions.c lists).
+ * The interpreter is found by its exported data, _PyRuntime, and its version by the functions that it exports or, from 3.13, by the
+ * description that it keeps of itself. Nothing is imported, nothing of it is changed, and none of its functions is called but the
+ * two that give a thread's state (and, for named functions, those that python_functions.c lists).
  *
- * The GIL is a condition variable and a mutex. Whoever drops it signals the condition; whoever takes it signals a second one, which tells the one that dropped
- * it that it has changed hands; who waits for it waits for the first one, five milliseconds at a time. All three are calls into the C library, and the
- * variables lie in _PyRuntime, where nothing else is signalled: so two comparisons tell all other calls apart, and what is left is a clock read
- * and a store. Spans of holding that are shorter than SHORT_NS and follow each other closely are recorded as one: a thread
- * that drops the GIL around each of a million system calls would fill the rings otherwise.
+ * The GIL is a condition variable and a mutex. Whoever drops it signals the condition; whoever takes it signals a second one, which
+ * tells the one that dropped it that it has changed hands; who waits for it waits for the first one, five milliseconds at a time.
+ * All three are calls into the C library, and the variables lie in _PyRuntime, where nothing else is signalled: so two comparisons
+ * tell all other calls apart, and what is left is a clock read and a store. Spans of holding that are shorter than SHORT_NS and
+ * follow each other closely are recorded as one: a thread that drops the GIL around each of a million system calls would fill the
+ * rings otherwise.
  */
 #include "inject/python.h"
 
@@ -38,9 +40,9 @@ struct ws_python ws_python;
 /* ---- reading our own memory ---- */
 
 /*
- * May the page be read? The kernel is asked: a call that fails for another reason once it has read its argument. That costs a ninth of having the
- * kernel copy (process_vm_readv), and a sandbox that allows signals allows it. What the thread's own frames lead to is alive and stays mapped; garbage, which would
- * not, is what the question is for.
+ * May the page be read? The kernel is asked: a call that fails for another reason once it has read its argument. That costs a ninth
+ * of having the kernel copy (process_vm_readv), and a sandbox that allows signals allows it. What the thread's own frames lead to
+ * is alive and stays mapped; garbage, which would not, is what the question is for.
  */
 static bool page_is_there(uint64_t page)
 {
@@ -104,7 +106,8 @@ static uint64_t size_of_symbol(const void *at)
 static void say_version(uint16_t v)
 {
 	if (v)
-		ws_rt_diagnostic(WS_WARNING, "python", "This version of CPython is not known (3.8 to 3.14 are): its frames are not recorded.");
+		ws_rt_diagnostic(WS_WARNING, "python",
+				 "This version of CPython is not known (3.8 to 3.14 are): its frames are not recorded.");
 	else
 		ws_rt_diagnostic(WS_WARNING, "python", "CPython older than 3.8 is not known: its frames are not recorded.");
 }
@@ -128,7 +131,8 @@ static bool find_interpreter(void)
 	}
 	p->layout.version = v;
 	if (v >= 0x030c)
-		p->current_thread = (void *(*)(void))ws_bind_symbol(v == 0x030c ? "_PyThreadState_UncheckedGet" : "PyThreadState_GetUnchecked");
+		p->current_thread =
+		    (void *(*)(void))ws_bind_symbol(v == 0x030c ? "_PyThreadState_UncheckedGet" : "PyThreadState_GetUnchecked");
 	return true;
 }
 
@@ -162,7 +166,7 @@ static __attribute__((constructor)) void ws_python_init(void)
 	ws_python.timers = ws_rt->features & WS_FEATURE_SAMPLE; /* perf events are refused: the sampling hook has the signal */
 	if (ws_python.timers)
 		ws_sample_hook = ws_python_timer;
-	else
+	else if (ws_rt->features & WS_FEATURE_PYTHON_SAMPLES)
 		ws_python_signal_take();
 	if (ws_rt->features & WS_FEATURE_PYTHON_CUDA)
 		ws_stack_hook = ws_python_cuda;
@@ -179,8 +183,9 @@ static struct ws_python_thread *new_thread(void)
 
 	if (!t)
 		return NULL;
-	p = ws_rt_is_sandboxed() ? -1
-				 : ws_sys(SYS_mmap, 0, WS_PYTHON_THREAD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	p = ws_rt_is_sandboxed()
+		? -1
+		: ws_sys(SYS_mmap, 0, WS_PYTHON_THREAD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p < 0 && p > -4096) {
 		ws_rt_leave(t);
 		return NULL;
@@ -285,7 +290,8 @@ static bool in_runtime(const void *at)
 	return (uintptr_t)at - ws_python.runtime < ws_python.runtime_bytes;
 }
 
-/* The first that is signalled in _PyRuntime is the second condition, by the main thread, which takes the GIL. The interval tells whether that is so. */
+/* The first that is signalled in _PyRuntime is the second condition, by the main thread, which takes the GIL. The interval tells
+ * whether that is so. */
 static WS_NOINLINE void find_gil(uintptr_t cond)
 {
 	uint64_t interval = *(const uint64_t *)(cond - GIL_SWITCH);
@@ -325,7 +331,8 @@ int pthread_cond_signal(pthread_cond_t *cond)
 
 static WS_NOINLINE void waits(const void *cond, const _Atomic uintptr_t *which)
 {
-	struct ws_python_thread *p = (uintptr_t)cond == atomic_load_explicit(which, memory_order_relaxed) ? ws_python_this_thread() : NULL;
+	struct ws_python_thread *p =
+	    (uintptr_t)cond == atomic_load_explicit(which, memory_order_relaxed) ? ws_python_this_thread() : NULL;
 
 	if (p && !p->wait_start)
 		p->wait_start = ws_rt_ticks();

@@ -18,8 +18,8 @@
 #define WS_HIDDEN __attribute__((visibility("hidden")))
 
 /*
- * The signal: ignored by default, so that one which is under way when the program execs, or which meets a child, does nothing; and one is
- * pending at most, so that no queue can run over.
+ * The signal: ignored by default, so that one which is under way when the program execs, or which meets a child, does nothing; and
+ * one is pending at most, so that no queue can run over.
  */
 #define WS_PYTHON_SIGNAL SIGURG
 
@@ -34,16 +34,16 @@ struct ws_python_code { /* of the table of codes that a thread has told */
 
 /* What the hook keeps for a thread; in pages of its own that a fork wipes. */
 struct ws_python_thread {
-	uint64_t hold_start, wait_start;   /* ticks; 0: it does not */
-	uint64_t short_start, short_end;   /* short holds, not recorded yet */
-	uint32_t numbers, used, serial;    /* codes told; slots taken; samples */
-	uint32_t at_work;                  /* the sampler is writing */
-	uint32_t open_n;                   /* named functions under way; more than WS_PYTHON_OPEN are only counted */
+	uint64_t hold_start, wait_start; /* ticks; 0: it does not */
+	uint64_t short_start, short_end; /* short holds, not recorded yet */
+	uint32_t numbers, used, serial;	 /* codes told; slots taken; samples */
+	uint32_t at_work;		 /* the sampler is writing */
+	uint32_t open_n;		 /* named functions under way; more than WS_PYTHON_OPEN are only counted */
 	struct {
 		uint64_t start;
 		uint32_t slot;
 	} open[WS_PYTHON_OPEN];
-	uint64_t page[64];                 /* pages that were found to be there, with the sample that found it */
+	uint64_t page[64]; /* pages that were found to be there, with the sample that found it */
 	struct ws_python_code code[WS_PYTHON_CODES];
 	struct ws_py_frame frame[WS_PYTHON_FRAMES_MOST];
 	uint8_t raw[WS_PY_PIECES * WS_PY_KEY_BYTES];
@@ -56,7 +56,7 @@ struct ws_python { /* of the process; survives a fork, since the child runs the 
 	uint64_t runtime, runtime_bytes;
 	struct ws_py_layout layout;
 	void *(*gilstate_thread)(void); /* PyGILState_GetThisThreadState */
-	void *(*current_thread)(void);  /* the thread state that runs on this thread, from 3.12 on; else NULL */
+	void *(*current_thread)(void);	/* the thread state that runs on this thread, from 3.12 on; else NULL */
 	_Atomic uintptr_t gil_cond, gil_switch_cond;
 	bool signals, timers; /* our handler is there; the sampling hook asks instead */
 };
@@ -78,7 +78,8 @@ bool ws_python_timer(uint64_t time, uint64_t weight, const void *context) WS_HID
 /* The program wants the signal for itself: no more samples, and none under way when this returns. */
 void ws_python_give_up(void) WS_HIDDEN;
 
-/* Tell code, and the frames of the calling thread, into the sampler's ring. Between ws_rt_enter_sampler and its end. False: no room. */
+/* Tell code, and the frames of the calling thread, into the sampler's ring. Between ws_rt_enter_sampler and its end. False: no
+ * room. */
 bool ws_python_tell_frames(struct ws_thread *t, struct ws_python_thread *p) WS_HIDDEN;
 
 /* A ws_stack_fn. */

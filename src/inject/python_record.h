@@ -1,5 +1,6 @@
 /*
- * python_record.h - records of the Python hook. All of a thread's come in the ring of its sampler (rt.h), so that code is told before frames refer to it.
+ * python_record.h - records of the Python hook. All of a thread's come in the ring of its sampler (rt.h), so that code is told
+ * before frames refer to it.
  */
 #ifndef WS_PYTHON_RECORD_H
 #define WS_PYTHON_RECORD_H
@@ -12,7 +13,7 @@ struct ws_rec_python_seen {
 	uint64_t time, runtime;
 };
 enum ws_python_seen {
-	WS_PYTHON_SIGNALS = 1,     /* a signal to a thread has its frames recorded */
+	WS_PYTHON_SIGNALS = 1,	     /* a signal to a thread has its frames recorded */
 	WS_PYTHON_HANDLER_TAKEN = 2, /* not: the program handles that signal itself */
 };
 
@@ -48,7 +49,8 @@ struct ws_rec_python_frames {
 	uint64_t frame[]; /* see below */
 };
 #define WS_PYTHON_FRAMES_MOST 1000u
-/* Number of the code in the upper half; offset of the instruction + 1 in the lower, whose top bit marks the outermost frame of a call of the evaluator. */
+/* Number of the code in the upper half; offset of the instruction + 1 in the lower, whose top bit marks the outermost frame of a
+ * call of the evaluator. */
 #define WS_PYTHON_ENTRY (UINT64_C(1) << 31)
 
 #if defined(__x86_64__)
@@ -64,7 +66,7 @@ struct ws_rec_python_frames {
 struct ws_rec_python_sample {
 	struct ws_rec rec; /* value used for size */
 	uint64_t time;
-	uint64_t weight; /* nanoseconds of CPU time; 0: the period of its event */
+	uint64_t weight;	   /* nanoseconds of CPU time; 0: the period of its event */
 	uint16_t stack_bytes, gil; /* gil: enum ws_gil_state */
 	uint32_t cpu;
 	uint64_t regs[WS_PYTHON_REGS];

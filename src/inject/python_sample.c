@@ -1,14 +1,16 @@
 /*
- * python_sample.c - what a thread does when a sample of it is taken: it reads its own frames, at the very instruction at which it was interrupted, and writes them
- * with its registers and the top of its stack into a ring. Nothing can be more exact: what is recorded is what runs.
+ * python_sample.c - what a thread does when a sample of it is taken: it reads its own frames, at the very instruction at which it
+ * was interrupted, and writes them with its registers and the top of its stack into a ring. Nothing can be more exact: what is
+ * recorded is what runs.
  *
- * The recorder opens a perf event for each thread that runs Python. It counts the thread's CPU time, fires in user space only and has the kernel send the signal
- * to the thread itself: so a thread that waits is never woken, and no system call is ever interrupted. The handler runs with all signals blocked, uses a
- * hundred bytes of stack besides the kernel's frame, asks the kernel whether memory is there before it reads any, and calls nothing of the program
- * but the interpreter's own two functions that give the thread state (they read a thread-local variable).
+ * The recorder opens a perf event for each thread that runs Python. It counts the thread's CPU time, fires in user space only and
+ * has the kernel send the signal to the thread itself: so a thread that waits is never woken, and no system call is ever
+ * interrupted. The handler runs with all signals blocked, uses a hundred bytes of stack besides the kernel's frame, asks the kernel
+ * whether memory is there before it reads any, and calls nothing of the program but the interpreter's own two functions that give
+ * the thread state (they read a thread-local variable).
  *
- * A code object is told once: name, file and line table, which the recorder turns into lines. That the object at an address is still the one that was told is
- * checked at each sample, by the addresses of its name, file and table and its first line.
+ * A code object is told once: name, file and line table, which the recorder turns into lines. That the object at an address is
+ * still the one that was told is checked at each sample, by the addresses of its name, file and table and its first line.
  */
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -36,7 +38,8 @@ static struct ws_python_code *slot_of(struct ws_python_thread *p, uint64_t code)
 	return &p->code[i];
 }
 
-static void tell_table(struct ws_thread *t, const struct ws_py_memory *m, uint32_t number, uint64_t table, uint32_t at, uint32_t total)
+static void tell_table(struct ws_thread *t, const struct ws_py_memory *m, uint32_t number, uint64_t table, uint32_t at,
+		       uint32_t total)
 {
 	while (at < total) {
 		uint32_t here = total - at < 8000 ? total - at : 8000;
@@ -91,7 +94,7 @@ static bool tell_code(struct ws_thread *t, struct ws_python_thread *p, uint32_t 
 
 static bool same_key(const struct ws_py_code_key *a, const struct ws_py_code_key *b)
 {
-	return a->name == b->name && a->file == b->file && a->table == b->table && a->first_line == b->first_line;
+	return !memcmp(a, b, sizeof(*a));
 }
 
 /* Are these codes the ones that were told? Tell those that are not. */
@@ -185,8 +188,9 @@ bool ws_python_tell_frames(struct ws_thread *t, struct ws_python_thread *p)
 #if defined(__x86_64__)
 static void take_registers(const ucontext_t *u, uint64_t *r)
 {
-	static const uint8_t order[WS_PYTHON_REGS] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
-						      REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+	static const uint8_t order[WS_PYTHON_REGS] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
+						      REG_RBP, REG_RSP, REG_R8,	 REG_R9,  REG_R10, REG_R11,
+						      REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
 
 	for (int i = 0; i < WS_PYTHON_REGS; i++)
 		r[i] = (uint64_t)u->uc_mcontext.gregs[order[i]];
@@ -294,8 +298,8 @@ bool ws_python_timer(uint64_t time, uint64_t weight, const void *context)
 }
 
 /*
- * The sampler's signal is not blocked here: one that comes finds the sampler at work and is lost, which is counted. The stack stands behind the frames, in the same
- * ring, so that the recorder puts the two together.
+ * The sampler's signal is not blocked here: one that comes finds the sampler at work and is lost, which is counted. The stack
+ * stands behind the frames, in the same ring, so that the recorder puts the two together.
  */
 bool ws_python_cuda(uint32_t correlation, uint32_t bytes)
 {

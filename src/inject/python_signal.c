@@ -1,7 +1,7 @@
 /*
- * python_signal.c - the sampler's signal, without the program noticing: sigaction and signal answer as if it had its default, and go on doing so when the program sets it
- * to the default or has it ignored, which comes to the same. When the program wants to handle it, it gets it: the recorder is told to stop, and frames are then
- * read from outside.
+ * python_signal.c - the sampler's signal, without the program noticing: sigaction and signal answer as if it had its default, and
+ * go on doing so when the program sets it to the default or has it ignored, which comes to the same. When the program wants to
+ * handle it, it gets it: the recorder is told to stop, and frames are then read from outside.
  */
 #include <sys/syscall.h>
 #include <time.h>
@@ -27,7 +27,8 @@ bool ws_python_signal_take(void)
 	struct sigaction ours = {.sa_sigaction = ws_python_handler, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK}, old;
 
 	bind();
-	if (!real_sigaction || real_sigaction(WS_PYTHON_SIGNAL, NULL, &old) || (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN))
+	if (!real_sigaction || real_sigaction(WS_PYTHON_SIGNAL, NULL, &old) ||
+	    (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN))
 		return false;
 	sigfillset(&ours.sa_mask);
 	shown = old;
@@ -47,7 +48,8 @@ void ws_python_give_up(void)
 		return;
 	atomic_store(&h->python_refused, 1);
 	ws_rt_diagnostic(WS_INFO, "python",
-			 "The program handles SIGURG itself, by which Python frames are recorded at the moment of a sample: from then on they are read from "
+			 "The program handles SIGURG itself, by which Python frames are recorded at the moment of a sample: from "
+			 "then on they are read from "
 			 "outside, as samples of their own (python_sample).");
 	for (int i = 0; i < 300 && atomic_load(&h->python_events) && !atomic_load(&ws_rt->arena->closed); i++)
 		ws_sys(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);

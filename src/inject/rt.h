@@ -59,7 +59,7 @@ struct ws_nest {
 #define WS_NESTS 4
 #define WS_NEST_SAMPLER (WS_NESTS - 1) /* shared with the sampler, which never runs while that deep a nest is open */
 
-#define WS_PYTHON_THREAD_BYTES (160u << 10)
+#define WS_PYTHON_THREAD_BYTES (192u << 10)
 
 /*
  * A thread's private state. Lives in memory that a fork wipes (MADV_WIPEONFORK), so that in a forked child the first record

@@ -1,14 +1,14 @@
 /*
- * sample.c - CPU samples where perf events are refused: a timer on the CPU clock of each thread sends it a signal, whose handler writes registers and stack
- * into the thread's ring. A library of its own, preloaded only then.
+ * sample.c - CPU samples where perf events are refused: a timer on the CPU clock of each thread sends it a signal, whose handler
+ * writes registers and stack into the thread's ring. A library of its own, preloaded only then.
  *
- * The signal is SIGURG: its default is to be ignored, so that nothing happens to a program that puts the default back, and programs that use it must
- * expect it without reason (Go's runtime sends it to itself all the time). A program's own handler keeps working: sigaction and signal are wrapped, ours
- * stays in place and passes on what is not ours.
+ * The signal is SIGURG: its default is to be ignored, so that nothing happens to a program that puts the default back, and programs
+ * that use it must expect it without reason (Go's runtime sends it to itself all the time). A program's own handler keeps working:
+ * sigaction and signal are wrapped, ours stays in place and passes on what is not ours.
  *
- * The timer runs only while the thread uses the CPU, and the kernel looks at it in its tick: at most some hundred samples a second, each weighing
- * as many periods as have passed. Current kernels send the signal on the way back to user space, so that no system call is interrupted that
- * would not have been; SA_RESTART covers most of the others.
+ * The timer runs only while the thread uses the CPU, and the kernel looks at it in its tick: at most some hundred samples a second,
+ * each weighing as many periods as have passed. Current kernels send the signal on the way back to user space, so that no system
+ * call is interrupted that would not have been; SA_RESTART covers most of the others.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -151,7 +151,8 @@ static void start_timer(void)
 	if (ws_sys(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, (long)&e, (long)&timer, 0, 0, 0) ||
 	    ws_sys(SYS_timer_settime, timer, 0, (long)&t, 0, 0, 0)) {
 		if (!said)
-			ws_rt_diagnostic(WS_WARNING, "sample", "A thread cannot be sampled: the system has no timer for it (see ulimit -i).");
+			ws_rt_diagnostic(WS_WARNING, "sample",
+					 "A thread cannot be sampled: the system has no timer for it (see ulimit -i).");
 		said = true;
 		return;
 	}

@@ -16,7 +16,7 @@
 static _Atomic uint64_t changed_at; /* ticks before the first change since the map was written; 0: none */
 static _Atomic uint64_t tell_next;  /* ticks before which additions are not worth writing it again */
 static _Atomic uint32_t told;	    /* how often it was written */
-static uint32_t maps_told; /* generation of the process whose map was written; wrong after a fork, as it should be */
+static uint32_t maps_told;	    /* generation of the process whose map was written; wrong after a fork, as it should be */
 
 static void here(uint64_t regs[WS_STACK_REGS])
 {
@@ -64,7 +64,9 @@ static uint32_t copy(char *to, uint64_t from, uint32_t n)
 		at += part;
 		left -= part;
 	}
-	got = ws_rt_is_sandboxed() ? -1 : ws_sys(SYS_process_vm_readv, ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0), (long)&local, 1, (long)remote, pieces, 0);
+	got = ws_rt_is_sandboxed()
+		  ? -1
+		  : ws_sys(SYS_process_vm_readv, ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0), (long)&local, 1, (long)remote, pieces, 0);
 	if (got > 0)
 		return (uint32_t)got;
 	got = (long)(PAGE - from % PAGE);
@@ -100,8 +102,9 @@ static uint32_t keep_code(char *text, uint32_t n)
 }
 
 /*
- * A process that lives shorter than the recorder's round is gone when its stacks are unwound, and its map with it: so it is written ahead of the first one.
- * Later libraries the recorder finds itself. The kernel gives whole lines, a page of them at a time, so they can be read straight into the ring.
+ * A process that lives shorter than the recorder's round is gone when its stacks are unwound, and its map with it: so it is written
+ * ahead of the first one. Later libraries the recorder finds itself. The kernel gives whole lines, a page of them at a time, so
+ * they can be read straight into the ring.
  */
 static WS_NOINLINE void tell_maps(struct ws_thread *t)
 {
@@ -143,12 +146,13 @@ static bool maps_wanted(const struct ws_thread *t, uint64_t now)
 {
 	if (__atomic_exchange_n(&maps_told, t->generation, __ATOMIC_RELAXED) != t->generation)
 		return true;
-	return atomic_load_explicit(&changed_at, memory_order_relaxed) && now >= atomic_load_explicit(&tell_next, memory_order_relaxed);
+	return atomic_load_explicit(&changed_at, memory_order_relaxed) &&
+	       now >= atomic_load_explicit(&tell_next, memory_order_relaxed);
 }
 
 /*
- * What is loaded next may lie where this library lay, and an old map would give its functions the old names. Libraries that are opened need no such
- * care: where nothing was known to be, the recorder looks again.
+ * What is loaded next may lie where this library lay, and an old map would give its functions the old names. Libraries that are
+ * opened need no such care: where nothing was known to be, the recorder looks again.
  */
 WS_EXPORT int dlclose(void *handle);
 int dlclose(void *handle)

@@ -192,7 +192,8 @@ static int find_running(const struct ws_report *r, const struct ws_who *who, con
 	}
 	free(x.workers);
 	if (q->resource == WS_RESOURCE_CPU || x.thread)
-		add_list(out, &cap, q, q->resource == WS_RESOURCE_CPU ? ws_strdup("all cores") : thread_name(who, x.thread), 0, &all);
+		add_list(out, &cap, q, q->resource == WS_RESOURCE_CPU ? ws_strdup("all cores") : thread_name(who, x.thread), 0,
+			 &all);
 	ws_spans_free(&all);
 	return out->n ? 0 : ws_fail(e, "%s has no scheduling of a thread %u", ws_report_path(r), q->thread);
 }

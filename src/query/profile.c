@@ -101,10 +101,9 @@ struct making {
 	struct ws_profile *p;
 	struct counts *counts;
 	uint32_t workers;
-	bool *thread_out;   /* by thread id: not wanted; NULL when all are */
-	uint64_t sample_ns; /* what a sample of a counter stands for; 0 when not known */
-	uint32_t event;	    /* only this one; 0 for all */
-	uint64_t root_of;   /* process << 32 | thread of the last root, and its node */
+	bool *thread_out;	   /* by thread id: not wanted; NULL when all are */
+	struct ws_samples samples; /* which count */
+	uint64_t root_of;	   /* process << 32 | thread of the last root, and its node */
 	uint32_t root;
 	bool untimed; /* a sample stands for no known time */
 	/* labels of waits, made by several workers */
@@ -179,17 +178,20 @@ static bool module_wanted(const struct making *m, const struct item *k)
 /* Returns the node that the item went to, 0 when it is not wanted. */
 static uint32_t put(struct making *m, const struct item *k)
 {
+	static const char *const nothing[] = {
+	    [WS_FRAMES_ALL] = "[no stack]", [WS_FRAMES_PYTHON] = "[not in Python]", [WS_FRAMES_NATIVE] = "[only in Python]"};
+	const char *none = nothing[m->q->kind == WS_PROFILE_PYTHON ? WS_FRAMES_PYTHON : m->q->frames];
 	struct ws_calltree *t = &m->p->tree;
-	uint32_t node;
+	uint32_t root, node;
 
 	if (!module_wanted(m, k))
 		return 0;
-	node = root_of(m, ws_who_thread(m->who, k->thread)->process, k->thread);
-	node = ws_calltree_node(t, node, k->frame, k->stack);
+	root = root_of(m, ws_who_thread(m->who, k->thread)->process, k->thread);
+	node = ws_calltree_node(t, root, k->frame, k->stack);
 	if (k->label)
 		node = made(m, node, &(struct ws_text){m->labels[k->label - 1].s, m->labels[k->label - 1].len, 0});
-	if (!node) /* no Python frame in it, say */
-		node = ws_calltree_child(t, 0, ws_calltree_made(t, "[none]", 6));
+	if (node == root)
+		node = ws_calltree_child(t, root, ws_calltree_made(t, none, strlen(none)));
 	ws_cost_add(&t->nodes[node].self, &k->cost);
 	ws_cost_add(&m->p->total, &k->cost);
 	return node;
@@ -245,30 +247,39 @@ static bool out(const struct making *m, uint64_t thread)
 	return m->thread_out && (thread > ws_who_threads(m->who) || m->thread_out[thread]);
 }
 
-/* Which event counts, and what a sample of it stands for. */
-static int choose_event(struct making *m, struct ws_err *e)
-{
-	struct ws_cursor *c = ws_cursor_open(m->r, WS_TABLE_perf_event, 0, UINT64_MAX);
-	const uint64_t *v;
-	bool found = false;
+enum { SOFTWARE = 1, CPU_CLOCK = 0, TASK_CLOCK = 1 }; /* of perf_event_attr: type, and two of its configs */
 
-	m->p->weight = "nanoseconds";
+static bool is_clock(const uint64_t *event)
+{
+	return event[ws_perf_event_type] == SOFTWARE &&
+	       (event[ws_perf_event_config] == CPU_CLOCK || event[ws_perf_event_config] == TASK_CLOCK);
+}
+
+int ws_samples_choose(const struct ws_report *r, const char *name, struct ws_samples *s, struct ws_err *e)
+{
+	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_perf_event, 0, UINT64_MAX);
+	bool clock = true, other_clock = false;
+	const uint64_t *v;
+
+	*s = (struct ws_samples){.weight = "nanoseconds"};
 	while (ws_cursor_next(c, &v)) {
 		uint32_t id = (uint32_t)v[ws_perf_event_id];
-		const char *name = ws_report_string(m->r, (uint32_t)v[ws_perf_event_name], NULL);
-		bool better = m->q->event ? !found && !strcmp(m->q->event, name) : !found || id < m->event;
+		const char *called = ws_report_string(r, (uint32_t)v[ws_perf_event_name], NULL);
 
-		if (!better || id == 0)
+		other_clock |= is_clock(v);
+		if (!id || (name ? s->event || strcmp(name, called) != 0 : s->event && id > s->event))
 			continue;
-		found = true;
-		m->event = id;
-		m->p->weight = *name ? name : "events";
-		m->sample_ns = v[ws_perf_event_frequency] ? 1000000000 / v[ws_perf_event_frequency] : 0;
+		s->event = id;
+		s->weight = *called ? called : "events";
+		s->ns = v[ws_perf_event_frequency] ? 1000000000 / v[ws_perf_event_frequency] : 0;
+		clock = is_clock(v);
 	}
 	ws_cursor_close(c);
-	if (m->q->event && !found)
-		return ws_fail(e, "%s has no samples of an event '%s'; 'warpsight info' names those there are",
-			       ws_report_path(m->r), m->q->event);
+	if (name && !s->event)
+		return ws_fail(e, "%s has no samples of an event '%s'; 'warpsight info' names those there are", ws_report_path(r),
+			       name);
+	s->clocks = !name && (clock || s->ns);
+	s->by_time = s->clocks && !clock && other_clock;
 	return 0;
 }
 
@@ -279,11 +290,13 @@ static bool sample_item(const struct making *m, const uint64_t *const *col, size
 {
 	uint64_t thread = col[ws_sample_thread][i], event = col[ws_sample_event][i], weight = col[ws_sample_weight][i];
 
-	if ((m->event && event && event != m->event) || out(m, thread))
+	if (!ws_samples_wanted(&m->samples, event, col[ws_sample_flags][i]) || out(m, thread))
 		return false;
 	*k = (struct item){
 	    (uint32_t)thread, (uint32_t)col[ws_sample_frame][i], (uint32_t)col[ws_sample_callers][i], 0, {1, weight, 0}};
-	k->cost.ns = col[ws_sample_flags][i] & WS_SAMPLE_CLOCK ? weight : m->sample_ns;
+	k->cost.ns = col[ws_sample_flags][i] & WS_SAMPLE_CLOCK ? weight : m->samples.ns;
+	if (m->samples.by_time)
+		k->cost.weight = k->cost.ns;
 	return true;
 }
 
@@ -581,8 +594,9 @@ static int gather(struct making *m, struct ws_err *e)
 {
 	switch (m->q->kind) {
 	case WS_PROFILE_ON_CPU:
-		if (choose_event(m, e) < 0)
+		if (ws_samples_choose(m->r, m->q->event, &m->samples, e) < 0)
 			return -1;
+		m->p->weight = m->samples.weight;
 		from_rows(m, &samples);
 		break;
 	case WS_PROFILE_PYTHON:

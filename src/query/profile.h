@@ -4,17 +4,37 @@
  * What `report`, the summary of samples and the exports of flame graphs are made from. Costs have a count (samples, waits,
  * kernels), a weight that shares are computed from, and nanoseconds where these are known:
  *
- *   on-cpu   CPU samples. Weight: what the event counted, cycles mostly. Time: a sample of the CPU clock stands for its weight, one
- * of a counter that was asked for F times a second for 1/F s, one of a counter with a period for none that is known off-cpu  waits
- * (query/states.h), by the call stack recorded with the call, if any, then "[reason: function path]". Runnable time counts as the
- * reason "run queue" python   Python stacks that were read from outside of the process, whatever the thread did then gpu kernels,
- * copies, sets and graphs, below the NVTX ranges around the call that launched them
+ *   on-cpu   CPU samples (struct ws_samples says which). Weight: what the event counted, cycles mostly. Time: a sample of the CPU
+ * clock stands for its weight, one of a counter that was asked for F times a second for 1/F s, one of a counter with a period for
+ * none that is known off-cpu  waits (query/states.h), by the call stack recorded with the call, if any, then "[reason: function
+ * path]". Runnable time counts as the reason "run queue" python   Python stacks that were read from outside of the process,
+ * whatever the thread did then gpu kernels, copies, sets and graphs, below the NVTX ranges around the call that launched them
  */
 #ifndef WS_QUERY_PROFILE_H
 #define WS_QUERY_PROFILE_H
 
 #include "query/calltree.h"
 #include "query/states.h"
+
+/*
+ * Which CPU samples count. Without a name, those of the first event that was recorded, and with them all that a clock took: threads
+ * of Python are sampled by clocks of their own, others by the event. Where the first event is a counter and clocks took samples
+ * too, all are weighed by the time they stand for.
+ */
+struct ws_samples {
+	uint32_t event;	    /* 0: there is none, all count */
+	uint64_t ns;	    /* what a sample of a counter stands for; 0 when not known */
+	bool clocks;	    /* samples of clocks count whatever their event */
+	bool by_time;	    /* weights are nanoseconds */
+	const char *weight; /* the event's name */
+};
+/* Returns 0, or -1 with a message when there is no event called `name` (NULL: the usual ones). */
+int ws_samples_choose(const struct ws_report *r, const char *name, struct ws_samples *s, struct ws_err *e);
+
+static inline bool ws_samples_wanted(const struct ws_samples *s, uint64_t event, uint64_t flags)
+{
+	return !s->event || !event || event == s->event || (s->clocks && flags & WS_SAMPLE_CLOCK);
+}
 
 enum ws_profile_kind { WS_PROFILE_ON_CPU, WS_PROFILE_OFF_CPU, WS_PROFILE_PYTHON, WS_PROFILE_GPU };
 

@@ -92,10 +92,14 @@ static void explain_modules(struct ws_sink *s, const struct ws_wanted *w, size_t
 		if (!m || m->kind != WS_MODULE_FILE || m->opened || (i && w[i - 1].module == m))
 			continue;
 		if (m->flags & WS_MODULE_CHANGED)
-			diagnose(s, "%s was replaced while it was in use: its functions have no names, for those of the file that is there now may be others.",
+			diagnose(s,
+				 "%s was replaced while it was in use: its functions have no names, for those of the file that is "
+				 "there now may be others.",
 				 m->path);
 		else
-			diagnose(s, "%s could not be read: its functions have no names. 'warpsight symbolize --symbols=DIR' finds it in another folder.",
+			diagnose(s,
+				 "%s could not be read: its functions have no names. 'warpsight symbolize --symbols=DIR' finds it "
+				 "in another folder.",
 				 m->path);
 	}
 }
@@ -124,7 +128,8 @@ void ws_code_symbolise(struct ws_sink *s, const struct ws_record_opts *o, uint64
 	ws_sink_meta(s, "symbols.frames", "%llu", (unsigned long long)r.frames);
 	ws_sink_meta(s, "symbols.named", "%llu", (unsigned long long)r.named);
 	if (r.skipped)
-		ws_sink_diagnostic(s, WS_WARNING, "symbols", 0, ws_raw_ns(),
-				   "Looking up symbols took too long and was not finished: 'warpsight symbolize' on the report does the rest.");
+		ws_sink_diagnostic(
+		    s, WS_WARNING, "symbols", 0, ws_raw_ns(),
+		    "Looking up symbols took too long and was not finished: 'warpsight symbolize' on the report does the rest.");
 	free(w);
 }

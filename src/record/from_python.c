@@ -1,8 +1,8 @@
 /*
  * from_python.c - converts what the Python hook records: code objects, samples with their frames, spans of the GIL.
  *
- * Samples are rows of `sample` like those of perf events: the copied stack is unwound and Python's frames are put in place of the interpreter's. They carry
- * the flags SIGNAL and CLOCK; their weight is the period of the thread's clock.
+ * Samples are rows of `sample` like those of perf events: the copied stack is unwound and Python's frames are put in place of the
+ * interpreter's. They carry the flags SIGNAL and CLOCK; their weight is the period of the thread's clock.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -105,9 +105,10 @@ static struct ws_py_proc *proc_of(struct ws_stream *s, bool make)
 
 static void say_seen(struct ws_stream *s, uint16_t version, uint32_t how)
 {
-	if (how == WS_PYTHON_HANDLER_TAKEN)
+	if (how == WS_PYTHON_HANDLER_TAKEN && s->proc->drain->python->o.sampling)
 		ws_stream_diagnostic(s, WS_INFO, "python",
-				     "CPython %u.%u: SIGURG has a handler already, so frames are read from outside, as samples of their own (python_sample).",
+				     "CPython %u.%u: SIGURG has a handler already, so frames are read from outside, as samples of "
+				     "their own (python_sample).",
 				     version >> 8, version & 255u);
 }
 
@@ -247,8 +248,8 @@ static struct ws_maps_process *maps_of(struct ws_stream *s, struct ws_py_proc *p
 	return m;
 }
 
-static size_t unwind(struct ws_stream *s, struct ws_maps_process *maps, const struct ws_rec_python_sample *n, uint64_t time, struct ws_place *out, size_t most,
-		     unsigned *flags)
+static size_t unwind(struct ws_stream *s, struct ws_maps_process *maps, const struct ws_rec_python_sample *n, uint64_t time,
+		     struct ws_place *out, size_t most, unsigned *flags)
 {
 	struct ws_code *c = s->proc->drain->ops.code;
 	struct ws_stop stop = {.maps = maps, .time = time, .stack = n->stack, .stack_size = n->stack_bytes};
@@ -267,7 +268,8 @@ static size_t unwind(struct ws_stream *s, struct ws_maps_process *maps, const st
 static void describe(struct ws_stream *s)
 {
 	struct ws_python *py = s->proc->drain->python;
-	struct ws_row_perf_event row = {.id = EVENT_ROW, .type = 1 /* software */, .config = 1 /* task clock */, .frequency = py->o.frequency};
+	struct ws_row_perf_event row = {
+	    .id = EVENT_ROW, .type = 1 /* software */, .config = 1 /* task clock */, .frequency = py->o.frequency};
 
 	if (s->sink->python_described)
 		return;
@@ -299,8 +301,10 @@ void ws_convert_python_sample(struct ws_stream *s, const struct ws_rec *rec)
 	row.callers = ws_python_merge(ws_stackset_of(s->sink), places, frames, &st->stack, flags != 0, &row.frame);
 	row.gil = (uint8_t)(n->gil <= WS_GIL_WAITS ? n->gil : WS_GIL_UNKNOWN);
 	row.cpu = n->cpu;
-	/* A native stack that was cut short is whole again when Python's is: all of it that is missing are frames of the interpreter. */
-	row.flags = (uint8_t)(WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL | (st->stack.truncated ? WS_SAMPLE_TRUNCATED : 0) | (st->stack.n ? 0 : flags));
+	/* A native stack that was cut short is whole again when Python's is: all of it that is missing are frames of the
+	 * interpreter. */
+	row.flags = (uint8_t)(WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL | (st->stack.truncated ? WS_SAMPLE_TRUNCATED : 0) |
+			      (st->stack.n ? 0 : flags));
 	ws_python_remember(py, s->sink, s->thread, row.start, places, frames, flags != 0, &st->stack);
 	st->fresh = false;
 	describe(s);

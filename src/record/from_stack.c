@@ -1,9 +1,10 @@
 /*
  * from_stack.c - copied stacks and address maps of the hooks into rows of `frame` and `stack`.
  *
- * The innermost frames are the hooks' own, and CUPTI's; they are left out, up to the last that lies in one of their libraries, so that a stack begins where
- * the program made the call, or with the driver's own frames. Addresses are looked up in the process's map: kept by perf's records where those are, else read from /proc/PID/maps, else as the
- * process itself wrote it before its first stack.
+ * The innermost frames are the hooks' own, and CUPTI's; they are left out, up to the last that lies in one of their libraries, so
+ * that a stack begins where the program made the call, or with the driver's own frames. Addresses are looked up in the process's
+ * map: kept by perf's records where those are, else read from /proc/PID/maps, else as the process itself wrote it before its first
+ * stack.
  */
 #include "record/from_stack.h"
 
@@ -21,19 +22,19 @@
 
 #define HOOK_FRAMES 24 /* more than the hooks, and CUPTI that calls them, ever have on the stack */
 
-struct stack_proc { /* of a process */
-	struct ws_map cuda; /* correlation -> stack */
+struct stack_proc {	     /* of a process */
+	struct ws_map cuda;  /* correlation -> stack */
 	struct ws_text maps; /* so far */
 	bool any_cuda;
 };
 
 struct stack_stream { /* of a ring */
 	uint64_t key;
-	uint32_t stack; /* of the call with this key, or below the innermost frame of a sample */
-	uint32_t leaf;	/* of a sample: the innermost frame */
-	uint8_t flags;	/* of a sample: enum ws_sample_flags */
+	uint32_t stack;	  /* of the call with this key, or below the innermost frame of a sample */
+	uint32_t leaf;	  /* of a sample: the innermost frame */
+	uint8_t flags;	  /* of a sample: enum ws_sample_flags */
 	uint32_t samples; /* so far */
-	uint32_t have;	/* bytes of a stack whose pieces still come */
+	uint32_t have;	  /* bytes of a stack whose pieces still come */
 	char *bytes;
 };
 
@@ -74,7 +75,8 @@ void ws_convert_stack_stream_end(struct ws_stream *s)
 
 /* ---- address maps ---- */
 
-/* How the process is known to the maps: by its pid as seen from here, or, where that cannot be told, by a number that no process has. */
+/* How the process is known to the maps: by its pid as seen from here, or, where that cannot be told, by a number that no process
+ * has. */
 static int key_of(const struct ws_proc *p)
 {
 	return p->host_pid > 0 ? p->host_pid : -(int)(p->id + 1);
@@ -173,7 +175,8 @@ static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, cons
 	got -= skip;
 	got = got < depth ? got : depth;
 	if (python) {
-		uint32_t leaf, below = ws_python_merge(ws_stackset_of(s->sink), places + skip, got, python, flags || got == depth, &leaf);
+		uint32_t leaf,
+		    below = ws_python_merge(ws_stackset_of(s->sink), places + skip, got, python, flags || got == depth, &leaf);
 
 		return ws_stackset_push(ws_stackset_of(s->sink), below, leaf);
 	}
@@ -181,7 +184,8 @@ static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, cons
 }
 
 /* A sample was taken where a signal came: none of its frames is ours. */
-static uint32_t sample_stack(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n, struct stack_stream *t)
+static uint32_t sample_stack(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n,
+			     struct stack_stream *t)
 {
 	struct ws_place places[WS_STACK_DEEPEST];
 	unsigned flags;
@@ -195,7 +199,8 @@ void ws_convert_sample(struct ws_stream *s, const struct ws_rec *rec)
 {
 	const struct ws_rec_sample *r = (const void *)rec;
 	struct stack_stream *t = s->domain_state[WS_SLOT_STACK];
-	struct ws_row_sample row = {.state = WS_STATE_RUNNING, .cpu = rec->value, .event = 1, .flags = WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL};
+	struct ws_row_sample row = {
+	    .state = WS_STATE_RUNNING, .cpu = rec->value, .event = 1, .flags = WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL};
 
 	if (ws_rec_bytes(rec) < sizeof(*r))
 		return;

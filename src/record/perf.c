@@ -12,10 +12,10 @@
 
 #include "record/perf_private.h"
 
-#define HORIZON_NS 2000000u  /* records this old are in their buffers for certain */
+#define HORIZON_NS 2000000u /* records this old are in their buffers for certain */
 #define IDLE_NS 20000000u
-#define COUNT_NS 20000000u   /* between two readings of counters */
-#define FULL_ENOUGH 64       /* of 256: the recorder comes back at once */
+#define COUNT_NS 20000000u /* between two readings of counters */
+#define FULL_ENOUGH 64	   /* of 256: the recorder comes back at once */
 
 /* ---- choosing events ---- */
 
@@ -91,7 +91,8 @@ static void say(struct ws_perf *p, enum ws_severity severity, const char *text)
 	ws_sink_diagnostic(p->main, severity, "perf", 0, ws_raw_ns(), text);
 }
 
-/* What is permitted: each CPU as a whole, or the target's threads, with the kernel or without. 0, or the errno of the last refusal. */
+/* What is permitted: each CPU as a whole, or the target's threads, with the kernel or without. 0, or the errno of the last refusal.
+ */
 static int find_scope(struct ws_perf *p)
 {
 	const char *test = getenv("WARPSIGHT_PERF"); /* for tests: wide, inherit, none */
@@ -118,8 +119,9 @@ static void choose_clock(struct ws_perf *p)
 	pace(p, ev);
 	want_stacks(p, ev);
 	if (try_attr(p, &ev->attr) && p->o.backtrace == WS_BACKTRACE_LBR) {
-		say(p, WS_WARNING, "--backtrace=lbr: this machine does not offer the processor's records of branches; backtraces are made as with "
-				   "--backtrace=auto.");
+		say(p, WS_WARNING,
+		    "--backtrace=lbr: this machine does not offer the processor's records of branches; backtraces are made as with "
+		    "--backtrace=auto.");
 		p->o.backtrace = WS_BACKTRACE_AUTO;
 		p->set.events_n--;
 		choose_clock(p);
@@ -131,7 +133,8 @@ static void choose_clock(struct ws_perf *p)
 	ev->attr.config = PERF_COUNT_SW_CPU_CLOCK;
 	ev->clock = true;
 	snprintf(ev->name, sizeof(ev->name), "cpu-clock");
-	say(p, WS_INFO, "The processor's cycle counter is not available (as on most virtual machines): samples are taken by the CPU clock.");
+	say(p, WS_INFO,
+	    "The processor's cycle counter is not available (as on most virtual machines): samples are taken by the CPU clock.");
 }
 
 static void choose_named(struct ws_perf *p, const char *list, bool core)
@@ -153,7 +156,8 @@ static void choose_named(struct ws_perf *p, const char *list, bool core)
 		if (!error)
 			continue;
 		p->set.events_n--;
-		snprintf(text, sizeof(text), "--%s-events: %s cannot be sampled here: %s.", core ? "cpu-core" : "os", name->name, strerror(error));
+		snprintf(text, sizeof(text), "--%s-events: %s cannot be sampled here: %s.", core ? "cpu-core" : "os", name->name,
+			 strerror(error));
 		say(p, WS_WARNING, text);
 	}
 }
@@ -175,8 +179,10 @@ static void choose_wakeups(struct ws_perf *p)
 		return;
 	ws_trace_free(ev->format);
 	p->set.events_n--;
-	say(p, WS_INFO, "Wake-ups are not traced (tracepoints cannot be used here; 'warpsight doctor' says why): how long threads wait for a core after "
-			"blocking is not known.");
+	say(p, WS_INFO,
+	    "Wake-ups are not traced (tracepoints cannot be used here; 'warpsight doctor' says why): how long threads wait for a "
+	    "core after "
+	    "blocking is not known.");
 }
 
 static void add_ftrace(void *ctx, const char *name)
@@ -246,12 +252,14 @@ static void say_refused(struct ws_perf *p)
 	if (f)
 		fclose(f);
 	paranoid[strcspn(paranoid, "\n")] = 0;
-	snprintf(text, sizeof(text), "perf events are refused (%s; perf_event_paranoid is %s): %s%s. 'warpsight doctor' says what to do.",
+	snprintf(text, sizeof(text),
+		 "perf events are refused (%s; perf_event_paranoid is %s): %s%s. 'warpsight doctor' says what to do.",
 		 strerror(p->refused), paranoid,
 		 !p->o.sample	? ""
 		 : p->o.signals ? "CPU samples are taken by a timer signal in the program's threads"
 				: "the CPU is not sampled",
-		 p->o.switches ? p->o.sample ? ", and context switches are not recorded" : "context switches are not recorded" : "");
+		 p->o.switches ? p->o.sample ? ", and context switches are not recorded" : "context switches are not recorded"
+			       : "");
 	say(p, WS_WARNING, text);
 }
 
@@ -262,7 +270,10 @@ static const char *scope_name(enum ws_perf_scope s)
 
 static void describe_signals(const struct ws_perf *p, struct ws_sink *sink)
 {
-	struct ws_row_perf_event row = {.id = 1, .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_TASK_CLOCK, .frequency = p->o.frequency,
+	struct ws_row_perf_event row = {.id = 1,
+					.type = PERF_TYPE_SOFTWARE,
+					.config = PERF_COUNT_SW_TASK_CLOCK,
+					.frequency = p->o.frequency,
 					.period = p->o.period};
 
 	row.name = ws_sink_string(sink, "timer-signal");
@@ -279,7 +290,10 @@ void ws_perf_describe(struct ws_perf *p, struct ws_sink *sink)
 	ws_sink_meta(sink, "session.sample", "%s", scope_name(p->o.sample));
 	ws_sink_meta(sink, "session.cpuctxsw", "%s", p->active ? scope_name(p->o.switches) : "none");
 	ws_sink_meta(sink, "session.backtrace", "%s", backtraces[p->o.backtrace]);
-	ws_sink_meta(sink, "perf.scope", "%s", !p->active ? "refused" : p->set.wide ? "every CPU" : "inherited by the target's threads");
+	ws_sink_meta(sink, "perf.scope", "%s",
+		     !p->active	   ? "refused"
+		     : p->set.wide ? "every CPU"
+				   : "inherited by the target's threads");
 	if (p->active)
 		ws_sink_meta(sink, "perf.ring_bytes", "%zu", p->set.ring_bytes);
 	if (p->o.signals && !p->active)
@@ -306,7 +320,8 @@ static void open_counter(struct ws_perf *p, const struct ws_perf_name *name, uin
 	char text[300];
 
 	if (fd < 0) {
-		snprintf(text, sizeof(text), "--event-sample: %s cannot be counted on whole CPUs: %s.", name->name, strerror(errno));
+		snprintf(text, sizeof(text), "--event-sample: %s cannot be counted on whole CPUs: %s.", name->name,
+			 strerror(errno));
 		say(p, WS_WARNING, text);
 		return;
 	}
@@ -378,10 +393,31 @@ static void choose_idle(struct ws_perf *p)
 	p->idle_ns = rate > IDLE_NS ? IDLE_NS : rate < 500000 ? 500000 : (uint64_t)rate;
 }
 
+/* The kernel refuses more samples a second than it has found bearable. */
+static void limit_frequency(struct ws_perf *p)
+{
+	FILE *f = fopen("/proc/sys/kernel/perf_event_max_sample_rate", "re");
+	unsigned most = 0;
+	char text[200];
+
+	if (f && fscanf(f, "%u", &most) != 1)
+		most = 0;
+	if (f)
+		fclose(f);
+	if (!most || p->o.frequency <= most)
+		return;
+	snprintf(text, sizeof(text),
+		 "The kernel allows %u samples a second (perf_event_max_sample_rate), not %u: so many are taken.", most,
+		 p->o.frequency);
+	say(p, WS_WARNING, text);
+	p->o.frequency = most;
+}
+
 static void open_all(struct ws_perf *p)
 {
 	p->refused = find_scope(p);
 	if (!p->refused) {
+		limit_frequency(p);
 		choose_events(p);
 		p->refused = ws_perf_open_set(&p->set, whom(p));
 	}
@@ -393,7 +429,9 @@ static void open_all(struct ws_perf *p)
 	p->active = true;
 	choose_idle(p);
 	if ((p->o.sample == WS_SCOPE_SYSTEM || p->o.switches == WS_SCOPE_SYSTEM) && !p->set.wide) {
-		say(p, WS_WARNING, "Nothing may be seen beyond the target's processes (perf_event_paranoid, see 'warpsight doctor'): the scope is the process tree.");
+		say(p, WS_WARNING,
+		    "Nothing may be seen beyond the target's processes (perf_event_paranoid, see 'warpsight doctor'): the scope is "
+		    "the process tree.");
 		p->o.sample = p->o.sample ? WS_SCOPE_TREE : WS_SCOPE_NONE;
 		p->o.switches = p->o.switches ? WS_SCOPE_TREE : WS_SCOPE_NONE;
 	}
@@ -513,11 +551,13 @@ uint64_t ws_perf_patience(const struct ws_perf *p)
 static void say_losses(struct ws_perf *p)
 {
 	if (p->lost)
-		ws_sink_loss(p->main, 0, "CPU samples and context switches", p->lost, "perf's buffers were full: the recorder did not come round in time");
+		ws_sink_loss(p->main, 0, "CPU samples and context switches", p->lost,
+			     "perf's buffers were full: the recorder did not come round in time");
 	if (p->set.bad)
 		ws_sink_loss(p->main, 0, "records of perf", p->set.bad, "they could not be read");
 	if (p->throttled)
-		say(p, WS_INFO, "The kernel slowed the sampling down for moments (perf_event_max_sample_rate, perf_cpu_time_max_percent).");
+		say(p, WS_INFO,
+		    "The kernel slowed the sampling down for moments (perf_event_max_sample_rate, perf_cpu_time_max_percent).");
 }
 
 void ws_perf_finish(struct ws_perf *p, uint64_t now)

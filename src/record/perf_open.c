@@ -38,20 +38,20 @@ int ws_perf_try(const struct perf_event_attr *attr, pid_t pid, int cpu)
 void ws_perf_attr(struct perf_event_attr *a, uint32_t type, uint64_t config, bool no_kernel)
 {
 	*a = (struct perf_event_attr){
-		.type = type,
-		.size = sizeof(*a),
-		.config = config,
-		.sample_type = WS_PERF_SAMPLE_BASE,
-		.disabled = 1,
-		.exclude_kernel = no_kernel,
-		.exclude_hv = no_kernel,
-		.exclude_guest = 1,
-		.exclude_idle = 1,
-		.sample_id_all = 1,
-		.use_clockid = 1,
-		.clockid = CLOCK_MONOTONIC_RAW,
-		.watermark = 1,
-		.wakeup_watermark = RING_MOST, /* nobody waits for it: the recorder comes round by itself */
+	    .type = type,
+	    .size = sizeof(*a),
+	    .config = config,
+	    .sample_type = WS_PERF_SAMPLE_BASE,
+	    .disabled = 1,
+	    .exclude_kernel = no_kernel,
+	    .exclude_hv = no_kernel,
+	    .exclude_guest = 1,
+	    .exclude_idle = 1,
+	    .sample_id_all = 1,
+	    .use_clockid = 1,
+	    .clockid = CLOCK_MONOTONIC_RAW,
+	    .watermark = 1,
+	    .wakeup_watermark = RING_MOST, /* nobody waits for it: the recorder comes round by itself */
 	};
 }
 

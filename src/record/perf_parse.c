@@ -1,6 +1,6 @@
 /*
- * perf_parse.c - see perf_parse.h. The kernel is trusted as little as a file: every length is checked against the record's size, because the
- * same code reads what a damaged ring holds.
+ * perf_parse.c - see perf_parse.h. The kernel is trusted as little as a file: every length is checked against the record's size,
+ * because the same code reads what a damaged ring holds.
  */
 #include "record/perf_parse.h"
 

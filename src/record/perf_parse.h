@@ -1,8 +1,9 @@
 /*
  * perf_parse.h - records of the kernel's perf buffers, taken apart.
  *
- * Every event that is opened has the same sample_id (TID, TIME, CPU, IDENTIFIER), so that the fields which all records share stand at the same
- * places and a record's time can be told without knowing its event. What a sample holds beyond them depends on its event.
+ * Every event that is opened has the same sample_id (TID, TIME, CPU, IDENTIFIER), so that the fields which all records share stand
+ * at the same places and a record's time can be told without knowing its event. What a sample holds beyond them depends on its
+ * event.
  */
 #ifndef WS_RECORD_PERF_PARSE_H
 #define WS_RECORD_PERF_PARSE_H
@@ -45,8 +46,8 @@ struct ws_perf_rec {
 	uint16_t misc;
 	uint32_t pid, tid; /* of the thread it happened on; for tasks, names and mappings the one it is about */
 	uint32_t cpu;
-	uint64_t time;     /* session clock */
-	uint64_t id;       /* of the event */
+	uint64_t time; /* session clock */
+	uint64_t id;   /* of the event */
 	union {
 		struct ws_perf_sample sample;
 		struct ws_perf_mmap mmap;
@@ -70,8 +71,8 @@ uint64_t ws_perf_time(const void *rec, size_t size);
 /* The event that a sample is of, 0 when it is too short. */
 uint64_t ws_perf_id(const void *rec, size_t size);
 /*
- * Take a record of `size` bytes apart. `type` is its event's sample_type and `regs` how many registers it asked for (both matter for samples only).
- * False when it does not check out, or is of a type that is of no interest. Pointers in `out` lead into `rec`.
+ * Take a record of `size` bytes apart. `type` is its event's sample_type and `regs` how many registers it asked for (both matter
+ * for samples only). False when it does not check out, or is of a type that is of no interest. Pointers in `out` lead into `rec`.
  */
 bool ws_perf_parse(const void *rec, size_t size, uint64_t type, unsigned regs, struct ws_perf_rec *out);
 

@@ -122,6 +122,8 @@ struct ws_perf_image { /* a program image in a process, or what a fork made of o
 	struct ws_proc *proc;     /* what its hooks announced; held, see proc.h */
 	const struct ws_maps_process *bound; /* the map whose mappings are written as this image's */
 	char *exe;                /* first executable mapping after exec; may be NULL */
+	char *args;               /* its command line, read soon after exec; may be NULL */
+	size_t args_n;
 	char comm[16];
 	char *waiting;            /* records that wait for the id, one behind the other */
 	size_t waiting_n, waiting_cap;
@@ -134,7 +136,7 @@ struct ws_perf_thread {
 	uint64_t on;        /* since when it runs; 0: it does not, or that is not known */
 	uint32_t cpu;
 	bool seen;          /* it has been switched in or out since the collection began */
-	bool named;         /* its name has a row */
+	bool renamed;       /* since it began */
 	uint64_t woken;     /* made runnable; 0 not known */
 	uint32_t waker;     /* thread id */
 	uint32_t samples;

@@ -1,8 +1,9 @@
 /*
  * perf_ring.c - the buffers that the kernel fills, one a CPU, read in the order of time.
  *
- * Records of one CPU are in order; those of several are merged by a heap of rings, keyed by the time of the record at hand. A record may be stamped a
- * little before it is written, so that only what is older than a moment is taken: by then all rings hold what came before it.
+ * Records of one CPU are in order; those of several are merged by a heap of rings, keyed by the time of the record at hand. A
+ * record may be stamped a little before it is written, so that only what is older than a moment is taken: by then all rings hold
+ * what came before it.
  */
 #include <string.h>
 
@@ -79,7 +80,8 @@ static void look_at_heads(struct ws_perf_set *s)
 		sift_down(s, i);
 }
 
-uint64_t ws_perf_take(struct ws_perf_set *s, uint64_t until, void (*fn)(void *ctx, struct ws_perf_ring *ring, const void *rec, size_t size), void *ctx)
+uint64_t ws_perf_take(struct ws_perf_set *s, uint64_t until,
+		      void (*fn)(void *ctx, struct ws_perf_ring *ring, const void *rec, size_t size), void *ctx)
 {
 	uint64_t bytes = 0;
 

@@ -25,8 +25,13 @@ void ws_perf_off(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time, enu
 		after = WS_AFTER_UNKNOWN;
 	}
 	row = ws_writer_row(sink->writer, WS_TABLE_sched, sink->stage[WS_TABLE_sched]);
-	*row = (struct ws_row_sched){.start = start, .end = time, .thread = ws_perf_thread_id(p, t), .cpu = t->cpu, .after = (uint8_t)after,
-				     .woken = t->woken && t->woken <= start ? t->woken : WS_NO_TIME, .waker = t->woken ? t->waker : 0};
+	*row = (struct ws_row_sched){.start = start,
+				     .end = time,
+				     .thread = ws_perf_thread_id(p, t),
+				     .cpu = t->cpu,
+				     .after = (uint8_t)after,
+				     .woken = t->woken && t->woken <= start ? t->woken : WS_NO_TIME,
+				     .waker = t->woken ? t->waker : 0};
 	t->woken = 0;
 	t->waker = 0;
 	sink->events++;
@@ -71,7 +76,11 @@ static void forget_running(struct ws_perf *p, uint32_t cpu)
 static void sampled(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r)
 {
 	struct ws_sink *sink = t->image->sink;
-	struct ws_row_sample row = {.start = r->time, .cpu = r->cpu, .state = WS_STATE_RUNNING, .weight = r->sample.period, .event = ev->row,
+	struct ws_row_sample row = {.start = r->time,
+				    .cpu = r->cpu,
+				    .state = WS_STATE_RUNNING,
+				    .weight = r->sample.period,
+				    .event = ev->row,
 				    .flags = ev->clock ? WS_SAMPLE_CLOCK : 0};
 
 	/* Threads that run Python are sampled in user space by a clock and a signal of their own: see python.h. */
@@ -152,7 +161,8 @@ static struct ws_perf_thread *subject(struct ws_perf *p, const struct ws_perf_ev
 	return ws_perf_thread(p, r->pid, r->tid, r->time, any);
 }
 
-static void about_thread(struct ws_perf *p, const struct ws_perf_event *ev, const struct ws_perf_rec *r, const void *rec, size_t size)
+static void about_thread(struct ws_perf *p, const struct ws_perf_event *ev, const struct ws_perf_rec *r, const void *rec,
+			 size_t size)
 {
 	struct ws_perf_thread *t = subject(p, ev, r);
 
@@ -168,7 +178,7 @@ static void about_thread(struct ws_perf *p, const struct ws_perf_event *ev, cons
 		return;
 	}
 	if (r->type != PERF_RECORD_SAMPLE)
-		r->misc & PERF_RECORD_MISC_SWITCH_OUT ? switched_out(p, t, r) : switched_in(p, t, r);
+		r->misc &PERF_RECORD_MISC_SWITCH_OUT ? switched_out(p, t, r) : switched_in(p, t, r);
 	else if (ev->role == WS_PERF_WAKE)
 		waking(p, ev, r, t);
 	else if (ev->role == WS_PERF_FTRACE)
@@ -225,7 +235,7 @@ void ws_perf_record(struct ws_perf *p, const void *rec, size_t size, bool again)
 		ws_perf_mapped(p, &r);
 		break;
 	case PERF_RECORD_COMM:
-		r.misc & PERF_RECORD_MISC_COMM_EXEC ? ws_perf_exec(p, &r) : ws_perf_rename(p, &r);
+		r.misc &PERF_RECORD_MISC_COMM_EXEC ? ws_perf_exec(p, &r) : ws_perf_rename(p, &r);
 		break;
 	case PERF_RECORD_FORK:
 		ws_perf_fork(p, &r);

@@ -1,8 +1,8 @@
 /*
  * perf_stack.c - from samples to call stacks: feeds the maps of processes from perf's records and has samples unwound.
  *
- * The kernel's part of a stack is as the kernel walked it; the user's part is unwound here from the copied bytes, or is the kernel's walk along frame
- * pointers, or what the processor remembers of branches, as --backtrace says.
+ * The kernel's part of a stack is as the kernel walked it; the user's part is unwound here from the copied bytes, or is the
+ * kernel's walk along frame pointers, or what the processor remembers of branches, as --backtrace says.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +36,14 @@ void ws_perf_mapped(struct ws_perf *p, const struct ws_perf_rec *r)
 {
 	struct ws_perf_image *im = (struct ws_perf_image *)(uintptr_t)ws_map_get(&p->images, r->pid, NULL);
 	const struct ws_perf_mmap *m = &r->mmap;
-	struct ws_mapped what = {.base = m->addr, .size = m->len, .offset = m->offset, .path = m->path, .inode = m->inode,
-				 .device = m->inode ? ws_device(m->major, m->minor) : 0, .build_id = m->build_id, .build_id_size = m->build_id_size};
+	struct ws_mapped what = {.base = m->addr,
+				 .size = m->len,
+				 .offset = m->offset,
+				 .path = m->path,
+				 .inode = m->inode,
+				 .device = m->inode ? ws_device(m->major, m->minor) : 0,
+				 .build_id = m->build_id,
+				 .build_id_size = m->build_id_size};
 
 	if (!im || !(m->prot & PROT_EXEC))
 		return;
@@ -76,12 +82,14 @@ static size_t kernel_frames(struct ws_perf *p, const struct ws_perf_rec *r, bool
 		return 1;
 	}
 	for (size_t i = 0; i < n; i++)
-		out[i] = ws_unwind_kernel(p->drain->ops.code->modules, v[i] - (i > 0)); /* a caller's address is that behind its call */
+		out[i] =
+		    ws_unwind_kernel(p->drain->ops.code->modules, v[i] - (i > 0)); /* a caller's address is that behind its call */
 	return n;
 }
 
 /* What the processor remembers of calls that have not returned: the first entry is the innermost call. */
-static size_t from_branches(struct ws_perf *p, struct ws_maps_process *maps, const struct ws_perf_rec *r, uint64_t ip, struct ws_place *out, size_t most)
+static size_t from_branches(struct ws_perf *p, struct ws_maps_process *maps, const struct ws_perf_rec *r, uint64_t ip,
+			    struct ws_place *out, size_t most)
 {
 	uint64_t chain[64];
 	size_t n = 0;
@@ -93,8 +101,9 @@ static size_t from_branches(struct ws_perf *p, struct ws_maps_process *maps, con
 	return ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, chain, n, WS_UNWIND_LBR, out, most);
 }
 
-static size_t user_frames(struct ws_perf *p, struct ws_maps_process *maps, const struct ws_perf_event *ev, const struct ws_perf_rec *r, bool in_kernel,
-			  bool deep, struct ws_place *out, size_t most, unsigned *flags)
+static size_t user_frames(struct ws_perf *p, struct ws_maps_process *maps, const struct ws_perf_event *ev,
+			  const struct ws_perf_rec *r, bool in_kernel, bool deep, struct ws_place *out, size_t most,
+			  unsigned *flags)
 {
 	const struct ws_perf_sample *s = &r->sample;
 	struct ws_stop stop = {.maps = maps, .time = r->time, .stack = s->stack, .stack_size = s->stack_size};
@@ -105,14 +114,18 @@ static size_t user_frames(struct ws_perf *p, struct ws_maps_process *maps, const
 		stop.stack_at = stop.regs.r[WS_REG_SP];
 		if (s->branch_n)
 			return from_branches(p, maps, r, stop.regs.r[WS_REG_IP], out, most);
-		return ws_unwind(p->drain->ops.code->unwinder, &stop, p->o.backtrace == WS_BACKTRACE_DWARF ? WS_MODE_DWARF : WS_MODE_AUTO, out, most, flags);
+		return ws_unwind(p->drain->ops.code->unwinder, &stop,
+				 p->o.backtrace == WS_BACKTRACE_DWARF ? WS_MODE_DWARF : WS_MODE_AUTO, out, most, flags);
 	}
 	if (deep && stop.chain)
-		return ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, stop.chain, stop.chain_n, WS_UNWIND_FP, out, most);
-	return in_kernel ? 0 : ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, &s->ip, 1, WS_UNWIND_UNKNOWN, out, most);
+		return ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, stop.chain, stop.chain_n, WS_UNWIND_FP, out,
+				       most);
+	return in_kernel ? 0
+			 : ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, &s->ip, 1, WS_UNWIND_UNKNOWN, out, most);
 }
 
-void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r, struct ws_row_sample *row)
+void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r,
+		   struct ws_row_sample *row)
 {
 	static struct ws_place places[WS_UNWIND_DEEPEST + 256];
 	struct ws_perf_image *im = t->image;

@@ -1,8 +1,8 @@
 /*
  * perf_trace.c - the kernel's tracepoints: their numbers and the fields of their records, as tracefs describes them.
  *
- * A format file has one line a field: its declaration in C, offset, size and sign. Records are printed field by field as name=value; the kernel's
- * own print formats are expressions in C and are not evaluated.
+ * A format file has one line a field: its declaration in C, offset, size and sign. Records are printed field by field as
+ * name=value; the kernel's own print formats are expressions in C and are not evaluated.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -38,12 +38,12 @@ static enum kind kind_of(const char *declaration, size_t n, uint32_t size)
 {
 	char *d = ws_strndup(declaration, n);
 	bool text = strstr(d, "char") && !strstr(d, "unsigned char") && strchr(d, '[');
-	enum kind k = strstr(d, "__data_loc")  ? text ? DYNAMIC_TEXT : BYTES
-		      : strstr(d, "__rel_loc") ? text ? RELATIVE_TEXT : BYTES
-		      : text		       ? TEXT
-		      : strchr(d, '*')	       ? POINTER
+	enum kind k = strstr(d, "__data_loc")				  ? text ? DYNAMIC_TEXT : BYTES
+		      : strstr(d, "__rel_loc")				  ? text ? RELATIVE_TEXT : BYTES
+		      : text						  ? TEXT
+		      : strchr(d, '*')					  ? POINTER
 		      : strchr(d, '[') || size > 8 || (size & (size - 1)) ? BYTES
-					       : NUMBER;
+									  : NUMBER;
 
 	free(d);
 	return k;
@@ -57,7 +57,8 @@ static void parse_field(struct ws_trace_format *f, const char *line)
 	struct field *field;
 	size_t n;
 
-	if (!end || sscanf(end, "; offset:%u; size:%u; signed:%u", &offset, &size, &is_signed) < 2 || offset > 65535 || size > 65535 || f->n >= 256)
+	if (!end || sscanf(end, "; offset:%u; size:%u; signed:%u", &offset, &size, &is_signed) < 2 || offset > 65535 ||
+	    size > 65535 || f->n >= 256)
 		return;
 	n = (size_t)(end - line);
 	while (n && line[n - 1] != ' ' && line[n - 1] != '*') /* the name is the last word, or what stands before its '[' */
@@ -68,7 +69,8 @@ static void parse_field(struct ws_trace_format *f, const char *line)
 		return;
 	ws_grow(f->fields, f->cap, f->n + 1);
 	field = &f->fields[f->n++];
-	*field = (struct field){.offset = offset, .size = size, .is_signed = is_signed, .kind = kind_of(line, (size_t)(end - line), size)};
+	*field = (struct field){
+	    .offset = offset, .size = size, .is_signed = is_signed, .kind = kind_of(line, (size_t)(end - line), size)};
 	memcpy(field->name, from, n);
 }
 
@@ -118,7 +120,8 @@ struct ws_trace_format *ws_trace_open(const char *name, struct ws_err *e)
 	char *text;
 	size_t n;
 
-	if (strstr(name, "..") || strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/-") != strlen(name)) {
+	if (strstr(name, "..") ||
+	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/-") != strlen(name)) {
 		ws_fail(e, "'%s' is no tracepoint: give subsystem/event", name);
 		return NULL;
 	}
@@ -210,7 +213,8 @@ void ws_trace_text(const struct ws_trace_format *f, const void *raw, size_t size
 	for (size_t i = 0; i < f->n; i++) {
 		const struct field *field = &f->fields[i];
 
-		if (!strncmp(field->name, "common_", 7) || !inside(field, size) || (field->kind >= DYNAMIC_TEXT && field->kind <= RELATIVE_TEXT && field->size != 4))
+		if (!strncmp(field->name, "common_", 7) || !inside(field, size) ||
+		    (field->kind >= DYNAMIC_TEXT && field->kind <= RELATIVE_TEXT && field->size != 4))
 			continue;
 		ws_text_printf(out, "%s%s=", out->len ? " " : "", field->name);
 		print_field(field, raw, size, out);

@@ -1,12 +1,14 @@
 /*
- * perf_tree.c - who is who in perf's records: which processes belong to the target's tree, which image a process runs, and the rows that images and
- * threads have in the report.
+ * perf_tree.c - who is who in perf's records: which processes belong to the target's tree, which image a process runs, and the rows
+ * that images and threads have in the report.
  *
- * Hooks announce most images; perf sees all, and sees them first. So that an image has one row, its records wait here until its hooks have registered
- * it: a fork's or exec's first records usually for less than a round. When they do not within WAIT_NS, or the process ends, it is one without
- * hooks, and perf makes its row; should they come later nevertheless, they take that row over (ws_perf_adopt).
+ * Hooks announce most images; perf sees all, and sees them first. So that an image has one row, its records wait here until its
+ * hooks have registered it: a fork's or exec's first records usually for less than a round. When they do not within WAIT_NS, or the
+ * process ends, it is one without hooks, and perf makes its row; should they come later nevertheless, they take that row over
+ * (ws_perf_adopt).
  *
- * A forked child that execs before its hooks speak (posix_spawn, vfork) makes no image of its own: what it did belongs to the new one.
+ * A forked child that execs before its hooks speak (posix_spawn, vfork) makes no image of its own: what it did belongs to the new
+ * one.
  */
 #include <ctype.h>
 #include <fcntl.h>
@@ -43,7 +45,8 @@ static struct ws_perf_image *new_image(struct ws_perf *p, uint32_t pid, uint64_t
 	return im;
 }
 
-static struct ws_perf_thread *new_thread(struct ws_perf *p, struct ws_perf_image *im, uint32_t tid, uint64_t start, const char *comm)
+static struct ws_perf_thread *new_thread(struct ws_perf *p, struct ws_perf_image *im, uint32_t tid, uint64_t start,
+					 const char *comm)
 {
 	struct ws_perf_thread *t = thread_of(p, tid);
 
@@ -71,6 +74,25 @@ static void read_comm(uint32_t pid, uint32_t tid, char *out, size_t size)
 	if (f)
 		fclose(f);
 	out[strcspn(out, "\n")] = 0;
+}
+
+/* A file or link of /proc/PID, at most 4096 bytes, NUL-terminated; owned by the caller. */
+static char *read_proc(uint32_t pid, const char *file, size_t *n)
+{
+	char path[64], *text = ws_malloc(4097);
+	ssize_t got = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/%s", pid, file);
+	if (!strcmp(file, "exe"))
+		got = readlink(path, text, 4096);
+	else if ((fd = open(path, O_RDONLY | O_CLOEXEC)) >= 0) {
+		got = read(fd, text, 4096);
+		close(fd);
+	}
+	*n = got > 0 ? (size_t)got : 0;
+	text[*n] = 0;
+	return text;
 }
 
 /* A process that ran before we looked, or whose fork was lost. */
@@ -101,7 +123,7 @@ struct ws_perf_thread *ws_perf_thread(struct ws_perf *p, uint32_t pid, uint32_t 
 		im = found_image(p, pid, time);
 	if (!im || (im->outside && !any))
 		return NULL;
-	if (!im->outside && p->set.wide && !p->lost) /* its beginning was seen: it is in the last steps of its end */
+	if (!im->outside && !p->lost) /* its beginning was seen: it is in the last steps of its end */
 		return NULL;
 	read_comm(pid, tid, comm, sizeof(comm));
 	if (im->outside && !*comm)
@@ -159,6 +181,7 @@ static void end_image(struct ws_perf *p, struct ws_perf_image *im, uint64_t time
 	forget_waiting(p, im);
 	free(im->waiting);
 	free(im->exe);
+	free(im->args);
 	free(im);
 }
 
@@ -168,7 +191,8 @@ void ws_perf_gone(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time)
 	uint32_t tid = t->tid;
 
 	if (im->waiting_n)
-		ws_perf_resolve(p, im, true); /* writes what waits; may come back here for a thread whose end waits: then it is gone */
+		ws_perf_resolve(p, im,
+				true); /* writes what waits; may come back here for a thread whose end waits: then it is gone */
 	if (thread_of(p, tid) != t)
 		return;
 	ws_map_take(&p->threads, t->tid, NULL);
@@ -258,6 +282,8 @@ void ws_perf_exec(struct ws_perf *p, const struct ws_perf_rec *r)
 	im->exec = true;
 	free(im->exe);
 	im->exe = NULL;
+	free(im->args);
+	im->args = read_proc(im->pid, "cmdline", &im->args_n);
 	set_comm(im->comm, r->comm);
 	t = thread_of(p, r->pid);
 	if (t && t->image == im)
@@ -285,6 +311,7 @@ void ws_perf_rename(struct ws_perf *p, const struct ws_perf_rec *r)
 	if (!t || !strcmp(t->comm, r->comm))
 		return;
 	set_comm(t->comm, r->comm);
+	t->renamed = true;
 	if (r->tid == r->pid)
 		set_comm(t->image->comm, r->comm);
 	if (t->id)
@@ -319,6 +346,7 @@ static uint32_t own_tid(const struct ws_perf *p, const struct ws_perf_thread *t)
 uint32_t ws_perf_thread_id(struct ws_perf *p, struct ws_perf_thread *t)
 {
 	struct ws_perf_image *im = t->image;
+	uint32_t before = im->sink->threads;
 
 	if (t->id)
 		return t->id;
@@ -330,45 +358,33 @@ uint32_t ws_perf_thread_id(struct ws_perf *p, struct ws_perf_thread *t)
 		t->id = row.id;
 		ws_writer_add(im->sink->writer, WS_TABLE_thread, &row);
 	}
-	if (t->comm[0])
+	if (t->comm[0] && (t->renamed || im->sink->threads != before)) /* else its hooks have told it */
 		write_name(t, t->start);
 	return t->id;
-}
-
-static char *read_proc(uint32_t pid, const char *file, size_t *n)
-{
-	char path[64], *text = ws_malloc(4097);
-	ssize_t got = -1;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%u/%s", pid, file);
-	if (!strcmp(file, "exe"))
-		got = readlink(path, text, 4096);
-	else if ((fd = open(path, O_RDONLY | O_CLOEXEC)) >= 0) {
-		got = read(fd, text, 4096);
-		close(fd);
-	}
-	*n = got > 0 ? (size_t)got : 0;
-	text[*n] = 0;
-	return text;
 }
 
 /* An image that no hook announced: what /proc and perf tell of it. */
 static void write_process(struct ws_perf_image *im, const struct ws_perf_image *parent)
 {
 	size_t exe_n, args_n;
-	char *exe = read_proc(im->pid, "exe", &exe_n), *args = read_proc(im->pid, "cmdline", &args_n), *line;
-	struct ws_row_process row = {.id = im->id, .pid = im->pid, .ppid = im->parent_pid, .start = im->start, .parent = im->parent};
+	char *exe = read_proc(im->pid, "exe", &exe_n), *args = im->args_n ? NULL : read_proc(im->pid, "cmdline", &args_n), *line;
+	struct ws_row_process row = {
+	    .id = im->id, .pid = im->pid, .ppid = im->parent_pid, .start = im->start, .parent = im->parent};
 	const char *path, *base;
 
 	if (!row.parent && parent && parent->sink == im->sink)
 		row.parent = parent->id;
-	if (im->exe && strcmp(im->exe, exe)) /* it is another one by now, or gone */
-		args_n = exe_n = 0;
+	if (im->args_n)
+		args_n = im->args_n;
+	else if (im->exe && strcmp(im->exe, exe)) /* it is another one by now, or gone */
+		args_n = 0;
 	path = im->exe ? im->exe : exe;
-	line = args_n ? ws_proc_arguments(args, args_n) : ws_strdup(path);
+	line = args_n ? ws_proc_arguments(im->args_n ? im->args : args, args_n) : ws_strdup(path);
 	base = strrchr(path, '/');
-	row.origin = im->outside ? WS_ORIGIN_OTHER : im->target && im->exec ? WS_ORIGIN_TARGET : im->exec ? WS_ORIGIN_EXEC : WS_ORIGIN_FORK;
+	row.origin = im->outside	      ? WS_ORIGIN_OTHER
+		     : im->target && im->exec ? WS_ORIGIN_TARGET
+		     : im->exec		      ? WS_ORIGIN_EXEC
+					      : WS_ORIGIN_FORK;
 	row.exe = ws_sink_string(im->sink, path);
 	row.cmdline = ws_sink_string(im->sink, line);
 	row.name = ws_sink_string(im->sink, *path ? base ? base + 1 : path : im->comm);
@@ -450,7 +466,8 @@ void ws_perf_settle_waiting(struct ws_perf *p, uint64_t horizon, bool all)
 	struct ws_perf_image **list = NULL;
 	size_t n = 0, cap = 0;
 
-	for (struct ws_perf_image *im = p->waiting; im; im = im->next_waiting) { /* a copy: resolving takes them out, or frees them */
+	for (struct ws_perf_image *im = p->waiting; im;
+	     im = im->next_waiting) { /* a copy: resolving takes them out, or frees them */
 		ws_grow(list, cap, n + 1);
 		list[n++] = im;
 	}

@@ -579,14 +579,15 @@ uint32_t ws_drain_alive(const struct ws_drain *d)
 	return expected;
 }
 
-static void say_unseen(const struct ws_started *s, uint64_t now)
+static void say_unseen(const struct ws_drain *d, const struct ws_started *s, uint64_t now)
 {
 	char why[5000], text[6000];
 	const char *problem = ws_image_problem(s->path, why, sizeof(why));
 
 	if (!problem && (s->time + PATIENCE_NS >= now || access(s->path, X_OK)))
 		return;
-	snprintf(text, sizeof(text), "Nothing was recorded inside %s: %s.", s->path,
+	snprintf(text, sizeof(text), "%s %s: %s.",
+		 ws_perf_active(d->perf) ? "Only what the kernel tells (samples, context switches) was recorded of" : "Nothing was recorded inside", s->path,
 		 problem ? problem : "it was started but its hooks never answered");
 	ws_sink_diagnostic(s->sink, WS_WARNING, "process", s->by, s->time, text);
 }
@@ -609,7 +610,7 @@ void ws_drain_check_started(struct ws_drain *d, bool all)
 			continue;
 		}
 		if (s->path && !s->said)
-			say_unseen(s, now);
+			say_unseen(d, s, now);
 		s->said = true;
 		if (!all && !gone) { /* it cannot be seen, but it is waited for */
 			i++;

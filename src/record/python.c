@@ -1,10 +1,11 @@
 /*
  * python.c - opens an event for each thread that runs Python, which has the kernel send it the hook's signal; see python.h.
  *
- * The events are the recorder's, not the target's: no descriptor appears in the target, none can be closed there by a program that closes all, and when the recorder
- * dies they are gone. An event counts the CPU time that its thread spends in user space, so a thread that waits is never interrupted, and neither is a system
- * call: the kernel sends the signal while the thread is in user space and delivers it before the next instruction. It is not inherited by children, and
- * goes away with the image at an exec. Until then a signal that comes too late is ignored, which is SIGURG's default.
+ * The events are the recorder's, not the target's: no descriptor appears in the target, none can be closed there by a program that
+ * closes all, and when the recorder dies they are gone. An event counts the CPU time that its thread spends in user space, so a
+ * thread that waits is never interrupted, and neither is a system call: the kernel sends the signal while the thread is in user
+ * space and delivers it before the next instruction. It is not inherited by children, and goes away with the image at an exec.
+ * Until then a signal that comes too late is ignored, which is SIGURG's default.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -59,7 +60,9 @@ void ws_python_say_unseen(struct ws_python *py, struct ws_sink *sink)
 	if (unseen > 5)
 		ws_text_printf(&t, " and %zu more", unseen - 5);
 	if (unseen) {
-		char *text = ws_format("--python-functions-trace: never called: %s. (Modules are named as in __module__, functions as in __qualname__.)", t.s);
+		char *text = ws_format("--python-functions-trace: never called: %s. (Modules are named as in __module__, functions "
+				       "as in __qualname__.)",
+				       t.s);
 
 		ws_sink_diagnostic(sink, WS_WARNING, "python", 0, ws_raw_ns(), text);
 		free(text);
@@ -132,8 +135,14 @@ static uint32_t outer_tid(const struct ws_proc *p, uint32_t tid)
 static int open_event(const struct ws_python *py, uint32_t tid)
 {
 	struct f_owner_ex owner = {F_OWNER_TID, (pid_t)tid};
-	struct perf_event_attr a = {.type = PERF_TYPE_SOFTWARE, .size = sizeof(a), .config = PERF_COUNT_SW_TASK_CLOCK, .disabled = 1, .exclude_kernel = 1,
-				    .exclude_hv = 1, .wakeup_events = 1, .remove_on_exec = 1};
+	struct perf_event_attr a = {.type = PERF_TYPE_SOFTWARE,
+				    .size = sizeof(a),
+				    .config = PERF_COUNT_SW_TASK_CLOCK,
+				    .disabled = 1,
+				    .exclude_kernel = 1,
+				    .exclude_hv = 1,
+				    .wakeup_events = 1,
+				    .remove_on_exec = 1};
 	int fd, error;
 
 	a.sample_period = 1000000000u / py->o.frequency;
@@ -162,11 +171,14 @@ static void more_descriptors(size_t wanted)
 	setrlimit(RLIMIT_NOFILE, &l); /* ours alone: the target runs already */
 }
 
-/* Is the signal blocked there? It would come much later, or be taken for another's by sigwait. */
+/*
+ * Is the signal blocked there? It would come much later, or be taken for another's by sigwait. True also for a thread that the
+ * process does not have: its number comes from memory that the target could scribble over.
+ */
 static bool blocks_signal(int pid, uint32_t tid)
 {
 	char path[64], line[256];
-	bool blocked = false;
+	bool blocked = true;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%u/status", pid, tid);
@@ -189,9 +201,11 @@ static void refused(struct ws_python *py, struct ws_py_proc *p, int error, uint6
 		return; /* it has ended */
 	p->signals_failed = true;
 	snprintf(text, sizeof(text),
-		 "Python frames cannot be recorded at the moment of a sample: no perf event for its threads (%s%s). They are read from outside instead, as "
+		 "Python frames cannot be recorded at the moment of a sample: no perf event for its threads (%s%s). They are read "
+		 "from outside instead, as "
 		 "samples of their own (python_sample).",
-		 strerror(-error), error == -EACCES || error == -EPERM ? "; set /proc/sys/kernel/perf_event_paranoid to 2 or less" : "");
+		 strerror(-error),
+		 error == -EACCES || error == -EPERM ? "; set /proc/sys/kernel/perf_event_paranoid to 2 or less" : "");
 	ws_sink_diagnostic(p->proc->sink, WS_INFO, "python", p->proc->id, now, text);
 	(void)py;
 }
@@ -225,8 +239,8 @@ void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, 
 	uint32_t outer = outer_tid(p->proc, tid);
 	int fd;
 
-	if (!py->o.sampling || py->o.timers || p->signals_failed || !outer || has_event(py, p, outer) || atomic_load(&p->proc->home->python_refused) ||
-	    blocks_signal(p->proc->host_pid, outer))
+	if (!py->o.sampling || py->o.timers || p->signals_failed || !outer || has_event(py, p, outer) ||
+	    atomic_load(&p->proc->home->python_refused) || blocks_signal(p->proc->host_pid, outer))
 		return;
 	more_descriptors(py->events_n);
 	fd = open_event(py, outer);

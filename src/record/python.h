@@ -1,8 +1,9 @@
 /*
  * python.h - Python in a session: which threads are sampled how, and what the perf events' rows need to know of it.
  *
- * A thread of an interpreter that the hook knows has an event of its own, which sends it the hook's signal: its samples come through the ring, exact
- * (from_python.c). Where that is not possible, and for threads that wait, stacks are read from outside (python_outside.c) and kept apart.
+ * A thread of an interpreter that the hook knows has an event of its own, which sends it the hook's signal: its samples come
+ * through the ring, exact (from_python.c). Where that is not possible, and for threads that wait, stacks are read from outside
+ * (python_outside.c) and kept apart.
  */
 #ifndef WS_RECORD_PYTHON_H
 #define WS_RECORD_PYTHON_H
@@ -13,20 +14,20 @@
 
 struct ws_python_opts {
 	bool sampling;
-	uint32_t frequency; /* samples a second of a running thread */
-	bool gil;           /* spans of waiting for the GIL and of holding it */
-	bool cuda_stacks;   /* Python stacks with CUDA calls */
+	uint32_t frequency;		      /* samples a second of a running thread */
+	bool gil;			      /* spans of waiting for the GIL and of holding it */
+	bool cuda_stacks;		      /* Python stacks with CUDA calls */
 	struct ws_python_function *functions; /* to trace; owned by the caller */
 	size_t function_n;
-	bool timers;        /* samples come by the timers of the sampling hook: no events are to be opened */
+	bool timers; /* samples come by the timers of the sampling hook: no events are to be opened */
 };
 
 /* A Python function to be traced as a range (--python-functions-trace). */
 struct ws_python_function {
 	char *module, *name; /* qualified name in the module */
-	char *category;      /* of the slice; NULL for its default, the module */
-	char *args;          /* JSON object, or NULL */
-	bool seen;           /* it ran */
+	char *category;	     /* of the slice; NULL for its default, the module */
+	char *args;	     /* JSON object, or NULL */
+	bool seen;	     /* it ran */
 };
 #define WS_PYTHON_FUNCTIONS_MOST 512u
 
@@ -40,20 +41,23 @@ struct ws_python *ws_python_new(struct ws_drain *d, const struct ws_python_opts 
 void ws_python_say_unseen(struct ws_python *py, struct ws_sink *sink);
 /* After the drain has finished: whatever is open is closed. */
 void ws_python_free(struct ws_python *py);
-/* After the records of a round were converted: closes events of threads that are gone, and reads stacks from outside that are due. `now` is session time, ns. */
+/* After the records of a round were converted: closes events of threads that are gone, and reads stacks from outside that are due.
+ * `now` is session time, ns. */
 void ws_python_round(struct ws_python *py, uint64_t now);
 /* How long the recorder may sleep before the next stack is due, nanoseconds. */
 uint64_t ws_python_patience(const struct ws_python *py);
 
-/* Has the thread (as seen from here) samples of its own at that time, so that other samples of the same in user space would count it twice? */
+/* Has the thread (as seen from here) samples of its own at that time, so that other samples of the same in user space would count
+ * it twice? */
 bool ws_python_covers(const struct ws_python *py, uint32_t tid, uint64_t time);
 
 /*
- * The stack of a sample of `thread` (id in `sink`) that has no Python frames: as ws_stackset_places makes it, with the frames in which its neighbours agree where the
- * interpreter's frames are in the same place; then *flags gets WS_SAMPLE_SEPARATE. `cut`: the outer end is missing. `py` may be NULL.
+ * The stack of a sample of `thread` (id in `sink`) that has no Python frames: as ws_stackset_places makes it, with the frames in
+ * which its neighbours agree where the interpreter's frames are in the same place; then *flags gets WS_SAMPLE_SEPARATE. `cut`: the
+ * outer end is missing. `py` may be NULL.
  */
 struct ws_place;
-uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n, bool cut,
-			  uint32_t *leaf, uint8_t *flags);
+uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places,
+			  size_t n, bool cut, uint32_t *leaf, uint8_t *flags);
 
 #endif

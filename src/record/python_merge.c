@@ -1,16 +1,18 @@
 /*
  * python_merge.c - puts Python's frames where the interpreter's own are in a native stack.
  *
- * Each call of the evaluator, _PyEval_EvalFrameDefault, runs a run of Python frames: one to 3.10; from 3.11 on as many as called each other without C in between. The
- * outermost of each run is marked. So the k-th evaluator from outside stands for the k-th run from outside: it is replaced by it. When the native stack was cut
- * (more bytes than were copied) both are counted from inside, and the runs that are left go to the outer end: of Python, nothing is missing then.
- * An evaluator that has no run has just been entered or is being left, and stays what it is.
+ * Each call of the evaluator, _PyEval_EvalFrameDefault, runs a run of Python frames: one to 3.10; from 3.11 on as many as called
+ * each other without C in between. The outermost of each run is marked. So the k-th evaluator from outside stands for the k-th run
+ * from outside: it is replaced by it. When the native stack was cut (more bytes than were copied) both are counted from inside, and
+ * the runs that are left go to the outer end: of Python, nothing is missing then. An evaluator that has no run has just been
+ * entered or is being left, and stays what it is.
  *
- * The functions through which the interpreter calls the evaluator (vectorcall and its kin) go too, when one is what called an evaluator that was replaced.
- * All are known by name from the symbol table of the interpreter's file, which is read once.
+ * The functions through which the interpreter calls the evaluator (vectorcall and its kin) go too, when one is what called an
+ * evaluator that was replaced. All are known by name from the symbol table of the interpreter's file, which is read once.
  *
- * Samples that hit the kernel are perf's and have no Python frames. They get those in which the thread's samples before and after agree, as far as the evaluators of
- * all three stand at the same places of the stack: then these calls were most likely the same ones. Such samples have the flag SEPARATE.
+ * Samples that hit the kernel are perf's and have no Python frames. They get those in which the thread's samples before and after
+ * agree, as far as the evaluators of all three stand at the same places of the stack: then these calls were most likely the same
+ * ones. Such samples have the flag SEPARATE.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +23,39 @@
 /* ---- which functions are the interpreter's ---- */
 
 static const char *const trampolines[] = {
-	"_PyEval_Vector", "_PyFunction_Vectorcall", "PyObject_Vectorcall", "_PyObject_Vectorcall", "_PyObject_VectorcallTstate", "_PyVectorcall_Call",
-	"PyVectorcall_Call", "PyObject_Call", "_PyObject_Call", "_PyObject_Call.localalias", "_PyObject_FastCallDictTstate", "_PyObject_Call_Prepend", "_PyObject_MakeTpCall",
-	"_PyFunction_FastCallDict", "_PyObject_FastCallDict", "function_code_fastcall", "_PyEval_EvalCode", "_PyEval_EvalCodeWithName",
-	"_PyEval_EvalFrame", "call_function", "do_call_core", "method_vectorcall", "object_vacall", "vectorcall_method", "cfunction_vectorcall_FASTCALL",
-	"PyEval_EvalCode", "PyEval_EvalCodeEx", "PyEval_EvalFrameEx", "_PyStack_AsDict", "gen_send_ex", "gen_send_ex2", "gen_iternext", "_PyGen_Send",
+    "_PyEval_Vector",
+    "_PyFunction_Vectorcall",
+    "PyObject_Vectorcall",
+    "_PyObject_Vectorcall",
+    "_PyObject_VectorcallTstate",
+    "_PyVectorcall_Call",
+    "PyVectorcall_Call",
+    "PyObject_Call",
+    "_PyObject_Call",
+    "_PyObject_Call.localalias",
+    "_PyObject_FastCallDictTstate",
+    "_PyObject_Call_Prepend",
+    "_PyObject_MakeTpCall",
+    "_PyFunction_FastCallDict",
+    "_PyObject_FastCallDict",
+    "function_code_fastcall",
+    "_PyEval_EvalCode",
+    "_PyEval_EvalCodeWithName",
+    "_PyEval_EvalFrame",
+    "call_function",
+    "do_call_core",
+    "method_vectorcall",
+    "object_vacall",
+    "vectorcall_method",
+    "cfunction_vectorcall_FASTCALL",
+    "PyEval_EvalCode",
+    "PyEval_EvalCodeEx",
+    "PyEval_EvalFrameEx",
+    "_PyStack_AsDict",
+    "gen_send_ex",
+    "gen_send_ex2",
+    "gen_iternext",
+    "_PyGen_Send",
 };
 
 struct range {
@@ -59,7 +89,8 @@ static void add_symbols(struct parts *p, const struct ws_elf *elf, uint32_t sect
 	Elf64_Shdr s, names;
 	const Elf64_Sym *sym;
 
-	if (!ws_elf_section(elf, section, &s) || (s.sh_type != SHT_SYMTAB && s.sh_type != SHT_DYNSYM) || !ws_elf_section(elf, s.sh_link, &names))
+	if (!ws_elf_section(elf, section, &s) || (s.sh_type != SHT_SYMTAB && s.sh_type != SHT_DYNSYM) ||
+	    !ws_elf_section(elf, s.sh_link, &names))
 		return;
 	sym = (const void *)ws_elf_bytes(elf, &s);
 	for (uint64_t i = 0; sym && i < s.sh_size / sizeof(*sym); i++) {
@@ -178,7 +209,8 @@ static bool calls_evaluator(const uint8_t *part, size_t i)
 	return part[i] == WS_PY_EVALUATOR;
 }
 
-uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut, uint32_t *leaf)
+uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut,
+			 uint32_t *leaf)
 {
 	uint8_t part[WS_UNWIND_DEEPEST + 256];
 	size_t evaluators = 0, runs = count_runs(py), end = py->n, pairs, first, seen = 0;
@@ -202,8 +234,8 @@ uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_place *places, 
 			continue;
 		seen += part[i] == WS_PY_EVALUATOR;
 		if (!replaced || part[i] != WS_PY_EVALUATOR) {
-			put(&m, ws_stackset_frame(st, (enum ws_frame_kind)places[i].kind, (enum ws_unwind_method)places[i].method, places[i].module,
-						places[i].address, NULL, NULL));
+			put(&m, ws_stackset_frame(st, (enum ws_frame_kind)places[i].kind, (enum ws_unwind_method)places[i].method,
+						places[i].module, places[i].address, NULL, NULL));
 			continue;
 		}
 		put_run(&m, py, &end);
@@ -236,8 +268,8 @@ static int evaluators_of(const struct ws_place *places, size_t n, uint64_t *sp, 
 	return k;
 }
 
-void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n, bool cut,
-			const struct ws_py_stack *st)
+void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time,
+			const struct ws_place *places, size_t n, bool cut, const struct ws_py_stack *st)
 {
 	uint64_t key = history_key(sink, thread);
 	struct ws_py_history *h = (struct ws_py_history *)(uintptr_t)ws_map_get(&py->history, key, NULL);
@@ -254,7 +286,8 @@ void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32
 	m = &h->moment[h->next];
 	m->time = 0;
 	k = evaluators_of(places, n, m->sp, WS_PY_MOMENT_EVALUATORS);
-	if (k <= 0 || (cut ? runs < (size_t)k : runs != (size_t)k)) /* one is being entered or left: which frames are whose is not certain */
+	if (k <= 0 ||
+	    (cut ? runs < (size_t)k : runs != (size_t)k)) /* one is being entered or left: which frames are whose is not certain */
 		return;
 	m->evaluators = (size_t)k;
 	m->cut = cut;
@@ -274,8 +307,9 @@ struct bare {
 };
 
 /*
- * Do the evaluators of both stand at the same places, but for some inner ones? Then *skip gets how many innermost ones of `m` are not in the sample; those of the sample
- * that are not in `m` stay as they are, which needs the outer end of the stack to count from.
+ * Do the evaluators of both stand at the same places, but for some inner ones? Then *skip gets how many innermost ones of `m` are
+ * not in the sample; those of the sample that are not in `m` stay as they are, which needs the outer end of the stack to count
+ * from.
  */
 static bool same_places(const struct ws_py_moment *m, const struct bare *b, size_t *skip)
 {
@@ -328,12 +362,13 @@ static size_t behind_runs(const struct ws_py_moment *m, size_t runs)
 
 static struct ws_py_stack part_of_moment(struct ws_py_moment *m, size_t first)
 {
-	return (struct ws_py_stack){.frame = m->frame + first, .entry = m->entry + first, .code = m->code + first, .n = m->n - first};
+	return (struct ws_py_stack){
+	    .frame = m->frame + first, .entry = m->entry + first, .code = m->code + first, .n = m->n - first};
 }
 
 /*
- * The frames that both have, from the outermost on. The one after may not have come yet: the thread has hardly been in user space since the one before, whose frames
- * are then taken if that is not long ago.
+ * The frames that both have, from the outermost on. The one after may not have come yet: the thread has hardly been in user space
+ * since the one before, whose frames are then taken if that is not long ago.
  */
 static struct ws_py_stack agreed(struct ws_py_history *h, uint64_t time, const struct bare *b)
 {
@@ -350,7 +385,8 @@ static struct ws_py_stack agreed(struct ws_py_history *h, uint64_t time, const s
 	if (!same_places(after, b, &skip))
 		return none;
 	y = part_of_moment(after, behind_runs(after, skip));
-	while (have < x.n && have < y.n && x.code[x.n - 1 - have] == y.code[y.n - 1 - have] && x.entry[x.n - 1 - have] == y.entry[y.n - 1 - have])
+	while (have < x.n && have < y.n && x.code[x.n - 1 - have] == y.code[y.n - 1 - have] &&
+	       x.entry[x.n - 1 - have] == y.entry[y.n - 1 - have])
 		have++;
 	if (b->cut && have < x.n) /* inner ones are counted from inside then, and they do not agree */
 		return none;
@@ -361,10 +397,11 @@ static struct ws_py_stack agreed(struct ws_py_history *h, uint64_t time, const s
 	return part_of_moment(before, before->n - have);
 }
 
-uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n, bool cut,
-			  uint32_t *leaf, uint8_t *flags)
+uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places,
+			  size_t n, bool cut, uint32_t *leaf, uint8_t *flags)
 {
-	struct ws_py_history *h = py ? (struct ws_py_history *)(uintptr_t)ws_map_get(&py->history, history_key(sink, thread), NULL) : NULL;
+	struct ws_py_history *h =
+	    py ? (struct ws_py_history *)(uintptr_t)ws_map_get(&py->history, history_key(sink, thread), NULL) : NULL;
 	struct ws_py_stack st = {0};
 	struct bare b = {.cut = cut};
 	int k = h ? evaluators_of(places, n, b.sp, WS_PY_MOMENT_EVALUATORS) : 0;

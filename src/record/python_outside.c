@@ -1,12 +1,13 @@
 /*
  * python_outside.c - Python stacks read by the recorder out of the target's memory, at moments of its own: rows of python_sample.
  *
- * They show what the sampler's signal cannot: threads that wait. These are looked at some twenty times a second. Where there is no signal (no perf events, the
- * program handles SIGURG itself) the thread that holds the GIL is read at the sampling frequency as well. While a stack is read the thread runs on, so that
- * it may be a stack that never was, in parts; that is what the flag SEPARATE says.
+ * They show what the sampler's signal cannot: threads that wait. These are looked at some twenty times a second. Where there is no
+ * signal (no perf events, the program handles SIGURG itself) the thread that holds the GIL is read at the sampling frequency as
+ * well. While a stack is read the thread runs on, so that it may be a stack that never was, in parts; that is what the flag
+ * SEPARATE says.
  *
- * One stack is three or four reads: the thread's state, its first frame with the part of the data stack around it, the keys of code objects that were not in the
- * thread's stack the last time.
+ * One stack is three or four reads: the thread's state, its first frame with the part of the data stack around it, the keys of code
+ * objects that were not in the thread's stack the last time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,8 @@ static size_t read_process(void *ctx, const struct ws_py_piece *p, size_t n)
 
 /* ---- code ---- */
 
-static struct ws_py_known *read_known(const struct ws_py_proc *p, const struct ws_py_memory *m, uint64_t code, const struct ws_py_code_key *key)
+static struct ws_py_known *read_known(const struct ws_py_proc *p, const struct ws_py_memory *m, uint64_t code,
+				      const struct ws_py_code_key *key)
 {
 	static struct ws_py_code c;
 	struct ws_py_known *k = ws_calloc(1, sizeof(*k));
@@ -73,7 +75,8 @@ static void forget_codes(struct ws_py_proc *p)
 	p->last_state = 0;
 }
 
-static struct ws_py_known *known_of(struct ws_py_proc *p, const struct ws_py_memory *m, uint64_t code, const struct ws_py_code_key *key)
+static struct ws_py_known *known_of(struct ws_py_proc *p, const struct ws_py_memory *m, uint64_t code,
+				    const struct ws_py_code_key *key)
 {
 	struct ws_py_known *k = (struct ws_py_known *)(uintptr_t)ws_map_get(&p->codes, code, NULL);
 
@@ -91,7 +94,8 @@ static struct ws_py_known *known_of(struct ws_py_proc *p, const struct ws_py_mem
 static uint32_t frame_of(struct ws_py_proc *p, struct ws_stackset *st, const struct ws_py_frame *f)
 {
 	const struct ws_py_known *k = (const struct ws_py_known *)(uintptr_t)ws_map_get(&p->codes, f->code, NULL);
-	uint64_t hash = (f->code << 20 ^ f->code >> 44) + (uint32_t)f->at; /* 44 bits of address, 20 of offset: longer functions may share a line */
+	uint64_t hash = (f->code << 20 ^ f->code >> 44) +
+			(uint32_t)f->at; /* 44 bits of address, 20 of offset: longer functions may share a line */
 	uint32_t id;
 
 	if (!k || k->shim)
@@ -105,7 +109,8 @@ static uint32_t frame_of(struct ws_py_proc *p, struct ws_stackset *st, const str
 }
 
 /* Keys of the `n` codes at `code`; those that cannot be read are marked by an address of 0. */
-static void read_keys(const struct ws_py_proc *p, const struct ws_py_memory *m, uint64_t *code, size_t n, struct ws_py_code_key *key)
+static void read_keys(const struct ws_py_proc *p, const struct ws_py_memory *m, uint64_t *code, size_t n,
+		      struct ws_py_code_key *key)
 {
 	static uint8_t raw[WS_PY_PIECES * WS_PY_KEY_BYTES];
 
@@ -120,8 +125,10 @@ static void read_keys(const struct ws_py_proc *p, const struct ws_py_memory *m, 
 	}
 }
 
-/* The frames that differ from the thread's stack at its last look are asked what code lies there; the others hold their code ever since. */
-static uint32_t stack_of(struct ws_py_proc *p, struct ws_stackset *st, const struct ws_py_memory *m, uint64_t state, const struct ws_py_frame *f, size_t n)
+/* The frames that differ from the thread's stack at its last look are asked what code lies there; the others hold their code ever
+ * since. */
+static uint32_t stack_of(struct ws_py_proc *p, struct ws_stackset *st, const struct ws_py_memory *m, uint64_t state,
+			 const struct ws_py_frame *f, size_t n)
 {
 	static struct ws_py_code_key key[MOST_FRAMES];
 	static uint64_t code[MOST_FRAMES];
@@ -174,7 +181,8 @@ static void look(struct ws_py_proc *p, const struct ws_py_memory *m, const struc
 {
 	static struct ws_py_frame frame[MOST_FRAMES];
 	struct ws_sink *sink = p->proc->sink;
-	struct ws_row_python_sample row = {.weight = weight, .gil = holds ? WS_GIL_HOLDS : WS_GIL_UNKNOWN, .flags = WS_SAMPLE_SEPARATE | WS_SAMPLE_CLOCK};
+	struct ws_row_python_sample row = {
+	    .weight = weight, .gil = holds ? WS_GIL_HOLDS : WS_GIL_UNKNOWN, .flags = WS_SAMPLE_SEPARATE | WS_SAMPLE_CLOCK};
 	uint32_t tid = tid_of(m, t);
 	bool truncated;
 	size_t n;

@@ -18,17 +18,17 @@ struct ws_py_proc { /* an interpreter: the slot WS_SLOT_PYTHON of a process */
 	struct ws_maps_process *bound; /* its mappings' rows are written */
 	uint64_t runtime;
 	struct ws_py_layout layout;
-	bool signals, signals_failed; /* events may be opened; that was refused, or the program wants the signal */
-	bool laid_out;                /* `layout` is complete */
-	uint64_t next_fast, next_slow;     /* when stacks are read from outside again */
-	uint64_t last_fast, last_slow;     /* and when they were */
-	uint64_t last_state;               /* the thread that was looked at last, and its codes, outermost first */
+	bool signals, signals_failed;  /* events may be opened; that was refused, or the program wants the signal */
+	bool laid_out;		       /* `layout` is complete */
+	uint64_t next_fast, next_slow; /* when stacks are read from outside again */
+	uint64_t last_fast, last_slow; /* and when they were */
+	uint64_t last_state;	       /* the thread that was looked at last, and its codes, outermost first */
 	size_t last_n;
 	uint64_t last_code[WS_PY_LAST];
-	uint32_t turn;                     /* whose turn it is when there are many threads */
-	struct ws_map codes;               /* read from outside: address -> struct ws_py_known * */
-	struct ws_map frames;              /* outside: hash of code and offset -> frame id */
-	struct ws_map counts, looked;      /* tid -> samples by signal, in all and at the last look from outside */
+	uint32_t turn;		      /* whose turn it is when there are many threads */
+	struct ws_map codes;	      /* read from outside: address -> struct ws_py_known * */
+	struct ws_map frames;	      /* outside: hash of code and offset -> frame id */
+	struct ws_map counts, looked; /* tid -> samples by signal, in all and at the last look from outside */
 };
 
 struct ws_py_known { /* a code object */
@@ -56,11 +56,11 @@ struct ws_py_event {
 #define WS_PY_MOMENT_FRAMES 128u
 #define WS_PY_MOMENT_EVALUATORS 32u
 #define WS_PY_MOMENT_NS 300000000u
-#define WS_PY_MOMENT_ALONE_NS 100000000u
+#define WS_PY_MOMENT_ALONE_NS 10000000u
 struct ws_py_moment {
 	uint64_t time; /* 0: none */
 	size_t n, evaluators;
-	bool cut;      /* the native stack was, at its outer end */
+	bool cut;			      /* the native stack was, at its outer end */
 	uint64_t sp[WS_PY_MOMENT_EVALUATORS]; /* of the evaluators, innermost first */
 	uint32_t frame[WS_PY_MOMENT_FRAMES], code[WS_PY_MOMENT_FRAMES];
 	bool entry[WS_PY_MOMENT_FRAMES];
@@ -93,21 +93,22 @@ void ws_python_outside(struct ws_python *py, uint64_t now);
 struct ws_py_stack {
 	uint32_t *frame; /* 0: the evaluator runs no function, or one that Python does not show */
 	bool *entry;
-	uint32_t *code;  /* numbers that stand for the functions; for ws_python_remember only */
+	uint32_t *code; /* numbers that stand for the functions; for ws_python_remember only */
 	size_t n, cap;
 	bool truncated;
 };
 
 /*
- * The stack of native frames `places` (innermost first) with Python's in place of the evaluator's: *leaf gets the innermost frame, the result is the stack of
- * its callers. `cut`: the native frames are incomplete at their outer end.
+ * The stack of native frames `places` (innermost first) with Python's in place of the evaluator's: *leaf gets the innermost frame,
+ * the result is the stack of its callers. `cut`: the native frames are incomplete at their outer end.
  */
-uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut, uint32_t *leaf);
+uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut,
+			 uint32_t *leaf);
 /* Frames that were told in this ring for the record in hand; NULL for none. */
 const struct ws_py_stack *ws_python_take_frames(struct ws_stream *s);
 /* Keep a complete sample for those of the kernel. */
-void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places, size_t n, bool cut,
-			const struct ws_py_stack *st);
+void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time,
+			const struct ws_place *places, size_t n, bool cut, const struct ws_py_stack *st);
 /* Free what was kept, and what is known of modules. */
 void ws_python_forget(struct ws_python *py);
 /* What of the interpreter a native frame is. */

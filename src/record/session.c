@@ -285,7 +285,8 @@ static void fill_arena(struct session *s)
 	arena->features = (o->nvtx ? WS_FEATURE_NVTX : 0u) | (o->osrt ? WS_FEATURE_OSRT : 0u) |
 			  (o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) | (o->cuda ? WS_FEATURE_CUDA : 0u) |
 			  (wants_python(o) ? WS_FEATURE_PYTHON : 0u) | (o->python.gil ? WS_FEATURE_GIL : 0u) |
-			  (o->python.cuda_stacks ? WS_FEATURE_PYTHON_CUDA : 0u);
+			  (o->python.cuda_stacks ? WS_FEATURE_PYTHON_CUDA : 0u) |
+			  (o->python.sampling ? WS_FEATURE_PYTHON_SAMPLES : 0u);
 	arena->text_functions = function_texts(s);
 	fill_stacks(o, arena);
 	fill_sampling(s, arena);
@@ -533,7 +534,8 @@ static void explain_empty(struct session *s)
 		return;
 	}
 	why = ws_image_problem(file, buf, sizeof(buf));
-	snprintf(text, sizeof(text), "Nothing was recorded: %s.",
+	snprintf(text, sizeof(text), "%s: %s.",
+		 ws_perf_active(s->perf) ? "Only what the kernel tells (samples, context switches) was recorded" : "Nothing was recorded",
 		 why ? why : "no process of the target loaded the hooks (a static, privileged or foreign program, or one that was not run at all)");
 	ws_sink_diagnostic(s->main, WS_WARNING, "process", 0, ws_raw_ns(), text);
 	free(file);

@@ -21,7 +21,6 @@ struct ws_sql_table {
 	size_t cell_count, cell_cap;
 	bool made;
 	struct ws_xcolumn *own_columns; /* where the declaration is not for ever */
-	char *own_name;
 };
 
 struct ws_sql_report {

@@ -11,7 +11,7 @@
 
 #include "base/map.h"
 #include "query/gaps.h"
-#include "query/stacks.h"
+#include "query/profile.h"
 #include "stats/cuda.h"
 #include "stats/keyed.h"
 #include "stats/stats.h"
@@ -57,6 +57,7 @@ struct pass {
 	struct ws_stats *s;
 	struct ws_gaps gaps;
 	struct ws_stacks *stacks;
+	struct ws_samples samples;
 	struct worker *workers;
 	uint32_t count;
 };
@@ -139,7 +140,8 @@ static int scan_samples(void *ctx, const struct ws_batch *b)
 		for (size_t g = 0; g < p->gaps.n; g++) {
 			uint64_t key[3] = {g, b->col[ws_sample_thread][i], 0};
 
-			if (!in_gap(&p->gaps.v[g], b->col[ws_sample_start][i]))
+			if (!ws_samples_wanted(&p->samples, b->col[ws_sample_event][i], b->col[ws_sample_flags][i]) ||
+			    !in_gap(&p->gaps.v[g], b->col[ws_sample_start][i]))
 				continue;
 			key[2] = doing(p->stacks, (uint32_t)b->col[ws_sample_frame][i], (uint32_t)b->col[ws_sample_callers][i]);
 			ws_keyed_get(&w->sampled, key);
@@ -383,7 +385,8 @@ static int walk(struct pass *p, const struct ws_states *states, struct ws_err *e
 	struct ws_stats *s = p->s;
 	struct ws_scan sc = {
 	    .table = WS_TABLE_sample,
-	    .columns = WS_COL(sample, start) | WS_COL(sample, thread) | WS_COL(sample, frame) | WS_COL(sample, callers),
+	    .columns = WS_COL(sample, start) | WS_COL(sample, thread) | WS_COL(sample, frame) | WS_COL(sample, callers) |
+		       WS_COL(sample, event) | WS_COL(sample, flags),
 	    .time_min = s->time_min,
 	    .time_max = s->time_max,
 	};
@@ -402,6 +405,7 @@ static int walk(struct pass *p, const struct ws_states *states, struct ws_err *e
 		p->workers[i].at = ws_calloc(p->gaps.n, sizeof(*p->workers[i].at));
 	}
 	ws_states_run(states, s->time_min, s->time_max, take, p);
+	ws_samples_choose(s->r, NULL, &p->samples, e);
 	p->stacks = ws_stacks_open(s->r, &s->damaged);
 	ws_scan_run(s->r, &sc, scan_samples, p, &damaged);
 	s->damaged += damaged;

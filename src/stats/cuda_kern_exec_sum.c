@@ -126,7 +126,7 @@ static void print_line(struct pass *p, const uint64_t *key, const struct ws_std8
 	const char *kernel = ws_report_string(p->s->r, (uint32_t)key[KEY_NAME], &len);
 	char *name = ws_launches_prefixed(p->l, key[KEY_RANGE], kernel, &len);
 
-	c[0] = ws_cell_int((int64_t)(key[KEY_THREAD] >> 24));
+	c[0] = ws_cell_int((int64_t)(key[KEY_THREAD] >> 24 & 0xffffff));
 	c[1] = ws_cell_int((int64_t)(key[KEY_THREAD] & 0xffffff));
 	c[2] = ws_cell_int((int64_t)key[KEY_DEVICE]);
 	c[3] = ws_cell_int((int64_t)s[TOTAL].count);

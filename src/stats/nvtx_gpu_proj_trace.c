@@ -33,7 +33,9 @@ static int by_start(const void *a, const void *b, void *ctx)
 
 	if (sx != sy)
 		return sx < sy ? -1 : 1;
-	return x < y ? -1 : x > y; /* thread, then longer first */
+	if (ws_range_get(g, x, ws_nvtx_thread) != ws_range_get(g, y, ws_nvtx_thread)) /* the later thread first, as nvtx_pushpop_trace */
+		return x < y ? 1 : -1;
+	return x < y ? -1 : x > y; /* longer first */
 }
 
 /* Levels shown of a nesting; deeper ones only a broken program or file has. */

@@ -498,7 +498,7 @@ static void print_group(const struct output *o, const struct line *l, const stru
 	o->p->s->row(o->p->s, (struct ws_cell[]){
 				  in_range ? ws_cell_text(o->text.s + l->text, l->len) : ws_cell_null(),
 				  in_range ? ws_cell_text(style, strlen(style)) : ws_cell_null(),
-				  in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] >> 24)) : ws_cell_null(),
+				  in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] >> 24 & 0xffffff)) : ws_cell_null(),
 				  in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] & 0xffffff)) : ws_cell_null(),
 				  ws_cell_int((int64_t)g->instances),
 				  ws_cell_int((int64_t)g->s.count),

@@ -100,7 +100,9 @@ static int by_start(const void *a, const void *b, void *ctx)
 
 	if (sx != sy)
 		return sx < sy ? -1 : 1;
-	return x < y ? -1 : x > y; /* thread, then longer first */
+	if (value(t, x, ws_nvtx_thread) != value(t, y, ws_nvtx_thread)) /* the later thread first: so the reference tool numbers them */
+		return x < y ? 1 : -1;
+	return x < y ? -1 : x > y; /* longer first */
 }
 
 static void number(struct trace *t)

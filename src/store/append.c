@@ -1,8 +1,8 @@
 /*
  * append.c - the copy of a report to which rows are added; see ws_writer_append in store.h.
  *
- * A copy, not an addition in place: until the index stands again behind what was added, a file is one that a crash left open. Where the file system can
- * share blocks between files (copy_file_range), the copy costs nothing.
+ * A copy, not an addition in place: until the index stands again behind what was added, a file is one that a crash left open. Where
+ * the file system can share blocks between files (copy_file_range), the copy costs nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -67,9 +67,13 @@ int ws_report_copy_blocks(const struct ws_report *r, const char *path, uint64_t 
 	int fd;
 
 	if (!ws_report_complete(r))
-		return ws_fail(e, "%s was not closed properly or is damaged: 'warpsight recover' mends what can be mended; then add to it", r->path);
+		return ws_fail(
+		    e, "%s was not closed properly or is damaged: 'warpsight recover' mends what can be mended; then add to it",
+		    r->path);
 	if (!numbered_alike(r))
-		return ws_fail(e, "%s was written by another version of warpsight, whose tables are not quite this one's: use that version", r->path);
+		return ws_fail(
+		    e, "%s was written by another version of warpsight, whose tables are not quite this one's: use that version",
+		    r->path);
 	*end = sizeof(h);
 	if (r->all.n) {
 		const struct ws_block *last = &r->all.v[r->all.n - 1];

@@ -1,8 +1,8 @@
 /*
  * cfi.c - see cfi.h.
  *
- * An entry (FDE) is found, its common part (CIE) is read, and the instructions of both are run up to the address asked for. Rows are not kept here:
- * the unwinder keeps those that it meets.
+ * An entry (FDE) is found, its common part (CIE) is read, and the instructions of both are run up to the address asked for. Rows
+ * are not kept here: the unwinder keeps those that it meets.
  */
 #include "symbols/cfi.h"
 
@@ -13,7 +13,7 @@
 #include "symbols/bytes.h"
 
 #define PE_OMIT 0xff
-#define DEEPEST 32	       /* DW_CFA_remember_state inside each other */
+#define DEEPEST 32		/* DW_CFA_remember_state inside each other */
 #define MOST_ENTRIES (8u << 20) /* of a file without a table */
 
 struct entry {

@@ -1,8 +1,8 @@
 /*
  * cfi.h - call frame information of an ELF file: how to find a function's caller from any address in it.
  *
- * Reads .eh_frame through the binary search table of .eh_frame_hdr; where a file has no table, and for .debug_frame, all entries are walked once
- * and sorted. Only looks into the mapped file, allocates little, and refuses whatever does not check out.
+ * Reads .eh_frame through the binary search table of .eh_frame_hdr; where a file has no table, and for .debug_frame, all entries
+ * are walked once and sorted. Only looks into the mapped file, allocates little, and refuses whatever does not check out.
  */
 #ifndef WS_SYMBOLS_CFI_H
 #define WS_SYMBOLS_CFI_H
@@ -11,7 +11,7 @@
 #include "symbols/regs.h"
 
 enum ws_cfi_kind {
-	WS_CFI_SAME = 0,   /* the caller's value is still in it; also when nothing was said */
+	WS_CFI_SAME = 0, /* the caller's value is still in it; also when nothing was said */
 	WS_CFI_UNDEFINED,
 	WS_CFI_OFFSET,	   /* saved at CFA + offset */
 	WS_CFI_VALUE,	   /* is CFA + offset */
@@ -22,7 +22,7 @@ enum ws_cfi_kind {
 
 struct ws_cfi_rule {
 	uint8_t kind;
-	uint16_t size;	     /* of the expression, bytes */
+	uint16_t size; /* of the expression, bytes */
 	int64_t offset;
 	const uint8_t *code; /* the expression: in the mapped file */
 };
@@ -30,10 +30,10 @@ struct ws_cfi_rule {
 struct ws_cfi_row {
 	uint8_t cfa_kind; /* WS_CFI_VALUE: register cfa_register + cfa.offset; WS_CFI_VALUE_EXPRESSION */
 	uint8_t cfa_register;
-	bool signal;	  /* a signal handler's return address leads here: the caller was interrupted, not calling */
-	bool debug;	  /* from .debug_frame */
+	bool signal; /* a signal handler's return address leads here: the caller was interrupted, not calling */
+	bool debug;  /* from .debug_frame */
 	uint16_t return_register;
-	uint64_t begin;	  /* where the function begins */
+	uint64_t begin; /* where the function begins */
 	struct ws_cfi_rule cfa;
 	struct ws_cfi_rule reg[WS_REGS];
 };
@@ -47,8 +47,8 @@ bool ws_cfi_find(struct ws_cfi *c, uint64_t address, struct ws_cfi_row *row);
 bool ws_cfi_keeps_fp(struct ws_cfi *c);
 
 /*
- * Evaluate a DWARF expression: `read` gives the word at an address of the target, false when it is not at hand. `push` is on the stack at the
- * beginning when `pushed`. False when it cannot be evaluated.
+ * Evaluate a DWARF expression: `read` gives the word at an address of the target, false when it is not at hand. `push` is on the
+ * stack at the beginning when `pushed`. False when it cannot be evaluated.
  */
 bool ws_cfi_evaluate(const uint8_t *code, size_t size, const struct ws_regs *regs, bool pushed, uint64_t push,
 		     bool (*read)(void *ctx, uint64_t address, unsigned bytes, uint64_t *value), void *ctx, uint64_t *result);

@@ -1,8 +1,9 @@
 /*
  * dwarf.c - see dwarf.h.
  *
- * Units are gone through by their headers and the ranges of their first entry; only those that hold a wanted address are opened further, and of those only the
- * functions that do. The mapping is given back to the kernel (MADV_DONTNEED) as the walk goes on: file pages that were touched would otherwise count as ours.
+ * Units are gone through by their headers and the ranges of their first entry; only those that hold a wanted address are opened
+ * further, and of those only the functions that do. The mapping is given back to the kernel (MADV_DONTNEED) as the walk goes on:
+ * file pages that were touched would otherwise count as ours.
  */
 #include "symbols/dwarf.h"
 
@@ -20,10 +21,11 @@
 #include <gelf.h>
 #include <libelf.h>
 
-#define DEEPEST 48			      /* inlined calls inside each other */
-#define GIVE_BACK (UINT64_C(16) << 20)	      /* bytes of .debug_info between which touched pages are let go */
-#define MOST_KEPT (UINT64_C(8) << 20)	      /* bytes of units looked into after which libdw begins anew: it frees nothing before its end */
-#define MOST_UNPACKED (UINT64_C(1) << 30)     /* compressed sections are unpacked into memory: no more than this */
+#define DEEPEST 48		       /* inlined calls inside each other */
+#define GIVE_BACK (UINT64_C(16) << 20) /* bytes of .debug_info between which touched pages are let go */
+#define MOST_KEPT \
+	(UINT64_C(8) << 20) /* bytes of units looked into after which libdw begins anew: it frees nothing before its end */
+#define MOST_UNPACKED (UINT64_C(1) << 30) /* compressed sections are unpacked into memory: no more than this */
 #define MOST_NESTING 200
 
 struct chain {
@@ -47,7 +49,7 @@ struct search {
 	struct ws_lines lines; /* of the unit */
 	struct ws_line *line;  /* by place in `index` */
 	size_t line_cap;
-	bool own_lines; /* they could be read */
+	bool own_lines;	       /* they could be read */
 	struct ws_text *paths; /* of the calls being reported */
 	void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t calls_n);
 	void *ctx;
@@ -265,7 +267,8 @@ static void read_lines(struct search *s)
 	Dwarf_Attribute a;
 	Dwarf_Word offset;
 
-	s->own_lines = dwarf_attr(&s->unit, DW_AT_stmt_list, &a) && !dwarf_formudata(&a, &offset) && ws_lines_open(&s->lines, &s->sections, offset);
+	s->own_lines = dwarf_attr(&s->unit, DW_AT_stmt_list, &a) && !dwarf_formudata(&a, &offset) &&
+		       ws_lines_open(&s->lines, &s->sections, offset);
 	if (!s->own_lines)
 		return;
 	ws_grow(s->line, s->line_cap, s->index_n);
@@ -305,8 +308,8 @@ static void search_unit(struct search *s)
 }
 
 /*
- * libelf notes in the section headers that it has unpacked a section: for as long as it works on the mapping, their pages are writable, as private
- * copies, and not given back.
+ * libelf notes in the section headers that it has unpacked a section: for as long as it works on the mapping, their pages are
+ * writable, as private copies, and not given back.
  */
 static void header_pages(const struct ws_elf *elf, uintptr_t *from, uintptr_t *to)
 {
@@ -353,7 +356,8 @@ static bool search_some(struct search *s, Dwarf *dw, Dwarf_Off *at)
 			return false;
 		if (!dwarf_offdie(dw, *at + header, &s->unit))
 			continue;
-		if (dwarf_cu_info(s->unit.cu, NULL, &type, NULL, &skeleton, NULL, NULL, NULL) || type == DW_UT_type || type == DW_UT_split_type)
+		if (dwarf_cu_info(s->unit.cu, NULL, &type, NULL, &skeleton, NULL, NULL, NULL) || type == DW_UT_type ||
+		    type == DW_UT_split_type)
 			continue;
 		if (type == DW_UT_skeleton && dwarf_tag(&skeleton) != DW_TAG_invalid)
 			s->unit = skeleton;
@@ -402,7 +406,8 @@ static Dwarf *begin(const struct ws_elf *elf, Elf **handle, struct ws_err *e)
 		return NULL;
 	}
 	if (unpacked(elf) > MOST_UNPACKED) {
-		ws_fail(e, "its compressed debugging information would take %.1f GiB of memory", (double)unpacked(elf) / (1u << 30));
+		ws_fail(e, "its compressed debugging information would take %.1f GiB of memory",
+			(double)unpacked(elf) / (1u << 30));
 		return NULL;
 	}
 	*handle = elf_memory((char *)(uintptr_t)elf->data, elf->size);
@@ -454,7 +459,8 @@ static void find_sections(struct search *s, Elf *handle)
 }
 
 int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address, size_t n,
-		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t calls_n), void *ctx, struct ws_err *e)
+		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t calls_n), void *ctx,
+		  struct ws_err *e)
 {
 	struct ws_text paths[DEEPEST] = {{0}};
 	struct search s = {.elf = elf, .address = address, .n = n, .found = found, .ctx = ctx, .paths = paths};
@@ -486,7 +492,8 @@ int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const u
 }
 #else
 int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address, size_t n,
-		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t calls_n), void *ctx, struct ws_err *e)
+		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t calls_n), void *ctx,
+		  struct ws_err *e)
 {
 	(void)elf, (void)shared, (void)address, (void)n, (void)found, (void)ctx;
 	return ws_fail(e, "this warpsight was built without libdw");

@@ -129,6 +129,10 @@ static int read_header(struct ws_elf *elf, struct ws_err *e)
 			elf->sections = 0;
 		}
 	}
+	/* No more than the file has room for: others allocate by it. */
+	count = elf->shoff < elf->size ? (elf->size - elf->shoff) / (elf->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr)) : 0;
+	if (elf->sections > count)
+		elf->sections = (uint32_t)count;
 	return 0;
 }
 
@@ -196,8 +200,15 @@ bool ws_elf_section(const struct ws_elf *elf, uint32_t i, Elf64_Shdr *out)
 		return true;
 	}
 	memcpy(&s, elf->data + at, sizeof(s));
-	*out = (Elf64_Shdr){.sh_name = s.sh_name, .sh_type = s.sh_type, .sh_flags = s.sh_flags, .sh_addr = s.sh_addr, .sh_offset = s.sh_offset,
-			    .sh_size = s.sh_size, .sh_link = s.sh_link, .sh_info = s.sh_info, .sh_addralign = s.sh_addralign,
+	*out = (Elf64_Shdr){.sh_name = s.sh_name,
+			    .sh_type = s.sh_type,
+			    .sh_flags = s.sh_flags,
+			    .sh_addr = s.sh_addr,
+			    .sh_offset = s.sh_offset,
+			    .sh_size = s.sh_size,
+			    .sh_link = s.sh_link,
+			    .sh_info = s.sh_info,
+			    .sh_addralign = s.sh_addralign,
 			    .sh_entsize = s.sh_entsize};
 	return true;
 }
@@ -214,8 +225,14 @@ bool ws_elf_segment(const struct ws_elf *elf, uint32_t i, Elf64_Phdr *out)
 		return true;
 	}
 	memcpy(&p, elf->data + at, sizeof(p));
-	*out = (Elf64_Phdr){.p_type = p.p_type, .p_flags = p.p_flags, .p_offset = p.p_offset, .p_vaddr = p.p_vaddr, .p_paddr = p.p_paddr,
-			    .p_filesz = p.p_filesz, .p_memsz = p.p_memsz, .p_align = p.p_align};
+	*out = (Elf64_Phdr){.p_type = p.p_type,
+			    .p_flags = p.p_flags,
+			    .p_offset = p.p_offset,
+			    .p_vaddr = p.p_vaddr,
+			    .p_paddr = p.p_paddr,
+			    .p_filesz = p.p_filesz,
+			    .p_memsz = p.p_memsz,
+			    .p_align = p.p_align};
 	return true;
 }
 
@@ -250,24 +267,25 @@ const uint8_t *ws_elf_bytes(const struct ws_elf *elf, const Elf64_Shdr *s)
 
 /* ---- addresses ---- */
 
+/*
+ * Mappings begin at whole pages, segments need not: where two segments share a page of the file (lld lays files out so), that page
+ * is mapped twice, and the code in it belongs to the executable one.
+ */
 bool ws_elf_address(const struct ws_elf *elf, uint64_t offset, uint64_t *address)
 {
+	uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE);
 	Elf64_Phdr p;
-	bool found = false;
 
-	for (uint32_t i = 0; ws_elf_segment(elf, i, &p); i++)
-		if (p.p_type == PT_LOAD && offset >= p.p_offset && offset - p.p_offset < p.p_filesz && (!found || (p.p_flags & PF_X))) {
-			*address = p.p_vaddr + (offset - p.p_offset);
-			found = true;
+	for (int code = 1; code >= 0; code--)
+		for (uint32_t i = 0; ws_elf_segment(elf, i, &p); i++) {
+			if (p.p_type != PT_LOAD || !!(p.p_flags & PF_X) != code)
+				continue;
+			if (offset < (p.p_offset & ~(page_size - 1)) || (offset >= p.p_offset && offset - p.p_offset >= p.p_filesz))
+				continue;
+			*address = p.p_vaddr + (offset - p.p_offset); /* wraps back when it lies before */
+			return true;
 		}
-	/* Mappings begin at whole pages: the bytes before a segment's first in its page are mapped as well. */
-	for (uint32_t i = 0; !found && ws_elf_segment(elf, i, &p); i++)
-		if (p.p_type == PT_LOAD && (p.p_flags & PF_X) && offset < p.p_offset && p.p_offset - offset < 0x10000 &&
-		    p.p_vaddr >= p.p_offset - offset) {
-			*address = p.p_vaddr - (p.p_offset - offset);
-			found = true;
-		}
-	return found;
+	return false;
 }
 
 const uint8_t *ws_elf_loaded(const struct ws_elf *elf, uint64_t address, uint64_t *left)
@@ -275,7 +293,8 @@ const uint8_t *ws_elf_loaded(const struct ws_elf *elf, uint64_t address, uint64_
 	Elf64_Phdr p;
 
 	for (uint32_t i = 0; ws_elf_segment(elf, i, &p); i++)
-		if (p.p_type == PT_LOAD && address >= p.p_vaddr && address - p.p_vaddr < p.p_filesz && inside(elf, p.p_offset, p.p_filesz)) {
+		if (p.p_type == PT_LOAD && address >= p.p_vaddr && address - p.p_vaddr < p.p_filesz &&
+		    inside(elf, p.p_offset, p.p_filesz)) {
 			*left = p.p_filesz - (address - p.p_vaddr);
 			return elf->data + p.p_offset + (address - p.p_vaddr);
 		}
@@ -295,7 +314,8 @@ static bool build_id_in(const uint8_t *p, uint64_t n, char out[WS_BUILD_ID_TEXT]
 		desc = WS_ALIGN_UP((uint64_t)h.n_descsz, 4u);
 		if (name > n - sizeof(h) || desc > n - sizeof(h) - name)
 			return false;
-		if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == 4 && !memcmp(p + sizeof(h), "GNU", 4) && h.n_descsz && h.n_descsz <= 64) {
+		if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == 4 && !memcmp(p + sizeof(h), "GNU", 4) && h.n_descsz &&
+		    h.n_descsz <= 64) {
 			for (uint32_t i = 0; i < h.n_descsz; i++)
 				snprintf(out + 2 * i, 3, "%02x", p[sizeof(h) + name + i]);
 			return true;

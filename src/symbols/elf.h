@@ -1,9 +1,10 @@
 /*
- * elf.h - ELF files as they lie on disk, and the vDSO as it lies in memory: headers, sections, addresses. Reads nothing that is not asked for.
+ * elf.h - ELF files as they lie on disk, and the vDSO as it lies in memory: headers, sections, addresses. Reads nothing that is not
+ * asked for.
  *
- * Files are mapped, not read: of a gigabyte of debugging information only the touched pages count. A file that shrinks while it is mapped would
- * raise SIGBUS in the recorder; a handler puts a page of zeros there instead, and zeros are then refused like any other garbage. Every offset and
- * length of a file is checked before use: files are whatever the target had mapped.
+ * Files are mapped, not read: of a gigabyte of debugging information only the touched pages count. A file that shrinks while it is
+ * mapped would raise SIGBUS in the recorder; a handler puts a page of zeros there instead, and zeros are then refused like any
+ * other garbage. Every offset and length of a file is checked before use: files are whatever the target had mapped.
  */
 #ifndef WS_SYMBOLS_ELF_H
 #define WS_SYMBOLS_ELF_H

@@ -57,7 +57,10 @@ static bool take_hex(const char **p, const char *end, uint64_t *v)
 		*p += 2;
 	for (; *p < end; (*p)++, digits++) {
 		char c = **p;
-		int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+		int d = c >= '0' && c <= '9'   ? c - '0'
+			: c >= 'a' && c <= 'f' ? c - 'a' + 10
+			: c >= 'A' && c <= 'F' ? c - 'A' + 10
+					       : -1;
 
 		if (d < 0)
 			break;

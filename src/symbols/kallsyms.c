@@ -71,7 +71,8 @@ bool ws_kallsyms_find_text(const char *text, size_t size, const uint64_t *addres
 		shown = true;
 		i = lower_bound(address, n, line.begin);
 		/* Of several names of one place the first stays, a function's before a label's of data. */
-		if (i < n && (!top[i].len || line.begin > top[i].begin || (line.begin == top[i].begin && line.code && !top[i].code)))
+		if (i < n &&
+		    (!top[i].len || line.begin > top[i].begin || (line.begin == top[i].begin && line.code && !top[i].code)))
 			top[i] = line;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -91,7 +92,8 @@ bool ws_kallsyms_find_text(const char *text, size_t size, const uint64_t *addres
 	return shown;
 }
 
-bool ws_kallsyms_find(const uint64_t *address, size_t n, void (*found)(void *ctx, size_t i, const char *name, uint64_t begin), void *ctx)
+bool ws_kallsyms_find(const uint64_t *address, size_t n, void (*found)(void *ctx, size_t i, const char *name, uint64_t begin),
+		      void *ctx)
 {
 	FILE *f = fopen("/proc/kallsyms", "re");
 	struct ws_text text = {0};

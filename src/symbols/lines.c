@@ -10,8 +10,21 @@
 
 #define MOST_FILES 1000000u
 
-enum { FORM_BLOCK2 = 3, FORM_BLOCK4 = 4, FORM_DATA2 = 5, FORM_DATA4 = 6, FORM_DATA8 = 7, FORM_STRING = 8, FORM_BLOCK = 9, FORM_BLOCK1 = 10, FORM_DATA1 = 11,
-       FORM_STRP = 14, FORM_UDATA = 15, FORM_DATA16 = 30, FORM_LINE_STRP = 31 };
+enum {
+	FORM_BLOCK2 = 3,
+	FORM_BLOCK4 = 4,
+	FORM_DATA2 = 5,
+	FORM_DATA4 = 6,
+	FORM_DATA8 = 7,
+	FORM_STRING = 8,
+	FORM_BLOCK = 9,
+	FORM_BLOCK1 = 10,
+	FORM_DATA1 = 11,
+	FORM_STRP = 14,
+	FORM_UDATA = 15,
+	FORM_DATA16 = 30,
+	FORM_LINE_STRP = 31
+};
 enum { CONTENT_PATH = 1, CONTENT_FOLDER = 2 };
 
 static const char *text_at(const uint8_t *section, uint64_t n, uint64_t offset)
@@ -52,7 +65,8 @@ static bool old_files(struct ws_lines *t, struct ws_cursor *c)
 }
 
 /* One field of an entry of version 5: as text or as number. */
-static bool field(struct ws_cursor *c, const struct ws_lines_sections *s, uint64_t form, bool wide, const char **text, uint64_t *number)
+static bool field(struct ws_cursor *c, const struct ws_lines_sections *s, uint64_t form, bool wide, const char **text,
+		  uint64_t *number)
 {
 	switch (form) {
 	case FORM_STRING:
@@ -119,7 +133,8 @@ static bool take_formats(struct ws_cursor *c, struct formats *f)
 	return !c->bad;
 }
 
-static bool entry(struct ws_cursor *c, const struct ws_lines_sections *s, const struct formats *f, bool wide, const char **path, uint64_t *folder)
+static bool entry(struct ws_cursor *c, const struct ws_lines_sections *s, const struct formats *f, bool wide, const char **path,
+		  uint64_t *folder)
 {
 	*path = "";
 	*folder = 0;
@@ -225,7 +240,7 @@ struct run {
 	const size_t *index;
 	size_t n;
 	struct ws_line *out;
-	uint64_t at, file, line; /* registers */
+	uint64_t at, file, line;		   /* registers */
 	uint64_t before, before_file, before_line; /* the row that has not ended yet */
 	bool open;
 };
@@ -251,7 +266,8 @@ static void row(struct run *r, bool end)
 	if (r->open && r->at > r->before)
 		for (size_t i = first_at(r, r->before); i < r->n && r->address[r->index[i]] < r->at; i++)
 			if (!r->out[i].found || r->before >= r->out[i].start)
-				r->out[i] = (struct ws_line){true, (uint32_t)(r->before_line <= UINT32_MAX ? r->before_line : 0), r->before_file, r->before};
+				r->out[i] = (struct ws_line){true, (uint32_t)(r->before_line <= UINT32_MAX ? r->before_line : 0),
+							     r->before_file, r->before};
 	r->open = !end;
 	r->before = r->at;
 	r->before_file = r->file;

@@ -1,5 +1,6 @@
 /*
- * lines.h - source lines of a batch of addresses from a DWARF line table (.debug_line, versions 2 to 5), read in one pass that keeps nothing.
+ * lines.h - source lines of a batch of addresses from a DWARF line table (.debug_line, versions 2 to 5), read in one pass that
+ * keeps nothing.
  *
  * libdw makes an array of all rows of a unit and sorts it, which took most of the time that symbols take.
  */
@@ -17,9 +18,9 @@ struct ws_lines_sections { /* unpacked */
 
 struct ws_line { /* of one address */
 	bool found;
-	uint32_t line; /* 0: the compiler says that none belongs there */
-	uint64_t file; /* number in the table, for ws_lines_file */
-	uint64_t start;/* private: of the row it is from */
+	uint32_t line;	/* 0: the compiler says that none belongs there */
+	uint64_t file;	/* number in the table, for ws_lines_file */
+	uint64_t start; /* private: of the row it is from */
 };
 
 struct ws_lines_file {

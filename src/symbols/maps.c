@@ -1,8 +1,8 @@
 /*
  * maps.c - see maps.h.
  *
- * Two arrays a process: what is there, sorted by address, and what was. Nearly every lookup ends in the first with a binary search; the second is
- * searched only when the mapping there now began after the time in question.
+ * Two arrays a process: what is there, sorted by address, and what was. Nearly every lookup ends in the first with a binary search;
+ * the second is searched only when the mapping there now began after the time in question.
  */
 #include "symbols/maps.h"
 
@@ -13,10 +13,10 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-#define MOST_PAST 4096	     /* ended mappings of a process that are remembered */
-#define MOST_GONE 256	     /* ended processes that are */
-#define SCAN_NS 10000000u    /* /proc/PID/maps is not read more often than this for what is not found */
-#define LATE_NS 50000000u    /* a mapping may be told this much later than it was used */
+#define MOST_PAST 4096	  /* ended mappings of a process that are remembered */
+#define MOST_GONE 256	  /* ended processes that are */
+#define SCAN_NS 10000000u /* /proc/PID/maps is not read more often than this for what is not found */
+#define LATE_NS 50000000u /* a mapping may be told this much later than it was used */
 
 struct ws_maps_process {
 	struct ws_maps *maps;
@@ -164,17 +164,25 @@ static void touch(struct ws_maps_process *p, uint64_t time)
 		p->changed = time;
 }
 
-/* End what lies in [base, last], the last byte included; what sticks out on either side goes on. */
-static void clear(struct ws_maps_process *p, uint64_t time, uint64_t base, uint64_t last)
+/*
+ * End what lies in [base, last], the last byte included; what sticks out on either side goes on. False when something there was
+ * seen after `time`, which then stays: the news are older than what is known.
+ */
+static bool clear(struct ws_maps_process *p, uint64_t time, uint64_t base, uint64_t last)
 {
 	size_t i = above(p, base);
+	bool all = true;
 
-	if (i < p->now_n && p->now[i].base <= last)
-		touch(p, time);
 	while (i < p->now_n && p->now[i].base <= last) {
 		struct ws_mapping old = p->now[i], rest = old;
 		uint64_t old_last = old.base + (old.size - 1);
 
+		if (old.seen > time) {
+			all = false;
+			i++;
+			continue;
+		}
+		touch(p, time);
 		old.end = time;
 		remember(p, &old);
 		drop(p, i);
@@ -193,6 +201,7 @@ static void clear(struct ws_maps_process *p, uint64_t time, uint64_t base, uint6
 			insert(p, i++, &rest);
 		}
 	}
+	return all;
 }
 
 static bool sane(uint64_t base, uint64_t size)
@@ -200,9 +209,11 @@ static bool sane(uint64_t base, uint64_t size)
 	return size && base + (size - 1) >= base;
 }
 
-static void add(struct ws_maps_process *p, uint64_t time, const struct ws_mapped *what)
+/* `what` has been there since `start`, as was learnt at `time`. */
+static void add(struct ws_maps_process *p, uint64_t start, uint64_t time, uint64_t seen, const struct ws_mapped *what)
 {
-	struct ws_mapping new = {.start = time, .end = WS_NO_TIME, .base = what->base, .size = what->size, .offset = what->offset};
+	struct ws_mapping new = {
+	    .start = start, .seen = seen, .end = WS_NO_TIME, .base = what->base, .size = what->size, .offset = what->offset};
 
 	if (!sane(what->base, what->size))
 		return;
@@ -211,14 +222,15 @@ static void add(struct ws_maps_process *p, uint64_t time, const struct ws_mapped
 		new.shift = 0;
 	else
 		new.shift = what->base - ws_module_address(new.module, new.module->kind == WS_MODULE_VDSO ? 0 : what->offset);
-	clear(p, time, what->base, what->base + (what->size - 1));
+	if (!clear(p, time, what->base, what->base + (what->size - 1)))
+		return;
 	insert(p, above(p, what->base), &new);
-	touch(p, time);
+	touch(p, start);
 }
 
 void ws_maps_add(struct ws_maps *m, int pid, uint64_t time, const struct ws_mapped *what)
 {
-	add(process(m, pid), time, what);
+	add(process(m, pid), time, time, 0, what);
 }
 
 void ws_maps_remove(struct ws_maps *m, int pid, uint64_t time, uint64_t base, uint64_t size)
@@ -234,7 +246,8 @@ void ws_maps_exec(struct ws_maps *m, int pid, uint64_t time)
 {
 	struct ws_maps_process *p = process(m, pid);
 
-	clear(p, time, 0, UINT64_MAX);
+	if (!clear(p, time, 0, UINT64_MAX)) /* the new image was looked at before this was told */
+		return;
 	tell_all(p);
 	p->ended = NULL;
 	p->ctx = NULL;
@@ -296,7 +309,8 @@ static bool parse(struct line *l, const char *text, size_t n)
 		return false;
 	memcpy(buf, text, n);
 	buf[n] = 0;
-	if (sscanf(buf, "%llx-%llx %7s %llx %x:%x %llu %n", &from, &to, perms, &offset, &major, &minor, &inode, &path) < 7 || to <= from)
+	if (sscanf(buf, "%llx-%llx %7s %llx %x:%x %llu %n", &from, &to, perms, &offset, &major, &minor, &inode, &path) < 7 ||
+	    to <= from)
 		return false;
 	snprintf(l->path, sizeof(l->path), "%s", path >= 0 && buf[path] ? buf + path : "//anon");
 	l->what = (struct ws_mapped){from, to - from, offset, l->path, inode ? ws_device(major, minor) : 0, inode, NULL, 0};
@@ -304,17 +318,21 @@ static bool parse(struct line *l, const char *text, size_t n)
 	return true;
 }
 
-/* Is it known as it is? Then it only needs to be kept. */
-static bool known(struct ws_maps_process *p, const struct ws_mapped *what)
+/* Is it known as it is? Then it is only noted that it was seen. */
+static bool known(struct ws_maps_process *p, const struct ws_mapped *what, uint64_t time)
 {
 	size_t i = above(p, what->base);
 	struct ws_mapping *have = i < p->now_n ? &p->now[i] : NULL;
 
 	if (!have || have->base > what->base || have->base + have->size < what->base + what->size)
 		return false;
-	if (have->module->kind != WS_MODULE_FILE)
-		return have->module == ws_modules_mapped(p->maps->modules, p->pid, what);
-	return have->module->inode == what->inode && have->offset + (what->base - have->base) == what->offset;
+	if (have->module->kind != WS_MODULE_FILE
+		? have->module != ws_modules_mapped(p->maps->modules, p->pid, what)
+		: have->module->inode != what->inode || have->offset + (what->base - have->base) != what->offset)
+		return false;
+	if (time > have->seen)
+		have->seen = time;
+	return true;
 }
 
 void ws_maps_scan_text(struct ws_maps *m, int pid, uint64_t since, uint64_t time, const char *text, size_t n)
@@ -332,8 +350,8 @@ void ws_maps_scan_text(struct ws_maps *m, int pid, uint64_t since, uint64_t time
 			any = true;
 			if (l->what.base > reached && p->now_n)
 				ws_maps_remove(m, pid, time, reached, l->what.base - reached);
-			if (!known(p, &l->what))
-				add(p, since, &l->what);
+			if (!known(p, &l->what, time))
+				add(p, since, time, time, &l->what);
 			reached = l->what.base + l->what.size;
 		}
 		text = stop + 1;

@@ -107,7 +107,8 @@ static bool is_stripped(const struct ws_elf *elf)
 	return true;
 }
 
-/* Open the file at `path` into the module when it is the mapped one: by inode, else by build id. `trusted`: it is by the way it is reached. */
+/* Open the file at `path` into the module when it is the mapped one: by inode, else by build id. `trusted`: it is by the way it is
+ * reached. */
 static bool take_file(struct ws_module *m, const char *path, int pid, const struct ws_mapped *what, bool trusted)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -198,8 +199,8 @@ static struct ws_module *file_module(struct ws_modules *m, int pid, const struct
 
 		if (!found)
 			break;
-		if (old->kind == WS_MODULE_FILE && old->inode == what->inode && old->device == what->device && strlen(old->path) == len &&
-		    !memcmp(old->path, what->path, len))
+		if (old->kind == WS_MODULE_FILE && old->inode == what->inode && old->device == what->device &&
+		    strlen(old->path) == len && !memcmp(old->path, what->path, len))
 			return old;
 	}
 	new = add(m, WS_MODULE_FILE, what->path);
@@ -232,7 +233,8 @@ static size_t own_vdso_size(uint64_t image)
 	return size;
 }
 
-/* One image serves all 64-bit processes of a kernel: ours is theirs. A 32-bit one has another, which is smaller, and is left unread. */
+/* One image serves all 64-bit processes of a kernel: ours is theirs. A 32-bit one has another, which is smaller, and is left
+ * unread. */
 static struct ws_module *vdso_module(struct ws_modules *m, uint64_t size)
 {
 	uint64_t image = getauxval(AT_SYSINFO_EHDR);
@@ -323,7 +325,8 @@ static void open_recorded(struct ws_module *m)
 	m->opened = true;
 }
 
-struct ws_module *ws_modules_recorded(struct ws_modules *m, enum ws_module_kind kind, const char *path, const char *build_id, uint64_t size, bool same_boot)
+struct ws_module *ws_modules_recorded(struct ws_modules *m, enum ws_module_kind kind, const char *path, const char *build_id,
+				      uint64_t size, bool same_boot)
 {
 	struct ws_module *new, *ours;
 	unsigned pid;
@@ -363,8 +366,8 @@ struct ws_module *ws_modules_mapped(struct ws_modules *m, int pid, const struct 
 		return jit;
 	}
 	/* Generated code lies in memory of no file, or of files that exist to be mapped: memfd, shared memory, /dev/zero. */
-	if (what->path[0] != '/' || what->path[1] == '/' || !strncmp(what->path, "/memfd:", 7) || !strncmp(what->path, "/dev/", 5) ||
-	    !strncmp(what->path, "/SYSV", 5) || !strncmp(what->path, "/anon_hugepage", 14))
+	if (what->path[0] != '/' || what->path[1] == '/' || !strncmp(what->path, "/memfd:", 7) ||
+	    !strncmp(what->path, "/dev/", 5) || !strncmp(what->path, "/SYSV", 5) || !strncmp(what->path, "/anon_hugepage", 14))
 		return ws_modules_jit(m, pid);
 	return file_module(m, pid, what);
 }

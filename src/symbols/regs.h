@@ -20,7 +20,8 @@ struct ws_regs {
 	uint64_t known; /* bit i: r[i] is known */
 };
 
-/* From a sample's user registers, `values` in the order of the bits of `mask` (a subset of WS_PERF_REGS is enough when it has ip and sp). */
+/* From a sample's user registers, `values` in the order of the bits of `mask` (a subset of WS_PERF_REGS is enough when it has ip
+ * and sp). */
 void ws_regs_from_perf(struct ws_regs *regs, uint64_t mask, const uint64_t *values, uint32_t n);
 
 #endif

@@ -65,8 +65,8 @@ static char *shown(const struct ws_symbol_hit *h)
 /* ---- ELF files ---- */
 
 /*
- * Debugging information tells the chain of inlined functions. The function itself keeps the name of its symbol, which says more: of parts that the compiler
- * split off, and of stubs.
+ * Debugging information tells the chain of inlined functions. The function itself keeps the name of its symbol, which says more: of
+ * parts that the compiler split off, and of stubs.
  */
 static void found_dwarf(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t n)
 {
@@ -223,8 +223,9 @@ static double processor_time(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-void ws_symbolise(struct ws_wanted *wanted, size_t n, const struct ws_symbol_opts *opts, void (*emit)(void *ctx, const struct ws_symbol *s),
-		  void (*progress)(void *ctx, uint64_t done, uint64_t all), void *ctx, struct ws_symbol_result *result)
+void ws_symbolise(struct ws_wanted *wanted, size_t n, const struct ws_symbol_opts *opts,
+		  void (*emit)(void *ctx, const struct ws_symbol *s), void (*progress)(void *ctx, uint64_t done, uint64_t all),
+		  void *ctx, struct ws_symbol_result *result)
 {
 	double began = processor_time();
 

@@ -1,8 +1,8 @@
 /*
  * symbolise.h - names, source lines and inlined functions for the places in code that a report holds.
  *
- * Works in batches, module by module: only what the wanted addresses need is read, and a module's debugging information is let go before the next one's is
- * looked at. What cannot be named for certain gets no name.
+ * Works in batches, module by module: only what the wanted addresses need is read, and a module's debugging information is let go
+ * before the next one's is looked at. What cannot be named for certain gets no name.
  */
 #ifndef WS_SYMBOLS_SYMBOLISE_H
 #define WS_SYMBOLS_SYMBOLISE_H
@@ -12,10 +12,11 @@
 struct ws_symbol_opts {
 	const char *const *dirs; /* --symbols */
 	size_t dirs_n;
-	bool lines;		 /* read debugging information: source lines and inlined functions */
-	bool kernel;		 /* /proc/kallsyms is of the kernel that was recorded */
-	uint64_t since_s, until_s; /* CLOCK_REALTIME seconds between which perf maps of generated code must have been written; 0: any */
-	double budget_s;	 /* processor time after which no further module is begun; 0: none */
+	bool lines;  /* read debugging information: source lines and inlined functions */
+	bool kernel; /* /proc/kallsyms is of the kernel that was recorded */
+	uint64_t since_s,
+	    until_s;	 /* CLOCK_REALTIME seconds between which perf maps of generated code must have been written; 0: any */
+	double budget_s; /* processor time after which no further module is begun; 0: none */
 };
 
 struct ws_wanted { /* one frame */
@@ -30,20 +31,21 @@ struct ws_symbol {
 	const char *name;      /* as it is to be shown; NULL: not found */
 	const char *file;      /* or NULL */
 	uint32_t line;
-	uint64_t address;      /* where the function begins; 0: not known */
+	uint64_t address; /* where the function begins; 0: not known */
 };
 
 struct ws_symbol_result {
-	uint64_t frames, named; /* asked for, and given a name */
-	uint64_t skipped;	/* not looked at: the budget was spent */
+	uint64_t frames, named;		    /* asked for, and given a name */
+	uint64_t skipped;		    /* not looked at: the budget was spent */
 	uint64_t modules, missing, changed; /* files: looked at, not there, not the ones that were recorded */
 };
 
 /*
- * Symbolise `wanted` (sorted by this function). `emit` is called for each frame's symbols in the order of depth, frame after frame; its texts live
- * for the call. `progress`, if not NULL, now and then with frames done. Adds to *result.
+ * Symbolise `wanted` (sorted by this function). `emit` is called for each frame's symbols in the order of depth, frame after frame;
+ * its texts live for the call. `progress`, if not NULL, now and then with frames done. Adds to *result.
  */
-void ws_symbolise(struct ws_wanted *wanted, size_t n, const struct ws_symbol_opts *opts, void (*emit)(void *ctx, const struct ws_symbol *s),
-		  void (*progress)(void *ctx, uint64_t done, uint64_t all), void *ctx, struct ws_symbol_result *result);
+void ws_symbolise(struct ws_wanted *wanted, size_t n, const struct ws_symbol_opts *opts,
+		  void (*emit)(void *ctx, const struct ws_symbol *s), void (*progress)(void *ctx, uint64_t done, uint64_t all),
+		  void *ctx, struct ws_symbol_result *result);
 
 #endif

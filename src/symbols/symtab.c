@@ -15,6 +15,7 @@ struct batch {
 	uint64_t *top;
 	const char **top_name;
 	bool *top_sized, *top_there;
+	uint8_t *code; /* by section: it holds code */
 };
 
 static size_t lower_bound(const uint64_t *v, size_t n, uint64_t x)
@@ -93,7 +94,8 @@ static void scan_table(struct batch *b, const Elf64_Shdr *table)
 		uint8_t type;
 		const char *name;
 
-		if (!get_symbol(b->elf, p, i, &s))
+		if (!get_symbol(b->elf, p, i, &s) ||
+		    (s.st_shndx < SHN_LORESERVE && (s.st_shndx >= b->elf->sections || !b->code[s.st_shndx])))
 			continue;
 		type = ELF64_ST_TYPE(s.st_info);
 		if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
@@ -196,12 +198,15 @@ static void name_plt(struct batch *b, const Elf64_Shdr *s)
 
 bool ws_symtab_find(const struct ws_elf *elf, const uint64_t *address, size_t n, struct ws_symbol_hit *hit)
 {
-	struct batch b = {elf, address, n, hit, NULL, NULL, NULL, NULL};
+	struct batch b = {.elf = elf, .address = address, .n = n, .hit = hit};
 	bool full = false;
 	Elf64_Shdr s;
 
 	if (!n)
 		return false;
+	b.code = ws_calloc((size_t)elf->sections + 1, 1);
+	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &s); i++)
+		b.code[i] = (s.sh_flags & SHF_EXECINSTR) != 0;
 	b.top = ws_calloc(n, sizeof(*b.top));
 	b.top_name = ws_calloc(n, sizeof(*b.top_name));
 	b.top_sized = ws_calloc(n, sizeof(*b.top_sized));
@@ -219,6 +224,7 @@ bool ws_symtab_find(const struct ws_elf *elf, const uint64_t *address, size_t n,
 			if (!strncmp(ws_elf_section_name(elf, &s), ".plt", 4) && s.sh_type == SHT_PROGBITS)
 				name_plt(&b, &s);
 	take_sizeless(&b);
+	free(b.code);
 	free(b.top);
 	free(b.top_name);
 	free(b.top_sized);

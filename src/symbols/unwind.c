@@ -1,12 +1,12 @@
 /*
  * unwind.c - see unwind.h.
  *
- * Two tables of rules, both direct-mapped and bounded. The first is asked by (version of the process's map, address in the process) and needs no look at the
- * map; the second by (module, address in it) and serves all processes that map it, and a process whose map has changed. A miss in both costs about
- * a microsecond of interpreting; warm, a frame costs some ten nanoseconds.
+ * Two tables of rules, both direct-mapped and bounded. The first is asked by (version of the process's map, address in the process)
+ * and needs no look at the map; the second by (module, address in it) and serves all processes that map it, and a process whose map
+ * has changed. A miss in both costs about a microsecond of interpreting; warm, a frame costs some ten nanoseconds.
  *
- * A rule that adds an offset to a register and loads saved registers near the CFA, as nearly all are, is kept as such. What is left (signal frames,
- * PLT entries, realigned stacks) keeps the whole row.
+ * A rule that adds an offset to a register and loads saved registers near the CFA, as nearly all are, is kept as such. What is left
+ * (signal frames, PLT entries, realigned stacks) keeps the whole row.
  */
 #include "symbols/unwind.h"
 
@@ -187,8 +187,9 @@ static const struct step *step_of(struct ws_unwinder *u, struct ws_module *m, ui
 }
 
 /*
- * What makes a new stack puts the address of a function that never returns where a return address belongs (makecontext and __start_context): no call stands
- * before it, but padding or another function, and it is itself. Told by its rules, or by there being none for what stands before.
+ * What makes a new stack puts the address of a function that never returns where a return address belongs (makecontext and
+ * __start_context): no call stands before it, but padding or another function, and it is itself. Told by its rules, or by there
+ * being none for what stands before.
  */
 static bool begins_outermost(struct ws_module *m, uint64_t address, const struct step *before)
 {
@@ -451,7 +452,8 @@ static size_t continue_with_chain(struct walk *w, struct ws_place *out, size_t n
 	return n;
 }
 
-size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwind_mode mode, struct ws_place *out, size_t most, unsigned *flags)
+size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwind_mode mode, struct ws_place *out, size_t most,
+		 unsigned *flags)
 {
 	struct walk w = {.u = u, .stop = stop, .regs = stop->regs, .mode = mode, .exact = true};
 	uint8_t method = WS_UNWIND_UNKNOWN;
@@ -468,7 +470,8 @@ size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwi
 		if (n && !here->module) /* no code there: what led here was not a return address */
 			break;
 		out[n] = (struct ws_place){here->module, here->address, ip, sp, frame_kind(here->module), method};
-		/* What returns from a signal handler begins where the handler returns to: its information begins a byte before, its name does not. */
+		/* What returns from a signal handler begins where the handler returns to: its information begins a byte before, its
+		 * name does not. */
 		if (!w.exact && here->step.signal)
 			out[n].address++;
 		n++;
@@ -493,8 +496,8 @@ size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwi
 	return n;
 }
 
-size_t ws_unwind_chain(struct ws_unwinder *u, struct ws_maps_process *maps, uint64_t time, const uint64_t *chain, size_t n, enum ws_unwind_method method,
-		       struct ws_place *out, size_t most)
+size_t ws_unwind_chain(struct ws_unwinder *u, struct ws_maps_process *maps, uint64_t time, const uint64_t *chain, size_t n,
+		       enum ws_unwind_method method, struct ws_place *out, size_t most)
 {
 	size_t made = 0;
 
@@ -504,8 +507,8 @@ size_t ws_unwind_chain(struct ws_unwinder *u, struct ws_maps_process *maps, uint
 
 		if (i && !here->module)
 			break;
-		out[made++] = (struct ws_place){here->module, here->address, chain[i], 0, frame_kind(here->module),
-						(uint8_t)(i ? method : WS_UNWIND_UNKNOWN)};
+		out[made++] = (struct ws_place){
+		    here->module, here->address, chain[i], 0, frame_kind(here->module), (uint8_t)(i ? method : WS_UNWIND_UNKNOWN)};
 	}
 	return made;
 }

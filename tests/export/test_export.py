@@ -272,6 +272,8 @@ def queries_of_other_tools():
                   "USING (correlationId) JOIN StringIds s ON s.id = r.nameId WHERE r.globalTid / 0x1000000 = k.globalPid / 0x1000000")[0][2][:4], "cuda")
     same(rows(db, "SELECT name, smCount, totalMemory, computeMajor || '.' || computeMinor FROM TARGET_INFO_GPU ORDER BY id")[0],
          ("Some GPU", 132, 80000000000, "9.0"))
+    same(rows(db, "SELECT pid, cudaId, gpuId, uuid, numMultiprocessors FROM TARGET_INFO_CUDA_DEVICE ORDER BY 1, 2"),
+         [(600, 0, 0, "GPU-a", 132), (600, 1, 1, "GPU-b", 132), (700, 0, 0, "GPU-a", 132), (700, 1, 1, "GPU-b", 132)])
     same(rows(db, "SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_SCHEMA_VERSION'"), [("3.25.0",)])
     same(rows(db, "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY m JOIN ENUM_CUDA_MEMCPY_OPER e ON m.copyKind = e.id WHERE e.label = 'Host-to-Device'")[0][0] > 0, True)
 

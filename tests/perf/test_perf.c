@@ -1,16 +1,17 @@
 /*
- * test_perf.c - perf's records taken apart, whole and damaged; rings merged in the order of time; formats of tracepoints. Prints TAP.
+ * test_perf.c - perf's records taken apart, whole and damaged; rings merged in the order of time; formats of tracepoints. Prints
+ * TAP.
  */
 #include "perf_case.h"
 
 static int number, failed;
 
-#define CHECK(condition)                                                                  \
-	do {                                                                              \
-		if (!(condition)) {                                                       \
-			printf("# %s:%d: %s\n", __FILE__, __LINE__, #condition);          \
-			ok = false;                                                       \
-		}                                                                         \
+#define CHECK(condition)                                                         \
+	do {                                                                     \
+		if (!(condition)) {                                              \
+			printf("# %s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			ok = false;                                              \
+		}                                                                \
 	} while (0)
 
 static bool samples_whole(void)
@@ -29,7 +30,8 @@ static bool samples_whole(void)
 	CHECK(out.sample.regs && out.sample.regs[REGS - 1] == 0x700 + REGS - 1);
 	CHECK(out.sample.stack && out.sample.stack_size == 40 && out.sample.stack[8] == 1);
 	make_sample(&r, WS_PERF_SAMPLE_BASE, 78, 5);
-	CHECK(ws_perf_parse(r.b, r.n, WS_PERF_SAMPLE_BASE, REGS, &out) && !out.sample.stack && !out.sample.regs && !out.sample.chain);
+	CHECK(ws_perf_parse(r.b, r.n, WS_PERF_SAMPLE_BASE, REGS, &out) && !out.sample.stack && !out.sample.regs &&
+	      !out.sample.chain);
 	CHECK(!ws_perf_parse(r.b, r.n, WS_PERF_SAMPLE_BASE | PERF_SAMPLE_ADDR, REGS, &out)); /* a bit that is not understood */
 	return ok;
 }
@@ -52,7 +54,8 @@ static bool others_whole(void)
 	put(&r, "/lib/x.so\0\0\0\0\0\0", 16);
 	sample_id(&r, 10, 11, 99, 1, 7);
 	CHECK(ws_perf_time(r.b, r.n) == 99);
-	CHECK(ws_perf_parse(r.b, r.n, 0, 0, &out) && !strcmp(out.mmap.path, "/lib/x.so") && out.mmap.inode == 4711 && out.mmap.prot == 5);
+	CHECK(ws_perf_parse(r.b, r.n, 0, 0, &out) && !strcmp(out.mmap.path, "/lib/x.so") && out.mmap.inode == 4711 &&
+	      out.mmap.prot == 5);
 	begin(&r, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
 	put32(&r, 20, 21);
 	put(&r, "name\0\0\0\0", 8);
@@ -63,7 +66,8 @@ static bool others_whole(void)
 	put32(&r, 33, 32);
 	put64(&r, 55);
 	sample_id(&r, 1, 1, 101, 1, 7);
-	CHECK(ws_perf_parse(r.b, r.n, 0, 0, &out) && out.pid == 31 && out.task.ppid == 30 && out.tid == 33 && out.task.ptid == 32 && out.time == 101);
+	CHECK(ws_perf_parse(r.b, r.n, 0, 0, &out) && out.pid == 31 && out.task.ppid == 30 && out.tid == 33 && out.task.ptid == 32 &&
+	      out.time == 101);
 	begin(&r, PERF_RECORD_SWITCH_CPU_WIDE, PERF_RECORD_MISC_SWITCH_OUT);
 	put32(&r, 41, 42);
 	sample_id(&r, 40, 40, 102, 2, 7);
@@ -76,7 +80,8 @@ static bool others_whole(void)
 	return ok;
 }
 
-/* Cut short anywhere, with bytes changed anywhere: refused or harmless. In memory of exactly the record's size, for the sanitizer. */
+/* Cut short anywhere, with bytes changed anywhere: refused or harmless. In memory of exactly the record's size, for the sanitizer.
+ */
 static bool damaged(void)
 {
 	struct bytes r;
@@ -234,8 +239,12 @@ int main(void)
 	static const struct {
 		const char *name;
 		bool (*run)(void);
-	} tests[] = {{"samples with everything in them", samples_whole}, {"the other records", others_whole}, {"damaged records", damaged},
-		     {"rings are merged in the order of time", rings_merge}, {"formats of tracepoints", formats}, {"names of events", names}};
+	} tests[] = {{"samples with everything in them", samples_whole},
+		     {"the other records", others_whole},
+		     {"damaged records", damaged},
+		     {"rings are merged in the order of time", rings_merge},
+		     {"formats of tracepoints", formats},
+		     {"names of events", names}};
 
 	printf("1..%zu\n", WS_COUNT(tests));
 	for (size_t i = 0; i < WS_COUNT(tests); i++) {

@@ -28,7 +28,7 @@ static const char **modules;
 static size_t frame_n, stack_n;
 static struct stack {
 	uint32_t parent, frame;
-} *stacks;
+} * stacks;
 
 static const char *text(const struct ws_report *r, uint64_t id)
 {
@@ -49,8 +49,9 @@ static void load(const struct ws_report *r)
 		modules[v[ws_module_id]] = text(r, v[ws_module_path]);
 	ws_cursor_close(c);
 	for (c = ws_cursor_open(r, WS_TABLE_frame, 0, UINT64_MAX); ws_cursor_next(c, &v);)
-		frames[v[ws_frame_id]] = (struct frame){(uint32_t)v[ws_frame_kind], (uint32_t)v[ws_frame_module], v[ws_frame_address],
-							text(r, v[ws_frame_name]), text(r, v[ws_frame_file]), ""};
+		frames[v[ws_frame_id]] =
+		    (struct frame){(uint32_t)v[ws_frame_kind], (uint32_t)v[ws_frame_module], v[ws_frame_address],
+				   text(r, v[ws_frame_name]),  text(r, v[ws_frame_file]),    ""};
 	ws_cursor_close(c);
 	for (c = ws_cursor_open(r, WS_TABLE_symbol, 0, UINT64_MAX); ws_cursor_next(c, &v);)
 		if (v[ws_symbol_frame] < frame_n)
@@ -109,7 +110,8 @@ static void print_row(const struct ws_report *r, enum ws_table t, const uint64_t
 		break;
 	case WS_TABLE_python_sample:
 		print_thread("outside", v[ws_python_sample_thread], v[ws_python_sample_start]);
-		printf("%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t", v[ws_python_sample_weight], v[ws_python_sample_gil], v[ws_python_sample_flags]);
+		printf("%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t", v[ws_python_sample_weight], v[ws_python_sample_gil],
+		       v[ws_python_sample_flags]);
 		print_stack((uint32_t)v[ws_python_sample_stack], 0);
 		break;
 	case WS_TABLE_gil:
@@ -123,7 +125,8 @@ static void print_row(const struct ws_report *r, enum ws_table t, const uint64_t
 		break;
 	case WS_TABLE_slice:
 		print_thread("slice", v[ws_slice_thread], v[ws_slice_start]);
-		printf("%" PRIu64 "\t%s\t%s\t%s\n", v[ws_slice_end], text(r, v[ws_slice_name]), text(r, v[ws_slice_category]), text(r, v[ws_slice_args]));
+		printf("%" PRIu64 "\t%s\t%s\t%s\n", v[ws_slice_end], text(r, v[ws_slice_name]), text(r, v[ws_slice_category]),
+		       text(r, v[ws_slice_args]));
 		break;
 	case WS_TABLE_diagnostic:
 		printf("diag\t%s\n", text(r, v[ws_diagnostic_text]));
@@ -135,8 +138,8 @@ static void print_row(const struct ws_report *r, enum ws_table t, const uint64_t
 
 int main(int argc, char **argv)
 {
-	static const enum ws_table tables[] = {WS_TABLE_sample, WS_TABLE_python_sample, WS_TABLE_gil, WS_TABLE_cuda_api, WS_TABLE_slice, WS_TABLE_diagnostic,
-					       WS_TABLE_loss};
+	static const enum ws_table tables[] = {WS_TABLE_sample, WS_TABLE_python_sample, WS_TABLE_gil, WS_TABLE_cuda_api,
+					       WS_TABLE_slice,	WS_TABLE_diagnostic,	WS_TABLE_loss};
 	struct ws_err e;
 	struct ws_report *r = argc == 2 ? ws_report_open(argv[1], &e) : NULL;
 	const uint64_t *v;

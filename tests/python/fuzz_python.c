@@ -1,10 +1,12 @@
 /*
- * fuzz_python.c - the reader of interpreters against hostile memory: it may find nothing or nonsense, and must not crash, hang, or write beyond what it was given.
+ * fuzz_python.c - the reader of interpreters against hostile memory: it may find nothing or nonsense, and must not crash, hang, or
+ * write beyond what it was given.
  *
- * The input's first byte chooses an image of an interpreter (or memory that is made of the input alone); then come edits of 10 bytes: a place in what the image holds
- * (4), a way (1), a value (5). What is left is tried as a line table of each form.
+ * The input's first byte chooses an image of an interpreter (or memory that is made of the input alone); then come edits of 10
+ * bytes: a place in what the image holds (4), a way (1), a value (5). What is left is tried as a line table of each form.
  *
- * Built by clang with -Dfuzz=true this is a libFuzzer target; else, with FUZZ_REPLAY, a program that runs a fixed number of made-up inputs, or the files it is given.
+ * Built by clang with -Dfuzz=true this is a libFuzzer target; else, with FUZZ_REPLAY, a program that runs a fixed number of made-up
+ * inputs, or the files it is given.
  */
 #include <unistd.h>
 

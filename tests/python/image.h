@@ -1,7 +1,9 @@
 /*
- * image.h - pieces of an interpreter's memory, as far as the reader has read them, and reading from them: a real interpreter without the interpreter.
+ * image.h - pieces of an interpreter's memory, as far as the reader has read them, and reading from them: a real interpreter
+ * without the interpreter.
  *
- * A file is the word "WSPYIMG1", then numbers of 8 bytes: version, address of _PyRuntime, count of pieces; then each piece: address, size, bytes.
+ * A file is the word "WSPYIMG1", then numbers of 8 bytes: version, address of _PyRuntime, count of pieces; then each piece:
+ * address, size, bytes.
  */
 #ifndef WS_TEST_PYTHON_IMAGE_H
 #define WS_TEST_PYTHON_IMAGE_H

@@ -1,6 +1,7 @@
 /*
- * make_image.c - make an image (image.h) of a running interpreter: make_image PID RUNTIME VERSION FILE, the address and the version in hexadecimal. It reads the
- * process as the recorder does and keeps what was read. images/README says how those that are here were made.
+ * make_image.c - make an image (image.h) of a running interpreter: make_image PID RUNTIME VERSION FILE, the address and the version
+ * in hexadecimal. It reads the process as the recorder does and keeps what was read. images/README says how those that are here
+ * were made.
  */
 #include <sys/uio.h>
 

@@ -1,6 +1,6 @@
 /*
- * test_cpython.c - reading CPython without CPython: images of the memory of 3.8 to 3.13 as they ran a program that is known (images/app.py), memory made up
- * here for 3.14 and for what goes wrong, and line tables of each form.
+ * test_cpython.c - reading CPython without CPython: images of the memory of 3.8 to 3.13 as they ran a program that is known
+ * (images/app.py), memory made up here for 3.14 and for what goes wrong, and line tables of each form.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,17 +22,17 @@ struct expected {
 };
 
 static const struct expected thread_frames[] = {
-	{"rec", "rec", 5, false, false}, {"rec", "rec", 4, false, false}, {"rec", "rec", 4, false, false},
-	{"rec", "rec", 4, false, false}, {"rec", "rec", 4, false, false}, {"rec", "rec", 4, true, true},
+    {"rec", "rec", 5, false, false}, {"rec", "rec", 4, false, false}, {"rec", "rec", 4, false, false},
+    {"rec", "rec", 4, false, false}, {"rec", "rec", 4, false, false}, {"rec", "rec", 4, true, true},
 };
 static const struct expected main_frames[] = {
-	{"日本", "日本", 16, true, true},
-	{"𠮷", "𠮷", 14, true, false},
-	{"gen", "gen", 12, true, true},
-	{"<lambda>", "Klasse.größe.<locals>.<lambda>", 8, true, true},
-	{"größe", "Klasse.größe", 8, false, false},
-	{"<module>", "<module>", 19, true, true},
-	{"<module>", "<module>", 1, true, true},
+    {"日本", "日本", 16, true, true},
+    {"𠮷", "𠮷", 14, true, false},
+    {"gen", "gen", 12, true, true},
+    {"<lambda>", "Klasse.größe.<locals>.<lambda>", 8, true, true},
+    {"größe", "Klasse.größe", 8, false, false},
+    {"<module>", "<module>", 19, true, true},
+    {"<module>", "<module>", 1, true, true},
 };
 
 static int32_t line_of(const struct ws_py_layout *l, const struct ws_py_memory *m, const struct ws_py_code *c, int32_t at)
@@ -46,7 +46,8 @@ static int32_t line_of(const struct ws_py_layout *l, const struct ws_py_memory *
 	return line;
 }
 
-static void check_frames(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, const struct expected *want, size_t n)
+static void check_frames(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, const struct expected *want,
+			 size_t n)
 {
 	static struct ws_py_walk walk;
 	static struct ws_py_code c;
@@ -100,11 +101,11 @@ static void test_image(const char *version, bool has_tid)
 	image_free(&im);
 }
 
-#define IMAGE(name, version, tid)                \
-	static void test_##name(void **state)    \
-	{                                        \
-		(void)state;                     \
-		test_image(version, tid);        \
+#define IMAGE(name, version, tid)             \
+	static void test_##name(void **state) \
+	{                                     \
+		(void)state;                  \
+		test_image(version, tid);     \
 	}
 IMAGE(3_8, "3.8", false)
 IMAGE(3_9, "3.9", false)
@@ -135,15 +136,86 @@ static void put(uint64_t at, uint64_t value, size_t bytes)
 static void describe_314(uint32_t version)
 {
 	const uint64_t v[] = {
-		version, 0,
-		/* runtime */ 5000, 800, 904,
-		/* interpreter */ 9000, 8, 16, 24, 32, 40, 48, 56, 64, 72, 200, 0, 216, 208, 80, 0,
-		/* thread */ 400, 8, 16, 24, 40, 48, 56, 64, 72,
-		/* frame */ 96, 8, 0, 48, 80, 72, 56, 0,
-		/* code */ 240, 96, 104, 112, 120, 80, 52, 88, 90, 208, 0,
-		/* object, type, tuple, list, set, dict, float, long */ 16, 8, 416, 24, 88, 168, 32, 24, 16, 40, 24, 16, 200, 24, 32, 40, 48, 32, 40, 24, 16, 32,
-		16, 24,
-		/* bytes, text */ 40, 16, 32, 64, 32, 16, 40,
+	    version,
+	    0,
+	    /* runtime */ 5000,
+	    800,
+	    904,
+	    /* interpreter */ 9000,
+	    8,
+	    16,
+	    24,
+	    32,
+	    40,
+	    48,
+	    56,
+	    64,
+	    72,
+	    200,
+	    0,
+	    216,
+	    208,
+	    80,
+	    0,
+	    /* thread */ 400,
+	    8,
+	    16,
+	    24,
+	    40,
+	    48,
+	    56,
+	    64,
+	    72,
+	    /* frame */ 96,
+	    8,
+	    0,
+	    48,
+	    80,
+	    72,
+	    56,
+	    0,
+	    /* code */ 240,
+	    96,
+	    104,
+	    112,
+	    120,
+	    80,
+	    52,
+	    88,
+	    90,
+	    208,
+	    0,
+	    /* object, type, tuple, list, set, dict, float, long */ 16,
+	    8,
+	    416,
+	    24,
+	    88,
+	    168,
+	    32,
+	    24,
+	    16,
+	    40,
+	    24,
+	    16,
+	    200,
+	    24,
+	    32,
+	    40,
+	    48,
+	    32,
+	    40,
+	    24,
+	    16,
+	    32,
+	    16,
+	    24,
+	    /* bytes, text */ 40,
+	    16,
+	    32,
+	    64,
+	    32,
+	    16,
+	    40,
 	};
 
 	memcpy(made.piece[0].p, "xdebugpy", 8);
@@ -263,7 +335,7 @@ static void test_refused(void **state)
 	make_314();
 	put(RUNTIME, 0, 1);
 	assert_false(ws_py_layout_read(&memory, RUNTIME, &l)); /* no description */
-	for (int i = 5; i < 50; i++) { /* offsets that cannot be */
+	for (int i = 5; i < 50; i++) {			       /* offsets that cannot be */
 		make_314();
 		for (int k = 5; k < 50; k++)
 			put(RUNTIME + 8 * (uint64_t)i, UINT64_MAX / 2, 8);
@@ -356,7 +428,11 @@ static void test_texts(void **state)
 	(void)state;
 	assert_int_equal(read_text(1u << 2 | 3u << 5, "plain", 5, 5, out, sizeof(out)), 5);
 	assert_memory_equal(out, "plain", 5);
-	assert_int_equal(read_text(1u << 2 | 1u << 5, "gr\xf6\xdf" "e", 5, 5, out, sizeof(out)), 7);
+	assert_int_equal(read_text(1u << 2 | 1u << 5,
+				   "gr\xf6\xdf"
+				   "e",
+				   5, 5, out, sizeof(out)),
+			 7);
 	assert_memory_equal(out, "größe", 7);
 	assert_int_equal(read_text(2u << 2 | 1u << 5, two, sizeof(two), 4, out, sizeof(out)), 10);
 	assert_memory_equal(out, "日本\xef\xbf\xbdx", 10);
@@ -379,12 +455,12 @@ static void test_lines(void **state)
 	static const uint8_t lnotab[] = {6, 1, 8, 2, 255, 0, 10, 127, 0, 127, 4, (uint8_t)-5};
 	static const uint8_t ranges[] = {6, 1, 4, (uint8_t)-128, 0, 10, 8, 2, 2, (uint8_t)-12};
 	static const uint8_t locations[] = {
-		0x80 | 15 << 3 | 1,                              /* 4 bytes: no line */
-		0x80 | 3 << 3 | 0, 0x21,                         /* 2: line 10, columns */
-		0x80 | 11 << 3 | 2, 5, 9,                        /* 6: line 11 */
-		0x80 | 13 << 3 | 0, 0x40 | 33, 3,                /* 2: a step of -112, by 12 bits: (33 | 3 << 6) = 225 is odd */
-		0x80 | 14 << 3 | 7, 0x40 | 20, 4, 1, 0x41, 1, 2, /* 16: a step of +138, then end line and columns */
-		0x80 | 10 << 3 | 0, 1,                           /* 2: the table ends in the middle of it */
+	    0x80 | 15 << 3 | 1,				     /* 4 bytes: no line */
+	    0x80 | 3 << 3 | 0,	0x21,			     /* 2: line 10, columns */
+	    0x80 | 11 << 3 | 2, 5,	   9,		     /* 6: line 11 */
+	    0x80 | 13 << 3 | 0, 0x40 | 33, 3,		     /* 2: a step of -112, by 12 bits: (33 | 3 << 6) = 225 is odd */
+	    0x80 | 14 << 3 | 7, 0x40 | 20, 4, 1, 0x41, 1, 2, /* 16: a step of +138, then end line and columns */
+	    0x80 | 10 << 3 | 0, 1,			     /* 2: the table ends in the middle of it */
 	};
 
 	(void)state;
@@ -418,10 +494,10 @@ static void test_lines(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_3_8),	cmocka_unit_test(test_3_9),	    cmocka_unit_test(test_3_10),
-		cmocka_unit_test(test_3_11),	cmocka_unit_test(test_3_12),	    cmocka_unit_test(test_3_13),
-		cmocka_unit_test(test_3_14),	cmocka_unit_test(test_refused),	    cmocka_unit_test(test_broken_chains),
-		cmocka_unit_test(test_keys),	cmocka_unit_test(test_texts),	    cmocka_unit_test(test_lines),
+	    cmocka_unit_test(test_3_8),	 cmocka_unit_test(test_3_9),	 cmocka_unit_test(test_3_10),
+	    cmocka_unit_test(test_3_11), cmocka_unit_test(test_3_12),	 cmocka_unit_test(test_3_13),
+	    cmocka_unit_test(test_3_14), cmocka_unit_test(test_refused), cmocka_unit_test(test_broken_chains),
+	    cmocka_unit_test(test_keys), cmocka_unit_test(test_texts),	 cmocka_unit_test(test_lines),
 	};
 
 	folder = argc > 1 ? argv[1] : ".";

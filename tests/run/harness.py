@@ -185,7 +185,7 @@ class Report:
     def __init__(self, t, path):
         self.t, self.path = t, path
         self.sqlite = os.path.join(t.dir, "export-%d.sqlite" % t.count())
-        r = t.tool("export", "-t", "sqlite", "-o", self.sqlite, path)
+        r = t.tool("export", "-t", "sqlite", "--lazy=false", "-o", self.sqlite, path)
         if r.status:
             raise Failed("export of %s failed: %s" % (path, r.said()))
         self.db = sqlite3.connect(self.sqlite)

@@ -187,6 +187,18 @@ def images_of_an_exec_are_told_apart(t):
 
 
 @test("sampling")
+def a_thread_that_execs_leaves_no_thread_behind(t):
+    for name in ("busy", "busystatic"):
+        for way in ("wide", "inherit"):
+            rows = record(t, busy(t, "threadexecs", 2, 30, name=name), output=name + way, env={"WARPSIGHT_PERF": way})
+            threads = {}
+            for thread in rows.threads.values():
+                threads[thread["process"]] = threads.get(thread["process"], 0) + 1
+            t.eq(sorted(threads.values()), [1, 3, 3], "threads of the images (%s, %s)" % (name, way))
+            check_spans(t, rows)
+
+
+@test("sampling")
 def forked_children_are_followed(t):
     for name in ("busy", "busystatic"):
         rows = record(t, busy(t, "forks", 10, 20, name=name), output=name)

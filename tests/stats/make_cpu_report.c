@@ -2,6 +2,7 @@
  * make_cpu_report.c - write a report of known CPU rows: make_cpu_report KIND FILE [COUNT].
  *
  * small   two processes with samples of every kind of frame, inlining, recursion, scheduling, waits for all reasons, GPU work
+ * cycles  samples of a counter of cycles, and of a clock for a thread of Python
  * calls   calls that wait, without scheduling
  * random  random stacks, samples, scheduling, calls and GPU work on 6 threads of 2 processes: for recomputing every figure
  * elsewhere big     COUNT samples and COUNT spans of scheduling, for timing hostile loops of callers, ids that are not there, rows
@@ -275,6 +276,26 @@ static void small(void)
 	small_counters();
 }
 
+static void cycles(void)
+{
+	struct code c;
+
+	session(5000000);
+	process(1, 100, "app");
+	thread(1, 1, 100, "main");
+	thread(2, 1, 101, "python");
+	c = code();
+	ADD(perf_event, .id = 1, .type = 0, .config = 0, .frequency = 1000, .name = str("cpu-cycles"));
+	ADD(perf_event, .id = 2, .type = 0, .config = 3, .frequency = 100, .name = str("cache-misses"));
+	ADD(perf_event, .id = 7, .type = 1, .config = 1, .frequency = 500, .name = str("task-clock (Python)"));
+	for (uint64_t i = 0; i < 4; i++)
+		ADD(sample, .start = ZERO + 1000 * i, .thread = 1, .cpu = 0, .weight = 3000000, .frame = c.leaf, .event = 1);
+	for (uint64_t i = 0; i < 3; i++)
+		ADD(sample, .start = ZERO + 1500 * i, .thread = 2, .cpu = WS_NO_U32, .weight = 2000000, .frame = c.py_step,
+		    .event = 7, .flags = WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL);
+	ADD(sample, .start = ZERO + 5, .thread = 1, .cpu = 0, .weight = 99, .frame = c.main, .event = 2);
+}
+
 static void calls(void)
 {
 	session(20000);
@@ -453,7 +474,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*fill)(void);
-	} kinds[] = {{"small", small}, {"calls", calls}, {"random", random_rows}, {"big", big_rows}, {"hostile", hostile}};
+	} kinds[] = {{"small", small},	      {"cycles", cycles}, {"calls", calls},
+		     {"random", random_rows}, {"big", big_rows},  {"hostile", hostile}};
 	struct ws_writer_opts o = {.overwrite = true};
 	struct ws_err e;
 	size_t k = 0;
@@ -463,7 +485,7 @@ int main(int argc, char **argv)
 	if (argc < 3 || k == WS_COUNT(kinds))
 		return 2;
 	count = argc > 3 ? strtoull(argv[3], NULL, 10) : 1000000;
-	o.block_rows = k < 3 ? 4096 : 0; /* several blocks */
+	o.block_rows = k < 4 ? 4096 : 0; /* several blocks */
 	w = ws_writer_create(argv[2], &o, &e);
 	if (!w) {
 		ws_say("%s", e.msg);

@@ -203,16 +203,17 @@ def filters():
 
 @test
 def frames_of_one_kind():
-    def cut(keep):
+    def cut(keep, nothing):
         out = []
         for s in rows().samples:
             stack = tuple(f for f in s.stack if keep(f))
-            out.append(s._replace(stack=stack or (Function("[none]", ""),)))
+            out.append(s._replace(stack=stack or (Function(nothing, ""),)))
         return wanted(out)
 
-    for kind, keep in (("python", lambda f: f.module.endswith(".py")), ("native", lambda f: not f.module.endswith(".py"))):
+    for kind, nothing, keep in (("python", "[not in Python]", lambda f: f.module.endswith(".py")),
+                                ("native", "[only in Python]", lambda f: not f.module.endswith(".py"))):
         got = table("report", "--timeunit=ns", "--frames=" + kind, report("random"))
-        same_items(shown(got, "Function", "Module"), cut(keep), kind)
+        same_items(shown(got, "Function", "Module"), cut(keep, nothing), kind)
 
 
 @test
@@ -279,6 +280,18 @@ def limits():
     same(max(children.values()), 2, "--limit of children")
     err = run("report", "--limit=5", report("random")).err
     same("not shown" in err, True, "what was left out is said: " + err)
+
+
+@test
+def events_together():
+    """Cycles of a thread and the clock of another: 4 samples of 1 ms, 3 of 2 ms."""
+    def shares(*args):
+        return [(r["Function"], r["Self"], r["Self Time"], r["Samples"]) for r in table("report", *args, report("cycles"))]
+
+    same(shares(), [("step", 60.0, 6.0, 3), ("leaf", 40.0, 4.0, 4)], "usual samples")
+    same(shares("--event=cpu-cycles"), [("leaf", 100.0, 4.0, 4)], "cycles")
+    same(shares("--event=cache-misses"), [("main", 100.0, 10.0, 1)], "misses")
+    same(shares("--event=task-clock (Python)"), [("step", 100.0, 6.0, 3)], "clock")
 
 
 @test

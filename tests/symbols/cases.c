@@ -1,6 +1,6 @@
 /*
- * cases.c - programs whose call stacks are known, one a case: `cases NAME`. Each sleeps (a call of the OS runtime that lasts) where its stack is of
- * interest; run.py says which functions must be on it.
+ * cases.c - programs whose call stacks are known, one a case: `cases NAME`. Each sleeps (a call of the OS runtime that lasts) where
+ * its stack is of interest; run.py says which functions must be on it.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -247,9 +247,11 @@ static void deleted(const char *self)
 /* ---- generated code ---- */
 
 #if defined(__x86_64__)
-static const uint8_t call_code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3}; /* push rbp; mov rbp, rsp; call *rdi; pop rbp; ret */
+static const uint8_t call_code[] = {0x55, 0x48, 0x89, 0xe5,
+				    0xff, 0xd7, 0x5d, 0xc3}; /* push rbp; mov rbp, rsp; call *rdi; pop rbp; ret */
 #else
-static const uint8_t call_code[] = {0xfd, 0x7b, 0xbf, 0xa9, 0xfd, 0x03, 0x00, 0x91, 0x00, 0x00, 0x3f, 0xd6, 0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6};
+static const uint8_t call_code[] = {0xfd, 0x7b, 0xbf, 0xa9, 0xfd, 0x03, 0x00, 0x91, 0x00, 0x00,
+				    0x3f, 0xd6, 0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6};
 #endif
 
 static void *make_code(void)

@@ -3,8 +3,9 @@
  *
  *     osrt|NAME|TID|HOLDER|frame;frame;...
  *
- * innermost first, a frame being its functions from the innermost inlined one outwards, joined by '<', each as name@file:line with -l; "?" for what has no
- * name. Then "module|PATH|KIND|FLAGS" for each module. With -a, frames without a name show [module+address].
+ * innermost first, a frame being its functions from the innermost inlined one outwards, joined by '<', each as name@file:line with
+ * -l; "?" for what has no name. Then "module|PATH|KIND|FLAGS" for each module. With -a, frames without a name show
+ * [module+address].
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,8 +64,8 @@ static void load_frames(const struct ws_report *r)
 		if (f->n && f->s[0].set < set)
 			f->n = 0;
 		ws_grow(f->s, f->cap, f->n + 1);
-		f->s[f->n++] = (struct symbol){set, (uint32_t)v[ws_symbol_depth], (uint32_t)v[ws_symbol_line], text(r, v[ws_symbol_name]),
-					       text(r, v[ws_symbol_file])};
+		f->s[f->n++] = (struct symbol){set, (uint32_t)v[ws_symbol_depth], (uint32_t)v[ws_symbol_line],
+					       text(r, v[ws_symbol_name]), text(r, v[ws_symbol_file])};
 	}
 	ws_cursor_close(c);
 }
@@ -132,7 +133,8 @@ static void put_rows(const struct ws_report *r, struct ws_who *who)
 	while (ws_cursor_next(c, &v)) {
 		if (v[ws_osrt_callchain] == WS_NO_U32 && !v[ws_osrt_holder])
 			continue;
-		printf("osrt|%s|%u|%u|", text(r, v[ws_osrt_name]), ws_who_thread(who, (uint32_t)v[ws_osrt_thread])->tid, (uint32_t)v[ws_osrt_holder]);
+		printf("osrt|%s|%u|%u|", text(r, v[ws_osrt_name]), ws_who_thread(who, (uint32_t)v[ws_osrt_thread])->tid,
+		       (uint32_t)v[ws_osrt_holder]);
 		put_stack(v[ws_osrt_callchain] == WS_NO_U32 ? 0 : v[ws_osrt_callchain]);
 	}
 	ws_cursor_close(c);

@@ -1,12 +1,12 @@
 /*
- * fuzz_symbols.c - what reads ELF files, call frame information, DWARF, perf maps, jitdump files, /proc/PID/maps and /proc/kallsyms against hostile
- * bytes: it may find nothing, and must not crash, hang or read beyond what is there.
+ * fuzz_symbols.c - what reads ELF files, call frame information, DWARF, perf maps, jitdump files, /proc/PID/maps and /proc/kallsyms
+ * against hostile bytes: it may find nothing, and must not crash, hang or read beyond what is there.
  *
- * The input's first byte chooses a reader. Texts and expressions are the rest as it is; for ELF files the rest is a list of edits of five bytes (a place,
- * how, a value) to this program's own file, with libdw or without.
+ * The input's first byte chooses a reader. Texts and expressions are the rest as it is; for ELF files the rest is a list of edits
+ * of five bytes (a place, how, a value) to this program's own file, with libdw or without.
  *
- * Built by clang with -Dfuzz=true this is a libFuzzer target; else, with FUZZ_REPLAY, a program that runs a fixed number of made-up inputs, or the files it
- * is given.
+ * Built by clang with -Dfuzz=true this is a libFuzzer target; else, with FUZZ_REPLAY, a program that runs a fixed number of made-up
+ * inputs, or the files it is given.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -61,7 +61,8 @@ static void on_kernel(void *ctx, size_t i, const char *name, uint64_t begin)
 static void on_dwarf(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t n)
 {
 	for (size_t k = 0; k < n; k++)
-		*(uint64_t *)ctx += i + calls[k].line + (calls[k].name ? strlen(calls[k].name) : 0) + (calls[k].file ? strlen(calls[k].file) : 0);
+		*(uint64_t *)ctx +=
+		    i + calls[k].line + (calls[k].name ? strlen(calls[k].name) : 0) + (calls[k].file ? strlen(calls[k].file) : 0);
 }
 
 /* ---- readers ---- */
@@ -257,8 +258,15 @@ static void replay_file(const char *name)
 /* Bytes that begin as what each reader takes. */
 static size_t make_input(uint8_t *data, size_t most)
 {
-	static const char *const starts[] = {"", "\x7f" "ELF\2\1\1", "\x40\0\0\0\4\0\30\0\0\0\1\1\1\373\16\15\0\1\1\1\1\0\0\0\1", "DTiJ\1\0\0\0\50\0\0\0",
-					     "1000-3000 r-xp 00000000 08:01 11 /no/a\n", "ffffffff81000000 T _text\n", "_ZN3abc", "\x33\x34\x22"};
+	static const char *const starts[] = {"",
+					     "\x7f"
+					     "ELF\2\1\1",
+					     "\x40\0\0\0\4\0\30\0\0\0\1\1\1\373\16\15\0\1\1\1\1\0\0\0\1",
+					     "DTiJ\1\0\0\0\50\0\0\0",
+					     "1000-3000 r-xp 00000000 08:01 11 /no/a\n",
+					     "ffffffff81000000 T _text\n",
+					     "_ZN3abc",
+					     "\x33\x34\x22"};
 	static const uint8_t lengths[] = {0, 7, 25, 12, 39, 25, 7, 3};
 	unsigned kind = (unsigned)(draw() % 8);
 	size_t n = 1 + lengths[kind] + draw() % (most - 64);

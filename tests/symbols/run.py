@@ -164,6 +164,48 @@ def templates_and_exceptions(t):
 
 
 @test
+def rust(t):
+    rustc = shutil.which("rustc")
+    if not rustc:
+        raise Skip("no Rust compiler")
+    source = os.path.join(t.dir, "waits.rs")
+    with open(source, "w") as f:
+        f.write("""mod shapes {
+    pub struct Square(pub u64);
+    impl Square {
+        #[inline(never)]
+        pub fn wait(&self) -> u64 {
+            std::thread::sleep(std::time::Duration::from_micros(300));
+            std::hint::black_box(self.0)
+        }
+    }
+}
+#[inline(never)]
+fn twice<F: Fn() -> u64>(f: F) -> u64 {
+    std::hint::black_box(f() + f())
+}
+fn main() {
+    let s = shapes::Square(3);
+    println!("{}", twice(|| s.wait()));
+}
+""")
+    for mangling, option in (("default", []), ("v0", ["-Csymbol-mangling-version=v0"])):
+        made = subprocess.run([rustc, "-g", "-O", *option, "-o", os.path.join(t.dir, "waits"), source], cwd=t.dir,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if made.returncode:
+            raise Skip("rustc does not work here")
+        t.profile(os.path.join(t.dir, "waits"))
+        stacks = [s for call in ("nanosleep", "clock_nanosleep") for s in t.stacks(call)]
+        t.eq(len(stacks), 2, mangling + ": sleeps")
+        for s in stacks:
+            names = ";".join(s).replace("<waits::", "waits::")
+            for wanted in ("waits::shapes::Square", "waits::twice", "waits::main"):
+                if wanted not in names:
+                    raise Failed("%s: %s is missing: %s" % (mangling, wanted, names))
+            t.eq(s[-1], "_start", mangling + ": the outermost")
+
+
+@test
 def unloaded_libraries_are_told_apart(t):
     for n in range(3):
         t.profile(t.program("cases_fp"), "unloaded", t.programs)

@@ -1,6 +1,6 @@
 /*
- * test_symbols.c - the parts of src/symbols by themselves: call frame information, expressions, address maps over time, unwinding from made-up states,
- * symbol tables, perf maps, jitdump files, /proc/kallsyms; and adding rows to a report.
+ * test_symbols.c - the parts of src/symbols by themselves: call frame information, expressions, address maps over time, unwinding
+ * from made-up states, symbol tables, perf maps, jitdump files, /proc/kallsyms; and adding rows to a report.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -95,28 +95,28 @@ static void expressions(void **state)
 		bool ok;
 		uint64_t value;
 	} cases[] = {
-		{{0x33, 0x34, 0x22}, 3, true, 7},			/* 3 + 4 */
-		{{0x33, 0x34, 0x1c}, 3, true, (uint64_t)-1},		/* 3 - 4 */
-		{{0x08, 0xff, 0x09, 0xff, 0x22}, 5, true, 254},		/* 255 + -1 */
-		{{0x77, 0x08}, 2, true, 0x2008},			/* r7 + 8 */
-		{{0x92, 0x07, 0x78}, 3, true, 0x1ff8},			/* the same by bregx, - 8 */
-		{{0x0a, 0x00, 0x10, 0x06}, 4, true, 0x1122334455667788}, /* what lies at 0x1000 */
-		{{0x0a, 0x00, 0x10, 0x94, 0x01}, 5, true, 0x88},
-		{{0x0a, 0x01, 0x10, 0x06}, 4, false, 0},		/* not at hand */
-		{{0x31, 0x32, 0x33, 0x17, 0x1c}, 5, true, (uint64_t)-1},/* rot: 3 1 2; 1 - 2 */
-		{{0x31, 0x32, 0x16, 0x1c}, 4, true, 1},			/* swap: 2 - 1 */
-		{{0x31, 0x32, 0x14, 0x22}, 4, true, 3},			/* over: 1 2 1; 2 + 1 */
-		{{0x35, 0x30, 0x1b}, 3, false, 0},			/* a division by 0 */
-		{{0x35, 0x23, 0x80, 0x01}, 4, true, 133},		/* 5 + 128 */
-		{{0x31, 0x28, 0x01, 0x00, 0x30, 0x39}, 6, true, 9},	/* a branch over a literal */
-		{{0x2f, 0xfd, 0xff}, 3, false, 0},			/* a loop without end */
-		{{0x2f, 0x00, 0x10}, 3, false, 0},			/* a jump beyond the end */
-		{{0x22}, 1, false, 0},					/* an empty stack */
-		{{0x12}, 1, false, 0},
-		{{0xe0}, 1, false, 0},					/* unknown */
-		{{0x35, 0x1f, 0x19}, 3, true, 5},			/* |-5| */
-		{{0x35, 0x20}, 2, true, ~UINT64_C(5)},
-		{{0x31, 0x08, 0x40, 0x24}, 4, true, 0},			/* a shift by 64 */
+	    {{0x33, 0x34, 0x22}, 3, true, 7},			     /* 3 + 4 */
+	    {{0x33, 0x34, 0x1c}, 3, true, (uint64_t)-1},	     /* 3 - 4 */
+	    {{0x08, 0xff, 0x09, 0xff, 0x22}, 5, true, 254},	     /* 255 + -1 */
+	    {{0x77, 0x08}, 2, true, 0x2008},			     /* r7 + 8 */
+	    {{0x92, 0x07, 0x78}, 3, true, 0x1ff8},		     /* the same by bregx, - 8 */
+	    {{0x0a, 0x00, 0x10, 0x06}, 4, true, 0x1122334455667788}, /* what lies at 0x1000 */
+	    {{0x0a, 0x00, 0x10, 0x94, 0x01}, 5, true, 0x88},
+	    {{0x0a, 0x01, 0x10, 0x06}, 4, false, 0},		     /* not at hand */
+	    {{0x31, 0x32, 0x33, 0x17, 0x1c}, 5, true, (uint64_t)-1}, /* rot: 3 1 2; 1 - 2 */
+	    {{0x31, 0x32, 0x16, 0x1c}, 4, true, 1},		     /* swap: 2 - 1 */
+	    {{0x31, 0x32, 0x14, 0x22}, 4, true, 3},		     /* over: 1 2 1; 2 + 1 */
+	    {{0x35, 0x30, 0x1b}, 3, false, 0},			     /* a division by 0 */
+	    {{0x35, 0x23, 0x80, 0x01}, 4, true, 133},		     /* 5 + 128 */
+	    {{0x31, 0x28, 0x01, 0x00, 0x30, 0x39}, 6, true, 9},	     /* a branch over a literal */
+	    {{0x2f, 0xfd, 0xff}, 3, false, 0},			     /* a loop without end */
+	    {{0x2f, 0x00, 0x10}, 3, false, 0},			     /* a jump beyond the end */
+	    {{0x22}, 1, false, 0},				     /* an empty stack */
+	    {{0x12}, 1, false, 0},
+	    {{0xe0}, 1, false, 0},	      /* unknown */
+	    {{0x35, 0x1f, 0x19}, 3, true, 5}, /* |-5| */
+	    {{0x35, 0x20}, 2, true, ~UINT64_C(5)},
+	    {{0x31, 0x08, 0x40, 0x24}, 4, true, 0}, /* a shift by 64 */
 	};
 	struct ws_regs regs = {.known = 1u << 7};
 
@@ -218,10 +218,12 @@ static void frame_rules(void **state)
 
 /* ---- unwinding from made-up states ---- */
 
-static size_t unwind_at(const void *ip, const uint64_t *stack, size_t words, uint64_t fp, struct ws_place *p, size_t most, unsigned *flags)
+static size_t unwind_at(const void *ip, const uint64_t *stack, size_t words, uint64_t fp, struct ws_place *p, size_t most,
+			unsigned *flags)
 {
 	struct ws_unwinder *u = ws_unwinder_new();
-	struct ws_stop stop = {.maps = self, .time = 20, .stack = (const uint8_t *)stack, .stack_at = 0x700000001000, .stack_size = words * 8};
+	struct ws_stop stop = {
+	    .maps = self, .time = 20, .stack = (const uint8_t *)stack, .stack_at = 0x700000001000, .stack_size = words * 8};
 	size_t n;
 
 	stop.regs.r[WS_REG_IP] = (uint64_t)(uintptr_t)ip;
@@ -297,10 +299,16 @@ static void says_why_it_stopped(void **state)
 static void goes_on_with_the_kernels_chain(void **state)
 {
 	uint64_t stack[4] = {0x700000001080, (uint64_t)(uintptr_t)cfi_2 + 1};
-	uint64_t chain[4] = {(uint64_t)(uintptr_t)cfi_1, (uint64_t)(uintptr_t)cfi_2 + 1, (uint64_t)(uintptr_t)cfi_3 + 1, (uint64_t)(uintptr_t)cfi_4 + 1};
+	uint64_t chain[4] = {(uint64_t)(uintptr_t)cfi_1, (uint64_t)(uintptr_t)cfi_2 + 1, (uint64_t)(uintptr_t)cfi_3 + 1,
+			     (uint64_t)(uintptr_t)cfi_4 + 1};
 	struct ws_unwinder *u = ws_unwinder_new();
-	struct ws_stop stop = {.maps = self, .time = 20, .stack = (const uint8_t *)stack, .stack_at = 0x700000001000, .stack_size = 32,
-			       .chain = chain, .chain_n = 4};
+	struct ws_stop stop = {.maps = self,
+			       .time = 20,
+			       .stack = (const uint8_t *)stack,
+			       .stack_at = 0x700000001000,
+			       .stack_size = 32,
+			       .chain = chain,
+			       .chain_n = 4};
 	struct ws_module *m = where(cfi_1)->module;
 	bool known = m->fp_known, has = m->has_fp;
 	struct ws_place p[8];
@@ -401,7 +409,11 @@ static void garbage_is_survived(void **state)
 
 	(void)state;
 	for (int round = 0; round < 20000; round++) {
-		struct ws_stop stop = {.maps = self, .time = 20, .stack = (const uint8_t *)stack, .stack_at = 0x700000001000, .stack_size = draw() % sizeof(stack)};
+		struct ws_stop stop = {.maps = self,
+				       .time = 20,
+				       .stack = (const uint8_t *)stack,
+				       .stack_at = 0x700000001000,
+				       .stack_size = draw() % sizeof(stack)};
 		struct ws_place p[64];
 		unsigned flags;
 		size_t n;
@@ -452,7 +464,8 @@ static void maps_over_time(void **state)
 {
 	struct ws_modules *mods = ws_modules_new();
 	struct ws_maps *m = ws_maps_new(mods);
-	struct ws_mapped a = file_at(0x1000, 0x4000, "/no/a", 11), b = file_at(0x2000, 0x1000, "/no/b", 12), c = file_at(0x1000, 0x4000, "/no/c", 13);
+	struct ws_mapped a = file_at(0x1000, 0x4000, "/no/a", 11), b = file_at(0x2000, 0x1000, "/no/b", 12),
+			 c = file_at(0x1000, 0x4000, "/no/c", 13);
 	struct ws_maps_process *p;
 	uint64_t version;
 
@@ -510,8 +523,9 @@ static void maps_over_time(void **state)
 
 static void maps_from_text(void **state)
 {
-	static const char first[] = "1000-3000 r-xp 00000000 08:01 11 /no/a\n3000-4000 rw-p 00000000 00:00 0 [heap]\n"
-				    "6000-7000 r-xp 00001000 08:01 12    /no/with blank (deleted)\nnonsense\n8000-9000 rwxp 00000000 00:00 0\n";
+	static const char first[] =
+	    "1000-3000 r-xp 00000000 08:01 11 /no/a\n3000-4000 rw-p 00000000 00:00 0 [heap]\n"
+	    "6000-7000 r-xp 00001000 08:01 12    /no/with blank (deleted)\nnonsense\n8000-9000 rwxp 00000000 00:00 0\n";
 	static const char second[] = "1000-3000 r-xp 00000000 08:01 13 /no/b\n8000-9000 rwxp 00000000 00:00 0\n";
 	struct ws_modules *mods = ws_modules_new();
 	struct ws_maps *m = ws_maps_new(mods);
@@ -530,6 +544,14 @@ static void maps_from_text(void **state)
 	assert_string_equal(path_at(p, 160, 0x2000), "/no/b");
 	assert_string_equal(path_at(p, 160, 0x6000), "");
 	assert_int_equal(ws_maps_find(p, 160, 0x8000)->end, WS_NO_TIME);
+	/* News from before what was seen are stale: of an exec, of a mapping. */
+	ws_maps_exec(m, 5, 140);
+	ws_maps_add(m, 5, 145, &(struct ws_mapped){.base = 0x1000, .size = 0x1000, .path = "/no/old", .inode = 20});
+	assert_string_equal(path_at(p, 160, 0x2000), "/no/b");
+	assert_string_equal(path_at(p, 160, 0x1000), "/no/b");
+	ws_maps_exec(m, 5, 200);
+	assert_string_equal(path_at(p, 210, 0x2000), "");
+	assert_string_equal(path_at(p, 160, 0x2000), "/no/b");
 	ws_maps_scan_text(m, 6, 0, 1, "", 0);
 	ws_maps_free(m);
 	ws_modules_free(mods);
@@ -551,17 +573,57 @@ static void own_functions_have_names(void **state)
 	assert_true(m->module->build_id[0] == 0 || strlen(m->module->build_id) >= 16);
 }
 
+/* Laid out as lld does: the first page of the code's mapping is also the last of the one before. */
+static void segments_that_share_a_page(void **state)
+{
+	struct {
+		Elf64_Ehdr h;
+		Elf64_Phdr p[3];
+	} file = {.h = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+			.e_type = ET_DYN,
+			.e_phoff = sizeof(Elf64_Ehdr),
+			.e_phentsize = sizeof(Elf64_Phdr),
+			.e_phnum = 3},
+		  .p = {{.p_type = PT_LOAD, .p_flags = PF_R, .p_filesz = 0x5540, .p_memsz = 0x5540},
+			{.p_type = PT_LOAD,
+			 .p_flags = PF_R | PF_X,
+			 .p_offset = 0x5540,
+			 .p_vaddr = 0x6540,
+			 .p_filesz = 0x3000,
+			 .p_memsz = 0x3000},
+			{.p_type = PT_LOAD,
+			 .p_flags = PF_R | PF_W,
+			 .p_offset = 0x8540,
+			 .p_vaddr = 0xa540,
+			 .p_filesz = 0x100,
+			 .p_memsz = 0x200}}};
+	struct ws_elf elf;
+	uint64_t at = 0;
+
+	(void)state;
+	assert_int_equal(ws_elf_memory(&elf, &file, sizeof(file), NULL), 0);
+	assert_true(ws_elf_address(&elf, 0x5000, &at));
+	assert_int_equal(at, 0x6000);
+	assert_true(ws_elf_address(&elf, 0x8000, &at));
+	assert_int_equal(at, 0x9000);
+	assert_true(ws_elf_address(&elf, 0x4000, &at));
+	assert_int_equal(at, 0x4000);
+	assert_true(ws_elf_address(&elf, 0x8600, &at));
+	assert_int_equal(at, 0xa600);
+	assert_false(ws_elf_address(&elf, 0x9000, &at));
+}
+
 static void names_of_languages(void **state)
 {
 	static const char *const names[][2] = {
-		{"_ZN6shapes3BoxIdLi3EE4areaEd", "shapes::Box<double, 3>::area(double)"},
-		{"_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"},
-		{"_RNvCs1234_7mycrate3foo", "mycrate::foo"},
-		{"_D3std5stdio7writelnFZv", "std.stdio.writeln()"},
-		{"main", "main"},
-		{"_Zno", "_Zno"},
-		{"_D", "_D"},
-		{"", ""},
+	    {"_ZN6shapes3BoxIdLi3EE4areaEd", "shapes::Box<double, 3>::area(double)"},
+	    {"_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"},
+	    {"_RNvCs1234_7mycrate3foo", "mycrate::foo"},
+	    {"_D3std5stdio7writelnFZv", "std.stdio.writeln()"},
+	    {"main", "main"},
+	    {"_Zno", "_Zno"},
+	    {"_D", "_D"},
+	    {"", ""},
 	};
 
 	(void)state;
@@ -585,8 +647,9 @@ static const char *jit_name(struct ws_jit *j, uint64_t address)
 
 static void perf_maps(void **state)
 {
-	static const char text[] = "1000 10 first\n0x2000 0x20 second with blanks\r\n3000 10\nxyz 10 no\n4000 zz no\n5000 0 no\n6000 10 \n"
-				   "ffffffffffffffff 10 no\n123456789012345678901 10 no\n7000 10 last";
+	static const char text[] =
+	    "1000 10 first\n0x2000 0x20 second with blanks\r\n3000 10\nxyz 10 no\n4000 zz no\n5000 0 no\n6000 10 \n"
+	    "ffffffffffffffff 10 no\n123456789012345678901 10 no\n7000 10 last";
 	struct ws_jit j = {0};
 
 	(void)state;
@@ -632,9 +695,11 @@ static void jitdump_records(void **state)
 	put32(&t, 2), put32(&t, 32 + 16 + 4 + 16 + 2), put64(&t, 0), put64(&t, 0x1000), put64(&t, 2); /* lines */
 	put64(&t, 0x1000), put32(&t, 5), put32(&t, 0), ws_text_add(&t, "a.x", 4);
 	put64(&t, 0x1008), put32(&t, 6), put32(&t, 0), ws_text_add(&t, "\xff", 2);
-	put32(&t, 0), put32(&t, 56 + 5 + 3), put64(&t, 0), put64(&t, 0), put64(&t, 0), put64(&t, 0x1000), put64(&t, 16), put64(&t, 1);
+	put32(&t, 0), put32(&t, 56 + 5 + 3), put64(&t, 0), put64(&t, 0), put64(&t, 0), put64(&t, 0x1000), put64(&t, 16),
+	    put64(&t, 1);
 	ws_text_add(&t, "code", 5), ws_text_add(&t, "abc", 3);
-	put32(&t, 1), put32(&t, 64), put64(&t, 0), put64(&t, 0), put64(&t, 0), put64(&t, 0x1000), put64(&t, 0x3000), put64(&t, 16), put64(&t, 1);
+	put32(&t, 1), put32(&t, 64), put64(&t, 0), put64(&t, 0), put64(&t, 0), put64(&t, 0x1000), put64(&t, 0x3000), put64(&t, 16),
+	    put64(&t, 1);
 	put32(&t, 0), put32(&t, 5000), put64(&t, 0); /* torn */
 	ws_jit_read(&j, t.s, t.len);
 	ws_jit_sort(&j);
@@ -663,8 +728,9 @@ static void found_kernel(void *ctx, size_t i, const char *name, uint64_t begin)
 
 static void kernel_symbols(void **state)
 {
-	static const char text[] = "ffffffff81000000 T _text\nffffffff81000000 T startup\nffffffff81001000 t do_it\nffffffff81002000 d data\n"
-				   "ffffffffc0000000 t launch\t[nvidia]\nnonsense\n";
+	static const char text[] =
+	    "ffffffff81000000 T _text\nffffffff81000000 T startup\nffffffff81001000 t do_it\nffffffff81002000 d data\n"
+	    "ffffffffc0000000 t launch\t[nvidia]\nnonsense\n";
 	static const char hidden[] = "0000000000000000 T _text\n0000000000000000 t do_it\n";
 	static const uint64_t at[] = {0xffffffff80000000, 0xffffffff81001fff, 0xffffffff81002004, 0xffffffffc0000010};
 
@@ -714,8 +780,8 @@ static void shrink(void)
 	FILE *f = fopen("/proc/self/exe", "rb");
 	struct ws_elf elf;
 
-	if (f && fread(bytes, 1, sizeof(bytes), f) > 20000 && write(fd, bytes, sizeof(bytes)) == sizeof(bytes) && !ws_elf_open_fd(&elf, fd, NULL) &&
-	    !ftruncate(fd, 4096)) {
+	if (f && fread(bytes, 1, sizeof(bytes), f) > 20000 && write(fd, bytes, sizeof(bytes)) == sizeof(bytes) &&
+	    !ws_elf_open_fd(&elf, fd, NULL) && !ftruncate(fd, 4096)) {
 		shrunk_reads_zero = !elf.data[40000] && elf.data[0] == 0x7f;
 		ws_elf_close(&elf);
 	}
@@ -796,6 +862,7 @@ int main(void)
 		cmocka_unit_test(maps_over_time),
 		cmocka_unit_test(maps_from_text),
 		cmocka_unit_test(own_functions_have_names),
+		cmocka_unit_test(segments_that_share_a_page),
 		cmocka_unit_test(names_of_languages),
 		cmocka_unit_test(perf_maps),
 		cmocka_unit_test(jitdump_records),

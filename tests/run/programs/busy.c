@@ -1,6 +1,6 @@
 /*
- * busy.c - uses the CPU in ways that are known, for the tests of samples and context switches. How long something runs is counted by the thread's
- * own CPU clock, so that the shares of functions do not depend on what else the machine does.
+ * busy.c - uses the CPU in ways that are known, for the tests of samples and context switches. How long something runs is counted
+ * by the thread's own CPU clock, so that the shares of functions do not depend on what else the machine does.
  *
  *   split MS          three_quarters() and one_quarter() share so many milliseconds; both call burn()
  *   threads N US      N threads one after the other, each burning so many microseconds
@@ -8,6 +8,7 @@
  *   raw N US          N threads made by clone() behind the C library's back, one after the other
  *   named             a thread that names itself, by the system call
  *   execs N MS        burns, then executes itself N times
+ *   threadexecs N MS  the same, by a thread while another burns on
  *   forks N MS        N children that burn
  *   sleeps N          sleeps N times for a millisecond
  *   pingpong N        two threads wake each other N times
@@ -128,7 +129,8 @@ static int raw(char **a)
 	char *stack = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	for (int i = 0; i < atoi(a[0]); i++) {
-		int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID;
+		int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+			    CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID;
 		static volatile int alive;
 
 		alive = 1;
@@ -167,6 +169,35 @@ static int execs(char **a)
 	snprintf(left, sizeof(left), "%d", n - 1);
 	execl("/proc/self/exe", "busy", "execs", left, a[1], (char *)NULL);
 	return 1;
+}
+
+static void *burn_on(void *arg)
+{
+	for (;;)
+		burn(0.001);
+	return arg;
+}
+
+static void *burn_and_exec(void *arg)
+{
+	char **a = arg, left[16];
+
+	burn(atof(a[1]) / 1000);
+	snprintf(left, sizeof(left), "%d", atoi(a[0]) - 1);
+	execl("/proc/self/exe", "busy", "threadexecs", left, a[1], (char *)NULL);
+	abort();
+}
+
+static int threadexecs(char **a)
+{
+	pthread_t t, other;
+
+	burn(atof(a[1]) / 1000);
+	if (!atoi(a[0]))
+		return 0;
+	if (pthread_create(&other, NULL, burn_on, NULL) || pthread_create(&t, NULL, burn_and_exec, a))
+		return 1;
+	return pthread_join(t, NULL);
 }
 
 static int forks(char **a)
@@ -256,7 +287,8 @@ static int signals(char **a)
 			interrupted++;
 		raise(SIGUSR1);
 	}
-	printf("%d handled, %d interrupted, the handler is %s\n", (int)handled, interrupted, old.sa_handler == handler ? "ours" : "another");
+	printf("%d handled, %d interrupted, the handler is %s\n", (int)handled, interrupted,
+	       old.sa_handler == handler ? "ours" : "another");
 	return 0;
 }
 
@@ -279,10 +311,10 @@ static int urgent(char **a)
 static int deny(char **a)
 {
 	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ((unsigned)atoi(a[0]) & SECCOMP_RET_DATA)),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ((unsigned)atoi(a[0]) & SECCOMP_RET_DATA)),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
 
@@ -301,13 +333,23 @@ int main(int argc, char **argv)
 		const char *name;
 		int arguments;
 		int (*run)(char **a);
-	} cases[] = {{"split", 1, split}, {"threads", 2, threads}, {"together", 2, together}, {"raw", 2, raw}, {"named", 0, named},
-		     {"execs", 2, execs}, {"forks", 2, forks}, {"sleeps", 1, sleeps}, {"pingpong", 1, pingpong}, {"touch", 1, touch},
-		     {"signals", 1, signals}, {"urgent", 1, urgent}, {"deny", 2, deny}};
+	} cases[] = {{"split", 1, split},
+		     {"threads", 2, threads},
+		     {"together", 2, together},
+		     {"raw", 2, raw},
+		     {"named", 0, named},
+		     {"execs", 2, execs},
+		     {"threadexecs", 2, threadexecs},
+		     {"forks", 2, forks},
+		     {"sleeps", 1, sleeps},
+		     {"pingpong", 1, pingpong},
+		     {"touch", 1, touch},
+		     {"signals", 1, signals},
+		     {"urgent", 1, urgent},
+		     {"deny", 2, deny}};
 
 	for (size_t i = 0; argc > 1 && i < sizeof(cases) / sizeof(cases[0]); i++)
-		if (!strcmp(argv[1], cases[i].name) && argc - 2 >= cases[i].arguments)
-		{
+		if (!strcmp(argv[1], cases[i].name) && argc - 2 >= cases[i].arguments) {
 			int r = cases[i].run(argv + 2);
 
 			__asm__ volatile(""); /* not a tail call */

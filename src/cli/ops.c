@@ -1,0 +1,110 @@
+/* ops.c - the command `ops`: statistics of framework operators, as the PyTorch profiler gives them. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "export/outfile.h"
+#include "ops/ops.h"
+#include "stats/stats.h"
+
+struct options {
+	const char *view, *sort, *step, *format, *output, *timeunit;
+	bool by_shape, python, overwrite;
+	int64_t by_stack, limit;
+	double min_time;
+};
+
+#define AT(member) offsetof(struct options, member)
+
+static const struct ws_opt opts[] = {
+    {"view", 0, WS_OPT_ENUM, AT(view), "VIEW", "ops,modules,memory,memory-events,steps",
+     "What to show: averages of operators, calls of CUDA and GPU work by name (ops); times by path of nn.Module (modules); what the "
+     "framework's allocator handed out, by device (memory) or record by record (memory-events); the steps there are (steps).",
+     "ops"},
+    {"sort", 's', WS_OPT_ENUM, AT(sort), "KEY",
+     "self_cpu_time_total,cpu_time_total,self_cuda_time_total,self_device_time_total,cuda_time_total,device_time_total,"
+     "self_cpu_memory_usage,cpu_memory_usage,self_cuda_memory_usage,self_device_memory_usage,cuda_memory_usage,device_memory_usage,"
+     "count,flops,cpu_time,cuda_time,device_time",
+     "Order of the rows, largest first; the words are PyTorch's sort_by. Without it, by GPU time, or by self CPU time where there is "
+     "none.",
+     NULL},
+    {"row-limit", 'n', WS_OPT_INT, AT(limit), "N", NULL, "At most so many rows; 0 is all.", "0"},
+    {"min-time", 0, WS_OPT_SECONDS, AT(min_time), "TIME", NULL,
+     "Only rows whose CPU total or GPU total is at least this, such as 10ms.", NULL},
+    {"group-by-input-shape", 0, WS_OPT_FLAG, AT(by_shape), NULL, NULL,
+     "A row for each shape of the inputs (traces made with record_shapes=True).", NULL},
+    {"group-by-stack", 0, WS_OPT_INT, AT(by_stack), "N", NULL,
+     "A row for each different N innermost frames of the Python stack (traces that hold \"Call stack\").", "0"},
+    {"step", 0, WS_OPT_STRING, AT(step), "STEPS", NULL,
+     "Only what these steps (ProfilerStep#N) called: 3, 2-4 or 1,5.", NULL},
+    {"python", 0, WS_OPT_FLAG, AT(python), NULL, NULL, "With Python calls (with_stack=True) as operators of their own.", NULL},
+    {"format", 'f', WS_OPT_STRING, AT(format), "FORMAT[:ARG]", NULL,
+     "column, table, csv, tsv, json, html, htable or markdown, as for stats. Without it, column to standard output and csv to a file.",
+     NULL},
+    {"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL, "File to write; - is standard output.", "-"},
+    {"timeunit", 0, WS_OPT_STRING, AT(timeunit), "UNIT", NULL, "Unit of times: ns, us, ms or s.", "us"},
+    {"force-overwrite", 0, WS_OPT_BOOL, AT(overwrite), NULL, NULL, "Replace the file if it exists.", NULL},
+    {NULL},
+};
+
+static int usage(const char *what)
+{
+	ws_say("ops: %s", what);
+	return WS_EXIT_USAGE;
+}
+
+static int run(void *values, int argc, char **argv)
+{
+	const struct options *o = values;
+	struct ws_ops_request q = {
+	    .by_shape = o->by_shape,
+	    .python = o->python,
+	    .by_stack = o->by_stack,
+	    .sort = o->sort,
+	    .limit = o->limit,
+	    .min_time_s = o->min_time,
+	    .steps = o->step,
+	    .view = o->view,
+	    .format = o->format,
+	    .unit = o->timeunit,
+	    .output = o->output,
+	    .overwrite = o->overwrite,
+	};
+	int rc = 0;
+
+	if (!argc)
+		return usage("no report or trace file is given; 'warpsight ops FILE' shows its operators");
+	if (argc > 1 && strcmp(o->output, "-"))
+		return usage("--output: one file at a time can be written to a file");
+	if (!ws_timeunit_find(o->timeunit))
+		return usage("--timeunit: give one of ns, us, ms, s");
+	if (o->limit < 0 || o->by_stack < 0)
+		return usage("--row-limit and --group-by-stack must not be negative");
+	if (strcmp(o->view, "ops") && (o->sort || o->by_shape || o->by_stack || o->min_time > 0))
+		return usage("--sort, --min-time and --group-by-... belong to --view=ops");
+	for (int i = 0; i < argc; i++) {
+		int one = ws_ops_file(argv[i], &q);
+
+		if (one == WS_OUTFILE_PIPE)
+			return WS_EXIT_PIPE;
+		rc |= one;
+	}
+	return rc ? WS_EXIT_FAIL : WS_EXIT_OK;
+}
+
+const struct ws_command ws_cmd_ops = {
+    .name = "ops",
+    .summary = "Show statistics of framework operators.",
+    .usage = "[options] FILE...",
+    .details =
+	"What torch.profiler's key_averages().table() shows, by its definitions, from a trace of it (or a report imported from one): "
+	"self time is the time less that of the direct children, device time that of the GPU work an operator and its children "
+	"caused, memory what the allocator handed out less what it took back meanwhile. Rows whose Device is CUDA are the GPU work "
+	"itself. Percentages are of the sums below the table; formats for programs leave those out.",
+    .opts = opts,
+    .opts_size = sizeof(struct options),
+    .examples = "warpsight ops trace.json.gz\n"
+		"warpsight ops --sort=cpu_time_total -n 10 trace.json\n"
+		"warpsight ops --group-by-input-shape --min-time=10ms -f csv -o ops.csv run.wsrep\n"
+		"warpsight ops --view=memory-events trace.json",
+    .run = run,
+};

@@ -1,0 +1,373 @@
+/*
+ * nsys_code.c - of SQLite exports: call chains and samples, switches of threads, metrics, and what no table of ours takes.
+ *
+ * Chains are lists of names from the innermost frame outwards. Here they become frames, each once, and stacks that share their outer parts,
+ * with a symbol for each frame.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "import/json.h"
+#include "import/nsys.h"
+
+/* ---- call chains ---- */
+
+void ws_nsys_chains(struct ws_nsys *n, const char *table, struct ws_map *out)
+{
+	sqlite3_stmt *s;
+	int id, symbol, module, address, kernel, method;
+	uint32_t stack = 0;
+	int64_t last = 0;
+	bool any = false;
+
+	if (!ws_nsys_has(n, table))
+		return;
+	s = ws_nsys_select(n, "SELECT * FROM \"%w\" ORDER BY id, stackDepth DESC", table);
+	id = ws_nsys_column(s, "id"), symbol = ws_nsys_column(s, "symbol"), module = ws_nsys_column(s, "module");
+	address = ws_nsys_column(s, "originalIP"), kernel = ws_nsys_column(s, "kernelMode"), method = ws_nsys_column(s, "unwindMethod");
+	while (ws_nsys_step(n, s, table)) {
+		int64_t chain = ws_nsys_int(s, id, 0);
+
+		if (!any || chain != last)
+			stack = 0;
+		any = true;
+		last = chain;
+		stack = ws_into_stack(n->o, stack,
+				      ws_into_frame(n->o, ws_nsys_text(n, s, symbol), ws_nsys_text(n, s, module),
+					  (uint64_t)ws_nsys_int(s, address, 0), ws_nsys_int(s, kernel, 0),
+					  (uint8_t)ws_nsys_int(s, method, 0)));
+		ws_map_set(out, (uint64_t)chain, stack);
+	}
+	sqlite3_finalize(s);
+	ws_nsys_done(n, table);
+}
+
+/* ---- samples ---- */
+
+static void fix_sample(struct ws_nsys *n, sqlite3_stmt *s, void *row)
+{
+	struct ws_row_sample *r = row;
+	uint32_t stack;
+	int id = ws_nsys_column(s, "id");
+
+	if (id < 0)
+		return;
+	stack = (uint32_t)ws_map_get(&n->sample_chains, (uint64_t)ws_nsys_int(s, id, 0), NULL);
+	r->frame = stack ? n->o->stack[stack - 1].frame : 0;
+	r->callers = stack ? n->o->stack[stack - 1].parent : 0;
+}
+
+void ws_nsys_samples(struct ws_nsys *n)
+{
+	ws_nsys_chains(n, "SAMPLING_CALLCHAINS", &n->sample_chains);
+	ws_nsys_generic(n, WS_TABLE_sample, NULL, fix_sample);
+	ws_map_free(&n->sample_chains);
+	n->sample_chains = (struct ws_map){0};
+}
+
+/* ---- switches of threads ---- */
+
+struct running {
+	uint64_t start;
+	uint32_t thread;
+};
+
+static void put_running(struct ws_nsys *n, const struct running *r, int64_t cpu, uint64_t end)
+{
+	struct ws_row_sched *row = ws_into_row(n->o, WS_TABLE_sched);
+
+	*row = (struct ws_row_sched){.start = r->start, .end = end, .thread = r->thread, .cpu = (uint32_t)cpu, .woken = WS_NO_TIME};
+}
+
+/* Theirs are moments of switching in and out; ours are spans. Of our own exports they are read as they are. */
+void ws_nsys_sched(struct ws_nsys *n)
+{
+	enum { CPUS = 4096 };
+	struct running *on;
+	sqlite3_stmt *s;
+	int start, cpu, in, thread;
+
+	if (!ws_nsys_has(n, "SCHED_EVENTS"))
+		return;
+	s = ws_nsys_select(n, "SELECT * FROM SCHED_EVENTS ORDER BY start");
+	start = ws_nsys_column(s, "start"), cpu = ws_nsys_column(s, "cpu"), in = ws_nsys_column(s, "isSchedIn");
+	thread = ws_nsys_column(s, "globalTid");
+	if (in < 0) {
+		sqlite3_finalize(s);
+		ws_nsys_generic(n, WS_TABLE_sched, NULL, NULL);
+		return;
+	}
+	on = ws_calloc(CPUS, sizeof(*on));
+	while (ws_nsys_step(n, s, "SCHED_EVENTS")) {
+		uint64_t at = ws_nsys_time(n, s, start);
+		int64_t c = ws_nsys_int(s, cpu, -1);
+		uint32_t who;
+
+		if (c < 0 || c >= CPUS) {
+			ws_into_note(n->o, "SCHED_EVENTS: switches without a core were left out.");
+			continue;
+		}
+		who = ws_nsys_thread(n, ws_nsys_int(s, thread, 0), at);
+		ws_into_time(n->o, at);
+		if (on[c].thread && (ws_nsys_int(s, in, 0) || on[c].thread != who))
+			put_running(n, &on[c], c, ws_nsys_int(s, in, 0) ? at : WS_NO_TIME);
+		else if (on[c].thread)
+			put_running(n, &on[c], c, at);
+		on[c] = (struct running){.start = at, .thread = ws_nsys_int(s, in, 0) ? who : 0};
+	}
+	for (int64_t c = 0; c < CPUS; c++)
+		if (on[c].thread)
+			put_running(n, &on[c], c, WS_NO_TIME);
+	free(on);
+	sqlite3_finalize(s);
+	ws_nsys_done(n, "SCHED_EVENTS");
+}
+
+/* ---- metrics ---- */
+
+static void put_metric(struct ws_nsys *n, sqlite3_stmt *s, uint32_t counter, uint64_t at, int value)
+{
+	struct ws_row_counter_value *row = ws_into_row(n->o, WS_TABLE_counter_value);
+
+	*row = (struct ws_row_counter_value){.start = at, .counter = counter, .value = sqlite3_column_double(s, value)};
+	ws_into_time(n->o, at);
+}
+
+/* GPU_METRICS: a value of metric `metricId` of the source `typeId`, whose low byte is the GPU. */
+static void read_gpu_metrics(struct ws_nsys *n)
+{
+	struct ws_map counters = {0};
+	sqlite3_stmt *s;
+
+	if (!ws_nsys_has(n, "GPU_METRICS"))
+		return;
+	if (ws_nsys_has(n, "TARGET_INFO_GPU_METRICS")) {
+		s = ws_nsys_select(n, "SELECT DISTINCT typeId, metricId, typeName, metricName FROM TARGET_INFO_GPU_METRICS");
+		while (ws_nsys_step(n, s, "TARGET_INFO_GPU_METRICS")) {
+			uint64_t type = (uint64_t)sqlite3_column_int64(s, 0), metric = (uint64_t)sqlite3_column_int64(s, 1);
+			const char *name = (const char *)sqlite3_column_text(s, 3), *group = (const char *)sqlite3_column_text(s, 2);
+
+			ws_map_set(&counters, type << 16 ^ metric,
+				   ws_into_counter(n->o, 0, 0, type & 0xff, group ? group : "", group ? strlen(group) : 0,
+						   name ? name : "", name ? strlen(name) : 0, name && strchr(name, '%') ? "%" : NULL));
+		}
+		sqlite3_finalize(s);
+		ws_nsys_done(n, "TARGET_INFO_GPU_METRICS");
+	}
+	s = ws_nsys_select(n, "SELECT timestamp, typeId, metricId, value FROM GPU_METRICS");
+	while (ws_nsys_step(n, s, "GPU_METRICS")) {
+		uint64_t type = (uint64_t)sqlite3_column_int64(s, 1), metric = (uint64_t)sqlite3_column_int64(s, 2);
+		uint32_t id = (uint32_t)ws_map_get(&counters, type << 16 ^ metric, NULL);
+		char name[64];
+		int len = snprintf(name, sizeof(name), "metric %" PRIu64, metric);
+
+		if (!id) {
+			id = ws_into_counter(n->o, 0, 0, type & 0xff, "GPU metrics", 11, name, (size_t)len, NULL);
+			ws_map_set(&counters, type << 16 ^ metric, id);
+		}
+		put_metric(n, s, id, ws_nsys_time(n, s, 0), 3);
+	}
+	sqlite3_finalize(s);
+	ws_map_free(&counters);
+	ws_nsys_done(n, "GPU_METRICS");
+}
+
+/* NET_NIC_METRIC, NET_IB_SWITCH_METRIC: a value over a span, of metric `idx` of list `list`, of a device. */
+static void read_net_metrics(struct ws_nsys *n, const char *table, const char *group)
+{
+	struct ws_map names = {0};
+	sqlite3_stmt *s;
+
+	if (!ws_nsys_has(n, table))
+		return;
+	if (ws_nsys_has(n, "TARGET_INFO_NETWORK_METRICS")) {
+		s = ws_nsys_select(n, "SELECT metricsListId, metricsIdx, name FROM TARGET_INFO_NETWORK_METRICS");
+		while (ws_nsys_step(n, s, "TARGET_INFO_NETWORK_METRICS"))
+			ws_map_set(&names, (uint64_t)sqlite3_column_int64(s, 0) << 32 ^ (uint64_t)sqlite3_column_int64(s, 1),
+				   ws_nsys_text(n, s, 2));
+		sqlite3_finalize(s);
+	}
+	s = ws_nsys_select(n, "SELECT m.start, m.globalId, m.metricsListId, m.metricsIdx, m.value FROM \"%w\" m", table);
+	while (ws_nsys_step(n, s, table)) {
+		char device[64], name[64];
+		uint64_t list = (uint64_t)sqlite3_column_int64(s, 2), idx = (uint64_t)sqlite3_column_int64(s, 3);
+		int g = snprintf(device, sizeof(device), "%s %" PRId64, group, (int64_t)sqlite3_column_int64(s, 1));
+		int l = snprintf(name, sizeof(name), "metric %" PRIu64 ".%" PRIu64, list, idx);
+		uint32_t counter = ws_into_counter(n->o, 0, 0, WS_NO_U32, device, (size_t)g, name, (size_t)l, NULL);
+
+		put_metric(n, s, counter, ws_nsys_time(n, s, 0), 4);
+	}
+	sqlite3_finalize(s);
+	ws_map_free(&names);
+	ws_nsys_done(n, table);
+}
+
+void ws_nsys_metrics(struct ws_nsys *n)
+{
+	read_gpu_metrics(n);
+	read_net_metrics(n, "NET_NIC_METRIC", "NIC");
+	read_net_metrics(n, "NET_IB_SWITCH_METRIC", "IB switch");
+}
+
+/* ---- the rest ---- */
+
+/* Does the column point to StringIds, by what the export says of it? */
+static bool points_to_strings(const char *sql, const char *column)
+{
+	size_t len = strlen(column);
+
+	for (const char *line = sql; line; line = strchr(line, '\n')) {
+		const char *end, *at = line + strspn(line, "\n \t\"");
+
+		line += *line == '\n';
+		end = strchr(line, '\n');
+		if (strncmp(at, column, len) || !strchr(" \t\"", at[len]))
+			continue;
+		at = strstr(at, "REFERENCES StringIds");
+		return at && (!end || at < end);
+	}
+	return false;
+}
+
+static void put_json(struct ws_nsys *n, struct ws_text *out, sqlite3_stmt *s, int column, bool by_number, sqlite3_stmt *lookup)
+{
+	int64_t i;
+
+	switch (sqlite3_column_type(s, column)) {
+	case SQLITE_INTEGER:
+		i = sqlite3_column_int64(s, column);
+		if (by_number && lookup) {
+			sqlite3_reset(lookup);
+			sqlite3_bind_int64(lookup, 1, i);
+			if (sqlite3_step(lookup) == SQLITE_ROW && sqlite3_column_text(lookup, 0)) {
+				ws_text_puts(out, "\"");
+				ws_json_escape(out, (const char *)sqlite3_column_text(lookup, 0), (size_t)sqlite3_column_bytes(lookup, 0));
+				ws_text_puts(out, "\"");
+				return;
+			}
+		}
+		ws_text_printf(out, "%" PRId64, i);
+		return;
+	case SQLITE_FLOAT:
+		ws_text_printf(out, "%.17g", sqlite3_column_double(s, column));
+		return;
+	case SQLITE_NULL:
+		ws_text_puts(out, "null");
+		return;
+	default:
+		if (sqlite3_column_bytes(s, column) > 1 << 20) {
+			ws_into_note(n->o, "Values of more than 1 MiB in tables without a place here were left out.");
+			ws_text_puts(out, "null");
+			return;
+		}
+		ws_text_puts(out, "\"");
+		ws_json_escape(out, sqlite3_column_blob(s, column), (size_t)sqlite3_column_bytes(s, column));
+		ws_text_puts(out, "\"");
+	}
+}
+
+/* Columns of a table that is read without knowing it. */
+struct unknown {
+	const char *name;
+	int count, start, end, thread, label;
+	bool pointer[WS_MAX_COLUMNS * 2];
+};
+
+static void plan_unknown(struct unknown *u, sqlite3_stmt *s, const char *sql)
+{
+	static const char *const labels[] = {"nameId", "textId", "name", "text"};
+
+	u->count = sqlite3_column_count(s);
+	u->count = u->count < (int)WS_COUNT(u->pointer) ? u->count : (int)WS_COUNT(u->pointer);
+	for (int c = 0; c < u->count; c++)
+		u->pointer[c] = points_to_strings(sql, sqlite3_column_name(s, c));
+	u->start = ws_nsys_column(s, "start");
+	if (u->start < 0)
+		u->start = ws_nsys_column(s, "timestamp");
+	u->end = ws_nsys_column(s, "end");
+	u->thread = ws_nsys_column(s, "globalTid");
+	u->label = -1;
+	for (size_t i = 0; i < WS_COUNT(labels) && u->label < 0; i++)
+		u->label = ws_nsys_column(s, labels[i]);
+}
+
+static void put_slice(struct ws_nsys *n, sqlite3_stmt *s, const struct unknown *u, const struct ws_text *args, uint32_t category)
+{
+	struct ws_row_slice r = {.start = ws_nsys_time(n, s, u->start), .end = ws_nsys_time(n, s, u->end), .category = category};
+
+	r.thread = sqlite3_column_type(s, u->thread) == SQLITE_NULL ? 0 : ws_nsys_thread(n, sqlite3_column_int64(s, u->thread), r.start);
+	r.name = u->label < 0 ? category : ws_nsys_text(n, s, u->label);
+	r.args = args->len > 2 ? ws_writer_string(n->o->w, args->s, args->len) : 0;
+	r.flags = r.end == WS_NO_TIME ? WS_SLICE_INSTANT : 0;
+	*(struct ws_row_slice *)ws_into_row(n->o, WS_TABLE_slice) = r;
+	ws_into_time(n->o, r.start);
+	if (r.end != WS_NO_TIME)
+		ws_into_time(n->o, r.end);
+}
+
+static void read_unknown(struct ws_nsys *n, const char *name, const char *sql, sqlite3_stmt *lookup)
+{
+	sqlite3_stmt *s = ws_nsys_select(n, "SELECT * FROM \"%w\"", name);
+	struct unknown u;
+	struct ws_text json = {0};
+	uint32_t label = ws_into_text(n->o, name);
+	uint64_t rows = 0;
+	bool slices;
+
+	if (!s)
+		return;
+	plan_unknown(&u, s, sql);
+	/* A thread's span with a name is shown as one; anything else is kept as it is. */
+	slices = u.start >= 0 && u.thread >= 0 && u.end >= 0;
+	while (ws_nsys_step(n, s, name)) {
+		json.len = 0;
+		for (int c = 0; c < u.count; c++) {
+			if (slices && (c == u.start || c == u.end || c == u.thread || c == u.label))
+				continue;
+			ws_text_puts(&json, json.len ? ",\"" : "{\"");
+			ws_json_escape(&json, sqlite3_column_name(s, c), strlen(sqlite3_column_name(s, c)));
+			ws_text_puts(&json, "\":");
+			put_json(n, &json, s, c, u.pointer[c], lookup);
+		}
+		ws_text_puts(&json, json.len ? "}" : "{}");
+		rows++;
+		if (slices) {
+			put_slice(n, s, &u, &json, label);
+		} else {
+			uint64_t at = u.start >= 0 ? ws_nsys_time(n, s, u.start) : WS_NO_TIME;
+			uint32_t text = ws_writer_string(n->o->w, json.s, json.len);
+			struct ws_row_foreign *row = ws_into_row(n->o, WS_TABLE_foreign);
+
+			*row = (struct ws_row_foreign){.start = at == WS_NO_TIME ? n->shift : at, .table = label, .row = text};
+		}
+	}
+	if (rows)
+		ws_into_note_n(n->o, 1, "%s has no table here: its %" PRIu64 " rows were kept as %s.", name, rows,
+			       slices ? "slices of that category" : "rows of WARPSIGHT_FOREIGN");
+	ws_text_free(&json);
+	sqlite3_finalize(s);
+}
+
+void ws_nsys_rest(struct ws_nsys *n)
+{
+	/* Tables that others explain, or that only say how the file was made. */
+	static const char *const spent[] = {"TARGET_INFO_NETWORK_METRICS"};
+	sqlite3_stmt *s, *lookup = NULL;
+
+	for (size_t i = 0; i < WS_COUNT(spent); i++)
+		ws_nsys_done(n, spent[i]);
+	s = ws_nsys_select(n, "SELECT name, sql FROM sqlite_master WHERE type='table' AND rootpage>0 ORDER BY rowid LIMIT 2048");
+	if (sqlite3_prepare_v2(n->db, "SELECT value FROM StringIds WHERE id=?1", -1, &lookup, NULL) != SQLITE_OK)
+		lookup = NULL;
+	while (ws_nsys_step(n, s, "the list of tables")) {
+		const char *name = (const char *)sqlite3_column_text(s, 0), *sql = (const char *)sqlite3_column_text(s, 1);
+
+		if (!name || !sql || !strncmp(name, "ENUM_", 5) || !strncmp(name, "sqlite_", 7) || !ws_nsys_has(n, name))
+			continue;
+		read_unknown(n, name, sql, lookup);
+	}
+	sqlite3_finalize(lookup);
+	sqlite3_finalize(s);
+}

@@ -1,0 +1,70 @@
+/*
+ * nsys_rep.c - .nsys-rep files: their format is not documented, so an installed nsys exports them to SQLite. It is started directly, without a
+ * shell, and what it prints goes to standard error.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "import/formats.h"
+
+/* Is there a program of this name in PATH? */
+static bool in_path(const char *name)
+{
+	const char *path = getenv("PATH");
+	bool found = false;
+
+	for (const char *p = path; p && !found; p = strchr(p, ':') ? strchr(p, ':') + 1 : NULL) {
+		char *full = ws_format("%.*s/%s", (int)strcspn(p, ":"), p, name);
+
+		found = *p && *p != ':' && !access(full, X_OK);
+		free(full);
+	}
+	return found;
+}
+
+static int run_nsys(const char *path, const char *output)
+{
+	const char *argv[] = {"nsys", "export", "--type=sqlite", "--force-overwrite=true", "--output", output, path, NULL};
+	int status;
+	pid_t pid = fork();
+
+	if (pid < 0)
+		return -1;
+	if (!pid) {
+		dup2(2, 1);
+		execvp(argv[0], (char *const *)argv);
+		_exit(127);
+	}
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -1;
+	return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -1;
+}
+
+int ws_nsys_export(struct ws_into *o, const char *path, char **out)
+{
+	const char *tmp = getenv("TMPDIR");
+	char *folder, *absolute;
+
+	if (!in_path("nsys"))
+		return ws_into_stop(o,
+				    "%s is a report of Nsight Systems, which only its own program reads, and no nsys is installed here; where there is "
+				    "one, run 'nsys export --type=sqlite %s' and import the .sqlite file that it writes",
+				    path, path);
+	folder = ws_format("%s/warpsight-import-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (!mkdtemp(folder)) {
+		free(folder);
+		return ws_into_stop(o, "cannot make a temporary folder: %s", strerror(errno));
+	}
+	absolute = realpath(path, NULL); /* a name that begins with a dash is no option then */
+	*out = ws_format("%s/export.sqlite", folder);
+	free(folder);
+	if (run_nsys(absolute ? absolute : path, *out) < 0 || access(*out, R_OK))
+		ws_into_stop(o, "'nsys export' could not export %s; what it says stands above", path);
+	free(absolute);
+	return o->full ? -1 : 0;
+}

@@ -1,0 +1,94 @@
+/*
+ * ops.h - the PyTorch profiler's statistics of operators (key_averages), from what was imported or recorded.
+ *
+ * Events and their definitions are PyTorch's (torch/autograd/profiler_util.py): operators, annotations and calls of CUDA nest by thread and
+ * time; self CPU time is the time less that of the direct children; a GPU event belongs to the operator whose number it is linked
+ * to; device time of an operator is that of its own GPU events and its children's; a parent and its only child of the same name are one; memory of an
+ * operator is what the allocator handed out less what it took back while it ran, on any thread of the process.
+ */
+#ifndef WS_OPS_OPS_H
+#define WS_OPS_OPS_H
+
+#include "base/map.h"
+#include "query/query.h"
+#include "stats/table.h"
+
+enum ws_ops_kind { WS_OPS_CPU, WS_OPS_ANNOTATION, WS_OPS_PYTHON, WS_OPS_CALL, WS_OPS_GPU, WS_OPS_GPU_ANNOTATION, WS_OPS_MEMORY };
+
+#define WS_OPS_NONE UINT32_MAX
+
+struct ws_ops_event {
+	uint64_t start, end;
+	uint64_t device_own, device_total;   /* of GPU events: device_total is their length */
+	uint64_t children_cpu, children_device;
+	int64_t cpu_mem, device_mem, children_cpu_mem, children_device_mem;
+	uint64_t flops;
+	uint32_t process, thread, name; /* name: key of a string */
+	uint32_t parent, children;	/* parent: index or WS_OPS_NONE; children: how many */
+	uint32_t shapes, stack;		/* strings */
+	uint8_t kind;
+	bool merged; /* into its parent, of the same name */
+};
+
+struct ws_ops_memory {
+	uint64_t time, address, allocated, reserved;
+	int64_t bytes;
+	uint32_t process, thread;
+	int32_t device;
+	uint8_t type; /* 0 CPU, 1 CUDA */
+	bool inside;  /* of some event */
+};
+
+struct ws_ops_step {
+	uint64_t start, end, number;
+	uint32_t process;
+};
+
+struct ws_ops_request {
+	bool by_shape, python;
+	int64_t by_stack;     /* frames, 0 for none */
+	const char *sort;     /* PyTorch's word for it, or NULL */
+	int64_t limit;	      /* rows, 0 for all */
+	double min_time_s;    /* rows whose CPU and device totals are both less are left out */
+	const char *steps;    /* "3", "2-4", "1,5", or NULL */
+	const char *view;     /* ops, modules, memory, memory-events, steps */
+	const char *format, *unit, *output;
+	bool overwrite;
+};
+
+struct ws_ops {
+	const struct ws_report *r;
+	struct ws_who *who;
+	const struct ws_ops_request *q;
+	uint64_t zero;
+	struct ws_ops_event *events; /* by (thread, start, longer first); GPU events at the end */
+	size_t count, cap, cpu_count;
+	struct ws_ops_memory *memory; /* by (process, time) */
+	size_t memory_count, memory_cap;
+	struct ws_ops_step *steps;
+	size_t step_count, step_cap;
+	struct ws_map owner; /* process and external id -> event + 1 */
+	uint64_t damaged; /* blocks */
+};
+
+/* load.c: all events of the report, or of the steps asked for, nested and linked. Returns 0, or -1 with a message. */
+int ws_ops_load(struct ws_ops *o, struct ws_err *e);
+void ws_ops_free(struct ws_ops *o);
+/* tree.c: parents, merged duplicates, memory, sums. */
+void ws_ops_nest(struct ws_ops *o);
+
+/* A view writes its table. Returns 0, or -1 with a message. */
+int ws_ops_averages(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e);
+int ws_ops_modules(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e);
+int ws_ops_memory_devices(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e);
+int ws_ops_memory_events(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e);
+int ws_ops_steps(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e);
+
+/* Text of a string key: ProfilerStep#N all read ProfilerStep*. */
+const char *ws_ops_name(const struct ws_ops *o, uint32_t name);
+#define WS_OPS_STEP_NAME UINT32_MAX /* the name of all steps */
+
+/* Make the view of one file. Messages go to stderr. Returns 0, -1 on failure, or WS_OUTFILE_PIPE. */
+int ws_ops_file(const char *path, const struct ws_ops_request *q);
+
+#endif
