@@ -32,11 +32,21 @@ BEGAN = time.monotonic()
 
 
 def ours(*options):
+    if "--sample=none" not in options and options:
+        options = (*options, "--sample=none", "--cpuctxsw=none")
     return [A.warpsight, "profile", "-q", "-f", "-o", os.path.join(TMP, "ours.wsrep"), *options, "--"]
 
 
 def theirs(*options):
-    return [A.nsys, "profile", "-f", "true", "-s", "none", "--cpuctxsw=none", "-o", os.path.join(TMP, "theirs"), *options]
+    """Without sampling, or (for None) as it comes; then its files are large and its end takes minutes, so once is enough."""
+    quiet = ["-s", "none", "--cpuctxsw=none"] if options != (None,) else []
+    return [A.nsys, "profile", "-f", "true", *quiet, "-o", os.path.join(TMP, "theirs"), *(o for o in options if o)]
+
+
+def size_of(tool):
+    """Bytes of the report that a tool left, in MB."""
+    name = "ours" if tool == "ours" else "theirs"
+    return sum(os.path.getsize(os.path.join(TMP, f)) for f in os.listdir(TMP) if f.startswith(name)) / 1e6
 
 
 def run(tool, program):
@@ -62,7 +72,7 @@ CASES = [  # name, unit, program, reader, options of ours, options of theirs
     ("storm, nodes", "ns", [os.path.join(A.programs, "cuda_storm")], storm_numbers, ["-t", "cuda,nvtx", "--cuda-graph-trace=node"],
      ["-t", "cuda,nvtx", "--cuda-graph-trace=node"]),
     ("train 16", "ms", train + ["--steps", "120"], train_numbers, ["-t", "cuda,nvtx"], ["-t", "cuda,nvtx"]),
-    ("train 16, defaults", "ms", train + ["--steps", "120"], train_numbers, [], []),
+    ("train 16, defaults", "ms", train + ["--steps", "120"], train_numbers, [], [None]),
     ("train 16, memory", "ms", train + ["--steps", "120"], train_numbers, ["-t", "cuda,nvtx", "--cuda-memory-usage=true"],
      ["-t", "cuda,nvtx", "--cuda-memory-usage=true"]),
     ("train 256", "ms", train + ["--steps", "30", "--batch", "256"], train_numbers, ["-t", "cuda,nvtx"], ["-t", "cuda,nvtx"]),
@@ -75,10 +85,11 @@ for n in range(A.rounds):
         if n % 2:
             tools.reverse()
         for tool, prefix in tools:
-            if time.monotonic() - BEGAN > A.seconds:
+            if time.monotonic() - BEGAN > A.seconds or (tool == "nsys" and its == [None] and n):
                 break
             out, wall = run(prefix, program)
-            for what, v in dict(reader(out), **{"wall s": wall}).items():
+            more = {"report MB": size_of(tool)} if tool != "bare" else {"report MB": 0}
+            for what, v in dict(reader(out), **{"wall s": wall}, **more).items():
                 results.setdefault((name, what, unit), {}).setdefault(tool, []).append(v)
 
 print("%-28s %4s %10s %10s %10s   %9s %9s   %s" % ("", "n", "bare", "ours", "nsys", "ours +", "nsys +", "ours/nsys added, best (median)"))
@@ -90,6 +101,6 @@ for (name, what, unit), by in results.items():
     for label, v in (("best", best), ("median", med)):
         o, t = v["ours"] - v["bare"], v.get("nsys", float("nan")) - v["bare"]
         print("%-28s %4d %10.2f %10.2f %10.2f   %+8.1f%% %+8.1f%%   %s" %
-              ("%s %s, %s" % (name, what, label), len(by["ours"]), v["bare"], v["ours"], v.get("nsys", float("nan")), 100 * o / v["bare"],
-               100 * t / v["bare"], "%.2f" % (o / t) if t > 0 else ""))
+              ("%s %s, %s" % (name, what, label), len(by["ours"]), v["bare"], v["ours"], v.get("nsys", float("nan")), 100 * o / (v["bare"] or 1),
+               100 * t / (v["bare"] or 1), "%.2f" % (o / t) if t > 0 else ""))
 shutil.rmtree(TMP, ignore_errors=True)
