@@ -6,7 +6,7 @@ export class Viewport {
   width = 1; // CSS pixels
   private undone: [number, number][] = [];
   private done: [number, number][] = [];
-  private lastPush = 0;
+  private lastPush = -Infinity;
   onChange: () => void = () => undefined;
   /** All there is to see. */
   first = 0;
@@ -56,7 +56,7 @@ export class Viewport {
   }
 
   set(t0: number, t1: number): void {
-    this.lastPush = 0;
+    this.lastPush = -Infinity;
     this.remember();
     this.put(t0, t1);
   }
@@ -92,7 +92,7 @@ export class Viewport {
     const v = this.done.pop();
     if (!v) return false;
     this.undone.push([this.t0, this.t1]);
-    this.lastPush = 0;
+    this.lastPush = -Infinity;
     this.put(...v);
     return true;
   }
