@@ -639,6 +639,23 @@ static void damage(struct ws_text *t, const struct ws_report *r)
 	ws_text_puts(t, "]");
 }
 
+/* When the first event that is shown began, by the index. */
+static uint64_t first_event(const struct ws_view_report *rep)
+{
+	uint64_t first = rep->lanes->last;
+
+	for (size_t i = 0; i < ws_source_count; i++) {
+		enum ws_table t = ws_sources[i].table;
+
+		for (size_t k = 0; t != WS_TABLE_output && t != WS_TABLE_diagnostic && k < ws_report_blocks(rep->r, t); k++) {
+			uint64_t min = ws_report_block(rep->r, t, k).time_min;
+
+			first = min < first ? min : first;
+		}
+	}
+	return first;
+}
+
 static void one_report(struct ws_text *t, const struct ws_view_report *rep, size_t i)
 {
 	const char *base = strrchr(rep->path, '/');
@@ -648,6 +665,7 @@ static void one_report(struct ws_text *t, const struct ws_view_report *rep, size
 	ws_put_int(t, "id", (int64_t)i);
 	ws_put_string(t, "name", base ? base + 1 : rep->path);
 	ws_put_string(t, "path", rep->path);
+	ws_put_time(t, "first", rep->lanes, first_event(rep));
 	ws_put_time(t, "last", rep->lanes, rep->lanes->last);
 	ws_put_key(t, "realtime");
 	ws_text_printf(t, "\"%" PRId64 "\"", rep->realtime);

@@ -202,7 +202,7 @@ export class App {
   }
 
   extent(): void {
-    this.view.first = Math.min(...this.offsets, 0);
+    this.view.first = Math.min(...this.reports.map((r, i) => r.first + this.offsets[i]));
     this.view.last = Math.max(...this.reports.map((r, i) => r.last + this.offsets[i]), this.view.first + 1000);
     if (this.limit) [this.view.first, this.view.last] = [this.limit[0], Math.max(this.limit[1], this.limit[0] + 1000)];
     const margin = (this.view.last - this.view.first) * 0.01;

@@ -44,6 +44,7 @@ export interface ReportInfo {
   id: number;
   name: string;
   path: string;
+  first: number; // when the first event began
   last: number;
   realtime: string;
   bytes: number;
