@@ -799,6 +799,14 @@ test("view: what it prints, and that it ends by a signal", async () => {
   ok(String(r.stderr).includes("not-there.wsrep"), "its name is said");
 });
 
+test("the page's types check", async () => {
+  const tsc = join(root, "viewer", "node_modules", "typescript", "bin", "tsc");
+  ok(existsSync(tsc), "typescript is there with playwright-core, by the same lock file");
+  const r = spawnSync(process.execPath, [tsc, "--noEmit", "-p", join(root, "viewer")]);
+  equal(String(r.stdout), "", "what the compiler says");
+  equal(r.status, 0, "its status");
+});
+
 /* ---- running ---- */
 
 const chosen = tests.filter((t) => words.every((w) => t.name.includes(w)));
