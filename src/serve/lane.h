@@ -124,6 +124,7 @@ struct ws_raw { /* an event on its way to a level */
 	uint64_t start, end;
 	uint32_t name, ref;
 	uint8_t src, paint;
+	uint8_t level; /* not above this one */
 };
 
 struct ws_lane {

@@ -69,16 +69,19 @@ struct slots {
 	uint32_t used;
 };
 
-/* The first level that is free at the start of `e`, or WS_LEVELS_MOST. A moment at the end of another event is beside it. */
+/*
+ * The first level from e->level on that is free at the start of `e`, or WS_LEVELS_MOST. A moment at the end of another event is
+ * beside it.
+ */
 static inline uint32_t place(struct slots *s, const struct ws_raw *e)
 {
-	uint32_t i = 0;
+	uint32_t i = e->level;
 
 	while (i < s->used && s->until[i] > e->start)
 		i++;
 	if (i == WS_LEVELS_MOST)
 		return i;
-	s->used = i == s->used ? i + 1 : s->used;
+	s->used = i >= s->used ? i + 1 : s->used;
 	s->until[i] = e->end;
 	return i;
 }

@@ -247,7 +247,8 @@ static void finish_target(struct project *p, struct target *t)
 									from->level[k].name[i],
 									from->level[k].ref[i],
 									from->level[k].src[i] & WS_EVENT_SOURCE,
-									from->level[k].paint[i]};
+									from->level[k].paint[i],
+									(uint8_t)k};
 	for (uint32_t k = 0; k < from->levels; k++)
 		ws_space_free(t->span[k], from->level[k].n * sizeof(struct span));
 	free(t->span);
