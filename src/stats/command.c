@@ -102,11 +102,13 @@ int ws_command_start(struct ws_command_out *c, const char *command, struct ws_er
 		ws_words_free(words);
 		return ws_fail_errno(e, "cannot start %s", command);
 	}
-	fflush(stdout); /* what was printed before stands before what the command prints */
+	c->pipe_signal = signal(SIGPIPE, SIG_IGN); /* one that ends early must not end us: finishing says how it ended */
+	fflush(stdout);				   /* what was printed before stands before what the command prints */
 	rc = spawn(c, words, fd[0]);
 	close(fd[0]);
 	if (rc) {
 		close(fd[1]);
+		signal(SIGPIPE, c->pipe_signal);
 		errno = rc;
 		ws_fail_errno(e, "cannot start %s", words[0]);
 	} else {
@@ -124,6 +126,7 @@ int ws_command_finish(struct ws_command_out *c, struct ws_err *e)
 	if (!c->f)
 		return 0;
 	fclose(c->f); /* it may have read no more than it wanted: that is its business */
+	signal(SIGPIPE, c->pipe_signal);
 	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (WIFSIGNALED(status))

@@ -15,7 +15,8 @@
 struct ws_command_out {
 	FILE *f; /* to write to; NULL when it does not run */
 	pid_t pid;
-	char *name; /* for messages */
+	char *name;		  /* for messages */
+	void (*pipe_signal)(int); /* what SIGPIPE did before */
 };
 
 /* Split `s` into words; the result ends with NULL and is freed with ws_words_free. NULL with a message: a quote is not closed, no

@@ -13,9 +13,13 @@
 	R(cuda_gpu_kern_sum)      \
 	R(cuda_gpu_mem_time_sum)  \
 	R(cuda_gpu_mem_size_sum)  \
+	R(openmp_sum)             \
+	R(vulkan_marker_sum)      \
+	R(vulkan_gpu_marker_sum)  \
 	R(um_sum)                 \
 	R(um_total_sum)           \
 	R(um_cpu_page_faults_sum) \
+	R(openacc_sum)            \
 	R(cuda_api_gpu_sum)       \
 	R(cuda_api_trace)         \
 	R(cuda_gpu_sum)           \
@@ -29,13 +33,21 @@
 	R(gpu_time_breakdown)     \
 	R(gpu_idle_causes)        \
 	R(gpu_comm_overlap)       \
+	R(collective_sum)         \
 	R(step_phases)            \
 	R(cpu_sample_sum)         \
 	R(sched_sum)              \
 	R(cpu_util)               \
 	R(thread_wait_sum)        \
 	R(gil_sum)                \
-	R(cpu_gap_sum)
+	R(cpu_gap_sum)            \
+	R(mpi_event_sum)          \
+	R(mpi_msg_size_sum)       \
+	R(mpi_event_trace)        \
+	R(nvvideo_api_sum)        \
+	R(syscall_sum)            \
+	R(vulkan_api_sum)         \
+	R(vulkan_api_trace)
 
 #define DECLARE(name) extern const struct ws_stat ws_stat_##name;
 REPORTS(DECLARE)

@@ -95,8 +95,8 @@ CUDA_REPORTS = ["cuda_api_sum", "cuda_api_trace", "cuda_gpu_kern_sum", "cuda_gpu
                 "cuda_gpu_sum", "cuda_gpu_trace", "cuda_api_gpu_sum", "cuda_kern_exec_sum", "cuda_kern_exec_trace", "nvtx_gpu_proj_sum",
                 "nvtx_gpu_proj_trace", "nvtx_kern_sum", "um_sum", "um_total_sum", "um_cpu_page_faults_sum"]
 REPORTS = CPU_REPORTS + CUDA_REPORTS
-DEFAULTS = ["nvtx_sum", "osrt_sum", "cuda_api_sum", "cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "um_sum", "um_total_sum",
-            "um_cpu_page_faults_sum"]
+DEFAULTS = ["nvtx_sum", "osrt_sum", "cuda_api_sum", "cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "openmp_sum",
+            "vulkan_marker_sum", "vulkan_gpu_marker_sum", "um_sum", "um_total_sum", "um_cpu_page_faults_sum", "openacc_sum"]
 
 
 @test
@@ -169,7 +169,7 @@ def default_reports_and_columns():
 def default_reports_of_cuda():
     err = run("stats", "-f", "csv", report("cuda")).err
     out = run("stats", "-q", report("cuda")).out.decode()
-    same([line.split("(")[-1][:-2] for line in out.split("\n") if "**" in line], [n for n in DEFAULTS if n != "osrt_sum"])
+    same([line.split("(")[-1][:-2] for line in out.split("\n") if "**" in line], [n for n in DEFAULTS if n.startswith(("nvtx_", "cuda_", "um_"))])
     same("cuda_api_sum leaves out 1 of the CUDA API calls: it never ended" in err, True, err)
     same("cuda_gpu_kern_sum leaves out 1 of the CUDA kernels: it had no times" in err, True, err)
 
@@ -406,7 +406,8 @@ def lists_pair_up():
     same(out.count(" ** "), 2, "column is the default of standard output")
     run("stats", "-q", "-o", "pair/d,pair/e", "-f", "csv,tsv", report("basic"))
     same(os.path.exists("pair/d_nvtx_sum.csv") and os.path.exists("pair/e_osrt_sum.tsv"), True, "the default reports pair up too")
-    refused("stats", "-f", ",".join(["csv"] * 10), report("basic"), words=["10 formats are given for 9 reports"], code=2)
+    refused("stats", "-f", ",".join(["csv"] * (len(DEFAULTS) + 1)), report("basic"),
+            words=["%d formats are given for %d reports" % (len(DEFAULTS) + 1, len(DEFAULTS))], code=2)
     refused("stats", "-r", "osrt_sum", "-f", "csv,json", report("basic"), words=["2 formats are given for 1 report"], code=2)
 
 
