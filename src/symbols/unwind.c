@@ -285,7 +285,8 @@ static bool step_plain(struct walk *w, const struct step *s)
 	for (unsigned i = 0; i < s->saved_n; i++) {
 		uint64_t at = cfa + (uint64_t)(int64_t)s->saved_offset[i];
 
-		/* Below the stack: the function is about to return and has its caller's value back already, which the rules do not tell. */
+		/* Below the stack: the function is about to return and has its caller's value back already, which the rules do not
+		 * tell. */
 		if ((r->known >> WS_REG_SP & 1) && at < r->r[WS_REG_SP])
 			continue;
 		if (!load(w, at, &r->r[s->saved[i]]))
@@ -424,22 +425,48 @@ static uint8_t frame_kind(const struct ws_module *m)
 	return m && m->kind == WS_MODULE_JIT ? WS_FRAME_JIT : WS_FRAME_USER;
 }
 
-/* Our walk ran out of stack: where the kernel's walk along frame pointers passed the same return address, it goes on from there. */
-static size_t continue_with_chain(struct walk *w, struct ws_place *out, size_t n, size_t most)
+/* The return address of frame `f` on the kernel's chain, the one nearest to as far out as ours stands; 0 when it was not passed. */
+static size_t on_chain(const struct ws_stop *s, const struct ws_place *out, size_t f)
 {
-	const struct ws_stop *s = w->stop;
 	size_t best = 0, distance = SIZE_MAX;
 
-	if (n < 2 || !s->chain || (out[n - 1].module && !ws_module_keeps_fp(out[n - 1].module)))
-		return n;
 	for (size_t i = 1; i < s->chain_n; i++) {
-		size_t d = i > n - 1 ? i - (n - 1) : n - 1 - i;
+		size_t d = i > f ? i - f : f - i;
 
-		if (s->chain[i] == out[n - 1].ip && d < distance) {
+		if (s->chain[i] == out[f].ip && d < distance) {
 			best = i;
 			distance = d;
 		}
 	}
+	return best;
+}
+
+/* Is the outermost frame so far that of a function which a signal interrupted while its frame pointer led to its own frame? Then
+ * what the kernel found behind the handler's return address is where that function returns to. */
+static bool interrupted_with_fp(struct walk *w, const struct ws_place *out, size_t n)
+{
+	const struct ws_stop *s = w->stop;
+	struct near_slot spare;
+	const struct step *last;
+
+	if (n < 3 || !look_up(w->u, s->maps, s->time, out[n - 2].ip, true, &spare)->step.signal)
+		return false;
+	last = &look_up(w->u, s->maps, s->time, out[n - 1].ip, false, &spare)->step;
+	return last->kind == STEP_PLAIN && last->cfa_register == WS_REG_FP && last->cfa_offset == 16 && last->return_offset == -8;
+}
+
+/* Our walk ran out of stack: where the kernel's walk along frame pointers passed the same return address, it goes on from there. A
+ * handler on an alternate stack has its interrupted function's callers on another one, which is never among the copied bytes. Then
+ * no more is missing, and *flags becomes 0. */
+static size_t continue_with_chain(struct walk *w, struct ws_place *out, size_t n, size_t most, unsigned *flags)
+{
+	const struct ws_stop *s = w->stop;
+	bool resumed = s->chain && interrupted_with_fp(w, out, n);
+	size_t best;
+
+	if (n < 2 || !s->chain || (!resumed && (!w->beyond || (out[n - 1].module && !ws_module_keeps_fp(out[n - 1].module)))))
+		return n;
+	best = on_chain(s, out, n - 1 - resumed);
 	if (!best || best + 1 >= s->chain_n)
 		return n;
 	for (size_t i = best + 1; i < s->chain_n && n < most; i++) {
@@ -448,7 +475,7 @@ static size_t continue_with_chain(struct walk *w, struct ws_place *out, size_t n
 
 		out[n++] = (struct ws_place){here->module, here->address, s->chain[i], 0, frame_kind(here->module), WS_UNWIND_FP};
 	}
-	w->beyond = false;
+	*flags = 0;
 	return n;
 }
 
@@ -487,13 +514,8 @@ size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwi
 		*flags = WS_SAMPLE_TRUNCATED;
 		return n;
 	}
-	if (w.beyond) {
-		n = continue_with_chain(&w, out, n, most);
-		*flags = w.beyond ? WS_SAMPLE_TRUNCATED : 0;
-		return n;
-	}
-	*flags = WS_SAMPLE_BROKEN;
-	return n;
+	*flags = w.beyond ? WS_SAMPLE_TRUNCATED : WS_SAMPLE_BROKEN;
+	return continue_with_chain(&w, out, n, most, flags);
 }
 
 size_t ws_unwind_chain(struct ws_unwinder *u, struct ws_maps_process *maps, uint64_t time, const uint64_t *chain, size_t n,

@@ -112,6 +112,17 @@ def an_ordinary_user_samples_too(t):
 
 
 @test("sampling")
+def callers_below_an_alternate_stack(t):
+    """What a signal interrupted and who called that are below a handler on a stack of its own, where frame pointers are kept."""
+    rows = record(t, [t.program("altstack"), "400"])
+    stacks = [rows.stack(s) for s in rows.samples()]
+    handled = [s for s in stacks if "in_handler" in s]
+    t.ge(len(handled), 200, "samples in the handler")
+    whole = [s for s in handled if s[s.index("in_handler"):][2:5] == ["interrupted", "outer", "main"]]
+    t.ge(len(whole), 0.95 * len(handled), "of %d samples in the handler, those with all callers" % len(handled))
+
+
+@test("sampling")
 def fewer_backtraces(t):
     rows = record(t, busy(t, "split", 400), "--samples-per-backtrace=4")
     with_stack = sum(1 for s in rows.samples() if s["callers"])
