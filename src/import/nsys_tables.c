@@ -374,22 +374,18 @@ static void read_nvtx(struct ws_nsys *n)
 
 /* ---- calls of the OS runtime, with the details that our exports keep apart ---- */
 
-struct detail {
-	int64_t start, thread, error, object;
-	uint32_t path;
-};
-
 static void read_osrt(struct ws_nsys *n, const struct ws_map *chains)
 {
 	sqlite3_stmt *d = NULL, *s;
-	int start, end, thread, name, result, nesting, chain;
+	int start, end, thread, name, result, nesting, chain, holder = -1;
 	bool more = false;
 
 	if (!ws_nsys_has(n, "OSRT_API"))
 		return;
 	/* Both are in the order of the export: the details of a call follow those of the calls before it. */
 	if (ws_nsys_has(n, "WARPSIGHT_OSRT_DETAIL")) {
-		d = ws_nsys_select(n, "SELECT start, globalTid, nameId, error, object, path FROM WARPSIGHT_OSRT_DETAIL");
+		d = ws_nsys_select(n, "SELECT start, globalTid, nameId, error, object, path, * FROM WARPSIGHT_OSRT_DETAIL");
+		holder = ws_nsys_column(d, "holderGlobalTid"); /* newer than the others */
 		more = ws_nsys_step(n, d, "WARPSIGHT_OSRT_DETAIL");
 	}
 	s = ws_nsys_select(n, "SELECT * FROM OSRT_API");
@@ -414,6 +410,7 @@ static void read_osrt(struct ws_nsys *n, const struct ws_map *chains)
 			r.error = (int32_t)sqlite3_column_int64(d, 3);
 			r.object = (uint64_t)sqlite3_column_int64(d, 4);
 			r.path = ws_nsys_text(n, d, 5);
+			r.holder = (uint32_t)(ws_nsys_int(d, holder, 0) & 0xffffff);
 			more = ws_nsys_step(n, d, "WARPSIGHT_OSRT_DETAIL");
 		}
 		*(struct ws_row_osrt *)ws_into_row(n->o, WS_TABLE_osrt) = r;
