@@ -8,12 +8,14 @@ if ! grep -q '"cmocka"' "$build/meson-info/intro-dependencies.json"; then
 	meson setup --reconfigure "$build" >/dev/null
 	ninja -C "$build"
 fi
-# Libraries by which tests read exports; without them those tests are skipped, and say so.
-exports=$(dirname "$0")/../tests/export
-if command -v npm >/dev/null 2>&1 && [ ! -d "$exports/node_modules" ]; then
-	(cd "$exports" && npm ci --no-audit --no-fund --ignore-scripts --silent >/dev/null 2>&1) ||
-		echo "check: npm ci in tests/export failed: some tests of exports will be skipped" >&2
-fi
+# Libraries by which tests read exports and drive the browser, by their lock files; without them those tests are skipped, and say so.
+for folder in tests/export viewer; do
+	folder=$(dirname "$0")/../$folder
+	if command -v npm >/dev/null 2>&1 && [ ! -d "$folder/node_modules" ]; then
+		(cd "$folder" && npm ci --no-audit --no-fund --ignore-scripts --silent >/dev/null 2>&1) ||
+			echo "check: npm ci in $folder failed: some tests will be skipped" >&2
+	fi
+done
 rm -f "$build/meson-logs/testlog.json"
 status=0
 CMOCKA_MESSAGE_OUTPUT=TAP LC_ALL=C.UTF-8 meson test -C "$build" --print-errorlogs "$@" </dev/null || status=$?

@@ -4,9 +4,9 @@
 set -eu
 
 goal=${1:-build}
-build="gcc libc6-dev make meson ninja-build pkg-config
-	libdw-dev libelf-dev libiberty-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev"
-check="$build g++ python3 sqlite3 bats libcmocka-dev binutils libhdf5-103-1 python3-h5py"
+build="gcc libc6-dev make meson ninja-build pkg-config python3 esbuild
+	libdw-dev libelf-dev libiberty-dev libmicrohttpd-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev"
+check="$build g++ sqlite3 bats libcmocka-dev binutils libhdf5-103-1 python3-h5py chromium nodejs npm"
 case $goal in
 build) wanted=$build ;;
 dist) wanted="$build binutils tar gzip" ;;
@@ -28,6 +28,8 @@ have_tool()
 	ninja-build) command -v ninja ;;
 	pkg-config) command -v pkg-config ;;
 	binutils) command -v readelf && command -v strip ;;
+	nodejs) command -v node || command -v nodejs ;;
+	npm | esbuild | chromium) command -v "$1" ;;
 	gcc-aarch64-linux-gnu) command -v aarch64-linux-gnu-gcc ;;
 	*) return 1 ;;
 	esac >/dev/null 2>&1

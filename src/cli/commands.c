@@ -14,6 +14,7 @@
 	X(import)     \
 	X(ops)        \
 	X(query)      \
+	X(view)       \
 	X(info)       \
 	X(recover)    \
 	X(symbolize)  \
@@ -44,7 +45,6 @@ const struct ws_later ws_later_commands[] = {
 	{"sessions", "listing interactive sessions"},
 	{"attach", "recording a running process"},
 	{"analyze", "finding what slows a program down"},
-	{"view", "showing a report as a timeline"},
 	{"serve", "showing reports to a browser"},
 	{"diff", "comparing two reports"},
 	{"merge", "putting reports of several ranks together"},

@@ -109,6 +109,7 @@ const struct ws_command ws_cmd_export = {
     .opts_size = sizeof(struct options),
     .examples = "warpsight export report1.wsrep\n"
 		"warpsight export -t jsonlines -o - report1.wsrep | head\n"
+		"warpsight export -t html --times=10s/10500ms report1.wsrep\n"
 		"warpsight export -t pprof --show=on-cpu,off-cpu report1.wsrep\n"
 		"warpsight export --tables='^CUPTI,StringIds' --times=10s/12s report1.wsrep",
     .run = run,

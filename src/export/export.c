@@ -583,7 +583,7 @@ static int check_options(const struct ws_xformat *f, const struct ws_export_requ
 		const char *name;
 	} options[] = {
 	    {q->table_count > 0, WS_XO_TABLES, "--tables"},
-	    {q->time_count > 0, WS_XO_TABLES | WS_XO_TIMES | WS_XO_STACKS, "--times"},
+	    {q->time_count > 0, WS_XO_TABLES | WS_XO_TIMES | WS_XO_STACKS | WS_XO_SPAN, "--times"},
 	    {q->shift != 0, WS_XO_TABLES | WS_XO_TIMES, "--ts-shift"},
 	    {q->normalize, WS_XO_TABLES | WS_XO_TIMES, "--ts-normalize"},
 	    {q->append, WS_XO_APPEND, "--append"},

@@ -27,6 +27,7 @@ enum {
 	WS_XO_STRINGS = 8, /* --separate-strings */
 	WS_XO_TIMES = 16,  /* --times, --ts-shift and --ts-normalize without --tables */
 	WS_XO_STACKS = 32, /* --show, --by, and --times with one range */
+	WS_XO_SPAN = 64,   /* --times with one range */
 };
 
 struct ws_export_request {

@@ -1,0 +1,63 @@
+/* view.c - the command `view`: reports as a time line in the browser. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "serve/serve.h"
+
+struct options {
+	int64_t port;
+	bool no_open, remote_hint;
+};
+
+#define AT(member) offsetof(struct options, member)
+
+static const struct ws_opt opts[] = {
+    {"port", 'p', WS_OPT_INT, AT(port), "NUMBER", NULL,
+     "Port to listen on. Without it, one from 8300 to 9299 that follows from the files' names, or any that is free.", NULL},
+    {"no-open", 0, WS_OPT_FLAG, AT(no_open), NULL, NULL, "Do not start the desktop's browser.", NULL},
+    {"remote-hint", 0, WS_OPT_FLAG, AT(remote_hint), NULL, NULL, "Say how to open the page from another machine, through ssh.",
+     NULL},
+    {NULL},
+};
+
+static int run(void *values, int argc, char **argv)
+{
+	const struct options *o = values;
+	struct ws_view_request q = {
+	    .files = (const char *const *)argv, .n = (size_t)argc, .open = !o->no_open, .remote_hint = o->remote_hint};
+	struct ws_err e;
+
+	if (!argc) {
+		ws_say("view: no report file is given");
+		return WS_EXIT_USAGE;
+	}
+	if (o->port < 0 || o->port > 65535) {
+		ws_say("--port: %lld is not a port", (long long)o->port);
+		return WS_EXIT_USAGE;
+	}
+	q.port = (int)o->port;
+	if (ws_view_serve(&q, &e) < 0) {
+		ws_say("%s", e.msg);
+		return WS_EXIT_FAIL;
+	}
+	return WS_EXIT_OK;
+}
+
+const struct ws_command ws_cmd_view = {
+    .name = "view",
+    .summary = "Show reports as a time line in the browser.",
+    .usage = "[options] FILE...",
+    .details =
+	"Starts a server on the loopback interface of this machine and prints the address of the page, which holds a secret token: "
+	"whoever has the whole address can see the reports, and no one else. Several reports are shown below one another on one "
+	"time "
+	"axis. Nothing is fetched from elsewhere. Ends by Ctrl+C.\n\n"
+	"A report on another machine is best left there: run 'warpsight view --remote-hint' on that machine and use the ssh "
+	"command that it "
+	"prints.",
+    .opts = opts,
+    .opts_size = sizeof(struct options),
+    .examples = "warpsight view report1.wsrep\n"
+		"warpsight view --no-open --port 8400 --remote-hint rank0.wsrep rank1.wsrep",
+    .run = run,
+};

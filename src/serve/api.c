@@ -1,0 +1,290 @@
+/* api.c - see api.h: opening, parameters, JSON, and the table of what can be asked. */
+#include "serve/api.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/text.h"
+#include "stats/stats.h"
+
+/* ---- reports ---- */
+
+/* CLOCK_REALTIME at time zero, from the reading that is nearest. */
+static int64_t realtime_at_zero(const struct ws_report *r, uint64_t zero)
+{
+	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_clock, 0, UINT64_MAX);
+	uint64_t best = UINT64_MAX;
+	const uint64_t *v;
+	int64_t at = 0;
+
+	while (ws_cursor_next(c, &v)) {
+		uint64_t raw = v[ws_clock_raw], away = raw > zero ? raw - zero : zero - raw;
+
+		if (away < best) {
+			best = away;
+			at = (int64_t)(v[ws_clock_realtime] - raw + zero);
+		}
+	}
+	ws_cursor_close(c);
+	return at;
+}
+
+int ws_view_open(struct ws_view *view, const char *const *files, size_t n, struct ws_err *e)
+{
+	memset(view, 0, sizeof(*view));
+	view->v = ws_calloc(n ? n : 1, sizeof(*view->v));
+	for (size_t i = 0; i < n; i++) {
+		struct ws_view_report *v = &view->v[i];
+
+		v->path = ws_report_operand(files[i]);
+		v->r = ws_report_open(v->path, e);
+		view->n = i + 1;
+		if (!v->r) {
+			ws_view_close(view);
+			return -1;
+		}
+		v->lanes = ws_lanes_open(v->r);
+		v->realtime = realtime_at_zero(v->r, v->lanes->zero);
+	}
+	return 0;
+}
+
+void ws_view_close(struct ws_view *view)
+{
+	for (size_t i = 0; i < view->n; i++) {
+		ws_lanes_close(view->v[i].lanes);
+		if (view->v[i].r)
+			ws_report_close(view->v[i].r);
+		free(view->v[i].path);
+	}
+	free(view->v);
+	memset(view, 0, sizeof(*view));
+}
+
+/* ---- parameters ---- */
+
+const char *ws_param(const struct ws_call *c, const char *name)
+{
+	return c->p->get(c->p->ctx, name);
+}
+
+static bool read_int(const char *s, const char **end, int64_t *v)
+{
+	errno = 0;
+	*v = strtoll(s, (char **)end, 10);
+	return *end != s && !errno && ((*s >= '0' && *s <= '9') || *s == '-');
+}
+
+bool ws_param_int(const struct ws_call *c, const char *name, int64_t low, int64_t high, int64_t fallback, int64_t *v,
+		  struct ws_err *e)
+{
+	const char *s = ws_param(c, name), *end;
+
+	*v = fallback;
+	if (!s)
+		return true;
+	if (read_int(s, &end, v) && !*end && *v >= low && *v <= high)
+		return true;
+	ws_fail(e, "parameter %s must be a whole number from %" PRId64 " to %" PRId64, name, low, high);
+	return false;
+}
+
+bool ws_param_window(const struct ws_call *c, int64_t *t0, int64_t *t1, struct ws_err *e)
+{
+	int64_t most = INT64_MAX / 4, zero = (int64_t)c->l->zero;
+
+	if (!ws_param_int(c, "t0", -most, most, -most, t0, e) || !ws_param_int(c, "t1", -most, most, most, t1, e))
+		return false;
+	*t0 += zero;
+	*t1 += zero;
+	return true;
+}
+
+static bool is_meant(uint8_t kind, enum ws_which_lanes which)
+{
+	if (kind == WS_LANE_STREAM || kind == WS_LANE_CPU)
+		return which == WS_LANES_ALL;
+	return kind != WS_LANE_PROJECTED || which != WS_LANES_ORIGINAL;
+}
+
+bool ws_param_lanes(const struct ws_call *c, enum ws_which_lanes which, uint32_t **lanes, size_t *n, struct ws_err *e)
+{
+	const char *s = ws_param(c, "lanes");
+	size_t cap = 0;
+	int64_t v;
+
+	*lanes = NULL;
+	*n = 0;
+	for (size_t i = 0; !s && i < c->l->n; i++) {
+		if (!is_meant(c->l->lane[i]->kind, which))
+			continue;
+		ws_grow(*lanes, cap, *n + 1);
+		(*lanes)[(*n)++] = (uint32_t)i;
+	}
+	while (s && *s) {
+		if (!read_int(s, &s, &v) || v < 0 || v >= (int64_t)c->l->n || (*s && *s != ',')) {
+			ws_fail(e, "parameter lanes must be numbers of rows, such as 1,2,3");
+			free(*lanes);
+			return false;
+		}
+		s += *s == ',';
+		ws_grow(*lanes, cap, *n + 1);
+		(*lanes)[(*n)++] = (uint32_t)v;
+	}
+	return true;
+}
+
+/* ---- JSON ---- */
+
+void ws_put_comma(struct ws_text *t)
+{
+	if (t->len && !strchr("[{:,", t->s[t->len - 1]))
+		ws_text_puts(t, ",");
+}
+
+void ws_put_key(struct ws_text *t, const char *key)
+{
+	ws_put_comma(t);
+	ws_text_printf(t, "\"%s\":", key);
+}
+
+void ws_put_text(struct ws_text *t, const char *key, const char *s, size_t n)
+{
+	ws_put_key(t, key);
+	ws_text_json(t, s, n);
+}
+
+void ws_put_string(struct ws_text *t, const char *key, const char *s)
+{
+	ws_put_text(t, key, s, strlen(s));
+}
+
+void ws_put_int(struct ws_text *t, const char *key, int64_t v)
+{
+	ws_put_key(t, key);
+	ws_text_printf(t, "%" PRId64, v);
+}
+
+void ws_put_time(struct ws_text *t, const char *key, const struct ws_lanes *l, uint64_t time)
+{
+	ws_put_int(t, key, (int64_t)(time - l->zero));
+}
+
+enum { MOST_NAME = 16384 };
+
+void ws_put_name(struct ws_text *t, const char *key, const struct ws_lanes *l, uint32_t name)
+{
+	size_t n;
+	const char *s = ws_lane_name(l, name, &n);
+
+	ws_put_text(t, key, s, n < MOST_NAME ? n : MOST_NAME);
+}
+
+/* ---- finding events ---- */
+
+uint32_t ws_find_lane(const struct ws_lanes *l, uint8_t kind, const uint32_t key[4])
+{
+	for (uint32_t i = 0; i < l->n; i++)
+		if (l->lane[i]->kind == kind && !memcmp(l->lane[i]->key, key, 16))
+			return i;
+	return UINT32_MAX;
+}
+
+bool ws_find_event(const struct ws_lanes *l, uint32_t lane, uint8_t source, uint32_t row, uint64_t start, struct ws_spot *s)
+{
+	const struct ws_lane *n = lane < l->n ? l->lane[lane] : NULL;
+
+	if (!n || !ws_lane_ready(n) || ws_lane_descs[n->kind].counter)
+		return false;
+	for (uint32_t k = 0; k < n->levels; k++) {
+		const struct ws_level *v = &n->level[k];
+
+		for (uint32_t i = ws_level_seek(v, 0, v->n, start); i < v->n && v->start[i] == start; i++)
+			if (v->ref[i] == row && (v->src[i] & WS_EVENT_SOURCE) == source) {
+				*s = (struct ws_spot){lane, k, i};
+				return true;
+			}
+	}
+	return false;
+}
+
+void ws_put_spot(struct ws_text *t, const struct ws_lanes *l, const struct ws_spot *s)
+{
+	const struct ws_level *v = &l->lane[s->lane]->level[s->level];
+
+	ws_put_int(t, "lane", s->lane);
+	ws_put_int(t, "level", s->level);
+	ws_put_int(t, "event", s->event);
+	ws_put_time(t, "start", l, v->start[s->event]);
+	ws_put_time(t, "end", l, ws_level_end(v, s->event));
+	ws_put_int(t, "flags", v->src[s->event] & ~WS_EVENT_SOURCE);
+	ws_put_name(t, "name", l, v->name[s->event]);
+}
+
+/* ---- what can be asked ---- */
+
+int ws_api_progress(struct ws_call *c, struct ws_err *e)
+{
+	(void)e;
+	ws_text_puts(c->out, "{");
+	ws_put_int(c->out, "events", (int64_t)c->l->events);
+	ws_put_int(c->out, "built", (int64_t)__atomic_load_n(&c->l->built_events, __ATOMIC_RELAXED));
+	ws_put_int(c->out, "done", __atomic_load_n(&c->l->placed, __ATOMIC_ACQUIRE));
+	ws_put_int(c->out, "all", __atomic_load_n(&c->l->built, __ATOMIC_ACQUIRE));
+	ws_put_int(c->out, "damaged", (int64_t)__atomic_load_n(&c->l->damaged, __ATOMIC_RELAXED));
+	ws_text_puts(c->out, "}");
+	return 0;
+}
+
+static const struct entry {
+	const char *path;
+	ws_api_fn *fn;
+	const char *type;
+} entries[] = {
+    {"session", ws_api_session, "application/json"},	 {"tree", ws_api_tree, "application/json"},
+    {"tiles", ws_api_tiles, "application/octet-stream"}, {"at", ws_api_at, "application/json"},
+    {"event", ws_api_event, "application/json"},	 {"sum", ws_api_sum, "application/json"},
+    {"events", ws_api_events, "application/json"},	 {"search", ws_api_search, "application/json"},
+    {"step", ws_api_step, "application/json"},		 {"flame", ws_api_flame, "application/json"},
+    {"progress", ws_api_progress, "application/json"},
+};
+
+static int fail(struct ws_answer *a, int status, const char *sentence)
+{
+	a->body.len = 0;
+	ws_text_puts(&a->body, sentence);
+	a->type = "text/plain; charset=utf-8";
+	return status;
+}
+
+int ws_api(struct ws_view *view, const char *path, const struct ws_params *p, struct ws_answer *a)
+{
+	struct ws_call c = {.view = view, .p = p, .out = &a->body, .answer = a};
+	struct ws_err e = {.msg = ""};
+	int64_t report;
+	int status;
+
+	for (size_t i = 0; i < WS_COUNT(entries); i++) {
+		if (strcmp(entries[i].path, path))
+			continue;
+		if (!ws_param_int(&c, "r", 0, (int64_t)view->n - 1, 0, &report, &e))
+			return fail(a, 400, e.msg);
+		c.rep = &view->v[report];
+		c.l = c.rep->lanes;
+		a->type = entries[i].type;
+		if (entries[i].fn != ws_api_session)
+			ws_lanes_wait_census(c.l);
+		status = entries[i].fn(&c, &e);
+		if (status == WS_API_SAY) { /* what the user typed, not what the page did, was wrong */
+			a->body.len = 0;
+			ws_text_puts(&a->body, "{");
+			ws_put_string(&a->body, "error", e.msg);
+			ws_text_puts(&a->body, "}");
+			return 200;
+		}
+		return status ? fail(a, status, e.msg) : 200;
+	}
+	return fail(a, 404, "There is nothing here.");
+}

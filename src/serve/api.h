@@ -1,0 +1,97 @@
+/*
+ * api.h - what the page asks the server, without the network: a path, parameters, an answer. http.c brings it to a socket, tests
+ * and the fuzzer call it directly. docs/viewer.md describes each path.
+ */
+#ifndef WS_SERVE_API_H
+#define WS_SERVE_API_H
+
+#include "serve/lane.h"
+
+struct ws_view_report {
+	char *path;
+	struct ws_report *r;
+	struct ws_lanes *lanes;
+	int64_t realtime; /* CLOCK_REALTIME at time zero, ns; 0 when not known */
+};
+
+struct ws_view {
+	struct ws_view_report *v;
+	size_t n;
+};
+
+/* Opens the reports; -1 with a message when one cannot be read. */
+int ws_view_open(struct ws_view *view, const char *const *files, size_t n, struct ws_err *e);
+void ws_view_close(struct ws_view *view);
+
+struct ws_params {
+	const char *(*get)(void *ctx, const char *name); /* NULL when it is not given */
+	void *ctx;
+};
+
+struct ws_answer {
+	struct ws_text body;
+	const char *type;
+};
+
+/* Answer `path` ("session", "tree"...). Returns an HTTP status; unless it is 200, the body is one sentence. Thread-safe. */
+int ws_api(struct ws_view *view, const char *path, const struct ws_params *p, struct ws_answer *a);
+
+/* ---- for the files that answer ---- */
+
+struct ws_call {
+	struct ws_view *view;
+	const struct ws_view_report *rep; /* by parameter r; the first without */
+	struct ws_lanes *l;		  /* its lanes; the census is taken */
+	const struct ws_params *p;
+	struct ws_text *out;
+	struct ws_answer *answer;
+};
+
+/* 0, or a status with a sentence in `e`; WS_API_SAY for one that is for the user: {"error":"..."}. */
+enum { WS_API_SAY = 1 };
+typedef int ws_api_fn(struct ws_call *c, struct ws_err *e);
+ws_api_fn ws_api_session, ws_api_tree, ws_api_tiles, ws_api_at, ws_api_event, ws_api_sum, ws_api_events, ws_api_search, ws_api_step,
+    ws_api_flame, ws_api_progress;
+
+const char *ws_param(const struct ws_call *c, const char *name);
+/* A whole number from `low` to `high`; `fallback` when it is not given. False, and a sentence in `e`, when it is something else. */
+bool ws_param_int(const struct ws_call *c, const char *name, int64_t low, int64_t high, int64_t fallback, int64_t *v,
+		  struct ws_err *e);
+/* The window t0..t1, ns from time zero, as session times; all of it when not given. */
+bool ws_param_window(const struct ws_call *c, int64_t *t0, int64_t *t1, struct ws_err *e);
+/*
+ * Lanes by number, "1,2,3". When they are not given: all; ONCE leaves out those that show again what others have, streams and
+ * cores, and ORIGINAL also ranges projected on GPUs. The caller frees.
+ */
+enum ws_which_lanes { WS_LANES_ALL, WS_LANES_ONCE, WS_LANES_ORIGINAL };
+bool ws_param_lanes(const struct ws_call *c, enum ws_which_lanes which, uint32_t **lanes, size_t *n, struct ws_err *e);
+
+/* JSON: "key":value with a comma before it unless it is the first of its object. */
+void ws_put_key(struct ws_text *t, const char *key);
+void ws_put_text(struct ws_text *t, const char *key, const char *s, size_t n);
+void ws_put_string(struct ws_text *t, const char *key, const char *s);
+void ws_put_int(struct ws_text *t, const char *key, int64_t v);
+void ws_put_name(struct ws_text *t, const char *key, const struct ws_lanes *l, uint32_t name);
+void ws_put_comma(struct ws_text *t); /* between elements of an array */
+/* A time of the session, as ns from time zero. */
+void ws_put_time(struct ws_text *t, const char *key, const struct ws_lanes *l, uint64_t time);
+
+/* Which names a search matches; asked once for each name. */
+struct ws_matcher;
+struct ws_matcher *ws_matcher_new(const struct ws_call *c, struct ws_err *e); /* by parameters q, re, case; NULL with a sentence */
+bool ws_matches(struct ws_matcher *m, uint32_t name);
+bool ws_matcher_all(const struct ws_matcher *m); /* nothing is asked for: all match */
+void ws_matcher_free(struct ws_matcher *m);
+
+/* Where an event is shown. */
+struct ws_spot {
+	uint32_t lane, level, event;
+};
+/* Find the event that row `row` of a source became in a lane; false when it is not there. */
+bool ws_find_event(const struct ws_lanes *l, uint32_t lane, uint8_t source, uint32_t row, uint64_t start, struct ws_spot *s);
+/* Number of the lane with this kind and key, or UINT32_MAX. */
+uint32_t ws_find_lane(const struct ws_lanes *l, uint8_t kind, const uint32_t key[4]);
+/* {"lane":..,"level":..,"event":..,"start":..,"end":..,"name":..} without the braces. */
+void ws_put_spot(struct ws_text *t, const struct ws_lanes *l, const struct ws_spot *s);
+
+#endif

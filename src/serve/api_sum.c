@@ -1,0 +1,429 @@
+/*
+ * api_sum.c - what happened in a window: sums by name, the events as a table, searching and stepping. All of these walk the columns
+ * of levels between two searched ends; ten million events take about a tenth of a second.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "serve/api.h"
+
+/* A walk over the events of lanes that touch a window. */
+struct walk {
+	struct ws_lanes *l;
+	uint32_t *lanes;
+	size_t n;
+	int64_t t0, t1;
+};
+
+static int walk_open(struct ws_call *c, enum ws_which_lanes which, struct walk *w, struct ws_err *e)
+{
+	w->l = c->l;
+	return ws_param_window(c, &w->t0, &w->t1, e) && ws_param_lanes(c, which, &w->lanes, &w->n, e) ? 0 : 400;
+}
+
+static bool walkable(const struct ws_lane *lane)
+{
+	return ws_lane_ready(lane) && !ws_lane_descs[lane->kind].counter;
+}
+
+/* How much of an event is in the window. */
+static uint64_t clipped(const struct walk *w, const struct ws_level *v, uint32_t i)
+{
+	int64_t a = (int64_t)v->start[i], b = (int64_t)ws_level_end(v, i);
+
+	a = a < w->t0 ? w->t0 : a;
+	b = b > w->t1 ? w->t1 : b;
+	return b > a ? (uint64_t)(b - a) : 0;
+}
+
+/* ---- sums by name ---- */
+
+struct group {
+	uint64_t count, total, min, max;
+	uint32_t name;
+	uint8_t kind;
+	struct ws_spot longest;
+};
+
+struct groups {
+	struct group *v;
+	size_t n, cap;
+	struct ws_map at;
+};
+
+static struct group *group_of(struct groups *g, uint8_t kind, uint32_t name)
+{
+	uint64_t key = (uint64_t)kind << 32 | name;
+	bool known;
+	size_t i = ws_map_get(&g->at, key, &known);
+
+	if (known)
+		return &g->v[i];
+	ws_map_set(&g->at, key, g->n);
+	ws_grow(g->v, g->cap, g->n + 1);
+	g->v[g->n] = (struct group){.name = name, .kind = kind, .min = UINT64_MAX};
+	return &g->v[g->n++];
+}
+
+static void sum_level(const struct walk *w, struct groups *g, uint32_t lane, uint32_t level)
+{
+	const struct ws_level *v = &w->l->lane[lane]->level[level];
+	uint8_t kind = w->l->lane[lane]->kind;
+	struct group *last = NULL;
+	uint32_t from, to;
+
+	ws_level_range(v, w->t0, w->t1, &from, &to);
+	for (uint32_t i = from; i < to; i++) {
+		uint64_t d = i == from || i + 1 == to ? clipped(w, v, i) : ws_level_dur(v, i);
+
+		if (!last || last->name != v->name[i])
+			last = group_of(g, kind, v->name[i]);
+		last->count++;
+		last->total += d;
+		last->min = d < last->min ? d : last->min;
+		if (d >= last->max) {
+			last->max = d;
+			last->longest = (struct ws_spot){lane, level, i};
+		}
+	}
+}
+
+/* Ids of one text become one group. */
+static void unify(const struct ws_lanes *l, struct groups *g)
+{
+	struct groups out = {0};
+
+	for (size_t i = 0; i < g->n; i++) {
+		const struct group *x = &g->v[i];
+		struct group *y = group_of(&out, x->kind, ws_lane_name_key(l, x->name));
+
+		y->count += x->count;
+		y->total += x->total;
+		y->min = x->min < y->min ? x->min : y->min;
+		if (x->max >= y->max) {
+			y->max = x->max;
+			y->longest = x->longest;
+		}
+	}
+	free(g->v);
+	ws_map_free(&g->at);
+	*g = out;
+}
+
+static int by_total(const void *a, const void *b)
+{
+	const struct group *x = a, *y = b;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	if (x->total != y->total)
+		return x->total > y->total ? -1 : 1;
+	return x->count > y->count ? -1 : x->count < y->count;
+}
+
+static void put_group(struct ws_call *c, const struct group *g)
+{
+	ws_put_comma(c->out);
+	ws_text_puts(c->out, "{");
+	ws_put_string(c->out, "kind", ws_lane_descs[g->kind].name);
+	ws_put_name(c->out, "name", c->l, g->name);
+	ws_put_int(c->out, "count", (int64_t)g->count);
+	ws_put_int(c->out, "total", (int64_t)g->total);
+	ws_put_int(c->out, "min", (int64_t)g->min);
+	ws_put_int(c->out, "max", (int64_t)g->max);
+	ws_put_key(c->out, "longest");
+	ws_text_printf(c->out, "[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "]", g->longest.lane, g->longest.level, g->longest.event);
+	ws_text_puts(c->out, "}");
+}
+
+/* How busy each lane was: level 0 of a lane holds what is outermost. */
+static void put_lanes(struct ws_call *c, const struct walk *w)
+{
+	ws_put_key(c->out, "lanes");
+	ws_text_puts(c->out, "[");
+	for (size_t i = 0; i < w->n; i++) {
+		const struct ws_lane *lane = c->l->lane[w->lanes[i]];
+		uint64_t busy = 0;
+		uint32_t from, to;
+
+		if (!walkable(lane) || !lane->levels)
+			continue;
+		ws_level_range(&lane->level[0], w->t0, w->t1, &from, &to);
+		if (from < to) {
+			busy = ws_level_busy(&lane->level[0], from, to);
+			busy -= ws_level_dur(&lane->level[0], from) - clipped(w, &lane->level[0], from);
+			if (to - 1 != from)
+				busy -= ws_level_dur(&lane->level[0], to - 1) - clipped(w, &lane->level[0], to - 1);
+		}
+		ws_put_comma(c->out);
+		ws_text_printf(c->out, "[%" PRIu32 ",%" PRIu64 ",%" PRIu32 "]", w->lanes[i], busy, to - from);
+	}
+	ws_text_puts(c->out, "]");
+}
+
+enum { MOST_GROUPS = 200 };
+
+int ws_api_sum(struct ws_call *c, struct ws_err *e)
+{
+	struct walk w;
+	struct groups g = {0};
+	size_t in_kind = 0, left_out = 0;
+	int64_t names;
+
+	if (!ws_param_int(c, "names", 0, 1, 1, &names, e) || walk_open(c, names ? WS_LANES_ONCE : WS_LANES_ALL, &w, e))
+		return 400;
+	for (size_t i = 0; names && i < w.n; i++)
+		for (uint32_t k = 0; walkable(c->l->lane[w.lanes[i]]) && k < c->l->lane[w.lanes[i]]->levels; k++)
+			sum_level(&w, &g, w.lanes[i], k);
+	unify(c->l, &g);
+	if (g.n)
+		qsort(g.v, g.n, sizeof(*g.v), by_total);
+	ws_text_puts(c->out, "{\"groups\":[");
+	for (size_t i = 0; i < g.n; i++) {
+		in_kind = i && g.v[i].kind == g.v[i - 1].kind ? in_kind + 1 : 0;
+		if (in_kind < MOST_GROUPS)
+			put_group(c, &g.v[i]);
+		else
+			left_out++;
+	}
+	ws_text_puts(c->out, "]");
+	ws_put_int(c->out, "left_out", (int64_t)left_out);
+	put_lanes(c, &w);
+	ws_text_puts(c->out, "}");
+	free(g.v);
+	ws_map_free(&g.at);
+	free(w.lanes);
+	return 0;
+}
+
+/* ---- the events as a table ---- */
+
+enum sort { BY_START, BY_DURATION };
+enum { MOST_PAGE = 1000, MOST_SORTED = 100000 };
+
+struct pick {
+	uint64_t key; /* ascending */
+	struct ws_spot spot;
+};
+
+struct picks { /* a heap of the smallest `most`, the largest on top */
+	struct pick *v;
+	size_t n, most;
+};
+
+static bool pick_less(const struct pick *a, const struct pick *b)
+{
+	if (a->key != b->key)
+		return a->key < b->key;
+	if (a->spot.lane != b->spot.lane)
+		return a->spot.lane < b->spot.lane;
+	return a->spot.level != b->spot.level ? a->spot.level < b->spot.level : a->spot.event < b->spot.event;
+}
+
+static void sift_down(struct picks *p, size_t i)
+{
+	struct pick x = p->v[i];
+
+	for (size_t k; (k = 2 * i + 1) < p->n; i = k) {
+		if (k + 1 < p->n && pick_less(&p->v[k], &p->v[k + 1]))
+			k++;
+		if (!pick_less(&x, &p->v[k]))
+			break;
+		p->v[i] = p->v[k];
+	}
+	p->v[i] = x;
+}
+
+static void offer(struct picks *p, const struct pick *x)
+{
+	if (p->n < p->most) {
+		size_t i = p->n++;
+
+		for (; i && pick_less(&p->v[(i - 1) / 2], x); i = (i - 1) / 2)
+			p->v[i] = p->v[(i - 1) / 2];
+		p->v[i] = *x;
+	} else if (p->n && pick_less(x, &p->v[0])) {
+		p->v[0] = *x;
+		sift_down(p, 0);
+	}
+}
+
+static int by_pick(const void *a, const void *b)
+{
+	return pick_less(a, b) ? -1 : 1;
+}
+
+static uint64_t pick_level(const struct walk *w, struct ws_matcher *m, struct picks *p, const struct ws_spot *at, enum sort sort,
+			   bool down)
+{
+	const struct ws_level *v = &w->l->lane[at->lane]->level[at->level];
+	uint32_t from, to;
+	uint64_t n = 0;
+
+	ws_level_range(v, w->t0, w->t1, &from, &to);
+	for (uint32_t i = from; i < to; i++) {
+		struct pick x = {.spot = {at->lane, at->level, i}};
+
+		if (!ws_matches(m, v->name[i]))
+			continue;
+		n++;
+		x.key = sort == BY_START ? v->start[i] : ws_level_dur(v, i);
+		x.key = down ? ~x.key : x.key;
+		offer(p, &x);
+	}
+	return n;
+}
+
+static void put_picks(struct ws_call *c, struct picks *p, int64_t offset)
+{
+	if (p->n)
+		qsort(p->v, p->n, sizeof(*p->v), by_pick);
+	ws_text_puts(c->out, "{\"events\":[");
+	for (size_t i = (size_t)offset; i < p->n; i++) {
+		ws_put_comma(c->out);
+		ws_text_puts(c->out, "{");
+		ws_put_spot(c->out, c->l, &p->v[i].spot);
+		ws_text_puts(c->out, "}");
+	}
+	ws_text_puts(c->out, "]");
+}
+
+int ws_api_events(struct ws_call *c, struct ws_err *e)
+{
+	int64_t offset, limit, down;
+	const char *by = ws_param(c, "sort");
+	struct ws_matcher *m;
+	struct picks p = {0};
+	uint64_t count = 0;
+	struct walk w;
+
+	if (!ws_param_int(c, "offset", 0, MOST_SORTED, 0, &offset, e) || !ws_param_int(c, "limit", 1, MOST_PAGE, 100, &limit, e) ||
+	    !ws_param_int(c, "down", 0, 1, 0, &down, e))
+		return 400;
+	if (by && strcmp(by, "start") && strcmp(by, "duration")) {
+		ws_fail(e, "parameter sort must be start or duration");
+		return 400;
+	}
+	m = ws_matcher_new(c, e);
+	if (!m)
+		return WS_API_SAY;
+	if (walk_open(c, WS_LANES_ORIGINAL, &w, e)) {
+		ws_matcher_free(m);
+		return 400;
+	}
+	p.most = (size_t)(offset + limit);
+	p.v = ws_malloc(p.most * sizeof(*p.v));
+	for (size_t i = 0; i < w.n; i++)
+		for (uint32_t k = 0; walkable(c->l->lane[w.lanes[i]]) && k < c->l->lane[w.lanes[i]]->levels; k++)
+			count += pick_level(&w, m, &p, &(struct ws_spot){w.lanes[i], k, 0},
+					    by && *by == 'd' ? BY_DURATION : BY_START, down);
+	put_picks(c, &p, offset);
+	ws_put_int(c->out, "count", (int64_t)count);
+	ws_text_puts(c->out, "}");
+	ws_matcher_free(m);
+	free(p.v);
+	free(w.lanes);
+	return 0;
+}
+
+/* ---- searching ---- */
+
+/* How many events match, by name, the most first; and where. */
+int ws_api_search(struct ws_call *c, struct ws_err *e)
+{
+	struct ws_matcher *m = ws_matcher_new(c, e);
+	struct groups g = {0};
+	uint64_t count = 0;
+	struct walk w;
+	size_t out = 0;
+
+	if (!m)
+		return WS_API_SAY;
+	if (walk_open(c, WS_LANES_ORIGINAL, &w, e)) {
+		ws_matcher_free(m);
+		return 400;
+	}
+	for (size_t i = 0; i < w.n; i++)
+		for (uint32_t k = 0; walkable(c->l->lane[w.lanes[i]]) && k < c->l->lane[w.lanes[i]]->levels; k++)
+			sum_level(&w, &g, w.lanes[i], k);
+	unify(c->l, &g);
+	if (g.n)
+		qsort(g.v, g.n, sizeof(*g.v), by_total);
+	ws_text_puts(c->out, "{\"names\":[");
+	for (size_t i = 0; i < g.n; i++) {
+		if (!ws_matches(m, g.v[i].name))
+			continue;
+		count += g.v[i].count;
+		if (out++ < MOST_GROUPS)
+			put_group(c, &g.v[i]);
+	}
+	ws_text_puts(c->out, "]");
+	ws_put_int(c->out, "count", (int64_t)count);
+	ws_put_int(c->out, "distinct", (int64_t)out);
+	ws_text_puts(c->out, "}");
+	free(g.v);
+	ws_map_free(&g.at);
+	free(w.lanes);
+	ws_matcher_free(m);
+	return 0;
+}
+
+/* The next match of a level after the event at (t, i), or before it. */
+static bool step_level(const struct ws_level *v, struct ws_matcher *m, uint64_t t, bool back, uint32_t *found)
+{
+	uint32_t i = ws_level_seek(v, 0, v->n, back ? t : t + 1);
+
+	if (back) {
+		while (i && !ws_matches(m, v->name[i - 1]))
+			i--;
+		*found = i - 1;
+		return i > 0;
+	}
+	while (i < v->n && !ws_matches(m, v->name[i]))
+		i++;
+	*found = i;
+	return i < v->n;
+}
+
+int ws_api_step(struct ws_call *c, struct ws_err *e)
+{
+	struct ws_spot best = {0};
+	uint64_t best_start = 0;
+	struct ws_matcher *m;
+	bool any = false;
+	int64_t t, back;
+	struct walk w;
+
+	if (!ws_param_int(c, "t", INT64_MIN / 4, INT64_MAX / 4, 0, &t, e) || !ws_param_int(c, "back", 0, 1, 0, &back, e))
+		return 400;
+	t += (int64_t)c->l->zero;
+	m = ws_matcher_new(c, e);
+	if (!m)
+		return WS_API_SAY;
+	if (walk_open(c, WS_LANES_ORIGINAL, &w, e)) {
+		ws_matcher_free(m);
+		return 400;
+	}
+	for (size_t i = 0; i < w.n; i++) {
+		const struct ws_lane *lane = c->l->lane[w.lanes[i]];
+
+		for (uint32_t k = 0, at; walkable(lane) && k < lane->levels; k++) {
+			if (!step_level(&lane->level[k], m, t < 0 ? 0 : (uint64_t)t, back, &at))
+				continue;
+			if (any && (back ? lane->level[k].start[at] <= best_start : lane->level[k].start[at] >= best_start))
+				continue;
+			any = true;
+			best = (struct ws_spot){w.lanes[i], k, at};
+			best_start = lane->level[k].start[at];
+		}
+	}
+	ws_text_puts(c->out, "{");
+	if (any)
+		ws_put_spot(c->out, c->l, &best);
+	ws_text_puts(c->out, "}");
+	ws_matcher_free(m);
+	free(w.lanes);
+	return 0;
+}

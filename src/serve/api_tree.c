@@ -1,0 +1,694 @@
+/*
+ * api_tree.c - the session, and the rows as a tree: processes with their threads and what these did, GPUs with kernels, copies and
+ * streams, cores, counters, tracks of other tools. Rows come parents first, in the order they are shown.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "export/text.h"
+#include "serve/api.h"
+
+/* ---- small tables by key ---- */
+
+static struct ws_map load_map(const struct ws_report *r, enum ws_table t, int high, int low, int value)
+{
+	struct ws_cursor *c = ws_cursor_open(r, t, 0, UINT64_MAX);
+	struct ws_map m = {0};
+	const uint64_t *v;
+
+	while (ws_cursor_next(c, &v))
+		ws_map_set(&m, (high >= 0 ? v[high] << 32 : 0) | (uint32_t)v[low], v[value]);
+	ws_cursor_close(c);
+	return m;
+}
+
+static uint64_t get(const struct ws_map *m, uint64_t high, uint64_t low, uint64_t fallback)
+{
+	bool found;
+	uint64_t v = ws_map_get(m, high << 32 | (uint32_t)low, &found);
+
+	return found ? v : fallback;
+}
+
+struct tree {
+	struct ws_call *c;
+	struct ws_lanes *l;
+	uint32_t *order; /* lanes by what they belong to */
+	struct ws_map device_name, null_stream, rank, counter_name, counter_group, counter_unit, track_name;
+	struct ws_map events; /* of each thread, and of each process (high bit set) */
+};
+
+/* ---- rows ---- */
+
+static void row(const struct tree *t, const char *id, const char *parent, const char *type)
+{
+	ws_put_comma(t->c->out);
+	ws_text_puts(t->c->out, "\n{");
+	ws_put_string(t->c->out, "id", id);
+	ws_put_string(t->c->out, "parent", parent);
+	ws_put_string(t->c->out, "type", type);
+}
+
+static void end_row(const struct tree *t)
+{
+	ws_text_puts(t->c->out, "}");
+}
+
+static void lane_facts(const struct tree *t, uint32_t i)
+{
+	const struct ws_lane *n = t->l->lane[i];
+
+	if (n->kind == WS_LANE_NVTX && n->key[2])
+		ws_put_int(t->c->out, "loose", 1);
+	if (n->kind == WS_LANE_OP && n->key[1])
+		ws_put_int(t->c->out, "python", 1);
+	ws_put_int(t->c->out, "lane", i);
+	ws_put_int(t->c->out, "count", (int64_t)n->count);
+	ws_put_int(t->c->out, "ready", ws_lane_ready(n));
+	if (!ws_lane_ready(n))
+		return;
+	ws_put_int(t->c->out, "levels", n->levels);
+	ws_put_int(t->c->out, "busy", (int64_t)n->busy);
+	ws_put_int(t->c->out, "hidden", (int64_t)n->hidden);
+	if (ws_lane_descs[n->kind].counter && n->levels && n->level[0].n) {
+		double low, high;
+
+		ws_level_extremes(&n->level[0], 0, n->level[0].n, &low, &high);
+		ws_put_key(t->c->out, "low");
+		ws_text_printf(t->c->out, "%.17g", low);
+		ws_put_key(t->c->out, "high");
+		ws_text_printf(t->c->out, "%.17g", high);
+	}
+}
+
+static void lane_row(const struct tree *t, uint32_t i, const char *parent, const char *label, size_t label_n)
+{
+	char id[16];
+
+	snprintf(id, sizeof(id), "l%" PRIu32, i);
+	row(t, id, parent, ws_lane_descs[t->l->lane[i]->kind].name);
+	if (label)
+		ws_put_text(t->c->out, "label", label, label_n);
+	lane_facts(t, i);
+	end_row(t);
+}
+
+static void string_lane_row(const struct tree *t, uint32_t i, const char *parent, uint32_t text)
+{
+	size_t n;
+	const char *s = ws_report_string(t->l->r, text, &n);
+
+	lane_row(t, i, parent, s, n);
+}
+
+/* ---- threads ---- */
+
+static bool of_thread(uint8_t kind)
+{
+	return kind <= WS_LANE_PYTHON;
+}
+
+/* Kinds in the order they are shown below a thread: what it was doing, from the machine up to the program. */
+static const uint8_t thread_order[] = {WS_LANE_STATE, WS_LANE_SAMPLE, WS_LANE_PYTHON, WS_LANE_GIL,	WS_LANE_OSRT,
+				       WS_LANE_NVTX,  WS_LANE_OP,     WS_LANE_SLICE,  WS_LANE_CUDA_API, WS_LANE_CUDA_OTHER};
+
+static void thread_lane(const struct tree *t, uint32_t i, const char *parent)
+{
+	const struct ws_lane *n = t->l->lane[i];
+
+	if (n->kind == WS_LANE_NVTX && n->key[1]) {
+		uint64_t process = ws_who_thread(t->l->who, n->key[0])->process;
+
+		string_lane_row(t, i, parent, (uint32_t)get(&t->l->domains, process, n->key[1], 0));
+		return;
+	}
+	lane_row(t, i, parent, NULL, 0);
+}
+
+static void thread_row(struct tree *t, uint32_t thread, const uint32_t *lanes, size_t n, const char *parent)
+{
+	const struct ws_thread_info *w = ws_who_thread(t->l->who, thread);
+	char id[16];
+
+	snprintf(id, sizeof(id), "t%" PRIu32, thread);
+	row(t, id, parent, "thread");
+	ws_put_string(t->c->out, "label", w->name);
+	ws_put_int(t->c->out, "tid", w->tid);
+	ws_put_int(t->c->out, "main", w->tid == w->pid);
+	ws_put_int(t->c->out, "count", (int64_t)ws_map_get(&t->events, thread, NULL));
+	end_row(t);
+	for (size_t k = 0; k < WS_COUNT(thread_order); k++)
+		for (size_t i = 0; i < n; i++)
+			if (t->l->lane[lanes[i]]->kind == thread_order[k])
+				thread_lane(t, lanes[i], id);
+}
+
+/* ---- order ---- */
+
+static uint64_t process_of(const struct tree *t, const struct ws_lane *n)
+{
+	if (of_thread(n->kind))
+		return ws_who_thread(t->l->who, n->key[0])->process;
+	return n->kind == WS_LANE_COLLECTIVE ? n->key[0] : UINT32_MAX;
+}
+
+static uint64_t events_of(const struct tree *t, uint64_t key)
+{
+	return ws_map_get(&t->events, key, NULL);
+}
+
+enum { PROCESS_BIT = 62 };
+
+static int by_owner(const void *a, const void *b, void *ctx)
+{
+	const struct tree *t = ctx;
+	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+	const struct ws_lane *x = t->l->lane[i], *y = t->l->lane[j];
+	uint64_t p = process_of(t, x), q = process_of(t, y);
+
+	if (p != q)
+		return p < q ? -1 : 1;
+	if (of_thread(x->kind) != of_thread(y->kind))
+		return of_thread(x->kind) ? -1 : 1;
+	if (of_thread(x->kind) && x->key[0] != y->key[0]) {
+		const struct ws_thread_info *u = ws_who_thread(t->l->who, x->key[0]), *v = ws_who_thread(t->l->who, y->key[0]);
+		uint64_t m = events_of(t, x->key[0]), n = events_of(t, y->key[0]);
+
+		if ((u->tid == u->pid) != (v->tid == v->pid))
+			return u->tid == u->pid ? -1 : 1;
+		if (m != n)
+			return m > n ? -1 : 1;
+		return x->key[0] < y->key[0] ? -1 : 1;
+	}
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	for (int k = 0; k < 4; k++)
+		if (x->key[k] != y->key[k])
+			return x->key[k] < y->key[k] ? -1 : 1;
+	return 0;
+}
+
+static void sort_lanes(struct tree *t)
+{
+	t->order = ws_malloc((t->l->n + 1) * sizeof(*t->order));
+	for (uint32_t i = 0; i < t->l->n; i++) {
+		const struct ws_lane *n = t->l->lane[i];
+		uint64_t process = process_of(t, n);
+
+		t->order[i] = i;
+		if (of_thread(n->kind))
+			ws_map_set(&t->events, n->key[0], ws_map_get(&t->events, n->key[0], NULL) + n->count);
+		if (process != UINT32_MAX) {
+			process |= UINT64_C(1) << PROCESS_BIT;
+			ws_map_set(&t->events, process, ws_map_get(&t->events, process, NULL) + n->count);
+		}
+	}
+	qsort_r(t->order, t->l->n, sizeof(*t->order), by_owner, t);
+}
+
+/* ---- processes ---- */
+
+static void process_row(const struct tree *t, uint32_t process, const char *id)
+{
+	const struct ws_process_info *p = ws_who_process(t->l->who, process);
+	uint64_t rank = get(&t->rank, 0, process, UINT64_MAX);
+
+	row(t, id, "", "process");
+	ws_put_string(t->c->out, "label", p->name);
+	ws_put_int(t->c->out, "pid", p->pid);
+	ws_put_text(t->c->out, "cmdline", p->cmdline, strnlen(p->cmdline, 1000));
+	if (rank != UINT64_MAX)
+		ws_put_int(t->c->out, "rank", (int64_t)rank);
+	if (p->start)
+		ws_put_time(t->c->out, "start", t->l, p->start);
+	if (p->end != WS_NO_TIME)
+		ws_put_time(t->c->out, "end", t->l, p->end);
+	ws_put_int(t->c->out, "count", (int64_t)events_of(t, process | UINT64_C(1) << PROCESS_BIT));
+	end_row(t);
+}
+
+static void process_rows(struct tree *t)
+{
+	char id[16];
+
+	for (size_t i = 0, to; i < t->l->n; i = to) {
+		const struct ws_lane *n = t->l->lane[t->order[i]];
+		uint64_t process = process_of(t, n);
+
+		to = i + 1;
+		if (process == UINT32_MAX)
+			return;
+		snprintf(id, sizeof(id), "p%" PRIu64, process);
+		if (!i || process_of(t, t->l->lane[t->order[i - 1]]) != process)
+			process_row(t, (uint32_t)process, id);
+		if (!of_thread(n->kind)) {
+			lane_row(t, t->order[i], id, NULL, 0);
+			continue;
+		}
+		while (to < t->l->n && of_thread(t->l->lane[t->order[to]]->kind) && t->l->lane[t->order[to]]->key[0] == n->key[0])
+			to++;
+		thread_row(t, n->key[0], t->order + i, to - i, id);
+	}
+}
+
+/* ---- GPUs ---- */
+
+static bool of_device(uint8_t kind)
+{
+	return kind >= WS_LANE_PROJECTED && kind <= WS_LANE_GPU_BYTES;
+}
+
+static void stream_row(const struct tree *t, uint32_t i, const char *parent)
+{
+	const uint32_t *key = t->l->lane[i]->key;
+	char id[16];
+
+	snprintf(id, sizeof(id), "l%" PRIu32, i);
+	row(t, id, parent, "stream");
+	ws_put_int(t->c->out, "context", key[2]);
+	ws_put_int(t->c->out, "stream", key[3]);
+	ws_put_int(t->c->out, "default", get(&t->null_stream, key[0], key[2], UINT64_MAX) == key[3]);
+	lane_facts(t, i);
+	end_row(t);
+}
+
+static void projected_row(const struct tree *t, uint32_t i, const char *parent)
+{
+	const uint32_t *key = t->l->lane[i]->key;
+	const struct ws_thread_info *w = ws_who_thread(t->l->who, key[2]);
+	char id[16];
+
+	snprintf(id, sizeof(id), "l%" PRIu32, i);
+	row(t, id, parent, "projected");
+	if (key[3]) {
+		size_t n;
+		const char *s = ws_report_string(t->l->r, (uint32_t)get(&t->l->domains, key[0], key[3], 0), &n);
+
+		ws_put_text(t->c->out, "label", s, n);
+	}
+	ws_put_int(t->c->out, "tid", w->tid);
+	ws_put_string(t->c->out, "process", w->name);
+	lane_facts(t, i);
+	end_row(t);
+}
+
+static void gpu_row(const struct tree *t, const uint32_t *key, const char *id)
+{
+	const struct ws_process_info *p = ws_who_process(t->l->who, key[0]);
+	size_t n;
+	const char *name = ws_report_string(t->l->r, (uint32_t)get(&t->device_name, key[0], key[1], 0), &n);
+
+	row(t, id, "", "gpu");
+	ws_put_int(t->c->out, "device", key[1]);
+	ws_put_text(t->c->out, "label", name, n);
+	ws_put_string(t->c->out, "process", p->name);
+	ws_put_int(t->c->out, "pid", p->pid);
+	end_row(t);
+}
+
+static int by_device(const void *a, const void *b, void *ctx)
+{
+	const struct tree *t = ctx;
+	const struct ws_lane *x = t->l->lane[*(const uint32_t *)a], *y = t->l->lane[*(const uint32_t *)b];
+
+	if (x->key[0] != y->key[0] || x->key[1] != y->key[1])
+		return x->key[1] != y->key[1] ? (x->key[1] < y->key[1] ? -1 : 1) : x->key[0] < y->key[0] ? -1 : 1;
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	return x->key[2] != y->key[2] ? (x->key[2] < y->key[2] ? -1 : 1) : x->key[3] < y->key[3] ? -1 : x->key[3] > y->key[3];
+}
+
+static size_t select_lanes(const struct tree *t, bool (*which)(uint8_t kind), uint32_t *out)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < t->l->n; i++)
+		if (which(t->l->lane[i]->kind))
+			out[n++] = i;
+	return n;
+}
+
+static void gpu_rows(struct tree *t)
+{
+	uint32_t *v = ws_malloc((t->l->n + 1) * sizeof(*v));
+	size_t n = select_lanes(t, of_device, v);
+	const struct ws_lane *last = NULL;
+	char id[32];
+
+	qsort_r(v, n, sizeof(*v), by_device, t);
+	for (size_t i = 0; i < n; i++) {
+		const struct ws_lane *x = t->l->lane[v[i]], *y = last;
+
+		if (x->kind == WS_LANE_PROJECTED && !ws_lane_ready(x))
+			continue;
+		snprintf(id, sizeof(id), "g%" PRIu32 ".%" PRIu32, x->key[0], x->key[1]);
+		if (!y || x->key[0] != y->key[0] || x->key[1] != y->key[1])
+			gpu_row(t, x->key, id);
+		last = x;
+		if (x->kind == WS_LANE_PROJECTED)
+			projected_row(t, v[i], id);
+		else if (x->kind == WS_LANE_STREAM)
+			stream_row(t, v[i], id);
+		else if (x->kind == WS_LANE_GPU_BYTES)
+			lane_row(t, v[i], id, "B", 1);
+		else
+			lane_row(t, v[i], id, NULL, 0);
+	}
+	free(v);
+}
+
+/* ---- the rest ---- */
+
+static void group_row(const struct tree *t, const char *id, bool *there)
+{
+	if (*there)
+		return;
+	*there = true;
+	row(t, id, "", id);
+	end_row(t);
+}
+
+static int by_number(const void *a, const void *b, void *ctx)
+{
+	const struct tree *t = ctx;
+	const struct ws_lane *x = t->l->lane[*(const uint32_t *)a], *y = t->l->lane[*(const uint32_t *)b];
+
+	return x->key[0] != y->key[0] ? (x->key[0] < y->key[0] ? -1 : 1) : x->kind < y->kind ? -1 : x->kind > y->kind;
+}
+
+static bool is_core(uint8_t kind)
+{
+	return kind == WS_LANE_CPU || kind == WS_LANE_FTRACE;
+}
+
+static void core_rows(struct tree *t)
+{
+	uint32_t *v = ws_malloc((t->l->n + 1) * sizeof(*v));
+	size_t n = select_lanes(t, is_core, v);
+	bool there = false;
+	char number[16];
+
+	qsort_r(v, n, sizeof(*v), by_number, t);
+	for (size_t i = 0; i < n; i++) {
+		group_row(t, "cores", &there);
+		snprintf(number, sizeof(number), "%" PRIu32, t->l->lane[v[i]]->key[0]);
+		lane_row(t, v[i], "cores", number, strlen(number));
+	}
+	free(v);
+}
+
+static bool is_counter(uint8_t kind)
+{
+	return kind == WS_LANE_COUNTER;
+}
+
+/* A counter is under its group, which is a row too. */
+static void counter_rows(struct tree *t)
+{
+	uint32_t *v = ws_malloc((t->l->n + 1) * sizeof(*v));
+	size_t n = select_lanes(t, is_counter, v), len;
+	struct ws_map groups = {0};
+	bool there = false, known;
+	char id[16], group[24];
+	const char *s;
+
+	qsort_r(v, n, sizeof(*v), by_number, t);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t key = t->l->lane[v[i]]->key[0], text = (uint32_t)get(&t->counter_group, 0, key, 0);
+
+		group_row(t, "counters", &there);
+		snprintf(group, sizeof(group), "cg%" PRIu32, ws_report_string_key(t->l->r, text));
+		ws_map_get(&groups, ws_report_string_key(t->l->r, text), &known);
+		if (!known) {
+			ws_map_set(&groups, ws_report_string_key(t->l->r, text), 1);
+			s = ws_report_string(t->l->r, text, &len);
+			row(t, group, "counters", "counter_group");
+			ws_put_text(t->c->out, "label", s, len);
+			end_row(t);
+		}
+		snprintf(id, sizeof(id), "l%" PRIu32, v[i]);
+		row(t, id, group, "counter");
+		s = ws_report_string(t->l->r, (uint32_t)get(&t->counter_name, 0, key, 0), &len);
+		ws_put_text(t->c->out, "label", s, len);
+		s = ws_report_string(t->l->r, (uint32_t)get(&t->counter_unit, 0, key, 0), &len);
+		ws_put_text(t->c->out, "unit", s, len);
+		lane_facts(t, v[i]);
+		end_row(t);
+	}
+	ws_map_free(&groups);
+	free(v);
+}
+
+static bool is_track(uint8_t kind)
+{
+	return kind == WS_LANE_TRACK;
+}
+
+static void track_rows(struct tree *t)
+{
+	uint32_t *v = ws_malloc((t->l->n + 1) * sizeof(*v));
+	size_t n = select_lanes(t, is_track, v);
+	bool there = false;
+
+	qsort_r(v, n, sizeof(*v), by_number, t);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t key = t->l->lane[v[i]]->key[0];
+
+		group_row(t, "tracks", &there);
+		string_lane_row(t, v[i], "tracks", (uint32_t)get(&t->track_name, 0, key, 0));
+	}
+	free(v);
+}
+
+static bool is_session(uint8_t kind)
+{
+	return kind == WS_LANE_OUTPUT || kind == WS_LANE_DIAGNOSTIC;
+}
+
+static void session_rows(struct tree *t)
+{
+	uint32_t *v = ws_malloc((t->l->n + 1) * sizeof(*v));
+	size_t n = select_lanes(t, is_session, v);
+
+	for (size_t i = 0; i < n; i++)
+		lane_row(t, v[i], "", NULL, 0);
+	free(v);
+}
+
+int ws_api_tree(struct ws_call *c, struct ws_err *e)
+{
+	const struct ws_report *r = c->rep->r;
+	struct tree t = {
+	    .c = c,
+	    .l = c->l,
+	    .device_name = load_map(r, WS_TABLE_cuda_device, ws_cuda_device_process, ws_cuda_device_id, ws_cuda_device_name),
+	    .null_stream =
+		load_map(r, WS_TABLE_cuda_context, ws_cuda_context_process, ws_cuda_context_id, ws_cuda_context_null_stream),
+	    .rank = load_map(r, WS_TABLE_rank, -1, ws_rank_process, ws_rank_rank),
+	    .counter_name = load_map(r, WS_TABLE_counter, -1, ws_counter_id, ws_counter_name),
+	    .counter_group = load_map(r, WS_TABLE_counter, -1, ws_counter_id, ws_counter_group),
+	    .counter_unit = load_map(r, WS_TABLE_counter, -1, ws_counter_id, ws_counter_unit),
+	    .track_name = load_map(r, WS_TABLE_track, -1, ws_track_id, ws_track_name),
+	};
+
+	(void)e;
+	sort_lanes(&t);
+	ws_text_puts(c->out, "{\"rows\":[");
+	process_rows(&t);
+	gpu_rows(&t);
+	core_rows(&t);
+	counter_rows(&t);
+	track_rows(&t);
+	session_rows(&t);
+	ws_text_puts(c->out, "]}");
+	free(t.order);
+	ws_map_free(&t.device_name);
+	ws_map_free(&t.null_stream);
+	ws_map_free(&t.rank);
+	ws_map_free(&t.counter_name);
+	ws_map_free(&t.counter_group);
+	ws_map_free(&t.counter_unit);
+	ws_map_free(&t.track_name);
+	ws_map_free(&t.events);
+	return 0;
+}
+
+/* ---- the session ---- */
+
+enum { MOST_ROWS = 1000, MOST_OUTPUT = 1 << 20 };
+
+static void string_at(struct ws_text *t, const char *key, const struct ws_report *r, uint64_t id)
+{
+	size_t n;
+	const char *s = ws_report_string(r, (uint32_t)id, &n);
+
+	ws_put_text(t, key, s, n < 16384 ? n : 16384);
+}
+
+static void facts(struct ws_text *t, const struct ws_report *r)
+{
+	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_meta, 0, UINT64_MAX);
+	const uint64_t *v;
+
+	ws_put_key(t, "facts");
+	ws_text_puts(t, "[");
+	for (int i = 0; i < MOST_ROWS && ws_cursor_next(c, &v); i++) {
+		ws_put_comma(t);
+		ws_text_puts(t, "{");
+		string_at(t, "name", r, v[ws_meta_name]);
+		string_at(t, "value", r, v[ws_meta_value]);
+		ws_text_puts(t, "}");
+	}
+	ws_text_puts(t, "]");
+	ws_cursor_close(c);
+}
+
+static void diagnostics(struct ws_text *t, const struct ws_view_report *rep)
+{
+	struct ws_cursor *c = ws_cursor_open(rep->r, WS_TABLE_diagnostic, 0, UINT64_MAX);
+	const uint64_t *v;
+
+	ws_put_key(t, "diagnostics");
+	ws_text_puts(t, "[");
+	for (int i = 0; i < MOST_ROWS && ws_cursor_next(c, &v); i++) {
+		ws_put_comma(t);
+		ws_text_puts(t, "{");
+		ws_put_time(t, "time", rep->lanes, v[ws_diagnostic_start]);
+		ws_put_int(t, "severity", (int64_t)v[ws_diagnostic_severity]);
+		string_at(t, "source", rep->r, v[ws_diagnostic_source]);
+		string_at(t, "text", rep->r, v[ws_diagnostic_text]);
+		ws_text_puts(t, "}");
+	}
+	ws_text_puts(t, "]");
+	ws_cursor_close(c);
+}
+
+static void losses(struct ws_text *t, const struct ws_view_report *rep)
+{
+	struct ws_cursor *c = ws_cursor_open(rep->r, WS_TABLE_loss, 0, UINT64_MAX);
+	const uint64_t *v;
+
+	ws_put_key(t, "losses");
+	ws_text_puts(t, "[");
+	for (int i = 0; i < MOST_ROWS && ws_cursor_next(c, &v); i++) {
+		ws_put_comma(t);
+		ws_text_puts(t, "{");
+		ws_put_int(t, "tid", ws_who_thread(rep->lanes->who, (uint32_t)v[ws_loss_thread])->tid);
+		string_at(t, "kind", rep->r, v[ws_loss_kind]);
+		ws_put_int(t, "events", (int64_t)v[ws_loss_events]);
+		string_at(t, "reason", rep->r, v[ws_loss_reason]);
+		ws_text_puts(t, "}");
+	}
+	ws_text_puts(t, "]");
+	ws_cursor_close(c);
+}
+
+static void output(struct ws_text *t, const struct ws_view_report *rep)
+{
+	struct ws_cursor *c = ws_cursor_open(rep->r, WS_TABLE_output, 0, UINT64_MAX);
+	size_t sum = 0;
+	const uint64_t *v;
+
+	ws_put_key(t, "output");
+	ws_text_puts(t, "[");
+	while (sum < MOST_OUTPUT && ws_cursor_next(c, &v)) {
+		size_t n;
+		const char *s = ws_report_string(rep->r, (uint32_t)v[ws_output_bytes], &n);
+
+		n = n < MOST_OUTPUT - sum ? n : MOST_OUTPUT - sum;
+		sum += n;
+		ws_put_comma(t);
+		ws_text_puts(t, "{");
+		ws_put_time(t, "time", rep->lanes, v[ws_output_start]);
+		ws_put_int(t, "stream", (int64_t)v[ws_output_stream]);
+		ws_put_text(t, "text", s, n);
+		ws_text_puts(t, "}");
+	}
+	ws_text_puts(t, "]");
+	ws_cursor_close(c);
+}
+
+static void tables(struct ws_text *t, const struct ws_report *r)
+{
+	ws_put_key(t, "tables");
+	ws_text_puts(t, "[");
+	for (uint32_t i = 0; i < WS_TABLE_COUNT; i++) {
+		if (!ws_report_rows(r, (enum ws_table)i))
+			continue;
+		ws_put_comma(t);
+		ws_text_puts(t, "{");
+		ws_put_string(t, "name", ws_tables[i].name);
+		ws_put_string(t, "sqlite", ws_tables[i].sqlite);
+		ws_put_int(t, "rows", (int64_t)ws_report_rows(r, (enum ws_table)i));
+		ws_text_puts(t, "}");
+	}
+	ws_text_puts(t, "]");
+}
+
+static void damage(struct ws_text *t, const struct ws_report *r)
+{
+	ws_put_key(t, "damage");
+	ws_text_puts(t, "[");
+	for (size_t i = 0; ws_report_damage(r, i); i++) {
+		ws_put_comma(t);
+		ws_text_json(t, ws_report_damage(r, i), strlen(ws_report_damage(r, i)));
+	}
+	ws_text_puts(t, "]");
+}
+
+/* When the first event that is shown began, by the index. */
+static uint64_t first_event(const struct ws_view_report *rep)
+{
+	uint64_t first = rep->lanes->last;
+
+	for (size_t i = 0; i < ws_source_count; i++) {
+		enum ws_table t = ws_sources[i].table;
+
+		for (size_t k = 0; t != WS_TABLE_output && t != WS_TABLE_diagnostic && k < ws_report_blocks(rep->r, t); k++) {
+			uint64_t min = ws_report_block(rep->r, t, k).time_min;
+
+			first = min < first ? min : first;
+		}
+	}
+	return first;
+}
+
+static void one_report(struct ws_text *t, const struct ws_view_report *rep, size_t i)
+{
+	const char *base = strrchr(rep->path, '/');
+
+	ws_put_comma(t);
+	ws_text_puts(t, "{");
+	ws_put_int(t, "id", (int64_t)i);
+	ws_put_string(t, "name", base ? base + 1 : rep->path);
+	ws_put_string(t, "path", rep->path);
+	ws_put_time(t, "first", rep->lanes, first_event(rep));
+	ws_put_time(t, "last", rep->lanes, rep->lanes->last);
+	ws_put_key(t, "realtime");
+	ws_text_printf(t, "\"%" PRId64 "\"", rep->realtime);
+	ws_put_int(t, "bytes", (int64_t)ws_report_file_size(rep->r));
+	ws_put_int(t, "complete", ws_report_complete(rep->r));
+	facts(t, rep->r);
+	diagnostics(t, rep);
+	losses(t, rep);
+	output(t, rep);
+	tables(t, rep->r);
+	damage(t, rep->r);
+	ws_text_puts(t, "}");
+}
+
+int ws_api_session(struct ws_call *c, struct ws_err *e)
+{
+	(void)e;
+	ws_text_puts(c->out, "{");
+	ws_put_string(c->out, "version", WS_VERSION);
+	ws_put_key(c->out, "reports");
+	ws_text_puts(c->out, "[");
+	for (size_t i = 0; i < c->view->n; i++)
+		one_report(c->out, &c->view->v[i], i);
+	ws_text_puts(c->out, "]}");
+	return 0;
+}

@@ -1,0 +1,287 @@
+/*
+ * http.c - the server: libmicrohttpd on 127.0.0.1, a few threads, and checks before anything else.
+ *
+ * Every address begins with a random token of 128 bits, which only the one who started the server sees: other users of the
+ * machine cannot reach the report through the port. A request must name this machine as its host, whatever the port (a
+ * tunnel changes it): a page elsewhere that has its name resolve to 127.0.0.1 is refused. Nothing of an address is ever used as a
+ * path of a file.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "serve/api.h"
+#include "serve/serve.h"
+
+#if MHD_VERSION < 0x00097002
+typedef int mhd_result;
+#else
+typedef enum MHD_Result mhd_result;
+#endif
+
+enum { TOKEN = 32, THREADS = 4, MOST_CONNECTIONS = 64, FIRST_PORT = 8300, PORTS = 1000 };
+
+struct server {
+	struct ws_view view;
+	char token[TOKEN + 1];
+};
+
+static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+			     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+static mhd_result respond(struct MHD_Connection *con, unsigned status, const char *type, void *bytes, size_t n,
+			  enum MHD_ResponseMemoryMode mode)
+{
+	struct MHD_Response *r = MHD_create_response_from_buffer(n, bytes, mode);
+	mhd_result rc;
+
+	if (!r) {
+		if (mode == MHD_RESPMEM_MUST_FREE)
+			free(bytes);
+		return MHD_NO;
+	}
+	MHD_add_response_header(r, "Content-Type", type);
+	MHD_add_response_header(r, "Content-Security-Policy", policy);
+	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+	MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
+	MHD_add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+	MHD_add_response_header(r, "Cache-Control", "no-store");
+	rc = MHD_queue_response(con, status, r);
+	MHD_destroy_response(r);
+	return rc;
+}
+
+static mhd_result refuse(struct MHD_Connection *con, unsigned status, const char *sentence)
+{
+	return respond(con, status, "text/plain; charset=utf-8", (void *)sentence, strlen(sentence), MHD_RESPMEM_PERSISTENT);
+}
+
+/* localhost, 127.0.0.1 or [::1], with or without a port. */
+static bool host_is_local(const char *host)
+{
+	static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+
+	for (size_t i = 0; host && i < WS_COUNT(names); i++) {
+		size_t n = strlen(names[i]);
+
+		if (!strncasecmp(host, names[i], n) &&
+		    (!host[n] || (host[n] == ':' && strspn(host + n + 1, "0123456789") == strlen(host + n + 1))))
+			return true;
+	}
+	return false;
+}
+
+/* What follows "/TOKEN/", or NULL; takes as long whatever differs. */
+static const char *after_token(const struct server *s, const char *url)
+{
+	unsigned char differs = 0;
+
+	if (strlen(url) < TOKEN + 2 || url[0] != '/' || url[TOKEN + 1] != '/')
+		return NULL;
+	for (int i = 0; i < TOKEN; i++)
+		differs |= (unsigned char)(url[i + 1] ^ s->token[i]);
+	return differs ? NULL : url + TOKEN + 2;
+}
+
+static const char *argument(void *ctx, const char *name)
+{
+	return MHD_lookup_connection_value(ctx, MHD_GET_ARGUMENT_KIND, name);
+}
+
+static mhd_result answer_api(struct server *s, struct MHD_Connection *con, const char *path)
+{
+	struct ws_params p = {argument, con};
+	struct ws_answer a = {.type = "text/plain"};
+	int status = ws_api(&s->view, path, &p, &a);
+
+	if (!a.body.s)
+		ws_text_puts(&a.body, "");
+	return respond(con, (unsigned)status, a.type, a.body.s, a.body.len, MHD_RESPMEM_MUST_FREE);
+}
+
+static mhd_result answer(void *ctx, struct MHD_Connection *con, const char *url, const char *method, const char *version,
+			 const char *upload, size_t *upload_size, void **request)
+{
+	struct server *s = ctx;
+	const char *path;
+
+	(void)version;
+	(void)upload;
+	(void)request;
+	if (*upload_size) {
+		*upload_size = 0;
+		return MHD_YES;
+	}
+	if (!host_is_local(MHD_lookup_connection_value(con, MHD_HEADER_KIND, "Host")))
+		return refuse(con, 403, "This server answers only to localhost.\n");
+	path = after_token(s, url);
+	if (!path)
+		return refuse(con, 403, "The address lacks its token: use the whole address that warpsight view printed.\n");
+	if (strcmp(method, "GET") && strcmp(method, "HEAD"))
+		return refuse(con, 405, "Only GET.\n");
+	if (!strncmp(path, "api/", 4))
+		return answer_api(s, con, path + 4);
+	if (!*path)
+		path = "index.html";
+	for (const struct ws_asset *a = ws_assets; a->bytes; a++)
+		if (!strcmp(a->name, path))
+			return respond(con, 200, a->type, (void *)a->bytes, a->size, MHD_RESPMEM_PERSISTENT);
+	return refuse(con, 404, "There is nothing here.\n");
+}
+
+/* ---- starting ---- */
+
+static int make_token(char *token, struct ws_err *e)
+{
+	unsigned char bytes[TOKEN / 2];
+
+	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+		return ws_fail_errno(e, "cannot get random numbers for the address");
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		snprintf(token + 2 * i, 3, "%02x", bytes[i]);
+	return 0;
+}
+
+static struct MHD_Daemon *listen_on(struct server *s, int port, int *got, struct ws_err *e)
+{
+	struct sockaddr_in a = {
+	    .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const union MHD_DaemonInfo *info;
+	struct MHD_Daemon *d;
+
+	errno = 0;
+	d = MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD, (uint16_t)port, NULL, NULL, answer, s,
+			     MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&a, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
+			     MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, 120u,
+			     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_END);
+	if (!d) {
+		if (port)
+			ws_fail(e, "cannot listen on port %d of 127.0.0.1%s; --port chooses another", port,
+				errno == EADDRINUSE ? ": it is in use" : "");
+		else
+			ws_fail(e, "cannot listen on 127.0.0.1");
+		return NULL;
+	}
+	info = MHD_get_daemon_info(d, MHD_DAEMON_INFO_BIND_PORT);
+	*got = info ? info->port : port;
+	return d;
+}
+
+/* The same port for the same files where it is free: what a browser keeps about a page, it keeps by port. */
+static struct MHD_Daemon *listen_anywhere(struct server *s, int *got, struct ws_err *e)
+{
+	uint64_t h = 0;
+	struct MHD_Daemon *d;
+
+	for (size_t i = 0; i < s->view.n; i++)
+		h = h * 31 + XXH3_64bits(s->view.v[i].path, strlen(s->view.v[i].path));
+	d = listen_on(s, FIRST_PORT + (int)(h % PORTS), got, e);
+	return d ? d : listen_on(s, 0, got, e);
+}
+
+static void open_browser(const char *address)
+{
+	pid_t pid;
+
+	if (!getenv("DISPLAY") && !getenv("WAYLAND_DISPLAY"))
+		return;
+	pid = fork();
+	if (!pid) {
+		if (fork())
+			_exit(0);
+		setsid();
+		if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
+			_exit(1);
+		execlp("xdg-open", "xdg-open", address, (char *)NULL);
+		_exit(1);
+	}
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+}
+
+static void hint(int port, const char *token)
+{
+	char host[256] = "HOST";
+
+	gethostname(host, sizeof(host) - 1);
+	printf("From another machine:\n"
+	       "    ssh -L %d:127.0.0.1:%d %s\n"
+	       "and open there http://127.0.0.1:%d/%s/\n",
+	       port, port, host, port, token);
+}
+
+static void announce(const struct ws_view_request *q, const struct server *s, int port)
+{
+	char address[100];
+
+	snprintf(address, sizeof(address), "http://127.0.0.1:%d/%s/", port, s->token);
+	printf("%s\n", address);
+	if (q->remote_hint || (getenv("SSH_CONNECTION") && isatty(STDOUT_FILENO)))
+		hint(port, s->token);
+	if (isatty(STDOUT_FILENO))
+		printf("Ctrl+C ends it.\n");
+	fflush(stdout);
+	if (q->open)
+		open_browser(address);
+}
+
+static void wait_for_signal(void)
+{
+	sigset_t set;
+	int got;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigwait(&set, &got);
+}
+
+/* The signals that end the server are waited for by the main thread alone; threads inherit the mask. */
+static void block_signals(sigset_t *old)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &set, old);
+}
+
+int ws_view_serve(const struct ws_view_request *q, struct ws_err *e)
+{
+	struct server s = {0};
+	struct MHD_Daemon *d;
+	sigset_t old;
+	int port, rc = -1;
+
+	if (!ws_assets[0].bytes)
+		return ws_fail(e, "this warpsight was built without its page: esbuild was missing");
+	block_signals(&old);
+	if (ws_view_open(&s.view, q->files, q->n, e) < 0)
+		goto out;
+	if (make_token(s.token, e) < 0)
+		goto close;
+	d = q->port ? listen_on(&s, q->port, &port, e) : listen_anywhere(&s, &port, e);
+	if (!d)
+		goto close;
+	announce(q, &s, port);
+	wait_for_signal();
+	MHD_stop_daemon(d);
+	rc = 0;
+close:
+	ws_view_close(&s.view);
+out:
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}

@@ -1,0 +1,243 @@
+/*
+ * lane.h - a report as rows of a time line.
+ *
+ * A lane is what one row shows: the events of one kind that belong to one thread, stream, core... A lane has levels; on a level no
+ * two events overlap, so that both its starts and its ends ascend: every question about a window is two binary searches and a
+ * difference of running sums, whatever its size. Nested ranges come out at their depth, concurrent ones on the first level that is
+ * free.
+ *
+ * Lanes are built in the background (build.c): a census of the columns that tell lanes apart, which is cheap and gives the tree of
+ * rows with counts; then the events, lane by lane. Until a lane is ready, its tiles are previews made of the census.
+ *
+ * Events take 22 bytes each, in unlinked temporary files that are mapped (space.c): the kernel drops what is not looked at, so that
+ * a report of any size can be open.
+ */
+#ifndef WS_SERVE_LANE_H
+#define WS_SERVE_LANE_H
+
+#include <pthread.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "query/stacks.h"
+
+enum ws_lane_kind {
+	WS_LANE_NVTX,	    /* thread, domain; 1 for start/end ranges */
+	WS_LANE_OSRT,	    /* thread */
+	WS_LANE_CUDA_API,   /* thread */
+	WS_LANE_CUDA_OTHER, /* thread: overhead, compiling, modules */
+	WS_LANE_OP,	    /* thread, 1 for calls of Python */
+	WS_LANE_SLICE,	    /* thread */
+	WS_LANE_GIL,	    /* thread */
+	WS_LANE_STATE,	    /* thread: on a core */
+	WS_LANE_SAMPLE,	    /* thread */
+	WS_LANE_PYTHON,	    /* thread */
+	WS_LANE_PROJECTED,  /* process, device, thread, domain: NVTX ranges as the work launched in them ran (project.c) */
+	WS_LANE_KERNELS,    /* process, device */
+	WS_LANE_MEMORY,	    /* process, device */
+	WS_LANE_STREAM,	    /* process, device, context, stream */
+	WS_LANE_SYNC,	    /* process, device */
+	WS_LANE_UM,	    /* process, device */
+	WS_LANE_GPU_BYTES,  /* process, device, memory kind: a counter */
+	WS_LANE_COLLECTIVE, /* process */
+	WS_LANE_CPU,	    /* core */
+	WS_LANE_FTRACE,	    /* core */
+	WS_LANE_TRACK,	    /* track */
+	WS_LANE_COUNTER,    /* counter */
+	WS_LANE_OUTPUT,
+	WS_LANE_DIAGNOSTIC,
+	WS_LANE_KINDS
+};
+
+/* How a lane is called in the interface to the page; and whether it is a counter. */
+struct ws_lane_desc {
+	const char *name;
+	bool counter;
+};
+extern const struct ws_lane_desc ws_lane_descs[WS_LANE_KINDS];
+
+/*
+ * What an event is called: 30 bits of a number and in the two highest bits what it numbers. Texts of our own are
+ * listed in names.c.
+ */
+enum { WS_NAME_STRING = 0, WS_NAME_THREAD = 1, WS_NAME_OURS = 2, WS_NAME_FUNCTION = 3 };
+#define WS_NAME(space, id) ((uint32_t)(space) << 30 | ((uint32_t)(id)&0x3fffffff))
+
+/* Tables that feed lanes: events keep the number of their source. */
+enum ws_source_name {
+	WS_NAMED_STR,	 /* by a STR column */
+	WS_NAMED_THREAD, /* by the thread in a column */
+	WS_NAMED_FRAME,	 /* by the function of a frame */
+	WS_NAMED_STACK,	 /* by the function of the innermost frame of a stack */
+	WS_NAMED_ENUM,	 /* texts of our own, from `ours` on by the column's value, less than `ours_n` */
+};
+enum ws_feed_when { WS_FEED_ALWAYS, WS_FEED_ZERO, WS_FEED_NONZERO, WS_FEED_NOT_NULL };
+
+struct ws_feed {
+	uint8_t kind; /* enum ws_lane_kind */
+	uint8_t keys;
+	int8_t key[4]; /* columns */
+	uint8_t when;  /* enum ws_feed_when of column `test` */
+	int8_t test;
+};
+
+struct ws_source {
+	enum ws_table table;
+	int8_t start, end; /* columns; end -1: moments. For counters: the value */
+	uint8_t naming;
+	int8_t name; /* column */
+	uint16_t ours, ours_n;
+	bool f64; /* a counter's values are doubles already */
+	struct ws_feed feed[2];
+	uint8_t feeds;
+};
+extern const struct ws_source ws_sources[];
+extern const size_t ws_source_count;
+
+/* Texts of our own by number. */
+const char *ws_own_name(uint32_t i);
+
+enum { WS_LEVEL_STRIDE = 64, WS_LEVEL_FAN = 16, WS_LEVEL_PYRAMID = 8, WS_LEVELS_MOST = 200 };
+enum { WS_EVENT_SOURCE = 0x3f, WS_EVENT_OPEN = 0x40, WS_EVENT_MOMENT = 0x80 };
+
+/* A level: columns of n events, in order of time and not overlapping. */
+struct ws_level {
+	uint32_t n;
+	uint64_t *start;
+	uint32_t *dur;			 /* UINT32_MAX: see `longs` */
+	uint32_t *name, *ref;		 /* ref: number of the row in its table */
+	uint8_t *src, *paint;		 /* source and flags; colour: index in the palette, 0 by name */
+	uint64_t *busy;			 /* sum of durations before every WS_LEVEL_STRIDE-th event */
+	uint32_t *max[WS_LEVEL_PYRAMID]; /* longest duration of FAN, FAN^2... events */
+	struct ws_long {
+		uint32_t at;
+		uint64_t dur;
+	} * longs;
+	size_t long_n, long_cap;
+	double *value; /* counters: from start on; their dur, name, ref, src and paint are NULL */
+	double *value_max[WS_LEVEL_PYRAMID], *value_min[WS_LEVEL_PYRAMID];
+	void *memory;
+	size_t bytes;
+};
+
+struct ws_raw { /* an event on its way to a level */
+	uint64_t start, end;
+	uint32_t name, ref;
+	uint8_t src, paint;
+	uint8_t level; /* not above this one */
+};
+
+struct ws_lane {
+	uint8_t kind;
+	uint32_t key[4];
+	uint64_t count;
+	uint64_t hidden; /* events nested deeper than WS_LEVELS_MOST */
+	uint64_t first, last, busy;
+	struct ws_level *level;
+	uint32_t levels;
+	struct ws_raw *raw;
+	uint64_t filled;
+	int ready; /* atomic */
+};
+
+struct ws_census_entry { /* rows of one block that go to one lane */
+	uint32_t source, block, lane, count;
+	uint64_t at;
+};
+
+struct ws_lanes {
+	const struct ws_report *r;
+	struct ws_who *who;
+	uint64_t zero, last;
+	struct ws_lane **lane; /* by number; fixed once the census is taken */
+	size_t n, cap;
+	uint32_t *slots; /* hash of lanes by kind and key: number + 1 */
+	size_t slot_count;
+	struct ws_census_entry *census;
+	size_t census_n, census_cap;
+	uint32_t palette[256]; /* ARGB */
+	uint32_t palette_n;
+	struct ws_stacks *stacks;
+	uint8_t *names_domains; /* by block of nvtx: does it name domains? */
+	struct ws_map domains;	/* process << 32 | NVTX domain: its name (a string id) */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	pthread_t builder;
+	bool building;
+	int census_done, stacks_done, placed, built, stop; /* atomic; `placed`: all lanes are ready but the projected ones */
+	uint64_t built_events, events, damaged;
+};
+
+/* Begin: takes the census in a thread, then builds. */
+struct ws_lanes *ws_lanes_open(const struct ws_report *r);
+void ws_lanes_close(struct ws_lanes *l);
+void ws_lanes_wait_census(struct ws_lanes *l);
+void ws_lanes_wait_stacks(struct ws_lanes *l); /* until `stacks` are there */
+void ws_lanes_wait(struct ws_lanes *l);	       /* until everything is built */
+static inline bool ws_lane_ready(const struct ws_lane *lane)
+{
+	return __atomic_load_n(&lane->ready, __ATOMIC_ACQUIRE);
+}
+
+/* ---- levels (level.c) ---- */
+
+/* Make the levels of a lane from its raw events, which are consumed. */
+void ws_lane_finish(struct ws_lanes *l, struct ws_lane *lane);
+void ws_lane_free(struct ws_lane *lane);
+
+static inline uint64_t ws_level_dur(const struct ws_level *v, uint32_t i)
+{
+	if (ws_likely(v->dur[i] != UINT32_MAX))
+		return v->dur[i];
+	for (size_t low = 0, high = v->long_n; low < high;) {
+		size_t mid = (low + high) / 2;
+
+		if (v->longs[mid].at == i)
+			return v->longs[mid].dur;
+		if (v->longs[mid].at < i)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return UINT32_MAX;
+}
+
+static inline uint64_t ws_level_end(const struct ws_level *v, uint32_t i)
+{
+	return v->start[i] + ws_level_dur(v, i);
+}
+
+/* Events from..to-1 touch [t0, t1): they start before t1 and end after t0; a moment at t0 touches it too. */
+void ws_level_range(const struct ws_level *v, int64_t t0, int64_t t1, uint32_t *from, uint32_t *to);
+/* The first event from `from` on, before `to`, that starts at `t` or later. Near `from` it is quick. */
+uint32_t ws_level_seek(const struct ws_level *v, uint32_t from, uint32_t to, uint64_t t);
+uint64_t ws_level_busy(const struct ws_level *v, uint32_t from, uint32_t to); /* sum of durations */
+uint32_t ws_level_longest(const struct ws_level *v, uint32_t from, uint32_t to);
+void ws_level_extremes(const struct ws_level *v, uint32_t from, uint32_t to, double *low, double *high);
+
+/* ---- NVTX ranges projected on GPUs (project.c) ---- */
+
+/* After the census: make the lanes that there may be. They are filled, and become ready, by ws_project; one without events stays
+ * unready. */
+void ws_project_lanes(struct ws_lanes *l);
+void ws_project(struct ws_lanes *l);
+/* Number of the lane, made if it is new; UINT32_MAX when there are too many. Before the census is done only. */
+uint32_t ws_lane_make(struct ws_lanes *l, uint8_t kind, const uint32_t key[4]);
+
+/* ---- names (names.c) ---- */
+
+/* Text of a name as bytes of the report, which are untrusted; valid as long as the report and `l`. */
+const char *ws_lane_name(const struct ws_lanes *l, uint32_t name, size_t *len);
+/* Names with equal texts have equal keys. */
+uint32_t ws_lane_name_key(const struct ws_lanes *l, uint32_t name);
+
+/* ---- space.c ---- */
+
+/*
+ * Memory of a lane: small ones are allocated, large ones are a mapping of an unlinked file in TMPDIR or /var/tmp (or anonymous
+ * memory when there is no room for that). Zeroed.
+ */
+void *ws_space_new(size_t bytes);
+void ws_space_free(void *p, size_t bytes);
+
+#endif

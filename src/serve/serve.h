@@ -1,0 +1,33 @@
+/* serve.h - showing reports in a browser. */
+#ifndef WS_SERVE_H
+#define WS_SERVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+struct ws_view_request {
+	const char *const *files;
+	size_t n;
+	int port;	  /* 0: any that is free */
+	bool open;	  /* start the desktop's browser */
+	bool remote_hint; /* say how to reach it through ssh */
+};
+
+/*
+ * Open the reports, listen on the loopback interface, print the address on standard output, and serve until a signal (INT, TERM,
+ * HUP). Returns 0, or -1 with a message.
+ */
+int ws_view_serve(const struct ws_view_request *q, struct ws_err *e);
+
+/* Files of the page, made part of the program by the build; `bytes` NULL past the last. */
+struct ws_asset {
+	const char *name, *type;
+	const unsigned char *bytes;
+	size_t size;
+	const char *sha256; /* in base64, for content security policies */
+};
+extern const struct ws_asset ws_assets[];
+
+#endif

@@ -1,0 +1,174 @@
+/* tile.c - see tile.h. A pixel costs two searches that start from the pixel before, whatever is in it. */
+#include "serve/tile.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+struct drawing {
+	const struct ws_lanes *l;
+	const struct ws_level *v;
+	int64_t t0, t1, px;
+	int k;
+	struct ws_rects *out;
+};
+
+/* An event may begin before the tile and end after it; how far is told up to a limit that keeps the number exact enough to draw. */
+static float pixel(const struct drawing *d, uint64_t t)
+{
+	double x = (double)((int64_t)t - d->t0) / (double)d->px;
+
+	return (float)(x < -WS_TILE_BEYOND ? -WS_TILE_BEYOND : x > WS_TILE_BEYOND ? WS_TILE_BEYOND : x);
+}
+
+static struct ws_rect *new_rect(struct ws_rects *out)
+{
+	ws_grow(out->v, out->cap, out->n + 1);
+	return &out->v[out->n++];
+}
+
+/* Ranges that are numbered ("step 12") have the colour of their kind. */
+static uint8_t hash_name(const struct ws_lanes *l, uint32_t name, bool range)
+{
+	size_t n;
+	const char *s = ws_lane_name(l, name, &n);
+
+	while (range && n > 1 && s[n - 1] >= '0' && s[n - 1] <= '9')
+		n--;
+	return (uint8_t)(XXH3_64bits(s, n < 256 ? n : 256) >> 17);
+}
+
+uint8_t ws_tile_color(const struct ws_lanes *l, const struct ws_level *v, uint32_t i)
+{
+	enum ws_table table = ws_sources[v->src[i] & WS_EVENT_SOURCE].table;
+
+	return hash_name(l, v->name[i], table == WS_TABLE_nvtx || table == WS_TABLE_op || table == WS_TABLE_slice);
+}
+
+static void draw_events(const struct drawing *d, uint32_t from, uint32_t to)
+{
+	const struct ws_level *v = d->v;
+	uint32_t longest = to == from + 1 ? from : ws_level_longest(v, from, to);
+	uint64_t end = ws_level_end(v, to - 1), busy = ws_level_busy(v, from, to);
+	struct ws_rect *r = new_rect(d->out);
+	uint64_t fill = to == from + 1 ? 255 : busy * 255 / (uint64_t)d->px;
+
+	*r = (struct ws_rect){
+	    .x0 = pixel(d, v->start[from]),
+	    .x1 = pixel(d, end),
+	    .event = longest,
+	    .count = to - from,
+	    .name = v->name[longest],
+	    .color = v->paint[longest],
+	    .fill = fill > 255 ? 255 : (uint8_t)fill,
+	    .src = v->src[longest] & WS_EVENT_SOURCE,
+	};
+	if (to == from + 1 && (int64_t)(end - v->start[from]) < d->px) /* alone in its pixel, and short */
+		r->fill = (uint8_t)(busy * 255 / (uint64_t)d->px);
+	if (v->src[longest] & WS_EVENT_MOMENT)
+		r->fill = 255;
+	r->flags = (uint8_t)((v->paint[longest] ? WS_RECT_PAINTED : 0) | (v->src[longest] & WS_EVENT_OPEN ? WS_RECT_OPEN : 0) |
+			     (v->src[longest] & WS_EVENT_MOMENT ? WS_RECT_MOMENT : 0) | (to > from + 1 ? WS_RECT_GROUP : 0));
+	if (!v->paint[longest])
+		r->color = ws_tile_color(d->l, v, longest);
+}
+
+static void draw_level(const struct drawing *d)
+{
+	const struct ws_level *v = d->v;
+	uint32_t i, end;
+
+	ws_level_range(v, d->t0, d->t1, &i, &end);
+	while (i < end) {
+		int64_t x = (int64_t)v->start[i] - d->t0;
+		uint32_t to = i + 1;
+
+		if (v->dur[i] < (uint64_t)d->px) {
+			int64_t edge = d->t0 + (((x < 0 ? 0 : x) >> d->k) + 1) * d->px;
+
+			to = ws_level_seek(v, i, end, (uint64_t)(edge < 0 ? 0 : edge));
+			if (to > i + 1 && v->dur[to - 1] >= (uint64_t)d->px)
+				to--;
+		}
+		draw_events(d, i, to);
+		i = to;
+	}
+}
+
+/* A rectangle a pixel at most: from the first value in it to the next after it. */
+static void draw_counter(const struct drawing *d)
+{
+	const struct ws_level *v = d->v;
+	uint32_t i, end;
+
+	ws_level_range(v, d->t0, d->t1, &i, &end);
+	while (i < end) {
+		int64_t x = (int64_t)v->start[i] - d->t0;
+		int64_t edge = d->t0 + (((x < 0 ? 0 : x) >> d->k) + 1) * d->px;
+		uint32_t to = ws_level_seek(v, i, end, (uint64_t)(edge < 0 ? 0 : edge));
+		struct ws_rect *r = new_rect(d->out);
+		double low, high;
+
+		ws_level_extremes(v, i, to, &low, &high);
+		*r = (struct ws_rect){.x0 = pixel(d, v->start[i]),
+				      .x1 = pixel(d, to < v->n ? v->start[to] : d->l->last),
+				      .high = (float)high,
+				      .low = (float)low,
+				      .value = (float)v->value[to - 1],
+				      .fill = 255,
+				      .flags = WS_RECT_COUNTER};
+		i = to;
+	}
+}
+
+/* Where blocks with rows of this lane lie. */
+static void draw_preview(const struct drawing *d, uint32_t lane)
+{
+	uint64_t end = 0;
+
+	for (size_t i = 0; i < d->l->census_n; i++) {
+		const struct ws_census_entry *c = &d->l->census[i];
+		struct ws_block_info b;
+		struct ws_rect *r;
+
+		if (c->lane != lane)
+			continue;
+		b = ws_report_block(d->l->r, ws_sources[c->source].table, c->block);
+		if ((int64_t)b.time_max <= d->t0 || (int64_t)b.time_min >= d->t1 || b.time_max <= end)
+			continue;
+		r = new_rect(d->out);
+		*r = (struct ws_rect){.x0 = pixel(d, b.time_min > end ? b.time_min : end),
+				      .x1 = pixel(d, b.time_max),
+				      .count = c->count,
+				      .fill = 90,
+				      .flags = WS_RECT_PREVIEW | WS_RECT_GROUP};
+		end = b.time_max;
+	}
+}
+
+static uint32_t lane_number(const struct ws_lanes *l, const struct ws_lane *lane)
+{
+	for (uint32_t i = 0; i < l->n; i++)
+		if (l->lane[i] == lane)
+			return i;
+	return UINT32_MAX;
+}
+
+void ws_tile_draw(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k, int64_t index, struct ws_rects *out)
+{
+	struct drawing d = {.l = l, .t0 = ws_tile_start(l, k, index), .px = INT64_C(1) << k, .k = k, .out = out};
+
+	d.t1 = d.t0 + ((int64_t)WS_TILE_PIXELS << k);
+	if (!ws_lane_ready(lane)) {
+		if (!level)
+			draw_preview(&d, lane_number(l, lane));
+		return;
+	}
+	if (level >= lane->levels || d.t1 <= 0)
+		return;
+	d.v = &lane->level[level];
+	if (ws_lane_descs[lane->kind].counter)
+		draw_counter(&d);
+	else
+		draw_level(&d);
+}

@@ -1,0 +1,169 @@
+/*
+ * fuzz_view.c - what the time line makes of hostile reports: it may show nonsense, and must not crash, hang or read beyond what is
+ * there.
+ *
+ * The input is edits of six bytes each to a report with some of everything (make_report.c): a place, how, and a value; checksums
+ * are put right after that. The page's questions are then asked of it. Built by clang with -Dfuzz=true this is a libFuzzer target;
+ * else, with FUZZ_REPLAY, a program that runs a fixed number of made-up inputs, or the files it is given.
+ */
+#define main make_report_main
+#include "make_report.c"
+#undef main
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "serve/api.h"
+#include "serve/tile.h"
+#include "../store/reseal.h"
+
+enum { MOST_ROWS = 1 << 20, MOST_FILE = 1 << 22 };
+
+static char path[64];
+static uint8_t *base;
+static size_t base_n;
+
+static void clean_up(void)
+{
+	unlink(path);
+}
+
+static void load_base(void)
+{
+	char *args[] = {"make_report", path, "2", NULL};
+	int fd;
+
+	snprintf(path, sizeof(path), "/tmp/fuzz_view.%d.wsrep", getpid());
+	if (make_report_main(3, args))
+		abort();
+	atexit(clean_up);
+	base = malloc(MOST_FILE);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	base_n = (size_t)read(fd, base, MOST_FILE);
+	close(fd);
+}
+
+static const char *get(void *ctx, const char *name)
+{
+	const char *const *pairs = ctx;
+
+	for (; *pairs; pairs += 2)
+		if (!strcmp(*pairs, name))
+			return pairs[1];
+	return NULL;
+}
+
+static void ask(struct ws_view *view, const char *what, const char *const *pairs)
+{
+	struct ws_params p = {get, (void *)pairs};
+	struct ws_answer a = {0};
+
+	ws_api(view, what, &p, &a);
+	ws_text_free(&a.body);
+}
+
+static void ask_all(struct ws_view *view)
+{
+	static const char *const none[] = {NULL}, *const window[] = {"t0", "1000000", "t1", "3000000", "q", "e", NULL};
+	static const char *const plain[] = {"session", "tree", "sum", "events", "search", "step", "flame", "progress"};
+	struct ws_lanes *l = view->v[0].lanes;
+
+	for (size_t i = 0; i < WS_COUNT(plain); i++) {
+		ask(view, plain[i], none);
+		ask(view, plain[i], window);
+	}
+	for (size_t i = 0; i < l->n && i < 64; i++) {
+		char lane[16], lanes[24];
+
+		snprintf(lane, sizeof(lane), "%zu", i);
+		snprintf(lanes, sizeof(lanes), "%zu.9", i);
+		ask(view, "event", (const char *const[]){"lane", lane, "event", "1", NULL});
+		ask(view, "at", (const char *const[]){"lane", lane, "t0", "0", "t1", "2000000", NULL});
+		ask(view, "tiles", (const char *const[]){"lanes", lanes, "k", "10", "i", "0", "n", "4", NULL});
+		ask(view, "tiles", (const char *const[]){"lanes", lanes, "k", "47", "i", "-1", "n", "2", NULL});
+	}
+}
+
+static bool small_enough(const struct ws_report *r)
+{
+	uint64_t rows = 0;
+
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
+		rows += ws_report_rows(r, (enum ws_table)t);
+	return rows < MOST_ROWS;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct ws_view view;
+	struct ws_report *r;
+	uint8_t *p;
+	int fd;
+
+	if (!base)
+		load_base();
+	p = malloc(base_n + 1);
+	memcpy(p, base, base_n);
+	for (; size >= 6; data += 6, size -= 6) {
+		size_t at = (data[0] | data[1] << 8 | (size_t)data[2] << 16) % base_n;
+		uint8_t how = data[3] % 4;
+
+		p[at] = how == 0 ? data[4] : how == 1 ? p[at] ^ data[4] : how == 2 ? (uint8_t)(p[at] + data[4]) : 0xff;
+		if (how == 3 && at + 1 < base_n)
+			p[at + 1] = data[5];
+	}
+	reseal(p, base_n);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0 || write(fd, p, base_n) != (ssize_t)base_n)
+		abort();
+	close(fd);
+	free(p);
+	r = ws_report_open(path, NULL);
+	if (!r || !small_enough(r)) {
+		if (r)
+			ws_report_close(r);
+		return 0;
+	}
+	ws_report_close(r);
+	if (!ws_view_open(&view, (const char *const[]){path}, 1, NULL)) {
+		ws_lanes_wait(view.v[0].lanes);
+		ask_all(&view);
+		ws_view_close(&view);
+	}
+	return 0;
+}
+
+#ifdef FUZZ_REPLAY
+enum { RUNS = 150 };
+
+static void replay(const char *name)
+{
+	static uint8_t data[1 << 16];
+	FILE *f = fopen(name, "rb");
+
+	if (!f) {
+		printf("Bail out! cannot read %s\n", name);
+		exit(1);
+	}
+	LLVMFuzzerTestOneInput(data, fread(data, 1, sizeof(data), f));
+	fclose(f);
+}
+
+int main(int argc, char **argv)
+{
+	uint8_t data[6 * 12];
+
+	printf("1..1\n");
+	for (int i = 1; i < argc; i++)
+		replay(argv[i]);
+	for (int i = 0; i < (argc > 1 ? 0 : RUNS); i++) {
+		for (size_t k = 0; k < sizeof(data); k++)
+			data[k] = (uint8_t)(random_number() >> 20);
+		LLVMFuzzerTestOneInput(data, i ? 6 + random_number() % (sizeof(data) - 6) : 0);
+	}
+	printf("ok 1 - %d damaged reports were shown or refused\n", argc > 1 ? argc - 1 : RUNS);
+	return 0;
+}
+#endif

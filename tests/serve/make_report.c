@@ -1,0 +1,243 @@
+/*
+ * make_report.c - a report with some of everything the time line shows, the same each time: for tests of the viewer.
+ *
+ *   make_report FILE [steps]
+ *
+ * Two ranks on one GPU each: steps with layers, launches, kernels on two streams, copies both ways, a memset and a wait; a third
+ * process with hostile names; samples with stacks, scheduling, the GIL, OS runtime calls, counters, tracks, output, diagnostics,
+ * losses.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/store.h"
+
+static struct ws_writer *w;
+static uint64_t now[2], gpu[2];
+static uint32_t correlation[2];
+
+#define ADD(table, ...) ws_writer_add(w, WS_TABLE_##table, &(struct ws_row_##table){__VA_ARGS__})
+
+static uint32_t text(const char *s)
+{
+	return ws_writer_string(w, s, strlen(s));
+}
+
+static uint64_t random_number(void)
+{
+	static uint64_t state = 88172645463325252u;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	return state ^= state << 17;
+}
+
+enum { ZERO = 5000000, US = 1000 };
+
+static void begin(void)
+{
+	ADD(collection, .start = ZERO, .end = WS_NO_TIME);
+	ADD(clock, .raw = ZERO, .realtime = UINT64_C(1700000000000000000));
+	ADD(meta, .name = text("command"), .value = text("python train.py --batch 64"));
+	ADD(meta, .name = text("host.name"), .value = text("node-1"));
+	ADD(process, .id = 3, .pid = 300, .start = ZERO, .origin = WS_ORIGIN_TARGET, .name = text("<b>bold</b>"),
+	    .cmdline = text("\"><script>alert(1)</script>"));
+	ADD(thread, .id = 5, .process = 3, .tid = 300, .start = ZERO);
+	for (uint32_t i = 0; i < 2; i++) {
+		ADD(process, .id = i + 1, .pid = 100 + i * 100, .start = ZERO, .origin = WS_ORIGIN_TARGET, .name = text("python3"),
+		    .cmdline = text("python train.py --batch 64"));
+		ADD(rank, .process = i + 1, .rank = i, .world = 2);
+		ADD(thread, .id = i * 2 + 1, .process = i + 1, .tid = 100 + i * 100, .start = ZERO);
+		ADD(thread, .id = i * 2 + 2, .process = i + 1, .tid = 101 + i * 100, .start = ZERO);
+		ADD(thread_name, .thread = i * 2 + 2, .start = ZERO, .name = text("DataLoader"), .priority = 20);
+		ADD(cuda_device, .process = i + 1, .id = 0, .name = text("NVIDIA H200"), .sms = 132);
+		ADD(cuda_context, .process = i + 1, .id = 1, .device = 0, .null_stream = 7);
+		now[i] = gpu[i] = ZERO + 200 * US;
+	}
+	ADD(nvtx, .start = ZERO, .end = WS_NO_TIME, .thread = 1, .domain = 1, .text = text("NCCL"), .type = WS_NVTX_DOMAIN_CREATE);
+	ADD(nvtx, .start = ZERO, .end = WS_NO_TIME, .thread = 3, .domain = 1, .text = text("NCCL"), .type = WS_NVTX_DOMAIN_CREATE);
+}
+
+static void launch(uint32_t side, const char *kernel, uint32_t stream, uint64_t length)
+{
+	uint64_t start = now[side];
+
+	correlation[side]++;
+	ADD(cuda_api, .start = start, .end = start + 4 * US, .thread = side * 2 + 1, .correlation = correlation[side],
+	    .name = text("cudaLaunchKernel_v7000"), .callchain = WS_NO_U32);
+	now[side] += 6 * US;
+	if (gpu[side] < start + 8 * US)
+		gpu[side] = start + 8 * US;
+	ADD(cuda_kernel, .start = gpu[side], .end = gpu[side] + length, .device = 0, .context = 1, .green_context = WS_NO_U32,
+	    .stream = stream, .correlation = correlation[side], .process = side + 1, .name = text(kernel),
+	    .demangled = text(kernel), .grid_x = 528, .grid_y = 1, .grid_z = 1, .block_x = 256, .block_y = 1, .block_z = 1,
+	    .registers = 64, .occupancy = 0.75, .waves = 1.25, .limiter = WS_OCCUPANCY_REGISTERS);
+	gpu[side] += stream == 7 ? length + US : length / 2;
+}
+
+static void copy(uint32_t side, uint8_t kind, uint64_t bytes)
+{
+	correlation[side]++;
+	ADD(cuda_api, .start = now[side], .end = now[side] + 5 * US, .thread = side * 2 + 1, .correlation = correlation[side],
+	    .name = text("cudaMemcpyAsync_v3020"), .callchain = WS_NO_U32);
+	now[side] += 6 * US;
+	gpu[side] = gpu[side] < now[side] ? now[side] : gpu[side];
+	ADD(cuda_memcpy, .start = gpu[side], .end = gpu[side] + bytes / 20, .device = 0, .context = 1, .stream = 7,
+	    .correlation = correlation[side], .process = side + 1, .bytes = bytes, .kind = kind);
+	gpu[side] += bytes / 20 + US;
+}
+
+static void range(uint32_t thread, uint64_t start, uint64_t end, const char *name, uint32_t argb, uint32_t domain)
+{
+	ADD(nvtx, .start = start, .end = end, .thread = thread, .text = text(name), .type = WS_NVTX_PUSHPOP, .color = argb,
+	    .domain = domain, .flags = argb ? WS_NVTX_HAS_COLOR : 0);
+}
+
+static void step(uint32_t side, uint32_t number)
+{
+	static const char *const kernels[] = {"sm90_gemm_f16", "softmax_warp_forward", "layer_norm_kernel", "elementwise_kernel"};
+	uint64_t start = now[side], phase;
+	uint32_t thread = side * 2 + 1;
+	char name[32];
+
+	copy(side, WS_COPY_HTOD, 400000);
+	phase = now[side];
+	for (uint32_t layer = 0; layer < 6; layer++) {
+		uint64_t from = now[side];
+
+		for (uint32_t i = 0; i < 4; i++)
+			launch(side, kernels[i], layer == 3 && i == 3 ? 13 : 7, (4 + random_number() % 12 + (i == 0) * 14) * US);
+		snprintf(name, sizeof(name), "layer %u", layer);
+		range(thread, from, now[side] - US, name, 0, 0);
+	}
+	range(thread, phase, now[side], "forward", 0xff4c72b0, 0);
+	phase = now[side];
+	for (uint32_t i = 0; i < 12; i++)
+		launch(side, kernels[i % 4], 7, (8 + random_number() % 20) * US);
+	launch(side, "ncclDevKernel_AllReduce_Sum_f16_RING_LL", 13, 90 * US);
+	range(thread, phase, now[side], "backward", 0xffdd8452, 0);
+	range(thread, phase + 20 * US, now[side] - 2 * US, "ncclAllReduce", 0, 1);
+	copy(side, WS_COPY_DTOH, 4000);
+	correlation[side]++;
+	ADD(cuda_memset, .start = gpu[side], .end = gpu[side] + 3 * US, .device = 0, .context = 1, .stream = 7,
+	    .correlation = correlation[side], .process = side + 1, .bytes = 65536);
+	gpu[side] += 4 * US;
+	correlation[side]++;
+	ADD(cuda_api, .start = now[side], .end = gpu[side] + 2 * US, .thread = thread, .correlation = correlation[side],
+	    .name = text("cudaStreamSynchronize_v3020"), .callchain = WS_NO_U32);
+	ADD(cuda_sync, .start = now[side] + US, .end = gpu[side] + US, .device = 0, .context = 1, .stream = 7,
+	    .correlation = correlation[side], .process = side + 1, .type = 3, .event = WS_NO_U32);
+	now[side] = gpu[side] + 4 * US;
+	snprintf(name, sizeof(name), "step %u", number);
+	range(thread, start, now[side], name, 0, 0);
+	ADD(cuda_memory, .start = start, .process = side + 1, .device = 0, .context = 1, .bytes = 1 << 20, .kind = 2, .name = 0,
+	    .in_use = UINT64_C(2000000000) + (number % 7) * UINT64_C(300000000));
+	ADD(osrt, .start = start, .end = now[side] - 30 * US, .thread = side * 2 + 2, .name = text("pthread_cond_wait"),
+	    .callchain = WS_NO_U32);
+	ADD(osrt, .start = now[side] - 25 * US, .end = now[side] - 5 * US, .thread = side * 2 + 2, .name = text("read"),
+	    .callchain = WS_NO_U32);
+	now[side] += 10 * US;
+}
+
+/* Three functions, two stacks. */
+static void code(void)
+{
+	static const char *const functions[] = {"main", "train", "forward", "matmul", "backward"};
+
+	ADD(module, .id = 1, .kind = WS_MODULE_FILE, .path = text("/usr/bin/python3"));
+	for (uint32_t i = 0; i < 5; i++) {
+		ADD(frame, .id = i + 1, .kind = WS_FRAME_USER, .module = 1, .address = 0x1000 + i * 64);
+		ADD(symbol, .frame = i + 1, .depth = 0, .set = 1, .name = text(functions[i]), .file = text("train.c"),
+		    .line = 10 * i + 5);
+	}
+	ADD(frame, .id = 6, .kind = WS_FRAME_USER, .module = 1, .address = 0x9000);
+	ADD(stack, .id = 1, .parent = 0, .frame = 1);
+	ADD(stack, .id = 2, .parent = 1, .frame = 2);
+	ADD(stack, .id = 3, .parent = 2, .frame = 3);
+	ADD(stack, .id = 4, .parent = 2, .frame = 5);
+	ADD(perf_event, .id = 1, .name = text("cpu-clock"), .frequency = 1000);
+}
+
+static void machine(uint64_t end)
+{
+	uint64_t t = ZERO;
+
+	for (uint32_t i = 0; t < end; i++) {
+		uint32_t thread = 1 + i % 4;
+
+		ADD(sched, .start = t, .end = t + 150 * US, .thread = thread, .cpu = i % 2, .woken = WS_NO_TIME,
+		    .after = i % 3 ? WS_AFTER_SLEEPING : WS_AFTER_PREEMPTED);
+		ADD(sample, .start = t + 60 * US, .thread = thread, .cpu = i % 2, .state = WS_STATE_RUNNING, .weight = 1000000,
+		    .frame = i % 5 ? 4 : 6, .callers = i % 3 ? 3 : 4, .event = 1, .flags = WS_SAMPLE_CLOCK);
+		if (thread < 3)
+			ADD(gil, .start = t, .end = t + 100 * US, .thread = thread, .state = i % 4 ? WS_GIL_HOLDS : WS_GIL_WAITS);
+		ADD(counter_value, .start = t, .counter = 1, .value = 60 + (double)(random_number() % 4000) / 100);
+		ADD(counter_value, .start = t, .counter = 2, .value = 300 + (double)(i % 400));
+		t += 170 * US;
+	}
+	ADD(counter, .id = 1, .device = 0, .cpu = WS_NO_U32, .group = text("GPU metrics"), .name = text("SM active"),
+	    .unit = text("%"));
+	ADD(counter, .id = 2, .device = 0, .cpu = WS_NO_U32, .group = text("GPU metrics"), .name = text("Power"),
+	    .unit = text("W"));
+	ADD(track, .id = 1, .name = text("Data pipeline"));
+	for (uint32_t i = 0; i < 20; i++)
+		ADD(slice, .start = ZERO + i * 400 * US, .end = ZERO + i * 400 * US + 350 * US, .track = 1, .name = text("batch"));
+	ADD(output, .start = ZERO + 300 * US, .stream = 1, .bytes = text("epoch 1 loss 0.734\n"));
+	ADD(output, .start = ZERO + 900 * US, .stream = 2, .bytes = text("warning: <i>slow</i> \x1b[31mdisk\x1b[0m\n"));
+	ADD(diagnostic, .start = ZERO + 100 * US, .severity = WS_WARNING, .source = text("cuda"),
+	    .text = text("CUDA_LAUNCH_BLOCKING is set: every launch waits."));
+	ADD(loss, .thread = 1, .kind = text("nvtx"), .events = 12, .reason = text("memory budget"));
+}
+
+/* Names that try to be more than names. */
+static void hostile(void)
+{
+	static const char *const names[] = {"<img src=x onerror=alert(1)>",
+					    "\xe2\x80\xae"
+					    "gnp.exe",
+					    "line\nbreak\ttab",
+					    "\xf0\x9f\x98\x80 emoji \xe4\xb8\xad\xe6\x96\x87",
+					    "=HYPERLINK(\"http://x\")",
+					    "broken \xff\xfe utf-8",
+					    "\"quotes\" 'and' `ticks` ${x}",
+					    ""};
+	char *big = malloc(10001);
+
+	memset(big, 'X', 10000);
+	big[10000] = 0;
+	for (uint32_t i = 0; i < 8; i++)
+		range(5, ZERO + i * 900 * US, ZERO + i * 900 * US + 800 * US, names[i], 0, 0);
+	range(5, ZERO + 8 * 900 * US, ZERO + 8 * 900 * US + 800 * US, big, 0, 0);
+	ADD(nvtx, .start = ZERO + 400 * US, .end = WS_NO_TIME, .thread = 5, .text = text("a mark"), .type = WS_NVTX_MARK);
+	ADD(nvtx, .start = ZERO + 450 * US, .end = WS_NO_TIME, .thread = 5, .text = text("left open"), .type = WS_NVTX_PUSHPOP,
+	    .flags = WS_NVTX_LEFT_OPEN);
+	free(big);
+}
+
+int main(int argc, char **argv)
+{
+	struct ws_writer_opts o = {.overwrite = true, .no_journal = true, .block_rows = 512};
+	uint32_t steps = argc > 2 ? (uint32_t)atoi(argv[2]) : 12;
+	struct ws_err e;
+
+	w = argc > 1 ? ws_writer_create(argv[1], &o, &e) : NULL;
+	if (!w) {
+		fprintf(stderr, "make_report: %s\n", argc > 1 ? e.msg : "no file");
+		return 1;
+	}
+	begin();
+	for (uint32_t i = 0; i < steps; i++) {
+		step(0, i);
+		step(1, i);
+		now[1] += 30 * US;
+	}
+	code();
+	machine(now[0] > now[1] ? now[0] : now[1]);
+	hostile();
+	if (ws_writer_close(w, &e) < 0) {
+		fprintf(stderr, "make_report: %s\n", e.msg);
+		return 1;
+	}
+	return 0;
+}

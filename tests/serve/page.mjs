@@ -1,0 +1,829 @@
+/**
+ * page.mjs - the page in Debian's chromium, by playwright-core: every move and every panel, hostile names, no request beyond the
+ * server, no error on the console. Prints TAP; `page.mjs WARPSIGHT MAKE_REPORT CUDA_BENCH [words]` runs the tests whose names have all words.
+ *
+ * Nothing here waits for a time: `until` asks again until something holds, and fails after a long while.
+ */
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import http from "node:http";
+import { tmpdir } from "node:os";
+import { join, dirname } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const [warpsight, makeReport, cudaBench, ...words] = process.argv.slice(2);
+const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
+const tests = [];
+const test = (name, run) => tests.push({ name, run });
+
+function skipAll(why) {
+  console.log(`1..0 # SKIP ${why}`);
+  process.exit(0);
+}
+
+const chrome = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
+const library = join(root, "viewer", "node_modules", "playwright-core", "index.mjs");
+if (!chrome) skipAll("no chromium (Debian's package chromium)");
+if (!existsSync(library)) skipAll("no playwright-core (npm ci in viewer)");
+const { chromium } = await import(pathToFileURL(library));
+
+const folder = mkdtempSync(join(tmpdir(), "warpsight-page-"));
+const servers = [];
+
+function make(name, program, ...args) {
+  const file = join(folder, name);
+  const r = spawnSync(program, [file, ...args]);
+  if (r.status !== 0) throw new Error(`${program}: ${r.stderr}`);
+  return file;
+}
+
+async function serve(...args) {
+  const p = spawn(warpsight, ["view", "--no-open", ...args]);
+  servers.push(p);
+  let text = "",
+    wrong = "";
+  p.stderr.on("data", (d) => (wrong += d));
+  const url = await new Promise((done, fail) => {
+    p.stdout.on("data", (d) => {
+      text += d;
+      if (text.includes("\n")) done(text.split("\n")[0]);
+    });
+    p.on("exit", (code) => fail(new Error(`view ended with ${code}: ${wrong}`)));
+  });
+  return { url, process: p, output: () => text };
+}
+
+const sleep = (ms) => new Promise((f) => setTimeout(f, ms));
+async function until(what, f) {
+  let last;
+  for (let i = 0; i < 600; i++) {
+    last = await f();
+    if (last) return last;
+    await sleep(25);
+  }
+  throw new Error(`waited in vain for: ${what}`);
+}
+
+function equal(a, b, what) {
+  if (JSON.stringify(a) !== JSON.stringify(b)) throw new Error(`${what}: ${JSON.stringify(a)} instead of ${JSON.stringify(b)}`);
+}
+function ok(v, what) {
+  if (!v) throw new Error(what);
+}
+function near(a, b, by, what) {
+  if (!(Math.abs(a - b) <= by)) throw new Error(`${what}: ${a} is not within ${by} of ${b}`);
+}
+
+/* ---- a page under watch ---- */
+
+const browser = await chromium.launch({ executablePath: chrome, args: ["--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader"] });
+
+async function open(server, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, locale: "en-GB", ...options });
+  const page = await context.newPage();
+  const wrong = [];
+  const origin = new URL(server.url).origin;
+  page.on("console", (m) => ["error", "warning"].includes(m.type()) && !/GPU stall|GL Driver/.test(m.text()) && wrong.push(`console: ${m.text()}`));
+  page.on("pageerror", (e) => wrong.push(`error: ${e.stack}`));
+  page.on("dialog", (d) => {
+    wrong.push(`dialog: ${d.message()}`);
+    void d.dismiss();
+  });
+  page.on("request", (r) => {
+    if (!(origin === "null" ? r.url().startsWith(server.url) : r.url().startsWith(origin)) && !r.url().startsWith("data:") && !r.url().startsWith("blob:")) wrong.push(`request: ${r.url()}`);
+  });
+  await page.goto(server.url + (options.search ?? ""));
+  const t = new Page(page, context, wrong);
+  await t.settled();
+  return t;
+}
+
+class Page {
+  constructor(page, context, wrong) {
+    Object.assign(this, { page, context, wrong });
+  }
+  eval(f, arg) {
+    return this.page.evaluate(f, arg);
+  }
+  async settled() {
+    await until("the page to be drawn", () =>
+      this.eval(() => {
+        const w = window.warpsight;
+        return w && w.app.rows && w.app.complete && !w.app.cache.busy() && w.app.rows.visible.length > 0;
+      }),
+    );
+    await this.eval(() => new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f))));
+    await until("tiles", () => this.eval(() => !window.warpsight.app.cache.busy()));
+  }
+  view() {
+    return this.eval(() => [window.warpsight.app.view.t0, window.warpsight.app.view.t1]);
+  }
+  async set(t0, t1) {
+    await this.eval(([a, b]) => window.warpsight.app.view.set(a, b), [t0, t1]);
+    await this.settled();
+  }
+  /** Where a time on the first row of a type is on the screen. */
+  at(type, time, level = 0, n = 0) {
+    return this.eval(
+      ([ty, tm, lv, k]) => {
+        const { app, timeline } = window.warpsight;
+        const row = app.rows.visible.filter((r) => r.type === ty)[k];
+        app.scrollTo(row, lv);
+        const box = timeline.area.getBoundingClientRect();
+        return { x: box.left + app.view.x(tm), y: box.top + timeline.top(row) + 3 + (row.lane === undefined ? row.h / 2 - 3 : (lv + 0.5) * row.height), row: row.key };
+      },
+      [type, time, level, n],
+    );
+  }
+  async click(type, time, level = 0, n = 0, options = {}) {
+    await this.at(type, time, level, n); // brings the row into sight
+    await this.settled();
+    const p = await this.at(type, time, level, n);
+    await this.page.mouse.click(p.x, p.y, options);
+  }
+  selected() {
+    return this.eval(() => window.warpsight.app.selected && { name: window.warpsight.app.selected.spot.name, ...window.warpsight.app.selected.spot, detail: window.warpsight.app.selected.detail });
+  }
+  async select(type, time, level = 0, n = 0) {
+    await this.eval(() => window.warpsight.app.select(0, null));
+    await this.click(type, time, level, n);
+    return until("an event to be selected", async () => {
+      const s = await this.selected();
+      return s?.detail ? s : null;
+    });
+  }
+  text(css) {
+    return this.page.locator(css).innerText();
+  }
+  async drag(from, to, options = {}) {
+    const { page } = this;
+    if (options.key) await page.keyboard.down(options.key);
+    await page.mouse.move(from.x, from.y);
+    await page.mouse.down({ button: options.button ?? "left" });
+    await page.mouse.move((from.x + to.x) / 2, (from.y + to.y) / 2, { steps: 3 });
+    await page.mouse.move(to.x, to.y, { steps: 3 });
+    await page.mouse.up({ button: options.button ?? "left" });
+    if (options.key) await page.keyboard.up(options.key);
+  }
+  async end() {
+    await this.context.close();
+    if (this.wrong.length) throw new Error(this.wrong.join("\n"));
+  }
+}
+
+let one;
+const withPage = (name, run, options) =>
+  test(name, async () => {
+    one ??= await serve(make("one.wsrep", makeReport));
+    const t = await open(one, options);
+    try {
+      await run(t);
+    } catch (e) {
+      await t.page.screenshot({ path: join(process.env.WS_SHOTS ?? folder, `${name.replace(/\W+/g, "-")}.png`) }).catch(() => undefined);
+      if (t.wrong.length) e.message += `\n${t.wrong.join("\n")}`;
+      throw e;
+    }
+    await t.end();
+  });
+
+const MS = 1e6;
+
+/* ---- what is drawn ---- */
+
+withPage("rows: processes, threads, GPUs, cores, counters, tracks", async (t) => {
+  const types = await t.eval(() => [...new Set([...window.warpsight.app.rows.byKey.values()].map((r) => r.type))].sort());
+  for (const want of ["process", "thread", "nvtx", "cuda_api", "osrt", "state", "sample", "gil", "gpu", "kernels", "memory", "stream", "sync", "gpu_bytes", "cores", "cpu", "counters", "counter", "tracks", "track", "output", "diagnostic"])
+    ok(types.includes(want), `a row of type ${want}, among ${types}`);
+  const labels = await t.page.locator(".label .name").allInnerTexts();
+  ok(labels.includes("rank 0 · python3 [100]"), `the rank's name, among ${labels}`);
+  ok(labels.includes("NVTX · NCCL"), "the domain's name");
+});
+
+withPage("drawn is true: painted pixels are where events are", async (t) => {
+  for (const [type, t0, t1] of [["kernels", 0, 8 * MS], ["kernels", 0.2 * MS, 0.5 * MS], ["nvtx", 0, 3 * MS], ["cuda_api", 0.9 * MS, 1.0 * MS], ["osrt", 0, 8 * MS]]) {
+    await t.set(t0, t1);
+    await t.at(type, t0);
+    await t.settled();
+    const away = await t.eval(async (ty) => {
+      const { app, timeline } = window.warpsight;
+      const row = app.rows.visible.find((r) => r.type === ty);
+      app.scrollTo(row, 0);
+      timeline.draw();
+      const canvas = timeline.root.querySelector(".rects"),
+        copy = document.createElement("canvas");
+      copy.width = canvas.width;
+      copy.height = 1;
+      const c = copy.getContext("2d");
+      /* The lowest line of the level: what is busy is painted from below. */
+      const y = Math.round(timeline.top(row) + 3 + row.height - 2.5);
+      c.drawImage(canvas, 0, y, canvas.width, 1, 0, 0, canvas.width, 1);
+      const px = c.getImageData(0, 0, canvas.width, 1).data;
+      const back = [255, 255, 255];
+      const got = await app.source.json("at", { r: 0, lane: row.lane, level: 0, t0: Math.floor(app.view.t0), t1: Math.ceil(app.view.t1), limit: 1000 });
+      const wrong = [];
+      for (let x = 2; x < canvas.width - 2; x++) {
+        const painted = back.some((v, i) => Math.abs(px[x * 4 + i] - v) > 12);
+        const a = app.view.t(x - 1.2),
+          b = app.view.t(x + 2.2),
+          inner0 = app.view.t(x + 0.4),
+          inner1 = app.view.t(x + 0.6);
+        const mayBe = got.events.some((e) => e.start < b && (e.end > a || e.end === e.start));
+        const mustBe = got.events.some((e) => e.start <= inner0 && e.end >= inner1 && (e.end - e.start) / app.view.scale < 1e9 && app.view.x(e.end) - x > 2);
+        if ((painted && !mayBe) || (!painted && mustBe)) wrong.push([x, painted]);
+      }
+      return { wrong: wrong.slice(0, 5), n: got.count };
+    }, type);
+    ok(away.n > 0, `${type} has events`);
+    equal(away.wrong, [], `pixels of ${type} that are painted and should not be, or the reverse`);
+  }
+});
+
+withPage("zoom: wheel and ctrl+wheel keep the time under the pointer", async (t) => {
+  const p = await t.at("nvtx", 3 * MS);
+  await t.page.mouse.move(p.x, p.y);
+  for (const key of [null, "Control"]) {
+    const [a0, a1] = await t.view();
+    const before = await t.eval(() => window.warpsight.app.pointer);
+    if (key) await t.page.keyboard.down(key);
+    await t.page.mouse.wheel(0, -300);
+    await until("the zoom", async () => (await t.view())[1] - (await t.view())[0] < (a1 - a0) * 0.9);
+    if (key) await t.page.keyboard.up(key);
+    const at = await t.eval((x) => window.warpsight.app.view.t(x - window.warpsight.timeline.area.getBoundingClientRect().left), p.x);
+    near(at, before, 20000, "time under the pointer");
+  }
+});
+
+withPage("pan: shift+drag, middle drag, shift+wheel, A and D", async (t) => {
+  await t.set(2 * MS, 4 * MS);
+  const scale = await t.eval(() => window.warpsight.app.view.scale);
+  const from = await t.at("nvtx", 3 * MS),
+    to = { x: from.x - 200, y: from.y };
+  await t.drag(from, to, { key: "Shift" });
+  near((await t.view())[0], 2 * MS + 200 * scale, 3 * scale, "after shift+drag");
+  await t.drag(from, { x: from.x + 200, y: from.y }, { button: "middle" });
+  near((await t.view())[0], 2 * MS, 5 * scale, "after middle drag back");
+  await t.page.keyboard.down("Shift");
+  await t.page.mouse.wheel(0, 100);
+  await t.page.keyboard.up("Shift");
+  await until("shift+wheel to move", async () => (await t.view())[0] > 2 * MS + 50 * scale);
+  for (const [key, more] of [["d", true], ["a", false]]) {
+    const before = (await t.view())[0];
+    await t.page.keyboard.down(key);
+    await until(`${key} to move`, async () => ((await t.view())[0] > before) === more && (await t.view())[0] !== before);
+    await t.page.keyboard.up(key);
+  }
+});
+
+withPage("zoom by W and S, all by 0, undo and redo", async (t) => {
+  await t.page.locator(".area").focus();
+  const span = async () => (await t.view())[1] - (await t.view())[0];
+  const all = await span();
+  await t.page.keyboard.down("w");
+  await until("w to zoom in", async () => (await span()) < all * 0.8);
+  await t.page.keyboard.up("w");
+  await t.page.keyboard.down("s");
+  const before = await span();
+  await until("s to zoom out", async () => (await span()) > before * 1.05);
+  await t.page.keyboard.up("s");
+  await t.page.keyboard.press("0");
+  near(await span(), all, all * 0.05, "span after 0");
+  await t.set(1 * MS, 2 * MS);
+  await t.page.keyboard.press("Backspace");
+  near(await span(), all, all * 0.05, "span after undo");
+  await t.page.keyboard.press("Shift+Backspace");
+  near(await span(), 1 * MS, 10, "span after redo");
+  await t.page.keyboard.press("Control+z");
+  near(await span(), all, all * 0.05, "span after ctrl+z");
+});
+
+withPage("drag selects a stretch and shows its statistics; shift+Z zooms to it", async (t) => {
+  await t.drag(await t.at("process", 2 * MS), await t.at("process", 4 * MS));
+  const range = await until("a selection", () => t.eval(() => window.warpsight.app.range));
+  const scale = await t.eval(() => window.warpsight.app.view.scale);
+  near(range[0], 2 * MS, 3 * scale, "start of the selection");
+  near(range[1], 4 * MS, 3 * scale, "end of the selection");
+  await until("statistics", async () => (await t.page.locator(".statistics tbody tr").count()) > 2);
+  ok((await t.text(".statistics .actions")).includes("Selection"), "it says that it is of the selection");
+  const truth = await t.eval(async ([a, b]) => {
+    const got = await window.warpsight.app.source.json("sum", { r: 0, t0: Math.floor(a), t1: Math.ceil(b) });
+    return got.groups.filter((g) => g.kind === "kernels").sort((x, y) => y.total - x.total)[0];
+  }, range);
+  ok((await t.text(".statistics tbody tr:first-child")).includes(truth.name), "the first is the kernel with most time");
+  await t.page.locator(".area").focus();
+  await t.page.keyboard.press("Shift+Z");
+  const [a, b] = await t.view();
+  near(a, range[0], 1, "start of the window");
+  near(b, range[1], 1, "end of the window");
+  await t.page.keyboard.press("Escape");
+  equal(await t.eval(() => window.warpsight.app.range), null, "selection after Esc");
+});
+
+withPage("statistics are those of the rows in the window", async (t) => {
+  await t.page.locator("[data-tab=statistics]").click();
+  await until("statistics", async () => (await t.page.locator(".statistics tbody tr").count()) > 2);
+  await t.page.locator(".statistics .actions button", { hasText: "Memory" }).click();
+  const row = t.page.locator(".statistics tbody tr", { hasText: "Copy host to device" });
+  const cells = await row.locator("td").allInnerTexts();
+  equal(cells[2], "24", "copies to the GPU: 12 steps on 2 GPUs");
+  await row.locator("button.link").click();
+  const s = await until("the longest to be selected", () => t.selected());
+  equal(s.name, "Copy host to device", "its name");
+});
+
+withPage("selection snaps to edges and says its length", async (t) => {
+  await t.set(0.15 * MS, 1.0 * MS);
+  const s = await t.eval(async () => (await window.warpsight.app.source.json("step", { r: 0, q: "forward", t: 0 })));
+  const from = await t.at("nvtx", s.start, 1),
+    to = await t.at("nvtx", s.end, 1);
+  await t.drag({ x: from.x + 3, y: from.y }, { x: to.x - 3, y: to.y });
+  const range = await until("a selection", () => t.eval(() => window.warpsight.app.range));
+  near(range[0], s.start, 2, "start");
+  near(range[1], s.end, 2, "end");
+});
+
+withPage("click: details of a kernel, its launch and the ranges around that", async (t) => {
+  await t.set(0.15 * MS, 1.0 * MS);
+  const kernel = await t.eval(async () => {
+    const row = window.warpsight.app.rows.visible.find((r) => r.type === "kernels");
+    return window.warpsight.app.source.json("step", { r: 0, q: "sm90_gemm", t: 0, lanes: row.lane });
+  });
+  const s = await t.select("kernels", (kernel.start + kernel.end) / 2, kernel.level);
+  equal(s.name, "sm90_gemm_f16", "name");
+  equal(s.detail.links.map((l) => l.role), ["call", "range", "range", "range"], "links");
+  equal(s.detail.links[0].name, "cudaLaunchKernel_v7000", "the launch");
+  equal(s.detail.links.slice(1).map((l) => l.name.replace(/\d+/, "")), ["layer ", "forward", "step "], "ranges, from the inside");
+  const text = await t.text(".details");
+  for (const want of ["sm90_gemm_f16", "528 × 1 × 1", "256 × 1 × 1", "75.0 % (registers)", "Launched by"]) ok(text.includes(want), `details say ${want}: ${text}`);
+  await t.page.locator(".links button", { hasText: "cudaLaunchKernel" }).click();
+  const call = await until("the call", async () => {
+    const c = await t.selected();
+    return c?.name.startsWith("cudaLaunch") && c.detail ? c : null;
+  });
+  equal(call.detail.links.filter((l) => l.role === "work").map((l) => l.name), ["sm90_gemm_f16"], "work of the call");
+  const cols = t.page.locator(".details details");
+  await cols.locator("summary").click();
+  ok((await cols.innerText()).includes("correlation"), "all columns");
+});
+
+withPage("range to its kernels, wait to what it waited for", async (t) => {
+  await t.set(0.1 * MS, 1.2 * MS);
+  const s = await t.select("nvtx", 0.25 * MS, 1);
+  equal(s.name, "forward", "range");
+  ok(s.detail.links.filter((l) => l.role === "work").length >= 4, "kernels of the range");
+  const wait = await t.eval(async () => {
+    const row = window.warpsight.app.rows.visible.find((r) => r.type === "sync");
+    return window.warpsight.app.source.json("step", { r: 0, t: 0, lanes: row.lane });
+  });
+  const w = await t.select("sync", (wait.start + wait.end) / 2);
+  const waited = w.detail.links.find((l) => l.role === "waited");
+  ok(waited && waited.end <= w.end && waited.end > w.start, "it waited for work that ended during the wait");
+});
+
+withPage("ranges on the GPU are those of the statistics", async (t) => {
+  const r = spawnSync(warpsight, ["stats", "-q", "-r", "nvtx_gpu_proj_sum", "-f", "csv", join(folder, "one.wsrep")]);
+  equal(r.status, 0, String(r.stderr));
+  const lines = String(r.stdout).trim().split("\n").map((l) => l.split(","));
+  const head = lines.shift();
+  const column = (n) => head.findIndex((h) => h.startsWith(n));
+  const want = lines.map((l) => [l[column("Range")].replace(/^:?(NCCL:)?/, ""), Number(l[column("Total Proj")]), Number(l[column("Range Instances")])]).sort();
+  const got = await t.eval(async () => (await window.warpsight.app.source.json("sum", { r: 0 })).groups.filter((g) => g.kind === "projected").map((g) => [g.name, g.total, g.count]).sort());
+  equal(got, want, "projected ranges");
+  await t.set(0.1 * MS, 1.2 * MS);
+  const s = await t.select("projected", 0.4 * MS, 0);
+  ok(s.name.startsWith("step") && s.detail.links.some((l) => l.role === "range" && l.name === s.name), "tied to the range itself");
+});
+
+withPage("arrow keys step along the row, out and in; Z zooms to the event", async (t) => {
+  const first = await t.select("nvtx", 1.1 * MS, 0);
+  await t.page.keyboard.press("ArrowRight");
+  const second = await until("the next", async () => ((await t.selected())?.event === first.event + 1 ? t.selected() : null));
+  ok(second.start >= first.end, "the next comes after");
+  await t.page.keyboard.press("ArrowLeft");
+  await until("the one before", async () => (await t.selected())?.event === first.event);
+  await t.page.keyboard.press("ArrowDown");
+  const inner = await until("the inner", async () => ((await t.selected())?.level === 1 ? t.selected() : null));
+  ok(inner.start >= first.start && inner.end <= first.end, "the first inside");
+  await t.page.keyboard.press("ArrowUp");
+  await until("the outer", async () => (await t.selected())?.level === 0);
+  await t.page.keyboard.press("z");
+  const [a, b] = await t.view();
+  ok(a < first.start && b > first.end && b - a < (first.end - first.start) * 1.6, "the window fits the event");
+});
+
+withPage("search: counts, stepping, names, regular expressions", async (t) => {
+  await t.page.keyboard.press("Control+f");
+  equal(await t.eval(() => document.activeElement.className), "searchbox", "ctrl+F goes to the search");
+  await t.page.keyboard.type("ALLREDUCE");
+  await until("counts", async () => (await t.text(".found")).startsWith("48 matches, 2 names"));
+  ok((await t.page.locator(".foundlist button").count()) === 2, "names are listed");
+  ok((await t.eval(() => window.warpsight.app.found.length)) > 0, "matches are marked on the axis");
+  await t.page.keyboard.press("Enter");
+  const a = await until("the first match", () => t.selected());
+  await t.page.locator(".searchbox").focus();
+  await t.page.keyboard.press("Enter");
+  const b = await until("the next", async () => ((await t.selected())?.start > a.start ? t.selected() : null));
+  await t.page.locator(".searchbox").focus();
+  await t.page.keyboard.press("Shift+Enter");
+  await until("back", async () => (await t.selected())?.start < b.start);
+  await t.page.locator(".searchbox").fill("^step (3|5)$");
+  await until("no matches as plain text", async () => (await t.text(".found")) === "No matches");
+  await t.page.locator(".toggle input").first().check();
+  await until("matches as an expression", async () => (await t.text(".found")).startsWith("4 matches"));
+  await t.page.locator(".searchbox").fill("(");
+  await until("a sentence about the expression", async () => (await t.text("#app > .error")).includes("regular expression"));
+});
+
+withPage("markers with notes are kept", async (t) => {
+  const p = await t.at("process", 5 * MS);
+  await t.page.mouse.move(p.x, p.y + 1);
+  await until("the pointer to be known", () => t.eval(() => window.warpsight.app.pointer));
+  await t.page.keyboard.press("Control+m");
+  await t.page.keyboard.type("slow <b>here</b>");
+  await t.page.keyboard.press("Enter");
+  const m = await until("the marker", () => t.eval(() => window.warpsight.app.markers[0]?.note && window.warpsight.app.markers));
+  equal(m[0].note, "slow <b>here</b>", "note");
+  near(m[0].time, 5 * MS, 30000, "time");
+  await sleep(500);
+  await t.page.reload();
+  await t.settled();
+  equal(await t.eval(() => window.warpsight.app.markers.length), 1, "markers after a reload");
+});
+
+withPage("help by ?, closed by its button", async (t) => {
+  await t.page.keyboard.press("?");
+  await t.page.locator("dialog.help").waitFor();
+  ok((await t.text("dialog.help")).includes("Shift+Z"), "keys are listed");
+  await t.page.locator("dialog.help button").click();
+  await until("the dialog to be gone", async () => (await t.page.locator("dialog").count()) === 0);
+});
+
+withPage("rows: fold, hide, show, pin, reorder, filter, height, and all kept", async (t) => {
+  const shown = () => t.eval(() => window.warpsight.app.rows.visible.map((r) => r.key));
+  const before = await shown();
+  await t.page.locator(".label[data-type=process]").first().click();
+  ok((await shown()).length < before.length, "folding hides what is below");
+  await t.page.locator(".label[data-type=process]").first().click();
+  equal(await shown(), before, "rows after unfolding");
+  const menu = async (type, item) => {
+    await t.page.locator(`.label[data-type=${type}]`).first().click({ button: "right" });
+    await t.page.locator(".menu button", { hasText: item }).first().click();
+  };
+  await menu("osrt", "Hide row");
+  equal((await shown()).length, before.length - 1, "rows after hiding one");
+  equal(await t.text(".restore"), "1 hidden: show", "what says so");
+  await menu("nvtx", "Pin row");
+  equal(await t.eval(() => window.warpsight.app.rows.pinned.map((r) => r.type)), ["nvtx"], "pinned rows");
+  const order = () => t.eval(() => window.warpsight.app.rows.roots.map((r) => r.key));
+  const was = await order();
+  await menu("process", "Move down");
+  equal(await order(), [was[1], was[0], ...was.slice(2)], "order after moving down");
+  await menu("cuda_api", "Taller");
+  const tall = await t.eval(() => window.warpsight.app.rows.visible.find((r) => r.type === "cuda_api").height);
+  equal(tall, 27, "height");
+  await t.page.locator(".rowfilter").fill("dataloader");
+  await until("the filter", async () => {
+    const types = await t.eval(() => window.warpsight.app.rows.visible.map((r) => r.type));
+    return types.length > 2 && !types.includes("gpu") && types.includes("thread");
+  });
+  await t.page.locator(".rowfilter").fill("");
+  await sleep(500);
+  await t.page.reload();
+  await t.settled();
+  equal(await t.eval(() => window.warpsight.app.rows.pinned.map((r) => r.type)), ["nvtx"], "pinned rows after a reload");
+  equal(await t.text(".restore"), "1 hidden: show", "hidden rows after a reload");
+  await t.page.locator(".restore").click();
+  equal((await shown()).length, before.length - 1, "rows when all are shown, without the pinned");
+});
+
+withPage("rows by keyboard", async (t) => {
+  await t.page.locator(".label").first().focus();
+  await t.page.keyboard.press("ArrowDown");
+  await until("focus to move down", () => t.eval(() => document.activeElement.dataset.type === "thread"));
+  await t.page.keyboard.press("ArrowLeft");
+  await until("the row to close", () => t.eval(() => window.warpsight.app.rows.visible[1].open === false));
+  await t.page.keyboard.press("ArrowRight");
+  await until("the row to open", () => t.eval(() => window.warpsight.app.rows.visible[1].open === true));
+});
+
+withPage("events table: sorted, filtered, linked both ways", async (t) => {
+  await t.at("kernels", 0);
+  await t.page.locator(".label[data-type=kernels]").first().click({ button: "right" });
+  await t.page.locator(".menu button", { hasText: "Show in events" }).click();
+  await until("events", async () => (await t.page.locator(".events tbody tr").count()) >= 200);
+  await t.page.locator(".events th button", { hasText: "Duration" }).click();
+  await until("the longest first", async () => (await t.text(".events tbody tr:first-child")).includes("ncclDevKernel"));
+  await t.page.locator(".events input").fill("softmax");
+  await until("the filter", async () => (await t.text(".events .actions")).includes("108 events"));
+  await t.page.locator(".events tbody tr").first().click();
+  const s = await until("the event on the time line", () => t.selected());
+  equal(s.name, "softmax_warp_forward", "its name");
+  const [a, b] = await t.view();
+  ok(s.start >= a && s.end <= b, "it is in sight");
+  ok((await t.page.locator(".events tr.on").count()) === 1, "its row is marked");
+});
+
+withPage("context menu of an event: highlight, search, copy a link that opens the same view", async (t) => {
+  await t.set(1 * MS, 2 * MS);
+  await t.click("nvtx", 1.5 * MS, 0, 0, { button: "right" });
+  await t.page.locator(".menu button", { hasText: "Highlight" }).click();
+  ok(await t.eval(() => window.warpsight.app.highlight), "highlighted");
+  await t.page.keyboard.press("Escape");
+  equal(await t.eval(() => window.warpsight.app.highlight), null, "after Esc");
+  await t.click("nvtx", 1.5 * MS, 0, 0, { button: "right" });
+  await t.page.locator(".menu button", { hasText: "Search" }).click();
+  ok((await t.eval(() => document.querySelector(".searchbox").value)).startsWith("step"), "the name is searched");
+  const hash = await t.eval(() => window.warpsight.app.hash());
+  const again = await open({ url: one.url + hash });
+  near((await again.view())[0], 1 * MS, 2, "start of the linked view");
+  await again.end();
+});
+
+withPage("functions: flame graph top down, bottom up, flat", async (t) => {
+  await t.page.locator("[data-tab=functions]").click();
+  await until("the flame graph", async () => (await t.page.locator(".cell").count()) >= 8);
+  const names = await t.page.locator(".cell").allInnerTexts();
+  for (const want of ["main", "train", "forward", "matmul", "backward", "[python3]"]) ok(names.includes(want), `${want} among ${names}`);
+  await t.page.locator(".cell", { hasText: "forward" }).first().click();
+  ok((await t.page.locator(".cell.above").count()) === 3, "what is above stays in sight");
+  await t.page.locator("button", { hasText: "Bottom up" }).click();
+  await until("bottom up", async () => (await t.page.locator(".cell").nth(1).innerText()) === "matmul");
+  await t.page.locator("button", { hasText: "Flat" }).click();
+  await until("the table", async () => (await t.text(".functions tbody tr:first-child")).includes("matmul"));
+  await t.page.locator(".functions button", { hasText: "On the GPU" }).click();
+  await until("kernels", async () => (await t.text(".functions tbody tr:first-child")).includes("sm90_gemm_f16"));
+  await t.page.locator("button", { hasText: "Top down" }).click();
+  await until("ranges above them", async () => (await t.page.locator(".cell").allInnerTexts()).includes("backward"));
+  await t.page.locator(".functions button", { hasText: "Waiting" }).click();
+  await until("waits", async () => (await t.page.locator(".cell").allInnerTexts()).some((n) => n.includes("pthread_cond_wait")));
+});
+
+withPage("a sample's stack with source lines", async (t) => {
+  const spot = await t.eval(async () => {
+    const row = window.warpsight.app.rows.visible.find((r) => r.type === "sample");
+    return window.warpsight.app.source.json("events", { r: 0, lanes: row.lane, q: "matmul", limit: 1 });
+  });
+  await t.eval((s) => window.warpsight.app.select(0, s, true), spot.events[0]);
+  await until("the stack", async () => (await t.page.locator(".stack li").count()) === 4);
+  const text = await t.text(".stack");
+  for (const want of ["matmul train.c:35", "train train.c:15", "main train.c:5"]) ok(text.includes(want), `${want} in ${text}`);
+});
+
+withPage("diagnostics and session", async (t) => {
+  await t.page.locator("[data-tab=diagnostics]").click();
+  const d = await t.text(".diagnostics");
+  ok(d.includes("CUDA_LAUNCH_BLOCKING is set") && d.includes("12 × nvtx: memory budget"), `diagnostics and losses: ${d}`);
+  await t.page.locator("[data-tab=session]").click();
+  const s = await t.text(".session");
+  ok(s.includes("python train.py --batch 64") && s.includes("epoch 1 loss 0.734") && s.includes("warning: <i>slow</i> disk"), `facts and output: ${s}`);
+});
+
+withPage("hostile names are text everywhere", async (t) => {
+  await t.eval(() => {
+    for (const r of window.warpsight.app.rows.byKey.values()) r.open = true;
+    window.warpsight.app.layoutRows();
+  });
+  const row = await t.eval(() => window.warpsight.app.rows.visible.filter((r) => r.type === "nvtx").length - 1);
+  for (let i = 0; i < 9; i++) {
+    const s = await t.select("nvtx", i * 0.9 * MS + 0.3 * MS, 0, row);
+    const text = await t.text(".details h3");
+    ok(!/[\u202a-\u202e\u2066-\u2069\u0000-\u0008]/.test(text), `no controls in ${JSON.stringify(text)}`);
+    if (i === 0) ok(text.includes("<img src=x onerror=alert(1)>"), "markup as text");
+    if (i === 1) ok(text.includes("U+202E"), "the override is made visible");
+    if (i === 8) ok(s.detail.columns.some((c) => c.text?.length === 10000), "10 kB arrive");
+  }
+  await t.page.locator("[data-tab=events]").click();
+  await until("events", async () => (await t.page.locator(".events tbody tr").count()) > 10);
+  for (const tab of ["statistics", "session", "details"]) await t.page.locator(`[data-tab=${tab}]`).click();
+  await t.page.locator(".searchbox").fill("<img src=x onerror=alert(1)>");
+  await until("found as it is", async () => (await t.text(".found")).startsWith("1 matches"));
+  equal(await t.page.locator("#app img, #app script, #app b b, #app i").count(), 0, "elements made by names");
+});
+
+withPage("dark and light", async (t) => {
+  const back = () => t.eval(() => getComputedStyle(document.body).backgroundColor);
+  equal(await back(), "rgb(18, 24, 31)", "dark as the desktop wants it");
+  await t.page.locator("header button", { hasText: "◐" }).click();
+  equal(await back(), "rgb(255, 255, 255)", "light on demand");
+  await t.page.reload();
+  await t.settled();
+  equal(await back(), "rgb(255, 255, 255)", "and after a reload");
+}, { colorScheme: "dark" });
+
+withPage("Chinese", async (t) => {
+  equal(await t.text("[data-tab=statistics]"), "统计", "tab");
+  ok((await t.page.locator(".label .name").allInnerTexts()).includes("CPU 采样"), "rows");
+  await t.page.keyboard.press("?");
+  ok((await t.text("dialog.help")).includes("缩放到选区"), "help");
+}, { locale: "zh-CN" });
+
+for (const painter of ["webgl2", "canvas"])
+  withPage(`by ${painter}: ranges, counters, groups are painted`, async (t) => {
+    equal(await t.eval(() => window.warpsight.timeline.painter.kind), painter, "painter");
+    const shot = async (type, time, up) => {
+      await t.at(type, time);
+      await t.settled();
+      const p = await t.at(type, time);
+      return t.eval(
+        async ([x, y]) => {
+          const { timeline } = window.warpsight,
+            c = timeline.root.querySelector(".rects"),
+            box = c.getBoundingClientRect(),
+            copy = document.createElement("canvas").getContext("2d");
+          timeline.draw(); // WebGL's picture is there until the page is composed
+          copy.drawImage(c, Math.round(x - box.left), Math.round(y - box.top), 1, 1, 0, 0, 1, 1);
+          return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3);
+        },
+        [p.x, p.y + up],
+      );
+    };
+    await t.set(0.1 * MS, 1.2 * MS);
+    const [r, g, b] = await shot("kernels", 0.88 * MS, 0);
+    ok(b > 150 && b > r + 50 && b > g, `a kernel is blue: ${[r, g, b]}`);
+    const forward = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "forward", t: 0 }));
+    await t.set(forward.start - 50000, forward.end + 50000);
+    await t.at("nvtx", forward.start, 1);
+    await t.settled();
+    const at = await t.at("nvtx", (forward.start + forward.end) / 2 + 3000, 1);
+    const painted = await t.eval(([x, y]) => {
+      const { timeline } = window.warpsight,
+        c = timeline.root.querySelector(".rects"),
+        box = c.getBoundingClientRect(),
+        copy = document.createElement("canvas").getContext("2d");
+      timeline.draw();
+      copy.drawImage(c, Math.round(x - box.left), Math.round(y - box.top), 1, 1, 0, 0, 1, 1);
+      return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    }, [at.x, at.y]);
+    equal(painted, [0x4c, 0x72, 0xb0], "the colour that the program chose");
+  }, { search: `?painter=${painter}` });
+
+withPage("controls have accessible names", async (t) => {
+  for (const tab of ["details", "events", "statistics", "functions", "diagnostics", "session"]) {
+    await t.page.locator(`[data-tab=${tab}]`).click();
+    await sleep(250);
+    const nameless = await t.eval(() =>
+      [...document.querySelectorAll("button, input, [role=treeitem], [role=tab]")].filter((e) => !e.hidden && e.offsetParent && !(e.getAttribute("aria-label") || e.textContent.trim() || e.title || e.closest("label")?.textContent.trim())).map((e) => e.outerHTML.slice(0, 120)),
+    );
+    equal(nameless, [], "controls without a name");
+  }
+});
+
+test("two reports below one another, aligned by their clocks or by an event", async () => {
+  const s = await serve(make("a.wsrep", makeReport, "4"), make("b.wsrep", makeReport, "6"));
+  const t = await open(s);
+  equal(await t.eval(() => window.warpsight.app.rows.roots.map((r) => r.label)), ["a.wsrep", "b.wsrep"], "reports");
+  equal(await t.eval(() => window.warpsight.app.offsets), [0, 0], "offsets by clock");
+  await t.eval(() => window.warpsight.app.setOffset(1, 500000));
+  await t.settled();
+  const x = await t.eval(async () => {
+    const { app } = window.warpsight;
+    const spot = await app.source.json("step", { r: 1, q: "step 1", t: 0 });
+    app.select(1, spot, true);
+    return spot.start;
+  });
+  ok(x > 0, "an event of the second report");
+  const [a, b] = await t.view();
+  ok(a < x + 500000 && b > x + 500000, "it is shown where its report was put");
+  await t.page.locator("[data-tab=statistics]").click();
+  await until("statistics of both", async () => (await t.page.locator(".statistics tbody tr").count()) > 4);
+  await t.end();
+});
+
+test("an exported page stands alone: rows, zoom, details, statistics, search", async () => {
+  const file = make("e.wsrep", makeReport),
+    html = join(folder, "e.html");
+  const r = spawnSync(warpsight, ["export", "-t", "html", "-o", html, "--times", "0.5ms/3ms", file]);
+  equal(r.status, 0, String(r.stderr));
+  one ??= await serve(make("one.wsrep", makeReport));
+  const t = await open({ url: pathToFileURL(html).href });
+  ok(await t.eval(() => getComputedStyle(document.querySelector("header")).display === "flex"), "its style applies");
+  const [a, b] = await t.view();
+  near(a, 0.5 * MS, 0.1 * MS, "start of what is shown");
+  near(b, 3 * MS, 0.1 * MS, "end of what is shown");
+  const names = await t.page.locator(".label .name").allInnerTexts();
+  ok(names.includes("rank 0 · python3 [100]"), "rows");
+  await t.eval(() => window.warpsight.app.select(0, null));
+  await t.click("nvtx", 1.5 * MS, 0);
+  const s = await until("an event", () => t.selected());
+  ok(s.name.startsWith("step"), s.name);
+  await t.drag(await t.at("process", 1 * MS), await t.at("process", 2 * MS));
+  await until("statistics", async () => (await t.page.locator(".statistics tbody tr").count()) > 2);
+  /* The same window asked of the server: the same sums. */
+  const range = await t.eval(() => window.warpsight.app.range.map(Math.round));
+  const sum = (page) => page.eval(async ([x, y]) => (await window.warpsight.app.source.json("sum", { r: 0, t0: x, t1: y })).groups.map((g) => [g.kind, g.name, g.count, g.total]).sort((p, q) => (p.join() < q.join() ? -1 : 1)), range);
+  const live = await open(one);
+  equal(await sum(t), await sum(live), "sums of the exported page and of the server");
+  await live.end();
+  await t.page.locator(".searchbox").fill("forward");
+  await until("matches", async () => /^\d+ matches/.test(await t.text(".found")));
+  await t.end();
+});
+
+test("a report of ten million events", async () => {
+  const t0 = Date.now();
+  const file = make("big.wsrep", cudaBench);
+  const t1 = Date.now();
+  const s = await serve(file);
+  const t = await open(s);
+  console.log(`# made in ${t1 - t0} ms, everything read and drawn ${Date.now() - t1} ms after the start`);
+  const [a, b] = await t.view();
+  ok(b - a > 80e9, "all of it is shown");
+  const frames = await t.eval(async () => {
+    const { app, timeline } = window.warpsight;
+    timeline.frames.length = 0;
+    const began = performance.now();
+    for (let i = 0; i < 60; i++) {
+      app.view.zoom(500, i < 30 ? 0.8 : 1.25);
+      await new Promise((f) => requestAnimationFrame(f));
+    }
+    return { n: timeline.frames.length, ms: performance.now() - began, mean: timeline.frames.reduce((x, y) => x + y, 0) / timeline.frames.length };
+  });
+  console.log(`# zooming: ${(frames.n / frames.ms) * 1000} frames a second, ${frames.mean} ms of work a frame`);
+  await t.settled();
+  const s2 = await t.eval(async () => window.warpsight.app.source.json("search", { r: 0, q: "elementwise" }));
+  ok(s2.count > 1e6, `search over all: ${s2.count}`);
+  await t.end();
+});
+
+/* ---- the server ---- */
+
+function get(url, headers = {}, method = "GET") {
+  return new Promise((done, fail) => {
+    const u = new URL(url);
+    const r = http.request({ host: u.hostname, port: u.port, path: u.pathname + u.search, method, headers }, (a) => {
+      let body = "";
+      a.on("data", (d) => (body += d));
+      a.on("end", () => done({ status: a.statusCode, body, headers: a.headers }));
+    });
+    r.on("error", fail);
+    r.end();
+  });
+}
+
+test("the server refuses what lacks the token, is for another host, or is no file of its own", async () => {
+  one ??= await serve(make("one.wsrep", makeReport));
+  const u = new URL(one.url);
+  equal((await get(one.url)).status, 200, "with the token");
+  equal((await get(u.origin + "/")).status, 403, "without");
+  equal((await get(u.origin + "/" + "0".repeat(32) + "/")).status, 403, "with another");
+  equal((await get(one.url.slice(0, -2) + "x/")).status, 403, "with one letter changed");
+  for (const host of ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "localhost:1x"]) equal((await get(one.url, { Host: host })).status, 403, `for host ${host}`);
+  for (const host of ["localhost", "LOCALHOST:9999", "127.0.0.1:1", "[::1]:80"]) equal((await get(one.url, { Host: host })).status, 200, `for host ${host}`);
+  for (const path of ["../../etc/passwd", "..%2f..%2fetc%2fpasswd", "api/", "nothing", "app.js/"]) ok([403, 404].includes((await get(one.url + path)).status), `path ${path}`);
+  equal((await get(one.url + "api/session", {}, "POST")).status, 405, "POST");
+  const page = await get(one.url);
+  ok(page.headers["content-security-policy"].includes("default-src 'none'"), "content security policy");
+  equal(page.headers["x-content-type-options"], "nosniff", "no sniffing");
+  ok(!/https?:/.test(page.body), "the page names no other place");
+});
+
+test("the page and its files are small", async () => {
+  one ??= await serve(make("one.wsrep", makeReport));
+  let sum = 0;
+  for (const f of ["", "app.js", "app.css", "icon.svg"]) sum += (await get(one.url + f)).body.length;
+  console.log(`# ${sum} bytes before compression`);
+  ok(sum < 1000000, `${sum} bytes`);
+});
+
+test("view: what it prints, and that it ends by a signal", async () => {
+  const s = await serve("--remote-hint", make("c.wsrep", makeReport, "1"));
+  ok(/^http:\/\/127\.0\.0\.1:\d+\/[0-9a-f]{32}\/$/.test(s.url), s.url);
+  await until("the hint", () => s.output().includes("ssh -L"));
+  const code = await new Promise((f) => {
+    s.process.removeAllListeners("exit");
+    s.process.on("exit", f);
+    s.process.kill("SIGINT");
+  });
+  equal(code, 0, "exit status");
+  const r = spawnSync(warpsight, ["view", "--no-open", join(folder, "not-there.wsrep")]);
+  equal(r.status, 1, "status for a file that is not there");
+  ok(String(r.stderr).includes("not-there.wsrep"), "its name is said");
+});
+
+test("the page's types check", async () => {
+  const tsc = join(root, "viewer", "node_modules", "typescript", "bin", "tsc");
+  ok(existsSync(tsc), "typescript is there with playwright-core, by the same lock file");
+  const r = spawnSync(process.execPath, [tsc, "--noEmit", "-p", join(root, "viewer")]);
+  equal(String(r.stdout), "", "what the compiler says");
+  equal(r.status, 0, "its status");
+});
+
+/* ---- running ---- */
+
+const chosen = tests.filter((t) => words.every((w) => t.name.includes(w)));
+console.log(`1..${chosen.length}`);
+let failed = 0,
+  number = 0;
+for (const t of chosen) {
+  number++;
+  try {
+    await t.run();
+    console.log(`ok ${number} - ${t.name}`);
+  } catch (e) {
+    failed++;
+    console.log(`not ok ${number} - ${t.name}\n${String(e.stack).replace(/^/gm, "# ")}`);
+  }
+}
+await browser.close();
+for (const p of servers) p.kill("SIGTERM");
+rmSync(folder, { recursive: true, force: true });
+process.exit(failed ? 1 : 0);

@@ -1,0 +1,467 @@
+/*
+ * test_lanes.c - is what the time line draws true? Random reports are read as lanes; for random windows and zooms, the events under
+ * given pixels must be those that a plain look at every row finds, and rectangles must be where events are and nowhere else.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "serve/api.h"
+#include "serve/tile.h"
+
+static uint64_t state = 88172645463325252u;
+
+static uint64_t next(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	return state ^= state << 17;
+}
+
+struct truth { /* a row as it was written */
+	uint64_t start, end;
+	uint32_t thread, kept; /* kept: number in its block order, found through the lane's refs */
+	bool moment;
+};
+
+static struct truth *rows;
+static size_t row_n;
+static char path[64];
+
+enum { ZERO = 1000000, SPAN = 5000000, THREADS = 3 };
+
+static void add(struct ws_writer *w, uint64_t start, uint64_t end, uint32_t thread, bool moment)
+{
+	rows[row_n++] = (struct truth){start, end, thread, 0, moment};
+	ws_writer_add(w, WS_TABLE_nvtx,
+		      &(struct ws_row_nvtx){.start = start,
+					    .end = moment ? WS_NO_TIME : end,
+					    .thread = thread,
+					    .text = ws_writer_string(w, "x", 1),
+					    .type = moment ? WS_NVTX_MARK : WS_NVTX_PUSHPOP});
+}
+
+/* Nested ranges as programs make them: written when they end, so parents come after their children, often blocks later. */
+static uint64_t nest(struct ws_writer *w, uint64_t t, uint32_t thread, int depth, size_t most)
+{
+	uint64_t start = t;
+
+	t += next() % 50;
+	while (depth && row_n < most && next() % 4)
+		t = nest(w, t, thread, depth - 1, most) + next() % 30;
+	t += next() % 200 == 0 ? next() % 100000 : next() % 60;
+	add(w, start, t, thread, false);
+	return t;
+}
+
+static void fill_nested(struct ws_writer *w, size_t n)
+{
+	uint64_t t = ZERO;
+
+	while (row_n < n)
+		t = nest(w, t, 1, 6, n) + next() % 100;
+}
+
+/* Anything: overlapping, of no length, moments, very long. */
+static void fill_wild(struct ws_writer *w, size_t n)
+{
+	while (row_n < n) {
+		uint64_t start = ZERO + next() % SPAN, length = next() % 10 == 0   ? 0
+								: next() % 50 == 0 ? next() % SPAN
+										   : next() % 300;
+
+		add(w, start, start + length, (uint32_t)(1 + next() % THREADS), next() % 20 == 0);
+		if (rows[row_n - 1].moment)
+			rows[row_n - 1].end = start;
+	}
+}
+
+static struct ws_report *report(void (*fill)(struct ws_writer *, size_t), size_t n)
+{
+	struct ws_writer_opts o = {.overwrite = true, .no_journal = true, .block_rows = 257};
+	struct ws_err e;
+	struct ws_writer *w;
+	struct ws_report *r;
+
+	snprintf(path, sizeof(path), "/tmp/test_lanes.%d.wsrep", getpid());
+	w = ws_writer_create(path, &o, &e);
+	assert_non_null(w);
+	row_n = 0;
+	rows = realloc(rows, (n + 64) * sizeof(*rows));
+	ws_writer_add(w, WS_TABLE_collection, &(struct ws_row_collection){.start = ZERO, .end = WS_NO_TIME});
+	for (uint32_t i = 1; i <= THREADS; i++)
+		ws_writer_add(w, WS_TABLE_thread, &(struct ws_row_thread){.id = i, .process = 1, .tid = i, .start = ZERO});
+	fill(w, n);
+	assert_int_equal(ws_writer_close(w, &e), 0);
+	r = ws_report_open(path, &e);
+	assert_non_null(r);
+	return r;
+}
+
+static bool touches(const struct truth *x, int64_t t0, int64_t t1)
+{
+	return (int64_t)x->start < t1 && ((int64_t)x->end > t0 || (x->start == x->end && (int64_t)x->start >= t0));
+}
+
+/* Rows by (thread, start, end), to compare sets that may hold equal rows. */
+static int by_row(const void *a, const void *b)
+{
+	const struct truth *x = a, *y = b;
+
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->end < y->end ? -1 : x->end > y->end;
+}
+
+static size_t brute(uint32_t thread, int64_t t0, int64_t t1, struct truth *out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < row_n; i++)
+		if (rows[i].thread == thread && touches(&rows[i], t0, t1))
+			out[n++] = rows[i];
+	qsort(out, n, sizeof(*out), by_row);
+	return n;
+}
+
+static size_t by_levels(const struct ws_lane *lane, int64_t t0, int64_t t1, struct truth *out)
+{
+	size_t n = 0;
+
+	for (uint32_t k = 0; k < lane->levels; k++) {
+		uint32_t from, to;
+
+		ws_level_range(&lane->level[k], t0, t1, &from, &to);
+		for (uint32_t i = from; i < to; i++)
+			out[n++] = (struct truth){
+			    .start = lane->level[k].start[i], .end = ws_level_end(&lane->level[k], i), .thread = lane->key[0]};
+	}
+	qsort(out, n, sizeof(*out), by_row);
+	return n;
+}
+
+static void same(const struct truth *a, size_t n, const struct truth *b, size_t m)
+{
+	assert_int_equal(n, m);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(by_row(&a[i], &b[i]), 0);
+}
+
+/* On a level starts ascend and nothing overlaps; sums and the longest are right. */
+static void check_level(const struct ws_level *v)
+{
+	for (uint32_t i = 1; i < v->n; i++)
+		assert_true(ws_level_end(v, i - 1) <= v->start[i]);
+	for (int turn = 0; turn < 50 && v->n; turn++) {
+		uint32_t from = (uint32_t)(next() % v->n), to = from + 1 + (uint32_t)(next() % (v->n - from)),
+			 longest = ws_level_longest(v, from, to);
+		uint64_t sum = 0, most = 0;
+
+		for (uint32_t i = from; i < to; i++) {
+			sum += ws_level_dur(v, i);
+			most = ws_level_dur(v, i) > most ? ws_level_dur(v, i) : most;
+		}
+		assert_int_equal(ws_level_busy(v, from, to), sum);
+		assert_true(longest >= from && longest < to);
+		assert_int_equal(ws_level_dur(v, longest), most);
+	}
+}
+
+/*
+ * Which pixels of a tile are painted by rectangles, and how many events they say there are; against the events of the level, one by
+ * one.
+ */
+static void check_tile(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k, int64_t index)
+{
+	const struct ws_level *v = &lane->level[level];
+	int64_t t0 = ws_tile_start(l, k, index), px = INT64_C(1) << k, t1 = t0 + WS_TILE_PIXELS * px;
+	bool painted[WS_TILE_PIXELS] = {false}, truly[WS_TILE_PIXELS] = {false};
+	struct ws_rects out = {0};
+	uint64_t said = 0, there = 0;
+
+	ws_tile_draw(l, lane, level, k, index, &out);
+	for (size_t i = 0; i < out.n; i++) {
+		int64_t a = (int64_t)(out.v[i].x0 < 0 ? 0 : out.v[i].x0), b = (int64_t)out.v[i].x1;
+
+		if ((float)b == out.v[i].x1 && out.v[i].x1 > out.v[i].x0)
+			b--;
+		for (int64_t p = a; p <= b && p < WS_TILE_PIXELS; p++)
+			painted[p] = true;
+		said += out.v[i].count;
+		assert_true(out.v[i].event < v->n);
+	}
+	for (uint32_t i = 0; i < v->n; i++) {
+		struct truth x = {.start = v->start[i], .end = ws_level_end(v, i)};
+		int64_t a = (int64_t)x.start - t0, b = (int64_t)x.end - t0;
+
+		if (!touches(&x, t0, t1))
+			continue;
+		there++;
+		a = a < 0 ? 0 : a / px;
+		b = b > 0 && x.end > x.start ? (b - 1) / px : b / px;
+		for (int64_t p = a; p <= b && p < WS_TILE_PIXELS; p++)
+			truly[p] = true;
+	}
+	assert_int_equal(said, there);
+	/* A group may bridge a gap within its pixel and into the next one's beginning, where its last event ends: no pixel is left
+	 * out, and none is painted that has no event. */
+	for (int p = 0; p < WS_TILE_PIXELS; p++)
+		if (painted[p] != truly[p])
+			fail_msg("scale %d, tile %lld, pixel %d: painted %d, events %d", k, (long long)index, p, painted[p],
+				 truly[p]);
+	free(out.v);
+}
+
+static void check_report(void (*fill)(struct ws_writer *, size_t), size_t n)
+{
+	struct ws_report *r = report(fill, n);
+	struct ws_lanes *l = ws_lanes_open(r);
+	struct truth *a = malloc((n + 64) * sizeof(*a)), *b = malloc((n + 64) * sizeof(*b));
+	uint64_t seen = 0;
+
+	ws_lanes_wait(l);
+	for (size_t i = 0; i < l->n; i++) {
+		const struct ws_lane *lane = l->lane[i];
+		uint64_t all = 0;
+
+		for (uint32_t k = 0; k < lane->levels; k++) {
+			check_level(&lane->level[k]);
+			all += lane->level[k].n;
+		}
+		assert_int_equal(all + lane->hidden, lane->count);
+		assert_int_equal(lane->hidden, 0);
+		seen += all;
+		for (int turn = 0; turn < 150; turn++) {
+			int64_t t0 = ZERO + (int64_t)(next() % SPAN) - 1000,
+				t1 = t0 + 1 + (int64_t)(next() % (turn % 3 ? 500 : SPAN));
+
+			same(a, by_levels(lane, t0, t1, a), b, brute(lane->key[0], t0, t1, b));
+		}
+		for (int turn = 0; turn < 60; turn++) {
+			int k = (int)(next() % 15);
+			int64_t tiles = ((int64_t)SPAN >> k) / WS_TILE_PIXELS + 3;
+
+			check_tile(l, lane, (uint32_t)(next() % lane->levels), k, (int64_t)(next() % (uint64_t)tiles) - 1);
+		}
+	}
+	assert_int_equal(seen, row_n);
+	free(a);
+	free(b);
+	ws_lanes_close(l);
+	ws_report_close(r);
+	unlink(path);
+}
+
+static void nested_ranges(void **unused)
+{
+	(void)unused;
+	check_report(fill_nested, 20000);
+}
+
+static void wild_ranges(void **unused)
+{
+	(void)unused;
+	check_report(fill_wild, 4000);
+}
+
+static void few_rows(void **unused)
+{
+	(void)unused;
+	for (size_t n = 1; n < 40; n += 3)
+		check_report(n % 2 ? fill_wild : fill_nested, n);
+}
+
+/* A counter's pixels have the least and the most of its values in them. */
+static void counters(void **unused)
+{
+	enum { N = 5000 };
+	struct ws_writer_opts o = {.overwrite = true, .no_journal = true, .block_rows = 300};
+	struct ws_writer *w;
+	struct ws_report *r;
+	struct ws_lanes *l;
+	struct ws_err e;
+	double *v = malloc(N * sizeof(*v));
+
+	(void)unused;
+	snprintf(path, sizeof(path), "/tmp/test_lanes.%d.wsrep", getpid());
+	w = ws_writer_create(path, &o, &e);
+	assert_non_null(w);
+	for (uint32_t i = 0; i < N; i++) {
+		v[i] = (double)(next() % 100000) / 7;
+		ws_writer_add(w, WS_TABLE_counter_value,
+			      &(struct ws_row_counter_value){.start = ZERO + i * 10, .counter = 1, .value = v[i]});
+	}
+	assert_int_equal(ws_writer_close(w, &e), 0);
+	r = ws_report_open(path, &e);
+	assert_non_null(r);
+	l = ws_lanes_open(r);
+	ws_lanes_wait(l);
+	assert_int_equal(l->n, 1);
+	for (int turn = 0; turn < 300; turn++) {
+		uint32_t from = (uint32_t)(next() % N), to = from + 1 + (uint32_t)(next() % (N - from));
+		double low, high, least = v[from], most = v[from];
+
+		for (uint32_t i = from; i < to; i++) {
+			least = v[i] < least ? v[i] : least;
+			most = v[i] > most ? v[i] : most;
+		}
+		ws_level_extremes(&l->lane[0]->level[0], from, to, &low, &high);
+		assert_true(low == least && high == most);
+	}
+	ws_lanes_close(l);
+	ws_report_close(r);
+	unlink(path);
+	free(v);
+}
+
+/* ---- the interface to the page ---- */
+
+struct given {
+	const char *pairs[16];
+};
+
+static const char *get(void *ctx, const char *name)
+{
+	const struct given *g = ctx;
+
+	for (int i = 0; g->pairs[i]; i += 2)
+		if (!strcmp(g->pairs[i], name))
+			return g->pairs[i + 1];
+	return NULL;
+}
+
+static int ask(struct ws_view *view, const char *what, struct ws_text *body, struct given g)
+{
+	struct ws_params p = {get, &g};
+	struct ws_answer a = {0};
+	int status = ws_api(view, what, &p, &a);
+
+	if (body)
+		*body = a.body;
+	else
+		ws_text_free(&a.body);
+	return status;
+}
+
+static void odd_parameters(void **unused)
+{
+	static const char *const odd[] = {"",
+					  "-1",
+					  "x",
+					  "1e9",
+					  "99999999999999999999",
+					  "1,2,x",
+					  "0,",
+					  "9223372036854775807",
+					  "-9223372036854775808",
+					  "0x10",
+					  " 1",
+					  "0.99999999999",
+					  "(((",
+					  "[[:foo:]]"};
+	static const char *const names[] = {"r", "t0", "t1",   "lanes", "k",	  "i", "n",    "lane", "level", "event", "limit",
+					    "q", "re", "sort", "down",	"offset", "t", "back", "up",   "names", "case"};
+	static const char *const paths[] = {"session", "tree", "tiles", "at",	    "event", "sum", "events",
+					    "search",  "step", "flame", "progress", "../x",  ""};
+	struct ws_report *r = report(fill_wild, 300);
+	struct ws_view view;
+	struct ws_text t;
+	struct ws_err e;
+
+	(void)unused;
+	ws_report_close(r);
+	assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, &e), 0);
+	ws_lanes_wait(view.v[0].lanes);
+	for (size_t i = 0; i < WS_COUNT(paths); i++)
+		for (int turn = 0; turn < 400; turn++) {
+			struct given g = {{names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)],
+					   names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)],
+					   names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)]}};
+			int status = ask(&view, paths[i], NULL, g);
+
+			assert_true(status == 200 || status == 400 || status == 404);
+		}
+	assert_int_equal(ask(&view, "tree", NULL, (struct given){{"r", "1"}}), 400);
+	assert_int_equal(ask(&view, "nothing", NULL, (struct given){{NULL}}), 404);
+	assert_int_equal(ask(&view, "search", &t, (struct given){{"q", "(", "re", "1"}}), 200);
+	assert_non_null(strstr(t.s, "{\"error\":\"the regular expression"));
+	ws_text_free(&t);
+	ws_view_close(&view);
+	unlink(path);
+}
+
+/* The page asks from the first moment on, while rows are still being read: under TSan this shows what is not told between threads.
+ */
+static void asking_while_reading(void **unused)
+{
+	struct ws_report *r = report(fill_nested, 20000);
+	struct ws_err e;
+
+	(void)unused;
+	ws_report_close(r);
+	for (int turn = 0; turn < 10; turn++) {
+		struct ws_view view;
+		int done = 0;
+
+		assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, &e), 0);
+		while (!done) {
+			done = __atomic_load_n(&view.v[0].lanes->built, __ATOMIC_ACQUIRE);
+			assert_int_equal(ask(&view, "tree", NULL, (struct given){{NULL}}), 200);
+			assert_int_equal(ask(&view, "tiles", NULL, (struct given){{"lanes", "0.9", "k", "8"}}), 200);
+			assert_int_equal(ask(&view, "sum", NULL, (struct given){{NULL}}), 200);
+			assert_int_equal(ask(&view, "progress", NULL, (struct given){{NULL}}), 200);
+		}
+		ws_view_close(&view);
+	}
+	unlink(path);
+}
+
+static void searching(void **unused)
+{
+	struct ws_report *r = report(fill_wild, 500);
+	struct ws_view view;
+	struct ws_text t;
+	struct ws_err e;
+	char want[64];
+
+	(void)unused;
+	ws_report_close(r);
+	assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, &e), 0);
+	ws_lanes_wait(view.v[0].lanes);
+	assert_int_equal(ask(&view, "search", &t, (struct given){{"q", "X"}}), 200);
+	snprintf(want, sizeof(want), "\"count\":%zu,", row_n);
+	assert_non_null(strstr(t.s, want));
+	ws_text_free(&t);
+	assert_int_equal(ask(&view, "search", &t, (struct given){{"q", "X", "case", "1"}}), 200);
+	assert_non_null(strstr(t.s, "\"count\":0,"));
+	ws_text_free(&t);
+	assert_int_equal(ask(&view, "search", &t, (struct given){{"q", "^[w-z]$", "re", "1"}}), 200);
+	assert_non_null(strstr(t.s, want));
+	ws_text_free(&t);
+	ws_view_close(&view);
+	unlink(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(nested_ranges),
+	    cmocka_unit_test(wild_ranges),
+	    cmocka_unit_test(few_rows),
+	    cmocka_unit_test(counters),
+	    cmocka_unit_test(odd_parameters),
+	    cmocka_unit_test(searching),
+	    cmocka_unit_test(asking_while_reading),
+	};
+	int rc = cmocka_run_group_tests(tests, NULL, NULL);
+
+	free(rows);
+	return rc;
+}

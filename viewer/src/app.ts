@@ -1,0 +1,406 @@
+/** The state of the page, and what its parts tell each other. */
+
+import { HttpSource, palettes, ServerError, TileCache, type EventDetail, type ReportInfo, type Source, type Spot, type TreeRow } from "./data";
+import { DARK, LIGHT, type Theme } from "./colors";
+import { FIRST_LEVELS, Rows, type Row, type Saved } from "./layout";
+import { Viewport } from "./viewport";
+import { getLanguage, setLanguage, t, has, type Language } from "./i18n";
+import { clean } from "./format";
+import { later } from "./dom";
+
+export interface Marker {
+  time: number;
+  note: string;
+}
+
+/** A selected event. `level` and `event` number it on its lane. */
+export interface Selected {
+  report: number;
+  spot: Spot;
+  detail?: EventDetail;
+}
+
+export interface Hit {
+  row: Row;
+  level: number;
+  lane: Row; // whose events these are: the row itself, or a strip of a closed group
+  name: number; // as tiles number names
+  count: number;
+  t0: number; // on the page's axis
+  t1: number;
+  event: number;
+  flags: number;
+  fill: number;
+}
+
+interface Stored extends Saved {
+  markers: Marker[];
+  labels: number;
+  bottom: number;
+  offsets: number[];
+}
+
+interface Settings {
+  dark: boolean | null;
+  language: Language | null;
+  wheelScrolls: boolean;
+}
+
+function load<T>(key: string, fallback: T): T {
+  try {
+    return { ...fallback, ...(JSON.parse(localStorage.getItem(key) ?? "{}") as T) };
+  } catch {
+    return fallback;
+  }
+}
+
+export class App {
+  source: Source;
+  cache: TileCache;
+  rows!: Rows;
+  view = new Viewport();
+  reports: ReportInfo[] = [];
+  version = "";
+  offsets: number[] = []; // of each report's times on the page's axis
+  markers: Marker[] = [];
+  range: [number, number] | null = null;
+  selected: Selected | null = null;
+  hover: Hit | null = null;
+  pointer: number | null = null; // time under the pointer
+  highlight: { report: number; name: number } | null = null;
+  found: Float64Array = new Float64Array(0); // starts of matches in sight
+  settings: Settings = load("warpsight", { dark: null, language: null, wheelScrolls: false });
+  stored!: Stored;
+  busyNow = new Map<string, number>(); // share of the window, by row key
+  theme: Theme = LIGHT;
+  building = true;
+  complete = false;
+  limit: [number, number] | null = null; // of an exported page: what it holds
+  private listeners: Record<string, (() => void)[]> = {};
+
+  constructor(source?: Source) {
+    this.source = source ?? new HttpSource();
+    this.cache = new TileCache(this.source);
+    this.cache.onArrive = () => this.emit("draw");
+    this.cache.onError = (e) => this.fail(e);
+    this.view.onChange = () => this.emit("view");
+    this.applySettings();
+  }
+
+  /* ---- telling ---- */
+
+  /** What can be told: draw, view (what is in sight), layout (rows), select, range, theme, words, found, error, ready. */
+  on(what: string, f: () => void): void {
+    (this.listeners[what] ??= []).push(f);
+  }
+
+  emit(what: string): void {
+    for (const f of this.listeners[what] ?? []) f();
+  }
+
+  error = "";
+  fail(e: unknown): void {
+    if ((e as Error).name === "AbortError") return;
+    this.error = e instanceof ServerError ? e.message : t("error");
+    this.emit("error");
+  }
+
+  /** Ask the server; undefined (and a message on the page) when that fails. */
+  async ask<T>(path: string, params: Record<string, string | number | undefined> = {}, signal?: AbortSignal): Promise<T | undefined> {
+    try {
+      const v = await this.source.json<T>(path, params, signal);
+      if (this.error) {
+        this.error = "";
+        this.emit("error");
+      }
+      return v;
+    } catch (e) {
+      this.fail(e);
+      return undefined;
+    }
+  }
+
+  /* ---- settings ---- */
+
+  applySettings(): void {
+    const dark = this.settings.dark ?? matchMedia("(prefers-color-scheme: dark)").matches;
+    this.theme = dark ? DARK : LIGHT;
+    document.documentElement.dataset.theme = dark ? "dark" : "light";
+    setLanguage(this.settings.language ?? (navigator.language.startsWith("zh") ? "zh" : "en"));
+    this.emit("theme");
+  }
+
+  changeSettings(s: Partial<Settings>): void {
+    Object.assign(this.settings, s);
+    try {
+      localStorage.setItem("warpsight", JSON.stringify(this.settings));
+    } catch {
+      /* private windows refuse; the setting then lasts as long as the page */
+    }
+    const words = getLanguage();
+    this.applySettings();
+    if (getLanguage() !== words) {
+      this.nameRows();
+      this.emit("words");
+    }
+    this.emit("draw");
+  }
+
+  private storeKey(): string {
+    return `warpsight ${this.reports.map((r) => `${r.path} ${r.bytes}`).join("|")}`;
+  }
+
+  store = later(300, () => {
+    this.stored.markers = this.markers;
+    this.stored.offsets = this.offsets;
+    try {
+      localStorage.setItem(this.storeKey(), JSON.stringify(this.stored));
+    } catch {
+      /* as above */
+    }
+  });
+
+  /* ---- starting ---- */
+
+  async start(): Promise<void> {
+    const session = await this.ask<{ version: string; reports: ReportInfo[] }>("session");
+    if (!session) return;
+    this.reports = session.reports;
+    this.version = session.version;
+    document.title = `${this.reports.map((r) => clean(r.name, 60)).join(", ")} – warpsight`;
+    this.stored = load(this.storeKey(), {
+      open: {},
+      hidden: {},
+      pinned: [],
+      order: {},
+      full: {},
+      height: {},
+      markers: [],
+      labels: 290,
+      bottom: 260,
+      offsets: [],
+    });
+    this.markers = this.stored.markers;
+    this.offsets = this.reports.map((_, i) => this.stored.offsets[i] ?? this.clockOffset(i));
+    this.rows = new Rows(this.stored);
+    this.extent();
+    this.view.t0 = this.view.first;
+    this.view.t1 = this.view.last;
+    this.fromHash();
+    this.emit("ready");
+    await this.loadTrees();
+    void this.follow();
+  }
+
+  /** Reports of different hosts or times: by CLOCK_REALTIME when they overlap, else each from its own start. */
+  clockOffset(i: number): number {
+    const a = BigInt(this.reports[0].realtime),
+      b = BigInt(this.reports[i].realtime);
+    if (!i || a === 0n || b === 0n) return 0;
+    const d = Number(b - a);
+    return d < this.reports[0].last && -d < this.reports[i].last ? d : 0;
+  }
+
+  extent(): void {
+    this.view.first = Math.min(...this.reports.map((r, i) => r.first + this.offsets[i]));
+    this.view.last = Math.max(...this.reports.map((r, i) => r.last + this.offsets[i]), this.view.first + 1000);
+    if (this.limit) [this.view.first, this.view.last] = [this.limit[0], Math.max(this.limit[1], this.limit[0] + 1000)];
+    const margin = (this.view.last - this.view.first) * 0.01;
+    this.view.first -= margin;
+    this.view.last += margin;
+  }
+
+  setOffset(report: number, offset: number): void {
+    this.offsets[report] = offset;
+    this.extent();
+    this.store();
+    this.emit("view");
+    this.emit("draw");
+  }
+
+  async loadTrees(): Promise<void> {
+    await Promise.all(
+      this.reports.map(async (r) => {
+        const tree = await this.ask<{ rows: TreeRow[] }>("tree", { r: r.id });
+        if (tree) this.rows.set(r.id, r.name, this.reports.length > 1, tree.rows);
+      }),
+    );
+    this.nameRows();
+    this.layoutRows();
+  }
+
+  progress = 0;
+
+  /** Until all events are read: show lanes as they become ready. `building` ends when only ranges on GPUs are still to come. */
+  private async follow(): Promise<void> {
+    let last = "";
+    for (let wait = 60; ; wait = Math.min(wait * 1.4, 1000)) {
+      let built = 0,
+        all = 0,
+        done = true,
+        end = true;
+      for (const r of this.reports) {
+        const p = await this.ask<{ events: number; built: number; done: number; all: number }>("progress", { r: r.id });
+        if (!p) return;
+        built += p.built;
+        all += p.events;
+        done &&= p.done === 1;
+        end &&= p.all === 1;
+      }
+      this.progress = all ? built / all : 1;
+      if (`${built} ${done} ${end}` !== last) {
+        last = `${built} ${done} ${end}`;
+        await this.loadTrees();
+        this.cache.retryPending();
+      }
+      if (this.building && done) {
+        this.building = false;
+        this.emit("built");
+        this.emit("view");
+      }
+      this.emit("progress");
+      this.emit("draw");
+      if (end) break;
+      await new Promise((f) => setTimeout(f, wait));
+    }
+    this.complete = true;
+    this.emit("view");
+  }
+
+  layoutRows(): void {
+    this.rows.layout();
+    this.emit("layout");
+    this.emit("draw");
+  }
+
+  /** Text of a row, as shown and as filtered by. */
+  rowName(r: Row): string {
+    const label = clean(r.label ?? "", 300);
+    switch (r.type) {
+      case "report":
+        return label;
+      case "process":
+        return `${r.rank !== undefined ? t("rank", r.rank) + " · " : ""}${label || t("process")} [${r.pid}]`;
+      case "thread":
+        return `${label || (r.main ? t("main_thread") : t("thread"))} [${r.tid}]`;
+      case "gpu":
+        return `${t("gpu", r.device ?? 0)}${label ? " · " + label : ""} · ${clean(r.process ?? "", 40)} [${r.pid}]`;
+      case "projected":
+        return `${t("projected", clean(r.process ?? "", 40) || String(r.tid))}${label ? ` · ${label}` : ""}`;
+      case "stream":
+        return t(r.default ? "default_stream" : "stream", r.stream ?? 0);
+      case "nvtx":
+        return `${t(r.loose ? "nvtx_loose" : "nvtx")}${label ? ` · ${label}` : ""}`;
+      case "cpu":
+      case "ftrace":
+        return t(r.type, label);
+      case "op":
+        return t(r.python ? "python_calls" : "op");
+      case "gpu_bytes":
+        return t("gpu_bytes");
+      case "counter":
+      case "counter_group":
+      case "track":
+        return label || t("unnamed");
+      default:
+        return has(r.type) ? t(r.type) : r.type;
+    }
+  }
+
+  private nameRows(): void {
+    for (const r of this.rows?.byKey.values() ?? []) this.rows.names.set(r.key, this.rowName(r));
+  }
+
+  /* ---- selecting ---- */
+
+  laneRow(report: number, lane: number): Row | undefined {
+    return this.rows.byLane.get(`${report}/${lane}`);
+  }
+
+  select(report: number, spot: Spot | null, reveal = false): void {
+    this.selected = spot ? { report, spot } : null;
+    this.emit("select");
+    this.emit("draw");
+    if (!spot) return;
+    if (reveal) this.reveal(report, spot);
+    const chosen = this.selected;
+    void this.ask<EventDetail>("event", { r: report, lane: spot.lane, level: spot.level, event: spot.event }).then((detail) => {
+      if (!detail || this.selected !== chosen || !chosen) return;
+      chosen.detail = detail;
+      this.emit("select");
+      this.emit("draw");
+    });
+  }
+
+  /** Bring an event into sight: open the rows above it, scroll, move. */
+  reveal(report: number, spot: Spot): void {
+    const row = this.laneRow(report, spot.lane);
+    if (row) {
+      row.hidden_ = false;
+      if (spot.level > 0) this.setOpen(row, true);
+      if (spot.level >= FIRST_LEVELS) this.stored.full[row.key] = true;
+      for (let p = this.rows.byKey.get(row.parentKey); p; p = this.rows.byKey.get(p.parentKey)) {
+        p.hidden_ = false;
+        this.setOpen(p, true);
+      }
+      this.layoutRows();
+      this.scrollTo?.(row, spot.level);
+    }
+    const o = this.offsets[report];
+    this.view.reveal(spot.start + o, spot.end + o);
+  }
+
+  scrollTo?: (row: Row, level: number) => void;
+
+  setOpen(r: Row, open: boolean): void {
+    r.open = open;
+    this.stored.open[r.key] = open;
+    this.store();
+  }
+
+  setHidden(r: Row, hidden: boolean): void {
+    r.hidden_ = hidden;
+    if (hidden) this.stored.hidden[r.key] = true;
+    else delete this.stored.hidden[r.key];
+    this.store();
+  }
+
+  setPinned(r: Row, pinned: boolean): void {
+    r.pinned = pinned;
+    this.stored.pinned = this.stored.pinned.filter((k) => k !== r.key);
+    if (pinned) this.stored.pinned.push(r.key);
+    this.store();
+  }
+
+  setHeight(r: Row, height: number): void {
+    r.height = Math.max(8, Math.min(400, Math.round(height)));
+    this.stored.height[r.key] = r.height;
+    this.store();
+  }
+
+  setRange(range: [number, number] | null): void {
+    this.range = range && range[0] > range[1] ? [range[1], range[0]] : range;
+    this.emit("range");
+    this.emit("draw");
+  }
+
+  /* ---- links to a view ---- */
+
+  hash(): string {
+    return `#t=${Math.round(this.view.t0)},${Math.round(this.view.t1)}${this.range ? `&s=${Math.round(this.range[0])},${Math.round(this.range[1])}` : ""}`;
+  }
+
+  private fromHash(): void {
+    const m = /t=(-?\d+),(-?\d+)/.exec(location.hash),
+      s = /s=(-?\d+),(-?\d+)/.exec(location.hash);
+    if (m && Number(m[2]) > Number(m[1])) {
+      this.view.t0 = Number(m[1]);
+      this.view.t1 = Number(m[2]);
+    }
+    if (s) this.range = [Number(s[1]), Number(s[2])];
+  }
+
+  colors(): Uint32Array[] {
+    return palettes;
+  }
+}

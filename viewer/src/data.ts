@@ -1,0 +1,346 @@
+/** What the page asks the server (docs/viewer.md), and the tiles that it keeps. */
+
+export interface Spot {
+  lane: number;
+  level: number;
+  event: number;
+  start: number;
+  end: number;
+  flags: number;
+  name: string;
+}
+
+export interface TreeRow {
+  id: string;
+  parent: string;
+  type: string;
+  label?: string;
+  lane?: number;
+  levels?: number;
+  count?: number;
+  ready?: number;
+  busy?: number;
+  hidden?: number;
+  low?: number;
+  high?: number;
+  unit?: string;
+  pid?: number;
+  tid?: number;
+  main?: number;
+  rank?: number;
+  start?: number;
+  end?: number;
+  device?: number;
+  context?: number;
+  stream?: number;
+  default?: number;
+  process?: string;
+  loose?: number; // NVTX start/end ranges
+  python?: number; // operators that are calls of Python
+  cmdline?: string;
+}
+
+export interface ReportInfo {
+  id: number;
+  name: string;
+  path: string;
+  first: number; // when the first event began
+  last: number;
+  realtime: string;
+  bytes: number;
+  complete: number;
+  facts: { name: string; value: string }[];
+  diagnostics: { time: number; severity: number; source: string; text: string }[];
+  losses: { tid: number; kind: string; events: number; reason: string }[];
+  output: { time: number; stream: number; text: string }[];
+  tables: { name: string; sqlite: string; rows: number }[];
+  damage: string[];
+}
+
+export interface Column {
+  name: string;
+  doc: string;
+  type: string;
+  value?: string | number | null;
+  text?: string;
+}
+
+export interface Frame {
+  name: string;
+  file: string;
+  line: number;
+  module: string;
+  kind: number;
+}
+
+export interface EventDetail extends Spot {
+  table: string;
+  sqlite: string;
+  columns: Column[];
+  stack: Frame[];
+  links: (Spot & { role: string })[];
+}
+
+export interface Group {
+  kind: string;
+  name: string;
+  count: number;
+  total: number;
+  min: number;
+  max: number;
+  longest: [number, number, number];
+}
+
+export interface Sum {
+  groups: Group[];
+  left_out: number;
+  lanes: [number, number, number][];
+}
+
+export interface FlameNode {
+  name?: string;
+  total: number;
+  self: number;
+  children: FlameNode[];
+}
+
+export interface Flame {
+  samples: number;
+  unit: string; // "ns", or what weights count
+  root: FlameNode;
+  flat: { name: string; module: string; self: number; total: number }[];
+}
+
+export type Params = Record<string, string | number | undefined>;
+
+/** Where answers come from: the server, or what an exported page carries. */
+export interface Source {
+  json<T>(path: string, params?: Params, signal?: AbortSignal): Promise<T>;
+  tiles(params: Params, signal?: AbortSignal): Promise<ArrayBuffer>;
+}
+
+export class ServerError extends Error {}
+
+function query(params: Params): string {
+  return Object.entries(params)
+    .filter(([, v]) => v !== undefined)
+    .map(([k, v]) => `${k}=${encodeURIComponent(String(v))}`)
+    .join("&");
+}
+
+export class HttpSource implements Source {
+  private async get(path: string, params: Params, signal?: AbortSignal): Promise<Response> {
+    const r = await fetch(`api/${path}?${query(params)}`, { signal });
+    if (!r.ok) throw new ServerError((await r.text()).trim() || `HTTP ${r.status}`);
+    return r;
+  }
+  async json<T>(path: string, params: Params = {}, signal?: AbortSignal): Promise<T> {
+    const v = (await (await this.get(path, params, signal)).json()) as T & { error?: string };
+    if (v.error !== undefined) throw new ServerError(v.error);
+    return v;
+  }
+  async tiles(params: Params, signal?: AbortSignal): Promise<ArrayBuffer> {
+    return (await this.get("tiles", params, signal)).arrayBuffer();
+  }
+}
+
+/* ---- tiles ---- */
+
+export const TILE_PIXELS = 1024;
+export const RECT_BYTES = 24;
+export const PAINTED = 1,
+  OPEN = 2,
+  MOMENT = 4,
+  PREVIEW = 8,
+  GROUP = 16,
+  COUNTER = 32;
+const LABEL_PIXELS = 20;
+
+export interface TileLevel {
+  from: number; // first rectangle
+  n: number;
+  wide: number[]; // rectangles that may be labelled
+}
+
+export interface Tile {
+  report: number;
+  lane: number;
+  k: number;
+  index: number;
+  pending: boolean;
+  asked: number; // levels asked for
+  levels: TileLevel[];
+  bytes: ArrayBuffer;
+  offset: number; // of the first rectangle, in bytes
+  rects: number;
+  f32: Float32Array;
+  u32: Uint32Array;
+  u8: Uint8Array;
+  used: number;
+  gl?: unknown; // the renderer's
+}
+
+export function tileStart(k: number, index: number): number {
+  return index * TILE_PIXELS * 2 ** k;
+}
+
+/** Texts of names that tiles mention, by report. */
+export const names: Map<number, string>[] = [];
+/** Colours that programs chose, by report. */
+export const palettes: Uint32Array[] = [];
+
+export function parseTiles(report: number, k: number, asked: Map<number, number>, bytes: ArrayBuffer): Tile[] {
+  const u32 = new Uint32Array(bytes, 0, bytes.byteLength >> 2);
+  if (u32[0] !== 0x31545357) throw new ServerError("The server sent tiles that this page does not know; reload it.");
+  const tileN = u32[1],
+    nameN = u32[2],
+    colours = u32[4];
+  palettes[report] = u32.slice(5, 5 + colours);
+  const tiles: Tile[] = [];
+  let at = 5 + colours;
+  for (let i = 0; i < tileN; i++) {
+    const levels: TileLevel[] = [];
+    const n = u32[at + 3];
+    let rects = 0;
+    for (let j = 0; j < n; j++) {
+      levels.push({ from: rects, n: u32[at + 4 + j], wide: [] });
+      rects += u32[at + 4 + j];
+    }
+    tiles.push({
+      report,
+      lane: u32[at],
+      k,
+      index: u32[at + 1] | 0,
+      pending: u32[at + 2] !== 0,
+      asked: asked.get(u32[at]) ?? 1,
+      levels,
+      bytes,
+      offset: 0,
+      rects,
+      f32: new Float32Array(0),
+      u32: new Uint32Array(0),
+      u8: new Uint8Array(0),
+      used: 0,
+    });
+    at += 4 + n;
+  }
+  let offset = at * 4;
+  for (const t of tiles) {
+    const size = t.rects * RECT_BYTES;
+    t.bytes = bytes.slice(offset, offset + size); // so that one tile can be let go without the others
+    offset += size;
+    t.f32 = new Float32Array(t.bytes);
+    t.u32 = new Uint32Array(t.bytes);
+    t.u8 = new Uint8Array(t.bytes);
+    for (const l of t.levels)
+      for (let r = l.from; r < l.from + l.n; r++)
+        if (t.f32[r * 6 + 1] - t.f32[r * 6] >= LABEL_PIXELS && !(t.u8[r * 24 + 22] & (PREVIEW | COUNTER))) l.wide.push(r);
+  }
+  const text = new TextDecoder();
+  const known = (names[report] ??= new Map());
+  if (known.size > 200000) known.clear();
+  at = offset / 4;
+  for (let i = 0; i < nameN; i++) {
+    const len = u32[at + 1];
+    known.set(u32[at], text.decode(new Uint8Array(bytes, (at + 2) * 4, len)));
+    at += 2 + ((len + 3) >> 2);
+  }
+  return tiles;
+}
+
+export interface Wanted {
+  report: number;
+  lane: number;
+  levels: number;
+}
+
+/** Keeps tiles, asks for those that are missing in as few requests as possible, and drops what was not used for long. */
+export class TileCache {
+  private tiles = new Map<string, Tile>();
+  private flying = new Set<string>();
+  private bytes = 0;
+  private clock = 0;
+  onDrop: (t: Tile) => void = () => undefined;
+  onArrive: () => void = () => undefined;
+  onError: (e: Error) => void = () => undefined;
+  static MOST = 96 << 20;
+
+  constructor(private source: Source) {}
+
+  private key(report: number, lane: number, k: number, index: number): string {
+    return `${report}/${lane}/${k}/${index}`;
+  }
+
+  get(report: number, lane: number, k: number, index: number): Tile | undefined {
+    const t = this.tiles.get(this.key(report, lane, k, index));
+    if (t) t.used = ++this.clock;
+    return t;
+  }
+
+  busy(): boolean {
+    return this.flying.size > 0;
+  }
+
+  /** Have pending tiles asked for again at the next frame that shows them. */
+  retryPending(): void {
+    for (const t of this.tiles.values()) if (t.pending) t.asked = 0;
+  }
+
+  /** Ask for what of these lanes is not there, for tiles first..last of scale k. */
+  want(lanes: Wanted[], k: number, first: number, last: number): void {
+    const byReport = new Map<string, Wanted[]>();
+    for (let i = first; i <= last; i++)
+      for (const w of lanes) {
+        const key = this.key(w.report, w.lane, k, i);
+        const t = this.tiles.get(key);
+        if ((t && t.asked >= w.levels) || this.flying.has(key)) continue;
+        const g = `${w.report} ${i}`;
+        const list = byReport.get(g);
+        if (list) list.push(w);
+        else byReport.set(g, [w]);
+      }
+    for (const [g, list] of byReport) {
+      const [report, index] = g.split(" ").map(Number);
+      for (let i = 0; i < list.length; i += 64) void this.fetch(report, k, index, list.slice(i, i + 64));
+    }
+  }
+
+  private async fetch(report: number, k: number, index: number, lanes: Wanted[]): Promise<void> {
+    const keys = lanes.map((w) => this.key(report, w.lane, k, index));
+    keys.forEach((key) => this.flying.add(key));
+    try {
+      const bytes = await this.source.tiles({ r: report, k, i: index, n: 1, lanes: lanes.map((w) => `${w.lane}.${w.levels}`).join(",") });
+      for (const t of parseTiles(report, k, new Map(lanes.map((w) => [w.lane, w.levels])), bytes)) this.put(t);
+      this.evict();
+    } catch (e) {
+      this.onError(e as Error);
+    } finally {
+      keys.forEach((key) => this.flying.delete(key));
+      this.onArrive();
+    }
+  }
+
+  private put(t: Tile): void {
+    const key = this.key(t.report, t.lane, t.k, t.index);
+    const old = this.tiles.get(key);
+    if (old) this.drop(key, old);
+    t.used = ++this.clock;
+    this.tiles.set(key, t);
+    this.bytes += t.bytes.byteLength + 300;
+  }
+
+  private drop(key: string, t: Tile): void {
+    this.onDrop(t);
+    this.tiles.delete(key);
+    this.bytes -= t.bytes.byteLength + 300;
+  }
+
+  private evict(): void {
+    if (this.bytes <= TileCache.MOST) return;
+    const all = [...this.tiles].sort((a, b) => a[1].used - b[1].used);
+    for (const [key, t] of all) {
+      if (this.bytes <= TileCache.MOST * 0.75) break;
+      this.drop(key, t);
+    }
+  }
+}

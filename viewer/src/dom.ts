@@ -1,0 +1,57 @@
+/** Building elements without a framework: h("button", {class: "x", onclick: f}, "text", child). Text is always text. */
+
+type Props = Record<string, unknown>;
+type Child = Node | string | number | null | undefined | false;
+
+export function h<K extends keyof HTMLElementTagNameMap>(tag: K, props?: Props | null, ...children: (Child | Child[])[]): HTMLElementTagNameMap[K] {
+  const e = document.createElement(tag);
+  for (const [k, v] of Object.entries(props ?? {})) {
+    if (v === undefined || v === null || v === false) continue;
+    if (k.startsWith("on")) e.addEventListener(k.slice(2), v as EventListener);
+    else if (k === "style") Object.assign(e.style, v);
+    else if (k === "class") e.className = String(v);
+    else if (k === "value" && "value" in e) (e as unknown as { value: string }).value = String(v);
+    else e.setAttribute(k, v === true ? "" : String(v));
+  }
+  add(e, children);
+  return e;
+}
+
+export function add(e: Element, children: (Child | Child[])[]): void {
+  for (const c of children.flat()) if (c !== null && c !== undefined && c !== false) e.append(typeof c === "object" ? c : String(c));
+}
+
+export function fill(e: Element, ...children: (Child | Child[])[]): void {
+  e.replaceChildren();
+  add(e, children);
+}
+
+/** Call `f` once `ms` after the last of a burst of calls. */
+export function later<A extends unknown[]>(ms: number, f: (...args: A) => void): (...args: A) => void {
+  let timer = 0;
+  return (...args: A) => {
+    clearTimeout(timer);
+    timer = window.setTimeout(() => f(...args), ms);
+  };
+}
+
+export function download(name: string, text: string, type = "text/plain"): void {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  const a = h("a", { href: url, download: name });
+  document.body.append(a);
+  a.click();
+  a.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+export async function copyText(s: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(s);
+  } catch {
+    const t = h("textarea", { class: "offscreen", value: s });
+    document.body.append(t);
+    t.select();
+    document.execCommand("copy");
+    t.remove();
+  }
+}

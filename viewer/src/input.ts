@@ -1,0 +1,455 @@
+/** Mouse, wheel and keys on the time line. */
+
+import type { App, Hit } from "./app";
+import type { Timeline } from "./timeline";
+import { AXIS } from "./timeline";
+import { COUNTER, GROUP, PREVIEW, type Spot } from "./data";
+import { askText, closeMenu, hideTip, showHelp, showMenu, showTip, toast, type Item } from "./menu";
+import { clean, duration, percent, tick } from "./format";
+import { copyText, later } from "./dom";
+import { t } from "./i18n";
+
+export class Input {
+  private keys = new Set<string>();
+  private moving = 0;
+  private x = 0;
+  private y = 0;
+  onStatistics: () => void = () => undefined;
+  onEvents: (lanes: { report: number; lane: number }[], name: string) => void = () => undefined;
+  onSearch: (text?: string) => void = () => undefined;
+
+  constructor(
+    private app: App,
+    private timeline: Timeline,
+  ) {
+    const area = timeline.area;
+    area.addEventListener("pointerdown", (e) => this.down(e));
+    area.addEventListener("pointermove", (e) => this.move(e));
+    area.addEventListener("pointerleave", () => this.leave());
+    area.addEventListener("dblclick", () => this.zoomToEvent());
+    area.addEventListener("contextmenu", (e) => this.menu(e));
+    timeline.root.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
+    timeline.axis.addEventListener("pointerdown", (e) => this.axisDown(e));
+    timeline.axis.addEventListener("dblclick", (e) => void this.editMarker(e));
+    window.addEventListener("keydown", (e) => this.keyDown(e));
+    window.addEventListener("keyup", (e) => this.keys.delete(e.code));
+    window.addEventListener("blur", () => this.keys.clear());
+    app.scrollTo = (row, level) => this.scrollTo(row, level);
+  }
+
+  private place(e: MouseEvent): [number, number] {
+    const r = this.timeline.area.getBoundingClientRect();
+    return [e.clientX - r.left, e.clientY - r.top];
+  }
+
+  /* ---- wheel ---- */
+
+  wheel(e: WheelEvent): void {
+    e.preventDefault();
+    hideTip();
+    const unit = e.deltaMode === 1 ? 16 : e.deltaMode === 2 ? 400 : 1;
+    const dx = e.deltaX * unit,
+      dy = e.deltaY * unit,
+      [x] = this.place(e);
+    const scrolls = e.altKey || (this.app.settings.wheelScrolls && !e.ctrlKey && !e.metaKey);
+    if (e.shiftKey) this.app.view.pan(dx || dy);
+    else if (Math.abs(dx) > Math.abs(dy) * 1.5) this.app.view.pan(dx);
+    else if (scrolls) this.timeline.setScroll(this.timeline.scroll + dy);
+    else this.app.view.zoom(x, Math.exp(Math.max(-1, Math.min(1, dy * (e.ctrlKey && Math.abs(dy) < 20 ? 0.01 : 0.0022)))));
+  }
+
+  /* ---- pointer ---- */
+
+  private down(e: PointerEvent): void {
+    closeMenu();
+    hideTip();
+    this.timeline.area.focus({ preventScroll: true });
+    if (e.button === 1 || (e.button === 0 && e.shiftKey)) {
+      e.preventDefault();
+      this.pan(e);
+    } else if (e.button === 0) this.select(e);
+  }
+
+  private follow(e: PointerEvent, move: (e: PointerEvent) => void, up: (e: PointerEvent) => void): void {
+    const target = e.currentTarget as HTMLElement;
+    target.setPointerCapture(e.pointerId);
+    const end = (u: PointerEvent): void => {
+      target.removeEventListener("pointermove", move);
+      target.removeEventListener("pointerup", end);
+      target.removeEventListener("pointercancel", end);
+      up(u);
+    };
+    target.addEventListener("pointermove", move);
+    target.addEventListener("pointerup", end);
+    target.addEventListener("pointercancel", end);
+  }
+
+  private pan(e: PointerEvent): void {
+    let [x, y] = this.place(e);
+    document.body.classList.add("panning");
+    this.follow(
+      e,
+      (m) => {
+        const [nx, ny] = this.place(m);
+        this.app.view.pan(x - nx);
+        this.timeline.setScroll(this.timeline.scroll + (y - ny));
+        [x, y] = [nx, ny];
+      },
+      () => document.body.classList.remove("panning"),
+    );
+  }
+
+  private select(e: PointerEvent): void {
+    const [x0, y0] = this.place(e);
+    const from = this.timeline.snap(x0, y0) ?? this.app.view.t(x0);
+    let dragging = false;
+    this.follow(
+      e,
+      (m) => {
+        const [x, y] = this.place(m);
+        if (!dragging && Math.abs(x - x0) < 4) return;
+        dragging = true;
+        const snap = m.altKey ? null : this.timeline.snap(x, y);
+        this.timeline.snapped = snap;
+        this.timeline.drag = [from, snap ?? this.app.view.t(x)];
+        this.timeline.redraw();
+      },
+      () => {
+        const drag = this.timeline.drag;
+        this.timeline.drag = null;
+        this.timeline.snapped = null;
+        if (dragging && drag) {
+          this.app.setRange(drag);
+          this.onStatistics();
+        } else void this.click(x0, y0);
+        this.timeline.redraw();
+      },
+    );
+  }
+
+  private async click(x: number, y: number): Promise<void> {
+    const hit = this.timeline.hit(x, y);
+    if (!hit || hit.flags & (COUNTER | PREVIEW)) {
+      this.app.select(0, null);
+      if (this.app.range) this.app.setRange(null);
+      return;
+    }
+    const spot = await this.spotOf(hit, x);
+    if (spot) this.app.select(hit.row.report, spot);
+  }
+
+  /** The event that a rectangle stands for; of several the one nearest to the pointer, or the longest of very many. */
+  private async spotOf(hit: Hit, x: number): Promise<Spot | null> {
+    const o = this.app.offsets[hit.row.report],
+      px = this.app.view.scale,
+      at = this.app.view.t(x) - o;
+    const single = !(hit.flags & GROUP);
+    const r = await this.app.ask<{ events: Spot[]; count: number }>("at", {
+      r: hit.row.report,
+      lane: hit.lane.lane,
+      level: hit.level,
+      t0: Math.floor(single ? hit.t0 - o - 2 : at - px),
+      t1: Math.ceil(single ? Math.max(hit.t0 - o + 2, Math.min(hit.t1 - o, hit.t0 - o + px)) : at + px),
+      limit: 200,
+    });
+    if (!r) return null;
+    const known = r.events.find((s) => s.event === hit.event);
+    if (single || (known && r.count > 20)) return known ?? r.events[0] ?? null;
+    const away = (s: Spot): number => (at < s.start ? s.start - at : at > s.end ? at - s.end : 0);
+    return r.events.sort((a, b) => away(a) - away(b))[0] ?? known ?? null;
+  }
+
+  private move(e: PointerEvent): void {
+    [this.x, this.y] = this.place(e);
+    this.app.pointer = this.app.view.t(this.x);
+    if (e.buttons) return;
+    const hit = this.timeline.hit(this.x, this.y);
+    this.app.hover = hit;
+    this.timeline.snapped = this.timeline.snap(this.x, this.y);
+    this.timeline.area.style.cursor = hit ? "pointer" : "crosshair";
+    this.timeline.redraw();
+    if (!hit) {
+      hideTip();
+      return;
+    }
+    showTip(e.clientX, e.clientY, this.timeline.tip(hit));
+    this.exactTip(hit, e.clientX, e.clientY);
+  }
+
+  /** Names of small events are not in tiles: ask when the pointer rests. */
+  private exactTip = later(120, async (hit: Hit, x: number, y: number) => {
+    if (this.app.hover !== hit || hit.flags & (COUNTER | PREVIEW)) return;
+    if (!(hit.flags & GROUP) && this.timeline.tip(hit).length > 2) return;
+    const spot = await this.spotOf(hit, this.x);
+    if (!spot || this.app.hover !== hit) return;
+    const lines = this.timeline.tip(hit);
+    lines.push(`${clean(spot.name, 160)}: ${duration(spot.end - spot.start)}`);
+    showTip(x, y, [...new Set(lines)]);
+  });
+
+  private leave(): void {
+    hideTip();
+    this.app.hover = null;
+    this.app.pointer = null;
+    this.timeline.snapped = null;
+    this.timeline.redraw();
+  }
+
+  /* ---- the axis ---- */
+
+  private axisDown(e: PointerEvent): void {
+    const box = this.timeline.axis.getBoundingClientRect(),
+      { view } = this.app;
+    if (e.clientY - box.top < 13) {
+      /* The map of the whole run: go there. */
+      const go = (m: PointerEvent): void => {
+        const t = view.first + ((m.clientX - box.left) / box.width) * (view.last - view.first),
+          half = (view.t1 - view.t0) / 2;
+        view.set(t - half, t + half);
+      };
+      go(e);
+      this.follow(e, go, () => undefined);
+      return;
+    }
+    if (e.button === 1 || e.shiftKey) this.pan(e);
+    else if (e.button === 0) {
+      const from = view.t(e.clientX - box.left);
+      this.follow(
+        e,
+        (m) => {
+          this.timeline.drag = [from, view.t(m.clientX - box.left)];
+          this.timeline.redraw();
+        },
+        () => {
+          const drag = this.timeline.drag;
+          this.timeline.drag = null;
+          if (drag && Math.abs(view.x(drag[0]) - view.x(drag[1])) > 3) {
+            this.app.setRange(drag);
+            this.onStatistics();
+          }
+          this.timeline.redraw();
+        },
+      );
+    }
+  }
+
+  private markerAt(x: number): number {
+    return this.app.markers.findIndex((m) => Math.abs(this.app.view.x(m.time) - x) < 7);
+  }
+
+  private async editMarker(e: MouseEvent): Promise<void> {
+    const i = this.markerAt(e.clientX - this.timeline.axis.getBoundingClientRect().left);
+    if (i < 0) return;
+    const note = await askText(t("marker_note"), this.app.markers[i].note);
+    if (note === null) return;
+    if (note === "" && this.app.markers[i].note === "") this.app.markers.splice(i, 1);
+    else this.app.markers[i].note = note;
+    this.app.store();
+    this.app.emit("markers");
+    this.app.emit("draw");
+  }
+
+  async addMarker(): Promise<void> {
+    const time = this.timeline.snapped ?? this.app.pointer ?? this.app.selected?.spot.start ?? (this.app.view.t0 + this.app.view.t1) / 2;
+    const marker = { time: Math.round(time), note: "" };
+    this.app.markers.push(marker);
+    this.app.markers.sort((a, b) => a.time - b.time);
+    this.app.emit("draw");
+    marker.note = (await askText(t("marker_note"), "")) ?? "";
+    this.app.store();
+    this.app.emit("markers");
+    this.app.emit("draw");
+  }
+
+  /* ---- menus ---- */
+
+  private async menu(e: MouseEvent): Promise<void> {
+    e.preventDefault();
+    hideTip();
+    const [x, y] = this.place(e),
+      hit = this.timeline.hit(x, y),
+      row = this.timeline.rowAt(y);
+    const items: Item[] = [];
+    const time = this.app.view.t(x);
+    if (hit && !(hit.flags & (COUNTER | PREVIEW))) {
+      const spot = await this.spotOf(hit, x);
+      if (spot) {
+        const report = hit.row.report,
+          lane = { report, lane: spot.lane };
+        this.app.select(report, spot);
+        items.push([t("zoom_to"), () => this.zoomToEvent()]);
+        items.push([t("show_in_events"), () => this.onEvents([lane], "")]);
+        items.push([t("search_name"), () => this.onSearch(spot.name)]);
+        items.push([this.app.highlight ? t("unhighlight") : t("highlight"), () => this.toggleHighlight(hit)]);
+        items.push([t("copy_text"), () => void copyText(`${clean(spot.name)}\t${spot.start}\t${spot.end - spot.start}`).then(() => toast(t("copied")))]);
+        if (this.app.reports.length > 1) items.push([t("align_report"), () => this.app.setOffset(report, -spot.start)]);
+        items.push(null);
+      }
+    }
+    items.push([
+      t("add_marker"),
+      () => {
+        this.app.pointer = time;
+        void this.addMarker();
+      },
+    ]);
+    items.push([t("copy_link"), () => void copyText(location.href.replace(/#.*/, "") + this.app.hash()).then(() => toast(t("copied")))]);
+    items.push([t("undo"), () => this.app.view.undo()]);
+    items.push([t("fit"), () => this.app.view.fit()]);
+    if (row) items.push(null, [t("hide_row"), () => this.hide(row)], [row.pinned ? t("unpin_row") : t("pin_row"), () => this.pin(row)]);
+    showMenu(e.clientX, e.clientY, items);
+  }
+
+  hide(row: NonNullable<ReturnType<Timeline["rowAt"]>>): void {
+    this.app.setHidden(row, true);
+    this.app.layoutRows();
+  }
+
+  pin(row: NonNullable<ReturnType<Timeline["rowAt"]>>): void {
+    this.app.setPinned(row, !row.pinned);
+    this.app.layoutRows();
+  }
+
+  private toggleHighlight(hit: Hit): void {
+    this.app.highlight = this.app.highlight ? null : { report: hit.row.report, name: hit.name };
+    this.app.emit("draw");
+  }
+
+  /* ---- moves ---- */
+
+  private scrollTo(row: { pinned: boolean; y: number; h: number; height: number; lane?: number }, level: number): void {
+    if (row.pinned) return;
+    const y = row.y + (row.lane !== undefined ? level * row.height : 0),
+      room = this.timeline.areaHeight - this.timeline.pinnedHeight;
+    if (y < this.timeline.scroll + 10) this.timeline.setScroll(y - 40);
+    else if (y + Math.min(row.h, 40) > this.timeline.scroll + room) this.timeline.setScroll(y - room + 80);
+  }
+
+  zoomToEvent(): void {
+    const s = this.app.selected;
+    if (!s) return;
+    const o = this.app.offsets[s.report],
+      d = Math.max(s.spot.end - s.spot.start, 50);
+    this.app.view.set(s.spot.start + o - d * 0.15, s.spot.end + o + d * 0.15);
+  }
+
+  zoomToRange(): void {
+    if (this.app.range) this.app.view.set(...this.app.range);
+    else this.zoomToEvent();
+  }
+
+  /** The event before or after on the row, or the one around it, or the first inside it. */
+  private async step(key: string): Promise<void> {
+    const s = this.app.selected;
+    if (!s) return;
+    const { spot, report } = s;
+    if (key === "ArrowLeft" || key === "ArrowRight") {
+      const r = await this.app.ask<Spot>("event", { r: report, lane: spot.lane, level: spot.level, event: spot.event + (key === "ArrowLeft" ? -1 : 1) });
+      if (r) this.app.select(report, r, true);
+      return;
+    }
+    const level = spot.level + (key === "ArrowUp" ? -1 : 1);
+    if (level < 0) return;
+    const r = await this.app.ask<{ events: Spot[] }>("at", { r: report, lane: spot.lane, level, t0: spot.start, t1: Math.max(spot.start + 1, key === "ArrowUp" ? spot.start + 1 : spot.end), limit: 1 });
+    if (r?.events[0]) this.app.select(report, r.events[0], true);
+  }
+
+  private async arrow(key: string): Promise<void> {
+    const s = this.app.selected;
+    if (!s) {
+      if (key === "ArrowLeft" || key === "ArrowRight") this.app.view.pan(key === "ArrowLeft" ? -this.app.view.width / 8 : this.app.view.width / 8);
+      else this.timeline.setScroll(this.timeline.scroll + (key === "ArrowUp" ? -40 : 40));
+      return;
+    }
+    if (key === "ArrowLeft" && s.spot.event === 0) return;
+    await this.step(key);
+  }
+
+  private readonly flying = new Set(["KeyW", "KeyA", "KeyS", "KeyD"]);
+
+  /** W, A, S and D go on as long as they are held. */
+  private fly(last: number): void {
+    requestAnimationFrame((now) => {
+      const dt = Math.min(50, now - last) / 1000,
+        { view } = this.app;
+      if (!this.keys.size) {
+        this.moving = 0;
+        return;
+      }
+      const x = this.app.pointer !== null ? this.x : view.width / 2;
+      if (this.keys.has("KeyW")) view.zoom(x, Math.exp(-3 * dt));
+      if (this.keys.has("KeyS")) view.zoom(x, Math.exp(3 * dt));
+      if (this.keys.has("KeyA")) view.pan(-view.width * 1.2 * dt);
+      if (this.keys.has("KeyD")) view.pan(view.width * 1.2 * dt);
+      this.fly(now);
+    });
+  }
+
+  private keyDown(e: KeyboardEvent): void {
+    const target = e.target as HTMLElement;
+    const typing = target.closest("input, textarea, select, dialog") !== null;
+    const ctrl = e.ctrlKey || e.metaKey;
+    if (ctrl && e.code === "KeyF") {
+      e.preventDefault();
+      this.onSearch();
+      return;
+    }
+    if (typing) return;
+    if (ctrl && e.code === "KeyM") {
+      e.preventDefault();
+      void this.addMarker();
+    } else if (ctrl && e.code === "KeyZ") {
+      e.preventDefault();
+      this.app.view.undo();
+    } else if (!ctrl && !e.altKey) this.plainKey(e);
+  }
+
+  private plainKey(e: KeyboardEvent): void {
+    const page = this.timeline.areaHeight * 0.8;
+    const actions: Record<string, () => void> = {
+      "?": () => showHelp(this.app.theme.dark),
+      "/": () => this.onSearch(),
+      "0": () => this.app.view.fit(),
+      Home: () => this.app.view.fit(),
+      m: () => void this.addMarker(),
+      Z: () => this.zoomToRange(),
+      z: () => this.zoomToEvent(),
+      u: () => this.app.view.undo(),
+      U: () => this.app.view.redo(),
+      Backspace: () => (e.shiftKey ? this.app.view.redo() : this.app.view.undo()),
+      PageUp: () => this.timeline.setScroll(this.timeline.scroll - page),
+      PageDown: () => this.timeline.setScroll(this.timeline.scroll + page),
+      "+": () => this.app.view.zoom(this.app.view.width / 2, 0.7),
+      "-": () => this.app.view.zoom(this.app.view.width / 2, 1.4),
+      Escape: () => this.escape(),
+    };
+    if (this.flying.has(e.code) && !e.shiftKey) {
+      this.keys.add(e.code);
+      if (!this.moving) {
+        this.moving = 1;
+        this.fly(performance.now());
+      }
+    } else if (e.key.startsWith("Arrow")) void this.arrow(e.key);
+    else if (actions[e.key]) actions[e.key]();
+    else return;
+    e.preventDefault();
+  }
+
+  private escape(): void {
+    if (closeMenu()) return;
+    hideTip();
+    if (this.app.highlight) this.app.highlight = null;
+    else if (this.app.range) this.app.setRange(null);
+    else this.app.select(0, null);
+    this.app.emit("draw");
+  }
+
+  /** What the status line says of the pointer. */
+  status(): string {
+    const { pointer, hover } = this.app;
+    if (pointer === null) return "";
+    return tick(pointer, Math.max(1, this.app.view.scale)) + (hover && hover.flags & GROUP ? ` · ${t("tip_group", hover.count, percent(hover.fill))}` : "");
+  }
+}
+
+export const AXIS_HEIGHT = AXIS;

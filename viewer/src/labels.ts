@@ -1,0 +1,237 @@
+/** The column of row names: only those in sight are elements. A tree for keyboards and screen readers. */
+
+import type { App } from "./app";
+import type { Timeline } from "./timeline";
+import { AXIS } from "./timeline";
+import type { Row } from "./layout";
+import { isCounter } from "./layout";
+import { classColor, css } from "./colors";
+import { count, percent } from "./format";
+import { h } from "./dom";
+import { t } from "./i18n";
+
+export class Labels {
+  readonly root: HTMLElement;
+  private head: HTMLElement;
+  private pane: HTMLElement;
+  private shown = new Map<string, HTMLElement>();
+  private filter: HTMLInputElement;
+  private restore: HTMLButtonElement;
+  focused = "";
+  onMenu: (row: Row, x: number, y: number) => void = () => undefined;
+  onWheel: (e: WheelEvent) => void = () => undefined;
+
+  constructor(
+    private app: App,
+    private timeline: Timeline,
+  ) {
+    this.filter = h("input", { type: "search", class: "rowfilter", maxlength: 200 });
+    this.filter.addEventListener("input", () => {
+      app.rows.filter = this.filter.value.trim().toLowerCase();
+      app.layoutRows();
+      timeline.setScroll(0);
+    });
+    this.restore = h("button", { class: "restore", onclick: () => this.showAll() });
+    this.head = h("div", { class: "labelhead", style: { height: `${AXIS}px` } }, this.filter, this.restore);
+    this.pane = h("div", { class: "labelpane", role: "tree", "aria-label": "rows" });
+    this.root = h("div", { class: "labels" }, this.head, this.pane);
+    this.pane.addEventListener("wheel", (e) => this.onWheel(e), { passive: false });
+    for (const what of ["layout", "scroll", "busy", "words"]) app.on(what, () => this.update());
+    app.on("theme", () => this.shown.clear());
+    this.words();
+    app.on("words", () => this.words());
+  }
+
+  private words(): void {
+    this.filter.placeholder = t("filter_rows");
+    this.filter.setAttribute("aria-label", t("filter_rows"));
+    this.shown.clear();
+  }
+
+  showAll(): void {
+    for (const r of this.app.rows.hiddenRows()) this.app.setHidden(r, false);
+    this.app.layoutRows();
+  }
+
+  private update(): void {
+    const { rows } = this.app;
+    if (!rows) return;
+    const hidden = rows.hiddenRows().length,
+      seen = new Set<string>();
+    this.restore.hidden = !hidden;
+    this.restore.textContent = t("rows_hidden", hidden);
+    for (const list of [rows.pinned, rows.visible])
+      for (const r of list) {
+        const y = this.timeline.top(r);
+        if (y + r.h < (r.pinned ? 0 : this.timeline.pinnedHeight) || y > this.timeline.areaHeight) continue;
+        seen.add(r.key);
+        this.show(r, y);
+      }
+    for (const [key, e] of this.shown)
+      if (!seen.has(key)) {
+        e.remove();
+        this.shown.delete(key);
+      }
+    for (const e of [...this.pane.children]) if (!this.shown.has((e as HTMLElement).dataset.key ?? "")) e.remove();
+  }
+
+  private show(r: Row, y: number): void {
+    let e = this.shown.get(r.key);
+    if (!e || e.dataset.open !== String(r.open) || e.dataset.state !== this.state(r)) {
+      const fresh = this.make(r);
+      if (e) e.replaceWith(fresh);
+      else this.pane.append(fresh);
+      this.shown.set(r.key, fresh);
+      e = fresh;
+      if (this.focused === r.key && document.activeElement === document.body) e.focus({ preventScroll: true });
+    }
+    e.style.transform = `translateY(${y}px)`;
+    e.style.height = `${r.h}px`;
+    e.style.zIndex = r.pinned ? "2" : "";
+    const busy = e.querySelector(".busy");
+    const b = this.app.busyNow.get(r.key);
+    if (busy) busy.textContent = b !== undefined && b > 0 ? percent(b) : "";
+  }
+
+  private state(r: Row): string {
+    return `${r.levels ?? 0} ${r.ready ?? 0} ${r.pinned} ${r.children.length} ${this.app.rows.names.get(r.key)}`;
+  }
+
+  private make(r: Row): HTMLElement {
+    const group = r.lane === undefined,
+      foldable = group ? r.children.length > 0 : (r.levels ?? 1) > 1 && !isCounter(r);
+    const name = this.app.rows.names.get(r.key) ?? "";
+    const color = group ? null : isCounter(r) ? this.timeline.counterColor(r) : css(classColor(r.cls, r.type === "memory" ? 1 : r.type === "sync" ? 17 : r.type === "gil" ? 35 : 40, this.app.theme.dark));
+    const e = h(
+      "div",
+      {
+        class: `label ${group ? "group" : "lane"} ${r.pinned ? "pinned" : ""}`,
+        role: "treeitem",
+        "aria-level": r.depth + 1,
+        "aria-expanded": foldable ? String(r.open) : undefined,
+        tabindex: this.focused === r.key || (!this.focused && r === this.app.rows.visible[0]) ? 0 : -1,
+        "data-key": r.key,
+        "data-open": String(r.open),
+        "data-state": this.state(r),
+        "data-type": r.type,
+        style: { paddingLeft: `${6 + r.depth * 13}px` },
+        title: `${name}${r.count !== undefined ? ` – ${t("n_events", count(r.count))}` : ""}${r.hidden ? ` – ${t("deeper", count(r.hidden))}` : ""}${r.cmdline ? `\n${r.cmdline}` : ""}`,
+      },
+      h("span", { class: `fold ${foldable ? (r.open ? "open" : "closed") : ""}`, "aria-hidden": "true" }),
+      color ? h("span", { class: "swatch", style: { background: color } }) : null,
+      h("bdi", { class: "name" }, name),
+      h("span", { class: "busy" }),
+      h("span", { class: "grip", "aria-hidden": "true" }),
+    );
+    /* The tree may be read anew while this element stays: rows are looked up by key when something happens. */
+    const now = (): Row => this.app.rows.byKey.get(r.key) ?? r;
+    e.addEventListener("click", (ev) => {
+      this.focus(now());
+      if (foldable && !(ev.target as HTMLElement).classList.contains("grip")) this.toggle(now());
+    });
+    e.addEventListener("contextmenu", (ev) => {
+      ev.preventDefault();
+      this.onMenu(now(), ev.clientX, ev.clientY);
+    });
+    e.addEventListener("keydown", (ev) => this.key(ev, now()));
+    this.grip(e.querySelector(".grip") as HTMLElement, now);
+    this.dragging(e, now);
+    return e;
+  }
+
+  toggle(r: Row): void {
+    this.app.setOpen(r, !r.open);
+    this.app.layoutRows();
+  }
+
+  private focus(r: Row): void {
+    this.focused = r.key;
+    for (const e of this.shown.values()) e.tabIndex = e.dataset.key === r.key ? 0 : -1;
+    this.shown.get(r.key)?.focus({ preventScroll: true });
+  }
+
+  private key(e: KeyboardEvent, r: Row): void {
+    const list = this.app.rows.visible,
+      i = list.indexOf(r);
+    const go = (to: Row | undefined): void => {
+      if (!to) return;
+      this.focused = to.key;
+      this.app.scrollTo?.(to, 0);
+      this.update();
+      this.focus(to);
+    };
+    const done = (): void => {
+      e.preventDefault();
+      e.stopPropagation();
+    };
+    if (e.key === "ArrowDown") go(list[i + 1]);
+    else if (e.key === "ArrowUp") go(list[i - 1]);
+    else if (e.key === "ArrowRight" && !r.open) this.toggle(r);
+    else if (e.key === "ArrowRight") go(list[i + 1]);
+    else if (e.key === "ArrowLeft" && r.open) this.toggle(r);
+    else if (e.key === "ArrowLeft") go(this.app.rows.byKey.get(r.parentKey));
+    else if (e.key === "Enter" || e.key === " ") this.toggle(r);
+    else if (e.key === "Delete") {
+      this.app.setHidden(r, true);
+      this.app.layoutRows();
+    } else if (e.key === "ContextMenu" || (e.key === "F10" && e.shiftKey)) {
+      const box = (e.currentTarget as HTMLElement).getBoundingClientRect();
+      this.onMenu(r, box.left + 40, box.top + 10);
+    } else return;
+    done();
+    if (e.key === "ArrowRight" || e.key === "ArrowLeft" || e.key === "Enter" || e.key === " ") this.shown.get(this.focused || r.key)?.focus({ preventScroll: true });
+  }
+
+  /** The lower edge of a label changes the height of its row. */
+  private grip(grip: HTMLElement, now: () => Row): void {
+    grip.addEventListener("pointerdown", (e) => {
+      const r = now();
+      e.preventDefault();
+      e.stopPropagation();
+      const y = e.clientY,
+        before = r.height,
+        levels = Math.max(1, r.lane !== undefined && !isCounter(r) ? r.shown : 1);
+      const move = (m: PointerEvent): void => {
+        this.app.setHeight(r, before + (m.clientY - y) / levels);
+        this.app.layoutRows();
+      };
+      const up = (): void => {
+        window.removeEventListener("pointermove", move);
+        window.removeEventListener("pointerup", up);
+      };
+      window.addEventListener("pointermove", move);
+      window.addEventListener("pointerup", up);
+    });
+  }
+
+  /** Drag a label over a sibling to put it there. */
+  private dragging(e: HTMLElement, now: () => Row): void {
+    e.addEventListener("pointerdown", (down) => {
+      if (down.button !== 0) return;
+      const r = now();
+      const y = down.clientY;
+      let moving = false;
+      const move = (m: PointerEvent): void => {
+        if (!moving && Math.abs(m.clientY - y) < 8) return;
+        moving = true;
+        document.body.classList.add("dragging");
+      };
+      const up = (m: PointerEvent): void => {
+        window.removeEventListener("pointermove", move);
+        window.removeEventListener("pointerup", up);
+        document.body.classList.remove("dragging");
+        if (!moving) return;
+        const box = this.pane.getBoundingClientRect();
+        let over = this.timeline.rowAt(m.clientY - box.top);
+        while (over && over.parentKey !== r.parentKey) over = this.app.rows.byKey.get(over.parentKey);
+        if (!over || over === r) return;
+        const siblings = this.app.rows.byKey.get(r.parentKey)?.children ?? this.app.rows.roots;
+        this.app.rows.move(r, siblings.indexOf(over) - siblings.indexOf(r));
+        this.app.store();
+        this.app.layoutRows();
+      };
+      window.addEventListener("pointermove", move);
+      window.addEventListener("pointerup", up);
+    });
+  }
+}

@@ -1,0 +1,211 @@
+/** The rows: the tree of each report, what of it is shown, and where. */
+
+import type { TreeRow } from "./data";
+import { classOf } from "./colors";
+
+export interface Row extends TreeRow {
+  key: string; // report and id
+  report: number;
+  parentKey: string;
+  children: Row[];
+  depth: number;
+  open: boolean;
+  hidden_: boolean;
+  pinned: boolean;
+  height: number; // of a level, or of the whole row without levels; CSS pixels
+  cls: number;
+  y: number; // set by layout, from the top of its pane
+  h: number;
+  shown: number; // levels that are drawn
+}
+
+export interface Saved {
+  open: Record<string, boolean>;
+  hidden: Record<string, boolean>;
+  pinned: string[];
+  order: Record<string, string[]>; // of children, by parent
+  height: Record<string, number>;
+  full: Record<string, boolean>; // rows with all of their levels
+}
+
+export const LEVEL = 18;
+const GROUP_HEIGHT = 26;
+const COUNTER_HEIGHT = 44;
+/** An open row shows so many levels at first; a menu shows the others. */
+export const FIRST_LEVELS = 10;
+const PAD = 3;
+
+/** Shown on screen once around a group's lanes when it is closed: so many of them, on top of one another. */
+export const STRIPS = 4;
+
+const COUNTERS = new Set(["counter", "gpu_bytes"]);
+
+export function isCounter(r: TreeRow): boolean {
+  return COUNTERS.has(r.type);
+}
+
+export class Rows {
+  roots: Row[] = [];
+  byKey = new Map<string, Row>();
+  byLane = new Map<string, Row>();
+  visible: Row[] = [];
+  pinned: Row[] = [];
+  height = 0;
+  pinnedHeight = 0;
+  filter = "";
+  names = new Map<string, string>(); // key to the text shown, for filtering
+
+  constructor(public saved: Saved) {}
+
+  /** Put the tree of a report in place of what was there of it. */
+  set(report: number, reportName: string, many: boolean, tree: TreeRow[]): void {
+    const top: Row[] = [];
+    this.roots = this.roots.filter((r) => r.report !== report);
+    for (const [k, r] of this.byKey) if (r.report === report) this.byKey.delete(k);
+    const make = (t: TreeRow): Row => {
+      const key = `${report}/${t.id}`;
+      const r: Row = {
+        ...t,
+        key,
+        report,
+        parentKey: t.parent ? `${report}/${t.parent}` : many ? `${report}/` : "",
+        children: [],
+        depth: 0,
+        open: false,
+        hidden_: this.saved.hidden[key] ?? false,
+        pinned: this.saved.pinned.includes(key),
+        height: this.saved.height[key] ?? (COUNTERS.has(t.type) ? COUNTER_HEIGHT : t.lane === undefined ? GROUP_HEIGHT : LEVEL),
+        cls: classOf(t.type),
+        y: 0,
+        h: 0,
+        shown: 0,
+      };
+      this.byKey.set(key, r);
+      if (r.lane !== undefined) this.byLane.set(`${report}/${r.lane}`, r);
+      return r;
+    };
+    if (many) top.push(make({ id: "", parent: "", type: "report", label: reportName }));
+    if (many) top[0].parentKey = "";
+    for (const t of tree) {
+      const r = make(t);
+      const parent = this.byKey.get(r.parentKey);
+      if (parent && r.parentKey !== r.key) parent.children.push(r);
+      else top.push(r);
+    }
+    this.roots.push(...top);
+    this.roots.sort((a, b) => a.report - b.report);
+    for (const r of top) this.prepare(r, 0);
+  }
+
+  private prepare(r: Row, depth: number): void {
+    r.depth = depth;
+    r.open = this.saved.open[r.key] ?? this.openAtFirst(r);
+    const order = this.saved.order[r.key];
+    if (order) {
+      const at = new Map(order.map((k, i) => [k, i]));
+      r.children.sort((a, b) => (at.get(a.key) ?? 1e6) - (at.get(b.key) ?? 1e6));
+    }
+    for (const c of r.children) this.prepare(c, depth + 1);
+  }
+
+  /** What matters first: reports, processes, GPUs, and in a process its main thread or the one with most events. */
+  private openAtFirst(r: Row): boolean {
+    if (r.type === "thread") {
+      const parent = this.byKey.get(r.parentKey);
+      const n = parent ? parent.children.filter((c) => c.type === "thread").indexOf(r) : 0;
+      return n < 2;
+    }
+    if (r.type === "cores") return false;
+    if (r.lane !== undefined) return (r.type === "nvtx" && !r.loose) || r.type === "projected" || (r.type === "op" && !r.python) || r.type === "slice" || r.type === "track";
+    return true;
+  }
+
+  private matches(r: Row): boolean {
+    if (!this.filter) return true;
+    return (this.names.get(r.key) ?? "").toLowerCase().includes(this.filter) || r.children.some((c) => this.matches(c));
+  }
+
+  private place(r: Row, y: number): number {
+    r.y = y;
+    if (r.lane === undefined || isCounter(r)) {
+      r.shown = isCounter(r) ? 1 : 0;
+      r.h = r.height;
+    } else {
+      r.shown = r.open ? Math.max(1, Math.min(r.levels ?? 1, this.saved.full[r.key] ? 1000 : FIRST_LEVELS)) : 1;
+      r.h = r.shown * r.height + 2 * PAD;
+    }
+    return y + r.h;
+  }
+
+  /** Find out which rows are shown, and where. */
+  layout(): void {
+    let y = 0;
+    this.visible = [];
+    this.pinned = [];
+    const walk = (r: Row, above: boolean): void => {
+      const match = above || (this.filter !== "" && (this.names.get(r.key) ?? "").toLowerCase().includes(this.filter));
+      if (r.hidden_ || !(match || this.matches(r))) return;
+      if (r.pinned) this.pinned.push(r);
+      else {
+        y = this.place(r, y);
+        this.visible.push(r);
+      }
+      if (r.lane === undefined && (r.open || this.filter)) for (const c of r.children) walk(c, match);
+    };
+    for (const r of this.roots) walk(r, false);
+    this.height = y;
+    y = 0;
+    for (const r of this.pinned) y = this.place(r, y);
+    this.pinnedHeight = y;
+  }
+
+  /** Lanes of a row and all below it. */
+  lanesUnder(r: Row): Row[] {
+    return r.lane !== undefined ? [r] : r.children.flatMap((c) => this.lanesUnder(c));
+  }
+
+  /** Lanes shown in a closed group's own row. */
+  strips(r: Row): Row[] {
+    if (r.lane !== undefined || (r.open && r.children.length)) return [];
+    const want = ["kernels", "memory", "nvtx", "op", "slice", "cuda_api", "state", "sample", "cpu", "osrt", "track"];
+    return this.lanesUnder(r)
+      .filter((l) => want.includes(l.type) && !l.hidden_)
+      .sort((a, b) => want.indexOf(a.type) - want.indexOf(b.type))
+      .slice(0, STRIPS);
+  }
+
+  hiddenRows(): Row[] {
+    return [...this.byKey.values()].filter((r) => r.hidden_);
+  }
+
+  move(r: Row, by: number): void {
+    const siblings = this.byKey.get(r.parentKey)?.children ?? this.roots;
+    const i = siblings.indexOf(r),
+      j = i + by;
+    if (i < 0 || j < 0 || j >= siblings.length) return;
+    siblings.splice(i, 1);
+    siblings.splice(j, 0, r);
+    this.saved.order[r.parentKey] = siblings.map((s) => s.key);
+  }
+
+  levelTop(r: Row, level: number): number {
+    return r.y + PAD + level * r.height;
+  }
+
+  /** Which level of a row is at `y` (in its pane). */
+  levelAt(r: Row, y: number): number {
+    return Math.max(0, Math.min(r.shown - 1, Math.floor((y - r.y - PAD) / r.height)));
+  }
+
+  rowAt(list: Row[], y: number): Row | undefined {
+    let low = 0,
+      high = list.length;
+    while (low < high) {
+      const mid = (low + high) >> 1;
+      if (list[mid].y + list[mid].h <= y) low = mid + 1;
+      else high = mid;
+    }
+    const r = list[low];
+    return r && y >= r.y ? r : undefined;
+  }
+}

@@ -1,0 +1,143 @@
+/** The page: puts its parts together. */
+
+import { App } from "./app";
+import { StaticSource } from "./static";
+import { Timeline } from "./timeline";
+import { Labels } from "./labels";
+import { Input } from "./input";
+import { Panels } from "./panels/panels";
+import { SearchBar } from "./panels/search";
+import { rowMenu } from "./rowmenu";
+import { showHelp } from "./menu";
+import { add, fill, h, later } from "./dom";
+import { count, duration, percent } from "./format";
+import { t } from "./i18n";
+
+function splitter(cls: string, move: (e: PointerEvent) => void): HTMLElement {
+  const s = h("div", { class: `splitter ${cls}`, role: "separator" });
+  s.addEventListener("pointerdown", (e) => {
+    e.preventDefault();
+    s.setPointerCapture(e.pointerId);
+    const up = (): void => {
+      s.removeEventListener("pointermove", move);
+      s.removeEventListener("pointerup", up);
+    };
+    s.addEventListener("pointermove", move);
+    s.addEventListener("pointerup", up);
+  });
+  return s;
+}
+
+function boot(): void {
+  const carried = StaticSource.there() ? new StaticSource() : undefined;
+  const app = new App(carried);
+  if (carried) app.limit = carried.window;
+  const root = document.getElementById("app")!;
+  const timeline = new Timeline(app),
+    labels = new Labels(app, timeline),
+    input = new Input(app, timeline),
+    panels = new Panels(app),
+    search = new SearchBar(app);
+  const title = h("bdi", { class: "title" }),
+    status = h("span", { class: "status", role: "status" }),
+    error = h("div", { class: "error", role: "alert", hidden: true });
+  const button = (text: string, word: Parameters<typeof t>[0], run: () => void): HTMLElement => {
+    const b = h("button", { onclick: run }, text);
+    const name = (): void => {
+      b.title = t(word);
+      b.setAttribute("aria-label", t(word));
+      if (word === "language") b.textContent = t("language");
+    };
+    name();
+    app.on("words", name);
+    return b;
+  };
+  const body = h("div", { class: "timeline" }, labels.root, splitter("vertical", (e) => setLabels(e.clientX)), timeline.root);
+  const bottom = h("div", { class: "bottom" }, panels.root);
+
+  function setLabels(width: number): void {
+    app.stored.labels = Math.max(80, Math.min(innerWidth * 0.6, width));
+    labels.root.style.width = `${app.stored.labels}px`;
+    app.store();
+  }
+  function setBottom(height: number): void {
+    app.stored.bottom = Math.max(28, Math.min(innerHeight * 0.8, height));
+    bottom.style.height = `${app.stored.bottom}px`;
+    app.store();
+  }
+
+  add(root, [
+    h(
+      "header",
+      null,
+      title,
+      button("⤢", "fit", () => app.view.fit()),
+      button("↶", "undo", () => app.view.undo()),
+      search.root,
+      status,
+      button("⇳", "wheel_scrolls", () => app.changeSettings({ wheelScrolls: !app.settings.wheelScrolls })),
+      button("◐", "theme", () => app.changeSettings({ dark: !app.theme.dark })),
+      button("中文", "language", () => app.changeSettings({ language: document.documentElement.lang === "zh" ? "en" : "zh" })),
+      button("?", "help", () => showHelp(app.theme.dark)),
+    ),
+    error,
+    body,
+    splitter("horizontal", (e) => setBottom(innerHeight - e.clientY)),
+    bottom,
+  ]);
+
+  labels.onMenu = (row, x, y) => rowMenu(app, panels, row, x, y);
+  labels.onWheel = (e) => {
+    e.preventDefault();
+    timeline.setScroll(timeline.scroll + e.deltaY * (e.deltaMode === 1 ? 16 : 1));
+  };
+  input.onStatistics = () => panels.show("statistics");
+  input.onSearch = (text) => search.focus(text);
+  input.onEvents = (lanes, name) => panels.showEvents(lanes, name);
+
+  app.on("ready", () => {
+    fill(title, app.reports.map((r) => r.name).join("  ·  "));
+    title.title = app.reports.map((r) => r.path).join("\n");
+    setLabels(app.stored.labels);
+    setBottom(app.stored.bottom);
+    timeline.redraw();
+  });
+  app.on("error", () => {
+    error.hidden = !app.error;
+    error.textContent = app.error;
+  });
+  const say = (): void => {
+    const all = app.reports.reduce((n, r) => n + (r.tables.reduce((m, x) => m + x.rows, 0) || 0), 0);
+    status.textContent = app.building ? t("loading", percent(app.progress)) : `${t("n_events", count(all))} · ${duration(app.view.t1 - app.view.t0)}`;
+  };
+  app.on("progress", say);
+  app.on("view", say);
+  app.on("words", say);
+
+  /* How busy each row is in the window, when that has come to rest. */
+  const busy = later(150, async () => {
+    if (app.building) return;
+    for (const r of app.reports) {
+      const o = app.offsets[r.id],
+        t0 = Math.round(app.view.t0 - o),
+        t1 = Math.round(app.view.t1 - o);
+      const sum = await app.ask<{ lanes: [number, number, number][] }>("sum", { r: r.id, t0, t1, names: 0 });
+      if (!sum) return;
+      const span = Math.max(1, Math.min(t1, r.last) - Math.max(t0, 0));
+      for (const [lane, ns] of sum.lanes) {
+        const row = app.laneRow(r.id, lane);
+        if (row) app.busyNow.set(row.key, Math.min(1, ns / span));
+      }
+    }
+    app.emit("busy");
+    history.replaceState(null, "", app.hash());
+  });
+  app.on("view", () => void busy());
+  app.on("built", () => void busy());
+
+  /* For tests and the curious. */
+  (window as unknown as { warpsight: unknown }).warpsight = { app, timeline, labels, panels, input, search };
+  void app.start();
+}
+
+boot();

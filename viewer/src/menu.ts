@@ -1,0 +1,140 @@
+/** Context menus, dialogs, tooltips: what lies over the page. */
+
+import { h } from "./dom";
+import { t, keys } from "./i18n";
+import { css, classColor, CLASS_KERNEL, CLASS_OWN, ownColor } from "./colors";
+
+let open: HTMLElement | null = null;
+let back: Element | null = null;
+
+export type Item = [text: string, run: () => void] | null;
+
+export function closeMenu(): boolean {
+  if (!open) return false;
+  open.remove();
+  open = null;
+  if (back instanceof HTMLElement && back.isConnected) back.focus({ preventScroll: true });
+  return true;
+}
+
+export function showMenu(x: number, y: number, items: Item[]): void {
+  closeMenu();
+  back = document.activeElement;
+  const menu = h(
+    "div",
+    { class: "menu", role: "menu" },
+    items.map((i) =>
+      i
+        ? h(
+            "button",
+            {
+              role: "menuitem",
+              onclick: () => {
+                closeMenu();
+                i[1]();
+              },
+            },
+            i[0],
+          )
+        : h("hr"),
+    ),
+  );
+  document.body.append(menu);
+  const box = menu.getBoundingClientRect();
+  menu.style.left = `${Math.max(0, Math.min(x, innerWidth - box.width - 4))}px`;
+  menu.style.top = `${Math.max(0, Math.min(y, innerHeight - box.height - 4))}px`;
+  open = menu;
+  menu.addEventListener("keydown", (e) => {
+    const all = [...menu.querySelectorAll("button")],
+      i = all.indexOf(document.activeElement as HTMLButtonElement);
+    if (e.key === "ArrowDown") all[(i + 1) % all.length].focus();
+    else if (e.key === "ArrowUp") all[(i + all.length - 1) % all.length].focus();
+    else if (e.key === "Escape") closeMenu();
+    else return;
+    e.preventDefault();
+    e.stopPropagation();
+  });
+  menu.querySelector("button")?.focus();
+}
+
+document.addEventListener("pointerdown", (e) => {
+  if (open && !open.contains(e.target as Node)) closeMenu();
+});
+
+/* ---- tooltips ---- */
+
+const tip = h("div", { class: "tip", role: "tooltip" });
+
+export function showTip(x: number, y: number, lines: string[]): void {
+  if (!tip.isConnected) document.body.append(tip);
+  tip.replaceChildren(...lines.map((l) => h("bdi", { class: "tipline" }, l)));
+  tip.hidden = false;
+  const box = tip.getBoundingClientRect();
+  tip.style.left = `${Math.max(2, x + 16 + box.width > innerWidth ? x - box.width - 10 : x + 16)}px`;
+  tip.style.top = `${Math.max(2, y + 18 + box.height > innerHeight ? y - box.height - 10 : y + 18)}px`;
+}
+
+export function hideTip(): void {
+  tip.hidden = true;
+}
+
+/* ---- dialogs ---- */
+
+function dialog(cls: string, label: string, ...children: HTMLElement[]): HTMLDialogElement {
+  const d = h("dialog", { class: cls, "aria-label": label }, ...children);
+  d.addEventListener("close", () => d.remove());
+  d.addEventListener("click", (e) => {
+    if (e.target === d) d.close();
+  });
+  document.body.append(d);
+  d.showModal();
+  return d;
+}
+
+export function showHelp(dark: boolean): void {
+  const swatch = (color: string, text: string): HTMLElement => h("span", { class: "legend" }, h("span", { class: "swatch", style: { background: color } }), text);
+  const d = dialog(
+    "help",
+    t("help_title"),
+    h("h2", null, t("help_title")),
+    h("table", null, h("tbody", null, keys().map(([k, v]) => h("tr", null, h("td", { class: "keys" }, k), h("td", null, v))))),
+    h("h2", null, t("legend")),
+    h("p", null, swatch(css(classColor(CLASS_KERNEL, 20, dark)), t("kernel")), swatch(css(ownColor(1, dark)), t("htod")), swatch(css(ownColor(2, dark)), t("dtoh")), swatch(css(classColor(CLASS_OWN, 14, dark)), t("memset"))),
+    h("button", { class: "primary", onclick: () => d.close() }, t("close")),
+  );
+}
+
+/** Ask for a line of text; null when it was given up. */
+export function askText(label: string, text: string): Promise<string | null> {
+  return new Promise((resolve) => {
+    let result: string | null = null;
+    const input = h("input", { value: text, maxlength: 500, "aria-label": label });
+    const d = dialog(
+      "ask",
+      label,
+      h(
+        "form",
+        {
+          onsubmit: (e: Event) => {
+            e.preventDefault();
+            result = input.value;
+            d.close();
+          },
+        },
+        h("label", null, label, input),
+        h("button", { class: "primary", type: "submit" }, "OK"),
+      ),
+    );
+    d.addEventListener("close", () => resolve(result));
+    input.focus();
+    input.select();
+  });
+}
+
+let toastTimer = 0;
+export function toast(text: string): void {
+  document.querySelector(".toast")?.remove();
+  document.body.append(h("div", { class: "toast", role: "status" }, text));
+  clearTimeout(toastTimer);
+  toastTimer = window.setTimeout(() => document.querySelector(".toast")?.remove(), 1800);
+}

@@ -1,0 +1,165 @@
+/** One event: what it is, in words and in all its columns; its stack; what it is tied to. */
+
+import type { App } from "../app";
+import type { Column, EventDetail } from "../data";
+import type { Panel } from "./panels";
+import { add, copyText, fill, h } from "../dom";
+import { bytes, clean, count, duration, moment, percent } from "../format";
+import { t, type Word } from "../i18n";
+import { toast } from "../menu";
+
+const LIMITS = ["", "warps", "registers", "shared memory", "blocks"];
+
+function column(d: EventDetail, name: string): Column | undefined {
+  return d.columns.find((c) => c.name === name);
+}
+
+function num(d: EventDetail, name: string): number {
+  return Number(column(d, name)?.value ?? NaN);
+}
+
+/** What an engineer looks at first, by table. */
+function facts(d: EventDetail): [string, string][] {
+  const out: [string, string][] = [];
+  const ns = d.end - d.start;
+  if (d.table === "cuda_kernel") {
+    const full = column(d, "demangled")?.text;
+    if (full && full !== d.name) out.push(["Function", clean(full, 1000)]);
+    const grid = ["grid_x", "grid_y", "grid_z"].map((k) => num(d, k)),
+      block = ["block_x", "block_y", "block_z"].map((k) => num(d, k));
+    out.push(["Grid", `${grid.join(" × ")} = ${count(grid.reduce((a, b) => a * b, 1))}`], ["Block", `${block.join(" × ")} = ${count(block.reduce((a, b) => a * b, 1))}`]);
+    out.push(["Registers", count(num(d, "registers"))]);
+    out.push(["Shared memory", `${bytes(num(d, "static_shared"))} + ${bytes(num(d, "dynamic_shared"))}`]);
+    if (num(d, "occupancy") > 0) out.push(["Occupancy", `${percent(num(d, "occupancy"))}${LIMITS[num(d, "limiter")] ? ` (${LIMITS[num(d, "limiter")]})` : ""}`]);
+    if (num(d, "waves") > 0) out.push(["Waves", num(d, "waves").toFixed(2)]);
+  }
+  const n = num(d, "bytes");
+  if (n >= 0 && (d.table === "cuda_memcpy" || d.table === "cuda_memset")) {
+    out.push(["Bytes", `${bytes(n)} (${count(n)})`]);
+    if (ns > 0) out.push(["Bandwidth", `${((n / ns) * 1).toFixed(n / ns >= 10 ? 1 : 3)} GB/s`]);
+  }
+  if (d.table === "osrt" && num(d, "error") > 0) out.push(["errno", String(num(d, "error"))]);
+  return out;
+}
+
+function show(c: Column): string {
+  if (c.text !== undefined) return c.value !== undefined ? `${clean(c.text)} [${c.value}]` : clean(c.text);
+  if (c.value === undefined || c.value === null) return "–";
+  if (c.type === "TIME" || c.type === "NTIME") return moment(Number(c.value));
+  if (c.name === "color" || c.name === "address" || c.name === "pc") return `0x${BigInt(c.value).toString(16)}`;
+  return String(c.value);
+}
+
+export class Details implements Panel {
+  readonly root = h("div", { class: "details" });
+
+  constructor(private app: App) {}
+
+  there(): boolean {
+    return true;
+  }
+
+  update(): void {
+    const s = this.app.selected;
+    if (!s) {
+      fill(this.root, h("p", { class: "quiet" }, t("nothing_selected")));
+      return;
+    }
+    const { spot, detail } = s;
+    const row = this.app.laneRow(s.report, spot.lane);
+    fill(
+      this.root,
+      h("h3", null, h("bdi", null, clean(spot.name, 2000) || t("unnamed"))),
+      h(
+        "dl",
+        null,
+        this.pair(t("duration"), spot.flags & 0x80 ? t("moment") : spot.flags & 0x40 ? t("never_ended") : `${duration(spot.end - spot.start)} (${count(spot.end - spot.start)} ns)`),
+        this.pair(t("start"), moment(spot.start)),
+        this.pair(t("end"), moment(spot.end)),
+        row ? this.pair(t("row"), this.app.rows.names.get(row.key) ?? "") : null,
+        detail ? facts(detail).map(([k, v]) => this.pair(k, v)) : null,
+      ),
+    );
+    if (detail) add(this.root, [this.buttons(detail), this.links(s.report, detail), this.stack(detail), this.columns(detail)]);
+  }
+
+  private pair(k: string, v: string): HTMLElement {
+    return h("div", null, h("dt", null, k), h("dd", null, h("bdi", null, v)));
+  }
+
+  private buttons(d: EventDetail): HTMLElement {
+    const rowid = d.columns.map((c) => `${c.name}\t${show(c)}`).join("\n");
+    const start = column(d, "start");
+    const sql = `SELECT * FROM ${d.sqlite} WHERE start = ${start?.value ?? d.start};`;
+    const copy = (text: string) => (): void => void copyText(text).then(() => toast(t("copied")));
+    return h(
+      "p",
+      { class: "actions" },
+      h("button", { onclick: copy(`${clean(d.name)}\n${rowid}`) }, t("copy_text")),
+      d.sqlite ? h("button", { onclick: copy(sql) }, t("copy_sql")) : null,
+      h("button", { onclick: copy(location.href.replace(/#.*/, "") + this.app.hash()) }, t("copy_link")),
+    );
+  }
+
+  private links(report: number, d: EventDetail): HTMLElement | null {
+    if (!d.links.length) return null;
+    return h(
+      "section",
+      null,
+      h("h4", null, t("links")),
+      h(
+        "ul",
+        { class: "links" },
+        d.links.map((l) => {
+          const later = l.start - d.start;
+          return h(
+            "li",
+            null,
+            h("span", { class: "role" }, t(`link_${l.role}` as Word)),
+            h("button", { class: "link", onclick: () => this.app.select(report, l, true) }, h("bdi", null, clean(l.name, 120))),
+            h("span", { class: "quiet" }, `${duration(l.end - l.start)} · ${later >= 0 ? t("latency", duration(later)) : t("earlier", duration(-later))}`),
+          );
+        }),
+      ),
+    );
+  }
+
+  private stack(d: EventDetail): HTMLElement | null {
+    if (!d.stack.length) return null;
+    return h(
+      "section",
+      null,
+      h("h4", null, t("stack")),
+      h(
+        "ol",
+        { class: "stack" },
+        d.stack.map((f) =>
+          h(
+            "li",
+            { class: `frame${f.kind}` },
+            h("bdi", null, clean(f.name, 300)),
+            h("span", { class: "quiet" }, ` ${f.file ? `${clean(f.file, 200)}${f.line ? `:${f.line}` : ""}` : clean(f.module.replace(/.*\//, ""), 100)}`),
+          ),
+        ),
+      ),
+    );
+  }
+
+  private columns(d: EventDetail): HTMLElement | null {
+    if (!d.columns.length) return null;
+    return h(
+      "details",
+      null,
+      h("summary", null, `${t("columns")} (${d.table})`),
+      h(
+        "table",
+        { class: "columns" },
+        h(
+          "tbody",
+          null,
+          d.columns.map((c) => h("tr", { title: c.doc }, h("th", { scope: "row" }, c.name), h("td", null, h("bdi", null, clean(show(c), 20000))))),
+        ),
+      ),
+    );
+  }
+}

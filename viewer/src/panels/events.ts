@@ -1,0 +1,161 @@
+/** Events of some rows in the window, as a table: sorted, filtered, and linked both ways with the time line. */
+
+import type { App } from "../app";
+import type { Spot } from "../data";
+import { windowOf, type LaneRef, type Panel } from "./panels";
+import { copyText, download, fill, h, later } from "../dom";
+import { clean, count, duration, moment } from "../format";
+import { t } from "../i18n";
+import { toast } from "../menu";
+
+const PAGE = 200;
+
+export class Events implements Panel {
+  readonly root: HTMLElement;
+  private lanes: LaneRef[] = [];
+  private what = h("span", { class: "quiet" });
+  private filter: HTMLInputElement;
+  private table = h("tbody");
+  private head = h("thead");
+  private more = h("button", { onclick: () => void this.load(true) });
+  private sort: "start" | "duration" = "start";
+  private down = 0;
+  private shown: (Spot & { report: number })[] = [];
+  private total = 0;
+  private turn = 0;
+
+  constructor(private app: App) {
+    this.filter = h("input", { type: "search", maxlength: 500, oninput: later(200, () => void this.load()) });
+    this.root = h(
+      "div",
+      { class: "events" },
+      h("p", { class: "actions" }, this.filter, this.what, h("button", { class: "csv", onclick: () => this.csv(true) }), h("button", { class: "save", onclick: () => this.csv(false) })),
+      h("table", { class: "grid" }, this.head, this.table),
+      this.more,
+    );
+    app.on("words", () => this.words());
+    this.words();
+  }
+
+  there(): boolean {
+    return this.app.reports.length > 0;
+  }
+
+  private words(): void {
+    this.filter.placeholder = t("filter_names");
+    this.filter.setAttribute("aria-label", t("filter_names"));
+    this.root.querySelector(".csv")!.textContent = t("copy_csv");
+    this.root.querySelector(".save")!.textContent = t("save_csv");
+    this.more.textContent = t("more");
+    const by = (key: "start" | "duration" | null, word: "start" | "duration" | "name" | "row"): HTMLElement =>
+      h(
+        "th",
+        { scope: "col", "aria-sort": key === this.sort ? (this.down ? "descending" : "ascending") : undefined },
+        key ? h("button", { onclick: () => this.sortBy(key) }, `${t(word)}${key === this.sort ? (this.down ? " ▾" : " ▴") : ""}`) : t(word),
+      );
+    fill(this.head, h("tr", null, by("start", "start"), by("duration", "duration"), by(null, "name"), by(null, "row")));
+  }
+
+  private sortBy(key: "start" | "duration"): void {
+    this.down = this.sort === key ? 1 - this.down : key === "duration" ? 1 : 0;
+    this.sort = key;
+    this.words();
+    void this.load();
+  }
+
+  choose(lanes: LaneRef[], name: string): void {
+    this.lanes = lanes;
+    this.filter.value = name;
+  }
+
+  update = later(150, () => void this.load());
+
+  private reports(): { r: number; lanes: string | undefined }[] {
+    if (!this.lanes.length) return this.app.reports.map((r) => ({ r: r.id, lanes: undefined }));
+    return [...new Set(this.lanes.map((l) => l.report))].map((r) => ({
+      r,
+      lanes: this.lanes
+        .filter((l) => l.report === r)
+        .map((l) => l.lane)
+        .join(","),
+    }));
+  }
+
+  private async load(more = false): Promise<void> {
+    const turn = ++this.turn,
+      offset = more ? this.shown.length : 0;
+    const parts = await Promise.all(
+      this.reports().map(async ({ r, lanes }) => {
+        const { t0, t1 } = windowOf(this.app, r);
+        const got = await this.app.ask<{ events: Spot[]; count: number }>("events", {
+          r,
+          lanes,
+          t0,
+          t1,
+          sort: this.sort,
+          down: this.down,
+          q: this.filter.value || undefined,
+          offset: 0,
+          limit: offset + PAGE,
+        });
+        return got && { count: got.count, events: got.events.map((e) => ({ ...e, report: r })) };
+      }),
+    );
+    if (turn !== this.turn) return;
+    const key = (e: Spot & { report: number }): number => (this.sort === "start" ? e.start + this.app.offsets[e.report] : e.end - e.start);
+    this.shown = parts.flatMap((p) => p?.events ?? []);
+    if (parts.length > 1) this.shown.sort((a, b) => (key(a) - key(b)) * (this.down ? -1 : 1));
+    this.shown = this.shown.slice(0, offset + PAGE);
+    this.total = parts.reduce((n, p) => n + (p?.count ?? 0), 0);
+    this.draw();
+  }
+
+  private draw(): void {
+    const where = this.app.range ? t("selection") : t("window");
+    this.what.textContent = ` ${t("events_of", count(this.total), where)}${this.shown.length < this.total ? ` · ${t("first_of", count(this.shown.length))}` : ""} `;
+    this.more.hidden = this.shown.length >= this.total || this.shown.length >= 800;
+    const s = this.app.selected;
+    fill(
+      this.table,
+      this.shown.map((e) => {
+        const row = this.app.laneRow(e.report, e.lane);
+        const on = s && s.report === e.report && s.spot.lane === e.lane && s.spot.level === e.level && s.spot.event === e.event;
+        return h(
+          "tr",
+          {
+            tabindex: 0,
+            class: on ? "on" : "",
+            onclick: () => this.go(e),
+            onkeydown: (k: KeyboardEvent) => {
+              if (k.key === "Enter") this.go(e);
+              else if (k.key === "ArrowDown") ((k.currentTarget as HTMLElement).nextElementSibling as HTMLElement | null)?.focus();
+              else if (k.key === "ArrowUp") ((k.currentTarget as HTMLElement).previousElementSibling as HTMLElement | null)?.focus();
+              else return;
+              k.preventDefault();
+              k.stopPropagation();
+            },
+          },
+          h("td", { class: "n" }, moment(e.start)),
+          h("td", { class: "n" }, e.flags & 0x40 ? t("never_ended") : duration(e.end - e.start)),
+          h("td", { class: "wide" }, h("bdi", null, clean(e.name, 300) || t("unnamed"))),
+          h("td", null, h("bdi", null, row ? (this.app.rows.names.get(row.key) ?? "") : "")),
+        );
+      }),
+    );
+  }
+
+  private go(e: Spot & { report: number }): void {
+    this.app.select(e.report, e, true);
+    this.draw();
+  }
+
+  private csv(copy: boolean): void {
+    const quote = (s: string): string => (/[",\n\r]/.test(s) ? `"${s.replace(/"/g, '""')}"` : s);
+    /* A cell that begins like a formula is one to a spreadsheet: a quote before it keeps it text. */
+    const cell = (s: string): string => quote(/^[=+\-@\t\r]/.test(s) ? `'${s}` : s);
+    const lines = this.shown.map((e) => `${e.start},${e.end - e.start},${cell(clean(e.name))},${cell(this.app.rows.names.get(this.app.laneRow(e.report, e.lane)?.key ?? "") ?? "")}`);
+    const text = ["start_ns,duration_ns,name,row", ...lines].join("\n") + "\n";
+    if (copy) void copyText(text).then(() => toast(t("copied")));
+    else download("events.csv", text, "text/csv");
+  }
+}

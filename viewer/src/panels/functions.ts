@@ -1,0 +1,186 @@
+/** Where the time of the window went by call stack: a flame graph, top down or bottom up, and the functions as a table. */
+
+import type { App } from "../app";
+import type { Flame, FlameNode } from "../data";
+import { windowOf, type Panel } from "./panels";
+import { fill, h, later } from "../dom";
+import { clean, count, duration, percent } from "../format";
+import { t, type Word } from "../i18n";
+import { classColor, CLASS_SAMPLE, css, inkOn } from "../colors";
+import { hideTip, showTip } from "../menu";
+
+/** Numbered as enum ws_profile_kind; each needs one of some tables. */
+const KINDS: [Word, string[]][] = [
+  ["on_cpu", ["sample"]],
+  ["off_cpu", ["osrt", "sched"]],
+  ["python_stacks", ["python_sample"]],
+  ["gpu_time", ["cuda_kernel", "cuda_memcpy", "cuda_memset"]],
+];
+
+type Mode = "top_down" | "bottom_up" | "flat";
+
+const LINE = 18;
+
+function hash(s: string): number {
+  let v = 7;
+  for (let i = 0; i < s.length; i++) v = (v * 31 + s.charCodeAt(i)) | 0;
+  return v & 255;
+}
+
+export class Functions implements Panel {
+  readonly root = h("div", { class: "functions" });
+  private mode: Mode = "top_down";
+  private kind = -1;
+  private data: Flame | null = null;
+  private zoom: FlameNode[] = []; // from the root to what fills the width
+  private turn = 0;
+  private body = h("div", { class: "flame", tabindex: 0 });
+
+  constructor(private app: App) {
+    new ResizeObserver(() => this.drawBody()).observe(this.body);
+    app.on("theme", () => this.drawBody());
+  }
+
+  private kinds(): number[] {
+    return KINDS.map(([, tables], i) => (this.app.reports.some((r) => r.tables.some((x) => tables.includes(x.name))) ? i : -1)).filter((i) => i >= 0);
+  }
+
+  there(): boolean {
+    return !this.app.limit && this.kinds().length > 0;
+  }
+
+  update = later(200, () => void this.load());
+
+  private async load(): Promise<void> {
+    const turn = ++this.turn;
+    if (this.kind < 0) this.kind = this.kinds()[0];
+    const report = this.app.reports.find((r) => r.tables.some((x) => KINDS[this.kind][1].includes(x.name)));
+    if (!report) return;
+    const { t0, t1 } = windowOf(this.app, report.id);
+    const data = await this.app.ask<Flame>("flame", { r: report.id, t0, t1, kind: this.kind, up: this.mode === "bottom_up" ? 1 : 0 });
+    if (turn !== this.turn || !data) return;
+    this.data = data;
+    this.zoom = [data.root];
+    this.draw();
+  }
+
+  private draw(): void {
+    const mode = (m: Mode): HTMLElement =>
+      h(
+        "button",
+        {
+          class: m === this.mode ? "on" : "",
+          onclick: () => {
+            const again = (m === "bottom_up") !== (this.mode === "bottom_up");
+            this.mode = m;
+            if (again) void this.load();
+            else this.draw();
+          },
+        },
+        t(m),
+      );
+    fill(
+      this.root,
+      h(
+        "p",
+        { class: "actions" },
+        this.kinds().map((k) =>
+          h(
+            "button",
+            {
+              class: k === this.kind ? "on" : "",
+              onclick: () => {
+                this.kind = k;
+                void this.load();
+              },
+            },
+            t(KINDS[k][0]),
+          ),
+        ),
+        " ",
+        mode("top_down"),
+        mode("bottom_up"),
+        mode("flat"),
+        h("span", { class: "quiet" }, ` ${this.app.range ? t("selection") : t("window")}: ${t("samples", count(this.data?.samples ?? 0))}${this.data?.unit === "ns" ? ` · ${duration(this.data.root.total)}` : ""} `),
+        this.zoom.length > 1 ? h("button", { onclick: () => this.zoomTo([this.data!.root]) }, t("reset_zoom")) : null,
+      ),
+      this.mode === "flat" ? this.flat() : this.body,
+    );
+    this.drawBody();
+  }
+
+  private flat(): HTMLElement {
+    const all = this.data?.root.total || 1;
+    return h(
+      "table",
+      { class: "grid" },
+      h("thead", null, h("tr", null, h("th", { scope: "col" }, t("self")), h("th", { scope: "col" }, t("total")), h("th", { scope: "col" }, t("self")), h("th", { scope: "col" }, t("name")), h("th", { scope: "col" }, t("module")))),
+      h(
+        "tbody",
+        null,
+        (this.data?.flat ?? []).map((f) =>
+          h(
+            "tr",
+            null,
+            h("td", { class: "n bar", style: { backgroundSize: `${(f.self / all) * 100}% 100%` } }, percent(f.self / all)),
+            h("td", { class: "n" }, percent(f.total / all)),
+            h("td", { class: "n" }, this.amount(f.self)),
+            h("td", { class: "wide" }, h("bdi", null, clean(f.name, 300))),
+            h("td", null, h("bdi", null, clean(f.module.replace(/.*\//, ""), 100))),
+          ),
+        ),
+      ),
+    );
+  }
+
+  private amount(v: number): string {
+    return this.data?.unit === "ns" ? duration(v) : count(v);
+  }
+
+  private zoomTo(path: FlameNode[]): void {
+    this.zoom = path;
+    this.draw();
+  }
+
+  private drawBody(): void {
+    if (this.mode === "flat" || !this.data) return;
+    const width = this.body.clientWidth || 800,
+      { dark } = this.app.theme;
+    const cells: HTMLElement[] = [];
+    const cell = (n: FlameNode, path: FlameNode[], x: number, w: number, depth: number): void => {
+      if (w < 1.5 || cells.length > 4000) return;
+      const name = n.name === undefined ? t("whole") : clean(n.name, 200);
+      const c = classColor(CLASS_SAMPLE, hash(name), dark);
+      const e = h(
+        "button",
+        {
+          class: "cell",
+          style: { left: `${x}px`, top: `${depth * LINE}px`, width: `${Math.max(1, w - 1)}px`, background: n.name === undefined ? "var(--line)" : css(c), color: n.name === undefined ? "var(--text)" : inkOn(c) },
+          onclick: () => this.zoomTo(path),
+          onpointermove: (p: PointerEvent) =>
+            showTip(p.clientX, p.clientY, [name, `${t("total")} ${this.amount(n.total)}, ${percent(n.total / (this.data!.root.total || 1))} · ${t("self")} ${percent(n.self / (this.data!.root.total || 1))}`]),
+          onpointerleave: hideTip,
+        },
+        w > 30 ? h("bdi", null, name) : "",
+      );
+      if (w <= 30) e.setAttribute("aria-label", name);
+      cells.push(e);
+      let at = x;
+      for (const k of n.children) {
+        const kw = (k.total / (n.total || 1)) * w;
+        cell(k, [...path, k], at, kw, depth + 1);
+        at += kw;
+      }
+    };
+    this.zoom.forEach((n, i) => {
+      if (i < this.zoom.length - 1) {
+        const name = n.name === undefined ? t("whole") : clean(n.name, 200);
+        cells.push(h("button", { class: "cell above", style: { left: "0", top: `${i * LINE}px`, width: `${width}px` }, onclick: () => this.zoomTo(this.zoom.slice(0, i + 1)) }, h("bdi", null, name)));
+      }
+    });
+    cell(this.zoom[this.zoom.length - 1], this.zoom, 0, width, this.zoom.length - 1);
+    this.body.replaceChildren(...cells);
+    const deepest = cells.reduce((m, e) => Math.max(m, parseFloat(e.style.top)), 0);
+    this.body.style.height = `${deepest + LINE}px`;
+  }
+}

@@ -1,0 +1,110 @@
+/** The lower part of the page: tabs. A tab that would have nothing to show is not there. */
+
+import type { App } from "../app";
+import { h } from "../dom";
+import { t, type Word } from "../i18n";
+import { Details } from "./details";
+import { Events } from "./events";
+import { Statistics } from "./statistics";
+import { Functions } from "./functions";
+import { Diagnostics } from "./diagnostics";
+import { Session } from "./session";
+
+export interface Panel {
+  readonly root: HTMLElement;
+  /** Is there anything to show? */
+  there(): boolean;
+  /** It came into sight, or what it depends on changed while it is. */
+  update(): void;
+}
+
+export interface LaneRef {
+  report: number;
+  lane: number;
+}
+
+export class Panels {
+  readonly root: HTMLElement;
+  private tabs: HTMLElement;
+  private body: HTMLElement;
+  private current: Word = "details";
+  readonly details: Details;
+  readonly events: Events;
+  readonly statistics: Statistics;
+  private all: [Word, Panel][];
+
+  constructor(app: App) {
+    this.details = new Details(app);
+    this.events = new Events(app);
+    this.statistics = new Statistics(app, this);
+    this.all = [
+      ["details", this.details],
+      ["events", this.events],
+      ["statistics", this.statistics],
+      ["functions", new Functions(app)],
+      ["diagnostics", new Diagnostics(app)],
+      ["session", new Session(app)],
+    ];
+    this.tabs = h("div", { class: "tabs", role: "tablist" });
+    this.body = h("div", { class: "panel", role: "tabpanel" });
+    this.root = h("div", { class: "panels" }, this.tabs, this.body);
+    for (const what of ["ready", "built", "words"]) app.on(what, () => this.draw());
+    app.on("select", () => {
+      if (app.selected) this.show("details", false);
+      else this.refresh(["details"]);
+    });
+    app.on("view", () => this.refresh(["statistics", "events", "functions"]));
+    app.on("range", () => this.refresh(["statistics", "events", "functions"]));
+    this.draw();
+  }
+
+  private refresh(which: Word[]): void {
+    if (which.includes(this.current)) this.panel().update();
+  }
+
+  private panel(): Panel {
+    return this.all.find(([w]) => w === this.current)![1];
+  }
+
+  private draw(): void {
+    if (!this.panel().there()) this.current = "details";
+    this.tabs.replaceChildren(
+      ...this.all
+        .filter(([, p]) => p.there())
+        .map(([w]) =>
+          h("button", { role: "tab", "aria-selected": String(w === this.current), class: w === this.current ? "on" : "", "data-tab": w, onclick: () => this.show(w) }, t(w)),
+        ),
+    );
+    this.body.replaceChildren(this.panel().root);
+    this.panel().update();
+  }
+
+  show(which: Word, always = true): void {
+    const changed = this.current !== which;
+    /* Stepping from the table of events through the events must not hide the table. */
+    if (!always && this.current !== "details" && this.current !== "statistics" && this.current !== "diagnostics" && this.current !== "session") {
+      this.refresh([this.current]);
+      return;
+    }
+    this.current = which;
+    if (changed) this.draw();
+    else this.panel().update();
+  }
+
+  showEvents(lanes: LaneRef[], name: string): void {
+    this.events.choose(lanes, name);
+    this.show("events");
+  }
+
+  showStatistics(lanes: LaneRef[]): void {
+    this.statistics.choose(lanes);
+    this.show("statistics");
+  }
+}
+
+/** The stretch that panels are about, in times of one report: the selection, else what is in sight. */
+export function windowOf(app: App, report: number): { t0: number; t1: number; selected: boolean } {
+  const [a, b] = app.range ?? [app.view.t0, app.view.t1],
+    o = app.offsets[report] ?? 0;
+  return { t0: Math.floor(a - o), t1: Math.ceil(b - o), selected: app.range !== null };
+}

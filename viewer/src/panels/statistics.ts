@@ -1,0 +1,194 @@
+/** What the window or the selection is made of: sums by name and kind, and how busy rows are. */
+
+import type { App } from "../app";
+import type { Group, Sum } from "../data";
+import { windowOf, type LaneRef, type Panel, type Panels } from "./panels";
+import { copyText, fill, h, later } from "../dom";
+import { clean, count, duration, percent } from "../format";
+import { has, t } from "../i18n";
+import { toast } from "../menu";
+
+const ORDER = ["kernels", "memory", "sync", "nvtx", "projected", "op", "cuda_api", "osrt", "slice", "track", "collective", "state", "cpu", "sample", "python", "gil", "cuda_other", "um"];
+
+export class Statistics implements Panel {
+  readonly root = h("div", { class: "statistics" });
+  private lanes: LaneRef[] = [];
+  private kind = "";
+  private key: "total" | "count" | "max" | "average" = "total";
+  private turn = 0;
+  private groups: (Group & { report: number })[] = [];
+  private leftOut = 0;
+
+  constructor(
+    private app: App,
+    private panels: Panels,
+  ) {}
+
+  there(): boolean {
+    return this.app.reports.length > 0;
+  }
+
+  choose(lanes: LaneRef[]): void {
+    this.lanes = lanes;
+    this.kind = "";
+  }
+
+  update = later(120, () => void this.load());
+
+  private async load(): Promise<void> {
+    const turn = ++this.turn;
+    const reports = this.lanes.length ? [...new Set(this.lanes.map((l) => l.report))] : this.app.reports.map((r) => r.id);
+    const parts = await Promise.all(
+      reports.map(async (r) => {
+        const { t0, t1 } = windowOf(this.app, r);
+        const lanes = this.lanes.length ? this.lanes.filter((l) => l.report === r).map((l) => l.lane).join(",") : undefined;
+        return { r, sum: await this.app.ask<Sum>("sum", { r, t0, t1, lanes }) };
+      }),
+    );
+    if (turn !== this.turn) return;
+    this.groups = parts.flatMap((p) => (p.sum?.groups ?? []).map((g) => ({ ...g, report: p.r })));
+    this.leftOut = parts.reduce((n, p) => n + (p.sum?.left_out ?? 0), 0);
+    this.draw();
+  }
+
+  private kinds(): string[] {
+    const there = new Set(this.groups.map((g) => g.kind));
+    return [...ORDER.filter((k) => there.has(k)), ...[...there].filter((k) => !ORDER.includes(k))];
+  }
+
+  private word(kind: string): string {
+    return kind === "projected" ? t("nvtx_gpu") : kind === "stream" ? t("kernels") : kind === "cpu" ? t("cores") : has(kind) ? t(kind) : kind;
+  }
+
+  private draw(): void {
+    const kinds = this.kinds();
+    if (!kinds.includes(this.kind)) this.kind = kinds[0] ?? "";
+    const mine = this.groups.filter((g) => g.kind === this.kind);
+    const all = mine.reduce((n, g) => n + g.total, 0);
+    const value = (g: Group): number => (this.key === "average" ? g.total / g.count : g[this.key]);
+    mine.sort((a, b) => value(b) - value(a));
+    const span = this.app.range ? this.app.range[1] - this.app.range[0] : this.app.view.t1 - this.app.view.t0;
+    fill(
+      this.root,
+      h(
+        "p",
+        { class: "actions" },
+        h("b", null, `${this.app.range ? t("selection") : t("window")}: ${duration(span)}`),
+        kinds.map((k) => {
+          const sum = this.groups.filter((g) => g.kind === k);
+          return h(
+            "button",
+            {
+              class: k === this.kind ? "on" : "",
+              onclick: () => {
+                this.kind = k;
+                this.draw();
+              },
+            },
+            `${this.word(k)} ${duration(sum.reduce((n, g) => n + g.total, 0))}`,
+          );
+        }),
+        this.lanes.length
+          ? h(
+              "button",
+              {
+                onclick: () => {
+                  this.lanes = [];
+                  this.update();
+                },
+              },
+              t("show_all_rows"),
+            )
+          : null,
+        h("button", { onclick: () => this.copy(mine) }, t("copy_csv")),
+      ),
+      mine.length ? this.table(mine, all) : h("p", { class: "quiet" }, t("no_matches")),
+      this.leftOut ? h("p", { class: "quiet" }, `+ ${count(this.leftOut)}`) : null,
+    );
+  }
+
+  private header(key: "total" | "count" | "max" | "average", word: "total" | "count" | "maximum" | "average"): HTMLElement {
+    return h(
+      "th",
+      { scope: "col", "aria-sort": this.key === key ? "descending" : undefined },
+      h(
+        "button",
+        {
+          onclick: () => {
+            this.key = key;
+            this.draw();
+          },
+        },
+        `${t(word)}${this.key === key ? " ▾" : ""}`,
+      ),
+    );
+  }
+
+  private table(groups: (Group & { report: number })[], all: number): HTMLElement {
+    return h(
+      "table",
+      { class: "grid" },
+      h(
+        "thead",
+        null,
+        h("tr", null, h("th", { scope: "col" }, t("share")), this.header("total", "total"), this.header("count", "count"), this.header("average", "average"), h("th", { scope: "col" }, t("minimum")), this.header("max", "maximum"), h("th", { scope: "col" }, t("name"))),
+      ),
+      h(
+        "tbody",
+        null,
+        groups.slice(0, 200).map((g) =>
+          h(
+            "tr",
+            {
+              tabindex: 0,
+              title: t("show_in_events"),
+              onclick: () => this.open(g),
+              onkeydown: (k: KeyboardEvent) => {
+                if (k.key === "Enter") this.open(g);
+              },
+            },
+            h("td", { class: "n bar", style: { backgroundSize: `${all ? (g.total / all) * 100 : 0}% 100%` } }, all ? percent(g.total / all) : ""),
+            h("td", { class: "n" }, duration(g.total)),
+            h("td", { class: "n" }, count(g.count)),
+            h("td", { class: "n" }, duration(g.total / g.count)),
+            h("td", { class: "n" }, duration(g.min)),
+            h(
+              "td",
+              { class: "n" },
+              h(
+                "button",
+                {
+                  class: "link",
+                  title: t("jump"),
+                  onclick: (e: Event) => {
+                    e.stopPropagation();
+                    void this.longest(g);
+                  },
+                },
+                duration(g.max),
+              ),
+            ),
+            h("td", { class: "wide" }, h("bdi", null, clean(g.name, 300) || t("unnamed"))),
+          ),
+        ),
+      ),
+    );
+  }
+
+  private async longest(g: Group & { report: number }): Promise<void> {
+    const [lane, level, event] = g.longest;
+    const spot = await this.app.ask<import("../data").EventDetail>("event", { r: g.report, lane, level, event });
+    if (spot) this.app.select(g.report, spot, true);
+  }
+
+  private open(g: Group & { report: number }): void {
+    const lanes = [...this.app.rows.byLane.values()].filter((r) => r.report === g.report && r.type === g.kind).map((r) => ({ report: r.report, lane: r.lane! }));
+    this.panels.showEvents(lanes, g.name);
+  }
+
+  private copy(groups: Group[]): void {
+    const cell = (s: string): string => `"${(/^[=+\-@]/.test(s) ? `'${s}` : s).replace(/"/g, '""')}"`;
+    const text = ["kind,name,count,total_ns,min_ns,max_ns", ...groups.map((g) => `${g.kind},${cell(clean(g.name))},${g.count},${g.total},${g.min},${g.max}`)].join("\n");
+    void copyText(text + "\n").then(() => toast(t("copied")));
+  }
+}

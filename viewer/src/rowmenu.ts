@@ -1,0 +1,77 @@
+/** What a right click on a row's name offers. */
+
+import type { App } from "./app";
+import type { Panels } from "./panels/panels";
+import { FIRST_LEVELS, type Row } from "./layout";
+import { showMenu, type Item } from "./menu";
+import { t } from "./i18n";
+
+function openAll(app: App, r: Row, open: boolean): void {
+  app.setOpen(r, open);
+  for (const c of r.children) openAll(app, c, open);
+}
+
+/** Hide everything that is neither this row, nor above it, nor below it. */
+function only(app: App, r: Row): void {
+  const keep = new Set<string>();
+  for (let p: Row | undefined = r; p; p = app.rows.byKey.get(p.parentKey)) keep.add(p.key);
+  const walk = (list: Row[]): void => {
+    for (const x of list) {
+      if (!keep.has(x.key)) app.setHidden(x, true);
+      else if (x !== r) walk(x.children);
+    }
+  };
+  walk(app.rows.roots);
+}
+
+export function rowMenu(app: App, panels: Panels, row: Row, x: number, y: number): void {
+  const done = (f: () => void) => (): void => {
+    f();
+    app.layoutRows();
+  };
+  const lanes = app.rows.lanesUnder(row).map((l) => ({ report: l.report, lane: l.lane! }));
+  const items: Item[] = [
+    [t("show_in_events"), () => panels.showEvents(lanes, "")],
+    [t("stats_row"), () => panels.showStatistics(lanes)],
+    null,
+    [t("hide_row"), done(() => app.setHidden(row, true))],
+    [t("only_row"), done(() => only(app, row))],
+    [t("show_all_rows"), done(() => app.rows.hiddenRows().forEach((r) => app.setHidden(r, false)))],
+    [row.pinned ? t("unpin_row") : t("pin_row"), done(() => app.setPinned(row, !row.pinned))],
+    null,
+    [
+      t("move_up"),
+      done(() => {
+        app.rows.move(row, -1);
+        app.store();
+      }),
+    ],
+    [
+      t("move_down"),
+      done(() => {
+        app.rows.move(row, 1);
+        app.store();
+      }),
+    ],
+    [t("taller"), done(() => app.setHeight(row, row.height * 1.5))],
+    [t("lower"), done(() => app.setHeight(row, row.height / 1.5))],
+  ];
+  if (row.lane !== undefined && (row.levels ?? 1) > FIRST_LEVELS) {
+    const full = app.stored.full[row.key] ?? false;
+    items.push([
+      full ? t("few_levels") : t("all_levels", row.levels ?? 1),
+      done(() => {
+        app.stored.full[row.key] = !full;
+        app.setOpen(row, true);
+      }),
+    ]);
+  }
+  if (row.children.length) items.push(null, [t("expand_all"), done(() => openAll(app, row, true))], [t("collapse_all"), done(() => openAll(app, row, false))]);
+  if (row.type === "report" || app.reports.length > 1)
+    items.push(
+      null,
+      [t("align_clock"), () => app.setOffset(row.report, app.clockOffset(row.report))],
+      [t("align_start"), () => app.setOffset(row.report, 0)],
+    );
+  showMenu(x, y, items);
+}

@@ -1,0 +1,316 @@
+/**
+ * A page that carries its events (`warpsight export -t html`): the same answers as the server's, from arrays. Events of a level do not overlap
+ * and ascend, so everything is a search and a walk; such a page holds at most some hundred thousand of them.
+ */
+
+import { COUNTER, GROUP, MOMENT, OPEN, PAINTED, RECT_BYTES, ServerError, TILE_PIXELS, type Group, type Params, type ReportInfo, type Source, type Spot, type TreeRow } from "./data";
+
+interface Carried {
+  session: { version: string; reports: ReportInfo[] };
+  tree: { rows: TreeRow[] };
+  window: [number, number];
+  lanes: { lane: number; kind: string; counter: number; levels: number[] }[];
+  names: [number, string][];
+  palette: number[];
+}
+
+interface Level {
+  n: number;
+  start: Float64Array;
+  dur: Float64Array; // of counters the value
+  name: Uint32Array;
+  src: Uint8Array;
+  paint: Uint8Array;
+  color: Uint8Array;
+}
+
+interface Lane {
+  lane: number;
+  kind: string;
+  counter: boolean;
+  levels: Level[];
+}
+
+function unpack(text: string): ArrayBuffer {
+  const bin = atob(text.trim()),
+    out = new Uint8Array(bin.length);
+  for (let i = 0; i < bin.length; i++) out[i] = bin.charCodeAt(i);
+  return out.buffer;
+}
+
+/** The first event at or after `t`. */
+function seek(v: Level, t: number): number {
+  let low = 0,
+    high = v.n;
+  while (low < high) {
+    const mid = (low + high) >> 1;
+    if (v.start[mid] < t) low = mid + 1;
+    else high = mid;
+  }
+  return low;
+}
+
+const AGAIN = ["stream", "cpu", "projected"];
+
+export class StaticSource implements Source {
+  private data: Carried;
+  private lanes = new Map<number, Lane>();
+  private names: Map<number, string>;
+
+  static there(): boolean {
+    return document.getElementById("warpsight-data") !== null;
+  }
+
+  constructor() {
+    this.data = JSON.parse(document.getElementById("warpsight-data")!.textContent ?? "") as Carried;
+    this.names = new Map(this.data.names);
+    const bytes = unpack(document.getElementById("warpsight-events")!.textContent ?? "");
+    let at = 0;
+    for (const l of this.data.lanes) {
+      const lane: Lane = { lane: l.lane, kind: l.kind, counter: l.counter === 1, levels: [] };
+      for (const n of l.levels) {
+        const level: Level = { n, start: new Float64Array(bytes, at, n), dur: new Float64Array(bytes, at + n * 8, n), name: new Uint32Array(0), src: new Uint8Array(0), paint: new Uint8Array(0), color: new Uint8Array(0) };
+        at += n * 16;
+        if (!lane.counter) {
+          level.name = new Uint32Array(bytes, at, n);
+          level.src = new Uint8Array(bytes, at + n * 4, n);
+          level.paint = new Uint8Array(bytes, at + n * 5, n);
+          level.color = new Uint8Array(bytes, at + n * 6, n);
+          at += (n * 7 + 7) & ~7;
+        }
+        lane.levels.push(level);
+      }
+      this.lanes.set(l.lane, lane);
+    }
+  }
+
+  get window(): [number, number] {
+    return this.data.window;
+  }
+
+  private range(l: Lane, v: Level, t0: number, t1: number): [number, number] {
+    let from = seek(v, t0);
+    const to = seek(v, t1);
+    if (from && (l.counter || v.start[from - 1] + v.dur[from - 1] > t0)) from--;
+    return [Math.min(from, to), to];
+  }
+
+  /* ---- tiles ---- */
+
+  tiles(params: Params): Promise<ArrayBuffer> {
+    const k = Number(params.k),
+      index = Number(params.i);
+    const heads: number[] = [],
+      rects: { f: number[]; u: number[]; b: number[]; counter: boolean }[] = [],
+      used = new Set<number>();
+    const asked = String(params.lanes).split(",");
+    for (const a of asked) {
+      const [lane, most] = a.split(".").map(Number);
+      const l = this.lanes.get(lane);
+      const levels = l ? l.levels.slice(0, most) : [];
+      heads.push(lane, index >>> 0, 0, levels.length);
+      for (const v of levels) {
+        const before = rects.length;
+        this.draw(l!, v, k, index, rects, used);
+        heads.push(rects.length - before);
+      }
+    }
+    return Promise.resolve(this.pack(asked.length, heads, rects, used));
+  }
+
+  private draw(l: Lane, v: Level, k: number, index: number, out: { f: number[]; u: number[]; b: number[]; counter: boolean }[], used: Set<number>): void {
+    const px = 2 ** k,
+      t0 = index * TILE_PIXELS * px,
+      [from, to] = this.range(l, v, t0, t0 + TILE_PIXELS * px);
+    const clamp = (x: number): number => Math.max(-65536, Math.min(65536, (x - t0) / px));
+    for (let i = from; i < to; ) {
+      const edge = t0 + (Math.floor(Math.max(0, v.start[i] - t0) / px) + 1) * px;
+      let j = i + 1;
+      if (l.counter || v.dur[i] < px) while (j < to && v.start[j] < edge && (l.counter || v.dur[j] < px)) j++;
+      let busy = 0,
+        longest = i,
+        low = v.dur[i],
+        high = v.dur[i];
+      for (let m = i; m < j; m++) {
+        busy += v.dur[m];
+        if (v.dur[m] > v.dur[longest]) longest = m;
+        low = Math.min(low, v.dur[m]);
+        high = Math.max(high, v.dur[m]);
+      }
+      if (l.counter) out.push({ f: [clamp(v.start[i]), clamp(j < v.n ? v.start[j] : this.data.window[1]), high, low, v.dur[j - 1]], u: [], b: [0, 255, COUNTER, 0], counter: true });
+      else {
+        const painted = v.paint[longest] !== 0,
+          moment = (v.src[longest] & 0x80) !== 0;
+        const x0 = clamp(v.start[i]),
+          x1 = clamp(v.start[j - 1] + v.dur[j - 1]);
+        out.push({
+          f: [x0, x1],
+          u: [longest, j - i, v.name[longest]],
+          b: [
+            painted ? v.paint[longest] : v.color[longest],
+            moment || (j === i + 1 && v.dur[i] >= px) ? 255 : Math.min(255, (busy * 255) / px),
+            (painted ? PAINTED : 0) | (v.src[longest] & 0x40 ? OPEN : 0) | (moment ? MOMENT : 0) | (j > i + 1 ? GROUP : 0),
+            v.src[longest] & 0x3f,
+          ],
+          counter: false,
+        });
+        if (x1 - x0 >= 20) used.add(v.name[longest]);
+      }
+      i = j;
+    }
+  }
+
+  private pack(tiles: number, heads: number[], rects: { f: number[]; u: number[]; b: number[]; counter: boolean }[], used: Set<number>): ArrayBuffer {
+    const text = new TextEncoder(),
+      names = [...used].map((id) => ({ id, bytes: text.encode((this.names.get(id) ?? "").slice(0, 200)) }));
+    const nameBytes = names.reduce((s, n) => s + 8 + ((n.bytes.length + 3) & ~3), 0);
+    const head = (5 + this.data.palette.length + heads.length) * 4;
+    const out = new ArrayBuffer(head + rects.length * RECT_BYTES + nameBytes),
+      v = new DataView(out);
+    [0x31545357, tiles, names.length, nameBytes, this.data.palette.length, ...this.data.palette, ...heads].forEach((x, i) => v.setUint32(i * 4, x, true));
+    rects.forEach((r, i) => {
+      const at = head + i * RECT_BYTES;
+      r.f.forEach((x, j) => v.setFloat32(at + j * 4, x, true));
+      r.u.forEach((x, j) => v.setUint32(at + 8 + j * 4, x, true));
+      r.b.forEach((x, j) => v.setUint8(at + 20 + j, x));
+    });
+    let at = head + rects.length * RECT_BYTES;
+    for (const n of names) {
+      v.setUint32(at, n.id, true);
+      v.setUint32(at + 4, n.bytes.length, true);
+      new Uint8Array(out, at + 8, n.bytes.length).set(n.bytes);
+      at += 8 + ((n.bytes.length + 3) & ~3);
+    }
+    return out;
+  }
+
+  /* ---- questions ---- */
+
+  private spot(l: Lane, level: number, i: number): Spot {
+    const v = l.levels[level];
+    return { lane: l.lane, level, event: i, start: v.start[i], end: v.start[i] + v.dur[i], flags: v.src[i] & 0xc0, name: this.names.get(v.name[i]) ?? "" };
+  }
+
+  /** The lanes that are meant, and the window. */
+  private where(p: Params, without: string[]): { lanes: Lane[]; t0: number; t1: number } {
+    const chosen = p.lanes === undefined ? null : new Set(String(p.lanes).split(",").map(Number));
+    return {
+      lanes: [...this.lanes.values()].filter((l) => !l.counter && (chosen ? chosen.has(l.lane) : !without.includes(l.kind))),
+      t0: Number(p.t0 ?? -Infinity),
+      t1: Number(p.t1 ?? Infinity),
+    };
+  }
+
+  private matcher(p: Params): (name: number) => boolean {
+    const q = String(p.q ?? "");
+    if (!q) return () => true;
+    let re: RegExp;
+    try {
+      re = new RegExp(Number(p.re) ? q : q.replace(/[\\^$.[\]|()*+?{}]/g, "\\$&"), Number(p.case) ? "" : "i");
+    } catch (e) {
+      throw new ServerError(`the regular expression cannot be used: ${(e as Error).message}`);
+    }
+    const seen = new Map<number, boolean>();
+    return (name) => {
+      let v = seen.get(name);
+      if (v === undefined) seen.set(name, (v = re.test(this.names.get(name) ?? "")));
+      return v;
+    };
+  }
+
+  /** `without`: rows that show again what others have. */
+  private sum(p: Params, without: string[]): unknown {
+    const { lanes, t0, t1 } = this.where(p, without),
+      match = this.matcher(p),
+      groups = new Map<string, Group>(),
+      busy: [number, number, number][] = [];
+    for (const l of lanes)
+      l.levels.forEach((v, k) => {
+        const [from, to] = this.range(l, v, t0, t1);
+        let total = 0;
+        for (let i = from; i < to; i++) {
+          const d = Math.max(0, Math.min(t1, v.start[i] + v.dur[i]) - Math.max(t0, v.start[i]));
+          total += d;
+          if (!match(v.name[i])) continue;
+          const key = `${l.kind} ${v.name[i]}`;
+          let g = groups.get(key);
+          if (!g) groups.set(key, (g = { kind: l.kind, name: this.names.get(v.name[i]) ?? "", count: 0, total: 0, min: Infinity, max: -1, longest: [0, 0, 0] }));
+          g.count++;
+          g.total += d;
+          g.min = Math.min(g.min, d);
+          if (d > g.max) {
+            g.max = d;
+            g.longest = [l.lane, k, i];
+          }
+        }
+        if (k === 0) busy.push([l.lane, total, to - from]);
+      });
+    const all = [...groups.values()].sort((a, b) => b.total - a.total);
+    return { groups: all, names: all.slice(0, 200), count: all.reduce((s, g) => s + g.count, 0), distinct: all.length, left_out: 0, lanes: busy };
+  }
+
+  private list(p: Params): Spot[] {
+    const { lanes, t0, t1 } = this.where(p, AGAIN),
+      match = this.matcher(p),
+      out: Spot[] = [];
+    for (const l of lanes)
+      l.levels.forEach((v, k) => {
+        const [from, to] = this.range(l, v, t0, t1);
+        for (let i = from; i < to; i++) if (match(v.name[i])) out.push(this.spot(l, k, i));
+      });
+    return out;
+  }
+
+  private events(p: Params): unknown {
+    const all = this.list(p),
+      sign = Number(p.down) ? -1 : 1;
+    all.sort(p.sort === "duration" ? (a, b) => sign * (a.end - a.start - b.end + b.start) : (a, b) => sign * (a.start - b.start));
+    return { events: all.slice(Number(p.offset ?? 0), Number(p.offset ?? 0) + Number(p.limit ?? 100)), count: all.length };
+  }
+
+  private step(p: Params): unknown {
+    const t = Number(p.t),
+      back = Number(p.back) === 1;
+    let best: Spot | null = null;
+    for (const s of this.list({ ...p, t0: undefined, t1: undefined }))
+      if (back ? s.start < t && (!best || s.start > best.start) : s.start > t && (!best || s.start < best.start)) best = s;
+    return best ?? {};
+  }
+
+  private one(p: Params): unknown {
+    const l = this.lanes.get(Number(p.lane)),
+      v = l?.levels[Number(p.level)];
+    if (!l || !v || l.counter || Number(p.event) >= v.n) throw new ServerError("there is no such event");
+    return { ...this.spot(l, Number(p.level), Number(p.event)), table: "", sqlite: "", columns: [], stack: [], links: [] };
+  }
+
+  private at(p: Params): unknown {
+    const l = this.lanes.get(Number(p.lane)),
+      v = l?.levels[Number(p.level)],
+      events: Spot[] = [];
+    if (!l || !v || l.counter) return { events, count: 0, busy: 0 };
+    const [from, to] = this.range(l, v, Number(p.t0), Number(p.t1));
+    for (let i = from; i < to && events.length < Number(p.limit ?? 20); i++) events.push(this.spot(l, Number(p.level), i));
+    return { events, count: to - from, busy: 0 };
+  }
+
+  json<T>(path: string, params: Params = {}): Promise<T> {
+    const answers: Record<string, (p: Params) => unknown> = {
+      session: () => this.data.session,
+      tree: () => this.data.tree,
+      progress: () => ({ events: 1, built: 1, done: 1, all: 1 }),
+      sum: (p) => this.sum(p, p.names === 0 ? [] : ["stream", "cpu"]),
+      search: (p) => this.sum(p, AGAIN),
+      events: (p) => this.events(p),
+      step: (p) => this.step(p),
+      event: (p) => this.one(p),
+      at: (p) => this.at(p),
+    };
+    try {
+      if (!answers[path]) throw new ServerError("An exported page does not carry this.");
+      return Promise.resolve(answers[path](params) as T);
+    } catch (e) {
+      return Promise.reject(e as Error);
+    }
+  }
+}

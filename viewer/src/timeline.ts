@@ -1,0 +1,638 @@
+/** The canvas of rows: rectangles by the painter, text and marks on a 2D canvas over it, the axis of time above. */
+
+import type { App, Hit } from "./app";
+import { COUNTER, GROUP, MOMENT, names, OPEN, PAINTED, palettes, PREVIEW, TILE_PIXELS, tileStart, type Tile, type Wanted } from "./data";
+import { GLPainter, PixelPainter, type Batch, type Painter } from "./gl";
+import { classColor, CLASS_COUNTER, CLASS_OWN, css, inkOn, type RGB } from "./colors";
+import { isCounter, type Row } from "./layout";
+import { clean, duration, percent, tick, value } from "./format";
+import { h } from "./dom";
+import { t } from "./i18n";
+
+export const AXIS = 46;
+const FONT = "11px system-ui, 'DejaVu Sans', 'Noto Sans CJK SC', sans-serif";
+
+export class Timeline {
+  readonly root: HTMLElement;
+  readonly axis: HTMLCanvasElement;
+  readonly area: HTMLElement;
+  painter: Painter;
+  private canvas: HTMLCanvasElement;
+  private over: HTMLCanvasElement;
+  private c: CanvasRenderingContext2D;
+  private ac: CanvasRenderingContext2D;
+  private width = 1;
+  private height = 1;
+  private ratio = 1;
+  private asked = false;
+  private shownPalettes = "";
+  private widths = new Map<string, number>();
+  scroll = 0;
+  drag: [number, number] | null = null; // a selection being made
+  snapped: number | null = null;
+  frames: number[] = [];
+
+  constructor(private app: App) {
+    this.canvas = h("canvas", { class: "rects" });
+    this.over = h("canvas", { class: "over" });
+    this.axis = h("canvas", { class: "axis" });
+    this.area = h("div", { class: "area", tabindex: 0, role: "application", "aria-label": "time line" }, this.canvas, this.over);
+    this.root = h("div", { class: "canvases" }, this.axis, this.area);
+    const wanted = new URLSearchParams(location.search).get("painter");
+    const gl = wanted === "canvas" ? null : GLPainter.make(this.canvas, wanted === "webgl2");
+    if (!gl && wanted !== "canvas") {
+      /* A canvas that was asked for one context gives no other. */
+      const fresh = h("canvas", { class: "rects" });
+      this.canvas.replaceWith(fresh);
+      this.canvas = fresh;
+    }
+    this.painter = gl ?? new PixelPainter(this.canvas);
+    this.c = this.over.getContext("2d")!;
+    this.ac = this.axis.getContext("2d")!;
+    app.cache.onDrop = (tile) => this.painter.drop(tile);
+    for (const what of ["draw", "view", "layout", "range", "select", "found", "words"]) app.on(what, () => this.redraw());
+    app.on("theme", () => {
+      this.shownPalettes = "";
+      this.redraw();
+    });
+    new ResizeObserver(() => this.resize()).observe(this.root);
+  }
+
+  private resize(): void {
+    const r = this.root.getBoundingClientRect();
+    this.width = Math.max(50, Math.floor(r.width));
+    this.height = Math.max(50, Math.floor(r.height) - AXIS);
+    this.ratio = window.devicePixelRatio || 1;
+    this.painter.resize(this.width, this.height, this.ratio);
+    for (const [c, hgt] of [
+      [this.over, this.height],
+      [this.axis, AXIS],
+    ] as [HTMLCanvasElement, number][]) {
+      c.width = Math.round(this.width * this.ratio);
+      c.height = Math.round(hgt * this.ratio);
+      c.style.width = `${this.width}px`;
+      c.style.height = `${hgt}px`;
+    }
+    this.app.view.resize(this.width);
+    this.setScroll(this.scroll);
+    this.draw(); // at once: a resized canvas is blank
+  }
+
+  get pinnedHeight(): number {
+    return Math.min(this.app.rows?.pinnedHeight ?? 0, this.height * 0.6);
+  }
+
+  setScroll(y: number): void {
+    const most = Math.max(0, (this.app.rows?.height ?? 0) - (this.height - this.pinnedHeight) + 40);
+    this.scroll = Math.max(0, Math.min(most, y));
+    this.app.emit("scroll");
+    this.redraw();
+  }
+
+  get areaHeight(): number {
+    return this.height;
+  }
+
+  redraw(): void {
+    if (this.asked) return;
+    this.asked = true;
+    requestAnimationFrame(() => {
+      this.asked = false;
+      this.draw();
+    });
+  }
+
+  /* ---- which tiles ---- */
+
+  private scaleOf(): number {
+    return Math.max(0, Math.floor(Math.log2(Math.max(this.app.view.scale, 1))));
+  }
+
+  /** y of a row on the canvas, or null when it is out of sight. */
+  top(r: Row): number {
+    return r.pinned ? r.y : r.y - this.scroll + this.pinnedHeight;
+  }
+
+  private inSight(): Row[] {
+    const out: Row[] = [];
+    for (const r of this.app.rows.pinned) if (r.y < this.pinnedHeight) out.push(r);
+    for (const r of this.app.rows.visible) {
+      const y = this.top(r);
+      if (y + r.h >= this.pinnedHeight && y < this.height) out.push(r);
+    }
+    return out;
+  }
+
+  private request(rows: Row[]): void {
+    const { view, offsets } = this.app,
+      k = this.scaleOf(),
+      span = TILE_PIXELS * 2 ** k;
+    const byReport = new Map<number, Wanted[]>();
+    for (const r of rows)
+      for (const l of r.lane !== undefined ? [r] : this.app.rows.strips(r)) {
+        const list = byReport.get(r.report) ?? [];
+        list.push({ report: r.report, lane: l.lane!, levels: r.lane !== undefined ? Math.max(1, r.shown) : 1 });
+        byReport.set(r.report, list);
+      }
+    for (const [report, lanes] of byReport) {
+      const first = Math.floor((view.t0 - offsets[report]) / span),
+        last = Math.floor((view.t1 - offsets[report]) / span);
+      this.app.cache.want(lanes, k, first, last);
+      if (!this.app.cache.busy()) {
+        /* Nothing is missing: look ahead, so that panning finds it there. */
+        this.app.cache.want(lanes, k, first - 1, first - 1);
+        this.app.cache.want(lanes, k, last + 1, last + 1);
+      }
+    }
+  }
+
+  /** Draw a lane's level between two times (of its report), from tiles of scale k, or from what else is there. */
+  private batches(report: number, lane: number, level: number, k: number, from: number, to: number, make: (tile: Tile, clip: [number, number]) => void): void {
+    const span = TILE_PIXELS * 2 ** k;
+    for (let i = Math.floor(from / span); i * span < to; i++) {
+      const a = Math.max(from, i * span),
+        b = Math.min(to, (i + 1) * span);
+      const tile = this.app.cache.get(report, lane, k, i);
+      if (tile && level < tile.levels.length) {
+        make(tile, [a, b]);
+        continue;
+      }
+      if (tile && !tile.pending && level >= tile.levels.length && tile.asked > level) continue;
+      if (this.coarser(report, lane, level, k, a, b, make)) continue;
+      for (let j = k - 1; j >= Math.max(0, k - 3); j--) if (this.finer(report, lane, level, j, a, b, make)) break;
+    }
+  }
+
+  private coarser(report: number, lane: number, level: number, k: number, a: number, b: number, make: (tile: Tile, clip: [number, number]) => void): boolean {
+    for (let j = k + 1; j <= k + 9 && j < 48; j++) {
+      const tile = this.app.cache.get(report, lane, j, Math.floor(a / (TILE_PIXELS * 2 ** j)));
+      if (tile && level < tile.levels.length) {
+        make(tile, [a, b]);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private finer(report: number, lane: number, level: number, j: number, a: number, b: number, make: (tile: Tile, clip: [number, number]) => void): boolean {
+    const span = TILE_PIXELS * 2 ** j;
+    let any = false;
+    for (let i = Math.floor(a / span); i * span < b; i++) {
+      const tile = this.app.cache.get(report, lane, j, i);
+      if (!tile || level >= tile.levels.length) continue;
+      make(tile, [Math.max(a, i * span), Math.min(b, (i + 1) * span)]);
+      any = true;
+    }
+    return any;
+  }
+
+  private paint(row: Row, lane: Row, level: number, y: number, height: number, labels: boolean): void {
+    const { view, offsets, highlight } = this.app,
+      o = offsets[row.report],
+      k = this.scaleOf();
+    const only = highlight && highlight.report === row.report ? highlight.name : highlight ? 0xffffffff : 0;
+    const top = row.pinned ? 0 : this.pinnedHeight,
+      bottom = row.pinned ? this.pinnedHeight : this.height;
+    this.batches(row.report, lane.lane!, level, k, view.t0 - o, view.t1 - o, (tile, [a, b]) => {
+      const batch: Batch = {
+        tile,
+        level,
+        x: view.x(tileStart(tile.k, tile.index) + o),
+        scale: 2 ** tile.k / view.scale,
+        y,
+        h: height,
+        cls: lane.cls,
+        clip: [view.x(a + o), view.x(b + o)],
+        low: Math.min(0, lane.low ?? 0),
+        high: lane.high ?? 1,
+        shift: lane.lane! % 6,
+      };
+      this.painter.draw(batch, only, top, bottom);
+      if (labels && height >= 11) this.label(batch, top, bottom, only);
+    });
+  }
+
+  /* ---- text ---- */
+
+  private fit(s: string, width: number): string {
+    let w = this.widths.get(s);
+    if (w === undefined) {
+      if (this.widths.size > 50000) this.widths.clear();
+      w = this.c.measureText(s).width;
+      this.widths.set(s, w);
+    }
+    if (w <= width) return s;
+    let n = Math.floor((s.length * width) / w);
+    while (n > 1 && this.c.measureText(s.slice(0, n) + "…").width > width) n--;
+    return n > 1 ? s.slice(0, n) + "…" : "";
+  }
+
+  colorOf(tile: Tile, r: number, cls: number): RGB {
+    const flags = tile.u8[r * 24 + 22],
+      c = tile.u8[r * 24 + 20],
+      name = tile.u32[r * 6 + 4];
+    if (flags & PAINTED) {
+      const argb = palettes[tile.report]?.[c] ?? 0;
+      return [(argb >> 16) & 255, (argb >> 8) & 255, argb & 255];
+    }
+    return name >>> 30 === 2 ? classColor(CLASS_OWN, name & 255, this.app.theme.dark) : classColor(cls, c, this.app.theme.dark);
+  }
+
+  private label(b: Batch, top: number, bottom: number, only: number): void {
+    const level = b.tile.levels[b.level],
+      f = b.tile.f32,
+      texts = names[b.tile.report],
+      mid = b.y + b.h / 2 + 0.5;
+    if (mid < top + 4 || mid > bottom - 2) return;
+    for (const r of level.wide) {
+      let x0 = b.x + f[r * 6] * b.scale,
+        x1 = b.x + f[r * 6 + 1] * b.scale;
+      const from = Math.max(0, b.clip ? b.clip[0] : 0),
+        to = Math.min(this.width, b.clip ? b.clip[1] : this.width);
+      if (b.tile.u8[r * 24 + 22] & (GROUP | COUNTER) || x1 <= from || x0 >= to) continue;
+      if (x0 < from && from > 0) continue; /* the tile before this one has said it */
+      x0 = Math.max(x0, 0);
+      x1 = Math.min(x1, this.width);
+      if (x1 - x0 < 24) continue;
+      const name = b.tile.u32[r * 6 + 4];
+      if (only && name !== only) continue;
+      const raw = texts?.get(name);
+      if (!raw) continue;
+      const text = this.fit(clean(raw, 200), x1 - x0 - 8);
+      if (!text) continue;
+      this.c.fillStyle = inkOn(this.colorOf(b.tile, r, b.cls));
+      this.c.fillText(text, x0 + 4, mid);
+    }
+  }
+
+  private counterText(r: Row, y: number): void {
+    const high = value(r.high ?? 0, r.unit ?? (r.type === "gpu_bytes" ? "B" : ""));
+    this.c.fillStyle = this.app.theme.dim;
+    this.c.fillText(high, 4, y + 8);
+  }
+
+  /* ---- a frame ---- */
+
+  private draw(): void {
+    const { rows, view, theme } = this.app;
+    if (!rows || view.width < 2) return;
+    const began = performance.now();
+    const seen = palettes.map((p) => p.length).join();
+    if (this.shownPalettes !== seen + theme.dark) {
+      this.painter.colors(theme.dark, palettes);
+      this.shownPalettes = seen + theme.dark;
+    }
+    const list = this.inSight();
+    this.request(list);
+    this.c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    this.c.clearRect(0, 0, this.width, this.height);
+    this.c.font = FONT;
+    this.c.textBaseline = "middle";
+    this.c.textAlign = "left";
+    this.painter.begin(theme.back);
+    for (const r of list) this.drawRow(r);
+    this.painter.end();
+    if (this.pinnedHeight) {
+      this.c.fillStyle = theme.dim;
+      this.c.fillRect(0, this.pinnedHeight - 1, this.width, 1);
+    }
+    this.drawMarks();
+    this.drawLinks();
+    this.drawSelected();
+    this.drawAxis();
+    this.frames.push(performance.now() - began);
+    if (this.frames.length > 240) this.frames.shift();
+  }
+
+  private drawRow(r: Row): void {
+    const y = this.top(r),
+      { theme } = this.app;
+    this.c.fillStyle = theme.line;
+    if (y + r.h - 1 >= (r.pinned ? 0 : this.pinnedHeight)) this.c.fillRect(0, y + r.h - 1, this.width, 1);
+    if (r.lane === undefined) {
+      const strips = this.app.rows.strips(r);
+      const each = (r.h - 6) / Math.max(1, strips.length);
+      strips.forEach((s, i) => this.paint(r, s, 0, y + 3 + i * each, Math.max(2, each - 1), false));
+      if (r.type === "process" && r.open) this.drawLife(r, y);
+      return;
+    }
+    if (isCounter(r)) {
+      this.paint(r, r, 0, y + 3, r.h - 6, false);
+      this.counterText(r, y + 4);
+      return;
+    }
+    for (let level = 0; level < r.shown; level++) {
+      const ly = y + 3 + level * r.height;
+      if (ly + r.height < (r.pinned ? 0 : this.pinnedHeight) || ly > this.height) continue;
+      this.paint(r, r, level, ly, r.height - 1, true);
+    }
+  }
+
+  /** When a process began and ended: a thin line. */
+  private drawLife(r: Row, y: number): void {
+    const o = this.app.offsets[r.report],
+      x0 = this.app.view.x((r.start ?? 0) + o),
+      x1 = this.app.view.x((r.end ?? this.app.reports[r.report].last) + o);
+    const mid = y + r.h / 2;
+    if (mid < this.pinnedHeight && !r.pinned) return;
+    this.c.fillStyle = this.app.theme.dim;
+    this.c.globalAlpha = 0.35;
+    this.c.fillRect(Math.max(0, x0), mid - 2, Math.max(1, Math.min(this.width, x1) - Math.max(0, x0)), 4);
+    this.c.globalAlpha = 1;
+  }
+
+  private column(x0: number, x1: number, color: string, alpha: number): void {
+    this.c.fillStyle = color;
+    this.c.globalAlpha = alpha;
+    this.c.fillRect(x0, 0, x1 - x0, this.height);
+    this.c.globalAlpha = 1;
+  }
+
+  private drawMarks(): void {
+    const { view, theme, range, markers, pointer } = this.app;
+    const sel = this.drag ?? range;
+    if (sel) {
+      const a = view.x(Math.min(...sel)),
+        b = view.x(Math.max(...sel));
+      this.column(a, b, theme.accent, 0.13);
+      this.column(a, a + 1, theme.accent, 0.8);
+      this.column(b, b + 1, theme.accent, 0.8);
+    }
+    for (const m of markers) this.column(view.x(m.time), view.x(m.time) + 1, "#d9822b", 0.9);
+    if (this.snapped !== null) this.column(view.x(this.snapped) - 0.5, view.x(this.snapped) + 0.5, theme.select, 0.9);
+    else if (pointer !== null) this.column(view.x(pointer), view.x(pointer) + 1, theme.dim, 0.35);
+  }
+
+  /** The box of an event on the canvas, or null when its row is not shown. */
+  private box(report: number, spot: { lane: number; level: number; start: number; end: number }): [number, number, number, number] | null {
+    let row = this.app.laneRow(report, spot.lane);
+    if (!row) return null;
+    let level = spot.level;
+    for (let p: Row | undefined = row; p; p = this.app.rows.byKey.get(p.parentKey))
+      if (p !== row && !p.open) {
+        row = p; // it is in a closed group: point there
+        level = -1;
+      }
+    const shown = row.pinned ? this.app.rows.pinned : this.app.rows.visible;
+    if (!shown.includes(row)) return null;
+    const o = this.app.offsets[report],
+      x0 = this.app.view.x(spot.start + o),
+      x1 = Math.max(x0 + 2, this.app.view.x(spot.end + o));
+    const y = this.top(row);
+    if (level < 0) return [x0, y + 3, x1 - x0, row.h - 6];
+    return [x0, y + 3 + Math.min(level, row.shown - 1) * row.height, x1 - x0, row.height - 1];
+  }
+
+  private drawSelected(): void {
+    const s = this.app.selected;
+    const b = s && this.box(s.report, s.spot);
+    if (!b) return;
+    this.c.lineWidth = 2;
+    this.c.strokeStyle = this.app.theme.dark ? "#ffffff" : "#000000";
+    const x0 = Math.max(-4, b[0]),
+      x1 = Math.min(this.width + 4, b[0] + b[2]);
+    this.c.strokeRect(x0 - 1, b[1] - 1, Math.max(3, x1 - x0 + 2), b[3] + 2);
+  }
+
+  /** Arrows between the selected event and what it is tied to. */
+  private drawLinks(): void {
+    const s = this.app.selected;
+    if (!s?.detail) return;
+    const from = this.box(s.report, s.spot);
+    if (!from) return;
+    for (const l of s.detail.links) {
+      const to = this.box(s.report, l);
+      if (!to || l.role === "range") {
+        if (to) {
+          this.c.lineWidth = 1;
+          this.c.strokeStyle = this.app.theme.accent;
+          this.c.setLineDash([3, 3]);
+          this.c.strokeRect(Math.max(-2, to[0]), to[1], Math.min(this.width + 4, to[2]), to[3]);
+          this.c.setLineDash([]);
+        }
+        continue;
+      }
+      const forward = l.start >= s.spot.start;
+      const [a, b] = forward ? [from, to] : [to, from];
+      this.arrow(l.role === "waited" ? a[0] + a[2] : a[0] + Math.min(a[2] / 2, 6), a[1] + (a[1] < b[1] ? a[3] : 0), b[0], b[1] + b[3] / 2);
+      this.c.lineWidth = 1.5;
+      this.c.strokeStyle = this.app.theme.accent;
+      this.c.strokeRect(Math.max(-2, to[0]), to[1], Math.min(this.width + 4, Math.max(2, to[2])), to[3]);
+    }
+  }
+
+  private arrow(x0: number, y0: number, x1: number, y1: number): void {
+    const c = this.c,
+      mid = (x0 + x1) / 2;
+    c.strokeStyle = c.fillStyle = this.app.theme.select;
+    c.lineWidth = 1.5;
+    c.beginPath();
+    c.moveTo(x0, y0);
+    c.bezierCurveTo(mid, y0, Math.min(mid, x1 - 12), y1, x1 - 6, y1);
+    c.stroke();
+    c.beginPath();
+    c.moveTo(x1, y1);
+    c.lineTo(x1 - 7, y1 - 4);
+    c.lineTo(x1 - 7, y1 + 4);
+    c.fill();
+  }
+
+  /* ---- the axis ---- */
+
+  private steps(): number {
+    const least = this.app.view.scale * 90;
+    const power = 10 ** Math.floor(Math.log10(least));
+    for (const m of [1, 2, 5, 10]) if (power * m >= least) return Math.max(1, power * m);
+    return power * 10;
+  }
+
+  private drawAxis(): void {
+    const { view, theme, markers, pointer } = this.app,
+      c = this.ac,
+      step = this.steps();
+    c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    c.fillStyle = theme.stripe;
+    c.fillRect(0, 0, this.width, AXIS);
+    this.drawMap(c);
+    c.font = FONT;
+    c.textBaseline = "middle";
+    const around = Math.max(Math.abs(view.t0), Math.abs(view.t1));
+    for (let at = Math.floor(view.t0 / step) * step; at <= view.t1; at += step) {
+      const x = Math.round(view.x(at));
+      c.fillStyle = theme.line;
+      c.fillRect(x, 14, 1, AXIS - 14);
+      c.fillStyle = theme.text;
+      c.fillText(tick(at, step, around), x + 4, 24);
+      c.fillStyle = theme.line;
+      for (let i = 1; i < 10; i++) c.fillRect(Math.round(view.x(at + (step * i) / 10)), AXIS - (i === 5 ? 9 : 6), 1, 9);
+    }
+    c.fillStyle = "#d9822b";
+    for (let i = 0; i < this.app.found.length; i++) {
+      const x = view.x(this.app.found[i]);
+      if (x >= 0 && x <= this.width) c.fillRect(x, AXIS - 5, 1.5, 5);
+    }
+    for (const m of markers) this.flag(c, view.x(m.time), clean(m.note, 40));
+    const sel = this.drag ?? this.app.range;
+    if (sel) this.measure(c, sel);
+    else if (pointer !== null) this.tag(c, view.x(this.snapped ?? pointer), tick(this.snapped ?? pointer, Math.max(1, view.scale)), theme.dim);
+    c.fillStyle = theme.line;
+    c.fillRect(0, AXIS - 1, this.width, 1);
+  }
+
+  /** Where the window is in the whole run. */
+  private drawMap(c: CanvasRenderingContext2D): void {
+    const { view, theme } = this.app,
+      all = view.last - view.first;
+    const a = ((view.t0 - view.first) / all) * this.width,
+      b = ((view.t1 - view.first) / all) * this.width;
+    c.fillStyle = theme.line;
+    c.fillRect(0, 0, this.width, 12);
+    c.fillStyle = theme.accent;
+    c.globalAlpha = 0.55;
+    c.fillRect(Math.max(0, a), 1, Math.max(3, Math.min(this.width, b) - Math.max(0, a)), 10);
+    c.globalAlpha = 1;
+  }
+
+  private tag(c: CanvasRenderingContext2D, x: number, text: string, color: string): void {
+    const w = c.measureText(text).width + 8,
+      at = Math.max(0, Math.min(this.width - w, x - w / 2));
+    c.fillStyle = color;
+    c.fillRect(at, AXIS - 17, w, 15);
+    c.fillStyle = this.app.theme.back;
+    c.fillText(text, at + 4, AXIS - 9);
+  }
+
+  private measure(c: CanvasRenderingContext2D, sel: [number, number]): void {
+    const { view, theme } = this.app,
+      a = view.x(Math.min(...sel)),
+      b = view.x(Math.max(...sel));
+    c.fillStyle = theme.accent;
+    c.fillRect(a, AXIS - 4, b - a, 3);
+    this.tag(c, (Math.max(0, a) + Math.min(this.width, b)) / 2, duration(Math.abs(sel[1] - sel[0])), theme.accent);
+  }
+
+  private flag(c: CanvasRenderingContext2D, x: number, note: string): void {
+    c.fillStyle = "#d9822b";
+    c.beginPath();
+    c.moveTo(x, AXIS);
+    c.lineTo(x - 5, AXIS - 9);
+    c.lineTo(x - 5, AXIS - 18);
+    c.lineTo(x + 5, AXIS - 18);
+    c.lineTo(x + 5, AXIS - 9);
+    c.fill();
+    if (note) {
+      c.fillStyle = this.app.theme.text;
+      c.fillText(note, x + 8, AXIS - 12);
+    }
+  }
+
+  /* ---- what is where ---- */
+
+  rowAt(y: number): Row | undefined {
+    const { rows } = this.app;
+    if (!rows) return undefined;
+    return y < this.pinnedHeight ? rows.rowAt(rows.pinned, y) : rows.rowAt(rows.visible, y - this.pinnedHeight + this.scroll);
+  }
+
+  /** The rectangle under a point. */
+  hit(x: number, y: number): Hit | null {
+    const row = this.rowAt(y);
+    if (!row) return null;
+    let lane = row,
+      level = 0;
+    if (row.lane === undefined) {
+      const strips = this.app.rows.strips(row);
+      if (!strips.length) return null;
+      lane = strips[Math.max(0, Math.min(strips.length - 1, Math.floor(((y - this.top(row) - 3) / (row.h - 6)) * strips.length)))];
+    } else level = Math.max(0, Math.min(row.shown - 1, Math.floor((y - this.top(row) - 3) / row.height)));
+    if (isCounter(row)) level = 0;
+    return this.hitLane(row, lane, level, x);
+  }
+
+  private hitLane(row: Row, lane: Row, level: number, x: number): Hit | null {
+    const { view, offsets } = this.app,
+      o = offsets[row.report];
+    let best: Hit | null = null,
+      bestAway = 4;
+    const near = view.scale * 4,
+      time = view.t(x) - o;
+    this.batches(row.report, lane.lane!, level, this.scaleOf(), time - near, time + near, (tile, [from, to]) => {
+      const l = tile.levels[level],
+        px = 2 ** tile.k,
+        start = tileStart(tile.k, tile.index);
+      if (!l) return;
+      let low = l.from,
+        high = l.from + l.n;
+      while (low < high) {
+        const mid = (low + high) >> 1;
+        if (start + tile.f32[mid * 6 + 1] * px < time - near) low = mid + 1;
+        else high = mid;
+      }
+      for (let r = low; r < l.from + l.n; r++) {
+        const t0 = start + tile.f32[r * 6] * px,
+          t1 = start + tile.f32[r * 6 + 1] * px;
+        if (t0 > time + near || t0 > to) break;
+        if (t1 < from) continue;
+        const away = time < t0 ? (t0 - time) / view.scale : time > t1 ? (time - t1) / view.scale : 0;
+        if (away >= bestAway) continue;
+        bestAway = away;
+        best = {
+          row,
+          level,
+          lane,
+          name: tile.u32[r * 6 + 4],
+          count: tile.u32[r * 6 + 3],
+          t0: t0 + o,
+          t1: t1 + o,
+          event: tile.u32[r * 6 + 2],
+          flags: tile.u8[r * 24 + 22],
+          fill: tile.u8[r * 24 + 21] / 255,
+        };
+        if (tile.u8[r * 24 + 22] & COUNTER) {
+          best.event = 0;
+          best.fill = tile.f32[r * 6 + 2];
+          best.count = tile.f32[r * 6 + 3];
+        }
+      }
+    });
+    return best;
+  }
+
+  /** The edge of an event within a few pixels of a point, or null. */
+  snap(x: number, y: number): number | null {
+    const hit = this.hit(x, y),
+      { view } = this.app;
+    if (!hit || hit.flags & (COUNTER | PREVIEW)) return null;
+    const edges = [hit.t0, hit.t1].filter((e) => Math.abs(view.x(e) - x) < 7);
+    return edges.length ? edges.sort((a, b) => Math.abs(view.x(a) - x) - Math.abs(view.x(b) - x))[0] : null;
+  }
+
+  /** Words about what is under the pointer. */
+  tip(hit: Hit): string[] {
+    const name = clean(names[hit.row.report]?.get(hit.name) ?? "", 160);
+    const where = this.app.rowName(hit.lane);
+    if (hit.flags & PREVIEW) return [where, t("n_events", hit.count)];
+    if (hit.flags & COUNTER) {
+      const unit = hit.lane.unit ?? (hit.lane.type === "gpu_bytes" ? "B" : "");
+      return [where, hit.fill === hit.count ? value(hit.fill, unit) : `${value(hit.count, unit)} … ${value(hit.fill, unit)}`];
+    }
+    const kind = { kernels: "tip_kernel", stream: "tip_kernel", memory: "tip_memory", cuda_api: "tip_api", osrt: "tip_osrt", nvtx: "tip_nvtx", sync: "tip_wait", sample: "tip_sample", state: "tip_state" }[
+      hit.lane.type
+    ] as "tip_kernel" | undefined;
+    const busy = this.app.busyNow.get(hit.lane.key);
+    const own = hit.name >>> 30 === 2 && hit.lane.type === "stream" ? "tip_memory" : kind;
+    const lines = [`${own ? t(own) : where}${busy !== undefined ? ` (${t("busy", percent(busy))})` : ""}`];
+    if (hit.flags & GROUP) {
+      lines.push(t("tip_group", hit.count, percent(hit.fill)));
+      if (name) lines.push(t("tip_longest", name));
+    } else {
+      if (name) lines.push(name);
+      lines.push(hit.flags & MOMENT ? t("at_cursor", tick(hit.t0, 1)) : hit.flags & OPEN ? t("never_ended") : duration(hit.t1 - hit.t0));
+    }
+    return lines;
+  }
+
+  counterColor(r: Row): string {
+    return css(classColor(CLASS_COUNTER, (r.lane ?? 0) % 6, this.app.theme.dark));
+  }
+}

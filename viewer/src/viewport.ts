@@ -1,0 +1,114 @@
+/** The stretch of time that is shown, in ns from time zero of the first report; zooming, panning, undo. */
+
+export class Viewport {
+  t0 = 0;
+  t1 = 1;
+  width = 1; // CSS pixels
+  private undone: [number, number][] = [];
+  private done: [number, number][] = [];
+  private lastPush = -Infinity;
+  onChange: () => void = () => undefined;
+  /** All there is to see. */
+  first = 0;
+  last = 1;
+
+  get scale(): number {
+    return (this.t1 - this.t0) / this.width;
+  }
+
+  x(t: number): number {
+    return (t - this.t0) / this.scale;
+  }
+
+  t(x: number): number {
+    return this.t0 + x * this.scale;
+  }
+
+  /** Remember where we are, unless that was just done: a burst of wheel turns is undone at once. */
+  private remember(): void {
+    const now = performance.now();
+    if (now - this.lastPush > 600) {
+      this.done.push([this.t0, this.t1]);
+      if (this.done.length > 200) this.done.shift();
+      this.undone = [];
+    }
+    this.lastPush = now;
+  }
+
+  private put(t0: number, t1: number): void {
+    const most = (this.last - this.first) * 4 + 1000,
+      least = Math.min(this.width / 4, 200);
+    let span = Math.max(least, Math.min(most, t1 - t0));
+    const mid = (t0 + t1) / 2;
+    if (span !== t1 - t0) {
+      t0 = mid - span / 2;
+      t1 = mid + span / 2;
+    }
+    span = t1 - t0;
+    /* At least an edge of what there is stays in sight. */
+    const low = this.first - span * 0.9,
+      high = this.last + span * 0.9;
+    if (t0 < low) [t0, t1] = [low, low + span];
+    if (t1 > high) [t0, t1] = [high - span, high];
+    this.t0 = t0;
+    this.t1 = t1;
+    this.onChange();
+  }
+
+  set(t0: number, t1: number): void {
+    this.lastPush = -Infinity;
+    this.remember();
+    this.put(t0, t1);
+  }
+
+  zoom(x: number, factor: number): void {
+    this.remember();
+    const t = this.t(x);
+    this.put(t - (t - this.t0) * factor, t + (this.t1 - t) * factor);
+  }
+
+  pan(pixels: number): void {
+    this.remember();
+    const d = pixels * this.scale;
+    this.put(this.t0 + d, this.t1 + d);
+  }
+
+  fit(): void {
+    const margin = (this.last - this.first) * 0.01;
+    this.set(this.first - margin, this.last + margin);
+  }
+
+  /** Bring a span into sight without changing the scale more than needed. */
+  reveal(start: number, end: number): void {
+    const span = this.t1 - this.t0;
+    if (end - start > span * 0.9) this.set(start - (end - start) * 0.2, end + (end - start) * 0.2);
+    else if (end - start < span / this.width / 2) {
+      const around = Math.max((end - start) * 50, 200);
+      this.set((start + end) / 2 - around, (start + end) / 2 + around);
+    } else if (start < this.t0 || end > this.t1) this.set((start + end) / 2 - span / 2, (start + end) / 2 + span / 2);
+  }
+
+  undo(): boolean {
+    const v = this.done.pop();
+    if (!v) return false;
+    this.undone.push([this.t0, this.t1]);
+    this.lastPush = -Infinity;
+    this.put(...v);
+    return true;
+  }
+
+  redo(): boolean {
+    const v = this.undone.pop();
+    if (!v) return false;
+    this.done.push([this.t0, this.t1]);
+    this.put(...v);
+    return true;
+  }
+
+  resize(width: number): void {
+    if (width < 1) return;
+    const all = this.t0 <= this.first && this.t1 >= this.last;
+    if (this.width > 1 && !all) this.t1 = this.t0 + (width * (this.t1 - this.t0)) / this.width;
+    this.width = width;
+  }
+}
