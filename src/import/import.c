@@ -123,8 +123,9 @@ enum ws_import_format ws_import_format(const char *path, struct ws_err *e)
 	else
 		f = tell(head, n);
 	if (n >= 8 && !f && !memcmp(head, "PERFILE2", 8))
-		ws_fail(e, "%s is a recording of perf, which only perf reads: run 'perf script -i %s > %s.txt' and import that text", path,
-			path, path);
+		ws_fail(e,
+			"%s is a recording of perf, which only perf reads: run 'perf script -i %s > %s.txt' and import that text",
+			path, path, path);
 	else if (n && !f)
 		ws_fail(
 		    e,
