@@ -172,6 +172,16 @@ def three_forms_of_time_and_gzip_agree(t):
 
 
 @test
+def a_slice_about_the_gpu_may_come_first(t):
+    want = t.load(t.write("a.json", kineto()))
+    trace = kineto()
+    trace["traceEvents"].insert(0, {"ph": "X", "cat": "Trace", "name": "Span", "pid": 0, "tid": 9, "ts": 1000.0, "dur": 1})
+    got = t.load(t.write("b.json", trace))
+    for table in ("PROCESSES", "CUPTI_ACTIVITY_KIND_KERNEL", "WARPSIGHT_OP_LINK"):
+        eq(got[table], want[table], table)
+
+
+@test
 def categories_and_thread_names_of_2021(t):
     old = {"traceEvents": [
         {"ph": "X", "cat": "Operator", "name": "aten::mm", "pid": 9, "tid": "9 (python)", "ts": 10, "dur": 50,
