@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "export/outfile.h"
+#include "import/import.h"
 #include "stats/user.h"
 
 struct options {
@@ -51,7 +52,9 @@ static const struct ws_opt opts[] = {
     {"help-reports", 0, WS_OPT_FLAG, AT(help_reports), NULL, NULL, "List the reports and what they show.", NULL},
     {"help-formats", 0, WS_OPT_FLAG, AT(help_formats), NULL, NULL, "List the formats and their arguments.", NULL},
     {"force-export", 0, WS_OPT_BOOL, AT(force_export), NULL, NULL,
-     "Refused: there is no export in between that could be made anew; reports are read directly.", NULL},
+     "Import other tools' files anew instead of taking what an earlier command imported. Reports are read directly: for them it "
+     "changes nothing.",
+     NULL},
     {"sqlite", 0, WS_OPT_STRING, AT(sqlite), "FILE", NULL,
      "Refused: there is no SQLite file in between; 'warpsight export -t sqlite' writes one.", NULL},
     {"report-dir", 0, WS_OPT_LIST, AT(folders), "DIR", NULL,
@@ -146,16 +149,12 @@ static void drop(const char **list, size_t count)
 	free(list);
 }
 
-/* Options of the reference tool that have no meaning here: better a clear word than a silent nothing. */
+/* An option of the reference tool that has no meaning here: better a clear word than a silent nothing. */
 static int refuse(const struct options *o)
 {
-	const char *why = o->force_export ? "--force-export: there is no export in between that could be made anew; leave it out"
-			  : o->sqlite	  ? "--sqlite: there is no SQLite file in between; 'warpsight export -t sqlite' writes one"
-					  : NULL;
-
-	if (why)
-		ws_say("stats: %s", why);
-	return why ? -1 : 0;
+	if (o->sqlite)
+		ws_say("stats: --sqlite: there is no SQLite file in between; 'warpsight export -t sqlite' writes one");
+	return o->sqlite ? -1 : 0;
 }
 
 static int make(const struct options *o, int argc, char **argv, struct ws_stats_request *q)
@@ -172,6 +171,7 @@ static int make(const struct options *o, int argc, char **argv, struct ws_stats_
 		ws_say("stats: %s", e.msg);
 		return WS_EXIT_USAGE;
 	}
+	ws_import_anew = o->force_export;
 	for (int i = 0; i < argc; i++) {
 		int one = ws_stats_file(argv[i], q);
 

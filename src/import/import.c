@@ -122,7 +122,11 @@ enum ws_import_format ws_import_format(const char *path, struct ws_err *e)
 		ws_fail(e, "%s is empty", path);
 	else
 		f = tell(head, n);
-	if (n && !f)
+	if (n >= 8 && !f && !memcmp(head, "PERFILE2", 8))
+		ws_fail(e,
+			"%s is a recording of perf, which only perf reads: run 'perf script -i %s > %s.txt' and import that text",
+			path, path, path);
+	else if (n && !f)
 		ws_fail(
 		    e,
 		    "%s is no report and no trace that is known: an SQLite export of Nsight Systems, a JSON trace of PyTorch or "

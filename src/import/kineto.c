@@ -25,16 +25,6 @@ static void note_others(struct ws_trace *t, const char *kind)
 
 /* ---- GPU work ---- */
 
-static uint32_t gpu_process(struct ws_trace *t)
-{
-	if (!t->main_process) {
-		t->main_process = ws_into_process(t->o, UINT64_MAX, 0);
-		if (t->o->file_count > 1)
-			ws_into_process_of(t->o, t->main_process)->vm = t->o->file;
-	}
-	return t->main_process;
-}
-
 /* A number in args, or else the one in pid or tid ("stream 7" in traces of 2021). */
 static uint32_t place(struct ws_trace *t, enum ws_trace_arg a, const struct ws_json_value *other)
 {
@@ -219,7 +209,7 @@ static void put_collective(struct ws_trace *t, const struct ws_event *ev, uint32
 
 static void kernel(struct ws_trace *t, struct ws_event *ev)
 {
-	uint32_t process = gpu_process(t), correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32), full;
+	uint32_t process = ws_trace_main_process(t), correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32), full;
 	struct ws_row_cuda_kernel k = {.launch_type = WS_NO_U32,
 				       .cache_config = WS_NO_U32,
 				       .executed_shared = WS_NO_U32,
@@ -312,7 +302,7 @@ static void memcpy_event(struct ws_trace *t, struct ws_event *ev)
 	    .green_context = WS_NO_U32,
 	    .stream = place(t, WS_A_STREAM, &ev->tid),
 	    .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32),
-	    .process = gpu_process(t),
+	    .process = ws_trace_main_process(t),
 	    .bytes = ws_trace_u64(t, WS_A_BYTES, 0),
 	    .src_device = ws_trace_u32(t, WS_A_FROM_DEVICE, WS_NO_U32),
 	    .src_context = WS_NO_U32,
@@ -342,7 +332,7 @@ static void memset_event(struct ws_trace *t, struct ws_event *ev)
 	    .green_context = WS_NO_U32,
 	    .stream = place(t, WS_A_STREAM, &ev->tid),
 	    .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32),
-	    .process = gpu_process(t),
+	    .process = ws_trace_main_process(t),
 	    .bytes = ws_trace_u64(t, WS_A_BYTES, 0),
 	    .graph_node = ws_trace_u64(t, WS_A_GRAPH_NODE, WS_NO_U64),
 	    .mem_kind = open ? mem_kind(open + 1, (size_t)(ev->name.s + ev->name.n - open - 1)) : WS_NO_U32,
@@ -366,7 +356,7 @@ static void sync_event(struct ws_trace *t, struct ws_event *ev)
 	    .green_context = WS_NO_U32,
 	    .stream = ws_trace_u32(t, WS_A_STREAM, WS_NO_U32),
 	    .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32),
-	    .process = gpu_process(t),
+	    .process = ws_trace_main_process(t),
 	    .event = ws_trace_u32(t, WS_A_WAIT_EVENT, WS_NO_U32),
 	    .event_sync = ws_trace_u64(t, WS_A_WAIT_RECORD, WS_NO_U64),
 	};
@@ -392,7 +382,7 @@ static void record_event(struct ws_trace *t, struct ws_event *ev)
 	    .green_context = WS_NO_U32,
 	    .stream = place(t, WS_A_STREAM, &ev->tid),
 	    .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32),
-	    .process = gpu_process(t),
+	    .process = ws_trace_main_process(t),
 	    .event = ws_trace_u32(t, WS_A_EVENT_ID, 0),
 	    .time = ev->start,
 	    .event_sync = ws_trace_u64(t, WS_A_CORRELATION, WS_NO_U64),
@@ -407,7 +397,7 @@ static void gpu_annotation(struct ws_trace *t, struct ws_event *ev)
 	uint32_t device = place(t, WS_A_DEVICE, &ev->pid), stream = place(t, WS_A_STREAM, &ev->tid);
 	int n = snprintf(name, sizeof(name), "GPU %u stream %u annotations", device, stream);
 
-	ws_chrome_slice(t, ev, 0, ws_into_track(t->o, 0, gpu_process(t), 0, name, (size_t)n), 0);
+	ws_chrome_slice(t, ev, 0, ws_into_track(t->o, 0, ws_trace_main_process(t), 0, name, (size_t)n), 0);
 }
 
 /* ---- the CPU ---- */
@@ -562,7 +552,7 @@ static void overhead(struct ws_trace *t, struct ws_event *ev)
 	r.name = ws_trace_string(t, &ev->name);
 	r.correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32);
 	/* Its pid is -1 and its tid a number of CUPTI's: it is the process's. */
-	r.thread = ws_into_thread(t->o, gpu_process(t), 0, ev->start);
+	r.thread = ws_into_thread(t->o, ws_trace_main_process(t), 0, ev->start);
 	*(struct ws_row_cuda_overhead *)ws_into_row(t->o, WS_TABLE_cuda_overhead) = r;
 }
 

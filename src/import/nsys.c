@@ -22,7 +22,7 @@
 
 #include "import/formats.h"
 
-enum { MOST_VALUE = 16 << 20, MOST_TABLES = 2048 };
+enum { MOST_VALUE = 16 << 20, MOST_TABLES = 2048, MOST_NUMBERED = 4 << 20 };
 #define SHIFT (UINT64_C(1) << 42) /* over an hour: events before the zero of a file are as old as that at most */
 
 /* ---- the database ---- */
@@ -332,12 +332,16 @@ static void read_strings(struct ws_nsys *n)
 
 	if (!ws_nsys_has(n, "StringIds"))
 		return;
-	s = ws_nsys_select(n, "SELECT id, value FROM StringIds");
+	s = ws_nsys_select(n, "SELECT id, value FROM StringIds ORDER BY id");
 	while (ws_nsys_step(n, s, "StringIds")) {
 		const void *text = sqlite3_column_blob(s, 1);
-		uint32_t id = ws_writer_string(n->o->w, text ? text : "", (size_t)sqlite3_column_bytes(s, 1));
+		int64_t theirs = sqlite3_column_int64(s, 0);
 
-		ws_map_set(&n->strings, (uint64_t)sqlite3_column_int64(s, 0), id);
+		/* Exporting our exports again gives the same rows, to the numbers of texts. */
+		if (n->own && theirs > 0 && theirs < MOST_NUMBERED)
+			ws_writer_string_from(n->o->w, (uint32_t)theirs);
+		ws_map_set(&n->strings, (uint64_t)theirs,
+			   ws_writer_string(n->o->w, text ? text : "", (size_t)sqlite3_column_bytes(s, 1)));
 	}
 	sqlite3_finalize(s);
 	ws_nsys_done(n, "StringIds");
@@ -467,8 +471,8 @@ int ws_sqlite_import(struct ws_into *o, const char *path)
 		free_nsys(n);
 		return -1;
 	}
+	read_strings(n); /* before anything takes a number */
 	choose_shift(n);
-	read_strings(n);
 	ws_nsys_who(n);
 	ws_nsys_session(n);
 	ws_nsys_events(n);

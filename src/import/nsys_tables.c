@@ -374,22 +374,18 @@ static void read_nvtx(struct ws_nsys *n)
 
 /* ---- calls of the OS runtime, with the details that our exports keep apart ---- */
 
-struct detail {
-	int64_t start, thread, error, object;
-	uint32_t path;
-};
-
 static void read_osrt(struct ws_nsys *n, const struct ws_map *chains)
 {
 	sqlite3_stmt *d = NULL, *s;
-	int start, end, thread, name, result, nesting, chain;
+	int start, end, thread, name, result, nesting, chain, holder = -1;
 	bool more = false;
 
 	if (!ws_nsys_has(n, "OSRT_API"))
 		return;
 	/* Both are in the order of the export: the details of a call follow those of the calls before it. */
 	if (ws_nsys_has(n, "WARPSIGHT_OSRT_DETAIL")) {
-		d = ws_nsys_select(n, "SELECT start, globalTid, nameId, error, object, path FROM WARPSIGHT_OSRT_DETAIL");
+		d = ws_nsys_select(n, "SELECT start, globalTid, nameId, error, object, path, * FROM WARPSIGHT_OSRT_DETAIL");
+		holder = ws_nsys_column(d, "holderGlobalTid"); /* newer than the others */
 		more = ws_nsys_step(n, d, "WARPSIGHT_OSRT_DETAIL");
 	}
 	s = ws_nsys_select(n, "SELECT * FROM OSRT_API");
@@ -414,6 +410,7 @@ static void read_osrt(struct ws_nsys *n, const struct ws_map *chains)
 			r.error = (int32_t)sqlite3_column_int64(d, 3);
 			r.object = (uint64_t)sqlite3_column_int64(d, 4);
 			r.path = ws_nsys_text(n, d, 5);
+			r.holder = (uint32_t)(ws_nsys_int(d, holder, 0) & 0xffffff);
 			more = ws_nsys_step(n, d, "WARPSIGHT_OSRT_DETAIL");
 		}
 		*(struct ws_row_osrt *)ws_into_row(n->o, WS_TABLE_osrt) = r;
@@ -532,6 +529,41 @@ static void find_cuda_processes(struct ws_nsys *n)
 	}
 }
 
+static uint32_t process_of_pid(struct ws_nsys *n, uint64_t pid)
+{
+	for (size_t i = n->o->process_count; i > n->o->written_processes; i--)
+		if (n->o->processes[i - 1].pid == pid)
+			return (uint32_t)i;
+	return ws_nsys_process(n, (int64_t)(pid << 24), WS_NO_TIME);
+}
+
+/*
+ * TARGET_INFO_CUDA_DEVICE says which processes saw the GPU, by which numbers: a row for each, the last of them in *d for the caller
+ * to add. False where it says nothing.
+ */
+static bool number_devices(struct ws_nsys *n, int64_t gpu, struct ws_row_cuda_device *d)
+{
+	sqlite3_stmt *s;
+	int id, pid;
+	bool any = false;
+
+	if (!ws_nsys_has(n, "TARGET_INFO_CUDA_DEVICE"))
+		return false;
+	s = ws_nsys_select(n, "SELECT * FROM TARGET_INFO_CUDA_DEVICE WHERE gpuId = %lld", (long long)gpu);
+	id = ws_nsys_column(s, "cudaId"), pid = ws_nsys_column(s, "pid");
+	while (id >= 0 && pid >= 0 && ws_nsys_step(n, s, "TARGET_INFO_CUDA_DEVICE")) {
+		if (any)
+			*(struct ws_row_cuda_device *)ws_into_row(n->o, WS_TABLE_cuda_device) = *d;
+		d->id = (uint32_t)ws_nsys_int(s, id, 0);
+		d->process = process_of_pid(n, (uint64_t)ws_nsys_int(s, pid, 0) & 0xffffff);
+		any = true;
+	}
+	sqlite3_finalize(s);
+	if (any)
+		ws_nsys_done(n, "TARGET_INFO_CUDA_DEVICE");
+	return any;
+}
+
 static void fix_device(struct ws_nsys *n, sqlite3_stmt *s, void *row)
 {
 	struct ws_row_cuda_device *d = row;
@@ -542,6 +574,8 @@ static void fix_device(struct ws_nsys *n, sqlite3_stmt *s, void *row)
 	d->visible = 1;
 	if (id < 0 || sqlite3_column_type(s, id) == SQLITE_NULL) /* older: the GPU's number in the machine */
 		d->id = (uint32_t)ws_nsys_int(s, ws_nsys_column(s, "id"), 0);
+	if (number_devices(n, ws_nsys_int(s, ws_nsys_column(s, "id"), 0), d))
+		return;
 	/* All but the last process here; the caller adds the row for that. */
 	for (size_t i = 0; i + 1 < n->cuda_process_count; i++) {
 		d->process = n->cuda_processes[i];

@@ -23,6 +23,8 @@
 
 #define MOST_BYTES (UINT64_C(8) << 30)
 
+bool ws_import_anew;
+
 /* Make a folder with its parents, private. */
 static int make_folder(char *path)
 {
@@ -181,7 +183,7 @@ struct ws_report *ws_import_open(const char *path, struct ws_err *e)
 	if (!folder)
 		return open_temporary(path, e);
 	file = cached_name(folder, path, &st);
-	if (!access(file, R_OK)) {
+	if (!ws_import_anew && !access(file, R_OK)) {
 		r = open_as(file, path, e);
 		utimensat(AT_FDCWD, file, NULL, 0);
 	}

@@ -197,6 +197,16 @@ static uint64_t thread_key(uint64_t pid, uint64_t tid)
 	return XXH3_64bits(both, sizeof(both));
 }
 
+uint32_t ws_trace_main_process(struct ws_trace *t)
+{
+	if (!t->main_process) {
+		t->main_process = ws_into_process(t->o, UINT64_MAX, 0);
+		if (t->o->file_count > 1)
+			ws_into_process_of(t->o, t->main_process)->vm = t->o->file;
+	}
+	return t->main_process;
+}
+
 /* The process of a pid; the first of PyTorch's CPU events belongs to the process whose GPU work has been met. */
 static uint32_t process_of(struct ws_trace *t, uint64_t pid)
 {
@@ -205,8 +215,8 @@ static uint32_t process_of(struct ws_trace *t, uint64_t pid)
 
 	if (t->last_process && t->last_pid == pid)
 		return t->last_process;
-	if (t->kineto && !pid && t->main_process) { /* Python frames of threads that the profiler does not know */
-		id = t->main_process;
+	if (t->kineto && !pid) { /* Python frames of threads that the profiler does not know, slices about a GPU */
+		id = ws_trace_main_process(t);
 	} else if (t->main_process && !t->main_adopted && pid) {
 		id = t->main_process;
 		ws_map_set(&t->o->process_ids, pid, id);

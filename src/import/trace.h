@@ -124,6 +124,9 @@ void ws_trace_args(struct ws_trace *t, const struct ws_event *ev);
 /* What was in args and means nothing to us, as a JSON object in the report's strings; 0 when nothing was. */
 uint32_t ws_trace_others(struct ws_trace *t);
 
+/* The process whose GPU work it is; until a CPU event tells its pid, one without. */
+uint32_t ws_trace_main_process(struct ws_trace *t);
+
 /* id of the process or thread of an event of a CPU. */
 uint32_t ws_trace_process(struct ws_trace *t, const struct ws_event *ev);
 uint32_t ws_trace_thread(struct ws_trace *t, const struct ws_event *ev);

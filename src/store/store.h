@@ -45,6 +45,8 @@ struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts
  * hold NULs.
  */
 uint32_t ws_writer_string(struct ws_writer *w, const void *bytes, size_t len);
+/* The next new string gets this id, or a higher one where that is taken: ids between are empty strings. For copies of reports. */
+void ws_writer_string_from(struct ws_writer *w, uint32_t id);
 
 struct ws_stage { /* open rows of one table; private to store/ except for the inline below */
 	char *next, *limit;

@@ -438,6 +438,12 @@ uint32_t ws_writer_string(struct ws_writer *w, const void *bytes, size_t len)
 	return id;
 }
 
+void ws_writer_string_from(struct ws_writer *w, uint32_t id)
+{
+	while (w->next_string < id && add_string(w, "", 0))
+		;
+}
+
 struct ws_stage *ws_writer_stage(struct ws_writer *w, enum ws_table t)
 {
 	return &w->stage[t];

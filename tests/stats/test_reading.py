@@ -455,7 +455,6 @@ def unfit_options_are_refused():
     refused("stats", "-f", "csv:wide", b, words=["wide", "nohdr"], code=2)
     refused("stats", "-o", "@", b, words=["no command"], code=2)
     refused("stats", "--sqlite", "x", b, words=["--sqlite", "export -t sqlite"], code=2)
-    refused("stats", "--force-export=true", b, words=["--force-export"], code=2)
     refused("stats", "--report-dir", "d", b, words=["--report-dir", "d: No such"], code=2)
     refused("stats", words=["no report file"], code=2)
     refused("stats", "-o", "nowhere/x", "-r", "osrt_sum", "-q", b, words=["nowhere/x_osrt_sum.csv", "No such file"], code=1)
