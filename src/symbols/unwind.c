@@ -425,7 +425,7 @@ static uint8_t frame_kind(const struct ws_module *m)
 }
 
 /* Our walk ran out of stack: where the kernel's walk along frame pointers passed the same return address, it goes on from there. */
-static size_t continue_with_chain(struct walk *w, struct ws_place *out, size_t n, size_t most)
+static size_t continue_with_chain(struct walk *w, struct ws_caller *out, size_t n, size_t most)
 {
 	const struct ws_stop *s = w->stop;
 	size_t best = 0, distance = SIZE_MAX;
@@ -446,13 +446,13 @@ static size_t continue_with_chain(struct walk *w, struct ws_place *out, size_t n
 		struct near_slot spare;
 		const struct near_slot *here = look_up(w->u, s->maps, s->time, s->chain[i], true, &spare);
 
-		out[n++] = (struct ws_place){here->module, here->address, s->chain[i], 0, frame_kind(here->module), WS_UNWIND_FP};
+		out[n++] = (struct ws_caller){here->module, here->address, s->chain[i], 0, frame_kind(here->module), WS_UNWIND_FP};
 	}
 	w->beyond = false;
 	return n;
 }
 
-size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwind_mode mode, struct ws_place *out, size_t most,
+size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwind_mode mode, struct ws_caller *out, size_t most,
 		 unsigned *flags)
 {
 	struct walk w = {.u = u, .stop = stop, .regs = stop->regs, .mode = mode, .exact = true};
@@ -469,7 +469,7 @@ size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwi
 
 		if (n && !here->module) /* no code there: what led here was not a return address */
 			break;
-		out[n] = (struct ws_place){here->module, here->address, ip, sp, frame_kind(here->module), method};
+		out[n] = (struct ws_caller){here->module, here->address, ip, sp, frame_kind(here->module), method};
 		/* What returns from a signal handler begins where the handler returns to: its information begins a byte before, its
 		 * name does not. */
 		if (!w.exact && here->step.signal)
@@ -497,7 +497,7 @@ size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwi
 }
 
 size_t ws_unwind_chain(struct ws_unwinder *u, struct ws_maps_process *maps, uint64_t time, const uint64_t *chain, size_t n,
-		       enum ws_unwind_method method, struct ws_place *out, size_t most)
+		       enum ws_unwind_method method, struct ws_caller *out, size_t most)
 {
 	size_t made = 0;
 
@@ -507,15 +507,15 @@ size_t ws_unwind_chain(struct ws_unwinder *u, struct ws_maps_process *maps, uint
 
 		if (i && !here->module)
 			break;
-		out[made++] = (struct ws_place){
+		out[made++] = (struct ws_caller){
 		    here->module, here->address, chain[i], 0, frame_kind(here->module), (uint8_t)(i ? method : WS_UNWIND_UNKNOWN)};
 	}
 	return made;
 }
 
-struct ws_place ws_unwind_kernel(struct ws_modules *modules, uint64_t ip)
+struct ws_caller ws_unwind_kernel(struct ws_modules *modules, uint64_t ip)
 {
-	return (struct ws_place){ws_modules_kernel(modules), ip, ip, 0, WS_FRAME_KERNEL, WS_UNWIND_KERNEL};
+	return (struct ws_caller){ws_modules_kernel(modules), ip, ip, 0, WS_FRAME_KERNEL, WS_UNWIND_KERNEL};
 }
 
 void ws_regs_from_perf(struct ws_regs *regs, uint64_t mask, const uint64_t *values, uint32_t n)
