@@ -5,8 +5,10 @@
  * says why it was skipped. What a table leaves out (unended ranges, unreadable blocks) is said too: on stderr, never in the table.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "export/outfile.h"
@@ -380,11 +382,29 @@ static int make_all(const struct ws_stats *s, const struct ws_stats_request *q)
 	return rc;
 }
 
+/* A folder or a program: `profile -o app ./app` leaves the program `app` beside app.wsrep. */
+static bool never_a_report(const char *path)
+{
+	struct stat st;
+	char magic[4];
+	FILE *f;
+	bool program = false;
+
+	if (stat(path, &st) || S_ISDIR(st.st_mode))
+		return true;
+	f = S_ISREG(st.st_mode) ? fopen(path, "re") : NULL;
+	if (f) {
+		program = fread(magic, 1, 4, f) == 4 && (!memcmp(magic, "\177ELF", 4) || !memcmp(magic, "#!", 2));
+		fclose(f);
+	}
+	return program;
+}
+
 char *ws_report_operand(const char *path)
 {
 	char *with;
 
-	if (!access(path, F_OK))
+	if (!never_a_report(path))
 		return ws_strdup(path);
 	with = ws_format("%s.wsrep", path);
 	if (!access(with, F_OK))

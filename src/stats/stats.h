@@ -63,7 +63,7 @@ int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e);
  * when the reader of standard output went away (then nothing more should be written).
  */
 int ws_stats_file(const char *path, const struct ws_stats_request *q);
-/* The file meant by an operand: itself, or with .wsrep when only that exists. Owned by the caller. */
+/* The file meant by an operand: itself, or with .wsrep where that exists and it does not, or is a folder or a program. Owned by the caller. */
 char *ws_report_operand(const char *path);
 
 #endif
