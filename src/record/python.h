@@ -57,7 +57,7 @@ bool ws_python_covers(const struct ws_python *py, uint32_t tid, uint64_t time);
  * outer end is missing. `py` may be NULL.
  */
 struct ws_caller;
-uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_caller *places,
-			  size_t n, bool cut, uint32_t *leaf, uint8_t *flags);
+uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time,
+			  const struct ws_caller *places, size_t n, bool cut, uint32_t *leaf, uint8_t *flags);
 
 #endif

@@ -18,8 +18,8 @@ struct ws_stackset *ws_stackset_of(struct ws_sink *s);
 void ws_stackset_free(struct ws_stackset *st);
 
 /*
- * Number of a frame. `module` may be NULL; `address` as the module counts (struct ws_caller), for Python the line. `name` and `file`
- * are for frames that recording itself can name, else NULL.
+ * Number of a frame. `module` may be NULL; `address` as the module counts (struct ws_caller), for Python the line. `name` and
+ * `file` are for frames that recording itself can name, else NULL.
  */
 uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind, enum ws_unwind_method method, struct ws_module *module,
 			   uint64_t address, const char *name, const char *file);

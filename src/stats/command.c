@@ -102,7 +102,8 @@ int ws_command_start(struct ws_command_out *c, const char *command, struct ws_er
 		ws_words_free(words);
 		return ws_fail_errno(e, "cannot start %s", command);
 	}
-	fflush(stdout); /* what was printed before stands before what the command prints */
+	fflush(stdout);		  /* what was printed before stands before what the command prints */
+	signal(SIGPIPE, SIG_IGN); /* a command that ends early is told by its status */
 	rc = spawn(c, words, fd[0]);
 	close(fd[0]);
 	if (rc) {
