@@ -413,21 +413,31 @@ char *ws_report_operand(const char *path)
 	return ws_strdup(path);
 }
 
-int ws_stats_file(const char *path, const struct ws_stats_request *q)
+struct ws_report *ws_report_of_operand(const char *path)
 {
-	struct ws_stats s = {.time_max = UINT64_MAX};
 	char *file = ws_report_operand(path);
 	struct ws_err e;
 	struct ws_report *r = ws_report_open(file, &e);
-	int rc = 0;
 
 	free(file);
 	if (!r) {
 		ws_say("%s", e.msg);
-		return -1;
+		return NULL;
 	}
 	for (size_t i = 0; ws_report_damage(r, i); i++)
 		ws_warn("%s: %s", ws_report_path(r), ws_report_damage(r, i));
+	return r;
+}
+
+int ws_stats_file(const char *path, const struct ws_stats_request *q)
+{
+	struct ws_stats s = {.time_max = UINT64_MAX};
+	struct ws_err e;
+	struct ws_report *r = ws_report_of_operand(path);
+	int rc = 0;
+
+	if (!r)
+		return -1;
 	s.r = r;
 	s.who = ws_who_open(r);
 	s.zero = ws_time_zero(r);
