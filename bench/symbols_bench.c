@@ -83,7 +83,7 @@ static int unwind(double seconds)
 	struct ws_modules *modules = ws_modules_new();
 	struct ws_maps *maps = ws_maps_new(modules);
 	struct ws_unwinder *u = ws_unwinder_new();
-	struct ws_place places[64];
+	struct ws_caller places[64];
 	uint64_t stacks = 0, cold = 0;
 	double began, took;
 	unsigned flags;

@@ -61,18 +61,12 @@ static int make(struct ws_ops *o, const struct ws_ops_request *q, struct ws_err 
 int ws_ops_file(const char *path, const struct ws_ops_request *q)
 {
 	struct ws_ops o = {.q = q};
-	char *file = ws_report_operand(path);
 	struct ws_err e = {""};
-	struct ws_report *r = ws_report_open(file, &e);
+	struct ws_report *r = ws_report_of_operand(path);
 	int rc;
 
-	free(file);
-	if (!r) {
-		ws_say("%s", e.msg);
+	if (!r)
 		return -1;
-	}
-	for (size_t i = 0; ws_report_damage(r, i); i++)
-		ws_warn("%s: %s", ws_report_path(r), ws_report_damage(r, i));
 	o.r = r;
 	o.who = ws_who_open(r);
 	o.zero = ws_time_zero(r);

@@ -249,7 +249,7 @@ static struct ws_maps_process *maps_of(struct ws_stream *s, struct ws_py_proc *p
 }
 
 static size_t unwind(struct ws_stream *s, struct ws_maps_process *maps, const struct ws_rec_python_sample *n, uint64_t time,
-		     struct ws_place *out, size_t most, unsigned *flags)
+		     struct ws_caller *out, size_t most, unsigned *flags)
 {
 	struct ws_code *c = s->proc->drain->ops.code;
 	struct ws_stop stop = {.maps = maps, .time = time, .stack = n->stack, .stack_size = n->stack_bytes};
@@ -280,7 +280,7 @@ static void describe(struct ws_stream *s)
 
 void ws_convert_python_sample(struct ws_stream *s, const struct ws_rec *rec)
 {
-	static struct ws_place places[WS_UNWIND_DEEPEST];
+	static struct ws_caller places[WS_UNWIND_DEEPEST];
 	const struct ws_rec_python_sample *n = (const void *)rec;
 	struct stream_state *st = s->domain_state[WS_SLOT_PYTHON];
 	struct ws_python *py = s->proc->drain->python;

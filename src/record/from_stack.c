@@ -135,7 +135,7 @@ static void regs_of(const struct ws_rec_stack *r, struct ws_regs *regs)
 	}
 }
 
-static size_t unwind(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n, struct ws_place *places, size_t most,
+static size_t unwind(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n, struct ws_caller *places, size_t most,
 		     unsigned *flags)
 {
 	struct ws_code *code = s->proc->drain->ops.code;
@@ -157,7 +157,7 @@ static size_t unwind(struct ws_stream *s, const struct ws_rec_stack *r, const ch
 
 static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n)
 {
-	struct ws_place places[WS_STACK_DEEPEST + HOOK_FRAMES];
+	struct ws_caller places[WS_STACK_DEEPEST + HOOK_FRAMES];
 	const struct ws_py_stack *python = ws_python_take_frames(s);
 	uint32_t depth = s->proc->drain->ops.stack_depth, skip = 0;
 	unsigned flags;
@@ -187,7 +187,7 @@ static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, cons
 static uint32_t sample_stack(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n,
 			     struct stack_stream *t)
 {
-	struct ws_place places[WS_STACK_DEEPEST];
+	struct ws_caller places[WS_STACK_DEEPEST];
 	unsigned flags;
 	size_t got = unwind(s, r, bytes, n, places, WS_STACK_DEEPEST, &flags);
 

@@ -70,7 +70,7 @@ static const uint64_t *part(const struct ws_perf_sample *s, uint64_t context, si
 	return *n ? v : NULL;
 }
 
-static size_t kernel_frames(struct ws_perf *p, const struct ws_perf_rec *r, bool in_kernel, bool deep, struct ws_place *out)
+static size_t kernel_frames(struct ws_perf *p, const struct ws_perf_rec *r, bool in_kernel, bool deep, struct ws_caller *out)
 {
 	size_t n = 0;
 	const uint64_t *v = deep ? part(&r->sample, (uint64_t)PERF_CONTEXT_KERNEL, &n) : NULL;
@@ -89,7 +89,7 @@ static size_t kernel_frames(struct ws_perf *p, const struct ws_perf_rec *r, bool
 
 /* What the processor remembers of calls that have not returned: the first entry is the innermost call. */
 static size_t from_branches(struct ws_perf *p, struct ws_maps_process *maps, const struct ws_perf_rec *r, uint64_t ip,
-			    struct ws_place *out, size_t most)
+			    struct ws_caller *out, size_t most)
 {
 	uint64_t chain[64];
 	size_t n = 0;
@@ -102,7 +102,7 @@ static size_t from_branches(struct ws_perf *p, struct ws_maps_process *maps, con
 }
 
 static size_t user_frames(struct ws_perf *p, struct ws_maps_process *maps, const struct ws_perf_event *ev,
-			  const struct ws_perf_rec *r, bool in_kernel, bool deep, struct ws_place *out, size_t most,
+			  const struct ws_perf_rec *r, bool in_kernel, bool deep, struct ws_caller *out, size_t most,
 			  unsigned *flags)
 {
 	const struct ws_perf_sample *s = &r->sample;
@@ -127,7 +127,7 @@ static size_t user_frames(struct ws_perf *p, struct ws_maps_process *maps, const
 void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r,
 		   struct ws_row_sample *row)
 {
-	static struct ws_place places[WS_UNWIND_DEEPEST + 256];
+	static struct ws_caller places[WS_UNWIND_DEEPEST + 256];
 	struct ws_perf_image *im = t->image;
 	struct ws_maps_process *maps = ws_maps_of(p->drain->ops.code->maps, (int)im->pid);
 	struct ws_stackset *st = ws_stackset_of(im->sink);

@@ -56,8 +56,8 @@ bool ws_python_covers(const struct ws_python *py, uint32_t tid, uint64_t time);
  * which its neighbours agree where the interpreter's frames are in the same place; then *flags gets WS_SAMPLE_SEPARATE. `cut`: the
  * outer end is missing. `py` may be NULL.
  */
-struct ws_place;
-uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places,
-			  size_t n, bool cut, uint32_t *leaf, uint8_t *flags);
+struct ws_caller;
+uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time,
+			  const struct ws_caller *places, size_t n, bool cut, uint32_t *leaf, uint8_t *flags);
 
 #endif

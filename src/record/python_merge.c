@@ -146,7 +146,7 @@ static const struct parts *parts_of(const struct ws_module *m)
 	return p;
 }
 
-enum ws_py_part ws_python_part(const struct ws_place *place)
+enum ws_py_part ws_python_part(const struct ws_caller *place)
 {
 	const struct parts *p = place->module ? parts_of(place->module) : NULL;
 	size_t lo = 0, hi = p ? p->n : 0;
@@ -209,7 +209,7 @@ static bool calls_evaluator(const uint8_t *part, size_t i)
 	return part[i] == WS_PY_EVALUATOR;
 }
 
-uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut,
+uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_caller *places, size_t n, const struct ws_py_stack *py, bool cut,
 			 uint32_t *leaf)
 {
 	uint8_t part[WS_UNWIND_DEEPEST + 256];
@@ -255,7 +255,7 @@ static uint64_t history_key(const struct ws_sink *sink, uint32_t thread)
 }
 
 /* Where the evaluators stand, innermost first; at most `most`, or -1 when there are more. */
-static int evaluators_of(const struct ws_place *places, size_t n, uint64_t *sp, int most)
+static int evaluators_of(const struct ws_caller *places, size_t n, uint64_t *sp, int most)
 {
 	int k = 0;
 
@@ -269,7 +269,7 @@ static int evaluators_of(const struct ws_place *places, size_t n, uint64_t *sp, 
 }
 
 void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time,
-			const struct ws_place *places, size_t n, bool cut, const struct ws_py_stack *st)
+			const struct ws_caller *places, size_t n, bool cut, const struct ws_py_stack *st)
 {
 	uint64_t key = history_key(sink, thread);
 	struct ws_py_history *h = (struct ws_py_history *)(uintptr_t)ws_map_get(&py->history, key, NULL);
@@ -397,7 +397,7 @@ static struct ws_py_stack agreed(struct ws_py_history *h, uint64_t time, const s
 	return part_of_moment(before, before->n - have);
 }
 
-uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_place *places,
+uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_caller *places,
 			  size_t n, bool cut, uint32_t *leaf, uint8_t *flags)
 {
 	struct ws_py_history *h =

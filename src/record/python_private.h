@@ -102,17 +102,17 @@ struct ws_py_stack {
  * The stack of native frames `places` (innermost first) with Python's in place of the evaluator's: *leaf gets the innermost frame,
  * the result is the stack of its callers. `cut`: the native frames are incomplete at their outer end.
  */
-uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_place *places, size_t n, const struct ws_py_stack *py, bool cut,
+uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_caller *places, size_t n, const struct ws_py_stack *py, bool cut,
 			 uint32_t *leaf);
 /* Frames that were told in this ring for the record in hand; NULL for none. */
 const struct ws_py_stack *ws_python_take_frames(struct ws_stream *s);
 /* Keep a complete sample for those of the kernel. */
 void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time,
-			const struct ws_place *places, size_t n, bool cut, const struct ws_py_stack *st);
+			const struct ws_caller *places, size_t n, bool cut, const struct ws_py_stack *st);
 /* Free what was kept, and what is known of modules. */
 void ws_python_forget(struct ws_python *py);
 /* What of the interpreter a native frame is. */
 enum ws_py_part { WS_PY_OTHER, WS_PY_EVALUATOR, WS_PY_TRAMPOLINE };
-enum ws_py_part ws_python_part(const struct ws_place *place);
+enum ws_py_part ws_python_part(const struct ws_caller *place);
 
 #endif

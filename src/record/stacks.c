@@ -111,7 +111,7 @@ uint32_t ws_stackset_push(struct ws_stackset *st, uint32_t parent, uint32_t fram
 	return row.id;
 }
 
-uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_place *p, size_t n, uint32_t *leaf)
+uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_caller *p, size_t n, uint32_t *leaf)
 {
 	uint32_t stack = 0;
 

@@ -5,8 +5,10 @@
  * says why it was skipped. What a table leaves out (unended ranges, unreadable blocks) is said too: on stderr, never in the table.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "export/outfile.h"
@@ -380,11 +382,29 @@ static int make_all(const struct ws_stats *s, const struct ws_stats_request *q)
 	return rc;
 }
 
+/* A folder or a program: `profile -o app ./app` leaves the program `app` beside app.wsrep. */
+static bool never_a_report(const char *path)
+{
+	struct stat st;
+	char magic[4];
+	FILE *f;
+	bool program = false;
+
+	if (stat(path, &st) || S_ISDIR(st.st_mode))
+		return true;
+	f = S_ISREG(st.st_mode) ? fopen(path, "re") : NULL;
+	if (f) {
+		program = fread(magic, 1, 4, f) == 4 && (!memcmp(magic, "\177ELF", 4) || !memcmp(magic, "#!", 2));
+		fclose(f);
+	}
+	return program;
+}
+
 char *ws_report_operand(const char *path)
 {
 	char *with;
 
-	if (!access(path, F_OK))
+	if (!never_a_report(path))
 		return ws_strdup(path);
 	with = ws_format("%s.wsrep", path);
 	if (!access(with, F_OK))
@@ -393,21 +413,31 @@ char *ws_report_operand(const char *path)
 	return ws_strdup(path);
 }
 
-int ws_stats_file(const char *path, const struct ws_stats_request *q)
+struct ws_report *ws_report_of_operand(const char *path)
 {
-	struct ws_stats s = {.time_max = UINT64_MAX};
 	char *file = ws_report_operand(path);
 	struct ws_err e;
 	struct ws_report *r = ws_report_open(file, &e);
-	int rc = 0;
 
 	free(file);
 	if (!r) {
 		ws_say("%s", e.msg);
-		return -1;
+		return NULL;
 	}
 	for (size_t i = 0; ws_report_damage(r, i); i++)
 		ws_warn("%s: %s", ws_report_path(r), ws_report_damage(r, i));
+	return r;
+}
+
+int ws_stats_file(const char *path, const struct ws_stats_request *q)
+{
+	struct ws_stats s = {.time_max = UINT64_MAX};
+	struct ws_err e;
+	struct ws_report *r = ws_report_of_operand(path);
+	int rc = 0;
+
+	if (!r)
+		return -1;
 	s.r = r;
 	s.who = ws_who_open(r);
 	s.zero = ws_time_zero(r);

@@ -17,7 +17,7 @@ struct ws_stats {
 	uint64_t zero;		     /* times shown count from here */
 	uint64_t time_min, time_max; /* the window asked for, on the session clock: rows whose span touches it count */
 	bool windowed;
-	const char *args; /* what the user wrote after the report's name, ":base:nvtx-name", or "" */
+	const char *args;   /* what the user wrote after the report's name, ":base:nvtx-name", or "" */
 	uint64_t damaged;   /* blocks that could not be read; rows in them are missing */
 	uint64_t unended;   /* ranges or calls that never ended, which a summary leaves out */
 	uint64_t backwards; /* rows whose end is before their start, left out */
@@ -27,10 +27,11 @@ struct ws_stats {
 
 struct ws_stat {
 	const char *name, *title, *about;
-	const char *what; /* what there is none of when it has no rows: "NVTX ranges" */
-	bool by_default;  /* among those made when none is asked for */
-	const char *unended;	 /* what is said of rows without an end, after "of the WHAT: "; NULL for "never ended" */
-	const char *const *args; /* arguments it takes, ended by NULL; one that ends in = takes a number, in =* a text. NULL for none */
+	const char *what;    /* what there is none of when it has no rows: "NVTX ranges" */
+	bool by_default;     /* among those made when none is asked for */
+	const char *unended; /* what is said of rows without an end, after "of the WHAT: "; NULL for "never ended" */
+	const char *const
+	    *args; /* arguments it takes, ended by NULL; one that ends in = takes a number, in =* a text. NULL for none */
 	const struct ws_column *columns;
 	size_t column_count;
 	int (*run)(struct ws_stats *s, struct ws_err *e);
@@ -38,7 +39,8 @@ struct ws_stat {
 
 extern const struct ws_stat *const ws_stats_list[]; /* ended by NULL */
 const struct ws_stat *ws_stat_find(const char *name);
-/* Was the argument given? For one that ends in = or =*, what stands after it, up to a colon or the end; else "". NULL when it was not given. */
+/* Was the argument given? For one that ends in = or =*, what stands after it, up to a colon or the end; else "". NULL when it was
+ * not given. */
 const char *ws_stats_arg(const struct ws_stats *s, const char *name);
 
 struct ws_user_reports;
@@ -52,8 +54,8 @@ struct ws_stats_request {
 	bool quiet;			       /* no messages about skipped reports */
 	bool overwrite;
 	const struct ws_user_reports *user; /* reports written as queries, or NULL */
-	bool verbose; /* say how much of the file each report read */
-	bool several; /* several files share the outputs: their names go into the file names */
+	bool verbose;			    /* say how much of the file each report read */
+	bool several;			    /* several files share the outputs: their names go into the file names */
 };
 
 /* Check what does not depend on a file: names of reports and formats, counts, outputs. Returns 0, or -1 with a message. */
@@ -63,7 +65,10 @@ int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e);
  * when the reader of standard output went away (then nothing more should be written).
  */
 int ws_stats_file(const char *path, const struct ws_stats_request *q);
-/* The file meant by an operand: itself, or with .wsrep when only that exists. Owned by the caller. */
+/* The file meant by an operand: itself, or with .wsrep where that exists and it does not, or is a folder or a program. Owned by the
+ * caller. */
 char *ws_report_operand(const char *path);
+/* The report meant by an operand, opened, with what is damaged in it said on stderr; NULL, and the reason said, when it cannot be. */
+struct ws_report *ws_report_of_operand(const char *path);
 
 #endif

@@ -483,18 +483,12 @@ static int view_report(struct ws_stats *s, const struct ws_view_request *q, stru
 int ws_view_file(const char *path, const struct ws_view_request *q)
 {
 	struct ws_stats s = {.time_max = UINT64_MAX};
-	char *file = ws_report_operand(path);
 	struct ws_err e;
-	struct ws_report *r = ws_report_open(file, &e);
+	struct ws_report *r = ws_report_of_operand(path);
 	int rc;
 
-	free(file);
-	if (!r) {
-		ws_say("%s", e.msg);
+	if (!r)
 		return -1;
-	}
-	for (size_t i = 0; ws_report_damage(r, i); i++)
-		ws_warn("%s: %s", ws_report_path(r), ws_report_damage(r, i));
 	s.r = r;
 	s.who = ws_who_open(r);
 	s.zero = ws_time_zero(r);

@@ -426,7 +426,7 @@ static uint8_t frame_kind(const struct ws_module *m)
 }
 
 /* The return address of frame `f` on the kernel's chain, the one nearest to as far out as ours stands; 0 when it was not passed. */
-static size_t on_chain(const struct ws_stop *s, const struct ws_place *out, size_t f)
+static size_t on_chain(const struct ws_stop *s, const struct ws_caller *out, size_t f)
 {
 	size_t best = 0, distance = SIZE_MAX;
 
@@ -443,7 +443,7 @@ static size_t on_chain(const struct ws_stop *s, const struct ws_place *out, size
 
 /* Is the outermost frame so far that of a function which a signal interrupted while its frame pointer led to its own frame? Then
  * what the kernel found behind the handler's return address is where that function returns to. */
-static bool interrupted_with_fp(struct walk *w, const struct ws_place *out, size_t n)
+static bool interrupted_with_fp(struct walk *w, const struct ws_caller *out, size_t n)
 {
 	const struct ws_stop *s = w->stop;
 	struct near_slot spare;
@@ -458,7 +458,7 @@ static bool interrupted_with_fp(struct walk *w, const struct ws_place *out, size
 /* Our walk ran out of stack: where the kernel's walk along frame pointers passed the same return address, it goes on from there. A
  * handler on an alternate stack has its interrupted function's callers on another one, which is never among the copied bytes. Then
  * no more is missing, and *flags becomes 0. */
-static size_t continue_with_chain(struct walk *w, struct ws_place *out, size_t n, size_t most, unsigned *flags)
+static size_t continue_with_chain(struct walk *w, struct ws_caller *out, size_t n, size_t most, unsigned *flags)
 {
 	const struct ws_stop *s = w->stop;
 	bool resumed = s->chain && interrupted_with_fp(w, out, n);
@@ -473,13 +473,13 @@ static size_t continue_with_chain(struct walk *w, struct ws_place *out, size_t n
 		struct near_slot spare;
 		const struct near_slot *here = look_up(w->u, s->maps, s->time, s->chain[i], true, &spare);
 
-		out[n++] = (struct ws_place){here->module, here->address, s->chain[i], 0, frame_kind(here->module), WS_UNWIND_FP};
+		out[n++] = (struct ws_caller){here->module, here->address, s->chain[i], 0, frame_kind(here->module), WS_UNWIND_FP};
 	}
 	*flags = 0;
 	return n;
 }
 
-size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwind_mode mode, struct ws_place *out, size_t most,
+size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwind_mode mode, struct ws_caller *out, size_t most,
 		 unsigned *flags)
 {
 	struct walk w = {.u = u, .stop = stop, .regs = stop->regs, .mode = mode, .exact = true};
@@ -496,7 +496,7 @@ size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwi
 
 		if (n && !here->module) /* no code there: what led here was not a return address */
 			break;
-		out[n] = (struct ws_place){here->module, here->address, ip, sp, frame_kind(here->module), method};
+		out[n] = (struct ws_caller){here->module, here->address, ip, sp, frame_kind(here->module), method};
 		/* What returns from a signal handler begins where the handler returns to: its information begins a byte before, its
 		 * name does not. */
 		if (!w.exact && here->step.signal)
@@ -519,7 +519,7 @@ size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwi
 }
 
 size_t ws_unwind_chain(struct ws_unwinder *u, struct ws_maps_process *maps, uint64_t time, const uint64_t *chain, size_t n,
-		       enum ws_unwind_method method, struct ws_place *out, size_t most)
+		       enum ws_unwind_method method, struct ws_caller *out, size_t most)
 {
 	size_t made = 0;
 
@@ -529,15 +529,15 @@ size_t ws_unwind_chain(struct ws_unwinder *u, struct ws_maps_process *maps, uint
 
 		if (i && !here->module)
 			break;
-		out[made++] = (struct ws_place){
+		out[made++] = (struct ws_caller){
 		    here->module, here->address, chain[i], 0, frame_kind(here->module), (uint8_t)(i ? method : WS_UNWIND_UNKNOWN)};
 	}
 	return made;
 }
 
-struct ws_place ws_unwind_kernel(struct ws_modules *modules, uint64_t ip)
+struct ws_caller ws_unwind_kernel(struct ws_modules *modules, uint64_t ip)
 {
-	return (struct ws_place){ws_modules_kernel(modules), ip, ip, 0, WS_FRAME_KERNEL, WS_UNWIND_KERNEL};
+	return (struct ws_caller){ws_modules_kernel(modules), ip, ip, 0, WS_FRAME_KERNEL, WS_UNWIND_KERNEL};
 }
 
 void ws_regs_from_perf(struct ws_regs *regs, uint64_t mask, const uint64_t *values, uint32_t n)

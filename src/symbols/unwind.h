@@ -32,7 +32,7 @@ struct ws_stop { /* a thread, stopped */
 	size_t chain_n;
 };
 
-struct ws_place {		  /* one frame */
+struct ws_caller {		  /* one frame */
 	struct ws_module *module; /* NULL when the address lies in no known mapping */
 	uint64_t address;	  /* in the module's counting; of callers, the last byte of the call: so that it lies in the calling
 				     function and line */
@@ -53,13 +53,13 @@ void ws_unwinder_forget(struct ws_unwinder *u);
  * when there were more than `most` or more bytes than copied, WS_SAMPLE_BROKEN when no caller was found for another reason and the
  * outermost function was not reached, else 0.
  */
-size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwind_mode mode, struct ws_place *out, size_t most,
+size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwind_mode mode, struct ws_caller *out, size_t most,
 		 unsigned *flags);
 /* A chain of addresses that something else has found (frame pointers, LBR): the first is exact, the others are return addresses. */
 size_t ws_unwind_chain(struct ws_unwinder *u, struct ws_maps_process *maps, uint64_t time, const uint64_t *chain, size_t n,
-		       enum ws_unwind_method method, struct ws_place *out, size_t most);
+		       enum ws_unwind_method method, struct ws_caller *out, size_t most);
 /* A kernel address. */
-struct ws_place ws_unwind_kernel(struct ws_modules *modules, uint64_t ip);
+struct ws_caller ws_unwind_kernel(struct ws_modules *modules, uint64_t ip);
 /* Do the functions of the module keep frame pointers? Looked up once. */
 bool ws_module_keeps_fp(struct ws_module *m);
 /* Its call frame information, made when first asked for; NULL when it has none. */

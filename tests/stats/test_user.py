@@ -1,5 +1,5 @@
 """test_user.py WARPSIGHT MAKE_REPORT - reports written as queries, output into commands, blocks that filters leave out; TAP."""
-import csv, io, json, os, re, stat, subprocess, sys, tempfile
+import csv, io, json, os, re, shutil, stat, subprocess, sys, tempfile
 
 WARPSIGHT, MAKE = map(os.path.abspath, sys.argv[1:3])
 count = failed = 0
@@ -94,6 +94,9 @@ def test_commands(report, folder):
                                 ("that is killed", "@sh -c 'kill -9 $$'", "signal 9")):
         r = run("-q", "-r", "nvtx_sum", "-o", command, report)
         check("a command " + what, r.returncode == 1 and word in r.stderr, r)
+    shutil.copy("/bin/sh", report[:-len(".wsrep")])
+    r = run("-q", "-r", "nvtx_sum", report[:-len(".wsrep")])
+    check("a program that has the report's name is passed over", r.returncode == 0 and "nvtx_sum" in r.stdout, r)
     for bad in ("@", "@ ", "@a 'b"):
         r = run("-r", "nvtx_sum", "-o", bad, report)
         check("refused: -o %r" % bad, r.returncode == 2 and r.stderr.count("\n") == 1, r)

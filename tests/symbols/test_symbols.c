@@ -218,7 +218,7 @@ static void frame_rules(void **state)
 
 /* ---- unwinding from made-up states ---- */
 
-static size_t unwind_at(const void *ip, const uint64_t *stack, size_t words, uint64_t fp, struct ws_place *p, size_t most,
+static size_t unwind_at(const void *ip, const uint64_t *stack, size_t words, uint64_t fp, struct ws_caller *p, size_t most,
 			unsigned *flags)
 {
 	struct ws_unwinder *u = ws_unwinder_new();
@@ -238,7 +238,7 @@ static size_t unwind_at(const void *ip, const uint64_t *stack, size_t words, uin
 static void unwinds_plain_and_expression_rules(void **state)
 {
 	uint64_t stack[64] = {0}, base = 0x700000001000;
-	struct ws_place p[8];
+	struct ws_caller p[8];
 	unsigned flags;
 
 	(void)state;
@@ -271,7 +271,7 @@ static void unwinds_plain_and_expression_rules(void **state)
 static void says_why_it_stopped(void **state)
 {
 	uint64_t stack[64] = {0}, base = 0x700000001000;
-	struct ws_place p[8];
+	struct ws_caller p[8];
 	unsigned flags;
 
 	(void)state;
@@ -311,7 +311,7 @@ static void goes_on_with_the_kernels_chain(void **state)
 			       .chain_n = 4};
 	struct ws_module *m = where(cfi_1)->module;
 	bool known = m->fp_known, has = m->has_fp;
-	struct ws_place p[8];
+	struct ws_caller p[8];
 	unsigned flags;
 
 	(void)state;
@@ -344,7 +344,7 @@ static void from_a_plt_entry(void **state)
 {
 	struct ws_mapping *m = where(cfi_1);
 	uint64_t stack[64] = {(uint64_t)(uintptr_t)cfi_1 + 1};
-	struct ws_place p[8];
+	struct ws_caller p[8];
 	Elf64_Shdr plt;
 	unsigned flags, found = 0;
 
@@ -368,7 +368,7 @@ static void from_the_vdso(void **state)
 {
 	struct ws_mapping *m = NULL;
 	uint64_t stack[64] = {(uint64_t)(uintptr_t)cfi_1 + 1}, begin = getauxval(AT_SYSINFO_EHDR);
-	struct ws_place p[8];
+	struct ws_caller p[8];
 	unsigned flags;
 
 	(void)state;
@@ -414,7 +414,7 @@ static void garbage_is_survived(void **state)
 				       .stack = (const uint8_t *)stack,
 				       .stack_at = 0x700000001000,
 				       .stack_size = draw() % sizeof(stack)};
-		struct ws_place p[64];
+		struct ws_caller p[64];
 		unsigned flags;
 		size_t n;
 
