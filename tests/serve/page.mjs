@@ -498,7 +498,7 @@ withPage("rows: fold, hide, show, pin, reorder, filter, height, and all kept", a
 withPage("rows by keyboard", async (t) => {
   await t.page.locator(".label").first().focus();
   await t.page.keyboard.press("ArrowDown");
-  await until("focus to move down", () => t.eval(() => document.activeElement.dataset.type === "thread"));
+  await until("focus to move down", () => t.eval(() => document.activeElement.dataset.type === "gpu"));
   await t.page.keyboard.press("ArrowLeft");
   await until("the row to close", () => t.eval(() => window.warpsight.app.rows.visible[1].open === false));
   await t.page.keyboard.press("ArrowRight");
