@@ -183,6 +183,7 @@ static void machine(uint64_t end)
 	ADD(track, .id = 1, .name = text("Data pipeline"));
 	for (uint32_t i = 0; i < 20; i++)
 		ADD(slice, .start = ZERO + i * 400 * US, .end = ZERO + i * 400 * US + 350 * US, .track = 1, .name = text("batch"));
+	ADD(flow, .start = ZERO + 500 * US, .end = ZERO + 1300 * US, .from_track = 1, .to_track = 1, .name = text("next"));
 	ADD(output, .start = ZERO + 300 * US, .stream = 1, .bytes = text("epoch 1 loss 0.734\n"));
 	ADD(output, .start = ZERO + 900 * US, .stream = 2, .bytes = text("warning: <i>slow</i> \x1b[31mdisk\x1b[0m\n"));
 	ADD(diagnostic, .start = ZERO + 100 * US, .severity = WS_WARNING, .source = text("cuda"),

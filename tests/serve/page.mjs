@@ -465,6 +465,7 @@ withPage("rows: fold, hide, show, pin, reorder, filter, height, and all kept", a
   await t.page.locator(".label[data-type=process]").first().click();
   equal(await shown(), before, "rows after unfolding");
   const menu = async (type, item) => {
+    await t.at(type, 0); /* brings the row into sight */
     await t.page.locator(`.label[data-type=${type}]`).first().click({ button: "right" });
     await t.page.locator(".menu button", { hasText: item }).first().click();
   };
@@ -493,6 +494,34 @@ withPage("rows: fold, hide, show, pin, reorder, filter, height, and all kept", a
   equal(await t.text(".restore"), "1 hidden: show", "hidden rows after a reload");
   await t.page.locator(".restore").click();
   equal((await shown()).length, before.length - 1, "rows when all are shown, without the pinned");
+});
+
+withPage("arrows of imported traces lead both ways", async (t) => {
+  const s = await t.select("track", 0.45 * MS);
+  const links = () => t.eval(() => window.warpsight.app.selected.detail?.links.map((l) => [l.role, l.name, l.start]));
+  equal(await until("links", links), [["flow_to", "batch", 1.2 * MS]], `where ${s.name} leads`);
+  await t.select("track", 1.25 * MS);
+  equal(await until("links", links), [["flow_from", "batch", 0.4 * MS]], "where the other comes from");
+  await t.select("track", 0.85 * MS);
+  equal(await until("links", links), [], "one that no arrow touches");
+});
+
+withPage("idle threads are gathered, and a link into them opens their row", async (t) => {
+  /* The report's own threads all work; what a tree with idle ones shows is asked of the rows. */
+  const got = await t.eval(() => {
+    const { app } = window.warpsight;
+    const extra = [{ id: "q9", parent: "p1", type: "threads", threads: 3 }, ...[91, 92, 93].flatMap((i) => [
+      { id: `t${i}`, parent: "q9", type: "thread", label: "idle", tid: i },
+      { id: `l${i}0`, parent: `t${i}`, type: "osrt", lane: i * 10, levels: 1, count: 1, ready: 1 },
+    ])];
+    const tree = [...app.rows.byKey.values()].map((r) => ({ ...r }));
+    app.rows.set(0, "x", false, [...tree, ...extra]);
+    const group = app.rows.byKey.get("0/q9");
+    const before = [group.open, app.rowName(group)];
+    app.reveal(0, { lane: 920, level: 0, event: 0, start: 0, end: 10, flags: 0, name: "x" });
+    return [...before, group.open, app.rows.visible.some((r) => r.key === "0/l920")];
+  });
+  equal(got, [false, "3 more threads", true, true], "closed, its name, open after the link, the row in sight");
 });
 
 withPage("rows by keyboard", async (t) => {
