@@ -432,6 +432,100 @@ static void link_to_projected(struct event *e)
 		put_link(e, "range", &s);
 }
 
+/* ---- arrows of imported traces ---- */
+
+static bool takes_arrows(uint8_t kind)
+{
+	return kind == WS_LANE_OP || kind == WS_LANE_SLICE || kind == WS_LANE_CUDA_API || kind == WS_LANE_NVTX;
+}
+
+/* The innermost span of a thread, or of a track, at a moment: an arrow's end is a moment, and belongs to the span around it. */
+static bool span_at(const struct ws_lanes *l, uint64_t thread, uint64_t track, uint64_t t, struct ws_spot *s)
+{
+	uint64_t latest = 0;
+	bool found = false;
+
+	for (uint32_t i = 0; t < INT64_MAX && i < l->n; i++) {
+		const struct ws_lane *n = l->lane[i];
+
+		if (track ? n->kind != WS_LANE_TRACK || n->key[0] != track : !takes_arrows(n->kind) || n->key[0] != thread)
+			continue;
+		for (uint32_t k = 0; ws_lane_ready(n) && k < n->levels; k++) {
+			const struct ws_level *v = &n->level[k];
+			uint32_t from, to;
+
+			ws_level_range(v, (int64_t)t, (int64_t)t + 1, &from, &to);
+			if (from == to || v->src[from] & WS_EVENT_MOMENT || (found && v->start[from] < latest))
+				continue;
+			*s = (struct ws_spot){i, k, from};
+			latest = v->start[from];
+			found = true;
+		}
+	}
+	return found;
+}
+
+static bool same_spot(const struct ws_spot *a, const struct ws_spot *b)
+{
+	return a->lane == b->lane && a->level == b->level && a->event == b->event;
+}
+
+/* An arrow that begins or ends in the event leads to the span at its other end. */
+static bool link_flow(struct event *e, uint64_t thread, uint64_t track, uint64_t *const *out, uint32_t k)
+{
+	const struct ws_lanes *l = e->c->l;
+	uint64_t t0 = out[ws_flow_start][k], t1 = out[ws_flow_end][k];
+	uint64_t from = out[ws_flow_from_thread][k], to = out[ws_flow_to_thread][k];
+	uint64_t from_track = out[ws_flow_from_track][k], to_track = out[ws_flow_to_track][k];
+	struct ws_spot here, there;
+
+	if (t1 == WS_NO_TIME)
+		return false;
+	if (from == thread && from_track == track && t0 >= e->start && t0 <= e->end && span_at(l, from, from_track, t0, &here) &&
+	    same_spot(&here, &e->spot) && span_at(l, to, to_track, t1, &there)) {
+		put_link(e, "flow_to", &there);
+		return true;
+	}
+	if (to == thread && to_track == track && t1 >= e->start && t1 <= e->end && span_at(l, to, to_track, t1, &here) &&
+	    same_spot(&here, &e->spot) && span_at(l, from, from_track, t0, &there)) {
+		put_link(e, "flow_from", &there);
+		return true;
+	}
+	return false;
+}
+
+enum { FLOWS_SHOWN = 64 };
+
+/* Arrows from and to a span. They are few and short compared with the spans, so that the nearest blocks hold them. */
+static void link_flows(struct event *e)
+{
+	const struct ws_report *r = e->c->rep->r;
+	const struct ws_lane *lane = e->c->l->lane[e->spot.lane];
+	bool is_track = lane->kind == WS_LANE_TRACK;
+	uint64_t thread = is_track ? 0 : lane->key[0], track = is_track ? lane->key[0] : 0;
+	uint64_t *out[WS_MAX_COLUMNS] = {NULL};
+	uint32_t columns = ws_tables[WS_TABLE_flow].column_count, shown = 0;
+	struct near *near;
+	size_t n;
+
+	if ((!is_track && !takes_arrows(lane->kind)) || !ws_report_rows(r, WS_TABLE_flow))
+		return;
+	near = nearest_blocks(r, WS_TABLE_flow, e->start, &n);
+	for (size_t i = 0; i < n && i < BLOCKS_SEARCHED && shown < FLOWS_SHOWN; i++) {
+		uint32_t rows = ws_report_block(r, WS_TABLE_flow, near[i].block).rows;
+
+		for (uint32_t k = 0; k < columns; k++)
+			out[k] = ws_realloc(out[k], (size_t)rows * 8);
+		if (ws_report_decode(r, WS_TABLE_flow, near[i].block, UINT64_MAX, out, NULL))
+			continue;
+		for (uint32_t k = 0; k < rows && shown < FLOWS_SHOWN; k++)
+			shown += link_flow(e, thread, track, out, k);
+	}
+	for (uint32_t k = 0; k < columns; k++)
+		free(out[k]);
+	free(near);
+}
+
 static void put_links(struct event *e)
 {
 	struct ws_map wanted = {0};
@@ -511,6 +605,7 @@ int ws_api_event(struct ws_call *c, struct ws_err *e)
 	ws_put_key(c->out, "links");
 	ws_text_puts(c->out, "[");
 	put_links(&x);
+	link_flows(&x);
 	ws_text_puts(c->out, "]}");
 	return 0;
 }

@@ -38,7 +38,12 @@ struct tree {
 	struct ws_lanes *l;
 	uint32_t *order; /* lanes by what they belong to */
 	struct ws_map device_name, null_stream, rank, counter_name, counter_group, counter_unit, track_name;
-	struct ws_map events; /* of each thread, and of each process (high bit set) */
+	/* Of each thread, and of each process (high bit set): events, and its time on cores or, where that was not recorded,
+	 * events. */
+	struct ws_map events, work;
+	struct ws_map launches; /* threads that launch work or name what they do */
+	struct ws_map shown;	/* processes that have a row */
+	bool scheduled;		/* time on cores is known */
 };
 
 /* ---- rows ---- */
@@ -162,6 +167,46 @@ static uint64_t events_of(const struct tree *t, uint64_t key)
 
 enum { PROCESS_BIT = 62 };
 
+static bool is_main(const struct tree *t, uint32_t thread)
+{
+	return ws_who_thread(t->l->who, thread)->tid == ws_who_thread(t->l->who, thread)->pid;
+}
+
+static void add_to(struct ws_map *m, uint64_t key, uint64_t v)
+{
+	ws_map_set(m, key, ws_map_get(m, key, NULL) + v);
+}
+
+/*
+ * A thread that hardly ran: it launches nothing, names nothing, and worked less than a twentieth of its process's busiest thread.
+ * A share, not a time, so that it means the same in reports of a second and of an hour.
+ */
+enum { HARDLY = 20 };
+static bool is_quiet(const struct tree *t, uint32_t thread)
+{
+	uint64_t process = ws_who_thread(t->l->who, thread)->process | UINT64_C(1) << PROCESS_BIT;
+
+	return !is_main(t, thread) && !ws_map_get(&t->launches, thread, NULL) &&
+	       ws_map_get(&t->work, thread, NULL) < ws_map_get(&t->work, process, NULL) / HARDLY;
+}
+
+/* The main thread if it launches work, others that do, busy ones, those that hardly ran. */
+static int by_thread(const struct tree *t, uint32_t a, uint32_t b)
+{
+	bool x = ws_map_get(&t->launches, a, NULL), y = ws_map_get(&t->launches, b, NULL);
+	uint64_t m = ws_map_get(&t->work, a, NULL), n = ws_map_get(&t->work, b, NULL);
+
+	if (x != y)
+		return x ? -1 : 1;
+	if (is_quiet(t, a) != is_quiet(t, b))
+		return is_quiet(t, b) ? -1 : 1;
+	if (is_main(t, a) != is_main(t, b))
+		return is_main(t, a) ? -1 : 1;
+	if (m != n)
+		return m > n ? -1 : 1;
+	return a < b ? -1 : 1;
+}
+
 static int by_owner(const void *a, const void *b, void *ctx)
 {
 	const struct tree *t = ctx;
@@ -173,22 +218,42 @@ static int by_owner(const void *a, const void *b, void *ctx)
 		return p < q ? -1 : 1;
 	if (of_thread(x->kind) != of_thread(y->kind))
 		return of_thread(x->kind) ? -1 : 1;
-	if (of_thread(x->kind) && x->key[0] != y->key[0]) {
-		const struct ws_thread_info *u = ws_who_thread(t->l->who, x->key[0]), *v = ws_who_thread(t->l->who, y->key[0]);
-		uint64_t m = events_of(t, x->key[0]), n = events_of(t, y->key[0]);
-
-		if ((u->tid == u->pid) != (v->tid == v->pid))
-			return u->tid == u->pid ? -1 : 1;
-		if (m != n)
-			return m > n ? -1 : 1;
-		return x->key[0] < y->key[0] ? -1 : 1;
-	}
+	if (of_thread(x->kind) && x->key[0] != y->key[0])
+		return by_thread(t, x->key[0], y->key[0]);
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
 	for (int k = 0; k < 4; k++)
 		if (x->key[k] != y->key[k])
 			return x->key[k] < y->key[k] ? -1 : 1;
 	return 0;
+}
+
+/* Time on cores counts once all lanes are read, all at once: rows change places no more than one time. */
+static void weigh(struct tree *t)
+{
+	bool placed = __atomic_load_n(&t->l->placed, __ATOMIC_ACQUIRE);
+
+	for (uint32_t i = 0; i < t->l->n; i++)
+		t->scheduled |= placed && t->l->lane[i]->kind == WS_LANE_STATE;
+	for (uint32_t i = 0; i < t->l->n; i++) {
+		const struct ws_lane *n = t->l->lane[i];
+
+		if (!of_thread(n->kind))
+			continue;
+		if (n->kind == WS_LANE_NVTX || n->kind == WS_LANE_CUDA_API || n->kind == WS_LANE_OP || n->kind == WS_LANE_SLICE)
+			ws_map_set(&t->launches, n->key[0], 1);
+		if (!t->scheduled)
+			add_to(&t->work, n->key[0], n->count);
+		else if (n->kind == WS_LANE_STATE)
+			add_to(&t->work, n->key[0], n->busy);
+	}
+	for (uint32_t i = 0; i < t->l->n; i++) {
+		const struct ws_lane *n = t->l->lane[i];
+		uint64_t process = process_of(t, n) | UINT64_C(1) << PROCESS_BIT;
+
+		if (of_thread(n->kind) && ws_map_get(&t->work, n->key[0], NULL) > ws_map_get(&t->work, process, NULL))
+			ws_map_set(&t->work, process, ws_map_get(&t->work, n->key[0], NULL));
+	}
 }
 
 static void sort_lanes(struct tree *t)
@@ -206,52 +271,8 @@ static void sort_lanes(struct tree *t)
 			ws_map_set(&t->events, process, ws_map_get(&t->events, process, NULL) + n->count);
 		}
 	}
+	weigh(t);
 	qsort_r(t->order, t->l->n, sizeof(*t->order), by_owner, t);
-}
-
-/* ---- processes ---- */
-
-static void process_row(const struct tree *t, uint32_t process, const char *id)
-{
-	const struct ws_process_info *p = ws_who_process(t->l->who, process);
-	uint64_t rank = get(&t->rank, 0, process, UINT64_MAX);
-
-	row(t, id, "", "process");
-	ws_put_string(t->c->out, "label", p->name);
-	ws_put_int(t->c->out, "pid", p->pid);
-	ws_put_text(t->c->out, "cmdline", p->cmdline, strnlen(p->cmdline, 1000));
-	if (rank != UINT64_MAX)
-		ws_put_int(t->c->out, "rank", (int64_t)rank);
-	if (p->start)
-		ws_put_time(t->c->out, "start", t->l, p->start);
-	if (p->end != WS_NO_TIME)
-		ws_put_time(t->c->out, "end", t->l, p->end);
-	ws_put_int(t->c->out, "count", (int64_t)events_of(t, process | UINT64_C(1) << PROCESS_BIT));
-	end_row(t);
-}
-
-static void process_rows(struct tree *t)
-{
-	char id[16];
-
-	for (size_t i = 0, to; i < t->l->n; i = to) {
-		const struct ws_lane *n = t->l->lane[t->order[i]];
-		uint64_t process = process_of(t, n);
-
-		to = i + 1;
-		if (process == UINT32_MAX)
-			return;
-		snprintf(id, sizeof(id), "p%" PRIu64, process);
-		if (!i || process_of(t, t->l->lane[t->order[i - 1]]) != process)
-			process_row(t, (uint32_t)process, id);
-		if (!of_thread(n->kind)) {
-			lane_row(t, t->order[i], id, NULL, 0);
-			continue;
-		}
-		while (to < t->l->n && of_thread(t->l->lane[t->order[to]]->kind) && t->l->lane[t->order[to]]->key[0] == n->key[0])
-			to++;
-		thread_row(t, n->key[0], t->order + i, to - i, id);
-	}
 }
 
 /* ---- GPUs ---- */
@@ -295,13 +316,13 @@ static void projected_row(const struct tree *t, uint32_t i, const char *parent)
 	end_row(t);
 }
 
-static void gpu_row(const struct tree *t, const uint32_t *key, const char *id)
+static void gpu_row(const struct tree *t, const uint32_t *key, const char *id, const char *parent)
 {
 	const struct ws_process_info *p = ws_who_process(t->l->who, key[0]);
 	size_t n;
 	const char *name = ws_report_string(t->l->r, (uint32_t)get(&t->device_name, key[0], key[1], 0), &n);
 
-	row(t, id, "", "gpu");
+	row(t, id, parent, "gpu");
 	ws_put_int(t->c->out, "device", key[1]);
 	ws_put_text(t->c->out, "label", name, n);
 	ws_put_string(t->c->out, "process", p->name);
@@ -331,22 +352,24 @@ static size_t select_lanes(const struct tree *t, bool (*which)(uint8_t kind), ui
 	return n;
 }
 
-static void gpu_rows(struct tree *t)
+/* GPUs as `process` used them, below its row `parent`; all that belong to no row yet with UINT32_MAX. */
+static void gpu_rows(const struct tree *t, uint32_t process, const char *parent)
 {
 	uint32_t *v = ws_malloc((t->l->n + 1) * sizeof(*v));
 	size_t n = select_lanes(t, of_device, v);
 	const struct ws_lane *last = NULL;
 	char id[32];
 
-	qsort_r(v, n, sizeof(*v), by_device, t);
+	qsort_r(v, n, sizeof(*v), by_device, (void *)t);
 	for (size_t i = 0; i < n; i++) {
 		const struct ws_lane *x = t->l->lane[v[i]], *y = last;
 
-		if (x->kind == WS_LANE_PROJECTED && !ws_lane_ready(x))
+		if ((x->kind == WS_LANE_PROJECTED && !ws_lane_ready(x)) ||
+		    (process == UINT32_MAX ? ws_map_get(&t->shown, x->key[0], NULL) != 0 : x->key[0] != process))
 			continue;
 		snprintf(id, sizeof(id), "g%" PRIu32 ".%" PRIu32, x->key[0], x->key[1]);
 		if (!y || x->key[0] != y->key[0] || x->key[1] != y->key[1])
-			gpu_row(t, x->key, id);
+			gpu_row(t, x->key, id, parent);
 		last = x;
 		if (x->kind == WS_LANE_PROJECTED)
 			projected_row(t, v[i], id);
@@ -358,6 +381,81 @@ static void gpu_rows(struct tree *t)
 			lane_row(t, v[i], id, NULL, 0);
 	}
 	free(v);
+}
+
+/* ---- processes ---- */
+
+static void process_row(const struct tree *t, uint32_t process, const char *id)
+{
+	const struct ws_process_info *p = ws_who_process(t->l->who, process);
+	uint64_t rank = get(&t->rank, 0, process, UINT64_MAX);
+
+	row(t, id, "", "process");
+	ws_put_string(t->c->out, "label", p->name);
+	ws_put_int(t->c->out, "pid", p->pid);
+	ws_put_text(t->c->out, "cmdline", p->cmdline, strnlen(p->cmdline, 1000));
+	if (rank != UINT64_MAX)
+		ws_put_int(t->c->out, "rank", (int64_t)rank);
+	if (p->start)
+		ws_put_time(t->c->out, "start", t->l, p->start);
+	if (p->end != WS_NO_TIME)
+		ws_put_time(t->c->out, "end", t->l, p->end);
+	ws_put_int(t->c->out, "count", (int64_t)events_of(t, process | UINT64_C(1) << PROCESS_BIT));
+	end_row(t);
+}
+
+/* One row for the threads that hardly ran, which are at the end: lanes order[i] and on. Two or fewer stay as they are. */
+static bool quiet_row(const struct tree *t, size_t i, const char *process, char *id, size_t size)
+{
+	uint64_t owner = process_of(t, t->l->lane[t->order[i]]);
+	uint32_t last = UINT32_MAX;
+	int64_t n = 0;
+
+	for (; i < t->l->n && of_thread(t->l->lane[t->order[i]]->kind) && process_of(t, t->l->lane[t->order[i]]) == owner; i++) {
+		n += t->l->lane[t->order[i]]->key[0] != last;
+		last = t->l->lane[t->order[i]]->key[0];
+	}
+	if (n <= 2)
+		return false;
+	snprintf(id, size, "q%" PRIu64, owner);
+	row(t, id, process, "threads");
+	ws_put_int(t->c->out, "threads", n);
+	end_row(t);
+	return true;
+}
+
+/* GPUs come before the threads: what the program is there for stays in sight however many threads there are. */
+static void process_rows(struct tree *t)
+{
+	char id[24], quiet[24];
+	const char *under = id; /* where threads go: the process or its row of quiet ones */
+
+	for (size_t i = 0, to; i < t->l->n; i = to) {
+		const struct ws_lane *n = t->l->lane[t->order[i]];
+		uint64_t process = process_of(t, n);
+
+		to = i + 1;
+		if (process == UINT32_MAX)
+			return;
+		snprintf(id, sizeof(id), "p%" PRIu64, process);
+		if (!ws_map_get(&t->shown, process, NULL)) {
+			ws_map_set(&t->shown, process, 1);
+			process_row(t, (uint32_t)process, id);
+			gpu_rows(t, (uint32_t)process, id);
+			under = id;
+		}
+		if (!of_thread(n->kind)) {
+			lane_row(t, t->order[i], id, NULL, 0);
+			continue;
+		}
+		if (under == id && is_quiet(t, n->key[0]) &&
+		    (!i || process_of(t, t->l->lane[t->order[i - 1]]) != process ||
+		     !is_quiet(t, t->l->lane[t->order[i - 1]]->key[0])))
+			under = quiet_row(t, i, id, quiet, sizeof(quiet)) ? quiet : id;
+		while (to < t->l->n && of_thread(t->l->lane[t->order[to]]->kind) && t->l->lane[t->order[to]]->key[0] == n->key[0])
+			to++;
+		thread_row(t, n->key[0], t->order + i, to - i, under);
+	}
 }
 
 /* ---- the rest ---- */
@@ -498,7 +596,7 @@ int ws_api_tree(struct ws_call *c, struct ws_err *e)
 	sort_lanes(&t);
 	ws_text_puts(c->out, "{\"rows\":[");
 	process_rows(&t);
-	gpu_rows(&t);
+	gpu_rows(&t, UINT32_MAX, "");
 	core_rows(&t);
 	counter_rows(&t);
 	track_rows(&t);
@@ -513,6 +611,9 @@ int ws_api_tree(struct ws_call *c, struct ws_err *e)
 	ws_map_free(&t.counter_unit);
 	ws_map_free(&t.track_name);
 	ws_map_free(&t.events);
+	ws_map_free(&t.work);
+	ws_map_free(&t.launches);
+	ws_map_free(&t.shown);
 	return 0;
 }
 

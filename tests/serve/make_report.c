@@ -55,6 +55,12 @@ static void begin(void)
 		ADD(cuda_context, .process = i + 1, .id = 1, .device = 0, .null_stream = 7);
 		now[i] = gpu[i] = ZERO + 200 * US;
 	}
+	for (uint32_t i = 0; i < 3; i++) { /* threads that hardly run */
+		ADD(thread, .id = 10 + i, .process = 1, .tid = 110 + i, .start = ZERO);
+		ADD(thread_name, .thread = 10 + i, .start = ZERO, .name = text("pool"), .priority = 20);
+		ADD(osrt, .start = ZERO + 300 * US, .end = ZERO + 5000 * US, .thread = 10 + i, .name = text("sem_wait"),
+		    .callchain = WS_NO_U32);
+	}
 	ADD(nvtx, .start = ZERO, .end = WS_NO_TIME, .thread = 1, .domain = 1, .text = text("NCCL"), .type = WS_NVTX_DOMAIN_CREATE);
 	ADD(nvtx, .start = ZERO, .end = WS_NO_TIME, .thread = 3, .domain = 1, .text = text("NCCL"), .type = WS_NVTX_DOMAIN_CREATE);
 }
@@ -183,6 +189,7 @@ static void machine(uint64_t end)
 	ADD(track, .id = 1, .name = text("Data pipeline"));
 	for (uint32_t i = 0; i < 20; i++)
 		ADD(slice, .start = ZERO + i * 400 * US, .end = ZERO + i * 400 * US + 350 * US, .track = 1, .name = text("batch"));
+	ADD(flow, .start = ZERO + 500 * US, .end = ZERO + 1300 * US, .from_track = 1, .to_track = 1, .name = text("next"));
 	ADD(output, .start = ZERO + 300 * US, .stream = 1, .bytes = text("epoch 1 loss 0.734\n"));
 	ADD(output, .start = ZERO + 900 * US, .stream = 2, .bytes = text("warning: <i>slow</i> \x1b[31mdisk\x1b[0m\n"));
 	ADD(diagnostic, .start = ZERO + 100 * US, .severity = WS_WARNING, .source = text("cuda"),

@@ -465,6 +465,7 @@ withPage("rows: fold, hide, show, pin, reorder, filter, height, and all kept", a
   await t.page.locator(".label[data-type=process]").first().click();
   equal(await shown(), before, "rows after unfolding");
   const menu = async (type, item) => {
+    await t.at(type, 0); /* brings the row into sight */
     await t.page.locator(`.label[data-type=${type}]`).first().click({ button: "right" });
     await t.page.locator(".menu button", { hasText: item }).first().click();
   };
@@ -495,10 +496,31 @@ withPage("rows: fold, hide, show, pin, reorder, filter, height, and all kept", a
   equal((await shown()).length, before.length - 1, "rows when all are shown, without the pinned");
 });
 
+withPage("arrows of imported traces lead both ways", async (t) => {
+  const s = await t.select("track", 0.45 * MS);
+  const links = () => t.eval(() => window.warpsight.app.selected.detail?.links.map((l) => [l.role, l.name, l.start]));
+  equal(await until("links", links), [["flow_to", "batch", 1.2 * MS]], `where ${s.name} leads`);
+  await t.select("track", 1.25 * MS);
+  equal(await until("links", links), [["flow_from", "batch", 0.4 * MS]], "where the other comes from");
+  await t.select("track", 0.85 * MS);
+  equal(await until("links", links), [], "one that no arrow touches");
+});
+
+withPage("idle threads are gathered, and what leads into them opens their row", async (t) => {
+  const rows = () => t.eval(() => window.warpsight.app.rows.visible.filter((r) => r.pid === 100 || r.parent === "p1" || r.parent.startsWith("q")).map((r) => `${r.type} ${r.label ?? ""}`.trim()));
+  equal(await rows(), ["process python3", "gpu NVIDIA H200", "thread", "thread DataLoader", "threads"], "GPUs first, then threads that work, then the others");
+  equal(await t.eval(() => window.warpsight.app.rowName(window.warpsight.app.rows.visible.find((r) => r.type === "threads"))), "3 more threads", "its name");
+  await t.eval(async () => {
+    const { app } = window.warpsight;
+    app.select(0, await app.source.json("step", { r: 0, q: "sem_wait", t: 0 }), true);
+  });
+  ok((await rows()).includes("thread pool"), "an idle thread is shown");
+});
+
 withPage("rows by keyboard", async (t) => {
   await t.page.locator(".label").first().focus();
   await t.page.keyboard.press("ArrowDown");
-  await until("focus to move down", () => t.eval(() => document.activeElement.dataset.type === "thread"));
+  await until("focus to move down", () => t.eval(() => document.activeElement.dataset.type === "gpu"));
   await t.page.keyboard.press("ArrowLeft");
   await until("the row to close", () => t.eval(() => window.warpsight.app.rows.visible[1].open === false));
   await t.page.keyboard.press("ArrowRight");

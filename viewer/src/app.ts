@@ -283,8 +283,10 @@ export class App {
         return `${r.rank !== undefined ? t("rank", r.rank) + " · " : ""}${label || t("process")} [${r.pid}]`;
       case "thread":
         return `${label || (r.main ? t("main_thread") : t("thread"))} [${r.tid}]`;
+      case "threads":
+        return t("more_threads", r.threads ?? r.children.length);
       case "gpu":
-        return `${t("gpu", r.device ?? 0)}${label ? " · " + label : ""} · ${clean(r.process ?? "", 40)} [${r.pid}]`;
+        return `${t("gpu", r.device ?? 0)}${label ? " · " + label : ""}${r.parent ? "" : ` · ${clean(r.process ?? "", 40)} [${r.pid}]`}`;
       case "projected":
         return `${t("projected", clean(r.process ?? "", 40) || String(r.tid))}${label ? ` · ${label}` : ""}`;
       case "stream":

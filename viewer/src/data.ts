@@ -38,6 +38,7 @@ export interface TreeRow {
   loose?: number; // NVTX start/end ranges
   python?: number; // operators that are calls of Python
   cmdline?: string;
+  threads?: number; // of a row that gathers those that hardly ran
 }
 
 export interface ReportInfo {

@@ -113,9 +113,9 @@ export class Rows {
     if (r.type === "thread") {
       const parent = this.byKey.get(r.parentKey);
       const n = parent ? parent.children.filter((c) => c.type === "thread").indexOf(r) : 0;
-      return n < 2;
+      return n < 2 && parent?.type !== "threads";
     }
-    if (r.type === "cores") return false;
+    if (r.type === "cores" || r.type === "threads") return false;
     if (r.lane !== undefined) return (r.type === "nvtx" && !r.loose) || r.type === "projected" || (r.type === "op" && !r.python) || r.type === "slice" || r.type === "track";
     return true;
   }
