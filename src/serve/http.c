@@ -137,6 +137,17 @@ static mhd_result say(struct MHD_Connection *con, unsigned status, const char *s
 	return respond(con, status, "text/plain; charset=utf-8", (void *)sentence, strlen(sentence), MHD_RESPMEM_MUST_COPY);
 }
 
+/* What the user chose, not what the page did, was wrong: as in ws_api. */
+static mhd_result say_error(struct MHD_Connection *con, const char *sentence)
+{
+	struct ws_text t = {0};
+
+	ws_text_puts(&t, "{");
+	ws_put_string(&t, "error", sentence);
+	ws_text_puts(&t, "}");
+	return respond(con, 200, "application/json", t.s, t.len, MHD_RESPMEM_MUST_FREE);
+}
+
 static mhd_result begin_upload(struct server *s, struct MHD_Connection *con, struct post *p)
 {
 	const char *length = MHD_lookup_connection_value(con, MHD_HEADER_KIND, "Content-Length");
@@ -160,7 +171,7 @@ static mhd_result end_upload(struct server *s, struct MHD_Connection *con, struc
 	int number = ws_upload_finish(p->upload, &s->view, &e);
 
 	if (number < 0)
-		return say(con, 422, e.msg);
+		return say_error(con, e.msg);
 	ws_text_printf(&t, "{\"report\":%d}", number);
 	return respond(con, 200, "application/json", t.s, t.len, MHD_RESPMEM_MUST_FREE);
 }
@@ -171,7 +182,7 @@ static mhd_result end_record(struct server *s, struct MHD_Connection *con, bool 
 	struct ws_err e = {.msg = ""};
 
 	if (start ? ws_recorder_start(s->view.rec, &p, &e) : ws_recorder_stop(s->view.rec, &e))
-		return say(con, 422, e.msg);
+		return say_error(con, e.msg);
 	return say(con, 200, "{}");
 }
 

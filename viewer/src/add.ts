@@ -12,7 +12,9 @@ import { outputText } from "./panels/session";
 async function post<T>(path: string, params: Record<string, string>, body?: Blob): Promise<T> {
   const r = await fetch(`api/${path}?${new URLSearchParams(params).toString()}`, { method: "POST", body });
   if (!r.ok) throw new ServerError((await r.text()).trim() || `HTTP ${r.status}`);
-  return (await r.json()) as T;
+  const v = (await r.json()) as T & { error?: string };
+  if (v.error !== undefined) throw new ServerError(v.error);
+  return v;
 }
 
 /* ---- files ---- */
