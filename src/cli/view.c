@@ -29,7 +29,8 @@ static int run(void *values, int argc, char **argv)
 	    .files = (const char *const *)argv, .n = (size_t)argc, .open = !o->no_open, .remote_hint = o->remote_hint};
 	struct ws_err e;
 
-	/* What stands before the operands tells whether "--" was given: without it options of COMMAND would have been taken for ours. */
+	/* What stands before the operands tells whether "--" was given: without it options of COMMAND would have been taken for
+	 * ours. */
 	if (o->record && (!argc || strcmp(argv[-1], "--"))) {
 		ws_say("--record: put the command behind two dashes: warpsight view --record -- COMMAND [ARG...]");
 		return WS_EXIT_USAGE;
@@ -59,8 +60,10 @@ const struct ws_command ws_cmd_view = {
 	"whoever has the whole address can see the reports, and no one else. Several reports are shown below one another on one "
 	"time "
 	"axis. Nothing is fetched from elsewhere. Ends by Ctrl+C.\n\n"
-	"More files, reports or traces that can be imported, can be dropped on the page or opened from it; without FILE it begins empty. "
-	"With --record the page has a dialog that runs 'warpsight profile' on the command given here, with a choice of what to trace, "
+	"More files, reports or traces that can be imported, can be dropped on the page or opened from it; without FILE it begins "
+	"empty. "
+	"With --record the page has a dialog that runs 'warpsight profile' on the command given here, with a choice of what to "
+	"trace, "
 	"and opens the report, which is written to the current folder.\n\n"
 	"A report on another machine is best left there: run 'warpsight view --remote-hint' on that machine and use the ssh "
 	"command that it "

@@ -271,10 +271,14 @@ static const struct entry {
     {"session", ws_api_session, "application/json", true},
     {"record", ws_api_record, "application/json", true},
     {"tree", ws_api_tree, "application/json"},
-    {"tiles", ws_api_tiles, "application/octet-stream"}, {"at", ws_api_at, "application/json"},
-    {"event", ws_api_event, "application/json"},	 {"sum", ws_api_sum, "application/json"},
-    {"events", ws_api_events, "application/json"},	 {"search", ws_api_search, "application/json"},
-    {"step", ws_api_step, "application/json"},		 {"flame", ws_api_flame, "application/json"},
+    {"tiles", ws_api_tiles, "application/octet-stream"},
+    {"at", ws_api_at, "application/json"},
+    {"event", ws_api_event, "application/json"},
+    {"sum", ws_api_sum, "application/json"},
+    {"events", ws_api_events, "application/json"},
+    {"search", ws_api_search, "application/json"},
+    {"step", ws_api_step, "application/json"},
+    {"flame", ws_api_flame, "application/json"},
     {"progress", ws_api_progress, "application/json"},
 };
 

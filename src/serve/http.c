@@ -119,8 +119,8 @@ static mhd_result answer_api(struct server *s, struct MHD_Connection *con, const
 /* ---- what changes something: POST ---- */
 
 /*
- * The token alone does not do for these: the page that asks must be ours. A browser says in Origin whose script it is that asks, and
- * that is the address it is talking to, whatever port a tunnel gave it.
+ * The token alone does not do for these: the page that asks must be ours. A browser says in Origin whose script it is that asks,
+ * and that is the address it is talking to, whatever port a tunnel gave it.
  */
 static bool origin_is_own(struct MHD_Connection *con)
 {

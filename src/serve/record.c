@@ -39,8 +39,8 @@ struct ws_recorder {
 	char *file;
 	struct ws_text output; /* the end of it */
 	uint64_t runs;
-	int status;  /* of wait */
-	int report;  /* its number; -1 for none */
+	int status; /* of wait */
+	int report; /* its number; -1 for none */
 	struct ws_err problem;
 };
 

@@ -14,7 +14,8 @@ struct ws_recorder *ws_recorder_new(struct ws_view *view, char **command);
  * sentence: one is running, or it cannot be started.
  */
 int ws_recorder_start(struct ws_recorder *r, const struct ws_params *p, struct ws_err *e);
-/* Have the command interrupted (SIGINT, from the second time on SIGTERM); the report is written when it has ended. -1 when none runs. */
+/* Have the command interrupted (SIGINT, from the second time on SIGTERM); the report is written when it has ended. -1 when none
+ * runs. */
 int ws_recorder_stop(struct ws_recorder *r, struct ws_err *e);
 /* Ends what is running: interrupts, waits some seconds, then leaves it to itself. `r` may be NULL. */
 void ws_recorder_free(struct ws_recorder *r);

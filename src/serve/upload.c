@@ -2,9 +2,9 @@
  * upload.c - a file that the browser sends becomes a report of the page.
  *
  * A page cannot say where a file lies, so it sends the bytes. They go block by block to a file that only this user can read, in a
- * new folder that only this user can enter, in TMPDIR or /var/tmp; nothing of them stays in memory. The file's name is never used as
- * a path, only shown. A report is then opened and a trace of another tool imported, and both names are removed: what is open lives
- * on without one, and is gone when the server is. (An unlinked file from the beginning would not do: SQLite wants a name.)
+ * new folder that only this user can enter, in TMPDIR or /var/tmp; nothing of them stays in memory. The file's name is never used
+ * as a path, only shown. A report is then opened and a trace of another tool imported, and both names are removed: what is open
+ * lives on without one, and is gone when the server is. (An unlinked file from the beginning would not do: SQLite wants a name.)
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 enum { MOST_NAME = 255 };
 
 struct ws_upload {
-	char *name;	/* as shown */
+	char *name; /* as shown */
 	char *folder, *file, *report;
 	uint64_t got;
 	int fd;
@@ -67,8 +67,8 @@ struct ws_upload *ws_upload_new(const char *name, uint64_t bytes, struct ws_err 
 		return NULL;
 	}
 	if (bytes > WS_UPLOAD_MOST) {
-		ws_fail(e, "%s has %" PRIu64 " bytes; a page can send up to %" PRIu64 ": name larger files on the command line", name,
-			bytes, WS_UPLOAD_MOST);
+		ws_fail(e, "%s has %" PRIu64 " bytes; a page can send up to %" PRIu64 ": name larger files on the command line",
+			name, bytes, WS_UPLOAD_MOST);
 		return NULL;
 	}
 	folder = new_folder(e);

@@ -62,7 +62,7 @@ export class Opener {
         await post("add", { name: f.name }, f);
         added++;
       } catch (e) {
-        wrong.push(e instanceof ServerError ? e.message : t("not_sent", clean(f.name, 60)));
+        wrong.push(e instanceof ServerError ? clean(e.message, 600) : t("not_sent", clean(f.name, 60)));
       }
     }
     this.busy = false;
@@ -121,7 +121,7 @@ export async function showRecord(app: App): Promise<void> {
     start.disabled = r.running === 1;
     stop.disabled = r.running !== 1;
     for (const b of boxes) b.box.disabled = r.running === 1;
-    const ended = r.report >= 0 ? t("recorded", clean(r.file, 200)) : `${t("not_recorded", r.status)} ${r.problem}`;
+    const ended = r.report >= 0 ? t("recorded", clean(r.file, 200)) : `${t("not_recorded", r.status)} ${clean(r.problem, 600)}`;
     state.textContent = error || (r.running ? t("recording") : r.runs ? ended : t("record_hint"));
     state.className = error || (r.runs && !r.running && r.report < 0) ? "error" : "";
     output.hidden = !r.output;
@@ -152,7 +152,7 @@ export async function showRecord(app: App): Promise<void> {
       draw();
       if (what === "start") await follow();
     } catch (e) {
-      draw(e instanceof ServerError ? e.message : t("error"));
+      draw(e instanceof ServerError ? clean(e.message, 600) : t("error"));
     }
   }
 

@@ -100,9 +100,11 @@ export class App {
     for (const f of this.listeners[what] ?? []) f();
   }
 
-  /** A sentence for the user, or "" to take it away. */
+  notice = ""; // stays until it is closed, or another takes its place; an error goes when the server answers again
+
+  /** Lines for the user, or "" to take them away. */
   tell(text: string): void {
-    this.error = text;
+    this.notice = text;
     this.emit("error");
   }
 

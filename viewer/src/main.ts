@@ -132,8 +132,8 @@ function boot(): void {
     timeline.redraw();
   });
   app.on("error", () => {
-    error.hidden = !app.error;
-    error.textContent = app.error;
+    error.hidden = !app.error && !app.notice;
+    fill(error, [app.error, app.notice].filter(Boolean).join("\n"), app.notice && h("button", { onclick: () => app.tell(""), "aria-label": t("close"), title: t("close") }, "✕"));
   });
   const say = (): void => {
     const all = app.reports.reduce((n, r) => n + (r.tables.reduce((m, x) => m + x.rows, 0) || 0), 0);
