@@ -54,8 +54,8 @@ function boot(): void {
     return b;
   };
   const opener = new Opener(app);
-  const openButton = button("📂", "open_file", () => opener.choose()),
-    recordButton = button("⏺", "record", () => void showRecord(app));
+  const openButton = button("+", "open_file", () => opener.choose()),
+    recordButton = button("●", "record", () => void showRecord(app));
   openButton.hidden = recordButton.hidden = true;
   const empty = h("div", { class: "empty", hidden: true });
   const sayEmpty = (): void =>
