@@ -31,22 +31,45 @@ static int64_t realtime_at_zero(const struct ws_report *r, uint64_t zero)
 	return at;
 }
 
+int ws_view_add(struct ws_view *view, struct ws_report *r, const char *path, struct ws_err *e)
+{
+	struct ws_view_report *v;
+	size_t n;
+
+	pthread_mutex_lock(&view->adding);
+	n = view->n;
+	if (n == view->room) {
+		pthread_mutex_unlock(&view->adding);
+		ws_report_close(r);
+		return ws_fail(e, "the page shows %zu reports already; no more can be added to it", n);
+	}
+	v = &view->v[n];
+	v->path = ws_strdup(path);
+	v->r = r;
+	v->lanes = ws_lanes_open(r);
+	v->realtime = realtime_at_zero(r, v->lanes->zero);
+	__atomic_store_n(&view->n, n + 1, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&view->adding);
+	return (int)n;
+}
+
 int ws_view_open(struct ws_view *view, const char *const *files, size_t n, struct ws_err *e)
 {
 	memset(view, 0, sizeof(*view));
-	view->v = ws_calloc(n ? n : 1, sizeof(*view->v));
+	view->room = n + WS_VIEW_ADDED_MOST;
+	view->v = ws_calloc(view->room, sizeof(*view->v));
+	pthread_mutex_init(&view->adding, NULL);
 	for (size_t i = 0; i < n; i++) {
-		struct ws_view_report *v = &view->v[i];
+		char *path = ws_report_operand(files[i]);
+		struct ws_report *r = ws_report_open(path, e);
 
-		v->path = ws_report_operand(files[i]);
-		v->r = ws_report_open(v->path, e);
-		view->n = i + 1;
-		if (!v->r) {
+		if (r)
+			ws_view_add(view, r, path, e);
+		free(path);
+		if (!r) {
 			ws_view_close(view);
 			return -1;
 		}
-		v->lanes = ws_lanes_open(v->r);
-		v->realtime = realtime_at_zero(v->r, v->lanes->zero);
 	}
 	return 0;
 }
@@ -60,6 +83,7 @@ void ws_view_close(struct ws_view *view)
 		free(view->v[i].path);
 	}
 	free(view->v);
+	pthread_mutex_destroy(&view->adding);
 	memset(view, 0, sizeof(*view));
 }
 
@@ -242,12 +266,19 @@ static const struct entry {
 	const char *path;
 	ws_api_fn *fn;
 	const char *type;
+	bool of_page; /* it is about no single report */
 } entries[] = {
-    {"session", ws_api_session, "application/json"},	 {"tree", ws_api_tree, "application/json"},
-    {"tiles", ws_api_tiles, "application/octet-stream"}, {"at", ws_api_at, "application/json"},
-    {"event", ws_api_event, "application/json"},	 {"sum", ws_api_sum, "application/json"},
-    {"events", ws_api_events, "application/json"},	 {"search", ws_api_search, "application/json"},
-    {"step", ws_api_step, "application/json"},		 {"flame", ws_api_flame, "application/json"},
+    {"session", ws_api_session, "application/json", true},
+    {"record", ws_api_record, "application/json", true},
+    {"tree", ws_api_tree, "application/json"},
+    {"tiles", ws_api_tiles, "application/octet-stream"},
+    {"at", ws_api_at, "application/json"},
+    {"event", ws_api_event, "application/json"},
+    {"sum", ws_api_sum, "application/json"},
+    {"events", ws_api_events, "application/json"},
+    {"search", ws_api_search, "application/json"},
+    {"step", ws_api_step, "application/json"},
+    {"flame", ws_api_flame, "application/json"},
     {"progress", ws_api_progress, "application/json"},
 };
 
@@ -269,13 +300,18 @@ int ws_api(struct ws_view *view, const char *path, const struct ws_params *p, st
 	for (size_t i = 0; i < WS_COUNT(entries); i++) {
 		if (strcmp(entries[i].path, path))
 			continue;
-		if (!ws_param_int(&c, "r", 0, (int64_t)view->n - 1, 0, &report, &e))
+		if (entries[i].of_page) {
+			a->type = entries[i].type;
+			return entries[i].fn(&c, &e) ? fail(a, 400, e.msg) : 200;
+		}
+		if (!ws_view_count(view))
+			return fail(a, 400, "There is no report yet.");
+		if (!ws_param_int(&c, "r", 0, (int64_t)ws_view_count(view) - 1, 0, &report, &e))
 			return fail(a, 400, e.msg);
 		c.rep = &view->v[report];
 		c.l = c.rep->lanes;
 		a->type = entries[i].type;
-		if (entries[i].fn != ws_api_session)
-			ws_lanes_wait_census(c.l);
+		ws_lanes_wait_census(c.l);
 		status = entries[i].fn(&c, &e);
 		if (status == WS_API_SAY) { /* what the user typed, not what the page did, was wrong */
 			a->body.len = 0;

@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "export/text.h"
 #include "serve/api.h"
+#include "serve/upload.h"
 
 /* ---- small tables by key ---- */
 
@@ -788,8 +789,12 @@ int ws_api_session(struct ws_call *c, struct ws_err *e)
 	ws_put_string(c->out, "version", WS_VERSION);
 	ws_put_key(c->out, "reports");
 	ws_text_puts(c->out, "[");
-	for (size_t i = 0; i < c->view->n; i++)
+	for (size_t i = 0; i < ws_view_count(c->view); i++)
 		one_report(c->out, &c->view->v[i], i);
-	ws_text_puts(c->out, "]}");
+	ws_text_puts(c->out, "]");
+	if (c->view->uploads)
+		ws_put_int(c->out, "upload_most", (int64_t)WS_UPLOAD_MOST);
+	ws_put_int(c->out, "record", c->view->rec != NULL);
+	ws_text_puts(c->out, "}");
 	return 0;
 }

@@ -19,7 +19,9 @@
 #include <xxhash.h>
 
 #include "serve/api.h"
+#include "serve/record.h"
 #include "serve/serve.h"
+#include "serve/upload.h"
 
 #if MHD_VERSION < 0x00097002
 typedef int mhd_result;
@@ -27,11 +29,18 @@ typedef int mhd_result;
 typedef enum MHD_Result mhd_result;
 #endif
 
-enum { TOKEN = 32, THREADS = 4, MOST_CONNECTIONS = 64, FIRST_PORT = 8300, PORTS = 1000 };
+enum { TOKEN = 32, THREADS = 4, MOST_CONNECTIONS = 64, MOST_UPLOADS = 8, FIRST_PORT = 8300, PORTS = 1000 };
 
 struct server {
 	struct ws_view view;
 	char token[TOKEN + 1];
+	int uploads; /* under way; atomic */
+};
+
+/* A POST from its head to its end. */
+struct post {
+	struct server *s;
+	struct ws_upload *upload;
 };
 
 static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -107,6 +116,117 @@ static mhd_result answer_api(struct server *s, struct MHD_Connection *con, const
 	return respond(con, (unsigned)status, a.type, a.body.s, a.body.len, MHD_RESPMEM_MUST_FREE);
 }
 
+/* ---- what changes something: POST ---- */
+
+/*
+ * The token alone does not do for these: the page that asks must be ours. A browser says in Origin whose script it is that asks,
+ * and that is the address it is talking to, whatever port a tunnel gave it.
+ */
+static bool origin_is_own(struct MHD_Connection *con)
+{
+	const char *host = MHD_lookup_connection_value(con, MHD_HEADER_KIND, "Host");
+	const char *origin = MHD_lookup_connection_value(con, MHD_HEADER_KIND, "Origin");
+	const char *site = MHD_lookup_connection_value(con, MHD_HEADER_KIND, "Sec-Fetch-Site");
+
+	return host && origin && !strncmp(origin, "http://", 7) && !strcasecmp(origin + 7, host) &&
+	       (!site || !strcmp(site, "same-origin"));
+}
+
+static mhd_result say(struct MHD_Connection *con, unsigned status, const char *sentence)
+{
+	return respond(con, status, "text/plain; charset=utf-8", (void *)sentence, strlen(sentence), MHD_RESPMEM_MUST_COPY);
+}
+
+/* What the user chose, not what the page did, was wrong: as in ws_api. */
+static mhd_result say_error(struct MHD_Connection *con, const char *sentence)
+{
+	struct ws_text t = {0};
+
+	ws_text_puts(&t, "{");
+	ws_put_string(&t, "error", sentence);
+	ws_text_puts(&t, "}");
+	return respond(con, 200, "application/json", t.s, t.len, MHD_RESPMEM_MUST_FREE);
+}
+
+static mhd_result begin_upload(struct server *s, struct MHD_Connection *con, struct post *p)
+{
+	const char *length = MHD_lookup_connection_value(con, MHD_HEADER_KIND, "Content-Length");
+	struct ws_err e = {.msg = ""};
+	uint64_t bytes = length ? strtoull(length, NULL, 10) : 0;
+
+	if (__atomic_add_fetch(&s->uploads, 1, __ATOMIC_RELAXED) > MOST_UPLOADS)
+		ws_fail(&e, "%d files are on their way already; wait for these", (int)MOST_UPLOADS);
+	else
+		p->upload = ws_upload_new(argument(con, "name"), bytes, &e);
+	if (p->upload)
+		return MHD_YES;
+	__atomic_sub_fetch(&s->uploads, 1, __ATOMIC_RELAXED);
+	return say(con, bytes > WS_UPLOAD_MOST ? 413 : 400, e.msg);
+}
+
+static mhd_result end_upload(struct server *s, struct MHD_Connection *con, struct post *p)
+{
+	struct ws_text t = {0};
+	struct ws_err e = {.msg = ""};
+	int number = ws_upload_finish(p->upload, &s->view, &e);
+
+	if (number < 0)
+		return say_error(con, e.msg);
+	ws_text_printf(&t, "{\"report\":%d}", number);
+	return respond(con, 200, "application/json", t.s, t.len, MHD_RESPMEM_MUST_FREE);
+}
+
+static mhd_result end_record(struct server *s, struct MHD_Connection *con, bool start)
+{
+	struct ws_params p = {argument, con};
+	struct ws_err e = {.msg = ""};
+
+	if (start ? ws_recorder_start(s->view.rec, &p, &e) : ws_recorder_stop(s->view.rec, &e))
+		return say_error(con, e.msg);
+	return say(con, 200, "{}");
+}
+
+/* The library calls this for the head, then for each block of the body, then once more. */
+static mhd_result post(struct server *s, struct MHD_Connection *con, const char *path, const char *bytes, size_t *n, void **request)
+{
+	struct post *p = *request;
+	bool upload = !strcmp(path, "api/add"), start = !strcmp(path, "api/record/start");
+
+	if (!p) {
+		if (!upload && !((start || !strcmp(path, "api/record/stop")) && s->view.rec))
+			return refuse(con, 405, "Only GET.\n");
+		if (!origin_is_own(con))
+			return refuse(con, 403, "Only the page itself may ask for this.\n");
+		*request = p = ws_calloc(1, sizeof(*p));
+		p->s = s;
+		return upload ? begin_upload(s, con, p) : MHD_YES;
+	}
+	if (*n) {
+		if (p->upload)
+			ws_upload_write(p->upload, bytes, *n);
+		*n = 0;
+		return MHD_YES;
+	}
+	return upload ? end_upload(s, con, p) : end_record(s, con, start);
+}
+
+/* A request is over, answered or broken off. */
+static void completed(void *ctx, struct MHD_Connection *con, void **request, enum MHD_RequestTerminationCode why)
+{
+	struct post *p = *request;
+
+	(void)ctx;
+	(void)con;
+	(void)why;
+	if (!p)
+		return;
+	if (p->upload)
+		__atomic_sub_fetch(&p->s->uploads, 1, __ATOMIC_RELAXED);
+	ws_upload_free(p->upload);
+	free(p);
+	*request = NULL;
+}
+
 static mhd_result answer(void *ctx, struct MHD_Connection *con, const char *url, const char *method, const char *version,
 			 const char *upload, size_t *upload_size, void **request)
 {
@@ -114,9 +234,7 @@ static mhd_result answer(void *ctx, struct MHD_Connection *con, const char *url,
 	const char *path;
 
 	(void)version;
-	(void)upload;
-	(void)request;
-	if (*upload_size) {
+	if (*upload_size && !*request) {
 		*upload_size = 0;
 		return MHD_YES;
 	}
@@ -125,6 +243,8 @@ static mhd_result answer(void *ctx, struct MHD_Connection *con, const char *url,
 	path = after_token(s, url);
 	if (!path)
 		return refuse(con, 403, "The address lacks its token: use the whole address that warpsight view printed.\n");
+	if (!strcmp(method, "POST"))
+		return post(s, con, path, upload, upload_size, request);
 	if (strcmp(method, "GET") && strcmp(method, "HEAD"))
 		return refuse(con, 405, "Only GET.\n");
 	if (!strncmp(path, "api/", 4))
@@ -161,7 +281,8 @@ static struct MHD_Daemon *listen_on(struct server *s, int port, int *got, struct
 	d = MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD, (uint16_t)port, NULL, NULL, answer, s,
 			     MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&a, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
 			     MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, 120u,
-			     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_END);
+			     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL,
+			     MHD_OPTION_END);
 	if (!d) {
 		if (port)
 			ws_fail(e, "cannot listen on port %d of 127.0.0.1%s; --port chooses another", port,
@@ -272,6 +393,8 @@ int ws_view_serve(const struct ws_view_request *q, struct ws_err *e)
 		goto out;
 	if (make_token(s.token, e) < 0)
 		goto close;
+	s.view.uploads = true;
+	s.view.rec = q->record ? ws_recorder_new(&s.view, q->record) : NULL;
 	d = q->port ? listen_on(&s, q->port, &port, e) : listen_anywhere(&s, &port, e);
 	if (!d)
 		goto close;
@@ -280,6 +403,7 @@ int ws_view_serve(const struct ws_view_request *q, struct ws_err *e)
 	MHD_stop_daemon(d);
 	rc = 0;
 close:
+	ws_recorder_free(s.view.rec);
 	ws_view_close(&s.view);
 out:
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -13,6 +13,7 @@ struct ws_view_request {
 	int port;	  /* 0: any that is free */
 	bool open;	  /* start the desktop's browser */
 	bool remote_hint; /* say how to reach it through ssh */
+	char **record;	  /* ended by NULL: what the page may record; NULL for nothing */
 };
 
 /*

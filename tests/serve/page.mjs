@@ -5,7 +5,7 @@
  * Nothing here waits for a time: `until` asks again until something holds, and fails after a long while.
  */
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import { tmpdir } from "node:os";
 import { join, dirname } from "node:path";
@@ -37,8 +37,10 @@ function make(name, program, ...args) {
   return file;
 }
 
+/** Arguments; before them, options of spawn. */
 async function serve(...args) {
-  const p = spawn(warpsight, ["view", "--no-open", ...args]);
+  const options = typeof args[0] === "object" ? args.shift() : {};
+  const p = spawn(warpsight, ["view", "--no-open", ...args], options);
   servers.push(p);
   let text = "",
     wrong = "";
@@ -827,6 +829,194 @@ test("the page's types check", async () => {
   const r = spawnSync(process.execPath, [tsc, "--noEmit", "-p", join(root, "viewer")]);
   equal(String(r.stdout), "", "what the compiler says");
   equal(r.status, 0, "its status");
+});
+
+/* ---- files from the page, and recording from it ---- */
+
+/** POST with a body, as the page sends it unless `headers` say otherwise. */
+function post(url, body = "", headers = {}) {
+  return new Promise((done, fail) => {
+    const u = new URL(url);
+    const r = http.request({ host: u.hostname, port: u.port, path: u.pathname + u.search, method: "POST", headers: { Origin: u.origin, ...headers } }, (a) => {
+      let text = "";
+      a.on("data", (d) => (text += d));
+      a.on("end", () => done({ status: a.statusCode, body: text }));
+    });
+    r.on("error", fail);
+    r.end(body);
+  });
+}
+
+/** A page without a report: there are no rows to wait for. */
+async function openEmpty(server) {
+  const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, locale: "en-GB" });
+  const page = await context.newPage();
+  const wrong = [];
+  page.on("console", (m) => ["error", "warning"].includes(m.type()) && !/GPU stall|GL Driver/.test(m.text()) && wrong.push(`console: ${m.text()}`));
+  page.on("pageerror", (e) => wrong.push(`error: ${e.stack}`));
+  await page.goto(server.url);
+  await page.waitForSelector(".empty:not([hidden])");
+  return new Page(page, context, wrong);
+}
+
+const names = (t) => t.eval(() => window.warpsight.app.reports.map((r) => r.name));
+const left = (dir) => readdirSync(dir).filter((n) => n.startsWith("warpsight-upload-"));
+
+test("open: a page without a report takes some by dialog and by drop, and says what it cannot take", async () => {
+  const dir = mkdtempSync(join(folder, "upload-"));
+  const s = await serve({ env: { ...process.env, TMPDIR: dir } });
+  const a = make("first.wsrep", makeReport),
+    b = make("second.wsrep", makeReport, "1");
+  const t = await openEmpty(s);
+  ok((await t.page.textContent(".empty")).includes("Drop a report here"), "what the empty page says");
+  for (const key of ["w", "s", "ArrowRight", "z", "Escape"]) await t.page.keyboard.press(key);
+  await t.page.setViewportSize({ width: 1300, height: 800 });
+
+  const asked = t.page.waitForEvent("filechooser");
+  await t.page.click(".empty button");
+  await (await asked).setFiles([a, b]);
+  await until("both", async () => (await names(t)).length === 2);
+  await t.settled();
+  equal(await names(t), ["first.wsrep", "second.wsrep"], "reports by dialog");
+  ok(await t.eval(() => document.querySelector(".empty").hidden), "the empty page is gone");
+  ok(await t.eval(() => window.warpsight.app.rows.visible.some((r) => r.report === 1)), "rows of the second");
+
+  const drop = (files) =>
+    t.eval((list) => {
+      const d = new DataTransfer();
+      for (const [name, text] of list) d.items.add(new File([text], name));
+      for (const type of ["dragover", "drop"]) document.body.dispatchEvent(new DragEvent(type, { dataTransfer: d, bubbles: true, cancelable: true }));
+    }, files);
+  const trace = JSON.stringify([{ ph: "X", ts: 1, dur: 5, pid: 1, tid: 2, name: "dropped" }]);
+  await drop([
+    ["no\u202ething.bin", "\u0001 neither report nor trace"],
+    ["<b>t.json", trace],
+    ["empty.wsrep", ""],
+  ]);
+  await until("the trace", async () => (await names(t)).length === 3);
+  await until("what is wrong", async () => (await t.page.textContent("#app > .error")).includes("empty.wsrep is empty"));
+  const said = await t.page.textContent("#app > .error");
+  ok(said.includes("is neither a report nor a trace that can be imported"), said);
+  ok(!said.includes(dir), "the place of temporary files is not said");
+  await t.settled();
+  equal((await names(t))[2], "<b>t.json", "an imported trace");
+  const found = await t.eval(async () => (await window.warpsight.app.source.json("search", { r: 2, q: "dropped" })).count);
+  equal(found, 1, "its event");
+  equal(left(dir), [], "nothing is left of the files while the server runs");
+
+  /* Beyond the limit, the page says so by itself and sends nothing. */
+  await t.eval(() => (window.warpsight.app.uploadMost = 10));
+  await drop([["large.json", trace]]);
+  await until("the limit", async () => (await t.page.textContent("#app > .error")).includes("large.json has"));
+  equal((await names(t)).length, 3, "reports after that");
+  await t.end();
+});
+
+test("open: the server takes files from its own page only, up to a size, and stays as it was when one breaks off", async () => {
+  const dir = mkdtempSync(join(folder, "upload-"));
+  const s = await serve({ env: { ...process.env, TMPDIR: dir } }, make("served.wsrep", makeReport));
+  const origin = new URL(s.url).origin,
+    add = `${s.url}api/add?name=x.wsrep`,
+    bytes = readFileSync(join(folder, "served.wsrep"));
+  for (const [headers, what] of [
+    [{ Origin: "http://evil.example" }, "another origin"],
+    [{ Origin: "null" }, "no origin"],
+    [{ Origin: origin.replace(/\d$/, (d) => String((Number(d) + 1) % 10)) }, "another port"],
+    [{ "Sec-Fetch-Site": "cross-site" }, "another site"],
+    [{ Host: "evil.example", Origin: "http://evil.example" }, "another host"],
+  ])
+    equal((await post(add, bytes, headers)).status, 403, what);
+  equal((await post(`${origin}/${"0".repeat(32)}/api/add?name=x`, bytes)).status, 403, "another token");
+  equal((await post(`${s.url}api/record/start`)).status, 405, "recording, which was not allowed");
+  equal((await post(`${s.url}api/add`, bytes)).status, 400, "no name");
+  equal((await post(`${s.url}api/add?name=${"n".repeat(300)}`, bytes)).status, 400, "a long name");
+  const large = await new Promise((done, fail) => {
+    const u = new URL(add);
+    const r = http.request({ host: u.hostname, port: u.port, path: u.pathname + u.search, method: "POST", headers: { Origin: origin, "Content-Length": "5000000000" } }, (a) => {
+      let text = "";
+      a.on("data", (d) => (text += d));
+      a.on("end", () => done({ status: a.statusCode, body: text }));
+    });
+    r.on("error", fail);
+    r.flushHeaders();
+  });
+  equal(large.status, 413, "five billion bytes");
+  ok(large.body.includes("x.wsrep has 5000000000 bytes"), large.body);
+
+  /* Broken off in the middle: what came of it goes. */
+  const half = http.request({ host: "127.0.0.1", port: new URL(add).port, path: new URL(add).pathname + "?name=half", method: "POST", headers: { Origin: origin, "Content-Length": String(bytes.length) } });
+  half.on("error", () => undefined);
+  half.write(bytes.subarray(0, 5000));
+  await until("the first half", () => left(dir).length === 1);
+  const inside = join(dir, left(dir)[0]);
+  equal(statSync(inside).mode & 0o777, 0o700, "mode of the folder");
+  equal(statSync(join(inside, "file")).mode & 0o777, 0o600, "mode of the file");
+  half.destroy();
+  await until("the half to be gone", () => left(dir).length === 0);
+
+  for (let i = 1; i <= 64; i++) equal(JSON.parse((await post(`${s.url}api/add?name=..%2f..%2fa${i}`, bytes)).body).report, i, "number of an added report");
+  ok(JSON.parse((await post(add, bytes)).body).error.includes("no more can be added"), "one too many");
+  const session = JSON.parse((await get(`${s.url}api/session`)).body);
+  equal([session.reports.length, session.reports[64].path], [65, "a64"], "reports, and the last one's path");
+});
+
+test("record: the page runs the command of the command line, as chosen, stops it, and opens the reports", async () => {
+  const cwd = mkdtempSync(join(folder, "record-"));
+  const s = await serve({ cwd }, "--record", "--", process.execPath, "-e", "console.log('it runs'); require('fs').existsSync('long') && setInterval(() => 0, 1000)", "a b", "$HOME;`id`");
+  const t = await openEmpty(s);
+  const shown = (what) => until(what, async () => (await t.page.textContent(".record [role=status]")).includes(what));
+  await t.page.click("header button[title=Record]");
+  const said = await t.page.textContent(".record code");
+  ok(said.includes("'a b'") && said.includes("'$HOME;`id`'"), `the command: ${said}`);
+  equal(await t.page.$$eval(".record label", (l) => l.map((x) => x.textContent)), ["Collect NVTX trace", "Collect CUDA trace", "Collect OS runtime trace", "Sample call stacks and context switches", "Collect Python GIL trace"], "choices");
+  ok(await t.page.isDisabled(".record button:text-is('Stop')"), "nothing to stop");
+  for (const word of ["CUDA", "NVTX", "GIL", "Sample"]) await t.page.uncheck(`.record label:has-text("${word}") input`);
+  await t.page.click(".record button:text-is('Start')");
+  await shown("Recorded as report1.wsrep");
+  ok((await t.page.textContent(".record .output")).includes("it runs"), "its output");
+  await until("the report", async () => (await names(t)).length === 1);
+  await t.settled();
+  const rows = await t.eval(() => Object.fromEntries(window.warpsight.app.reports[0].tables.map((x) => [x.name, x.rows])));
+  ok(rows.osrt > 0 && !rows.sample && !rows.sched, `only what was chosen: ${JSON.stringify(rows)}`);
+
+  /* A second one, which ends only when it is stopped; no other beside it. */
+  writeFileSync(join(cwd, "long"), "");
+  await t.page.click(".record button:text-is('Start')");
+  await until("its output", async () => !(await t.page.isDisabled(".record button:text-is('Stop')")) && (await t.page.textContent(".record .output")).includes("it runs"));
+  ok(JSON.parse((await post(`${s.url}api/record/start`)).body).error.includes("under way already"), "a second at once");
+  equal((await post(`${s.url}api/record/stop`, "", { Origin: "http://evil.example" })).status, 403, "stopped by another page");
+  equal((await get(`${s.url}api/record/start`)).status, 404, "by GET");
+  await t.page.click(".record button:text-is('Stop')");
+  await until("both", async () => (await names(t)).length === 2);
+  await t.settled();
+  equal(await names(t), ["report1.wsrep", "report2.wsrep"], "reports");
+  ok(JSON.parse((await post(`${s.url}api/record/stop`)).body).error.includes("no recording"), "stopped when none runs");
+  await t.end();
+});
+
+test("record: a command that cannot be run is said; words that go astray are refused; the server's end stops a recording", async () => {
+  const cwd = mkdtempSync(join(folder, "record-"));
+  const s = await serve({ cwd }, "--record", "--", "./not-there");
+  await post(`${s.url}api/record/start?nvtx=1`);
+  const r = await until("the end", async () => {
+    const a = JSON.parse((await get(`${s.url}api/record`)).body);
+    return !a.running && a;
+  });
+  ok(r.report === -1 && r.status !== 0 && r.output.includes("not-there"), JSON.stringify(r));
+  for (const args of [["--record"], ["--record", "true"]]) {
+    const e = spawnSync(warpsight, ["view", "--no-open", ...args]);
+    equal([e.status, String(e.stderr).includes("two dashes")], [2, true], args.join(" "));
+  }
+  const l = await serve({ cwd }, "--record", "--", "sleep", "1000");
+  await post(`${l.url}api/record/start`);
+  const ended = new Promise((f) => {
+    l.process.removeAllListeners("exit");
+    l.process.on("exit", f);
+  });
+  await until("the report to be begun", () => readdirSync(cwd).some((n) => n.includes("wsrep")));
+  l.process.kill("SIGINT");
+  equal(await ended, 0, "exit status");
+  ok(existsSync(join(cwd, "report1.wsrep")), "the recording was ended in order");
 });
 
 /* ---- running ---- */

@@ -57,9 +57,11 @@ function load<T>(key: string, fallback: T): T {
 export class App {
   source: Source;
   cache: TileCache;
-  rows!: Rows;
+  rows = new Rows({ open: {}, hidden: {}, pinned: [], order: {}, full: {}, height: {} });
   view = new Viewport();
   reports: ReportInfo[] = [];
+  uploadMost = 0; // bytes of a file that the server takes; 0: it takes none
+  canRecord = false;
   version = "";
   offsets: number[] = []; // of each report's times on the page's axis
   markers: Marker[] = [];
@@ -96,6 +98,14 @@ export class App {
 
   emit(what: string): void {
     for (const f of this.listeners[what] ?? []) f();
+  }
+
+  notice = ""; // stays until it is closed, or another takes its place; an error goes when the server answers again
+
+  /** Lines for the user, or "" to take them away. */
+  tell(text: string): void {
+    this.notice = text;
+    this.emit("error");
   }
 
   error = "";
@@ -162,13 +172,34 @@ export class App {
 
   /* ---- starting ---- */
 
-  async start(): Promise<void> {
-    const session = await this.ask<{ version: string; reports: ReportInfo[] }>("session");
+  private starts = 0;
+
+  /** Reports were added: show them too. */
+  async reload(): Promise<void> {
+    const before = this.reports.length ? this.stored : undefined;
+    this.select(0, null);
+    this.setRange(null);
+    this.busyNow.clear();
+    await this.start(before);
+  }
+
+  async start(before?: Stored): Promise<void> {
+    const session = await this.ask<{ version: string; reports: ReportInfo[]; upload_most?: number; record?: number }>("session");
     if (!session) return;
+    this.starts++;
     this.reports = session.reports;
     this.version = session.version;
+    this.uploadMost = session.upload_most ?? 0;
+    this.canRecord = session.record === 1;
+    this.emit("session");
+    if (!this.reports.length) {
+      document.title = "warpsight";
+      return;
+    }
+    this.building = true;
+    this.complete = false;
     document.title = `${this.reports.map((r) => clean(r.name, 60)).join(", ")} – warpsight`;
-    this.stored = load(this.storeKey(), {
+    this.stored = load(this.storeKey(), before ?? {
       open: {},
       hidden: {},
       pinned: [],
@@ -186,8 +217,9 @@ export class App {
     this.extent();
     this.view.t0 = this.view.first;
     this.view.t1 = this.view.last;
-    this.fromHash();
+    if (!before) this.fromHash();
     this.emit("ready");
+    this.emit("view");
     await this.loadTrees();
     void this.follow();
   }
@@ -233,6 +265,7 @@ export class App {
 
   /** Until all events are read: show lanes as they become ready. `building` ends when only ranges on GPUs are still to come. */
   private async follow(): Promise<void> {
+    const mine = this.starts;
     let last = "";
     for (let wait = 60; ; wait = Math.min(wait * 1.4, 1000)) {
       let built = 0,
@@ -241,7 +274,7 @@ export class App {
         end = true;
       for (const r of this.reports) {
         const p = await this.ask<{ events: number; built: number; done: number; all: number }>("progress", { r: r.id });
-        if (!p) return;
+        if (!p || mine !== this.starts) return;
         built += p.built;
         all += p.events;
         done &&= p.done === 1;

@@ -9,6 +9,7 @@ import { Panels } from "./panels/panels";
 import { SearchBar } from "./panels/search";
 import { rowMenu } from "./rowmenu";
 import { showHelp } from "./menu";
+import { Opener, showRecord } from "./add";
 import { add, fill, h, later } from "./dom";
 import { count, duration, percent } from "./format";
 import { t } from "./i18n";
@@ -52,6 +53,18 @@ function boot(): void {
     app.on("words", name);
     return b;
   };
+  const opener = new Opener(app);
+  const openButton = button("+", "open_file", () => opener.choose()),
+    recordButton = button("●", "record", () => void showRecord(app));
+  openButton.hidden = recordButton.hidden = true;
+  const empty = h("div", { class: "empty", hidden: true });
+  const sayEmpty = (): void =>
+    fill(
+      empty,
+      h("h1", null, t("drop_here")),
+      h("p", { class: "quiet" }, t("drop_more")),
+      h("p", null, h("button", { class: "primary", onclick: () => opener.choose() }, t("choose_file")), app.canRecord ? h("button", { class: "primary", onclick: () => void showRecord(app) }, t("record")) : null),
+    );
   const body = h("div", { class: "timeline" }, labels.root, splitter("vertical", (e) => setLabels(e.clientX)), timeline.root);
   const bottom = h("div", { class: "bottom" }, panels.root);
 
@@ -66,6 +79,7 @@ function boot(): void {
     app.store();
   }
 
+  const edge = splitter("horizontal", (e) => setBottom(innerHeight - e.clientY));
   add(root, [
     h(
       "header",
@@ -73,18 +87,33 @@ function boot(): void {
       title,
       button("⤢", "fit", () => app.view.fit()),
       button("↶", "undo", () => app.view.undo()),
+      openButton,
+      recordButton,
       search.root,
       status,
+      opener.input,
       button("⇳", "wheel_scrolls", () => app.changeSettings({ wheelScrolls: !app.settings.wheelScrolls })),
       button("◐", "theme", () => app.changeSettings({ dark: !app.theme.dark })),
       button("中文", "language", () => app.changeSettings({ language: document.documentElement.lang === "zh" ? "en" : "zh" })),
       button("?", "help", () => showHelp(app.theme.dark)),
     ),
     error,
+    empty,
     body,
-    splitter("horizontal", (e) => setBottom(innerHeight - e.clientY)),
+    edge,
     bottom,
   ]);
+
+  /* Without a report there is nothing to look at, and nothing for the keys to do. */
+  app.on("session", () => {
+    const none = app.reports.length === 0;
+    openButton.hidden = !app.uploadMost;
+    recordButton.hidden = !app.canRecord;
+    empty.hidden = !none;
+    body.hidden = edge.hidden = bottom.hidden = search.root.hidden = none;
+    if (none) sayEmpty();
+  });
+  app.on("words", sayEmpty);
 
   labels.onMenu = (row, x, y) => rowMenu(app, panels, row, x, y);
   labels.onWheel = (e) => {
@@ -103,8 +132,8 @@ function boot(): void {
     timeline.redraw();
   });
   app.on("error", () => {
-    error.hidden = !app.error;
-    error.textContent = app.error;
+    error.hidden = !app.error && !app.notice;
+    fill(error, [app.error, app.notice].filter(Boolean).join("\n"), app.notice && h("button", { onclick: () => app.tell(""), "aria-label": t("close"), title: t("close") }, "✕"));
   });
   const say = (): void => {
     const all = app.reports.reduce((n, r) => n + (r.tables.reduce((m, x) => m + x.rows, 0) || 0), 0);

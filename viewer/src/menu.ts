@@ -80,7 +80,7 @@ export function hideTip(): void {
 
 /* ---- dialogs ---- */
 
-function dialog(cls: string, label: string, ...children: HTMLElement[]): HTMLDialogElement {
+export function dialog(cls: string, label: string, ...children: HTMLElement[]): HTMLDialogElement {
   const d = h("dialog", { class: cls, "aria-label": label }, ...children);
   d.addEventListener("close", () => d.remove());
   d.addEventListener("click", (e) => {

@@ -7,7 +7,7 @@ import { bytes, clean, count, moment } from "../format";
 import { t } from "../i18n";
 
 /** Program output is shown as text: terminal colours are left out, lines stay lines. */
-function outputText(s: string): string {
+export function outputText(s: string): string {
   return s
     .replace(/\u001b\[[0-9;?]*[ -/]*[@-~]/g, "")
     .split("\n")

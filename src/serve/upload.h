@@ -1,0 +1,24 @@
+/* upload.h - a file that the browser sends becomes a report of the page. */
+#ifndef WS_SERVE_UPLOAD_H
+#define WS_SERVE_UPLOAD_H
+
+#include "serve/api.h"
+
+/* Bytes that one file may have. */
+#define WS_UPLOAD_MOST (UINT64_C(4) << 30)
+
+struct ws_upload;
+
+/*
+ * Begin a file. `name` is what the browser calls it, untrusted, and shown; `bytes` is how many will come, 0 when that is not known.
+ * NULL with a sentence.
+ */
+struct ws_upload *ws_upload_new(const char *name, uint64_t bytes, struct ws_err *e);
+/* The next bytes. What goes wrong is said by ws_upload_finish. */
+void ws_upload_write(struct ws_upload *u, const char *p, size_t n);
+/* All has come: open or import it and add it to the page. Returns the number of the report, or -1 with a sentence. */
+int ws_upload_finish(struct ws_upload *u, struct ws_view *view, struct ws_err *e);
+/* Removes what is left of the temporary file; `u` may be NULL. */
+void ws_upload_free(struct ws_upload *u);
+
+#endif

@@ -1,0 +1,161 @@
+/** More reports on the page: files that are dropped on it or chosen, and recordings that it starts (`view --record`). */
+
+import type { App } from "./app";
+import { ServerError } from "./data";
+import { dialog, toast } from "./menu";
+import { fill, h } from "./dom";
+import { bytes, clean } from "./format";
+import { t, type Word } from "./i18n";
+import { outputText } from "./panels/session";
+
+/** POST to the server: its answer, or an error with its sentence. */
+async function post<T>(path: string, params: Record<string, string>, body?: Blob): Promise<T> {
+  const r = await fetch(`api/${path}?${new URLSearchParams(params).toString()}`, { method: "POST", body });
+  if (!r.ok) throw new ServerError((await r.text()).trim() || `HTTP ${r.status}`);
+  const v = (await r.json()) as T & { error?: string };
+  if (v.error !== undefined) throw new ServerError(v.error);
+  return v;
+}
+
+/* ---- files ---- */
+
+export class Opener {
+  readonly input = h("input", { type: "file", multiple: true, hidden: true, "aria-label": t("open_file") });
+  private busy = false;
+
+  constructor(private app: App) {
+    this.input.addEventListener("change", () => {
+      void this.take([...(this.input.files ?? [])]);
+      this.input.value = "";
+    });
+    const has = (e: DragEvent): boolean => !!e.dataTransfer && [...e.dataTransfer.types].includes("Files");
+    addEventListener("dragover", (e) => {
+      if (!has(e)) return;
+      e.preventDefault();
+      document.body.classList.add("dropping");
+    });
+    addEventListener("dragleave", (e) => {
+      if (!e.relatedTarget) document.body.classList.remove("dropping");
+    });
+    addEventListener("drop", (e) => {
+      document.body.classList.remove("dropping");
+      if (!has(e)) return;
+      e.preventDefault();
+      void this.take([...e.dataTransfer!.files]);
+    });
+  }
+
+  choose(): void {
+    if (this.app.uploadMost) this.input.click();
+  }
+
+  /** Send files one after the other; what is wrong with one does not keep back the others. */
+  async take(files: File[]): Promise<void> {
+    if (this.busy || !this.app.uploadMost || !files.length) return;
+    this.busy = true;
+    const wrong: string[] = [];
+    let added = 0;
+    for (const f of files) {
+      this.app.tell(t("opening", clean(f.name, 60), bytes(f.size)));
+      try {
+        if (f.size > this.app.uploadMost) throw new ServerError(t("too_large", clean(f.name, 60), bytes(f.size), bytes(this.app.uploadMost)));
+        await post("add", { name: f.name }, f);
+        added++;
+      } catch (e) {
+        wrong.push(e instanceof ServerError ? clean(e.message, 600) : t("not_sent", clean(f.name, 60)));
+      }
+    }
+    this.busy = false;
+    if (added) await this.app.reload();
+    this.app.tell(wrong.join("\n"));
+  }
+}
+
+/* ---- recording ---- */
+
+interface Recording {
+  command: string[];
+  running: number;
+  runs: number;
+  status: number;
+  report: number;
+  file: string;
+  problem: string;
+  output: string;
+}
+
+const CHOICES: [string, Word][] = [
+  ["nvtx", "collect_nvtx"],
+  ["cuda", "collect_cuda"],
+  ["osrt", "collect_osrt"],
+  ["sample", "collect_samples"],
+  ["python-gil", "collect_gil"],
+];
+
+/** A command as one would type it. */
+function quoted(command: string[]): string {
+  return command.map((w) => (/^[\w./:=@%+,-]+$/.test(w) ? w : `'${w.replace(/'/g, "'\\''")}'`)).join(" ");
+}
+
+export async function showRecord(app: App): Promise<void> {
+  let now = await app.ask<Recording>("record");
+  if (!now || document.querySelector(".record")) return;
+  const boxes = CHOICES.map(([name, word]) => ({ name, box: h("input", { type: "checkbox", checked: true }), word }));
+  const start = h("button", { class: "primary", onclick: () => void run("start") }, t("start_recording")),
+    stop = h("button", { class: "primary", onclick: () => void run("stop") }, t("stop_recording")),
+    state = h("p", { role: "status" }),
+    output = h("pre", { class: "output" });
+  const d = dialog(
+    "record",
+    t("record"),
+    h("h2", null, t("record")),
+    h("p", null, h("code", null, h("bdi", null, clean(quoted(now.command), 4000)))),
+    h("div", { class: "choices" }, boxes.map((b) => h("label", null, b.box, t(b.word)))),
+    h("div", { class: "actions" }, start, stop, h("button", { onclick: () => d.close() }, t("close"))),
+    state,
+    output,
+  );
+
+  function draw(error = ""): void {
+    const r = now!;
+    start.disabled = r.running === 1;
+    stop.disabled = r.running !== 1;
+    for (const b of boxes) b.box.disabled = r.running === 1;
+    const ended = r.report >= 0 ? t("recorded", clean(r.file, 200)) : `${t("not_recorded", r.status)} ${clean(r.problem, 600)}`;
+    state.textContent = error || (r.running ? t("recording") : r.runs ? ended : t("record_hint"));
+    state.className = error || (r.runs && !r.running && r.report < 0) ? "error" : "";
+    output.hidden = !r.output;
+    const end = output.scrollTop + output.clientHeight >= output.scrollHeight - 20;
+    fill(output, outputText(r.output));
+    if (end) output.scrollTop = output.scrollHeight;
+  }
+
+  /** Follow until it has ended, whether the dialog is there or not. */
+  async function follow(): Promise<void> {
+    while (now!.running) {
+      await new Promise((f) => setTimeout(f, 250));
+      const next = await app.ask<Recording>("record");
+      if (!next) return;
+      now = next;
+      draw();
+    }
+    if (now!.report < 0 || app.reports.length > now!.report) return;
+    await app.reload();
+    toast(t("recorded", clean(now!.file, 200)));
+  }
+
+  async function run(what: "start" | "stop"): Promise<void> {
+    start.disabled = true;
+    try {
+      await post(`record/${what}`, Object.fromEntries(boxes.map((b) => [b.name, b.box.checked ? "1" : "0"])));
+      now = (await app.ask<Recording>("record")) ?? now;
+      draw();
+      if (what === "start") await follow();
+    } catch (e) {
+      draw(e instanceof ServerError ? clean(e.message, 600) : t("error"));
+    }
+  }
+
+  draw();
+  if (now.running) void follow();
+}
