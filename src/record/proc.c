@@ -116,7 +116,7 @@ static struct ws_proc *find_parent(struct ws_drain *d, const struct ws_process_h
 
 	if (h->origin == WS_ORIGIN_FORK)
 		return find_forker(d, h);
-	if ((p = find_live(d, h->pid)))
+	if ((p = find_live(d, h->pid)) && p->start_ticks <= h->start)
 		return p;
 	p = find_gone(d, h->pid, h->start);
 	if (p && p->reason == WS_END_EXEC)
@@ -253,11 +253,25 @@ static void write_row(struct ws_proc *p, const struct ws_process_home *h, const 
 	ws_writer_add(p->sink->writer, WS_TABLE_process, &row);
 }
 
+/*
+ * Of two images in one pid the earlier is gone with the exec, and its memory with it. They may be met in either order: what a program
+ * does that execs at once is often seen after what its successor does. The one that lives must keep its home, for it writes there.
+ */
+static void replace_image(struct ws_proc *p, struct ws_proc *other)
+{
+	struct ws_proc *earlier = other && other->start_ticks > p->start_ticks ? p : other;
+
+	if (!other || other->pid_ns != p->pid_ns || (earlier == other && p->home->origin == WS_ORIGIN_FORK))
+		return;
+	earlier->ending = true;
+	earlier->reason = WS_END_EXEC;
+}
+
 /* A new process has appeared in the directory. Its home stays where it is until the process is settled. */
 static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 {
 	struct ws_process_home *h = ws_chunk_at(d->a, chunk);
-	struct ws_proc *p, *parent, *before;
+	struct ws_proc *p, *parent, *other;
 	char *env;
 	size_t env_len, env_at;
 
@@ -273,12 +287,9 @@ static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 	p->pid_ns = h->pid_ns;
 	p->status = WS_NO_STATUS;
 	parent = find_parent(d, h);
-	before = h->origin == WS_ORIGIN_FORK ? NULL : find_live(d, h->pid);
-	if (before && before->pid_ns == p->pid_ns) {
-		before->ending = true; /* its memory is gone with the exec */
-		before->reason = WS_END_EXEC;
-	}
-	p->target = (pid_t)p->pid == d->target && h->origin != WS_ORIGIN_FORK && !(before && before->target);
+	other = find_live(d, h->pid);
+	replace_image(p, other);
+	p->target = (pid_t)p->pid == d->target && h->origin != WS_ORIGIN_FORK && !(other && other->target);
 	take_texts(p, h, parent);
 	env_len = h->env_len;
 	env_at = (size_t)h->exe_len + h->cmdline_len;

@@ -39,7 +39,7 @@ def hook_libraries(t):
     build = os.path.dirname(t.where.warpsight)
     found = []
     for d, _, files in os.walk(os.path.join(build, "src")):
-        found += [os.path.join(d, f) for f in files if re.search(r"^libwarpsight.*\.so$", f)]
+        found += [os.path.join(d, f) for f in files if re.search(r"^libwarpsight-.*\.so$", f)]  # libwarpsight.so itself is for readers
     if not found:
         raise Failed("no hook libraries under %s/src" % build)
     return found

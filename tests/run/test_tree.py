@@ -34,6 +34,18 @@ def images(t, report):
 
 
 @test("tree")
+def execs_in_quick_succession(t):
+    """Images that live for a moment, met by the recorder in any order: each is there, and none takes another's memory."""
+    script = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do (exec /bin/sh -c 'exec /bin/sh -c \"read x < /dev/null; exec env true\"'); done"
+    for _ in range(3):
+        r = t.profile(["/bin/sh", "-c", script], "-f", "--trace=osrt", "--sample=none", status=0)
+        t.verify(r.report)
+        db = t.load(r.report)
+        t.eq(db.one("SELECT count(*) FROM WARPSIGHT_PROCESS WHERE origin = 2"), 80, "images")
+        t.eq(db.one("SELECT count(*) FROM WARPSIGHT_PROCESS WHERE origin = 3"), 20, "forked children")
+
+
+@test("tree")
 def fork_child_is_recorded(t):
     recorded(t, "fork", usleeps=2, processes=2)
 
