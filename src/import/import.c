@@ -82,7 +82,7 @@ static bool is_perf_script(const char *p, const char *end)
 /* A .nsys-rep begins with a line of text that names its kind; older ones are a QuadD container. */
 static bool is_nsys_rep(const char *p, size_t n)
 {
-	return n > 64 &&
+	return p && n > 64 &&
 	       (memmem(p, n < 4096 ? n : 4096, "QuadD", 5) || memmem(p, n < 4096 ? n : 4096, "NVIDIA Tegra Profiler", 21) ||
 		memmem(p, n < 4096 ? n : 4096, "Nsight Systems", 14));
 }
