@@ -46,6 +46,8 @@ struct ws_python ws_python;
  */
 static bool page_is_there(uint64_t page)
 {
+	if (!page) /* the call takes a null pointer for no argument: it would say yes */
+		return false;
 	return ws_sys(SYS_rt_sigprocmask, -1, (long)(page << PAGE_BITS), 0, 8, 0, 0) != -EFAULT;
 }
 
