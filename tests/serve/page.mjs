@@ -8,10 +8,11 @@ import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import { tmpdir } from "node:os";
-import { join, dirname } from "node:path";
+import { join, dirname, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-const [warpsight, makeReport, cudaBench, ...words] = process.argv.slice(2);
+const [warpsight, makeReport, cudaBench] = process.argv.slice(2, 5).map((p) => resolve(p)); // some are started in other folders
+const words = process.argv.slice(5);
 const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 const tests = [];
 const test = (name, run) => tests.push({ name, run });
