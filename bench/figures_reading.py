@@ -123,6 +123,40 @@ def call_trees(b):
                 digits=2) for title, argv in commands]
 
 
+def big_trace(path, megabytes):
+    """A trace of the PyTorch profiler: operators with shapes, their launches and kernels."""
+    at, number, size = 1000, 0, 0
+    with open(path, "w") as f:
+        size += f.write('{"schemaVersion": 1, "baseTimeNanoseconds": 1700000000000000000, "traceEvents": [\n')
+        while size < megabytes * 1e6:
+            number += 1
+            at += 40
+            size += f.write(
+                '{"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "pid": 7, "tid": 7, "ts": %d.125, "dur": 30.5, "args": {"External id": %d, '
+                '"Record function id": 0, "Concrete Inputs": ["", "", "", "1", "1"], "Input type": ["c10::BFloat16", "c10::BFloat16", '
+                '"c10::BFloat16", "Scalar", "Scalar"], "Input Strides": [[1], [512, 1], [1, 512], [], []], "Input Dims": [[512], [%d, 512], '
+                '[512, 512], [], []], "Ev Idx": %d}},\n'
+                '{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 7, "tid": 7, "ts": %d.5, "dur": 6.25, "args": '
+                '{"External id": %d, "cbid": 211, "correlation": %d}},\n'
+                '{"ph": "s", "id": %d, "pid": 7, "tid": 7, "ts": %d.5, "cat": "ac2g", "name": "ac2g"},\n'
+                '{"ph": "X", "cat": "kernel", "name": "void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_128x2_tn_align8>'
+                '(cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_128x2_tn_align8::Params)", "pid": 0, "tid": 7, "ts": %d.75, "dur": 9.376, '
+                '"args": {"External id": %d, "queued": 0, "device": 0, "context": 1, "stream": 7, "correlation": %d, "registers per thread": 72, '
+                '"shared memory": 33792, "blocks per SM": 0.6, "warps per SM": 2.4, "grid": [5, 16, 1], "block": [128, 1, 1], '
+                '"est. achieved occupancy %%": 4}},\n' % (at, number, number % 97, number, at + 9, number, number, number, at + 9, at + 20, number, number))
+        f.write("{}]}\n")
+
+
+@figure
+def import_of_a_trace(b):
+    """The goal is 150 MB/s of a trace of 1 GB within 1 GiB of memory; the rate does not depend on the size."""
+    path, megabytes = b.path("trace.json"), 300
+    if not os.path.exists(path):
+        big_trace(path, megabytes)
+    rate = [megabytes / b.command([b.warpsight, "import", "-q", "-f", "-o", b.path("trace.wsrep"), path]).seconds for _ in range(b.runs)]
+    return [Row("import of a PyTorch trace", "MB/s", [], rate, 150, added=False, at_least=True)]
+
+
 @figure
 def stats_of_hard_cuda(b):
     """Names that never repeat (the table has four million lines), and correlation ids that lie apart."""

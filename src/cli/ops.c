@@ -17,14 +17,16 @@ struct options {
 
 static const struct ws_opt opts[] = {
     {"view", 0, WS_OPT_ENUM, AT(view), "VIEW", "ops,modules,memory,memory-events,steps",
-     "What to show: averages of operators, calls of CUDA and GPU work by name (ops); times by path of nn.Module (modules); what the "
+     "What to show: averages of operators, calls of CUDA and GPU work by name (ops); times by path of nn.Module (modules); what "
+     "the "
      "framework's allocator handed out, by device (memory) or record by record (memory-events); the steps there are (steps).",
      "ops"},
     {"sort", 's', WS_OPT_ENUM, AT(sort), "KEY",
      "self_cpu_time_total,cpu_time_total,self_cuda_time_total,self_device_time_total,cuda_time_total,device_time_total,"
      "self_cpu_memory_usage,cpu_memory_usage,self_cuda_memory_usage,self_device_memory_usage,cuda_memory_usage,device_memory_usage,"
      "count,flops,cpu_time,cuda_time,device_time",
-     "Order of the rows, largest first; the words are PyTorch's sort_by. Without it, by GPU time, or by self CPU time where there is "
+     "Order of the rows, largest first; the words are PyTorch's sort_by. Without it, by GPU time, or by self CPU time where there "
+     "is "
      "none.",
      NULL},
     {"row-limit", 'n', WS_OPT_INT, AT(limit), "N", NULL, "At most so many rows; 0 is all.", "0"},
@@ -34,11 +36,11 @@ static const struct ws_opt opts[] = {
      "A row for each shape of the inputs (traces made with record_shapes=True).", NULL},
     {"group-by-stack", 0, WS_OPT_INT, AT(by_stack), "N", NULL,
      "A row for each different N innermost frames of the Python stack (traces that hold \"Call stack\").", "0"},
-    {"step", 0, WS_OPT_STRING, AT(step), "STEPS", NULL,
-     "Only what these steps (ProfilerStep#N) called: 3, 2-4 or 1,5.", NULL},
+    {"step", 0, WS_OPT_STRING, AT(step), "STEPS", NULL, "Only what these steps (ProfilerStep#N) called: 3, 2-4 or 1,5.", NULL},
     {"python", 0, WS_OPT_FLAG, AT(python), NULL, NULL, "With Python calls (with_stack=True) as operators of their own.", NULL},
     {"format", 'f', WS_OPT_STRING, AT(format), "FORMAT[:ARG]", NULL,
-     "column, table, csv, tsv, json, html, htable or markdown, as for stats. Without it, column to standard output and csv to a file.",
+     "column, table, csv, tsv, json, html, htable or markdown, as for stats. Without it, column to standard output and csv to a "
+     "file.",
      NULL},
     {"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL, "File to write; - is standard output.", "-"},
     {"timeunit", 0, WS_OPT_STRING, AT(timeunit), "UNIT", NULL, "Unit of times: ns, us, ms or s.", "us"},
@@ -96,7 +98,8 @@ const struct ws_command ws_cmd_ops = {
     .summary = "Show statistics of framework operators.",
     .usage = "[options] FILE...",
     .details =
-	"What torch.profiler's key_averages().table() shows, by its definitions, from a trace of it (or a report imported from one): "
+	"What torch.profiler's key_averages().table() shows, by its definitions, from a trace of it (or a report imported from "
+	"one): "
 	"self time is the time less that of the direct children, device time that of the GPU work an operator and its children "
 	"caused, memory what the allocator handed out less what it took back meanwhile. Rows whose Device is CUDA are the GPU work "
 	"itself. Percentages are of the sums below the table; formats for programs leave those out.",

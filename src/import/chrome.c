@@ -1,9 +1,9 @@
 /*
- * chrome.c - events of Chrome's trace format that have no meaning of their own: slices, complete or in two halves, asynchronous ones,
- * moments, counters, flows.
+ * chrome.c - events of Chrome's trace format that have no meaning of their own: slices, complete or in two halves, asynchronous
+ * ones, moments, counters, flows.
  *
- * Halves are joined here: B and E by thread, innermost first; b, n and e by category, id and (where ids are local) process. What never ends
- * is written at the end with the flag LEFT_OPEN. The ends of flows are kept until the next one with their id.
+ * Halves are joined here: B and E by thread, innermost first; b, n and e by category, id and (where ids are local) process. What
+ * never ends is written at the end with the flag LEFT_OPEN. The ends of flows are kept until the next one with their id.
  */
 #include "import/trace.h"
 
@@ -18,7 +18,7 @@ static uint64_t hash_value(const struct ws_json_value *v, uint64_t seed)
 
 static uint32_t raw_args(struct ws_trace *t, const struct ws_event *ev)
 {
-	return ev->args.type == WS_J_OBJECT && ev->args.n > 2 ? ws_into_string(t->o, ev->args.s, ev->args.n) : 0;
+	return ev->args.type == WS_J_OBJECT && ev->args.n > 2 ? ws_trace_string(t, &ev->args) : 0;
 }
 
 static void put_slice(struct ws_trace *t, const struct ws_open_slice *s, uint64_t end, uint8_t flags)

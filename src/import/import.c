@@ -1,8 +1,8 @@
 /*
  * import.c - which format a file is, and one report of one or several files.
  *
- * The report is written under a temporary name beside its place and renamed when all has gone well. Nothing needs a journal: what is lost can
- * be made again.
+ * The report is written under a temporary name beside its place and renamed when all has gone well. Nothing needs a journal: what
+ * is lost can be made again.
  */
 #include "import/import.h"
 
@@ -82,15 +82,16 @@ static bool is_perf_script(const char *p, const char *end)
 /* A .nsys-rep begins with a line of text that names its kind; older ones are a QuadD container. */
 static bool is_nsys_rep(const char *p, size_t n)
 {
-	return n > 64 && (memmem(p, n < 4096 ? n : 4096, "QuadD", 5) || memmem(p, n < 4096 ? n : 4096, "NVIDIA Tegra Profiler", 21) ||
-			  memmem(p, n < 4096 ? n : 4096, "Nsight Systems", 14));
+	return n > 64 &&
+	       (memmem(p, n < 4096 ? n : 4096, "QuadD", 5) || memmem(p, n < 4096 ? n : 4096, "NVIDIA Tegra Profiler", 21) ||
+		memmem(p, n < 4096 ? n : 4096, "Nsight Systems", 14));
 }
 
 static enum ws_import_format tell(const char *buffer, size_t n)
 {
 	const char *p = skip_blanks(buffer, buffer + n);
 
-	if (n >= 8 && !memcmp(buffer, "WSREP", 5))
+	if (n >= 8 && !memcmp(buffer, WS_REPORT_MAGIC, 8))
 		return WS_FORMAT_REPORT;
 	if (n >= 16 && !memcmp(buffer, "SQLite format 3", 16))
 		return WS_FORMAT_SQLITE;
@@ -122,10 +123,11 @@ enum ws_import_format ws_import_format(const char *path, struct ws_err *e)
 	else
 		f = tell(head, n);
 	if (n && !f)
-		ws_fail(e,
-			"%s is no report and no trace that is known: an SQLite export of Nsight Systems, a JSON trace of PyTorch or "
-			"Chrome (plain or .gz), a Perfetto trace, or the text of perf script",
-			path);
+		ws_fail(
+		    e,
+		    "%s is no report and no trace that is known: an SQLite export of Nsight Systems, a JSON trace of PyTorch or "
+		    "Chrome (plain or .gz), a Perfetto trace, or the text of perf script",
+		    path);
 	free(head);
 	ws_source_close(s);
 	return f;
@@ -149,8 +151,8 @@ static uint64_t base_in(const char *p, size_t n)
 }
 
 /*
- * baseTimeNanoseconds of a trace, which stands at its beginning or end. Needed before reading only when several files are to line up: then a
- * compressed one is read twice.
+ * baseTimeNanoseconds of a trace, which stands at its beginning or end. Needed before reading only when several files are to line
+ * up: then a compressed one is read twice.
  */
 static uint64_t find_base(const char *path)
 {
@@ -189,7 +191,9 @@ static int import_stream(struct ws_into *o, const char *path, enum ws_import_for
 
 	if (!s)
 		return -1;
-	rc = f == WS_FORMAT_JSON ? ws_trace_import(o, s, base) : f == WS_FORMAT_PERFETTO ? ws_perfetto_import(o, s) : ws_perf_script_import(o, s);
+	rc = f == WS_FORMAT_JSON       ? ws_trace_import(o, s, base)
+	     : f == WS_FORMAT_PERFETTO ? ws_perfetto_import(o, s)
+				       : ws_perf_script_import(o, s);
 	ws_source_close(s);
 	return rc;
 }

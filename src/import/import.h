@@ -1,8 +1,9 @@
 /*
  * import.h - other tools' traces as reports.
  *
- * Formats, told by content and never by name: SQLite exports of Nsight Systems (and our own), JSON traces of the PyTorch profiler and of
- * Chrome, plain or gzip, Perfetto's protobuf traces, the text of `perf script`. A .nsys-rep is exported by an installed `nsys` first.
+ * Formats, told by content and never by name: SQLite exports of Nsight Systems (and our own), JSON traces of the PyTorch profiler
+ * and of Chrome, plain or gzip, Perfetto's protobuf traces, the text of `perf script`. A .nsys-rep is exported by an installed
+ * `nsys` first.
  */
 #ifndef WS_IMPORT_IMPORT_H
 #define WS_IMPORT_IMPORT_H

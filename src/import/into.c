@@ -202,11 +202,8 @@ uint32_t ws_into_frame(struct ws_into *o, uint32_t symbol, uint32_t module, uint
 	number = module_of(o, module, kernel);
 	id = ++o->frame_count;
 	row = ws_into_row(o, WS_TABLE_frame);
-	*row = (struct ws_row_frame){.id = id,
-				     .kind = kernel ? WS_FRAME_KERNEL : WS_FRAME_USER,
-				     .method = method,
-				     .module = number,
-				     .address = address};
+	*row = (struct ws_row_frame){
+	    .id = id, .kind = kernel ? WS_FRAME_KERNEL : WS_FRAME_USER, .method = method, .module = number, .address = address};
 	name = ws_into_row(o, WS_TABLE_symbol);
 	*name = (struct ws_row_symbol){.frame = id, .set = 1, .name = symbol};
 	ws_map_set(&o->frames, key, id);
@@ -337,7 +334,9 @@ static void write_process(struct ws_into *o, uint32_t id)
 	    .vm = p->vm,
 	    .parent = p->parent,
 	    .ppid = p->ppid,
-	    .start = p->start != WS_NO_TIME ? p->start : o->file_first == UINT64_MAX ? 0 : o->file_first,
+	    .start = p->start != WS_NO_TIME	   ? p->start
+		     : o->file_first == UINT64_MAX ? 0
+						   : o->file_first,
 	    .origin = p->origin,
 	    .exe = p->exe,
 	    .cmdline = p->cmdline,
@@ -387,6 +386,7 @@ void ws_into_free(struct ws_into *o)
 	ws_map_free(&o->thread_ids);
 	ws_map_free(&o->track_ids);
 	ws_map_free(&o->counter_ids);
+	ws_map_free(&o->met);
 	ws_map_free(&o->frames);
 	ws_map_free(&o->stacks);
 	ws_map_free(&o->modules);

@@ -1,6 +1,6 @@
 /*
- * into.h - the report that an import writes, and what all importers share: processes, threads, tracks and counters by the other tool's
- * names for them, and the notes on what could not be taken over.
+ * into.h - the report that an import writes, and what all importers share: processes, threads, tracks and counters by the other
+ * tool's names for them, and the notes on what could not be taken over.
  *
  * Several files become one report: each has its own processes, whatever their pids. A process's or thread's row is written when its
  * file has been read, since traces name things at their end.
@@ -41,12 +41,13 @@ struct ws_into {
 	struct ws_into_thread *threads;
 	size_t process_count, process_cap, thread_count, thread_cap, written_processes, written_threads;
 	struct ws_map process_ids, thread_ids, track_ids, counter_ids; /* of this file */
-	uint32_t tracks, counters;	 /* so far, in all files */
+	uint32_t tracks, counters;				       /* so far, in all files */
 	/* code, of all files: (symbol, module, address) -> frame; (parent, frame) -> stack; path -> module */
 	struct ws_map frames, stacks, modules;
 	struct ws_row_stack *stack; /* by id - 1 */
 	size_t stack_cap;
 	uint32_t frame_count, stack_count, module_count;
+	struct ws_map met; /* of the first file: collective -> when it ended */
 	struct ws_into_note *notes;
 	size_t note_count, note_cap;
 	uint64_t first, last; /* times met in all files; first UINT64_MAX when none */
@@ -55,12 +56,12 @@ struct ws_into {
 	uint64_t rows;	      /* added */
 	/* of the file in hand */
 	const char *path;
-	uint32_t file;	    /* its number, from 0 */
+	uint32_t file; /* its number, from 0 */
 	uint32_t file_count;
-	bool full;	    /* a bound was reached: stop */
+	bool full;	       /* a bound was reached: stop */
 	struct ws_err problem; /* why */
 	bool quiet, progress;
-	uint64_t shown;     /* when progress was last shown, ns */
+	uint64_t shown; /* when progress was last shown, ns */
 };
 
 /* A place for a row of table `t`, zeroed. */
@@ -98,15 +99,15 @@ uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, u
 			 const char *name, size_t n, const char *unit);
 
 /*
- * id of a frame: a function (string) of a module (string of its path, or 0) at an address, with a symbol; of a stack: that frame called from
- * `parent` (an id or 0). Equal ones are one.
+ * id of a frame: a function (string) of a module (string of its path, or 0) at an address, with a symbol; of a stack: that frame
+ * called from `parent` (an id or 0). Equal ones are one.
  */
 uint32_t ws_into_frame(struct ws_into *o, uint32_t symbol, uint32_t module, uint64_t address, bool kernel, uint8_t method);
 uint32_t ws_into_stack(struct ws_into *o, uint32_t parent, uint32_t frame);
 
 /*
- * Note that something could not be taken over. Equal texts are counted together; at the end of a file each is a row of `diagnostic` and,
- * unless `quiet`, a line on standard error.
+ * Note that something could not be taken over. Equal texts are counted together; at the end of a file each is a row of `diagnostic`
+ * and, unless `quiet`, a line on standard error.
  */
 void ws_into_note(struct ws_into *o, const char *fmt, ...) WS_PRINTF(2, 3);
 void ws_into_note_n(struct ws_into *o, uint64_t count, const char *fmt, ...) WS_PRINTF(3, 4);

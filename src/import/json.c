@@ -87,8 +87,8 @@ static const struct {
 	const char *text;
 	uint8_t n;
 	enum ws_json_type type;
-} words[] = {{"true", 4, WS_J_TRUE},	{"false", 5, WS_J_FALSE},	 {"null", 4, WS_J_NULL},
-	     {"NaN", 3, WS_J_NULL}, {"Infinity", 8, WS_J_NULL}, {"nan", 3, WS_J_NULL}, {"inf", 3, WS_J_NULL}};
+} words[] = {{"true", 4, WS_J_TRUE},	 {"false", 5, WS_J_FALSE}, {"null", 4, WS_J_NULL}, {"NaN", 3, WS_J_NULL},
+	     {"Infinity", 8, WS_J_NULL}, {"nan", 3, WS_J_NULL},	   {"inf", 3, WS_J_NULL}};
 
 static const char *take_word(const char *p, const char *end, struct ws_json_value *v, bool *more)
 {
@@ -110,8 +110,8 @@ static const char *take_word(const char *p, const char *end, struct ws_json_valu
 }
 
 /*
- * The end of an object or array: brackets are matched by kind, strings stepped over; what stands between is checked when someone walks it.
- * A bit of `kinds` a level: set for an object.
+ * The end of an object or array: brackets are matched by kind, strings stepped over; what stands between is checked when someone
+ * walks it. A bit of `kinds` a level: set for an object.
  */
 static const char *take_nest(const char *p, const char *end, struct ws_json_value *v, bool *more)
 {
@@ -330,6 +330,27 @@ void ws_json_escape(struct ws_text *out, const char *s, size_t n)
 	ws_text_add(out, s + from, n - from);
 }
 
+void ws_json_compact(struct ws_text *out, const struct ws_json_value *v)
+{
+	const char *p = v->s, *end = v->s + v->n;
+
+	ws_text_add(out, "", 0);
+	while (p < end) {
+		const char *line = memchr(p, '\n', (size_t)(end - p));
+		bool comma;
+
+		if (!line) {
+			ws_text_add(out, p, (size_t)(end - p));
+			break;
+		}
+		ws_text_add(out, p, (size_t)(line - p));
+		comma = line > p && line[-1] == ',';
+		p = skip_blanks(line, end);
+		if (comma)
+			ws_text_add(out, " ", 1);
+	}
+}
+
 /* ---- numbers ---- */
 
 static int64_t clamp(double d)
@@ -481,13 +502,13 @@ int ws_json_take(struct ws_json *j, struct ws_json_value *v)
 		return 0;
 	for (;;) {
 		p = ws_json_value(j->buffer + j->at, j->buffer + j->len, v, &more);
-		if (p) {
+		if (p && v->n <= WS_JSON_VALUE) {
 			j->at = (size_t)(p - j->buffer);
 			return 1;
 		}
-		if (!more)
+		if (!more && !p)
 			return stop(j, "there is something that is not JSON, or nested too deeply,");
-		if (j->len - j->at > WS_JSON_VALUE)
+		if (p || j->len - j->at > WS_JSON_VALUE)
 			return stop(j, "there is a value of more than 64 MiB");
 		if (!refill(j))
 			break;

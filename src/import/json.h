@@ -1,13 +1,13 @@
 /*
  * json.h - reading JSON that may be large, broken or hostile, a piece at a time.
  *
- * A trace is one array of a million small objects. So there is no tree: a window slides over the text, and each object is taken apart
- * where it lies, into fields that point into the window. An object that reaches beyond the window is begun again once more has been read;
- * with megabytes of window and hundreds of bytes an object, that is rare. A library that builds or checks the whole document first
- * would refuse a gigabyte for one bad byte, and traces that were cut off are common.
+ * A trace is one array of a million small objects. So there is no tree: a window slides over the text, and each object is taken
+ * apart where it lies, into fields that point into the window. An object that reaches beyond the window is begun again once more
+ * has been read; with megabytes of window and hundreds of bytes an object, that is rare. A library that builds or checks the whole
+ * document first would refuse a gigabyte for one bad byte, and traces that were cut off are common.
  *
- * What is accepted beyond JSON, because tools write it: NaN and Infinity, control characters in strings, commas too many, bytes that are not
- * UTF-8. What is bounded: the depth of nesting (WS_JSON_DEPTH) and the size of one value (WS_JSON_VALUE).
+ * What is accepted beyond JSON, because tools write it: NaN and Infinity, control characters in strings, commas too many, bytes
+ * that are not UTF-8. What is bounded: the depth of nesting (WS_JSON_DEPTH) and the size of one value (WS_JSON_VALUE).
  */
 #ifndef WS_IMPORT_JSON_H
 #define WS_IMPORT_JSON_H
@@ -28,8 +28,8 @@ struct ws_json_value {
 };
 
 /*
- * Take one value off [p, end). Returns where it ends, or NULL: with *more set when the text ended inside of it, else it is not JSON.
- * A number that ends at `end` asks for more, as a digit might follow.
+ * Take one value off [p, end). Returns where it ends, or NULL: with *more set when the text ended inside of it, else it is not
+ * JSON. A number that ends at `end` asks for more, as a digit might follow.
  */
 const char *ws_json_value(const char *p, const char *end, struct ws_json_value *v, bool *more);
 
@@ -48,11 +48,13 @@ bool ws_json_is(const struct ws_json_value *v, const char *text);
 /* A string's bytes with escapes undone: into `scratch` where there are any, else where they lie. */
 const char *ws_json_text(const struct ws_json_value *v, struct ws_text *scratch, size_t *n);
 /*
- * A number, or a string that holds one. The whole of it as a fixed-point number of 10^-`digits`, rounded and clamped to int64_t; *ok
- * (may be NULL) says whether there was one.
+ * A number, or a string that holds one. The whole of it as a fixed-point number of 10^-`digits`, rounded and clamped to int64_t;
+ * *ok (may be NULL) says whether there was one.
  */
 int64_t ws_json_fixed(const struct ws_json_value *v, int digits, bool *ok);
 double ws_json_double(const struct ws_json_value *v, bool *ok);
+/* Append the value, which is no string, without line ends and the blanks around them. */
+void ws_json_compact(struct ws_text *out, const struct ws_json_value *v);
 /* Append `n` bytes to `out` as they must be written between quotes. */
 void ws_json_escape(struct ws_text *out, const char *s, size_t n);
 
@@ -72,8 +74,8 @@ void ws_json_close(struct ws_json *j);
 /* The next byte that is not blank, without taking it; -1 at the end. */
 int ws_json_peek(struct ws_json *j);
 /*
- * The next value whole, in the window until the next call. Returns 1, 0 at the end of the text (before a value), or -1 when it is no
- * JSON, too deep or too large: `problem` says where.
+ * The next value whole, in the window until the next call. Returns 1, 0 at the end of the text (before a value), or -1 when it is
+ * no JSON, too deep or too large: `problem` says where.
  */
 int ws_json_take(struct ws_json *j, struct ws_json_value *v);
 /* Where reading stands, in bytes of the text. */

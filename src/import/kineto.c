@@ -1,16 +1,17 @@
 /*
- * kineto.c - events of the PyTorch profiler (Kineto), by category, into the tables that recordings of our own fill: kernels, copies and
- * calls of CUDA, operators, the allocator's memory, collectives.
+ * kineto.c - events of the PyTorch profiler (Kineto), by category, into the tables that recordings of our own fill: kernels, copies
+ * and calls of CUDA, operators, the allocator's memory, collectives.
  *
- * GPU work stands in the trace under the number of its device. It belongs to the process whose CPU events the file holds; where it comes
- * first, that process is made without a pid and gets it from the first CPU event. Arrows from calls to their work (ac2g) say what the
- * correlation says and are dropped; what links work to an operator is its "External id".
+ * GPU work stands in the trace under the number of its device. It belongs to the process whose CPU events the file holds; where it
+ * comes first, that process is made without a pid and gets it from the first CPU event. Arrows from calls to their work (ac2g) say
+ * what the correlation says and are dropped; what links work to an operator is its "External id".
  */
 #include "import/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "import/flops.h"
 
@@ -145,6 +146,52 @@ static int32_t small(struct ws_trace *t, enum ws_trace_arg a, int32_t none)
 	return ok && v >= INT32_MIN && v <= INT32_MAX ? (int32_t)v : none;
 }
 
+/*
+ * Ranks leave a collective together, but for microseconds: how far its ends are apart in two files says how far their clocks are.
+ * The same one is told by its number in the group, or else by being the n-th of its name there.
+ */
+static void meet(struct ws_trace *t, const struct ws_row_collective *c, const struct ws_json_value *name,
+		 const struct ws_json_value *group)
+{
+	uint64_t key, number;
+
+	if (t->o->file_count < 2 || name->type != WS_J_STRING || t->apart_count == WS_INTO_MOST)
+		return;
+	key = XXH3_64bits(name->s, name->n);
+	if (group->type == WS_J_STRING)
+		key = XXH3_64bits_withSeed(group->s, group->n, key);
+	number = c->sequence;
+	if (number == WS_NO_U64) {
+		number = ws_map_get(&t->occurrences, key, NULL);
+		ws_map_set(&t->occurrences, key, number + 1);
+	}
+	key = XXH3_64bits_withSeed(&number, sizeof(number), key);
+	if (!t->o->file) {
+		ws_map_set(&t->o->met, key, c->end);
+	} else if (ws_map_get(&t->o->met, key, NULL)) {
+		ws_grow(t->apart, t->apart_cap, t->apart_count + 1);
+		t->apart[t->apart_count++] = (int64_t)(ws_map_get(&t->o->met, key, NULL) - c->end);
+	}
+}
+
+static int by_number(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Nanoseconds to add to this file's times to align them with the first file's: the median; 0 when too little is known. */
+static int64_t clock_offset(struct ws_trace *t)
+{
+	enum { ENOUGH = 3 };
+
+	if (t->apart_count < ENOUGH)
+		return 0;
+	qsort(t->apart, t->apart_count, sizeof(*t->apart), by_number);
+	return t->apart[t->apart_count / 2];
+}
+
 static void put_collective(struct ws_trace *t, const struct ws_event *ev, uint32_t process, uint32_t correlation)
 {
 	struct ws_row_collective c = {
@@ -165,9 +212,9 @@ static void put_collective(struct ws_trace *t, const struct ws_event *ev, uint32
 	    .destination = small(t, WS_A_DST_RANK, -1),
 	    .sequence = ws_trace_u64(t, WS_A_SEQ, WS_NO_U64),
 	};
-	struct ws_row_collective *row = ws_into_row(t->o, WS_TABLE_collective);
 
-	*row = c;
+	*(struct ws_row_collective *)ws_into_row(t->o, WS_TABLE_collective) = c;
+	meet(t, &c, ws_trace_arg(t, WS_A_COLLECTIVE), ws_trace_arg(t, WS_A_GROUP_NAME));
 }
 
 static void kernel(struct ws_trace *t, struct ws_event *ev)
@@ -227,7 +274,8 @@ static uint32_t mem_kind(const char *s, size_t n)
 	static const struct {
 		const char *text;
 		uint32_t kind;
-	} kinds[] = {{"Pageable", 0}, {"Pinned", 1}, {"Device Static", 5}, {"Device", 2}, {"Array", 3}, {"Managed Static", 6}, {"Managed", 4}};
+	} kinds[] = {{"Pageable", 0}, {"Pinned", 1},	     {"Device Static", 5}, {"Device", 2},
+		     {"Array", 3},    {"Managed Static", 6}, {"Managed", 4}};
 
 	for (size_t i = 0; i < WS_COUNT(kinds); i++)
 		if (n >= strlen(kinds[i].text) && !memcmp(s, kinds[i].text, strlen(kinds[i].text)))
@@ -383,8 +431,9 @@ static void call(struct ws_trace *t, struct ws_event *ev, uint8_t class)
 
 static void runtime_call(struct ws_trace *t, struct ws_event *ev)
 {
-	call(t, ev, ev->name.n > 2 && !memcmp(ev->name.s, "cu", 2) && ev->name.s[2] >= 'A' && ev->name.s[2] <= 'Z' ? WS_CUDA_DRIVER
-														   : WS_CUDA_RUNTIME);
+	call(t, ev,
+	     ev->name.n > 2 && !memcmp(ev->name.s, "cu", 2) && ev->name.s[2] >= 'A' && ev->name.s[2] <= 'Z' ? WS_CUDA_DRIVER
+													    : WS_CUDA_RUNTIME);
 }
 
 static void driver_call(struct ws_trace *t, struct ws_event *ev)
@@ -395,13 +444,22 @@ static void driver_call(struct ws_trace *t, struct ws_event *ev)
 /* NCCL's arguments of an operator stay with it, as JSON: its work has the columns. */
 static void keep_collective(struct ws_trace *t)
 {
-	static const enum ws_trace_arg kept[] = {WS_A_COLLECTIVE,	  WS_A_IN_ELEMENTS, WS_A_OUT_ELEMENTS, WS_A_DTYPE,
-						 WS_A_GROUP_SIZE,	  WS_A_GROUP_NAME,  WS_A_GROUP_RANKS,  WS_A_IN_SPLIT,
-						 WS_A_GROUP_DESCRIPTION, WS_A_OUT_SPLIT,   WS_A_SRC_RANK,     WS_A_DST_RANK,
-						 WS_A_SEQ};
-	static const char *const names[] = {"Collective name", "In msg nelems",	     "Out msg nelems",	   "dtype",
-					    "Group size",      "Process Group Name", "Process Group Ranks", "In split size",
-					    "Process Group Description", "Out split size", "Src Rank", "Dst Rank",
+	static const enum ws_trace_arg kept[] = {
+	    WS_A_COLLECTIVE,  WS_A_IN_ELEMENTS, WS_A_OUT_ELEMENTS,	WS_A_DTYPE,	WS_A_GROUP_SIZE, WS_A_GROUP_NAME,
+	    WS_A_GROUP_RANKS, WS_A_IN_SPLIT,	WS_A_GROUP_DESCRIPTION, WS_A_OUT_SPLIT, WS_A_SRC_RANK,	 WS_A_DST_RANK,
+	    WS_A_SEQ};
+	static const char *const names[] = {"Collective name",
+					    "In msg nelems",
+					    "Out msg nelems",
+					    "dtype",
+					    "Group size",
+					    "Process Group Name",
+					    "Process Group Ranks",
+					    "In split size",
+					    "Process Group Description",
+					    "Out split size",
+					    "Src Rank",
+					    "Dst Rank",
 					    "Seq"};
 
 	if (ws_trace_arg(t, WS_A_COLLECTIVE)->type == WS_J_NONE)
@@ -411,7 +469,8 @@ static void keep_collective(struct ws_trace *t)
 
 		if (v->type == WS_J_NONE || t->others == (int)WS_COUNT(t->other))
 			continue;
-		t->other[t->others].key = (struct ws_json_value){.type = WS_J_STRING, .s = names[i], .n = (uint32_t)strlen(names[i])};
+		t->other[t->others].key =
+		    (struct ws_json_value){.type = WS_J_STRING, .s = names[i], .n = (uint32_t)strlen(names[i])};
 		t->other[t->others++].value = *v;
 	}
 }
@@ -486,9 +545,15 @@ static void overhead(struct ws_trace *t, struct ws_event *ev)
 	static const struct {
 		const char *name;
 		uint8_t type;
-	} types[] = {{"Driver Compiler", 2}, {"Buffer Flush", 3}, {"Instrumentation", 4}, {"Resource", 5},
-		     {"Runtime Triggered Module Loading", 6}, {"Lazy Function Loading", 7}, {"Command Buffer Full", 8},
-		     {"Activity Buffer Request", 9}, {"UVM Activity Init", 10}};
+	} types[] = {{"Driver Compiler", 2},
+		     {"Buffer Flush", 3},
+		     {"Instrumentation", 4},
+		     {"Resource", 5},
+		     {"Runtime Triggered Module Loading", 6},
+		     {"Lazy Function Loading", 7},
+		     {"Command Buffer Full", 8},
+		     {"Activity Buffer Request", 9},
+		     {"UVM Activity Init", 10}};
 	struct ws_row_cuda_overhead r = {.start = ev->start, .end = ev->start + ev->length, .class = 103, .type = 1};
 
 	for (size_t i = 0; i < WS_COUNT(types); i++)
@@ -510,7 +575,10 @@ static const struct category {
 	bool gpu; /* needs to look like it: other tools use such names too */
 	void (*take)(struct ws_trace *t, struct ws_event *ev);
 } categories[] = {
-#define C(name, phase, gpu, take) {name, sizeof(name) - 1, phase, gpu, take}
+#define C(name, phase, gpu, take)                        \
+	{                                                \
+		name, sizeof(name) - 1, phase, gpu, take \
+	}
     C("cpu_op", 'X', false, cpu_op),
     C("kernel", 'X', true, kernel),
     C("cuda_runtime", 'X', true, runtime_call),
@@ -551,7 +619,8 @@ static bool looks_right(struct ws_trace *t)
 bool ws_kineto_event(struct ws_trace *t, struct ws_event *ev)
 {
 	if (ev->cat.type != WS_J_STRING)
-		return ev->phase == 'i' && ws_json_is(&ev->name, "[memory]") ? (ws_trace_args(t, ev), memory_event(t, ev), true) : false;
+		return ev->phase == 'i' && ws_json_is(&ev->name, "[memory]") ? (ws_trace_args(t, ev), memory_event(t, ev), true)
+									     : false;
 	if (ev->phase == 's' || ev->phase == 'f')
 		return t->kineto && is_launch_flow(ev);
 	if (ev->phase == 'i' && ws_json_is(&ev->name, "[memory]")) {
@@ -636,6 +705,7 @@ void ws_kineto_end(struct ws_trace *t)
 		*row = (struct ws_row_rank){.process = t->main_process,
 					    .rank = t->rank >= 0 && t->rank <= UINT32_MAX ? (uint32_t)t->rank : t->o->file,
 					    .world = t->world > 0 && t->world <= UINT32_MAX ? (uint32_t)t->world : 0,
-					    .source = source};
+					    .source = source,
+					    .offset = clock_offset(t)};
 	}
 }

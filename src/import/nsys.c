@@ -2,12 +2,12 @@
  * nsys.c - SQLite exports: those of Nsight Systems, schema 2 and 3, and our own.
  *
  * Tables and columns vary with the version that wrote the file. So nothing is taken for granted: what a table has is read from the
- * database, tables.def says under which name each of our columns stands there, and a column that is missing reads as null. That is the
- * export turned round, and one declaration serves both. Tables that are no plain copies are in nsys_tables.c and nsys_code.c; whatever is left in
- * the end is kept as slices or as rows of `foreign`, and said.
+ * database, tables.def says under which name each of our columns stands there, and a column that is missing reads as null. That is
+ * the export turned round, and one declaration serves both. Tables that are no plain copies are in nsys_tables.c and nsys_code.c;
+ * whatever is left in the end is kept as slices or as rows of `foreign`, and said.
  *
- * Times stay as they are to the nanosecond: they are shifted so that none is negative, and the fact session.zero says where the file's zero
- * lies. Exports of ours get back the session clock that they were recorded on.
+ * Times stay as they are to the nanosecond: they are shifted so that none is negative, and the fact session.zero says where the
+ * file's zero lies. Exports of ours get back the session clock that they were recorded on.
  *
  * The database is not trusted: it is opened read-only and defensive, views and virtual tables are not touched, values are bounded.
  */
@@ -49,8 +49,8 @@ static bool exists(struct ws_nsys *n, const char *table)
 	bool found = false;
 
 	/* Tables proper: a view may never end, a virtual table may do anything. */
-	if (sqlite3_prepare_v2(n->db, "SELECT 1 FROM sqlite_master WHERE type='table' AND rootpage>0 AND name=?1 COLLATE NOCASE", -1, &s,
-			       NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(n->db, "SELECT 1 FROM sqlite_master WHERE type='table' AND rootpage>0 AND name=?1 COLLATE NOCASE",
+			       -1, &s, NULL) != SQLITE_OK)
 		return false;
 	sqlite3_bind_text(s, 1, table, -1, SQLITE_STATIC);
 	found = sqlite3_step(s) == SQLITE_ROW;
@@ -117,7 +117,7 @@ uint64_t ws_nsys_time(struct ws_nsys *n, sqlite3_stmt *s, int column)
 	if (column < 0 || sqlite3_column_type(s, column) == SQLITE_NULL)
 		return WS_NO_TIME;
 	t = sqlite3_column_int64(s, column);
-	if (t < 0 && (uint64_t)-(t + 1) >= n->shift) {
+	if (t < 0 && (uint64_t) - (t + 1) >= n->shift) {
 		n->bad_time++;
 		return 0;
 	}
@@ -273,7 +273,7 @@ static void read_row(struct ws_nsys *n, sqlite3_stmt *s, const struct plan *p, c
 		ws_into_time(n->o, end);
 }
 
-void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const struct ws_map *chains,
+void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const char *name, const struct ws_map *chains,
 		     void (*fix)(struct ws_nsys *n, sqlite3_stmt *s, void *row))
 {
 	const struct ws_table_desc *d = &ws_tables[t];
@@ -281,12 +281,13 @@ void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const struct ws_map *ch
 	struct plan p;
 	sqlite3_stmt *s;
 
-	if (!*d->sqlite || !ws_nsys_has(n, d->sqlite))
+	name = name ? name : d->sqlite;
+	if (!*name || !ws_nsys_has(n, name))
 		return;
-	s = ws_nsys_select(n, "SELECT * FROM \"%w\"", d->sqlite);
+	s = ws_nsys_select(n, "SELECT * FROM \"%w\"", name);
 	if (s)
 		plan_columns(&p, s, t);
-	while (ws_nsys_step(n, s, d->sqlite)) {
+	while (ws_nsys_step(n, s, name)) {
 		memset(row, 0, d->row_size);
 		read_row(n, s, &p, chains, row);
 		if (fix)
@@ -294,7 +295,7 @@ void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const struct ws_map *ch
 		memcpy(ws_into_row(n->o, t), row, d->row_size);
 	}
 	sqlite3_finalize(s);
-	ws_nsys_done(n, d->sqlite);
+	ws_nsys_done(n, name);
 }
 
 /* ---- the file ---- */
@@ -365,19 +366,22 @@ static int recognise(struct ws_nsys *n)
 
 	n->own = product && !strcmp(product, "warpsight");
 	if (version && atoi(version) > 3)
-		ws_into_note(n->o, "Its schema version %.40s is newer than the versions 2 and 3 that are known; what fits was read.", version);
+		ws_into_note(n->o,
+			     "Its schema version %.40s is newer than the versions 2 and 3 that are known; what fits was read.",
+			     version);
 	free(product);
 	free(version);
 	if (exists(n, "StringIds"))
 		return 0;
-	return ws_into_stop(n->o, "%s is an SQLite database, but no export of Nsight Systems: it has no table StringIds", n->o->path);
+	return ws_into_stop(n->o, "%s is an SQLite database, but no export of Nsight Systems: it has no table StringIds",
+			    n->o->path);
 }
 
 /* The moment of the session clock that the file counts from: told, of several files, by the real time. */
 static void choose_shift(struct ws_nsys *n)
 {
 	sqlite3_stmt *s = NULL;
-	int64_t epoch = 0, system = 0, start = 0;
+	int64_t epoch = 0, system = 0, start = -1; /* start -1: not told */
 	char zero[32];
 
 	if (exists(n, "TARGET_INFO_SESSION_START_TIME"))
@@ -389,7 +393,7 @@ static void choose_shift(struct ws_nsys *n)
 	sqlite3_finalize(s);
 	s = exists(n, "ANALYSIS_DETAILS") ? ws_nsys_select(n, "SELECT min(startTime) FROM ANALYSIS_DETAILS") : NULL;
 	if (s && sqlite3_step(s) == SQLITE_ROW)
-		start = sqlite3_column_int64(s, 0);
+		start = ws_nsys_int(s, 0, -1);
 	sqlite3_finalize(s);
 	n->shift = SHIFT;
 	if (n->own && system > 0)
@@ -408,7 +412,7 @@ static void choose_shift(struct ws_nsys *n)
 	} else if (n->o->file_count > 1) {
 		ws_into_note(n->o, "It does not tell the real time: it is not aligned with the other files.");
 	}
-	if (!n->o->file && !(n->own && !start)) {
+	if (!n->o->file && start) {
 		snprintf(zero, sizeof(zero), "%" PRIu64, n->shift);
 		ws_into_meta(n->o, "session.zero", zero, strlen(zero));
 	}
@@ -472,7 +476,7 @@ int ws_sqlite_import(struct ws_into *o, const char *path)
 	ws_nsys_sched(n);
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
 		if (!is_special((enum ws_table)t))
-			ws_nsys_generic(n, (enum ws_table)t, NULL, NULL);
+			ws_nsys_generic(n, (enum ws_table)t, NULL, NULL, NULL);
 	ws_nsys_metrics(n);
 	ws_nsys_rest(n);
 	ws_into_note_n(o, n->bad_time, "Times before what can be kept were taken as the earliest.");

@@ -12,19 +12,19 @@
 struct ws_nsys {
 	struct ws_into *o;
 	sqlite3 *db;
-	bool own;	 /* made by our export: its WARPSIGHT_ tables are read back */
-	uint64_t shift;	 /* session time = theirs + shift */
+	bool own;	/* made by our export: its WARPSIGHT_ tables are read back */
+	uint64_t shift; /* session time = theirs + shift */
 	uint64_t bad_time;
 	struct ws_map strings; /* StringIds -> id in the report */
 	/* Several images may have run in one pid, and one thread id in several: the newest, and what was before. */
-	struct ws_map processes, threads;      /* globalPid, globalTid -> id */
+	struct ws_map processes, threads;	  /* globalPid, globalTid -> id */
 	uint32_t *process_before, *thread_before; /* by id: an older one with the same number, or 0 */
 	size_t process_before_cap, thread_before_cap;
 	char **done; /* tables that have been read */
 	size_t done_count, done_cap;
 	/* while a table is read */
 	struct ws_map sample_chains; /* id of a sample -> stack */
-	struct ws_map event_calls; /* correlation -> start of the call */
+	struct ws_map event_calls;   /* correlation -> start of the call */
 	uint32_t *cuda_processes;
 	size_t cuda_process_count, cuda_process_cap;
 };
@@ -42,8 +42,8 @@ int ws_nsys_column(sqlite3_stmt *s, const char *name);
 
 /* Values of a column that may be -1 (absent) or null. */
 int64_t ws_nsys_int(sqlite3_stmt *s, int column, int64_t none);
-uint64_t ws_nsys_time(struct ws_nsys *n, sqlite3_stmt *s, int column); /* WS_NO_TIME for null */
-uint32_t ws_nsys_text(struct ws_nsys *n, sqlite3_stmt *s, int column); /* inline text, or a number of StringIds */
+uint64_t ws_nsys_time(struct ws_nsys *n, sqlite3_stmt *s, int column);	  /* WS_NO_TIME for null */
+uint32_t ws_nsys_text(struct ws_nsys *n, sqlite3_stmt *s, int column);	  /* inline text, or a number of StringIds */
 uint32_t ws_nsys_process(struct ws_nsys *n, int64_t global, uint64_t at); /* at: session time, WS_NO_TIME for any */
 uint32_t ws_nsys_thread(struct ws_nsys *n, int64_t global, uint64_t at);
 
@@ -53,14 +53,15 @@ void ws_nsys_session(struct ws_nsys *n); /* clocks, collection, facts, output, d
 void ws_nsys_events(struct ws_nsys *n);	 /* NVTX, OSRT, CUDA events, devices, contexts, streams */
 /* nsys_code.c */
 void ws_nsys_chains(struct ws_nsys *n, const char *table, struct ws_map *out);
+void ws_nsys_skip_made(struct ws_nsys *n); /* of our own exports */
 void ws_nsys_samples(struct ws_nsys *n);
 void ws_nsys_sched(struct ws_nsys *n);
 void ws_nsys_metrics(struct ws_nsys *n);
 /* What no table of ours takes: slices where it has a beginning and a name, else rows kept whole. */
 void ws_nsys_rest(struct ws_nsys *n);
 
-/* One table of the schema read from the export's table of its name, column by column. */
-void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const struct ws_map *chains,
+/* One table of the schema read from the export's table `name` (NULL: its name in tables.def), column by column. */
+void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const char *name, const struct ws_map *chains,
 		     void (*fix)(struct ws_nsys *n, sqlite3_stmt *s, void *row));
 
 #endif

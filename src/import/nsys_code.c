@@ -1,8 +1,8 @@
 /*
  * nsys_code.c - of SQLite exports: call chains and samples, switches of threads, metrics, and what no table of ours takes.
  *
- * Chains are lists of names from the innermost frame outwards. Here they become frames, each once, and stacks that share their outer parts,
- * with a symbol for each frame.
+ * Chains are lists of names from the innermost frame outwards. Here they become frames, each once, and stacks that share their
+ * outer parts, with a symbol for each frame.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +26,8 @@ void ws_nsys_chains(struct ws_nsys *n, const char *table, struct ws_map *out)
 		return;
 	s = ws_nsys_select(n, "SELECT * FROM \"%w\" ORDER BY id, stackDepth DESC", table);
 	id = ws_nsys_column(s, "id"), symbol = ws_nsys_column(s, "symbol"), module = ws_nsys_column(s, "module");
-	address = ws_nsys_column(s, "originalIP"), kernel = ws_nsys_column(s, "kernelMode"), method = ws_nsys_column(s, "unwindMethod");
+	address = ws_nsys_column(s, "originalIP"), kernel = ws_nsys_column(s, "kernelMode"),
+	method = ws_nsys_column(s, "unwindMethod");
 	while (ws_nsys_step(n, s, table)) {
 		int64_t chain = ws_nsys_int(s, id, 0);
 
@@ -36,12 +37,27 @@ void ws_nsys_chains(struct ws_nsys *n, const char *table, struct ws_map *out)
 		last = chain;
 		stack = ws_into_stack(n->o, stack,
 				      ws_into_frame(n->o, ws_nsys_text(n, s, symbol), ws_nsys_text(n, s, module),
-					  (uint64_t)ws_nsys_int(s, address, 0), ws_nsys_int(s, kernel, 0),
-					  (uint8_t)ws_nsys_int(s, method, 0)));
+						    (uint64_t)ws_nsys_int(s, address, 0), ws_nsys_int(s, kernel, 0),
+						    (uint8_t)ws_nsys_int(s, method, 0)));
 		ws_map_set(out, (uint64_t)chain, stack);
 	}
 	sqlite3_finalize(s);
 	ws_nsys_done(n, table);
+}
+
+/*
+ * Tables of our exports that are made from others, for people who know them: the others say the same with the numbers that rows
+ * point to.
+ */
+void ws_nsys_skip_made(struct ws_nsys *n)
+{
+	static const char *const made[] = {"CUDA_CALLCHAINS", "OSRT_CALLCHAINS", "SAMPLING_CALLCHAINS", "PYTHON_CALLCHAINS",
+					   "PERF_EVENT_CPU_RAW_EVENT"};
+
+	for (size_t i = 0; i < WS_COUNT(made); i++)
+		ws_nsys_done(n, made[i]);
+	ws_nsys_generic(n, WS_TABLE_sched, "WARPSIGHT_SCHED", NULL, NULL);
+	ws_nsys_done(n, "SCHED_EVENTS");
 }
 
 /* ---- samples ---- */
@@ -52,6 +68,11 @@ static void fix_sample(struct ws_nsys *n, sqlite3_stmt *s, void *row)
 	uint32_t stack;
 	int id = ws_nsys_column(s, "id");
 
+	if (n->own) {
+		r->frame = (uint32_t)ws_nsys_int(s, ws_nsys_column(s, "frameId"), 0);
+		r->callers = (uint32_t)ws_nsys_int(s, ws_nsys_column(s, "callersId"), 0);
+		return;
+	}
 	if (id < 0)
 		return;
 	stack = (uint32_t)ws_map_get(&n->sample_chains, (uint64_t)ws_nsys_int(s, id, 0), NULL);
@@ -62,7 +83,7 @@ static void fix_sample(struct ws_nsys *n, sqlite3_stmt *s, void *row)
 void ws_nsys_samples(struct ws_nsys *n)
 {
 	ws_nsys_chains(n, "SAMPLING_CALLCHAINS", &n->sample_chains);
-	ws_nsys_generic(n, WS_TABLE_sample, NULL, fix_sample);
+	ws_nsys_generic(n, WS_TABLE_sample, NULL, NULL, fix_sample);
 	ws_map_free(&n->sample_chains);
 	n->sample_chains = (struct ws_map){0};
 }
@@ -96,7 +117,7 @@ void ws_nsys_sched(struct ws_nsys *n)
 	thread = ws_nsys_column(s, "globalTid");
 	if (in < 0) {
 		sqlite3_finalize(s);
-		ws_nsys_generic(n, WS_TABLE_sched, NULL, NULL);
+		ws_nsys_generic(n, WS_TABLE_sched, NULL, NULL, NULL);
 		return;
 	}
 	on = ws_calloc(CPUS, sizeof(*on));
@@ -147,11 +168,13 @@ static void read_gpu_metrics(struct ws_nsys *n)
 		s = ws_nsys_select(n, "SELECT DISTINCT typeId, metricId, typeName, metricName FROM TARGET_INFO_GPU_METRICS");
 		while (ws_nsys_step(n, s, "TARGET_INFO_GPU_METRICS")) {
 			uint64_t type = (uint64_t)sqlite3_column_int64(s, 0), metric = (uint64_t)sqlite3_column_int64(s, 1);
-			const char *name = (const char *)sqlite3_column_text(s, 3), *group = (const char *)sqlite3_column_text(s, 2);
+			const char *name = (const char *)sqlite3_column_text(s, 3),
+				   *group = (const char *)sqlite3_column_text(s, 2);
 
 			ws_map_set(&counters, type << 16 ^ metric,
 				   ws_into_counter(n->o, 0, 0, type & 0xff, group ? group : "", group ? strlen(group) : 0,
-						   name ? name : "", name ? strlen(name) : 0, name && strchr(name, '%') ? "%" : NULL));
+						   name ? name : "", name ? strlen(name) : 0,
+						   name && strchr(name, '%') ? "%" : NULL));
 		}
 		sqlite3_finalize(s);
 		ws_nsys_done(n, "TARGET_INFO_GPU_METRICS");
@@ -243,7 +266,8 @@ static void put_json(struct ws_nsys *n, struct ws_text *out, sqlite3_stmt *s, in
 			sqlite3_bind_int64(lookup, 1, i);
 			if (sqlite3_step(lookup) == SQLITE_ROW && sqlite3_column_text(lookup, 0)) {
 				ws_text_puts(out, "\"");
-				ws_json_escape(out, (const char *)sqlite3_column_text(lookup, 0), (size_t)sqlite3_column_bytes(lookup, 0));
+				ws_json_escape(out, (const char *)sqlite3_column_text(lookup, 0),
+					       (size_t)sqlite3_column_bytes(lookup, 0));
 				ws_text_puts(out, "\"");
 				return;
 			}
@@ -297,7 +321,8 @@ static void put_slice(struct ws_nsys *n, sqlite3_stmt *s, const struct unknown *
 {
 	struct ws_row_slice r = {.start = ws_nsys_time(n, s, u->start), .end = ws_nsys_time(n, s, u->end), .category = category};
 
-	r.thread = sqlite3_column_type(s, u->thread) == SQLITE_NULL ? 0 : ws_nsys_thread(n, sqlite3_column_int64(s, u->thread), r.start);
+	r.thread =
+	    sqlite3_column_type(s, u->thread) == SQLITE_NULL ? 0 : ws_nsys_thread(n, sqlite3_column_int64(s, u->thread), r.start);
 	r.name = u->label < 0 ? category : ws_nsys_text(n, s, u->label);
 	r.args = args->len > 2 ? ws_writer_string(n->o->w, args->s, args->len) : 0;
 	r.flags = r.end == WS_NO_TIME ? WS_SLICE_INSTANT : 0;

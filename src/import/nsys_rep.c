@@ -1,6 +1,6 @@
 /*
- * nsys_rep.c - .nsys-rep files: their format is not documented, so an installed nsys exports them to SQLite. It is started directly, without a
- * shell, and what it prints goes to standard error.
+ * nsys_rep.c - .nsys-rep files: their format is not documented, so an installed nsys exports them to SQLite. It is started
+ * directly, without a shell, and what it prints goes to standard error.
  */
 #include <errno.h>
 #include <signal.h>
@@ -52,7 +52,8 @@ int ws_nsys_export(struct ws_into *o, const char *path, char **out)
 
 	if (!in_path("nsys"))
 		return ws_into_stop(o,
-				    "%s is a report of Nsight Systems, which only its own program reads, and no nsys is installed here; where there is "
+				    "%s is a report of Nsight Systems, which only its own program reads, and no nsys is installed "
+				    "here; where there is "
 				    "one, run 'nsys export --type=sqlite %s' and import the .sqlite file that it writes",
 				    path, path);
 	folder = ws_format("%s/warpsight-import-XXXXXX", tmp && *tmp ? tmp : "/tmp");

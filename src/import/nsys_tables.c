@@ -404,10 +404,13 @@ static void read_osrt(struct ws_nsys *n, const struct ws_map *chains)
 		r.name = ws_nsys_text(n, s, name);
 		r.result = ws_nsys_int(s, result, 0);
 		r.nesting = (uint32_t)ws_nsys_int(s, nesting, 0);
+		if (n->own) /* WARPSIGHT_STACK keeps its numbers */
+			stack = (uint64_t)ws_nsys_int(s, chain, 0);
 		if (stack)
 			r.callchain = (uint32_t)stack;
 		if (more && sqlite3_column_int64(d, 0) == ws_nsys_int(s, start, 0) &&
-		    sqlite3_column_int64(d, 1) == ws_nsys_int(s, thread, 0) && sqlite3_column_int64(d, 2) == ws_nsys_int(s, name, 0)) {
+		    sqlite3_column_int64(d, 1) == ws_nsys_int(s, thread, 0) &&
+		    sqlite3_column_int64(d, 2) == ws_nsys_int(s, name, 0)) {
 			r.error = (int32_t)sqlite3_column_int64(d, 3);
 			r.object = (uint64_t)sqlite3_column_int64(d, 4);
 			r.path = ws_nsys_text(n, d, 5);
@@ -452,7 +455,7 @@ static void read_cuda_events(struct ws_nsys *n)
 	while (ws_nsys_step(n, s, "CUPTI_ACTIVITY_KIND_RUNTIME"))
 		ws_map_set(&n->event_calls, (uint32_t)sqlite3_column_int64(s, 0), ws_nsys_time(n, s, 1));
 	sqlite3_finalize(s);
-	ws_nsys_generic(n, WS_TABLE_cuda_event, NULL, fix_event);
+	ws_nsys_generic(n, WS_TABLE_cuda_event, NULL, NULL, fix_event);
 	ws_map_free(&n->event_calls);
 	n->event_calls = (struct ws_map){0};
 }
@@ -504,7 +507,8 @@ static void add_cuda_process(struct ws_nsys *n, uint32_t id)
 
 static void find_cuda_processes(struct ws_nsys *n)
 {
-	static const char *const work[] = {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"};
+	static const char *const work[] = {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY",
+					   "CUPTI_ACTIVITY_KIND_MEMSET"};
 	sqlite3_stmt *s;
 
 	n->cuda_process_count = 0;
@@ -549,9 +553,9 @@ static void fix_device(struct ws_nsys *n, sqlite3_stmt *s, void *row)
 static void read_devices(struct ws_nsys *n)
 {
 	find_cuda_processes(n);
-	ws_nsys_generic(n, WS_TABLE_cuda_device, NULL, fix_device);
-	ws_nsys_generic(n, WS_TABLE_cuda_context, NULL, fix_context);
-	ws_nsys_generic(n, WS_TABLE_cuda_stream, NULL, fix_stream);
+	ws_nsys_generic(n, WS_TABLE_cuda_device, NULL, NULL, fix_device);
+	ws_nsys_generic(n, WS_TABLE_cuda_context, NULL, NULL, fix_context);
+	ws_nsys_generic(n, WS_TABLE_cuda_stream, NULL, NULL, fix_stream);
 	free(n->cuda_processes);
 	n->cuda_processes = NULL;
 	n->cuda_process_cap = n->cuda_process_count = 0;
@@ -561,12 +565,14 @@ void ws_nsys_events(struct ws_nsys *n)
 {
 	struct ws_map cuda = {0}, osrt = {0};
 
+	if (n->own)
+		ws_nsys_skip_made(n);
 	ws_nsys_chains(n, "CUDA_CALLCHAINS", &cuda);
 	ws_nsys_chains(n, "OSRT_CALLCHAINS", &osrt);
 	read_nvtx(n);
 	read_osrt(n, &osrt);
 	read_cuda_events(n);
-	ws_nsys_generic(n, WS_TABLE_cuda_api, n->own ? NULL : &cuda, NULL);
+	ws_nsys_generic(n, WS_TABLE_cuda_api, NULL, n->own ? NULL : &cuda, NULL);
 	read_devices(n);
 	ws_map_free(&cuda);
 	ws_map_free(&osrt);

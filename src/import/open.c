@@ -1,9 +1,10 @@
 /*
  * open.c - other tools' files opened as if they were reports.
  *
- * What was imported is kept in a folder of the user's (XDG_CACHE_HOME or ~/.cache, then warpsight/imports), under a name made from the
- * file's place, size and time of change and from this build: a second command opens it at once. The folder is private and holds at most
- * MOST_BYTES, the longest unused go first. Where there is no such folder, the report is a temporary file that is gone with the command.
+ * What was imported is kept in a folder of the user's (XDG_CACHE_HOME or ~/.cache, then warpsight/imports), under a name made from
+ * the file's place, size and time of change and from this build: a second command opens it at once. The folder is private and holds
+ * at most MOST_BYTES, the longest unused go first. Where there is no such folder, the report is a temporary file that is gone with
+ * the command.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -44,8 +45,8 @@ static char *cache_folder(void)
 					    : NULL;
 	struct stat st;
 
-	if (path && (make_folder(path) || lstat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) ||
-		     access(path, W_OK))) {
+	if (path && (make_folder(path) || lstat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
+		     (st.st_mode & 022) || access(path, W_OK))) {
 		free(path);
 		path = NULL;
 	}
@@ -55,7 +56,7 @@ static char *cache_folder(void)
 static char *cached_name(const char *folder, const char *path, const struct stat *st)
 {
 	char *real = realpath(path, NULL);
-	uint64_t facts[] = {(uint64_t)st->st_dev,	   (uint64_t)st->st_ino,	     (uint64_t)st->st_size,
+	uint64_t facts[] = {(uint64_t)st->st_dev,	  (uint64_t)st->st_ino,		 (uint64_t)st->st_size,
 			    (uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec, (uint64_t)st->st_ctim.tv_sec,
 			    (uint64_t)st->st_ctim.tv_nsec};
 	struct stat self = {0};
@@ -83,7 +84,7 @@ static int by_use(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
-	return x->used.tv_sec != y->used.tv_sec ? (x->used.tv_sec < y->used.tv_sec ? -1 : 1)
+	return x->used.tv_sec != y->used.tv_sec	    ? (x->used.tv_sec < y->used.tv_sec ? -1 : 1)
 	       : x->used.tv_nsec != y->used.tv_nsec ? (x->used.tv_nsec < y->used.tv_nsec ? -1 : 1)
 						    : 0;
 }

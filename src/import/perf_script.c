@@ -1,9 +1,9 @@
 /*
  * perf_script.c - the text that `perf script` prints: samples with their stacks, and tracepoints.
  *
- * An event is a line "comm pid/tid [cpu] seconds: period event:" and, for samples, a line a frame, innermost first: blanks, address, function
- * and offset, module in brackets. An empty line ends it. Which of the fields there are depends on how perf was called, so the line is
- * read around the one field that is always there, the time.
+ * An event is a line "comm pid/tid [cpu] seconds: period event:" and, for samples, a line a frame, innermost first: blanks,
+ * address, function and offset, module in brackets. An empty line ends it. Which of the fields there are depends on how perf was
+ * called, so the line is read around the one field that is always there, the time.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -238,7 +238,9 @@ static bool parse_frame(struct perf *p, const char *line)
 		end--;
 	open = end;
 	if (end > name && end[-1] == ')') { /* modules may have brackets in their names: the last one that a blank stands before */
-		for (open = end - 1; open > name && !(*open == '(' && open[-1] == ' '); open--)
+		const char *from = end - name > 10 && !memcmp(end - 11, " (deleted))", 11) ? end - 11 : end - 1;
+
+		for (open = from; open > name && !(*open == '(' && open[-1] == ' '); open--)
 			;
 		if (*open != '(')
 			open = end;
@@ -251,7 +253,7 @@ static bool parse_frame(struct perf *p, const char *line)
 	}
 	f = &p->frames[p->depth++];
 	f->address = address;
-	f->module = ws_into_string(p->o, open + 1, (size_t)(end - open - 2));
+	f->module = ws_into_string(p->o, open + 1, (size_t)(end - open - 2)); /* with " (deleted)", as perf says it */
 	f->kernel = open[1] == '[' && (end - open < 6 || memcmp(open + 1, "[vdso", 5));
 	end = skip_back(name, open);
 	for (const char *s = end; s > name + 1; s--) /* "+0x1f" */

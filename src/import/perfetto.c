@@ -1,10 +1,10 @@
 /*
- * perfetto.c - Perfetto's protobuf traces: track events with their tracks, counters, flows and interned names; processes and threads;
- * switches of threads from ftrace.
+ * perfetto.c - Perfetto's protobuf traces: track events with their tracks, counters, flows and interned names; processes and
+ * threads; switches of threads from ftrace.
  *
- * A trace is a sequence of packets, each with its length before it. They are read one by one through a window, and only the fields that mean
- * something here are looked at; the numbers are those of Perfetto's .proto files. State that packets build up (interned texts, defaults, the
- * delta-encoded clock) belongs to a sequence and is dropped when the sequence says so.
+ * A trace is a sequence of packets, each with its length before it. They are read one by one through a window, and only the fields
+ * that mean something here are looked at; the numbers are those of Perfetto's .proto files. State that packets build up (interned
+ * texts, defaults, the delta-encoded clock) belongs to a sequence and is dropped when the sequence says so.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -265,8 +265,9 @@ static void take_process_tree(struct perfetto *p, const struct field *tree)
 
 			if (name.n && !q->name) {
 				q->cmdline = ws_into_string(p->o, (const char *)name.p, name.n);
-				q->name = slash ? ws_into_string(p->o, (const char *)slash + 1, (size_t)(name.p + name.n - slash - 1))
-						: q->cmdline;
+				q->name = slash
+					      ? ws_into_string(p->o, (const char *)slash + 1, (size_t)(name.p + name.n - slash - 1))
+					      : q->cmdline;
 			}
 		} else {
 			if (p->pids.n < WS_INTO_MOST)
@@ -294,7 +295,7 @@ static struct track *track_of(struct perfetto *p, uint64_t uuid)
 	ws_grow(p->track, p->track_cap, p->track_count + 1);
 	n = snprintf(name, sizeof(name), "track %" PRIx64, uuid);
 	p->track[p->track_count] = (struct track){.track = uuid ? ws_into_track(p->o, 0, 0, 0, name, (size_t)n)
-								 : ws_into_track(p->o, 0, 0, 0, "global", 6)};
+								: ws_into_track(p->o, 0, 0, 0, "global", 6)};
 	ws_map_set(&p->tracks, uuid, ++p->track_count);
 	return &p->track[p->track_count - 1];
 }
@@ -374,15 +375,15 @@ static void take_descriptor(struct perfetto *p, const struct field *d)
 		t.multiplier = (int64_t)find(&counter, 4).value;
 		t.multiplier = t.multiplier ? t.multiplier : 1;
 		t.incremental = find(&counter, 5).value;
-		t.counter = ws_into_counter(p->o, process, up ? up->thread : 0, WS_NO_U32, "", 0, name.n ? (const char *)name.p : "counter",
-					    name.n ? name.n : 7, unit_of(&counter));
+		t.counter = ws_into_counter(p->o, process, up ? up->thread : 0, WS_NO_U32, "", 0,
+					    name.n ? (const char *)name.p : "counter", name.n ? name.n : 7, unit_of(&counter));
 	} else if (!t.thread) {
 		const struct track *up = parent ? track_of(p, parent) : NULL;
 		char text[32];
 		int n = snprintf(text, sizeof(text), process ? "process" : "track %" PRIx64, uuid);
 
-		t.track = ws_into_track(p->o, up ? up->track : 0, process, up ? up->thread : 0, name.n ? (const char *)name.p : text,
-					name.n ? name.n : (size_t)n);
+		t.track = ws_into_track(p->o, up ? up->track : 0, process, up ? up->thread : 0,
+					name.n ? (const char *)name.p : text, name.n ? name.n : (size_t)n);
 	}
 	at = ws_map_get(&p->tracks, uuid, NULL);
 	if (at) {
@@ -723,7 +724,10 @@ static void take_switch(struct perfetto *p, uint32_t cpu, uint64_t at, const str
 		    .thread = p->cpu[cpu].thread,
 		    .cpu = cpu,
 		    .woken = WS_NO_TIME,
-		    .after = state.value == 0 ? WS_AFTER_PREEMPTED : state.value == 1 ? WS_AFTER_SLEEPING : state.value == 2 ? WS_AFTER_UNINTERRUPTIBLE : WS_AFTER_UNKNOWN,
+		    .after = state.value == 0	? WS_AFTER_PREEMPTED
+			     : state.value == 1 ? WS_AFTER_SLEEPING
+			     : state.value == 2 ? WS_AFTER_UNINTERRUPTIBLE
+						: WS_AFTER_UNKNOWN,
 		};
 	}
 	p->cpu[cpu].start = at;

@@ -71,7 +71,8 @@ static size_t inflate_block(struct ws_source *s, char *out, bool *last)
 		} else if (rc != Z_OK) {
 			*last = true;
 			if (!s->broken)
-				s->broken = ws_format(fed ? "its compressed data are damaged" : "its compressed data end too early");
+				s->broken =
+				    ws_format(fed ? "its compressed data are damaged" : "its compressed data end too early");
 		}
 	}
 	return BLOCK_BYTES - s->z.avail_out;

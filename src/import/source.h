@@ -22,8 +22,8 @@ struct ws_source;
 /* Open a regular file for reading. NULL with a message that names it. */
 struct ws_source *ws_source_open(const char *path, struct ws_err *e);
 /*
- * Up to `n` bytes into `out`; 0 at the end. A compressed file that is cut off or damaged ends where it breaks: ws_source_broken then
- * says why.
+ * Up to `n` bytes into `out`; 0 at the end. A compressed file that is cut off or damaged ends where it breaks: ws_source_broken
+ * then says why.
  */
 size_t ws_source_read(struct ws_source *s, void *out, size_t n);
 /* Why it ended before its end, or NULL. Lives as long as the source. */

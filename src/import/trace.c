@@ -1,11 +1,11 @@
 /*
- * trace.c - traces in Chrome's JSON format: the events are taken off one by one and handed to kineto.c or chrome.c; what stands beside
- * them says about devices, ranks and clocks.
+ * trace.c - traces in Chrome's JSON format: the events are taken off one by one and handed to kineto.c or chrome.c; what stands
+ * beside them says about devices, ranks and clocks.
  *
- * Times. PyTorch writes microseconds with three decimals that count from baseTimeNanoseconds, which stands at the end of the file; before 2024
- * it wrote microseconds since 1970, whole or not; other tools count from whatever they like. All become whole nanoseconds. Of one file,
- * times stay as they are, and a row of `clock` says what real time they are; of several files, those whose real time is known are put on
- * it, so that their ranks line up.
+ * Times. PyTorch writes microseconds with three decimals that count from baseTimeNanoseconds, which stands at the end of the file;
+ * before 2024 it wrote microseconds since 1970, whole or not; other tools count from whatever they like. All become whole
+ * nanoseconds. Of one file, times stay as they are, and a row of `clock` says what real time they are; of several files, those
+ * whose real time is known are put on it, so that their ranks line up.
  */
 #include "import/trace.h"
 
@@ -125,6 +125,11 @@ uint32_t ws_trace_string(struct ws_trace *t, const struct ws_json_value *v)
 
 	if (v->type == WS_J_NONE || v->type == WS_J_NULL)
 		return 0;
+	if (v->type != WS_J_STRING && memchr(v->s, '\n', v->n)) { /* laid out for reading, by whoever wrote it again */
+		t->scratch.len = 0;
+		ws_json_compact(&t->scratch, v);
+		return ws_into_string(t->o, t->scratch.s, t->scratch.len);
+	}
 	s = ws_json_text(v, &t->scratch, &n);
 	return ws_into_string(t->o, s, n);
 }
@@ -136,7 +141,7 @@ static void put_value(struct ws_text *out, const struct ws_json_value *v)
 		ws_text_add(out, v->s, v->n); /* escaped as it came */
 		ws_text_add(out, "\"", 1);
 	} else {
-		ws_text_add(out, v->s, v->n);
+		ws_json_compact(out, v);
 	}
 }
 
@@ -384,7 +389,9 @@ static bool set_times(struct ws_trace *t, struct ws_event *ev)
 		if (t->epoch)
 			t->base = 0;
 		else if (!t->base_known)
-			t->base = t->o->file_count > 1 && t->o->file ? t->o->first - (uint64_t)ts : 0;
+			t->base = t->o->file_count > 1 && t->o->file && t->o->first != UINT64_MAX ? t->o->first - (uint64_t)ts : 0;
+		if (!t->epoch && !t->base_known && t->o->file_count > 1 && t->o->file)
+			ws_into_note(t->o, "It does not tell the real time: it was put where the first file begins.");
 	}
 	if (ts < 0 && (uint64_t)-ts > t->base) {
 		t->bad_time++;
@@ -560,7 +567,10 @@ static void say_break(struct ws_trace *t, int rc, bool array)
 	if (rc == 0 && array && !broken)
 		return; /* the closing bracket may be left out */
 	ws_into_note(t->o, "The trace is broken: %s. What stands before was read: %" PRIu64 " events.",
-		     broken ? broken : rc < 0 && *t->json.problem ? t->json.problem : "it ends too early", t->events);
+		     broken			  ? broken
+		     : rc < 0 && *t->json.problem ? t->json.problem
+						  : "it ends too early",
+		     t->events);
 }
 
 /* Real time at the first event, where times are real times. */
@@ -585,6 +595,8 @@ static void free_trace(struct ws_trace *t)
 	ws_map_free(&t->open);
 	ws_map_free(&t->flow);
 	ws_map_free(&t->kernel_names);
+	ws_map_free(&t->occurrences);
+	free(t->apart);
 	free(t->slices);
 	free(t->flows);
 	free(t);

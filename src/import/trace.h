@@ -10,34 +10,46 @@
 
 /* Arguments that mean something to us: X(name, text). */
 #define WS_TRACE_ARGS(X)                                                                                                           \
-	X(EXTERNAL, "External id") X(EXTERNAL_2021, "external id") X(CORRELATION, "correlation") X(DEVICE, "device")               \
-	X(CONTEXT, "context") X(STREAM, "stream") X(GRID, "grid") X(BLOCK, "block") X(REGISTERS, "registers per thread")           \
-	X(SHARED, "shared memory") X(BYTES, "bytes") X(OCCUPANCY, "est. achieved occupancy %") X(GRAPH, "graph id")                \
-	X(GRAPH_NODE, "graph node id") X(PRIORITY, "priority") X(CBID, "cbid") X(QUEUED, "queued") X(BLOCKS_SM, "blocks per SM")   \
-	X(WARPS_SM, "warps per SM") X(BANDWIDTH, "memory bandwidth (GB/s)") X(RECORD_FUNCTION, "Record function id")               \
-	X(SEQUENCE, "Sequence number") X(FORWARD, "Fwd thread id") X(EVENT_INDEX, "Ev Idx") X(DIMS, "Input Dims")                  \
-	X(DIMS_2021, "Input dims") X(STRIDES, "Input Strides") X(TYPES, "Input type") X(CONCRETE, "Concrete Inputs")               \
-	X(CALL_STACK, "Call stack") X(MODULES, "Module Hierarchy") X(PYTHON_ID, "Python id") X(PYTHON_PARENT, "Python parent id")  \
-	X(PYTHON_MODULE, "Python module id") X(MEMORY_BYTES, "Bytes") X(ADDRESS, "Addr") X(ALLOCATED, "Total Allocated")           \
-	X(RESERVED, "Total Reserved") X(DEVICE_TYPE, "Device Type") X(DEVICE_ID, "Device Id") X(COLLECTIVE, "Collective name")     \
-	X(IN_ELEMENTS, "In msg nelems") X(OUT_ELEMENTS, "Out msg nelems") X(DTYPE, "dtype") X(GROUP_SIZE, "Group size")            \
-	X(GROUP_NAME, "Process Group Name") X(GROUP_DESCRIPTION, "Process Group Description") X(GROUP_RANKS, "Process Group Ranks") \
-	X(SRC_RANK, "Src Rank") X(DST_RANK, "Dst Rank") X(SEQ, "Seq") X(SYNC_KIND, "cuda_sync_kind")                               \
-	X(WAIT_STREAM, "wait_on_stream") X(WAIT_RECORD, "wait_on_cuda_event_record_corr_id")                                       \
-	X(WAIT_EVENT, "wait_on_cuda_event_id") X(NAME, "name") X(LABELS, "labels") X(FLOPS, "flops") X(TO_DEVICE, "to device")     \
-	X(FROM_DEVICE, "from device") X(IN_SPLIT, "In split size") X(OUT_SPLIT, "Out split size") X(EVENT_ID, "event_id")
+	X(EXTERNAL, "External id")                                                                                                 \
+	X(EXTERNAL_2021, "external id") X(CORRELATION, "correlation") X(DEVICE, "device") X(CONTEXT, "context") X(                 \
+	    STREAM, "stream") X(GRID, "grid") X(BLOCK, "block") X(REGISTERS, "registers per thread") X(SHARED, "shared memory")    \
+	    X(BYTES, "bytes") X(OCCUPANCY, "est. achieved occupancy %") X(GRAPH, "graph id") X(GRAPH_NODE, "graph node id")        \
+		X(PRIORITY, "priority") X(CBID, "cbid") X(QUEUED, "queued") X(BLOCKS_SM, "blocks per SM") X(                       \
+		    WARPS_SM, "warps per SM") X(BANDWIDTH, "memory bandwidth (GB/s)") X(RECORD_FUNCTION, "Record function id")     \
+		    X(SEQUENCE, "Sequence number") X(FORWARD, "Fwd thread id") X(EVENT_INDEX, "Ev Idx") X(DIMS, "Input Dims")      \
+			X(DIMS_2021, "Input dims") X(STRIDES, "Input Strides") X(TYPES, "Input type")                              \
+			    X(CONCRETE, "Concrete Inputs") X(CALL_STACK, "Call stack") X(MODULES, "Module Hierarchy") X(           \
+				PYTHON_ID, "Python id") X(PYTHON_PARENT, "Python parent id") X(PYTHON_MODULE, "Python module id")  \
+				X(MEMORY_BYTES, "Bytes") X(ADDRESS, "Addr") X(ALLOCATED, "Total Allocated")                        \
+				    X(RESERVED, "Total Reserved") X(DEVICE_TYPE, "Device Type") X(DEVICE_ID, "Device Id")          \
+					X(COLLECTIVE, "Collective name") X(IN_ELEMENTS, "In msg nelems")                           \
+					    X(OUT_ELEMENTS, "Out msg nelems") X(DTYPE, "dtype") X(GROUP_SIZE, "Group size")        \
+						X(GROUP_NAME, "Process Group Name")                                                \
+						    X(GROUP_DESCRIPTION, "Process Group Description")                              \
+							X(GROUP_RANKS, "Process Group Ranks") X(SRC_RANK, "Src Rank")              \
+							    X(DST_RANK, "Dst Rank")                                                \
+								X(SEQ, "Seq") X(SYNC_KIND, "cuda_sync_kind")                       \
+								    X(WAIT_STREAM, "wait_on_stream")                               \
+									X(WAIT_RECORD, "wait_on_cuda_event_record_corr_id")        \
+									    X(WAIT_EVENT, "wait_on_cuda_event_id") X(NAME, "name") \
+										X(LABELS, "labels") X(FLOPS, "flops")              \
+										    X(TO_DEVICE, "to device")                      \
+											X(FROM_DEVICE, "from device")              \
+											    X(IN_SPLIT, "In split size")           \
+												X(OUT_SPLIT, "Out split size")     \
+												    X(EVENT_ID, "event_id")
 
 enum ws_trace_arg {
 #define X(name, text) WS_A_##name,
 	WS_TRACE_ARGS(X)
 #undef X
-	WS_A_COUNT
+	    WS_A_COUNT
 };
 
 /* One event, as views into the window. A value that is not there has type WS_J_NONE. */
 struct ws_event {
 	struct ws_json_value ph, cat, name, pid, tid, ts, dur, id, id2, args, scope;
-	char phase; /* first character of ph */
+	char phase;		/* first character of ph */
 	uint64_t start, length; /* session clock; ns */
 };
 
@@ -73,11 +85,11 @@ struct ws_trace {
 	uint64_t last_pid, last_tid;
 	uint32_t last_process, last_thread;
 	struct ws_map process_names, thread_names; /* pid, or hash of pid and tid -> string, named before they were used */
-	struct ws_map open; /* thread or async key -> index + 1 of the innermost open slice */
+	struct ws_map open;			   /* thread or async key -> index + 1 of the innermost open slice */
 	struct ws_open_slice *slices;
 	size_t slice_count, slice_cap;
 	uint32_t free_slice; /* index + 1 */
-	struct ws_map flow; /* key -> index + 1 */
+	struct ws_map flow;  /* key -> index + 1 */
 	struct ws_flow_end *flows;
 	size_t flow_count, flow_cap;
 	uint32_t free_flow;
@@ -87,9 +99,12 @@ struct ws_trace {
 	struct {
 		uint64_t external;
 		uint32_t correlation;
-	} linked[1 << 12]; /* links written of late */
-	struct ws_text devices;	    /* "deviceProperties", until the process is known */
-	int64_t rank, world;	    /* -1 when not told */
+	} linked[1 << 12];	   /* links written of late */
+	struct ws_map occurrences; /* (group, name) -> how many collectives of it there were */
+	int64_t *apart;		   /* for each collective that the first file has too: its end there less the one here */
+	size_t apart_count, apart_cap;
+	struct ws_text devices; /* "deviceProperties", until the process is known */
+	int64_t rank, world;	/* -1 when not told */
 	uint64_t events, bad_time;
 };
 
@@ -127,8 +142,8 @@ bool ws_kineto_event(struct ws_trace *t, struct ws_event *ev);
 void ws_kineto_end(struct ws_trace *t);
 
 /*
- * Import one file. `base` is the real time that its times count from (ns since 1970) if it is known beforehand, else 0. Returns 0, or -1
- * with a message in o->problem.
+ * Import one file. `base` is the real time that its times count from (ns since 1970) if it is known beforehand, else 0. Returns 0,
+ * or -1 with a message in o->problem.
  */
 int ws_trace_import(struct ws_into *o, struct ws_source *s, uint64_t base);
 

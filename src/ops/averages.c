@@ -1,8 +1,8 @@
 /*
  * averages.c - the view `ops`: what PyTorch's key_averages().table() shows.
  *
- * Rows are grouped by name, by whether the event ran on the CPU or a GPU and whether it is a user's annotation; and by the shapes of the
- * inputs or the innermost frames of the stack, when asked for.
+ * Rows are grouped by name, by whether the event ran on the CPU or a GPU and whether it is a user's annotation; and by the shapes
+ * of the inputs or the innermost frames of the stack, when asked for.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -66,8 +66,8 @@ static struct group *group_of(const struct ws_ops *o, struct groups *g, const st
 	if (at)
 		return &g->v[at - 1];
 	ws_grow(g->v, g->cap, g->n + 1);
-	g->v[g->n++] = (struct group){
-	    .name = ev->name, .shapes = ev->shapes, .stack = ev->stack, .device = device, .annotation = annotation};
+	g->v[g->n++] =
+	    (struct group){.name = ev->name, .shapes = ev->shapes, .stack = ev->stack, .device = device, .annotation = annotation};
 	ws_map_set(&g->index, key, g->n);
 	return &g->v[g->n - 1];
 }
@@ -96,12 +96,13 @@ static void add_event(const struct ws_ops *o, struct groups *g, const struct ws_
 
 /* ---- order ---- */
 
-#define SORTS(X)                                                                                                                     \
-	X("self_cpu_time_total", self_cpu) X("cpu_time_total", cpu) X("self_cuda_time_total", self_gpu)                             \
-	X("self_device_time_total", self_gpu) X("cuda_time_total", gpu) X("device_time_total", gpu)                                 \
-	X("self_cpu_memory_usage", self_cpu_mem) X("cpu_memory_usage", cpu_mem) X("self_cuda_memory_usage", self_gpu_mem)           \
-	X("self_device_memory_usage", self_gpu_mem) X("cuda_memory_usage", gpu_mem) X("device_memory_usage", gpu_mem)               \
-	X("count", count) X("flops", flops)
+#define SORTS(X)                                                                                                                  \
+	X("self_cpu_time_total", self_cpu)                                                                                        \
+	X("cpu_time_total", cpu) X("self_cuda_time_total", self_gpu) X("self_device_time_total", self_gpu)                        \
+	    X("cuda_time_total", gpu) X("device_time_total", gpu) X("self_cpu_memory_usage", self_cpu_mem)                        \
+		X("cpu_memory_usage", cpu_mem) X("self_cuda_memory_usage", self_gpu_mem)                                          \
+		    X("self_device_memory_usage", self_gpu_mem) X("cuda_memory_usage", gpu_mem) X("device_memory_usage", gpu_mem) \
+			X("count", count) X("flops", flops)
 
 static double sort_value(const struct group *g, const char *sort)
 {
@@ -175,8 +176,8 @@ static const struct ws_column columns[COLUMNS] = {
 
 static const char *label(const struct ws_ops *o, uint32_t name, char *buffer, size_t size)
 {
-	static const char *const copies[] = {"", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP",
-					     "UM HtoD", "UM DtoH", "UM DtoD"};
+	static const char *const copies[] = {"",     "HtoD", "DtoH", "HtoA", "AtoH",	"AtoA",	   "AtoD",
+					     "DtoA", "DtoD", "HtoH", "PtoP", "UM HtoD", "UM DtoH", "UM DtoD"};
 	uint32_t made = UINT32_MAX - 1 - name;
 
 	if (name == WS_OPS_STEP_NAME || made > 300)
@@ -225,7 +226,8 @@ struct totals {
 	uint64_t self_cpu, gpu;
 };
 
-static void fill(const struct ws_ops *o, const struct group *g, const struct totals *t, struct ws_cell *c, char *buffer, size_t size)
+static void fill(const struct ws_ops *o, const struct group *g, const struct totals *t, struct ws_cell *c, char *buffer,
+		 size_t size)
 {
 	const char *text = label(o, g->name, buffer, size);
 
@@ -274,8 +276,8 @@ static struct totals add_up(const struct groups *g)
 	return t;
 }
 
-static void write_rows(const struct ws_ops *o, struct groups *g, const struct shown *s, const struct totals *t, struct ws_printer *p,
-		       struct ws_text *footer)
+static void write_rows(const struct ws_ops *o, struct groups *g, const struct shown *s, const struct totals *t,
+		       struct ws_printer *p, struct ws_text *footer)
 {
 	uint64_t least = (uint64_t)(o->q->min_time_s * 1e9), left = 0;
 	int64_t written = 0;
@@ -311,7 +313,9 @@ int ws_ops_averages(struct ws_ops *o, struct ws_printer *p, struct ws_text *foot
 		return ws_fail(e, "%s holds no operators or calls of CUDA", ws_report_path(o->r));
 	t = add_up(&g);
 	qsort_r(g.v, g.n, sizeof(*g.v), by_value,
-		(void *)(o->q->sort ? o->q->sort : t.gpu ? "self_cuda_time_total" : "self_cpu_time_total"));
+		(void *)(o->q->sort ? o->q->sort
+			 : t.gpu    ? "self_cuda_time_total"
+				    : "self_cpu_time_total"));
 	choose(o, &g, &s);
 	p->columns = s.columns;
 	p->column_count = s.n;

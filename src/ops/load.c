@@ -9,9 +9,14 @@
 /* What the profiler itself does, and names that PyTorch leaves out. */
 static bool is_hidden(const char *name)
 {
-	static const char *const hidden[] = {
-	    "[memory]",	       "[OutOfMemory]",	   "profiler::_record_function_enter", "profiler::_record_function_enter_new",
-	    "profiler::_record_function_exit", "aten::is_leaf", "aten::output_nr", "aten::_version"};
+	static const char *const hidden[] = {"[memory]",
+					     "[OutOfMemory]",
+					     "profiler::_record_function_enter",
+					     "profiler::_record_function_enter_new",
+					     "profiler::_record_function_exit",
+					     "aten::is_leaf",
+					     "aten::output_nr",
+					     "aten::_version"};
 
 	for (size_t i = 0; i < WS_COUNT(hidden); i++)
 		if (!strcmp(name, hidden[i]))
@@ -81,7 +86,8 @@ static const char step_prefix[] = "ProfilerStep#";
 static int load_steps(struct ws_ops *o, struct ws_err *e)
 {
 	struct ws_scan scan = {.table = WS_TABLE_op,
-			       .columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) | WS_COL(op, name) | WS_COL(op, kind),
+			       .columns =
+				   WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) | WS_COL(op, name) | WS_COL(op, kind),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
 	bool found = false;
@@ -110,7 +116,8 @@ static int load_steps(struct ws_ops *o, struct ws_err *e)
 		return 0;
 	if (!o->step_count)
 		return ws_fail(e, "--step: there are no steps (ProfilerStep#N) in %s", ws_report_path(o->r));
-	return ws_fail(e, "--step: there is no step %s in %s; --view=steps lists those there are", o->q->steps, ws_report_path(o->r));
+	return ws_fail(e, "--step: there is no step %s in %s; --view=steps lists those there are", o->q->steps,
+		       ws_report_path(o->r));
 }
 
 /* ---- events of the CPU ---- */
@@ -129,8 +136,9 @@ static int load_ops(struct ws_ops *o, struct ws_err *e)
 {
 	bool modules = !strcmp(o->q->view, "modules"), python = o->q->python;
 	struct ws_scan scan = {.table = WS_TABLE_op,
-			       .columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) | WS_COL(op, name) | WS_COL(op, kind) |
-					  WS_COL(op, external) | WS_COL(op, shapes) | WS_COL(op, stack) | WS_COL(op, flops),
+			       .columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) | WS_COL(op, name) |
+					  WS_COL(op, kind) | WS_COL(op, external) | WS_COL(op, shapes) | WS_COL(op, stack) |
+					  WS_COL(op, flops),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
 
@@ -303,8 +311,8 @@ static int load_gpu_table(struct ws_ops *o, const struct gpu_table *t, const str
 static int load_gpu_annotations(struct ws_ops *o, struct ws_err *e)
 {
 	struct ws_scan scan = {.table = WS_TABLE_slice,
-			       .columns = WS_COL(slice, start) | WS_COL(slice, end) | WS_COL(slice, name) | WS_COL(slice, category) |
-					  WS_COL(slice, track),
+			       .columns = WS_COL(slice, start) | WS_COL(slice, end) | WS_COL(slice, name) |
+					  WS_COL(slice, category) | WS_COL(slice, track),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
 	struct ws_cursor *c;

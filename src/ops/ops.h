@@ -1,10 +1,11 @@
 /*
  * ops.h - the PyTorch profiler's statistics of operators (key_averages), from what was imported or recorded.
  *
- * Events and their definitions are PyTorch's (torch/autograd/profiler_util.py): operators, annotations and calls of CUDA nest by thread and
- * time; self CPU time is the time less that of the direct children; a GPU event belongs to the operator whose number it is linked
- * to; device time of an operator is that of its own GPU events and its children's; a parent and its only child of the same name are one; memory of an
- * operator is what the allocator handed out less what it took back while it ran, on any thread of the process.
+ * Events and their definitions are PyTorch's (torch/autograd/profiler_util.py): operators, annotations and calls of CUDA nest by
+ * thread and time; self CPU time is the time less that of the direct children; a GPU event belongs to the operator whose number it
+ * is linked to; device time of an operator is that of its own GPU events and its children's; a parent and its only child of the
+ * same name are one; memory of an operator is what the allocator handed out less what it took back while it ran, on any thread of
+ * the process.
  */
 #ifndef WS_OPS_OPS_H
 #define WS_OPS_OPS_H
@@ -19,7 +20,7 @@ enum ws_ops_kind { WS_OPS_CPU, WS_OPS_ANNOTATION, WS_OPS_PYTHON, WS_OPS_CALL, WS
 
 struct ws_ops_event {
 	uint64_t start, end;
-	uint64_t device_own, device_total;   /* of GPU events: device_total is their length */
+	uint64_t device_own, device_total; /* of GPU events: device_total is their length */
 	uint64_t children_cpu, children_device;
 	int64_t cpu_mem, device_mem, children_cpu_mem, children_device_mem;
 	uint64_t flops;
@@ -46,12 +47,12 @@ struct ws_ops_step {
 
 struct ws_ops_request {
 	bool by_shape, python;
-	int64_t by_stack;     /* frames, 0 for none */
-	const char *sort;     /* PyTorch's word for it, or NULL */
-	int64_t limit;	      /* rows, 0 for all */
-	double min_time_s;    /* rows whose CPU and device totals are both less are left out */
-	const char *steps;    /* "3", "2-4", "1,5", or NULL */
-	const char *view;     /* ops, modules, memory, memory-events, steps */
+	int64_t by_stack;  /* frames, 0 for none */
+	const char *sort;  /* PyTorch's word for it, or NULL */
+	int64_t limit;	   /* rows, 0 for all */
+	double min_time_s; /* rows whose CPU and device totals are both less are left out */
+	const char *steps; /* "3", "2-4", "1,5", or NULL */
+	const char *view;  /* ops, modules, memory, memory-events, steps */
 	const char *format, *unit, *output;
 	bool overwrite;
 };
@@ -68,7 +69,7 @@ struct ws_ops {
 	struct ws_ops_step *steps;
 	size_t step_count, step_cap;
 	struct ws_map owner; /* process and external id -> event + 1 */
-	uint64_t damaged; /* blocks */
+	uint64_t damaged;    /* blocks */
 };
 
 /* load.c: all events of the report, or of the steps asked for, nested and linked. Returns 0, or -1 with a message. */

@@ -7,8 +7,8 @@
 #include "ops/ops.h"
 
 /*
- * Events of a thread come by start, longer first. The stack holds those around the one in hand: whatever does not hold the whole of it
- * is taken off, as PyTorch does, also when the two only overlap.
+ * Events of a thread come by start, longer first. The stack holds those around the one in hand: whatever does not hold the whole of
+ * it is taken off, as PyTorch does, also when the two only overlap.
  */
 static void find_parents(struct ws_ops *o)
 {
@@ -37,8 +37,8 @@ static void find_parents(struct ws_ops *o)
 }
 
 /*
- * An only child of the same name is one with its parent, which takes over its children and its GPU events. Parents come before their
- * children, so a chain collapses in one pass.
+ * An only child of the same name is one with its parent, which takes over its children and its GPU events. Parents come before
+ * their children, so a chain collapses in one pass.
  */
 static void merge_duplicates(struct ws_ops *o)
 {

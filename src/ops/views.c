@@ -11,8 +11,8 @@
 
 /* ---- modules ----
  *
- * Calls of nn.Module are Python calls named "nn.Module: Class_instance"; a module's path is that of the modules around it. Its times
- * are those of its calls; its device time is that of all operators inside; "self" leaves out the modules inside of it.
+ * Calls of nn.Module are Python calls named "nn.Module: Class_instance"; a module's path is that of the modules around it. Its
+ * times are those of its calls; its device time is that of all operators inside; "self" leaves out the modules inside of it.
  */
 
 struct module {
@@ -84,9 +84,9 @@ static void gather(const struct ws_ops *o, struct modules *m, uint32_t *inside)
 }
 
 static const struct ws_column module_columns[] = {
-    {"Module", WS_KIND_TEXT},	   {"Calls", WS_KIND_COUNT},	 {"Operators", WS_KIND_COUNT}, {"CPU total", WS_KIND_TIME},
-    {"Self CPU", WS_KIND_TIME},	   {"CUDA total", WS_KIND_TIME}, {"Self CUDA", WS_KIND_TIME},  {"CPU time avg", WS_KIND_MEAN},
-    {"CUDA time avg", WS_KIND_MEAN},
+    {"Module", WS_KIND_TEXT},	 {"Calls", WS_KIND_COUNT},	 {"Operators", WS_KIND_COUNT},
+    {"CPU total", WS_KIND_TIME}, {"Self CPU", WS_KIND_TIME},	 {"CUDA total", WS_KIND_TIME},
+    {"Self CUDA", WS_KIND_TIME}, {"CPU time avg", WS_KIND_MEAN}, {"CUDA time avg", WS_KIND_MEAN},
 };
 
 int ws_ops_modules(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e)
@@ -98,7 +98,8 @@ int ws_ops_modules(struct ws_ops *o, struct ws_printer *p, struct ws_text *foote
 	gather(o, &m, inside);
 	free(inside);
 	if (!m.n)
-		return ws_fail(e, "%s holds no calls of nn.Module; torch.profiler writes them with with_stack=True", ws_report_path(o->r));
+		return ws_fail(e, "%s holds no calls of nn.Module; torch.profiler writes them with with_stack=True",
+			       ws_report_path(o->r));
 	qsort(m.v, m.n, sizeof(*m.v), by_path);
 	p->columns = module_columns;
 	p->column_count = WS_COUNT(module_columns);
@@ -143,8 +144,14 @@ struct device {
 };
 
 static const struct ws_column memory_columns[] = {
-    {"PID", WS_KIND_ID},	  {"Device", WS_KIND_TEXT},	  {"Allocations", WS_KIND_COUNT},     {"Frees", WS_KIND_COUNT},
-    {"Allocated (B)", WS_KIND_COUNT}, {"Freed (B)", WS_KIND_COUNT}, {"Increase (B)", WS_KIND_COUNT}, {"Peak allocated (B)", WS_KIND_COUNT},
+    {"PID", WS_KIND_ID},
+    {"Device", WS_KIND_TEXT},
+    {"Allocations", WS_KIND_COUNT},
+    {"Frees", WS_KIND_COUNT},
+    {"Allocated (B)", WS_KIND_COUNT},
+    {"Freed (B)", WS_KIND_COUNT},
+    {"Increase (B)", WS_KIND_COUNT},
+    {"Peak allocated (B)", WS_KIND_COUNT},
     {"Peak reserved (B)", WS_KIND_COUNT},
 };
 
@@ -219,8 +226,15 @@ int ws_ops_memory_devices(struct ws_ops *o, struct ws_printer *p, struct ws_text
 /* ---- memory by record ---- */
 
 static const struct ws_column event_columns[] = {
-    {"Time", WS_KIND_TIME},  {"PID", WS_KIND_ID},    {"TID", WS_KIND_ID}, {"Device", WS_KIND_TEXT}, {"Address", WS_KIND_TEXT},
-    {"Bytes (B)", WS_KIND_COUNT}, {"Total allocated (B)", WS_KIND_COUNT}, {"Total reserved (B)", WS_KIND_COUNT}, {"Operator", WS_KIND_TEXT},
+    {"Time", WS_KIND_TIME},
+    {"PID", WS_KIND_ID},
+    {"TID", WS_KIND_ID},
+    {"Device", WS_KIND_TEXT},
+    {"Address", WS_KIND_TEXT},
+    {"Bytes (B)", WS_KIND_COUNT},
+    {"Total allocated (B)", WS_KIND_COUNT},
+    {"Total reserved (B)", WS_KIND_COUNT},
+    {"Operator", WS_KIND_TEXT},
 };
 
 /* The innermost operator around a moment on a thread: events before it by start, then outwards. */
@@ -258,11 +272,12 @@ int ws_ops_memory_events(struct ws_ops *o, struct ws_printer *p, struct ws_text 
 		const struct ws_ops_memory *m = &o->memory[i];
 		const struct ws_thread_info *t = ws_who_thread(o->who, m->thread);
 		char buffer[40], address[24];
-		const char *device = device_name(m->type, m->device, buffer, sizeof(buffer)), *op = op_around(o, m->thread, m->time);
+		const char *device = device_name(m->type, m->device, buffer, sizeof(buffer)),
+			   *op = op_around(o, m->thread, m->time);
 		int n = snprintf(address, sizeof(address), "0x%" PRIx64, m->address);
 		struct ws_cell c[] = {
 		    ws_cell_int((int64_t)(m->time - o->zero)), ws_cell_int((int64_t)t->pid),	  ws_cell_int((int64_t)t->tid),
-		    ws_cell_text(device, strlen(device)),      ws_cell_text(address, (size_t)n), ws_cell_int(m->bytes),
+		    ws_cell_text(device, strlen(device)),      ws_cell_text(address, (size_t)n),  ws_cell_int(m->bytes),
 		    ws_cell_int((int64_t)m->allocated),	       ws_cell_int((int64_t)m->reserved), ws_cell_text(op, strlen(op)),
 		};
 

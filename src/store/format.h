@@ -14,6 +14,7 @@
 
 #include "base/compiler.h"
 #include "schema/schema.h"
+#include "store/store.h"
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the report format is little endian");
 
@@ -21,7 +22,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the report format is l
 #define WS_FORMAT_MINOR 0 /* a reader copes with a higher one */
 
 /* The first byte is no ASCII and the last ones break when a transfer "corrects" line ends. */
-#define WS_FILE_MAGIC "\x89WSREP\r\n"
+#define WS_FILE_MAGIC WS_REPORT_MAGIC
 #define WS_BLOCK_MAGIC "\x89WSBLK\r\n"
 #define WS_TRAILER_MAGIC "\x89WSEND\r\n"
 #define WS_JOURNAL_MAGIC "\x89WSJNL\r\n"

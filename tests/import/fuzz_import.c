@@ -1,0 +1,215 @@
+/*
+ * fuzz_import.c - the importers against any bytes: each input is a file that is imported, and must end in a report or a message.
+ *
+ * An input is raw (its first byte is odd) or edits of one of the seeds below, one of each format: that gets past the beginnings by
+ * which formats are told. Built with -DFUZZ_REPLAY it makes inputs of its own, always the same, or replays the files it is given.
+ */
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "import/import.h"
+#include "store/store.h"
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static const char json[] =
+    "{\"schemaVersion\":1,\"deviceProperties\":[{\"id\":0,\"name\":\"G\",\"numSms\":3,\"warpSize\":32}],\"distributedInfo\":{"
+    "\"rank\":1},"
+    "\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::conv2d\",\"pid\":1,\"tid\":2,\"ts\":10.5,\"dur\":3,"
+    "\"args\":{\"External "
+    "id\":1,\"Input Dims\":[[1,2,8,8],[4,2,3,3]],\"Concrete Inputs\":[\"\",\"\",\"\",\"[1, 1]\",\"[0, 0]\",\"[1, "
+    "1]\",\"1\"],\"x\":{\"y\":[1]}}},"
+    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"void a::(anonymous namespace)::k<int>(int)\",\"pid\":0,\"tid\":\"stream "
+    "7\",\"ts\":12,\"dur\":1,\"args\":{\"External id\":1,\"correlation\":5,\"grid\":[1,2,3],\"Collective name\":\"allreduce\"}},"
+    "{\"ph\":\"X\",\"cat\":\"gpu_memcpy\",\"name\":\"Memcpy HtoD (Pinned -> "
+    "Device)\",\"ts\":13,\"dur\":1,\"args\":{\"correlation\":6}},"
+    "{\"ph\":\"X\",\"cat\":\"cuda_sync\",\"name\":\"Stream Sync\",\"ts\":13,\"dur\":1,\"args\":{\"correlation\":6,\"stream\":7}},"
+    "{\"ph\":\"B\",\"name\":\"\\u00e9\\ud83d\\ude00\",\"pid\":1,\"tid\":2,\"ts\":1e2},{\"ph\":\"E\",\"pid\":1,\"tid\":2,\"ts\":110}"
+    ","
+    "{\"ph\":\"b\",\"cat\":\"c\",\"id\":\"1\",\"name\":\"a\",\"pid\":1,\"ts\":1},{\"ph\":\"e\",\"cat\":\"c\",\"id\":\"1\",\"pid\":"
+    "1,\"ts\":2},"
+    "{\"ph\":\"s\",\"id\":1,\"cat\":\"f\",\"pid\":1,\"tid\":1,\"ts\":1},{\"ph\":\"f\",\"id\":1,\"cat\":\"f\",\"pid\":\"S\",\"tid\":"
+    "\"T\",\"ts\":3},"
+    "{\"ph\":\"C\",\"name\":\"c\",\"pid\":1,\"ts\":1,\"args\":{\"v\":1.5}},{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,"
+    "\"args\":{\"name\":\"p\"}},"
+    "{\"ph\":\"i\",\"name\":\"[memory]\",\"pid\":1,\"tid\":2,\"ts\":5,\"args\":{\"Bytes\":-5,\"Device "
+    "Type\":1}}],\"baseTimeNanoseconds\":1700000000}";
+
+static const char perf[] = "# c\nmy prog 10/11 [003] d..1. 100.500000:     250000 cpu-clock:pppH: \n\tffffffff8104f45a "
+			   "native_write_msr+0xa ([kernel.kallsyms])\n\t 7f12aa00 f(int)+0x10 (/usr/lib/x (deleted))\n\nother 20 "
+			   "101.000000001: sched:sched_switch: prev_comm=a ==> next_comm=b\n\na 1 1.5: cycles: 7f00 g (x)\n";
+
+/* Packets: a clock, a process and thread, a counter track, interned names, a slice with arguments and a flow, ftrace. */
+static const uint8_t perfetto[] = {
+    0x0a, 0x15, 0x50, 0x01, 0x68, 0x01, 0x32, 0x0f, 0x0a, 0x05, 0x08, 0x06, 0x10, 0xe8, 0x07, 0x0a, 0x06, 0x08, 0x40, 0x10,
+    0x32, 0x18, 0x01, 0x0a, 0x12, 0x50, 0x01, 0xe2, 0x03, 0x0d, 0x08, 0x06, 0x22, 0x09, 0x08, 0x2a, 0x10, 0x2b, 0x2a, 0x03,
+    'w',  'r',	'k',  0x0a, 0x0e, 0x50, 0x01, 0xe2, 0x03, 0x09, 0x08, 0x07, 0x12, 0x01, 'q',  0x42, 0x02, 0x18, 0x03, 0x0a,
+    0x2e, 0x50, 0x01, 0x40, 0xd0, 0x0f, 0x62, 0x0f, 0x0a, 0x05, 0x08, 0x01, 0x12, 0x01, 'c',  0x12, 0x06, 0x08, 0x01, 0x12,
+    0x02, 'n',	'm',  0x5a, 0x18, 0x48, 0x01, 0x58, 0x06, 0x18, 0x01, 0x50, 0x01, 0x22, 0x09, 0x52, 0x01, 'a',	0x5a, 0x04,
+    0x52, 0x00, 0x20, 0x03, 0xa0, 0x02, 0x09, 0x18, 0x01, 0x0a, 0x0b, 0x50, 0x01, 0x40, 0xb8, 0x17, 0x5a, 0x04, 0x48, 0x02,
+    0x58, 0x06, 0x0a, 0x0e, 0x50, 0x01, 0x40, 0xb8, 0x17, 0x5a, 0x07, 0x48, 0x04, 0x58, 0x07, 0xf0, 0x01, 0x05, 0x0a, 0x12,
+    0x0a, 0x10, 0x08, 0x02, 0x12, 0x0c, 0x08, 0xa0, 0x1f, 0x22, 0x07, 0x10, 0x01, 0x20, 0x01, 0x30, 0x2b, 0x00,
+};
+
+static struct seed {
+	const uint8_t *p;
+	size_t n;
+} seeds[4] = {{(const uint8_t *)json, sizeof(json) - 1}, {(const uint8_t *)perf, sizeof(perf) - 1}, {perfetto, sizeof(perfetto)}};
+
+static char folder[64], input[96], output[96];
+
+static const char schema[] =
+    "CREATE TABLE StringIds(id INTEGER PRIMARY KEY,value TEXT);INSERT INTO StringIds VALUES(1,'k'),(2,'gemm(int)');"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INTEGER,end INTEGER,deviceId INTEGER,streamId INTEGER,correlationId "
+    "INTEGER,globalPid INTEGER,"
+    "demangledName INTEGER,shortName INTEGER);INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(5,9,0,7,3,281483000000,2,1);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME(start INTEGER,end INTEGER,globalTid INTEGER,correlationId INTEGER,nameId "
+    "INTEGER,callchainId INTEGER);"
+    "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(1,2,281483000001,3,1,1);CREATE TABLE CUDA_CALLCHAINS(id INTEGER,symbol "
+    "INTEGER,module "
+    "INTEGER,stackDepth INTEGER);INSERT INTO CUDA_CALLCHAINS VALUES(1,1,2,0),(1,2,2,1);"
+    "CREATE TABLE NVTX_EVENTS(start INTEGER,end INTEGER,eventType INTEGER,text TEXT,globalTid INTEGER,doubleValue REAL);"
+    "INSERT INTO NVTX_EVENTS VALUES(-1,5,59,'r',281483000001,1.5);CREATE TABLE OTHER(start INTEGER,name TEXT);INSERT INTO OTHER "
+    "VALUES(3,'x');";
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	const char *tmp = getenv("TMPDIR");
+	unsigned char *db;
+	sqlite3_int64 size;
+	sqlite3 *s;
+
+	(void)argc, (void)argv;
+	snprintf(folder, sizeof(folder), "%.32s/fuzz-import-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (!mkdtemp(folder) || sqlite3_open(":memory:", &s) != SQLITE_OK ||
+	    sqlite3_exec(s, "PRAGMA page_size=512", NULL, NULL, NULL) != SQLITE_OK ||
+	    sqlite3_exec(s, schema, NULL, NULL, NULL) != SQLITE_OK)
+		abort();
+	snprintf(input, sizeof(input), "%s/input", folder);
+	snprintf(output, sizeof(output), "%s/output.wsrep", folder);
+	db = sqlite3_serialize(s, "main", &size, 0);
+	seeds[3] = (struct seed){db, (size_t)size};
+	sqlite3_close(s);
+	setenv("PATH", "", 1); /* no nsys */
+	return 0;
+}
+
+/* Edits of four bytes: two for the place, one says how, one the value. */
+static size_t edit(uint8_t *p, size_t n, const uint8_t *data, size_t left)
+{
+	for (; left >= 4 && n; data += 4, left -= 4) {
+		size_t at = (size_t)(data[0] | data[1] << 8) % n;
+
+		switch (data[2] & 7) {
+		case 0:
+			n = at; /* cut */
+			break;
+		case 1:
+			memmove(p + at, p + at + 1, n - at - 1);
+			n--;
+			break;
+		case 2:
+			p[at] ^= (uint8_t)(1 << (data[3] & 7));
+			break;
+		default:
+			p[at] = data[3];
+		}
+	}
+	return n;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	const char *file = input;
+	struct ws_import_request q = {.files = &file, .count = 1, .output = output, .overwrite = true, .quiet = true};
+	struct ws_err e = {""};
+	uint8_t *copy = NULL;
+	FILE *f;
+	int rc;
+
+	if (n < 2 || n > 1 << 16)
+		return 0;
+	if (!(data[0] & 1)) {
+		const struct seed *s = &seeds[data[0] >> 1 & 3];
+
+		copy = ws_malloc(s->n);
+		memcpy(copy, s->p, s->n);
+		n = edit(copy, s->n, data + 1, n - 1);
+	} else {
+		data++;
+		n--;
+	}
+	f = fopen(input, "wb");
+	if (!f || fwrite(copy ? copy : data, 1, n, f) != n || fclose(f))
+		abort();
+	free(copy);
+	rc = ws_import(&q, NULL, &e);
+	if (rc < 0 && !*e.msg)
+		abort(); /* a failure says why */
+	if (!rc != !access(output, F_OK))
+		abort(); /* and leaves nothing */
+	if (!rc) {
+		struct ws_report *r = ws_report_open_plain(output, &e);
+
+		if (!r || ws_report_verify(r, NULL, NULL))
+			abort();
+		ws_report_close(r);
+	}
+	unlink(output);
+	return 0;
+}
+
+#ifdef FUZZ_REPLAY
+enum { ROUNDS = 1500 };
+
+static uint32_t draw(void)
+{
+	static uint64_t state = 88172645463325252u;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (uint32_t)(state >> 16);
+}
+
+static void replay_file(const char *name)
+{
+	static uint8_t bytes[1 << 16];
+	FILE *f = fopen(name, "rb");
+	size_t n;
+
+	if (!f) {
+		perror(name);
+		exit(1);
+	}
+	n = fread(bytes, 1, sizeof(bytes), f);
+	fclose(f);
+	LLVMFuzzerTestOneInput(bytes, n);
+}
+
+int main(int argc, char **argv)
+{
+	uint8_t bytes[64];
+
+	LLVMFuzzerInitialize(&argc, &argv);
+	for (int i = 1; i < argc; i++)
+		replay_file(argv[i]);
+	for (int i = 0; argc == 1 && i < ROUNDS; i++) {
+		size_t n = i < 4 ? 2 : 1 + 4 * (1 + draw() % 8);
+
+		for (size_t at = 0; at < n; at++)
+			bytes[at] = (uint8_t)draw();
+		bytes[0] = i < 4 ? (uint8_t)(i << 1) : (uint8_t)(draw() & 6); /* first the seeds as they are */
+		LLVMFuzzerTestOneInput(bytes, n);
+	}
+	unlink(input);
+	rmdir(folder);
+	printf("1..1\nok 1 - %d inputs\n", argc == 1 ? ROUNDS : argc - 1);
+	return 0;
+}
+#endif
