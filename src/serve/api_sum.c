@@ -138,27 +138,32 @@ static void put_group(struct ws_call *c, const struct group *g)
 	ws_text_puts(c->out, "}");
 }
 
-/* How busy each lane was: level 0 of a lane holds what is outermost. */
+/* How long anything was under way on a level in the window. */
+static uint64_t busy_in(const struct walk *w, const struct ws_level *v, uint32_t from, uint32_t to)
+{
+	uint64_t busy = ws_level_busy(v, from, to);
+
+	busy -= ws_level_dur(v, from) - clipped(w, v, from);
+	if (to - 1 != from)
+		busy -= ws_level_dur(v, to - 1) - clipped(w, v, to - 1);
+	return busy;
+}
+
 static void put_lanes(struct ws_call *c, const struct walk *w)
 {
 	ws_put_key(c->out, "lanes");
 	ws_text_puts(c->out, "[");
 	for (size_t i = 0; i < w->n; i++) {
 		const struct ws_lane *lane = c->l->lane[w->lanes[i]];
-		uint64_t busy = 0;
+		const struct ws_level *v = walkable(lane) ? ws_lane_cover(lane) : NULL;
 		uint32_t from, to;
 
-		if (!walkable(lane) || !lane->levels)
+		if (!v)
 			continue;
-		ws_level_range(&lane->level[0], w->t0, w->t1, &from, &to);
-		if (from < to) {
-			busy = ws_level_busy(&lane->level[0], from, to);
-			busy -= ws_level_dur(&lane->level[0], from) - clipped(w, &lane->level[0], from);
-			if (to - 1 != from)
-				busy -= ws_level_dur(&lane->level[0], to - 1) - clipped(w, &lane->level[0], to - 1);
-		}
+		ws_level_range(v, w->t0, w->t1, &from, &to);
 		ws_put_comma(c->out);
-		ws_text_printf(c->out, "[%" PRIu32 ",%" PRIu64 ",%" PRIu32 "]", w->lanes[i], busy, to - from);
+		ws_text_printf(c->out, "[%" PRIu32 ",%" PRIu64 ",%" PRIu32 "]", w->lanes[i],
+			       from < to ? busy_in(w, v, from, to) : 0, to - from);
 	}
 	ws_text_puts(c->out, "]");
 }

@@ -135,6 +135,7 @@ struct ws_lane {
 	uint64_t first, last, busy;
 	struct ws_level *level;
 	uint32_t levels;
+	struct ws_level *cover; /* stretches in which anything is under way, when there are several levels; else NULL: level 0 */
 	struct ws_raw *raw;
 	uint64_t filled;
 	int ready; /* atomic */
@@ -184,6 +185,12 @@ static inline bool ws_lane_ready(const struct ws_lane *lane)
 /* Make the levels of a lane from its raw events, which are consumed. */
 void ws_lane_finish(struct ws_lanes *l, struct ws_lane *lane);
 void ws_lane_free(struct ws_lane *lane);
+
+/* What says how busy a lane is: a level without overlaps of all its events; NULL for a lane without any. */
+static inline const struct ws_level *ws_lane_cover(const struct ws_lane *lane)
+{
+	return lane->cover ? lane->cover : lane->levels ? &lane->level[0] : NULL;
+}
 
 static inline uint64_t ws_level_dur(const struct ws_level *v, uint32_t i)
 {

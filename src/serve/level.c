@@ -186,6 +186,37 @@ static void make_levels(struct ws_lane *lane)
 		level_sums(&lane->level[k]);
 }
 
+/* Go over the stretches in which anything is under way; put them into `v` unless it is NULL. Returns how many. */
+static uint32_t covered(const struct ws_lane *lane, struct ws_level *v)
+{
+	struct ws_raw now = {0};
+	uint32_t n = 0;
+
+	for (uint64_t i = 0; i < lane->filled; i++) {
+		const struct ws_raw *e = &lane->raw[i];
+
+		if (n && e->start <= now.end) {
+			now.end = e->end > now.end ? e->end : now.end;
+			continue;
+		}
+		if (n && v)
+			level_push(v, &now);
+		now = (struct ws_raw){.start = e->start, .end = e->end};
+		n++;
+	}
+	if (n && v)
+		level_push(v, &now);
+	return n;
+}
+
+static void make_cover(struct ws_lane *lane)
+{
+	lane->cover = ws_calloc(1, sizeof(*lane->cover));
+	level_alloc(lane->cover, covered(lane, NULL));
+	covered(lane, lane->cover);
+	level_sums(lane->cover);
+}
+
 /* ---- counters ---- */
 
 static void counter_alloc(struct ws_level *v, uint32_t n)
@@ -253,8 +284,8 @@ static void lane_extent(struct ws_lane *lane)
 		end = v->value ? v->start[v->n - 1] : ws_level_end(v, v->n - 1);
 		lane->first = v->start[0] < lane->first ? v->start[0] : lane->first;
 		lane->last = end > lane->last ? end : lane->last;
-		if (!k && !v->value)
-			lane->busy = ws_level_busy(v, 0, v->n);
+		if (!v->value)
+			lane->busy = ws_level_busy(ws_lane_cover(lane), 0, ws_lane_cover(lane)->n);
 	}
 }
 
@@ -267,6 +298,8 @@ void ws_lane_finish(struct ws_lanes *l, struct ws_lane *lane)
 		make_counter(lane);
 	else
 		make_levels(lane);
+	if (!counter && lane->levels > 1)
+		make_cover(lane);
 	lane_extent(lane);
 	ws_space_free(lane->raw, lane->count * sizeof(*lane->raw));
 	lane->raw = NULL;
@@ -282,6 +315,11 @@ void ws_lane_free(struct ws_lane *lane)
 	for (uint32_t k = 0; lane->level && k < lane->levels; k++) {
 		ws_space_free(lane->level[k].memory, lane->level[k].bytes);
 		free(lane->level[k].longs);
+	}
+	if (lane->cover) {
+		ws_space_free(lane->cover->memory, lane->cover->bytes);
+		free(lane->cover->longs);
+		free(lane->cover);
 	}
 	free(lane->level);
 	free(lane);

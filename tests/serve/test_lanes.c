@@ -219,6 +219,35 @@ static void check_tile(const struct ws_lanes *l, const struct ws_lane *lane, uin
 	free(out.v);
 }
 
+static int by_start(const void *a, const void *b)
+{
+	const struct truth *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* How busy a lane is said to be, against the union of its rows. */
+static void check_cover(const struct ws_lane *lane)
+{
+	struct truth *v = malloc((row_n + 1) * sizeof(*v));
+	uint64_t sum = 0, end = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < row_n; i++)
+		if (rows[i].thread == lane->key[0])
+			v[n++] = rows[i];
+	qsort(v, n, sizeof(*v), by_start);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t from = v[i].start > end ? v[i].start : end;
+
+		sum += v[i].end > from ? v[i].end - from : 0;
+		end = v[i].end > end ? v[i].end : end;
+	}
+	assert_int_equal(ws_level_busy(ws_lane_cover(lane), 0, ws_lane_cover(lane)->n), sum);
+	check_level(ws_lane_cover(lane));
+	free(v);
+}
+
 static void check_report(void (*fill)(struct ws_writer *, size_t), size_t n)
 {
 	struct ws_report *r = report(fill, n);
@@ -235,6 +264,7 @@ static void check_report(void (*fill)(struct ws_writer *, size_t), size_t n)
 			check_level(&lane->level[k]);
 			all += lane->level[k].n;
 		}
+		check_cover(lane);
 		assert_int_equal(all + lane->hidden, lane->count);
 		assert_int_equal(lane->hidden, 0);
 		seen += all;

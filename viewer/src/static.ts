@@ -243,10 +243,28 @@ export class StaticSource implements Source {
             g.longest = [l.lane, k, i];
           }
         }
-        if (k === 0) busy.push([l.lane, total, to - from]);
+        if (l.levels.length === 1) busy.push([l.lane, total, to - from]);
       });
+    for (const l of lanes) if (l.levels.length > 1) busy.push(this.covered(l, t0, t1));
     const all = [...groups.values()].sort((a, b) => b.total - a.total);
     return { groups: all, names: all.slice(0, 200), count: all.reduce((s, g) => s + g.count, 0), distinct: all.length, left_out: 0, lanes: busy };
+  }
+
+  /** How long anything on a lane of several levels was under way. */
+  private covered(l: Lane, t0: number, t1: number): [number, number, number] {
+    const spans: [number, number][] = [];
+    for (const v of l.levels) {
+      const [from, to] = this.range(l, v, t0, t1);
+      for (let i = from; i < to; i++) spans.push([Math.max(t0, v.start[i]), Math.min(t1, v.start[i] + v.dur[i])]);
+    }
+    spans.sort((a, b) => a[0] - b[0]);
+    let total = 0,
+      end = -Infinity;
+    for (const [a, b] of spans) {
+      total += Math.max(0, b - Math.max(a, end));
+      end = Math.max(end, b);
+    }
+    return [l.lane, total, spans.length];
   }
 
   private list(p: Params): Spot[] {
