@@ -135,6 +135,14 @@ static void expressions(void **state)
 
 /* ---- call frame information ---- */
 
+static struct ws_symbol_hit name_of(const struct ws_module *m, uint64_t address)
+{
+	struct ws_symbol_hit hit = {0};
+
+	ws_symtab_find(&m->elf, &address, 1, &hit);
+	return hit;
+}
+
 #if defined(__x86_64__)
 __asm__(".text\n"
 	".type cfi_sample, @function\n"
@@ -330,14 +338,6 @@ static void goes_on_with_the_kernels_chain(void **state)
 	m->fp_known = known;
 	m->has_fp = has;
 	ws_unwinder_free(u);
-}
-
-static struct ws_symbol_hit name_of(const struct ws_module *m, uint64_t address)
-{
-	struct ws_symbol_hit hit = {0};
-
-	ws_symtab_find(&m->elf, &address, 1, &hit);
-	return hit;
 }
 
 static void from_a_plt_entry(void **state)
