@@ -1,0 +1,28 @@
+/** Copying and saving: CSV that spreadsheets take as data, SQL that finds the same rows. */
+
+import { copyText, download } from "./dom";
+import { toast } from "./menu";
+import { t } from "./i18n";
+
+/** A cell that begins like a formula is one to a spreadsheet: a quote before it keeps it text. */
+function cell(v: string | number): string {
+  if (typeof v === "number") return String(v);
+  const s = /^[=+\-@\t\r]/.test(v) ? `'${v}` : v;
+  return /[",\n\r]/.test(s) ? `"${s.replace(/"/g, '""')}"` : s;
+}
+
+function csv(head: string[], rows: (string | number)[][]): string {
+  return [head, ...rows].map((r) => r.map(cell).join(",") + "\n").join("");
+}
+
+export function copied(text: string): void {
+  void copyText(text).then(() => toast(t("copied")));
+}
+
+export function copyCsv(head: string[], rows: (string | number)[][]): void {
+  copied(csv(head, rows));
+}
+
+export function saveCsv(name: string, head: string[], rows: (string | number)[][]): void {
+  download(name, csv(head, rows), "text/csv");
+}
