@@ -183,6 +183,9 @@ def random_query(rng, db, table):
         op = rng.choice(["=", "=", "<", ">", ">=", "<=", "!=", "IS"])
         return '"%s" %s %s' % (c, op, value(c))
     where = " AND ".join(condition() for _ in range(rng.randrange(3)))
+    if rng.random() < 0.3: # each side is a run of its own, which must know the rows of the other again
+        either = " OR ".join("(%s AND %s)" % (condition(), condition()) for _ in range(rng.randrange(2, 4)))
+        where = "%s(%s)" % (where + " AND " if where else "", either)
     where = " WHERE " + where if where else ""
     if "\0" in where:
         where = ""

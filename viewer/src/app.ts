@@ -486,6 +486,11 @@ export class App {
 
   /* ---- links to a view ---- */
 
+  /** Where this view can be opened again, as long as the server runs (with --port: whenever it does, but for the token). */
+  link(): string {
+    return location.href.replace(/#.*/, "") + this.hash();
+  }
+
   hash(): string {
     return `#t=${Math.round(this.view.t0)},${Math.round(this.view.t1)}${this.range ? `&s=${Math.round(this.range[0])},${Math.round(this.range[1])}` : ""}`;
   }

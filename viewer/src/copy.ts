@@ -1,5 +1,8 @@
 /** Copying and saving: CSV that spreadsheets take as data, SQL that finds the same rows. */
 
+import type { App } from "./app";
+import type { Params } from "./data";
+import { clean } from "./format";
 import { copyText, download } from "./dom";
 import { toast } from "./menu";
 import { t } from "./i18n";
@@ -25,4 +28,15 @@ export function copyCsv(head: string[], rows: (string | number)[][]): void {
 
 export function saveCsv(name: string, head: string[], rows: (string | number)[][]): void {
   download(name, csv(head, rows), "text/csv");
+}
+
+/** What the server makes of questions as SQL, for `warpsight query` and exports; several reports have one query each. */
+export async function copySql(app: App, questions: Params[]): Promise<void> {
+  const parts: string[] = [];
+  for (const q of questions) {
+    const got = await app.ask<{ sql: string }>("sql", q);
+    if (!got) return; // why not is said above the time line
+    parts.push(`${app.reports.length > 1 ? `-- ${clean(app.reports[Number(q.r)].name)}\n` : ""}${got.sql};\n`);
+  }
+  copied(parts.join("\n"));
 }

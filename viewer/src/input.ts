@@ -5,9 +5,10 @@ import type { Row } from "./layout";
 import type { Timeline } from "./timeline";
 import { AXIS } from "./timeline";
 import { COUNTER, GROUP, PREVIEW, type Spot } from "./data";
-import { askText, closeMenu, hideTip, showHelp, showMenu, showTip, toast, type Item } from "./menu";
+import { askText, closeMenu, hideTip, showHelp, showMenu, showTip, type Item } from "./menu";
 import { clean, duration, percent, tick } from "./format";
-import { copyText, later } from "./dom";
+import { copied } from "./copy";
+import { later } from "./dom";
 import { t } from "./i18n";
 
 export class Input {
@@ -285,7 +286,7 @@ export class Input {
         items.push([t("events_of_name"), () => this.onEvents(this.lanesLike(hit.lane.type), spot.name)]);
         items.push([this.app.highlight !== null ? t("unhighlight") : t("highlight"), () => void this.app.setHighlight(this.app.highlight !== null ? null : spot.name)]);
         items.push({ label: t("color_name"), now: this.app.stored.nameColors[spot.name], pick: (c) => void this.app.setNameColor(spot.name, c) });
-        items.push([t("copy_text"), () => void copyText(`${clean(spot.name)}\t${spot.start}\t${spot.end - spot.start}`).then(() => toast(t("copied")))]);
+        items.push([t("copy_text"), () => copied(`${clean(spot.name)}\t${spot.start}\t${spot.end - spot.start}`)]);
         if (this.app.reports.length > 1) items.push([t("align_report"), () => this.app.setOffset(report, -spot.start)]);
         items.push(null);
       }
@@ -297,7 +298,7 @@ export class Input {
         void this.addMarker();
       },
     ]);
-    items.push([t("copy_link"), () => void copyText(location.href.replace(/#.*/, "") + this.app.hash()).then(() => toast(t("copied")))]);
+    items.push([t("copy_link"), () => copied(this.app.link())]);
     items.push([t("undo"), () => this.app.view.undo()]);
     items.push([t("fit"), () => this.app.view.fit()]);
     if (row)
