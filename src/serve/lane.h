@@ -124,7 +124,7 @@ struct ws_raw { /* an event on its way to a level */
 	uint64_t start, end;
 	uint32_t name, ref;
 	uint8_t src, paint;
-	uint8_t level; /* not above this one */
+	uint8_t level; /* how deep it is nested where that is known, else 0: not above this level, and below what it is in */
 };
 
 struct ws_lane {

@@ -407,13 +407,62 @@ withPage("by keyboard alone: search, select, zoom, panels, their size, a row's m
   equal(await t.eval(() => document.activeElement?.dataset.tab), "events", "the next panel");
 });
 
+/** A module of the page without what it imports. */
+async function moduleOf(name, exports) {
+  const ts = (await import(pathToFileURL(join(root, "viewer", "node_modules", "typescript", "lib", "typescript.js")))).default;
+  const js = ts.transpileModule(readFileSync(join(root, "viewer", "src", name), "utf8"), { compilerOptions: { module: "ESNext", target: "ES2022" } }).outputText;
+  return import(`data:text/javascript,${encodeURIComponent(`${js}\nexport { ${exports} };`)}`);
+}
+
+/* How a colour looks to those who lack a kind of cones: Machado, Oliveira and Fernandes (2009), severity 1, on linear light. */
+const SEEN_BY = {
+  everyone: [1, 0, 0, 0, 1, 0, 0, 0, 1],
+  protanopes: [0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998],
+  deuteranopes: [0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.01182, 0.04294, 0.968881],
+  tritanopes: [1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367, 0.3039],
+};
+/** CIE L*a*b* (D65) of what they see. */
+function lab(rgb, m) {
+  const lin = rgb.map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+  const [r, g, b] = [0, 1, 2].map((i) => Math.max(0, Math.min(1, m[i * 3] * lin[0] + m[i * 3 + 1] * lin[1] + m[i * 3 + 2] * lin[2])));
+  const f = (v) => (v > 216 / 24389 ? Math.cbrt(v) : (24389 / 27 * v + 16) / 116);
+  const [x, y, z] = [(0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505, 0.2126 * r + 0.7152 * g + 0.0722 * b, (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089].map(f);
+  return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
+}
+
+test("colours that mean something are told apart by the colour-blind, on light and on dark", async () => {
+  const { classColor, ownColor, CLASS_KERNEL, CHOICES, inkOn } = await moduleOf("colors.ts", "");
+  const away = (a, b, m) => Math.hypot(...lab(a, m).map((v, i) => v - lab(b, m)[i]));
+  let least = [Infinity];
+  for (const dark of [false, true]) {
+    const kernels = [...Array(256).keys()].map((i) => classColor(CLASS_KERNEL, i, dark));
+    const sets = [
+      { "to the GPU": [ownColor(1, dark)], "from the GPU": [ownColor(2, dark)], memset: [ownColor(14, dark)], "a wait": [ownColor(18, dark)], "a kernel": kernels },
+      { "holds the GIL": [ownColor(35, dark)], "waits for it": [ownColor(36, dark)] },
+    ];
+    for (const [who, m] of Object.entries(SEEN_BY))
+      for (const set of sets)
+        for (const [a, x] of Object.entries(set))
+          for (const [b, y] of Object.entries(set)) {
+            if (a >= b) continue;
+            const d = Math.min(...x.flatMap((p) => y.map((q) => away(p, q, m))));
+            if (d < least[0]) least = [d, `${a} and ${b}, to ${who}, ${dark ? "dark" : "light"}`];
+          }
+    /* Text on any colour of ours: 3 to 1 at least (it is large for its line, and in the tooltip too). */
+    const light = (c) => c.map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4)).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
+    const ratio = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+    const hex = (s) => [1, 3, 5].map((i) => parseInt(s.slice(i, i + 2), 16));
+    const all = [...kernels, ...CHOICES.map(([, c]) => c), ...[...Array(37).keys()].map((i) => ownColor(i, dark)), ...[0, 3, 4, 5, 6].flatMap((cls) => [...Array(256).keys()].map((i) => classColor(cls, i, dark)))];
+    for (const c of all) ok(ratio(c, hex(inkOn(c))) >= 3, `ink on ${c}: ${ratio(c, hex(inkOn(c))).toFixed(2)} to 1`);
+  }
+  console.log(`# least distance (CIE 1976): ${least[0].toFixed(1)}, ${least[1]}`);
+  ok(least[0] >= 14, `${least}`);
+});
+
 /* ---- words ---- */
 
 test("both languages have all words, with the same places, and each word is used", async () => {
-  const ts = (await import(pathToFileURL(join(root, "viewer", "node_modules", "typescript", "lib", "typescript.js")))).default;
-  const source = readFileSync(join(root, "viewer", "src", "i18n.ts"), "utf8");
-  const js = ts.transpileModule(source, { compilerOptions: { module: "ESNext", target: "ES2022" } }).outputText;
-  const { EN, ZH, KEYS_EN, KEYS_ZH } = await import(`data:text/javascript,${encodeURIComponent(`${js}\nexport { EN, ZH, KEYS_EN, KEYS_ZH };`)}`);
+  const { EN, ZH, KEYS_EN, KEYS_ZH } = await moduleOf("i18n.ts", "EN, ZH, KEYS_EN, KEYS_ZH");
   equal(Object.keys(ZH), Object.keys(EN), "words");
   const places = (s) => [...s.matchAll(/\{\d\}/g)].map((m) => m[0]).sort();
   for (const k of Object.keys(EN)) {

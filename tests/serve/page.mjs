@@ -208,6 +208,16 @@ withPage("ranges on the GPU are those of the statistics", async (t) => {
   const want = lines.map((l) => [l[column("Range")].replace(/^:?(NCCL:)?/, ""), Number(l[column("Total Proj")]), Number(l[column("Range Instances")])]).sort();
   const got = await t.eval(async () => (await window.warpsight.app.source.json("sum", { r: 0 })).groups.filter((g) => g.kind === "projected").map((g) => [g.name, g.total, g.count]).sort());
   equal(got, want, "projected ranges");
+  /* Steps overlap on the GPU: what is in a step is below it all the same. */
+  const all = await t.eval(async () => {
+    const { app } = window.warpsight;
+    const row = app.rows.visible.find((r) => r.type === "projected");
+    return (await app.source.json("events", { r: 0, lanes: row.lane, limit: 1000 })).events;
+  });
+  const within = (a, b) => a.start >= b.start && a.end <= b.end;
+  for (const [inner, outer] of [[/^(forward|backward)/, /^step/], [/^layer/, /^forward/]])
+    for (const e of all.filter((x) => inner.test(x.name))) ok(all.some((x) => outer.test(x.name) && within(e, x) && x.level < e.level), `${e.name} at ${e.start} is below what it is in`);
+  equal(await t.eval(() => window.warpsight.app.rowName(window.warpsight.app.rows.visible.find((r) => r.type === "projected"))), "NVTX of main on the GPU", "the row's name");
   await t.set(0.1 * MS, 1.2 * MS);
   const s = await t.select("projected", 0.4 * MS, 0);
   ok(s.name.startsWith("step") && s.detail.links.some((l) => l.role === "range" && l.name === s.name), "tied to the range itself");

@@ -334,7 +334,7 @@ export class App {
       case "gpu":
         return `${t("gpu", r.device ?? 0)}${label ? " · " + label : ""}${r.parent ? "" : ` · ${clean(r.process ?? "", 40)} [${r.pid}]`}`;
       case "projected":
-        return `${t("projected", clean(r.process ?? "", 40) || String(r.tid))}${label ? ` · ${label}` : ""}`;
+        return `${t("projected", clean(r.process ?? "", 40) || (r.tid === this.rows.byKey.get(this.rows.byKey.get(r.parentKey)?.parentKey ?? "")?.pid ? t("main_thread") : String(r.tid)))}${label ? ` · ${label}` : ""}`;
       case "stream":
         return t(r.default ? "default_stream" : "stream", r.stream ?? 0);
       case "nvtx":

@@ -12,6 +12,11 @@ import { t } from "./i18n";
 export const AXIS = 46;
 const FONT = "11px system-ui, 'DejaVu Sans', 'Noto Sans CJK SC', sans-serif";
 
+/** Which colour a counter has: neighbours differ; memory of GPUs looks the same everywhere. */
+function hueOf(r: Row): number {
+  return r.type === "gpu_bytes" ? 3 : (r.lane ?? 0) % 6;
+}
+
 export class Timeline {
   readonly root: HTMLElement;
   readonly axis: HTMLCanvasElement;
@@ -205,7 +210,7 @@ export class Timeline {
         clip: [view.x(a + o), view.x(b + o)],
         low: Math.min(0, lane.low ?? 0),
         high: lane.high ?? 1,
-        shift: lane.lane! % 6,
+        shift: hueOf(lane),
         tint: this.app.rowColor(lane),
       };
       this.painter.draw(batch, top, bottom);
@@ -638,6 +643,6 @@ export class Timeline {
   }
 
   counterColor(r: Row): string {
-    return css(classColor(CLASS_COUNTER, (r.lane ?? 0) % 6, this.app.theme.dark));
+    return css(classColor(CLASS_COUNTER, hueOf(r), this.app.theme.dark));
   }
 }
