@@ -350,7 +350,7 @@ for (const locale of ["en-GB", "zh-CN"])
         equal(wrong, [], `controls without a name ${what}`);
         return n;
       };
-      ok((await look("at first")) > 40, "controls were looked at");
+      ok((await look("at first")) > 35, "controls were looked at");
       await t.set(0.15 * MS, 1.0 * MS);
       await t.select("nvtx", 0.25 * MS, 1);
       for (const tab of ["details", "events", "statistics", "functions", "diagnostics", "session"]) {
