@@ -14,7 +14,7 @@
 #include "serve/api.h"
 #include "serve/tile.h"
 
-enum { MOST_TILES = 4096, MOST_RECTS = 4 << 20, LABEL_PIXELS = 20, LABEL_BYTES = 200 };
+enum { MOST_TILES = 4096, MOST_RECTS = 4 << 20, LABEL_PIXELS = 20, LABEL_BYTES = 200, MOST_NAMES = 64 };
 
 struct tiles {
 	struct ws_text heads, names;
@@ -23,6 +23,8 @@ struct tiles {
 	uint32_t tile_n, name_n;
 	int k;
 	int64_t index, n;
+	uint32_t only[MOST_NAMES]; /* names that the lane in hand is drawn with; all without any */
+	size_t only_n;
 };
 
 static void put_u32(struct ws_text *t, uint32_t v)
@@ -55,7 +57,7 @@ static void add_tile(const struct ws_lanes *l, struct tiles *x, uint32_t lane, u
 {
 	const struct ws_lane *n = l->lane[lane];
 	bool ready = ws_lane_ready(n);
-	uint32_t shown = !ready ? 1 : levels < n->levels ? levels : n->levels;
+	uint32_t shown = !ready ? !x->only_n : levels < n->levels ? levels : n->levels;
 
 	put_u32(&x->heads, lane);
 	put_u32(&x->heads, (uint32_t)(int32_t)index);
@@ -64,7 +66,10 @@ static void add_tile(const struct ws_lanes *l, struct tiles *x, uint32_t lane, u
 	for (uint32_t k = 0; k < shown; k++) {
 		size_t from = x->rects.n;
 
-		ws_tile_draw(l, n, k, x->k, index, &x->rects);
+		if (x->only_n)
+			ws_tile_draw_named(l, n, k, x->k, index, x->only, x->only_n, &x->rects);
+		else
+			ws_tile_draw(l, n, k, x->k, index, &x->rects);
 		put_u32(&x->heads, (uint32_t)(x->rects.n - from));
 		for (size_t i = from; i < x->rects.n; i++)
 			if (!(x->rects.v[i].flags & (WS_RECT_COUNTER | WS_RECT_PREVIEW)) &&
@@ -74,16 +79,28 @@ static void add_tile(const struct ws_lanes *l, struct tiles *x, uint32_t lane, u
 	x->tile_n++;
 }
 
-/* "lane.levels,lane.levels" */
+/* "~name~name": what is left of `s` after them. */
+static const char *take_names(struct tiles *x, const char *s)
+{
+	char *end;
+
+	for (x->only_n = 0; *s == '~' && x->only_n < MOST_NAMES; s = end)
+		x->only[x->only_n++] = (uint32_t)strtoul(s + 1, &end, 10);
+	return s;
+}
+
+/* "lane.levels,lane.levels~name~name" */
 static int add_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *e)
 {
 	const char *s = ws_param(c, "lanes");
 
 	while (s && *s) {
-		char *end;
-		unsigned long lane = strtoul(s, &end, 10), levels = *end == '.' ? strtoul(end + 1, &end, 10) : 1;
+		char *number;
+		unsigned long lane = strtoul(s, &number, 10), levels = *number == '.' ? strtoul(number + 1, &number, 10) : 1;
+		const char *end = take_names(x, number);
 
-		if (end == s || lane >= c->l->n || (*end && *end != ',')) {
+		if (end == s || lane >= c->l->n || (*end && *end != ',') ||
+		    (x->only_n && ws_lane_descs[c->l->lane[lane]->kind].counter)) {
 			ws_fail(e, "parameter lanes must be numbers of rows with levels, such as 1.3,2.1");
 			return 400;
 		}

@@ -619,6 +619,39 @@ test("functions of several reports: apart and together", async () => {
   await t.end();
 });
 
+withPage("kernels and memory operations open to a row for each name, with its share", async (t) => {
+  const below = () => t.eval(() => window.warpsight.app.rows.visible.filter((r) => r.type === "named").map((r) => r.label));
+  await t.page.locator(".label[data-type=kernels]").first().click();
+  const names = await until("rows of names", async () => (await below()).length >= 5 && below());
+  equal([names[0], names.length], ["sm90_gemm_f16", 5], "the first, which took most time, and how many");
+  await t.page.locator(".label[data-type=memory]").first().click();
+  await until("rows of memory operations", async () => (await below()).includes("Copy host to device") && (await below()).includes("Memset"));
+  await t.settled();
+  const shares = await until("shares", () => t.eval(() => {
+    const { app } = window.warpsight;
+    const s = app.rows.visible.filter((r) => r.type === "named" && app.rows.byKey.get(r.parentKey).type === "kernels").map((r) => app.busyNow.get(r.key));
+    return s.every((x) => x > 0) && s;
+  }));
+  near(shares.reduce((a, b) => a + b), 1, 1e-9, "their sum");
+  ok((await t.page.locator(".label[data-type=named]").first().locator(".busy").innerText()).endsWith(" %"), "it is shown");
+  /* What is drawn on such a row are the events of that name, and a click finds them. */
+  await t.set(0.15 * MS, 1.0 * MS);
+  const kernel = await t.eval(async () => {
+    const row = window.warpsight.app.rows.visible.find((r) => r.type === "kernels");
+    return (await window.warpsight.app.source.json("events", { r: 0, lanes: row.lane, q: "layer_norm", limit: 1 })).events[0];
+  });
+  const n = names.indexOf("layer_norm_kernel");
+  const s = await t.select("named", (kernel.start + kernel.end) / 2, 0, n);
+  equal([s.name, s.start], ["layer_norm_kernel", kernel.start], "what is clicked");
+  await t.eval(() => window.warpsight.app.select(0, null));
+  await t.page.reload();
+  await t.settled();
+  await until("the rows after a reload", async () => (await below()).length === 8);
+  await t.page.locator(".label[data-type=named]", { hasText: "layer_norm" }).first().click({ button: "right" });
+  await t.page.locator(".menu button", { hasText: "Show in events" }).click();
+  await until("its events", async () => /^ ?\d+ events/.test(await t.text(".events .actions .quiet")) && (await t.page.locator(".events tbody tr").allInnerTexts()).every((x) => x.includes("layer_norm_kernel")));
+});
+
 test("rows: streams beyond eight are gathered, those with most work stay", async () => {
   const events = [];
   for (let s = 0; s < 30; s++)

@@ -79,8 +79,8 @@ const ask = async (path, p = {}) => fetch(`${url}api/${path}?${new URLSearchPara
 const json = async (path, p) => (await ask(path, p)).json();
 
 /** Rectangles of one tile of a lane, by level. */
-async function tile(lane, levels, k, i) {
-  const bytes = await (await ask("tiles", { lanes: `${lane}.${levels}`, k, i })).arrayBuffer(),
+async function tile(lane, levels, k, i, names = []) {
+  const bytes = await (await ask("tiles", { lanes: `${lane}.${levels}${names.map((n) => `~${n}`).join("")}`, k, i })).arrayBuffer(),
     u = new Uint32Array(bytes, 0, bytes.byteLength >> 2),
     f = new Float32Array(bytes, 0, bytes.byteLength >> 2);
   let at = 5 + u[4];
@@ -114,7 +114,7 @@ async function checkEvents(row, truth, last) {
 }
 
 /** Which pixels all levels together paint, and how many events they say there are. */
-async function checkTiles(row, truth, last) {
+async function checkTiles(row, truth, last, names = []) {
   for (let turn = 0; turn < 20; turn++) {
     const k = Math.floor(random() * 15),
       px = 2 ** k,
@@ -123,7 +123,7 @@ async function checkTiles(row, truth, last) {
     const painted = new Set(),
       want = new Set();
     let said = 0;
-    for (const level of await tile(row.lane, row.levels, k, i))
+    for (const level of await tile(row.lane, row.levels, k, i, names))
       for (const r of level) {
         said += r.count;
         const to = r.x1 === Math.floor(r.x1) && r.x1 > r.x0 ? r.x1 - 1 : Math.floor(r.x1);
@@ -235,6 +235,11 @@ for (const [type, list] of kinds)
       await checkEvents(row, truth, last);
       await checkTiles(row, truth, last);
       await checkBusy(row, truth, last);
+      if (type === "kernels")
+        for (const name of new Set(truth.map((e) => e.name))) {
+          const { ids } = await json("names", { q: name });
+          await checkTiles(row, truth.filter((e) => e.name === name), last, ids);
+        }
       n += truth.length;
     }
     return ` (${list.length} rows, ${n} events)`;

@@ -1,8 +1,8 @@
 /** The state of the page, and what its parts tell each other. */
 
-import { chosen, HttpSource, lit, palettes, ServerError, TileCache, type EventDetail, type ReportInfo, type Source, type Spot, type TreeRow } from "./data";
+import { chosen, HttpSource, lit, palettes, ServerError, TileCache, type EventDetail, type ReportInfo, type Source, type Spot, type Sum, type TreeRow } from "./data";
 import { DARK, LIGHT, type Theme } from "./colors";
-import { FIRST_LEVELS, Rows, type Row, type Saved } from "./layout";
+import { FIRST_LEVELS, MOST_NAMES, opensToNames, Rows, type Row, type Saved } from "./layout";
 import { Viewport } from "./viewport";
 import { getLanguage, setLanguage, t, has, type Language } from "./i18n";
 import { clean } from "./format";
@@ -309,6 +309,7 @@ export class App {
     this.complete = true;
     this.emit("view");
     await this.markNames();
+    for (const r of [...this.rows.byKey.values()]) if (r.open && opensToNames(r) && !r.children.length) await this.loadNames(r);
   }
 
   layoutRows(): void {
@@ -346,6 +347,7 @@ export class App {
         return t(r.python ? "python_calls" : "op");
       case "gpu_bytes":
         return t("gpu_bytes");
+      case "named":
       case "counter":
       case "counter_group":
       case "track":
@@ -404,6 +406,7 @@ export class App {
     r.open = open;
     this.stored.open[r.key] = open;
     this.store();
+    if (open && opensToNames(r) && !r.children.length) void this.loadNames(r);
   }
 
   setHidden(r: Row, hidden: boolean): void {
@@ -458,21 +461,46 @@ export class App {
 
   private idsOf = new Map<string, number[]>();
 
+  private async numbersOf(report: number, name: string): Promise<number[]> {
+    const key = `${report} ${name}`,
+      known = this.idsOf.get(key);
+    if (known) return known;
+    const got = (await this.ask<{ ids: number[] }>("names", { r: report, ...beginning(name) }))?.ids ?? [];
+    if (this.complete) this.idsOf.set(key, got);
+    return got;
+  }
+
+  /** Rows for the names that took most time, below a row that was opened. */
+  private async loadNames(r: Row): Promise<void> {
+    const sum = await this.ask<Sum>("sum", { r: r.report, lanes: r.lane });
+    const most = (sum?.groups ?? []).sort((a, b) => b.total - a.total).slice(0, MOST_NAMES);
+    const names = await Promise.all(most.map(async (g) => ({ name: g.name, ids: await this.numbersOf(r.report, g.name), count: g.count })));
+    const now = this.rows.byKey.get(r.key);
+    if (!now || now.children.length) return;
+    this.rows.setNames(now, names);
+    this.nameRows();
+    this.layoutRows();
+    this.emit("view");
+  }
+
+  /** How much of what their row did in the window events of each name were. */
+  async nameShares(): Promise<void> {
+    for (const r of this.rows.byKey.values()) {
+      if (!r.open || !opensToNames(r) || !r.children.length) continue;
+      const o = this.offsets[r.report];
+      const sum = await this.ask<Sum>("sum", { r: r.report, lanes: r.lane, t0: Math.round(this.view.t0 - o), t1: Math.round(this.view.t1 - o) });
+      const all = (sum?.groups ?? []).reduce((n, g) => n + g.total, 0);
+      for (const c of r.children) this.busyNow.set(c.key, all ? (sum!.groups.find((g) => g.name === c.label)?.total ?? 0) / all : 0);
+    }
+  }
+
   /** Find which numbers the names have that are highlighted or coloured (a text may have several), and have tiles say so. */
   private async markNames(): Promise<void> {
-    const number = async (report: number, name: string): Promise<number[]> => {
-      const key = `${report} ${name}`,
-        known = this.idsOf.get(key);
-      if (known) return known;
-      const got = (await this.ask<{ ids: number[] }>("names", { r: report, ...beginning(name) }))?.ids ?? [];
-      if (this.complete) this.idsOf.set(key, got);
-      return got;
-    };
     for (const r of this.reports) {
       const colors = new Map<number, number>();
-      for (const [name, color] of Object.entries(this.stored.nameColors)) for (const id of await number(r.id, name)) colors.set(id, color);
+      for (const [name, color] of Object.entries(this.stored.nameColors)) for (const id of await this.numbersOf(r.id, name)) colors.set(id, color);
       const name = this.highlight,
-        bright = name === null ? null : new Set(await number(r.id, name));
+        bright = name === null ? null : new Set(await this.numbersOf(r.id, name));
       chosen[r.id] = colors;
       lit[r.id] = bright;
     }

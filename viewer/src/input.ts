@@ -157,6 +157,7 @@ export class Input {
       limit: 200,
     });
     if (!r) return null;
+    if (hit.row.of !== undefined) r.events = r.events.filter((s) => s.name === hit.row.label);
     const known = r.events.find((s) => s.event === hit.event);
     if (single || (known && r.count > 20)) return known ?? r.events[0] ?? null;
     const away = (s: Spot): number => (at < s.start ? s.start - at : at > s.end ? at - s.end : 0);

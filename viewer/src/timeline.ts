@@ -137,7 +137,7 @@ export class Timeline {
     for (const r of rows)
       for (const l of r.lane !== undefined ? [r] : this.app.rows.strips(r)) {
         const list = byReport.get(r.report) ?? [];
-        list.push({ report: r.report, lane: l.lane!, levels: r.lane !== undefined ? Math.max(1, r.shown) : 1 });
+        list.push({ report: r.report, lane: l.lane!, levels: l.over ?? (r.lane !== undefined ? Math.max(1, r.shown) : 1), of: l.of, ids: l.ids });
         byReport.set(r.report, list);
       }
     for (const [report, lanes] of byReport) {
@@ -329,6 +329,10 @@ export class Timeline {
     if (isCounter(r)) {
       this.paint(r, r, 0, y + 3, r.h - 6, false);
       this.counterText(r, y + 4);
+      return;
+    }
+    if (r.over !== undefined) {
+      for (let level = 0; level < r.over; level++) this.paint(r, r, level, y + 3, r.height - 1, true);
       return;
     }
     for (let level = 0; level < r.shown; level++) {
@@ -556,7 +560,12 @@ export class Timeline {
       lane = strips[Math.max(0, Math.min(strips.length - 1, Math.floor(((y - this.top(row) - 3) / (row.h - 6)) * strips.length)))];
     } else level = Math.max(0, Math.min(row.shown - 1, Math.floor((y - this.top(row) - 3) / row.height)));
     if (isCounter(row)) level = 0;
-    return this.hitLane(row, lane, level, x);
+    if (row.over === undefined) return this.hitLane(row, lane, level, x);
+    for (level = 0; level < row.over; level++) {
+      const hit = this.hitLane(row, lane, level, x);
+      if (hit) return { ...hit, lane: this.app.laneRow(row.report, row.of!) ?? lane };
+    }
+    return null;
   }
 
   private hitLane(row: Row, lane: Row, level: number, x: number): Hit | null {
