@@ -12,6 +12,7 @@
 #include "query/states.h"
 #include "stats/cuda.h"
 #include "stats/keyed.h"
+#include "query/absent.h"
 #include "stats/stats.h"
 #include "stats/std8.h"
 
@@ -183,6 +184,7 @@ const struct ws_stat ws_stat_thread_wait_sum = {
 	     "call counts. "
 	     ":reason makes one line of each reason, :reason:thread of each reason and thread.",
     .what = "waits of threads",
+    .why = ws_why_no_waits,
     .args = args,
     .columns = columns,
     .column_count = COLUMNS,

@@ -318,8 +318,9 @@ def events_have_lists(t):
         r = t.tool("profile", option + "=nonsense", "true")
         t.eq(r.status, 2, "status of an event that is none")
         t.contains(r.messages, "'nonsense' is no event.*" + option + "=help", "message")
-    for bad in ("--sampling-frequency=0", "--sampling-frequency=1000000", "--sampling-period=5", "--samples-per-backtrace=0", "--backtrace=magic",
-                "--os-events=", "--sample=none --os-events=page-faults"):
+    for bad in ("--sampling-frequency=0", "--sampling-frequency=1000000", "--sampling-period=5", "--sampling-period=0", "--sampling-period=20000 --sampling-frequency=100",
+                "--event-sampling-interval=5", "--event-sample=system-wide --event-sampling-interval=0", "--sampling-trigger=timer", "--samples-per-backtrace=0",
+                "--backtrace=magic", "--os-events=", "--sample=none --os-events=page-faults"):
         r = t.tool("profile", *bad.split(), "true")
         t.eq(r.status, 2, "status of %s (%s)" % (bad, r.said()))
 
@@ -349,6 +350,31 @@ def events_are_counted(t):
              for v in rows.table("counter_value") if counters[v["counter"]] == "context-switches"]
     t.ge(max(rates, default=0), 1000, "context switches a second, at most")
     t.ok(len(rows.table("perf_event")) == 1, "they are not sampled")
+
+
+@test("sampling")
+def wake_ups_that_cannot_be_traced_are_said(t):
+    rows = record(t, busy(t, "pingpong", 50), env={"WARPSIGHT_PERF": "inherit"})
+    said = [d for d in rows.diagnostics() if "Wake-ups are not traced" in d]
+    t.eq(len(said), 1, "diagnostics about wake-ups: %s" % rows.diagnostics())
+    t.contains(said[0], "whole.*'runnable'.*not known", "the reason, and what is lost")
+
+
+@test("sampling", ("root",))
+def tracepoints_need_no_mount(t):
+    """Where tracefs stands at no path, the recorder mounts it for itself, and nothing of that is left."""
+    names = t.run([t.where.warpsight, "profile", "--ftrace=help"])
+    if names.status:
+        t.contains(names.messages, "tracefs|tracepoints", "why there is no list")
+        raise Skip("tracepoints cannot be read here: %s" % names.messages)
+    t.ok(b"sched/sched_switch\n" in names.out, "a tracepoint of the list")
+    before = open("/proc/self/mountinfo").read()
+    rows = record(t, busy(t, "threads", 5, 100), "--ftrace=sched/sched_process_fork")
+    if "every CPU" not in rows.meta()["perf.scope"]:
+        raise Skip("whole CPUs may not be watched here")
+    t.eq(sum(1 for e in rows.table("ftrace") if e["thread"]), 5, "forks")
+    t.ok(not any("Wake-ups" in d for d in rows.diagnostics()), "wake-ups are traced: %s" % rows.diagnostics())
+    t.eq(open("/proc/self/mountinfo").read(), before, "what is mounted")
 
 
 def with_tracefs(t, *words):

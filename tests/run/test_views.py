@@ -138,3 +138,18 @@ def scheduling_of_threads(t):
     cores = table(t, "stats", "-r", "cpu_util:core", r.report)
     run = sum(float(s["Run Time"]) for s in rows)
     t.eq(sum(float(c["Run Time"]) for c in cores), run, "running time by core and by thread")
+
+
+@test("views")
+def nothing_to_show_has_its_reason(t):
+    """A report without samples or context switches is no failure, and what says so says why."""
+    r = t.profile(["true"], "--trace=none", "--sample=none", "--cpuctxsw=none")
+    for words, reason in ((["report"], "sampling was off"), (["report", "--view=top-down"], "sampling was off"),
+                          (["report", "--show=off-cpu"], "cpuctxsw.*trace=osrt"), (["stats", "-r", "cpu_sample_sum"], "sampling was off"),
+                          (["stats", "-r", "sched_sum"], "cpuctxsw=none"), (["stats", "-r", "thread_wait_sum"], "cpuctxsw.*trace=osrt")):
+        shown = t.tool(*words, r.report)
+        t.eq((shown.status, shown.out), (0, b""), "%s" % words)
+        t.contains(shown.messages, reason, "%s" % words)
+    r = t.profile(["true"], "--trace=none", env={"WARPSIGHT_PERF": "none"}, output="refused")
+    t.contains(t.tool("report", r.report).messages, "no CPU samples.*refused", "report")
+    t.contains(t.tool("stats", "-r", "sched_sum", r.report).messages, "no context switches.*refused", "stats")
