@@ -6,7 +6,7 @@ import subprocess
 import time
 
 from harness import Failed, Skip, test, wait_until
-from rows import BLOCKED, CLOCK, DEAD, KERNEL, NO_TIME, PREEMPTED, SIGNAL, Rows
+from rows import BLOCKED, BROKEN, CLOCK, DEAD, KERNEL, NO_TIME, PREEMPTED, SIGNAL, TRUNCATED, Rows
 
 ENOSYS, EPERM = 38, 1
 
@@ -122,6 +122,132 @@ def callers_below_an_alternate_stack(t):
     t.ge(len(whole), 0.95 * len(handled), "of %d samples in the handler, those with all callers" % len(handled))
 
 
+# ---- where stacks are hard to follow: programs/hard.c
+
+
+def hard(t, *args, strip=False, output="r", least=150):
+    """Samples of a case of hard that lie in the program, as (stack, flags), of at least so many."""
+    program = t.program("hard")
+    if strip:
+        program = os.path.join(t.work, "hard")
+        if subprocess.run(["strip", "-o", program, t.program("hard")]).returncode:
+            raise Skip("needs strip")
+    rows = record(t, [program, *map(str, args)], output=output, **({"env": {"LD_LIBRARY_PATH": os.path.dirname(t.program("hard"))}} if strip else {}))
+    found = [(rows.stack(s), s) for s in rows.samples() if not s["flags"] & KERNEL]
+    t.ge(len(found), least, "samples of %s" % " ".join(map(str, args)))
+    return rows, found
+
+
+def mostly(t, found, good, what, share=0.95):
+    bad = [stack for stack, _ in found if not good(stack)]
+    t.ok(len(bad) <= (1 - share) * len(found), "%s: %d of %d are otherwise, such as %s" % (what, len(bad), len(found), bad[:1]))
+
+
+def after(stack, name):
+    """What follows the first occurrence of a function."""
+    return stack[stack.index(name) + 1:] if name in stack else None
+
+
+OUTER = ["main", "__libc_start_call_main", "__libc_start_main", "_start"]
+
+
+@test("sampling")
+def hard_deep_recursion(t):
+    _, found = hard(t, "deep", 60, 250)
+    mostly(t, found, lambda s: s.count("recurse") == 60 and after(s, "burn")[60:] == OUTER, "all of 60 calls")
+    _, found = hard(t, "deep", 3000, 250, output="more")
+    deep = [(stack, s) for stack, s in found if "burn" in stack]
+    mostly(t, deep, lambda s: s.count("recurse") > 20 and set(after(s, "burn")) == {"recurse"}, "as many of 3,000 calls as were copied, and no other callers")
+    t.ge(sum(1 for _, s in deep if s["flags"] & (TRUNCATED | BROKEN)), 0.95 * len(deep), "stacks that are marked incomplete")
+
+
+@test("sampling")
+def hard_longjmp(t):
+    _, found = hard(t, "longjmp", 250)
+    found = [f for f in found if "burn" in f[0]]
+    mostly(t, found, lambda s: after(s, "burn") == ["after_jumps", *OUTER], "callers after jumps")
+
+
+@test("sampling")
+def hard_coroutines(t):
+    _, found = hard(t, "coroutine", 400)
+    inside, outside = [f for f in found if "co_inner" in f[0]], [f for f in found if "co_inner" not in f[0] and "burn" in f[0]]
+    t.ge(min(len(inside), len(outside)), 80, "samples on both stacks")
+    mostly(t, inside, lambda s: after(s, "burn") in (["co_inner", "co_body"], ["co_inner", "co_body", "__start_context"]), "on the coroutine's stack")
+    mostly(t, outside, lambda s: after(s, "burn") == ["coroutines", *OUTER], "on the thread's stack")
+
+
+@test("sampling")
+def hard_plt(t):
+    _, found = hard(t, "plt", 400)
+    mostly(t, found, lambda s: after(s, "calls_plt") == OUTER, "calls through the PLT have their callers")
+    stubs = [s for s, _ in found if s[0] == "tiny@plt"]
+    t.ge(len(stubs), 1, "samples in the stub")
+    t.ok(all(s[1] == "calls_plt" for s in stubs), "the stub's caller: %s" % stubs[:1])
+
+
+@test("sampling")
+def hard_vdso(t):
+    rows, found = hard(t, "vdso", 400)
+    inside = [(stack, s) for stack, s in found if rows.modules.get(rows.frames[s["frame"]]["module"]) == "[vdso]"]
+    t.ge(len(inside), 0.3 * len(found), "samples in the vDSO")
+    mostly(t, inside, lambda s: "clock" in s[0], "they have names")
+    mostly(t, inside, lambda s: after(s, "calls_vdso") == OUTER, "and callers")
+
+
+@test("sampling")
+def hard_tail_call(t):
+    _, found = hard(t, "tail", 250)
+    mostly(t, [f for f in found if "burn" in f[0]], lambda s: after(s, "burn") == ["tail_callee", "outer_of_tail", *OUTER], "who jumped is not there, its caller is")
+
+
+@test("sampling")
+def hard_generated_code(t):
+    r = t.profile([t.program("hard"), "jit", "250"], "--trace=none")  # once only: its map stays in /tmp
+    rows = Rows(r.report)
+    path = "/tmp/perf-%d.map" % rows.table("process")[0]["pid"]
+    if os.path.exists(path):
+        os.unlink(path)
+    if rows.meta().get("perf.scope") == "refused":
+        raise Skip("perf events are not permitted here")
+    found = [(rows.stack(s), s) for s in rows.samples() if not s["flags"] & KERNEL]
+    t.ge(sum(1 for s, _ in found if s == ["generated_spin", "calls_generated", *OUTER]), 0.9 * len(found), "samples in generated code, with callers, of %d" % len(found))
+
+
+@test("sampling")
+def hard_dlclose(t):
+    """Two libraries, the second of which may lie where the first one lay."""
+    libraries = [os.path.join(os.path.dirname(t.program("hard")), "lib%s_spin.so" % n) for n in ("first", "second")]
+    copy = os.path.join(t.work, "copied.so")  # hard is linked with the first: another file is unloaded in truth
+    shutil.copy(libraries[0], copy)
+    rows, found = hard(t, "dlclose", 200, copy, libraries[1])
+    halves = [[(stack, s) for stack, s in found if name in stack] for name in ("first_spin", "second_spin")]
+    for name, half in zip(("first_spin", "second_spin"), halves):
+        near(t, len(half) / len(found), 0.5, 0.1, "share of " + name)
+        mostly(t, half, lambda s: after(s, name)[:2] == ["spin_here", "in_library"] and s[-4:] == OUTER, "callers of " + name)
+    t.ok(max(s["start"] for _, s in halves[0]) < min(s["start"] for _, s in halves[1]), "one came before the other")
+    t.eq({rows.modules[rows.frames[s["frame"]]["module"]] for stack, s in halves[0] if stack[0] == "first_spin"}, {copy}, "file of the first")
+
+
+@test("sampling")
+def hard_alternate_stack(t):
+    """Without frame pointers, what was interrupted is known, its callers are not; then the stack is marked, never made up."""
+    _, found = hard(t, "altstack", 250)
+    found = [(stack, s) for stack, s in found if "in_handler" in stack]
+    t.ge(len(found), 150, "samples in the handler")
+    mostly(t, found, lambda s: after(s, "in_handler")[:2] == ["__restore_rt", "interrupted"], "what was interrupted")
+    for stack, s in found:
+        rest = after(stack, "interrupted") or []
+        t.ok(rest == ["under_handler", *OUTER] or (not rest and s["flags"] & (TRUNCATED | BROKEN)), "callers, or a mark: %s" % stack)
+
+
+@test("sampling")
+def hard_stripped_program(t):
+    rows, found = hard(t, "tail", 250, strip=True)
+    inside = "[%s]" % os.path.join(t.work, "hard")
+    mostly(t, found, lambda s: s[-5:] == [inside, inside, *OUTER[1:3], inside], "stacks of a stripped program are whole, its functions have no names")
+
+
 @test("sampling")
 def fewer_backtraces(t):
     rows = record(t, busy(t, "split", 400), "--samples-per-backtrace=4")
@@ -155,6 +281,7 @@ def every_thread_has_a_row(t):
         t.eq(len(rows.threads), 201, "threads (%s)" % way)
         t.eq(len({s["thread"] for s in rows.spans()}), 201, "threads that ran (%s)" % way)
         t.eq(sum(1 for s in rows.spans() if s["after"] == DEAD), 201, "threads whose end was seen (%s)" % way)
+        near(t, sum(s["weight"] for s in rows.samples() if s["thread"] != 1 and s["flags"] & CLOCK) / 1e9, 0.2, 0.06, "seconds that samples of threads of 1 ms stand for")
         check_spans(t, rows)
 
 
