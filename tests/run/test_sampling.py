@@ -376,6 +376,25 @@ def system_wide_sees_others(t):
     t.eq({alone.strings[p["name"]] for p in alone.processes.values()}, {"busy"}, "processes with --sample=process-tree")
 
 
+@test("sampling")
+def a_process_tree_holds_no_other_programs(t):
+    """Whole cores are watched, and others run, fork, execute and end all the time beside the target: nothing of them is in the report."""
+    script = "while :; do %s forks 3 10; %s threads 20 500; %s execs 2 10; done" % ((t.program("busyfp"),) * 3)
+    other = t.start(["sh", "-c", script], start_new_session=True)
+    try:
+        rows = record(t, busy(t, "forks", 5, 80), "--ftrace=sched/sched_process_fork", orphans=True)
+    finally:
+        os.killpg(other.pid, signal.SIGKILL)
+        other.wait()
+    t.eq({rows.strings[p["name"]] for p in rows.processes.values()}, {"busy"}, "processes")
+    t.eq(len(rows.processes), 6, "processes of the target")
+    known = set(rows.threads)
+    t.eq({s["thread"] for s in rows.samples()} - known, set(), "threads of samples that are not the target's")
+    t.eq({s["thread"] for s in rows.spans()} - known, set(), "threads of spans that are not the target's")
+    t.eq([f for s in rows.samples() for f in rows.stack(s) if "/busyfp]" in f], [], "code of others")
+    near(t, sum(s["weight"] for s in rows.samples() if s["flags"] & CLOCK) / 1e9, 0.4, 0.1, "seconds of CPU time")
+
+
 # ---- context switches
 
 
