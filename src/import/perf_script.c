@@ -12,7 +12,7 @@
 
 #include "import/formats.h"
 
-enum { LINE = 64 << 10, DEPTH = 1024, EVENTS = 256 };
+enum { LINE = 64 << 10, DEPTH = 1024 };
 
 struct frame_text {
 	uint32_t symbol, module;
@@ -33,9 +33,6 @@ struct perf {
 	int depth;
 	uint32_t text; /* of a tracepoint */
 	uint32_t event_name;
-	/* events by name (string) */
-	uint32_t events[EVENTS];
-	int event_count;
 	uint64_t lines, samples, odd;
 };
 
@@ -164,23 +161,6 @@ static bool parse_who(struct perf *p, const char *line, const char *end, uint64_
 	return true;
 }
 
-static uint32_t event_id(struct perf *p, const char *name, size_t n)
-{
-	uint32_t string = ws_into_string(p->o, name, n);
-	struct ws_row_perf_event *row;
-
-	p->event_name = string;
-	for (int i = 0; i < p->event_count; i++)
-		if (p->events[i] == string)
-			return (uint32_t)i + 1;
-	if (p->event_count == EVENTS)
-		return 0;
-	p->events[p->event_count++] = string;
-	row = ws_into_row(p->o, WS_TABLE_perf_event);
-	*row = (struct ws_row_perf_event){.id = (uint32_t)p->event_count, .name = string};
-	return (uint32_t)p->event_count;
-}
-
 static bool parse_frame(struct perf *p, const char *line);
 
 /* "  250000 cycles:ppp: " and what follows: the text of a tracepoint, or a frame when stacks are not printed. */
@@ -209,7 +189,8 @@ static void parse_event(struct perf *p, const char *rest)
 	}
 	if (n >= 5 && memmem(rest, n, "clock", 5))
 		p->sample.flags |= WS_SAMPLE_CLOCK;
-	p->sample.event = event_id(p, rest, n);
+	p->event_name = ws_into_string(p->o, rest, n);
+	p->sample.event = ws_into_event(p->o, p->event_name);
 	if (!end)
 		return;
 	end += strspn(end, " \t");
