@@ -50,9 +50,7 @@ static void define_domain(struct ws_trace *t, uint32_t thread, uint64_t at, uint
 /* Slices of threads in a category of our own export go back where they came from. True when it was one. */
 static bool put_own(struct ws_trace *t, const struct ws_open_slice *s, uint64_t end, uint8_t flags)
 {
-	if (!s->thread || !s->category)
-		return false;
-	if (s->category == t->nvtx) {
+	if (s->own == WS_OWN_NVTX) {
 		struct ws_row_nvtx *row = ws_into_row(t->o, WS_TABLE_nvtx);
 
 		*row = (struct ws_row_nvtx){.start = s->start,
@@ -66,7 +64,7 @@ static bool put_own(struct ws_trace *t, const struct ws_open_slice *s, uint64_t 
 									       : WS_NVTX_PUSHPOP};
 		return true;
 	}
-	if (s->category == t->osrt && !(flags & (WS_SLICE_ASYNC | WS_SLICE_INSTANT))) {
+	if (s->own == WS_OWN_OSRT && !(flags & (WS_SLICE_ASYNC | WS_SLICE_INSTANT))) {
 		struct ws_row_osrt *row = ws_into_row(t->o, WS_TABLE_osrt);
 
 		*row = (struct ws_row_osrt){
@@ -108,10 +106,11 @@ static struct ws_open_slice new_slice(struct ws_trace *t, const struct ws_event 
 	struct ws_json_walk w;
 	struct ws_json_value key, value;
 	uint32_t domain_name = 0, path = 0;
-	bool own = thread && s.category && (s.category == t->nvtx || s.category == t->osrt);
 
-	s.args = own ? 0 : raw_args(t, ev);
-	if (ev->args.type != WS_J_OBJECT || ev->args.n < 6 || !(own || ev->args.s[2] == 'n')) /* "never ended" comes first */
+	if (thread)
+		s.own = ws_json_is(&ev->cat, "nvtx") ? WS_OWN_NVTX : ws_json_is(&ev->cat, "osrt") ? WS_OWN_OSRT : WS_OWN_NONE;
+	s.args = s.own ? 0 : raw_args(t, ev);
+	if (ev->args.type != WS_J_OBJECT || ev->args.n < 6 || !(s.own || ev->args.s[2] == 'n')) /* "never ended" comes first */
 		return s;
 	w = ws_json_walk(&ev->args);
 	while (ws_json_next(&w, &key, &value)) {
@@ -119,21 +118,21 @@ static struct ws_open_slice new_slice(struct ws_trace *t, const struct ws_event 
 
 		if (ws_json_is(&key, "never ended"))
 			s.never = value.type == WS_J_TRUE;
-		else if (own && ws_json_is(&key, "domain") && number > 0 && number <= UINT32_MAX)
+		else if (s.own && ws_json_is(&key, "domain") && number > 0 && number <= UINT32_MAX)
 			s.domain = (uint32_t)number;
-		else if (own && ws_json_is(&key, "category") && number > 0 && number <= UINT32_MAX)
+		else if (s.own && ws_json_is(&key, "category") && number > 0 && number <= UINT32_MAX)
 			s.group = (uint32_t)number;
-		else if (own && ws_json_is(&key, "domain name"))
+		else if (s.own && ws_json_is(&key, "domain name"))
 			domain_name = ws_trace_string(t, &value);
-		else if (own && ws_json_is(&key, "path"))
+		else if (s.own && ws_json_is(&key, "path"))
 			path = ws_trace_string(t, &value);
-		else if (own)
+		else if (s.own)
 			ws_into_note(t->o, "The argument \"%.*s\" of %.*s events was left out.", (int)(key.n < 100 ? key.n : 100),
 				     key.s, (int)ev->cat.n, ev->cat.s);
 	}
-	if (own && s.category == t->nvtx)
+	if (s.own == WS_OWN_NVTX)
 		define_domain(t, thread, ev->start, s.domain, domain_name);
-	if (own && s.category == t->osrt)
+	if (s.own == WS_OWN_OSRT)
 		s.args = path;
 	return s;
 }
@@ -195,7 +194,7 @@ static void end_slice(struct ws_trace *t, struct ws_event *ev, uint64_t key, uin
 		ws_into_note(t->o, "Ends of slices without a beginning were left out.");
 		return;
 	}
-	if (!s.args && !(s.thread && (s.category == t->nvtx || s.category == t->osrt)))
+	if (!s.args && !s.own)
 		s.args = raw_args(t, ev);
 	put_slice(t, &s, ev->start > s.start ? ev->start : s.start, flags);
 }

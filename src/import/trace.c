@@ -656,8 +656,6 @@ int ws_trace_import(struct ws_into *o, struct ws_source *s, uint64_t base)
 	t->base = base;
 	t->base_known = base != 0;
 	t->rank = t->world = -1;
-	t->nvtx = ws_into_text(o, "nvtx");
-	t->osrt = ws_into_text(o, "osrt");
 	ws_json_open(&t->json, s);
 	array = ws_json_peek(&t->json) == '[';
 	rc = array ? take_events(t) : take_members(t);

@@ -59,6 +59,7 @@ struct ws_open_slice {
 	uint32_t thread, track, name, category, args, below; /* below: index + 1 of the one under it */
 	uint32_t domain, group;				     /* of NVTX: domain and category */
 	bool never;					     /* it says of itself that it never ended */
+	enum { WS_OWN_NONE, WS_OWN_NVTX, WS_OWN_OSRT } own;  /* it is of a category of our own export */
 };
 
 /* A profile of CPU samples. */
@@ -106,9 +107,7 @@ struct ws_trace {
 	struct ws_trace_profile *profiles;
 	size_t profile_count, profile_cap;
 	struct ws_map node_stacks; /* (index + 1) << 32 | node -> stack */
-	/* categories of our own export (strings), and NVTX domains that have a name by now: process << 32 | domain */
-	uint32_t nvtx, osrt;
-	struct ws_map domains;
+	struct ws_map domains; /* process << 32 | NVTX domain: it has a name by now */
 	/* PyTorch */
 	bool kineto;
 	struct ws_map kernel_names; /* string id of a kernel's name -> of its short name */
