@@ -729,7 +729,7 @@ static void take_clocks(struct perfetto *p, struct sequence *s, const struct fie
 		c->unit = c->unit ? c->unit : 1;
 		c->offset = (int64_t)(now - c->value * c->unit);
 	}
-	if (now && real && !p->clock_told) {
+	if (rank && real && !p->clock_told) {
 		struct ws_row_clock *row = ws_into_row(p->o, WS_TABLE_clock);
 
 		*row = (struct ws_row_clock){.raw = now, .realtime = real};
