@@ -230,6 +230,21 @@ uint32_t ws_into_stack(struct ws_into *o, uint32_t parent, uint32_t frame)
 	return id;
 }
 
+uint32_t ws_into_event(struct ws_into *o, uint32_t name)
+{
+	enum { MOST = 4096 };
+	uint32_t id = (uint32_t)ws_map_get(&o->events, name, NULL);
+	struct ws_row_perf_event *row;
+
+	if (id || !name || o->events.n == MOST)
+		return id;
+	id = (uint32_t)o->events.n + 1;
+	ws_map_set(&o->events, name, id);
+	row = ws_into_row(o, WS_TABLE_perf_event);
+	*row = (struct ws_row_perf_event){.id = id, .name = name};
+	return id;
+}
+
 /* ---- notes ---- */
 
 static void add_note(struct ws_into *o, uint64_t count, const char *text)
@@ -387,6 +402,7 @@ void ws_into_free(struct ws_into *o)
 	ws_map_free(&o->track_ids);
 	ws_map_free(&o->counter_ids);
 	ws_map_free(&o->met);
+	ws_map_free(&o->events);
 	ws_map_free(&o->frames);
 	ws_map_free(&o->stacks);
 	ws_map_free(&o->modules);
