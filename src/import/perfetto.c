@@ -376,7 +376,7 @@ static void take_descriptor(struct perfetto *p, const struct field *d)
 		t.multiplier = t.multiplier ? t.multiplier : 1;
 		t.incremental = find(&counter, 5).value;
 		t.counter = ws_into_counter(p->o, process, up ? up->thread : 0, WS_NO_U32, "", 0,
-					    name.n ? (const char *)name.p : "counter", name.n ? name.n : 7, unit_of(&counter));
+					    name.n ? (const char *)name.p : "counter", name.n ? name.n : 7, unit_of(&counter), NULL);
 	} else if (!t.thread) {
 		const struct track *up = parent ? track_of(p, parent) : NULL;
 		char text[32];

@@ -3,50 +3,53 @@
 
 #include "stats/stats.h"
 
-#define REPORTS(R)                \
-	R(nvtx_sum)               \
-	R(nvtx_pushpop_sum)       \
-	R(nvtx_pushpop_trace)     \
-	R(nvtx_startend_sum)      \
-	R(osrt_sum)               \
-	R(cuda_api_sum)           \
-	R(cuda_gpu_kern_sum)      \
-	R(cuda_gpu_mem_time_sum)  \
-	R(cuda_gpu_mem_size_sum)  \
-	R(openmp_sum)             \
-	R(vulkan_marker_sum)      \
-	R(vulkan_gpu_marker_sum)  \
-	R(um_sum)                 \
-	R(um_total_sum)           \
-	R(um_cpu_page_faults_sum) \
-	R(openacc_sum)            \
-	R(cuda_api_gpu_sum)       \
-	R(cuda_api_trace)         \
-	R(cuda_gpu_sum)           \
-	R(cuda_gpu_kern_gb_sum)   \
-	R(cuda_gpu_trace)         \
-	R(cuda_kern_exec_sum)     \
-	R(cuda_kern_exec_trace)   \
-	R(nvtx_gpu_proj_sum)      \
-	R(nvtx_gpu_proj_trace)    \
-	R(nvtx_kern_sum)          \
-	R(gpu_time_breakdown)     \
-	R(gpu_idle_causes)        \
-	R(gpu_comm_overlap)       \
-	R(collective_sum)         \
-	R(step_phases)            \
-	R(cpu_sample_sum)         \
-	R(sched_sum)              \
-	R(cpu_util)               \
-	R(thread_wait_sum)        \
-	R(gil_sum)                \
-	R(cpu_gap_sum)            \
-	R(mpi_event_sum)          \
-	R(mpi_msg_size_sum)       \
-	R(mpi_event_trace)        \
-	R(nvvideo_api_sum)        \
-	R(syscall_sum)            \
-	R(vulkan_api_sum)         \
+#define REPORTS(R)                  \
+	R(nvtx_sum)                 \
+	R(nvtx_pushpop_sum)         \
+	R(nvtx_pushpop_trace)       \
+	R(nvtx_startend_sum)        \
+	R(osrt_sum)                 \
+	R(cuda_api_sum)             \
+	R(cuda_gpu_kern_sum)        \
+	R(cuda_gpu_mem_time_sum)    \
+	R(cuda_gpu_mem_size_sum)    \
+	R(openmp_sum)               \
+	R(opengl_khr_range_sum)     \
+	R(opengl_khr_gpu_range_sum) \
+	R(vulkan_marker_sum)        \
+	R(vulkan_gpu_marker_sum)    \
+	R(um_sum)                   \
+	R(um_total_sum)             \
+	R(um_cpu_page_faults_sum)   \
+	R(openacc_sum)              \
+	R(cuda_api_gpu_sum)         \
+	R(cuda_api_trace)           \
+	R(cuda_gpu_sum)             \
+	R(cuda_gpu_kern_gb_sum)     \
+	R(cuda_gpu_trace)           \
+	R(cuda_kern_exec_sum)       \
+	R(cuda_kern_exec_trace)     \
+	R(nvtx_gpu_proj_sum)        \
+	R(nvtx_gpu_proj_trace)      \
+	R(nvtx_kern_sum)            \
+	R(gpu_time_breakdown)       \
+	R(gpu_idle_causes)          \
+	R(gpu_comm_overlap)         \
+	R(collective_sum)           \
+	R(step_phases)              \
+	R(cpu_sample_sum)           \
+	R(sched_sum)                \
+	R(cpu_util)                 \
+	R(thread_wait_sum)          \
+	R(gil_sum)                  \
+	R(cpu_gap_sum)              \
+	R(mpi_event_sum)            \
+	R(mpi_msg_size_sum)         \
+	R(mpi_event_trace)          \
+	R(network_congestion)       \
+	R(nvvideo_api_sum)          \
+	R(syscall_sum)              \
+	R(vulkan_api_sum)           \
 	R(vulkan_api_trace)
 
 #define DECLARE(name) extern const struct ws_stat ws_stat_##name;
@@ -90,8 +93,9 @@ static const struct {
 };
 
 /* Reports that lists of reports name out of habit, though what they are about exists on Windows alone. */
-static const char *const of_windows[] = {"dx11_pix_sum",     "dx12_gpu_marker_sum", "dx12_pix_sum", "wddm_queue_sum",  "dx11pixsum",
-					 "dx12gpumarkersum", "dx12pixsum",	    "pixsum",	    "wddmqueuesdetails"};
+static const char *const of_windows[] = {"dx11_pix_sum",     "dx12_gpu_marker_sum", "dx12_pix_sum", "wddm_queue_sum",
+					 "dx11pixsum",	     "dx12gpumarkersum",    "dx12pixsum",   "pixsum",
+					 "wddmqueuesdetails"};
 
 const struct ws_stat *ws_stat_find(const char *name)
 {

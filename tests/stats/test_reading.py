@@ -96,7 +96,7 @@ CUDA_REPORTS = ["cuda_api_sum", "cuda_api_trace", "cuda_gpu_kern_sum", "cuda_gpu
                 "nvtx_gpu_proj_trace", "nvtx_kern_sum", "um_sum", "um_total_sum", "um_cpu_page_faults_sum"]
 REPORTS = CPU_REPORTS + CUDA_REPORTS
 DEFAULTS = ["nvtx_sum", "osrt_sum", "cuda_api_sum", "cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "openmp_sum",
-            "vulkan_marker_sum", "vulkan_gpu_marker_sum", "um_sum", "um_total_sum", "um_cpu_page_faults_sum", "openacc_sum"]
+            "opengl_khr_range_sum", "opengl_khr_gpu_range_sum", "vulkan_marker_sum", "vulkan_gpu_marker_sum", "um_sum", "um_total_sum", "um_cpu_page_faults_sum", "openacc_sum"]
 
 
 @test
