@@ -3,6 +3,7 @@
  *
  * CSV quotes a field only when it must (comma, quote, line break), doubling quotes inside, as the scripts of the reference tool
  * and everybody's readers do. Numbers are the same text in all three. Broken UTF-8 and NULs, which readers choke on, become U+FFFD.
+ * What is empty is an empty text in the JSON of reports, as those scripts expect; a NULL of a query is null.
  */
 #include <string.h>
 
@@ -78,24 +79,41 @@ static void csv_text(struct ws_text *t, const char *s, size_t n)
 	ws_text_free(&clean);
 }
 
-static void tsv_text(struct ws_text *t, const char *s, size_t n)
+/* Between the pieces of a name that TSV would break at, `marks` stands for a tab, a line feed, a carriage return, a backslash. */
+static void tsv_pieces(struct ws_text *t, const char *s, size_t n, const char *const marks[4])
 {
-	if (is_plain(s, n, true)) {
-		ws_text_add(t, s, n);
-		return;
-	}
-	if (!memchr(s, '\t', n) && !memchr(s, '\n', n) && !memchr(s, '\r', n) && !memchr(s, '\\', n)) {
-		ws_text_utf8(t, s, n);
-		return;
-	}
+	static const char special[] = "\t\n\r\\";
+
 	for (size_t i = 0, run = 0; i <= n; i++) {
-		if (i < n && s[i] != '\t' && s[i] != '\n' && s[i] != '\r' && s[i] != '\\')
+		const char *at = i < n ? memchr(special, s[i], 4) : NULL;
+
+		if (i < n && !at)
 			continue;
 		ws_text_utf8(t, s + run, i - run);
 		run = i + 1;
-		if (i < n)
-			ws_text_puts(t, s[i] == '\t' ? "\\t" : s[i] == '\n' ? "\\n" : s[i] == '\r' ? "\\r" : "\\\\");
+		if (at)
+			ws_text_puts(t, marks[at - special]);
 	}
+}
+
+static void tsv_text(struct ws_text *t, const char *s, size_t n)
+{
+	static const char *const blanks[] = {" ", " ", " ", "\\"};
+
+	if (is_plain(s, n, true))
+		ws_text_add(t, s, n);
+	else
+		tsv_pieces(t, s, n, blanks);
+}
+
+static void tsv_escaped(struct ws_text *t, const char *s, size_t n)
+{
+	static const char *const escapes[] = {"\\t", "\\n", "\\r", "\\\\"};
+
+	if (is_plain(s, n, true))
+		ws_text_add(t, s, n);
+	else
+		tsv_pieces(t, s, n, escapes);
 }
 
 static void header(struct ws_printer *o, char separator)
@@ -143,7 +161,7 @@ void ws_tsv_begin(struct ws_printer *o)
 
 void ws_tsv_row(struct ws_printer *o, const struct ws_cell *cells)
 {
-	row(o, cells, '\t', tsv_text);
+	row(o, cells, '\t', o->args.escape ? tsv_escaped : tsv_text);
 }
 
 void ws_lines_end(struct ws_printer *o)
@@ -171,7 +189,7 @@ void ws_json_row(struct ws_printer *o, const struct ws_cell *cells)
 		if (cells[i].type == WS_CELL_TEXT)
 			ws_text_json(&o->line, cells[i].t.s, cells[i].t.n);
 		else if (cells[i].type == WS_CELL_NULL)
-			ws_text_puts(&o->line, "null");
+			ws_text_puts(&o->line, o->columns[i].kind == WS_KIND_VALUE ? "null" : "\"\"");
 		else
 			ws_print_number(o, i, &cells[i], false, &o->line);
 	}
