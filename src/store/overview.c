@@ -133,7 +133,7 @@ static bool find_groups(struct sum *s)
 /* ---- how busy ---- */
 
 struct bins {
-	double part[WS_GROUP_BINS];	/* of the time at the ends of events */
+	double part[WS_GROUP_BINS];	  /* of the time at the ends of events */
 	int32_t whole[WS_GROUP_BINS + 1]; /* differences of how many events cover a bin wholly */
 	uint32_t starts[WS_GROUP_BINS];
 	uint64_t first;
