@@ -168,7 +168,8 @@ export interface Tile {
   lane: number;
   k: number;
   index: number;
-  pending: boolean;
+  pending: boolean; // drawn from what the report says of its blocks: its row is not read
+  reading: boolean; // ...but is being read
   asked: number; // levels asked for
   levels: TileLevel[];
   bytes: ArrayBuffer;
@@ -213,6 +214,7 @@ export function parseTiles(report: number, k: number, asked: Map<number, number>
       k,
       index: u32[at + 1] | 0,
       pending: u32[at + 2] !== 0,
+      reading: u32[at + 2] === 1,
       asked: asked.get(u32[at]) ?? 1,
       levels,
       bytes,
@@ -264,6 +266,7 @@ export class TileCache {
   onDrop: (t: Tile) => void = () => undefined;
   onArrive: () => void = () => undefined;
   onError: (e: Error) => void = () => undefined;
+  onReading: () => void = () => undefined;
   static MOST = 96 << 20;
 
   constructor(private source: Source) {}
@@ -311,7 +314,10 @@ export class TileCache {
     keys.forEach((key) => this.flying.add(key));
     try {
       const bytes = await this.source.tiles({ r: report, k, i: index, n: 1, lanes: lanes.map((w) => `${w.lane}.${w.levels}`).join(",") });
-      for (const t of parseTiles(report, k, new Map(lanes.map((w) => [w.lane, w.levels])), bytes)) this.put(t);
+      for (const t of parseTiles(report, k, new Map(lanes.map((w) => [w.lane, w.levels])), bytes)) {
+        this.put(t);
+        if (t.reading) this.onReading();
+      }
       this.evict();
     } catch (e) {
       this.onError(e as Error);
