@@ -1,12 +1,14 @@
 /** Mouse, wheel and keys on the time line. */
 
 import type { App, Hit } from "./app";
+import type { Row } from "./layout";
 import type { Timeline } from "./timeline";
 import { AXIS } from "./timeline";
 import { COUNTER, GROUP, PREVIEW, type Spot } from "./data";
-import { askText, closeMenu, hideTip, showHelp, showMenu, showTip, toast, type Item } from "./menu";
+import { askText, closeMenu, hideTip, showHelp, showMenu, showTip, type Item } from "./menu";
 import { clean, duration, percent, tick } from "./format";
-import { copyText, later } from "./dom";
+import { copied } from "./copy";
+import { later } from "./dom";
 import { t } from "./i18n";
 
 export class Input {
@@ -17,6 +19,7 @@ export class Input {
   onStatistics: () => void = () => undefined;
   onEvents: (lanes: { report: number; lane: number }[], name: string) => void = () => undefined;
   onSearch: (text?: string) => void = () => undefined;
+  onOnly: (row: Row) => void = () => undefined;
 
   constructor(
     private app: App,
@@ -280,8 +283,10 @@ export class Input {
         items.push([t("zoom_to"), () => this.zoomToEvent()]);
         items.push([t("show_in_events"), () => this.onEvents([lane], "")]);
         items.push([t("search_name"), () => this.onSearch(spot.name)]);
-        items.push([this.app.highlight ? t("unhighlight") : t("highlight"), () => this.toggleHighlight(hit)]);
-        items.push([t("copy_text"), () => void copyText(`${clean(spot.name)}\t${spot.start}\t${spot.end - spot.start}`).then(() => toast(t("copied")))]);
+        items.push([t("events_of_name"), () => this.onEvents(this.lanesLike(hit.lane.type), spot.name)]);
+        items.push([this.app.highlight !== null ? t("unhighlight") : t("highlight"), () => void this.app.setHighlight(this.app.highlight !== null ? null : spot.name)]);
+        items.push({ label: t("color_name"), now: this.app.stored.nameColors[spot.name], pick: (c) => void this.app.setNameColor(spot.name, c) });
+        items.push([t("copy_text"), () => copied(`${clean(spot.name)}\t${spot.start}\t${spot.end - spot.start}`)]);
         if (this.app.reports.length > 1) items.push([t("align_report"), () => this.app.setOffset(report, -spot.start)]);
         items.push(null);
       }
@@ -293,10 +298,17 @@ export class Input {
         void this.addMarker();
       },
     ]);
-    items.push([t("copy_link"), () => void copyText(location.href.replace(/#.*/, "") + this.app.hash()).then(() => toast(t("copied")))]);
+    items.push([t("copy_link"), () => copied(this.app.link())]);
     items.push([t("undo"), () => this.app.view.undo()]);
     items.push([t("fit"), () => this.app.view.fit()]);
-    if (row) items.push(null, [t("hide_row"), () => this.hide(row)], [row.pinned ? t("unpin_row") : t("pin_row"), () => this.pin(row)]);
+    if (row)
+      items.push(
+        null,
+        [t("only_row"), () => this.onOnly(row)],
+        [t("hide_row"), () => this.hide(row)],
+        [row.pinned ? t("unpin_row") : t("pin_row"), () => this.pin(row)],
+        { label: t("color_row"), now: this.app.stored.colors[row.key], pick: (c) => this.app.setRowColor(row, c) },
+      );
     showMenu(e.clientX, e.clientY, items);
   }
 
@@ -310,9 +322,9 @@ export class Input {
     this.app.layoutRows();
   }
 
-  private toggleHighlight(hit: Hit): void {
-    this.app.highlight = this.app.highlight ? null : { report: hit.row.report, name: hit.name };
-    this.app.emit("draw");
+  /** All rows of a type: what a name is looked for in. */
+  private lanesLike(type: string): { report: number; lane: number }[] {
+    return [...this.app.rows.byLane.values()].filter((r) => r.type === type).map((r) => ({ report: r.report, lane: r.lane! }));
   }
 
   /* ---- moves ---- */
@@ -438,7 +450,7 @@ export class Input {
   private escape(): void {
     if (closeMenu()) return;
     hideTip();
-    if (this.app.highlight) this.app.highlight = null;
+    if (this.app.highlight !== null) void this.app.setHighlight(null);
     else if (this.app.range) this.app.setRange(null);
     else this.app.select(0, null);
     this.app.emit("draw");

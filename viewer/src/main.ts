@@ -7,7 +7,7 @@ import { Labels } from "./labels";
 import { Input } from "./input";
 import { Panels } from "./panels/panels";
 import { SearchBar } from "./panels/search";
-import { rowMenu } from "./rowmenu";
+import { only, rowMenu } from "./rowmenu";
 import { showHelp } from "./menu";
 import { Opener, showRecord } from "./add";
 import { add, fill, h, later } from "./dom";
@@ -121,6 +121,10 @@ function boot(): void {
     timeline.setScroll(timeline.scroll + e.deltaY * (e.deltaMode === 1 ? 16 : 1));
   };
   input.onStatistics = () => panels.show("statistics");
+  input.onOnly = (row) => {
+    only(app, row);
+    app.layoutRows();
+  };
   input.onSearch = (text) => search.focus(text);
   input.onEvents = (lanes, name) => panels.showEvents(lanes, name);
 

@@ -3,10 +3,10 @@
 import type { App } from "../app";
 import type { Column, EventDetail } from "../data";
 import type { Panel } from "./panels";
-import { add, copyText, fill, h } from "../dom";
+import { copied, copySql } from "../copy";
+import { add, fill, h } from "../dom";
 import { bytes, clean, count, duration, moment, percent } from "../format";
 import { t, type Word } from "../i18n";
-import { toast } from "../menu";
 
 const LIMITS = ["", "warps", "registers", "shared memory", "blocks"];
 
@@ -89,15 +89,14 @@ export class Details implements Panel {
 
   private buttons(d: EventDetail): HTMLElement {
     const rowid = d.columns.map((c) => `${c.name}\t${show(c)}`).join("\n");
-    const start = column(d, "start");
-    const sql = `SELECT * FROM ${d.sqlite} WHERE start = ${start?.value ?? d.start};`;
-    const copy = (text: string) => (): void => void copyText(text).then(() => toast(t("copied")));
+    const copy = (text: string) => (): void => copied(text);
+    const report = this.app.selected?.report;
     return h(
       "p",
       { class: "actions" },
       h("button", { onclick: copy(`${clean(d.name)}\n${rowid}`) }, t("copy_text")),
-      d.sqlite ? h("button", { onclick: copy(sql) }, t("copy_sql")) : null,
-      h("button", { onclick: copy(location.href.replace(/#.*/, "") + this.app.hash()) }, t("copy_link")),
+      d.sqlite ? h("button", { onclick: () => void copySql(this.app, [{ r: report, lane: d.lane, level: d.level, event: d.event }]) }, t("copy_sql")) : null,
+      h("button", { onclick: () => copied(this.app.link()) }, t("copy_link")),
     );
   }
 
