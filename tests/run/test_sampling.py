@@ -325,6 +325,25 @@ def images_of_an_exec_are_told_apart(t):
 
 
 @test("sampling")
+def images_end_where_the_next_begins(t):
+    """Of images in one process, with hooks or without, each is over when the next begins, by its exec; the last ends by itself."""
+    static = t.program("busystatic")
+    chains = {"hooked": busy(t, "execs", 5, 2), "static": busy(t, "execs", 3, 1, name="busystatic"), "threads": busy(t, "threadexecs", 2, 5),
+              "mixed": ["sh", "-c", "exec env nice env %s execs 2 0" % static], "at once": ["sh", "-c", "exec env sh -c 'exec env true'"]}
+    for name, argv in chains.items():
+        for way in ("wide", "inherit", "none"):
+            rows = Rows(t.profile(argv, "--trace=osrt", output="r" + way, env={"WARPSIGHT_PERF": way}).report)
+            ends = {e["process"]: e for e in rows.table("process_end")}
+            images = sorted(rows.table("process"), key=lambda p: p["start"])
+            what = "%s (%s)" % (name, way)
+            t.eq(len({p["pid"] for p in images}), 1, "processes of " + what)
+            t.eq([ends[p["id"]]["reason"] for p in images], [2] * (len(images) - 1) + [1], "why images ended, of " + what)
+            for a, b in zip(images, images[1:]):
+                t.ok(a["start"] <= ends[a["id"]]["end"] <= b["start"], "%s: an image is over before the next begins" % what)
+            t.ok(ends[images[-1]["id"]]["end"] >= images[-1]["start"], "the last end of " + what)
+
+
+@test("sampling")
 def a_thread_that_execs_leaves_no_thread_behind(t):
     for name in ("busy", "busystatic"):
         for way in ("wide", "inherit"):
