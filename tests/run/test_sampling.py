@@ -490,6 +490,68 @@ def events_have_lists(t):
         t.eq(r.status, 2, "status of %s (%s)" % (bad, r.said()))
 
 
+def with_cycles(t, argv, *options, output="r"):
+    """A recording on a machine that counts cycles, or is made to look like one: programs/fakecycles.c."""
+    fake = os.path.join(os.path.dirname(t.program("busy")), "libfakecycles.so")
+    if not os.path.exists(fake):
+        raise Skip("libfakecycles.so was not built")
+    r = t.run(["env", "LD_PRELOAD=" + fake, *t.profile_argv(argv, ["--trace=none", *options], output=output)])
+    t.eq(r.status, 0, "exit status (%s)" % r.said())
+    rows = Rows(t.path(output))
+    if rows.meta().get("perf.scope") == "refused":
+        raise Skip("perf events are not permitted here")
+    t.ok(not any("cycle counter is not available" in d for d in rows.diagnostics()), "cycles are counted: %s" % rows.diagnostics())
+    return rows
+
+
+def reported(t, name, *options):
+    """Rows of report, by function."""
+    lines = t.tool("report", "-q", "-f", "csv", *options, t.path(name)).out.decode().splitlines()
+    names = [n.split(" (")[0] for n in lines[0].split(",")]
+    return {r["Function"]: r for r in (dict(zip(names, line.split(","))) for line in lines[1:])}
+
+
+@test("sampling")
+def cycles_pace_samples_where_they_are_counted(t):
+    rows = with_cycles(t, busy(t, "split", 800))
+    check_split(t, rows)
+    check_spans(t, rows)
+    t.eq([(e["type"], e["config"], e["frequency"], rows.strings[e["name"]]) for e in rows.table("perf_event")], [(0, 0, 1000, "cpu-cycles")], "events")
+    t.eq({s["flags"] & CLOCK for s in rows.samples()}, {0}, "their weights are not time")
+    shown = reported(t, "r")
+    near(t, float(shown["three_quarters"]["Total Time"]), 600, 60, "milliseconds in three_quarters, from the frequency")
+    near(t, float(shown["three_quarters"]["Total"]), 75, 3, "its share of the cycles")
+
+
+@test("sampling")
+def a_period_counts_cycles(t):
+    rows = with_cycles(t, busy(t, "split", 400), "--sampling-period=2000000")
+    t.eq([(e["period"], rows.strings[e["name"]]) for e in rows.table("perf_event")], [(2000000, "cpu-cycles")], "events")
+    t.eq({s["weight"] for s in rows.samples()}, {2000000}, "cycles that a sample stands for")
+    near(t, len(list(rows.samples())), 200, 30, "samples of 0.4 s, each of 2 ms")
+    shown = reported(t, "r")
+    near(t, float(shown["three_quarters"]["Total"]), 75, 6, "share of three_quarters")
+    t.eq(shown["three_quarters"]["Total Time"], "", "how long that was is not known")
+
+
+@test("sampling")
+def events_of_the_processor(t):
+    rows = with_cycles(t, busy(t, "split", 300), "--cpu-core-events=instructions,3", "--sampling-period=3000000")
+    t.eq([rows.strings[e["name"]] for e in rows.table("perf_event")], ["cpu-cycles", "instructions", "cache-misses"], "events")
+    of = {e: sum(1 for s in rows.samples() if s["event"] == e) for e in (1, 2, 3)}
+    for e, n in of.items():
+        near(t, n, 100, 25, "samples of event %d" % e)
+    near(t, float(reported(t, "r", "--event=instructions")["three_quarters"]["Total"]), 75, 9, "share of the instructions")
+    usual = sum(int(r["Samples"]) for r in reported(t, "r").values())
+    t.eq(usual, of[1], "samples that count unless an event is named")
+    rows = with_cycles(t, busy(t, "split", 300), "--event-sample=system-wide", "--event-sampling-interval=50", output="c")
+    if any("cannot be counted" in d for d in rows.diagnostics()):
+        raise Skip("whole CPUs may not be watched here")
+    t.eq({rows.strings[c["name"]] for c in rows.table("counter")}, {"instructions"}, "counters")
+    times = sorted(v["start"] for v in rows.table("counter_value") if v["counter"] == 1)
+    t.ok(all(b - a >= 50e6 for a, b in zip(times, times[1:])), "readings are 50 ms apart at least")
+
+
 @test("sampling")
 def page_faults_are_sampled(t):
     rows = record(t, busy(t, "touch", 20000), "--os-events=page-faults", "--sampling-period=100000", output="none")
