@@ -192,8 +192,11 @@ static void end_image(struct ws_perf *p, struct ws_perf_image *im, uint64_t time
 
 		ws_writer_add(im->sink->writer, WS_TABLE_process_end, &row);
 	}
-	if (im->proc)
+	if (im->proc) {
+		if (reason != WS_END_RUNNING)
+			ws_proc_ended(im->proc, time, reason);
 		ws_proc_release(im->proc);
+	}
 	if (image_of(p, im->pid) == im)
 		ws_map_take(&p->images, im->pid, NULL);
 	forget_waiting(p, im);

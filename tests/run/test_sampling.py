@@ -325,6 +325,25 @@ def images_of_an_exec_are_told_apart(t):
 
 
 @test("sampling")
+def images_end_where_the_next_begins(t):
+    """Of images in one process, with hooks or without, each is over when the next begins, by its exec; the last ends by itself."""
+    static = t.program("busystatic")
+    chains = {"hooked": busy(t, "execs", 5, 2), "static": busy(t, "execs", 3, 1, name="busystatic"), "threads": busy(t, "threadexecs", 2, 5),
+              "mixed": ["sh", "-c", "exec env nice env %s execs 2 0" % static], "at once": ["sh", "-c", "exec env sh -c 'exec env true'"]}
+    for name, argv in chains.items():
+        for way in ("wide", "inherit", "none"):
+            rows = Rows(t.profile(argv, "--trace=osrt", output="r" + way, env={"WARPSIGHT_PERF": way}).report)
+            ends = {e["process"]: e for e in rows.table("process_end")}
+            images = sorted(rows.table("process"), key=lambda p: p["start"])
+            what = "%s (%s)" % (name, way)
+            t.eq(len({p["pid"] for p in images}), 1, "processes of " + what)
+            t.eq([ends[p["id"]]["reason"] for p in images], [2] * (len(images) - 1) + [1], "why images ended, of " + what)
+            for a, b in zip(images, images[1:]):
+                t.ok(a["start"] <= ends[a["id"]]["end"] <= b["start"], "%s: an image is over before the next begins" % what)
+            t.ok(ends[images[-1]["id"]]["end"] >= images[-1]["start"], "the last end of " + what)
+
+
+@test("sampling")
 def a_thread_that_execs_leaves_no_thread_behind(t):
     for name in ("busy", "busystatic"):
         for way in ("wide", "inherit"):
@@ -469,6 +488,68 @@ def events_have_lists(t):
                 "--backtrace=magic", "--os-events=", "--sample=none --os-events=page-faults"):
         r = t.tool("profile", *bad.split(), "true")
         t.eq(r.status, 2, "status of %s (%s)" % (bad, r.said()))
+
+
+def with_cycles(t, argv, *options, output="r"):
+    """A recording on a machine that counts cycles, or is made to look like one: programs/fakecycles.c."""
+    fake = os.path.join(os.path.dirname(t.program("busy")), "libfakecycles.so")
+    if not os.path.exists(fake):
+        raise Skip("libfakecycles.so was not built")
+    r = t.run(["env", "LD_PRELOAD=" + fake, *t.profile_argv(argv, ["--trace=none", *options], output=output)])
+    t.eq(r.status, 0, "exit status (%s)" % r.said())
+    rows = Rows(t.path(output))
+    if rows.meta().get("perf.scope") == "refused":
+        raise Skip("perf events are not permitted here")
+    t.ok(not any("cycle counter is not available" in d for d in rows.diagnostics()), "cycles are counted: %s" % rows.diagnostics())
+    return rows
+
+
+def reported(t, name, *options):
+    """Rows of report, by function."""
+    lines = t.tool("report", "-q", "-f", "csv", *options, t.path(name)).out.decode().splitlines()
+    names = [n.split(" (")[0] for n in lines[0].split(",")]
+    return {r["Function"]: r for r in (dict(zip(names, line.split(","))) for line in lines[1:])}
+
+
+@test("sampling")
+def cycles_pace_samples_where_they_are_counted(t):
+    rows = with_cycles(t, busy(t, "split", 800))
+    check_split(t, rows)
+    check_spans(t, rows)
+    t.eq([(e["type"], e["config"], e["frequency"], rows.strings[e["name"]]) for e in rows.table("perf_event")], [(0, 0, 1000, "cpu-cycles")], "events")
+    t.eq({s["flags"] & CLOCK for s in rows.samples()}, {0}, "their weights are not time")
+    shown = reported(t, "r")
+    near(t, float(shown["three_quarters"]["Total Time"]), 600, 60, "milliseconds in three_quarters, from the frequency")
+    near(t, float(shown["three_quarters"]["Total"]), 75, 3, "its share of the cycles")
+
+
+@test("sampling")
+def a_period_counts_cycles(t):
+    rows = with_cycles(t, busy(t, "split", 400), "--sampling-period=2000000")
+    t.eq([(e["period"], rows.strings[e["name"]]) for e in rows.table("perf_event")], [(2000000, "cpu-cycles")], "events")
+    t.eq({s["weight"] for s in rows.samples()}, {2000000}, "cycles that a sample stands for")
+    near(t, len(list(rows.samples())), 200, 30, "samples of 0.4 s, each of 2 ms")
+    shown = reported(t, "r")
+    near(t, float(shown["three_quarters"]["Total"]), 75, 6, "share of three_quarters")
+    t.eq(shown["three_quarters"]["Total Time"], "", "how long that was is not known")
+
+
+@test("sampling")
+def events_of_the_processor(t):
+    rows = with_cycles(t, busy(t, "split", 300), "--cpu-core-events=instructions,3", "--sampling-period=3000000")
+    t.eq([rows.strings[e["name"]] for e in rows.table("perf_event")], ["cpu-cycles", "instructions", "cache-misses"], "events")
+    of = {e: sum(1 for s in rows.samples() if s["event"] == e) for e in (1, 2, 3)}
+    for e, n in of.items():
+        near(t, n, 100, 25, "samples of event %d" % e)
+    near(t, float(reported(t, "r", "--event=instructions")["three_quarters"]["Total"]), 75, 9, "share of the instructions")
+    usual = sum(int(r["Samples"]) for r in reported(t, "r").values())
+    t.eq(usual, of[1], "samples that count unless an event is named")
+    rows = with_cycles(t, busy(t, "split", 300), "--event-sample=system-wide", "--event-sampling-interval=50", output="c")
+    if any("cannot be counted" in d for d in rows.diagnostics()):
+        raise Skip("whole CPUs may not be watched here")
+    t.eq({rows.strings[c["name"]] for c in rows.table("counter")}, {"instructions"}, "counters")
+    times = sorted(v["start"] for v in rows.table("counter_value") if v["counter"] == 1)
+    t.ok(all(b - a >= 50e6 for a, b in zip(times, times[1:])), "readings are 50 ms apart at least")
 
 
 @test("sampling")
