@@ -395,6 +395,37 @@ def perf_script_text(t):
 
 
 @test
+def hostile_json_ends_well(t):
+    """Each is read, or refused in one clear sentence, in bounded memory."""
+    event = {"ph": "X", "name": "n", "pid": 1, "tid": 1, "ts": "10.5", "dur": 5}
+    good = json.dumps({"traceEvents": [event]}).encode()
+
+    def slices(name, data):
+        return [(r["start"], r["end"] - r["start"]) for r in t.load(t.write(name, data)).get("WARPSIGHT_SLICE", [])]
+
+    eq(slices("bom.json", b"\xef\xbb\xbf" + good.replace(b", ", b",\r\n")), [(0, 5000)])
+    eq(slices("twice.json", good + good), [(0, 5000)])
+    assert "after the end of the trace" in t.err, t.err
+    eq(slices("padded.json", good + b"\0" * 99 + b" \n"), [(0, 5000)])
+    assert "left out" not in t.err, t.err
+    eq(slices("dur.json", good.replace(b"5}", b'"x"}')), [(0, 0)])
+    assert "no number" in t.err, t.err
+    eq(slices("keys.json", good.replace(b'"ph"', b'"ph": "i", "ph"').replace(b"]}", b'], "traceEvents": []}')), [(0, 5000)])
+    eq(slices("numbers.json", b'[{"ph":"X","ts":1e999,"dur":1},{"ph":"X","ts":NaN},{"ph":"X","ts":' + b"9" * 5000 + b'},{"ph":"X","ts":1,"dur":1e300,"pid":1e400}]'), [(0, 0)])
+    assert "(3 times)" in t.err, t.err
+    two = gzip.compress(good[:20]) + gzip.compress(good[20:])
+    eq(slices("members.json.gz", two), [(0, 5000)])
+    for name, data, words in (("deep.json", b"[" * 100000, "nested too deeply"), ("deep2.json", b'{"a":' * 100000, "nested too deeply"), ("none.json", b'{"a":1}', "no trace events"),
+                              ("object.json", b'{"traceEvents":{"a":1}}', "no trace events"), ("cut.json.gz", gzip.compress(b"[" + b" " * 9000 + good)[:40], "too early")):
+        r = t.run("import", "-f", "-o", "out.wsrep", t.write(name, data), ok=False)
+        assert r.returncode == 1 and words in r.err, (name, r.err)
+    bomb = zlib.compressobj(9, zlib.DEFLATED, 31)
+    packed_up = bomb.compress(b'[{"ph":"X","ts":1,"name":"') + b"".join(bomb.compress(b"a" * (1 << 20)) for _ in range(80)) + bomb.flush()
+    r = t.run("import", "-f", "-o", "out.wsrep", t.write("bomb.json.gz", packed_up), ok=False)
+    assert r.returncode == 1 and "more than 64 MiB" in r.err, r.err
+
+
+@test
 def perf_script_spans_on_cores(t):
     """The kernel's words, those of perf's plug-ins, and --show-switch-events say the same."""
     kernel = """\
