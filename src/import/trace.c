@@ -660,7 +660,8 @@ int ws_trace_import(struct ws_into *o, struct ws_source *s, uint64_t base)
 	array = ws_json_peek(&t->json) == '[';
 	rc = array ? take_events(t) : take_members(t);
 	if (rc == 1 && ws_json_peek(&t->json) > 0) /* NULs are padding */
-		ws_into_note(o, "What stands after the end of the trace, from byte %" PRIu64 " on, was left out.", ws_json_offset(&t->json));
+		ws_into_note(o, "What stands after the end of the trace, from byte %" PRIu64 " on, was left out.",
+			     ws_json_offset(&t->json));
 	ws_chrome_end(t);
 	ws_kineto_end(t);
 	put_clock(t);

@@ -7,11 +7,13 @@ import json
 import os
 import random
 import shutil
+import signal
 import sqlite3
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import zlib
 
 WARPSIGHT = os.path.abspath(sys.argv[1])
@@ -224,6 +226,7 @@ def collectives_tell_how_far_clocks_are_apart(t):
         files.append(t.write(f"{rank}.json", trace))
     d = t.load(*files)
     eq(sorted((r["rank"], r["clockOffset"]) for r in d["WARPSIGHT_RANK"]), [(0, 0), (1, -40002)])
+    assert "collectives that the first file has too say that this clock is 0.040 ms ahead" in t.run("info", "r.wsrep").out
 
 
 # ---- Chrome ----
@@ -341,6 +344,33 @@ def nsys_reports_are_exported_by_an_installed_nsys(t):
     d = t.load(t.write("a.nsys-rep", b"QuadD" + b"\1" * 100))
     eq(len(d["CUPTI_ACTIVITY_KIND_KERNEL"]), 1)
     eq([n for n in os.listdir(t.dir) if n.startswith("warpsight-import")], [])
+
+
+@test
+def an_interrupted_import_leaves_nothing(t):
+    """Neither the export that an nsys was making, nor its temporary folder, nor half a report; and nsys is told."""
+    t.write("nsys", "#!/bin/sh\necho $$ > %s\nexec /bin/sleep 60\n" % t.path("started"))
+    os.chmod(t.path("nsys"), 0o755)
+    t.write("a.nsys-rep", b"QuadD" + b"\1" * 100)
+    t.env["PATH"] = t.dir
+    for sig in signal.SIGINT, signal.SIGTERM:
+        before = set(os.listdir(t.dir))
+        p = subprocess.Popen([WARPSIGHT, "import", "-o", "never.wsrep", "a.nsys-rep"], env=t.env, cwd=t.dir, stderr=subprocess.DEVNULL)
+        while not os.path.exists(t.path("started")) or not open(t.path("started")).read().strip():
+            time.sleep(0.01)
+        pid = int(open(t.path("started")).read())
+        p.send_signal(sig)
+        eq(p.wait(60), -sig)
+        for _ in range(500):
+            try:
+                os.kill(pid, 0)
+                time.sleep(0.01)
+            except ProcessLookupError:
+                break
+        else:
+            raise AssertionError("nsys goes on")
+        os.unlink(t.path("started"))
+        eq(set(os.listdir(t.dir)), before)
 
 
 # ---- opening directly ----
