@@ -308,6 +308,27 @@ static void write_notes(struct ws_into *o)
 	o->note_count = 0;
 }
 
+void ws_into_tell(struct ws_into *o, const char *fmt, ...)
+{
+	const char *name = strrchr(o->path, '/') ? strrchr(o->path, '/') + 1 : o->path;
+	struct ws_row_diagnostic *row;
+	char text[512];
+	char *full;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	full = ws_format("%s: %s", name, text);
+	row = ws_into_row(o, WS_TABLE_diagnostic);
+	*row = (struct ws_row_diagnostic){.start = o->file_first == UINT64_MAX ? 0 : o->file_first, .severity = WS_INFO};
+	row->source = ws_into_text(o, "import");
+	row->text = ws_into_text(o, full);
+	if (!o->quiet)
+		ws_say("%s: %s", o->path, text);
+	free(full);
+}
+
 void ws_into_meta(struct ws_into *o, const char *name, const char *value, size_t n)
 {
 	struct ws_row_meta *row;

@@ -114,6 +114,8 @@ uint32_t ws_into_event(struct ws_into *o, uint32_t name);
  */
 void ws_into_note(struct ws_into *o, const char *fmt, ...) WS_PRINTF(2, 3);
 void ws_into_note_n(struct ws_into *o, uint64_t count, const char *fmt, ...) WS_PRINTF(3, 4);
+/* Tell how something was taken over: a row of `diagnostic` of no severity and, unless `quiet`, a line on standard error. */
+void ws_into_tell(struct ws_into *o, const char *fmt, ...) WS_PRINTF(2, 3);
 /* A fact about the session. */
 void ws_into_meta(struct ws_into *o, const char *name, const char *value, size_t n);
 

@@ -680,6 +680,25 @@ static void put_device(struct ws_trace *t, const struct ws_json_value *object, u
 	*(struct ws_row_cuda_device *)ws_into_row(t->o, WS_TABLE_cuda_device) = d;
 }
 
+/* Which clock a file of several is on, and what its collectives say of that. */
+static void tell_alignment(struct ws_trace *t)
+{
+	int64_t offset = clock_offset(t);
+
+	if (t->o->file_count < 2)
+		return;
+	if (t->epoch || t->base_known)
+		ws_into_tell(t->o, "Times are on the real time of the host that recorded it.");
+	if (t->o->file && offset)
+		ws_into_tell(
+		    t->o,
+		    "%zu collectives that the first file has too say that this clock is %.3f ms %s (rank.clockOffset, which is not "
+		    "added to the times).",
+		    t->apart_count, (double)(offset < 0 ? -offset : offset) / 1e6, offset < 0 ? "ahead" : "behind");
+	else if (t->o->file && t->apart_count)
+		ws_into_tell(t->o, "%zu collectives that the first file has too do not show its clock to be off.", t->apart_count);
+}
+
 void ws_kineto_end(struct ws_trace *t)
 {
 	struct ws_json_value list, one;
@@ -697,6 +716,7 @@ void ws_kineto_end(struct ws_trace *t)
 		uint32_t source = ws_into_text(t->o, t->o->path);
 		struct ws_row_rank *row = ws_into_row(t->o, WS_TABLE_rank);
 
+		tell_alignment(t);
 		*row = (struct ws_row_rank){.process = t->main_process,
 					    .rank = t->rank >= 0 && t->rank <= UINT32_MAX ? (uint32_t)t->rank : t->o->file,
 					    .world = t->world > 0 && t->world <= UINT32_MAX ? (uint32_t)t->world : 0,

@@ -412,9 +412,9 @@ static bool set_times(struct ws_trace *t, struct ws_event *ev)
 		return false;
 	}
 	ev->start = t->base + (uint64_t)ts;
-	dur = ev->dur.type == WS_J_NONE ? 0 : ws_json_fixed(&ev->dur, 3, NULL);
-	if (dur < 0 || dur > (int64_t)1 << 60) {
-		ws_into_note(t->o, "Lengths of events that cannot be (negative, or of many years) were taken as 0.");
+	dur = ev->dur.type == WS_J_NONE ? 0 : ws_json_fixed(&ev->dur, 3, &ok);
+	if (!ok || dur < 0 || dur > (int64_t)1 << 60) {
+		ws_into_note(t->o, "Lengths of events that cannot be (no number, negative, or of many years) were taken as 0.");
 		dur = 0;
 	}
 	ev->length = (uint64_t)dur;
@@ -659,6 +659,9 @@ int ws_trace_import(struct ws_into *o, struct ws_source *s, uint64_t base)
 	ws_json_open(&t->json, s);
 	array = ws_json_peek(&t->json) == '[';
 	rc = array ? take_events(t) : take_members(t);
+	if (rc == 1 && ws_json_peek(&t->json) > 0) /* NULs are padding */
+		ws_into_note(o, "What stands after the end of the trace, from byte %" PRIu64 " on, was left out.",
+			     ws_json_offset(&t->json));
 	ws_chrome_end(t);
 	ws_kineto_end(t);
 	put_clock(t);

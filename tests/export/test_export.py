@@ -228,6 +228,8 @@ def append_adds_what_is_missing():
 
 @test
 def options_mean_something_or_are_refused():
+    run("export", "-q", "-f", "--include-json=false", "-o", "no.sqlite", report("basic"))
+    refused("export", "-q", "-f", "--include-json", "-o", "no.sqlite", report("basic"), words=("binaryData",), code=2)
     for kind, option in (("jsonlines", "--append"), ("arrow", "--append"), ("hdf", "--append"), ("chrome", "--tables=x"), ("chrome", "--append"),
                          ("perfetto", "--lazy=false"), ("perfetto", "--include-blobs=false"), ("sqlite", "--separate-strings"),
                          ("chrome", "--separate-strings"), ("arrowdir", "--separate-strings")):

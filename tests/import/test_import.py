@@ -7,11 +7,13 @@ import json
 import os
 import random
 import shutil
+import signal
 import sqlite3
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import zlib
 
 WARPSIGHT = os.path.abspath(sys.argv[1])
@@ -224,6 +226,7 @@ def collectives_tell_how_far_clocks_are_apart(t):
         files.append(t.write(f"{rank}.json", trace))
     d = t.load(*files)
     eq(sorted((r["rank"], r["clockOffset"]) for r in d["WARPSIGHT_RANK"]), [(0, 0), (1, -40002)])
+    assert "collectives that the first file has too say that this clock is 0.040 ms ahead" in t.run("info", "r.wsrep").out
 
 
 # ---- Chrome ----
@@ -343,6 +346,33 @@ def nsys_reports_are_exported_by_an_installed_nsys(t):
     eq([n for n in os.listdir(t.dir) if n.startswith("warpsight-import")], [])
 
 
+@test
+def an_interrupted_import_leaves_nothing(t):
+    """Neither the export that an nsys was making, nor its temporary folder, nor half a report; and nsys is told."""
+    t.write("nsys", "#!/bin/sh\necho $$ > %s\nexec /bin/sleep 60\n" % t.path("started"))
+    os.chmod(t.path("nsys"), 0o755)
+    t.write("a.nsys-rep", b"QuadD" + b"\1" * 100)
+    t.env["PATH"] = t.dir
+    for sig in signal.SIGINT, signal.SIGTERM:
+        before = set(os.listdir(t.dir))
+        p = subprocess.Popen([WARPSIGHT, "import", "-o", "never.wsrep", "a.nsys-rep"], env=t.env, cwd=t.dir, stderr=subprocess.DEVNULL)
+        while not os.path.exists(t.path("started")) or not open(t.path("started")).read().strip():
+            time.sleep(0.01)
+        pid = int(open(t.path("started")).read())
+        p.send_signal(sig)
+        eq(p.wait(60), -sig)
+        for _ in range(500):
+            try:
+                os.kill(pid, 0)
+                time.sleep(0.01)
+            except ProcessLookupError:
+                break
+        else:
+            raise AssertionError("nsys goes on")
+        os.unlink(t.path("started"))
+        eq(set(os.listdir(t.dir)), before)
+
+
 # ---- opening directly ----
 
 @test
@@ -392,6 +422,37 @@ def perf_script_text(t):
     eq(len(d["WARPSIGHT_STACK"]), 2)
     eq([(r["start"], r["nameId"], r["textId"]) for r in d["FTRACE_EVENTS"]], [(500000001, "sched:sched_switch", "prev_comm=a ==> next_comm=b")])
     assert "no event of perf script" in t.err
+
+
+@test
+def hostile_json_ends_well(t):
+    """Each is read, or refused in one clear sentence, in bounded memory."""
+    event = {"ph": "X", "name": "n", "pid": 1, "tid": 1, "ts": "10.5", "dur": 5}
+    good = json.dumps({"traceEvents": [event]}).encode()
+
+    def slices(name, data):
+        return [(r["start"], r["end"] - r["start"]) for r in t.load(t.write(name, data)).get("WARPSIGHT_SLICE", [])]
+
+    eq(slices("bom.json", b"\xef\xbb\xbf" + good.replace(b", ", b",\r\n")), [(0, 5000)])
+    eq(slices("twice.json", good + good), [(0, 5000)])
+    assert "after the end of the trace" in t.err, t.err
+    eq(slices("padded.json", good + b"\0" * 99 + b" \n"), [(0, 5000)])
+    assert "left out" not in t.err, t.err
+    eq(slices("dur.json", good.replace(b"5}", b'"x"}')), [(0, 0)])
+    assert "no number" in t.err, t.err
+    eq(slices("keys.json", good.replace(b'"ph"', b'"ph": "i", "ph"').replace(b"]}", b'], "traceEvents": []}')), [(0, 5000)])
+    eq(slices("numbers.json", b'[{"ph":"X","ts":1e999,"dur":1},{"ph":"X","ts":NaN},{"ph":"X","ts":' + b"9" * 5000 + b'},{"ph":"X","ts":1,"dur":1e300,"pid":1e400}]'), [(0, 0)])
+    assert "(3 times)" in t.err, t.err
+    two = gzip.compress(good[:20]) + gzip.compress(good[20:])
+    eq(slices("members.json.gz", two), [(0, 5000)])
+    for name, data, words in (("deep.json", b"[" * 100000, "nested too deeply"), ("deep2.json", b'{"a":' * 100000, "nested too deeply"), ("none.json", b'{"a":1}', "no trace events"),
+                              ("object.json", b'{"traceEvents":{"a":1}}', "no trace events"), ("cut.json.gz", gzip.compress(b"[" + random.Random(1).randbytes(9000).hex().encode())[:2000], "too early")):
+        r = t.run("import", "-f", "-o", "out.wsrep", t.write(name, data), ok=False)
+        assert r.returncode == 1 and words in r.err, (name, r.err)
+    bomb = zlib.compressobj(9, zlib.DEFLATED, 31)
+    packed_up = bomb.compress(b'[{"ph":"X","ts":1,"name":"') + b"".join(bomb.compress(b"a" * (1 << 20)) for _ in range(80)) + bomb.flush()
+    r = t.run("import", "-f", "-o", "out.wsrep", t.write("bomb.json.gz", packed_up), ok=False)
+    assert r.returncode == 1 and "more than 64 MiB" in r.err, r.err
 
 
 @test
