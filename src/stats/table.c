@@ -216,7 +216,13 @@ static void put_fixed(struct ws_text *t, uint64_t v, bool negative, unsigned dec
 	} while (v);
 	if (negative)
 		*--p = '-';
-	ws_text_add(t, p, (size_t)(buf + sizeof(buf) - p));
+	if (t->cap - t->len <= sizeof(buf)) {
+		ws_text_add(t, p, (size_t)(buf + sizeof(buf) - p));
+		return;
+	}
+	while (p < buf + sizeof(buf)) /* few: faster than a call */
+		t->s[t->len++] = *p++;
+	t->s[t->len] = 0;
 }
 
 /* Rounded half up; values are not negative, and none goes beyond 64 bits but by damage: it prints as the largest. */
