@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "base/compiler.h"
 #include "export/text.h"
 #include "stats/formats.h"
 
@@ -52,6 +53,46 @@ static bool is_plain(const char *s, size_t n, bool tsv)
 	return !found;
 }
 
+/* ASCII without NULs. */
+static bool is_ascii(const char *s, size_t n)
+{
+	uint64_t v, found = 0;
+
+	for (; n >= 8; s += 8, n -= 8) {
+		memcpy(&v, s, 8);
+		found |= (v & UINT64_C(0x8080808080808080)) | has_byte(v, 0);
+	}
+	for (; n; s++, n--)
+		found |= *s <= 0;
+	return !found;
+}
+
+static void put_char(struct ws_text *t, char c)
+{
+	if (ws_unlikely(t->len + 1 >= t->cap)) {
+		ws_text_add(t, &c, 1);
+		return;
+	}
+	t->s[t->len++] = c;
+	t->s[t->len] = 0;
+}
+
+/* In quotes, with those inside doubled. */
+static void put_quoted(struct ws_text *t, const char *s, size_t n)
+{
+	put_char(t, '"');
+	for (size_t at = 0; at < n;) {
+		const char *quote = memchr(s + at, '"', n - at);
+		size_t k = quote ? (size_t)(quote - s) - at + 1 : n - at;
+
+		ws_text_add(t, s + at, k);
+		if (quote)
+			put_char(t, '"');
+		at += k;
+	}
+	put_char(t, '"');
+}
+
 static void csv_text(struct ws_text *t, const char *s, size_t n)
 {
 	struct ws_text clean = {0};
@@ -60,22 +101,16 @@ static void csv_text(struct ws_text *t, const char *s, size_t n)
 		ws_text_add(t, s, n);
 		return;
 	}
+	if (is_ascii(s, n)) {
+		put_quoted(t, s, n);
+		return;
+	}
 	if (!memchr(s, '"', n) && !memchr(s, ',', n) && !memchr(s, '\n', n) && !memchr(s, '\r', n)) {
 		ws_text_utf8(t, s, n);
 		return;
 	}
 	ws_text_utf8(&clean, s, n);
-	ws_text_add(t, "\"", 1);
-	for (size_t at = 0; at < clean.len;) {
-		const char *quote = memchr(clean.s + at, '"', clean.len - at);
-		size_t k = quote ? (size_t)(quote - clean.s) - at + 1 : clean.len - at;
-
-		ws_text_add(t, clean.s + at, k);
-		if (quote)
-			ws_text_add(t, "\"", 1);
-		at += k;
-	}
-	ws_text_add(t, "\"", 1);
+	put_quoted(t, clean.s, clean.len);
 	ws_text_free(&clean);
 }
 
@@ -134,13 +169,13 @@ static void row(struct ws_printer *o, const struct ws_cell *cells, char separato
 {
 	for (size_t i = 0; i < o->column_count; i++) {
 		if (i)
-			ws_text_add(&o->line, &separator, 1);
+			put_char(&o->line, separator);
 		if (cells[i].type == WS_CELL_TEXT)
 			text(&o->line, cells[i].t.s, cells[i].t.n);
 		else if (cells[i].type != WS_CELL_NULL)
 			ws_print_number(o, i, &cells[i], false, &o->line);
 	}
-	ws_text_add(&o->line, "\n", 1);
+	put_char(&o->line, '\n');
 	end_line(o);
 }
 

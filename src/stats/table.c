@@ -25,23 +25,23 @@ static const char *const marked_args[] = {"nohdr", "nofmt", NULL};
 	"marks it with an ellipsis; a dot leaves the column as it is; 0 leaves it out. nofmt writes numbers without separators."
 
 const struct ws_format ws_formats[] = {
-    {"column", NULL, "txt", "aligned columns for a terminal", true, kept_args, WIDTHS, ws_column_begin, ws_kept_row, ws_column_end},
-    {"table", NULL, "txt", "columns in a box", true, kept_args, WIDTHS, ws_kept_begin, ws_kept_row, ws_box_end},
-    {"csv", NULL, "csv", "comma-separated values", false, header_args,
+    {"column", NULL, "txt", "aligned columns for a terminal", true, false, kept_args, WIDTHS, ws_column_begin, ws_kept_row, ws_column_end},
+    {"table", NULL, "txt", "columns in a box", true, false, kept_args, WIDTHS, ws_kept_begin, ws_kept_row, ws_box_end},
+    {"csv", NULL, "csv", "comma-separated values", false, true, header_args,
      "A field is quoted when it has a comma, a quote or a line break in it; quotes inside are doubled.", ws_csv_begin, ws_csv_row,
      ws_lines_end},
-    {"tsv", NULL, "tsv", "tab-separated values", false, tsv_args,
+    {"tsv", NULL, "tsv", "tab-separated values", false, true, tsv_args,
      "Tabs and line breaks in names become blanks; with esc they are written as \\t, \\n and \\r, and a backslash as two.",
      ws_tsv_begin, ws_tsv_row, ws_lines_end},
-    {"json", NULL, "json", "an array of objects, one a row", false, no_args,
+    {"json", NULL, "json", "an array of objects, one a row", false, true, no_args,
      "Names of columns are keys, as in the header of csv. What is empty there is an empty text.", ws_json_begin, ws_json_row,
      ws_json_end},
-    {"html", "hdoc", "html", "an HTML document", true, html_args,
+    {"html", "hdoc", "html", "an HTML document", true, false, html_args,
      "title is that of the document, and css the address of a style sheet that it asks for.", ws_html_begin, ws_html_row,
      ws_html_end},
-    {"htable", NULL, "html", "an HTML table without a document around it", false, marked_args, "To put into a page.", ws_htable_begin,
+    {"htable", NULL, "html", "an HTML table without a document around it", false, false, marked_args, "To put into a page.", ws_htable_begin,
      ws_html_row, ws_htable_end},
-    {"markdown", "md", "md", "a Markdown table", true, marked_args, "Punctuation in names is escaped.", ws_markdown_begin,
+    {"markdown", "md", "md", "a Markdown table", true, false, marked_args, "Punctuation in names is escaped.", ws_markdown_begin,
      ws_markdown_row, ws_markdown_end},
     {NULL},
 };
@@ -189,9 +189,9 @@ void ws_print_header(const struct ws_printer *o, size_t column, struct ws_text *
 	const struct ws_column *c = &o->columns[column];
 
 	ws_text_puts(t, c->name);
-	if (c->kind == WS_KIND_PERCENT)
+	if (c->kind == WS_KIND_PERCENT || c->kind == WS_KIND_SHARE)
 		ws_text_puts(t, " (%)");
-	else if (c->kind == WS_KIND_TIME || c->kind == WS_KIND_MEAN)
+	else if (c->kind == WS_KIND_TIME || c->kind == WS_KIND_MEAN || c->kind == WS_KIND_AVERAGE)
 		ws_text_printf(t, " (%s)", o->unit->name);
 	else if (c->kind == WS_KIND_SIZE || c->kind == WS_KIND_RATE)
 		ws_text_puts(t, c->kind == WS_KIND_SIZE ? " (MB)" : " (MB/s)");
@@ -216,7 +216,13 @@ static void put_fixed(struct ws_text *t, uint64_t v, bool negative, unsigned dec
 	} while (v);
 	if (negative)
 		*--p = '-';
-	ws_text_add(t, p, (size_t)(buf + sizeof(buf) - p));
+	if (t->cap - t->len <= sizeof(buf)) {
+		ws_text_add(t, p, (size_t)(buf + sizeof(buf) - p));
+		return;
+	}
+	while (p < buf + sizeof(buf)) /* few: faster than a call */
+		t->s[t->len++] = *p++;
+	t->s[t->len] = 0;
 }
 
 /* Rounded half up; values are not negative, and none goes beyond 64 bits but by damage: it prints as the largest. */
@@ -254,7 +260,11 @@ void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_
 		put_fixed(t, rounded((c->type == WS_CELL_INT ? (long double)magnitude : c->r) / 1000), negative, 3, grouped);
 	else if (c->type == WS_CELL_INT)
 		put_fixed(t, magnitude, negative, kind == WS_KIND_TIME ? o->unit->power : 0, grouped);
-	else if (kind == WS_KIND_MEAN && o->unit->power)
+	else if (kind == WS_KIND_SHARE && o->format->exact)
+		put_fixed(t, rounded(c->r * 1e9L), false, 9, grouped);
+	else if (kind == WS_KIND_AVERAGE && o->format->exact)
+		put_fixed(t, rounded(c->r * 1000), false, o->unit->power + 3, grouped);
+	else if ((kind == WS_KIND_MEAN || kind == WS_KIND_AVERAGE) && o->unit->power)
 		put_fixed(t, rounded(c->r), false, o->unit->power, grouped);
 	else
 		put_fixed(t, rounded(c->r * 10), false, 1, grouped);

@@ -23,6 +23,8 @@ enum ws_kind {
 	WS_KIND_TIME,	 /* whole nanoseconds */
 	WS_KIND_MEAN,	 /* nanoseconds with a fraction; one decimal */
 	WS_KIND_RATIO,	 /* how many on average; one decimal */
+	WS_KIND_SHARE,	 /* a percentage of a table of our own: one decimal for people, nine for programs */
+	WS_KIND_AVERAGE, /* nanoseconds with a fraction, likewise: for programs three decimals more than a time has */
 	WS_KIND_SIZE,	 /* bytes; shown in MB (10^6) with three decimals */
 	WS_KIND_RATE,	 /* bytes a second; likewise */
 	WS_KIND_VALUE,	 /* whatever a query gives: numbers in full, texts, from row to row */
@@ -94,6 +96,7 @@ struct ws_printer; /* one table being written */
 struct ws_format {
 	const char *name, *alias, *extension, *about;
 	bool titled;	 /* it shows the report's title */
+	bool exact;	 /* for programs: figures of our own tables with more digits than people read */
 	const char *const *args; /* arguments it takes, ended by NULL: nohdr, title=... and so on, "<width>" for widths */
 	const char *details;	 /* what --help-formats says of it when asked for it by name */
 	void (*begin)(struct ws_printer *o);
