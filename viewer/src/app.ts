@@ -342,6 +342,8 @@ export class App {
         return `${label || (r.main ? t("main_thread") : t("thread"))} [${r.tid}]`;
       case "threads":
         return t("more_threads", r.threads ?? r.children.length);
+      case "streams":
+        return t("more_streams", r.children.length);
       case "gpu":
         return `${t("gpu", r.device ?? 0)}${label ? " · " + label : ""}${r.parent ? "" : ` · ${clean(r.process ?? "", 40)} [${r.pid}]`}`;
       case "projected":

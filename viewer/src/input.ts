@@ -33,7 +33,8 @@ export class Input {
     area.addEventListener("contextmenu", (e) => this.menu(e));
     timeline.root.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
     timeline.axis.addEventListener("pointerdown", (e) => this.axisDown(e));
-    timeline.axis.addEventListener("dblclick", (e) => void this.editMarker(e));
+    timeline.axis.addEventListener("dblclick", (e) => void this.editMarker(this.markerAt(e.clientX - timeline.axis.getBoundingClientRect().left)));
+    timeline.axis.addEventListener("contextmenu", (e) => this.axisMenu(e));
     window.addEventListener("keydown", (e) => this.keyDown(e));
     window.addEventListener("keyup", (e) => this.keys.delete(e.code));
     window.addEventListener("blur", () => this.keys.clear());
@@ -240,13 +241,46 @@ export class Input {
     return this.app.markers.findIndex((m) => Math.abs(this.app.view.x(m.time) - x) < 7);
   }
 
-  private async editMarker(e: MouseEvent): Promise<void> {
-    const i = this.markerAt(e.clientX - this.timeline.axis.getBoundingClientRect().left);
+  private markerItems(i: number): Item[] {
+    return i < 0 ? [] : [[t("edit_marker"), () => void this.editMarker(i)], [t("remove_marker"), () => this.removeMarker(i)], null];
+  }
+
+  private removeMarker(i: number): void {
+    this.app.markers.splice(i, 1);
+    this.app.store();
+    this.app.emit("markers");
+    this.app.emit("draw");
+  }
+
+  private addMarkerItem(time: number): Item {
+    return [
+      t("add_marker"),
+      () => {
+        this.app.pointer = time;
+        void this.addMarker();
+      },
+    ];
+  }
+
+  private viewItems(): Item[] {
+    return [
+      [t("copy_link"), () => copied(this.app.link())],
+      [t("undo"), () => this.app.view.undo()],
+      [t("fit"), () => this.app.view.fit()],
+    ];
+  }
+
+  private axisMenu(e: MouseEvent): void {
+    e.preventDefault();
+    const x = e.clientX - this.timeline.axis.getBoundingClientRect().left;
+    showMenu(e.clientX, e.clientY, [...this.markerItems(this.markerAt(x)), this.addMarkerItem(this.app.view.t(x)), ...this.viewItems()]);
+  }
+
+  private async editMarker(i: number): Promise<void> {
     if (i < 0) return;
     const note = await askText(t("marker_note"), this.app.markers[i].note);
     if (note === null) return;
-    if (note === "" && this.app.markers[i].note === "") this.app.markers.splice(i, 1);
-    else this.app.markers[i].note = note;
+    this.app.markers[i].note = note;
     this.app.store();
     this.app.emit("markers");
     this.app.emit("draw");
@@ -291,16 +325,7 @@ export class Input {
         items.push(null);
       }
     }
-    items.push([
-      t("add_marker"),
-      () => {
-        this.app.pointer = time;
-        void this.addMarker();
-      },
-    ]);
-    items.push([t("copy_link"), () => copied(this.app.link())]);
-    items.push([t("undo"), () => this.app.view.undo()]);
-    items.push([t("fit"), () => this.app.view.fit()]);
+    items.push(...this.markerItems(this.markerAt(x)), this.addMarkerItem(time), ...this.viewItems());
     if (row)
       items.push(
         null,

@@ -33,7 +33,7 @@ export class Labels {
     });
     this.restore = h("button", { class: "restore", onclick: () => this.showAll() });
     this.head = h("div", { class: "labelhead", style: { height: `${AXIS}px` } }, this.filter, this.restore);
-    this.pane = h("div", { class: "labelpane", role: "tree", "aria-label": "rows" });
+    this.pane = h("div", { class: "labelpane", role: "tree" });
     this.root = h("div", { class: "labels" }, this.head, this.pane);
     this.pane.addEventListener("wheel", (e) => this.onWheel(e), { passive: false });
     for (const what of ["layout", "scroll", "busy", "words"]) app.on(what, () => this.update());
@@ -48,6 +48,7 @@ export class Labels {
   private words(): void {
     this.filter.placeholder = t("filter_rows");
     this.filter.setAttribute("aria-label", t("filter_rows"));
+    this.pane.setAttribute("aria-label", t("row_names"));
     this.shown.clear();
   }
 

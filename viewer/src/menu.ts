@@ -129,7 +129,7 @@ export function askText(label: string, text: string): Promise<string | null> {
           },
         },
         h("label", null, label, input),
-        h("button", { class: "primary", type: "submit" }, "OK"),
+        h("button", { class: "primary", type: "submit" }, t("ok")),
       ),
     );
     d.addEventListener("close", () => resolve(result));

@@ -36,7 +36,7 @@ export class Timeline {
     this.canvas = h("canvas", { class: "rects" });
     this.over = h("canvas", { class: "over" });
     this.axis = h("canvas", { class: "axis" });
-    this.area = h("div", { class: "area", tabindex: 0, role: "application", "aria-label": "time line" }, this.canvas, this.over);
+    this.area = h("div", { class: "area", tabindex: 0, role: "application", "aria-label": t("time_line") }, this.canvas, this.over);
     this.root = h("div", { class: "canvases" }, this.axis, this.area);
     const wanted = new URLSearchParams(location.search).get("painter");
     const gl = wanted === "canvas" ? null : GLPainter.make(this.canvas, wanted === "webgl2");
@@ -51,6 +51,7 @@ export class Timeline {
     this.ac = this.axis.getContext("2d")!;
     app.cache.onDrop = (tile) => this.painter.drop(tile);
     for (const what of ["draw", "view", "layout", "range", "select", "found", "words"]) app.on(what, () => this.redraw());
+    app.on("words", () => this.area.setAttribute("aria-label", t("time_line")));
     app.on("theme", () => {
       this.shownPalettes = "";
       this.redraw();
