@@ -74,6 +74,12 @@ def test_queries(report, folder):
     for what, args in (("a parameter that is not declared", ["--report-dir", own, "-r", "busy:nope=1"]), ("no such folder", ["--report-dir", own + "x"])):
         r = run(*args, report)
         check("refused: " + what, r.returncode == 2 and r.stderr.count("\n") == 1, r)
+    marker = os.path.join(folder, "ran")
+    with open(os.path.join(own, "theirs.py"), "w") as f:
+        f.write("#!/usr/bin/env python3\nopen(%r, 'w')\n" % marker)
+    os.chmod(os.path.join(own, "theirs.py"), 0o755)
+    r = run("--report-dir", own, "-r", "theirs:rows=3", report)
+    check("a script is not run, but named", (r.returncode, "scripts are not run" in r.stderr and "theirs.sql" in r.stderr, os.path.exists(marker)) == (2, True, False), r)
     with open(os.path.join(own, "large.sql"), "w") as f:
         f.write("x" * (1 << 20) + "yy")
     r = run("--report-dir", own, "-r", "busy", report)
