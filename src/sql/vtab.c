@@ -36,6 +36,9 @@ struct plan {
 	bool join;    /* values that are looked up come from other rows: there will be many */
 };
 
+/* Rows of a group lie apart in the columns: they are asked of the memory so many rows before they are needed. */
+enum { AHEAD = 24, AHEAD_COLUMNS = 8 };
+
 struct cursor {
 	sqlite3_vtab_cursor base;
 	struct ws_sql_table *t;
@@ -58,6 +61,8 @@ struct cursor {
 	uint64_t *buffer[WS_MAX_COLUMNS];
 	uint32_t buffer_rows;
 	struct ws_sql_part *part;
+	const uint64_t *ahead[AHEAD_COLUMNS]; /* columns of the grouping that the query reads */
+	uint32_t ahead_count;
 	uint64_t *const *col;
 	size_t row;		 /* in col */
 	size_t group, group_end; /* of a grouping: where we are, and up to which place in its order */
@@ -633,12 +638,18 @@ static int begin_groups(struct cursor *c)
 	c->col = c->part->col;
 	c->at = c->group = c->group_end = 0;
 	c->end = c->part->rows;
+	c->ahead_count = 0;
+	for (uint64_t left = c->plan.decode; left && c->ahead_count < AHEAD_COLUMNS; left &= left - 1)
+		c->ahead[c->ahead_count++] = c->part->col[__builtin_ctzll(left)];
 	return SQLITE_OK;
 }
 
 static void enter_row(struct cursor *c)
 {
 	c->row = c->part->order[c->at];
+	if (c->plan.group.count && c->at + AHEAD < c->end)
+		for (uint32_t i = 0; i < c->ahead_count; i++)
+			__builtin_prefetch(&c->ahead[i][c->part->order[c->at + AHEAD]]);
 	if (c->plan.group.count && c->at >= c->group_end) { /* another group: none is empty */
 		c->group_end = c->part->first[++c->group];
 		c->known = 0;

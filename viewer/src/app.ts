@@ -93,6 +93,7 @@ export class App {
     this.cache = new TileCache(this.source);
     this.cache.onArrive = () => this.emit("draw");
     this.cache.onError = (e) => this.fail(e);
+    this.cache.onReading = () => this.resume();
     this.view.onChange = () => this.emit("view");
     this.applySettings();
   }
@@ -127,6 +128,7 @@ export class App {
   async ask<T>(path: string, params: Record<string, string | number | undefined> = {}, signal?: AbortSignal): Promise<T | undefined> {
     try {
       const v = await this.source.json<T>(path, params, signal);
+      if (path !== "progress" && (v as { unread?: number }).unread) this.resume();
       if (this.error) {
         this.error = "";
         this.emit("error");
@@ -272,6 +274,14 @@ export class App {
   }
 
   progress = 0;
+  unread = 0; // rows that are not read: too large to be read before someone looks closer
+
+  /** Rows are being read because someone looked at them. */
+  private resume(): void {
+    if (!this.complete) return;
+    this.complete = false;
+    void this.follow().then(() => this.emit("built"));
+  }
 
   /** Until all events are read: show lanes as they become ready. `building` ends when only ranges on GPUs are still to come. */
   private async follow(): Promise<void> {
@@ -280,17 +290,20 @@ export class App {
     for (let wait = 60; ; wait = Math.min(wait * 1.4, 1000)) {
       let built = 0,
         all = 0,
+        unread = 0,
         done = true,
         end = true;
       for (const r of this.reports) {
-        const p = await this.ask<{ events: number; built: number; done: number; all: number }>("progress", { r: r.id });
+        const p = await this.ask<{ events: number; built: number; done: number; all: number; unread?: number }>("progress", { r: r.id });
         if (!p || mine !== this.starts) return;
         built += p.built;
         all += p.events;
+        unread += p.unread ?? 0;
         done &&= p.done === 1;
         end &&= p.all === 1;
       }
       this.progress = all ? built / all : 1;
+      this.unread = unread;
       if (`${built} ${done} ${end}` !== last) {
         last = `${built} ${done} ${end}`;
         await this.loadTrees();

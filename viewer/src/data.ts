@@ -173,7 +173,8 @@ export interface Tile {
   lane: number;
   k: number;
   index: number;
-  pending: boolean;
+  pending: boolean; // drawn from what the report says of its blocks: its row is not read
+  reading: boolean; // ...but is being read
   asked: number; // levels asked for
   levels: TileLevel[];
   bytes: ArrayBuffer;
@@ -220,6 +221,7 @@ export function parseTiles(report: number, k: number, asked: Wanted[], bytes: Ar
       k,
       index: u32[at + 1] | 0,
       pending: u32[at + 2] !== 0,
+      reading: u32[at + 2] === 1,
       asked: asked[i].levels,
       levels,
       bytes,
@@ -293,6 +295,7 @@ export class TileCache {
   onDrop: (t: Tile) => void = () => undefined;
   onArrive: () => void = () => undefined;
   onError: (e: Error) => void = () => undefined;
+  onReading: () => void = () => undefined;
   static MOST = 96 << 20;
 
   constructor(private source: Source) {}
@@ -340,7 +343,10 @@ export class TileCache {
     keys.forEach((key) => this.flying.add(key));
     try {
       const bytes = await this.source.tiles({ r: report, k, i: index, n: 1, lanes: lanes.map((w) => `${w.of ?? w.lane}.${w.levels}${(w.ids ?? []).map((id) => `~${id}`).join("")}`).join(",") });
-      for (const t of parseTiles(report, k, lanes, bytes)) this.put(t);
+      for (const t of parseTiles(report, k, lanes, bytes)) {
+        this.put(t);
+        if (t.reading) this.onReading();
+      }
       this.evict();
     } catch (e) {
       this.onError(e as Error);

@@ -165,7 +165,7 @@ function boot(): void {
   });
   const say = (): void => {
     const all = app.reports.reduce((n, r) => n + (r.tables.reduce((m, x) => m + x.rows, 0) || 0), 0);
-    status.textContent = app.building ? t("loading", percent(app.progress)) : `${t("n_events", count(all))} · ${duration(app.view.t1 - app.view.t0)}`;
+    status.textContent = app.building ? t("loading", percent(app.progress)) : `${t("n_events", count(all))}${app.complete ? "" : ` · ${t("loading", percent(app.progress))}`} · ${duration(app.view.t1 - app.view.t0)}`;
   };
   app.on("progress", say);
   app.on("view", say);
