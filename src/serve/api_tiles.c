@@ -105,7 +105,7 @@ static int add_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *e)
 			return 400;
 		}
 		s = end + (*end == ',');
-		ws_lanes_want_at(c->l, (uint32_t)lane, UINT64_C(1) << x->k);
+		ws_lanes_want_at(c->l, (uint32_t)lane, x->only_n ? 0 : UINT64_C(1) << x->k);
 		for (int64_t i = 0; i < x->n; i++) {
 			if (x->tile_n == MOST_TILES || x->rects.n > MOST_RECTS) {
 				ws_fail(e, "so many tiles at once are too much");

@@ -646,7 +646,9 @@ withPage("kernels and memory operations open to a row for each name, with its sh
   await t.eval(() => window.warpsight.app.select(0, null));
   await t.page.reload();
   await t.settled();
-  await until("the rows after a reload", async () => (await below()).length === 8);
+  await until("the rows after a reload", async () => (await below()).length === 8).catch(async (e) => {
+    throw new Error(`${e.message}: ${await below()}; ${await t.eval(() => JSON.stringify(window.warpsight.app.stored.open))}`);
+  });
   await t.page.locator(".label[data-type=named]", { hasText: "layer_norm" }).first().click({ button: "right" });
   await t.page.locator(".menu button", { hasText: "Show in events" }).click();
   await until("its events", async () => /^ ?\d+ events/.test(await t.text(".events .actions .quiet")) && (await t.page.locator(".events tbody tr").allInnerTexts()).every((x) => x.includes("layer_norm_kernel")));

@@ -17,6 +17,8 @@ withPage("rows: processes, threads, GPUs, cores, counters, tracks", async (t) =>
   const labels = await t.page.locator(".label .name").allInnerTexts();
   ok(labels.includes("rank 0 · python3 [100]"), `the rank's name, among ${labels}`);
   ok(labels.includes("NVTX · NCCL"), "the domain's name");
+  const all = await t.eval(() => [...window.warpsight.app.rows.names.values()]);
+  for (const want of ["cuBLAS", "cuDNN", "Spans"]) ok(all.includes(want), `calls of libraries have rows of their own: ${want}`);
 });
 
 withPage("drawn is true: painted pixels are where events are", async (t) => {

@@ -40,7 +40,7 @@ const TRUTH = {
   osrt: (r) => select("OSRT_API", named, thread(r.thread)),
   cuda_api: (r) => select("CUPTI_ACTIVITY_KIND_RUNTIME", named, thread(r.thread)),
   op: (r) => select("WARPSIGHT_OP", named, `${thread(r.thread)} AND kind ${r.python ? "=" : "<>"} 3`),
-  slice: (r) => select("WARPSIGHT_SLICE", named, `${thread(r.thread)} AND trackId = 0`),
+  slice: (r) => select("WARPSIGHT_SLICE", named, `${thread(r.thread)} AND trackId = 0 AND ${r.label ? `(SELECT value FROM StringIds WHERE id = categoryId) = '${r.label}'` : "ifnull((SELECT value FROM StringIds WHERE id = categoryId), '') NOT LIKE '%EVENTS'"}`),
   gil: (r) => select("WARPSIGHT_GIL", "state", thread(r.thread)),
   state: (r) => select("WARPSIGHT_SCHED", "''", thread(r.thread)),
   sample: (r) => select("COMPOSITE_EVENTS", "''", thread(r.thread), "start"),

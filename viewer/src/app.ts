@@ -56,6 +56,14 @@ function load<T>(key: string, fallback: T): T {
   }
 }
 
+const LIBRARIES: Record<string, string> = { CUBLAS: "cuBLAS", CUDNN: "cuDNN", CUFFT: "cuFFT", CUSPARSE: "cuSPARSE", UCP: "UCX", OPENACC: "OpenACC", OPENMP: "OpenMP", OPENGL: "OpenGL", VULKAN: "Vulkan" };
+
+/** A row of calls of a library: CUBLAS_EVENTS, MPI_P2P_EVENTS, CUPTI_ACTIVITY_KIND_OPENACC_DATA. */
+function libraryName(category: string): string {
+  const [library, ...rest] = category.replace(/^CUPTI_ACTIVITY_KIND_/, "").split("_");
+  return [LIBRARIES[library] ?? library, ...rest.filter((w) => !["EVENTS", "EVENT", "KIND", "API"].includes(w)).map((w) => w.toLowerCase())].join(" ");
+}
+
 /** A name as the server is asked for it: of a very long one the beginning. */
 function beginning(name: string): { q: string; cut: number } {
   const end = name.charCodeAt(199) >= 0xd800 && name.charCodeAt(199) < 0xdc00 ? 199 : 200;
@@ -321,8 +329,8 @@ export class App {
     }
     this.complete = true;
     this.emit("view");
+    this.idsOf.clear(); // rows that were not read may have names under other numbers
     await this.markNames();
-    for (const r of [...this.rows.byKey.values()]) if (r.open && opensToNames(r) && !r.children.length) await this.loadNames(r);
   }
 
   layoutRows(): void {
@@ -360,6 +368,8 @@ export class App {
         return t(r.python ? "python_calls" : "op");
       case "gpu_bytes":
         return t("gpu_bytes");
+      case "slice":
+        return label ? libraryName(label) : t("slice");
       case "named":
       case "counter":
       case "counter_group":
@@ -486,7 +496,9 @@ export class App {
   /** Rows for the names that took most time, below a row that was opened. */
   private async loadNames(r: Row): Promise<void> {
     const sum = await this.ask<Sum>("sum", { r: r.report, lanes: r.lane });
-    const most = (sum?.groups ?? []).sort((a, b) => b.total - a.total).slice(0, MOST_NAMES);
+    if (!sum || sum.unread) return; // its row is being read: again when that is done
+    const most = sum.groups.sort((a, b) => b.total - a.total).slice(0, MOST_NAMES);
+    if (!most.length) return;
     const names = await Promise.all(most.map(async (g) => ({ name: g.name, ids: await this.numbersOf(r.report, g.name), count: g.count })));
     const now = this.rows.byKey.get(r.key);
     if (!now || now.children.length) return;
@@ -498,8 +510,11 @@ export class App {
 
   /** How much of what their row did in the window events of each name were. */
   async nameShares(): Promise<void> {
-    for (const r of this.rows.byKey.values()) {
-      if (!r.open || !opensToNames(r) || !r.children.length) continue;
+    for (const r of [...this.rows.byKey.values()].filter((x) => x.open && opensToNames(x))) {
+      if (!r.children.length) {
+        await this.loadNames(r); // it was open from the start, or could not be asked for
+        continue;
+      }
       const o = this.offsets[r.report];
       const sum = await this.ask<Sum>("sum", { r: r.report, lanes: r.lane, t0: Math.round(this.view.t0 - o), t1: Math.round(this.view.t1 - o) });
       const all = (sum?.groups ?? []).reduce((n, g) => n + g.total, 0);

@@ -96,6 +96,7 @@ export interface Group {
 }
 
 export interface Sum {
+  unread?: number; // rows that are being read, which this is without
   groups: Group[];
   left_out: number;
   lanes: [number, number, number][];
