@@ -104,6 +104,7 @@ export class App {
     this.cache.onReading = () => this.resume();
     this.view.onChange = () => this.emit("view");
     this.applySettings();
+    window.addEventListener("pagehide", () => this.storeNow());
   }
 
   /* ---- telling ---- */
@@ -178,7 +179,17 @@ export class App {
     return `warpsight ${this.reports.map((r) => `${r.path} ${r.bytes}`).join("|")}`;
   }
 
-  store = later(300, () => {
+  /** Keep how rows and markers are, soon; and at once when the page goes. */
+  store = (): void => {
+    this.dirty = true;
+    this.storeSoon();
+  };
+  private dirty = false;
+  private storeSoon = later(300, () => this.storeNow());
+
+  private storeNow(): void {
+    if (!this.dirty) return;
+    this.dirty = false;
     this.stored.markers = this.markers;
     this.stored.offsets = this.offsets;
     try {
@@ -186,7 +197,7 @@ export class App {
     } catch {
       /* as above */
     }
-  });
+  }
 
   /* ---- starting ---- */
 
