@@ -580,6 +580,16 @@ withPage("waits lead to who held the lock, who woke the thread, who had the GIL"
   equal(s.detail.links.map((l) => [l.role, l.name, l.start]), [["holder", "Holds the GIL", 3000000]], "of the GIL");
 });
 
+withPage("a call that waits for the GPU leads to the work it waited for", async (t) => {
+  const spot = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "cudaStreamSynchronize", t: 0 }));
+  await t.eval((s) => window.warpsight.app.select(0, s, true), spot);
+  const s = await until("details", async () => ((await t.selected())?.detail ? t.selected() : null));
+  const waited = s.detail.links.find((l) => l.role === "waited");
+  ok(s.detail.links.some((l) => l.role === "wait") && waited, "the wait, and the work");
+  const after = await t.eval(async ([e]) => (await window.warpsight.app.source.json("events", { r: 0, q: "", t0: e.start, t1: e.end, limit: 1000 })).events, [s]);
+  equal(waited.end, Math.max(...after.filter((e) => e.end <= s.end && ["Memset", "Copy device to host"].includes(e.name)).map((e) => e.end)), "the last to end before the call did");
+});
+
 withPage("a kernel has the call stack of its launch; GPU time by that stack and by operators", async (t) => {
   const kernel = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "sm90_gemm", t: 0 }));
   await t.eval((s) => window.warpsight.app.select(0, s, true), kernel);

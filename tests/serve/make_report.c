@@ -210,7 +210,8 @@ static void waits(void)
 	ADD(sched, .start = ZERO + 2005 * US, .end = ZERO + 2400 * US, .thread = 21, .cpu = 2, .woken = ZERO + 1995 * US,
 	    .waker = 20, .after = WS_AFTER_PREEMPTED);
 	ADD(gil, .start = ZERO + 3000 * US, .end = ZERO + 4000 * US, .thread = 20, .state = WS_GIL_HOLDS);
-	ADD(gil, .start = ZERO + 3200 * US, .end = ZERO + 4000 * US, .thread = 21, .state = WS_GIL_WAITS);
+	ADD(gil, .start = ZERO + 3200 * US, .end = ZERO + 4002 * US, .thread = 21, .state = WS_GIL_WAITS);
+	ADD(gil, .start = ZERO + 4001 * US, .end = ZERO + 4500 * US, .thread = 20, .state = WS_GIL_WAITS);
 }
 
 /* What other tools' traces bring: calls of libraries, operators, calls of Python, collectives; and rarer kinds of events. */
