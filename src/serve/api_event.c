@@ -420,7 +420,8 @@ static void link_to_work(struct event *e, uint32_t process, const struct ws_map 
 		for (size_t k = 0; k < h.n && k < WORK_SHOWN; k++)
 			if (spot_of_work(e->c, work_joins[i].table, &h.v[k], &s))
 				put_link(e, as, &s);
-		if (work_joins[i].table == WS_TABLE_cuda_sync && h.n == 1 && read_row(e->c->rep->r, WS_TABLE_cuda_sync, h.v[0].row, v))
+		if (work_joins[i].table == WS_TABLE_cuda_sync && h.n == 1 &&
+		    read_row(e->c->rep->r, WS_TABLE_cuda_sync, h.v[0].row, v))
 			link_waited(e, process, (uint32_t)v[ws_cuda_sync_device], v[ws_cuda_sync_stream]);
 		free(h.v);
 	}
@@ -495,9 +496,8 @@ static uint32_t thread_by_tid(const struct ws_who *who, uint32_t like, uint32_t 
 /* Who held the lock when the call began to wait. */
 static void link_holder(struct event *e)
 {
-	uint32_t holder = e->v[ws_osrt_holder]
-			      ? thread_by_tid(e->c->l->who, (uint32_t)e->v[ws_osrt_thread], (uint32_t)e->v[ws_osrt_holder])
-			      : 0;
+	uint32_t holder =
+	    e->v[ws_osrt_holder] ? thread_by_tid(e->c->l->who, (uint32_t)e->v[ws_osrt_thread], (uint32_t)e->v[ws_osrt_holder]) : 0;
 	struct ws_spot s;
 
 	if (holder && doing_at(e->c->l, holder, e->start, &s))
@@ -543,7 +543,8 @@ static void link_gil(struct event *e)
 			uint32_t at = ws_level_seek(v, 0, v->n, e->end);
 
 			/* Who lets go of it often begins to wait for it at once. */
-			while (at && v->name[at - 1] != WS_NAME(WS_NAME_OURS, WS_OWN_GIL + WS_GIL_HOLDS) && v->start[at - 1] > e->start)
+			while (at && v->name[at - 1] != WS_NAME(WS_NAME_OURS, WS_OWN_GIL + WS_GIL_HOLDS) &&
+			       v->start[at - 1] > e->start)
 				at--;
 			if (!at || ws_level_end(v, at - 1) <= (last ? last : e->start) ||
 			    v->name[at - 1] != WS_NAME(WS_NAME_OURS, WS_OWN_GIL + WS_GIL_HOLDS))

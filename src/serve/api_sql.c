@@ -25,7 +25,8 @@ struct query {
 
 static const char *table_name(const struct ws_source *s)
 {
-	return s->table == WS_TABLE_sched ? "WARPSIGHT_SCHED" /* spans; SCHED_EVENTS has their ends apart */ : ws_tables[s->table].sqlite;
+	return s->table == WS_TABLE_sched ? "WARPSIGHT_SCHED" /* spans; SCHED_EVENTS has their ends apart */
+					  : ws_tables[s->table].sqlite;
 }
 
 static const char *column_name(const struct ws_source *s, int column)
@@ -119,8 +120,10 @@ static void put_library(struct query *q, uint32_t category)
 	size_t n;
 
 	if (!category) {
-		ws_text_puts(q->t, " AND (categoryId IS NULL OR (SELECT value NOT GLOB '*[_]*' OR value GLOB '*[^A-Z0-9_]*' FROM StringIds WHERE "
-				   "id = categoryId))");
+		ws_text_puts(
+		    q->t,
+		    " AND (categoryId IS NULL OR (SELECT value NOT GLOB '*[_]*' OR value GLOB '*[^A-Z0-9_]*' FROM StringIds WHERE "
+		    "id = categoryId))");
 		return;
 	}
 	s = ws_report_string(q->c->l->r, category, &n);
@@ -232,7 +235,8 @@ static int put_selects(struct query *q, const uint32_t *lanes, size_t n, bool al
 			if (named && q->s->naming != WS_NAMED_STR && q->s->naming != WS_NAMED_ENUM) {
 				if (all) /* nothing of theirs has a name that the query could compare */
 					continue;
-				return ws_fail(e, "Names of these rows are no column of their table: there is no query that searches them.");
+				return ws_fail(
+				    e, "Names of these rows are no column of their table: there is no query that searches them.");
 			}
 			ws_text_puts(q->t, any ? "\n  UNION ALL " : "  ");
 			any = true;

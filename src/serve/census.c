@@ -162,7 +162,8 @@ static bool wanted(const struct ws_lane_pass *p, const struct ws_feed *f, const 
 bool ws_lane_is_library(const char *category, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (category[i] != '_' && !(category[i] >= 'A' && category[i] <= 'Z') && !(category[i] >= '0' && category[i] <= '9'))
+		if (category[i] != '_' && !(category[i] >= 'A' && category[i] <= 'Z') &&
+		    !(category[i] >= '0' && category[i] <= '9'))
 			return false;
 	return memchr(category, '_', n) != NULL;
 }

@@ -3,8 +3,8 @@
  *
  * Events come block after block, each block in order of start: almost sorted, but for ranges that were written when they ended,
  * long after what they enclose. So what ascends is left alone and the rest is sorted and merged in (sort_events). A walk in order
- * of (start, longer first) then gives each event the first level that is free at its start, and a second one copies it there. Ranges
- * as GPUs saw them have a depth from where they were made: steps overlap on a GPU, and what is inside of one stays below it.
+ * of (start, longer first) then gives each event the first level that is free at its start, and a second one copies it there.
+ * Ranges as GPUs saw them have a depth from where they were made: steps overlap on a GPU, and what is inside of one stays below it.
  */
 #include <stdlib.h>
 #include <string.h>

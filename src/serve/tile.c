@@ -129,7 +129,8 @@ static bool is_among(uint32_t name, const uint32_t *names, size_t n)
 void ws_tile_draw_named(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k, int64_t index,
 			const uint32_t *names, size_t n, struct ws_rects *out)
 {
-	struct drawing d = {.l = l, .v = &lane->level[level], .t0 = ws_tile_start(l, k, index), .px = INT64_C(1) << k, .k = k, .out = out};
+	struct drawing d = {
+	    .l = l, .v = &lane->level[level], .t0 = ws_tile_start(l, k, index), .px = INT64_C(1) << k, .k = k, .out = out};
 	struct few few = {0};
 	int64_t at = 0;
 	uint32_t i, end;
