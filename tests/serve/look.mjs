@@ -4,8 +4,9 @@
  * See harness.mjs.
  *
  * Pictures. Rows are painted without text on a canvas of their own, so that this one is compared closely, in blocks of 4 pixels. The
- * whole page has text, whose shapes and widths follow the fonts of the machine: it is compared in blocks of 8 pixels, coarsely
- * enough that another font passes (a test sees to that), and something missing, moved or of another colour does not.
+ * whole page has text, whose shapes and widths follow the fonts of the machine: it is compared in blocks of 8 pixels, and once more
+ * in blocks of 32, which tell whether there is text whatever it looks like. Tests see to it that another font passes (it comes to a
+ * third of what is allowed) and that a missing row, another colour and an empty panel do not.
  * References are the blocks' mean colours as small PNGs in shots/; WS_SHOTS_UPDATE=1 writes them anew.
  */
 import { spawnSync } from "node:child_process";
@@ -55,23 +56,32 @@ async function lookAt(png, block, reference) {
       if (r.width !== w || r.height !== h) return { means, size: [w, h, r.width, r.height] };
       const away = [];
       for (let i = 0; i < w * h; i++) away.push(Math.max(...[0, 1, 2].map((n) => Math.abs(out.data[i * 4 + n] - r.data[i * 4 + n]))));
-      return { means, away };
+      /* The same once more in blocks four times as large: where there is text, whatever its font. */
+      const coarse = [];
+      for (let j = 0; j + 4 <= h; j += 4)
+        for (let i = 0; i + 4 <= w; i += 4) {
+          const sum = [0, 0, 0];
+          for (let y = 0; y < 4; y++) for (let k = 0; k < 4; k++) for (let n = 0; n < 3; n++) sum[n] += out.data[((j + y) * w + i + k) * 4 + n] - r.data[((j + y) * w + i + k) * 4 + n];
+          coarse.push(Math.max(...sum.map((v) => Math.abs(v) / 16)));
+        }
+      return { means, away, coarse };
     },
     [`data:image/png;base64,${png.toString("base64")}`, block, reference && `data:image/png;base64,${readFileSync(reference).toString("base64")}`],
   );
 }
 
-/** Share of blocks that are more than `by` (of 255) away from the reference in some colour. */
-async function apart(name, png, block, by) {
+/** Share of blocks that are more than `by` (of 255) away from the reference in some colour; and of larger blocks, more than `byLarge`. */
+async function apart(name, png, block, by, byLarge) {
   const file = join(shots, `${name}.png`);
   if (process.env.WS_SHOTS_UPDATE) {
     mkdirSync(shots, { recursive: true });
     writeFileSync(file, Buffer.from((await lookAt(png, block)).means.split(",")[1], "base64"));
-    return 0;
+    return [0, 0];
   }
-  const { away, size } = await lookAt(png, block, file);
+  const { away, coarse, size } = await lookAt(png, block, file);
   equal(size, undefined, `sizes of ${name} and its reference`);
-  return away.filter((d) => d > by).length / away.length;
+  if (process.env.WS_SHOTS) console.log(`# ${name}: ${[6, 8, 10, 12, 16].map((x) => ((coarse.filter((d) => d > x).length / coarse.length) * 100).toFixed(2)).join(" ")}`);
+  return [away.filter((d) => d > by).length / away.length, coarse.filter((d) => d > byLarge).length / coarse.length];
 }
 
 const rowsPicture = async (t) =>
@@ -87,7 +97,7 @@ const rowsPicture = async (t) =>
   );
 
 const ROWS = [4, 24, 0.004],
-  PAGE = [8, 40, 0.02];
+  PAGE = [8, 40, 0.02, 12, 0.015];
 
 async function looksLike(t, name) {
   await t.page.mouse.move(2, 2);
@@ -95,11 +105,12 @@ async function looksLike(t, name) {
   const rows = await rowsPicture(t),
     page = await t.page.screenshot();
   if (process.env.WS_SHOTS) writeFileSync(join(process.env.WS_SHOTS, `${name}.png`), page);
-  const a = await apart(`${name}-rows`, rows, ROWS[0], ROWS[1]);
+  const [a] = await apart(`${name}-rows`, rows, ROWS[0], ROWS[1], 255);
   ok(a <= ROWS[2], `rows of ${name}: ${(a * 100).toFixed(2)} % of the blocks differ`);
-  const b = await apart(name, page, PAGE[0], PAGE[1]);
+  const [b, c] = await apart(name, page, PAGE[0], PAGE[1], PAGE[3]);
   ok(b <= PAGE[2], `${name}: ${(b * 100).toFixed(2)} % of the blocks differ`);
-  return [a, b];
+  ok(c <= PAGE[4], `${name}: ${(c * 100).toFixed(2)} % of the larger blocks differ`);
+  return [b, c];
 }
 
 const CANVAS = { search: "?painter=canvas" };
@@ -150,28 +161,46 @@ test("looks like its reference: two ranks", async () => {
   await t.end();
 });
 
+for (const name of ["overview", "step", "selection", "flame"])
+  withPage(
+    `pictures: another font passes: ${name}`,
+    async (t) => {
+      if (process.env.WS_SHOTS_UPDATE) return;
+      await t.page.addStyleTag({ content: "* { font-family: 'DejaVu Serif', serif !important; letter-spacing: 0.2px; }" });
+      await LOOKS[name](t);
+      const font = await looksLike(t, name);
+      console.log(`# ${font.map((v) => (v * 100).toFixed(2))} % of the blocks and of the larger blocks differ`);
+    },
+    { ...CANVAS, bypassCSP: true },
+  );
+
 withPage(
-  "pictures: another font passes, a missing row and another colour do not",
+  "pictures: a missing row and another colour do not pass",
   async (t) => {
     if (process.env.WS_SHOTS_UPDATE) return;
-    await t.page.addStyleTag({ content: "* { font-family: monospace !important; letter-spacing: 0.3px; }" });
-    const [, font] = await looksLike(t, "overview");
-    console.log(`# another font: ${(font * 100).toFixed(2)} % of the blocks differ`);
     await t.eval(() => {
       const { app } = window.warpsight;
       app.setHidden(app.rows.visible.find((r) => r.type === "memory"), true);
       app.layoutRows();
     });
-    const fails = async (what) => {
+    const fails = async (what, name = "overview") => {
       let said = "";
-      await looksLike(t, "overview").catch((e) => (said = e.message));
-      ok(said.includes("of the blocks differ"), what);
+      await looksLike(t, name).catch((e) => (said = e.message));
+      console.log(`# ${said}`);
+      ok(/of the (larger )?blocks differ/.test(said), what);
     };
     await fails("a missing row is seen");
     await t.page.locator(".restore").click();
     await looksLike(t, "overview");
     await t.eval(() => window.warpsight.app.setNameColor("step 2", 3));
     await fails("one range of another colour is seen");
+    await t.eval(() => window.warpsight.app.setNameColor("step 2", null));
+    for (const [name, css] of [["selection", ".statistics table"], ["flame", ".flame"]]) {
+      await LOOKS[name](t);
+      await t.eval((c) => (document.querySelector(c).style.visibility = "hidden"), css);
+      await fails(`a panel without ${css} is seen`, name);
+      if (name === "selection") await t.eval(() => window.warpsight.app.setRange(null));
+    }
   },
   { ...CANVAS, bypassCSP: true },
 );
