@@ -99,12 +99,12 @@ const rowsPicture = async (t) =>
 const ROWS = [4, 24, 0.004],
   PAGE = [8, 40, 0.02, 12, 0.015];
 
-async function looksLike(t, name) {
+async function looksLike(t, name, keep = false) {
   await t.page.mouse.move(2, 2);
   await t.settled();
   const rows = await rowsPicture(t),
     page = await t.page.screenshot();
-  if (process.env.WS_SHOTS) writeFileSync(join(process.env.WS_SHOTS, `${name}.png`), page);
+  if (process.env.WS_SHOTS && keep) writeFileSync(join(process.env.WS_SHOTS, `${name}.png`), page);
   const [a] = await apart(`${name}-rows`, rows, ROWS[0], ROWS[1], 255);
   ok(a <= ROWS[2], `rows of ${name}: ${(a * 100).toFixed(2)} % of the blocks differ`);
   const [b, c] = await apart(name, page, PAGE[0], PAGE[1], PAGE[3]);
@@ -144,7 +144,7 @@ for (const [name, go] of Object.entries(LOOKS))
     `looks like its reference: ${name}`,
     async (t) => {
       await go(t);
-      await looksLike(t, name);
+      await looksLike(t, name, true);
     },
     CANVAS,
   );
@@ -157,7 +157,7 @@ test("looks like its reference: two ranks", async () => {
     app.rows.byKey.forEach((r) => (r.type === "thread" || r.pid === 300 || (r.type === "process" && r.pid === 200)) && app.setOpen(r, false));
     app.layoutRows();
   });
-  await looksLike(t, "ranks");
+  await looksLike(t, "ranks", true);
   await t.end();
 });
 
