@@ -34,7 +34,7 @@ struct ws_python_code { /* of the table of codes that a thread has told */
 
 /* What the hook keeps for a thread; in pages of its own that a fork wipes. */
 struct ws_python_thread {
-	uint64_t hold_start, wait_start; /* ticks; 0: it does not */
+	struct ws_python_beacon now;
 	uint64_t short_start, short_end; /* short holds, not recorded yet */
 	uint32_t numbers, used, serial;	 /* codes told; slots taken; samples */
 	uint32_t at_work;		 /* the sampler is writing */
@@ -59,6 +59,9 @@ struct ws_python { /* of the process; survives a fork, since the child runs the 
 	void *(*current_thread)(void);	/* the thread state that runs on this thread, from 3.12 on; else NULL */
 	_Atomic uintptr_t gil_cond, gil_switch_cond;
 	bool signals, timers; /* our handler is there; the sampling hook asks instead */
+	bool looked_into;     /* neither: the kernel reads the frames */
+	uint64_t cookie;      /* of process `cookie_pid`; see struct ws_python_beacon */
+	uint64_t cookie_pid;
 };
 extern struct ws_python ws_python WS_HIDDEN;
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "record/python_private.h"
+#include "record/python_bpf.h"
 
 #define CODES_MOST (1u << 20)
 
@@ -71,6 +71,7 @@ static void free_proc(void *slot)
 	if (!p)
 		return;
 	ws_python_close_of(p->py, p);
+	ws_py_told_end(p->py, p);
 	for (at = &p->py->procs; *at; at = &(*at)->next)
 		if (*at == p) {
 			*at = p->next;
@@ -117,6 +118,7 @@ static void fill_proc(struct ws_py_proc *p, uint64_t runtime, const struct ws_re
 	p->runtime = runtime;
 	p->layout.version = rec->small;
 	p->signals = rec->value == WS_PYTHON_SIGNALS && !p->signals_failed;
+	p->looked_into = rec->value == WS_PYTHON_LOOKED_INTO && p->py->bpf;
 }
 
 void ws_convert_python_seen(struct ws_stream *s, const struct ws_rec *rec)
@@ -138,8 +140,8 @@ void ws_convert_python_thread(struct ws_stream *s, const struct ws_rec *rec)
 	if (ws_rec_bytes(rec) < sizeof(*n) || !(p = proc_of(s, true)))
 		return;
 	fill_proc(p, n->runtime, rec);
-	if (p->signals)
-		ws_python_thread(p->py, p, s->ring->tid, s->clock->v[s->clock->n - 1].raw);
+	if (ws_py_is_exact(p))
+		ws_python_thread(p->py, p, s->ring->tid, n, s->clock->v[s->clock->n - 1].raw);
 }
 
 /* ---- code ---- */
