@@ -33,6 +33,11 @@
 #define CODES 32768u
 #define LAYOUTS 16u
 #define UNKNOWN 32u /* codes told at a sample at most: the others at the next */
+/* A program does so much and calls itself again: the kernel tries every way through a program when it is loaded, at some 100 us a
+ * step, and allows 33 calls. */
+#define STEPS_A_CALL 32u
+#define CODES_A_CALL 4u
+_Static_assert(1 + WS_PY_TOLD_STEPS / STEPS_A_CALL + UNKNOWN / CODES_A_CALL < 33, "tail calls");
 #define FIRST_PID_NS 0xeffffffcu /* inode of the namespace that all others lie in */
 
 struct watched { /* of the map of threads */
@@ -45,7 +50,11 @@ struct unknown {
 };
 
 struct scratch { /* one for each CPU */
-	uint32_t unknown_n, spare;
+	uint32_t unknown_n, told; /* told: how many of those have been */
+	uint64_t at;		  /* the walk goes on here; 0: it begins */
+	/* Here rather than on the program's stack, so that they are any number for the verifier, which would try each else. */
+	uint64_t last_code, last_id, id;
+	uint64_t beacon;
 	struct unknown unknown[UNKNOWN];
 	struct ws_py_told_frames out;
 	struct ws_py_step step[WS_PY_TOLD_STEPS];
@@ -62,11 +71,10 @@ struct ws_py_bpf {
 enum {
 	AT_KEY = -8,
 	AT_POINTER = -16,
-	AT_LAST_CODE = -24,
-	AT_LAST_ID = -32,
+	AT_HOLD = -32, /* 16 bytes for a moment */
 	AT_BEACON = -64,
-	AT_ID = -72,
-	AT_IDS = -80, /* pid and tid of the namespace */
+	AT_IDS = -80, /* pid and tid of the namespace; then how often a loop was run */
+	AT_COUNT = AT_IDS,
 	AT_FRAME = -208,
 	AT_CODE = -336,
 	AT_TEXT = -352,
@@ -77,11 +85,11 @@ enum { R0, R1, R2, R3, R4, R5, CTX, MEM, STEP, AT, END };
 
 /* ---- pieces of programs ---- */
 
-/* r0 = the value of the key at AT_KEY or another place of the stack */
-static void look_up(struct ws_bpf *b, int map, int key)
+/* r0 = the value of the key at `base` + `key` */
+static void look_up(struct ws_bpf *b, int map, int base, int key)
 {
 	ws_bpf_map(b, R1, map);
-	ws_bpf_address(b, R2, END, key);
+	ws_bpf_address(b, R2, base, key);
 	ws_bpf_call(b, BPF_FUNC_map_lookup_elem);
 }
 
@@ -104,7 +112,7 @@ static void find_thread(struct ws_bpf *b, const struct ws_py_bpf *k, uint64_t ns
 		ws_bpf_call(b, BPF_FUNC_get_current_pid_tgid);
 	}
 	ws_bpf_store(b, WS_BPF_32, END, AT_KEY, R0);
-	look_up(b, k->threads, AT_KEY);
+	look_up(b, k->threads, END, AT_KEY);
 	found = ws_bpf_jump(b, BPF_JNE, R0, 0);
 	ws_bpf_return(b, 1);
 	ws_bpf_land(b, found);
@@ -116,7 +124,7 @@ static void this_cpu(struct ws_bpf *b, int map, int reg)
 	int found;
 
 	ws_bpf_store_value(b, WS_BPF_32, END, AT_KEY, 0);
-	look_up(b, map, AT_KEY);
+	look_up(b, map, END, AT_KEY);
 	found = ws_bpf_jump(b, BPF_JNE, R0, 0);
 	ws_bpf_return(b, 1);
 	ws_bpf_land(b, found);
@@ -178,14 +186,16 @@ static void make_entry(struct ws_bpf *b, const struct ws_py_bpf *k)
 	ws_bpf_load(b, WS_BPF_64, R1, R0, offsetof(struct watched, cookie));
 	ws_bpf_load(b, WS_BPF_64, R2, R0, offsetof(struct watched, beacon));
 	ws_bpf_load(b, WS_BPF_32, AT, R0, offsetof(struct watched, walk));
-	ws_bpf_store(b, WS_BPF_64, END, AT_LAST_CODE, R1);
-	ws_bpf_store(b, WS_BPF_64, END, AT_LAST_ID, R2);
+	ws_bpf_store(b, WS_BPF_64, END, AT_HOLD, R1);
+	ws_bpf_store(b, WS_BPF_64, END, AT_HOLD + 8, R2);
 	this_cpu(b, k->scratch, MEM);
 	/* What the walk needs of it goes by the scratch memory: a tail call keeps no registers. */
-	ws_bpf_load(b, WS_BPF_64, R1, END, AT_LAST_CODE);
-	ws_bpf_load(b, WS_BPF_64, R2, END, AT_LAST_ID);
+	ws_bpf_load(b, WS_BPF_64, R1, END, AT_HOLD);
+	ws_bpf_load(b, WS_BPF_64, R2, END, AT_HOLD + 8);
 	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, out.cookie), R1);
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, out.hold), R2);
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, beacon), R2);
+	ws_bpf_op(b, BPF_MOV, R1, 0);
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, at), R1);
 	ws_bpf_op_reg(b, BPF_MOV, R3, AT);
 	tail_call(b, k->programs);
 	ws_bpf_return(b, 1);
@@ -198,7 +208,7 @@ static void read_beacon(struct ws_bpf *b)
 {
 	int good, same;
 
-	ws_bpf_load(b, WS_BPF_64, R3, MEM, offsetof(struct scratch, out.hold));
+	ws_bpf_load(b, WS_BPF_64, R3, MEM, offsetof(struct scratch, beacon));
 	read_to_stack(b, AT_BEACON, sizeof(struct ws_python_beacon));
 	good = ws_bpf_jump(b, BPF_JEQ, R0, 0);
 	ws_bpf_return(b, 1);
@@ -310,19 +320,19 @@ static void number_of(struct ws_bpf *b, const struct ws_py_layout *l, struct spa
 	ws_bpf_op(b, BPF_OR, R0, 2); /* 0 and 1 mean something else */
 }
 
-/* Put the code {AT_ID, AT_POINTER} on the list of those to be told, when it is not known and there is room. */
+/* Put the code {id, AT_POINTER} on the list of those to be told, when it is not known and there is room. */
 static void note_unknown(struct ws_bpf *b, const struct ws_py_bpf *k)
 {
 	int known, full;
 
-	look_up(b, k->codes, AT_ID);
+	look_up(b, k->codes, MEM, offsetof(struct scratch, id));
 	known = ws_bpf_jump(b, BPF_JNE, R0, 0);
 	ws_bpf_load(b, WS_BPF_32, R1, MEM, offsetof(struct scratch, unknown_n));
 	full = ws_bpf_jump(b, BPF_JGE, R1, UNKNOWN);
 	ws_bpf_op_reg(b, BPF_MOV, R2, R1);
 	ws_bpf_op(b, BPF_LSH, R2, 4);
 	ws_bpf_op_reg(b, BPF_ADD, R2, MEM);
-	ws_bpf_load(b, WS_BPF_64, R3, END, AT_ID);
+	ws_bpf_load(b, WS_BPF_64, R3, MEM, offsetof(struct scratch, id));
 	ws_bpf_store(b, WS_BPF_64, R2, offsetof(struct scratch, unknown) + offsetof(struct unknown, id), R3);
 	ws_bpf_load(b, WS_BPF_64, R3, END, AT_POINTER);
 	ws_bpf_store(b, WS_BPF_64, R2, offsetof(struct scratch, unknown) + offsetof(struct unknown, code), R3);
@@ -332,24 +342,24 @@ static void note_unknown(struct ws_bpf *b, const struct ws_py_bpf *k)
 	ws_bpf_land(b, full);
 }
 
-/* AT_ID = the number of the code at AT_POINTER. */
+/* id = the number of the code at AT_POINTER. */
 static void identify(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l)
 {
 	struct span s = code_span(l);
 	int other, bad, named, end;
 
 	ws_bpf_load(b, WS_BPF_64, R3, END, AT_POINTER);
-	ws_bpf_load(b, WS_BPF_64, R1, END, AT_LAST_CODE);
+	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, last_code));
 	other = ws_bpf_jump_reg(b, BPF_JNE, R1, R3);
-	ws_bpf_load(b, WS_BPF_64, R1, END, AT_LAST_ID); /* it calls itself */
-	ws_bpf_store(b, WS_BPF_64, END, AT_ID, R1);
+	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, last_id)); /* it calls itself */
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, id), R1);
 	end = ws_bpf_jump(b, BPF_JA, 0, 0);
 	ws_bpf_land(b, other);
-	ws_bpf_store(b, WS_BPF_64, END, AT_LAST_CODE, R3);
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, last_code), R3);
 	ws_bpf_op(b, BPF_ADD, R3, (int32_t)s.from);
 	read_to_stack(b, AT_CODE, s.bytes);
 	ws_bpf_op(b, BPF_MOV, R1, 1);
-	ws_bpf_store(b, WS_BPF_64, END, AT_ID, R1);
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, id), R1);
 	bad = ws_bpf_jump(b, BPF_JNE, R0, 0);
 	ws_bpf_load(b, WS_BPF_64, R3, END, plus(AT_CODE, s, l->code_name));
 	ws_bpf_op(b, BPF_ADD, R3, (int32_t)l->text_length);
@@ -360,11 +370,11 @@ static void identify(struct ws_bpf *b, const struct ws_py_bpf *k, const struct w
 	ws_bpf_store(b, WS_BPF_64, END, AT_TEXT + 8, R1);
 	ws_bpf_land(b, named);
 	number_of(b, l, s);
-	ws_bpf_store(b, WS_BPF_64, END, AT_ID, R0);
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, id), R0);
 	note_unknown(b, k);
 	ws_bpf_land(b, bad);
-	ws_bpf_load(b, WS_BPF_64, R1, END, AT_ID);
-	ws_bpf_store(b, WS_BPF_64, END, AT_LAST_ID, R1);
+	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, id));
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, last_id), R1);
 	ws_bpf_land(b, end);
 }
 
@@ -400,7 +410,7 @@ static void one_step(struct ws_bpf *b, const struct ws_py_bpf *k, const struct w
 	ws_bpf_op(b, BPF_AND, R1, ~7); /* the low bits are tags, from 3.14 on */
 	ws_bpf_store(b, WS_BPF_64, END, AT_POINTER, R1);
 	ws_bpf_op(b, BPF_MOV, R2, 0);
-	ws_bpf_store(b, WS_BPF_64, END, AT_ID, R2);
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, id), R2);
 	none = ws_bpf_jump(b, BPF_JEQ, R1, 0);
 	if (l->version >= 0x030c) {
 		ws_bpf_load(b, WS_BPF_8, R2, END, plus(AT_FRAME, f, l->frame_owner));
@@ -413,7 +423,7 @@ static void one_step(struct ws_bpf *b, const struct ws_py_bpf *k, const struct w
 	ws_bpf_op_reg(b, BPF_MOV, R3, STEP);
 	ws_bpf_op(b, BPF_LSH, R3, 4);
 	ws_bpf_op_reg(b, BPF_ADD, R3, MEM);
-	ws_bpf_load(b, WS_BPF_64, R1, END, AT_ID);
+	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, id));
 	ws_bpf_store(b, WS_BPF_64, R3, (int)(out + offsetof(struct ws_py_step, id)), R1);
 	instruction(b, l, f);
 	ws_bpf_store(b, WS_BPF_32, R3, (int)(out + offsetof(struct ws_py_step, at)), R1);
@@ -425,46 +435,74 @@ static void one_step(struct ws_bpf *b, const struct ws_py_bpf *k, const struct w
 	ws_bpf_load(b, WS_BPF_64, AT, END, plus(AT_FRAME, f, l->frame_previous));
 }
 
-static void make_walk(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l, uint32_t tell)
+/* The first call for a sample: everything as it is before the first frame. */
+static void begin_walk(struct ws_bpf *b, const struct ws_py_layout *l, struct leaves *x)
+{
+	read_beacon(b);
+	ws_bpf_op(b, BPF_MOV, R1, 0);
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, last_code), R1);
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, last_id), R1);
+	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, unknown_n), R1);
+	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, told), R1);
+	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, out.truncated), R1);
+	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, out.count), R1);
+	ws_bpf_store_value(b, WS_BPF_32, MEM, offsetof(struct scratch, out.kind), WS_PY_TOLD_FRAMES);
+	first_frame(b, l, x);
+}
+
+/* STEPS_A_CALL more frames, then the program calls itself. STEP is the number of frames. */
+static void go_on(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l, uint32_t self, struct leaves *x)
+{
+	int loop, again;
+
+	ws_bpf_store_value(b, WS_BPF_64, END, AT_COUNT, 0);
+	loop = b->n;
+	ws_bpf_load(b, WS_BPF_32, STEP, MEM, offsetof(struct scratch, out.count));
+	x->cut[x->cut_n++] = ws_bpf_jump(b, BPF_JGE, STEP, WS_PY_TOLD_STEPS);
+	one_step(b, k, l, x);
+	ws_bpf_op(b, BPF_ADD, STEP, 1);
+	/* Through memory, so that it is any number for the verifier, which would else try each. */
+	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, out.count), STEP);
+	x->done[x->done_n++] = ws_bpf_jump(b, BPF_JEQ, AT, 0);
+	ws_bpf_load(b, WS_BPF_64, R1, END, AT_COUNT);
+	ws_bpf_op(b, BPF_ADD, R1, 1);
+	ws_bpf_store(b, WS_BPF_64, END, AT_COUNT, R1);
+	again = ws_bpf_jump(b, BPF_JGE, R1, STEPS_A_CALL);
+	ws_bpf_back(b, loop);
+	ws_bpf_land(b, again);
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, at), AT);
+	ws_bpf_op(b, BPF_MOV, R3, (int32_t)self);
+	tail_call(b, k->programs);
+}
+
+static void make_walk(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l, uint32_t self)
 {
 	struct leaves x = {.done_n = 0};
-	int loop, all_told;
+	int begun, fits, all_told;
 
 	ws_bpf_op_reg(b, BPF_MOV, CTX, R1);
 	this_cpu(b, k->scratch, MEM);
-	read_beacon(b);
-	ws_bpf_op(b, BPF_MOV, R1, 0);
-	ws_bpf_store(b, WS_BPF_64, END, AT_LAST_CODE, R1);
-	ws_bpf_store(b, WS_BPF_64, END, AT_LAST_ID, R1);
-	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, unknown_n), R1);
-	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, out.truncated), R1);
-	ws_bpf_store_value(b, WS_BPF_32, MEM, offsetof(struct scratch, out.kind), WS_PY_TOLD_FRAMES);
-	ws_bpf_op(b, BPF_MOV, STEP, 0);
-	first_frame(b, l, &x);
-	loop = b->n;
-	one_step(b, k, l, &x);
-	ws_bpf_op(b, BPF_ADD, STEP, 1);
-	x.done[x.done_n++] = ws_bpf_jump(b, BPF_JEQ, AT, 0);
-	x.cut[x.cut_n++] = ws_bpf_jump(b, BPF_JGE, STEP, WS_PY_TOLD_STEPS);
-	ws_bpf_back(b, loop);
+	ws_bpf_load(b, WS_BPF_64, AT, MEM, offsetof(struct scratch, at));
+	begun = ws_bpf_jump(b, BPF_JNE, AT, 0);
+	begin_walk(b, l, &x);
+	ws_bpf_land(b, begun);
+	go_on(b, k, l, self, &x);
 	for (int i = 0; i < x.cut_n; i++)
 		ws_bpf_land(b, x.cut[i]);
 	ws_bpf_store_value(b, WS_BPF_32, MEM, offsetof(struct scratch, out.truncated), 1);
 	for (int i = 0; i < x.done_n; i++)
 		ws_bpf_land(b, x.done[i]);
-	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, out.count), STEP);
-	/* Through memory, so that it is one number for the verifier, not one for each length of the walk. */
 	ws_bpf_load(b, WS_BPF_32, R5, MEM, offsetof(struct scratch, out.count));
-	all_told = ws_bpf_jump(b, BPF_JLE, R5, WS_PY_TOLD_STEPS);
+	fits = ws_bpf_jump(b, BPF_JLE, R5, WS_PY_TOLD_STEPS);
 	ws_bpf_return(b, 1);
-	ws_bpf_land(b, all_told);
+	ws_bpf_land(b, fits);
 	ws_bpf_op(b, BPF_LSH, R5, 4);
 	ws_bpf_op(b, BPF_ADD, R5, sizeof(struct ws_py_told_frames));
 	ws_bpf_address(b, R4, MEM, offsetof(struct scratch, out));
 	write_out(b, k);
 	ws_bpf_load(b, WS_BPF_32, R1, MEM, offsetof(struct scratch, unknown_n));
 	all_told = ws_bpf_jump(b, BPF_JEQ, R1, 0);
-	ws_bpf_op(b, BPF_MOV, R3, (int32_t)tell);
+	ws_bpf_op(b, BPF_MOV, R3, (int32_t)self + 1);
 	tail_call(b, k->programs);
 	ws_bpf_land(b, all_told);
 	ws_bpf_return(b, 1);
@@ -578,7 +616,7 @@ static void write_code(struct ws_bpf *b, const struct ws_py_bpf *k)
 	write_out(b, k);
 	lost = ws_bpf_jump(b, BPF_JNE, R0, 0);
 	ws_bpf_map(b, R1, k->codes);
-	ws_bpf_address(b, R2, END, AT_ID);
+	ws_bpf_address(b, R2, MEM, offsetof(struct scratch, id));
 	ws_bpf_store_value(b, WS_BPF_32, END, AT_KEY, 1);
 	ws_bpf_address(b, R3, END, AT_KEY);
 	ws_bpf_op(b, BPF_MOV, R4, BPF_ANY);
@@ -586,38 +624,48 @@ static void write_code(struct ws_bpf *b, const struct ws_py_bpf *k)
 	ws_bpf_land(b, lost);
 }
 
-static void make_tell(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l)
+/* STEP is the number of the code on the list. */
+static void make_tell(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l, uint32_t self)
 {
-	int loop, end, known, more;
+	int loop, end, past, known, again;
 
 	ws_bpf_op_reg(b, BPF_MOV, CTX, R1);
 	this_cpu(b, k->scratch, MEM);
 	this_cpu(b, k->text, AT);
-	ws_bpf_op(b, BPF_MOV, STEP, 0);
+	ws_bpf_store_value(b, WS_BPF_64, END, AT_COUNT, 0);
 	loop = b->n;
+	ws_bpf_load(b, WS_BPF_32, STEP, MEM, offsetof(struct scratch, told));
 	ws_bpf_load(b, WS_BPF_32, R1, MEM, offsetof(struct scratch, unknown_n));
 	end = ws_bpf_jump_reg(b, BPF_JGE, STEP, R1);
+	past = ws_bpf_jump(b, BPF_JGE, STEP, UNKNOWN);
 	ws_bpf_op_reg(b, BPF_MOV, R2, STEP);
 	ws_bpf_op(b, BPF_LSH, R2, 4);
 	ws_bpf_op_reg(b, BPF_ADD, R2, MEM);
+	ws_bpf_op(b, BPF_ADD, STEP, 1);
+	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, told), STEP);
 	ws_bpf_load(b, WS_BPF_64, R1, R2, offsetof(struct scratch, unknown) + offsetof(struct unknown, id));
-	ws_bpf_store(b, WS_BPF_64, END, AT_ID, R1);
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, id), R1);
 	ws_bpf_store(b, WS_BPF_64, AT, CODE(id), R1);
 	ws_bpf_load(b, WS_BPF_64, R1, R2, offsetof(struct scratch, unknown) + offsetof(struct unknown, code));
 	ws_bpf_store(b, WS_BPF_64, AT, CODE(code), R1);
 	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, out.cookie));
 	ws_bpf_store(b, WS_BPF_64, AT, CODE(cookie), R1);
 	ws_bpf_store_value(b, WS_BPF_32, AT, CODE(kind), WS_PY_TOLD_CODE);
-	look_up(b, k->codes, AT_ID);
+	look_up(b, k->codes, MEM, offsetof(struct scratch, id));
 	known = ws_bpf_jump(b, BPF_JNE, R0, 0); /* it is on the list twice */
 	read_code(b, l);
 	write_code(b, k);
 	ws_bpf_land(b, known);
-	ws_bpf_op(b, BPF_ADD, STEP, 1);
-	more = ws_bpf_jump(b, BPF_JGE, STEP, UNKNOWN);
+	ws_bpf_load(b, WS_BPF_64, R1, END, AT_COUNT);
+	ws_bpf_op(b, BPF_ADD, R1, 1);
+	ws_bpf_store(b, WS_BPF_64, END, AT_COUNT, R1);
+	again = ws_bpf_jump(b, BPF_JGE, R1, CODES_A_CALL);
 	ws_bpf_back(b, loop);
-	ws_bpf_land(b, more);
+	ws_bpf_land(b, again);
+	ws_bpf_op(b, BPF_MOV, R3, (int32_t)self);
+	tail_call(b, k->programs);
 	ws_bpf_land(b, end);
+	ws_bpf_land(b, past);
 	ws_bpf_return(b, 1);
 }
 
@@ -671,10 +719,10 @@ static int programs_of(struct ws_py_bpf *k, const struct ws_py_layout *l)
 	if (i == LAYOUTS || !fits(l))
 		return -EINVAL;
 	b = ws_calloc(1, sizeof(*b));
-	make_tell(b, k, l);
+	make_tell(b, k, l, 2 * i + 1);
 	error = put_program(k, 2 * i + 1, b);
 	b->n = 0;
-	make_walk(b, k, l, 2 * i + 1);
+	make_walk(b, k, l, 2 * i);
 	if (error >= 0)
 		error = put_program(k, 2 * i, b);
 	free(b);
