@@ -35,9 +35,9 @@
 #define UNKNOWN 32u /* codes told at a sample at most: the others at the next */
 /* A program does so much and calls itself again: the kernel tries every way through a program when it is loaded, at some 100 us a
  * step, and allows 33 calls. */
-#define STEPS_A_CALL 32u
-#define CODES_A_CALL 4u
-_Static_assert(1 + WS_PY_TOLD_STEPS / STEPS_A_CALL + UNKNOWN / CODES_A_CALL < 33, "tail calls");
+#define STEPS_A_CALL 20u
+#define CODES_A_CALL 8u
+_Static_assert(2 + WS_PY_TOLD_STEPS / STEPS_A_CALL + UNKNOWN / CODES_A_CALL < 33, "tail calls");
 #define FIRST_PID_NS 0xeffffffcu /* inode of the namespace that all others lie in */
 
 struct watched { /* of the map of threads */
@@ -762,13 +762,20 @@ static int make_all(struct ws_py_bpf *k)
 	b = ws_calloc(1, sizeof(*b));
 	make_entry(b, k);
 	k->entry = load(b);
-	free(b);
-	if (k->entry < 0)
+	if (k->entry < 0) {
+		free(b);
 		return k->entry;
-	/* Hooks are told before any interpreter is met: that the kernel takes the long programs must be certain by then. */
+	}
+	/* Hooks are told before any interpreter is met, so it must be certain by now that the kernel takes such programs. */
 	ws_py_layout_of(0x030c, &l);
-	error = programs_of(k, &l);
-	return error < 0 ? error : 0;
+	b->n = 0;
+	make_tell(b, k, &l, 0);
+	error = load(b);
+	free(b);
+	if (error < 0)
+		return error;
+	close(error);
+	return 0;
 }
 
 void ws_py_bpf_free(struct ws_py_bpf *k)

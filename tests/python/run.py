@@ -64,7 +64,13 @@ class Runner:
     def __init__(self, build, burn, folder):
         self.build, self.folder = build, folder
         self.env = dict(os.environ, WS_TEST_BURN=burn, PYTHONDONTWRITEBYTECODE="1", LC_ALL="C.UTF-8")
-        self.log = ""
+        self.log, self.way = "", "kernel"
+
+    def take(self, way):
+        self.way = way
+        self.env.pop("WARPSIGHT_PYTHON", None)
+        if way == "signals":
+            self.env["WARPSIGHT_PYTHON"] = way
 
     def bare(self, python, case):
         p = subprocess.run([python, os.path.join(HERE, "workload.py"), case], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
@@ -86,13 +92,26 @@ def share(samples, name):
     return sum(s.weight for s in samples if name in s.short) / max(1, sum(s.weight for s in samples))
 
 
-def signalled(report):
+KERNEL = "Python frames are read in the kernel"
+
+
+def in_kernel(report):
+    return any(KERNEL in d for d in report.diagnostics)
+
+
+def exact(report):
+    """Are there Python frames of the moment of a sample?"""
+    if in_kernel(report):
+        want(not any(s.flags & SIGNAL for s in report.samples), "signals though the kernel reads the frames")
+        return True
     return any(s.flags & SIGNAL for s in report.samples)
 
 
 def everything(r, python):
     truth, report = r.record(python, "everything")
-    if not signalled(report):
+    if r.way == "kernel" and not in_kernel(report):
+        return "SKIP programs for the kernel are not permitted here"
+    if not exact(report):
         want(report.outside, "neither samples by signal nor from outside: %s" % report.diagnostics)
         return "no perf events here: only that stacks are read from outside was checked"
     child = truth.pop("child")
@@ -155,6 +174,9 @@ def check_threads(report, truth, pid):
 def own_signal(r, python):
     truth, report = r.record(python, "own_signal")
     want(truth["signals"] == 1, "the program got %d signals of its own, not 1" % truth["signals"])
+    if in_kernel(report):
+        want(exact(report) and any("alpha" in s.short for s in report.samples), "the program's own signal is no matter")
+        return
     if any(s.flags & SIGNAL for s in report.samples) or any("SIGURG" in d for d in report.diagnostics):
         want(any("SIGURG" in d for d in report.diagnostics), "said that the program handles SIGURG: %s" % report.diagnostics)
     want(any("alpha" in s.short for s in report.outside), "alpha is read from outside")
@@ -169,18 +191,19 @@ def quiet_signal(r, python):
 def interrupted(r, python):
     truth, report = r.record(python, "interrupted", "--python-sampling-frequency=2000")
     want(truth["interrupted"] == 0, "%d system calls were interrupted" % truth["interrupted"])
-    if signalled(report):
-        want(any(s.flags & SIGNAL and "native_polls" in s.stack for s in report.samples), "there were samples")
+    if exact(report):
+        want(any("interrupted" in s.short and "native_polls" in s.stack for s in report.samples), "there were samples")
 
 
 def blocked_signal(r, python):
     truth, report = r.record(python, "blocked_signal")
     want(truth["pending"] == 0, "%d signals are pending" % truth["pending"])
+    want(not in_kernel(report) or any("alpha" in s.short for s in report.samples), "a thread that blocks signals is sampled in the kernel")
 
 
 def execs(r, python):
     truth, report = r.record(python, "execs")
-    if signalled(report):
+    if exact(report):
         want(any("alpha" in s.short for s in report.samples) and any("image_two" in s.short for s in report.samples), "both images have samples")
 
 
@@ -259,14 +282,17 @@ def main():
     a.add_argument("words", nargs="*")
     o = a.parse_args()
     pythons = interpreters()
-    tests = [("everything, CPython " + version, everything, path) for version, path in pythons]
-    tests += [(f.__name__, f, pythons[-1][1]) for f in (own_signal, quiet_signal, interrupted, blocked_signal, execs, cuda_calls, functions, off, outside_only) if pythons]
+    ways = ("kernel", "signals")
+    tests = [("everything, CPython %s, by %s" % (version, way), everything, path, way) for version, path in pythons for way in ways]
+    both = [(f, way) for f in (own_signal, quiet_signal, interrupted, blocked_signal, execs) for way in ways]
+    tests += [("%s, by %s" % (f.__name__, way), f, pythons[-1][1], way) for f, way in both + [(f, "kernel") for f in (cuda_calls, functions, off, outside_only)] if pythons]
     tests = [t for t in tests if not o.words or any(w in t[0] for w in o.words)]
     print("1..%d" % len(tests), flush=True)
     failed = 0
     with tempfile.TemporaryDirectory(prefix="warpsight-python-") as folder:
         r = Runner(os.path.abspath(o.build), os.path.abspath(o.burn), folder)
-        for i, (name, fn, path) in enumerate(tests, 1):
+        for i, (name, fn, path, way) in enumerate(tests, 1):
+            r.take(way)
             try:
                 for attempt in range(3):
                     try:
