@@ -106,7 +106,19 @@ static struct ws_py_proc *proc_of(struct ws_stream *s, bool make)
 
 static void say_seen(struct ws_stream *s, uint16_t version, uint32_t how)
 {
-	if (how == WS_PYTHON_HANDLER_TAKEN && s->proc->drain->python->o.sampling)
+	const struct ws_python *py = s->proc->drain->python;
+
+	if (!py->o.sampling)
+		return;
+	if (how == WS_PYTHON_LOOKED_INTO)
+		ws_stream_diagnostic(s, WS_INFO, "python", "CPython %u.%u: frames are read in the kernel, with the samples of the CPU.",
+				     version >> 8, version & 255u);
+	if (how == WS_PYTHON_SIGNALS && py->bpf_error)
+		ws_stream_diagnostic(s, WS_INFO, "python",
+				     "CPython %u.%u: frames are recorded by a signal to its threads; reading them in the kernel would cost "
+				     "less, which is not to be had here (%s; see 'warpsight doctor').",
+				     version >> 8, version & 255u, strerror(py->bpf_error));
+	if (how == WS_PYTHON_HANDLER_TAKEN)
 		ws_stream_diagnostic(s, WS_INFO, "python",
 				     "CPython %u.%u: SIGURG has a handler already, so frames are read from outside, as samples of "
 				     "their own (python_sample).",

@@ -268,7 +268,6 @@ static void attach_python(struct ws_perf *p)
 		}
 	}
 	ws_perf_switch(s, WS_PERF_PYTHON, true);
-	say(p, WS_INFO, "Python frames are read in the kernel, together with the samples of the CPU.");
 }
 
 static void choose_events(struct ws_perf *p)

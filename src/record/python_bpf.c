@@ -803,6 +803,7 @@ int ws_python_bpf_open(struct ws_python *py, uint32_t frequency)
 	error = make_all(k);
 	if (error) {
 		ws_py_bpf_free(k);
+		py->bpf_error = -error;
 		return error;
 	}
 	py->bpf = k;

@@ -92,7 +92,7 @@ def share(samples, name):
     return sum(s.weight for s in samples if name in s.short) / max(1, sum(s.weight for s in samples))
 
 
-KERNEL = "Python frames are read in the kernel"
+KERNEL = "frames are read in the kernel"
 
 
 def in_kernel(report):
