@@ -283,7 +283,7 @@ const char *ws_json_text(const struct ws_json_value *v, struct ws_text *scratch,
 {
 	const char *p = v->s, *end = v->s + v->n;
 
-	if (!v->escaped || v->type != WS_J_STRING) {
+	if (v->type != WS_J_STRING || !v->escaped) { /* only texts know whether they are escaped */
 		*n = v->n;
 		return v->s;
 	}

@@ -421,7 +421,7 @@ static void take_event(struct ws_trace *t, const struct ws_json_value *object)
 {
 	struct ws_json_walk w = ws_json_walk(object);
 	struct ws_json_value key, value;
-	struct ws_event ev = {0};
+	struct ws_event ev = {.name.s = "", .cat.s = ""}; /* of no length where they are missing */
 
 	while (ws_json_next(&w, &key, &value))
 		take_field(&ev, &key, &value);

@@ -18,6 +18,7 @@
 struct ws_drain;
 struct ws_perf;
 #define WS_STACK_DEEPEST 1000u /* frames of the stack of a traced call */
+#define WS_CUDA_STACK_DEPTH 256u /* of a CUDA call: frameworks stand dozens of frames above the function that asked for it */
 
 struct ws_drain_ops {
 	void *ctx;

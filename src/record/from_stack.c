@@ -155,11 +155,11 @@ static size_t unwind(struct ws_stream *s, const struct ws_rec_stack *r, const ch
 	return got;
 }
 
-static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n)
+static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n, bool of_cuda)
 {
 	struct ws_caller places[WS_STACK_DEEPEST + HOOK_FRAMES];
 	const struct ws_py_stack *python = ws_python_take_frames(s);
-	uint32_t depth = s->proc->drain->ops.stack_depth, skip = 0;
+	uint32_t depth = of_cuda ? WS_CUDA_STACK_DEPTH : s->proc->drain->ops.stack_depth, skip = 0;
 	unsigned flags;
 	size_t got;
 
@@ -242,7 +242,7 @@ void ws_convert_stack(struct ws_stream *s, const struct ws_rec *rec)
 	if (of == WS_STACK_OF_SAMPLE)
 		t->stack = sample_stack(s, r, t->have ? t->bytes : r->stack, t->have ? t->have : r->bytes, t);
 	else
-		t->stack = stack_id(s, r, t->have ? t->bytes : r->stack, t->have ? t->have : r->bytes);
+		t->stack = stack_id(s, r, t->have ? t->bytes : r->stack, t->have ? t->have : r->bytes, of == WS_STACK_OF_CUDA);
 	t->key = r->key;
 	t->have = 0;
 	if (of == WS_STACK_OF_CUDA) {

@@ -140,7 +140,8 @@ static const struct parts *parts_of(const struct ws_module *m)
 		p = ws_calloc(1, sizeof(*p));
 		for (uint32_t i = 0; i < m->elf.sections; i++)
 			add_symbols(p, &m->elf, i);
-		qsort(p->v, p->n, sizeof(*p->v), by_start);
+		if (p->n)
+			qsort(p->v, p->n, sizeof(*p->v), by_start);
 	}
 	ws_map_set(&known_modules, (uintptr_t)m, (uintptr_t)p);
 	return p;

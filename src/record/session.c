@@ -37,6 +37,7 @@
 #define SHORT_NS 500000u
 #define CLOCK_ROW_NS 1000000000u
 #define MOST_SINKS 4096
+#define CUDA_STACK 32768u /* of a CUDA call: single frames of math libraries hold kernel arguments of some KiB */
 #define SIGNAL_STACK 7168u /* bytes of stack that a sample by signal copies: two such samples fill a chunk of a ring */
 
 enum phase { WAITING, COLLECTING, OVER };
@@ -242,8 +243,9 @@ static void fill_stacks(const struct ws_record_opts *o, struct ws_arena *arena)
 
 	st->osrt_threshold = any && o->stack_threshold >= 0 ? (uint64_t)(o->stack_threshold * (double)arena->ticks_per_second) : UINT64_MAX;
 	for (int i = 0; i < 4; i++)
-		st->cuda_threshold[i] = any && o->cuda_stack_ns[i] >= 0 ? (uint64_t)o->cuda_stack_ns[i] : UINT64_MAX;
-	st->osrt_bytes = st->cuda_bytes = o->stack_bytes;
+		st->cuda_threshold[i] = o->cuda_stack_ns[i] >= 0 ? (uint64_t)o->cuda_stack_ns[i] : UINT64_MAX;
+	st->osrt_bytes = o->stack_bytes;
+	st->cuda_bytes = CUDA_STACK;
 }
 
 static void fill_sampling(const struct session *s, struct ws_arena *arena)

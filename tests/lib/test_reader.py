@@ -223,7 +223,9 @@ def test_symbols(folder):
     dynamic = subprocess.run(["readelf", "-d", LIBRARY], capture_output=True, text=True).stdout
     check("the library has its version in its name", "[libwarpsight.so.1]" in dynamic, dynamic)
     program = os.path.join(folder, "static")
-    r = subprocess.run(["cc", "-I" + os.path.join(HERE, "..", "..", "include"), os.path.join(HERE, "..", "..", "examples", "reader", "busiest.c"), STATIC,
+    sanitize = os.environ.get("WS_TEST_SANITIZE")
+    flags = ["-fsanitize=" + sanitize] if sanitize else []
+    r = subprocess.run(["cc", *flags, "-I" + os.path.join(HERE, "..", "..", "include"), os.path.join(HERE, "..", "..", "examples", "reader", "busiest.c"), STATIC,
                         "-lzstd", "-lxxhash", "-lpthread", "-lm", "-o", program], capture_output=True, text=True)
     check("the static library links", r.returncode == 0, r.stderr)
     return program
