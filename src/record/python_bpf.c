@@ -32,6 +32,8 @@
 #define THREADS 16384u
 #define CODES 32768u
 #define LAYOUTS 16u
+#define KNOWN 1024u   /* codes that a CPU remembers to have been told: a power of two */
+#define WINDOW 1024u  /* bytes of the thread's stack of frames that are read at once */
 #define UNKNOWN 32u /* codes told at a sample at most: the others at the next */
 /* A program does so much and calls itself again: the kernel tries every way through a program when it is loaded, at some 100 us a
  * step, and allows 33 calls. */
@@ -55,6 +57,9 @@ struct scratch { /* one for each CPU */
 	/* Here rather than on the program's stack, so that they are any number for the verifier, which would try each else. */
 	uint64_t last_code, last_id, id;
 	uint64_t beacon;
+	uint64_t window_at, window_last; /* what `window` holds, and where in it the last frame begins */
+	uint64_t known[KNOWN];
+	uint8_t window[WINDOW];
 	struct unknown unknown[UNKNOWN];
 	struct ws_py_told_frames out;
 	struct ws_py_step step[WS_PY_TOLD_STEPS];
@@ -226,7 +231,7 @@ static void read_beacon(struct ws_bpf *b)
 }
 
 struct leaves { /* jumps out of the walk */
-	int done[4], cut[8];
+	int done[4], cut[12];
 	int done_n, cut_n;
 };
 
@@ -272,7 +277,7 @@ static struct span frame_span(const struct ws_py_layout *l)
 		from = least(from, l->frame_owner);
 		to = most(to, l->frame_owner + 1);
 	}
-	return (struct span){from & ~7u, to - (from & ~7u)};
+	return (struct span){from & ~7u, WS_ALIGN_UP(to, 8u) - (from & ~7u)};
 }
 
 static struct span code_span(const struct ws_py_layout *l)
@@ -323,10 +328,23 @@ static void number_of(struct ws_bpf *b, const struct ws_py_layout *l, struct spa
 /* Put the code {id, AT_POINTER} on the list of those to be told, when it is not known and there is room. */
 static void note_unknown(struct ws_bpf *b, const struct ws_py_bpf *k)
 {
-	int known, full;
+	int seen, known, full;
 
+	/* A table of our own spares the lookup nearly always. R0 is the number. */
+	ws_bpf_op_reg(b, BPF_MOV, R2, R0);
+	ws_bpf_op(b, BPF_AND, R2, KNOWN - 1);
+	ws_bpf_op(b, BPF_LSH, R2, 3);
+	ws_bpf_op_reg(b, BPF_ADD, R2, MEM);
+	ws_bpf_load(b, WS_BPF_64, R1, R2, offsetof(struct scratch, known));
+	seen = ws_bpf_jump_reg(b, BPF_JEQ, R1, R0);
+	ws_bpf_store(b, WS_BPF_64, END, AT_KEY, R2);
 	look_up(b, k->codes, MEM, offsetof(struct scratch, id));
-	known = ws_bpf_jump(b, BPF_JNE, R0, 0);
+	full = ws_bpf_jump(b, BPF_JEQ, R0, 0);
+	ws_bpf_load(b, WS_BPF_64, R2, END, AT_KEY);
+	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, id));
+	ws_bpf_store(b, WS_BPF_64, R2, offsetof(struct scratch, known), R1);
+	known = ws_bpf_jump(b, BPF_JA, 0, 0);
+	ws_bpf_land(b, full);
 	ws_bpf_load(b, WS_BPF_32, R1, MEM, offsetof(struct scratch, unknown_n));
 	full = ws_bpf_jump(b, BPF_JGE, R1, UNKNOWN);
 	ws_bpf_op_reg(b, BPF_MOV, R2, R1);
@@ -338,6 +356,7 @@ static void note_unknown(struct ws_bpf *b, const struct ws_py_bpf *k)
 	ws_bpf_store(b, WS_BPF_64, R2, offsetof(struct scratch, unknown) + offsetof(struct unknown, code), R3);
 	ws_bpf_op(b, BPF_ADD, R1, 1);
 	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, unknown_n), R1);
+	ws_bpf_land(b, seen);
 	ws_bpf_land(b, known);
 	ws_bpf_land(b, full);
 }
@@ -396,6 +415,60 @@ static void instruction(struct ws_bpf *b, const struct ws_py_layout *l, struct s
 	ws_bpf_land(b, good);
 }
 
+/* No frame begins where the kernel has its addresses. */
+static void empty_window(struct ws_bpf *b)
+{
+	ws_bpf_set(b, R2, UINT64_C(1) << 63);
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, window_at), R2);
+}
+
+/*
+ * From 3.11 on frames lie one behind the other, callers below: part of the page that a frame is in is read with it. `f` of the frame
+ * at AT goes to AT_FRAME.
+ */
+static void from_window(struct ws_bpf *b, struct span f, struct leaves *x)
+{
+	int there, beyond, whole, back, room;
+
+	ws_bpf_load(b, WS_BPF_64, R2, MEM, offsetof(struct scratch, window_at));
+	ws_bpf_op_reg(b, BPF_MOV, R1, AT);
+	ws_bpf_op_reg(b, BPF_SUB, R1, R2);
+	ws_bpf_load(b, WS_BPF_64, R2, MEM, offsetof(struct scratch, window_last));
+	beyond = ws_bpf_jump_reg(b, BPF_JGT, R1, R2);
+	there = ws_bpf_jump(b, BPF_JLE, R1, (int32_t)(WINDOW - f.from - f.bytes));
+	ws_bpf_land(b, beyond);
+	/* R3: where it is to begin, so that it ends with the frame, and not before the frame's page. */
+	ws_bpf_address(b, R3, AT, (int)(f.from + f.bytes) - (int)WINDOW);
+	ws_bpf_op_reg(b, BPF_MOV, R1, AT);
+	ws_bpf_op(b, BPF_AND, R1, ~4095);
+	whole = ws_bpf_jump_reg(b, BPF_JGE, R3, R1);
+	ws_bpf_op_reg(b, BPF_MOV, R3, R1);
+	ws_bpf_land(b, whole);
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, window_at), R3);
+	ws_bpf_address(b, R2, AT, (int)(f.from + f.bytes));
+	ws_bpf_op_reg(b, BPF_SUB, R2, R3);
+	room = ws_bpf_jump(b, BPF_JLE, R2, WINDOW);
+	ws_bpf_op(b, BPF_MOV, R2, WINDOW); /* never: for the verifier */
+	ws_bpf_land(b, room);
+	ws_bpf_address(b, R1, MEM, offsetof(struct scratch, window));
+	ws_bpf_call(b, BPF_FUNC_probe_read_user);
+	ws_bpf_load(b, WS_BPF_64, R2, MEM, offsetof(struct scratch, window_at));
+	ws_bpf_op_reg(b, BPF_MOV, R1, AT);
+	ws_bpf_op_reg(b, BPF_SUB, R1, R2);
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, window_last), R1);
+	back = ws_bpf_jump(b, BPF_JEQ, R0, 0);
+	empty_window(b);
+	x->cut[x->cut_n++] = ws_bpf_jump(b, BPF_JA, 0, 0);
+	ws_bpf_land(b, back);
+	x->cut[x->cut_n++] = ws_bpf_jump(b, BPF_JGT, R1, (int32_t)(WINDOW - f.from - f.bytes));
+	ws_bpf_land(b, there);
+	ws_bpf_op_reg(b, BPF_ADD, R1, MEM);
+	for (uint32_t i = 0; i < f.bytes; i += 8) {
+		ws_bpf_load(b, WS_BPF_64, R2, R1, (int)(offsetof(struct scratch, window) + f.from + i));
+		ws_bpf_store(b, WS_BPF_64, END, AT_FRAME + (int)i, R2);
+	}
+}
+
 /* One step: the frame at AT into the record, AT becomes its caller. */
 static void one_step(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l, struct leaves *x)
 {
@@ -403,9 +476,13 @@ static void one_step(struct ws_bpf *b, const struct ws_py_bpf *k, const struct w
 	size_t out = offsetof(struct scratch, step);
 	int shim = -1, none;
 
-	ws_bpf_address(b, R3, AT, (int)f.from);
-	read_to_stack(b, AT_FRAME, f.bytes);
-	x->cut[x->cut_n++] = ws_bpf_jump(b, BPF_JNE, R0, 0);
+	if (l->chain == WS_PY_OBJECTS) {
+		ws_bpf_address(b, R3, AT, (int)f.from);
+		read_to_stack(b, AT_FRAME, f.bytes);
+		x->cut[x->cut_n++] = ws_bpf_jump(b, BPF_JNE, R0, 0);
+	} else {
+		from_window(b, f, x);
+	}
 	ws_bpf_load(b, WS_BPF_64, R1, END, plus(AT_FRAME, f, l->frame_code));
 	ws_bpf_op(b, BPF_AND, R1, ~7); /* the low bits are tags, from 3.14 on */
 	ws_bpf_store(b, WS_BPF_64, END, AT_POINTER, R1);
@@ -445,6 +522,7 @@ static void begin_walk(struct ws_bpf *b, const struct ws_py_layout *l, struct le
 	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, unknown_n), R1);
 	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, told), R1);
 	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, out.truncated), R1);
+	empty_window(b);
 	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, out.count), R1);
 	ws_bpf_store_value(b, WS_BPF_32, MEM, offsetof(struct scratch, out.kind), WS_PY_TOLD_FRAMES);
 	first_frame(b, l, x);
@@ -860,9 +938,4 @@ int ws_py_bpf_watch(struct ws_py_bpf *k, uint32_t tid, const struct ws_py_layout
 void ws_py_bpf_leave(struct ws_py_bpf *k, uint32_t tid)
 {
 	ws_bpf_map_take(k->threads, &tid);
-}
-
-void ws_py_bpf_tell_again(struct ws_py_bpf *k, uint64_t id)
-{
-	ws_bpf_map_take(k->codes, &id);
 }

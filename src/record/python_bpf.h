@@ -46,8 +46,6 @@ struct ws_py_bpf;
 /* Frames of this thread (as seen from here) from now on; 0 or -errno. */
 int ws_py_bpf_watch(struct ws_py_bpf *b, uint32_t tid, const struct ws_py_layout *l, uint64_t cookie, uint64_t beacon);
 void ws_py_bpf_leave(struct ws_py_bpf *b, uint32_t tid);
-/* The code was not told after all (its record was lost): tell it again. */
-void ws_py_bpf_tell_again(struct ws_py_bpf *b, uint64_t id);
 void ws_py_bpf_free(struct ws_py_bpf *b);
 
 /* ---- what it wrote (python_told.c) ---- */

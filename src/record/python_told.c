@@ -216,16 +216,14 @@ bool ws_python_told_frames(const void *raw, size_t size)
 
 /* ---- frames ---- */
 
-static uint32_t frame_id(struct ws_python *py, struct ws_py_told_image *im, struct ws_stackset *st, uint64_t id, int32_t at)
+static uint32_t frame_id(struct ws_py_told_image *im, struct ws_stackset *st, uint64_t id, int32_t at)
 {
 	const struct ws_py_known *k = (const struct ws_py_known *)(uintptr_t)ws_map_get(&im->codes, id, NULL);
 	uint64_t hash = (id ^ (uint32_t)at) * UINT64_C(0x9e3779b97f4a7c15);
 	uint32_t frame;
 
-	if (!k) {
-		ws_py_bpf_tell_again(py->bpf, id);
+	if (!k)
 		return ws_stackset_frame(st, WS_FRAME_PYTHON, WS_UNWIND_UNKNOWN, NULL, 0, "[code not read]", "");
-	}
 	if (k->shim)
 		return 0;
 	frame = (uint32_t)ws_map_get(&im->frames, hash, NULL);
@@ -301,7 +299,7 @@ const struct ws_py_stack *ws_python_told_stack(struct ws_python *py, struct ws_s
 	n = take_steps(&im->layout, (const uint8_t *)raw + sizeof(f), f.count, frame);
 	make_room(s, n);
 	for (size_t i = 0; i < n; i++) {
-		s->frame[i] = frame[i].code > 1 ? frame_id(py, im, ws_stackset_of(sink), frame[i].code, frame[i].at) : 0;
+		s->frame[i] = frame[i].code > 1 ? frame_id(im, ws_stackset_of(sink), frame[i].code, frame[i].at) : 0;
 		s->entry[i] = frame[i].flags & WS_PY_ENTRY;
 		s->code[i] = frame[i].code > 1 ? number_of(im, frame[i].code) : 0;
 	}
