@@ -201,6 +201,36 @@ def blocked_signal(r, python):
     want(not in_kernel(report) or any("alpha" in s.short for s in report.samples), "a thread that blocks signals is sampled in the kernel")
 
 
+def foreign(r, python):
+    truth, report = r.record(python, "foreign")
+    if not exact(report):
+        return "no perf events here"
+    called = [s for s in report.samples if "foreign_callback" in s.short]
+    alone = [s for s in report.samples if "burn_alone" in s.stack]
+    tids = {s.tid for s in called + alone}
+    want(len(tids) == 1, "one thread, not %d" % len(tids))
+    total = sum(s.weight for s in called + alone)
+    near(sum(s.weight for s in called) / total, truth["foreign_callback"] / (truth["foreign_callback"] + truth["alone"]), "foreign_callback")
+    want(all(s.short[0] == "foreign_callback" for s in called), "its outermost Python function: %s" % {s.short[0] for s in called})
+    stale = [s for s in alone if s.python]
+    want(not stale, "%d of %d samples of C code without a thread state have Python frames: %s" % (len(stale), len(alone), stale and stale[0].stack))
+
+
+def regenerate(r, python):
+    truth, report = r.record(python, "regenerate")
+    if not exact(report):
+        return "no perf events here"
+    made = [s for s in report.samples if any(n.startswith("made_") for n in s.short)]
+    want(len(made) > 200, "%d samples in functions that are made" % len(made))
+    order = [next(n for n in s.short if n.startswith("made_")) for s in sorted(made, key=lambda s: s.start)]
+    want(order == sorted(order), "functions have run one after the other: %s" % order)
+    for name in sorted(set(order)):
+        got = sum(s.weight for s in made if name in s.short)
+        if got > 2 * truth[name]:
+            raise Shares("%s: %d ns recorded of %d" % (name, got, truth[name]))
+    want(not any("[code not read]" in s.python for s in report.samples), "code that was not read")
+
+
 def execs(r, python):
     truth, report = r.record(python, "execs")
     if exact(report):
@@ -284,7 +314,7 @@ def main():
     pythons = interpreters()
     ways = ("kernel", "signals")
     tests = [("everything, CPython %s, by %s" % (version, way), everything, path, way) for version, path in pythons for way in ways]
-    both = [(f, way) for f in (own_signal, quiet_signal, interrupted, blocked_signal, execs) for way in ways]
+    both = [(f, way) for f in (own_signal, quiet_signal, interrupted, blocked_signal, foreign, regenerate, execs) for way in ways]
     tests += [("%s, by %s" % (f.__name__, way), f, pythons[-1][1], way) for f, way in both + [(f, "kernel") for f in (cuda_calls, functions, off, outside_only)] if pythons]
     tests = [t for t in tests if not o.words or any(w in t[0] for w in o.words)]
     print("1..%d" % len(tests), flush=True)
