@@ -34,10 +34,10 @@
 #define LAYOUTS 16u
 #define KNOWN 1024u   /* codes that a CPU remembers to have been told: a power of two */
 #define WINDOW 1024u  /* bytes of the thread's stack of frames that are read at once */
-#define UNKNOWN 32u /* codes told at a sample at most: the others at the next */
+#define UNKNOWN 48u   /* codes told at a sample at most: the others at the next */
 /* A program does so much and calls itself again: the kernel tries every way through a program when it is loaded, at some 100 us a
  * step, and allows 33 calls. */
-#define STEPS_A_CALL 20u
+#define STEPS_A_CALL 24u
 #define CODES_A_CALL 8u
 _Static_assert(2 + WS_PY_TOLD_STEPS / STEPS_A_CALL + UNKNOWN / CODES_A_CALL < 33, "tail calls");
 #define FIRST_PID_NS 0xeffffffcu /* inode of the namespace that all others lie in */
@@ -59,6 +59,7 @@ struct scratch { /* one for each CPU */
 	uint64_t beacon;
 	uint64_t window_at, window_last; /* what `window` holds, and where in it the last frame begins */
 	uint64_t known[KNOWN];
+	uint64_t noted[KNOWN], sample; /* id + number of the sample at which it was put on the list of unknown ones */
 	uint8_t window[WINDOW];
 	struct unknown unknown[UNKNOWN];
 	struct ws_py_told_frames out;
@@ -328,7 +329,7 @@ static void number_of(struct ws_bpf *b, const struct ws_py_layout *l, struct spa
 /* Put the code {id, AT_POINTER} on the list of those to be told, when it is not known and there is room. */
 static void note_unknown(struct ws_bpf *b, const struct ws_py_bpf *k)
 {
-	int seen, known, full;
+	int seen, known, noted, full;
 
 	/* A table of our own spares the lookup nearly always. R0 is the number. */
 	ws_bpf_op_reg(b, BPF_MOV, R2, R0);
@@ -345,6 +346,13 @@ static void note_unknown(struct ws_bpf *b, const struct ws_py_bpf *k)
 	ws_bpf_store(b, WS_BPF_64, R2, offsetof(struct scratch, known), R1);
 	known = ws_bpf_jump(b, BPF_JA, 0, 0);
 	ws_bpf_land(b, full);
+	ws_bpf_load(b, WS_BPF_64, R3, END, AT_KEY);
+	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, id));
+	ws_bpf_load(b, WS_BPF_64, R2, MEM, offsetof(struct scratch, sample));
+	ws_bpf_op_reg(b, BPF_ADD, R1, R2);
+	ws_bpf_load(b, WS_BPF_64, R2, R3, offsetof(struct scratch, noted));
+	noted = ws_bpf_jump_reg(b, BPF_JEQ, R1, R2);
+	ws_bpf_store(b, WS_BPF_64, R3, offsetof(struct scratch, noted), R1);
 	ws_bpf_load(b, WS_BPF_32, R1, MEM, offsetof(struct scratch, unknown_n));
 	full = ws_bpf_jump(b, BPF_JGE, R1, UNKNOWN);
 	ws_bpf_op_reg(b, BPF_MOV, R2, R1);
@@ -357,6 +365,7 @@ static void note_unknown(struct ws_bpf *b, const struct ws_py_bpf *k)
 	ws_bpf_op(b, BPF_ADD, R1, 1);
 	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, unknown_n), R1);
 	ws_bpf_land(b, seen);
+	ws_bpf_land(b, noted);
 	ws_bpf_land(b, known);
 	ws_bpf_land(b, full);
 }
@@ -525,6 +534,9 @@ static void begin_walk(struct ws_bpf *b, const struct ws_py_layout *l, struct le
 	empty_window(b);
 	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, out.count), R1);
 	ws_bpf_store_value(b, WS_BPF_32, MEM, offsetof(struct scratch, out.kind), WS_PY_TOLD_FRAMES);
+	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, sample));
+	ws_bpf_op(b, BPF_ADD, R1, 1);
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, sample), R1);
 	first_frame(b, l, x);
 }
 
@@ -653,14 +665,7 @@ static void read_code(struct ws_bpf *b, const struct ws_py_layout *l)
 {
 	int got;
 
-	ws_bpf_store_value(b, WS_BPF_32, AT, CODE(head_bytes), WS_PY_TOLD_HEAD);
-	ws_bpf_address(b, R1, AT, CODE(head));
-	ws_bpf_op(b, BPF_MOV, R2, WS_PY_TOLD_HEAD);
-	ws_bpf_load(b, WS_BPF_64, R3, AT, CODE(code));
-	ws_bpf_call(b, BPF_FUNC_probe_read_user);
-	got = ws_bpf_jump(b, BPF_JEQ, R0, 0);
-	ws_bpf_store_value(b, WS_BPF_32, AT, CODE(head_bytes), 0);
-	ws_bpf_land(b, got);
+	read_text(b, CODE(code), CODE(head), CODE(head_bytes), WS_PY_TOLD_HEAD);
 	ws_bpf_load(b, WS_BPF_64, R1, AT, CODE(head) + (int)(l->code_qualname ? l->code_qualname : l->code_name));
 	ws_bpf_store(b, WS_BPF_64, AT, CODE(name), R1);
 	ws_bpf_load(b, WS_BPF_64, R1, AT, CODE(head) + (int)l->code_file);
@@ -730,7 +735,7 @@ static void make_tell(struct ws_bpf *b, const struct ws_py_bpf *k, const struct 
 	ws_bpf_store(b, WS_BPF_64, AT, CODE(cookie), R1);
 	ws_bpf_store_value(b, WS_BPF_32, AT, CODE(kind), WS_PY_TOLD_CODE);
 	look_up(b, k->codes, MEM, offsetof(struct scratch, id));
-	known = ws_bpf_jump(b, BPF_JNE, R0, 0); /* it is on the list twice */
+	known = ws_bpf_jump(b, BPF_JNE, R0, 0); /* another CPU has told it by now, or it is on the list twice */
 	read_code(b, l);
 	write_code(b, k);
 	ws_bpf_land(b, known);
