@@ -219,7 +219,7 @@ bool ws_python_told_frames(const void *raw, size_t size)
 static uint32_t frame_id(struct ws_py_told_image *im, struct ws_stackset *st, uint64_t id, int32_t at)
 {
 	const struct ws_py_known *k = (const struct ws_py_known *)(uintptr_t)ws_map_get(&im->codes, id, NULL);
-	uint64_t hash = (id ^ (uint32_t)at) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t hash = id * UINT64_C(0x9e3779b97f4a7c15) + (uint32_t)at;
 	uint32_t frame;
 
 	if (!k)

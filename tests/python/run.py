@@ -5,11 +5,22 @@ Every CPython from 3.8 on that is found (WS_TEST_PYTHONS, PATH, pyenv's folder) 
 Shares of time are compared with what the program says that it burnt. Nothing is said about how long anything took. On a virtual machine the hypervisor takes
 time away that the clock of the samples counts and that of the thread does not: a comparison that fails is made again, twice at most.
 """
-import argparse, glob, json, os, shutil, subprocess, sys, tempfile
+import argparse, ctypes, glob, json, os, shutil, struct, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOLDS, WAITS, NONE = "2", "3", "1"
 SIGNAL, SEPARATE = 2, 32
+
+
+def refuse_programs():
+    """In a child: the kernel refuses bpf() from now on, as sandboxes do."""
+    number = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
+    code = struct.pack("HBBIHBBIHBBIHBBI", 0x20, 0, 0, 0, 0x15, 0, 1, number, 0x06, 0, 0, 0x50001, 0x06, 0, 0, 0x7fff0000)
+    where = ctypes.create_string_buffer(code)
+    filter = struct.pack("HxxxxxxP", 4, ctypes.addressof(where))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, filter, 0, 0):
+        os._exit(77)
 
 
 class Failed(Exception):
@@ -77,10 +88,10 @@ class Runner:
         want(p.returncode == 0, "bare run: " + p.stderr.decode())
         return p.stdout
 
-    def record(self, python, case, *options):
+    def record(self, python, case, *options, before=None):
         out = os.path.join(self.folder, "r.wsrep")
         p = subprocess.run([os.path.join(self.build, "warpsight"), "profile", "-f", "-o", out, *options, python, os.path.join(HERE, "workload.py"), case],
-                           env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=180)
+                           env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=180, preexec_fn=before)
         self.log = p.stderr.decode()
         want(p.returncode == 0, "exit status %d: %s" % (p.returncode, self.log))
         d = subprocess.run([os.path.join(self.build, "tests/python/python_dump"), out], stdout=subprocess.PIPE, timeout=60, check=True)
@@ -276,6 +287,23 @@ def functions(r, python):
     want(all(s[6] == '{"color":"0xff00"}' for s in report.slices if s[5] != "outer"), "colours")
 
 
+def refused(r, python):
+    truth, report = r.record(python, "alpha", before=refuse_programs)
+    want(not in_kernel(report), "frames are read in the kernel though programs are refused")
+    if any(s.flags & SIGNAL for s in report.samples):
+        want(any("alpha" in s.short for s in report.samples), "alpha has samples by signal")
+        want(any("not to be had here" in d for d in report.diagnostics), "it is said: %s" % report.diagnostics)
+
+
+def slower(r, python):
+    """Python's frequency divides that of the samples: those of its threads are thinned out, and weigh more."""
+    truth, report = r.record(python, "alpha", "--python-sampling-frequency=200")
+    mine = [s for s in report.samples if "alpha" in s.short]
+    if exact(report):
+        want({s.weight for s in mine} == {5000000}, "weights: %s" % {s.weight for s in mine})
+        near(min(1, sum(s.weight for s in mine) / truth["alpha"]), 1, "alpha")
+
+
 def off(r, python):
     truth, report = r.record(python, "alpha", "--python-sampling=false", "--trace=nvtx")
     want(not report.outside and not any(s.python for s in report.samples) and not report.gil, "Python frames though they were not wanted")
@@ -315,7 +343,7 @@ def main():
     ways = ("kernel", "signals")
     tests = [("everything, CPython %s, by %s" % (version, way), everything, path, way) for version, path in pythons for way in ways]
     both = [(f, way) for f in (own_signal, quiet_signal, interrupted, blocked_signal, foreign, regenerate, execs) for way in ways]
-    tests += [("%s, by %s" % (f.__name__, way), f, pythons[-1][1], way) for f, way in both + [(f, "kernel") for f in (cuda_calls, functions, off, outside_only)] if pythons]
+    tests += [("%s, by %s" % (f.__name__, way), f, pythons[-1][1], way) for f, way in both + [(f, "kernel") for f in (refused, slower, cuda_calls, functions, off, outside_only)] if pythons]
     tests = [t for t in tests if not o.words or any(w in t[0] for w in o.words)]
     print("1..%d" % len(tests), flush=True)
     failed = 0
