@@ -12,6 +12,7 @@
 
 #include "base/tracefs.h"
 #include "record/perf_private.h"
+#include "record/python.h"
 
 #define HORIZON_NS 2000000u /* records this old are in their buffers for certain */
 #define IDLE_NS 20000000u
@@ -76,14 +77,19 @@ static pid_t whom(const struct ws_perf *p)
 	return p->set.wide ? -1 : p->target;
 }
 
-static int try_attr(const struct ws_perf *p, const struct perf_event_attr *a)
+static int try_on_cpu(const struct perf_event_attr *a, pid_t pid)
 {
 	size_t n;
 	uint32_t *cpus = ws_perf_cpus(&n);
-	int error = ws_perf_try(a, whom(p), (int)cpus[0]);
+	int error = ws_perf_try(a, pid, (int)cpus[0]);
 
 	free(cpus);
 	return error;
+}
+
+static int try_attr(const struct ws_perf *p, const struct perf_event_attr *a)
+{
+	return try_on_cpu(a, whom(p));
 }
 
 static void say(struct ws_perf *p, enum ws_severity severity, const char *text)
@@ -252,6 +258,56 @@ static void choose_tracepoints(struct ws_perf *p)
 	p->no_tracefs = NULL;
 }
 
+/* Python's frames come with the samples, where a program may be attached to them. */
+static void choose_python(struct ws_perf *p)
+{
+	struct ws_python *py = p->drain->python;
+	struct ws_perf_event *ev;
+	uint32_t frequency = 0;
+	int error;
+
+	for (size_t i = 0; i < p->set.events_n; i++)
+		if (p->set.events[i].time)
+			frequency = p->set.events[i].attr.freq ? p->o.frequency
+				    : p->set.events[i].clock   ? (uint32_t)(1000000000u / p->o.period)
+							       : 0;
+	if (ws_python_bpf_open(py, frequency))
+		return;
+	ev = add_event(p, WS_PERF_PYTHON, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_BPF_OUTPUT, "python");
+	ev->attr.sample_type |= PERF_SAMPLE_RAW;
+	ev->attr.sample_period = 1;
+	ev->attr.inherit = 0;
+	ev->attr.exclude_idle = 0;
+	error = try_on_cpu(&ev->attr, -1);
+	if (!error)
+		return;
+	p->set.events_n--;
+	ws_python_bpf_close(py);
+}
+
+static void attach_python(struct ws_perf *p)
+{
+	struct ws_perf_set *s = &p->set;
+	size_t sampler = s->events_n, output = s->events_n;
+
+	for (size_t i = 0; i < s->events_n; i++)
+		if (s->events[i].time)
+			sampler = i;
+		else if (s->events[i].role == WS_PERF_PYTHON)
+			output = i;
+	if (sampler == s->events_n || output == s->events_n)
+		return;
+	for (size_t i = 0; i < s->rings_n; i++) {
+		const struct ws_perf_ring *r = &s->rings[i];
+
+		if (ws_python_bpf_attach(p->drain->python, r->fds[sampler], r->fds[output], r->cpu)) {
+			ws_python_bpf_close(p->drain->python);
+			return;
+		}
+	}
+	ws_perf_switch(s, WS_PERF_PYTHON, true);
+}
+
 static void choose_events(struct ws_perf *p)
 {
 	/* An event more costs nothing on a CPU as a whole, but microseconds for each thread that inherits it. */
@@ -270,6 +326,7 @@ static void choose_events(struct ws_perf *p)
 			choose_named(p, p->o.core_events, true);
 			choose_named(p, p->o.os_events, false);
 		}
+		choose_python(p);
 	}
 	if (p->o.ftrace || p->o.switches)
 		choose_tracepoints(p);
@@ -462,10 +519,12 @@ static void open_all(struct ws_perf *p)
 	}
 	if (p->refused) {
 		p->set.events_n = 0;
+		ws_python_bpf_close(p->drain->python);
 		say_refused(p);
 		return;
 	}
 	p->active = true;
+	attach_python(p);
 	choose_idle(p);
 	if ((p->o.sample == WS_SCOPE_SYSTEM || p->o.switches == WS_SCOPE_SYSTEM) && !p->set.wide) {
 		say(p, WS_WARNING,
@@ -529,8 +588,11 @@ bool ws_perf_refused(void)
 
 static void take_one(void *ctx, struct ws_perf_ring *ring, const void *rec, size_t size)
 {
-	(void)ring;
-	ws_perf_record(ctx, rec, size, false);
+	struct ws_perf *p = ctx;
+
+	p->ring = ring;
+	ws_perf_record(p, rec, size, false);
+	p->ring = NULL;
 }
 
 static void take(struct ws_perf *p, uint64_t horizon, bool all)

@@ -132,7 +132,8 @@ static bool map_ring(struct ws_perf_ring *r, int fd, size_t bytes)
 static bool open_on(struct ws_perf_set *s, struct ws_perf_ring *r, pid_t pid, size_t bytes)
 {
 	for (size_t i = 0; i < s->events_n; i++) {
-		int fd = open_event(&s->events[i].attr, pid, (int)r->cpu);
+		/* What a program writes by it comes from whoever runs there. */
+		int fd = open_event(&s->events[i].attr, s->events[i].role == WS_PERF_PYTHON ? -1 : pid, (int)r->cpu);
 		uint64_t id;
 		int error;
 
@@ -195,6 +196,7 @@ void ws_perf_close_set(struct ws_perf_set *s)
 		for (size_t k = r->fds_n; k--;)
 			close(r->fds[k]);
 		free(r->fds);
+		free(r->python);
 	}
 	free(s->rings);
 	free(s->heap);

@@ -26,7 +26,13 @@ const struct ws_perf_name *ws_perf_find_event(const char *word, size_t len, bool
 
 struct ws_trace_format; /* perf_trace.c */
 
-enum ws_perf_role { WS_PERF_TRACK, WS_PERF_SAMPLE, WS_PERF_WAKE, WS_PERF_FTRACE };
+enum ws_perf_role {
+	WS_PERF_TRACK,
+	WS_PERF_SAMPLE,
+	WS_PERF_WAKE,
+	WS_PERF_FTRACE,
+	WS_PERF_PYTHON /* written by Python's program in the kernel */
+};
 
 struct ws_perf_event { /* one thing that is opened on each CPU */
 	enum ws_perf_role role;
@@ -55,6 +61,11 @@ struct ws_perf_ring {
 	uint64_t time;       /* of the record at `tail` */
 	int *fds;
 	size_t fds_n, fds_cap;
+	/* Python frames, until the sample that they belong to comes. */
+	void *python;
+	size_t python_n, python_cap;
+	uint32_t python_tid; /* 0: none */
+	uint64_t python_time;
 };
 
 struct ws_perf_set { /* what is open */
@@ -158,6 +169,7 @@ struct ws_perf {
 	unsigned ftrace_left_out; /* events of --ftrace beyond what is opened */
 	uint64_t from, to;       /* the collection; to 0: goes on */
 	uint64_t now;            /* time of the record in hand */
+	struct ws_perf_ring *ring; /* that it came from; NULL: it waited */
 	struct ws_map threads;   /* tid -> struct ws_perf_thread * */
 	struct ws_map images;    /* pid -> the struct ws_perf_image * that runs there now */
 	struct ws_perf_image *waiting; /* those with records that wait */
@@ -194,8 +206,10 @@ void ws_perf_fork_maps(struct ws_perf *p, struct ws_perf_image *parent, struct w
 void ws_perf_exec_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time);
 void ws_perf_end_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time);
 void ws_perf_mapped(struct ws_perf *p, const struct ws_perf_rec *r);
-/* Fill frame, callers and flags of the row from a sample of thread `t`, whose image is resolved. */
-void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r, struct ws_row_sample *row);
+/* Fill frame, callers and flags of the row from a sample of thread `t`, whose image is resolved. `python`: its frames; may be NULL. */
+struct ws_py_stack;
+void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r,
+		   const struct ws_py_stack *python, struct ws_row_sample *row);
 
 /* ---- records to rows (perf_rows.c) ---- */
 
