@@ -69,7 +69,7 @@ struct ws_perf_ring {
 };
 
 struct ws_perf_set { /* what is open */
-	bool wide;           /* each CPU as a whole; else events that the target's threads inherit */
+	bool wide;           /* each CPU as a whole, samples of the process tree excepted; else events that the target's threads inherit */
 	bool no_kernel;      /* only user space may be looked at */
 	struct ws_perf_event *events;
 	size_t events_n, events_cap;
@@ -87,7 +87,7 @@ struct ws_perf_set { /* what is open */
 int ws_perf_try(const struct perf_event_attr *attr, pid_t pid, int cpu);
 void ws_perf_attr(struct perf_event_attr *a, uint32_t type, uint64_t config, bool no_kernel);
 /*
- * Open all of set->events on each CPU for `pid` (-1: for all that runs there) and map the buffers. 0, or the errno of the first failure that leaves
+ * Open all of set->events on each CPU, those that are inherited for `pid`, others for all that runs there, and map the buffers. 0, or the errno of the first failure that leaves
  * nothing: what single events met on the way is not told.
  */
 int ws_perf_open_set(struct ws_perf_set *s, pid_t pid);
@@ -162,6 +162,7 @@ struct ws_perf {
 	struct ws_perf_set set;
 	bool active, over;       /* over: the collection has ended, nothing more is taken */
 	bool combined;           /* one event both samples and tracks */
+	bool by_thread;          /* samples are inherited by the target's threads, whatever else is opened */
 	int refused;             /* errno with which the kernel refused everything */
 	bool signals;            /* hooks take the samples */
 	int tracefs;             /* while events are chosen: the folder of tracepoints, or -1 and why there is none */
