@@ -248,9 +248,9 @@ def hard_go(t):
     program = golden.build_go(t, "spin.go", "spin")
     rows = record(t, [program])
     found = [(rows.stack(s), s) for s in rows.samples() if "main.leaf" in rows.stack(s)]
-    t.ge(len(found), 300, "samples in leaf")
+    t.ge(len(found), 100, "samples in leaf")
     mostly(t, found, lambda s: after(s, "main.leaf")[:2] in (["main.through", "main.work"], ["main.direct", "main.work"]) and s[-1].startswith("runtime.goexit"), "callers")
-    near(t, sum(1 for s, _ in found if "main.through" in s) / len(found), 0.5, 0.06, "share of through")
+    near(t, sum(1 for s, _ in found if "main.through" in s) / len(found), 0.5, 0.1, "share of through")
 
 
 @test("sampling")

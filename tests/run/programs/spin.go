@@ -25,7 +25,7 @@ func direct(n int) uint64 {
 //go:noinline
 func work(done chan uint64) {
 	var sum uint64
-	for i := 0; i < 100; i++ {
+	for i := 0; i < 200; i++ {
 		sum += through(5000000) + direct(5000000)
 	}
 	done <- sum
