@@ -39,7 +39,10 @@ struct ws_stat {
 };
 
 extern const struct ws_stat *const ws_stats_list[]; /* ended by NULL */
+/* The report of this name, or the one that the reference tool once called so; NULL when there is none. */
 const struct ws_stat *ws_stat_find(const char *name);
+/* Why a report that the reference tool has can have no rows here, as in "NAME skipped: ..."; NULL for other names. */
+const char *ws_stat_elsewhere(const char *name);
 /* Was the argument given? For one that ends in = or =*, what stands after it, up to a colon or the end; else "". NULL when it was
  * not given. */
 const char *ws_stats_arg(const struct ws_stats *s, const char *name);
