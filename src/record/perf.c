@@ -653,6 +653,8 @@ void ws_perf_round(struct ws_perf *p, uint64_t since)
 		return;
 	take(p, since - HORIZON_NS, false);
 	count(p, ws_raw_ns());
+	if (p->active)
+		ws_perf_look_at_waits(p, ws_raw_ns());
 }
 
 uint64_t ws_perf_patience(const struct ws_perf *p)

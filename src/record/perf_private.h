@@ -146,6 +146,8 @@ struct ws_perf_thread {
 	uint64_t start;
 	uint64_t on;        /* since when it runs; 0: it does not, or that is not known */
 	uint32_t cpu;
+	uint64_t off;       /* since when it waits; 0: it does not, or that is not known */
+	bool looked;        /* the kernel was asked in which call it does */
 	bool seen;          /* it has been switched in or out since the collection began */
 	bool renamed;       /* since it began */
 	uint64_t woken;     /* made runnable; 0 not known */
@@ -179,6 +181,7 @@ struct ws_perf {
 	uint64_t last_count;
 	uint64_t lost, throttled, dropped;
 	uint64_t samples, switches;
+	size_t look_next;        /* where to go on among threads that wait */
 	uint64_t idle_ns;        /* how long the recorder may sleep */
 };
 
@@ -218,5 +221,10 @@ void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_
 void ws_perf_record(struct ws_perf *p, const void *rec, size_t size, bool again);
 /* The thread no longer runs from `time` on (WS_NO_TIME: not seen): a row of `sched`. */
 void ws_perf_off(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time, enum ws_sched_after after);
+
+/* ---- what threads wait in (perf_waits.c) ---- */
+
+/* Ask the kernel of some threads that have waited for long, once for each wait. */
+void ws_perf_look_at_waits(struct ws_perf *p, uint64_t now);
 
 #endif
