@@ -43,8 +43,8 @@ _Static_assert(2 + WS_PY_TOLD_STEPS / STEPS_A_CALL + UNKNOWN / CODES_A_CALL < 33
 #define FIRST_PID_NS 0xeffffffcu /* inode of the namespace that all others lie in */
 
 struct watched { /* of the map of threads */
-	uint64_t cookie, beacon;
-	uint32_t walk, spare; /* index of the program in the table of programs */
+	uint64_t cookie, mark, beacon; /* of the process; that the beacon must have */
+	uint32_t walk, skip;	       /* index of its program in the table of programs; samples until the next with frames */
 };
 
 struct unknown {
@@ -56,7 +56,7 @@ struct scratch { /* one for each CPU */
 	uint64_t at;		  /* the walk goes on here; 0: it begins */
 	/* Here rather than on the program's stack, so that they are any number for the verifier, which would try each else. */
 	uint64_t last_code, last_id, id;
-	uint64_t beacon;
+	uint64_t beacon, mark;
 	uint64_t window_at, window_last; /* what `window` holds, and where in it the last frame begins */
 	uint64_t known[KNOWN];
 	uint64_t noted[KNOWN], sample; /* id + number of the sample at which it was put on the list of unknown ones */
@@ -77,7 +77,6 @@ struct ws_py_bpf {
 enum {
 	AT_KEY = -8,
 	AT_POINTER = -16,
-	AT_HOLD = -32, /* 16 bytes for a moment */
 	AT_BEACON = -64,
 	AT_IDS = -80, /* pid and tid of the namespace; then how often a loop was run */
 	AT_COUNT = AT_IDS,
@@ -180,29 +179,27 @@ static void make_entry(struct ws_bpf *b, const struct ws_py_bpf *k)
 
 	ws_bpf_op_reg(b, BPF_MOV, CTX, R1);
 	find_thread(b, k, device, inode);
-	if (k->every > 1) { /* r0 points at the thread's entry: `spare` counts */
-		ws_bpf_load(b, WS_BPF_32, R1, R0, offsetof(struct watched, spare));
+	if (k->every > 1) { /* r0 points at the thread's entry */
+		ws_bpf_load(b, WS_BPF_32, R1, R0, offsetof(struct watched, skip));
 		now = ws_bpf_jump(b, BPF_JEQ, R1, 0);
 		ws_bpf_op(b, BPF_SUB, R1, 1);
-		ws_bpf_store(b, WS_BPF_32, R0, offsetof(struct watched, spare), R1);
+		ws_bpf_store(b, WS_BPF_32, R0, offsetof(struct watched, skip), R1);
 		ws_bpf_return(b, 0);
 		ws_bpf_land(b, now);
-		ws_bpf_store_value(b, WS_BPF_32, R0, offsetof(struct watched, spare), (int32_t)k->every - 1);
+		ws_bpf_store_value(b, WS_BPF_32, R0, offsetof(struct watched, skip), (int32_t)k->every - 1);
 	}
-	ws_bpf_load(b, WS_BPF_64, R1, R0, offsetof(struct watched, cookie));
-	ws_bpf_load(b, WS_BPF_64, R2, R0, offsetof(struct watched, beacon));
-	ws_bpf_load(b, WS_BPF_32, AT, R0, offsetof(struct watched, walk));
-	ws_bpf_store(b, WS_BPF_64, END, AT_HOLD, R1);
-	ws_bpf_store(b, WS_BPF_64, END, AT_HOLD + 8, R2);
-	this_cpu(b, k->scratch, MEM);
 	/* What the walk needs of it goes by the scratch memory: a tail call keeps no registers. */
-	ws_bpf_load(b, WS_BPF_64, R1, END, AT_HOLD);
-	ws_bpf_load(b, WS_BPF_64, R2, END, AT_HOLD + 8);
+	ws_bpf_op_reg(b, BPF_MOV, STEP, R0);
+	this_cpu(b, k->scratch, MEM);
+	ws_bpf_load(b, WS_BPF_64, R1, STEP, offsetof(struct watched, cookie));
 	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, out.cookie), R1);
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, beacon), R2);
+	ws_bpf_load(b, WS_BPF_64, R1, STEP, offsetof(struct watched, mark));
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, mark), R1);
+	ws_bpf_load(b, WS_BPF_64, R1, STEP, offsetof(struct watched, beacon));
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, beacon), R1);
 	ws_bpf_op(b, BPF_MOV, R1, 0);
 	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, at), R1);
-	ws_bpf_op_reg(b, BPF_MOV, R3, AT);
+	ws_bpf_load(b, WS_BPF_32, R3, STEP, offsetof(struct watched, walk));
 	tail_call(b, k->programs);
 	ws_bpf_return(b, 1);
 }
@@ -220,7 +217,7 @@ static void read_beacon(struct ws_bpf *b)
 	ws_bpf_return(b, 1);
 	ws_bpf_land(b, good);
 	ws_bpf_load(b, WS_BPF_64, R1, END, AT_BEACON + (int)offsetof(struct ws_python_beacon, cookie));
-	ws_bpf_load(b, WS_BPF_64, R2, MEM, offsetof(struct scratch, out.cookie));
+	ws_bpf_load(b, WS_BPF_64, R2, MEM, offsetof(struct scratch, mark));
 	same = ws_bpf_jump_reg(b, BPF_JEQ, R1, R2);
 	ws_bpf_return(b, 1);
 	ws_bpf_land(b, same);
@@ -929,9 +926,9 @@ void ws_python_bpf_close(struct ws_python *py)
 
 /* ---- threads and codes ---- */
 
-int ws_py_bpf_watch(struct ws_py_bpf *k, uint32_t tid, const struct ws_py_layout *l, uint64_t cookie, uint64_t beacon)
+int ws_py_bpf_watch(struct ws_py_bpf *k, uint32_t tid, uint32_t inner, const struct ws_py_layout *l, uint64_t cookie, uint64_t beacon)
 {
-	struct watched w = {.cookie = cookie, .beacon = beacon};
+	struct watched w = {.cookie = cookie, .mark = ws_python_cookie(cookie, inner), .beacon = beacon};
 	int program = programs_of(k, l);
 
 	if (program < 0)
