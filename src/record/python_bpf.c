@@ -32,9 +32,9 @@
 #define THREADS 16384u
 #define CODES 32768u
 #define LAYOUTS 16u
-#define KNOWN 1024u   /* codes that a CPU remembers to have been told: a power of two */
-#define WINDOW 1024u  /* bytes of the thread's stack of frames that are read at once */
-#define UNKNOWN 48u   /* codes told at a sample at most: the others at the next */
+#define KNOWN 1024u  /* codes that a CPU remembers to have been told: a power of two */
+#define WINDOW 1024u /* bytes of the thread's stack of frames that are read at once */
+#define UNKNOWN 48u  /* codes told at a sample at most: the others at the next */
 /* A program does so much and calls itself again: the kernel tries every way through a program when it is loaded, at some 100 us a
  * step, and allows 33 calls. */
 #define STEPS_A_CALL 24u
@@ -42,7 +42,7 @@
 _Static_assert(2 + WS_PY_TOLD_STEPS / STEPS_A_CALL + UNKNOWN / CODES_A_CALL < 33, "tail calls");
 #define FIRST_PID_NS 0xeffffffcu /* inode of the namespace that all others lie in */
 
-struct watched { /* of the map of threads */
+struct watched {		       /* of the map of threads */
 	uint64_t cookie, mark, beacon; /* of the process; that the beacon must have */
 	uint32_t walk, skip;	       /* index of its program in the table of programs; samples until the next with frames */
 };
@@ -51,7 +51,7 @@ struct unknown {
 	uint64_t id, code;
 };
 
-struct scratch { /* one for each CPU */
+struct scratch {		  /* one for each CPU */
 	uint32_t unknown_n, told; /* told: how many of those have been */
 	uint64_t at;		  /* the walk goes on here; 0: it begins */
 	/* Here rather than on the program's stack, so that they are any number for the verifier, which would try each else. */
@@ -305,12 +305,9 @@ static void mix(struct ws_bpf *b)
 /* r0 = the number of the code object at AT_POINTER, whose key is at AT_CODE and the beginning of whose name at AT_TEXT. */
 static void number_of(struct ws_bpf *b, const struct ws_py_layout *l, struct span s)
 {
-	int fields[] = {AT_POINTER,
-			plus(AT_CODE, s, l->code_name),
-			plus(AT_CODE, s, l->code_file),
-			plus(AT_CODE, s, l->code_table),
-			AT_TEXT,
-			AT_TEXT + 8};
+	int fields[] = {
+	    AT_POINTER, plus(AT_CODE, s, l->code_name), plus(AT_CODE, s, l->code_file), plus(AT_CODE, s, l->code_table), AT_TEXT,
+	    AT_TEXT + 8};
 
 	ws_bpf_load(b, WS_BPF_64, R0, MEM, offsetof(struct scratch, out.cookie));
 	ws_bpf_set(b, R2, 0x9e3779b97f4a7c15u);
@@ -429,8 +426,8 @@ static void empty_window(struct ws_bpf *b)
 }
 
 /*
- * From 3.11 on frames lie one behind the other, callers below: part of the page that a frame is in is read with it. `f` of the frame
- * at AT goes to AT_FRAME.
+ * From 3.11 on frames lie one behind the other, callers below: part of the page that a frame is in is read with it. `f` of the
+ * frame at AT goes to AT_FRAME.
  */
 static void from_window(struct ws_bpf *b, struct span f, struct leaves *x)
 {
@@ -926,7 +923,8 @@ void ws_python_bpf_close(struct ws_python *py)
 
 /* ---- threads and codes ---- */
 
-int ws_py_bpf_watch(struct ws_py_bpf *k, uint32_t tid, uint32_t inner, const struct ws_py_layout *l, uint64_t cookie, uint64_t beacon)
+int ws_py_bpf_watch(struct ws_py_bpf *k, uint32_t tid, uint32_t inner, const struct ws_py_layout *l, uint64_t cookie,
+		    uint64_t beacon)
 {
 	struct watched w = {.cookie = cookie, .mark = ws_python_cookie(cookie, inner), .beacon = beacon};
 	int program = programs_of(k, l);

@@ -83,14 +83,18 @@ class Runner:
         if way == "signals":
             self.env["WARPSIGHT_PYTHON"] = way
 
+    def command(self, python):
+        """What runs a script: an interpreter's path, or the words of a command that embeds one."""
+        return [python] if isinstance(python, str) else python
+
     def bare(self, python, case):
-        p = subprocess.run([python, os.path.join(HERE, "workload.py"), case], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+        p = subprocess.run([*self.command(python), os.path.join(HERE, "workload.py"), case], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
         want(p.returncode == 0, "bare run: " + p.stderr.decode())
         return p.stdout
 
     def record(self, python, case, *options, before=None):
         out = os.path.join(self.folder, "r.wsrep")
-        p = subprocess.run([os.path.join(self.build, "warpsight"), "profile", "-f", "-o", out, *options, python, os.path.join(HERE, "workload.py"), case],
+        p = subprocess.run([os.path.join(self.build, "warpsight"), "profile", "-f", "-o", out, *options, *self.command(python), os.path.join(HERE, "workload.py"), case],
                            env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=180, preexec_fn=before)
         self.log = p.stderr.decode()
         want(p.returncode == 0, "exit status %d: %s" % (p.returncode, self.log))
@@ -264,6 +268,17 @@ def cuda_calls(r, python):
     want(all(not c[1] for c in report.calls if c not in launches), "stacks of other calls")
 
 
+def embedded(r, python):
+    """The interpreter is a library that the program loads when it runs already."""
+    code = "import sysconfig, os; g = sysconfig.get_config_var; print(os.path.join(g('LIBDIR') or '', g('INSTSONAME') or ''))"
+    library = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
+    if ".so" not in library or not os.path.isfile(library):
+        library = next(iter(sorted(glob.glob("/usr/lib/*/libpython%s.so*" % os.path.basename(os.path.realpath(python))[6:]))), None)
+    if not library:
+        return "SKIP the interpreter is no shared library"
+    return everything(r, [os.path.join(r.build, "tests/python/python_embed"), library, python])
+
+
 def functions(r, python):
     version = subprocess.run([python, "-c", "import sys; print(sys.version_info[1])"], stdout=subprocess.PIPE, check=True).stdout
     path = os.path.join(r.folder, "functions.json")
@@ -342,6 +357,8 @@ def main():
     pythons = interpreters()
     ways = ("kernel", "signals")
     tests = [("everything, CPython %s, by %s" % (version, way), everything, path, way) for version, path in pythons for way in ways]
+    tests += [("embedded, CPython %s, by %s" % (version, way), embedded, path, way) for version, path in pythons for way in ways
+              if "system" in version or path == pythons[-1][1]]
     both = [(f, way) for f in (own_signal, quiet_signal, interrupted, blocked_signal, foreign, regenerate, execs) for way in ways]
     tests += [("%s, by %s" % (f.__name__, way), f, pythons[-1][1], way) for f, way in both + [(f, "kernel") for f in (refused, slower, cuda_calls, functions, off, outside_only)] if pythons]
     tests = [t for t in tests if not o.words or any(w in t[0] for w in o.words)]
