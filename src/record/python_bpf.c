@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,6 +66,8 @@ struct scratch {		  /* one for each CPU */
 	struct ws_py_told_frames out;
 	struct ws_py_step step[WS_PY_TOLD_STEPS];
 };
+
+_Static_assert(sizeof(struct scratch) <= 32768, "the kernel gives no more for a CPU at once");
 
 struct ws_py_bpf {
 	int threads, codes, scratch, text, output, programs, entry;
@@ -782,6 +785,16 @@ static int put_program(const struct ws_py_bpf *k, uint32_t index, const struct w
 	return error;
 }
 
+static bool same_layout(const struct ws_py_layout *a, const struct ws_py_layout *b)
+{
+#define X(field)                  \
+	if (a->field != b->field) \
+		return false;
+	WS_PY_FIELDS(X)
+#undef X
+	return a->version == b->version && a->chain == b->chain;
+}
+
 /* Index of the programs of a layout, loaded when it is new; or -errno. */
 static int programs_of(struct ws_py_bpf *k, const struct ws_py_layout *l)
 {
@@ -789,7 +802,7 @@ static int programs_of(struct ws_py_bpf *k, const struct ws_py_layout *l)
 	struct ws_bpf *b;
 	int error;
 
-	while (i < k->layouts && memcmp(&k->layout[i], l, sizeof(*l)) != 0)
+	while (i < k->layouts && !same_layout(&k->layout[i], l))
 		i++;
 	if (i < k->layouts)
 		return (int)(2 * i);
@@ -809,12 +822,22 @@ static int programs_of(struct ws_py_bpf *k, const struct ws_py_layout *l)
 	return (int)(2 * i);
 }
 
+/* Maps counted as locked memory once. The target was forked before and keeps its own limit. */
+static bool allow_memory(void)
+{
+	struct rlimit l = {RLIM_INFINITY, RLIM_INFINITY};
+
+	return !setrlimit(RLIMIT_MEMLOCK, &l);
+}
+
 static int make_maps(struct ws_py_bpf *k)
 {
 	size_t text = WS_ALIGN_UP(sizeof(struct ws_py_told_code) + WS_PY_TOLD_TABLE, 8u);
 	int *all[] = {&k->threads, &k->codes, &k->scratch, &k->text, &k->output, &k->programs};
 
 	k->threads = ws_bpf_map_new(BPF_MAP_TYPE_HASH, 4, sizeof(struct watched), THREADS);
+	if (k->threads == -EPERM && allow_memory()) /* before Linux 5.11 */
+		k->threads = ws_bpf_map_new(BPF_MAP_TYPE_HASH, 4, sizeof(struct watched), THREADS);
 	if (k->threads < 0)
 		return k->threads;
 	k->codes = ws_bpf_map_new(BPF_MAP_TYPE_LRU_HASH, 8, 4, CODES);
