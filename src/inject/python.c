@@ -230,7 +230,7 @@ static struct ws_python_thread *new_thread(void)
 	}
 	ws_sys(SYS_madvise, p, WS_PYTHON_THREAD_BYTES, MADV_WIPEONFORK, 0, 0, 0);
 	t->python = (void *)p;
-	((struct ws_python_thread *)p)->now = (struct ws_python_beacon){.cookie = cookie(), .state = thread_state()};
+	((struct ws_python_thread *)p)->now = (struct ws_python_beacon){.cookie = ws_python_cookie(cookie(), t->tid), .state = thread_state()};
 	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_PYTHON);
 	if (r) {
 		r->rec = ws_rec_head(WS_REC_PYTHON_THREAD, sizeof(*r), ws_python.layout.version, how());

@@ -62,7 +62,7 @@ struct ws_python { /* of the process; survives a fork, since the child runs the 
 	void *library; /* the interpreter's, where it was loaded by dlopen: its symbols are found there. NULL: they are global */
 	bool signals, timers; /* our handler is there; the sampling hook asks instead */
 	bool looked_into;     /* neither: the kernel reads the frames */
-	uint64_t cookie;      /* of process `cookie_pid`; see struct ws_python_beacon */
+	uint64_t cookie;      /* of process `cookie_pid`; see ws_python_cookie */
 	uint64_t cookie_pid;
 };
 extern struct ws_python ws_python WS_HIDDEN;

@@ -50,8 +50,8 @@ int ws_bpf_map_new(enum bpf_map_type type, uint32_t key, uint32_t value, uint32_
 int ws_bpf_map_set(int fd, const void *key, const void *value);
 int ws_bpf_map_take(int fd, const void *key);
 /*
- * Load a program of type PERF_EVENT. `log` (may be NULL, of `log_bytes`) gets what the kernel says when it refuses. The helpers that
- * read memory are for programs under the GPL only, so the instructions are given under either licence.
+ * Load a program of type PERF_EVENT. `log` (may be NULL, of `log_bytes`) gets what the kernel says when it refuses. The helpers
+ * that read memory are for programs under the GPL only, so the instructions are given under either licence.
  */
 int ws_bpf_program(const struct ws_bpf *b, char *log, size_t log_bytes);
 

@@ -257,15 +257,19 @@ static void look_into(struct ws_python *py, struct ws_py_proc *p, uint32_t outer
 		      const struct ws_rec_python_thread *r, uint64_t now)
 {
 	char text[256];
+	bool had;
 	int error;
 
 	if (!py->bpf || (!p->laid_out && !ws_py_lay_out(p)))
 		return;
+	/* One that is there: a thread before it had its number, and its end was not seen yet. Of another image it is closed by this. */
+	had = has_event(py, p, outer);
 	ws_py_told_begin(py, p, r->cookie);
-	error = ws_py_bpf_watch(py->bpf, outer, &p->layout, r->cookie, r->beacon);
+	error = ws_py_bpf_watch(py->bpf, outer, inner, &p->layout, r->cookie, r->beacon);
 	if (!error) {
 		ws_map_set(&py->inner, outer, inner);
-		add_event(py, p, outer, -1);
+		if (!had)
+			add_event(py, p, outer, -1);
 		return;
 	}
 	p->looked_into = false;
@@ -281,13 +285,13 @@ void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, 
 	uint32_t outer = outer_tid(p->proc, tid);
 	int fd;
 
-	if (!py->o.sampling || py->o.timers || p->signals_failed || !outer || has_event(py, p, outer))
+	if (!py->o.sampling || py->o.timers || p->signals_failed || !outer)
 		return;
 	if (p->looked_into) {
 		look_into(py, p, outer, tid, r, now);
 		return;
 	}
-	if (atomic_load(&p->proc->home->python_refused) || blocks_signal(p->proc->host_pid, outer))
+	if (has_event(py, p, outer) || atomic_load(&p->proc->home->python_refused) || blocks_signal(p->proc->host_pid, outer))
 		return;
 	more_descriptors(py->events_n);
 	fd = open_event(py, outer);

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,9 +33,9 @@
 #define THREADS 16384u
 #define CODES 32768u
 #define LAYOUTS 16u
-#define KNOWN 1024u   /* codes that a CPU remembers to have been told: a power of two */
-#define WINDOW 1024u  /* bytes of the thread's stack of frames that are read at once */
-#define UNKNOWN 48u   /* codes told at a sample at most: the others at the next */
+#define KNOWN 1024u  /* codes that a CPU remembers to have been told: a power of two */
+#define WINDOW 1024u /* bytes of the thread's stack of frames that are read at once */
+#define UNKNOWN 48u  /* codes told at a sample at most: the others at the next */
 /* A program does so much and calls itself again: the kernel tries every way through a program when it is loaded, at some 100 us a
  * step, and allows 33 calls. */
 #define STEPS_A_CALL 24u
@@ -42,21 +43,21 @@
 _Static_assert(2 + WS_PY_TOLD_STEPS / STEPS_A_CALL + UNKNOWN / CODES_A_CALL < 33, "tail calls");
 #define FIRST_PID_NS 0xeffffffcu /* inode of the namespace that all others lie in */
 
-struct watched { /* of the map of threads */
-	uint64_t cookie, beacon;
-	uint32_t walk, spare; /* index of the program in the table of programs */
+struct watched {		       /* of the map of threads */
+	uint64_t cookie, mark, beacon; /* of the process; that the beacon must have */
+	uint32_t walk, skip;	       /* index of its program in the table of programs; samples until the next with frames */
 };
 
 struct unknown {
 	uint64_t id, code;
 };
 
-struct scratch { /* one for each CPU */
+struct scratch {		  /* one for each CPU */
 	uint32_t unknown_n, told; /* told: how many of those have been */
 	uint64_t at;		  /* the walk goes on here; 0: it begins */
 	/* Here rather than on the program's stack, so that they are any number for the verifier, which would try each else. */
 	uint64_t last_code, last_id, id;
-	uint64_t beacon;
+	uint64_t beacon, mark;
 	uint64_t window_at, window_last; /* what `window` holds, and where in it the last frame begins */
 	uint64_t known[KNOWN];
 	uint64_t noted[KNOWN], sample; /* id + number of the sample at which it was put on the list of unknown ones */
@@ -65,6 +66,8 @@ struct scratch { /* one for each CPU */
 	struct ws_py_told_frames out;
 	struct ws_py_step step[WS_PY_TOLD_STEPS];
 };
+
+_Static_assert(sizeof(struct scratch) <= 32768, "the kernel gives no more for a CPU at once");
 
 struct ws_py_bpf {
 	int threads, codes, scratch, text, output, programs, entry;
@@ -77,7 +80,6 @@ struct ws_py_bpf {
 enum {
 	AT_KEY = -8,
 	AT_POINTER = -16,
-	AT_HOLD = -32, /* 16 bytes for a moment */
 	AT_BEACON = -64,
 	AT_IDS = -80, /* pid and tid of the namespace; then how often a loop was run */
 	AT_COUNT = AT_IDS,
@@ -180,29 +182,27 @@ static void make_entry(struct ws_bpf *b, const struct ws_py_bpf *k)
 
 	ws_bpf_op_reg(b, BPF_MOV, CTX, R1);
 	find_thread(b, k, device, inode);
-	if (k->every > 1) { /* r0 points at the thread's entry: `spare` counts */
-		ws_bpf_load(b, WS_BPF_32, R1, R0, offsetof(struct watched, spare));
+	if (k->every > 1) { /* r0 points at the thread's entry */
+		ws_bpf_load(b, WS_BPF_32, R1, R0, offsetof(struct watched, skip));
 		now = ws_bpf_jump(b, BPF_JEQ, R1, 0);
 		ws_bpf_op(b, BPF_SUB, R1, 1);
-		ws_bpf_store(b, WS_BPF_32, R0, offsetof(struct watched, spare), R1);
+		ws_bpf_store(b, WS_BPF_32, R0, offsetof(struct watched, skip), R1);
 		ws_bpf_return(b, 0);
 		ws_bpf_land(b, now);
-		ws_bpf_store_value(b, WS_BPF_32, R0, offsetof(struct watched, spare), (int32_t)k->every - 1);
+		ws_bpf_store_value(b, WS_BPF_32, R0, offsetof(struct watched, skip), (int32_t)k->every - 1);
 	}
-	ws_bpf_load(b, WS_BPF_64, R1, R0, offsetof(struct watched, cookie));
-	ws_bpf_load(b, WS_BPF_64, R2, R0, offsetof(struct watched, beacon));
-	ws_bpf_load(b, WS_BPF_32, AT, R0, offsetof(struct watched, walk));
-	ws_bpf_store(b, WS_BPF_64, END, AT_HOLD, R1);
-	ws_bpf_store(b, WS_BPF_64, END, AT_HOLD + 8, R2);
-	this_cpu(b, k->scratch, MEM);
 	/* What the walk needs of it goes by the scratch memory: a tail call keeps no registers. */
-	ws_bpf_load(b, WS_BPF_64, R1, END, AT_HOLD);
-	ws_bpf_load(b, WS_BPF_64, R2, END, AT_HOLD + 8);
+	ws_bpf_op_reg(b, BPF_MOV, STEP, R0);
+	this_cpu(b, k->scratch, MEM);
+	ws_bpf_load(b, WS_BPF_64, R1, STEP, offsetof(struct watched, cookie));
 	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, out.cookie), R1);
-	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, beacon), R2);
+	ws_bpf_load(b, WS_BPF_64, R1, STEP, offsetof(struct watched, mark));
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, mark), R1);
+	ws_bpf_load(b, WS_BPF_64, R1, STEP, offsetof(struct watched, beacon));
+	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, beacon), R1);
 	ws_bpf_op(b, BPF_MOV, R1, 0);
 	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, at), R1);
-	ws_bpf_op_reg(b, BPF_MOV, R3, AT);
+	ws_bpf_load(b, WS_BPF_32, R3, STEP, offsetof(struct watched, walk));
 	tail_call(b, k->programs);
 	ws_bpf_return(b, 1);
 }
@@ -220,7 +220,7 @@ static void read_beacon(struct ws_bpf *b)
 	ws_bpf_return(b, 1);
 	ws_bpf_land(b, good);
 	ws_bpf_load(b, WS_BPF_64, R1, END, AT_BEACON + (int)offsetof(struct ws_python_beacon, cookie));
-	ws_bpf_load(b, WS_BPF_64, R2, MEM, offsetof(struct scratch, out.cookie));
+	ws_bpf_load(b, WS_BPF_64, R2, MEM, offsetof(struct scratch, mark));
 	same = ws_bpf_jump_reg(b, BPF_JEQ, R1, R2);
 	ws_bpf_return(b, 1);
 	ws_bpf_land(b, same);
@@ -308,12 +308,9 @@ static void mix(struct ws_bpf *b)
 /* r0 = the number of the code object at AT_POINTER, whose key is at AT_CODE and the beginning of whose name at AT_TEXT. */
 static void number_of(struct ws_bpf *b, const struct ws_py_layout *l, struct span s)
 {
-	int fields[] = {AT_POINTER,
-			plus(AT_CODE, s, l->code_name),
-			plus(AT_CODE, s, l->code_file),
-			plus(AT_CODE, s, l->code_table),
-			AT_TEXT,
-			AT_TEXT + 8};
+	int fields[] = {
+	    AT_POINTER, plus(AT_CODE, s, l->code_name), plus(AT_CODE, s, l->code_file), plus(AT_CODE, s, l->code_table), AT_TEXT,
+	    AT_TEXT + 8};
 
 	ws_bpf_load(b, WS_BPF_64, R0, MEM, offsetof(struct scratch, out.cookie));
 	ws_bpf_set(b, R2, 0x9e3779b97f4a7c15u);
@@ -432,8 +429,8 @@ static void empty_window(struct ws_bpf *b)
 }
 
 /*
- * From 3.11 on frames lie one behind the other, callers below: part of the page that a frame is in is read with it. `f` of the frame
- * at AT goes to AT_FRAME.
+ * From 3.11 on frames lie one behind the other, callers below: part of the page that a frame is in is read with it. `f` of the
+ * frame at AT goes to AT_FRAME.
  */
 static void from_window(struct ws_bpf *b, struct span f, struct leaves *x)
 {
@@ -788,6 +785,16 @@ static int put_program(const struct ws_py_bpf *k, uint32_t index, const struct w
 	return error;
 }
 
+static bool same_layout(const struct ws_py_layout *a, const struct ws_py_layout *b)
+{
+#define X(field)                  \
+	if (a->field != b->field) \
+		return false;
+	WS_PY_FIELDS(X)
+#undef X
+	return a->version == b->version && a->chain == b->chain;
+}
+
 /* Index of the programs of a layout, loaded when it is new; or -errno. */
 static int programs_of(struct ws_py_bpf *k, const struct ws_py_layout *l)
 {
@@ -795,7 +802,7 @@ static int programs_of(struct ws_py_bpf *k, const struct ws_py_layout *l)
 	struct ws_bpf *b;
 	int error;
 
-	while (i < k->layouts && memcmp(&k->layout[i], l, sizeof(*l)) != 0)
+	while (i < k->layouts && !same_layout(&k->layout[i], l))
 		i++;
 	if (i < k->layouts)
 		return (int)(2 * i);
@@ -815,12 +822,22 @@ static int programs_of(struct ws_py_bpf *k, const struct ws_py_layout *l)
 	return (int)(2 * i);
 }
 
+/* Maps counted as locked memory once. The target was forked before and keeps its own limit. */
+static bool allow_memory(void)
+{
+	struct rlimit l = {RLIM_INFINITY, RLIM_INFINITY};
+
+	return !setrlimit(RLIMIT_MEMLOCK, &l);
+}
+
 static int make_maps(struct ws_py_bpf *k)
 {
 	size_t text = WS_ALIGN_UP(sizeof(struct ws_py_told_code) + WS_PY_TOLD_TABLE, 8u);
 	int *all[] = {&k->threads, &k->codes, &k->scratch, &k->text, &k->output, &k->programs};
 
 	k->threads = ws_bpf_map_new(BPF_MAP_TYPE_HASH, 4, sizeof(struct watched), THREADS);
+	if (k->threads == -EPERM && allow_memory()) /* before Linux 5.11 */
+		k->threads = ws_bpf_map_new(BPF_MAP_TYPE_HASH, 4, sizeof(struct watched), THREADS);
 	if (k->threads < 0)
 		return k->threads;
 	k->codes = ws_bpf_map_new(BPF_MAP_TYPE_LRU_HASH, 8, 4, CODES);
@@ -929,9 +946,10 @@ void ws_python_bpf_close(struct ws_python *py)
 
 /* ---- threads and codes ---- */
 
-int ws_py_bpf_watch(struct ws_py_bpf *k, uint32_t tid, const struct ws_py_layout *l, uint64_t cookie, uint64_t beacon)
+int ws_py_bpf_watch(struct ws_py_bpf *k, uint32_t tid, uint32_t inner, const struct ws_py_layout *l, uint64_t cookie,
+		    uint64_t beacon)
 {
-	struct watched w = {.cookie = cookie, .beacon = beacon};
+	struct watched w = {.cookie = cookie, .mark = ws_python_cookie(cookie, inner), .beacon = beacon};
 	int program = programs_of(k, l);
 
 	if (program < 0)

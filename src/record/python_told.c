@@ -19,9 +19,9 @@ struct ws_py_told_image { /* what one cookie stands for */
 	struct ws_py_proc *p; /* NULL: it has ended */
 	uint64_t cookie, ended;
 	struct ws_py_layout layout;
-	struct ws_map codes;	/* id -> struct ws_py_known * */
-	struct ws_map frames;	/* hash of id and offset -> frame id in `sink` */
-	struct ws_map numbers;	/* id -> number that stands for it in struct ws_py_stack */
+	struct ws_map codes;   /* id -> struct ws_py_known * */
+	struct ws_map frames;  /* hash of id and offset -> frame id in `sink` */
+	struct ws_map numbers; /* id -> number that stands for it in struct ws_py_stack */
 	struct ws_sink *sink;
 };
 
@@ -182,8 +182,8 @@ static void told_code(struct ws_python *py, const void *raw, size_t size)
 	c = ws_malloc(size); /* a raw record lies 4 bytes beside where it should */
 	memcpy(c, raw, size);
 	im = image_of(py, c->cookie);
-	if (!im || c->head_bytes > sizeof(c->head) || c->name_bytes > sizeof(c->name_piece) || c->file_bytes > sizeof(c->file_piece) ||
-	    c->table_bytes > size - sizeof(*c) || im->codes.n >= CODES_MOST) {
+	if (!im || c->head_bytes > sizeof(c->head) || c->name_bytes > sizeof(c->name_piece) ||
+	    c->file_bytes > sizeof(c->file_piece) || c->table_bytes > size - sizeof(*c) || im->codes.n >= CODES_MOST) {
 		free(c);
 		return;
 	}

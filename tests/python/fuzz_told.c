@@ -3,7 +3,8 @@
  * interpreters must give the functions and lines that reading the images gives, and records that were spoilt must do no harm.
  *
  * The fuzzer's input: a byte for the image; then edits of 6 bytes to the records made of it: which record (1), where (2), a value
- * (2), how many bytes of it are left (1). Built by clang with -Dfuzz=true this is a libFuzzer target; else, with FUZZ_REPLAY, a test.
+ * (2), how many bytes of it are left (1). Built by clang with -Dfuzz=true this is a libFuzzer target; else, with FUZZ_REPLAY, a
+ * test.
  */
 #include <unistd.h>
 
@@ -58,7 +59,8 @@ static struct record code_record(struct image *im, const struct ws_py_layout *l,
 	uint32_t before = l->bytes_data - l->bytes_size;
 	uint64_t size;
 
-	*c = (struct ws_py_told_code){.kind = WS_PY_TOLD_CODE, .cookie = COOKIE, .id = id, .code = code, .head_bytes = WS_PY_TOLD_HEAD};
+	*c = (struct ws_py_told_code){
+	    .kind = WS_PY_TOLD_CODE, .cookie = COOKIE, .id = id, .code = code, .head_bytes = WS_PY_TOLD_HEAD};
 	grab(im, code, c->head, WS_PY_TOLD_HEAD);
 	c->name = pointer_at(c->head + (l->code_qualname ? l->code_qualname : l->code_name));
 	c->file = pointer_at(c->head + l->code_file);
@@ -267,8 +269,8 @@ int main(void)
 	load();
 	printf("1..%zu\n", WS_COUNT(versions) + 1);
 	for (size_t i = 0; i < WS_COUNT(versions); i++)
-		printf("%sok %zu - frames and lines of CPython %s\n", check(&images[i], 0) && check(&images[i], 1) ? "" : "not ", i + 1,
-		       versions[i]);
+		printf("%sok %zu - frames and lines of CPython %s\n", check(&images[i], 0) && check(&images[i], 1) ? "" : "not ",
+		       i + 1, versions[i]);
 	for (int run = 0; run < 300; run++) {
 		size_t n = 7 + (size_t)run % 240;
 

@@ -357,8 +357,8 @@ def main():
     pythons = interpreters()
     ways = ("kernel", "signals")
     tests = [("everything, CPython %s, by %s" % (version, way), everything, path, way) for version, path in pythons for way in ways]
-    tests += [("embedded, CPython %s, by %s" % (version, way), embedded, path, way) for version, path in pythons
-              if "system" in version or path == pythons[-1][1] for way in ways]
+    tests += [("embedded, CPython %s, by %s" % (version, way), embedded, path, way) for version, path in pythons for way in ways
+              if "system" in version or path == pythons[-1][1]]
     both = [(f, way) for f in (own_signal, quiet_signal, interrupted, blocked_signal, foreign, regenerate, execs) for way in ways]
     tests += [("%s, by %s" % (f.__name__, way), f, pythons[-1][1], way) for f, way in both + [(f, "kernel") for f in (refused, slower, cuda_calls, functions, off, outside_only)] if pythons]
     tests = [t for t in tests if not o.words or any(w in t[0] for w in o.words)]

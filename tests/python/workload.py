@@ -187,12 +187,16 @@ def interrupted():
     truth["interrupted"] = lib.native_polls(1500)
 
 
+def blocks_signals():
+    alpha()
+    truth["pending"] = len(signal.sigpending())
+
+
 def blocked_signal():
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    t = threading.Thread(target=alpha)
+    t = threading.Thread(target=blocks_signals)
     t.start()
     t.join()
-    truth["pending"] = len(signal.sigpending())
 
 
 def execs():
