@@ -311,7 +311,7 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	if (!rc && b.kind == BY_STEP)
 		rc = open_steps(&b, ws_stats_arg(s, "step=*"), e);
 	if (!rc && b.kind == BY_RANGE)
-		rc = (b.launches = ws_launches_open(s, true, e)) ? 0 : -1;
+		rc = (b.launches = ws_launches_open(s, WS_ANY_RANGES, e)) ? 0 : -1;
 	for (size_t i = 0; !rc && i < b.w.work.gpus; i++) {
 		if (b.kind == BY_STEP)
 			by_step(&b, &b.w.work.gpu[i]);

@@ -810,6 +810,18 @@ def ops_in_doubles(t):
 
 
 @test
+def annotations_are_ranges_of_gpu_time(t):
+    def x(cat, name, ts, dur, pid=77, tid=77, **args):
+        return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+    trace = {"schemaVersion": 1, "traceEvents": [x("user_annotation", "forward", 10, 50), x("user_annotation", "inner", 20, 15), x("user_annotation", "idle", 100, 9)]}
+    for i, (call, start, name) in enumerate([(12, 30, "gemm"), (22, 40, "relu"), (40, 70, "ncclDevKernel_AllReduce"), (80, 90, "gemm")], 1):
+        trace["traceEvents"] += [x("cuda_runtime", "cudaLaunchKernel", call, 5, correlation=i), x("kernel", name, start, 10, 0, 7, correlation=i, device=0, stream=7)]
+    rows = json.loads(t.run("stats", "-q", "-f", "json", "-r", "gpu_time_breakdown:range", t.write("a.json", trace)).out)
+    eq([(r["Part"], r["Total (ns)"], r["Busy (ns)"], r["Computation (ns)"], r["Communication (ns)"], r["Ops"]) for r in rows],
+       [("forward", 50000, 30000, 20000, 10000, 3), ("inner", 10000, 10000, 10000, 0, 1)])
+
+
+@test
 def ops_modules(t):
     def module(name, ts, dur):
         return {"ph": "X", "cat": "python_function", "name": name, "pid": 77, "tid": 77, "ts": 1000 + ts, "dur": dur, "args": {"Python id": 1}}
