@@ -58,7 +58,7 @@ int ws_ranges_load_annotations(const struct ws_report *r, struct ws_ranges *g, s
 	    .columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) | WS_COL(op, kind) | WS_COL(op, name),
 	    .time_max = UINT64_MAX,
 	};
-	static const int columns[] = {ws_nvtx_start, ws_nvtx_end, ws_nvtx_thread, ws_nvtx_end_thread,
+	static const int columns[] = {ws_nvtx_start, ws_nvtx_end,    ws_nvtx_thread, ws_nvtx_end_thread,
 				      ws_nvtx_text,  ws_nvtx_domain, ws_nvtx_type};
 	struct ws_rows from;
 
