@@ -442,12 +442,15 @@ static void choose_shift(struct ws_nsys *n)
 		int64_t at = system && start == system ? system : 0;
 		struct ws_row_clock *row;
 
-		if (n->o->file_count > 1)
+		if (n->o->file_count > 1) {
 			n->shift = (uint64_t)(epoch - at);
+			ws_into_tell(n->o, "Times are on the real time of the host that recorded it.");
+		}
 		row = ws_into_row(n->o, WS_TABLE_clock);
 		*row = (struct ws_row_clock){.raw = n->shift + (uint64_t)at, .realtime = (uint64_t)epoch};
 	} else if (epoch > 0 && n->o->file_count > 1) {
 		n->shift = (uint64_t)epoch;
+		ws_into_tell(n->o, "Times are on the real time of the host that recorded it.");
 	} else if (n->o->file_count > 1) {
 		ws_into_note(n->o, "It does not tell the real time: it is not aligned with the other files.");
 	}

@@ -300,7 +300,11 @@ static void notes(const struct job *j)
 	if (j->s.unended && !j->q->quiet)
 		ws_say("%s: %s leaves out %" PRIu64 " of the %s: %s %s", file, name, j->s.unended, j->stat->what,
 		       j->s.unended == 1 ? "it" : "they", j->stat->unended ? j->stat->unended : "never ended");
-	if (!j->begun && !j->failed && !j->q->quiet)
+	if (j->begun || j->failed || j->q->quiet)
+		return;
+	if (j->stat->why && !j->s.windowed)
+		ws_say("%s: %s skipped: no %s were recorded: %s", file, name, j->stat->what, j->stat->why(j->s.r));
+	else
 		ws_say("%s: %s skipped: no %s %s", file, name, j->stat->what, why_none(&j->s));
 }
 

@@ -28,6 +28,7 @@ struct ws_stats {
 struct ws_stat {
 	const char *name, *title, *about;
 	const char *what;    /* what there is none of when it has no rows: "NVTX ranges" */
+	const char *(*why)(const struct ws_report *r); /* why there is none: see query/absent.h; NULL when nothing is known */
 	bool by_default;     /* among those made when none is asked for */
 	const char *unended; /* what is said of rows without an end, after "of the WHAT: "; NULL for "never ended" */
 	const char *const

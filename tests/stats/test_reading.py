@@ -746,7 +746,8 @@ def info_tells_what_is_there():
     data = json.loads(run("info", "--json", "--verify", report("basic")).out)
     tables = {t["name"]: t["rows"] for t in data["tables"]}
     same((tables["nvtx"], tables["osrt"], tables["process"], len(data["threads"])), (24, 5, 3, 3))
-    same((data["complete"], data["verified"], data["damage"]), (True, True, []))
+    same((data["closed"], data["verified"], data["damage"]), (True, True, []))
+    same(data["complete"], data["lost_events"] == 0)
     same(data["losses"][0]["events"] + data["losses"][1]["events"], 13)
     refused("info", report("basic"), report("many"), words=["one report file at a time"], code=2)
 
