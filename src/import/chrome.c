@@ -292,8 +292,8 @@ static void counter_event(struct ws_trace *t, struct ws_event *ev)
 			continue;
 		}
 		s = ws_json_text(&key, &t->scratch, &n);
-		counter = single ? ws_into_counter(t->o, process, 0, WS_NO_U32, NULL, 0, group.s, group.len, NULL)
-				 : ws_into_counter(t->o, process, 0, WS_NO_U32, group.s, group.len, s, n, NULL);
+		counter = single ? ws_into_counter(t->o, process, 0, WS_NO_U32, NULL, 0, group.s, group.len, NULL, NULL)
+				 : ws_into_counter(t->o, process, 0, WS_NO_U32, group.s, group.len, s, n, NULL, NULL);
 		row = ws_into_row(t->o, WS_TABLE_counter_value);
 		*row = (struct ws_row_counter_value){.start = ev->start, .counter = counter, .value = d};
 		ws_into_time(t->o, ev->start);

@@ -136,7 +136,7 @@ uint32_t ws_into_track(struct ws_into *o, uint32_t parent, uint32_t process, uin
 }
 
 uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, uint32_t device, const char *group, size_t group_n,
-			 const char *name, size_t n, const char *unit)
+			 const char *name, size_t n, const char *unit, const char *identity)
 {
 	uint32_t where[3] = {process, thread, device};
 	uint64_t key = XXH3_64bits_withSeed(group, group_n, XXH3_64bits(where, sizeof(where)));
@@ -163,6 +163,7 @@ uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, u
 	    .group = ws_into_string(o, group, group_n),
 	    .name = ws_into_string(o, name, n),
 	    .unit = ws_into_text(o, unit),
+	    .identity = ws_into_text(o, identity),
 	};
 	ws_map_set(&o->counter_ids, key, id);
 	return id;

@@ -98,7 +98,7 @@ void ws_into_name_thread(struct ws_into *o, uint32_t thread, const char *name, s
 uint32_t ws_into_track(struct ws_into *o, uint32_t parent, uint32_t process, uint32_t thread, const char *name, size_t n);
 /* id of a counter; device WS_NO_U32 for none. */
 uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, uint32_t device, const char *group, size_t group_n,
-			 const char *name, size_t n, const char *unit);
+			 const char *name, size_t n, const char *unit, const char *identity);
 
 /*
  * id of a frame: a function (string) of a module (string of its path, or 0) at an address, with a symbol; of a stack: that frame

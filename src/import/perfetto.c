@@ -255,7 +255,7 @@ static void take_descriptor(struct perfetto *p, const struct field *d)
 		t.incremental = ws_pb_find(&counter, 5).value;
 		t.counter =
 		    ws_into_counter(p->o, process, up ? up->thread : 0, WS_NO_U32, "", 0, name.n ? (const char *)name.p : "counter",
-				    name.n ? name.n : 7, own ? own : unit_of(&counter));
+				    name.n ? name.n : 7, own ? own : unit_of(&counter), NULL);
 		free(own);
 	} else if (!t.thread) {
 		const struct track *up = parent ? track_of(p, parent) : NULL;

@@ -24,6 +24,7 @@ struct ws_scan {
 	uint64_t time_min, time_max; /* rows whose span touches this window (session clock); 0 and UINT64_MAX for all.
 					Blocks outside are skipped; rows are filtered when the window is set */
 	uint32_t workers;            /* at most so many threads; 0 for one a core */
+	const uint8_t *skip;         /* by block: not 0 for those to pass over, without a batch; NULL for none */
 	bool empty;                  /* a batch of no rows also for blocks that are skipped or damaged: for who counts blocks */
 };
 

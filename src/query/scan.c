@@ -74,6 +74,8 @@ static void *work(void *arg)
 
 		if (i >= run->blocks)
 			break;
+		if (run->s->skip && run->s->skip[i])
+			continue;
 		rc = scan_block(run, w, i, buffer);
 		if (rc)
 			__atomic_compare_exchange_n(&run->result, &zero, rc, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -109,7 +111,7 @@ int ws_scan_run(const struct ws_report *r, const struct ws_scan *s, int (*fn)(vo
 
 	run.window = ws_window_new(s->table, s->columns, s->time_min, s->time_max);
 	for (size_t i = 0; i < run.blocks; i++) {
-		uint32_t rows = ws_report_block(r, s->table, i).rows;
+		uint32_t rows = s->skip && s->skip[i] ? 0 : ws_report_block(r, s->table, i).rows;
 
 		run.most_rows = rows > run.most_rows ? rows : run.most_rows;
 	}

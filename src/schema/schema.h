@@ -86,6 +86,14 @@ int ws_table_end(enum ws_table t);
 
 #define WS_MAX_COLUMNS 64
 
+/*
+ * The columns that tell apart what a table's rows belong to: threads, streams, cores, counters. Reports sum up each block by them
+ * (overview blocks), and rows of the time line are made of them. How many, at most WS_GROUP_KEYS; 0 for tables of no events. They
+ * are of one or four bytes.
+ */
+enum { WS_GROUP_KEYS = 4 };
+uint32_t ws_table_groups(enum ws_table t, uint8_t columns[WS_GROUP_KEYS]);
+
 extern const struct ws_table_desc ws_tables[WS_TABLE_COUNT];
 
 struct ws_type_desc {

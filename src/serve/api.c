@@ -46,16 +46,17 @@ int ws_view_add(struct ws_view *view, struct ws_report *r, const char *path, str
 	v = &view->v[n];
 	v->path = ws_strdup(path);
 	v->r = r;
-	v->lanes = ws_lanes_open(r);
+	v->lanes = ws_lanes_open(r, view->opts);
 	v->realtime = realtime_at_zero(r, v->lanes->zero);
 	__atomic_store_n(&view->n, n + 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&view->adding);
 	return (int)n;
 }
 
-int ws_view_open(struct ws_view *view, const char *const *files, size_t n, struct ws_err *e)
+int ws_view_open(struct ws_view *view, const char *const *files, size_t n, const struct ws_lanes_opts *opts, struct ws_err *e)
 {
 	memset(view, 0, sizeof(*view));
+	view->opts = opts;
 	view->room = n + WS_VIEW_ADDED_MOST;
 	view->v = ws_calloc(view->room, sizeof(*view->v));
 	pthread_mutex_init(&view->adding, NULL);
@@ -251,12 +252,15 @@ void ws_put_spot(struct ws_text *t, const struct ws_lanes *l, const struct ws_sp
 
 int ws_api_progress(struct ws_call *c, struct ws_err *e)
 {
+	uint32_t reading, unread = ws_lanes_unread(c->l, &reading);
+
 	(void)e;
 	ws_text_puts(c->out, "{");
 	ws_put_int(c->out, "events", (int64_t)c->l->events);
 	ws_put_int(c->out, "built", (int64_t)__atomic_load_n(&c->l->built_events, __ATOMIC_RELAXED));
 	ws_put_int(c->out, "done", __atomic_load_n(&c->l->placed, __ATOMIC_ACQUIRE));
-	ws_put_int(c->out, "all", __atomic_load_n(&c->l->built, __ATOMIC_ACQUIRE));
+	ws_put_int(c->out, "all", __atomic_load_n(&c->l->built, __ATOMIC_ACQUIRE) && !reading);
+	ws_put_int(c->out, "unread", unread);
 	ws_put_int(c->out, "damaged", (int64_t)__atomic_load_n(&c->l->damaged, __ATOMIC_RELAXED));
 	ws_text_puts(c->out, "}");
 	return 0;
@@ -278,6 +282,8 @@ static const struct entry {
     {"events", ws_api_events, "application/json"},
     {"search", ws_api_search, "application/json"},
     {"step", ws_api_step, "application/json"},
+    {"names", ws_api_names, "application/json"},
+    {"sql", ws_api_sql, "application/json"},
     {"flame", ws_api_flame, "application/json"},
     {"progress", ws_api_progress, "application/json"},
 };
@@ -312,7 +318,9 @@ int ws_api(struct ws_view *view, const char *path, const struct ws_params *p, st
 		c.l = c.rep->lanes;
 		a->type = entries[i].type;
 		ws_lanes_wait_census(c.l);
+		pthread_rwlock_rdlock(&c.l->shown);
 		status = entries[i].fn(&c, &e);
+		pthread_rwlock_unlock(&c.l->shown);
 		if (status == WS_API_SAY) { /* what the user typed, not what the page did, was wrong */
 			a->body.len = 0;
 			ws_text_puts(&a->body, "{");

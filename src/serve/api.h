@@ -20,15 +20,17 @@ struct ws_view {
 	struct ws_view_report *v; /* with room for those that are added: it does not move */
 	size_t n, room;		  /* n is atomic: reports are added while others are shown, and never taken away */
 	pthread_mutex_t adding;
-	bool uploads;		 /* the page may send files */
-	struct ws_recorder *rec; /* what the page may record; NULL for nothing */
+	const struct ws_lanes_opts *opts; /* of its lanes; NULL for the usual ones */
+	bool uploads;			  /* the page may send files */
+	struct ws_recorder *rec;	  /* what the page may record; NULL for nothing */
 };
 
 /* Reports that the page can add to those it began with. */
 enum { WS_VIEW_ADDED_MOST = 64 };
 
-/* Opens the reports, which may be none; -1 with a message when one cannot be read. */
-int ws_view_open(struct ws_view *view, const char *const *files, size_t n, struct ws_err *e);
+/* Opens the reports, which may be none; -1 with a message when one cannot be read. `opts` (NULL for the usual) outlives the view.
+ */
+int ws_view_open(struct ws_view *view, const char *const *files, size_t n, const struct ws_lanes_opts *opts, struct ws_err *e);
 void ws_view_close(struct ws_view *view);
 /* Add a report, which the view then owns, whatever comes out; `path` is what is shown for it. Its number, or -1 with a sentence. */
 int ws_view_add(struct ws_view *view, struct ws_report *r, const char *path, struct ws_err *e);
@@ -65,7 +67,7 @@ struct ws_call {
 enum { WS_API_SAY = 1 };
 typedef int ws_api_fn(struct ws_call *c, struct ws_err *e);
 ws_api_fn ws_api_session, ws_api_tree, ws_api_tiles, ws_api_at, ws_api_event, ws_api_sum, ws_api_events, ws_api_search, ws_api_step,
-    ws_api_flame, ws_api_progress, ws_api_record;
+    ws_api_names, ws_api_sql, ws_api_flame, ws_api_progress, ws_api_record;
 
 const char *ws_param(const struct ws_call *c, const char *name);
 /* A whole number from `low` to `high`; `fallback` when it is not given. False, and a sentence in `e`, when it is something else. */

@@ -15,12 +15,24 @@ struct walk {
 	uint32_t *lanes;
 	size_t n;
 	int64_t t0, t1;
+	uint32_t unread; /* of these lanes, which are being read: what is said is without them */
 };
 
-static int walk_open(struct ws_call *c, enum ws_which_lanes which, struct walk *w, struct ws_err *e)
+/* Has the lanes read that are not; this answer is without them. */
+static int walk_open(struct ws_call *c, enum ws_which_lanes which, bool want, struct walk *w, struct ws_err *e)
 {
 	w->l = c->l;
-	return ws_param_window(c, &w->t0, &w->t1, e) && ws_param_lanes(c, which, &w->lanes, &w->n, e) ? 0 : 400;
+	w->unread = 0;
+	if (!ws_param_window(c, &w->t0, &w->t1, e) || !ws_param_lanes(c, which, &w->lanes, &w->n, e))
+		return 400;
+	for (size_t i = 0; i < w->n; i++) {
+		const struct ws_lane *lane = c->l->lane[w->lanes[i]];
+
+		if (want && lane->kind != WS_LANE_PROJECTED && !ws_lane_descs[lane->kind].counter)
+			ws_lanes_want(c->l, w->lanes[i]);
+		w->unread += ws_lane_reading(lane);
+	}
+	return 0;
 }
 
 static bool walkable(const struct ws_lane *lane)
@@ -177,7 +189,7 @@ int ws_api_sum(struct ws_call *c, struct ws_err *e)
 	size_t in_kind = 0, left_out = 0;
 	int64_t names;
 
-	if (!ws_param_int(c, "names", 0, 1, 1, &names, e) || walk_open(c, names ? WS_LANES_ONCE : WS_LANES_ALL, &w, e))
+	if (!ws_param_int(c, "names", 0, 1, 1, &names, e) || walk_open(c, names ? WS_LANES_ONCE : WS_LANES_ALL, names, &w, e))
 		return 400;
 	for (size_t i = 0; names && i < w.n; i++)
 		for (uint32_t k = 0; walkable(c->l->lane[w.lanes[i]]) && k < c->l->lane[w.lanes[i]]->levels; k++)
@@ -195,6 +207,7 @@ int ws_api_sum(struct ws_call *c, struct ws_err *e)
 	}
 	ws_text_puts(c->out, "]");
 	ws_put_int(c->out, "left_out", (int64_t)left_out);
+	ws_put_int(c->out, "unread", names ? w.unread : 0);
 	put_lanes(c, &w);
 	ws_text_puts(c->out, "}");
 	free(g.v);
@@ -314,7 +327,7 @@ int ws_api_events(struct ws_call *c, struct ws_err *e)
 	m = ws_matcher_new(c, e);
 	if (!m)
 		return WS_API_SAY;
-	if (walk_open(c, WS_LANES_ORIGINAL, &w, e)) {
+	if (walk_open(c, WS_LANES_ORIGINAL, true, &w, e)) {
 		ws_matcher_free(m);
 		return 400;
 	}
@@ -326,6 +339,7 @@ int ws_api_events(struct ws_call *c, struct ws_err *e)
 					    by && *by == 'd' ? BY_DURATION : BY_START, down);
 	put_picks(c, &p, offset);
 	ws_put_int(c->out, "count", (int64_t)count);
+	ws_put_int(c->out, "unread", w.unread);
 	ws_text_puts(c->out, "}");
 	ws_matcher_free(m);
 	free(p.v);
@@ -346,7 +360,7 @@ int ws_api_search(struct ws_call *c, struct ws_err *e)
 
 	if (!m)
 		return WS_API_SAY;
-	if (walk_open(c, WS_LANES_ORIGINAL, &w, e)) {
+	if (walk_open(c, WS_LANES_ORIGINAL, true, &w, e)) {
 		ws_matcher_free(m);
 		return 400;
 	}
@@ -367,6 +381,7 @@ int ws_api_search(struct ws_call *c, struct ws_err *e)
 	ws_text_puts(c->out, "]");
 	ws_put_int(c->out, "count", (int64_t)count);
 	ws_put_int(c->out, "distinct", (int64_t)out);
+	ws_put_int(c->out, "unread", w.unread);
 	ws_text_puts(c->out, "}");
 	free(g.v);
 	ws_map_free(&g.at);
@@ -407,7 +422,7 @@ int ws_api_step(struct ws_call *c, struct ws_err *e)
 	m = ws_matcher_new(c, e);
 	if (!m)
 		return WS_API_SAY;
-	if (walk_open(c, WS_LANES_ORIGINAL, &w, e)) {
+	if (walk_open(c, WS_LANES_ORIGINAL, true, &w, e)) {
 		ws_matcher_free(m);
 		return 400;
 	}
@@ -427,6 +442,7 @@ int ws_api_step(struct ws_call *c, struct ws_err *e)
 	ws_text_puts(c->out, "{");
 	if (any)
 		ws_put_spot(c->out, c->l, &best);
+	ws_put_int(c->out, "unread", w.unread);
 	ws_text_puts(c->out, "}");
 	ws_matcher_free(m);
 	free(w.lanes);

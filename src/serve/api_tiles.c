@@ -59,7 +59,7 @@ static void add_tile(const struct ws_lanes *l, struct tiles *x, uint32_t lane, u
 
 	put_u32(&x->heads, lane);
 	put_u32(&x->heads, (uint32_t)(int32_t)index);
-	put_u32(&x->heads, !ready);
+	put_u32(&x->heads, ready ? 0 : ws_lane_reading(n) ? 1 : 2);
 	put_u32(&x->heads, shown);
 	for (uint32_t k = 0; k < shown; k++) {
 		size_t from = x->rects.n;
@@ -88,6 +88,7 @@ static int add_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *e)
 			return 400;
 		}
 		s = end + (*end == ',');
+		ws_lanes_want_at(c->l, (uint32_t)lane, UINT64_C(1) << x->k);
 		for (int64_t i = 0; i < x->n; i++) {
 			if (x->tile_n == MOST_TILES || x->rects.n > MOST_RECTS) {
 				ws_fail(e, "so many tiles at once are too much");
@@ -153,6 +154,8 @@ int ws_api_at(struct ws_call *c, struct ws_err *e)
 	    !ws_param_window(c, &t0, &t1, e))
 		return 400;
 	ws_text_puts(c->out, "{\"events\":[");
+	if (c->l->n)
+		ws_lanes_want(c->l, (uint32_t)lane);
 	if (!c->l->n || !ws_lane_ready(c->l->lane[lane]) || level >= c->l->lane[lane]->levels ||
 	    ws_lane_descs[c->l->lane[lane]->kind].counter) {
 		ws_text_puts(c->out, "],\"count\":0,\"busy\":0}");

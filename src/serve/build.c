@@ -1,220 +1,24 @@
 /*
- * build.c - the lanes of a report, in the background.
+ * build.c - the events of lanes, read in the background.
  *
- * First the census: of every block, the columns that tell lanes apart are decoded and rows counted by lane. That costs a fraction
- * of reading the events, gives the tree of rows, a place for each event, and a rough picture: where each block's rows lie. Then
- * source by source the events are read to their places on all cores, and as soon as nothing more feeds a lane it is finished.
+ * After the census two threads work. One reads what no one has asked for yet, source by source and small lanes first, up to a
+ * limit: reports of usual sizes are then all there at the first move. The other reads what someone looks at (ws_lanes_want); the
+ * first pauses meanwhile. A set of lanes is read by scanning the blocks that have rows of them, on all cores, to places that the
+ * census gave; then each lane is finished (level.c). When the room for events is used up, the lanes that no one has looked at for
+ * longest go back to what is known of them without reading.
  */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "serve/lane.h"
+#include "serve/build.h"
 #include "serve/names.h"
 
-/* ---- lanes by kind and key ---- */
-
-static uint64_t hash_key(uint8_t kind, const uint32_t *key)
-{
-	uint64_t h = kind;
-
-	for (int i = 0; i < 4; i++)
-		h = (h ^ key[i]) * UINT64_C(0x9e3779b97f4a7c15), h ^= h >> 29;
-	return h;
-}
-
-static void grow_slots(struct ws_lanes *l)
-{
-	size_t n = l->slot_count ? l->slot_count * 2 : 256;
-	uint32_t *slots = ws_calloc(n, sizeof(*slots));
-
-	for (size_t i = 0; i < l->n; i++) {
-		size_t at = hash_key(l->lane[i]->kind, l->lane[i]->key) & (n - 1);
-
-		while (slots[at])
-			at = (at + 1) & (n - 1);
-		slots[at] = (uint32_t)i + 1;
-	}
-	free(l->slots);
-	l->slots = slots;
-	l->slot_count = n;
-}
-
-enum { MOST_LANES = 1 << 20 }; /* a damaged file must not cost gigabytes */
-
-/* Number of the lane, made if it is new; UINT32_MAX when there are too many. Under the lock. */
-static uint32_t find_lane(struct ws_lanes *l, uint8_t kind, const uint32_t *key)
-{
-	size_t at;
-	struct ws_lane *lane;
-
-	if (l->n * 2 >= l->slot_count)
-		grow_slots(l);
-	for (at = hash_key(kind, key) & (l->slot_count - 1); l->slots[at]; at = (at + 1) & (l->slot_count - 1)) {
-		lane = l->lane[l->slots[at] - 1];
-		if (lane->kind == kind && !memcmp(lane->key, key, sizeof(lane->key)))
-			return l->slots[at] - 1;
-	}
-	if (l->n == MOST_LANES)
-		return UINT32_MAX;
-	lane = ws_calloc(1, sizeof(*lane));
-	lane->kind = kind;
-	memcpy(lane->key, key, sizeof(lane->key));
-	ws_grow(l->lane, l->cap, l->n + 1);
-	l->lane[l->n++] = lane;
-	l->slots[at] = (uint32_t)l->n;
-	return (uint32_t)l->n - 1;
-}
-
-uint32_t ws_lane_make(struct ws_lanes *l, uint8_t kind, const uint32_t key[4])
-{
-	uint32_t i;
-
-	pthread_mutex_lock(&l->lock);
-	i = find_lane(l, kind, key);
-	pthread_mutex_unlock(&l->lock);
-	return i;
-}
-
-/* ---- one pass over a source ---- */
-
-enum { CACHE = 64 };
-
-struct worker {
-	struct {
-		uint32_t key[4], lane;
-		uint8_t kind;
-		bool set;
-	} cache[2][CACHE];
-	uint64_t *at;	   /* by lane: rows counted, or the place of the next row */
-	uint32_t *touched; /* lanes with a count, in this block */
-	size_t lanes, n, cap;
-	struct ws_census_entry *out;
-	size_t out_n, out_cap;
-} __attribute__((aligned(128)));
-
-struct pass {
-	struct ws_lanes *l;
-	const struct ws_source *s;
-	uint32_t source;
-	struct worker *workers;
-	const uint64_t *row_base;	     /* number of the first row of each block */
-	const struct ws_census_entry *first; /* of this source; sorted by block */
-	size_t entries;
-	bool nvtx;
-};
-
-static uint32_t lane_of(struct pass *p, struct worker *w, uint32_t feed, const uint32_t *key)
-{
-	const struct ws_feed *f = &p->s->feed[feed];
-	size_t i = (key[0] + key[1] * 7 + key[2] * 31 + key[3] * 13) % CACHE;
-
-	if (ws_likely(w->cache[feed][i].set && !memcmp(w->cache[feed][i].key, key, 16)))
-		return w->cache[feed][i].lane;
-	pthread_mutex_lock(&p->l->lock);
-	w->cache[feed][i].lane = find_lane(p->l, f->kind, key);
-	pthread_mutex_unlock(&p->l->lock);
-	memcpy(w->cache[feed][i].key, key, 16);
-	w->cache[feed][i].set = true;
-	return w->cache[feed][i].lane;
-}
-
-static bool wanted(const struct pass *p, const struct ws_feed *f, const struct ws_batch *b, size_t i)
-{
-	uint64_t v;
-
-	if (p->nvtx) {
-		v = b->col[ws_nvtx_type][i];
-		if (ws_unlikely(v == WS_NVTX_DOMAIN_CREATE))
-			__atomic_store_n(&p->l->names_domains[b->block], 1, __ATOMIC_RELAXED);
-		return v == WS_NVTX_PUSHPOP || v == WS_NVTX_STARTEND || v == WS_NVTX_MARK;
-	}
-	if (f->when == WS_FEED_ALWAYS)
-		return true;
-	v = b->col[f->test][i];
-	return f->when == WS_FEED_ZERO ? !v : f->when == WS_FEED_NONZERO ? v != 0 : v != WS_NO_U32;
-}
-
-/* The lane of row i by feed `feed`, or UINT32_MAX for none. */
-static uint32_t row_lane(struct pass *p, struct worker *w, uint32_t feed, const struct ws_batch *b, size_t i)
-{
-	const struct ws_feed *f = &p->s->feed[feed];
-	uint32_t key[4] = {0};
-
-	if (!wanted(p, f, b, i))
-		return UINT32_MAX;
-	for (uint32_t k = 0; k < f->keys; k++)
-		key[k] = (uint32_t)b->col[f->key[k]][i];
-	if (p->nvtx) /* start/end ranges overlap as they like: they would push nested ones about */
-		key[2] = b->col[ws_nvtx_type][i] == WS_NVTX_STARTEND;
-	if (p->s->table == WS_TABLE_op) /* deep stacks of Python would push operators out of sight */
-		key[1] = b->col[ws_op_kind][i] == WS_OP_PYTHON;
-	return lane_of(p, w, feed, key);
-}
-
-static void need_lane(struct worker *w, uint32_t lane)
-{
-	size_t old = w->lanes;
-
-	if (lane < old)
-		return;
-	ws_grow(w->at, w->lanes, (size_t)lane + 1);
-	memset(w->at + old, 0, (w->lanes - old) * sizeof(*w->at));
-}
-
-static uint64_t key_columns(const struct ws_source *s)
-{
-	uint64_t columns = s->table == WS_TABLE_nvtx ? WS_COL(nvtx, type) : s->table == WS_TABLE_op ? WS_COL(op, kind) : 0;
-
-	for (uint32_t f = 0; f < s->feeds; f++) {
-		for (uint32_t k = 0; k < s->feed[f].keys; k++)
-			columns |= UINT64_C(1) << s->feed[f].key[k];
-		if (s->feed[f].when)
-			columns |= UINT64_C(1) << s->feed[f].test;
-	}
-	return columns;
-}
-
-/* ---- the census ---- */
-
-static int count_batch(void *ctx, const struct ws_batch *b)
-{
-	struct pass *p = ctx;
-	struct worker *w = &p->workers[b->worker];
-
-	w->n = 0;
-	for (uint32_t f = 0; f < p->s->feeds; f++)
-		for (size_t i = 0; i < b->rows; i++) {
-			uint32_t lane = row_lane(p, w, f, b, i);
-
-			if (lane == UINT32_MAX)
-				continue;
-			need_lane(w, lane);
-			if (!w->at[lane]++) {
-				ws_grow(w->touched, w->cap, w->n + 1);
-				w->touched[w->n++] = lane;
-			}
-		}
-	for (size_t i = 0; i < w->n; i++) {
-		ws_grow(w->out, w->out_cap, w->out_n + 1);
-		w->out[w->out_n++] =
-		    (struct ws_census_entry){p->source, (uint32_t)b->block, w->touched[i], (uint32_t)w->at[w->touched[i]], 0};
-		w->at[w->touched[i]] = 0;
-	}
-	return __atomic_load_n(&p->l->stop, __ATOMIC_RELAXED);
-}
-
-static int by_place(const void *a, const void *b)
-{
-	const struct ws_census_entry *x = a, *y = b;
-
-	if (x->source != y->source)
-		return x->source < y->source ? -1 : 1;
-	if (x->block != y->block)
-		return x->block < y->block ? -1 : 1;
-	return x->lane < y->lane ? -1 : x->lane > y->lane;
-}
+/* An event on its way, and once it is there (with its share of sums). */
+enum { BYTES_READING = sizeof(struct ws_raw) + 24, BYTES_READ = 24, UNASKED = 32 << 20 };
+/* A lane of more events is large; wanted lanes are read as many at a time as have about so many. */
+enum { LARGE = 2 << 20, AT_A_TIME = 8 << 20 };
 
 /* Names of NVTX domains, from the blocks in which the census saw some. */
 static void name_domains(struct ws_lanes *l)
@@ -244,35 +48,6 @@ static void name_domains(struct ws_lanes *l)
 		free(out[k]);
 }
 
-static void take_census(struct ws_lanes *l, struct worker *workers, uint32_t worker_n)
-{
-	for (uint32_t s = 0; s < ws_source_count; s++) {
-		struct pass p = {
-		    .l = l, .s = &ws_sources[s], .source = s, .workers = workers, .nvtx = ws_sources[s].table == WS_TABLE_nvtx};
-		struct ws_scan sc = {.table = p.s->table, .columns = key_columns(p.s), .time_max = UINT64_MAX};
-
-		for (uint32_t i = 0; i < worker_n; i++)
-			memset(workers[i].cache, 0, sizeof(workers[i].cache));
-		if (ws_report_rows(l->r, p.s->table) && ws_report_rows(l->r, p.s->table) < UINT32_MAX)
-			ws_scan_run(l->r, &sc, count_batch, &p, NULL);
-	}
-	for (uint32_t i = 0; i < worker_n; i++) {
-		ws_grow(l->census, l->census_cap, l->census_n + workers[i].out_n);
-		if (workers[i].out_n)
-			memcpy(l->census + l->census_n, workers[i].out, workers[i].out_n * sizeof(*l->census));
-		l->census_n += workers[i].out_n;
-	}
-	if (l->census_n)
-		qsort(l->census, l->census_n, sizeof(*l->census), by_place);
-	for (size_t i = 0; i < l->census_n; i++) {
-		struct ws_census_entry *c = &l->census[i];
-
-		c->at = l->lane[c->lane]->count;
-		l->lane[c->lane]->count += c->count;
-		l->events += c->count;
-	}
-}
-
 /* ---- the events ---- */
 
 static uint8_t palette_index(struct ws_lanes *l, uint32_t argb)
@@ -299,7 +74,7 @@ static uint32_t function_of(const struct ws_stacks *s, uint32_t frame)
 	return WS_NAME(WS_NAME_FUNCTION, ws_stacks_places(s, ws_stacks_frame(s, frame))->function);
 }
 
-static uint32_t row_name(const struct pass *p, const struct ws_batch *b, size_t i)
+static uint32_t row_name(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i)
 {
 	uint64_t v = p->s->name >= 0 ? b->col[p->s->name][i] : 0;
 	uint32_t caller;
@@ -318,7 +93,7 @@ static uint32_t row_name(const struct pass *p, const struct ws_batch *b, size_t 
 	}
 }
 
-static void row_raw(const struct pass *p, const struct ws_batch *b, size_t i, struct ws_raw *e)
+static void row_raw(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i, struct ws_raw *e)
 {
 	const struct ws_source *s = p->s;
 
@@ -343,7 +118,7 @@ static void row_raw(const struct pass *p, const struct ws_batch *b, size_t i, st
 }
 
 /* The entries of a block are consecutive. */
-static const struct ws_census_entry *block_entries(const struct pass *p, uint32_t block, size_t *n)
+static const struct ws_census_entry *block_entries(const struct ws_lane_pass *p, uint32_t block, size_t *n)
 {
 	size_t low = 0, high = p->entries;
 
@@ -362,33 +137,42 @@ static const struct ws_census_entry *block_entries(const struct pass *p, uint32_
 
 static int place_batch(void *ctx, const struct ws_batch *b)
 {
-	struct pass *p = ctx;
-	struct worker *w = &p->workers[b->worker];
+	struct ws_lane_pass *p = ctx;
+	struct ws_lane_worker *w = &p->workers[b->worker];
 	size_t n;
 	const struct ws_census_entry *c = block_entries(p, (uint32_t)b->block, &n);
 	struct ws_raw e;
 
+	p->seen[b->block] = 1;
 	for (size_t i = 0; i < n; i++) {
-		need_lane(w, c[i].lane);
-		w->at[c[i].lane] = c[i].at;
+		ws_lane_worker_need(w, c[i].lane);
+		w->at[c[i].lane] = p->in_set[c[i].lane] ? c[i].at : 0;
+		w->end[c[i].lane] = p->in_set[c[i].lane] ? c[i].at + c[i].count : 0;
 	}
 	for (uint32_t f = 0; n && f < p->s->feeds; f++)
 		for (size_t i = 0; i < b->rows; i++) {
-			uint32_t lane = row_lane(p, w, f, b, i);
+			uint32_t lane = ws_lane_of_row(p, w, f, b, i);
 
-			if (lane == UINT32_MAX)
+			/* More rows than the census counted are in a report that says wrong things of itself, or that changed. */
+			if (lane == UINT32_MAX || lane >= w->lanes || w->at[lane] >= w->end[lane])
 				continue;
 			row_raw(p, b, i, &e);
+			e.there = 1;
 			p->l->lane[lane]->raw[w->at[lane]++] = e;
 		}
-	for (size_t i = 0; i < n; i++)
-		w->at[c[i].lane] = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (p->in_set[c[i].lane])
+			__atomic_fetch_add(&p->l->lane[c[i].lane]->placed, w->at[c[i].lane] - c[i].at, __ATOMIC_RELAXED);
+		w->at[c[i].lane] = w->end[c[i].lane] = 0;
+	}
+	while (p->waits && __atomic_load_n(&p->l->hurry, __ATOMIC_RELAXED) && !__atomic_load_n(&p->l->stop, __ATOMIC_RELAXED))
+		usleep(2000);
 	return __atomic_load_n(&p->l->stop, __ATOMIC_RELAXED);
 }
 
 static uint64_t event_columns(const struct ws_source *s)
 {
-	uint64_t columns = key_columns(s) | UINT64_C(1) << s->start;
+	uint64_t columns = ws_lane_key_columns(s) | UINT64_C(1) << s->start;
 
 	if (s->end >= 0)
 		columns |= UINT64_C(1) << s->end;
@@ -409,117 +193,400 @@ static uint64_t *row_bases(const struct ws_report *r, enum ws_table t)
 	return base;
 }
 
-static void place_source(struct ws_lanes *l, struct worker *workers, uint32_t worker_n, size_t first, size_t entries)
-{
-	uint32_t s = l->census[first].source;
-	struct pass p = {.l = l,
-			 .s = &ws_sources[s],
-			 .source = s,
-			 .workers = workers,
-			 .first = l->census + first,
-			 .entries = entries,
-			 .nvtx = ws_sources[s].table == WS_TABLE_nvtx};
-	struct ws_scan sc = {.table = p.s->table, .columns = event_columns(p.s), .time_max = UINT64_MAX};
-	uint64_t *base = row_bases(l->r, p.s->table), damaged = 0;
+/* ---- a set of lanes ---- */
 
-	p.row_base = base;
-	for (uint32_t i = 0; i < worker_n; i++)
-		memset(workers[i].cache, 0, sizeof(workers[i].cache));
-	for (size_t i = 0; i < entries; i++) {
-		struct ws_lane *lane = l->lane[p.first[i].lane];
-
-		if (!lane->raw)
-			lane->raw = ws_space_new(lane->count * sizeof(*lane->raw));
-		lane->filled += p.first[i].count;
-	}
-	ws_scan_run(l->r, &sc, place_batch, &p, &damaged);
-	__atomic_fetch_add(&l->damaged, damaged, __ATOMIC_RELAXED);
-	free(base);
-}
-
-struct finish {
+struct set {
 	struct ws_lanes *l;
+	struct ws_lane_worker *workers;
+	uint32_t worker_n;
+	uint8_t *in; /* by lane */
 	uint32_t next;
 	pthread_t thread;
+	bool waits;
 };
+
+/* Blocks that could not be read are said once, however often lanes are read from them. */
+static void count_damaged(struct ws_lanes *l, struct ws_census_entry *c, size_t n, const uint8_t *skip, const uint8_t *seen)
+{
+	for (size_t i = 0; i < n; i++) {
+		bool first = !i || c[i].block != c[i - 1].block;
+
+		if (skip[c[i].block] || seen[c[i].block] || !first || c[i].bad)
+			continue;
+		c[i].bad = true;
+		__atomic_fetch_add(&l->damaged, 1, __ATOMIC_RELAXED);
+	}
+}
+
+static void place_source(struct set *set, size_t first, size_t entries)
+{
+	struct ws_lanes *l = set->l;
+	struct ws_lane_pass p = ws_lane_pass_new(l, l->census[first].source, set->workers);
+	size_t blocks = ws_report_blocks(l->r, p.s->table);
+	uint8_t *skip = ws_malloc(blocks), *seen = ws_calloc(blocks, 1);
+	uint64_t *base = row_bases(l->r, p.s->table);
+	struct ws_scan sc = {.table = p.s->table, .columns = event_columns(p.s), .time_max = UINT64_MAX, .skip = skip};
+	bool any = false;
+
+	memset(skip, 1, blocks);
+	for (size_t i = first; i < first + entries; i++)
+		if (set->in[l->census[i].lane])
+			skip[l->census[i].block] = 0, any = true;
+	p.row_base = base;
+	p.first = l->census + first;
+	p.entries = entries;
+	p.in_set = set->in;
+	p.seen = seen;
+	p.waits = set->waits;
+	if (any) {
+		ws_lane_workers_forget(set->workers, set->worker_n);
+		ws_scan_run(l->r, &sc, place_batch, &p, NULL);
+		if (!__atomic_load_n(&l->stop, __ATOMIC_RELAXED))
+			count_damaged(l, l->census + first, entries, skip, seen);
+	}
+	free(base);
+	free(skip);
+	free(seen);
+}
 
 static void *finish_lanes(void *arg)
 {
-	struct finish *f = arg;
+	struct set *s = arg;
 
 	for (;;) {
-		uint32_t i = __atomic_fetch_add(&f->next, 1, __ATOMIC_RELAXED);
-		struct ws_lane *lane;
+		uint32_t i = __atomic_fetch_add(&s->next, 1, __ATOMIC_RELAXED);
 
-		if (i >= f->l->n || __atomic_load_n(&f->l->stop, __ATOMIC_RELAXED))
+		if (i >= s->l->n || __atomic_load_n(&s->l->stop, __ATOMIC_RELAXED))
 			return NULL;
-		lane = f->l->lane[i];
-		if (lane->raw && lane->filled == lane->count && !ws_lane_ready(lane))
-			ws_lane_finish(f->l, lane);
+		if (s->in[i])
+			ws_lane_finish(s->l, s->l->lane[i]);
 	}
 }
 
-/* Finish the lanes that nothing more feeds, two at a time. */
-static void finish_all(struct ws_lanes *l)
+/* Two lanes at a time. */
+static void finish_all(struct set *s)
 {
-	struct finish f = {.l = l};
-	bool two = !pthread_create(&f.thread, NULL, finish_lanes, &f);
+	bool two = !pthread_create(&s->thread, NULL, finish_lanes, s);
 
-	finish_lanes(&f);
+	finish_lanes(s);
 	if (two)
-		pthread_join(f.thread, NULL);
+		pthread_join(s->thread, NULL);
 }
 
-static void place_all(struct ws_lanes *l, struct worker *workers, uint32_t n)
+static void read_set(struct set *s)
 {
+	struct ws_lanes *l = s->l;
+
+	for (uint32_t i = 0; i < l->n; i++)
+		if (s->in[i]) {
+			l->lane[i]->raw = ws_space_new(l->lane[i]->count * sizeof(*l->lane[i]->raw));
+			l->lane[i]->filled = l->lane[i]->count;
+		}
 	for (size_t i = 0, to; i < l->census_n && !__atomic_load_n(&l->stop, __ATOMIC_RELAXED); i = to) {
 		for (to = i + 1; to < l->census_n && l->census[to].source == l->census[i].source; to++)
 			;
-		place_source(l, workers, n, i, to - i);
-		finish_all(l);
+		place_source(s, i, to - i);
 	}
+	s->next = 0;
+	finish_all(s);
 }
 
-/* ---- the thread ---- */
+/* ---- room ---- */
+
+static uint64_t times(uint64_t n, uint64_t bytes)
+{
+	return n < UINT64_MAX / bytes ? n * bytes : UINT64_MAX;
+}
+
+/* Let go of the lane that no one has looked at for longest; false when there is none. Under the lock, which it gives away
+ * meanwhile. */
+static bool forget_one(struct ws_lanes *l)
+{
+	uint32_t now = __atomic_load_n(&l->clock, __ATOMIC_RELAXED), best = UINT32_MAX, oldest = 0;
+
+	for (uint32_t i = 0; i < l->n; i++) {
+		uint32_t age = now - __atomic_load_n(&l->lane[i]->asked, __ATOMIC_RELAXED);
+
+		if (l->lane[i]->state == WS_LANE_READ && l->lane[i]->kind != WS_LANE_PROJECTED && age >= oldest) {
+			oldest = age;
+			best = i;
+		}
+	}
+	if (best == UINT32_MAX)
+		return false;
+	l->lane[best]->state = WS_LANE_LEAVING;
+	pthread_mutex_unlock(&l->lock); /* who looks at levels may want the lock */
+	pthread_rwlock_wrlock(&l->shown);
+	ws_lane_forget(l->lane[best]);
+	pthread_rwlock_unlock(&l->shown);
+	pthread_mutex_lock(&l->lock);
+	l->lane[best]->state = WS_LANE_IDLE;
+	l->used -= times(l->lane[best]->count, BYTES_READ);
+	__atomic_fetch_sub(&l->built_events, l->lane[best]->count, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* Room for one more lane, others having to go where `forget`. Under the lock. */
+static bool take_room(struct ws_lanes *l, const struct ws_lane *lane, bool forget)
+{
+	uint64_t need = times(lane->count, BYTES_READING);
+
+	if (need > l->opts.room)
+		return false;
+	while (l->used + need > l->opts.room)
+		if (!forget || !forget_one(l))
+			return false;
+	l->used += need;
+	return true;
+}
+
+static void set_read(struct set *s)
+{
+	struct ws_lanes *l = s->l;
+
+	pthread_mutex_lock(&l->lock);
+	for (uint32_t i = 0; i < l->n; i++)
+		if (s->in[i]) {
+			l->lane[i]->state = WS_LANE_READ;
+			l->used -= times(l->lane[i]->count, BYTES_READING - BYTES_READ);
+			l->busy--;
+		}
+	pthread_cond_broadcast(&l->changed);
+	pthread_mutex_unlock(&l->lock);
+}
+
+static void add_to_set(struct set *s, uint32_t i)
+{
+	s->in[i] = 1;
+	s->l->busy += s->l->lane[i]->state == WS_LANE_IDLE;
+	s->l->lane[i]->state = WS_LANE_READING;
+}
+
+/* ---- what is asked for ---- */
+
+struct sized {
+	uint64_t count;
+	uint32_t lane;
+};
+
+static int by_size(const void *a, const void *b)
+{
+	const struct sized *x = a, *y = b;
+
+	if (x->count != y->count)
+		return x->count < y->count ? -1 : 1;
+	return x->lane < y->lane ? -1 : x->lane > y->lane;
+}
+
+/* The names of samples are functions. */
+static bool needs_stacks(const struct set *s)
+{
+	for (uint32_t i = 0; i < s->l->n; i++)
+		if (s->in[i] && (s->l->lane[i]->kind == WS_LANE_SAMPLE || s->l->lane[i]->kind == WS_LANE_PYTHON))
+			return true;
+	return false;
+}
+
+/* Some of the lanes that are wanted, small ones first: these are there at once, whatever else is wanted. Under the lock. */
+static bool take_wanted(struct set *s)
+{
+	struct sized *v = ws_malloc((s->l->n + 1) * sizeof(*v));
+	uint64_t events = 0;
+	bool any = false;
+	size_t n = 0;
+
+	memset(s->in, 0, s->l->n);
+	for (uint32_t i = 0; i < s->l->n; i++)
+		if (s->l->lane[i]->state == WS_LANE_WANTED)
+			v[n++] = (struct sized){s->l->lane[i]->count, i};
+	qsort(v, n, sizeof(*v), by_size);
+	for (size_t k = 0; k < n && (!any || events + v[k].count <= AT_A_TIME); k++) {
+		struct ws_lane *lane = s->l->lane[v[k].lane];
+
+		if (take_room(s->l, lane, !any)) {
+			add_to_set(s, v[k].lane);
+			events += v[k].count;
+			any = true;
+		} else if (!any) { /* nothing stands in its way but its size */
+			lane->state = WS_LANE_TOO_MANY;
+			s->l->busy--;
+			pthread_cond_broadcast(&s->l->changed);
+		}
+	}
+	free(v);
+	return any;
+}
+
+static struct set new_set(struct ws_lanes *l, bool waits)
+{
+	struct set s = {.l = l, .waits = waits, .in = ws_calloc(l->n + 1, 1)};
+
+	s.workers = ws_lane_workers_new(&s.worker_n);
+	return s;
+}
+
+static void free_set(struct set *s)
+{
+	ws_lane_workers_free(s->workers, s->worker_n);
+	free(s->in);
+}
+
+static void *serve(void *arg)
+{
+	struct ws_lanes *l = arg;
+	struct set s;
+	bool any;
+
+	ws_lanes_wait_census(l);
+	s = new_set(l, false);
+	pthread_mutex_lock(&l->lock);
+	while (!l->stop) {
+		any = take_wanted(&s);
+		__atomic_store_n(&l->hurry, any, __ATOMIC_RELAXED);
+		if (!any) {
+			pthread_cond_wait(&l->changed, &l->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&l->lock);
+		if (needs_stacks(&s))
+			ws_lanes_wait_stacks(l);
+		read_set(&s);
+		if (!__atomic_load_n(&l->stop, __ATOMIC_RELAXED))
+			set_read(&s);
+		pthread_mutex_lock(&l->lock);
+	}
+	pthread_mutex_unlock(&l->lock);
+	free_set(&s);
+	return NULL;
+}
+
+void ws_lanes_want(struct ws_lanes *l, uint32_t i)
+{
+	struct ws_lane *lane = l->lane[i];
+
+	__atomic_store_n(&lane->asked, __atomic_add_fetch(&l->clock, 1, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+	if (ws_lane_ready(lane) || lane->kind == WS_LANE_PROJECTED)
+		return;
+	pthread_mutex_lock(&l->lock);
+	if (lane->state == WS_LANE_IDLE && l->serving) {
+		lane->state = WS_LANE_WANTED;
+		l->busy++;
+		pthread_cond_broadcast(&l->changed);
+	}
+	pthread_mutex_unlock(&l->lock);
+}
+
+void ws_lanes_want_at(struct ws_lanes *l, uint32_t i, uint64_t px)
+{
+	if (l->lane[i]->count <= LARGE || l->lane[i]->grain > px || ws_lane_ready(l->lane[i]))
+		ws_lanes_want(l, i);
+}
+
+uint32_t ws_lanes_unread(struct ws_lanes *l, uint32_t *reading)
+{
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&l->lock);
+	for (uint32_t i = 0; i < l->n; i++)
+		n += l->lane[i]->kind != WS_LANE_PROJECTED && !ws_lane_ready(l->lane[i]);
+	*reading = l->busy;
+	pthread_mutex_unlock(&l->lock);
+	return n;
+}
+
+/* ---- what no one has asked for ---- */
+
+/* The lanes of a source that are not read yet, as far as the limit goes. Under the lock. */
+static bool take_source(struct set *s, size_t first, size_t to, uint64_t *left)
+{
+	struct ws_lanes *l = s->l;
+	struct sized *v = ws_malloc((l->n + 1) * sizeof(*v));
+	size_t n = 0;
+	bool any = false;
+
+	memset(s->in, 0, l->n);
+	for (size_t i = first; i < to; i++)
+		s->in[l->census[i].lane] = 1;
+	for (uint32_t i = 0; i < l->n; i++)
+		if (s->in[i] && l->lane[i]->state == WS_LANE_IDLE)
+			v[n++] = (struct sized){l->lane[i]->count, i};
+	memset(s->in, 0, l->n);
+	qsort(v, n, sizeof(*v), by_size);
+	for (size_t i = 0; i < n && v[i].count <= *left; i++) {
+		if (!take_room(l, l->lane[v[i].lane], false))
+			break;
+		add_to_set(s, v[i].lane);
+		*left -= v[i].count;
+		any = true;
+	}
+	free(v);
+	return any;
+}
+
+static void read_unasked(struct ws_lanes *l)
+{
+	struct set s = new_set(l, true);
+	uint64_t left = l->opts.unasked;
+
+	for (size_t i = 0, to; i < l->census_n && !__atomic_load_n(&l->stop, __ATOMIC_RELAXED); i = to) {
+		bool any;
+
+		for (to = i + 1; to < l->census_n && l->census[to].source == l->census[i].source; to++)
+			;
+		pthread_mutex_lock(&l->lock);
+		any = take_source(&s, i, to, &left);
+		pthread_mutex_unlock(&l->lock);
+		if (!any)
+			continue;
+		read_set(&s);
+		if (!__atomic_load_n(&l->stop, __ATOMIC_RELAXED))
+			set_read(&s);
+	}
+	free_set(&s);
+}
+
+/* ---- the threads ---- */
 
 static void set_flag(struct ws_lanes *l, int *flag)
 {
 	pthread_mutex_lock(&l->lock);
-	*flag = 1;
+	__atomic_store_n(flag, 1, __ATOMIC_RELEASE); /* some look without the lock */
 	pthread_cond_broadcast(&l->changed);
+	pthread_mutex_unlock(&l->lock);
+}
+
+/* Until nothing is being read that someone asked for: projecting needs the ranges. */
+static void wait_idle(struct ws_lanes *l)
+{
+	pthread_mutex_lock(&l->lock);
+	while (l->busy && !l->stop)
+		pthread_cond_wait(&l->changed, &l->lock);
 	pthread_mutex_unlock(&l->lock);
 }
 
 static void *build(void *arg)
 {
 	struct ws_lanes *l = arg;
-	struct ws_scan any = {0};
-	uint32_t n = ws_scan_workers(&any);
-	struct worker *workers = NULL;
+	uint32_t n;
+	struct ws_lane_worker *workers = ws_lane_workers_new(&n);
 
-	if (posix_memalign((void **)&workers, 128, n * sizeof(*workers)))
-		abort();
-	memset(workers, 0, n * sizeof(*workers));
-	take_census(l, workers, n);
+	ws_lanes_census(l, workers, n);
+	ws_lane_workers_free(workers, n);
 	name_domains(l);
 	ws_project_lanes(l);
 	set_flag(l, &l->census_done);
 	l->stacks = ws_stacks_open(l->r, NULL);
 	set_flag(l, &l->stacks_done);
-	place_all(l, workers, n);
-	for (uint32_t i = 0; i < n; i++) {
-		free(workers[i].at);
-		free(workers[i].touched);
-		free(workers[i].out);
-	}
-	free(workers);
+	read_unasked(l);
+	wait_idle(l);
 	set_flag(l, &l->placed);
-	ws_project(l);
+	if (ws_report_rows(l->r, WS_TABLE_cuda_api) <= l->opts.unasked)
+		ws_project(l);
 	set_flag(l, &l->built);
 	return NULL;
 }
 
-struct ws_lanes *ws_lanes_open(const struct ws_report *r)
+struct ws_lanes *ws_lanes_open(const struct ws_report *r, const struct ws_lanes_opts *opts)
 {
 	struct ws_lanes *l = ws_calloc(1, sizeof(*l));
 
@@ -527,11 +594,14 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *r)
 	l->who = ws_who_open(r);
 	l->zero = ws_time_zero(r);
 	l->last = ws_time_last(r);
+	l->opts = opts ? *opts : (struct ws_lanes_opts){.unasked = UNASKED, .room = ws_space_room(), .to = UINT64_MAX};
 	l->palette_n = 1;
 	l->names_domains = ws_calloc(ws_report_blocks(r, WS_TABLE_nvtx) + 1, 1);
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->changed, NULL);
+	pthread_rwlock_init(&l->shown, NULL);
 	l->building = !pthread_create(&l->builder, NULL, build, l);
+	l->serving = l->building && !pthread_create(&l->server, NULL, serve, l);
 	if (!l->building)
 		build(l);
 	return l;
@@ -540,7 +610,7 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *r)
 static void wait_for(struct ws_lanes *l, const int *flag)
 {
 	pthread_mutex_lock(&l->lock);
-	while (!*flag)
+	while (!*flag && !l->stop)
 		pthread_cond_wait(&l->changed, &l->lock);
 	pthread_mutex_unlock(&l->lock);
 }
@@ -564,19 +634,23 @@ void ws_lanes_close(struct ws_lanes *l)
 {
 	if (!l)
 		return;
-	__atomic_store_n(&l->stop, 1, __ATOMIC_RELAXED);
+	set_flag(l, &l->stop);
 	if (l->building)
 		pthread_join(l->builder, NULL);
+	if (l->serving)
+		pthread_join(l->server, NULL);
 	for (size_t i = 0; i < l->n; i++)
 		ws_lane_free(l->lane[i]);
 	free(l->lane);
 	free(l->slots);
 	free(l->census);
+	free(l->glimpse);
 	free(l->names_domains);
 	ws_map_free(&l->domains);
 	ws_stacks_close(l->stacks);
 	ws_who_close(l->who);
 	pthread_mutex_destroy(&l->lock);
 	pthread_cond_destroy(&l->changed);
+	pthread_rwlock_destroy(&l->shown);
 	free(l);
 }

@@ -389,7 +389,7 @@ int ws_view_serve(const struct ws_view_request *q, struct ws_err *e)
 	if (!ws_assets[0].bytes)
 		return ws_fail(e, "this warpsight was built without its page: esbuild was missing");
 	block_signals(&old);
-	if (ws_view_open(&s.view, q->files, q->n, e) < 0)
+	if (ws_view_open(&s.view, q->files, q->n, NULL, e) < 0)
 		goto out;
 	if (make_token(s.token, e) < 0)
 		goto close;

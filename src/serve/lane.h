@@ -6,8 +6,9 @@
  * difference of running sums, whatever its size. Nested ranges come out at their depth, concurrent ones on the first level that is
  * free.
  *
- * Lanes are built in the background (build.c): a census of the columns that tell lanes apart, which is cheap and gives the tree of
- * rows with counts; then the events, lane by lane. Until a lane is ready, its tiles are previews made of the census.
+ * First comes a census (census.c), which is cheap and gives the tree of rows with counts; then the events are read in the
+ * background (build.c), those first that someone looks at. Until a lane is ready, its tiles show what the report says of whole
+ * blocks.
  *
  * Events take 22 bytes each, in unlinked temporary files that are mapped (space.c): the kernel drops what is not looked at, so that
  * a report of any size can be open.
@@ -125,6 +126,7 @@ struct ws_raw { /* an event on its way to a level */
 	uint32_t name, ref;
 	uint8_t src, paint;
 	uint8_t level; /* not above this one */
+	uint8_t there; /* its row was read */
 };
 
 struct ws_lane {
@@ -137,13 +139,38 @@ struct ws_lane {
 	uint32_t levels;
 	struct ws_level *cover; /* stretches in which anything is under way, when there are several levels; else NULL: level 0 */
 	struct ws_raw *raw;
-	uint64_t filled;
-	int ready; /* atomic */
+	uint64_t filled;	  /* places in `raw` */
+	uint64_t placed;	  /* atomic: how many of these have an event; fewer when blocks are damaged */
+	size_t glimpse, glimpses; /* first of its glimpses and how many */
+	uint64_t grain;		  /* ns that a part of a glimpse spans, on average; UINT64_MAX: they tell little */
+	uint8_t state;		  /* enum ws_lane_state, under the lock */
+	uint32_t asked;		  /* atomic: when last; a count, not a time */
+	int ready;		  /* atomic */
 };
+
+/*
+ * What is being done about a lane's events. One whose events are too many for the room there is stays as it is in glimpses; one
+ * that has not been asked for longest goes back to IDLE when others need its room.
+ */
+enum ws_lane_state { WS_LANE_IDLE, WS_LANE_WANTED, WS_LANE_READING, WS_LANE_READ, WS_LANE_LEAVING, WS_LANE_TOO_MANY };
 
 struct ws_census_entry { /* rows of one block that go to one lane */
 	uint32_t source, block, lane, count;
 	uint64_t at;
+	bool bad; /* the block could not be read */
+};
+
+/* What the report says of a group of rows of a lane: how busy each part of first..last was (store.h); `bins` may be NULL. */
+struct ws_glimpse {
+	uint64_t first, last;
+	const uint8_t *bins;
+	uint32_t lane, rows;
+};
+
+struct ws_lanes_opts {
+	uint64_t unasked;  /* events that are read before anyone asks for them: small lanes before large ones */
+	uint64_t room;	   /* bytes that events may take */
+	uint64_t from, to; /* blocks of rows before and after are left out; times of the session */
 };
 
 struct ws_lanes {
@@ -158,26 +185,54 @@ struct ws_lanes {
 	size_t census_n, census_cap;
 	uint32_t palette[256]; /* ARGB */
 	uint32_t palette_n;
+	struct ws_glimpse *glimpse; /* by lane and time */
+	size_t glimpse_n, glimpse_cap;
+	struct ws_lanes_opts opts;
+	uint64_t used;		/* of opts.room; under the lock */
+	uint32_t clock;		/* atomic: of `asked` */
+	uint32_t busy;		/* lanes that are wanted or being read; under the lock */
+	int hurry;		/* atomic: someone waits for what is being read */
+	pthread_rwlock_t shown; /* held for reading by who looks at levels: none of them goes meanwhile */
 	struct ws_stacks *stacks;
 	uint8_t *names_domains; /* by block of nvtx: does it name domains? */
 	struct ws_map domains;	/* process << 32 | NVTX domain: its name (a string id) */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	pthread_t builder;
-	bool building;
+	pthread_t builder, server; /* reads what nobody asked for; what someone did */
+	bool building, serving;
 	int census_done, stacks_done, placed, built, stop; /* atomic; `placed`: all lanes are ready but the projected ones */
 	uint64_t built_events, events, damaged;
 };
 
-/* Begin: takes the census in a thread, then builds. */
-struct ws_lanes *ws_lanes_open(const struct ws_report *r);
+/* Begin: takes the census in a thread, then builds. `opts` may be NULL: reads what a page needs in the room there is. */
+struct ws_lanes *ws_lanes_open(const struct ws_report *r, const struct ws_lanes_opts *opts);
+/* All of a report, or of a stretch of it, whatever room it takes. */
+#define WS_LANES_ALL_EVENTS                                                 \
+	(struct ws_lanes_opts)                                              \
+	{                                                                   \
+		.unasked = UINT64_MAX, .room = UINT64_MAX, .to = UINT64_MAX \
+	}
 void ws_lanes_close(struct ws_lanes *l);
 void ws_lanes_wait_census(struct ws_lanes *l);
 void ws_lanes_wait_stacks(struct ws_lanes *l); /* until `stacks` are there */
-void ws_lanes_wait(struct ws_lanes *l);	       /* until everything is built */
+void ws_lanes_wait(struct ws_lanes *l);	       /* until everything is built that will be without being asked for */
+/* Someone looks at this lane: have its events read, if they are not. After the census, under `shown`. */
+void ws_lanes_want(struct ws_lanes *l, uint32_t lane);
+/* The same for who draws it at `px` ns a pixel: of a large lane, glimpses do where they are that fine. */
+void ws_lanes_want_at(struct ws_lanes *l, uint32_t lane, uint64_t px);
+/* How many lanes (but projected ones) are not read; *reading: how many of them will be. */
+uint32_t ws_lanes_unread(struct ws_lanes *l, uint32_t *reading);
 static inline bool ws_lane_ready(const struct ws_lane *lane)
 {
 	return __atomic_load_n(&lane->ready, __ATOMIC_ACQUIRE);
+}
+
+/* It is not ready, but will be. */
+static inline bool ws_lane_reading(const struct ws_lane *lane)
+{
+	uint8_t state = __atomic_load_n(&lane->state, __ATOMIC_RELAXED);
+
+	return state == WS_LANE_WANTED || state == WS_LANE_READING;
 }
 
 /* ---- levels (level.c) ---- */
@@ -185,6 +240,8 @@ static inline bool ws_lane_ready(const struct ws_lane *lane)
 /* Make the levels of a lane from its raw events, which are consumed. */
 void ws_lane_finish(struct ws_lanes *l, struct ws_lane *lane);
 void ws_lane_free(struct ws_lane *lane);
+/* Back to before ws_lane_finish: its levels are gone. */
+void ws_lane_forget(struct ws_lane *lane);
 
 /* What says how busy a lane is: a level without overlaps of all its events; NULL for a lane without any. */
 static inline const struct ws_level *ws_lane_cover(const struct ws_lane *lane)
@@ -246,5 +303,7 @@ uint32_t ws_lane_name_key(const struct ws_lanes *l, uint32_t name);
  */
 void *ws_space_new(size_t bytes);
 void ws_space_free(void *p, size_t bytes);
+/* Bytes of such memory that may be used: some of what is free. */
+uint64_t ws_space_room(void);
 
 #endif

@@ -289,10 +289,24 @@ static void lane_extent(struct ws_lane *lane)
 	}
 }
 
+/* Rows of damaged blocks have a place, but no event. */
+static void close_gaps(struct ws_lane *lane)
+{
+	uint64_t n = 0;
+
+	for (uint64_t i = 0; i < lane->filled; i++)
+		if (lane->raw[i].there)
+			lane->raw[n++] = lane->raw[i];
+	lane->filled = n;
+}
+
 void ws_lane_finish(struct ws_lanes *l, struct ws_lane *lane)
 {
 	bool counter = ws_lane_descs[lane->kind].counter;
+	uint64_t bytes = lane->filled * sizeof(*lane->raw);
 
+	if (lane->placed != lane->filled)
+		close_gaps(lane);
 	sort_events(lane->raw, lane->filled);
 	if (counter)
 		make_counter(lane);
@@ -301,17 +315,16 @@ void ws_lane_finish(struct ws_lanes *l, struct ws_lane *lane)
 	if (!counter && lane->levels > 1)
 		make_cover(lane);
 	lane_extent(lane);
-	ws_space_free(lane->raw, lane->count * sizeof(*lane->raw));
+	ws_space_free(lane->raw, bytes);
 	lane->raw = NULL;
 	if (lane->kind != WS_LANE_PROJECTED)
 		__atomic_fetch_add(&l->built_events, lane->count, __ATOMIC_RELAXED);
 	__atomic_store_n(&lane->ready, 1, __ATOMIC_RELEASE);
 }
 
-void ws_lane_free(struct ws_lane *lane)
+void ws_lane_forget(struct ws_lane *lane)
 {
-	if (lane->raw)
-		ws_space_free(lane->raw, lane->count * sizeof(*lane->raw));
+	lane->ready = 0;
 	for (uint32_t k = 0; lane->level && k < lane->levels; k++) {
 		ws_space_free(lane->level[k].memory, lane->level[k].bytes);
 		free(lane->level[k].longs);
@@ -322,6 +335,16 @@ void ws_lane_free(struct ws_lane *lane)
 		free(lane->cover);
 	}
 	free(lane->level);
+	lane->level = lane->cover = NULL;
+	lane->levels = 0;
+	lane->filled = lane->placed = lane->hidden = lane->busy = 0;
+}
+
+void ws_lane_free(struct ws_lane *lane)
+{
+	if (lane->raw)
+		ws_space_free(lane->raw, lane->count * sizeof(*lane->raw));
+	ws_lane_forget(lane);
 	free(lane);
 }
 

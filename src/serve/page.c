@@ -247,12 +247,13 @@ static int set_window(struct page *p, const struct ws_export *x, struct ws_err *
 int ws_xformat_write_html(struct ws_export *x, FILE *f, struct ws_err *e)
 {
 	const char *path = ws_report_path(x->r);
+	struct ws_lanes_opts all = WS_LANES_ALL_EVENTS;
 	struct page p = {.f = f};
 	int rc;
 
 	if (!ws_assets[0].bytes)
 		return ws_fail(e, "this warpsight was built without its page: esbuild was missing");
-	if (ws_view_open(&p.view, &path, 1, e) < 0)
+	if (ws_view_open(&p.view, &path, 1, &all, e) < 0)
 		return -1;
 	p.l = p.view.v[0].lanes;
 	ws_lanes_wait(p.l);

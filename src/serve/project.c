@@ -253,6 +253,7 @@ static void finish_target(struct project *p, struct target *t)
 		ws_space_free(t->span[k], from->level[k].n * sizeof(struct span));
 	free(t->span);
 	free(t->near);
+	to->placed = to->filled;
 	if (n)
 		ws_lane_finish(p->l, to);
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "serve/lane.h"
@@ -24,6 +25,23 @@ static int new_file(size_t bytes)
 			close(fd);
 	}
 	return -1;
+}
+
+enum { FREE_SHARE = 4 };
+static const uint64_t MOST_ROOM = UINT64_C(8) << 30, LEAST_ROOM = UINT64_C(256) << 20;
+
+uint64_t ws_space_room(void)
+{
+	const char *dirs[] = {getenv("TMPDIR"), "/var/tmp"};
+	uint64_t room = LEAST_ROOM;
+
+	for (size_t i = 0; i < WS_COUNT(dirs); i++) {
+		struct statvfs v;
+		uint64_t some = dirs[i] && *dirs[i] && !statvfs(dirs[i], &v) ? (uint64_t)v.f_bavail * v.f_frsize / FREE_SHARE : 0;
+
+		room = some > room ? some : room;
+	}
+	return room < MOST_ROOM ? room : MOST_ROOM;
 }
 
 void *ws_space_new(size_t bytes)

@@ -121,37 +121,80 @@ static void draw_counter(const struct drawing *d)
 	}
 }
 
-/* Where blocks with rows of this lane lie. */
-static void draw_preview(const struct drawing *d, uint32_t lane)
+/* ---- lanes that are not read: what the report says of their blocks ---- */
+
+/* Add to each pixel how much of it is busy; a pixel with anything is not 0. Parts of a glimpse may be larger than a pixel, or
+ * smaller. */
+static void shade(const struct drawing *d, float *busy, int64_t from, int64_t to, float share)
 {
-	uint64_t end = 0;
+	double x = (double)(from - d->t0) / (double)d->px, y = (double)(to - d->t0) / (double)d->px;
+	int i, k;
 
-	for (size_t i = 0; i < d->l->census_n; i++) {
-		const struct ws_census_entry *c = &d->l->census[i];
-		struct ws_block_info b;
-		struct ws_rect *r;
+	if (y < 0 || x >= WS_TILE_PIXELS)
+		return;
+	x = x < 0 ? 0 : x;
+	y = y > WS_TILE_PIXELS ? WS_TILE_PIXELS : y;
+	i = (int)x;
+	k = (int)y < WS_TILE_PIXELS ? (int)y : WS_TILE_PIXELS - 1;
+	for (int p = i; p <= k; p++) {
+		double a = p > x ? p : x, b = p + 1 < y ? p + 1 : y;
 
-		if (c->lane != lane)
-			continue;
-		b = ws_report_block(d->l->r, ws_sources[c->source].table, c->block);
-		if ((int64_t)b.time_max <= d->t0 || (int64_t)b.time_min >= d->t1 || b.time_max <= end)
-			continue;
-		r = new_rect(d->out);
-		*r = (struct ws_rect){.x0 = pixel(d, b.time_min > end ? b.time_min : end),
-				      .x1 = pixel(d, b.time_max),
-				      .count = c->count,
-				      .fill = 90,
-				      .flags = WS_RECT_PREVIEW | WS_RECT_GROUP};
-		end = b.time_max;
+		busy[p] += (float)(b > a ? b - a : 0) * share + 1e-6f;
 	}
 }
 
-static uint32_t lane_number(const struct ws_lanes *l, const struct ws_lane *lane)
+static void shade_glimpse(const struct drawing *d, float *busy, const struct ws_glimpse *g)
 {
-	for (uint32_t i = 0; i < l->n; i++)
-		if (l->lane[i] == lane)
-			return i;
-	return UINT32_MAX;
+	double width = (double)(g->last - g->first) / WS_GROUP_BINS;
+	double a = ((double)d->t0 - (double)g->first) / (width > 0 ? width : 1);
+	int from = a > 0 ? (int)(a < WS_GROUP_BINS ? a : WS_GROUP_BINS) : 0;
+
+	if (!g->bins) {
+		shade(d, busy, (int64_t)g->first, (int64_t)g->last, 0.35f);
+		return;
+	}
+	for (int i = from; i < WS_GROUP_BINS; i++) {
+		int64_t start = (int64_t)g->first + (int64_t)(width * i);
+
+		if (start >= d->t1)
+			return;
+		if (g->bins[i])
+			shade(d, busy, start, (int64_t)g->first + (int64_t)(width * (i + 1)) + 1, (float)g->bins[i] / 255);
+	}
+}
+
+enum { PREVIEW_STEPS = 16 };
+
+/* Pixels beside one another that are about as busy are one rectangle. */
+static void draw_shades(const struct drawing *d, const float *busy)
+{
+	for (int i = 0, to; i < WS_TILE_PIXELS; i = to) {
+		int step = busy[i] >= 1 ? PREVIEW_STEPS : (int)(busy[i] * PREVIEW_STEPS) + 1;
+
+		to = i + 1;
+		if (busy[i] <= 0)
+			continue;
+		while (to < WS_TILE_PIXELS && busy[to] > 0 &&
+		       (busy[to] >= 1 ? PREVIEW_STEPS : (int)(busy[to] * PREVIEW_STEPS) + 1) == step)
+			to++;
+		*new_rect(d->out) = (struct ws_rect){.x0 = (float)i,
+						     .x1 = (float)to,
+						     .fill = (uint8_t)(step * 255 / PREVIEW_STEPS),
+						     .flags = WS_RECT_PREVIEW | WS_RECT_GROUP};
+	}
+}
+
+static void draw_preview(const struct drawing *d, const struct ws_lane *lane)
+{
+	float busy[WS_TILE_PIXELS] = {0};
+
+	for (size_t i = lane->glimpse; i < lane->glimpse + lane->glimpses; i++) {
+		const struct ws_glimpse *g = &d->l->glimpse[i];
+
+		if ((int64_t)g->first < d->t1 && (int64_t)g->last >= d->t0)
+			shade_glimpse(d, busy, g);
+	}
+	draw_shades(d, busy);
 }
 
 void ws_tile_draw(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k, int64_t index, struct ws_rects *out)
@@ -161,7 +204,7 @@ void ws_tile_draw(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t
 	d.t1 = d.t0 + ((int64_t)WS_TILE_PIXELS << k);
 	if (!ws_lane_ready(lane)) {
 		if (!level)
-			draw_preview(&d, lane_number(l, lane));
+			draw_preview(&d, lane);
 		return;
 	}
 	if (level >= lane->levels || d.t1 <= 0)

@@ -69,7 +69,7 @@ struct cursor {
 	size_t group, group_end; /* of a grouping: where we are, and up to which place in its order */
 	uint64_t known;		 /* columns whose cell is that of the whole group, in group_cell */
 	struct ws_xcell group_cell[WS_SQL_KEYS];
-	int64_t rowid;
+	int64_t block_base, next_base; /* numbers of the first row of this block and of the next */
 };
 
 /* ---- planning ---- */
@@ -386,6 +386,8 @@ static bool next_block(struct cursor *c)
 		size_t i = c->block++;
 		struct ws_block_info info = ws_report_block(r, c->t->view->source, i);
 
+		c->block_base = c->next_base;
+		c->next_base += info.rows;
 		if (info.time_min > c->upper || info.time_max < c->lower) {
 			counts->skipped++;
 			continue;
@@ -425,6 +427,7 @@ static void begin_blocks(struct cursor *c)
 {
 	c->mode = IN_BLOCKS;
 	c->block = c->at = c->end = 0;
+	c->next_base = 0;
 	c->col = c->buffer;
 	settle_in_blocks(c);
 }
@@ -682,7 +685,6 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text
 		read_plan(&c->plan, text);
 	}
 	c->tests = 0;
-	c->rowid = 0;
 	if (c->t->kind == WS_SQL_CELLS) {
 		struct ws_err e;
 
@@ -714,7 +716,6 @@ static int cursor_next(sqlite3_vtab_cursor *base)
 	struct cursor *c = (struct cursor *)base;
 
 	c->at++;
-	c->rowid++;
 	if (c->mode == IN_PART) {
 		if (c->at < c->end)
 			enter_row(c);
@@ -793,9 +794,18 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int co
 	return SQLITE_OK;
 }
 
+/*
+ * The same row has the same number in every run, by whatever way it was found: SQLite answers `a OR b` by a run for each and leaves
+ * out, by number, what it has met before.
+ */
 static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 {
-	*out = ((struct cursor *)base)->rowid;
+	const struct cursor *c = (const struct cursor *)base;
+
+	*out = c->mode == IN_BLOCKS	 ? c->block_base + (int64_t)c->row
+	       : c->mode == IN_PART	 ? (int64_t)c->row
+	       : c->mode == IN_STRINGS ? (int64_t)string_at(c)
+				       : (int64_t)c->at;
 	return SQLITE_OK;
 }
 

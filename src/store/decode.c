@@ -63,7 +63,7 @@ static void workspace_rows(struct ws_workspace *w, uint32_t rows)
 
 const char *ws_block_type_name(uint32_t type)
 {
-	static const char *const names[] = {"", "segment", "schema", "strings", "rows", "index"};
+	static const char *const names[] = {"", "segment", "schema", "strings", "rows", "index", "overview"};
 
 	return type < WS_COUNT(names) ? names[type] : "unknown";
 }

@@ -19,7 +19,7 @@
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the report format is little endian");
 
 #define WS_FORMAT_MAJOR 1 /* a reader refuses a higher one */
-#define WS_FORMAT_MINOR 0 /* a reader copes with a higher one */
+#define WS_FORMAT_MINOR 1 /* a reader copes with a higher one */
 
 /* The first byte is no ASCII and the last ones break when a transfer "corrects" line ends. */
 #define WS_FILE_MAGIC WS_REPORT_MAGIC
@@ -53,6 +53,7 @@ enum ws_block_type {
 	WS_BLOCK_STRINGS = 3, /* dictionary */
 	WS_BLOCK_ROWS = 4,
 	WS_BLOCK_INDEX = 5,
+	WS_BLOCK_OVERVIEW = 6, /* sums over blocks of rows; of no need to read these */
 };
 
 /* Everything of a block header that the index repeats. */
@@ -61,13 +62,13 @@ struct ws_block_head {
 	uint64_t body_bytes; /* without the padding to 8 bytes */
 	uint32_t type;
 	uint32_t table;      /* ROWS: number in this file's schema. STRINGS: generation */
-	uint32_t rows;       /* or strings, or index entries */
+	uint32_t rows;       /* or strings, or index entries, or blocks that an OVERVIEW sums up */
 	uint32_t columns;    /* descriptors in a ROWS body */
 	uint64_t first;      /* ROWS: rows of the table before this block. STRINGS: first id. SEGMENT: its number */
 	uint64_t time_min, time_max;
 	uint32_t track_min, track_max;
 	uint64_t sequence;   /* number of the block in the file */
-	uint64_t raw;        /* STRINGS: bytes of text. ROWS: bytes of the rows as structs */
+	uint64_t raw;        /* STRINGS: bytes of text. ROWS: bytes of the rows as structs. OVERVIEW: bytes of its sums */
 };
 
 struct ws_block_header {

@@ -18,6 +18,7 @@
 #include "store/encode.h"
 #include "store/file.h"
 #include "store/journal.h"
+#include "store/overview.h"
 #include "store/report.h"
 
 enum { MOST_DAMAGES = 100 };
@@ -525,6 +526,7 @@ struct ws_report *ws_report_open_plain(const char *path, struct ws_err *e)
 	r->path = ws_strdup(path);
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_mutex_init(&r->key_lock, NULL);
+	pthread_mutex_init(&r->group_lock, NULL);
 	if (open_file(r, e) || read_header(r, e)) {
 		ws_report_close(r);
 		return NULL;
@@ -539,6 +541,7 @@ void ws_report_close(struct ws_report *r)
 	if (!r)
 		return;
 	ws_report_free_strings(r);
+	ws_report_free_groups(r);
 	for (size_t i = 0; i < r->all.n; i++)
 		free(r->all.v[i].memory);
 	free(r->all.v);
@@ -559,6 +562,7 @@ void ws_report_close(struct ws_report *r)
 		close(r->fd);
 	pthread_mutex_destroy(&r->lock);
 	pthread_mutex_destroy(&r->key_lock);
+	pthread_mutex_destroy(&r->group_lock);
 	free(r->path);
 	free(r);
 }

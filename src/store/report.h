@@ -43,6 +43,7 @@ struct ws_file_table {
 
 struct ws_text_block; /* strings.c: a decoded dictionary block */
 struct ws_string_keys;
+struct ws_summaries; /* overview.c */
 
 struct ws_report {
 	char *path;
@@ -63,6 +64,8 @@ struct ws_report {
 	uint64_t rest;                /* bytes at the end that belong to no block */
 	pthread_mutex_t lock;         /* of the pool */
 	pthread_mutex_t key_lock;
+	pthread_mutex_t group_lock;
+	struct ws_summaries *summaries; /* read when first asked for */
 	struct ws_workspace *pool;
 	uint64_t decoded;             /* blocks; counted by all threads */
 };

@@ -159,6 +159,25 @@ size_t ws_report_blocks(const struct ws_report *r, enum ws_table t);
 struct ws_block_info ws_report_block(const struct ws_report *r, enum ws_table t, size_t i);
 
 /*
+ * What a block holds without reading its rows: those that are equal in the columns of ws_table_groups are a group. `bins` cuts
+ * first..last into WS_GROUP_BINS equal parts: how busy each was, of 255; not 0 where anything is. Reports that are not closed, or
+ * of older versions, say it of some blocks or none: then `v` is NULL. All numbers of a block together give its rows; the
+ * rest is as trustworthy as the file. Thread-safe; lives as long as the report.
+ */
+enum { WS_GROUP_BINS = 64 };
+struct ws_block_group {
+	uint64_t first, last, busy; /* busy: sum of durations */
+	uint32_t rows;
+	uint32_t key[WS_GROUP_KEYS];
+	const uint8_t *bins;
+};
+struct ws_block_groups {
+	const struct ws_block_group *v;
+	size_t n;
+};
+struct ws_block_groups ws_report_block_groups(const struct ws_report *r, enum ws_table t, size_t i);
+
+/*
  * Decode the columns whose bits are set in `columns` of block i into out[c][0..rows-1] (out[c] for the others is ignored
  * and may be NULL). The block's checksum is verified on first use. Thread-safe. Returns 0, or -1 when the block
  * is damaged.

@@ -27,6 +27,7 @@
 #include "store/file.h"
 #include "store/intern.h"
 #include "store/journal.h"
+#include "store/overview.h"
 #include "store/report.h"
 
 #define DEFAULT_BLOCK_ROWS 65536u
@@ -36,6 +37,7 @@
 #define PENDING_STRINGS (128u << 10)
 #define PENDING_TEXT (4u << 20)
 #define RESERVE (UINT64_C(256) << 10)
+#define PENDING_OVERVIEW (1u << 20)
 #define FIRST_AHEAD (UINT64_C(1) << 20)
 #define MOST_AHEAD (UINT64_C(64) << 20)
 
@@ -47,6 +49,7 @@ struct ws_writer {
 	char *path;
 	struct ws_journal journal;
 	struct ws_encoder encoder;
+	struct ws_overview overview;
 	struct ws_intern intern;
 	uint32_t generation;
 	uint64_t next_string;
@@ -157,12 +160,13 @@ static int append_bytes(struct ws_writer *w, uint64_t keep)
 	return 0;
 }
 
-static int append_block(struct ws_writer *w, bool wide)
+/* -1 with errno when there is no room. */
+static int try_block(struct ws_writer *w, bool wide)
 {
 	uint64_t at = w->end;
 
 	if (append_bytes(w, index_bytes(w) + (wide ? RESERVE : 0)))
-		return fail(w);
+		return -1;
 	w->sequence++;
 	ws_grow(w->index, w->index_cap, w->blocks + 1);
 	w->index[w->blocks].offset = at;
@@ -170,6 +174,11 @@ static int append_block(struct ws_writer *w, bool wide)
 	w->blocks++;
 	__atomic_store_n(&w->journal.head->report_bytes, w->end, __ATOMIC_RELEASE);
 	return 0;
+}
+
+static int append_block(struct ws_writer *w, bool wide)
+{
+	return try_block(w, wide) ? fail(w) : 0;
 }
 
 static uint64_t realtime_ns(void)
@@ -263,7 +272,17 @@ static int write_stage(struct ws_writer *w, enum ws_table t, uint32_t n)
 	if ((wide && w->failed) || flush_strings(w, wide) || open_segment(w))
 		return -1;
 	ws_encode_rows(&w->encoder, t, w->base[t], n, w->written[t], w->sequence);
-	return append_block(w, wide);
+	if (append_block(w, wide))
+		return -1;
+	ws_overview_add(&w->overview, t, w->base[t], n, w->written[t]);
+	return 0;
+}
+
+/* Sums can be made again from the rows: where there is no room for them, they are left out. */
+static void flush_overview(struct ws_writer *w)
+{
+	if (!w->failed && ws_overview_encode(&w->overview, &w->encoder, w->sequence))
+		try_block(w, true);
 }
 
 static void flush_stage(struct ws_writer *w, enum ws_table t)
@@ -277,6 +296,8 @@ static void flush_stage(struct ws_writer *w, enum ws_table t)
 	else
 		w->written[t] += n;
 	empty_stage(w, t);
+	if (w->overview.pending.len > PENDING_OVERVIEW)
+		flush_overview(w);
 }
 
 static void flush_all(struct ws_writer *w)
@@ -352,6 +373,7 @@ static void free_writer(struct ws_writer *w)
 	free(w->replaces);
 	ws_journal_remove(&w->journal);
 	ws_encoder_free(&w->encoder);
+	ws_overview_free(&w->overview);
 	ws_intern_free(&w->intern);
 	free(w->index);
 	free(w->path);
@@ -470,6 +492,7 @@ void ws_writer_commit(struct ws_writer *w)
 
 	if (w->end - w->segment_start > SEGMENT_BYTES || ws_raw_ns() - w->segment_opened > w->segment_ns) {
 		flush_all(w);
+		flush_overview(w);
 		w->segment_open = false; /* the next block opens one */
 		w->segment_start = w->end;
 		w->segment_opened = ws_raw_ns();
@@ -616,6 +639,7 @@ int ws_writer_close(struct ws_writer *w, struct ws_err *e)
 	int rc;
 
 	ws_writer_flush(w);
+	flush_overview(w);
 	write_index(w);
 	if (ftruncate(w->fd, (off_t)w->end) && !w->failed) /* gives back what was allocated ahead */
 		fail(w);

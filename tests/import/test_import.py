@@ -725,6 +725,78 @@ def nothing_of_nsys_is_lost_silently(t):
 
 
 @test
+def nsys_views_are_tables_too(t):
+    plain = t.load(make_nsys(t, "a.sqlite"))
+    viewed = t.load(make_nsys(t, "b.sqlite", 3, [
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO every_kernel",
+        "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS SELECT * FROM every_kernel WHERE end > start",
+        "ALTER TABLE StringIds RENAME TO texts", "CREATE VIEW StringIds AS SELECT * FROM texts"]))
+    eq(viewed["CUPTI_ACTIVITY_KIND_KERNEL"], plain["CUPTI_ACTIVITY_KIND_KERNEL"])
+    t.load(make_nsys(t, "c.sqlite", 3, [
+        "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL",
+        "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS start, x + 1 AS end FROM c"]))
+    assert "CUPTI_ACTIVITY_KIND_KERNEL was not read to its end: it has more rows than a file of this size" in t.err, t.err
+
+
+@test
+def nsys_facts_streams_and_contexts(t):
+    gpid = 1 << 48 | 500 << 24
+    d = t.load(make_nsys(t, "n.sqlite", 3, [
+        "CREATE TABLE META_DATA_CAPTURE (name TEXT, value TEXT)",
+        "INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:ENVIRONMENT_VARIABLE', 'KEY=hush'), ('COMMAND', 'app'), ('LONG', '" + "x" * 3000 + "')",
+        "CREATE TABLE TARGET_INFO_SYSTEM_ENV (globalVid INTEGER, devStateName TEXT, name TEXT, nameEnum INTEGER, value TEXT)",
+        "INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES (0, 'Local', 'CpuCores', 1, '12'), (0, 'Local', 'DeviceEnvironment', 2, 'KEY=hush'), "
+        "(0, 'Local', 'CudaDriverVersion', 3, '12080')",
+        "CREATE TABLE TARGET_INFO_CUDA_STREAM (streamId INTEGER, hwId INTEGER, vmId INTEGER, processId INTEGER, contextId INTEGER, priority INTEGER, flag INTEGER)",
+        "INSERT INTO TARGET_INFO_CUDA_STREAM VALUES (7, 0, 1, 500, 1, 0, 2)",
+        "INSERT INTO StringIds VALUES (50, '/tmp/pid_500_stdout.log'), (51, 'hello'), (52, '/tmp/pid_600_stderr.log'), (53, 'bad'), (54, 'x.ini')",
+        "CREATE TABLE ProcessStreams (globalPid INTEGER, filenameId INTEGER, contentId INTEGER)",
+        "INSERT INTO ProcessStreams VALUES (%d, 50, 51), (%d, 52, 53), (%d, 54, 51)" % (gpid, 1 << 48 | 600 << 24, 1 << 48)]))
+    eq(sorted(r["pid"] for r in d["PROCESSES"]), [500, 600])
+    eq([(r["processId"], r["streamId"]) for r in d["TARGET_INFO_CUDA_STREAM"]], [(500, 7)])
+    eq([(r["globalPid"], r["contentId"]) for r in d["ProcessStreams"]], [(gpid, "hello"), (1 << 48 | 600 << 24, "bad")])
+    eq([table for table, rows in d.items() if "hush" in repr(rows)], [])
+    eq({r["name"]: r["value"] for r in d["TARGET_INFO_SYSTEM_ENV"]}, {"CpuCores": "12", "CudaDriverVersion": "12080"})
+    for word in ("PROCESS_0:ENVIRONMENT_VARIABLE was left out: environment", "DeviceEnvironment was left out", "LONG was left out: it is longer"):
+        assert word in t.err, t.err
+
+
+@test
+def the_least_of_schema_2_is_enough(t):
+    """As files of 2019: no processes, no names of threads, nothing about the machine, texts as numbers, columns in another order."""
+    db = sqlite3.connect(t.path("old.sqlite"))
+    gtid = 500 << 24 | 501
+    for sql in ("CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
+                "INSERT INTO StringIds VALUES (10, 'void gemm<float>(int)'), (11, 'gemm'), (12, 'cudaLaunchKernel_v7000'), (13, 'step'), (14, 'read'), (15, 'cudaMemcpyAsync_v3020')",
+                "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (demangledName INTEGER, shortName INTEGER, start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, "
+                "streamId INTEGER, correlationId INTEGER, globalPid INTEGER, gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER, "
+                "staticSharedMemory INTEGER, dynamicSharedMemory INTEGER)",
+                f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 11, 1000, 3000, 0, 1, 7, 5, {500 << 24}, 1, 1, 1, 64, 1, 1, 0, 0)",
+                "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER, correlationId INTEGER, "
+                "globalPid INTEGER, bytes INTEGER, copyKind INTEGER, srcKind INTEGER, dstKind INTEGER)",
+                f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (3000, 3500, 0, 1, 7, 6, {500 << 24}, 2000000, 1, 0, 2)",
+                "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, eventClass INTEGER, globalTid INTEGER, correlationId INTEGER, nameId INTEGER, returnValue INTEGER)",
+                f"INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (500, 700, 0, {gtid}, 5, 12, 0), (710, 900, 0, {gtid}, 6, 15, 0)",
+                "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text INTEGER, globalTid INTEGER)",
+                f"INSERT INTO NVTX_EVENTS VALUES (400, 950, 59, 13, {gtid})",
+                "CREATE TABLE OSRT_API (start INTEGER, end INTEGER, eventClass INTEGER, globalTid INTEGER, correlationId INTEGER, nameId INTEGER, returnValue INTEGER, nestingLevel INTEGER)",
+                f"INSERT INTO OSRT_API VALUES (100, 150, 27, {gtid}, 1, 14, 0, 0)"):
+        db.execute(sql)
+    db.commit()
+    db.close()
+
+    def rows(report):
+        return [line.split(",") for line in t.run("stats", "-q", "-f", "csv", "-r", report, "old.sqlite").out.strip().splitlines()[1:]]
+    eq([r[1:3] + r[8:] for r in rows("cuda_gpu_kern_sum")], [["2000", "1", "void gemm<float>(int)"]])
+    eq([r[:2] + r[7:] for r in rows("cuda_gpu_mem_size_sum")], [["2.000", "1", "[CUDA memcpy Host-to-Device]"]])
+    eq(rows("cuda_api_trace"), [["500", "200", "cudaLaunchKernel", "0", "5", "500", "501", "", ""], ["710", "190", "cudaMemcpyAsync", "0", "6", "500", "501", "", ""]])
+    eq([r[:4] for r in rows("nvtx_gpu_proj_sum")], [["step", "PushPop", "2500", "550"]])
+    eq([r[1:3] + r[8:] for r in rows("osrt_sum")], [["50", "1", "read"]])
+    eq([r[12] for r in rows("nvtx_kern_sum")], ["void gemm<float>(int)"])
+    assert t.run("stats", "-q", "old.sqlite").out.count(" ** ") == 6
+
+
+@test
 def export_import_export_gives_the_same_rows(t):
     for name, make in [("k", lambda: t.write("k.json", kineto(rank=0))), ("n", lambda: make_nsys(t, "n.sqlite")),
                        ("c", lambda: t.write("c.json", CHROME)), ("p", lambda: t.write("p.txt", PERF))]:
@@ -896,6 +968,25 @@ def ops_views_sorts_limits_and_steps(t):
     assert "no operators" in t.run("ops", t.write("c.json", CHROME), ok=False).err
     t.run("ops", "-o", "out.csv", p)
     assert "exists already" in t.run("ops", "-o", "out.csv", p, ok=False).err
+
+
+@test
+def ops_in_doubles(t):
+    """Far from the trace's zero, a double of microseconds has less than a nanosecond's digits."""
+    kernels = [(1419247333430.849, 3.136), (1419247333500.001, 1.697), (1419247333600.333, 2.0)]
+    trace = {"baseTimeNanoseconds": 1700000000000000000, "traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1419247333400.5, "dur": 10, "args": {"External id": 3}}] + [
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": ts, "dur": dur, "args": {
+            "External id": 3, "correlation": i, "device": 0, "stream": 7}} for i, (ts, dur) in enumerate(kernels, 1)]}
+    path = t.write("far.json", trace)
+
+    def rows(*args):
+        return {r["Name"]: r for r in json.loads(t.run("ops", "-f", "json", *args, path).out)}
+    exact, doubles = rows(), rows("--double-times")
+    eq(exact["aten::mm"]["CUDA total (us)"], 6.833)
+    want = sum((ts + dur) - ts for ts, dur in kernels)
+    assert abs(want - 6.833) > 1e-6 and abs(doubles["aten::mm"]["CUDA total (us)"] - want) < 1e-6, (want, doubles)
+    eq(doubles["gemm"]["CUDA total (us)"], 6.833)
 
 
 @test

@@ -127,7 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	ws_report_close(r);
-	if (!ws_view_open(&view, (const char *const[]){path}, 1, NULL)) {
+	if (!ws_view_open(&view, (const char *const[]){path}, 1, NULL, NULL)) {
 		ws_lanes_wait(view.v[0].lanes);
 		ask_all(&view);
 		ws_view_close(&view);

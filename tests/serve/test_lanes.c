@@ -251,7 +251,7 @@ static void check_cover(const struct ws_lane *lane)
 static void check_report(void (*fill)(struct ws_writer *, size_t), size_t n)
 {
 	struct ws_report *r = report(fill, n);
-	struct ws_lanes *l = ws_lanes_open(r);
+	struct ws_lanes *l = ws_lanes_open(r, NULL);
 	struct truth *a = malloc((n + 64) * sizeof(*a)), *b = malloc((n + 64) * sizeof(*b));
 	uint64_t seen = 0;
 
@@ -301,6 +301,137 @@ static void wild_ranges(void **unused)
 	check_report(fill_wild, 4000);
 }
 
+/* ---- lanes that are not read ---- */
+
+/* What a report sums up of its blocks: nothing is left out, and no part of a lane with an event is empty. */
+static void check_groups(const struct ws_report *r)
+{
+	for (size_t i = 0; i < ws_report_blocks(r, WS_TABLE_nvtx); i++) {
+		struct ws_block_groups g = ws_report_block_groups(r, WS_TABLE_nvtx, i);
+		uint32_t rows_n = 0;
+
+		assert_non_null(g.v);
+		for (size_t k = 0; k < g.n; k++) {
+			uint64_t busy = 0;
+
+			for (size_t n = 0; n < WS_GROUP_BINS; n++)
+				busy += g.v[k].bins[n];
+			assert_true(busy > 0);
+			assert_true(g.v[k].key[0] >= 1 && g.v[k].key[0] <= THREADS);
+			rows_n += g.v[k].rows;
+		}
+		assert_int_equal(rows_n, ws_report_block(r, WS_TABLE_nvtx, i).rows);
+	}
+}
+
+static void check_preview(const struct ws_lanes *l, const struct ws_lane *lane, int k, int64_t index)
+{
+	int64_t t0 = ws_tile_start(l, k, index), px = INT64_C(1) << k, t1 = t0 + WS_TILE_PIXELS * px;
+	bool painted[WS_TILE_PIXELS] = {false};
+	struct ws_rects out = {0};
+
+	ws_tile_draw(l, lane, 0, k, index, &out);
+	for (size_t i = 0; i < out.n; i++) {
+		assert_true(out.v[i].flags & WS_RECT_PREVIEW && out.v[i].fill);
+		for (int p = (int)out.v[i].x0; p < (int)out.v[i].x1; p++)
+			painted[p] = true;
+	}
+	for (size_t i = 0; i < row_n; i++) {
+		int64_t a = (int64_t)rows[i].start - t0, b = (int64_t)rows[i].end - t0;
+
+		if (rows[i].thread != lane->key[0] || !touches(&rows[i], t0, t1))
+			continue;
+		a = a < 0 ? 0 : a / px;
+		b = b > 0 && rows[i].end > rows[i].start ? (b - 1) / px : b / px;
+		for (int64_t p = a; p <= b && p < WS_TILE_PIXELS; p++)
+			assert_true(painted[p]);
+	}
+	free(out.v);
+}
+
+static void wait_until_read(struct ws_lanes *l, uint32_t lane)
+{
+	pthread_mutex_lock(&l->lock);
+	while (ws_lane_reading(l->lane[lane]))
+		pthread_cond_wait(&l->changed, &l->lock);
+	pthread_mutex_unlock(&l->lock);
+}
+
+static void check_unread(void (*fill)(struct ws_writer *, size_t), size_t n)
+{
+	struct ws_report *r = report(fill, n);
+	struct ws_lanes *l = ws_lanes_open(r, &(struct ws_lanes_opts){.room = UINT64_MAX, .to = UINT64_MAX});
+	uint64_t seen = 0;
+	uint32_t reading;
+
+	check_groups(r);
+	ws_lanes_wait(l);
+	assert_int_equal(ws_lanes_unread(l, &reading), l->n);
+	assert_int_equal(reading, 0);
+	for (uint32_t i = 0; i < l->n; i++) {
+		seen += l->lane[i]->count;
+		for (int turn = 0; turn < 40; turn++) {
+			int k = (int)(next() % 15);
+
+			check_preview(l, l->lane[i], k,
+				      (int64_t)(next() % (uint64_t)(((int64_t)SPAN >> k) / WS_TILE_PIXELS + 3)) - 1);
+		}
+	}
+	assert_int_equal(seen, row_n);
+	for (uint32_t i = 0; i < l->n; i++) {
+		ws_lanes_want(l, i);
+		wait_until_read(l, i);
+		assert_true(ws_lane_ready(l->lane[i]));
+		check_cover(l->lane[i]);
+		assert_int_equal(ws_lanes_unread(l, &reading), l->n - i - 1);
+	}
+	ws_lanes_close(l);
+	ws_report_close(r);
+	unlink(path);
+}
+
+static void rows_that_no_one_asked_for(void **unused)
+{
+	(void)unused;
+	check_unread(fill_wild, 3000);
+	check_unread(fill_nested, 8000);
+}
+
+/* Of the rows that were read, those go first that were asked for least lately; what has no room at all is not read. */
+static void little_room(void **unused)
+{
+	struct ws_report *r = report(fill_wild, 3000);
+	struct ws_lanes *l = ws_lanes_open(r, &(struct ws_lanes_opts){.room = 90000, .to = UINT64_MAX});
+	uint32_t reading;
+
+	(void)unused;
+	ws_lanes_wait(l);
+	assert_int_equal(l->n, THREADS);
+	for (int turn = 0; turn < 20; turn++)
+		for (uint32_t i = 0; i < l->n; i++) {
+			uint32_t old = (i + 1) % THREADS;
+
+			ws_lanes_want(l, i);
+			wait_until_read(l, i);
+			assert_true(ws_lane_ready(l->lane[i]));
+			check_cover(l->lane[i]);
+			if (turn)
+				assert_false(ws_lane_ready(l->lane[old]));
+			assert_true(l->used <= 90000);
+		}
+	ws_lanes_close(l);
+	l = ws_lanes_open(r, &(struct ws_lanes_opts){.room = 1000, .unasked = UINT64_MAX, .to = UINT64_MAX});
+	ws_lanes_wait(l);
+	ws_lanes_want(l, 0);
+	wait_until_read(l, 0);
+	assert_false(ws_lane_ready(l->lane[0]));
+	assert_int_equal(ws_lanes_unread(l, &reading), THREADS);
+	assert_int_equal(reading, 0);
+	ws_lanes_close(l);
+	ws_report_close(r);
+	unlink(path);
+}
+
 static void few_rows(void **unused)
 {
 	(void)unused;
@@ -331,7 +462,7 @@ static void counters(void **unused)
 	assert_int_equal(ws_writer_close(w, &e), 0);
 	r = ws_report_open(path, &e);
 	assert_non_null(r);
-	l = ws_lanes_open(r);
+	l = ws_lanes_open(r, NULL);
 	ws_lanes_wait(l);
 	assert_int_equal(l->n, 1);
 	for (int turn = 0; turn < 300; turn++) {
@@ -407,7 +538,7 @@ static void odd_parameters(void **unused)
 
 	(void)unused;
 	ws_report_close(r);
-	assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, &e), 0);
+	assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, NULL, &e), 0);
 	ws_lanes_wait(view.v[0].lanes);
 	for (size_t i = 0; i < WS_COUNT(paths); i++)
 		for (int turn = 0; turn < 400; turn++) {
@@ -440,7 +571,7 @@ static void asking_while_reading(void **unused)
 		struct ws_view view;
 		int done = 0;
 
-		assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, &e), 0);
+		assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, NULL, &e), 0);
 		while (!done) {
 			done = __atomic_load_n(&view.v[0].lanes->built, __ATOMIC_ACQUIRE);
 			assert_int_equal(ask(&view, "tree", NULL, (struct given){{NULL}}), 200);
@@ -463,7 +594,7 @@ static void searching(void **unused)
 
 	(void)unused;
 	ws_report_close(r);
-	assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, &e), 0);
+	assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, NULL, &e), 0);
 	ws_lanes_wait(view.v[0].lanes);
 	assert_int_equal(ask(&view, "search", &t, (struct given){{"q", "X"}}), 200);
 	snprintf(want, sizeof(want), "\"count\":%zu,", row_n);
@@ -485,6 +616,8 @@ int main(void)
 	    cmocka_unit_test(nested_ranges),
 	    cmocka_unit_test(wild_ranges),
 	    cmocka_unit_test(few_rows),
+	    cmocka_unit_test(rows_that_no_one_asked_for),
+	    cmocka_unit_test(little_room),
 	    cmocka_unit_test(counters),
 	    cmocka_unit_test(odd_parameters),
 	    cmocka_unit_test(searching),

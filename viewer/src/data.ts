@@ -154,7 +154,9 @@ export const PAINTED = 1,
   MOMENT = 4,
   PREVIEW = 8,
   GROUP = 16,
-  COUNTER = 32;
+  COUNTER = 32,
+  CHOSEN = 64, // these two by the page: byte 23 is a colour that the user chose for the name;
+  FADED = 128; // other names are highlighted
 const LABEL_PIXELS = 20;
 
 export interface TileLevel {
@@ -168,7 +170,8 @@ export interface Tile {
   lane: number;
   k: number;
   index: number;
-  pending: boolean;
+  pending: boolean; // drawn from what the report says of its blocks: its row is not read
+  reading: boolean; // ...but is being read
   asked: number; // levels asked for
   levels: TileLevel[];
   bytes: ArrayBuffer;
@@ -178,6 +181,7 @@ export interface Tile {
   u32: Uint32Array;
   u8: Uint8Array;
   used: number;
+  marked?: boolean;
   gl?: unknown; // the renderer's
 }
 
@@ -213,6 +217,7 @@ export function parseTiles(report: number, k: number, asked: Map<number, number>
       k,
       index: u32[at + 1] | 0,
       pending: u32[at + 2] !== 0,
+      reading: u32[at + 2] === 1,
       asked: asked.get(u32[at]) ?? 1,
       levels,
       bytes,
@@ -255,6 +260,26 @@ export interface Wanted {
   levels: number;
 }
 
+/** What the user said of names, by report: their numbers with the colour chosen, and those that are highlighted (null: all are as usual). */
+export const chosen: Map<number, number>[] = [];
+export const lit: (Set<number> | null)[] = [];
+
+/** Note in a tile which of its rectangles have a chosen colour, and which are faded because others are highlighted. */
+export function mark(t: Tile): void {
+  const colors = chosen[t.report],
+    bright = lit[t.report];
+  if (!colors && !bright && !t.marked) return;
+  t.marked = true;
+  for (let at = 0; at < t.u8.length; at += RECT_BYTES) {
+    const name = t.u32[(at >> 2) + 4],
+      flags = t.u8[at + 22] & ~(CHOSEN | FADED);
+    if (flags & (COUNTER | PREVIEW)) continue;
+    const color = colors?.get(name);
+    t.u8[at + 22] = flags | (color === undefined ? 0 : CHOSEN) | (bright && !bright.has(name) ? FADED : 0);
+    if (color !== undefined) t.u8[at + 23] = color;
+  }
+}
+
 /** Keeps tiles, asks for those that are missing in as few requests as possible, and drops what was not used for long. */
 export class TileCache {
   private tiles = new Map<string, Tile>();
@@ -264,6 +289,7 @@ export class TileCache {
   onDrop: (t: Tile) => void = () => undefined;
   onArrive: () => void = () => undefined;
   onError: (e: Error) => void = () => undefined;
+  onReading: () => void = () => undefined;
   static MOST = 96 << 20;
 
   constructor(private source: Source) {}
@@ -311,7 +337,10 @@ export class TileCache {
     keys.forEach((key) => this.flying.add(key));
     try {
       const bytes = await this.source.tiles({ r: report, k, i: index, n: 1, lanes: lanes.map((w) => `${w.lane}.${w.levels}`).join(",") });
-      for (const t of parseTiles(report, k, new Map(lanes.map((w) => [w.lane, w.levels])), bytes)) this.put(t);
+      for (const t of parseTiles(report, k, new Map(lanes.map((w) => [w.lane, w.levels])), bytes)) {
+        this.put(t);
+        if (t.reading) this.onReading();
+      }
       this.evict();
     } catch (e) {
       this.onError(e as Error);
@@ -326,8 +355,17 @@ export class TileCache {
     const old = this.tiles.get(key);
     if (old) this.drop(key, old);
     t.used = ++this.clock;
+    mark(t);
     this.tiles.set(key, t);
     this.bytes += t.bytes.byteLength + 300;
+  }
+
+  /** Other colours were chosen, or something else highlighted. */
+  remark(): void {
+    for (const t of this.tiles.values()) {
+      mark(t);
+      this.onDrop(t); // what the renderer has of it is old
+    }
   }
 
   private drop(key: string, t: Tile): void {

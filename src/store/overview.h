@@ -1,0 +1,41 @@
+/*
+ * overview.h - what a block of rows holds, in a few numbers: how many rows of each thread, stream, core..., when they were and how
+ * busy that time was. Written beside the blocks (overview blocks), so that a report of any size can be looked at without reading
+ * its rows. Private to store/; store.h has what readers ask.
+ */
+#ifndef WS_OVERVIEW_H
+#define WS_OVERVIEW_H
+
+#include "store/encode.h"
+#include "store/report.h"
+
+/* ---- writing ---- */
+
+struct ws_overview_group {
+	uint32_t key[WS_GROUP_KEYS];
+	uint32_t rows;
+	uint64_t first, last, busy;
+};
+
+struct ws_overview {
+	struct ws_overview_group *group; /* of the block at hand */
+	uint32_t groups, group_cap;
+	uint32_t *slots; /* hash of groups: number + 1 */
+	uint16_t *of;	 /* by row: its group */
+	size_t of_cap;
+	struct ws_bytes pending; /* summaries that are in no block yet */
+	uint32_t summaries;
+};
+
+void ws_overview_free(struct ws_overview *o);
+/* Sum up a block: rows 0..n-1 of `t`, before which `first` are in the report. Blocks of tables without groups, or with too many,
+ * are left out. */
+void ws_overview_add(struct ws_overview *o, enum ws_table t, const void *rows, uint32_t n, uint64_t first);
+/* Encode what is pending into e->out; false when there is nothing. */
+bool ws_overview_encode(struct ws_overview *o, struct ws_encoder *e, uint64_t sequence);
+
+/* ---- reading ---- */
+
+void ws_report_free_groups(struct ws_report *r);
+
+#endif
