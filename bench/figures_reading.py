@@ -175,6 +175,8 @@ def default_stats_of_cuda(b):
 
 QUERIES = {
     "GROUP BY of 10 M ranges": ("ranges", "SELECT text, count(*), sum(end - start) FROM NVTX_EVENTS GROUP BY text"),
+    "GROUP BY of 10 M ranges, six figures": ("ranges", "SELECT text, count(*), sum(end - start), avg(end - start), min(end - start), max(end - start), min(start) "
+                                             "FROM NVTX_EVENTS GROUP BY text"),
     "GROUP BY thread of 10 M ranges": ("ranges", "SELECT globalTid, count(*), sum(end - start) FROM NVTX_EVENTS GROUP BY globalTid"),
     "top ten of 4 M kernels": ("cuda", "SELECT s.value, sum(k.end - k.start) AS t FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = "
                                "k.demangledName GROUP BY s.value ORDER BY t DESC LIMIT 10"),

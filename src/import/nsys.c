@@ -242,8 +242,8 @@ static uint64_t value_of(struct ws_nsys *n, sqlite3_stmt *s, const struct ws_col
 	case WS_T_THREAD:
 	case WS_T_NTHREAD:
 		return ws_nsys_thread(n, sqlite3_column_int64(s, column), at);
-	case WS_T_PROCESS:
-		return ws_nsys_process(n, sqlite3_column_int64(s, column), at);
+	case WS_T_PROCESS: /* a bare pid is for the table's own code to understand */
+		return sqlite3_column_int64(s, column) >> 24 ? ws_nsys_process(n, sqlite3_column_int64(s, column), at) : 0;
 	case WS_T_F64:
 		r = sqlite3_column_double(s, column);
 		memcpy(&bits, &r, 8);
