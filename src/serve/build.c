@@ -93,7 +93,7 @@ static uint32_t row_name(const struct ws_lane_pass *p, const struct ws_batch *b,
 	}
 }
 
-static void row_raw(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i, struct ws_raw *e)
+void ws_lane_raw_of_row(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i, struct ws_raw *e)
 {
 	const struct ws_source *s = p->s;
 
@@ -156,7 +156,7 @@ static int place_batch(void *ctx, const struct ws_batch *b)
 			/* More rows than the census counted are in a report that says wrong things of itself, or that changed. */
 			if (lane == UINT32_MAX || lane >= w->lanes || w->at[lane] >= w->end[lane])
 				continue;
-			row_raw(p, b, i, &e);
+			ws_lane_raw_of_row(p, b, i, &e);
 			e.there = 1;
 			p->l->lane[lane]->raw[w->at[lane]++] = e;
 		}
@@ -170,7 +170,7 @@ static int place_batch(void *ctx, const struct ws_batch *b)
 	return __atomic_load_n(&p->l->stop, __ATOMIC_RELAXED);
 }
 
-static uint64_t event_columns(const struct ws_source *s)
+uint64_t ws_lane_event_columns(const struct ws_source *s)
 {
 	uint64_t columns = ws_lane_key_columns(s) | UINT64_C(1) << s->start;
 
@@ -183,7 +183,7 @@ static uint64_t event_columns(const struct ws_source *s)
 	return columns;
 }
 
-static uint64_t *row_bases(const struct ws_report *r, enum ws_table t)
+uint64_t *ws_lane_row_bases(const struct ws_report *r, enum ws_table t)
 {
 	size_t n = ws_report_blocks(r, t);
 	uint64_t *base = ws_calloc(n + 1, sizeof(*base));
@@ -224,8 +224,8 @@ static void place_source(struct set *set, size_t first, size_t entries)
 	struct ws_lane_pass p = ws_lane_pass_new(l, l->census[first].source, set->workers);
 	size_t blocks = ws_report_blocks(l->r, p.s->table);
 	uint8_t *skip = ws_malloc(blocks), *seen = ws_calloc(blocks, 1);
-	uint64_t *base = row_bases(l->r, p.s->table);
-	struct ws_scan sc = {.table = p.s->table, .columns = event_columns(p.s), .time_max = UINT64_MAX, .skip = skip};
+	uint64_t *base = ws_lane_row_bases(l->r, p.s->table);
+	struct ws_scan sc = {.table = p.s->table, .columns = ws_lane_event_columns(p.s), .time_max = UINT64_MAX, .skip = skip};
 	bool any = false;
 
 	memset(skip, 1, blocks);

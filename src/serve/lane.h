@@ -279,6 +279,15 @@ uint64_t ws_level_busy(const struct ws_level *v, uint32_t from, uint32_t to); /*
 uint32_t ws_level_longest(const struct ws_level *v, uint32_t from, uint32_t to);
 void ws_level_extremes(const struct ws_level *v, uint32_t from, uint32_t to, double *low, double *high);
 
+/* ---- closeup.c ---- */
+
+/*
+ * Those of the lanes that are not read, as far as t0..t1 (times of the session) shows of them: by number, NULL for the others and
+ * where that touches too many blocks. `lanes` may name a lane twice. Thread-safe after the census.
+ */
+struct ws_lane **ws_closeup_new(struct ws_lanes *l, const uint32_t *lanes, size_t n, int64_t t0, int64_t t1);
+void ws_closeup_free(struct ws_lanes *l, struct ws_lane **lanes);
+
 /* ---- NVTX ranges projected on GPUs (project.c) ---- */
 
 /* After the census: make the lanes that there may be. They are filled, and become ready, by ws_project; one without events stays

@@ -86,6 +86,7 @@ export class App {
     this.cache.onArrive = () => this.emit("draw");
     this.cache.onError = (e) => this.fail(e);
     this.cache.onReading = () => this.resume();
+    this.cache.onLevels = (t) => this.deepen(t);
     this.view.onChange = () => this.emit("view");
     this.applySettings();
   }
@@ -256,6 +257,7 @@ export class App {
     await Promise.all(
       this.reports.map(async (r) => {
         const tree = await this.ask<{ rows: TreeRow[] }>("tree", { r: r.id });
+        for (const x of tree?.rows ?? []) if (x.lane !== undefined && !x.ready) x.levels ??= this.deep.get(`${r.id} ${x.lane}`);
         if (tree) this.rows.set(r.id, r.name, this.reports.length > 1, tree.rows);
       }),
     );
@@ -265,6 +267,18 @@ export class App {
 
   progress = 0;
   unread = 0; // rows that are not read: too large to be read before someone looks closer
+
+  private deep = new Map<string, number>(); // levels of rows that are not read, as far as they were in sight
+
+  private deepen(t: { report: number; lane: number; levels: unknown[] }): void {
+    const key = `${t.report} ${t.lane}`;
+    if ((this.deep.get(key) ?? 1) >= t.levels.length) return;
+    this.deep.set(key, t.levels.length);
+    const row = this.laneRow(t.report, t.lane);
+    if (!row || row.ready) return;
+    row.levels = t.levels.length;
+    this.layoutRows();
+  }
 
   /** Rows are being read because someone looked at them. */
   private resume(): void {

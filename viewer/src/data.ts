@@ -154,7 +154,10 @@ export const PAINTED = 1,
   MOMENT = 4,
   PREVIEW = 8,
   GROUP = 16,
-  COUNTER = 32;
+  COUNTER = 32,
+  UNREAD = 64;
+/** Nothing can be asked about these. */
+export const NO_EVENT = COUNTER | PREVIEW | UNREAD;
 const LABEL_PIXELS = 20;
 
 export interface TileLevel {
@@ -267,6 +270,7 @@ export class TileCache {
   onArrive: () => void = () => undefined;
   onError: (e: Error) => void = () => undefined;
   onReading: () => void = () => undefined;
+  onLevels: (t: Tile) => void = () => undefined; // of a row that is not read
   static MOST = 96 << 20;
 
   constructor(private source: Source) {}
@@ -317,6 +321,7 @@ export class TileCache {
       for (const t of parseTiles(report, k, new Map(lanes.map((w) => [w.lane, w.levels])), bytes)) {
         this.put(t);
         if (t.reading) this.onReading();
+        if (t.pending && t.levels.length > 1) this.onLevels(t);
       }
       this.evict();
     } catch (e) {

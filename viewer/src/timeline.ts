@@ -1,7 +1,7 @@
 /** The canvas of rows: rectangles by the painter, text and marks on a 2D canvas over it, the axis of time above. */
 
 import type { App, Hit } from "./app";
-import { COUNTER, GROUP, MOMENT, names, OPEN, PAINTED, palettes, PREVIEW, TILE_PIXELS, tileStart, type Tile, type Wanted } from "./data";
+import { COUNTER, GROUP, MOMENT, names, NO_EVENT, OPEN, PAINTED, palettes, PREVIEW, TILE_PIXELS, tileStart, type Tile, type Wanted } from "./data";
 import { GLPainter, PixelPainter, type Batch, type Painter } from "./gl";
 import { classColor, CLASS_COUNTER, CLASS_OWN, css, inkOn, type RGB } from "./colors";
 import { isCounter, type Row } from "./layout";
@@ -602,7 +602,7 @@ export class Timeline {
   snap(x: number, y: number): number | null {
     const hit = this.hit(x, y),
       { view } = this.app;
-    if (!hit || hit.flags & (COUNTER | PREVIEW)) return null;
+    if (!hit || hit.flags & NO_EVENT) return null;
     const edges = [hit.t0, hit.t1].filter((e) => Math.abs(view.x(e) - x) < 7);
     return edges.length ? edges.sort((a, b) => Math.abs(view.x(a) - x) - Math.abs(view.x(b) - x))[0] : null;
   }
