@@ -8,7 +8,6 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <microhttpd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,15 +18,10 @@
 #include <xxhash.h>
 
 #include "serve/api.h"
+#include "serve/mhd.h"
 #include "serve/record.h"
 #include "serve/serve.h"
 #include "serve/upload.h"
-
-#if MHD_VERSION < 0x00097002
-typedef int mhd_result;
-#else
-typedef enum MHD_Result mhd_result;
-#endif
 
 enum { TOKEN = 32, THREADS = 4, MOST_CONNECTIONS = 64, MOST_UPLOADS = 8, FIRST_PORT = 8300, PORTS = 1000 };
 
@@ -46,29 +40,29 @@ struct post {
 static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
 			     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-static mhd_result respond(struct MHD_Connection *con, unsigned status, const char *type, void *bytes, size_t n,
-			  enum MHD_ResponseMemoryMode mode)
+static ws_mhd_result respond(struct MHD_Connection *con, unsigned status, const char *type, void *bytes, size_t n,
+			     enum MHD_ResponseMemoryMode mode)
 {
-	struct MHD_Response *r = MHD_create_response_from_buffer(n, bytes, mode);
-	mhd_result rc;
+	struct MHD_Response *r = ws_mhd.create_response_from_buffer(n, bytes, mode);
+	ws_mhd_result rc;
 
 	if (!r) {
 		if (mode == MHD_RESPMEM_MUST_FREE)
 			free(bytes);
 		return MHD_NO;
 	}
-	MHD_add_response_header(r, "Content-Type", type);
-	MHD_add_response_header(r, "Content-Security-Policy", policy);
-	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
-	MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
-	MHD_add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
-	MHD_add_response_header(r, "Cache-Control", "no-store");
-	rc = MHD_queue_response(con, status, r);
-	MHD_destroy_response(r);
+	ws_mhd.add_response_header(r, "Content-Type", type);
+	ws_mhd.add_response_header(r, "Content-Security-Policy", policy);
+	ws_mhd.add_response_header(r, "X-Content-Type-Options", "nosniff");
+	ws_mhd.add_response_header(r, "Referrer-Policy", "no-referrer");
+	ws_mhd.add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+	ws_mhd.add_response_header(r, "Cache-Control", "no-store");
+	rc = ws_mhd.queue_response(con, status, r);
+	ws_mhd.destroy_response(r);
 	return rc;
 }
 
-static mhd_result refuse(struct MHD_Connection *con, unsigned status, const char *sentence)
+static ws_mhd_result refuse(struct MHD_Connection *con, unsigned status, const char *sentence)
 {
 	return respond(con, status, "text/plain; charset=utf-8", (void *)sentence, strlen(sentence), MHD_RESPMEM_PERSISTENT);
 }
@@ -102,10 +96,10 @@ static const char *after_token(const struct server *s, const char *url)
 
 static const char *argument(void *ctx, const char *name)
 {
-	return MHD_lookup_connection_value(ctx, MHD_GET_ARGUMENT_KIND, name);
+	return ws_mhd.lookup_connection_value(ctx, MHD_GET_ARGUMENT_KIND, name);
 }
 
-static mhd_result answer_api(struct server *s, struct MHD_Connection *con, const char *path)
+static ws_mhd_result answer_api(struct server *s, struct MHD_Connection *con, const char *path)
 {
 	struct ws_params p = {argument, con};
 	struct ws_answer a = {.type = "text/plain"};
@@ -124,21 +118,21 @@ static mhd_result answer_api(struct server *s, struct MHD_Connection *con, const
  */
 static bool origin_is_own(struct MHD_Connection *con)
 {
-	const char *host = MHD_lookup_connection_value(con, MHD_HEADER_KIND, "Host");
-	const char *origin = MHD_lookup_connection_value(con, MHD_HEADER_KIND, "Origin");
-	const char *site = MHD_lookup_connection_value(con, MHD_HEADER_KIND, "Sec-Fetch-Site");
+	const char *host = ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Host");
+	const char *origin = ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Origin");
+	const char *site = ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Sec-Fetch-Site");
 
 	return host && origin && !strncmp(origin, "http://", 7) && !strcasecmp(origin + 7, host) &&
 	       (!site || !strcmp(site, "same-origin"));
 }
 
-static mhd_result say(struct MHD_Connection *con, unsigned status, const char *sentence)
+static ws_mhd_result say(struct MHD_Connection *con, unsigned status, const char *sentence)
 {
 	return respond(con, status, "text/plain; charset=utf-8", (void *)sentence, strlen(sentence), MHD_RESPMEM_MUST_COPY);
 }
 
 /* What the user chose, not what the page did, was wrong: as in ws_api. */
-static mhd_result say_error(struct MHD_Connection *con, const char *sentence)
+static ws_mhd_result say_error(struct MHD_Connection *con, const char *sentence)
 {
 	struct ws_text t = {0};
 
@@ -148,9 +142,9 @@ static mhd_result say_error(struct MHD_Connection *con, const char *sentence)
 	return respond(con, 200, "application/json", t.s, t.len, MHD_RESPMEM_MUST_FREE);
 }
 
-static mhd_result begin_upload(struct server *s, struct MHD_Connection *con, struct post *p)
+static ws_mhd_result begin_upload(struct server *s, struct MHD_Connection *con, struct post *p)
 {
-	const char *length = MHD_lookup_connection_value(con, MHD_HEADER_KIND, "Content-Length");
+	const char *length = ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Content-Length");
 	struct ws_err e = {.msg = ""};
 	uint64_t bytes = length ? strtoull(length, NULL, 10) : 0;
 
@@ -164,7 +158,7 @@ static mhd_result begin_upload(struct server *s, struct MHD_Connection *con, str
 	return say(con, bytes > WS_UPLOAD_MOST ? 413 : 400, e.msg);
 }
 
-static mhd_result end_upload(struct server *s, struct MHD_Connection *con, struct post *p)
+static ws_mhd_result end_upload(struct server *s, struct MHD_Connection *con, struct post *p)
 {
 	struct ws_text t = {0};
 	struct ws_err e = {.msg = ""};
@@ -176,7 +170,7 @@ static mhd_result end_upload(struct server *s, struct MHD_Connection *con, struc
 	return respond(con, 200, "application/json", t.s, t.len, MHD_RESPMEM_MUST_FREE);
 }
 
-static mhd_result end_record(struct server *s, struct MHD_Connection *con, bool start)
+static ws_mhd_result end_record(struct server *s, struct MHD_Connection *con, bool start)
 {
 	struct ws_params p = {argument, con};
 	struct ws_err e = {.msg = ""};
@@ -187,7 +181,8 @@ static mhd_result end_record(struct server *s, struct MHD_Connection *con, bool 
 }
 
 /* The library calls this for the head, then for each block of the body, then once more. */
-static mhd_result post(struct server *s, struct MHD_Connection *con, const char *path, const char *bytes, size_t *n, void **request)
+static ws_mhd_result post(struct server *s, struct MHD_Connection *con, const char *path, const char *bytes, size_t *n,
+			  void **request)
 {
 	struct post *p = *request;
 	bool upload = !strcmp(path, "api/add"), start = !strcmp(path, "api/record/start");
@@ -227,8 +222,8 @@ static void completed(void *ctx, struct MHD_Connection *con, void **request, enu
 	*request = NULL;
 }
 
-static mhd_result answer(void *ctx, struct MHD_Connection *con, const char *url, const char *method, const char *version,
-			 const char *upload, size_t *upload_size, void **request)
+static ws_mhd_result answer(void *ctx, struct MHD_Connection *con, const char *url, const char *method, const char *version,
+			    const char *upload, size_t *upload_size, void **request)
 {
 	struct server *s = ctx;
 	const char *path;
@@ -238,7 +233,7 @@ static mhd_result answer(void *ctx, struct MHD_Connection *con, const char *url,
 		*upload_size = 0;
 		return MHD_YES;
 	}
-	if (!host_is_local(MHD_lookup_connection_value(con, MHD_HEADER_KIND, "Host")))
+	if (!host_is_local(ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Host")))
 		return refuse(con, 403, "This server answers only to localhost.\n");
 	path = after_token(s, url);
 	if (!path)
@@ -278,11 +273,11 @@ static struct MHD_Daemon *listen_on(struct server *s, int port, int *got, struct
 	struct MHD_Daemon *d;
 
 	errno = 0;
-	d = MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD, (uint16_t)port, NULL, NULL, answer, s,
-			     MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&a, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
-			     MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, 120u,
-			     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL,
-			     MHD_OPTION_END);
+	d = ws_mhd.start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD, (uint16_t)port, NULL, NULL, answer, s,
+				MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&a, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
+				MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, 120u,
+				MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL,
+				MHD_OPTION_END);
 	if (!d) {
 		if (port)
 			ws_fail(e, "cannot listen on port %d of 127.0.0.1%s; --port chooses another", port,
@@ -291,7 +286,7 @@ static struct MHD_Daemon *listen_on(struct server *s, int port, int *got, struct
 			ws_fail(e, "cannot listen on 127.0.0.1");
 		return NULL;
 	}
-	info = MHD_get_daemon_info(d, MHD_DAEMON_INFO_BIND_PORT);
+	info = ws_mhd.get_daemon_info(d, MHD_DAEMON_INFO_BIND_PORT);
 	*got = info ? info->port : port;
 	return d;
 }
@@ -388,6 +383,8 @@ int ws_view_serve(const struct ws_view_request *q, struct ws_err *e)
 
 	if (!ws_assets[0].bytes)
 		return ws_fail(e, "this warpsight was built without its page: esbuild was missing");
+	if (ws_mhd_open(e) < 0)
+		return -1;
 	block_signals(&old);
 	if (ws_view_open(&s.view, q->files, q->n, NULL, e) < 0)
 		goto out;
@@ -400,7 +397,7 @@ int ws_view_serve(const struct ws_view_request *q, struct ws_err *e)
 		goto close;
 	announce(q, &s, port);
 	wait_for_signal();
-	MHD_stop_daemon(d);
+	ws_mhd.stop_daemon(d);
 	rc = 0;
 close:
 	ws_recorder_free(s.view.rec);
