@@ -789,8 +789,11 @@ int ws_api_session(struct ws_call *c, struct ws_err *e)
 	ws_put_string(c->out, "version", WS_VERSION);
 	ws_put_key(c->out, "reports");
 	ws_text_puts(c->out, "[");
-	for (size_t i = 0; i < ws_view_count(c->view); i++)
+	for (size_t i = 0; i < ws_view_count(c->view); i++) {
+		pthread_rwlock_rdlock(&c->view->v[i].use);
 		one_report(c->out, &c->view->v[i], i);
+		pthread_rwlock_unlock(&c->view->v[i].use);
+	}
 	ws_text_puts(c->out, "]");
 	if (c->view->uploads)
 		ws_put_int(c->out, "upload_most", (int64_t)WS_UPLOAD_MOST);

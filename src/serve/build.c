@@ -600,6 +600,8 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *r, const struct ws_lanes_
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->changed, NULL);
 	pthread_rwlock_init(&l->shown, NULL);
+	for (size_t i = 0; l->opts.like && i < l->opts.like->n; i++)
+		ws_lane_make(l, l->opts.like->lane[i]->kind, l->opts.like->lane[i]->key);
 	l->building = !pthread_create(&l->builder, NULL, build, l);
 	l->serving = l->building && !pthread_create(&l->server, NULL, serve, l);
 	if (!l->building)

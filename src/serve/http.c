@@ -18,6 +18,7 @@
 #include <xxhash.h>
 
 #include "serve/api.h"
+#include "serve/jobs.h"
 #include "serve/mhd.h"
 #include "serve/record.h"
 #include "serve/serve.h"
@@ -162,11 +163,17 @@ static ws_mhd_result end_upload(struct server *s, struct MHD_Connection *con, st
 {
 	struct ws_text t = {0};
 	struct ws_err e = {.msg = ""};
-	int number = ws_upload_finish(p->upload, &s->view, &e);
+	bool foreign;
+	int number = ws_upload_finish(p->upload, &s->view, &foreign, &e);
 
+	if (number >= 0 && foreign) {
+		number = ws_jobs_add(s->view.jobs, p->upload, &e);
+		p->upload = NULL;
+		__atomic_sub_fetch(&s->uploads, 1, __ATOMIC_RELAXED);
+	}
 	if (number < 0)
 		return say_error(con, e.msg);
-	ws_text_printf(&t, "{\"report\":%d}", number);
+	ws_text_printf(&t, "{\"%s\":%d}", foreign ? "job" : "report", number);
 	return respond(con, 200, "application/json", t.s, t.len, MHD_RESPMEM_MUST_FREE);
 }
 
@@ -180,15 +187,23 @@ static ws_mhd_result end_record(struct server *s, struct MHD_Connection *con, bo
 	return say(con, 200, "{}");
 }
 
+static ws_mhd_result end_cancel(struct server *s, struct MHD_Connection *con)
+{
+	struct ws_params p = {argument, con};
+	struct ws_err e = {.msg = ""};
+
+	return ws_jobs_cancel(s->view.jobs, &p, &e) ? say_error(con, e.msg) : say(con, 200, "{}");
+}
+
 /* The library calls this for the head, then for each block of the body, then once more. */
 static ws_mhd_result post(struct server *s, struct MHD_Connection *con, const char *path, const char *bytes, size_t *n,
 			  void **request)
 {
 	struct post *p = *request;
-	bool upload = !strcmp(path, "api/add"), start = !strcmp(path, "api/record/start");
+	bool upload = !strcmp(path, "api/add"), cancel = !strcmp(path, "api/cancel"), start = !strcmp(path, "api/record/start");
 
 	if (!p) {
-		if (!upload && !((start || !strcmp(path, "api/record/stop")) && s->view.rec))
+		if (!upload && !cancel && !((start || !strcmp(path, "api/record/stop")) && s->view.rec))
 			return refuse(con, 405, "Only GET.\n");
 		if (!origin_is_own(con))
 			return refuse(con, 403, "Only the page itself may ask for this.\n");
@@ -202,7 +217,7 @@ static ws_mhd_result post(struct server *s, struct MHD_Connection *con, const ch
 		*n = 0;
 		return MHD_YES;
 	}
-	return upload ? end_upload(s, con, p) : end_record(s, con, start);
+	return upload ? end_upload(s, con, p) : cancel ? end_cancel(s, con) : end_record(s, con, start);
 }
 
 /* A request is over, answered or broken off. */
@@ -391,6 +406,7 @@ int ws_view_serve(const struct ws_view_request *q, struct ws_err *e)
 	if (make_token(s.token, e) < 0)
 		goto close;
 	s.view.uploads = true;
+	s.view.jobs = ws_jobs_new(&s.view);
 	s.view.rec = q->record ? ws_recorder_new(&s.view, q->record) : NULL;
 	d = q->port ? listen_on(&s, q->port, &port, e) : listen_anywhere(&s, &port, e);
 	if (!d)
@@ -400,6 +416,7 @@ int ws_view_serve(const struct ws_view_request *q, struct ws_err *e)
 	ws_mhd.stop_daemon(d);
 	rc = 0;
 close:
+	ws_jobs_free(s.view.jobs);
 	ws_recorder_free(s.view.rec);
 	ws_view_close(&s.view);
 out:

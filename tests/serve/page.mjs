@@ -56,6 +56,13 @@ async function serve(...args) {
   return { url, process: p, output: () => text };
 }
 
+const readText = (path) => {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return ""; // it has ended meanwhile
+  }
+};
 const sleep = (ms) => new Promise((f) => setTimeout(f, ms));
 async function until(what, f) {
   let last;
@@ -1018,6 +1025,90 @@ test("record: a command that cannot be run is said; words that go astray are ref
   l.process.kill("SIGINT");
   equal(await ended, 0, "exit status");
   ok(existsSync(join(cwd, "report1.wsrep")), "the recording was ended in order");
+});
+
+test("open: traces are imported beside the page, which shows how far it is, can cancel, and other pages see what comes of it", async () => {
+  const dir = mkdtempSync(join(folder, "import-"));
+  const s = await serve({ env: { ...process.env, TMPDIR: dir } }, make("beside.wsrep", makeReport, "1"));
+  const t = await open(s),
+    other = await open(s);
+  const trace = (n) => `[${Array.from({ length: n }, (_, i) => `{"ph":"X","ts":${i},"dur":1,"pid":1,"tid":2,"name":"imported"}`).join(",\n")}]`;
+  const drop = (name, n) =>
+    t.eval(
+      ([name, text]) => {
+        const d = new DataTransfer();
+        d.items.add(new File([text], name));
+        document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: d, bubbles: true, cancelable: true }));
+      },
+      [name, trace(n)],
+    );
+  const state = async () => JSON.parse((await get(`${s.url}api/state`)).body);
+
+  /* A child that is held still is under way for as long as this takes. */
+  await drop("held.json", 400000);
+  const child = await until("the import", () => readdirSync("/proc").find((p) => /^\d+$/.test(p) && existsSync(`/proc/${p}/cmdline`) && readText(`/proc/${p}/cmdline`).includes(dir) && readText(`/proc/${p}/cmdline`).includes("import")));
+  process.kill(Number(child), "SIGSTOP");
+  await until("it is shown", async () => (await t.page.textContent(".jobs")).includes("Importing held.json"));
+  equal((await get(`${s.url}api/sum?r=0`)).status, 200, "the server answers meanwhile");
+  await drop("second.json", 3);
+  await until("the second waits", async () => (await state()).jobs.some((j) => j.state === "waiting"));
+  await t.page.click(".jobs button:text-is('Cancel')");
+  await until("it is cancelled", async () => (await state()).jobs.some((j) => j.name === "held.json" && j.state === "cancelled"));
+  ok(!existsSync(`/proc/${child}`) || readText(`/proc/${child}/cmdline`) === "", "its process is gone");
+  await until("the second, here", async () => (await names(t)).includes("second.json"));
+  await until("the second, in the other page", async () => (await names(other)).includes("second.json"));
+  await until("nothing is left", () => left(dir).length === 0);
+  equal((await post(`${s.url}api/cancel?job=0`)).body.includes("not under way"), true, "cancelled twice");
+  equal((await post(`${s.url}api/cancel?job=0`, "", { Origin: "http://evil.example" })).status, 403, "cancelled by another page");
+
+  /* The server's end ends an import too. */
+  await drop("last.json", 400000);
+  const last = await until("the last", () => readdirSync("/proc").find((p) => /^\d+$/.test(p) && readText(`/proc/${p}/cmdline`).includes(dir) && readText(`/proc/${p}/cmdline`).includes("import")));
+  process.kill(Number(last), "SIGSTOP");
+  await t.end();
+  await other.end();
+  const ended = new Promise((f) => {
+    s.process.removeAllListeners("exit");
+    s.process.on("exit", f);
+  });
+  s.process.kill("SIGINT");
+  equal(await ended, 0, "exit status");
+  ok(!existsSync(`/proc/${last}`) || readText(`/proc/${last}/cmdline`) === "", "its process is gone with the server");
+  equal(left(dir), [], "nothing is left");
+});
+
+test("live: a report that is being recorded grows on the page until it has ended", async () => {
+  const cwd = mkdtempSync(join(folder, "live-"));
+  const s = await serve({ cwd }, "--record", "--", process.execPath, "-e", "const f = require('fs'); const i = setInterval(() => { f.writeFileSync('beat', String(Date.now())); if (f.existsSync('stop')) clearInterval(i); }, 20)");
+  await post(`${s.url}api/record/start?osrt=1`);
+  await until("it runs", () => existsSync(join(cwd, "beat")));
+  await until("the report, while it is recorded", async () => JSON.parse((await get(`${s.url}api/state`)).body).reports.length === 1);
+  const t = await open(s);
+  await until("the mark", async () => (await t.page.textContent("header .status")).includes("live"));
+  const facts = () =>
+    t.eval(() => {
+      const a = window.warpsight.app;
+      return { last: a.reports[0].last, events: a.reports[0].tables.reduce((n, x) => n + x.rows, 0), t1: a.view.t1, rows: a.rows.visible.map((r) => r.key) };
+    });
+  await until("rows", async () => (await facts()).rows.length > 2);
+  const before = await facts();
+  const after = await until("more", async () => {
+    const f = await facts();
+    return f.last > before.last && f.events > before.events && f.t1 > before.t1 && f;
+  });
+  ok(before.rows.every((k) => after.rows.includes(k)), `rows keep what they are called: ${before.rows} / ${after.rows}`);
+  /* Someone who looks at the beginning goes on doing so. */
+  await t.eval(() => window.warpsight.app.view.set(0, 1e6));
+  await until("more again", async () => (await facts()).events > after.events);
+  equal((await facts()).t1, 1e6, "the window stays");
+  writeFileSync(join(cwd, "stop"), "");
+  await until("the end", async () => !(await t.page.textContent("header .status")).includes("live"));
+  await t.settled();
+  const shown = JSON.parse((await get(`${s.url}api/session`)).body).reports[0];
+  equal([shown.complete, shown.damage.length], [1, 0], "it is whole now");
+  equal((await facts()).events, shown.tables.reduce((n, x) => n + x.rows, 0), "all of its events");
+  ok(JSON.parse((await get(`${s.url}api/record`)).body).report === 0, "one report, not two");
+  await t.end();
 });
 
 /* ---- running ---- */

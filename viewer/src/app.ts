@@ -186,6 +186,26 @@ export class App {
     await this.start(before);
   }
 
+  live = false; // something is being recorded
+
+  /** Reports that are being recorded have grown: show what is new. A view of all, or of the end, stays one. */
+  async renew(which: number[]): Promise<void> {
+    const session = await this.ask<{ reports: ReportInfo[] }>("session"),
+      { first, last, t0, t1 } = this.view;
+    if (!session || session.reports.length !== this.reports.length) return;
+    this.reports = session.reports;
+    this.extent();
+    const grown = this.view.last - last;
+    if (t0 <= first && t1 >= last) [this.view.t0, this.view.t1] = [Math.min(t0, this.view.first), this.view.last];
+    else if (t1 >= last && grown > 0) [this.view.t0, this.view.t1] = [t0 + grown, t1 + grown];
+    this.view.onChange();
+    await this.loadTrees();
+    for (const r of which) this.cache.renew(r);
+    this.complete = false;
+    await this.follow();
+    this.emit("built");
+  }
+
   async start(before?: Stored): Promise<void> {
     const session = await this.ask<{ version: string; reports: ReportInfo[]; upload_most?: number; record?: number }>("session");
     if (!session) return;

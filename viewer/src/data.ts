@@ -289,6 +289,11 @@ export class TileCache {
     return this.flying.size > 0;
   }
 
+  /** Have all tiles of a report asked for again at the next frame that shows them; until then they are as they were. */
+  renew(report: number): void {
+    for (const t of this.tiles.values()) if (t.report === report) t.asked = 0;
+  }
+
   /** Have pending tiles asked for again at the next frame that shows them. */
   retryPending(): void {
     for (const t of this.tiles.values()) if (t.pending) t.asked = 0;

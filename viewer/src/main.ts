@@ -10,6 +10,7 @@ import { SearchBar } from "./panels/search";
 import { rowMenu } from "./rowmenu";
 import { showHelp } from "./menu";
 import { Opener, showRecord } from "./add";
+import { Watch } from "./watch";
 import { add, fill, h, later } from "./dom";
 import { count, duration, percent } from "./format";
 import { t } from "./i18n";
@@ -53,7 +54,8 @@ function boot(): void {
     app.on("words", name);
     return b;
   };
-  const opener = new Opener(app);
+  const watch = new Watch(app),
+    opener = new Opener(app, watch);
   const openButton = button("+", "open_file", () => opener.choose()),
     recordButton = button("●", "record", () => void showRecord(app));
   openButton.hidden = recordButton.hidden = true;
@@ -98,6 +100,7 @@ function boot(): void {
       button("?", "help", () => showHelp(app.theme.dark)),
     ),
     error,
+    watch.root,
     empty,
     body,
     edge,
@@ -137,11 +140,13 @@ function boot(): void {
   });
   const say = (): void => {
     const all = app.reports.reduce((n, r) => n + (r.tables.reduce((m, x) => m + x.rows, 0) || 0), 0);
-    status.textContent = app.building ? t("loading", percent(app.progress)) : `${t("n_events", count(all))}${app.complete ? "" : ` · ${t("loading", percent(app.progress))}`} · ${duration(app.view.t1 - app.view.t0)}`;
+    const mark = app.live ? `● ${t("live")} · ` : "";
+    status.textContent = app.building ? mark + t("loading", percent(app.progress)) : `${mark}${t("n_events", count(all))}${app.complete ? "" : ` · ${t("loading", percent(app.progress))}`} · ${duration(app.view.t1 - app.view.t0)}`;
   };
   app.on("progress", say);
   app.on("view", say);
   app.on("words", say);
+  app.on("live", say);
 
   /* How busy each row is in the window, when that has come to rest. */
   const busy = later(150, async () => {
