@@ -76,7 +76,7 @@ struct ws_call {
 enum { WS_API_SAY = 1 };
 typedef int ws_api_fn(struct ws_call *c, struct ws_err *e);
 ws_api_fn ws_api_session, ws_api_tree, ws_api_tiles, ws_api_at, ws_api_event, ws_api_sum, ws_api_events, ws_api_search, ws_api_step,
-    ws_api_flame, ws_api_progress, ws_api_record, ws_api_state;
+    ws_api_flame, ws_api_progress, ws_api_record, ws_api_state, ws_api_diff;
 
 const char *ws_param(const struct ws_call *c, const char *name);
 /* A whole number from `low` to `high`; `fallback` when it is not given. False, and a sentence in `e`, when it is something else. */
@@ -101,6 +101,23 @@ void ws_put_comma(struct ws_text *t); /* between elements of an array */
 /* A time of the session, as ns from time zero. */
 void ws_put_time(struct ws_text *t, const char *key, const struct ws_lanes *l, uint64_t time);
 
+/* Where an event is shown. */
+struct ws_spot {
+	uint32_t lane, level, event;
+};
+
+/* Sums of a window by kind of lane and text. */
+struct ws_sum_group {
+	uint64_t count, total, min, max;
+	uint32_t name;
+	uint8_t kind;
+	struct ws_spot longest;
+};
+/* Of events that touch t0..t1 (times of the session), cut to it; those of lanes that are not read yet (*unread) are not among them.
+ * The caller frees. */
+int ws_sum_window(struct ws_call *c, int64_t t0, int64_t t1, struct ws_sum_group **v, size_t *n, uint32_t *unread,
+		  struct ws_err *e);
+
 /* Which names a search matches; asked once for each name. */
 struct ws_matcher;
 struct ws_matcher *ws_matcher_new(const struct ws_call *c, struct ws_err *e); /* by parameters q, re, case; NULL with a sentence */
@@ -108,10 +125,6 @@ bool ws_matches(struct ws_matcher *m, uint32_t name);
 bool ws_matcher_all(const struct ws_matcher *m); /* nothing is asked for: all match */
 void ws_matcher_free(struct ws_matcher *m);
 
-/* Where an event is shown. */
-struct ws_spot {
-	uint32_t lane, level, event;
-};
 /* Find the event that row `row` of a source became in a lane; false when it is not there. */
 bool ws_find_event(const struct ws_lanes *l, uint32_t lane, uint8_t source, uint32_t row, uint64_t start, struct ws_spot *s);
 /* Number of the lane with this kind and key, or UINT32_MAX. */

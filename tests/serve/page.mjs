@@ -1077,6 +1077,56 @@ test("open: traces are imported beside the page, which shows how far it is, can 
   equal(left(dir), [], "nothing is left");
 });
 
+test("compare: two reports, and two windows of them, name by name", async () => {
+  const two = [make("a.wsrep", makeReport, "20"), make("b.wsrep", makeReport, "10")];
+  const s = await serve(...two);
+  const t = await open(s);
+  await t.page.click("[data-tab=compare]");
+  const rows = () => t.page.$$eval(".compare tbody tr", (all) => all.map((r) => [...r.cells].map((c) => c.textContent)));
+  const shown = await until("kernels", async () => (await rows()).length > 2 && (await rows()));
+  const gemm = shown.find((r) => r[8] === "sm90_gemm_f16");
+  equal([gemm[0], gemm[1]], ["360", "180"], "how often here and there");
+  ok(gemm[6].startsWith("−"), `less there: ${gemm[6]}`);
+  ok(Math.abs(Number(gemm[7]) - 0.5) < 0.1, `half of it: ${gemm[7]}`);
+
+  /* What the server says is what sums of each say. */
+  const ask = (path) => t.eval((p) => window.warpsight.app.source.json(...p), path);
+  for (const w of [{}, { t0: 0, t1: 3e6, u0: 1e6, u1: 2e6 }]) {
+    const d = await ask(["diff", { a: 0, b: 1, ...w }]);
+    const sums = [await ask(["sum", { r: 0, t0: w.t0, t1: w.t1 }]), await ask(["sum", { r: 1, t0: w.u0, t1: w.u1 }])];
+    equal(d.unread, 0, "all is read");
+    for (const [k, side] of [["a", 0], ["b", 1]]) {
+      const by = new Map(d.pairs.filter((p) => p[k][0]).map((p) => [`${p.kind} ${p.name}`, p[k]]));
+      const plain = new Map(); // threads of one name are several groups of a report
+      for (const g of sums[side].groups) {
+        const x = plain.get(`${g.kind} ${g.name}`) ?? [0, 0, Infinity, 0];
+        plain.set(`${g.kind} ${g.name}`, [x[0] + g.count, x[1] + g.total, Math.min(x[2], g.min), Math.max(x[3], g.max)]);
+      }
+      equal([...by.keys()].sort(), [...plain.keys()].sort(), `names of ${k}`);
+      for (const [name, x] of plain) equal(by.get(name), x, name);
+    }
+  }
+
+  /* Sorted by a column, both ways; another kind; a window on one side. */
+  const values = async (i) => (await rows()).map((r) => Number(r[i].replace(/[^0-9]/g, "")));
+  await t.page.click(".compare th:nth-child(1) button");
+  const down = await values(0);
+  equal(down, [...down].sort((x, y) => y - x), "by count");
+  await t.page.click(".compare th:nth-child(1) button");
+  equal(await values(0), [...down].reverse().sort((x, y) => x - y), "by count, upwards");
+  await t.page.click(".compare .actions button:text-is('CUDA API')");
+  ok((await rows()).some((r) => r[8].startsWith("cudaLaunchKernel")), "calls");
+  await t.eval(() => window.warpsight.app.setRange([0, 2e6]));
+  const calls = async (column = 0) => Number((await rows()).find((r) => r[8].startsWith("cudaLaunchKernel"))[column].replace(/[^0-9]/g, ""));
+  const all = await calls();
+  await t.page.click(".compare .side:nth-child(1) button:nth-of-type(2)");
+  await until("the window", async () => (await calls()) < all);
+  await t.page.selectOption(".compare .side:nth-child(2) select", "0");
+  await until("one with itself", async () => (await calls()) < all && (await calls(1)) === all);
+  for (const q of ["a=9", "b=-1", "t0=x", "u1=1e9"]) equal((await get(`${s.url}api/diff?${q}`)).status, 400, q);
+  await t.end();
+});
+
 test("live: a report that is being recorded grows on the page until it has ended", async () => {
   const cwd = mkdtempSync(join(folder, "live-"));
   const s = await serve({ cwd }, "--record", "--", process.execPath, "-e", "const f = require('fs'); const i = setInterval(() => { f.writeFileSync('beat', String(Date.now())); if (f.existsSync('stop')) clearInterval(i); }, 20)");
