@@ -737,12 +737,32 @@ test("an exported page stands alone: rows, zoom, details, statistics, search", a
   await t.click("nvtx", 1.5 * MS, 0);
   const s = await until("an event", () => t.selected());
   ok(s.name.startsWith("step"), s.name);
+
+  /* Details are what the server says, but for links that need the whole report. */
+  const live = await open(one);
+  const spots = await t.eval(async () => (await window.warpsight.app.source.json("events", { r: 0, limit: 1000 })).events.filter((x) => x.start > 0.6e6 && x.end < 2.9e6));
+  const all = await live.eval(async () => (await window.warpsight.app.source.json("events", { r: 0, limit: 1000, t0: 0.5e6, t1: 3e6 })).events);
+  const detail = (page, x) => page.eval(async (p) => window.warpsight.app.source.json("event", { r: 0, ...p }), { lane: x.lane, level: x.level, event: x.event });
+  const strip = (d) => ({ table: d.table, sqlite: d.sqlite, columns: d.columns, stack: d.stack });
+  const kinds = new Set();
+  for (const x of spots) {
+    const there = all.find((y) => y.name === x.name && y.start === x.start && y.end === x.end && y.lane === x.lane);
+    const mine = await detail(t, x);
+    if (kinds.has(mine.table) || !there) continue;
+    kinds.add(mine.table);
+    equal(strip(mine), strip(await detail(live, there)), `details of ${x.name} (${mine.table})`);
+  }
+  ok(["cuda_api", "cuda_kernel", "nvtx", "osrt", "sample"].every((k) => kinds.has(k)), `tables: ${[...kinds]}`);
+  const launch = spots.find((x) => x.name.startsWith("cudaLaunchKernel"));
+  const work = (await detail(t, launch)).links.filter((l) => l.role === "work");
+  equal(work.length, 1, "the work of a launch");
+  ok((await detail(t, work[0])).links.some((l) => l.role === "call" && l.start === launch.start), "and back");
+
   await t.drag(await t.at("process", 1 * MS), await t.at("process", 2 * MS));
   await until("statistics", async () => (await t.page.locator(".statistics tbody tr").count()) > 2);
   /* The same window asked of the server: the same sums. */
   const range = await t.eval(() => window.warpsight.app.range.map(Math.round));
   const sum = (page) => page.eval(async ([x, y]) => (await window.warpsight.app.source.json("sum", { r: 0, t0: x, t1: y })).groups.map((g) => [g.kind, g.name, g.count, g.total]).sort((p, q) => (p.join() < q.join() ? -1 : 1)), range);
-  const live = await open(one);
   equal(await sum(t), await sum(live), "sums of the exported page and of the server");
   await live.end();
   await t.page.locator(".searchbox").fill("forward");
