@@ -19,6 +19,7 @@ enum ws_opt_kind {
 	WS_OPT_FLAG,   /* bool: present or not */
 	WS_OPT_BOOL,   /* bool: bare means true; =true/=false, or next word true/false */
 	WS_OPT_STRING, /* const char * */
+	WS_OPT_MAYBE,  /* const char *: "" when bare; a value only after '=' */
 	WS_OPT_INT,    /* int64_t */
 	WS_OPT_SECONDS,/* double: 1.5, and 500ms, 10s, 2m are understood */
 	WS_OPT_ENUM,   /* const char *, one of the comma-separated `values` */

@@ -50,7 +50,7 @@ static void add_words(struct ws_text *out, const struct ws_opt *o)
 
 static bool takes_value(const struct ws_opt *o)
 {
-	return o->kind != WS_OPT_FLAG && o->kind != WS_OPT_BOOL && o->kind != WS_OPT_LATER;
+	return o->kind != WS_OPT_FLAG && o->kind != WS_OPT_BOOL && o->kind != WS_OPT_MAYBE && o->kind != WS_OPT_LATER;
 }
 
 static void add_command(struct ws_text *out, const struct ws_command *c)

@@ -9,7 +9,7 @@ struct options {
 	const char *type, *output, *show, *by;
 	struct ws_list tables, times;
 	int64_t shift;
-	bool overwrite, append, quiet, separate_strings, normalize, lazy, blobs;
+	bool overwrite, append, quiet, separate_strings, normalize, lazy, blobs, json;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -55,6 +55,10 @@ static const struct ws_opt opts[] = {
      "Times count from 1970 (UTC) instead of the start of the collection, as exact as the machine's clock.", NULL},
     {"include-blobs", 0, WS_OPT_BOOL, AT(blobs), NULL, NULL,
      "false: leave out the bytes of extended NVTX payloads.", "true"},
+    {"include-json", 0, WS_OPT_BOOL, AT(json), NULL, NULL,
+     "Known for compatibility: only false, as JSON texts of NVTX payloads are not made. Their bytes are in binaryData, their layout in "
+     "NVTX_PAYLOAD_SCHEMAS and NVTX_PAYLOAD_SCHEMA_ENTRIES.",
+     "false"},
     {"separate-strings", 0, WS_OPT_BOOL, AT(separate_strings), NULL, NULL,
      "For JSON lines: refer to texts by number alone, and have them in the lines of StringIds.", NULL},
     {"show", 0, WS_OPT_SET, AT(show), "WHAT[,WHAT...]", "on-cpu,off-cpu,python,gpu",
@@ -88,6 +92,11 @@ static int run(void *values, int argc, char **argv)
 				      .time_count = o->times.n};
 	int rc;
 
+	if (o->json) {
+		ws_say("export: --include-json: payloads of NVTX are not written as JSON; their bytes are in NVTX_EVENTS.binaryData, and "
+		       "NVTX_PAYLOAD_SCHEMA_ENTRIES says what is where in them");
+		return WS_EXIT_USAGE;
+	}
 	if (argc != 1) {
 		ws_say(argc ? "export: one report file at a time, but %d are given" : "export: no report file is given", argc);
 		return WS_EXIT_USAGE;

@@ -91,6 +91,8 @@ void ws_opt_spelling(struct ws_text *out, const struct ws_opt *o)
 	ws_text_printf(out, "--%s", o->name);
 	if (o->kind == WS_OPT_BOOL)
 		ws_text_puts(out, "[=true|false]");
+	else if (o->kind == WS_OPT_MAYBE)
+		ws_text_printf(out, "[=%s]", o->arg ? o->arg : "VALUE");
 	else if (o->kind != WS_OPT_FLAG && o->kind != WS_OPT_LATER)
 		ws_text_printf(out, "=%s", o->arg ? o->arg : "VALUE");
 }

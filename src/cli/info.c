@@ -23,6 +23,7 @@ struct summary {
 	const struct ws_report *r;
 	struct ws_who *who;
 	uint64_t zero, last;
+	uint64_t lost; /* events that were recorded and are not there */
 	struct ids {
 		uint32_t *v;
 		size_t n, cap;
@@ -50,6 +51,19 @@ static void gather(const struct summary *s, enum ws_table t, int column, struct 
 		ids->v[ids->n++] = (uint32_t)v[column];
 	}
 	ws_cursor_close(c);
+}
+
+static uint64_t lost_events(const struct ws_report *r)
+{
+	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_loss, 0, UINT64_MAX);
+	const uint64_t *v;
+	uint64_t sum = 0;
+
+	while (ws_cursor_next(c, &v))
+		if (__builtin_add_overflow(sum, v[ws_loss_events], &sum))
+			sum = UINT64_MAX;
+	ws_cursor_close(c);
+	return sum;
 }
 
 static uint64_t thread_count(const struct summary *s, uint32_t process)
@@ -90,8 +104,14 @@ static void print_file(const struct summary *s)
 {
 	printf("File:       ");
 	put(ws_report_path(s->r), strlen(ws_report_path(s->r)));
-	printf(" (%" PRIu64 " bytes, %s)\n", ws_report_file_size(s->r),
-	       ws_report_complete(s->r) ? "complete" : "not closed properly or damaged");
+	printf(" (%" PRIu64 " bytes, ", ws_report_file_size(s->r));
+	if (!ws_report_complete(s->r))
+		printf("not closed properly or damaged");
+	else
+		printf(s->lost ? "closed properly" : "complete");
+	if (s->lost)
+		printf("; %" PRIu64 " event%s lost: see below", s->lost, s->lost == 1 ? " was" : "s were");
+	printf(")\n");
 	printf("Time span:  ");
 	put_seconds(s->last > s->zero ? s->last - s->zero : 0);
 	printf("\n");
@@ -349,9 +369,11 @@ static void json(const struct summary *s)
 
 	ws_text_puts(&t, "{\n  ");
 	json_text(&t, "file", ws_report_path(s->r), strlen(ws_report_path(s->r)));
-	ws_text_printf(&t, ",\n  \"bytes\": %" PRIu64 ",\n  \"complete\": %s,\n  \"span_ns\": %" PRIu64 ",\n",
-		       ws_report_file_size(s->r), ws_report_complete(s->r) ? "true" : "false",
-		       s->last > s->zero ? s->last - s->zero : 0);
+	ws_text_printf(&t,
+		       ",\n  \"bytes\": %" PRIu64 ",\n  \"complete\": %s,\n  \"closed\": %s,\n  \"lost_events\": %" PRIu64
+		       ",\n  \"span_ns\": %" PRIu64 ",\n",
+		       ws_report_file_size(s->r), ws_report_complete(s->r) && !s->lost ? "true" : "false",
+		       ws_report_complete(s->r) ? "true" : "false", s->lost, s->last > s->zero ? s->last - s->zero : 0);
 	json_facts(s, &t);
 	json_processes(s, &t);
 	json_tables(s, &t);
@@ -408,6 +430,7 @@ static int info_run(void *values, int argc, char **argv)
 	s.who = ws_who_open(r);
 	s.zero = ws_time_zero(r);
 	s.last = ws_time_last(r);
+	s.lost = lost_events(r);
 	s.verified = o->verify;
 	gather(&s, WS_TABLE_process, ws_process_id, &s.processes);
 	gather(&s, WS_TABLE_thread, ws_thread_id, &s.threads);
@@ -439,7 +462,9 @@ const struct ws_command ws_cmd_info = {
     .usage = "[options] FILE",
     .details = "Shows facts about the session, processes, tables with their rows and bytes, the time span, lost events and "
 	       "diagnostics. Exits "
-	       "with 1 when the report is damaged or was not closed properly; 'warpsight recover' mends the latter.",
+	       "with 1 when the report is damaged or was not closed properly; 'warpsight recover' mends the latter. A report is "
+	       "complete when "
+	       "it is neither, and no events were lost.",
     .opts = info_opts,
     .opts_size = sizeof(struct options),
     .examples = "warpsight info report1.wsrep\n"

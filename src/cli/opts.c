@@ -180,6 +180,9 @@ static int set_value(const struct ws_opt *o, const char *s, char *values, struct
 			return read_bool(o, s, (bool *)at, e);
 		*(bool *)at = true;
 		return 0;
+	case WS_OPT_MAYBE:
+		s = s ? s : "";
+		break;
 	case WS_OPT_INT:
 		return read_int(o, s, (int64_t *)at, e);
 	case WS_OPT_SECONDS:
@@ -206,7 +209,7 @@ static int set_value(const struct ws_opt *o, const char *s, char *values, struct
 
 static bool is_flag(const struct ws_opt *o)
 {
-	return o->kind == WS_OPT_FLAG || o->kind == WS_OPT_BOOL || o->kind == WS_OPT_LATER;
+	return o->kind == WS_OPT_FLAG || o->kind == WS_OPT_BOOL || o->kind == WS_OPT_MAYBE || o->kind == WS_OPT_LATER;
 }
 
 static bool true_or_false(const char *s)

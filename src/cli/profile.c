@@ -2,6 +2,7 @@
  * profile.c - the command `profile`: run a program, record it, write a report when it ends.
  */
 #include <ctype.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +19,10 @@
 
 struct options {
 	const char *output, *trace, *wait, *kill, *run_as, *domain_include, *domain_exclude, *command_file, *export_to, *sample, *cpuctxsw,
-		*backtrace, *core_events, *os_events, *event_sample, *ftrace, *threshold, *stack_threshold, *cuda_stacks, *python_sampling, *python_functions, *python_backtrace, *cuda_graphs, *cuda_events, *cuda_apis;
+		*backtrace, *core_events, *os_events, *event_sample, *ftrace, *threshold, *stack_threshold, *cuda_stacks, *python_sampling, *python_functions, *python_backtrace, *frequency_given, *period_given, *event_interval, *cuda_graphs, *cuda_events, *cuda_apis;
 	struct ws_list env, symbols;
 	double delay, duration;
-	int64_t ring_memory, cuda_flush, python_frequency, frequency, period, samples_per_backtrace, stack_depth, stack_size;
+	int64_t ring_memory, cuda_flush, python_frequency, samples_per_backtrace, stack_depth, stack_size;
 	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment, lossless, resolve_symbols, source_info, stats, quiet, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,
 		cuda_all;
 };
@@ -47,9 +48,10 @@ static const struct ws_opt opts[] = {
 	 "Whose CPU use is sampled: that of the target and all that it starts (cpu is the same), of everything that runs on the machine, or nobody's. Context "
 	 "switches are recorded of the same.",
 	 "process-tree"},
-	{"sampling-frequency", 0, WS_OPT_INT, AT(frequency), "HZ", NULL, "Samples a second of each running thread, 1 to 100000.", "1000"},
-	{"sampling-period", 0, WS_OPT_INT, AT(period), "EVENTS", NULL,
-	 "Take a sample each so many cycles, or nanoseconds where cycles cannot be counted, instead of by frequency.", NULL},
+	{"sampling-frequency", 0, WS_OPT_STRING, AT(frequency_given), "HZ", NULL, "Samples a second of each running thread, 1 to 100000; 1000 unless given.",
+	 NULL},
+	{"sampling-period", 0, WS_OPT_STRING, AT(period_given), "EVENTS", NULL,
+	 "Take a sample each so many cycles, or nanoseconds where cycles cannot be counted, instead of by frequency; at least 10000.", NULL},
 	{"backtrace", 'b', WS_OPT_ENUM, AT(backtrace), "HOW", "auto,fp,dwarf,lbr,none",
 	 "How call stacks of samples are found: by what works for each module (auto), along frame pointers, by call frame information from copied stacks "
 	 "(dwarf), by the processor's records of branches (lbr), or not at all.",
@@ -61,10 +63,12 @@ static const struct ws_opt opts[] = {
 	 "Sample on these events of the processor too, or count them with --event-sample; help lists them.", NULL},
 	{"os-events", 0, WS_OPT_STRING, AT(os_events), "EVENT[,EVENT...]|help", NULL,
 	 "Sample on these events of the kernel too, or count them with --event-sample; help lists them.", NULL},
+	{"event-sampling-interval", 0, WS_OPT_STRING, AT(event_interval), "MS", NULL,
+	 "Milliseconds between two readings of the counters of --event-sample, 1 to 1000; 20 unless given.", NULL},
 	{"event-sample", 0, WS_OPT_ENUM, AT(event_sample), "SCOPE", "system-wide,none",
 	 "Count the events of --cpu-core-events and --os-events on every CPU over time (instructions unless given) instead of sampling on them.", "none"},
-	{"ftrace", 0, WS_OPT_STRING, AT(ftrace), "SUBSYSTEM/EVENT[,...]", NULL,
-	 "Record these tracepoints of the kernel, on all CPUs where that is permitted; an event may be *.", NULL},
+	{"ftrace", 0, WS_OPT_STRING, AT(ftrace), "SUBSYSTEM/EVENT[,...]|help", NULL,
+	 "Record these tracepoints of the kernel, on all CPUs where that is permitted; an event may be *. help lists them.", NULL},
 	{"python-sampling", 0, WS_OPT_ENUM, AT(python_sampling), "BOOL", "true,false",
 	 "Record the functions, files and lines of Python code in call stacks, in CPython 3.8 to 3.14. Done unless --sample=none.", NULL},
 	{"python-sampling-frequency", 0, WS_OPT_INT, AT(python_frequency), "HZ", NULL, "Samples a second of each running thread of Python, 1 to 2000.", "1000"},
@@ -155,6 +159,10 @@ static const struct ws_opt opts[] = {
 	{"capture-range-end", 0, WS_OPT_LATER, 0, NULL, NULL, "capture ranges are not built yet: use --delay and --duration", NULL},
 	{"session-new", 0, WS_OPT_LATER, 0, NULL, NULL, "sessions are not built yet", NULL},
 	{"start-later", 0, WS_OPT_LATER, 0, NULL, NULL, "sessions are not built yet: use --delay", NULL},
+	{"sampling-trigger", 0, WS_OPT_LATER, 0, NULL, NULL,
+	 "samples are taken by one trigger, the cycle counter or the CPU clock, and context switches are recorded beside them: use "
+	 "--sampling-frequency or --sampling-period",
+	 NULL},
 	{"gpu-metrics-device", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
 	{"gpu-metrics-devices", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
 	{"gpu-metrics-frequency", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
@@ -443,16 +451,38 @@ static enum ws_perf_scope scope_of(const char *word)
 	return !strcmp(word, "none") ? WS_SCOPE_NONE : !strcmp(word, "system-wide") ? WS_SCOPE_SYSTEM : WS_SCOPE_TREE;
 }
 
+/* A whole number from `least` to `most` as an option gives it; `otherwise` when it is not given. */
+static int number(const char *option, const char *text, int64_t least, int64_t most, int64_t otherwise, int64_t *out, struct ws_err *e)
+{
+	char *end;
+
+	*out = otherwise;
+	if (!text)
+		return 0;
+	errno = 0;
+	*out = strtoll(text, &end, 10);
+	if (end == text || *end || errno || *out < least || *out > most)
+		return ws_fail(e, "--%s: '%s' is not a whole number from %lld to %lld", option, text, (long long)least, (long long)most);
+	return 0;
+}
+
 static int fill_sampling(const struct options *o, struct ws_perf_opts *p, struct ws_err *e)
 {
-	if (o->frequency < 1 || o->frequency > 100000)
-		return ws_fail(e, "--sampling-frequency: give 1 to 100000 samples a second");
-	if (o->period && o->period < 10000)
-		return ws_fail(e, "--sampling-period: give at least 10000");
+	int64_t frequency, period, interval;
+
+	if (number("sampling-frequency", o->frequency_given, 1, 100000, 1000, &frequency, e) ||
+	    number("sampling-period", o->period_given, 10000, INT64_C(1000000000000000), 0, &period, e) ||
+	    number("event-sampling-interval", o->event_interval, 1, 1000, 20, &interval, e))
+		return -1;
+	if (o->frequency_given && o->period_given)
+		return ws_fail(e, "--sampling-frequency and --sampling-period do not go together: either paces the samples");
+	if (o->event_interval && !p->count_events)
+		return ws_fail(e, "--event-sampling-interval needs --event-sample=system-wide");
 	if (o->samples_per_backtrace < 1 || o->samples_per_backtrace > 1000000)
 		return ws_fail(e, "--samples-per-backtrace: give 1 to 1000000");
-	p->frequency = o->period ? 0 : (uint32_t)o->frequency;
-	p->period = (uint64_t)o->period;
+	p->frequency = period ? 0 : (uint32_t)frequency;
+	p->period = (uint64_t)period;
+	p->count_ns = (uint64_t)interval * 1000000;
 	p->samples_per_backtrace = (uint32_t)o->samples_per_backtrace;
 	return 0;
 }
@@ -587,20 +617,30 @@ static int fill(const struct options *o, struct ws_record_opts *r, struct ws_lis
 	return 0;
 }
 
-/* --cpu-core-events=help, --os-events=help. */
-static bool list_events(const struct options *o)
+static bool asks_help(const char *value)
 {
-	bool core = o->core_events && !strcmp(o->core_events, "help"), os = o->os_events && !strcmp(o->os_events, "help");
-	struct ws_text t = {0};
+	return value && !strcmp(value, "help");
+}
 
-	if (core)
+/* --cpu-core-events=help, --os-events=help, --ftrace=help: an exit status, or -1 when no list is asked for. */
+static int list_events(const struct options *o)
+{
+	struct ws_text t = {0};
+	struct ws_err e;
+	int status = asks_help(o->core_events) || asks_help(o->os_events) || asks_help(o->ftrace) ? WS_EXIT_OK : -1;
+
+	if (asks_help(o->core_events))
 		ws_perf_list_events(&t, true);
-	if (os)
+	if (asks_help(o->os_events))
 		ws_perf_list_events(&t, false);
+	if (asks_help(o->ftrace) && ws_trace_list(&t, &e)) {
+		ws_say("profile: --ftrace=help: tracepoints cannot be listed: %s", e.msg);
+		status = WS_EXIT_FAIL;
+	}
 	if (t.len)
 		fputs(t.s, stdout);
 	ws_text_free(&t);
-	return core || os;
+	return status;
 }
 
 static int run(void *values, int argc, char **argv)
@@ -611,6 +651,7 @@ static int run(void *values, int argc, char **argv)
 	struct ws_list env = {0}, dirs = {0};
 	struct ws_err e;
 	char **target = argv;
+	int status;
 
 	/* The words before the target lie before argv: the parser left them in place. */
 	if (o->command_file) {
@@ -621,8 +662,9 @@ static int run(void *values, int argc, char **argv)
 			return WS_EXIT_USAGE;
 		}
 	}
-	if (list_events(o))
-		return WS_EXIT_OK;
+	status = list_events(o);
+	if (status >= 0)
+		return status;
 	if (!target[0]) {
 		ws_say("profile: no program to run: warpsight profile [options] [--] APP [ARG...]");
 		return WS_EXIT_USAGE;

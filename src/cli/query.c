@@ -68,6 +68,7 @@ struct job {
 	struct ws_sql_print print;
 	struct ws_outfile out;
 	bool opened;
+	char *spec; /* format chosen at the prompt; the printer's arguments point into it */
 };
 
 static int open_output(void *ctx, struct ws_err *e)
@@ -110,6 +111,8 @@ static int finish(struct job *j, int rc)
 {
 	struct ws_err e;
 
+	free(j->spec);
+	j->spec = NULL;
 	if (!j->opened)
 		return rc;
 	if (rc && strcmp(j->o->output, "-")) {
@@ -193,12 +196,17 @@ static bool command(struct job *j, char *line)
 	} else if (!strcmp(word, ".schema") && arg) {
 		show_schema(j->sql, arg, stdout);
 	} else if (!strcmp(word, ".format") && arg) {
-		format = ws_format_find(arg, &args, &e);
+		char *spec = ws_strdup(arg); /* which the arguments point into */
+
+		format = ws_format_find(spec, &args, &e);
 		if (format) {
 			j->print.printer.format = format;
 			j->print.printer.args = args;
+			free(j->spec);
+			j->spec = spec;
 		} else {
 			ws_say("%s", e.msg);
+			free(spec);
 		}
 	} else if (!strcmp(word, ".help")) {
 		printf("SQL that ends in a semicolon is run. Besides:\n"

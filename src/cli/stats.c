@@ -6,35 +6,34 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "export/export.h"
 #include "export/outfile.h"
 #include "import/import.h"
 #include "stats/user.h"
 
 struct options {
 	struct ws_list reports, formats, outputs, folders, sql;
-	const char *timeunit, *filter_time, *filter_nvtx, *sqlite;
-	bool quiet, verbose, force_overwrite, force_export, help_reports, help_formats;
+	const char *timeunit, *filter_time, *filter_nvtx, *sqlite, *help_reports, *help_formats;
+	bool quiet, verbose, force_overwrite, force_export;
 };
 
 #define AT(member) offsetof(struct options, member)
 
 static const struct ws_opt opts[] = {
     {"report", 'r', WS_OPT_LIST, AT(reports), "REPORT[,REPORT...]", NULL,
-     "Reports to make; --help-reports lists them. Without it, those marked as default there.", NULL},
+     "Reports to make, with arguments after colons; --help-reports lists them. Without it, those marked as default there.", NULL},
     {"format", 'f', WS_OPT_LIST, AT(formats), "FORMAT[:ARG][,FORMAT...]", NULL,
      "How to write each report: column, table, csv, tsv, json, html, htable or markdown, with arguments after colons; "
-     "--help-formats "
-     "explains them. The last one given serves the remaining reports. Without it, column to standard output and csv to files.",
+     "--help-formats explains them. A dot, like no -f at all, means column for standard output and csv for files and commands.",
      NULL},
     {"output", 'o', WS_OPT_LIST, AT(outputs), "BASE[,BASE...]", NULL,
-     "Where each report goes: - is standard output (the default); BASE makes the file BASE_<report>.<extension>; a single dot "
-     "takes the "
-     "name of the report file as BASE; @COMMAND starts a command that reads the table from its standard input (words and quotes "
-     "are split as "
-     "a shell does, but none runs). The last one given serves the remaining reports.",
+     "Where each report goes: - is standard output (the default); BASE makes the file BASE_<report>.<extension>, with arguments and "
+     "the range of --filter-nvtx in the name; a single dot takes the name of the report file as BASE; @COMMAND starts a command "
+     "that reads the table from its standard input (words and quotes are split as a shell does, but none runs; quote a comma).",
      NULL},
     {"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Say nothing about reports that were skipped or rows that were left out.",
      NULL},
@@ -49,14 +48,18 @@ static const struct ws_opt opts[] = {
     {"timeunit", 0, WS_OPT_STRING, AT(timeunit), "UNIT", NULL,
      "Unit of times: ns, us, ms or s (also nsec, nanoseconds and so on). No digits are lost in any.", "ns"},
     {"force-overwrite", 0, WS_OPT_BOOL, AT(force_overwrite), NULL, NULL, "Replace output files that exist.", NULL},
-    {"help-reports", 0, WS_OPT_FLAG, AT(help_reports), NULL, NULL, "List the reports and what they show.", NULL},
-    {"help-formats", 0, WS_OPT_FLAG, AT(help_formats), NULL, NULL, "List the formats and their arguments.", NULL},
+    {"help-reports", 0, WS_OPT_MAYBE, AT(help_reports), "NAME[,NAME...]|ALL", NULL,
+     "List the reports; or say what those named, or all, show.", NULL},
+    {"help-formats", 0, WS_OPT_MAYBE, AT(help_formats), "NAME[,NAME...]|ALL", NULL,
+     "List the formats and their arguments; or explain those named, or all.", NULL},
     {"force-export", 0, WS_OPT_BOOL, AT(force_export), NULL, NULL,
-     "Import other tools' files anew instead of taking what an earlier command imported. Reports are read directly: for them it "
-     "changes nothing.",
+     "Import other tools' files anew instead of taking what an earlier command imported; write the file of --sqlite anew. Reports "
+     "are read directly: for them alone it changes nothing.",
      NULL},
     {"sqlite", 0, WS_OPT_STRING, AT(sqlite), "FILE", NULL,
-     "Refused: there is no SQLite file in between; 'warpsight export -t sqlite' writes one.", NULL},
+     "Read this SQLite export instead of the report; where there is none, write it first, as 'warpsight export' does. Only for "
+     "programs that want the file too: reports are read without it, and faster.",
+     NULL},
     {"report-dir", 0, WS_OPT_LIST, AT(folders), "DIR", NULL,
      "A folder with reports of your own, each a query in a file NAME.sql, which -r NAME makes; may be given several times. "
      "--help-reports lists them too.",
@@ -70,33 +73,95 @@ static const struct ws_opt opts[] = {
     {NULL},
 };
 
-static void list_reports(const struct ws_user_reports *user)
+/* ---- what there is ---- */
+
+/* Is `name` in a comma-separated list, or is that ALL? */
+static bool named(const char *list, const char *name)
 {
+	size_t n = strlen(name);
+
+	if (!strcmp(list, "ALL") || !strcmp(list, "all"))
+		return true;
+	for (const char *s = list;; s++) {
+		size_t k = strcspn(s, ",");
+
+		if (k == n && !memcmp(s, name, n))
+			return true;
+		s += k;
+		if (!*s)
+			return false;
+	}
+}
+
+static void explain_report(const struct ws_stat *s)
+{
+	printf("%s%s\n    %s. %s.\n    Columns:", s->name, s->by_default ? " (default)" : "", s->title, s->about);
+	for (size_t c = 0; c < s->column_count; c++)
+		printf("%s %s", c ? "," : "", s->columns[c].name);
+	printf("\n");
+	for (size_t i = 0; s->args && s->args[i]; i++)
+		printf("    Argument: %.*s%s\n", (int)strcspn(s->args[i], "*"), s->args[i],
+		       strchr(s->args[i], '*')	 ? "<text>"
+		       : strchr(s->args[i], '=') ? "<number>"
+						 : "");
+}
+
+static void explain_user_report(const struct ws_user_report *r)
+{
+	printf("%s\n    %s. %s\n", r->name, r->title ? r->title : "A query of yours", r->about ? r->about : "");
+	for (size_t k = 0; k < r->parameter_count; k++)
+		printf("    Parameter: %s\n", r->parameters[k]);
+}
+
+/* Names, with a line each; those in `list` at length. Returns -1 when one of them is not there. */
+static int help_reports(const char *list, const struct ws_user_reports *user)
+{
+	size_t told = 0;
+
 	for (size_t i = 0; ws_stats_list[i]; i++) {
 		const struct ws_stat *s = ws_stats_list[i];
 
-		printf("%s%s\n    %s. %s\n    Columns:", s->name, s->by_default ? " (default)" : "", s->title, s->about);
-		for (size_t c = 0; c < s->column_count; c++)
-			printf("%s %s", c ? "," : "", s->columns[c].name);
-		printf("\n");
+		if (!*list)
+			printf("%-26s %s%s\n", s->name, s->title, s->by_default ? " (default)" : "");
+		else if (named(list, s->name))
+			explain_report(s), told++;
 	}
 	for (size_t i = 0; i < user->n; i++) {
-		const struct ws_user_report *r = &user->v[i];
-
-		printf("%s\n    %s. %s\n", r->name, r->title ? r->title : "A query of yours", r->about ? r->about : "");
-		for (size_t k = 0; k < r->parameter_count; k++)
-			printf("    Parameter: %s\n", r->parameters[k]);
+		if (!*list)
+			printf("%-26s %s\n", user->v[i].name, user->v[i].title ? user->v[i].title : "A query of yours");
+		else if (named(list, user->v[i].name))
+			explain_user_report(&user->v[i]), told++;
 	}
+	if (!*list)
+		printf("\n--help-reports=NAME says what a report shows and which arguments it takes, --help-reports=ALL of all.\n");
+	if (*list && !told)
+		ws_say("stats: --help-reports: there is no report '%s'", list);
+	return *list && !told ? -1 : 0;
 }
 
-static void list_formats(void)
+static int help_formats(const char *list)
 {
-	for (const struct ws_format *f = ws_formats; f->name; f++)
-		printf("%-9s %s%s%s%s; arguments: nohdr%s\n", f->name, f->about, f->alias ? " (also " : "",
-		       f->alias ? f->alias : "", f->alias ? ")" : "", f->args ? ", nolimit, nofmt" : "");
-	printf("\nnohdr leaves out the header, nolimit shows names of more than 100 columns whole, nofmt leaves out thousands "
-	       "separators.\n");
+	bool told = !*list;
+
+	for (const struct ws_format *f = ws_formats; f->name; f++) {
+		if (*list && !named(list, f->name) && !(f->alias && named(list, f->alias)))
+			continue;
+		printf("%s", f->name);
+		for (const char *const *a = f->args; *a; a++)
+			printf("[:%s]%s", *a, **a == '<' ? "..." : "");
+		printf("\n    %s%s%s%s (.%s)\n", f->about, f->alias ? "; also called " : "", f->alias ? f->alias : "", "", f->extension);
+		if (*list)
+			printf("    %s\n", f->details);
+		told = true;
+	}
+	if (!*list)
+		printf("\n--help-formats=NAME explains one, --help-formats=ALL all.\n");
+	if (!told)
+		ws_say("stats: --help-formats: there is no format '%s'", list);
+	return told ? 0 : -1;
 }
+
+/* ---- lists ---- */
 
 /* Split every value of a list at commas: "-r a,b -r c". Empty parts of -f mean the default format. */
 static void split(const struct ws_list *in, const char ***out, size_t *count)
@@ -120,7 +185,23 @@ static void split(const struct ws_list *in, const char ***out, size_t *count)
 	}
 }
 
-/* The same for -o, where a command may have commas: it goes up to the end. */
+/* Length of an output: up to a comma, for a command one outside of its quotes. */
+static size_t output_length(const char *s)
+{
+	size_t n = 0;
+	char quote = 0;
+
+	if (*s != '@')
+		return strcspn(s, ",");
+	for (; s[n] && (quote || s[n] != ','); n++) {
+		if (s[n] == '\\' && quote != '\'' && s[n + 1])
+			n++;
+		else if (quote ? s[n] == quote : s[n] == '"' || s[n] == '\'')
+			quote = quote ? 0 : s[n];
+	}
+	return n;
+}
+
 static void split_outputs(const struct ws_list *in, const char ***out, size_t *count)
 {
 	size_t cap = 0;
@@ -131,7 +212,7 @@ static void split_outputs(const struct ws_list *in, const char ***out, size_t *c
 		const char *s = in->v[i];
 
 		for (;;) {
-			size_t n = *s == '@' ? strlen(s) : strcspn(s, ",");
+			size_t n = output_length(s);
 
 			ws_grow(*out, cap, *count + 1);
 			(*out)[(*count)++] = ws_strndup(s, n);
@@ -142,6 +223,18 @@ static void split_outputs(const struct ws_list *in, const char ***out, size_t *c
 	}
 }
 
+/* More formats or outputs than reports: the last report is made again for each. */
+static void repeat_last(const char ***reports, size_t *count, size_t most)
+{
+	size_t cap = *count;
+
+	while (*count && *count < most) {
+		ws_grow(*reports, cap, *count + 1);
+		(*reports)[*count] = ws_strdup((*reports)[*count - 1]);
+		++*count;
+	}
+}
+
 static void drop(const char **list, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -149,16 +242,49 @@ static void drop(const char **list, size_t count)
 	free(list);
 }
 
-/* An option of the reference tool that has no meaning here: better a clear word than a silent nothing. */
-static int refuse(const struct options *o)
+/* ---- --sqlite ---- */
+
+static bool is_sqlite(const char *path)
 {
-	if (o->sqlite)
-		ws_say("stats: --sqlite: there is no SQLite file in between; 'warpsight export -t sqlite' writes one");
-	return o->sqlite ? -1 : 0;
+	char head[16];
+	FILE *f = fopen(path, "re");
+	bool yes = f && fread(head, 1, sizeof(head), f) == sizeof(head) && !memcmp(head, "SQLite format 3", sizeof(head));
+
+	if (f)
+		fclose(f);
+	return yes;
+}
+
+/* The file to read for --sqlite: the one named, if it is there and not older than the report; else the report, exported to it first. */
+static int through_sqlite(const struct options *o, int argc, char **argv, const char **file)
+{
+	struct ws_export_request q = {
+	    .type = "sqlite", .output = o->sqlite, .overwrite = o->force_export, .quiet = o->quiet, .lazy = true, .blobs = true};
+	char *report = argc == 1 ? ws_report_operand(argv[0]) : NULL;
+	struct stat theirs, ours;
+	int rc = -1;
+
+	*file = argv[0];
+	if (argc != 1) {
+		ws_say("stats: --sqlite is for one report file, but %d are given", argc);
+	} else if (is_sqlite(report)) {
+		ws_say("stats: --sqlite: %s is an SQLite export itself", report);
+	} else if (o->force_export || stat(o->sqlite, &theirs) < 0) {
+		rc = ws_export_file(report, &q);
+	} else if (!stat(report, &ours) && (ours.st_mtim.tv_sec > theirs.st_mtim.tv_sec ||
+					    (ours.st_mtim.tv_sec == theirs.st_mtim.tv_sec && ours.st_mtim.tv_nsec > theirs.st_mtim.tv_nsec))) {
+		ws_say("stats: --sqlite: %s is older than %s; --force-export=true writes it anew", o->sqlite, report);
+	} else {
+		*file = o->sqlite;
+		rc = 0;
+	}
+	free(report);
+	return rc;
 }
 
 static int make(const struct options *o, int argc, char **argv, struct ws_stats_request *q)
 {
+	const char *file = NULL;
 	struct ws_err e;
 	int rc = 0;
 
@@ -172,8 +298,10 @@ static int make(const struct options *o, int argc, char **argv, struct ws_stats_
 		return WS_EXIT_USAGE;
 	}
 	ws_import_anew = o->force_export;
+	if (o->sqlite && through_sqlite(o, argc, argv, &file) < 0)
+		return WS_EXIT_FAIL;
 	for (int i = 0; i < argc; i++) {
-		int one = ws_stats_file(argv[i], q);
+		int one = ws_stats_file(o->sqlite ? file : argv[i], q);
 
 		if (one == WS_OUTFILE_PIPE)
 			return WS_EXIT_PIPE;
@@ -207,8 +335,6 @@ static int reports_of(const struct options *o, int argc, char **argv, struct ws_
 	};
 	int rc;
 
-	if (refuse(o) < 0)
-		return WS_EXIT_USAGE;
 	if (!argc) {
 		ws_say("stats: no report file is given; 'warpsight stats FILE' summarises one");
 		return WS_EXIT_USAGE;
@@ -217,6 +343,7 @@ static int reports_of(const struct options *o, int argc, char **argv, struct ws_
 	split(&o->formats, &formats, &q.format_count);
 	split_outputs(&o->outputs, &outputs, &q.output_count);
 	add_queries(o, user, &reports, &q.report_count);
+	repeat_last(&reports, &q.report_count, q.format_count > q.output_count ? q.format_count : q.output_count);
 	q.reports = reports;
 	q.formats = formats;
 	q.outputs = outputs;
@@ -242,9 +369,10 @@ static int run(void *values, int argc, char **argv)
 		return WS_EXIT_USAGE;
 	}
 	if (o->help_reports)
-		list_reports(&user);
+		rc = help_reports(*o->help_reports || !argc ? o->help_reports : argv[0], &user);
 	if (o->help_formats)
-		list_formats();
+		rc |= help_formats(*o->help_formats || !argc ? o->help_formats : argv[0]);
+	rc = rc ? WS_EXIT_USAGE : 0;
 	if (!o->help_reports && !o->help_formats)
 		rc = reports_of(o, argc, argv, &user);
 	ws_user_reports_free(&user);
@@ -260,11 +388,15 @@ const struct ws_command ws_cmd_stats = {
 	"--timeunit says otherwise and count from the start of the collection. Medians and standard deviations (of a sample) are "
 	"exact; "
 	"rows are in order of total time, then name. A report without data is skipped with a line on standard error.\n\n"
-	"Lists given to -r, -f and -o pair up by position.",
+	"Lists given to -r, -f and -o pair up by position; the last of a shorter list serves the rest of a longer one, so that "
+	"'-r cuda_api_sum -f csv,column -o .,-' keeps a table and shows it. Names that the reports had until 2022 (gpukernsum) work "
+	"too.",
     .opts = opts,
     .opts_size = sizeof(struct options),
     .examples = "warpsight stats report1\n"
 		"warpsight stats -r nvtx_sum,osrt_sum -f csv -o . report1.wsrep\n"
+		"warpsight stats -r cuda_gpu_kern_sum:base -f column:nohdr:.:.:0 report1.wsrep\n"
+		"warpsight stats -r cuda_api_sum -o '@grep -E \"Name|cudaFree\"' report1.wsrep\n"
 		"warpsight stats -r nvtx_pushpop_trace --filter-time 1s/1.5s --timeunit ms report1.wsrep",
     .run = run,
 };

@@ -248,6 +248,10 @@ static int run(void *values, int argc, char **argv)
 	else if (!w.o->quiet)
 		ws_say("%s: %llu of %llu places named", argv[0], (unsigned long long)result.named,
 		       (unsigned long long)result.frames);
+	if (!rc && !w.o->quiet && result.split)
+		ws_say("%s: %llu compilation units are without inlined functions: their .dwo files are not where the compiler left "
+		       "them",
+		       argv[0], (unsigned long long)result.split);
 	free(w.module);
 	free(w.wanted);
 	free(w.state);

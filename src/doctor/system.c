@@ -2,6 +2,7 @@
  * system.c - checks of the kernel: version, clock, perf, tracefs, ptrace, /proc, seccomp, container, capabilities.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/tracefs.h"
 #include "doctor/doctor.h"
 
 void ws_look_kernel(struct ws_finding *f)
@@ -123,24 +125,26 @@ void ws_look_perf(struct ws_finding *f)
 
 void ws_look_tracefs(struct ws_finding *f)
 {
-	static const char *const places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
-	char path[128], id[32];
-	int error = ENOENT;
+	const char *place;
+	struct ws_err e;
+	int folder = ws_tracefs_open(&place, &e), id = folder >= 0 ? openat(folder, "sched/sched_switch/id", O_RDONLY | O_CLOEXEC) : -1;
+	int error = errno;
 
-	for (size_t i = 0; i < WS_COUNT(places); i++) {
-		snprintf(path, sizeof(path), "%s/events/sched/sched_switch/id", places[i]);
-		if (ws_read_small(path, id, sizeof(id)) && *id) {
-			ws_found(f, WS_HEALTH_OK, "readable in %s", places[i]);
-			return;
-		}
-		if (errno == EACCES || errno == EPERM)
-			error = errno;
+	if (id >= 0) {
+		if (place)
+			ws_found(f, WS_HEALTH_OK, "readable in %s", place);
+		else
+			ws_found(f, WS_HEALTH_OK, "tracefs is not mounted, but the recorder may mount it for itself");
+	} else {
+		ws_found(f, WS_HEALTH_MISSING, "%s: wake-ups and --ftrace are not recorded",
+			 folder < 0 ? e.msg : "tracepoints of the scheduler cannot be read");
+		ws_fix(f, error == EACCES ? "as root: mount -o remount,mode=755 /sys/kernel/tracing, or run as root"
+					  : "as root: mount -t tracefs tracefs /sys/kernel/tracing");
 	}
-	ws_found(f, WS_HEALTH_MISSING, "%s (%s): wake-ups and --ftrace are not recorded", error == ENOENT ? "tracefs is not mounted" : "tracefs cannot be read", strerror(error));
-	if (error == ENOENT)
-		ws_fix(f, "as root: mount -t tracefs tracefs /sys/kernel/tracing");
-	else
-		ws_fix(f, "as root: mount -o remount,mode=755 /sys/kernel/tracing, or run as root");
+	if (id >= 0)
+		close(id);
+	if (folder >= 0)
+		close(folder);
 }
 
 enum { CAPABILITY_PTRACE = 19 };

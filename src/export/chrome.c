@@ -5,12 +5,14 @@
  * Threads are rows of their processes; work on a GPU is in a process of its own whose number is the device's (another one where
  * that is taken), with a row a stream. Times are microseconds with three decimals, from the start of the collection;
  * baseTimeNanoseconds says when that was. Calls and the work they caused are joined by flows "ac2g" and by args.correlation. What
- * may overlap its neighbours without nesting (start/end ranges) is written as asynchronous events, so that readers keep it.
+ * may overlap its neighbours without nesting (start/end ranges) is written as asynchronous events, so that readers keep it. From
+ * forward operators to their backward ones go flows "fwdbwd": those that were recorded, else by the operators' sequence numbers.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/chrome_samples.h"
 #include "export/formats.h"
 #include "export/outfile.h"
 #include "export/progress.h"
@@ -25,6 +27,12 @@ enum { FIRST_OTHER_GPU = 8388608, FIRST_TRACK = 8388608 }; /* above any pid or t
 struct gpu {
 	uint64_t process, device;
 	int64_t pid;
+};
+
+/* The last forward operator of a sequence number. */
+struct forward {
+	uint64_t start;
+	uint32_t thread;
 };
 
 struct chrome {
@@ -42,6 +50,16 @@ struct chrome {
 	struct ws_map counters; /* id of counter -> string of its name */
 	struct ws_map groups, counter_process;
 	struct ws_map track_name, track_process;
+	struct ws_map track_row;   /* id of a track of annotations on a GPU -> device << 32 | stream, + 1 */
+	struct ws_map domains;	   /* process << 32 | NVTX domain -> string of its name */
+	struct ws_map collectives; /* process << 32 | correlation -> place in `collective` + 1 */
+	struct ws_row_collective *collective;
+	size_t collective_count, collective_cap;
+	bool linked;		/* fwdbwd flows were recorded */
+	struct ws_map forwards; /* process << 48 ^ sequence -> place in `forward` + 1 */
+	struct forward *forward;
+	size_t forward_count, forward_cap;
+	struct ws_chrome_samples *samples;
 	uint64_t async;
 };
 
@@ -186,11 +204,14 @@ static struct row stream_row(struct chrome *c, uint64_t process, uint64_t device
 
 static struct row track_row(struct chrome *c, uint64_t thread, uint64_t track)
 {
-	uint64_t process;
+	uint64_t process, on_gpu;
 
 	if (!track)
 		return thread_row(c, thread);
 	process = ws_map_get(&c->track_process, track, NULL);
+	on_gpu = ws_map_get(&c->track_row, track, NULL);
+	if (on_gpu)
+		return stream_row(c, process, (on_gpu - 1) >> 32, (on_gpu - 1) & UINT32_MAX);
 	return (struct row){(int64_t)ws_who_process(c->x->who, (uint32_t)process)->pid, FIRST_TRACK + (int64_t)track};
 }
 
@@ -269,6 +290,37 @@ static double real(uint64_t bits)
 	return d;
 }
 
+static uint64_t percent(uint64_t bits)
+{
+	double share = real(bits);
+
+	return share >= 0 && share <= 1 ? (uint64_t)(share * 100 + 0.5) : 0;
+}
+
+/* What a kernel of a collective moved, as Kineto tells it. */
+static void arg_collective(struct chrome *c, uint64_t process, uint64_t correlation)
+{
+	uint64_t at = correlation == WS_NO_U32 ? 0 : ws_map_get(&c->collectives, process << 32 | correlation, NULL);
+	const struct ws_row_collective *o;
+
+	if (!at)
+		return;
+	o = &c->collective[at - 1];
+	arg_text(c, "Collective name", o->name);
+	arg_u64(c, "In msg nelems", o->in_elements);
+	arg_u64(c, "Out msg nelems", o->out_elements);
+	arg_text(c, "dtype", o->dtype);
+	arg_u32(c, "Group size", o->group_size);
+	arg_text(c, "Process Group Name", o->group);
+	arg_text(c, "Process Group Description", o->description);
+	arg_text(c, "Process Group Ranks", o->ranks);
+	if (o->source >= 0)
+		arg_number(c, "Src Rank", (uint64_t)o->source);
+	if (o->destination >= 0)
+		arg_number(c, "Dst Rank", (uint64_t)o->destination);
+	arg_u64(c, "Seq", o->sequence);
+}
+
 static void put_kernel(struct chrome *c, const struct ws_event *e)
 {
 	const uint64_t *v = e->v;
@@ -279,17 +331,22 @@ static void put_kernel(struct chrome *c, const struct ws_event *e)
 	r = begin_work(c, e);
 	arg_number(c, "registers per thread", v[ws_cuda_kernel_registers]);
 	arg_number(c, "shared memory", v[ws_cuda_kernel_static_shared] + v[ws_cuda_kernel_dynamic_shared]);
-	arg_real(c, "waves", real(v[ws_cuda_kernel_waves]));
+	if (real(v[ws_cuda_kernel_waves]) > 0)
+		arg_real(c, "waves", real(v[ws_cuda_kernel_waves]));
 	arg_number(c, "blocks per SM", v[ws_cuda_kernel_blocks_per_sm]);
 	arg_number(c, "est. achieved occupancy %",
-		   (uint64_t)(real(v[ws_cuda_kernel_occupancy]) * 100 >= 0 && real(v[ws_cuda_kernel_occupancy]) <= 1
-				  ? real(v[ws_cuda_kernel_occupancy]) * 100 + 0.5
-				  : 0));
+		   percent(v[ws_cuda_kernel_occupancy]) ? percent(v[ws_cuda_kernel_occupancy])
+							: percent(v[ws_cuda_kernel_estimated]));
+	if (v[ws_cuda_kernel_priority]) {
+		put_comma(c);
+		ws_text_printf(&c->t, "\"priority\":%d", (int)v[ws_cuda_kernel_priority]);
+	}
 	ws_text_printf(&c->t, ",\"grid\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 "],\"block\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]",
 		       v[ws_cuda_kernel_grid_x], v[ws_cuda_kernel_grid_y], v[ws_cuda_kernel_grid_z], v[ws_cuda_kernel_block_x],
 		       v[ws_cuda_kernel_block_y], v[ws_cuda_kernel_block_z]);
 	arg_u32(c, "graph id", v[ws_cuda_kernel_graph]);
 	arg_u64(c, "graph node id", v[ws_cuda_kernel_graph_node]);
+	arg_collective(c, v[ws_cuda_kernel_process], v[ws_cuda_kernel_correlation]);
 	end_work(c, e, r);
 }
 
@@ -310,6 +367,10 @@ static void put_copy(struct chrome *c, const struct ws_event *e)
 		       ws_memory_name(v[ws_cuda_memcpy_dst_kind]));
 	r = begin_work(c, e);
 	arg_rate(c, e, v[ws_cuda_memcpy_bytes]);
+	arg_u32(c, "from device", v[ws_cuda_memcpy_src_device]);
+	arg_u32(c, "to device", v[ws_cuda_memcpy_dst_device]);
+	arg_u32(c, "graph id", v[ws_cuda_memcpy_graph]);
+	arg_u64(c, "graph node id", v[ws_cuda_memcpy_graph_node]);
 	end_work(c, e, r);
 }
 
@@ -321,6 +382,8 @@ static void put_set(struct chrome *c, const struct ws_event *e)
 	ws_text_printf(&c->t, "\"Memset (%s)\"", ws_memory_name(e->v[ws_cuda_memset_mem_kind]));
 	r = begin_work(c, e);
 	arg_rate(c, e, e->v[ws_cuda_memset_bytes]);
+	arg_u32(c, "graph id", e->v[ws_cuda_memset_graph]);
+	arg_u64(c, "graph node id", e->v[ws_cuda_memset_graph_node]);
 	end_work(c, e, r);
 }
 
@@ -351,77 +414,6 @@ static void put_wait(struct chrome *c, const struct ws_event *e)
 	arg_number(c, "device", v[ws_cuda_sync_device]);
 	arg_number(c, "context", v[ws_cuda_sync_context]);
 	arg_u32(c, "wait_on_cuda_event_id", v[ws_cuda_sync_event]);
-	close_event(c);
-}
-
-/* A pair of asynchronous events, which may cross others. */
-static void put_async(struct chrome *c, const struct ws_event *e, const char *cat, uint64_t name, uint64_t args, struct row r)
-{
-	uint64_t id = ++c->async, end = e->end != WS_NO_TIME ? e->end : c->x->last;
-
-	for (int half = 0; half < 2; half++) {
-		open_event(c, half ? "e" : "b", cat);
-		put_string(c, &c->t, name);
-		ws_text_printf(&c->t, ",\"id\":%" PRIu64, id);
-		put_place(c, r.pid, r.tid, half ? (end > e->start ? end : e->start) : e->start);
-		ws_text_puts(&c->t, ",\"args\":{");
-		if (!half)
-			arg_text(c, "args", args);
-		close_event(c);
-	}
-}
-
-static void put_moment(struct chrome *c, const char *cat, uint64_t name, struct row r, uint64_t at)
-{
-	open_event(c, "i", cat);
-	put_string(c, &c->t, name);
-	put_place(c, r.pid, r.tid, at);
-	ws_text_puts(&c->t, ",\"s\":\"t\",\"args\":{");
-}
-
-static void put_nvtx(struct chrome *c, const struct ws_event *e)
-{
-	struct row r;
-
-	switch (e->v[ws_nvtx_type]) {
-	case WS_NVTX_PUSHPOP:
-		r = thread_row(c, e->v[ws_nvtx_thread]);
-		open_event(c, "X", "nvtx");
-		put_string(c, &c->t, e->v[ws_nvtx_text]);
-		put_place(c, r.pid, r.tid, e->start);
-		put_span(c, e);
-		break;
-	case WS_NVTX_STARTEND:
-		put_async(c, e, "nvtx", e->v[ws_nvtx_text], 0, thread_row(c, e->v[ws_nvtx_thread]));
-		return;
-	case WS_NVTX_MARK:
-		put_moment(c, "nvtx", e->v[ws_nvtx_text], thread_row(c, e->v[ws_nvtx_thread]), e->start);
-		break;
-	default:
-		return;
-	}
-	if (e->v[ws_nvtx_domain])
-		arg_number(c, "domain", e->v[ws_nvtx_domain]);
-	if (e->v[ws_nvtx_category])
-		arg_number(c, "category", e->v[ws_nvtx_category]);
-	close_event(c);
-}
-
-/* A span of a thread with a name and no arguments that matter. */
-static void put_plain(struct chrome *c, const struct ws_event *e, const char *cat, uint64_t thread, uint64_t name)
-{
-	struct row r = thread_row(c, thread);
-
-	open_event(c, "X", cat);
-	put_string(c, &c->t, name);
-	put_place(c, r.pid, r.tid, e->start);
-	put_span(c, e);
-}
-
-static void put_osrt(struct chrome *c, const struct ws_event *e)
-{
-	put_plain(c, e, "osrt", e->v[ws_osrt_thread], e->v[ws_osrt_name]);
-	arg_text(c, "path", e->v[ws_osrt_path]);
 	close_event(c);
 }
 
@@ -461,6 +453,147 @@ static void arg_members(struct chrome *c, uint64_t id)
 	ws_text_add(&c->t, s + from, n - 1 - from);
 }
 
+static void arg_nvtx(struct chrome *c, const uint64_t *v)
+{
+	uint64_t process = ws_who_thread(c->x->who, (uint32_t)v[ws_nvtx_thread])->process;
+
+	if (v[ws_nvtx_domain]) {
+		arg_number(c, "domain", v[ws_nvtx_domain]);
+		arg_text(c, "domain name", ws_map_get(&c->domains, process << 32 | v[ws_nvtx_domain], NULL));
+	}
+	if (v[ws_nvtx_category])
+		arg_number(c, "category", v[ws_nvtx_category]);
+}
+
+/* A pair of asynchronous events, which may cross others. `nvtx` is the row of a range, whose facts go along, or NULL. */
+static void put_async(struct chrome *c, const struct ws_event *e, const char *cat, uint64_t name, uint64_t args, struct row r,
+		      const uint64_t *nvtx)
+{
+	uint64_t id = ++c->async, end = e->end != WS_NO_TIME ? e->end : c->x->last;
+
+	for (int half = 0; half < 2; half++) {
+		open_event(c, half ? "e" : "b", cat);
+		put_string(c, &c->t, name);
+		ws_text_printf(&c->t, ",\"id\":%" PRIu64, id);
+		put_place(c, r.pid, r.tid, half ? (end > e->start ? end : e->start) : e->start);
+		ws_text_puts(&c->t, ",\"args\":{");
+		if (!half) {
+			if (e->end == WS_NO_TIME)
+				ws_text_puts(&c->t, "\"never ended\":true");
+			arg_members(c, args);
+			if (nvtx)
+				arg_nvtx(c, nvtx);
+		}
+		close_event(c);
+	}
+}
+
+static void put_moment(struct chrome *c, const char *cat, uint64_t name, struct row r, uint64_t at)
+{
+	open_event(c, "i", cat);
+	put_string(c, &c->t, name);
+	put_place(c, r.pid, r.tid, at);
+	ws_text_puts(&c->t, ",\"s\":\"t\",\"args\":{");
+}
+
+static void put_nvtx(struct chrome *c, const struct ws_event *e)
+{
+	struct row r;
+
+	switch (e->v[ws_nvtx_type]) {
+	case WS_NVTX_PUSHPOP:
+		r = thread_row(c, e->v[ws_nvtx_thread]);
+		open_event(c, "X", "nvtx");
+		put_string(c, &c->t, e->v[ws_nvtx_text]);
+		put_place(c, r.pid, r.tid, e->start);
+		put_span(c, e);
+		break;
+	case WS_NVTX_STARTEND:
+		put_async(c, e, "nvtx", e->v[ws_nvtx_text], 0, thread_row(c, e->v[ws_nvtx_thread]), e->v);
+		return;
+	case WS_NVTX_MARK:
+		put_moment(c, "nvtx", e->v[ws_nvtx_text], thread_row(c, e->v[ws_nvtx_thread]), e->start);
+		break;
+	default:
+		return;
+	}
+	arg_nvtx(c, e->v);
+	close_event(c);
+}
+
+/* A span of a thread with a name and no arguments that matter. */
+static void put_plain(struct chrome *c, const struct ws_event *e, const char *cat, uint64_t thread, uint64_t name)
+{
+	struct row r = thread_row(c, thread);
+
+	open_event(c, "X", cat);
+	put_string(c, &c->t, name);
+	put_place(c, r.pid, r.tid, e->start);
+	put_span(c, e);
+}
+
+static void put_osrt(struct chrome *c, const struct ws_event *e)
+{
+	put_plain(c, e, "osrt", e->v[ws_osrt_thread], e->v[ws_osrt_name]);
+	arg_text(c, "path", e->v[ws_osrt_path]);
+	close_event(c);
+}
+
+/* One flow from a forward operator to its first backward one. */
+static void put_backward(struct chrome *c, uint64_t key, const struct ws_event *e)
+{
+	uint64_t at = ws_map_get(&c->forwards, key, NULL), id;
+	struct row from, to;
+
+	if (!at || !c->forward[at - 1].thread)
+		return;
+	from = thread_row(c, c->forward[at - 1].thread);
+	to = thread_row(c, e->v[ws_op_thread]);
+	id = ++c->async;
+	open_event(c, "s", "fwdbwd");
+	ws_text_printf(&c->t, "\"fwdbwd\",\"id\":%" PRIu64, id);
+	put_place(c, from.pid, from.tid, c->forward[at - 1].start);
+	ws_text_puts(&c->t, "}");
+	open_event(c, "f", "fwdbwd");
+	ws_text_printf(&c->t, "\"fwdbwd\",\"id\":%" PRIu64, id);
+	put_place(c, to.pid, to.tid, e->start);
+	ws_text_puts(&c->t, ",\"bp\":\"e\"}");
+	c->forward[at - 1].thread = 0;
+}
+
+/*
+ * Autograd gives a forward operator and its backward one the same sequence number; the backward one says which thread the other ran
+ * on, numbered from 1. Of forward operators inside one another the innermost counts, and of backward ones that inside of the
+ * engine's own, as in the profiler's traces.
+ */
+static void link_op(struct chrome *c, const struct ws_event *e)
+{
+	static const char engine[] = "autograd::engine::evaluate_function: ";
+	enum { MOST = 1 << 20 }; /* forward operators that wait for their backward ones */
+	uint64_t sequence = e->v[ws_op_sequence], at, key;
+
+	if (c->linked || e->v[ws_op_kind] != WS_OP_CPU || sequence == WS_NO_U64)
+		return;
+	key = (uint64_t)ws_who_thread(c->x->who, (uint32_t)e->v[ws_op_thread])->process << 48 ^ sequence;
+	if (e->v[ws_op_forward_thread] != WS_NO_U64 && e->v[ws_op_forward_thread]) {
+		if (strncmp(ws_report_string(c->x->r, (uint32_t)e->v[ws_op_name], NULL), engine, sizeof(engine) - 1))
+			put_backward(c, key, e);
+		return;
+	}
+	at = ws_map_get(&c->forwards, key, NULL);
+	if (!at && c->forward_count == MOST) { /* inference: nobody waits for them */
+		ws_map_free(&c->forwards);
+		c->forwards = (struct ws_map){0};
+		c->forward_count = 0;
+	}
+	if (!at) {
+		ws_grow(c->forward, c->forward_cap, c->forward_count + 1);
+		at = ++c->forward_count;
+		ws_map_set(&c->forwards, key, at);
+	}
+	c->forward[at - 1] = (struct forward){e->start, (uint32_t)e->v[ws_op_thread]};
+}
+
 static void put_op(struct chrome *c, const struct ws_event *e)
 {
 	static const char *const cats[] = {"cpu_op", "cpu_op", "user_annotation", "python_function", "cpu_op"};
@@ -480,8 +613,11 @@ static void put_op(struct chrome *c, const struct ws_event *e)
 	arg_json(c, "Concrete Inputs", v[ws_op_concrete]);
 	arg_text(c, "Call stack", v[ws_op_stack]);
 	arg_text(c, "Module Hierarchy", v[ws_op_modules]);
+	if (v[ws_op_flops])
+		arg_number(c, "flops", v[ws_op_flops]);
 	arg_members(c, v[ws_op_args]);
 	close_event(c);
+	link_op(c, e);
 }
 
 static void put_op_memory(struct chrome *c, const struct ws_event *e)
@@ -511,7 +647,7 @@ static void put_slice(struct chrome *c, const struct ws_event *e)
 	ws_text_json(&cat, n ? s : "slice", n ? n : 5);
 	cat.s[cat.len - 1] = 0; /* without its quotes: open_event has them */
 	if (v[ws_slice_flags] & WS_SLICE_ASYNC) {
-		put_async(c, e, cat.s + 1, v[ws_slice_name], v[ws_slice_args], r);
+		put_async(c, e, cat.s + 1, v[ws_slice_name], v[ws_slice_args], r, NULL);
 	} else if (v[ws_slice_flags] & WS_SLICE_INSTANT) {
 		put_moment(c, cat.s + 1, v[ws_slice_name], r, e->start);
 		arg_members(c, v[ws_slice_args]);
@@ -531,19 +667,45 @@ static void put_arrow(struct chrome *c, const struct ws_event *e)
 {
 	const uint64_t *v = e->v;
 	uint64_t id = ++c->async;
+	struct ws_text cat = {0};
+	size_t n;
+	const char *s = ws_report_string(c->x->r, (uint32_t)v[ws_flow_category], &n);
 
 	if (e->end == WS_NO_TIME)
 		return;
+	ws_text_json(&cat, n ? s : "flow", n ? n : 4);
+	cat.s[cat.len - 1] = 0;
 	for (int half = 0; half < 2; half++) {
 		struct row r = half ? track_row(c, v[ws_flow_to_thread], v[ws_flow_to_track])
 				    : track_row(c, v[ws_flow_from_thread], v[ws_flow_from_track]);
 
-		open_event(c, half ? "f" : "s", "flow");
+		open_event(c, half ? "f" : "s", cat.s + 1);
 		put_string(c, &c->t, v[ws_flow_name]);
 		ws_text_printf(&c->t, ",\"id\":%" PRIu64, id);
 		put_place(c, r.pid, r.tid, half ? e->end : e->start);
 		ws_text_puts(&c->t, half ? ",\"bp\":\"e\"}" : "}");
 	}
+	ws_text_free(&cat);
+}
+
+static void put_sample(struct chrome *c, const struct ws_event *e)
+{
+	static const char cat[] = "disabled-by-default-v8.cpu_profiler";
+	uint64_t thread = e->v[ws_sample_thread];
+	struct row r = thread_row(c, thread);
+
+	if (ws_chrome_samples_new(c->samples, thread)) {
+		open_event(c, "P", cat);
+		ws_text_puts(&c->t, "\"Profile\"");
+		put_place(c, r.pid, r.tid, e->start);
+		ws_text_puts(&c->t, ",");
+		ws_chrome_samples_begin(c->samples, &c->t, thread, when(c, e->start));
+	}
+	open_event(c, "P", cat);
+	ws_text_puts(&c->t, "\"ProfileChunk\"");
+	put_place(c, r.pid, r.tid, e->start);
+	ws_text_puts(&c->t, ",");
+	ws_chrome_samples_put(c->samples, &c->t, e->v, when(c, e->start));
 }
 
 static void put_counter(struct chrome *c, const struct ws_event *e)
@@ -627,6 +789,9 @@ static void put_event(struct chrome *c, const struct ws_event *e)
 	case WS_TABLE_counter_value:
 		put_counter(c, e);
 		break;
+	case WS_TABLE_sample:
+		put_sample(c, e);
+		break;
 	default:
 		return; /* chrome's readers have no place for it */
 	}
@@ -683,7 +848,14 @@ static void put_who(struct chrome *c)
 
 		if (!c->threads[i])
 			continue;
-		name = ws_format("thread %u (%s)", t->tid, *t->name ? t->name : t->process_name);
+		name = ws_format("thread %u (", t->tid);
+		if (strncmp(t->name, name, strlen(name))) { /* a name from such a trace has it already */
+			free(name);
+			name = ws_format("thread %u (%s)", t->tid, *t->name ? t->name : t->process_name);
+		} else {
+			free(name);
+			name = ws_strdup(t->name);
+		}
 		put_name(c, "thread_name", (int64_t)t->pid, (int64_t)t->tid, name);
 		free(name);
 	}
@@ -711,7 +883,7 @@ static void put_gpus(struct chrome *c)
 static void put_tracks(struct chrome *c)
 {
 	for (size_t i = 0; i < c->track_name.size; i++) {
-		if (!c->track_name.used[i])
+		if (!c->track_name.used[i] || ws_map_get(&c->track_row, c->track_name.slots[i].key, NULL))
 			continue;
 		struct row r = track_row(c, 0, c->track_name.slots[i].key);
 
@@ -790,12 +962,98 @@ static void load_counters(struct chrome *c)
 		ws_map_set(&c->counter_process, v[ws_counter_id], v[ws_counter_process]);
 	}
 	ws_cursor_close(k);
-	k = ws_cursor_open(c->x->r, WS_TABLE_track, 0, UINT64_MAX);
+}
+
+/* Annotations as a GPU saw them go to the row of their stream, where the profiler has them. */
+static void load_tracks(struct chrome *c)
+{
+	struct ws_cursor *k = ws_cursor_open(c->x->r, WS_TABLE_track, 0, UINT64_MAX);
+	unsigned device, stream;
+	const uint64_t *v;
+	int n;
+
 	while (ws_cursor_next(k, &v)) {
+		const char *name = ws_report_string(c->x->r, (uint32_t)v[ws_track_name], NULL);
+
 		ws_map_set(&c->track_name, v[ws_track_id], v[ws_track_name]);
 		ws_map_set(&c->track_process, v[ws_track_id], v[ws_track_process]);
+		n = 0;
+		if (sscanf(name, "GPU %u stream %u annotations%n", &device, &stream, &n) == 2 && n && !name[n])
+			ws_map_set(&c->track_row, v[ws_track_id], ((uint64_t)device << 32 | stream) + 1);
 	}
 	ws_cursor_close(k);
+}
+
+static void load_collectives(struct chrome *c)
+{
+	struct ws_cursor *k = ws_cursor_open(c->x->r, WS_TABLE_collective, 0, UINT64_MAX);
+	const uint64_t *v;
+
+	while (ws_cursor_next(k, &v)) {
+		if (v[ws_collective_correlation] == WS_NO_U32)
+			continue;
+		ws_grow(c->collective, c->collective_cap, c->collective_count + 1);
+		c->collective[c->collective_count++] = (struct ws_row_collective){
+		    .name = (uint32_t)v[ws_collective_name],
+		    .in_elements = v[ws_collective_in_elements],
+		    .out_elements = v[ws_collective_out_elements],
+		    .dtype = (uint32_t)v[ws_collective_dtype],
+		    .group_size = (uint32_t)v[ws_collective_group_size],
+		    .group = (uint32_t)v[ws_collective_group],
+		    .description = (uint32_t)v[ws_collective_description],
+		    .ranks = (uint32_t)v[ws_collective_ranks],
+		    .source = (int32_t)v[ws_collective_source],
+		    .destination = (int32_t)v[ws_collective_destination],
+		    .sequence = v[ws_collective_sequence],
+		};
+		ws_map_set(&c->collectives, v[ws_collective_process] << 32 | v[ws_collective_correlation], c->collective_count);
+	}
+	ws_cursor_close(k);
+}
+
+static int add_domains(void *ctx, const struct ws_batch *b)
+{
+	struct chrome *c = ctx;
+
+	for (size_t i = 0; i < b->rows; i++)
+		if (b->col[ws_nvtx_type][i] == WS_NVTX_DOMAIN_CREATE) {
+			uint64_t process = ws_who_thread(c->x->who, (uint32_t)b->col[ws_nvtx_thread][i])->process;
+
+			ws_map_set(&c->domains, process << 32 | b->col[ws_nvtx_domain][i], b->col[ws_nvtx_text][i]);
+		}
+	return 0;
+}
+
+static int find_links(void *ctx, const struct ws_batch *b)
+{
+	struct chrome *c = ctx;
+	size_t n;
+
+	for (size_t i = 0; i < b->rows && !c->linked; i++) {
+		const char *s = ws_report_string(c->x->r, (uint32_t)b->col[ws_flow_category][i], &n);
+
+		c->linked = n == 6 && !memcmp(s, "fwdbwd", 6);
+	}
+	return c->linked;
+}
+
+/* What is needed to know before the first event. */
+static void load(struct chrome *c)
+{
+	struct ws_scan domains = {.table = WS_TABLE_nvtx, .time_max = UINT64_MAX, .workers = 1};
+	struct ws_scan flows = {.table = WS_TABLE_flow, .columns = WS_COL(flow, category), .time_max = UINT64_MAX, .workers = 1};
+
+	c->threads = ws_calloc((size_t)ws_who_threads(c->x->who) + 1, 1);
+	for (uint32_t i = 1; i <= ws_who_processes(c->x->who); i++)
+		ws_map_set(&c->taken, ws_who_process(c->x->who, i)->pid, 1);
+	domains.columns = WS_COL(nvtx, type) | WS_COL(nvtx, thread) | WS_COL(nvtx, domain) | WS_COL(nvtx, text);
+	ws_scan_run(c->x->r, &domains, add_domains, c, NULL);
+	ws_scan_run(c->x->r, &flows, find_links, c, NULL);
+	ws_links_load(&c->links, c->x);
+	load_counters(c);
+	load_tracks(c);
+	load_collectives(c);
+	c->samples = ws_chrome_samples_open(c->x);
 }
 
 static int put_events(struct chrome *c, struct ws_err *e)
@@ -813,38 +1071,58 @@ static int put_events(struct chrome *c, struct ws_err *e)
 	return !rc && ws_outfile_interrupted() ? ws_fail(e, "interrupted") : rc;
 }
 
+static int flush_some(void *ctx)
+{
+	return flush(ctx, 1 << 16, NULL);
+}
+
+static int put_end(struct chrome *c, struct ws_err *e)
+{
+	put_who(c);
+	put_gpus(c);
+	put_tracks(c);
+	ws_text_puts(&c->t, "\n],\n\"stackFrames\":{");
+	if (ws_chrome_samples_frames(c->samples, &c->t, flush_some, c))
+		return ws_fail_errno(e, "cannot write %s", ws_x_output(c->x));
+	ws_text_puts(&c->t, "},\n\"traceName\":");
+	ws_text_json(&c->t, c->x->output, strlen(c->x->output));
+	ws_text_puts(&c->t, "\n}\n");
+	return flush(c, 0, e);
+}
+
+static void unload(struct chrome *c)
+{
+	ws_chrome_samples_close(c->samples);
+	ws_links_free(&c->links);
+	ws_map_free(&c->rows);
+	ws_map_free(&c->gpu_at);
+	ws_map_free(&c->taken);
+	ws_map_free(&c->counters);
+	ws_map_free(&c->groups);
+	ws_map_free(&c->counter_process);
+	ws_map_free(&c->track_name);
+	ws_map_free(&c->track_process);
+	ws_map_free(&c->track_row);
+	ws_map_free(&c->domains);
+	ws_map_free(&c->collectives);
+	ws_map_free(&c->forwards);
+	ws_text_free(&c->t);
+	free(c->forward);
+	free(c->collective);
+	free(c->threads);
+	free(c->gpus);
+}
+
 int ws_xformat_write_chrome(struct ws_export *x, FILE *f, struct ws_err *e)
 {
 	struct chrome c = {.x = x, .f = f, .first = true};
 	int rc;
 
-	c.threads = ws_calloc((size_t)ws_who_threads(x->who) + 1, 1);
-	for (uint32_t i = 1; i <= ws_who_processes(x->who); i++)
-		ws_map_set(&c.taken, ws_who_process(x->who, i)->pid, 1);
-	ws_links_load(&c.links, x);
-	load_counters(&c);
+	load(&c);
 	put_head(&c);
 	rc = put_events(&c, e);
-	if (!rc) {
-		put_who(&c);
-		put_gpus(&c);
-		put_tracks(&c);
-		ws_text_puts(&c.t, "\n],\n\"traceName\":");
-		ws_text_json(&c.t, x->output, strlen(x->output));
-		ws_text_puts(&c.t, "\n}\n");
-		rc = flush(&c, 0, e);
-	}
-	ws_links_free(&c.links);
-	ws_map_free(&c.rows);
-	ws_map_free(&c.gpu_at);
-	ws_map_free(&c.taken);
-	ws_map_free(&c.counters);
-	ws_map_free(&c.groups);
-	ws_map_free(&c.counter_process);
-	ws_map_free(&c.track_name);
-	ws_map_free(&c.track_process);
-	ws_text_free(&c.t);
-	free(c.threads);
-	free(c.gpus);
+	if (!rc)
+		rc = put_end(&c, e);
+	unload(&c);
 	return rc;
 }

@@ -412,7 +412,13 @@ static int export_strings(struct ws_export *x, struct ws_err *e)
 	};
 	static const struct ws_xtable table = {"StringIds", "Texts that other tables point to", columns, WS_COUNT(columns)};
 
-	if (ws_export_table(x, &table, e) < 0)
+	bool lazy = x->lazy;
+	int rc;
+
+	x->lazy = false; /* everyone's queries join it: it is there even when nothing is named */
+	rc = ws_export_table(x, &table, e);
+	x->lazy = lazy;
+	if (rc < 0)
 		return -1;
 	for (uint64_t id = 1; !x->skipped && id <= x->string_count + x->extra_count; id++) {
 		struct ws_xcell cells[2] = {ws_x_int((int64_t)id), {.kind = WS_X_TEXT}};

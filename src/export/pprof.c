@@ -130,15 +130,11 @@ static void put_types(struct output *o)
 		   word(o, o->flames->timed ? time_name(o->flames->v[0].kind) : o->flames->v[0].p.weight));
 }
 
-/* The mapping of a function's module, 0 for none. */
-static uint64_t mapping(struct output *o, const struct ws_stacks *s, const struct ws_function *f)
+static uint64_t put_mapping(struct output *o, const struct ws_module_info *m)
 {
-	const struct ws_module_info *m = ws_stacks_module(s, f->module);
-	uint64_t path = word(o, m->path), build_id = word(o, m->build_id), key = path << 32 | build_id, id;
+	uint64_t path = word(o, m->path), build_id = word(o, m->build_id), key = path << 32 | build_id;
+	uint64_t id = ws_map_get(&o->mappings, key, NULL);
 
-	if (!f->module || !*m->path)
-		return 0;
-	id = ws_map_get(&o->mappings, key, NULL);
 	if (id)
 		return id;
 	id = ++o->mapping_count;
@@ -154,6 +150,49 @@ static uint64_t mapping(struct output *o, const struct ws_stacks *s, const struc
 	put_number(&o->message, 10, 1);
 	add_field(o, P_MAPPING);
 	return id;
+}
+
+/* The mapping of a function's module, 0 for none. */
+static uint64_t mapping(struct output *o, const struct ws_stacks *s, const struct ws_function *f)
+{
+	const struct ws_module_info *m = ws_stacks_module(s, f->module);
+
+	return f->module && *m->path ? put_mapping(o, m) : 0;
+}
+
+/* The program that was recorded: of several images in the target's process, the last. "" when that is not known. */
+static const char *program(const struct ws_export *x)
+{
+	const char *target = ws_meta(x->r, "target.pid"), *exe = "";
+	uint64_t pid = target ? strtoull(target, NULL, 10) : 0, start = 0;
+
+	for (uint32_t i = 1; pid && i <= ws_who_processes(x->who); i++) {
+		const struct ws_process_info *p = ws_who_process(x->who, i);
+
+		if (p->pid == pid && *p->exe && p->start >= start) {
+			exe = p->exe;
+			start = p->start;
+		}
+	}
+	return exe;
+}
+
+/* pprof takes the first mapping for the program ("File:"), so that goes first, also when no sample lies in it. */
+static void put_program(struct output *o)
+{
+	struct ws_module_info m = {.path = program(o->x), .build_id = ""};
+	const struct ws_stacks *s = o->flames->v[0].p.stacks;
+
+	for (uint32_t i = 1; *m.path && i <= ws_stacks_functions(s); i++) {
+		const struct ws_module_info *of = ws_stacks_module(s, ws_stacks_function(s, i)->module);
+
+		if (!strcmp(of->path, m.path)) {
+			put_mapping(o, of);
+			return;
+		}
+	}
+	if (*m.path)
+		put_mapping(o, &m);
 }
 
 static uint64_t function(struct output *o, const struct ws_function *f)
@@ -284,6 +323,7 @@ int ws_xformat_write_pprof(struct ws_export *x, FILE *f, struct ws_err *e)
 	put_types(&o);
 	put_number(&o.text, P_TIME, epoch);
 	put_number(&o.text, P_DURATION, x->last > x->zero ? x->last - x->zero : 0);
+	put_program(&o);
 	put_locations(&o, first);
 	put_samples(&o, first);
 	put_strings(&o);

@@ -223,6 +223,32 @@ static int export_meta(struct ws_export *x, struct ws_err *e)
 	return ws_export_row(x, (struct ws_xcell[]){ws_x_literal("EXPORT_PARAM_OUTPUT_FILE"), ws_x_own(x, x->output)}, e);
 }
 
+/* What an import was told of its machine beyond that: the numbers of those properties are not kept. */
+static int export_imported_facts(struct ws_export *x, struct ws_err *e)
+{
+	struct ws_cursor *c = ws_cursor_open(x->r, WS_TABLE_meta, 0, UINT64_MAX);
+	const uint64_t *v;
+	int rc = 0;
+
+	while (!rc && ws_cursor_next(c, &v)) {
+		size_t n, len;
+		const char *name = ws_report_string(x->r, (uint32_t)v[ws_meta_name], &n);
+		const char *value = ws_report_string(x->r, (uint32_t)v[ws_meta_value], &len);
+		char *own;
+
+		if (strncmp(name, "machine.", 8))
+			continue;
+		own = ws_strndup(value, len);
+		rc = ws_export_row(x,
+				   (struct ws_xcell[]){ws_x_int(0), ws_x_literal("Local (CLI)"), ws_x_own(x, name + 8), ws_x_int(0),
+						       ws_x_own(x, own)},
+				   e);
+		free(own);
+	}
+	ws_cursor_close(c);
+	return rc;
+}
+
 static int export_system(struct ws_export *x, struct ws_err *e)
 {
 	static const struct {
@@ -252,7 +278,7 @@ static int export_system(struct ws_export *x, struct ws_err *e)
 		if (ws_export_row(x, cells, e) < 0)
 			return -1;
 	}
-	return 0;
+	return export_imported_facts(x, e);
 }
 
 /* Offset of the machine's local time in seconds, from "...+0130" at the end of the session's start; 0 when not known. */
@@ -345,36 +371,67 @@ static uint64_t target_pid(struct ws_export *x)
 	return ws_who_processes(x->who) ? ws_who_process(x->who, 1)->pid : 0;
 }
 
+/* What one process wrote to one stream. */
+struct stream {
+	uint64_t process; /* id, 0 for the target */
+	bool err;
+	struct ws_text content;
+};
+
+static struct stream *stream_of(struct stream **v, size_t *n, size_t *cap, uint64_t process, bool err)
+{
+	for (size_t i = 0; i < *n; i++)
+		if ((*v)[i].process == process && (*v)[i].err == err)
+			return &(*v)[i];
+	ws_grow(*v, *cap, *n + 1);
+	(*v)[*n] = (struct stream){.process = process, .err = err};
+	return &(*v)[(*n)++];
+}
+
+static int by_stream(const void *a, const void *b)
+{
+	const struct stream *x = a, *y = b;
+
+	return x->process != y->process ? (x->process < y->process ? -1 : 1) : x->err - y->err;
+}
+
+static int put_stream(struct ws_export *x, const struct stream *s, struct ws_err *e)
+{
+	bool told = s->process && s->process <= ws_who_processes(x->who);
+	uint64_t pid = told ? ws_who_process(x->who, (uint32_t)s->process)->pid : target_pid(x);
+	char *name = ws_format("pid_%" PRIu64 "_%s.log", pid, s->err ? "stderr" : "stdout");
+	int rc = ws_export_row(x,
+			       (struct ws_xcell[]){told ? ws_x_process(x, s->process) : ws_x_int((int64_t)pid << 24),
+						   ws_x_extra(x, name, strlen(name)), ws_x_extra(x, s->content.s, s->content.len)},
+			       e);
+
+	free(name);
+	return rc;
+}
+
 static int export_streams(struct ws_export *x, struct ws_err *e)
 {
 	struct ws_cursor *c = ws_cursor_open(x->r, WS_TABLE_output, 0, UINT64_MAX);
-	struct ws_text content[2] = {{0}};
-	bool seen[2] = {false};
-	const uint64_t *v;
-	uint64_t pid = target_pid(x);
+	struct stream *v = NULL;
+	size_t n = 0, cap = 0;
+	const uint64_t *row;
 	int rc = ws_export_table(x, &streams, e);
 
-	while (ws_cursor_next(c, &v)) {
-		int which = v[ws_output_stream] == 2;
+	while (ws_cursor_next(c, &row)) {
+		struct stream *s = stream_of(&v, &n, &cap, row[ws_output_process], row[ws_output_stream] == 2);
 		size_t len;
-		const char *bytes = ws_report_string(x->r, (uint32_t)v[ws_output_bytes], &len);
+		const char *bytes = ws_report_string(x->r, (uint32_t)row[ws_output_bytes], &len);
 
-		seen[which] = true;
-		ws_text_add(&content[which], bytes, len);
+		ws_text_add(&s->content, bytes, len);
 	}
 	ws_cursor_close(c);
-	for (int i = 0; i < 2 && !rc; i++) {
-		char *name = ws_format("pid_%" PRIu64 "_%s.log", pid, i ? "stderr" : "stdout");
-
-		if (seen[i])
-			rc = ws_export_row(x,
-					   (struct ws_xcell[]){ws_x_int((int64_t)pid << 24), ws_x_extra(x, name, strlen(name)),
-							       ws_x_extra(x, content[i].s, content[i].len)},
-					   e);
-		free(name);
+	if (n)
+		qsort(v, n, sizeof(*v), by_stream);
+	for (size_t i = 0; i < n; i++) {
+		rc = rc < 0 ? rc : put_stream(x, &v[i], e);
+		ws_text_free(&v[i].content);
 	}
-	ws_text_free(&content[0]);
-	ws_text_free(&content[1]);
+	free(v);
 	return rc;
 }
 

@@ -18,13 +18,74 @@ static uint64_t hash_value(const struct ws_json_value *v, uint64_t seed)
 
 static uint32_t raw_args(struct ws_trace *t, const struct ws_event *ev)
 {
-	return ev->args.type == WS_J_OBJECT && ev->args.n > 2 ? ws_trace_string(t, &ev->args) : 0;
+	static const char never[] = "{\"never ended\":true"; /* our own export begins with it; the row says it */
+	size_t skip = sizeof(never) - 1;
+
+	if (ev->args.type != WS_J_OBJECT || ev->args.n <= 2)
+		return 0;
+	if (ev->args.n <= skip || memcmp(ev->args.s, never, skip))
+		return ws_trace_string(t, &ev->args);
+	if (ev->args.s[skip] != ',')
+		return 0;
+	t->built.len = 0;
+	ws_text_puts(&t->built, "{");
+	ws_text_add(&t->built, ev->args.s + skip + 1, ev->args.n - skip - 1);
+	return ws_into_string(t->o, t->built.s, t->built.len);
+}
+
+/* The first range of a named domain defines it. */
+static void define_domain(struct ws_trace *t, uint32_t thread, uint64_t at, uint32_t domain, uint32_t name)
+{
+	uint64_t key = (uint64_t)ws_into_thread_of(t->o, thread)->process << 32 | domain;
+	struct ws_row_nvtx *row;
+
+	if (!domain || !name || ws_map_get(&t->domains, key, NULL))
+		return;
+	ws_map_set(&t->domains, key, 1);
+	row = ws_into_row(t->o, WS_TABLE_nvtx);
+	*row = (struct ws_row_nvtx){
+	    .start = at, .end = WS_NO_TIME, .thread = thread, .type = WS_NVTX_DOMAIN_CREATE, .domain = domain, .text = name};
+}
+
+/* Slices of threads in a category of our own export go back where they came from. True when it was one. */
+static bool put_own(struct ws_trace *t, const struct ws_open_slice *s, uint64_t end, uint8_t flags)
+{
+	if (s->own == WS_OWN_NVTX) {
+		struct ws_row_nvtx *row = ws_into_row(t->o, WS_TABLE_nvtx);
+
+		*row = (struct ws_row_nvtx){.start = s->start,
+					    .end = end,
+					    .thread = s->thread,
+					    .text = s->name,
+					    .domain = s->domain,
+					    .category = s->group,
+					    .type = flags & WS_SLICE_ASYNC     ? WS_NVTX_STARTEND
+						    : flags & WS_SLICE_INSTANT ? WS_NVTX_MARK
+									       : WS_NVTX_PUSHPOP};
+		return true;
+	}
+	if (s->own == WS_OWN_OSRT && !(flags & (WS_SLICE_ASYNC | WS_SLICE_INSTANT))) {
+		struct ws_row_osrt *row = ws_into_row(t->o, WS_TABLE_osrt);
+
+		*row = (struct ws_row_osrt){
+		    .start = s->start, .end = end, .thread = s->thread, .name = s->name, .path = s->args, .callchain = WS_NO_U32};
+		return true;
+	}
+	return false;
 }
 
 static void put_slice(struct ws_trace *t, const struct ws_open_slice *s, uint64_t end, uint8_t flags)
 {
-	struct ws_row_slice *row = ws_into_row(t->o, WS_TABLE_slice);
+	struct ws_row_slice *row;
 
+	ws_into_time(t->o, s->start);
+	if (end != WS_NO_TIME)
+		ws_into_time(t->o, end);
+	if (s->never)
+		end = WS_NO_TIME;
+	if (put_own(t, s, end, flags))
+		return;
+	row = ws_into_row(t->o, WS_TABLE_slice);
 	*row = (struct ws_row_slice){.start = s->start,
 				     .end = end,
 				     .thread = s->thread,
@@ -32,20 +93,48 @@ static void put_slice(struct ws_trace *t, const struct ws_open_slice *s, uint64_
 				     .name = s->name,
 				     .category = s->category,
 				     .args = s->args,
-				     .flags = flags};
-	ws_into_time(t->o, s->start);
-	if (end != WS_NO_TIME)
-		ws_into_time(t->o, end);
+				     .flags = (uint8_t)(flags | (s->never ? WS_SLICE_LEFT_OPEN : 0))};
 }
 
 static struct ws_open_slice new_slice(struct ws_trace *t, const struct ws_event *ev, uint32_t thread, uint32_t track)
 {
-	return (struct ws_open_slice){.start = ev->start,
-				      .thread = thread,
-				      .track = track,
-				      .name = ws_trace_string(t, &ev->name),
-				      .category = ws_trace_string(t, &ev->cat),
-				      .args = raw_args(t, ev)};
+	struct ws_open_slice s = {.start = ev->start,
+				  .thread = thread,
+				  .track = track,
+				  .name = ws_trace_string(t, &ev->name),
+				  .category = ws_trace_string(t, &ev->cat)};
+	struct ws_json_walk w;
+	struct ws_json_value key, value;
+	uint32_t domain_name = 0, path = 0;
+
+	if (thread)
+		s.own = ws_json_is(&ev->cat, "nvtx") ? WS_OWN_NVTX : ws_json_is(&ev->cat, "osrt") ? WS_OWN_OSRT : WS_OWN_NONE;
+	s.args = s.own ? 0 : raw_args(t, ev);
+	if (ev->args.type != WS_J_OBJECT || ev->args.n < 6 || !(s.own || ev->args.s[2] == 'n')) /* "never ended" comes first */
+		return s;
+	w = ws_json_walk(&ev->args);
+	while (ws_json_next(&w, &key, &value)) {
+		int64_t number = ws_json_fixed(&value, 0, NULL);
+
+		if (ws_json_is(&key, "never ended"))
+			s.never = value.type == WS_J_TRUE;
+		else if (s.own && ws_json_is(&key, "domain") && number > 0 && number <= UINT32_MAX)
+			s.domain = (uint32_t)number;
+		else if (s.own && ws_json_is(&key, "category") && number > 0 && number <= UINT32_MAX)
+			s.group = (uint32_t)number;
+		else if (s.own && ws_json_is(&key, "domain name"))
+			domain_name = ws_trace_string(t, &value);
+		else if (s.own && ws_json_is(&key, "path"))
+			path = ws_trace_string(t, &value);
+		else if (s.own)
+			ws_into_note(t->o, "The argument \"%.*s\" of %.*s events was left out.", (int)(key.n < 100 ? key.n : 100),
+				     key.s, (int)ev->cat.n, ev->cat.s);
+	}
+	if (s.own == WS_OWN_NVTX)
+		define_domain(t, thread, ev->start, s.domain, domain_name);
+	if (s.own == WS_OWN_OSRT)
+		s.args = path;
+	return s;
 }
 
 void ws_chrome_slice(struct ws_trace *t, struct ws_event *ev, uint32_t thread, uint32_t track, uint8_t flags)
@@ -105,7 +194,7 @@ static void end_slice(struct ws_trace *t, struct ws_event *ev, uint64_t key, uin
 		ws_into_note(t->o, "Ends of slices without a beginning were left out.");
 		return;
 	}
-	if (!s.args)
+	if (!s.args && !s.own)
 		s.args = raw_args(t, ev);
 	put_slice(t, &s, ev->start > s.start ? ev->start : s.start, flags);
 }
@@ -143,26 +232,37 @@ static uint32_t async_track(struct ws_trace *t, const struct ws_event *ev)
 
 static void async_event(struct ws_trace *t, struct ws_event *ev)
 {
-	uint32_t track = async_track(t, ev);
+	/* NVTX ranges of our own export belong to their thread. */
+	bool own = ws_json_is(&ev->cat, "nvtx") && ev->tid.type == WS_J_NUMBER && ev->pid.type == WS_J_NUMBER;
+	uint32_t thread = own ? ws_trace_thread(t, ev) : 0, track = own ? 0 : async_track(t, ev);
 
 	switch (ev->phase) {
 	case 'b':
 	case 'S':
-		push(t, async_key(ev), new_slice(t, ev, 0, track));
+		push(t, async_key(ev), new_slice(t, ev, thread, track));
 		break;
 	case 'e':
 	case 'F':
 		end_slice(t, ev, async_key(ev), WS_SLICE_ASYNC);
 		break;
 	default: /* n, T, p: a moment of it */
-		ws_chrome_slice(t, ev, 0, track, WS_SLICE_INSTANT | WS_SLICE_ASYNC);
+		ws_chrome_slice(t, ev, thread, track, WS_SLICE_INSTANT | WS_SLICE_ASYNC);
 	}
 }
 
 /* ---- counters ---- */
 
+static bool is_single(const struct ws_json_value *args)
+{
+	struct ws_json_walk w = ws_json_walk(args);
+	struct ws_json_value key, value;
+
+	return ws_json_next(&w, &key, &value) && ws_json_is(&key, "value") && !ws_json_next(&w, &key, &value);
+}
+
 static void counter_event(struct ws_trace *t, struct ws_event *ev)
 {
+	bool single;
 	struct ws_json_walk w;
 	struct ws_json_value key, value;
 	struct ws_text group = {0};
@@ -178,6 +278,8 @@ static void counter_event(struct ws_trace *t, struct ws_event *ev)
 	ws_text_add(&group, s, n);
 	if (ev->id.type != WS_J_NONE)
 		ws_text_printf(&group, "[%.*s]", (int)(ev->id.n < 200 ? ev->id.n : 200), ev->id.s);
+	/* A name and a value: as our own export has it, and many others. */
+	single = is_single(&ev->args);
 	w = ws_json_walk(&ev->args);
 	while (ws_json_next(&w, &key, &value)) {
 		struct ws_row_counter_value *row;
@@ -190,7 +292,8 @@ static void counter_event(struct ws_trace *t, struct ws_event *ev)
 			continue;
 		}
 		s = ws_json_text(&key, &t->scratch, &n);
-		counter = ws_into_counter(t->o, process, 0, WS_NO_U32, group.s, group.len, s, n, NULL);
+		counter = single ? ws_into_counter(t->o, process, 0, WS_NO_U32, NULL, 0, group.s, group.len, NULL, NULL)
+				 : ws_into_counter(t->o, process, 0, WS_NO_U32, group.s, group.len, s, n, NULL, NULL);
 		row = ws_into_row(t->o, WS_TABLE_counter_value);
 		*row = (struct ws_row_counter_value){.start = ev->start, .counter = counter, .value = d};
 		ws_into_time(t->o, ev->start);
@@ -320,6 +423,10 @@ void ws_chrome_event(struct ws_trace *t, struct ws_event *ev)
 	case 'F':
 		async_event(t, ev);
 		return;
+	case 'P':
+		if (ws_chrome_profile(t, ev))
+			return;
+		/* fallthrough */
 	default:
 		ws_into_note(t->o, "Events of phase %c (objects, memory dumps, samples...) were left out.",
 			     ev->phase > ' ' && ev->phase < 127 ? ev->phase : '?');

@@ -8,9 +8,10 @@
 int ws_sqlite_import(struct ws_into *o, const char *path);
 int ws_perfetto_import(struct ws_into *o, struct ws_source *s);
 int ws_perf_script_import(struct ws_into *o, struct ws_source *s);
-/* Export a .nsys-rep to a temporary SQLite file (*out, to be deleted and freed by the caller) with an installed nsys. */
-int ws_nsys_export(struct ws_into *o, const char *path, char **out);
-
-/* align.c: from collectives that ranks took part in together, how far each file's clock is off; written to `rank`. */
+/*
+ * Export a .nsys-rep to a temporary SQLite file (*out, to be deleted and freed by the caller) with an installed nsys. The
+ * file and its folder are listed in base/cleanup.h; the caller forgets `litter` when both are gone.
+ */
+int ws_nsys_export(struct ws_into *o, const char *path, char **out, int litter[2]);
 
 #endif

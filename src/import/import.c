@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/mem.h"
 #include "import/formats.h"
 #include "import/trace.h"
@@ -205,7 +206,7 @@ static int import_stream(struct ws_into *o, const char *path, enum ws_import_for
 static int import_nsys_rep(struct ws_into *o, const char *path)
 {
 	char *exported = NULL;
-	int rc = ws_nsys_export(o, path, &exported);
+	int litter[2] = {-1, -1}, rc = ws_nsys_export(o, path, &exported, litter);
 
 	if (!rc)
 		rc = ws_sqlite_import(o, exported);
@@ -214,6 +215,8 @@ static int import_nsys_rep(struct ws_into *o, const char *path)
 
 		unlink(exported);
 		rmdir(folder);
+		ws_cleanup_forget(litter[1]);
+		ws_cleanup_forget(litter[0]);
 		free(folder);
 	}
 	free(exported);
@@ -314,7 +317,7 @@ int ws_import(const struct ws_import_request *q, unsigned long long *rows, struc
 	struct ws_into o = {
 	    .first = UINT64_MAX, .file_count = (uint32_t)q->count, .quiet = q->quiet, .progress = q->progress && isatty(2)};
 	char *temporary;
-	int rc;
+	int rc, litter;
 
 	if (check_output(q, e) < 0)
 		return -1;
@@ -324,6 +327,7 @@ int ws_import(const struct ws_import_request *q, unsigned long long *rows, struc
 		free(temporary);
 		return -1;
 	}
+	litter = ws_cleanup_path(temporary, false);
 	rc = import_all(q, &o, e);
 	if (rc < 0)
 		ws_writer_discard(o.w);
@@ -331,6 +335,7 @@ int ws_import(const struct ws_import_request *q, unsigned long long *rows, struc
 		unlink(temporary);
 	else
 		rc = place(temporary, q, e);
+	ws_cleanup_forget(litter);
 	if (rows)
 		*rows = o.rows;
 	ws_into_free(&o);

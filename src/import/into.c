@@ -136,7 +136,7 @@ uint32_t ws_into_track(struct ws_into *o, uint32_t parent, uint32_t process, uin
 }
 
 uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, uint32_t device, const char *group, size_t group_n,
-			 const char *name, size_t n, const char *unit)
+			 const char *name, size_t n, const char *unit, const char *identity)
 {
 	uint32_t where[3] = {process, thread, device};
 	uint64_t key = XXH3_64bits_withSeed(group, group_n, XXH3_64bits(where, sizeof(where)));
@@ -163,6 +163,7 @@ uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, u
 	    .group = ws_into_string(o, group, group_n),
 	    .name = ws_into_string(o, name, n),
 	    .unit = ws_into_text(o, unit),
+	    .identity = ws_into_text(o, identity),
 	};
 	ws_map_set(&o->counter_ids, key, id);
 	return id;
@@ -230,6 +231,21 @@ uint32_t ws_into_stack(struct ws_into *o, uint32_t parent, uint32_t frame)
 	return id;
 }
 
+uint32_t ws_into_event(struct ws_into *o, uint32_t name)
+{
+	enum { MOST = 4096 };
+	uint32_t id = (uint32_t)ws_map_get(&o->events, name, NULL);
+	struct ws_row_perf_event *row;
+
+	if (id || !name || o->events.n == MOST)
+		return id;
+	id = (uint32_t)o->events.n + 1;
+	ws_map_set(&o->events, name, id);
+	row = ws_into_row(o, WS_TABLE_perf_event);
+	*row = (struct ws_row_perf_event){.id = id, .name = name};
+	return id;
+}
+
 /* ---- notes ---- */
 
 static void add_note(struct ws_into *o, uint64_t count, const char *text)
@@ -290,6 +306,27 @@ static void write_notes(struct ws_into *o)
 		free(n->text);
 	}
 	o->note_count = 0;
+}
+
+void ws_into_tell(struct ws_into *o, const char *fmt, ...)
+{
+	const char *name = strrchr(o->path, '/') ? strrchr(o->path, '/') + 1 : o->path;
+	struct ws_row_diagnostic *row;
+	char text[512];
+	char *full;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	full = ws_format("%s: %s", name, text);
+	row = ws_into_row(o, WS_TABLE_diagnostic);
+	*row = (struct ws_row_diagnostic){.start = o->file_first == UINT64_MAX ? 0 : o->file_first, .severity = WS_INFO};
+	row->source = ws_into_text(o, "import");
+	row->text = ws_into_text(o, full);
+	if (!o->quiet)
+		ws_say("%s: %s", o->path, text);
+	free(full);
 }
 
 void ws_into_meta(struct ws_into *o, const char *name, const char *value, size_t n)
@@ -387,6 +424,7 @@ void ws_into_free(struct ws_into *o)
 	ws_map_free(&o->track_ids);
 	ws_map_free(&o->counter_ids);
 	ws_map_free(&o->met);
+	ws_map_free(&o->events);
 	ws_map_free(&o->frames);
 	ws_map_free(&o->stacks);
 	ws_map_free(&o->modules);

@@ -47,7 +47,8 @@ struct ws_into {
 	struct ws_row_stack *stack; /* by id - 1 */
 	size_t stack_cap;
 	uint32_t frame_count, stack_count, module_count;
-	struct ws_map met; /* of the first file: collective -> when it ended */
+	struct ws_map events; /* name of a counter that was sampled (string) -> id of perf_event */
+	struct ws_map met;    /* of the first file: collective -> when it ended */
 	struct ws_into_note *notes;
 	size_t note_count, note_cap;
 	uint64_t first, last; /* times met in all files; first UINT64_MAX when none */
@@ -96,7 +97,7 @@ void ws_into_name_thread(struct ws_into *o, uint32_t thread, const char *name, s
 uint32_t ws_into_track(struct ws_into *o, uint32_t parent, uint32_t process, uint32_t thread, const char *name, size_t n);
 /* id of a counter; device WS_NO_U32 for none. */
 uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, uint32_t device, const char *group, size_t group_n,
-			 const char *name, size_t n, const char *unit);
+			 const char *name, size_t n, const char *unit, const char *identity);
 
 /*
  * id of a frame: a function (string) of a module (string of its path, or 0) at an address, with a symbol; of a stack: that frame
@@ -104,6 +105,8 @@ uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, u
  */
 uint32_t ws_into_frame(struct ws_into *o, uint32_t symbol, uint32_t module, uint64_t address, bool kernel, uint8_t method);
 uint32_t ws_into_stack(struct ws_into *o, uint32_t parent, uint32_t frame);
+/* id of what fired for a sample, by its name (string); 0 when there are too many. */
+uint32_t ws_into_event(struct ws_into *o, uint32_t name);
 
 /*
  * Note that something could not be taken over. Equal texts are counted together; at the end of a file each is a row of `diagnostic`
@@ -111,6 +114,8 @@ uint32_t ws_into_stack(struct ws_into *o, uint32_t parent, uint32_t frame);
  */
 void ws_into_note(struct ws_into *o, const char *fmt, ...) WS_PRINTF(2, 3);
 void ws_into_note_n(struct ws_into *o, uint64_t count, const char *fmt, ...) WS_PRINTF(3, 4);
+/* Tell how something was taken over: a row of `diagnostic` of no severity and, unless `quiet`, a line on standard error. */
+void ws_into_tell(struct ws_into *o, const char *fmt, ...) WS_PRINTF(2, 3);
 /* A fact about the session. */
 void ws_into_meta(struct ws_into *o, const char *name, const char *value, size_t n);
 

@@ -222,12 +222,12 @@ static void kernel(struct ws_trace *t, struct ws_event *ev)
 	size_t n;
 	const char *name = ws_json_text(&ev->name, &t->scratch, &n);
 	bool ok;
-	double occupancy;
+	double occupancy, waves;
 
 	full = ws_into_string(t->o, name, n);
 	k.name = kernel_short(t, full, name, n);
 	k.start = ev->start;
-	k.end = ev->start + ev->length;
+	k.end = ws_trace_end(t, ev);
 	k.demangled = k.mangled = full;
 	k.process = process;
 	k.correlation = correlation;
@@ -245,6 +245,8 @@ static void kernel(struct ws_trace *t, struct ws_event *ev)
 	k.priority = small(t, WS_A_PRIORITY, 0);
 	occupancy = ws_json_double(ws_trace_arg(t, WS_A_OCCUPANCY), &ok);
 	k.estimated = ok ? occupancy / 100 : 0;
+	waves = ws_json_double(ws_trace_arg(t, WS_A_WAVES), &ok);
+	k.waves = ok ? waves : 0;
 	triple(ws_trace_arg(t, WS_A_GRID), &k.grid_x, &k.grid_y, &k.grid_z);
 	triple(ws_trace_arg(t, WS_A_BLOCK), &k.block_x, &k.block_y, &k.block_z);
 	*(struct ws_row_cuda_kernel *)ws_into_row(t->o, WS_TABLE_cuda_kernel) = k;
@@ -288,6 +290,8 @@ static void copy_kinds(const struct ws_event *ev, struct ws_row_cuda_memcpy *m)
 	for (size_t i = 0; i < WS_COUNT(kinds); i++)
 		if (has(ev, kinds[i].text))
 			m->kind = kinds[i].kind;
+	if (has(ev, "Unified memory"))
+		m->kind = m->kind == WS_COPY_HTOD ? WS_COPY_UM_HTOD : m->kind == WS_COPY_DTOH ? WS_COPY_UM_DTOH : WS_COPY_UM_DTOD;
 	m->src_kind = open ? mem_kind(open + 1, (size_t)(end - open - 1)) : WS_NO_U32;
 	m->dst_kind = arrow ? mem_kind(arrow + 4, (size_t)(end - arrow - 4)) : WS_NO_U32;
 }
@@ -296,7 +300,7 @@ static void memcpy_event(struct ws_trace *t, struct ws_event *ev)
 {
 	struct ws_row_cuda_memcpy m = {
 	    .start = ev->start,
-	    .end = ev->start + ev->length,
+	    .end = ws_trace_end(t, ev),
 	    .device = place(t, WS_A_DEVICE, &ev->pid),
 	    .context = ws_trace_u32(t, WS_A_CONTEXT, 0),
 	    .green_context = WS_NO_U32,
@@ -326,7 +330,7 @@ static void memset_event(struct ws_trace *t, struct ws_event *ev)
 	const char *open = memchr(ev->name.s, '(', ev->name.n);
 	struct ws_row_cuda_memset m = {
 	    .start = ev->start,
-	    .end = ev->start + ev->length,
+	    .end = ws_trace_end(t, ev),
 	    .device = place(t, WS_A_DEVICE, &ev->pid),
 	    .context = ws_trace_u32(t, WS_A_CONTEXT, 0),
 	    .green_context = WS_NO_U32,
@@ -350,7 +354,7 @@ static void sync_event(struct ws_trace *t, struct ws_event *ev)
 	const struct ws_json_value *kind = ws_trace_arg(t, WS_A_SYNC_KIND);
 	struct ws_row_cuda_sync s = {
 	    .start = ev->start,
-	    .end = ev->start + ev->length,
+	    .end = ws_trace_end(t, ev),
 	    .device = place(t, WS_A_DEVICE, &ev->pid),
 	    .context = ws_trace_u32(t, WS_A_CONTEXT, 0),
 	    .green_context = WS_NO_U32,
@@ -409,11 +413,12 @@ static void call(struct ws_trace *t, struct ws_event *ev, uint8_t class)
 	struct ws_row_cuda_api *row = ws_into_row(t->o, WS_TABLE_cuda_api);
 
 	*row = (struct ws_row_cuda_api){.start = ev->start,
-					.end = ev->start + ev->length,
+					.end = ws_trace_end(t, ev),
 					.class = class,
 					.thread = thread,
 					.correlation = correlation,
 					.name = name,
+					.result = ws_trace_u32(t, WS_A_RESULT, 0),
 					.callchain = WS_NO_U32};
 	link_op(t, ws_into_thread_of(t->o, thread)->process, correlation);
 	note_others(t, "calls of CUDA");
@@ -474,7 +479,7 @@ static void op(struct ws_trace *t, struct ws_event *ev, enum ws_op_kind kind)
 		dims = ws_trace_arg(t, WS_A_DIMS_2021);
 	keep_collective(t);
 	r.start = ev->start;
-	r.end = ev->start + ev->length;
+	r.end = ws_trace_end(t, ev);
 	r.thread = ws_trace_thread(t, ev);
 	r.name = ws_trace_string(t, &ev->name);
 	r.external = external(t);
@@ -675,6 +680,25 @@ static void put_device(struct ws_trace *t, const struct ws_json_value *object, u
 	*(struct ws_row_cuda_device *)ws_into_row(t->o, WS_TABLE_cuda_device) = d;
 }
 
+/* Which clock a file of several is on, and what its collectives say of that. */
+static void tell_alignment(struct ws_trace *t)
+{
+	int64_t offset = clock_offset(t);
+
+	if (t->o->file_count < 2)
+		return;
+	if (t->epoch || t->base_known)
+		ws_into_tell(t->o, "Times are on the real time of the host that recorded it.");
+	if (t->o->file && offset)
+		ws_into_tell(
+		    t->o,
+		    "%zu collectives that the first file has too say that this clock is %.3f ms %s (rank.clockOffset, which is not "
+		    "added to the times).",
+		    t->apart_count, (double)(offset < 0 ? -offset : offset) / 1e6, offset < 0 ? "ahead" : "behind");
+	else if (t->o->file && t->apart_count)
+		ws_into_tell(t->o, "%zu collectives that the first file has too do not show its clock to be off.", t->apart_count);
+}
+
 void ws_kineto_end(struct ws_trace *t)
 {
 	struct ws_json_value list, one;
@@ -692,6 +716,7 @@ void ws_kineto_end(struct ws_trace *t)
 		uint32_t source = ws_into_text(t->o, t->o->path);
 		struct ws_row_rank *row = ws_into_row(t->o, WS_TABLE_rank);
 
+		tell_alignment(t);
 		*row = (struct ws_row_rank){.process = t->main_process,
 					    .rank = t->rank >= 0 && t->rank <= UINT32_MAX ? (uint32_t)t->rank : t->o->file,
 					    .world = t->world > 0 && t->world <= UINT32_MAX ? (uint32_t)t->world : 0,

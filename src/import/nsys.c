@@ -9,7 +9,9 @@
  * Times stay as they are to the nanosecond: they are shifted so that none is negative, and the fact session.zero says where the
  * file's zero lies. Exports of ours get back the session clock that they were recorded on.
  *
- * The database is not trusted: it is opened read-only and defensive, views and virtual tables are not touched, values are bounded.
+ * The database is not trusted: it is opened read-only and defensive, virtual tables are not touched, values are bounded. Views under
+ * a known name are read, since people keep filtered copies of a trace so, but only as far as a file of this size could have rows, and
+ * as long as rows keep coming: what a view computes is the file's to say.
  */
 #include "import/nsys.h"
 
@@ -18,11 +20,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "import/formats.h"
 
 enum { MOST_VALUE = 16 << 20, MOST_TABLES = 2048, MOST_NUMBERED = 4 << 20 };
+enum { PER_STEP = 1 << 20 }; /* instructions of SQLite's machine between two questions whether to go on */
 #define SHIFT (UINT64_C(1) << 42) /* over an hour: events before the zero of a file are as old as that at most */
 
 /* ---- the database ---- */
@@ -48,8 +52,10 @@ static bool exists(struct ws_nsys *n, const char *table)
 	sqlite3_stmt *s;
 	bool found = false;
 
-	/* Tables proper: a view may never end, a virtual table may do anything. */
-	if (sqlite3_prepare_v2(n->db, "SELECT 1 FROM sqlite_master WHERE type='table' AND rootpage>0 AND name=?1 COLLATE NOCASE",
+	/* Tables proper, and views: a virtual table may do anything. */
+	if (sqlite3_prepare_v2(n->db,
+			       "SELECT 1 FROM sqlite_master WHERE (type='table' AND rootpage>0 OR type='view') AND name=?1 "
+			       "COLLATE NOCASE",
 			       -1, &s, NULL) != SQLITE_OK)
 		return false;
 	sqlite3_bind_text(s, 1, table, -1, SQLITE_STATIC);
@@ -84,7 +90,16 @@ bool ws_nsys_step(struct ws_nsys *n, sqlite3_stmt *s, const char *table)
 
 	if (!s || n->o->full || ws_writer_error(n->o->w, NULL))
 		return false;
+	if (n->counted != table) {
+		n->counted = table;
+		n->rows = 0;
+	}
+	n->patience = 256 + (int64_t)(n->most_rows >> 20); /* to go through a MiB takes less than a million instructions */
 	rc = sqlite3_step(s);
+	if (rc == SQLITE_ROW && n->rows++ > n->most_rows) {
+		ws_into_note(n->o, "%s was not read to its end: it has more rows than a file of this size can hold.", table);
+		return false;
+	}
 	if (rc == SQLITE_ROW) {
 		if (!(n->o->rows & 0xfff)) {
 			ws_writer_commit(n->o->w);
@@ -92,7 +107,9 @@ bool ws_nsys_step(struct ws_nsys *n, sqlite3_stmt *s, const char *table)
 		}
 		return true;
 	}
-	if (rc != SQLITE_DONE)
+	if (rc == SQLITE_INTERRUPT)
+		ws_into_note(n->o, "%s was not read to its end: its rows take too long to find.", table);
+	else if (rc != SQLITE_DONE)
 		ws_into_note(n->o, "%s was read to where it is damaged: %s", table, sqlite3_errmsg(n->db));
 	return false;
 }
@@ -246,8 +263,12 @@ static void plan_columns(struct plan *p, sqlite3_stmt *s, enum ws_table t)
 	p->table = t;
 	p->start = ws_table_start(t);
 	p->end = ws_table_end(t);
-	for (uint32_t c = 0; c < d->column_count; c++)
-		p->from[c] = (int8_t)(*d->columns[c].sqlite ? ws_nsys_column(s, d->columns[c].sqlite) : -1);
+	for (uint32_t c = 0; c < d->column_count; c++) {
+		const struct ws_column_desc *column = &d->columns[c];
+		bool bare = column->type == WS_T_PROCESS && !strcmp(column->sqlite, "processId"); /* a pid: for the caller to read */
+
+		p->from[c] = (int8_t)(*column->sqlite && !bare ? ws_nsys_column(s, column->sqlite) : -1);
+	}
 }
 
 static void read_row(struct ws_nsys *n, sqlite3_stmt *s, const struct plan *p, const struct ws_map *chains, void *row)
@@ -300,10 +321,19 @@ void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const char *name, const
 
 /* ---- the file ---- */
 
+/* SQLite asks now and then, while it looks for the next row. */
+static int still_patient(void *ctx)
+{
+	struct ws_nsys *n = ctx;
+
+	return n->patience-- <= 0;
+}
+
 static int open_database(struct ws_nsys *n, const char *path)
 {
 	char *wal = ws_format("%s-wal", path), *uri;
 	struct ws_text name = {0};
+	struct stat st;
 	int rc;
 
 	for (const char *p = path; *p; p++) /* what a URI gives a meaning */
@@ -313,6 +343,8 @@ static int open_database(struct ws_nsys *n, const char *path)
 			ws_text_add(&name, p, 1);
 	/* Nothing may be made beside the file, as SQLite would for locks; a log beside it must be read, though. */
 	uri = sqlite3_mprintf("file:%s?mode=ro%s", name.s, access(wal, F_OK) ? "&immutable=1" : "");
+	n->most_rows = stat(path, &st) ? 0 : (uint64_t)st.st_size; /* a row takes a byte at least */
+	n->most_rows += stat(wal, &st) ? 0 : (uint64_t)st.st_size;
 	free(wal);
 	ws_text_free(&name);
 	rc = sqlite3_open_v2(uri, &n->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
@@ -322,6 +354,8 @@ static int open_database(struct ws_nsys *n, const char *path)
 	sqlite3_db_config(n->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(n->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_limit(n->db, SQLITE_LIMIT_LENGTH, MOST_VALUE);
+	sqlite3_progress_handler(n->db, PER_STEP, still_patient, n);
+	n->patience = 256;
 	sqlite3_exec(n->db, "PRAGMA cell_size_check=ON; PRAGMA cache_size=-65536; PRAGMA temp_store=MEMORY", NULL, NULL, NULL);
 	return 0;
 }
@@ -407,12 +441,15 @@ static void choose_shift(struct ws_nsys *n)
 		int64_t at = system && start == system ? system : 0;
 		struct ws_row_clock *row;
 
-		if (n->o->file_count > 1)
+		if (n->o->file_count > 1) {
 			n->shift = (uint64_t)(epoch - at);
+			ws_into_tell(n->o, "Times are on the real time of the host that recorded it.");
+		}
 		row = ws_into_row(n->o, WS_TABLE_clock);
 		*row = (struct ws_row_clock){.raw = n->shift + (uint64_t)at, .realtime = (uint64_t)epoch};
 	} else if (epoch > 0 && n->o->file_count > 1) {
 		n->shift = (uint64_t)epoch;
+		ws_into_tell(n->o, "Times are on the real time of the host that recorded it.");
 	} else if (n->o->file_count > 1) {
 		ws_into_note(n->o, "It does not tell the real time: it is not aligned with the other files.");
 	}

@@ -15,6 +15,9 @@ struct ws_nsys {
 	bool own;	/* made by our export: its WARPSIGHT_ tables are read back */
 	uint64_t shift; /* session time = theirs + shift */
 	uint64_t bad_time;
+	uint64_t rows, most_rows; /* read of the table `counted`, and as many as there can be: a view may make them up */
+	const char *counted;
+	int64_t patience; /* how often SQLite may still ask whether to go on looking for the row */
 	struct ws_map strings; /* StringIds -> id in the report */
 	/* Several images may have run in one pid, and one thread id in several: the newest, and what was before. */
 	struct ws_map processes, threads;	  /* globalPid, globalTid -> id */
@@ -29,7 +32,7 @@ struct ws_nsys {
 	size_t cuda_process_count, cuda_process_cap;
 };
 
-/* Does the database have this table (not a view), and has it not been read yet? */
+/* Does the database have this table (or a view of that name), and has it not been read yet? */
 bool ws_nsys_has(struct ws_nsys *n, const char *table);
 /* Mark a table as read. */
 void ws_nsys_done(struct ws_nsys *n, const char *table);

@@ -174,7 +174,7 @@ static void read_gpu_metrics(struct ws_nsys *n)
 			ws_map_set(&counters, type << 16 ^ metric,
 				   ws_into_counter(n->o, 0, 0, type & 0xff, group ? group : "", group ? strlen(group) : 0,
 						   name ? name : "", name ? strlen(name) : 0,
-						   name && strchr(name, '%') ? "%" : NULL));
+						   name && strchr(name, '%') ? "%" : NULL, NULL));
 		}
 		sqlite3_finalize(s);
 		ws_nsys_done(n, "TARGET_INFO_GPU_METRICS");
@@ -187,7 +187,7 @@ static void read_gpu_metrics(struct ws_nsys *n)
 		int len = snprintf(name, sizeof(name), "metric %" PRIu64, metric);
 
 		if (!id) {
-			id = ws_into_counter(n->o, 0, 0, type & 0xff, "GPU metrics", 11, name, (size_t)len, NULL);
+			id = ws_into_counter(n->o, 0, 0, type & 0xff, "GPU metrics", 11, name, (size_t)len, NULL, NULL);
 			ws_map_set(&counters, type << 16 ^ metric, id);
 		}
 		put_metric(n, s, id, ws_nsys_time(n, s, 0), 3);
@@ -197,41 +197,140 @@ static void read_gpu_metrics(struct ws_nsys *n)
 	ws_nsys_done(n, "GPU_METRICS");
 }
 
-/* NET_NIC_METRIC, NET_IB_SWITCH_METRIC: a value over a span, of metric `idx` of list `list`, of a device. */
-static void read_net_metrics(struct ws_nsys *n, const char *table, const char *group)
+/* ---- network devices ---- */
+
+/* Names, units and descriptions that tables give to numbers. */
+struct net {
+	struct ws_map names, units;   /* metric -> text + 1 */
+	struct ws_map devices, guids; /* globalId -> text + 1 */
+	char **texts;
+	size_t count, cap;
+};
+
+static void remember(struct net *net, struct ws_map *map, uint64_t key, sqlite3_stmt *s, int column)
 {
-	struct ws_map names = {0};
+	const char *text = column < 0 ? NULL : (const char *)sqlite3_column_text(s, column);
+
+	if (!text || net->count == 1 << 16)
+		return;
+	ws_grow(net->texts, net->cap, net->count + 1);
+	net->texts[net->count++] = ws_strdup(text);
+	ws_map_set(map, key, net->count);
+}
+
+static const char *recall(const struct net *net, const struct ws_map *map, uint64_t key)
+{
+	uint64_t at = ws_map_get(map, key, NULL);
+
+	return at ? net->texts[at - 1] : NULL;
+}
+
+static uint64_t metric_key(int64_t list, int64_t idx)
+{
+	return (uint64_t)list << 32 ^ (uint64_t)idx;
+}
+
+/* TARGET_INFO_NETWORK_METRICS says what is counted, TARGET_INFO_NIC_INFO who counts: by its own number, or through NIC_ID_MAP. */
+static void load_net(struct ws_nsys *n, struct net *net)
+{
+	static const char *const of_devices[] = {
+	    "SELECT m.globalId, i.name, i.GUID FROM NIC_ID_MAP m JOIN TARGET_INFO_NIC_INFO i ON i.nicId = m.nicId",
+	    "SELECT nicId, name, GUID FROM TARGET_INFO_NIC_INFO",
+	};
+	bool mapped = ws_nsys_has(n, "NIC_ID_MAP");
 	sqlite3_stmt *s;
+
+	if (ws_nsys_has(n, "TARGET_INFO_NETWORK_METRICS")) {
+		s = ws_nsys_select(n, "SELECT * FROM TARGET_INFO_NETWORK_METRICS");
+		int list = ws_nsys_column(s, "metricsListId"), idx = ws_nsys_column(s, "metricsIdx");
+		int name = ws_nsys_column(s, "name"), unit = ws_nsys_column(s, "unit");
+
+		while (ws_nsys_step(n, s, "TARGET_INFO_NETWORK_METRICS")) {
+			uint64_t key = metric_key(ws_nsys_int(s, list, 0), ws_nsys_int(s, idx, 0));
+
+			remember(net, &net->names, key, s, name);
+			remember(net, &net->units, key, s, unit);
+		}
+		sqlite3_finalize(s);
+	}
+	if (!ws_nsys_has(n, "TARGET_INFO_NIC_INFO"))
+		return;
+	s = ws_nsys_select(n, "%s", of_devices[!mapped]);
+	while (ws_nsys_step(n, s, "TARGET_INFO_NIC_INFO")) {
+		remember(net, &net->devices, (uint64_t)sqlite3_column_int64(s, 0), s, 1);
+		remember(net, &net->guids, (uint64_t)sqlite3_column_int64(s, 0), s, 2);
+	}
+	sqlite3_finalize(s);
+}
+
+static void free_net(struct net *net)
+{
+	ws_map_free(&net->names);
+	ws_map_free(&net->units);
+	ws_map_free(&net->devices);
+	ws_map_free(&net->guids);
+	for (size_t i = 0; i < net->count; i++)
+		free(net->texts[i]);
+	free(net->texts);
+}
+
+static uint32_t net_counter(struct ws_nsys *n, const struct net *net, const char *group, uint64_t device, uint64_t metric)
+{
+	const char *name = recall(net, &net->names, metric), *known = recall(net, &net->devices, device);
+	const char *guid = recall(net, &net->guids, device);
+	char row[160], made[64], own[32];
+	int len;
+
+	if (known)
+		len = snprintf(row, sizeof(row), "%s %s", group, known);
+	else
+		len = snprintf(row, sizeof(row), "%s %" PRId64, group, (int64_t)device);
+	len = len < (int)sizeof(row) ? len : (int)sizeof(row) - 1;
+	snprintf(made, sizeof(made), "metric %" PRIu64 ".%" PRIu64, metric >> 32, metric & UINT32_MAX);
+	snprintf(own, sizeof(own), "%" PRId64, (int64_t)device); /* switches are known by nothing else */
+	name = name ? name : made;
+	return ws_into_counter(n->o, 0, 0, WS_NO_U32, row, (size_t)len, name, strlen(name), recall(net, &net->units, metric),
+			       guid ? guid : own);
+}
+
+/* NET_NIC_METRIC, NET_IB_SWITCH_METRIC: a value over a span, of metric `idx` of list `list`, of a device. */
+static void read_net_metrics(struct ws_nsys *n, const struct net *net, const char *table, const char *group)
+{
+	sqlite3_stmt *s;
+	int start, end, device, list, idx, value;
 
 	if (!ws_nsys_has(n, table))
 		return;
-	if (ws_nsys_has(n, "TARGET_INFO_NETWORK_METRICS")) {
-		s = ws_nsys_select(n, "SELECT metricsListId, metricsIdx, name FROM TARGET_INFO_NETWORK_METRICS");
-		while (ws_nsys_step(n, s, "TARGET_INFO_NETWORK_METRICS"))
-			ws_map_set(&names, (uint64_t)sqlite3_column_int64(s, 0) << 32 ^ (uint64_t)sqlite3_column_int64(s, 1),
-				   ws_nsys_text(n, s, 2));
-		sqlite3_finalize(s);
-	}
-	s = ws_nsys_select(n, "SELECT m.start, m.globalId, m.metricsListId, m.metricsIdx, m.value FROM \"%w\" m", table);
+	s = ws_nsys_select(n, "SELECT * FROM \"%w\"", table);
+	start = ws_nsys_column(s, "start"), end = ws_nsys_column(s, "end"), device = ws_nsys_column(s, "globalId");
+	list = ws_nsys_column(s, "metricsListId"), idx = ws_nsys_column(s, "metricsIdx"), value = ws_nsys_column(s, "value");
 	while (ws_nsys_step(n, s, table)) {
-		char device[64], name[64];
-		uint64_t list = (uint64_t)sqlite3_column_int64(s, 2), idx = (uint64_t)sqlite3_column_int64(s, 3);
-		int g = snprintf(device, sizeof(device), "%s %" PRId64, group, (int64_t)sqlite3_column_int64(s, 1));
-		int l = snprintf(name, sizeof(name), "metric %" PRIu64 ".%" PRIu64, list, idx);
-		uint32_t counter = ws_into_counter(n->o, 0, 0, WS_NO_U32, device, (size_t)g, name, (size_t)l, NULL);
+		uint64_t from = ws_nsys_time(n, s, start), to = ws_nsys_time(n, s, end);
+		uint64_t metric = metric_key(ws_nsys_int(s, list, 0), ws_nsys_int(s, idx, 0));
+		uint32_t counter = net_counter(n, net, group, (uint64_t)ws_nsys_int(s, device, 0), metric);
+		struct ws_row_counter_value *row = ws_into_row(n->o, WS_TABLE_counter_value);
 
-		put_metric(n, s, counter, ws_nsys_time(n, s, 0), 4);
+		from = from == WS_NO_TIME ? n->shift : from;
+		*row = (struct ws_row_counter_value){.start = from,
+						     .counter = counter,
+						     .value = value < 0 ? 0 : sqlite3_column_double(s, value),
+						     .span = to != WS_NO_TIME && to > from ? to - from : 0};
+		ws_into_time(n->o, from);
+		ws_into_time(n->o, from + row->span);
 	}
 	sqlite3_finalize(s);
-	ws_map_free(&names);
 	ws_nsys_done(n, table);
 }
 
 void ws_nsys_metrics(struct ws_nsys *n)
 {
+	struct net net = {0};
+
 	read_gpu_metrics(n);
-	read_net_metrics(n, "NET_NIC_METRIC", "NIC");
-	read_net_metrics(n, "NET_IB_SWITCH_METRIC", "IB switch");
+	load_net(n, &net);
+	read_net_metrics(n, &net, "NET_NIC_METRIC", "NIC");
+	read_net_metrics(n, &net, "NET_IB_SWITCH_METRIC", "IB switch");
+	free_net(&net);
 }
 
 /* ---- the rest ---- */
@@ -378,7 +477,7 @@ static void read_unknown(struct ws_nsys *n, const char *name, const char *sql, s
 void ws_nsys_rest(struct ws_nsys *n)
 {
 	/* Tables that others explain, or that only say how the file was made. */
-	static const char *const spent[] = {"TARGET_INFO_NETWORK_METRICS"};
+	static const char *const spent[] = {"TARGET_INFO_NETWORK_METRICS", "NIC_ID_MAP"};
 	sqlite3_stmt *s, *lookup = NULL;
 
 	for (size_t i = 0; i < WS_COUNT(spent); i++)

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "import/formats.h"
 
 /* Is there a program of this name in PATH? */
@@ -29,7 +30,7 @@ static bool in_path(const char *name)
 static int run_nsys(const char *path, const char *output)
 {
 	const char *argv[] = {"nsys", "export", "--type=sqlite", "--force-overwrite=true", "--output", output, path, NULL};
-	int status;
+	int status, program;
 	pid_t pid = fork();
 
 	if (pid < 0)
@@ -39,13 +40,17 @@ static int run_nsys(const char *path, const char *output)
 		execvp(argv[0], (char *const *)argv);
 		_exit(127);
 	}
+	program = ws_cleanup_program(pid);
 	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
+		if (errno != EINTR) {
+			ws_cleanup_forget(program);
 			return -1;
+		}
+	ws_cleanup_forget(program);
 	return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -1;
 }
 
-int ws_nsys_export(struct ws_into *o, const char *path, char **out)
+int ws_nsys_export(struct ws_into *o, const char *path, char **out, int litter[2])
 {
 	const char *tmp = getenv("TMPDIR");
 	char *folder, *absolute;
@@ -63,6 +68,8 @@ int ws_nsys_export(struct ws_into *o, const char *path, char **out)
 	}
 	absolute = realpath(path, NULL); /* a name that begins with a dash is no option then */
 	*out = ws_format("%s/export.sqlite", folder);
+	litter[0] = ws_cleanup_path(folder, true);
+	litter[1] = ws_cleanup_path(*out, false);
 	free(folder);
 	if (run_nsys(absolute ? absolute : path, *out) < 0 || access(*out, R_OK))
 		ws_into_stop(o, "'nsys export' could not export %s; what it says stands above", path);

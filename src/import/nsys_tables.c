@@ -183,9 +183,17 @@ static void read_facts(struct ws_nsys *n, const char *table, bool machine)
 		int len = sqlite3_column_bytes(s, value);
 		char own[256];
 
-		/* The environment of the machine is none of a report's business, and what is long is a list of no use here. */
-		if (!key || !strcmp(key, "session.zero") || (!n->own && (len > MOST_FACT || strstr(key, "nvironment"))))
+		if (!key || !strcmp(key, "session.zero"))
 			continue;
+		/* The environment of the machine is none of a report's business, and what is long is a list of no use here. */
+		if (!n->own && strcasestr(key, "environment")) {
+			ws_into_note(n->o, "%s: %.60s was left out: environment variables may hold secrets.", table, key);
+			continue;
+		}
+		if (!n->own && len > MOST_FACT) {
+			ws_into_note(n->o, "%s: %.60s was left out: it is longer than %d bytes.", table, key, MOST_FACT);
+			continue;
+		}
 		snprintf(own, sizeof(own), "%s%s", machine ? "machine." : "", key);
 		for (size_t i = 0; machine && i < WS_COUNT(facts); i++)
 			if (!strcmp(key, facts[i].theirs))
@@ -199,24 +207,27 @@ static void read_facts(struct ws_nsys *n, const char *table, bool machine)
 static void read_output(struct ws_nsys *n)
 {
 	sqlite3_stmt *s;
-	int file, content;
+	int global, file, content;
 
 	if (!ws_nsys_has(n, "ProcessStreams"))
 		return;
-	s = ws_nsys_select(n, "SELECT f.value, p.contentId FROM ProcessStreams p LEFT JOIN StringIds f ON f.id = p.filenameId");
-	file = 0, content = 1;
+	s = ws_nsys_select(n, "SELECT f.value AS file, p.* FROM ProcessStreams p LEFT JOIN StringIds f ON f.id = p.filenameId");
+	file = 0, global = ws_nsys_column(s, "globalPid"), content = ws_nsys_column(s, "contentId");
 	while (ws_nsys_step(n, s, "ProcessStreams")) {
 		const char *name = (const char *)sqlite3_column_text(s, file);
 		struct ws_row_output *row;
 		uint32_t bytes = ws_nsys_text(n, s, content);
 		int stream = name && strstr(name, "stderr") ? 2 : name && strstr(name, "stdout") ? 1 : 0;
+		int64_t key = ws_nsys_int(s, global, 0);
+		uint32_t process;
 
 		if (!stream) {
 			ws_into_note(n->o, "ProcessStreams: files other than standard output and error were left out.");
 			continue;
 		}
+		process = key ? ws_nsys_process(n, key, WS_NO_TIME) : 0;
 		row = ws_into_row(n->o, WS_TABLE_output);
-		*row = (struct ws_row_output){.start = n->shift, .stream = (uint8_t)stream, .bytes = bytes};
+		*row = (struct ws_row_output){.start = n->shift, .stream = (uint8_t)stream, .bytes = bytes, .process = process};
 	}
 	sqlite3_finalize(s);
 	ws_nsys_done(n, "ProcessStreams");

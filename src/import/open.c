@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/cleanup.h"
 #include "base/mem.h"
 #include "import/import.h"
 #include "store/store.h"
@@ -154,17 +155,20 @@ static struct ws_report *open_temporary(const char *path, struct ws_err *e)
 	const char *tmp = getenv("TMPDIR");
 	char *folder = ws_format("%s/warpsight-import-XXXXXX", tmp && *tmp ? tmp : "/tmp"), *file;
 	struct ws_report *r = NULL;
+	int litter;
 
 	if (!mkdtemp(folder)) {
 		ws_fail_errno(e, "cannot make a temporary folder for importing %s", path);
 		free(folder);
 		return NULL;
 	}
+	litter = ws_cleanup_path(folder, true);
 	file = ws_format("%s/import.wsrep", folder);
 	if (!import_to(path, file, e))
 		r = open_as(file, path, e);
 	unlink(file);
 	rmdir(folder);
+	ws_cleanup_forget(litter);
 	free(file);
 	free(folder);
 	return r;

@@ -3,16 +3,22 @@
  *
  * An event is a line "comm pid/tid [cpu] seconds: period event:" and, for samples, a line a frame, innermost first: blanks,
  * address, function and offset, module in brackets. An empty line ends it. Which of the fields there are depends on how perf was
- * called, so the line is read around the one field that is always there, the time.
+ * called, so the line is read around the one field that must be there, the time. Lines below an event that are no frames (branches,
+ * source lines, registers) are passed over.
+ *
+ * Switches of threads make spans on cores: from the tracepoints sched_switch, sched_waking and sched_wakeup, in the kernel's words
+ * or in those of perf's plug-ins, and from the lines of --show-switch-events.
  */
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "import/formats.h"
 
-enum { LINE = 64 << 10, DEPTH = 1024, EVENTS = 256 };
+enum { LINE = 64 << 10, DEPTH = 1024 };
 
 struct frame_text {
 	uint32_t symbol, module;
@@ -33,10 +39,10 @@ struct perf {
 	int depth;
 	uint32_t text; /* of a tracepoint */
 	uint32_t event_name;
-	/* events by name (string) */
-	uint32_t events[EVENTS];
-	int event_count;
-	uint64_t lines, samples, odd;
+	uint64_t lines, samples, odd, extra;
+	struct ws_map threads;	     /* tid -> thread, as met */
+	struct ws_map on, on_cpu;    /* tid -> when it was switched to, and on which core + 1 */
+	struct ws_map woken, wakers; /* tid -> when it was made runnable, and by which thread */
 };
 
 /* The next line without its end, NUL-terminated. False at the end of the text. */
@@ -118,6 +124,24 @@ static const char *skip_back(const char *line, const char *p)
 	return p;
 }
 
+/* Events that do not tell their thread (-F without pid and tid) are of one that is called as they say, or not at all. */
+static bool nameless(struct perf *p, const char *line, const char *end, uint64_t at)
+{
+	size_t n;
+	uint32_t process;
+
+	while (line < end && (*line == ' ' || *line == '\t'))
+		line++;
+	n = (size_t)(skip_back(line, end) - line);
+	process = ws_into_process(p->o, UINT64_C(1) << 40 | XXH3_64bits(line, n) >> 25, 0);
+	if (n && !ws_into_process_of(p->o, process)->name)
+		ws_into_process_of(p->o, process)->name = ws_into_string(p->o, line, n);
+	p->sample.thread = ws_into_thread(p->o, process, 0, at);
+	if (n)
+		ws_into_name_thread(p->o, p->sample.thread, line, n, 10);
+	return true;
+}
+
 /* "comm pid/tid [cpu] flags " before the time. */
 static bool parse_who(struct perf *p, const char *line, const char *end, uint64_t at)
 {
@@ -134,19 +158,21 @@ static bool parse_who(struct perf *p, const char *line, const char *end, uint64_
 				return false;
 			p->sample.cpu = (uint32_t)cpu;
 			q = skip_back(line, before - 1);
+			if (q > line && !isdigit((unsigned char)q[-1]))
+				return nameless(p, line, q, at);
 		} else if (q > line && !isdigit((unsigned char)q[-1])) {
 			while (q > line && q[-1] != ' ')
 				q--;
 			q = skip_back(line, q);
 			if (q == line)
-				return false;
+				return nameless(p, line, end, at);
 		} else {
 			break;
 		}
 	}
 	tid = number_before(line, q, &before);
 	if (tid < 0)
-		return false;
+		return q == line && nameless(p, line, q, at);
 	pid = tid;
 	if (before > line && before[-1] == '/') {
 		pid = number_before(line, before - 1, &before);
@@ -161,27 +187,205 @@ static bool parse_who(struct perf *p, const char *line, const char *end, uint64_
 		ws_into_process_of(p->o, process)->name = ws_into_string(p->o, line, (size_t)(q - line));
 	p->sample.thread = ws_into_thread(p->o, process, (uint64_t)tid, at);
 	ws_into_name_thread(p->o, p->sample.thread, line, (size_t)(q - line), 10);
+	if (p->threads.n < WS_INTO_MOST)
+		ws_map_set(&p->threads, (uint64_t)tid, p->sample.thread);
 	return true;
 }
 
-static uint32_t event_id(struct perf *p, const char *name, size_t n)
-{
-	uint32_t string = ws_into_string(p->o, name, n);
-	struct ws_row_perf_event *row;
+/* ---- switches of threads ---- */
 
-	p->event_name = string;
-	for (int i = 0; i < p->event_count; i++)
-		if (p->events[i] == string)
-			return (uint32_t)i + 1;
-	if (p->event_count == EVENTS)
-		return 0;
-	p->events[p->event_count++] = string;
-	row = ws_into_row(p->o, WS_TABLE_perf_event);
-	*row = (struct ws_row_perf_event){.id = (uint32_t)p->event_count, .name = string};
-	return (uint32_t)p->event_count;
+static uint32_t known_thread(struct perf *p, uint64_t tid, const char *comm, size_t n)
+{
+	uint32_t id = (uint32_t)ws_map_get(&p->threads, tid, NULL), process;
+
+	if (id)
+		return id;
+	process = ws_into_process(p->o, tid, (uint32_t)tid);
+	id = ws_into_thread(p->o, process, tid, WS_NO_TIME);
+	if (n) {
+		if (!ws_into_process_of(p->o, process)->name)
+			ws_into_process_of(p->o, process)->name = ws_into_string(p->o, comm, n);
+		ws_into_name_thread(p->o, id, comm, n, 5);
+	}
+	if (p->threads.n < WS_INTO_MOST)
+		ws_map_set(&p->threads, tid, id);
+	return id;
+}
+
+static void put_span(struct perf *p, uint64_t tid, uint32_t thread, uint64_t start, uint64_t at, uint8_t after)
+{
+	uint64_t cpu = 0, woken = WS_NO_TIME, waker = 0;
+	struct ws_row_sched *row;
+
+	ws_map_take(&p->on_cpu, tid, &cpu);
+	if (ws_map_take(&p->woken, tid << 1 | 1, &woken))
+		ws_map_take(&p->wakers, tid << 1 | 1, &waker);
+	row = ws_into_row(p->o, WS_TABLE_sched);
+	*row = (struct ws_row_sched){.start = start,
+				     .end = at == WS_NO_TIME || at > start ? at : start,
+				     .thread = thread,
+				     .cpu = cpu ? (uint32_t)cpu - 1 : WS_NO_U32,
+				     .woken = woken,
+				     .waker = (uint32_t)waker,
+				     .after = after};
+}
+
+static void span_ends(struct perf *p, uint64_t tid, uint32_t thread, uint64_t at, uint8_t after)
+{
+	uint64_t start;
+
+	if (ws_map_take(&p->on, tid, &start))
+		put_span(p, tid, thread, start, at, after);
+}
+
+/* A wake-up before is of this span: kept under an odd key until the span ends. */
+static void span_begins(struct perf *p, uint64_t tid, uint64_t at)
+{
+	uint64_t woken, waker = 0;
+
+	if (!tid || p->on.n >= WS_INTO_MOST)
+		return;
+	ws_map_set(&p->on, tid, at);
+	ws_map_set(&p->on_cpu, tid, p->sample.cpu == WS_NO_U32 ? 0 : (uint64_t)p->sample.cpu + 1);
+	if (ws_map_take(&p->woken, tid << 1, &woken) && woken <= at) {
+		ws_map_take(&p->wakers, tid << 1, &waker);
+		ws_map_set(&p->woken, tid << 1 | 1, woken);
+		ws_map_set(&p->wakers, tid << 1 | 1, waker);
+	}
+}
+
+static uint8_t after_of(const char *state)
+{
+	switch (*state) {
+	case 'R':
+		return WS_AFTER_PREEMPTED;
+	case 'S':
+	case 'I':
+		return WS_AFTER_SLEEPING;
+	case 'D':
+	case 'K':
+		return WS_AFTER_UNINTERRUPTIBLE;
+	case 'T':
+	case 't':
+		return WS_AFTER_STOPPED;
+	case 'X':
+	case 'Z':
+		return WS_AFTER_DEAD;
+	default:
+		return WS_AFTER_UNKNOWN;
+	}
+}
+
+/* One side of a switch, or who is woken. */
+struct side {
+	const char *comm, *state;
+	size_t n;
+	uint64_t tid;
+};
+
+/* "NAMEcomm=my prog NAMEpid=11 NAMEprio=120 NAMEstate=S", or "my prog:11 [120] S" as perf's plug-in has it. */
+static bool take_side(const char *text, const char *end, const char *name, struct side *s)
+{
+	char key[32];
+	size_t n = (size_t)snprintf(key, sizeof(key), "%scomm=", name);
+	const char *at = memmem(text, (size_t)(end - text), key, n), *pid, *p;
+
+	*s = (struct side){.state = ""};
+	if (at) {
+		s->comm = at + n;
+		n = (size_t)snprintf(key, sizeof(key), " %spid=", name);
+		pid = memmem(s->comm, (size_t)(end - s->comm), key, n);
+		if (!pid)
+			return false;
+		s->n = (size_t)(pid - s->comm);
+		s->tid = strtoull(pid + n, NULL, 10);
+		n = (size_t)snprintf(key, sizeof(key), " %sstate=", name);
+		p = memmem(pid, (size_t)(end - pid), key, n);
+		s->state = p ? p + n : "";
+		return true;
+	}
+	for (pid = memmem(text, (size_t)(end - text), " [", 2); pid; pid = memmem(pid + 1, (size_t)(end - pid - 1), " [", 2)) {
+		for (p = pid; p > text && isdigit((unsigned char)p[-1]); p--)
+			;
+		if (p == pid || p == text || p[-1] != ':')
+			continue;
+		s->comm = text + strspn(text, " ");
+		s->n = (size_t)(p - 1 - s->comm);
+		s->tid = strtoull(p, NULL, 10);
+		p = memchr(pid, ']', (size_t)(end - pid));
+		s->state = p && p + 2 < end && p[1] == ' ' ? p + 2 : "";
+		return s->comm < p;
+	}
+	return false;
+}
+
+static void take_switch(struct perf *p, const char *text, uint64_t at)
+{
+	const char *arrow = strstr(text, " ==> ");
+	struct side prev, next;
+
+	if (!arrow || !take_side(text, arrow, "prev_", &prev) || !take_side(arrow + 5, arrow + strlen(arrow), "next_", &next)) {
+		ws_into_note(p->o, "Switches of threads in a form that is not known were left out.");
+		return;
+	}
+	span_ends(p, prev.tid, known_thread(p, prev.tid, prev.comm, prev.n), at, after_of(prev.state));
+	span_begins(p, next.tid, at);
+	if (next.tid)
+		known_thread(p, next.tid, next.comm, next.n);
+}
+
+static void take_waking(struct perf *p, const char *text, uint64_t at)
+{
+	struct side s;
+
+	if (!take_side(text, text + strlen(text), "", &s) || !s.tid || ws_map_get(&p->on, s.tid, NULL) ||
+	    ws_map_get(&p->woken, s.tid << 1, NULL) || p->woken.n >= WS_INTO_MOST)
+		return; /* it runs, or waits to run already: sched_wakeup repeats what sched_waking said */
+	ws_map_set(&p->woken, s.tid << 1, at);
+	ws_map_set(&p->wakers, s.tid << 1, p->sample.thread);
+}
+
+/* "PERF_RECORD_SWITCH_CPU_WIDE OUT preempt next pid/tid: 22/22", about the thread of the line. */
+static void take_switch_record(struct perf *p, const char *text, uint64_t tid)
+{
+	const char *out = strstr(text, " OUT");
+
+	if (out)
+		span_ends(p, tid, p->sample.thread, p->sample.start,
+			  strstr(out, "preempt") ? WS_AFTER_PREEMPTED : WS_AFTER_BLOCKED);
+	else if (strstr(text, " IN"))
+		span_begins(p, tid, p->sample.start);
+}
+
+static bool is_named(const char *name, size_t n, const char *what)
+{
+	size_t m = strlen(what);
+
+	return n >= m && !memcmp(name + n - m, what, m) && (n == m || name[n - m - 1] == ':');
+}
+
+/* A tracepoint of scheduling, besides being a row of its own. */
+static void take_sched(struct perf *p, const char *name, size_t n, const char *text)
+{
+	if (is_named(name, n, "sched_switch"))
+		take_switch(p, text, p->sample.start);
+	else if (is_named(name, n, "sched_waking") || is_named(name, n, "sched_wakeup") || is_named(name, n, "sched_wakeup_new"))
+		take_waking(p, text, p->sample.start);
 }
 
 static bool parse_frame(struct perf *p, const char *line);
+
+/* "401136 main+0x10 (/bin/prog)": an address, and then no word that ends in a colon as events do. */
+static bool is_place(const char *s)
+{
+	size_t n = strspn(s, "0123456789abcdef"), word;
+
+	if (n < 4 || s[n] != ' ')
+		return false;
+	s += n + strspn(s + n, " ");
+	word = strcspn(s, " ");
+	return word && s[word - 1] != ':';
+}
 
 /* "  250000 cycles:ppp: " and what follows: the text of a tracepoint, or a frame when stacks are not printed. */
 static void parse_event(struct perf *p, const char *rest)
@@ -190,13 +394,16 @@ static void parse_event(struct perf *p, const char *rest)
 	char *after;
 	size_t n;
 
-	while (*rest == ' ' || *rest == '\t')
-		rest++;
+	rest += strspn(rest, " \t");
+	p->sample.weight = 1;
+	if (is_place(rest) && parse_frame(p, rest)) { /* neither period nor event are printed */
+		p->event_name = ws_into_text(p->o, "sample");
+		p->sample.event = ws_into_event(p->o, p->event_name);
+		return;
+	}
 	if (isdigit((unsigned char)*rest)) {
 		p->sample.weight = strtoull(rest, &after, 10);
 		rest = after + strspn(after, " \t");
-	} else {
-		p->sample.weight = 1;
 	}
 	end = strchr(rest, ' ');
 	n = end ? (size_t)(end - rest) : strlen(rest);
@@ -209,12 +416,15 @@ static void parse_event(struct perf *p, const char *rest)
 	}
 	if (n >= 5 && memmem(rest, n, "clock", 5))
 		p->sample.flags |= WS_SAMPLE_CLOCK;
-	p->sample.event = event_id(p, rest, n);
+	p->event_name = ws_into_string(p->o, rest, n);
+	p->sample.event = ws_into_event(p->o, p->event_name);
 	if (!end)
 		return;
 	end += strspn(end, " \t");
-	if (*end && !parse_frame(p, end))
-		p->text = ws_into_text(p->o, end);
+	if (!*end || parse_frame(p, end))
+		return;
+	p->text = ws_into_text(p->o, end);
+	take_sched(p, rest, n, end);
 }
 
 /* ---- a frame's line ---- */
@@ -321,6 +531,10 @@ static void take_line(struct perf *p, const char *line, size_t n)
 		return;
 	if (p->open && (*line == ' ' || *line == '\t') && parse_frame(p, line))
 		return;
+	if (p->open && (*line == ' ' || *line == '\t') && !find_time(line, &from, &rest, &at)) {
+		p->extra++; /* branches, registers, source lines */
+		return;
+	}
 	finish(p);
 	p->sample = (struct ws_row_sample){0};
 	p->depth = 0;
@@ -329,10 +543,29 @@ static void take_line(struct perf *p, const char *line, size_t n)
 		p->odd++;
 		return;
 	}
-	p->open = true;
 	p->sample.start = at;
 	ws_into_time(p->o, at);
+	rest += strspn(rest, " \t");
+	if (!strncmp(rest, "PERF_RECORD_", 12)) {
+		if (!strncmp(rest + 12, "SWITCH", 6))
+			take_switch_record(p, rest, ws_into_thread_of(p->o, p->sample.thread)->tid);
+		else
+			ws_into_note(p->o, "Records of processes and maps (PERF_RECORD_...) were left out.");
+		return;
+	}
+	p->open = true;
 	parse_event(p, rest);
+}
+
+/* What was on a core at the end. */
+static void finish_spans(struct perf *p)
+{
+	for (size_t i = 0; i < p->on.size; i++) {
+		uint64_t tid = p->on.slots[i].key;
+
+		if (p->on.used[i])
+			put_span(p, tid, known_thread(p, tid, NULL, 0), p->on.slots[i].value, WS_NO_TIME, WS_AFTER_UNKNOWN);
+	}
 }
 
 int ws_perf_script_import(struct ws_into *o, struct ws_source *s)
@@ -354,9 +587,16 @@ int ws_perf_script_import(struct ws_into *o, struct ws_source *s)
 		}
 	}
 	finish(p);
+	finish_spans(p);
+	ws_into_note_n(o, p->extra, "Lines below events that are no frames (branches, registers, source lines) were left out.");
 	ws_into_note_n(o, p->odd, "Lines that are no event of perf script were left out.");
 	if (ws_source_broken(s))
 		ws_into_note(o, "The text is broken: %s. What stands before was read.", ws_source_broken(s));
+	ws_map_free(&p->threads);
+	ws_map_free(&p->on);
+	ws_map_free(&p->on_cpu);
+	ws_map_free(&p->woken);
+	ws_map_free(&p->wakers);
 	free(p);
 	if (o->rows == before && !o->full)
 		ws_into_stop(o, "%s holds no events of perf script", o->path);

@@ -4,158 +4,37 @@
  *
  * A trace is a sequence of packets, each with its length before it. They are read one by one through a window, and only the fields
  * that mean something here are looked at; the numbers are those of Perfetto's .proto files. State that packets build up (interned
- * texts, defaults, the delta-encoded clock) belongs to a sequence and is dropped when the sequence says so.
+ * texts, defaults, clocks) belongs to a sequence and is dropped when the sequence says so; packets that need what was lost while
+ * recording are passed over.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
+#include <zlib.h>
 
 #include "import/formats.h"
 #include "import/json.h"
+#include "import/perfetto.h"
 
 enum { MOST_PACKET = 64 << 20, WINDOW = 4 << 20, MOST_DEPTH = 8 };
 
-/* ---- protobuf ---- */
-
-struct field {
-	uint32_t number, wire;
-	uint64_t value; /* varint, fixed */
-	const uint8_t *p;
-	size_t n; /* bytes */
-};
-
-struct message {
-	const uint8_t *p, *end;
-};
-
-static bool varint(const uint8_t **p, const uint8_t *end, uint64_t *out)
-{
-	uint64_t v = 0;
-
-	for (int shift = 0; *p < end && shift < 70; shift += 7) {
-		uint8_t b = *(*p)++;
-
-		if (shift < 64)
-			v |= (uint64_t)(b & 0x7f) << shift;
-		if (!(b & 0x80)) {
-			*out = v;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* The next field; false at the end or where it is broken. */
-static bool next_field(struct message *m, struct field *f)
-{
-	uint64_t tag, length;
-
-	if (m->p >= m->end || !varint(&m->p, m->end, &tag))
-		return false;
-	*f = (struct field){.number = (uint32_t)(tag >> 3), .wire = tag & 7};
-	switch (f->wire) {
-	case 0:
-		return varint(&m->p, m->end, &f->value);
-	case 1:
-		if (m->end - m->p < 8)
-			return false;
-		memcpy(&f->value, m->p, 8);
-		m->p += 8;
-		return true;
-	case 2:
-		if (!varint(&m->p, m->end, &length) || length > (size_t)(m->end - m->p))
-			return false;
-		f->p = m->p;
-		f->n = (size_t)length;
-		m->p += length;
-		return true;
-	case 5: {
-		uint32_t v;
-
-		if (m->end - m->p < 4)
-			return false;
-		memcpy(&v, m->p, 4);
-		f->value = v;
-		m->p += 4;
-		return true;
-	}
-	default:
-		return false;
-	}
-}
-
-static struct message inside(const struct field *f)
-{
-	return (struct message){f->p, f->p + f->n};
-}
-
-/* ---- state ---- */
-
-enum { NAMES, CATEGORIES, ARGS, TEXTS, KINDS };
-
-struct sequence {
-	uint32_t id;
-	struct ws_map interned[KINDS]; /* iid -> string; of ARGS and TEXTS, place in `texts` << 24 | length */
-	uint64_t default_track;
-	uint32_t default_clock;
-	/* the delta-encoded clock: session = value * unit + offset */
-	uint32_t delta_clock;
-	uint64_t value, unit;
-	int64_t offset;
-};
-
-struct track {
-	uint32_t thread, track; /* ids */
-	uint32_t counter;
-	int64_t multiplier;
-	bool incremental;
-	double sum;
-};
-
-struct open_slice {
-	uint64_t start, track;
-	uint32_t name, category, args, below;
-};
-
-struct perfetto {
-	struct ws_into *o;
-	struct ws_source *source;
-	uint8_t *buffer;
-	size_t cap, len, at;
-	uint64_t offset;
-	bool eof;
-	struct sequence *sequences;
-	size_t sequence_count, sequence_cap;
-	struct ws_map tracks; /* uuid -> index + 1 */
-	struct track *track;
-	size_t track_count, track_cap;
-	struct ws_map open; /* uuid -> open slice + 1 */
-	struct open_slice *slices;
-	size_t slice_count, slice_cap;
-	uint32_t free_slice;
-	struct ws_map flow_time, flow_track;
-	struct ws_map pids; /* tid -> pid, from the process tree */
-	struct ws_text args, texts;
-	uint64_t packets, others;
-	bool clock_told;
-	struct {
-		uint64_t start;
-		uint32_t thread;
-	} cpu[1024];
-};
-
 static struct sequence *sequence_of(struct perfetto *p, uint32_t id)
 {
+	if (p->last_sequence < p->sequence_count && p->sequences[p->last_sequence].id == id)
+		return &p->sequences[p->last_sequence];
 	for (size_t i = 0; i < p->sequence_count; i++)
-		if (p->sequences[i].id == id)
+		if (p->sequences[i].id == id) {
+			p->last_sequence = i;
 			return &p->sequences[i];
+		}
 	if (p->sequence_count == 4096) {
 		ws_into_stop(p->o, "there are more than 4096 sequences of packets");
 		return &p->sequences[0];
 	}
 	ws_grow(p->sequences, p->sequence_cap, p->sequence_count + 1);
-	p->sequences[p->sequence_count] = (struct sequence){.id = id, .unit = 1};
+	p->sequences[p->sequence_count] = (struct sequence){.id = id};
 	return &p->sequences[p->sequence_count++];
 }
 
@@ -166,33 +45,34 @@ static void clear_sequence(struct sequence *s)
 		s->interned[k] = (struct ws_map){0};
 	}
 	s->default_track = s->default_clock = 0;
+	s->extra_count = 0;
 }
 
 /* ---- interned texts ---- */
 
 enum { MOST_TEXTS = 64 << 20 };
 
-static uint64_t keep_text(struct perfetto *p, const struct field *f)
+uint64_t ws_perfetto_keep(struct perfetto *p, const void *s, size_t n)
 {
 	uint64_t at = p->texts.len;
 
-	if (f->n >= 1 << 24 || at + f->n > MOST_TEXTS)
+	if (n >= 1 << 24 || at + n > MOST_TEXTS)
 		return 0;
-	ws_text_add(&p->texts, f->p, f->n);
-	return at << 24 | f->n;
+	ws_text_add(&p->texts, s, n);
+	return at << 24 | n;
 }
 
 static void intern(struct perfetto *p, struct sequence *s, int kind, const struct field *list)
 {
-	struct message m = inside(list);
+	struct message m = ws_pb_inside(list);
 	struct field f;
 	uint64_t iid = 0, value = 0;
 
-	while (next_field(&m, &f)) {
+	while (ws_pb_next(&m, &f)) {
 		if (f.number == 1)
 			iid = f.value;
 		else if (f.number == 2 && f.wire == 2)
-			value = kind >= ARGS ? keep_text(p, &f) : ws_into_string(p->o, (const char *)f.p, f.n);
+			value = kind >= ARGS ? ws_perfetto_keep(p, f.p, f.n) : ws_into_string(p->o, (const char *)f.p, f.n);
 	}
 	if (s->interned[kind].n < WS_INTO_MOST)
 		ws_map_set(&s->interned[kind], iid, value);
@@ -200,10 +80,11 @@ static void intern(struct perfetto *p, struct sequence *s, int kind, const struc
 
 static void take_interned(struct perfetto *p, struct sequence *s, const struct field *data)
 {
-	struct message m = inside(data);
+	struct message m = ws_pb_inside(data);
 	struct field f;
+	bool code = false;
 
-	while (next_field(&m, &f)) {
+	while (ws_pb_next(&m, &f)) {
 		if (f.wire != 2)
 			continue;
 		if (f.number == 1)
@@ -214,7 +95,11 @@ static void take_interned(struct perfetto *p, struct sequence *s, const struct f
 			intern(p, s, ARGS, &f);
 		else if (f.number == 29) /* debug_annotation_string_values */
 			intern(p, s, TEXTS, &f);
+		else
+			code |= f.number == 5 || f.number == 6 || f.number == 7 || f.number == 17 || f.number == 19;
 	}
+	if (code)
+		ws_perfetto_code(p, s, data);
 }
 
 static uint32_t interned(const struct sequence *s, int kind, uint64_t iid)
@@ -224,30 +109,30 @@ static uint32_t interned(const struct sequence *s, int kind, uint64_t iid)
 
 /* ---- who ---- */
 
-static uint32_t process_of(struct perfetto *p, uint64_t pid)
+uint32_t ws_perfetto_process(struct perfetto *p, uint64_t pid)
 {
 	return ws_into_process(p->o, pid, (uint32_t)pid);
 }
 
-static uint32_t thread_of(struct perfetto *p, uint64_t pid, uint64_t tid)
+uint32_t ws_perfetto_thread(struct perfetto *p, uint64_t pid, uint64_t tid)
 {
-	return ws_into_thread(p->o, process_of(p, pid), tid, WS_NO_TIME);
+	return ws_into_thread(p->o, ws_perfetto_process(p, pid), tid, WS_NO_TIME);
 }
 
 static void take_process_tree(struct perfetto *p, const struct field *tree)
 {
-	struct message m = inside(tree);
+	struct message m = ws_pb_inside(tree);
 	struct field f, g;
 
-	while (next_field(&m, &f)) {
-		struct message one = inside(&f);
+	while (ws_pb_next(&m, &f)) {
+		struct message one = ws_pb_inside(&f);
 		uint64_t pid = 0, tid = 0;
 		const struct field none = {0};
 		struct field name = none;
 
 		if (f.wire != 2 || f.number > 2)
 			continue;
-		while (next_field(&one, &g)) {
+		while (ws_pb_next(&one, &g)) {
 			if (f.number == 1 && g.number == 1)
 				pid = g.value;
 			else if (f.number == 1 && g.number == 3 && !name.n)
@@ -260,7 +145,7 @@ static void take_process_tree(struct perfetto *p, const struct field *tree)
 				name = g;
 		}
 		if (f.number == 1) {
-			struct ws_into_process *q = ws_into_process_of(p->o, process_of(p, pid));
+			struct ws_into_process *q = ws_into_process_of(p->o, ws_perfetto_process(p, pid));
 			const uint8_t *slash = name.n ? memrchr(name.p, '/', name.n) : NULL;
 
 			if (name.n && !q->name) {
@@ -273,7 +158,7 @@ static void take_process_tree(struct perfetto *p, const struct field *tree)
 			if (p->pids.n < WS_INTO_MOST)
 				ws_map_set(&p->pids, tid, pid);
 			if (name.n)
-				ws_into_name_thread(p->o, thread_of(p, pid, tid), (const char *)name.p, name.n, 10);
+				ws_into_name_thread(p->o, ws_perfetto_thread(p, pid, tid), (const char *)name.p, name.n, 10);
 		}
 	}
 }
@@ -300,30 +185,19 @@ static struct track *track_of(struct perfetto *p, uint64_t uuid)
 	return &p->track[p->track_count - 1];
 }
 
-static struct field find(const struct field *in, uint32_t number)
-{
-	struct message m = inside(in);
-	struct field f, found = {0};
-
-	while (next_field(&m, &f))
-		if (f.number == number)
-			found = f;
-	return found;
-}
-
 static void describe_process(struct perfetto *p, const struct field *d, uint32_t *process)
 {
-	struct field name = find(d, 6);
+	struct field name = ws_pb_find(d, 6);
 
-	*process = process_of(p, find(d, 1).value);
+	*process = ws_perfetto_process(p, ws_pb_find(d, 1).value);
 	if (name.n)
 		ws_into_process_of(p->o, *process)->name = ws_into_string(p->o, (const char *)name.p, name.n);
 }
 
 static uint32_t describe_thread(struct perfetto *p, const struct field *d)
 {
-	struct field name = find(d, 5);
-	uint32_t id = thread_of(p, find(d, 1).value, find(d, 2).value);
+	struct field name = ws_pb_find(d, 5);
+	uint32_t id = ws_perfetto_thread(p, ws_pb_find(d, 1).value, ws_pb_find(d, 2).value);
 
 	if (name.n)
 		ws_into_name_thread(p->o, id, (const char *)name.p, name.n, 20);
@@ -332,7 +206,7 @@ static uint32_t describe_thread(struct perfetto *p, const struct field *d)
 
 static const char *unit_of(const struct field *counter)
 {
-	switch (find(counter, 3).value) {
+	switch (ws_pb_find(counter, 3).value) {
 	case 1:
 		return "ns";
 	case 2:
@@ -346,17 +220,17 @@ static const char *unit_of(const struct field *counter)
 
 static void take_descriptor(struct perfetto *p, const struct field *d)
 {
-	struct message m = inside(d);
+	struct message m = ws_pb_inside(d);
 	struct field f, name = {0}, counter = {0};
 	struct track t = {.multiplier = 1};
 	uint64_t uuid = 0, parent = 0, at;
 	uint32_t process = 0;
 	bool is_counter = false;
 
-	while (next_field(&m, &f)) {
+	while (ws_pb_next(&m, &f)) {
 		if (f.number == 1)
 			uuid = f.value;
-		else if ((f.number == 2 || f.number == 10) && f.wire == 2)
+		else if ((f.number == 2 || f.number == 10 || f.number == 13) && f.wire == 2) /* name, static_name, atrace_name */
 			name = f;
 		else if (f.number == 3 && f.wire == 2)
 			describe_process(p, &f, &process);
@@ -371,20 +245,31 @@ static void take_descriptor(struct perfetto *p, const struct field *d)
 	}
 	if (is_counter) {
 		const struct track *up = parent ? track_of(p, parent) : NULL;
+		struct field unit = ws_pb_find(&counter, 6);
+		char *own = unit.wire == 2 && unit.n && unit.n < 256 ? ws_strndup((const char *)unit.p, unit.n) : NULL;
 
-		t.multiplier = (int64_t)find(&counter, 4).value;
+		if (up && !process)
+			process = up->process;
+		t.multiplier = (int64_t)ws_pb_find(&counter, 4).value;
 		t.multiplier = t.multiplier ? t.multiplier : 1;
-		t.incremental = find(&counter, 5).value;
-		t.counter = ws_into_counter(p->o, process, up ? up->thread : 0, WS_NO_U32, "", 0,
-					    name.n ? (const char *)name.p : "counter", name.n ? name.n : 7, unit_of(&counter));
+		t.incremental = ws_pb_find(&counter, 5).value;
+		t.counter =
+		    ws_into_counter(p->o, process, up ? up->thread : 0, WS_NO_U32, "", 0, name.n ? (const char *)name.p : "counter",
+				    name.n ? name.n : 7, own ? own : unit_of(&counter), NULL);
+		free(own);
 	} else if (!t.thread) {
 		const struct track *up = parent ? track_of(p, parent) : NULL;
 		char text[32];
-		int n = snprintf(text, sizeof(text), process ? "process" : "track %" PRIx64, uuid);
+		int n;
+
+		if (up && !process)
+			process = up->process;
+		n = snprintf(text, sizeof(text), process ? "process" : "track %" PRIx64, uuid);
 
 		t.track = ws_into_track(p->o, up ? up->track : 0, process, up ? up->thread : 0,
 					name.n ? (const char *)name.p : text, name.n ? name.n : (size_t)n);
 	}
+	t.process = process;
 	at = ws_map_get(&p->tracks, uuid, NULL);
 	if (at) {
 		p->track[at - 1] = t;
@@ -420,19 +305,19 @@ static void put_value(struct perfetto *p, struct sequence *s, const struct field
 
 static void put_list(struct perfetto *p, struct sequence *s, const struct field *annotation, uint32_t number, int depth)
 {
-	struct message m = inside(annotation);
+	struct message m = ws_pb_inside(annotation);
 	struct field f;
 	bool dict = number == 11, any = false;
 
 	ws_text_puts(&p->args, dict ? "{" : "[");
-	while (depth < MOST_DEPTH && next_field(&m, &f)) {
+	while (depth < MOST_DEPTH && ws_pb_next(&m, &f)) {
 		struct field name;
 
 		if (f.number != number || f.wire != 2)
 			continue;
 		ws_text_puts(&p->args, any ? "," : "");
 		any = true;
-		name = find(&f, 10);
+		name = ws_pb_find(&f, 10);
 		if (dict) {
 			put_string(p, name.n ? (const void *)name.p : "", name.n);
 			ws_text_puts(&p->args, ":");
@@ -444,11 +329,11 @@ static void put_list(struct perfetto *p, struct sequence *s, const struct field 
 
 static void put_value(struct perfetto *p, struct sequence *s, const struct field *annotation, int depth)
 {
-	struct message m = inside(annotation);
+	struct message m = ws_pb_inside(annotation);
 	struct field f;
 	double d;
 
-	while (next_field(&m, &f)) {
+	while (ws_pb_next(&m, &f)) {
 		switch (f.number) {
 		case 2:
 			ws_text_puts(&p->args, f.value ? "true" : "false");
@@ -485,7 +370,7 @@ static void put_value(struct perfetto *p, struct sequence *s, const struct field
 
 static void put_arg(struct perfetto *p, struct sequence *s, const struct field *annotation)
 {
-	struct field name = find(annotation, 10), iid = find(annotation, 1);
+	struct field name = ws_pb_find(annotation, 10), iid = ws_pb_find(annotation, 1);
 
 	if (annotation->wire != 2 || p->args.len > 1 << 20)
 		return;
@@ -612,23 +497,92 @@ struct event {
 	uint64_t type, track;
 	struct open_slice slice;
 	struct field value, legacy;
-	bool has_value;
+	bool has_value, extra;
 };
+
+/* The numbers of a repeated field, packed or not, of either wire type; how many there are, at most `most`. */
+static size_t numbers_of(const struct field *in, uint32_t number, uint64_t *out, size_t most)
+{
+	struct message m = ws_pb_inside(in);
+	struct field f;
+	size_t n = 0;
+
+	while (n < most && ws_pb_next(&m, &f)) {
+		struct message packed = ws_pb_inside(&f);
+
+		if (f.number != number)
+			continue;
+		if (f.wire != 2)
+			out[n++] = f.value;
+		else
+			while (n < most && ws_pb_varint(&packed.p, packed.end, &out[n]))
+				n++;
+	}
+	return n;
+}
+
+/* Values of counters that come with an event; which counters, it says or its sequence does. */
+static void count_extra(struct perfetto *p, struct sequence *s, const struct field *data, uint64_t at)
+{
+	uint64_t tracks[WS_COUNT(s->extra_default)], values[WS_COUNT(s->extra_default)];
+	size_t n = numbers_of(data, 31, tracks, WS_COUNT(tracks)), many = numbers_of(data, 12, values, WS_COUNT(values));
+
+	if (!n) {
+		n = s->extra_count;
+		memcpy(tracks, s->extra_default, sizeof(tracks));
+	}
+	for (size_t i = 0; i < many && i < n; i++)
+		count(p, tracks[i], at, &(struct field){.number = 30, .value = values[i]});
+	n = numbers_of(data, 45, tracks, WS_COUNT(tracks));
+	many = 0;
+	for (struct message m = ws_pb_inside(data); many < n;) {
+		struct field f;
+
+		if (!ws_pb_next(&m, &f))
+			break;
+		if (f.number == 46 && f.wire == 1)
+			count(p, tracks[many++], at, &f);
+	}
+}
+
+/* The row of asynchronous events of Chrome's kind: those of one name and id. */
+static uint64_t async_track(struct perfetto *p, const struct event *e)
+{
+	uint64_t facts[] = {e->slice.category, ws_pb_find(&e->legacy, 6).value, ws_pb_find(&e->legacy, 10).value,
+			    ws_pb_find(&e->legacy, 11).value, e->track};
+	uint64_t uuid = XXH3_64bits(facts, sizeof(facts)) | 1;
+	const struct track *of = track_of(p, e->track);
+	struct track t = {.process = of->process, .multiplier = 1};
+	char name[32];
+	int n;
+
+	if (ws_map_get(&p->tracks, uuid, NULL) || p->track_count == WS_INTO_MOST)
+		return uuid;
+	n = snprintf(name, sizeof(name), "async %" PRIx64, facts[1] ? facts[1] : facts[2] ? facts[2] : facts[3]);
+	t.track = ws_into_track(p->o, of->track, of->process, of->thread, name, (size_t)n);
+	ws_grow(p->track, p->track_cap, p->track_count + 1);
+	p->track[p->track_count++] = t;
+	ws_map_set(&p->tracks, uuid, p->track_count);
+	return uuid;
+}
 
 static void take_legacy(struct perfetto *p, struct sequence *s, struct event *e, uint64_t at)
 {
-	uint64_t phase = find(&e->legacy, 2).value, duration = find(&e->legacy, 3).value;
-	uint64_t name = find(&e->legacy, 1).value;
+	uint64_t phase = ws_pb_find(&e->legacy, 2).value, duration = ws_pb_find(&e->legacy, 3).value;
+	uint64_t name = ws_pb_find(&e->legacy, 1).value;
+
+	if (phase == 'b' || phase == 'e' || phase == 'n' || phase == 'S' || phase == 'F')
+		e->track = e->slice.track = async_track(p, e);
 
 	if (!e->slice.name && name)
 		e->slice.name = interned(s, NAMES, name);
 	if (phase == 'X')
 		put_slice(p, &e->slice, at + duration * 1000, 0);
-	else if (phase == 'B')
+	else if (phase == 'B' || phase == 'b' || phase == 'S')
 		push(p, e->slice);
-	else if (phase == 'E')
+	else if (phase == 'E' || phase == 'e' || phase == 'F')
 		pop(p, e->track, at, e->slice.args);
-	else if (phase == 'i' || phase == 'I')
+	else if (phase == 'i' || phase == 'I' || phase == 'n' || phase == 'R')
 		put_slice(p, &e->slice, WS_NO_TIME, WS_SLICE_INSTANT);
 	else if (phase)
 		ws_into_note(p->o, "Events of Chrome's phase %c inside of Perfetto's were left out.",
@@ -637,12 +591,12 @@ static void take_legacy(struct perfetto *p, struct sequence *s, struct event *e,
 
 static void take_event(struct perfetto *p, struct sequence *s, const struct field *data, uint64_t at)
 {
-	struct message m = inside(data);
+	struct message m = ws_pb_inside(data);
 	struct event e = {.track = s->default_track, .slice.start = at};
 	struct field f;
 
 	p->args.len = 0;
-	while (next_field(&m, &f)) {
+	while (ws_pb_next(&m, &f)) {
 		switch (f.number) {
 		case 3:
 			e.slice.category = e.slice.category ? e.slice.category : interned(s, CATEGORIES, f.value);
@@ -663,6 +617,10 @@ static void take_event(struct perfetto *p, struct sequence *s, const struct fiel
 			break;
 		case 11:
 			e.track = f.value;
+			break;
+		case 12:
+		case 46:
+			e.extra = true;
 			break;
 		case 30:
 		case 44:
@@ -692,201 +650,232 @@ static void take_event(struct perfetto *p, struct sequence *s, const struct fiel
 		count(p, e.track, at, &e.value);
 	else if (e.legacy.n)
 		take_legacy(p, s, &e, at);
-	m = inside(data);
-	while (next_field(&m, &f))
+	if (e.extra)
+		count_extra(p, s, data, at);
+	m = ws_pb_inside(data);
+	while (ws_pb_next(&m, &f))
 		if (f.number == 47 || f.number == 36 || f.number == 48 || f.number == 42)
 			flow(p, f.value, at, e.track, f.number == 48 || f.number == 42);
 }
 
-/* ---- ftrace: switches of threads ---- */
-
-static uint32_t known_thread(struct perfetto *p, uint64_t tid, const struct field *comm)
-{
-	bool found;
-	uint64_t pid = ws_map_get(&p->pids, tid, &found);
-	uint32_t id = thread_of(p, found ? pid : tid, tid);
-
-	if (comm->n)
-		ws_into_name_thread(p->o, id, (const char *)comm->p, comm->n, 5);
-	return id;
-}
-
-static void take_switch(struct perfetto *p, uint32_t cpu, uint64_t at, const struct field *data)
-{
-	struct field next = find(data, 6), comm = find(data, 5), state = find(data, 4);
-	struct ws_row_sched *row;
-
-	if (p->cpu[cpu].thread) {
-		row = ws_into_row(p->o, WS_TABLE_sched);
-		*row = (struct ws_row_sched){
-		    .start = p->cpu[cpu].start,
-		    .end = at,
-		    .thread = p->cpu[cpu].thread,
-		    .cpu = cpu,
-		    .woken = WS_NO_TIME,
-		    .after = state.value == 0	? WS_AFTER_PREEMPTED
-			     : state.value == 1 ? WS_AFTER_SLEEPING
-			     : state.value == 2 ? WS_AFTER_UNINTERRUPTIBLE
-						: WS_AFTER_UNKNOWN,
-		};
-	}
-	p->cpu[cpu].start = at;
-	p->cpu[cpu].thread = next.value ? known_thread(p, next.value, &comm) : 0;
-	ws_into_time(p->o, at);
-}
-
-static void take_ftrace(struct perfetto *p, const struct field *bundle)
-{
-	struct message m = inside(bundle);
-	uint64_t cpu = find(bundle, 1).value;
-	struct field f;
-
-	if (cpu >= WS_COUNT(p->cpu))
-		return;
-	while (next_field(&m, &f)) {
-		struct field data;
-
-		if (f.number != 2 || f.wire != 2) {
-			if (f.number == 4)
-				ws_into_note(p->o, "Switches in ftrace's compact form were left out.");
-			continue;
-		}
-		data = find(&f, 4);
-		if (data.wire == 2 && data.n)
-			take_switch(p, (uint32_t)cpu, find(&f, 1).value, &data);
-		else
-			p->others++;
-	}
-}
-
 /* ---- clocks ---- */
 
-enum { CLOCK_REAL = 1, CLOCK_BOOT = 6 };
+enum { CLOCK_REAL = 1, CLOCK_MONO = 3, CLOCK_BOOT = 6 };
 
+static struct clock *clock_find(struct perfetto *p, struct sequence *s, uint32_t id)
+{
+	if (s && id >= 64 && id < 128) {
+		for (int i = 0; i < s->clock_count; i++)
+			if (s->clocks[i].id == id)
+				return &s->clocks[i];
+	} else {
+		for (int i = 0; i < p->clock_count; i++)
+			if (p->clocks[i].id == id)
+				return &p->clocks[i];
+	}
+	return NULL;
+}
+
+/* Clocks 64 to 127 are the sequence's own. NULL when there are too many. */
+static struct clock *clock_place(struct perfetto *p, struct sequence *s, uint32_t id)
+{
+	struct clock *c = clock_find(p, s, id);
+
+	if (c)
+		return c;
+	if (id >= 64 && id < 128)
+		return s->clock_count < SEQUENCE_CLOCKS ? &s->clocks[s->clock_count++] : NULL;
+	return p->clock_count < TRACE_CLOCKS ? &p->clocks[p->clock_count++] : NULL;
+}
+
+/*
+ * Readings of several clocks at one moment. The session's is the one since boot; a trace without it keeps what its first snapshot
+ * has: the monotonic clock, or else whatever comes first.
+ */
 static void take_clocks(struct perfetto *p, struct sequence *s, const struct field *snapshot)
 {
-	struct message m = inside(snapshot);
-	uint64_t boot = 0, real = 0, delta = 0, unit = 1;
-	uint32_t delta_id = 0;
+	struct message m = ws_pb_inside(snapshot);
+	uint64_t real = 0, now = 0;
+	int rank = 0;
 	struct field f;
 
-	while (next_field(&m, &f)) {
-		uint64_t id, at, multiplier;
+	while (ws_pb_next(&m, &f)) {
+		uint64_t id, at, unit;
+		const struct clock *known;
+		int better;
 
 		if (f.number != 1 || f.wire != 2)
 			continue;
-		id = find(&f, 1).value, at = find(&f, 2).value, multiplier = find(&f, 4).value;
-		if (id == CLOCK_BOOT)
-			boot = at;
-		else if (id == CLOCK_REAL)
+		id = ws_pb_find(&f, 1).value, at = ws_pb_find(&f, 2).value, unit = ws_pb_find(&f, 4).value;
+		known = clock_find(p, s, (uint32_t)id);
+		better = id == CLOCK_BOOT ? 4 : known ? 3 : id == CLOCK_MONO ? 2 : 1;
+		if (id == CLOCK_REAL)
 			real = at;
-		else if (id >= 64 && id < 128 && find(&f, 3).value) {
-			delta_id = (uint32_t)id;
-			delta = at;
-			unit = multiplier ? multiplier : 1;
-		}
+		if (better <= rank)
+			continue;
+		rank = better;
+		unit = unit ? unit : 1;
+		now = known ? at * known->unit + (uint64_t)known->offset : at * unit;
 	}
-	if (delta_id) {
-		s->delta_clock = delta_id;
-		s->value = delta;
-		s->unit = unit;
-		s->offset = (int64_t)(boot - delta * unit);
+	m = ws_pb_inside(snapshot);
+	while (ws_pb_next(&m, &f)) {
+		uint32_t id = (uint32_t)ws_pb_find(&f, 1).value;
+		struct clock *c = f.number == 1 && f.wire == 2 && id != CLOCK_BOOT ? clock_place(p, s, id) : NULL;
+
+		if (!c)
+			continue;
+		*c = (struct clock){.id = id, .incremental = ws_pb_find(&f, 3).value, .value = ws_pb_find(&f, 2).value};
+		c->unit = ws_pb_find(&f, 4).value;
+		c->unit = c->unit ? c->unit : 1;
+		c->offset = (int64_t)(now - c->value * c->unit);
 	}
-	if (boot && real && !p->clock_told) {
+	if (rank && real && !p->clock_told) {
 		struct ws_row_clock *row = ws_into_row(p->o, WS_TABLE_clock);
 
-		*row = (struct ws_row_clock){.raw = boot, .realtime = real};
+		*row = (struct ws_row_clock){.raw = now, .realtime = real};
 		p->clock_told = true;
 	}
 }
 
-static uint64_t session_time(struct sequence *s, uint64_t stamp, uint32_t clock)
+uint64_t ws_perfetto_time(struct perfetto *p, struct sequence *s, uint64_t stamp, uint32_t clock)
 {
-	if (!clock)
+	struct clock *c;
+
+	if (!clock && s)
 		clock = s->default_clock;
-	if (!clock || clock != s->delta_clock)
+	if (!clock || clock == CLOCK_BOOT)
 		return stamp;
-	s->value += stamp;
-	return s->value * s->unit + (uint64_t)s->offset;
+	c = clock_find(p, s, clock);
+	if (!c) {
+		ws_into_note(p->o, "Times of clock %" PRIu32 ", which no snapshot relates to the others, stay as they are.", clock);
+		return stamp;
+	}
+	if (!c->incremental)
+		return stamp * c->unit + (uint64_t)c->offset;
+	c->value += stamp;
+	return c->value * c->unit + (uint64_t)c->offset;
 }
 
 /* ---- packets ---- */
 
 static void take_defaults(struct sequence *s, const struct field *d)
 {
-	struct field clock = find(d, 58), event = find(d, 11);
+	struct field clock = ws_pb_find(d, 58), event = ws_pb_find(d, 11);
 
 	s->default_clock = (uint32_t)clock.value;
-	s->default_track = event.n ? find(&event, 11).value : 0;
+	s->default_track = event.n ? ws_pb_find(&event, 11).value : 0;
+	if (event.n)
+		s->extra_count = (uint8_t)numbers_of(&event, 31, s->extra_default, WS_COUNT(s->extra_default));
 }
 
-static void take_packet(struct perfetto *p, const uint8_t *data, size_t n)
-{
-	struct message m = {data, data + n};
-	struct field f, event = {0}, interned_data = {0}, defaults = {0}, clocks = {0};
-	uint64_t stamp = 0, at;
-	uint32_t clock = 0, id = 0;
-	bool cleared = false, known = false, stamped = false;
-	struct sequence *s;
+/* What of a packet is looked at. */
+struct packet {
+	struct field event, interned, defaults, clocks, sample, ftrace, tree, descriptor, compressed;
+	uint64_t stamp, flags;
+	uint32_t clock, sequence;
+	bool stamped, cleared, dropped;
+};
 
-	while (next_field(&m, &f)) {
-		switch (f.number) {
-		case 8:
-			stamp = f.value;
-			stamped = true;
-			break;
-		case 58:
-			clock = (uint32_t)f.value;
-			break;
-		case 10:
-			id = (uint32_t)f.value;
-			break;
-		case 13:
-			cleared |= f.value & 1;
-			break;
-		case 41:
-			cleared |= f.value != 0;
-			break;
-		case 11:
-			event = f;
-			break;
-		case 12:
-			interned_data = f;
-			break;
-		case 59:
-			defaults = f;
-			break;
-		case 6:
-			clocks = f;
-			break;
-		case 1:
-		case 2:
-		case 60:
-			known = true;
-			if (f.wire == 2)
-				f.number == 1	? take_ftrace(p, &f)
-				: f.number == 2 ? take_process_tree(p, &f)
-						: take_descriptor(p, &f);
-			break;
-		case 50:
-			ws_into_note(p->o, "Compressed packets were left out; 'traceconv decompress_packets' unpacks them.");
-			break;
+static struct packet open_packet(struct message m)
+{
+	struct packet k = {0};
+	struct field f;
+	const struct {
+		uint32_t number;
+		struct field *at;
+	} messages[] = {{11, &k.event}, {12, &k.interned}, {59, &k.defaults},	{6, &k.clocks},	    {66, &k.sample},
+			{1, &k.ftrace}, {2, &k.tree},	   {60, &k.descriptor}, {50, &k.compressed}};
+
+	while (ws_pb_next(&m, &f)) {
+		if (f.wire == 2) {
+			for (size_t i = 0; i < WS_COUNT(messages); i++)
+				if (messages[i].number == f.number)
+					*messages[i].at = f;
+		} else if (f.number == 8) {
+			k.stamp = f.value;
+			k.stamped = true;
+		} else if (f.number == 58) {
+			k.clock = (uint32_t)f.value;
+		} else if (f.number == 10) {
+			k.sequence = (uint32_t)f.value;
+		} else if (f.number == 13) {
+			k.flags = f.value;
+		} else if (f.number == 41) {
+			k.cleared = f.value;
+		} else if (f.number == 42) {
+			k.dropped = f.value;
 		}
 	}
-	s = sequence_of(p, id);
-	if (cleared)
+	k.cleared |= k.flags & 1;
+	return k;
+}
+
+static void take_packets(struct perfetto *p, struct message m, bool inner);
+
+/* A packet of packets, deflated. */
+static void take_compressed(struct perfetto *p, const struct field *f)
+{
+	z_stream z = {.next_in = (unsigned char *)f->p, .avail_in = (unsigned)f->n};
+	int rc;
+
+	if (!p->unpacked)
+		p->unpacked = ws_malloc(MOST_PACKET);
+	z.next_out = p->unpacked;
+	z.avail_out = MOST_PACKET;
+	rc = inflateInit(&z);
+	if (rc == Z_OK) {
+		rc = inflate(&z, Z_FINISH);
+		inflateEnd(&z);
+	}
+	if (rc != Z_STREAM_END)
+		ws_into_note(p->o, z.avail_out ? "Compressed packets are damaged; what stands before the damage was read."
+					       : "Compressed packets unpack to more than 64 MiB; the rest of each was left out.");
+	take_packets(p, (struct message){p->unpacked, z.next_out}, true);
+}
+
+static void take_packet(struct perfetto *p, struct message m, bool inner)
+{
+	struct packet k = open_packet(m);
+	struct sequence *s = sequence_of(p, k.sequence);
+	uint64_t at;
+
+	if (k.cleared)
 		clear_sequence(s);
-	if (clocks.n)
-		take_clocks(p, s, &clocks);
-	if (defaults.n)
-		take_defaults(s, &defaults);
-	if (interned_data.n)
-		take_interned(p, s, &interned_data);
-	at = stamped ? session_time(s, stamp, clock) : 0;
-	if (event.n)
-		take_event(p, s, &event, at);
-	else if (!known && !clocks.n && !defaults.n && !interned_data.n)
+	s->lost = (s->lost || k.dropped) && !k.cleared;
+	if (k.clocks.n)
+		take_clocks(p, s, &k.clocks);
+	if (k.ftrace.n)
+		ws_perfetto_ftrace(p, &k.ftrace);
+	if (k.tree.n)
+		take_process_tree(p, &k.tree);
+	if (k.compressed.n && !inner)
+		take_compressed(p, &k.compressed);
+	if (s->lost && k.flags & 2) { /* it needs what was dropped */
+		p->lost++;
+		return;
+	}
+	if (k.defaults.n)
+		take_defaults(s, &k.defaults);
+	if (k.interned.n)
+		take_interned(p, s, &k.interned);
+	if (k.descriptor.n)
+		take_descriptor(p, &k.descriptor);
+	at = k.stamped ? ws_perfetto_time(p, s, k.stamp, k.clock) : 0;
+	if (k.event.n)
+		take_event(p, s, &k.event, at);
+	else if (k.sample.n)
+		ws_perfetto_sample(p, s, &k.sample, at);
+	else if (!k.clocks.n && !k.ftrace.n && !k.tree.n && !k.compressed.n && !k.defaults.n && !k.interned.n && !k.descriptor.n)
 		p->others++;
+}
+
+static void take_packets(struct perfetto *p, struct message m, bool inner)
+{
+	struct field f;
+
+	while (!p->o->full && ws_pb_next(&m, &f))
+		if (f.number == 1 && f.wire == 2)
+			take_packet(p, ws_pb_inside(&f), inner);
 }
 
 /* ---- the window ---- */
@@ -922,7 +911,7 @@ static bool next_packet(struct perfetto *p, const uint8_t **data, size_t *n)
 	end = p->buffer + p->len;
 	if (at == end)
 		return false;
-	if (!varint(&at, end, &tag) || tag != 0x0a || !varint(&at, end, &length) || length > MOST_PACKET) {
+	if (!ws_pb_varint(&at, end, &tag) || tag != 0x0a || !ws_pb_varint(&at, end, &length) || length > MOST_PACKET) {
 		ws_into_note(p->o, "The trace is broken at byte %" PRIu64 ". What stands before was read.", p->offset + p->at);
 		return false;
 	}
@@ -952,6 +941,9 @@ static void free_perfetto(struct perfetto *p)
 	ws_map_free(&p->pids);
 	ws_text_free(&p->args);
 	ws_text_free(&p->texts);
+	ws_map_free(&p->woken);
+	ws_map_free(&p->wakers);
+	free(p->unpacked);
 	free(p->buffer);
 	free(p);
 }
@@ -968,7 +960,7 @@ int ws_perfetto_import(struct ws_into *o, struct ws_source *source)
 	p->cap = WINDOW;
 	p->buffer = ws_malloc(WINDOW);
 	while (!o->full && next_packet(p, &data, &n)) {
-		take_packet(p, data, n);
+		take_packet(p, (struct message){data, data + n}, false);
 		if (!(++p->packets & 0x3ff)) {
 			ws_writer_commit(o->w);
 			ws_into_progress(o, ws_source_done(source), ws_source_size(source));
@@ -979,8 +971,10 @@ int ws_perfetto_import(struct ws_into *o, struct ws_source *source)
 	for (size_t i = 0; i < p->slice_count; i++)
 		if (p->slices[i].start != WS_NO_TIME)
 			put_slice(p, &p->slices[i], WS_NO_TIME, WS_SLICE_LEFT_OPEN);
+	ws_perfetto_sched_end(p);
 	if (ws_source_broken(source))
 		ws_into_note(o, "The trace is broken: %s.", ws_source_broken(source));
+	ws_into_note_n(o, p->lost, "Packets that need others which were dropped while recording were left out.");
 	ws_into_note_n(o, p->others, "Packets or events of other kinds than tracks, processes and switches were left out.");
 	if (o->rows == before && !o->full)
 		ws_into_stop(o, "%s holds nothing of a Perfetto trace that is known here", o->path);

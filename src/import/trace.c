@@ -351,7 +351,9 @@ static void take_field(struct ws_event *ev, const struct ws_json_value *k, const
 {
 	switch (k->n) {
 	case 2:
-		if (!memcmp(k->s, "ph", 2))
+		if (!memcmp(k->s, "sf", 2))
+			ev->sf = *v;
+		else if (!memcmp(k->s, "ph", 2))
 			ev->ph = *v;
 		else if (!memcmp(k->s, "ts", 2))
 			ev->ts = *v;
@@ -398,6 +400,8 @@ static bool set_times(struct ws_trace *t, struct ws_event *ev)
 		t->epoch = ts > EPOCH_NS;
 		if (t->epoch)
 			t->base = 0;
+		else if (ts < 0 && ts > -EPOCH_NS && !t->base_known && !t->o->file) /* before what the others count from */
+			t->base = (uint64_t)-ts;
 		else if (!t->base_known)
 			t->base = t->o->file_count > 1 && t->o->file && t->o->first != UINT64_MAX ? t->o->first - (uint64_t)ts : 0;
 		if (!t->epoch && !t->base_known && t->o->file_count > 1 && t->o->file)
@@ -408,9 +412,9 @@ static bool set_times(struct ws_trace *t, struct ws_event *ev)
 		return false;
 	}
 	ev->start = t->base + (uint64_t)ts;
-	dur = ev->dur.type == WS_J_NONE ? 0 : ws_json_fixed(&ev->dur, 3, NULL);
-	if (dur < 0 || dur > (int64_t)1 << 60) {
-		ws_into_note(t->o, "Lengths of events that cannot be (negative, or of many years) were taken as 0.");
+	dur = ev->dur.type == WS_J_NONE ? 0 : ws_json_fixed(&ev->dur, 3, &ok);
+	if (!ok || dur < 0 || dur > (int64_t)1 << 60) {
+		ws_into_note(t->o, "Lengths of events that cannot be (no number, negative, or of many years) were taken as 0.");
 		dur = 0;
 	}
 	ev->length = (uint64_t)dur;
@@ -524,6 +528,29 @@ static void take_fact(struct ws_trace *t, const char *name, const struct ws_json
 	free(fact);
 }
 
+/* Pass over an object member by member: "stackFrames" may be larger than one value can be. */
+static int skip_members(struct ws_trace *t)
+{
+	struct ws_json_value v;
+	int c, rc;
+
+	t->json.at++;
+	for (;;) {
+		c = ws_json_peek(&t->json);
+		if (c == ',' || c == ':') {
+			t->json.at++;
+			continue;
+		}
+		if (c == '}') {
+			t->json.at++;
+			return 1;
+		}
+		rc = ws_json_take(&t->json, &v);
+		if (rc <= 0)
+			return rc;
+	}
+}
+
 /* An object's members, of which traceEvents are the events. */
 static int take_members(struct ws_trace *t)
 {
@@ -556,6 +583,8 @@ static int take_members(struct ws_trace *t)
 		t->kineto |= !strcmp(name, "schemaVersion") || !strcmp(name, "deviceProperties");
 		if (!strcmp(name, "traceEvents") && ws_json_peek(&t->json) == '[') {
 			rc = take_events(t);
+		} else if (!strcmp(name, "stackFrames") && ws_json_peek(&t->json) == '{') {
+			rc = skip_members(t);
 		} else {
 			rc = ws_json_take(&t->json, &v);
 			if (rc > 0)
@@ -606,6 +635,10 @@ static void free_trace(struct ws_trace *t)
 	ws_map_free(&t->flow);
 	ws_map_free(&t->kernel_names);
 	ws_map_free(&t->occurrences);
+	ws_map_free(&t->profile_at);
+	ws_map_free(&t->node_stacks);
+	ws_map_free(&t->domains);
+	free(t->profiles);
 	free(t->apart);
 	free(t->slices);
 	free(t->flows);
@@ -626,6 +659,9 @@ int ws_trace_import(struct ws_into *o, struct ws_source *s, uint64_t base)
 	ws_json_open(&t->json, s);
 	array = ws_json_peek(&t->json) == '[';
 	rc = array ? take_events(t) : take_members(t);
+	if (rc == 1 && ws_json_peek(&t->json) > 0) /* NULs are padding */
+		ws_into_note(o, "What stands after the end of the trace, from byte %" PRIu64 " on, was left out.",
+			     ws_json_offset(&t->json));
 	ws_chrome_end(t);
 	ws_kineto_end(t);
 	put_clock(t);

@@ -37,7 +37,7 @@
 											X(FROM_DEVICE, "from device")              \
 											    X(IN_SPLIT, "In split size")           \
 												X(OUT_SPLIT, "Out split size")     \
-												    X(EVENT_ID, "event_id")
+												    X(EVENT_ID, "event_id") X(NEVER_ENDED, "never ended") X(WAVES, "waves") X(RESULT, "return value")
 
 enum ws_trace_arg {
 #define X(name, text) WS_A_##name,
@@ -48,7 +48,7 @@ enum ws_trace_arg {
 
 /* One event, as views into the window. A value that is not there has type WS_J_NONE. */
 struct ws_event {
-	struct ws_json_value ph, cat, name, pid, tid, ts, dur, id, id2, args, scope;
+	struct ws_json_value ph, cat, name, pid, tid, ts, dur, id, id2, args, scope, sf;
 	char phase;		/* first character of ph */
 	uint64_t start, length; /* session clock; ns */
 };
@@ -57,6 +57,15 @@ struct ws_event {
 struct ws_open_slice {
 	uint64_t start, key;
 	uint32_t thread, track, name, category, args, below; /* below: index + 1 of the one under it */
+	uint32_t domain, group;				     /* of NVTX: domain and category */
+	bool never;					     /* it says of itself that it never ended */
+	enum { WS_OWN_NONE, WS_OWN_NVTX, WS_OWN_OSRT } own;  /* it is of a category of our own export */
+};
+
+/* A profile of CPU samples. */
+struct ws_trace_profile {
+	int64_t at; /* time of its last sample as the trace counts, ns */
+	uint32_t thread;
 };
 
 /* A flow's last end. */
@@ -93,13 +102,19 @@ struct ws_trace {
 	struct ws_flow_end *flows;
 	size_t flow_count, flow_cap;
 	uint32_t free_flow;
+	/* CPU samples */
+	struct ws_map profile_at; /* hash of process and profile -> index + 1 */
+	struct ws_trace_profile *profiles;
+	size_t profile_count, profile_cap;
+	struct ws_map node_stacks; /* (index + 1) << 32 | node -> stack */
+	struct ws_map domains; /* process << 32 | NVTX domain: it has a name by now */
 	/* PyTorch */
 	bool kineto;
 	struct ws_map kernel_names; /* string id of a kernel's name -> of its short name */
 	struct {
 		uint64_t external;
 		uint32_t correlation;
-	} linked[1 << 12];	   /* links written of late */
+	} linked[1 << 16];	   /* links written of late */
 	struct ws_map occurrences; /* (group, name) -> how many collectives of it there were */
 	int64_t *apart;		   /* for each collective that the first file has too: its end there less the one here */
 	size_t apart_count, apart_cap;
@@ -133,6 +148,14 @@ uint32_t ws_trace_thread(struct ws_trace *t, const struct ws_event *ev);
 /* Thread, or track where pid or tid is no number. */
 void ws_trace_where(struct ws_trace *t, const struct ws_event *ev, uint32_t *thread, uint32_t *track);
 
+/* The end of the event whose args were taken; WS_NO_TIME when it says that it never ended. */
+static inline uint64_t ws_trace_end(const struct ws_trace *t, const struct ws_event *ev)
+{
+	return ws_trace_arg(t, WS_A_NEVER_ENDED)->type == WS_J_TRUE ? WS_NO_TIME : ev->start + ev->length;
+}
+
+/* chrome_profile.c: an event of phase P; false when it is no profile. */
+bool ws_chrome_profile(struct ws_trace *t, const struct ws_event *ev);
 /* chrome.c: any event without a meaning of its own. */
 void ws_chrome_event(struct ws_trace *t, struct ws_event *ev);
 /* A complete slice. */

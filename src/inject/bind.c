@@ -20,6 +20,11 @@ void *ws_bind_symbol(const char *name)
 	return dlsym(RTLD_DEFAULT, name);
 }
 
+void *ws_bind_in(void *library, const char *name)
+{
+	return dlsym(library, name);
+}
+
 void *ws_bind_next(const char *name)
 {
 	return dlsym(RTLD_NEXT, name);

@@ -11,6 +11,8 @@
 
 /* dlsym(RTLD_NEXT, name) seen from the calling library would need the caller; these ask the default scope. */
 WS_EXPORT void *ws_bind_symbol(const char *name);
+/* The same in an open library and what it needs. */
+void *ws_bind_in(void *library, const char *name);
 /* The next definition of `name` behind the library that this is linked into; remembered by the caller if it cares. */
 void *ws_bind_next(const char *name);
 

@@ -1,6 +1,6 @@
 /*
- * python.c - the Python hook: finds the interpreter that the program is or is linked to, and watches its threads take and drop the
- * GIL.
+ * python.c - the Python hook: finds the interpreter that the program is or is linked to (python_later.c: or loads), and watches its
+ * threads take and drop the GIL.
  *
  * The interpreter is found by its exported data, _PyRuntime, and its version by the functions that it exports or, from 3.13, by the
  * description that it keeps of itself. Nothing is imported, nothing of it is changed, and none of its functions is called but the
@@ -82,18 +82,23 @@ size_t ws_python_read(void *ctx, const struct ws_py_piece *p, size_t n)
 
 /* ---- finding the interpreter ---- */
 
+void *ws_python_symbol(const char *name)
+{
+	return ws_python.library ? ws_bind_in(ws_python.library, name) : ws_bind_symbol(name);
+}
+
 static uint16_t version(void)
 {
-	const unsigned long *v = ws_bind_symbol("Py_Version"); /* from 3.11 on */
+	const unsigned long *v = ws_python_symbol("Py_Version"); /* from 3.11 on */
 
 	if (v)
 		return (uint16_t)(*v >> 16);
 	/* Functions that came with a version. */
-	if (ws_bind_symbol("PyObject_GetAIter"))
+	if (ws_python_symbol("PyObject_GetAIter"))
 		return 0x030a;
-	if (ws_bind_symbol("PyFrame_GetBack"))
+	if (ws_python_symbol("PyFrame_GetBack"))
 		return 0x0309;
-	return ws_bind_symbol("PyCode_NewWithPosOnlyArgs") ? 0x0308 : 0;
+	return ws_python_symbol("PyCode_NewWithPosOnlyArgs") ? 0x0308 : 0;
 }
 
 static uint64_t size_of_symbol(const void *at)
@@ -116,17 +121,16 @@ static void say_version(uint16_t v)
 
 static bool find_interpreter(void)
 {
-	void *runtime = ws_bind_symbol("_PyRuntime");
+	void *runtime = ws_python_symbol("_PyRuntime");
 	struct ws_python *p = &ws_python;
 	struct ws_py_memory m = {ws_python_read, NULL};
 	uint16_t v;
 
-	p->gilstate_thread = (void *(*)(void))ws_bind_symbol("PyGILState_GetThisThreadState");
+	p->gilstate_thread = (void *(*)(void))ws_python_symbol("PyGILState_GetThisThreadState");
 	if (!runtime || !p->gilstate_thread)
 		return false;
 	v = version();
 	p->runtime = (uint64_t)(uintptr_t)runtime;
-	p->runtime_bytes = size_of_symbol(runtime);
 	if (!(v >= 0x030d ? ws_py_layout_read(&m, p->runtime, &p->layout) : ws_py_layout_of(v, &p->layout))) {
 		say_version(v);
 		return false;
@@ -134,7 +138,9 @@ static bool find_interpreter(void)
 	p->layout.version = v;
 	if (v >= 0x030c)
 		p->current_thread =
-		    (void *(*)(void))ws_bind_symbol(v == 0x030c ? "_PyThreadState_UncheckedGet" : "PyThreadState_GetUnchecked");
+		    (void *(*)(void))ws_python_symbol(v == 0x030c ? "_PyThreadState_UncheckedGet" : "PyThreadState_GetUnchecked");
+	/* Last: from then on calls about its condition variables are looked at. */
+	__atomic_store_n(&p->runtime_bytes, size_of_symbol(runtime), __ATOMIC_RELEASE);
 	return true;
 }
 
@@ -160,11 +166,10 @@ static void tell_seen(void)
 	ws_rt_leave(t);
 }
 
-static __attribute__((constructor)) void ws_python_init(void)
+bool ws_python_begin(void)
 {
-	ws_rt_init();
-	if (!ws_rt->arena || !(ws_rt->features & WS_FEATURE_PYTHON) || !find_interpreter())
-		return;
+	if (!find_interpreter())
+		return false;
 	ws_python.timers = ws_rt->features & WS_FEATURE_SAMPLE; /* perf events are refused: the sampling hook has the signal */
 	if (ws_python.timers)
 		ws_sample_hook = ws_python_timer;
@@ -173,6 +178,14 @@ static __attribute__((constructor)) void ws_python_init(void)
 	if (ws_rt->features & WS_FEATURE_PYTHON_CUDA)
 		ws_stack_hook = ws_python_cuda;
 	tell_seen();
+	return true;
+}
+
+static __attribute__((constructor)) void ws_python_init(void)
+{
+	ws_rt_init();
+	if (ws_rt->arena && ws_rt->features & WS_FEATURE_PYTHON)
+		ws_python_begin();
 }
 
 /* ---- threads ---- */

@@ -2,6 +2,7 @@
  * python.h - the Python hook: what its files share, all inside libwarpsight-python.so.
  *
  * python.c         finds the interpreter, watches threads take and drop the GIL
+ * python_later.c   meets an interpreter that the program loads with dlopen
  * python_sample.c  the signal handler: the thread's frames, registers and stack into its ring
  * python_functions.c  named functions as ranges
  * python_signal.c  keeps the signal ours without the program seeing it
@@ -58,9 +59,13 @@ struct ws_python { /* of the process; survives a fork, since the child runs the 
 	void *(*gilstate_thread)(void); /* PyGILState_GetThisThreadState */
 	void *(*current_thread)(void);	/* the thread state that runs on this thread, from 3.12 on; else NULL */
 	_Atomic uintptr_t gil_cond, gil_switch_cond;
+	void *library; /* the interpreter's, where it was loaded by dlopen: its symbols are found there. NULL: they are global */
 	bool signals, timers; /* our handler is there; the sampling hook asks instead */
 };
 extern struct ws_python ws_python WS_HIDDEN;
+
+/* A symbol of the interpreter, or NULL. */
+void *ws_python_symbol(const char *name) WS_HIDDEN;
 
 /* The calling thread's, made when it has none; NULL when nothing is recorded. Not in a signal handler. */
 struct ws_python_thread *ws_python_this_thread(void) WS_HIDDEN;
@@ -69,6 +74,9 @@ void ws_python_functions(void) WS_HIDDEN;
 
 /* Reads the process's own memory (struct ws_py_memory); `ctx` is the thread's struct ws_python_thread or NULL. Cannot fault. */
 size_t ws_python_read(void *ctx, const struct ws_py_piece *p, size_t n) WS_HIDDEN;
+
+/* Look for the interpreter, among global symbols or in ws_python.library, and begin; false when there is none that is known. */
+bool ws_python_begin(void) WS_HIDDEN;
 
 /* Install the handler; false when the program has one of its own. */
 bool ws_python_signal_take(void) WS_HIDDEN;

@@ -279,9 +279,9 @@ void ws_python_functions(void)
 	if (ws_likely(atomic_load_explicit(&state, memory_order_relaxed)) || !ws_rt->arena || !ws_rt->arena->text_functions ||
 	    !atomic_compare_exchange_strong(&state, &idle, 1))
 		return;
-	none = ws_bind_symbol("_Py_NoneStruct");
+	none = ws_python_symbol("_Py_NoneStruct");
 	for (size_t i = 0; i < WS_COUNT(symbols); i++)
-		*symbols[i].where = ws_bind_symbol(symbols[i].name);
+		*symbols[i].where = ws_python_symbol(symbols[i].name);
 	if (ws_python.layout.version < 0x030c || !py.AddWatcher) {
 		ws_rt_diagnostic(WS_WARNING, "python",
 				 "--python-functions-trace needs CPython 3.12 or later: with an older one, every call of every "

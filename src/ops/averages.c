@@ -12,6 +12,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "export/timeline.h"
 #include "ops/ops.h"
 
 struct group {
@@ -72,6 +73,12 @@ static struct group *group_of(const struct ws_ops *o, struct groups *g, const st
 	return &g->v[g->n - 1];
 }
 
+/* GPU times of groups are so many to the nanosecond. */
+static uint64_t parts(const struct ws_ops *o)
+{
+	return o->q->doubles ? WS_OPS_PARTS : 1;
+}
+
 static void add_event(const struct ws_ops *o, struct groups *g, const struct ws_ops_event *ev)
 {
 	struct group *r = group_of(o, g, ev);
@@ -80,8 +87,8 @@ static void add_event(const struct ws_ops *o, struct groups *g, const struct ws_
 	r->count++;
 	r->flops += ev->flops;
 	if (r->device) {
-		r->gpu += time;
-		r->self_gpu += time;
+		r->gpu += time * parts(o);
+		r->self_gpu += time * parts(o);
 		return;
 	}
 	r->cpu += time;
@@ -154,15 +161,15 @@ enum {
 
 static const struct ws_column columns[COLUMNS] = {
     [NAME] = {"Name", WS_KIND_TEXT},
-    [SELF_CPU_SHARE] = {"Self CPU", WS_KIND_PERCENT},
+    [SELF_CPU_SHARE] = {"Self CPU", WS_KIND_SHARE},
     [SELF_CPU] = {"Self CPU", WS_KIND_TIME},
-    [CPU_SHARE] = {"CPU total", WS_KIND_PERCENT},
+    [CPU_SHARE] = {"CPU total", WS_KIND_SHARE},
     [CPU] = {"CPU total", WS_KIND_TIME},
-    [CPU_MEAN] = {"CPU time avg", WS_KIND_MEAN},
+    [CPU_MEAN] = {"CPU time avg", WS_KIND_AVERAGE},
     [SELF_GPU] = {"Self CUDA", WS_KIND_TIME},
-    [SELF_GPU_SHARE] = {"Self CUDA", WS_KIND_PERCENT},
+    [SELF_GPU_SHARE] = {"Self CUDA", WS_KIND_SHARE},
     [GPU] = {"CUDA total", WS_KIND_TIME},
-    [GPU_MEAN] = {"CUDA time avg", WS_KIND_MEAN},
+    [GPU_MEAN] = {"CUDA time avg", WS_KIND_AVERAGE},
     [CPU_MEM] = {"CPU Mem (B)", WS_KIND_COUNT},
     [SELF_CPU_MEM] = {"Self CPU Mem (B)", WS_KIND_COUNT},
     [GPU_MEM] = {"CUDA Mem (B)", WS_KIND_COUNT},
@@ -174,19 +181,29 @@ static const struct ws_column columns[COLUMNS] = {
     [STACK] = {"Source Location", WS_KIND_TEXT},
 };
 
+/* As PyTorch calls them: "Memcpy HtoD (Pageable -> Device)", "Memset (Device)". */
+static void made_label(uint32_t made, char *buffer, size_t size)
+{
+	uint32_t kind = made >> 8, from = made >> 4 & 15, to = made & 15;
+	const char *name = kind == WS_OPS_SET ? "Memset" : ws_copy_name(kind);
+
+	if (to == WS_OPS_NO_MEMORY)
+		snprintf(buffer, size, "%s", name);
+	else if (from == WS_OPS_NO_MEMORY)
+		snprintf(buffer, size, "%s (%s)", name, ws_memory_name(to));
+	else
+		snprintf(buffer, size, "%s (%s -> %s)", name, ws_memory_name(from), ws_memory_name(to));
+}
+
 static const char *label(const struct ws_ops *o, uint32_t name, char *buffer, size_t size)
 {
-	static const char *const copies[] = {"",     "HtoD", "DtoH", "HtoA", "AtoH",	"AtoA",	   "AtoD",
-					     "DtoA", "DtoD", "HtoH", "PtoP", "UM HtoD", "UM DtoH", "UM DtoD"};
 	uint32_t made = UINT32_MAX - 1 - name;
 
-	if (name == WS_OPS_STEP_NAME || made > 300)
+	if (name == WS_OPS_STEP_NAME || made > WS_OPS_MEMORY_NAME)
 		return ws_ops_name(o, name);
-	if (made == 299)
+	if (made == WS_OPS_MEMORY_NAME)
 		return "[memory]";
-	if (made == 256)
-		return "Memset";
-	snprintf(buffer, size, made < WS_COUNT(copies) ? "Memcpy %s" : "Memcpy", made < WS_COUNT(copies) ? copies[made] : "");
+	made_label(made, buffer, size);
 	return buffer;
 }
 
@@ -213,7 +230,10 @@ static void choose(const struct ws_ops *o, const struct groups *g, struct shown 
 		if (skip)
 			continue;
 		s->of[s->n] = c;
-		s->columns[s->n++] = columns[c];
+		s->columns[s->n] = columns[c];
+		if (o->q->doubles && (c == SELF_GPU || c == GPU))
+			s->columns[s->n].kind = WS_KIND_AVERAGE; /* they have a fraction */
+		s->n++;
 	}
 }
 
@@ -226,6 +246,11 @@ struct totals {
 	uint64_t self_cpu, gpu;
 };
 
+static struct ws_cell gpu_time(const struct ws_ops *o, uint64_t v)
+{
+	return o->q->doubles ? ws_cell_real((long double)v / WS_OPS_PARTS) : ws_cell_int((int64_t)v);
+}
+
 static void fill(const struct ws_ops *o, const struct group *g, const struct totals *t, struct ws_cell *c, char *buffer,
 		 size_t size)
 {
@@ -237,10 +262,10 @@ static void fill(const struct ws_ops *o, const struct group *g, const struct tot
 	c[CPU_SHARE] = ws_cell_real(share(g->cpu, t->self_cpu));
 	c[CPU] = ws_cell_int((int64_t)g->cpu);
 	c[CPU_MEAN] = ws_cell_real((long double)g->cpu / g->count);
-	c[SELF_GPU] = ws_cell_int((int64_t)g->self_gpu);
+	c[SELF_GPU] = gpu_time(o, g->self_gpu);
 	c[SELF_GPU_SHARE] = ws_cell_real(share(g->self_gpu, t->gpu));
-	c[GPU] = ws_cell_int((int64_t)g->gpu);
-	c[GPU_MEAN] = ws_cell_real((long double)g->gpu / g->count);
+	c[GPU] = gpu_time(o, g->gpu);
+	c[GPU_MEAN] = ws_cell_real((long double)g->gpu / parts(o) / g->count);
 	c[CPU_MEM] = ws_cell_int(g->cpu_mem);
 	c[SELF_CPU_MEM] = ws_cell_int(g->self_cpu_mem);
 	c[GPU_MEM] = ws_cell_int(g->gpu_mem);
@@ -286,7 +311,7 @@ static void write_rows(const struct ws_ops *o, struct groups *g, const struct sh
 		struct ws_cell all[COLUMNS], cells[COLUMNS];
 		char buffer[64];
 
-		if ((g->v[i].cpu < least && g->v[i].gpu < least) || (o->q->limit && written == o->q->limit)) {
+		if ((g->v[i].cpu < least && g->v[i].gpu < least * parts(o)) || (o->q->limit && written == o->q->limit)) {
 			left++;
 			continue;
 		}
@@ -324,7 +349,7 @@ int ws_ops_averages(struct ws_ops *o, struct ws_printer *p, struct ws_text *foot
 	ws_print_end(p);
 	put_time(footer, "Self CPU time total", t.self_cpu);
 	if (t.gpu)
-		put_time(footer, "Self CUDA time total", t.gpu);
+		put_time(footer, "Self CUDA time total", t.gpu / parts(o));
 	free(g.v);
 	ws_map_free(&g.index);
 	return 0;

@@ -247,19 +247,44 @@ static int load_links(struct ws_ops *o, struct ws_map *links, struct ws_err *e)
 
 struct gpu_table {
 	enum ws_table table;
-	int start, end, process, correlation, name, kind;
+	int start, end, process, correlation, name; /* columns; name -1: it is made of the kinds */
+	int kind, from, to;			    /* of a copy, of the memory copied from and to, or set; -1 for none */
 };
 
 static const struct gpu_table gpu_tables[] = {
     {WS_TABLE_cuda_kernel, ws_cuda_kernel_start, ws_cuda_kernel_end, ws_cuda_kernel_process, ws_cuda_kernel_correlation,
-     ws_cuda_kernel_demangled, -1},
+     ws_cuda_kernel_demangled, -1, -1, -1},
     {WS_TABLE_cuda_memcpy, ws_cuda_memcpy_start, ws_cuda_memcpy_end, ws_cuda_memcpy_process, ws_cuda_memcpy_correlation, -1,
-     ws_cuda_memcpy_kind},
-    {WS_TABLE_cuda_memset, ws_cuda_memset_start, ws_cuda_memset_end, ws_cuda_memset_process, ws_cuda_memset_correlation, -1, -1},
+     ws_cuda_memcpy_kind, ws_cuda_memcpy_src_kind, ws_cuda_memcpy_dst_kind},
+    {WS_TABLE_cuda_memset, ws_cuda_memset_start, ws_cuda_memset_end, ws_cuda_memset_process, ws_cuda_memset_correlation, -1, -1, -1,
+     ws_cuda_memset_mem_kind},
 };
 
-/* Copies have no name in a report: theirs is made from the kind. Beyond the report's strings, so that keys do not meet. */
-#define MADE_NAME(kind) (UINT32_MAX - 1 - (uint32_t)(kind))
+static uint64_t bit(int column)
+{
+	return column < 0 ? 0 : UINT64_C(1) << column;
+}
+
+/* Copies and sets have no name in a report: theirs says which kind of memory. */
+static uint32_t made_name(const struct gpu_table *t, const struct ws_rows *rows, size_t i)
+{
+	uint64_t kind = t->kind < 0 ? WS_OPS_SET : rows->col[t->kind][i];
+	uint64_t from = t->from < 0 ? WS_OPS_NO_MEMORY : rows->col[t->from][i], to = rows->col[t->to][i];
+
+	return ws_ops_made_name(kind, from, to);
+}
+
+/*
+ * The length of GPU work that an operator gets: exact, or as tools have it that keep times in doubles of microseconds, as the trace
+ * writes them, and subtract. Both ends are rounded then to what a double has left below the microseconds since the trace's zero.
+ */
+static uint64_t own_length(const struct ws_ops *o, uint64_t start, uint64_t end)
+{
+	double from = (double)((long double)start / 1000), length = (double)((long double)(end - start) / 1000);
+	volatile double to = from + length; /* rounded here, whatever the processor keeps */
+
+	return o->q->doubles ? (uint64_t)((to - from) * 1000 * WS_OPS_PARTS + 0.5) : end - start;
+}
 
 static int load_gpu_table(struct ws_ops *o, const struct gpu_table *t, const struct ws_map *links, const struct ws_map *starts,
 			  struct ws_err *e)
@@ -267,11 +292,8 @@ static int load_gpu_table(struct ws_ops *o, const struct gpu_table *t, const str
 	struct ws_scan scan = {.table = t->table, .time_max = UINT64_MAX};
 	struct ws_rows rows;
 
-	scan.columns = UINT64_C(1) << t->start | UINT64_C(1) << t->end | UINT64_C(1) << t->process | UINT64_C(1) << t->correlation;
-	if (t->name >= 0)
-		scan.columns |= UINT64_C(1) << t->name;
-	if (t->kind >= 0)
-		scan.columns |= UINT64_C(1) << t->kind;
+	scan.columns = bit(t->start) | bit(t->end) | bit(t->process) | bit(t->correlation) | bit(t->name) | bit(t->kind) |
+		       bit(t->from) | bit(t->to);
 	if (ws_rows_load(o->r, &scan, &rows, e) < 0)
 		return -1;
 	o->damaged += rows.damaged;
@@ -296,12 +318,10 @@ static int load_gpu_table(struct ws_ops *o, const struct gpu_table *t, const str
 		ev->process = process;
 		ev->kind = WS_OPS_GPU;
 		ev->device_own = ev->device_total = end - start;
-		ev->name = t->name >= 0	  ? ws_report_string_key(o->r, (uint32_t)rows.col[t->name][i])
-			   : t->kind >= 0 ? MADE_NAME(rows.col[t->kind][i] & 0xff)
-					  : MADE_NAME(256);
+		ev->name = t->name < 0 ? made_name(t, &rows, i) : ws_report_string_key(o->r, (uint32_t)rows.col[t->name][i]);
 		value = ws_map_get(links, key, &found);
 		if (found && (value = ws_map_get(&o->owner, owner_key(process, value), NULL)))
-			o->events[value - 1].device_own += end - start;
+			o->events[value - 1].device_own += own_length(o, start, end);
 	}
 	ws_rows_free(&rows);
 	return 0;

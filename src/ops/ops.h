@@ -47,6 +47,7 @@ struct ws_ops_step {
 
 struct ws_ops_request {
 	bool by_shape, python;
+	bool doubles;	   /* lengths of GPU work below operators as doubles of microseconds give them */
 	int64_t by_stack;  /* frames, 0 for none */
 	const char *sort;  /* PyTorch's word for it, or NULL */
 	int64_t limit;	   /* rows, 0 for all */
@@ -56,6 +57,9 @@ struct ws_ops_request {
 	const char *format, *unit, *output;
 	bool overwrite;
 };
+
+/* With `doubles`, GPU times of operators are in parts of a nanosecond. */
+enum { WS_OPS_PARTS = 1024 };
 
 struct ws_ops {
 	const struct ws_report *r;
@@ -87,6 +91,17 @@ int ws_ops_steps(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer,
 
 /* Text of a string key: ProfilerStep#N all read ProfilerStep*. */
 const char *ws_ops_name(const struct ws_ops *o, uint32_t name);
+/* Names that no string of the report has, beyond all of those: of copies and sets, by the kinds of memory. */
+enum { WS_OPS_SET = 15, WS_OPS_NO_MEMORY = 15, WS_OPS_MADE_NAMES = 1 << 12, WS_OPS_MEMORY_NAME = WS_OPS_MADE_NAMES };
+
+static inline uint32_t ws_ops_made_name(uint64_t kind, uint64_t from, uint64_t to)
+{
+	kind = kind <= WS_OPS_SET ? kind : 0;
+	from = from < WS_OPS_NO_MEMORY ? from : WS_OPS_NO_MEMORY;
+	to = to < WS_OPS_NO_MEMORY ? to : WS_OPS_NO_MEMORY;
+	return UINT32_MAX - 1 - (uint32_t)(kind << 8 | from << 4 | to);
+}
+
 #define WS_OPS_STEP_NAME UINT32_MAX /* the name of all steps */
 
 /* Make the view of one file. Messages go to stderr. Returns 0, -1 on failure, or WS_OUTFILE_PIPE. */

@@ -143,7 +143,7 @@ static void find_memory(struct ws_ops *o)
 		memory_of_process(o, o->memory + i, n);
 		i += n;
 	}
-	add_loose_memory(o, UINT32_MAX - 300); /* see ws_ops_label */
+	add_loose_memory(o, UINT32_MAX - 1 - WS_OPS_MEMORY_NAME);
 }
 
 /* ---- sums, from the innermost outwards ---- */

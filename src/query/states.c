@@ -23,7 +23,7 @@ static const struct {
 } sources[SOURCES] = {
     {WS_TABLE_sched,
      WS_COL(sched, start) | WS_COL(sched, end) | WS_COL(sched, thread) | WS_COL(sched, cpu) | WS_COL(sched, woken) |
-	 WS_COL(sched, after),
+	 WS_COL(sched, waker) | WS_COL(sched, after),
      ws_sched_start, ws_sched_end, ws_sched_thread},
     {WS_TABLE_gil, WS_COL(gil, start) | WS_COL(gil, end) | WS_COL(gil, thread) | WS_COL(gil, state), ws_gil_start, ws_gil_end,
      ws_gil_thread},
@@ -42,10 +42,20 @@ struct slice { /* a thread's rows of each table */
 	size_t from[SOURCES], to[SOURCES];
 };
 
+/* A span in which a thread held the GIL of its process. Spans of two threads may overlap by some microseconds: several short ones
+ * are told as one. */
+struct hold {
+	uint64_t start, end;
+	uint64_t latest; /* end of any of the process up to this one */
+	uint32_t process, tid;
+};
+
 struct ws_states {
 	const struct ws_report *r;
 	const struct ws_who *who;
 	struct ws_rows rows[SOURCES];
+	struct hold *holds; /* by (process, start) */
+	size_t hold_count, hold_cap;
 	struct slice *threads;
 	size_t thread_count;
 	uint8_t *classes; /* by string: 1 + enum ws_wait of the function of that name; 0 not looked up yet */
@@ -77,6 +87,8 @@ static const struct {
     {"pthread_tryjoin", WS_WAIT_JOIN},
     {"thrd_join", WS_WAIT_JOIN},
     {"wait", WS_WAIT_CHILD},
+    {"vfork", WS_WAIT_CHILD}, /* until the child has called exec */
+    {"posix_spawn", WS_WAIT_CHILD},
     {"system", WS_WAIT_CHILD},
     {"pclose", WS_WAIT_CHILD},
     {"poll", WS_WAIT_POLL},
@@ -169,12 +181,34 @@ static uint8_t class_of(const struct ws_states *s, enum source source, size_t i)
 
 /* ---- reading ---- */
 
-/* Only waits for the GIL count here; the order stays. */
-static void keep_gil_waits(struct ws_rows *rows)
+static int by_process(const void *a, const void *b)
 {
+	const struct hold *x = a, *y = b;
+
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	return x->start != y->start ? (x->start < y->start ? -1 : 1) : x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+static void add_hold(struct ws_states *s, size_t i)
+{
+	uint64_t *const *col = s->rows[GIL].col;
+	const struct ws_thread_info *t = ws_who_thread(s->who, (uint32_t)col[ws_gil_thread][i]);
+
+	ws_grow(s->holds, s->hold_cap, s->hold_count + 1);
+	s->holds[s->hold_count++] =
+	    (struct hold){.start = col[ws_gil_start][i], .end = col[ws_gil_end][i], .process = t->process, .tid = t->tid};
+}
+
+/* Only waits for the GIL count as states, and their order stays; who held it meanwhile is kept apart. */
+static void keep_gil_waits(struct ws_states *s)
+{
+	struct ws_rows *rows = &s->rows[GIL];
 	size_t kept = 0;
 
 	for (size_t i = 0; i < rows->rows; i++) {
+		if (rows->col[ws_gil_state][i] == WS_GIL_HOLDS)
+			add_hold(s, i);
 		if (rows->col[ws_gil_state][i] != WS_GIL_WAITS)
 			continue;
 		for (int c = 0; c < ws_gil_COLUMNS; c++)
@@ -182,6 +216,41 @@ static void keep_gil_waits(struct ws_rows *rows)
 		kept++;
 	}
 	rows->rows = kept;
+	if (s->hold_count)
+		qsort(s->holds, s->hold_count, sizeof(*s->holds), by_process);
+	for (size_t i = 0; i < s->hold_count; i++) {
+		struct hold *h = &s->holds[i], *before = i && h[-1].process == h->process ? h - 1 : NULL;
+
+		h->latest = before && before->latest > h->end ? before->latest : h->end;
+	}
+}
+
+/* Who held the GIL of the process longest in [start, end): the system's number of the thread, 0 when nobody is known to. */
+static uint32_t gil_holder(const struct ws_states *s, uint32_t process, uint64_t start, uint64_t end)
+{
+	struct hold wanted = {.process = process, .start = end};
+	size_t low = 0, high = s->hold_count;
+	uint64_t most = 0;
+	uint32_t found = 0;
+
+	while (low < high) { /* the first that begins at `end` or later */
+		size_t mid = low + (high - low) / 2;
+
+		if (by_process(&s->holds[mid], &wanted) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	for (size_t i = low; i-- && s->holds[i].process == process && s->holds[i].latest > start;) {
+		const struct hold *h = &s->holds[i];
+		uint64_t from = h->start > start ? h->start : start, to = h->end < end ? h->end : end;
+
+		if (to > from && to - from >= most) { /* of equals the earliest */
+			most = to - from;
+			found = h->tid;
+		}
+	}
+	return found;
 }
 
 static void add_thread(struct ws_states *s, size_t *cap, const size_t *at)
@@ -259,7 +328,7 @@ struct ws_states *ws_states_open(const struct ws_report *r, const struct ws_who 
 		if (damaged)
 			*damaged += s->rows[k].damaged;
 	}
-	keep_gil_waits(&s->rows[GIL]);
+	keep_gil_waits(s);
 	find_threads(s);
 	return s;
 }
@@ -270,6 +339,7 @@ void ws_states_close(struct ws_states *s)
 		return;
 	for (int k = 0; k < SOURCES; k++)
 		ws_rows_free(&s->rows[k]);
+	free(s->holds);
 	free(s->threads);
 	free(s->classes);
 	free(s);
@@ -359,6 +429,12 @@ static void describe(const struct walk *w, enum source k, size_t i, struct ws_st
 		st->callchain = 0;
 }
 
+static void name_holder(const struct walk *w, uint64_t start, uint64_t end, struct ws_state *st)
+{
+	if (st->wait == WS_WAIT_GIL)
+		st->holder = gil_holder(w->s, ws_who_thread(w->s->who, w->t->thread)->process, start, end);
+}
+
 /* What the thread waits for at `at`. */
 static void find_reason(struct walk *w, uint64_t at, uint64_t after, struct ws_state *st)
 {
@@ -373,8 +449,8 @@ static void find_reason(struct walk *w, uint64_t at, uint64_t after, struct ws_s
 	st->wait = after == WS_AFTER_UNINTERRUPTIBLE ? WS_WAIT_FAULT : WS_WAIT_NONE;
 }
 
-/* The thread is off its core in [start, end), runnable from `ready` on. */
-static void waits(struct walk *w, uint64_t start, uint64_t end, uint64_t ready, uint64_t after)
+/* The thread is off its core in [start, end), runnable from `ready` on, when `waker` (an id, or 0) had woken it. */
+static void waits(struct walk *w, uint64_t start, uint64_t end, uint64_t ready, uint32_t waker, uint64_t after)
 {
 	struct ws_state queue = {.doing = WS_DOING_RUNNABLE, .wait = WS_WAIT_QUEUE, .after = (uint8_t)after, .cpu = WS_NO_U32};
 	struct ws_state wait = {.doing = WS_DOING_WAIT, .after = (uint8_t)after, .cpu = WS_NO_U32};
@@ -385,6 +461,9 @@ static void waits(struct walk *w, uint64_t start, uint64_t end, uint64_t ready, 
 		ready = end;
 	if (start < ready) {
 		find_reason(w, start + (ready - start) / 2, after, &wait);
+		name_holder(w, start, ready, &wait);
+		if (wait.wait == WS_WAIT_NONE && ready < end)
+			wait.waker = waker;
 		emit(w, &wait, start, ready);
 	}
 	emit(w, &queue, ready, end);
@@ -439,11 +518,11 @@ static void walk_scheduled(struct walk *w)
 		if (till < from)
 			till = from;
 		if (i > w->t->from[SCHED] && off < from)
-			waits(w, off, from, col[ws_sched_woken][i], col[ws_sched_after][i - 1]);
+			waits(w, off, from, col[ws_sched_woken][i], (uint32_t)col[ws_sched_waker][i], col[ws_sched_after][i - 1]);
 		runs(w, from, till, (uint32_t)col[ws_sched_cpu][i]);
 		off = till;
 		if (last && off < w->limit && end[i] != WS_NO_TIME && col[ws_sched_after][i] != WS_AFTER_DEAD)
-			waits(w, off, w->limit, WS_NO_TIME, col[ws_sched_after][i]);
+			waits(w, off, w->limit, WS_NO_TIME, 0, col[ws_sched_after][i]);
 	}
 }
 
@@ -480,6 +559,7 @@ static void walk_calls(struct walk *w)
 		if (begun)
 			emit(w, &none, done, start);
 		describe(w, k, i, &st);
+		name_holder(w, start, end, &st);
 		emit(w, &st, start, end);
 		done = end;
 		begun = true;

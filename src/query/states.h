@@ -50,9 +50,11 @@ struct ws_state {
 	uint8_t doing, wait;
 	uint8_t after; /* enum ws_sched_after: why it had left its core, while it waits or is runnable */
 	/* of the call that it waits in; 0 where there is none */
-	uint32_t function;  /* string */
-	uint32_t path;	    /* string */
-	uint32_t holder;    /* thread that held the lock: the system's number of it, in the same process */
+	uint32_t function; /* string */
+	uint32_t path;	   /* string */
+	uint32_t holder; /* thread that held the lock: the system's number of it, in the same process. Of the GIL, the one that held
+			    it longest during the wait */
+	uint32_t waker;	 /* id of the thread that ended a wait for which no reason is known, where wake-ups were traced; else 0 */
 	uint32_t callchain; /* stack */
 	uint64_t object;
 };

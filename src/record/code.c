@@ -84,11 +84,30 @@ static void diagnose(struct ws_sink *s, const char *fmt, const char *path)
 	free(text);
 }
 
+/* Beside a program, `dwp` puts what belongs to it into one file, which libdw reads from version 0.190 on only. */
+static void explain_split(struct ws_sink *s, const struct ws_module *m)
+{
+	char *package = ws_format("%s.dwp", m->path), *text;
+	bool packed = !access(package, F_OK);
+
+	text = ws_format(
+	    "%s: inlined functions of %llu of its compilation units are not shown: their debugging information is in %s%s%s%s. "
+	    "Functions and lines are.",
+	    m->path, (unsigned long long)m->split_units, packed ? package : "files that are not where the compiler left them (",
+	    packed ? ", which this warpsight's libdw cannot read" : m->split_file, packed ? "" : ")",
+	    packed ? ": keep the .dwo files" : "");
+	ws_sink_diagnostic(s, WS_INFO, "symbols", 0, ws_raw_ns(), text);
+	free(text);
+	free(package);
+}
+
 static void explain_modules(struct ws_sink *s, const struct ws_wanted *w, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct ws_module *m = w[i].module;
 
+		if (m && m->split_units && (!i || w[i - 1].module != m))
+			explain_split(s, m);
 		if (!m || m->kind != WS_MODULE_FILE || m->opened || (i && w[i - 1].module == m))
 			continue;
 		if (m->flags & WS_MODULE_CHANGED)

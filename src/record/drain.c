@@ -300,6 +300,7 @@ static uint64_t round_of(struct ws_drain *d, bool last)
 			ws_drain_settle_process(d, p, p->ending && p->host_pid);
 		}
 	}
+	ws_drain_write_ends(d, last);
 	if (d->started_n)
 		ws_drain_check_started(d, last);
 	ws_python_round(d->python, d->clock->v[d->clock->n - 1].raw);
@@ -337,6 +338,7 @@ void ws_drain_finish(struct ws_drain *d)
 		free(d->string_ids[i]);
 	free(d->string_ids);
 	free(d->by_chunk);
+	free(d->ends);
 	free(d->started);
 	close(d->epoll);
 	free(d);

@@ -10,12 +10,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/tracefs.h"
 #include "record/perf_private.h"
 
 #define HORIZON_NS 2000000u /* records this old are in their buffers for certain */
 #define IDLE_NS 20000000u
-#define COUNT_NS 20000000u /* between two readings of counters */
-#define FULL_ENOUGH 64	   /* of 256: the recorder comes back at once */
+#define FULL_ENOUGH 64 /* of 256: the recorder comes back at once */
 
 /* ---- choosing events ---- */
 
@@ -162,41 +162,14 @@ static void choose_named(struct ws_perf *p, const char *list, bool core)
 	}
 }
 
-static void choose_wakeups(struct ws_perf *p)
+/* The last event of the set is to follow tracepoint `name`. 0, or -1 with the reason, and the event is gone. */
+static int trace(struct ws_perf *p, struct ws_perf_event *ev, const char *name, struct ws_err *e)
 {
-	struct ws_perf_event *ev;
-	struct ws_err e;
-
-	if (!p->o.switches || !p->set.wide)
-		return;
-	ev = add_event(p, WS_PERF_WAKE, PERF_TYPE_TRACEPOINT, 0, "sched:sched_waking");
-	ev->format = ws_trace_open("sched/sched_waking", &e);
-	ev->attr.config = ev->format ? ws_trace_id(ev->format) : 0;
-	ev->attr.sample_type |= PERF_SAMPLE_RAW;
-	ev->attr.sample_period = 1;
-	ev->attr.exclude_idle = 0;
-	if (ev->format && !try_attr(p, &ev->attr))
-		return;
-	ws_trace_free(ev->format);
-	p->set.events_n--;
-	say(p, WS_INFO,
-	    "Wake-ups are not traced (tracepoints cannot be used here; 'warpsight doctor' says why): how long threads wait for a "
-	    "core after "
-	    "blocking is not known.");
-}
-
-static void add_ftrace(void *ctx, const char *name)
-{
-	struct ws_perf *p = ctx;
-	struct ws_perf_event *ev;
-	char text[2048];
-	struct ws_err e;
 	int error;
 
-	if (p->set.events_n > 256)
-		return;
-	ev = add_event(p, WS_PERF_FTRACE, PERF_TYPE_TRACEPOINT, 0, name);
-	ev->format = ws_trace_open(name, &e);
+	ev->format = p->tracefs >= 0 ? ws_trace_open(p->tracefs, name, e) : NULL;
+	if (p->tracefs < 0)
+		snprintf(e->msg, sizeof(e->msg), "%s", p->no_tracefs);
 	if (ev->format) {
 		ev->attr.config = ws_trace_id(ev->format);
 		ev->attr.sample_type |= PERF_SAMPLE_RAW;
@@ -204,14 +177,79 @@ static void add_ftrace(void *ctx, const char *name)
 		ev->attr.exclude_idle = 0;
 		error = try_attr(p, &ev->attr);
 		if (!error)
-			return;
-		snprintf(text, sizeof(text), "--ftrace: %s cannot be traced: %s.", name, strerror(error));
-	} else {
-		snprintf(text, sizeof(text), "--ftrace: %.900s.", e.msg);
+			return 0;
+		ws_fail(e, "tracepoint %s is refused (%s)", name, strerror(error));
 	}
 	ws_trace_free(ev->format);
 	p->set.events_n--;
-	say(p, WS_WARNING, text);
+	return -1;
+}
+
+static void choose_wakeups(struct ws_perf *p)
+{
+	struct ws_err e;
+	char text[1400];
+
+	if (!p->o.switches)
+		return;
+	if (!p->set.wide)
+		ws_fail(&e, "cores cannot be watched as a whole (perf_event_paranoid)");
+	else if (!trace(p, add_event(p, WS_PERF_WAKE, PERF_TYPE_TRACEPOINT, 0, "sched:sched_waking"), "sched/sched_waking", &e))
+		return;
+	snprintf(text, sizeof(text),
+		 "Wake-ups are not traced: %s. How long a thread that was woken waited for a core ('runnable') is not known and "
+		 "counts as part of what it waited for; waits for a core after a preemption are known. 'warpsight doctor' says "
+		 "what to do.",
+		 e.msg);
+	say(p, WS_INFO, text);
+}
+
+static void add_ftrace(void *ctx, const char *name)
+{
+	struct ws_perf *p = ctx;
+	char text[1200];
+	struct ws_err e;
+
+	if (p->set.events_n > 256)
+		p->ftrace_left_out++;
+	else if (trace(p, add_event(p, WS_PERF_FTRACE, PERF_TYPE_TRACEPOINT, 0, name), name, &e)) {
+		snprintf(text, sizeof(text), "--ftrace: %s is not recorded: %s.", name, e.msg);
+		say(p, WS_WARNING, text);
+	}
+}
+
+static void choose_ftrace(struct ws_perf *p)
+{
+	char text[1200];
+
+	if (!p->o.ftrace)
+		return;
+	if (p->tracefs < 0) { /* once, not for each event */
+		snprintf(text, sizeof(text), "--ftrace: nothing is recorded: %s. 'warpsight doctor' says what to do.",
+			 p->no_tracefs);
+		say(p, WS_WARNING, text);
+		return;
+	}
+	ws_trace_expand(p->tracefs, p->o.ftrace, add_ftrace, p);
+	if (p->ftrace_left_out) {
+		snprintf(text, sizeof(text), "--ftrace: %u events are not recorded: at most 256 are.", p->ftrace_left_out);
+		say(p, WS_WARNING, text);
+	}
+}
+
+static void choose_tracepoints(struct ws_perf *p)
+{
+	struct ws_err e;
+
+	p->tracefs = ws_tracefs_open(NULL, &e);
+	if (p->tracefs < 0)
+		p->no_tracefs = ws_strdup(e.msg);
+	choose_wakeups(p);
+	choose_ftrace(p);
+	if (p->tracefs >= 0)
+		close(p->tracefs);
+	free(p->no_tracefs);
+	p->no_tracefs = NULL;
 }
 
 static void choose_events(struct ws_perf *p)
@@ -233,8 +271,8 @@ static void choose_events(struct ws_perf *p)
 			choose_named(p, p->o.os_events, false);
 		}
 	}
-	choose_wakeups(p);
-	ws_trace_expand(p->o.ftrace, add_ftrace, p);
+	if (p->o.ftrace || p->o.switches)
+		choose_tracepoints(p);
 	for (size_t i = 0, row = 0; i < p->set.events_n; i++)
 		if (p->set.events[i].role == WS_PERF_SAMPLE)
 			p->set.events[i].row = (uint32_t)++row;
@@ -290,10 +328,11 @@ void ws_perf_describe(struct ws_perf *p, struct ws_sink *sink)
 	ws_sink_meta(sink, "session.sample", "%s", scope_name(p->o.sample));
 	ws_sink_meta(sink, "session.cpuctxsw", "%s", p->active ? scope_name(p->o.switches) : "none");
 	ws_sink_meta(sink, "session.backtrace", "%s", backtraces[p->o.backtrace]);
-	ws_sink_meta(sink, "perf.scope", "%s",
-		     !p->active	   ? "refused"
-		     : p->set.wide ? "every CPU"
-				   : "inherited by the target's threads");
+	if (p->active || p->refused)
+		ws_sink_meta(sink, "perf.scope", "%s",
+			     !p->active	   ? "refused"
+			     : p->set.wide ? "every CPU"
+					   : "inherited by the target's threads");
 	if (p->active)
 		ws_sink_meta(sink, "perf.ring_bytes", "%zu", p->set.ring_bytes);
 	if (p->o.signals && !p->active)
@@ -353,7 +392,7 @@ static void open_counters(struct ws_perf *p, const char *list, bool core)
 
 static void count(struct ws_perf *p, uint64_t now)
 {
-	if (!p->counters_n || now - p->last_count < COUNT_NS || !p->from)
+	if (!p->counters_n || now - p->last_count < p->o.count_ns || !p->from)
 		return;
 	p->last_count = now;
 	for (size_t i = 0; i < p->counters_n; i++) {
@@ -445,8 +484,11 @@ struct ws_perf *ws_perf_open(const struct ws_perf_opts *o, pid_t target, struct 
 {
 	struct ws_perf *p;
 
-	if (!o->sample && !o->switches && !o->ftrace && !o->count_events)
+	if (!o->sample && !o->switches && !o->ftrace && !o->count_events) {
+		ws_sink_meta(main, "session.sample", "none");
+		ws_sink_meta(main, "session.cpuctxsw", "none");
 		return NULL;
+	}
 	p = ws_calloc(1, sizeof(*p));
 	p->o = *o;
 	p->drain = drain;

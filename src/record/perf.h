@@ -30,6 +30,7 @@ struct ws_perf_opts {
 	uint32_t samples_per_backtrace;	     /* each how manieth sample of a thread has a call stack */
 	const char *core_events, *os_events; /* names, comma-separated; NULL for none */
 	bool count_events;		     /* count those events on every CPU over time instead of sampling on them */
+	uint64_t count_ns;		     /* between two readings of their counters */
 	const char *ftrace;		     /* subsystem/event,..., or NULL */
 	bool later;			     /* the collection does not begin with the target */
 	bool signals;			     /* perf is refused, and hooks take the samples instead */
@@ -74,8 +75,10 @@ void ws_perf_free(struct ws_perf *p);
 /* A process image has registered: the id in `sink` that its rows have already because perf saw it before, or 0. */
 uint32_t ws_perf_adopt(struct ws_perf *p, struct ws_proc *proc);
 
-/* The list behind --cpu-core-events=help and --os-events=help. */
+/* The list behind --cpu-core-events=help and --os-events=help, with a word on those that this machine refuses. */
 void ws_perf_list_events(struct ws_text *t, bool core);
+/* The list behind --ftrace=help: one tracepoint a line. 0, or -1 with a sentence when they cannot be read. */
+int ws_trace_list(struct ws_text *out, struct ws_err *e);
 /* Check a list of event names or numbers of that list. 0, or -1 with a message that names `option`. */
 int ws_perf_check_events(const char *list, bool core, const char *option, struct ws_err *e);
 

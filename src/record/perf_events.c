@@ -1,6 +1,7 @@
 /*
  * perf_events.c - names of what the processor and the kernel count, as --cpu-core-events and --os-events take them.
  */
+#include <errno.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,15 +38,32 @@ static const struct ws_perf_name *list_of(bool core, size_t *n)
 	return core ? core_events : os_events;
 }
 
+/* Why this process cannot have the event on itself, or NULL. */
+static const char *refused(const struct ws_perf_name *name)
+{
+	struct perf_event_attr a;
+	int error;
+
+	ws_perf_attr(&a, name->type, name->config, true);
+	error = ws_perf_try(&a, 0, -1);
+	return !error							   ? NULL
+	       : error == ENOENT || error == ENODEV || error == EOPNOTSUPP ? "this machine does not have it"
+									   : strerror(error);
+}
+
 void ws_perf_list_events(struct ws_text *t, bool core)
 {
 	size_t n;
 	const struct ws_perf_name *v = list_of(core, &n);
 
 	ws_text_printf(t, "%s",
-		       core ? "Events of the processor; not every machine has each of them.\n" : "Events of the kernel.\n");
-	for (size_t i = 0; i < n; i++)
-		ws_text_printf(t, "  %2zu  %-24s %s\n", i, v[i].name, v[i].doc);
+		       core ? "Events of the processor, by number or name.\n" : "Events of the kernel, by number or name.\n");
+	for (size_t i = 0; i < n; i++) {
+		const char *why = refused(&v[i]);
+
+		ws_text_printf(t, "  %2zu  %-24s %s%s%s%s\n", i, v[i].name, v[i].doc, why ? " (" : "", why ? why : "",
+			       why ? ")" : "");
+	}
 }
 
 const struct ws_perf_name *ws_perf_find_event(const char *word, size_t len, bool core)

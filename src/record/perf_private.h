@@ -92,8 +92,8 @@ uint32_t *ws_perf_cpus(size_t *n);
 
 /* ---- tracepoints (perf_trace.c) ---- */
 
-/* The kernel's number and format of subsystem/event; NULL with a sentence when it cannot be had. */
-struct ws_trace_format *ws_trace_open(const char *name, struct ws_err *e);
+/* The kernel's number and format of subsystem/event, from the folder of ws_tracefs_open; NULL with a sentence when it cannot be had. */
+struct ws_trace_format *ws_trace_open(int folder, const char *name, struct ws_err *e);
 uint64_t ws_trace_id(const struct ws_trace_format *f);
 /* Value of a field of whole numbers of a raw record; false when it has none of this name. */
 bool ws_trace_number(const struct ws_trace_format *f, const char *field, const void *raw, size_t size, int64_t *value);
@@ -103,7 +103,7 @@ void ws_trace_text(const struct ws_trace_format *f, const void *raw, size_t size
 struct ws_trace_format *ws_trace_parse(const char *text, size_t n);
 void ws_trace_free(struct ws_trace_format *f);
 /* The names that `list` (subsystem/event,...; an event may be *) stands for, one a call of `fn`. */
-void ws_trace_expand(const char *list, void (*fn)(void *ctx, const char *name), void *ctx);
+void ws_trace_expand(int folder, const char *list, void (*fn)(void *ctx, const char *name), void *ctx);
 
 /* ---- processes and threads (perf_tree.c) ---- */
 
@@ -153,6 +153,9 @@ struct ws_perf {
 	bool combined;           /* one event both samples and tracks */
 	int refused;             /* errno with which the kernel refused everything */
 	bool signals;            /* hooks take the samples */
+	int tracefs;             /* while events are chosen: the folder of tracepoints, or -1 and why there is none */
+	char *no_tracefs;
+	unsigned ftrace_left_out; /* events of --ftrace beyond what is opened */
 	uint64_t from, to;       /* the collection; to 0: goes on */
 	uint64_t now;            /* time of the record in hand */
 	struct ws_map threads;   /* tid -> struct ws_perf_thread * */

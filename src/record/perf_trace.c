@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/tracefs.h"
 #include "record/perf_private.h"
 
 enum kind { NUMBER, TEXT, DYNAMIC_TEXT, RELATIVE_TEXT, POINTER, BYTES };
@@ -29,8 +30,6 @@ struct ws_trace_format {
 	struct field *fields;
 	size_t n, cap;
 };
-
-static const char *const places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
 
 /* ---- the format ---- */
 
@@ -94,27 +93,28 @@ struct ws_trace_format *ws_trace_parse(const char *text, size_t n)
 	return f;
 }
 
-static char *read_format(const char *name, size_t *n, struct ws_err *e)
+/* The text of the event's description, up to 64 KiB of it; freed by the caller. */
+static char *read_format(int folder, const char *name, size_t *n, struct ws_err *e)
 {
 	char path[512], *text = ws_malloc(65536);
 	ssize_t got = 0;
-	int fd = -1;
+	int fd;
 
-	for (size_t i = 0; fd < 0 && i < WS_COUNT(places); i++) {
-		snprintf(path, sizeof(path), "%s/events/%s/format", places[i], name);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-	}
+	snprintf(path, sizeof(path), "%s/format", name);
+	fd = openat(folder, path, O_RDONLY | O_CLOEXEC);
 	*n = 0;
 	while (fd >= 0 && *n < 65536 && (got = read(fd, text + *n, 65536 - *n)) > 0)
 		*n += (size_t)got;
-	if (fd < 0 || got < 0)
+	if (fd < 0 && errno == ENOENT)
+		ws_fail(e, "the kernel has no tracepoint %s", name);
+	else if (fd < 0 || got < 0)
 		ws_fail_errno(e, "tracepoint %s cannot be read", name);
 	if (fd >= 0)
 		close(fd);
 	return text;
 }
 
-struct ws_trace_format *ws_trace_open(const char *name, struct ws_err *e)
+struct ws_trace_format *ws_trace_open(int folder, const char *name, struct ws_err *e)
 {
 	struct ws_trace_format *f = NULL;
 	char *text;
@@ -125,7 +125,7 @@ struct ws_trace_format *ws_trace_open(const char *name, struct ws_err *e)
 		ws_fail(e, "'%s' is no tracepoint: give subsystem/event", name);
 		return NULL;
 	}
-	text = read_format(name, &n, e);
+	text = read_format(folder, name, &n, e);
 	if (n && !(f = ws_trace_parse(text, n)))
 		ws_fail(e, "the description of tracepoint %s cannot be understood", name);
 	free(text);
@@ -223,31 +223,31 @@ void ws_trace_text(const struct ws_trace_format *f, const void *raw, size_t size
 
 /* ---- lists ---- */
 
-static void expand_subsystem(const char *subsystem, void (*fn)(void *ctx, const char *name), void *ctx)
+static void expand_subsystem(int folder, const char *subsystem, void (*fn)(void *ctx, const char *name), void *ctx)
 {
+	int fd = strchr(subsystem, '.') ? -1 : openat(folder, subsystem, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
 	bool any = false;
 
-	for (size_t i = 0; !any && i < WS_COUNT(places); i++) {
-		char *path = ws_format("%s/events/%s", places[i], subsystem), *name;
-		DIR *dir = strchr(subsystem, '.') ? NULL : opendir(path);
+	for (struct dirent *e; dir && (e = readdir(dir));) {
+		char *name;
 
-		for (struct dirent *e; dir && (e = readdir(dir));) {
-			if (e->d_name[0] == '.' || e->d_type != DT_DIR)
-				continue;
-			name = ws_format("%s/%s", subsystem, e->d_name);
-			fn(ctx, name);
-			free(name);
-			any = true;
-		}
-		if (dir)
-			closedir(dir);
-		free(path);
+		if (e->d_name[0] == '.' || e->d_type != DT_DIR)
+			continue;
+		name = ws_format("%s/%s", subsystem, e->d_name);
+		fn(ctx, name);
+		free(name);
+		any = true;
 	}
+	if (dir)
+		closedir(dir);
+	else if (fd >= 0)
+		close(fd);
 	if (!any)
 		fn(ctx, subsystem); /* says what is wrong with it */
 }
 
-void ws_trace_expand(const char *list, void (*fn)(void *ctx, const char *name), void *ctx)
+void ws_trace_expand(int folder, const char *list, void (*fn)(void *ctx, const char *name), void *ctx)
 {
 	for (const char *at = list; at && *at;) {
 		size_t n = strcspn(at, ",");
@@ -258,11 +258,53 @@ void ws_trace_expand(const char *list, void (*fn)(void *ctx, const char *name), 
 		slash = strchr(name, '/');
 		if (slash && !strcmp(slash, "/*")) {
 			*slash = 0;
-			expand_subsystem(name, fn, ctx);
+			expand_subsystem(folder, name, fn, ctx);
 		} else if (n) {
 			fn(ctx, name);
 		}
 		free(name);
 		at += n + (at[n] == ',');
 	}
+}
+
+struct listing {
+	char **v;
+	size_t n, cap;
+};
+
+static void list_one(void *ctx, const char *name)
+{
+	struct listing *l = ctx;
+
+	ws_grow(l->v, l->cap, l->n + 1);
+	l->v[l->n++] = ws_strdup(name);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int ws_trace_list(struct ws_text *out, struct ws_err *e)
+{
+	int folder = ws_tracefs_open(NULL, e);
+	DIR *dir = folder >= 0 ? fdopendir(folder) : NULL;
+	struct listing l = {0};
+
+	if (folder < 0)
+		return -1;
+	for (struct dirent *d; dir && (d = readdir(dir));)
+		if (d->d_name[0] != '.' && d->d_type == DT_DIR)
+			expand_subsystem(dirfd(dir), d->d_name, list_one, &l);
+	if (dir)
+		closedir(dir);
+	if (l.n)
+		qsort(l.v, l.n, sizeof(*l.v), by_name);
+	for (size_t i = 0; i < l.n; i++) {
+		if (strchr(l.v[i], '/')) /* a subsystem without events stands for itself */
+			ws_text_printf(out, "%s\n", l.v[i]);
+		free(l.v[i]);
+	}
+	free(l.v);
+	return 0;
 }

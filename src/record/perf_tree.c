@@ -131,18 +131,36 @@ struct ws_perf_thread *ws_perf_thread(struct ws_perf *p, uint32_t pid, uint32_t 
 	return new_thread(p, im, tid, im->outside ? 0 : time, *comm ? comm : im->comm);
 }
 
+/* The image's end was lost: its number is another process's now, of the tree or not, which must not be taken for it. */
+static void drop_image(struct ws_perf *p, struct ws_perf_image *im, uint64_t time)
+{
+	uint32_t pid = im->pid, *tids = NULL;
+	size_t n = 0, cap = 0;
+
+	for (size_t i = 0; i < p->threads.size; i++) {
+		const struct ws_perf_thread *t = p->threads.used[i] ? (const void *)(uintptr_t)p->threads.slots[i].value : NULL;
+
+		if (!t || t->image != im)
+			continue;
+		ws_grow(tids, cap, n + 1);
+		tids[n++] = t->tid;
+	}
+	for (size_t i = 0; i < n && image_of(p, pid) == im; i++) /* with the last thread goes the image */
+		if (thread_of(p, tids[i]) && thread_of(p, tids[i])->image == im)
+			ws_perf_gone(p, thread_of(p, tids[i]), time);
+	free(tids);
+}
+
 void ws_perf_fork(struct ws_perf *p, const struct ws_perf_rec *r)
 {
 	const struct ws_perf_thread *by = thread_of(p, r->task.ptid);
 	struct ws_perf_image *parent = image_of(p, r->task.ppid), *im = parent;
 
+	if (r->pid != r->task.ppid && image_of(p, r->pid))
+		drop_image(p, image_of(p, r->pid), r->time);
 	if (!parent)
 		return; /* not of the tree */
 	if (r->pid != r->task.ppid) {
-		struct ws_perf_image *old = image_of(p, r->pid);
-
-		if (old && thread_of(p, old->pid)) /* its end was lost */
-			ws_perf_gone(p, thread_of(p, old->pid), r->time);
 		im = new_image(p, r->pid, r->time);
 		im->parent_pid = parent->pid;
 		im->outside = parent->outside;
@@ -174,8 +192,11 @@ static void end_image(struct ws_perf *p, struct ws_perf_image *im, uint64_t time
 
 		ws_writer_add(im->sink->writer, WS_TABLE_process_end, &row);
 	}
-	if (im->proc)
+	if (im->proc) {
+		if (reason != WS_END_RUNNING)
+			ws_proc_ended(im->proc, time, reason);
 		ws_proc_release(im->proc);
+	}
 	if (image_of(p, im->pid) == im)
 		ws_map_take(&p->images, im->pid, NULL);
 	forget_waiting(p, im);

@@ -265,6 +265,7 @@ static void replace_image(struct ws_proc *p, struct ws_proc *other)
 		return;
 	earlier->ending = true;
 	earlier->reason = WS_END_EXEC;
+	earlier->ended = ws_clock_ns(p->drain->clock, earlier == p ? other->start_ticks : p->start_ticks);
 }
 
 /* A new process has appeared in the directory. Its home stays where it is until the process is settled. */
@@ -442,6 +443,43 @@ static void remember_gone(struct ws_drain *d, struct ws_proc *p)
 	d->gone[p->pid % GONE_BUCKETS] = p;
 }
 
+void ws_drain_write_ends(struct ws_drain *d, bool all)
+{
+	size_t n = 0;
+
+	all |= !ws_perf_active(d->perf) || d->ends_n > WS_ENDS_MOST;
+	for (; n < d->ends_n && (all || d->ends[n].row.end < d->keep_from); n++)
+		ws_writer_add(d->ends[n].sink->writer, WS_TABLE_process_end, &d->ends[n].row);
+	if (n)
+		memmove(d->ends, d->ends + n, (d->ends_n - n) * sizeof(*d->ends));
+	d->ends_n -= n;
+}
+
+void ws_proc_ended(struct ws_proc *p, uint64_t time, enum ws_process_end_reason reason)
+{
+	struct ws_drain *d = p->drain;
+
+	if (!p->settled) {
+		p->ended = time;
+		if (reason == WS_END_EXEC) {
+			p->ending = true;
+			p->reason = reason;
+		}
+		return;
+	}
+	for (size_t i = 0; i < d->ends_n; i++) {
+		struct ws_proc_end *e = &d->ends[i];
+
+		if (e->sink != p->sink || e->row.process != p->id)
+			continue;
+		e->row.end = time;
+		if (reason == WS_END_EXEC) {
+			e->row.reason = (uint8_t)reason;
+			e->row.status = WS_NO_STATUS;
+		}
+	}
+}
+
 void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_too)
 {
 	struct ws_row_process_end row = {.process = p->id, .reason = (uint8_t)p->reason, .status = p->status};
@@ -452,8 +490,9 @@ void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_
 	ws_convert_cuda_process_end(&s);
 	if ((pid_t)p->pid == d->target && p->reason == WS_END_EXIT)
 		row.status = exit_status_of((pid_t)p->pid);
-	row.end = d->clock->v[d->clock->n - 1].raw;
-	ws_writer_add(p->sink->writer, WS_TABLE_process_end, &row);
+	row.end = p->ended ? p->ended : d->clock->v[d->clock->n - 1].raw;
+	ws_grow(d->ends, d->ends_cap, d->ends_n + 1);
+	d->ends[d->ends_n++] = (struct ws_proc_end){p->sink, row};
 	for (int i = 0; i < WS_SLOTS; i++)
 		if (p->slot[i] && p->slot_free[i])
 			p->slot_free[i](p->slot[i]);

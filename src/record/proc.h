@@ -35,6 +35,7 @@ struct ws_proc {
 	bool ending, settled, target;
 	bool complete; /* it had ended before the directory was last read: all its rings are known */
 	enum ws_process_end_reason reason;
+	uint64_t ended; /* when it ended, session ns, where that is known better than by our having noticed; else 0 */
 	int32_t status;
 	uint32_t rings;
 	struct ws_thread_entry *threads;
@@ -65,6 +66,13 @@ struct ws_ring_state {
 	size_t piece_len, piece_cap;
 };
 
+/* The end of a settled process, until perf's records have passed it: they may know better when and why. */
+struct ws_proc_end {
+	struct ws_sink *sink;
+	struct ws_row_process_end row;
+};
+#define WS_ENDS_MOST 4096 /* that wait */
+
 #define GONE_BUCKETS 4096
 #define GONE_MOST 16384 /* remembered: the oldest are forgotten, or a million short processes would fill the memory */
 struct ws_drain {
@@ -78,6 +86,8 @@ struct ws_drain {
 	struct ws_proc *gone[GONE_BUCKETS]; /* settled ones, by pid: short memories of who was whose parent */
 	struct ws_proc *gone_order[GONE_MOST]; /* the same in the order of their ends: a ring that begins at gone_n */
 	size_t gone_n;
+	struct ws_proc_end *ends;    /* in the order in which they were noticed */
+	size_t ends_n, ends_cap;
 	struct ws_proc **by_chunk;   /* home chunk -> live process */
 	uint32_t **string_ids;       /* chunk -> report string ids of the strings that begin in it, by offset / 8 */
 	struct ws_ring_state *slot[WS_DIR_SLOTS];
@@ -99,6 +109,10 @@ struct ws_proc *ws_drain_process(struct ws_drain *d, uint32_t chunk);
 void ws_drain_poll_ends(struct ws_drain *d);
 /* Write the end of a process whose rings are settled; `memory_too` gives its chunks back: only when it can no longer write. */
 void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_too);
+/* Write the ends that perf has nothing more to say about, or all. */
+void ws_drain_write_ends(struct ws_drain *d, bool all);
+/* Perf has seen the image end at `time` (session ns), settled or not: an exec has replaced it, or the process has ended. */
+void ws_proc_ended(struct ws_proc *p, uint64_t time, enum ws_process_end_reason reason);
 void ws_proc_thread_ended(struct ws_proc *p, uint32_t id);
 /* A thread that has a row already. */
 void ws_proc_thread_known(struct ws_proc *p, uint32_t tid, uint32_t id, uint64_t start_ns);

@@ -314,6 +314,8 @@ static const struct entry {
     {"events", ws_api_events, "application/json"},
     {"search", ws_api_search, "application/json"},
     {"step", ws_api_step, "application/json"},
+    {"names", ws_api_names, "application/json"},
+    {"sql", ws_api_sql, "application/json"},
     {"flame", ws_api_flame, "application/json"},
     {"progress", ws_api_progress, "application/json"},
 };

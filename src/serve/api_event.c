@@ -1,6 +1,6 @@
 /*
  * api_event.c - one event with all its columns, its stack, and what it is tied to: a launch and its kernel, a range and the work
- * it caused, a wait and what it waited for.
+ * it caused, a wait and what it waited for: work on a GPU, the thread that held the lock, the thread that woke it.
  *
  * Nothing is indexed for this. What belongs together lies close in time, so blocks are searched from the nearest on, and
  * the first few hold it.
@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "export/text.h"
 #include "serve/api.h"
+#include "serve/names.h"
 
 struct event {
 	struct ws_call *c;
@@ -110,57 +111,6 @@ static void put_columns(const struct event *e)
 		ws_text_puts(t, "}");
 	}
 	ws_text_puts(t, "]");
-}
-
-/* ---- stacks ---- */
-
-/* The functions of a frame, those inlined into it first. */
-static void put_frame(const struct event *e, uint32_t frame)
-{
-	const struct ws_stacks *st = e->c->l->stacks;
-	const struct ws_frame_info *f = ws_stacks_frame(st, frame);
-	const struct ws_place *place = ws_stacks_places(st, f);
-	struct ws_text *t = e->c->out;
-
-	for (uint32_t i = 0; i < f->count; i++) {
-		const struct ws_function *fn = ws_stacks_function(st, place[i].function);
-		const char *module = ws_stacks_module(st, f->module)->path;
-		size_t n;
-		const char *file = ws_report_string(e->c->rep->r, place[i].file, &n);
-
-		ws_put_comma(t);
-		ws_text_puts(t, "{");
-		ws_put_text(t, "name", fn->name, fn->len < 16384 ? fn->len : 16384);
-		ws_put_text(t, "file", file, n < 4096 ? n : 4096);
-		ws_put_int(t, "line", place[i].line);
-		ws_put_text(t, "module", module, strnlen(module, 4096));
-		ws_put_int(t, "kind", f->kind);
-		ws_text_puts(t, "}");
-	}
-}
-
-static void put_stack(const struct event *e)
-{
-	uint32_t path[WS_STACKS_DEEPEST];
-	uint64_t stack = 0, leaf = 0;
-	size_t n;
-
-	if (e->source->table == WS_TABLE_sample) {
-		leaf = e->v[ws_sample_frame];
-		stack = e->v[ws_sample_callers];
-	} else if (e->source->table == WS_TABLE_python_sample) {
-		stack = e->v[ws_python_sample_stack];
-	} else if (e->source->table == WS_TABLE_osrt) {
-		stack = e->v[ws_osrt_callchain];
-	} else if (e->source->table == WS_TABLE_cuda_api) {
-		stack = e->v[ws_cuda_api_callchain];
-	}
-	n = ws_stacks_walk(e->c->l->stacks, (uint32_t)leaf, stack == WS_NO_U32 ? 0 : (uint32_t)stack, path, WS_STACKS_DEEPEST);
-	ws_put_key(e->c->out, "stack");
-	ws_text_puts(e->c->out, "[");
-	for (size_t i = 0; i < n; i++)
-		put_frame(e, path[i]);
-	ws_text_puts(e->c->out, "]");
 }
 
 /* ---- links ---- */
@@ -277,6 +227,82 @@ static void find_correlated(const struct ws_call *c, const struct joined *j, uin
 		free(out[k]);
 	free(near);
 }
+
+/* ---- stacks ---- */
+
+/* The functions of a frame, those inlined into it first. */
+static void put_frame(const struct event *e, uint32_t frame)
+{
+	const struct ws_stacks *st = e->c->l->stacks;
+	const struct ws_frame_info *f = ws_stacks_frame(st, frame);
+	const struct ws_place *place = ws_stacks_places(st, f);
+	struct ws_text *t = e->c->out;
+
+	for (uint32_t i = 0; i < f->count; i++) {
+		const struct ws_function *fn = ws_stacks_function(st, place[i].function);
+		const char *module = ws_stacks_module(st, f->module)->path;
+		size_t n;
+		const char *file = ws_report_string(e->c->rep->r, place[i].file, &n);
+
+		ws_put_comma(t);
+		ws_text_puts(t, "{");
+		ws_put_text(t, "name", fn->name, fn->len < 16384 ? fn->len : 16384);
+		ws_put_text(t, "file", file, n < 4096 ? n : 4096);
+		ws_put_int(t, "line", place[i].line);
+		ws_put_text(t, "module", module, strnlen(module, 4096));
+		ws_put_int(t, "kind", f->kind);
+		ws_text_puts(t, "}");
+	}
+}
+
+/* Call stack of the call that launched work on a GPU; 0 when there is none. */
+static uint64_t launch_stack(const struct event *e)
+{
+	const struct joined *j = NULL;
+	struct hits h = {.most = 1};
+	struct ws_map wanted = {0};
+	uint64_t v[WS_MAX_COLUMNS], stack = 0;
+
+	for (size_t i = 0; i < WS_COUNT(work_joins); i++)
+		j = work_joins[i].table == e->source->table ? &work_joins[i] : j;
+	if (!j || e->v[j->correlation] == WS_NO_U32 || !e->v[j->correlation])
+		return 0;
+	ws_map_set(&wanted, e->v[j->correlation], 1);
+	find_correlated(e->c, &api_join, (uint32_t)e->v[j->owner], &wanted, e->start, &h);
+	if (h.n && read_row(e->c->rep->r, WS_TABLE_cuda_api, h.v[0].row, v))
+		stack = v[ws_cuda_api_callchain];
+	ws_map_free(&wanted);
+	free(h.v);
+	return stack;
+}
+
+static void put_stack(const struct event *e)
+{
+	uint32_t path[WS_STACKS_DEEPEST];
+	uint64_t stack = 0, leaf = 0;
+	size_t n;
+
+	if (e->source->table == WS_TABLE_sample) {
+		leaf = e->v[ws_sample_frame];
+		stack = e->v[ws_sample_callers];
+	} else if (e->source->table == WS_TABLE_python_sample) {
+		stack = e->v[ws_python_sample_stack];
+	} else if (e->source->table == WS_TABLE_osrt) {
+		stack = e->v[ws_osrt_callchain];
+	} else if (e->source->table == WS_TABLE_cuda_api) {
+		stack = e->v[ws_cuda_api_callchain];
+	} else {
+		stack = launch_stack(e);
+	}
+	n = ws_stacks_walk(e->c->l->stacks, (uint32_t)leaf, stack == WS_NO_U32 ? 0 : (uint32_t)stack, path, WS_STACKS_DEEPEST);
+	ws_put_key(e->c->out, "stack");
+	ws_text_puts(e->c->out, "[");
+	for (size_t i = 0; i < n; i++)
+		put_frame(e, path[i]);
+	ws_text_puts(e->c->out, "]");
+}
+
+/* ---- what is tied to what ---- */
 
 /* Where a row of GPU work is shown: in its stream, or a wait among waits. */
 static bool spot_of_work(const struct ws_call *c, enum ws_table table, const struct hit *h, struct ws_spot *s)
@@ -422,6 +448,107 @@ static void link_waited(struct event *e, uint32_t process, uint32_t device, uint
 		put_link(e, "waited", &best);
 }
 
+/* ---- waits of threads ---- */
+
+/*
+ * What a thread was about at a moment: of its calls, ranges and operators the one that began last, else the span in which it ran.
+ * False when nothing of it was recorded then.
+ */
+static bool doing_at(const struct ws_lanes *l, uint32_t thread, uint64_t t, struct ws_spot *s)
+{
+	static const uint8_t kinds[] = {WS_LANE_OSRT, WS_LANE_CUDA_API, WS_LANE_NVTX, WS_LANE_OP, WS_LANE_SLICE, WS_LANE_STATE};
+	uint64_t latest = 0;
+	bool found = false;
+
+	for (uint32_t i = 0; i < l->n; i++) {
+		const struct ws_lane *n = l->lane[i];
+		bool wanted = n->key[0] == thread && memchr(kinds, n->kind, sizeof(kinds)) && ws_lane_ready(n);
+
+		for (uint32_t k = 0; wanted && k < n->levels && !(found && n->kind == WS_LANE_STATE); k++) {
+			uint32_t from, to;
+
+			ws_level_range(&n->level[k], (int64_t)t, (int64_t)t + 1, &from, &to);
+			if (from == to || n->level[k].src[from] & WS_EVENT_MOMENT || (found && n->level[k].start[from] < latest))
+				continue;
+			*s = (struct ws_spot){i, k, from};
+			latest = n->level[k].start[from];
+			found = true;
+		}
+	}
+	return found;
+}
+
+/* A thread of the same process by the number that the system gives it; 0 when there is none. */
+static uint32_t thread_by_tid(const struct ws_who *who, uint32_t like, uint32_t tid)
+{
+	uint32_t process = ws_who_thread(who, like)->process;
+
+	for (uint32_t i = 1; i <= ws_who_threads(who); i++)
+		if (ws_who_thread(who, i)->tid == tid && ws_who_thread(who, i)->process == process)
+			return i;
+	return 0;
+}
+
+/* Who held the lock when the call began to wait. */
+static void link_holder(struct event *e)
+{
+	uint32_t holder =
+	    e->v[ws_osrt_holder] ? thread_by_tid(e->c->l->who, (uint32_t)e->v[ws_osrt_thread], (uint32_t)e->v[ws_osrt_holder]) : 0;
+	struct ws_spot s;
+
+	if (holder && doing_at(e->c->l, holder, e->start, &s))
+		put_link(e, "holder", &s);
+}
+
+/* Who woke the thread, by the span in which it ran again: the one that began last before the call's end. */
+static void link_waker(struct event *e, uint32_t thread)
+{
+	uint32_t key[4] = {thread}, i = ws_find_lane(e->c->l, WS_LANE_STATE, key), at;
+	const struct ws_lane *n = i < e->c->l->n ? e->c->l->lane[i] : NULL;
+	uint64_t v[WS_MAX_COLUMNS];
+	struct ws_spot s;
+
+	if (!n || !ws_lane_ready(n) || !n->levels)
+		return;
+	at = ws_level_seek(&n->level[0], 0, n->level[0].n, e->end);
+	if (!at || n->level[0].start[at - 1] <= e->start || !read_row(e->c->rep->r, WS_TABLE_sched, n->level[0].ref[at - 1], v))
+		return;
+	if (v[ws_sched_waker] && v[ws_sched_woken] != WS_NO_TIME &&
+	    doing_at(e->c->l, (uint32_t)v[ws_sched_waker], v[ws_sched_woken], &s))
+		put_link(e, "waker", &s);
+}
+
+/* Which thread of the process held the GIL last while this one waited for it. */
+static void link_gil(struct event *e)
+{
+	const struct ws_lanes *l = e->c->l;
+	uint32_t process = ws_who_thread(l->who, (uint32_t)e->v[ws_gil_thread])->process;
+	struct ws_spot best = {0};
+	uint64_t last = 0;
+
+	if (e->v[ws_gil_state] != WS_GIL_WAITS || e->end <= e->start)
+		return;
+	for (uint32_t i = 0; i < l->n; i++) {
+		const struct ws_lane *n = l->lane[i];
+
+		if (n->kind != WS_LANE_GIL || n->key[0] == e->v[ws_gil_thread] || !ws_lane_ready(n) ||
+		    ws_who_thread(l->who, n->key[0])->process != process)
+			continue;
+		for (uint32_t k = 0; k < n->levels; k++) {
+			const struct ws_level *v = &n->level[k];
+			uint32_t at = ws_level_seek(v, 0, v->n, e->end);
+
+			if (!at || ws_level_end(v, at - 1) <= (last ? last : e->start) ||
+			    v->name[at - 1] != WS_NAME(WS_NAME_OURS, WS_OWN_GIL + WS_GIL_HOLDS))
+				continue;
+			best = (struct ws_spot){i, k, at - 1};
+			last = ws_level_end(v, at - 1);
+		}
+	}
+	if (last)
+		put_link(e, "holder", &best);
+}
+
 /* From a range as the GPU saw it to the range itself. */
 static void link_to_projected(struct event *e)
 {
@@ -560,6 +687,13 @@ static void put_links(struct event *e)
 		if (e->c->l->lane[e->spot.lane]->kind == WS_LANE_PROJECTED)
 			link_to_projected(e);
 		link_range_to_work(e, v[ws_nvtx_thread]);
+		break;
+	case WS_TABLE_osrt:
+		link_holder(e);
+		link_waker(e, (uint32_t)v[ws_osrt_thread]);
+		break;
+	case WS_TABLE_gil:
+		link_gil(e);
 		break;
 	case WS_TABLE_op:
 		link_range_to_work(e, v[ws_op_thread]);

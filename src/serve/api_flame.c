@@ -1,6 +1,7 @@
 /*
  * api_flame.c - where the time of a window went, by call stack: as a tree (top-down, or bottom-up from the innermost) and as a flat
- * list. What there is to count, and how, is query/profile.h's: CPU samples, waits, Python samples, work on GPUs by range.
+ * list. What there is to count, and how, is query/profile.h's: CPU samples, waits, Python samples, work on GPUs by range; of work
+ * by operator or call stack, flame_gpu.c's.
  *
  * Subtrees below a two-thousandth of all are left out: a page shows no more.
  */
@@ -10,7 +11,7 @@
 
 #include "export/text.h"
 #include "query/profile.h"
-#include "serve/api.h"
+#include "serve/flame.h"
 
 enum { MOST_FLAT = 500, MOST_NODES = 20000, MOST_DEPTH = 600 };
 
@@ -142,6 +143,9 @@ static void put_profile(struct ws_call *c, const struct ws_profile *p, bool up)
 		ws_calltree_free(&turned);
 }
 
+/* Kinds beyond those of query/profile.h. */
+enum { BY_LAUNCH_STACK = WS_PROFILE_GPU + 1 };
+
 int ws_api_flame(struct ws_call *c, struct ws_err *e)
 {
 	struct ws_profile_request q = {0};
@@ -150,12 +154,15 @@ int ws_api_flame(struct ws_call *c, struct ws_err *e)
 	int rc;
 
 	if (!ws_param_window(c, &t0, &t1, e) || !ws_param_int(c, "up", 0, 1, 0, &up, e) ||
-	    !ws_param_int(c, "kind", WS_PROFILE_ON_CPU, WS_PROFILE_GPU, WS_PROFILE_ON_CPU, &kind, e))
+	    !ws_param_int(c, "kind", WS_PROFILE_ON_CPU, BY_LAUNCH_STACK, WS_PROFILE_ON_CPU, &kind, e))
 		return 400;
 	q.kind = (enum ws_profile_kind)kind;
 	q.time_min = t0 < 0 ? 0 : (uint64_t)t0;
 	q.time_max = t1 < 0 ? 0 : (uint64_t)t1;
-	rc = ws_profile_make(c->rep->r, c->l->who, &q, &p, e);
+	if (kind == BY_LAUNCH_STACK || (kind == WS_PROFILE_GPU && ws_report_rows(c->rep->r, WS_TABLE_op)))
+		rc = ws_flame_gpu(c, t0, t1, kind == BY_LAUNCH_STACK, &p, e);
+	else
+		rc = ws_profile_make(c->rep->r, c->l->who, &q, &p, e);
 	if (!rc)
 		put_profile(c, &p, up);
 	ws_profile_free(&p);

@@ -53,17 +53,15 @@ static void add_name(const struct ws_lanes *l, struct tiles *x, uint32_t name)
 	x->name_n++;
 }
 
-/* Rectangles of level `k` of a lane; `unread`: which is not the real one. */
-static void add_level(const struct ws_lanes *l, struct tiles *x, const struct ws_lane *n, uint32_t k, int64_t index, bool unread)
+static void add_level(const struct ws_lanes *l, struct tiles *x, const struct ws_lane *n, uint32_t k, int64_t index)
 {
 	size_t from = x->rects.n;
 
 	ws_tile_draw(l, n, k, x->k, index, &x->rects);
 	put_u32(&x->heads, (uint32_t)(x->rects.n - from));
 	for (size_t i = from; i < x->rects.n; i++) {
-		struct ws_rect *r = &x->rects.v[i];
+		const struct ws_rect *r = &x->rects.v[i];
 
-		r->flags |= unread ? WS_RECT_UNREAD : 0;
 		if (!(r->flags & (WS_RECT_COUNTER | WS_RECT_PREVIEW)) && r->x1 - r->x0 >= LABEL_PIXELS)
 			add_name(l, x, r->name);
 	}
@@ -84,7 +82,7 @@ static void add_tile(const struct ws_lanes *l, struct tiles *x, size_t i, const 
 	put_u32(&x->heads, ready ? 0 : ws_lane_reading(n) ? 1 : 2);
 	put_u32(&x->heads, shown);
 	for (uint32_t k = 0; k < shown; k++)
-		add_level(l, x, from, k, index, from == close);
+		add_level(l, x, from, k, index);
 	x->tile_n++;
 }
 

@@ -550,7 +550,7 @@ static void read_unasked(struct ws_lanes *l)
 static void set_flag(struct ws_lanes *l, int *flag)
 {
 	pthread_mutex_lock(&l->lock);
-	*flag = 1;
+	__atomic_store_n(flag, 1, __ATOMIC_RELEASE); /* some look without the lock */
 	pthread_cond_broadcast(&l->changed);
 	pthread_mutex_unlock(&l->lock);
 }

@@ -2,11 +2,13 @@
  * match.c - searching by name: a plain text anywhere in the name, without regard to case unless asked, or an extended regular
  * expression. Each distinct name is asked once; long names count by their first 4 KiB.
  */
+#include <inttypes.h>
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
+#include "export/text.h"
 #include "serve/api.h"
 
 enum { MOST_TEXT = 4096, MOST_PATTERN = 1000 };
@@ -103,4 +105,76 @@ void ws_matcher_free(struct ws_matcher *m)
 		regfree(&m->regex);
 	ws_map_free(&m->seen);
 	free(m);
+}
+
+/* ---- which numbers a name has ---- */
+
+enum { RECENT = 4096, MOST_IDS = 10000 };
+
+struct ids {
+	struct ws_call *c;
+	const char *q;
+	size_t len;
+	bool cut; /* `q` is the beginning of a longer name */
+	struct ws_map seen;
+	uint32_t recent[RECENT];
+	size_t n;
+};
+
+static bool is_called(const struct ids *x, uint32_t name)
+{
+	struct ws_text text = {0};
+	size_t n;
+	const char *s = ws_lane_name(x->c->l, name, &n);
+	bool is;
+
+	ws_text_puts(&text, "");
+	ws_text_utf8(&text, s, x->cut && n > MOST_TEXT ? MOST_TEXT : n);
+	is = x->cut ? text.len >= x->len && !memcmp(text.s, x->q, x->len) : text.len == x->len && !memcmp(text.s, x->q, x->len);
+	ws_text_free(&text);
+	return is;
+}
+
+static void take_name(struct ids *x, uint32_t name)
+{
+	uint32_t *recent = &x->recent[(name * 0x9e3779b1u) % RECENT];
+	bool known;
+
+	if (*recent == name + 1)
+		return;
+	*recent = name + 1;
+	ws_map_get(&x->seen, name, &known);
+	if (known)
+		return;
+	ws_map_set(&x->seen, name, 1);
+	if (x->n == MOST_IDS || !is_called(x, name))
+		return;
+	x->n++;
+	ws_put_comma(x->c->out);
+	ws_text_printf(x->c->out, "%" PRIu32, name);
+}
+
+/* All numbers under which tiles speak of the name `q`: a text that was interned twice has two. `cut`: of all that begin so. */
+int ws_api_names(struct ws_call *c, struct ws_err *e)
+{
+	const char *q = ws_param(c, "q");
+	struct ids x = {.c = c, .q = q ? q : "", .len = q ? strlen(q) : 0};
+	int64_t cut;
+
+	if (!ws_param_int(c, "cut", 0, 1, 0, &cut, e))
+		return 400;
+	x.cut = cut;
+	ws_text_puts(c->out, "{\"ids\":[");
+	for (size_t i = 0; i < c->l->n; i++) {
+		const struct ws_lane *lane = c->l->lane[i];
+
+		if (!ws_lane_ready(lane) || ws_lane_descs[lane->kind].counter)
+			continue;
+		for (uint32_t k = 0; k < lane->levels; k++)
+			for (uint32_t j = 0; j < lane->level[k].n; j++)
+				take_name(&x, lane->level[k].name[j]);
+	}
+	ws_text_puts(c->out, "]}");
+	ws_map_free(&x.seen);
+	return 0;
 }

@@ -20,7 +20,6 @@ enum ws_rect_flags {
 	WS_RECT_PREVIEW = 8, /* from the census: something is here */
 	WS_RECT_GROUP = 16,  /* several events */
 	WS_RECT_COUNTER = 32,
-	WS_RECT_UNREAD = 64, /* the lane is not read: its number means nothing */
 };
 
 struct ws_rect {      /* as sent, little-endian */

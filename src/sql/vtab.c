@@ -36,6 +36,9 @@ struct plan {
 	bool join;    /* values that are looked up come from other rows: there will be many */
 };
 
+/* Rows of a group lie apart in the columns: they are asked of the memory so many rows before they are needed. */
+enum { AHEAD = 24, AHEAD_COLUMNS = 8 };
+
 struct cursor {
 	sqlite3_vtab_cursor base;
 	struct ws_sql_table *t;
@@ -58,12 +61,14 @@ struct cursor {
 	uint64_t *buffer[WS_MAX_COLUMNS];
 	uint32_t buffer_rows;
 	struct ws_sql_part *part;
+	const uint64_t *ahead[AHEAD_COLUMNS]; /* columns of the grouping that the query reads */
+	uint32_t ahead_count;
 	uint64_t *const *col;
 	size_t row;		 /* in col */
 	size_t group, group_end; /* of a grouping: where we are, and up to which place in its order */
 	uint64_t known;		 /* columns whose cell is that of the whole group, in group_cell */
 	struct ws_xcell group_cell[WS_SQL_KEYS];
-	int64_t rowid;
+	int64_t block_base, next_base; /* numbers of the first row of this block and of the next */
 };
 
 /* ---- planning ---- */
@@ -380,6 +385,8 @@ static bool next_block(struct cursor *c)
 		size_t i = c->block++;
 		struct ws_block_info info = ws_report_block(r, c->t->view->source, i);
 
+		c->block_base = c->next_base;
+		c->next_base += info.rows;
 		if (info.time_min > c->upper || info.time_max < c->lower) {
 			counts->skipped++;
 			continue;
@@ -419,6 +426,7 @@ static void begin_blocks(struct cursor *c)
 {
 	c->mode = IN_BLOCKS;
 	c->block = c->at = c->end = 0;
+	c->next_base = 0;
 	c->col = c->buffer;
 	settle_in_blocks(c);
 }
@@ -630,12 +638,18 @@ static int begin_groups(struct cursor *c)
 	c->col = c->part->col;
 	c->at = c->group = c->group_end = 0;
 	c->end = c->part->rows;
+	c->ahead_count = 0;
+	for (uint64_t left = c->plan.decode; left && c->ahead_count < AHEAD_COLUMNS; left &= left - 1)
+		c->ahead[c->ahead_count++] = c->part->col[__builtin_ctzll(left)];
 	return SQLITE_OK;
 }
 
 static void enter_row(struct cursor *c)
 {
 	c->row = c->part->order[c->at];
+	if (c->plan.group.count && c->at + AHEAD < c->end)
+		for (uint32_t i = 0; i < c->ahead_count; i++)
+			__builtin_prefetch(&c->ahead[i][c->part->order[c->at + AHEAD]]);
 	if (c->plan.group.count && c->at >= c->group_end) { /* another group: none is empty */
 		c->group_end = c->part->first[++c->group];
 		c->known = 0;
@@ -670,7 +684,6 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text
 		read_plan(&c->plan, text);
 	}
 	c->tests = 0;
-	c->rowid = 0;
 	if (c->t->kind == WS_SQL_CELLS) {
 		struct ws_err e;
 
@@ -702,7 +715,6 @@ static int cursor_next(sqlite3_vtab_cursor *base)
 	struct cursor *c = (struct cursor *)base;
 
 	c->at++;
-	c->rowid++;
 	if (c->mode == IN_PART) {
 		if (c->at < c->end)
 			enter_row(c);
@@ -805,9 +817,18 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int co
 	return SQLITE_OK;
 }
 
+/*
+ * The same row has the same number in every run, by whatever way it was found: SQLite answers `a OR b` by a run for each and leaves
+ * out, by number, what it has met before.
+ */
 static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 {
-	*out = ((struct cursor *)base)->rowid;
+	const struct cursor *c = (const struct cursor *)base;
+
+	*out = c->mode == IN_BLOCKS	 ? c->block_base + (int64_t)c->row
+	       : c->mode == IN_PART	 ? (int64_t)c->row
+	       : c->mode == IN_STRINGS ? (int64_t)string_at(c)
+				       : (int64_t)c->at;
 	return SQLITE_OK;
 }
 

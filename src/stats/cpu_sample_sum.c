@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "query/absent.h"
 #include "stats/stats.h"
 #include "stats/view.h"
 
@@ -65,6 +66,7 @@ const struct ws_stat ws_stat_cpu_sample_sum = {
 	     "frames of the "
 	     "other kind.",
     .what = "CPU samples",
+    .why = ws_why_no_samples,
     .args = args,
     .columns = columns,
     .column_count = WS_COUNT(columns),

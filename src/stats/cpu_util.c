@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "query/states.h"
+#include "query/absent.h"
 #include "stats/stats.h"
 
 enum { START, LENGTH, UTIL, RUN, CORE, PID, TID, NAME, COLUMNS };
@@ -235,6 +236,7 @@ const struct ws_stat ws_stat_cpu_util = {
 	     "thread, rows of threads no core; what did not run in an interval has no row. :core and :thread leave out the others, "
 	     ":bin=<ns> is the length of an interval; without it, a round one that makes at most 50.",
     .what = "context switches",
+    .why = ws_why_no_switches,
     .args = args,
     .columns = columns,
     .column_count = COLUMNS,

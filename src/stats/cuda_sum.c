@@ -15,8 +15,8 @@
 #include "stats/texts.h"
 
 /* Words of a key. The grid is there with WS_CUDA_SUM_GRID, the label of the innermost range with :nvtx-name. */
-enum { KEY_NAME, KEY_GRID, KEY_RANGE = KEY_GRID + 3, KEY_WORDS };
-enum { SOURCE_SHIFT = 56 };
+enum { KEY_NAME, KEY_RANGE, KEY_GRID, KEY_WORDS = KEY_GRID + 3 };
+enum { SOURCE_SHIFT = 56, AHEAD = 16 };
 
 struct worker {
 	struct ws_keyed keyed;
@@ -36,7 +36,7 @@ struct pass {
 
 static uint32_t key_words(const struct pass *p)
 {
-	return p->launches ? KEY_WORDS : p->how & WS_CUDA_SUM_GRID ? KEY_RANGE : KEY_NAME + 1;
+	return p->how & WS_CUDA_SUM_GRID ? KEY_WORDS : p->launches ? KEY_RANGE + 1 : KEY_NAME + 1;
 }
 
 static void grid_key(const struct ws_batch *b, size_t i, uint64_t *key)
@@ -55,6 +55,21 @@ static uint64_t name_key(const struct pass *p, const struct ws_batch *b, size_t 
 	return (uint64_t)p->source << SOURCE_SHIFT | name;
 }
 
+/* The key of row i, and what looking it up will touch fetched. */
+static void make_key(const struct pass *p, const struct worker *w, const struct ws_batch *b, size_t i, uint64_t *key)
+{
+	memset(key, 0, KEY_WORDS * sizeof(*key));
+	key[KEY_NAME] = name_key(p, b, i);
+	if (p->how & WS_CUDA_SUM_GRID)
+		grid_key(b, i, key);
+	if (!p->launches || p->source != WS_CUDA_KERNEL)
+		return;
+	key[KEY_RANGE] =
+	    p->launches->label[ws_launches_node(p->launches, b->col[p->c->process][i], b->col[p->c->correlation][i])];
+	ws_keyed_prefetch(&w->keyed, key);
+}
+
+/* Rows go by some at a time: with names that never repeat, each key is a miss of the cache. */
 static int scan(void *ctx, const struct ws_batch *b)
 {
 	struct pass *p = ctx;
@@ -62,21 +77,18 @@ static int scan(void *ctx, const struct ws_batch *b)
 	const uint64_t *start = b->col[p->c->start], *end = b->col[p->c->end];
 	const uint64_t *bytes = p->how & WS_CUDA_SUM_BYTES ? b->col[p->c->bytes] : NULL;
 
-	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t key[KEY_WORDS] = {0};
+	for (size_t from = 0, n; from < b->rows; from += n) {
+		uint64_t keys[AHEAD][KEY_WORDS];
 
-		if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i]) && !bytes) {
-			*(end[i] == WS_NO_TIME ? &w->unended : &w->backwards) += 1;
-			continue;
+		n = b->rows - from < AHEAD ? b->rows - from : AHEAD;
+		for (size_t i = 0; i < n; i++)
+			make_key(p, w, b, from + i, keys[i]);
+		for (size_t i = from; i < from + n; i++) {
+			if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i]) && !bytes)
+				*(end[i] == WS_NO_TIME ? &w->unended : &w->backwards) += 1;
+			else
+				ws_dist_add(ws_keyed_get(&w->keyed, keys[i - from]), bytes ? bytes[i] : end[i] - start[i]);
 		}
-		key[KEY_NAME] = name_key(p, b, i);
-		if (p->how & WS_CUDA_SUM_GRID)
-			grid_key(b, i, key);
-		if (p->launches && p->source == WS_CUDA_KERNEL)
-			key[KEY_RANGE] =
-			    p->launches
-				->label[ws_launches_node(p->launches, b->col[p->c->process][i], b->col[p->c->correlation][i])];
-		ws_dist_add(ws_keyed_get(&w->keyed, key), bytes ? bytes[i] : end[i] - start[i]);
 	}
 	return 0;
 }
@@ -137,10 +149,29 @@ static void canonical(void *ctx, size_t worker, uint64_t *key)
 
 /* ---- printing ---- */
 
-/* Texts made for one line; freed when all is printed. */
+/* Texts made for lines; freed when all is printed. Most lines need none. */
 struct owned {
-	char *grid, *block, *name;
+	char **v;
+	size_t n, cap;
 };
+
+static char *own(struct owned *o, char *s)
+{
+	ws_grow(o->v, o->cap, o->n + 1);
+	return o->v[o->n++] = s;
+}
+
+/* "range/kernel": in two parts, since there may be millions. */
+static void name_range(const struct pass *p, ws_range_key range, struct ws_std8_line *l, struct owned *o)
+{
+	char *made = NULL;
+
+	l->tail = l->name;
+	l->tail_len = l->name_len;
+	l->name = ws_launches_range_text(p->launches, range, &l->name_len, &made);
+	if (made)
+		own(o, made);
+}
 
 static void name_line(const struct pass *p, const uint64_t *key, struct ws_std8_line *l, struct owned *o)
 {
@@ -152,18 +183,18 @@ static void name_line(const struct pass *p, const uint64_t *key, struct ws_std8_
 		l->name = ws_texts_get(&p->texts, id, &l->name_len);
 	} else if (source == WS_CUDA_KERNEL) {
 		l->name = ws_report_string(p->s->r, id, &l->name_len);
-		if (p->launches)
-			l->name = o->name = ws_launches_prefixed(p->launches, key[KEY_RANGE], l->name, &l->name_len);
+		if (p->launches && key[KEY_RANGE])
+			name_range(p, key[KEY_RANGE], l, o);
 	} else {
-		l->name = o->name = ws_strdup(ws_cuda_op_name(source, id, buf, sizeof(buf)));
+		l->name = own(o, ws_strdup(ws_cuda_op_name(source, id, buf, sizeof(buf))));
 		l->name_len = strlen(l->name);
 	}
 	if (p->how & WS_CUDA_SUM_CATEGORY)
 		l->style = ws_cuda_columns[source].category;
 	if (!(p->how & WS_CUDA_SUM_GRID))
 		return;
-	l->style = o->grid = ws_cuda_xyz((uint32_t)key[KEY_GRID], key[KEY_GRID] >> 32, (uint32_t)key[KEY_GRID + 1]);
-	l->style2 = o->block = ws_cuda_xyz(key[KEY_GRID + 1] >> 32, (uint32_t)key[KEY_GRID + 2], key[KEY_GRID + 2] >> 32);
+	l->style = own(o, ws_cuda_xyz((uint32_t)key[KEY_GRID], key[KEY_GRID] >> 32, (uint32_t)key[KEY_GRID + 1]));
+	l->style2 = own(o, ws_cuda_xyz(key[KEY_GRID + 1] >> 32, (uint32_t)key[KEY_GRID + 2], key[KEY_GRID + 2] >> 32));
 }
 
 static void print_sizes(struct ws_stats *s, const struct ws_std8_line *lines, size_t count)
@@ -187,23 +218,20 @@ static void print_sizes(struct ws_stats *s, const struct ws_std8_line *lines, si
 static void print(struct pass *p, const struct ws_keyed_sums *sums)
 {
 	struct ws_std8_line *lines = ws_calloc(sums->n, sizeof(*lines));
-	struct owned *owned = ws_calloc(sums->n, sizeof(*owned));
+	struct owned owned = {0};
 
 	for (size_t i = 0; i < sums->n; i++) {
 		lines[i].s = &sums->s[i];
-		name_line(p, sums->keys + i * sums->words, &lines[i], &owned[i]);
+		name_line(p, sums->keys + i * sums->words, &lines[i], &owned);
 	}
 	ws_std8_sort(lines, sums->n);
 	if (p->how & WS_CUDA_SUM_BYTES)
 		print_sizes(p->s, lines, sums->n);
 	else
 		ws_std8_print_sorted(p->s, lines, sums->n);
-	for (size_t i = 0; i < sums->n; i++) {
-		free(owned[i].grid);
-		free(owned[i].block);
-		free(owned[i].name);
-	}
-	free(owned);
+	for (size_t i = 0; i < owned.n; i++)
+		free(owned.v[i]);
+	free(owned.v);
 	free(lines);
 }
 

@@ -3,9 +3,11 @@
  *
  * CSV quotes a field only when it must (comma, quote, line break), doubling quotes inside, as the scripts of the reference tool
  * and everybody's readers do. Numbers are the same text in all three. Broken UTF-8 and NULs, which readers choke on, become U+FFFD.
+ * What is empty is an empty text in the JSON of reports, as those scripts expect; a NULL of a query is null.
  */
 #include <string.h>
 
+#include "base/compiler.h"
 #include "export/text.h"
 #include "stats/formats.h"
 
@@ -51,6 +53,46 @@ static bool is_plain(const char *s, size_t n, bool tsv)
 	return !found;
 }
 
+/* ASCII without NULs. */
+static bool is_ascii(const char *s, size_t n)
+{
+	uint64_t v, found = 0;
+
+	for (; n >= 8; s += 8, n -= 8) {
+		memcpy(&v, s, 8);
+		found |= (v & UINT64_C(0x8080808080808080)) | has_byte(v, 0);
+	}
+	for (; n; s++, n--)
+		found |= *s <= 0;
+	return !found;
+}
+
+static void put_char(struct ws_text *t, char c)
+{
+	if (ws_unlikely(t->len + 1 >= t->cap)) {
+		ws_text_add(t, &c, 1);
+		return;
+	}
+	t->s[t->len++] = c;
+	t->s[t->len] = 0;
+}
+
+/* In quotes, with those inside doubled. */
+static void put_quoted(struct ws_text *t, const char *s, size_t n)
+{
+	put_char(t, '"');
+	for (size_t at = 0; at < n;) {
+		const char *quote = memchr(s + at, '"', n - at);
+		size_t k = quote ? (size_t)(quote - s) - at + 1 : n - at;
+
+		ws_text_add(t, s + at, k);
+		if (quote)
+			put_char(t, '"');
+		at += k;
+	}
+	put_char(t, '"');
+}
+
 static void csv_text(struct ws_text *t, const char *s, size_t n)
 {
 	struct ws_text clean = {0};
@@ -59,43 +101,54 @@ static void csv_text(struct ws_text *t, const char *s, size_t n)
 		ws_text_add(t, s, n);
 		return;
 	}
+	if (is_ascii(s, n)) {
+		put_quoted(t, s, n);
+		return;
+	}
 	if (!memchr(s, '"', n) && !memchr(s, ',', n) && !memchr(s, '\n', n) && !memchr(s, '\r', n)) {
 		ws_text_utf8(t, s, n);
 		return;
 	}
 	ws_text_utf8(&clean, s, n);
-	ws_text_add(t, "\"", 1);
-	for (size_t at = 0; at < clean.len;) {
-		const char *quote = memchr(clean.s + at, '"', clean.len - at);
-		size_t k = quote ? (size_t)(quote - clean.s) - at + 1 : clean.len - at;
-
-		ws_text_add(t, clean.s + at, k);
-		if (quote)
-			ws_text_add(t, "\"", 1);
-		at += k;
-	}
-	ws_text_add(t, "\"", 1);
+	put_quoted(t, clean.s, clean.len);
 	ws_text_free(&clean);
+}
+
+/* Between the pieces of a name that TSV would break at, `marks` stands for a tab, a line feed, a carriage return, a backslash. */
+static void tsv_pieces(struct ws_text *t, const char *s, size_t n, const char *const marks[4])
+{
+	static const char special[] = "\t\n\r\\";
+
+	for (size_t i = 0, run = 0; i <= n; i++) {
+		const char *at = i < n ? memchr(special, s[i], 4) : NULL;
+
+		if (i < n && !at)
+			continue;
+		ws_text_utf8(t, s + run, i - run);
+		run = i + 1;
+		if (at)
+			ws_text_puts(t, marks[at - special]);
+	}
 }
 
 static void tsv_text(struct ws_text *t, const char *s, size_t n)
 {
-	if (is_plain(s, n, true)) {
+	static const char *const blanks[] = {" ", " ", " ", "\\"};
+
+	if (is_plain(s, n, true))
 		ws_text_add(t, s, n);
-		return;
-	}
-	if (!memchr(s, '\t', n) && !memchr(s, '\n', n) && !memchr(s, '\r', n) && !memchr(s, '\\', n)) {
-		ws_text_utf8(t, s, n);
-		return;
-	}
-	for (size_t i = 0, run = 0; i <= n; i++) {
-		if (i < n && s[i] != '\t' && s[i] != '\n' && s[i] != '\r' && s[i] != '\\')
-			continue;
-		ws_text_utf8(t, s + run, i - run);
-		run = i + 1;
-		if (i < n)
-			ws_text_puts(t, s[i] == '\t' ? "\\t" : s[i] == '\n' ? "\\n" : s[i] == '\r' ? "\\r" : "\\\\");
-	}
+	else
+		tsv_pieces(t, s, n, blanks);
+}
+
+static void tsv_escaped(struct ws_text *t, const char *s, size_t n)
+{
+	static const char *const escapes[] = {"\\t", "\\n", "\\r", "\\\\"};
+
+	if (is_plain(s, n, true))
+		ws_text_add(t, s, n);
+	else
+		tsv_pieces(t, s, n, escapes);
 }
 
 static void header(struct ws_printer *o, char separator)
@@ -116,13 +169,13 @@ static void row(struct ws_printer *o, const struct ws_cell *cells, char separato
 {
 	for (size_t i = 0; i < o->column_count; i++) {
 		if (i)
-			ws_text_add(&o->line, &separator, 1);
+			put_char(&o->line, separator);
 		if (cells[i].type == WS_CELL_TEXT)
 			text(&o->line, cells[i].t.s, cells[i].t.n);
 		else if (cells[i].type != WS_CELL_NULL)
 			ws_print_number(o, i, &cells[i], false, &o->line);
 	}
-	ws_text_add(&o->line, "\n", 1);
+	put_char(&o->line, '\n');
 	end_line(o);
 }
 
@@ -143,7 +196,7 @@ void ws_tsv_begin(struct ws_printer *o)
 
 void ws_tsv_row(struct ws_printer *o, const struct ws_cell *cells)
 {
-	row(o, cells, '\t', tsv_text);
+	row(o, cells, '\t', o->args.escape ? tsv_escaped : tsv_text);
 }
 
 void ws_lines_end(struct ws_printer *o)
@@ -171,7 +224,7 @@ void ws_json_row(struct ws_printer *o, const struct ws_cell *cells)
 		if (cells[i].type == WS_CELL_TEXT)
 			ws_text_json(&o->line, cells[i].t.s, cells[i].t.n);
 		else if (cells[i].type == WS_CELL_NULL)
-			ws_text_puts(&o->line, "null");
+			ws_text_puts(&o->line, o->columns[i].kind == WS_KIND_VALUE ? "null" : "\"\"");
 		else
 			ws_print_number(o, i, &cells[i], false, &o->line);
 	}

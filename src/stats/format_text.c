@@ -2,7 +2,8 @@
  * format_text.c - formats that people read: column, table, html, markdown.
  *
  * column and table need the widths of all rows first: cells are kept as text in one buffer (`kept`, with their ends in `ends`) and
- * laid out at the end. Names are cut at 100 columns, with an ellipsis, unless the format has :nolimit.
+ * laid out at the end. Names are cut at 100 columns, with an ellipsis, unless the format has :nolimit or a width for the column.
+ * Lines are filled up with blanks to the width of the last column, as the reference tool's are.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,12 +30,18 @@ static void keep(struct ws_printer *o)
 	o->ends[o->ends_count++] = o->kept.len;
 }
 
-static void keep_name(struct ws_printer *o, const char *s, size_t n)
+/* What the user wants the column to be wide; WS_WIDTH_AUTO for as wide as need be. */
+static size_t asked_width(const struct ws_printer *o, size_t column)
+{
+	return column < o->args.width_count ? o->args.widths[column] : WS_WIDTH_AUTO;
+}
+
+static void keep_name(struct ws_printer *o, size_t column, const char *s, size_t n)
 {
 	size_t from = o->kept.len, cut;
 
 	ws_text_terminal(&o->kept, s, n);
-	if (o->args.nolimit || o->kept.len - from <= NAME_LIMIT ||
+	if (o->args.nolimit || asked_width(o, column) != WS_WIDTH_AUTO || o->kept.len - from <= NAME_LIMIT ||
 	    ws_utf8_width(o->kept.s + from, o->kept.len - from) <= NAME_LIMIT)
 		return;
 	cut = ws_utf8_prefix(o->kept.s + from, o->kept.len - from, NAME_LIMIT - 1);
@@ -54,7 +61,7 @@ void ws_kept_row(struct ws_printer *o, const struct ws_cell *cells)
 {
 	for (size_t i = 0; i < o->column_count; i++) {
 		if (cells[i].type == WS_CELL_TEXT) {
-			keep_name(o, cells[i].t.s, cells[i].t.n);
+			keep_name(o, i, cells[i].t.s, cells[i].t.n);
 			o->texts |= i < 64 ? UINT64_C(1) << i : 0;
 		} else if (cells[i].type != WS_CELL_NULL)
 			ws_print_number(o, i, &cells[i], !o->args.nofmt, &o->kept);
@@ -82,6 +89,9 @@ static size_t *kept_widths(const struct ws_printer *o)
 		if (w > widths[i % o->column_count])
 			widths[i % o->column_count] = w;
 	}
+	for (size_t i = 0; i < o->column_count; i++)
+		if (asked_width(o, i) != WS_WIDTH_AUTO)
+			widths[i] = asked_width(o, i);
 	return widths;
 }
 
@@ -91,24 +101,40 @@ static void pad(struct ws_text *t, size_t n, char c)
 		ws_text_add(t, &c, 1);
 }
 
-/*
- * One line of kept cells from `first`; `gap` between cells. The header is centred, numbers are on the right, texts on the left;
- * spaces at the end of a line are left out where no border follows.
- */
-static void put_kept(struct ws_printer *o, size_t first, const size_t *widths, const char *gap, bool border)
+/* A cell in its column: the header centred, numbers on the right, texts on the left, what is too long cut. */
+static void put_cell(struct ws_printer *o, size_t first, size_t column, size_t width)
 {
-	for (size_t i = 0; i < o->column_count; i++) {
-		size_t len, space, before;
-		const char *s = kept(o, first + i, &len);
+	size_t len, space, before, wide;
+	const char *s = kept(o, first + column, &len);
 
-		space = widths[i] - ws_utf8_width(s, len);
-		before = !first ? space / 2 : left_aligned(o, i) ? 0 : space;
-		if (i)
+	wide = ws_utf8_width(s, len);
+	if (wide > width) {
+		size_t cut = ws_utf8_prefix(s, len, width - 1);
+
+		ws_text_add(&o->line, s, cut);
+		ws_text_puts(&o->line, "\xe2\x80\xa6");
+		pad(&o->line, width - 1 - ws_utf8_width(s, cut), ' '); /* where half of a wide character would be */
+		return;
+	}
+	space = width - wide;
+	before = !first ? space / 2 : left_aligned(o, column) ? 0 : space;
+	pad(&o->line, before, ' ');
+	ws_text_add(&o->line, s, len);
+	pad(&o->line, space - before, ' ');
+}
+
+/* One line of kept cells from `first`; `gap` between cells. Columns whose width was given as 0 are not there. */
+static void put_kept(struct ws_printer *o, size_t first, const size_t *widths, const char *gap)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < o->column_count; i++) {
+		if (!asked_width(o, i))
+			continue;
+		if (any)
 			ws_text_puts(&o->line, gap);
-		pad(&o->line, before, ' ');
-		ws_text_add(&o->line, s, len);
-		if (border || i + 1 < o->column_count)
-			pad(&o->line, space - before, ' ');
+		put_cell(o, first, i, widths[i]);
+		any = true;
 	}
 }
 
@@ -125,11 +151,16 @@ void ws_column_begin(struct ws_printer *o)
 
 static void rule(struct ws_printer *o, const size_t *widths, const char *start, const char *gap, const char *end)
 {
+	bool any = false;
+
 	ws_text_puts(&o->line, start);
 	for (size_t i = 0; i < o->column_count; i++) {
-		if (i)
+		if (!asked_width(o, i))
+			continue;
+		if (any)
 			ws_text_puts(&o->line, gap);
 		pad(&o->line, widths[i], '-');
+		any = true;
 	}
 	ws_text_puts(&o->line, end);
 	flush_line(o);
@@ -142,7 +173,7 @@ void ws_column_end(struct ws_printer *o)
 	title(o);
 	for (size_t i = o->args.nohdr ? o->column_count : 0; i < o->ends_count; i += o->column_count) {
 		ws_text_add(&o->line, " ", 1);
-		put_kept(o, i, widths, "  ", false);
+		put_kept(o, i, widths, "  ");
 		ws_text_add(&o->line, "\n", 1);
 		flush_line(o);
 		if (!i)
@@ -159,7 +190,7 @@ void ws_box_end(struct ws_printer *o)
 	rule(o, widths, "+-", "-+-", "-+\n");
 	for (size_t i = o->args.nohdr ? o->column_count : 0; i < o->ends_count; i += o->column_count) {
 		ws_text_puts(&o->line, "| ");
-		put_kept(o, i, widths, " | ", true);
+		put_kept(o, i, widths, " | ");
 		ws_text_puts(&o->line, " |\n");
 		flush_line(o);
 		if (!i)
@@ -188,18 +219,33 @@ void ws_htable_begin(struct ws_printer *o)
 	flush_line(o);
 }
 
+static void put_html(struct ws_printer *o, const char *before, const char *s, size_t n, const char *after)
+{
+	ws_text_puts(&o->line, before);
+	ws_text_html(&o->line, s, n);
+	ws_text_puts(&o->line, after);
+}
+
 void ws_html_begin(struct ws_printer *o)
 {
-	fprintf(
-	    o->f,
-	    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>%s</title>\n<style>\n"
-	    "body { font-family: sans-serif; }\ntable { border-collapse: collapse; }\n"
+	const char *name = o->title ? o->title : o->name;
+	bool asked = o->args.title.s;
+
+	ws_text_puts(&o->line, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+	put_html(o, "<title>", asked ? o->args.title.s : name, asked ? o->args.title.n : strlen(name), "</title>\n");
+	ws_text_puts(
+	    &o->line,
+	    "<style>\nbody { font-family: sans-serif; }\ntable { border-collapse: collapse; }\n"
 	    "th, td { border: 1px solid #ccc; padding: 2px 8px; text-align: right; font-variant-numeric: tabular-nums; }\n"
-	    "th { background: #eee; }\n.t { text-align: left; white-space: pre-wrap; unicode-bidi: isolate; }\n</style>\n</head>\n"
-	    "<body>\n",
-	    o->title ? o->title : o->name);
-	if (o->title)
-		fprintf(o->f, "<h1>%s (%s)</h1>\n", o->title, o->name);
+	    "th { background: #eee; }\n.t { text-align: left; white-space: pre-wrap; unicode-bidi: isolate; }\n</style>\n");
+	if (o->args.css.s)
+		put_html(o, "<link rel=\"stylesheet\" href=\"", o->args.css.s, o->args.css.n, "\">\n");
+	ws_text_puts(&o->line, "</head>\n<body>\n");
+	if (o->title) {
+		put_html(o, "<h1>", o->title, strlen(o->title), " (");
+		put_html(o, "", o->name, strlen(o->name), ")</h1>\n");
+	}
+	flush_line(o);
 	ws_htable_begin(o);
 }
 

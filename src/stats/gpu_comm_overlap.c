@@ -7,7 +7,7 @@
 
 static const struct ws_column columns[] = {
     {"GPU", WS_KIND_TEXT},	     {"Computation", WS_KIND_TIME}, {"Communication", WS_KIND_TIME}, {"Overlapped", WS_KIND_TIME},
-    {"Overlapped", WS_KIND_PERCENT}, {"Exposed", WS_KIND_TIME},	    {"Comm Share", WS_KIND_PERCENT}, {"Comm Ops", WS_KIND_COUNT},
+    {"Overlapped", WS_KIND_SHARE}, {"Exposed", WS_KIND_TIME},	    {"Comm Share", WS_KIND_SHARE}, {"Comm Ops", WS_KIND_COUNT},
 };
 
 static void print(struct ws_gpu_work *w, const struct ws_work_gpu *g)

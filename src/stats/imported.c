@@ -5,6 +5,7 @@
  * the table as category and the other columns as a JSON object. So a report here is a line that says which tables it adds up,
  * and one function makes all summaries.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,9 @@ struct source {
 	const char *label; /* what a report with a column for it calls these rows */
 	const char *field; /* column with the name, where it is not the span's own; rows without it do not count */
 	const char *bytes; /* column with what is added up; NULL for the length of the span */
+	const char *where; /* column that must have the number `is`; NULL to take all rows */
+	int64_t is;
+	const char *or_number; /* column with the name of rows without a text */
 };
 
 /* Of rows of `slice`: the source of each category, as the last row had it (rows of one table come in runs). */
@@ -96,7 +100,13 @@ static bool name_of(struct sums *m, const struct source *from, const struct ws_b
 	size_t len;
 	const char *name;
 
-	if (!from->field) {
+	if (!from->field && from->or_number && !b->col[ws_slice_name][i]) {
+		struct ws_cell id = number(s, b->col[ws_slice_args][i], from->or_number);
+
+		m->scratch.len = 0;
+		ws_text_printf(&m->scratch, "%" PRId64, id.type == WS_CELL_INT ? id.i : 0);
+		name = m->scratch.s, len = m->scratch.len;
+	} else if (!from->field) {
 		name = ws_report_string(s->r, (uint32_t)b->col[ws_slice_name][i], &len);
 	} else if (field(s, b->col[ws_slice_args][i], from->field, &v) && v.type == WS_J_STRING) {
 		m->scratch.len = 0;
@@ -113,6 +123,12 @@ static void add(struct sums *m, size_t source, const struct ws_batch *b, size_t 
 	const struct source *from = &m->r.sources[source];
 	uint64_t start = b->col[ws_slice_start][i], end = b->col[ws_slice_end][i], key[2] = {source}, value = end - start;
 
+	if (from->where) {
+		struct ws_cell is = number(m->r.s, b->col[ws_slice_args][i], from->where);
+
+		if (is.type != WS_CELL_INT || is.i != from->is)
+			return;
+	}
 	if (!name_of(m, from, b, i, &key[1]))
 		return;
 	if (from->bytes) {
@@ -345,6 +361,9 @@ static void mpi_row(struct ws_stats *s, const uint64_t *v, const struct ws_map *
 
 /* ---- the reports ---- */
 
+/* Of ENUM_NSYS_EVENT_TYPE. */
+enum { KHR_DEBUG_PUSH_POP = 62, KHR_DEBUG_GPU_PUSH_POP = 63 };
+
 #define REPORT(ID, TITLE, ABOUT, WHAT, DEFAULT, COLUMNS, HOW)                 \
 	static int run_##ID(struct ws_stats *s, struct ws_err *e)             \
 	{                                                                     \
@@ -408,6 +427,12 @@ static const struct ws_column of_events[] = {
 SUM(openmp_sum, "OpenMP Summary", "OpenMP's events by name.", "OpenMP events", true, of_counts, {.table = "OPENMP_EVENT_KIND_*"});
 SUM(openacc_sum, "OpenACC Summary", "OpenACC's events by name.", "OpenACC events", true, of_calls,
     {.table = "CUPTI_ACTIVITY_KIND_OPENACC_*"});
+SUM(opengl_khr_range_sum, "OpenGL KHR_debug Range Summary", "OpenGL's debug groups on the CPU by text, or by number where they have none.",
+    "OpenGL debug groups", true, of_ranges,
+    {.table = "KHR_DEBUG_EVENTS", .where = "eventClass", .is = KHR_DEBUG_PUSH_POP, .or_number = "id"});
+SUM(opengl_khr_gpu_range_sum, "OpenGL KHR_debug GPU Range Summary",
+    "OpenGL's debug groups on GPUs by text, or by number where they have none.", "OpenGL debug groups on GPUs", true, of_ranges,
+    {.table = "KHR_DEBUG_EVENTS", .where = "eventClass", .is = KHR_DEBUG_GPU_PUSH_POP, .or_number = "id"});
 SUM(vulkan_marker_sum, "Vulkan Range Summary", "Vulkan's debug markers on the CPU by text.", "Vulkan markers", true, of_ranges,
     {.table = "VULKAN_DEBUG_API", .field = "textId"});
 SUM(vulkan_gpu_marker_sum, "Vulkan GPU Range Summary", "Vulkan's debug markers on GPUs by text.", "Vulkan markers on GPUs", true,

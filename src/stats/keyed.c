@@ -28,39 +28,52 @@ static bool equal(const uint64_t *a, const uint64_t *b, uint32_t words)
 	return !differ;
 }
 
+/* Slots tell the hash: neither growing nor passing by another key has to touch that key. */
 static void rehash(struct ws_keyed *t)
 {
-	size_t size = t->mask ? (t->mask + 1) * 2 : 64;
+	size_t old = t->mask ? t->mask + 1 : 0, size = old ? old * 2 : 64;
+	uint64_t *from = t->slots;
 
-	free(t->slots);
 	t->slots = ws_calloc(size, sizeof(*t->slots));
 	t->mask = size - 1;
-	for (size_t i = 0; i < t->n; i++) {
-		size_t at = hash(t->keys + i * t->words, t->words) & t->mask;
+	for (size_t i = 0; i < old; i++) {
+		size_t at = from[i] >> 32 & t->mask;
 
+		if (!from[i])
+			continue;
 		while (t->slots[at])
 			at = (at + 1) & t->mask;
-		t->slots[at] = (uint32_t)i + 1;
+		t->slots[at] = from[i];
 	}
+	free(from);
+}
+
+void ws_keyed_prefetch(const struct ws_keyed *t, const uint64_t *key)
+{
+	if (t->mask)
+		__builtin_prefetch(&t->slots[(uint32_t)hash(key, t->words) & t->mask], 1);
 }
 
 struct ws_dist *ws_keyed_slow(struct ws_keyed *t, const uint64_t *key)
 {
-	size_t bytes = t->words * sizeof(*key), at;
+	uint64_t h = (uint32_t)hash(key, t->words);
+	size_t at;
 
 	if (t->n * 2 >= t->mask) /* at most half full */
 		rehash(t);
-	for (at = hash(key, t->words) & t->mask; t->slots[at]; at = (at + 1) & t->mask) {
-		if (!equal(t->keys + (t->slots[at] - 1) * (size_t)t->words, key, t->words))
+	for (at = h & t->mask; t->slots[at]; at = (at + 1) & t->mask) {
+		uint32_t number = (uint32_t)t->slots[at] - 1;
+
+		if (t->slots[at] >> 32 != h || !equal(t->keys + number * (size_t)t->words, key, t->words))
 			continue;
-		t->last = t->slots[at] - 1;
+		t->last = number;
 		return t->per ? t->dists + t->last * t->per : NULL;
 	}
 	ws_grow(t->keys, t->keys_cap, (t->n + 1) * t->words);
 	ws_grow(t->dists, t->dists_cap, (t->n + 1) * t->per);
 	t->last = t->n++;
-	t->slots[at] = (uint32_t)t->n;
-	memcpy(t->keys + t->last * t->words, key, bytes);
+	t->slots[at] = h << 32 | (uint32_t)t->n;
+	memcpy(t->keys + t->last * t->words, key, t->words * sizeof(*key));
 	if (!t->per)
 		return NULL;
 	memset(t->dists + t->last * t->per, 0, t->per * sizeof(*t->dists));
@@ -78,16 +91,11 @@ void ws_keyed_free(struct ws_keyed *t)
 }
 
 struct part {
-	size_t number; /* of the canonical key */
 	struct ws_dist *dists;
+	uint32_t number; /* of the canonical key */
 };
 
-static int by_number(const void *a, const void *b)
-{
-	const struct part *x = a, *y = b;
-
-	return x->number < y->number ? -1 : x->number > y->number;
-}
+enum { AHEAD = 16 }; /* keys that are made before they are looked up */
 
 /* The keys of all tables as numbers in `all`, whose own distributions stay empty. */
 static struct part *number_parts(struct ws_keyed *tables, size_t table_count, struct ws_keyed *all,
@@ -100,60 +108,94 @@ static struct part *number_parts(struct ws_keyed *tables, size_t table_count, st
 		total += tables[t].n;
 	parts = ws_malloc(total * sizeof(*parts));
 	for (size_t t = 0; t < table_count; t++)
-		for (size_t i = 0; i < tables[t].n; i++) {
-			uint64_t key[WS_KEYED_WORDS];
+		for (size_t from = 0, m; from < tables[t].n; from += m) {
+			uint64_t keys[AHEAD][WS_KEYED_WORDS];
 
-			memcpy(key, tables[t].keys + i * tables[t].words, tables[t].words * sizeof(*key));
-			if (canonical)
-				canonical(ctx, t, key);
-			ws_keyed_get(all, key);
-			parts[n++] = (struct part){all->last, tables[t].dists + i * tables[t].per};
+			m = tables[t].n - from < AHEAD ? tables[t].n - from : AHEAD;
+			for (size_t i = 0; i < m; i++) {
+				memcpy(keys[i], tables[t].keys + (from + i) * tables[t].words, tables[t].words * sizeof(*keys[i]));
+				if (canonical)
+					canonical(ctx, t, keys[i]);
+				ws_keyed_prefetch(all, keys[i]);
+			}
+			for (size_t i = 0; i < m; i++) {
+				ws_keyed_get(all, keys[i]);
+				parts[n++] = (struct part){tables[t].dists + (from + i) * tables[t].per, (uint32_t)all->last};
+			}
 		}
 	*count = total;
 	return parts;
 }
 
-/* The statistics of each canonical key: several threads, which take one key after the other. */
+/* Put the parts of each number together, in their order; *first gets where each number's begin, and the end after the last. */
+static struct part *sort_parts(struct part *parts, size_t total, size_t numbers, size_t **first)
+{
+	size_t *at = ws_calloc(numbers + 1, sizeof(*at));
+	struct part *to = ws_malloc((total + 1) * sizeof(*to));
+
+	for (size_t i = 0; i < total; i++)
+		at[parts[i].number]++;
+	for (size_t i = 0, sum = 0; i <= numbers; i++) {
+		size_t n = at[i];
+
+		at[i] = sum;
+		sum += n;
+	}
+	for (size_t i = 0; i < total; i++)
+		to[at[parts[i].number]++] = parts[i];
+	memmove(at + 1, at, numbers * sizeof(*at)); /* each stands at the end of its own now: where the next begins */
+	at[0] = 0;
+	free(parts);
+	*first = at;
+	return to;
+}
+
+/* The statistics of each canonical key: several threads, which take some keys after the other. */
 struct summing {
 	const struct part *parts;
 	const size_t *first; /* of each key, and one past the last */
 	struct ws_keyed_sums *out;
-	size_t next;
+	size_t next, step; /* of keys: one at a time where each may have many values */
 };
+
+static void sum_key(struct summing *m, size_t i, struct ws_dist **same)
+{
+	const struct part *parts = m->parts + m->first[i];
+	size_t n = m->first[i + 1] - m->first[i];
+
+	if (i + AHEAD < m->out->n)
+		__builtin_prefetch(m->parts[m->first[i + AHEAD]].dists);
+	for (uint32_t p = 0; p < m->out->per; p++) {
+		for (size_t k = 0; k < n; k++)
+			same[k] = parts[k].dists + p;
+		m->out->s[i * m->out->per + p] = ws_dist_summary(same, n);
+		for (size_t k = 0; k < n; k++) /* at once: memory peaks here */
+			ws_dist_free(same[k]);
+	}
+}
 
 static void *sum_keys(void *arg)
 {
 	struct summing *m = arg;
 	struct ws_dist **same = NULL;
-	size_t cap = 0, i;
+	size_t cap = 0, from;
 
-	while ((i = __atomic_fetch_add(&m->next, 1, __ATOMIC_RELAXED)) < m->out->n) {
-		const struct part *parts = m->parts + m->first[i];
-		size_t n = m->first[i + 1] - m->first[i];
-
-		ws_grow(same, cap, n);
-		for (uint32_t p = 0; p < m->out->per; p++) {
-			for (size_t k = 0; k < n; k++)
-				same[k] = parts[k].dists + p;
-			m->out->s[i * m->out->per + p] = ws_dist_summary(same, n);
-			for (size_t k = 0; k < n; k++) /* at once: memory peaks here */
-				ws_dist_free(same[k]);
+	while ((from = __atomic_fetch_add(&m->next, m->step, __ATOMIC_RELAXED)) < m->out->n)
+		for (size_t i = from; i < from + m->step && i < m->out->n; i++) {
+			ws_grow(same, cap, m->first[i + 1] - m->first[i]);
+			sum_key(m, i, same);
 		}
-	}
 	free(same);
 	return NULL;
 }
 
-static void sum_all(const struct part *parts, size_t total, struct ws_keyed_sums *out)
+static void sum_all(const struct part *parts, const size_t *first, size_t total, struct ws_keyed_sums *out)
 {
 	struct ws_scan any = {.table = WS_TABLE_cuda_kernel};
-	size_t *first = ws_calloc(out->n + 1, sizeof(*first));
-	struct summing m = {.parts = parts, .first = first, .out = out};
+	struct summing m = {.parts = parts, .first = first, .out = out, .step = out->n > 1 << 14 ? 1 << 10 : 1};
 	uint32_t workers = total > 16 ? ws_scan_workers(&any) : 1, started = 1;
 	pthread_t *threads = ws_calloc(workers, sizeof(*threads));
 
-	for (size_t i = 0; i < total; i++)
-		first[parts[i].number + 1] = i + 1;
 	for (; started < workers; started++)
 		if (pthread_create(&threads[started], NULL, sum_keys, &m))
 			break; /* fewer do it too */
@@ -161,7 +203,6 @@ static void sum_all(const struct part *parts, size_t total, struct ws_keyed_sums
 	for (uint32_t i = 1; i < started; i++)
 		pthread_join(threads[i], NULL);
 	free(threads);
-	free(first);
 }
 
 void ws_keyed_merge(struct ws_keyed *tables, size_t table_count, void (*canonical)(void *ctx, size_t table, uint64_t *key),
@@ -169,18 +210,18 @@ void ws_keyed_merge(struct ws_keyed *tables, size_t table_count, void (*canonica
 {
 	uint32_t words = table_count ? tables[0].words : 1, per = table_count ? tables[0].per : 1;
 	struct ws_keyed all = {.words = words};
-	size_t total;
+	size_t total, *first;
 	struct part *parts = number_parts(tables, table_count, &all, canonical, ctx, &total);
 
-	if (total)
-		qsort(parts, total, sizeof(*parts), by_number);
+	parts = sort_parts(parts, total, all.n, &first);
 	*out = (struct ws_keyed_sums){.n = all.n, .words = words, .per = per};
 	out->s = ws_calloc(all.n * per, sizeof(*out->s));
-	sum_all(parts, total, out);
+	sum_all(parts, first, total, out);
 	out->keys = all.keys;
 	all.keys = NULL;
 	ws_keyed_free(&all);
 	free(parts);
+	free(first);
 	for (size_t t = 0; t < table_count; t++) /* whose distributions are free already */
 		ws_keyed_free(&tables[t]);
 }

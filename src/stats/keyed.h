@@ -20,12 +20,14 @@ struct ws_keyed {
 	uint64_t *keys;
 	struct ws_dist *dists;
 	size_t n, keys_cap, dists_cap;
-	uint32_t *slots; /* number of the key + 1, open addressing */
+	uint64_t *slots; /* low half of the hash, and number of the key + 1; open addressing */
 	size_t mask;	 /* slots - 1; 0 when there are none */
 	size_t last;	 /* the last key: equal ones come in runs */
 };
 
 struct ws_dist *ws_keyed_slow(struct ws_keyed *t, const uint64_t *key);
+/* Fetch what looking `key` up will touch: worth while a few keys ahead, where there are more keys than the cache holds. */
+void ws_keyed_prefetch(const struct ws_keyed *t, const uint64_t *key);
 void ws_keyed_free(struct ws_keyed *t);
 
 /*

@@ -117,3 +117,10 @@ char *ws_launches_prefixed(const struct ws_launches *l, ws_range_key key, const 
 	*len = range_len + 1 + name_len;
 	return s;
 }
+
+const char *ws_launches_range_text(const struct ws_launches *l, ws_range_key key, size_t *len, char **owned)
+{
+	if (!l->table.prefixes[(uint32_t)(key >> 32) & (INT32_MAX >> 1)].len)
+		return ws_report_string(l->s->r, (uint32_t)key, len);
+	return *owned = ws_launches_range_name(l, key, len);
+}

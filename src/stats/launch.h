@@ -56,6 +56,8 @@ ws_range_key ws_launches_key(const struct ws_launches *l, uint32_t range);
 ws_range_key ws_launches_node_key(const struct ws_launches *l, uint32_t node);
 /* "domain:text" of a key. Owned by the caller. */
 char *ws_launches_range_name(const struct ws_launches *l, ws_range_key key, size_t *len);
+/* The same, the report's own text where it can be; else *owned gets what the caller is to free. */
+const char *ws_launches_range_text(const struct ws_launches *l, ws_range_key key, size_t *len, char **owned);
 /* "range/name", or the name alone without a range. Owned by the caller; *len is that of name before and of the result after. */
 char *ws_launches_prefixed(const struct ws_launches *l, ws_range_key key, const char *name, size_t *len);
 

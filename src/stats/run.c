@@ -41,7 +41,7 @@ static const char *format_spec(const struct ws_stats_request *q, size_t i)
 {
 	const char *output = pick(q->outputs, q->output_count, i), *format = pick(q->formats, q->format_count, i);
 
-	return format && *format ? format : output && strcmp(output, "-") ? "csv" : "column";
+	return format && *format && strcmp(format, ".") ? format : output && strcmp(output, "-") ? "csv" : "column";
 }
 
 static int check_output(const char *output, struct ws_err *e)
@@ -69,6 +69,24 @@ static const struct ws_stat *find(const char *spec)
 
 	free(name);
 	return stat;
+}
+
+static const char *elsewhere(const char *spec)
+{
+	char *name = ws_strndup(spec, strcspn(spec, ":"));
+	const char *why = ws_stat_elsewhere(name);
+
+	free(name);
+	return why;
+}
+
+/* The report goes by another name today. */
+static void tell_new_name(const char *spec, const struct ws_stat *stat)
+{
+	size_t n = strcspn(spec, ":");
+
+	if (strlen(stat->name) != n || memcmp(stat->name, spec, n))
+		ws_say("the report %.*s is called %s now", (int)n, spec, stat->name);
 }
 
 static bool same_arg(const char *arg, size_t n, const char *known)
@@ -134,12 +152,17 @@ int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e)
 
 		if (user && ws_user_report_check(user, q->reports[i], e) < 0)
 			return -1;
-		if (user)
+		if (user || elsewhere(q->reports[i]))
 			continue;
+		if (!stat && ws_user_report_script(q->user, q->reports[i]))
+			return ws_fail(e, "'%s' is a script, and scripts are not run: write the report as a query, %.*s.sql", q->reports[i],
+				       (int)strcspn(q->reports[i], ":"), q->reports[i]);
 		if (!stat)
 			return ws_fail(e, "there is no report '%s'; --help-reports lists those there are", q->reports[i]);
 		if (check_args(stat, q->reports[i], e) < 0)
 			return -1;
+		if (!q->quiet)
+			tell_new_name(q->reports[i], stat);
 	}
 	for (size_t i = 0; !q->report_count && ws_stats_list[i]; i++)
 		reports += ws_stats_list[i]->by_default;
@@ -147,7 +170,7 @@ int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e)
 		return ws_fail(e, "%zu %s are given for %zu %s", q->format_count > reports ? q->format_count : q->output_count,
 			       q->format_count > reports ? "formats" : "outputs", reports, reports == 1 ? "report" : "reports");
 	for (size_t i = 0; i < q->format_count; i++)
-		if (*q->formats[i] && !ws_format_find(q->formats[i], &args, e))
+		if (*q->formats[i] && strcmp(q->formats[i], ".") && !ws_format_find(q->formats[i], &args, e))
 			return -1;
 	for (size_t i = 0; i < q->output_count; i++)
 		if (check_output(q->outputs[i], e) < 0)
@@ -155,29 +178,53 @@ int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e)
 	return q->filter_time ? ws_filter_time_check(q->filter_time, e) : 0;
 }
 
-/* Length of a path without .wsrep. */
+/* Length of a path without what says which kind of file it is. */
 static int without_extension(const char *path)
 {
+	static const char *const extensions[] = {".wsrep", ".sqlite", ".nsys-rep", ".json.gz", ".json", ".pftrace"};
 	size_t n = strlen(path);
 
-	return (int)(n > 6 && !strcmp(path + n - 6, ".wsrep") ? n - 6 : n);
+	for (size_t i = 0; i < WS_COUNT(extensions); i++) {
+		size_t k = strlen(extensions[i]);
+
+		if (n > k && !strcmp(path + n - k, extensions[i]))
+			return (int)(n - k);
+	}
+	return (int)n;
 }
 
-/* Where the report goes: "-", or BASE_REPORT.EXT; BASE is the file's own name for ".". */
-static char *output_path(const struct job *j, const char *output)
+/* The report's part of a file name: as it was asked for, with its arguments and the range it is about. */
+static char *name_in_file(const struct job *j, size_t i)
 {
-	const char *path = ws_report_path(j->s.r), *name = j->printer.name, *ext = j->printer.format->extension;
-	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	const struct ws_stats_request *q = j->q;
+	char *name = ws_format("%s%s%s", i < q->report_count ? q->reports[i] : j->printer.name, q->filter_nvtx ? "_nvtx=" : "",
+			       q->filter_nvtx ? q->filter_nvtx : "");
+
+	for (char *s = name; *s; s++)
+		*s = *s == ':' ? '_' : *s == '/' ? '-' : *s;
+	return name;
+}
+
+/* Where report i goes: "-", or BASE_REPORT.EXT; BASE is the file's own name for ".". */
+static char *output_path(const struct job *j, size_t i)
+{
+	const char *output = pick(j->q->outputs, j->q->output_count, i), *ext = j->printer.format->extension;
+	const char *path = ws_report_path(j->s.r), *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	char *name, *out;
 
 	if (!output || !strcmp(output, "-"))
 		return ws_strdup("-");
 	if (*output == '@')
 		return ws_strdup(output);
+	name = name_in_file(j, i);
 	if (!strcmp(output, "."))
-		return ws_format("%.*s_%s.%s", without_extension(path), path, name, ext);
-	if (j->q->several)
-		return ws_format("%s_%.*s_%s.%s", output, without_extension(base), base, name, ext);
-	return ws_format("%s_%s.%s", output, name, ext);
+		out = ws_format("%.*s_%s.%s", without_extension(path), path, name, ext);
+	else if (j->q->several)
+		out = ws_format("%s_%.*s_%s.%s", output, without_extension(base), base, name, ext);
+	else
+		out = ws_format("%s_%s.%s", output, name, ext);
+	free(name);
+	return out;
 }
 
 /* Open where the table goes, when it has its first row. */
@@ -253,7 +300,11 @@ static void notes(const struct job *j)
 	if (j->s.unended && !j->q->quiet)
 		ws_say("%s: %s leaves out %" PRIu64 " of the %s: %s %s", file, name, j->s.unended, j->stat->what,
 		       j->s.unended == 1 ? "it" : "they", j->stat->unended ? j->stat->unended : "never ended");
-	if (!j->begun && !j->failed && !j->q->quiet)
+	if (j->begun || j->failed || j->q->quiet)
+		return;
+	if (j->stat->why && !j->s.windowed)
+		ws_say("%s: %s skipped: no %s were recorded: %s", file, name, j->stat->what, j->stat->why(j->s.r));
+	else
 		ws_say("%s: %s skipped: no %s %s", file, name, j->stat->what, why_none(&j->s));
 }
 
@@ -277,7 +328,7 @@ static int begin(struct job *j, size_t i)
 		ws_say("%s", j->e.msg);
 		return -1;
 	}
-	j->path = output_path(j, pick(j->q->outputs, j->q->output_count, i));
+	j->path = output_path(j, i);
 	return 0;
 }
 
@@ -374,6 +425,11 @@ static int make_all(const struct ws_stats *s, const struct ws_stats_request *q)
 	for (size_t i = 0; i < q->report_count && rc != WS_OUTFILE_PIPE; i++) {
 		const struct ws_user_report *user = ws_user_report_find(q->user, q->reports[i]);
 
+		if (!user && elsewhere(q->reports[i])) {
+			if (!q->quiet)
+				ws_say("%s: %s skipped: %s", ws_report_path(s->r), q->reports[i], elsewhere(q->reports[i]));
+			continue;
+		}
 		rc = worse(rc, user ? make_user(s, q, user, i) : make(s, q, find(q->reports[i]), i));
 	}
 	for (size_t i = 0; !q->report_count && ws_stats_list[i] && rc != WS_OUTFILE_PIPE; i++)

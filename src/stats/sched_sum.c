@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "query/states.h"
+#include "query/absent.h"
 #include "stats/stats.h"
 
 enum { TIME, RUN, SPANS, AVERAGE, LONGEST, READY, READY_LONGEST, WAIT, SWITCHES, PREEMPTED, MOVES, CORES, PID, TID, NAME, COLUMNS };
@@ -177,6 +178,7 @@ const struct ws_stat ws_stat_sched_sum = {
 	"Time that each thread ran, waited for a core (Queue: from its wake-up or its preemption to its switch-in) and waited for "
 	"something else; how often it was switched out, of that preempted, and moved to another core.",
     .what = "context switches",
+    .why = ws_why_no_switches,
     .columns = columns,
     .column_count = COLUMNS,
     .run = run,

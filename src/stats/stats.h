@@ -28,6 +28,7 @@ struct ws_stats {
 struct ws_stat {
 	const char *name, *title, *about;
 	const char *what;    /* what there is none of when it has no rows: "NVTX ranges" */
+	const char *(*why)(const struct ws_report *r); /* why there is none: see query/absent.h; NULL when nothing is known */
 	bool by_default;     /* among those made when none is asked for */
 	const char *unended; /* what is said of rows without an end, after "of the WHAT: "; NULL for "never ended" */
 	const char *const
@@ -38,7 +39,10 @@ struct ws_stat {
 };
 
 extern const struct ws_stat *const ws_stats_list[]; /* ended by NULL */
+/* The report of this name, or the one that the reference tool once called so; NULL when there is none. */
 const struct ws_stat *ws_stat_find(const char *name);
+/* Why a report that the reference tool has can have no rows here, as in "NAME skipped: ..."; NULL for other names. */
+const char *ws_stat_elsewhere(const char *name);
 /* Was the argument given? For one that ends in = or =*, what stands after it, up to a colon or the end; else "". NULL when it was
  * not given. */
 const char *ws_stats_arg(const struct ws_stats *s, const char *name);

@@ -20,10 +20,11 @@ struct ws_std8_line {
 	const char *style2; /* and another after it */
 	const char *name;
 	size_t name_len;
-	uint64_t total; /* of s, at most UINT64_MAX: filled in by the sort, which so seldom follows the pointer */
+	const char *tail; /* shown behind the name and a slash; NULL for none */
+	size_t tail_len;
 };
 
-/* Sort by total, largest first, then by name and style; then print every line with its share of the sum. */
+/* Sort by total, largest first, then by name, tail and style; then print every line with its share of the sum. */
 void ws_std8_print(struct ws_stats *s, struct ws_std8_line *lines, size_t count);
 /* The two steps of it. */
 void ws_std8_sort(struct ws_std8_line *lines, size_t count);

@@ -12,53 +12,131 @@
 
 #include "stats/formats.h"
 
+static const char *const no_args[] = {NULL};
+static const char *const header_args[] = {"nohdr", NULL};
+static const char *const tsv_args[] = {"nohdr", "esc", NULL};
+static const char *const kept_args[] = {"nohdr", "nolimit", "nofmt", "<width>", NULL};
+static const char *const html_args[] = {"nohdr", "nofmt", "title=<title>", "css=<address>", NULL};
+static const char *const marked_args[] = {"nohdr", "nofmt", NULL};
+
+#define WIDTHS                                                                                                                    \
+	"Numbers are on the right, texts on the left. A column is as wide as what stands in it, names at most 100 characters "    \
+	"unless nolimit is given. Widths, one for each column from the left, say otherwise: a number cuts what is longer, and "    \
+	"marks it with an ellipsis; a dot leaves the column as it is; 0 leaves it out. nofmt writes numbers without separators."
+
 const struct ws_format ws_formats[] = {
-    {"column", NULL, "txt", "aligned columns for a terminal", true, true, ws_column_begin, ws_kept_row, ws_column_end},
-    {"table", NULL, "txt", "columns in a box", true, true, ws_kept_begin, ws_kept_row, ws_box_end},
-    {"csv", NULL, "csv", "comma-separated values", false, false, ws_csv_begin, ws_csv_row, ws_lines_end},
-    {"tsv", NULL, "tsv", "tab-separated values; tabs, newlines and backslashes in names are escaped", false, false, ws_tsv_begin,
-     ws_tsv_row, ws_lines_end},
-    {"json", NULL, "json", "an array of objects, one a row", false, false, ws_json_begin, ws_json_row, ws_json_end},
-    {"html", "hdoc", "html", "an HTML document", true, true, ws_html_begin, ws_html_row, ws_html_end},
-    {"htable", NULL, "html", "an HTML table without a document around it", false, true, ws_htable_begin, ws_html_row,
-     ws_htable_end},
-    {"markdown", "md", "md", "a Markdown table", true, true, ws_markdown_begin, ws_markdown_row, ws_markdown_end},
+    {"column", NULL, "txt", "aligned columns for a terminal", true, false, kept_args, WIDTHS, ws_column_begin, ws_kept_row, ws_column_end},
+    {"table", NULL, "txt", "columns in a box", true, false, kept_args, WIDTHS, ws_kept_begin, ws_kept_row, ws_box_end},
+    {"csv", NULL, "csv", "comma-separated values", false, true, header_args,
+     "A field is quoted when it has a comma, a quote or a line break in it; quotes inside are doubled.", ws_csv_begin, ws_csv_row,
+     ws_lines_end},
+    {"tsv", NULL, "tsv", "tab-separated values", false, true, tsv_args,
+     "Tabs and line breaks in names become blanks; with esc they are written as \\t, \\n and \\r, and a backslash as two.",
+     ws_tsv_begin, ws_tsv_row, ws_lines_end},
+    {"json", NULL, "json", "an array of objects, one a row", false, true, no_args,
+     "Names of columns are keys, as in the header of csv. What is empty there is an empty text.", ws_json_begin, ws_json_row,
+     ws_json_end},
+    {"html", "hdoc", "html", "an HTML document", true, false, html_args,
+     "title is that of the document, and css the address of a style sheet that it asks for.", ws_html_begin, ws_html_row,
+     ws_html_end},
+    {"htable", NULL, "html", "an HTML table without a document around it", false, false, marked_args, "To put into a page.", ws_htable_begin,
+     ws_html_row, ws_htable_end},
+    {"markdown", "md", "md", "a Markdown table", true, false, marked_args, "Punctuation in names is escaped.", ws_markdown_begin,
+     ws_markdown_row, ws_markdown_end},
     {NULL},
 };
 
-static int format_arg(const struct ws_format *f, const char *arg, struct ws_format_args *args, struct ws_err *e)
+static bool takes(const struct ws_format *f, const char *known)
 {
-	if (!strcmp(arg, "nohdr")) {
-		args->nohdr = true;
+	for (const char *const *a = f->args; *a; a++)
+		if (!strcmp(*a, known))
+			return true;
+	return false;
+}
+
+/* A width: digits, or a dot for one that is found. */
+static bool read_width(const struct ws_format *f, const char *s, size_t n, struct ws_format_args *args)
+{
+	unsigned v = 0;
+
+	if (!takes(f, "<width>") || !n || n > 4 || args->width_count == WS_WIDTHS)
+		return false;
+	for (size_t i = 0; i < n && *s != '.'; i++) {
+		if (s[i] < '0' || s[i] > '9')
+			return false;
+		v = v * 10 + (unsigned)(s[i] - '0');
+	}
+	if (*s == '.' && n > 1)
+		return false;
+	args->widths[args->width_count++] = (uint16_t)(*s == '.' ? WS_WIDTH_AUTO : v);
+	return true;
+}
+
+/* An address has colons of its own: those before a slash or a digit. */
+static size_t arg_length(const char *s)
+{
+	size_t n = strcspn(s, ":");
+
+	while (!strncmp(s, "css=", 4) && s[n] == ':' && strchr("/0123456789", s[n + 1]) && s[n + 1])
+		n += 1 + strcspn(s + n + 1, ":");
+	return n;
+}
+
+static int format_arg(const struct ws_format *f, const char *s, size_t n, struct ws_format_args *args, struct ws_err *e)
+{
+	struct ws_text known = {0};
+	const struct {
+		const char *name;
+		bool *flag;
+	} flags[] = {{"nohdr", &args->nohdr}, {"nolimit", &args->nolimit}, {"nofmt", &args->nofmt}, {"esc", &args->escape}};
+
+	for (size_t i = 0; i < WS_COUNT(flags); i++)
+		if (strlen(flags[i].name) == n && !memcmp(flags[i].name, s, n) && takes(f, flags[i].name)) {
+			*flags[i].flag = true;
+			return 0;
+		}
+	if (n >= 6 && !memcmp(s, "title=", 6) && takes(f, "title=<title>")) {
+		args->title.s = s + 6;
+		args->title.n = n - 6;
 		return 0;
 	}
-	if (f->args && !strcmp(arg, "nolimit")) {
-		args->nolimit = true;
+	if (n >= 4 && !memcmp(s, "css=", 4) && takes(f, "css=<address>")) {
+		args->css.s = s + 4;
+		args->css.n = n - 4;
 		return 0;
 	}
-	if (f->args && !strcmp(arg, "nofmt")) {
-		args->nofmt = true;
+	if (read_width(f, s, n, args))
 		return 0;
-	}
-	return ws_fail(e, "the format %s has no argument '%s'; it has nohdr%s", f->name, arg, f->args ? ", nolimit, nofmt" : "");
+	for (const char *const *a = f->args; *a; a++)
+		ws_text_printf(&known, "%s%s", a == f->args ? "" : ", ", *a);
+	ws_fail(e, "the format %s has no argument '%.*s'; it has %s", f->name, (int)n, s, known.len ? known.s : "none");
+	ws_text_free(&known);
+	return -1;
+}
+
+const struct ws_format *ws_format_named(const char *name, size_t n)
+{
+	for (const struct ws_format *f = ws_formats; f->name; f++)
+		if ((strlen(f->name) == n && !memcmp(f->name, name, n)) || (f->alias && strlen(f->alias) == n && !memcmp(f->alias, name, n)))
+			return f;
+	return NULL;
 }
 
 const struct ws_format *ws_format_find(const char *spec, struct ws_format_args *args, struct ws_err *e)
 {
-	char *copy = ws_strdup(spec), *save, *name = strtok_r(copy, ":", &save), *arg;
-	const struct ws_format *f = ws_formats;
+	size_t n = strcspn(spec, ":");
+	const struct ws_format *f = ws_format_named(spec, n);
 
 	memset(args, 0, sizeof(*args));
-	while (f->name && name && strcmp(f->name, name) && (!f->alias || strcmp(f->alias, name)))
-		f++;
-	if (!name || !f->name) {
+	if (!f) {
 		ws_fail(e, "there is no format '%s'; choose column, table, csv, tsv, json, html, htable or markdown", spec);
-		f = NULL;
+		return NULL;
 	}
-	while (f && (arg = strtok_r(NULL, ":", &save)))
-		if (format_arg(f, arg, args, e) < 0)
-			f = NULL;
-	free(copy);
+	for (const char *s = spec + n; *s; s += n) {
+		n = arg_length(++s);
+		if (n && format_arg(f, s, n, args, e) < 0)
+			return NULL;
+	}
 	return f;
 }
 
@@ -111,9 +189,9 @@ void ws_print_header(const struct ws_printer *o, size_t column, struct ws_text *
 	const struct ws_column *c = &o->columns[column];
 
 	ws_text_puts(t, c->name);
-	if (c->kind == WS_KIND_PERCENT)
+	if (c->kind == WS_KIND_PERCENT || c->kind == WS_KIND_SHARE)
 		ws_text_puts(t, " (%)");
-	else if (c->kind == WS_KIND_TIME || c->kind == WS_KIND_MEAN)
+	else if (c->kind == WS_KIND_TIME || c->kind == WS_KIND_MEAN || c->kind == WS_KIND_AVERAGE)
 		ws_text_printf(t, " (%s)", o->unit->name);
 	else if (c->kind == WS_KIND_SIZE || c->kind == WS_KIND_RATE)
 		ws_text_puts(t, c->kind == WS_KIND_SIZE ? " (MB)" : " (MB/s)");
@@ -138,7 +216,13 @@ static void put_fixed(struct ws_text *t, uint64_t v, bool negative, unsigned dec
 	} while (v);
 	if (negative)
 		*--p = '-';
-	ws_text_add(t, p, (size_t)(buf + sizeof(buf) - p));
+	if (t->cap - t->len <= sizeof(buf)) {
+		ws_text_add(t, p, (size_t)(buf + sizeof(buf) - p));
+		return;
+	}
+	while (p < buf + sizeof(buf)) /* few: faster than a call */
+		t->s[t->len++] = *p++;
+	t->s[t->len] = 0;
 }
 
 /* Rounded half up; values are not negative, and none goes beyond 64 bits but by damage: it prints as the largest. */
@@ -176,7 +260,11 @@ void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_
 		put_fixed(t, rounded((c->type == WS_CELL_INT ? (long double)magnitude : c->r) / 1000), negative, 3, grouped);
 	else if (c->type == WS_CELL_INT)
 		put_fixed(t, magnitude, negative, kind == WS_KIND_TIME ? o->unit->power : 0, grouped);
-	else if (kind == WS_KIND_MEAN && o->unit->power)
+	else if (kind == WS_KIND_SHARE && o->format->exact)
+		put_fixed(t, rounded(c->r * 1e9L), false, 9, grouped);
+	else if (kind == WS_KIND_AVERAGE && o->format->exact)
+		put_fixed(t, rounded(c->r * 1000), false, o->unit->power + 3, grouped);
+	else if ((kind == WS_KIND_MEAN || kind == WS_KIND_AVERAGE) && o->unit->power)
 		put_fixed(t, rounded(c->r), false, o->unit->power, grouped);
 	else
 		put_fixed(t, rounded(c->r * 10), false, 1, grouped);

@@ -23,6 +23,8 @@ enum ws_kind {
 	WS_KIND_TIME,	 /* whole nanoseconds */
 	WS_KIND_MEAN,	 /* nanoseconds with a fraction; one decimal */
 	WS_KIND_RATIO,	 /* how many on average; one decimal */
+	WS_KIND_SHARE,	 /* a percentage of a table of our own: one decimal for people, nine for programs */
+	WS_KIND_AVERAGE, /* nanoseconds with a fraction, likewise: for programs three decimals more than a time has */
 	WS_KIND_SIZE,	 /* bytes; shown in MB (10^6) with three decimals */
 	WS_KIND_RATE,	 /* bytes a second; likewise */
 	WS_KIND_VALUE,	 /* whatever a query gives: numbers in full, texts, from row to row */
@@ -73,25 +75,39 @@ struct ws_timeunit {
 /* ns, us, ms, s, or a prefix of nanoseconds... as nsec and usec; NULL for anything else. */
 const struct ws_timeunit *ws_timeunit_find(const char *name);
 
+/* Widths of columns that users may give: beyond so many columns they are found by themselves. */
+enum { WS_WIDTHS = 64, WS_WIDTH_AUTO = UINT16_MAX };
+
 struct ws_format_args {
 	bool nohdr;   /* no header line */
 	bool nolimit; /* column, table: names are not cut at 100 columns */
 	bool nofmt;   /* no thousands separators */
+	bool escape;  /* tsv: tabs and line breaks in names as \t, \n, \r; else they become blanks */
+	struct {
+		const char *s; /* in the text that ws_format_find was given; NULL when not given */
+		size_t n;
+	} title, css; /* of an HTML document: its title, the address of a style sheet */
+	uint16_t widths[WS_WIDTHS]; /* column, table: of the first width_count columns; WS_WIDTH_AUTO, or 0 for a column not shown */
+	size_t width_count;
 };
 
 struct ws_printer; /* one table being written */
 
 struct ws_format {
 	const char *name, *alias, *extension, *about;
-	bool titled; /* it shows the report's title */
-	bool args;   /* understands nolimit and nofmt */
+	bool titled;	 /* it shows the report's title */
+	bool exact;	 /* for programs: figures of our own tables with more digits than people read */
+	const char *const *args; /* arguments it takes, ended by NULL: nohdr, title=... and so on, "<width>" for widths */
+	const char *details;	 /* what --help-formats says of it when asked for it by name */
 	void (*begin)(struct ws_printer *o);
 	void (*row)(struct ws_printer *o, const struct ws_cell *cells);
 	void (*end)(struct ws_printer *o);
 };
 extern const struct ws_format ws_formats[]; /* ended by an entry without a name */
 
-/* `spec` is a format's name and arguments, such as csv:nohdr. Returns NULL with a message. */
+/* The format of this name, or NULL. */
+const struct ws_format *ws_format_named(const char *name, size_t n);
+/* `spec` is a format's name and arguments, such as csv:nohdr; *args points into it. Returns NULL with a message. */
 const struct ws_format *ws_format_find(const char *spec, struct ws_format_args *args, struct ws_err *e);
 
 struct ws_printer {

@@ -2,7 +2,8 @@
  * thread_wait_sum.c - what each thread waited for: by reason, call and what the call was about.
  *
  * A wait is a state of query/states.c: off the core for one reason, or polling in a CUDA call that waits for the GPU. Its object is
- * the lock with the thread that held it, the path of a file, or the address of what was waited on.
+ * the lock with the thread that held it, the path of a file, or the address of what was waited on; where nothing is known, the
+ * thread that woke it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "query/states.h"
 #include "stats/cuda.h"
 #include "stats/keyed.h"
+#include "query/absent.h"
 #include "stats/stats.h"
 #include "stats/std8.h"
 
@@ -44,7 +46,9 @@ static void take(void *ctx, uint32_t worker, const struct ws_state *st)
 	if (x->objects) {
 		key[K_FUNCTION] = ws_report_string_key(x->s->r, st->function);
 		/* a path says more than its descriptor, which may be another file's later */
-		key[K_OBJECT] = st->path ? UINT64_C(1) << 63 | ws_report_string_key(x->s->r, st->path) : st->object & INT64_MAX;
+		key[K_OBJECT] = st->path		   ? UINT64_C(1) << 63 | ws_report_string_key(x->s->r, st->path)
+				: st->wait == WS_WAIT_NONE ? st->waker
+							   : st->object & INT64_MAX;
 		if (st->holder)
 			key[K_HOLDER] = (uint64_t)ws_who_thread(x->s->who, st->thread)->process << 32 | st->holder;
 	}
@@ -80,6 +84,10 @@ static void put_object(const struct waits *x, const uint64_t *key, struct ws_tex
 		const char *path = ws_report_string(x->s->r, (uint32_t)object, &len);
 
 		ws_text_add(t, path, len);
+	} else if (object && key[K_WAIT] == WS_WAIT_NONE) {
+		const struct ws_thread_info *waker = ws_who_thread(x->s->who, (uint32_t)object);
+
+		ws_text_printf(t, "woken by %s (%u)", *waker->name ? waker->name : "thread", waker->tid);
 	} else if (object) {
 		ws_text_printf(t, address ? "0x%" PRIx64 : "%" PRIu64, object);
 	}
@@ -178,11 +186,13 @@ const struct ws_stat ws_stat_thread_wait_sum = {
     .name = "thread_wait_sum",
     .title = "Waits by Thread and Reason",
     .about = "What threads waited for: a lock (with the thread that held it), a condition, I/O (with the path), sleep, the GPU, "
-	     "Python's GIL, "
-	     "a core to run on. Waiting for the GPU counts while it polls too. Without context switches, the whole of a blocking "
+	     "Python's GIL (with the thread that held it longest meanwhile), "
+	     "a core to run on. Where no reason is known, the thread that ended the wait is named, if wake-ups were traced. "
+	     "Waiting for the GPU counts while it polls too. Without context switches, the whole of a blocking "
 	     "call counts. "
 	     ":reason makes one line of each reason, :reason:thread of each reason and thread.",
     .what = "waits of threads",
+    .why = ws_why_no_waits,
     .args = args,
     .columns = columns,
     .column_count = COLUMNS,

@@ -117,6 +117,10 @@ int ws_user_reports_folder(struct ws_user_reports *u, const char *folder, struct
 		struct ws_user_report *r;
 		char *path;
 
+		if (n > 3 && !strcmp(entry->d_name + n - 3, ".py") && is_name(entry->d_name, n - 3)) {
+			ws_grow(u->scripts, u->script_cap, u->script_count + 1);
+			u->scripts[u->script_count++] = ws_strndup(entry->d_name, n - 3);
+		}
 		if (n <= 4 || strcmp(entry->d_name + n - 4, ".sql") || !is_name(entry->d_name, n - 4))
 			continue;
 		r = add(u, entry->d_name, n - 4);
@@ -156,8 +160,21 @@ const struct ws_user_report *ws_user_report_find(const struct ws_user_reports *u
 	return NULL;
 }
 
+bool ws_user_report_script(const struct ws_user_reports *u, const char *spec)
+{
+	size_t n = strcspn(spec, ":");
+
+	for (size_t i = 0; u && i < u->script_count; i++)
+		if (strlen(u->scripts[i]) == n && !memcmp(u->scripts[i], spec, n))
+			return true;
+	return false;
+}
+
 void ws_user_reports_free(struct ws_user_reports *u)
 {
+	for (size_t i = 0; i < u->script_count; i++)
+		free(u->scripts[i]);
+	free(u->scripts);
 	for (size_t i = 0; i < u->n; i++) {
 		struct ws_user_report *r = &u->v[i];
 

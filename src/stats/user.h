@@ -19,6 +19,8 @@ struct ws_user_report {
 struct ws_user_reports {
 	struct ws_user_report *v;
 	size_t n, cap;
+	char **scripts; /* NAME of each NAME.py in the folders: known, to say that none is run */
+	size_t script_count, script_cap;
 };
 
 /* Add the reports of a folder. 0, or -1 with a message. */
@@ -27,6 +29,8 @@ int ws_user_reports_folder(struct ws_user_reports *u, const char *folder, struct
 const char *ws_user_reports_sql(struct ws_user_reports *u, const char *sql);
 /* The report that `spec` begins with, up to a colon; NULL when there is none. */
 const struct ws_user_report *ws_user_report_find(const struct ws_user_reports *u, const char *spec);
+/* Does a folder have a script of this name (up to a colon) instead of a query? */
+bool ws_user_report_script(const struct ws_user_reports *u, const char *spec);
 void ws_user_reports_free(struct ws_user_reports *u);
 
 /* Check the arguments of `spec`; 0, or -1 with a message. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "export/outfile.h"
+#include "query/absent.h"
 #include "stats/filter.h"
 
 /* ---- rows of the flat table ---- */
@@ -406,6 +407,22 @@ static const char *view_name(const struct ws_view_request *q)
 	return names[q->view];
 }
 
+/* There is no row: because of what was asked for, or why else. */
+static void say_nothing(const struct view *v, const char *what)
+{
+	const struct ws_view_request *q = v->q;
+	enum ws_profile_kind kind = q->profile.kind;
+	const char *file = ws_report_path(v->r);
+
+	if (q->filter_time || q->filter_nvtx || q->profile.process || q->profile.thread)
+		ws_say("%s: nothing to show: no %s of those asked for were recorded", file, what);
+	else if (kind == WS_PROFILE_ON_CPU || kind == WS_PROFILE_OFF_CPU)
+		ws_say("%s: nothing to show: no %s were recorded: %s", file, what,
+		       kind == WS_PROFILE_ON_CPU ? ws_why_no_samples(v->r) : ws_why_no_waits(v->r));
+	else
+		ws_say("%s: nothing to show: no %s were recorded", file, what);
+}
+
 static void notes(const struct view *v)
 {
 	static const char *const what[] = {[WS_PROFILE_ON_CPU] = "CPU samples",
@@ -420,10 +437,7 @@ static void notes(const struct view *v)
 	if (v->q->quiet)
 		return;
 	if (!v->p.total.count)
-		ws_say("%s: nothing to show: no %s %s", file, what[v->q->profile.kind],
-		       v->q->filter_time || v->q->filter_nvtx || v->q->profile.process || v->q->profile.thread
-			   ? "of those asked for were recorded"
-			   : "were recorded");
+		say_nothing(v, what[v->q->profile.kind]);
 	if (v->p.truncated)
 		ws_say("%s: the stacks of %" PRIu64 " of %" PRIu64 " samples are incomplete", file, v->p.truncated,
 		       v->p.total.count);

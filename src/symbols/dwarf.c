@@ -25,6 +25,7 @@
 #define GIVE_BACK (UINT64_C(16) << 20) /* bytes of .debug_info between which touched pages are let go */
 #define MOST_KEPT \
 	(UINT64_C(8) << 20) /* bytes of units looked into after which libdw begins anew: it frees nothing before its end */
+#define SPLIT_KEPT (UINT64_C(1) << 20)	  /* about what a unit of a file of its own takes */
 #define MOST_UNPACKED (UINT64_C(1) << 30) /* compressed sections are unpacked into memory: no more than this */
 #define MOST_NESTING 200
 
@@ -38,8 +39,10 @@ struct search {
 	const uint64_t *address;
 	size_t n;
 	bool *seen;
-	/* The unit at hand: */
-	Dwarf_Die unit;
+	/* The unit at hand. What -gsplit-dwarf leaves in the file is a skeleton, which has ranges and lines; the rest is in `unit`.
+	 */
+	Dwarf_Die unit, skeleton;
+	bool split;
 	size_t *index; /* of the wanted addresses in it, sorted */
 	size_t index_n, index_cap;
 	struct chain *chain;
@@ -51,6 +54,7 @@ struct search {
 	size_t line_cap;
 	bool own_lines;	       /* they could be read */
 	struct ws_text *paths; /* of the calls being reported */
+	struct ws_dwarf_missing *missing;
 	void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t calls_n);
 	void *ctx;
 };
@@ -85,7 +89,7 @@ static void unit_addresses(struct search *s)
 	size_t n = 0;
 
 	s->index_n = 0;
-	while ((at = dwarf_ranges(&s->unit, at, &base, &from, &to)) > 0)
+	while ((at = dwarf_ranges(&s->skeleton, at, &base, &from, &to)) > 0)
 		for (size_t i = lower_bound(s->address, s->n, from); i < s->n && s->address[i] < to; i++)
 			if (!s->seen[i]) {
 				ws_grow(s->index, s->index_cap, s->index_n + 1);
@@ -185,7 +189,7 @@ static const char *name_of(Dwarf_Die *die)
 static const char *full_path(struct search *s, const struct ws_lines_file *f, struct ws_text *into)
 {
 	Dwarf_Attribute a;
-	const char *ran_in = dwarf_attr(&s->unit, DW_AT_comp_dir, &a) ? dwarf_formstring(&a) : NULL;
+	const char *ran_in = dwarf_attr(&s->skeleton, DW_AT_comp_dir, &a) ? dwarf_formstring(&a) : NULL;
 
 	if (!f || !*f->name)
 		return NULL;
@@ -207,7 +211,7 @@ static void call_place(struct search *s, Dwarf_Die *die, Dwarf_Files *files, str
 	Dwarf_Word v;
 
 	if (dwarf_attr(die, DW_AT_call_file, &a) && !dwarf_formudata(&a, &v)) {
-		if (s->own_lines)
+		if (s->own_lines && !s->split) /* split units number their files by a table of their own */
 			out->file = full_path(s, ws_lines_file(&s->lines, v), into);
 		else if (files)
 			out->file = dwarf_filesrc(files, v, NULL, NULL);
@@ -229,7 +233,7 @@ static bool own_place(struct search *s, size_t k, struct ws_dwarf_call *out)
 		out->file = full_path(s, ws_lines_file(&s->lines, s->line[k].file), &s->paths[0]);
 		return true;
 	}
-	line = dwarf_getsrc_die(&s->unit, s->address[s->index[k]]);
+	line = dwarf_getsrc_die(&s->skeleton, s->address[s->index[k]]);
 	if (!line)
 		return false;
 	out->file = dwarf_linesrc(line, NULL, NULL);
@@ -261,13 +265,13 @@ static void report(struct search *s, size_t k, Dwarf_Files *files)
 	}
 }
 
-/* The unit's line table: read by ourselves where it stands in the file, else (split units) by libdw. */
+/* The unit's line table: read by ourselves where we know its version, else by libdw. */
 static void read_lines(struct search *s)
 {
 	Dwarf_Attribute a;
 	Dwarf_Word offset;
 
-	s->own_lines = dwarf_attr(&s->unit, DW_AT_stmt_list, &a) && !dwarf_formudata(&a, &offset) &&
+	s->own_lines = dwarf_attr(&s->skeleton, DW_AT_stmt_list, &a) && !dwarf_formudata(&a, &offset) &&
 		       ws_lines_open(&s->lines, &s->sections, offset);
 	if (!s->own_lines)
 		return;
@@ -300,7 +304,7 @@ static void search_unit(struct search *s)
 		visit(s, &s->unit, 0);
 	}
 	read_lines(s);
-	if (!s->own_lines && dwarf_getsrcfiles(&s->unit, &files, &files_n))
+	if ((!s->own_lines || s->split) && dwarf_getsrcfiles(&s->unit, &files, &files_n))
 		files = NULL;
 	for (size_t k = 0; k < s->index_n; k++)
 		report(s, k, files);
@@ -340,6 +344,35 @@ static void give_back(const struct ws_elf *elf, bool headers)
 	}
 }
 
+/* The name of the file with the skeleton's other part; NULL when the unit is whole. */
+static const char *split_file(Dwarf_Die *skeleton)
+{
+	Dwarf_Attribute a;
+
+	if (!dwarf_attr(skeleton, DW_AT_dwo_name, &a) && !dwarf_attr(skeleton, DW_AT_GNU_dwo_name, &a))
+		return NULL;
+	return dwarf_formstring(&a);
+}
+
+/* Set the unit of the skeleton: its other part, where libdw finds that (it opens the file only now), else itself. */
+static void join_split(struct search *s, bool skeleton)
+{
+	Dwarf_Die other = {0};
+	const char *file;
+
+	s->unit = s->skeleton;
+	s->split = skeleton && !dwarf_cu_info(s->skeleton.cu, NULL, NULL, NULL, &other, NULL, NULL, NULL) &&
+		   dwarf_tag(&other) != DW_TAG_invalid;
+	if (s->split)
+		s->unit = other;
+	file = skeleton && !s->split && s->missing ? split_file(&s->skeleton) : NULL;
+	if (!file)
+		return;
+	s->missing->units++;
+	if (!s->missing->file)
+		s->missing->file = ws_strdup(file);
+}
+
 /* Look into units from `*at` on, until the end or until libdw has kept enough of what it read. Whether there is more. */
 static bool search_some(struct search *s, Dwarf *dw, Dwarf_Off *at)
 {
@@ -349,22 +382,20 @@ static bool search_some(struct search *s, Dwarf *dw, Dwarf_Off *at)
 	size_t header;
 
 	for (; looked_into < MOST_KEPT; *at = next) {
-		Dwarf_Die skeleton;
 		uint8_t type = DW_UT_compile;
 
 		if (dwarf_next_unit(dw, *at, &next, &header, &version, NULL, NULL, NULL, NULL, NULL) || next <= *at)
 			return false;
-		if (!dwarf_offdie(dw, *at + header, &s->unit))
+		if (!dwarf_offdie(dw, *at + header, &s->skeleton))
 			continue;
-		if (dwarf_cu_info(s->unit.cu, NULL, &type, NULL, &skeleton, NULL, NULL, NULL) || type == DW_UT_type ||
+		if (dwarf_cu_info(s->skeleton.cu, NULL, &type, NULL, NULL, NULL, NULL, NULL) || type == DW_UT_type ||
 		    type == DW_UT_split_type)
 			continue;
-		if (type == DW_UT_skeleton && dwarf_tag(&skeleton) != DW_TAG_invalid)
-			s->unit = skeleton;
 		unit_addresses(s);
 		if (s->index_n) {
+			join_split(s, type == DW_UT_skeleton);
 			search_unit(s);
-			looked_into += next - *at;
+			looked_into += s->split ? SPLIT_KEPT : next - *at;
 		}
 		passed += next - *at;
 		if (passed > GIVE_BACK || s->index_n) {
@@ -460,10 +491,10 @@ static void find_sections(struct search *s, Elf *handle)
 
 int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address, size_t n,
 		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t calls_n), void *ctx,
-		  struct ws_err *e)
+		  struct ws_dwarf_missing *missing, struct ws_err *e)
 {
 	struct ws_text paths[DEEPEST] = {{0}};
-	struct search s = {.elf = elf, .address = address, .n = n, .found = found, .ctx = ctx, .paths = paths};
+	struct search s = {.elf = elf, .address = address, .n = n, .found = found, .ctx = ctx, .paths = paths, .missing = missing};
 	Dwarf_Off at = 0;
 	bool more = true, any = false;
 
@@ -493,9 +524,9 @@ int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const u
 #else
 int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address, size_t n,
 		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t calls_n), void *ctx,
-		  struct ws_err *e)
+		  struct ws_dwarf_missing *missing, struct ws_err *e)
 {
-	(void)elf, (void)shared, (void)address, (void)n, (void)found, (void)ctx;
+	(void)elf, (void)shared, (void)address, (void)n, (void)found, (void)ctx, (void)missing;
 	return ws_fail(e, "this warpsight was built without libdw");
 }
 #endif

@@ -40,6 +40,7 @@ void ws_modules_free(struct ws_modules *m)
 		ws_elf_close(&m->v[i]->elf);
 		free(m->v[i]->path);
 		free(m->v[i]->dump);
+		free(m->v[i]->split_file);
 		free(m->v[i]);
 	}
 	free(m->v);

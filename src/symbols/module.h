@@ -30,6 +30,8 @@ struct ws_module {
 	struct ws_elf elf;
 	struct ws_cfi *cfi; /* made when first needed; see cfi.h */
 	bool cfi_tried;
+	char *split_file;     /* when symbols were looked up, a file of split debugging information that was not there, */
+	uint64_t split_units; /* and how many are missing; NULL and 0 for none */
 };
 
 /* What the kernel says of a mapping. */

@@ -104,6 +104,7 @@ static void symbolise_elf(struct batch *b)
 {
 	struct ws_module *m = b->wanted[0].module;
 	struct ws_elf separate = {0}, shared = {0};
+	struct ws_dwarf_missing missing = {0};
 	bool has_separate;
 
 	if (!m->opened && m->kind == WS_MODULE_FILE)
@@ -124,7 +125,11 @@ static void symbolise_elf(struct batch *b)
 		const struct ws_elf *elf = has_separate && has_dwarf(&separate) ? &separate : &m->elf;
 		bool has_shared = ws_debugfile_shared(elf, b->opts->dirs, b->opts->dirs_n, &shared);
 
-		ws_dwarf_find(elf, has_shared ? &shared : NULL, b->address, b->n, found_dwarf, b, NULL);
+		free(m->split_file);
+		ws_dwarf_find(elf, has_shared ? &shared : NULL, b->address, b->n, found_dwarf, b, &missing, NULL);
+		m->split_file = missing.file;
+		m->split_units = missing.units;
+		b->result->split += missing.units;
 	}
 	emit_rest(b);
 	ws_elf_close(&separate);

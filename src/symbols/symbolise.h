@@ -35,8 +35,10 @@ struct ws_symbol {
 };
 
 struct ws_symbol_result {
-	uint64_t frames, named;		    /* asked for, and given a name */
-	uint64_t skipped;		    /* not looked at: the budget was spent */
+	uint64_t frames, named; /* asked for, and given a name */
+	uint64_t skipped;	/* not looked at: the budget was spent */
+	uint64_t
+	    split; /* compilation units whose part in a file of its own (-gsplit-dwarf) was not there: without inlined functions */
 	uint64_t modules, missing, changed; /* files: looked at, not there, not the ones that were recorded */
 };
 

@@ -228,6 +228,8 @@ def append_adds_what_is_missing():
 
 @test
 def options_mean_something_or_are_refused():
+    run("export", "-q", "-f", "--include-json=false", "-o", "no.sqlite", report("basic"))
+    refused("export", "-q", "-f", "--include-json", "-o", "no.sqlite", report("basic"), words=("binaryData",), code=2)
     for kind, option in (("jsonlines", "--append"), ("arrow", "--append"), ("hdf", "--append"), ("chrome", "--tables=x"), ("chrome", "--append"),
                          ("perfetto", "--lazy=false"), ("perfetto", "--include-blobs=false"), ("sqlite", "--separate-strings"),
                          ("chrome", "--separate-strings"), ("arrowdir", "--separate-strings")):
@@ -555,6 +557,96 @@ def chrome_flows_have_two_ends():
     _, events = chrome("line")
     arrow = {e["ph"]: e for e in events if e.get("name") == "handed over"}
     same((ns(arrow["s"]["ts"]), ns(arrow["f"]["ts"]), arrow["f"]["tid"]), (110, 260, 1))
+
+
+@test
+def chrome_samples_are_profiles():
+    """Perfetto and Chrome's tools read profiles (nodes and steps of microseconds), chrome://tracing the frame of each event."""
+    db, (d, events) = database("line"), chrome("line")
+    taken = [e for e in events if e["ph"] == "P"]
+    same(sorted(ns(e["ts"]) for e in taken if e["name"] == "ProfileChunk"), sorted(x for x, in rows(db, "SELECT start FROM COMPOSITE_EVENTS")))
+    nodes, now, stacks = {}, {}, collections.Counter()
+    for e in taken:
+        key, data = (e["pid"], e["id"]), e["args"]["data"]
+        if e["name"] == "Profile":
+            now[key] = data["startTime"]
+            continue
+        for n in data["cpuProfile"]["nodes"]:
+            same("parent" not in n or (key, n["parent"]) in nodes, True, "a parent is told first")
+            nodes[key, n["id"]] = n
+        now[key] += data["timeDeltas"][0]
+        same(now[key], int(e["ts"] // 1), "whole microseconds")
+        node, = data["cpuProfile"]["samples"]
+        path, frame, framed = [], e.get("sf"), []
+        while "parent" in nodes[key, node]:
+            path.append(nodes[key, node]["callFrame"]["functionName"])
+            node = nodes[key, node]["parent"]
+        while frame:
+            framed.append(d["stackFrames"][frame]["name"])
+            frame = d["stackFrames"][frame].get("parent")
+        same(path, framed)
+        stacks[tuple(path)] += 1
+    chains = collections.defaultdict(list)
+    for i, symbol in rows(db, "SELECT id, value FROM SAMPLING_CALLCHAINS JOIN StringIds s ON s.id = symbol ORDER BY 1, stackDepth"
+                          .replace("SELECT id", "SELECT SAMPLING_CALLCHAINS.id")):
+        chains[i].append(symbol)
+    want = collections.Counter(len(v) for v in chains.values())
+    same(collections.Counter(len(k) for k, n in stacks.items() for _ in range(n)), want, "depths of stacks")
+
+
+@test
+def chrome_links_forward_and_backward():
+    def op(name, ts, dur, tid, **args):
+        return {"ph": "X", "cat": "cpu_op", "name": name, "pid": 9, "tid": tid, "ts": ts, "dur": dur, "args": args}
+    number = lambda n: {"Sequence number": n, "Fwd thread id": 0}
+    back = lambda n: {"Sequence number": n, "Fwd thread id": 1}
+    json.dump({"schemaVersion": 1, "traceEvents": [
+        op("aten::linear", 1, 10, 1, **number(5)), op("aten::addmm", 2, 5, 1, **number(5)), op("aten::relu", 20, 5, 1, **number(6)),
+        op("autograd::engine::evaluate_function: ReluBackward0", 30, 9, 2, **back(6)), op("ReluBackward0", 31, 5, 2, **back(6)),
+        op("aten::inner", 32, 1, 2, **back(6)), op("AddmmBackward0", 41, 5, 2, **back(5)), op("AloneBackward0", 50, 5, 2, **back(7))]},
+        open("fb.json", "w"))
+    run("export", "-q", "-f", "-t", "chrome", "-o", "fb.out", "fb.json")
+    flows = collections.defaultdict(dict)
+    for e in json.load(open("fb.out"))["traceEvents"]:
+        if e.get("cat") == "fwdbwd":
+            flows[e["id"]][e["ph"]] = (e["tid"], e["ts"])
+    first = min(a["ts"] for a in json.load(open("fb.out"))["traceEvents"] if a["ph"] == "X")
+    same(sorted((v["s"][0], v["s"][1] - first, v["f"][0], v["f"][1] - first) for v in flows.values()), [(1, 1, 2, 40), (1, 19, 2, 30)])
+    run("import", "-q", "-f", "-o", "fb.wsrep", "fb.out")
+    same(run("query", "SELECT count(*) FROM WARPSIGHT_FLOW", "--format=csv", "fb.wsrep").out.split(), [b"count(*)", b"2"])
+    again = json.loads(run("export", "-t", "chrome", "-o", "-", "fb.wsrep").out)["traceEvents"]
+    same(len([e for e in again if e.get("cat") == "fwdbwd"]), 4, "recorded links are not made again")
+
+
+@test
+def chrome_comes_back():
+    """What Chrome's format has room for is the same rows after an import of the export."""
+    tables = {"NVTX_EVENTS": "start, end, eventType, text, domainId, category", "OSRT_API": "start, end", "COMPOSITE_EVENTS": "start, cpu",
+              "CUPTI_ACTIVITY_KIND_RUNTIME": "start, end, correlationId, returnValue", "CUPTI_ACTIVITY_KIND_MEMCPY": "start, end, copyKind, bytes, streamId",
+              "CUPTI_ACTIVITY_KIND_MEMSET": "start, end, memKind, bytes", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "start, end, syncType",
+              "WARPSIGHT_OP": "start, end, kind, externalId, sequenceNumber", "WARPSIGHT_OP_LINK": "correlationId, externalId",
+              "WARPSIGHT_OP_MEMORY": "start, bytes", "WARPSIGHT_FLOW": "start, end", "WARPSIGHT_SLICE": "end - start"}
+    for kind in ("line", "cuda"):
+        run("export", "-q", "-f", "-t", "chrome", "-o", "back.json", report(kind))
+        run("import", "-q", "-f", "-o", "back.wsrep", "back.json")
+        run("export", "-q", "-f", "--lazy=false", "-o", "back.sqlite", "back.wsrep")
+        run("export", "-q", "-f", "--lazy=false", "-o", "there.sqlite", report(kind))
+        for table, columns in tables.items():
+            if table == "NVTX_EVENTS":
+                where = " WHERE eventType IN (34, 59, 60)"
+            elif kind == "cuda" and table in ("WARPSIGHT_SLICE", "CUPTI_ACTIVITY_KIND_RUNTIME"):
+                continue  # overheads and calls without a correlation
+            else:
+                where = ""
+            there, back = (sqlite3.connect(f).execute("SELECT %s FROM %s%s" % (columns, table, where)).fetchall() for f in ("there.sqlite", "back.sqlite"))
+            same(from_first(back, columns), from_first(there, columns), "%s of %s" % (table, kind))
+
+
+def from_first(rows, columns):
+    """Rows in order, their times counted from the first of them; what is not known is 0."""
+    times = [c.strip() in ("start", "end") for c in columns.split(",")]
+    first = min((x for r in rows for x, t in zip(r, times) if t and x is not None), default=0)
+    return sorted((tuple(x - first if t and x is not None else x or 0 for x, t in zip(r, times)) for r in rows), key=str)
 
 
 @test

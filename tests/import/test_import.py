@@ -7,11 +7,14 @@ import json
 import os
 import random
 import shutil
+import signal
 import sqlite3
 import struct
 import subprocess
 import sys
 import tempfile
+import time
+import zlib
 
 WARPSIGHT = os.path.abspath(sys.argv[1])
 TESTS = []
@@ -223,6 +226,7 @@ def collectives_tell_how_far_clocks_are_apart(t):
         files.append(t.write(f"{rank}.json", trace))
     d = t.load(*files)
     eq(sorted((r["rank"], r["clockOffset"]) for r in d["WARPSIGHT_RANK"]), [(0, 0), (1, -40002)])
+    assert "collectives that the first file has too say that this clock is 0.040 ms ahead" in t.run("info", "r.wsrep").out
 
 
 # ---- Chrome ----
@@ -342,6 +346,33 @@ def nsys_reports_are_exported_by_an_installed_nsys(t):
     eq([n for n in os.listdir(t.dir) if n.startswith("warpsight-import")], [])
 
 
+@test
+def an_interrupted_import_leaves_nothing(t):
+    """Neither the export that an nsys was making, nor its temporary folder, nor half a report; and nsys is told."""
+    t.write("nsys", "#!/bin/sh\necho $$ > %s\nexec /bin/sleep 60\n" % t.path("started"))
+    os.chmod(t.path("nsys"), 0o755)
+    t.write("a.nsys-rep", b"QuadD" + b"\1" * 100)
+    t.env["PATH"] = t.dir
+    for sig in signal.SIGINT, signal.SIGTERM:
+        before = set(os.listdir(t.dir))
+        p = subprocess.Popen([WARPSIGHT, "import", "-o", "never.wsrep", "a.nsys-rep"], env=t.env, cwd=t.dir, stderr=subprocess.DEVNULL)
+        while not os.path.exists(t.path("started")) or not open(t.path("started")).read().strip():
+            time.sleep(0.01)
+        pid = int(open(t.path("started")).read())
+        p.send_signal(sig)
+        eq(p.wait(60), -sig)
+        for _ in range(500):
+            try:
+                os.kill(pid, 0)
+                time.sleep(0.01)
+            except ProcessLookupError:
+                break
+        else:
+            raise AssertionError("nsys goes on")
+        os.unlink(t.path("started"))
+        eq(set(os.listdir(t.dir)), before)
+
+
 # ---- opening directly ----
 
 @test
@@ -391,6 +422,93 @@ def perf_script_text(t):
     eq(len(d["WARPSIGHT_STACK"]), 2)
     eq([(r["start"], r["nameId"], r["textId"]) for r in d["FTRACE_EVENTS"]], [(500000001, "sched:sched_switch", "prev_comm=a ==> next_comm=b")])
     assert "no event of perf script" in t.err
+
+
+@test
+def hostile_json_ends_well(t):
+    """Each is read, or refused in one clear sentence, in bounded memory."""
+    event = {"ph": "X", "name": "n", "pid": 1, "tid": 1, "ts": "10.5", "dur": 5}
+    good = json.dumps({"traceEvents": [event]}).encode()
+
+    def slices(name, data):
+        return [(r["start"], r["end"] - r["start"]) for r in t.load(t.write(name, data)).get("WARPSIGHT_SLICE", [])]
+
+    eq(slices("bom.json", b"\xef\xbb\xbf" + good.replace(b", ", b",\r\n")), [(0, 5000)])
+    eq(slices("twice.json", good + good), [(0, 5000)])
+    assert "after the end of the trace" in t.err, t.err
+    eq(slices("padded.json", good + b"\0" * 99 + b" \n"), [(0, 5000)])
+    assert "left out" not in t.err, t.err
+    eq(slices("dur.json", good.replace(b"5}", b'"x"}')), [(0, 0)])
+    assert "no number" in t.err, t.err
+    eq(slices("keys.json", good.replace(b'"ph"', b'"ph": "i", "ph"').replace(b"]}", b'], "traceEvents": []}')), [(0, 5000)])
+    eq(slices("numbers.json", b'[{"ph":"X","ts":1e999,"dur":1},{"ph":"X","ts":NaN},{"ph":"X","ts":' + b"9" * 5000 + b'},{"ph":"X","ts":1,"dur":1e300,"pid":1e400}]'), [(0, 0)])
+    assert "(3 times)" in t.err, t.err
+    two = gzip.compress(good[:20]) + gzip.compress(good[20:])
+    eq(slices("members.json.gz", two), [(0, 5000)])
+    for name, data, words in (("deep.json", b"[" * 100000, "nested too deeply"), ("deep2.json", b'{"a":' * 100000, "nested too deeply"), ("none.json", b'{"a":1}', "no trace events"),
+                              ("object.json", b'{"traceEvents":{"a":1}}', "no trace events"), ("cut.json.gz", gzip.compress(b"[" + random.Random(1).randbytes(9000).hex().encode())[:2000], "too early")):
+        r = t.run("import", "-f", "-o", "out.wsrep", t.write(name, data), ok=False)
+        assert r.returncode == 1 and words in r.err, (name, r.err)
+    bomb = zlib.compressobj(9, zlib.DEFLATED, 31)
+    packed_up = bomb.compress(b'[{"ph":"X","ts":1,"name":"') + b"".join(bomb.compress(b"a" * (1 << 20)) for _ in range(80)) + bomb.flush()
+    r = t.run("import", "-f", "-o", "out.wsrep", t.write("bomb.json.gz", packed_up), ok=False)
+    assert r.returncode == 1 and "more than 64 MiB" in r.err, r.err
+
+
+@test
+def perf_script_spans_on_cores(t):
+    """The kernel's words, those of perf's plug-ins, and --show-switch-events say the same."""
+    kernel = """\
+swapper     0 [001] 10.000000: sched:sched_waking: comm=my prog pid=11 prio=120 target_cpu=001
+swapper     0 [001] 10.000010: sched:sched_wakeup: comm=my prog pid=11 prio=120 target_cpu=001
+swapper     0 [001] 10.000100: sched:sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=my prog next_pid=11 next_prio=120
+my prog    11 [001] 10.000300: sched:sched_switch: prev_comm=my prog prev_pid=11 prev_prio=120 prev_state=D|K ==> next_comm=other next_pid=22 next_prio=120
+other      22 [001] 10.000600: sched:sched_switch: prev_comm=other prev_pid=22 prev_prio=120 prev_state=R+ ==> next_comm=last one next_pid=33 next_prio=120
+"""
+    plugin = """\
+swapper     0 [001] 10.000000: sched:sched_waking: my prog:11 [120] CPU:001
+swapper     0 [001] 10.000100: sched:sched_switch: swapper/1:0 [120] R ==> my prog:11 [120]
+my prog    11 [001] 10.000300: sched:sched_switch: my prog:11 [120] D ==> other:22 [120]
+other      22 [001] 10.000600: sched:sched_switch: other:22 [120] R+ ==> last one:33 [120]
+"""
+    want = [(100000, 300000, 1, 0, 3, 11), (300000, 600000, 1, None, 1, 22), (600000, None, 1, None, 0, 33)]
+    for name, text in (("kernel", kernel), ("plugin", plugin)):
+        d = t.load(t.write(name + ".txt", text))
+        eq([(r["start"], r["end"], r["cpu"], r["wokenTime"], r["endState"], r["globalTid"] & 0xffffff) for r in d["WARPSIGHT_SCHED"]], want, name)
+        assert {"my prog", "other", "last one"} <= {r["nameId"] for r in d["ThreadNames"]}, name
+    d = t.load(t.write("events.txt", """\
+ prog 10/11 [002] 5.000001: PERF_RECORD_SWITCH_CPU_WIDE IN           prev pid/tid:     0/0
+ prog 10/11 [002] 5.000002:     1000 cycles:
+	    401136 main+0x10 (/bin/prog)
+ prog 10/11 [002] 5.000004: PERF_RECORD_SWITCH_CPU_WIDE OUT preempt  next pid/tid:    20/20
+ prog 10/11 [002] 5.000005: PERF_RECORD_MMAP2 10/11: [0x400000(0x1000) @ 0 08:01 5 6]: r-xp /bin/prog
+"""))
+    eq([(r["start"], r["end"], r["cpu"], r["endState"]) for r in d["WARPSIGHT_SCHED"]], [(0, 3000, 2, 1)])
+    eq(len(d["COMPOSITE_EVENTS"]), 1)
+    assert "PERF_RECORD_" in t.err, t.err
+
+
+@test
+def perf_script_of_all_fields(t):
+    """What -F leaves out or adds: no thread, no core, branches, source lines, no period, no stack but a place."""
+    cases = {
+        "pid and tid": (" 10/11 [000] 100.5:  7 cycles:u: \n\t  401136 main+0x10 (/bin/prog)\n\n", (0, 7, 10 << 24 | 11)),
+        "tid alone": ("  11 100.5:     401136 main (/bin/prog)\n", (None, 1, 11 << 24 | 11)),
+        "comm and time": ("a prog 100.5: cycles: \n\t401136 main (/bin/prog)\n", (None, 1, 0)),
+        "comm and core": ("a prog [004] 100.5: cycles: \n\t401136 main (/bin/prog)\n", (4, 1, 0)),
+        "time alone": ("100.5: cycles: \n\t401136 main (/bin/prog)\n", (None, 1, 0)),
+        "branches": ("prog 11 [001] 100.5: 9 cycles: \n\t401136 main (/bin/prog)\n\t 0x401136/0x401150/P/-/-/0  0x1/0x2/M/-/-/3 \n\t401180 start (/bin/prog)\n",
+                     (1, 9, 11 << 24 | 11)),
+        "source lines": ("prog 11 [001] 100.5: 9 cycles: \n\t401136 main+0x3 (/bin/prog)\n  main.c:12\n\t401180 start (/bin/prog)\n  main.c:99\n", (1, 9, 11 << 24 | 11)),
+    }
+    for name, (text, (cpu, weight, tid)) in cases.items():
+        d = t.load(t.write("p.txt", text + "x 1 101.0: cycles: \n\t1234 g (y)\n"))
+        first = d["COMPOSITE_EVENTS"][0]
+        eq((first["cpu"], first["cpuCycles"]), (cpu, weight), name)
+        if tid:
+            eq(first["globalTid"], tid, name)
+        chain = [r["symbol"] for r in d["SAMPLING_CALLCHAINS"] if r["id"] == first["id"]]
+        eq(chain, ["main", "start"] if "start" in text else ["main"], name)
 
 
 # ---- Perfetto ----
@@ -460,6 +578,68 @@ def perfetto_tracks(t):
     eq(d["TARGET_INFO_SESSION_START_TIME"][0]["utcEpochNs"], 1700000000000001000)
     t.load(t.write("cut.pftrace", data[:-30]))
     assert "middle of a packet" in t.err, t.err
+
+
+def packed(*numbers):
+    return b"".join(varint(n) for n in numbers)
+
+
+@test
+def perfetto_switches_in_the_compact_form(t):
+    compact = msg(f5=["swapper", "one", "two"], f1=packed(1000, 500, 250), f2=packed(1, 2, 0), f3=packed(11, 22, 0), f4=packed(1, 1, 1),
+                  f6=packed(1, 2, 0), f7=packed(900, 550), f8=packed(11, 22))
+    d = t.load(t.write("a.pftrace", perfetto(msg(f1=msg(f1=3, f4=compact)), msg(f1=msg(f1=3, f2=msg(f1=2000, f2=0, f4=msg(f4=1, f5="one", f6=11)))))))
+    got = [(r["start"], r["end"], r["cpu"], r["wokenTime"], r["endState"], r["globalTid"] & 0xffffff) for r in d["WARPSIGHT_SCHED"]]
+    zero = 1000
+    eq(got, [(0, 500, 3, 900 - zero, 3, 11), (500, 750, 3, 450, 1, 22), (1000, None, 3, None, 0, 11)])
+    eq(sorted(r["nameId"] for r in d["ThreadNames"] if r["nameId"] in ("one", "two")), ["one", "two"])
+    t.load(t.write("b.pftrace", perfetto(msg(f1=msg(f1=3, f4=msg(f1=packed(1000, 500), f3=packed(1, 2), f2=packed(1)))))))
+    assert "compact list of switches is broken" in t.err, t.err
+
+
+@test
+def perfetto_compressed_packets(t):
+    inner = perfetto(msg(f10=1, f8=10, f11=msg(f9=1, f11=5, f23="inside")), msg(f10=1, f8=30, f11=msg(f9=2, f11=5)))
+    first = perfetto(msg(f10=1, f13=1, f60=msg(f1=5, f2="row")))
+    d = t.load(t.write("a.pftrace", first + perfetto(msg(f50=zlib.compress(inner)))))
+    eq([(r["nameId"], r["end"] - r["start"]) for r in d["WARPSIGHT_SLICE"]], [("inside", 20)])
+    t.load(t.write("b.pftrace", first + perfetto(msg(f50=zlib.compress(inner)[:-12])) + inner))
+    assert "Compressed packets are damaged" in t.err, t.err
+    bomb = zlib.compress(inner + b"\0" * (80 << 20), 9)
+    d = t.load(t.write("c.pftrace", first + perfetto(msg(f50=bomb))))
+    assert "more than 64 MiB" in t.err, t.err
+    nested = zlib.compress(perfetto(msg(f50=zlib.compress(inner))))
+    t.load(t.write("d.pftrace", first + perfetto(msg(f50=nested)) + inner))
+
+
+@test
+def perfetto_state_clocks_and_samples(t):
+    d = t.load(t.write("a.pftrace", perfetto(
+        # monotonic is 500 behind; a clock of the sequence in microseconds, not incremental
+        msg(f10=1, f13=1, f6=msg(f1=[msg(f1=6, f2=5000), msg(f1=3, f2=4500), msg(f1=65, f2=1, f4=1000)])),
+        msg(f10=1, f60=msg(f1=5, f3=msg(f1=42, f6="prog"))), msg(f10=1, f60=msg(f1=6, f5=5, f4=msg(f1=42, f2=43, f5="worker"))),
+        msg(f10=1, f60=msg(f1=7, f5=5, f2="depth", f8=msg(f6="items"))),
+        msg(f10=1, f8=4600, f58=3, f11=msg(f9=3, f11=6, f23="by the monotonic clock")),
+        msg(f10=1, f8=2, f58=65, f11=msg(f9=3, f11=6, f23="by its own")),
+        msg(f10=1, f8=5200, f12=msg(f2=msg(f1=1, f2="named")), f13=2, f11=msg(f9=1, f11=6, f10=1, f31=7, f12=12)),
+        msg(f10=1, f42=1, f8=5300, f13=2, f11=msg(f9=3, f11=6, f10=1)),  # its names are lost
+        msg(f10=1, f8=5400, f11=msg(f9=2, f11=6)),
+        msg(f10=1, f13=3, f8=5450, f11=msg(f9=3, f11=6, f23="after")),
+        # Chrome's asynchronous events, and a sample: frames before what they refer to
+        msg(f10=1, f8=5500, f11=msg(f22="net", f23="request", f11=5, f6=msg(f2=ord("b"), f6=77))),
+        msg(f10=1, f8=5700, f11=msg(f22="net", f11=5, f6=msg(f2=ord("e"), f6=77))),
+        msg(f10=1, f8=5800, f12=msg(f7=msg(f1=1, f2=[2, 1]), f6=[msg(f1=1, f2=1, f3=1), msg(f1=2, f2=2, f3=1)], f19=msg(f1=1, f7=[1, 2]),
+                                    f17=[msg(f1=1, f2="usr"), msg(f1=2, f2="prog")], f5=[msg(f1=1, f2="leaf"), msg(f1=2, f2="main")]),
+            f66=msg(f1=2, f2=42, f3=43, f4=1, f5=2)))))
+    names = [(r["nameId"], r["start"], r["end"]) for r in d["WARPSIGHT_SLICE"]]
+    zero = 5100
+    eq(sorted(names, key=str), sorted([("by the monotonic clock", 0, None), ("by its own", 6000 - zero, None), ("named", 100, 300), ("after", 350, None),
+                                       ("request", 400, 600)], key=str))
+    eq([(r["start"], r["value"]) for r in d["WARPSIGHT_COUNTER_VALUE"]], [(100, 12.0)])
+    eq([(r["nameId"], r["unitId"]) for r in d["WARPSIGHT_COUNTER"]], [("depth", "items")])
+    assert "which were dropped while recording" in t.err, t.err
+    eq([(r["start"], r["cpu"], r["globalTid"]) for r in d["COMPOSITE_EVENTS"]], [(700, 2, 42 << 24 | 43)])
+    eq([(r["stackDepth"], r["symbol"], r["module"]) for r in d["SAMPLING_CALLCHAINS"]], [(0, "leaf", "usr/prog"), (1, "main", "usr/prog")])
 
 
 # ---- Nsight Systems ----
@@ -542,6 +722,78 @@ def nothing_of_nsys_is_lost_silently(t):
     eq((f["tableNameId"], f["rowId"]), ("SOMETHING_NEW", '{"a":"main","b":"x"}'))
     eq([(r["start"], r["end"], r["cpu"]) for r in d["WARPSIGHT_SCHED"]], [(100, 150, 2)])
     assert "SOMETHING_NEW has no table here" in t.err, t.err
+
+
+@test
+def nsys_views_are_tables_too(t):
+    plain = t.load(make_nsys(t, "a.sqlite"))
+    viewed = t.load(make_nsys(t, "b.sqlite", 3, [
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO every_kernel",
+        "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS SELECT * FROM every_kernel WHERE end > start",
+        "ALTER TABLE StringIds RENAME TO texts", "CREATE VIEW StringIds AS SELECT * FROM texts"]))
+    eq(viewed["CUPTI_ACTIVITY_KIND_KERNEL"], plain["CUPTI_ACTIVITY_KIND_KERNEL"])
+    t.load(make_nsys(t, "c.sqlite", 3, [
+        "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL",
+        "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS start, x + 1 AS end FROM c"]))
+    assert "CUPTI_ACTIVITY_KIND_KERNEL was not read to its end: it has more rows than a file of this size" in t.err, t.err
+
+
+@test
+def nsys_facts_streams_and_contexts(t):
+    gpid = 1 << 48 | 500 << 24
+    d = t.load(make_nsys(t, "n.sqlite", 3, [
+        "CREATE TABLE META_DATA_CAPTURE (name TEXT, value TEXT)",
+        "INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:ENVIRONMENT_VARIABLE', 'KEY=hush'), ('COMMAND', 'app'), ('LONG', '" + "x" * 3000 + "')",
+        "CREATE TABLE TARGET_INFO_SYSTEM_ENV (globalVid INTEGER, devStateName TEXT, name TEXT, nameEnum INTEGER, value TEXT)",
+        "INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES (0, 'Local', 'CpuCores', 1, '12'), (0, 'Local', 'DeviceEnvironment', 2, 'KEY=hush'), "
+        "(0, 'Local', 'CudaDriverVersion', 3, '12080')",
+        "CREATE TABLE TARGET_INFO_CUDA_STREAM (streamId INTEGER, hwId INTEGER, vmId INTEGER, processId INTEGER, contextId INTEGER, priority INTEGER, flag INTEGER)",
+        "INSERT INTO TARGET_INFO_CUDA_STREAM VALUES (7, 0, 1, 500, 1, 0, 2)",
+        "INSERT INTO StringIds VALUES (50, '/tmp/pid_500_stdout.log'), (51, 'hello'), (52, '/tmp/pid_600_stderr.log'), (53, 'bad'), (54, 'x.ini')",
+        "CREATE TABLE ProcessStreams (globalPid INTEGER, filenameId INTEGER, contentId INTEGER)",
+        "INSERT INTO ProcessStreams VALUES (%d, 50, 51), (%d, 52, 53), (%d, 54, 51)" % (gpid, 1 << 48 | 600 << 24, 1 << 48)]))
+    eq(sorted(r["pid"] for r in d["PROCESSES"]), [500, 600])
+    eq([(r["processId"], r["streamId"]) for r in d["TARGET_INFO_CUDA_STREAM"]], [(500, 7)])
+    eq([(r["globalPid"], r["contentId"]) for r in d["ProcessStreams"]], [(gpid, "hello"), (1 << 48 | 600 << 24, "bad")])
+    eq([table for table, rows in d.items() if "hush" in repr(rows)], [])
+    eq({r["name"]: r["value"] for r in d["TARGET_INFO_SYSTEM_ENV"]}, {"CpuCores": "12", "CudaDriverVersion": "12080"})
+    for word in ("PROCESS_0:ENVIRONMENT_VARIABLE was left out: environment", "DeviceEnvironment was left out", "LONG was left out: it is longer"):
+        assert word in t.err, t.err
+
+
+@test
+def the_least_of_schema_2_is_enough(t):
+    """As files of 2019: no processes, no names of threads, nothing about the machine, texts as numbers, columns in another order."""
+    db = sqlite3.connect(t.path("old.sqlite"))
+    gtid = 500 << 24 | 501
+    for sql in ("CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
+                "INSERT INTO StringIds VALUES (10, 'void gemm<float>(int)'), (11, 'gemm'), (12, 'cudaLaunchKernel_v7000'), (13, 'step'), (14, 'read'), (15, 'cudaMemcpyAsync_v3020')",
+                "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (demangledName INTEGER, shortName INTEGER, start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, "
+                "streamId INTEGER, correlationId INTEGER, globalPid INTEGER, gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER, "
+                "staticSharedMemory INTEGER, dynamicSharedMemory INTEGER)",
+                f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 11, 1000, 3000, 0, 1, 7, 5, {500 << 24}, 1, 1, 1, 64, 1, 1, 0, 0)",
+                "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER, correlationId INTEGER, "
+                "globalPid INTEGER, bytes INTEGER, copyKind INTEGER, srcKind INTEGER, dstKind INTEGER)",
+                f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (3000, 3500, 0, 1, 7, 6, {500 << 24}, 2000000, 1, 0, 2)",
+                "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, eventClass INTEGER, globalTid INTEGER, correlationId INTEGER, nameId INTEGER, returnValue INTEGER)",
+                f"INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (500, 700, 0, {gtid}, 5, 12, 0), (710, 900, 0, {gtid}, 6, 15, 0)",
+                "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text INTEGER, globalTid INTEGER)",
+                f"INSERT INTO NVTX_EVENTS VALUES (400, 950, 59, 13, {gtid})",
+                "CREATE TABLE OSRT_API (start INTEGER, end INTEGER, eventClass INTEGER, globalTid INTEGER, correlationId INTEGER, nameId INTEGER, returnValue INTEGER, nestingLevel INTEGER)",
+                f"INSERT INTO OSRT_API VALUES (100, 150, 27, {gtid}, 1, 14, 0, 0)"):
+        db.execute(sql)
+    db.commit()
+    db.close()
+
+    def rows(report):
+        return [line.split(",") for line in t.run("stats", "-q", "-f", "csv", "-r", report, "old.sqlite").out.strip().splitlines()[1:]]
+    eq([r[1:3] + r[8:] for r in rows("cuda_gpu_kern_sum")], [["2000", "1", "void gemm<float>(int)"]])
+    eq([r[:2] + r[7:] for r in rows("cuda_gpu_mem_size_sum")], [["2.000", "1", "[CUDA memcpy Host-to-Device]"]])
+    eq(rows("cuda_api_trace"), [["500", "200", "cudaLaunchKernel", "0", "5", "500", "501", "", ""], ["710", "190", "cudaMemcpyAsync", "0", "6", "500", "501", "", ""]])
+    eq([r[:4] for r in rows("nvtx_gpu_proj_sum")], [["step", "PushPop", "2500", "550"]])
+    eq([r[1:3] + r[8:] for r in rows("osrt_sum")], [["50", "1", "read"]])
+    eq([r[12] for r in rows("nvtx_kern_sum")], ["void gemm<float>(int)"])
+    assert t.run("stats", "-q", "old.sqlite").out.count(" ** ") == 6
 
 
 @test
@@ -716,6 +968,25 @@ def ops_views_sorts_limits_and_steps(t):
     assert "no operators" in t.run("ops", t.write("c.json", CHROME), ok=False).err
     t.run("ops", "-o", "out.csv", p)
     assert "exists already" in t.run("ops", "-o", "out.csv", p, ok=False).err
+
+
+@test
+def ops_in_doubles(t):
+    """Far from the trace's zero, a double of microseconds has less than a nanosecond's digits."""
+    kernels = [(1419247333430.849, 3.136), (1419247333500.001, 1.697), (1419247333600.333, 2.0)]
+    trace = {"baseTimeNanoseconds": 1700000000000000000, "traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1419247333400.5, "dur": 10, "args": {"External id": 3}}] + [
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": ts, "dur": dur, "args": {
+            "External id": 3, "correlation": i, "device": 0, "stream": 7}} for i, (ts, dur) in enumerate(kernels, 1)]}
+    path = t.write("far.json", trace)
+
+    def rows(*args):
+        return {r["Name"]: r for r in json.loads(t.run("ops", "-f", "json", *args, path).out)}
+    exact, doubles = rows(), rows("--double-times")
+    eq(exact["aten::mm"]["CUDA total (us)"], 6.833)
+    want = sum((ts + dur) - ts for ts, dur in kernels)
+    assert abs(want - 6.833) > 1e-6 and abs(doubles["aten::mm"]["CUDA total (us)"] - want) < 1e-6, (want, doubles)
+    eq(doubles["gemm"]["CUDA total (us)"], 6.833)
 
 
 @test

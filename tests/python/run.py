@@ -66,14 +66,18 @@ class Runner:
         self.env = dict(os.environ, WS_TEST_BURN=burn, PYTHONDONTWRITEBYTECODE="1", LC_ALL="C.UTF-8")
         self.log = ""
 
+    def command(self, python):
+        """What runs a script: an interpreter's path, or the words of a command that embeds one."""
+        return [python] if isinstance(python, str) else python
+
     def bare(self, python, case):
-        p = subprocess.run([python, os.path.join(HERE, "workload.py"), case], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+        p = subprocess.run([*self.command(python), os.path.join(HERE, "workload.py"), case], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
         want(p.returncode == 0, "bare run: " + p.stderr.decode())
         return p.stdout
 
     def record(self, python, case, *options):
         out = os.path.join(self.folder, "r.wsrep")
-        p = subprocess.run([os.path.join(self.build, "warpsight"), "profile", "-f", "-o", out, *options, python, os.path.join(HERE, "workload.py"), case],
+        p = subprocess.run([os.path.join(self.build, "warpsight"), "profile", "-f", "-o", out, *options, *self.command(python), os.path.join(HERE, "workload.py"), case],
                            env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=180)
         self.log = p.stderr.decode()
         want(p.returncode == 0, "exit status %d: %s" % (p.returncode, self.log))
@@ -200,6 +204,17 @@ def cuda_calls(r, python):
     want(all(not c[1] for c in report.calls if c not in launches), "stacks of other calls")
 
 
+def embedded(r, python):
+    """The interpreter is a library that the program loads when it runs already."""
+    code = "import sysconfig, os; g = sysconfig.get_config_var; print(os.path.join(g('LIBDIR') or '', g('INSTSONAME') or ''))"
+    library = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
+    if ".so" not in library or not os.path.isfile(library):
+        library = next(iter(sorted(glob.glob("/usr/lib/*/libpython%s.so*" % os.path.basename(os.path.realpath(python))[6:]))), None)
+    if not library:
+        return "SKIP the interpreter is no shared library"
+    return everything(r, [os.path.join(r.build, "tests/python/python_embed"), library, python])
+
+
 def functions(r, python):
     version = subprocess.run([python, "-c", "import sys; print(sys.version_info[1])"], stdout=subprocess.PIPE, check=True).stdout
     path = os.path.join(r.folder, "functions.json")
@@ -260,6 +275,7 @@ def main():
     o = a.parse_args()
     pythons = interpreters()
     tests = [("everything, CPython " + version, everything, path) for version, path in pythons]
+    tests += [("embedded, CPython " + version, embedded, path) for version, path in pythons if "system" in version or path == pythons[-1][1]]
     tests += [(f.__name__, f, pythons[-1][1]) for f in (own_signal, quiet_signal, interrupted, blocked_signal, execs, cuda_calls, functions, off, outside_only) if pythons]
     tests = [t for t in tests if not o.words or any(w in t[0] for w in o.words)]
     print("1..%d" % len(tests), flush=True)

@@ -1,5 +1,6 @@
 """test_options.py - what `profile` takes, says, writes and ends with; terminals, signals, full disks."""
 import errno
+import json
 import os
 import pty
 import re
@@ -725,6 +726,11 @@ def check_after_full_disk(t, r, path):
     t.ok(said, "the number of rows lost is said: %s" % r.messages)
     t.eq(kept + int(said.group(1)), 1500000, "ranges kept (%d) and said to be lost (%s)" % (kept, said.group(1)))
     t.eq(db.lost(), int(said.group(1)), "the report's own count of what is missing")
+    first = t.tool("info", path).out.decode().split("\n", 1)[0]
+    t.contains(first, "%s events were lost" % said.group(1), "the first line of info")
+    t.ok("complete" not in first, "info does not call it complete: %s" % first)
+    facts = json.loads(t.tool("info", "--json", path).out)
+    t.eq((facts["complete"], facts["lost_events"]), (False, int(said.group(1))), "the same as JSON")
 
 
 @test("options", needs=("mounts", "root"))

@@ -6,7 +6,7 @@ import subprocess
 import time
 
 from harness import Failed, Skip, test, wait_until
-from rows import BLOCKED, CLOCK, DEAD, KERNEL, NO_TIME, PREEMPTED, SIGNAL, Rows
+from rows import BLOCKED, BROKEN, CLOCK, DEAD, KERNEL, NO_TIME, PREEMPTED, SIGNAL, TRUNCATED, Rows
 
 ENOSYS, EPERM = 38, 1
 
@@ -122,6 +122,132 @@ def callers_below_an_alternate_stack(t):
     t.ge(len(whole), 0.95 * len(handled), "of %d samples in the handler, those with all callers" % len(handled))
 
 
+# ---- where stacks are hard to follow: programs/hard.c
+
+
+def hard(t, *args, strip=False, output="r", least=150):
+    """Samples of a case of hard that lie in the program, as (stack, flags), of at least so many."""
+    program = t.program("hard")
+    if strip:
+        program = os.path.join(t.work, "hard")
+        if subprocess.run(["strip", "-o", program, t.program("hard")]).returncode:
+            raise Skip("needs strip")
+    rows = record(t, [program, *map(str, args)], output=output, **({"env": {"LD_LIBRARY_PATH": os.path.dirname(t.program("hard"))}} if strip else {}))
+    found = [(rows.stack(s), s) for s in rows.samples() if not s["flags"] & KERNEL]
+    t.ge(len(found), least, "samples of %s" % " ".join(map(str, args)))
+    return rows, found
+
+
+def mostly(t, found, good, what, share=0.95):
+    bad = [stack for stack, _ in found if not good(stack)]
+    t.ok(len(bad) <= (1 - share) * len(found), "%s: %d of %d are otherwise, such as %s" % (what, len(bad), len(found), bad[:1]))
+
+
+def after(stack, name):
+    """What follows the first occurrence of a function."""
+    return stack[stack.index(name) + 1:] if name in stack else None
+
+
+OUTER = ["main", "__libc_start_call_main", "__libc_start_main", "_start"]
+
+
+@test("sampling")
+def hard_deep_recursion(t):
+    _, found = hard(t, "deep", 60, 250)
+    mostly(t, found, lambda s: s.count("recurse") == 60 and after(s, "burn")[60:] == OUTER, "all of 60 calls")
+    _, found = hard(t, "deep", 3000, 250, output="more")
+    deep = [(stack, s) for stack, s in found if "burn" in stack]
+    mostly(t, deep, lambda s: s.count("recurse") > 20 and set(after(s, "burn")) == {"recurse"}, "as many of 3,000 calls as were copied, and no other callers")
+    t.ge(sum(1 for _, s in deep if s["flags"] & (TRUNCATED | BROKEN)), 0.95 * len(deep), "stacks that are marked incomplete")
+
+
+@test("sampling")
+def hard_longjmp(t):
+    _, found = hard(t, "longjmp", 250)
+    found = [f for f in found if "burn" in f[0]]
+    mostly(t, found, lambda s: after(s, "burn") == ["after_jumps", *OUTER], "callers after jumps")
+
+
+@test("sampling")
+def hard_coroutines(t):
+    _, found = hard(t, "coroutine", 400)
+    inside, outside = [f for f in found if "co_inner" in f[0]], [f for f in found if "co_inner" not in f[0] and "burn" in f[0]]
+    t.ge(min(len(inside), len(outside)), 80, "samples on both stacks")
+    mostly(t, inside, lambda s: after(s, "burn") in (["co_inner", "co_body"], ["co_inner", "co_body", "__start_context"]), "on the coroutine's stack")
+    mostly(t, outside, lambda s: after(s, "burn") == ["coroutines", *OUTER], "on the thread's stack")
+
+
+@test("sampling")
+def hard_plt(t):
+    _, found = hard(t, "plt", 400)
+    mostly(t, found, lambda s: after(s, "calls_plt") == OUTER, "calls through the PLT have their callers")
+    stubs = [s for s, _ in found if s[0] == "tiny@plt"]
+    t.ge(len(stubs), 1, "samples in the stub")
+    t.ok(all(s[1] == "calls_plt" for s in stubs), "the stub's caller: %s" % stubs[:1])
+
+
+@test("sampling")
+def hard_vdso(t):
+    rows, found = hard(t, "vdso", 400)
+    inside = [(stack, s) for stack, s in found if rows.modules.get(rows.frames[s["frame"]]["module"]) == "[vdso]"]
+    t.ge(len(inside), 0.3 * len(found), "samples in the vDSO")
+    mostly(t, inside, lambda s: "clock" in s[0], "they have names")
+    mostly(t, inside, lambda s: after(s, "calls_vdso") == OUTER, "and callers")
+
+
+@test("sampling")
+def hard_tail_call(t):
+    _, found = hard(t, "tail", 250)
+    mostly(t, [f for f in found if "burn" in f[0]], lambda s: after(s, "burn") == ["tail_callee", "outer_of_tail", *OUTER], "who jumped is not there, its caller is")
+
+
+@test("sampling")
+def hard_generated_code(t):
+    r = t.profile([t.program("hard"), "jit", "250"], "--trace=none")  # once only: its map stays in /tmp
+    rows = Rows(r.report)
+    path = "/tmp/perf-%d.map" % rows.table("process")[0]["pid"]
+    if os.path.exists(path):
+        os.unlink(path)
+    if rows.meta().get("perf.scope") == "refused":
+        raise Skip("perf events are not permitted here")
+    found = [(rows.stack(s), s) for s in rows.samples() if not s["flags"] & KERNEL]
+    t.ge(sum(1 for s, _ in found if s == ["generated_spin", "calls_generated", *OUTER]), 0.9 * len(found), "samples in generated code, with callers, of %d" % len(found))
+
+
+@test("sampling")
+def hard_dlclose(t):
+    """Two libraries, the second of which may lie where the first one lay."""
+    libraries = [os.path.join(os.path.dirname(t.program("hard")), "lib%s_spin.so" % n) for n in ("first", "second")]
+    copy = os.path.join(t.work, "copied.so")  # hard is linked with the first: another file is unloaded in truth
+    shutil.copy(libraries[0], copy)
+    rows, found = hard(t, "dlclose", 200, copy, libraries[1])
+    halves = [[(stack, s) for stack, s in found if name in stack] for name in ("first_spin", "second_spin")]
+    for name, half in zip(("first_spin", "second_spin"), halves):
+        near(t, len(half) / len(found), 0.5, 0.1, "share of " + name)
+        mostly(t, half, lambda s: after(s, name)[:2] == ["spin_here", "in_library"] and s[-4:] == OUTER, "callers of " + name)
+    t.ok(max(s["start"] for _, s in halves[0]) < min(s["start"] for _, s in halves[1]), "one came before the other")
+    t.eq({rows.modules[rows.frames[s["frame"]]["module"]] for stack, s in halves[0] if stack[0] == "first_spin"}, {copy}, "file of the first")
+
+
+@test("sampling")
+def hard_alternate_stack(t):
+    """Without frame pointers, what was interrupted is known, its callers are not; then the stack is marked, never made up."""
+    _, found = hard(t, "altstack", 250)
+    found = [(stack, s) for stack, s in found if "in_handler" in stack]
+    t.ge(len(found), 150, "samples in the handler")
+    mostly(t, found, lambda s: after(s, "in_handler")[:2] == ["__restore_rt", "interrupted"], "what was interrupted")
+    for stack, s in found:
+        rest = after(stack, "interrupted") or []
+        t.ok(rest == ["under_handler", *OUTER] or (not rest and s["flags"] & (TRUNCATED | BROKEN)), "callers, or a mark: %s" % stack)
+
+
+@test("sampling")
+def hard_stripped_program(t):
+    rows, found = hard(t, "tail", 250, strip=True)
+    inside = "[%s]" % os.path.join(t.work, "hard")
+    mostly(t, found, lambda s: s[-5:] == [inside, inside, *OUTER[1:3], inside], "stacks of a stripped program are whole, its functions have no names")
+
+
 @test("sampling")
 def fewer_backtraces(t):
     rows = record(t, busy(t, "split", 400), "--samples-per-backtrace=4")
@@ -155,6 +281,7 @@ def every_thread_has_a_row(t):
         t.eq(len(rows.threads), 201, "threads (%s)" % way)
         t.eq(len({s["thread"] for s in rows.spans()}), 201, "threads that ran (%s)" % way)
         t.eq(sum(1 for s in rows.spans() if s["after"] == DEAD), 201, "threads whose end was seen (%s)" % way)
+        near(t, sum(s["weight"] for s in rows.samples() if s["thread"] != 1 and s["flags"] & CLOCK) / 1e9, 0.2, 0.06, "seconds that samples of threads of 1 ms stand for")
         check_spans(t, rows)
 
 
@@ -195,6 +322,25 @@ def images_of_an_exec_are_told_apart(t):
             t.ok(all(max(of[i]) < min(of[i + 1]) for i in (1, 2, 3)), "each image's samples come after the last one's")
             t.eq([rows.processes[i]["parent"] for i in (2, 3, 4)], [1, 2, 3], "parents (%s, %s)" % (name, way))
             check_spans(t, rows)
+
+
+@test("sampling")
+def images_end_where_the_next_begins(t):
+    """Of images in one process, with hooks or without, each is over when the next begins, by its exec; the last ends by itself."""
+    static = t.program("busystatic")
+    chains = {"hooked": busy(t, "execs", 5, 2), "static": busy(t, "execs", 3, 1, name="busystatic"), "threads": busy(t, "threadexecs", 2, 5),
+              "mixed": ["sh", "-c", "exec env nice env %s execs 2 0" % static], "at once": ["sh", "-c", "exec env sh -c 'exec env true'"]}
+    for name, argv in chains.items():
+        for way in ("wide", "inherit", "none"):
+            rows = Rows(t.profile(argv, "--trace=osrt", output="r" + way, env={"WARPSIGHT_PERF": way}).report)
+            ends = {e["process"]: e for e in rows.table("process_end")}
+            images = sorted(rows.table("process"), key=lambda p: p["start"])
+            what = "%s (%s)" % (name, way)
+            t.eq(len({p["pid"] for p in images}), 1, "processes of " + what)
+            t.eq([ends[p["id"]]["reason"] for p in images], [2] * (len(images) - 1) + [1], "why images ended, of " + what)
+            for a, b in zip(images, images[1:]):
+                t.ok(a["start"] <= ends[a["id"]]["end"] <= b["start"], "%s: an image is over before the next begins" % what)
+            t.ok(ends[images[-1]["id"]]["end"] >= images[-1]["start"], "the last end of " + what)
 
 
 @test("sampling")
@@ -247,6 +393,25 @@ def system_wide_sees_others(t):
     t.ge(sum(1 for _ in rows.samples("busy")), 100, "samples of the target")
     alone = Rows(t.profile(busy(t, "split", 100), "--trace=none", output="alone").report)
     t.eq({alone.strings[p["name"]] for p in alone.processes.values()}, {"busy"}, "processes with --sample=process-tree")
+
+
+@test("sampling")
+def a_process_tree_holds_no_other_programs(t):
+    """Whole cores are watched, and others run, fork, execute and end all the time beside the target: nothing of them is in the report."""
+    script = "while :; do %s forks 3 10; %s threads 20 500; %s execs 2 10; done" % ((t.program("busyfp"),) * 3)
+    other = t.start(["sh", "-c", script], start_new_session=True)
+    try:
+        rows = record(t, busy(t, "forks", 5, 80), "--ftrace=sched/sched_process_fork", orphans=True)
+    finally:
+        os.killpg(other.pid, signal.SIGKILL)
+        other.wait()
+    t.eq({rows.strings[p["name"]] for p in rows.processes.values()}, {"busy"}, "processes")
+    t.eq(len(rows.processes), 6, "processes of the target")
+    known = set(rows.threads)
+    t.eq({s["thread"] for s in rows.samples()} - known, set(), "threads of samples that are not the target's")
+    t.eq({s["thread"] for s in rows.spans()} - known, set(), "threads of spans that are not the target's")
+    t.eq([f for s in rows.samples() for f in rows.stack(s) if "/busyfp]" in f], [], "code of others")
+    near(t, sum(s["weight"] for s in rows.samples() if s["flags"] & CLOCK) / 1e9, 0.4, 0.1, "seconds of CPU time")
 
 
 # ---- context switches
@@ -318,10 +483,73 @@ def events_have_lists(t):
         r = t.tool("profile", option + "=nonsense", "true")
         t.eq(r.status, 2, "status of an event that is none")
         t.contains(r.messages, "'nonsense' is no event.*" + option + "=help", "message")
-    for bad in ("--sampling-frequency=0", "--sampling-frequency=1000000", "--sampling-period=5", "--samples-per-backtrace=0", "--backtrace=magic",
-                "--os-events=", "--sample=none --os-events=page-faults"):
+    for bad in ("--sampling-frequency=0", "--sampling-frequency=1000000", "--sampling-period=5", "--sampling-period=0", "--sampling-period=20000 --sampling-frequency=100",
+                "--event-sampling-interval=5", "--event-sample=system-wide --event-sampling-interval=0", "--sampling-trigger=timer", "--samples-per-backtrace=0",
+                "--backtrace=magic", "--os-events=", "--sample=none --os-events=page-faults"):
         r = t.tool("profile", *bad.split(), "true")
         t.eq(r.status, 2, "status of %s (%s)" % (bad, r.said()))
+
+
+def with_cycles(t, argv, *options, output="r"):
+    """A recording on a machine that counts cycles, or is made to look like one: programs/fakecycles.c."""
+    fake = os.path.join(os.path.dirname(t.program("busy")), "libfakecycles.so")
+    if not os.path.exists(fake):
+        raise Skip("libfakecycles.so was not built")
+    r = t.run(["env", "LD_PRELOAD=" + fake, *t.profile_argv(argv, ["--trace=none", *options], output=output)])
+    t.eq(r.status, 0, "exit status (%s)" % r.said())
+    rows = Rows(t.path(output))
+    if rows.meta().get("perf.scope") == "refused":
+        raise Skip("perf events are not permitted here")
+    t.ok(not any("cycle counter is not available" in d for d in rows.diagnostics()), "cycles are counted: %s" % rows.diagnostics())
+    return rows
+
+
+def reported(t, name, *options):
+    """Rows of report, by function."""
+    lines = t.tool("report", "-q", "-f", "csv", *options, t.path(name)).out.decode().splitlines()
+    names = [n.split(" (")[0] for n in lines[0].split(",")]
+    return {r["Function"]: r for r in (dict(zip(names, line.split(","))) for line in lines[1:])}
+
+
+@test("sampling")
+def cycles_pace_samples_where_they_are_counted(t):
+    rows = with_cycles(t, busy(t, "split", 800))
+    check_split(t, rows)
+    check_spans(t, rows)
+    t.eq([(e["type"], e["config"], e["frequency"], rows.strings[e["name"]]) for e in rows.table("perf_event")], [(0, 0, 1000, "cpu-cycles")], "events")
+    t.eq({s["flags"] & CLOCK for s in rows.samples()}, {0}, "their weights are not time")
+    shown = reported(t, "r")
+    near(t, float(shown["three_quarters"]["Total Time"]), 600, 60, "milliseconds in three_quarters, from the frequency")
+    near(t, float(shown["three_quarters"]["Total"]), 75, 3, "its share of the cycles")
+
+
+@test("sampling")
+def a_period_counts_cycles(t):
+    rows = with_cycles(t, busy(t, "split", 400), "--sampling-period=2000000")
+    t.eq([(e["period"], rows.strings[e["name"]]) for e in rows.table("perf_event")], [(2000000, "cpu-cycles")], "events")
+    t.eq({s["weight"] for s in rows.samples()}, {2000000}, "cycles that a sample stands for")
+    near(t, len(list(rows.samples())), 200, 30, "samples of 0.4 s, each of 2 ms")
+    shown = reported(t, "r")
+    near(t, float(shown["three_quarters"]["Total"]), 75, 6, "share of three_quarters")
+    t.eq(shown["three_quarters"]["Total Time"], "", "how long that was is not known")
+
+
+@test("sampling")
+def events_of_the_processor(t):
+    rows = with_cycles(t, busy(t, "split", 300), "--cpu-core-events=instructions,3", "--sampling-period=3000000")
+    t.eq([rows.strings[e["name"]] for e in rows.table("perf_event")], ["cpu-cycles", "instructions", "cache-misses"], "events")
+    of = {e: sum(1 for s in rows.samples() if s["event"] == e) for e in (1, 2, 3)}
+    for e, n in of.items():
+        near(t, n, 100, 25, "samples of event %d" % e)
+    near(t, float(reported(t, "r", "--event=instructions")["three_quarters"]["Total"]), 75, 9, "share of the instructions")
+    usual = sum(int(r["Samples"]) for r in reported(t, "r").values())
+    t.eq(usual, of[1], "samples that count unless an event is named")
+    rows = with_cycles(t, busy(t, "split", 300), "--event-sample=system-wide", "--event-sampling-interval=50", output="c")
+    if any("cannot be counted" in d for d in rows.diagnostics()):
+        raise Skip("whole CPUs may not be watched here")
+    t.eq({rows.strings[c["name"]] for c in rows.table("counter")}, {"instructions"}, "counters")
+    times = sorted(v["start"] for v in rows.table("counter_value") if v["counter"] == 1)
+    t.ok(all(b - a >= 50e6 for a, b in zip(times, times[1:])), "readings are 50 ms apart at least")
 
 
 @test("sampling")
@@ -349,6 +577,31 @@ def events_are_counted(t):
              for v in rows.table("counter_value") if counters[v["counter"]] == "context-switches"]
     t.ge(max(rates, default=0), 1000, "context switches a second, at most")
     t.ok(len(rows.table("perf_event")) == 1, "they are not sampled")
+
+
+@test("sampling")
+def wake_ups_that_cannot_be_traced_are_said(t):
+    rows = record(t, busy(t, "pingpong", 50), env={"WARPSIGHT_PERF": "inherit"})
+    said = [d for d in rows.diagnostics() if "Wake-ups are not traced" in d]
+    t.eq(len(said), 1, "diagnostics about wake-ups: %s" % rows.diagnostics())
+    t.contains(said[0], "whole.*'runnable'.*not known", "the reason, and what is lost")
+
+
+@test("sampling", ("root",))
+def tracepoints_need_no_mount(t):
+    """Where tracefs stands at no path, the recorder mounts it for itself, and nothing of that is left."""
+    names = t.run([t.where.warpsight, "profile", "--ftrace=help"])
+    if names.status:
+        t.contains(names.messages, "tracefs|tracepoints", "why there is no list")
+        raise Skip("tracepoints cannot be read here: %s" % names.messages)
+    t.ok(b"sched/sched_switch\n" in names.out, "a tracepoint of the list")
+    before = open("/proc/self/mountinfo").read()
+    rows = record(t, busy(t, "threads", 5, 100), "--ftrace=sched/sched_process_fork")
+    if "every CPU" not in rows.meta()["perf.scope"]:
+        raise Skip("whole CPUs may not be watched here")
+    t.eq(sum(1 for e in rows.table("ftrace") if e["thread"]), 5, "forks")
+    t.ok(not any("Wake-ups" in d for d in rows.diagnostics()), "wake-ups are traced: %s" % rows.diagnostics())
+    t.eq(open("/proc/self/mountinfo").read(), before, "what is mounted")
 
 
 def with_tracefs(t, *words):

@@ -4,8 +4,8 @@
  *   make_report FILE [steps]
  *
  * Two ranks on one GPU each: steps with layers, launches, kernels on two streams, copies both ways, a memset and a wait; a third
- * process with hostile names; samples with stacks, scheduling, the GIL, OS runtime calls, counters, tracks, output, diagnostics,
- * losses.
+ * process with hostile names, calls of libraries, operators, waits for locks and for the GIL; samples with stacks, scheduling, OS
+ * runtime calls, counters, tracks, output, diagnostics, losses.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static void launch(uint32_t side, const char *kernel, uint32_t stream, uint64_t 
 
 	correlation[side]++;
 	ADD(cuda_api, .start = start, .end = start + 4 * US, .thread = side * 2 + 1, .correlation = correlation[side],
-	    .name = text("cudaLaunchKernel_v7000"), .callchain = WS_NO_U32);
+	    .name = text("cudaLaunchKernel_v7000"), .callchain = stream == 7 ? 3 : WS_NO_U32);
 	now[side] += 6 * US;
 	if (gpu[side] < start + 8 * US)
 		gpu[side] = start + 8 * US;
@@ -197,6 +197,53 @@ static void machine(uint64_t end)
 	ADD(loss, .thread = 1, .kind = text("nvtx"), .events = 12, .reason = text("memory budget"));
 }
 
+/* Of the third process: one thread waits for what the other has, a lock and then the GIL, and is woken by it. */
+static void waits(void)
+{
+	for (uint32_t i = 0; i < 3; i++)
+		ADD(thread, .id = 20 + i, .process = 3, .tid = 301 + i, .start = ZERO);
+	ADD(osrt, .start = ZERO + 900 * US, .end = ZERO + 2000 * US, .thread = 20, .name = text("write"), .callchain = WS_NO_U32);
+	ADD(osrt, .start = ZERO + 1000 * US, .end = ZERO + 2010 * US, .thread = 21, .name = text("pthread_mutex_lock"),
+	    .callchain = 3, .object = 0x1000, .holder = 301);
+	ADD(sched, .start = ZERO + 950 * US, .end = ZERO + 1000 * US, .thread = 21, .cpu = 2, .woken = WS_NO_TIME,
+	    .after = WS_AFTER_SLEEPING);
+	ADD(sched, .start = ZERO + 2005 * US, .end = ZERO + 2400 * US, .thread = 21, .cpu = 2, .woken = ZERO + 1995 * US,
+	    .waker = 20, .after = WS_AFTER_PREEMPTED);
+	ADD(gil, .start = ZERO + 3000 * US, .end = ZERO + 4000 * US, .thread = 20, .state = WS_GIL_HOLDS);
+	ADD(gil, .start = ZERO + 3200 * US, .end = ZERO + 4000 * US, .thread = 21, .state = WS_GIL_WAITS);
+}
+
+/* What other tools' traces bring: calls of libraries, operators, calls of Python, collectives; and rarer kinds of events. */
+static void rarer(void)
+{
+	for (uint32_t i = 0; i < 6; i++) {
+		uint64_t t = ZERO + i * 1200 * US;
+
+		ADD(slice, .start = t, .end = t + 300 * US, .thread = 22, .name = text("cublasGemmEx"),
+		    .category = text("CUBLAS_EVENTS"));
+		ADD(slice, .start = t + 310 * US, .end = t + 500 * US, .thread = 22, .name = text("cudnnConvolutionForward"),
+		    .category = text("CUDNN_EVENTS"));
+		ADD(slice, .start = t + 20 * US, .end = t + 600 * US, .thread = 22, .name = text("request"), .category = text("app"));
+		ADD(op, .start = t, .end = t + 900 * US, .thread = 22, .kind = WS_OP_PYTHON, .name = text("train.py(12): step"));
+		ADD(op, .start = t + 10 * US, .end = t + 700 * US, .thread = 22, .kind = WS_OP_CPU, .name = text("aten::linear"),
+		    .shapes = text("[[64, 256]]"));
+		ADD(op, .start = t + 20 * US, .end = t + 400 * US, .thread = 22, .kind = WS_OP_CPU, .name = text("aten::addmm"));
+		ADD(cuda_api, .start = t + 50 * US, .end = t + 60 * US, .thread = 22, .correlation = 5000 + i,
+		    .name = text("cudaLaunchKernel_v7000"), .callchain = WS_NO_U32);
+		ADD(cuda_kernel, .start = t + 100 * US, .end = t + 350 * US, .device = 1, .context = 1, .green_context = WS_NO_U32,
+		    .stream = 7, .correlation = 5000 + i, .process = 3, .name = text("addmm_kernel"),
+		    .demangled = text("addmm_kernel"));
+		ADD(collective, .start = t + 400 * US, .end = t + 800 * US, .process = 3, .correlation = WS_NO_U32,
+		    .name = text("broadcast"), .in_elements = 4096, .out_elements = 4096, .dtype = text("Float"), .group_size = 2);
+		ADD(cuda_overhead, .start = t + 50 * US, .end = t + 55 * US, .thread = 22, .name = text("Command Buffer Full"));
+		ADD(cuda_jit, .start = t + 700 * US, .end = t + 760 * US, .thread = 22, .operation = 3);
+		ADD(cuda_module, .start = t + 770 * US, .thread = 22, .operation = 1);
+		ADD(cuda_um_gpu_fault, .start = t + 120 * US, .end = t + 130 * US, .process = 3, .device = 1, .access = 2);
+		ADD(python_sample, .start = t + 200 * US, .thread = 22, .stack = 2, .weight = 1000000);
+		ADD(ftrace, .start = t + 210 * US, .thread = 22, .cpu = 1, .name = text("sched/sched_wakeup"));
+	}
+}
+
 /* Names that try to be more than names. */
 static void hostile(void)
 {
@@ -219,6 +266,23 @@ static void hostile(void)
 	ADD(nvtx, .start = ZERO + 400 * US, .end = WS_NO_TIME, .thread = 5, .text = text("a mark"), .type = WS_NVTX_MARK);
 	ADD(nvtx, .start = ZERO + 450 * US, .end = WS_NO_TIME, .thread = 5, .text = text("left open"), .type = WS_NVTX_PUSHPOP,
 	    .flags = WS_NVTX_LEFT_OPEN);
+	/* The same in whatever has a name. */
+	ADD(thread_name, .thread = 5, .start = ZERO, .name = text(names[1]), .priority = 20);
+	ADD(track, .id = 2, .name = text(big));
+	ADD(slice, .start = ZERO, .end = ZERO + 900 * US, .track = 2, .name = text(names[0]), .category = text(names[0]));
+	ADD(counter, .id = 3, .device = 0, .cpu = WS_NO_U32, .group = text(names[0]), .name = text(names[1]), .unit = text(names[3]));
+	for (uint32_t i = 0; i < 4; i++)
+		ADD(counter_value, .start = ZERO + i * 1000 * US, .counter = 3, .value = i);
+	ADD(frame, .id = 7, .kind = WS_FRAME_USER, .module = 1, .address = 0xa000);
+	ADD(symbol, .frame = 7, .depth = 0, .set = 1, .name = text(names[0]), .file = text(names[1]), .line = 1);
+	for (uint32_t i = 0; i < 8; i++)
+		ADD(sample, .start = ZERO + i * 900 * US + 10 * US, .thread = 5, .cpu = 1, .state = WS_STATE_RUNNING, .weight = 1000000,
+		    .frame = 7, .event = 1, .flags = WS_SAMPLE_CLOCK);
+	ADD(meta, .name = text(names[0]), .value = text(big));
+	ADD(diagnostic, .start = ZERO + 200 * US, .severity = WS_WARNING, .source = text(names[1]), .text = text(names[0]));
+	ADD(loss, .thread = 5, .kind = text(names[0]), .events = 1, .reason = text(names[1]));
+	ADD(nvtx, .start = ZERO, .end = WS_NO_TIME, .thread = 5, .domain = 2, .text = text(names[0]), .type = WS_NVTX_DOMAIN_CREATE);
+	range(5, ZERO + 100 * US, ZERO + 200 * US, "in it", 0, 2);
 	free(big);
 }
 
@@ -241,6 +305,8 @@ int main(int argc, char **argv)
 	}
 	code();
 	machine(now[0] > now[1] ? now[0] : now[1]);
+	waits();
+	rarer();
 	hostile();
 	if (ws_writer_close(w, &e) < 0) {
 		fprintf(stderr, "make_report: %s\n", e.msg);

@@ -127,6 +127,11 @@ QUERIES = {
         "r.start IS NULL",
     ],
     "many": [
+        # SQLite answers OR by a run for each side, and tells by their numbers which rows it has met.
+        "SELECT count(*), sum(start) FROM NVTX_EVENTS WHERE start < 9000000000000000 AND"
+        " ((globalTid = 6710886801 AND eventType IN (59, 34) AND domainId = 0) OR (globalTid = 6710886802 AND eventType IN (59, 34) AND domainId = 0))",
+        "SELECT count(*), sum(start) FROM NVTX_EVENTS WHERE start < 9000000000000000 AND"
+        " ((globalTid = 6710886801 AND domainId IS NOT NULL AND domainId = 0) OR (globalTid < 6710886803 AND eventType IN (59, 34) AND domainId = 0))",
         "SELECT text, count(*), sum(end - start) FROM NVTX_EVENTS GROUP BY text",
         "SELECT globalTid, min(start), max(end) FROM NVTX_EVENTS WHERE start > 1000000 AND end < 90000000 GROUP BY globalTid",
         "SELECT count(*) FROM NVTX_EVENTS WHERE globalTid = (SELECT max(globalTid) FROM NVTX_EVENTS)",
@@ -183,6 +188,9 @@ def random_query(rng, db, table):
         op = rng.choice(["=", "=", "<", ">", ">=", "<=", "!=", "IS"])
         return '"%s" %s %s' % (c, op, value(c))
     where = " AND ".join(condition() for _ in range(rng.randrange(3)))
+    if rng.random() < 0.3: # each side is a run of its own, which must know the rows of the other again
+        either = " OR ".join("(%s AND %s)" % (condition(), condition()) for _ in range(rng.randrange(2, 4)))
+        where = "%s(%s)" % (where + " AND " if where else "", either)
     where = " WHERE " + where if where else ""
     if "\0" in where:
         where = ""

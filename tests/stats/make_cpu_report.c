@@ -114,10 +114,12 @@ static void sample(uint32_t of, uint64_t at, uint32_t leaf, uint32_t callers, ui
 
 /* ---- scheduling and calls ---- */
 
+static uint32_t wakers; /* of the random report: thread i is woken by thread i % wakers + 1 */
+
 static void ran(uint32_t of, uint64_t from, uint64_t to, uint32_t cpu, uint64_t woken, int after)
 {
 	ADD(sched, .start = ZERO + from, .end = to ? ZERO + to : WS_NO_TIME, .thread = of, .cpu = cpu,
-	    .woken = woken ? ZERO + woken : WS_NO_TIME, .after = (uint8_t)after);
+	    .woken = woken ? ZERO + woken : WS_NO_TIME, .waker = woken && wakers ? of % wakers + 1 : 0, .after = (uint8_t)after);
 }
 
 static void call(uint32_t of, const char *name, uint64_t from, uint64_t to, uint64_t object, const char *path, uint32_t holder,
@@ -388,6 +390,7 @@ static void random_rows(void)
 	enum { CHAINS = 3000 };
 	uint32_t chain[CHAINS];
 
+	wakers = 6;
 	session(4000000);
 	process(1, 100, "app");
 	process(2, 200, "app");

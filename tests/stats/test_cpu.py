@@ -11,6 +11,7 @@ import gzip
 import io
 import json
 import os
+import re
 import shutil
 import sqlite3
 import statistics
@@ -432,13 +433,45 @@ def waits():
         want = {k: (sum(v), len(v), min(v), max(v), statistics.median(v)) for k, v in by.items()}
         got = collections.defaultdict(list)
         for r in stats("thread_wait_sum", *args):
-            what = str(r["Object"]).split("held by")[0].strip()
+            what = re.split("held by|woken by", str(r["Object"]))[0].strip()
             got[r["TID"], r["Reason"], r["Function"], what].append(r)
         merged = {}
         for k, v in got.items():  # lines of several holders of one lock
             median = want[k][4] if len(v) > 1 and k in want else v[0]["Med"]
             merged[k] = (sum(r["Total Time"] for r in v), sum(r["Waits"] for r in v), min(r["Min"] for r in v), max(r["Max"] for r in v), median)
         same_items(merged, want, "thread_wait_sum %s" % args)
+
+
+def named(r, g):
+    return "%s (%d)" % (rows().thread(g).rsplit(" (", 1)[0], g & 0xffffff)
+
+
+@test
+def waits_name_who_held_and_who_woke():
+    """Of the GIL, who held it longest during the wait; where nothing else is known, who woke the thread."""
+    r = rows()
+    states(r)
+    holds = collections.defaultdict(list)
+    for g, start, end in r.db.execute("SELECT globalTid, start, end FROM WARPSIGHT_GIL WHERE state = 2 ORDER BY start, globalTid"):
+        holds[g >> 24].append((start, end, g))
+    wakers = {(g, start): w for g, start, w in r.db.execute("SELECT globalTid, start, wakerGlobalTid FROM WARPSIGHT_SCHED")}
+    want = collections.Counter()
+    for g, spans in r.states.items():
+        for s, after in zip(spans, [*spans[1:], None]):
+            if s.doing == "waiting" and s.reason == "GIL":
+                best = max(((min(e, s.end) - max(b, s.start), -b, h) for b, e, h in holds[g >> 24]), default=(0,), key=lambda o: o[:2])
+                want[g & 0xffffff, "GIL", "held by " + named(r, best[2]) if best[0] > 0 else ""] += s.end - s.start
+            elif s.doing == "waiting" and s.reason == "not known":
+                follows = next((x for x in spans if x.start >= s.end and x.doing == "running"), None)
+                waker = after and after.doing == "runnable" and wakers.get((g, follows.start))
+                want[g & 0xffffff, "not known", "woken by " + named(r, waker) if waker else ""] += s.end - s.start
+    got = collections.Counter()
+    for line in stats("thread_wait_sum"):
+        if line["Reason"] in ("GIL", "not known"):
+            got[line["TID"], line["Reason"], line["Object"]] += line["Total Time"]
+    same_items(got, want, "who held, who woke")
+    for words in ("GIL", "held by"), ("not known", "woken by"):
+        same(any(k[1] == words[0] and k[2].startswith(words[1]) for k in got), True, "%s %s" % words)
 
 
 @test

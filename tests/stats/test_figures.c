@@ -13,6 +13,7 @@
 
 #include "export/text.h"
 #include "stats/group.h"
+#include "stats/std8.h"
 #include "stats/table.h"
 
 /* ---- distributions ---- */
@@ -349,6 +350,10 @@ static void test_tsv(void **state)
 	(void)state;
 	check_print("tsv", "ms",
 		    "Time (%)\tTotal (ms)\tCalls\tAvg (ms)\tPID\tName\n"
+		    "66.7\t1.234567\t1000\t0.001234\t12345\ta,\"b\" <c>|d\n"
+		    "0.0\t0.000000\t1\t0.000000\t7\tx y\\z\n"
+		    "\t-0.000005\t\t\t\t\n");
+	check_print("tsv:nohdr:esc", "ms",
 		    "66.7\t1.234567\t1000\t0.001234\t12345\ta,\"b\"\\n<c>|d\n"
 		    "0.0\t0.000000\t1\t0.000000\t7\tx\\ty\\\\z\n"
 		    "\t-0.000005\t\t\t\t\n");
@@ -364,7 +369,7 @@ static void test_json_table(void **state)
 	    "\"a,\\\"b\\\"\\n<c>|d\"},\n"
 	    "{\"Time (%)\": 0.0, \"Total (s)\": 0.000000000, \"Calls\": 1, \"Avg (s)\": 0.000000000, \"PID\": 7, \"Name\": "
 	    "\"x\\ty\\\\z\"},\n"
-	    "{\"Time (%)\": null, \"Total (s)\": -0.000000005, \"Calls\": null, \"Avg (s)\": null, \"PID\": null, \"Name\": \"\"}\n"
+	    "{\"Time (%)\": \"\", \"Total (s)\": -0.000000005, \"Calls\": \"\", \"Avg (s)\": \"\", \"PID\": \"\", \"Name\": \"\"}\n"
 	    "]\n");
 }
 
@@ -373,16 +378,16 @@ static void test_column(void **state)
 	(void)state;
 	check_print("column", "ns",
 		    " ** Title & co (some_sum):\n\n"
-		    " Time (%)  Total (ns)  Calls  Avg (ns)   PID       Name\n"
+		    " Time (%)  Total (ns)  Calls  Avg (ns)   PID       Name    \n"
 		    " --------  ----------  -----  --------  -----  ------------\n"
 		    "     66.7   1,234,567  1,000   1,234.3  12345  a,\"b\"\\n<c>|d\n"
-		    "      0.0           0      1       0.1      7  x\\ty\\z\n"
-		    "                   -5                          \n");
+		    "      0.0           0      1       0.1      7  x\\ty\\z      \n"
+		    "                   -5                                      \n");
 	check_print("column:nohdr:nofmt", "ns",
 		    " ** Title & co (some_sum):\n\n"
 		    " 66.7  1234567  1000  1234.3  12345  a,\"b\"\\n<c>|d\n"
-		    "  0.0        0     1     0.1      7  x\\ty\\z\n"
-		    "            -5                       \n");
+		    "  0.0        0     1     0.1      7  x\\ty\\z      \n"
+		    "            -5                                   \n");
 }
 
 static void test_box(void **state)
@@ -471,6 +476,57 @@ static void test_time_units(void **state)
 		assert_null(ws_timeunit_find(bad[i]));
 }
 
+/* ---- the order of summaries ---- */
+
+enum { LINES = 3000 };
+
+static int plain_order(const struct ws_std8_line *x, const struct ws_std8_line *y)
+{
+	size_t n = x->name_len < y->name_len ? x->name_len : y->name_len;
+	int order = memcmp(x->name, y->name, n);
+
+	if (x->s->total != y->s->total)
+		return x->s->total > y->s->total ? -1 : 1;
+	if (order || x->name_len != y->name_len)
+		return order ? order : x->name_len < y->name_len ? -1 : 1;
+	return strcmp(x->style, y->style);
+}
+
+/* Few totals and names that share much of their beginnings, end inside of one another, have zeros in them, or are the same. */
+static void test_order(void **state)
+{
+	static const char bytes[] = "aaaaaaaaab\0z\xff";
+	static struct ws_std8 sums[LINES];
+	static char names[LINES][64], styles[LINES][16];
+	static struct ws_std8_line lines[LINES];
+
+	(void)state;
+	for (int round = 0; round < 40; round++) {
+		size_t n = round < 20 ? (size_t)round : LINES, longest = round % 2 ? 48 : 10;
+		bool seen[LINES] = {false};
+
+		for (size_t i = 0; i < n; i++) {
+			size_t len = next_random() % (longest + 1);
+
+			for (size_t k = 0; k < len; k++)
+				names[i][k] = k < 30 && round % 3 ? 'x' : bytes[next_random() % (sizeof(bytes) - 1)];
+			sums[i].total = next_random() % (1 + (unsigned)round % 5);
+			if (round == 39)
+				sums[i].total |= (unsigned __int128)(next_random() % 3) << 64;
+			snprintf(styles[i], sizeof(styles[i]), "%zu", i);
+			lines[i] = (struct ws_std8_line){.s = &sums[i], .name = names[i], .name_len = len, .style = styles[i]};
+		}
+		ws_std8_sort(lines, n);
+		for (size_t i = 0; i < n; i++) {
+			seen[lines[i].s - sums] = true;
+			if (i)
+				assert_true(plain_order(&lines[i - 1], &lines[i]) < 0);
+		}
+		for (size_t i = 0; i < n; i++)
+			assert_true(seen[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -479,6 +535,7 @@ int main(void)
 	    cmocka_unit_test(test_counted_and_not),
 	    cmocka_unit_test(test_no_useless_counts),
 	    cmocka_unit_test(test_groups),
+	    cmocka_unit_test(test_order),
 	    cmocka_unit_test(test_utf8),
 	    cmocka_unit_test(test_json),
 	    cmocka_unit_test(test_html),

@@ -60,7 +60,7 @@ def reckon(spans):
 def same_line(line, want, total, ops):
     want = dict(want, Total=total, Idle=total - want["Busy"])
     got = {k: int(line[k + " (ns)"]) for k in want}
-    shares = all(line[k + " (%)"] == "%.1f" % (int(v * 1000 / total + 0.5) / 10 if total else 0) for k, v in want.items() if k != "Total")
+    shares = all(abs(float(line[k + " (%)"]) - (v * 100 / total if total else 0)) < 1e-8 for k, v in want.items() if k != "Total")
     return got == want and shares and int(line["Ops"]) == ops
 
 
@@ -143,8 +143,8 @@ def test_overlap(report, ops):
         want = [f["Computation"], f["Communication"], hidden, f["Exposed Comm"], sum(o.what == COMM for o in mine)]
         got = [int(line[k]) for k in ("Computation (ns)", "Communication (ns)", "Overlapped (ns)", "Exposed (ns)", "Comm Ops")]
         share = 100 * f["Communication"] / (f["Communication"] + f["Computation"])
-        if got != want or abs(float(line["Comm Share (%)"]) - share) > 0.051 or \
-                abs(float(line["Overlapped (%)"]) - 100 * hidden / f["Communication"]) > 0.051:
+        if got != want or abs(float(line["Comm Share (%)"]) - share) > 1e-8 or \
+                abs(float(line["Overlapped (%)"]) - 100 * hidden / f["Communication"]) > 1e-8:
             bad.append((line, want, share))
     check("gpu_comm_overlap", len(lines) == 3 and not bad, bad)
 

@@ -53,6 +53,20 @@ def database(path):
     make("VULKAN_WORKLOAD", span + "nameId textId", (220, 225, GTID, "vkQueueSubmit", None), (226, 229, GTID, "vkCmdMarker", "draw"))
     make("NVVIDEO_DECODER_API", span + "nameId", (300, 306, GTID, "cuvidDecode"))
     make("NVVIDEO_ENCODER_API", span + "nameId", (300, 302, GTID, "nvEncode"))
+    make("KHR_DEBUG_EVENTS", "eventClass " + span + "textId id", (62, 500, 530, GTID, "frame", 1), (62, 505, 507, GTID, None, 9), (63, 510, 550, GTID, "frame", 1),
+         (52, 510, None, GTID, "draw", 3), (62, 540, None, GTID, "draw", 4))
+    text = "(metricsListId INTEGER, metricsIdx INTEGER, name TEXT, description TEXT, unit TEXT)"
+    db.execute("CREATE TABLE TARGET_INFO_NETWORK_METRICS " + text)
+    db.executemany("INSERT INTO TARGET_INFO_NETWORK_METRICS VALUES (?,?,?,?,?)",
+                   [(1, 0, "IB: Bytes sent", "", "B"), (1, 1, "IB: Send waits", "", "ticks"), (2, 0, "Send Wait rate", "", "ticks/ms")])
+    db.execute("CREATE TABLE TARGET_INFO_NIC_INFO (GUID INTEGER, stateName TEXT, nicId INTEGER, name TEXT, deviceId INTEGER)")
+    db.execute("INSERT INTO TARGET_INFO_NIC_INFO VALUES (77001, 'Local', 3, 'mlx5_0', 1)")
+    db.execute("CREATE TABLE NIC_ID_MAP (nicId INTEGER, globalId INTEGER)")
+    db.execute("INSERT INTO NIC_ID_MAP VALUES (3, 9)")
+    ms = 1000000
+    make("NET_NIC_METRIC", "start end globalId metricsListId metricsIdx value", (0, ms, 9, 1, 0, 10 ** 9), (0, ms, 9, 1, 1, 10000), (ms, 3 * ms, 9, 1, 1, 50000),
+         (3 * ms, 4 * ms, 9, 1, 1, 5))
+    make("NET_IB_SWITCH_METRIC", "start end globalId metricsListId metricsIdx value", (ms, 2 * ms, 88002, 2, 0, 12345))
     make("SYSCALL", span + "nameId", (400, 411, GTID, "openat"))
     db.commit()
     db.close()
@@ -78,6 +92,24 @@ def test_summaries(report):
         ["2.000", "1", "2.000", "2.000", "2.000", "2.000", "0.000", "coll_send", "MPI_Allreduce"],
         ["0.500", "1", "0.500", "0.500", "0.500", "0.500", "0.000", "coll_recv", "MPI_Allreduce"]])
     check("a window", [r[9] for r in rows(report, "mpi_event_sum", options=("--filter-time", "0/6"))], ["MPI_Init"])
+
+
+def test_network(report):
+    head = ["Start (ns)", "End (ns)", "Duration (ns)", "Send wait rate (ticks/ms)", "GUID", "Device name"]
+    nic = ["1000000", "3000000", "2000000", "25000.0", "77001", "mlx5_0"]
+    switch = ["1000000", "2000000", "1000000", "12345.0", "88002", ""]
+    check("network_congestion", sorted(rows(report, "network_congestion", True)), sorted([head, nic, switch]))
+    check("with a threshold", rows(report, "network_congestion:ticks_threshold=20000"), [nic])
+    check("a low one", len(rows(report, "network_congestion:ticks_threshold=4")), 4)
+    check("in a window", rows(report, "network_congestion", options=("--filter-time", "2500us/")), [nic])
+    check("only of waits", {r[4] for r in rows(report, "network_congestion:ticks_threshold=0")}, {"77001", "88002"})
+
+
+def test_debug_groups(report):
+    check("opengl_khr_range_sum", rows(report, "opengl_khr_range_sum", True), [
+        ["Time (%)", "Total Time (ns)", "Instances", "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)", "Range"],
+        ["93.8", "30", "1", "30.0", "30.0", "30", "30", "0.0", "frame"], ["6.3", "2", "1", "2.0", "2.0", "2", "2", "0.0", "9"]])
+    check("opengl_khr_gpu_range_sum", rows(report, "opengl_khr_gpu_range_sum"), [one(40, "frame")])
 
 
 def test_traces(report):
@@ -115,6 +147,8 @@ def main():
         subprocess.run([WARPSIGHT, "import", "-q", "-o", report, path], check=True)
         test_summaries(report)
         test_traces(report)
+        test_network(report)
+        test_debug_groups(report)
         test_collectives(folder)
     print("1..%d" % count)
     return failed > 0

@@ -96,7 +96,7 @@ CUDA_REPORTS = ["cuda_api_sum", "cuda_api_trace", "cuda_gpu_kern_sum", "cuda_gpu
                 "nvtx_gpu_proj_trace", "nvtx_kern_sum", "um_sum", "um_total_sum", "um_cpu_page_faults_sum"]
 REPORTS = CPU_REPORTS + CUDA_REPORTS
 DEFAULTS = ["nvtx_sum", "osrt_sum", "cuda_api_sum", "cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "openmp_sum",
-            "vulkan_marker_sum", "vulkan_gpu_marker_sum", "um_sum", "um_total_sum", "um_cpu_page_faults_sum", "openacc_sum"]
+            "opengl_khr_range_sum", "opengl_khr_gpu_range_sum", "vulkan_marker_sum", "vulkan_gpu_marker_sum", "um_sum", "um_total_sum", "um_cpu_page_faults_sum", "openacc_sum"]
 
 
 @test
@@ -408,7 +408,8 @@ def lists_pair_up():
     same(os.path.exists("pair/d_nvtx_sum.csv") and os.path.exists("pair/e_osrt_sum.tsv"), True, "the default reports pair up too")
     refused("stats", "-f", ",".join(["csv"] * (len(DEFAULTS) + 1)), report("basic"),
             words=["%d formats are given for %d reports" % (len(DEFAULTS) + 1, len(DEFAULTS))], code=2)
-    refused("stats", "-r", "osrt_sum", "-f", "csv,json", report("basic"), words=["2 formats are given for 1 report"], code=2)
+    out = run("stats", "-q", "-r", "osrt_sum", "-f", "csv,.", "-o", "pair/f,-", report("basic")).out.decode()
+    same((os.path.exists("pair/f_osrt_sum.csv"), out.count(" ** ")), (True, 1), "the last report serves two outputs")
 
 
 @test
@@ -454,7 +455,7 @@ def unfit_options_are_refused():
     refused("stats", "-f", "xml", b, words=["xml", "csv"], code=2)
     refused("stats", "-f", "csv:wide", b, words=["wide", "nohdr"], code=2)
     refused("stats", "-o", "@", b, words=["no command"], code=2)
-    refused("stats", "--sqlite", "x", b, words=["--sqlite", "export -t sqlite"], code=2)
+    refused("stats", "--sqlite", "x.sqlite", b, b, words=["--sqlite", "one report file"], code=1)
     refused("stats", "--report-dir", "d", b, words=["--report-dir", "d: No such"], code=2)
     refused("stats", words=["no report file"], code=2)
     refused("stats", "-o", "nowhere/x", "-r", "osrt_sum", "-q", b, words=["nowhere/x_osrt_sum.csv", "No such file"], code=1)
@@ -745,7 +746,8 @@ def info_tells_what_is_there():
     data = json.loads(run("info", "--json", "--verify", report("basic")).out)
     tables = {t["name"]: t["rows"] for t in data["tables"]}
     same((tables["nvtx"], tables["osrt"], tables["process"], len(data["threads"])), (24, 5, 3, 3))
-    same((data["complete"], data["verified"], data["damage"]), (True, True, []))
+    same((data["closed"], data["verified"], data["damage"]), (True, True, []))
+    same(data["complete"], data["lost_events"] == 0)
     same(data["losses"][0]["events"] + data["losses"][1]["events"], 13)
     refused("info", report("basic"), report("many"), words=["one report file at a time"], code=2)
 

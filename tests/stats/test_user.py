@@ -52,7 +52,10 @@ def test_queries(report, folder):
     r = run("-q", "--report-dir", own, "-r", "busy", report)
     check("its title is shown", r.stdout.startswith(" ** Busy names (busy):"), r.stdout)
     r = run("--report-dir", own, "--help-reports")
-    check("and it is listed", "busy\n    Busy names. Names by total time.\n    Parameter: rows=2\n" in r.stdout, r.stdout[-300:])
+    check("and it is listed", re.search("^busy +Busy names$", r.stdout, re.M), r.stdout[-300:])
+    for args in (["--help-reports=busy"], ["--help-reports=ALL"], ["--help-reports", "busy"]):
+        r = run("--report-dir", own, *args)
+        check("and explained by " + " ".join(args), "busy\n    Busy names. Names by total time.\n    Parameter: rows=2\n" in r.stdout, r.stdout[-300:])
     r = run("-q", "-f", "csv", "--report-dir", own, "-r", "busy:rows=10000", "--filter-time", "1ms/1500us", "--timeunit", "us", report)
     want = {x[8]: x[2] for x in table(run("-q", "-f", "csv", "-r", "nvtx_pushpop_sum", "--filter-time", "1ms/1500us", report))[1:]}
     check("a filter is its :start and :end", r.stdout.startswith("Range,N,Total (us)") and {x[0]: x[1] for x in table(r)[1:]} == want, r)
@@ -71,6 +74,12 @@ def test_queries(report, folder):
     for what, args in (("a parameter that is not declared", ["--report-dir", own, "-r", "busy:nope=1"]), ("no such folder", ["--report-dir", own + "x"])):
         r = run(*args, report)
         check("refused: " + what, r.returncode == 2 and r.stderr.count("\n") == 1, r)
+    marker = os.path.join(folder, "ran")
+    with open(os.path.join(own, "theirs.py"), "w") as f:
+        f.write("#!/usr/bin/env python3\nopen(%r, 'w')\n" % marker)
+    os.chmod(os.path.join(own, "theirs.py"), 0o755)
+    r = run("--report-dir", own, "-r", "theirs:rows=3", report)
+    check("a script is not run, but named", (r.returncode, "scripts are not run" in r.stderr and "theirs.sql" in r.stderr, os.path.exists(marker)) == (2, True, False), r)
     with open(os.path.join(own, "large.sql"), "w") as f:
         f.write("x" * (1 << 20) + "yy")
     r = run("--report-dir", own, "-r", "busy", report)
@@ -86,7 +95,7 @@ def test_commands(report, folder):
     with open(script, "w") as f:
         f.write("#!/bin/sh\ncat >/dev/null\nfor w; do echo \"<$w>\"; done\n")
     os.chmod(script, 0o755)
-    r = run("-q", "-r", "nvtx_sum", "-o", "@%s a 'b  c' \"d\\\"e\" f\\ g '' $HOME;x,y" % script, report)
+    r = run("-q", "-r", "nvtx_sum", "-o", "@%s a 'b  c' \"d\\\"e\" f\\ g '' $HOME;'x,y'" % script, report)
     check("words are split and nothing else happens to them", r.stdout == "<a>\n<b  c>\n<d\"e>\n<f g>\n<>\n<$HOME;x,y>\n", r)
     r = run("-q", "-r", "nvtx_pushpop_trace", "-o", "@head -n 1", report)
     check("a command may stop reading", r.returncode == 0 and r.stdout.startswith("Start (ns)"), r)

@@ -97,7 +97,7 @@ static void read_elf(const struct ws_elf *elf, uint64_t seed, bool dwarf)
 	for (int i = 0; i < 16; i++)
 		sum += hit[i].name ? strlen(hit[i].name) : 0;
 	if (dwarf)
-		ws_dwarf_find(elf, NULL, address, 16, on_dwarf, &sum, NULL);
+		ws_dwarf_find(elf, NULL, address, 16, on_dwarf, &sum, NULL, NULL);
 }
 
 static void edited_elf(const uint8_t *data, size_t n, bool dwarf)

@@ -132,21 +132,53 @@ def tail_call(t):
         t.begins(functions, ["tail_callee", "calls_tail"], kind + ": the caller left by a jump")
 
 
+CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases.c")
+
+
+def check_inlined(t, program, what, names=("nap", "inlined_inner", "inlined_outer", "has_inlined")):
+    """The functions inlined into each other around a sleep, and the line of each."""
+    with open(CASES) as f:
+        source = f.read().splitlines()
+    t.profile(program, "inlined")
+    frame = t.stacks("usleep", "-l")[0][0].split("<")
+    t.eq([f.split("@")[0] for f in frame], list(names), what + ": functions inlined into each other")
+    for part, text in zip(frame, ("usleep(300)", "nap()", "inlined_inner()", "inlined_outer()")):
+        file, line = part.split("@")[1].split(":")
+        t.eq(file, "cases.c", "file of " + part)
+        if text not in source[int(line) - 1]:
+            raise Failed("%s: %s is line %s: %s" % (what, part, line, source[int(line) - 1]))
+
+
 @test
 def inlined_functions_and_lines(t):
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases.c")) as f:
-        source = f.read().splitlines()
     for kind in ("cfi", "dwarf4", "packed"):
-        t.profile(t.program("cases_" + kind), "inlined")
-        frame = t.stacks("usleep", "-l")[0][0].split("<")
-        t.eq([f.split("@")[0] for f in frame], ["nap", "inlined_inner", "inlined_outer", "has_inlined"], kind + ": functions inlined into each other")
-        for part, text in zip(frame, ("usleep(300)", "nap()", "inlined_inner()", "inlined_outer()")):
-            file, line = part.split("@")[1].split(":")
-            t.eq(file, "cases.c", "file of " + part)
-            if text not in source[int(line) - 1]:
-                raise Failed("%s: %s is line %s: %s" % (kind, part, line, source[int(line) - 1]))
+        check_inlined(t, t.program("cases_" + kind), kind)
     t.profile(t.program("cases_cfi"), "inlined", options=("--show-source-info=false",))
     t.eq(t.stacks("usleep", "-l")[0][0], "has_inlined", "without source information")
+
+
+@test
+def split_debugging_information(t):
+    """-gsplit-dwarf: all is shown where the .dwo files are; without them functions and lines still are, and what is missing is said."""
+    compiler = shutil.which(os.environ.get("CC", "cc").split()[0])
+    if not compiler:
+        raise Skip("no C compiler")
+    for version in ("4", "5"):
+        program = os.path.join(t.dir, "split" + version)
+        t.run(compiler, "-O2", "-gdwarf-" + version, "-gsplit-dwarf", "-pthread", "-c", CASES, "-o", program + ".o")
+        t.run(compiler, "-pthread", "-o", program, program + ".o", "-ldl")
+        if not os.path.exists(program + ".dwo"):
+            raise Skip("the compiler does not split")
+        check_inlined(t, program, "DWARF %s, split" % version)
+        os.rename(program + ".dwo", program + ".moved")
+        check_inlined(t, program, "DWARF %s, split, without its other part" % version, ["has_inlined"])
+        said = t.run(os.path.join(t.build, "warpsight"), "info", t.report).stdout
+        if "inlined functions of 1 of its compilation units are not shown" not in said or "split%s.dwo" % version not in said:
+            raise Failed("what is missing is not said: %s" % said)
+        os.rename(program + ".moved", program + ".dwo")
+        if "without inlined" in t.symbolize("--all").stderr:
+            raise Failed("the file is there again")
+        t.eq(len(t.stacks("usleep", "-l")[0][0].split("<")), 4, "functions once the file is there")
 
 
 @test

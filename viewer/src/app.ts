@@ -1,6 +1,6 @@
 /** The state of the page, and what its parts tell each other. */
 
-import { HttpSource, palettes, ServerError, TileCache, type EventDetail, type ReportInfo, type Source, type Spot, type TreeRow } from "./data";
+import { chosen, HttpSource, lit, palettes, ServerError, TileCache, type EventDetail, type ReportInfo, type Source, type Spot, type TreeRow } from "./data";
 import { DARK, LIGHT, type Theme } from "./colors";
 import { FIRST_LEVELS, Rows, type Row, type Saved } from "./layout";
 import { Viewport } from "./viewport";
@@ -38,6 +38,8 @@ interface Stored extends Saved {
   labels: number;
   bottom: number;
   offsets: number[];
+  colors: Record<string, number>; // of rows, by key: which of CHOICES
+  nameColors: Record<string, number>; // of names, by text
 }
 
 interface Settings {
@@ -52,6 +54,12 @@ function load<T>(key: string, fallback: T): T {
   } catch {
     return fallback;
   }
+}
+
+/** A name as the server is asked for it: of a very long one the beginning. */
+function beginning(name: string): { q: string; cut: number } {
+  const end = name.charCodeAt(199) >= 0xd800 && name.charCodeAt(199) < 0xdc00 ? 199 : 200;
+  return { q: name.slice(0, end), cut: name.length > 200 ? 1 : 0 };
 }
 
 export class App {
@@ -69,7 +77,7 @@ export class App {
   selected: Selected | null = null;
   hover: Hit | null = null;
   pointer: number | null = null; // time under the pointer
-  highlight: { report: number; name: number } | null = null;
+  highlight: string | null = null; // a name
   found: Float64Array = new Float64Array(0); // starts of matches in sight
   settings: Settings = load("warpsight", { dark: null, language: null, wheelScrolls: false });
   stored!: Stored;
@@ -233,6 +241,8 @@ export class App {
       labels: 290,
       bottom: 260,
       offsets: [],
+      colors: {},
+      nameColors: {},
     });
     this.markers = this.stored.markers;
     this.offsets = this.reports.map((_, i) => this.stored.offsets[i] ?? this.clockOffset(i));
@@ -345,6 +355,7 @@ export class App {
     }
     this.complete = true;
     this.emit("view");
+    await this.markNames();
   }
 
   layoutRows(): void {
@@ -365,6 +376,8 @@ export class App {
         return `${label || (r.main ? t("main_thread") : t("thread"))} [${r.tid}]`;
       case "threads":
         return t("more_threads", r.threads ?? r.children.length);
+      case "streams":
+        return t("more_streams", r.children.length);
       case "gpu":
         return `${t("gpu", r.device ?? 0)}${label ? " · " + label : ""}${r.parent ? "" : ` · ${clean(r.process ?? "", 40)} [${r.pid}]`}`;
       case "projected":
@@ -460,6 +473,60 @@ export class App {
     this.store();
   }
 
+  /** The colour chosen for a row, or for one that it is below; -1: none. */
+  rowColor(r: Row): number {
+    for (let p: Row | undefined = r; p; p = this.rows.byKey.get(p.parentKey)) {
+      const c = this.stored.colors[p.key];
+      if (c !== undefined) return c;
+    }
+    return -1;
+  }
+
+  setRowColor(r: Row, color: number | null): void {
+    if (color === null) delete this.stored.colors[r.key];
+    else this.stored.colors[r.key] = color;
+    this.store();
+    this.emit("theme");
+    this.emit("layout");
+    this.emit("draw");
+  }
+
+  async setNameColor(name: string, color: number | null): Promise<void> {
+    if (color === null) delete this.stored.nameColors[name];
+    else this.stored.nameColors[name] = color;
+    this.store();
+    await this.markNames();
+  }
+
+  async setHighlight(name: string | null): Promise<void> {
+    this.highlight = name;
+    await this.markNames();
+  }
+
+  private idsOf = new Map<string, number[]>();
+
+  /** Find which numbers the names have that are highlighted or coloured (a text may have several), and have tiles say so. */
+  private async markNames(): Promise<void> {
+    const number = async (report: number, name: string): Promise<number[]> => {
+      const key = `${report} ${name}`,
+        known = this.idsOf.get(key);
+      if (known) return known;
+      const got = (await this.ask<{ ids: number[] }>("names", { r: report, ...beginning(name) }))?.ids ?? [];
+      if (this.complete) this.idsOf.set(key, got);
+      return got;
+    };
+    for (const r of this.reports) {
+      const colors = new Map<number, number>();
+      for (const [name, color] of Object.entries(this.stored.nameColors)) for (const id of await number(r.id, name)) colors.set(id, color);
+      const name = this.highlight,
+        bright = name === null ? null : new Set(await number(r.id, name));
+      chosen[r.id] = colors;
+      lit[r.id] = bright;
+    }
+    this.cache.remark();
+    this.emit("draw");
+  }
+
   setRange(range: [number, number] | null): void {
     this.range = range && range[0] > range[1] ? [range[1], range[0]] : range;
     this.emit("range");
@@ -467,6 +534,11 @@ export class App {
   }
 
   /* ---- links to a view ---- */
+
+  /** Where this view can be opened again, as long as the server runs (with --port: whenever it does, but for the token). */
+  link(): string {
+    return location.href.replace(/#.*/, "") + this.hash();
+  }
 
   hash(): string {
     return `#t=${Math.round(this.view.t0)},${Math.round(this.view.t1)}${this.range ? `&s=${Math.round(this.range[0])},${Math.round(this.range[1])}` : ""}`;

@@ -45,7 +45,7 @@ function hsl(h: number, s: number, l: number): RGB {
   return [f(0), f(8), f(4)];
 }
 
-/* One row of the palette a class; see PALETTE_ROWS. */
+/* One row of the palette a class. */
 export const CLASS_NAMES = 0,
   CLASS_KERNEL = 1,
   CLASS_OWN = 2,
@@ -54,8 +54,20 @@ export const CLASS_NAMES = 0,
   CLASS_STATE = 5,
   CLASS_SAMPLE = 6,
   CLASS_COUNTER = 7,
-  CLASS_REPORT = 8; // and following: colours that programs chose
-export const PALETTE_ROWS = 24;
+  CLASS_CHOSEN = 8, // colours that the user chose, CHOICES
+  CLASS_REPORT = 9; // and following: colours that programs chose
+
+/** What a name or a row can be coloured with: Okabe and Ito's set, which all common colour blindnesses tell apart. */
+export const CHOICES: [word: "orange" | "sky" | "green" | "yellow" | "blue" | "vermilion" | "purple" | "grey", color: RGB][] = [
+  ["orange", [230, 159, 0]],
+  ["sky", [86, 180, 233]],
+  ["green", [0, 158, 115]],
+  ["yellow", [240, 228, 66]],
+  ["blue", [0, 114, 178]],
+  ["vermilion", [213, 94, 0]],
+  ["purple", [204, 121, 167]],
+  ["grey", [128, 136, 144]],
+];
 
 const HUES = [210, 28, 165, 330, 50, 265, 190, 10, 90, 235, 300, 140, 40, 180, 355, 120];
 
@@ -94,14 +106,17 @@ export function classColor(cls: number, i: number, dark: boolean): RGB {
       return spread(i, 30, 40, 0.75, 0.46, 0.6);
     case CLASS_COUNTER:
       return hsl([38, 205, 150, 285, 10, 60][i % 6], 0.55, dark ? 0.55 : 0.5);
+    case CLASS_CHOSEN:
+      return CHOICES[i % CHOICES.length][1];
     default:
       return hsl(HUES[i & 15], 0.5, (dark ? 0.42 : 0.5) + ((i >> 4) % 5) * 0.045);
   }
 }
 
 export function paletteBytes(dark: boolean, custom: Uint32Array[]): Uint8Array {
-  const out = new Uint8Array(256 * PALETTE_ROWS * 4);
-  for (let row = 0; row < PALETTE_ROWS; row++)
+  const rows = CLASS_REPORT + Math.max(1, custom.length),
+    out = new Uint8Array(256 * rows * 4);
+  for (let row = 0; row < rows; row++)
     for (let i = 0; i < 256; i++) {
       const at = (row * 256 + i) * 4;
       const argb = row >= CLASS_REPORT ? custom[row - CLASS_REPORT]?.[i] : undefined;

@@ -155,7 +155,9 @@ export const PAINTED = 1,
   PREVIEW = 8,
   GROUP = 16,
   COUNTER = 32,
-  UNREAD = 64;
+  CHOSEN = 64, // these two by the page: byte 23 is a colour that the user chose for the name;
+  FADED = 128, // other names are highlighted
+  UNREAD = 256; // the row is not read: its number means nothing (of what is under the pointer only; a tile says it of all)
 /** Nothing can be asked about these. */
 export const NO_EVENT = COUNTER | PREVIEW | UNREAD;
 const LABEL_PIXELS = 20;
@@ -182,6 +184,7 @@ export interface Tile {
   u32: Uint32Array;
   u8: Uint8Array;
   used: number;
+  marked?: boolean;
   gl?: unknown; // the renderer's
 }
 
@@ -258,6 +261,26 @@ export interface Wanted {
   report: number;
   lane: number;
   levels: number;
+}
+
+/** What the user said of names, by report: their numbers with the colour chosen, and those that are highlighted (null: all are as usual). */
+export const chosen: Map<number, number>[] = [];
+export const lit: (Set<number> | null)[] = [];
+
+/** Note in a tile which of its rectangles have a chosen colour, and which are faded because others are highlighted. */
+export function mark(t: Tile): void {
+  const colors = chosen[t.report],
+    bright = lit[t.report];
+  if (!colors && !bright && !t.marked) return;
+  t.marked = true;
+  for (let at = 0; at < t.u8.length; at += RECT_BYTES) {
+    const name = t.u32[(at >> 2) + 4],
+      flags = t.u8[at + 22] & ~(CHOSEN | FADED);
+    if (flags & (COUNTER | PREVIEW)) continue;
+    const color = colors?.get(name);
+    t.u8[at + 22] = flags | (color === undefined ? 0 : CHOSEN) | (bright && !bright.has(name) ? FADED : 0);
+    if (color !== undefined) t.u8[at + 23] = color;
+  }
 }
 
 /** Keeps tiles, asks for those that are missing in as few requests as possible, and drops what was not used for long. */
@@ -342,8 +365,17 @@ export class TileCache {
     const old = this.tiles.get(key);
     if (old) this.drop(key, old);
     t.used = ++this.clock;
+    mark(t);
     this.tiles.set(key, t);
     this.bytes += t.bytes.byteLength + 300;
+  }
+
+  /** Other colours were chosen, or something else highlighted. */
+  remark(): void {
+    for (const t of this.tiles.values()) {
+      mark(t);
+      this.onDrop(t); // what the renderer has of it is old
+    }
   }
 
   private drop(key: string, t: Tile): void {

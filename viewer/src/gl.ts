@@ -3,8 +3,8 @@
  * no WebGL2, or only one that the processor emulates, the same calls write pixels.
  */
 
-import { COUNTER, GROUP, MOMENT, PAINTED, PREVIEW, RECT_BYTES, type Tile } from "./data";
-import { CLASS_OWN, CLASS_REPORT, PALETTE_ROWS, paletteBytes } from "./colors";
+import { CHOSEN, COUNTER, FADED, GROUP, MOMENT, PAINTED, PREVIEW, RECT_BYTES, type Tile } from "./data";
+import { CLASS_CHOSEN, CLASS_OWN, CLASS_REPORT, paletteBytes } from "./colors";
 
 export interface Batch {
   tile: Tile;
@@ -18,13 +18,14 @@ export interface Batch {
   low: number; // of a counter's axis
   high: number;
   shift: number; // added to the colour: tells counters apart
+  tint: number; // colour chosen for the whole row, -1: none
 }
 
 export interface Painter {
   resize(width: number, height: number, ratio: number): void;
   colors(dark: boolean, palettes: Uint32Array[]): void;
   begin(back: string): void;
-  draw(b: Batch, only: number, top: number, bottom: number): void;
+  draw(b: Batch, top: number, bottom: number): void;
   end(): void;
   drop(t: Tile): void;
   readonly kind: string;
@@ -40,8 +41,7 @@ layout(location = 3) in uvec4 look;
 uniform vec2 size;      // of the canvas, CSS pixels
 uniform vec4 place;     // x, scale, y, height
 uniform vec2 axis;      // of a counter
-uniform int cls, paint, shift;
-uniform uint only;
+uniform int cls, paint, shift, tint;
 uniform float least;    // a device pixel
 uniform sampler2D palette;
 flat out vec4 color;
@@ -67,12 +67,16 @@ void main() {
   extent = vec2(x1 - x0, y1 - y0);
   int row = (flags & ${PAINTED}u) != 0u ? paint : (name >> 30) == 2u && (flags & ${COUNTER}u) == 0u ? ${CLASS_OWN} : cls;
   int column = (flags & ${COUNTER}u) != 0u ? shift : row == ${CLASS_OWN} ? int(name & 255u) : int(look.x);
+  if ((flags & ${CHOSEN}u) != 0u || tint >= 0) {
+    column = (flags & ${CHOSEN}u) != 0u ? int(look.w) : tint;
+    row = ${CLASS_CHOSEN};
+  }
   color = texelFetch(palette, ivec2(column, row), 0);
   /* Of many at once no single one's colour should speak. */
-  if (group && row != ${CLASS_OWN}) color = mix(color, texelFetch(palette, ivec2(row == cls ? 40 : column, row), 0), cls == 0 ? 0.0 : 0.8);
+  if (group && row != ${CLASS_OWN} && row != ${CLASS_CHOSEN}) color = mix(color, texelFetch(palette, ivec2(row == cls ? 40 : column, row), 0), cls == 0 ? 0.0 : 0.8);
   if ((flags & ${PREVIEW}u) != 0u) color = vec4(0.5, 0.5, 0.5, 0.35);
   else if ((flags & ${COUNTER}u) != 0u) color.a = 0.85;
-  if (only != 0u && name != only) color = vec4(mix(color.rgb, vec3(0.5), 0.55), 0.25);
+  if ((flags & ${FADED}u) != 0u) color = vec4(mix(color.rgb, vec3(0.5), 0.55), 0.25);
   if ((flags & ${MOMENT}u) != 0u && !group) color.rgb *= 0.9;
   gl_Position = vec4(p.x / size.x * 2.0 - 1.0, 1.0 - p.y / size.y * 2.0, 0.0, 1.0);
 }`;
@@ -136,7 +140,7 @@ export class GLPainter implements Painter {
     gl.attachShader(this.program, shader(gl.FRAGMENT_SHADER, FRAGMENT));
     gl.linkProgram(this.program);
     if (!gl.getProgramParameter(this.program, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(this.program) ?? "program");
-    for (const n of ["size", "place", "axis", "cls", "paint", "shift", "only", "least", "palette"]) this.u[n] = gl.getUniformLocation(this.program, n);
+    for (const n of ["size", "place", "axis", "cls", "paint", "shift", "tint", "least", "palette"]) this.u[n] = gl.getUniformLocation(this.program, n);
     this.palette = gl.createTexture();
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
@@ -155,7 +159,8 @@ export class GLPainter implements Painter {
   colors(dark: boolean, palettes: Uint32Array[]): void {
     const gl = this.gl;
     gl.bindTexture(gl.TEXTURE_2D, this.palette);
-    gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, 256, PALETTE_ROWS, 0, gl.RGBA, gl.UNSIGNED_BYTE, paletteBytes(dark, palettes));
+    const bytes = paletteBytes(dark, palettes);
+    gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, 256, bytes.length / 1024, 0, gl.RGBA, gl.UNSIGNED_BYTE, bytes);
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.NEAREST);
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.NEAREST);
   }
@@ -188,7 +193,7 @@ export class GLPainter implements Painter {
     return b;
   }
 
-  draw(b: Batch, only: number, top: number, bottom: number): void {
+  draw(b: Batch, top: number, bottom: number): void {
     const gl = this.gl,
       level = b.tile.levels[b.level];
     if (!level || !level.n) return;
@@ -216,9 +221,9 @@ export class GLPainter implements Painter {
     gl.uniform4f(this.u.place, b.x, b.scale, b.y, b.h);
     gl.uniform2f(this.u.axis, b.low, Math.max(b.high - b.low, 1e-30));
     gl.uniform1i(this.u.cls, b.cls);
-    gl.uniform1i(this.u.paint, Math.min(CLASS_REPORT + b.tile.report, PALETTE_ROWS - 1));
+    gl.uniform1i(this.u.paint, CLASS_REPORT + b.tile.report);
     gl.uniform1i(this.u.shift, b.shift);
-    gl.uniform1ui(this.u.only, only);
+    gl.uniform1i(this.u.tint, b.tint);
     gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, level.n);
   }
 
@@ -281,12 +286,16 @@ export class PixelPainter implements Painter {
     return ((255 << 24) | (mix(b, bb) << 16) | (mix(g, bg) << 8) | mix(r, br)) >>> 0;
   }
 
-  private color(t: Tile, r: number, b: Batch, only: number, shade: number): number {
+  private color(t: Tile, r: number, b: Batch, shade: number): number {
     const flags = t.u8[r * 24 + 22],
       name = t.u32[r * 6 + 4];
     if (flags & PREVIEW) return this.pack(128, 128, 128, 0.35);
-    const row = flags & PAINTED ? Math.min(CLASS_REPORT + t.report, PALETTE_ROWS - 1) : name >>> 30 === 2 && !(flags & COUNTER) ? CLASS_OWN : b.cls;
-    const column = flags & COUNTER ? b.shift : row === CLASS_OWN ? name & 255 : t.u8[r * 24 + 20];
+    let row = flags & PAINTED ? CLASS_REPORT + t.report : name >>> 30 === 2 && !(flags & COUNTER) ? CLASS_OWN : b.cls;
+    let column = flags & COUNTER ? b.shift : row === CLASS_OWN ? name & 255 : t.u8[r * 24 + 20];
+    if (flags & CHOSEN || b.tint >= 0) {
+      row = CLASS_CHOSEN;
+      column = flags & CHOSEN ? t.u8[r * 24 + 23] : b.tint;
+    }
     const at = (row * 256 + column) * 4;
     let [red, green, blue] = [this.palette[at], this.palette[at + 1], this.palette[at + 2]];
     if (flags & GROUP && row === b.cls && row !== CLASS_OWN && row !== 0) {
@@ -295,7 +304,7 @@ export class PixelPainter implements Painter {
       green += (this.palette[base + 1] - green) * 0.8;
       blue += (this.palette[base + 2] - blue) * 0.8;
     }
-    if (only && name !== only) return this.pack((red + 156) / 2.2, (green + 156) / 2.2, (blue + 156) / 2.2, 0.25);
+    if (flags & FADED) return this.pack((red + 156) / 2.2, (green + 156) / 2.2, (blue + 156) / 2.2, 0.25);
     return this.pack(red * shade, green * shade, blue * shade, flags & COUNTER ? 0.85 : 1);
   }
 
@@ -305,7 +314,7 @@ export class PixelPainter implements Painter {
     else for (let y = y0; y < y1; y++) px.fill(color, y * width + x0, y * width + x1);
   }
 
-  draw(b: Batch, only: number, top: number, bottom: number): void {
+  draw(b: Batch, top: number, bottom: number): void {
     const t = b.tile,
       level = t.levels[b.level],
       k = this.ratio;
@@ -325,11 +334,11 @@ export class PixelPainter implements Painter {
     for (const end = level.from + level.n; r < end; r++) {
       const a = (b.x + t.f32[r * 6] * b.scale) * k;
       if (a >= right) break;
-      this.rect(b, r, a, (b.x + t.f32[r * 6 + 1] * b.scale) * k, [left, right, y0, y1], only);
+      this.rect(b, r, a, (b.x + t.f32[r * 6 + 1] * b.scale) * k, [left, right, y0, y1]);
     }
   }
 
-  private rect(b: Batch, r: number, a: number, z: number, [left, right, y0, y1]: [number, number, number, number], only: number): void {
+  private rect(b: Batch, r: number, a: number, z: number, [left, right, y0, y1]: [number, number, number, number]): void {
     const t = b.tile,
       flags = t.u8[r * 24 + 22],
       busy = t.u8[r * 24 + 21];
@@ -344,9 +353,9 @@ export class PixelPainter implements Painter {
     const low = Math.round((b.y + b.h) * this.ratio),
       up = Math.max(y0, Math.round(low - b.h * part * this.ratio)),
       down = Math.min(y1, low);
-    this.fill(from, to, up, down, this.color(t, r, b, only, flags & MOMENT ? 0.9 : 1));
+    this.fill(from, to, up, down, this.color(t, r, b, flags & MOMENT ? 0.9 : 1));
     if (!wide || flags & (COUNTER | PREVIEW)) return;
-    const dark = this.color(t, r, b, only, 0.82);
+    const dark = this.color(t, r, b, 0.82);
     if (a >= left) this.fill(from, from + 1, up, down, dark);
     if (down === low && down - 1 >= up) this.fill(from, to, down - 1, down, dark);
   }

@@ -1,12 +1,14 @@
 /** Mouse, wheel and keys on the time line. */
 
 import type { App, Hit } from "./app";
+import type { Row } from "./layout";
 import type { Timeline } from "./timeline";
 import { AXIS } from "./timeline";
 import { GROUP, NO_EVENT, type Spot } from "./data";
-import { askText, closeMenu, hideTip, showHelp, showMenu, showTip, toast, type Item } from "./menu";
+import { askText, closeMenu, hideTip, showHelp, showMenu, showTip, type Item } from "./menu";
 import { clean, duration, percent, tick } from "./format";
-import { copyText, later } from "./dom";
+import { copied } from "./copy";
+import { later } from "./dom";
 import { t } from "./i18n";
 
 export class Input {
@@ -17,6 +19,7 @@ export class Input {
   onStatistics: () => void = () => undefined;
   onEvents: (lanes: { report: number; lane: number }[], name: string) => void = () => undefined;
   onSearch: (text?: string) => void = () => undefined;
+  onOnly: (row: Row) => void = () => undefined;
 
   constructor(
     private app: App,
@@ -30,7 +33,8 @@ export class Input {
     area.addEventListener("contextmenu", (e) => this.menu(e));
     timeline.root.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
     timeline.axis.addEventListener("pointerdown", (e) => this.axisDown(e));
-    timeline.axis.addEventListener("dblclick", (e) => void this.editMarker(e));
+    timeline.axis.addEventListener("dblclick", (e) => void this.editMarker(this.markerAt(e.clientX - timeline.axis.getBoundingClientRect().left)));
+    timeline.axis.addEventListener("contextmenu", (e) => this.axisMenu(e));
     window.addEventListener("keydown", (e) => this.keyDown(e));
     window.addEventListener("keyup", (e) => this.keys.delete(e.code));
     window.addEventListener("blur", () => this.keys.clear());
@@ -237,13 +241,46 @@ export class Input {
     return this.app.markers.findIndex((m) => Math.abs(this.app.view.x(m.time) - x) < 7);
   }
 
-  private async editMarker(e: MouseEvent): Promise<void> {
-    const i = this.markerAt(e.clientX - this.timeline.axis.getBoundingClientRect().left);
+  private markerItems(i: number): Item[] {
+    return i < 0 ? [] : [[t("edit_marker"), () => void this.editMarker(i)], [t("remove_marker"), () => this.removeMarker(i)], null];
+  }
+
+  private removeMarker(i: number): void {
+    this.app.markers.splice(i, 1);
+    this.app.store();
+    this.app.emit("markers");
+    this.app.emit("draw");
+  }
+
+  private addMarkerItem(time: number): Item {
+    return [
+      t("add_marker"),
+      () => {
+        this.app.pointer = time;
+        void this.addMarker();
+      },
+    ];
+  }
+
+  private viewItems(): Item[] {
+    return [
+      [t("copy_link"), () => copied(this.app.link())],
+      [t("undo"), () => this.app.view.undo()],
+      [t("fit"), () => this.app.view.fit()],
+    ];
+  }
+
+  private axisMenu(e: MouseEvent): void {
+    e.preventDefault();
+    const x = e.clientX - this.timeline.axis.getBoundingClientRect().left;
+    showMenu(e.clientX, e.clientY, [...this.markerItems(this.markerAt(x)), this.addMarkerItem(this.app.view.t(x)), ...this.viewItems()]);
+  }
+
+  private async editMarker(i: number): Promise<void> {
     if (i < 0) return;
     const note = await askText(t("marker_note"), this.app.markers[i].note);
     if (note === null) return;
-    if (note === "" && this.app.markers[i].note === "") this.app.markers.splice(i, 1);
-    else this.app.markers[i].note = note;
+    this.app.markers[i].note = note;
     this.app.store();
     this.app.emit("markers");
     this.app.emit("draw");
@@ -280,23 +317,23 @@ export class Input {
         items.push([t("zoom_to"), () => this.zoomToEvent()]);
         items.push([t("show_in_events"), () => this.onEvents([lane], "")]);
         items.push([t("search_name"), () => this.onSearch(spot.name)]);
-        items.push([this.app.highlight ? t("unhighlight") : t("highlight"), () => this.toggleHighlight(hit)]);
-        items.push([t("copy_text"), () => void copyText(`${clean(spot.name)}\t${spot.start}\t${spot.end - spot.start}`).then(() => toast(t("copied")))]);
+        items.push([t("events_of_name"), () => this.onEvents(this.lanesLike(hit.lane.type), spot.name)]);
+        items.push([this.app.highlight !== null ? t("unhighlight") : t("highlight"), () => void this.app.setHighlight(this.app.highlight !== null ? null : spot.name)]);
+        items.push({ label: t("color_name"), now: this.app.stored.nameColors[spot.name], pick: (c) => void this.app.setNameColor(spot.name, c) });
+        items.push([t("copy_text"), () => copied(`${clean(spot.name)}\t${spot.start}\t${spot.end - spot.start}`)]);
         if (this.app.reports.length > 1) items.push([t("align_report"), () => this.app.setOffset(report, -spot.start)]);
         items.push(null);
       }
     }
-    items.push([
-      t("add_marker"),
-      () => {
-        this.app.pointer = time;
-        void this.addMarker();
-      },
-    ]);
-    items.push([t("copy_link"), () => void copyText(location.href.replace(/#.*/, "") + this.app.hash()).then(() => toast(t("copied")))]);
-    items.push([t("undo"), () => this.app.view.undo()]);
-    items.push([t("fit"), () => this.app.view.fit()]);
-    if (row) items.push(null, [t("hide_row"), () => this.hide(row)], [row.pinned ? t("unpin_row") : t("pin_row"), () => this.pin(row)]);
+    items.push(...this.markerItems(this.markerAt(x)), this.addMarkerItem(time), ...this.viewItems());
+    if (row)
+      items.push(
+        null,
+        [t("only_row"), () => this.onOnly(row)],
+        [t("hide_row"), () => this.hide(row)],
+        [row.pinned ? t("unpin_row") : t("pin_row"), () => this.pin(row)],
+        { label: t("color_row"), now: this.app.stored.colors[row.key], pick: (c) => this.app.setRowColor(row, c) },
+      );
     showMenu(e.clientX, e.clientY, items);
   }
 
@@ -310,9 +347,9 @@ export class Input {
     this.app.layoutRows();
   }
 
-  private toggleHighlight(hit: Hit): void {
-    this.app.highlight = this.app.highlight ? null : { report: hit.row.report, name: hit.name };
-    this.app.emit("draw");
+  /** All rows of a type: what a name is looked for in. */
+  private lanesLike(type: string): { report: number; lane: number }[] {
+    return [...this.app.rows.byLane.values()].filter((r) => r.type === type).map((r) => ({ report: r.report, lane: r.lane! }));
   }
 
   /* ---- moves ---- */
@@ -438,7 +475,7 @@ export class Input {
   private escape(): void {
     if (closeMenu()) return;
     hideTip();
-    if (this.app.highlight) this.app.highlight = null;
+    if (this.app.highlight !== null) void this.app.setHighlight(null);
     else if (this.app.range) this.app.setRange(null);
     else this.app.select(0, null);
     this.app.emit("draw");

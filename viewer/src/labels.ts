@@ -5,7 +5,7 @@ import type { Timeline } from "./timeline";
 import { AXIS } from "./timeline";
 import type { Row } from "./layout";
 import { isCounter } from "./layout";
-import { classColor, css } from "./colors";
+import { CHOICES, classColor, css } from "./colors";
 import { count, percent } from "./format";
 import { h } from "./dom";
 import { t } from "./i18n";
@@ -33,11 +33,14 @@ export class Labels {
     });
     this.restore = h("button", { class: "restore", onclick: () => this.showAll() });
     this.head = h("div", { class: "labelhead", style: { height: `${AXIS}px` } }, this.filter, this.restore);
-    this.pane = h("div", { class: "labelpane", role: "tree", "aria-label": "rows" });
+    this.pane = h("div", { class: "labelpane", role: "tree" });
     this.root = h("div", { class: "labels" }, this.head, this.pane);
     this.pane.addEventListener("wheel", (e) => this.onWheel(e), { passive: false });
     for (const what of ["layout", "scroll", "busy", "words"]) app.on(what, () => this.update());
-    app.on("theme", () => this.shown.clear());
+    app.on("theme", () => {
+      this.shown.clear();
+      this.update();
+    });
     this.words();
     app.on("words", () => this.words());
   }
@@ -45,6 +48,7 @@ export class Labels {
   private words(): void {
     this.filter.placeholder = t("filter_rows");
     this.filter.setAttribute("aria-label", t("filter_rows"));
+    this.pane.setAttribute("aria-label", t("row_names"));
     this.shown.clear();
   }
 
@@ -101,7 +105,8 @@ export class Labels {
     const group = r.lane === undefined,
       foldable = group ? r.children.length > 0 : (r.levels ?? 1) > 1 && !isCounter(r);
     const name = this.app.rows.names.get(r.key) ?? "";
-    const color = group ? null : isCounter(r) ? this.timeline.counterColor(r) : css(classColor(r.cls, r.type === "memory" ? 1 : r.type === "sync" ? 17 : r.type === "gil" ? 35 : 40, this.app.theme.dark));
+    const own = this.app.rowColor(r);
+    const color = group ? null : own >= 0 ? css(CHOICES[own][1]) : isCounter(r) ? this.timeline.counterColor(r) : css(classColor(r.cls, r.type === "memory" ? 1 : r.type === "sync" ? 17 : r.type === "gil" ? 35 : 40, this.app.theme.dark));
     const e = h(
       "div",
       {

@@ -38,6 +38,9 @@ const PAD = 3;
 /** Shown on screen once around a group's lanes when it is closed: so many of them, on top of one another. */
 export const STRIPS = 4;
 
+/** A GPU shows so many streams, those with most work; the others are gathered in one row, and do not push the rest out of sight. */
+export const MOST_STREAMS = 8;
+
 const COUNTERS = new Set(["counter", "gpu_bytes"]);
 
 export function isCounter(r: TreeRow): boolean {
@@ -92,9 +95,25 @@ export class Rows {
       if (parent && r.parentKey !== r.key) parent.children.push(r);
       else top.push(r);
     }
+    for (const r of [...this.byKey.values()]) if (r.report === report && r.type === "gpu") this.gather(r, make);
     this.roots.push(...top);
     this.roots.sort((a, b) => a.report - b.report);
     for (const r of top) this.prepare(r, 0);
+  }
+
+  /** Streams by how much they worked; beyond MOST_STREAMS in a row of their own. While they are still being read, by how many events they have. */
+  private gather(gpu: Row, make: (t: TreeRow) => Row): void {
+    const streams = gpu.children.filter((c) => c.type === "stream");
+    if (streams.length <= MOST_STREAMS + 1) return;
+    const known = streams.every((s) => s.ready);
+    streams.sort((a, b) => (known ? (b.busy ?? 0) - (a.busy ?? 0) : (b.count ?? 0) - (a.count ?? 0)));
+    const rest = streams.slice(MOST_STREAMS),
+      group = make({ id: `${gpu.id}.streams`, parent: gpu.id, type: "streams" }),
+      at = gpu.children.indexOf(gpu.children.find((c) => c.type === "stream")!);
+    for (const s of rest) s.parentKey = group.key;
+    group.children = rest;
+    gpu.children = gpu.children.filter((c) => c.type !== "stream");
+    gpu.children.splice(at, 0, ...streams.slice(0, MOST_STREAMS), group);
   }
 
   private prepare(r: Row, depth: number): void {
@@ -115,7 +134,7 @@ export class Rows {
       const n = parent ? parent.children.filter((c) => c.type === "thread").indexOf(r) : 0;
       return n < 2 && parent?.type !== "threads";
     }
-    if (r.type === "cores" || r.type === "threads") return false;
+    if (r.type === "cores" || r.type === "threads" || r.type === "streams") return false;
     if (r.lane !== undefined) return (r.type === "nvtx" && !r.loose) || r.type === "projected" || (r.type === "op" && !r.python) || r.type === "slice" || r.type === "track";
     return true;
   }
@@ -167,7 +186,7 @@ export class Rows {
   /** Lanes shown in a closed group's own row. */
   strips(r: Row): Row[] {
     if (r.lane !== undefined || (r.open && r.children.length)) return [];
-    const want = ["kernels", "memory", "nvtx", "op", "slice", "cuda_api", "state", "sample", "cpu", "osrt", "track"];
+    const want = ["kernels", "memory", "nvtx", "op", "slice", "cuda_api", "state", "sample", "cpu", "osrt", "track", ...(r.type === "streams" ? ["stream"] : [])];
     return this.lanesUnder(r)
       .filter((l) => want.includes(l.type) && !l.hidden_)
       .sort((a, b) => want.indexOf(a.type) - want.indexOf(b.type))

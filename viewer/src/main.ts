@@ -7,7 +7,7 @@ import { Labels } from "./labels";
 import { Input } from "./input";
 import { Panels } from "./panels/panels";
 import { SearchBar } from "./panels/search";
-import { rowMenu } from "./rowmenu";
+import { only, rowMenu } from "./rowmenu";
 import { showHelp } from "./menu";
 import { Opener, showRecord } from "./add";
 import { Watch } from "./watch";
@@ -15,8 +15,16 @@ import { add, fill, h, later } from "./dom";
 import { count, duration, percent } from "./format";
 import { t } from "./i18n";
 
-function splitter(cls: string, move: (e: PointerEvent) => void): HTMLElement {
-  const s = h("div", { class: `splitter ${cls}`, role: "separator" });
+/** A bar between two parts: dragged, or by the arrow keys. `step` moves it by pixels. */
+function splitter(cls: "vertical" | "horizontal", move: (e: PointerEvent) => void, step: (by: number) => void): HTMLElement {
+  const s = h("div", { class: `splitter ${cls}`, role: "separator", tabindex: 0, "aria-orientation": cls });
+  s.addEventListener("keydown", (e) => {
+    const by = { ArrowLeft: -20, ArrowUp: -20, ArrowRight: 20, ArrowDown: 20 }[e.key];
+    if (by === undefined) return;
+    e.preventDefault();
+    e.stopPropagation();
+    step(by);
+  });
   s.addEventListener("pointerdown", (e) => {
     e.preventDefault();
     s.setPointerCapture(e.pointerId);
@@ -67,7 +75,17 @@ function boot(): void {
       h("p", { class: "quiet" }, t("drop_more")),
       h("p", null, h("button", { class: "primary", onclick: () => opener.choose() }, t("choose_file")), app.canRecord ? h("button", { class: "primary", onclick: () => void showRecord(app) }, t("record")) : null),
     );
-  const body = h("div", { class: "timeline" }, labels.root, splitter("vertical", (e) => setLabels(e.clientX)), timeline.root);
+  const wheel = button("⇳", "wheel_scrolls", () => {
+    app.changeSettings({ wheelScrolls: !app.settings.wheelScrolls });
+    sayWheel();
+  });
+  const sayWheel = (): void => {
+    wheel.setAttribute("aria-pressed", String(app.settings.wheelScrolls));
+    wheel.classList.toggle("on", app.settings.wheelScrolls);
+  };
+  sayWheel();
+  const names = splitter("vertical", (e) => setLabels(e.clientX), (by) => setLabels(app.stored.labels + by));
+  const body = h("div", { class: "timeline" }, labels.root, names, timeline.root);
   const bottom = h("div", { class: "bottom" }, panels.root);
 
   function setLabels(width: number): void {
@@ -81,7 +99,7 @@ function boot(): void {
     app.store();
   }
 
-  const edge = splitter("horizontal", (e) => setBottom(innerHeight - e.clientY));
+  const edge = splitter("horizontal", (e) => setBottom(innerHeight - e.clientY), (by) => setBottom(app.stored.bottom - by));
   add(root, [
     h(
       "header",
@@ -94,7 +112,7 @@ function boot(): void {
       search.root,
       status,
       opener.input,
-      button("⇳", "wheel_scrolls", () => app.changeSettings({ wheelScrolls: !app.settings.wheelScrolls })),
+      wheel,
       button("◐", "theme", () => app.changeSettings({ dark: !app.theme.dark })),
       button("中文", "language", () => app.changeSettings({ language: document.documentElement.lang === "zh" ? "en" : "zh" })),
       button("?", "help", () => showHelp(app.theme.dark)),
@@ -117,6 +135,12 @@ function boot(): void {
     if (none) sayEmpty();
   });
   app.on("words", sayEmpty);
+  const nameEdges = (): void => {
+    names.setAttribute("aria-label", t("resize_names"));
+    edge.setAttribute("aria-label", t("resize_panels"));
+  };
+  nameEdges();
+  app.on("words", nameEdges);
 
   labels.onMenu = (row, x, y) => rowMenu(app, panels, row, x, y);
   labels.onWheel = (e) => {
@@ -124,6 +148,10 @@ function boot(): void {
     timeline.setScroll(timeline.scroll + e.deltaY * (e.deltaMode === 1 ? 16 : 1));
   };
   input.onStatistics = () => panels.show("statistics");
+  input.onOnly = (row) => {
+    only(app, row);
+    app.layoutRows();
+  };
   input.onSearch = (text) => search.focus(text);
   input.onEvents = (lanes, name) => panels.showEvents(lanes, name);
 

@@ -2,12 +2,13 @@
 
 import { h } from "./dom";
 import { t, keys } from "./i18n";
-import { css, classColor, CLASS_KERNEL, CLASS_OWN, ownColor } from "./colors";
+import { CHOICES, css, classColor, CLASS_KERNEL, CLASS_OWN, ownColor } from "./colors";
 
 let open: HTMLElement | null = null;
 let back: Element | null = null;
 
-export type Item = [text: string, run: () => void] | null;
+/** A line of a menu; one of colours to pick from (null: the usual ones); or a rule. */
+export type Item = [text: string, run: () => void] | { label: string; now: number | undefined; pick: (color: number | null) => void } | null;
 
 export function closeMenu(): boolean {
   if (!open) return false;
@@ -17,27 +18,33 @@ export function closeMenu(): boolean {
   return true;
 }
 
+function menuItem(props: Record<string, unknown>, run: () => void, ...children: (Node | string)[]): HTMLElement {
+  return h("button", { role: "menuitem", ...props, onclick: () => (closeMenu(), run()) }, ...children);
+}
+
+function colors(i: { label: string; now: number | undefined; pick: (color: number | null) => void }): HTMLElement {
+  return h(
+    "div",
+    { class: "choose", role: "group", "aria-label": i.label },
+    h("span", { class: "quiet" }, i.label),
+    h(
+      "span",
+      { class: "choices" },
+      CHOICES.map(([word, c], n) =>
+        menuItem({ class: `swatchbutton ${n === i.now ? "on" : ""}`, title: t(word), "aria-label": `${i.label}: ${t(word)}`, style: { background: css(c) } }, () => i.pick(n)),
+      ),
+      menuItem({ class: "swatchbutton", title: t("usual_color"), "aria-label": `${i.label}: ${t("usual_color")}` }, () => i.pick(null), "✕"),
+    ),
+  );
+}
+
 export function showMenu(x: number, y: number, items: Item[]): void {
   closeMenu();
   back = document.activeElement;
   const menu = h(
     "div",
     { class: "menu", role: "menu" },
-    items.map((i) =>
-      i
-        ? h(
-            "button",
-            {
-              role: "menuitem",
-              onclick: () => {
-                closeMenu();
-                i[1]();
-              },
-            },
-            i[0],
-          )
-        : h("hr"),
-    ),
+    items.map((i) => (i === null ? h("hr") : Array.isArray(i) ? menuItem({}, i[1], i[0]) : colors(i))),
   );
   document.body.append(menu);
   const box = menu.getBoundingClientRect();
@@ -47,8 +54,8 @@ export function showMenu(x: number, y: number, items: Item[]): void {
   menu.addEventListener("keydown", (e) => {
     const all = [...menu.querySelectorAll("button")],
       i = all.indexOf(document.activeElement as HTMLButtonElement);
-    if (e.key === "ArrowDown") all[(i + 1) % all.length].focus();
-    else if (e.key === "ArrowUp") all[(i + all.length - 1) % all.length].focus();
+    if (e.key === "ArrowDown" || e.key === "ArrowRight") all[(i + 1) % all.length].focus();
+    else if (e.key === "ArrowUp" || e.key === "ArrowLeft") all[(i + all.length - 1) % all.length].focus();
     else if (e.key === "Escape") closeMenu();
     else return;
     e.preventDefault();
@@ -122,7 +129,7 @@ export function askText(label: string, text: string): Promise<string | null> {
           },
         },
         h("label", null, label, input),
-        h("button", { class: "primary", type: "submit" }, "OK"),
+        h("button", { class: "primary", type: "submit" }, t("ok")),
       ),
     );
     d.addEventListener("close", () => resolve(result));

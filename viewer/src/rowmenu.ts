@@ -12,7 +12,7 @@ function openAll(app: App, r: Row, open: boolean): void {
 }
 
 /** Hide everything that is neither this row, nor above it, nor below it. */
-function only(app: App, r: Row): void {
+export function only(app: App, r: Row): void {
   const keep = new Set<string>();
   for (let p: Row | undefined = r; p; p = app.rows.byKey.get(p.parentKey)) keep.add(p.key);
   const walk = (list: Row[]): void => {
@@ -55,6 +55,7 @@ export function rowMenu(app: App, panels: Panels, row: Row, x: number, y: number
     ],
     [t("taller"), done(() => app.setHeight(row, row.height * 1.5))],
     [t("lower"), done(() => app.setHeight(row, row.height / 1.5))],
+    { label: t("color_row"), now: app.stored.colors[row.key], pick: (c) => app.setRowColor(row, c) },
   ];
   if (row.lane !== undefined && (row.levels ?? 1) > FIRST_LEVELS) {
     const full = app.stored.full[row.key] ?? false;

@@ -437,6 +437,7 @@ export class StaticSource implements Source {
       events: (p) => this.events(p),
       step: (p) => this.step(p),
       event: (p) => this.one(p),
+      names: (p) => ({ ids: [...this.names].filter(([, s]) => (p.cut ? s.startsWith(String(p.q)) : s === p.q)).map(([id]) => id) }),
       at: (p) => this.at(p),
     };
     try {

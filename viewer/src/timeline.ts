@@ -1,9 +1,9 @@
 /** The canvas of rows: rectangles by the painter, text and marks on a 2D canvas over it, the axis of time above. */
 
 import type { App, Hit } from "./app";
-import { COUNTER, GROUP, MOMENT, names, NO_EVENT, OPEN, PAINTED, palettes, PREVIEW, TILE_PIXELS, tileStart, type Tile, type Wanted } from "./data";
+import { CHOSEN, COUNTER, FADED, GROUP, MOMENT, names, NO_EVENT, OPEN, PAINTED, palettes, PREVIEW, TILE_PIXELS, tileStart, UNREAD, type Tile, type Wanted } from "./data";
 import { GLPainter, PixelPainter, type Batch, type Painter } from "./gl";
-import { classColor, CLASS_COUNTER, CLASS_OWN, css, inkOn, type RGB } from "./colors";
+import { CHOICES, classColor, CLASS_COUNTER, CLASS_OWN, css, inkOn, type RGB } from "./colors";
 import { isCounter, type Row } from "./layout";
 import { clean, duration, percent, tick, value } from "./format";
 import { h } from "./dom";
@@ -36,7 +36,7 @@ export class Timeline {
     this.canvas = h("canvas", { class: "rects" });
     this.over = h("canvas", { class: "over" });
     this.axis = h("canvas", { class: "axis" });
-    this.area = h("div", { class: "area", tabindex: 0, role: "application", "aria-label": "time line" }, this.canvas, this.over);
+    this.area = h("div", { class: "area", tabindex: 0, role: "application", "aria-label": t("time_line") }, this.canvas, this.over);
     this.root = h("div", { class: "canvases" }, this.axis, this.area);
     const wanted = new URLSearchParams(location.search).get("painter");
     const gl = wanted === "canvas" ? null : GLPainter.make(this.canvas, wanted === "webgl2");
@@ -51,6 +51,7 @@ export class Timeline {
     this.ac = this.axis.getContext("2d")!;
     app.cache.onDrop = (tile) => this.painter.drop(tile);
     for (const what of ["draw", "view", "layout", "range", "select", "found", "words"]) app.on(what, () => this.redraw());
+    app.on("words", () => this.area.setAttribute("aria-label", t("time_line")));
     app.on("theme", () => {
       this.shownPalettes = "";
       this.redraw();
@@ -187,10 +188,9 @@ export class Timeline {
   }
 
   private paint(row: Row, lane: Row, level: number, y: number, height: number, labels: boolean): void {
-    const { view, offsets, highlight } = this.app,
+    const { view, offsets } = this.app,
       o = offsets[row.report],
       k = this.scaleOf();
-    const only = highlight && highlight.report === row.report ? highlight.name : highlight ? 0xffffffff : 0;
     const top = row.pinned ? 0 : this.pinnedHeight,
       bottom = row.pinned ? this.pinnedHeight : this.height;
     this.batches(row.report, lane.lane!, level, k, view.t0 - o, view.t1 - o, (tile, [a, b]) => {
@@ -206,9 +206,10 @@ export class Timeline {
         low: Math.min(0, lane.low ?? 0),
         high: lane.high ?? 1,
         shift: lane.lane! % 6,
+        tint: this.app.rowColor(lane),
       };
-      this.painter.draw(batch, only, top, bottom);
-      if (labels && height >= 11) this.label(batch, top, bottom, only);
+      this.painter.draw(batch, top, bottom);
+      if (labels && height >= 11) this.label(batch, top, bottom);
     });
   }
 
@@ -227,10 +228,11 @@ export class Timeline {
     return n > 1 ? s.slice(0, n) + "…" : "";
   }
 
-  colorOf(tile: Tile, r: number, cls: number): RGB {
+  colorOf(tile: Tile, r: number, cls: number, tint: number): RGB {
     const flags = tile.u8[r * 24 + 22],
       c = tile.u8[r * 24 + 20],
       name = tile.u32[r * 6 + 4];
+    if (flags & CHOSEN || tint >= 0) return CHOICES[flags & CHOSEN ? tile.u8[r * 24 + 23] : tint][1];
     if (flags & PAINTED) {
       const argb = palettes[tile.report]?.[c] ?? 0;
       return [(argb >> 16) & 255, (argb >> 8) & 255, argb & 255];
@@ -238,7 +240,7 @@ export class Timeline {
     return name >>> 30 === 2 ? classColor(CLASS_OWN, name & 255, this.app.theme.dark) : classColor(cls, c, this.app.theme.dark);
   }
 
-  private label(b: Batch, top: number, bottom: number, only: number): void {
+  private label(b: Batch, top: number, bottom: number): void {
     const level = b.tile.levels[b.level],
       f = b.tile.f32,
       texts = names[b.tile.report],
@@ -249,25 +251,28 @@ export class Timeline {
         x1 = b.x + f[r * 6 + 1] * b.scale;
       const from = Math.max(0, b.clip ? b.clip[0] : 0),
         to = Math.min(this.width, b.clip ? b.clip[1] : this.width);
-      if (b.tile.u8[r * 24 + 22] & (GROUP | COUNTER) || x1 <= from || x0 >= to) continue;
+      if (b.tile.u8[r * 24 + 22] & (GROUP | COUNTER | FADED) || x1 <= from || x0 >= to) continue;
       if (x0 < from && from > 0) continue; /* the tile before this one has said it */
       x0 = Math.max(x0, 0);
       x1 = Math.min(x1, this.width);
       if (x1 - x0 < 24) continue;
       const name = b.tile.u32[r * 6 + 4];
-      if (only && name !== only) continue;
       const raw = texts?.get(name);
       if (!raw) continue;
       const text = this.fit(clean(raw, 200), x1 - x0 - 8);
       if (!text) continue;
-      this.c.fillStyle = inkOn(this.colorOf(b.tile, r, b.cls));
+      this.c.fillStyle = inkOn(this.colorOf(b.tile, r, b.cls, b.tint));
       this.c.fillText(text, x0 + 4, mid);
     }
   }
 
   private counterText(r: Row, y: number): void {
     const high = value(r.high ?? 0, r.unit ?? (r.type === "gpu_bytes" ? "B" : ""));
-    this.c.fillStyle = this.app.theme.dim;
+    this.c.globalAlpha = 0.8;
+    this.c.fillStyle = this.app.theme.back;
+    this.c.fillRect(2, y + 1, this.c.measureText(high).width + 5, 14);
+    this.c.globalAlpha = 1;
+    this.c.fillStyle = this.app.theme.text;
     this.c.fillText(high, 4, y + 8);
   }
 
@@ -585,7 +590,7 @@ export class Timeline {
           t0: t0 + o,
           t1: t1 + o,
           event: tile.u32[r * 6 + 2],
-          flags: tile.u8[r * 24 + 22],
+          flags: tile.u8[r * 24 + 22] | (tile.pending ? UNREAD : 0),
           fill: tile.u8[r * 24 + 21] / 255,
         };
         if (tile.u8[r * 24 + 22] & COUNTER) {
@@ -611,7 +616,7 @@ export class Timeline {
   tip(hit: Hit): string[] {
     const name = clean(names[hit.row.report]?.get(hit.name) ?? "", 160);
     const where = this.app.rowName(hit.lane);
-    if (hit.flags & PREVIEW) return [where, t("n_events", hit.count)];
+    if (hit.flags & PREVIEW) return hit.count ? [where, t("n_events", hit.count)] : [where];
     if (hit.flags & COUNTER) {
       const unit = hit.lane.unit ?? (hit.lane.type === "gpu_bytes" ? "B" : "");
       return [where, hit.fill === hit.count ? value(hit.fill, unit) : `${value(hit.count, unit)} … ${value(hit.fill, unit)}`];

@@ -2,7 +2,7 @@
  * waits.c - waits for one thing after the other, each for at least 40 ms, for the tests of what says why threads waited.
  *
  *   waits [FIFO]   the thread "waiter" waits for a lock that the thread "holder" holds, a condition, a semaphore, a sleep, a pipe,
- * a descriptor (poll), and the FIFO if one is named; the main thread waits for its end
+ * a descriptor (poll), a stream's buffer, and the FIFO if one is named; the main thread waits for its end
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -58,6 +58,7 @@ __attribute__((noinline)) static void wait_for_condition(void)
 static void *waiter(void *arg)
 {
 	struct pollfd p = {.fd = data[0], .events = POLLIN};
+	FILE *stream = fdopen(data[0], "r");
 	char c;
 	int fd;
 
@@ -69,6 +70,9 @@ static void *waiter(void *arg)
 	usleep(PAUSE_US);
 	next();
 	if (poll(&p, 1, -1) != 1 || read(data[0], &c, 1) != 1)
+		_exit(1);
+	next();
+	if (!stream || getc_unlocked(stream) != 'x') /* the inline form, which libc is asked by only when its buffer is empty */
 		_exit(1);
 	if (fifo) {
 		next();
@@ -96,6 +100,9 @@ static void *holder(void *arg)
 	pthread_mutex_unlock(&other);
 	await_turn();
 	sem_post(&wanted);
+	await_turn();
+	if (write(data[1], "x", 1) != 1)
+		_exit(1);
 	await_turn();
 	if (write(data[1], "x", 1) != 1)
 		_exit(1);

@@ -3,12 +3,14 @@
 import type { App } from "../app";
 import type { Column, EventDetail } from "../data";
 import type { Panel } from "./panels";
-import { add, copyText, fill, h } from "../dom";
+import { copied, copySql } from "../copy";
+import { add, fill, h } from "../dom";
 import { bytes, clean, count, duration, moment, percent } from "../format";
 import { t, type Word } from "../i18n";
-import { toast } from "../menu";
 
-const LIMITS = ["", "warps", "registers", "shared memory", "blocks"];
+const LIMITS: (Word | "")[] = ["", "limit_warps", "limit_registers", "limit_shared", "limit_blocks"];
+const MEMORY: Word[] = ["mem_pageable", "mem_pinned", "mem_device", "mem_array", "mem_managed", "mem_static", "mem_managed_static"]; // ENUM_CUDA_MEM_KIND
+const AFTER: (Word | "")[] = ["", "after_preempted", "after_sleeping", "after_uninterruptible", "after_stopped", "after_dead", "after_blocked"]; // enum ws_sched_after
 
 function column(d: EventDetail, name: string): Column | undefined {
   return d.columns.find((c) => c.name === name);
@@ -18,28 +20,51 @@ function num(d: EventDetail, name: string): number {
   return Number(column(d, name)?.value ?? NaN);
 }
 
-/** What an engineer looks at first, by table. */
-function facts(d: EventDetail): [string, string][] {
-  const out: [string, string][] = [];
-  const ns = d.end - d.start;
-  if (d.table === "cuda_kernel") {
-    const full = column(d, "demangled")?.text;
-    if (full && full !== d.name) out.push(["Function", clean(full, 1000)]);
-    const grid = ["grid_x", "grid_y", "grid_z"].map((k) => num(d, k)),
-      block = ["block_x", "block_y", "block_z"].map((k) => num(d, k));
-    out.push(["Grid", `${grid.join(" × ")} = ${count(grid.reduce((a, b) => a * b, 1))}`], ["Block", `${block.join(" × ")} = ${count(block.reduce((a, b) => a * b, 1))}`]);
-    out.push(["Registers", count(num(d, "registers"))]);
-    out.push(["Shared memory", `${bytes(num(d, "static_shared"))} + ${bytes(num(d, "dynamic_shared"))}`]);
-    if (num(d, "occupancy") > 0) out.push(["Occupancy", `${percent(num(d, "occupancy"))}${LIMITS[num(d, "limiter")] ? ` (${LIMITS[num(d, "limiter")]})` : ""}`]);
-    if (num(d, "waves") > 0) out.push(["Waves", num(d, "waves").toFixed(2)]);
-  }
-  const n = num(d, "bytes");
-  if (n >= 0 && (d.table === "cuda_memcpy" || d.table === "cuda_memset")) {
-    out.push(["Bytes", `${bytes(n)} (${count(n)})`]);
-    if (ns > 0) out.push(["Bandwidth", `${((n / ns) * 1).toFixed(n / ns >= 10 ? 1 : 3)} GB/s`]);
-  }
-  if (d.table === "osrt" && num(d, "error") > 0) out.push(["errno", String(num(d, "error"))]);
+function text(d: EventDetail, name: string): string {
+  return clean(column(d, name)?.text ?? "", 1000);
+}
+
+type Facts = [Word, string][];
+
+function kernelFacts(d: EventDetail): Facts {
+  const three = (what: string): string => {
+    const v = ["x", "y", "z"].map((k) => num(d, `${what}_${k}`));
+    return `${v.join(" × ")} = ${count(v.reduce((a, b) => a * b, 1))}`;
+  };
+  const full = text(d, "demangled"),
+    limit = LIMITS[num(d, "limiter")];
+  const out: Facts = full && full !== d.name ? [["function", full]] : [];
+  out.push(["grid", three("grid")], ["block", three("block")], ["registers", count(num(d, "registers"))]);
+  out.push(["shared_memory", `${bytes(num(d, "static_shared"))} + ${bytes(num(d, "dynamic_shared"))}`]);
+  if (num(d, "occupancy") > 0) out.push(["occupancy", `${percent(num(d, "occupancy"))}${limit ? ` (${t(limit)})` : ""}`]);
+  if (num(d, "waves") > 0) out.push(["waves", num(d, "waves").toFixed(2)]);
   return out;
+}
+
+function memoryFacts(d: EventDetail): Facts {
+  const n = num(d, "bytes"),
+    ns = d.end - d.start,
+    kind = (what: string): string => (MEMORY[num(d, what)] ? t(MEMORY[num(d, what)]) : "?");
+  const out: Facts = [["bytes", `${bytes(n)} (${count(n)})`]];
+  if (ns > 0) out.push(["bandwidth", `${(n / ns).toFixed(n / ns >= 10 ? 1 : 3)} GB/s`]);
+  if (num(d, "src_kind") >= 0 && num(d, "src_kind") + num(d, "dst_kind") > 0) out.push(["memory_kinds", `${kind("src_kind")} → ${kind("dst_kind")}`]);
+  return out;
+}
+
+/** What an engineer looks at first, by table. */
+const FACTS: Record<string, (d: EventDetail) => Facts> = {
+  cuda_kernel: kernelFacts,
+  cuda_memcpy: memoryFacts,
+  cuda_memset: memoryFacts,
+  osrt: (d) => [["path", text(d, "path")], ["held_by", num(d, "holder") > 0 ? String(num(d, "holder")) : ""], ["errno", num(d, "error") > 0 ? String(num(d, "error")) : ""]],
+  sched: (d) => [["cpu_core", String(num(d, "cpu"))], ["switched_out", AFTER[num(d, "after")] ? t(AFTER[num(d, "after")] as Word) : ""]],
+  sample: (d) => [["cpu_core", String(num(d, "cpu"))]],
+  collective: (d) => [["elements", num(d, "in_elements") >= 0 ? `${count(num(d, "in_elements"))} ${text(d, "dtype")}` : ""], ["group", text(d, "description") || text(d, "group")], ["ranks", text(d, "ranks") || (num(d, "group_size") > 0 ? count(num(d, "group_size")) : "")]],
+  op: (d) => [["shapes", text(d, "shapes")], ["flops", num(d, "flops") > 0 ? count(num(d, "flops")) : ""], ["modules", text(d, "modules")]],
+};
+
+function facts(d: EventDetail): Facts {
+  return (FACTS[d.table]?.(d) ?? []).filter(([, v]) => v !== "");
 }
 
 function show(c: Column): string {
@@ -77,7 +102,7 @@ export class Details implements Panel {
         this.pair(t("start"), moment(spot.start)),
         this.pair(t("end"), moment(spot.end)),
         row ? this.pair(t("row"), this.app.rows.names.get(row.key) ?? "") : null,
-        detail ? facts(detail).map(([k, v]) => this.pair(k, v)) : null,
+        detail ? facts(detail).map(([k, v]) => this.pair(t(k), v)) : null,
       ),
     );
     if (detail) add(this.root, [this.buttons(detail), this.links(s.report, detail), this.stack(detail), this.columns(detail)]);
@@ -89,15 +114,14 @@ export class Details implements Panel {
 
   private buttons(d: EventDetail): HTMLElement {
     const rowid = d.columns.map((c) => `${c.name}\t${show(c)}`).join("\n");
-    const start = column(d, "start");
-    const sql = `SELECT * FROM ${d.sqlite} WHERE start = ${start?.value ?? d.start};`;
-    const copy = (text: string) => (): void => void copyText(text).then(() => toast(t("copied")));
+    const copy = (text: string) => (): void => copied(text);
+    const report = this.app.selected?.report;
     return h(
       "p",
       { class: "actions" },
       h("button", { onclick: copy(`${clean(d.name)}\n${rowid}`) }, t("copy_text")),
-      d.sqlite ? h("button", { onclick: copy(sql) }, t("copy_sql")) : null,
-      h("button", { onclick: copy(location.href.replace(/#.*/, "") + this.app.hash()) }, t("copy_link")),
+      d.sqlite ? h("button", { onclick: () => void copySql(this.app, [{ r: report, lane: d.lane, level: d.level, event: d.event }]) }, t("copy_sql")) : null,
+      h("button", { onclick: () => copied(this.app.link()) }, t("copy_link")),
     );
   }
 

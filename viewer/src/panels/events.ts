@@ -3,10 +3,10 @@
 import type { App } from "../app";
 import type { Spot } from "../data";
 import { windowOf, type LaneRef, type Panel } from "./panels";
-import { copyText, download, fill, h, later } from "../dom";
+import { copyCsv, copySql, saveCsv } from "../copy";
+import { fill, h, later } from "../dom";
 import { clean, count, duration, moment } from "../format";
 import { t } from "../i18n";
-import { toast } from "../menu";
 
 const PAGE = 200;
 
@@ -29,7 +29,7 @@ export class Events implements Panel {
     this.root = h(
       "div",
       { class: "events" },
-      h("p", { class: "actions" }, this.filter, this.what, h("button", { class: "csv", onclick: () => this.csv(true) }), h("button", { class: "save", onclick: () => this.csv(false) })),
+      h("p", { class: "actions" }, this.filter, this.what, h("button", { class: "csv", onclick: () => this.csv(false) }), h("button", { class: "save", onclick: () => this.csv(true) }), app.limit ? null : h("button", { class: "sql", onclick: () => this.sql() })),
       h("table", { class: "grid" }, this.head, this.table),
       this.more,
     );
@@ -46,6 +46,7 @@ export class Events implements Panel {
     this.filter.setAttribute("aria-label", t("filter_names"));
     this.root.querySelector(".csv")!.textContent = t("copy_csv");
     this.root.querySelector(".save")!.textContent = t("save_csv");
+    fill(this.root.querySelector(".sql") ?? h("p"), t("copy_sql"));
     this.more.textContent = t("more");
     const by = (key: "start" | "duration" | null, word: "start" | "duration" | "name" | "row"): HTMLElement =>
       h(
@@ -149,13 +150,21 @@ export class Events implements Panel {
     this.draw();
   }
 
-  private csv(copy: boolean): void {
-    const quote = (s: string): string => (/[",\n\r]/.test(s) ? `"${s.replace(/"/g, '""')}"` : s);
-    /* A cell that begins like a formula is one to a spreadsheet: a quote before it keeps it text. */
-    const cell = (s: string): string => quote(/^[=+\-@\t\r]/.test(s) ? `'${s}` : s);
-    const lines = this.shown.map((e) => `${e.start},${e.end - e.start},${cell(clean(e.name))},${cell(this.app.rows.names.get(this.app.laneRow(e.report, e.lane)?.key ?? "") ?? "")}`);
-    const text = ["start_ns,duration_ns,name,row", ...lines].join("\n") + "\n";
-    if (copy) void copyText(text).then(() => toast(t("copied")));
-    else download("events.csv", text, "text/csv");
+  private csv(save: boolean): void {
+    const rows = this.shown.map((e) => [e.start, e.end - e.start, clean(e.name), this.app.rows.names.get(this.app.laneRow(e.report, e.lane)?.key ?? "") ?? ""]);
+    const head = ["start_ns", "duration_ns", "name", "row"];
+    if (save) saveCsv("events.csv", head, rows);
+    else copyCsv(head, rows);
+  }
+
+  /** All events that the table is about, not only those that are shown, as queries. */
+  private sql(): void {
+    void copySql(
+      this.app,
+      this.reports().map(({ r, lanes }) => {
+        const { t0, t1 } = windowOf(this.app, r);
+        return { r, lanes, t0, t1, q: this.filter.value || undefined };
+      }),
+    );
   }
 }

@@ -4,17 +4,20 @@ import type { App } from "../app";
 import type { Flame, FlameNode } from "../data";
 import { windowOf, type Panel } from "./panels";
 import { fill, h, later } from "../dom";
+import { copyCsv } from "../copy";
 import { clean, count, duration, percent } from "../format";
 import { t, type Word } from "../i18n";
 import { classColor, CLASS_SAMPLE, css, inkOn } from "../colors";
 import { hideTip, showTip } from "../menu";
 
 /** Numbered as enum ws_profile_kind; each needs one of some tables. */
-const KINDS: [Word, string[]][] = [
-  ["on_cpu", ["sample"]],
-  ["off_cpu", ["osrt", "sched"]],
-  ["python_stacks", ["python_sample"]],
-  ["gpu_time", ["cuda_kernel", "cuda_memcpy", "cuda_memset"]],
+const WORK = ["cuda_kernel", "cuda_memcpy", "cuda_memset"];
+const KINDS: [Word, string[], Word][] = [
+  ["on_cpu", ["sample"], "samples"],
+  ["off_cpu", ["osrt", "sched"], "n_waits"],
+  ["python_stacks", ["python_sample"], "samples"],
+  ["gpu_time", WORK, "n_pieces"],
+  ["gpu_stacks", WORK, "n_pieces"],
 ];
 
 type Mode = "top_down" | "bottom_up" | "flat";
@@ -27,10 +30,47 @@ function hash(s: string): number {
   return v & 255;
 }
 
+/** One tree of several: nodes of one path are one node. */
+function merge(trees: FlameNode[], name?: string): FlameNode {
+  const kids = new Map<string, FlameNode[]>();
+  for (const t of trees)
+    for (const c of t.children) {
+      const list = kids.get(c.name ?? "");
+      if (list) list.push(c);
+      else kids.set(c.name ?? "", [c]);
+    }
+  const sum = (f: (n: FlameNode) => number): number => trees.reduce((s, n) => s + f(n), 0);
+  return {
+    name,
+    total: sum((n) => n.total),
+    self: sum((n) => n.self),
+    children: [...kids].map(([k, list]) => (list.length > 1 ? merge(list, k) : list[0])).sort((a, b) => b.total - a.total),
+  };
+}
+
+/** What several reports have: by report, or as if they were one. */
+export function together(parts: { name: string; flame: Flame }[], apart: boolean): Flame {
+  const flat = new Map<string, Flame["flat"][number]>();
+  for (const f of parts.flatMap((p) => p.flame.flat)) {
+    const key = `${f.name}\0${f.module}`,
+      old = flat.get(key);
+    flat.set(key, old ? { ...f, self: f.self + old.self, total: f.total + old.total } : f);
+  }
+  const roots = parts.map((p) => p.flame.root);
+  return {
+    samples: parts.reduce((n, p) => n + p.flame.samples, 0),
+    unit: parts[0].flame.unit,
+    root: apart ? { total: roots.reduce((n, r) => n + r.total, 0), self: 0, children: parts.map((p) => ({ ...p.flame.root, name: p.name })) } : merge(roots),
+    flat: [...flat.values()].sort((a, b) => b.self - a.self || b.total - a.total),
+  };
+}
+
 export class Functions implements Panel {
   readonly root = h("div", { class: "functions" });
   private mode: Mode = "top_down";
   private kind = -1;
+  private apart = true; // several reports: each on its own
+  private other = ""; // reports whose samples count something else: they cannot be added
   private data: Flame | null = null;
   private zoom: FlameNode[] = []; // from the root to what fills the width
   private turn = 0;
@@ -42,7 +82,8 @@ export class Functions implements Panel {
   }
 
   private kinds(): number[] {
-    return KINDS.map(([, tables], i) => (this.app.reports.some((r) => r.tables.some((x) => tables.includes(x.name))) ? i : -1)).filter((i) => i >= 0);
+    const has = (tables: string[]): boolean => this.app.reports.some((r) => r.tables.some((x) => tables.includes(x.name)));
+    return KINDS.map(([word, tables], i) => (has(tables) && (word !== "gpu_stacks" || has(["op", "stack"])) ? i : -1)).filter((i) => i >= 0);
   }
 
   there(): boolean {
@@ -54,13 +95,22 @@ export class Functions implements Panel {
   private async load(): Promise<void> {
     const turn = ++this.turn;
     if (this.kind < 0) this.kind = this.kinds()[0];
-    const report = this.app.reports.find((r) => r.tables.some((x) => KINDS[this.kind][1].includes(x.name)));
-    if (!report) return;
-    const { t0, t1 } = windowOf(this.app, report.id);
-    const data = await this.app.ask<Flame>("flame", { r: report.id, t0, t1, kind: this.kind, up: this.mode === "bottom_up" ? 1 : 0 });
-    if (turn !== this.turn || !data) return;
-    this.data = data;
-    this.zoom = [data.root];
+    const reports = this.app.reports.filter((r) => r.tables.some((x) => KINDS[this.kind][1].includes(x.name)));
+    const got = await Promise.all(
+      reports.map(async (r) => {
+        const { t0, t1 } = windowOf(this.app, r.id);
+        return { name: clean(r.name, 60), flame: await this.app.ask<Flame>("flame", { r: r.id, t0, t1, kind: this.kind, up: this.mode === "bottom_up" ? 1 : 0 }) };
+      }),
+    );
+    const parts = got.filter((p): p is { name: string; flame: Flame } => p.flame !== undefined);
+    if (turn !== this.turn || !parts.length) return;
+    const same = parts.filter((p) => p.flame.unit === parts[0].flame.unit);
+    this.other = parts
+      .filter((p) => !same.includes(p))
+      .map((p) => p.name)
+      .join(", ");
+    this.data = same.length === 1 ? same[0].flame : together(same, this.apart && this.mode !== "flat");
+    this.zoom = [this.data.root];
     this.draw();
   }
 
@@ -70,8 +120,9 @@ export class Functions implements Panel {
         "button",
         {
           class: m === this.mode ? "on" : "",
+          "aria-pressed": String(m === this.mode),
           onclick: () => {
-            const again = (m === "bottom_up") !== (this.mode === "bottom_up");
+            const again = (m === "bottom_up") !== (this.mode === "bottom_up") || this.app.reports.length > 1;
             this.mode = m;
             if (again) void this.load();
             else this.draw();
@@ -89,6 +140,7 @@ export class Functions implements Panel {
             "button",
             {
               class: k === this.kind ? "on" : "",
+              "aria-pressed": String(k === this.kind),
               onclick: () => {
                 this.kind = k;
                 void this.load();
@@ -101,7 +153,23 @@ export class Functions implements Panel {
         mode("top_down"),
         mode("bottom_up"),
         mode("flat"),
-        h("span", { class: "quiet" }, ` ${this.app.range ? t("selection") : t("window")}: ${t("samples", count(this.data?.samples ?? 0))}${this.data?.unit === "ns" ? ` · ${duration(this.data.root.total)}` : ""} `),
+        h("span", { class: "quiet" }, ` ${this.app.range ? t("selection") : t("window")}: ${t(KINDS[Math.max(0, this.kind)][2], count(this.data?.samples ?? 0))}${this.data?.unit === "ns" ? ` · ${duration(this.data.root.total)}` : ""} `),
+        this.other ? h("span", { class: "warning" }, t("other_unit", this.other)) : null,
+        this.app.reports.length > 1 && this.mode !== "flat"
+          ? h(
+              "button",
+              {
+                class: this.apart ? "on" : "",
+                "aria-pressed": String(this.apart),
+                onclick: () => {
+                  this.apart = !this.apart;
+                  void this.load();
+                },
+              },
+              t("by_report"),
+            )
+          : null,
+        h("button", { onclick: () => this.copy() }, t("copy_csv")),
         this.zoom.length > 1 ? h("button", { onclick: () => this.zoomTo([this.data!.root]) }, t("reset_zoom")) : null,
       ),
       this.mode === "flat" ? this.flat() : this.body,
@@ -133,8 +201,18 @@ export class Functions implements Panel {
     );
   }
 
+  /** The table of functions, whatever is in sight. */
+  private copy(): void {
+    const unit = this.data?.unit === "ns" ? "ns" : clean(this.data?.unit ?? "");
+    copyCsv([`self_${unit}`, `total_${unit}`, "name", "module"], (this.data?.flat ?? []).map((f) => [f.self, f.total, clean(f.name), clean(f.module)]));
+  }
+
   private amount(v: number): string {
     return this.data?.unit === "ns" ? duration(v) : count(v);
+  }
+
+  private rootName(): string {
+    return this.app.range ? t("selection") : t("window");
   }
 
   private zoomTo(path: FlameNode[]): void {
@@ -149,7 +227,7 @@ export class Functions implements Panel {
     const cells: HTMLElement[] = [];
     const cell = (n: FlameNode, path: FlameNode[], x: number, w: number, depth: number): void => {
       if (w < 1.5 || cells.length > 4000) return;
-      const name = n.name === undefined ? t("whole") : clean(n.name, 200);
+      const name = n.name === undefined ? this.rootName() : clean(n.name, 200);
       const c = classColor(CLASS_SAMPLE, hash(name), dark);
       const e = h(
         "button",
@@ -174,7 +252,7 @@ export class Functions implements Panel {
     };
     this.zoom.forEach((n, i) => {
       if (i < this.zoom.length - 1) {
-        const name = n.name === undefined ? t("whole") : clean(n.name, 200);
+        const name = n.name === undefined ? this.rootName() : clean(n.name, 200);
         cells.push(h("button", { class: "cell above", style: { left: "0", top: `${i * LINE}px`, width: `${width}px` }, onclick: () => this.zoomTo(this.zoom.slice(0, i + 1)) }, h("bdi", null, name)));
       }
     });

@@ -48,6 +48,7 @@ export class Panels {
       ["session", new Session(app)],
     ];
     this.tabs = h("div", { class: "tabs", role: "tablist" });
+    this.tabs.addEventListener("keydown", (e) => this.arrows(e));
     this.body = h("div", { class: "panel", role: "tabpanel" });
     this.root = h("div", { class: "panels" }, this.tabs, this.body);
     for (const what of ["ready", "built", "words"]) app.on(what, () => this.draw());
@@ -70,6 +71,8 @@ export class Panels {
 
   private draw(): void {
     if (!this.panel().there()) this.current = "details";
+    this.tabs.setAttribute("aria-label", t("panels"));
+    this.body.setAttribute("aria-label", t(this.current));
     this.tabs.replaceChildren(
       ...this.all
         .filter(([, p]) => p.there())
@@ -79,6 +82,18 @@ export class Panels {
     );
     this.body.replaceChildren(this.panel().root);
     this.panel().update();
+  }
+
+  /** Left and Right go from tab to tab. */
+  private arrows(e: KeyboardEvent): void {
+    const all = [...this.tabs.querySelectorAll("button")],
+      i = all.indexOf(document.activeElement as HTMLButtonElement),
+      by = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
+    if (by === undefined || i < 0) return;
+    e.preventDefault();
+    e.stopPropagation();
+    this.show(all[(i + by + all.length) % all.length].dataset.tab as Word);
+    this.tabs.querySelector<HTMLElement>("button.on")?.focus();
   }
 
   show(which: Word, always = true): void {

@@ -3,10 +3,10 @@
 import type { App } from "../app";
 import type { Group, Sum } from "../data";
 import { windowOf, type LaneRef, type Panel, type Panels } from "./panels";
-import { copyText, fill, h, later } from "../dom";
+import { copyCsv, copySql } from "../copy";
+import { fill, h, later } from "../dom";
 import { clean, count, duration, percent } from "../format";
 import { has, t } from "../i18n";
-import { toast } from "../menu";
 
 const ORDER = ["kernels", "memory", "sync", "nvtx", "projected", "op", "cuda_api", "osrt", "slice", "track", "collective", "state", "cpu", "sample", "python", "gil", "cuda_other", "um"];
 
@@ -80,6 +80,7 @@ export class Statistics implements Panel {
             "button",
             {
               class: k === this.kind ? "on" : "",
+              "aria-pressed": String(k === this.kind),
               onclick: () => {
                 this.kind = k;
                 this.draw();
@@ -101,6 +102,7 @@ export class Statistics implements Panel {
             )
           : null,
         h("button", { onclick: () => this.copy(mine) }, t("copy_csv")),
+        this.app.limit ? null : h("button", { onclick: () => this.sql() }, t("copy_sql")),
       ),
       mine.length ? this.table(mine, all) : h("p", { class: "quiet" }, t("no_matches")),
       this.leftOut ? h("p", { class: "quiet" }, `+ ${count(this.leftOut)}`) : null,
@@ -187,8 +189,22 @@ export class Statistics implements Panel {
   }
 
   private copy(groups: Group[]): void {
-    const cell = (s: string): string => `"${(/^[=+\-@]/.test(s) ? `'${s}` : s).replace(/"/g, '""')}"`;
-    const text = ["kind,name,count,total_ns,min_ns,max_ns", ...groups.map((g) => `${g.kind},${cell(clean(g.name))},${g.count},${g.total},${g.min},${g.max}`)].join("\n");
-    void copyText(text + "\n").then(() => toast(t("copied")));
+    copyCsv(
+      ["kind", "name", "count", "total_ns", "min_ns", "max_ns"],
+      groups.map((g) => [g.kind, clean(g.name), g.count, g.total, g.min, g.max]),
+    );
+  }
+
+  /** The sums that are shown, as queries. */
+  private sql(): void {
+    const mine = (this.lanes.length ? this.lanes : [...this.app.rows.byLane.values()].map((r) => ({ report: r.report, lane: r.lane! }))).filter((l) => this.app.laneRow(l.report, l.lane)?.type === this.kind);
+    void copySql(
+      this.app,
+      [...new Set(mine.map((l) => l.report))].map((r) => {
+        const { t0, t1 } = windowOf(this.app, r);
+        const lanes = mine.filter((l) => l.report === r).map((l) => l.lane);
+        return { r, lanes: lanes.join(","), t0, t1, sums: 1 };
+      }),
+    );
   }
 }

@@ -1,0 +1,130 @@
+/*
+ * python_later.c - meets an interpreter that the program loads with dlopen: embedding, plug-ins in Python.
+ *
+ * When it starts, CPython makes the condition variables of its GIL, which lie in its own data: so a library whose name says python
+ * initialises one of its own. That it is the interpreter shows in its symbols. Which library calls is looked up in /proc/self/maps,
+ * by system calls alone: the dynamic loader would say it too, but under a lock that somebody may hold who waits for this thread.
+ * Few programs initialise condition variables in the data of libraries, and no more than TRIES of them are looked at.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+
+#include "inject/bind.h"
+#include "inject/python.h"
+
+#define TRIES 16
+#define NEAR (UINT64_C(1) << 28) /* a library's data is no farther from its code */
+#define LINE 4400		 /* of /proc/self/maps: a path and what stands before it */
+
+static int (*real_init)(pthread_cond_t *, const pthread_condattr_t *);
+static _Atomic int tried;
+
+/* ---- which file is mapped at an address ---- */
+
+static const char *number(const char *s, uint64_t *v)
+{
+	for (*v = 0;; s++) {
+		if (*s >= '0' && *s <= '9')
+			*v = *v << 4 | (uint64_t)(*s - '0');
+		else if (*s >= 'a' && *s <= 'f')
+			*v = *v << 4 | (uint64_t)(*s - 'a' + 10);
+		else
+			return s;
+	}
+}
+
+/* Does the line "from-to ... /path" cover `at`? Then its path; NULL when it does not, or maps no file. */
+static const char *covers(const char *line, uint64_t at)
+{
+	uint64_t from, to;
+	const char *s = number(line, &from);
+
+	if (*s++ != '-')
+		return NULL;
+	s = number(s, &to);
+	while (*s && *s != '/')
+		s++;
+	return at >= from && at < to && *s ? s : NULL;
+}
+
+/* The path of the file mapped at `at`, into `line`, which has room for LINE bytes; NULL when there is none. */
+static const char *path_at(uint64_t at, char *line)
+{
+	long fd = ws_sys(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0), got;
+	const char *path = NULL;
+	char piece[1024];
+	size_t n = 0;
+
+	while (fd >= 0 && !path && (got = ws_sys(SYS_read, fd, (long)piece, sizeof(piece), 0, 0, 0)) > 0)
+		for (long i = 0; i < got && !path; i++) {
+			if (piece[i] != '\n') {
+				line[n] = piece[i];
+				n += n < LINE - 1;
+				continue;
+			}
+			line[n] = 0;
+			path = covers(line, at);
+			n = 0;
+		}
+	if (fd >= 0)
+		ws_sys(SYS_close, fd, 0, 0, 0, 0, 0);
+	return path;
+}
+
+/* Does the file's name say python? */
+static bool named_python(const char *path)
+{
+	static const char word[] = "python";
+	const char *name = path;
+
+	for (const char *s = path; *s; s++)
+		name = *s == '/' ? s + 1 : name;
+	for (; *name; name++) {
+		size_t n = 0;
+
+		while (word[n] && name[n] == word[n])
+			n++;
+		if (!word[n])
+			return true;
+	}
+	return false;
+}
+
+/* ---- the interpreter ---- */
+
+/* The library stays where it is from now on, for what is found in it is called later. */
+static void begin(const char *path)
+{
+	void *(*open)(const char *, int) = ws_bind_symbol("dlopen");
+	void *library = open ? open(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
+
+	if (!library || !ws_bind_in(library, "_PyRuntime"))
+		return;
+	ws_python.library = library;
+	ws_python_begin();
+}
+
+static WS_NOINLINE void look(const void *cond, const void *caller)
+{
+	uint64_t code = (uint64_t)(uintptr_t)caller, data = (uint64_t)(uintptr_t)cond;
+	char line[LINE];
+	const char *path;
+
+	if ((data > code ? data - code : code - data) > NEAR || atomic_fetch_add(&tried, 1) >= TRIES)
+		return;
+	path = path_at(code, line);
+	if (path && named_python(path))
+		begin(path);
+}
+
+WS_EXPORT int pthread_cond_init(pthread_cond_t *restrict cond, const pthread_condattr_t *restrict attr);
+int pthread_cond_init(pthread_cond_t *restrict cond, const pthread_condattr_t *restrict attr)
+{
+	if (ws_unlikely(!real_init))
+		real_init = ws_bind_next("pthread_cond_init");
+	if (ws_unlikely(attr && !ws_python.runtime && ws_rt->arena && ws_rt->features & WS_FEATURE_PYTHON))
+		look(cond, __builtin_return_address(0));
+	return real_init(cond, attr);
+}

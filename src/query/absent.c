@@ -1,0 +1,58 @@
+/*
+ * absent.c - see absent.h. What was asked for and what became of it stands in the facts about the session (record/perf.c).
+ */
+#include "query/absent.h"
+
+#include <string.h>
+
+static bool is(const struct ws_report *r, const char *name, const char *value)
+{
+	const char *v = ws_meta(r, name);
+
+	return v && !strcmp(v, value);
+}
+
+/* Reports that were not recorded by us say nothing about sampling. */
+static bool recorded(const struct ws_report *r)
+{
+	return ws_meta(r, "session.trace") != NULL;
+}
+
+static const char *why(const struct ws_report *r, const char *fact, const char *off, const char *refused)
+{
+	if (!recorded(r))
+		return "the trace that was imported has none";
+	if (is(r, fact, "none") && !is(r, "perf.scope", "refused"))
+		return off;
+	if (is(r, "perf.scope", "refused"))
+		return refused;
+	return "nothing ran long enough while it was recorded";
+}
+
+const char *ws_why_no_samples(const struct ws_report *r)
+{
+	return why(r, "session.sample", "sampling was off (--sample=none)",
+		   is(r, "session.sample", "none")
+		       ? "sampling was off (--sample=none)"
+		       : "perf events were refused, as 'warpsight info' says, and the timer signal that stands "
+			 "in for them found nothing that ran long enough");
+}
+
+const char *ws_why_no_switches(const struct ws_report *r)
+{
+	return why(r, "session.cpuctxsw", "following them was off (--cpuctxsw=none)",
+		   "perf events were refused, as 'warpsight info' says");
+}
+
+const char *ws_why_no_waits(const struct ws_report *r)
+{
+	const char *trace = ws_meta(r, "session.trace");
+	bool osrt = trace && strstr(trace, "osrt");
+
+	if (!recorded(r))
+		return "the trace that was imported has none";
+	if (is(r, "session.cpuctxsw", "none"))
+		return osrt ? "context switches were not followed, and no call of the OS runtime waited long enough"
+			    : "neither context switches (--cpuctxsw) nor calls of the OS runtime (--trace=osrt) were";
+	return "no thread waited long enough";
+}

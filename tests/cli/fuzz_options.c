@@ -1,0 +1,185 @@
+/*
+ * fuzz_options.c - command lines of any words: options of every command, and the small languages of their values (times, patterns,
+ * filters, formats). What is refused must be refused with a message, and nothing may crash.
+ *
+ * An input's first byte chooses a command; the rest are words, each ended by a NUL, in which bytes from 128 on stand for the names
+ * of that command's options and for pieces of values. Built by clang with -Dfuzz=true this is a libFuzzer target; else, with
+ * FUZZ_REPLAY, a program that makes inputs of its own, always the same, or replays the files it is given.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "export/choose.h"
+#include "stats/filter.h"
+#include "stats/table.h"
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+enum { MOST_WORDS = 24 };
+
+static const char *const pieces[] = {"true",
+				     "false",
+				     "=",
+				     ",",
+				     "/",
+				     ":",
+				     "1s500ms",
+				     "10ms",
+				     "1e999",
+				     "-1",
+				     "nan",
+				     "0x10",
+				     "%p",
+				     "%q{",
+				     "^CUPTI",
+				     "\\(",
+				     "[",
+				     "*",
+				     "9223372036854775808",
+				     "csv",
+				     "column:nohdr",
+				     "@gzip -c",
+				     "'",
+				     "name@domain/3",
+				     "--",
+				     "-",
+				     "START"};
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc, (void)argv;
+	return 0;
+}
+
+static size_t count_options(const struct ws_command *c)
+{
+	size_t n = 0;
+
+	while (c->opts && c->opts[n].name)
+		n++;
+	return n;
+}
+
+static void add_byte(struct ws_text *t, const struct ws_command *c, uint8_t byte)
+{
+	size_t options = count_options(c), at = byte - 128u;
+
+	if (byte < 128)
+		ws_text_add(t, &byte, 1);
+	else if (at < options)
+		ws_text_printf(t, "--%s", c->opts[at].name);
+	else
+		ws_text_puts(t, pieces[(at - options) % WS_COUNT(pieces)]);
+}
+
+/* The values' own parsers, with each word. */
+static void try_values(const char *const *words, size_t n)
+{
+	struct ws_export_request q = {.type = "sqlite", .tables = words, .table_count = n};
+	struct ws_format_args args;
+	struct ws_err e = {""};
+
+	if (ws_choose_check(&q, &e) < 0 && !*e.msg)
+		abort();
+	q.times = words;
+	q.time_count = n;
+	q.table_count = 0;
+	e.msg[0] = 0;
+	if (ws_choose_check(&q, &e) < 0 && !*e.msg)
+		abort();
+	for (size_t i = 0; i < n; i++) {
+		e.msg[0] = 0;
+		if (ws_filter_time_check(words[i], &e) < 0 && !*e.msg)
+			abort();
+		e.msg[0] = 0;
+		if (!ws_format_find(words[i], &args, &e) && !*e.msg)
+			abort();
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	const struct ws_command *c;
+	struct ws_text word[MOST_WORDS] = {{0}};
+	char *argv[MOST_WORDS + 1] = {NULL};
+	size_t commands = 0, words = 0;
+	struct ws_err e = {""};
+	void *values;
+	int operands;
+
+	if (n < 2 || n > 1024)
+		return 0;
+	while (ws_commands[commands])
+		commands++;
+	c = ws_commands[data[0] % commands];
+	for (size_t i = 1; i < n && words < MOST_WORDS; i++)
+		if (data[i])
+			add_byte(&word[words], c, data[i]);
+		else
+			words++;
+	for (size_t i = 0; i < words; i++) {
+		ws_text_add(&word[i], "", 1);
+		argv[i] = word[i].s;
+	}
+	try_values((const char *const *)argv, words);
+	if (c->opts) {
+		values = ws_calloc(1, c->opts_size + 1);
+		if (ws_opts_parse(c, (int)words, argv, values, &operands, &e) < 0 && !*e.msg)
+			abort();
+		ws_opts_free(c, values);
+		free(values);
+	}
+	for (size_t i = 0; i < MOST_WORDS; i++)
+		ws_text_free(&word[i]);
+	return 0;
+}
+
+#ifdef FUZZ_REPLAY
+enum { ROUNDS = 20000 };
+
+static uint32_t draw(void)
+{
+	static uint64_t state = 88172645463325252u;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (uint32_t)(state >> 16);
+}
+
+static void replay_file(const char *name)
+{
+	static uint8_t bytes[1 << 12];
+	FILE *f = fopen(name, "rb");
+	size_t n;
+
+	if (!f) {
+		perror(name);
+		exit(1);
+	}
+	n = fread(bytes, 1, sizeof(bytes), f);
+	fclose(f);
+	LLVMFuzzerTestOneInput(bytes, n);
+}
+
+int main(int argc, char **argv)
+{
+	uint8_t bytes[48];
+
+	for (int i = 1; i < argc; i++)
+		replay_file(argv[i]);
+	for (int i = 0; argc == 1 && i < ROUNDS; i++) {
+		size_t n = 2 + draw() % (sizeof(bytes) - 2);
+
+		for (size_t at = 0; at < n; at++)
+			bytes[at] = (uint8_t)(draw() % 5 ? draw() | 128 : draw() % 3 ? 0 : draw() & 127);
+		LLVMFuzzerTestOneInput(bytes, n);
+	}
+	printf("1..1\nok 1 - %d inputs\n", argc == 1 ? ROUNDS : argc - 1);
+	return 0;
+}
+#endif

@@ -1,0 +1,591 @@
+/**
+ * look.mjs - how the page looks, and what it says: pictures against references, text that does not overlap, sizes of screens, tooltips,
+ * colours that the user chose, accessible names, words in both languages; SQL that finds the same rows; what waits waited for.
+ * See harness.mjs.
+ *
+ * Pictures. Rows are painted without text on a canvas of their own, so that this one is compared closely, in blocks of 4 pixels. The
+ * whole page has text, whose shapes and widths follow the fonts of the machine: it is compared in blocks of 8 pixels, coarsely
+ * enough that another font passes (a test sees to that), and something missing, moved or of another colour does not.
+ * References are the blocks' mean colours as small PNGs in shots/; WS_SHOTS_UPDATE=1 writes them anew.
+ */
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { browser, equal, first, folder, make, makeReport, MS, near, ok, open, root, runAll, serve, test, until, warpsight, withPage } from "./harness.mjs";
+
+/* ---- pictures ---- */
+
+const shots = join(dirname(fileURLToPath(import.meta.url)), "shots");
+
+/** A page of its own for looking at pictures: means of blocks of a PNG, and how a PNG of means differs from them. */
+let bench;
+async function lookAt(png, block, reference) {
+  bench ??= await (await browser.newContext()).newPage();
+  return bench.evaluate(
+    async ([src, b, ref]) => {
+      const load = async (url) => {
+        const i = new Image();
+        i.src = url;
+        await i.decode();
+        const c = document.createElement("canvas");
+        [c.width, c.height] = [i.width, i.height];
+        const x = c.getContext("2d", { willReadFrequently: true, colorSpace: "srgb" });
+        x.drawImage(i, 0, 0);
+        return x.getImageData(0, 0, i.width, i.height);
+      };
+      const p = await load(src),
+        w = Math.floor(p.width / b),
+        h = Math.floor(p.height / b);
+      const c = document.createElement("canvas");
+      [c.width, c.height] = [w, h];
+      const x = c.getContext("2d"),
+        out = x.createImageData(w, h);
+      for (let j = 0; j < h; j++)
+        for (let i = 0; i < w; i++) {
+          const sum = [0, 0, 0];
+          for (let y = 0; y < b; y++) for (let k = 0; k < b; k++) for (let n = 0; n < 3; n++) sum[n] += p.data[((j * b + y) * p.width + i * b + k) * 4 + n];
+          for (let n = 0; n < 3; n++) out.data[(j * w + i) * 4 + n] = Math.round(sum[n] / b / b);
+          out.data[(j * w + i) * 4 + 3] = 255;
+        }
+      x.putImageData(out, 0, 0);
+      const means = c.toDataURL("image/png");
+      if (!ref) return { means };
+      const r = await load(ref);
+      if (r.width !== w || r.height !== h) return { means, size: [w, h, r.width, r.height] };
+      const away = [];
+      for (let i = 0; i < w * h; i++) away.push(Math.max(...[0, 1, 2].map((n) => Math.abs(out.data[i * 4 + n] - r.data[i * 4 + n]))));
+      return { means, away };
+    },
+    [`data:image/png;base64,${png.toString("base64")}`, block, reference && `data:image/png;base64,${readFileSync(reference).toString("base64")}`],
+  );
+}
+
+/** Share of blocks that are more than `by` (of 255) away from the reference in some colour. */
+async function apart(name, png, block, by) {
+  const file = join(shots, `${name}.png`);
+  if (process.env.WS_SHOTS_UPDATE) {
+    mkdirSync(shots, { recursive: true });
+    writeFileSync(file, Buffer.from((await lookAt(png, block)).means.split(",")[1], "base64"));
+    return 0;
+  }
+  const { away, size } = await lookAt(png, block, file);
+  equal(size, undefined, `sizes of ${name} and its reference`);
+  return away.filter((d) => d > by).length / away.length;
+}
+
+const rowsPicture = async (t) =>
+  Buffer.from(
+    (
+      await t.eval(() => {
+        const { timeline } = window.warpsight;
+        timeline.draw(); // WebGL's picture is there until the page is composed
+        return timeline.root.querySelector(".rects").toDataURL("image/png");
+      })
+    ).split(",")[1],
+    "base64",
+  );
+
+const ROWS = [4, 24, 0.004],
+  PAGE = [8, 40, 0.02];
+
+async function looksLike(t, name) {
+  await t.page.mouse.move(2, 2);
+  await t.settled();
+  const rows = await rowsPicture(t),
+    page = await t.page.screenshot();
+  if (process.env.WS_SHOTS) writeFileSync(join(process.env.WS_SHOTS, `${name}.png`), page);
+  const a = await apart(`${name}-rows`, rows, ROWS[0], ROWS[1]);
+  ok(a <= ROWS[2], `rows of ${name}: ${(a * 100).toFixed(2)} % of the blocks differ`);
+  const b = await apart(name, page, PAGE[0], PAGE[1]);
+  ok(b <= PAGE[2], `${name}: ${(b * 100).toFixed(2)} % of the blocks differ`);
+  return [a, b];
+}
+
+const CANVAS = { search: "?painter=canvas" };
+
+async function trainingStep(t) {
+  const step = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "step 3", t: 0 }));
+  await t.set(step.start - 30000, step.end + 60000);
+  const kernel = await t.eval(async ([from]) => window.warpsight.app.source.json("step", { r: 0, q: "sm90_gemm", t: from + 120000 }), [step.start]);
+  await t.eval((s) => window.warpsight.app.select(0, s), kernel);
+  await until("its links", async () => (await t.selected())?.detail);
+}
+
+const LOOKS = {
+  overview: async () => undefined,
+  step: trainingStep,
+  selection: async (t) => {
+    await t.eval(() => (window.warpsight.app.setRange([2e6, 4e6]), window.warpsight.panels.show("statistics")));
+    await until("statistics", async () => (await t.page.locator(".statistics tbody tr").count()) > 2);
+  },
+  flame: async (t) => {
+    await t.page.locator("[data-tab=functions]").click();
+    await until("the flame graph", async () => (await t.page.locator(".cell").count()) >= 8);
+  },
+  dark: async (t) => {
+    await t.eval(() => window.warpsight.app.changeSettings({ dark: true }));
+    await trainingStep(t);
+  },
+};
+for (const [name, go] of Object.entries(LOOKS))
+  withPage(
+    `looks like its reference: ${name}`,
+    async (t) => {
+      await go(t);
+      await looksLike(t, name);
+    },
+    CANVAS,
+  );
+
+test("looks like its reference: two ranks", async () => {
+  const s = await serve(make("rank0.wsrep", makeReport, "4"), make("rank1.wsrep", makeReport, "6"));
+  const t = await open(s, CANVAS);
+  await t.eval(() => {
+    const { app } = window.warpsight;
+    app.rows.byKey.forEach((r) => (r.type === "thread" || r.pid === 300 || (r.type === "process" && r.pid === 200)) && app.setOpen(r, false));
+    app.layoutRows();
+  });
+  await looksLike(t, "ranks");
+  await t.end();
+});
+
+withPage(
+  "pictures: another font passes, a missing row and another colour do not",
+  async (t) => {
+    if (process.env.WS_SHOTS_UPDATE) return;
+    await t.page.addStyleTag({ content: "* { font-family: monospace !important; letter-spacing: 0.3px; }" });
+    const [, font] = await looksLike(t, "overview");
+    console.log(`# another font: ${(font * 100).toFixed(2)} % of the blocks differ`);
+    await t.eval(() => {
+      const { app } = window.warpsight;
+      app.setHidden(app.rows.visible.find((r) => r.type === "memory"), true);
+      app.layoutRows();
+    });
+    const fails = async (what) => {
+      let said = "";
+      await looksLike(t, "overview").catch((e) => (said = e.message));
+      ok(said.includes("of the blocks differ"), what);
+    };
+    await fails("a missing row is seen");
+    await t.page.locator(".restore").click();
+    await looksLike(t, "overview");
+    await t.eval(() => window.warpsight.app.setNameColor("step 2", 3));
+    await fails("one range of another colour is seen");
+  },
+  { ...CANVAS, bypassCSP: true },
+);
+
+/* ---- text ---- */
+
+/** Boxes of all texts that a frame writes on the canvases. */
+function written(t) {
+  return t.eval(async () => {
+    const { timeline } = window.warpsight;
+    const boxes = [],
+      was = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (s, x, y) {
+      const m = this.measureText(s);
+      boxes.push({ on: this.canvas.className, s, x0: x, x1: x + m.width, y0: y - 5, y1: y + 5 });
+      was.call(this, s, x, y);
+    };
+    timeline.draw();
+    CanvasRenderingContext2D.prototype.fillText = was;
+    return boxes;
+  });
+}
+
+withPage("text never overlaps: on rows and on the axis, at any zoom", async (t) => {
+  await t.eval(() => {
+    const { app } = window.warpsight;
+    for (const r of app.rows.byKey.values()) r.open = true;
+    app.layoutRows();
+  });
+  let seed = 12345,
+    seen = 0;
+  const random = () => (seed = (seed * 1103515245 + 12345) & 0x7fffffff) / 0x7fffffff;
+  for (let turn = 0; turn < 24; turn++) {
+    const span = 10 ** (3 + random() * 4),
+      from = random() * 8 * MS - span / 3;
+    await t.set(from, from + span);
+    await t.eval((y) => window.warpsight.timeline.setScroll(y), random() * 1500);
+    await t.settled();
+    const boxes = await written(t);
+    seen += boxes.length;
+    const wrong = [];
+    boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => a.on === b.on && a.x0 < b.x1 - 0.5 && b.x0 < a.x1 - 0.5 && a.y0 < b.y1 && b.y0 < a.y1 && wrong.push([a, b])));
+    equal(wrong.slice(0, 2), [], `texts that overlap from ${from} on, ${span} ns`);
+  }
+  ok(seen > 300, `${seen} texts were looked at`);
+});
+
+for (const [what, viewport, deviceScaleFactor] of [
+  ["a laptop", { width: 1366, height: 768 }, 1],
+  ["a laptop at 200 %", { width: 683, height: 384 }, 2],
+  ["4K", { width: 3840, height: 2160 }, 1],
+  ["4K at 200 %", { width: 1920, height: 1080 }, 2],
+])
+  withPage(
+    `every control is in sight on ${what}`,
+    async (t) => {
+      const out = await t.eval(() => {
+        const wrong = [];
+        const boxes = [...document.querySelectorAll("header button, header input, .tabs button, .labelhead input")].filter((e) => e.offsetParent).map((e) => [e, e.getBoundingClientRect()]);
+        for (const [e, b] of boxes) if (b.left < -0.5 || b.right > innerWidth + 0.5 || b.bottom > innerHeight + 0.5 || b.width < 8) wrong.push(`${e.className || e.title || e.textContent} at ${[b.left, b.right, b.bottom].map(Math.round)} of ${innerWidth} × ${innerHeight}`);
+        boxes.forEach(([e, a], i) => boxes.slice(i + 1).forEach(([f, b]) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1 && wrong.push(`${e.title || e.className} over ${f.title || f.className}`)));
+        const area = window.warpsight.timeline.area.getBoundingClientRect();
+        if (area.height < 60 || area.width < 200) wrong.push(`rows have ${area.width} × ${area.height}`);
+        return wrong;
+      });
+      equal(out, [], "what is out of sight or on top of something");
+      const ratio = await t.eval(() => window.warpsight.timeline.axis.width / window.warpsight.timeline.axis.getBoundingClientRect().width);
+      near(ratio, deviceScaleFactor, 0.01, "pixels of the canvas a CSS pixel");
+    },
+    { viewport, deviceScaleFactor },
+  );
+
+withPage("tooltips say in words what runs, for how long, how busy the row is", async (t) => {
+  await t.set(0.15 * MS, 1.0 * MS);
+  const tips = {};
+  for (const [type, time, n] of [["kernels", 0.24 * MS, 0], ["memory", 0.216 * MS, 0], ["nvtx", 0.5 * MS, 0], ["sync", 0.6 * MS, 0], ["osrt", 0.5 * MS, 0], ["gpu_bytes", 0.5 * MS, 0], ["cuda_api", 0.6 * MS, 0]]) {
+    await t.at(type, time, 0, n);
+    await t.settled();
+    const p = await t.at(type, time, 0, n);
+    let away = 0; // how busy rows are comes when the window has come to rest, the name when the pointer has
+    tips[type] = await until(`a tooltip on ${type}`, async () => {
+      await t.page.mouse.move(p.x, p.y + (type === "gpu_bytes" ? 12 : 0) + (away = 1 - away));
+      const tip = await t.eval(() => document.querySelector(".tip:not([hidden])")?.innerText);
+      return tip && (type === "gpu_bytes" || /% busy\)\n/.test(tip)) && tip;
+    });
+  }
+  ok(/^Kernel is running \(\d+\.\d % busy\)\nsm90_gemm_f16\n26\.00 µs/.test(tips.kernels), tips.kernels);
+  ok(/^Memory operation in progress \([\d.]+ % busy\)\nCopy host to device\n20\.00 µs/.test(tips.memory), tips.memory);
+  ok(tips.nvtx.includes("step 0") && /^Range/.test(tips.nvtx), tips.nvtx);
+  ok(/^Waiting for the GPU/.test(tips.sync) && tips.sync.includes("Wait for stream"), tips.sync);
+  ok(/^Call of the OS runtime/.test(tips.osrt), tips.osrt);
+  ok(/GiB/.test(tips.gpu_bytes), tips.gpu_bytes);
+  ok(/^Call of the CUDA API/.test(tips.cuda_api), tips.cuda_api);
+});
+
+/* ---- colours ---- */
+
+withPage("colours of names and rows are chosen by menu, seen, kept, and taken back", async (t) => {
+  await t.set(0.15 * MS, 1.0 * MS);
+  const color = async (type, time, level) => {
+    await t.at(type, time, level);
+    await t.settled();
+    const p = await t.at(type, time, level);
+    return t.eval(
+      ([x, y]) => {
+        const { timeline } = window.warpsight,
+          c = timeline.root.querySelector(".rects"),
+          box = c.getBoundingClientRect(),
+          copy = document.createElement("canvas").getContext("2d");
+        timeline.draw();
+        copy.drawImage(c, Math.round(x - box.left), Math.round(y - box.top), 1, 1, 0, 0, 1, 1);
+        return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3);
+      },
+      [p.x, p.y],
+    );
+  };
+  const pick = async (group, name) => {
+    await t.page.locator(`.menu [role=group][aria-label="${group}"] button[aria-label="${group}: ${name}"]`).click();
+    await t.settled();
+  };
+  const usual = await color("nvtx", 0.5 * MS, 0);
+  await t.click("nvtx", 0.5 * MS, 0, 0, { button: "right" });
+  await pick("Colour of this name", "yellow");
+  equal(await until("the colour", async () => (await color("nvtx", 0.5 * MS, 0)).join() === "240,228,66"), true, "the range's");
+  equal(await color("projected", 0.5 * MS, 0), [240, 228, 66], "the same name on another row");
+  await t.page.locator(".label[data-type=sync]").first().click({ button: "right" });
+  await pick("Colour of this row", "sky blue");
+  equal(await color("sync", 0.6 * MS, 0), [86, 180, 233], "the row's");
+  await until("it to be kept", () => t.eval(() => Object.keys(localStorage).some((k) => (localStorage[k] ?? "").includes('"nameColors":{"step 0":3}'))));
+  await t.page.reload();
+  await t.settled();
+  await until("the name's colour after a reload", async () => (await color("nvtx", 0.5 * MS, 0)).join() === "240,228,66");
+  equal(await color("sync", 0.6 * MS, 0), [86, 180, 233], "the row's after a reload");
+  await t.click("nvtx", 0.5 * MS, 0, 0, { button: "right" });
+  await pick("Colour of this name", "usual colours");
+  await until("the usual colour", async () => (await color("nvtx", 0.5 * MS, 0)).join() === usual.join());
+});
+
+withPage("highlighting fades all other names, in every row and report", async (t) => {
+  await t.set(0.15 * MS, 1.0 * MS);
+  await t.eval(() => window.warpsight.app.setHighlight("forward"));
+  const faded = await t.eval(() => {
+    const out = {};
+    for (const tile of window.warpsight.app.cache.tiles.values())
+      for (let r = 0; r < tile.u8.length / 24; r++) {
+        const f = tile.u8[r * 24 + 22];
+        if (!(f & 32)) (out[f & 128 ? "faded" : "bright"] ??= []).push(`${tile.lane} ${tile.u32[r * 6 + 4]}`);
+      }
+    return { faded: out.faded.length, bright: [...new Set(out.bright)].length };
+  });
+  ok(faded.faded > 50, "others are faded");
+  equal(faded.bright, 2, "rows with the name: the range and what it was on the GPU");
+});
+
+/* ---- names for those who do not see ---- */
+
+async function nameless(t) {
+  const cdp = await t.context.newCDPSession(t.page);
+  const { nodes } = await cdp.send("Accessibility.getFullAXTree");
+  await cdp.detach();
+  const CONTROLS = ["button", "textbox", "searchbox", "checkbox", "radio", "tab", "treeitem", "menuitem", "link", "combobox", "slider", "application", "tree", "tablist", "tabpanel", "dialog", "menu", "group", "img"];
+  const there = nodes.filter((n) => !n.ignored && CONTROLS.includes(n.role?.value) && !(n.role.value === "group" && !n.properties?.length));
+  const focusable = nodes.filter((n) => !n.ignored && n.properties?.some((p) => p.name === "focusable" && p.value.value) && n.role?.value !== "RootWebArea");
+  return {
+    n: there.length,
+    wrong: [...there, ...focusable].filter((n) => !(n.name?.value ?? "").trim() && !["menu", "generic", "row"].includes(n.role.value)).map((n) => `${n.role.value} ${n.description?.value ?? ""}`),
+  };
+}
+
+for (const locale of ["en-GB", "zh-CN"])
+  withPage(
+    `accessibility tree: every control has a name (${locale})`,
+    async (t) => {
+      const look = async (what) => {
+        const { n, wrong } = await nameless(t);
+        equal(wrong, [], `controls without a name ${what}`);
+        return n;
+      };
+      ok((await look("at first")) > 40, "controls were looked at");
+      await t.set(0.15 * MS, 1.0 * MS);
+      await t.select("nvtx", 0.25 * MS, 1);
+      for (const tab of ["details", "events", "statistics", "functions", "diagnostics", "session"]) {
+        await t.page.locator(`[data-tab=${tab}]`).click();
+        await until(`${tab}`, async () => (await t.page.locator(".panel *").count()) > 3);
+        await look(`in ${tab}`);
+      }
+      await t.click("nvtx", 0.25 * MS, 1, 0, { button: "right" });
+      await t.page.locator(".menu").waitFor();
+      ok((await look("in the menu of an event")) > 60, "the menu is there too");
+      await t.page.keyboard.press("Escape");
+      await t.page.locator(".label[data-type=nvtx]").first().click({ button: "right" });
+      await look("in the menu of a row");
+      await t.page.keyboard.press("Escape");
+      await t.page.keyboard.press("?");
+      await look("in the help");
+      await t.page.keyboard.press("Escape");
+      await t.page.locator(".searchbox").fill("step");
+      await until("found", async () => (await t.page.locator(".foundlist button").count()) > 2);
+      await look("in what was found");
+    },
+    { locale },
+  );
+
+withPage("by keyboard alone: search, select, zoom, panels, their size, a row's menu", async (t) => {
+  await t.page.keyboard.press("Control+f");
+  await t.page.keyboard.type("step 3");
+  await until("counts", async () => (await t.text(".found")).startsWith("2 matches"));
+  await t.page.keyboard.press("Enter");
+  const s = await until("the match", () => t.selected());
+  equal(s.name, "step 3", "what is selected");
+  const away = async (what) => {
+    for (let i = 0; i < 60; i++) {
+      await t.page.keyboard.press("Tab");
+      if (await t.eval((css) => document.activeElement?.matches(css), what)) return;
+    }
+    throw new Error(`Tab never came to ${what}`);
+  };
+  await away(".label");
+  await t.page.keyboard.press("ContextMenu");
+  await t.page.locator(".menu").waitFor();
+  await t.page.keyboard.press("Escape");
+  ok(await t.eval(() => document.activeElement?.classList.contains("label")), "focus comes back to the row");
+  await away(".splitter.vertical");
+  const before = await t.eval(() => document.querySelector(".labels").getBoundingClientRect().width);
+  await t.page.keyboard.press("ArrowRight");
+  near(await t.eval(() => document.querySelector(".labels").getBoundingClientRect().width), before + 20, 1, "width of the names");
+  await away(".area");
+  await t.page.keyboard.press("z");
+  const [a, b] = await t.view();
+  ok(a < s.start && b > s.end && b - a < (s.end - s.start) * 1.6, "the window fits the event");
+  await away("[role=tab]");
+  await t.page.keyboard.press("ArrowRight");
+  equal(await t.eval(() => document.activeElement?.dataset.tab), "events", "the next panel");
+});
+
+/* ---- words ---- */
+
+test("both languages have all words, with the same places, and each word is used", async () => {
+  const ts = (await import(pathToFileURL(join(root, "viewer", "node_modules", "typescript", "lib", "typescript.js")))).default;
+  const source = readFileSync(join(root, "viewer", "src", "i18n.ts"), "utf8");
+  const js = ts.transpileModule(source, { compilerOptions: { module: "ESNext", target: "ES2022" } }).outputText;
+  const { EN, ZH, KEYS_EN, KEYS_ZH } = await import(`data:text/javascript,${encodeURIComponent(`${js}\nexport { EN, ZH, KEYS_EN, KEYS_ZH };`)}`);
+  equal(Object.keys(ZH), Object.keys(EN), "words");
+  const places = (s) => [...s.matchAll(/\{\d\}/g)].map((m) => m[0]).sort();
+  for (const k of Object.keys(EN)) {
+    equal(places(ZH[k]), places(EN[k]), `places of ${k}`);
+    ok(EN[k] && ZH[k], `${k} is not empty`);
+  }
+  /* Names of things that Chinese speakers call so too. */
+  const same = Object.keys(EN).filter((k) => EN[k] === ZH[k]);
+  equal(same, ["title", "rank", "nvtx", "cuda_api", "gil", "gpu", "errno", "python_stacks", "memset"], "words that are the same in both");
+  equal(KEYS_ZH.length, KEYS_EN.length, "lines of the help");
+  ok(KEYS_ZH.every(([, v]) => /[\u4e00-\u9fff]/.test(v)), "the help is in Chinese");
+  const files = readdirSync(join(root, "viewer", "src"), { recursive: true }).filter((f) => f.endsWith(".ts") && !f.endsWith("i18n.ts"));
+  const code = files.map((f) => readFileSync(join(root, "viewer", "src", f), "utf8")).join("\n");
+  const kinds = readFileSync(join(root, "src", "serve", "sources.c"), "utf8") + readFileSync(join(root, "src", "serve", "api_tree.c"), "utf8") + readFileSync(join(root, "src", "serve", "api_event.c"), "utf8");
+  const unused = Object.keys(EN).filter((k) => !code.includes(`"${k}"`) && !kinds.includes(`"${k}"`) && !(k.startsWith("link_") && kinds.includes(`"${k.slice(5)}"`)));
+  equal(unused, [], "words that nothing says");
+});
+
+/* ---- SQL ---- */
+
+withPage("copied SQL runs in query and finds the same rows", async (t) => {
+  const file = join(folder, "one.wsrep");
+  const query = (sql) => {
+    const r = spawnSync(warpsight, ["query", "-f", "json", sql, file], { maxBuffer: 1 << 28 });
+    if (r.status !== 0) throw new Error(`${r.stderr}\n${sql}`);
+    return JSON.parse(r.stdout);
+  };
+  const api = (path, p) => t.eval(([a, b]) => window.warpsight.app.source.json(a, { r: 0, ...b }), [path, p]);
+  const lanes = await t.eval(() => [...window.warpsight.app.rows.byLane.values()].filter((r) => r.low === undefined).map((r) => [r.type, r.lane]));
+  const kinds = [...new Set(lanes.map(([k]) => k))];
+  const key = (named) => (e) => [e.start, e.duration ?? e.end - e.start, named ? (e.name ?? "") : ""].join();
+  const windows = [{}, { t0: 1234567, t1: 4321098 }, { t0: 227000, t1: 227001 }];
+  let refused = 0,
+    rows = 0;
+  for (const kind of kinds)
+    for (const w of windows)
+      for (const q of [undefined, "_a"]) {
+        const p = { lanes: lanes.filter(([k]) => k === kind).map(([, l]) => l).join(), q, ...w };
+        let sql;
+        try {
+          ({ sql } = await api("sql", p));
+        } catch (e) {
+          ok(/there is no query|in no table/.test(e.message), e.message);
+          refused++;
+          continue;
+        }
+        const want = await api("events", { ...p, limit: 1000 }),
+          got = query(sql),
+          named = !["state", "cpu", "sample", "python"].includes(kind);
+        equal([got.length, got.map(key(named)).sort().slice(0, 1000)], [want.count, want.events.map(key(named)).sort()], `${kind} by\n${sql}\n`);
+        rows += got.length;
+        const sums = (await api("sum", { ...p, q: undefined })).groups,
+          by = query((await api("sql", { ...p, q: undefined, sums: 1 })).sql);
+        if (named && !q) equal(by.map((g) => [g.name ?? "", g.count, g.total_ns, g.min_ns, g.max_ns]).sort(), sums.map((g) => [g.name, g.count, g.total, g.min, g.max]).sort(), `sums of ${kind}`);
+        for (const e of want.events.slice(0, 3)) equal(query((await api("sql", { lane: e.lane, level: e.level, event: e.event })).sql).length, 1, `rows for one event of ${kind}`);
+      }
+  ok(rows > 4000, `${rows} rows were compared`);
+  equal(refused, 24, "questions refused: of ranges on GPUs and of output; of names of samples, Python's samples, threads on cores");
+});
+
+withPage("copy: as text, CSV, SQL and a link, from the buttons", async (t) => {
+  await t.context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  const clip = async (what, press) => {
+    await t.eval(() => navigator.clipboard.writeText(""));
+    await press();
+    return until(what, () => t.eval(() => navigator.clipboard.readText()));
+  };
+  const button = (where, name) => () => t.page.locator(`${where} button`, { hasText: name }).first().click();
+  await t.set(0.15 * MS, 1.0 * MS);
+  await t.select("nvtx", 0.25 * MS, 1);
+  const text = await clip("text", button(".details", "Copy as text"));
+  ok(text.startsWith("forward\n") && /\nend\t/.test(text), text);
+  const sql = await clip("SQL", button(".details", "Copy as SQL"));
+  const r = spawnSync(warpsight, ["query", "-f", "csv", sql, join(folder, "one.wsrep")]);
+  equal([r.status, String(r.stdout).trim().split("\n").length, String(r.stdout).includes("forward")], [0, 2, true], `rows of ${sql}`);
+  const link = await clip("a link", button(".details", "Copy link"));
+  const again = await open({ url: link });
+  near((await again.view())[0], 0.15 * MS, 2, "start of the linked view");
+  await again.end();
+  await t.page.locator("[data-tab=events]").click();
+  await until("events", async () => (await t.page.locator(".events tbody tr").count()) > 10);
+  const csv = await clip("CSV", button(".events", "Copy as CSV"));
+  equal(csv.split("\n")[0], "start_ns,duration_ns,name,row", "head of the CSV");
+  equal(csv.trim().split("\n").length - 1, await t.page.locator(".events tbody tr").count(), "its lines");
+  ok((await clip("SQL", button(".events", "Copy as SQL"))).includes("UNION ALL"), "SQL of all rows");
+  await t.page.locator("[data-tab=statistics]").click();
+  await until("statistics", async () => (await t.page.locator(".statistics tbody tr").count()) > 2);
+  ok((await clip("CSV", button(".statistics", "Copy as CSV"))).startsWith("kind,name,count"), "CSV of the statistics");
+  ok((await clip("SQL", button(".statistics", "Copy as SQL"))).includes("GROUP BY name"), "SQL of the statistics");
+  await t.page.locator("[data-tab=functions]").click();
+  await until("functions", async () => (await t.page.locator(".cell").count()) > 2);
+  ok((await clip("CSV", button(".functions", "Copy as CSV"))).startsWith("self_ns,total_ns,name,module"), "CSV of the functions");
+});
+
+/* ---- what belongs together ---- */
+
+withPage("waits lead to who held the lock, who woke the thread, who had the GIL", async (t) => {
+  const links = async (name, back) => {
+    const spot = await t.eval(async ([q]) => window.warpsight.app.source.json("step", { r: 0, q, t: 0 }), [name]);
+    ok(spot.lane !== undefined, name);
+    await t.eval(([s]) => window.warpsight.app.select(0, s, true), [spot]);
+    const s = await until("details", async () => ((await t.selected())?.detail ? t.selected() : null));
+    return s.detail.links.filter((l) => back.includes(l.role)).map((l) => [l.role, l.name]);
+  };
+  equal(await links("pthread_mutex_lock", ["holder", "waker"]), [["holder", "write"], ["waker", "write"]], "of the lock");
+  ok((await t.text(".details")).includes("Held by") && (await t.text(".details")).includes("Woken by"), "they are named");
+  const gil = await t.eval(async () => {
+    const { app } = window.warpsight;
+    const row = [...app.rows.byKey.values()].filter((r) => r.type === "gil").map((r) => r.lane);
+    const got = await app.source.json("events", { r: 0, lanes: row.join(), t0: 3200000, t1: 3200001, limit: 100 });
+    return got.events.find((e) => e.start === 3200000);
+  });
+  await t.eval((s) => window.warpsight.app.select(0, s, true), gil);
+  const s = await until("details", async () => ((await t.selected())?.detail ? t.selected() : null));
+  equal(s.detail.links.map((l) => [l.role, l.name, l.start]), [["holder", "Holds the GIL", 3000000]], "of the GIL");
+});
+
+withPage("a kernel has the call stack of its launch; GPU time by that stack and by operators", async (t) => {
+  const kernel = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "sm90_gemm", t: 0 }));
+  await t.eval((s) => window.warpsight.app.select(0, s, true), kernel);
+  await until("the stack", async () => (await t.text(".details")).includes("train.c:25"));
+  await t.page.locator("[data-tab=functions]").click();
+  const names = () => t.page.locator(".cell").evaluateAll((l) => l.map((e) => e.getAttribute("aria-label") ?? e.textContent));
+  await t.page.locator(".functions button", { hasText: /^On the GPU$/ }).click();
+  await until("operators and ranges above kernels", async () => {
+    const n = await names();
+    return ["forward", "layer 0", "aten::linear", "sm90_gemm_f16"].every((x) => n.includes(x));
+  });
+  await t.page.locator(".functions button", { hasText: "by call stack" }).click();
+  await until("stacks above kernels", async () => {
+    const n = await names();
+    return ["main", "train", "train.py(12): step", "aten::addmm", "[no stack]"].every((x) => n.includes(x));
+  });
+  const sums = await t.eval(async () => {
+    const { app } = window.warpsight;
+    const [flame, sum] = [await app.source.json("flame", { r: 0, kind: 4 }), await app.source.json("sum", { r: 0 })];
+    return [flame.root.total, sum.groups.filter((g) => ["kernels", "memory"].includes(g.kind)).reduce((n, g) => n + g.total, 0)];
+  });
+  equal(sums[0], sums[1], "all time on GPUs is in the tree");
+});
+
+test("functions of several reports: apart and together", async () => {
+  const s = await serve(make("a.wsrep", makeReport, "4"), make("b.wsrep", makeReport, "6"));
+  const t = await open(s);
+  await t.page.locator("[data-tab=functions]").click();
+  await until("reports", async () => (await t.page.locator(".cell").allInnerTexts()).includes("b.wsrep"));
+  const totals = await t.eval(async () => Promise.all([0, 1].map(async (r) => (await window.warpsight.app.source.json("flame", { r })).root.total)));
+  await t.page.locator(".functions button", { hasText: "By report" }).click();
+  await until("one tree", async () => !(await t.page.locator(".cell").allInnerTexts()).includes("b.wsrep"));
+  equal((await t.page.locator(".cell", { hasText: /^main$/ }).count()) === 1, true, "one node for what both have");
+  ok((await t.text(".functions .actions")).includes(`${((totals[0] + totals[1]) / 1e6).toFixed(2)} ms`), `the sum of both: ${totals}`);
+  await t.page.locator(".functions button", { hasText: "Flat" }).click();
+  await until("the table", async () => (await t.page.locator(".functions tbody tr", { hasText: "matmul" }).count()) === 1);
+  await t.end();
+});
+
+test("rows: streams beyond eight are gathered, those with most work stay", async () => {
+  const events = [];
+  for (let s = 0; s < 30; s++)
+    for (let i = 0; i < 5; i++) events.push({ ph: "X", cat: "kernel", name: `k${i}`, pid: 0, tid: s + 7, ts: 1000 + i * 100, dur: ((s * 7) % 30) + 1, args: { device: 0, context: 1, stream: s + 7, correlation: s * 10 + i + 1 } });
+  const trace = join(folder, "streams.json"),
+    report = join(folder, "streams.wsrep");
+  writeFileSync(trace, JSON.stringify({ schemaVersion: 1, deviceProperties: [{ id: 0, name: "GPU" }], traceEvents: events }));
+  const r = spawnSync(warpsight, ["import", trace, "-o", report]);
+  equal(r.status, 0, String(r.stderr));
+  const t = await open(await serve(report));
+  const shown = () => t.eval(() => window.warpsight.app.rows.visible.filter((x) => ["stream", "streams"].includes(x.type)).map((x) => x.stream ?? window.warpsight.app.rowName(x)));
+  const want = [...Array(30).keys()].sort((a, b) => ((b * 7) % 30) - ((a * 7) % 30)).slice(0, 8).map((s) => s + 7);
+  equal(await shown(), [...want, "22 more streams"], "streams");
+  await t.page.locator(".label[data-type=streams]").click();
+  equal((await shown()).length, 31, "all of them");
+  await t.end();
+});
+
+await runAll();

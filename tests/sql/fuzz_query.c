@@ -1,0 +1,316 @@
+/*
+ * fuzz_query.c - any SQL against the virtual tables: it may be refused or give nonsense, and must not crash, hang, write anything,
+ * or read beyond what is there. A statement that has no end is ended by the interrupt that Ctrl-C gives.
+ *
+ * An input is a row of words: a byte below 128 stands for itself, another for a word of SQL, a table or a column, so that most of
+ * what comes out is nearly a query. It is asked of a report of arbitrary rows and of a sane one, together. Built by clang with
+ * -Dfuzz=true this is a libFuzzer target; else, with FUZZ_REPLAY, a program that makes inputs of its own, always the same, or
+ * replays the files it is given.
+ */
+#define main make_report_main
+#include "../stats/make_report.c"
+#undef main
+
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "sql/sql.h"
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static const char *const words[128] = {"SELECT ",
+				       " FROM ",
+				       " WHERE ",
+				       " GROUP BY ",
+				       " ORDER BY ",
+				       " LIMIT 5 ",
+				       " DESC",
+				       " AND ",
+				       " OR ",
+				       " NOT ",
+				       " IN (",
+				       ") ",
+				       "(",
+				       "* ",
+				       ", ",
+				       "; ",
+				       " JOIN ",
+				       " LEFT JOIN ",
+				       " ON ",
+				       " AS t ",
+				       "t.",
+				       " = ",
+				       " < ",
+				       " > ",
+				       " >= ",
+				       " IS NULL ",
+				       " IS NOT ",
+				       " BETWEEN ",
+				       " LIKE '%a%' ",
+				       " GLOB '*' ",
+				       " + ",
+				       " - ",
+				       " / ",
+				       " || ",
+				       "count(*) ",
+				       "sum(",
+				       "avg(",
+				       "min(",
+				       "max(",
+				       "total(",
+				       "group_concat(",
+				       "count(DISTINCT ",
+				       "length(",
+				       "substr(",
+				       "hex(",
+				       "upper(",
+				       "typeof(",
+				       "CAST(",
+				       " AS INTEGER)",
+				       " AS TEXT)",
+				       " DISTINCT ",
+				       " UNION ALL ",
+				       " EXCEPT ",
+				       "WITH RECURSIVE r(a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM r LIMIT 100) ",
+				       "EXISTS (",
+				       "CASE WHEN ",
+				       " THEN ",
+				       " ELSE ",
+				       " END ",
+				       "rowid",
+				       "NVTX_EVENTS",
+				       "OSRT_API",
+				       "StringIds",
+				       "CUPTI_ACTIVITY_KIND_KERNEL",
+				       "CUPTI_ACTIVITY_KIND_RUNTIME",
+				       "PROCESSES",
+				       "ThreadNames",
+				       "COMPOSITE_EVENTS",
+				       "SAMPLING_CALLCHAINS",
+				       "WARPSIGHT_OP",
+				       "WARPSIGHT_SCHED",
+				       "ENUM_NSYS_EVENT_TYPE",
+				       "META_DATA_EXPORT",
+				       "sqlite_schema",
+				       "report1.",
+				       "report2.",
+				       "start",
+				       "\"end\"",
+				       "globalTid",
+				       "globalPid",
+				       "nameId",
+				       "text",
+				       "textId",
+				       "value",
+				       "id",
+				       "correlationId",
+				       "demangledName",
+				       "streamId",
+				       "deviceId",
+				       "eventType",
+				       "domainId",
+				       "end - start",
+				       "0",
+				       "1",
+				       "-1",
+				       "42",
+				       "1.5",
+				       "1e999",
+				       "9223372036854775807",
+				       "-9223372036854775808",
+				       "9223372036854775808",
+				       "NULL",
+				       "''",
+				       "'a'",
+				       "x'00'",
+				       ":a",
+				       "?1",
+				       "PRAGMA ",
+				       "ATTACH ",
+				       "CREATE TABLE x(a)",
+				       "DELETE",
+				       "INSERT INTO ",
+				       "UPDATE ",
+				       "EXPLAIN ",
+				       "VALUES (1)",
+				       "OVER (ORDER BY ",
+				       "row_number() ",
+				       "PARTITION BY ",
+				       "json_each(",
+				       "load_extension(",
+				       "randomblob(",
+				       "zeroblob(1000000000)",
+				       "printf('%1000000d', ",
+				       "readfile(",
+				       " COLLATE NOCASE ",
+				       " USING (",
+				       " CROSS JOIN ",
+				       " INDEXED BY "};
+
+static char path[2][64];
+static struct ws_report *report[2];
+static struct ws_sql *sql;
+static unsigned inputs;
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+	ws_sql_interrupt(sql);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	static const char *const kinds[2] = {"wild", "cuda"};
+	struct ws_err e;
+
+	(void)argc, (void)argv;
+	for (int i = 0; i < 2; i++) {
+		char *args[] = {"make_report", (char *)kinds[i], path[i], NULL};
+
+		snprintf(path[i], sizeof(path[i]), "/tmp/fuzz_query.%d.%d.wsrep", getpid(), i);
+		if (make_report_main(3, args) || !(report[i] = ws_report_open_plain(path[i], &e)))
+			abort();
+		unlink(path[i]);
+	}
+	signal(SIGALRM, on_alarm);
+	return 0;
+}
+
+static int begin(void *ctx, const char *const *names, size_t columns, struct ws_err *e)
+{
+	size_t *sum = ctx;
+
+	(void)e;
+	for (size_t i = 0; i < columns; i++)
+		*sum += strlen(names[i]);
+	sum[1] = columns;
+	return 0;
+}
+
+/* Every byte that a row has is looked at. */
+static int row(void *ctx, const struct ws_cell *cells, struct ws_err *e)
+{
+	size_t *sum = ctx;
+
+	for (size_t i = 0; i < sum[1]; i++)
+		if (cells[i].type == WS_CELL_TEXT)
+			for (size_t k = 0; k < cells[i].t.n; k++)
+				sum[0] += (unsigned char)cells[i].t.s[k];
+	return ++sum[2] > 2000 ? ws_fail(e, "that is enough") : 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	size_t sum[3] = {0};
+	const struct ws_sql_sink sink = {begin, row, sum};
+	struct itimerval soon = {.it_value = {.tv_sec = 1}}, never = {0};
+	struct ws_text t = {0};
+	struct ws_err e = {""};
+
+	if (n > 400)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (data[i] >= 128)
+			ws_text_puts(&t, words[data[i] - 128] ? words[data[i] - 128] : " ");
+		else
+			ws_text_add(&t, data[i] ? (const char *)&data[i] : " ", 1);
+	ws_text_add(&t, "", 1);
+	if (inputs++ % 64 == 0) { /* opening takes longer than most queries */
+		ws_sql_close(sql);
+		sql = ws_sql_open((const struct ws_report *const *)report, 2, &e);
+		if (!sql)
+			abort();
+	}
+	setitimer(ITIMER_REAL, &soon, NULL);
+	e.msg[0] = 0;
+	if (ws_sql_run(sql, t.s, &sink, &e) < 0 && !*e.msg)
+		abort(); /* a failure says why */
+	ws_sql_complete(t.s);
+	setitimer(ITIMER_REAL, &never, NULL);
+	ws_text_free(&t);
+	return 0;
+}
+
+#ifdef FUZZ_REPLAY
+enum { ROUNDS = 1200 };
+
+static uint32_t draw(void)
+{
+	static uint64_t state = 88172645463325252u;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (uint32_t)(state >> 16);
+}
+
+static void replay_file(const char *name)
+{
+	static uint8_t bytes[1 << 12];
+	FILE *f = fopen(name, "rb");
+	size_t n;
+
+	if (!f) {
+		perror(name);
+		exit(1);
+	}
+	n = fread(bytes, 1, sizeof(bytes), f);
+	fclose(f);
+	LLVMFuzzerTestOneInput(bytes, n);
+}
+
+static uint8_t word(const char *s)
+{
+	for (int i = 0; i < 128; i++)
+		if (words[i] && !strcmp(words[i], s))
+			return (uint8_t)(128 + i);
+	abort();
+}
+
+/* SELECT a, b FROM t WHERE ... GROUP BY ..., each of them any word. */
+static size_t nearly_a_query(uint8_t *p)
+{
+	size_t n = 0;
+
+	p[n++] = word("SELECT ");
+	for (int i = (int)(draw() % 3); i >= 0; i--) {
+		p[n++] = (uint8_t)(128 + 76 + draw() % 30);
+		p[n++] = word(", ");
+	}
+	p[n++] = word("count(*) ");
+	p[n++] = word(" FROM ");
+	p[n++] = (uint8_t)(128 + 60 + draw() % 14);
+	if (draw() & 1) {
+		p[n++] = word(" WHERE ");
+		for (int i = (int)(draw() % 5); i >= 0; i--)
+			p[n++] = (uint8_t)(128 + (draw() & 1 ? 20 + draw() % 14 : 76 + draw() % 30));
+	}
+	if (draw() & 1) {
+		p[n++] = word(" GROUP BY ");
+		p[n++] = (uint8_t)(128 + 76 + draw() % 30);
+	}
+	p[n++] = draw() & 1 ? word(" LIMIT 5 ") : (uint8_t)(128 + draw() % 120);
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	uint8_t bytes[64];
+
+	LLVMFuzzerInitialize(&argc, &argv);
+	for (int i = 1; i < argc; i++)
+		replay_file(argv[i]);
+	for (int i = 0; argc == 1 && i < ROUNDS; i++) {
+		size_t n = i & 1 ? nearly_a_query(bytes) : 1 + draw() % 40;
+
+		for (size_t at = 0; !(i & 1) && at < n; at++)
+			bytes[at] = (uint8_t)draw();
+		LLVMFuzzerTestOneInput(bytes, n);
+	}
+	printf("1..1\nok 1 - %d inputs\n", argc == 1 ? ROUNDS : argc - 1);
+	return 0;
+}
+#endif
