@@ -41,8 +41,8 @@ struct post {
 static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
 			     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-static ws_mhd_result respond(struct MHD_Connection *con, unsigned status, const char *type, void *bytes, size_t n,
-			     enum MHD_ResponseMemoryMode mode)
+static ws_mhd_result respond_as(struct MHD_Connection *con, unsigned status, const char *type, bool packed, void *bytes, size_t n,
+				enum MHD_ResponseMemoryMode mode)
 {
 	struct MHD_Response *r = ws_mhd.create_response_from_buffer(n, bytes, mode);
 	ws_mhd_result rc;
@@ -58,9 +58,17 @@ static ws_mhd_result respond(struct MHD_Connection *con, unsigned status, const 
 	ws_mhd.add_response_header(r, "Referrer-Policy", "no-referrer");
 	ws_mhd.add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
 	ws_mhd.add_response_header(r, "Cache-Control", "no-store");
+	if (packed)
+		ws_mhd.add_response_header(r, "Content-Encoding", "gzip");
 	rc = ws_mhd.queue_response(con, status, r);
 	ws_mhd.destroy_response(r);
 	return rc;
+}
+
+static ws_mhd_result respond(struct MHD_Connection *con, unsigned status, const char *type, void *bytes, size_t n,
+			     enum MHD_ResponseMemoryMode mode)
+{
+	return respond_as(con, status, type, false, bytes, n, mode);
 }
 
 static ws_mhd_result refuse(struct MHD_Connection *con, unsigned status, const char *sentence)
@@ -98,6 +106,15 @@ static const char *after_token(const struct server *s, const char *url)
 static const char *argument(void *ctx, const char *name)
 {
 	return ws_mhd.lookup_connection_value(ctx, MHD_GET_ARGUMENT_KIND, name);
+}
+
+static ws_mhd_result answer_asset(struct MHD_Connection *con, const struct ws_asset *a)
+{
+	const char *accepted = ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Accept-Encoding");
+	bool packed = accepted && strstr(accepted, "gzip");
+
+	return respond_as(con, 200, a->type, packed, (void *)(packed ? a->packed : a->bytes), packed ? a->packed_size : a->size,
+			  MHD_RESPMEM_PERSISTENT);
 }
 
 static ws_mhd_result answer_api(struct server *s, struct MHD_Connection *con, const char *path)
@@ -263,7 +280,7 @@ static ws_mhd_result answer(void *ctx, struct MHD_Connection *con, const char *u
 		path = "index.html";
 	for (const struct ws_asset *a = ws_assets; a->bytes; a++)
 		if (!strcmp(a->name, path))
-			return respond(con, 200, a->type, (void *)a->bytes, a->size, MHD_RESPMEM_PERSISTENT);
+			return answer_asset(con, a);
 	return refuse(con, 404, "There is nothing here.\n");
 }
 

@@ -177,14 +177,17 @@ function boot(): void {
   app.on("live", say);
 
   /* How busy each row is in the window, when that has come to rest. */
+  let asking = new AbortController(); // of the window before: nobody waits for that
   const busy = later(150, async () => {
     if (app.building) return;
+    asking.abort();
+    const mine = (asking = new AbortController());
     for (const r of app.reports) {
       const o = app.offsets[r.id],
         t0 = Math.round(app.view.t0 - o),
         t1 = Math.round(app.view.t1 - o);
-      const sum = await app.ask<{ lanes: [number, number, number][] }>("sum", { r: r.id, t0, t1, names: 0 });
-      if (!sum) return;
+      const sum = await app.ask<{ lanes: [number, number, number][] }>("sum", { r: r.id, t0, t1, names: 0 }, mine.signal);
+      if (!sum || mine.signal.aborted) return;
       const span = Math.max(1, Math.min(t1, r.last) - Math.max(t0, 0));
       for (const [lane, ns] of sum.lanes) {
         const row = app.laneRow(r.id, lane);

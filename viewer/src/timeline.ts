@@ -141,8 +141,8 @@ export class Timeline {
       this.app.cache.want(lanes, k, first, last);
       if (!this.app.cache.busy()) {
         /* Nothing is missing: look ahead, so that panning finds it there. */
-        this.app.cache.want(lanes, k, first - 1, first - 1);
-        this.app.cache.want(lanes, k, last + 1, last + 1);
+        this.app.cache.want(lanes, k, first - 1, first - 1, true);
+        this.app.cache.want(lanes, k, last + 1, last + 1, true);
       }
     }
   }
@@ -165,7 +165,8 @@ export class Timeline {
   }
 
   private coarser(report: number, lane: number, level: number, k: number, a: number, b: number, make: (tile: Tile, clip: [number, number]) => void): boolean {
-    for (let j = k + 1; j <= k + 9 && j < 48; j++) {
+    for (let j = k + 1; j < 48; j++) {
+      if (!this.app.cache.has(j)) continue;
       const tile = this.app.cache.get(report, lane, j, Math.floor(a / (TILE_PIXELS * 2 ** j)));
       if (tile && level < tile.levels.length) {
         make(tile, [a, b]);
