@@ -1,5 +1,6 @@
 /*
- * http.c - the server: libmicrohttpd on 127.0.0.1, a few threads, and checks before anything else.
+ * http.c - the server: libmicrohttpd on 127.0.0.1, a thread for each connection, so that neither a slow client nor a long answer
+ * keeps others waiting, and checks before anything else.
  *
  * Every address begins with a random token of 128 bits, which only the one who started the server sees: other users of the
  * machine cannot reach the report through the port. A request must name this machine as its host, whatever the port (a
@@ -24,7 +25,7 @@
 #include "serve/serve.h"
 #include "serve/upload.h"
 
-enum { TOKEN = 32, THREADS = 4, MOST_CONNECTIONS = 64, MOST_UPLOADS = 8, FIRST_PORT = 8300, PORTS = 1000 };
+enum { TOKEN = 32, MOST_CONNECTIONS = 128, PATIENCE_S = 60, MOST_UPLOADS = 8, FIRST_PORT = 8300, PORTS = 1000 };
 
 struct server {
 	struct ws_view view;
@@ -305,9 +306,9 @@ static struct MHD_Daemon *listen_on(struct server *s, int port, int *got, struct
 	struct MHD_Daemon *d;
 
 	errno = 0;
-	d = ws_mhd.start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD, (uint16_t)port, NULL, NULL, answer, s,
-				MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&a, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
-				MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, 120u,
+	d = ws_mhd.start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, (uint16_t)port,
+				NULL, NULL, answer, s, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&a, MHD_OPTION_CONNECTION_LIMIT,
+				(unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PATIENCE_S,
 				MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL,
 				MHD_OPTION_END);
 	if (!d) {

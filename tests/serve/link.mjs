@@ -64,7 +64,7 @@ const sharp = (t) =>
     );
   });
 
-test("first view: the page, its files, the session, the rows, the tiles: five round trips", async () => {
+test("first view: the page, its files, the session with its rows, the tiles: four round trips", async () => {
   const s = await serve(make("over.wsrep", makeReport));
   const l = await link(s);
   const t = await openOver(l);
@@ -74,7 +74,7 @@ test("first view: the page, its files, the session, the rows, the tiles: five ro
     return sharp(t);
   });
   console.log(`# first view after ${rounds} round trips: ${l.state.asked.map((x) => x.slice(0, 30)).join(" ")}`);
-  ok(rounds <= 5, `${rounds} round trips`);
+  ok(rounds <= 4, `${rounds} round trips`);
   await t.context.close();
   l.end();
 });

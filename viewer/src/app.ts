@@ -215,7 +215,7 @@ export class App {
   }
 
   async start(before?: Stored): Promise<void> {
-    const session = await this.ask<{ version: string; reports: ReportInfo[]; upload_most?: number; record?: number }>("session");
+    const session = await this.ask<{ version: string; reports: ReportInfo[]; upload_most?: number; record?: number; trees?: { rows: TreeRow[] }[] }>("session", { trees: 1 });
     if (!session) return;
     this.starts++;
     this.reports = session.reports;
@@ -253,7 +253,7 @@ export class App {
     if (!before) this.fromHash();
     this.emit("ready");
     this.emit("view");
-    await this.loadTrees();
+    await this.loadTrees(session.trees);
     void this.follow();
   }
 
@@ -283,10 +283,11 @@ export class App {
     this.emit("draw");
   }
 
-  async loadTrees(): Promise<void> {
+  /** `trees`: where they are there already. */
+  async loadTrees(trees?: { rows: TreeRow[] }[]): Promise<void> {
     await Promise.all(
       this.reports.map(async (r) => {
-        const tree = await this.ask<{ rows: TreeRow[] }>("tree", { r: r.id });
+        const tree = trees?.[r.id] ?? (await this.ask<{ rows: TreeRow[] }>("tree", { r: r.id }));
         for (const x of tree?.rows ?? []) if (x.lane !== undefined && !x.ready) x.levels ??= this.deep.get(`${r.id} ${x.lane}`);
         if (tree) this.rows.set(r.id, r.name, this.reports.length > 1, tree.rows);
       }),
