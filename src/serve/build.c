@@ -291,6 +291,12 @@ static void read_set(struct set *s)
 	finish_all(s);
 }
 
+/* Under the lock; ws_lane_reading looks without. */
+static void set_state(struct ws_lane *lane, enum ws_lane_state state)
+{
+	__atomic_store_n(&lane->state, (uint8_t)state, __ATOMIC_RELAXED);
+}
+
 /* ---- room ---- */
 
 static uint64_t times(uint64_t n, uint64_t bytes)
@@ -314,13 +320,13 @@ static bool forget_one(struct ws_lanes *l)
 	}
 	if (best == UINT32_MAX)
 		return false;
-	l->lane[best]->state = WS_LANE_LEAVING;
+	set_state(l->lane[best], WS_LANE_LEAVING);
 	pthread_mutex_unlock(&l->lock); /* who looks at levels may want the lock */
 	pthread_rwlock_wrlock(&l->shown);
 	ws_lane_forget(l->lane[best]);
 	pthread_rwlock_unlock(&l->shown);
 	pthread_mutex_lock(&l->lock);
-	l->lane[best]->state = WS_LANE_IDLE;
+	set_state(l->lane[best], WS_LANE_IDLE);
 	l->used -= times(l->lane[best]->count, BYTES_READ);
 	__atomic_fetch_sub(&l->built_events, l->lane[best]->count, __ATOMIC_RELAXED);
 	return true;
@@ -347,7 +353,7 @@ static void set_read(struct set *s)
 	pthread_mutex_lock(&l->lock);
 	for (uint32_t i = 0; i < l->n; i++)
 		if (s->in[i]) {
-			l->lane[i]->state = WS_LANE_READ;
+			set_state(l->lane[i], WS_LANE_READ);
 			l->used -= times(l->lane[i]->count, BYTES_READING - BYTES_READ);
 			l->busy--;
 		}
@@ -359,7 +365,7 @@ static void add_to_set(struct set *s, uint32_t i)
 {
 	s->in[i] = 1;
 	s->l->busy += s->l->lane[i]->state == WS_LANE_IDLE;
-	s->l->lane[i]->state = WS_LANE_READING;
+	set_state(s->l->lane[i], WS_LANE_READING);
 }
 
 /* ---- what is asked for ---- */
@@ -408,7 +414,7 @@ static bool take_wanted(struct set *s)
 			events += v[k].count;
 			any = true;
 		} else if (!any) { /* nothing stands in its way but its size */
-			lane->state = WS_LANE_TOO_MANY;
+			set_state(lane, WS_LANE_TOO_MANY);
 			s->l->busy--;
 			pthread_cond_broadcast(&s->l->changed);
 		}
@@ -469,7 +475,7 @@ void ws_lanes_want(struct ws_lanes *l, uint32_t i)
 		return;
 	pthread_mutex_lock(&l->lock);
 	if (lane->state == WS_LANE_IDLE && l->serving) {
-		lane->state = WS_LANE_WANTED;
+		set_state(lane, WS_LANE_WANTED);
 		l->busy++;
 		pthread_cond_broadcast(&l->changed);
 	}
