@@ -14,7 +14,7 @@
 #include "serve/api.h"
 #include "serve/tile.h"
 
-enum { MOST_TILES = 4096, MOST_RECTS = 4 << 20, LABEL_PIXELS = 20, LABEL_BYTES = 200, MOST_NAMES = 64 };
+enum { MOST_TILES = 4096, MOST_RECTS = 4 << 20, LABEL_PIXELS = 20, LABEL_BYTES = 200, CLOSE_LEVELS = 10 };
 
 struct tiles {
 	struct ws_text heads, names;
@@ -23,8 +23,10 @@ struct tiles {
 	uint32_t tile_n, name_n;
 	int k;
 	int64_t index, n;
-	uint32_t only[MOST_NAMES]; /* names that the lane in hand is drawn with; all without any */
-	size_t only_n;
+	uint32_t *lanes, *levels; /* as asked for */
+	size_t lane_n, cap;
+	uint32_t *only; /* names that some of these lanes are drawn with; of lane i from only_from[i] to only_from[i + 1] */
+	size_t *only_from, only_n;
 };
 
 static void put_u32(struct ws_text *t, uint32_t v)
@@ -53,68 +55,109 @@ static void add_name(const struct ws_lanes *l, struct tiles *x, uint32_t name)
 	x->name_n++;
 }
 
-static void add_tile(const struct ws_lanes *l, struct tiles *x, uint32_t lane, uint32_t levels, int64_t index)
+static void add_level(const struct ws_lanes *l, struct tiles *x, size_t lane, const struct ws_lane *n, uint32_t k, int64_t index)
 {
-	const struct ws_lane *n = l->lane[lane];
-	bool ready = ws_lane_ready(n);
-	uint32_t shown = !ready ? !x->only_n : levels < n->levels ? levels : n->levels;
+	size_t from = x->rects.n, names = x->only_from[lane + 1] - x->only_from[lane];
 
-	put_u32(&x->heads, lane);
+	if (names)
+		ws_tile_draw_named(l, n, k, x->k, index, x->only + x->only_from[lane], names, &x->rects);
+	else
+		ws_tile_draw(l, n, k, x->k, index, &x->rects);
+	put_u32(&x->heads, (uint32_t)(x->rects.n - from));
+	for (size_t i = from; i < x->rects.n; i++) {
+		const struct ws_rect *r = &x->rects.v[i];
+
+		if (!(r->flags & (WS_RECT_COUNTER | WS_RECT_PREVIEW)) && r->x1 - r->x0 >= LABEL_PIXELS)
+			add_name(l, x, r->name);
+	}
+}
+
+/* `close`: what is in sight of it, where it is not read. */
+static void add_tile(const struct ws_lanes *l, struct tiles *x, size_t i, const struct ws_lane *close, int64_t index)
+{
+	const struct ws_lane *n = l->lane[x->lanes[i]];
+	bool ready = ws_lane_ready(n);
+	const struct ws_lane *from = ready || !close ? n : close;
+	bool named = x->only_from[i + 1] > x->only_from[i]; /* what blocks say they do not say by name */
+	uint32_t most = from == close ? CLOSE_LEVELS : x->levels[i], shown = !ready && !close	   ? !named
+									     : most < from->levels ? most
+												   : from->levels;
+
+	put_u32(&x->heads, x->lanes[i]);
 	put_u32(&x->heads, (uint32_t)(int32_t)index);
 	put_u32(&x->heads, ready ? 0 : ws_lane_reading(n) ? 1 : 2);
 	put_u32(&x->heads, shown);
-	for (uint32_t k = 0; k < shown; k++) {
-		size_t from = x->rects.n;
-
-		if (x->only_n)
-			ws_tile_draw_named(l, n, k, x->k, index, x->only, x->only_n, &x->rects);
-		else
-			ws_tile_draw(l, n, k, x->k, index, &x->rects);
-		put_u32(&x->heads, (uint32_t)(x->rects.n - from));
-		for (size_t i = from; i < x->rects.n; i++)
-			if (!(x->rects.v[i].flags & (WS_RECT_COUNTER | WS_RECT_PREVIEW)) &&
-			    x->rects.v[i].x1 - x->rects.v[i].x0 >= LABEL_PIXELS)
-				add_name(l, x, x->rects.v[i].name);
-	}
+	for (uint32_t k = 0; k < shown; k++)
+		add_level(l, x, i, from, k, index);
 	x->tile_n++;
 }
 
 /* "~name~name": what is left of `s` after them. */
-static const char *take_names(struct tiles *x, const char *s)
+static const char *take_names(struct tiles *x, size_t *cap, const char *s)
 {
 	char *end;
 
-	for (x->only_n = 0; *s == '~' && x->only_n < MOST_NAMES; s = end)
+	for (; *s == '~'; s = end) {
+		ws_grow(x->only, *cap, x->only_n + 1);
 		x->only[x->only_n++] = (uint32_t)strtoul(s + 1, &end, 10);
+	}
 	return s;
 }
 
 /* "lane.levels,lane.levels~name~name" */
-static int add_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *e)
+static int parse_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *e)
 {
 	const char *s = ws_param(c, "lanes");
+	size_t cap = 0, from_cap = 0, only_cap = 0;
 
+	ws_grow(x->only_from, from_cap, 1);
+	x->only_from[0] = 0;
 	while (s && *s) {
 		char *number;
 		unsigned long lane = strtoul(s, &number, 10), levels = *number == '.' ? strtoul(number + 1, &number, 10) : 1;
-		const char *end = take_names(x, number);
+		const char *end = take_names(x, &only_cap, number);
+		bool named = end != number;
 
 		if (end == s || lane >= c->l->n || (*end && *end != ',') ||
-		    (x->only_n && ws_lane_descs[c->l->lane[lane]->kind].counter)) {
+		    (named && ws_lane_descs[c->l->lane[lane]->kind].counter)) {
 			ws_fail(e, "parameter lanes must be numbers of rows with levels, such as 1.3,2.1");
 			return 400;
 		}
 		s = end + (*end == ',');
-		ws_lanes_want_at(c->l, (uint32_t)lane, x->only_n ? 0 : UINT64_C(1) << x->k);
-		for (int64_t i = 0; i < x->n; i++) {
-			if (x->tile_n == MOST_TILES || x->rects.n > MOST_RECTS) {
-				ws_fail(e, "so many tiles at once are too much");
-				return 400;
-			}
-			add_tile(c->l, x, (uint32_t)lane, (uint32_t)levels, x->index + i);
+		if (x->lane_n * (uint64_t)x->n >= MOST_TILES) {
+			ws_fail(e, "so many tiles at once are too much");
+			return 400;
 		}
+		ws_grow(x->lanes, x->cap, x->lane_n + 1);
+		ws_grow(x->levels, cap, x->lane_n + 1);
+		ws_grow(x->only_from, from_cap, x->lane_n + 2);
+		x->only_from[x->lane_n + 1] = x->only_n;
+		x->lanes[x->lane_n] = (uint32_t)lane;
+		x->levels[x->lane_n++] = levels < UINT32_MAX ? (uint32_t)levels : UINT32_MAX;
+		ws_lanes_want_at(c->l, (uint32_t)lane, named ? 0 : UINT64_C(1) << x->k);
 	}
 	return 0;
+}
+
+static int add_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *e)
+{
+	int status = parse_lanes(c, x, e);
+
+	for (int64_t i = 0; !status && i < x->n; i++) {
+		int64_t t0 = ws_tile_start(c->l, x->k, x->index + i);
+		struct ws_lane **close = ws_closeup_new(c->l, x->lanes, x->lane_n, t0, t0 + ((int64_t)WS_TILE_PIXELS << x->k));
+
+		for (size_t k = 0; k < x->lane_n && !status; k++) {
+			if (x->rects.n > MOST_RECTS) {
+				ws_fail(e, "so many tiles at once are too much");
+				status = 400;
+			} else {
+				add_tile(c->l, x, k, close[x->lanes[k]], x->index + i);
+			}
+		}
+		ws_closeup_free(c->l, close);
+	}
+	return status;
 }
 
 static void write_answer(const struct ws_call *c, const struct tiles *x)
@@ -152,6 +195,10 @@ int ws_api_tiles(struct ws_call *c, struct ws_err *e)
 	ws_text_free(&x.heads);
 	ws_text_free(&x.names);
 	ws_map_free(&x.named);
+	free(x.lanes);
+	free(x.levels);
+	free(x.only);
+	free(x.only_from);
 	free(x.rects.v);
 	return status;
 }
