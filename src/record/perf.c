@@ -16,6 +16,7 @@
 
 #define HORIZON_NS 2000000u /* records this old are in their buffers for certain */
 #define IDLE_NS 20000000u
+#define MANY_CPUS 64
 #define FULL_ENOUGH 64 /* of 256: the recorder comes back at once */
 
 /* ---- choosing events ---- */
@@ -29,7 +30,7 @@ static struct ws_perf_event *add_event(struct ws_perf *p, enum ws_perf_role role
 	ev = &s->events[s->events_n++];
 	*ev = (struct ws_perf_event){.role = role};
 	ws_perf_attr(&ev->attr, type, config, s->no_kernel);
-	ev->attr.inherit = !s->wide;
+	ev->attr.inherit = !s->wide || (role == WS_PERF_SAMPLE && p->by_thread);
 	snprintf(ev->name, sizeof(ev->name), "%s", name);
 	return ev;
 }
@@ -72,11 +73,6 @@ static void pace(const struct ws_perf *p, struct ws_perf_event *ev)
 	}
 }
 
-static pid_t whom(const struct ws_perf *p)
-{
-	return p->set.wide ? -1 : p->target;
-}
-
 static int try_on_cpu(const struct perf_event_attr *a, pid_t pid)
 {
 	size_t n;
@@ -89,7 +85,7 @@ static int try_on_cpu(const struct perf_event_attr *a, pid_t pid)
 
 static int try_attr(const struct ws_perf *p, const struct perf_event_attr *a)
 {
-	return try_on_cpu(a, whom(p));
+	return try_on_cpu(a, a->inherit ? p->target : -1);
 }
 
 static void say(struct ws_perf *p, enum ws_severity severity, const char *text)
@@ -308,8 +304,22 @@ static void attach_python(struct ws_perf *p)
 	ws_perf_switch(s, WS_PERF_PYTHON, true);
 }
 
+/*
+ * Samples of the target's threads by events of their own also where whole CPUs may be looked at? The clock of an event on a CPU
+ * goes on when the CPU idles, and on a virtual machine of many CPUs that slows those that work (by 5 % on one of 16). Such an
+ * event is inherited for each CPU by each new thread, though, which takes microseconds each.
+ */
+static bool samples_by_thread(const struct ws_perf *p)
+{
+	size_t n;
+
+	free(ws_perf_cpus(&n));
+	return p->o.sample == WS_SCOPE_TREE && n <= MANY_CPUS;
+}
+
 static void choose_events(struct ws_perf *p)
 {
+	p->by_thread = samples_by_thread(p);
 	/* An event more costs nothing on a CPU as a whole, but microseconds for each thread that inherits it. */
 	p->combined = !p->set.wide && p->o.sample && !p->o.later;
 	if (!p->combined) {
@@ -388,7 +398,7 @@ void ws_perf_describe(struct ws_perf *p, struct ws_sink *sink)
 	if (p->active || p->refused)
 		ws_sink_meta(sink, "perf.scope", "%s",
 			     !p->active	   ? "refused"
-			     : p->set.wide ? "every CPU"
+			     : p->set.wide ? p->by_thread ? "every CPU; samples inherited by the target's threads" : "every CPU"
 					   : "inherited by the target's threads");
 	if (p->active)
 		ws_sink_meta(sink, "perf.ring_bytes", "%zu", p->set.ring_bytes);
@@ -515,7 +525,7 @@ static void open_all(struct ws_perf *p)
 	if (!p->refused) {
 		limit_frequency(p);
 		choose_events(p);
-		p->refused = ws_perf_open_set(&p->set, whom(p));
+		p->refused = ws_perf_open_set(&p->set, p->target);
 	}
 	if (p->refused) {
 		p->set.events_n = 0;
@@ -643,6 +653,8 @@ void ws_perf_round(struct ws_perf *p, uint64_t since)
 		return;
 	take(p, since - HORIZON_NS, false);
 	count(p, ws_raw_ns());
+	if (p->active)
+		ws_perf_look_at_waits(p, ws_raw_ns());
 }
 
 uint64_t ws_perf_patience(const struct ws_perf *p)

@@ -132,8 +132,7 @@ static bool map_ring(struct ws_perf_ring *r, int fd, size_t bytes)
 static bool open_on(struct ws_perf_set *s, struct ws_perf_ring *r, pid_t pid, size_t bytes)
 {
 	for (size_t i = 0; i < s->events_n; i++) {
-		/* What a program writes by it comes from whoever runs there. */
-		int fd = open_event(&s->events[i].attr, s->events[i].role == WS_PERF_PYTHON ? -1 : pid, (int)r->cpu);
+		int fd = open_event(&s->events[i].attr, s->events[i].attr.inherit ? pid : -1, (int)r->cpu);
 		uint64_t id;
 		int error;
 

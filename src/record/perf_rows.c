@@ -42,6 +42,8 @@ static void switched_in(struct ws_perf *p, struct ws_perf_thread *t, const struc
 {
 	ws_perf_off(p, t, WS_NO_TIME, WS_AFTER_UNKNOWN); /* that it was switched out got lost */
 	t->on = r->time;
+	t->off = 0;
+	t->looked = false;
 	t->cpu = r->cpu;
 	t->seen = true;
 }
@@ -56,6 +58,7 @@ static void switched_out(struct ws_perf *p, struct ws_perf_thread *t, const stru
 	}
 	t->seen = true;
 	ws_perf_off(p, t, r->time, preempted ? WS_AFTER_PREEMPTED : WS_AFTER_BLOCKED);
+	t->off = preempted ? 0 : r->time;
 	t->woken = preempted ? r->time : 0; /* it wants to go on at once */
 	t->waker = 0;
 }
