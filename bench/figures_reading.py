@@ -162,7 +162,7 @@ def stats_of_hard_cuda(b):
     """Names that never repeat (the table has four million lines), and correlation ids that lie apart."""
     return [Row("stats -r %s of 10 M CUDA events, %s" % (name, kind), "s", [],
                 [b.command([b.warpsight, "stats", "-q", "-f", "csv", "-r", name, cuda_report(b, kind)]).seconds for _ in range(b.runs)], limit, digits=2)
-            for kind, name, limit in (("unique", "nvtx_kern_sum", None), ("unique", "nvtx_gpu_proj_sum", 1), ("sparse", "nvtx_kern_sum", 1),
+            for kind, name, limit in (("unique", "nvtx_kern_sum", None), ("unique", "cuda_gpu_kern_sum:nvtx-name", None), ("unique", "nvtx_gpu_proj_sum", 1), ("sparse", "nvtx_kern_sum", 1),
                                       ("sparse", "cuda_kern_exec_sum", 1))]
 
 

@@ -38,6 +38,10 @@ find "$top/lib/python" -name __pycache__ -prune -exec rm -rf {} +
 
 # What the program links, and the parts of the C library that libraries opened at run time (CUDA's) may ask for: those must match ours.
 bundled="$loader $(ldd "$build/warpsight" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p')"
+# What is opened at run time: the server of `view`.
+http=$(PATH="$PATH:/sbin:/usr/sbin" ldconfig -p | sed -n 's/.*libmicrohttpd\.so\.12 .* => \(\/[^ ]*\)$/\1/p' | head -1)
+[ -n "$http" ] || { echo "dist: libmicrohttpd is not installed" >&2; exit 1; }
+bundled="$bundled $http $(ldd "$http" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p')"
 libc=$(echo "$bundled" | tr ' ' '\n' | grep '/libc\.so\.6$')
 for part in libdl.so.2 libpthread.so.0 librt.so.1 libm.so.6 libutil.so.1 libresolv.so.2 libgcc_s.so.1; do
 	[ -e "$(dirname "$libc")/$part" ] && bundled="$bundled $(dirname "$libc")/$part"

@@ -111,6 +111,22 @@ int ws_hook_path(const char *lib, char *out, size_t n, struct ws_err *e)
 	return 0;
 }
 
+int ws_program_path(char *out, size_t n, struct ws_err *e)
+{
+	char dir[PATH_MAX], exe[PATH_MAX];
+	ssize_t got = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	int len;
+
+	if (got < 0 || program_dir(dir, e))
+		return got < 0 ? ws_fail_errno(e, "cannot tell where the program is: /proc/self/exe") : -1;
+	exe[got] = 0;
+	if (!strncmp(exe + strlen(dir) + 1, "ld-", 3)) /* the tarball's loader, in lib/warpsight */
+		len = snprintf(out, n, "%s/../../bin/warpsight", dir);
+	else
+		len = snprintf(out, n, "/proc/self/exe"); /* which runs though the file may have been replaced */
+	return len < 0 || (size_t)len >= n ? ws_fail(e, "the path of the program is too long: %s", exe) : 0;
+}
+
 static void restore(const char *kept, const char *name)
 {
 	const char *value = getenv(kept);

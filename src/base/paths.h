@@ -16,6 +16,9 @@
  */
 int ws_hook_path(const char *lib, char *out, size_t n, struct ws_err *e);
 
+/* What to execute to run this program again: in the relocatable tarball its launcher. 0, or -1 with a message. */
+int ws_program_path(char *out, size_t n, struct ws_err *e);
+
 /*
  * The launcher of the relocatable tarball hides LD_PRELOAD and LD_AUDIT from the bundled loader; put them back for the target. To be
  * called first thing in main.

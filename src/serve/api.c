@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "export/text.h"
+#include "serve/jobs.h"
+#include "serve/live.h"
 #include "stats/stats.h"
 
 /* ---- reports ---- */
 
-/* CLOCK_REALTIME at time zero, from the reading that is nearest. */
-static int64_t realtime_at_zero(const struct ws_report *r, uint64_t zero)
+int64_t ws_view_realtime(const struct ws_report *r, uint64_t zero)
 {
 	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_clock, 0, UINT64_MAX);
 	uint64_t best = UINT64_MAX;
@@ -47,8 +48,12 @@ int ws_view_add(struct ws_view *view, struct ws_report *r, const char *path, str
 	v->path = ws_strdup(path);
 	v->r = r;
 	v->lanes = ws_lanes_open(r, view->opts);
-	v->realtime = realtime_at_zero(r, v->lanes->zero);
+	v->realtime = ws_view_realtime(r, v->lanes->zero);
+	v->live = ws_report_live(r);
+	pthread_rwlock_init(&v->use, NULL);
 	__atomic_store_n(&view->n, n + 1, __ATOMIC_RELEASE);
+	if (v->live && !view->live)
+		view->live = ws_live_new(view);
 	pthread_mutex_unlock(&view->adding);
 	return (int)n;
 }
@@ -77,11 +82,13 @@ int ws_view_open(struct ws_view *view, const char *const *files, size_t n, const
 
 void ws_view_close(struct ws_view *view)
 {
+	ws_live_free(view->live);
 	for (size_t i = 0; i < view->n; i++) {
 		ws_lanes_close(view->v[i].lanes);
 		if (view->v[i].r)
 			ws_report_close(view->v[i].r);
 		free(view->v[i].path);
+		pthread_rwlock_destroy(&view->v[i].use);
 	}
 	free(view->v);
 	pthread_mutex_destroy(&view->adding);
@@ -266,6 +273,29 @@ int ws_api_progress(struct ws_call *c, struct ws_err *e)
 	return 0;
 }
 
+/* What a page asks again and again: whether there is something new. */
+int ws_api_state(struct ws_call *c, struct ws_err *e)
+{
+	(void)e;
+	ws_text_puts(c->out, "{");
+	ws_put_key(c->out, "reports");
+	ws_text_puts(c->out, "[");
+	for (size_t i = 0; i < ws_view_count(c->view); i++) {
+		const struct ws_view_report *rep = &c->view->v[i];
+
+		ws_put_comma(c->out);
+		ws_text_puts(c->out, "{");
+		ws_put_int(c->out, "live", __atomic_load_n(&rep->live, __ATOMIC_RELAXED));
+		ws_put_int(c->out, "version", (int64_t)__atomic_load_n(&rep->version, __ATOMIC_RELAXED));
+		ws_text_puts(c->out, "}");
+	}
+	ws_text_puts(c->out, "]");
+	if (c->view->jobs)
+		ws_jobs_put(c->view->jobs, c->out);
+	ws_text_puts(c->out, "}");
+	return 0;
+}
+
 static const struct entry {
 	const char *path;
 	ws_api_fn *fn;
@@ -274,6 +304,8 @@ static const struct entry {
 } entries[] = {
     {"session", ws_api_session, "application/json", true},
     {"record", ws_api_record, "application/json", true},
+    {"state", ws_api_state, "application/json", true},
+    {"diff", ws_api_diff, "application/json", true},
     {"tree", ws_api_tree, "application/json"},
     {"tiles", ws_api_tiles, "application/octet-stream"},
     {"at", ws_api_at, "application/json"},
@@ -315,12 +347,14 @@ int ws_api(struct ws_view *view, const char *path, const struct ws_params *p, st
 		if (!ws_param_int(&c, "r", 0, (int64_t)ws_view_count(view) - 1, 0, &report, &e))
 			return fail(a, 400, e.msg);
 		c.rep = &view->v[report];
-		c.l = c.rep->lanes;
 		a->type = entries[i].type;
+		pthread_rwlock_rdlock(&view->v[report].use);
+		c.l = c.rep->lanes;
 		ws_lanes_wait_census(c.l);
 		pthread_rwlock_rdlock(&c.l->shown);
 		status = entries[i].fn(&c, &e);
 		pthread_rwlock_unlock(&c.l->shown);
+		pthread_rwlock_unlock(&view->v[report].use);
 		if (status == WS_API_SAY) { /* what the user typed, not what the page did, was wrong */
 			a->body.len = 0;
 			ws_text_puts(&a->body, "{");

@@ -11,10 +11,15 @@ struct ws_view_report {
 	char *path;
 	struct ws_report *r;
 	struct ws_lanes *lanes;
-	int64_t realtime; /* CLOCK_REALTIME at time zero, ns; 0 when not known */
+	int64_t realtime;     /* CLOCK_REALTIME at time zero, ns; 0 when not known */
+	pthread_rwlock_t use; /* held by who looks at the above: a report that grows is replaced by what it has become (live.c) */
+	bool live;	      /* atomic: it is being recorded */
+	uint64_t version;     /* atomic: how often it was replaced */
 };
 
 struct ws_recorder;
+struct ws_live;
+struct ws_jobs;
 
 struct ws_view {
 	struct ws_view_report *v; /* with room for those that are added: it does not move */
@@ -22,6 +27,8 @@ struct ws_view {
 	pthread_mutex_t adding;
 	const struct ws_lanes_opts *opts; /* of its lanes; NULL for the usual ones */
 	bool uploads;			  /* the page may send files */
+	struct ws_live *live;		  /* has reports that are being recorded grow; made when there is one */
+	struct ws_jobs *jobs;		  /* files that are being imported; NULL for none */
 	struct ws_recorder *rec;	  /* what the page may record; NULL for nothing */
 };
 
@@ -34,6 +41,8 @@ int ws_view_open(struct ws_view *view, const char *const *files, size_t n, const
 void ws_view_close(struct ws_view *view);
 /* Add a report, which the view then owns, whatever comes out; `path` is what is shown for it. Its number, or -1 with a sentence. */
 int ws_view_add(struct ws_view *view, struct ws_report *r, const char *path, struct ws_err *e);
+/* CLOCK_REALTIME at time zero of a report, from the reading that is nearest; 0 when there is none. */
+int64_t ws_view_realtime(const struct ws_report *r, uint64_t zero);
 static inline size_t ws_view_count(const struct ws_view *view)
 {
 	return __atomic_load_n(&view->n, __ATOMIC_ACQUIRE);
@@ -67,7 +76,7 @@ struct ws_call {
 enum { WS_API_SAY = 1 };
 typedef int ws_api_fn(struct ws_call *c, struct ws_err *e);
 ws_api_fn ws_api_session, ws_api_tree, ws_api_tiles, ws_api_at, ws_api_event, ws_api_sum, ws_api_events, ws_api_search, ws_api_step,
-    ws_api_names, ws_api_sql, ws_api_flame, ws_api_progress, ws_api_record;
+    ws_api_names, ws_api_sql, ws_api_flame, ws_api_progress, ws_api_record, ws_api_state, ws_api_diff;
 
 const char *ws_param(const struct ws_call *c, const char *name);
 /* A whole number from `low` to `high`; `fallback` when it is not given. False, and a sentence in `e`, when it is something else. */
@@ -92,6 +101,23 @@ void ws_put_comma(struct ws_text *t); /* between elements of an array */
 /* A time of the session, as ns from time zero. */
 void ws_put_time(struct ws_text *t, const char *key, const struct ws_lanes *l, uint64_t time);
 
+/* Where an event is shown. */
+struct ws_spot {
+	uint32_t lane, level, event;
+};
+
+/* Sums of a window by kind of lane and text. */
+struct ws_sum_group {
+	uint64_t count, total, min, max;
+	uint32_t name;
+	uint8_t kind;
+	struct ws_spot longest;
+};
+/* Of events that touch t0..t1 (times of the session), cut to it; those of lanes that are not read yet (*unread) are not among them.
+ * The caller frees. */
+int ws_sum_window(struct ws_call *c, int64_t t0, int64_t t1, struct ws_sum_group **v, size_t *n, uint32_t *unread,
+		  struct ws_err *e);
+
 /* Which names a search matches; asked once for each name. */
 struct ws_matcher;
 struct ws_matcher *ws_matcher_new(const struct ws_call *c, struct ws_err *e); /* by parameters q, re, case; NULL with a sentence */
@@ -99,10 +125,6 @@ bool ws_matches(struct ws_matcher *m, uint32_t name);
 bool ws_matcher_all(const struct ws_matcher *m); /* nothing is asked for: all match */
 void ws_matcher_free(struct ws_matcher *m);
 
-/* Where an event is shown. */
-struct ws_spot {
-	uint32_t lane, level, event;
-};
 /* Find the event that row `row` of a source became in a lane; false when it is not there. */
 bool ws_find_event(const struct ws_lanes *l, uint32_t lane, uint8_t source, uint32_t row, uint64_t start, struct ws_spot *s);
 /* Number of the lane with this kind and key, or UINT32_MAX. */

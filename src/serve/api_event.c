@@ -492,9 +492,8 @@ static uint32_t thread_by_tid(const struct ws_who *who, uint32_t like, uint32_t 
 /* Who held the lock when the call began to wait. */
 static void link_holder(struct event *e)
 {
-	uint32_t holder = e->v[ws_osrt_holder]
-			      ? thread_by_tid(e->c->l->who, (uint32_t)e->v[ws_osrt_thread], (uint32_t)e->v[ws_osrt_holder])
-			      : 0;
+	uint32_t holder =
+	    e->v[ws_osrt_holder] ? thread_by_tid(e->c->l->who, (uint32_t)e->v[ws_osrt_thread], (uint32_t)e->v[ws_osrt_holder]) : 0;
 	struct ws_spot s;
 
 	if (holder && doing_at(e->c->l, holder, e->start, &s))

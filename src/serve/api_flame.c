@@ -1,7 +1,7 @@
 /*
  * api_flame.c - where the time of a window went, by call stack: as a tree (top-down, or bottom-up from the innermost) and as a flat
- * list. What there is to count, and how, is query/profile.h's: CPU samples, waits, Python samples, work on GPUs by range; of work by
- * operator or call stack, flame_gpu.c's.
+ * list. What there is to count, and how, is query/profile.h's: CPU samples, waits, Python samples, work on GPUs by range; of work
+ * by operator or call stack, flame_gpu.c's.
  *
  * Subtrees below a two-thousandth of all are left out: a page shows no more.
  */

@@ -25,7 +25,8 @@ struct query {
 
 static const char *table_name(const struct ws_source *s)
 {
-	return s->table == WS_TABLE_sched ? "WARPSIGHT_SCHED" /* spans; SCHED_EVENTS has their ends apart */ : ws_tables[s->table].sqlite;
+	return s->table == WS_TABLE_sched ? "WARPSIGHT_SCHED" /* spans; SCHED_EVENTS has their ends apart */
+					  : ws_tables[s->table].sqlite;
 }
 
 static const char *column_name(const struct ws_source *s, int column)
@@ -211,7 +212,8 @@ static int put_selects(struct query *q, const uint32_t *lanes, size_t n, bool al
 			if (named && q->s->naming != WS_NAMED_STR && q->s->naming != WS_NAMED_ENUM) {
 				if (all) /* nothing of theirs has a name that the query could compare */
 					continue;
-				return ws_fail(e, "Names of these rows are no column of their table: there is no query that searches them.");
+				return ws_fail(
+				    e, "Names of these rows are no column of their table: there is no query that searches them.");
 			}
 			ws_text_puts(q->t, any ? "\n  UNION ALL " : "  ");
 			any = true;

@@ -19,11 +19,11 @@ struct walk {
 };
 
 /* Has the lanes read that are not; this answer is without them. */
-static int walk_open(struct ws_call *c, enum ws_which_lanes which, bool want, struct walk *w, struct ws_err *e)
+static int walk_window(struct ws_call *c, enum ws_which_lanes which, bool want, struct walk *w, struct ws_err *e)
 {
 	w->l = c->l;
 	w->unread = 0;
-	if (!ws_param_window(c, &w->t0, &w->t1, e) || !ws_param_lanes(c, which, &w->lanes, &w->n, e))
+	if (!ws_param_lanes(c, which, &w->lanes, &w->n, e))
 		return 400;
 	for (size_t i = 0; i < w->n; i++) {
 		const struct ws_lane *lane = c->l->lane[w->lanes[i]];
@@ -33,6 +33,11 @@ static int walk_open(struct ws_call *c, enum ws_which_lanes which, bool want, st
 		w->unread += ws_lane_reading(lane);
 	}
 	return 0;
+}
+
+static int walk_open(struct ws_call *c, enum ws_which_lanes which, bool want, struct walk *w, struct ws_err *e)
+{
+	return ws_param_window(c, &w->t0, &w->t1, e) ? walk_window(c, which, want, w, e) : 400;
 }
 
 static bool walkable(const struct ws_lane *lane)
@@ -52,20 +57,13 @@ static uint64_t clipped(const struct walk *w, const struct ws_level *v, uint32_t
 
 /* ---- sums by name ---- */
 
-struct group {
-	uint64_t count, total, min, max;
-	uint32_t name;
-	uint8_t kind;
-	struct ws_spot longest;
-};
-
 struct groups {
-	struct group *v;
+	struct ws_sum_group *v;
 	size_t n, cap;
 	struct ws_map at;
 };
 
-static struct group *group_of(struct groups *g, uint8_t kind, uint32_t name)
+static struct ws_sum_group *group_of(struct groups *g, uint8_t kind, uint32_t name)
 {
 	uint64_t key = (uint64_t)kind << 32 | name;
 	bool known;
@@ -75,7 +73,7 @@ static struct group *group_of(struct groups *g, uint8_t kind, uint32_t name)
 		return &g->v[i];
 	ws_map_set(&g->at, key, g->n);
 	ws_grow(g->v, g->cap, g->n + 1);
-	g->v[g->n] = (struct group){.name = name, .kind = kind, .min = UINT64_MAX};
+	g->v[g->n] = (struct ws_sum_group){.name = name, .kind = kind, .min = UINT64_MAX};
 	return &g->v[g->n++];
 }
 
@@ -83,7 +81,7 @@ static void sum_level(const struct walk *w, struct groups *g, uint32_t lane, uin
 {
 	const struct ws_level *v = &w->l->lane[lane]->level[level];
 	uint8_t kind = w->l->lane[lane]->kind;
-	struct group *last = NULL;
+	struct ws_sum_group *last = NULL;
 	uint32_t from, to;
 
 	ws_level_range(v, w->t0, w->t1, &from, &to);
@@ -108,8 +106,8 @@ static void unify(const struct ws_lanes *l, struct groups *g)
 	struct groups out = {0};
 
 	for (size_t i = 0; i < g->n; i++) {
-		const struct group *x = &g->v[i];
-		struct group *y = group_of(&out, x->kind, ws_lane_name_key(l, x->name));
+		const struct ws_sum_group *x = &g->v[i];
+		struct ws_sum_group *y = group_of(&out, x->kind, ws_lane_name_key(l, x->name));
 
 		y->count += x->count;
 		y->total += x->total;
@@ -124,9 +122,34 @@ static void unify(const struct ws_lanes *l, struct groups *g)
 	*g = out;
 }
 
+/* Sums of all events of the walk, by kind and text. */
+static void sum_walk(const struct walk *w, struct groups *g)
+{
+	for (size_t i = 0; i < w->n; i++)
+		for (uint32_t k = 0; walkable(w->l->lane[w->lanes[i]]) && k < w->l->lane[w->lanes[i]]->levels; k++)
+			sum_level(w, g, w->lanes[i], k);
+	unify(w->l, g);
+}
+
+int ws_sum_window(struct ws_call *c, int64_t t0, int64_t t1, struct ws_sum_group **v, size_t *n, uint32_t *unread, struct ws_err *e)
+{
+	struct walk w = {.t0 = t0, .t1 = t1};
+	struct groups g = {0};
+
+	if (walk_window(c, WS_LANES_ONCE, true, &w, e))
+		return 400;
+	sum_walk(&w, &g);
+	ws_map_free(&g.at);
+	free(w.lanes);
+	*v = g.v;
+	*n = g.n;
+	*unread = w.unread;
+	return 0;
+}
+
 static int by_total(const void *a, const void *b)
 {
-	const struct group *x = a, *y = b;
+	const struct ws_sum_group *x = a, *y = b;
 
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
@@ -135,7 +158,7 @@ static int by_total(const void *a, const void *b)
 	return x->count > y->count ? -1 : x->count < y->count;
 }
 
-static void put_group(struct ws_call *c, const struct group *g)
+static void put_group(struct ws_call *c, const struct ws_sum_group *g)
 {
 	ws_put_comma(c->out);
 	ws_text_puts(c->out, "{");
@@ -191,10 +214,8 @@ int ws_api_sum(struct ws_call *c, struct ws_err *e)
 
 	if (!ws_param_int(c, "names", 0, 1, 1, &names, e) || walk_open(c, names ? WS_LANES_ONCE : WS_LANES_ALL, names, &w, e))
 		return 400;
-	for (size_t i = 0; names && i < w.n; i++)
-		for (uint32_t k = 0; walkable(c->l->lane[w.lanes[i]]) && k < c->l->lane[w.lanes[i]]->levels; k++)
-			sum_level(&w, &g, w.lanes[i], k);
-	unify(c->l, &g);
+	if (names)
+		sum_walk(&w, &g);
 	if (g.n)
 		qsort(g.v, g.n, sizeof(*g.v), by_total);
 	ws_text_puts(c->out, "{\"groups\":[");
@@ -364,10 +385,7 @@ int ws_api_search(struct ws_call *c, struct ws_err *e)
 		ws_matcher_free(m);
 		return 400;
 	}
-	for (size_t i = 0; i < w.n; i++)
-		for (uint32_t k = 0; walkable(c->l->lane[w.lanes[i]]) && k < c->l->lane[w.lanes[i]]->levels; k++)
-			sum_level(&w, &g, w.lanes[i], k);
-	unify(c->l, &g);
+	sum_walk(&w, &g);
 	if (g.n)
 		qsort(g.v, g.n, sizeof(*g.v), by_total);
 	ws_text_puts(c->out, "{\"names\":[");

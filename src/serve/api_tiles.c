@@ -14,7 +14,7 @@
 #include "serve/api.h"
 #include "serve/tile.h"
 
-enum { MOST_TILES = 4096, MOST_RECTS = 4 << 20, LABEL_PIXELS = 20, LABEL_BYTES = 200 };
+enum { MOST_TILES = 4096, MOST_RECTS = 4 << 20, LABEL_PIXELS = 20, LABEL_BYTES = 200, CLOSE_LEVELS = 10 };
 
 struct tiles {
 	struct ws_text heads, names;
@@ -23,6 +23,8 @@ struct tiles {
 	uint32_t tile_n, name_n;
 	int k;
 	int64_t index, n;
+	uint32_t *lanes, *levels; /* as asked for */
+	size_t lane_n, cap;
 };
 
 static void put_u32(struct ws_text *t, uint32_t v)
@@ -51,33 +53,44 @@ static void add_name(const struct ws_lanes *l, struct tiles *x, uint32_t name)
 	x->name_n++;
 }
 
-static void add_tile(const struct ws_lanes *l, struct tiles *x, uint32_t lane, uint32_t levels, int64_t index)
+static void add_level(const struct ws_lanes *l, struct tiles *x, const struct ws_lane *n, uint32_t k, int64_t index)
 {
-	const struct ws_lane *n = l->lane[lane];
-	bool ready = ws_lane_ready(n);
-	uint32_t shown = !ready ? 1 : levels < n->levels ? levels : n->levels;
+	size_t from = x->rects.n;
 
-	put_u32(&x->heads, lane);
+	ws_tile_draw(l, n, k, x->k, index, &x->rects);
+	put_u32(&x->heads, (uint32_t)(x->rects.n - from));
+	for (size_t i = from; i < x->rects.n; i++) {
+		const struct ws_rect *r = &x->rects.v[i];
+
+		if (!(r->flags & (WS_RECT_COUNTER | WS_RECT_PREVIEW)) && r->x1 - r->x0 >= LABEL_PIXELS)
+			add_name(l, x, r->name);
+	}
+}
+
+/* `close`: what is in sight of it, where it is not read. */
+static void add_tile(const struct ws_lanes *l, struct tiles *x, size_t i, const struct ws_lane *close, int64_t index)
+{
+	const struct ws_lane *n = l->lane[x->lanes[i]];
+	bool ready = ws_lane_ready(n);
+	const struct ws_lane *from = ready || !close ? n : close;
+	uint32_t most = from == close ? CLOSE_LEVELS : x->levels[i], shown = !ready && !close	   ? 1
+									     : most < from->levels ? most
+												   : from->levels;
+
+	put_u32(&x->heads, x->lanes[i]);
 	put_u32(&x->heads, (uint32_t)(int32_t)index);
 	put_u32(&x->heads, ready ? 0 : ws_lane_reading(n) ? 1 : 2);
 	put_u32(&x->heads, shown);
-	for (uint32_t k = 0; k < shown; k++) {
-		size_t from = x->rects.n;
-
-		ws_tile_draw(l, n, k, x->k, index, &x->rects);
-		put_u32(&x->heads, (uint32_t)(x->rects.n - from));
-		for (size_t i = from; i < x->rects.n; i++)
-			if (!(x->rects.v[i].flags & (WS_RECT_COUNTER | WS_RECT_PREVIEW)) &&
-			    x->rects.v[i].x1 - x->rects.v[i].x0 >= LABEL_PIXELS)
-				add_name(l, x, x->rects.v[i].name);
-	}
+	for (uint32_t k = 0; k < shown; k++)
+		add_level(l, x, from, k, index);
 	x->tile_n++;
 }
 
 /* "lane.levels,lane.levels" */
-static int add_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *e)
+static int parse_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *e)
 {
 	const char *s = ws_param(c, "lanes");
+	size_t cap = 0;
 
 	while (s && *s) {
 		char *end;
@@ -88,16 +101,38 @@ static int add_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *e)
 			return 400;
 		}
 		s = end + (*end == ',');
-		ws_lanes_want_at(c->l, (uint32_t)lane, UINT64_C(1) << x->k);
-		for (int64_t i = 0; i < x->n; i++) {
-			if (x->tile_n == MOST_TILES || x->rects.n > MOST_RECTS) {
-				ws_fail(e, "so many tiles at once are too much");
-				return 400;
-			}
-			add_tile(c->l, x, (uint32_t)lane, (uint32_t)levels, x->index + i);
+		if (x->lane_n * (uint64_t)x->n >= MOST_TILES) {
+			ws_fail(e, "so many tiles at once are too much");
+			return 400;
 		}
+		ws_grow(x->lanes, x->cap, x->lane_n + 1);
+		ws_grow(x->levels, cap, x->lane_n + 1);
+		x->lanes[x->lane_n] = (uint32_t)lane;
+		x->levels[x->lane_n++] = levels < UINT32_MAX ? (uint32_t)levels : UINT32_MAX;
+		ws_lanes_want_at(c->l, (uint32_t)lane, UINT64_C(1) << x->k);
 	}
 	return 0;
+}
+
+static int add_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *e)
+{
+	int status = parse_lanes(c, x, e);
+
+	for (int64_t i = 0; !status && i < x->n; i++) {
+		int64_t t0 = ws_tile_start(c->l, x->k, x->index + i);
+		struct ws_lane **close = ws_closeup_new(c->l, x->lanes, x->lane_n, t0, t0 + ((int64_t)WS_TILE_PIXELS << x->k));
+
+		for (size_t k = 0; k < x->lane_n && !status; k++) {
+			if (x->rects.n > MOST_RECTS) {
+				ws_fail(e, "so many tiles at once are too much");
+				status = 400;
+			} else {
+				add_tile(c->l, x, k, close[x->lanes[k]], x->index + i);
+			}
+		}
+		ws_closeup_free(c->l, close);
+	}
+	return status;
 }
 
 static void write_answer(const struct ws_call *c, const struct tiles *x)
@@ -135,6 +170,8 @@ int ws_api_tiles(struct ws_call *c, struct ws_err *e)
 	ws_text_free(&x.heads);
 	ws_text_free(&x.names);
 	ws_map_free(&x.named);
+	free(x.lanes);
+	free(x.levels);
 	free(x.rects.v);
 	return status;
 }

@@ -93,7 +93,7 @@ static uint32_t row_name(const struct ws_lane_pass *p, const struct ws_batch *b,
 	}
 }
 
-static void row_raw(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i, struct ws_raw *e)
+void ws_lane_raw_of_row(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i, struct ws_raw *e)
 {
 	const struct ws_source *s = p->s;
 
@@ -156,7 +156,7 @@ static int place_batch(void *ctx, const struct ws_batch *b)
 			/* More rows than the census counted are in a report that says wrong things of itself, or that changed. */
 			if (lane == UINT32_MAX || lane >= w->lanes || w->at[lane] >= w->end[lane])
 				continue;
-			row_raw(p, b, i, &e);
+			ws_lane_raw_of_row(p, b, i, &e);
 			e.there = 1;
 			p->l->lane[lane]->raw[w->at[lane]++] = e;
 		}
@@ -170,7 +170,7 @@ static int place_batch(void *ctx, const struct ws_batch *b)
 	return __atomic_load_n(&p->l->stop, __ATOMIC_RELAXED);
 }
 
-static uint64_t event_columns(const struct ws_source *s)
+uint64_t ws_lane_event_columns(const struct ws_source *s)
 {
 	uint64_t columns = ws_lane_key_columns(s) | UINT64_C(1) << s->start;
 
@@ -183,7 +183,7 @@ static uint64_t event_columns(const struct ws_source *s)
 	return columns;
 }
 
-static uint64_t *row_bases(const struct ws_report *r, enum ws_table t)
+uint64_t *ws_lane_row_bases(const struct ws_report *r, enum ws_table t)
 {
 	size_t n = ws_report_blocks(r, t);
 	uint64_t *base = ws_calloc(n + 1, sizeof(*base));
@@ -224,8 +224,8 @@ static void place_source(struct set *set, size_t first, size_t entries)
 	struct ws_lane_pass p = ws_lane_pass_new(l, l->census[first].source, set->workers);
 	size_t blocks = ws_report_blocks(l->r, p.s->table);
 	uint8_t *skip = ws_malloc(blocks), *seen = ws_calloc(blocks, 1);
-	uint64_t *base = row_bases(l->r, p.s->table);
-	struct ws_scan sc = {.table = p.s->table, .columns = event_columns(p.s), .time_max = UINT64_MAX, .skip = skip};
+	uint64_t *base = ws_lane_row_bases(l->r, p.s->table);
+	struct ws_scan sc = {.table = p.s->table, .columns = ws_lane_event_columns(p.s), .time_max = UINT64_MAX, .skip = skip};
 	bool any = false;
 
 	memset(skip, 1, blocks);
@@ -291,6 +291,12 @@ static void read_set(struct set *s)
 	finish_all(s);
 }
 
+/* Under the lock; ws_lane_reading looks without. */
+static void set_state(struct ws_lane *lane, enum ws_lane_state state)
+{
+	__atomic_store_n(&lane->state, (uint8_t)state, __ATOMIC_RELAXED);
+}
+
 /* ---- room ---- */
 
 static uint64_t times(uint64_t n, uint64_t bytes)
@@ -314,13 +320,13 @@ static bool forget_one(struct ws_lanes *l)
 	}
 	if (best == UINT32_MAX)
 		return false;
-	l->lane[best]->state = WS_LANE_LEAVING;
+	set_state(l->lane[best], WS_LANE_LEAVING);
 	pthread_mutex_unlock(&l->lock); /* who looks at levels may want the lock */
 	pthread_rwlock_wrlock(&l->shown);
 	ws_lane_forget(l->lane[best]);
 	pthread_rwlock_unlock(&l->shown);
 	pthread_mutex_lock(&l->lock);
-	l->lane[best]->state = WS_LANE_IDLE;
+	set_state(l->lane[best], WS_LANE_IDLE);
 	l->used -= times(l->lane[best]->count, BYTES_READ);
 	__atomic_fetch_sub(&l->built_events, l->lane[best]->count, __ATOMIC_RELAXED);
 	return true;
@@ -347,7 +353,7 @@ static void set_read(struct set *s)
 	pthread_mutex_lock(&l->lock);
 	for (uint32_t i = 0; i < l->n; i++)
 		if (s->in[i]) {
-			l->lane[i]->state = WS_LANE_READ;
+			set_state(l->lane[i], WS_LANE_READ);
 			l->used -= times(l->lane[i]->count, BYTES_READING - BYTES_READ);
 			l->busy--;
 		}
@@ -359,7 +365,7 @@ static void add_to_set(struct set *s, uint32_t i)
 {
 	s->in[i] = 1;
 	s->l->busy += s->l->lane[i]->state == WS_LANE_IDLE;
-	s->l->lane[i]->state = WS_LANE_READING;
+	set_state(s->l->lane[i], WS_LANE_READING);
 }
 
 /* ---- what is asked for ---- */
@@ -408,7 +414,7 @@ static bool take_wanted(struct set *s)
 			events += v[k].count;
 			any = true;
 		} else if (!any) { /* nothing stands in its way but its size */
-			lane->state = WS_LANE_TOO_MANY;
+			set_state(lane, WS_LANE_TOO_MANY);
 			s->l->busy--;
 			pthread_cond_broadcast(&s->l->changed);
 		}
@@ -469,7 +475,7 @@ void ws_lanes_want(struct ws_lanes *l, uint32_t i)
 		return;
 	pthread_mutex_lock(&l->lock);
 	if (lane->state == WS_LANE_IDLE && l->serving) {
-		lane->state = WS_LANE_WANTED;
+		set_state(lane, WS_LANE_WANTED);
 		l->busy++;
 		pthread_cond_broadcast(&l->changed);
 	}
@@ -600,6 +606,8 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *r, const struct ws_lanes_
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->changed, NULL);
 	pthread_rwlock_init(&l->shown, NULL);
+	for (size_t i = 0; l->opts.like && i < l->opts.like->n; i++)
+		ws_lane_make(l, l->opts.like->lane[i]->kind, l->opts.like->lane[i]->key);
 	l->building = !pthread_create(&l->builder, NULL, build, l);
 	l->serving = l->building && !pthread_create(&l->server, NULL, serve, l);
 	if (!l->building)

@@ -48,6 +48,12 @@ uint32_t ws_lane_of_row(struct ws_lane_pass *p, struct ws_lane_worker *w, uint32
 /* The columns that this needs. */
 uint64_t ws_lane_key_columns(const struct ws_source *s);
 
+/* Row i as an event, and the columns that this needs. p->row_base is asked for its number. */
+void ws_lane_raw_of_row(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i, struct ws_raw *e);
+uint64_t ws_lane_event_columns(const struct ws_source *s);
+/* By block: how many rows of the table stand before it. The caller frees. */
+uint64_t *ws_lane_row_bases(const struct ws_report *r, enum ws_table t);
+
 void ws_lanes_census(struct ws_lanes *l, struct ws_lane_worker *workers, uint32_t n);
 /* Whether a block is outside of the times that are asked for (ws_lanes_opts). */
 bool ws_lanes_skips(const struct ws_lanes *l, enum ws_table t, size_t block);

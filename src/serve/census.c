@@ -400,3 +400,11 @@ void ws_lanes_census(struct ws_lanes *l, struct ws_lane_worker *workers, uint32_
 	glimpse_blocks(l);
 	sort_glimpses(l);
 }
+
+bool ws_lanes_have_rows(const struct ws_report *r)
+{
+	for (uint32_t s = 0; s < ws_source_count; s++)
+		if (ws_sources[s].feed[0].keys && ws_report_rows(r, ws_sources[s].table))
+			return true;
+	return false;
+}

@@ -111,10 +111,10 @@ static int take_chain(void *ctx, const struct ws_batch *b)
 		uint64_t chain = b->col[ws_cuda_api_callchain][i], id = b->col[ws_cuda_api_correlation][i];
 
 		if (chain != WS_NO_U32 && chain && id != WS_NO_U32)
-			ws_map_set(
-			    &m->chains,
-			    (uint64_t)ws_who_thread(m->c->l->who, (uint32_t)b->col[ws_cuda_api_thread][i])->process << 32 | (uint32_t)id,
-			    chain);
+			ws_map_set(&m->chains,
+				   (uint64_t)ws_who_thread(m->c->l->who, (uint32_t)b->col[ws_cuda_api_thread][i])->process << 32 |
+				       (uint32_t)id,
+				   chain);
 	}
 	return 0;
 }
@@ -138,8 +138,8 @@ static uint32_t launch_node(struct making *m, uint64_t process, uint64_t correla
 	if (known)
 		return ws_calltree_node(&m->p->tree, 0, 0, (uint32_t)chain);
 	if (call != WS_NO_CALL)
-		node = path_node(m, (uint32_t)m->calls.rows.col[ws_cuda_api_thread][call], m->calls.rows.col[ws_cuda_api_start][call],
-				 m->calls.rows.col[ws_cuda_api_end][call]);
+		node = path_node(m, (uint32_t)m->calls.rows.col[ws_cuda_api_thread][call],
+				 m->calls.rows.col[ws_cuda_api_start][call], m->calls.rows.col[ws_cuda_api_end][call]);
 	if (!node && m->by_stack)
 		node = ws_calltree_child(&m->p->tree, 0, ws_calltree_made(&m->p->tree, "[no stack]", 10));
 	return node;

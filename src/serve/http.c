@@ -1,5 +1,6 @@
 /*
- * http.c - the server: libmicrohttpd on 127.0.0.1, a few threads, and checks before anything else.
+ * http.c - the server: libmicrohttpd on 127.0.0.1, a thread for each connection, so that neither a slow client nor a long answer
+ * keeps others waiting, and checks before anything else.
  *
  * Every address begins with a random token of 128 bits, which only the one who started the server sees: other users of the
  * machine cannot reach the report through the port. A request must name this machine as its host, whatever the port (a
@@ -8,7 +9,6 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <microhttpd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,17 +19,13 @@
 #include <xxhash.h>
 
 #include "serve/api.h"
+#include "serve/jobs.h"
+#include "serve/mhd.h"
 #include "serve/record.h"
 #include "serve/serve.h"
 #include "serve/upload.h"
 
-#if MHD_VERSION < 0x00097002
-typedef int mhd_result;
-#else
-typedef enum MHD_Result mhd_result;
-#endif
-
-enum { TOKEN = 32, THREADS = 4, MOST_CONNECTIONS = 64, MOST_UPLOADS = 8, FIRST_PORT = 8300, PORTS = 1000 };
+enum { TOKEN = 32, MOST_CONNECTIONS = 128, PATIENCE_S = 60, MOST_UPLOADS = 8, FIRST_PORT = 8300, PORTS = 1000 };
 
 struct server {
 	struct ws_view view;
@@ -46,29 +42,37 @@ struct post {
 static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
 			     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-static mhd_result respond(struct MHD_Connection *con, unsigned status, const char *type, void *bytes, size_t n,
-			  enum MHD_ResponseMemoryMode mode)
+static ws_mhd_result respond_as(struct MHD_Connection *con, unsigned status, const char *type, bool packed, void *bytes, size_t n,
+				enum MHD_ResponseMemoryMode mode)
 {
-	struct MHD_Response *r = MHD_create_response_from_buffer(n, bytes, mode);
-	mhd_result rc;
+	struct MHD_Response *r = ws_mhd.create_response_from_buffer(n, bytes, mode);
+	ws_mhd_result rc;
 
 	if (!r) {
 		if (mode == MHD_RESPMEM_MUST_FREE)
 			free(bytes);
 		return MHD_NO;
 	}
-	MHD_add_response_header(r, "Content-Type", type);
-	MHD_add_response_header(r, "Content-Security-Policy", policy);
-	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
-	MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
-	MHD_add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
-	MHD_add_response_header(r, "Cache-Control", "no-store");
-	rc = MHD_queue_response(con, status, r);
-	MHD_destroy_response(r);
+	ws_mhd.add_response_header(r, "Content-Type", type);
+	ws_mhd.add_response_header(r, "Content-Security-Policy", policy);
+	ws_mhd.add_response_header(r, "X-Content-Type-Options", "nosniff");
+	ws_mhd.add_response_header(r, "Referrer-Policy", "no-referrer");
+	ws_mhd.add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+	ws_mhd.add_response_header(r, "Cache-Control", "no-store");
+	if (packed)
+		ws_mhd.add_response_header(r, "Content-Encoding", "gzip");
+	rc = ws_mhd.queue_response(con, status, r);
+	ws_mhd.destroy_response(r);
 	return rc;
 }
 
-static mhd_result refuse(struct MHD_Connection *con, unsigned status, const char *sentence)
+static ws_mhd_result respond(struct MHD_Connection *con, unsigned status, const char *type, void *bytes, size_t n,
+			     enum MHD_ResponseMemoryMode mode)
+{
+	return respond_as(con, status, type, false, bytes, n, mode);
+}
+
+static ws_mhd_result refuse(struct MHD_Connection *con, unsigned status, const char *sentence)
 {
 	return respond(con, status, "text/plain; charset=utf-8", (void *)sentence, strlen(sentence), MHD_RESPMEM_PERSISTENT);
 }
@@ -102,10 +106,19 @@ static const char *after_token(const struct server *s, const char *url)
 
 static const char *argument(void *ctx, const char *name)
 {
-	return MHD_lookup_connection_value(ctx, MHD_GET_ARGUMENT_KIND, name);
+	return ws_mhd.lookup_connection_value(ctx, MHD_GET_ARGUMENT_KIND, name);
 }
 
-static mhd_result answer_api(struct server *s, struct MHD_Connection *con, const char *path)
+static ws_mhd_result answer_asset(struct MHD_Connection *con, const struct ws_asset *a)
+{
+	const char *accepted = ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Accept-Encoding");
+	bool packed = accepted && strstr(accepted, "gzip");
+
+	return respond_as(con, 200, a->type, packed, (void *)(packed ? a->packed : a->bytes), packed ? a->packed_size : a->size,
+			  MHD_RESPMEM_PERSISTENT);
+}
+
+static ws_mhd_result answer_api(struct server *s, struct MHD_Connection *con, const char *path)
 {
 	struct ws_params p = {argument, con};
 	struct ws_answer a = {.type = "text/plain"};
@@ -124,21 +137,21 @@ static mhd_result answer_api(struct server *s, struct MHD_Connection *con, const
  */
 static bool origin_is_own(struct MHD_Connection *con)
 {
-	const char *host = MHD_lookup_connection_value(con, MHD_HEADER_KIND, "Host");
-	const char *origin = MHD_lookup_connection_value(con, MHD_HEADER_KIND, "Origin");
-	const char *site = MHD_lookup_connection_value(con, MHD_HEADER_KIND, "Sec-Fetch-Site");
+	const char *host = ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Host");
+	const char *origin = ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Origin");
+	const char *site = ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Sec-Fetch-Site");
 
 	return host && origin && !strncmp(origin, "http://", 7) && !strcasecmp(origin + 7, host) &&
 	       (!site || !strcmp(site, "same-origin"));
 }
 
-static mhd_result say(struct MHD_Connection *con, unsigned status, const char *sentence)
+static ws_mhd_result say(struct MHD_Connection *con, unsigned status, const char *sentence)
 {
 	return respond(con, status, "text/plain; charset=utf-8", (void *)sentence, strlen(sentence), MHD_RESPMEM_MUST_COPY);
 }
 
 /* What the user chose, not what the page did, was wrong: as in ws_api. */
-static mhd_result say_error(struct MHD_Connection *con, const char *sentence)
+static ws_mhd_result say_error(struct MHD_Connection *con, const char *sentence)
 {
 	struct ws_text t = {0};
 
@@ -148,9 +161,9 @@ static mhd_result say_error(struct MHD_Connection *con, const char *sentence)
 	return respond(con, 200, "application/json", t.s, t.len, MHD_RESPMEM_MUST_FREE);
 }
 
-static mhd_result begin_upload(struct server *s, struct MHD_Connection *con, struct post *p)
+static ws_mhd_result begin_upload(struct server *s, struct MHD_Connection *con, struct post *p)
 {
-	const char *length = MHD_lookup_connection_value(con, MHD_HEADER_KIND, "Content-Length");
+	const char *length = ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Content-Length");
 	struct ws_err e = {.msg = ""};
 	uint64_t bytes = length ? strtoull(length, NULL, 10) : 0;
 
@@ -164,19 +177,25 @@ static mhd_result begin_upload(struct server *s, struct MHD_Connection *con, str
 	return say(con, bytes > WS_UPLOAD_MOST ? 413 : 400, e.msg);
 }
 
-static mhd_result end_upload(struct server *s, struct MHD_Connection *con, struct post *p)
+static ws_mhd_result end_upload(struct server *s, struct MHD_Connection *con, struct post *p)
 {
 	struct ws_text t = {0};
 	struct ws_err e = {.msg = ""};
-	int number = ws_upload_finish(p->upload, &s->view, &e);
+	bool foreign;
+	int number = ws_upload_finish(p->upload, &s->view, &foreign, &e);
 
+	if (number >= 0 && foreign) {
+		number = ws_jobs_add(s->view.jobs, p->upload, &e);
+		p->upload = NULL;
+		__atomic_sub_fetch(&s->uploads, 1, __ATOMIC_RELAXED);
+	}
 	if (number < 0)
 		return say_error(con, e.msg);
-	ws_text_printf(&t, "{\"report\":%d}", number);
+	ws_text_printf(&t, "{\"%s\":%d}", foreign ? "job" : "report", number);
 	return respond(con, 200, "application/json", t.s, t.len, MHD_RESPMEM_MUST_FREE);
 }
 
-static mhd_result end_record(struct server *s, struct MHD_Connection *con, bool start)
+static ws_mhd_result end_record(struct server *s, struct MHD_Connection *con, bool start)
 {
 	struct ws_params p = {argument, con};
 	struct ws_err e = {.msg = ""};
@@ -186,14 +205,23 @@ static mhd_result end_record(struct server *s, struct MHD_Connection *con, bool 
 	return say(con, 200, "{}");
 }
 
+static ws_mhd_result end_cancel(struct server *s, struct MHD_Connection *con)
+{
+	struct ws_params p = {argument, con};
+	struct ws_err e = {.msg = ""};
+
+	return ws_jobs_cancel(s->view.jobs, &p, &e) ? say_error(con, e.msg) : say(con, 200, "{}");
+}
+
 /* The library calls this for the head, then for each block of the body, then once more. */
-static mhd_result post(struct server *s, struct MHD_Connection *con, const char *path, const char *bytes, size_t *n, void **request)
+static ws_mhd_result post(struct server *s, struct MHD_Connection *con, const char *path, const char *bytes, size_t *n,
+			  void **request)
 {
 	struct post *p = *request;
-	bool upload = !strcmp(path, "api/add"), start = !strcmp(path, "api/record/start");
+	bool upload = !strcmp(path, "api/add"), cancel = !strcmp(path, "api/cancel"), start = !strcmp(path, "api/record/start");
 
 	if (!p) {
-		if (!upload && !((start || !strcmp(path, "api/record/stop")) && s->view.rec))
+		if (!upload && !cancel && !((start || !strcmp(path, "api/record/stop")) && s->view.rec))
 			return refuse(con, 405, "Only GET.\n");
 		if (!origin_is_own(con))
 			return refuse(con, 403, "Only the page itself may ask for this.\n");
@@ -207,7 +235,7 @@ static mhd_result post(struct server *s, struct MHD_Connection *con, const char 
 		*n = 0;
 		return MHD_YES;
 	}
-	return upload ? end_upload(s, con, p) : end_record(s, con, start);
+	return upload ? end_upload(s, con, p) : cancel ? end_cancel(s, con) : end_record(s, con, start);
 }
 
 /* A request is over, answered or broken off. */
@@ -227,8 +255,8 @@ static void completed(void *ctx, struct MHD_Connection *con, void **request, enu
 	*request = NULL;
 }
 
-static mhd_result answer(void *ctx, struct MHD_Connection *con, const char *url, const char *method, const char *version,
-			 const char *upload, size_t *upload_size, void **request)
+static ws_mhd_result answer(void *ctx, struct MHD_Connection *con, const char *url, const char *method, const char *version,
+			    const char *upload, size_t *upload_size, void **request)
 {
 	struct server *s = ctx;
 	const char *path;
@@ -238,7 +266,7 @@ static mhd_result answer(void *ctx, struct MHD_Connection *con, const char *url,
 		*upload_size = 0;
 		return MHD_YES;
 	}
-	if (!host_is_local(MHD_lookup_connection_value(con, MHD_HEADER_KIND, "Host")))
+	if (!host_is_local(ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Host")))
 		return refuse(con, 403, "This server answers only to localhost.\n");
 	path = after_token(s, url);
 	if (!path)
@@ -253,7 +281,7 @@ static mhd_result answer(void *ctx, struct MHD_Connection *con, const char *url,
 		path = "index.html";
 	for (const struct ws_asset *a = ws_assets; a->bytes; a++)
 		if (!strcmp(a->name, path))
-			return respond(con, 200, a->type, (void *)a->bytes, a->size, MHD_RESPMEM_PERSISTENT);
+			return answer_asset(con, a);
 	return refuse(con, 404, "There is nothing here.\n");
 }
 
@@ -278,11 +306,11 @@ static struct MHD_Daemon *listen_on(struct server *s, int port, int *got, struct
 	struct MHD_Daemon *d;
 
 	errno = 0;
-	d = MHD_start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD, (uint16_t)port, NULL, NULL, answer, s,
-			     MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&a, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
-			     MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, 120u,
-			     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL,
-			     MHD_OPTION_END);
+	d = ws_mhd.start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, (uint16_t)port,
+				NULL, NULL, answer, s, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&a, MHD_OPTION_CONNECTION_LIMIT,
+				(unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PATIENCE_S,
+				MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL,
+				MHD_OPTION_END);
 	if (!d) {
 		if (port)
 			ws_fail(e, "cannot listen on port %d of 127.0.0.1%s; --port chooses another", port,
@@ -291,7 +319,7 @@ static struct MHD_Daemon *listen_on(struct server *s, int port, int *got, struct
 			ws_fail(e, "cannot listen on 127.0.0.1");
 		return NULL;
 	}
-	info = MHD_get_daemon_info(d, MHD_DAEMON_INFO_BIND_PORT);
+	info = ws_mhd.get_daemon_info(d, MHD_DAEMON_INFO_BIND_PORT);
 	*got = info ? info->port : port;
 	return d;
 }
@@ -388,21 +416,25 @@ int ws_view_serve(const struct ws_view_request *q, struct ws_err *e)
 
 	if (!ws_assets[0].bytes)
 		return ws_fail(e, "this warpsight was built without its page: esbuild was missing");
+	if (ws_mhd_open(e) < 0)
+		return -1;
 	block_signals(&old);
 	if (ws_view_open(&s.view, q->files, q->n, NULL, e) < 0)
 		goto out;
 	if (make_token(s.token, e) < 0)
 		goto close;
 	s.view.uploads = true;
+	s.view.jobs = ws_jobs_new(&s.view);
 	s.view.rec = q->record ? ws_recorder_new(&s.view, q->record) : NULL;
 	d = q->port ? listen_on(&s, q->port, &port, e) : listen_anywhere(&s, &port, e);
 	if (!d)
 		goto close;
 	announce(q, &s, port);
 	wait_for_signal();
-	MHD_stop_daemon(d);
+	ws_mhd.stop_daemon(d);
 	rc = 0;
 close:
+	ws_jobs_free(s.view.jobs);
 	ws_recorder_free(s.view.rec);
 	ws_view_close(&s.view);
 out:

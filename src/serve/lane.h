@@ -168,9 +168,10 @@ struct ws_glimpse {
 };
 
 struct ws_lanes_opts {
-	uint64_t unasked;  /* events that are read before anyone asks for them: small lanes before large ones */
-	uint64_t room;	   /* bytes that events may take */
-	uint64_t from, to; /* blocks of rows before and after are left out; times of the session */
+	uint64_t unasked;	     /* events that are read before anyone asks for them: small lanes before large ones */
+	uint64_t room;		     /* bytes that events may take */
+	const struct ws_lanes *like; /* their lanes come first, with the same numbers, whether they have events or not; or NULL */
+	uint64_t from, to;	     /* blocks of rows before and after are left out; times of the session */
 };
 
 struct ws_lanes {
@@ -213,6 +214,8 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *r, const struct ws_lanes_
 		.unasked = UINT64_MAX, .room = UINT64_MAX, .to = UINT64_MAX \
 	}
 void ws_lanes_close(struct ws_lanes *l);
+/* Is there anything in a report that would have a lane, but diagnostics and output? */
+bool ws_lanes_have_rows(const struct ws_report *r);
 void ws_lanes_wait_census(struct ws_lanes *l);
 void ws_lanes_wait_stacks(struct ws_lanes *l); /* until `stacks` are there */
 void ws_lanes_wait(struct ws_lanes *l);	       /* until everything is built that will be without being asked for */
@@ -278,6 +281,15 @@ uint32_t ws_level_seek(const struct ws_level *v, uint32_t from, uint32_t to, uin
 uint64_t ws_level_busy(const struct ws_level *v, uint32_t from, uint32_t to); /* sum of durations */
 uint32_t ws_level_longest(const struct ws_level *v, uint32_t from, uint32_t to);
 void ws_level_extremes(const struct ws_level *v, uint32_t from, uint32_t to, double *low, double *high);
+
+/* ---- closeup.c ---- */
+
+/*
+ * Those of the lanes that are not read, as far as t0..t1 (times of the session) shows of them: by number, NULL for the others and
+ * where that touches too many blocks. `lanes` may name a lane twice. Thread-safe after the census.
+ */
+struct ws_lane **ws_closeup_new(struct ws_lanes *l, const uint32_t *lanes, size_t n, int64_t t0, int64_t t1);
+void ws_closeup_free(struct ws_lanes *l, struct ws_lane **lanes);
 
 /* ---- NVTX ranges projected on GPUs (project.c) ---- */
 

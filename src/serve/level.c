@@ -324,7 +324,7 @@ void ws_lane_finish(struct ws_lanes *l, struct ws_lane *lane)
 
 void ws_lane_forget(struct ws_lane *lane)
 {
-	lane->ready = 0;
+	__atomic_store_n(&lane->ready, 0, __ATOMIC_RELEASE);
 	for (uint32_t k = 0; lane->level && k < lane->levels; k++) {
 		ws_space_free(lane->level[k].memory, lane->level[k].bytes);
 		free(lane->level[k].longs);

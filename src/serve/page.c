@@ -14,10 +14,11 @@
 #include "export/export.h"
 #include "export/text.h"
 #include "serve/api.h"
+#include "serve/page_detail.h"
 #include "serve/serve.h"
 #include "serve/tile.h"
 
-enum { MOST_EVENTS = 500000, MOST_NAME = 2000 };
+enum { MOST_EVENTS = 500000, MOST_DETAILED = 100000, MOST_NAME = 2000 };
 
 struct page {
 	struct ws_view view;
@@ -27,6 +28,7 @@ struct page {
 	struct ws_text events; /* bytes, before base64 */
 	struct ws_text lanes;  /* JSON */
 	struct ws_map names;
+	struct ws_page_rows rows[WS_PAGE_SOURCES];
 	uint64_t n;
 };
 
@@ -91,6 +93,13 @@ static void add_columns(struct page *p, const struct ws_level *v, uint32_t from,
 	for (uint32_t i = from; i < to; i++) {
 		ws_text_add(t, &v->name[i], 4);
 		ws_map_set(&p->names, v->name[i], 1);
+	}
+	for (uint32_t i = from; i < to; i++) {
+		struct ws_page_rows *r = &p->rows[v->src[i] & WS_EVENT_SOURCE];
+
+		ws_text_add(t, &v->ref[i], 4);
+		ws_grow(r->row, r->cap, r->n + 1);
+		r->row[r->n++] = v->ref[i];
 	}
 	ws_text_add(t, v->src + from, to - from);
 	ws_text_add(t, v->paint + from, to - from);
@@ -188,6 +197,20 @@ static void add_answer(struct page *p, struct ws_text *t, const char *path)
 	ws_text_free(&a.body);
 }
 
+static void put_details(struct page *p, struct ws_text *t)
+{
+	size_t n = ws_page_rows_unify(p->rows);
+
+	if (n <= MOST_DETAILED) {
+		ws_page_put_details(t, p->l, p->rows);
+		return;
+	}
+	ws_say("the page's %zu events have names and times only: up to %d carry their columns and stacks; choose a shorter time by "
+	       "--times "
+	       "for these",
+	       n, MOST_DETAILED);
+}
+
 static void put_asset(FILE *f, const char *name)
 {
 	const struct ws_asset *a = asset(name);
@@ -218,6 +241,7 @@ static void put_page(struct page *p)
 	ws_text_add(&t, p->lanes.s, p->lanes.len);
 	put_names(p, &t);
 	put_palette(p, &t);
+	put_details(p, &t);
 	ws_text_puts(&t, "}");
 	put_json(p->f, &t);
 	ws_text_free(&t);
@@ -247,12 +271,18 @@ static int set_window(struct page *p, const struct ws_export *x, struct ws_err *
 int ws_xformat_write_html(struct ws_export *x, FILE *f, struct ws_err *e)
 {
 	const char *path = ws_report_path(x->r);
-	struct ws_lanes_opts all = WS_LANES_ALL_EVENTS;
+	struct ws_lanes_opts all = WS_LANES_ALL_EVENTS; /* in the blocks that the stretch touches */
 	struct page p = {.f = f};
 	int rc;
 
 	if (!ws_assets[0].bytes)
 		return ws_fail(e, "this warpsight was built without its page: esbuild was missing");
+	if (x->span_count == 1) {
+		uint64_t zero = ws_time_zero(x->r);
+
+		all.from = x->spans[0].from > 0 || zero > (uint64_t)-x->spans[0].from ? zero + (uint64_t)x->spans[0].from : 0;
+		all.to = zero + (uint64_t)(x->spans[0].to > 0 ? x->spans[0].to : 0);
+	}
 	if (ws_view_open(&p.view, &path, 1, &all, e) < 0)
 		return -1;
 	p.l = p.view.v[0].lanes;
@@ -267,5 +297,7 @@ int ws_xformat_write_html(struct ws_export *x, FILE *f, struct ws_err *e)
 	ws_text_free(&p.events);
 	ws_text_free(&p.lanes);
 	ws_map_free(&p.names);
+	for (int i = 0; i < WS_PAGE_SOURCES; i++)
+		free(p.rows[i].row);
 	return rc;
 }

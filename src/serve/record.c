@@ -1,8 +1,8 @@
 /*
  * record.c - see record.h.
  *
- * The program is this one again, /proc/self/exe, with the arguments "profile ... -- COMMAND" by execv: no shell, and of the page's
- * request nothing goes into the arguments but which of five fixed words are there. A thread reads what it writes, of which the end
+ * The program is this one again (child.h) with the arguments "profile ... -- COMMAND", and of the page's request nothing goes into
+ * these but which of five fixed words are there. A thread reads what it writes, of which the end
  * is kept, waits for it, and adds its report to the page. The command is in a process group of its own, so that Ctrl+C in the
  * terminal reaches the server alone, which then stops the command in order.
  */
@@ -22,6 +22,8 @@
 
 #include "base/mem.h"
 #include "export/text.h"
+#include "serve/child.h"
+#include "serve/live.h"
 
 enum { MOST_OUTPUT = 64 << 10, MOST_REPORTS = 100000, PATIENCE_MS = 10000 };
 
@@ -121,47 +123,6 @@ static void free_arguments(char **v)
 	free(v);
 }
 
-/* In the child, where only what is safe in a signal handler may be called: other threads were running. */
-static void become(char **argv, int null, int out)
-{
-	static const char lost[] = "warpsight: cannot run itself\n";
-	sigset_t none;
-
-	setpgid(0, 0);
-	dup2(null, 0);
-	dup2(out, 1);
-	dup2(out, 2);
-	syscall(SYS_close_range, 3u, ~0u, 0u);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	execv("/proc/self/exe", argv);
-	(void)!write(2, lost, sizeof(lost) - 1);
-	_exit(127);
-}
-
-static int spawn(struct ws_recorder *r, char **argv, struct ws_err *e)
-{
-	int ends[2], null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-	if (null < 0 || pipe2(ends, O_CLOEXEC)) {
-		ws_fail_errno(e, "cannot start the recording");
-		if (null >= 0)
-			close(null);
-		return -1;
-	}
-	r->pid = fork();
-	if (!r->pid)
-		become(argv, null, ends[1]);
-	close(null);
-	close(ends[1]);
-	r->out = ends[0];
-	if (r->pid > 0)
-		return 0;
-	ws_fail_errno(e, "cannot start the recording");
-	close(ends[0]);
-	return -1;
-}
-
 /* ---- watching ---- */
 
 static void keep(struct ws_recorder *r, const char *bytes, size_t n)
@@ -189,6 +150,25 @@ static bool has_ended(struct ws_recorder *r, int *status)
 	return ended;
 }
 
+/* Once there is something in it, the report is shown and grows on the page (live.c). */
+static void show_growing(struct ws_recorder *r)
+{
+	struct ws_report *report = r->report < 0 && !access(r->file, F_OK) ? ws_report_open_plain(r->file, NULL) : NULL;
+	struct ws_err e;
+	int number;
+
+	if (!report)
+		return;
+	if (!ws_report_live(report) || !ws_lanes_have_rows(report)) {
+		ws_report_close(report);
+		return;
+	}
+	number = ws_view_add(r->view, report, r->file, &e);
+	pthread_mutex_lock(&r->lock);
+	r->report = number;
+	pthread_mutex_unlock(&r->lock);
+}
+
 /*
  * Until it has ended; its descendants may hold the pipe for longer. False when it is to be left to itself.
  */
@@ -214,6 +194,7 @@ static bool read_output(struct ws_recorder *r, int *status)
 		}
 		if (ended)
 			return true;
+		show_growing(r);
 		ended = has_ended(r, status);
 	}
 }
@@ -226,7 +207,10 @@ static void *watch(void *arg)
 	int status = 0, number = -1;
 
 	if (read_output(r, &status)) {
-		report = ws_report_open_plain(r->file, &e);
+		number = r->report;
+		if (number >= 0)
+			ws_live_look(r->view, (size_t)number);
+		report = number < 0 ? ws_report_open_plain(r->file, &e) : NULL;
 		if (report)
 			number = ws_view_add(r->view, report, r->file, &e);
 	}
@@ -270,7 +254,7 @@ static int start(struct ws_recorder *r, const struct ws_params *p, struct ws_err
 	if (pipe2(r->leave, O_CLOEXEC))
 		return ws_fail_errno(e, "cannot start the recording");
 	argv = arguments(r, p);
-	rc = spawn(r, argv, e);
+	rc = ws_child_start(argv, &r->pid, &r->out, e);
 	free_arguments(argv);
 	if (rc)
 		return -1;

@@ -27,6 +27,8 @@ struct ws_asset {
 	const char *name, *type;
 	const unsigned char *bytes;
 	size_t size;
+	const unsigned char *packed; /* the same by gzip, for links that are slow */
+	size_t packed_size;
 	const char *sha256; /* in base64, for content security policies */
 };
 extern const struct ws_asset ws_assets[];

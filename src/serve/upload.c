@@ -3,9 +3,11 @@
  *
  * A page cannot say where a file lies, so it sends the bytes. They go block by block to a file that only this user can read, in a
  * new folder that only this user can enter, in TMPDIR or /var/tmp; nothing of them stays in memory. The file's name is never used
- * as a path, only shown. A report is then opened and a trace of another tool imported, and both names are removed: what is open
- * lives on without one, and is gone when the server is. (An unlinked file from the beginning would not do: SQLite wants a name.)
+ * as a path, only shown. A report is then opened, a trace of another tool imported (jobs.c), and all names are removed: what is
+ * open lives on without one, and is gone when the server is. (An unlinked file from the beginning would not do: SQLite wants a
+ * name.)
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -28,8 +30,6 @@ struct ws_upload {
 	struct ws_err problem; /* why the rest is not kept */
 	bool failed;
 };
-
-static pthread_mutex_t one_import = PTHREAD_MUTEX_INITIALIZER;
 
 static char *new_folder(struct ws_err *e)
 {
@@ -133,37 +133,28 @@ static void rename_in(struct ws_err *e, const char *path, const char *name)
 	ws_text_free(&t);
 }
 
-static struct ws_report *import(struct ws_upload *u, struct ws_err *e)
+void ws_upload_hide_path(const struct ws_upload *u, struct ws_err *e)
 {
-	const char *file = u->file;
-	struct ws_import_request q = {.files = &file, .count = 1, .output = u->report, .quiet = true};
-	int rc;
-
-	pthread_mutex_lock(&one_import);
-	rc = ws_import(&q, NULL, e);
-	pthread_mutex_unlock(&one_import);
-	return rc ? NULL : ws_report_open_plain(u->report, e);
+	rename_in(e, u->file, u->name);
 }
 
-static struct ws_report *open_it(struct ws_upload *u, struct ws_err *e)
+static int add(struct ws_upload *u, const char *path, struct ws_view *view, struct ws_err *e)
+{
+	struct ws_report *r = ws_report_open_plain(path, e);
+
+	if (!r) {
+		rename_in(e, path, u->name);
+		return -1;
+	}
+	ws_report_rename(r, u->name);
+	return ws_view_add(view, r, u->name, e);
+}
+
+int ws_upload_finish(struct ws_upload *u, struct ws_view *view, bool *foreign, struct ws_err *e)
 {
 	struct ws_err ignored = {.msg = ""};
 
-	switch (ws_import_format(u->file, &ignored)) {
-	case WS_FORMAT_REPORT:
-		return ws_report_open_plain(u->file, e);
-	case WS_FORMAT_UNKNOWN:
-		ws_fail(e, "%s is neither a report nor a trace that can be imported", u->name);
-		return NULL;
-	default:
-		return import(u, e);
-	}
-}
-
-int ws_upload_finish(struct ws_upload *u, struct ws_view *view, struct ws_err *e)
-{
-	struct ws_report *r;
-
+	*foreign = false;
 	if (u->failed) {
 		*e = u->problem;
 		return -1;
@@ -175,13 +166,49 @@ int ws_upload_finish(struct ws_upload *u, struct ws_view *view, struct ws_err *e
 		return ws_fail_errno(e, "cannot keep %s in a temporary file", u->name);
 	}
 	u->fd = -1;
-	r = open_it(u, e);
-	if (!r) {
-		rename_in(e, u->file, u->name);
-		return -1;
+	switch (ws_import_format(u->file, &ignored)) {
+	case WS_FORMAT_REPORT:
+		return add(u, u->file, view, e);
+	case WS_FORMAT_UNKNOWN:
+		return ws_fail(e, "%s is neither a report nor a trace that can be imported", u->name);
+	default:
+		*foreign = true;
+		return 0;
 	}
-	ws_report_rename(r, u->name);
-	return ws_view_add(view, r, u->name, e);
+}
+
+int ws_upload_open_imported(struct ws_upload *u, struct ws_view *view, struct ws_err *e)
+{
+	return add(u, u->report, view, e);
+}
+
+const char *ws_upload_name(const struct ws_upload *u)
+{
+	return u->name;
+}
+
+const char *ws_upload_path(const struct ws_upload *u)
+{
+	return u->file;
+}
+
+const char *ws_upload_report_path(const struct ws_upload *u)
+{
+	return u->report;
+}
+
+/* An import that was cancelled leaves files of names of its own. */
+static void remove_folder(const char *folder)
+{
+	DIR *dir = opendir(folder);
+	struct dirent *d;
+
+	while (dir && (d = readdir(dir)))
+		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
+			unlinkat(dirfd(dir), d->d_name, 0);
+	if (dir)
+		closedir(dir);
+	rmdir(folder);
 }
 
 void ws_upload_free(struct ws_upload *u)
@@ -190,9 +217,7 @@ void ws_upload_free(struct ws_upload *u)
 		return;
 	if (u->fd >= 0)
 		close(u->fd);
-	unlink(u->file);
-	unlink(u->report);
-	rmdir(u->folder);
+	remove_folder(u->folder);
 	free(u->name);
 	free(u->folder);
 	free(u->file);

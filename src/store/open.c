@@ -572,6 +572,11 @@ const char *ws_report_path(const struct ws_report *r)
 	return r->path;
 }
 
+bool ws_report_live(const struct ws_report *r)
+{
+	return r->live;
+}
+
 bool ws_report_complete(const struct ws_report *r)
 {
 	return r->indexed && !r->damages;

@@ -131,6 +131,7 @@ void ws_report_rename(struct ws_report *r, const char *path);
 void ws_report_close(struct ws_report *r);
 
 const char *ws_report_path(const struct ws_report *r);
+bool ws_report_live(const struct ws_report *r); /* a recorder was writing it when it was opened */
 bool ws_report_complete(const struct ws_report *r); /* an index closed it and nothing was damaged */
 /* Sentences on what is missing or damaged, NULL past the last. */
 const char *ws_report_damage(const struct ws_report *r, size_t i);

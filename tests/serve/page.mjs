@@ -8,6 +8,14 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { browser, cudaBench, equal, first, folder, get, make, makeReport, MS, near, ok, open, Page, root, runAll, serve, sleep, test, until, warpsight, withPage } from "./harness.mjs";
 
+const readText = (path) => {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return ""; // it has ended meanwhile
+  }
+};
+
 /* ---- what is drawn ---- */
 
 withPage("rows: processes, threads, GPUs, cores, counters, tracks", async (t) => {
@@ -588,12 +596,34 @@ test("an exported page stands alone: rows, zoom, details, statistics, search", a
   await t.click("nvtx", 1.5 * MS, 0);
   const s = await until("an event", () => t.selected());
   ok(s.name.startsWith("step"), s.name);
+
+  /* Details are what the server says, but for links that need the whole report. */
+  const live = await open(one);
+  const spots = await t.eval(async () => (await window.warpsight.app.source.json("events", { r: 0, limit: 1000 })).events.filter((x) => x.start > 0.6e6 && x.end < 2.9e6));
+  const all = await live.eval(async () => (await window.warpsight.app.source.json("events", { r: 0, limit: 1000, t0: 0.5e6, t1: 3e6 })).events);
+  const detail = (page, x) => page.eval(async (p) => window.warpsight.app.source.json("event", { r: 0, ...p }), { lane: x.lane, level: x.level, event: x.event });
+  const strip = (d) => ({ table: d.table, sqlite: d.sqlite, columns: d.columns, stack: d.stack });
+  const kinds = new Set();
+  for (const x of spots) {
+    const there = all.find((y) => y.name === x.name && y.start === x.start && y.end === x.end && y.lane === x.lane);
+    const mine = await detail(t, x);
+    if (kinds.has(mine.table) || !there) continue;
+    const theirs = await detail(live, there);
+    if (theirs.links.some((l) => l.role === "call" && l.end < 0.5e6)) continue; // launched before what the page carries
+    kinds.add(mine.table);
+    equal(strip(mine), strip(theirs), `details of ${x.name} (${mine.table})`);
+  }
+  ok(["cuda_api", "cuda_kernel", "nvtx", "osrt", "sample"].every((k) => kinds.has(k)), `tables: ${[...kinds]}`);
+  const launch = spots.find((x) => x.name.startsWith("cudaLaunchKernel"));
+  const work = (await detail(t, launch)).links.filter((l) => l.role === "work");
+  equal(work.length, 1, "the work of a launch");
+  ok((await detail(t, work[0])).links.some((l) => l.role === "call" && l.start === launch.start), "and back");
+
   await t.drag(await t.at("process", 1 * MS), await t.at("process", 2 * MS));
   await until("statistics", async () => (await t.page.locator(".statistics tbody tr").count()) > 2);
   /* The same window asked of the server: the same sums. */
   const range = await t.eval(() => window.warpsight.app.range.map(Math.round));
   const sum = (page) => page.eval(async ([x, y]) => (await window.warpsight.app.source.json("sum", { r: 0, t0: x, t1: y })).groups.map((g) => [g.kind, g.name, g.count, g.total]).sort((p, q) => (p.join() < q.join() ? -1 : 1)), range);
-  const live = await open(one);
   equal(await sum(t), await sum(live), "sums of the exported page and of the server");
   await live.end();
   await t.page.locator(".searchbox").fill("forward");
@@ -863,6 +893,140 @@ test("record: a command that cannot be run is said; words that go astray are ref
   l.process.kill("SIGINT");
   equal(await ended, 0, "exit status");
   ok(existsSync(join(cwd, "report1.wsrep")), "the recording was ended in order");
+});
+
+test("open: traces are imported beside the page, which shows how far it is, can cancel, and other pages see what comes of it", async () => {
+  const dir = mkdtempSync(join(folder, "import-"));
+  const s = await serve({ env: { ...process.env, TMPDIR: dir } }, make("beside.wsrep", makeReport, "1"));
+  const t = await open(s),
+    other = await open(s);
+  const trace = (n) => `[${Array.from({ length: n }, (_, i) => `{"ph":"X","ts":${i},"dur":1,"pid":1,"tid":2,"name":"imported"}`).join(",\n")}]`;
+  const drop = (name, n) =>
+    t.eval(
+      ([name, text]) => {
+        const d = new DataTransfer();
+        d.items.add(new File([text], name));
+        document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: d, bubbles: true, cancelable: true }));
+      },
+      [name, trace(n)],
+    );
+  const state = async () => JSON.parse((await get(`${s.url}api/state`)).body);
+
+  /* A child that is held still is under way for as long as this takes. */
+  await drop("held.json", 400000);
+  const child = await until("the import", () => readdirSync("/proc").find((p) => /^\d+$/.test(p) && existsSync(`/proc/${p}/cmdline`) && readText(`/proc/${p}/cmdline`).includes(dir) && readText(`/proc/${p}/cmdline`).includes("import")));
+  process.kill(Number(child), "SIGSTOP");
+  await until("it is shown", async () => (await t.page.textContent(".jobs")).includes("Importing held.json"));
+  equal((await get(`${s.url}api/sum?r=0`)).status, 200, "the server answers meanwhile");
+  await drop("second.json", 3);
+  await until("the second waits", async () => (await state()).jobs.some((j) => j.state === "waiting"));
+  await t.page.click(".jobs button:text-is('Cancel')");
+  await until("it is cancelled", async () => (await state()).jobs.some((j) => j.name === "held.json" && j.state === "cancelled"));
+  ok(!existsSync(`/proc/${child}`) || readText(`/proc/${child}/cmdline`) === "", "its process is gone");
+  await until("the second, here", async () => (await names(t)).includes("second.json"));
+  await until("the second, in the other page", async () => (await names(other)).includes("second.json"));
+  await until("nothing is left", () => left(dir).length === 0);
+  equal((await post(`${s.url}api/cancel?job=0`)).body.includes("not under way"), true, "cancelled twice");
+  equal((await post(`${s.url}api/cancel?job=0`, "", { Origin: "http://evil.example" })).status, 403, "cancelled by another page");
+
+  /* The server's end ends an import too. */
+  await drop("last.json", 400000);
+  const last = await until("the last", () => readdirSync("/proc").find((p) => /^\d+$/.test(p) && readText(`/proc/${p}/cmdline`).includes(dir) && readText(`/proc/${p}/cmdline`).includes("import")));
+  process.kill(Number(last), "SIGSTOP");
+  await t.end();
+  await other.end();
+  const ended = new Promise((f) => {
+    s.process.removeAllListeners("exit");
+    s.process.on("exit", f);
+  });
+  s.process.kill("SIGINT");
+  equal(await ended, 0, "exit status");
+  ok(!existsSync(`/proc/${last}`) || readText(`/proc/${last}/cmdline`) === "", "its process is gone with the server");
+  equal(left(dir), [], "nothing is left");
+});
+
+test("compare: two reports, and two windows of them, name by name", async () => {
+  const two = [make("a.wsrep", makeReport, "20"), make("b.wsrep", makeReport, "10")];
+  const s = await serve(...two);
+  const t = await open(s);
+  await t.page.click("[data-tab=compare]");
+  const rows = () => t.page.$$eval(".compare tbody tr", (all) => all.map((r) => [...r.cells].map((c) => c.textContent)));
+  const shown = await until("kernels", async () => (await rows()).length > 2 && (await rows()));
+  const gemm = shown.find((r) => r[8] === "sm90_gemm_f16");
+  equal([gemm[0], gemm[1]], ["360", "180"], "how often here and there");
+  ok(gemm[6].startsWith("−"), `less there: ${gemm[6]}`);
+  ok(Math.abs(Number(gemm[7]) - 0.5) < 0.1, `half of it: ${gemm[7]}`);
+
+  /* What the server says is what sums of each say. */
+  const ask = (path) => t.eval((p) => window.warpsight.app.source.json(...p), path);
+  for (const w of [{}, { t0: 0, t1: 3e6, u0: 1e6, u1: 2e6 }]) {
+    const d = await ask(["diff", { a: 0, b: 1, ...w }]);
+    const sums = [await ask(["sum", { r: 0, t0: w.t0, t1: w.t1 }]), await ask(["sum", { r: 1, t0: w.u0, t1: w.u1 }])];
+    equal(d.unread, 0, "all is read");
+    for (const [k, side] of [["a", 0], ["b", 1]]) {
+      const by = new Map(d.pairs.filter((p) => p[k][0]).map((p) => [`${p.kind} ${p.name}`, p[k]]));
+      const plain = new Map(); // threads of one name are several groups of a report
+      for (const g of sums[side].groups) {
+        const x = plain.get(`${g.kind} ${g.name}`) ?? [0, 0, Infinity, 0];
+        plain.set(`${g.kind} ${g.name}`, [x[0] + g.count, x[1] + g.total, Math.min(x[2], g.min), Math.max(x[3], g.max)]);
+      }
+      equal([...by.keys()].sort(), [...plain.keys()].sort(), `names of ${k}`);
+      for (const [name, x] of plain) equal(by.get(name), x, name);
+    }
+  }
+
+  /* Sorted by a column, both ways; another kind; a window on one side. */
+  const values = async (i) => (await rows()).map((r) => Number(r[i].replace(/[^0-9]/g, "")));
+  await t.page.click(".compare th:nth-child(1) button");
+  const down = await values(0);
+  equal(down, [...down].sort((x, y) => y - x), "by count");
+  await t.page.click(".compare th:nth-child(1) button");
+  equal(await values(0), [...down].reverse().sort((x, y) => x - y), "by count, upwards");
+  await t.page.click(".compare .actions button:text-is('CUDA API')");
+  ok((await rows()).some((r) => r[8].startsWith("cudaLaunchKernel")), "calls");
+  await t.eval(() => window.warpsight.app.setRange([0, 2e6]));
+  const calls = async (column = 0) => Number((await rows()).find((r) => r[8].startsWith("cudaLaunchKernel"))[column].replace(/[^0-9]/g, ""));
+  const all = await calls();
+  await t.page.click(".compare .side:nth-child(1) button:nth-of-type(2)");
+  await until("the window", async () => (await calls()) < all);
+  await t.page.selectOption(".compare .side:nth-child(2) select", "0");
+  await until("one with itself", async () => (await calls()) < all && (await calls(1)) === all);
+  for (const q of ["a=9", "b=-1", "t0=x", "u1=1e9"]) equal((await get(`${s.url}api/diff?${q}`)).status, 400, q);
+  await t.end();
+});
+
+test("live: a report that is being recorded grows on the page until it has ended", async () => {
+  const cwd = mkdtempSync(join(folder, "live-"));
+  const s = await serve({ cwd }, "--record", "--", process.execPath, "-e", "const f = require('fs'); const i = setInterval(() => { f.writeFileSync('beat', String(Date.now())); if (f.existsSync('stop')) clearInterval(i); }, 20)");
+  await post(`${s.url}api/record/start?osrt=1`);
+  await until("it runs", () => existsSync(join(cwd, "beat")));
+  await until("the report, while it is recorded", async () => JSON.parse((await get(`${s.url}api/state`)).body).reports.length === 1);
+  const t = await open(s);
+  await until("the mark", async () => (await t.page.textContent("header .status")).includes("live"));
+  const facts = () =>
+    t.eval(() => {
+      const a = window.warpsight.app;
+      return { last: a.reports[0].last, events: a.reports[0].tables.reduce((n, x) => n + x.rows, 0), t1: a.view.t1, rows: a.rows.visible.map((r) => r.key) };
+    });
+  await until("rows", async () => (await facts()).rows.length > 2);
+  const before = await facts();
+  const after = await until("more", async () => {
+    const f = await facts();
+    return f.last > before.last && f.events > before.events && f.t1 > before.t1 && f;
+  });
+  ok(before.rows.every((k) => after.rows.includes(k)), `rows keep what they are called: ${before.rows} / ${after.rows}`);
+  /* Someone who looks at the beginning goes on doing so. */
+  await t.eval(() => window.warpsight.app.view.set(0, 1e6));
+  await until("more again", async () => (await facts()).events > after.events);
+  equal((await facts()).t1, 1e6, "the window stays");
+  writeFileSync(join(cwd, "stop"), "");
+  await until("the end", async () => !(await t.page.textContent("header .status")).includes("live"));
+  await t.settled();
+  const shown = JSON.parse((await get(`${s.url}api/session`)).body).reports[0];
+  equal([shown.complete, shown.damage.length], [1, 0], "it is whole now");
+  equal((await facts()).events, shown.tables.reduce((n, x) => n + x.rows, 0), "all of its events");
+  ok(JSON.parse((await get(`${s.url}api/record`)).body).report === 0, "one report, not two");
+  await t.end();
 });
 
 await runAll();

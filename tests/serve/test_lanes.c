@@ -397,6 +397,38 @@ static void rows_that_no_one_asked_for(void **unused)
 	check_unread(fill_nested, 8000);
 }
 
+/* A short stretch is exact though no row is read. */
+static void closeups(void **unused)
+{
+	enum { N = 1500 };
+	struct ws_report *r = report(fill_wild, N);
+	struct ws_lanes *l = ws_lanes_open(r, &(struct ws_lanes_opts){.room = UINT64_MAX, .to = UINT64_MAX});
+	struct truth *a = malloc((N + 64) * sizeof(*a)), *b = malloc((N + 64) * sizeof(*b));
+	const uint32_t lanes[] = {0, 2, 1, 2};
+
+	(void)unused;
+	ws_lanes_wait(l);
+	for (int turn = 0; turn < 200; turn++) {
+		int64_t t0 = ZERO + (int64_t)(next() % SPAN) - 1000, t1 = t0 + 1 + (int64_t)(next() % (turn % 3 ? 500 : SPAN));
+		struct ws_lane **close = ws_closeup_new(l, lanes, WS_COUNT(lanes), t0, t1);
+
+		for (size_t i = 0; i < l->n; i++) {
+			assert_non_null(close[i]);
+			close[i]->key[0] = l->lane[i]->key[0];
+			same(a, by_levels(close[i], t0, t1, a), b, brute(l->lane[i]->key[0], t0, t1, b));
+			for (uint32_t k = 0; k < close[i]->levels; k++)
+				check_level(&close[i]->level[k]);
+			assert_false(ws_lane_ready(l->lane[i]));
+		}
+		ws_closeup_free(l, close);
+	}
+	free(a);
+	free(b);
+	ws_lanes_close(l);
+	ws_report_close(r);
+	unlink(path);
+}
+
 /* Of the rows that were read, those go first that were asked for least lately; what has no room at all is not read. */
 static void little_room(void **unused)
 {
@@ -613,15 +645,11 @@ static void searching(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(nested_ranges),
-	    cmocka_unit_test(wild_ranges),
-	    cmocka_unit_test(few_rows),
-	    cmocka_unit_test(rows_that_no_one_asked_for),
-	    cmocka_unit_test(little_room),
-	    cmocka_unit_test(counters),
-	    cmocka_unit_test(odd_parameters),
-	    cmocka_unit_test(searching),
-	    cmocka_unit_test(asking_while_reading),
+	    cmocka_unit_test(nested_ranges), cmocka_unit_test(wild_ranges),
+	    cmocka_unit_test(few_rows),	     cmocka_unit_test(rows_that_no_one_asked_for),
+	    cmocka_unit_test(closeups),	     cmocka_unit_test(little_room),
+	    cmocka_unit_test(counters),	     cmocka_unit_test(odd_parameters),
+	    cmocka_unit_test(searching),     cmocka_unit_test(asking_while_reading),
 	};
 	int rc = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -7,10 +7,11 @@ import { fill, h } from "./dom";
 import { bytes, clean } from "./format";
 import { t, type Word } from "./i18n";
 import { outputText } from "./panels/session";
+import type { Watch } from "./watch";
 
 /** POST to the server: its answer, or an error with its sentence. */
-async function post<T>(path: string, params: Record<string, string>, body?: Blob): Promise<T> {
-  const r = await fetch(`api/${path}?${new URLSearchParams(params).toString()}`, { method: "POST", body });
+export async function post<T>(path: string, params: Record<string, string | number>, body?: Blob): Promise<T> {
+  const r = await fetch(`api/${path}?${new URLSearchParams(Object.entries(params).map(([k, v]) => [k, String(v)])).toString()}`, { method: "POST", body });
   if (!r.ok) throw new ServerError((await r.text()).trim() || `HTTP ${r.status}`);
   const v = (await r.json()) as T & { error?: string };
   if (v.error !== undefined) throw new ServerError(v.error);
@@ -23,7 +24,10 @@ export class Opener {
   readonly input = h("input", { type: "file", multiple: true, hidden: true, "aria-label": t("open_file") });
   private busy = false;
 
-  constructor(private app: App) {
+  constructor(
+    private app: App,
+    private watch: Watch,
+  ) {
     this.input.addEventListener("change", () => {
       void this.take([...(this.input.files ?? [])]);
       this.input.value = "";
@@ -54,20 +58,18 @@ export class Opener {
     if (this.busy || !this.app.uploadMost || !files.length) return;
     this.busy = true;
     const wrong: string[] = [];
-    let added = 0;
     for (const f of files) {
       this.app.tell(t("opening", clean(f.name, 60), bytes(f.size)));
       try {
         if (f.size > this.app.uploadMost) throw new ServerError(t("too_large", clean(f.name, 60), bytes(f.size), bytes(this.app.uploadMost)));
         await post("add", { name: f.name }, f);
-        added++;
       } catch (e) {
         wrong.push(e instanceof ServerError ? clean(e.message, 600) : t("not_sent", clean(f.name, 60)));
       }
     }
     this.busy = false;
-    if (added) await this.app.reload();
     this.app.tell(wrong.join("\n"));
+    this.watch.look();
   }
 }
 
@@ -139,8 +141,8 @@ export async function showRecord(app: App): Promise<void> {
       now = next;
       draw();
     }
-    if (now!.report < 0 || app.reports.length > now!.report) return;
-    await app.reload();
+    if (now!.report < 0) return;
+    if (app.reports.length <= now!.report) await app.reload();
     toast(t("recorded", clean(now!.file, 200)));
   }
 

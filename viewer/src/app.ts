@@ -94,6 +94,7 @@ export class App {
     this.cache.onArrive = () => this.emit("draw");
     this.cache.onError = (e) => this.fail(e);
     this.cache.onReading = () => this.resume();
+    this.cache.onLevels = (t) => this.deepen(t);
     this.view.onChange = () => this.emit("view");
     this.applySettings();
   }
@@ -193,8 +194,28 @@ export class App {
     await this.start(before);
   }
 
+  live = false; // something is being recorded
+
+  /** Reports that are being recorded have grown: show what is new. A view of all, or of the end, stays one. */
+  async renew(which: number[]): Promise<void> {
+    const session = await this.ask<{ reports: ReportInfo[] }>("session"),
+      { first, last, t0, t1 } = this.view;
+    if (!session || session.reports.length !== this.reports.length) return;
+    this.reports = session.reports;
+    this.extent();
+    const grown = this.view.last - last;
+    if (t0 <= first && t1 >= last) [this.view.t0, this.view.t1] = [Math.min(t0, this.view.first), this.view.last];
+    else if (t1 >= last && grown > 0) [this.view.t0, this.view.t1] = [t0 + grown, t1 + grown];
+    this.view.onChange();
+    await this.loadTrees();
+    for (const r of which) this.cache.renew(r);
+    this.complete = false;
+    await this.follow();
+    this.emit("built");
+  }
+
   async start(before?: Stored): Promise<void> {
-    const session = await this.ask<{ version: string; reports: ReportInfo[]; upload_most?: number; record?: number }>("session");
+    const session = await this.ask<{ version: string; reports: ReportInfo[]; upload_most?: number; record?: number; trees?: { rows: TreeRow[] }[] }>("session", { trees: 1 });
     if (!session) return;
     this.starts++;
     this.reports = session.reports;
@@ -232,7 +253,7 @@ export class App {
     if (!before) this.fromHash();
     this.emit("ready");
     this.emit("view");
-    await this.loadTrees();
+    await this.loadTrees(session.trees);
     void this.follow();
   }
 
@@ -262,10 +283,12 @@ export class App {
     this.emit("draw");
   }
 
-  async loadTrees(): Promise<void> {
+  /** `trees`: where they are there already. */
+  async loadTrees(trees?: { rows: TreeRow[] }[]): Promise<void> {
     await Promise.all(
       this.reports.map(async (r) => {
-        const tree = await this.ask<{ rows: TreeRow[] }>("tree", { r: r.id });
+        const tree = trees?.[r.id] ?? (await this.ask<{ rows: TreeRow[] }>("tree", { r: r.id }));
+        for (const x of tree?.rows ?? []) if (x.lane !== undefined && !x.ready) x.levels ??= this.deep.get(`${r.id} ${x.lane}`);
         if (tree) this.rows.set(r.id, r.name, this.reports.length > 1, tree.rows);
       }),
     );
@@ -275,6 +298,18 @@ export class App {
 
   progress = 0;
   unread = 0; // rows that are not read: too large to be read before someone looks closer
+
+  private deep = new Map<string, number>(); // levels of rows that are not read, as far as they were in sight
+
+  private deepen(t: { report: number; lane: number; levels: unknown[] }): void {
+    const key = `${t.report} ${t.lane}`;
+    if ((this.deep.get(key) ?? 1) >= t.levels.length) return;
+    this.deep.set(key, t.levels.length);
+    const row = this.laneRow(t.report, t.lane);
+    if (!row || row.ready) return;
+    row.levels = t.levels.length;
+    this.layoutRows();
+  }
 
   /** Rows are being read because someone looked at them. */
   private resume(): void {

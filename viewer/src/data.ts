@@ -156,7 +156,10 @@ export const PAINTED = 1,
   GROUP = 16,
   COUNTER = 32,
   CHOSEN = 64, // these two by the page: byte 23 is a colour that the user chose for the name;
-  FADED = 128; // other names are highlighted
+  FADED = 128, // other names are highlighted
+  UNREAD = 256; // the row is not read: its number means nothing (of what is under the pointer only; a tile says it of all)
+/** Nothing can be asked about these. */
+export const NO_EVENT = COUNTER | PREVIEW | UNREAD;
 const LABEL_PIXELS = 20;
 
 export interface TileLevel {
@@ -285,11 +288,13 @@ export class TileCache {
   private tiles = new Map<string, Tile>();
   private flying = new Set<string>();
   private bytes = 0;
+  private scales = new Map<number, number>(); // how many tiles there are of each
   private clock = 0;
   onDrop: (t: Tile) => void = () => undefined;
   onArrive: () => void = () => undefined;
   onError: (e: Error) => void = () => undefined;
   onReading: () => void = () => undefined;
+  onLevels: (t: Tile) => void = () => undefined; // of a row that is not read
   static MOST = 96 << 20;
 
   constructor(private source: Source) {}
@@ -304,8 +309,17 @@ export class TileCache {
     return t;
   }
 
+  has(k: number): boolean {
+    return (this.scales.get(k) ?? 0) > 0;
+  }
+
   busy(): boolean {
     return this.flying.size > 0;
+  }
+
+  /** Have all tiles of a report asked for again at the next frame that shows them; until then they are as they were. */
+  renew(report: number): void {
+    for (const t of this.tiles.values()) if (t.report === report) t.asked = 0;
   }
 
   /** Have pending tiles asked for again at the next frame that shows them. */
@@ -313,8 +327,13 @@ export class TileCache {
     for (const t of this.tiles.values()) if (t.pending) t.asked = 0;
   }
 
-  /** Ask for what of these lanes is not there, for tiles first..last of scale k. */
-  want(lanes: Wanted[], k: number, first: number, last: number): void {
+  private ahead: AbortController | null = null; // of what was asked for ahead
+
+  /**
+   * Ask for what of these lanes is not there, for tiles first..last of scale k. `ahead`: in case they are looked at; what is wanted
+   * now does not wait for these: a browser has but six connections to a server.
+   */
+  want(lanes: Wanted[], k: number, first: number, last: number, ahead = false): void {
     const byReport = new Map<string, Wanted[]>();
     for (let i = first; i <= last; i++)
       for (const w of lanes) {
@@ -326,24 +345,30 @@ export class TileCache {
         if (list) list.push(w);
         else byReport.set(g, [w]);
       }
+    if (byReport.size && !ahead) {
+      this.ahead?.abort();
+      this.ahead = null;
+    }
+    if (byReport.size && ahead) this.ahead ??= new AbortController();
     for (const [g, list] of byReport) {
       const [report, index] = g.split(" ").map(Number);
-      for (let i = 0; i < list.length; i += 64) void this.fetch(report, k, index, list.slice(i, i + 64));
+      for (let i = 0; i < list.length; i += 64) void this.fetch(report, k, index, list.slice(i, i + 64), ahead ? this.ahead!.signal : undefined);
     }
   }
 
-  private async fetch(report: number, k: number, index: number, lanes: Wanted[]): Promise<void> {
+  private async fetch(report: number, k: number, index: number, lanes: Wanted[], signal?: AbortSignal): Promise<void> {
     const keys = lanes.map((w) => this.key(report, w.lane, k, index));
     keys.forEach((key) => this.flying.add(key));
     try {
-      const bytes = await this.source.tiles({ r: report, k, i: index, n: 1, lanes: lanes.map((w) => `${w.lane}.${w.levels}`).join(",") });
+      const bytes = await this.source.tiles({ r: report, k, i: index, n: 1, lanes: lanes.map((w) => `${w.lane}.${w.levels}`).join(",") }, signal);
       for (const t of parseTiles(report, k, new Map(lanes.map((w) => [w.lane, w.levels])), bytes)) {
         this.put(t);
         if (t.reading) this.onReading();
+        if (t.pending && t.levels.length > 1) this.onLevels(t);
       }
       this.evict();
     } catch (e) {
-      this.onError(e as Error);
+      if (!signal?.aborted) this.onError(e as Error);
     } finally {
       keys.forEach((key) => this.flying.delete(key));
       this.onArrive();
@@ -357,6 +382,7 @@ export class TileCache {
     t.used = ++this.clock;
     mark(t);
     this.tiles.set(key, t);
+    this.scales.set(t.k, (this.scales.get(t.k) ?? 0) + 1);
     this.bytes += t.bytes.byteLength + 300;
   }
 
@@ -371,6 +397,7 @@ export class TileCache {
   private drop(key: string, t: Tile): void {
     this.onDrop(t);
     this.tiles.delete(key);
+    this.scales.set(t.k, this.scales.get(t.k)! - 1);
     this.bytes -= t.bytes.byteLength + 300;
   }
 

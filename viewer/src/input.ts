@@ -4,7 +4,7 @@ import type { App, Hit } from "./app";
 import type { Row } from "./layout";
 import type { Timeline } from "./timeline";
 import { AXIS } from "./timeline";
-import { COUNTER, GROUP, PREVIEW, type Spot } from "./data";
+import { GROUP, NO_EVENT, type Spot } from "./data";
 import { askText, closeMenu, hideTip, showHelp, showMenu, showTip, type Item } from "./menu";
 import { clean, duration, percent, tick } from "./format";
 import { copied } from "./copy";
@@ -133,7 +133,7 @@ export class Input {
 
   private async click(x: number, y: number): Promise<void> {
     const hit = this.timeline.hit(x, y);
-    if (!hit || hit.flags & (COUNTER | PREVIEW)) {
+    if (!hit || hit.flags & NO_EVENT) {
       this.app.select(0, null);
       if (this.app.range) this.app.setRange(null);
       return;
@@ -182,7 +182,7 @@ export class Input {
 
   /** Names of small events are not in tiles: ask when the pointer rests. */
   private exactTip = later(120, async (hit: Hit, x: number, y: number) => {
-    if (this.app.hover !== hit || hit.flags & (COUNTER | PREVIEW)) return;
+    if (this.app.hover !== hit || hit.flags & NO_EVENT) return;
     if (!(hit.flags & GROUP) && this.timeline.tip(hit).length > 2) return;
     const spot = await this.spotOf(hit, this.x);
     if (!spot || this.app.hover !== hit) return;
@@ -308,7 +308,7 @@ export class Input {
       row = this.timeline.rowAt(y);
     const items: Item[] = [];
     const time = this.app.view.t(x);
-    if (hit && !(hit.flags & (COUNTER | PREVIEW))) {
+    if (hit && !(hit.flags & NO_EVENT)) {
       const spot = await this.spotOf(hit, x);
       if (spot) {
         const report = hit.row.report,

@@ -10,6 +10,7 @@ import { SearchBar } from "./panels/search";
 import { only, rowMenu } from "./rowmenu";
 import { showHelp } from "./menu";
 import { Opener, showRecord } from "./add";
+import { Watch } from "./watch";
 import { add, fill, h, later } from "./dom";
 import { count, duration, percent } from "./format";
 import { t } from "./i18n";
@@ -61,7 +62,8 @@ function boot(): void {
     app.on("words", name);
     return b;
   };
-  const opener = new Opener(app);
+  const watch = new Watch(app),
+    opener = new Opener(app, watch);
   const openButton = button("+", "open_file", () => opener.choose()),
     recordButton = button("●", "record", () => void showRecord(app));
   openButton.hidden = recordButton.hidden = true;
@@ -116,6 +118,7 @@ function boot(): void {
       button("?", "help", () => showHelp(app.theme.dark)),
     ),
     error,
+    watch.root,
     empty,
     body,
     edge,
@@ -165,21 +168,26 @@ function boot(): void {
   });
   const say = (): void => {
     const all = app.reports.reduce((n, r) => n + (r.tables.reduce((m, x) => m + x.rows, 0) || 0), 0);
-    status.textContent = app.building ? t("loading", percent(app.progress)) : `${t("n_events", count(all))}${app.complete ? "" : ` · ${t("loading", percent(app.progress))}`} · ${duration(app.view.t1 - app.view.t0)}`;
+    const mark = app.live ? `● ${t("live")} · ` : "";
+    status.textContent = app.building ? mark + t("loading", percent(app.progress)) : `${mark}${t("n_events", count(all))}${app.complete ? "" : ` · ${t("loading", percent(app.progress))}`} · ${duration(app.view.t1 - app.view.t0)}`;
   };
   app.on("progress", say);
   app.on("view", say);
   app.on("words", say);
+  app.on("live", say);
 
   /* How busy each row is in the window, when that has come to rest. */
+  let asking = new AbortController(); // of the window before: nobody waits for that
   const busy = later(150, async () => {
     if (app.building) return;
+    asking.abort();
+    const mine = (asking = new AbortController());
     for (const r of app.reports) {
       const o = app.offsets[r.id],
         t0 = Math.round(app.view.t0 - o),
         t1 = Math.round(app.view.t1 - o);
-      const sum = await app.ask<{ lanes: [number, number, number][] }>("sum", { r: r.id, t0, t1, names: 0 });
-      if (!sum) return;
+      const sum = await app.ask<{ lanes: [number, number, number][] }>("sum", { r: r.id, t0, t1, names: 0 }, mine.signal);
+      if (!sum || mine.signal.aborted) return;
       const span = Math.max(1, Math.min(t1, r.last) - Math.max(t0, 0));
       for (const [lane, ns] of sum.lanes) {
         const row = app.laneRow(r.id, lane);

@@ -3,7 +3,7 @@
  * and ascend, so everything is a search and a walk; such a page holds at most some hundred thousand of them.
  */
 
-import { COUNTER, GROUP, MOMENT, OPEN, PAINTED, RECT_BYTES, ServerError, TILE_PIXELS, type Group, type Params, type ReportInfo, type Source, type Spot, type TreeRow } from "./data";
+import { COUNTER, GROUP, MOMENT, OPEN, PAINTED, RECT_BYTES, ServerError, TILE_PIXELS, type Column, type EventDetail, type Frame, type Group, type Params, type ReportInfo, type Source, type Spot, type TreeRow } from "./data";
 
 interface Carried {
   session: { version: string; reports: ReportInfo[] };
@@ -12,6 +12,26 @@ interface Carried {
   lanes: { lane: number; kind: string; counter: number; levels: number[] }[];
   names: [number, string][];
   palette: number[];
+  details?: {
+    tables: CarriedTable[];
+    stacks: number[][]; // frames, innermost first; rows number them from 1
+    frames: [number, Frame[]][];
+    texts: [number, string][];
+    threads: [id: number, tid: number, process: number, name: string][];
+    processes: [id: number, pid: number, name: string][];
+  };
+}
+
+type Value = number | string | null;
+
+/** Rows of a table, as events number them (`row` ascends), column by column. */
+interface CarriedTable {
+  source: number;
+  table: string;
+  sqlite: string;
+  row: number[];
+  stack?: number[];
+  columns: { name: string; doc: string; type: string; same?: Value; values?: Value[] }[];
 }
 
 interface Level {
@@ -19,6 +39,7 @@ interface Level {
   start: Float64Array;
   dur: Float64Array; // of counters the value
   name: Uint32Array;
+  row: Uint32Array;
   src: Uint8Array;
   paint: Uint8Array;
   color: Uint8Array;
@@ -69,14 +90,15 @@ export class StaticSource implements Source {
     for (const l of this.data.lanes) {
       const lane: Lane = { lane: l.lane, kind: l.kind, counter: l.counter === 1, levels: [] };
       for (const n of l.levels) {
-        const level: Level = { n, start: new Float64Array(bytes, at, n), dur: new Float64Array(bytes, at + n * 8, n), name: new Uint32Array(0), src: new Uint8Array(0), paint: new Uint8Array(0), color: new Uint8Array(0) };
+        const level: Level = { n, start: new Float64Array(bytes, at, n), dur: new Float64Array(bytes, at + n * 8, n), name: new Uint32Array(0), row: new Uint32Array(0), src: new Uint8Array(0), paint: new Uint8Array(0), color: new Uint8Array(0) };
         at += n * 16;
         if (!lane.counter) {
           level.name = new Uint32Array(bytes, at, n);
-          level.src = new Uint8Array(bytes, at + n * 4, n);
-          level.paint = new Uint8Array(bytes, at + n * 5, n);
-          level.color = new Uint8Array(bytes, at + n * 6, n);
-          at += (n * 7 + 7) & ~7;
+          level.row = new Uint32Array(bytes, at + n * 4, n);
+          level.src = new Uint8Array(bytes, at + n * 8, n);
+          level.paint = new Uint8Array(bytes, at + n * 9, n);
+          level.color = new Uint8Array(bytes, at + n * 10, n);
+          at += (n * 11 + 7) & ~7;
         }
         lane.levels.push(level);
       }
@@ -299,7 +321,100 @@ export class StaticSource implements Source {
     const l = this.lanes.get(Number(p.lane)),
       v = l?.levels[Number(p.level)];
     if (!l || !v || l.counter || Number(p.event) >= v.n) throw new ServerError("there is no such event");
-    return { ...this.spot(l, Number(p.level), Number(p.event)), table: "", sqlite: "", columns: [], stack: [], links: [] };
+    return { ...this.spot(l, Number(p.level), Number(p.event)), ...this.detail(v, Number(p.event)) };
+  }
+
+  /* ---- columns, stacks and links, where they are carried ---- */
+
+  private who?: { threads: Map<number, [number, number, string]>; processes: Map<number, [number, string]>; texts: Map<number, string>; frames: Map<number, Frame[]>; tables: Map<number, CarriedTable> };
+
+  private dictionaries(): NonNullable<StaticSource["who"]> {
+    const d = this.data.details!;
+    return (this.who ??= {
+      threads: new Map(d.threads.map(([id, ...w]) => [id, w])),
+      processes: new Map(d.processes.map(([id, ...w]) => [id, w])),
+      texts: new Map(d.texts),
+      frames: new Map(d.frames),
+      tables: new Map(d.tables.map((t) => [t.source, t])),
+    });
+  }
+
+  private static rowIndex(t: CarriedTable, row: number): number {
+    let low = 0,
+      high = t.row.length;
+    while (low < high) {
+      const mid = (low + high) >> 1;
+      if (t.row[mid] < row) low = mid + 1;
+      else high = mid;
+    }
+    return t.row[low] === row ? low : -1;
+  }
+
+  private static value(t: CarriedTable, name: string, i: number): Value {
+    const c = t.columns.find((x) => x.name === name);
+    return c ? (c.values ? c.values[i] : (c.same ?? null)) : null;
+  }
+
+  private column(c: CarriedTable["columns"][number], i: number): Column {
+    const w = this.dictionaries(),
+      v = c.values ? c.values[i] : (c.same ?? null),
+      out: Column = { name: c.name, doc: c.doc, type: c.type };
+    if (v === null) return out;
+    if (c.type === "STR") return { ...out, text: w.texts.get(Number(v)) ?? "" };
+    if (c.type === "THREAD" || c.type === "NTHREAD") return { ...out, text: w.threads.get(Number(v))?.[2], value: w.threads.get(Number(v))?.[0] };
+    if (c.type === "PROCESS") return { ...out, text: w.processes.get(Number(v))?.[1], value: w.processes.get(Number(v))?.[0] };
+    return { ...out, value: c.type === "F64" ? v : String(v) };
+  }
+
+  private detail(v: Level, event: number): Omit<EventDetail, keyof Spot> {
+    const none = { table: "", sqlite: "", columns: [], stack: [], links: [] };
+    if (!this.data.details) return none;
+    const w = this.dictionaries(),
+      t = w.tables.get(v.src[event] & 0x3f),
+      i = t ? StaticSource.rowIndex(t, v.row[event]) : -1;
+    if (!t || i < 0) return none;
+    const tied = this.tied(t, i);
+    let at = t.stack?.[i] ?? 0;
+    if (!at && tied[0]?.role === "call") at = tied[0].stack; // the call that launched it
+    return {
+      table: t.table,
+      sqlite: t.sqlite,
+      columns: t.columns.map((c) => this.column(c, i)),
+      stack: at ? this.data.details.stacks[at - 1].flatMap((f) => w.frames.get(f) ?? []) : [],
+      links: tied.map(({ role, lane, level, event: n }) => ({ role, ...this.spot(this.lanes.get(lane)!, level, n) })),
+    };
+  }
+
+  private calls?: Map<string, { role: string; lane: number; level: number; event: number; stack: number }[]>;
+
+  /** A call and the work that it launched have one correlation id in their process. */
+  private tieOf(t: CarriedTable, i: number): { key: string; call: boolean } | null {
+    const id = StaticSource.value(t, "correlation", i),
+      call = t.table === "cuda_api",
+      process = call ? this.dictionaries().threads.get(Number(StaticSource.value(t, "thread", i)))?.[1] : StaticSource.value(t, "process", i);
+    return id === null || id === 0 || process === undefined || process === null ? null : { key: `${process} ${id}`, call };
+  }
+
+  private tied(t: CarriedTable, i: number): { role: string; lane: number; level: number; event: number; stack: number }[] {
+    if (!this.calls) {
+      this.calls = new Map();
+      for (const l of this.lanes.values()) {
+        if (l.counter || !["cuda_api", "stream", "sync"].includes(l.kind)) continue;
+        l.levels.forEach((v, level) => {
+          for (let n = 0; n < v.n; n++) {
+            const x = this.dictionaries().tables.get(v.src[n] & 0x3f),
+              k = x ? StaticSource.rowIndex(x, v.row[n]) : -1,
+              tie = x && k >= 0 ? this.tieOf(x, k) : null;
+            if (!x || !tie) continue;
+            const list = this.calls!.get(tie.key) ?? [];
+            list.push({ role: tie.call ? "call" : "work", lane: l.lane, level, event: n, stack: x.stack?.[k] ?? 0 });
+            this.calls!.set(tie.key, list);
+          }
+        });
+      }
+    }
+    const tie = this.tieOf(t, i);
+    return tie ? (this.calls.get(tie.key) ?? []).filter((x) => (x.role === "call") !== tie.call) : [];
   }
 
   private at(p: Params): unknown {

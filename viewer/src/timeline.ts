@@ -1,7 +1,7 @@
 /** The canvas of rows: rectangles by the painter, text and marks on a 2D canvas over it, the axis of time above. */
 
 import type { App, Hit } from "./app";
-import { CHOSEN, COUNTER, FADED, GROUP, MOMENT, names, OPEN, PAINTED, palettes, PREVIEW, TILE_PIXELS, tileStart, type Tile, type Wanted } from "./data";
+import { CHOSEN, COUNTER, FADED, GROUP, MOMENT, names, NO_EVENT, OPEN, PAINTED, palettes, PREVIEW, TILE_PIXELS, tileStart, UNREAD, type Tile, type Wanted } from "./data";
 import { GLPainter, PixelPainter, type Batch, type Painter } from "./gl";
 import { CHOICES, classColor, CLASS_COUNTER, CLASS_OWN, css, inkOn, type RGB } from "./colors";
 import { isCounter, type Row } from "./layout";
@@ -141,8 +141,8 @@ export class Timeline {
       this.app.cache.want(lanes, k, first, last);
       if (!this.app.cache.busy()) {
         /* Nothing is missing: look ahead, so that panning finds it there. */
-        this.app.cache.want(lanes, k, first - 1, first - 1);
-        this.app.cache.want(lanes, k, last + 1, last + 1);
+        this.app.cache.want(lanes, k, first - 1, first - 1, true);
+        this.app.cache.want(lanes, k, last + 1, last + 1, true);
       }
     }
   }
@@ -165,7 +165,8 @@ export class Timeline {
   }
 
   private coarser(report: number, lane: number, level: number, k: number, a: number, b: number, make: (tile: Tile, clip: [number, number]) => void): boolean {
-    for (let j = k + 1; j <= k + 9 && j < 48; j++) {
+    for (let j = k + 1; j < 48; j++) {
+      if (!this.app.cache.has(j)) continue;
       const tile = this.app.cache.get(report, lane, j, Math.floor(a / (TILE_PIXELS * 2 ** j)));
       if (tile && level < tile.levels.length) {
         make(tile, [a, b]);
@@ -590,7 +591,7 @@ export class Timeline {
           t0: t0 + o,
           t1: t1 + o,
           event: tile.u32[r * 6 + 2],
-          flags: tile.u8[r * 24 + 22],
+          flags: tile.u8[r * 24 + 22] | (tile.pending ? UNREAD : 0),
           fill: tile.u8[r * 24 + 21] / 255,
         };
         if (tile.u8[r * 24 + 22] & COUNTER) {
@@ -607,7 +608,7 @@ export class Timeline {
   snap(x: number, y: number): number | null {
     const hit = this.hit(x, y),
       { view } = this.app;
-    if (!hit || hit.flags & (COUNTER | PREVIEW)) return null;
+    if (!hit || hit.flags & NO_EVENT) return null;
     const edges = [hit.t0, hit.t1].filter((e) => Math.abs(view.x(e) - x) < 7);
     return edges.length ? edges.sort((a, b) => Math.abs(view.x(a) - x) - Math.abs(view.x(b) - x))[0] : null;
   }
@@ -616,7 +617,7 @@ export class Timeline {
   tip(hit: Hit): string[] {
     const name = clean(names[hit.row.report]?.get(hit.name) ?? "", 160);
     const where = this.app.rowName(hit.lane);
-    if (hit.flags & PREVIEW) return [where, t("n_events", hit.count)];
+    if (hit.flags & PREVIEW) return hit.count ? [where, t("n_events", hit.count)] : [where];
     if (hit.flags & COUNTER) {
       const unit = hit.lane.unit ?? (hit.lane.type === "gpu_bytes" ? "B" : "");
       return [where, hit.fill === hit.count ? value(hit.fill, unit) : `${value(hit.count, unit)} … ${value(hit.fill, unit)}`];

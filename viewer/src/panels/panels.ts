@@ -7,6 +7,7 @@ import { Details } from "./details";
 import { Events } from "./events";
 import { Statistics } from "./statistics";
 import { Functions } from "./functions";
+import { Compare } from "./compare";
 import { Diagnostics } from "./diagnostics";
 import { Session } from "./session";
 
@@ -42,6 +43,7 @@ export class Panels {
       ["events", this.events],
       ["statistics", this.statistics],
       ["functions", new Functions(app)],
+      ["compare", new Compare(app)],
       ["diagnostics", new Diagnostics(app)],
       ["session", new Session(app)],
     ];

@@ -1,0 +1,139 @@
+/*
+ * live.c - see live.h.
+ *
+ * What is in the file and its journal is opened anew, as whatever reads a live report does, read into lanes that keep their
+ * numbers, and takes the place of what was there: an answer is always about one state. Lanes that someone looked at are read
+ * before, so that no picture gets worse. How often follows from how long that takes: a tenth of the time, at most once a second.
+ */
+#include "serve/live.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/ticks.h"
+
+enum { LEAST_MS = 1000, MOST_MS = 30000, SHARE = 10, PATIENCE_MS = 3000 };
+
+struct ws_live {
+	struct ws_view *view;
+	pthread_t thread;
+	bool there;
+	pthread_mutex_t lock; /* of looking: one at a time */
+	int stop;	      /* atomic */
+};
+
+static void pause_ms(int ms)
+{
+	nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
+}
+
+static uint64_t rows_of(const struct ws_report *r)
+{
+	uint64_t n = 0;
+
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
+		n += ws_report_rows(r, (enum ws_table)t);
+	return n;
+}
+
+/* Have those lanes read that were; not for long: they are drawn from their blocks otherwise. */
+static void warm(struct ws_lanes *l, const struct ws_lanes *old)
+{
+	uint32_t reading = 1;
+
+	ws_lanes_wait_census(l);
+	for (uint32_t i = 0; i < old->n; i++)
+		if (ws_lane_ready(old->lane[i]) && __atomic_load_n(&old->lane[i]->asked, __ATOMIC_RELAXED))
+			ws_lanes_want(l, i);
+	for (int ms = 0; reading && ms < PATIENCE_MS; ms += 5) {
+		ws_lanes_unread(l, &reading);
+		pause_ms(5);
+	}
+}
+
+/* False when it can no longer be opened. */
+static bool look(struct ws_view *view, size_t i)
+{
+	struct ws_view_report *v = &view->v[i];
+	struct ws_report *r = ws_report_open_plain(v->path, NULL), *old_r = v->r;
+	struct ws_lanes *old = v->lanes, *l;
+	struct ws_lanes_opts opts;
+	bool live;
+
+	if (!r)
+		return false;
+	live = ws_report_live(r);
+	if (live && rows_of(r) == rows_of(old_r)) {
+		ws_report_close(r);
+		return true;
+	}
+	ws_lanes_wait_census(old);
+	opts = old->opts;
+	opts.like = old;
+	l = ws_lanes_open(r, &opts);
+	warm(l, old);
+	pthread_rwlock_wrlock(&v->use);
+	v->r = r;
+	v->lanes = l;
+	l->opts.like = NULL;
+	v->realtime = ws_view_realtime(r, l->zero);
+	__atomic_add_fetch(&v->version, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&v->live, live, __ATOMIC_RELAXED);
+	pthread_rwlock_unlock(&v->use);
+	ws_lanes_close(old);
+	ws_report_close(old_r);
+	return true;
+}
+
+static void look_at(struct ws_live *live, size_t i)
+{
+	pthread_mutex_lock(&live->lock);
+	if (__atomic_load_n(&live->view->v[i].live, __ATOMIC_RELAXED) && !look(live->view, i))
+		__atomic_store_n(&live->view->v[i].live, false, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&live->lock);
+}
+
+static void *run(void *arg)
+{
+	struct ws_live *live = arg;
+
+	while (!__atomic_load_n(&live->stop, __ATOMIC_RELAXED)) {
+		uint64_t begin = ws_raw_ns(), took;
+		int wait;
+
+		for (size_t i = 0; i < ws_view_count(live->view) && !__atomic_load_n(&live->stop, __ATOMIC_RELAXED); i++)
+			look_at(live, i);
+		took = (ws_raw_ns() - begin) / 1000000 * SHARE;
+		wait = took < LEAST_MS ? LEAST_MS : took > MOST_MS ? MOST_MS : (int)took;
+		for (; wait > 0 && !__atomic_load_n(&live->stop, __ATOMIC_RELAXED); wait -= 50)
+			pause_ms(50);
+	}
+	return NULL;
+}
+
+struct ws_live *ws_live_new(struct ws_view *view)
+{
+	struct ws_live *live = ws_calloc(1, sizeof(*live));
+
+	live->view = view;
+	pthread_mutex_init(&live->lock, NULL);
+	live->there = !pthread_create(&live->thread, NULL, run, live);
+	return live;
+}
+
+void ws_live_free(struct ws_live *live)
+{
+	if (!live)
+		return;
+	__atomic_store_n(&live->stop, 1, __ATOMIC_RELAXED);
+	if (live->there)
+		pthread_join(live->thread, NULL);
+	pthread_mutex_destroy(&live->lock);
+	free(live);
+}
+
+void ws_live_look(struct ws_view *view, size_t report)
+{
+	if (view->live)
+		look_at(view->live, report);
+}

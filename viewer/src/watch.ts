@@ -1,0 +1,119 @@
+/**
+ * What is new on the server: reports that other pages or recordings added, reports that grow while they are recorded, imports under
+ * way. A short question now and then, more often while something happens, none while the page is not in sight.
+ */
+
+import type { App } from "./app";
+import { post } from "./add";
+import { ServerError } from "./data";
+import { fill, h } from "./dom";
+import { bytes, clean, percent } from "./format";
+import { t } from "./i18n";
+
+interface Job {
+  id: number;
+  name: string;
+  state: "waiting" | "running" | "done" | "failed" | "cancelled";
+  done: number; // bytes of `all` that are read; -1 where that is not known
+  all: number;
+  report: number;
+  error: string;
+}
+
+interface State {
+  reports: { live: number; version: number }[];
+  jobs?: Job[];
+}
+
+const IDLE_MS = 3000,
+  BUSY_MS = 400;
+
+export class Watch {
+  readonly root = h("div", { class: "jobs", hidden: true });
+  private versions: number[] = [];
+  private said = new Set<number>(); // jobs whose end was said, or that ended before this page began
+  private timer = 0;
+  private looking = false;
+
+  constructor(private app: App) {
+    app.on("session", () => {
+      if (!this.timer) this.look();
+    });
+    document.addEventListener("visibilitychange", () => !document.hidden && this.look());
+  }
+
+  /** Look now, and from then on. */
+  look(): void {
+    clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => void this.ask(), 0);
+  }
+
+  private async ask(): Promise<void> {
+    if (this.looking || this.app.limit) return; // an exported page never changes
+    this.looking = true;
+    let busy = false;
+    try {
+      busy = await this.take(await this.app.source.json<State>("state"));
+    } catch {
+      /* the server has ended, or the link is down: the next move says so */
+    }
+    this.looking = false;
+    clearTimeout(this.timer);
+    if (!document.hidden) this.timer = window.setTimeout(() => void this.ask(), busy ? BUSY_MS : IDLE_MS);
+  }
+
+  /** Whether something is going on. */
+  private async take(s: State): Promise<boolean> {
+    const app = this.app,
+      jobs = s.jobs ?? [],
+      running = jobs.filter((j) => j.state === "waiting" || j.state === "running");
+    const live = s.reports.some((r) => r.live);
+    this.draw(running);
+    if (live !== app.live) {
+      app.live = live;
+      app.emit("live");
+    }
+    if (s.reports.length > app.reports.length) {
+      this.versions = s.reports.map((r) => r.version);
+      await app.reload();
+    }
+    const grown = s.reports.flatMap((r, i) => (this.versions[i] !== undefined && this.versions[i] !== r.version ? [i] : []));
+    this.versions = s.reports.map((r) => r.version);
+    if (grown.length) await app.renew(grown);
+    this.sayFailed(jobs);
+    return running.length > 0 || live;
+  }
+
+  private first = true;
+  private sayFailed(jobs: Job[]): void {
+    const failed = jobs.filter((j) => j.state === "failed" && !this.said.has(j.id));
+    for (const j of failed) this.said.add(j.id);
+    if (failed.length && !this.first) this.app.tell([this.app.notice, ...failed.map((j) => clean(j.error, 600))].filter(Boolean).join("\n"));
+    this.first = false;
+  }
+
+  private draw(running: Job[]): void {
+    this.root.hidden = running.length === 0;
+    fill(
+      this.root,
+      running.map((j) =>
+        h(
+          "div",
+          { role: "status" },
+          h("bdi", null, t("importing", clean(j.name, 60), j.done >= 0 && j.all > 0 ? percent(Math.min(1, j.done / j.all)) : bytes(j.all))),
+          " ",
+          h("button", { onclick: () => void this.cancel(j) }, t("cancel")),
+        ),
+      ),
+    );
+  }
+
+  private async cancel(j: Job): Promise<void> {
+    try {
+      await post("cancel", { job: j.id });
+    } catch (e) {
+      this.app.tell(e instanceof ServerError ? clean(e.message, 600) : t("error"));
+    }
+    this.look();
+  }
+}
