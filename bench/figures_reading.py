@@ -162,7 +162,7 @@ def stats_of_hard_cuda(b):
     """Names that never repeat (the table has four million lines), and correlation ids that lie apart."""
     return [Row("stats -r %s of 10 M CUDA events, %s" % (name, kind), "s", [],
                 [b.command([b.warpsight, "stats", "-q", "-f", "csv", "-r", name, cuda_report(b, kind)]).seconds for _ in range(b.runs)], limit, digits=2)
-            for kind, name, limit in (("unique", "nvtx_kern_sum", None), ("unique", "nvtx_gpu_proj_sum", 1), ("sparse", "nvtx_kern_sum", 1),
+            for kind, name, limit in (("unique", "nvtx_kern_sum", None), ("unique", "cuda_gpu_kern_sum:nvtx-name", None), ("unique", "nvtx_gpu_proj_sum", 1), ("sparse", "nvtx_kern_sum", 1),
                                       ("sparse", "cuda_kern_exec_sum", 1))]
 
 
@@ -175,6 +175,8 @@ def default_stats_of_cuda(b):
 
 QUERIES = {
     "GROUP BY of 10 M ranges": ("ranges", "SELECT text, count(*), sum(end - start) FROM NVTX_EVENTS GROUP BY text"),
+    "GROUP BY of 10 M ranges, six figures": ("ranges", "SELECT text, count(*), sum(end - start), avg(end - start), min(end - start), max(end - start), min(start) "
+                                             "FROM NVTX_EVENTS GROUP BY text"),
     "GROUP BY thread of 10 M ranges": ("ranges", "SELECT globalTid, count(*), sum(end - start) FROM NVTX_EVENTS GROUP BY globalTid"),
     "top ten of 4 M kernels": ("cuda", "SELECT s.value, sum(k.end - k.start) AS t FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = "
                                "k.demangledName GROUP BY s.value ORDER BY t DESC LIMIT 10"),

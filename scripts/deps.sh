@@ -6,7 +6,7 @@ set -eu
 goal=${1:-build}
 build="gcc libc6-dev make meson ninja-build pkg-config python3 esbuild
 	libdw-dev libelf-dev libiberty-dev libmicrohttpd-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev"
-check="$build g++ sqlite3 bats libcmocka-dev binutils libhdf5-103-1 python3-h5py chromium nodejs npm"
+check="$build g++ sqlite3 bats libcmocka-dev binutils libhdf5-103-1 python3-h5py python3-pandas chromium nodejs npm"
 case $goal in
 build) wanted=$build ;;
 dist) wanted="$build binutils tar gzip" ;;

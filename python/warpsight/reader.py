@@ -189,6 +189,13 @@ class Batch:
         a = self._child(name)[0]
         return not a.buffers[0] or bool(ctypes.cast(a.buffers[0], ctypes.POINTER(ctypes.c_uint8))[i >> 3] >> (i & 7) & 1)
 
+    def _null_mask(self, numpy, name):
+        a = self._child(name)[0]
+        if not a.buffers[0]:
+            return numpy.zeros(a.length, bool)
+        bits = (ctypes.c_uint8 * ((a.length + 7) // 8)).from_address(a.buffers[0])
+        return numpy.unpackbits(numpy.frombuffer(bits, "u1"), count=a.length, bitorder="little") == 0
+
     def values(self, name):
         """The numbers as a read-only memoryview: of texts their numbers."""
         a, s = self._child(name)
@@ -200,19 +207,22 @@ class Batch:
         return memoryview(buffer).cast("B").cast({b"l": "q", b"L": "Q", b"g": "d"}[s.format]).toreadonly()
 
     def __getitem__(self, name):
-        a, s = self._child(name)
-        if not s.dictionary:
+        if not self._child(name)[1].dictionary:
             return self.values(name)
-        d = a.dictionary.contents
-        offsets = ctypes.cast(d.buffers[1], ctypes.POINTER(ctypes.c_int64))
-        known = {0: None}
+        known = {}
         out = []
         for number in self.values(name):
             if number not in known:
-                at, end = offsets[number], offsets[number + 1]
-                known[number] = ctypes.string_at(d.buffers[2] + at, end - at).decode()
+                known[number] = self._dictionary_text(name, number)
             out.append(known[number])
         return out
+
+    def _dictionary_text(self, name, number):
+        if not number:
+            return None
+        d = self._child(name)[0].dictionary.contents
+        offsets = ctypes.cast(d.buffers[1], ctypes.POINTER(ctypes.c_int64))
+        return ctypes.string_at(d.buffers[2] + offsets[number], offsets[number + 1] - offsets[number]).decode()
 
 
 class Table:
@@ -306,18 +316,28 @@ class Table:
         return self.to_arrow(columns, start, end).to_pandas()
 
     def _to_pandas_alone(self, pandas, columns, start, end):
+        """Numbers with nulls have pandas' nullable types (Int64, UInt64), so that none is made a float; one batch is taken without a copy."""
         import numpy
         frame, kinds = {}, self.columns
-        numbers = self.to_numpy(columns, start, end)
-        for c, parts in numbers.items():
-            values = numpy.concatenate(parts) if parts else numpy.empty(0, "u8")
+        batches = list(self.batches(columns, start, end))
+        for c in columns if columns is not None else kinds:
+            parts = [numpy.frombuffer(v, dtype={"q": "i8", "Q": "u8", "d": "f8"}[v.format]) for v in (b.values(c) for b in batches)]
+            empty = numpy.empty(0, {"time": "i8", "signed": "i8", "real": "f8"}.get(kinds[c][0], "u8"))
+            values = parts[0] if len(parts) == 1 else numpy.concatenate(parts) if parts else empty
             if kinds[c][0] != "string":
-                frame[c] = values
+                nulls = any(b.nulls(c) for b in batches)
+                mask = numpy.concatenate([b._null_mask(numpy, c) for b in batches]) if nulls else None
+                if not nulls:
+                    frame[c] = values
+                elif values.dtype.kind == "f":
+                    frame[c] = numpy.where(mask, numpy.nan, values)
+                else:
+                    frame[c] = pandas.arrays.IntegerArray(values, mask)
                 continue
             used, codes = numpy.unique(values, return_inverse=True)
-            texts = [self.report.string(int(n)) for n in used]
-            frame[c] = pandas.Series(numpy.array([None if not n else t for n, t in zip(used, texts)], dtype=object)[codes]).astype("category")
-        return pandas.DataFrame(frame)
+            texts = [batches[0]._dictionary_text(c, int(n)) for n in used]
+            frame[c] = pandas.Series(numpy.array(texts, dtype=object)[codes]).astype("category")
+        return pandas.DataFrame(frame, copy=False)
 
     def __arrow_c_stream__(self, requested_schema=None):
         return _capsule(self._stream(), b"arrow_array_stream")

@@ -108,7 +108,8 @@ const struct ws_command ws_cmd_ops = {
 	"one): "
 	"self time is the time less that of the direct children, device time that of the GPU work an operator and its children "
 	"caused, memory what the allocator handed out less what it took back meanwhile. Rows whose Device is CUDA are the GPU work "
-	"itself. Percentages are of the sums below the table; formats for programs leave those out.",
+	"itself. Percentages are of the sums below the table; formats for programs leave those out.\n\n"
+	"A report without operators has them from NVTX ranges, such as torch.autograd.profiler.emit_nvtx writes.",
     .opts = opts,
     .opts_size = sizeof(struct options),
     .examples = "warpsight ops trace.json.gz\n"

@@ -31,7 +31,8 @@ static const struct ws_opt opts[] = {
      "--help-formats explains them. A dot, like no -f at all, means column for standard output and csv for files and commands.",
      NULL},
     {"output", 'o', WS_OPT_LIST, AT(outputs), "BASE[,BASE...]", NULL,
-     "Where each report goes: - is standard output (the default); BASE makes the file BASE_<report>.<extension>, with arguments and "
+     "Where each report goes: - is standard output (the default); BASE makes the file BASE_<report>.<extension>, with arguments "
+     "and "
      "the range of --filter-nvtx in the name; a single dot takes the name of the report file as BASE; @COMMAND starts a command "
      "that reads the table from its standard input (words and quotes are split as a shell does, but none runs; quote a comma).",
      NULL},
@@ -149,7 +150,8 @@ static int help_formats(const char *list)
 		printf("%s", f->name);
 		for (const char *const *a = f->args; *a; a++)
 			printf("[:%s]%s", *a, **a == '<' ? "..." : "");
-		printf("\n    %s%s%s%s (.%s)\n", f->about, f->alias ? "; also called " : "", f->alias ? f->alias : "", "", f->extension);
+		printf("\n    %s%s%s%s (.%s)\n", f->about, f->alias ? "; also called " : "", f->alias ? f->alias : "", "",
+		       f->extension);
 		if (*list)
 			printf("    %s\n", f->details);
 		told = true;
@@ -255,7 +257,8 @@ static bool is_sqlite(const char *path)
 	return yes;
 }
 
-/* The file to read for --sqlite: the one named, if it is there and not older than the report; else the report, exported to it first. */
+/* The file to read for --sqlite: the one named, if it is there and not older than the report; else the report, exported to it
+ * first. */
 static int through_sqlite(const struct options *o, int argc, char **argv, const char **file)
 {
 	struct ws_export_request q = {
@@ -271,8 +274,9 @@ static int through_sqlite(const struct options *o, int argc, char **argv, const 
 		ws_say("stats: --sqlite: %s is an SQLite export itself", report);
 	} else if (o->force_export || stat(o->sqlite, &theirs) < 0) {
 		rc = ws_export_file(report, &q);
-	} else if (!stat(report, &ours) && (ours.st_mtim.tv_sec > theirs.st_mtim.tv_sec ||
-					    (ours.st_mtim.tv_sec == theirs.st_mtim.tv_sec && ours.st_mtim.tv_nsec > theirs.st_mtim.tv_nsec))) {
+	} else if (!stat(report, &ours) &&
+		   (ours.st_mtim.tv_sec > theirs.st_mtim.tv_sec ||
+		    (ours.st_mtim.tv_sec == theirs.st_mtim.tv_sec && ours.st_mtim.tv_nsec > theirs.st_mtim.tv_nsec))) {
 		ws_say("stats: --sqlite: %s is older than %s; --force-export=true writes it anew", o->sqlite, report);
 	} else {
 		*file = o->sqlite;
@@ -298,6 +302,7 @@ static int make(const struct options *o, int argc, char **argv, struct ws_stats_
 		return WS_EXIT_USAGE;
 	}
 	ws_import_anew = o->force_export;
+	ws_import_quiet = o->quiet;
 	if (o->sqlite && through_sqlite(o, argc, argv, &file) < 0)
 		return WS_EXIT_FAIL;
 	for (int i = 0; i < argc; i++) {
@@ -389,7 +394,8 @@ const struct ws_command ws_cmd_stats = {
 	"exact; "
 	"rows are in order of total time, then name. A report without data is skipped with a line on standard error.\n\n"
 	"Lists given to -r, -f and -o pair up by position; the last of a shorter list serves the rest of a longer one, so that "
-	"'-r cuda_api_sum -f csv,column -o .,-' keeps a table and shows it. Names that the reports had until 2022 (gpukernsum) work "
+	"'-r cuda_api_sum -f csv,column -o .,-' keeps a table and shows it. Names that the reports had until 2022 (gpukernsum) "
+	"work "
 	"too.",
     .opts = opts,
     .opts_size = sizeof(struct options),

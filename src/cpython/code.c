@@ -134,9 +134,9 @@ size_t ws_py_code_keys(const struct ws_py_layout *l, const struct ws_py_memory *
 	got = n ? m->read(m->ctx, p, n) : 0;
 	for (size_t i = 0; i < got; i++) {
 		out[i] = key_from(l, (uint8_t *)raw + i * WS_PY_KEY_BYTES, from);
-		p[i] = (struct ws_py_piece){out[i].name + l->text_ascii, out[i].text, sizeof(out[i].text)};
+		p[i] = (struct ws_py_piece){out[i].name + l->text_length, out[i].text, sizeof(out[i].text)};
 	}
-	/* A short name may lie at the end of what is mapped: then its text does not count. */
+	/* A name that cannot be read does not count. */
 	for (size_t done = 0; done < got; done++) {
 		done += m->read(m->ctx, p + done, got - done);
 		if (done < got)

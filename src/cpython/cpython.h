@@ -120,13 +120,26 @@ struct ws_py_walk {
 size_t ws_py_walk(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, struct ws_py_walk *w,
 		  struct ws_py_frame *out, size_t most, bool *truncated);
 
+/*
+ * The frames that a walk makes of the steps along the chain, from the innermost on: `code` and `at` as in struct ws_py_frame, `owner`
+ * as the frame has it. One step adds one frame at most.
+ */
+#define WS_PY_OWNER_INTERPRETER 3 /* and above, from 3.12 on: the frame that the evaluator pushes for itself */
+struct ws_py_taken {
+	struct ws_py_frame *out;
+	size_t n, entry; /* zero to begin with */
+};
+void ws_py_take(const struct ws_py_layout *l, struct ws_py_taken *t, uint64_t code, int32_t at, uint32_t owner);
+/* Byte offset of the instruction that a frame object (to 3.10) is at. */
+int32_t ws_py_object_at(const struct ws_py_layout *l, int32_t index);
+
 /* ---- code objects ---- */
 
 /* What tells one code object from another that later lies in the same place. */
 struct ws_py_code_key {
 	uint64_t name, file, table;
-	uint64_t text[2]; /* how the name begins: when all of an object's parts are freed, all may come to lie in the same places
-			     again */
+	uint64_t text[2]; /* length and hash of the name: when all of an object's parts are freed, all may come to lie in the same
+			     places again. (Names of code are interned, so their hash has been taken.) */
 	int32_t first_line, spare;
 };
 /* Keys of `n` code objects (at most WS_PY_PIECES) in one read; returns how many came out. `raw` is room for n * WS_PY_KEY_BYTES. */

@@ -12,9 +12,6 @@
 
 #define FRAME_BYTES 80 /* of an interpreter frame, as far as anything is read from it */
 #define OBJECT_BYTES 112
-#define OWNER_GENERATOR 1
-#define OWNER_FRAME_OBJECT 2
-#define OWNER_INTERPRETER 3 /* and above: the frame that the evaluator pushes for itself */
 
 static uint64_t load64(const uint8_t *p)
 {
@@ -89,25 +86,35 @@ static uint64_t first_frame(const struct ws_py_layout *l, const struct ws_py_mem
 	return p;
 }
 
-/* False for a frame that the evaluator pushes for itself: it ends the frames of one call of it. */
-static bool take_frame(const struct ws_py_layout *l, const uint8_t *p, struct ws_py_frame *out)
+void ws_py_take(const struct ws_py_layout *l, struct ws_py_taken *t, uint64_t code, int32_t at, uint32_t owner)
+{
+	uint32_t flags = l->chain == WS_PY_OBJECTS || (l->version == 0x030b && owner) ? WS_PY_ENTRY : 0;
+
+	if (l->version < 0x030c || owner < WS_PY_OWNER_INTERPRETER) {
+		t->out[t->n++] = (struct ws_py_frame){code, at, flags};
+		return;
+	}
+	/* A frame that the evaluator pushes for itself ends the frames of one call of it. */
+	if (t->n > t->entry)
+		t->out[t->n - 1].flags |= WS_PY_ENTRY;
+	else
+		t->out[t->n++] = (struct ws_py_frame){.at = -1, .flags = WS_PY_ENTRY | WS_PY_NONE};
+	t->entry = t->n;
+}
+
+static void take_frame(const struct ws_py_layout *l, const uint8_t *p, struct ws_py_taken *t)
 {
 	uint64_t code = load64(p + l->frame_code) & ~UINT64_C(7),
 		 at = load64(p + l->frame_at); /* the low bits are tags, from 3.14 on */
 	int64_t offset = (int64_t)(at - code - l->code_start);
 
-	if (l->version >= 0x030c && p[l->frame_owner] >= OWNER_INTERPRETER)
-		return false;
-	out->code = code;
-	out->at = offset >= 0 && offset < INT32_MAX ? (int32_t)offset : -1;
-	out->flags = l->version == 0x030b && p[l->frame_owner] ? WS_PY_ENTRY : 0;
-	return true;
+	ws_py_take(l, t, code, offset >= 0 && offset < INT32_MAX ? (int32_t)offset : -1, p[l->frame_owner]);
 }
 
 static size_t walk_frames(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, struct ws_py_walk *w,
 			  struct ws_py_frame *out, size_t most, bool *truncated)
 {
-	size_t n = 0, entry = 0;
+	struct ws_py_taken t = {.out = out};
 	int last = 0;
 	bool ok;
 	uint64_t at = first_frame(l, m, state, &ok);
@@ -118,25 +125,24 @@ static size_t walk_frames(const struct ws_py_layout *l, const struct ws_py_memor
 	for (size_t step = 0; at; step++) {
 		const uint8_t *p = step < 2 * most ? fetch(w, m, at, &last) : NULL;
 
-		if (!p || n >= most) {
+		if (!p || t.n >= most) {
 			*truncated = true;
 			break;
 		}
-		if (take_frame(l, p, &out[n])) {
-			n++;
-		} else {
-			if (n > entry)
-				out[n - 1].flags |= WS_PY_ENTRY;
-			else
-				out[n++] = (struct ws_py_frame){.at = -1, .flags = WS_PY_ENTRY | WS_PY_NONE};
-			entry = n;
-		}
+		take_frame(l, p, &t);
 		at = load64(p + l->frame_previous);
 	}
-	return n;
+	return t.n;
 }
 
 /* ---- frame objects ---- */
+
+int32_t ws_py_object_at(const struct ws_py_layout *l, int32_t index)
+{
+	if (index < 0 || index > INT32_MAX / 2)
+		return -1;
+	return l->version >= 0x030a ? index * 2 : index;
+}
 
 static void read_ahead(const struct ws_py_memory *m, struct ws_py_walk *w)
 {
@@ -173,18 +179,12 @@ static size_t walk_objects(const struct ws_py_layout *l, const struct ws_py_memo
 	read_ahead(m, w);
 	while (at) {
 		const uint8_t *p = n < most && !(at & 7) ? fetch_object(w, m, at, &hint, room) : NULL;
-		int32_t index;
 
 		if (!p) {
 			*truncated = true;
 			break;
 		}
-		index = load32(p + l->frame_at);
-		out[n++] = (struct ws_py_frame){.code = load64(p + l->frame_code),
-						.at = index < 0 || index > INT32_MAX / 2 ? -1
-						      : l->version >= 0x030a		 ? index * 2
-											 : index,
-						.flags = WS_PY_ENTRY};
+		out[n++] = (struct ws_py_frame){load64(p + l->frame_code), ws_py_object_at(l, load32(p + l->frame_at)), WS_PY_ENTRY};
 		/* The outermost ones are kept when there are too many. */
 		met[met_n++ % WS_PY_PIECES] = at;
 		at = load64(p + l->frame_previous);

@@ -56,6 +56,7 @@ bool ws_in_child(void (*work)(int fd, void *arg), void *arg, unsigned seconds, s
 void ws_look_kernel(struct ws_finding *f);
 void ws_look_clock(struct ws_finding *f);
 void ws_look_perf(struct ws_finding *f);
+void ws_look_bpf(struct ws_finding *f);
 void ws_look_tracefs(struct ws_finding *f);
 void ws_look_ptrace(struct ws_finding *f);
 void ws_look_proc(struct ws_finding *f);

@@ -3,10 +3,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <linux/perf_event.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -121,6 +124,43 @@ void ws_look_perf(struct ws_finding *f)
 			 strerror(whole));
 		ws_fix(f, "as root: sysctl kernel.perf_event_paranoid=0, or give the capability PERFMON");
 	}
+}
+
+/* Load a program that does nothing, as profile would one that reads Python's frames; 0 or errno. */
+static int try_program(void)
+{
+	struct bpf_insn code[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = 1}, {.code = BPF_JMP | BPF_EXIT}};
+	union bpf_attr a;
+	long fd;
+
+	memset(&a, 0, sizeof(a));
+	a.prog_type = BPF_PROG_TYPE_PERF_EVENT;
+	a.insns = (uintptr_t)code;
+	a.insn_cnt = WS_COUNT(code);
+	a.license = (uintptr_t) "Dual BSD/GPL";
+	fd = syscall(SYS_bpf, BPF_PROG_LOAD, &a, sizeof(a));
+	if (fd < 0)
+		return errno;
+	close((int)fd);
+	return 0;
+}
+
+void ws_look_bpf(struct ws_finding *f)
+{
+	int error = try_program();
+
+	if (!error) {
+		ws_found(f, WS_HEALTH_OK, "the kernel takes programs for perf events: Python frames come with the samples of the CPU");
+		return;
+	}
+	ws_found(f, WS_HEALTH_DEGRADED,
+		 "the kernel takes no programs for perf events (%s): Python frames are recorded by a signal to each thread that runs, which costs a second "
+		 "interrupt a sample",
+		 strerror(error));
+	if (error == EPERM || error == EACCES)
+		ws_fix(f, "run it as root, or give the capabilities BPF and PERFMON (in a container: --cap-add, and a seccomp profile that allows bpf)");
+	else if (error == ENOSYS)
+		ws_fix(f, "use a kernel with CONFIG_BPF_SYSCALL");
 }
 
 void ws_look_tracefs(struct ws_finding *f)

@@ -27,6 +27,7 @@ const struct ws_check ws_checks[] = {
 	{"/proc", ws_look_proc},
 	{"limits", ws_look_limits},
 	{"perf events", ws_look_perf},
+	{"kernel programs", ws_look_bpf},
 	{"tracepoints", ws_look_tracefs},
 	{"ptrace", ws_look_ptrace},
 	{"container", ws_look_container},

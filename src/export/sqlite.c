@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "export/formats.h"
+#include "export/sqlite_value.h"
 
 struct sqlite_writer {
 	struct ws_xwriter w;
@@ -170,28 +171,7 @@ static int feed_eof(sqlite3_vtab_cursor *base)
 
 static int feed_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int at)
 {
-	const struct ws_xcell *c = &((struct feed_cursor *)base)->cells[at];
-
-	switch (c->kind) {
-	case WS_X_INT:
-	case WS_X_UINT:
-		sqlite3_result_int64(out, c->i);
-		break;
-	case WS_X_STRING:
-		sqlite3_result_int64(out, c->id);
-		break;
-	case WS_X_REAL:
-		sqlite3_result_double(out, c->r);
-		break;
-	case WS_X_TEXT:
-		sqlite3_result_text64(out, c->s, c->n, SQLITE_STATIC, SQLITE_UTF8);
-		break;
-	case WS_X_BLOB:
-		sqlite3_result_blob64(out, c->s, c->n, SQLITE_STATIC);
-		break;
-	case WS_X_NULL:
-		break; /* what a result is from the start */
-	}
+	ws_sqlite_give(out, &((struct feed_cursor *)base)->cells[at]);
 	return SQLITE_OK;
 }
 

@@ -128,12 +128,15 @@ static int export_pids(struct ws_export *x, struct ws_err *e)
 			   (uint32_t)v[ws_process_name]);
 	ws_cursor_close(c);
 	sort_winners(&w);
-	for (size_t i = 0; !rc && i < w.n; i++)
-		rc = ws_export_row(x,
-				   (struct ws_xcell[]){ws_x_int((int64_t)w.v[i].number),
-						       ws_x_int((int64_t)(w.v[i].number >> 24 & 0xffffff)),
-						       ws_x_text(x, w.v[i].text)},
-				   e);
+	for (size_t i = 0; !rc && i < w.n; i++) {
+		uint64_t pid = w.v[i].number >> 24 & 0xffffff;
+
+		if (pid || w.v[i].text) /* neither: what an imported file says of no process */
+			rc = ws_export_row(x,
+					   (struct ws_xcell[]){ws_x_int((int64_t)w.v[i].number), ws_x_int((int64_t)pid),
+							       ws_x_text(x, w.v[i].text)},
+					   e);
+	}
 	free(w.v);
 	return rc;
 }

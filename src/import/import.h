@@ -48,6 +48,7 @@ int ws_import(const struct ws_import_request *q, unsigned long long *rows, struc
  * before. For ws_report_foreign. NULL with a message.
  */
 struct ws_report *ws_import_open(const char *path, struct ws_err *e);
-extern bool ws_import_anew; /* import again what the cache has */
+extern bool ws_import_anew;  /* import again what the cache has */
+extern bool ws_import_quiet; /* no lines about what was left out; the report has them */
 
 #endif

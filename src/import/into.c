@@ -79,7 +79,7 @@ uint32_t ws_into_thread(struct ws_into *o, uint32_t process, uint64_t tid, uint6
 	if (found) {
 		if (start < o->threads[id - 1].start)
 			o->threads[id - 1].start = start;
-		if (start < p->start)
+		if (start < p->start && !p->told)
 			p->start = start;
 		return id;
 	}
@@ -89,7 +89,7 @@ uint32_t ws_into_thread(struct ws_into *o, uint32_t process, uint64_t tid, uint6
 	}
 	ws_grow(o->threads, o->thread_cap, o->thread_count + 1);
 	o->threads[o->thread_count++] = (struct ws_into_thread){.process = process, .tid = (uint32_t)tid, .start = start};
-	if (start < p->start)
+	if (start < p->start && !p->told)
 		p->start = start;
 	id = (uint32_t)o->thread_count;
 	ws_map_set(&o->thread_ids, key, id);

@@ -20,6 +20,7 @@ struct ws_into_process {
 	uint32_t name, exe, cmdline; /* strings */
 	uint64_t start;
 	uint8_t origin;
+	bool told; /* the file told its start: threads do not make it earlier */
 };
 
 struct ws_into_thread {

@@ -40,6 +40,12 @@ static uint32_t place(struct ws_trace *t, enum ws_trace_arg a, const struct ws_j
 	return v;
 }
 
+/* How the row of anything on a GPU starts: when, where, whose. */
+#define ON_GPU(t, ev)                                                                                                   \
+	.start = (ev)->start, .device = place(t, WS_A_DEVICE, &(ev)->pid), .context = ws_trace_u32(t, WS_A_CONTEXT, 0), \
+	.green_context = WS_NO_U32, .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32),                        \
+	.process = ws_trace_main_process(t)
+
 static uint64_t external(struct ws_trace *t)
 {
 	uint64_t id = ws_trace_u64(t, WS_A_EXTERNAL, WS_NO_U64);
@@ -209,16 +215,20 @@ static void put_collective(struct ws_trace *t, const struct ws_event *ev, uint32
 
 static void kernel(struct ws_trace *t, struct ws_event *ev)
 {
-	uint32_t process = ws_trace_main_process(t), correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32), full;
-	struct ws_row_cuda_kernel k = {.launch_type = WS_NO_U32,
-				       .cache_config = WS_NO_U32,
-				       .executed_shared = WS_NO_U32,
-				       .shared_limit = WS_NO_U32,
-				       .cluster_policy = WS_NO_U32,
-				       .max_cluster = WS_NO_U32,
-				       .active_clusters = WS_NO_U32,
-				       .shared_percent = WS_NO_U32,
-				       .green_context = WS_NO_U32};
+	struct ws_row_cuda_kernel k = {
+	    ON_GPU(t, ev),
+	    .end = ws_trace_end(t, ev),
+	    .stream = place(t, WS_A_STREAM, &ev->tid),
+	    .launch_type = WS_NO_U32,
+	    .cache_config = WS_NO_U32,
+	    .executed_shared = WS_NO_U32,
+	    .shared_limit = WS_NO_U32,
+	    .cluster_policy = WS_NO_U32,
+	    .max_cluster = WS_NO_U32,
+	    .active_clusters = WS_NO_U32,
+	    .shared_percent = WS_NO_U32,
+	};
+	uint32_t full;
 	size_t n;
 	const char *name = ws_json_text(&ev->name, &t->scratch, &n);
 	bool ok;
@@ -226,14 +236,7 @@ static void kernel(struct ws_trace *t, struct ws_event *ev)
 
 	full = ws_into_string(t->o, name, n);
 	k.name = kernel_short(t, full, name, n);
-	k.start = ev->start;
-	k.end = ws_trace_end(t, ev);
 	k.demangled = k.mangled = full;
-	k.process = process;
-	k.correlation = correlation;
-	k.device = place(t, WS_A_DEVICE, &ev->pid);
-	k.stream = place(t, WS_A_STREAM, &ev->tid);
-	k.context = ws_trace_u32(t, WS_A_CONTEXT, 0);
 	k.registers = ws_trace_u32(t, WS_A_REGISTERS, 0);
 	k.dynamic_shared = ws_trace_u32(t, WS_A_SHARED, 0); /* static and dynamic together, in the trace */
 	k.graph = ws_trace_u32(t, WS_A_GRAPH, WS_NO_U32);
@@ -250,9 +253,9 @@ static void kernel(struct ws_trace *t, struct ws_event *ev)
 	triple(ws_trace_arg(t, WS_A_GRID), &k.grid_x, &k.grid_y, &k.grid_z);
 	triple(ws_trace_arg(t, WS_A_BLOCK), &k.block_x, &k.block_y, &k.block_z);
 	*(struct ws_row_cuda_kernel *)ws_into_row(t->o, WS_TABLE_cuda_kernel) = k;
-	link_op(t, process, correlation);
+	link_op(t, k.process, k.correlation);
 	if (ws_trace_arg(t, WS_A_COLLECTIVE)->type != WS_J_NONE)
-		put_collective(t, ev, process, correlation);
+		put_collective(t, ev, k.process, k.correlation);
 	note_others(t, "kernels");
 }
 
@@ -299,14 +302,9 @@ static void copy_kinds(const struct ws_event *ev, struct ws_row_cuda_memcpy *m)
 static void memcpy_event(struct ws_trace *t, struct ws_event *ev)
 {
 	struct ws_row_cuda_memcpy m = {
-	    .start = ev->start,
+	    ON_GPU(t, ev),
 	    .end = ws_trace_end(t, ev),
-	    .device = place(t, WS_A_DEVICE, &ev->pid),
-	    .context = ws_trace_u32(t, WS_A_CONTEXT, 0),
-	    .green_context = WS_NO_U32,
 	    .stream = place(t, WS_A_STREAM, &ev->tid),
-	    .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32),
-	    .process = ws_trace_main_process(t),
 	    .bytes = ws_trace_u64(t, WS_A_BYTES, 0),
 	    .src_device = ws_trace_u32(t, WS_A_FROM_DEVICE, WS_NO_U32),
 	    .src_context = WS_NO_U32,
@@ -329,14 +327,9 @@ static void memset_event(struct ws_trace *t, struct ws_event *ev)
 {
 	const char *open = memchr(ev->name.s, '(', ev->name.n);
 	struct ws_row_cuda_memset m = {
-	    .start = ev->start,
+	    ON_GPU(t, ev),
 	    .end = ws_trace_end(t, ev),
-	    .device = place(t, WS_A_DEVICE, &ev->pid),
-	    .context = ws_trace_u32(t, WS_A_CONTEXT, 0),
-	    .green_context = WS_NO_U32,
 	    .stream = place(t, WS_A_STREAM, &ev->tid),
-	    .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32),
-	    .process = ws_trace_main_process(t),
 	    .bytes = ws_trace_u64(t, WS_A_BYTES, 0),
 	    .graph_node = ws_trace_u64(t, WS_A_GRAPH_NODE, WS_NO_U64),
 	    .mem_kind = open ? mem_kind(open + 1, (size_t)(ev->name.s + ev->name.n - open - 1)) : WS_NO_U32,
@@ -353,14 +346,9 @@ static void sync_event(struct ws_trace *t, struct ws_event *ev)
 	static const char *const kinds[] = {"Unknown", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
 	const struct ws_json_value *kind = ws_trace_arg(t, WS_A_SYNC_KIND);
 	struct ws_row_cuda_sync s = {
-	    .start = ev->start,
+	    ON_GPU(t, ev),
 	    .end = ws_trace_end(t, ev),
-	    .device = place(t, WS_A_DEVICE, &ev->pid),
-	    .context = ws_trace_u32(t, WS_A_CONTEXT, 0),
-	    .green_context = WS_NO_U32,
 	    .stream = ws_trace_u32(t, WS_A_STREAM, WS_NO_U32),
-	    .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32),
-	    .process = ws_trace_main_process(t),
 	    .event = ws_trace_u32(t, WS_A_WAIT_EVENT, WS_NO_U32),
 	    .event_sync = ws_trace_u64(t, WS_A_WAIT_RECORD, WS_NO_U64),
 	};
@@ -380,13 +368,8 @@ static void record_event(struct ws_trace *t, struct ws_event *ev)
 	struct ws_row_cuda_event *row = ws_into_row(t->o, WS_TABLE_cuda_event);
 
 	*row = (struct ws_row_cuda_event){
-	    .start = ev->start,
-	    .device = place(t, WS_A_DEVICE, &ev->pid),
-	    .context = ws_trace_u32(t, WS_A_CONTEXT, 0),
-	    .green_context = WS_NO_U32,
+	    ON_GPU(t, ev),
 	    .stream = place(t, WS_A_STREAM, &ev->tid),
-	    .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32),
-	    .process = ws_trace_main_process(t),
 	    .event = ws_trace_u32(t, WS_A_EVENT_ID, 0),
 	    .time = ev->start,
 	    .event_sync = ws_trace_u64(t, WS_A_CORRELATION, WS_NO_U64),

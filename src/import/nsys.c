@@ -9,9 +9,9 @@
  * Times stay as they are to the nanosecond: they are shifted so that none is negative, and the fact session.zero says where the
  * file's zero lies. Exports of ours get back the session clock that they were recorded on.
  *
- * The database is not trusted: it is opened read-only and defensive, virtual tables are not touched, values are bounded. Views under
- * a known name are read, since people keep filtered copies of a trace so, but only as far as a file of this size could have rows, and
- * as long as rows keep coming: what a view computes is the file's to say.
+ * The database is not trusted: it is opened read-only and defensive, virtual tables are not touched, values are bounded. Views
+ * under a known name are read, since people keep filtered copies of a trace so, but only as far as a file of this size could have
+ * rows, and as long as rows keep coming: what a view computes is the file's to say.
  */
 #include "import/nsys.h"
 
@@ -26,7 +26,7 @@
 #include "import/formats.h"
 
 enum { MOST_VALUE = 16 << 20, MOST_TABLES = 2048, MOST_NUMBERED = 4 << 20 };
-enum { PER_STEP = 1 << 20 }; /* instructions of SQLite's machine between two questions whether to go on */
+enum { PER_STEP = 1 << 20 };	  /* instructions of SQLite's machine between two questions whether to go on */
 #define SHIFT (UINT64_C(1) << 42) /* over an hour: events before the zero of a file are as old as that at most */
 
 /* ---- the database ---- */
@@ -242,8 +242,8 @@ static uint64_t value_of(struct ws_nsys *n, sqlite3_stmt *s, const struct ws_col
 	case WS_T_THREAD:
 	case WS_T_NTHREAD:
 		return ws_nsys_thread(n, sqlite3_column_int64(s, column), at);
-	case WS_T_PROCESS:
-		return ws_nsys_process(n, sqlite3_column_int64(s, column), at);
+	case WS_T_PROCESS: /* a bare pid is for the table's own code to understand */
+		return sqlite3_column_int64(s, column) >> 24 ? ws_nsys_process(n, sqlite3_column_int64(s, column), at) : 0;
 	case WS_T_F64:
 		r = sqlite3_column_double(s, column);
 		memcpy(&bits, &r, 8);
@@ -265,7 +265,8 @@ static void plan_columns(struct plan *p, sqlite3_stmt *s, enum ws_table t)
 	p->end = ws_table_end(t);
 	for (uint32_t c = 0; c < d->column_count; c++) {
 		const struct ws_column_desc *column = &d->columns[c];
-		bool bare = column->type == WS_T_PROCESS && !strcmp(column->sqlite, "processId"); /* a pid: for the caller to read */
+		bool bare =
+		    column->type == WS_T_PROCESS && !strcmp(column->sqlite, "processId"); /* a pid: for the caller to read */
 
 		p->from[c] = (int8_t)(*column->sqlite && !bare ? ws_nsys_column(s, column->sqlite) : -1);
 	}

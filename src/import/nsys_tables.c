@@ -41,6 +41,7 @@ static void read_images(struct ws_nsys *n, struct ws_map *ids)
 		p->parent = (uint32_t)ws_map_get(ids, (uint64_t)ws_nsys_int(s, parent, 0), NULL);
 		p->ppid = (uint32_t)ws_nsys_int(s, ppid, 0);
 		p->start = ws_nsys_time(n, s, start);
+		p->told = true;
 		p->origin = (uint8_t)ws_nsys_int(s, origin, 0);
 		p->exe = ws_nsys_text(n, s, exe);
 		p->cmdline = ws_nsys_text(n, s, cmdline);
@@ -534,7 +535,8 @@ static void find_cuda_processes(struct ws_nsys *n)
 			sqlite3_finalize(s);
 			s = ws_nsys_select(n, "SELECT DISTINCT globalPid FROM \"%w\"", work[i]);
 			while (ws_nsys_step(n, s, work[i]))
-				add_cuda_process(n, ws_nsys_process(n, sqlite3_column_int64(s, 0), WS_NO_TIME));
+				if (sqlite3_column_int64(s, 0)) /* null: not told */
+					add_cuda_process(n, ws_nsys_process(n, sqlite3_column_int64(s, 0), WS_NO_TIME));
 		}
 		sqlite3_finalize(s);
 	}

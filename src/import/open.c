@@ -24,7 +24,7 @@
 
 #define MOST_BYTES (UINT64_C(8) << 30)
 
-bool ws_import_anew;
+bool ws_import_anew, ws_import_quiet;
 
 /* Make a folder with its parents, private. */
 static int make_folder(char *path)
@@ -62,13 +62,18 @@ static char *cached_name(const char *folder, const char *path, const struct stat
 	uint64_t facts[] = {(uint64_t)st->st_dev,	  (uint64_t)st->st_ino,		 (uint64_t)st->st_size,
 			    (uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec, (uint64_t)st->st_ctim.tv_sec,
 			    (uint64_t)st->st_ctim.tv_nsec};
-	struct stat self = {0};
+	char *log = ws_format("%s-wal", path); /* where a database has its latest rows */
+	struct stat self = {0}, beside = {0};
 	XXH128_hash_t h;
 	uint64_t build[2], name;
 
 	(void)!stat("/proc/self/exe", &self); /* another build may import better */
 	build[0] = (uint64_t)self.st_size;
 	build[1] = (uint64_t)self.st_mtim.tv_sec * 1000000000u + (uint64_t)self.st_mtim.tv_nsec;
+	if (!stat(log, &beside))
+		facts[2] ^= (uint64_t)beside.st_size << 32 ^
+			    ((uint64_t)beside.st_mtim.tv_sec * 1000000000u + (uint64_t)beside.st_mtim.tv_nsec);
+	free(log);
 	h = XXH3_128bits_withSeed(facts, sizeof(facts), XXH3_64bits(build, sizeof(build)));
 	name = XXH3_64bits_withSeed(real ? real : path, strlen(real ? real : path), h.high64);
 	free(real);
@@ -144,7 +149,8 @@ static struct ws_report *open_as(const char *file, const char *path, struct ws_e
 
 static int import_to(const char *path, const char *output, struct ws_err *e)
 {
-	struct ws_import_request q = {.files = &path, .count = 1, .output = output, .overwrite = true, .progress = true};
+	struct ws_import_request q = {
+	    .files = &path, .count = 1, .output = output, .overwrite = true, .progress = true, .quiet = ws_import_quiet};
 
 	return ws_import(&q, NULL, e);
 }

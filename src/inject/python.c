@@ -146,6 +146,8 @@ static bool find_interpreter(void)
 
 static uint32_t how(void)
 {
+	if (ws_python.looked_into)
+		return WS_PYTHON_LOOKED_INTO;
 	return ws_python.signals || ws_python.timers ? WS_PYTHON_SIGNALS : WS_PYTHON_HANDLER_TAKEN;
 }
 
@@ -171,8 +173,13 @@ bool ws_python_begin(void)
 	if (!find_interpreter())
 		return false;
 	ws_python.timers = ws_rt->features & WS_FEATURE_SAMPLE; /* perf events are refused: the sampling hook has the signal */
+	/* The recorder's program goes by thread numbers of its own namespace, or the outermost. */
+	ws_python.looked_into = ws_rt->features & WS_FEATURE_PYTHON_BPF &&
+				(ws_rt->features & WS_FEATURE_PYTHON_ANY_NS || ws_rt->home->pid_ns == ws_rt->arena->recorder_pid_ns);
 	if (ws_python.timers)
 		ws_sample_hook = ws_python_timer;
+	else if (ws_python.looked_into)
+		(void)0;
 	else if (ws_rt->features & WS_FEATURE_PYTHON_SAMPLES)
 		ws_python_signal_take();
 	if (ws_rt->features & WS_FEATURE_PYTHON_CUDA)
@@ -189,6 +196,22 @@ static __attribute__((constructor)) void ws_python_init(void)
 }
 
 /* ---- threads ---- */
+
+static uint64_t cookie(void)
+{
+	uint64_t pid = (uint64_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
+
+	if (ws_python.cookie_pid != pid) { /* also in a forked child, whose parent's cookie this was */
+		ws_python.cookie = (ws_rt_ticks() ^ pid << 40 ^ (uintptr_t)ws_rt->home) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+		ws_python.cookie_pid = pid;
+	}
+	return ws_python.cookie;
+}
+
+static uint64_t thread_state(void)
+{
+	return (uint64_t)(uintptr_t)ws_python.gilstate_thread();
+}
 
 static struct ws_python_thread *new_thread(void)
 {
@@ -207,11 +230,14 @@ static struct ws_python_thread *new_thread(void)
 	}
 	ws_sys(SYS_madvise, p, WS_PYTHON_THREAD_BYTES, MADV_WIPEONFORK, 0, 0, 0);
 	t->python = (void *)p;
+	((struct ws_python_thread *)p)->now = (struct ws_python_beacon){.cookie = ws_python_cookie(cookie(), t->tid), .state = thread_state()};
 	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_PYTHON);
 	if (r) {
 		r->rec = ws_rec_head(WS_REC_PYTHON_THREAD, sizeof(*r), ws_python.layout.version, how());
 		r->time = ws_rt_ticks();
 		r->runtime = ws_python.runtime;
+		r->cookie = ws_python.cookie;
+		r->beacon = (uint64_t)p + offsetof(struct ws_python_thread, now);
 		ws_rt_commit(t, r, sizeof(*r));
 	}
 	ws_rt_leave(t);
@@ -262,10 +288,11 @@ static void taken(void)
 	if (!p)
 		return;
 	ws_python_functions();
+	p->now.state = thread_state();
 	now = ws_rt_ticks();
-	wait = p->wait_start;
-	p->wait_start = 0;
-	p->hold_start = now;
+	wait = p->now.wait_start;
+	p->now.wait_start = 0;
+	p->now.hold_start = now;
 	if (wait) {
 		flush_short(p);
 		tell_span(WS_GIL_WAITS, wait, now);
@@ -279,11 +306,14 @@ static void dropped(void)
 	struct ws_python_thread *p = ws_python_this_thread();
 	uint64_t now, start;
 
-	if (!p || !p->hold_start)
+	if (!p)
+		return;
+	p->now.state = thread_state(); /* none any more, when the thread gives it up with the GIL */
+	if (!p->now.hold_start)
 		return;
 	now = ws_rt_ticks();
-	start = p->hold_start;
-	p->hold_start = 0;
+	start = p->now.hold_start;
+	p->now.hold_start = 0;
 	if (p->short_start) {
 		p->short_end = now;
 		if (now - p->short_start > SHORT_TICKS(LONG_MS * 1000000ull))
@@ -349,8 +379,8 @@ static WS_NOINLINE void waits(const void *cond, const _Atomic uintptr_t *which)
 	struct ws_python_thread *p =
 	    (uintptr_t)cond == atomic_load_explicit(which, memory_order_relaxed) ? ws_python_this_thread() : NULL;
 
-	if (p && !p->wait_start)
-		p->wait_start = ws_rt_ticks();
+	if (p && !p->now.wait_start)
+		p->now.wait_start = ws_rt_ticks();
 }
 
 WS_EXPORT int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until);

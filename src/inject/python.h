@@ -35,7 +35,7 @@ struct ws_python_code { /* of the table of codes that a thread has told */
 
 /* What the hook keeps for a thread; in pages of its own that a fork wipes. */
 struct ws_python_thread {
-	uint64_t hold_start, wait_start; /* ticks; 0: it does not */
+	struct ws_python_beacon now;
 	uint64_t short_start, short_end; /* short holds, not recorded yet */
 	uint32_t numbers, used, serial;	 /* codes told; slots taken; samples */
 	uint32_t at_work;		 /* the sampler is writing */
@@ -61,6 +61,9 @@ struct ws_python { /* of the process; survives a fork, since the child runs the 
 	_Atomic uintptr_t gil_cond, gil_switch_cond;
 	void *library; /* the interpreter's, where it was loaded by dlopen: its symbols are found there. NULL: they are global */
 	bool signals, timers; /* our handler is there; the sampling hook asks instead */
+	bool looked_into;     /* neither: the kernel reads the frames */
+	uint64_t cookie;      /* of process `cookie_pid`; see ws_python_cookie */
+	uint64_t cookie_pid;
 };
 extern struct ws_python ws_python WS_HIDDEN;
 

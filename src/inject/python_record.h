@@ -1,5 +1,5 @@
 /*
- * python_record.h - records of the Python hook. All of a thread's come in the ring of its sampler (rt.h), so that code is told
+ * python_record.h - records of the Python hook. All of a thread's samples come in the ring of its sampler (rt.h), so that code is told
  * before frames refer to it.
  */
 #ifndef WS_PYTHON_RECORD_H
@@ -15,12 +15,27 @@ struct ws_rec_python_seen {
 enum ws_python_seen {
 	WS_PYTHON_SIGNALS = 1,	     /* a signal to a thread has its frames recorded */
 	WS_PYTHON_HANDLER_TAKEN = 2, /* not: the program handles that signal itself */
+	WS_PYTHON_LOOKED_INTO = 3,   /* the kernel reads them at each sample: there is no signal */
 };
 
-/* The thread took the GIL for the first time: from now on it may be signalled. */
+/* What the hook keeps of a thread for whoever looks into it while it runs. */
+struct ws_python_beacon {
+	uint64_t cookie; /* of the thread: what lies elsewhere, or later in the same place, does not have it */
+	uint64_t hold_start, wait_start; /* ticks since when it holds the GIL and waits for it; 0: it does not */
+	uint64_t state; /* its PyThreadState, as it was when it last took or dropped the GIL; 0: none */
+};
+
+/* The cookie of thread `tid` (as its own namespace calls it) of a process. */
+static inline uint64_t ws_python_cookie(uint64_t process, uint32_t tid)
+{
+	return process ^ (uint64_t)tid << 32;
+}
+
+/* The thread took the GIL for the first time: from now on it may be signalled, or looked into. */
 struct ws_rec_python_thread {
 	struct ws_rec rec; /* as above: a forked child runs the interpreter that its parent has told of */
 	uint64_t time, runtime;
+	uint64_t cookie, beacon; /* of the process; where the thread's struct ws_python_beacon lies */
 };
 
 /* A code object met for the first time: name, file, then its line table or the beginning of it. */

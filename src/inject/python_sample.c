@@ -208,7 +208,7 @@ static uint32_t gil_state(const struct ws_python_thread *p)
 {
 	if (!atomic_load_explicit(&ws_python.gil_cond, memory_order_relaxed))
 		return WS_GIL_UNKNOWN;
-	return p->wait_start ? WS_GIL_WAITS : p->hold_start ? WS_GIL_HOLDS : WS_GIL_NONE;
+	return p->now.wait_start ? WS_GIL_WAITS : p->now.hold_start ? WS_GIL_HOLDS : WS_GIL_NONE;
 }
 
 /* As much of the stack as there is: page by page. */

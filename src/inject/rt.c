@@ -706,7 +706,9 @@ void *ws_rt_reserve_slow(struct ws_thread *t, size_t bytes, enum ws_loss_kind lo
 	n->chunk = c;
 	n->cur = (char *)c + sizeof(*c);
 	n->end = (char *)c + WS_CHUNK_SIZE;
-	wake_recorder(a);
+	/* A sample takes half a chunk: waking for each would cost more than the sample, and the recorder comes round by itself. */
+	if (n != &t->nest[WS_NEST_SAMPLER] || !(++n->spare % 16))
+		wake_recorder(a);
 	return n->cur;
 }
 

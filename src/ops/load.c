@@ -7,7 +7,7 @@
 #include "ops/ops.h"
 
 /* What the profiler itself does, and names that PyTorch leaves out. */
-static bool is_hidden(const char *name)
+bool ws_ops_is_hidden(const char *name)
 {
 	static const char *const hidden[] = {"[memory]",
 					     "[OutOfMemory]",
@@ -24,14 +24,14 @@ static bool is_hidden(const char *name)
 	return false;
 }
 
-static struct ws_ops_event *add(struct ws_ops *o)
+struct ws_ops_event *ws_ops_add(struct ws_ops *o)
 {
 	ws_grow(o->events, o->cap, o->count + 1);
 	o->events[o->count] = (struct ws_ops_event){.parent = WS_OPS_NONE};
 	return &o->events[o->count++];
 }
 
-static uint64_t owner_key(uint64_t process, uint64_t external)
+uint64_t ws_ops_owner_key(uint64_t process, uint64_t external)
 {
 	return process << 48 ^ external;
 }
@@ -70,7 +70,7 @@ static int check_steps(const char *steps, struct ws_err *e)
 }
 
 /* Is the moment in one of the steps asked for? All are, when none was asked for. */
-static bool in_steps(const struct ws_ops *o, uint32_t process, uint64_t at)
+bool ws_ops_in_steps(const struct ws_ops *o, uint32_t process, uint64_t at)
 {
 	if (!o->q->steps)
 		return true;
@@ -83,14 +83,13 @@ static bool in_steps(const struct ws_ops *o, uint32_t process, uint64_t at)
 
 static const char step_prefix[] = "ProfilerStep#";
 
-static int load_steps(struct ws_ops *o, struct ws_err *e)
+static int load_op_steps(struct ws_ops *o, struct ws_err *e)
 {
 	struct ws_scan scan = {.table = WS_TABLE_op,
 			       .columns =
 				   WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) | WS_COL(op, name) | WS_COL(op, kind),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
-	bool found = false;
 
 	if (ws_rows_load(o->r, &scan, &rows, e) < 0)
 		return -1;
@@ -109,9 +108,19 @@ static int load_steps(struct ws_ops *o, struct ws_err *e)
 		    .number = strtoull(name + sizeof(step_prefix) - 1, NULL, 10),
 		    .process = ws_who_thread(o->who, (uint32_t)rows.col[ws_op_thread][i])->process,
 		};
-		found |= o->q->steps && step_wanted(o->q->steps, o->steps[o->step_count - 1].number);
 	}
 	ws_rows_free(&rows);
+	return 0;
+}
+
+static int load_steps(struct ws_ops *o, struct ws_err *e)
+{
+	bool found = false;
+
+	if ((ws_ops_from_ranges(o) ? ws_ops_load_range_steps(o, e) : load_op_steps(o, e)) < 0)
+		return -1;
+	for (size_t i = 0; i < o->step_count && o->q->steps; i++)
+		found |= step_wanted(o->q->steps, o->steps[i].number);
 	if (!o->q->steps || found)
 		return 0;
 	if (!o->step_count)
@@ -122,14 +131,14 @@ static int load_steps(struct ws_ops *o, struct ws_err *e)
 
 /* ---- events of the CPU ---- */
 
-static uint32_t name_key(const struct ws_ops *o, const char *name, uint32_t id)
+uint32_t ws_ops_name_key(const struct ws_ops *o, const char *name, uint32_t id)
 {
 	return strncmp(name, step_prefix, sizeof(step_prefix) - 1) ? ws_report_string_key(o->r, id) : (uint32_t)WS_OPS_STEP_NAME;
 }
 
 const char *ws_ops_name(const struct ws_ops *o, uint32_t name)
 {
-	return name == WS_OPS_STEP_NAME ? "ProfilerStep*" : ws_report_string(o->r, name, NULL);
+	return name == WS_OPS_STEP_NAME ? "ProfilerStep*" : ws_ops_text(o, name);
 }
 
 static int load_ops(struct ws_ops *o, struct ws_err *e)
@@ -151,16 +160,17 @@ static int load_ops(struct ws_ops *o, struct ws_err *e)
 		const char *name = ws_report_string(o->r, id, NULL);
 		struct ws_ops_event *ev;
 
-		if (rows.col[ws_op_end][i] == WS_NO_TIME || is_hidden(name) || !in_steps(o, process, rows.col[ws_op_start][i]))
+		if (rows.col[ws_op_end][i] == WS_NO_TIME || ws_ops_is_hidden(name) ||
+		    !ws_ops_in_steps(o, process, rows.col[ws_op_start][i]))
 			continue;
 		if (rows.col[ws_op_kind][i] == WS_OP_PYTHON && !python && !(modules && !strncmp(name, "nn.Module: ", 11)))
 			continue;
-		ev = add(o);
+		ev = ws_ops_add(o);
 		ev->start = rows.col[ws_op_start][i];
 		ev->end = rows.col[ws_op_end][i];
 		ev->thread = thread;
 		ev->process = process;
-		ev->name = name_key(o, name, id);
+		ev->name = ws_ops_name_key(o, name, id);
 		ev->shapes = (uint32_t)rows.col[ws_op_shapes][i];
 		ev->stack = (uint32_t)rows.col[ws_op_stack][i];
 		ev->flops = rows.col[ws_op_flops][i];
@@ -197,10 +207,10 @@ static int load_calls(struct ws_ops *o, struct ws_map *starts, struct ws_err *e)
 		struct ws_ops_event *ev;
 
 		if (o->q->steps)
-			ws_map_set(starts, owner_key(process, rows.col[ws_cuda_api_correlation][i]), start);
-		if (rows.col[ws_cuda_api_end][i] == WS_NO_TIME || !in_steps(o, process, start))
+			ws_map_set(starts, ws_ops_owner_key(process, rows.col[ws_cuda_api_correlation][i]), start);
+		if (rows.col[ws_cuda_api_end][i] == WS_NO_TIME || !ws_ops_in_steps(o, process, start))
 			continue;
-		ev = add(o);
+		ev = ws_ops_add(o);
 		ev->start = start;
 		ev->end = rows.col[ws_cuda_api_end][i];
 		ev->thread = thread;
@@ -239,7 +249,7 @@ static int load_links(struct ws_ops *o, struct ws_map *links, struct ws_err *e)
 	if (ws_rows_load(o->r, &scan, &rows, e) < 0)
 		return -1;
 	for (size_t i = 0; i < rows.rows; i++)
-		ws_map_set(links, owner_key(rows.col[ws_op_link_process][i], rows.col[ws_op_link_correlation][i]),
+		ws_map_set(links, ws_ops_owner_key(rows.col[ws_op_link_process][i], rows.col[ws_op_link_correlation][i]),
 			   rows.col[ws_op_link_external][i]);
 	ws_rows_free(&rows);
 	return 0;
@@ -299,7 +309,7 @@ static int load_gpu_table(struct ws_ops *o, const struct gpu_table *t, const str
 	o->damaged += rows.damaged;
 	for (size_t i = 0; i < rows.rows; i++) {
 		uint64_t start = rows.col[t->start][i], end = rows.col[t->end][i], at = start;
-		uint64_t key = owner_key(rows.col[t->process][i], rows.col[t->correlation][i]);
+		uint64_t key = ws_ops_owner_key(rows.col[t->process][i], rows.col[t->correlation][i]);
 		uint32_t process = (uint32_t)rows.col[t->process][i];
 		struct ws_ops_event *ev;
 		bool found;
@@ -310,9 +320,9 @@ static int load_gpu_table(struct ws_ops *o, const struct gpu_table *t, const str
 		value = ws_map_get(starts, key, &found);
 		if (found) /* work belongs to the step that called it */
 			at = value;
-		if (!in_steps(o, process, at))
+		if (!ws_ops_in_steps(o, process, at))
 			continue;
-		ev = add(o);
+		ev = ws_ops_add(o);
 		ev->start = start;
 		ev->end = end;
 		ev->process = process;
@@ -320,7 +330,7 @@ static int load_gpu_table(struct ws_ops *o, const struct gpu_table *t, const str
 		ev->device_own = ev->device_total = end - start;
 		ev->name = t->name < 0 ? made_name(t, &rows, i) : ws_report_string_key(o->r, (uint32_t)rows.col[t->name][i]);
 		value = ws_map_get(links, key, &found);
-		if (found && (value = ws_map_get(&o->owner, owner_key(process, value), NULL)))
+		if (found && (value = ws_map_get(&o->owner, ws_ops_owner_key(process, value), NULL)))
 			o->events[value - 1].device_own += own_length(o, start, end);
 	}
 	ws_rows_free(&rows);
@@ -352,16 +362,16 @@ static int load_gpu_annotations(struct ws_ops *o, struct ws_err *e)
 		struct ws_ops_event *ev;
 
 		if (strcmp(category, "gpu_user_annotation") || rows.col[ws_slice_end][i] == WS_NO_TIME ||
-		    !in_steps(o, process, rows.col[ws_slice_start][i]))
+		    !ws_ops_in_steps(o, process, rows.col[ws_slice_start][i]))
 			continue;
 		name = ws_report_string(o->r, id, NULL);
-		ev = add(o);
+		ev = ws_ops_add(o);
 		ev->start = rows.col[ws_slice_start][i];
 		ev->end = rows.col[ws_slice_end][i];
 		ev->process = process;
 		ev->kind = WS_OPS_GPU_ANNOTATION;
 		ev->device_own = ev->device_total = ev->end - ev->start;
-		ev->name = name_key(o, name, id);
+		ev->name = ws_ops_name_key(o, name, id);
 	}
 	ws_rows_free(&rows);
 	ws_map_free(&tracks);
@@ -387,7 +397,7 @@ static void load_memory(struct ws_ops *o)
 	while (ws_cursor_next(c, &v)) {
 		uint32_t thread = (uint32_t)v[ws_op_memory_thread], process = ws_who_thread(o->who, thread)->process;
 
-		if (!in_steps(o, process, v[ws_op_memory_start]))
+		if (!ws_ops_in_steps(o, process, v[ws_op_memory_start]))
 			continue;
 		ws_grow(o->memory, o->memory_cap, o->memory_count + 1);
 		o->memory[o->memory_count++] = (struct ws_ops_memory){
@@ -416,7 +426,7 @@ static void find_owners(struct ws_ops *o)
 
 		o->events[i].device_own = 0;
 		if (external != WS_NO_U64 && external)
-			ws_map_set(&o->owner, owner_key(o->events[i].process, external), i + 1);
+			ws_map_set(&o->owner, ws_ops_owner_key(o->events[i].process, external), i + 1);
 	}
 }
 
@@ -430,7 +440,11 @@ int ws_ops_load(struct ws_ops *o, struct ws_err *e)
 	rc = load_steps(o, e);
 	if (!rc && !strcmp(o->q->view, "steps"))
 		return 0;
-	rc = rc < 0 || load_ops(o, e) < 0 || load_calls(o, &starts, e) < 0 || load_links(o, &links, e) < 0 ? -1 : 0;
+	if (!rc && ws_ops_from_ranges(o))
+		rc = ws_ops_load_ranges(o, &links, e);
+	else if (!rc)
+		rc = load_ops(o, e) < 0 || load_links(o, &links, e) < 0 ? -1 : 0;
+	rc = rc < 0 || load_calls(o, &starts, e) < 0 ? -1 : 0;
 	if (!rc) {
 		o->cpu_count = o->count;
 		if (o->count)
@@ -455,4 +469,6 @@ void ws_ops_free(struct ws_ops *o)
 	free(o->memory);
 	free(o->steps);
 	ws_map_free(&o->owner);
+	ws_texts_free(&o->texts);
+	ws_text_free(&o->scratch);
 }

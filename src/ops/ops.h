@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "query/query.h"
 #include "stats/table.h"
+#include "stats/texts.h"
 
 enum ws_ops_kind { WS_OPS_CPU, WS_OPS_ANNOTATION, WS_OPS_PYTHON, WS_OPS_CALL, WS_OPS_GPU, WS_OPS_GPU_ANNOTATION, WS_OPS_MEMORY };
 
@@ -72,13 +73,28 @@ struct ws_ops {
 	size_t memory_count, memory_cap;
 	struct ws_ops_step *steps;
 	size_t step_count, step_cap;
-	struct ws_map owner; /* process and external id -> event + 1 */
-	uint64_t damaged;    /* blocks */
+	struct ws_map owner;   /* process and external id -> event + 1 */
+	struct ws_texts texts; /* names and shapes that are no strings of the report, each with its NUL */
+	struct ws_text scratch;
+	uint64_t damaged; /* blocks */
 };
 
 /* load.c: all events of the report, or of the steps asked for, nested and linked. Returns 0, or -1 with a message. */
 int ws_ops_load(struct ws_ops *o, struct ws_err *e);
 void ws_ops_free(struct ws_ops *o);
+/* For ranges.c: a new event; the key of `owner`; is the moment in a step asked for; names that are not shown; the key of a name. */
+struct ws_ops_event *ws_ops_add(struct ws_ops *o);
+uint64_t ws_ops_owner_key(uint64_t process, uint64_t external);
+bool ws_ops_in_steps(const struct ws_ops *o, uint32_t process, uint64_t at);
+bool ws_ops_is_hidden(const char *name);
+uint32_t ws_ops_name_key(const struct ws_ops *o, const char *name, uint32_t id);
+/* ranges.c: are NVTX ranges to stand for operators? The steps, events and links (call -> event) that they make. 0, or -1 with a
+ * message. */
+bool ws_ops_from_ranges(const struct ws_ops *o);
+int ws_ops_load_range_steps(struct ws_ops *o, struct ws_err *e);
+int ws_ops_load_ranges(struct ws_ops *o, struct ws_map *links, struct ws_err *e);
+/* Text of a string id, or of one that ranges.c made. */
+const char *ws_ops_text(const struct ws_ops *o, uint32_t id);
 /* tree.c: parents, merged duplicates, memory, sums. */
 void ws_ops_nest(struct ws_ops *o);
 

@@ -84,8 +84,8 @@ static void gather(const struct ws_ops *o, struct modules *m, uint32_t *inside)
 }
 
 static const struct ws_column module_columns[] = {
-    {"Module", WS_KIND_TEXT},	 {"Calls", WS_KIND_COUNT},	 {"Operators", WS_KIND_COUNT},
-    {"CPU total", WS_KIND_TIME}, {"Self CPU", WS_KIND_TIME},	 {"CUDA total", WS_KIND_TIME},
+    {"Module", WS_KIND_TEXT},	 {"Calls", WS_KIND_COUNT},	    {"Operators", WS_KIND_COUNT},
+    {"CPU total", WS_KIND_TIME}, {"Self CPU", WS_KIND_TIME},	    {"CUDA total", WS_KIND_TIME},
     {"Self CUDA", WS_KIND_TIME}, {"CPU time avg", WS_KIND_AVERAGE}, {"CUDA time avg", WS_KIND_AVERAGE},
 };
 

@@ -20,6 +20,19 @@ static bool is_range(const struct ws_rows *rows, size_t i)
 	return type == WS_NVTX_PUSHPOP || (type == WS_NVTX_STARTEND && (!other || other == rows->col[ws_nvtx_thread][i]));
 }
 
+static void choose_ranges(struct ws_ranges *g)
+{
+	g->row = ws_malloc(g->rows.rows * sizeof(*g->row));
+	for (size_t i = 0; i < g->rows.rows; i++) {
+		if (!is_range(&g->rows, i))
+			continue;
+		if (g->rows.col[ws_nvtx_end][i] < g->rows.col[ws_nvtx_start][i])
+			g->backwards++;
+		else
+			g->row[g->n++] = (uint32_t)i;
+	}
+}
+
 int ws_ranges_load(const struct ws_report *r, struct ws_ranges *g, struct ws_err *e)
 {
 	struct ws_scan sc = {
@@ -34,15 +47,43 @@ int ws_ranges_load(const struct ws_report *r, struct ws_ranges *g, struct ws_err
 		return ws_fail(e, "%s has more NVTX ranges than can be joined to CUDA calls", ws_report_path(r));
 	if (ws_rows_load(r, &sc, &g->rows, e) < 0)
 		return -1;
-	g->row = ws_malloc(g->rows.rows * sizeof(*g->row));
-	for (size_t i = 0; i < g->rows.rows; i++) {
-		if (!is_range(&g->rows, i))
+	choose_ranges(g);
+	return 0;
+}
+
+int ws_ranges_load_annotations(const struct ws_report *r, struct ws_ranges *g, struct ws_err *e)
+{
+	struct ws_scan sc = {
+	    .table = WS_TABLE_op,
+	    .columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) | WS_COL(op, kind) | WS_COL(op, name),
+	    .time_max = UINT64_MAX,
+	};
+	static const int columns[] = {ws_nvtx_start, ws_nvtx_end,    ws_nvtx_thread, ws_nvtx_end_thread,
+				      ws_nvtx_text,  ws_nvtx_domain, ws_nvtx_type};
+	struct ws_rows from;
+
+	memset(g, 0, sizeof(*g));
+	if (ws_report_rows(r, WS_TABLE_op) >= WS_NO_RANGE)
+		return ws_fail(e, "%s has more operators than can be joined to CUDA calls", ws_report_path(r));
+	if (ws_rows_load(r, &sc, &from, e) < 0)
+		return -1;
+	for (size_t c = 0; c < WS_COUNT(columns); c++)
+		g->rows.col[columns[c]] = ws_calloc(from.rows + 1, sizeof(uint64_t));
+	g->rows.damaged = from.damaged;
+	for (size_t i = 0; i < from.rows; i++) {
+		size_t n = g->rows.rows;
+
+		if (from.col[ws_op_kind][i] != WS_OP_ANNOTATION)
 			continue;
-		if (g->rows.col[ws_nvtx_end][i] < g->rows.col[ws_nvtx_start][i])
-			g->backwards++;
-		else
-			g->row[g->n++] = (uint32_t)i;
+		g->rows.col[ws_nvtx_start][n] = from.col[ws_op_start][i];
+		g->rows.col[ws_nvtx_end][n] = from.col[ws_op_end][i];
+		g->rows.col[ws_nvtx_thread][n] = from.col[ws_op_thread][i];
+		g->rows.col[ws_nvtx_text][n] = from.col[ws_op_name][i];
+		g->rows.col[ws_nvtx_type][n] = WS_NVTX_PUSHPOP;
+		g->rows.rows++;
 	}
+	ws_rows_free(&from);
+	choose_ranges(g);
 	return 0;
 }
 

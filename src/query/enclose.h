@@ -22,6 +22,8 @@ struct ws_ranges {
 
 /* Read push/pop and start/end ranges. A start/end range that ends on another thread encloses nothing and is left out. */
 int ws_ranges_load(const struct ws_report *r, struct ws_ranges *g, struct ws_err *e);
+/* The same of a framework's annotations (record_function), as push/pop ranges of the default domain. */
+int ws_ranges_load_annotations(const struct ws_report *r, struct ws_ranges *g, struct ws_err *e);
 void ws_ranges_free(struct ws_ranges *g);
 
 static inline uint64_t ws_range_get(const struct ws_ranges *g, uint32_t range, int column)

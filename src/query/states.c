@@ -14,7 +14,9 @@
 
 #include "base/mem.h"
 
-enum source { SCHED, GIL, CUDA, OSRT, SOURCES };
+/* BLOCKED rows are moments, not calls with a beginning and an end: they are looked at only where nothing else says what a wait is
+ * for. */
+enum source { SCHED, GIL, CUDA, OSRT, BLOCKED, SOURCES, CALLS = BLOCKED };
 
 static const struct {
 	enum ws_table table;
@@ -35,6 +37,9 @@ static const struct {
      WS_COL(osrt, start) | WS_COL(osrt, end) | WS_COL(osrt, thread) | WS_COL(osrt, name) | WS_COL(osrt, object) |
 	 WS_COL(osrt, path) | WS_COL(osrt, callchain) | WS_COL(osrt, holder),
      ws_osrt_start, ws_osrt_end, ws_osrt_thread},
+    {WS_TABLE_blocked,
+     WS_COL(blocked, start) | WS_COL(blocked, end) | WS_COL(blocked, thread) | WS_COL(blocked, name) | WS_COL(blocked, path),
+     ws_blocked_start, ws_blocked_end, ws_blocked_thread},
 };
 
 struct slice { /* a thread's rows of each table */
@@ -80,6 +85,8 @@ static const struct {
     {"sem_", WS_WAIT_SEMAPHORE},
     {"semop", WS_WAIT_SEMAPHORE},
     {"semtimedop", WS_WAIT_SEMAPHORE},
+    {"futex", WS_WAIT_FUTEX},
+    {"restart_syscall", WS_WAIT_SLEEP}, /* what a sleep is after a stop */
     {"pthread_barrier_", WS_WAIT_BARRIER},
     {"pthread_join", WS_WAIT_JOIN},
     {"pthread_timedjoin", WS_WAIT_JOIN},
@@ -102,6 +109,7 @@ static const struct {
     {"sleep", WS_WAIT_SLEEP},
     {"thrd_sleep", WS_WAIT_SLEEP},
     {"sigsuspend", WS_WAIT_SIGNAL},
+    {"rt_sig", WS_WAIT_SIGNAL},
     {"sigtimedwait", WS_WAIT_SIGNAL},
     {"sigwait", WS_WAIT_SIGNAL},
     {"pause", WS_WAIT_SIGNAL},
@@ -121,6 +129,7 @@ static const char *const io[] = {
     "splice",	 "vmsplice",  "tee",	  "copy_file_range", "send",	 "recv",      "accept",
     "connect",	 "bind",      "listen",	  "socket",	     "shutdown", "fallocate", "posix_fallocate",
     "truncate",	 "ftruncate", "mq_",	  "msgrcv",	     "msgsnd",	 "aio_",      "process_vm_",
+    "io_",	 "getdents",  "rename",	  "unlink",	     "mkdir",
 };
 
 static bool begins(const char *s, const char *prefix)
@@ -157,7 +166,7 @@ const char *ws_wait_name(enum ws_wait w)
 	    [WS_WAIT_CHILD] = "child process", [WS_WAIT_IO] = "I/O",	      [WS_WAIT_POLL] = "poll",
 	    [WS_WAIT_SLEEP] = "sleep",	       [WS_WAIT_SIGNAL] = "signal",   [WS_WAIT_GPU] = "GPU synchronisation",
 	    [WS_WAIT_CUDA] = "CUDA call",      [WS_WAIT_GIL] = "GIL",	      [WS_WAIT_QUEUE] = "run queue",
-	    [WS_WAIT_FAULT] = "kernel",	       [WS_WAIT_CALL] = "other call",
+	    [WS_WAIT_FAULT] = "kernel",	       [WS_WAIT_CALL] = "other call", [WS_WAIT_FUTEX] = "futex",
 	};
 
 	return w < WS_WAITS ? names[w] : names[WS_WAIT_NONE];
@@ -166,7 +175,8 @@ const char *ws_wait_name(enum ws_wait w)
 /* Looked up once a name; several workers may do it at once, with the same result. */
 static uint8_t class_of(const struct ws_states *s, enum source source, size_t i)
 {
-	uint32_t name = (uint32_t)s->rows[source].col[source == CUDA ? ws_cuda_api_name : ws_osrt_name][i];
+	static const int names[SOURCES] = {[CUDA] = ws_cuda_api_name, [OSRT] = ws_osrt_name, [BLOCKED] = ws_blocked_name};
+	uint32_t name = (uint32_t)s->rows[source].col[names[source]][i];
 	uint8_t known = name <= s->strings ? __atomic_load_n(&s->classes[name], __ATOMIC_RELAXED) : 0;
 	const char *text;
 
@@ -366,6 +376,7 @@ struct walk {
 	uint64_t from, to;  /* the window */
 	uint64_t busy_till; /* end of the last CUDA call that waits, of those walked */
 	size_t busy;	    /* the next to look at */
+	size_t blocked;	    /* the same of what threads were found waiting in */
 	uint32_t worker;
 	void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state);
 	void *ctx;
@@ -435,17 +446,34 @@ static void name_holder(const struct walk *w, uint64_t start, uint64_t end, stru
 		st->holder = gil_holder(w->s, ws_who_thread(w->s->who, w->t->thread)->process, start, end);
 }
 
-/* What the thread waits for at `at`. */
-static void find_reason(struct walk *w, uint64_t at, uint64_t after, struct ws_state *st)
+/* The system call that the thread was found in during the wait, as a whole inside of it. Waits come in order. */
+static bool found_blocked(struct walk *w, uint64_t start, uint64_t end, struct ws_state *st)
 {
-	for (enum source k = GIL; k < SOURCES; k++) {
-		size_t i = innermost(w, k, at);
+	uint64_t *const *col = w->s->rows[BLOCKED].col;
+
+	while (w->blocked < w->t->to[BLOCKED] && start_of(w, BLOCKED, w->blocked) < start)
+		w->blocked++;
+	if (w->blocked == w->t->to[BLOCKED] || end_of(w, BLOCKED, w->blocked) > end)
+		return false;
+	st->wait = class_of(w->s, BLOCKED, w->blocked);
+	st->function = (uint32_t)col[ws_blocked_name][w->blocked];
+	st->path = (uint32_t)col[ws_blocked_path][w->blocked];
+	return true;
+}
+
+/* What the thread waits for in [start, end). */
+static void find_reason(struct walk *w, uint64_t start, uint64_t end, uint64_t after, struct ws_state *st)
+{
+	for (enum source k = GIL; k < CALLS; k++) {
+		size_t i = innermost(w, k, start + (end - start) / 2);
 
 		if (i != SIZE_MAX) {
 			describe(w, k, i, st);
 			return;
 		}
 	}
+	if (found_blocked(w, start, end, st))
+		return;
 	st->wait = after == WS_AFTER_UNINTERRUPTIBLE ? WS_WAIT_FAULT : WS_WAIT_NONE;
 }
 
@@ -460,7 +488,7 @@ static void waits(struct walk *w, uint64_t start, uint64_t end, uint64_t ready, 
 	else if (ready > end || ready < start)
 		ready = end;
 	if (start < ready) {
-		find_reason(w, start + (ready - start) / 2, after, &wait);
+		find_reason(w, start, ready, after, &wait);
 		name_holder(w, start, ready, &wait);
 		if (wait.wait == WS_WAIT_NONE && ready < end)
 			wait.waker = waker;
@@ -531,7 +559,7 @@ static enum source next_call(const struct walk *w, const size_t *at)
 {
 	enum source best = SOURCES;
 
-	for (enum source k = GIL; k < SOURCES; k++)
+	for (enum source k = GIL; k < CALLS; k++)
 		if (at[k] < w->t->to[k] && (best == SOURCES || start_of(w, k, at[k]) < start_of(w, best, at[best])))
 			best = k;
 	return best;
@@ -584,6 +612,7 @@ static void walk_thread(struct walk *w, const struct slice *t)
 	w->t = t;
 	w->limit = limit_of(w->s, t->thread);
 	w->busy = t->from[CUDA];
+	w->blocked = t->from[BLOCKED];
 	for (int k = 0; k < SOURCES; k++) {
 		w->open[k].next = t->from[k];
 		w->open[k].end = t->to[k];

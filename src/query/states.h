@@ -4,8 +4,8 @@
  * From scheduling (table sched), calls of the OS runtime, calls of CUDA and waits for Python's GIL. Where a thread's scheduling was
  * recorded, a span on a core is *running*; between two spans the thread waits, and from its wake-up (or from the switch, if it was
  * preempted) it is *runnable*. What it waits for is what it was inside of then, in this order: a wait for the GIL, a CUDA call, the
- * innermost call of the OS runtime. Time on a core inside a CUDA call that waits for the GPU is running too, but says so (`wait` is
- * WS_WAIT_GPU): by default these calls poll.
+ * innermost call of the OS runtime, the system call in which the recorder found it. Time on a core inside a CUDA call that waits
+ * for the GPU is running too, but says so (`wait` is WS_WAIT_GPU): by default these calls poll.
  *
  * Where scheduling was not recorded, a thread waits while it is inside the outermost of such calls, and what it does otherwise is
  * not known (WS_DOING_UNKNOWN): it may run or not.
@@ -39,6 +39,7 @@ enum ws_wait {
 	WS_WAIT_QUEUE, /* a core: it was runnable */
 	WS_WAIT_FAULT, /* in the kernel, not to be interrupted, in no recorded call: a page fault, mostly */
 	WS_WAIT_CALL,  /* another call of the OS runtime */
+	WS_WAIT_FUTEX, /* a lock, condition or the like of a program that does not take them from the C library */
 	WS_WAITS
 };
 const char *ws_wait_name(enum ws_wait w); /* "lock", "GPU synchronisation"... */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "record/python_private.h"
+#include "record/python_bpf.h"
 
 #define CODES_MOST (1u << 20)
 
@@ -71,6 +71,7 @@ static void free_proc(void *slot)
 	if (!p)
 		return;
 	ws_python_close_of(p->py, p);
+	ws_py_told_end(p->py, p);
 	for (at = &p->py->procs; *at; at = &(*at)->next)
 		if (*at == p) {
 			*at = p->next;
@@ -105,7 +106,19 @@ static struct ws_py_proc *proc_of(struct ws_stream *s, bool make)
 
 static void say_seen(struct ws_stream *s, uint16_t version, uint32_t how)
 {
-	if (how == WS_PYTHON_HANDLER_TAKEN && s->proc->drain->python->o.sampling)
+	const struct ws_python *py = s->proc->drain->python;
+
+	if (!py->o.sampling)
+		return;
+	if (how == WS_PYTHON_LOOKED_INTO)
+		ws_stream_diagnostic(s, WS_INFO, "python", "CPython %u.%u: frames are read in the kernel, with the samples of the CPU.",
+				     version >> 8, version & 255u);
+	if (how == WS_PYTHON_SIGNALS && py->bpf_error)
+		ws_stream_diagnostic(s, WS_INFO, "python",
+				     "CPython %u.%u: frames are recorded by a signal to its threads; reading them in the kernel would cost "
+				     "less, which is not to be had here (%s; see 'warpsight doctor').",
+				     version >> 8, version & 255u, strerror(py->bpf_error));
+	if (how == WS_PYTHON_HANDLER_TAKEN)
 		ws_stream_diagnostic(s, WS_INFO, "python",
 				     "CPython %u.%u: SIGURG has a handler already, so frames are read from outside, as samples of "
 				     "their own (python_sample).",
@@ -117,6 +130,7 @@ static void fill_proc(struct ws_py_proc *p, uint64_t runtime, const struct ws_re
 	p->runtime = runtime;
 	p->layout.version = rec->small;
 	p->signals = rec->value == WS_PYTHON_SIGNALS && !p->signals_failed;
+	p->looked_into = rec->value == WS_PYTHON_LOOKED_INTO && p->py->bpf;
 }
 
 void ws_convert_python_seen(struct ws_stream *s, const struct ws_rec *rec)
@@ -138,8 +152,8 @@ void ws_convert_python_thread(struct ws_stream *s, const struct ws_rec *rec)
 	if (ws_rec_bytes(rec) < sizeof(*n) || !(p = proc_of(s, true)))
 		return;
 	fill_proc(p, n->runtime, rec);
-	if (p->signals)
-		ws_python_thread(p->py, p, s->ring->tid, s->clock->v[s->clock->n - 1].raw);
+	if (ws_py_is_exact(p))
+		ws_python_thread(p->py, p, s->ring->tid, n, s->clock->v[s->clock->n - 1].raw);
 }
 
 /* ---- code ---- */

@@ -12,9 +12,11 @@
 
 #include "base/tracefs.h"
 #include "record/perf_private.h"
+#include "record/python.h"
 
 #define HORIZON_NS 2000000u /* records this old are in their buffers for certain */
 #define IDLE_NS 20000000u
+#define MANY_CPUS 64
 #define FULL_ENOUGH 64 /* of 256: the recorder comes back at once */
 
 /* ---- choosing events ---- */
@@ -28,7 +30,7 @@ static struct ws_perf_event *add_event(struct ws_perf *p, enum ws_perf_role role
 	ev = &s->events[s->events_n++];
 	*ev = (struct ws_perf_event){.role = role};
 	ws_perf_attr(&ev->attr, type, config, s->no_kernel);
-	ev->attr.inherit = !s->wide;
+	ev->attr.inherit = !s->wide || (role == WS_PERF_SAMPLE && p->by_thread);
 	snprintf(ev->name, sizeof(ev->name), "%s", name);
 	return ev;
 }
@@ -71,19 +73,19 @@ static void pace(const struct ws_perf *p, struct ws_perf_event *ev)
 	}
 }
 
-static pid_t whom(const struct ws_perf *p)
+static int try_on_cpu(const struct perf_event_attr *a, pid_t pid)
 {
-	return p->set.wide ? -1 : p->target;
+	size_t n;
+	uint32_t *cpus = ws_perf_cpus(&n);
+	int error = ws_perf_try(a, pid, (int)cpus[0]);
+
+	free(cpus);
+	return error;
 }
 
 static int try_attr(const struct ws_perf *p, const struct perf_event_attr *a)
 {
-	size_t n;
-	uint32_t *cpus = ws_perf_cpus(&n);
-	int error = ws_perf_try(a, whom(p), (int)cpus[0]);
-
-	free(cpus);
-	return error;
+	return try_on_cpu(a, a->inherit ? p->target : -1);
 }
 
 static void say(struct ws_perf *p, enum ws_severity severity, const char *text)
@@ -252,8 +254,72 @@ static void choose_tracepoints(struct ws_perf *p)
 	p->no_tracefs = NULL;
 }
 
+/* Python's frames come with the samples, where a program may be attached to them. */
+static void choose_python(struct ws_perf *p)
+{
+	struct ws_python *py = p->drain->python;
+	struct ws_perf_event *ev;
+	uint32_t frequency = 0;
+	int error;
+
+	for (size_t i = 0; i < p->set.events_n; i++)
+		if (p->set.events[i].time)
+			frequency = p->set.events[i].attr.freq ? p->o.frequency
+				    : p->set.events[i].clock   ? (uint32_t)(1000000000u / p->o.period)
+							       : 0;
+	if (ws_python_bpf_open(py, frequency))
+		return;
+	ev = add_event(p, WS_PERF_PYTHON, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_BPF_OUTPUT, "python");
+	ev->attr.sample_type |= PERF_SAMPLE_RAW;
+	ev->attr.sample_period = 1;
+	ev->attr.inherit = 0;
+	ev->attr.exclude_idle = 0;
+	error = try_on_cpu(&ev->attr, -1);
+	if (!error)
+		return;
+	p->set.events_n--;
+	ws_python_bpf_close(py);
+}
+
+static void attach_python(struct ws_perf *p)
+{
+	struct ws_perf_set *s = &p->set;
+	size_t sampler = s->events_n, output = s->events_n;
+
+	for (size_t i = 0; i < s->events_n; i++)
+		if (s->events[i].time)
+			sampler = i;
+		else if (s->events[i].role == WS_PERF_PYTHON)
+			output = i;
+	if (sampler == s->events_n || output == s->events_n)
+		return;
+	for (size_t i = 0; i < s->rings_n; i++) {
+		const struct ws_perf_ring *r = &s->rings[i];
+
+		if (ws_python_bpf_attach(p->drain->python, r->fds[sampler], r->fds[output], r->cpu)) {
+			ws_python_bpf_close(p->drain->python);
+			return;
+		}
+	}
+	ws_perf_switch(s, WS_PERF_PYTHON, true);
+}
+
+/*
+ * Samples of the target's threads by events of their own also where whole CPUs may be looked at? The clock of an event on a CPU
+ * goes on when the CPU idles, and on a virtual machine of many CPUs that slows those that work (by 5 % on one of 16). Such an
+ * event is inherited for each CPU by each new thread, though, which takes microseconds each.
+ */
+static bool samples_by_thread(const struct ws_perf *p)
+{
+	size_t n;
+
+	free(ws_perf_cpus(&n));
+	return p->o.sample == WS_SCOPE_TREE && n <= MANY_CPUS;
+}
+
 static void choose_events(struct ws_perf *p)
 {
+	p->by_thread = samples_by_thread(p);
 	/* An event more costs nothing on a CPU as a whole, but microseconds for each thread that inherits it. */
 	p->combined = !p->set.wide && p->o.sample && !p->o.later;
 	if (!p->combined) {
@@ -270,6 +336,7 @@ static void choose_events(struct ws_perf *p)
 			choose_named(p, p->o.core_events, true);
 			choose_named(p, p->o.os_events, false);
 		}
+		choose_python(p);
 	}
 	if (p->o.ftrace || p->o.switches)
 		choose_tracepoints(p);
@@ -331,7 +398,7 @@ void ws_perf_describe(struct ws_perf *p, struct ws_sink *sink)
 	if (p->active || p->refused)
 		ws_sink_meta(sink, "perf.scope", "%s",
 			     !p->active	   ? "refused"
-			     : p->set.wide ? "every CPU"
+			     : p->set.wide ? p->by_thread ? "every CPU; samples inherited by the target's threads" : "every CPU"
 					   : "inherited by the target's threads");
 	if (p->active)
 		ws_sink_meta(sink, "perf.ring_bytes", "%zu", p->set.ring_bytes);
@@ -458,14 +525,16 @@ static void open_all(struct ws_perf *p)
 	if (!p->refused) {
 		limit_frequency(p);
 		choose_events(p);
-		p->refused = ws_perf_open_set(&p->set, whom(p));
+		p->refused = ws_perf_open_set(&p->set, p->target);
 	}
 	if (p->refused) {
 		p->set.events_n = 0;
+		ws_python_bpf_close(p->drain->python);
 		say_refused(p);
 		return;
 	}
 	p->active = true;
+	attach_python(p);
 	choose_idle(p);
 	if ((p->o.sample == WS_SCOPE_SYSTEM || p->o.switches == WS_SCOPE_SYSTEM) && !p->set.wide) {
 		say(p, WS_WARNING,
@@ -529,8 +598,11 @@ bool ws_perf_refused(void)
 
 static void take_one(void *ctx, struct ws_perf_ring *ring, const void *rec, size_t size)
 {
-	(void)ring;
-	ws_perf_record(ctx, rec, size, false);
+	struct ws_perf *p = ctx;
+
+	p->ring = ring;
+	ws_perf_record(p, rec, size, false);
+	p->ring = NULL;
 }
 
 static void take(struct ws_perf *p, uint64_t horizon, bool all)
@@ -581,6 +653,8 @@ void ws_perf_round(struct ws_perf *p, uint64_t since)
 		return;
 	take(p, since - HORIZON_NS, false);
 	count(p, ws_raw_ns());
+	if (p->active)
+		ws_perf_look_at_waits(p, ws_raw_ns());
 }
 
 uint64_t ws_perf_patience(const struct ws_perf *p)

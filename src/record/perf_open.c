@@ -132,7 +132,7 @@ static bool map_ring(struct ws_perf_ring *r, int fd, size_t bytes)
 static bool open_on(struct ws_perf_set *s, struct ws_perf_ring *r, pid_t pid, size_t bytes)
 {
 	for (size_t i = 0; i < s->events_n; i++) {
-		int fd = open_event(&s->events[i].attr, pid, (int)r->cpu);
+		int fd = open_event(&s->events[i].attr, s->events[i].attr.inherit ? pid : -1, (int)r->cpu);
 		uint64_t id;
 		int error;
 
@@ -195,6 +195,7 @@ void ws_perf_close_set(struct ws_perf_set *s)
 		for (size_t k = r->fds_n; k--;)
 			close(r->fds[k]);
 		free(r->fds);
+		free(r->python);
 	}
 	free(s->rings);
 	free(s->heap);

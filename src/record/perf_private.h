@@ -26,7 +26,13 @@ const struct ws_perf_name *ws_perf_find_event(const char *word, size_t len, bool
 
 struct ws_trace_format; /* perf_trace.c */
 
-enum ws_perf_role { WS_PERF_TRACK, WS_PERF_SAMPLE, WS_PERF_WAKE, WS_PERF_FTRACE };
+enum ws_perf_role {
+	WS_PERF_TRACK,
+	WS_PERF_SAMPLE,
+	WS_PERF_WAKE,
+	WS_PERF_FTRACE,
+	WS_PERF_PYTHON /* written by Python's program in the kernel */
+};
 
 struct ws_perf_event { /* one thing that is opened on each CPU */
 	enum ws_perf_role role;
@@ -55,10 +61,15 @@ struct ws_perf_ring {
 	uint64_t time;       /* of the record at `tail` */
 	int *fds;
 	size_t fds_n, fds_cap;
+	/* Python frames, until the sample that they belong to comes. */
+	void *python;
+	size_t python_n, python_cap;
+	uint32_t python_tid; /* 0: none */
+	uint64_t python_time;
 };
 
 struct ws_perf_set { /* what is open */
-	bool wide;           /* each CPU as a whole; else events that the target's threads inherit */
+	bool wide;           /* each CPU as a whole, samples of the process tree excepted; else events that the target's threads inherit */
 	bool no_kernel;      /* only user space may be looked at */
 	struct ws_perf_event *events;
 	size_t events_n, events_cap;
@@ -76,7 +87,7 @@ struct ws_perf_set { /* what is open */
 int ws_perf_try(const struct perf_event_attr *attr, pid_t pid, int cpu);
 void ws_perf_attr(struct perf_event_attr *a, uint32_t type, uint64_t config, bool no_kernel);
 /*
- * Open all of set->events on each CPU for `pid` (-1: for all that runs there) and map the buffers. 0, or the errno of the first failure that leaves
+ * Open all of set->events on each CPU, those that are inherited for `pid`, others for all that runs there, and map the buffers. 0, or the errno of the first failure that leaves
  * nothing: what single events met on the way is not told.
  */
 int ws_perf_open_set(struct ws_perf_set *s, pid_t pid);
@@ -135,6 +146,8 @@ struct ws_perf_thread {
 	uint64_t start;
 	uint64_t on;        /* since when it runs; 0: it does not, or that is not known */
 	uint32_t cpu;
+	uint64_t off;       /* since when it waits; 0: it does not, or that is not known */
+	bool looked;        /* the kernel was asked in which call it does */
 	bool seen;          /* it has been switched in or out since the collection began */
 	bool renamed;       /* since it began */
 	uint64_t woken;     /* made runnable; 0 not known */
@@ -151,6 +164,7 @@ struct ws_perf {
 	struct ws_perf_set set;
 	bool active, over;       /* over: the collection has ended, nothing more is taken */
 	bool combined;           /* one event both samples and tracks */
+	bool by_thread;          /* samples are inherited by the target's threads, whatever else is opened */
 	int refused;             /* errno with which the kernel refused everything */
 	bool signals;            /* hooks take the samples */
 	int tracefs;             /* while events are chosen: the folder of tracepoints, or -1 and why there is none */
@@ -158,6 +172,7 @@ struct ws_perf {
 	unsigned ftrace_left_out; /* events of --ftrace beyond what is opened */
 	uint64_t from, to;       /* the collection; to 0: goes on */
 	uint64_t now;            /* time of the record in hand */
+	struct ws_perf_ring *ring; /* that it came from; NULL: it waited */
 	struct ws_map threads;   /* tid -> struct ws_perf_thread * */
 	struct ws_map images;    /* pid -> the struct ws_perf_image * that runs there now */
 	struct ws_perf_image *waiting; /* those with records that wait */
@@ -166,6 +181,7 @@ struct ws_perf {
 	uint64_t last_count;
 	uint64_t lost, throttled, dropped;
 	uint64_t samples, switches;
+	size_t look_next;        /* where to go on among threads that wait */
 	uint64_t idle_ns;        /* how long the recorder may sleep */
 };
 
@@ -194,8 +210,10 @@ void ws_perf_fork_maps(struct ws_perf *p, struct ws_perf_image *parent, struct w
 void ws_perf_exec_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time);
 void ws_perf_end_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time);
 void ws_perf_mapped(struct ws_perf *p, const struct ws_perf_rec *r);
-/* Fill frame, callers and flags of the row from a sample of thread `t`, whose image is resolved. */
-void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r, struct ws_row_sample *row);
+/* Fill frame, callers and flags of the row from a sample of thread `t`, whose image is resolved. `python`: its frames; may be NULL. */
+struct ws_py_stack;
+void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r,
+		   const struct ws_py_stack *python, struct ws_row_sample *row);
 
 /* ---- records to rows (perf_rows.c) ---- */
 
@@ -203,5 +221,10 @@ void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_
 void ws_perf_record(struct ws_perf *p, const void *rec, size_t size, bool again);
 /* The thread no longer runs from `time` on (WS_NO_TIME: not seen): a row of `sched`. */
 void ws_perf_off(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time, enum ws_sched_after after);
+
+/* ---- what threads wait in (perf_waits.c) ---- */
+
+/* Ask the kernel of some threads that have waited for long, once for each wait. */
+void ws_perf_look_at_waits(struct ws_perf *p, uint64_t now);
 
 #endif

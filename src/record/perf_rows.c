@@ -42,6 +42,8 @@ static void switched_in(struct ws_perf *p, struct ws_perf_thread *t, const struc
 {
 	ws_perf_off(p, t, WS_NO_TIME, WS_AFTER_UNKNOWN); /* that it was switched out got lost */
 	t->on = r->time;
+	t->off = 0;
+	t->looked = false;
 	t->cpu = r->cpu;
 	t->seen = true;
 }
@@ -56,6 +58,7 @@ static void switched_out(struct ws_perf *p, struct ws_perf_thread *t, const stru
 	}
 	t->seen = true;
 	ws_perf_off(p, t, r->time, preempted ? WS_AFTER_PREEMPTED : WS_AFTER_BLOCKED);
+	t->off = preempted ? 0 : r->time;
 	t->woken = preempted ? r->time : 0; /* it wants to go on at once */
 	t->waker = 0;
 }
@@ -73,6 +76,42 @@ static void forget_running(struct ws_perf *p, uint32_t cpu)
 
 /* ---- samples ---- */
 
+#define TOGETHER_NS 1000000u /* between the two records of one sample */
+
+/* The Python frames that stood before the sample in its buffer; NULL when there are none. */
+static const struct ws_py_stack *python_of(struct ws_perf *p, struct ws_sink *sink, const struct ws_perf_event *ev,
+					   const struct ws_perf_rec *r, uint8_t *gil)
+{
+	struct ws_perf_ring *ring = p->ring;
+	uint64_t apart;
+
+	if (!ring || !ring->python_tid || !ev->time)
+		return NULL;
+	apart = r->time > ring->python_time ? r->time - ring->python_time : ring->python_time - r->time;
+	if (ring->python_tid != r->tid || apart > TOGETHER_NS) /* its sample got lost */
+		return NULL;
+	return ws_python_told_stack(p->drain->python, sink, r->tid, ring->python, ring->python_n, gil);
+}
+
+/* What Python's program in the kernel wrote. */
+static void told(struct ws_perf *p, const struct ws_perf_rec *r)
+{
+	struct ws_perf_ring *ring = p->ring;
+
+	if (!ws_python_told_frames(r->sample.raw, r->sample.raw_size)) {
+		ws_python_told(p->drain->python, r->sample.raw, r->sample.raw_size);
+	} else if (ring) {
+		if (ring->python_cap < r->sample.raw_size) {
+			ring->python_cap = r->sample.raw_size;
+			ring->python = ws_realloc(ring->python, ring->python_cap);
+		}
+		memcpy(ring->python, r->sample.raw, r->sample.raw_size);
+		ring->python_n = r->sample.raw_size;
+		ring->python_tid = r->tid;
+		ring->python_time = r->time;
+	}
+}
+
 static void sampled(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r)
 {
 	struct ws_sink *sink = t->image->sink;
@@ -82,12 +121,16 @@ static void sampled(struct ws_perf *p, struct ws_perf_thread *t, const struct ws
 				    .weight = r->sample.period,
 				    .event = ev->row,
 				    .flags = ev->clock ? WS_SAMPLE_CLOCK : 0};
+	const struct ws_py_stack *python;
 
 	/* Threads that run Python are sampled in user space by a clock and a signal of their own: see python.h. */
 	if (ev->time && (r->misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_KERNEL && ws_python_covers(p->drain->python, t->tid, r->time))
 		return;
 	row.thread = ws_perf_thread_id(p, t);
-	ws_perf_stack(p, t, ev, r, &row);
+	python = python_of(p, sink, ev, r, &row.gil);
+	if (python)
+		row.weight *= ws_python_bpf_every(p->drain->python);
+	ws_perf_stack(p, t, ev, r, python, &row);
 	ws_perf_describe(p, sink);
 	*(struct ws_row_sample *)ws_writer_row(sink->writer, WS_TABLE_sample, sink->stage[WS_TABLE_sample]) = row;
 	sink->events++;
@@ -224,12 +267,18 @@ void ws_perf_record(struct ws_perf *p, const void *rec, size_t size, bool again)
 	}
 	if (!ws_perf_parse(rec, size, ev ? ev->attr.sample_type : 0, ev ? ev->regs : 0, &r))
 		return;
+	if (ev && ev->role == WS_PERF_PYTHON) {
+		told(p, &r);
+		return;
+	}
 	p->now = r.time;
 	switch (r.type) {
 	case PERF_RECORD_SAMPLE:
 	case PERF_RECORD_SWITCH:
 	case PERF_RECORD_SWITCH_CPU_WIDE:
 		about_thread(p, ev, &r, rec, size);
+		if (p->ring && ev && ev->time)
+			p->ring->python_tid = 0;
 		break;
 	case PERF_RECORD_MMAP2:
 		ws_perf_mapped(p, &r);

@@ -125,7 +125,7 @@ static size_t user_frames(struct ws_perf *p, struct ws_maps_process *maps, const
 }
 
 void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r,
-		   struct ws_row_sample *row)
+		   const struct ws_py_stack *python, struct ws_row_sample *row)
 {
 	static struct ws_caller places[WS_UNWIND_DEEPEST + 256];
 	struct ws_perf_image *im = t->image;
@@ -145,8 +145,18 @@ void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_
 	n = kernel_frames(p, r, in_kernel, deep, places);
 	if (maps)
 		n += user_frames(p, maps, ev, r, in_kernel, deep, places + n, WS_UNWIND_DEEPEST, &flags);
-	row->callers = in_kernel && deep ? ws_python_attach(p->drain->python, im->sink, row->thread, r->time, places, n, flags != 0, &row->frame,
-										      &row->flags)
+	row->flags |= in_kernel ? WS_SAMPLE_KERNEL : 0;
+	if (python && (deep || p->o.backtrace == WS_BACKTRACE_NONE)) {
+		bool cut = flags != 0 || !deep || p->o.backtrace == WS_BACKTRACE_FP || p->o.backtrace == WS_BACKTRACE_LBR;
+
+		row->callers = ws_python_merge(st, places, n, python, cut, &row->frame);
+		/* A native stack that was cut short is whole again when Python's is. */
+		row->flags |= (uint8_t)((ws_python_frames(python) ? 0 : flags) |
+					(ws_python_is_truncated(python) ? WS_SAMPLE_TRUNCATED : 0));
+		return;
+	}
+	row->callers = in_kernel && deep ? ws_python_attach(p->drain->python, im->sink, row->thread, r->time, places, n, flags != 0,
+							    &row->frame, &row->flags)
 					 : ws_stackset_places(st, places, n, &row->frame);
-	row->flags |= (uint8_t)(flags | (in_kernel ? WS_SAMPLE_KERNEL : 0));
+	row->flags |= (uint8_t)flags;
 }

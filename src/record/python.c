@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "record/python_private.h"
+#include "record/python_bpf.h"
 
 #define SWEEP_NS 500000000u
 #define OWN_DESCRIPTORS 64 /* kept free for everything else */
@@ -42,8 +42,15 @@ void ws_python_free(struct ws_python *py)
 	if (!py)
 		return;
 	for (size_t i = 0; i < py->events_n; i++)
-		close(py->events[i].fd);
+		if (py->events[i].fd >= 0)
+			close(py->events[i].fd);
 	free(py->events);
+	ws_py_told_free(py);
+	ws_python_bpf_close(py);
+	free(py->told_stack.frame);
+	free(py->told_stack.entry);
+	free(py->told_stack.code);
+	ws_map_free(&py->inner);
 	ws_python_forget(py);
 	ws_map_free(&py->by_tid);
 	free(py);
@@ -214,10 +221,15 @@ static void close_event(struct ws_python *py, size_t i)
 {
 	struct ws_py_event *e = &py->events[i];
 
-	close(e->fd);
-	if (e->proc->proc->home)
-		atomic_fetch_sub(&e->proc->proc->home->python_events, 1);
-	ws_map_take(&py->by_tid, e->tid, NULL);
+	if (e->fd < 0) {
+		ws_py_bpf_leave(py->bpf, e->tid);
+		ws_map_take(&py->inner, e->tid, NULL);
+	} else {
+		close(e->fd);
+		if (e->proc->proc->home)
+			atomic_fetch_sub(&e->proc->proc->home->python_events, 1);
+		ws_map_take(&py->by_tid, e->tid, NULL);
+	}
 	py->events[i] = py->events[--py->events_n];
 }
 
@@ -234,13 +246,52 @@ static bool has_event(struct ws_python *py, const struct ws_py_proc *p, uint32_t
 	return false;
 }
 
-void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, uint64_t now)
+static void add_event(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, int fd)
+{
+	ws_grow(py->events, py->events_cap, py->events_n + 1);
+	py->events[py->events_n++] = (struct ws_py_event){tid, fd, ws_raw_ns(), p};
+}
+
+/* Have the program in the kernel read the thread's frames. */
+static void look_into(struct ws_python *py, struct ws_py_proc *p, uint32_t outer, uint32_t inner,
+		      const struct ws_rec_python_thread *r, uint64_t now)
+{
+	char text[256];
+	bool had;
+	int error;
+
+	if (!py->bpf || (!p->laid_out && !ws_py_lay_out(p)))
+		return;
+	/* One that is there: a thread before it had its number, and its end was not seen yet. Of another image it is closed by this. */
+	had = has_event(py, p, outer);
+	ws_py_told_begin(py, p, r->cookie);
+	error = ws_py_bpf_watch(py->bpf, outer, inner, &p->layout, r->cookie, r->beacon);
+	if (!error) {
+		ws_map_set(&py->inner, outer, inner);
+		if (!had)
+			add_event(py, p, outer, -1);
+		return;
+	}
+	p->looked_into = false;
+	snprintf(text, sizeof(text),
+		 "Python frames cannot be read by the program in the kernel (%s): they are read from outside, as samples of their own "
+		 "(python_sample).",
+		 strerror(-error));
+	ws_sink_diagnostic(p->proc->sink, WS_INFO, "python", p->proc->id, now, text);
+}
+
+void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, const struct ws_rec_python_thread *r, uint64_t now)
 {
 	uint32_t outer = outer_tid(p->proc, tid);
 	int fd;
 
-	if (!py->o.sampling || py->o.timers || p->signals_failed || !outer || has_event(py, p, outer) ||
-	    atomic_load(&p->proc->home->python_refused) || blocks_signal(p->proc->host_pid, outer))
+	if (!py->o.sampling || py->o.timers || p->signals_failed || !outer)
+		return;
+	if (p->looked_into) {
+		look_into(py, p, outer, tid, r, now);
+		return;
+	}
+	if (has_event(py, p, outer) || atomic_load(&p->proc->home->python_refused) || blocks_signal(p->proc->host_pid, outer))
 		return;
 	more_descriptors(py->events_n);
 	fd = open_event(py, outer);
@@ -248,8 +299,7 @@ void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, 
 		refused(py, p, fd, now);
 		return;
 	}
-	ws_grow(py->events, py->events_cap, py->events_n + 1);
-	py->events[py->events_n++] = (struct ws_py_event){outer, fd, ws_raw_ns(), p};
+	add_event(py, p, outer, fd);
 	atomic_fetch_add(&p->proc->home->python_events, 1);
 	ws_map_set(&py->by_tid, outer, py->events[py->events_n - 1].since);
 	ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
@@ -281,6 +331,7 @@ void ws_python_round(struct ws_python *py, uint64_t now)
 		}
 	if (now >= py->next_sweep) {
 		sweep(py);
+		ws_py_told_sweep(py, ws_raw_ns());
 		py->next_sweep = now + SWEEP_NS;
 	}
 	ws_python_outside(py, now);

@@ -32,6 +32,9 @@ struct ws_python_function {
 #define WS_PYTHON_FUNCTIONS_MOST 512u
 
 struct ws_python;
+struct ws_py_stack;
+struct ws_caller;
+struct ws_stackset;
 struct ws_drain;
 struct ws_sink;
 
@@ -56,8 +59,40 @@ bool ws_python_covers(const struct ws_python *py, uint32_t tid, uint64_t time);
  * which its neighbours agree where the interpreter's frames are in the same place; then *flags gets WS_SAMPLE_SEPARATE. `cut`: the
  * outer end is missing. `py` may be NULL.
  */
-struct ws_caller;
 uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time,
 			  const struct ws_caller *places, size_t n, bool cut, uint32_t *leaf, uint8_t *flags);
+
+/*
+ * The stack of native frames `places` (innermost first) with Python's in place of the evaluator's: *leaf gets the innermost frame,
+ * the result is the stack of its callers. `cut`: the native frames are incomplete at their outer end.
+ */
+uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_caller *places, size_t n, const struct ws_py_stack *py, bool cut,
+			 uint32_t *leaf);
+
+/* ---- a program in the kernel, on the event that samples everything (python_bpf.c) ---- */
+
+/*
+ * Load it, for an event of `frequency` samples a second (0: not so many in each). 0, or -errno: -ENOTSUP when it is not wanted,
+ * -ERANGE when the frequency of Python's samples does not divide it; else the kernel's.
+ */
+int ws_python_bpf_open(struct ws_python *py, uint32_t frequency);
+/* Attach it to `sampler`, an event on `cpu`; it writes into the buffer of the event `output`. 0 or -errno. */
+int ws_python_bpf_attach(struct ws_python *py, int sampler, int output, uint32_t cpu);
+bool ws_python_bpf_is_on(const struct ws_python *py);
+/* Does it know threads of every pid namespace? Else those of this process's own. */
+bool ws_python_bpf_any_ns(void);
+/* Of so many samples of a thread that it serves there is one. */
+uint32_t ws_python_bpf_every(const struct ws_python *py);
+void ws_python_bpf_close(struct ws_python *py);
+
+/* What it wrote, apart from frames. In the order of time. */
+void ws_python_told(struct ws_python *py, const void *raw, size_t size);
+/* Is that frames, which belong to the sample that follows? */
+bool ws_python_told_frames(const void *raw, size_t size);
+/* Those frames, of thread `tid` (as seen from here), good until the next call; NULL when they do not check out. */
+const struct ws_py_stack *ws_python_told_stack(struct ws_python *py, struct ws_sink *sink, uint32_t tid, const void *raw, size_t size,
+					       uint8_t *gil);
+bool ws_python_is_truncated(const struct ws_py_stack *st);
+size_t ws_python_frames(const struct ws_py_stack *st);
 
 #endif

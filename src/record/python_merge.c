@@ -248,6 +248,16 @@ uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_caller *places,
 	return m.stack;
 }
 
+bool ws_python_is_truncated(const struct ws_py_stack *st)
+{
+	return st->truncated;
+}
+
+size_t ws_python_frames(const struct ws_py_stack *st)
+{
+	return st->n;
+}
+
 /* ---- samples that have no Python frames of their own ---- */
 
 static uint64_t history_key(const struct ws_sink *sink, uint32_t thread)

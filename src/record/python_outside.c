@@ -22,7 +22,7 @@
 #define MOST_FRAMES 512u
 #define MOST_CODES 200000u
 
-static size_t read_process(void *ctx, const struct ws_py_piece *p, size_t n)
+size_t ws_py_read_process(void *ctx, const struct ws_py_piece *p, size_t n)
 {
 	const struct ws_proc *proc = ctx;
 	struct iovec local[WS_PY_PIECES], remote[WS_PY_PIECES];
@@ -43,15 +43,15 @@ static size_t read_process(void *ctx, const struct ws_py_piece *p, size_t n)
 
 /* ---- code ---- */
 
-static struct ws_py_known *read_known(const struct ws_py_proc *p, const struct ws_py_memory *m, uint64_t code,
-				      const struct ws_py_code_key *key)
+struct ws_py_known *ws_py_known_read(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t code,
+				     const struct ws_py_code_key *key)
 {
 	static struct ws_py_code c;
 	struct ws_py_known *k = ws_calloc(1, sizeof(*k));
 
 	k->key = *key;
-	k->version = p->layout.version;
-	if (!ws_py_code_read(&p->layout, m, code, &c)) {
+	k->version = l->version;
+	if (!ws_py_code_read(l, m, code, &c)) {
 		k->shim = true; /* changed under our hands: shown nowhere */
 		return k;
 	}
@@ -84,7 +84,7 @@ static struct ws_py_known *known_of(struct ws_py_proc *p, const struct ws_py_mem
 		return k;
 	if (k || p->codes.n >= MOST_CODES)
 		forget_codes(p); /* another object lies there now: frames that were made of the old one must not be found */
-	k = read_known(p, m, code, key);
+	k = ws_py_known_read(&p->layout, m, code, key);
 	ws_map_set(&p->codes, code, (uintptr_t)k);
 	return k;
 }
@@ -210,7 +210,7 @@ static bool waited(struct ws_py_proc *p, uint32_t tid)
 static void look_at(struct ws_py_proc *p, bool slow, uint64_t weight)
 {
 	static struct ws_py_thread thread[MOST_THREADS];
-	struct ws_py_memory m = {read_process, p->proc};
+	struct ws_py_memory m = {ws_py_read_process, p->proc};
 	size_t n = ws_py_threads(&p->layout, &m, p->runtime, thread, MOST_THREADS);
 	uint64_t holder = ws_py_gil_holder(&p->layout, &m, p->runtime);
 	uint32_t looks = 0;
@@ -219,9 +219,9 @@ static void look_at(struct ws_py_proc *p, bool slow, uint64_t weight)
 		const struct ws_py_thread *t = &thread[slow ? (p->turn + k) % n : k];
 		bool holds = t->state == holder;
 
-		if (slow ? holds && !p->signals : !holds)
+		if (slow ? holds && !ws_py_is_exact(p) : !holds)
 			continue;
-		if (slow && p->signals && !waited(p, tid_of(&m, t)))
+		if (slow && ws_py_is_exact(p) && !waited(p, tid_of(&m, t)))
 			continue;
 		look(p, &m, t, holds, weight);
 		looks++;
@@ -229,9 +229,9 @@ static void look_at(struct ws_py_proc *p, bool slow, uint64_t weight)
 	p->turn += slow ? looks : 0;
 }
 
-static bool lay_out(struct ws_py_proc *p)
+bool ws_py_lay_out(struct ws_py_proc *p)
 {
-	struct ws_py_memory m = {read_process, p->proc};
+	struct ws_py_memory m = {ws_py_read_process, p->proc};
 	struct ws_py_layout l;
 
 	if (!(p->layout.version >= 0x030d ? ws_py_layout_read(&m, p->runtime, &l) : ws_py_layout_of(p->layout.version, &l)) ||
@@ -246,7 +246,7 @@ static bool may_read(struct ws_py_proc *p, uint64_t now)
 {
 	if (!p->runtime || p->proc->host_pid <= 0 || p->proc->ending)
 		return false;
-	if (!p->laid_out && !lay_out(p)) {
+	if (!p->laid_out && !ws_py_lay_out(p)) {
 		p->next_fast = p->next_slow = now + SLOW_NS; /* it is being made, or must not be read */
 		return false;
 	}
@@ -261,7 +261,7 @@ void ws_python_outside(struct ws_python *py, uint64_t now)
 	if (!py->o.sampling || !atomic_load(&py->drain->a->collecting))
 		return;
 	for (struct ws_py_proc *p = py->procs; p; p = p->next) {
-		bool fast = !p->signals && now >= p->next_fast, slow = now >= p->next_slow;
+		bool fast = !ws_py_is_exact(p) && now >= p->next_fast, slow = now >= p->next_slow;
 
 		if ((fast || slow) && may_read(p, now)) {
 			if (fast)
@@ -277,7 +277,7 @@ void ws_python_outside(struct ws_python *py, uint64_t now)
 				p->next_slow = now + SLOW_NS;
 			}
 		}
-		if (!p->signals && period < py->patience)
+		if (!ws_py_is_exact(p) && period < py->patience)
 			py->patience = period;
 	}
 }

@@ -19,6 +19,7 @@ struct ws_py_proc { /* an interpreter: the slot WS_SLOT_PYTHON of a process */
 	uint64_t runtime;
 	struct ws_py_layout layout;
 	bool signals, signals_failed;  /* events may be opened; that was refused, or the program wants the signal */
+	bool looked_into;	       /* the program in the kernel reads its frames */
 	bool laid_out;		       /* `layout` is complete */
 	uint64_t next_fast, next_slow; /* when stacks are read from outside again */
 	uint64_t last_fast, last_slow; /* and when they were */
@@ -28,8 +29,14 @@ struct ws_py_proc { /* an interpreter: the slot WS_SLOT_PYTHON of a process */
 	uint32_t turn;		      /* whose turn it is when there are many threads */
 	struct ws_map codes;	      /* read from outside: address -> struct ws_py_known * */
 	struct ws_map frames;	      /* outside: hash of code and offset -> frame id */
-	struct ws_map counts, looked; /* tid -> samples by signal, in all and at the last look from outside */
+	struct ws_map counts, looked; /* tid -> samples with its frames, in all and at the last look from outside */
 };
+
+/* Have its threads samples that are exact? */
+static inline bool ws_py_is_exact(const struct ws_py_proc *p)
+{
+	return p->signals || p->looked_into;
+}
 
 struct ws_py_known { /* a code object */
 	char *name, *file;
@@ -41,12 +48,17 @@ struct ws_py_known { /* a code object */
 	struct ws_py_code_key key; /* outside only */
 };
 void ws_py_known_free(struct ws_py_known *k);
+/* The code object at `code`, whose key is `key`; never NULL: one that cannot be read is a shim, which is shown nowhere. */
+struct ws_py_known *ws_py_known_read(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t code,
+				     const struct ws_py_code_key *key);
+/* Reads the memory of a struct ws_proc, as struct ws_py_memory has it. */
+size_t ws_py_read_process(void *proc, const struct ws_py_piece *p, size_t n);
 /* Id of the frame for the instruction at byte offset `at`. */
 uint32_t ws_py_known_frame(struct ws_stackset *st, const struct ws_py_known *k, int32_t at);
 
 struct ws_py_event {
 	uint32_t tid;
-	int fd;
+	int fd;		/* -1: the program in the kernel serves the thread */
 	uint64_t since; /* session ns */
 	struct ws_py_proc *proc;
 };
@@ -70,6 +82,15 @@ struct ws_py_history {
 	uint32_t next;
 };
 
+/* Python frames of one moment: ids, innermost first, and which are outermost of a call of the evaluator. */
+struct ws_py_stack {
+	uint32_t *frame; /* 0: the evaluator runs no function, or one that Python does not show */
+	bool *entry;
+	uint32_t *code; /* numbers that stand for the functions; for ws_python_remember only */
+	size_t n, cap;
+	bool truncated;
+};
+
 struct ws_python {
 	struct ws_map history; /* sink and thread id -> struct ws_py_history * */
 	struct ws_drain *drain;
@@ -81,29 +102,22 @@ struct ws_python {
 	uint64_t next_sweep;
 	uint64_t patience;
 	struct ws_py_walk walk; /* scratch of the outside reader */
+	struct ws_py_bpf *bpf;	/* NULL: there is no program in the kernel */
+	int bpf_error;		/* errno with which the kernel refused it */
+	struct ws_py_told_image *told;
+	struct ws_py_stack told_stack;
+	struct ws_map inner; /* tid of threads that the program serves -> what their own namespace calls them */
 };
 
-/* The thread of `p` that its own namespace calls `tid` may be signalled from now on. */
-void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, uint64_t now);
+/* The thread of `p` that its own namespace calls `tid` may be signalled from now on, or looked into. */
+struct ws_rec_python_thread;
+void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, const struct ws_rec_python_thread *r, uint64_t now);
 void ws_python_close_of(struct ws_python *py, const struct ws_py_proc *p);
 /* Read what is due. */
 void ws_python_outside(struct ws_python *py, uint64_t now);
+/* Complete the layout of `p`; false while its interpreter is being made, or cannot be read. */
+bool ws_py_lay_out(struct ws_py_proc *p);
 
-/* Python frames of one moment: ids, innermost first, and which are outermost of a call of the evaluator. */
-struct ws_py_stack {
-	uint32_t *frame; /* 0: the evaluator runs no function, or one that Python does not show */
-	bool *entry;
-	uint32_t *code; /* numbers that stand for the functions; for ws_python_remember only */
-	size_t n, cap;
-	bool truncated;
-};
-
-/*
- * The stack of native frames `places` (innermost first) with Python's in place of the evaluator's: *leaf gets the innermost frame,
- * the result is the stack of its callers. `cut`: the native frames are incomplete at their outer end.
- */
-uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_caller *places, size_t n, const struct ws_py_stack *py, bool cut,
-			 uint32_t *leaf);
 /* Frames that were told in this ring for the record in hand; NULL for none. */
 const struct ws_py_stack *ws_python_take_frames(struct ws_stream *s);
 /* Keep a complete sample for those of the kernel. */

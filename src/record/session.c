@@ -672,6 +672,8 @@ static int begin(struct session *s, struct ws_err *e)
 	}
 	s->perf = ws_perf_open(&s->perf_opts, s->launch.pid, s->drain, s->main);
 	ws_drain_perf(s->drain, s->perf);
+	if (ws_python_bpf_is_on(s->python)) /* the target has not begun yet */
+		s->area.a->features |= WS_FEATURE_PYTHON_BPF | (ws_python_bpf_any_ns() ? WS_FEATURE_PYTHON_ANY_NS : 0);
 	return 0;
 }
 

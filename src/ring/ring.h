@@ -40,7 +40,8 @@
 
 /* Features that hooks turn on: bits of ws_arena.features. */
 enum { WS_FEATURE_NVTX = 1, WS_FEATURE_OSRT = 2, WS_FEATURE_FORK_TRACE = 4 /* record in children between fork and exec */, WS_FEATURE_CUDA = 8, WS_FEATURE_SAMPLE = 16,
-       WS_FEATURE_PYTHON = 32, WS_FEATURE_GIL = 64, WS_FEATURE_PYTHON_CUDA = 128, WS_FEATURE_PYTHON_SAMPLES = 256 };
+       WS_FEATURE_PYTHON = 32, WS_FEATURE_GIL = 64, WS_FEATURE_PYTHON_CUDA = 128, WS_FEATURE_PYTHON_SAMPLES = 256,
+       WS_FEATURE_PYTHON_BPF = 512 /* a program in the kernel takes them, no signal */, WS_FEATURE_PYTHON_ANY_NS = 1024 /* in every pid namespace */ };
 
 #define WS_ARENA_TEXT 16384
 

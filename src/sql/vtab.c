@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/sqlite_value.h"
 #include "sql/table.h"
 
 struct vtab {
@@ -739,30 +740,6 @@ static int cursor_eof(sqlite3_vtab_cursor *base)
 
 /* ---- values ---- */
 
-static void give(sqlite3_context *out, const struct ws_xcell *c)
-{
-	switch (c->kind) {
-	case WS_X_INT:
-	case WS_X_UINT:
-		sqlite3_result_int64(out, c->i);
-		break;
-	case WS_X_STRING:
-		sqlite3_result_int64(out, c->id);
-		break;
-	case WS_X_REAL:
-		sqlite3_result_double(out, c->r);
-		break;
-	case WS_X_TEXT:
-		sqlite3_result_text64(out, c->s ? c->s : "", c->n, SQLITE_STATIC, SQLITE_UTF8);
-		break;
-	case WS_X_BLOB:
-		sqlite3_result_blob64(out, c->s ? c->s : "", c->n, SQLITE_STATIC);
-		break;
-	case WS_X_NULL:
-		break;
-	}
-}
-
 static void give_string(struct cursor *c, sqlite3_context *out, int column)
 {
 	uint32_t id = string_at(c);
@@ -773,7 +750,7 @@ static void give_string(struct cursor *c, sqlite3_context *out, int column)
 		return;
 	}
 	cell = string_cell(&c->t->of->x, id);
-	give(out, &cell);
+	ws_sqlite_give(out, &cell);
 }
 
 static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
@@ -785,7 +762,7 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int co
 	uint64_t v;
 
 	if (c->mode == IN_CELLS) {
-		give(out, &c->t->cells[c->at * c->t->column_count + (size_t)column]);
+		ws_sqlite_give(out, &c->t->cells[c->at * c->t->column_count + (size_t)column]);
 		return SQLITE_OK;
 	}
 	if (c->mode == IN_STRINGS) {
@@ -793,7 +770,7 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int co
 		return SQLITE_OK;
 	}
 	if (c->mode == IN_PART && (known = group_cell(c, column))) {
-		give(out, known);
+		ws_sqlite_give(out, known);
 		return SQLITE_OK;
 	}
 	switch (d->from) { /* what most queries read, at least cost */
@@ -813,7 +790,7 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int co
 		break;
 	}
 	cell = ws_sql_cell(c->t, (size_t)column, c->col, c->row);
-	give(out, &cell);
+	ws_sqlite_give(out, &cell);
 	return SQLITE_OK;
 }
 

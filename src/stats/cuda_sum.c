@@ -64,8 +64,7 @@ static void make_key(const struct pass *p, const struct worker *w, const struct 
 		grid_key(b, i, key);
 	if (!p->launches || p->source != WS_CUDA_KERNEL)
 		return;
-	key[KEY_RANGE] =
-	    p->launches->label[ws_launches_node(p->launches, b->col[p->c->process][i], b->col[p->c->correlation][i])];
+	key[KEY_RANGE] = p->launches->label[ws_launches_node(p->launches, b->col[p->c->process][i], b->col[p->c->correlation][i])];
 	ws_keyed_prefetch(&w->keyed, key);
 }
 

@@ -17,24 +17,12 @@
 #include "stats/texts.h"
 
 static const struct ws_column columns[] = {
-    {"GPU", WS_KIND_TEXT},
-    {"Part", WS_KIND_TEXT},
-    {"Total", WS_KIND_TIME},
-    {"Busy", WS_KIND_TIME},
-    {"Busy", WS_KIND_SHARE},
-    {"Computation", WS_KIND_TIME},
-    {"Computation", WS_KIND_SHARE},
-    {"Communication", WS_KIND_TIME},
-    {"Communication", WS_KIND_SHARE},
-    {"Exposed Comm", WS_KIND_TIME},
-    {"Exposed Comm", WS_KIND_SHARE},
-    {"Memory", WS_KIND_TIME},
-    {"Memory", WS_KIND_SHARE},
-    {"Exposed Mem", WS_KIND_TIME},
-    {"Exposed Mem", WS_KIND_SHARE},
-    {"Idle", WS_KIND_TIME},
-    {"Idle", WS_KIND_SHARE},
-    {"Ops", WS_KIND_COUNT},
+    {"GPU", WS_KIND_TEXT},	    {"Part", WS_KIND_TEXT},	     {"Total", WS_KIND_TIME},
+    {"Busy", WS_KIND_TIME},	    {"Busy", WS_KIND_SHARE},	     {"Computation", WS_KIND_TIME},
+    {"Computation", WS_KIND_SHARE}, {"Communication", WS_KIND_TIME}, {"Communication", WS_KIND_SHARE},
+    {"Exposed Comm", WS_KIND_TIME}, {"Exposed Comm", WS_KIND_SHARE}, {"Memory", WS_KIND_TIME},
+    {"Memory", WS_KIND_SHARE},	    {"Exposed Mem", WS_KIND_TIME},   {"Exposed Mem", WS_KIND_SHARE},
+    {"Idle", WS_KIND_TIME},	    {"Idle", WS_KIND_SHARE},	     {"Ops", WS_KIND_COUNT},
 };
 
 enum part_kind { BY_GPU, BY_STREAM, BY_RANK, BY_STEP, BY_RANGE };
@@ -49,8 +37,7 @@ struct breakdown {
 	struct ws_gpu_work w;
 	enum part_kind kind;
 	struct ws_launches *launches;
-	struct ws_steps steps;
-	uint64_t *latest; /* by step: the latest end of it and those before it in its process */
+	struct ws_gpu_steps steps;
 };
 
 static void add_times(struct line *l, const struct ws_work_times *t, uint64_t total)
@@ -154,46 +141,13 @@ static void by_place(struct breakdown *b, const struct ws_work_gpu *g)
 
 /* ---- steps ---- */
 
-static int open_steps(struct breakdown *b, const char *name, struct ws_err *e)
+static void add_to_steps(struct breakdown *b, const struct ws_work_op *op, struct ws_work_times *times)
 {
-	struct ws_steps *s = &b->steps;
-	char *wanted = name ? ws_strndup(name, strcspn(name, ":")) : NULL;
-	int rc = ws_steps_load(b->s->r, b->s->who, wanted, s, e);
+	const struct ws_step *v = b->steps.steps.v;
+	size_t i, last;
 
-	free(wanted);
-	if (rc < 0)
-		return -1;
-	b->s->damaged += s->damaged;
-	b->latest = ws_malloc((s->n + 1) * sizeof(*b->latest));
-	for (size_t i = 0; i < s->n; i++) {
-		bool same = i && s->v[i].process == s->v[i - 1].process;
-
-		b->latest[i] = same && b->latest[i - 1] > s->v[i].end ? b->latest[i - 1] : s->v[i].end;
-	}
-	return 0;
-}
-
-/* Steps first..last-1 are those of `process`. */
-static void steps_of(const struct ws_steps *s, uint32_t process, size_t *first, size_t *last)
-{
-	for (*first = 0; *first < s->n && s->v[*first].process != process;)
-		++*first;
-	for (*last = *first; *last < s->n && s->v[*last].process == process;)
-		++*last;
-}
-
-struct place { /* of one process in its steps */
-	size_t first, last;
-	bool known;
-};
-
-static void add_to_steps(struct breakdown *b, const struct ws_work_op *op, struct place *p, struct ws_work_times *times)
-{
-	const struct ws_step *v = b->steps.v;
-
-	while (p->first < p->last && b->latest[p->first] <= op->start) /* later work starts no earlier */
-		p->first++;
-	for (size_t i = p->first; i < p->last && v[i].start < op->end; i++) {
+	ws_gpu_steps_from(&b->steps, op->process, op->start, &i, &last);
+	for (; i < last && v[i].start < op->end; i++) {
 		uint64_t start = op->start > v[i].start ? op->start : v[i].start, end = op->end < v[i].end ? op->end : v[i].end;
 
 		if (end > start)
@@ -203,39 +157,24 @@ static void add_to_steps(struct breakdown *b, const struct ws_work_op *op, struc
 
 static void by_step(struct breakdown *b, const struct ws_work_gpu *g)
 {
-	struct ws_work_times *times = ws_calloc(b->steps.n + 1, sizeof(*times));
-	uint32_t processes = ws_who_processes(b->s->who) + 1;
-	struct place *places = ws_calloc(processes, sizeof(*places));
+	const struct ws_steps *steps = &b->steps.steps;
+	struct ws_work_times *times = ws_calloc(steps->n + 1, sizeof(*times));
 
-	for (size_t i = 0; i < g->n; i++) {
-		struct place *p = &places[g->op[i].process < processes ? g->op[i].process : 0];
-
-		if (!p->known)
-			steps_of(&b->steps, g->op[i].process, &p->first, &p->last);
-		p->known = true;
-		add_to_steps(b, &g->op[i], p, times);
-	}
-	for (size_t i = 0; i < b->steps.n; i++) {
-		const struct ws_step *s = &b->steps.v[i];
+	ws_gpu_steps_begin(&b->steps);
+	for (size_t i = 0; i < g->n; i++)
+		add_to_steps(b, &g->op[i], times);
+	for (size_t i = 0; i < steps->n; i++) {
+		const struct ws_step *s = &steps->v[i];
 		struct ws_text name = {0};
 		struct line l = {0};
-		size_t len;
-		const char *text = ws_report_string(b->s->r, s->text, &len);
 
 		if (!times[i].ops || s->end < b->s->time_min || s->start > b->s->time_max)
 			continue;
 		add_times(&l, &times[i], s->end - s->start);
-		if (b->w.ranked) {
-			ws_gpu_work_process(&b->w, s->process, &name);
-			ws_text_puts(&name, " ");
-		}
-		ws_text_add(&name, text, len);
-		if (!len || text[len - 1] < '0' || text[len - 1] > '9')
-			ws_text_printf(&name, " %" PRIu32, s->number);
+		ws_gpu_steps_name(&b->w, s, &name);
 		print(b, g, name.s, name.len, &l);
 		ws_text_free(&name);
 	}
-	free(places);
 	free(times);
 }
 
@@ -309,9 +248,9 @@ static int run(struct ws_stats *s, struct ws_err *e)
 		b.kind = BY_STEP;
 	rc = ws_gpu_work_open(s, &b.w, e);
 	if (!rc && b.kind == BY_STEP)
-		rc = open_steps(&b, ws_stats_arg(s, "step=*"), e);
+		rc = ws_gpu_steps_open(s, ws_stats_arg(s, "step=*"), &b.steps, e);
 	if (!rc && b.kind == BY_RANGE)
-		rc = (b.launches = ws_launches_open(s, true, e)) ? 0 : -1;
+		rc = (b.launches = ws_launches_open(s, WS_ANY_RANGES, e)) ? 0 : -1;
 	for (size_t i = 0; !rc && i < b.w.work.gpus; i++) {
 		if (b.kind == BY_STEP)
 			by_step(&b, &b.w.work.gpu[i]);
@@ -321,8 +260,7 @@ static int run(struct ws_stats *s, struct ws_err *e)
 			by_place(&b, &b.w.work.gpu[i]);
 	}
 	ws_launches_close(b.launches);
-	ws_steps_free(&b.steps);
-	free(b.latest);
+	ws_gpu_steps_close(&b.steps);
 	ws_gpu_work_close(&b.w);
 	return rc;
 }

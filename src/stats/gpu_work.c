@@ -63,3 +63,72 @@ void ws_gpu_work_process(const struct ws_gpu_work *w, uint32_t process, struct w
 	else
 		ws_text_printf(t, "pid %" PRIu32, ws_who_process(w->s->who, process)->pid);
 }
+
+/* ---- steps ---- */
+
+int ws_gpu_steps_open(struct ws_stats *s, const char *name, struct ws_gpu_steps *g, struct ws_err *e)
+{
+	char *wanted = name ? ws_strndup(name, strcspn(name, ":")) : NULL;
+	struct ws_steps *steps = &g->steps;
+	int rc;
+
+	*g = (struct ws_gpu_steps){.processes = ws_who_processes(s->who) + 1};
+	rc = ws_steps_load(s->r, s->who, wanted, steps, e);
+	free(wanted);
+	if (rc < 0)
+		return -1;
+	s->damaged += steps->damaged;
+	g->places = ws_calloc(g->processes, sizeof(*g->places));
+	g->latest = ws_malloc((steps->n + 1) * sizeof(*g->latest));
+	for (size_t i = 0; i < steps->n; i++) {
+		bool same = i && steps->v[i].process == steps->v[i - 1].process;
+
+		g->latest[i] = same && g->latest[i - 1] > steps->v[i].end ? g->latest[i - 1] : steps->v[i].end;
+	}
+	return 0;
+}
+
+void ws_gpu_steps_close(struct ws_gpu_steps *g)
+{
+	ws_steps_free(&g->steps);
+	free(g->latest);
+	free(g->places);
+	*g = (struct ws_gpu_steps){0};
+}
+
+void ws_gpu_steps_begin(struct ws_gpu_steps *g)
+{
+	memset(g->places, 0, g->processes * sizeof(*g->places));
+}
+
+void ws_gpu_steps_from(struct ws_gpu_steps *g, uint32_t process, uint64_t start, size_t *first, size_t *last)
+{
+	const struct ws_steps *s = &g->steps;
+	struct ws_gpu_step_place *p = &g->places[process < g->processes ? process : 0];
+
+	if (!p->known) {
+		while (p->first < s->n && s->v[p->first].process != process)
+			p->first++;
+		for (p->last = p->first; p->last < s->n && s->v[p->last].process == process;)
+			p->last++;
+		p->known = true;
+	}
+	while (p->first < p->last && g->latest[p->first] <= start) /* what comes later starts no earlier */
+		p->first++;
+	*first = p->first;
+	*last = p->last;
+}
+
+void ws_gpu_steps_name(const struct ws_gpu_work *w, const struct ws_step *step, struct ws_text *t)
+{
+	size_t len;
+	const char *text = ws_report_string(w->s->r, step->text, &len);
+
+	if (w->ranked) {
+		ws_gpu_work_process(w, step->process, t);
+		ws_text_puts(t, " ");
+	}
+	ws_text_add(t, text, len);
+	if (!len || text[len - 1] < '0' || text[len - 1] > '9')
+		ws_text_printf(t, " %" PRIu32, step->number);
+}

@@ -27,6 +27,27 @@ void ws_gpu_work_name(const struct ws_gpu_work *w, const struct ws_work_gpu *g, 
 /* "rank 3", or "pid 4242" of a process without one. */
 void ws_gpu_work_process(const struct ws_gpu_work *w, uint32_t process, struct ws_text *t);
 
+/* Steps, as parts of a report. */
+struct ws_gpu_steps {
+	struct ws_steps steps;
+	uint64_t *latest; /* by step: the latest end of it and those before it in its process */
+	struct ws_gpu_step_place {
+		size_t first, last;
+		bool known;
+	} * places; /* of each process: where in its steps the walk is */
+	uint32_t processes;
+};
+
+/* `name` up to a colon, or NULL, as for ws_steps_load. 0, or -1 with a message; ws_gpu_steps_close in any case. */
+int ws_gpu_steps_open(struct ws_stats *s, const char *name, struct ws_gpu_steps *g, struct ws_err *e);
+void ws_gpu_steps_close(struct ws_gpu_steps *g);
+/* Begin a walk: starts go up from here on, for each process. */
+void ws_gpu_steps_begin(struct ws_gpu_steps *g);
+/* Steps *first to *last - 1 of the process may hold time from `start` on; they are in order of start. */
+void ws_gpu_steps_from(struct ws_gpu_steps *g, uint32_t process, uint64_t start, size_t *first, size_t *last);
+/* "step 3", with its rank before it where there are ranks. */
+void ws_gpu_steps_name(const struct ws_gpu_work *w, const struct ws_step *step, struct ws_text *t);
+
 /* An operation cut to the window that was asked for; false when nothing is left. */
 static inline bool ws_gpu_work_cut(const struct ws_stats *s, const struct ws_work_op *op, uint64_t *start, uint64_t *end)
 {

@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
+
+enum { AHEAD = 16 };
 
 static inline uint64_t hash(uint64_t k)
 {
@@ -13,37 +16,49 @@ static inline uint64_t hash(uint64_t k)
 	return k ^ k >> 29;
 }
 
+/* Slots tell the hash: neither growing nor passing by another group has to touch that group. */
 static void rehash(struct ws_groups *t)
 {
-	size_t size = t->mask ? (t->mask + 1) * 2 : 64;
+	size_t old = t->mask ? t->mask + 1 : 0, size = old ? old * 2 : 64;
+	uint64_t *from = t->slots;
 
-	free(t->slots);
 	t->slots = ws_calloc(size, sizeof(*t->slots));
 	t->mask = size - 1;
-	for (size_t i = 0; i < t->n; i++) {
-		size_t at = hash(t->g[i].key) & t->mask;
+	for (size_t i = 0; i < old; i++) {
+		size_t at = from[i] >> 32 & t->mask;
 
+		if (!from[i])
+			continue;
 		while (t->slots[at])
 			at = (at + 1) & t->mask;
-		t->slots[at] = (uint32_t)i + 1;
+		t->slots[at] = from[i];
 	}
+	free(from);
+}
+
+void ws_groups_prefetch(const struct ws_groups *t, uint64_t key)
+{
+	__builtin_prefetch(&t->slots[(uint32_t)hash(key) & t->mask], 1);
 }
 
 struct ws_dist *ws_groups_slow(struct ws_groups *t, uint64_t key)
 {
+	uint64_t h = (uint32_t)hash(key);
 	size_t at;
 
 	if (t->n * 2 >= t->mask) /* at most half full */
 		rehash(t);
-	for (at = hash(key) & t->mask; t->slots[at]; at = (at + 1) & t->mask) {
-		if (t->g[t->slots[at] - 1].key != key)
+	for (at = h & t->mask; t->slots[at]; at = (at + 1) & t->mask) {
+		size_t number = (uint32_t)t->slots[at] - 1;
+
+		if (t->slots[at] >> 32 != h || t->g[number].key != key)
 			continue;
-		t->last = t->slots[at] - 1;
+		t->last = number;
 		return &t->g[t->last].dist;
 	}
 	ws_grow(t->g, t->cap, t->n + 1);
 	t->last = t->n++;
-	t->slots[at] = (uint32_t)t->n;
+	t->slots[at] = h << 32 | (uint32_t)t->n;
 	memset(&t->g[t->last], 0, sizeof(*t->g));
 	t->g[t->last].key = key;
 	return &t->g[t->last].dist;
@@ -58,42 +73,47 @@ void ws_groups_free(struct ws_groups *t)
 	memset(t, 0, sizeof(*t));
 }
 
-struct part {
-	uint64_t key;
-	struct ws_dist *dist;
-};
-
-static int by_key(const void *a, const void *b)
+/* The groups of all tables under their canonical keys, as (key, table << 32 | number). */
+static struct ws_keyed_value *gather(const struct ws_groups *tables, size_t table_count,
+				     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key), void *ctx, size_t *total)
 {
-	const struct part *x = a, *y = b;
+	struct ws_keyed_value *v;
+	size_t n = 0;
 
-	return x->key < y->key ? -1 : x->key > y->key;
+	for (size_t t = 0; t < table_count; t++)
+		n += tables[t].n;
+	*total = n;
+	v = ws_malloc(n * sizeof(*v));
+	n = 0;
+	for (size_t t = 0; t < table_count; t++)
+		for (size_t i = 0; i < tables[t].n; i++) {
+			uint64_t key = tables[t].g[i].key;
+
+			v[n++] = (struct ws_keyed_value){canonical ? canonical(ctx, t, key) : key, t << 32 | i};
+		}
+	return ws_sort_by_key(v, n);
+}
+
+static struct ws_dist *dist_of(struct ws_groups *tables, const struct ws_keyed_value *v)
+{
+	return &tables[v->value >> 32].g[(uint32_t)v->value].dist;
 }
 
 struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_count,
 				     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key), void *ctx, size_t *count)
 {
-	size_t total = 0, n = 0, out = 0;
-	struct ws_group_sum *sums;
-	struct ws_dist **same;
-	struct part *parts;
+	size_t total, n, out = 0, cap = 0;
+	struct ws_keyed_value *parts = gather(tables, table_count, canonical, ctx, &total);
+	struct ws_group_sum *sums = ws_malloc(total * sizeof(*sums));
+	struct ws_dist **same = NULL;
 
-	for (size_t t = 0; t < table_count; t++)
-		total += tables[t].n;
-	parts = ws_malloc(total * sizeof(*parts));
-	same = ws_malloc(total * sizeof(*same));
-	for (size_t t = 0; t < table_count; t++)
-		for (size_t i = 0; i < tables[t].n; i++) {
-			struct ws_group *g = &tables[t].g[i];
-
-			parts[n++] = (struct part){canonical ? canonical(ctx, t, g->key) : g->key, &g->dist};
-		}
-	if (total)
-		qsort(parts, total, sizeof(*parts), by_key);
-	sums = ws_malloc(total * sizeof(*sums));
 	for (size_t i = 0; i < total; i += n) {
-		for (n = 0; i + n < total && parts[i + n].key == parts[i].key; n++)
-			same[n] = parts[i + n].dist;
+		if (i + AHEAD < total)
+			__builtin_prefetch(dist_of(tables, &parts[i + AHEAD]));
+		for (n = 0; i + n < total && parts[i + n].key == parts[i].key; n++) {
+			ws_grow(same, cap, n + 1);
+			same[n] = dist_of(tables, &parts[i + n]);
+		}
 		sums[out++] = (struct ws_group_sum){parts[i].key, ws_dist_summary(same, n)};
 		for (size_t k = 0; k < n; k++) /* at once: memory peaks here */
 			ws_dist_free(same[k]);

@@ -17,12 +17,15 @@ struct ws_group {
 struct ws_groups {
 	struct ws_group *g;
 	size_t n, cap;
-	uint32_t *slots; /* number of the group + 1, open addressing */
+	uint64_t *slots; /* low half of the hash, and number of the group + 1; open addressing */
 	size_t mask;	 /* slots - 1; 0 when there are none */
 	size_t last;	 /* group of the last key: names come in runs */
 };
 
 struct ws_dist *ws_groups_slow(struct ws_groups *t, uint64_t key);
+/* Fetch what looking `key` up will touch; the table must not be empty. Worth while where there are more groups than the cache
+ * holds. */
+void ws_groups_prefetch(const struct ws_groups *t, uint64_t key);
 void ws_groups_free(struct ws_groups *t);
 
 /* The distribution of `key`, new and empty when it has none. Valid until the next call. */

@@ -21,14 +21,16 @@ static void number_domains(struct ws_launches *l)
 		l->prefix[i] = l->prefix[i] ? l->table.canonical[0][l->prefix[i]] : 0;
 }
 
-struct ws_launches *ws_launches_open(struct ws_stats *s, bool ranges, struct ws_err *e)
+struct ws_launches *ws_launches_open(struct ws_stats *s, int ranges, struct ws_err *e)
 {
 	struct ws_launches *l = ws_calloc(1, sizeof(*l));
 	int rc;
 
 	l->s = s;
 	rc = ws_calls_load(s->r, s->who, &l->calls, e);
-	if (!rc && ranges)
+	if (!rc && ranges == WS_ANY_RANGES && !ws_report_rows(s->r, WS_TABLE_nvtx))
+		rc = ws_ranges_load_annotations(s->r, &l->ranges, e);
+	else if (!rc && ranges)
 		rc = ws_ranges_load(s->r, &l->ranges, e);
 	if (!rc && ranges) {
 		number_domains(l);

@@ -34,8 +34,11 @@ void ws_launches_label(struct ws_launches *l);
 /* The key with this number; 0 for 0. Start/end and push/pop are not told apart. */
 ws_range_key ws_launches_label_key(const struct ws_launches *l, uint64_t label);
 
+/* What may enclose calls: a bool, or more. */
+enum { WS_ANY_RANGES = 2 }; /* NVTX ranges, or without any of those a framework's annotations */
+
 /* Read calls and, with `ranges`, what encloses them; damage is counted in `s`. NULL with a message on failure. */
-struct ws_launches *ws_launches_open(struct ws_stats *s, bool ranges, struct ws_err *e);
+struct ws_launches *ws_launches_open(struct ws_stats *s, int ranges, struct ws_err *e);
 void ws_launches_close(struct ws_launches *l); /* NULL is fine */
 
 static inline uint32_t ws_launches_find(const struct ws_launches *l, uint64_t process, uint64_t correlation)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "stats/cuda.h"
 #include "stats/keyed.h"
 #include "stats/launch.h"
@@ -29,13 +30,8 @@ struct pairs { /* node << 32 | kernel, or range << 32 | kernel */
 	uint64_t *recent; /* pairs that were just added, by their hash: most repeat at once */
 };
 
-struct time {
-	uint64_t key; /* trail << 32 | kernel */
-	uint64_t ns;
-};
-
 struct worker {
-	struct time *times;
+	struct ws_keyed_value *times; /* trail << 32 | kernel, and nanoseconds */
 	size_t n, cap;
 	struct pairs pairs;
 	uint64_t unended, backwards;
@@ -50,11 +46,11 @@ struct pass {
 	int name;
 	struct worker *workers;
 	uint32_t worker_count;
-	struct ws_keyed trails; /* number i is trail i + 1; trail 0 is that of kernels outside of all ranges */
-	uint32_t *trail;	/* by node */
-	struct ws_keyed labels; /* number 0 is that of no range */
-	uint32_t *trail_label;	/* by trail */
-	struct time *times;	/* all, by key */
+	struct ws_keyed trails;	      /* number i is trail i + 1; trail 0 is that of kernels outside of all ranges */
+	uint32_t *trail;	      /* by node */
+	struct ws_keyed labels;	      /* number 0 is that of no range */
+	uint32_t *trail_label;	      /* by trail */
+	struct ws_keyed_value *times; /* all, by key: trail << 32 | kernel, and nanoseconds */
 	size_t time_count;
 	uint32_t *kernel_number; /* by string id: place in `kernels` plus 1 */
 	uint32_t *kernels;	 /* string keys, as they came */
@@ -97,7 +93,7 @@ static int scan(void *ctx, const struct ws_batch *b)
 		}
 		name = name ? name : b->col[ws_cuda_kernel_demangled][i];
 		node = ws_launches_node(p->l, b->col[ws_cuda_kernel_process][i], b->col[ws_cuda_kernel_correlation][i]);
-		w->times[w->n++] = (struct time){(uint64_t)p->trail[node] << 32 | name, end[i] - start[i]};
+		w->times[w->n++] = (struct ws_keyed_value){(uint64_t)p->trail[node] << 32 | name, end[i] - start[i]};
 		if (node)
 			add_pair(&w->pairs, (uint64_t)node << 32 | name);
 	}
@@ -275,39 +271,6 @@ static void count_instances(struct pass *p)
 
 /* ---- durations by trail and kernel ---- */
 
-/* By key: digits as above. */
-static void sort_times(struct time **times, size_t n)
-{
-	struct time *from = *times, *to = ws_malloc((n + 1) * sizeof(*to)), *t;
-	uint64_t differ = 0;
-	size_t at[2048];
-
-	for (size_t i = 0; i < n; i++)
-		differ |= from[i].key ^ from[0].key;
-	for (unsigned shift = 0; shift < 64; shift += 11) {
-		size_t sum = 0;
-
-		if (!(differ >> shift & 2047))
-			continue;
-		memset(at, 0, sizeof(at));
-		for (size_t i = 0; i < n; i++)
-			at[from[i].key >> shift & 2047]++;
-		for (size_t d = 0; d < 2048; d++) {
-			size_t count = at[d];
-
-			at[d] = sum;
-			sum += count;
-		}
-		for (size_t i = 0; i < n; i++)
-			to[at[from[i].key >> shift & 2047]++] = from[i];
-		t = from;
-		from = to;
-		to = t;
-	}
-	*times = from;
-	free(to);
-}
-
 /* All workers' in one array. */
 static void gather_times(struct pass *p)
 {
@@ -323,7 +286,7 @@ static void gather_times(struct pass *p)
 			memcpy(p->times + at, p->workers[w].times, p->workers[w].n * sizeof(*p->times));
 		free(p->workers[w].times);
 	}
-	sort_times(&p->times, p->time_count);
+	p->times = ws_sort_by_key(p->times, p->time_count);
 }
 
 /* Runs of equal key: where each begins, and after the last the end. */
@@ -378,7 +341,7 @@ static struct ws_std8 summary(const struct pass *p, const struct runs *r, const 
 		size_t run = part[i] & run_mask;
 
 		for (size_t k = r->first[run]; k < r->first[run + 1]; k++)
-			ws_dist_add(&d, p->times[k].ns);
+			ws_dist_add(&d, p->times[k].value);
 	}
 	s = ws_dist_summary(all, 1);
 	ws_dist_free(&d);

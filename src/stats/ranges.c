@@ -28,6 +28,7 @@ struct pass {
 };
 
 enum { STYLE_SHIFT = 63, DOMAIN_SHIFT = 32 };
+enum { MANY = 1 << 16, AHEAD = 16 }; /* slots beyond what the cache holds; rows to look ahead then */
 
 static int scan(void *ctx, const struct ws_batch *b)
 {
@@ -53,6 +54,8 @@ static int scan(void *ctx, const struct ws_batch *b)
 		}
 		key = style << STYLE_SHIFT | text[i] |
 		      (uint64_t)ws_domains_number(&w->domains, p->s->who, (uint32_t)thread[i], (uint32_t)domain[i]) << DOMAIN_SHIFT;
+		if (ws_unlikely(w->groups.mask > MANY) && i + AHEAD < b->rows) /* of the same domain, most likely */
+			ws_groups_prefetch(&w->groups, (key & ~(uint64_t)UINT32_MAX) | text[i + AHEAD]);
 		ws_dist_add(ws_groups_get(&w->groups, key), end[i] - start[i]);
 	}
 	return 0;

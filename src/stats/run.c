@@ -155,8 +155,8 @@ int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e)
 		if (user || elsewhere(q->reports[i]))
 			continue;
 		if (!stat && ws_user_report_script(q->user, q->reports[i]))
-			return ws_fail(e, "'%s' is a script, and scripts are not run: write the report as a query, %.*s.sql", q->reports[i],
-				       (int)strcspn(q->reports[i], ":"), q->reports[i]);
+			return ws_fail(e, "'%s' is a script, and scripts are not run: write the report as a query, %.*s.sql",
+				       q->reports[i], (int)strcspn(q->reports[i], ":"), q->reports[i]);
 		if (!stat)
 			return ws_fail(e, "there is no report '%s'; --help-reports lists those there are", q->reports[i]);
 		if (check_args(stat, q->reports[i], e) < 0)

@@ -10,13 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIGIT = 11, FEW = 16, AHEAD = 12 };
+#include "base/sort.h"
 
-/* A line while it is sorted. */
-struct place {
-	uint64_t key;
-	uint32_t line;
-};
+enum { FEW = 16, AHEAD = 12 };
 
 static int compare_text(const char *a, size_t m, const char *b, size_t n)
 {
@@ -47,29 +43,29 @@ static int by_line(const void *a, const void *b, void *lines)
 {
 	const struct ws_std8_line *l = lines;
 
-	return compare(&l[((const struct place *)a)->line], &l[((const struct place *)b)->line]);
+	return compare(&l[((const struct ws_keyed_value *)a)->value], &l[((const struct ws_keyed_value *)b)->value]);
 }
 
 static int by_key(const void *a, const void *b)
 {
-	const struct place *x = a, *y = b;
+	const struct ws_keyed_value *x = a, *y = b;
 
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
 /* How many bytes all names begin with alike; *shortest gets the least length. */
-static size_t shared(const struct place *v, size_t n, const struct ws_std8_line *lines, size_t skip, size_t *shortest)
+static size_t shared(const struct ws_keyed_value *v, size_t n, const struct ws_std8_line *lines, size_t skip, size_t *shortest)
 {
-	const struct ws_std8_line *first = &lines[v[0].line];
+	const struct ws_std8_line *first = &lines[v[0].value];
 	size_t same = first->name_len;
 
 	*shortest = first->name_len;
 	for (size_t i = 1; i < n; i++) {
-		const struct ws_std8_line *l = &lines[v[i].line];
+		const struct ws_std8_line *l = &lines[v[i].value];
 		size_t most = l->name_len < same ? l->name_len : same, k = skip;
 
 		if (i + AHEAD < n)
-			__builtin_prefetch(lines[v[i + AHEAD].line].name + skip);
+			__builtin_prefetch(lines[v[i + AHEAD].value].name + skip);
 		while (k < most && l->name[k] == first->name[k])
 			k++;
 		same = k;
@@ -88,7 +84,7 @@ static uint64_t eight(const struct ws_std8_line *l, size_t at)
 }
 
 /* Lines of equal total, whose names share the first `skip` bytes. Each step goes on with names that share eight more. */
-static void sort_names(struct place *v, size_t n, struct ws_std8_line *lines, size_t skip)
+static void sort_names(struct ws_keyed_value *v, size_t n, struct ws_std8_line *lines, size_t skip)
 {
 	size_t shortest, same, next;
 
@@ -100,7 +96,7 @@ static void sort_names(struct place *v, size_t n, struct ws_std8_line *lines, si
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
-		v[i].key = eight(&lines[v[i].line], same);
+		v[i].key = eight(&lines[v[i].value], same);
 	qsort(v, n, sizeof(*v), by_key);
 	for (size_t i = 0; i < n; i = next) {
 		for (next = i + 1; next < n && v[next].key == v[i].key;)
@@ -112,50 +108,19 @@ static void sort_names(struct place *v, size_t n, struct ws_std8_line *lines, si
 	}
 }
 
-/* By key, digit by digit; stable. Returns the sorted array, and frees the other. */
-static struct place *sort_keys(struct place *from, size_t n)
-{
-	struct place *to = ws_malloc(n * sizeof(*to)), *t;
-	uint64_t differ = 0;
-	size_t at[1 << DIGIT];
-
-	for (size_t i = 0; i < n; i++)
-		differ |= from[i].key ^ from[0].key;
-	for (unsigned shift = 0; shift < 64; shift += DIGIT) {
-		size_t sum = 0;
-
-		if (!(differ >> shift & ((1 << DIGIT) - 1)))
-			continue;
-		memset(at, 0, sizeof(at));
-		for (size_t i = 0; i < n; i++)
-			at[from[i].key >> shift & ((1 << DIGIT) - 1)]++;
-		for (size_t d = 0; d < WS_COUNT(at); d++) {
-			size_t count = at[d];
-
-			at[d] = sum;
-			sum += count;
-		}
-		for (size_t i = 0; i < n; i++)
-			to[at[from[i].key >> shift & ((1 << DIGIT) - 1)]++] = from[i];
-		t = from, from = to, to = t;
-	}
-	free(to);
-	return from;
-}
-
 /* Bring lines into the order of `v`. */
-static void put_in_order(struct ws_std8_line *lines, const struct place *v, size_t n)
+static void put_in_order(struct ws_std8_line *lines, const struct ws_keyed_value *v, size_t n)
 {
 	struct ws_std8_line *sorted = ws_malloc(n * sizeof(*sorted));
 
 	for (size_t i = 0; i < n; i++) {
 		if (i + AHEAD < n) {
-			const char *next = (const char *)&lines[v[i + AHEAD].line];
+			const char *next = (const char *)&lines[v[i + AHEAD].value];
 
 			__builtin_prefetch(next);
 			__builtin_prefetch(next + sizeof(*lines) - 1);
 		}
-		sorted[i] = lines[v[i].line];
+		sorted[i] = lines[v[i].value];
 	}
 	memcpy(lines, sorted, n * sizeof(*lines));
 	free(sorted);
@@ -168,7 +133,7 @@ static int64_t whole(unsigned __int128 v)
 
 void ws_std8_sort(struct ws_std8_line *lines, size_t count)
 {
-	struct place *v;
+	struct ws_keyed_value *v;
 	size_t next;
 
 	if (count < 2)
@@ -177,9 +142,9 @@ void ws_std8_sort(struct ws_std8_line *lines, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		unsigned __int128 total = lines[i].s->total;
 
-		v[i] = (struct place){~(total > UINT64_MAX ? UINT64_MAX : (uint64_t)total), (uint32_t)i};
+		v[i] = (struct ws_keyed_value){~(total > UINT64_MAX ? UINT64_MAX : (uint64_t)total), i};
 	}
-	v = sort_keys(v, count);
+	v = ws_sort_by_key(v, count);
 	for (size_t i = 0; i < count; i = next) {
 		for (next = i + 1; next < count && v[next].key == v[i].key;)
 			next++;

@@ -19,13 +19,14 @@ static const char *const kept_args[] = {"nohdr", "nolimit", "nofmt", "<width>", 
 static const char *const html_args[] = {"nohdr", "nofmt", "title=<title>", "css=<address>", NULL};
 static const char *const marked_args[] = {"nohdr", "nofmt", NULL};
 
-#define WIDTHS                                                                                                                    \
-	"Numbers are on the right, texts on the left. A column is as wide as what stands in it, names at most 100 characters "    \
-	"unless nolimit is given. Widths, one for each column from the left, say otherwise: a number cuts what is longer, and "    \
+#define WIDTHS                                                                                                                  \
+	"Numbers are on the right, texts on the left. A column is as wide as what stands in it, names at most 100 characters "  \
+	"unless nolimit is given. Widths, one for each column from the left, say otherwise: a number cuts what is longer, and " \
 	"marks it with an ellipsis; a dot leaves the column as it is; 0 leaves it out. nofmt writes numbers without separators."
 
 const struct ws_format ws_formats[] = {
-    {"column", NULL, "txt", "aligned columns for a terminal", true, false, kept_args, WIDTHS, ws_column_begin, ws_kept_row, ws_column_end},
+    {"column", NULL, "txt", "aligned columns for a terminal", true, false, kept_args, WIDTHS, ws_column_begin, ws_kept_row,
+     ws_column_end},
     {"table", NULL, "txt", "columns in a box", true, false, kept_args, WIDTHS, ws_kept_begin, ws_kept_row, ws_box_end},
     {"csv", NULL, "csv", "comma-separated values", false, true, header_args,
      "A field is quoted when it has a comma, a quote or a line break in it; quotes inside are doubled.", ws_csv_begin, ws_csv_row,
@@ -39,8 +40,8 @@ const struct ws_format ws_formats[] = {
     {"html", "hdoc", "html", "an HTML document", true, false, html_args,
      "title is that of the document, and css the address of a style sheet that it asks for.", ws_html_begin, ws_html_row,
      ws_html_end},
-    {"htable", NULL, "html", "an HTML table without a document around it", false, false, marked_args, "To put into a page.", ws_htable_begin,
-     ws_html_row, ws_htable_end},
+    {"htable", NULL, "html", "an HTML table without a document around it", false, false, marked_args, "To put into a page.",
+     ws_htable_begin, ws_html_row, ws_htable_end},
     {"markdown", "md", "md", "a Markdown table", true, false, marked_args, "Punctuation in names is escaped.", ws_markdown_begin,
      ws_markdown_row, ws_markdown_end},
     {NULL},
@@ -117,7 +118,8 @@ static int format_arg(const struct ws_format *f, const char *s, size_t n, struct
 const struct ws_format *ws_format_named(const char *name, size_t n)
 {
 	for (const struct ws_format *f = ws_formats; f->name; f++)
-		if ((strlen(f->name) == n && !memcmp(f->name, name, n)) || (f->alias && strlen(f->alias) == n && !memcmp(f->alias, name, n)))
+		if ((strlen(f->name) == n && !memcmp(f->name, name, n)) ||
+		    (f->alias && strlen(f->alias) == n && !memcmp(f->alias, name, n)))
 			return f;
 	return NULL;
 }

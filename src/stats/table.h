@@ -87,7 +87,8 @@ struct ws_format_args {
 		const char *s; /* in the text that ws_format_find was given; NULL when not given */
 		size_t n;
 	} title, css; /* of an HTML document: its title, the address of a style sheet */
-	uint16_t widths[WS_WIDTHS]; /* column, table: of the first width_count columns; WS_WIDTH_AUTO, or 0 for a column not shown */
+	uint16_t
+	    widths[WS_WIDTHS]; /* column, table: of the first width_count columns; WS_WIDTH_AUTO, or 0 for a column not shown */
 	size_t width_count;
 };
 
@@ -95,8 +96,8 @@ struct ws_printer; /* one table being written */
 
 struct ws_format {
 	const char *name, *alias, *extension, *about;
-	bool titled;	 /* it shows the report's title */
-	bool exact;	 /* for programs: figures of our own tables with more digits than people read */
+	bool titled;		 /* it shows the report's title */
+	bool exact;		 /* for programs: figures of our own tables with more digits than people read */
 	const char *const *args; /* arguments it takes, ended by NULL: nohdr, title=... and so on, "<width>" for widths */
 	const char *details;	 /* what --help-formats says of it when asked for it by name */
 	void (*begin)(struct ws_printer *o);

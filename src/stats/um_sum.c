@@ -40,7 +40,7 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	for (size_t i = 0; i < n && i < most; i++) {
 		char address[32];
 
-		snprintf(address, sizeof(address), "0x%" PRIx64, v[i].address);
+		snprintf(address, sizeof(address), "0x%" PRIX64, v[i].address);
 		s->row(s, (struct ws_cell[]){
 			      ws_cell_text(address, strlen(address)),
 			      v[i].moved ? ws_cell_real(v[i].to_device) : ws_cell_null(),

@@ -8,13 +8,13 @@
 
 static const struct ws_column columns[] = {
     {"Total HtoD Migration Size", WS_KIND_SIZE}, {"Total DtoH Migration Size", WS_KIND_SIZE},
-    {"Total CPU Page Faults", WS_KIND_COUNT},	 {"Total GPU Page Faults", WS_KIND_COUNT},
+    {"Total CPU Page Faults", WS_KIND_COUNT},	 {"Total GPU PageFaults", WS_KIND_COUNT},
     {"Minimum Virtual Address", WS_KIND_TEXT},	 {"Maximum Virtual Address", WS_KIND_TEXT},
 };
 
 static struct ws_cell address(uint64_t v, bool there, char *buf, size_t size)
 {
-	snprintf(buf, size, "0x%" PRIx64, v);
+	snprintf(buf, size, "0x%" PRIX64, v);
 	return there ? ws_cell_text(buf, strlen(buf)) : ws_cell_null();
 }
 

@@ -13,8 +13,9 @@
 #include "symbols/bytes.h"
 
 #define PE_OMIT 0xff
-#define DEEPEST 32		/* DW_CFA_remember_state inside each other */
-#define MOST_ENTRIES (8u << 20) /* of a file without a table */
+#define DEEPEST 32		  /* DW_CFA_remember_state inside each other */
+#define MOST_ENTRIES (8u << 20)	  /* of a file without a table */
+#define MOST_UNPACKED (64u << 20) /* bytes of a compressed section */
 
 struct entry {
 	uint64_t begin, end, at; /* at: offset in the section */
@@ -23,7 +24,8 @@ struct entry {
 struct section {
 	const uint8_t *data;
 	uint64_t size, address;
-	bool debug; /* .debug_frame: other ids, no augmentation data */
+	uint8_t *unpacked; /* what `data` is, where the file has it compressed; else NULL */
+	bool debug;	   /* .debug_frame: other ids, no augmentation data */
 	struct entry *v;
 	size_t n, cap;
 };
@@ -235,14 +237,14 @@ static void make_index(struct section *s)
 		qsort(s->v, s->n, sizeof(*s->v), by_begin);
 }
 
+/* Go compresses its .debug_frame, the only call frame information that it has. */
 static void use_section(struct section *s, const struct ws_elf *elf, const char *name)
 {
 	Elf64_Shdr sh;
 
-	if (ws_elf_find(elf, name, &sh) < 0 || (sh.sh_flags & SHF_COMPRESSED))
+	if (ws_elf_find(elf, name, &sh) < 0)
 		return;
-	s->data = ws_elf_bytes(elf, &sh);
-	s->size = s->data ? sh.sh_size : 0;
+	s->data = ws_elf_unpacked(elf, &sh, MOST_UNPACKED, &s->size, &s->unpacked);
 	s->address = sh.sh_addr;
 }
 
@@ -312,6 +314,8 @@ void ws_cfi_free(struct ws_cfi *c)
 		return;
 	free(c->eh.v);
 	free(c->debug.v);
+	free(c->eh.unpacked);
+	free(c->debug.unpacked);
 	free(c);
 }
 

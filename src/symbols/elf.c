@@ -7,10 +7,17 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/mem.h"
+
+#define COMPRESSED_ZSTD 2 /* ELFCOMPRESS_ZSTD, newer than some headers */
 
 /* ---- files that shrink ---- */
 
@@ -234,6 +241,41 @@ bool ws_elf_segment(const struct ws_elf *elf, uint32_t i, Elf64_Phdr *out)
 			    .p_memsz = p.p_memsz,
 			    .p_align = p.p_align};
 	return true;
+}
+
+const uint8_t *ws_elf_unpacked(const struct ws_elf *elf, const Elf64_Shdr *s, uint64_t most, uint64_t *size, uint8_t **owned)
+{
+	const uint8_t *packed = ws_elf_bytes(elf, s);
+	uint64_t packed_n = s->sh_size;
+	Elf64_Chdr h;
+	uLongf n;
+	bool ok;
+
+	*owned = NULL;
+	*size = packed ? s->sh_size : 0;
+	if (!packed || !(s->sh_flags & SHF_COMPRESSED))
+		return packed;
+	*size = 0;
+	if (!elf->wide || packed_n < sizeof(h))
+		return NULL;
+	memcpy(&h, packed, sizeof(h));
+	packed += sizeof(h);
+	packed_n -= sizeof(h);
+	if (!h.ch_size || h.ch_size > most || (h.ch_type != ELFCOMPRESS_ZLIB && h.ch_type != COMPRESSED_ZSTD))
+		return NULL;
+	*owned = ws_malloc(h.ch_size);
+	n = h.ch_size;
+	if (h.ch_type == ELFCOMPRESS_ZLIB)
+		ok = uncompress(*owned, &n, packed, packed_n) == Z_OK && n == h.ch_size;
+	else
+		ok = ZSTD_decompress(*owned, h.ch_size, packed, packed_n) == h.ch_size;
+	if (!ok) {
+		free(*owned);
+		*owned = NULL;
+		return NULL;
+	}
+	*size = h.ch_size;
+	return *owned;
 }
 
 const char *ws_elf_text(const struct ws_elf *elf, uint64_t from, uint64_t size, uint64_t offset)

@@ -42,6 +42,11 @@ int ws_elf_find(const struct ws_elf *elf, const char *name, Elf64_Shdr *out);
 const char *ws_elf_section_name(const struct ws_elf *elf, const Elf64_Shdr *s);
 /* Bytes of a section as they lie in the file (compressed ones stay so); NULL when it has none or they lie outside. */
 const uint8_t *ws_elf_bytes(const struct ws_elf *elf, const Elf64_Shdr *s);
+/*
+ * Bytes of a section, unpacked where it is compressed (zlib or zstd): then *owned is what the caller frees, else NULL. *size gets
+ * their number. NULL when there are none, they cannot be unpacked, or would take more than `most`.
+ */
+const uint8_t *ws_elf_unpacked(const struct ws_elf *elf, const Elf64_Shdr *s, uint64_t most, uint64_t *size, uint8_t **owned);
 /* NUL-terminated text at `offset` of the file, inside [from, from + size); "" when it is not. */
 const char *ws_elf_text(const struct ws_elf *elf, uint64_t from, uint64_t size, uint64_t offset);
 

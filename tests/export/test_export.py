@@ -281,6 +281,72 @@ def queries_of_other_tools():
     same(rows(db, "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_MEMCPY m JOIN ENUM_CUDA_MEMCPY_OPER e ON m.copyKind = e.id WHERE e.label = 'Host-to-Device'")[0][0] > 0, True)
 
 
+# What scripts and tools made for Nsight Systems' SQLite ask, by who asks: every statement must run, over any report, and those of a CUDA run give rows.
+THIRD_PARTY = {
+    "converters to Chrome's JSON: devices": "SELECT DISTINCT deviceId, globalPid / 0x1000000 % 0x1000000 AS PID FROM CUPTI_ACTIVITY_KIND_KERNEL",
+    "converters: ranges": "SELECT start, end, text, globalTid / 0x1000000 % 0x1000000 AS PID, globalTid % 0x1000000 AS TID FROM NVTX_EVENTS WHERE NVTX_EVENTS.eventType == 59",
+    "converters: calls": "SELECT start, end, globalTid % 0x1000000 AS TID, correlationId, nameId FROM CUPTI_ACTIVITY_KIND_RUNTIME",
+    "examples of the manual: kernels in ranges": "SELECT n.text, count(*), sum(k.end - k.start) FROM NVTX_EVENTS n JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON n.eventType == 59 AND "
+        "n.globalTid == r.globalTid AND n.start <= r.start AND n.end >= r.end JOIN CUPTI_ACTIVITY_KIND_KERNEL k ON k.correlationId == r.correlationId GROUP BY 1",
+    "recipes: labels of copies": "SELECT e.label, k.label, count(*), sum(bytes) FROM CUPTI_ACTIVITY_KIND_MEMCPY m JOIN ENUM_CUDA_MEMCPY_OPER e ON e.id = copyKind "
+        "LEFT JOIN ENUM_CUDA_MEM_KIND k ON k.id = srcKind GROUP BY 1, 2",
+    "recipes: session": "SELECT utcEpochNs, startTime, stopTime, duration FROM TARGET_INFO_SESSION_START_TIME, ANALYSIS_DETAILS",
+    "analysers: utilisation": "WITH line AS (SELECT min(start) a, max(end) b FROM CUPTI_ACTIVITY_KIND_KERNEL), busy AS (SELECT sum(end - start) t FROM CUPTI_ACTIVITY_KIND_KERNEL) "
+        "SELECT 100.0 * t / (b - a) FROM line, busy",
+    "analysers: waits by kind": "SELECT e.label, count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION JOIN ENUM_CUPTI_SYNC_TYPE e ON e.id = syncType GROUP BY 1",
+    "layer benchmarks: all work with its call": "SELECT u.start, u.end, r.start FROM (SELECT start, end, correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL UNION ALL SELECT start, end, "
+        "correlationId FROM CUPTI_ACTIVITY_KIND_MEMCPY UNION ALL SELECT start, end, correlationId FROM CUPTI_ACTIVITY_KIND_MEMSET) u JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId)",
+    "layer benchmarks: types of ranges": "SELECT id FROM ENUM_NSYS_EVENT_TYPE WHERE name = 'NvtxPushPopRange'",
+    "rank labels": "WITH f AS (SELECT globalTid / 0x1000000 % 0x1000000 AS pid, min(start) AS start FROM NVTX_EVENTS GROUP BY pid) SELECT coalesce(e.text, s.value) FROM NVTX_EVENTS e "
+        "JOIN f ON e.globalTid / 0x1000000 % 0x1000000 = f.pid AND e.start = f.start LEFT JOIN StringIds s ON e.textId = s.id",
+    "trace libraries: threads": "SELECT s.value, (t.globalTid >> 24) & 0x00FFFFFF, t.globalTid & 0x00FFFFFF FROM ThreadNames t JOIN StringIds s ON s.id = t.nameId",
+    "cheat sheets: GPU": "SELECT name, totalMemory, smCount, clockRate FROM TARGET_INFO_GPU LIMIT 1",
+    "cheat sheets: process": "SELECT name, pid FROM PROCESSES WHERE name LIKE '%t%'",
+}
+
+
+@test
+def queries_known_from_other_tools_run():
+    run("export", "-q", "-f", "--lazy=false", "-o", "known.sqlite", report("cuda"))
+    db = sqlite3.connect("known.sqlite")
+    for who, sql in THIRD_PARTY.items():
+        same(len(db.execute(sql).fetchall()) > 0, True, who)
+    for sql in ("SELECT s.value, count(*) FROM OSRT_API JOIN StringIds s ON s.id = nameId GROUP BY 1", "SELECT cpu, isSchedIn, count(*) FROM SCHED_EVENTS GROUP BY 1, 2",
+                "SELECT s.value, count(*) FROM SAMPLING_CALLCHAINS JOIN StringIds s ON s.id = symbol WHERE stackDepth = 0 GROUP BY 1", "SELECT sum(cpuCycles) FROM COMPOSITE_EVENTS",
+                "SELECT count(*), sum(end - start) FROM PROFILER_OVERHEAD", "SELECT name, value FROM META_DATA_CAPTURE", "SELECT * FROM GENERIC_EVENTS", "SELECT * FROM GPU_METRICS"):
+        db.execute(sql).fetchall()
+    # The manual's way of giving calls a name of their own.
+    db.execute("ALTER TABLE CUPTI_ACTIVITY_KIND_RUNTIME ADD COLUMN name TEXT")
+    db.execute("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET name = (SELECT value FROM StringIds WHERE CUPTI_ACTIVITY_KIND_RUNTIME.nameId = StringIds.id)")
+    same(db.execute("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE name IS NULL").fetchone(), (0,))
+
+
+def contents(path):
+    """Every table's rows with texts for their numbers; what names the files themselves is left out."""
+    db = sqlite3.connect(path)
+    texts = dict(db.execute("SELECT id, value FROM StringIds"))
+    out = {}
+    for t, in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+        names = [c[1] for c in db.execute("PRAGMA table_info(%s)" % t)]
+        named = [c.endswith(("nameId", "NameId", "textId", "Name", "pathId", "symbol", "module", "filenameId", "contentId", "categoryId", "argsId")) for c in names]
+        out[t] = sorted((tuple(texts.get(v, v) if n else v for v, n in zip(r, named)) for r in db.execute("SELECT * FROM " + t)), key=repr)
+    out["StringIds"] = sorted(v for _, v in out["StringIds"])
+    out["META_DATA_EXPORT"] = [r for r in out["META_DATA_EXPORT"] if not r[0].endswith(("_FILE", "_TIME_UTC"))]
+    return out
+
+
+@test
+def sqlite_comes_back():
+    for kind in ("basic", "cuda", "line"):
+        run("export", "-q", "-f", "-o", "one.sqlite", report(kind))
+        run("import", "-q", "-f", "-o", "one.wsrep", "one.sqlite")
+        run("export", "-q", "-f", "-o", "two.sqlite", "one.wsrep")
+        one, two = contents("one.sqlite"), contents("two.sqlite")
+        same(sorted(two), sorted(one), kind)
+        for t in one:
+            same(two[t], one[t], "%s of %s" % (t, kind))
+
+
 @test
 def scheduling_and_samples_as_known():
     db = database("line")

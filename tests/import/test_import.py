@@ -990,6 +990,56 @@ def ops_in_doubles(t):
 
 
 @test
+def nvtx_ranges_are_operators_where_there_are_none(t):
+    """As torch.autograd.profiler.emit_nvtx writes them: names with facts behind them."""
+    gpid, gtid = 500 << 24, 500 << 24 | 501
+    db = sqlite3.connect(t.path("nvtx.sqlite"))
+    ranges = [(0, 1000, "step 7"), (10, 400, "aten::linear, seq = 3, op_id = 1, sizes = [[2, 3], [3, 4]]"), (20, 300, "aten::mm, op_id = 2, sizes = [[2, 3], [3, 4]]"),
+              (450, 500, "aten::mm, op_id = 3, sizes = [[8, 8], [8, 8]], input_op_ids = [(1,0)]"), (600, 700, "data [x], sizes"), (1000, 2000, "step 8"),
+              (1100, 1200, "aten::relu, op_id = 4")]
+    calls = [(30, 40), (310, 330), (460, 470), (610, 620), (1110, 1120), (2100, 2110)]
+    for sql in ("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)", "INSERT INTO StringIds VALUES (1, 'cudaLaunchKernel'), (2, 'k')",
+                "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT, globalTid INTEGER)",
+                "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER, correlationId INTEGER, nameId INTEGER)",
+                "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, "
+                "demangledName INTEGER)"):
+        db.execute(sql)
+    db.executemany("INSERT INTO NVTX_EVENTS VALUES (?, ?, 59, ?, ?)", [(*r, gtid) for r in ranges])
+    db.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, ?, 1)", [(*c, gtid, i) for i, c in enumerate(calls, 1)])
+    db.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, 7, ?, ?, 2)", [(3000 + 100 * i, 3000 + 100 * i + 10 ** (i - 1) % 99, i, gpid) for i in range(1, 7)])
+    db.commit()
+    lengths = [10 ** (i - 1) % 99 for i in range(1, 7)]
+    db.close()
+
+    def rows(*args):
+        return {(r["Name"], r.get("Input Shapes", "")): tuple(r[k] for k in ("# of Calls", "CPU total (ns)", "Self CPU (ns)", "CUDA total (ns)", "Self CUDA (ns)"))
+                for r in json.loads(t.run("ops", "-f", "json", "--timeunit=ns", *args, "nvtx.sqlite").out) if r["Device"] == "CPU"}
+    a, b, c, d, e, f = lengths
+    got = rows()
+    eq(got[("aten::mm", "")], (2, 330, 310, a + c, a + c))
+    eq(got[("aten::linear", "")], (1, 390, 90, a + b, b))
+    eq(got[("data [x], sizes", "")], (1, 100, 90, d, d))
+    eq((got[("step 7", "")][3:], got[("aten::relu", "")][3:]), ((a + b + c + d, 0), (e, e)))
+    eq(got[("cudaLaunchKernel", "")][0], 6)
+    shapes = rows("--group-by-input-shape")
+    eq([k for k in sorted(shapes) if k[0] == "aten::mm"], [("aten::mm", "[[2, 3], [3, 4]]"), ("aten::mm", "[[8, 8], [8, 8]]")])
+    eq({k[0] for k in rows("--step=8")}, {"step 8", "aten::relu", "cudaLaunchKernel"})
+    eq([r["Step"] for r in json.loads(t.run("ops", "--view=steps", "-f", "json", "nvtx.sqlite").out)], [7, 8])
+
+
+@test
+def annotations_are_ranges_of_gpu_time(t):
+    def x(cat, name, ts, dur, pid=77, tid=77, **args):
+        return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+    trace = {"schemaVersion": 1, "traceEvents": [x("user_annotation", "forward", 10, 50), x("user_annotation", "inner", 20, 15), x("user_annotation", "idle", 100, 9)]}
+    for i, (call, start, name) in enumerate([(12, 30, "gemm"), (22, 40, "relu"), (40, 70, "ncclDevKernel_AllReduce"), (80, 90, "gemm")], 1):
+        trace["traceEvents"] += [x("cuda_runtime", "cudaLaunchKernel", call, 5, correlation=i), x("kernel", name, start, 10, 0, 7, correlation=i, device=0, stream=7)]
+    rows = json.loads(t.run("stats", "-q", "-f", "json", "-r", "gpu_time_breakdown:range", t.write("a.json", trace)).out)
+    eq([(r["Part"], r["Total (ns)"], r["Busy (ns)"], r["Computation (ns)"], r["Communication (ns)"], r["Ops"]) for r in rows],
+       [("forward", 50000, 30000, 20000, 10000, 3), ("inner", 10000, 10000, 10000, 0, 1)])
+
+
+@test
 def ops_modules(t):
     def module(name, ts, dur):
         return {"ph": "X", "cat": "python_function", "name": name, "pid": 77, "tid": 77, "ts": 1000 + ts, "dur": dur, "args": {"Python id": 1}}

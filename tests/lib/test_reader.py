@@ -212,6 +212,29 @@ def test_optional(path):
             check("%s reads a table" % module, read(r) == len(r["nvtx"]))
 
 
+def test_pandas(path, small):
+    """What pandas gets without pyarrow: the rows of to_lists, null as NA, texts as categories; and one batch without a copy."""
+    try:
+        import pandas
+    except ImportError:
+        check("pandas has the same rows # SKIP pandas is not installed (Debian: python3-pandas)", True)
+        return
+    for p in (path, small):
+        with warpsight.open(p) as r:
+            for name in ("nvtx", "osrt", "cuda_kernel"):
+                frame, lists = r[name]._to_pandas_alone(pandas, None, None, None), r[name].to_lists()
+                odd = [c for c in lists if [None if v is pandas.NA or v != v else v for v in frame[c].astype(object)] != lists[c] and lists[c]]
+                check("pandas: %s of %s has the same rows" % (name, os.path.basename(p)), not odd and list(frame) == list(lists) and len(frame) == len(r[name]), odd)
+    with warpsight.open(small) as r:
+        frame = r["nvtx"]._to_pandas_alone(pandas, ["start", "end", "text"], None, None)
+        check("pandas: types", (str(frame.start.dtype), str(frame.end.dtype), str(frame.text.dtype)) == ("int64", "Int64", "category"), frame.dtypes)
+        check("pandas: what never ended has no end", frame.end.isna().any() and (frame.end.dropna() >= frame.start[frame.end.notna()]).all())
+        check("pandas: an empty window", len(r["nvtx"]._to_pandas_alone(pandas, ["start", "text"], -10**9, -1)) == 0)
+        own = r["nvtx"]._to_pandas_alone(pandas, ["start"], None, None).start.to_numpy()
+        check("pandas: one batch without a copy", not own.flags.owndata and not own.flags.writeable, own.flags)
+    check("pandas: which outlives its report", own.tolist() == frame.start.tolist())
+
+
 def test_symbols(folder):
     def symbols(*command):
         out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -264,6 +287,7 @@ def main():
         test_damage(paths["basic"], folder)
         test_numpy(paths["many"])
         test_optional(paths["many"])
+        test_pandas(paths["many"], paths["basic"])
         program = test_symbols(folder)
         test_example(paths["cuda"], program)
     print("1..%d" % count)

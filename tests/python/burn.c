@@ -1,6 +1,7 @@
 /* burn.c - C code that Python calls through ctypes: it burns as much CPU time as it is told to. */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -38,6 +39,45 @@ EXPORT __attribute__((noinline)) void native_call(callback_fn *fn)
 {
 	fn();
 	sink++; /* not the last thing, so that this has a frame */
+}
+
+/* A thread that Python did not make: `n` times by turns calls back into Python and burns `ns` by itself, where it has no thread state. */
+struct foreign {
+	callback_fn *fn;
+	int n;
+	int64_t ns, burnt;
+};
+
+static __attribute__((noinline)) int64_t burn_alone(int64_t ns)
+{
+	int64_t start = cpu_ns(), now;
+
+	while ((now = cpu_ns()) - start < ns)
+		burn_a_little();
+	return now - start;
+}
+
+static void *foreign_thread(void *arg)
+{
+	struct foreign *f = arg;
+
+	for (int i = 0; i < f->n; i++) {
+		f->fn();
+		f->burnt += burn_alone(f->ns);
+	}
+	return NULL;
+}
+
+EXPORT int64_t native_foreign(callback_fn *fn, int n, int64_t ns);
+EXPORT int64_t native_foreign(callback_fn *fn, int n, int64_t ns)
+{
+	struct foreign f = {fn, n, ns, 0};
+	pthread_t t;
+
+	if (pthread_create(&t, NULL, foreign_thread, &f))
+		return -1;
+	pthread_join(t, NULL);
+	return f.burnt;
 }
 
 /* How many of `n` short waits a signal interrupted. */

@@ -5,11 +5,22 @@ Every CPython from 3.8 on that is found (WS_TEST_PYTHONS, PATH, pyenv's folder) 
 Shares of time are compared with what the program says that it burnt. Nothing is said about how long anything took. On a virtual machine the hypervisor takes
 time away that the clock of the samples counts and that of the thread does not: a comparison that fails is made again, twice at most.
 """
-import argparse, glob, json, os, shutil, subprocess, sys, tempfile
+import argparse, ctypes, glob, json, os, shutil, struct, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOLDS, WAITS, NONE = "2", "3", "1"
 SIGNAL, SEPARATE = 2, 32
+
+
+def refuse_programs():
+    """In a child: the kernel refuses bpf() from now on, as sandboxes do."""
+    number = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
+    code = struct.pack("HBBIHBBIHBBIHBBI", 0x20, 0, 0, 0, 0x15, 0, 1, number, 0x06, 0, 0, 0x50001, 0x06, 0, 0, 0x7fff0000)
+    where = ctypes.create_string_buffer(code)
+    filter = struct.pack("HxxxxxxP", 4, ctypes.addressof(where))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, filter, 0, 0):
+        os._exit(77)
 
 
 class Failed(Exception):
@@ -64,7 +75,13 @@ class Runner:
     def __init__(self, build, burn, folder):
         self.build, self.folder = build, folder
         self.env = dict(os.environ, WS_TEST_BURN=burn, PYTHONDONTWRITEBYTECODE="1", LC_ALL="C.UTF-8")
-        self.log = ""
+        self.log, self.way = "", "kernel"
+
+    def take(self, way):
+        self.way = way
+        self.env.pop("WARPSIGHT_PYTHON", None)
+        if way == "signals":
+            self.env["WARPSIGHT_PYTHON"] = way
 
     def command(self, python):
         """What runs a script: an interpreter's path, or the words of a command that embeds one."""
@@ -75,10 +92,10 @@ class Runner:
         want(p.returncode == 0, "bare run: " + p.stderr.decode())
         return p.stdout
 
-    def record(self, python, case, *options):
+    def record(self, python, case, *options, before=None):
         out = os.path.join(self.folder, "r.wsrep")
         p = subprocess.run([os.path.join(self.build, "warpsight"), "profile", "-f", "-o", out, *options, *self.command(python), os.path.join(HERE, "workload.py"), case],
-                           env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=180)
+                           env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=180, preexec_fn=before)
         self.log = p.stderr.decode()
         want(p.returncode == 0, "exit status %d: %s" % (p.returncode, self.log))
         d = subprocess.run([os.path.join(self.build, "tests/python/python_dump"), out], stdout=subprocess.PIPE, timeout=60, check=True)
@@ -90,13 +107,26 @@ def share(samples, name):
     return sum(s.weight for s in samples if name in s.short) / max(1, sum(s.weight for s in samples))
 
 
-def signalled(report):
+KERNEL = "frames are read in the kernel"
+
+
+def in_kernel(report):
+    return any(KERNEL in d for d in report.diagnostics)
+
+
+def exact(report):
+    """Are there Python frames of the moment of a sample?"""
+    if in_kernel(report):
+        want(not any(s.flags & SIGNAL for s in report.samples), "signals though the kernel reads the frames")
+        return True
     return any(s.flags & SIGNAL for s in report.samples)
 
 
 def everything(r, python):
     truth, report = r.record(python, "everything")
-    if not signalled(report):
+    if r.way == "kernel" and not in_kernel(report):
+        return "SKIP programs for the kernel are not permitted here"
+    if not exact(report):
         want(report.outside, "neither samples by signal nor from outside: %s" % report.diagnostics)
         return "no perf events here: only that stacks are read from outside was checked"
     child = truth.pop("child")
@@ -159,6 +189,9 @@ def check_threads(report, truth, pid):
 def own_signal(r, python):
     truth, report = r.record(python, "own_signal")
     want(truth["signals"] == 1, "the program got %d signals of its own, not 1" % truth["signals"])
+    if in_kernel(report):
+        want(exact(report) and any("alpha" in s.short for s in report.samples), "the program's own signal is no matter")
+        return
     if any(s.flags & SIGNAL for s in report.samples) or any("SIGURG" in d for d in report.diagnostics):
         want(any("SIGURG" in d for d in report.diagnostics), "said that the program handles SIGURG: %s" % report.diagnostics)
     want(any("alpha" in s.short for s in report.outside), "alpha is read from outside")
@@ -173,18 +206,49 @@ def quiet_signal(r, python):
 def interrupted(r, python):
     truth, report = r.record(python, "interrupted", "--python-sampling-frequency=2000")
     want(truth["interrupted"] == 0, "%d system calls were interrupted" % truth["interrupted"])
-    if signalled(report):
-        want(any(s.flags & SIGNAL and "native_polls" in s.stack for s in report.samples), "there were samples")
+    if exact(report):
+        want(any("interrupted" in s.short and "native_polls" in s.stack for s in report.samples), "there were samples")
 
 
 def blocked_signal(r, python):
     truth, report = r.record(python, "blocked_signal")
     want(truth["pending"] == 0, "%d signals are pending" % truth["pending"])
+    want(not in_kernel(report) or any("alpha" in s.short for s in report.samples), "a thread that blocks signals is sampled in the kernel")
+
+
+def foreign(r, python):
+    truth, report = r.record(python, "foreign")
+    if not exact(report):
+        return "no perf events here"
+    called = [s for s in report.samples if "foreign_callback" in s.short]
+    alone = [s for s in report.samples if "burn_alone" in s.stack]
+    tids = {s.tid for s in called + alone}
+    want(len(tids) == 1, "one thread, not %d" % len(tids))
+    total = sum(s.weight for s in called + alone)
+    near(sum(s.weight for s in called) / total, truth["foreign_callback"] / (truth["foreign_callback"] + truth["alone"]), "foreign_callback")
+    want(all(s.short[0] == "foreign_callback" for s in called), "its outermost Python function: %s" % {s.short[0] for s in called})
+    stale = [s for s in alone if s.python]
+    want(not stale, "%d of %d samples of C code without a thread state have Python frames: %s" % (len(stale), len(alone), stale and stale[0].stack))
+
+
+def regenerate(r, python):
+    truth, report = r.record(python, "regenerate")
+    if not exact(report):
+        return "no perf events here"
+    made = [s for s in report.samples if any(n.startswith("made_") for n in s.short) and not s.flags & SEPARATE]
+    want(len(made) > 20, "%d samples in functions that are made" % len(made))
+    order = [next(n for n in s.short if n.startswith("made_")) for s in sorted(made, key=lambda s: s.start)]
+    want(order == sorted(order), "functions have run one after the other: %s" % order)
+    for name in sorted(set(order)):
+        got = sum(s.weight for s in made if name in s.short)
+        if got > 2 * truth[name]:
+            raise Shares("%s: %d ns recorded of %d" % (name, got, truth[name]))
+    want(not any("[code not read]" in s.python for s in report.samples), "code that was not read")
 
 
 def execs(r, python):
     truth, report = r.record(python, "execs")
-    if signalled(report):
+    if exact(report):
         want(any("alpha" in s.short for s in report.samples) and any("image_two" in s.short for s in report.samples), "both images have samples")
 
 
@@ -238,6 +302,23 @@ def functions(r, python):
     want(all(s[6] == '{"color":"0xff00"}' for s in report.slices if s[5] != "outer"), "colours")
 
 
+def refused(r, python):
+    truth, report = r.record(python, "alpha", before=refuse_programs)
+    want(not in_kernel(report), "frames are read in the kernel though programs are refused")
+    if any(s.flags & SIGNAL for s in report.samples):
+        want(any("alpha" in s.short for s in report.samples), "alpha has samples by signal")
+        want(any("not to be had here" in d for d in report.diagnostics), "it is said: %s" % report.diagnostics)
+
+
+def slower(r, python):
+    """Python's frequency divides that of the samples: those of its threads are thinned out, and weigh more."""
+    truth, report = r.record(python, "alpha", "--python-sampling-frequency=200")
+    mine = [s for s in report.samples if "alpha" in s.short]
+    if exact(report):
+        want({s.weight for s in mine} == {5000000}, "weights: %s" % {s.weight for s in mine})
+        near(min(1, sum(s.weight for s in mine) / truth["alpha"]), 1, "alpha")
+
+
 def off(r, python):
     truth, report = r.record(python, "alpha", "--python-sampling=false", "--trace=nvtx")
     want(not report.outside and not any(s.python for s in report.samples) and not report.gil, "Python frames though they were not wanted")
@@ -274,15 +355,19 @@ def main():
     a.add_argument("words", nargs="*")
     o = a.parse_args()
     pythons = interpreters()
-    tests = [("everything, CPython " + version, everything, path) for version, path in pythons]
-    tests += [("embedded, CPython " + version, embedded, path) for version, path in pythons if "system" in version or path == pythons[-1][1]]
-    tests += [(f.__name__, f, pythons[-1][1]) for f in (own_signal, quiet_signal, interrupted, blocked_signal, execs, cuda_calls, functions, off, outside_only) if pythons]
+    ways = ("kernel", "signals")
+    tests = [("everything, CPython %s, by %s" % (version, way), everything, path, way) for version, path in pythons for way in ways]
+    tests += [("embedded, CPython %s, by %s" % (version, way), embedded, path, way) for version, path in pythons for way in ways
+              if "system" in version or path == pythons[-1][1]]
+    both = [(f, way) for f in (own_signal, quiet_signal, interrupted, blocked_signal, foreign, regenerate, execs) for way in ways]
+    tests += [("%s, by %s" % (f.__name__, way), f, pythons[-1][1], way) for f, way in both + [(f, "kernel") for f in (refused, slower, cuda_calls, functions, off, outside_only)] if pythons]
     tests = [t for t in tests if not o.words or any(w in t[0] for w in o.words)]
     print("1..%d" % len(tests), flush=True)
     failed = 0
     with tempfile.TemporaryDirectory(prefix="warpsight-python-") as folder:
         r = Runner(os.path.abspath(o.build), os.path.abspath(o.burn), folder)
-        for i, (name, fn, path) in enumerate(tests, 1):
+        for i, (name, fn, path, way) in enumerate(tests, 1):
+            r.take(way)
             try:
                 for attempt in range(3):
                     try:

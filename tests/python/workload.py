@@ -187,18 +187,46 @@ def interrupted():
     truth["interrupted"] = lib.native_polls(1500)
 
 
+def blocks_signals():
+    alpha()
+    truth["pending"] = len(signal.sigpending())
+
+
 def blocked_signal():
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    t = threading.Thread(target=alpha)
+    t = threading.Thread(target=blocks_signals)
     t.start()
     t.join()
-    truth["pending"] = len(signal.sigpending())
 
 
 def execs():
     alpha()
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-S", "-c", "import time\ndef image_two():\n e=time.thread_time()+.15\n while time.thread_time()<e: pass\nimage_two()\nprint('{}')"])
+
+
+def foreign_callback():
+    since = time.thread_time_ns()
+    spin(10)
+    spent("foreign_callback", since)
+
+
+def foreign():
+    """A C thread gets a new thread state for each of its calls into Python, and has none in between."""
+    lib.native_foreign.restype = ctypes.c_int64
+    truth["alone"] = lib.native_foreign(ctypes.CFUNCTYPE(None)(foreign_callback), 30, ctypes.c_int64(10 * MS))
+
+
+def regenerate():
+    """Functions that are made, run and freed by turns: their code objects, names and all, come to lie in the same places."""
+    body = "def made_%d():\n    e = time.thread_time_ns() + 6000000\n    while time.thread_time_ns() < e:\n        pass\n"
+    for i in range(100, 160):
+        space = {"time": time}
+        exec(body % i, space)
+        since = time.thread_time_ns()
+        space["made_%d" % i]()
+        truth["made_%d" % i] = time.thread_time_ns() - since
+        del space
 
 
 def launches(cuda, n):

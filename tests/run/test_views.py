@@ -71,6 +71,26 @@ def waits_have_reasons_without_context_switches(t):
 
 
 @test("views")
+def waits_of_a_program_without_hooks(t):
+    """What a static program waits in is asked of the kernel, of waits that last."""
+    if not os.path.exists(t.program("waitsstatic")):
+        raise Skip("no static C library")
+    fifo = os.path.join(t.work, "fifo")
+    os.mkfifo(fifo)
+    r = record(t, [t.program("waitsstatic"), fifo], "--trace=none", "--sample=none")
+    if not table(t, "stats", "-r", "sched_sum", r.report):
+        raise Skip("context switches cannot be recorded here")
+    waiter = [w for w in table(t, "stats", "-r", "thread_wait_sum", r.report) if w["Thread"] == "waiter"]
+    found = {w["Reason"]: w for w in waiter if w["Reason"] not in ("not known", "run queue")}
+    t.ok(set(found) <= {"futex", "poll", "sleep", "I/O", "kernel"}, "reasons: %s" % waiter)
+    t.ge(len(set(found) - {"kernel"}), 3, "of a lock, a sleep, poll and reads, those that were seen: %s" % waiter)
+    t.ok(any(w["Object"].endswith("/fifo") or w["Object"].startswith("pipe:") for w in waiter if w["Function"] in ("read", "openat")) or "I/O" not in found,
+         "what a read reads: %s" % waiter)
+    known, all_ = (sum(float(w["Total Time"]) for w in rows if w["Reason"] != "run queue") for rows in (found.values(), waiter))
+    t.ge(known, 0.5 * all_, "nanoseconds of waits of a known reason")
+
+
+@test("views")
 def waits_have_call_stacks(t):
     r = record(t, [t.program("waits")], "--trace=osrt")
     if not t.load(r.report).has("OSRT_CALLCHAINS"):

@@ -2,7 +2,7 @@
 
 The export is the independent expectation: both must give the same rows for any query, whatever plan the virtual tables choose.
 """
-import json, os, random, re, sqlite3, subprocess, sys, tempfile
+import fcntl, json, os, pty, random, re, select, sqlite3, subprocess, sys, tempfile, termios, time
 
 WARPSIGHT, MAKE = map(os.path.abspath, sys.argv[1:3])
 count = failed = 0
@@ -287,6 +287,45 @@ def test_command(report, other, folder):
     check("no such file", r.returncode == 1 and "missing" in r.stderr, r)
 
 
+def test_prompt(report):
+    """At a terminal: a mistake ends nothing, Ctrl-C ends the query that runs, .quit the prompt."""
+    master, slave = pty.openpty()
+    p = subprocess.Popen([WARPSIGHT, "query", report], stdin=slave, stdout=slave, stderr=slave, close_fds=True, start_new_session=True,
+                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    os.close(slave)
+    seen = ""
+
+    def until(text):
+        nonlocal seen
+        end = time.time() + 60
+        while text not in seen and time.time() < end and select.select([master], [], [], 60)[0]:
+            seen += os.read(master, 65536).decode("utf-8", "replace")
+        before, found, seen = seen.partition(text)
+        return bool(found)
+
+    def type_in(text):
+        os.write(master, text.encode())
+
+    type_in("SELECT nope;\n")
+    check("prompt: a mistake is told", until("no such column"))
+    type_in("SELECT 40 +\n2 AS answer;\n")
+    check("prompt: and ends nothing", until("answer") and until("42"))
+    type_in("WITH RECURSIVE t(a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM t) SELECT 'begun', max(a) FROM t;\n")
+    check("prompt: a query without end", until("begun"))
+    for _ in range(100):  # it may not have begun yet
+        type_in("\x03")
+        if select.select([master], [], [], 0.3)[0]:
+            seen += os.read(master, 65536).decode("utf-8", "replace")
+        if "interrupted" in seen:
+            break
+    check("prompt: ends by Ctrl-C", until("interrupted"))
+    type_in(".schema StringIds\n")
+    check("prompt: which is not the end", until("CREATE TABLE StringIds"))
+    type_in(".quit\n")
+    check("prompt: this is", p.wait(60) == 0)
+    os.close(master)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         reports = {}
@@ -308,6 +347,7 @@ def main():
         test_hostile(reports["basic"][0], empty)
         test_reading(reports["many"][0])
         test_command(reports["basic"][0], reports["cuda"][0], folder)
+        test_prompt(reports["basic"][0])
     print("1..%d" % count)
     return failed > 0
 

@@ -370,6 +370,14 @@ static void random_thread(uint32_t of, uint32_t in, const uint32_t *chain, uint3
 				ADD(gil, .start = ZERO + to - 3, .end = ZERO + back, .thread = of,
 				    .state = below(3) ? WS_GIL_WAITS : WS_GIL_HOLDS);
 		}
+		if (below(3) == 0) { /* found in a system call: inside the wait, or before it was over and after */
+			static const char *const found[] = {"futex", "epoll_pwait", "nanosleep", "read", "syscall 999"};
+			uint64_t at = to + below(off), spent = below(60);
+			unsigned k = (unsigned)below(5);
+
+			ADD(blocked, .start = ZERO + at, .end = ZERO + at + spent, .thread = of, .name = str(found[k]),
+			    .path = k == 3 ? str("/a/file") : 0);
+		}
 		ran(of, from, to, (uint32_t)below(4), i && below(3) ? from - below(20) : 0, after);
 		if (below(4) == 0 && to > from + 200) {
 			uint32_t id = of * 1000 + (uint32_t)i;

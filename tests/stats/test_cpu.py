@@ -324,7 +324,11 @@ def around(spans, at):
     return max((s for s in spans if s[0] <= at < s[1]), default=None, key=lambda s: s[0])
 
 
-def reason(r, g, at):
+CALLS = {"futex": "futex", "epoll_pwait": "poll", "nanosleep": "sleep", "read": "I/O", "syscall 999": "other call"}
+
+
+def reason(r, g, start, end):
+    at = start + (end - start) // 2
     found = around(r.gil.get(g, ()), at)
     if found:
         return "GIL", "", None, None
@@ -334,6 +338,9 @@ def reason(r, g, at):
     found = around(r.osrt.get(g, ()), at)
     if found:
         return REASONS[found[2]], found[2], found[3], found[4]
+    found = next((b for b in r.blocked.get(g, ()) if b[0] >= start), None)
+    if found and found[1] <= end:
+        return CALLS[found[2]], found[2], found[3], None
     return None
 
 
@@ -348,6 +355,8 @@ def read_calls(r):
     r.cuda = grouped("SELECT globalTid, start, end, (SELECT value FROM StringIds WHERE id = nameId) FROM CUPTI_ACTIVITY_KIND_RUNTIME")
     r.osrt = grouped("SELECT o.globalTid, o.start, o.end, (SELECT value FROM StringIds WHERE id = o.nameId), path, object FROM OSRT_API o "
                      "LEFT JOIN WARPSIGHT_OSRT_DETAIL d USING (globalTid, start)")
+    r.blocked = grouped("SELECT globalTid, start, end, (SELECT value FROM StringIds WHERE id = nameId), (SELECT value FROM StringIds WHERE id = pathId) "
+                        "FROM WARPSIGHT_BLOCKED ORDER BY start")
     r.sched = grouped("SELECT globalTid, start, end, cpu, wokenTime, endState FROM WARPSIGHT_SCHED ORDER BY start")
 
 
@@ -374,7 +383,7 @@ def thread_states(r, g, sched):
             off, why = sched[i - 1][1], sched[i - 1][4]
             ready = off if why == 1 else woken if woken is not None and off <= woken <= start else start
             if off < ready:
-                found = reason(r, g, off + (ready - off) // 2) or ("kernel" if why == 3 else "not known", "", None, None)
+                found = reason(r, g, off, ready) or ("kernel" if why == 3 else "not known", "", None, None)
                 out.append(Span(off, ready, "waiting", *found))
             if ready < start:
                 out.append(Span(ready, start, "runnable", "run queue", "", None, None))
@@ -382,7 +391,7 @@ def thread_states(r, g, sched):
             sync = around(syncs, a)
             out.append(Span(a, b, "running", "GPU synchronisation" if sync else "", sync[2] if sync else "", None, None))
     off, why = sched[-1][1], sched[-1][4]
-    found = reason(r, g, off + (end_of_all - off) // 2) or ("kernel" if why == 3 else "not known", "", None, None)
+    found = reason(r, g, off, end_of_all) or ("kernel" if why == 3 else "not known", "", None, None)
     if why == 1:
         out.append(Span(off, end_of_all, "runnable", "run queue", "", None, None))
     else:

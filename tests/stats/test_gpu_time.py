@@ -149,15 +149,46 @@ def test_overlap(report, ops):
     check("gpu_comm_overlap", len(lines) == 3 and not bad, bad)
 
 
-def gaps(ops, delay):
-    """By cause: the lengths of gaps, with the end so far as a running maximum."""
-    out, until = collections.defaultdict(list), None
+def each_gap(ops, delay):
+    """Cause, beginning and end of gaps, with the work that ended each; the end so far is a running maximum."""
+    until = None
     for o in ops:
         if until is not None and o.start > until:
-            cause = "unknown" if o.call is None else "host" if o.call > until else "launch" if o.start - until < delay else "waiting"
-            out[cause].append(o.start - until)
+            yield "unknown" if o.call is None else "host" if o.call > until else "launch" if o.start - until < delay else "waiting", until, o.start, o
         until = o.end if until is None else max(until, o.end)
+
+
+def gaps(ops, delay):
+    out = collections.defaultdict(list)
+    for cause, start, end, _ in each_gap(ops, delay):
+        out[cause].append(end - start)
     return out
+
+
+def test_idle_of_parts(report, ops, db):
+    spans = db.execute("SELECT text, start, end, globalTid >> 24 FROM NVTX_EVENTS ORDER BY globalTid, start").fetchall()
+    want = {kind: collections.defaultdict(list) for kind in ("rank", "step", "range")}
+    for g in (901, 902, "shared"):
+        for pid in (901, 902):
+            number = 0
+            steps = []
+            for text, start, end, p in spans:
+                if p == pid and text.startswith("step"):
+                    steps.append((text if text != "step" else "step %d" % number, start, end))
+                    number += 1
+            for cause, start, end, _ in each_gap([o for o in ops if o.gpu == g and o.pid == pid], 30000):
+                want["rank"][(cause, "%s rank %d" % (GPUS[g], pid - 896))].append(end - start)
+                for name, s, e in steps:
+                    if min(e, end) > max(s, start):
+                        want["step"][(cause, "%s rank %d %s" % (GPUS[g], pid - 896, name))].append(min(e, end) - max(s, start))
+        for cause, start, end, o in each_gap([o for o in ops if o.gpu == g], 30000):
+            for text, s, e, p in spans:
+                if o.call is not None and p == o.pid and s <= o.call and o.call + 9 <= e:
+                    want["range"][(cause, "%s %s" % (GPUS[g], text))].append(end - start)
+    for kind, lines in want.items():
+        got = {(l["Cause"], l["GPU"]): (int(l["Idle Time (ns)"]), int(l["Gaps"]), int(l["Max (ns)"])) for l in table(report, "gpu_idle_causes:" + kind)}
+        right = {k: (sum(v), len(v), max(v)) for k, v in lines.items()}
+        check("gpu_idle_causes:" + kind, got == right and len(got) > 2, ([(k, got.get(k), right.get(k)) for k in set(got) | set(right) if got.get(k) != right.get(k)][:4], len(got)))
 
 
 def test_idle(report, ops):
@@ -212,6 +243,7 @@ def main():
         test_window(report, ops)
         test_overlap(report, ops)
         test_idle(report, ops)
+        test_idle_of_parts(report, ops, db)
         test_phases(report, db)
         r = subprocess.run([WARPSIGHT, "stats", "-r", "gpu_time_breakdown:nope", report], capture_output=True, text=True)
         check("an argument that it does not take", r.returncode == 2 and "step=<name>" in r.stderr, r)

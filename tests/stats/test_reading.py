@@ -193,7 +193,7 @@ def names_of_kernels():
 @test
 def unified_memory_rows():
     same(len(summary("cuda", "um_sum")), 2)
-    same([r[0] for r in summary("cuda", "um_sum:rows=1")], ["0x7f0000010000"])
+    same([r[0] for r in summary("cuda", "um_sum:rows=1")], ["0x7F0000010000"])
 
 
 class Launches:

@@ -1,0 +1,199 @@
+/*
+ * perf_waits.c - which system call a thread waits in, asked of the kernel while it waits.
+ *
+ * Hooks tell what calls of the C library wait for. Static programs, Go, and libraries that make system calls themselves wait in
+ * silence: of a thread that has been off its core for LOOK_AFTER, /proc/PID/task/TID/syscall says in which call, with its
+ * arguments. One look for each wait is enough, for a thread that waits does not move. Whether it still waited then is not known
+ * here: records of switches come later. So the moments before and after the look are stored, and readers believe it when both lie
+ * in one wait.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "record/perf_private.h"
+
+#define LOOK_AFTER 4000000u /* ns off its core */
+#define LOOKS 16	    /* in a round: some 10 us each */
+
+struct call {
+	long number;
+	const char *name;
+	bool fd; /* its first argument is a descriptor */
+};
+
+#define CALL(name)                       \
+	{                                \
+		SYS_##name, #name, false \
+	}
+#define FD_CALL(name)                   \
+	{                               \
+		SYS_##name, #name, true \
+	}
+
+/* Those in which threads wait long. */
+static const struct call calls[] = {
+    FD_CALL(read),
+    FD_CALL(write),
+    FD_CALL(readv),
+    FD_CALL(writev),
+    FD_CALL(pread64),
+    FD_CALL(pwrite64),
+    FD_CALL(preadv),
+    FD_CALL(pwritev),
+    FD_CALL(preadv2),
+    FD_CALL(pwritev2),
+    FD_CALL(recvfrom),
+    FD_CALL(recvmsg),
+    FD_CALL(recvmmsg),
+    FD_CALL(sendto),
+    FD_CALL(sendmsg),
+    FD_CALL(sendmmsg),
+    FD_CALL(accept),
+    FD_CALL(accept4),
+    FD_CALL(connect),
+    FD_CALL(fsync),
+    FD_CALL(fdatasync),
+    FD_CALL(flock),
+    FD_CALL(fcntl),
+    FD_CALL(ioctl),
+    FD_CALL(sendfile),
+    FD_CALL(splice),
+    FD_CALL(vmsplice),
+    FD_CALL(tee),
+    FD_CALL(epoll_pwait),
+    FD_CALL(epoll_pwait2),
+    FD_CALL(ftruncate),
+    FD_CALL(fallocate),
+    FD_CALL(getdents64),
+    FD_CALL(syncfs),
+    FD_CALL(io_uring_enter),
+    FD_CALL(copy_file_range),
+    FD_CALL(close),
+    FD_CALL(mq_timedreceive),
+    FD_CALL(mq_timedsend),
+    CALL(sync_file_range),
+    CALL(futex),
+    CALL(nanosleep),
+    CALL(clock_nanosleep),
+    CALL(ppoll),
+    CALL(pselect6),
+    CALL(wait4),
+    CALL(waitid),
+    CALL(rt_sigsuspend),
+    CALL(rt_sigtimedwait),
+    CALL(semop),
+    CALL(semtimedop),
+    CALL(msgrcv),
+    CALL(msgsnd),
+    CALL(openat),
+    CALL(sync),
+    CALL(io_getevents),
+    CALL(io_pgetevents),
+    CALL(execve),
+    CALL(clone),
+    CALL(munmap),
+    CALL(mmap),
+    CALL(mprotect),
+    CALL(madvise),
+    CALL(renameat),
+    CALL(unlinkat),
+    CALL(mkdirat),
+    CALL(sched_yield),
+    CALL(ptrace),
+    CALL(restart_syscall),
+    CALL(process_vm_readv),
+#ifdef SYS_futex_waitv
+    CALL(futex_waitv),
+#endif
+#ifdef SYS_poll
+    CALL(poll),
+    CALL(select),
+    FD_CALL(epoll_wait),
+    CALL(pause),
+    CALL(vfork),
+    CALL(fork),
+    CALL(open),
+    CALL(rename),
+    CALL(unlink),
+#endif
+};
+
+static const struct call *find_call(long number)
+{
+	for (size_t i = 0; i < WS_COUNT(calls); i++)
+		if (calls[i].number == number)
+			return &calls[i];
+	return NULL;
+}
+
+/* "NUMBER 0xARGUMENT ..." of a call; false when the thread runs, is in none, or may not be asked. */
+static bool read_call(const struct ws_perf_thread *t, long *number, unsigned long *first)
+{
+	char path[64], text[256];
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/syscall", t->image->pid, t->tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	text[n > 0 ? n : 0] = 0;
+	return sscanf(text, "%ld %lx", number, first) == 2 && *number >= 0;
+}
+
+static uint32_t path_of(const struct ws_perf_thread *t, unsigned long fd)
+{
+	char path[64], text[1024];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%u/fd/%lu", t->image->pid, fd);
+	n = readlink(path, text, sizeof(text) - 1);
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	return ws_sink_string(t->image->sink, text);
+}
+
+static void look(struct ws_perf *p, struct ws_perf_thread *t)
+{
+	struct ws_row_blocked row = {.start = ws_raw_ns()};
+	const struct call *call;
+	unsigned long first;
+	char other[32];
+	long number;
+
+	t->looked = true;
+	if (!read_call(t, &number, &first))
+		return;
+	call = find_call(number);
+	if (!call)
+		snprintf(other, sizeof(other), "syscall %ld", number);
+	row.path = call && call->fd ? path_of(t, first) : 0;
+	row.end = ws_raw_ns();
+	row.thread = ws_perf_thread_id(p, t);
+	row.name = ws_sink_string(t->image->sink, call ? call->name : other);
+	ws_writer_add(t->image->sink->writer, WS_TABLE_blocked, &row);
+}
+
+void ws_perf_look_at_waits(struct ws_perf *p, uint64_t now)
+{
+	size_t looks = 0;
+
+	if (!p->o.switches || !p->from || p->to)
+		return;
+	for (size_t n = 0; n < p->threads.size && looks < LOOKS; n++) {
+		size_t i = p->look_next++ % p->threads.size;
+		struct ws_perf_thread *t = p->threads.used[i] ? (void *)(uintptr_t)p->threads.slots[i].value : NULL;
+
+		if (!t || !t->off || t->looked || t->on || now - t->off < LOOK_AFTER || now < t->off || !t->image->id)
+			continue;
+		look(p, t);
+		looks++;
+	}
+}
