@@ -115,7 +115,7 @@ struct groups {
 static const struct groups groups[WS_TABLE_COUNT] = {
 	[WS_TABLE_nvtx] = {3, {ws_nvtx_thread, ws_nvtx_domain, ws_nvtx_type}},
 	[WS_TABLE_op] = {2, {ws_op_thread, ws_op_kind}},
-	[WS_TABLE_slice] = {2, {ws_slice_thread, ws_slice_track}},
+	[WS_TABLE_slice] = {3, {ws_slice_thread, ws_slice_track, ws_slice_category}},
 	[WS_TABLE_sched] = {2, {ws_sched_thread, ws_sched_cpu}},
 	[WS_TABLE_ftrace] = {1, {ws_ftrace_cpu}},
 	[WS_TABLE_counter_value] = {1, {ws_counter_value_counter}},

@@ -364,61 +364,6 @@ static void link_to_call(struct event *e, uint32_t process, uint64_t correlation
 	free(h.v);
 }
 
-static int by_hit_start(const void *a, const void *b)
-{
-	const struct hit *x = a, *y = b;
-
-	return x->start < y->start ? -1 : x->start > y->start;
-}
-
-enum { WORK_SHOWN = 64, WORK_MOST = 4096 };
-
-/* From calls, by their correlation ids, to the work they caused. */
-static void link_to_work(struct event *e, uint32_t process, const struct ws_map *wanted, const char *role)
-{
-	struct ws_spot s;
-
-	for (size_t i = 0; i < WS_COUNT(work_joins); i++) {
-		const char *as = work_joins[i].table == WS_TABLE_cuda_sync ? "wait" : role;
-		struct hits h = {.most = wanted->n > 1 ? WORK_MOST : 4};
-
-		if (!ws_report_rows(e->c->rep->r, work_joins[i].table))
-			continue;
-		find_correlated(e->c, &work_joins[i], process, wanted, e->start, &h);
-		if (h.n)
-			qsort(h.v, h.n, sizeof(*h.v), by_hit_start);
-		for (size_t k = 0; k < h.n && k < WORK_SHOWN; k++)
-			if (spot_of_work(e->c, work_joins[i].table, &h.v[k], &s))
-				put_link(e, as, &s);
-		free(h.v);
-	}
-}
-
-/* Work launched by calls of the range's thread while it was open. */
-static void link_range_to_work(struct event *e, uint64_t thread)
-{
-	uint32_t key[4] = {(uint32_t)thread}, i = ws_find_lane(e->c->l, WS_LANE_CUDA_API, key);
-	const struct ws_lane *n = i < e->c->l->n ? e->c->l->lane[i] : NULL;
-	struct ws_map wanted = {0};
-	uint64_t v[WS_MAX_COLUMNS];
-
-	if (!n || !ws_lane_ready(n))
-		return;
-	for (uint32_t k = 0; k < n->levels; k++) {
-		uint32_t from, to, at;
-
-		ws_level_range(&n->level[k], (int64_t)e->start, (int64_t)e->end, &from, &to);
-		/* The first few and the last: what is between is shown by the statistics of the range. */
-		for (at = from; at < to && wanted.n<8; at += to - from> 8 && at - from == 3 ? to - from - 7 : 1)
-			if (read_row(e->c->rep->r, WS_TABLE_cuda_api, n->level[k].ref[at], v) &&
-			    v[ws_cuda_api_correlation] != WS_NO_U32)
-				ws_map_set(&wanted, v[ws_cuda_api_correlation], 1);
-	}
-	if (wanted.n)
-		link_to_work(e, ws_who_thread(e->c->l->who, key[0])->process, &wanted, "work");
-	ws_map_free(&wanted);
-}
-
 /* The last work to end before the wait did, on the stream it waited for, or on the whole device. */
 static void link_waited(struct event *e, uint32_t process, uint32_t device, uint64_t stream)
 {
@@ -446,6 +391,65 @@ static void link_waited(struct event *e, uint32_t process, uint32_t device, uint
 	}
 	if (best_end > e->start)
 		put_link(e, "waited", &best);
+}
+
+static int by_hit_start(const void *a, const void *b)
+{
+	const struct hit *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+enum { WORK_SHOWN = 64, WORK_MOST = 4096 };
+
+/* From calls, by their correlation ids, to the work they caused; from a call that waits to what it waited for. */
+static void link_to_work(struct event *e, uint32_t process, const struct ws_map *wanted, const char *role)
+{
+	uint64_t v[WS_MAX_COLUMNS];
+	struct ws_spot s;
+
+	for (size_t i = 0; i < WS_COUNT(work_joins); i++) {
+		const char *as = work_joins[i].table == WS_TABLE_cuda_sync ? "wait" : role;
+		struct hits h = {.most = wanted->n > 1 ? WORK_MOST : 4};
+
+		if (!ws_report_rows(e->c->rep->r, work_joins[i].table))
+			continue;
+		find_correlated(e->c, &work_joins[i], process, wanted, e->start, &h);
+		if (h.n)
+			qsort(h.v, h.n, sizeof(*h.v), by_hit_start);
+		for (size_t k = 0; k < h.n && k < WORK_SHOWN; k++)
+			if (spot_of_work(e->c, work_joins[i].table, &h.v[k], &s))
+				put_link(e, as, &s);
+		if (work_joins[i].table == WS_TABLE_cuda_sync && h.n == 1 &&
+		    read_row(e->c->rep->r, WS_TABLE_cuda_sync, h.v[0].row, v))
+			link_waited(e, process, (uint32_t)v[ws_cuda_sync_device], v[ws_cuda_sync_stream]);
+		free(h.v);
+	}
+}
+
+/* Work launched by calls of the range's thread while it was open. */
+static void link_range_to_work(struct event *e, uint64_t thread)
+{
+	uint32_t key[4] = {(uint32_t)thread}, i = ws_find_lane(e->c->l, WS_LANE_CUDA_API, key);
+	const struct ws_lane *n = i < e->c->l->n ? e->c->l->lane[i] : NULL;
+	struct ws_map wanted = {0};
+	uint64_t v[WS_MAX_COLUMNS];
+
+	if (!n || !ws_lane_ready(n))
+		return;
+	for (uint32_t k = 0; k < n->levels; k++) {
+		uint32_t from, to, at;
+
+		ws_level_range(&n->level[k], (int64_t)e->start, (int64_t)e->end, &from, &to);
+		/* The first few and the last: what is between is shown by the statistics of the range. */
+		for (at = from; at < to && wanted.n<8; at += to - from> 8 && at - from == 3 ? to - from - 7 : 1)
+			if (read_row(e->c->rep->r, WS_TABLE_cuda_api, n->level[k].ref[at], v) &&
+			    v[ws_cuda_api_correlation] != WS_NO_U32)
+				ws_map_set(&wanted, v[ws_cuda_api_correlation], 1);
+	}
+	if (wanted.n)
+		link_to_work(e, ws_who_thread(e->c->l->who, key[0])->process, &wanted, "work");
+	ws_map_free(&wanted);
 }
 
 /* ---- waits of threads ---- */
@@ -538,6 +542,10 @@ static void link_gil(struct event *e)
 			const struct ws_level *v = &n->level[k];
 			uint32_t at = ws_level_seek(v, 0, v->n, e->end);
 
+			/* Who lets go of it often begins to wait for it at once. */
+			while (at && v->name[at - 1] != WS_NAME(WS_NAME_OURS, WS_OWN_GIL + WS_GIL_HOLDS) &&
+			       v->start[at - 1] > e->start)
+				at--;
 			if (!at || ws_level_end(v, at - 1) <= (last ? last : e->start) ||
 			    v->name[at - 1] != WS_NAME(WS_NAME_OURS, WS_OWN_GIL + WS_GIL_HOLDS))
 				continue;

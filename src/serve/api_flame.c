@@ -117,13 +117,14 @@ static void put_flat(struct flame *x)
 	free(v);
 }
 
-static void put_profile(struct ws_call *c, const struct ws_profile *p, bool up)
+static void put_profile(struct ws_call *c, const struct ws_profile *p, bool up, uint32_t unread)
 {
 	struct flame x = {.c = c, .p = p, .tree = &p->tree};
 	struct ws_calltree turned;
 
 	ws_text_puts(c->out, "{");
 	ws_put_int(c->out, "samples", (int64_t)p->total.count);
+	ws_put_int(c->out, "unread", unread);
 	ws_put_string(c->out, "unit", p->timed ? "ns" : p->weight);
 	put_flat(&x);
 	if (up) {
@@ -151,6 +152,7 @@ int ws_api_flame(struct ws_call *c, struct ws_err *e)
 	struct ws_profile_request q = {0};
 	struct ws_profile p;
 	int64_t t0, t1, up, kind;
+	uint32_t unread = 0;
 	int rc;
 
 	if (!ws_param_window(c, &t0, &t1, e) || !ws_param_int(c, "up", 0, 1, 0, &up, e) ||
@@ -160,11 +162,11 @@ int ws_api_flame(struct ws_call *c, struct ws_err *e)
 	q.time_min = t0 < 0 ? 0 : (uint64_t)t0;
 	q.time_max = t1 < 0 ? 0 : (uint64_t)t1;
 	if (kind == BY_LAUNCH_STACK || (kind == WS_PROFILE_GPU && ws_report_rows(c->rep->r, WS_TABLE_op)))
-		rc = ws_flame_gpu(c, t0, t1, kind == BY_LAUNCH_STACK, &p, e);
+		rc = ws_flame_gpu(c, t0, t1, kind == BY_LAUNCH_STACK, &p, &unread, e);
 	else
 		rc = ws_profile_make(c->rep->r, c->l->who, &q, &p, e);
 	if (!rc)
-		put_profile(c, &p, up);
+		put_profile(c, &p, up, unread);
 	ws_profile_free(&p);
 	return rc ? WS_API_SAY : 0;
 }

@@ -112,7 +112,28 @@ static void put_key(struct query *q, int column, uint32_t v)
 		ws_text_printf(q->t, "= %" PRIu32, v);
 }
 
-/* What build.c tells lanes apart by beyond columns. */
+/* Calls of one library, or slices of none: as ws_lane_is_library tells. */
+static void put_library(struct query *q, uint32_t category)
+{
+	struct ws_text name = {0};
+	const char *s;
+	size_t n;
+
+	if (!category) {
+		ws_text_puts(
+		    q->t,
+		    " AND (categoryId IS NULL OR (SELECT value NOT GLOB '*[_]*' OR value GLOB '*[^A-Z0-9_]*' FROM StringIds WHERE "
+		    "id = categoryId))");
+		return;
+	}
+	s = ws_report_string(q->c->l->r, category, &n);
+	ws_text_add(&name, s, n);
+	ws_text_puts(q->t, " AND (SELECT value FROM StringIds WHERE id = categoryId) = ");
+	put_text(q->t, name.s);
+	ws_text_free(&name);
+}
+
+/* What census.c tells lanes apart by beyond columns. */
 static void put_kind(struct query *q, const struct ws_feed *f, const struct ws_lane *lane)
 {
 	const char *test = f->when ? column_name(q->s, f->test) : NULL;
@@ -124,6 +145,8 @@ static void put_kind(struct query *q, const struct ws_feed *f, const struct ws_l
 		ws_text_printf(q->t, " AND eventType IN (%d, %d, %d)", WS_NVTX_PUSHPOP, WS_NVTX_STARTEND, WS_NVTX_MARK);
 	if (q->s->table == WS_TABLE_op && lane)
 		ws_text_printf(q->t, " AND kind %s %d", lane->key[1] ? "=" : "<>", WS_OP_PYTHON);
+	if (f->kind == WS_LANE_SLICE && lane)
+		put_library(q, lane->key[1]);
 	if (f->when == WS_FEED_ZERO || f->when == WS_FEED_NONZERO)
 		ws_text_printf(q->t, " AND %s %s 0", test, f->when == WS_FEED_ZERO ? "=" : "<>");
 	else if (f->when == WS_FEED_NOT_NULL)

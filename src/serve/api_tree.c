@@ -131,7 +131,10 @@ static void thread_lane(const struct tree *t, uint32_t i, const char *parent)
 		string_lane_row(t, i, parent, (uint32_t)get(&t->l->domains, process, n->key[1], 0));
 		return;
 	}
-	lane_row(t, i, parent, NULL, 0);
+	if (n->kind == WS_LANE_SLICE && n->key[1])
+		string_lane_row(t, i, parent, n->key[1]);
+	else
+		lane_row(t, i, parent, NULL, 0);
 }
 
 static void thread_row(struct tree *t, uint32_t thread, const uint32_t *lanes, size_t n, const char *parent)

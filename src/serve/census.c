@@ -159,6 +159,24 @@ static bool wanted(const struct ws_lane_pass *p, const struct ws_feed *f, const 
 	return f->when == WS_FEED_ZERO ? !v : f->when == WS_FEED_NONZERO ? v != 0 : v != WS_NO_U32;
 }
 
+bool ws_lane_is_library(const char *category, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (category[i] != '_' && !(category[i] >= 'A' && category[i] <= 'Z') &&
+		    !(category[i] >= '0' && category[i] <= '9'))
+			return false;
+	return memchr(category, '_', n) != NULL;
+}
+
+/* Calls of a library have a row of their own: their category, else 0. */
+static uint32_t library_of(const struct ws_report *r, uint32_t category)
+{
+	size_t n;
+	const char *s = category ? ws_report_string(r, category, &n) : NULL;
+
+	return s && ws_lane_is_library(s, n) ? ws_report_string_key(r, category) : 0;
+}
+
 uint32_t ws_lane_of_row(struct ws_lane_pass *p, struct ws_lane_worker *w, uint32_t feed, const struct ws_batch *b, size_t i)
 {
 	const struct ws_feed *f = &p->s->feed[feed];
@@ -172,12 +190,17 @@ uint32_t ws_lane_of_row(struct ws_lane_pass *p, struct ws_lane_worker *w, uint32
 		key[2] = b->col[ws_nvtx_type][i] == WS_NVTX_STARTEND;
 	if (p->s->table == WS_TABLE_op) /* deep stacks of Python would push operators out of sight */
 		key[1] = b->col[ws_op_kind][i] == WS_OP_PYTHON;
+	if (f->kind == WS_LANE_SLICE)
+		key[1] = library_of(p->l->r, (uint32_t)b->col[ws_slice_category][i]);
 	return lane_of(p, w, feed, key);
 }
 
 uint64_t ws_lane_key_columns(const struct ws_source *s)
 {
-	uint64_t columns = s->table == WS_TABLE_nvtx ? WS_COL(nvtx, type) : s->table == WS_TABLE_op ? WS_COL(op, kind) : 0;
+	uint64_t columns = s->table == WS_TABLE_nvtx	? WS_COL(nvtx, type)
+			   : s->table == WS_TABLE_op	? WS_COL(op, kind)
+			   : s->table == WS_TABLE_slice ? WS_COL(slice, category)
+							: 0;
 
 	for (uint32_t f = 0; f < s->feeds; f++) {
 		for (uint32_t k = 0; k < s->feed[f].keys; k++)

@@ -8,8 +8,9 @@
 /*
  * Work on GPUs that touches t0..t1 (session times), below what was under way where it was launched: ranges and operators, or with
  * `by_stack` the launch's call stack where one was recorded, else calls of Python and operators. 0, or non-zero with a sentence.
- * Free `p` with ws_profile_free in any case.
+ * *unread: rows that are being read, without which the answer is. Free `p` with ws_profile_free in any case.
  */
-int ws_flame_gpu(struct ws_call *c, int64_t t0, int64_t t1, bool by_stack, struct ws_profile *p, struct ws_err *e);
+int ws_flame_gpu(struct ws_call *c, int64_t t0, int64_t t1, bool by_stack, struct ws_profile *p, uint32_t *unread,
+		 struct ws_err *e);
 
 #endif

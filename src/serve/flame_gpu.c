@@ -27,6 +27,7 @@ struct making {
 	size_t lane_n, lane_cap;
 	const struct ws_cuda_columns *columns;
 	enum ws_cuda_source source;
+	uint32_t unread;
 };
 
 /* ---- where launches were made ---- */
@@ -56,8 +57,13 @@ static void find_lanes(struct making *m)
 	for (uint32_t i = 0; i < m->c->l->n; i++) {
 		const struct ws_lane *n = m->c->l->lane[i];
 
-		if (!ws_lane_ready(n) || rank_of(m, n) < 0)
+		if (rank_of(m, n) < 0)
 			continue;
+		if (!ws_lane_ready(n)) {
+			ws_lanes_want(m->c->l, i);
+			m->unread += ws_lane_reading(n);
+			continue;
+		}
 		ws_grow(m->lanes, m->lane_cap, m->lane_n + 1);
 		m->lanes[m->lane_n++] = (struct path_lane){n->key[0], i};
 	}
@@ -187,7 +193,7 @@ static int take_work(void *ctx, const struct ws_batch *b)
 	return 0;
 }
 
-int ws_flame_gpu(struct ws_call *c, int64_t t0, int64_t t1, bool by_stack, struct ws_profile *p, struct ws_err *e)
+int ws_flame_gpu(struct ws_call *c, int64_t t0, int64_t t1, bool by_stack, struct ws_profile *p, uint32_t *unread, struct ws_err *e)
 {
 	struct making m = {.c = c, .p = p, .by_stack = by_stack};
 	int rc;
@@ -201,6 +207,7 @@ int ws_flame_gpu(struct ws_call *c, int64_t t0, int64_t t1, bool by_stack, struc
 	if (!rc && by_stack)
 		load_chains(&m);
 	find_lanes(&m);
+	*unread = m.unread;
 	for (m.source = WS_CUDA_KERNEL; !rc && m.source < WS_CUDA_SOURCES; m.source++) {
 		const struct ws_cuda_columns *x = m.columns = &ws_cuda_columns[m.source];
 		struct ws_scan s = {.table = x->table,

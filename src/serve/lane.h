@@ -28,7 +28,7 @@ enum ws_lane_kind {
 	WS_LANE_CUDA_API,   /* thread */
 	WS_LANE_CUDA_OTHER, /* thread: overhead, compiling, modules */
 	WS_LANE_OP,	    /* thread, 1 for calls of Python */
-	WS_LANE_SLICE,	    /* thread */
+	WS_LANE_SLICE,	    /* thread; category of calls of a library, else 0 */
 	WS_LANE_GIL,	    /* thread */
 	WS_LANE_STATE,	    /* thread: on a core */
 	WS_LANE_SAMPLE,	    /* thread */
@@ -125,7 +125,7 @@ struct ws_raw { /* an event on its way to a level */
 	uint64_t start, end;
 	uint32_t name, ref;
 	uint8_t src, paint;
-	uint8_t level; /* not above this one */
+	uint8_t level; /* how deep it is nested where that is known, else 0: not above this level, and below what it is in */
 	uint8_t there; /* its row was read */
 };
 
@@ -281,6 +281,12 @@ uint32_t ws_level_seek(const struct ws_level *v, uint32_t from, uint32_t to, uin
 uint64_t ws_level_busy(const struct ws_level *v, uint32_t from, uint32_t to); /* sum of durations */
 uint32_t ws_level_longest(const struct ws_level *v, uint32_t from, uint32_t to);
 void ws_level_extremes(const struct ws_level *v, uint32_t from, uint32_t to, double *low, double *high);
+
+/*
+ * Is a category of slices that of calls of a library? Imports name it after the table that the calls were in, CUBLAS_EVENTS, CUDNN_EVENTS,
+ * MPI_P2P_EVENTS; other tools' categories are not written so.
+ */
+bool ws_lane_is_library(const char *category, size_t n);
 
 /* ---- closeup.c ---- */
 

@@ -4,6 +4,7 @@
  * Events come block after block, each block in order of start: almost sorted, but for ranges that were written when they ended,
  * long after what they enclose. So what ascends is left alone and the rest is sorted and merged in (sort_events). A walk in order
  * of (start, longer first) then gives each event the first level that is free at its start, and a second one copies it there.
+ * Ranges as GPUs saw them have a depth from where they were made: steps overlap on a GPU, and what is inside of one stays below it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 
 static bool before(const struct ws_raw *a, const struct ws_raw *b)
 {
-	return a->start != b->start ? a->start < b->start : a->end > b->end;
+	return a->start != b->start ? a->start < b->start : a->end != b->end ? a->end > b->end : a->level < b->level;
 }
 
 static int compare(const void *a, const void *b)
@@ -66,23 +67,30 @@ static void sort_events(struct ws_raw *v, size_t n)
 struct slots {
 	uint64_t until[WS_LEVELS_MOST]; /* end of the last event of each level */
 	uint32_t n[WS_LEVELS_MOST];
+	uint8_t depth[WS_LEVELS_MOST]; /* `level` of that event */
 	uint32_t used;
 };
 
 /*
- * The first level from e->level on that is free at the start of `e`, or WS_LEVELS_MOST. A moment at the end of another event is
- * beside it.
+ * The first level that is free at the start of `e` and below what encloses it at the depth before its own, or WS_LEVELS_MOST. A
+ * moment at the end of another event is beside it.
  */
 static inline uint32_t place(struct slots *s, const struct ws_raw *e)
 {
 	uint32_t i = e->level;
 
+	for (uint32_t k = i ? s->used : 0; k--;)
+		if (s->depth[k] + 1 == e->level && s->until[k] >= e->end) {
+			i = k + 1;
+			break;
+		}
 	while (i < s->used && s->until[i] > e->start)
 		i++;
 	if (i == WS_LEVELS_MOST)
 		return i;
 	s->used = i >= s->used ? i + 1 : s->used;
 	s->until[i] = e->end;
+	s->depth[i] = e->level;
 	return i;
 }
 

@@ -95,6 +95,70 @@ static void draw_level(const struct drawing *d)
 	}
 }
 
+struct few { /* short events of one pixel that are drawn as one */
+	uint32_t first, last, longest, count;
+	uint64_t busy;
+};
+
+static void draw_few(const struct drawing *d, struct few *f)
+{
+	uint64_t fill = f->busy * 255 / (uint64_t)d->px;
+	struct ws_rect *r;
+
+	if (!f->count)
+		return;
+	draw_events(d, f->longest, f->longest + 1);
+	r = &d->out->v[d->out->n - 1];
+	r->x0 = pixel(d, d->v->start[f->first]);
+	r->x1 = pixel(d, ws_level_end(d->v, f->last));
+	r->count = f->count;
+	r->fill = fill > 255 || d->v->src[f->longest] & WS_EVENT_MOMENT ? 255 : (uint8_t)fill;
+	r->flags |= f->count > 1 ? WS_RECT_GROUP : 0;
+	f->count = 0;
+	f->busy = 0;
+}
+
+static bool is_among(uint32_t name, const uint32_t *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (names[i] == name)
+			return true;
+	return false;
+}
+
+void ws_tile_draw_named(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k, int64_t index,
+			const uint32_t *names, size_t n, struct ws_rects *out)
+{
+	struct drawing d = {
+	    .l = l, .v = &lane->level[level], .t0 = ws_tile_start(l, k, index), .px = INT64_C(1) << k, .k = k, .out = out};
+	struct few few = {0};
+	int64_t at = 0;
+	uint32_t i, end;
+
+	d.t1 = d.t0 + WS_TILE_PIXELS * d.px;
+	ws_level_range(d.v, d.t0, d.t1, &i, &end);
+	for (; i < end; i++) {
+		int64_t x = ((int64_t)d.v->start[i] - d.t0) >> k;
+		bool is_short = d.v->dur[i] < (uint64_t)d.px;
+
+		if (!is_among(d.v->name[i], names, n))
+			continue;
+		if (!is_short || x != at)
+			draw_few(&d, &few);
+		if (!is_short) {
+			draw_events(&d, i, i + 1);
+			continue;
+		}
+		at = x;
+		if (!few.count++)
+			few.first = few.longest = i;
+		few.last = i;
+		few.longest = d.v->dur[i] > d.v->dur[few.longest] ? i : few.longest;
+		few.busy += d.v->dur[i];
+	}
+	draw_few(&d, &few);
+}
+
 /* A rectangle a pixel at most: from the first value in it to the next after it. */
 static void draw_counter(const struct drawing *d)
 {

@@ -56,5 +56,8 @@ uint8_t ws_tile_color(const struct ws_lanes *l, const struct ws_level *v, uint32
 
 /* Append the rectangles of level `level` of a lane; a lane that is not ready gives its preview on level 0. */
 void ws_tile_draw(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k, int64_t index, struct ws_rects *out);
+/* The same with those events only that have one of these names. The lane is ready; what is walked over is what the tile spans. */
+void ws_tile_draw_named(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k, int64_t index,
+			const uint32_t *names, size_t n, struct ws_rects *out);
 
 #endif

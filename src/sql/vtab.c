@@ -802,8 +802,8 @@ static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 {
 	const struct cursor *c = (const struct cursor *)base;
 
-	*out = c->mode == IN_BLOCKS	 ? c->block_base + (int64_t)c->row
-	       : c->mode == IN_PART	 ? (int64_t)c->row
+	*out = c->mode == IN_BLOCKS    ? c->block_base + (int64_t)c->row
+	       : c->mode == IN_PART    ? (int64_t)c->row
 	       : c->mode == IN_STRINGS ? (int64_t)string_at(c)
 				       : (int64_t)c->at;
 	return SQLITE_OK;

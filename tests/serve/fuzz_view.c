@@ -65,7 +65,8 @@ static void ask(struct ws_view *view, const char *what, const char *const *pairs
 static void ask_all(struct ws_view *view)
 {
 	static const char *const none[] = {NULL}, *const window[] = {"t0", "1000000", "t1", "3000000", "q", "e", NULL};
-	static const char *const plain[] = {"session", "tree", "sum", "events", "search", "step", "flame", "progress", "state", "diff"};
+	static const char *const plain[] = {"session", "tree",	"sum",	 "events", "search",
+					    "step",    "flame", "names", "sql",	   "progress", "state", "diff"};
 	struct ws_lanes *l = view->v[0].lanes;
 
 	for (size_t i = 0; i < WS_COUNT(plain); i++) {
@@ -80,6 +81,8 @@ static void ask_all(struct ws_view *view)
 		ask(view, "event", (const char *const[]){"lane", lane, "event", "1", NULL});
 		ask(view, "at", (const char *const[]){"lane", lane, "t0", "0", "t1", "2000000", NULL});
 		ask(view, "tiles", (const char *const[]){"lanes", lanes, "k", "10", "i", "0", "n", "4", NULL});
+		ask(view, "sql", (const char *const[]){"lane", lane, "event", "0", NULL});
+		ask(view, "sql", (const char *const[]){"lanes", lane, "q", "%'_\\", "t0", "0", "t1", "1000", NULL});
 		ask(view, "tiles", (const char *const[]){"lanes", lanes, "k", "47", "i", "-1", "n", "2", NULL});
 	}
 }

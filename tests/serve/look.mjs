@@ -4,8 +4,9 @@
  * See harness.mjs.
  *
  * Pictures. Rows are painted without text on a canvas of their own, so that this one is compared closely, in blocks of 4 pixels. The
- * whole page has text, whose shapes and widths follow the fonts of the machine: it is compared in blocks of 8 pixels, coarsely
- * enough that another font passes (a test sees to that), and something missing, moved or of another colour does not.
+ * whole page has text, whose shapes and widths follow the fonts of the machine: it is compared in blocks of 8 pixels, and once more
+ * in blocks of 32, which tell whether there is text whatever it looks like. Tests see to it that another font passes (it comes to a
+ * third of what is allowed) and that a missing row, another colour and an empty panel do not.
  * References are the blocks' mean colours as small PNGs in shots/; WS_SHOTS_UPDATE=1 writes them anew.
  */
 import { spawnSync } from "node:child_process";
@@ -55,23 +56,32 @@ async function lookAt(png, block, reference) {
       if (r.width !== w || r.height !== h) return { means, size: [w, h, r.width, r.height] };
       const away = [];
       for (let i = 0; i < w * h; i++) away.push(Math.max(...[0, 1, 2].map((n) => Math.abs(out.data[i * 4 + n] - r.data[i * 4 + n]))));
-      return { means, away };
+      /* The same once more in blocks four times as large: where there is text, whatever its font. */
+      const coarse = [];
+      for (let j = 0; j + 4 <= h; j += 4)
+        for (let i = 0; i + 4 <= w; i += 4) {
+          const sum = [0, 0, 0];
+          for (let y = 0; y < 4; y++) for (let k = 0; k < 4; k++) for (let n = 0; n < 3; n++) sum[n] += out.data[((j + y) * w + i + k) * 4 + n] - r.data[((j + y) * w + i + k) * 4 + n];
+          coarse.push(Math.max(...sum.map((v) => Math.abs(v) / 16)));
+        }
+      return { means, away, coarse };
     },
     [`data:image/png;base64,${png.toString("base64")}`, block, reference && `data:image/png;base64,${readFileSync(reference).toString("base64")}`],
   );
 }
 
-/** Share of blocks that are more than `by` (of 255) away from the reference in some colour. */
-async function apart(name, png, block, by) {
+/** Share of blocks that are more than `by` (of 255) away from the reference in some colour; and of larger blocks, more than `byLarge`. */
+async function apart(name, png, block, by, byLarge) {
   const file = join(shots, `${name}.png`);
   if (process.env.WS_SHOTS_UPDATE) {
     mkdirSync(shots, { recursive: true });
     writeFileSync(file, Buffer.from((await lookAt(png, block)).means.split(",")[1], "base64"));
-    return 0;
+    return [0, 0];
   }
-  const { away, size } = await lookAt(png, block, file);
+  const { away, coarse, size } = await lookAt(png, block, file);
   equal(size, undefined, `sizes of ${name} and its reference`);
-  return away.filter((d) => d > by).length / away.length;
+  if (process.env.WS_SHOTS) console.log(`# ${name}: ${[6, 8, 10, 12, 16].map((x) => ((coarse.filter((d) => d > x).length / coarse.length) * 100).toFixed(2)).join(" ")}`);
+  return [away.filter((d) => d > by).length / away.length, coarse.filter((d) => d > byLarge).length / coarse.length];
 }
 
 const rowsPicture = async (t) =>
@@ -87,19 +97,20 @@ const rowsPicture = async (t) =>
   );
 
 const ROWS = [4, 24, 0.004],
-  PAGE = [8, 40, 0.02];
+  PAGE = [8, 40, 0.02, 12, 0.015];
 
-async function looksLike(t, name) {
+async function looksLike(t, name, keep = false) {
   await t.page.mouse.move(2, 2);
   await t.settled();
   const rows = await rowsPicture(t),
     page = await t.page.screenshot();
-  if (process.env.WS_SHOTS) writeFileSync(join(process.env.WS_SHOTS, `${name}.png`), page);
-  const a = await apart(`${name}-rows`, rows, ROWS[0], ROWS[1]);
+  if (process.env.WS_SHOTS && keep) writeFileSync(join(process.env.WS_SHOTS, `${name}.png`), page);
+  const [a] = await apart(`${name}-rows`, rows, ROWS[0], ROWS[1], 255);
   ok(a <= ROWS[2], `rows of ${name}: ${(a * 100).toFixed(2)} % of the blocks differ`);
-  const b = await apart(name, page, PAGE[0], PAGE[1]);
+  const [b, c] = await apart(name, page, PAGE[0], PAGE[1], PAGE[3]);
   ok(b <= PAGE[2], `${name}: ${(b * 100).toFixed(2)} % of the blocks differ`);
-  return [a, b];
+  ok(c <= PAGE[4], `${name}: ${(c * 100).toFixed(2)} % of the larger blocks differ`);
+  return [b, c];
 }
 
 const CANVAS = { search: "?painter=canvas" };
@@ -133,7 +144,7 @@ for (const [name, go] of Object.entries(LOOKS))
     `looks like its reference: ${name}`,
     async (t) => {
       await go(t);
-      await looksLike(t, name);
+      await looksLike(t, name, true);
     },
     CANVAS,
   );
@@ -146,32 +157,50 @@ test("looks like its reference: two ranks", async () => {
     app.rows.byKey.forEach((r) => (r.type === "thread" || r.pid === 300 || (r.type === "process" && r.pid === 200)) && app.setOpen(r, false));
     app.layoutRows();
   });
-  await looksLike(t, "ranks");
+  await looksLike(t, "ranks", true);
   await t.end();
 });
 
+for (const name of ["overview", "step", "selection", "flame"])
+  withPage(
+    `pictures: another font passes: ${name}`,
+    async (t) => {
+      if (process.env.WS_SHOTS_UPDATE) return;
+      await t.page.addStyleTag({ content: "* { font-family: 'DejaVu Serif', serif !important; letter-spacing: 0.2px; }" });
+      await LOOKS[name](t);
+      const font = await looksLike(t, name);
+      console.log(`# ${font.map((v) => (v * 100).toFixed(2))} % of the blocks and of the larger blocks differ`);
+    },
+    { ...CANVAS, bypassCSP: true },
+  );
+
 withPage(
-  "pictures: another font passes, a missing row and another colour do not",
+  "pictures: a missing row and another colour do not pass",
   async (t) => {
     if (process.env.WS_SHOTS_UPDATE) return;
-    await t.page.addStyleTag({ content: "* { font-family: monospace !important; letter-spacing: 0.3px; }" });
-    const [, font] = await looksLike(t, "overview");
-    console.log(`# another font: ${(font * 100).toFixed(2)} % of the blocks differ`);
     await t.eval(() => {
       const { app } = window.warpsight;
       app.setHidden(app.rows.visible.find((r) => r.type === "memory"), true);
       app.layoutRows();
     });
-    const fails = async (what) => {
+    const fails = async (what, name = "overview") => {
       let said = "";
-      await looksLike(t, "overview").catch((e) => (said = e.message));
-      ok(said.includes("of the blocks differ"), what);
+      await looksLike(t, name).catch((e) => (said = e.message));
+      console.log(`# ${said}`);
+      ok(/of the (larger )?blocks differ/.test(said), what);
     };
     await fails("a missing row is seen");
     await t.page.locator(".restore").click();
     await looksLike(t, "overview");
     await t.eval(() => window.warpsight.app.setNameColor("step 2", 3));
     await fails("one range of another colour is seen");
+    await t.eval(() => window.warpsight.app.setNameColor("step 2", null));
+    for (const [name, css] of [["selection", ".statistics table"], ["flame", ".flame"]]) {
+      await LOOKS[name](t);
+      await t.eval((c) => (document.querySelector(c).style.visibility = "hidden"), css);
+      await fails(`a panel without ${css} is seen`, name);
+      if (name === "selection") await t.eval(() => window.warpsight.app.setRange(null));
+    }
   },
   { ...CANVAS, bypassCSP: true },
 );
@@ -350,7 +379,7 @@ for (const locale of ["en-GB", "zh-CN"])
         equal(wrong, [], `controls without a name ${what}`);
         return n;
       };
-      ok((await look("at first")) > 40, "controls were looked at");
+      ok((await look("at first")) > 35, "controls were looked at");
       await t.set(0.15 * MS, 1.0 * MS);
       await t.select("nvtx", 0.25 * MS, 1);
       for (const tab of ["details", "events", "statistics", "functions", "diagnostics", "session"]) {
@@ -407,13 +436,62 @@ withPage("by keyboard alone: search, select, zoom, panels, their size, a row's m
   equal(await t.eval(() => document.activeElement?.dataset.tab), "events", "the next panel");
 });
 
+/** A module of the page without what it imports. */
+async function moduleOf(name, exports) {
+  const ts = (await import(pathToFileURL(join(root, "viewer", "node_modules", "typescript", "lib", "typescript.js")))).default;
+  const js = ts.transpileModule(readFileSync(join(root, "viewer", "src", name), "utf8"), { compilerOptions: { module: "ESNext", target: "ES2022" } }).outputText;
+  return import(`data:text/javascript,${encodeURIComponent(`${js}\nexport { ${exports} };`)}`);
+}
+
+/* How a colour looks to those who lack a kind of cones: Machado, Oliveira and Fernandes (2009), severity 1, on linear light. */
+const SEEN_BY = {
+  everyone: [1, 0, 0, 0, 1, 0, 0, 0, 1],
+  protanopes: [0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998],
+  deuteranopes: [0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.01182, 0.04294, 0.968881],
+  tritanopes: [1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367, 0.3039],
+};
+/** CIE L*a*b* (D65) of what they see. */
+function lab(rgb, m) {
+  const lin = rgb.map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+  const [r, g, b] = [0, 1, 2].map((i) => Math.max(0, Math.min(1, m[i * 3] * lin[0] + m[i * 3 + 1] * lin[1] + m[i * 3 + 2] * lin[2])));
+  const f = (v) => (v > 216 / 24389 ? Math.cbrt(v) : (24389 / 27 * v + 16) / 116);
+  const [x, y, z] = [(0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505, 0.2126 * r + 0.7152 * g + 0.0722 * b, (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089].map(f);
+  return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
+}
+
+test("colours that mean something are told apart by the colour-blind, on light and on dark", async () => {
+  const { classColor, ownColor, CLASS_KERNEL, CHOICES, inkOn } = await moduleOf("colors.ts", "");
+  const away = (a, b, m) => Math.hypot(...lab(a, m).map((v, i) => v - lab(b, m)[i]));
+  let least = [Infinity];
+  for (const dark of [false, true]) {
+    const kernels = [...Array(256).keys()].map((i) => classColor(CLASS_KERNEL, i, dark));
+    const sets = [
+      { "to the GPU": [ownColor(1, dark)], "from the GPU": [ownColor(2, dark)], memset: [ownColor(14, dark)], "a wait": [ownColor(18, dark)], "a kernel": kernels },
+      { "holds the GIL": [ownColor(35, dark)], "waits for it": [ownColor(36, dark)] },
+    ];
+    for (const [who, m] of Object.entries(SEEN_BY))
+      for (const set of sets)
+        for (const [a, x] of Object.entries(set))
+          for (const [b, y] of Object.entries(set)) {
+            if (a >= b) continue;
+            const d = Math.min(...x.flatMap((p) => y.map((q) => away(p, q, m))));
+            if (d < least[0]) least = [d, `${a} and ${b}, to ${who}, ${dark ? "dark" : "light"}`];
+          }
+    /* Text on any colour of ours: 3 to 1 at least (it is large for its line, and in the tooltip too). */
+    const light = (c) => c.map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4)).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
+    const ratio = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+    const hex = (s) => [1, 3, 5].map((i) => parseInt(s.slice(i, i + 2), 16));
+    const all = [...kernels, ...CHOICES.map(([, c]) => c), ...[...Array(37).keys()].map((i) => ownColor(i, dark)), ...[0, 3, 4, 5, 6].flatMap((cls) => [...Array(256).keys()].map((i) => classColor(cls, i, dark)))];
+    for (const c of all) ok(ratio(c, hex(inkOn(c))) >= 3, `ink on ${c}: ${ratio(c, hex(inkOn(c))).toFixed(2)} to 1`);
+  }
+  console.log(`# least distance (CIE 1976): ${least[0].toFixed(1)}, ${least[1]}`);
+  ok(least[0] >= 14, `${least}`);
+});
+
 /* ---- words ---- */
 
 test("both languages have all words, with the same places, and each word is used", async () => {
-  const ts = (await import(pathToFileURL(join(root, "viewer", "node_modules", "typescript", "lib", "typescript.js")))).default;
-  const source = readFileSync(join(root, "viewer", "src", "i18n.ts"), "utf8");
-  const js = ts.transpileModule(source, { compilerOptions: { module: "ESNext", target: "ES2022" } }).outputText;
-  const { EN, ZH, KEYS_EN, KEYS_ZH } = await import(`data:text/javascript,${encodeURIComponent(`${js}\nexport { EN, ZH, KEYS_EN, KEYS_ZH };`)}`);
+  const { EN, ZH, KEYS_EN, KEYS_ZH } = await moduleOf("i18n.ts", "EN, ZH, KEYS_EN, KEYS_ZH");
   equal(Object.keys(ZH), Object.keys(EN), "words");
   const places = (s) => [...s.matchAll(/\{\d\}/g)].map((m) => m[0]).sort();
   for (const k of Object.keys(EN)) {
@@ -531,6 +609,16 @@ withPage("waits lead to who held the lock, who woke the thread, who had the GIL"
   equal(s.detail.links.map((l) => [l.role, l.name, l.start]), [["holder", "Holds the GIL", 3000000]], "of the GIL");
 });
 
+withPage("a call that waits for the GPU leads to the work it waited for", async (t) => {
+  const spot = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "cudaStreamSynchronize", t: 0 }));
+  await t.eval((s) => window.warpsight.app.select(0, s, true), spot);
+  const s = await until("details", async () => ((await t.selected())?.detail ? t.selected() : null));
+  const waited = s.detail.links.find((l) => l.role === "waited");
+  ok(s.detail.links.some((l) => l.role === "wait") && waited, "the wait, and the work");
+  const after = await t.eval(async ([e]) => (await window.warpsight.app.source.json("events", { r: 0, q: "", t0: e.start, t1: e.end, limit: 1000 })).events, [s]);
+  equal(waited.end, Math.max(...after.filter((e) => e.end <= s.end && ["Memset", "Copy device to host"].includes(e.name)).map((e) => e.end)), "the last to end before the call did");
+});
+
 withPage("a kernel has the call stack of its launch; GPU time by that stack and by operators", async (t) => {
   const kernel = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "sm90_gemm", t: 0 }));
   await t.eval((s) => window.warpsight.app.select(0, s, true), kernel);
@@ -568,6 +656,41 @@ test("functions of several reports: apart and together", async () => {
   await t.page.locator(".functions button", { hasText: "Flat" }).click();
   await until("the table", async () => (await t.page.locator(".functions tbody tr", { hasText: "matmul" }).count()) === 1);
   await t.end();
+});
+
+withPage("kernels and memory operations open to a row for each name, with its share", async (t) => {
+  const below = () => t.eval(() => window.warpsight.app.rows.visible.filter((r) => r.type === "named").map((r) => r.label));
+  await t.page.locator(".label[data-type=kernels]").first().click();
+  const names = await until("rows of names", async () => (await below()).length >= 5 && below());
+  equal([names[0], names.length], ["sm90_gemm_f16", 5], "the first, which took most time, and how many");
+  await t.page.locator(".label[data-type=memory]").first().click();
+  await until("rows of memory operations", async () => (await below()).includes("Copy host to device") && (await below()).includes("Memset"));
+  await t.settled();
+  const shares = await until("shares", () => t.eval(() => {
+    const { app } = window.warpsight;
+    const s = app.rows.visible.filter((r) => r.type === "named" && app.rows.byKey.get(r.parentKey).type === "kernels").map((r) => app.busyNow.get(r.key));
+    return s.every((x) => x > 0) && s;
+  }));
+  near(shares.reduce((a, b) => a + b), 1, 1e-9, "their sum");
+  ok((await t.page.locator(".label[data-type=named]").first().locator(".busy").innerText()).endsWith(" %"), "it is shown");
+  /* What is drawn on such a row are the events of that name, and a click finds them. */
+  await t.set(0.15 * MS, 1.0 * MS);
+  const kernel = await t.eval(async () => {
+    const row = window.warpsight.app.rows.visible.find((r) => r.type === "kernels");
+    return (await window.warpsight.app.source.json("events", { r: 0, lanes: row.lane, q: "layer_norm", limit: 1 })).events[0];
+  });
+  const n = names.indexOf("layer_norm_kernel");
+  const s = await t.select("named", (kernel.start + kernel.end) / 2, 0, n);
+  equal([s.name, s.start], ["layer_norm_kernel", kernel.start], "what is clicked");
+  await t.eval(() => window.warpsight.app.select(0, null));
+  await t.page.reload();
+  await t.settled();
+  await until("the rows after a reload", async () => (await below()).length === 8).catch(async (e) => {
+    throw new Error(`${e.message}: ${await below()}; ${await t.eval(() => JSON.stringify(window.warpsight.app.stored.open))}`);
+  });
+  await t.page.locator(".label[data-type=named]", { hasText: "layer_norm" }).first().click({ button: "right" });
+  await t.page.locator(".menu button", { hasText: "Show in events" }).click();
+  await until("its events", async () => /^ ?\d+ events/.test(await t.text(".events .actions .quiet")) && (await t.page.locator(".events tbody tr").allInnerTexts()).every((x) => x.includes("layer_norm_kernel")));
 });
 
 test("rows: streams beyond eight are gathered, those with most work stay", async () => {

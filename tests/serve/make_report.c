@@ -210,7 +210,8 @@ static void waits(void)
 	ADD(sched, .start = ZERO + 2005 * US, .end = ZERO + 2400 * US, .thread = 21, .cpu = 2, .woken = ZERO + 1995 * US,
 	    .waker = 20, .after = WS_AFTER_PREEMPTED);
 	ADD(gil, .start = ZERO + 3000 * US, .end = ZERO + 4000 * US, .thread = 20, .state = WS_GIL_HOLDS);
-	ADD(gil, .start = ZERO + 3200 * US, .end = ZERO + 4000 * US, .thread = 21, .state = WS_GIL_WAITS);
+	ADD(gil, .start = ZERO + 3200 * US, .end = ZERO + 4002 * US, .thread = 21, .state = WS_GIL_WAITS);
+	ADD(gil, .start = ZERO + 4001 * US, .end = ZERO + 4500 * US, .thread = 20, .state = WS_GIL_WAITS);
 }
 
 /* What other tools' traces bring: calls of libraries, operators, calls of Python, collectives; and rarer kinds of events. */
@@ -223,7 +224,8 @@ static void rarer(void)
 		    .category = text("CUBLAS_EVENTS"));
 		ADD(slice, .start = t + 310 * US, .end = t + 500 * US, .thread = 22, .name = text("cudnnConvolutionForward"),
 		    .category = text("CUDNN_EVENTS"));
-		ADD(slice, .start = t + 20 * US, .end = t + 600 * US, .thread = 22, .name = text("request"), .category = text("app"));
+		ADD(slice, .start = t + 20 * US, .end = t + 600 * US, .thread = 22, .name = text("request"),
+		    .category = text("app"));
 		ADD(op, .start = t, .end = t + 900 * US, .thread = 22, .kind = WS_OP_PYTHON, .name = text("train.py(12): step"));
 		ADD(op, .start = t + 10 * US, .end = t + 700 * US, .thread = 22, .kind = WS_OP_CPU, .name = text("aten::linear"),
 		    .shapes = text("[[64, 256]]"));
@@ -270,18 +272,20 @@ static void hostile(void)
 	ADD(thread_name, .thread = 5, .start = ZERO, .name = text(names[1]), .priority = 20);
 	ADD(track, .id = 2, .name = text(big));
 	ADD(slice, .start = ZERO, .end = ZERO + 900 * US, .track = 2, .name = text(names[0]), .category = text(names[0]));
-	ADD(counter, .id = 3, .device = 0, .cpu = WS_NO_U32, .group = text(names[0]), .name = text(names[1]), .unit = text(names[3]));
+	ADD(counter, .id = 3, .device = 0, .cpu = WS_NO_U32, .group = text(names[0]), .name = text(names[1]),
+	    .unit = text(names[3]));
 	for (uint32_t i = 0; i < 4; i++)
 		ADD(counter_value, .start = ZERO + i * 1000 * US, .counter = 3, .value = i);
 	ADD(frame, .id = 7, .kind = WS_FRAME_USER, .module = 1, .address = 0xa000);
 	ADD(symbol, .frame = 7, .depth = 0, .set = 1, .name = text(names[0]), .file = text(names[1]), .line = 1);
 	for (uint32_t i = 0; i < 8; i++)
-		ADD(sample, .start = ZERO + i * 900 * US + 10 * US, .thread = 5, .cpu = 1, .state = WS_STATE_RUNNING, .weight = 1000000,
-		    .frame = 7, .event = 1, .flags = WS_SAMPLE_CLOCK);
+		ADD(sample, .start = ZERO + i * 900 * US + 10 * US, .thread = 5, .cpu = 1, .state = WS_STATE_RUNNING,
+		    .weight = 1000000, .frame = 7, .event = 1, .flags = WS_SAMPLE_CLOCK);
 	ADD(meta, .name = text(names[0]), .value = text(big));
 	ADD(diagnostic, .start = ZERO + 200 * US, .severity = WS_WARNING, .source = text(names[1]), .text = text(names[0]));
 	ADD(loss, .thread = 5, .kind = text(names[0]), .events = 1, .reason = text(names[1]));
-	ADD(nvtx, .start = ZERO, .end = WS_NO_TIME, .thread = 5, .domain = 2, .text = text(names[0]), .type = WS_NVTX_DOMAIN_CREATE);
+	ADD(nvtx, .start = ZERO, .end = WS_NO_TIME, .thread = 5, .domain = 2, .text = text(names[0]),
+	    .type = WS_NVTX_DOMAIN_CREATE);
 	range(5, ZERO + 100 * US, ZERO + 200 * US, "in it", 0, 2);
 	free(big);
 }

@@ -25,6 +25,8 @@ withPage("rows: processes, threads, GPUs, cores, counters, tracks", async (t) =>
   const labels = await t.page.locator(".label .name").allInnerTexts();
   ok(labels.includes("rank 0 · python3 [100]"), `the rank's name, among ${labels}`);
   ok(labels.includes("NVTX · NCCL"), "the domain's name");
+  const all = await t.eval(() => [...window.warpsight.app.rows.names.values()]);
+  for (const want of ["cuBLAS", "cuDNN", "Spans"]) ok(all.includes(want), `calls of libraries have rows of their own: ${want}`);
 });
 
 withPage("drawn is true: painted pixels are where events are", async (t) => {
@@ -100,6 +102,50 @@ withPage("pan: shift+drag, middle drag, shift+wheel, A and D", async (t) => {
     await until(`${key} to move`, async () => ((await t.view())[0] > before) === more && (await t.view())[0] !== before);
     await t.page.keyboard.up(key);
   }
+});
+
+withPage("double click zooms to an event; the map and the axis move and select", async (t) => {
+  await t.set(0.1 * MS, 4 * MS);
+  const p = await t.at("nvtx", 1.1 * MS);
+  await t.page.mouse.dblclick(p.x, p.y);
+  await until("the zoom", async () => (await t.view())[1] - (await t.view())[0] < 1.3 * MS);
+  const s = await t.selected();
+  const [a, b] = await t.view();
+  ok(a < s.start && b > s.end, "the event is in the window");
+  const axis = await t.page.locator(".axis").boundingBox();
+  await t.page.mouse.click(axis.x + axis.width * 0.75, axis.y + 5);
+  const all = await t.eval(() => [window.warpsight.app.view.first, window.warpsight.app.view.last]);
+  near((await t.view()).reduce((x, y) => x + y) / 2, all[0] + (all[1] - all[0]) * 0.75, 0.05 * MS, "the middle of the window after a click on the map");
+  await t.drag({ x: axis.x + 100, y: axis.y + 35 }, { x: axis.x + 300, y: axis.y + 35 });
+  const range = await until("a selection by the axis", () => t.eval(() => window.warpsight.app.range));
+  near((range[1] - range[0]) / (await t.eval(() => window.warpsight.app.view.scale)), 200, 2, "its pixels");
+});
+
+withPage("rows scroll by the wheel over names, Alt+wheel, a button, Page Down", async (t) => {
+  const scroll = () => t.eval(() => window.warpsight.timeline.scroll);
+  const names = await t.page.locator(".labelpane").boundingBox(),
+    area = await t.page.locator(".area").boundingBox();
+  await t.page.mouse.move(names.x + 50, names.y + 50);
+  await t.page.mouse.wheel(0, 100);
+  await until("the names to scroll", async () => (await scroll()) === 100);
+  await t.page.mouse.move(area.x + 50, area.y + 50);
+  const view = await t.view();
+  await t.page.keyboard.down("Alt");
+  await t.page.mouse.wheel(0, 60);
+  await t.page.keyboard.up("Alt");
+  await until("Alt+wheel to scroll", async () => (await scroll()) === 160);
+  const toggle = t.page.locator("header button[aria-pressed]");
+  await toggle.click();
+  equal(await toggle.getAttribute("aria-pressed"), "true", "what the button says");
+  await t.page.mouse.move(area.x + 50, area.y + 50);
+  await t.page.mouse.wheel(0, -60);
+  await until("the wheel to scroll", async () => (await scroll()) === 100);
+  equal(await t.view(), view, "nothing was zoomed");
+  await t.page.locator(".area").focus();
+  await t.page.keyboard.press("PageDown");
+  ok((await scroll()) > 300, "after Page Down");
+  await t.page.keyboard.press("PageUp");
+  equal(await scroll(), 100, "after Page Up");
 });
 
 withPage("zoom by W and S, all by 0, undo and redo", async (t) => {
@@ -216,6 +262,16 @@ withPage("ranges on the GPU are those of the statistics", async (t) => {
   const want = lines.map((l) => [l[column("Range")].replace(/^:?(NCCL:)?/, ""), Number(l[column("Total Proj")]), Number(l[column("Range Instances")])]).sort();
   const got = await t.eval(async () => (await window.warpsight.app.source.json("sum", { r: 0 })).groups.filter((g) => g.kind === "projected").map((g) => [g.name, g.total, g.count]).sort());
   equal(got, want, "projected ranges");
+  /* Steps overlap on the GPU: what is in a step is below it all the same. */
+  const all = await t.eval(async () => {
+    const { app } = window.warpsight;
+    const row = app.rows.visible.find((r) => r.type === "projected");
+    return (await app.source.json("events", { r: 0, lanes: row.lane, limit: 1000 })).events;
+  });
+  const within = (a, b) => a.start >= b.start && a.end <= b.end;
+  for (const [inner, outer] of [[/^(forward|backward)/, /^step/], [/^layer/, /^forward/]])
+    for (const e of all.filter((x) => inner.test(x.name))) ok(all.some((x) => outer.test(x.name) && within(e, x) && x.level < e.level), `${e.name} at ${e.start} is below what it is in`);
+  equal(await t.eval(() => window.warpsight.app.rowName(window.warpsight.app.rows.visible.find((r) => r.type === "projected"))), "NVTX of main on the GPU", "the row's name");
   await t.set(0.1 * MS, 1.2 * MS);
   const s = await t.select("projected", 0.4 * MS, 0);
   ok(s.name.startsWith("step") && s.detail.links.some((l) => l.role === "range" && l.name === s.name), "tied to the range itself");
@@ -333,6 +389,44 @@ withPage("rows: fold, hide, show, pin, reorder, filter, height, and all kept", a
   equal(await t.text(".restore"), "1 hidden: show", "hidden rows after a reload");
   await t.page.locator(".restore").click();
   equal((await shown()).length, before.length - 1, "rows when all are shown, without the pinned");
+});
+
+withPage("rows: show only one, expand and collapse all below, drag to another place, drag an edge, resize panels", async (t) => {
+  const shown = () => t.eval(() => window.warpsight.app.rows.visible.map((r) => r.type));
+  const menu = async (type, item) => {
+    await t.at(type, 0);
+    await t.page.locator(`.label[data-type=${type}]`).first().click({ button: "right" });
+    await t.page.locator(".menu button", { hasText: item }).first().click();
+  };
+  const before = await shown();
+  await menu("memory", "Show only this");
+  equal(await shown(), ["process", "gpu", "memory"], "rows when only one is wanted");
+  await menu("memory", "Show all rows");
+  equal(await shown(), before, "all rows again");
+  await menu("process", "Collapse all below");
+  await menu("process", "Expand all below");
+  ok((await shown()).length >= before.length, "all below are open");
+  const order = () => t.eval(() => window.warpsight.app.rows.visible.filter((r) => r.parent === window.warpsight.app.rows.visible.find((x) => x.type === "gpu").id).map((r) => r.type));
+  const was = await order();
+  await t.page.reload();
+  await t.settled();
+  const label = async (type) => {
+    await t.at(type, 0);
+    await t.settled();
+    return t.page.locator(`.label[data-type=${type}]`).first().boundingBox();
+  };
+  const [from, to] = [await label("kernels"), await label("projected")];
+  await t.drag({ x: from.x + 150, y: from.y + 10 }, { x: to.x + 150, y: to.y + 10 });
+  await until("the other order", async () => (await order()).indexOf("kernels") < was.indexOf("kernels"));
+  const height = () => t.eval(() => window.warpsight.app.rows.visible.find((r) => r.type === "gpu_bytes").height);
+  const [h, edge] = [await height(), await label("gpu_bytes")];
+  await t.drag({ x: edge.x + 100, y: edge.y + edge.height - 2 }, { x: edge.x + 100, y: edge.y + edge.height + 28 });
+  near(await height(), h + 30, 2, "height after dragging the edge");
+  const splitter = await t.page.locator(".splitter.horizontal").boundingBox();
+  const panel = () => t.eval(() => document.querySelector(".bottom").getBoundingClientRect().height);
+  const tall = await panel();
+  await t.drag({ x: 500, y: splitter.y + 2 }, { x: 500, y: splitter.y + 102 });
+  near(await panel(), tall - 100, 4, "height of the panels");
 });
 
 withPage("arrows of imported traces lead both ways", async (t) => {

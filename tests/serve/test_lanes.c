@@ -557,12 +557,15 @@ static void odd_parameters(void **unused)
 					  "0x10",
 					  " 1",
 					  "0.99999999999",
+					  "0.2~1~99999999999~x",
+					  "0~4294967295",
 					  "(((",
 					  "[[:foo:]]"};
-	static const char *const names[] = {"r", "t0", "t1",   "lanes", "k",	  "i", "n",    "lane", "level", "event", "limit",
-					    "q", "re", "sort", "down",	"offset", "t", "back", "up",   "names", "case"};
-	static const char *const paths[] = {"session", "tree", "tiles", "at",	    "event", "sum", "events",
-					    "search",  "step", "flame", "progress", "../x",  ""};
+	static const char *const names[] = {"r",     "t0",    "t1",    "lanes", "k",	"i",	"n",	"lane",
+					    "level", "event", "limit", "q",	"re",	"sort", "down", "offset",
+					    "t",     "back",  "up",    "names", "case", "kind", "sums", "cut"};
+	static const char *const paths[] = {"session", "tree",	"tiles",    "at",    "event", "sum",  "events", "search",
+					    "step",    "flame", "progress", "names", "sql",   "../x", ""};
 	struct ws_report *r = report(fill_wild, 300);
 	struct ws_view view;
 	struct ws_text t;

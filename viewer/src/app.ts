@@ -1,8 +1,8 @@
 /** The state of the page, and what its parts tell each other. */
 
-import { chosen, HttpSource, lit, palettes, ServerError, TileCache, type EventDetail, type ReportInfo, type Source, type Spot, type TreeRow } from "./data";
+import { chosen, HttpSource, lit, palettes, ServerError, TileCache, type EventDetail, type ReportInfo, type Source, type Spot, type Sum, type TreeRow } from "./data";
 import { DARK, LIGHT, type Theme } from "./colors";
-import { FIRST_LEVELS, Rows, type Row, type Saved } from "./layout";
+import { FIRST_LEVELS, MOST_NAMES, opensToNames, Rows, type Row, type Saved } from "./layout";
 import { Viewport } from "./viewport";
 import { getLanguage, setLanguage, t, has, type Language } from "./i18n";
 import { clean } from "./format";
@@ -56,6 +56,14 @@ function load<T>(key: string, fallback: T): T {
   }
 }
 
+const LIBRARIES: Record<string, string> = { CUBLAS: "cuBLAS", CUDNN: "cuDNN", CUFFT: "cuFFT", CUSPARSE: "cuSPARSE", UCP: "UCX", OPENACC: "OpenACC", OPENMP: "OpenMP", OPENGL: "OpenGL", VULKAN: "Vulkan" };
+
+/** A row of calls of a library: CUBLAS_EVENTS, MPI_P2P_EVENTS, CUPTI_ACTIVITY_KIND_OPENACC_DATA. */
+function libraryName(category: string): string {
+  const [library, ...rest] = category.replace(/^CUPTI_ACTIVITY_KIND_/, "").split("_");
+  return [LIBRARIES[library] ?? library, ...rest.filter((w) => !["EVENTS", "EVENT", "KIND", "API"].includes(w)).map((w) => w.toLowerCase())].join(" ");
+}
+
 /** A name as the server is asked for it: of a very long one the beginning. */
 function beginning(name: string): { q: string; cut: number } {
   const end = name.charCodeAt(199) >= 0xd800 && name.charCodeAt(199) < 0xdc00 ? 199 : 200;
@@ -97,6 +105,7 @@ export class App {
     this.cache.onLevels = (t) => this.deepen(t);
     this.view.onChange = () => this.emit("view");
     this.applySettings();
+    window.addEventListener("pagehide", () => this.storeNow());
   }
 
   /* ---- telling ---- */
@@ -171,7 +180,17 @@ export class App {
     return `warpsight ${this.reports.map((r) => `${r.path} ${r.bytes}`).join("|")}`;
   }
 
-  store = later(300, () => {
+  /** Keep how rows and markers are, soon; and at once when the page goes. */
+  store = (): void => {
+    this.dirty = true;
+    this.storeSoon();
+  };
+  private dirty = false;
+  private storeSoon = later(300, () => this.storeNow());
+
+  private storeNow(): void {
+    if (!this.dirty) return;
+    this.dirty = false;
     this.stored.markers = this.markers;
     this.stored.offsets = this.offsets;
     try {
@@ -179,7 +198,7 @@ export class App {
     } catch {
       /* as above */
     }
-  });
+  }
 
   /* ---- starting ---- */
 
@@ -356,6 +375,7 @@ export class App {
     }
     this.complete = true;
     this.emit("view");
+    this.idsOf.clear(); // rows that were not read may have names under other numbers
     await this.markNames();
   }
 
@@ -382,7 +402,7 @@ export class App {
       case "gpu":
         return `${t("gpu", r.device ?? 0)}${label ? " · " + label : ""}${r.parent ? "" : ` · ${clean(r.process ?? "", 40)} [${r.pid}]`}`;
       case "projected":
-        return `${t("projected", clean(r.process ?? "", 40) || String(r.tid))}${label ? ` · ${label}` : ""}`;
+        return `${t("projected", clean(r.process ?? "", 40) || (r.tid === this.rows.byKey.get(this.rows.byKey.get(r.parentKey)?.parentKey ?? "")?.pid ? t("main_thread") : String(r.tid)))}${label ? ` · ${label}` : ""}`;
       case "stream":
         return t(r.default ? "default_stream" : "stream", r.stream ?? 0);
       case "nvtx":
@@ -394,6 +414,9 @@ export class App {
         return t(r.python ? "python_calls" : "op");
       case "gpu_bytes":
         return t("gpu_bytes");
+      case "slice":
+        return label ? libraryName(label) : t("slice");
+      case "named":
       case "counter":
       case "counter_group":
       case "track":
@@ -452,6 +475,7 @@ export class App {
     r.open = open;
     this.stored.open[r.key] = open;
     this.store();
+    if (open && opensToNames(r) && !r.children.length) void this.loadNames(r);
   }
 
   setHidden(r: Row, hidden: boolean): void {
@@ -506,21 +530,51 @@ export class App {
 
   private idsOf = new Map<string, number[]>();
 
+  private async numbersOf(report: number, name: string): Promise<number[]> {
+    const key = `${report} ${name}`,
+      known = this.idsOf.get(key);
+    if (known) return known;
+    const got = (await this.ask<{ ids: number[] }>("names", { r: report, ...beginning(name) }))?.ids ?? [];
+    if (this.complete) this.idsOf.set(key, got);
+    return got;
+  }
+
+  /** Rows for the names that took most time, below a row that was opened. */
+  private async loadNames(r: Row): Promise<void> {
+    const sum = await this.ask<Sum>("sum", { r: r.report, lanes: r.lane });
+    if (!sum || sum.unread) return; // its row is being read: again when that is done
+    const most = sum.groups.sort((a, b) => b.total - a.total).slice(0, MOST_NAMES);
+    if (!most.length) return;
+    const names = await Promise.all(most.map(async (g) => ({ name: g.name, ids: await this.numbersOf(r.report, g.name), count: g.count })));
+    const now = this.rows.byKey.get(r.key);
+    if (!now || now.children.length) return;
+    this.rows.setNames(now, names);
+    this.nameRows();
+    this.layoutRows();
+    this.emit("view");
+  }
+
+  /** How much of what their row did in the window events of each name were. */
+  async nameShares(): Promise<void> {
+    for (const r of [...this.rows.byKey.values()].filter((x) => x.open && opensToNames(x))) {
+      if (!r.children.length) {
+        await this.loadNames(r); // it was open from the start, or could not be asked for
+        continue;
+      }
+      const o = this.offsets[r.report];
+      const sum = await this.ask<Sum>("sum", { r: r.report, lanes: r.lane, t0: Math.round(this.view.t0 - o), t1: Math.round(this.view.t1 - o) });
+      const all = (sum?.groups ?? []).reduce((n, g) => n + g.total, 0);
+      for (const c of r.children) this.busyNow.set(c.key, all ? (sum!.groups.find((g) => g.name === c.label)?.total ?? 0) / all : 0);
+    }
+  }
+
   /** Find which numbers the names have that are highlighted or coloured (a text may have several), and have tiles say so. */
   private async markNames(): Promise<void> {
-    const number = async (report: number, name: string): Promise<number[]> => {
-      const key = `${report} ${name}`,
-        known = this.idsOf.get(key);
-      if (known) return known;
-      const got = (await this.ask<{ ids: number[] }>("names", { r: report, ...beginning(name) }))?.ids ?? [];
-      if (this.complete) this.idsOf.set(key, got);
-      return got;
-    };
     for (const r of this.reports) {
       const colors = new Map<number, number>();
-      for (const [name, color] of Object.entries(this.stored.nameColors)) for (const id of await number(r.id, name)) colors.set(id, color);
+      for (const [name, color] of Object.entries(this.stored.nameColors)) for (const id of await this.numbersOf(r.id, name)) colors.set(id, color);
       const name = this.highlight,
-        bright = name === null ? null : new Set(await number(r.id, name));
+        bright = name === null ? null : new Set(await this.numbersOf(r.id, name));
       chosen[r.id] = colors;
       lit[r.id] = bright;
     }

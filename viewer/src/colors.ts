@@ -1,6 +1,7 @@
 /**
- * Colours. Kinds of work are told apart by hue and lightness that hold for the common colour blindnesses (the blue, vermilion and
- * bluish green of Okabe and Ito's set carry the meaning; names vary only in lightness within a kind).
+ * Colours. Kinds of work are told apart by hue and lightness that hold for the common colour blindnesses (blue, vermilion, green and
+ * amber carry the meaning; names vary little within a kind): a test simulates what those who lack a kind of cones see, and measures
+ * how far apart these colours are to them.
  */
 
 export type RGB = [number, number, number];
@@ -77,14 +78,14 @@ function spread(i: number, hue: number, width: number, s: number, low: number, h
 
 /** Numbers of our own texts (src/serve/names.h): copies 0..13, memset 14, graph 15, waits 16..20, faults, compiling, modules, GIL. */
 export function ownColor(id: number, dark: boolean): RGB {
-  const green = hsl(158, 0.75, dark ? 0.4 : 0.36),
-    red = hsl(14, 0.8, dark ? 0.52 : 0.48);
+  const green = hsl(150, 0.75, dark ? 0.5 : 0.33),
+    red = hsl(12, 0.78, dark ? 0.5 : 0.45);
   if (id === 1 || id === 3 || id === 11) return green;
   if (id === 2 || id === 4 || id === 12) return red;
   if (id === 14) return hsl(210, 0.06, dark ? 0.6 : 0.5);
   if (id === 15) return hsl(222, 0.6, 0.55);
   if (id < 14) return hsl(285, 0.35, dark ? 0.6 : 0.5);
-  if (id <= 20) return hsl(40, 0.85, dark ? 0.5 : 0.45);
+  if (id <= 20) return hsl(44, 0.85, dark ? 0.58 : 0.52);
   if (id <= 25) return hsl(330, 0.6, 0.5);
   if (id >= 33 && id <= 36) return id === 36 ? red : id === 35 ? green : hsl(210, 0.06, 0.55);
   return hsl(265, 0.4, 0.55);
@@ -93,7 +94,7 @@ export function ownColor(id: number, dark: boolean): RGB {
 export function classColor(cls: number, i: number, dark: boolean): RGB {
   switch (cls) {
     case CLASS_KERNEL:
-      return spread(i, 212, 26, 0.78, dark ? 0.46 : 0.42, dark ? 0.66 : 0.62);
+      return spread(i, 216, 20, 0.78, dark ? 0.48 : 0.44, dark ? 0.68 : 0.62);
     case CLASS_OWN:
       return ownColor(i, dark);
     case CLASS_OSRT:
@@ -146,9 +147,13 @@ export function classOf(type: string): number {
   return CLASS_OF[type] ?? CLASS_NAMES;
 }
 
+/** Light of the 256 values of a channel. */
+const LINEAR = Array.from({ length: 256 }, (_, v) => (v <= 10 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+
 /** Black or white, whichever is easier to read on a colour. */
-export function inkOn([r, g, b]: RGB): string {
-  return r * 0.299 + g * 0.587 + b * 0.114 > 150 ? "#0b1118" : "#ffffff";
+export function inkOn(c: RGB): string {
+  const [r, g, b] = c.map((v) => LINEAR[v]);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.187 ? "#0b1118" : "#ffffff"; /* where both have the same contrast (WCAG 2) */
 }
 
 export function css([r, g, b]: RGB): string {

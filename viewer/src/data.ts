@@ -39,6 +39,9 @@ export interface TreeRow {
   python?: number; // operators that are calls of Python
   cmdline?: string;
   threads?: number; // of a row that gathers those that hardly ran
+  of?: number; // of a row that has only events of some name: their lane
+  ids?: number[]; // and the numbers of the name
+  over?: number; // and the levels of the lane, which this row shows over one another
 }
 
 export interface ReportInfo {
@@ -93,6 +96,7 @@ export interface Group {
 }
 
 export interface Sum {
+  unread?: number; // rows that are being read, which this is without
   groups: Group[];
   left_out: number;
   lanes: [number, number, number][];
@@ -197,7 +201,8 @@ export const names: Map<number, string>[] = [];
 /** Colours that programs chose, by report. */
 export const palettes: Uint32Array[] = [];
 
-export function parseTiles(report: number, k: number, asked: Map<number, number>, bytes: ArrayBuffer): Tile[] {
+/** Tiles come in the order in which they were asked for. */
+export function parseTiles(report: number, k: number, asked: Wanted[], bytes: ArrayBuffer): Tile[] {
   const u32 = new Uint32Array(bytes, 0, bytes.byteLength >> 2);
   if (u32[0] !== 0x31545357) throw new ServerError("The server sent tiles that this page does not know; reload it.");
   const tileN = u32[1],
@@ -216,12 +221,12 @@ export function parseTiles(report: number, k: number, asked: Map<number, number>
     }
     tiles.push({
       report,
-      lane: u32[at],
+      lane: asked[i].lane,
       k,
       index: u32[at + 1] | 0,
       pending: u32[at + 2] !== 0,
       reading: u32[at + 2] === 1,
-      asked: asked.get(u32[at]) ?? 1,
+      asked: asked[i].levels,
       levels,
       bytes,
       offset: 0,
@@ -261,6 +266,8 @@ export interface Wanted {
   report: number;
   lane: number;
   levels: number;
+  of?: number; // only events with these names of that lane; `lane` is then a number of the page's own
+  ids?: number[];
 }
 
 /** What the user said of names, by report: their numbers with the colour chosen, and those that are highlighted (null: all are as usual). */
@@ -360,8 +367,8 @@ export class TileCache {
     const keys = lanes.map((w) => this.key(report, w.lane, k, index));
     keys.forEach((key) => this.flying.add(key));
     try {
-      const bytes = await this.source.tiles({ r: report, k, i: index, n: 1, lanes: lanes.map((w) => `${w.lane}.${w.levels}`).join(",") }, signal);
-      for (const t of parseTiles(report, k, new Map(lanes.map((w) => [w.lane, w.levels])), bytes)) {
+      const bytes = await this.source.tiles({ r: report, k, i: index, n: 1, lanes: lanes.map((w) => `${w.of ?? w.lane}.${w.levels}${(w.ids ?? []).map((id) => `~${id}`).join("")}`).join(",") }, signal);
+      for (const t of parseTiles(report, k, lanes, bytes)) {
         this.put(t);
         if (t.reading) this.onReading();
         if (t.pending && t.levels.length > 1) this.onLevels(t);

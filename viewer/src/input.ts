@@ -14,6 +14,7 @@ import { t } from "./i18n";
 export class Input {
   private keys = new Set<string>();
   private moving = 0;
+  private clicked: Promise<void> = Promise.resolve(); // until what was clicked is known
   private x = 0;
   private y = 0;
   onStatistics: () => void = () => undefined;
@@ -29,7 +30,7 @@ export class Input {
     area.addEventListener("pointerdown", (e) => this.down(e));
     area.addEventListener("pointermove", (e) => this.move(e));
     area.addEventListener("pointerleave", () => this.leave());
-    area.addEventListener("dblclick", () => this.zoomToEvent());
+    area.addEventListener("dblclick", () => void this.clicked.then(() => this.zoomToEvent()));
     area.addEventListener("contextmenu", (e) => this.menu(e));
     timeline.root.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
     timeline.axis.addEventListener("pointerdown", (e) => this.axisDown(e));
@@ -125,7 +126,7 @@ export class Input {
         if (dragging && drag) {
           this.app.setRange(drag);
           this.onStatistics();
-        } else void this.click(x0, y0);
+        } else this.clicked = this.click(x0, y0);
         this.timeline.redraw();
       },
     );
@@ -157,6 +158,7 @@ export class Input {
       limit: 200,
     });
     if (!r) return null;
+    if (hit.row.of !== undefined) r.events = r.events.filter((s) => s.name === hit.row.label);
     const known = r.events.find((s) => s.event === hit.event);
     if (single || (known && r.count > 20)) return known ?? r.events[0] ?? null;
     const away = (s: Spot): number => (at < s.start ? s.start - at : at > s.end ? at - s.end : 0);

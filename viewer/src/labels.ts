@@ -4,7 +4,7 @@ import type { App } from "./app";
 import type { Timeline } from "./timeline";
 import { AXIS } from "./timeline";
 import type { Row } from "./layout";
-import { isCounter } from "./layout";
+import { isCounter, opensToNames } from "./layout";
 import { CHOICES, classColor, css } from "./colors";
 import { count, percent } from "./format";
 import { h } from "./dom";
@@ -103,7 +103,7 @@ export class Labels {
 
   private make(r: Row): HTMLElement {
     const group = r.lane === undefined,
-      foldable = group ? r.children.length > 0 : (r.levels ?? 1) > 1 && !isCounter(r);
+      foldable = group ? r.children.length > 0 : ((r.levels ?? 1) > 1 || opensToNames(r)) && !isCounter(r);
     const name = this.app.rows.names.get(r.key) ?? "";
     const own = this.app.rowColor(r);
     const color = group ? null : own >= 0 ? css(CHOICES[own][1]) : isCounter(r) ? this.timeline.counterColor(r) : css(classColor(r.cls, r.type === "memory" ? 1 : r.type === "sync" ? 17 : r.type === "gil" ? 35 : 40, this.app.theme.dark));

@@ -47,6 +47,17 @@ export function isCounter(r: TreeRow): boolean {
   return COUNTERS.has(r.type);
 }
 
+/** Rows that open to one for each of their commonest names. */
+const BY_NAME = new Set(["kernels", "memory", "stream"]);
+export const MOST_NAMES = 12;
+
+export function opensToNames(r: TreeRow): boolean {
+  return BY_NAME.has(r.type);
+}
+
+/** Rows of names have lanes of the page's own, beyond those of the server. */
+const FIRST_OWN_LANE = 2 ** 30;
+
 export class Rows {
   roots: Row[] = [];
   byKey = new Map<string, Row>();
@@ -57,6 +68,8 @@ export class Rows {
   pinnedHeight = 0;
   filter = "";
   names = new Map<string, string>(); // key to the text shown, for filtering
+  private byName = new Map<string, TreeRow[]>(); // rows of names, by the row that they are below
+  private ownLane = FIRST_OWN_LANE;
 
   constructor(public saved: Saved) {}
 
@@ -65,28 +78,7 @@ export class Rows {
     const top: Row[] = [];
     this.roots = this.roots.filter((r) => r.report !== report);
     for (const [k, r] of this.byKey) if (r.report === report) this.byKey.delete(k);
-    const make = (t: TreeRow): Row => {
-      const key = `${report}/${t.id}`;
-      const r: Row = {
-        ...t,
-        key,
-        report,
-        parentKey: t.parent ? `${report}/${t.parent}` : many ? `${report}/` : "",
-        children: [],
-        depth: 0,
-        open: false,
-        hidden_: this.saved.hidden[key] ?? false,
-        pinned: this.saved.pinned.includes(key),
-        height: this.saved.height[key] ?? (COUNTERS.has(t.type) ? COUNTER_HEIGHT : t.lane === undefined ? GROUP_HEIGHT : LEVEL),
-        cls: classOf(t.type),
-        y: 0,
-        h: 0,
-        shown: 0,
-      };
-      this.byKey.set(key, r);
-      if (r.lane !== undefined) this.byLane.set(`${report}/${r.lane}`, r);
-      return r;
-    };
+    const make = (t: TreeRow): Row => this.make(report, many, t);
     if (many) top.push(make({ id: "", parent: "", type: "report", label: reportName }));
     if (many) top[0].parentKey = "";
     for (const t of tree) {
@@ -95,10 +87,59 @@ export class Rows {
       if (parent && r.parentKey !== r.key) parent.children.push(r);
       else top.push(r);
     }
-    for (const r of [...this.byKey.values()]) if (r.report === report && r.type === "gpu") this.gather(r, make);
+    for (const r of [...this.byKey.values()]) {
+      if (r.report !== report) continue;
+      if (r.type === "gpu") this.gather(r, make);
+      for (const t of this.byName.get(r.key) ?? []) this.below(r, make(t));
+    }
     this.roots.push(...top);
     this.roots.sort((a, b) => a.report - b.report);
     for (const r of top) this.prepare(r, 0);
+  }
+
+  private make(report: number, many: boolean, t: TreeRow): Row {
+    const key = `${report}/${t.id}`;
+    const r: Row = {
+      ...t,
+      key,
+      report,
+      parentKey: t.parent ? `${report}/${t.parent}` : many ? `${report}/` : "",
+      children: [],
+      depth: 0,
+      open: false,
+      hidden_: this.saved.hidden[key] ?? false,
+      pinned: this.saved.pinned.includes(key),
+      height: this.saved.height[key] ?? (COUNTERS.has(t.type) ? COUNTER_HEIGHT : t.lane === undefined ? GROUP_HEIGHT : LEVEL),
+      cls: classOf(t.type),
+      y: 0,
+      h: 0,
+      shown: 0,
+    };
+    this.byKey.set(key, r);
+    if (r.lane !== undefined) this.byLane.set(`${report}/${r.lane}`, r);
+    return r;
+  }
+
+  /** A row below one that is a lane itself. */
+  private below(parent: Row, r: Row): void {
+    r.cls = parent.cls;
+    r.height = this.saved.height[r.key] ?? parent.height;
+    r.over = parent.levels;
+    parent.children.push(r);
+  }
+
+  /** Put a row for each of these names below a row, in place of those that it has. */
+  setNames(parent: Row, names: { name: string; ids: number[]; count: number }[]): void {
+    const many = this.byKey.has(`${parent.report}/`);
+    for (const c of parent.children) this.byKey.delete(c.key);
+    parent.children = [];
+    const rows = names.map((n) => ({ id: `${parent.id}:${n.name}`, parent: parent.id, type: "named", label: n.name, lane: this.ownLane++, of: parent.lane, ids: n.ids, count: n.count, levels: 1 }));
+    this.byName.set(parent.key, rows);
+    for (const t of rows) {
+      const r = this.make(parent.report, many, t);
+      this.below(parent, r);
+      this.prepare(r, parent.depth + 1);
+    }
   }
 
   /** Streams by how much they worked; beyond MOST_STREAMS in a row of their own. While they are still being read, by how many events they have. */
@@ -169,7 +210,7 @@ export class Rows {
         y = this.place(r, y);
         this.visible.push(r);
       }
-      if (r.lane === undefined && (r.open || this.filter)) for (const c of r.children) walk(c, match);
+      if (r.open || (this.filter && r.lane === undefined)) for (const c of r.children) walk(c, match);
     };
     for (const r of this.roots) walk(r, false);
     this.height = y;
@@ -180,7 +221,7 @@ export class Rows {
 
   /** Lanes of a row and all below it. */
   lanesUnder(r: Row): Row[] {
-    return r.lane !== undefined ? [r] : r.children.flatMap((c) => this.lanesUnder(c));
+    return r.lane !== undefined ? [r.of === undefined ? r : (this.byLane.get(`${r.report}/${r.of}`) ?? r)] : r.children.flatMap((c) => this.lanesUnder(c));
   }
 
   /** Lanes shown in a closed group's own row. */

@@ -194,6 +194,7 @@ function boot(): void {
         if (row) app.busyNow.set(row.key, Math.min(1, ns / span));
       }
     }
+    await app.nameShares();
     app.emit("busy");
     history.replaceState(null, "", app.hash());
   });

@@ -127,13 +127,14 @@ export class StaticSource implements Source {
       used = new Set<number>();
     const asked = String(params.lanes).split(",");
     for (const a of asked) {
-      const [lane, most] = a.split(".").map(Number);
+      const [where, ...only] = a.split("~"),
+        [lane, most] = where.split(".").map(Number);
       const l = this.lanes.get(lane);
       const levels = l ? l.levels.slice(0, most) : [];
       heads.push(lane, index >>> 0, 0, levels.length);
       for (const v of levels) {
         const before = rects.length;
-        this.draw(l!, v, k, index, rects, used);
+        this.draw(l!, only.length ? this.named(v, new Set(only.map(Number))) : v, k, index, rects, used);
         heads.push(rects.length - before);
       }
     }
@@ -180,6 +181,14 @@ export class StaticSource implements Source {
       }
       i = j;
     }
+  }
+
+  /** A level with those events only that have one of these names; told apart by their place in it, which is good enough to draw. */
+  private named(v: Level, ids: Set<number>): Level {
+    const at = [...v.name.keys()].filter((i) => ids.has(v.name[i]));
+    const pick = <T extends Float64Array | Uint32Array | Uint8Array>(from: T, to: T): T => (at.forEach((i, j) => (to[j] = from[i])), to);
+    const n = at.length;
+    return { n, start: pick(v.start, new Float64Array(n)), dur: pick(v.dur, new Float64Array(n)), name: pick(v.name, new Uint32Array(n)), row: pick(v.row, new Uint32Array(n)), src: pick(v.src, new Uint8Array(n)), paint: pick(v.paint, new Uint8Array(n)), color: pick(v.color, new Uint8Array(n)) };
   }
 
   private pack(tiles: number, heads: number[], rects: { f: number[]; u: number[]; b: number[]; counter: boolean }[], used: Set<number>): ArrayBuffer {

@@ -12,6 +12,11 @@ import { t } from "./i18n";
 export const AXIS = 46;
 const FONT = "11px system-ui, 'DejaVu Sans', 'Noto Sans CJK SC', sans-serif";
 
+/** Which colour a counter has: neighbours differ; memory of GPUs looks the same everywhere. */
+function hueOf(r: Row): number {
+  return r.type === "gpu_bytes" ? 3 : (r.lane ?? 0) % 6;
+}
+
 export class Timeline {
   readonly root: HTMLElement;
   readonly axis: HTMLCanvasElement;
@@ -132,7 +137,7 @@ export class Timeline {
     for (const r of rows)
       for (const l of r.lane !== undefined ? [r] : this.app.rows.strips(r)) {
         const list = byReport.get(r.report) ?? [];
-        list.push({ report: r.report, lane: l.lane!, levels: r.lane !== undefined ? Math.max(1, r.shown) : 1 });
+        list.push({ report: r.report, lane: l.lane!, levels: l.over ?? (r.lane !== undefined ? Math.max(1, r.shown) : 1), of: l.of, ids: l.ids });
         byReport.set(r.report, list);
       }
     for (const [report, lanes] of byReport) {
@@ -206,7 +211,7 @@ export class Timeline {
         clip: [view.x(a + o), view.x(b + o)],
         low: Math.min(0, lane.low ?? 0),
         high: lane.high ?? 1,
-        shift: lane.lane! % 6,
+        shift: hueOf(lane),
         tint: this.app.rowColor(lane),
       };
       this.painter.draw(batch, top, bottom);
@@ -325,6 +330,10 @@ export class Timeline {
     if (isCounter(r)) {
       this.paint(r, r, 0, y + 3, r.h - 6, false);
       this.counterText(r, y + 4);
+      return;
+    }
+    if (r.over !== undefined) {
+      for (let level = 0; level < r.over; level++) this.paint(r, r, level, y + 3, r.height - 1, true);
       return;
     }
     for (let level = 0; level < r.shown; level++) {
@@ -552,7 +561,12 @@ export class Timeline {
       lane = strips[Math.max(0, Math.min(strips.length - 1, Math.floor(((y - this.top(row) - 3) / (row.h - 6)) * strips.length)))];
     } else level = Math.max(0, Math.min(row.shown - 1, Math.floor((y - this.top(row) - 3) / row.height)));
     if (isCounter(row)) level = 0;
-    return this.hitLane(row, lane, level, x);
+    if (row.over === undefined) return this.hitLane(row, lane, level, x);
+    for (level = 0; level < row.over; level++) {
+      const hit = this.hitLane(row, lane, level, x);
+      if (hit) return { ...hit, lane: this.app.laneRow(row.report, row.of!) ?? lane };
+    }
+    return null;
   }
 
   private hitLane(row: Row, lane: Row, level: number, x: number): Hit | null {
@@ -639,6 +653,6 @@ export class Timeline {
   }
 
   counterColor(r: Row): string {
-    return css(classColor(CLASS_COUNTER, (r.lane ?? 0) % 6, this.app.theme.dark));
+    return css(classColor(CLASS_COUNTER, hueOf(r), this.app.theme.dark));
   }
 }

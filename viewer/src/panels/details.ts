@@ -125,6 +125,13 @@ export class Details implements Panel {
     );
   }
 
+  /** The row of a linked event and what that is below: its thread, or its GPU. */
+  private place(report: number, lane: number): string {
+    const row = this.app.laneRow(report, lane),
+      above = row && this.app.rows.byKey.get(row.parentKey);
+    return [row, above].map((r) => (r ? (this.app.rows.names.get(r.key) ?? "") : "")).filter(Boolean).join(" · ");
+  }
+
   private links(report: number, d: EventDetail): HTMLElement | null {
     if (!d.links.length) return null;
     return h(
@@ -142,6 +149,7 @@ export class Details implements Panel {
             h("span", { class: "role" }, t(`link_${l.role}` as Word)),
             h("button", { class: "link", onclick: () => this.app.select(report, l, true) }, h("bdi", null, clean(l.name, 120))),
             h("span", { class: "quiet" }, `${duration(l.end - l.start)} · ${later >= 0 ? t("latency", duration(later)) : t("earlier", duration(-later))}`),
+            h("bdi", { class: "quiet" }, this.place(report, l.lane)),
           );
         }),
       ),

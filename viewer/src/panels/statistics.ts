@@ -57,7 +57,7 @@ export class Statistics implements Panel {
   }
 
   private word(kind: string): string {
-    return kind === "projected" ? t("nvtx_gpu") : kind === "stream" ? t("kernels") : kind === "cpu" ? t("cores") : has(kind) ? t(kind) : kind;
+    return kind === "projected" ? t("nvtx_gpu") : kind === "stream" ? t("kernels") : kind === "cpu" ? t("cores") : has(kind) ? t(kind, "").trim() : kind;
   }
 
   private draw(): void {
@@ -75,7 +75,8 @@ export class Statistics implements Panel {
         { class: "actions" },
         h("b", null, `${this.app.range ? t("selection") : t("window")}: ${duration(span)}`),
         kinds.map((k) => {
-          const sum = this.groups.filter((g) => g.kind === k);
+          const sum = this.groups.filter((g) => g.kind === k),
+            total = sum.reduce((n, g) => n + g.total, 0);
           return h(
             "button",
             {
@@ -86,7 +87,7 @@ export class Statistics implements Panel {
                 this.draw();
               },
             },
-            `${this.word(k)} ${duration(sum.reduce((n, g) => n + g.total, 0))}`,
+            `${this.word(k)} ${total ? duration(total) : count(sum.reduce((n, g) => n + g.count, 0))}`,
           );
         }),
         this.lanes.length
