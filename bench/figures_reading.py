@@ -69,10 +69,10 @@ CUDA_SUMMARIES = ["cuda_api_sum", "cuda_gpu_kern_sum", "cuda_gpu_kern_sum:nvtx-n
                   "gpu_idle_causes", "step_phases"]
 
 
-def cuda_report(b, kind="same"):
-    name = b.path("cuda-%s.wsrep" % kind)
+def cuda_report(b, kind="same", events=10000000):
+    name = b.path("cuda-%s%s.wsrep" % (kind, "" if events == 10000000 else "-%d" % events))
     if not os.path.exists(name):
-        b.command([b.program("cuda_bench"), name, kind])
+        b.command([b.program("cuda_bench"), name, kind, str(events)])
     return name
 
 

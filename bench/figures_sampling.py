@@ -31,7 +31,7 @@ def switching(b):
     """CPU time of a wake-up and a context switch, over that without: the dearest case, threads that do nothing else."""
     default, only = ratios(b, "switches", "100000", ("--trace=none",), ("--trace=none", "--sample=none"))
     return [Row("ping-pong under sampling and context switches", "ratio", [], default, None, added=False, digits=2),
-            Row("ping-pong under context switches alone", "ratio", [], only, 1.6, added=False, digits=2)]
+            Row("ping-pong under context switches alone", "ratio", [], only, 1.8, added=False, digits=2)]  # 1.4 where wake-ups cannot be traced
 
 
 @figure

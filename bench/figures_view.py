@@ -2,6 +2,8 @@
 import http.client
 import json
 import os
+import random
+import os
 import subprocess
 import time
 import urllib.parse
@@ -26,6 +28,12 @@ class View:
 
     def since(self):
         return (time.perf_counter() - self.began) * 1000
+
+    def cpu(self):
+        """ms of processor time of the server."""
+        with open("/proc/%d/stat" % self.process.pid) as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
 
     def lanes(self):
         return [str(r["lane"]) for r in json.loads(self.get("tree"))["rows"] if "lane" in r]
@@ -64,3 +72,30 @@ def view_of_ten_million(b):
             Row("view of 10 M CUDA events: all read", "s", [], whole, None, digits=2),
             Row("view: a tile", "ms", [], tile, 5, digits=2),
             Row("view of 10 M CUDA events: memory", "MB", [], memory, 300)]
+
+
+@figure
+def view_of_hundred_million(b):
+    path, first, cpu, close, memory = cuda_report(b, events=100000000), [], [], [], []
+    random.seed(1)
+    for _ in range(b.runs):
+        v = View(b, path)
+        session = json.loads(v.get("session?trees=1"))
+        rows, last = session["trees"][0]["rows"], session["reports"][0]["last"]
+        lanes = [str(r["lane"]) for r in rows if "lane" in r]
+        v.get("tiles?k=36&i=0&n=2&lanes=" + ",".join(lane + ".3" for lane in lanes))
+        first.append(v.since())
+        cpu.append(v.cpu())
+        large = [r["lane"] for r in rows if "lane" in r and r.get("count", 0) > 2 << 20]
+        for _ in range(20):
+            k = random.randrange(8)
+            began = time.perf_counter()
+            v.get("tiles?k=%d&i=%d&n=1&lanes=%d.3" % (k, random.randrange(last >> k) >> 10, random.choice(large)))
+            close.append((time.perf_counter() - began) * 1000)
+        v.wait()
+        memory.append(v.memory())
+        v.end()
+    return [Row("view of 100 M CUDA events: first picture", "ms", [], first, 1000),
+            Row("view of 100 M CUDA events: processor time for it", "ms", [], cpu, None),
+            Row("view of 100 M CUDA events: a tile of a microsecond, unread", "ms", [], close, 5, digits=2),
+            Row("view of 100 M CUDA events: memory", "MB", [], memory, 300)]

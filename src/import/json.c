@@ -281,12 +281,13 @@ static const char *take_unicode(const char *p, const char *end, struct ws_text *
 
 const char *ws_json_text(const struct ws_json_value *v, struct ws_text *scratch, size_t *n)
 {
-	const char *p = v->s, *end = v->s + v->n;
+	const char *p = v->s, *end;
 
 	if (v->type != WS_J_STRING || !v->escaped) { /* only texts know whether they are escaped */
 		*n = v->n;
 		return v->s;
 	}
+	end = p + v->n;
 	scratch->len = 0;
 	ws_text_add(scratch, "", 0);
 	while (p < end) {
@@ -377,7 +378,7 @@ static int64_t slow_fixed(const char *s, size_t n, int digits, bool *ok)
 
 int64_t ws_json_fixed(const struct ws_json_value *v, int digits, bool *ok)
 {
-	const char *p = v->s, *end = v->s + v->n, *first;
+	const char *p, *end, *first;
 	bool negative = false;
 	uint64_t u = 0;
 	int after = 0;
@@ -386,6 +387,8 @@ int64_t ws_json_fixed(const struct ws_json_value *v, int digits, bool *ok)
 		*ok = false;
 	if (v->type != WS_J_NUMBER && v->type != WS_J_STRING)
 		return 0;
+	p = v->s;
+	end = p + v->n;
 	if (p < end && *p == '-') {
 		negative = true;
 		p++;

@@ -31,16 +31,22 @@ static int run_nsys(const char *path, const char *output)
 {
 	const char *argv[] = {"nsys", "export", "--type=sqlite", "--force-overwrite=true", "--output", output, path, NULL};
 	int status, program;
-	pid_t pid = fork();
+	sigset_t all, before;
+	pid_t pid;
 
-	if (pid < 0)
-		return -1;
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before); /* until it is listed: a signal between would leave it running */
+	pid = fork();
 	if (!pid) {
+		sigprocmask(SIG_SETMASK, &before, NULL);
 		dup2(2, 1);
 		execvp(argv[0], (char *const *)argv);
 		_exit(127);
 	}
-	program = ws_cleanup_program(pid);
+	program = pid > 0 ? ws_cleanup_program(pid) : -1;
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	if (pid < 0)
+		return -1;
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR) {
 			ws_cleanup_forget(program);

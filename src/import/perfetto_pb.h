@@ -81,7 +81,7 @@ static inline bool ws_pb_next(struct message *m, struct field *f)
 
 static inline struct message ws_pb_inside(const struct field *f)
 {
-	return (struct message){f->p, f->p + f->n};
+	return f->p ? (struct message){f->p, f->p + f->n} : (struct message){NULL, NULL};
 }
 
 /* The last field of a number; an empty one when it is not there. */

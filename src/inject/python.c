@@ -280,19 +280,36 @@ static void flush_short(struct ws_python_thread *p)
 	p->short_start = 0;
 }
 
+/*
+ * The thread, before a delayed collection too where the kernel reads frames: one that never drops the GIL again would not be met
+ * later, and it costs nothing until then.
+ */
+static struct ws_python_thread *watched_thread(void)
+{
+	struct ws_thread *t = ws_self;
+
+	if (ws_rt_collecting() || !ws_python.looked_into || !ws_rt->arena)
+		return ws_python_this_thread();
+	return ws_likely(t && t->generation && t->python) ? t->python : new_thread();
+}
+
 static void taken(void)
 {
-	struct ws_python_thread *p = ws_python_this_thread();
+	struct ws_python_thread *p = watched_thread();
 	uint64_t now, wait;
 
 	if (!p)
 		return;
-	ws_python_functions();
+	p->silent = !ws_rt_collecting();
+	if (!p->silent)
+		ws_python_functions();
 	p->now.state = thread_state();
 	now = ws_rt_ticks();
-	wait = p->now.wait_start;
+	wait = p->silent_wait ? 0 : p->now.wait_start;
 	p->now.wait_start = 0;
 	p->now.hold_start = now;
+	if (p->silent)
+		return;
 	if (wait) {
 		flush_short(p);
 		tell_span(WS_GIL_WAITS, wait, now);
@@ -303,7 +320,7 @@ static void taken(void)
 
 static void dropped(void)
 {
-	struct ws_python_thread *p = ws_python_this_thread();
+	struct ws_python_thread *p = watched_thread();
 	uint64_t now, start;
 
 	if (!p)
@@ -314,6 +331,8 @@ static void dropped(void)
 	now = ws_rt_ticks();
 	start = p->now.hold_start;
 	p->now.hold_start = 0;
+	if (p->silent || !ws_rt_collecting())
+		return;
 	if (p->short_start) {
 		p->short_end = now;
 		if (now - p->short_start > SHORT_TICKS(LONG_MS * 1000000ull))
@@ -377,10 +396,12 @@ int pthread_cond_signal(pthread_cond_t *cond)
 static WS_NOINLINE void waits(const void *cond, const _Atomic uintptr_t *which)
 {
 	struct ws_python_thread *p =
-	    (uintptr_t)cond == atomic_load_explicit(which, memory_order_relaxed) ? ws_python_this_thread() : NULL;
+	    (uintptr_t)cond == atomic_load_explicit(which, memory_order_relaxed) ? watched_thread() : NULL;
 
-	if (p && !p->now.wait_start)
+	if (p && !p->now.wait_start) {
+		p->silent_wait = !ws_rt_collecting();
 		p->now.wait_start = ws_rt_ticks();
+	}
 }
 
 WS_EXPORT int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until);

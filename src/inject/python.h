@@ -39,6 +39,7 @@ struct ws_python_thread {
 	uint64_t short_start, short_end; /* short holds, not recorded yet */
 	uint32_t numbers, used, serial;	 /* codes told; slots taken; samples */
 	uint32_t at_work;		 /* the sampler is writing */
+	uint32_t silent, silent_wait;	 /* it took the GIL, and began to wait for it, when nothing was recorded */
 	uint32_t open_n;		 /* named functions under way; more than WS_PYTHON_OPEN are only counted */
 	struct {
 		uint64_t start;

@@ -128,6 +128,7 @@ struct ws_perf_image { /* a program image in a process, or what a fork made of o
 	uint32_t parent_pid;
 	bool exec;                /* it has called exec, or ran before we looked */
 	bool outside;             /* not of the target's tree */
+	bool asked, no_hooks;     /* its file was looked at; it is one into which hooks cannot be loaded */
 	bool target, own_row;     /* own_row: perf made its row, for no hook did */
 	struct ws_sink *parent_sink; /* of the image before it in the same process; may be NULL */
 	struct ws_proc *proc;     /* what its hooks announced; held, see proc.h */

@@ -3,9 +3,9 @@
  * that images and threads have in the report.
  *
  * Hooks announce most images; perf sees all, and sees them first. So that an image has one row, its records wait here until its
- * hooks have registered it: a fork's or exec's first records usually for less than a round. When they do not within WAIT_NS, or the
- * process ends, it is one without hooks, and perf makes its row; should they come later nevertheless, they take that row over
- * (ws_perf_adopt).
+ * hooks have registered it: a fork's or exec's first records usually for less than a round. When they do not within WAIT_NS, when
+ * the file says that they cannot, or the process ends, it is one without hooks, and perf makes its row; should they come later
+ * nevertheless, they take that row over (ws_perf_adopt).
  *
  * A forked child that execs before its hooks speak (posix_spawn, vfork) makes no image of its own: what it did belongs to the new
  * one.
@@ -482,20 +482,39 @@ void ws_perf_wait(struct ws_perf *p, struct ws_perf_image *im, const void *rec, 
 		ws_perf_resolve(p, im, true);
 }
 
+/*
+ * Is the image's file one that no hook will ever speak for? Then there is nothing to wait for, but for its parent, which may have
+ * hooks that are about to register.
+ */
+static bool without_hooks(struct ws_perf *p, struct ws_perf_image *im)
+{
+	const struct ws_perf_image *parent = im->parent_pid != im->pid ? image_of(p, im->parent_pid) : NULL;
+	char why[4200];
+
+	if (!im->asked && im->exec && im->exe) {
+		im->asked = true;
+		im->no_hooks = ws_image_problem(im->exe, why, sizeof(why)) != NULL;
+	}
+	return im->no_hooks && (!parent || parent->id);
+}
+
 void ws_perf_settle_waiting(struct ws_perf *p, uint64_t horizon, bool all)
 {
-	struct ws_perf_image **list = NULL;
+	uint32_t *pids = NULL;
 	size_t n = 0, cap = 0;
 
-	for (struct ws_perf_image *im = p->waiting; im;
-	     im = im->next_waiting) { /* a copy: resolving takes them out, or frees them */
-		ws_grow(list, cap, n + 1);
-		list[n++] = im;
+	for (const struct ws_perf_image *im = p->waiting; im; im = im->next_waiting) { /* resolving takes them out, or frees them */
+		ws_grow(pids, cap, n + 1);
+		pids[n++] = im->pid;
 	}
 	p->now = horizon;
-	for (size_t i = 0; i < n; i++)
-		ws_perf_resolve(p, list[i], all || horizon - list[i]->waiting_since > WAIT_NS);
-	free(list);
+	for (size_t i = 0; i < n; i++) {
+		struct ws_perf_image *im = image_of(p, pids[i]);
+
+		if (im && im->waiting_since)
+			ws_perf_resolve(p, im, all || horizon - im->waiting_since > WAIT_NS || without_hooks(p, im));
+	}
+	free(pids);
 }
 
 uint32_t ws_perf_adopt(struct ws_perf *p, struct ws_proc *proc)

@@ -36,7 +36,7 @@
 #define KNOWN 1024u  /* codes that a CPU remembers to have been told: a power of two */
 #define WINDOW 1024u /* bytes of the thread's stack of frames that are read at once */
 #define UNKNOWN 48u  /* codes told at a sample at most: the others at the next */
-/* A program does so much and calls itself again: the kernel tries every way through a program when it is loaded, at some 100 us a
+/* A program does so much and calls itself again: the kernel tries every way through a program when it is loaded, at some 250 us a
  * step, and allows 33 calls. */
 #define STEPS_A_CALL 24u
 #define CODES_A_CALL 8u

@@ -19,9 +19,8 @@ struct ws_py_told_image { /* what one cookie stands for */
 	struct ws_py_proc *p; /* NULL: it has ended */
 	uint64_t cookie, ended;
 	struct ws_py_layout layout;
-	struct ws_map codes;   /* id -> struct ws_py_known * */
-	struct ws_map frames;  /* hash of id and offset -> frame id in `sink` */
-	struct ws_map numbers; /* id -> number that stands for it in struct ws_py_stack */
+	struct ws_map codes;  /* id -> struct ws_py_known * */
+	struct ws_map frames; /* hash of id and offset -> frame id in `sink` */
 	struct ws_sink *sink;
 };
 
@@ -65,7 +64,6 @@ static void forget(struct ws_py_told_image *im)
 			ws_py_known_free((struct ws_py_known *)(uintptr_t)im->codes.slots[i].value);
 	ws_map_free(&im->codes);
 	ws_map_free(&im->frames);
-	ws_map_free(&im->numbers);
 }
 
 void ws_py_told_sweep(struct ws_python *py, uint64_t now)
@@ -218,32 +216,19 @@ bool ws_python_told_frames(const void *raw, size_t size)
 
 static uint32_t frame_id(struct ws_py_told_image *im, struct ws_stackset *st, uint64_t id, int32_t at)
 {
-	const struct ws_py_known *k = (const struct ws_py_known *)(uintptr_t)ws_map_get(&im->codes, id, NULL);
 	uint64_t hash = id * UINT64_C(0x9e3779b97f4a7c15) + (uint32_t)at;
-	uint32_t frame;
+	bool found;
+	uint32_t frame = (uint32_t)ws_map_get(&im->frames, hash, &found);
+	const struct ws_py_known *k;
 
-	if (!k)
+	if (found)
+		return frame;
+	k = (const struct ws_py_known *)(uintptr_t)ws_map_get(&im->codes, id, NULL);
+	if (!k) /* it may be told at the next sample */
 		return ws_stackset_frame(st, WS_FRAME_PYTHON, WS_UNWIND_UNKNOWN, NULL, 0, "[code not read]", "");
-	if (k->shim)
-		return 0;
-	frame = (uint32_t)ws_map_get(&im->frames, hash, NULL);
-	if (!frame) {
-		frame = ws_py_known_frame(st, k, at);
-		ws_map_set(&im->frames, hash, frame);
-	}
+	frame = k->shim ? 0 : ws_py_known_frame(st, k, at);
+	ws_map_set(&im->frames, hash, frame);
 	return frame;
-}
-
-/* A small number for the code, the same for the same. */
-static uint32_t number_of(struct ws_py_told_image *im, uint64_t id)
-{
-	uint32_t n = (uint32_t)ws_map_get(&im->numbers, id, NULL);
-
-	if (!n) {
-		n = (uint32_t)im->numbers.n + 1;
-		ws_map_set(&im->numbers, id, n);
-	}
-	return n;
 }
 
 static void make_room(struct ws_py_stack *s, size_t n)
@@ -301,7 +286,7 @@ const struct ws_py_stack *ws_python_told_stack(struct ws_python *py, struct ws_s
 	for (size_t i = 0; i < n; i++) {
 		s->frame[i] = frame[i].code > 1 ? frame_id(im, ws_stackset_of(sink), frame[i].code, frame[i].at) : 0;
 		s->entry[i] = frame[i].flags & WS_PY_ENTRY;
-		s->code[i] = frame[i].code > 1 ? number_of(im, frame[i].code) : 0;
+		s->code[i] = 0; /* nobody is to remember these */
 	}
 	s->n = n;
 	s->truncated = f.truncated != 0;

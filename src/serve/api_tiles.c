@@ -14,7 +14,7 @@
 #include "serve/api.h"
 #include "serve/tile.h"
 
-enum { MOST_TILES = 4096, MOST_RECTS = 4 << 20, LABEL_PIXELS = 20, LABEL_BYTES = 200, CLOSE_LEVELS = 10 };
+enum { MOST_TILES = 4096, MOST_RECTS = 4 << 20, LABEL_PIXELS = 20, LABEL_BYTES = 200, CLOSE_LEVELS = 10, MOST_NAMES = 64 };
 
 struct tiles {
 	struct ws_text heads, names;
@@ -23,10 +23,15 @@ struct tiles {
 	uint32_t tile_n, name_n;
 	int k;
 	int64_t index, n;
-	uint32_t *lanes, *levels; /* as asked for */
-	size_t lane_n, cap;
-	uint32_t *only; /* names that some of these lanes are drawn with; of lane i from only_from[i] to only_from[i + 1] */
-	size_t *only_from, only_n;
+	struct asked {
+		uint32_t lane, levels;
+		uint32_t only_n; /* with events of these names alone, from only[only] on; 0: all */
+		size_t only;
+	} * asked;
+	uint32_t *lanes; /* of these */
+	size_t lane_n, cap, lane_cap;
+	uint32_t *only;
+	size_t only_n, only_cap;
 };
 
 static void put_u32(struct ws_text *t, uint32_t v)
@@ -55,12 +60,13 @@ static void add_name(const struct ws_lanes *l, struct tiles *x, uint32_t name)
 	x->name_n++;
 }
 
-static void add_level(const struct ws_lanes *l, struct tiles *x, size_t lane, const struct ws_lane *n, uint32_t k, int64_t index)
+static void add_level(const struct ws_lanes *l, struct tiles *x, const struct asked *q, const struct ws_lane *n, uint32_t k,
+		      int64_t index)
 {
-	size_t from = x->rects.n, names = x->only_from[lane + 1] - x->only_from[lane];
+	size_t from = x->rects.n;
 
-	if (names)
-		ws_tile_draw_named(l, n, k, x->k, index, x->only + x->only_from[lane], names, &x->rects);
+	if (q->only_n)
+		ws_tile_draw_named(l, n, k, x->k, index, x->only + q->only, q->only_n, &x->rects);
 	else
 		ws_tile_draw(l, n, k, x->k, index, &x->rects);
 	put_u32(&x->heads, (uint32_t)(x->rects.n - from));
@@ -72,34 +78,40 @@ static void add_level(const struct ws_lanes *l, struct tiles *x, size_t lane, co
 	}
 }
 
-/* `close`: what is in sight of it, where it is not read. */
-static void add_tile(const struct ws_lanes *l, struct tiles *x, size_t i, const struct ws_lane *close, int64_t index)
+/* `close`: what is in sight of it, where it is not read. Blocks do not tell names. */
+static uint32_t shown_levels(const struct asked *q, const struct ws_lane *n, const struct ws_lane *close, bool ready)
 {
-	const struct ws_lane *n = l->lane[x->lanes[i]];
-	bool ready = ws_lane_ready(n);
-	const struct ws_lane *from = ready || !close ? n : close;
-	bool named = x->only_from[i + 1] > x->only_from[i]; /* what blocks say they do not say by name */
-	uint32_t most = from == close ? CLOSE_LEVELS : x->levels[i], shown = !ready && !close	   ? !named
-									     : most < from->levels ? most
-												   : from->levels;
+	if (!ready && !close)
+		return !q->only_n;
+	if (!ready)
+		return close->levels < CLOSE_LEVELS ? close->levels : CLOSE_LEVELS;
+	return q->levels < n->levels ? q->levels : n->levels;
+}
 
-	put_u32(&x->heads, x->lanes[i]);
+static void add_tile(const struct ws_lanes *l, struct tiles *x, const struct asked *q, const struct ws_lane *close, int64_t index)
+{
+	const struct ws_lane *n = l->lane[q->lane];
+	bool ready = ws_lane_ready(n);
+	uint32_t shown = shown_levels(q, n, close, ready);
+
+	put_u32(&x->heads, q->lane);
 	put_u32(&x->heads, (uint32_t)(int32_t)index);
 	put_u32(&x->heads, ready ? 0 : ws_lane_reading(n) ? 1 : 2);
 	put_u32(&x->heads, shown);
 	for (uint32_t k = 0; k < shown; k++)
-		add_level(l, x, i, from, k, index);
+		add_level(l, x, q, ready || !close ? n : close, k, index);
 	x->tile_n++;
 }
 
 /* "~name~name": what is left of `s` after them. */
-static const char *take_names(struct tiles *x, size_t *cap, const char *s)
+static const char *take_names(struct tiles *x, struct asked *q, const char *s)
 {
 	char *end;
 
-	for (; *s == '~'; s = end) {
-		ws_grow(x->only, *cap, x->only_n + 1);
+	for (q->only = x->only_n; *s == '~' && q->only_n < MOST_NAMES; s = end) {
+		ws_grow(x->only, x->only_cap, x->only_n + 1);
 		x->only[x->only_n++] = (uint32_t)strtoul(s + 1, &end, 10);
+		q->only_n++;
 	}
 	return s;
 }
@@ -108,18 +120,15 @@ static const char *take_names(struct tiles *x, size_t *cap, const char *s)
 static int parse_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *e)
 {
 	const char *s = ws_param(c, "lanes");
-	size_t cap = 0, from_cap = 0, only_cap = 0;
 
-	ws_grow(x->only_from, from_cap, 1);
-	x->only_from[0] = 0;
 	while (s && *s) {
 		char *number;
 		unsigned long lane = strtoul(s, &number, 10), levels = *number == '.' ? strtoul(number + 1, &number, 10) : 1;
-		const char *end = take_names(x, &only_cap, number);
-		bool named = end != number;
+		struct asked q = {.levels = levels < UINT32_MAX ? (uint32_t)levels : UINT32_MAX};
+		const char *end = take_names(x, &q, number);
 
 		if (end == s || lane >= c->l->n || (*end && *end != ',') ||
-		    (named && ws_lane_descs[c->l->lane[lane]->kind].counter)) {
+		    (q.only_n && ws_lane_descs[c->l->lane[lane]->kind].counter)) {
 			ws_fail(e, "parameter lanes must be numbers of rows with levels, such as 1.3,2.1");
 			return 400;
 		}
@@ -128,13 +137,12 @@ static int parse_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *
 			ws_fail(e, "so many tiles at once are too much");
 			return 400;
 		}
-		ws_grow(x->lanes, x->cap, x->lane_n + 1);
-		ws_grow(x->levels, cap, x->lane_n + 1);
-		ws_grow(x->only_from, from_cap, x->lane_n + 2);
-		x->only_from[x->lane_n + 1] = x->only_n;
-		x->lanes[x->lane_n] = (uint32_t)lane;
-		x->levels[x->lane_n++] = levels < UINT32_MAX ? (uint32_t)levels : UINT32_MAX;
-		ws_lanes_want_at(c->l, (uint32_t)lane, named ? 0 : UINT64_C(1) << x->k);
+		q.lane = (uint32_t)lane;
+		ws_grow(x->asked, x->cap, x->lane_n + 1);
+		ws_grow(x->lanes, x->lane_cap, x->lane_n + 1);
+		x->asked[x->lane_n] = q;
+		x->lanes[x->lane_n++] = q.lane;
+		ws_lanes_want_at(c->l, q.lane, q.only_n ? 0 : UINT64_C(1) << x->k);
 	}
 	return 0;
 }
@@ -152,7 +160,7 @@ static int add_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *e)
 				ws_fail(e, "so many tiles at once are too much");
 				status = 400;
 			} else {
-				add_tile(c->l, x, k, close[x->lanes[k]], x->index + i);
+				add_tile(c->l, x, &x->asked[k], close[x->lanes[k]], x->index + i);
 			}
 		}
 		ws_closeup_free(c->l, close);
@@ -196,9 +204,8 @@ int ws_api_tiles(struct ws_call *c, struct ws_err *e)
 	ws_text_free(&x.names);
 	ws_map_free(&x.named);
 	free(x.lanes);
-	free(x.levels);
+	free(x.asked);
 	free(x.only);
-	free(x.only_from);
 	free(x.rects.v);
 	return status;
 }

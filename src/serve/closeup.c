@@ -10,7 +10,8 @@
 
 #include "serve/build.h"
 
-enum { MOST_BLOCKS = 8 }; /* of a source: a block takes about a millisecond */
+/* Of a source: a million rows take some ten milliseconds. */
+enum { MOST_BLOCKS = 8, MOST_ROWS = 2 << 20 };
 
 struct closeup {
 	struct ws_lanes *l;
@@ -49,10 +50,11 @@ static int place_batch(void *ctx, const struct ws_batch *b)
 	return 0;
 }
 
-/* Which blocks of a source are in sight and have rows of the lanes; how many. */
+/* Which blocks of a source are in sight and have rows of the lanes; how many, or more than MOST_BLOCKS when that is too much. */
 static size_t choose_blocks(const struct closeup *c, const struct ws_census_entry *e, size_t n, uint8_t *skip)
 {
 	size_t chosen = 0;
+	uint64_t rows = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		struct ws_block_info b;
@@ -64,8 +66,9 @@ static size_t choose_blocks(const struct closeup *c, const struct ws_census_entr
 			continue;
 		skip[e[i].block] = 0;
 		chosen++;
+		rows += b.rows;
 	}
-	return chosen;
+	return rows > MOST_ROWS ? MOST_BLOCKS + 1 : chosen;
 }
 
 static void give_up(struct closeup *c, uint32_t lane)

@@ -87,8 +87,10 @@ struct ws_sql_sink ws_sql_print_sink(struct ws_sql_print *p)
 
 void ws_sql_print_end(struct ws_sql_print *p)
 {
-	if (p->open && p->begun)
+	if (p->open && p->begun) {
 		ws_print_end(&p->printer);
+		fflush(p->printer.f); /* before the next statement takes its time, or a message comes */
+	}
 	p->open = p->begun = false;
 	drop_columns(p);
 }

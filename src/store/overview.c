@@ -272,10 +272,14 @@ bool ws_overview_encode(struct ws_overview *o, struct ws_encoder *e, uint64_t se
 
 /* ---- reading ---- */
 
+/* No recording has more; a few bytes of a hostile file may unpack to gigabytes. */
+static const uint64_t MOST_BYTES = UINT64_C(512) << 20;
+
 struct ws_summaries { /* of a report, by table and block */
 	struct ws_block_groups *of[WS_TABLE_COUNT];
 	uint8_t **memory; /* bytes of overview blocks, which bins point into */
 	size_t memories;
+	uint64_t bytes; /* of all of it */
 };
 
 /* The block of our table `t` that begins at row `first`, or -1. */
@@ -357,12 +361,14 @@ static void take_summaries(const struct ws_report *r, struct ws_summaries *s, co
 
 static void load_block(const struct ws_report *r, struct ws_summaries *s, const struct ws_block *b, struct ws_workspace *w)
 {
-	const uint8_t *body = b->head.raw <= WS_MAX_TEXT ? ws_block_body(r, b, w, NULL) : NULL;
+	bool fits = b->head.raw <= WS_MAX_TEXT && s->bytes + b->head.raw <= MOST_BYTES;
+	const uint8_t *body = fits ? ws_block_body(r, b, w, NULL) : NULL;
 	struct ws_cut cut = {body, body ? body + b->head.body_bytes : NULL};
 	uint8_t *bytes;
 
 	if (!body)
 		return;
+	s->bytes += b->head.raw;
 	bytes = ws_malloc(b->head.raw + 1);
 	s->memory = ws_realloc(s->memory, (s->memories + 1) * sizeof(*s->memory));
 	s->memory[s->memories++] = bytes;

@@ -310,6 +310,13 @@ def refused(r, python):
         want(any("not to be had here" in d for d in report.diagnostics), "it is said: %s" % report.diagnostics)
 
 
+def delayed(r, python):
+    """A thread that took the GIL before the collection began, and never again."""
+    truth, report = r.record(python, "delayed", "--delay=0.3")
+    if in_kernel(report):
+        want(any("alpha" in s.short for s in report.samples), "alpha has samples")
+
+
 def slower(r, python):
     """Python's frequency divides that of the samples: those of its threads are thinned out, and weigh more."""
     truth, report = r.record(python, "alpha", "--python-sampling-frequency=200")
@@ -360,7 +367,7 @@ def main():
     tests += [("embedded, CPython %s, by %s" % (version, way), embedded, path, way) for version, path in pythons for way in ways
               if "system" in version or path == pythons[-1][1]]
     both = [(f, way) for f in (own_signal, quiet_signal, interrupted, blocked_signal, foreign, regenerate, execs) for way in ways]
-    tests += [("%s, by %s" % (f.__name__, way), f, pythons[-1][1], way) for f, way in both + [(f, "kernel") for f in (refused, slower, cuda_calls, functions, off, outside_only)] if pythons]
+    tests += [("%s, by %s" % (f.__name__, way), f, pythons[-1][1], way) for f, way in both + [(f, "kernel") for f in (refused, slower, delayed, cuda_calls, functions, off, outside_only)] if pythons]
     tests = [t for t in tests if not o.words or any(w in t[0] for w in o.words)]
     print("1..%d" % len(tests), flush=True)
     failed = 0

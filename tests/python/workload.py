@@ -229,6 +229,11 @@ def regenerate():
         del space
 
 
+def delayed():
+    for _ in range(3):
+        alpha()
+
+
 def launches(cuda, n):
     for i in range(n):
         cuda.standin_launch(b"_Z6vectorIfEvPT_S1_i", 7, 0)

@@ -65,8 +65,8 @@ static void ask(struct ws_view *view, const char *what, const char *const *pairs
 static void ask_all(struct ws_view *view)
 {
 	static const char *const none[] = {NULL}, *const window[] = {"t0", "1000000", "t1", "3000000", "q", "e", NULL};
-	static const char *const plain[] = {"session", "tree",	   "sum",   "events", "search", "step",
-					    "flame",   "progress", "state", "diff",   "names",	"sql"};
+	static const char *const plain[] = {"session", "tree",	"sum",	 "events", "search",
+					    "step",    "flame", "names", "sql",	   "progress", "state", "diff"};
 	struct ws_lanes *l = view->v[0].lanes;
 
 	for (size_t i = 0; i < WS_COUNT(plain); i++) {

@@ -201,6 +201,12 @@ static void read_table(const struct ws_report *r, enum ws_table t, uint64_t *sum
 	struct ws_cursor *c;
 	const uint64_t *v;
 
+	for (size_t i = 0; i < ws_report_blocks(r, t); i++) {
+		struct ws_block_groups g = ws_report_block_groups(r, t, i);
+
+		for (size_t k = 0; k < g.n; k++)
+			*sum += g.v[k].rows + g.v[k].key[WS_GROUP_KEYS - 1] + g.v[k].bins[0] + g.v[k].bins[WS_GROUP_BINS - 1];
+	}
 	if (ws_report_rows(r, t) > MOST_ROWS)
 		return; /* a few bytes may stand for a million rows; reading them all is right and slow */
 	ws_scan_run(r, &s, touch, sum, NULL);

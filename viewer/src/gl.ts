@@ -74,7 +74,7 @@ void main() {
   color = texelFetch(palette, ivec2(column, row), 0);
   /* Of many at once no single one's colour should speak. */
   if (group && row != ${CLASS_OWN} && row != ${CLASS_CHOSEN}) color = mix(color, texelFetch(palette, ivec2(row == cls ? 40 : column, row), 0), cls == 0 ? 0.0 : 0.8);
-  if ((flags & ${PREVIEW}u) != 0u) color = vec4(0.5, 0.5, 0.5, 0.35);
+  if ((flags & ${PREVIEW}u) != 0u) color = vec4(texelFetch(palette, ivec2(40, cls), 0).rgb, 0.5);
   else if ((flags & ${COUNTER}u) != 0u) color.a = 0.85;
   if ((flags & ${FADED}u) != 0u) color = vec4(mix(color.rgb, vec3(0.5), 0.55), 0.25);
   if ((flags & ${MOMENT}u) != 0u && !group) color.rgb *= 0.9;
@@ -289,7 +289,10 @@ export class PixelPainter implements Painter {
   private color(t: Tile, r: number, b: Batch, shade: number): number {
     const flags = t.u8[r * 24 + 22],
       name = t.u32[r * 6 + 4];
-    if (flags & PREVIEW) return this.pack(128, 128, 128, 0.35);
+    if (flags & PREVIEW) {
+      const base = (b.cls * 256 + 40) * 4;
+      return this.pack(this.palette[base], this.palette[base + 1], this.palette[base + 2], 0.5);
+    }
     let row = flags & PAINTED ? CLASS_REPORT + t.report : name >>> 30 === 2 && !(flags & COUNTER) ? CLASS_OWN : b.cls;
     let column = flags & COUNTER ? b.shift : row === CLASS_OWN ? name & 255 : t.u8[r * 24 + 20];
     if (flags & CHOSEN || b.tint >= 0) {
