@@ -615,9 +615,32 @@ static struct ws_thread *no_memory(bool count)
 	return NULL;
 }
 
+/*
+ * A handler that strikes while a ring is opened could not record: it waits those microseconds, once a thread. Signals that tell of
+ * a fault of this very code are not held back. Returns the mask to put back.
+ */
+static uint64_t hold_signals(void)
+{
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+	uint64_t all = UINT64_MAX, was = 0;
+
+	for (size_t i = 0; i < WS_COUNT(faults); i++)
+		all &= ~(1ull << (faults[i] - 1));
+	if (!kept.sandboxed)
+		ws_sys(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)&was, sizeof(was), 0, 0);
+	return was;
+}
+
+static void release_signals(uint64_t was)
+{
+	if (!kept.sandboxed)
+		ws_sys(SYS_rt_sigprocmask, SIG_SETMASK, (long)&was, 0, sizeof(was), 0, 0);
+}
+
 struct ws_thread *ws_rt_enter_slow(bool count)
 {
 	struct ws_thread *t = ws_self;
+	uint64_t mask;
 	bool ok;
 
 	if (ws_unlikely(!t)) {
@@ -639,8 +662,10 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 		    atomic_load_explicit(&kept.arena->closed, memory_order_relaxed))
 			return NULL;
 		t->paused = 1;
+		mask = hold_signals();
 		ok = set_up_thread(t);
 		t->paused = 0;
+		release_signals(mask);
 		if (!ok)
 			return no_memory(count);
 	}
@@ -650,8 +675,10 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 	t->nest_stack[t->busy] = (uintptr_t)__builtin_frame_address(0);
 	if (!t->nest[t->busy].ring) {
 		t->paused++;
+		mask = hold_signals();
 		ok = open_nest(t, t->busy);
 		t->paused--;
+		release_signals(mask);
 		if (!ok)
 			return no_memory(count);
 	}
