@@ -651,6 +651,10 @@ static void facts(struct ws_text *t, const struct ws_report *r)
 	ws_cursor_close(c);
 }
 
+#define VIEW "view"
+#define NOT_PROJECTED \
+	"The report has more CUDA API calls than are read at once: NVTX ranges are not shown on GPUs. 'warpsight stats -r nvtx_gpu_proj_sum' has them."
+
 static void diagnostics(struct ws_text *t, const struct ws_view_report *rep)
 {
 	struct ws_cursor *c = ws_cursor_open(rep->r, WS_TABLE_diagnostic, 0, UINT64_MAX);
@@ -658,6 +662,15 @@ static void diagnostics(struct ws_text *t, const struct ws_view_report *rep)
 
 	ws_put_key(t, "diagnostics");
 	ws_text_puts(t, "[");
+	if (!ws_lanes_projects(rep->lanes) && ws_report_rows(rep->r, WS_TABLE_nvtx)) {
+		ws_put_comma(t);
+		ws_text_puts(t, "{");
+		ws_put_int(t, "time", 0);
+		ws_put_int(t, "severity", WS_INFO);
+		ws_put_text(t, "source", VIEW, strlen(VIEW));
+		ws_put_text(t, "text", NOT_PROJECTED, strlen(NOT_PROJECTED));
+		ws_text_puts(t, "}");
+	}
 	for (int i = 0; i < MOST_ROWS && ws_cursor_next(c, &v); i++) {
 		ws_put_comma(t);
 		ws_text_puts(t, "{");

@@ -553,6 +553,11 @@ static void read_unasked(struct ws_lanes *l)
 
 /* ---- the threads ---- */
 
+bool ws_lanes_projects(const struct ws_lanes *l)
+{
+	return ws_report_rows(l->r, WS_TABLE_cuda_api) <= l->opts.unasked;
+}
+
 static void set_flag(struct ws_lanes *l, int *flag)
 {
 	pthread_mutex_lock(&l->lock);
@@ -586,7 +591,7 @@ static void *build(void *arg)
 	read_unasked(l);
 	wait_idle(l);
 	set_flag(l, &l->placed);
-	if (ws_report_rows(l->r, WS_TABLE_cuda_api) <= l->opts.unasked)
+	if (ws_lanes_projects(l))
 		ws_project(l);
 	set_flag(l, &l->built);
 	return NULL;

@@ -216,6 +216,8 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *r, const struct ws_lanes_
 void ws_lanes_close(struct ws_lanes *l);
 /* Is there anything in a report that would have a lane, but diagnostics and output? */
 bool ws_lanes_have_rows(const struct ws_report *r);
+/* Are ranges shown on GPUs? Not where that would read more calls than are read unasked. */
+bool ws_lanes_projects(const struct ws_lanes *l);
 void ws_lanes_wait_census(struct ws_lanes *l);
 void ws_lanes_wait_stacks(struct ws_lanes *l); /* until `stacks` are there */
 void ws_lanes_wait(struct ws_lanes *l);	       /* until everything is built that will be without being asked for */
