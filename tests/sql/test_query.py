@@ -347,7 +347,8 @@ def main():
         test_hostile(reports["basic"][0], empty)
         test_reading(reports["many"][0])
         test_command(reports["basic"][0], reports["cuda"][0], folder)
-        test_prompt(reports["basic"][0])
+        if os.environ.get("WS_TEST_SANITIZE") != "thread":  # which keeps signals back while a query computes
+            test_prompt(reports["basic"][0])
     print("1..%d" % count)
     return failed > 0
 
