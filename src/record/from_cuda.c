@@ -154,6 +154,8 @@ void ws_convert_cuda_name(struct ws_stream *s, const struct ws_rec *rec)
 		ws_map_set(&p->pointers, n->key, rec->value);
 		return;
 	}
+	if (rec->small == WS_CUDA_NAME_SIZE && n->key < CUPTI_KIND_COUNT && rec->value <= 0x7ff * 8)
+		p->sizes[n->key] = (uint16_t)(rec->value / 8);
 	if (rec->small > WS_CUDA_NAME_DRIVER || n->key >= 8192)
 		return;
 	had = p->api_cap[driver];

@@ -188,6 +188,25 @@ void ws_convert_cuda_sync(struct ws_stream *s, const struct ws_rec *rec)
 	ws_writer_add(s->writer, WS_TABLE_cuda_sync, &r);
 }
 
+void ws_convert_cuda_host(struct ws_stream *s, const struct ws_rec *rec)
+{
+	const struct ws_rec_cuda_host *v = (const void *)rec;
+	struct ws_cuda_proc *p = ws_cuda_proc(s);
+	struct ws_row_cuda_host r = {.start = v->time, .thread = s->thread};
+
+	if (ws_rec_bytes(rec) < sizeof(*v) || !ws_cuda_wanted(s, v->time, v->time))
+		return;
+	r.address = v->function;
+	r.name = ws_stack_function(s, v->time, v->function, &r.module);
+	r.device = device_of(p, rec->value);
+	ws_cuda_place(p, rec->value, &r.context, &r.green_context);
+	r.stream = v->stream;
+	r.correlation = ws_cuda_or_null(v->correlation);
+	r.graph = ws_cuda_or_null(v->graph);
+	r.graph_node = v->node ? v->node : WS_NO_U64;
+	ws_writer_add(s->writer, WS_TABLE_cuda_host, &r);
+}
+
 void ws_cuda_event(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
 {
 	const struct cupti_event *v = record;
