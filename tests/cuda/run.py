@@ -167,6 +167,10 @@ def memory():
     same("use", r.all("SELECT memoryOperationType, bytes, bytesInUse FROM CUDA_GPU_MEMORY_USAGE_EVENTS ORDER BY start"),
          [(0, 1000, 1000), (0, 500, 1500), (1, 1000, 500)])
     same("not asked for", Report("init", "memory").count("CUDA_GPU_MEMORY_USAGE_EVENTS"), 0)
+    r = Report("init", "memory", options=["--cuda-memory-usage=true"], fault="unordered")
+    same("use by time, though the records come the other way round",
+         r.all("SELECT memoryOperationType, bytes, bytesInUse FROM CUDA_GPU_MEMORY_USAGE_EVENTS ORDER BY start"),
+         [(0, 1000, 1000), (0, 500, 1500), (1, 1000, 500)])
 
 
 @test
