@@ -122,12 +122,12 @@ bool ws_cuda_sync_wants(int driver, uint32_t cbid);
 void ws_cuda_sync_call(int driver, uint32_t cbid, const struct cupti_callback *c);
 
 /*
- * What is open on a thread: the outermost call, where calls come from callbacks, the outermost call that waits and the outermost whose
- * stack may be copied. In few bytes, because thread-local memory that must be there from the start is scarce: the start of the last is
- * in units of 1,024 ns, modulo 2^32 of them.
+ * What is open on a thread: the outermost call that waits and the outermost whose stack may be copied. In 16 bytes, because thread-local
+ * memory that must be there from the start is scarce: the second start is in units of 1,024 ns, modulo 2^32 of them, and that of calls
+ * that come from callbacks is in struct ws_thread.
  */
 struct ws_cuda_open {
-	uint64_t call_start, wait_start;
+	uint64_t wait_start;
 	uint32_t stack_start;
 	uint8_t calls, waits, stacks, hosts; /* how deep; the last: calls that hand over a function */
 };

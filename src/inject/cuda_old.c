@@ -24,43 +24,45 @@ void ws_cuda_old_start(void)
 				ws_cupti.EnableCallback(1, ws_cuda_subscriber, domains[driver], cbid);
 }
 
-static void write_call(int driver, uint32_t cbid, const struct cupti_callback *c, uint64_t start)
+static void write_call(struct ws_thread *t, int driver, uint32_t cbid, const struct cupti_callback *c)
 {
 	const size_t bytes = sizeof(struct ws_rec_cuda_batch) + sizeof(struct cupti_api);
-	struct ws_thread *t = ws_rt_enter();
-	struct ws_rec_cuda_batch *b;
+	struct ws_rec_cuda_batch *b = ws_rt_reserve(t, bytes, WS_LOSS_CUDA);
+	struct cupti_api *a;
 
-	if (!t)
+	if (!b)
 		return;
-	b = ws_rt_reserve(t, bytes, WS_LOSS_CUDA);
-	if (b) {
-		struct cupti_api *a = (void *)b->bytes;
-
-		b->rec = ws_rec_head(WS_REC_CUDA_BATCH, bytes, 0, (uint32_t)(bytes / 8));
-		b->time = ws_raw_ns();
-		*a = (struct cupti_api){.kind = WS_CUPTI_MADE(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, sizeof(*a)),
-					.cbid = cbid,
-					.start = start,
-					.end = b->time,
-					.thread = t->tid,
-					.correlation = c->correlation,
-					.result = c->result ? *(const uint32_t *)c->result : 0};
-		ws_rt_commit(t, b, bytes);
-	}
-	ws_rt_leave(t);
+	b->rec = ws_rec_head(WS_REC_CUDA_BATCH, bytes, 0, (uint32_t)(bytes / 8));
+	b->time = ws_raw_ns();
+	a = (void *)b->bytes;
+	*a = (struct cupti_api){.kind = WS_CUPTI_MADE(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, sizeof(*a)),
+				.cbid = cbid,
+				.start = t->cuda_call,
+				.end = b->time,
+				.thread = t->tid,
+				.correlation = c->correlation,
+				.result = c->result ? *(const uint32_t *)c->result : 0};
+	ws_rt_commit(t, b, bytes);
 }
 
 void ws_cuda_old_call(int driver, uint32_t cbid, const struct cupti_callback *c)
 {
 	struct ws_cuda_open *o = &ws_cuda_open;
+	bool begins = c->site == CUPTI_SITE_ENTER;
+	struct ws_thread *t;
 
 	if (!ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid))
 		return; /* has another reason to be called back for */
-	if (c->site == CUPTI_SITE_ENTER) {
-		if (!o->calls++)
-			o->call_start = ws_raw_ns();
+	if (begins ? o->calls++ : !o->calls || --o->calls)
 		return;
-	}
-	if (o->calls && !--o->calls && ws_rt_collecting())
-		write_call(driver, cbid, c, o->call_start);
+	t = ws_rt_collecting() ? ws_rt_enter() : NULL;
+	if (!t)
+		return;
+	if (begins)
+		t->cuda_call = ws_raw_ns();
+	else if (t->cuda_call)
+		write_call(t, driver, cbid, c);
+	if (!begins)
+		t->cuda_call = 0;
+	ws_rt_leave(t);
 }

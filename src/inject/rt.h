@@ -79,6 +79,7 @@ struct ws_thread {
 	struct ws_string_slot *more_strings;    /* the larger cache, or NULL */
 	uint64_t nvtx_id, nvtx_id_end; /* start/end range ids set aside for this thread: next and limit */
 	void *nvtx_deep;    /* levels beyond what the open stack holds; see inject/nvtx_stack.c */
+	uint64_t cuda_call; /* start of the outermost CUDA call, session ns, where calls come from callbacks; see inject/cuda_old.c */
 	void *python;       /* what the Python hook keeps: WS_PYTHON_THREAD_BYTES of it, or NULL; see inject/python.h */
 	struct ws_known_string known[WS_KNOWN_STRINGS];
 	struct ws_string_slot strings[WS_STRING_SLOTS];
