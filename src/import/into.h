@@ -55,6 +55,7 @@ struct ws_into {
 	uint64_t first, last; /* times met in all files; first UINT64_MAX when none */
 	uint64_t file_first;  /* and in this one */
 	bool collected;	      /* a file said when it was recorded: `collection` has rows */
+	struct ws_map clocks; /* process of a PyTorch trace -> the time here that its own clock counts from */
 	uint64_t rows;	      /* added */
 	/* of the file in hand */
 	const char *path;

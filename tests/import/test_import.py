@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -983,11 +984,76 @@ def ops_in_doubles(t):
 
     def rows(*args):
         return {r["Name"]: r for r in json.loads(t.run("ops", "-f", "json", *args, path).out)}
-    exact, doubles = rows(), rows("--double-times")
+    exact, doubles = rows("--exact-times"), rows()
     eq(exact["aten::mm"]["CUDA total (us)"], 6.833)
     want = sum((ts + dur) - ts for ts, dur in kernels)
     assert abs(want - 6.833) > 1e-6 and abs(doubles["aten::mm"]["CUDA total (us)"] - want) < 1e-6, (want, doubles)
     eq(doubles["gemm"]["CUDA total (us)"], 6.833)
+    eq(rows("--double-times"), doubles)
+    assert "give one of" in t.run("ops", "--double-times", "--exact-times", path, ok=False).err
+    # Through a database and back, and beside another file.
+    t.run("import", "-o", "far.wsrep", path)
+    t.run("export", "-t", "sqlite", "-o", "far.sqlite", "far.wsrep")
+    eq(t.run("ops", "-f", "csv", "far.sqlite").out, t.run("ops", "-f", "csv", path).out)
+    t.run("import", "-o", "two.wsrep", t.write("near.json", kineto()), path)
+    two = {r["Name"]: r for r in json.loads(t.run("ops", "-f", "json", "two.wsrep").out)}
+    eq([two["aten::mm"][k] for k in ("CUDA total (us)", "Self CUDA (us)", "# of Calls")], [doubles["aten::mm"][k] for k in ("CUDA total (us)", "Self CUDA (us)", "# of Calls")])
+    # Microseconds since 1970: a double has a quarter of one left, so they stay exact unless asked for.
+    for e in trace["traceEvents"]:
+        e["ts"] = f"1712195{int(e['ts'] * 1000) % 10**12 / 1000:013.3f}"
+    text = re.sub(r'"ts": "([0-9.]+)"', r'"ts": \1', json.dumps({"schemaVersion": 1, "traceEvents": trace["traceEvents"]}))
+    path = t.write("epoch.json", text)
+    eq(rows()["aten::mm"]["CUDA total (us)"], 6.833)
+    assert abs(rows("--double-times")["aten::mm"]["CUDA total (us)"] - 6.833) > 0.01
+
+
+def gpu_times(events):
+    """Total, busy, computation, communication, exposed communication, memory, exposed memory, idle, as doubles give them."""
+    def union(spans):
+        out = []
+        for a, b in sorted(spans):
+            if out and a <= out[-1][1]:
+                out[-1][1] = max(out[-1][1], b)
+            else:
+                out.append([a, b])
+        return out
+
+    def length(*kinds):
+        return sum(b - a for a, b in union([s for k in kinds for s in of[k]]))
+    of = {"comp": [], "comm": [], "mem": []}
+    for e in events:
+        of["mem" if e["cat"] != "kernel" else "comm" if e["name"].startswith("nccl") else "comp"].append((e["ts"], e["ts"] + e["dur"]))
+    spans = sum(of.values(), [])
+    total, busy = max(b for _, b in spans) - min(a for a, _ in spans), length("comp", "comm", "mem")
+    return (total, busy, length("comp"), length("comm"), length("comp", "comm") - length("comp"), length("mem"), busy - length("comp", "comm"), total - busy)
+
+
+@test
+def gpu_time_breakdown_in_doubles(t):
+    """To the digits of a tool that keeps ts and ts + dur as doubles, wherever the trace's zero is; exactly when asked for."""
+    columns = ("Total", "Busy", "Computation", "Communication", "Exposed Comm", "Memory", "Exposed Mem", "Idle")
+    for base in 0, 3_000_000_000, 20_000_000_000, 1419247333430, 4458676522690, 7800000000000:
+        r = random.Random(base)
+        events = []
+        for i in range(300):
+            cat = r.choice(["kernel"] * 4 + ["gpu_memcpy", "gpu_memset"])
+            name = {"kernel": r.choice(["gemm", "ncclDevKernel_AllReduce"]), "gpu_memcpy": "Memcpy DtoD (Device -> Device)", "gpu_memset": "Memset (Device)"}[cat]
+            events.append({"ph": "X", "cat": cat, "name": name, "pid": 0, "tid": 7, "ts": base * 1000 + 7000 * i + r.randrange(20000), "dur": r.randrange(9000),
+                           "args": {"correlation": i + 1, "device": 0, "stream": 7 + i % 3}})
+        events.append({"ph": "X", "cat": "cpu_op", "name": "o", "pid": 5, "tid": 5, "ts": base * 1000, "dur": 1000, "args": {}})
+        text = re.sub(r'("ts"|"dur"): (\d+)', lambda m: f"{m[1]}: {int(m[2]) // 1000}.{int(m[2]) % 1000:03d}", json.dumps({"schemaVersion": 1, "traceEvents": events}))
+        path = t.write("t.json", text)
+        exact = gpu_times(events[:-1])
+        events = json.loads(text)["traceEvents"]
+        want = gpu_times(events[:-1])
+        for report, expected, most in ("gpu_time_breakdown", [1000 * v for v in want], 0.02), ("gpu_time_breakdown:exact", exact, 0):
+            got = json.loads(t.run("stats", "-q", "-f", "json", "-r", report, path).out)[0]
+            for name, v in zip(columns, expected):
+                assert abs(got[f"{name} (ns)"] - v) <= most, (base, report, name, got[f"{name} (ns)"], v)
+    copies = json.loads(t.run("stats", "-q", "-f", "json", "-r", "gpu_time_breakdown:copies", path).out)[0]
+    want = gpu_times([e | ({"cat": "kernel"} if e["cat"] == "gpu_memset" else {}) for e in events[:-1]])
+    for name, v in zip(columns, want):
+        assert abs(copies[f"{name} (ns)"] - 1000 * v) <= 0.02, (name, copies, v)
 
 
 @test
