@@ -176,6 +176,17 @@ def three_forms_of_time_and_gzip_agree(t):
 
 
 @test
+def numbers_are_exact_in_every_form(t):
+    """Nanoseconds of 2024 have 19 digits, more than a double: exponents and long fractions are taken by their digits all the same."""
+    forms = ["1712195495505583.123", '"1712195495505583.123"', "1712195495505583.1230000", "1712195495505583.12349", "1.712195495505583123e15", "1712195495505583123e-3",
+             "171219549550558312.30e-2", "17121954955055831.23E-1", "0.001712195495505583123e+18"]
+    events = [f'{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{ts},"dur":{dur},"args":{{"correlation":{i},"device":0,"stream":7}}}}'
+              for i, (ts, dur) in enumerate(zip(["1712195495505583"] + forms, ["1", "2.5e0", "25e-1", "0.0025e3", "2.4995", "2.5004999", "2500E-3", "2.5", "2.50000000000000000000000001", "2.5"]), 1)]
+    d = t.load(t.write("n.json", '{"schemaVersion":1,"traceEvents":[' + ",".join(events) + "]}"))
+    eq([(r["start"], r["end"]) for r in sorted(d["CUPTI_ACTIVITY_KIND_KERNEL"], key=lambda r: r["correlationId"])], [(0, 1000)] + [(123, 2623)] * len(forms))
+
+
+@test
 def a_slice_about_the_gpu_may_come_first(t):
     want = t.load(t.write("a.json", kineto()))
     trace = kineto()
