@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "import/formats.h"
 #include "import/trace.h"
+#include "query/doubles.h"
 #include "store/store.h"
 
 enum { HEAD = 64 << 10 };
@@ -259,6 +260,21 @@ static void put_collection(struct ws_into *o)
 	*row = (struct ws_row_collection){.start = o->first, .end = o->last};
 }
 
+/* What the clocks of PyTorch traces showed when the session's time was 0: see query/doubles.h. */
+static void put_clocks(struct ws_into *o)
+{
+	for (uint32_t id = 1; id <= o->process_count && o->clocks.n && !o->collected; id++) {
+		char name[40], value[24];
+		bool found;
+		uint64_t base = ws_map_get(&o->clocks, id, &found);
+
+		if (!found)
+			continue;
+		snprintf(name, sizeof(name), WS_DOUBLES_FACT "%" PRIu32, id);
+		ws_into_meta(o, name, value, (size_t)snprintf(value, sizeof(value), "%" PRId64, (int64_t)(o->first - base)));
+	}
+}
+
 static int import_all(const struct ws_import_request *q, struct ws_into *o, struct ws_err *e)
 {
 	for (size_t i = 0; i < q->count; i++) {
@@ -267,6 +283,7 @@ static int import_all(const struct ws_import_request *q, struct ws_into *o, stru
 			return -1;
 	}
 	put_collection(o);
+	put_clocks(o);
 	return 0;
 }
 

@@ -424,6 +424,7 @@ void ws_into_free(struct ws_into *o)
 	ws_map_free(&o->track_ids);
 	ws_map_free(&o->counter_ids);
 	ws_map_free(&o->met);
+	ws_map_free(&o->clocks);
 	ws_map_free(&o->events);
 	ws_map_free(&o->frames);
 	ws_map_free(&o->stacks);

@@ -688,6 +688,8 @@ void ws_kineto_end(struct ws_trace *t)
 	struct ws_json_walk w;
 	bool more;
 
+	if (t->kineto && t->main_process && t->decimals)
+		ws_map_set(&t->o->clocks, t->main_process, t->base);
 	if (t->devices.len && ws_json_value(t->devices.s, t->devices.s + t->devices.len, &list, &more) && list.type == WS_J_ARRAY &&
 	    t->main_process) {
 		w = ws_json_walk(&list);

@@ -464,6 +464,7 @@ static void free_nsys(struct ws_nsys *n)
 {
 	sqlite3_close(n->db);
 	ws_map_free(&n->strings);
+	ws_map_free(&n->counters);
 	ws_map_free(&n->processes);
 	ws_map_free(&n->threads);
 	free(n->process_before);

@@ -17,7 +17,7 @@ struct ws_nsys {
 	uint64_t bad_time;
 	uint64_t rows, most_rows; /* read of the table `counted`, and as many as there can be: a view may make them up */
 	const char *counted;
-	int64_t patience; /* how often SQLite may still ask whether to go on looking for the row */
+	int64_t patience;      /* how often SQLite may still ask whether to go on looking for the row */
 	struct ws_map strings; /* StringIds -> id in the report */
 	/* Several images may have run in one pid, and one thread id in several: the newest, and what was before. */
 	struct ws_map processes, threads;	  /* globalPid, globalTid -> id */
@@ -27,6 +27,7 @@ struct ws_nsys {
 	size_t done_count, done_cap;
 	/* while a table is read */
 	struct ws_map sample_chains; /* id of a sample -> stack */
+	struct ws_map counters;	     /* counter -> hash of its numbers */
 	struct ws_map event_calls;   /* correlation -> start of the call */
 	uint32_t *cuda_processes;
 	size_t cuda_process_count, cuda_process_cap;

@@ -418,6 +418,7 @@ static bool set_times(struct ws_trace *t, struct ws_event *ev)
 		dur = 0;
 	}
 	ev->length = (uint64_t)dur;
+	t->decimals |= ts % 1000 || dur % 1000;
 	return true;
 }
 

@@ -80,7 +80,7 @@ struct ws_trace {
 	struct ws_text scratch, built;
 	/* time: session = base + ts */
 	uint64_t base;
-	bool base_known, epoch, first_seen;
+	bool base_known, epoch, first_seen, decimals; /* decimals: some time is no whole microsecond */
 	/* args of the event in hand, valid where `stamp` is the event's */
 	struct ws_json_value arg[WS_A_COUNT];
 	uint32_t arg_stamp[WS_A_COUNT], stamp;
