@@ -304,18 +304,7 @@ withPage("colours of names and rows are chosen by menu, seen, kept, and taken ba
     await t.at(type, time, level);
     await t.settled();
     const p = await t.at(type, time, level);
-    return t.eval(
-      ([x, y]) => {
-        const { timeline } = window.warpsight,
-          c = timeline.root.querySelector(".rects"),
-          box = c.getBoundingClientRect(),
-          copy = document.createElement("canvas").getContext("2d");
-        timeline.draw();
-        copy.drawImage(c, Math.round(x - box.left), Math.round(y - box.top), 1, 1, 0, 0, 1, 1);
-        return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3);
-      },
-      [p.x, p.y],
-    );
+    return t.pixel(p.x, p.y);
   };
   const pick = async (group, name) => {
     await t.page.locator(`.menu [role=group][aria-label="${group}"] button[aria-label="${group}: ${name}"]`).click();

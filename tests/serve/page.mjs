@@ -176,8 +176,7 @@ withPage("drag selects a stretch and shows its statistics; shift+Z zooms to it",
   const scale = await t.eval(() => window.warpsight.app.view.scale);
   near(range[0], 2 * MS, 3 * scale, "start of the selection");
   near(range[1], 4 * MS, 3 * scale, "end of the selection");
-  await until("statistics", async () => (await t.page.locator(".statistics tbody tr").count()) > 2);
-  ok((await t.text(".statistics .actions")).includes("Selection"), "it says that it is of the selection");
+  await until("statistics of the selection", async () => (await t.text(".statistics .actions")).startsWith("Selection") && (await t.page.locator(".statistics tbody tr").count()) > 2);
   const truth = await t.eval(async ([a, b]) => {
     const got = await window.warpsight.app.source.json("sum", { r: 0, t0: Math.floor(a), t1: Math.ceil(b) });
     return got.groups.filter((g) => g.kind === "kernels").sort((x, y) => y.total - x.total)[0];
@@ -271,7 +270,7 @@ withPage("ranges on the GPU are those of the statistics", async (t) => {
   const within = (a, b) => a.start >= b.start && a.end <= b.end;
   for (const [inner, outer] of [[/^(forward|backward)/, /^step/], [/^layer/, /^forward/]])
     for (const e of all.filter((x) => inner.test(x.name))) ok(all.some((x) => outer.test(x.name) && within(e, x) && x.level < e.level), `${e.name} at ${e.start} is below what it is in`);
-  equal(await t.eval(() => window.warpsight.app.rowName(window.warpsight.app.rows.visible.find((r) => r.type === "projected"))), "NVTX of main on the GPU", "the row's name");
+  equal(await t.eval(() => window.warpsight.app.rowName(window.warpsight.app.rows.visible.find((r) => r.type === "projected"))), "NVTX on GPU · main", "the row's name");
   await t.set(0.1 * MS, 1.2 * MS);
   const s = await t.select("projected", 0.4 * MS, 0);
   ok(s.name.startsWith("step") && s.detail.links.some((l) => l.role === "range" && l.name === s.name), "tied to the range itself");
@@ -608,18 +607,7 @@ for (const painter of ["webgl2", "canvas"])
       await t.at(type, time);
       await t.settled();
       const p = await t.at(type, time);
-      return t.eval(
-        async ([x, y]) => {
-          const { timeline } = window.warpsight,
-            c = timeline.root.querySelector(".rects"),
-            box = c.getBoundingClientRect(),
-            copy = document.createElement("canvas").getContext("2d");
-          timeline.draw(); // WebGL's picture is there until the page is composed
-          copy.drawImage(c, Math.round(x - box.left), Math.round(y - box.top), 1, 1, 0, 0, 1, 1);
-          return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3);
-        },
-        [p.x, p.y + up],
-      );
+      return t.pixel(p.x, p.y + up);
     };
     await t.set(0.1 * MS, 1.2 * MS);
     const [r, g, b] = await shot("kernels", 0.88 * MS, 0);
@@ -629,16 +617,7 @@ for (const painter of ["webgl2", "canvas"])
     await t.at("nvtx", forward.start, 1);
     await t.settled();
     const at = await t.at("nvtx", (forward.start + forward.end) / 2 + 3000, 1);
-    const painted = await t.eval(([x, y]) => {
-      const { timeline } = window.warpsight,
-        c = timeline.root.querySelector(".rects"),
-        box = c.getBoundingClientRect(),
-        copy = document.createElement("canvas").getContext("2d");
-      timeline.draw();
-      copy.drawImage(c, Math.round(x - box.left), Math.round(y - box.top), 1, 1, 0, 0, 1, 1);
-      return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3);
-    }, [at.x, at.y]);
-    equal(painted, [0x4c, 0x72, 0xb0], "the colour that the program chose");
+    equal(await t.pixel(at.x, at.y), [0x4c, 0x72, 0xb0], "the colour that the program chose");
   }, { search: `?painter=${painter}` });
 
 withPage("controls have accessible names", async (t) => {
