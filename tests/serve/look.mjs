@@ -99,9 +99,20 @@ const rowsPicture = async (t) =>
 const ROWS = [4, 24, 0.004],
   PAGE = [8, 40, 0.02, 12, 0.015];
 
+/** Statistics, where they are in sight, are of what is. */
+const statistics = (t) =>
+  until("statistics of what is shown", () =>
+    t.eval(() => {
+      const { app } = window.warpsight,
+        shown = document.querySelector("[role=tabpanel] > .statistics:not(.compare)");
+      return !shown || shown.dataset.of === String(app.range ?? [app.view.t0, app.view.t1]);
+    }),
+  );
+
 async function looksLike(t, name, keep = false) {
   await t.page.mouse.move(2, 2);
   await t.settled();
+  await statistics(t);
   const rows = await rowsPicture(t),
     page = await t.page.screenshot();
   if (process.env.WS_SHOTS && keep) writeFileSync(join(process.env.WS_SHOTS, `${name}.png`), page);
@@ -128,7 +139,7 @@ const LOOKS = {
   step: trainingStep,
   selection: async (t) => {
     await t.eval(() => (window.warpsight.app.setRange([2e6, 4e6]), window.warpsight.panels.show("statistics")));
-    await until("statistics", async () => (await t.page.locator(".statistics tbody tr").count()) > 2);
+    await statistics(t);
   },
   flame: async (t) => {
     await t.page.locator("[data-tab=functions]").click();

@@ -119,7 +119,7 @@ export class Details implements Panel {
       "p",
       { class: "actions" },
       h("button", { onclick: copy(`${clean(d.name)}\n${rowid}`) }, t("copy_text")),
-      d.sqlite ? h("button", { onclick: () => void copySql(this.app, [{ r: report, lane: d.lane, level: d.level, event: d.event }]) }, t("copy_sql")) : null,
+      d.sqlite && !this.app.limit ? h("button", { onclick: () => void copySql(this.app, [{ r: report, lane: d.lane, level: d.level, event: d.event }]) }, t("copy_sql")) : null,
       h("button", { onclick: () => copied(this.app.link()) }, t("copy_link")),
     );
   }

@@ -93,7 +93,8 @@ export class FlameGraph<N extends Box> {
       },
       w > 30 ? h("bdi", null, name) : "",
     );
-    cell.setAttribute("aria-label", w > 30 ? `${name}: ${this.look.tip(n, name).join(" ")}` : name);
+    if (w <= 30) cell.setAttribute("aria-label", name);
+    cell.setAttribute("aria-description", this.look.tip(n, name).join(" "));
     const mine = this.placed.push({ cell, depth, parent }) - 1;
     let at = x;
     for (const k of n.children as N[]) {

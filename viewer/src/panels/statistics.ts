@@ -38,8 +38,14 @@ export class Statistics implements Panel {
 
   update = later(120, () => void this.load());
 
+  /** What this is about; data-of says it of what is shown. */
+  private window(): string {
+    return String(this.app.range ?? [this.app.view.t0, this.app.view.t1]);
+  }
+
   private async load(): Promise<void> {
     const turn = ++this.turn;
+    const of = this.window();
     const reports = this.lanes.length ? [...new Set(this.lanes.map((l) => l.report))] : this.app.reports.map((r) => r.id);
     const parts = await Promise.all(
       reports.map(async (r) => {
@@ -52,6 +58,7 @@ export class Statistics implements Panel {
     this.groups = parts.flatMap((p) => (p.sum?.groups ?? []).map((g) => ({ ...g, report: p.r })));
     this.leftOut = parts.reduce((n, p) => n + (p.sum?.left_out ?? 0), 0);
     this.draw();
+    this.root.dataset.of = of;
   }
 
   private kinds(): string[] {
@@ -120,13 +127,14 @@ export class Statistics implements Panel {
   }
 
   private table(groups: (Group & { report: number })[], all: number): HTMLElement {
+    const many = this.app.reports.length > 1; // each report's names are rows of their own
     return h(
       "table",
       { class: "grid" },
       h(
         "thead",
         null,
-        h("tr", null, h("th", { scope: "col" }, t("share")), this.header("total", "total"), this.header("count", "count"), this.header("average", "average"), this.header("min", "minimum"), this.header("max", "maximum"), this.header("name", "name")),
+        h("tr", null, h("th", { scope: "col" }, t("share")), this.header("total", "total"), this.header("count", "count"), this.header("average", "average"), this.header("min", "minimum"), this.header("max", "maximum"), this.header("name", "name"), many ? h("th", { scope: "col" }, t("report")) : null),
       ),
       h(
         "tbody",
@@ -164,6 +172,7 @@ export class Statistics implements Panel {
               ),
             ),
             h("td", { class: "wide" }, h("bdi", null, clean(g.name, 300) || t("unnamed"))),
+            many ? h("td", null, h("bdi", null, clean(this.app.reports[g.report].name, 60))) : null,
           ),
         ),
       ),
@@ -181,10 +190,10 @@ export class Statistics implements Panel {
     this.panels.showEvents(lanes, g.name);
   }
 
-  private copy(groups: Group[]): void {
+  private copy(groups: (Group & { report: number })[]): void {
     copyCsv(
-      ["kind", "name", "count", "total_ns", "min_ns", "max_ns"],
-      groups.map((g) => [g.kind, clean(g.name), g.count, g.total, g.min, g.max]),
+      ["kind", "name", "count", "total_ns", "min_ns", "max_ns", "report"],
+      groups.map((g) => [g.kind, clean(g.name), g.count, g.total, g.min, g.max, clean(this.app.reports[g.report].name)]),
     );
   }
 
