@@ -348,7 +348,8 @@ export class PixelPainter implements Painter {
     const wide = z - a > 4 * this.ratio;
     if (z - a > 3) z -= Math.min(1, (z - a) * 0.1);
     const from = Math.max(left, Math.floor(a + 0.001)),
-      to = Math.min(right, Math.max(Math.floor(a + 0.001) + 1, Math.round(z)));
+      first = a >= (b.clip ? b.clip[0] : 0) * this.ratio - 0.001, // begins in this tile, whose first pixel may be rounded up beyond it
+      to = Math.min(right, Math.max((first ? from : Math.floor(a + 0.001)) + 1, Math.round(z)));
     if (to <= from) return;
     let part = 1;
     if (flags & COUNTER) part = Math.max(0, Math.min(1, (t.f32[r * 6 + 2] - b.low) / Math.max(b.high - b.low, 1e-30)));
