@@ -4,6 +4,7 @@
  *
  *   split MS          three_quarters() and one_quarter() share so many milliseconds; both call burn()
  *   threads N US      N threads one after the other, each burning so many microseconds
+ *   brief N           N times: parent() burns 700 us, then child() in a process and thread() in a thread as long, one after the other
  *   together N US     N threads at the same time
  *   raw N US          N threads made by clone() behind the C library's back, one after the other
  *   named             a thread that names itself, by the system call
@@ -92,6 +93,41 @@ static int threads(char **a)
 	for (int i = 0; i < atoi(a[0]); i++)
 		if (pthread_create(&t, NULL, burn_one, &us) || pthread_join(t, NULL))
 			return 1;
+	return 0;
+}
+
+__attribute__((noinline)) static void parent(void)
+{
+	burn(700e-6);
+	__asm__ volatile("");
+}
+
+__attribute__((noinline)) static void child(void)
+{
+	burn(700e-6);
+	_exit(0);
+}
+
+__attribute__((noinline)) static void *thread(void *arg)
+{
+	burn(700e-6);
+	return arg;
+}
+
+static int brief(char **a)
+{
+	pthread_t t;
+
+	for (int i = 0; i < atoi(a[0]); i++) {
+		pid_t pid;
+
+		parent();
+		pid = fork();
+		if (!pid)
+			child();
+		if (pid < 0 || waitpid(pid, NULL, 0) < 0 || pthread_create(&t, NULL, thread, NULL) || pthread_join(t, NULL))
+			return 1;
+	}
 	return 0;
 }
 
@@ -335,6 +371,7 @@ int main(int argc, char **argv)
 		int (*run)(char **a);
 	} cases[] = {{"split", 1, split},
 		     {"threads", 2, threads},
+		     {"brief", 1, brief},
 		     {"together", 2, together},
 		     {"raw", 2, raw},
 		     {"named", 0, named},
