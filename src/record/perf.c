@@ -17,10 +17,10 @@
 #define HORIZON_NS 2000000u /* records this old are in their buffers for certain */
 #define IDLE_NS 20000000u
 #define MANY_CPUS 64
-#define BRIEF_NS 50000000u  /* threads that live shorter, */
-#define BRIEF_MOST 20	     /* and more of them than this */
+#define BRIEF_NS 50000000u     /* threads that live shorter, */
+#define BRIEF_MOST 20	       /* and more of them than this */
 #define BRIEF_SPAN 1000000000u /* in this time, are not sampled by events of their own */
-#define FULL_ENOUGH 64 /* of 256: the recorder comes back at once */
+#define FULL_ENOUGH 64	       /* of 256: the recorder comes back at once */
 
 /* ---- choosing events ---- */
 
@@ -258,10 +258,10 @@ static void choose_tracepoints(struct ws_perf *p)
 }
 
 /*
- * A thread starts with a fresh event, which fires after a whole period; and a thread that starts another may be given that one's for
- * its own when the kernel switches between the two. So where threads or processes are started all the time, samples fall at the same
- * places again and again: some code gets several times its share and some none. Events on CPUs have no such ties; they are opened
- * too, disabled, and take over when many threads end young (ws_perf_lived).
+ * A thread starts with a fresh event, which fires after a whole period; and a thread that starts another may be given that one's
+ * for its own when the kernel switches between the two. So where threads or processes are started all the time, samples fall at the
+ * same places again and again: some code gets several times its share and some none. Events on CPUs have no such ties; they are
+ * opened too, disabled, and take over when many threads end young (ws_perf_lived).
  */
 static void choose_spare(struct ws_perf *p)
 {
