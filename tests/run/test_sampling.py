@@ -725,6 +725,12 @@ def the_program_keeps_its_signals(t):
 
 
 @test("sampling")
+def the_program_waits_for_signals_of_its_own(t):
+    """One that blocks all signals and takes them by sigwait is not given the sampler's."""
+    t.same(busy(t, "waited", 50), "--trace=none", env={"WARPSIGHT_PERF": "none"})
+
+
+@test("sampling")
 def without_samples_perf_is_not_missed(t):
     r = t.profile(busy(t, "split", 50), "--trace=none", "--sample=none", "--cpuctxsw=none", env=NO_PERF)
     t.eq(r.messages.count("perf"), 0, "nothing is said of perf: %s" % r.messages)
