@@ -112,8 +112,9 @@ static const struct ws_opt opts[] = {
 	{"nvtx-domain-include", 0, WS_OPT_STRING, AT(domain_include), "DOMAIN[,DOMAIN...]", NULL,
 	 "Record only these NVTX domains; 'default' is the one without a name.", NULL},
 	{"nvtx-domain-exclude", 0, WS_OPT_STRING, AT(domain_exclude), "DOMAIN[,DOMAIN...]", NULL, "Record all NVTX domains but these.", NULL},
-	{"cuda-graph-trace", 0, WS_OPT_ENUM, AT(cuda_graphs), "GRANULARITY", "graph,node",
-	 "Record each launch of a CUDA graph as one piece of work (graph), or each of its nodes, at a cost (node).", "graph"},
+	{"cuda-graph-trace", 0, WS_OPT_ENUM, AT(cuda_graphs), "GRANULARITY", "graph,node,graph:host-only,node:host-only|graph:host-and-device,node:host-and-device",
+	 "Record each launch of a CUDA graph as one piece of work (graph), or each of its nodes, at a cost (node). Launches from the CPU are recorded, which "
+	 ":host-only says too.", "graph"},
 	{"cuda-memory-usage", 0, WS_OPT_BOOL, AT(cuda_memory), NULL, NULL,
 	 "Record memory of GPUs as it is allocated and freed, with what is in use. Costs programs that allocate often.", "false"},
 	{"cuda-um-cpu-page-faults", 0, WS_OPT_BOOL, AT(cuda_um_cpu), NULL, NULL, "Record traffic of unified memory and the CPU's page faults on it. Costs much.",
@@ -425,7 +426,7 @@ static int fill_cuda(const struct options *o, struct ws_record_opts *r, struct w
 		bool on;
 		uint32_t flag;
 	} flags[] = {
-		{!strcmp(o->cuda_graphs, "node"), WS_CUDA_GRAPH_NODES},
+		{!strncmp(o->cuda_graphs, "node", 4), WS_CUDA_GRAPH_NODES},
 		{o->cuda_memory, WS_CUDA_MEMORY},
 		{o->cuda_all, WS_CUDA_ALL_APIS},
 		{strcmp(o->cuda_events, "false") != 0, WS_CUDA_EVENTS},
