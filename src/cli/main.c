@@ -111,7 +111,7 @@ static int dispatch(int argc, char **argv)
 	const struct ws_command *c;
 
 	if (!strcmp(word, "--help") || !strcmp(word, "-h"))
-		return show_help(NULL);
+		return argc > 2 ? run_command(ws_command_find("help"), argc - 2, argv + 2) : show_help(NULL);
 	if (!strcmp(word, "--version") || !strcmp(word, "-v") || !strcmp(word, "-V"))
 		c = ws_command_find("version");
 	else if (word[0] == '-')

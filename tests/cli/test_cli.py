@@ -78,7 +78,7 @@ def version():
 @test
 def every_command_explains_itself():
     for name in commands():
-        texts = {run(*args) for args in ((name, "--help"), (name, "-h"), ("help", name))}
+        texts = {run(*args) for args in ((name, "--help"), (name, "-h"), ("help", name), ("--help", name))}
         same(len(texts), 1, name)
         status, out, err = texts.pop()
         same((status, err), (0, ""), name)
@@ -150,6 +150,10 @@ def output_that_cannot_be_written_is_an_error():
              (1, "warpsight: cannot write to standard output: No space left on device\n"))
     status = subprocess.run(["sh", "-c", '"$0" version >&-', PROGRAM], stderr=subprocess.PIPE, check=False)
     same((status.returncode, status.stderr), (1, b"warpsight: cannot write to standard output: Bad file descriptor\n"))
+    if "--no-open" in run("view", "--help")[1] and "without its page" not in run("view", "nothing.wsrep")[2]:
+        with open("/dev/full", "w", encoding="ascii") as full:
+            same(run("view", "--no-open", stdout=full)[::2],
+                 (1, "warpsight: cannot tell the address of the page: No space left on device\n"))
 
 
 @test
