@@ -395,7 +395,10 @@ static int run(void *values, int argc, char **argv)
 		argv++;
 	}
 	if (!argc) {
-		ws_say("query: no report file is given; warpsight query 'SELECT ...' FILE");
+		if (sql && !o->file && !strpbrk(sql, " \n"))
+			ws_say("query: there is no file %s, and as a query it lacks one: warpsight query 'SELECT ...' FILE", sql);
+		else
+			ws_say("query: no report file is given; warpsight query 'SELECT ...' FILE");
 		free(from_file);
 		return WS_EXIT_USAGE;
 	}

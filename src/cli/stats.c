@@ -96,7 +96,10 @@ static bool named(const char *list, const char *name)
 
 static void explain_report(const struct ws_stat *s)
 {
-	printf("%s%s\n    %s. %s.\n    Columns:", s->name, s->by_default ? " (default)" : "", s->title, s->about);
+	size_t n = strlen(s->about);
+
+	printf("%s%s\n    %s. %s%s\n    Columns:", s->name, s->by_default ? " (default)" : "", s->title, s->about,
+	       n && s->about[n - 1] == '.' ? "" : ".");
 	for (size_t c = 0; c < s->column_count; c++)
 		printf("%s %s", c ? "," : "", s->columns[c].name);
 	printf("\n");

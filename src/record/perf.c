@@ -388,7 +388,7 @@ static void choose_events(struct ws_perf *p)
 
 static void say_refused(struct ws_perf *p)
 {
-	char text[600], paranoid[16] = "?";
+	char text[600], paranoid[16] = "";
 	FILE *f = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
 
 	if (f && !fgets(paranoid, sizeof(paranoid), f))
@@ -396,9 +396,8 @@ static void say_refused(struct ws_perf *p)
 	if (f)
 		fclose(f);
 	paranoid[strcspn(paranoid, "\n")] = 0;
-	snprintf(text, sizeof(text),
-		 "perf events are refused (%s; perf_event_paranoid is %s): %s%s. 'warpsight doctor' says what to do.",
-		 strerror(p->refused), paranoid,
+	snprintf(text, sizeof(text), "perf events are refused (%s%s%s): %s%s. 'warpsight doctor' says what to do.",
+		 strerror(p->refused), *paranoid ? "; perf_event_paranoid is " : "", paranoid,
 		 !p->o.sample	? ""
 		 : p->o.signals ? "CPU samples are taken by a timer signal in the program's threads"
 				: "the CPU is not sampled",

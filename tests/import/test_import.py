@@ -405,7 +405,9 @@ def every_command_opens_traces(t):
     assert "k.json" in t.run("info", trace).out
     t.env.update(XDG_CACHE_HOME="/dev/null/x", HOME="/dev/null")
     eq(t.run("stats", "-q", "-f", "csv", "-r", "cuda_gpu_kern_sum", trace).out, first.out)
-    eq([n for n in os.listdir(t.dir) if n.startswith("warpsight-import")], [])
+    t.env.update(XDG_CACHE_HOME="", HOME=t.path("no-home"))
+    eq(t.run("stats", "-q", "-f", "csv", "-r", "cuda_gpu_kern_sum", trace).out, first.out)
+    eq([n for n in os.listdir(t.dir) if n.startswith(("warpsight-import", "no-home"))], [])
 
 
 # ---- perf script ----

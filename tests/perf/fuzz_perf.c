@@ -5,8 +5,7 @@
  * a record of it.
  */
 #include "perf_case.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+#include "../replay.h"
 
 static uint64_t bits_of(uint8_t choice)
 {

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "../random.h"
 
 static struct ws_writer *w;
 static uint64_t now[2], gpu[2];
@@ -26,11 +27,9 @@ static uint32_t text(const char *s)
 
 static uint64_t random_number(void)
 {
-	static uint64_t state = 88172645463325252u;
+	static uint64_t state = RANDOM_SEED;
 
-	state ^= state << 13;
-	state ^= state >> 7;
-	return state ^= state << 17;
+	return random_next(&state);
 }
 
 enum { ZERO = 5000000, US = 1000 };
