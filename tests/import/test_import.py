@@ -279,6 +279,43 @@ def chrome_events(t):
 
 
 @test
+def events_may_come_in_any_order(t):
+    """Halves of slices too: the same slices come of a shuffled file, whose ends stand before their beginnings."""
+    r = random.Random(7)
+    events = []
+
+    def nest(tid, a, b, depth):
+        at = a
+        while depth and b - at > 4:
+            c, d = sorted(r.sample(range(at, b), 2))
+            if c == d or c <= a:
+                break
+            events.append({"ph": "B", "name": f"s{depth}.{c}", "cat": "c", "pid": 1, "tid": tid, "ts": c, "args": {"a": c}})
+            nest(tid, c, d, depth - 1)
+            events.append({"ph": "E", "pid": 1, "tid": tid, "ts": d})
+            at = d + 1
+    for tid in 1, 2, 3:
+        nest(tid, 0, 1000, 5)
+    for i in range(40):
+        events += [{"ph": "b", "cat": "a", "id": i % 7, "name": f"a{i}", "pid": 1, "tid": 1, "ts": 20 * i + 1}, {"ph": "e", "cat": "a", "id": i % 7, "name": f"a{i}", "pid": 1, "tid": 1, "ts": 20 * i + 9}]
+        events += [{"ph": "X", "name": "x", "cat": "k", "pid": 1, "tid": 9, "ts": i, "dur": 3}, {"ph": "s", "cat": "f", "id": i, "name": "go", "pid": 1, "tid": 1, "ts": i},
+                   {"ph": "f", "cat": "f", "id": i, "name": "go", "pid": 1, "tid": 2, "ts": i + 5}]
+    events.append({"ph": "B", "name": "open", "pid": 1, "tid": 1, "ts": 2000})
+
+    def rows(d):
+        return {n: sorted(repr(list(r.items())) for r in d[n]) for n in ("WARPSIGHT_SLICE", "WARPSIGHT_FLOW")}
+    first = rows(t.load(t.write("a.json", events)))
+    assert "sorted" not in t.err, t.err
+    eq(len(first["WARPSIGHT_SLICE"]), sum(e["ph"] in "BbX" for e in events))
+    for seed in range(3):
+        random.Random(seed).shuffle(events)
+        eq(rows(t.load(t.write("b.json", CHROME), t.write("s.json", events)))["WARPSIGHT_FLOW"][-1:], [] or rows(t.tables("r.wsrep"))["WARPSIGHT_FLOW"][-1:])
+        eq(t.err.count("Ends of slices without a beginning were left out"), 1, t.err)
+        eq(rows(t.load(t.path("s.json"))), first, f"seed {seed}")
+        eq(t.err.count("they were sorted"), 1, t.err)
+
+
+@test
 def broken_json_is_read_to_the_break(t):
     text = json.dumps(CHROME)
     whole = len(t.load(t.write("w.json", text))["WARPSIGHT_SLICE"])
