@@ -773,6 +773,16 @@ def nothing_of_nsys_is_lost_silently(t):
     eq((f["tableNameId"], f["rowId"]), ("SOMETHING_NEW", '{"a":"main","b":"x"}'))
     eq([(r["start"], r["end"], r["cpu"]) for r in d["WARPSIGHT_SCHED"]], [(100, 150, 2)])
     assert "SOMETHING_NEW has no table here" in t.err, t.err
+    # Columns that are not there, and those that nothing takes.
+    d = t.load(make_nsys(t, "m.sqlite", 3, [
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN coresUsed INTEGER", "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN emptyOne TEXT", "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET coresUsed = 3, emptyOne = '[]'",
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN gridX", "ALTER TABLE NVTX_EVENTS DROP COLUMN eventType",
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (end INTEGER, bytes INTEGER)", "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (1, 2)"]))
+    eq((len(d["CUPTI_ACTIVITY_KIND_KERNEL"]), len(d.get("CUPTI_ACTIVITY_KIND_MEMSET", []))), (1, 0))
+    for said in ("CUPTI_ACTIVITY_KIND_KERNEL has no column gridX, ", "CUPTI_ACTIVITY_KIND_KERNEL: what stands in coresUsed has no place here and was left out", "NVTX_EVENTS has no column eventType.",
+                 "CUPTI_ACTIVITY_KIND_MEMSET has no column start, ", "CUPTI_ACTIVITY_KIND_MEMSET was left out: nothing in it has a time"):
+        assert said in t.err, (said, t.err)
+    assert "emptyOne" not in t.err, t.err
 
 
 @test
