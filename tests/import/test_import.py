@@ -900,8 +900,8 @@ def raw(path):
 @test
 def export_import_export_gives_the_same_rows(t):
     gpid = 1 << 48 | 500 << 24
-    streams = ["CREATE TABLE ProcessStreams (globalPid INTEGER, filenameId INTEGER, contentId INTEGER)", "INSERT INTO StringIds VALUES (50, '/tmp/pid_500_stdout.log'), (51, 'hello')",
-               f"INSERT INTO ProcessStreams VALUES ({gpid}, 50, 51)"]
+    streams = ["CREATE TABLE ProcessStreams (globalPid INTEGER, filenameId INTEGER, contentId INTEGER)", "INSERT INTO StringIds VALUES (50, '/tmp/pid_500_stdout.log'), (51, 'hello'), (52, 'pid_500_stderr.log'), (53, '')",
+               f"INSERT INTO ProcessStreams VALUES ({gpid}, 50, 51), ({gpid}, 52, 53)"]
     for name, make in [("k", lambda: t.write("k.json", kineto(rank=0))), ("n", lambda: make_nsys(t, "n.sqlite", 3, streams)),
                        ("f", lambda: make_nsys(t, "f.sqlite", 3, foreign(gpid + 501)[0])),
                        ("c", lambda: t.write("c.json", CHROME)), ("p", lambda: t.write("p.txt", PERF))]:
