@@ -93,13 +93,15 @@ struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id)
 /* The report's own number of a text, or 0: so that an export's import, exported again, has the same numbers. */
 static uint32_t text_id(struct ws_export *x, const char *s, size_t n)
 {
+	const char *none = ws_report_string(x->r, 0, NULL); /* what is read of numbers that the report does not define */
 	uint32_t id;
 	size_t len;
 
 	for (uint32_t i = x->texts.n ? 0 : x->string_count; i; i--) { /* of equal ones the first counts */
 		const char *text = ws_report_string(x->r, i, &len);
 
-		ws_map_set(&x->texts, XXH3_64bits(text, len), i);
+		if (text != none)
+			ws_map_set(&x->texts, XXH3_64bits(text, len), i);
 	}
 	id = (uint32_t)ws_map_get(&x->texts, XXH3_64bits(s, n), NULL);
 	if (!id)

@@ -281,6 +281,8 @@ static int import_all(const struct ws_import_request *q, struct ws_into *o, stru
 		o->file = (uint32_t)i;
 		if (import_file(o, q->files[i], e) < 0)
 			return -1;
+		if (o->again)
+			return 0;
 	}
 	put_collection(o);
 	put_clocks(o);
@@ -328,34 +330,49 @@ static int check_output(const struct ws_import_request *q, struct ws_err *e)
 	return 0;
 }
 
-int ws_import(const struct ws_import_request *q, unsigned long long *rows, struct ws_err *e)
+static int import_once(const struct ws_import_request *q, struct ws_into *o, const char *temporary, struct ws_err *e)
 {
 	struct ws_writer_opts opts = {.no_journal = true, .overwrite = true, .segment_ns = UINT64_MAX};
-	struct ws_into o = {
+
+	o->w = ws_writer_create(temporary, &opts, e);
+	return o->w ? import_all(q, o, e) : -1;
+}
+
+int ws_import(const struct ws_import_request *q, unsigned long long *rows, struct ws_err *e)
+{
+	const struct ws_into fresh = {
 	    .first = UINT64_MAX, .file_count = (uint32_t)q->count, .quiet = q->quiet, .progress = q->progress && isatty(2)};
+	struct ws_into o = fresh;
 	char *temporary;
 	int rc, litter;
 
 	if (check_output(q, e) < 0)
 		return -1;
 	temporary = ws_format("%s.%ld.tmp", q->output, (long)getpid());
-	o.w = ws_writer_create(temporary, &opts, e);
-	if (!o.w) {
-		free(temporary);
-		return -1;
-	}
 	litter = ws_cleanup_path(temporary, false);
-	rc = import_all(q, &o, e);
-	if (rc < 0)
+	rc = import_once(q, &o, temporary, e);
+	while (!rc && o.again) { /* at most twice for each file: what was learned is known then */
+		struct ws_into known = {.shuffled = o.shuffled, .least = o.least, .told = o.file};
+
 		ws_writer_discard(o.w);
-	else if ((rc = ws_writer_close(o.w, e)) < 0)
+		ws_into_free(&o);
+		o = fresh;
+		o.shuffled = known.shuffled;
+		o.least = known.least;
+		o.told = known.told;
+		rc = import_once(q, &o, temporary, e);
+	}
+	if (rc < 0 && o.w)
+		ws_writer_discard(o.w);
+	else if (!rc && (rc = ws_writer_close(o.w, e)) < 0)
 		unlink(temporary);
-	else
+	else if (!rc)
 		rc = place(temporary, q, e);
 	ws_cleanup_forget(litter);
 	if (rows)
 		*rows = o.rows;
 	ws_into_free(&o);
+	ws_map_free(&o.least);
 	free(temporary);
 	return rc;
 }

@@ -74,6 +74,10 @@ struct ws_into {
 	const char *path;
 	uint32_t file; /* its number, from 0 */
 	uint32_t file_count;
+	bool shuffled;	       /* halves of slices are not in order of time: they are sorted before they are joined */
+	struct ws_map least;   /* file -> its earliest time, where that is not its first event's */
+	bool again;	       /* one of these turned out so: all is imported anew */
+	uint32_t told;	       /* of files before this, messages have been shown already */
 	bool full;	       /* a bound was reached: stop */
 	struct ws_err problem; /* why */
 	bool quiet, progress;

@@ -44,6 +44,9 @@ bool ws_nsys_step(struct ws_nsys *n, sqlite3_stmt *s, const char *table);
 /* Number of the result column called `name`, or -1. */
 int ws_nsys_column(sqlite3_stmt *s, const char *name);
 
+/* Note which columns that every version of Nsight Systems gives the table are not there. */
+void ws_nsys_say_missing(struct ws_nsys *n, sqlite3_stmt *s, const char *table);
+
 /* Values of a column that may be -1 (absent) or null. */
 int64_t ws_nsys_int(sqlite3_stmt *s, int column, int64_t none);
 uint64_t ws_nsys_time(struct ws_nsys *n, sqlite3_stmt *s, int column);	  /* WS_NO_TIME for null */

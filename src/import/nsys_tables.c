@@ -355,6 +355,8 @@ static void read_nvtx(struct ws_nsys *n)
 	if (!ws_nsys_has(n, "NVTX_EVENTS"))
 		return;
 	s = ws_nsys_select(n, "SELECT * FROM NVTX_EVENTS");
+	if (s && !n->own)
+		ws_nsys_say_missing(n, s, "NVTX_EVENTS");
 	start = ws_nsys_column(s, "start"), end = ws_nsys_column(s, "end"), type = ws_nsys_column(s, "eventType");
 	range = ws_nsys_column(s, "rangeId"), category = ws_nsys_column(s, "category"), color = ws_nsys_column(s, "color");
 	text = ws_nsys_column(s, "text"), thread = ws_nsys_column(s, "globalTid"), end_thread = ws_nsys_column(s, "endGlobalTid");
@@ -417,6 +419,8 @@ static void read_osrt(struct ws_nsys *n, const struct ws_map *chains)
 		more = ws_nsys_step(n, d, "WARPSIGHT_OSRT_DETAIL");
 	}
 	s = ws_nsys_select(n, "SELECT * FROM OSRT_API");
+	if (s && !n->own)
+		ws_nsys_say_missing(n, s, "OSRT_API");
 	start = ws_nsys_column(s, "start"), end = ws_nsys_column(s, "end"), thread = ws_nsys_column(s, "globalTid");
 	name = ws_nsys_column(s, "nameId"), result = ws_nsys_column(s, "returnValue"), nesting = ws_nsys_column(s, "nestingLevel");
 	chain = ws_nsys_column(s, "callchainId");

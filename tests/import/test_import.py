@@ -279,6 +279,44 @@ def chrome_events(t):
 
 
 @test
+def events_may_come_in_any_order(t):
+    """Halves of slices too: the same slices come of a shuffled file, whose ends stand before their beginnings."""
+    r = random.Random(7)
+    events = []
+
+    def nest(tid, a, b, depth):
+        at = a
+        while depth and b - at > 4:
+            c, d = sorted(r.sample(range(at, b), 2))
+            if c == d or c <= a:
+                break
+            events.append({"ph": "B", "name": f"s{depth}.{c}", "cat": "c", "pid": 1, "tid": tid, "ts": c, "args": {"a": c}})
+            nest(tid, c, d, depth - 1)
+            events.append({"ph": "E", "pid": 1, "tid": tid, "ts": d})
+            at = d + 1
+    for tid in 1, 2, 3:
+        nest(tid, 0, 1000, 5)
+    for i in range(40):
+        events += [{"ph": "b", "cat": "a", "id": i % 7, "name": f"a{i}", "pid": 1, "tid": 1, "ts": 20 * i + 1}, {"ph": "e", "cat": "a", "id": i % 7, "name": f"a{i}", "pid": 1, "tid": 1, "ts": 20 * i + 9}]
+        events += [{"ph": "X", "name": "x", "cat": "k", "pid": 1, "tid": 9, "ts": i, "dur": 3}, {"ph": "s", "cat": "f", "id": i, "name": "go", "pid": 1, "tid": 1, "ts": i},
+                   {"ph": "f", "cat": "f", "id": i, "name": "go", "pid": 1, "tid": 2, "ts": i + 5}]
+    events.append({"ph": "B", "name": "open", "pid": 1, "tid": 1, "ts": 2000})
+
+    def rows(d):
+        return {n: sorted(repr(list(r.items())) for r in d[n]) for n in ("WARPSIGHT_SLICE", "WARPSIGHT_FLOW")}
+    first = rows(t.load(t.write("a.json", events)))
+    assert "sorted" not in t.err, t.err
+    eq(len(first["WARPSIGHT_SLICE"]), sum(e["ph"] in "BbX" for e in events))
+    for seed in range(3):
+        random.Random(seed).shuffle(events)
+        both = t.load(t.write("b.json", CHROME), t.write("s.json", events))["WARPSIGHT_SLICE"]
+        eq(t.err.count("Ends of slices without a beginning were left out"), 1, t.err)
+        eq(min(r["start"] for r in both if (r["globalTid"] or 0) >> 48), 0, "where the first file begins")
+        eq(rows(t.load(t.path("s.json"))), first, f"seed {seed}")
+        eq(t.err.count("they were sorted"), 1, t.err)
+
+
+@test
 def broken_json_is_read_to_the_break(t):
     text = json.dumps(CHROME)
     whole = len(t.load(t.write("w.json", text))["WARPSIGHT_SLICE"])
@@ -737,6 +775,16 @@ def nothing_of_nsys_is_lost_silently(t):
     eq((f["tableNameId"], f["rowId"]), ("SOMETHING_NEW", '{"a":"main","b":"x"}'))
     eq([(r["start"], r["end"], r["cpu"]) for r in d["WARPSIGHT_SCHED"]], [(100, 150, 2)])
     assert "SOMETHING_NEW has no table here" in t.err, t.err
+    # Columns that are not there, and those that nothing takes.
+    d = t.load(make_nsys(t, "m.sqlite", 3, [
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN coresUsed INTEGER", "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN emptyOne TEXT", "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET coresUsed = 3, emptyOne = '[]'",
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN gridX", "ALTER TABLE NVTX_EVENTS DROP COLUMN eventType",
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (end INTEGER, bytes INTEGER)", "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (1, 2)"]))
+    eq((len(d["CUPTI_ACTIVITY_KIND_KERNEL"]), len(d.get("CUPTI_ACTIVITY_KIND_MEMSET", []))), (1, 0))
+    for said in ("CUPTI_ACTIVITY_KIND_KERNEL has no column gridX, ", "CUPTI_ACTIVITY_KIND_KERNEL: what stands in coresUsed has no place here and was left out", "NVTX_EVENTS has no column eventType.",
+                 "CUPTI_ACTIVITY_KIND_MEMSET has no column start, ", "CUPTI_ACTIVITY_KIND_MEMSET was left out: nothing in it has a time"):
+        assert said in t.err, (said, t.err)
+    assert "emptyOne" not in t.err, t.err
 
 
 @test
@@ -854,8 +902,8 @@ def raw(path):
 @test
 def export_import_export_gives_the_same_rows(t):
     gpid = 1 << 48 | 500 << 24
-    streams = ["CREATE TABLE ProcessStreams (globalPid INTEGER, filenameId INTEGER, contentId INTEGER)", "INSERT INTO StringIds VALUES (50, '/tmp/pid_500_stdout.log'), (51, 'hello')",
-               f"INSERT INTO ProcessStreams VALUES ({gpid}, 50, 51)"]
+    streams = ["CREATE TABLE ProcessStreams (globalPid INTEGER, filenameId INTEGER, contentId INTEGER)", "INSERT INTO StringIds VALUES (50, '/tmp/pid_500_stdout.log'), (51, 'hello'), (52, 'pid_500_stderr.log'), (53, '')",
+               f"INSERT INTO ProcessStreams VALUES ({gpid}, 50, 51), ({gpid}, 52, 53)"]
     for name, make in [("k", lambda: t.write("k.json", kineto(rank=0))), ("n", lambda: make_nsys(t, "n.sqlite", 3, streams)),
                        ("f", lambda: make_nsys(t, "f.sqlite", 3, foreign(gpid + 501)[0])),
                        ("c", lambda: t.write("c.json", CHROME)), ("p", lambda: t.write("p.txt", PERF))]:
