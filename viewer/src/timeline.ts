@@ -30,6 +30,8 @@ export class Timeline {
   private height = 1;
   private ratio = 1;
   private asked = false;
+  private together: boolean; // rectangles and text are on one canvas
+  private labelled: { batch: Batch; top: number; bottom: number }[] = []; // batches whose texts are still to be written
   private shownPalettes = "";
   private widths = new Map<string, number>();
   scroll = 0;
@@ -51,8 +53,11 @@ export class Timeline {
       this.canvas.replaceWith(fresh);
       this.canvas = fresh;
     }
-    this.painter = gl ?? new PixelPainter(this.canvas);
-    this.c = this.over.getContext("2d")!;
+    const pixels = gl ? null : new PixelPainter(this.canvas);
+    this.painter = gl ?? pixels!;
+    this.together = pixels !== null;
+    this.c = pixels ? pixels.context : this.over.getContext("2d")!;
+    this.over.hidden = this.together;
     this.ac = this.axis.getContext("2d")!;
     app.cache.onDrop = (tile) => this.painter.drop(tile);
     for (const what of ["draw", "view", "layout", "range", "select", "found", "words"]) app.on(what, () => this.redraw());
@@ -70,10 +75,7 @@ export class Timeline {
     this.height = Math.max(50, Math.floor(r.height) - AXIS);
     this.ratio = window.devicePixelRatio || 1;
     this.painter.resize(this.width, this.height, this.ratio);
-    for (const [c, hgt] of [
-      [this.over, this.height],
-      [this.axis, AXIS],
-    ] as [HTMLCanvasElement, number][]) {
+    for (const [c, hgt] of [...(this.together ? [] : [[this.over, this.height]]), [this.axis, AXIS]] as [HTMLCanvasElement, number][]) {
       c.width = Math.round(this.width * this.ratio);
       c.height = Math.round(hgt * this.ratio);
       c.style.width = `${this.width}px`;
@@ -213,9 +215,10 @@ export class Timeline {
         high: lane.high ?? 1,
         shift: hueOf(lane),
         tint: this.app.rowColor(lane),
+        mixed: row.over !== undefined && level > 0,
       };
       this.painter.draw(batch, top, bottom);
-      if (labels && height >= 11) this.label(batch, top, bottom);
+      if (labels && height >= 11) this.labelled.push({ batch, top, bottom });
     });
   }
 
@@ -295,14 +298,17 @@ export class Timeline {
     }
     const list = this.inSight();
     this.request(list);
+    this.labelled.length = 0;
+    this.painter.begin(theme.back);
+    for (const r of list) this.paintRow(r);
+    this.painter.end();
     this.c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-    this.c.clearRect(0, 0, this.width, this.height);
+    if (!this.together) this.c.clearRect(0, 0, this.width, this.height);
     this.c.font = FONT;
     this.c.textBaseline = "middle";
     this.c.textAlign = "left";
-    this.painter.begin(theme.back);
     for (const r of list) this.drawRow(r);
-    this.painter.end();
+    for (const l of this.labelled) this.label(l.batch, l.top, l.bottom);
     if (this.pinnedHeight) {
       this.c.fillStyle = theme.dim;
       this.c.fillRect(0, this.pinnedHeight - 1, this.width, 1);
@@ -315,21 +321,18 @@ export class Timeline {
     if (this.frames.length > 240) this.frames.shift();
   }
 
-  private drawRow(r: Row): void {
+  private paintRow(r: Row): void {
     const y = this.top(r),
-      { theme } = this.app;
-    this.c.fillStyle = theme.line;
-    if (y + r.h - 1 >= (r.pinned ? 0 : this.pinnedHeight)) this.c.fillRect(0, y + r.h - 1, this.width, 1);
+      least = r.pinned ? 0 : this.pinnedHeight;
+    this.painter.row(Math.max(least, y), Math.min(r.pinned ? this.pinnedHeight : this.height, y + r.h));
     if (r.lane === undefined) {
       const strips = this.app.rows.strips(r);
       const each = (r.h - 6) / Math.max(1, strips.length);
       strips.forEach((s, i) => this.paint(r, s, 0, y + 3 + i * each, Math.max(2, each - 1), false));
-      if (r.type === "process" && r.open) this.drawLife(r, y);
       return;
     }
     if (isCounter(r)) {
       this.paint(r, r, 0, y + 3, r.h - 6, false);
-      this.counterText(r, y + 4);
       return;
     }
     if (r.over !== undefined) {
@@ -338,9 +341,18 @@ export class Timeline {
     }
     for (let level = 0; level < r.shown; level++) {
       const ly = y + 3 + level * r.height;
-      if (ly + r.height < (r.pinned ? 0 : this.pinnedHeight) || ly > this.height) continue;
+      if (ly + r.height < least || ly > this.height) continue;
       this.paint(r, r, level, ly, r.height - 1, true);
     }
+  }
+
+  /** What is no rectangle of a tile, but for their texts. */
+  private drawRow(r: Row): void {
+    const y = this.top(r);
+    this.c.fillStyle = this.app.theme.line;
+    if (y + r.h - 1 >= (r.pinned ? 0 : this.pinnedHeight)) this.c.fillRect(0, y + r.h - 1, this.width, 1);
+    if (r.type === "process" && r.open) this.drawLife(r, y);
+    if (isCounter(r)) this.counterText(r, y + 4);
   }
 
   /** When a process began and ended: a thin line. */
