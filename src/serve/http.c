@@ -269,8 +269,8 @@ static ws_mhd_result answer(void *ctx, struct MHD_Connection *con, const char *u
 		*upload_size = 0;
 		return MHD_YES;
 	}
-	/* Who answers at the first call, before the request is known to be whole, has the connection closed: each question of the page
-	 * would then cost the opening of a new one, one more round trip. */
+	/* Who answers at the first call, before the request is known to be whole, has the connection closed: each question of the
+	 * page would then cost the opening of a new one, one more round trip. */
 	if (!*request && strcmp(method, "POST")) {
 		*request = &bare_request;
 		return MHD_YES;

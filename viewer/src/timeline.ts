@@ -3,13 +3,15 @@
 import type { App, Hit } from "./app";
 import { CHOSEN, COUNTER, FADED, GROUP, MOMENT, names, NO_EVENT, OPEN, PAINTED, palettes, PREVIEW, TILE_PIXELS, tileStart, UNREAD, type Tile, type Wanted } from "./data";
 import { GLPainter, PixelPainter, type Batch, type Painter } from "./gl";
-import { CHOICES, classColor, CLASS_COUNTER, CLASS_OWN, css, inkOn, type RGB } from "./colors";
+import { CHOICES, classColor, CLASS_COUNTER, CLASS_OWN, CLASS_STATE, css, STATES, inkOn, type RGB } from "./colors";
 import { isCounter, type Row } from "./layout";
 import { clean, duration, percent, tick, value } from "./format";
 import { h } from "./dom";
 import { t } from "./i18n";
 
 export const AXIS = 46;
+/** The name of a state: it was taken off its core (src/serve/names.h). */
+const PREEMPTED = (2 << 30 >>> 0) + 39;
 const FONT = "11px system-ui, 'DejaVu Sans', 'Noto Sans CJK SC', sans-serif";
 
 /** Which colour a counter has: neighbours differ; memory of GPUs looks the same everywhere. */
@@ -246,7 +248,7 @@ export class Timeline {
       const argb = palettes[tile.report]?.[c] ?? 0;
       return [(argb >> 16) & 255, (argb >> 8) & 255, argb & 255];
     }
-    return name >>> 30 === 2 ? classColor(CLASS_OWN, name & 255, this.app.theme.dark) : classColor(cls, c, this.app.theme.dark);
+    return name >>> 30 === 2 && cls !== CLASS_STATE ? classColor(CLASS_OWN, name & 255, this.app.theme.dark) : classColor(cls, c, this.app.theme.dark);
   }
 
   private label(b: Batch, top: number, bottom: number): void {
@@ -619,6 +621,7 @@ export class Timeline {
           event: tile.u32[r * 6 + 2],
           flags: tile.u8[r * 24 + 22] | (tile.pending ? UNREAD : 0),
           fill: tile.u8[r * 24 + 21] / 255,
+          color: tile.u8[r * 24 + 20],
         };
         if (tile.u8[r * 24 + 22] & COUNTER) {
           best.event = 0;
@@ -648,7 +651,8 @@ export class Timeline {
       const unit = hit.lane.unit ?? (hit.lane.type === "gpu_bytes" ? "B" : "");
       return [where, hit.fill === hit.count ? value(hit.fill, unit) : `${value(hit.count, unit)} … ${value(hit.fill, unit)}`];
     }
-    const kind = { kernels: "tip_kernel", stream: "tip_kernel", memory: "tip_memory", cuda_api: "tip_api", osrt: "tip_osrt", nvtx: "tip_nvtx", sync: "tip_wait", sample: "tip_sample", state: "tip_state" }[
+    if (hit.lane.type === "state") return this.stateTip(hit, name);
+    const kind = { kernels: "tip_kernel", stream: "tip_kernel", memory: "tip_memory", cuda_api: "tip_api", osrt: "tip_osrt", nvtx: "tip_nvtx", sync: "tip_wait", sample: "tip_sample" }[
       hit.lane.type
     ] as "tip_kernel" | undefined;
     const busy = this.app.busyNow.get(hit.lane.key);
@@ -662,6 +666,18 @@ export class Timeline {
       lines.push(hit.flags & MOMENT ? t("at_cursor", tick(hit.t0, 1)) : hit.flags & OPEN ? t("never_ended") : duration(hit.t1 - hit.t0));
     }
     return lines;
+  }
+
+  private stateTip(hit: Hit, name: string): string[] {
+    const [state] = STATES[hit.color] ?? STATES[0],
+      busy = this.app.busyNow.get(hit.lane.key),
+      head = `${this.app.rowName(hit.lane)}${busy ? ` (${t("on_core", percent(busy))})` : ""}`;
+    if (hit.flags & GROUP) return [head, t("tip_states", hit.count, percent(hit.fill)), ...(hit.color > 1 ? [t("tip_rest", t(`state_${state}`))] : [])];
+    const own = hit.name >>> 30 === 2, // no call is known: the state says it all
+      length = duration(hit.t1 - hit.t0);
+    if (state === "runs" || state === "ready" || (own && (state === "gil" || state === "fault"))) return [head, t("state_for", hit.name === PREEMPTED ? t("preempted") : t(`state_${state}`), length)];
+    if (own) return [head, t("state_for", t("blocked"), length)];
+    return [head, t(state === "polls" ? "polls_in" : "blocked_in", name, length), t(`state_${state}`)];
   }
 
   counterColor(r: Row): string {
