@@ -76,7 +76,8 @@ static void lane_facts(const struct tree *t, uint32_t i)
 	if (n->kind == WS_LANE_OP && n->key[1])
 		ws_put_int(t->c->out, "python", 1);
 	ws_put_int(t->c->out, "lane", i);
-	ws_put_int(t->c->out, "count", (int64_t)n->count);
+	ws_put_int(t->c->out, "count",
+		   (int64_t)(n->kind == WS_LANE_STATE && ws_lane_ready(n) && n->levels ? n->level[0].n : n->count));
 	ws_put_int(t->c->out, "ready", ws_lane_ready(n));
 	if (!ws_lane_ready(n))
 		return;
@@ -767,8 +768,9 @@ static void facts(struct ws_text *t, const struct ws_report *r)
 }
 
 #define VIEW "view"
-#define NOT_PROJECTED \
-	"The report has more CUDA API calls than are read at once: NVTX ranges are not shown on GPUs. 'warpsight stats -r nvtx_gpu_proj_sum' has them."
+#define NOT_PROJECTED                                                                                                       \
+	"The report has more CUDA API calls than are read at once: NVTX ranges are not shown on GPUs. 'warpsight stats -r " \
+	"nvtx_gpu_proj_sum' has them."
 
 static void put_diagnostic(struct ws_text *t, const struct ws_view_report *rep, uint64_t time, uint64_t severity,
 			   struct bytes source, struct bytes text)

@@ -238,6 +238,9 @@ static ws_mhd_result post(struct server *s, struct MHD_Connection *con, const ch
 	return upload ? end_upload(s, con, p) : cancel ? end_cancel(s, con) : end_record(s, con, start);
 }
 
+/* Stands for a request that has nothing but its headers. */
+static char bare_request;
+
 /* A request is over, answered or broken off. */
 static void completed(void *ctx, struct MHD_Connection *con, void **request, enum MHD_RequestTerminationCode why)
 {
@@ -246,7 +249,7 @@ static void completed(void *ctx, struct MHD_Connection *con, void **request, enu
 	(void)ctx;
 	(void)con;
 	(void)why;
-	if (!p)
+	if (!p || *request == &bare_request)
 		return;
 	if (p->upload)
 		__atomic_sub_fetch(&p->s->uploads, 1, __ATOMIC_RELAXED);
@@ -262,8 +265,14 @@ static ws_mhd_result answer(void *ctx, struct MHD_Connection *con, const char *u
 	const char *path;
 
 	(void)version;
-	if (*upload_size && !*request) {
+	if (*upload_size && (!*request || *request == &bare_request)) {
 		*upload_size = 0;
+		return MHD_YES;
+	}
+	/* Who answers at the first call, before the request is known to be whole, has the connection closed: each question of the
+	 * page would then cost the opening of a new one, one more round trip. */
+	if (!*request && strcmp(method, "POST")) {
+		*request = &bare_request;
 		return MHD_YES;
 	}
 	if (!host_is_local(ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Host")))
