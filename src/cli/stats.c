@@ -96,10 +96,9 @@ static bool named(const char *list, const char *name)
 
 static void explain_report(const struct ws_stat *s)
 {
-	size_t n = strlen(s->about);
+	bool ended = *s->about && s->about[strlen(s->about) - 1] == '.';
 
-	printf("%s%s\n    %s. %s%s\n    Columns:", s->name, s->by_default ? " (default)" : "", s->title, s->about,
-	       n && s->about[n - 1] == '.' ? "" : ".");
+	printf("%s%s\n    %s. %s%s\n    Columns:", s->name, s->by_default ? " (default)" : "", s->title, s->about, ended ? "" : ".");
 	for (size_t c = 0; c < s->column_count; c++)
 		printf("%s %s", c ? "," : "", s->columns[c].name);
 	printf("\n");
