@@ -492,7 +492,8 @@ static int fill_cuda(const struct options *o, struct ws_record_opts *r, struct w
 
 	for (size_t i = 0; i < WS_COUNT(flags); i++)
 		r->cuda_flags |= flags[i].on ? flags[i].flag : 0;
-	if (!r->cuda && (o->cuda_memory || o->cuda_um_cpu || o->cuda_um_gpu || o->cuda_all || o->cuda_apis))
+	if (!r->cuda && (o->cuda_memory || o->cuda_um_cpu || o->cuda_um_gpu || o->cuda_all || o->cuda_apis || strcmp(o->cuda_graphs, "graph") ||
+			 strcmp(o->cuda_events, "auto")))
 		return ws_fail(e, "the options --cuda-... need --trace=cuda");
 	if (o->cuda_flush < 0 || o->cuda_flush > 3600000)
 		return ws_fail(e, "--cuda-flush-interval: give 0 to 3600000 milliseconds");

@@ -11,8 +11,8 @@
 
 /* ---- calls ---- */
 
-/* Results that are no errors, and names of the others that programs meet. */
-enum { CUDA_NOT_READY = 600, CUDA_PEER_ENABLED = 704, CUDA_HOST_REGISTERED = 712 };
+/* Results that are no errors, and names of the others that programs meet. What is freed while the program ends is gone already. */
+enum { CUDA_SHUTTING_DOWN = 4, CUDA_NOT_READY = 600, CUDA_PEER_ENABLED = 704, CUDA_HOST_REGISTERED = 712 };
 static const struct {
 	uint32_t code;
 	const char *text;
@@ -20,7 +20,6 @@ static const struct {
     {1, "invalid value"},
     {2, "out of memory"},
     {3, "not initialised"},
-    {4, "the driver shuts down"},
     {35, "the driver is older than the runtime"},
     {46, "devices are busy or unavailable"},
     {98, "invalid device function"},
@@ -65,7 +64,8 @@ static void report_error(struct ws_stream *s, struct ws_cuda_proc *p, uint32_t h
 	size_t len = 0;
 	bool said;
 
-	if (a->result == CUDA_NOT_READY || a->result == CUDA_PEER_ENABLED || a->result == CUDA_HOST_REGISTERED)
+	if (a->result == CUDA_NOT_READY || a->result == CUDA_PEER_ENABLED || a->result == CUDA_HOST_REGISTERED ||
+	    a->result == CUDA_SHUTTING_DOWN)
 		return;
 	ws_map_get(&p->errors, key, &said);
 	name = ws_stream_string_bytes(s, handle, &len);

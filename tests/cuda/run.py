@@ -372,7 +372,7 @@ def newer_records():
     same("kernels", sum(r.kernels().values()), 303)
     same("calls", r.calls(), {LAUNCH: 300, COPY: 300, SYNC: 1, "cudaStreamCreateWithPriority_v5050": 1, "cudaGraphLaunch_v10000": 1})
     joined(r)
-    r = Report("init", "work:300", "sleep:100", "kill", fault="future", expect=137)
+    r = Report("init", "work:300", "sleep:500", "kill", fault="future", expect=137)
     same("of one that was killed", (sum(r.kernels().values()), r.count("CUPTI_ACTIVITY_KIND_MEMCPY")), (300, 300))
 
 
