@@ -30,6 +30,14 @@ static inline uint32_t replay_draw(void)
 	return (uint32_t)(random_next(&state) >> 16);
 }
 
+/* `n` bytes of anything; returns n. */
+static inline size_t replay_fill(uint8_t *bytes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		bytes[i] = (uint8_t)replay_draw();
+	return n;
+}
+
 static inline void replay_bytes(const uint8_t *bytes, size_t n)
 {
 	uint8_t *copy = malloc(n ? n : 1);

@@ -228,6 +228,7 @@ static const struct ws_opt opts[] = {
 
 static int parse_signal(const char *s, int *out, struct ws_err *e)
 {
+	const char *given = s;
 	char *end;
 	long n = strtol(s, &end, 10);
 
@@ -248,7 +249,7 @@ static int parse_signal(const char *s, int *out, struct ws_err *e)
 			return 0;
 		}
 	}
-	return ws_fail(e, "--kill: '%s' is not a signal: give none, sigterm, sigkill or another name or number", s);
+	return ws_fail(e, "--kill: '%s' is not a signal: give none, sigterm, sigkill or another name or number", given);
 }
 
 static int parse_threshold(const char *option, const char *s, double *seconds, struct ws_err *e)
@@ -260,7 +261,7 @@ static int parse_threshold(const char *option, const char *s, double *seconds, s
 	char *end;
 	double v = strtod(s, &end);
 
-	for (size_t i = 0; end != s && i < WS_COUNT(units); i++)
+	for (size_t i = 0; strspn(s, "0123456789.") && (s[1] | 32) != 'x' && i < WS_COUNT(units); i++)
 		if (!strcmp(end, units[i].unit) && v >= 0 && v * units[i].factor < 1e6) {
 			*seconds = v * units[i].factor;
 			return 0;

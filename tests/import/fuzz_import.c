@@ -585,10 +585,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 #ifdef FUZZ_REPLAY
 static size_t make_input(uint8_t *bytes, int round)
 {
-	size_t n = round < 4 ? 2 : 1 + 4 * (1 + replay_draw() % 8);
+	size_t n = replay_fill(bytes, round < 4 ? 2 : 1 + 4 * (1 + replay_draw() % 8));
 
-	for (size_t at = 0; at < n; at++)
-		bytes[at] = (uint8_t)replay_draw();
 	bytes[0] = round < 4 ? (uint8_t)(round << 1) : (uint8_t)(replay_draw() & 6); /* first the seeds as they are */
 	return n;
 }

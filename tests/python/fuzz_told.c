@@ -262,11 +262,7 @@ static bool check(struct image *im, size_t thread)
 
 static size_t make_input(uint8_t *bytes, int round)
 {
-	size_t n = 7 + (size_t)round % 240;
-
-	for (size_t i = 0; i < n; i++)
-		bytes[i] = (uint8_t)replay_draw();
-	return n;
+	return replay_fill(bytes, 7 + (size_t)round % 240);
 }
 
 int main(int argc, char **argv)

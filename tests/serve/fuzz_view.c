@@ -140,11 +140,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #ifdef FUZZ_REPLAY
 static size_t make_input(uint8_t *bytes, int round)
 {
-	size_t n = round ? 6 + replay_draw() % 66 : 0;
-
-	for (size_t i = 0; i < n; i++)
-		bytes[i] = (uint8_t)replay_draw();
-	return n;
+	return replay_fill(bytes, round ? 6 + replay_draw() % 66 : 0);
 }
 
 int main(int argc, char **argv)

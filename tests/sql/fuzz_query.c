@@ -148,13 +148,14 @@ static const char *const words[128] = {"SELECT ",
 
 static char path[2][64];
 static struct ws_report *report[2];
-static struct ws_sql *sql;
+static struct ws_sql *sql, *volatile running; /* running: while a query does; libFuzzer has alarms of its own */
 static unsigned inputs;
 
 static void on_alarm(int sig)
 {
 	(void)sig;
-	ws_sql_interrupt(sql);
+	if (running)
+		ws_sql_interrupt(running);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -220,12 +221,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		if (!sql)
 			abort();
 	}
+	running = sql;
 	setitimer(ITIMER_REAL, &soon, NULL);
 	e.msg[0] = 0;
 	if (ws_sql_run(sql, t.s, &sink, &e) < 0 && !*e.msg)
 		abort(); /* a failure says why */
 	ws_sql_complete(t.s);
 	setitimer(ITIMER_REAL, &never, NULL);
+	running = NULL;
 	ws_text_free(&t);
 	return 0;
 }
@@ -267,14 +270,7 @@ static size_t nearly_a_query(uint8_t *p)
 
 static size_t make_input(uint8_t *bytes, int round)
 {
-	size_t n;
-
-	if (round & 1)
-		return nearly_a_query(bytes);
-	n = 1 + replay_draw() % 40;
-	for (size_t at = 0; at < n; at++)
-		bytes[at] = (uint8_t)replay_draw();
-	return n;
+	return round & 1 ? nearly_a_query(bytes) : replay_fill(bytes, 1 + replay_draw() % 40);
 }
 
 int main(int argc, char **argv)
