@@ -28,7 +28,7 @@ static const char json[] =
     "Device)\",\"ts\":13,\"dur\":1,\"args\":{\"correlation\":6}},"
     "{\"ph\":\"X\",\"cat\":\"cuda_sync\",\"name\":\"Stream Sync\",\"ts\":13,\"dur\":1,\"args\":{\"correlation\":6,\"stream\":7}},"
     "{\"ph\":\"B\",\"name\":\"\\u00e9\\ud83d\\ude00\",\"pid\":1,\"tid\":2,\"ts\":1e2},{\"ph\":\"E\",\"pid\":1,\"tid\":2,\"ts\":110}"
-    ","
+    ",{\"ph\":\"E\",\"pid\":1,\"tid\":4,\"ts\":50},{\"ph\":\"B\",\"name\":\"q\",\"pid\":1,\"tid\":4,\"ts\":-40},"
     "{\"ph\":\"b\",\"cat\":\"c\",\"id\":\"1\",\"name\":\"a\",\"pid\":1,\"ts\":1},{\"ph\":\"e\",\"cat\":\"c\",\"id\":\"1\",\"pid\":"
     "1,\"ts\":2},"
     "{\"ph\":\"s\",\"id\":1,\"cat\":\"f\",\"pid\":1,\"tid\":1,\"ts\":1},{\"ph\":\"f\",\"id\":1,\"cat\":\"f\",\"pid\":\"S\",\"tid\":"
