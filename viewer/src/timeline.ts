@@ -431,7 +431,7 @@ export class Timeline {
     if (!from) return;
     for (const l of s.detail.links) {
       const to = this.box(s.report, l);
-      if (!to || l.role === "range") {
+      if (!to || l.role === "range" || l.role === "inside") {
         if (to) {
           this.c.lineWidth = 1;
           this.c.strokeStyle = this.app.theme.accent;
@@ -677,7 +677,7 @@ export class Timeline {
       length = duration(hit.t1 - hit.t0);
     if (state === "runs" || state === "ready" || (own && (state === "gil" || state === "fault"))) return [head, t("state_for", hit.name === PREEMPTED ? t("preempted") : t(`state_${state}`), length)];
     if (own) return [head, t("state_for", t("blocked"), length)];
-    return [head, t(state === "polls" ? "polls_in" : "blocked_in", name, length), t(`state_${state}`)];
+    return [head, t(state === "polls" ? "polls_in" : "blocked_in", name.replace(/_v\d+$/, ""), length), t(`state_${state}`)];
   }
 
   counterColor(r: Row): string {
