@@ -151,47 +151,30 @@ static void read_state(struct event *e, uint32_t thread, uint32_t ref)
 	e->state.after = (uint8_t)(ref >> 8);
 }
 
-static void put_fact(const struct event *e, const char *name, const char *doc, enum ws_type type, uint64_t v)
+static void put_word(const struct event *e, const struct ws_column_desc *d, const char *word)
 {
-	struct ws_column_desc d = {.name = name, .doc = doc, .type = type};
-
-	ws_put_comma(e->c->out);
-	ws_text_puts(e->c->out, "{");
-	put_value(e->c->out, e->c, &d, v);
-	ws_text_puts(e->c->out, "}");
-}
-
-static void put_word(const struct event *e, const char *name, const char *doc, const char *word)
-{
-	ws_put_comma(e->c->out);
-	ws_text_puts(e->c->out, "{");
-	ws_put_string(e->c->out, "name", name);
-	ws_put_string(e->c->out, "doc", doc);
-	ws_put_string(e->c->out, "type", ws_types[WS_T_STR].name);
-	ws_put_string(e->c->out, "text", word);
-	ws_text_puts(e->c->out, "}");
+	ws_put_string(e->c->out, "name", d->name);
+	ws_put_string(e->c->out, "doc", d->doc);
+	ws_put_string(e->c->out, "type", "WORD");
+	if (word)
+		ws_put_string(e->c->out, "text", word);
 }
 
 static void put_state(const struct event *e)
 {
-	static const char *const doing[WS_DOINGS] = {"not known", "on a core", "ready to run", "waits"};
-	const struct ws_state *st = &e->state;
-
 	ws_put_string(e->c->out, "table", "state");
 	ws_put_string(e->c->out, "sqlite", "");
 	ws_put_key(e->c->out, "columns");
 	ws_text_puts(e->c->out, "[");
-	put_word(e, "state", "what the thread did", doing[st->doing]);
-	if (st->wait != WS_WAIT_NONE)
-		put_word(e, "reason", "what it waited for", ws_wait_name((enum ws_wait)st->wait));
-	put_fact(e, "thread", "the thread", WS_T_THREAD, st->thread);
-	put_fact(e, "cpu", "core it ran on", WS_T_NU32, st->cpu);
-	put_fact(e, "after", "enum ws_sched_after: why it had left its core", WS_T_U8, st->after);
-	put_fact(e, "function", "call that it was in", WS_T_STR, st->function);
-	put_fact(e, "path", "file that the call was about", WS_T_STR, st->path);
-	put_fact(e, "object", "lock or the like, or descriptor, that the call was about", WS_T_U64, st->object);
-	put_fact(e, "holder", "the system's number of the thread that had the lock", WS_T_U32, st->holder);
-	put_fact(e, "waker", "thread that ended the wait", WS_T_NTHREAD, st->waker);
+	for (uint32_t k = 0; k < WS_STATE_COLUMNS; k++) {
+		ws_put_comma(e->c->out);
+		ws_text_puts(e->c->out, "{");
+		if (ws_state_is_word(k))
+			put_word(e, &ws_state_columns[k], ws_state_word(&e->state, k));
+		else
+			put_value(e->c->out, e->c, &ws_state_columns[k], ws_state_value(&e->state, k));
+		ws_text_puts(e->c->out, "}");
+	}
 	ws_text_puts(e->c->out, "]");
 }
 
@@ -800,7 +783,7 @@ static void link_state(struct event *e)
 
 	if (e->state.function && doing_at(l, e->state.thread, e->start + (e->end - e->start) / 2, &s) &&
 	    l->lane[s.lane]->kind != WS_LANE_STATE)
-		put_link(e, "call", &s);
+		put_link(e, "inside", &s);
 	if (holder && doing_at(l, holder, e->start, &s))
 		put_link(e, "holder", &s);
 	if (e->state.waker && doing_at(l, e->state.waker, e->end, &s))

@@ -347,6 +347,16 @@ static inline bool ws_state_runs(uint32_t ref)
 }
 uint8_t ws_state_class(uint32_t ref); /* enum ws_state_class */
 
+/* What a state is told by, as if it were a row: columns, and their values. A column is a word, or a value of its type. */
+enum { WS_STATE_COLUMNS = 10 };
+extern const struct ws_column_desc ws_state_columns[WS_STATE_COLUMNS];
+static inline bool ws_state_is_word(uint32_t column)
+{
+	return column < 2;
+}
+const char *ws_state_word(const struct ws_state *st, uint32_t column); /* NULL for none */
+uint64_t ws_state_value(const struct ws_state *st, uint32_t column);
+
 /* After the census: make the lanes of threads of which only calls are known. */
 void ws_state_lanes(struct ws_lanes *l);
 /* Raw events of those of the lanes that are such; `in` is by lane. */

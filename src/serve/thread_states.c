@@ -55,6 +55,38 @@ static uint8_t own_source(void)
 	return i;
 }
 
+/* ---- as columns ---- */
+
+const struct ws_column_desc ws_state_columns[WS_STATE_COLUMNS] = {
+    {.name = "state", .doc = "what the thread did", .type = WS_T_STR},
+    {.name = "reason", .doc = "what it waited for", .type = WS_T_STR},
+    {.name = "thread", .doc = "the thread", .type = WS_T_THREAD},
+    {.name = "cpu", .doc = "core it ran on", .type = WS_T_NU32},
+    {.name = "after", .doc = "enum ws_sched_after: why it had left its core", .type = WS_T_U8},
+    {.name = "function", .doc = "call that it was in", .type = WS_T_STR},
+    {.name = "path", .doc = "file that the call was about", .type = WS_T_STR},
+    {.name = "object", .doc = "lock or the like, or descriptor, that the call was about", .type = WS_T_U64},
+    {.name = "holder", .doc = "the system's number of the thread that had the lock", .type = WS_T_U32},
+    {.name = "waker", .doc = "thread that ended the wait", .type = WS_T_NTHREAD},
+};
+
+const char *ws_state_word(const struct ws_state *st, uint32_t column)
+{
+	static const char *const doing[WS_DOINGS] = {"not known", "on a core", "ready to run", "waits"};
+
+	if (!column)
+		return doing[st->doing];
+	return st->wait == WS_WAIT_NONE ? NULL : ws_wait_name((enum ws_wait)st->wait);
+}
+
+uint64_t ws_state_value(const struct ws_state *st, uint32_t column)
+{
+	const uint64_t v[WS_STATE_COLUMNS] = {0,	0,	    st->thread, st->cpu,  st->after, st->function,
+					      st->path, st->object, st->holder, st->waker};
+
+	return v[column];
+}
+
 /* ---- lanes ---- */
 
 static bool says_waits(uint8_t kind)

@@ -391,6 +391,7 @@ export class StaticSource implements Source {
       v = c.values ? c.values[i] : (c.same ?? null),
       out: Column = { name: c.name, doc: c.doc, type: c.type };
     if (v === null) return out;
+    if (c.type === "WORD") return { ...out, text: String(v) };
     if (c.type === "STR") return { ...out, text: w.texts.get(Number(v)) ?? "" };
     if (c.type === "THREAD" || c.type === "NTHREAD") return { ...out, text: w.threads.get(Number(v))?.[2], value: w.threads.get(Number(v))?.[0] };
     if (c.type === "PROCESS") return { ...out, text: w.processes.get(Number(v))?.[1], value: w.processes.get(Number(v))?.[0] };

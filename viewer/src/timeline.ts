@@ -447,7 +447,7 @@ export class Timeline {
     for (const l of s.detail.links) {
       const to = this.box(s.report, l);
       if (!to) continue;
-      if (l.role === "range" || l.role === "on_gpu") {
+      if (l.role === "range" || l.role === "on_gpu" || l.role === "inside") {
         this.outline(to, 1, [3, 3]);
         continue;
       }
@@ -691,7 +691,7 @@ export class Timeline {
       length = duration(hit.t1 - hit.t0);
     if (state === "runs" || state === "ready" || (own && (state === "gil" || state === "fault"))) return [head, t("state_for", hit.name === PREEMPTED ? t("preempted") : t(`state_${state}`), length)];
     if (own) return [head, t("state_for", t("blocked"), length)];
-    return [head, t(state === "polls" ? "polls_in" : "blocked_in", name, length), t(`state_${state}`)];
+    return [head, t(state === "polls" ? "polls_in" : "blocked_in", name.replace(/_v\d+$/, ""), length), t(`state_${state}`)];
   }
 
   counterColor(r: Row): string {
