@@ -452,10 +452,12 @@ withPage("rows: show only one, expand and collapse all below, drag to another pl
   const was = await order();
   await t.page.reload();
   await t.settled();
+  /* Rows of names come when their shares are known, and push others down; a label is made anew when its row changes. */
+  await until("rows of names", () => t.eval(() => window.warpsight.app.rows.visible.filter((r) => ["kernels", "memory", "stream"].includes(r.type) && r.open).every((r) => r.children.length > 0)));
   const label = async (type) => {
     await t.at(type, 0);
     await t.settled();
-    return t.page.locator(`.label[data-type=${type}]`).first().boundingBox();
+    return until(`the label of ${type}`, () => t.page.locator(`.label[data-type=${type}]`).first().boundingBox());
   };
   const [from, to] = [await label("kernels"), await label("projected")];
   await t.drag({ x: from.x + 150, y: from.y + 10 }, { x: to.x + 150, y: to.y + 10 });

@@ -110,7 +110,7 @@ export class App {
 
   /* ---- telling ---- */
 
-  /** What can be told: draw, view (what is in sight), layout (rows), select, range, theme, words, found, error, ready. */
+  /** What can be told: draw, view (what is in sight), layout (rows), select, range, statistics (are wanted), theme, words, found, error, ready. */
   on(what: string, f: () => void): void {
     (this.listeners[what] ??= []).push(f);
   }
@@ -130,7 +130,7 @@ export class App {
   error = "";
   fail(e: unknown): void {
     if ((e as Error).name === "AbortError") return;
-    this.error = e instanceof ServerError ? e.message : t("error");
+    this.error = e instanceof ServerError ? clean(e.message, 600) : t("error");
     this.emit("error");
   }
 
@@ -589,6 +589,13 @@ export class App {
     }
     this.cache.remark();
     this.emit("draw");
+  }
+
+  /** Select the stretch of an event, and show what it is made of. */
+  selectTime(report: number, spot: { start: number; end: number }): void {
+    const o = this.offsets[report];
+    this.setRange([spot.start + o, spot.end + o]);
+    this.emit("statistics");
   }
 
   setRange(range: [number, number] | null): void {

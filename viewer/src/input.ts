@@ -17,7 +17,6 @@ export class Input {
   private clicked: Promise<void> = Promise.resolve(); // until what was clicked is known
   private x = 0;
   private y = 0;
-  onStatistics: () => void = () => undefined;
   onEvents: (lanes: { report: number; lane: number }[], name: string) => void = () => undefined;
   onSearch: (text?: string) => void = () => undefined;
   onOnly: (row: Row) => void = () => undefined;
@@ -125,7 +124,7 @@ export class Input {
         this.timeline.snapped = null;
         if (dragging && drag) {
           this.app.setRange(drag);
-          this.onStatistics();
+          this.app.emit("statistics");
         } else this.clicked = this.click(x0, y0);
         this.timeline.redraw();
       },
@@ -229,7 +228,7 @@ export class Input {
           this.timeline.drag = null;
           if (drag && Math.abs(view.x(drag[0]) - view.x(drag[1])) > 3) {
             this.app.setRange(drag);
-            this.onStatistics();
+            this.app.emit("statistics");
           }
           this.timeline.redraw();
         },
@@ -323,7 +322,7 @@ export class Input {
           lane = { report, lane: spot.lane };
         this.app.select(report, spot);
         items.push([t("zoom_to"), () => this.zoomToEvent()]);
-        if (spot.end > spot.start) items.push([t("select_event"), () => this.selectTime(report, spot)]);
+        if (spot.end > spot.start) items.push([t("select_event"), () => this.app.selectTime(report, spot)]);
         items.push([t("show_in_events"), () => this.onEvents([lane], "")]);
         items.push([t("search_name"), () => this.onSearch(spot.name)]);
         items.push([t("events_of_name"), () => this.onEvents(this.lanesLike(hit.lane.type), spot.name)]);
@@ -377,13 +376,6 @@ export class Input {
     const o = this.app.offsets[s.report],
       d = Math.max(s.spot.end - s.spot.start, 50);
     this.app.view.set(s.spot.start + o - d * 0.15, s.spot.end + o + d * 0.15);
-  }
-
-  /** Select the stretch of an event: all panels are about it then. */
-  selectTime(report: number, spot: { start: number; end: number }): void {
-    const o = this.app.offsets[report];
-    this.app.setRange([spot.start + o, spot.end + o]);
-    this.onStatistics();
   }
 
   /** Ask for a moment ("1.25 s", "310ms", "2 min 3 s"; seconds without a unit), and put it in the middle. */

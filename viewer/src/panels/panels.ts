@@ -62,6 +62,7 @@ export class Panels {
       if (app.selected) this.show("details", false);
       else this.refresh(["details"]);
     });
+    app.on("statistics", () => this.show("statistics"));
     app.on("view", () => this.refresh(["statistics", "events", "functions"]));
     app.on("range", () => this.refresh(["statistics", "events", "functions"]));
     this.draw();
