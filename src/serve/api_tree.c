@@ -767,8 +767,9 @@ static void facts(struct ws_text *t, const struct ws_report *r)
 }
 
 #define VIEW "view"
-#define NOT_PROJECTED \
-	"The report has more CUDA API calls than are read at once: NVTX ranges are not shown on GPUs. 'warpsight stats -r nvtx_gpu_proj_sum' has them."
+#define NOT_PROJECTED                                                                                                       \
+	"The report has more CUDA API calls than are read at once: NVTX ranges are not shown on GPUs. 'warpsight stats -r " \
+	"nvtx_gpu_proj_sum' has them."
 
 static void put_diagnostic(struct ws_text *t, const struct ws_view_report *rep, uint64_t time, uint64_t severity,
 			   struct bytes source, struct bytes text)

@@ -518,6 +518,12 @@ withPage("events table: sorted, filtered, linked both ways", async (t) => {
   equal(s.name, "softmax_warp_forward", "its name");
   const [a, b] = await t.view();
   ok(s.start >= a && s.end <= b, "it is in sight");
+  await t.page.locator(".events tbody tr").nth(2).dblclick();
+  const third = await until("another event", async () => {
+    const now = await t.selected();
+    return now.start !== s.start && now;
+  });
+  await until("it to fill the window", async () => Math.abs((await t.view())[1] - (await t.view())[0] - 1.3 * (third.end - third.start)) < 10);
   ok((await t.page.locator(".events tr.on").count()) === 1, "its row is marked");
 });
 
@@ -568,6 +574,7 @@ withPage("a sample's stack with source lines", async (t) => {
 });
 
 withPage("diagnostics and session", async (t) => {
+  equal(await t.text("[data-tab=diagnostics]"), "Diagnostics (4)", "two warnings and two losses are not overlooked");
   await t.page.locator("[data-tab=diagnostics]").click();
   const d = await t.text(".diagnostics");
   ok(d.includes("CUDA_LAUNCH_BLOCKING is set") && d.includes("12 × nvtx: memory budget"), `diagnostics and losses: ${d}`);

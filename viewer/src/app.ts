@@ -591,6 +591,15 @@ export class App {
     this.emit("draw");
   }
 
+  /** Show the selected event as wide as fits. */
+  zoomToEvent(): void {
+    const s = this.selected;
+    if (!s) return;
+    const o = this.offsets[s.report],
+      d = Math.max(s.spot.end - s.spot.start, 50);
+    this.view.set(s.spot.start + o - d * 0.15, s.spot.end + o + d * 0.15);
+  }
+
   /** Select the stretch of an event, and show what it is made of. */
   selectTime(report: number, spot: { start: number; end: number }): void {
     const o = this.offsets[report];

@@ -15,6 +15,8 @@ export interface Panel {
   readonly root: HTMLElement;
   /** Is there anything to show? */
   there(): boolean;
+  /** How many things that should not be overlooked it has. */
+  urgent?(): number;
   /** It came into sight, or what it depends on changed while it is. */
   update(): void;
 }
@@ -68,6 +70,12 @@ export class Panels {
     this.draw();
   }
 
+  /** How much there is that should not be overlooked. */
+  private mark(p: Panel): string {
+    const n = p.urgent?.() ?? 0;
+    return n ? ` (${n})` : "";
+  }
+
   private refresh(which: Word[]): void {
     if (which.includes(this.current)) this.panel().update();
   }
@@ -83,8 +91,8 @@ export class Panels {
     this.tabs.replaceChildren(
       ...this.all
         .filter(([, p]) => p.there())
-        .map(([w]) =>
-          h("button", { role: "tab", "aria-selected": String(w === this.current), class: w === this.current ? "on" : "", "data-tab": w, onclick: () => this.show(w) }, t(w)),
+        .map(([w, p]) =>
+          h("button", { role: "tab", "aria-selected": String(w === this.current), class: w === this.current ? "on" : "", "data-tab": w, onclick: () => this.show(w) }, `${t(w)}${this.mark(p)}`),
         ),
     );
     this.body.replaceChildren(this.panel().root);
