@@ -673,7 +673,7 @@ for (const painter of ["webgl2", "canvas"])
   }, { search: `?painter=${painter}` });
 
 withPage("controls have accessible names", async (t) => {
-  for (const tab of ["details", "events", "statistics", "functions", "diagnostics", "session"]) {
+  for (const tab of ["details", "events", "statistics", "functions", "compare", "diagnostics", "session"]) {
     await t.page.locator(`[data-tab=${tab}]`).click();
     await sleep(250);
     const nameless = await t.eval(() =>
