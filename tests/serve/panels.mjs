@@ -114,6 +114,22 @@ test("compare: flame graphs of two windows as one, red and blue by change of sha
   await t.end();
 });
 
+withPage("compare: two steps of one report", async (t) => {
+  await t.page.click("[data-tab=compare]");
+  await until("that a report is as itself", async () => (await t.text(".compare")).includes("Both sides are the same"));
+  const totals = [];
+  for (const [side, name] of [[1, "step 2"], [2, "step 5"]]) {
+    const step = await t.eval(async (q) => window.warpsight.app.source.json("step", { r: 0, q, t: 0 }), name);
+    const sum = await t.eval(async ([a, b]) => (await window.warpsight.app.source.json("sum", { r: 0, t0: a, t1: b })).groups.filter((g) => g.kind === "kernels" && g.name === "sm90_gemm_f16").reduce((n, g) => n + g.count, 0), [step.start, step.end]);
+    totals.push(String(sum));
+    await t.eval((x) => window.warpsight.app.setRange([x.start, x.end]), step);
+    await t.page.click(`.compare .side:nth-child(${side}) button:nth-of-type(2)`);
+  }
+  const row = () => t.page.$$eval(".compare tbody tr", (all) => all.map((r) => [...r.cells].map((c) => c.textContent)).find((c) => c[8] === "sm90_gemm_f16") ?? []);
+  await until(`${totals}`, async () => (await row()).slice(0, 2).join() === totals.join());
+  ok(!(await t.text(".compare")).includes("Both sides are the same"), "they differ");
+});
+
 withPage("flame graph by keyboard and by search", async (t) => {
   await t.page.locator("[data-tab=functions]").click();
   await until("the flame graph", async () => (await t.page.locator(".cell").count()) >= 8);

@@ -672,9 +672,9 @@ static void fill_slices(struct ws_writer *w, size_t n)
 							     .track = track,
 							     .name = name,
 							     .flags = flags[i]});
-	ws_writer_add(w, WS_TABLE_slice,
-		      &(struct ws_row_slice){
-			  .start = ZERO + 5000, .end = WS_NO_TIME, .track = 1, .name = name, .flags = WS_SLICE_INSTANT});
+	ws_writer_add(
+	    w, WS_TABLE_slice,
+	    &(struct ws_row_slice){.start = ZERO + 5000, .end = WS_NO_TIME, .track = 1, .name = name, .flags = WS_SLICE_INSTANT});
 }
 
 static void instants(void **unused)
@@ -734,11 +734,10 @@ static void fill_processes(struct ws_writer *w, size_t n)
 /* First what works on a GPU, then what names its work, then the busy; those that hardly ran are in a row of their own. */
 static void processes_that_matter(void **unused)
 {
-	static const char *const order[] = {
-	    "\"id\":\"p8\",\"parent\":\"\"",	    "\"id\":\"p7\",\"parent\":\"\"",
-	    "\"id\":\"p4\",\"parent\":\"\"",	    "\"id\":\"p6\",\"parent\":\"\"",
-	    "\"id\":\"processes\",\"parent\":\"\"",	    "\"id\":\"p1\",\"parent\":\"processes\"",
-	    "\"id\":\"p2\",\"parent\":\"processes\"", "\"id\":\"p5\",\"parent\":\"processes\""};
+	static const char *const order[] = {"\"id\":\"p8\",\"parent\":\"\"",	      "\"id\":\"p7\",\"parent\":\"\"",
+					    "\"id\":\"p4\",\"parent\":\"\"",	      "\"id\":\"p6\",\"parent\":\"\"",
+					    "\"id\":\"processes\",\"parent\":\"\"",   "\"id\":\"p1\",\"parent\":\"processes\"",
+					    "\"id\":\"p2\",\"parent\":\"processes\"", "\"id\":\"p5\",\"parent\":\"processes\""};
 	struct ws_report *r = report(fill_processes, 0);
 	struct ws_view view;
 	struct ws_text t;

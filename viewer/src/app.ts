@@ -111,7 +111,7 @@ export class App {
 
   /* ---- telling ---- */
 
-  /** What can be told: draw, view (what is in sight), layout (rows), select, range, theme, words, found, error, ready. */
+  /** What can be told: draw, view (what is in sight), layout (rows), select, range, statistics (are wanted), theme, words, found, error, ready. */
   on(what: string, f: () => void): void {
     (this.listeners[what] ??= []).push(f);
   }
@@ -131,7 +131,7 @@ export class App {
   error = "";
   fail(e: unknown): void {
     if ((e as Error).name === "AbortError") return;
-    this.error = e instanceof ServerError ? e.message : t("error");
+    this.error = e instanceof ServerError ? clean(e.message, 600) : t("error");
     this.emit("error");
   }
 
@@ -590,6 +590,22 @@ export class App {
     }
     this.cache.remark();
     this.emit("draw");
+  }
+
+  /** Show the selected event as wide as fits. */
+  zoomToEvent(): void {
+    const s = this.selected;
+    if (!s) return;
+    const o = this.offsets[s.report],
+      d = Math.max(s.spot.end - s.spot.start, 50);
+    this.view.set(s.spot.start + o - d * 0.15, s.spot.end + o + d * 0.15);
+  }
+
+  /** Select the stretch of an event, and show what it is made of. */
+  selectTime(report: number, spot: { start: number; end: number }): void {
+    const o = this.offsets[report];
+    this.setRange([spot.start + o, spot.end + o]);
+    this.emit("statistics");
   }
 
   setRange(range: [number, number] | null): void {

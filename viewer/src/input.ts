@@ -17,7 +17,6 @@ export class Input {
   private clicked: Promise<void> = Promise.resolve(); // until what was clicked is known
   private x = 0;
   private y = 0;
-  onStatistics: () => void = () => undefined;
   onEvents: (lanes: { report: number; lane: number }[], name: string) => void = () => undefined;
   onSearch: (text?: string) => void = () => undefined;
   onOnly: (row: Row) => void = () => undefined;
@@ -30,7 +29,7 @@ export class Input {
     area.addEventListener("pointerdown", (e) => this.down(e));
     area.addEventListener("pointermove", (e) => this.move(e));
     area.addEventListener("pointerleave", () => this.leave());
-    area.addEventListener("dblclick", () => void this.clicked.then(() => this.zoomToEvent()));
+    area.addEventListener("dblclick", () => void this.clicked.then(() => this.app.zoomToEvent()));
     area.addEventListener("contextmenu", (e) => this.menu(e));
     timeline.root.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
     timeline.axis.addEventListener("pointerdown", (e) => this.axisDown(e));
@@ -125,7 +124,7 @@ export class Input {
         this.timeline.snapped = null;
         if (dragging && drag) {
           this.app.setRange(drag);
-          this.onStatistics();
+          this.app.emit("statistics");
         } else this.clicked = this.click(x0, y0);
         this.timeline.redraw();
       },
@@ -229,7 +228,7 @@ export class Input {
           this.timeline.drag = null;
           if (drag && Math.abs(view.x(drag[0]) - view.x(drag[1])) > 3) {
             this.app.setRange(drag);
-            this.onStatistics();
+            this.app.emit("statistics");
           }
           this.timeline.redraw();
         },
@@ -322,8 +321,8 @@ export class Input {
         const report = hit.row.report,
           lane = { report, lane: spot.lane };
         this.app.select(report, spot);
-        items.push([t("zoom_to"), () => this.zoomToEvent()]);
-        if (spot.end > spot.start) items.push([t("select_event"), () => this.selectTime(report, spot)]);
+        items.push([t("zoom_to"), () => this.app.zoomToEvent()]);
+        if (spot.end > spot.start) items.push([t("select_event"), () => this.app.selectTime(report, spot)]);
         items.push([t("show_in_events"), () => this.onEvents([lane], "")]);
         items.push([t("search_name"), () => this.onSearch(spot.name)]);
         items.push([t("events_of_name"), () => this.onEvents(this.lanesLike(hit.lane.type), spot.name)]);
@@ -371,21 +370,6 @@ export class Input {
     else if (y + Math.min(row.h, 40) > this.timeline.scroll + room) this.timeline.setScroll(y - room + 80);
   }
 
-  zoomToEvent(): void {
-    const s = this.app.selected;
-    if (!s) return;
-    const o = this.app.offsets[s.report],
-      d = Math.max(s.spot.end - s.spot.start, 50);
-    this.app.view.set(s.spot.start + o - d * 0.15, s.spot.end + o + d * 0.15);
-  }
-
-  /** Select the stretch of an event: all panels are about it then. */
-  selectTime(report: number, spot: { start: number; end: number }): void {
-    const o = this.app.offsets[report];
-    this.app.setRange([spot.start + o, spot.end + o]);
-    this.onStatistics();
-  }
-
   /** Ask for a moment ("1.25 s", "310ms", "2 min 3 s"; seconds without a unit), and put it in the middle. */
   private async goTo(): Promise<void> {
     const said = await askText(t("go_to"), tick(Math.round((this.app.view.t0 + this.app.view.t1) / 2), Math.max(1, this.app.view.scale)));
@@ -409,7 +393,7 @@ export class Input {
 
   zoomToRange(): void {
     if (this.app.range) this.app.view.set(...this.app.range);
-    else this.zoomToEvent();
+    else this.app.zoomToEvent();
   }
 
   /** The event before or after on the row, or the one around it, or the first inside it. */
@@ -487,7 +471,7 @@ export class Input {
       Home: () => this.app.view.fit(),
       m: () => void this.addMarker(),
       Z: () => this.zoomToRange(),
-      z: () => this.zoomToEvent(),
+      z: () => this.app.zoomToEvent(),
       g: () => void this.goTo(),
       ",": () => this.toMarker(true),
       ".": () => this.toMarker(false),

@@ -503,7 +503,8 @@ export class Timeline {
       c.fillStyle = theme.line;
       c.fillRect(x, 14, 1, AXIS - 14);
       c.fillStyle = theme.text;
-      c.fillText(tick(at, step, around), x + 4, 24);
+      const text = tick(at, step, around);
+      if (x > -4 && x + 4 + c.measureText(text).width <= this.width) c.fillText(text, x + 4, 24); // half a number is another number
       c.fillStyle = theme.line;
       for (let i = 1; i < 10; i++) c.fillRect(Math.round(view.x(at + (step * i) / 10)), AXIS - (i === 5 ? 9 : 6), 1, 9);
     }

@@ -53,6 +53,7 @@ export class Compare implements Panel {
   private kind = "";
   private sorting: Sorting<Key | "change"> = { key: "change", down: true };
   private turn = 0;
+  private chosen = false; // which reports, by the user
   private profile = -1; // which of KINDS is compared by call stack; -1: names are
   private stacks: FlameDiff;
 
@@ -61,7 +62,7 @@ export class Compare implements Panel {
   }
 
   there(): boolean {
-    return this.app.reports.length > 1;
+    return this.app.reports.length > 0 && !this.app.limit;
   }
 
   update(): void {
@@ -71,6 +72,7 @@ export class Compare implements Panel {
   private async load(): Promise<void> {
     const turn = ++this.turn,
       [a, b] = this.sides;
+    if (!this.chosen) this.sides[1].report = 1;
     for (const s of this.sides) if (s.report >= this.app.reports.length) s.report = 0;
     if (!this.profiles().includes(this.profile)) this.profile = -1;
     if (this.profile >= 0) {
@@ -104,6 +106,7 @@ export class Compare implements Panel {
     ) as HTMLSelectElement;
     choose.value = String(s.report);
     choose.addEventListener("change", () => {
+      this.chosen = true;
       s.report = Number(choose.value);
       s.window = null;
       this.update();
@@ -146,6 +149,12 @@ export class Compare implements Panel {
       });
   }
 
+  /** Nothing is compared with itself. */
+  private same(): boolean {
+    const [a, b] = this.sides;
+    return a.report === b.report && String(a.window) === String(b.window);
+  }
+
   private choice(on: boolean, word: string, choose: () => void): HTMLElement {
     return h("button", { class: on ? "on" : "", "aria-pressed": String(on), onclick: choose }, word);
   }
@@ -158,7 +167,7 @@ export class Compare implements Panel {
       profiles = this.profiles();
     fill(
       this.root,
-      h("p", { class: "actions" }, this.side(0), this.side(1)),
+      h("p", { class: "actions" }, this.side(0), this.side(1), this.same() ? h("span", { class: "warning" }, t("compare_same")) : null),
       h(
         "p",
         { class: "actions" },

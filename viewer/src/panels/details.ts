@@ -130,6 +130,7 @@ export class Details implements Panel {
       h("button", { onclick: copy(`${clean(d.name)}\n${rowid}`) }, t("copy_text")),
       d.sqlite && !this.app.limit ? h("button", { onclick: () => void copySql(this.app, [{ r: report, lane: d.lane, level: d.level, event: d.event }]) }, t("copy_sql")) : null,
       h("button", { onclick: () => copied(this.app.link()) }, t("copy_link")),
+      d.end > d.start && report !== undefined ? h("button", { onclick: () => this.app.selectTime(report, d) }, t("select_event")) : null,
     );
   }
 

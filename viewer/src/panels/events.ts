@@ -125,7 +125,7 @@ export class Events implements Panel {
           {
             tabindex: 0,
             class: on ? "on" : "",
-            onclick: () => this.go(e),
+            onclick: (c: MouseEvent) => (c.detail === 2 ? this.app.zoomToEvent() : this.go(e)), // rows are made anew by the first click: no dblclick
             onkeydown: (k: KeyboardEvent) => {
               if (k.key === "Enter") this.go(e);
               else if (k.key === "ArrowDown") ((k.currentTarget as HTMLElement).nextElementSibling as HTMLElement | null)?.focus();

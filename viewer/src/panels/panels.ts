@@ -15,6 +15,8 @@ export interface Panel {
   readonly root: HTMLElement;
   /** Is there anything to show? */
   there(): boolean;
+  /** How many things that should not be overlooked it has. */
+  urgent?(): number;
   /** It came into sight, or what it depends on changed while it is. */
   update(): void;
 }
@@ -62,9 +64,16 @@ export class Panels {
       if (app.selected) this.show("details", false);
       else this.refresh(["details"]);
     });
+    app.on("statistics", () => this.show("statistics"));
     app.on("view", () => this.refresh(["statistics", "events", "functions"]));
     app.on("range", () => this.refresh(["statistics", "events", "functions"]));
     this.draw();
+  }
+
+  /** How much there is that should not be overlooked. */
+  private mark(p: Panel): string {
+    const n = p.urgent?.() ?? 0;
+    return n ? ` (${n})` : "";
   }
 
   private refresh(which: Word[]): void {
@@ -82,8 +91,8 @@ export class Panels {
     this.tabs.replaceChildren(
       ...this.all
         .filter(([, p]) => p.there())
-        .map(([w]) =>
-          h("button", { role: "tab", "aria-selected": String(w === this.current), class: w === this.current ? "on" : "", "data-tab": w, onclick: () => this.show(w) }, t(w)),
+        .map(([w, p]) =>
+          h("button", { role: "tab", "aria-selected": String(w === this.current), class: w === this.current ? "on" : "", "data-tab": w, onclick: () => this.show(w) }, `${t(w)}${this.mark(p)}`),
         ),
     );
     this.body.replaceChildren(this.panel().root);
