@@ -632,23 +632,31 @@ bool ws_perf_refused(void)
 	return find_scope(&self) != 0;
 }
 
-/* ---- short threads ---- */
+/* ---- samples by CPU instead of by thread ---- */
 
-static void shift_to_spare(struct ws_perf *p)
+bool ws_perf_shift(struct ws_perf *p)
 {
 	size_t spare = event_of_role(&p->set, WS_PERF_SPARE);
 
-	p->shifted = true;
-	if (spare == p->set.events_n) {
-		if (p->by_thread || !p->set.wide)
-			say(p, WS_INFO,
-			    "Many threads live for less than 50 ms. They and those that start them are sampled by events of their "
-			    "own, which favour some of their code: read shares of theirs with care. A higher "
-			    "--sampling-frequency helps; so do rights to watch whole cores (see 'warpsight doctor').");
-		return;
+	if (spare == p->set.events_n || p->over)
+		return false;
+	if (!p->shifted) {
+		p->shifted = true;
+		ws_perf_close_event(&p->set, spare - 1);
+		ws_perf_switch(&p->set, WS_PERF_SPARE, p->from != 0);
 	}
-	ws_perf_close_event(&p->set, spare - 1);
-	ws_perf_switch(&p->set, WS_PERF_SPARE, true);
+	return true;
+}
+
+static void say_brief(struct ws_perf *p)
+{
+	p->shifted = true; /* as far as it goes */
+	if (p->by_thread || !p->set.wide)
+		say(p, WS_INFO,
+		    "Many threads live for less than 50 ms. They and those that start them are sampled by events of their own, "
+		    "which "
+		    "favour some of their code: read shares of theirs with care. A higher --sampling-frequency helps; so do rights "
+		    "to watch whole cores (see 'warpsight doctor').");
 }
 
 void ws_perf_lived(struct ws_perf *p, uint64_t start, uint64_t end)
@@ -659,8 +667,8 @@ void ws_perf_lived(struct ws_perf *p, uint64_t start, uint64_t end)
 		p->brief_since = end;
 		p->brief_n = 0;
 	}
-	if (++p->brief_n > BRIEF_MOST)
-		shift_to_spare(p);
+	if (++p->brief_n > BRIEF_MOST && !ws_perf_shift(p))
+		say_brief(p);
 }
 
 /* ---- rounds ---- */
@@ -693,6 +701,8 @@ void ws_perf_begin(struct ws_perf *p, uint64_t time)
 		return;
 	if (!p->combined)
 		ws_perf_switch(&p->set, WS_PERF_SAMPLE, true);
+	if (p->shifted)
+		ws_perf_switch(&p->set, WS_PERF_SPARE, true);
 	ws_perf_switch(&p->set, WS_PERF_WAKE, true);
 	ws_perf_switch(&p->set, WS_PERF_FTRACE, true);
 }

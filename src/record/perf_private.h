@@ -127,6 +127,7 @@ struct ws_perf_image { /* a program image in a process, or what a fork made of o
 	struct ws_sink *sink;     /* set with id */
 	uint64_t start;
 	uint64_t waiting_since;   /* time of its first record that waits; 0: none does */
+	uint64_t exec_time;       /* of the exec that began it; 0: not seen */
 	uint32_t threads;         /* living */
 	uint32_t parent_pid;
 	bool exec;                /* it has called exec, or ran before we looked */
@@ -199,6 +200,11 @@ struct ws_perf_thread *ws_perf_thread(struct ws_perf *p, uint32_t pid, uint32_t 
 void ws_perf_fork(struct ws_perf *p, const struct ws_perf_rec *r);
 void ws_perf_exec(struct ws_perf *p, const struct ws_perf_rec *r);
 void ws_perf_rename(struct ws_perf *p, const struct ws_perf_rec *r);
+/*
+ * Is a record of the thread's end at `time` none? The kernel writes one when a process gains rights by an exec (set-user-ID) and takes
+ * the inherited events from it.
+ */
+bool ws_perf_false_end(const struct ws_perf_thread *t, uint64_t time);
 /* The thread has ended and its rows are written. */
 void ws_perf_gone(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time);
 /* Find out the image's id, at the latest (`force`) by making a row for it. */
@@ -222,8 +228,10 @@ struct ws_py_stack;
 void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r,
 		   const struct ws_py_stack *python, struct ws_row_sample *row);
 
-/* ---- short threads (perf.c) ---- */
+/* ---- samples by CPU instead of by thread (perf.c) ---- */
 
+/* Have samples taken on CPUs from now on, whoever runs there; false where they cannot be. */
+bool ws_perf_shift(struct ws_perf *p);
 /* A thread of the tree that started at `start` has ended. */
 void ws_perf_lived(struct ws_perf *p, uint64_t start, uint64_t end);
 

@@ -528,13 +528,14 @@ static void explain_empty(struct session *s)
 {
 	char buf[5000], text[6000];
 	char *file = ws_launch_find(s->o->argv[0], s->env);
+	const struct passwd *user = s->o->run_as ? getpwnam(s->o->run_as) : NULL;
 	const char *why;
 
 	if (ws_drain_registered(s->drain) || (!s->o->nvtx && !s->o->osrt && !s->o->cuda) || !file) {
 		free(file);
 		return;
 	}
-	why = ws_image_problem(file, buf, sizeof(buf));
+	why = ws_image_problem(file, user ? user->pw_uid : geteuid(), buf, sizeof(buf));
 	snprintf(text, sizeof(text), "%s: %s.",
 		 ws_perf_active(s->perf) ? "Only what the kernel tells (samples, context switches) was recorded" : "Nothing was recorded",
 		 why ? why : "no process of the target loaded the hooks (a static, privileged or foreign program, or one that was not run at all)");

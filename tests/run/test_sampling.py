@@ -112,6 +112,26 @@ def an_ordinary_user_samples_too(t):
     check_spans(t, rows)
 
 
+@test("sampling", ("root",))
+def a_set_user_id_program_is_followed(t):
+    """Its exec makes the kernel take inherited events from it, and say that it has ended."""
+    if not shutil.which("setpriv"):
+        raise Skip("needs setpriv")
+    os.chmod(t.work, 0o777)
+    program = os.path.join(t.work, "setuid")
+    shutil.copy(t.program("busy"), program)
+    os.chmod(program, 0o4755)
+    as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    if subprocess.run(as_nobody + [program, "split", "1"]).returncode:
+        raise Skip("an ordinary user cannot run what is here")
+    rows = record(t, as_nobody + [program, "split", "800"])
+    if not rows.meta()["perf.scope"].startswith("every CPU"):
+        raise Skip("whole cores may not be watched here")
+    check_split(t, rows, process="setuid")
+    ran = sum(s["end"] - s["start"] for s in rows.spans() if s["end"] != NO_TIME and rows.process_of(s["thread"]) == "setuid")
+    t.ge(ran / 1e9, 0.7, "seconds that its spans last")
+
+
 @test("sampling")
 def callers_below_an_alternate_stack(t):
     """What a signal interrupted and who called that are below a handler on a stack of its own, where frame pointers are kept."""
@@ -327,7 +347,7 @@ def threads_behind_the_c_library(t):
 
 @test("sampling")
 def five_thousand_threads(t):
-    rows = record(t, busy(t, "together", 5000, 50), timeout=100)
+    rows = record(t, busy(t, "together", 5000, 50), "--sampling-frequency=200", timeout=100)
     t.eq((len(rows.threads), len(rows.processes)), (5001, 1), "threads and processes")
     t.eq(rows.lost(), 0, "events lost")
     check_spans(t, rows)
