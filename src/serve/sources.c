@@ -92,5 +92,6 @@ const struct ws_source ws_sources[] = {
      .end = ws_cuda_memory_in_use,
      .name = -1,
      ONE({.kind = WS_LANE_GPU_BYTES, .keys = 3, .key = {ws_cuda_memory_process, ws_cuda_memory_device, ws_cuda_memory_kind}})},
+    {.table = WS_TABLE_sched, .name = -1}, /* states of threads: from several tables together (thread_states.c) */
 };
 const size_t ws_source_count = WS_COUNT(ws_sources);
