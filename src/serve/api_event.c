@@ -21,6 +21,7 @@ struct event {
 	uint8_t source_number;
 	uint32_t row;
 	uint64_t start, end;
+	bool more_work; /* only the first and the last work of a range is among the links */
 	uint64_t v[WS_MAX_COLUMNS];
 	bool is_state; /* of a thread (thread_states.c), which is no row of a table */
 	struct ws_state state;
@@ -507,7 +508,8 @@ static void link_range_to_work(struct event *e, uint64_t thread)
 		uint32_t from, to, at;
 
 		ws_level_range(&n->level[k], (int64_t)e->start, (int64_t)e->end, &from, &to);
-		/* The first few and the last: what is between is shown by the statistics of the range. */
+		/* The first few and the last, which the page says. */
+		e->more_work |= to > from && to - from > 8;
 		for (at = from; at < to && wanted.n<8; at += to - from> 8 && at - from == 3 ? to - from - 7 : 1)
 			if (read_row(e->c->rep->r, WS_TABLE_cuda_api, n->level[k].ref[at], v) &&
 			    v[ws_cuda_api_correlation] != WS_NO_U32)
@@ -652,6 +654,30 @@ static void link_to_projected(struct event *e)
 
 	if (ws_find_event(e->c->l, ws_find_lane(e->c->l, WS_LANE_NVTX, key), e->source_number, e->row, e->start, &s))
 		put_link(e, "range", &s);
+}
+
+enum { PROJECTED_SEARCHED = 4096 };
+
+/* From a range to itself as GPUs saw it: there it begins no earlier, and seldom much later. */
+static void link_to_gpu(struct event *e)
+{
+	const struct ws_lanes *l = e->c->l;
+	const uint32_t *at = l->lane[e->spot.lane]->key;
+
+	for (uint32_t i = 0; i < l->n; i++) {
+		const struct ws_lane *n = l->lane[i];
+
+		if (n->kind != WS_LANE_PROJECTED || n->key[2] != at[0] || n->key[3] != at[1] || !ws_lane_ready(n))
+			continue;
+		for (uint32_t k = 0; k < n->levels; k++) {
+			const struct ws_level *v = &n->level[k];
+			uint32_t first = ws_level_seek(v, 0, v->n, e->start);
+
+			for (uint32_t j = first; j < v->n && j - first < PROJECTED_SEARCHED; j++)
+				if (v->ref[j] == e->row && (v->src[j] & WS_EVENT_SOURCE) == e->source_number)
+					put_link(e, "on_gpu", &(struct ws_spot){i, k, j});
+		}
+	}
 }
 
 /* ---- arrows of imported traces ---- */
@@ -801,6 +827,8 @@ static void put_links(struct event *e)
 	case WS_TABLE_nvtx:
 		if (e->c->l->lane[e->spot.lane]->kind == WS_LANE_PROJECTED)
 			link_to_projected(e);
+		else
+			link_to_gpu(e);
 		link_range_to_work(e, v[ws_nvtx_thread]);
 		break;
 	case WS_TABLE_osrt:
@@ -861,6 +889,8 @@ int ws_api_event(struct ws_call *c, struct ws_err *e)
 	ws_text_puts(c->out, "[");
 	put_links(&x);
 	link_flows(&x);
-	ws_text_puts(c->out, "]}");
+	ws_text_puts(c->out, "]");
+	ws_put_int(c->out, "more_work", x.more_work);
+	ws_text_puts(c->out, "}");
 	return 0;
 }

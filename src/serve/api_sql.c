@@ -56,6 +56,8 @@ static void put_end(struct query *q)
 	ws_text_puts(q->t, "CASE ");
 	if (s->table == WS_TABLE_nvtx)
 		ws_text_printf(q->t, "WHEN eventType = %d THEN start ", WS_NVTX_MARK);
+	if (s->table == WS_TABLE_slice)
+		ws_text_printf(q->t, "WHEN flags & %d THEN start ", WS_SLICE_INSTANT);
 	ws_text_printf(q->t, "WHEN \"end\" >= start THEN \"end\" ELSE max(start, %" PRId64 ") END", last);
 }
 

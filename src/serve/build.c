@@ -93,6 +93,13 @@ static uint32_t row_name(const struct ws_lane_pass *p, const struct ws_batch *b,
 	}
 }
 
+/* Marks of NVTX and instants of other tools' traces have no end either, but are not ranges that never ended. */
+static bool is_moment(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i)
+{
+	return p->s->end < 0 || (p->nvtx && b->col[ws_nvtx_type][i] == WS_NVTX_MARK) ||
+	       (p->s->table == WS_TABLE_slice && b->col[ws_slice_flags][i] & WS_SLICE_INSTANT);
+}
+
 void ws_lane_raw_of_row(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i, struct ws_raw *e)
 {
 	const struct ws_source *s = p->s;
@@ -106,7 +113,7 @@ void ws_lane_raw_of_row(const struct ws_lane_pass *p, const struct ws_batch *b, 
 	}
 	e->name = row_name(p, b, i);
 	e->end = s->end >= 0 ? b->col[s->end][i] : e->start;
-	if (s->end < 0 || (p->nvtx && b->col[ws_nvtx_type][i] == WS_NVTX_MARK)) {
+	if (is_moment(p, b, i)) {
 		e->end = e->start;
 		e->src |= WS_EVENT_MOMENT;
 	} else if (e->end == WS_NO_TIME || e->end < e->start) {
@@ -186,6 +193,8 @@ uint64_t ws_lane_event_columns(const struct ws_source *s)
 		columns |= UINT64_C(1) << s->name;
 	if (s->table == WS_TABLE_nvtx)
 		columns |= WS_COL(nvtx, color) | WS_COL(nvtx, flags);
+	if (s->table == WS_TABLE_slice)
+		columns |= WS_COL(slice, flags);
 	return columns;
 }
 
@@ -631,6 +640,20 @@ static void *build(void *arg)
 	return NULL;
 }
 
+/* The end of the recording, or of what is shown: tables whose rows may belong to no thread do not count for the former. */
+static uint64_t last_of(const struct ws_report *r)
+{
+	uint64_t last = ws_time_last(r);
+
+	for (size_t i = 0; i < ws_source_count; i++)
+		for (size_t k = 0; k < ws_report_blocks(r, ws_sources[i].table); k++) {
+			uint64_t max = ws_report_block(r, ws_sources[i].table, k).time_max;
+
+			last = max > last && max != UINT64_MAX ? max : last;
+		}
+	return last;
+}
+
 struct ws_lanes *ws_lanes_open(const struct ws_report *r, const struct ws_lanes_opts *opts)
 {
 	struct ws_lanes *l = ws_calloc(1, sizeof(*l));
@@ -638,7 +661,7 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *r, const struct ws_lanes_
 	l->r = r;
 	l->who = ws_who_open(r);
 	l->zero = ws_time_zero(r);
-	l->last = ws_time_last(r);
+	l->last = last_of(r);
 	l->opts = opts ? *opts : (struct ws_lanes_opts){.unasked = UNASKED, .room = ws_space_room(), .to = UINT64_MAX};
 	l->palette_n = 1;
 	l->names_domains = ws_calloc(ws_report_blocks(r, WS_TABLE_nvtx) + 1, 1);

@@ -376,7 +376,8 @@ static void hint(int port, const char *token)
 	       port, port, host, port, token);
 }
 
-static void announce(const struct ws_view_request *q, const struct server *s, int port)
+/* Fails when nobody learns the address. */
+static int announce(const struct ws_view_request *q, const struct server *s, int port, struct ws_err *e)
 {
 	char address[100];
 
@@ -386,9 +387,11 @@ static void announce(const struct ws_view_request *q, const struct server *s, in
 		hint(port, s->token);
 	if (isatty(STDOUT_FILENO))
 		printf("Ctrl+C ends it.\n");
-	fflush(stdout);
+	if (fflush(stdout) && !q->open)
+		return ws_fail_errno(e, "cannot tell the address of the page");
 	if (q->open)
 		open_browser(address);
+	return 0;
 }
 
 static void wait_for_signal(void)
@@ -438,10 +441,10 @@ int ws_view_serve(const struct ws_view_request *q, struct ws_err *e)
 	d = q->port ? listen_on(&s, q->port, &port, e) : listen_anywhere(&s, &port, e);
 	if (!d)
 		goto close;
-	announce(q, &s, port);
-	wait_for_signal();
+	rc = announce(q, &s, port, e);
+	if (!rc)
+		wait_for_signal();
 	ws_mhd.stop_daemon(d);
-	rc = 0;
 close:
 	ws_jobs_free(s.view.jobs);
 	ws_recorder_free(s.view.rec);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "../random.h"
 
 static struct ws_writer *w;
 static uint64_t now[2], gpu[2];
@@ -26,11 +27,9 @@ static uint32_t text(const char *s)
 
 static uint64_t random_number(void)
 {
-	static uint64_t state = 88172645463325252u;
+	static uint64_t state = RANDOM_SEED;
 
-	state ^= state << 13;
-	state ^= state >> 7;
-	return state ^= state << 17;
+	return random_next(&state);
 }
 
 enum { ZERO = 5000000, US = 1000 };
@@ -42,7 +41,7 @@ static void begin(void)
 	ADD(meta, .name = text("command"), .value = text("python train.py --batch 64"));
 	ADD(meta, .name = text("host.name"), .value = text("node-1"));
 	ADD(process, .id = 3, .pid = 300, .start = ZERO, .origin = WS_ORIGIN_TARGET, .name = text("<b>bold</b>"),
-	    .cmdline = text("\"><script>alert(1)</script>"));
+	    .cmdline = text("\"><script>alert(1)</script>\xe2\x80\xae"));
 	ADD(thread, .id = 5, .process = 3, .tid = 300, .start = ZERO);
 	for (uint32_t i = 0; i < 2; i++) {
 		ADD(process, .id = i + 1, .pid = 100 + i * 100, .start = ZERO, .origin = WS_ORIGIN_TARGET, .name = text("python3"),

@@ -111,7 +111,7 @@ export class App {
 
   /* ---- telling ---- */
 
-  /** What can be told: draw, view (what is in sight), layout (rows), select, range, theme, words, found, error, ready. */
+  /** What can be told: draw, view (what is in sight), layout (rows), select, range, statistics (are wanted), theme, words, found, error, ready. */
   on(what: string, f: () => void): void {
     (this.listeners[what] ??= []).push(f);
   }
@@ -131,7 +131,7 @@ export class App {
   error = "";
   fail(e: unknown): void {
     if ((e as Error).name === "AbortError") return;
-    this.error = e instanceof ServerError ? e.message : t("error");
+    this.error = e instanceof ServerError ? clean(e.message, 600) : t("error");
     this.emit("error");
   }
 
@@ -395,15 +395,17 @@ export class App {
       case "process":
         return `${r.rank !== undefined ? t("rank", r.rank) + " · " : ""}${label || t("process")} [${r.pid}]`;
       case "thread":
-        return `${label || (r.main ? t("main_thread") : t("thread"))} [${r.tid}]`;
+        return label.includes(String(r.tid)) ? label : `${label || (r.main ? t("main_thread") : t("thread"))} [${r.tid}]`; // other tools say it in the name
       case "threads":
         return t("more_threads", r.threads ?? r.children.length);
+      case "processes":
+        return t("more_processes", r.processes ?? r.children.length);
       case "streams":
         return t("more_streams", r.children.length);
       case "gpu":
         return `${t("gpu", r.device ?? 0)}${label ? " · " + label : ""}${r.parent ? "" : ` · ${clean(r.process ?? "", 40)} [${r.pid}]`}`;
       case "projected":
-        return `${t("projected", clean(r.process ?? "", 40) || (r.tid === this.rows.byKey.get(this.rows.byKey.get(r.parentKey)?.parentKey ?? "")?.pid ? t("main_thread") : String(r.tid)))}${label ? ` · ${label}` : ""}`;
+        return [t("projected"), label, clean(r.process ?? "", 40) || (r.tid === this.rows.byKey.get(this.rows.byKey.get(r.parentKey)?.parentKey ?? "")?.pid ? t("main_thread") : String(r.tid))].filter(Boolean).join(" · ");
       case "stream":
         return t(r.default ? "default_stream" : "stream", r.stream ?? 0);
       case "nvtx":
@@ -435,6 +437,13 @@ export class App {
 
   laneRow(report: number, lane: number): Row | undefined {
     return this.rows.byLane.get(`${report}/${lane}`);
+  }
+
+  /** The row of an event and what that is below: its thread, or its GPU. */
+  placeOf(report: number, lane: number): string {
+    const row = this.laneRow(report, lane),
+      above = row && this.rows.byKey.get(row.parentKey);
+    return [row, above].map((r) => (r ? (this.rows.names.get(r.key) ?? "") : "")).filter(Boolean).join(" · ");
   }
 
   select(report: number, spot: Spot | null, reveal = false): void {
@@ -581,6 +590,22 @@ export class App {
     }
     this.cache.remark();
     this.emit("draw");
+  }
+
+  /** Show the selected event as wide as fits. */
+  zoomToEvent(): void {
+    const s = this.selected;
+    if (!s) return;
+    const o = this.offsets[s.report],
+      d = Math.max(s.spot.end - s.spot.start, 50);
+    this.view.set(s.spot.start + o - d * 0.15, s.spot.end + o + d * 0.15);
+  }
+
+  /** Select the stretch of an event, and show what it is made of. */
+  selectTime(report: number, spot: { start: number; end: number }): void {
+    const o = this.offsets[report];
+    this.setRange([spot.start + o, spot.end + o]);
+    this.emit("statistics");
   }
 
   setRange(range: [number, number] | null): void {

@@ -399,7 +399,8 @@ export class PixelPainter implements Painter {
       low = Math.round((b.y + b.h) * k) - this.top,
       y1 = Math.min(this.lines, low, Math.round(bottom * k) - this.top);
     if (right <= left || y1 <= y0) return;
-    const x = b.x * k,
+    const begin = (b.clip ? b.clip[0] : 0) * k - 0.001,
+      x = b.x * k,
       scale = b.scale * k;
     let r = level.from,
       high = level.from + level.n;
@@ -422,7 +423,10 @@ export class PixelPainter implements Painter {
       let from = (a + 0.001) | 0, // for what is left of 0 the next line holds
         to = (z + 0.5) | 0;
       if (to <= from) to = from + 1;
-      if (from < left) from = left;
+      if (from < left) {
+        from = left;
+        if (to <= from && a >= begin) to = from + 1; // begins in this tile, whose first pixel may be rounded up beyond it
+      }
       if (to > right) to = right;
       if (to <= from) continue;
       const busy = u8[r * 24 + 21],

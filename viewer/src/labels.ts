@@ -6,7 +6,7 @@ import { AXIS } from "./timeline";
 import type { Row } from "./layout";
 import { isCounter, opensToNames } from "./layout";
 import { CHOICES, classColor, css } from "./colors";
-import { count, percent } from "./format";
+import { clean, count, percent } from "./format";
 import { h } from "./dom";
 import { t } from "./i18n";
 
@@ -120,7 +120,7 @@ export class Labels {
         "data-state": this.state(r),
         "data-type": r.type,
         style: { paddingLeft: `${6 + r.depth * 13}px` },
-        title: `${name}${r.count !== undefined ? ` – ${t("n_events", count(r.count))}` : ""}${r.hidden ? ` – ${t("deeper", count(r.hidden))}` : ""}${r.cmdline ? `\n${r.cmdline}` : ""}`,
+        title: `${name}${r.count !== undefined ? ` – ${t("n_events", count(r.count))}` : ""}${r.hidden ? ` – ${t("deeper", count(r.hidden))}` : ""}${r.cmdline ? `\n${clean(r.cmdline, 1000)}` : ""}`,
       },
       h("span", { class: `fold ${foldable ? (r.open ? "open" : "closed") : ""}`, "aria-hidden": "true" }),
       color ? h("span", { class: "swatch", style: { background: color } }) : null,

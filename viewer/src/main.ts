@@ -12,7 +12,7 @@ import { showHelp } from "./menu";
 import { Opener, showRecord } from "./add";
 import { Watch } from "./watch";
 import { add, fill, h, later } from "./dom";
-import { count, duration, percent } from "./format";
+import { clean, count, duration, percent } from "./format";
 import { t } from "./i18n";
 
 /** A bar between two parts: dragged, or by the arrow keys. `step` moves it by pixels. */
@@ -65,7 +65,9 @@ function boot(): void {
   const watch = new Watch(app),
     opener = new Opener(app, watch);
   const openButton = button("+", "open_file", () => opener.choose()),
-    recordButton = button("●", "record", () => void showRecord(app));
+    recordButton = button("●", "record", () => void showRecord(app)),
+    fitButton = button("⤢", "fit", () => app.view.fit()),
+    undoButton = button("↶", "undo", () => app.view.undo());
   openButton.hidden = recordButton.hidden = true;
   const empty = h("div", { class: "empty", hidden: true });
   const sayEmpty = (): void =>
@@ -105,8 +107,8 @@ function boot(): void {
       "header",
       null,
       title,
-      button("⤢", "fit", () => app.view.fit()),
-      button("↶", "undo", () => app.view.undo()),
+      fitButton,
+      undoButton,
       openButton,
       recordButton,
       search.root,
@@ -131,7 +133,7 @@ function boot(): void {
     openButton.hidden = !app.uploadMost;
     recordButton.hidden = !app.canRecord;
     empty.hidden = !none;
-    body.hidden = edge.hidden = bottom.hidden = search.root.hidden = none;
+    body.hidden = edge.hidden = bottom.hidden = search.root.hidden = fitButton.hidden = undoButton.hidden = wheel.hidden = none;
     if (none) sayEmpty();
   });
   app.on("words", sayEmpty);
@@ -147,7 +149,6 @@ function boot(): void {
     e.preventDefault();
     timeline.setScroll(timeline.scroll + e.deltaY * (e.deltaMode === 1 ? 16 : 1));
   };
-  input.onStatistics = () => panels.show("statistics");
   input.onOnly = (row) => {
     only(app, row);
     app.layoutRows();
@@ -156,8 +157,8 @@ function boot(): void {
   input.onEvents = (lanes, name) => panels.showEvents(lanes, name);
 
   app.on("ready", () => {
-    fill(title, app.reports.map((r) => r.name).join("  ·  "));
-    title.title = app.reports.map((r) => r.path).join("\n");
+    fill(title, app.reports.map((r) => clean(r.name, 60)).join("  ·  "));
+    title.title = app.reports.map((r) => clean(r.path)).join("\n");
     setLabels(app.stored.labels);
     setBottom(app.stored.bottom);
     timeline.redraw();
@@ -167,7 +168,8 @@ function boot(): void {
     fill(error, [app.error, app.notice].filter(Boolean).join("\n"), app.notice && h("button", { onclick: () => app.tell(""), "aria-label": t("close"), title: t("close") }, "✕"));
   });
   const say = (): void => {
-    const all = app.reports.reduce((n, r) => n + (r.tables.reduce((m, x) => m + x.rows, 0) || 0), 0);
+    /* An exported page holds but a part of its report. */
+    const all = carried ? carried.held : app.reports.reduce((n, r) => n + (r.tables.reduce((m, x) => m + x.rows, 0) || 0), 0);
     const mark = app.live ? `● ${t("live")} · ` : "";
     status.textContent = app.building ? mark + t("loading", percent(app.progress)) : `${mark}${t("n_events", count(all))}${app.complete ? "" : ` · ${t("loading", percent(app.progress))}`} · ${duration(app.view.t1 - app.view.t0)}`;
   };

@@ -45,6 +45,13 @@ interface Level {
   color: Uint8Array;
 }
 
+interface Tie {
+  role: string;
+  lane: number;
+  level: number;
+  event: number;
+}
+
 interface Lane {
   lane: number;
   kind: string;
@@ -109,6 +116,11 @@ export class StaticSource implements Source {
       }
       this.lanes.set(l.lane, lane);
     }
+  }
+
+  /** How many it holds, each counted once. */
+  get held(): number {
+    return [...this.lanes.values()].filter((l) => !AGAIN.includes(l.kind)).reduce((n, l) => n + l.levels.reduce((m, v) => m + v.n, 0), 0);
   }
 
   get window(): [number, number] {
@@ -340,7 +352,7 @@ export class StaticSource implements Source {
     const l = this.lanes.get(Number(p.lane)),
       v = l?.levels[Number(p.level)];
     if (!l || !v || l.counter || Number(p.event) >= v.n) throw new ServerError("there is no such event");
-    return { ...this.spot(l, Number(p.level), Number(p.event)), ...this.detail(v, Number(p.event)) };
+    return { ...this.spot(l, Number(p.level), Number(p.event)), ...this.detail(l, v, Number(p.event)) };
   }
 
   /* ---- columns, stacks and links, where they are carried ---- */
@@ -386,7 +398,7 @@ export class StaticSource implements Source {
     return { ...out, value: c.type === "F64" ? v : String(v) };
   }
 
-  private detail(v: Level, event: number): Omit<EventDetail, keyof Spot> {
+  private detail(l: Lane, v: Level, event: number): Omit<EventDetail, keyof Spot> {
     const none = { table: "", sqlite: "", columns: [], stack: [], links: [] };
     if (!this.data.details) return none;
     const w = this.dictionaries(),
@@ -401,8 +413,44 @@ export class StaticSource implements Source {
       sqlite: t.sqlite,
       columns: t.columns.map((c) => this.column(c, i)),
       stack: at ? this.data.details.stacks[at - 1].flatMap((f) => w.frames.get(f) ?? []) : [],
-      links: tied.map(({ role, lane, level, event: n }) => ({ role, ...this.spot(this.lanes.get(lane)!, level, n) })),
+      links: [...tied, ...this.ranges(l, v, event, tied)].map(({ role, lane, level, event: n }) => ({ role, ...this.spot(this.lanes.get(lane)!, level, n) })),
     };
+  }
+
+  /** Rows below the same thread. */
+  private beside(l: Lane, kinds: string[]): Lane[] {
+    this.parents ??= new Map(this.data.tree.rows.filter((r) => r.lane !== undefined).map((r) => [r.lane!, r.parent]));
+    return [...this.lanes.values()].filter((x) => kinds.includes(x.kind) && this.parents!.get(x.lane) === this.parents!.get(l.lane));
+  }
+  private parents?: Map<number, string>;
+
+  /** Ranges of a call's thread around its start, innermost first. */
+  private around(call: Lane, t: number): Tie[] {
+    return this.beside(call, ["nvtx", "op"]).flatMap((l) =>
+      l.levels
+        .map((v, level): Tie | null => {
+          const [from, to] = this.range(l, v, t, t + 1);
+          return from < to && !(v.src[from] & 0x80) ? { role: "range", lane: l.lane, level, event: from } : null;
+        })
+        .filter((x): x is Tie => x !== null)
+        .reverse(),
+    );
+  }
+
+  /** What a range is tied to: itself as the GPU saw it, or as the program did. */
+  private same(v: Level, event: number, kind: string, role: string): Tie[] {
+    return [...this.lanes.values()]
+      .filter((l) => l.kind === kind)
+      .flatMap((l) => l.levels.flatMap((x, level) => [...x.row.keys()].filter((i) => x.row[i] === v.row[event] && (x.src[i] & 0x3f) === (v.src[event] & 0x3f)).map((i) => ({ role, lane: l.lane, level, event: i }))));
+  }
+
+  private ranges(l: Lane, v: Level, event: number, tied: Tie[]): Tie[] {
+    if (l.kind === "cuda_api") return this.around(l, v.start[event]);
+    if (l.kind === "nvtx") return this.same(v, event, "projected", "on_gpu");
+    if (l.kind === "projected") return this.same(v, event, "nvtx", "range");
+    const call = tied.find((x) => x.role === "call"),
+      by = call && this.lanes.get(call.lane);
+    return call && by ? this.around(by, by.levels[call.level].start[call.event]) : [];
   }
 
   private calls?: Map<string, { role: string; lane: number; level: number; event: number; stack: number }[]>;

@@ -1,7 +1,7 @@
 /** The canvas of rows: rectangles by the painter, text and marks on a 2D canvas over it, the axis of time above. */
 
 import type { App, Hit } from "./app";
-import { CHOSEN, COUNTER, FADED, GROUP, MOMENT, names, NO_EVENT, OPEN, PAINTED, palettes, PREVIEW, TILE_PIXELS, tileStart, UNREAD, type Tile, type Wanted } from "./data";
+import { CHOSEN, COUNTER, FADED, GROUP, MOMENT, names, NO_EVENT, OPEN, PAINTED, palettes, PREVIEW, TILE_PIXELS, tileStart, UNREAD, type Spot, type Tile, type Wanted } from "./data";
 import { GLPainter, PixelPainter, type Batch, type Painter } from "./gl";
 import { CHOICES, classColor, CLASS_COUNTER, CLASS_OWN, CLASS_STATE, css, STATES, inkOn, type RGB } from "./colors";
 import { isCounter, type Row } from "./layout";
@@ -428,6 +428,21 @@ export class Timeline {
     this.c.strokeRect(x0 - 1, b[1] - 1, Math.max(3, x1 - x0 + 2), b[3] + 2);
   }
 
+  /** What of a box is on the canvas from left to right, or null when nothing is. */
+  private inSightOf([x, , w]: [number, number, number, number]): [number, number] | null {
+    return x + w < 0 || x > this.width ? null : [Math.max(-2, x), Math.min(this.width + 4, x + Math.max(2, w))];
+  }
+
+  private outline(b: [number, number, number, number], width: number, dash: number[]): void {
+    const x = this.inSightOf(b);
+    if (!x) return;
+    this.c.lineWidth = width;
+    this.c.strokeStyle = this.app.theme.accent;
+    this.c.setLineDash(dash);
+    this.c.strokeRect(x[0], b[1], x[1] - x[0], b[3]);
+    this.c.setLineDash([]);
+  }
+
   /** Arrows between the selected event and what it is tied to. */
   private drawLinks(): void {
     const s = this.app.selected;
@@ -436,33 +451,30 @@ export class Timeline {
     if (!from) return;
     for (const l of s.detail.links) {
       const to = this.box(s.report, l);
-      if (!to || l.role === "range" || l.role === "inside") {
-        if (to) {
-          this.c.lineWidth = 1;
-          this.c.strokeStyle = this.app.theme.accent;
-          this.c.setLineDash([3, 3]);
-          this.c.strokeRect(Math.max(-2, to[0]), to[1], Math.min(this.width + 4, to[2]), to[3]);
-          this.c.setLineDash([]);
-        }
+      if (!to) continue;
+      if (l.role === "range" || l.role === "on_gpu" || l.role === "inside") {
+        this.outline(to, 1, [3, 3]);
         continue;
       }
       const forward = l.start >= s.spot.start;
       const [a, b] = forward ? [from, to] : [to, from];
       this.arrow(l.role === "waited" ? a[0] + a[2] : a[0] + Math.min(a[2] / 2, 6), a[1] + (a[1] < b[1] ? a[3] : 0), b[0], b[1] + b[3] / 2);
-      this.c.lineWidth = 1.5;
-      this.c.strokeStyle = this.app.theme.accent;
-      this.c.strokeRect(Math.max(-2, to[0]), to[1], Math.min(this.width + 4, Math.max(2, to[2])), to[3]);
+      this.outline(to, 1.5, []);
     }
   }
 
+  /** From one event to another. Ends beyond the sides come from the sides; the curve runs along the rows of its ends but shortly. */
   private arrow(x0: number, y0: number, x1: number, y1: number): void {
     const c = this.c,
-      mid = (x0 + x1) / 2;
+      edge = (x: number): number => Math.max(-8, Math.min(this.width + 8, x));
+    if ((x0 < 0 && x1 < 0) || (x0 > this.width && x1 > this.width)) return;
+    [x0, x1] = [edge(x0), edge(x1)];
+    const bend = Math.max(12, Math.min(40, (x1 - x0) / 2));
     c.strokeStyle = c.fillStyle = this.app.theme.select;
     c.lineWidth = 1.5;
     c.beginPath();
     c.moveTo(x0, y0);
-    c.bezierCurveTo(mid, y0, Math.min(mid, x1 - 12), y1, x1 - 6, y1);
+    c.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1 - 6, y1);
     c.stroke();
     c.beginPath();
     c.moveTo(x1, y1);
@@ -496,7 +508,8 @@ export class Timeline {
       c.fillStyle = theme.line;
       c.fillRect(x, 14, 1, AXIS - 14);
       c.fillStyle = theme.text;
-      c.fillText(tick(at, step, around), x + 4, 24);
+      const text = tick(at, step, around);
+      if (x > -4 && x + 4 + c.measureText(text).width <= this.width) c.fillText(text, x + 4, 24); // half a number is another number
       c.fillStyle = theme.line;
       for (let i = 1; i < 10; i++) c.fillRect(Math.round(view.x(at + (step * i) / 10)), AXIS - (i === 5 ? 9 : 6), 1, 9);
     }
@@ -647,9 +660,10 @@ export class Timeline {
     return edges.length ? edges.sort((a, b) => Math.abs(view.x(a) - x) - Math.abs(view.x(b) - x))[0] : null;
   }
 
-  /** Words about what is under the pointer. */
-  tip(hit: Hit): string[] {
-    const name = clean(names[hit.row.report]?.get(hit.name) ?? "", 160);
+  /** Words about what is under the pointer. `exact`: of several the one that is nearest, or what tiles do not know the name of. */
+  tip(hit: Hit, exact?: Spot): string[] {
+    const known = clean(names[hit.row.report]?.get(hit.name) ?? "", 160),
+      name = hit.flags & GROUP ? known : known || clean(exact?.name ?? "", 160);
     const where = this.app.rowName(hit.lane);
     if (hit.flags & PREVIEW) return hit.count ? [where, t("n_events", hit.count)] : [where];
     if (hit.flags & COUNTER) {
@@ -666,6 +680,7 @@ export class Timeline {
     if (hit.flags & GROUP) {
       lines.push(t("tip_group", hit.count, percent(hit.fill)));
       if (name) lines.push(t("tip_longest", name));
+      if (exact) lines.push(`${clean(exact.name, 160)}: ${duration(exact.end - exact.start)}`);
     } else {
       if (name) lines.push(name);
       lines.push(hit.flags & MOMENT ? t("at_cursor", tick(hit.t0, 1)) : hit.flags & OPEN ? t("never_ended") : duration(hit.t1 - hit.t0));

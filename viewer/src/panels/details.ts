@@ -100,7 +100,6 @@ export class Details implements Panel {
       return;
     }
     const { spot, detail } = s;
-    const row = this.app.laneRow(s.report, spot.lane);
     fill(
       this.root,
       h("h3", null, h("bdi", null, clean(spot.name, 2000) || t("unnamed"))),
@@ -110,7 +109,7 @@ export class Details implements Panel {
         this.pair(t("duration"), spot.flags & 0x80 ? t("moment") : spot.flags & 0x40 ? t("never_ended") : `${duration(spot.end - spot.start)} (${count(spot.end - spot.start)} ns)`),
         this.pair(t("start"), moment(spot.start)),
         this.pair(t("end"), moment(spot.end)),
-        row ? this.pair(t("row"), this.app.rows.names.get(row.key) ?? "") : null,
+        this.pair(t("row"), this.app.placeOf(s.report, spot.lane)),
         detail ? facts(detail).map(([k, v]) => this.pair(t(k), v)) : null,
       ),
     );
@@ -129,16 +128,10 @@ export class Details implements Panel {
       "p",
       { class: "actions" },
       h("button", { onclick: copy(`${clean(d.name)}\n${rowid}`) }, t("copy_text")),
-      d.sqlite ? h("button", { onclick: () => void copySql(this.app, [{ r: report, lane: d.lane, level: d.level, event: d.event }]) }, t("copy_sql")) : null,
+      d.sqlite && !this.app.limit ? h("button", { onclick: () => void copySql(this.app, [{ r: report, lane: d.lane, level: d.level, event: d.event }]) }, t("copy_sql")) : null,
       h("button", { onclick: () => copied(this.app.link()) }, t("copy_link")),
+      d.end > d.start && report !== undefined ? h("button", { onclick: () => this.app.selectTime(report, d) }, t("select_event")) : null,
     );
-  }
-
-  /** The row of a linked event and what that is below: its thread, or its GPU. */
-  private place(report: number, lane: number): string {
-    const row = this.app.laneRow(report, lane),
-      above = row && this.app.rows.byKey.get(row.parentKey);
-    return [row, above].map((r) => (r ? (this.app.rows.names.get(r.key) ?? "") : "")).filter(Boolean).join(" · ");
   }
 
   private links(report: number, d: EventDetail): HTMLElement | null {
@@ -158,10 +151,11 @@ export class Details implements Panel {
             h("span", { class: "role" }, t(`link_${l.role}` as Word)),
             h("button", { class: "link", onclick: () => this.app.select(report, l, true) }, h("bdi", null, clean(l.name, 120))),
             h("span", { class: "quiet" }, `${duration(l.end - l.start)} · ${later >= 0 ? t("latency", duration(later)) : t("earlier", duration(-later))}`),
-            h("bdi", { class: "quiet" }, this.place(report, l.lane)),
+            h("bdi", { class: "quiet" }, this.app.placeOf(report, l.lane)),
           );
         }),
       ),
+      d.more_work ? h("p", { class: "quiet" }, t("first_and_last")) : null,
     );
   }
 

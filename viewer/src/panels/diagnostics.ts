@@ -17,6 +17,11 @@ export class Diagnostics implements Panel {
     return this.app.reports.length > 0;
   }
 
+  /** Warnings, errors, what was lost. */
+  urgent(): number {
+    return this.app.reports.reduce((n, r) => n + r.diagnostics.filter((d) => d.severity > 1).length + r.losses.length + r.damage.length, 0);
+  }
+
   update(): void {
     fill(
       this.root,

@@ -15,6 +15,8 @@ export interface Panel {
   readonly root: HTMLElement;
   /** Is there anything to show? */
   there(): boolean;
+  /** How many things that should not be overlooked it has. */
+  urgent?(): number;
   /** It came into sight, or what it depends on changed while it is. */
   update(): void;
 }
@@ -29,6 +31,7 @@ export class Panels {
   private tabs: HTMLElement;
   private body: HTMLElement;
   private current: Word = "details";
+  private chosen = false; // by the user, or by what the user selected
   readonly details: Details;
   readonly events: Events;
   readonly statistics: Statistics;
@@ -51,14 +54,26 @@ export class Panels {
     this.tabs.addEventListener("keydown", (e) => this.arrows(e));
     this.body = h("div", { class: "panel", role: "tabpanel" });
     this.root = h("div", { class: "panels" }, this.tabs, this.body);
-    for (const what of ["ready", "built", "words"]) app.on(what, () => this.draw());
+    for (const what of ["ready", "words"]) app.on(what, () => this.draw());
+    app.on("built", () => {
+      /* With nothing selected there is nothing else to say. Rows that no one asked for are not read for it. */
+      if (!this.chosen && !app.selected && !app.unread) this.current = "statistics";
+      this.draw();
+    });
     app.on("select", () => {
       if (app.selected) this.show("details", false);
       else this.refresh(["details"]);
     });
+    app.on("statistics", () => this.show("statistics"));
     app.on("view", () => this.refresh(["statistics", "events", "functions"]));
     app.on("range", () => this.refresh(["statistics", "events", "functions"]));
     this.draw();
+  }
+
+  /** How much there is that should not be overlooked. */
+  private mark(p: Panel): string {
+    const n = p.urgent?.() ?? 0;
+    return n ? ` (${n})` : "";
   }
 
   private refresh(which: Word[]): void {
@@ -76,8 +91,8 @@ export class Panels {
     this.tabs.replaceChildren(
       ...this.all
         .filter(([, p]) => p.there())
-        .map(([w]) =>
-          h("button", { role: "tab", "aria-selected": String(w === this.current), class: w === this.current ? "on" : "", "data-tab": w, onclick: () => this.show(w) }, t(w)),
+        .map(([w, p]) =>
+          h("button", { role: "tab", "aria-selected": String(w === this.current), class: w === this.current ? "on" : "", "data-tab": w, onclick: () => this.show(w) }, `${t(w)}${this.mark(p)}`),
         ),
     );
     this.body.replaceChildren(this.panel().root);
@@ -98,6 +113,7 @@ export class Panels {
 
   show(which: Word, always = true): void {
     const changed = this.current !== which;
+    this.chosen = true;
     /* Stepping from the table of events through the events must not hide the table. */
     if (!always && this.current !== "details" && this.current !== "statistics" && this.current !== "diagnostics" && this.current !== "session") {
       this.refresh([this.current]);
