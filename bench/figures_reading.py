@@ -21,6 +21,16 @@ def stats_of_eighteen_million(b):
 
 
 @figure
+def stats_of_a_million_names(b):
+    """A million lines of ten ranges each."""
+    path = b.path("million.wsrep")
+    if not os.path.exists(path):
+        b.command([b.program("stats_bench"), path, "million", "10000000"])
+    took = [b.command([b.warpsight, "stats", "-q", "-f", "csv", "-r", "nvtx_sum", path]).seconds for _ in range(b.runs)]
+    return [Row("stats -r nvtx_sum of 10 M ranges, a million names", "s", [], took, 1, digits=2)]
+
+
+@figure
 def sqlite_export(b):
     n = 2_000_000
     path = need(b, "jitter.wsrep", b.program("ranges_bench"), "jitter", str(n))
@@ -177,6 +187,9 @@ QUERIES = {
     "GROUP BY of 10 M ranges": ("ranges", "SELECT text, count(*), sum(end - start) FROM NVTX_EVENTS GROUP BY text"),
     "GROUP BY of 10 M ranges, six figures": ("ranges", "SELECT text, count(*), sum(end - start), avg(end - start), min(end - start), max(end - start), min(start) "
                                              "FROM NVTX_EVENTS GROUP BY text"),
+    "GROUP BY name of 10 M ranges, registered or not": ("ranges", "SELECT coalesce(e.text, s.value) AS name, count(*), sum(end - start) / 1e6 AS ms, "
+                                                        "avg((end - start) / 1e3) FROM NVTX_EVENTS e LEFT JOIN StringIds s ON s.id = e.textId "
+                                                        "WHERE eventType = 59 GROUP BY name ORDER BY ms DESC LIMIT 20"),
     "GROUP BY thread of 10 M ranges": ("ranges", "SELECT globalTid, count(*), sum(end - start) FROM NVTX_EVENTS GROUP BY globalTid"),
     "top ten of 4 M kernels": ("cuda", "SELECT s.value, sum(k.end - k.start) AS t FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = "
                                "k.demangledName GROUP BY s.value ORDER BY t DESC LIMIT 10"),

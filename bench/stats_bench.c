@@ -1,15 +1,17 @@
 /*
  * stats_bench.c - write a report of many NVTX ranges (or calls) straight through the writer, for timing what reads it.
  *
- *   stats_bench FILE [storm|names|jitter|threads|calls] [COUNT]
+ *   stats_bench FILE [storm|names|million|jitter|threads|calls] [COUNT]
  *
- * storm: one thread, two names, ranges of 10 to 40 ns, as a loop that only annotates; names: texts that never repeat; jitter: 64
- * names, ranges of 1 us to 20 ms; threads: the storm on 64 threads; calls: OSRT calls of 40 functions. The default is 18 M rows.
+ * storm: one thread, two names, ranges of 10 to 40 ns, as a loop that only annotates; names: texts that never repeat; million: a
+ * million of them; jitter: 64 names, ranges of 1 us to 20 ms; threads: the storm on 64 threads; calls: OSRT calls of 40 functions.
+ * The default is 18 M rows.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "store/store.h"
 
 static uint64_t state = 88172645463325252u;
@@ -29,8 +31,8 @@ struct kind {
 	bool calls;
 };
 
-static const struct kind kinds[] = {
-    {"storm", 2, 1, false}, {"names", 0, 1, false}, {"jitter", 64, 4, false}, {"threads", 2, 64, false}, {"calls", 40, 8, true}};
+static const struct kind kinds[] = {{"storm", 2, 1, false},   {"names", 0, 1, false},	 {"million", 1000000, 4, false},
+				    {"jitter", 64, 4, false}, {"threads", 2, 64, false}, {"calls", 40, 8, true}};
 
 static uint64_t duration(const struct kind *k)
 {
@@ -67,7 +69,7 @@ static uint32_t text(struct ws_writer *w, const struct kind *k, const uint32_t *
 static void fill(struct ws_writer *w, const struct kind *k, uint64_t count)
 {
 	uint64_t now[64], d;
-	uint32_t ids[64];
+	uint32_t *ids = ws_calloc(k->names + 1, sizeof(*ids));
 	struct ws_stage *nvtx = ws_writer_stage(w, WS_TABLE_nvtx), *osrt = ws_writer_stage(w, WS_TABLE_osrt);
 
 	for (unsigned i = 0; i < k->names; i++) {
@@ -97,6 +99,7 @@ static void fill(struct ws_writer *w, const struct kind *k, uint64_t count)
 		if (i % 65536 == 0)
 			ws_writer_commit(w);
 	}
+	free(ids);
 }
 
 int main(int argc, char **argv)
@@ -109,7 +112,7 @@ int main(int argc, char **argv)
 	while (argc > 2 && k < kinds + WS_COUNT(kinds) && strcmp(k->name, argv[2]))
 		k++;
 	if (argc < 2 || k == kinds + WS_COUNT(kinds)) {
-		fprintf(stderr, "usage: stats_bench FILE [storm|names|jitter|threads|calls] [COUNT]\n");
+		fprintf(stderr, "usage: stats_bench FILE [storm|names|million|jitter|threads|calls] [COUNT]\n");
 		return 2;
 	}
 	w = ws_writer_create(argv[1], &o, &e);

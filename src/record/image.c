@@ -41,13 +41,40 @@ static const char *elf_problem(int fd, const Elf64_Ehdr *e)
 	return "statically linked";
 }
 
-static const char *file_problem(int fd, char *interpreter, size_t size)
+uid_t ws_image_user(int pid)
+{
+	unsigned uid = geteuid();
+	char path[64], line[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Uid: %u", &uid) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return uid;
+}
+
+static const char *rights_problem(int fd, uid_t user)
+{
+	const char *problem = NULL;
+	struct stat st;
+
+	if (!fstat(fd, &st) && st.st_mode & (S_ISUID | S_ISGID))
+		problem = "a set-user-ID or set-group-ID program";
+	else if (fgetxattr(fd, "security.capability", NULL, 0) > 0)
+		problem = "a program with file capabilities";
+	return user ? problem : NULL;
+}
+
+static const char *file_problem(int fd, uid_t user, char *interpreter, size_t size)
 {
 	union {
 		Elf64_Ehdr elf;
 		char c[512];
 	} head;
-	struct stat st;
 	ssize_t n = pread(fd, &head, sizeof(head) - 1, 0);
 	char *s, *end;
 
@@ -57,11 +84,7 @@ static const char *file_problem(int fd, char *interpreter, size_t size)
 	if (!memcmp(head.c, ELFMAG, 4)) {
 		const char *problem = n < (ssize_t)sizeof(Elf64_Ehdr) ? NULL : elf_problem(fd, &head.elf);
 
-		if (!problem && !fstat(fd, &st) && st.st_mode & (S_ISUID | S_ISGID) && geteuid())
-			problem = "a set-user-ID or set-group-ID program";
-		if (!problem && fgetxattr(fd, "security.capability", NULL, 0) > 0 && geteuid())
-			problem = "a program with file capabilities";
-		return problem;
+		return problem ? problem : rights_problem(fd, user);
 	}
 	if (head.c[0] != '#' || head.c[1] != '!')
 		return NULL;
@@ -72,7 +95,7 @@ static const char *file_problem(int fd, char *interpreter, size_t size)
 	return NULL;
 }
 
-const char *ws_image_problem(const char *path, char *buf, size_t size)
+const char *ws_image_problem(const char *path, uid_t user, char *buf, size_t size)
 {
 	char name[4096], interpreter[512];
 	const char *problem = NULL;
@@ -83,7 +106,7 @@ const char *ws_image_problem(const char *path, char *buf, size_t size)
 
 		if (fd < 0)
 			return NULL;
-		problem = file_problem(fd, interpreter, sizeof(interpreter));
+		problem = file_problem(fd, user, interpreter, sizeof(interpreter));
 		close(fd);
 		if (!interpreter[0])
 			break;

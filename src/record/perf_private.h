@@ -29,6 +29,7 @@ struct ws_trace_format; /* perf_trace.c */
 enum ws_perf_role {
 	WS_PERF_TRACK,
 	WS_PERF_SAMPLE,
+	WS_PERF_SPARE, /* samples of whole CPUs, kept ready for when events that threads inherit will not do (perf.c) */
 	WS_PERF_WAKE,
 	WS_PERF_FTRACE,
 	WS_PERF_PYTHON /* written by Python's program in the kernel */
@@ -94,6 +95,8 @@ int ws_perf_open_set(struct ws_perf_set *s, pid_t pid);
 void ws_perf_close_set(struct ws_perf_set *s);
 /* Enable or disable all events of a role. */
 void ws_perf_switch(struct ws_perf_set *s, enum ws_perf_role role, bool on);
+/* Close one of the events on all CPUs; it must not be the first, which owns the buffers. What it has written is still read. */
+void ws_perf_close_event(struct ws_perf_set *s, size_t event);
 /* Call `fn` with each record that is older than `until`, in the order of time. Pointers are good during the call. Returns bytes taken. */
 uint64_t ws_perf_take(struct ws_perf_set *s, uint64_t until, void (*fn)(void *ctx, struct ws_perf_ring *ring, const void *rec, size_t size), void *ctx);
 /* The fullest buffer, in 1/256 of its size. */
@@ -124,6 +127,7 @@ struct ws_perf_image { /* a program image in a process, or what a fork made of o
 	struct ws_sink *sink;     /* set with id */
 	uint64_t start;
 	uint64_t waiting_since;   /* time of its first record that waits; 0: none does */
+	uint64_t exec_time;       /* of the exec that began it; 0: not seen */
 	uint32_t threads;         /* living */
 	uint32_t parent_pid;
 	bool exec;                /* it has called exec, or ran before we looked */
@@ -171,6 +175,9 @@ struct ws_perf {
 	int tracefs;             /* while events are chosen: the folder of tracepoints, or -1 and why there is none */
 	char *no_tracefs;
 	unsigned ftrace_left_out; /* events of --ftrace beyond what is opened */
+	bool shifted;            /* the spare events have taken over */
+	unsigned brief_n;        /* threads that ended soon after their start, since brief_since */
+	uint64_t brief_since;
 	uint64_t from, to;       /* the collection; to 0: goes on */
 	uint64_t now;            /* time of the record in hand */
 	struct ws_perf_ring *ring; /* that it came from; NULL: it waited */
@@ -193,6 +200,11 @@ struct ws_perf_thread *ws_perf_thread(struct ws_perf *p, uint32_t pid, uint32_t 
 void ws_perf_fork(struct ws_perf *p, const struct ws_perf_rec *r);
 void ws_perf_exec(struct ws_perf *p, const struct ws_perf_rec *r);
 void ws_perf_rename(struct ws_perf *p, const struct ws_perf_rec *r);
+/*
+ * Is a record of the thread's end at `time` none? The kernel writes one when a process gains rights by an exec (set-user-ID) and takes
+ * the inherited events from it.
+ */
+bool ws_perf_false_end(const struct ws_perf_thread *t, uint64_t time);
 /* The thread has ended and its rows are written. */
 void ws_perf_gone(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time);
 /* Find out the image's id, at the latest (`force`) by making a row for it. */
@@ -215,6 +227,13 @@ void ws_perf_mapped(struct ws_perf *p, const struct ws_perf_rec *r);
 struct ws_py_stack;
 void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r,
 		   const struct ws_py_stack *python, struct ws_row_sample *row);
+
+/* ---- samples by CPU instead of by thread (perf.c) ---- */
+
+/* Have samples taken on CPUs from now on, whoever runs there; false where they cannot be. */
+bool ws_perf_shift(struct ws_perf *p);
+/* A thread of the tree that started at `start` has ended. */
+void ws_perf_lived(struct ws_perf *p, uint64_t start, uint64_t end);
 
 /* ---- records to rows (perf_rows.c) ---- */
 

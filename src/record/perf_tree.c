@@ -21,6 +21,7 @@
 #include "record/perf_private.h"
 
 #define WAIT_NS 100000000u
+#define EXEC_NS 20000000u     /* an exec takes less */
 #define WAIT_BYTES (1u << 20) /* of records of one image */
 
 static struct ws_perf_thread *thread_of(const struct ws_perf *p, uint32_t tid)
@@ -301,6 +302,7 @@ void ws_perf_exec(struct ws_perf *p, const struct ws_perf_rec *r)
 	if (im->id)
 		im = next_image(p, im, r->time);
 	im->exec = true;
+	im->exec_time = r->time;
 	free(im->exe);
 	im->exe = NULL;
 	free(im->args);
@@ -315,6 +317,22 @@ void ws_perf_exec(struct ws_perf *p, const struct ws_perf_rec *r)
 		t->on = r->time;
 		t->cpu = r->cpu;
 	}
+}
+
+bool ws_perf_false_end(const struct ws_perf_thread *t, uint64_t time)
+{
+	const struct ws_perf_image *im = t->image;
+	size_t n;
+	char *stat, *state;
+	bool runs;
+
+	if (t->tid != im->pid || !im->exec_time || time - im->exec_time > EXEC_NS)
+		return false;
+	stat = read_proc(im->pid, "stat", &n);
+	state = strrchr(stat, ')');
+	runs = state && state[1] == ' ' && !strchr("ZXx", state[2]);
+	free(stat);
+	return runs;
 }
 
 static void write_name(const struct ws_perf_thread *t, uint64_t time)
@@ -493,7 +511,7 @@ static bool without_hooks(struct ws_perf *p, struct ws_perf_image *im)
 
 	if (!im->asked && im->exec && im->exe) {
 		im->asked = true;
-		im->no_hooks = ws_image_problem(im->exe, why, sizeof(why)) != NULL;
+		im->no_hooks = ws_image_problem(im->exe, ws_image_user((int)im->pid), why, sizeof(why)) != NULL;
 	}
 	return im->no_hooks && (!parent || parent->id);
 }

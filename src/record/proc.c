@@ -614,7 +614,7 @@ void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint
 	ws_grow(d->started, d->started_cap, d->started_n + 1);
 	d->started[d->started_n++] =
 		(struct ws_started){.pid = pid, .time = time, .path = path ? ws_strndup(path, len) : NULL, .sink = by->sink, .by = by->id,
-				    .pid_ns = by->pid_ns};
+				    .pid_ns = by->pid_ns, .user = ws_image_user(by->host_pid)};
 }
 
 uint32_t ws_drain_alive(const struct ws_drain *d)
@@ -632,7 +632,7 @@ uint32_t ws_drain_alive(const struct ws_drain *d)
 static void say_unseen(const struct ws_drain *d, const struct ws_started *s, uint64_t now)
 {
 	char why[5000], text[6000];
-	const char *problem = ws_image_problem(s->path, why, sizeof(why));
+	const char *problem = ws_image_problem(s->path, s->user, why, sizeof(why));
 
 	if (!problem && (s->time + PATIENCE_NS >= now || access(s->path, X_OK)))
 		return;

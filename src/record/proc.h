@@ -11,6 +11,7 @@ struct ws_started { /* a process that someone said it started, until it register
 	struct ws_sink *sink; /* of the one that started it, its id there and its pid namespace */
 	uint32_t by;
 	uint64_t pid_ns;
+	uid_t user;
 	bool said;  /* that nothing was recorded in it */
 };
 
@@ -137,7 +138,9 @@ void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint
 void ws_drain_forget_started(struct ws_drain *d, int pid);
 /* Say why images that were started never registered; those still young are kept unless `all`. */
 void ws_drain_check_started(struct ws_drain *d, bool all);
-/* One sentence on why the file at `path` cannot be recorded, or NULL when it looks recordable. In image.c. */
-const char *ws_image_problem(const char *path, char *buf, size_t size);
+/* One sentence on why the file at `path` cannot be recorded when `user` runs it, or NULL when it looks recordable. In image.c. */
+const char *ws_image_problem(const char *path, uid_t user, char *buf, size_t size);
+/* The user whose process it is, whatever the program that it executes makes of that; our own where the process is gone. */
+uid_t ws_image_user(int pid);
 
 #endif

@@ -76,7 +76,8 @@ static void lane_facts(const struct tree *t, uint32_t i)
 	if (n->kind == WS_LANE_OP && n->key[1])
 		ws_put_int(t->c->out, "python", 1);
 	ws_put_int(t->c->out, "lane", i);
-	ws_put_int(t->c->out, "count", (int64_t)n->count);
+	ws_put_int(t->c->out, "count",
+		   (int64_t)(n->kind == WS_LANE_STATE && ws_lane_ready(n) && n->levels ? n->level[0].n : n->count));
 	ws_put_int(t->c->out, "ready", ws_lane_ready(n));
 	if (!ws_lane_ready(n))
 		return;

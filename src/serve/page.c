@@ -29,6 +29,7 @@ struct page {
 	struct ws_text lanes;  /* JSON */
 	struct ws_map names;
 	struct ws_page_rows rows[WS_PAGE_SOURCES];
+	struct ws_page_states states;
 	uint64_t n;
 };
 
@@ -78,7 +79,19 @@ static void pad(struct ws_text *t, size_t from)
 	ws_text_add(t, "\0\0\0\0\0\0\0", (8 - (t->len - from) % 8) % 8);
 }
 
-static void add_columns(struct page *p, const struct ws_level *v, uint32_t from, uint32_t to)
+/* Its number among the states. */
+static uint32_t add_state(struct page *p, const struct ws_lane *lane, const struct ws_level *v, uint32_t i)
+{
+	struct ws_page_states *s = &p->states;
+
+	ws_grow(s->v, s->cap, s->n + 1);
+	s->source = v->src[i] & WS_EVENT_SOURCE;
+	s->v[s->n] =
+	    (struct ws_page_state){.thread = lane->key[0], .ref = v->ref[i], .start = v->start[i], .end = ws_level_end(v, i)};
+	return (uint32_t)s->n++;
+}
+
+static void add_columns(struct page *p, const struct ws_lane *lane, const struct ws_level *v, uint32_t from, uint32_t to)
 {
 	struct ws_text *t = &p->events;
 	size_t begin;
@@ -97,7 +110,11 @@ static void add_columns(struct page *p, const struct ws_level *v, uint32_t from,
 	for (uint32_t i = from; i < to; i++) {
 		struct ws_page_rows *r = &p->rows[v->src[i] & WS_EVENT_SOURCE];
 
-		ws_text_add(t, &v->ref[i], 4);
+		uint32_t number = lane->kind == WS_LANE_STATE ? add_state(p, lane, v, i) : v->ref[i];
+
+		ws_text_add(t, &number, 4);
+		if (lane->kind == WS_LANE_STATE)
+			continue;
 		ws_grow(r->row, r->cap, r->n + 1);
 		r->row[r->n++] = v->ref[i];
 	}
@@ -131,7 +148,7 @@ static int add_lane(struct page *p, uint32_t number, struct ws_err *e)
 				       MOST_EVENTS);
 		ws_put_comma(&p->lanes);
 		ws_text_printf(&p->lanes, "%" PRIu32, to - from);
-		add_columns(p, &lane->level[k], from, to);
+		add_columns(p, lane, &lane->level[k], from, to);
 	}
 	ws_text_puts(&p->lanes, "]}");
 	return 0;
@@ -199,10 +216,10 @@ static void add_answer(struct page *p, struct ws_text *t, const char *path)
 
 static void put_details(struct page *p, struct ws_text *t)
 {
-	size_t n = ws_page_rows_unify(p->rows);
+	size_t n = ws_page_rows_unify(p->rows) + p->states.n;
 
 	if (n <= MOST_DETAILED) {
-		ws_page_put_details(t, p->l, p->rows);
+		ws_page_put_details(t, p->l, p->rows, &p->states);
 		return;
 	}
 	ws_say("the page's %zu events have names and times only: up to %d carry their columns and stacks; choose a shorter time by "
@@ -299,5 +316,6 @@ int ws_xformat_write_html(struct ws_export *x, FILE *f, struct ws_err *e)
 	ws_map_free(&p.names);
 	for (int i = 0; i < WS_PAGE_SOURCES; i++)
 		free(p.rows[i].row);
+	free(p.states.v);
 	return rc;
 }

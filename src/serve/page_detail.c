@@ -300,6 +300,123 @@ static void put_texts(struct details *d)
 	ws_text_puts(d->t, "]");
 }
 
+/* ---- states of threads ---- */
+
+static int by_thread_and_time(const void *a, const void *b)
+{
+	const struct ws_page_state *x = *(struct ws_page_state *const *)a, *y = *(struct ws_page_state *const *)b;
+
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+struct sorted_states {
+	struct ws_page_state **v;
+	size_t n;
+};
+
+static void take_state(void *ctx, uint32_t worker, const struct ws_state *st)
+{
+	const struct sorted_states *s = ctx;
+	struct ws_page_state wanted = {.thread = st->thread, .start = st->start}, *key = &wanted,
+			     **is = bsearch(&key, s->v, s->n, sizeof(key), by_thread_and_time);
+
+	(void)worker;
+	if (is && (*is)->end == st->end && (*is)->ref == ws_state_ref(st->doing, st->wait, st->after))
+		(*is)->st = *st;
+}
+
+/* Once more what the states are, with all that is known of them. */
+static void read_states(const struct ws_lanes *l, struct ws_page_states *s)
+{
+	struct ws_states_part part = {.from = UINT64_MAX, .n = (size_t)ws_who_threads(l->who) + 1, .holders = true};
+	uint8_t *threads = ws_calloc(part.n, 1);
+	struct sorted_states sorted = {.v = ws_calloc(s->n, sizeof(*sorted.v)), .n = s->n};
+	struct ws_states *all;
+
+	for (size_t i = 0; i < s->n; i++) {
+		struct ws_page_state *x = &s->v[i];
+
+		x->st = (struct ws_state){.thread = x->thread,
+					  .cpu = WS_NO_U32,
+					  .doing = (uint8_t)ws_state_doing(x->ref),
+					  .wait = (uint8_t)ws_state_wait(x->ref),
+					  .after = (uint8_t)(x->ref >> 8)};
+		sorted.v[i] = x;
+		threads[x->thread] = 1;
+		part.from = x->start < part.from ? x->start : part.from;
+		part.to = x->end > part.to ? x->end : part.to;
+	}
+	part.threads = threads;
+	part.from -= part.from != 0;
+	part.to++;
+	qsort(sorted.v, sorted.n, sizeof(*sorted.v), by_thread_and_time);
+	all = ws_states_open_part(l->r, l->who, &part, NULL);
+	ws_states_run(all, part.from, part.to, take_state, &sorted);
+	ws_states_close(all);
+	free(sorted.v);
+	free(threads);
+}
+
+static void put_words(struct details *d, const struct ws_page_states *s, uint32_t column)
+{
+	ws_put_comma(d->t);
+	ws_text_puts(d->t, "{");
+	ws_put_string(d->t, "name", ws_state_columns[column].name);
+	ws_put_string(d->t, "doc", ws_state_columns[column].doc);
+	ws_put_string(d->t, "type", "WORD");
+	ws_put_key(d->t, "values");
+	ws_text_puts(d->t, "[");
+	for (size_t i = 0; i < s->n; i++) {
+		const char *word = ws_state_word(&s->v[i].st, column);
+
+		ws_put_comma(d->t);
+		if (word)
+			ws_text_json(d->t, word, strlen(word));
+		else
+			ws_text_puts(d->t, "null");
+	}
+	ws_text_puts(d->t, "]}");
+}
+
+static void put_states(struct details *d, const struct ws_page_states *s)
+{
+	uint64_t *values = ws_calloc(s->n, sizeof(*values));
+
+	ws_put_comma(d->t);
+	ws_text_puts(d->t, "{");
+	ws_put_int(d->t, "source", s->source);
+	ws_put_string(d->t, "table", "state");
+	ws_put_string(d->t, "sqlite", "");
+	ws_put_key(d->t, "row");
+	ws_text_puts(d->t, "[");
+	for (size_t i = 0; i < s->n; i++) {
+		ws_put_comma(d->t);
+		ws_text_printf(d->t, "%zu", i);
+	}
+	ws_text_puts(d->t, "]");
+	ws_put_key(d->t, "stack");
+	ws_text_puts(d->t, "[");
+	for (size_t i = 0; i < s->n; i++) {
+		ws_put_comma(d->t);
+		ws_text_printf(d->t, "%" PRIu64, stack_number(d, 0, s->v[i].st.callchain));
+	}
+	ws_text_puts(d->t, "]");
+	ws_put_key(d->t, "columns");
+	ws_text_puts(d->t, "[");
+	for (uint32_t k = 0; k < WS_STATE_COLUMNS; k++) {
+		for (size_t i = 0; i < s->n; i++)
+			values[i] = ws_state_value(&s->v[i].st, k);
+		if (ws_state_is_word(k))
+			put_words(d, s, k);
+		else
+			put_column(d, &ws_state_columns[k], values, s->n);
+	}
+	ws_text_puts(d->t, "]}");
+	free(values);
+}
+
 /* ---- all of it ---- */
 
 static void put_source(struct details *d, uint32_t source, const struct ws_page_rows *v)
@@ -328,7 +445,8 @@ static void put_source(struct details *d, uint32_t source, const struct ws_page_
 	free(values);
 }
 
-void ws_page_put_details(struct ws_text *t, const struct ws_lanes *l, const struct ws_page_rows v[WS_PAGE_SOURCES])
+void ws_page_put_details(struct ws_text *t, const struct ws_lanes *l, const struct ws_page_rows v[WS_PAGE_SOURCES],
+			 struct ws_page_states *states)
 {
 	struct details d = {.l = l, .t = t};
 
@@ -339,6 +457,10 @@ void ws_page_put_details(struct ws_text *t, const struct ws_lanes *l, const stru
 	for (uint32_t s = 0; s < ws_source_count; s++)
 		if (v[s].n)
 			put_source(&d, s, &v[s]);
+	if (states->n) {
+		read_states(l, states);
+		put_states(&d, states);
+	}
 	ws_text_puts(t, "]");
 	put_stacks(&d);
 	put_texts(&d);

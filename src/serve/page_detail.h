@@ -13,9 +13,21 @@ struct ws_page_rows {
 	size_t n, cap;
 };
 
+/* States of threads, which are no rows: events refer to them by number. */
+struct ws_page_states {
+	struct ws_page_state {
+		uint32_t thread, ref;
+		uint64_t start, end;
+		struct ws_state st;
+	} * v;
+	size_t n, cap;
+	uint8_t source;
+};
+
 /* Sorts the rows and leaves out those that are there twice (a kernel is on two lanes); how many are left in all. */
 size_t ws_page_rows_unify(struct ws_page_rows v[WS_PAGE_SOURCES]);
 /* "details": what docs say in viewer/src/static.ts. */
-void ws_page_put_details(struct ws_text *t, const struct ws_lanes *l, const struct ws_page_rows v[WS_PAGE_SOURCES]);
+void ws_page_put_details(struct ws_text *t, const struct ws_lanes *l, const struct ws_page_rows v[WS_PAGE_SOURCES],
+			 struct ws_page_states *states);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sql/table.h"
+#include "sql/fold.h"
 
 enum { MOST_TEXT = 256 << 20, MOST_REPORTS = 9 /* SQLite attaches ten */ };
 
@@ -27,7 +27,11 @@ static bool tells(const char *pragma)
 
 static int authorize(void *ctx, int action, const char *a, const char *b, const char *schema, const char *trigger)
 {
-	(void)ctx, (void)b, (void)schema, (void)trigger;
+	const struct ws_sql *s = ctx;
+
+	(void)schema, (void)trigger;
+	if (s->declaring)
+		return SQLITE_OK;
 	switch (action) {
 	case SQLITE_SELECT:
 	case SQLITE_READ:
@@ -286,10 +290,28 @@ int ws_sql_has_parameter(struct ws_sql *s, const char *sql, const char *name, st
 	return found;
 }
 
-static int statement(struct ws_sql *s, sqlite3_stmt *st, const struct ws_sql_sink *sink, struct ws_err *e)
+/* The statement `st` as one that reads folds, or NULL when there is nothing to fold in it. */
+static sqlite3_stmt *fold(struct ws_sql *s, sqlite3_stmt *st, const char *sql, const char *end, struct ws_sql_folds *folds)
+{
+	char *folded = s->plain ? NULL : ws_sql_fold_statement(s, sql, end, folds);
+	sqlite3_stmt *made = NULL;
+
+	if (folded && (sqlite3_prepare_v2(s->db, folded, -1, &made, NULL) != SQLITE_OK ||
+		       sqlite3_column_count(made) != sqlite3_column_count(st))) {
+		sqlite3_finalize(made);
+		made = NULL;
+	}
+	free(folded);
+	return made;
+}
+
+static int statement(struct ws_sql *s, sqlite3_stmt *st, const char *sql, const char *end, const struct ws_sql_sink *sink,
+		     struct ws_err *e)
 {
 	int columns = sqlite3_column_count(st);
 	const char **names = ws_calloc((size_t)columns + 1, sizeof(*names));
+	struct ws_sql_folds folds = {.n = 0};
+	sqlite3_stmt *folded = NULL;
 	int rc = bind_all(s, st, e);
 
 	for (int i = 0; i < columns; i++)
@@ -297,7 +319,20 @@ static int statement(struct ws_sql *s, sqlite3_stmt *st, const struct ws_sql_sin
 	if (columns && !rc)
 		rc = sink->begin(sink->ctx, names, (size_t)columns, e);
 	free(names);
-	return rc ? rc : rows(s, st, columns, sink, e);
+	if (!rc && columns && (folded = fold(s, st, sql, end, &folds)))
+		rc = bind_all(s, folded, e);
+	if (!rc && s->stop)
+		rc = fail(s, SQLITE_INTERRUPT, e);
+	if (!rc)
+		rc = rows(s, folded ? folded : st, columns, sink, e);
+	sqlite3_finalize(folded);
+	ws_sql_folds_free(s, &folds);
+	return rc;
+}
+
+void ws_sql_plain(struct ws_sql *s, bool plain)
+{
+	s->plain = plain;
 }
 
 int ws_sql_run(struct ws_sql *s, const char *sql, const struct ws_sql_sink *sink, struct ws_err *e)
@@ -306,13 +341,14 @@ int ws_sql_run(struct ws_sql *s, const char *sql, const struct ws_sql_sink *sink
 
 	s->stop = 0;
 	while (!rc && *sql) {
+		const char *from = sql;
 		sqlite3_stmt *st = NULL;
 		int prepared = sqlite3_prepare_v2(s->db, sql, -1, &st, &sql);
 
 		if (prepared != SQLITE_OK)
 			return fail(s, prepared, e);
 		if (st)
-			rc = statement(s, st, sink, e);
+			rc = statement(s, st, from, sql, sink, e);
 		sqlite3_finalize(st);
 	}
 	return rc;

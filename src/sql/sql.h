@@ -23,6 +23,9 @@ void ws_sql_close(struct ws_sql *s);
 /* Make the query that runs end with an error, soon. */
 void ws_sql_interrupt(struct ws_sql *s);
 
+/* Leave everything to SQLite, also what is computed without it otherwise (fold.h): answers are the same, later. */
+void ws_sql_plain(struct ws_sql *s, bool plain);
+
 /* Give the parameter :name of later queries a value: a number where it reads as one, else a text; NULL is null. */
 void ws_sql_bind(struct ws_sql *s, const char *name, const char *value);
 /* Does some statement of `sql` have this parameter? -1 with a message when it cannot be parsed. */
@@ -52,6 +55,7 @@ struct ws_sql_counts {
 	uint64_t blocks, skipped; /* decoded; not even touched because of their times */
 	uint64_t rows;		  /* given to SQLite */
 	uint64_t groupings;	  /* of rows, made for a GROUP BY or for look-ups */
+	uint64_t folded;	  /* GROUP BYs answered without SQLite (fold.h) */
 	uint64_t damaged;	  /* blocks that could not be read */
 };
 /* What queries did since the connection was opened. */

@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 
 #include "export/view.h"
+#include "sql/groups.h"
 #include "sql/sql.h"
 
 struct ws_sql_report;
@@ -44,6 +45,8 @@ struct ws_sql {
 	} * parameters;
 	size_t parameter_count, parameter_cap;
 	struct ws_sql_counts counts;
+	bool plain;	/* everything is left to SQLite */
+	bool declaring; /* a virtual table says what it is: by CREATE TABLE */
 };
 
 /* Find out which tables a report has and make the small ones. 0, or -1 with a message. */
@@ -67,11 +70,15 @@ static inline bool ws_sql_is_null(const struct ws_sql_table *t, size_t c)
 	return t->columns[c].from == WS_XF_NULL;
 }
 
+/* A text of StringIds, and whether it is a row there: of several ids with equal bytes only one is. */
+struct ws_xcell ws_sql_string_cell(struct ws_export *x, uint32_t id);
+bool ws_sql_string_listed(const struct ws_export *x, uint32_t id);
+
 extern const sqlite3_module ws_sql_module;
 
 /* ---- part.c: rows of a table by groups of equal values ---- */
 
-enum { WS_SQL_KEYS = 4 }; /* most columns that rows are grouped by */
+enum { WS_SQL_KEYS = 8 }; /* most columns that rows are grouped by */
 
 struct ws_sql_keys {
 	uint8_t column[WS_SQL_KEYS];
@@ -85,10 +92,7 @@ struct ws_sql_part {
 	uint32_t *order; /* rows, group after group */
 	size_t rows;
 	size_t *first; /* of each group in `order`, and the end of the last */
-	size_t groups;
-	struct ws_text *keys; /* by group: its values as bytes */
-	uint32_t *slots;      /* group + 1 by hash of the bytes */
-	size_t mask;
+	struct ws_sql_groups groups;
 };
 
 /*
@@ -97,8 +101,6 @@ struct ws_sql_part {
 struct ws_sql_part *ws_sql_part_make(struct ws_sql_table *t, const struct ws_sql_keys *keys, uint64_t decode, uint64_t time_min,
 				     uint64_t time_max);
 void ws_sql_part_free(struct ws_sql_part *p);
-/* Bytes that equal values have in common, whatever their type: appended to `t`. */
-void ws_sql_key_cell(struct ws_text *t, const struct ws_xcell *c);
 /* Rows of the group with these bytes: from *from up to *to in `order`; false when there is none. */
 bool ws_sql_part_find(const struct ws_sql_part *p, const struct ws_text *key, size_t *from, size_t *to);
 /* Would grouping so many rows with so many columns fit into memory? */

@@ -442,12 +442,12 @@ static uint32_t string_at(const struct cursor *c)
 	return c->t->of->sorted[c->plan.falling ? c->t->of->sorted_count - c->at : c->at - 1];
 }
 
-static bool is_listed(const struct ws_export *x, uint32_t id)
+bool ws_sql_string_listed(const struct ws_export *x, uint32_t id)
 {
 	return id > x->string_count || ws_report_string_key(x->r, id) == id;
 }
 
-static struct ws_xcell string_cell(struct ws_export *x, uint32_t id)
+struct ws_xcell ws_sql_string_cell(struct ws_export *x, uint32_t id)
 {
 	struct ws_xcell cell = {.kind = WS_X_TEXT};
 
@@ -460,7 +460,7 @@ static struct ws_xcell string_cell(struct ws_export *x, uint32_t id)
 
 static int by_text(const void *a, const void *b, void *ctx)
 {
-	struct ws_xcell x = string_cell(ctx, *(const uint32_t *)a), y = string_cell(ctx, *(const uint32_t *)b);
+	struct ws_xcell x = ws_sql_string_cell(ctx, *(const uint32_t *)a), y = ws_sql_string_cell(ctx, *(const uint32_t *)b);
 	int c = memcmp(x.s, y.s, x.n < y.n ? x.n : y.n);
 
 	return c ? c : x.n < y.n ? -1 : x.n > y.n;
@@ -472,14 +472,14 @@ static void sort_strings(struct ws_sql_report *r, uint64_t most)
 		return;
 	r->sorted = ws_malloc((most + 1) * sizeof(*r->sorted));
 	for (uint32_t id = 1; id <= most; id++)
-		if (is_listed(&r->x, id))
+		if (ws_sql_string_listed(&r->x, id))
 			r->sorted[r->sorted_count++] = id;
 	qsort_r(r->sorted, r->sorted_count, sizeof(*r->sorted), by_text, &r->x);
 }
 
 static void settle_in_strings(struct cursor *c)
 {
-	while (!c->plan.group.sorted && c->at <= c->end && !is_listed(&c->t->of->x, (uint32_t)c->at))
+	while (!c->plan.group.sorted && c->at <= c->end && !ws_sql_string_listed(&c->t->of->x, (uint32_t)c->at))
 		c->at++;
 	if (c->at > c->end)
 		c->mode = ENDED;
@@ -749,7 +749,7 @@ static void give_string(struct cursor *c, sqlite3_context *out, int column)
 		sqlite3_result_int64(out, id);
 		return;
 	}
-	cell = string_cell(&c->t->of->x, id);
+	cell = ws_sql_string_cell(&c->t->of->x, id);
 	ws_sqlite_give(out, &cell);
 }
 

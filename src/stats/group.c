@@ -1,11 +1,11 @@
 /* group.c - see group.h. */
 #include "stats/group.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "base/sort.h"
+#include "query/query.h"
 
 enum { AHEAD = 16 };
 
@@ -39,6 +39,23 @@ static void rehash(struct ws_groups *t)
 void ws_groups_prefetch(const struct ws_groups *t, uint64_t key)
 {
 	__builtin_prefetch(&t->slots[(uint32_t)hash(key) & t->mask], 1);
+}
+
+struct ws_dist *ws_groups_find(struct ws_groups *t, uint64_t key)
+{
+	uint64_t h = (uint32_t)hash(key);
+
+	if (t->n && t->g[t->last].key == key)
+		return &t->g[t->last].dist;
+	for (size_t at = h & t->mask; t->mask && t->slots[at]; at = (at + 1) & t->mask) {
+		size_t number = (uint32_t)t->slots[at] - 1;
+
+		if (t->slots[at] >> 32 != h || t->g[number].key != key)
+			continue;
+		t->last = number;
+		return &t->g[number].dist;
+	}
+	return NULL;
 }
 
 struct ws_dist *ws_groups_slow(struct ws_groups *t, uint64_t key)
@@ -122,4 +139,168 @@ struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_coun
 	free(same);
 	*count = out;
 	return sums;
+}
+
+/* ---- with values that were only written down ---- */
+
+void ws_spill_free(struct ws_spill *s)
+{
+	for (size_t i = 0; i < WS_SPILL_PARTS; i++)
+		free(s->part[i].v);
+	memset(s, 0, sizeof(*s));
+}
+
+struct merging {
+	struct ws_groups *tables;
+	const struct ws_spill *spills;
+	size_t table_count;
+	uint64_t (*canonical)(void *ctx, size_t table, uint64_t key);
+	uint64_t (*spilled)(void *ctx, size_t table, uint64_t key);
+	void *ctx;
+	struct ws_keyed_value *groups; /* of the tables, by part of their canonical keys: as gather gives them */
+	size_t first[WS_SPILL_PARTS + 1];
+	struct ws_group_sum *sums[WS_SPILL_PARTS];
+	size_t counts[WS_SPILL_PARTS];
+	size_t next; /* part to do */
+};
+
+/* The groups of the tables, part after part, in order of key within each. */
+static void part_groups(struct merging *m)
+{
+	size_t total, at[WS_SPILL_PARTS] = {0};
+	struct ws_keyed_value *v = gather(m->tables, m->table_count, m->canonical, m->ctx, &total);
+
+	for (size_t i = 0; i < total; i++)
+		m->first[ws_spill_part(v[i].key) + 1]++;
+	for (size_t i = 0; i < WS_SPILL_PARTS; i++) {
+		m->first[i + 1] += m->first[i];
+		at[i] = m->first[i];
+	}
+	m->groups = ws_malloc((total + 1) * sizeof(*m->groups));
+	for (size_t i = 0; i < total; i++)
+		m->groups[at[ws_spill_part(v[i].key)]++] = v[i];
+	free(v);
+}
+
+/* All workers' values of one part, sorted by canonical key. */
+static struct ws_keyed_value *part_values(const struct merging *m, size_t part, size_t *count)
+{
+	struct ws_keyed_value *v;
+	size_t n = 0;
+
+	for (size_t t = 0; t < m->table_count; t++)
+		n += m->spills[t].part[part].n;
+	v = ws_malloc((n + 1) * sizeof(*v));
+	*count = n;
+	n = 0;
+	for (size_t t = 0; t < m->table_count; t++)
+		for (size_t i = 0; i < m->spills[t].part[part].n; i++) {
+			struct ws_keyed_value one = m->spills[t].part[part].v[i];
+
+			one.key = m->spilled ? m->spilled(m->ctx, t, one.key) : one.key;
+			v[n++] = one;
+		}
+	return n ? ws_sort_by_key(v, n) : v;
+}
+
+/* A run of values as a distribution in `small` and `large`, which have room for them. */
+static struct ws_dist written_down(const struct ws_keyed_value *v, size_t n, uint32_t *small, struct ws_dist_large *large)
+{
+	struct ws_dist d = {.v = small};
+
+	large->n = 0;
+	for (size_t i = 0; i < n; i++)
+		if (v[i].value > UINT32_MAX)
+			large->v[large->n++] = v[i].value;
+		else
+			small[d.n++] = (uint32_t)v[i].value;
+	d.cap = (uint32_t)(n ? n : 1);
+	d.large = large->n ? large : NULL;
+	return d;
+}
+
+static void merge_part(struct merging *m, size_t part)
+{
+	size_t n, g = m->first[part], end = m->first[part + 1], from = 0, to, out = 0;
+	struct ws_keyed_value *v = part_values(m, part, &n);
+	uint32_t *small = ws_malloc((n + 1) * sizeof(*small));
+	struct ws_dist_large large = {.v = ws_malloc((n + 1) * sizeof(*large.v))};
+	struct ws_dist **same = ws_malloc((m->table_count + 1) * sizeof(*same));
+	size_t same_cap = m->table_count + 1;
+
+	m->sums[part] = ws_malloc((n + end - g + 1) * sizeof(*m->sums[part])); /* what is not used is not touched */
+
+	while (from < n || g < end) {
+		uint64_t key = from < n && (g == end || v[from].key <= m->groups[g].key) ? v[from].key : m->groups[g].key;
+		struct ws_dist d;
+		size_t parts = 0;
+
+		for (to = from; to < n && v[to].key == key;)
+			to++;
+		for (; g < end && m->groups[g].key == key; g++) {
+			ws_grow(same, same_cap, parts + 2);
+			same[parts++] = dist_of(m->tables, &m->groups[g]);
+		}
+		if (to > from) {
+			d = written_down(v + from, to - from, small, &large);
+			same[parts++] = &d;
+		}
+		m->sums[part][out++] = (struct ws_group_sum){key, ws_dist_summary(same, parts)};
+		from = to;
+	}
+	m->counts[part] = out;
+	free(same);
+	free(large.v);
+	free(small);
+	free(v);
+}
+
+static void *merge_parts(void *arg)
+{
+	struct merging *m = arg;
+	size_t part;
+
+	while ((part = __atomic_fetch_add(&m->next, 1, __ATOMIC_RELAXED)) < WS_SPILL_PARTS)
+		merge_part(m, part);
+	return NULL;
+}
+
+static struct ws_group_sum *join_parts(struct merging *m, size_t *count)
+{
+	struct ws_group_sum *all;
+	size_t n = 0;
+
+	for (size_t i = 0; i < WS_SPILL_PARTS; i++)
+		n += m->counts[i];
+	all = ws_malloc((n + 1) * sizeof(*all));
+	n = 0;
+	for (size_t i = 0; i < WS_SPILL_PARTS; i++) {
+		if (m->counts[i])
+			memcpy(all + n, m->sums[i], m->counts[i] * sizeof(*all));
+		n += m->counts[i];
+		free(m->sums[i]);
+	}
+	*count = n;
+	return all;
+}
+
+struct ws_group_sum *ws_groups_merge_spilled(struct ws_groups *tables, const struct ws_spill *spills, size_t table_count,
+					     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),
+					     uint64_t (*spilled)(void *ctx, size_t table, uint64_t key), void *ctx, size_t *count)
+{
+	struct merging m = {
+	    .tables = tables, .spills = spills, .table_count = table_count, .canonical = canonical, .spilled = spilled, .ctx = ctx};
+	uint32_t workers = ws_scan_workers(&(struct ws_scan){.table = WS_TABLE_nvtx}), started = 1;
+	pthread_t *threads = ws_calloc(workers, sizeof(*threads));
+
+	part_groups(&m);
+	for (; started < workers; started++)
+		if (pthread_create(&threads[started], NULL, merge_parts, &m))
+			break; /* fewer do it too */
+	merge_parts(&m);
+	for (uint32_t i = 1; i < started; i++)
+		pthread_join(threads[i], NULL);
+	free(threads);
+	free(m.groups);
+	return join_parts(&m, count);
 }

@@ -7,6 +7,8 @@
 #ifndef WS_STATS_GROUP_H
 #define WS_STATS_GROUP_H
 
+#include "base/mem.h"
+#include "base/sort.h"
 #include "stats/dist.h"
 
 struct ws_group {
@@ -22,6 +24,36 @@ struct ws_groups {
 	size_t last;	 /* group of the last key: names come in runs */
 };
 
+/*
+ * Values of keys that came when a table was crowded already: looking each up, and keeping an array for each of millions of keys,
+ * would miss the cache at every step. They are only written down, in parts by the low half of the key, to be sorted in the end.
+ */
+enum { WS_GROUPS_CROWDED = 1 << 14, WS_SPILL_PARTS = 256 };
+
+struct ws_spill { /* one worker's; zeroed */
+	struct {
+		struct ws_keyed_value *v; /* key and value */
+		size_t n, cap;
+	} part[WS_SPILL_PARTS];
+};
+
+void ws_spill_free(struct ws_spill *s);
+
+static inline unsigned ws_spill_part(uint64_t key)
+{
+	return (uint32_t)key * UINT32_C(0x9e3779b1) >> 24;
+}
+
+static inline void ws_spill_add(struct ws_spill *s, uint64_t key, uint64_t value)
+{
+	unsigned i = ws_spill_part(key);
+
+	ws_grow(s->part[i].v, s->part[i].cap, s->part[i].n + 1);
+	s->part[i].v[s->part[i].n++] = (struct ws_keyed_value){key, value};
+}
+
+/* The distribution of `key`, or NULL when it has none. */
+struct ws_dist *ws_groups_find(struct ws_groups *t, uint64_t key);
 struct ws_dist *ws_groups_slow(struct ws_groups *t, uint64_t key);
 /* Fetch what looking `key` up will touch; the table must not be empty. Worth while where there are more groups than the cache
  * holds. */
@@ -48,5 +80,13 @@ struct ws_group_sum {
  */
 struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_count,
 				     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key), void *ctx, size_t *count);
+
+/*
+ * The same where values were spilled: `spills` has one for each table. Low halves of spilled keys are those of canonical ones
+ * already; `spilled` says what the key is wholly, from several threads (NULL: it is as it stands).
+ */
+struct ws_group_sum *ws_groups_merge_spilled(struct ws_groups *tables, const struct ws_spill *spills, size_t table_count,
+					     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),
+					     uint64_t (*spilled)(void *ctx, size_t table, uint64_t key), void *ctx, size_t *count);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "stats/ranges.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 
 struct worker {
 	struct ws_groups groups;
+	struct ws_spill *spill; /* of names that came when there were many already */
 	struct ws_domains domains;
 	uint64_t unended, backwards;
 } __attribute__((aligned(128)));
@@ -25,16 +27,56 @@ struct pass {
 	unsigned kinds;
 	bool styled;
 	struct ws_domain_table domains;
+	uint32_t *keys; /* by string id: that of its text; made when there are many names */
+	pthread_mutex_t lock;
 };
 
 enum { STYLE_SHIFT = 63, DOMAIN_SHIFT = 32 };
-enum { MANY = 1 << 16, AHEAD = 16 }; /* slots beyond what the cache holds; rows to look ahead then */
+
+/* Where there are many names already: those that are none of them are only written down. */
+static void add_crowded(const struct pass *p, struct worker *w, const uint32_t *keys, uint64_t key, uint64_t value)
+{
+	uint32_t text = (uint32_t)key;
+	struct ws_dist *d = ws_groups_find(&w->groups, key);
+
+	if (d) {
+		ws_dist_add(d, value);
+		return;
+	}
+	if (!w->spill)
+		w->spill = ws_calloc(1, sizeof(*w->spill));
+	if (text <= ws_report_string_count(p->s->r))
+		text = keys[text];
+	ws_spill_add(w->spill, (key & ~(uint64_t)UINT32_MAX) | text, value);
+}
+
+/* Texts are looked up for each row then: in one array, which can be asked for ahead. */
+static const uint32_t *make_keys(struct pass *p)
+{
+	uint32_t count = ws_report_string_count(p->s->r), *keys;
+
+	pthread_mutex_lock(&p->lock);
+	if (!p->keys) {
+		keys = ws_malloc(((size_t)count + 1) * sizeof(*keys));
+		for (uint32_t i = 0; i < count; i++)
+			keys[i] = ws_report_string_key(p->s->r, i);
+		keys[count] = ws_report_string_key(p->s->r, count);
+		p->keys = keys;
+	}
+	keys = p->keys;
+	pthread_mutex_unlock(&p->lock);
+	return keys;
+}
+
+enum { AHEAD = 24 }; /* rows */
 
 static int scan(void *ctx, const struct ws_batch *b)
 {
 	struct pass *p = ctx;
 	struct worker *w = &p->workers[b->worker];
 	const uint64_t *start = b->col[ws_nvtx_start], *end = b->col[ws_nvtx_end], *type = b->col[ws_nvtx_type];
+	uint32_t strings = ws_report_string_count(p->s->r);
+	const uint32_t *keys = w->groups.n >= WS_GROUPS_CROWDED ? make_keys(p) : NULL;
 	const uint64_t *text = b->col[ws_nvtx_text], *domain = b->col[ws_nvtx_domain], *thread = b->col[ws_nvtx_thread];
 
 	for (size_t i = 0; i < b->rows; i++) {
@@ -54,20 +96,34 @@ static int scan(void *ctx, const struct ws_batch *b)
 		}
 		key = style << STYLE_SHIFT | text[i] |
 		      (uint64_t)ws_domains_number(&w->domains, p->s->who, (uint32_t)thread[i], (uint32_t)domain[i]) << DOMAIN_SHIFT;
-		if (ws_unlikely(w->groups.mask > MANY) && i + AHEAD < b->rows) /* of the same domain, most likely */
-			ws_groups_prefetch(&w->groups, (key & ~(uint64_t)UINT32_MAX) | text[i + AHEAD]);
-		ws_dist_add(ws_groups_get(&w->groups, key), end[i] - start[i]);
+		if (keys && i + AHEAD < b->rows && text[i + AHEAD] <= strings)
+			__builtin_prefetch(&keys[text[i + AHEAD]]);
+		if (ws_likely(w->groups.n < WS_GROUPS_CROWDED)) {
+			ws_dist_add(ws_groups_get(&w->groups, key), end[i] - start[i]);
+			continue;
+		}
+		if (!keys)
+			keys = make_keys(p);
+		add_crowded(p, w, keys, key, end[i] - start[i]);
 	}
 	return 0;
 }
 
-static uint64_t canonical(void *ctx, size_t worker, uint64_t key)
+/* Of a key whose text is the canonical one. */
+static uint64_t canonical_domain(void *ctx, size_t worker, uint64_t key)
 {
 	struct pass *p = ctx;
 	uint32_t number = (uint32_t)(key >> DOMAIN_SHIFT) & INT32_MAX;
 	uint64_t domain = number ? p->domains.canonical[worker][number] : 0;
 
-	return (key & UINT64_C(1) << STYLE_SHIFT) | domain << DOMAIN_SHIFT | ws_report_string_key(p->s->r, (uint32_t)key);
+	return (key & UINT64_C(1) << STYLE_SHIFT) | domain << DOMAIN_SHIFT | (uint32_t)key;
+}
+
+static uint64_t canonical(void *ctx, size_t worker, uint64_t key)
+{
+	const struct pass *p = ctx;
+
+	return canonical_domain(ctx, worker, (key & ~(uint64_t)UINT32_MAX) | ws_report_string_key(p->s->r, (uint32_t)key));
 }
 
 /* The name shown: the domain's before the text's, unless it is the default domain. Allocated names go to `owned`. */
@@ -110,25 +166,34 @@ static void together(struct pass *p, uint32_t workers)
 {
 	struct ws_groups *groups = ws_calloc(workers, sizeof(*groups));
 	struct ws_domains *domains = ws_calloc(workers, sizeof(*domains));
+	struct ws_spill *spills = ws_calloc(workers, sizeof(*spills));
 	struct ws_group_sum *sums;
+	bool spilled = false;
 	size_t count;
 
 	for (uint32_t w = 0; w < workers; w++) {
+		spilled |= p->workers[w].spill != NULL;
+		if (p->workers[w].spill)
+			spills[w] = *p->workers[w].spill;
 		groups[w] = p->workers[w].groups;
 		domains[w] = p->workers[w].domains;
 		p->s->unended += p->workers[w].unended;
 		p->s->backwards += p->workers[w].backwards;
 	}
 	ws_domain_table_make(&p->domains, p->s->r, domains, workers);
-	sums = ws_groups_merge(groups, workers, canonical, p, &count);
+	sums = spilled ? ws_groups_merge_spilled(groups, spills, workers, canonical, canonical_domain, p, &count)
+		       : ws_groups_merge(groups, workers, canonical, p, &count);
 	print(p, sums, count);
 	free(sums);
 	ws_domain_table_free(&p->domains);
 	for (uint32_t w = 0; w < workers; w++) {
 		ws_groups_free(&groups[w]);
+		ws_spill_free(&spills[w]);
+		free(p->workers[w].spill);
 		ws_domains_free(&domains[w]);
 	}
 	free(groups);
+	free(spills);
 	free(domains);
 }
 
@@ -142,7 +207,7 @@ int ws_ranges_summary(struct ws_stats *s, unsigned kinds, bool styled, struct ws
 	    .time_max = s->time_max,
 	};
 	uint32_t workers = ws_scan_workers(&sc);
-	struct pass p = {.s = s, .kinds = kinds, .styled = styled};
+	struct pass p = {.s = s, .kinds = kinds, .styled = styled, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 	p.workers = aligned_alloc(128, workers * sizeof(*p.workers));
 	if (!p.workers)
@@ -150,6 +215,7 @@ int ws_ranges_summary(struct ws_stats *s, unsigned kinds, bool styled, struct ws
 	memset(p.workers, 0, workers * sizeof(*p.workers));
 	ws_scan_run(s->r, &sc, scan, &p, &s->damaged);
 	together(&p, workers);
+	free(p.keys);
 	free(p.workers);
 	return 0;
 }

@@ -112,6 +112,26 @@ def an_ordinary_user_samples_too(t):
     check_spans(t, rows)
 
 
+@test("sampling", ("root",))
+def a_set_user_id_program_is_followed(t):
+    """Its exec makes the kernel take inherited events from it, and say that it has ended."""
+    if not shutil.which("setpriv"):
+        raise Skip("needs setpriv")
+    os.chmod(t.work, 0o777)
+    program = os.path.join(t.work, "setuid")
+    shutil.copy(t.program("busy"), program)
+    os.chmod(program, 0o4755)
+    as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    if subprocess.run(as_nobody + [program, "split", "1"]).returncode:
+        raise Skip("an ordinary user cannot run what is here")
+    rows = record(t, as_nobody + [program, "split", "800"])
+    if not rows.meta()["perf.scope"].startswith("every CPU"):
+        raise Skip("whole cores may not be watched here")
+    check_split(t, rows, process="setuid")
+    ran = sum(s["end"] - s["start"] for s in rows.spans() if s["end"] != NO_TIME and rows.process_of(s["thread"]) == "setuid")
+    t.ge(ran / 1e9, 0.7, "seconds that its spans last")
+
+
 @test("sampling")
 def callers_below_an_alternate_stack(t):
     """What a signal interrupted and who called that are below a handler on a stack of its own, where frame pointers are kept."""
@@ -298,6 +318,25 @@ def every_thread_has_a_row(t):
 
 
 @test("sampling")
+def brief_threads_and_processes_have_their_shares(t):
+    """Events that each inherits begin anew with it: these would be seen three times as often as they should, or never."""
+    rows = record(t, busy(t, "brief", 450))
+    if not rows.meta()["perf.scope"].startswith("every CPU"):
+        raise Skip("whole cores may not be watched here")
+    shares = rows.shares()
+    mine = [shares.get(name, 0) for name in ("parent", "child", "thread")]
+    t.ge(sum(mine), 0.6, "share of the three, without what starting them takes")
+    for name, share in zip(("parent", "child", "thread"), mine):
+        near(t, share / sum(mine), 1 / 3, 0.08, "share of %s among the three" % name)
+
+
+@test("sampling")
+def brief_threads_of_their_own_events_are_said(t):
+    rows = record(t, busy(t, "brief", 40), env={"WARPSIGHT_PERF": "inherit"})
+    t.ok(any("less than 50 ms" in d for d in rows.diagnostics()), "a diagnostic about short threads")
+
+
+@test("sampling")
 def threads_behind_the_c_library(t):
     """Threads that no hook has seen."""
     rows = record(t, busy(t, "raw", 20, 5000))
@@ -308,7 +347,7 @@ def threads_behind_the_c_library(t):
 
 @test("sampling")
 def five_thousand_threads(t):
-    rows = record(t, busy(t, "together", 5000, 50), timeout=100)
+    rows = record(t, busy(t, "together", 5000, 50), "--sampling-frequency=200", timeout=100)
     t.eq((len(rows.threads), len(rows.processes)), (5001, 1), "threads and processes")
     t.eq(rows.lost(), 0, "events lost")
     check_spans(t, rows)
@@ -703,6 +742,12 @@ def the_program_keeps_its_signals(t):
     record(t, busy(t, "signals", 300), env=NO_PERF)
     record(t, busy(t, "urgent", 300), output="u", env=NO_PERF)
     record(t, busy(t, "threads", 2000, 0), output="many", env=NO_PERF)  # timers are given back
+
+
+@test("sampling")
+def the_program_waits_for_signals_of_its_own(t):
+    """One that blocks all signals and takes them by sigwait is not given the sampler's."""
+    t.same(busy(t, "waited", 50), "--trace=none", env={"WARPSIGHT_PERF": "none"})
 
 
 @test("sampling")

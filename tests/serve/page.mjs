@@ -738,8 +738,9 @@ test("an exported page stands alone: rows, zoom, details, statistics, search", a
     kinds.add(mine.table);
     equal(strip(mine), strip(theirs), `details of ${x.name} (${mine.table})`);
   }
-  ok(["cuda_api", "cuda_kernel", "nvtx", "osrt", "sample"].every((k) => kinds.has(k)), `tables: ${[...kinds]}`);
-  const launch = spots.find((x) => x.name.startsWith("cudaLaunchKernel"));
+  ok(["cuda_api", "cuda_kernel", "nvtx", "osrt", "sample", "state"].every((k) => kinds.has(k)), `tables: ${[...kinds]}`);
+  const calls = await t.eval(() => [...window.warpsight.app.rows.byLane.values()].filter((r) => r.type === "cuda_api").map((r) => r.lane));
+  const launch = spots.find((x) => calls.includes(x.lane) && x.name.startsWith("cudaLaunchKernel"));
   const work = (await detail(t, launch)).links.filter((l) => l.role === "work");
   equal(work.length, 1, "the work of a launch");
   ok((await detail(t, work[0])).links.some((l) => l.role === "call" && l.start === launch.start), "and back");

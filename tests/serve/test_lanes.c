@@ -14,14 +14,13 @@
 
 #include "serve/api.h"
 #include "serve/tile.h"
+#include "../random.h"
 
-static uint64_t state = 88172645463325252u;
+static uint64_t state = RANDOM_SEED;
 
 static uint64_t next(void)
 {
-	state ^= state << 13;
-	state ^= state >> 7;
-	return state ^= state << 17;
+	return random_next(&state);
 }
 
 struct truth { /* a row as it was written */

@@ -15,17 +15,15 @@
 #include "stats/group.h"
 #include "stats/std8.h"
 #include "stats/table.h"
+#include "../random.h"
 
 /* ---- distributions ---- */
 
-static uint64_t random_state = 88172645463325252u;
+static uint64_t random_state = RANDOM_SEED;
 
 static uint64_t next_random(void)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state;
+	return random_next(&random_state);
 }
 
 static int ascending(const void *a, const void *b)
@@ -493,6 +491,65 @@ static int plain_order(const struct ws_std8_line *x, const struct ws_std8_line *
 }
 
 /* Few totals and names that share much of their beginnings, end inside of one another, have zeros in them, or are the same. */
+static uint64_t lower_half(void *ctx, size_t table, uint64_t key)
+{
+	(void)ctx, (void)table;
+	return key & ~(UINT64_C(1) << 40); /* what a domain would be */
+}
+
+static int by_group_key(const void *a, const void *b)
+{
+	const struct ws_group_sum *x = a, *y = b;
+
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+/* Keys that are only written down, in tables that are crowded: the same sums as those of tables that hold all. */
+static void test_spilled_groups(void **ctx)
+{
+	enum { TABLES = 3, KEYS = 5000, HELD = 700, VALUES = 60000 };
+	struct ws_groups all[TABLES] = {{0}}, some[TABLES] = {{0}};
+	struct ws_spill *spills = calloc(TABLES, sizeof(*spills));
+	struct ws_group_sum *want, *got;
+	size_t wanted, count;
+
+	(void)ctx;
+	for (unsigned i = 0; i < VALUES; i++) {
+		uint64_t key = next_random() >> 20, value = next_random() >> 30, t = next_random() >> 40;
+		struct ws_dist *d;
+
+		key = key % KEYS * 3 | key % 7 / 3 << 33 | key % 2 << 40;
+		value = value % 50 ? value % 100000 : value << 3; /* also what takes 64 bits */
+		t %= TABLES;
+		ws_dist_add(ws_groups_get(&all[t], key), value);
+		d = some[t].n < HELD ? ws_groups_get(&some[t], key) : ws_groups_find(&some[t], key);
+		if (d)
+			ws_dist_add(d, value);
+		else
+			ws_spill_add(&spills[t], key, value);
+	}
+	want = ws_groups_merge(all, TABLES, lower_half, NULL, &wanted);
+	got = ws_groups_merge_spilled(some, spills, TABLES, lower_half, lower_half, NULL, &count);
+	assert_int_equal(count, wanted);
+	qsort(want, wanted, sizeof(*want), by_group_key);
+	qsort(got, count, sizeof(*got), by_group_key);
+	for (size_t i = 0; i < count; i++) {
+		assert_true(got[i].key == want[i].key);
+		assert_true(got[i].s.total == want[i].s.total && got[i].s.count == want[i].s.count);
+		assert_true(got[i].s.min == want[i].s.min && got[i].s.max == want[i].s.max);
+		assert_true(ws_std8_median(&got[i].s) == ws_std8_median(&want[i].s));
+		assert_true(fabs(got[i].s.stddev - want[i].s.stddev) <= 1e-9 * (1 + want[i].s.stddev));
+	}
+	for (unsigned t = 0; t < TABLES; t++) {
+		ws_groups_free(&all[t]);
+		ws_groups_free(&some[t]);
+		ws_spill_free(&spills[t]);
+	}
+	free(spills);
+	free(want);
+	free(got);
+}
+
 static void test_order(void **state)
 {
 	static const char bytes[] = "aaaaaaaaab\0z\xff";
@@ -535,6 +592,7 @@ int main(void)
 	    cmocka_unit_test(test_counted_and_not),
 	    cmocka_unit_test(test_no_useless_counts),
 	    cmocka_unit_test(test_groups),
+	    cmocka_unit_test(test_spilled_groups),
 	    cmocka_unit_test(test_order),
 	    cmocka_unit_test(test_utf8),
 	    cmocka_unit_test(test_json),

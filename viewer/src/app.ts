@@ -31,6 +31,7 @@ export interface Hit {
   event: number;
   flags: number;
   fill: number;
+  color: number; // as the tile has it: of a state of a thread which one
 }
 
 interface Stored extends Saved {

@@ -304,7 +304,7 @@ export class TileCache {
   onError: (e: Error) => void = () => undefined;
   onReading: () => void = () => undefined;
   onLevels: (t: Tile) => void = () => undefined; // of a row that is not read
-  static MOST = 96 << 20;
+  static MOST = 64 << 20;
 
   constructor(private source: Source) {}
 

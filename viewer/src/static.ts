@@ -78,6 +78,11 @@ function seek(v: Level, t: number): number {
   return low;
 }
 
+/** Of a thread's states (colors.ts): is it on a core? Everything else counts as busy while it is there. */
+function runs(l: Lane, v: Level, i: number): boolean {
+  return l.kind !== "state" || v.color[i] < 2;
+}
+
 const AGAIN = ["stream", "cpu", "projected"];
 
 export class StaticSource implements Source {
@@ -163,18 +168,23 @@ export class StaticSource implements Source {
       let j = i + 1;
       if (l.counter || v.dur[i] < px) while (j < to && v.start[j] < edge && (l.counter || v.dur[j] < px)) j++;
       let busy = 0,
+        running = 0,
+        rest = -1,
         longest = i,
         low = v.dur[i],
         high = v.dur[i];
       for (let m = i; m < j; m++) {
         busy += v.dur[m];
         if (v.dur[m] > v.dur[longest]) longest = m;
+        if (!runs(l, v, m) && (rest < 0 || v.dur[m] > v.dur[rest])) rest = m;
+        if (runs(l, v, m)) running += v.dur[m];
         low = Math.min(low, v.dur[m]);
         high = Math.max(high, v.dur[m]);
       }
       if (l.counter) out.push({ f: [clamp(v.start[i]), clamp(j < v.n ? v.start[j] : this.data.window[1]), high, low, v.dur[j - 1]], u: [], b: [0, 255, COUNTER, 0], counter: true });
       else {
-        const painted = v.paint[longest] !== 0,
+        const states = l.kind === "state" && j > i + 1,
+          painted = v.paint[longest] !== 0,
           moment = (v.src[longest] & 0x80) !== 0;
         const x0 = clamp(v.start[i]),
           x1 = clamp(v.start[j - 1] + v.dur[j - 1]);
@@ -182,8 +192,8 @@ export class StaticSource implements Source {
           f: [x0, x1],
           u: [longest, j - i, v.name[longest]],
           b: [
-            painted ? v.paint[longest] : v.color[longest],
-            moment || (j === i + 1 && v.dur[i] >= px) ? 255 : Math.min(255, (busy * 255) / px),
+            painted ? v.paint[longest] : v.color[states && rest >= 0 ? rest : longest],
+            states ? Math.min(255, (running * 255) / px) : moment || (j === i + 1 && v.dur[i] >= px) ? 255 : Math.min(255, (busy * 255) / px),
             (painted ? PAINTED : 0) | (v.src[longest] & 0x40 ? OPEN : 0) | (moment ? MOMENT : 0) | (j > i + 1 ? GROUP : 0),
             v.src[longest] & 0x3f,
           ],
@@ -273,7 +283,7 @@ export class StaticSource implements Source {
         let total = 0;
         for (let i = from; i < to; i++) {
           const d = Math.max(0, Math.min(t1, v.start[i] + v.dur[i]) - Math.max(t0, v.start[i]));
-          total += d;
+          if (runs(l, v, i)) total += d;
           if (!match(v.name[i])) continue;
           const key = `${l.kind} ${v.name[i]}`;
           let g = groups.get(key);
@@ -381,6 +391,7 @@ export class StaticSource implements Source {
       v = c.values ? c.values[i] : (c.same ?? null),
       out: Column = { name: c.name, doc: c.doc, type: c.type };
     if (v === null) return out;
+    if (c.type === "WORD") return { ...out, text: String(v) };
     if (c.type === "STR") return { ...out, text: w.texts.get(Number(v)) ?? "" };
     if (c.type === "THREAD" || c.type === "NTHREAD") return { ...out, text: w.threads.get(Number(v))?.[2], value: w.threads.get(Number(v))?.[0] };
     if (c.type === "PROCESS") return { ...out, text: w.processes.get(Number(v))?.[1], value: w.processes.get(Number(v))?.[0] };

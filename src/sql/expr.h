@@ -1,0 +1,76 @@
+/*
+ * expr.h - expressions of numbers, computed for many rows at a time with the values that SQLite gives.
+ *
+ * A value is a whole number, a real one or null, and which of the two kinds it is must be known beforehand: where SQLite would
+ * change from one to the other (a whole number that overflows), the computation says so and its results are not to be used.
+ */
+#ifndef WS_SQL_EXPR_H
+#define WS_SQL_EXPR_H
+
+#include "sql/lex.h"
+#include "sql/table.h"
+
+enum { WS_SQL_NODES = 96, WS_SQL_CHUNK = 1024 /* rows at a time */ };
+
+struct ws_sql_node {
+	enum {
+		WS_N_COLUMN, /* `column` of the table */
+		WS_N_INT,
+		WS_N_REAL, /* literals */
+		WS_N_ADD,
+		WS_N_SUB,
+		WS_N_MUL,
+		WS_N_DIV,
+		WS_N_MOD,
+		WS_N_AND_BITS,
+		WS_N_OR_BITS,
+		WS_N_SHL,
+		WS_N_SHR,
+		WS_N_EQ,
+		WS_N_NE,
+		WS_N_LT,
+		WS_N_LE,
+		WS_N_AND,
+		WS_N_OR,
+		WS_N_NOT,
+		WS_N_IS_NULL,
+		WS_N_TO_INT, /* CAST */
+		WS_N_TO_REAL,
+		WS_N_IF, /* a ? b : c; c 0 for null */
+	} op;
+	bool real;
+	uint8_t column;
+	uint16_t a, b, c; /* operands: nodes before this one */
+	union {
+		int64_t i;
+		double r;
+	};
+};
+
+struct ws_sql_exprs { /* of one table; operands come before what uses them; node 0 is not used */
+	const struct ws_sql_table *t;
+	struct ws_sql_node node[WS_SQL_NODES];
+	size_t n;
+	uint64_t reads; /* columns of the source */
+};
+
+/* Values of all nodes for a chunk of rows. */
+struct ws_sql_values {
+	struct ws_sql_vector {
+		union {
+			int64_t i[WS_SQL_CHUNK]; /* 0 where null */
+			double r[WS_SQL_CHUNK];
+		};
+		uint8_t null[WS_SQL_CHUNK];
+	} node[WS_SQL_NODES];
+	bool overflow; /* SQLite would give real numbers somewhere: nothing of this is to be used */
+};
+
+/* The node of this operation (made unless it is there already), or 0 when it cannot be computed here. */
+uint16_t ws_sql_node(struct ws_sql_exprs *x, struct ws_sql_node node);
+/* That of a column, by number; 0 when it is not one of numbers. */
+uint16_t ws_sql_node_column(struct ws_sql_exprs *x, size_t column);
+/* Compute all nodes for rows from..from+n-1 of `col`. */
+void ws_sql_compute(const struct ws_sql_exprs *x, const uint64_t *const *col, size_t from, size_t n, struct ws_sql_values *out);
+
+#endif
