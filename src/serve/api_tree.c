@@ -276,13 +276,19 @@ static bool says_what(uint8_t kind)
 	       kind == WS_LANE_COLLECTIVE;
 }
 
+/* What a lane has that no other has. */
+static uint64_t own_count(const struct ws_lane *n)
+{
+	return n->uncounted ? 0 : n->count;
+}
+
 /* Time on cores counts once all lanes are read, all at once: rows change places no more than one time. */
 static void weigh(struct tree *t)
 {
 	bool placed = __atomic_load_n(&t->l->placed, __ATOMIC_ACQUIRE);
 
 	for (uint32_t i = 0; i < t->l->n; i++)
-		t->scheduled |= placed && t->l->lane[i]->kind == WS_LANE_STATE;
+		t->scheduled |= placed && t->l->lane[i]->kind == WS_LANE_STATE && !t->l->lane[i]->uncounted;
 	for (uint32_t i = 0; i < t->l->n; i++) {
 		const struct ws_lane *n = t->l->lane[i];
 
@@ -291,7 +297,7 @@ static void weigh(struct tree *t)
 		if (says_what(n->kind))
 			ws_map_set(&t->launches, n->key[0], 1);
 		if (!t->scheduled)
-			add_to(&t->work, n->key[0], n->count);
+			add_to(&t->work, n->key[0], own_count(n));
 		else if (n->kind == WS_LANE_STATE)
 			add_to(&t->work, n->key[0], n->busy);
 	}
@@ -345,10 +351,10 @@ static void sort_lanes(struct tree *t)
 
 		t->order[i] = i;
 		if (of_thread(n->kind))
-			ws_map_set(&t->events, n->key[0], ws_map_get(&t->events, n->key[0], NULL) + n->count);
+			ws_map_set(&t->events, n->key[0], ws_map_get(&t->events, n->key[0], NULL) + own_count(n));
 		if (process != UINT32_MAX) {
 			process |= UINT64_C(1) << PROCESS_BIT;
-			ws_map_set(&t->events, process, ws_map_get(&t->events, process, NULL) + n->count);
+			ws_map_set(&t->events, process, ws_map_get(&t->events, process, NULL) + own_count(n));
 		}
 	}
 	weigh(t);

@@ -156,8 +156,9 @@ export class Page {
           c = timeline.root.querySelector(".rects"),
           box = c.getBoundingClientRect(),
           copy = document.createElement("canvas").getContext("2d");
-        timeline.draw();
+        timeline.paintRows(timeline.inSight());
         copy.drawImage(c, Math.round(px - box.left), Math.round(py - box.top), 1, 1, 0, 0, 1, 1);
+        timeline.draw();
         return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3);
       },
       [x, y],

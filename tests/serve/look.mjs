@@ -89,8 +89,10 @@ const rowsPicture = async (t) =>
     (
       await t.eval(() => {
         const { timeline } = window.warpsight;
-        timeline.draw(); // WebGL's picture is there until the page is composed
-        return timeline.root.querySelector(".rects").toDataURL("image/png");
+        timeline.paintRows(timeline.inSight()); // WebGL's picture is there until the page is composed
+        const picture = timeline.root.querySelector(".rects").toDataURL("image/png");
+        timeline.draw();
+        return picture;
       })
     ).split(",")[1],
     "base64",
@@ -506,7 +508,7 @@ test("both languages have all words, with the same places, and each word is used
   const files = readdirSync(join(root, "viewer", "src"), { recursive: true }).filter((f) => f.endsWith(".ts") && !f.endsWith("i18n.ts"));
   const code = files.map((f) => readFileSync(join(root, "viewer", "src", f), "utf8")).join("\n");
   const kinds = readFileSync(join(root, "src", "serve", "sources.c"), "utf8") + readFileSync(join(root, "src", "serve", "api_tree.c"), "utf8") + readFileSync(join(root, "src", "serve", "api_event.c"), "utf8");
-  const unused = Object.keys(EN).filter((k) => !code.includes(`"${k}"`) && !kinds.includes(`"${k}"`) && !(k.startsWith("link_") && kinds.includes(`"${k.slice(5)}"`)));
+  const unused = Object.keys(EN).filter((k) => !code.includes(`"${k}"`) && !kinds.includes(`"${k}"`) && !(k.startsWith("state_") && code.includes(`"${k.slice(6)}"`)) && !(k.startsWith("link_") && kinds.includes(`"${k.slice(5)}"`)));
   equal(unused, [], "words that nothing says");
 });
 
@@ -549,7 +551,7 @@ withPage("copied SQL runs in query and finds the same rows", async (t) => {
         for (const e of want.events.slice(0, 3)) equal(query((await api("sql", { lane: e.lane, level: e.level, event: e.event })).sql).length, 1, `rows for one event of ${kind}`);
       }
   ok(rows > 4000, `${rows} rows were compared`);
-  equal(refused, 24, "questions refused: of ranges on GPUs and of output; of names of samples, Python's samples, threads on cores");
+  equal(refused, 27, "questions refused: of ranges on GPUs, states of threads and output; of names of samples, Python's samples, threads on cores");
 });
 
 withPage("copy: as text, CSV, SQL and a link, from the buttons", async (t) => {

@@ -38,7 +38,7 @@ withPage("drawn is true: painted pixels are where events are", async (t) => {
       const { app, timeline } = window.warpsight;
       const row = app.rows.visible.find((r) => r.type === ty);
       app.scrollTo(row, 0);
-      timeline.draw();
+      timeline.paintRows(timeline.inSight());
       const canvas = timeline.root.querySelector(".rects"),
         copy = document.createElement("canvas");
       copy.width = canvas.width;

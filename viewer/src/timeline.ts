@@ -300,10 +300,7 @@ export class Timeline {
     }
     const list = this.inSight();
     this.request(list);
-    this.labelled.length = 0;
-    this.painter.begin(theme.back);
-    for (const r of list) this.paintRow(r);
-    this.painter.end();
+    this.paintRows(list);
     this.c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     if (!this.together) this.c.clearRect(0, 0, this.width, this.height);
     this.c.font = FONT;
@@ -321,6 +318,14 @@ export class Timeline {
     this.drawAxis();
     this.frames.push(performance.now() - began);
     if (this.frames.length > 240) this.frames.shift();
+  }
+
+  /** Rectangles without any text or marks. */
+  private paintRows(list: Row[]): void {
+    this.labelled.length = 0;
+    this.painter.begin(this.app.theme.back);
+    for (const r of list) this.paintRow(r);
+    this.painter.end();
   }
 
   private paintRow(r: Row): void {
