@@ -329,7 +329,7 @@ static void sort_processes(struct tree *t)
 		if (!known)
 			v[n++] = p;
 		if (of_thread(x->kind) && (!t->scheduled || x->kind == WS_LANE_STATE))
-			add_to(&t->load, p, t->scheduled ? x->busy : x->count);
+			add_to(&t->load, p, t->scheduled ? x->busy : own_count(x));
 		if (ws_map_get(&t->load, p, NULL) > t->busiest)
 			t->busiest = ws_map_get(&t->load, p, NULL);
 	}

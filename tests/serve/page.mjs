@@ -1002,6 +1002,7 @@ if (process.env.WS_TEST_SANITIZE !== "thread")
   equal((await post(`${s.url}api/record/stop`, "", { Origin: "http://evil.example" })).status, 403, "stopped by another page");
   equal((await get(`${s.url}api/record/start`)).status, 404, "by GET");
   await t.page.click(".record button:text-is('Stop')");
+  await until("its end", async () => JSON.parse((await get(`${s.url}api/record`)).body).running === 0); // its report is shown before
   await until("both", async () => (await names(t)).length === 2);
   await t.settled();
   equal(await names(t), ["report1.wsrep", "report2.wsrep"], "reports");
