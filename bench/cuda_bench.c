@@ -1,11 +1,12 @@
 /*
  * cuda_bench.c - write a report of a training loop on GPUs straight through the writer, for timing what reads it.
  *
- *   cuda_bench FILE [same|unique|sparse] [EVENTS]
+ *   cuda_bench FILE [same|unique|sparse|wide] [EVENTS]
  *
  * Two processes, one GPU each. A step is a range; in it 12 layers with 3 operations each, which are ranges that launch 4 kernels,
  * then two copies, a memset and a wait. same: names of operations repeat; unique: each has a number of its own, as emit_nvtx writes
- * them; sparse: correlation ids are far apart, as when most calls are not recorded. The default is 10 M rows.
+ * them; sparse: correlation ids are far apart, as when most calls are not recorded; wide: 25 processes, each with a GPU of its own.
+ * The default is 10 M rows.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 #include "store/store.h"
 
-enum { PROCESSES = 2, LAYERS = 12, OPS = 3, KERNELS = 4, NAMES = 40 };
+enum { PROCESSES = 25, LAYERS = 12, OPS = 3, KERNELS = 4, NAMES = 40 };
 
 static uint64_t state = 88172645463325252u;
 
@@ -33,6 +34,7 @@ struct side { /* one process */
 
 static struct ws_writer *w;
 static struct side sides[PROCESSES];
+static uint32_t processes = 2;
 static uint32_t kernels[NAMES], bases[NAMES], calls[5], step_text, layer_texts[LAYERS], op_texts[OPS];
 static uint32_t apart = 1;
 static bool unique;
@@ -53,7 +55,7 @@ static void begin(void)
 						"cudaStreamSynchronize_v3020", "cudaLaunchKernelExC_v11060"};
 
 	ADD(collection, .start = 1000000, .end = WS_NO_TIME);
-	for (uint32_t i = 0; i < PROCESSES; i++) {
+	for (uint32_t i = 0; i < processes; i++) {
 		sides[i] = (struct side){i + 1, 1000000, 1000000, 1000 * i};
 		ADD(process, .id = i + 1, .pid = 4242 + i, .start = 1000000, .origin = WS_ORIGIN_TARGET, .name = text("bench", 0));
 		ADD(thread, .id = i + 1, .process = i + 1, .tid = 4242 + i, .start = 1000000);
@@ -157,8 +159,9 @@ int main(int argc, char **argv)
 
 	unique = !strcmp(kind, "unique");
 	apart = strcmp(kind, "sparse") ? 1 : 37;
-	if (argc < 2 || (!unique && apart == 1 && strcmp(kind, "same"))) {
-		fprintf(stderr, "usage: cuda_bench FILE [same|unique|sparse] [EVENTS]\n");
+	processes = strcmp(kind, "wide") ? 2 : PROCESSES;
+	if (argc < 2 || (!unique && apart == 1 && processes == 2 && strcmp(kind, "same"))) {
+		fprintf(stderr, "usage: cuda_bench FILE [same|unique|sparse|wide] [EVENTS]\n");
 		return 2;
 	}
 	w = ws_writer_create(argv[1], &o, &e);
@@ -168,7 +171,7 @@ int main(int argc, char **argv)
 	}
 	begin();
 	while (rows < want) {
-		for (int i = 0; i < PROCESSES; i++)
+		for (uint32_t i = 0; i < processes; i++)
 			step(&sides[i]);
 		ws_writer_commit(w);
 	}

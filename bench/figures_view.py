@@ -1,10 +1,13 @@
-"""figures_view.py - how fast the time line comes up: the server of `view` on 10 M CUDA events, asked as the page asks."""
+"""
+figures_view.py - how fast the time line comes up: the server of `view`, asked as the page asks, and the page itself in chromium without
+a GPU (view_page.mjs). What needs chromium or playwright-core is skipped, with a word about it, where these are missing.
+"""
 import http.client
 import json
 import os
 import random
-import os
 import subprocess
+import sys
 import time
 import urllib.parse
 
@@ -99,3 +102,71 @@ def view_of_hundred_million(b):
             Row("view of 100 M CUDA events: processor time for it", "ms", [], cpu, None),
             Row("view of 100 M CUDA events: a tile of a microsecond, unread", "ms", [], close, 5, digits=2),
             Row("view of 100 M CUDA events: memory", "MB", [], memory, 300)]
+
+
+# ---- the page ----
+
+MISSING = 77
+
+
+def page(b, *words):
+    """What view_page.mjs measured, or None where there is nothing to measure it with."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "view_page.mjs")
+    try:
+        p = subprocess.run(["node", script, b.warpsight, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
+    except FileNotFoundError:
+        print("bench: skipped: no node", file=sys.stderr)
+        return None
+    if p.returncode == MISSING:
+        print("bench: skipped: %s" % p.stdout.strip(), file=sys.stderr)
+        return None
+    if p.returncode:
+        raise RuntimeError("view_page.mjs %s: %s" % (" ".join(words), p.stderr))
+    return json.loads(p.stdout)
+
+
+def pages(b, *words):
+    """The same run by run, as lists by name; None when it was skipped."""
+    runs = [page(b, *words)]
+    if not runs[0]:
+        return None
+    runs += [page(b, *words) for _ in range(b.runs - 1)]
+    return {name: [r[name] for r in runs] for name in runs[0]}
+
+
+@figure
+def view_painted(b):
+    rows = []
+    for text, events, limit in [("10 M", 10000000, 1000), ("100 M", 100000000, 2000)]:
+        m = pages(b, "painted", cuda_report(b, events=events))
+        if m:
+            rows.append(Row("view of %s CUDA events: painted, from the start of the server" % text, "ms", [], m["painted"], limit, digits=0))
+    return rows
+
+
+@figure
+def view_over_a_link(b):
+    m = pages(b, "link", cuda_report(b))
+    if not m:
+        return []
+    return [Row("view over 100 ms there and back: first view painted", "ms", [], m["first"], 2000, digits=0),
+            Row("view over 100 ms there and back: pan or zoom to a picture", "ms", [], m["picture"], 50, digits=0),
+            Row("view over 100 ms there and back: rows without a picture then", "", [], m["blank"], 0, digits=0),
+            Row("view over 100 ms there and back: pan or zoom to the sharp one", "ms", [], m["sharp"], 300, digits=0),
+            Row("view over 100 ms there and back: the slowest of 24 moves", "ms", [], m["sharp_most"], 300, digits=0)]
+
+
+@figure
+def view_frames(b):
+    m = pages(b, "rows", cuda_report(b, "wide", 2000000), "200")
+    if not m:
+        return []
+    rows = []
+    for key, text in [("screen", "a screen of 1920x1080"), ("all", "all of them in sight, 1920 wide")]:
+        rows += [Row("view of 200 rows, %s: panning and zooming" % text, "frames/s", [], m[key + "_fps"], 20, at_least=True,
+                     note="%d rows with events in sight" % m[key + "_rows"][0]),
+                 Row("view of 200 rows, %s: drawing a frame" % text, "ms", [], m[key + "_draw"], None),
+                 Row("view of 200 rows, %s: processor time a frame" % text, "ms", [], m[key + "_cpu"], None),
+                 Row("view of 200 rows, %s: the page's memory" % text, "MB", [], m[key + "_memory"], 500, digits=0,
+                     note="%.0f MB without files" % m[key + "_own"][0])]
+    return rows

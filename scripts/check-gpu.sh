@@ -10,12 +10,22 @@ nvcc=${NVCC:-$(command -v nvcc || true)}
 for d in "${CUDA_HOME:-}" "${CUDA_PATH:-}" /usr/local/cuda /opt/cuda; do
 	[ -n "$nvcc" ] || { [ -x "$d/bin/nvcc" ] && nvcc=$d/bin/nvcc; } || true
 done
-if ! ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
-	echo "check-gpu: this machine has no NVIDIA GPU (no /dev/nvidia*); 'make check' has what can be tested without one" >&2
-	exit 2
-fi
-if [ -z "$nvcc" ]; then
-	echo "check-gpu: nvcc is needed to build the programs under test: install the CUDA toolkit, or set CUDA_HOME" >&2
+missing=
+lacks()
+{
+	missing="$missing
+  $*"
+}
+ls /dev/nvidia[0-9]* >/dev/null 2>&1 || lacks "an NVIDIA GPU and its driver (there is no /dev/nvidia0)"
+[ -n "$nvcc" ] || lacks "nvcc, to build the programs under test: install the CUDA toolkit, or set CUDA_HOME"
+if [ -n "$missing" ]; then
+	{
+		echo "check-gpu: nothing was checked. This machine lacks:$missing"
+		echo "'make check' tests what can be tested without (a stand-in takes the place of the driver). On a GPU machine these are checked:"
+		"$python" "$here/tests/gpu/check.py" --list | sed 's/^/  /'
+		echo "and, where PyTorch sees the GPU:"
+		"$python" "$here/tests/gpu/check.py" --list --torch | sed 's/^/  /' | grep -vxF "$("$python" "$here/tests/gpu/check.py" --list | sed 's/^/  /')"
+	} >&2
 	exit 2
 fi
 programs=$build/gpu
@@ -25,6 +35,7 @@ for source in tests/gpu/basic bench/cuda_storm; do
 done
 torch=
 "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null && torch=--torch
+[ -n "$torch" ] || echo "# PyTorch is not here or sees no GPU: its checks are left out"
 status=0
 # shellcheck disable=SC2086
 "$python" "$here/tests/gpu/check.py" --warpsight "$build/warpsight" --programs "$programs" $torch || status=$?

@@ -3,12 +3,15 @@
 set -eu
 build=${BUILD:-build}
 report=$build/demo.wsrep
-echo "\$ warpsight profile -o $report $build/examples/demo"
-"$build/warpsight" profile -f true -o "$report" "$build/examples/demo"
+warpsight()
+{
+	echo "\$ warpsight $*"
+	"$build/warpsight" "$@"
+}
+warpsight profile -f -o "$report" "$build/examples/demo"
 for name in nvtx_sum osrt_sum; do
 	echo
-	echo "\$ warpsight stats -r $name $report"
-	"$build/warpsight" stats -q -r $name "$report"
+	warpsight stats -r $name "$report"
 done
 echo
 echo "The report stays in $report; 'warpsight info $report' says what it holds."

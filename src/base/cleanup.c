@@ -1,6 +1,7 @@
 /* cleanup.c - see cleanup.h. The list is of fixed size and the handler calls only what is safe in one. */
 #include "base/cleanup.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +20,8 @@ static int listed;
 
 static void on_signal(int sig)
 {
+	int kept = errno; /* the signal strikes only after the handler, and what it interrupts may look */
+
 	for (int i = MOST; i--;) {
 		if (list[i].what == 1)
 			unlink(list[i].path);
@@ -29,6 +32,7 @@ static void on_signal(int sig)
 	}
 	signal(sig, SIG_DFL);
 	raise(sig);
+	errno = kept;
 }
 
 static void watch(bool on)

@@ -25,7 +25,8 @@ enum ws_opt_kind {
 	WS_OPT_ENUM,   /* const char *, one of the comma-separated `values` */
 	WS_OPT_SET,    /* const char *: comma-separated words, each of `values` */
 	WS_OPT_LIST,   /* struct ws_list: may be given several times */
-	WS_OPT_LATER,  /* known to users of the reference tool, not built yet: refused with the text in `help` */
+	WS_OPT_LATER,  /* known to users of the reference tool and not there: refused with the sentence in `help`; `values` are words that ask for
+			* nothing that is not there (none, false), and are taken */
 };
 
 struct ws_list {
@@ -39,7 +40,7 @@ struct ws_opt {
 	enum ws_opt_kind kind;
 	size_t offset;      /* of the value in the command's option struct */
 	const char *arg;    /* what the value is called in help, such as NAME */
-	const char *values; /* for ENUM and SET: "a,b,c"; what stands after a '|' ("a,b|x,y") is known, not built yet, and refused as such */
+	const char *values; /* for ENUM and SET: "a,b,c"; what stands after a '|' ("a,b|x,y") is known, not built yet, and refused as such, naming those before it */
 	const char *help;   /* one or more sentences */
 	const char *fallback; /* default as text, shown in help and applied before parsing; NULL for none */
 };

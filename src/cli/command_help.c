@@ -17,7 +17,7 @@ int ws_unknown_command(const char *word)
 	const struct ws_later *later = ws_later_find(word);
 
 	if (later) {
-		ws_say("'%s' (%s) is not built yet; 'warpsight help' lists what is", word, later->what);
+		ws_say("'%s' (%s) is not built yet; %s", word, later->what, later->instead);
 		return WS_EXIT_USAGE;
 	}
 	for (const struct ws_command *const *c = ws_commands; *c; c++)

@@ -37,20 +37,22 @@ const struct ws_command *const ws_commands[] = {
 };
 
 const struct ws_later ws_later_commands[] = {
-	{"launch", "starting a program in an interactive session"},
-	{"start", "starting the collection of an interactive session"},
-	{"stop", "ending the collection of an interactive session"},
-	{"cancel", "dropping the collection of an interactive session"},
-	{"shutdown", "ending an interactive session"},
-	{"sessions", "listing interactive sessions"},
-	{"attach", "recording a running process"},
-	{"analyze", "finding what slows a program down"},
-	{"serve", "showing reports to a browser"},
-	{"diff", "comparing two reports"},
-	{"merge", "putting reports of several ranks together"},
-	{"recipe", "analysing many reports at once"},
-	{"kernel", "hardware counters of single GPU kernels"},
-	{NULL, NULL},
+#define PART "'profile --delay --duration' records a part of a run"
+	{"launch", "starting a program in an interactive session", PART},
+	{"start", "starting the collection of an interactive session", PART},
+	{"stop", "ending the collection of an interactive session", PART},
+	{"cancel", "dropping the collection of an interactive session", PART},
+	{"shutdown", "ending an interactive session", PART},
+	{"sessions", "listing interactive sessions", "'profile' records without one"},
+	{"attach", "recording a running process", "'profile' starts the program that it records"},
+	{"analyze", "finding what slows a program down", "'stats', 'report' and 'view' show where the time went"},
+	{"serve", "showing reports to a browser", "'view' does that"},
+	{"diff", "comparing two reports", "'view A B' compares them in the browser, and the files of 'stats -f csv -o' can be compared"},
+	{"merge", "putting reports of several ranks together", "'view A B...' shows several below one another, 'query --together A B...' asks several"},
+	{"recipe", "analysing many reports at once", "'query --together A B...' asks several, 'stats -f csv -o . A B...' writes tables of each"},
+	{"kernel", "hardware counters of single GPU kernels", "'stats -r cuda_gpu_kern_sum' names the kernels that cost"},
+#undef PART
+	{NULL, NULL, NULL},
 };
 
 const struct ws_command *ws_command_find(const char *name)

@@ -168,7 +168,7 @@ static void add_later(struct ws_text *out, const struct ws_command *c, int width
 	struct ws_text names = {0};
 
 	if (ws_later_names(&names, c)) {
-		ws_text_puts(out, "\nKnown, but not built yet:\n");
+		ws_text_puts(out, "\nKnown, and refused with a word on what to use instead:\n");
 		pad(out, INDENT);
 		ws_wrap(out, names.s, INDENT, INDENT, width);
 	}

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "cli/cli.h"
@@ -489,6 +490,11 @@ static int recover_run(void *values, int argc, char **argv)
 		return WS_EXIT_USAGE;
 	}
 	file = ws_report_operand(argv[0]);
+	if (o->output && !access(o->output, F_OK)) {
+		ws_say("recover: %s exists already; name another file with -o", o->output);
+		free(file);
+		return WS_EXIT_FAIL;
+	}
 	rc = ws_report_recover(file, o->output, &rows, &e);
 	if (rc < 0)
 		ws_say("%s", e.msg);

@@ -40,7 +40,10 @@ static int late_error(void)
 	return poll(&p, 1, 0) == 1 && p.revents & POLLERR ? EPIPE : 0;
 }
 
-/* Has all output been written? A reader that went away is no failure worth a word. */
+/*
+ * Has all output been written? A reader that went away is no failure worth a word; a command that failed for another reason, or at writing,
+ * has had its word.
+ */
 static int finish(int status)
 {
 	int error;
@@ -51,7 +54,8 @@ static int finish(int status)
 	error = late_error();
 	if (error == EPIPE)
 		return EXIT_PIPE;
-	ws_say("cannot write to standard output%s%s", error ? ": " : "", error ? strerror(error) : "");
+	if (!status || error)
+		ws_say("cannot write to standard output%s%s", error ? ": " : "", error ? strerror(error) : "");
 	return status ? status : WS_EXIT_FAIL;
 }
 
@@ -107,7 +111,7 @@ static int dispatch(int argc, char **argv)
 	const struct ws_command *c;
 
 	if (!strcmp(word, "--help") || !strcmp(word, "-h"))
-		return show_help(NULL);
+		return argc > 2 ? run_command(ws_command_find("help"), argc - 2, argv + 2) : show_help(NULL);
 	if (!strcmp(word, "--version") || !strcmp(word, "-v") || !strcmp(word, "-V"))
 		c = ws_command_find("version");
 	else if (word[0] == '-')

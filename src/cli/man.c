@@ -83,7 +83,7 @@ static void add_command(struct ws_text *out, const struct ws_command *c)
 		if (o->kind != WS_OPT_LATER)
 			add_option(out, o);
 	if (ws_later_names(&later, c)) {
-		ws_text_puts(out, ".PP\nKnown, but not built yet: ");
+		ws_text_puts(out, ".PP\nKnown, and refused with a word on what to use instead: ");
 		add_plain(out, later.s);
 		ws_text_puts(out, ".\n");
 	}

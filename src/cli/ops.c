@@ -8,7 +8,7 @@
 
 struct options {
 	const char *view, *sort, *step, *format, *output, *timeunit;
-	bool by_shape, python, doubles, overwrite;
+	bool by_shape, python, doubles, exact, overwrite;
 	int64_t by_stack, limit;
 	double min_time;
 };
@@ -40,8 +40,12 @@ static const struct ws_opt opts[] = {
     {"python", 0, WS_OPT_FLAG, AT(python), NULL, NULL, "With Python calls (with_stack=True) as operators of their own.", NULL},
     {"double-times", 0, WS_OPT_FLAG, AT(doubles), NULL, NULL,
      "GPU times of operators as tools compute them that keep a trace's microseconds in doubles and subtract: up to a nanosecond "
-     "off for "
-     "each kernel. To compare with their tables; without it, times are exact.",
+     "off for each kernel, more where times count from 1970. PyTorch's traces have them so by default where they are within that "
+     "nanosecond; this asks for them in any trace or report.",
+     NULL},
+    {"exact-times", 0, WS_OPT_FLAG, AT(exact), NULL, NULL,
+     "GPU times of operators to the nanosecond that the trace has, as PyTorch itself shows them; other reports have them so "
+     "anyhow.",
      NULL},
     {"format", 'f', WS_OPT_STRING, AT(format), "FORMAT[:ARG]", NULL,
      "column, table, csv, tsv, json, html, htable or markdown, as for stats. Without it, column to standard output and csv to a "
@@ -65,7 +69,9 @@ static int run(void *values, int argc, char **argv)
 	struct ws_ops_request q = {
 	    .by_shape = o->by_shape,
 	    .python = o->python,
-	    .doubles = o->doubles,
+	    .doubles = o->doubles			    ? WS_DOUBLES_ALWAYS
+		       : o->exact || strcmp(o->view, "ops") ? WS_DOUBLES_NEVER
+							    : WS_DOUBLES_AS_TRACED,
 	    .by_stack = o->by_stack,
 	    .sort = o->sort,
 	    .limit = o->limit,
@@ -87,8 +93,10 @@ static int run(void *values, int argc, char **argv)
 		return usage("--timeunit: give one of ns, us, ms, s");
 	if (o->limit < 0 || o->by_stack < 0)
 		return usage("--row-limit and --group-by-stack must not be negative");
-	if (strcmp(o->view, "ops") && (o->sort || o->by_shape || o->by_stack || o->doubles || o->min_time > 0))
-		return usage("--sort, --min-time, --double-times and --group-by-... belong to --view=ops");
+	if (strcmp(o->view, "ops") && (o->sort || o->by_shape || o->by_stack || o->doubles || o->exact || o->min_time > 0))
+		return usage("--sort, --min-time, --double-times, --exact-times and --group-by-... belong to --view=ops");
+	if (o->doubles && o->exact)
+		return usage("give one of --double-times and --exact-times");
 	for (int i = 0; i < argc; i++) {
 		int one = ws_ops_file(argv[i], &q);
 
@@ -108,7 +116,7 @@ const struct ws_command ws_cmd_ops = {
 	"one): "
 	"self time is the time less that of the direct children, device time that of the GPU work an operator and its children "
 	"caused, memory what the allocator handed out less what it took back meanwhile. Rows whose Device is CUDA are the GPU work "
-	"itself. Percentages are of the sums below the table; formats for programs leave those out.\n\n"
+	"itself, always exact. Percentages are of the sums below the table; formats for programs leave those out.\n\n"
 	"A report without operators has them from NVTX ranges, such as torch.autograd.profiler.emit_nvtx writes.",
     .opts = opts,
     .opts_size = sizeof(struct options),

@@ -78,14 +78,14 @@ static int check_word(const struct ws_opt *o, const char *s, size_t len, struct 
 	size_t n;
 	int rc = -1;
 
+	list_values(&all, o->values);
 	while ((n = ws_word_next(&list, &word, &later))) {
 		if (n == len && !memcmp(word, s, n)) {
-			rc = later ? ws_fail(e, "--%s: '%s' is not built yet", o->name, given) : 0;
+			rc = later ? ws_fail(e, "--%s: '%s' is not built yet; choose from %s", o->name, given, all.s) : 0;
 			goto out;
 		}
 		ws_nearest_try(&near, word, n);
 	}
-	list_values(&all, o->values);
 	if (ws_nearest_found(&near))
 		ws_fail(e, "--%s: '%s' is not one of %s; did you mean %.*s?", o->name, given, all.s, (int)near.best_len, near.best);
 	else
@@ -94,6 +94,19 @@ out:
 	ws_text_free(&all);
 	free(given);
 	return rc;
+}
+
+/* Is it a word that asks an option which is not there for nothing? */
+static bool is_nothing(const struct ws_opt *o, const char *s)
+{
+	const char *list = o->values, *word;
+	bool later = false;
+	size_t n;
+
+	while (s && list && (n = ws_word_next(&list, &word, &later)))
+		if (!strncmp(word, s, n) && !s[n])
+			return true;
+	return false;
 }
 
 static int check_set(const struct ws_opt *o, const char *s, struct ws_err *e)
@@ -201,7 +214,7 @@ static int set_value(const struct ws_opt *o, const char *s, char *values, struct
 	case WS_OPT_STRING:
 		break;
 	case WS_OPT_LATER:
-		return ws_fail(e, "--%s is not built yet: %s", o->name, o->help);
+		return is_nothing(o, s) ? 0 : ws_fail(e, "--%s: %s", o->name, o->help);
 	}
 	*(const char **)at = s;
 	return 0;
@@ -242,7 +255,7 @@ static int take_bare(struct parse *p, const struct ws_opt *o)
 {
 	const char *value = NULL;
 
-	if (o->kind == WS_OPT_BOOL && true_or_false(next_word(p)))
+	if ((o->kind == WS_OPT_BOOL && true_or_false(next_word(p))) || (o->kind == WS_OPT_LATER && is_nothing(o, next_word(p))))
 		value = p->argv[++p->at];
 	else if (!is_flag(o) && value_from_next(p, o, &value))
 		return -1;

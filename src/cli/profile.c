@@ -28,6 +28,21 @@ struct options {
 };
 
 #define AT(member) offsetof(struct options, member)
+#define CAPTURE_LATER "capture ranges are not built yet: use --delay and --duration"
+#define SESSION_LATER "interactive sessions are not built yet: a run is recorded from its start to its end, or the part that --delay and --duration choose"
+#define GPU_METRICS_LATER "GPU metrics are not built yet: leave it out; kernels, copies and --cuda-memory-usage are recorded without"
+#define NETWORK_LATER "metrics of networks are not recorded: leave it out; calls of sockets are in --trace=osrt"
+
+/* The types of `export`, "sqlite,jsonlines,...". */
+#define WS_AND ","
+#define WS_TABLES(id, name, extension, takes, flags, summary) name
+#define WS_TIMELINE(id, name, extension, takes, flags, summary) name
+static const char export_types[] =
+#include "export/formats.def"
+	",none|text,info";
+#undef WS_AND
+#undef WS_TABLES
+#undef WS_TIMELINE
 
 static const struct ws_opt opts[] = {
 	{"output", 'o', WS_OPT_STRING, AT(output), "NAME", NULL,
@@ -112,8 +127,9 @@ static const struct ws_opt opts[] = {
 	{"nvtx-domain-include", 0, WS_OPT_STRING, AT(domain_include), "DOMAIN[,DOMAIN...]", NULL,
 	 "Record only these NVTX domains; 'default' is the one without a name.", NULL},
 	{"nvtx-domain-exclude", 0, WS_OPT_STRING, AT(domain_exclude), "DOMAIN[,DOMAIN...]", NULL, "Record all NVTX domains but these.", NULL},
-	{"cuda-graph-trace", 0, WS_OPT_ENUM, AT(cuda_graphs), "GRANULARITY", "graph,node",
-	 "Record each launch of a CUDA graph as one piece of work (graph), or each of its nodes, at a cost (node).", "graph"},
+	{"cuda-graph-trace", 0, WS_OPT_ENUM, AT(cuda_graphs), "GRANULARITY", "graph,node,graph:host-only,node:host-only|graph:host-and-device,node:host-and-device",
+	 "Record each launch of a CUDA graph as one piece of work (graph), or each of its nodes, at a cost (node). Launches from the CPU are recorded, which "
+	 ":host-only says too.", "graph"},
 	{"cuda-memory-usage", 0, WS_OPT_BOOL, AT(cuda_memory), NULL, NULL,
 	 "Record memory of GPUs as it is allocated and freed, with what is in use. Costs programs that allocate often.", "false"},
 	{"cuda-um-cpu-page-faults", 0, WS_OPT_BOOL, AT(cuda_um_cpu), NULL, NULL, "Record traffic of unified memory and the CPU's page faults on it. Costs much.",
@@ -147,28 +163,64 @@ static const struct ws_opt opts[] = {
 	{"show-source-info", 0, WS_OPT_BOOL, AT(source_info), NULL, NULL,
 	 "Read debugging information for source files, lines and inlined functions.", "true"},
 	{"stats", 0, WS_OPT_BOOL, AT(stats), NULL, NULL, "Print the default statistics at the end.", "false"},
-	{"export", 0, WS_OPT_SET, AT(export_to), "FORMAT[,FORMAT...]", "sqlite,jsonlines,json,none|arrow,arrowdir,parquetdir,hdf,text",
-	 "Export the report at the end.", "none"},
+	{"export", 0, WS_OPT_SET, AT(export_to), "TYPE[,TYPE...]", export_types, "Export the report at the end, as 'warpsight export' does.", "none"},
 	{"command-file", 0, WS_OPT_STRING, AT(command_file), "FILE", NULL,
 	 "Read further options, and the target if none is given, from a file: words as a shell would split them, # comments. Options given "
 	 "on the command line win.",
 	 NULL},
 	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Say nothing at the end but errors.", NULL},
-	{"capture-range", 'c', WS_OPT_LATER, 0, NULL, NULL, "capture ranges are not built yet: use --delay and --duration", NULL},
-	{"nvtx-capture", 'p', WS_OPT_LATER, 0, NULL, NULL, "capture ranges are not built yet: use --delay and --duration", NULL},
-	{"capture-range-end", 0, WS_OPT_LATER, 0, NULL, NULL, "capture ranges are not built yet: use --delay and --duration", NULL},
-	{"session-new", 0, WS_OPT_LATER, 0, NULL, NULL, "sessions are not built yet", NULL},
-	{"start-later", 0, WS_OPT_LATER, 0, NULL, NULL, "sessions are not built yet: use --delay", NULL},
+	/* What people paste from command lines of Nsight Systems; the words that are taken ask for nothing. */
+	{"capture-range", 'c', WS_OPT_LATER, 0, NULL, "none", CAPTURE_LATER, NULL},
+	{"nvtx-capture", 'p', WS_OPT_LATER, 0, NULL, NULL, CAPTURE_LATER, NULL},
+	{"capture-range-end", 0, WS_OPT_LATER, 0, NULL, "none", CAPTURE_LATER, NULL},
+	{"session-new", 0, WS_OPT_LATER, 0, NULL, NULL, SESSION_LATER, NULL},
+	{"session", 0, WS_OPT_LATER, 0, NULL, NULL, SESSION_LATER, NULL},
+	{"start-later", 0, WS_OPT_LATER, 0, NULL, "false", SESSION_LATER, NULL},
+	{"stop-on-exit", 'x', WS_OPT_LATER, 0, NULL, "true",
+	 "a recording ends with the processes that it records: leave it out; --wait=all waits for those that the target leaves behind",
+	 NULL},
 	{"sampling-trigger", 0, WS_OPT_LATER, 0, NULL, NULL,
-	 "samples are taken by one trigger, the cycle counter or the CPU clock, and context switches are recorded beside them: use "
-	 "--sampling-frequency or --sampling-period",
+	 "samples are taken by one trigger, the cycle counter or the CPU clock, and context switches are recorded beside them: use --sampling-frequency or --sampling-period",
 	 NULL},
-	{"gpu-metrics-device", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
-	{"gpu-metrics-devices", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
-	{"gpu-metrics-frequency", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU metrics are not built yet", NULL},
-	{"gpuctxsw", 0, WS_OPT_LATER, 0, NULL, NULL, "GPU context switches are not built yet", NULL},
-	{"pytorch", 0, WS_OPT_LATER, 0, NULL, NULL, "ranges made for PyTorch's functions are not built yet: call torch.autograd.profiler.emit_nvtx",
+	{"gpu-metrics-device", 0, WS_OPT_LATER, 0, NULL, "none", GPU_METRICS_LATER, NULL},
+	{"gpu-metrics-devices", 0, WS_OPT_LATER, 0, NULL, "none", GPU_METRICS_LATER, NULL},
+	{"gpu-metrics-frequency", 0, WS_OPT_LATER, 0, NULL, NULL, GPU_METRICS_LATER, NULL},
+	{"gpu-metrics-set", 0, WS_OPT_LATER, 0, NULL, NULL, GPU_METRICS_LATER, NULL},
+	{"gpuctxsw", 0, WS_OPT_LATER, 0, NULL, "none,false", "GPU context switches are not built yet: leave it out", NULL},
+	{"pytorch", 0, WS_OPT_LATER, 0, NULL, "none",
+	 "ranges made for PyTorch's functions are not built yet: call torch.autograd.profiler.emit_nvtx",
 	 NULL},
+	{"dask", 0, WS_OPT_LATER, 0, NULL, "none",
+	 "functions of Dask are not known by themselves: name them in a file for --python-functions-trace",
+	 NULL},
+	{"python-nvtx-annotations", 0, WS_OPT_LATER, 0, NULL, NULL, "give the file to --python-functions-trace", NULL},
+	{"debug-symbols", 0, WS_OPT_LATER, 0, NULL, NULL, "give the folders to --symbols", NULL},
+	{"mpi-impl", 0, WS_OPT_LATER, 0, NULL, NULL, "MPI is not traced yet: leave it out; what ranks wait for is in --trace=osrt", NULL},
+	{"process-scope", 0, WS_OPT_LATER, 0, NULL, "process-tree", "the target and all that it starts are recorded: leave it out", NULL},
+	{"cuda-trace-scope", 0, WS_OPT_LATER, 0, NULL, "process-tree", "CUDA is recorded of the target and all that it starts: leave it out", NULL},
+	{"osrt-file-access", 0, WS_OPT_LATER, 0, NULL, "false",
+	 "files are recorded with the calls about them, in the column path of WARPSIGHT_OSRT_DETAIL: leave it out",
+	 NULL},
+	{"ftrace-keep-user-config", 0, WS_OPT_LATER, 0, NULL, NULL, "what is set up in ftrace is never touched: leave it out", NULL},
+	{"nic-metrics", 0, WS_OPT_LATER, 0, NULL, "none,false", NETWORK_LATER, NULL},
+	{"ib-switch-metrics-devices", 0, WS_OPT_LATER, 0, NULL, NULL, NETWORK_LATER, NULL},
+	{"ib-switch-congestion-devices", 0, WS_OPT_LATER, 0, NULL, NULL, NETWORK_LATER, NULL},
+	{"ib-net-info-devices", 0, WS_OPT_LATER, 0, NULL, NULL, NETWORK_LATER, NULL},
+	{"storage-metrics", 0, WS_OPT_LATER, 0, NULL, "none",
+	 "metrics of storage are not recorded: calls that read and write are in --trace=osrt, what the kernel does in --ftrace=block/*",
+	 NULL},
+	{"cpu-core-metrics", 0, WS_OPT_LATER, 0, NULL, "none",
+	 "metrics of cores are not computed: use --cpu-core-events with --event-sample=system-wide",
+	 NULL},
+	{"cpu-socket-metrics", 0, WS_OPT_LATER, 0, NULL, "none",
+	 "metrics and events of whole sockets are not recorded: use --cpu-core-events with --event-sample=system-wide",
+	 NULL},
+	{"cpu-socket-events", 0, WS_OPT_LATER, 0, NULL, "none",
+	 "metrics and events of whole sockets are not recorded: use --cpu-core-events with --event-sample=system-wide",
+	 NULL},
+	{"enable", 0, WS_OPT_LATER, 0, NULL, NULL, "plug-ins of Nsight Systems are not loaded: leave it out", NULL},
+	{"opengl-gpu-workload", 0, WS_OPT_LATER, 0, NULL, "false", "OpenGL is not traced yet: leave it out", NULL},
+	{"vulkan-gpu-workload", 0, WS_OPT_LATER, 0, NULL, "none,false", "Vulkan is not traced yet: leave it out", NULL},
 	{NULL},
 };
 
@@ -176,6 +228,7 @@ static const struct ws_opt opts[] = {
 
 static int parse_signal(const char *s, int *out, struct ws_err *e)
 {
+	const char *given = s;
 	char *end;
 	long n = strtol(s, &end, 10);
 
@@ -196,7 +249,7 @@ static int parse_signal(const char *s, int *out, struct ws_err *e)
 			return 0;
 		}
 	}
-	return ws_fail(e, "--kill: '%s' is not a signal: give none, sigterm, sigkill or another name or number", s);
+	return ws_fail(e, "--kill: '%s' is not a signal: give none, sigterm, sigkill or another name or number", given);
 }
 
 static int parse_threshold(const char *option, const char *s, double *seconds, struct ws_err *e)
@@ -208,7 +261,7 @@ static int parse_threshold(const char *option, const char *s, double *seconds, s
 	char *end;
 	double v = strtod(s, &end);
 
-	for (size_t i = 0; end != s && i < WS_COUNT(units); i++)
+	for (size_t i = 0; strspn(s, "0123456789.") && (s[1] | 32) != 'x' && i < WS_COUNT(units); i++)
 		if (!strcmp(end, units[i].unit) && v >= 0 && v * units[i].factor < 1e6) {
 			*seconds = v * units[i].factor;
 			return 0;
@@ -373,27 +426,30 @@ static void then_run(const char *command, const char *report, char **argv, int a
 	free(values);
 }
 
-static void export_one(const struct options *o, char *report, const char *format)
+/* Export as each of the types in the list. */
+static void export_all(const struct options *o, char *report)
 {
 	char type[64], force[] = "--force-overwrite=true";
-	char *plain[] = {type, report, NULL}, *forced[] = {type, force, report, NULL};
+	size_t n;
 
-	snprintf(type, sizeof(type), "--type=%s", format);
-	then_run("export", report, o->overwrite ? forced : plain, o->overwrite ? 3 : 2);
+	for (const char *p = o->export_to; *p; p += n + (p[n] == ',')) {
+		char *plain[] = {type, report, NULL}, *forced[] = {type, force, report, NULL};
+
+		n = strcspn(p, ",");
+		snprintf(type, sizeof(type), "--type=%.*s", (int)n, p);
+		if (strcmp(type, "--type=none"))
+			then_run("export", report, o->overwrite ? forced : plain, o->overwrite ? 3 : 2);
+	}
 }
 
 static void afterwards(const struct options *o, const struct ws_record_result *r)
 {
-	static const char *const formats[] = {"sqlite", "jsonlines", "json"};
-
 	for (size_t i = 0; i < r->report_count; i++) {
 		char *stats[] = {r->reports[i], NULL};
 
 		if (o->stats)
 			then_run("stats", r->reports[i], stats, 1);
-		for (size_t f = 0; f < WS_COUNT(formats); f++)
-			if (has_word(o->export_to, formats[f]))
-				export_one(o, r->reports[i], formats[f]);
+		export_all(o, r->reports[i]);
 	}
 }
 
@@ -425,7 +481,7 @@ static int fill_cuda(const struct options *o, struct ws_record_opts *r, struct w
 		bool on;
 		uint32_t flag;
 	} flags[] = {
-		{!strcmp(o->cuda_graphs, "node"), WS_CUDA_GRAPH_NODES},
+		{!strncmp(o->cuda_graphs, "node", 4), WS_CUDA_GRAPH_NODES},
 		{o->cuda_memory, WS_CUDA_MEMORY},
 		{o->cuda_all, WS_CUDA_ALL_APIS},
 		{strcmp(o->cuda_events, "false") != 0, WS_CUDA_EVENTS},
@@ -437,7 +493,8 @@ static int fill_cuda(const struct options *o, struct ws_record_opts *r, struct w
 
 	for (size_t i = 0; i < WS_COUNT(flags); i++)
 		r->cuda_flags |= flags[i].on ? flags[i].flag : 0;
-	if (!r->cuda && (o->cuda_memory || o->cuda_um_cpu || o->cuda_um_gpu || o->cuda_all || o->cuda_apis))
+	if (!r->cuda && (o->cuda_memory || o->cuda_um_cpu || o->cuda_um_gpu || o->cuda_all || o->cuda_apis || strcmp(o->cuda_graphs, "graph") ||
+			 strcmp(o->cuda_events, "auto")))
 		return ws_fail(e, "the options --cuda-... need --trace=cuda");
 	if (o->cuda_flush < 0 || o->cuda_flush > 3600000)
 		return ws_fail(e, "--cuda-flush-interval: give 0 to 3600000 milliseconds");
@@ -698,7 +755,7 @@ static int run(void *values, int argc, char **argv)
 
 const struct ws_command ws_cmd_profile = {
 	.name = "profile",
-	.summary = "Run a program and record what it does into a report",
+	.summary = "Run a program and record what it does into a report.",
 	.usage = "[options] [--] APP [ARG...]",
 	.details = "Runs APP as if it ran alone (same terminal, same streams, same exit status) and records it and every process that it starts. "
 		   "The report stands under its name from the start and can be read while the program runs, and after a crash.\n\n"

@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "cli/prompt.h"
 #include "export/outfile.h"
 #include "sql/print.h"
 #include "stats/stats.h"
@@ -226,24 +227,28 @@ static bool blank(const char *s)
 	return !s[strspn(s, " \t\r\n;")];
 }
 
+/* What the Tab key completes to: tables with rows. */
+static const char *table_word(void *ctx, size_t i)
+{
+	return ws_sql_table_name(ctx, i, NULL);
+}
+
 static int prompt(struct job *j, FILE *in)
 {
-	bool terminal = isatty(fileno(in));
+	struct ws_prompt lines = {.in = in, .terminal = isatty(fileno(in)), .word = table_word, .ctx = j->sql};
 	struct ws_text sql = {0};
-	char *line = NULL;
-	size_t cap = 0;
+	const char *line;
 	int rc = 0;
 
-	if (terminal)
+	if (lines.terminal)
 		printf("SQL over the report; .help for help, .quit to leave.\n");
-	for (;;) {
-		if (terminal)
-			fputs(sql.len ? "   ...> " : "warpsight> ", stdout);
-		fflush(stdout);
-		if (getline(&line, &cap, in) < 0)
-			break;
+	while ((line = ws_prompt_next(&lines, sql.len ? "   ...> " : "warpsight> "))) {
 		if (!sql.len && *line == '.') {
-			if (!command(j, line))
+			char *words = ws_strdup(line);
+			bool stay = command(j, words);
+
+			free(words);
+			if (!stay)
 				break;
 			continue;
 		}
@@ -257,17 +262,17 @@ static int prompt(struct job *j, FILE *in)
 		rc = ask(j, sql.s);
 		fflush(stdout);
 		sql.len = 0;
-		if (rc && !terminal)
+		if (rc && !lines.terminal)
 			break;
 	}
 	if (!rc && sql.len && !blank(sql.s))
 		rc = ask(j, sql.s);
-	if (terminal) {
+	if (lines.terminal) {
 		fputs("\n", stdout);
 		rc = 0;
 	}
 	ws_text_free(&sql);
-	free(line);
+	ws_prompt_free(&lines);
 	return rc;
 }
 
@@ -390,7 +395,10 @@ static int run(void *values, int argc, char **argv)
 		argv++;
 	}
 	if (!argc) {
-		ws_say("query: no report file is given; warpsight query 'SELECT ...' FILE");
+		if (sql && !o->file && !strpbrk(sql, " \n"))
+			ws_say("query: there is no file %s, and as a query it lacks one: warpsight query 'SELECT ...' FILE", sql);
+		else
+			ws_say("query: no report file is given; warpsight query 'SELECT ...' FILE");
 		free(from_file);
 		return WS_EXIT_USAGE;
 	}
@@ -413,15 +421,17 @@ const struct ws_command ws_cmd_query = {
     .name = "query",
     .summary = "Ask a report in SQL.",
     .usage = "[options] ['SQL'] FILE...",
-    .details = "Runs SQL (SQLite's) straight over the report's columns, without an export. Tables and columns have the names of "
-	       "the SQLite export "
-	       "(CUPTI_ACTIVITY_KIND_KERNEL, NVTX_EVENTS, StringIds, WARPSIGHT_...); times are nanoseconds from the start of the "
-	       "collection. Only the "
-	       "columns that a query names are decoded, and only the blocks that its bounds on start and end allow. Nothing can be "
-	       "written.\n\n"
-	       "Without SQL, queries are read from standard input: from a prompt at a terminal, where .tables, .schema TABLE, "
-	       ".format FORMAT, .help and "
-	       ".quit help, and Ctrl-C stops a query. Without ORDER BY, rows come in the order in which the report stores them.",
+    .details =
+	"Runs SQL (SQLite's) straight over the report's columns, without an export. Tables and columns have the names of "
+	"the SQLite export "
+	"(CUPTI_ACTIVITY_KIND_KERNEL, NVTX_EVENTS, StringIds, WARPSIGHT_...); times are nanoseconds from the start of the "
+	"collection. Only the "
+	"columns that a query names are decoded, and only the blocks that its bounds on start and end allow. Nothing can be "
+	"written.\n\n"
+	"Without SQL, queries are read from standard input: from a prompt at a terminal, where .tables, .schema TABLE, "
+	".format FORMAT, .help and "
+	".quit help, and Ctrl-C stops a query; where libedit is installed, lines can be edited and called back, and Tab completes "
+	"names of tables. Without ORDER BY, rows come in the order in which the report stores them.",
     .opts = opts,
     .opts_size = sizeof(struct options),
     .examples = "warpsight query \"SELECT s.value, sum(k.end - k.start) AS 'Total:dur_ns' FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN "

@@ -50,7 +50,7 @@ static const struct ws_opt opts[] = {
      "0"},
     {"min-percent", 0, WS_OPT_STRING, AT(least), "P", NULL,
      "Leave out what is less than P percent in total. Without it, 0 for flat tables and 0.5 for trees.", NULL},
-    {"sort", 0, WS_OPT_ENUM, AT(sort), "BY", "self,total", "Order of the rows of a flat table.", "self"},
+    {"sort", 0, WS_OPT_ENUM, AT(sort), "BY", "self,total", "Order of the rows of a flat table; self unless given. Trees are in order of total.", NULL},
     {"format", 'f', WS_OPT_STRING, AT(format), "FORMAT[:ARG]", NULL,
      "column, table, csv, tsv, json, html, htable or markdown, as for stats. Without it, column to standard output and csv to "
      "files.",
@@ -128,10 +128,12 @@ static int fill(const struct options *o, struct ws_view_request *q, struct ws_er
 	q->view = (enum ws_view)position("flat,top-down,bottom-up", o->view);
 	q->profile.kind = (enum ws_profile_kind)position("on-cpu,off-cpu,python,gpu", o->show);
 	q->profile.frames = (enum ws_frames)position("all,python,native", o->frames);
-	q->by_total = has(o->sort, "total");
+	q->by_total = o->sort && has(o->sort, "total");
 	q->unit = ws_timeunit_find(o->timeunit);
 	if (!q->unit)
 		return ws_fail(e, "--timeunit: '%s' is not one of ns, us, ms, s", o->timeunit);
+	if (o->sort && q->view != WS_VIEW_FLAT)
+		return ws_fail(e, "--sort is for flat tables; rows of trees are in order of total");
 	if (q->profile.kind == WS_PROFILE_GPU && (o->module || strcmp(o->frames, "all")))
 		return ws_fail(e, "%s: work on GPUs has no stacks of CPU functions", o->module ? "--module" : "--frames");
 	if (q->profile.kind != WS_PROFILE_ON_CPU && o->event)

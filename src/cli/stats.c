@@ -96,7 +96,9 @@ static bool named(const char *list, const char *name)
 
 static void explain_report(const struct ws_stat *s)
 {
-	printf("%s%s\n    %s. %s.\n    Columns:", s->name, s->by_default ? " (default)" : "", s->title, s->about);
+	bool ended = *s->about && s->about[strlen(s->about) - 1] == '.';
+
+	printf("%s%s\n    %s. %s%s\n    Columns:", s->name, s->by_default ? " (default)" : "", s->title, s->about, ended ? "" : ".");
 	for (size_t c = 0; c < s->column_count; c++)
 		printf("%s %s", c ? "," : "", s->columns[c].name);
 	printf("\n");

@@ -26,7 +26,7 @@ static int status_run(void *opts, int argc, char **argv)
 static const struct ws_opt status_options[] = {
 	{"environment", 'e', WS_OPT_BOOL, offsetof(struct status_opts, environment), .help = "Check the machine, as doctor does."},
 	{"json", 0, WS_OPT_FLAG, offsetof(struct status_opts, json), .help = "Write JSON."},
-	{"network", 'n', WS_OPT_LATER, .help = "there is no network tracing to check"},
+	{"network", 'n', WS_OPT_LATER, .help = "network metrics are not recorded, so there is nothing to check"},
 	{"all", 0, WS_OPT_LATER, .help = "there are no sessions to list"},
 	{0},
 };

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/symbol_dirs.h"
+#include "stats/stats.h"
 #include "query/query.h"
 #include "symbols/symbolise.h"
 
@@ -232,6 +233,7 @@ static int run(void *values, int argc, char **argv)
 	struct work w = {.o = values, .registry = ws_modules_new()};
 	struct ws_symbol_result result = {0};
 	struct ws_err e;
+	char *file;
 	int rc;
 
 	if (argc != 1) {
@@ -240,18 +242,19 @@ static int run(void *values, int argc, char **argv)
 		ws_modules_free(w.registry);
 		return WS_EXIT_USAGE;
 	}
-	rc = work(&w, argv[0], &result, &e);
+	file = ws_report_operand(argv[0]);
+	rc = work(&w, file, &result, &e);
 	if (rc)
 		ws_say("symbolize: %s", e.msg);
 	else if (!w.o->quiet && !w.n)
-		ws_say("%s: nothing is left to be named", argv[0]);
+		ws_say("%s: nothing is left to be named", file);
 	else if (!w.o->quiet)
-		ws_say("%s: %llu of %llu places named", argv[0], (unsigned long long)result.named,
-		       (unsigned long long)result.frames);
+		ws_say("%s: %llu of %llu places named", file, (unsigned long long)result.named, (unsigned long long)result.frames);
 	if (!rc && !w.o->quiet && result.split)
 		ws_say("%s: %llu compilation units are without inlined functions: their .dwo files are not where the compiler left "
 		       "them",
-		       argv[0], (unsigned long long)result.split);
+		       file, (unsigned long long)result.split);
+	free(file);
 	free(w.module);
 	free(w.wanted);
 	free(w.state);
@@ -278,7 +281,7 @@ static const struct ws_opt opts[] = {
 
 const struct ws_command ws_cmd_symbolize = {
     .name = "symbolize",
-    .summary = "Name the functions of a report's call stacks afterwards",
+    .summary = "Name the functions of a report's call stacks afterwards.",
     .usage = "[options] FILE",
     .details = "Looks up the places in code that have no name in the report yet, because of 'profile --resolve-symbols=false', "
 	       "because debug files were "

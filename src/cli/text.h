@@ -10,9 +10,9 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 
-/* A command that is planned: answered by name, so that "unknown command" stays true to its word. */
+/* A command that is planned: answered by name, with what there is instead, so that "unknown command" stays true to its word. */
 struct ws_later {
-	const char *name, *what;
+	const char *name, *what, *instead;
 };
 extern const struct ws_later ws_later_commands[]; /* ended by an entry without a name */
 
@@ -38,7 +38,7 @@ void ws_opt_spelling(struct ws_text *out, const struct ws_opt *o);
 
 /* The option's help with its values, default and repetition, as one paragraph. */
 void ws_opt_explanation(struct ws_text *out, const struct ws_opt *o);
-/* "--a, --b": the options of a command that are known but not built; false when there are none. */
+/* "--a, --b": the options of a command that are known and not there; false when there are none. */
 bool ws_later_names(struct ws_text *out, const struct ws_command *c);
 
 /* Next word of a comma-separated list with an optional part after '|': its length, 0 at the end. *later is set once past the '|'. */

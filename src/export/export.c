@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "export/choose.h"
 #include "export/outfile.h"
@@ -89,11 +90,34 @@ struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id)
 	return c;
 }
 
+/* The report's own number of a text, or 0: so that an export's import, exported again, has the same numbers. */
+static uint32_t text_id(struct ws_export *x, const char *s, size_t n)
+{
+	const char *none = ws_report_string(x->r, 0, NULL); /* what is read of numbers that the report does not define */
+	uint32_t id;
+	size_t len;
+
+	for (uint32_t i = x->texts.n ? 0 : x->string_count; i; i--) { /* of equal ones the first counts */
+		const char *text = ws_report_string(x->r, i, &len);
+
+		if (text != none)
+			ws_map_set(&x->texts, XXH3_64bits(text, len), i);
+	}
+	id = (uint32_t)ws_map_get(&x->texts, XXH3_64bits(s, n), NULL);
+	if (!id)
+		return 0;
+	s = memcmp(ws_report_string(x->r, id, &len), s, len < n ? len : n) ? NULL : s;
+	return s && len == n ? id : 0;
+}
+
 struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n)
 {
 	struct ws_text *t, made = {0};
 	size_t i = 0;
+	uint32_t id = text_id(x, s, n);
 
+	if (id)
+		return ws_x_string(x, id);
 	ws_text_puts(&made, "");
 	ws_text_utf8(&made, s, n);
 	while (i < x->extra_count && (x->extra[i].len != made.len || memcmp(x->extra[i].s, made.s, made.len)))
@@ -505,6 +529,8 @@ void ws_export_end(struct ws_export *x)
 	free_pile(x);
 	free(x->strings);
 	ws_choose_free(x);
+	ws_map_free(&x->texts);
+	ws_export_foreign_free(x);
 	ws_who_close(x->who);
 }
 

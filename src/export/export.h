@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "query/query.h"
 
@@ -194,6 +195,10 @@ struct ws_export {
 	uint32_t string_count;
 	struct ws_text *extra; /* texts that are not the report's, numbered from string_count + 1 */
 	size_t extra_count, extra_cap;
+	struct ws_map texts;	      /* hash of a text of the report -> its id; made when ws_x_extra first asks */
+	struct ws_xforeign **foreign; /* tables_foreign.c */
+	size_t foreign_count;
+	bool foreign_known;
 	struct ws_text *own; /* texts that only ws_x_own cells point to */
 	size_t own_count, own_cap;
 	uint64_t rows, damaged;
@@ -205,7 +210,7 @@ enum { WS_STRING_USED = 4 };
 struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id); /* STRING, or NULL for 0 */
 struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id);   /* TEXT inline, or NULL for 0 and what the report does not define */
 struct ws_xcell ws_x_blob(struct ws_export *x, uint32_t id);   /* BLOB, or NULL for 0 */
-struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n); /* STRING of a text that is not the report's */
+struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n); /* STRING of any text, the report's if it is one */
 struct ws_xcell ws_x_own(struct ws_export *x, const char *s);	/* TEXT inline of any bytes; lives as long as the export */
 struct ws_xcell ws_x_thread(struct ws_export *x, uint64_t id);	/* globalTid, or NULL for 0 */
 struct ws_xcell ws_x_process(struct ws_export *x, uint64_t id); /* globalPid, or NULL for 0 */

@@ -13,6 +13,7 @@
 #include <zlib.h>
 
 #include "base/mem.h"
+#include "store/store.h"
 
 /* ---- interrupts ---- */
 
@@ -60,6 +61,19 @@ static int exists(const char *path, struct ws_err *e)
 	return ws_fail(e, "%s exists already; give --force-overwrite to replace it", path);
 }
 
+/* Is a report there? What is made of reports must not take the place of one: that is a slip of the pen, and what was recorded is
+ * gone. */
+static bool is_report(const char *path)
+{
+	char head[sizeof(WS_REPORT_MAGIC) - 1];
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	bool is = fd >= 0 && read(fd, head, sizeof(head)) == (ssize_t)sizeof(head) && !memcmp(head, WS_REPORT_MAGIC, sizeof(head));
+
+	if (fd >= 0)
+		close(fd);
+	return is;
+}
+
 static int check_target(const char *path, bool overwrite, struct ws_err *e)
 {
 	struct stat st;
@@ -74,6 +88,8 @@ static int check_target(const char *path, bool overwrite, struct ws_err *e)
 		return exists(path, e);
 	if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
 		return ws_fail(e, "cannot write %s: it is not a regular file", path);
+	if (is_report(path))
+		return ws_fail(e, "cannot write %s: it is a report, which is not replaced by anything else", path);
 	return 0;
 }
 
@@ -82,6 +98,7 @@ static int create(struct ws_outfile *o, const char *path, mode_t mode, bool over
 {
 	int fd;
 
+	signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files (ulimit -f) is an error like any other */
 	o->path = ws_strdup(path);
 	o->overwrite = overwrite;
 	o->temporary = ws_format("%s.%ld.tmp", path, (long)getpid());
@@ -249,6 +266,7 @@ int ws_outfile_open_folder(struct ws_outfile *o, const char *path, bool overwrit
 		forget(o);
 		return -1;
 	}
+	signal(SIGXFSZ, SIG_IGN);
 	o->folder = true;
 	o->overwrite = overwrite || append;
 	o->temporary = ws_format("%s.%ld.tmp", o->path, (long)getpid());
@@ -302,6 +320,22 @@ static bool no_reader(int fd)
 	return poll(&p, 1, 0) > 0 && p.revents & POLLERR;
 }
 
+/*
+ * Why an earlier write failed, when what it failed with is forgotten (buffers are written out of sight, by zlib too): a full disk
+ * is still full, and says so again. What this writes goes with the file.
+ */
+static int ask_again(const struct ws_outfile *o)
+{
+	static const char more[1 << 16];
+	int fd = open(o->temporary, O_WRONLY | O_APPEND | O_CLOEXEC), error = EIO;
+
+	if (fd >= 0 && write(fd, more, sizeof(more)) < 0)
+		error = errno;
+	if (fd >= 0)
+		close(fd);
+	return error;
+}
+
 static int put_in_place(struct ws_outfile *o)
 {
 	if (!o->overwrite)
@@ -319,7 +353,7 @@ int ws_outfile_commit(struct ws_outfile *o, struct ws_err *e)
 		bad = fflush(o->f) != 0;
 		if (ferror(o->f) && !bad) { /* an earlier write failed, and what with is forgotten */
 			bad = true;
-			errno = !o->path && no_reader(fileno(o->f)) ? EPIPE : EIO;
+			errno = o->path ? ask_again(o) : no_reader(fileno(o->f)) ? EPIPE : EIO;
 		}
 		if (o->path && fclose(o->f) != 0)
 			bad = true;

@@ -396,7 +396,7 @@ int ws_export_tables(struct ws_export *x, struct ws_err *e)
 		if (ws_export_view(x, &v[i], e) < 0)
 			return -1;
 	return ws_export_samples(x, e) < 0 || ws_export_callchains(x, e) < 0 || ws_export_counts(x, e) < 0 ||
-		       ws_export_known(x, e) < 0
+		       ws_export_foreign(x, e) < 0 || ws_export_known(x, e) < 0
 		   ? -1
 		   : 0;
 }

@@ -13,7 +13,15 @@ int ws_export_enums(struct ws_export *x, struct ws_err *e);	 /* ENUM_* */
 int ws_export_samples(struct ws_export *x, struct ws_err *e);	 /* COMPOSITE_EVENTS, SCHED_EVENTS */
 int ws_export_callchains(struct ws_export *x, struct ws_err *e); /* *_CALLCHAINS */
 int ws_export_counts(struct ws_export *x, struct ws_err *e);	 /* PERF_EVENT_CPU_RAW_EVENT */
-int ws_export_known(struct ws_export *x, struct ws_err *e);	 /* known tables that nothing fills, empty */
+int ws_export_foreign(struct ws_export *x, struct ws_err *e);	 /* those that an import kept, under their names */
+int ws_export_known(struct ws_export *x, struct ws_err *e);	 /* known tables that nothing fills, empty; after all others */
+
+/* Does a table of this name come from the report's own tables? */
+bool ws_export_is_made(const char *name);
+/* Is it one that ws_export_foreign writes? */
+bool ws_export_is_foreign(const struct ws_export *x, const char *name);
+bool ws_export_is_metrics(const char *name);
+void ws_export_foreign_free(struct ws_export *x);
 
 /* Views that are not generic. */
 extern const struct ws_xview ws_images_view, ws_threads_view, ws_diagnostics_view; /* tables_session.c */

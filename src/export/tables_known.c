@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "export/tables.h"
 
@@ -72,8 +73,7 @@ const struct ws_xcolumn *ws_known_columns(const char *table, size_t *count)
 	return NULL;
 }
 
-/* Written by other means. */
-static bool is_filled(const char *name)
+bool ws_export_is_made(const char *name)
 {
 	static const char *const made[] = {"StringIds",
 					   "ThreadNames",
@@ -92,9 +92,10 @@ static bool is_filled(const char *name)
 					   "PERF_EVENT_CPU_RAW_EVENT"};
 
 	for (size_t i = 0; i < WS_COUNT(made); i++)
-		if (!strcmp(made[i], name))
+		if (!strcasecmp(made[i], name))
 			return true;
-	return ws_xview_find(name) != NULL;
+	return !strncasecmp(name, "ENUM_", 5) || !strncasecmp(name, "sqlite_", 7) ||
+	       !strncasecmp(name, "TARGET_INFO_CUDA_DEVICE", 24) || ws_export_is_metrics(name) || ws_xview_find(name) != NULL;
 }
 
 int ws_export_known(struct ws_export *x, struct ws_err *e)
@@ -102,7 +103,7 @@ int ws_export_known(struct ws_export *x, struct ws_err *e)
 	const struct ws_xtable *t = known_tables();
 
 	for (size_t i = 0; i < WS_COUNT(known); i++)
-		if (!is_filled(t[i].name) && ws_export_table(x, &t[i], e) < 0)
+		if (!ws_export_is_made(t[i].name) && !ws_export_is_foreign(x, t[i].name) && ws_export_table(x, &t[i], e) < 0)
 			return -1;
 	return 0;
 }

@@ -378,6 +378,7 @@ static uint64_t target_pid(struct ws_export *x)
 struct stream {
 	uint64_t process; /* id, 0 for the target */
 	bool err;
+	uint32_t rows, last; /* of the report; the bytes of the last one */
 	struct ws_text content;
 };
 
@@ -403,10 +404,14 @@ static int put_stream(struct ws_export *x, const struct stream *s, struct ws_err
 	bool told = s->process && s->process <= ws_who_processes(x->who);
 	uint64_t pid = told ? ws_who_process(x->who, (uint32_t)s->process)->pid : target_pid(x);
 	char *name = ws_format("pid_%" PRIu64 "_%s.log", pid, s->err ? "stderr" : "stdout");
-	int rc = ws_export_row(x,
-			       (struct ws_xcell[]){told ? ws_x_process(x, s->process) : ws_x_int((int64_t)pid << 24),
-						   ws_x_extra(x, name, strlen(name)), ws_x_extra(x, s->content.s, s->content.len)},
-			       e);
+	struct ws_xcell file = ws_x_extra(x, name, strlen(name));
+	struct ws_xcell content = s->rows == 1 ? ws_x_string(x, s->last) : ws_x_null();
+	int rc;
+
+	if (content.kind == WS_X_NULL)
+		content = ws_x_extra(x, s->content.s ? s->content.s : "", s->content.len);
+	rc = ws_export_row(x, (struct ws_xcell[]){told ? ws_x_process(x, s->process) : ws_x_int((int64_t)pid << 24), file, content},
+			   e);
 
 	free(name);
 	return rc;
@@ -426,6 +431,8 @@ static int export_streams(struct ws_export *x, struct ws_err *e)
 		const char *bytes = ws_report_string(x->r, (uint32_t)row[ws_output_bytes], &len);
 
 		ws_text_add(&s->content, bytes, len);
+		s->rows++;
+		s->last = (uint32_t)row[ws_output_bytes];
 	}
 	ws_cursor_close(c);
 	if (n)

@@ -4,6 +4,9 @@
  *
  * Halves are joined here: B and E by thread, innermost first; b, n and e by category, id and (where ids are local) process. What
  * never ends is written at the end with the flag LEFT_OPEN. The ends of flows are kept until the next one with their id.
+ *
+ * Halves nearly always come in order of time for each thread. Where ends come before their beginnings, the file is read once more,
+ * and its halves are kept and sorted before they are joined.
  */
 #include "import/trace.h"
 
@@ -146,6 +149,20 @@ void ws_chrome_slice(struct ws_trace *t, struct ws_event *ev, uint32_t thread, u
 
 /* ---- halves ---- */
 
+enum { MOST_HALVES = 4 << 20 };
+
+static void keep_half(struct ws_trace *t, uint64_t key, struct ws_open_slice s, bool end, uint8_t flags)
+{
+	if (t->half_count == MOST_HALVES) {
+		ws_into_note(t->o, "More than %d beginnings and ends are in no order; further ones were left out.", MOST_HALVES);
+		return;
+	}
+	s.key = key;
+	ws_grow(t->halves, t->half_cap, t->half_count + 1);
+	t->halves[t->half_count] = (struct ws_trace_half){s, (uint32_t)t->half_count, end, flags};
+	t->half_count++;
+}
+
 static void push(struct ws_trace *t, uint64_t key, struct ws_open_slice s)
 {
 	uint32_t at = t->free_slice;
@@ -186,17 +203,74 @@ static bool pop(struct ws_trace *t, uint64_t key, struct ws_open_slice *s)
 	return true;
 }
 
-static void end_slice(struct ws_trace *t, struct ws_event *ev, uint64_t key, uint8_t flags)
+static void disorder(struct ws_trace *t)
 {
+	t->o->again |= !t->o->shuffled;
+	t->disorder = true;
+}
+
+/* An end at `at` with these arguments. */
+static void join(struct ws_trace *t, uint64_t key, uint64_t at, uint32_t args, uint8_t flags)
+{
+	enum { BACKWARDS = 1000 /* ns: more than rounding */ };
 	struct ws_open_slice s;
 
 	if (!pop(t, key, &s)) {
+		if (t->early.n < WS_INTO_MOST && at > ws_map_get(&t->early, key, NULL))
+			ws_map_set(&t->early, key, at);
 		ws_into_note(t->o, "Ends of slices without a beginning were left out.");
 		return;
 	}
+	if (s.start > at + BACKWARDS)
+		disorder(t);
 	if (!s.args && !s.own)
-		s.args = raw_args(t, ev);
-	put_slice(t, &s, ev->start > s.start ? ev->start : s.start, flags);
+		s.args = args;
+	put_slice(t, &s, at > s.start ? at : s.start, flags);
+}
+
+static void begin_slice(struct ws_trace *t, const struct ws_event *ev, uint64_t key, uint32_t thread, uint32_t track)
+{
+	struct ws_open_slice s = new_slice(t, ev, thread, track);
+
+	if (t->o->shuffled)
+		keep_half(t, key, s, false, 0);
+	else
+		push(t, key, s);
+}
+
+static void end_slice(struct ws_trace *t, struct ws_event *ev, uint64_t key, uint8_t flags)
+{
+	if (t->o->shuffled)
+		keep_half(t, key, (struct ws_open_slice){.start = ev->start, .args = raw_args(t, ev)}, true, flags);
+	else
+		join(t, key, ev->start, raw_args(t, ev), flags);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct ws_trace_half *x = a, *y = b;
+
+	if (x->s.key != y->s.key)
+		return x->s.key < y->s.key ? -1 : 1;
+	if (x->s.start != y->s.start)
+		return x->s.start < y->s.start ? -1 : 1;
+	return x->number < y->number ? -1 : 1;
+}
+
+static void join_halves(struct ws_trace *t)
+{
+	if (t->half_count)
+		ws_into_tell(t->o, "Beginnings and ends of slices are in no order of time: they were sorted.");
+	if (t->half_count)
+		qsort(t->halves, t->half_count, sizeof(*t->halves), by_time);
+	for (size_t i = 0; i < t->half_count; i++) {
+		const struct ws_trace_half *h = &t->halves[i];
+
+		if (h->end)
+			join(t, h->s.key, h->s.start, h->s.args, h->flags);
+		else
+			push(t, h->s.key, h->s);
+	}
 }
 
 static uint64_t sync_key(uint32_t thread, uint32_t track)
@@ -239,7 +313,7 @@ static void async_event(struct ws_trace *t, struct ws_event *ev)
 	switch (ev->phase) {
 	case 'b':
 	case 'S':
-		push(t, async_key(ev), new_slice(t, ev, thread, track));
+		begin_slice(t, ev, async_key(ev), thread, track);
 		break;
 	case 'e':
 	case 'F':
@@ -394,7 +468,7 @@ void ws_chrome_event(struct ws_trace *t, struct ws_event *ev)
 		return;
 	case 'B':
 		ws_trace_where(t, ev, &thread, &track);
-		push(t, sync_key(thread, track), new_slice(t, ev, thread, track));
+		begin_slice(t, ev, sync_key(thread, track), thread, track);
 		return;
 	case 'E':
 		ws_trace_where(t, ev, &thread, &track);
@@ -433,8 +507,20 @@ void ws_chrome_event(struct ws_trace *t, struct ws_event *ev)
 	}
 }
 
+/* Is there an end that came before its beginning? */
+static bool came_early(const struct ws_trace *t, const struct ws_open_slice *s)
+{
+	return t->early.n && ws_map_get(&t->early, s->key, NULL) >= s->start;
+}
+
 void ws_chrome_end(struct ws_trace *t)
 {
+	join_halves(t);
+	for (size_t i = 0; i < t->slice_count; i++)
+		if (t->slices[i].start != WS_NO_TIME && came_early(t, &t->slices[i]))
+			disorder(t);
+	if (t->disorder)
+		t->o->shuffled = true;
 	for (size_t i = 0; i < t->slice_count; i++)
 		if (t->slices[i].start != WS_NO_TIME)
 			put_slice(t, &t->slices[i], WS_NO_TIME,

@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "import/formats.h"
 #include "import/trace.h"
+#include "query/doubles.h"
 #include "store/store.h"
 
 enum { HEAD = 64 << 10 };
@@ -259,14 +260,32 @@ static void put_collection(struct ws_into *o)
 	*row = (struct ws_row_collection){.start = o->first, .end = o->last};
 }
 
+/* What the clocks of PyTorch traces showed when the session's time was 0: see query/doubles.h. */
+static void put_clocks(struct ws_into *o)
+{
+	for (uint32_t id = 1; id <= o->process_count && o->clocks.n && !o->collected; id++) {
+		char name[40], value[24];
+		bool found;
+		uint64_t base = ws_map_get(&o->clocks, id, &found);
+
+		if (!found)
+			continue;
+		snprintf(name, sizeof(name), WS_DOUBLES_FACT "%" PRIu32, id);
+		ws_into_meta(o, name, value, (size_t)snprintf(value, sizeof(value), "%" PRId64, (int64_t)(o->first - base)));
+	}
+}
+
 static int import_all(const struct ws_import_request *q, struct ws_into *o, struct ws_err *e)
 {
 	for (size_t i = 0; i < q->count; i++) {
 		o->file = (uint32_t)i;
 		if (import_file(o, q->files[i], e) < 0)
 			return -1;
+		if (o->again)
+			return 0;
 	}
 	put_collection(o);
+	put_clocks(o);
 	return 0;
 }
 
@@ -311,34 +330,49 @@ static int check_output(const struct ws_import_request *q, struct ws_err *e)
 	return 0;
 }
 
-int ws_import(const struct ws_import_request *q, unsigned long long *rows, struct ws_err *e)
+static int import_once(const struct ws_import_request *q, struct ws_into *o, const char *temporary, struct ws_err *e)
 {
 	struct ws_writer_opts opts = {.no_journal = true, .overwrite = true, .segment_ns = UINT64_MAX};
-	struct ws_into o = {
+
+	o->w = ws_writer_create(temporary, &opts, e);
+	return o->w ? import_all(q, o, e) : -1;
+}
+
+int ws_import(const struct ws_import_request *q, unsigned long long *rows, struct ws_err *e)
+{
+	const struct ws_into fresh = {
 	    .first = UINT64_MAX, .file_count = (uint32_t)q->count, .quiet = q->quiet, .progress = q->progress && isatty(2)};
+	struct ws_into o = fresh;
 	char *temporary;
 	int rc, litter;
 
 	if (check_output(q, e) < 0)
 		return -1;
 	temporary = ws_format("%s.%ld.tmp", q->output, (long)getpid());
-	o.w = ws_writer_create(temporary, &opts, e);
-	if (!o.w) {
-		free(temporary);
-		return -1;
-	}
 	litter = ws_cleanup_path(temporary, false);
-	rc = import_all(q, &o, e);
-	if (rc < 0)
+	rc = import_once(q, &o, temporary, e);
+	while (!rc && o.again) { /* at most twice for each file: what was learned is known then */
+		struct ws_into known = {.shuffled = o.shuffled, .least = o.least, .told = o.file};
+
 		ws_writer_discard(o.w);
-	else if ((rc = ws_writer_close(o.w, e)) < 0)
+		ws_into_free(&o);
+		o = fresh;
+		o.shuffled = known.shuffled;
+		o.least = known.least;
+		o.told = known.told;
+		rc = import_once(q, &o, temporary, e);
+	}
+	if (rc < 0 && o.w)
+		ws_writer_discard(o.w);
+	else if (!rc && (rc = ws_writer_close(o.w, e)) < 0)
 		unlink(temporary);
-	else
+	else if (!rc)
 		rc = place(temporary, q, e);
 	ws_cleanup_forget(litter);
 	if (rows)
 		*rows = o.rows;
 	ws_into_free(&o);
+	ws_map_free(&o.least);
 	free(temporary);
 	return rc;
 }

@@ -289,6 +289,12 @@ void ws_into_note_n(struct ws_into *o, uint64_t count, const char *fmt, ...)
 	add_note(o, count, text);
 }
 
+/* Are messages shown? Not when all will be imported anew, nor again. */
+static bool says(const struct ws_into *o)
+{
+	return !o->quiet && !o->again && o->file >= o->told;
+}
+
 static void write_notes(struct ws_into *o)
 {
 	for (size_t i = 0; i < o->note_count; i++) {
@@ -300,7 +306,7 @@ static void write_notes(struct ws_into *o)
 						  .severity = WS_WARNING,
 						  .source = ws_into_text(o, "import"),
 						  .text = ws_into_text(o, text)};
-		if (!o->quiet)
+		if (says(o))
 			ws_say("%s: %s", o->path, text);
 		free(text);
 		free(n->text);
@@ -324,7 +330,7 @@ void ws_into_tell(struct ws_into *o, const char *fmt, ...)
 	*row = (struct ws_row_diagnostic){.start = o->file_first == UINT64_MAX ? 0 : o->file_first, .severity = WS_INFO};
 	row->source = ws_into_text(o, "import");
 	row->text = ws_into_text(o, full);
-	if (!o->quiet)
+	if (says(o))
 		ws_say("%s: %s", o->path, text);
 	free(full);
 }
@@ -424,6 +430,7 @@ void ws_into_free(struct ws_into *o)
 	ws_map_free(&o->track_ids);
 	ws_map_free(&o->counter_ids);
 	ws_map_free(&o->met);
+	ws_map_free(&o->clocks);
 	ws_map_free(&o->events);
 	ws_map_free(&o->frames);
 	ws_map_free(&o->stacks);

@@ -29,6 +29,19 @@ struct ws_into_thread {
 	uint64_t start;
 };
 
+/*
+ * Facts of an import about tables of other tools that have none here, from which exports make them again (export/tables_foreign.c).
+ *
+ * WS_INTO_TABLE_FACT and the table's name: "S " when its rows are slices, "F " when they are rows of `foreign`, and its columns,
+ * each with letters after a slash: T text, R real (else integer), @ number of StringIds, and what it became of the row: s start,
+ * e end, t thread, n name. "S start/s end/e globalTid/t textId/@n tag size".
+ *
+ * WS_INTO_COUNTER_FACT and the id of a counter: the table of metrics that its values come from and what they are numbered there,
+ * "GPU_METRICS type metric", "NET_NIC_METRIC globalId list idx".
+ */
+#define WS_INTO_TABLE_FACT "table."
+#define WS_INTO_COUNTER_FACT "counter."
+
 /* A kind of thing that was left out, and how often. */
 struct ws_into_note {
 	char *text;
@@ -55,11 +68,16 @@ struct ws_into {
 	uint64_t first, last; /* times met in all files; first UINT64_MAX when none */
 	uint64_t file_first;  /* and in this one */
 	bool collected;	      /* a file said when it was recorded: `collection` has rows */
+	struct ws_map clocks; /* process of a PyTorch trace -> the time here that its own clock counts from */
 	uint64_t rows;	      /* added */
 	/* of the file in hand */
 	const char *path;
 	uint32_t file; /* its number, from 0 */
 	uint32_t file_count;
+	bool shuffled;	       /* halves of slices are not in order of time: they are sorted before they are joined */
+	struct ws_map least;   /* file -> its earliest time, where that is not its first event's */
+	bool again;	       /* one of these turned out so: all is imported anew */
+	uint32_t told;	       /* of files before this, messages have been shown already */
 	bool full;	       /* a bound was reached: stop */
 	struct ws_err problem; /* why */
 	bool quiet, progress;

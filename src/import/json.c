@@ -354,13 +354,8 @@ void ws_json_compact(struct ws_text *out, const struct ws_json_value *v)
 
 /* ---- numbers ---- */
 
-static int64_t clamp(double d)
-{
-	return isnan(d) ? 0 : d >= 9.2e18 ? INT64_MAX : d <= -9.2e18 ? INT64_MIN : (int64_t)llround(d);
-}
-
-/* With an exponent, or too long: rounded to a double. */
-static int64_t slow_fixed(const char *s, size_t n, int digits, bool *ok)
+/* Hexadecimal numbers in strings, infinity, and what is no number. */
+static int64_t by_double(const char *s, size_t n, int digits, bool *ok)
 {
 	char text[64], *rest;
 	double d;
@@ -373,7 +368,66 @@ static int64_t slow_fixed(const char *s, size_t n, int digits, bool *ok)
 		*ok = rest != text && isfinite(d);
 	for (int i = 0; i < digits; i++)
 		d *= 10;
-	return clamp(d);
+	return isnan(d) ? 0 : d >= 9.2e18 ? INT64_MAX : d <= -9.2e18 ? INT64_MIN : (int64_t)llround(d);
+}
+
+/* What stands after e or E, bounded. */
+static int exponent_of(const char *p, const char *end)
+{
+	bool negative = p < end && *p == '-';
+	int e = 0;
+
+	p += p < end && (*p == '-' || *p == '+');
+	for (; p < end && *p >= '0' && *p <= '9' && e < 10000; p++)
+		e = e * 10 + (*p - '0');
+	return negative ? -e : e;
+}
+
+/* u times ten to the power of e, rounded half up, at most INT64_MAX. */
+static uint64_t times_ten(uint64_t u, int e)
+{
+	uint64_t by = 1;
+
+	for (; e > 0 && u; e--) {
+		if (u > INT64_MAX / 10)
+			return INT64_MAX;
+		u *= 10;
+	}
+	if (e < -19)
+		return 0;
+	for (; e < 0; e++)
+		by *= 10;
+	u = u / by + (u % by >= by - by / 2 && by > 1);
+	return u < INT64_MAX ? u : INT64_MAX;
+}
+
+/* With an exponent, or many digits: the first 19 that count are taken. */
+static int64_t slow_fixed(const char *s, size_t n, int digits, bool *ok)
+{
+	const char *p = s, *end = s + n;
+	bool negative = p < end && *p == '-', point = false, any = false;
+	uint64_t u = 0;
+	int e = 0;
+
+	for (p += negative; p < end && ((*p >= '0' && *p <= '9') || (*p == '.' && !point)); p++) {
+		bool keep = u < UINT64_C(1000000000000000000);
+
+		point |= *p == '.';
+		if (*p == '.')
+			continue;
+		any = true;
+		u = keep ? u * 10 + (uint64_t)(*p - '0') : u;
+		if (e > -10000 && e < 10000)
+			e += point ? -keep : !keep;
+	}
+	if (!any || (p < end && (*p == 'x' || *p == 'X')))
+		return by_double(s, n, digits, ok);
+	if (p < end && (*p == 'e' || *p == 'E'))
+		e += exponent_of(p + 1, end);
+	if (ok)
+		*ok = true;
+	u = times_ten(u, e + digits);
+	return negative ? -(int64_t)u : (int64_t)u;
 }
 
 int64_t ws_json_fixed(const struct ws_json_value *v, int digits, bool *ok)

@@ -29,7 +29,7 @@ static void note_others(struct ws_trace *t, const char *kind)
 static uint32_t place(struct ws_trace *t, enum ws_trace_arg a, const struct ws_json_value *other)
 {
 	uint32_t v = ws_trace_u32(t, a, WS_NO_U32);
-	const char *p = other->s, *end = p + other->n;
+	const char *p = other->n ? other->s : "", *end = p + other->n; /* a value without text has none at NULL */
 
 	if (v != WS_NO_U32 || other->type == WS_J_NONE)
 		return v == WS_NO_U32 ? 0 : v;
@@ -688,6 +688,8 @@ void ws_kineto_end(struct ws_trace *t)
 	struct ws_json_walk w;
 	bool more;
 
+	if (t->kineto && t->main_process && t->decimals)
+		ws_map_set(&t->o->clocks, t->main_process, t->base);
 	if (t->devices.len && ws_json_value(t->devices.s, t->devices.s + t->devices.len, &list, &more) && list.type == WS_J_ARRAY &&
 	    t->main_process) {
 		w = ws_json_walk(&list);

@@ -295,11 +295,90 @@ static void read_row(struct ws_nsys *n, sqlite3_stmt *s, const struct plan *p, c
 		ws_into_time(n->o, end);
 }
 
+/* Columns that every version of Nsight Systems gives a table. */
+static const struct {
+	const char *table, *columns;
+} known[] = {
+#define WS_KNOWN(table, columns) {table, columns},
+#include "export/known.def"
+#undef WS_KNOWN
+};
+
+static void add_name(struct ws_text *list, const char *name, size_t n)
+{
+	ws_text_puts(list, list->len ? ", " : "");
+	ws_text_add(list, name, n < 100 ? n : 100);
+}
+
+void ws_nsys_say_missing(struct ws_nsys *n, sqlite3_stmt *s, const char *table)
+{
+	struct ws_text missing = {0};
+	const char *columns = "";
+
+	for (size_t i = 0; i < WS_COUNT(known); i++)
+		if (!strcmp(known[i].table, table))
+			columns = known[i].columns;
+	while (*columns) {
+		size_t len = strcspn(columns, " "), end = strcspn(columns, " :!*");
+		char *name = ws_strndup(columns, end);
+
+		if (memchr(columns, '!', len) && ws_nsys_column(s, name) < 0)
+			add_name(&missing, name, end);
+		free(name);
+		columns += len + (columns[len] == ' ');
+	}
+	if (missing.len)
+		ws_into_note(n->o, "%s has no column %s.", table, missing.s);
+	ws_text_free(&missing);
+}
+
+/* Columns of the file that no column here takes; `unread` gets those that hold something. */
+struct unread {
+	int column[WS_MAX_COLUMNS];
+	int count;
+	uint64_t filled;
+};
+
+static void find_unread(struct unread *u, sqlite3_stmt *s, const struct plan *p)
+{
+	for (int c = 0; c < sqlite3_column_count(s) && u->count < WS_MAX_COLUMNS; c++) {
+		bool taken = false;
+
+		for (uint32_t i = 0; i < ws_tables[p->table].column_count; i++)
+			taken |= p->from[i] == c;
+		if (!taken)
+			u->column[u->count++] = c;
+	}
+}
+
+static bool holds_something(sqlite3_stmt *s, int column)
+{
+	int type = sqlite3_column_type(s, column), n;
+
+	if (type != SQLITE_TEXT)
+		return type != SQLITE_NULL;
+	n = sqlite3_column_bytes(s, column);
+	return n > 2 || (n && memcmp(sqlite3_column_text(s, column), "[]", (size_t)n));
+}
+
+static void say_unread(struct ws_nsys *n, sqlite3_stmt *s, const struct unread *u, const char *table)
+{
+	struct ws_text names = {0};
+
+	for (int i = 0; i < u->count; i++)
+		if (u->filled >> i & 1)
+			add_name(&names, sqlite3_column_name(s, u->column[i]), strlen(sqlite3_column_name(s, u->column[i])));
+	if (names.len)
+		ws_into_note(n->o, "%s: what stands in %s has no place here and was left out.", table, names.s);
+	ws_text_free(&names);
+}
+
 void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const char *name, const struct ws_map *chains,
 		     void (*fix)(struct ws_nsys *n, sqlite3_stmt *s, void *row))
 {
 	const struct ws_table_desc *d = &ws_tables[t];
 	char row[sizeof(uint64_t) * WS_MAX_COLUMNS];
+	struct unread u = {.count = 0};
 	struct plan p;
 	sqlite3_stmt *s;
 
@@ -309,13 +388,28 @@ void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const char *name, const
 	s = ws_nsys_select(n, "SELECT * FROM \"%w\"", name);
 	if (s)
 		plan_columns(&p, s, t);
+	if (s && !n->own)
+		ws_nsys_say_missing(n, s, name);
+	if (s && p.start >= 0 && p.end >= 0 && p.from[p.start] < 0) {
+		ws_into_note(n->o, "%s was left out: nothing in it has a time.", name);
+		sqlite3_finalize(s);
+		ws_nsys_done(n, name);
+		return;
+	}
+	if (s && !n->own && !fix)
+		find_unread(&u, s, &p);
 	while (ws_nsys_step(n, s, name)) {
+		for (int i = 0; i < u.count; i++)
+			if (!(u.filled >> i & 1) && holds_something(s, u.column[i]))
+				u.filled |= UINT64_C(1) << i;
 		memset(row, 0, d->row_size);
 		read_row(n, s, &p, chains, row);
 		if (fix)
 			fix(n, s, row);
 		memcpy(ws_into_row(n->o, t), row, d->row_size);
 	}
+	if (s)
+		say_unread(n, s, &u, name);
 	sqlite3_finalize(s);
 	ws_nsys_done(n, name);
 }
@@ -464,6 +558,7 @@ static void free_nsys(struct ws_nsys *n)
 {
 	sqlite3_close(n->db);
 	ws_map_free(&n->strings);
+	ws_map_free(&n->counters);
 	ws_map_free(&n->processes);
 	ws_map_free(&n->threads);
 	free(n->process_before);

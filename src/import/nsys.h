@@ -17,7 +17,7 @@ struct ws_nsys {
 	uint64_t bad_time;
 	uint64_t rows, most_rows; /* read of the table `counted`, and as many as there can be: a view may make them up */
 	const char *counted;
-	int64_t patience; /* how often SQLite may still ask whether to go on looking for the row */
+	int64_t patience;      /* how often SQLite may still ask whether to go on looking for the row */
 	struct ws_map strings; /* StringIds -> id in the report */
 	/* Several images may have run in one pid, and one thread id in several: the newest, and what was before. */
 	struct ws_map processes, threads;	  /* globalPid, globalTid -> id */
@@ -27,6 +27,7 @@ struct ws_nsys {
 	size_t done_count, done_cap;
 	/* while a table is read */
 	struct ws_map sample_chains; /* id of a sample -> stack */
+	struct ws_map counters;	     /* counter -> hash of its numbers */
 	struct ws_map event_calls;   /* correlation -> start of the call */
 	uint32_t *cuda_processes;
 	size_t cuda_process_count, cuda_process_cap;
@@ -42,6 +43,9 @@ sqlite3_stmt *ws_nsys_select(struct ws_nsys *n, const char *fmt, ...);
 bool ws_nsys_step(struct ws_nsys *n, sqlite3_stmt *s, const char *table);
 /* Number of the result column called `name`, or -1. */
 int ws_nsys_column(sqlite3_stmt *s, const char *name);
+
+/* Note which columns that every version of Nsight Systems gives the table are not there. */
+void ws_nsys_say_missing(struct ws_nsys *n, sqlite3_stmt *s, const char *table);
 
 /* Values of a column that may be -1 (absent) or null. */
 int64_t ws_nsys_int(sqlite3_stmt *s, int column, int64_t none);

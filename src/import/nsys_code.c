@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "import/json.h"
 #include "import/nsys.h"
@@ -156,6 +157,45 @@ static void put_metric(struct ws_nsys *n, sqlite3_stmt *s, uint32_t counter, uin
 	ws_into_time(n->o, at);
 }
 
+/* A counter's numbers in the table that its values come from, for exports: false when it has others already. */
+static bool number_counter(struct ws_nsys *n, uint32_t counter, const char *table, const int64_t *numbers, size_t count)
+{
+	struct ws_text fact = {0}, value = {0};
+	uint64_t hash, before;
+
+	ws_text_puts(&value, table);
+	for (size_t i = 0; i < count; i++)
+		ws_text_printf(&value, " %" PRId64, numbers[i]);
+	hash = XXH3_64bits(value.s, value.len) | 1;
+	before = ws_map_get(&n->counters, counter, NULL);
+	if (!before) {
+		ws_map_set(&n->counters, counter, hash);
+		ws_text_printf(&fact, WS_INTO_COUNTER_FACT "%" PRIu32, counter);
+		ws_into_meta(n->o, fact.s, value.s, value.len);
+	}
+	ws_text_free(&fact);
+	ws_text_free(&value);
+	return !before || before == hash;
+}
+
+static uint32_t gpu_counter(struct ws_nsys *n, struct ws_map *counters, uint64_t type, uint64_t metric, const char *group,
+			    const char *name)
+{
+	const int64_t numbers[] = {(int64_t)type, (int64_t)metric};
+	const char *unit = strchr(name, '%') ? "%" : NULL;
+	uint32_t id = ws_into_counter(n->o, 0, 0, type & 0xff, group, strlen(group), name, strlen(name), unit, NULL);
+
+	if (!number_counter(n, id, "GPU_METRICS", numbers, 2)) { /* two sources of one name */
+		char *apart = ws_format("%.200s (%" PRIu64 ".%" PRIu64 ")", name, type, metric);
+
+		id = ws_into_counter(n->o, 0, 0, type & 0xff, group, strlen(group), apart, strlen(apart), unit, NULL);
+		number_counter(n, id, "GPU_METRICS", numbers, 2);
+		free(apart);
+	}
+	ws_map_set(counters, type << 16 ^ metric, id);
+	return id;
+}
+
 /* GPU_METRICS: a value of metric `metricId` of the source `typeId`, whose low byte is the GPU. */
 static void read_gpu_metrics(struct ws_nsys *n)
 {
@@ -167,28 +207,23 @@ static void read_gpu_metrics(struct ws_nsys *n)
 	if (ws_nsys_has(n, "TARGET_INFO_GPU_METRICS")) {
 		s = ws_nsys_select(n, "SELECT DISTINCT typeId, metricId, typeName, metricName FROM TARGET_INFO_GPU_METRICS");
 		while (ws_nsys_step(n, s, "TARGET_INFO_GPU_METRICS")) {
-			uint64_t type = (uint64_t)sqlite3_column_int64(s, 0), metric = (uint64_t)sqlite3_column_int64(s, 1);
 			const char *name = (const char *)sqlite3_column_text(s, 3),
 				   *group = (const char *)sqlite3_column_text(s, 2);
 
-			ws_map_set(&counters, type << 16 ^ metric,
-				   ws_into_counter(n->o, 0, 0, type & 0xff, group ? group : "", group ? strlen(group) : 0,
-						   name ? name : "", name ? strlen(name) : 0,
-						   name && strchr(name, '%') ? "%" : NULL, NULL));
+			gpu_counter(n, &counters, (uint64_t)sqlite3_column_int64(s, 0), (uint64_t)sqlite3_column_int64(s, 1),
+				    group ? group : "", name ? name : "");
 		}
 		sqlite3_finalize(s);
-		ws_nsys_done(n, "TARGET_INFO_GPU_METRICS");
 	}
 	s = ws_nsys_select(n, "SELECT timestamp, typeId, metricId, value FROM GPU_METRICS");
 	while (ws_nsys_step(n, s, "GPU_METRICS")) {
 		uint64_t type = (uint64_t)sqlite3_column_int64(s, 1), metric = (uint64_t)sqlite3_column_int64(s, 2);
 		uint32_t id = (uint32_t)ws_map_get(&counters, type << 16 ^ metric, NULL);
 		char name[64];
-		int len = snprintf(name, sizeof(name), "metric %" PRIu64, metric);
 
 		if (!id) {
-			id = ws_into_counter(n->o, 0, 0, type & 0xff, "GPU metrics", 11, name, (size_t)len, NULL, NULL);
-			ws_map_set(&counters, type << 16 ^ metric, id);
+			snprintf(name, sizeof(name), "metric %" PRIu64, metric);
+			id = gpu_counter(n, &counters, type, metric, "GPU metrics", name);
 		}
 		put_metric(n, s, id, ws_nsys_time(n, s, 0), 3);
 	}
@@ -307,8 +342,11 @@ static void read_net_metrics(struct ws_nsys *n, const struct net *net, const cha
 	while (ws_nsys_step(n, s, table)) {
 		uint64_t from = ws_nsys_time(n, s, start), to = ws_nsys_time(n, s, end);
 		uint64_t metric = metric_key(ws_nsys_int(s, list, 0), ws_nsys_int(s, idx, 0));
-		uint32_t counter = net_counter(n, net, group, (uint64_t)ws_nsys_int(s, device, 0), metric);
+		const int64_t numbers[] = {ws_nsys_int(s, device, 0), ws_nsys_int(s, list, 0), ws_nsys_int(s, idx, 0)};
+		uint32_t counter = net_counter(n, net, group, (uint64_t)numbers[0], metric);
 		struct ws_row_counter_value *row = ws_into_row(n->o, WS_TABLE_counter_value);
+
+		number_counter(n, counter, table, numbers, 3);
 
 		from = from == WS_NO_TIME ? n->shift : from;
 		*row = (struct ws_row_counter_value){.start = from,
@@ -431,6 +469,43 @@ static void put_slice(struct ws_nsys *n, sqlite3_stmt *s, const struct unknown *
 		ws_into_time(n->o, r.end);
 }
 
+/* What exports need to make the table again. */
+static void put_columns(struct ws_nsys *n, const char *name, sqlite3_stmt *s, const struct unknown *u, bool slices)
+{
+	struct ws_text fact = {0}, spec = {0};
+
+	ws_text_puts(&spec, slices ? "S" : "F");
+	for (int c = 0; c < u->count; c++) {
+		const char *type = sqlite3_column_decltype(s, c), *column = sqlite3_column_name(s, c);
+		bool text = type && (strcasestr(type, "TEXT") || strcasestr(type, "CHAR"));
+		bool real = type && (strcasestr(type, "REAL") || strcasestr(type, "FLOA") || strcasestr(type, "DOUB"));
+		size_t len = strlen(column);
+
+		ws_text_printf(&spec, " %.200s/%s", column, text ? "T" : real ? "R" : "");
+		if (u->pointer[c] || (slices && c == u->label && !text && len > 2 && !strcmp(column + len - 2, "Id")))
+			ws_text_puts(&spec, "@");
+		if (c == u->start || (u->start >= 0 && c == u->end))
+			ws_text_puts(&spec, c == u->start ? "s" : "e");
+		else if (slices && (c == u->thread || c == u->label))
+			ws_text_puts(&spec, c == u->thread ? "t" : "n");
+	}
+	ws_text_printf(&fact, WS_INTO_TABLE_FACT "%.200s", name);
+	ws_into_meta(n->o, fact.s, spec.s, spec.len);
+	ws_text_free(&fact);
+	ws_text_free(&spec);
+}
+
+/* Tables that explain those of metrics: kept for exports, and nothing to tell of. */
+static bool explains(const char *table)
+{
+	static const char *const tables[] = {"TARGET_INFO_GPU_METRICS", "TARGET_INFO_NETWORK_METRICS", "NIC_ID_MAP"};
+
+	for (size_t i = 0; i < WS_COUNT(tables); i++)
+		if (!strcmp(table, tables[i]))
+			return true;
+	return false;
+}
+
 static void read_unknown(struct ws_nsys *n, const char *name, const char *sql, sqlite3_stmt *lookup)
 {
 	sqlite3_stmt *s = ws_nsys_select(n, "SELECT * FROM \"%w\"", name);
@@ -445,6 +520,7 @@ static void read_unknown(struct ws_nsys *n, const char *name, const char *sql, s
 	plan_unknown(&u, s, sql);
 	/* A thread's span with a name is shown as one; anything else is kept as it is. */
 	slices = u.start >= 0 && u.thread >= 0 && u.end >= 0;
+	put_columns(n, name, s, &u, slices);
 	while (ws_nsys_step(n, s, name)) {
 		json.len = 0;
 		for (int c = 0; c < u.count; c++) {
@@ -467,7 +543,7 @@ static void read_unknown(struct ws_nsys *n, const char *name, const char *sql, s
 			*row = (struct ws_row_foreign){.start = at == WS_NO_TIME ? n->shift : at, .table = label, .row = text};
 		}
 	}
-	if (rows)
+	if (rows && !explains(name))
 		ws_into_note_n(n->o, 1, "%s has no table here: its %" PRIu64 " rows were kept as %s.", name, rows,
 			       slices ? "slices of that category" : "rows of WARPSIGHT_FOREIGN");
 	ws_text_free(&json);
@@ -476,12 +552,8 @@ static void read_unknown(struct ws_nsys *n, const char *name, const char *sql, s
 
 void ws_nsys_rest(struct ws_nsys *n)
 {
-	/* Tables that others explain, or that only say how the file was made. */
-	static const char *const spent[] = {"TARGET_INFO_NETWORK_METRICS", "NIC_ID_MAP"};
 	sqlite3_stmt *s, *lookup = NULL;
 
-	for (size_t i = 0; i < WS_COUNT(spent); i++)
-		ws_nsys_done(n, spent[i]);
 	s = ws_nsys_select(n, "SELECT name, sql FROM sqlite_master WHERE type='table' AND rootpage>0 ORDER BY rowid LIMIT 2048");
 	if (sqlite3_prepare_v2(n->db, "SELECT value FROM StringIds WHERE id=?1", -1, &lookup, NULL) != SQLITE_OK)
 		lookup = NULL;

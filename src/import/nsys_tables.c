@@ -170,6 +170,20 @@ static const struct {
 
 enum { MOST_FACT = 2048 };
 
+/* Of our own exports: tables that are made of slices, rows and counters (into.h), which are read where they stand themselves. */
+static void skip_made_again(struct ws_nsys *n, const char *fact, const char *value)
+{
+	static const char *const metrics[] = {"GPU_METRICS", "NET_NIC_METRIC", "NET_IB_SWITCH_METRIC"};
+	size_t table = sizeof(WS_INTO_TABLE_FACT) - 1;
+
+	if (!strncmp(fact, WS_INTO_TABLE_FACT, table) && value &&
+	    ws_nsys_has(n, *value == 'S' ? "WARPSIGHT_SLICE" : "WARPSIGHT_FOREIGN"))
+		ws_nsys_done(n, fact + table);
+	if (!strncmp(fact, WS_INTO_COUNTER_FACT, sizeof(WS_INTO_COUNTER_FACT) - 1) && ws_nsys_has(n, "WARPSIGHT_COUNTER_VALUE"))
+		for (size_t i = 0; i < WS_COUNT(metrics); i++)
+			ws_nsys_done(n, metrics[i]);
+}
+
 static void read_facts(struct ws_nsys *n, const char *table, bool machine)
 {
 	sqlite3_stmt *s;
@@ -186,6 +200,8 @@ static void read_facts(struct ws_nsys *n, const char *table, bool machine)
 
 		if (!key || !strcmp(key, "session.zero"))
 			continue;
+		if (n->own && !machine)
+			skip_made_again(n, key, text);
 		/* The environment of the machine is none of a report's business, and what is long is a list of no use here. */
 		if (!n->own && strcasestr(key, "environment")) {
 			ws_into_note(n->o, "%s: %.60s was left out: environment variables may hold secrets.", table, key);
@@ -339,6 +355,8 @@ static void read_nvtx(struct ws_nsys *n)
 	if (!ws_nsys_has(n, "NVTX_EVENTS"))
 		return;
 	s = ws_nsys_select(n, "SELECT * FROM NVTX_EVENTS");
+	if (s && !n->own)
+		ws_nsys_say_missing(n, s, "NVTX_EVENTS");
 	start = ws_nsys_column(s, "start"), end = ws_nsys_column(s, "end"), type = ws_nsys_column(s, "eventType");
 	range = ws_nsys_column(s, "rangeId"), category = ws_nsys_column(s, "category"), color = ws_nsys_column(s, "color");
 	text = ws_nsys_column(s, "text"), thread = ws_nsys_column(s, "globalTid"), end_thread = ws_nsys_column(s, "endGlobalTid");
@@ -401,6 +419,8 @@ static void read_osrt(struct ws_nsys *n, const struct ws_map *chains)
 		more = ws_nsys_step(n, d, "WARPSIGHT_OSRT_DETAIL");
 	}
 	s = ws_nsys_select(n, "SELECT * FROM OSRT_API");
+	if (s && !n->own)
+		ws_nsys_say_missing(n, s, "OSRT_API");
 	start = ws_nsys_column(s, "start"), end = ws_nsys_column(s, "end"), thread = ws_nsys_column(s, "globalTid");
 	name = ws_nsys_column(s, "nameId"), result = ws_nsys_column(s, "returnValue"), nesting = ws_nsys_column(s, "nestingLevel");
 	chain = ws_nsys_column(s, "callchainId");

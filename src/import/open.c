@@ -39,13 +39,13 @@ static int make_folder(char *path)
 	return mkdir(path, 0700) && errno != EEXIST ? -1 : 0;
 }
 
-/* The folder, ours and private; NULL when there can be none. */
+/* The folder, ours and private; NULL when there can be none. A home that does not exist (of users that are none) is not made. */
 static char *cache_folder(void)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	char *path = cache && *cache == '/' ? ws_format("%s/warpsight/imports", cache)
-		     : home && *home == '/' ? ws_format("%s/.cache/warpsight/imports", home)
-					    : NULL;
+	char *path = cache && *cache == '/'			   ? ws_format("%s/warpsight/imports", cache)
+		     : home && *home == '/' && !access(home, F_OK) ? ws_format("%s/.cache/warpsight/imports", home)
+								   : NULL;
 	struct stat st;
 
 	if (path && (make_folder(path) || lstat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||

@@ -385,6 +385,37 @@ static void take_field(struct ws_event *ev, const struct ws_json_value *k, const
 	}
 }
 
+/* What the times of the file count from on the session clock, by its earliest: its first event's, for all that is known. */
+static void choose_base(struct ws_trace *t, int64_t ts)
+{
+	bool known, later = t->o->file_count > 1 && t->o->file;
+	int64_t least = (int64_t)ws_map_get(&t->o->least, t->o->file, &known);
+
+	t->first_seen = true;
+	t->from = known ? least : ts;
+	t->least = t->from;
+	t->epoch = ts > EPOCH_NS;
+	if (t->epoch)
+		t->base = 0;
+	else if (t->from < 0 && t->from > -EPOCH_NS && !t->base_known && !t->o->file) /* before what the others count from */
+		t->base = (uint64_t)-t->from;
+	else if (!t->base_known)
+		t->base = later && t->o->first != UINT64_MAX ? t->o->first - (uint64_t)t->from : 0;
+	if (!t->epoch && !t->base_known && later)
+		ws_into_note(t->o, "It does not tell the real time: it was put where the first file begins.");
+}
+
+/* Some event was earlier than the one that the base was chosen by, and has no place on the clock: once more, knowing it. */
+static void check_base(struct ws_trace *t)
+{
+	bool later = t->o->file_count > 1 && t->o->file;
+
+	if (t->first_seen && !t->epoch && !t->base_known && t->least < t->from && t->least > -EPOCH_NS && (later || t->least < 0)) {
+		ws_map_set(&t->o->least, t->o->file, (uint64_t)t->least);
+		t->o->again = true;
+	}
+}
+
 /* Put the event's time on the session clock. False when it has none, or one that cannot be. */
 static bool set_times(struct ws_trace *t, struct ws_event *ev)
 {
@@ -395,18 +426,9 @@ static bool set_times(struct ws_trace *t, struct ws_event *ev)
 		t->bad_time++;
 		return false;
 	}
-	if (!t->first_seen) {
-		t->first_seen = true;
-		t->epoch = ts > EPOCH_NS;
-		if (t->epoch)
-			t->base = 0;
-		else if (ts < 0 && ts > -EPOCH_NS && !t->base_known && !t->o->file) /* before what the others count from */
-			t->base = (uint64_t)-ts;
-		else if (!t->base_known)
-			t->base = t->o->file_count > 1 && t->o->file && t->o->first != UINT64_MAX ? t->o->first - (uint64_t)ts : 0;
-		if (!t->epoch && !t->base_known && t->o->file_count > 1 && t->o->file)
-			ws_into_note(t->o, "It does not tell the real time: it was put where the first file begins.");
-	}
+	if (!t->first_seen)
+		choose_base(t, ts);
+	t->least = ts < t->least ? ts : t->least;
 	if (ts < 0 && (uint64_t)-ts > t->base) {
 		t->bad_time++;
 		return false;
@@ -418,6 +440,7 @@ static bool set_times(struct ws_trace *t, struct ws_event *ev)
 		dur = 0;
 	}
 	ev->length = (uint64_t)dur;
+	t->decimals |= ts % 1000 || dur % 1000;
 	return true;
 }
 
@@ -641,6 +664,8 @@ static void free_trace(struct ws_trace *t)
 	free(t->profiles);
 	free(t->apart);
 	free(t->slices);
+	free(t->halves);
+	ws_map_free(&t->early);
 	free(t->flows);
 	free(t);
 }
@@ -662,6 +687,7 @@ int ws_trace_import(struct ws_into *o, struct ws_source *s, uint64_t base)
 	if (rc == 1 && ws_json_peek(&t->json) > 0) /* NULs are padding */
 		ws_into_note(o, "What stands after the end of the trace, from byte %" PRIu64 " on, was left out.",
 			     ws_json_offset(&t->json));
+	check_base(t);
 	ws_chrome_end(t);
 	ws_kineto_end(t);
 	put_clock(t);

@@ -68,6 +68,14 @@ struct ws_trace_profile {
 	uint32_t thread;
 };
 
+/* A half of a slice, kept until all are known. */
+struct ws_trace_half {
+	struct ws_open_slice s;
+	uint32_t number; /* in the file */
+	bool end;
+	uint8_t flags;
+};
+
 /* A flow's last end. */
 struct ws_flow_end {
 	uint64_t start, key;
@@ -80,7 +88,9 @@ struct ws_trace {
 	struct ws_text scratch, built;
 	/* time: session = base + ts */
 	uint64_t base;
-	bool base_known, epoch, first_seen;
+	int64_t from, least; /* what `base` was chosen by; the earliest met */
+	bool disorder;	     /* halves of slices came in no order */
+	bool base_known, epoch, first_seen, decimals; /* decimals: some time is no whole microsecond */
 	/* args of the event in hand, valid where `stamp` is the event's */
 	struct ws_json_value arg[WS_A_COUNT];
 	uint32_t arg_stamp[WS_A_COUNT], stamp;
@@ -98,6 +108,9 @@ struct ws_trace {
 	struct ws_open_slice *slices;
 	size_t slice_count, slice_cap;
 	uint32_t free_slice; /* index + 1 */
+	struct ws_map early; /* key of ends that had no beginning -> the latest */
+	struct ws_trace_half *halves; /* of a file that has them in no order */
+	size_t half_count, half_cap;
 	struct ws_map flow;  /* key -> index + 1 */
 	struct ws_flow_end *flows;
 	size_t flow_count, flow_cap;

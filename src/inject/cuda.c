@@ -130,9 +130,8 @@ static void unified_memory(uint32_t flags)
 		c[n++] = (struct cupti_um_config){2, 3, 0, 1};
 	if (flags & WS_CUDA_UM_GPU_FAULTS)
 		c[n++] = (struct cupti_um_config){2, 4, 0, 1};
-	if (!ws_cupti.ActivityConfigureUnifiedMemoryCounter)
-		return;
-	rc = ws_cupti.ActivityConfigureUnifiedMemoryCounter(c, n);
+	rc = ws_cupti.ActivityConfigureUnifiedMemoryCounter ? ws_cupti.ActivityConfigureUnifiedMemoryCounter(c, n)
+							    : CUPTI_ERR_NOT_SUPPORTED;
 	if (rc)
 		ws_cuda_say(WS_WARNING, "Traffic and page faults of unified memory are not recorded: ", ws_cuda_error(rc), "");
 	else

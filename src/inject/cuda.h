@@ -4,9 +4,12 @@
  * cuda.c       starts and stops: InitializeInjection, the thread that flushes, the end of the process
  * cuda_find.c  finds a libcupti that fits the driver and opens it
  * cuda_api.c   which API calls are traced
+ * cuda_calls.c   which of them matter
+ * cuda_old.c   records of them where CUPTI cannot choose among them
  * cuda_buffers.c   gives CUPTI buffers and turns what comes back into ring records
  * cuda_resource.c  callbacks: modules, graphs, cudaDeviceReset, cudaProfilerStop
  * cuda_sync.c      callbacks: waits
+ * cuda_host.c      callbacks: functions that CUDA is to call
  * cuda_stack.c     callbacks: stacks of calls
  * cuda_device.c    what the driver says about the devices
  * cuda_names.c     the numbers of things that the program names through NVTX
@@ -89,14 +92,21 @@ void *ws_cuda_real(const char *name);
 /* Fill ws_cupti; false after a diagnostic. */
 bool ws_cuda_find(void);
 
+/* Is a call of the runtime or driver one that is traced unless the user says otherwise? `name` as CUPTI's callback names are. */
+bool ws_cuda_call_matters(int driver, const char *name);
 /* Enable or disable the calls that are traced. */
 void ws_cuda_apis(bool on);
 /* Is this call one that we trace? */
 bool ws_cuda_api_wanted(uint32_t kind, uint32_t cbid);
 /* Tell the recorder the names of the calls. */
 void ws_cuda_api_names(void);
-/* CUPTI cannot choose calls one by one (before 12.5): all runtime calls come, and are sorted out. */
+enum { WS_CUDA_CBIDS = 2048 }; /* callback ids are below */
+/* All calls are asked for as a whole (--cuda-trace-all-apis). */
 extern bool ws_cuda_api_coarse;
+/* CUPTI cannot choose calls one by one (before 12.5): ours come from callbacks. */
+extern bool ws_cuda_api_by_callback;
+void ws_cuda_old_start(void);
+void ws_cuda_old_call(int driver, uint32_t cbid, const struct cupti_callback *c);
 
 /* CUPTI's callbacks. */
 void ws_cuda_request(uint8_t **buffer, size_t *size, size_t *max_records);
@@ -112,15 +122,21 @@ bool ws_cuda_sync_wants(int driver, uint32_t cbid);
 void ws_cuda_sync_call(int driver, uint32_t cbid, const struct cupti_callback *c);
 
 /*
- * What is open on a thread: the outermost call that waits and the outermost whose stack may be copied. In 16 bytes, because thread-local memory that must be there
- * from the start is scarce: the second start is in units of 1,024 ns, modulo 2^32 of them.
+ * What is open on a thread: the outermost call, where calls come from callbacks, the outermost call that waits and the outermost whose
+ * stack may be copied. In few bytes, because thread-local memory that must be there from the start is scarce: the start of the last is
+ * in units of 1,024 ns, modulo 2^32 of them.
  */
 struct ws_cuda_open {
-	uint64_t wait_start;
+	uint64_t call_start, wait_start;
 	uint32_t stack_start;
-	uint16_t waits, stacks; /* how deep */
+	uint8_t calls, waits, stacks, hosts; /* how deep; the last: calls that hand over a function */
 };
 extern __thread struct ws_cuda_open ws_cuda_open __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* The same for calls that hand CUDA a function to call. */
+void ws_cuda_host_find(int driver, uint32_t cbid, const char *name);
+bool ws_cuda_host_wants(int driver, uint32_t cbid);
+void ws_cuda_host_call(int driver, uint32_t cbid, const struct cupti_callback *c);
 
 /* The same for calls whose stacks are asked for; ws_cuda_api_names must have been called before anything is asked. */
 void ws_cuda_stack_find(int driver, uint32_t cbid, const char *name);

@@ -1,9 +1,6 @@
 /*
- * cuda_api.c - which calls of the CUDA runtime and driver are traced.
- *
- * Chosen by name, as the CUPTI at hand spells its callback names, so that variants of calls that come with later versions (..._v2,
- * ..._ptsz, ...Ex) are in without an edit. In are calls that give work to the GPU, move or reserve memory, wait, or build and load
- * what runs; out are queries and getters, which make up most calls of a program and say least.
+ * cuda_api.c - which calls of the CUDA runtime and driver are traced: those that matter (cuda_calls.c), and what the user adds or
+ * takes out.
  *
  * Both domains are enabled: CUPTI leaves a driver call out when it happens inside a runtime call that is traced, so every piece of
  * work has one call to join. Libraries that speak to the driver directly keep theirs.
@@ -14,123 +11,9 @@
 #include "inject/cuda_record.h"
 #include "schema/schema.h"
 
-#define MOST_CBIDS 2048u
-
 bool ws_cuda_api_coarse;
-static uint64_t wanted[2][MOST_CBIDS / 64]; /* runtime, driver */
+static uint64_t wanted[2][WS_CUDA_CBIDS / 64]; /* runtime, driver */
 static uint32_t last_cbid[2];
-
-static const char *const runtime_in[] = {"cudaLaunch",
-					 "__cudaLaunchKernel",
-					 "cudaMemcpy",
-					 "cudaMemset",
-					 "cudaMalloc",
-					 "cudaFree",
-					 "cudaHostAlloc",
-					 "cudaHostRegister",
-					 "cudaHostUnregister",
-					 "cudaMemPrefetch",
-					 "cudaMemDiscard",
-					 "cudaMemPoolCreate",
-					 "cudaMemPoolDestroy",
-					 "cudaMemPoolTrim",
-					 "cudaDeviceSynchronize",
-					 "cudaThreadSynchronize",
-					 "cudaStreamSynchronize",
-					 "cudaEventSynchronize",
-					 "cudaEventRecord",
-					 "cudaStreamWaitEvent",
-					 "cudaStreamCreate",
-					 "cudaStreamDestroy",
-					 "cudaStreamAddCallback",
-					 "cudaStreamAttachMem",
-					 "cudaStreamBeginCapture",
-					 "cudaStreamEndCapture",
-					 "cudaGraph",
-					 "cudaLibraryLoad",
-					 "cudaLibraryUnload",
-					 "cudaSignalExternal",
-					 "cudaWaitExternal",
-					 "cudaDeviceReset",
-					 "cudaInitDevice",
-					 "cudaIpcOpen",
-					 "cudaProfilerSt",
-					 "cudaEGLStream",
-					 NULL};
-static const char *const driver_in[] = {"cuLaunch",
-					"cuMemcpy",
-					"cuMemset",
-					"cuMemAlloc",
-					"cuMemFree",
-					"cuMemHostAlloc",
-					"cuMemHostRegister",
-					"cuMemHostUnregister",
-					"cuMemPrefetch",
-					"cuMemDiscard",
-					"cuMemPoolCreate",
-					"cuMemPoolDestroy",
-					"cuMemPoolTrim",
-					"cuMemCreate",
-					"cuMemRelease",
-					"cuMemMap",
-					"cuMemUnmap",
-					"cuMemBatchDecompress",
-					"cuCtxSynchronize",
-					"cuStreamSynchronize",
-					"cuEventSynchronize",
-					"cuEventRecord",
-					"cuStreamWait",
-					"cuStreamWrite",
-					"cuStreamBatchMemOp",
-					"cuStreamCreate",
-					"cuStreamDestroy",
-					"cuStreamAddCallback",
-					"cuStreamAttachMem",
-					"cuStreamBeginCapture",
-					"cuStreamEndCapture",
-					"cuGraph",
-					"cuModuleLoad",
-					"cuModuleUnload",
-					"cuLibraryLoad",
-					"cuLibraryUnload",
-					"cuLink",
-					"cuSignalExternal",
-					"cuWaitExternal",
-					"cuCtxCreate",
-					"cuCtxDestroy",
-					"cuDevicePrimaryCtxReset",
-					"cuGreenCtxCreate",
-					"cuGreenCtxDestroy",
-					"cuGreenCtxRecordEvent",
-					"cuGreenCtxWaitEvent",
-					"cuCtxRecordEvent",
-					"cuCtxWaitEvent",
-					"cuGreenCtxStreamCreate",
-					"cuIpcOpen",
-					"cuMulticastBind",
-					"cuArrayCreate",
-					"cuArray3DCreate",
-					"cuArrayDestroy",
-					"cuProfilerSt",
-					NULL};
-/* Anything with one of these in it only asks, though it begins like the others. */
-static const char *const asks[] = {"Get", "Query", "IsCapturing", "Find", "DebugDot", "RetainUser", "ReleaseUser", NULL};
-
-static bool begins(const char *name, const char *const *list)
-{
-	for (; *list; list++)
-		if (!strncmp(name, *list, strlen(*list)))
-			return true;
-	return false;
-}
-
-static bool contains(const char *name, const char *const *list)
-{
-	for (; *list; list++)
-		if (strstr(name, *list))
-			return true;
-	return false;
-}
 
 /* Length of a callback's name without what CUPTI adds: _v7000, _ptsz, _ptds. */
 static size_t plain_length(const char *name)
@@ -173,12 +56,12 @@ static bool choose(int driver, const char *name)
 		return word > 0;
 	if (a->cuda.flags & WS_CUDA_ALL_APIS)
 		return true;
-	return begins(name, driver ? driver_in : runtime_in) && !contains(name, asks);
+	return ws_cuda_call_matters(driver, name);
 }
 
 static bool is_wanted(int driver, uint32_t cbid)
 {
-	return cbid < MOST_CBIDS && wanted[driver][cbid / 64] >> cbid % 64 & 1;
+	return cbid < WS_CUDA_CBIDS && wanted[driver][cbid / 64] >> cbid % 64 & 1;
 }
 
 bool ws_cuda_api_wanted(uint32_t kind, uint32_t cbid)
@@ -204,7 +87,7 @@ void ws_cuda_api_names(void)
 	struct ws_thread *t = ws_rt_enter();
 
 	for (int driver = 0; driver < 2; driver++)
-		for (uint32_t cbid = 1, gap = 0; cbid < MOST_CBIDS && gap < 64; cbid++) {
+		for (uint32_t cbid = 1, gap = 0; cbid < WS_CUDA_CBIDS && gap < 64; cbid++) {
 			const char *name = NULL;
 
 			if (ws_cupti.GetCallbackName(domains[driver], cbid, &name) || !name) {
@@ -256,14 +139,14 @@ void ws_cuda_apis(bool on)
 		whole(CUPTI_KIND_DRIVER, on);
 		return;
 	}
-	if (!ws_cuda_api_coarse && ws_cupti.ActivityEnableRuntimeApi && ws_cupti.ActivityEnableDriverApi && one_by_one(on))
+	if (!ws_cuda_api_by_callback && ws_cupti.ActivityEnableRuntimeApi && ws_cupti.ActivityEnableDriverApi && one_by_one(on))
 		return;
-	if (on && !ws_cuda_api_coarse)
-		ws_cuda_say(
-		    WS_INFO,
-		    "This CUPTI is older than 12.5 and cannot choose API calls one by one: calls of the runtime cost more than "
-		    "they need to, and calls of libraries that use the driver directly are not recorded.",
-		    "", "");
-	ws_cuda_api_coarse = true;
-	whole(CUPTI_KIND_RUNTIME, on);
+	if (!on)
+		return; /* callbacks stay, and see that nothing is collected */
+	if (!ws_cuda_api_by_callback)
+		ws_cuda_say(WS_INFO,
+			    "This CUPTI is older than 12.5 and cannot choose API calls one by one: they are recorded through callbacks, "
+			    "which cost more.",
+			    "", "");
+	ws_cuda_old_start();
 }

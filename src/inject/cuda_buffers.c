@@ -15,6 +15,7 @@
 
 #include "inject/cuda.h"
 #include "inject/cuda_record.h"
+#include "inject/stack.h"
 
 _Atomic bool ws_cuda_context_seen;
 
@@ -224,6 +225,9 @@ static void replace_texts(struct ws_thread *t, struct cupti_record *rec, size_t 
 			((struct cupti_overhead *)rec)->data = NULL;
 		}
 		break;
+	case CUPTI_KIND_UNIFIED_MEMORY_COUNTER: /* has the address of an instruction */
+		ws_rt_maps(t);
+		break;
 	case CUPTI_KIND_CONTEXT:
 		atomic_store_explicit(&ws_cuda_context_seen, true, memory_order_relaxed);
 		break;
@@ -234,9 +238,27 @@ static void replace_texts(struct ws_thread *t, struct cupti_record *rec, size_t 
 
 /* ---- buffers that CUPTI still fills ---- */
 
+/* How long this CUPTI's records are, for the recorder, which cannot ask it. */
+static void tell_size(struct ws_thread *t, uint32_t kind, size_t size)
+{
+	static uint16_t told[CUPTI_KIND_COUNT];
+	struct ws_rec_cuda_name *r;
+
+	if (kind >= CUPTI_KIND_COUNT || told[kind] == size || size > 0x7ff * 8)
+		return;
+	told[kind] = (uint16_t)size;
+	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
+	if (!r)
+		return;
+	r->rec = ws_rec_head(WS_REC_CUDA_NAME, sizeof(*r), WS_CUDA_NAME_SIZE, (uint32_t)size);
+	r->key = kind;
+	ws_rt_commit(t, r, sizeof(*r));
+}
+
 static void scan_buffer(struct ws_thread *t, uint32_t i)
 {
-	uint8_t *b = ws_buffer_at(ws_rt->arena, i);
+	uint8_t *b = ws_buffer_at(ws_rt->arena, i), *last = NULL;
+	uint32_t last_kind = 0;
 	void *next = scanned[i] ? b + scanned[i] : NULL;
 
 	/* CUPTI completes a record's kind and name before its times; of what it has not written the kind is 0, which ends this. */
@@ -248,6 +270,10 @@ static void scan_buffer(struct ws_thread *t, uint32_t i)
 		if ((uint8_t *)next < b + scanned[i] + !!scanned[i] || (uint8_t *)next > b + WS_BUFFER_SIZE - sizeof(*k) || !kind ||
 		    k->kind & 0x7fffff00)
 			return;
+		if (last)
+			tell_size(t, last_kind, (size_t)((uint8_t *)next - last));
+		last = next;
+		last_kind = kind;
 		name = __atomic_load_n(&k->name, __ATOMIC_RELAXED);
 		if (kind == CUPTI_KIND_CONCURRENT_KERNEL && name && !((uintptr_t)name & WS_CUPTI_HANDLE))
 			handle_of(t, name);
@@ -321,8 +347,8 @@ static bool ours(const struct cupti_record *rec)
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER) {
 		const struct cupti_api *a = (const void *)rec;
 
-		/* More than ours come from an old CUPTI, and while an inner profiler has asked for more. */
-		return ws_likely(ws_cuda_api_wanted(kind, a->cbid)) && a->thread != ws_cuda_own_tid();
+		/* More than ours come while an inner profiler has asked for more; with an old CUPTI none of ours do. */
+		return ws_likely(ws_cuda_api_wanted(kind, a->cbid)) && a->thread != ws_cuda_own_tid() && !ws_cuda_api_by_callback;
 	}
 	return !atomic_load_explicit(&ws_inner_there, memory_order_relaxed) || !ws_inner_only(kind);
 }

@@ -27,7 +27,9 @@ struct search {
 	uint32_t driver_major; /* 0: not known */
 	uint32_t version;
 	char path[PATH_ROOM];
-	bool found_newer; /* one was there, too new for the driver */
+	bool found_newer;  /* one was there, too new for the driver */
+	bool found_older;  /* one was there, older than what we can read */
+	bool unfit_mapped; /* and the program uses it */
 };
 
 static uint32_t major_of(uint32_t version)
@@ -58,6 +60,7 @@ static bool consider(struct search *s, void *lib, const char *path)
 		return false;
 	if (!get || get(&v) || v < CUPTI_12_0 || (s->driver_major && major_of(v) > s->driver_major)) {
 		s->found_newer |= s->driver_major && major_of(v) > s->driver_major;
+		s->found_older |= v && v < CUPTI_12_0;
 		close_lib(lib);
 		return false;
 	}
@@ -120,11 +123,16 @@ static const char *base_name(const char *path)
 static int look_mapped(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct search *s = arg;
+	void *lib;
 
 	(void)size;
 	if (!info->dlpi_name || strncmp(base_name(info->dlpi_name), "libcupti.so", 11))
 		return 0;
-	return consider(s, open_lib(info->dlpi_name, RTLD_NOW | RTLD_NOLOAD), info->dlpi_name);
+	lib = open_lib(info->dlpi_name, RTLD_NOW | RTLD_NOLOAD);
+	if (consider(s, lib, info->dlpi_name))
+		return 1;
+	s->unfit_mapped |= lib != NULL;
+	return 0;
 }
 
 /* Wheels: .../site-packages/nvidia/cuda_runtime/lib/libcudart.so.12, .../nvidia/cu13/lib/..., .../torch/lib/libtorch_cuda.so */
@@ -178,8 +186,12 @@ static bool search(struct search *s)
 {
 	const char *home = getenv("CUDA_HOME"), *path = getenv("CUDA_PATH");
 
-	return dl_iterate_phdr(look_mapped, s) || try_toolkit(s, home) || try_toolkit(s, path) || dl_iterate_phdr(look_beside, s) ||
-	       look_system(s);
+	if (dl_iterate_phdr(look_mapped, s))
+		return true;
+	/* Two of different versions in one process: the program's profiler would read records of the one with the other. */
+	if (s->unfit_mapped)
+		return false;
+	return try_toolkit(s, home) || try_toolkit(s, path) || dl_iterate_phdr(look_beside, s) || look_system(s);
 }
 
 static bool bind_functions(struct search *s)
@@ -244,12 +256,16 @@ bool ws_cuda_find(void)
 	s.driver_major = ws_cupti.driver / 1000;
 	if (!search(&s)) {
 		ws_cuda_say(WS_WARNING,
-			    s.found_newer ? "CUDA is not recorded: the CUPTI library found is newer than the driver. Install one "
-					    "that fits the driver, or a "
-					    "newer driver; CUDA_HOME says which toolkit to take it from."
-					  : "CUDA is not recorded: there is no CUPTI library (libcupti.so). Install the CUDA "
-					    "toolkit's CUPTI or the Python package "
-					    "nvidia-cuda-cupti, or set CUDA_HOME to a toolkit.",
+			    s.found_older && !s.found_newer
+				? "CUDA is not recorded: the CUPTI library found is older than that of CUDA 12. Install one of "
+				  "CUDA 12 or later that fits "
+				  "the driver; a program that brings its own (PyTorch) must be of CUDA 12 or later itself."
+			    : s.found_newer ? "CUDA is not recorded: the CUPTI library found is newer than the driver. Install one "
+					      "that fits the driver, or a "
+					      "newer driver; CUDA_HOME says which toolkit to take it from."
+					    : "CUDA is not recorded: there is no CUPTI library (libcupti.so). Install the CUDA "
+					      "toolkit's CUPTI or the Python package "
+					      "nvidia-cuda-cupti, or set CUDA_HOME to a toolkit.",
 			    "", "");
 		return false;
 	}

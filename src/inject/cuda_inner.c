@@ -381,7 +381,9 @@ static void narrow(uint32_t kind)
 	int (*enable)(uint32_t, uint8_t) =
 	    kind == CUPTI_KIND_DRIVER ? ws_cupti.ActivityEnableDriverApi : ws_cupti.ActivityEnableRuntimeApi;
 
-	if (!enable || ws_cuda_api_coarse)
+	if (ws_cuda_api_by_callback)
+		ws_cupti.ActivityDisable(kind);
+	if (!enable || ws_cuda_api_coarse || ws_cuda_api_by_callback)
 		return;
 	for (uint32_t cbid = 1; cbid < 1024; cbid++)
 		if (!ws_cuda_api_wanted(kind, cbid) && !bit(inner.api_on[kind == CUPTI_KIND_DRIVER], cbid))
@@ -417,7 +419,7 @@ static int one_call(uint32_t kind, uint32_t cbid, uint8_t enable)
 		set_bit(inner.api_off[driver], cbid, !enable);
 	else
 		set_bit(inner.api_on[driver], cbid, enable);
-	return ws_cuda_api_wanted(kind, cbid) ? CUPTI_OK : real(cbid, enable);
+	return ws_cuda_api_wanted(kind, cbid) && !ws_cuda_api_by_callback ? CUPTI_OK : real(cbid, enable);
 }
 
 HOOK(cuptiActivityEnableRuntimeApi, (uint32_t cbid, uint8_t enable))
@@ -448,6 +450,21 @@ HOOK(cuptiActivityFlushAll, (uint32_t flags))
 	atomic_store(&inner.ending, 0);
 	free_lock();
 	return rc;
+}
+
+/* Records are ours to walk: where two copies of the library are mapped, only the one that made them knows their sizes. */
+HOOK(cuptiActivityGetNextRecord, (uint8_t *buffer, size_t valid, void **record))
+{
+	static int (*_Atomic theirs)(uint8_t *, size_t, void **);
+	int (*real)(uint8_t *, size_t, void **) = atomic_load_explicit(&theirs, memory_order_relaxed);
+
+	if (handled())
+		return ws_cupti.ActivityGetNextRecord(buffer, valid, record);
+	if (!real) {
+		real = ws_cuda_real("cuptiActivityGetNextRecord");
+		atomic_store_explicit(&theirs, real, memory_order_relaxed);
+	}
+	return real ? real(buffer, valid, record) : CUPTI_ERR_NOT_INITIALIZED;
 }
 
 HOOK(cuptiActivitySetAttribute, (uint32_t attribute, size_t *size, void *value))

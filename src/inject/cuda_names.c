@@ -12,7 +12,8 @@
 #include "inject/cuda.h"
 #include "schema/schema.h"
 
-enum { KNOWN = 4096, GONE = 3, LAST_DEFAULT = 2 };
+/* A program may make streams without end: look-ups stay within PROBES places, and what finds none there stays without a number. */
+enum { KNOWN = 4096, PROBES = 64, GONE = 3, LAST_DEFAULT = 2 };
 
 static struct known {
 	_Atomic uint64_t handle; /* 0 free, GONE was used */
@@ -23,7 +24,7 @@ static struct known *slot_of(uint64_t handle)
 {
 	uint32_t at = (uint32_t)(handle * UINT64_C(0x9e3779b97f4a7c15) >> 52);
 
-	for (uint32_t i = 0; i < KNOWN; i++) {
+	for (uint32_t i = 0; i < PROBES; i++) {
 		struct known *k = &known[(at + i) % KNOWN];
 		uint64_t there = atomic_load_explicit(&k->handle, memory_order_acquire);
 
@@ -35,12 +36,11 @@ static struct known *slot_of(uint64_t handle)
 	return NULL;
 }
 
-/* A table that is full leaves later things without a number. */
 static void remember(uint64_t handle, struct ws_cuda_numbers numbers)
 {
 	uint32_t at = (uint32_t)(handle * UINT64_C(0x9e3779b97f4a7c15) >> 52);
 
-	for (uint32_t i = 0; i < KNOWN; i++) {
+	for (uint32_t i = 0; i < PROBES; i++) {
 		struct known *k = &known[(at + i) % KNOWN];
 		uint64_t there = atomic_load_explicit(&k->handle, memory_order_relaxed);
 

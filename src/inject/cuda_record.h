@@ -27,10 +27,10 @@ struct ws_rec_cuda_batch {
 	char bytes[];
 };
 
-enum ws_cuda_name { WS_CUDA_NAME_POINTER = 0, WS_CUDA_NAME_RUNTIME = 1, WS_CUDA_NAME_DRIVER = 2 };
+enum ws_cuda_name { WS_CUDA_NAME_POINTER = 0, WS_CUDA_NAME_RUNTIME = 1, WS_CUDA_NAME_DRIVER = 2, WS_CUDA_NAME_SIZE = 3 };
 struct ws_rec_cuda_name {
-	struct ws_rec rec; /* small: enum ws_cuda_name; value: handle */
-	uint64_t key;	   /* the pointer, or the callback id */
+	struct ws_rec rec; /* small: enum ws_cuda_name; value: handle, or bytes */
+	uint64_t key;	   /* the pointer, the callback id, or the kind of record that has this size */
 };
 
 struct ws_rec_cuda_device { /* what CUPTI's record of the device does not tell */
@@ -64,6 +64,14 @@ struct ws_rec_cuda_sync {
 	uint32_t correlation, stream; /* stream UINT32_MAX: none */
 	uint32_t recorded_by;	      /* correlation of the call that recorded the event; 0 for none */
 	int32_t result;
+};
+
+struct ws_rec_cuda_host { /* a function that CUDA is to call */
+	struct ws_rec rec;	      /* value: context */
+	uint64_t time;		      /* session ns */
+	uint64_t function, node;      /* its address; node of a graph, 0 for none */
+	uint32_t correlation, stream; /* stream UINT32_MAX: none */
+	uint32_t graph, spare;	      /* 0 for none */
 };
 
 struct ws_rec_cuda_seen {

@@ -33,7 +33,9 @@ bool ws_cuda_callback_on(uint32_t domain, uint32_t cbid)
 	if (domain == CUPTI_DOMAIN_RUNTIME || domain == CUPTI_DOMAIN_DRIVER) {
 		int driver = domain == CUPTI_DOMAIN_DRIVER;
 
-		return cbid && (cbid == reset_cbid[driver] || cbid == stop_cbid[driver] || ws_cuda_sync_wants(driver, cbid) || ws_cuda_stack_wants(driver, cbid));
+		return cbid && (cbid == reset_cbid[driver] || cbid == stop_cbid[driver] || ws_cuda_sync_wants(driver, cbid) ||
+				ws_cuda_stack_wants(driver, cbid) || ws_cuda_host_wants(driver, cbid) ||
+				(ws_cuda_api_by_callback && ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid)));
 	}
 	return domain == CUPTI_DOMAIN_STATE && cbid == CUPTI_STATE_FATAL_ERROR;
 }
@@ -140,17 +142,23 @@ static void call(int driver, uint32_t cbid, const struct cupti_callback *c)
 {
 	bool stack = ws_cuda_stack_wants(driver, cbid);
 
+	if (ws_cuda_api_by_callback && c->site == CUPTI_SITE_ENTER)
+		ws_cuda_old_call(driver, cbid, c);
 	/* The copy of a stack is no part of the wait, and the other way round. */
 	if (stack && c->site == CUPTI_SITE_EXIT)
 		ws_cuda_stack_call(driver, cbid, c);
 	if (ws_likely(ws_cuda_sync_wants(driver, cbid)))
 		ws_cuda_sync_call(driver, cbid, c);
+	if (ws_cuda_host_wants(driver, cbid))
+		ws_cuda_host_call(driver, cbid, c);
 	if (stack && c->site == CUPTI_SITE_ENTER)
 		ws_cuda_stack_call(driver, cbid, c);
 	if (c->site == CUPTI_SITE_ENTER && cbid == reset_cbid[driver])
 		ws_cuda_flush(FLUSH_MS); /* what is in the driver's buffers goes with the context */
 	if (c->site == CUPTI_SITE_EXIT && cbid == stop_cbid[driver])
 		ws_cuda_flush(FLUSH_MS);
+	if (ws_cuda_api_by_callback && c->site == CUPTI_SITE_EXIT)
+		ws_cuda_old_call(driver, cbid, c);
 }
 
 static void callback(void *data, uint32_t domain, uint32_t cbid, const void *info)
@@ -193,6 +201,7 @@ static void find_calls(void)
 			if (!strncmp(name, reset[driver], strlen(reset[driver])))
 				reset_cbid[driver] = cbid; /* the last is the newest version */
 			ws_cuda_sync_find(driver, cbid, name);
+			ws_cuda_host_find(driver, cbid, name);
 			ws_cuda_stack_find(driver, cbid, name);
 			if (flush_on_stop && !strncmp(name, stop[driver], strlen(stop[driver])))
 				stop_cbid[driver] = cbid;
@@ -248,7 +257,7 @@ void ws_cuda_callbacks(void)
 		if (stop_cbid[driver])
 			ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, stop_cbid[driver]);
 		for (uint32_t cbid = 1; cbid < 2048; cbid++)
-			if (ws_cuda_sync_wants(driver, cbid) || ws_cuda_stack_wants(driver, cbid))
+			if (ws_cuda_sync_wants(driver, cbid) || ws_cuda_host_wants(driver, cbid) || ws_cuda_stack_wants(driver, cbid))
 				ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, cbid);
 	}
 }

@@ -17,6 +17,7 @@
 
 #include "inject/python.h"
 #include "inject/stack.h"
+#include "inject/unseen.h"
 #include "schema/schema.h"
 
 #define TABLE_MOST (256u << 10) /* of a line table: longer ones belong to generated modules, whose lines say little */
@@ -280,13 +281,18 @@ static bool sample(uint64_t now, uint64_t weight, const ucontext_t *context)
 	return true;
 }
 
+/* Sent by a file descriptor's owner setting, not by a program: one of those the default would have ignored. */
+bool ws_unseen(const siginfo_t *info)
+{
+	return info->si_code > 0 && info->si_code <= 6;
+}
+
 void ws_python_handler(int sig, siginfo_t *info, void *context)
 {
 	struct ws_thread *t = ws_self;
 
 	(void)sig;
-	/* Sent by a file descriptor's owner setting, not by a program: one of those the default would have ignored. */
-	if (info->si_code <= 0 || info->si_code > 6 || !ws_python.signals || sample(ws_rt_ticks(), 0, context))
+	if (!ws_unseen(info) || !ws_python.signals || (t && t->muted) || sample(ws_rt_ticks(), 0, context))
 		return;
 	if (t && t->generation && ws_rt_collecting())
 		ws_rt_lost(t, WS_LOSS_PYTHON, 1);

@@ -69,6 +69,16 @@ bool ws_rt_is_sandboxed(void)
 	return kept.sandboxed;
 }
 
+void ws_rt_mute(bool on)
+{
+	struct ws_thread *t = ws_self;
+
+	if (!kept.state || !t || t->muted == on)
+		return;
+	t->muted = on;
+	on ? t->paused++ : t->paused--;
+}
+
 long ws_sys(long nr, long a, long b, long c, long d, long e, long f)
 {
 	long ret;
@@ -656,7 +666,7 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 		}
 	}
 	if (t->paused) /* a vfork child's events are nobody's; a handler's while the runtime sets the thread up are lost, and counted */
-		return t->vfork_start ? NULL : no_memory(count);
+		return t->vfork_start || t->muted ? NULL : no_memory(count);
 	if (!t->generation) {
 		if (!atomic_load_explicit(&kept.arena->collecting, memory_order_relaxed) &&
 		    atomic_load_explicit(&kept.arena->closed, memory_order_relaxed))

@@ -72,6 +72,7 @@ struct ws_thread {
 	uintptr_t nest_stack[WS_NESTS]; /* where the stack stood at each nested enter */
 	uint32_t generation;/* of the process (ws_rt.generation) it was set up in */
 	uint32_t paused;    /* > 0: record nothing (a vfork child runs on this thread, or the runtime itself is at work) */
+	bool muted;         /* paused for good: see ws_rt_mute */
 	uint64_t vfork_start; /* ticks; the thread waits for its vfork child */
 	void *vfork_env;      /* memory that the child took for its exec, to be freed when that has succeeded, and its size */
 	size_t vfork_env_bytes;
@@ -300,6 +301,8 @@ WS_EXPORT void ws_rt_diagnostic(int severity, const char *source, const char *te
  */
 WS_EXPORT void ws_rt_sandboxed(void);
 WS_EXPORT bool ws_rt_is_sandboxed(void);
+/* The calling thread may not even read the clock any more (seccomp's strict mode, PR_SET_TSC): nothing of it is recorded while muted. */
+WS_EXPORT void ws_rt_mute(bool on);
 /* Have the recorder look at once, if it sleeps. */
 WS_EXPORT void ws_rt_wake(void);
 

@@ -24,6 +24,7 @@
 #include "inject/sample_record.h"
 #include "inject/stack.h"
 #include "inject/traced.h"
+#include "inject/unseen.h"
 #include "schema/schema.h"
 
 #define OURS SIGURG
@@ -114,13 +115,18 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 		to.sa_handler(sig);
 }
 
+bool ws_unseen(const siginfo_t *info)
+{
+	return info->si_code == SI_TIMER && info->si_value.sival_ptr == &cookie;
+}
+
 static void handler(int sig, siginfo_t *info, void *context)
 {
 	int error = errno;
 
-	if (info->si_code != SI_TIMER || info->si_value.sival_ptr != &cookie)
+	if (!ws_unseen(info))
 		pass_on(sig, info, context);
-	else if (ws_rt_collecting())
+	else if (ws_rt_collecting() && !(ws_self && ws_self->muted))
 		sample(info, context);
 	errno = error;
 }

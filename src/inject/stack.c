@@ -150,6 +150,12 @@ static bool maps_wanted(const struct ws_thread *t, uint64_t now)
 	       now >= atomic_load_explicit(&tell_next, memory_order_relaxed);
 }
 
+void ws_rt_maps(struct ws_thread *t)
+{
+	if (maps_wanted(t, ws_rt_ticks()))
+		tell_maps(t);
+}
+
 /*
  * What is loaded next may lie where this library lay, and an old map would give its functions the old names. Libraries that are
  * opened need no such care: where nothing was known to be, the recorder looks again.
@@ -183,8 +189,7 @@ bool ws_rt_stack_of(struct ws_thread *t, enum ws_stack_of of, uint64_t key, uint
 	uint64_t time = ws_rt_ticks();
 	bool any = false;
 
-	if (maps_wanted(t, time))
-		tell_maps(t);
+	ws_rt_maps(t);
 	bytes = bytes < WS_STACK_MOST ? bytes : WS_STACK_MOST;
 	for (uint32_t at = 0; at < bytes;) {
 		uint32_t want = bytes - at < WS_STACK_PIECE ? bytes - at : WS_STACK_PIECE, got;

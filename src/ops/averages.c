@@ -18,7 +18,7 @@
 struct group {
 	uint32_t name, shapes, stack;
 	uint8_t device, annotation;
-	uint64_t count, cpu, self_cpu, gpu, self_gpu, flops;
+	uint64_t count, cpu, self_cpu, gpu, self_gpu, flops; /* gpu and self_gpu in parts of a nanosecond */
 	int64_t cpu_mem, self_cpu_mem, gpu_mem, self_gpu_mem;
 };
 
@@ -73,12 +73,6 @@ static struct group *group_of(const struct ws_ops *o, struct groups *g, const st
 	return &g->v[g->n - 1];
 }
 
-/* GPU times of groups are so many to the nanosecond. */
-static uint64_t parts(const struct ws_ops *o)
-{
-	return o->q->doubles ? WS_OPS_PARTS : 1;
-}
-
 static void add_event(const struct ws_ops *o, struct groups *g, const struct ws_ops_event *ev)
 {
 	struct group *r = group_of(o, g, ev);
@@ -87,8 +81,8 @@ static void add_event(const struct ws_ops *o, struct groups *g, const struct ws_
 	r->count++;
 	r->flops += ev->flops;
 	if (r->device) {
-		r->gpu += time * parts(o);
-		r->self_gpu += time * parts(o);
+		r->gpu += time * WS_DOUBLES_PARTS;
+		r->self_gpu += time * WS_DOUBLES_PARTS;
 		return;
 	}
 	r->cpu += time;
@@ -103,14 +97,14 @@ static void add_event(const struct ws_ops *o, struct groups *g, const struct ws_
 
 /* ---- order ---- */
 
-#define SORTS(X)                                                                                                              \
-	X("self_cpu_time_total", self_cpu)                                                                                    \
-	X("cpu_time_total", cpu)                                                                                              \
-	X("self_cuda_time_total", self_gpu)                                                                                   \
-	X("self_device_time_total", self_gpu) X("cuda_time_total", gpu) X("device_time_total", gpu)                           \
-	    X("self_cpu_memory_usage", self_cpu_mem) X("cpu_memory_usage", cpu_mem) X("self_cuda_memory_usage", self_gpu_mem) \
-		X("self_device_memory_usage", self_gpu_mem) X("cuda_memory_usage", gpu_mem) X("device_memory_usage", gpu_mem) \
-		    X("count", count) X("flops", flops)
+#define SORTS(X)                                                                                                                 \
+	X("self_cpu_time_total", self_cpu)                                                                                       \
+	X("cpu_time_total", cpu)                                                                                                 \
+	X("self_cuda_time_total", self_gpu)                                                                                      \
+	X("self_device_time_total", self_gpu)                                                                                    \
+	X("cuda_time_total", gpu) X("device_time_total", gpu) X("self_cpu_memory_usage", self_cpu_mem)                           \
+	    X("cpu_memory_usage", cpu_mem) X("self_cuda_memory_usage", self_gpu_mem) X("self_device_memory_usage", self_gpu_mem) \
+		X("cuda_memory_usage", gpu_mem) X("device_memory_usage", gpu_mem) X("count", count) X("flops", flops)
 
 static double sort_value(const struct group *g, const char *sort)
 {
@@ -231,10 +225,7 @@ static void choose(const struct ws_ops *o, const struct groups *g, struct shown 
 		if (skip)
 			continue;
 		s->of[s->n] = c;
-		s->columns[s->n] = columns[c];
-		if (o->q->doubles && (c == SELF_GPU || c == GPU))
-			s->columns[s->n].kind = WS_KIND_AVERAGE; /* they have a fraction */
-		s->n++;
+		s->columns[s->n++] = columns[c];
 	}
 }
 
@@ -249,7 +240,7 @@ struct totals {
 
 static struct ws_cell gpu_time(const struct ws_ops *o, uint64_t v)
 {
-	return o->q->doubles ? ws_cell_real((long double)v / WS_OPS_PARTS) : ws_cell_int((int64_t)v);
+	return o->fraction ? ws_cell_real((long double)v / WS_DOUBLES_PARTS) : ws_cell_int((int64_t)(v / WS_DOUBLES_PARTS));
 }
 
 static void fill(const struct ws_ops *o, const struct group *g, const struct totals *t, struct ws_cell *c, char *buffer,
@@ -264,9 +255,9 @@ static void fill(const struct ws_ops *o, const struct group *g, const struct tot
 	c[CPU] = ws_cell_int((int64_t)g->cpu);
 	c[CPU_MEAN] = ws_cell_real((long double)g->cpu / g->count);
 	c[SELF_GPU] = gpu_time(o, g->self_gpu);
-	c[SELF_GPU_SHARE] = ws_cell_real(share(g->self_gpu, t->gpu));
+	c[SELF_GPU_SHARE] = ws_cell_real(share(g->self_gpu, g->device ? t->gpu : o->gpu_own));
 	c[GPU] = gpu_time(o, g->gpu);
-	c[GPU_MEAN] = ws_cell_real((long double)g->gpu / parts(o) / g->count);
+	c[GPU_MEAN] = ws_cell_real((long double)g->gpu / WS_DOUBLES_PARTS / g->count);
 	c[CPU_MEM] = ws_cell_int(g->cpu_mem);
 	c[SELF_CPU_MEM] = ws_cell_int(g->self_cpu_mem);
 	c[GPU_MEM] = ws_cell_int(g->gpu_mem);
@@ -312,7 +303,7 @@ static void write_rows(const struct ws_ops *o, struct groups *g, const struct sh
 		struct ws_cell all[COLUMNS], cells[COLUMNS];
 		char buffer[64];
 
-		if ((g->v[i].cpu < least && g->v[i].gpu < least * parts(o)) || (o->q->limit && written == o->q->limit)) {
+		if ((g->v[i].cpu < least && g->v[i].gpu < least * WS_DOUBLES_PARTS) || (o->q->limit && written == o->q->limit)) {
 			left++;
 			continue;
 		}
@@ -350,7 +341,7 @@ int ws_ops_averages(struct ws_ops *o, struct ws_printer *p, struct ws_text *foot
 	ws_print_end(p);
 	put_time(footer, "Self CPU time total", t.self_cpu);
 	if (t.gpu)
-		put_time(footer, "Self CUDA time total", t.gpu / parts(o));
+		put_time(footer, "Self CUDA time total", t.gpu / WS_DOUBLES_PARTS);
 	free(g.v);
 	ws_map_free(&g.index);
 	return 0;

@@ -284,16 +284,13 @@ static uint32_t made_name(const struct gpu_table *t, const struct ws_rows *rows,
 	return ws_ops_made_name(kind, from, to);
 }
 
-/*
- * The length of GPU work that an operator gets: exact, or as tools have it that keep times in doubles of microseconds, as the trace
- * writes them, and subtract. Both ends are rounded then to what a double has left below the microseconds since the trace's zero.
- */
-static uint64_t own_length(const struct ws_ops *o, uint64_t start, uint64_t end)
+/* The length of GPU work that an operator gets, in parts of a nanosecond: see query/doubles.h. */
+static uint64_t own_length(struct ws_ops *o, uint32_t process, uint64_t start, uint64_t end)
 {
-	double from = (double)((long double)start / 1000), length = (double)((long double)(end - start) / 1000);
-	volatile double to = from + length; /* rounded here, whatever the processor keeps */
+	struct ws_doubles_shift by = ws_doubles_of(&o->doubles, process, start, end);
 
-	return o->q->doubles ? (uint64_t)((to - from) * 1000 * WS_OPS_PARTS + 0.5) : end - start;
+	o->fraction |= by.start || by.end;
+	return (end - start) * WS_DOUBLES_PARTS + (uint64_t)(by.end - by.start);
 }
 
 static int load_gpu_table(struct ws_ops *o, const struct gpu_table *t, const struct ws_map *links, const struct ws_map *starts,
@@ -313,7 +310,7 @@ static int load_gpu_table(struct ws_ops *o, const struct gpu_table *t, const str
 		uint32_t process = (uint32_t)rows.col[t->process][i];
 		struct ws_ops_event *ev;
 		bool found;
-		uint64_t value;
+		uint64_t value, length;
 
 		if (end == WS_NO_TIME || end < start)
 			continue;
@@ -327,11 +324,13 @@ static int load_gpu_table(struct ws_ops *o, const struct gpu_table *t, const str
 		ev->end = end;
 		ev->process = process;
 		ev->kind = WS_OPS_GPU;
-		ev->device_own = ev->device_total = end - start;
+		ev->device_own = ev->device_total = (end - start) * WS_DOUBLES_PARTS;
 		ev->name = t->name < 0 ? made_name(t, &rows, i) : ws_report_string_key(o->r, (uint32_t)rows.col[t->name][i]);
+		length = own_length(o, process, start, end);
+		o->gpu_own += length;
 		value = ws_map_get(links, key, &found);
 		if (found && (value = ws_map_get(&o->owner, ws_ops_owner_key(process, value), NULL)))
-			o->events[value - 1].device_own += own_length(o, start, end);
+			o->events[value - 1].device_own += length;
 	}
 	ws_rows_free(&rows);
 	return 0;
@@ -370,7 +369,7 @@ static int load_gpu_annotations(struct ws_ops *o, struct ws_err *e)
 		ev->end = rows.col[ws_slice_end][i];
 		ev->process = process;
 		ev->kind = WS_OPS_GPU_ANNOTATION;
-		ev->device_own = ev->device_total = ev->end - ev->start;
+		ev->device_own = ev->device_total = (ev->end - ev->start) * WS_DOUBLES_PARTS;
 		ev->name = ws_ops_name_key(o, name, id);
 	}
 	ws_rows_free(&rows);

@@ -70,10 +70,12 @@ int ws_ops_file(const char *path, const struct ws_ops_request *q)
 	o.r = r;
 	o.who = ws_who_open(r);
 	o.zero = ws_time_zero(r);
+	ws_doubles_open(&o.doubles, r, q->doubles);
 	rc = make(&o, q, &e);
 	if (rc == -1)
 		ws_say("%s", e.msg);
 	ws_ops_free(&o);
+	ws_doubles_close(&o.doubles);
 	ws_who_close(o.who);
 	ws_report_close(r);
 	return rc;

@@ -11,6 +11,7 @@
 #define WS_OPS_OPS_H
 
 #include "base/map.h"
+#include "query/doubles.h"
 #include "query/query.h"
 #include "stats/table.h"
 #include "stats/texts.h"
@@ -21,8 +22,8 @@ enum ws_ops_kind { WS_OPS_CPU, WS_OPS_ANNOTATION, WS_OPS_PYTHON, WS_OPS_CALL, WS
 
 struct ws_ops_event {
 	uint64_t start, end;
-	uint64_t device_own, device_total; /* of GPU events: device_total is their length */
-	uint64_t children_cpu, children_device;
+	uint64_t device_own, device_total;	/* parts of a nanosecond; of GPU events, device_total is their length */
+	uint64_t children_cpu, children_device; /* the latter in parts */
 	int64_t cpu_mem, device_mem, children_cpu_mem, children_device_mem;
 	uint64_t flops;
 	uint32_t process, thread, name; /* name: key of a string */
@@ -48,19 +49,16 @@ struct ws_ops_step {
 
 struct ws_ops_request {
 	bool by_shape, python;
-	bool doubles;	   /* lengths of GPU work below operators as doubles of microseconds give them */
-	int64_t by_stack;  /* frames, 0 for none */
-	const char *sort;  /* PyTorch's word for it, or NULL */
-	int64_t limit;	   /* rows, 0 for all */
-	double min_time_s; /* rows whose CPU and device totals are both less are left out */
-	const char *steps; /* "3", "2-4", "1,5", or NULL */
-	const char *view;  /* ops, modules, memory, memory-events, steps */
+	enum ws_doubles_use doubles; /* for lengths of GPU work below operators */
+	int64_t by_stack;	     /* frames, 0 for none */
+	const char *sort;	     /* PyTorch's word for it, or NULL */
+	int64_t limit;		     /* rows, 0 for all */
+	double min_time_s;	     /* rows whose CPU and device totals are both less are left out */
+	const char *steps;	     /* "3", "2-4", "1,5", or NULL */
+	const char *view;	     /* ops, modules, memory, memory-events, steps */
 	const char *format, *unit, *output;
 	bool overwrite;
 };
-
-/* With `doubles`, GPU times of operators are in parts of a nanosecond. */
-enum { WS_OPS_PARTS = 1024 };
 
 struct ws_ops {
 	const struct ws_report *r;
@@ -76,6 +74,9 @@ struct ws_ops {
 	struct ws_map owner;   /* process and external id -> event + 1 */
 	struct ws_texts texts; /* names and shapes that are no strings of the report, each with its NUL */
 	struct ws_text scratch;
+	struct ws_doubles doubles;
+	bool fraction;	  /* GPU times of operators are not those of the work, but of doubles */
+	uint64_t gpu_own; /* all GPU work, with the times that operators get of it; parts */
 	uint64_t damaged; /* blocks */
 };
 

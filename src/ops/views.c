@@ -75,10 +75,10 @@ static void gather(const struct ws_ops *o, struct modules *m, uint32_t *inside)
 		inside[i] = module_of(m, outer, name);
 		m->v[inside[i] - 1].calls++;
 		m->v[inside[i] - 1].cpu += ev->end - ev->start;
-		m->v[inside[i] - 1].gpu += ev->device_total;
+		m->v[inside[i] - 1].gpu += ev->device_total / WS_DOUBLES_PARTS;
 		if (outer) {
 			m->v[outer - 1].children_cpu += ev->end - ev->start;
-			m->v[outer - 1].children_gpu += ev->device_total;
+			m->v[outer - 1].children_gpu += ev->device_total / WS_DOUBLES_PARTS;
 		}
 	}
 }

@@ -18,10 +18,15 @@ static bool recorded(const struct ws_report *r)
 	return ws_meta(r, "session.trace") != NULL;
 }
 
+static const char *nobody_says(const struct ws_report *r)
+{
+	return ws_report_complete(r) ? "the trace that was imported has none" : "what there was is lost with the end of the report";
+}
+
 static const char *why(const struct ws_report *r, const char *fact, const char *off, const char *refused)
 {
 	if (!recorded(r))
-		return "the trace that was imported has none";
+		return nobody_says(r);
 	if (is(r, fact, "none") && !is(r, "perf.scope", "refused"))
 		return off;
 	if (is(r, "perf.scope", "refused"))
@@ -50,7 +55,7 @@ const char *ws_why_no_waits(const struct ws_report *r)
 	bool osrt = trace && strstr(trace, "osrt");
 
 	if (!recorded(r))
-		return "the trace that was imported has none";
+		return nobody_says(r);
 	if (is(r, "session.cpuctxsw", "none"))
 		return osrt ? "context switches were not followed, and no call of the OS runtime waited long enough"
 			    : "neither context switches (--cpuctxsw) nor calls of the OS runtime (--trace=osrt) were";

@@ -48,6 +48,8 @@ struct ws_rows {
 	uint64_t damaged;
 };
 int ws_rows_load(const struct ws_report *r, const struct ws_scan *s, struct ws_rows *out, struct ws_err *e);
+/* The same with rows of those tracks only for which `tracks`, an array of n bytes, is not 0. NULL: all. */
+void ws_rows_load_tracks(const struct ws_report *r, const struct ws_scan *s, const uint8_t *tracks, size_t n, struct ws_rows *out);
 void ws_rows_free(struct ws_rows *rows);
 
 /*

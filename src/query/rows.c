@@ -29,6 +29,9 @@ struct load {
 	struct ws_rows *out;
 	size_t *place;                    /* of each block's rows */
 	size_t *got;                      /* rows that each block really gave: none when it is damaged */
+	const uint8_t *tracks;            /* by track: is it wanted? NULL: all are */
+	size_t tracks_n;
+	int track_column;
 	const uint64_t *track, *start, *end_time; /* decoded columns; NULL where a table has none */
 	struct run *runs;
 	size_t run_count, run_cap;
@@ -60,10 +63,35 @@ void ws_rows_free(struct ws_rows *rows)
 
 /* ---- decoding ---- */
 
+static bool wanted(const struct load *l, const struct ws_batch *b, size_t i)
+{
+	uint64_t track = b->col[l->track_column][i];
+
+	return track < l->tracks_n && l->tracks[track];
+}
+
+static int keep_wanted(struct load *l, const struct ws_batch *b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < b->rows; i++) {
+		if (!wanted(l, b, i))
+			continue;
+		for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++)
+			if (b->col[c])
+				l->out->col[c][l->place[b->block] + n] = b->col[c][i];
+		n++;
+	}
+	l->got[b->block] = n;
+	return 0;
+}
+
 static int keep_batch(void *ctx, const struct ws_batch *b)
 {
 	struct load *l = ctx;
 
+	if (l->tracks)
+		return keep_wanted(l, b);
 	for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++)
 		if (b->col[c])
 			memcpy(l->out->col[c] + l->place[b->block], b->col[c], b->rows * 8);
@@ -73,21 +101,27 @@ static int keep_batch(void *ctx, const struct ws_batch *b)
 
 static int count_batch(void *ctx, const struct ws_batch *b)
 {
-	((size_t *)ctx)[b->block] = b->rows;
+	struct load *l = ctx;
+	size_t n = 0;
+
+	for (size_t i = 0; l->tracks && i < b->rows; i++)
+		n += wanted(l, b, i);
+	l->place[b->block] = l->tracks ? n : b->rows;
 	return 0;
 }
 
 /* Rows that each block will give: known without a window, counted with one. */
-static size_t place_blocks(const struct ws_report *r, const struct ws_scan *s, size_t *place, size_t blocks)
+static size_t place_blocks(const struct ws_report *r, struct load *l, size_t blocks)
 {
+	const struct ws_scan *s = l->s;
 	struct ws_window w = ws_window_new(s->table, 0, s->time_min, s->time_max);
-	size_t sum = 0;
+	size_t *place = l->place, sum = 0;
 
-	if (w.set) {
+	if (w.set || l->tracks) {
 		struct ws_scan count = *s;
 
-		count.columns = 0;
-		ws_scan_run(r, &count, count_batch, place, NULL);
+		count.columns = l->tracks ? UINT64_C(1) << l->track_column : 0;
+		ws_scan_run(r, &count, count_batch, l, NULL);
 	} else {
 		for (size_t i = 0; i < blocks; i++)
 			place[i] = ws_report_block(r, s->table, i).rows;
@@ -329,23 +363,22 @@ static const uint64_t *sorting_column(const struct ws_rows *out, int c)
 	return c >= 0 ? out->col[c] : NULL;
 }
 
-int ws_rows_load(const struct ws_report *r, const struct ws_scan *s, struct ws_rows *out, struct ws_err *e)
+void ws_rows_load_tracks(const struct ws_report *r, const struct ws_scan *s, const uint8_t *tracks, size_t n, struct ws_rows *out)
 {
 	size_t blocks = ws_report_blocks(r, s->table);
 	struct ws_scan scan = *s;
-	struct load l = {.s = &scan, .out = out};
+	struct load l = {.s = &scan, .out = out, .tracks = tracks, .tracks_n = n, .track_column = ws_table_track(s->table)};
 	int key[3] = {ws_table_track(s->table), ws_table_start(s->table), ws_table_end(s->table)};
 	uint32_t columns = ws_tables[s->table].column_count;
 	bool in_order = blocks_are_in_order(r, s->table);
 
-	(void)e; /* running out of memory ends the program; damage is counted */
 	memset(out, 0, sizeof(*out));
 	l.place = ws_calloc(blocks + 1, sizeof(*l.place));
 	l.got = ws_calloc(blocks + 1, sizeof(*l.got));
 	for (int i = 0; i < 3; i++)
-		if (key[i] >= 0 && !in_order)
+		if (key[i] >= 0 && (!in_order || (tracks && !i)))
 			scan.columns |= UINT64_C(1) << key[i];
-	out->rows = place_blocks(r, &scan, l.place, blocks);
+	out->rows = place_blocks(r, &l, blocks);
 	for (uint32_t c = 0; c < columns; c++)
 		if (scan.columns >> c & 1)
 			out->col[c] = new_column(out->rows);
@@ -361,5 +394,11 @@ int ws_rows_load(const struct ws_report *r, const struct ws_scan *s, struct ws_r
 			free(out->col[c]);
 			out->col[c] = NULL;
 		}
+}
+
+int ws_rows_load(const struct ws_report *r, const struct ws_scan *s, struct ws_rows *out, struct ws_err *e)
+{
+	(void)e; /* running out of memory ends the program; damage is counted */
+	ws_rows_load_tracks(r, s, NULL, 0, out);
 	return 0;
 }

@@ -322,7 +322,8 @@ static uint64_t end_of_collection(const struct ws_report *r)
 	return end ? end : ws_time_last(r);
 }
 
-struct ws_states *ws_states_open(const struct ws_report *r, const struct ws_who *who, uint64_t *damaged)
+struct ws_states *ws_states_open_part(const struct ws_report *r, const struct ws_who *who, const struct ws_states_part *part,
+				      uint64_t *damaged)
 {
 	struct ws_states *s = ws_calloc(1, sizeof(*s));
 
@@ -332,15 +333,21 @@ struct ws_states *ws_states_open(const struct ws_report *r, const struct ws_who 
 	s->strings = ws_report_string_count(r);
 	s->classes = ws_calloc(s->strings + (size_t)1, 1);
 	for (int k = 0; k < SOURCES; k++) {
-		struct ws_scan sc = {.table = sources[k].table, .columns = sources[k].columns, .time_max = UINT64_MAX};
+		struct ws_scan sc = {
+		    .table = sources[k].table, .columns = sources[k].columns, .time_min = part->from, .time_max = part->to};
 
-		ws_rows_load(r, &sc, &s->rows[k], NULL);
+		ws_rows_load_tracks(r, &sc, k == GIL && part->holders ? NULL : part->threads, part->n, &s->rows[k]);
 		if (damaged)
 			*damaged += s->rows[k].damaged;
 	}
 	keep_gil_waits(s);
 	find_threads(s);
 	return s;
+}
+
+struct ws_states *ws_states_open(const struct ws_report *r, const struct ws_who *who, uint64_t *damaged)
+{
+	return ws_states_open_part(r, who, &(struct ws_states_part){.to = UINT64_MAX}, damaged);
 }
 
 void ws_states_close(struct ws_states *s)
@@ -490,7 +497,7 @@ static void waits(struct walk *w, uint64_t start, uint64_t end, uint64_t ready, 
 	if (start < ready) {
 		find_reason(w, start, ready, after, &wait);
 		name_holder(w, start, ready, &wait);
-		if (wait.wait == WS_WAIT_NONE && ready < end)
+		if (ready < end)
 			wait.waker = waker;
 		emit(w, &wait, start, ready);
 	}

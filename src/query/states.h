@@ -55,7 +55,7 @@ struct ws_state {
 	uint32_t path;	   /* string */
 	uint32_t holder; /* thread that held the lock: the system's number of it, in the same process. Of the GIL, the one that held
 			    it longest during the wait */
-	uint32_t waker;	 /* id of the thread that ended a wait for which no reason is known, where wake-ups were traced; else 0 */
+	uint32_t waker;	 /* id of the thread that ended the wait, where wake-ups were traced; else 0 */
 	uint32_t callchain; /* stack */
 	uint64_t object;
 };
@@ -64,6 +64,19 @@ struct ws_states;
 
 /* Read what is needed. Blocks that could not be read are added to *damaged. Never NULL. */
 struct ws_states *ws_states_open(const struct ws_report *r, const struct ws_who *who, uint64_t *damaged);
+/*
+ * Some of it: of threads for which `threads`, an array of n bytes by their ids, is not 0 (NULL: all), what touches from..to. States
+ * that begin and end within from..to come out as they are, but for calls that never returned and began before. `holders`: who
+ * held the GIL is told whoever it was; else only of these threads.
+ */
+struct ws_states_part {
+	const uint8_t *threads;
+	size_t n;
+	uint64_t from, to;
+	bool holders;
+};
+struct ws_states *ws_states_open_part(const struct ws_report *r, const struct ws_who *who, const struct ws_states_part *part,
+				      uint64_t *damaged);
 void ws_states_close(struct ws_states *s); /* NULL is fine */
 /* Was scheduling recorded at all? */
 bool ws_states_scheduled(const struct ws_states *s);

@@ -125,7 +125,8 @@ static void add_rows(struct loading *l, const struct source *s, const struct ws_
 						    (uint32_t)col[s->process][i],
 						    (uint32_t)col[s->correlation][i],
 						    (uint32_t)col[s->stream][i],
-						    (uint8_t)class_of(l, s, col, i)};
+						    (uint8_t)class_of(l, s, col, i),
+						    s->table == WS_TABLE_cuda_memset};
 	}
 }
 

@@ -17,6 +17,7 @@ struct ws_work_op {
 	uint64_t start, end;
 	uint32_t process, correlation, stream;
 	uint8_t class;
+	bool set; /* a memset */
 };
 
 struct ws_work_gpu {

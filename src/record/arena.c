@@ -189,8 +189,10 @@ uint32_t ws_area_text(struct ws_area *area, const char *s, size_t len)
 	struct ws_arena *a = area->a;
 	uint32_t at = a->text_used;
 
-	if (len + 1 > WS_ARENA_TEXT - at)
+	if (len + 1 > WS_ARENA_TEXT - at) {
+		area->text_full = true;
 		return 0;
+	}
 	memcpy(a->text + at, s, len);
 	a->text[at + len] = 0;
 	a->text_used += (uint32_t)len + 1;

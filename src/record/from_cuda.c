@@ -50,6 +50,7 @@ static void free_proc(void *arg)
 	free(p->api[0]);
 	free(p->api[1]);
 	free(p->names);
+	free(p->memory);
 	ws_map_free(&p->pointers);
 	ws_map_free(&p->kernel_names);
 	ws_map_free(&p->contexts);
@@ -108,6 +109,9 @@ void ws_cuda_place(const struct ws_cuda_proc *p, uint32_t context, uint32_t *bas
 
 /* ---- batches ---- */
 
+/* How long allocations and frees wait for earlier ones: a thread's buffer is taken at least every 100 ms, if the GPU is done with it. */
+#define MEMORY_WAIT_NS UINT64_C(2000000000)
+
 static void convert_one(struct ws_stream *s, struct ws_cuda_proc *p, uint64_t time, const void *record, uint32_t bytes,
 			uint32_t marked)
 {
@@ -139,6 +143,8 @@ void ws_convert_cuda_batch(struct ws_stream *s, const struct ws_rec *rec)
 		s->sink->events++;
 		at += bytes;
 	}
+	if (p->memory_n >= WS_CUDA_MEMORY_MOST || (p->memory_n && p->memory_first + MEMORY_WAIT_NS < b->time))
+		ws_cuda_settle_memory(s, p, b->time - MEMORY_WAIT_NS / 2);
 }
 
 void ws_convert_cuda_name(struct ws_stream *s, const struct ws_rec *rec)
@@ -154,6 +160,8 @@ void ws_convert_cuda_name(struct ws_stream *s, const struct ws_rec *rec)
 		ws_map_set(&p->pointers, n->key, rec->value);
 		return;
 	}
+	if (rec->small == WS_CUDA_NAME_SIZE && n->key < CUPTI_KIND_COUNT && rec->value <= 0x7ff * 8)
+		p->sizes[n->key] = (uint16_t)(rec->value / 8);
 	if (rec->small > WS_CUDA_NAME_DRIVER || n->key >= 8192)
 		return;
 	had = p->api_cap[driver];
@@ -328,5 +336,6 @@ void ws_convert_cuda_process_end(struct ws_stream *s)
 		if (s->proc->ending)
 			atomic_store_explicit(&a->buffers[i].owner, 0, memory_order_release);
 	}
+	ws_cuda_settle_memory(s, p, UINT64_MAX);
 	ws_cuda_write_devices(s, p, true);
 }

@@ -14,13 +14,13 @@
 #include "record/convert.h"
 #include "record/occupancy.h"
 
-enum { WS_CUDA_DEVICES = 64, WS_CUDA_MEM_KINDS = 8 };
+enum { WS_CUDA_DEVICES = 64, WS_CUDA_MEM_KINDS = 8, WS_CUDA_MEMORY_MOST = 1 << 18 /* rows that wait */ };
 
 struct ws_cuda_device {
 	bool seen, told, written; /* CUPTI's record came; the driver's answers came; its row is written */
 	struct ws_row_cuda_device row;
 	struct ws_sm sm;
-	uint64_t in_use[WS_CUDA_MEM_KINDS];
+	int64_t in_use[WS_CUDA_MEM_KINDS]; /* below 0 when what was allocated before the recording is freed */
 };
 
 struct ws_cuda_names { /* of a kernel, in the report's dictionary */
@@ -46,7 +46,10 @@ struct ws_cuda_proc {
 	struct ws_map contexts; /* id -> device << 32 | parent, bit 63: green */
 	struct ws_map context_sms;
 	struct ws_map streams;	     /* context << 32 | stream -> priority */
-	struct ws_map allocations;   /* address -> index in sizes */
+	struct ws_map allocations;   /* address -> bytes */
+	struct ws_row_cuda_memory *memory; /* allocations and frees that wait for earlier ones of other threads */
+	size_t memory_n, memory_cap;
+	uint64_t memory_first; /* time of the earliest */
 	struct ws_map event_numbers; /* handle of an event -> its number */
 	struct ws_map
 	    events; /* correlation of the call that recorded an event -> its number; only while times of events are collected */
@@ -82,6 +85,8 @@ bool ws_cuda_wanted(struct ws_stream *s, uint64_t start, uint64_t end);
 uint32_t ws_cuda_thread(struct ws_stream *s, struct ws_cuda_proc *p, uint32_t tid, uint64_t time);
 /* Device of a context, and the context it stands for: a green one belongs to another. */
 void ws_cuda_place(const struct ws_cuda_proc *p, uint32_t context, uint32_t *base, uint32_t *green);
+/* Write the rows of allocations and frees up to `until` (session ns), with what was in use after each. */
+void ws_cuda_settle_memory(struct ws_stream *s, struct ws_cuda_proc *p, uint64_t until);
 /* Write the rows of devices that were not written because the driver's answers never came. */
 void ws_cuda_write_devices(struct ws_stream *s, struct ws_cuda_proc *p, bool all);
 

@@ -1,6 +1,7 @@
 /* from_cuda_other.c - what CUDA does besides work on the GPU: calls, waits, events, memory, overhead, contexts, streams, modules,
  * graphs. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -10,8 +11,8 @@
 
 /* ---- calls ---- */
 
-/* Results that are no errors, and names of the others that programs meet. */
-enum { CUDA_NOT_READY = 600, CUDA_PEER_ENABLED = 704, CUDA_HOST_REGISTERED = 712 };
+/* Results that are no errors, and names of the others that programs meet. What is freed while the program ends is gone already. */
+enum { CUDA_SHUTTING_DOWN = 4, CUDA_NOT_READY = 600, CUDA_PEER_ENABLED = 704, CUDA_HOST_REGISTERED = 712 };
 static const struct {
 	uint32_t code;
 	const char *text;
@@ -19,7 +20,6 @@ static const struct {
     {1, "invalid value"},
     {2, "out of memory"},
     {3, "not initialised"},
-    {4, "the driver shuts down"},
     {35, "the driver is older than the runtime"},
     {46, "devices are busy or unavailable"},
     {98, "invalid device function"},
@@ -64,7 +64,8 @@ static void report_error(struct ws_stream *s, struct ws_cuda_proc *p, uint32_t h
 	size_t len = 0;
 	bool said;
 
-	if (a->result == CUDA_NOT_READY || a->result == CUDA_PEER_ENABLED || a->result == CUDA_HOST_REGISTERED)
+	if (a->result == CUDA_NOT_READY || a->result == CUDA_PEER_ENABLED || a->result == CUDA_HOST_REGISTERED ||
+	    a->result == CUDA_SHUTTING_DOWN)
 		return;
 	ws_map_get(&p->errors, key, &said);
 	name = ws_stream_string_bytes(s, handle, &len);
@@ -188,6 +189,25 @@ void ws_convert_cuda_sync(struct ws_stream *s, const struct ws_rec *rec)
 	ws_writer_add(s->writer, WS_TABLE_cuda_sync, &r);
 }
 
+void ws_convert_cuda_host(struct ws_stream *s, const struct ws_rec *rec)
+{
+	const struct ws_rec_cuda_host *v = (const void *)rec;
+	struct ws_cuda_proc *p = ws_cuda_proc(s);
+	struct ws_row_cuda_host r = {.start = v->time, .thread = s->thread};
+
+	if (ws_rec_bytes(rec) < sizeof(*v) || !ws_cuda_wanted(s, v->time, v->time))
+		return;
+	r.address = v->function;
+	r.name = ws_stack_function(s, v->time, v->function, &r.module);
+	r.device = device_of(p, rec->value);
+	ws_cuda_place(p, rec->value, &r.context, &r.green_context);
+	r.stream = v->stream;
+	r.correlation = ws_cuda_or_null(v->correlation);
+	r.graph = ws_cuda_or_null(v->graph);
+	r.graph_node = v->node ? v->node : WS_NO_U64;
+	ws_writer_add(s->writer, WS_TABLE_cuda_host, &r);
+}
+
 void ws_cuda_event(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
 {
 	const struct cupti_event *v = record;
@@ -250,22 +270,63 @@ void ws_cuda_stream(struct ws_stream *s, const struct ws_cuda_record *c, const v
 
 /* ---- memory ---- */
 
-static uint64_t count_use(struct ws_cuda_proc *p, const struct cupti_memory *v, bool freed)
+static uint64_t count_use(struct ws_cuda_proc *p, const struct ws_row_cuda_memory *r)
 {
-	uint64_t *use, bytes = v->bytes, had;
+	uint64_t bytes = r->bytes, had;
+	int64_t *use;
 
-	if (v->device >= WS_CUDA_DEVICES)
+	if (r->device >= WS_CUDA_DEVICES)
 		return 0;
-	use = &p->device[v->device].in_use[v->memory_kind % WS_CUDA_MEM_KINDS];
-	if (!freed) {
-		ws_map_set(&p->allocations, v->address, bytes);
-		*use += bytes;
-		return *use;
+	use = &p->device[r->device].in_use[r->kind % WS_CUDA_MEM_KINDS];
+	if (!r->operation) {
+		ws_map_set(&p->allocations, r->address, bytes);
+		*use += (int64_t)bytes;
+	} else {
+		if (ws_map_take(&p->allocations, r->address, &had) && !bytes)
+			bytes = had;
+		*use -= (int64_t)bytes;
 	}
-	if (ws_map_take(&p->allocations, v->address, &had) && !bytes)
-		bytes = had;
-	*use -= bytes < *use ? bytes : *use;
-	return *use;
+	return *use > 0 ? (uint64_t)*use : 0;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct ws_row_cuda_memory *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->correlation < y->correlation ? -1 : x->correlation > y->correlation;
+}
+
+void ws_cuda_settle_memory(struct ws_stream *s, struct ws_cuda_proc *p, uint64_t until)
+{
+	size_t n = 0;
+
+	if (p->memory_n)
+		qsort(p->memory, p->memory_n, sizeof(*p->memory), by_time);
+	/* Many at once are not waited for: half of them has been there for long. */
+	if (p->memory_n >= WS_CUDA_MEMORY_MOST && p->memory[p->memory_n / 2].start > until)
+		until = p->memory[p->memory_n / 2].start;
+	for (; n < p->memory_n && p->memory[n].start <= until; n++) {
+		struct ws_row_cuda_memory *r = &p->memory[n];
+
+		r->in_use = count_use(p, r);
+		if (ws_cuda_wanted(s, r->start, r->start))
+			ws_writer_add(s->writer, WS_TABLE_cuda_memory, r);
+	}
+	if (n)
+		memmove(p->memory, p->memory + n, (p->memory_n - n) * sizeof(*p->memory));
+	p->memory_n -= n;
+	p->memory_first = p->memory_n ? p->memory[0].start : UINT64_MAX;
+}
+
+/* Each thread's records come in order, but those of one thread later than those of another: memory is counted in the order of time. */
+static void keep_memory(struct ws_cuda_proc *p, const struct ws_row_cuda_memory *r)
+{
+	ws_grow(p->memory, p->memory_cap, p->memory_n + 1);
+	if (!p->memory_n || r->start < p->memory_first)
+		p->memory_first = r->start;
+	p->memory[p->memory_n++] = *r;
 }
 
 void ws_cuda_memory(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
@@ -284,9 +345,6 @@ void ws_cuda_memory(struct ws_stream *s, const struct ws_cuda_record *c, const v
 	const char *bytes;
 	size_t len;
 
-	r.in_use = count_use(c->p, v, freed);
-	if (!ws_cuda_wanted(s, v->time, v->time))
-		return;
 	r.name = ws_cuda_text(s, c->p, v->name, &bytes, &len) ? ws_stream_intern(s, bytes, len) : 0;
 	r.correlation = ws_cuda_or_null(v->correlation);
 	r.pool = local ? v->pool : WS_NO_U64;
@@ -296,7 +354,7 @@ void ws_cuda_memory(struct ws_stream *s, const struct ws_cuda_record *c, const v
 	r.imported_pool = imported ? v->pool : WS_NO_U64;
 	r.imported_process = imported ? v->pool_size : WS_NO_U64;
 	r.stream = v->async ? v->stream : WS_NO_U32;
-	ws_writer_add(s->writer, WS_TABLE_cuda_memory, &r);
+	keep_memory(c->p, &r);
 }
 
 void ws_cuda_pool(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)

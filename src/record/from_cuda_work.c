@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "record/from_cuda.h"
+#include "record/from_stack.h"
 #include "symbols/demangle.h"
 
 static const struct ws_cuda_names *names_of(struct ws_stream *s, struct ws_cuda_proc *p, const char *field)
@@ -264,7 +265,7 @@ static void um_copy(struct ws_stream *s, const struct ws_cuda_record *c, const s
 void ws_cuda_um(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
 {
 	const struct cupti_um *u = record;
-	struct ws_row_cuda_um_cpu_fault cpu = {.start = u->start, .process = s->process, .address = u->address};
+	struct ws_row_cuda_um_cpu_fault cpu = {.start = u->start, .process = s->process, .address = u->address, .pc = u->value};
 	struct ws_row_cuda_um_gpu_fault gpu = {.start = u->start,
 					       .end = u->end >= u->start ? u->end : WS_NO_TIME,
 					       .process = s->process,
@@ -284,8 +285,10 @@ void ws_cuda_um(struct ws_stream *s, const struct ws_cuda_record *c, const void 
 		um_copy(s, c, u, WS_COPY_UM_DTOD);
 		break;
 	case UM_CPU_FAULT:
-		if (ws_cuda_wanted(s, u->start, u->start))
-			ws_writer_add(s->writer, WS_TABLE_cuda_um_cpu_fault, &cpu);
+		if (!ws_cuda_wanted(s, u->start, u->start))
+			break;
+		cpu.instruction = ws_stack_function(s, u->start, u->value, &cpu.module);
+		ws_writer_add(s->writer, WS_TABLE_cuda_um_cpu_fault, &cpu);
 		break;
 	case UM_GPU_FAULT:
 		if (ws_cuda_wanted(s, u->start, u->end))

@@ -8,6 +8,7 @@
  */
 #include "record/from_stack.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,12 +20,14 @@
 #include "record/perf.h"
 #include "record/python_private.h"
 #include "record/proc.h"
+#include "symbols/symbolise.h"
 
 #define HOOK_FRAMES 24 /* more than the hooks, and CUPTI that calls them, ever have on the stack */
 
 struct stack_proc {	     /* of a process */
 	struct ws_map cuda;  /* correlation -> stack */
 	struct ws_text maps; /* so far */
+	struct ws_map places; /* code address -> its function's string id, and its library's << 32 */
 	bool any_cuda;
 };
 
@@ -43,6 +46,7 @@ static void free_proc(void *arg)
 	struct stack_proc *p = arg;
 
 	ws_map_free(&p->cuda);
+	ws_map_free(&p->places);
 	ws_text_free(&p->maps);
 	free(p);
 }
@@ -271,4 +275,64 @@ uint32_t ws_stack_of_correlation(struct ws_stream *s, uint32_t correlation)
 	uint64_t stack;
 
 	return p->any_cuda && ws_map_take(&p->cuda, correlation, &stack) ? (uint32_t)stack : WS_NO_U32;
+}
+
+/* ---- single addresses ---- */
+
+enum { PLACES_NAMED = 512 }; /* in a process: each reads a symbol table */
+
+struct place {
+	struct ws_stream *s;
+	uint32_t name;
+};
+
+static void place_named(void *ctx, const struct ws_symbol *symbol)
+{
+	struct place *p = ctx;
+
+	if (symbol->name)
+		p->name = ws_stream_intern(p->s, symbol->name, strlen(symbol->name));
+}
+
+static struct ws_mapping *mapping_at(struct ws_stream *s, uint64_t time, uint64_t address)
+{
+	struct ws_maps_process *maps = s->proc->drain->ops.code ? maps_of(s, time) : NULL;
+	struct ws_mapping *m = maps ? ws_maps_find(maps, time, address) : NULL;
+
+	if (!m && maps && key_of(s->proc) > 0 && ws_maps_worth_scanning(maps, time) &&
+	    !ws_maps_scan(s->proc->drain->ops.code->maps, key_of(s->proc), time, time))
+		m = ws_maps_find(maps, time, address);
+	return m;
+}
+
+uint32_t ws_stack_function(struct ws_stream *s, uint64_t time, uint64_t address, uint32_t *library)
+{
+	struct stack_proc *p = proc_state(s);
+	struct place place = {s, 0};
+	struct ws_mapping *m = NULL;
+	char hex[24];
+	bool known;
+	uint64_t v = ws_map_get(&p->places, address, &known);
+
+	if (known) {
+		*library = (uint32_t)(v >> 32);
+		return (uint32_t)v;
+	}
+	*library = 0;
+	if (p->places.n < PLACES_NAMED)
+		m = mapping_at(s, time, address);
+	if (m) {
+		struct ws_wanted w = {.module = m->module, .address = address - m->shift, .kind = WS_FRAME_USER};
+		struct ws_symbol_opts opts = {0};
+		struct ws_symbol_result result = {0};
+
+		*library = ws_stream_intern(s, m->module->path, strlen(m->module->path));
+		ws_symbolise(&w, 1, &opts, place_named, NULL, &place, &result);
+	}
+	snprintf(hex, sizeof(hex), "0x%llx", (unsigned long long)address);
+	if (!place.name)
+		place.name = ws_stream_intern(s, hex, strlen(hex));
+	if (p->places.n < PLACES_NAMED)
+		ws_map_set(&p->places, address, (uint64_t)*library << 32 | place.name);
+	return place.name;
 }

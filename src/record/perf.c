@@ -17,7 +17,10 @@
 #define HORIZON_NS 2000000u /* records this old are in their buffers for certain */
 #define IDLE_NS 20000000u
 #define MANY_CPUS 64
-#define FULL_ENOUGH 64 /* of 256: the recorder comes back at once */
+#define BRIEF_NS 50000000u     /* threads that live shorter, */
+#define BRIEF_MOST 20	       /* and more of them than this */
+#define BRIEF_SPAN 1000000000u /* in this time, are not sampled by events of their own */
+#define FULL_ENOUGH 64	       /* of 256: the recorder comes back at once */
 
 /* ---- choosing events ---- */
 
@@ -254,6 +257,27 @@ static void choose_tracepoints(struct ws_perf *p)
 	p->no_tracefs = NULL;
 }
 
+/*
+ * A thread starts with a fresh event, which fires after a whole period; and a thread that starts another may be given that one's
+ * for its own when the kernel switches between the two. So where threads or processes are started all the time, samples fall at the
+ * same places again and again: some code gets several times its share and some none. Events on CPUs have no such ties; they are
+ * opened too, disabled, and take over when many threads end young (ws_perf_lived).
+ */
+static void choose_spare(struct ws_perf *p)
+{
+	struct ws_perf_event *ev;
+
+	if (!p->by_thread || !p->set.wide)
+		return;
+	ws_grow(p->set.events, p->set.events_cap, p->set.events_n + 1);
+	ev = &p->set.events[p->set.events_n];
+	*ev = p->set.events[p->set.events_n - 1];
+	ev->role = WS_PERF_SPARE;
+	ev->attr.inherit = 0;
+	if (!try_attr(p, &ev->attr))
+		p->set.events_n++;
+}
+
 /* Python's frames come with the samples, where a program may be attached to them. */
 static void choose_python(struct ws_perf *p)
 {
@@ -281,26 +305,38 @@ static void choose_python(struct ws_perf *p)
 	ws_python_bpf_close(py);
 }
 
+static size_t event_of_role(const struct ws_perf_set *s, enum ws_perf_role role)
+{
+	size_t i = 0;
+
+	while (i < s->events_n && s->events[i].role != role)
+		i++;
+	return i;
+}
+
+static bool attach_python_to(struct ws_perf *p, size_t sampler, size_t output)
+{
+	for (size_t i = 0; i < p->set.rings_n; i++) {
+		const struct ws_perf_ring *r = &p->set.rings[i];
+
+		if (ws_python_bpf_attach(p->drain->python, r->fds[sampler], r->fds[output], r->cpu))
+			return false;
+	}
+	return true;
+}
+
 static void attach_python(struct ws_perf *p)
 {
 	struct ws_perf_set *s = &p->set;
-	size_t sampler = s->events_n, output = s->events_n;
+	size_t output = event_of_role(s, WS_PERF_PYTHON);
 
-	for (size_t i = 0; i < s->events_n; i++)
-		if (s->events[i].time)
-			sampler = i;
-		else if (s->events[i].role == WS_PERF_PYTHON)
-			output = i;
-	if (sampler == s->events_n || output == s->events_n)
+	if (output == s->events_n)
 		return;
-	for (size_t i = 0; i < s->rings_n; i++) {
-		const struct ws_perf_ring *r = &s->rings[i];
-
-		if (ws_python_bpf_attach(p->drain->python, r->fds[sampler], r->fds[output], r->cpu)) {
+	for (size_t i = 0; i < s->events_n; i++)
+		if (s->events[i].time && !attach_python_to(p, i, output)) {
 			ws_python_bpf_close(p->drain->python);
 			return;
 		}
-	}
 	ws_perf_switch(s, WS_PERF_PYTHON, true);
 }
 
@@ -330,6 +366,7 @@ static void choose_events(struct ws_perf *p)
 	}
 	if (p->o.sample) {
 		choose_clock(p);
+		choose_spare(p);
 		if (p->combined)
 			track(p, &p->set.events[0]);
 		if (!p->o.count_events) {
@@ -343,13 +380,15 @@ static void choose_events(struct ws_perf *p)
 	for (size_t i = 0, row = 0; i < p->set.events_n; i++)
 		if (p->set.events[i].role == WS_PERF_SAMPLE)
 			p->set.events[i].row = (uint32_t)++row;
+		else if (p->set.events[i].role == WS_PERF_SPARE) /* the event before it, taken in another way */
+			p->set.events[i].row = (uint32_t)row;
 }
 
 /* ---- what is said ---- */
 
 static void say_refused(struct ws_perf *p)
 {
-	char text[600], paranoid[16] = "?";
+	char text[600], paranoid[16] = "";
 	FILE *f = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
 
 	if (f && !fgets(paranoid, sizeof(paranoid), f))
@@ -357,9 +396,8 @@ static void say_refused(struct ws_perf *p)
 	if (f)
 		fclose(f);
 	paranoid[strcspn(paranoid, "\n")] = 0;
-	snprintf(text, sizeof(text),
-		 "perf events are refused (%s; perf_event_paranoid is %s): %s%s. 'warpsight doctor' says what to do.",
-		 strerror(p->refused), paranoid,
+	snprintf(text, sizeof(text), "perf events are refused (%s%s%s): %s%s. 'warpsight doctor' says what to do.",
+		 strerror(p->refused), *paranoid ? "; perf_event_paranoid is " : "", paranoid,
 		 !p->o.sample	? ""
 		 : p->o.signals ? "CPU samples are taken by a timer signal in the program's threads"
 				: "the CPU is not sampled",
@@ -592,6 +630,37 @@ bool ws_perf_refused(void)
 	struct ws_perf self = {0}; /* target 0: this process */
 
 	return find_scope(&self) != 0;
+}
+
+/* ---- short threads ---- */
+
+static void shift_to_spare(struct ws_perf *p)
+{
+	size_t spare = event_of_role(&p->set, WS_PERF_SPARE);
+
+	p->shifted = true;
+	if (spare == p->set.events_n) {
+		if (p->by_thread || !p->set.wide)
+			say(p, WS_INFO,
+			    "Many threads live for less than 50 ms. They and those that start them are sampled by events of their "
+			    "own, which favour some of their code: read shares of theirs with care. A higher "
+			    "--sampling-frequency helps; so do rights to watch whole cores (see 'warpsight doctor').");
+		return;
+	}
+	ws_perf_close_event(&p->set, spare - 1);
+	ws_perf_switch(&p->set, WS_PERF_SPARE, true);
+}
+
+void ws_perf_lived(struct ws_perf *p, uint64_t start, uint64_t end)
+{
+	if (p->shifted || p->over || !p->o.sample || !p->from || end < start || end - start > BRIEF_NS)
+		return;
+	if (end - p->brief_since > BRIEF_SPAN) {
+		p->brief_since = end;
+		p->brief_n = 0;
+	}
+	if (++p->brief_n > BRIEF_MOST)
+		shift_to_spare(p);
 }
 
 /* ---- rounds ---- */

@@ -193,7 +193,8 @@ void ws_perf_close_set(struct ws_perf_set *s)
 		if (r->page)
 			munmap(r->page, (size_t)sysconf(_SC_PAGESIZE) + r->bytes);
 		for (size_t k = r->fds_n; k--;)
-			close(r->fds[k]);
+			if (r->fds[k] >= 0)
+				close(r->fds[k]);
 		free(r->fds);
 		free(r->python);
 	}
@@ -211,6 +212,15 @@ void ws_perf_switch(struct ws_perf_set *s, enum ws_perf_role role, bool on)
 {
 	for (size_t i = 0; i < s->rings_n; i++)
 		for (size_t k = 0; k < s->rings[i].fds_n; k++)
-			if (s->events[k].role == role)
+			if (s->events[k].role == role && s->rings[i].fds[k] >= 0)
 				ioctl(s->rings[i].fds[k], on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
+}
+
+void ws_perf_close_event(struct ws_perf_set *s, size_t event)
+{
+	for (size_t i = 0; i < s->rings_n; i++)
+		if (event && event < s->rings[i].fds_n && s->rings[i].fds[event] >= 0) {
+			close(s->rings[i].fds[event]);
+			s->rings[i].fds[event] = -1;
+		}
 }

@@ -29,6 +29,7 @@ struct ws_trace_format; /* perf_trace.c */
 enum ws_perf_role {
 	WS_PERF_TRACK,
 	WS_PERF_SAMPLE,
+	WS_PERF_SPARE, /* samples of whole CPUs, kept ready for when events that threads inherit will not do (perf.c) */
 	WS_PERF_WAKE,
 	WS_PERF_FTRACE,
 	WS_PERF_PYTHON /* written by Python's program in the kernel */
@@ -94,6 +95,8 @@ int ws_perf_open_set(struct ws_perf_set *s, pid_t pid);
 void ws_perf_close_set(struct ws_perf_set *s);
 /* Enable or disable all events of a role. */
 void ws_perf_switch(struct ws_perf_set *s, enum ws_perf_role role, bool on);
+/* Close one of the events on all CPUs; it must not be the first, which owns the buffers. What it has written is still read. */
+void ws_perf_close_event(struct ws_perf_set *s, size_t event);
 /* Call `fn` with each record that is older than `until`, in the order of time. Pointers are good during the call. Returns bytes taken. */
 uint64_t ws_perf_take(struct ws_perf_set *s, uint64_t until, void (*fn)(void *ctx, struct ws_perf_ring *ring, const void *rec, size_t size), void *ctx);
 /* The fullest buffer, in 1/256 of its size. */
@@ -171,6 +174,9 @@ struct ws_perf {
 	int tracefs;             /* while events are chosen: the folder of tracepoints, or -1 and why there is none */
 	char *no_tracefs;
 	unsigned ftrace_left_out; /* events of --ftrace beyond what is opened */
+	bool shifted;            /* the spare events have taken over */
+	unsigned brief_n;        /* threads that ended soon after their start, since brief_since */
+	uint64_t brief_since;
 	uint64_t from, to;       /* the collection; to 0: goes on */
 	uint64_t now;            /* time of the record in hand */
 	struct ws_perf_ring *ring; /* that it came from; NULL: it waited */
@@ -215,6 +221,11 @@ void ws_perf_mapped(struct ws_perf *p, const struct ws_perf_rec *r);
 struct ws_py_stack;
 void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r,
 		   const struct ws_py_stack *python, struct ws_row_sample *row);
+
+/* ---- short threads (perf.c) ---- */
+
+/* A thread of the tree that started at `start` has ended. */
+void ws_perf_lived(struct ws_perf *p, uint64_t start, uint64_t end);
 
 /* ---- records to rows (perf_rows.c) ---- */
 

@@ -236,6 +236,8 @@ static void exited(struct ws_perf *p, const struct ws_perf_rec *r, const void *r
 
 	if (!t || t->image->pid != r->pid)
 		return;
+	if (!again && !t->image->outside)
+		ws_perf_lived(p, t->start, r->time);
 	if (!again && t->image->waiting_n && t->image->threads > 1) { /* in the order of what waits */
 		ws_perf_wait(p, t->image, rec, size, r->time);
 		return;

@@ -259,7 +259,6 @@ static void fill_sampling(const struct session *s, struct ws_arena *arena)
 	arena->sample.stack_bytes = p->backtrace == WS_BACKTRACE_NONE ? 8 : SIGNAL_STACK;
 }
 
-/* 0 when they do not fit. */
 static uint32_t function_texts(struct session *s)
 {
 	struct ws_text t = {0};
@@ -647,6 +646,8 @@ static int begin(struct session *s, struct ws_err *e)
 	if (make_arena(s, e) || find_hooks(s, e))
 		return -1;
 	fill_arena(s);
+	if (s->area.text_full)
+		return ws_fail(e, "the functions, NVTX domains and CUDA calls that are named on the command line take more than %d KiB", WS_ARENA_TEXT >> 10);
 	s->env = ws_launch_environment(o, s->area.path, s->preload, s->nvtx, s->cuda);
 	if ((o->store_output || o->hide_output) && !(s->tee = ws_tee_new(!o->hide_output, &out, &err, e)))
 		return -1;
@@ -677,13 +678,29 @@ static int begin(struct session *s, struct ws_err *e)
 	return 0;
 }
 
+/* What exec means by its error, where that is not plain; `file` is what was tried, NULL when nothing of the name was found. */
+static const char *why_not_run(const char *name, const char *file, int error)
+{
+	struct stat st;
+
+	if (!*name)
+		return "it has no name";
+	if (file && error == EACCES && !stat(file, &st) && S_ISDIR(st.st_mode))
+		return "it is a directory";
+	if (file && error == ENOENT && !stat(file, &st))
+		return "it is there, but not the interpreter or loader that it names";
+	return strerror(error);
+}
+
 static int cannot_run(struct session *s, int error, struct ws_err *e)
 {
 	char *file = ws_launch_find(s->o->argv[0], s->env);
+	const char *why;
 
 	/* exec answers EACCES when some folder of PATH may not be searched; if no other has the program, it was not found. */
 	if (error == EACCES && !file)
 		error = ENOENT;
+	why = why_not_run(s->o->argv[0], file, error);
 	free(file);
 	waitpid(s->launch.pid, NULL, 0);
 	ws_drain_finish(s->drain);
@@ -693,7 +710,7 @@ static int cannot_run(struct session *s, int error, struct ws_err *e)
 	settle_old(s, s->main->path);
 	ws_sink_free(s->main);
 	s->result->status = error == ENOENT || error == ENOTDIR ? 127 : 126;
-	return ws_fail(e, "cannot run %s: %s", s->o->argv[0], strerror(error));
+	return ws_fail(e, "cannot run %s: %s", *s->o->argv[0] ? s->o->argv[0] : "''", why);
 }
 
 int ws_record(const struct ws_record_opts *o, struct ws_record_result *result, struct ws_err *e)

@@ -29,6 +29,7 @@
 	X(CUDA_DEVICE, cuda_device)                                                         \
 	X(CUDA_RESOURCE, cuda_resource) /* modules, graphs, nodes */                       \
 	X(CUDA_SYNC, cuda_sync)       /* a wait */                                         \
+	X(CUDA_HOST, cuda_host)       /* a function that CUDA is to call on the CPU */    \
 	X(CUDA_SEEN, cuda_seen)       /* which CUPTI was found; its records' sizes */   \
 	X(PYTHON_SEEN, python_seen)   /* an interpreter is there */                        \
 	X(PYTHON_THREAD, python_thread)                                                    \

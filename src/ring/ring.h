@@ -43,7 +43,7 @@ enum { WS_FEATURE_NVTX = 1, WS_FEATURE_OSRT = 2, WS_FEATURE_FORK_TRACE = 4 /* re
        WS_FEATURE_PYTHON = 32, WS_FEATURE_GIL = 64, WS_FEATURE_PYTHON_CUDA = 128, WS_FEATURE_PYTHON_SAMPLES = 256,
        WS_FEATURE_PYTHON_BPF = 512 /* a program in the kernel takes them, no signal */, WS_FEATURE_PYTHON_ANY_NS = 1024 /* in every pid namespace */ };
 
-#define WS_ARENA_TEXT 16384
+#define WS_ARENA_TEXT 65536
 
 /*
  * Buffers that a driver library fills by itself (CUPTI's): large, few, and in the arena so that what they hold outlives a SIGKILL. They lie

@@ -123,7 +123,7 @@ static const struct groups groups[WS_TABLE_COUNT] = {
 	[WS_TABLE_collective] = {1, {ws_collective_process}},
 	STREAM(cuda_kernel), STREAM(cuda_memcpy), STREAM(cuda_memset), STREAM(cuda_graph_trace),
 	DEVICE(cuda_sync), DEVICE(cuda_um_gpu_fault),
-	THREAD(cuda_api), THREAD(cuda_overhead), THREAD(cuda_jit), THREAD(cuda_module), THREAD(osrt), THREAD(sample),
+	THREAD(cuda_api), THREAD(cuda_overhead), THREAD(cuda_jit), THREAD(cuda_module), THREAD(cuda_host), THREAD(osrt), THREAD(sample),
 	THREAD(python_sample), THREAD(gil),
 };
 

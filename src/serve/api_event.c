@@ -21,7 +21,10 @@ struct event {
 	uint8_t source_number;
 	uint32_t row;
 	uint64_t start, end;
+	bool more_work; /* only the first and the last work of a range is among the links */
 	uint64_t v[WS_MAX_COLUMNS];
+	bool is_state; /* of a thread (thread_states.c), which is no row of a table */
+	struct ws_state state;
 };
 
 /* ---- the row ---- */
@@ -111,6 +114,85 @@ static void put_columns(const struct event *e)
 		ws_text_puts(t, "}");
 	}
 	ws_text_puts(t, "]");
+}
+
+/* ---- states of threads ---- */
+
+enum { AROUND = 1 }; /* ns: what ends where a wait begins touches it */
+
+static void take_state(void *ctx, uint32_t worker, const struct ws_state *st)
+{
+	struct event *e = ctx;
+
+	(void)worker;
+	if (st->start == e->start && st->end == e->end)
+		e->state = *st;
+}
+
+/* What else there is to say of it, from the rows around it. A call that never returned may have begun long before: then less. */
+static void read_state(struct event *e, uint32_t thread, uint32_t ref)
+{
+	uint8_t *threads = ws_calloc((size_t)thread + 1, 1);
+	struct ws_states_part part = {.threads = threads, .n = (size_t)thread + 1, .holders = true};
+	struct ws_states *s;
+
+	threads[thread] = 1;
+	part.from = e->start > AROUND ? e->start - AROUND : 0;
+	part.to = e->end + AROUND;
+	s = ws_states_open_part(e->c->rep->r, e->c->l->who, &part, NULL);
+	ws_states_run(s, e->start, e->end, take_state, e);
+	ws_states_close(s);
+	free(threads);
+	if (e->state.doing != ws_state_doing(ref) || e->state.wait != ws_state_wait(ref))
+		e->state = (struct ws_state){.cpu = WS_NO_U32};
+	e->state.thread = thread;
+	e->state.doing = (uint8_t)ws_state_doing(ref);
+	e->state.wait = (uint8_t)ws_state_wait(ref);
+	e->state.after = (uint8_t)(ref >> 8);
+}
+
+static void put_fact(const struct event *e, const char *name, const char *doc, enum ws_type type, uint64_t v)
+{
+	struct ws_column_desc d = {.name = name, .doc = doc, .type = type};
+
+	ws_put_comma(e->c->out);
+	ws_text_puts(e->c->out, "{");
+	put_value(e->c->out, e->c, &d, v);
+	ws_text_puts(e->c->out, "}");
+}
+
+static void put_word(const struct event *e, const char *name, const char *doc, const char *word)
+{
+	ws_put_comma(e->c->out);
+	ws_text_puts(e->c->out, "{");
+	ws_put_string(e->c->out, "name", name);
+	ws_put_string(e->c->out, "doc", doc);
+	ws_put_string(e->c->out, "type", ws_types[WS_T_STR].name);
+	ws_put_string(e->c->out, "text", word);
+	ws_text_puts(e->c->out, "}");
+}
+
+static void put_state(const struct event *e)
+{
+	static const char *const doing[WS_DOINGS] = {"not known", "on a core", "ready to run", "waits"};
+	const struct ws_state *st = &e->state;
+
+	ws_put_string(e->c->out, "table", "state");
+	ws_put_string(e->c->out, "sqlite", "");
+	ws_put_key(e->c->out, "columns");
+	ws_text_puts(e->c->out, "[");
+	put_word(e, "state", "what the thread did", doing[st->doing]);
+	if (st->wait != WS_WAIT_NONE)
+		put_word(e, "reason", "what it waited for", ws_wait_name((enum ws_wait)st->wait));
+	put_fact(e, "thread", "the thread", WS_T_THREAD, st->thread);
+	put_fact(e, "cpu", "core it ran on", WS_T_NU32, st->cpu);
+	put_fact(e, "after", "enum ws_sched_after: why it had left its core", WS_T_U8, st->after);
+	put_fact(e, "function", "call that it was in", WS_T_STR, st->function);
+	put_fact(e, "path", "file that the call was about", WS_T_STR, st->path);
+	put_fact(e, "object", "lock or the like, or descriptor, that the call was about", WS_T_U64, st->object);
+	put_fact(e, "holder", "the system's number of the thread that had the lock", WS_T_U32, st->holder);
+	put_fact(e, "waker", "thread that ended the wait", WS_T_NTHREAD, st->waker);
+	ws_text_puts(e->c->out, "]");
 }
 
 /* ---- links ---- */
@@ -289,6 +371,8 @@ static void put_stack(const struct event *e)
 		stack = e->v[ws_python_sample_stack];
 	} else if (e->source->table == WS_TABLE_osrt) {
 		stack = e->v[ws_osrt_callchain];
+	} else if (e->is_state) {
+		stack = e->state.callchain;
 	} else if (e->source->table == WS_TABLE_cuda_api) {
 		stack = e->v[ws_cuda_api_callchain];
 	} else {
@@ -441,7 +525,8 @@ static void link_range_to_work(struct event *e, uint64_t thread)
 		uint32_t from, to, at;
 
 		ws_level_range(&n->level[k], (int64_t)e->start, (int64_t)e->end, &from, &to);
-		/* The first few and the last: what is between is shown by the statistics of the range. */
+		/* The first few and the last, which the page says. */
+		e->more_work |= to > from && to - from > 8;
 		for (at = from; at < to && wanted.n<8; at += to - from> 8 && at - from == 3 ? to - from - 7 : 1)
 			if (read_row(e->c->rep->r, WS_TABLE_cuda_api, n->level[k].ref[at], v) &&
 			    v[ws_cuda_api_correlation] != WS_NO_U32)
@@ -504,21 +589,42 @@ static void link_holder(struct event *e)
 		put_link(e, "holder", &s);
 }
 
-/* Who woke the thread, by the span in which it ran again: the one that began last before the call's end. */
+struct woken {
+	uint32_t thread;
+	uint64_t after, before; /* it ran again after the one, before the other */
+	uint64_t start, at;	/* when it ran again, and was woken for that */
+	uint32_t waker;
+};
+
+static int find_woken(void *ctx, const struct ws_batch *b)
+{
+	struct woken *w = ctx;
+
+	for (size_t i = 0; i < b->rows; i++) {
+		uint64_t start = b->col[ws_sched_start][i];
+
+		if (b->col[ws_sched_thread][i] != w->thread || start <= w->after || start >= w->before || start < w->start)
+			continue;
+		w->start = start;
+		w->at = b->col[ws_sched_woken][i];
+		w->waker = (uint32_t)b->col[ws_sched_waker][i];
+	}
+	return 0;
+}
+
+/* Who woke the thread, by the span in which it ran again: the one that began last before the end. */
 static void link_waker(struct event *e, uint32_t thread)
 {
-	uint32_t key[4] = {thread}, i = ws_find_lane(e->c->l, WS_LANE_STATE, key), at;
-	const struct ws_lane *n = i < e->c->l->n ? e->c->l->lane[i] : NULL;
-	uint64_t v[WS_MAX_COLUMNS];
+	struct woken w = {.thread = thread, .after = e->start, .before = e->end};
+	struct ws_scan sc = {.table = WS_TABLE_sched,
+			     .columns = WS_COL(sched, start) | WS_COL(sched, thread) | WS_COL(sched, woken) | WS_COL(sched, waker),
+			     .time_min = e->end,
+			     .time_max = e->end,
+			     .workers = 1};
 	struct ws_spot s;
 
-	if (!n || !ws_lane_ready(n) || !n->levels)
-		return;
-	at = ws_level_seek(&n->level[0], 0, n->level[0].n, e->end);
-	if (!at || n->level[0].start[at - 1] <= e->start || !read_row(e->c->rep->r, WS_TABLE_sched, n->level[0].ref[at - 1], v))
-		return;
-	if (v[ws_sched_waker] && v[ws_sched_woken] != WS_NO_TIME &&
-	    doing_at(e->c->l, (uint32_t)v[ws_sched_waker], v[ws_sched_woken], &s))
+	ws_scan_run(e->c->rep->r, &sc, find_woken, &w, NULL);
+	if (w.waker && w.at != WS_NO_TIME && doing_at(e->c->l, w.waker, w.at, &s))
 		put_link(e, "waker", &s);
 }
 
@@ -565,6 +671,30 @@ static void link_to_projected(struct event *e)
 
 	if (ws_find_event(e->c->l, ws_find_lane(e->c->l, WS_LANE_NVTX, key), e->source_number, e->row, e->start, &s))
 		put_link(e, "range", &s);
+}
+
+enum { PROJECTED_SEARCHED = 4096 };
+
+/* From a range to itself as GPUs saw it: there it begins no earlier, and seldom much later. */
+static void link_to_gpu(struct event *e)
+{
+	const struct ws_lanes *l = e->c->l;
+	const uint32_t *at = l->lane[e->spot.lane]->key;
+
+	for (uint32_t i = 0; i < l->n; i++) {
+		const struct ws_lane *n = l->lane[i];
+
+		if (n->kind != WS_LANE_PROJECTED || n->key[2] != at[0] || n->key[3] != at[1] || !ws_lane_ready(n))
+			continue;
+		for (uint32_t k = 0; k < n->levels; k++) {
+			const struct ws_level *v = &n->level[k];
+			uint32_t first = ws_level_seek(v, 0, v->n, e->start);
+
+			for (uint32_t j = first; j < v->n && j - first < PROJECTED_SEARCHED; j++)
+				if (v->ref[j] == e->row && (v->src[j] & WS_EVENT_SOURCE) == e->source_number)
+					put_link(e, "on_gpu", &(struct ws_spot){i, k, j});
+		}
+	}
 }
 
 /* ---- arrows of imported traces ---- */
@@ -661,11 +791,31 @@ static void link_flows(struct event *e)
 	free(near);
 }
 
+/* From a state to the call that the thread was in, who had what it waited for, and who ended the wait. */
+static void link_state(struct event *e)
+{
+	const struct ws_lanes *l = e->c->l;
+	uint32_t holder = e->state.holder ? thread_by_tid(l->who, e->state.thread, e->state.holder) : 0;
+	struct ws_spot s;
+
+	if (e->state.function && doing_at(l, e->state.thread, e->start + (e->end - e->start) / 2, &s) &&
+	    l->lane[s.lane]->kind != WS_LANE_STATE)
+		put_link(e, "call", &s);
+	if (holder && doing_at(l, holder, e->start, &s))
+		put_link(e, "holder", &s);
+	if (e->state.waker && doing_at(l, e->state.waker, e->end, &s))
+		put_link(e, "waker", &s);
+}
+
 static void put_links(struct event *e)
 {
 	struct ws_map wanted = {0};
 	const uint64_t *v = e->v;
 
+	if (e->is_state) {
+		link_state(e);
+		return;
+	}
 	switch (e->source->table) {
 	case WS_TABLE_cuda_kernel:
 		link_to_call(e, (uint32_t)v[ws_cuda_kernel_process], v[ws_cuda_kernel_correlation]);
@@ -694,6 +844,8 @@ static void put_links(struct event *e)
 	case WS_TABLE_nvtx:
 		if (e->c->l->lane[e->spot.lane]->kind == WS_LANE_PROJECTED)
 			link_to_projected(e);
+		else
+			link_to_gpu(e);
 		link_range_to_work(e, v[ws_nvtx_thread]);
 		break;
 	case WS_TABLE_osrt:
@@ -732,7 +884,10 @@ int ws_api_event(struct ws_call *c, struct ws_err *e)
 	x.row = v->ref[event];
 	x.start = v->start[event];
 	x.end = ws_level_end(v, x.spot.event);
-	if (!read_row(c->rep->r, x.source->table, x.row, x.v)) {
+	x.is_state = c->l->lane[lane]->kind == WS_LANE_STATE;
+	if (x.is_state)
+		read_state(&x, c->l->lane[lane]->key[0], x.row);
+	else if (!read_row(c->rep->r, x.source->table, x.row, x.v)) {
 		ws_fail(e, "the part of the report that holds this event is damaged");
 		return 500;
 	}
@@ -742,12 +897,17 @@ int ws_api_event(struct ws_call *c, struct ws_err *e)
 	}
 	ws_text_puts(c->out, "{");
 	ws_put_spot(c->out, c->l, &x.spot);
-	put_columns(&x);
+	if (x.is_state)
+		put_state(&x);
+	else
+		put_columns(&x);
 	put_stack(&x);
 	ws_put_key(c->out, "links");
 	ws_text_puts(c->out, "[");
 	put_links(&x);
 	link_flows(&x);
-	ws_text_puts(c->out, "]}");
+	ws_text_puts(c->out, "]");
+	ws_put_int(c->out, "more_work", x.more_work);
+	ws_text_puts(c->out, "}");
 	return 0;
 }

@@ -56,6 +56,8 @@ static void put_end(struct query *q)
 	ws_text_puts(q->t, "CASE ");
 	if (s->table == WS_TABLE_nvtx)
 		ws_text_printf(q->t, "WHEN eventType = %d THEN start ", WS_NVTX_MARK);
+	if (s->table == WS_TABLE_slice)
+		ws_text_printf(q->t, "WHEN flags & %d THEN start ", WS_SLICE_INSTANT);
 	ws_text_printf(q->t, "WHEN \"end\" >= start THEN \"end\" ELSE max(start, %" PRId64 ") END", last);
 }
 
@@ -226,6 +228,8 @@ static int put_selects(struct query *q, const uint32_t *lanes, size_t n, bool al
 
 	if (!all && has_kind(l, lanes, n, WS_LANE_PROJECTED))
 		return ws_fail(e, "Ranges as the GPU saw them are computed; there is no query for them.");
+	if (!all && has_kind(l, lanes, n, WS_LANE_STATE))
+		return ws_fail(e, "States of threads are computed from several tables; there is no query for them.");
 	for (size_t i = 0; i < ws_source_count; i++) {
 		q->s = &ws_sources[i];
 		for (uint32_t f = 0; f < q->s->feeds; f++) {

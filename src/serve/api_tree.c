@@ -43,6 +43,10 @@ struct tree {
 	 * events. */
 	struct ws_map events, work;
 	struct ws_map launches; /* threads that launch work or name what they do */
+	struct ws_map load;	/* of each process: the work of all its threads */
+	struct ws_map tier;	/* of each process: enum tier */
+	struct ws_map place;	/* of each process: where it comes, from 1 */
+	uint64_t busiest;	/* the largest load */
 	struct ws_map shown;	/* processes that have a row */
 	bool scheduled;		/* time on cores is known */
 };
@@ -72,7 +76,8 @@ static void lane_facts(const struct tree *t, uint32_t i)
 	if (n->kind == WS_LANE_OP && n->key[1])
 		ws_put_int(t->c->out, "python", 1);
 	ws_put_int(t->c->out, "lane", i);
-	ws_put_int(t->c->out, "count", (int64_t)n->count);
+	ws_put_int(t->c->out, "count",
+		   (int64_t)(n->kind == WS_LANE_STATE && ws_lane_ready(n) && n->levels ? n->level[0].n : n->count));
 	ws_put_int(t->c->out, "ready", ws_lane_ready(n));
 	if (!ws_lane_ready(n))
 		return;
@@ -115,6 +120,11 @@ static void string_lane_row(const struct tree *t, uint32_t i, const char *parent
 static bool of_thread(uint8_t kind)
 {
 	return kind <= WS_LANE_PYTHON;
+}
+
+static bool of_device(uint8_t kind)
+{
+	return kind >= WS_LANE_PROJECTED && kind <= WS_LANE_GPU_BYTES;
 }
 
 /* Kinds in the order they are shown below a thread: what it was doing, from the machine up to the program. */
@@ -211,6 +221,32 @@ static int by_thread(const struct tree *t, uint32_t a, uint32_t b)
 	return a < b ? -1 : 1;
 }
 
+/*
+ * What a process is for, those that matter first: it works on a GPU; it launches work or names what it does; it computes; it hardly
+ * runs beside the busiest (shells that start a program, compilers it looks for).
+ */
+enum tier { TIER_GPU, TIER_NAMES, TIER_WORKS, TIER_QUIET };
+
+static enum tier tier_of(const struct tree *t, uint64_t process)
+{
+	return (enum tier)ws_map_get(&t->tier, process, NULL);
+}
+
+/* The first two in order of their start, as ranks are; others by their work. */
+static int by_process(const void *a, const void *b, void *ctx)
+{
+	const struct tree *t = ctx;
+	uint64_t p = *(const uint64_t *)a, q = *(const uint64_t *)b;
+	enum tier x = tier_of(t, p), y = tier_of(t, q);
+	uint64_t m = ws_map_get(&t->load, p, NULL), n = ws_map_get(&t->load, q, NULL);
+
+	if (x != y)
+		return x < y ? -1 : 1;
+	if (x == TIER_WORKS && m != n)
+		return m > n ? -1 : 1;
+	return p < q ? -1 : p > q;
+}
+
 static int by_owner(const void *a, const void *b, void *ctx)
 {
 	const struct tree *t = ctx;
@@ -218,8 +254,10 @@ static int by_owner(const void *a, const void *b, void *ctx)
 	const struct ws_lane *x = t->l->lane[i], *y = t->l->lane[j];
 	uint64_t p = process_of(t, x), q = process_of(t, y);
 
-	if (p != q)
+	if (p != q && (p == UINT32_MAX || q == UINT32_MAX))
 		return p < q ? -1 : 1;
+	if (p != q)
+		return ws_map_get(&t->place, p, NULL) < ws_map_get(&t->place, q, NULL) ? -1 : 1;
 	if (of_thread(x->kind) != of_thread(y->kind))
 		return of_thread(x->kind) ? -1 : 1;
 	if (of_thread(x->kind) && x->key[0] != y->key[0])
@@ -230,6 +268,12 @@ static int by_owner(const void *a, const void *b, void *ctx)
 		if (x->key[k] != y->key[k])
 			return x->key[k] < y->key[k] ? -1 : 1;
 	return 0;
+}
+
+static bool says_what(uint8_t kind)
+{
+	return kind == WS_LANE_NVTX || kind == WS_LANE_CUDA_API || kind == WS_LANE_OP || kind == WS_LANE_SLICE ||
+	       kind == WS_LANE_COLLECTIVE;
 }
 
 /* Time on cores counts once all lanes are read, all at once: rows change places no more than one time. */
@@ -244,7 +288,7 @@ static void weigh(struct tree *t)
 
 		if (!of_thread(n->kind))
 			continue;
-		if (n->kind == WS_LANE_NVTX || n->kind == WS_LANE_CUDA_API || n->kind == WS_LANE_OP || n->kind == WS_LANE_SLICE)
+		if (says_what(n->kind))
 			ws_map_set(&t->launches, n->key[0], 1);
 		if (!t->scheduled)
 			add_to(&t->work, n->key[0], n->count);
@@ -258,6 +302,38 @@ static void weigh(struct tree *t)
 		if (of_thread(n->kind) && ws_map_get(&t->work, n->key[0], NULL) > ws_map_get(&t->work, process, NULL))
 			ws_map_set(&t->work, process, ws_map_get(&t->work, n->key[0], NULL));
 	}
+}
+
+/* Tiers and places of processes. */
+static void sort_processes(struct tree *t)
+{
+	uint64_t *v = ws_malloc((t->l->n + 1) * sizeof(*v));
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < t->l->n; i++) {
+		const struct ws_lane *x = t->l->lane[i];
+		uint64_t p = of_device(x->kind) ? x->key[0] : process_of(t, x);
+		uint64_t tier = of_device(x->kind) ? TIER_GPU : says_what(x->kind) ? TIER_NAMES : TIER_QUIET;
+		bool known;
+
+		if (p == UINT32_MAX)
+			continue;
+		if (ws_map_get(&t->tier, p, &known) > tier || !known)
+			ws_map_set(&t->tier, p, tier);
+		if (!known)
+			v[n++] = p;
+		if (of_thread(x->kind) && (!t->scheduled || x->kind == WS_LANE_STATE))
+			add_to(&t->load, p, t->scheduled ? x->busy : x->count);
+		if (ws_map_get(&t->load, p, NULL) > t->busiest)
+			t->busiest = ws_map_get(&t->load, p, NULL);
+	}
+	for (size_t i = 0; i < n; i++)
+		if (tier_of(t, v[i]) == TIER_QUIET && ws_map_get(&t->load, v[i], NULL) >= t->busiest / HARDLY)
+			ws_map_set(&t->tier, v[i], TIER_WORKS);
+	qsort_r(v, n, sizeof(*v), by_process, t);
+	for (size_t i = 0; i < n; i++)
+		ws_map_set(&t->place, v[i], i + 1);
+	free(v);
 }
 
 static void sort_lanes(struct tree *t)
@@ -276,15 +352,11 @@ static void sort_lanes(struct tree *t)
 		}
 	}
 	weigh(t);
+	sort_processes(t);
 	qsort_r(t->order, t->l->n, sizeof(*t->order), by_owner, t);
 }
 
 /* ---- GPUs ---- */
-
-static bool of_device(uint8_t kind)
-{
-	return kind >= WS_LANE_PROJECTED && kind <= WS_LANE_GPU_BYTES;
-}
 
 static void stream_row(const struct tree *t, uint32_t i, const char *parent)
 {
@@ -389,12 +461,12 @@ static void gpu_rows(const struct tree *t, uint32_t process, const char *parent)
 
 /* ---- processes ---- */
 
-static void process_row(const struct tree *t, uint32_t process, const char *id)
+static void process_row(const struct tree *t, uint32_t process, const char *id, const char *parent)
 {
 	const struct ws_process_info *p = ws_who_process(t->l->who, process);
 	uint64_t rank = get(&t->rank, 0, process, UINT64_MAX);
 
-	row(t, id, "", "process");
+	row(t, id, parent, "process");
 	ws_put_string(t->c->out, "label", p->name);
 	ws_put_int(t->c->out, "pid", p->pid);
 	ws_put_text(t->c->out, "cmdline", p->cmdline, strnlen(p->cmdline, 1000));
@@ -428,11 +500,34 @@ static bool quiet_row(const struct tree *t, size_t i, const char *process, char 
 	return true;
 }
 
+/*
+ * One row for the processes that hardly ran, which are at the end: lanes order[i] and on; it is their parent. Two or
+ * fewer stay as they are.
+ */
+static const char *quiet_processes(const struct tree *t, size_t i)
+{
+	uint64_t last = UINT32_MAX;
+	int64_t n = 0;
+
+	for (; i < t->l->n && process_of(t, t->l->lane[t->order[i]]) != UINT32_MAX; i++) {
+		n += process_of(t, t->l->lane[t->order[i]]) != last;
+		last = process_of(t, t->l->lane[t->order[i]]);
+	}
+	if (n <= 2)
+		return "";
+	row(t, "processes", "", "processes");
+	ws_put_int(t->c->out, "processes", n);
+	end_row(t);
+	return "processes";
+}
+
 /* GPUs come before the threads: what the program is there for stays in sight however many threads there are. */
 static void process_rows(struct tree *t)
 {
 	char id[24], quiet[24];
 	const char *under = id; /* where threads go: the process or its row of quiet ones */
+	const char *above = ""; /* where processes go */
+	bool quiet_ones = false;
 
 	for (size_t i = 0, to; i < t->l->n; i = to) {
 		const struct ws_lane *n = t->l->lane[t->order[i]];
@@ -443,8 +538,12 @@ static void process_rows(struct tree *t)
 			return;
 		snprintf(id, sizeof(id), "p%" PRIu64, process);
 		if (!ws_map_get(&t->shown, process, NULL)) {
+			if (!quiet_ones && tier_of(t, process) == TIER_QUIET) {
+				quiet_ones = true;
+				above = quiet_processes(t, i);
+			}
 			ws_map_set(&t->shown, process, 1);
-			process_row(t, (uint32_t)process, id);
+			process_row(t, (uint32_t)process, id, above);
 			gpu_rows(t, (uint32_t)process, id);
 			under = id;
 		}
@@ -617,6 +716,9 @@ int ws_api_tree(struct ws_call *c, struct ws_err *e)
 	ws_map_free(&t.events);
 	ws_map_free(&t.work);
 	ws_map_free(&t.launches);
+	ws_map_free(&t.load);
+	ws_map_free(&t.tier);
+	ws_map_free(&t.place);
 	ws_map_free(&t.shown);
 	return 0;
 }
@@ -625,12 +727,26 @@ int ws_api_tree(struct ws_call *c, struct ws_err *e)
 
 enum { MOST_ROWS = 1000, MOST_OUTPUT = 1 << 20 };
 
+struct bytes {
+	const char *s;
+	size_t n;
+};
+
+/* Of texts that are too long for a page the beginning. */
+static struct bytes bytes_of(const struct ws_report *r, uint64_t id)
+{
+	struct bytes b;
+
+	b.s = ws_report_string(r, (uint32_t)id, &b.n);
+	b.n = b.n < 16384 ? b.n : 16384;
+	return b;
+}
+
 static void string_at(struct ws_text *t, const char *key, const struct ws_report *r, uint64_t id)
 {
-	size_t n;
-	const char *s = ws_report_string(r, (uint32_t)id, &n);
+	struct bytes b = bytes_of(r, id);
 
-	ws_put_text(t, key, s, n < 16384 ? n : 16384);
+	ws_put_text(t, key, b.s, b.n);
 }
 
 static void facts(struct ws_text *t, const struct ws_report *r)
@@ -652,8 +768,23 @@ static void facts(struct ws_text *t, const struct ws_report *r)
 }
 
 #define VIEW "view"
-#define NOT_PROJECTED \
-	"The report has more CUDA API calls than are read at once: NVTX ranges are not shown on GPUs. 'warpsight stats -r nvtx_gpu_proj_sum' has them."
+#define NOT_PROJECTED                                                                                                       \
+	"The report has more CUDA API calls than are read at once: NVTX ranges are not shown on GPUs. 'warpsight stats -r " \
+	"nvtx_gpu_proj_sum' has them."
+
+static void put_diagnostic(struct ws_text *t, const struct ws_view_report *rep, uint64_t time, uint64_t severity,
+			   struct bytes source, struct bytes text)
+{
+	ws_put_comma(t);
+	ws_text_puts(t, "{");
+	ws_put_time(t, "time", rep->lanes, time);
+	ws_put_int(t, "severity", (int64_t)severity);
+	ws_put_text(t, "source", source.s, source.n);
+	ws_put_text(t, "text", text.s, text.n);
+	ws_text_puts(t, "}");
+}
+
+#define BYTES(literal) ((struct bytes){literal, sizeof(literal) - 1})
 
 static void diagnostics(struct ws_text *t, const struct ws_view_report *rep)
 {
@@ -662,24 +793,11 @@ static void diagnostics(struct ws_text *t, const struct ws_view_report *rep)
 
 	ws_put_key(t, "diagnostics");
 	ws_text_puts(t, "[");
-	if (!ws_lanes_projects(rep->lanes) && ws_report_rows(rep->r, WS_TABLE_nvtx)) {
-		ws_put_comma(t);
-		ws_text_puts(t, "{");
-		ws_put_int(t, "time", 0);
-		ws_put_int(t, "severity", WS_INFO);
-		ws_put_text(t, "source", VIEW, strlen(VIEW));
-		ws_put_text(t, "text", NOT_PROJECTED, strlen(NOT_PROJECTED));
-		ws_text_puts(t, "}");
-	}
-	for (int i = 0; i < MOST_ROWS && ws_cursor_next(c, &v); i++) {
-		ws_put_comma(t);
-		ws_text_puts(t, "{");
-		ws_put_time(t, "time", rep->lanes, v[ws_diagnostic_start]);
-		ws_put_int(t, "severity", (int64_t)v[ws_diagnostic_severity]);
-		string_at(t, "source", rep->r, v[ws_diagnostic_source]);
-		string_at(t, "text", rep->r, v[ws_diagnostic_text]);
-		ws_text_puts(t, "}");
-	}
+	if (!ws_lanes_projects(rep->lanes) && ws_report_rows(rep->r, WS_TABLE_nvtx))
+		put_diagnostic(t, rep, rep->lanes->zero, WS_INFO, BYTES(VIEW), BYTES(NOT_PROJECTED));
+	for (int i = 0; i < MOST_ROWS && ws_cursor_next(c, &v); i++)
+		put_diagnostic(t, rep, v[ws_diagnostic_start], v[ws_diagnostic_severity], bytes_of(rep->r, v[ws_diagnostic_source]),
+			       bytes_of(rep->r, v[ws_diagnostic_text]));
 	ws_text_puts(t, "]");
 	ws_cursor_close(c);
 }

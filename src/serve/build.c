@@ -93,6 +93,13 @@ static uint32_t row_name(const struct ws_lane_pass *p, const struct ws_batch *b,
 	}
 }
 
+/* Marks of NVTX and instants of other tools' traces have no end either, but are not ranges that never ended. */
+static bool is_moment(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i)
+{
+	return p->s->end < 0 || (p->nvtx && b->col[ws_nvtx_type][i] == WS_NVTX_MARK) ||
+	       (p->s->table == WS_TABLE_slice && b->col[ws_slice_flags][i] & WS_SLICE_INSTANT);
+}
+
 void ws_lane_raw_of_row(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i, struct ws_raw *e)
 {
 	const struct ws_source *s = p->s;
@@ -106,7 +113,7 @@ void ws_lane_raw_of_row(const struct ws_lane_pass *p, const struct ws_batch *b, 
 	}
 	e->name = row_name(p, b, i);
 	e->end = s->end >= 0 ? b->col[s->end][i] : e->start;
-	if (s->end < 0 || (p->nvtx && b->col[ws_nvtx_type][i] == WS_NVTX_MARK)) {
+	if (is_moment(p, b, i)) {
 		e->end = e->start;
 		e->src |= WS_EVENT_MOMENT;
 	} else if (e->end == WS_NO_TIME || e->end < e->start) {
@@ -135,6 +142,12 @@ static const struct ws_census_entry *block_entries(const struct ws_lane_pass *p,
 	return p->first + low;
 }
 
+/* States of threads are no rows. */
+static bool is_placed(const struct ws_lane_pass *p, uint32_t lane)
+{
+	return p->in_set[lane] && p->l->lane[lane]->kind != WS_LANE_STATE;
+}
+
 static int place_batch(void *ctx, const struct ws_batch *b)
 {
 	struct ws_lane_pass *p = ctx;
@@ -146,8 +159,8 @@ static int place_batch(void *ctx, const struct ws_batch *b)
 	p->seen[b->block] = 1;
 	for (size_t i = 0; i < n; i++) {
 		ws_lane_worker_need(w, c[i].lane);
-		w->at[c[i].lane] = p->in_set[c[i].lane] ? c[i].at : 0;
-		w->end[c[i].lane] = p->in_set[c[i].lane] ? c[i].at + c[i].count : 0;
+		w->at[c[i].lane] = is_placed(p, c[i].lane) ? c[i].at : 0;
+		w->end[c[i].lane] = is_placed(p, c[i].lane) ? c[i].at + c[i].count : 0;
 	}
 	for (uint32_t f = 0; n && f < p->s->feeds; f++)
 		for (size_t i = 0; i < b->rows; i++) {
@@ -161,7 +174,7 @@ static int place_batch(void *ctx, const struct ws_batch *b)
 			p->l->lane[lane]->raw[w->at[lane]++] = e;
 		}
 	for (size_t i = 0; i < n; i++) {
-		if (p->in_set[c[i].lane])
+		if (is_placed(p, c[i].lane))
 			__atomic_fetch_add(&p->l->lane[c[i].lane]->placed, w->at[c[i].lane] - c[i].at, __ATOMIC_RELAXED);
 		w->at[c[i].lane] = w->end[c[i].lane] = 0;
 	}
@@ -180,6 +193,8 @@ uint64_t ws_lane_event_columns(const struct ws_source *s)
 		columns |= UINT64_C(1) << s->name;
 	if (s->table == WS_TABLE_nvtx)
 		columns |= WS_COL(nvtx, color) | WS_COL(nvtx, flags);
+	if (s->table == WS_TABLE_slice)
+		columns |= WS_COL(slice, flags);
 	return columns;
 }
 
@@ -230,7 +245,7 @@ static void place_source(struct set *set, size_t first, size_t entries)
 
 	memset(skip, 1, blocks);
 	for (size_t i = first; i < first + entries; i++)
-		if (set->in[l->census[i].lane])
+		if (set->in[l->census[i].lane] && l->lane[l->census[i].lane]->kind != WS_LANE_STATE)
 			skip[l->census[i].block] = 0, any = true;
 	p.row_base = base;
 	p.first = l->census + first;
@@ -273,12 +288,20 @@ static void finish_all(struct set *s)
 		pthread_join(s->thread, NULL);
 }
 
+static bool any_states(const struct set *s)
+{
+	for (uint32_t i = 0; i < s->l->n; i++)
+		if (s->in[i] && s->l->lane[i]->kind == WS_LANE_STATE)
+			return true;
+	return false;
+}
+
 static void read_set(struct set *s)
 {
 	struct ws_lanes *l = s->l;
 
 	for (uint32_t i = 0; i < l->n; i++)
-		if (s->in[i]) {
+		if (s->in[i] && l->lane[i]->kind != WS_LANE_STATE) {
 			l->lane[i]->raw = ws_space_new(l->lane[i]->count * sizeof(*l->lane[i]->raw));
 			l->lane[i]->filled = l->lane[i]->count;
 		}
@@ -287,6 +310,8 @@ static void read_set(struct set *s)
 			;
 		place_source(s, i, to - i);
 	}
+	if (any_states(s))
+		ws_states_fill(l, s->in);
 	s->next = 0;
 	finish_all(s);
 }
@@ -302,6 +327,12 @@ static void set_state(struct ws_lane *lane, enum ws_lane_state state)
 static uint64_t times(uint64_t n, uint64_t bytes)
 {
 	return n < UINT64_MAX / bytes ? n * bytes : UINT64_MAX;
+}
+
+/* Bytes of a lane. A span on a core makes up to three states, and what is on a core is noted once more. */
+static uint64_t bytes_of(const struct ws_lane *lane, uint64_t each)
+{
+	return times(lane->count, lane->kind == WS_LANE_STATE ? 4 * each : each);
 }
 
 /* Let go of the lane that no one has looked at for longest; false when there is none. Under the lock, which it gives away
@@ -327,15 +358,16 @@ static bool forget_one(struct ws_lanes *l)
 	pthread_rwlock_unlock(&l->shown);
 	pthread_mutex_lock(&l->lock);
 	set_state(l->lane[best], WS_LANE_IDLE);
-	l->used -= times(l->lane[best]->count, BYTES_READ);
-	__atomic_fetch_sub(&l->built_events, l->lane[best]->count, __ATOMIC_RELAXED);
+	l->used -= bytes_of(l->lane[best], BYTES_READ);
+	if (!l->lane[best]->uncounted)
+		__atomic_fetch_sub(&l->built_events, l->lane[best]->count, __ATOMIC_RELAXED);
 	return true;
 }
 
 /* Room for one more lane, others having to go where `forget`. Under the lock. */
 static bool take_room(struct ws_lanes *l, const struct ws_lane *lane, bool forget)
 {
-	uint64_t need = times(lane->count, BYTES_READING);
+	uint64_t need = bytes_of(lane, BYTES_READING);
 
 	if (need > l->opts.room)
 		return false;
@@ -354,7 +386,7 @@ static void set_read(struct set *s)
 	for (uint32_t i = 0; i < l->n; i++)
 		if (s->in[i]) {
 			set_state(l->lane[i], WS_LANE_READ);
-			l->used -= times(l->lane[i]->count, BYTES_READING - BYTES_READ);
+			l->used -= bytes_of(l->lane[i], BYTES_READING - BYTES_READ);
 			l->busy--;
 		}
 	pthread_cond_broadcast(&l->changed);
@@ -502,17 +534,14 @@ uint32_t ws_lanes_unread(struct ws_lanes *l, uint32_t *reading)
 
 /* ---- what no one has asked for ---- */
 
-/* The lanes of a source that are not read yet, as far as the limit goes. Under the lock. */
-static bool take_source(struct set *s, size_t first, size_t to, uint64_t *left)
+/* Those lanes of the set that are not read yet, as far as the limit goes. Under the lock. */
+static bool take_unread(struct set *s, uint64_t *left)
 {
 	struct ws_lanes *l = s->l;
 	struct sized *v = ws_malloc((l->n + 1) * sizeof(*v));
 	size_t n = 0;
 	bool any = false;
 
-	memset(s->in, 0, l->n);
-	for (size_t i = first; i < to; i++)
-		s->in[l->census[i].lane] = 1;
 	for (uint32_t i = 0; i < l->n; i++)
 		if (s->in[i] && l->lane[i]->state == WS_LANE_IDLE)
 			v[n++] = (struct sized){l->lane[i]->count, i};
@@ -529,25 +558,38 @@ static bool take_source(struct set *s, size_t first, size_t to, uint64_t *left)
 	return any;
 }
 
+/* Read what can be of the lanes in the set. Under the lock, which it gives back. */
+static void read_some(struct set *s, uint64_t *left)
+{
+	bool any = take_unread(s, left);
+
+	pthread_mutex_unlock(&s->l->lock);
+	if (!any)
+		return;
+	read_set(s);
+	if (!__atomic_load_n(&s->l->stop, __ATOMIC_RELAXED))
+		set_read(s);
+}
+
 static void read_unasked(struct ws_lanes *l)
 {
 	struct set s = new_set(l, true);
 	uint64_t left = l->opts.unasked;
 
 	for (size_t i = 0, to; i < l->census_n && !__atomic_load_n(&l->stop, __ATOMIC_RELAXED); i = to) {
-		bool any;
 
 		for (to = i + 1; to < l->census_n && l->census[to].source == l->census[i].source; to++)
 			;
 		pthread_mutex_lock(&l->lock);
-		any = take_source(&s, i, to, &left);
-		pthread_mutex_unlock(&l->lock);
-		if (!any)
-			continue;
-		read_set(&s);
-		if (!__atomic_load_n(&l->stop, __ATOMIC_RELAXED))
-			set_read(&s);
+		memset(s.in, 0, l->n);
+		for (size_t k = i; k < to; k++)
+			s.in[l->census[k].lane] = 1;
+		read_some(&s, &left);
 	}
+	pthread_mutex_lock(&l->lock);
+	for (uint32_t i = 0; i < l->n; i++)
+		s.in[i] = l->lane[i]->kind == WS_LANE_STATE && l->lane[i]->uncounted;
+	read_some(&s, &left);
 	free_set(&s);
 }
 
@@ -585,6 +627,7 @@ static void *build(void *arg)
 	ws_lane_workers_free(workers, n);
 	name_domains(l);
 	ws_project_lanes(l);
+	ws_state_lanes(l);
 	set_flag(l, &l->census_done);
 	l->stacks = ws_stacks_open(l->r, NULL);
 	set_flag(l, &l->stacks_done);
@@ -597,6 +640,20 @@ static void *build(void *arg)
 	return NULL;
 }
 
+/* The end of the recording, or of what is shown: tables whose rows may belong to no thread do not count for the former. */
+static uint64_t last_of(const struct ws_report *r)
+{
+	uint64_t last = ws_time_last(r);
+
+	for (size_t i = 0; i < ws_source_count; i++)
+		for (size_t k = 0; k < ws_report_blocks(r, ws_sources[i].table); k++) {
+			uint64_t max = ws_report_block(r, ws_sources[i].table, k).time_max;
+
+			last = max > last && max != UINT64_MAX ? max : last;
+		}
+	return last;
+}
+
 struct ws_lanes *ws_lanes_open(const struct ws_report *r, const struct ws_lanes_opts *opts)
 {
 	struct ws_lanes *l = ws_calloc(1, sizeof(*l));
@@ -604,7 +661,7 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *r, const struct ws_lanes_
 	l->r = r;
 	l->who = ws_who_open(r);
 	l->zero = ws_time_zero(r);
-	l->last = ws_time_last(r);
+	l->last = last_of(r);
 	l->opts = opts ? *opts : (struct ws_lanes_opts){.unasked = UNASKED, .room = ws_space_room(), .to = UINT64_MAX};
 	l->palette_n = 1;
 	l->names_domains = ws_calloc(ws_report_blocks(r, WS_TABLE_nvtx) + 1, 1);

@@ -416,7 +416,7 @@ void ws_lanes_census(struct ws_lanes *l, struct ws_lane_worker *workers, uint32_
 	for (uint32_t s = 0; s < ws_source_count; s++) {
 		uint64_t rows = ws_report_rows(l->r, ws_sources[s].table);
 
-		if (rows && rows < UINT32_MAX)
+		if (rows && rows < UINT32_MAX && ws_sources[s].feeds)
 			count_source(l, s, workers, worker_n);
 	}
 	join_entries(l, workers, worker_n);

@@ -134,7 +134,7 @@ struct ws_lane **ws_closeup_new(struct ws_lanes *l, const uint32_t *lanes, size_
 		const struct ws_lane *x = l->lane[lanes[i]];
 		bool named = stacks || (x->kind != WS_LANE_SAMPLE && x->kind != WS_LANE_PYTHON);
 
-		if (ws_lane_ready(x) || x->kind == WS_LANE_PROJECTED || !named || c.lane[lanes[i]])
+		if (ws_lane_ready(x) || x->kind == WS_LANE_PROJECTED || x->kind == WS_LANE_STATE || !named || c.lane[lanes[i]])
 			continue;
 		c.lane[lanes[i]] = ws_calloc(1, sizeof(struct ws_lane));
 		c.lane[lanes[i]]->kind = x->kind;

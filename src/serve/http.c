@@ -238,6 +238,9 @@ static ws_mhd_result post(struct server *s, struct MHD_Connection *con, const ch
 	return upload ? end_upload(s, con, p) : cancel ? end_cancel(s, con) : end_record(s, con, start);
 }
 
+/* Stands for a request that has nothing but its headers. */
+static char bare_request;
+
 /* A request is over, answered or broken off. */
 static void completed(void *ctx, struct MHD_Connection *con, void **request, enum MHD_RequestTerminationCode why)
 {
@@ -246,7 +249,7 @@ static void completed(void *ctx, struct MHD_Connection *con, void **request, enu
 	(void)ctx;
 	(void)con;
 	(void)why;
-	if (!p)
+	if (!p || *request == &bare_request)
 		return;
 	if (p->upload)
 		__atomic_sub_fetch(&p->s->uploads, 1, __ATOMIC_RELAXED);
@@ -262,8 +265,14 @@ static ws_mhd_result answer(void *ctx, struct MHD_Connection *con, const char *u
 	const char *path;
 
 	(void)version;
-	if (*upload_size && !*request) {
+	if (*upload_size && (!*request || *request == &bare_request)) {
 		*upload_size = 0;
+		return MHD_YES;
+	}
+	/* Who answers at the first call, before the request is known to be whole, has the connection closed: each question of the
+	 * page would then cost the opening of a new one, one more round trip. */
+	if (!*request && strcmp(method, "POST")) {
+		*request = &bare_request;
 		return MHD_YES;
 	}
 	if (!host_is_local(ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Host")))
@@ -367,7 +376,8 @@ static void hint(int port, const char *token)
 	       port, port, host, port, token);
 }
 
-static void announce(const struct ws_view_request *q, const struct server *s, int port)
+/* Fails when nobody learns the address. */
+static int announce(const struct ws_view_request *q, const struct server *s, int port, struct ws_err *e)
 {
 	char address[100];
 
@@ -377,9 +387,11 @@ static void announce(const struct ws_view_request *q, const struct server *s, in
 		hint(port, s->token);
 	if (isatty(STDOUT_FILENO))
 		printf("Ctrl+C ends it.\n");
-	fflush(stdout);
+	if (fflush(stdout) && !q->open)
+		return ws_fail_errno(e, "cannot tell the address of the page");
 	if (q->open)
 		open_browser(address);
+	return 0;
 }
 
 static void wait_for_signal(void)
@@ -429,10 +441,10 @@ int ws_view_serve(const struct ws_view_request *q, struct ws_err *e)
 	d = q->port ? listen_on(&s, q->port, &port, e) : listen_anywhere(&s, &port, e);
 	if (!d)
 		goto close;
-	announce(q, &s, port);
-	wait_for_signal();
+	rc = announce(q, &s, port, e);
+	if (!rc)
+		wait_for_signal();
 	ws_mhd.stop_daemon(d);
-	rc = 0;
 close:
 	ws_jobs_free(s.view.jobs);
 	ws_recorder_free(s.view.rec);

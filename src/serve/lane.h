@@ -21,6 +21,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "query/stacks.h"
+#include "query/states.h"
 
 enum ws_lane_kind {
 	WS_LANE_NVTX,	    /* thread, domain; 1 for start/end ranges */
@@ -30,7 +31,7 @@ enum ws_lane_kind {
 	WS_LANE_OP,	    /* thread, 1 for calls of Python */
 	WS_LANE_SLICE,	    /* thread; category of calls of a library, else 0 */
 	WS_LANE_GIL,	    /* thread */
-	WS_LANE_STATE,	    /* thread: on a core */
+	WS_LANE_STATE,	    /* thread: on a core, ready, waiting and for what (thread_states.c) */
 	WS_LANE_SAMPLE,	    /* thread */
 	WS_LANE_PYTHON,	    /* thread */
 	WS_LANE_PROJECTED,  /* process, device, thread, domain: NVTX ranges as the work launched in them ran (project.c) */
@@ -137,7 +138,8 @@ struct ws_lane {
 	uint64_t first, last, busy;
 	struct ws_level *level;
 	uint32_t levels;
-	struct ws_level *cover; /* stretches in which anything is under way, when there are several levels; else NULL: level 0 */
+	struct ws_level *cover; /* stretches in which anything is under way, when there are several levels; else NULL: level 0.
+				   Of states those on a core, each by itself */
 	struct ws_raw *raw;
 	uint64_t filled;	  /* places in `raw` */
 	uint64_t placed;	  /* atomic: how many of these have an event; fewer when blocks are damaged */
@@ -146,6 +148,7 @@ struct ws_lane {
 	uint8_t state;		  /* enum ws_lane_state, under the lock */
 	uint32_t asked;		  /* atomic: when last; a count, not a time */
 	int ready;		  /* atomic */
+	bool uncounted;		  /* made after the census: `count` is no number of rows of its own */
 };
 
 /*
@@ -285,8 +288,8 @@ uint32_t ws_level_longest(const struct ws_level *v, uint32_t from, uint32_t to);
 void ws_level_extremes(const struct ws_level *v, uint32_t from, uint32_t to, double *low, double *high);
 
 /*
- * Is a category of slices that of calls of a library? Imports name it after the table that the calls were in, CUBLAS_EVENTS, CUDNN_EVENTS,
- * MPI_P2P_EVENTS; other tools' categories are not written so.
+ * Is a category of slices that of calls of a library? Imports name it after the table that the calls were in, CUBLAS_EVENTS,
+ * CUDNN_EVENTS, MPI_P2P_EVENTS; other tools' categories are not written so.
  */
 bool ws_lane_is_library(const char *category, size_t n);
 
@@ -307,6 +310,47 @@ void ws_project_lanes(struct ws_lanes *l);
 void ws_project(struct ws_lanes *l);
 /* Number of the lane, made if it is new; UINT32_MAX when there are too many. Before the census is done only. */
 uint32_t ws_lane_make(struct ws_lanes *l, uint8_t kind, const uint32_t key[4]);
+
+/* ---- states of threads (thread_states.c) ---- */
+
+/* What the page tells states apart by: the colours of these events (viewer/src/colors.ts has them in this order). */
+enum ws_state_class {
+	WS_STATE_RUNS,
+	WS_STATE_POLLS, /* on a core, asking again and again whether the GPU is done */
+	WS_STATE_READY,
+	WS_STATE_LOCK,
+	WS_STATE_CONDITION,
+	WS_STATE_IO,
+	WS_STATE_GPU,
+	WS_STATE_GIL,
+	WS_STATE_SLEEP,
+	WS_STATE_FAULT,
+	WS_STATE_OTHER,
+};
+
+/* The `ref` of such an event, which is no row. */
+static inline uint32_t ws_state_ref(uint32_t doing, uint32_t wait, uint32_t after)
+{
+	return doing | wait << 2 | after << 8;
+}
+static inline enum ws_doing ws_state_doing(uint32_t ref)
+{
+	return (enum ws_doing)(ref & 3);
+}
+static inline enum ws_wait ws_state_wait(uint32_t ref)
+{
+	return (enum ws_wait)(ref >> 2 & 0x3f);
+}
+static inline bool ws_state_runs(uint32_t ref)
+{
+	return ws_state_doing(ref) == WS_DOING_RUN;
+}
+uint8_t ws_state_class(uint32_t ref); /* enum ws_state_class */
+
+/* After the census: make the lanes of threads of which only calls are known. */
+void ws_state_lanes(struct ws_lanes *l);
+/* Raw events of those of the lanes that are such; `in` is by lane. */
+void ws_states_fill(struct ws_lanes *l, const uint8_t *in);
 
 /* ---- names (names.c) ---- */
 

@@ -203,7 +203,9 @@ static uint32_t covered(const struct ws_lane *lane, struct ws_level *v)
 	for (uint64_t i = 0; i < lane->filled; i++) {
 		const struct ws_raw *e = &lane->raw[i];
 
-		if (n && e->start <= now.end) {
+		if (lane->kind == WS_LANE_STATE && !ws_state_runs(e->ref))
+			continue;
+		if (n && e->start <= now.end && lane->kind != WS_LANE_STATE) {
 			now.end = e->end > now.end ? e->end : now.end;
 			continue;
 		}
@@ -320,12 +322,12 @@ void ws_lane_finish(struct ws_lanes *l, struct ws_lane *lane)
 		make_counter(lane);
 	else
 		make_levels(lane);
-	if (!counter && lane->levels > 1)
+	if (!counter && (lane->levels > 1 || lane->kind == WS_LANE_STATE))
 		make_cover(lane);
 	lane_extent(lane);
 	ws_space_free(lane->raw, bytes);
 	lane->raw = NULL;
-	if (lane->kind != WS_LANE_PROJECTED)
+	if (lane->kind != WS_LANE_PROJECTED && !lane->uncounted)
 		__atomic_fetch_add(&l->built_events, lane->count, __ATOMIC_RELAXED);
 	__atomic_store_n(&lane->ready, 1, __ATOMIC_RELEASE);
 }
@@ -351,7 +353,7 @@ void ws_lane_forget(struct ws_lane *lane)
 void ws_lane_free(struct ws_lane *lane)
 {
 	if (lane->raw)
-		ws_space_free(lane->raw, lane->count * sizeof(*lane->raw));
+		ws_space_free(lane->raw, lane->filled * sizeof(*lane->raw));
 	ws_lane_forget(lane);
 	free(lane);
 }

@@ -15,7 +15,8 @@
 	T(FAULT, 5, "Page faults", "Page faults (read)", "Page faults (write)", "Page faults (atomic)", "Page faults (prefetch)") \
 	T(JIT, 4, "Compile for the GPU", "Found in the cache", "Stored in the cache", "Compile for the GPU")                      \
 	T(MODULE, 3, "Module", "Module loaded", "Module unloaded")                                                                \
-	T(GIL, 4, "GIL", "Without the GIL", "Holds the GIL", "Waits for the GIL")
+	T(GIL, 4, "GIL", "Without the GIL", "Holds the GIL", "Waits for the GIL")                                                 \
+	T(STATE, 6, "On a core", "Ready to run", "Preempted", "Waits", "Waits for the GIL", "In the kernel")
 
 /* Each list takes n numbers; its first is WS_OWN_x. */
 #define WS_OWN_NUMBERS(name, n, ...) WS_OWN_##name, WS_OWN_##name##_LAST = WS_OWN_##name + (n)-1,

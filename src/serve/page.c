@@ -98,6 +98,8 @@ static void add_columns(struct page *p, const struct ws_level *v, uint32_t from,
 		struct ws_page_rows *r = &p->rows[v->src[i] & WS_EVENT_SOURCE];
 
 		ws_text_add(t, &v->ref[i], 4);
+		if (!ws_sources[v->src[i] & WS_EVENT_SOURCE].feeds)
+			continue; /* a state of a thread: no row */
 		ws_grow(r->row, r->cap, r->n + 1);
 		r->row[r->n++] = v->ref[i];
 	}

@@ -66,6 +66,7 @@ const struct ws_source ws_sources[] = {
     {TIMES(cuda_overhead), BY_STR(cuda_overhead, name), ONE(FEED_THREAD(cuda_overhead, CUDA_OTHER))},
     {TIMES(cuda_jit), BY_ENUM(cuda_jit, operation, JIT), ONE(FEED_THREAD(cuda_jit, CUDA_OTHER))},
     {MOMENT(cuda_module), BY_ENUM(cuda_module, operation, MODULE), ONE(FEED_THREAD(cuda_module, CUDA_OTHER))},
+    {MOMENT(cuda_host), BY_STR(cuda_host, name), ONE(FEED_THREAD(cuda_host, CUDA_OTHER))},
     {TIMES(osrt), BY_STR(osrt, name), ONE(FEED_THREAD(osrt, OSRT))},
     {TIMES(sched), .naming = WS_NAMED_THREAD, .name = ws_sched_thread,
      TWO({.kind = WS_LANE_CPU, .keys = 1, .key = {ws_sched_cpu}, .when = WS_FEED_NOT_NULL, .test = ws_sched_cpu},
@@ -91,5 +92,6 @@ const struct ws_source ws_sources[] = {
      .end = ws_cuda_memory_in_use,
      .name = -1,
      ONE({.kind = WS_LANE_GPU_BYTES, .keys = 3, .key = {ws_cuda_memory_process, ws_cuda_memory_device, ws_cuda_memory_kind}})},
+    {.table = WS_TABLE_sched, .name = -1}, /* states of threads: from several tables together (thread_states.c) */
 };
 const size_t ws_source_count = WS_COUNT(ws_sources);

@@ -11,6 +11,8 @@ struct drawing {
 	int64_t t0, t1, px;
 	int k;
 	struct ws_rects *out;
+	const struct ws_level *runs; /* of a lane of states: what was on a core */
+	uint32_t *near;		     /* where in it the last question ended */
 };
 
 /* An event may begin before the tile and end after it; how far is told up to a limit that keeps the number exact enough to draw. */
@@ -40,9 +42,31 @@ static uint8_t hash_name(const struct ws_lanes *l, uint32_t name, bool range)
 
 uint8_t ws_tile_color(const struct ws_lanes *l, const struct ws_level *v, uint32_t i)
 {
-	enum ws_table table = ws_sources[v->src[i] & WS_EVENT_SOURCE].table;
+	const struct ws_source *source = &ws_sources[v->src[i] & WS_EVENT_SOURCE];
+	enum ws_table table = source->table;
+
+	if (!source->feeds)
+		return ws_state_class(v->ref[i]);
 
 	return hash_name(l, v->name[i], table == WS_TABLE_nvtx || table == WS_TABLE_op || table == WS_TABLE_slice);
+}
+
+/* Many states: how much of the pixel was on a core, and what was most of the rest: the longest, or what is beside that. */
+static void sum_states(const struct drawing *d, uint32_t from, uint32_t to, struct ws_rect *r)
+{
+	const struct ws_level *v = d->v;
+	uint32_t a = ws_level_seek(d->runs, *d->near, d->runs->n, v->start[from]),
+		 b = ws_level_seek(d->runs, a, d->runs->n, v->start[to - 1] + 1), rest = r->event;
+	uint64_t fill = ws_level_busy(d->runs, a, b) * 255 / (uint64_t)d->px;
+
+	*d->near = b;
+	r->fill = fill > 255 ? 255 : (uint8_t)fill;
+	if (!ws_state_runs(v->ref[rest]))
+		return;
+	for (uint32_t i = rest > from ? rest - 1 : from; i < to && i <= r->event + 1; i++)
+		if (!ws_state_runs(v->ref[i]) && (rest == r->event || v->dur[i] > v->dur[rest]))
+			rest = i;
+	r->color = ws_tile_color(d->l, v, rest);
 }
 
 static void draw_events(const struct drawing *d, uint32_t from, uint32_t to)
@@ -71,6 +95,8 @@ static void draw_events(const struct drawing *d, uint32_t from, uint32_t to)
 			     (v->src[longest] & WS_EVENT_MOMENT ? WS_RECT_MOMENT : 0) | (to > from + 1 ? WS_RECT_GROUP : 0));
 	if (!v->paint[longest])
 		r->color = ws_tile_color(d->l, v, longest);
+	if (d->runs && to > from + 1)
+		sum_states(d, from, to, r);
 }
 
 static void draw_level(const struct drawing *d)
@@ -264,6 +290,7 @@ static void draw_preview(const struct drawing *d, const struct ws_lane *lane)
 void ws_tile_draw(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k, int64_t index, struct ws_rects *out)
 {
 	struct drawing d = {.l = l, .t0 = ws_tile_start(l, k, index), .px = INT64_C(1) << k, .k = k, .out = out};
+	uint32_t near = 0;
 
 	d.t1 = d.t0 + ((int64_t)WS_TILE_PIXELS << k);
 	if (!ws_lane_ready(lane)) {
@@ -274,6 +301,8 @@ void ws_tile_draw(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t
 	if (level >= lane->levels || d.t1 <= 0)
 		return;
 	d.v = &lane->level[level];
+	d.runs = lane->kind == WS_LANE_STATE ? lane->cover : NULL;
+	d.near = &near;
 	if (ws_lane_descs[lane->kind].counter)
 		draw_counter(&d);
 	else

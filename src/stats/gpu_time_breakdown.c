@@ -63,9 +63,9 @@ static void print(struct breakdown *b, const struct ws_work_gpu *g, const char *
 	ws_gpu_work_name(&b->w, g, &name);
 	cells[n++] = ws_cell_text(name.s, name.len);
 	cells[n++] = ws_cell_text(part, len);
-	cells[n++] = ws_cell_int((int64_t)l->total);
+	cells[n++] = ws_gpu_work_length(&b->w, l->total);
 	for (size_t i = 0; i < WS_COUNT(times); i++) {
-		cells[n++] = ws_cell_int((int64_t)times[i]);
+		cells[n++] = ws_gpu_work_length(&b->w, times[i]);
 		cells[n++] = ws_cell_real(l->total ? (long double)times[i] * 100 / l->total : 0);
 	}
 	cells[n] = ws_cell_int((int64_t)l->ops);
@@ -127,7 +127,7 @@ static void by_place(struct breakdown *b, const struct ws_work_gpu *g)
 	uint64_t start, end;
 
 	for (size_t i = 0; i < g->n; i++)
-		if (ws_gpu_work_cut(b->s, &g->op[i], &start, &end))
+		if (ws_gpu_work_cut(&b->w, &g->op[i], &start, &end))
 			ws_work_times_add(part_of(&p, b->kind == BY_GPU	     ? 0
 						      : b->kind == BY_STREAM ? g->op[i].stream
 									     : g->op[i].process),
@@ -168,7 +168,7 @@ static void by_step(struct breakdown *b, const struct ws_work_gpu *g)
 		struct ws_text name = {0};
 		struct line l = {0};
 
-		if (!times[i].ops || s->end < b->s->time_min || s->start > b->s->time_max)
+		if (!times[i].ops || s->end < b->w.time_min || s->start > b->w.time_max)
 			continue;
 		add_times(&l, &times[i], s->end - s->start);
 		ws_gpu_steps_name(&b->w, s, &name);
@@ -205,7 +205,7 @@ static void by_range(struct breakdown *b, const struct ws_work_gpu *g)
 		uint32_t n = ws_launches_node(b->launches, g->op[i].process, g->op[i].correlation);
 		uint64_t start, end;
 
-		for (; n && ws_gpu_work_cut(b->s, &g->op[i], &start, &end); n = node[n].parent)
+		for (; n && ws_gpu_work_cut(&b->w, &g->op[i], &start, &end); n = node[n].parent)
 			ws_work_times_add(&times[node[n].range], g->op[i].class, start, end);
 	}
 	for (uint32_t i = 0; i < b->launches->ranges.n; i++)
@@ -235,6 +235,27 @@ static void by_range(struct breakdown *b, const struct ws_work_gpu *g)
 
 /* ---- the report ---- */
 
+/* Memory sets as computation, memory as copies alone: as other tools have it. */
+static void take_sets(struct breakdown *b)
+{
+	for (size_t g = 0; g < b->w.work.gpus; g++)
+		for (size_t i = 0; i < b->w.work.gpu[g].n; i++)
+			if (b->w.work.gpu[g].op[i].set)
+				b->w.work.gpu[g].op[i].class = WS_WORK_COMPUTE;
+}
+
+static void in_doubles(struct breakdown *b)
+{
+	ws_gpu_work_in_doubles(&b->w);
+	for (size_t i = 0; i < b->steps.steps.n && b->w.parts > 1; i++) {
+		struct ws_step *step = &b->steps.steps.v[i];
+
+		step->start = ws_gpu_work_moment(&b->w, step->start);
+		step->end = ws_gpu_work_moment(&b->w, step->end);
+		b->steps.latest[i] = ws_gpu_work_moment(&b->w, b->steps.latest[i]);
+	}
+}
+
 static int run(struct ws_stats *s, struct ws_err *e)
 {
 	static const char *const words[] = {[BY_STREAM] = "stream", [BY_RANK] = "rank", [BY_STEP] = "step", [BY_RANGE] = "range"};
@@ -249,6 +270,10 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	rc = ws_gpu_work_open(s, &b.w, e);
 	if (!rc && b.kind == BY_STEP)
 		rc = ws_gpu_steps_open(s, ws_stats_arg(s, "step=*"), &b.steps, e);
+	if (!rc && !ws_stats_arg(s, "exact"))
+		in_doubles(&b);
+	if (!rc && ws_stats_arg(s, "copies"))
+		take_sets(&b);
 	if (!rc && b.kind == BY_RANGE)
 		rc = (b.launches = ws_launches_open(s, WS_ANY_RANGES, e)) ? 0 : -1;
 	for (size_t i = 0; !rc && i < b.w.work.gpus; i++) {
@@ -265,7 +290,7 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	return rc;
 }
 
-static const char *const args[] = {"stream", "rank", "step", "step=*", "range", NULL};
+static const char *const args[] = {"stream", "rank", "step", "step=*", "range", "copies", "exact", NULL};
 
 const struct ws_stat ws_stat_gpu_time_breakdown = {
     .name = "gpu_time_breakdown",
@@ -274,7 +299,9 @@ const struct ws_stat ws_stat_gpu_time_breakdown = {
 	"How each GPU spent the time from its first work to its last: busy, computing, communicating (NCCL), moving memory, idle; "
 	"exposed "
 	"is what no computation hides (and, for memory, no communication either). :stream, :rank, :step or :range show the parts; "
-	":step=NAME takes NVTX ranges of that name as steps",
+	":step=NAME takes NVTX ranges of that name as steps. Memory is copies and sets; :copies counts sets as computation, as "
+	"TraceLens does. Times of PyTorch's traces are those that doubles of its microseconds give, "
+	"to compare with other tools' tables; :exact has the nanoseconds as they are written",
     .what = "CUDA work on GPUs",
     .unended = "had no times",
     .args = args,

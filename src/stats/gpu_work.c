@@ -23,7 +23,7 @@ int ws_gpu_work_open(struct ws_stats *s, struct ws_gpu_work *w, struct ws_err *e
 {
 	int rc;
 
-	*w = (struct ws_gpu_work){.s = s};
+	*w = (struct ws_gpu_work){.s = s, .parts = 1, .time_min = s->time_min, .time_max = s->time_max};
 	rc = ws_work_load(s->r, s->time_min, s->time_max, &w->work, e);
 	w->devices = ws_cuda_devices_open(s->r);
 	read_ranks(w);
@@ -38,6 +38,54 @@ void ws_gpu_work_close(struct ws_gpu_work *w)
 	ws_work_free(&w->work);
 	ws_cuda_devices_close(w->devices);
 	ws_map_free(&w->ranks);
+}
+
+/* ---- in doubles ---- */
+
+uint64_t ws_gpu_work_moment(const struct ws_gpu_work *w, uint64_t time)
+{
+	uint64_t past = time > w->origin ? time - w->origin : 0;
+
+	return past < UINT64_MAX / w->parts ? past * w->parts : UINT64_MAX;
+}
+
+/* Where work begins, and whether doubles would move any. */
+static bool moves(struct ws_gpu_work *w, const struct ws_doubles *d)
+{
+	uint64_t first = UINT64_MAX;
+	bool any = false;
+
+	for (size_t g = 0; g < w->work.gpus; g++)
+		for (size_t i = 0; i < w->work.gpu[g].n; i++) {
+			const struct ws_work_op *op = &w->work.gpu[g].op[i];
+			struct ws_doubles_shift by = ws_doubles_of(d, op->process, op->start, op->end);
+
+			any |= by.start || by.end;
+			first = op->start < first ? op->start : first;
+		}
+	w->origin = any && first ? first - 1 : 0; /* a nanosecond before: doubles may be earlier, by less */
+	return any;
+}
+
+void ws_gpu_work_in_doubles(struct ws_gpu_work *w)
+{
+	struct ws_doubles d;
+
+	ws_doubles_open(&d, w->s->r, WS_DOUBLES_AS_TRACED);
+	if (d.clocks.n && moves(w, &d)) {
+		w->parts = WS_DOUBLES_PARTS;
+		w->time_min = ws_gpu_work_moment(w, w->time_min);
+		w->time_max = ws_gpu_work_moment(w, w->time_max);
+		for (size_t g = 0; g < w->work.gpus; g++)
+			for (size_t i = 0; i < w->work.gpu[g].n; i++) {
+				struct ws_work_op *op = &w->work.gpu[g].op[i];
+				struct ws_doubles_shift by = ws_doubles_of(&d, op->process, op->start, op->end);
+
+				op->start = ws_gpu_work_moment(w, op->start) + (uint64_t)by.start;
+				op->end = ws_gpu_work_moment(w, op->end) + (uint64_t)by.end;
+			}
+	}
+	ws_doubles_close(&d);
 }
 
 void ws_gpu_work_name(const struct ws_gpu_work *w, const struct ws_work_gpu *g, struct ws_text *t)

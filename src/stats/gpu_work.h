@@ -5,6 +5,7 @@
 #define WS_STATS_GPU_WORK_H
 
 #include "base/map.h"
+#include "query/doubles.h"
 #include "query/steps.h"
 #include "query/work.h"
 #include "stats/cuda.h"
@@ -16,11 +17,24 @@ struct ws_gpu_work {
 	struct ws_cuda_devices *devices;
 	struct ws_map ranks; /* process: rank + 1 */
 	bool ranked;
+	/* Times of work are ns on the session clock, or parts of a nanosecond from `origin` on; the window is likewise. */
+	uint64_t parts, origin, time_min, time_max;
 };
 
 /* 0, or -1 with a message; ws_gpu_work_close in any case. What cannot be counted goes into `s`. */
 int ws_gpu_work_open(struct ws_stats *s, struct ws_gpu_work *w, struct ws_err *e);
 void ws_gpu_work_close(struct ws_gpu_work *w);
+/*
+ * Put the times of work where tools have them that keep a trace's microseconds in doubles, where that changes any: see
+ * query/doubles.h. From then on they are in parts of a nanosecond; what steps say must be put there too.
+ */
+void ws_gpu_work_in_doubles(struct ws_gpu_work *w);
+uint64_t ws_gpu_work_moment(const struct ws_gpu_work *w, uint64_t time);
+/* A length of such times. */
+static inline struct ws_cell ws_gpu_work_length(const struct ws_gpu_work *w, uint64_t length)
+{
+	return w->parts == 1 ? ws_cell_int((int64_t)length) : ws_cell_real((long double)length / w->parts);
+}
 
 /* "NVIDIA H200 (0)" */
 void ws_gpu_work_name(const struct ws_gpu_work *w, const struct ws_work_gpu *g, struct ws_text *t);
@@ -49,10 +63,10 @@ void ws_gpu_steps_from(struct ws_gpu_steps *g, uint32_t process, uint64_t start,
 void ws_gpu_steps_name(const struct ws_gpu_work *w, const struct ws_step *step, struct ws_text *t);
 
 /* An operation cut to the window that was asked for; false when nothing is left. */
-static inline bool ws_gpu_work_cut(const struct ws_stats *s, const struct ws_work_op *op, uint64_t *start, uint64_t *end)
+static inline bool ws_gpu_work_cut(const struct ws_gpu_work *w, const struct ws_work_op *op, uint64_t *start, uint64_t *end)
 {
-	*start = op->start > s->time_min ? op->start : s->time_min;
-	*end = op->end < s->time_max ? op->end : s->time_max;
+	*start = op->start > w->time_min ? op->start : w->time_min;
+	*end = op->end < w->time_max ? op->end : w->time_max;
 	return *end >= *start;
 }
 

@@ -252,6 +252,8 @@ void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_
 	bool negative = c->type == WS_CELL_INT && c->i < 0;
 	uint64_t magnitude = negative ? 0 - (uint64_t)c->i : (uint64_t)c->i;
 
+	if (kind == WS_KIND_TIME && c->type == WS_CELL_REAL)
+		kind = WS_KIND_AVERAGE;
 	if (kind == WS_KIND_ID || kind == WS_KIND_VALUE)
 		grouped = false;
 	if (kind == WS_KIND_VALUE && c->type == WS_CELL_REAL) {

@@ -20,7 +20,7 @@ enum ws_kind {
 	WS_KIND_ID,	 /* a number that is a name: pid, level */
 	WS_KIND_COUNT,	 /* how many */
 	WS_KIND_PERCENT, /* of a hundred; one decimal */
-	WS_KIND_TIME,	 /* whole nanoseconds */
+	WS_KIND_TIME,	 /* whole nanoseconds; a real number is one with a fraction, shown as an average */
 	WS_KIND_MEAN,	 /* nanoseconds with a fraction; one decimal */
 	WS_KIND_RATIO,	 /* how many on average; one decimal */
 	WS_KIND_SHARE,	 /* a percentage of a table of our own: one decimal for people, nine for programs */

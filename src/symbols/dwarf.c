@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "symbols/lines.h"
 
 #if WS_HAVE_DW
@@ -59,21 +60,6 @@ struct search {
 	void *ctx;
 };
 
-static size_t lower_bound(const uint64_t *v, size_t n, uint64_t x)
-{
-	size_t low = 0, high = n;
-
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (v[mid] < x)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
-}
-
 static int by_value(const void *a, const void *b)
 {
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
@@ -90,7 +76,7 @@ static void unit_addresses(struct search *s)
 
 	s->index_n = 0;
 	while ((at = dwarf_ranges(&s->skeleton, at, &base, &from, &to)) > 0)
-		for (size_t i = lower_bound(s->address, s->n, from); i < s->n && s->address[i] < to; i++)
+		for (size_t i = ws_lower_bound(s->address, s->n, from); i < s->n && s->address[i] < to; i++)
 			if (!s->seen[i]) {
 				ws_grow(s->index, s->index_cap, s->index_n + 1);
 				s->index[s->index_n++] = i;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 
 #define FARTHEST (UINT64_C(1) << 20) /* beyond the last function of a module lies something else */
 
@@ -40,21 +41,6 @@ static const char *take_line(const char *p, const char *end, struct best *b)
 	return stop + 1;
 }
 
-static size_t lower_bound(const uint64_t *v, size_t n, uint64_t x)
-{
-	size_t low = 0, high = n;
-
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (v[mid] < x)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
-}
-
 bool ws_kallsyms_find_text(const char *text, size_t size, const uint64_t *address, size_t n,
 			   void (*found)(void *ctx, size_t i, const char *name, uint64_t begin), void *ctx)
 {
@@ -69,7 +55,7 @@ bool ws_kallsyms_find_text(const char *text, size_t size, const uint64_t *addres
 		if (!line.len || !line.begin)
 			continue;
 		shown = true;
-		i = lower_bound(address, n, line.begin);
+		i = ws_lower_bound(address, n, line.begin);
 		/* Of several names of one place the first stays, a function's before a label's of data. */
 		if (i < n &&
 		    (!top[i].len || line.begin > top[i].begin || (line.begin == top[i].begin && line.code && !top[i].code)))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 
 struct batch {
 	const struct ws_elf *elf;
@@ -17,21 +18,6 @@ struct batch {
 	bool *top_sized, *top_there;
 	uint8_t *code; /* by section: it holds code */
 };
-
-static size_t lower_bound(const uint64_t *v, size_t n, uint64_t x)
-{
-	size_t low = 0, high = n;
-
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (v[mid] < x)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
-}
 
 /* How good a name is for a place, when several cover it: a later start first, then functions before labels, global before local. */
 static uint8_t rank_of(const Elf64_Sym *s)
@@ -49,7 +35,7 @@ static bool better(uint8_t rank, const char *name, const struct ws_symbol_hit *t
 
 static void take_symbol(struct batch *b, const Elf64_Sym *s, const char *name)
 {
-	size_t i = lower_bound(b->address, b->n, s->st_value);
+	size_t i = ws_lower_bound(b->address, b->n, s->st_value);
 	uint8_t rank = rank_of(s);
 
 	if (i == b->n)
@@ -183,7 +169,8 @@ static void name_plt(struct batch *b, const Elf64_Shdr *s)
 {
 	const uint8_t *p = ws_elf_bytes(b->elf, s);
 
-	for (size_t i = lower_bound(b->address, b->n, s->sh_addr); p && i < b->n && b->address[i] - s->sh_addr < s->sh_size; i++) {
+	for (size_t i = ws_lower_bound(b->address, b->n, s->sh_addr); p && i < b->n && b->address[i] - s->sh_addr < s->sh_size;
+	     i++) {
 		uint64_t at = (b->address[i] - s->sh_addr) & ~UINT64_C(15), slot;
 		const char *name;
 

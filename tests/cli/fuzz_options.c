@@ -3,8 +3,7 @@
  * filters, formats). What is refused must be refused with a message, and nothing may crash.
  *
  * An input's first byte chooses a command; the rest are words, each ended by a NUL, in which bytes from 128 on stand for the names
- * of that command's options and for pieces of values. Built by clang with -Dfuzz=true this is a libFuzzer target; else, with
- * FUZZ_REPLAY, a program that makes inputs of its own, always the same, or replays the files it is given.
+ * of that command's options and for pieces of values.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +14,7 @@
 #include "export/choose.h"
 #include "stats/filter.h"
 #include "stats/table.h"
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+#include "../replay.h"
 
 enum { MOST_WORDS = 24 };
 
@@ -139,47 +136,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 }
 
 #ifdef FUZZ_REPLAY
-enum { ROUNDS = 20000 };
-
-static uint32_t draw(void)
+static size_t make_input(uint8_t *bytes, int round)
 {
-	static uint64_t state = 88172645463325252u;
+	size_t n = 2 + replay_draw() % 46;
 
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return (uint32_t)(state >> 16);
-}
-
-static void replay_file(const char *name)
-{
-	static uint8_t bytes[1 << 12];
-	FILE *f = fopen(name, "rb");
-	size_t n;
-
-	if (!f) {
-		perror(name);
-		exit(1);
-	}
-	n = fread(bytes, 1, sizeof(bytes), f);
-	fclose(f);
-	LLVMFuzzerTestOneInput(bytes, n);
+	(void)round;
+	for (size_t at = 0; at < n; at++)
+		bytes[at] = (uint8_t)(replay_draw() % 5 ? replay_draw() | 128 : replay_draw() % 3 ? 0 : replay_draw() & 127);
+	return n;
 }
 
 int main(int argc, char **argv)
 {
-	uint8_t bytes[48];
-
-	for (int i = 1; i < argc; i++)
-		replay_file(argv[i]);
-	for (int i = 0; argc == 1 && i < ROUNDS; i++) {
-		size_t n = 2 + draw() % (sizeof(bytes) - 2);
-
-		for (size_t at = 0; at < n; at++)
-			bytes[at] = (uint8_t)(draw() % 5 ? draw() | 128 : draw() % 3 ? 0 : draw() & 127);
-		LLVMFuzzerTestOneInput(bytes, n);
-	}
-	printf("1..1\nok 1 - %d inputs\n", argc == 1 ? ROUNDS : argc - 1);
-	return 0;
+	return replay_test(argc, argv, 20000, make_input);
 }
 #endif

@@ -78,7 +78,7 @@ def version():
 @test
 def every_command_explains_itself():
     for name in commands():
-        texts = {run(*args) for args in ((name, "--help"), (name, "-h"), ("help", name))}
+        texts = {run(*args) for args in ((name, "--help"), (name, "-h"), ("help", name), ("--help", name))}
         same(len(texts), 1, name)
         status, out, err = texts.pop()
         same((status, err), (0, ""), name)
@@ -110,13 +110,37 @@ def unknown_commands_and_options():
 
 @test
 def what_is_not_built_is_said():
-    refused(["analyze"], "'analyze' (finding what slows a program down) is not built yet; 'warpsight help' lists what is")
-    refused(["help", "launch"],
-            "'launch' (starting a program in an interactive session) is not built yet; 'warpsight help' lists what is")
-    refused(["status", "--network"], "status: --network is not built yet: there is no network tracing to check")
+    refused(["help", "launch"], "'launch' (starting a program in an interactive session) is not built yet; "
+            "'profile --delay --duration' records a part of a run")
+    refused(["status", "--network"], "status: --network: network metrics are not recorded, so there is nothing to check")
     refused(["status"], "interactive sessions are not built yet, so there is no session to show; 'warpsight status -e' checks the machine")
     refused(["status", "-e", "false"],
             "interactive sessions are not built yet, so there is no session to show; 'warpsight status -e' checks the machine")
+
+
+@test
+def what_is_known_and_not_there_names_what_is():
+    """Commands and options of Nsight Systems that people paste: one sentence, and all that it recommends exists."""
+    for word in ("launch", "start", "stop", "cancel", "shutdown", "sessions", "attach", "analyze", "serve", "diff", "merge", "recipe", "kernel"):
+        if word in commands():
+            continue
+        status, out, err = run(word)
+        same((status, out, err.count("\n")), (2, "", 1), word)
+        named = re.findall(r"'([a-z]+)", err.split(";", 1)[1])
+        assert named and set(named) <= set(commands()), err
+    help_text = run("profile", "--help")[1]
+    for option in re.findall(r"--[a-z-]+", help_text.split("Known, and refused")[1].split("\n\n")[0]):
+        status, out, err = run("profile", option + "=zzz", "true")
+        same((status, out, err.count("\n")), (2, "", 1), option)
+        assert err.startswith(f"warpsight: profile: {option}: "), err
+        for other in re.findall(r"--[a-z-]+", err.replace(option + ":", "", 1)):
+            assert f" {other}" in help_text.split("Known, and refused")[0], err
+
+
+@test
+def a_file_that_is_not_there_is_no_query():
+    refused(["query", "nothing.wsrep"], "query: there is no file nothing.wsrep, and as a query it lacks one: warpsight query 'SELECT ...' FILE")
+    refused(["query", "SELECT 1"], "query: no report file is given; warpsight query 'SELECT ...' FILE")
 
 
 @test
@@ -126,6 +150,10 @@ def output_that_cannot_be_written_is_an_error():
              (1, "warpsight: cannot write to standard output: No space left on device\n"))
     status = subprocess.run(["sh", "-c", '"$0" version >&-', PROGRAM], stderr=subprocess.PIPE, check=False)
     same((status.returncode, status.stderr), (1, b"warpsight: cannot write to standard output: Bad file descriptor\n"))
+    if "--no-open" in run("view", "--help")[1] and "without its page" not in run("view", "nothing.wsrep")[2]:
+        with open("/dev/full", "w", encoding="ascii") as full:
+            same(run("view", "--no-open", stdout=full)[::2],
+                 (1, "warpsight: cannot tell the address of the page: No space left on device\n"))
 
 
 @test

@@ -30,7 +30,7 @@ static const struct ws_opt options[] = {
 	{"count", 'n', WS_OPT_INT, offsetof(struct values, count), "N", NULL, "How many.", "3"},
 	{"delay", 'y', WS_OPT_SECONDS, offsetof(struct values, delay), "TIME", NULL, "How long."},
 	{"env-var", 'e', WS_OPT_LIST, offsetof(struct values, env), "A=B", NULL, "Variables."},
-	{"sample", 's', WS_OPT_LATER, .help = "sampling comes later"},
+	{"sample", 's', WS_OPT_LATER, .values = "none,false", .help = "sampling comes later"},
 	{0},
 };
 
@@ -184,7 +184,7 @@ static void words_of_enums_and_sets(void **state)
 	assert_int_equal(parse(&permuting, "--wait=primry", NULL), -1);
 	assert_string_equal(err.msg, "--wait: 'primry' is not one of primary, all; did you mean primary?");
 	assert_int_equal(parse(&permuting, "--trace=nvtx,cuda", NULL), -1);
-	assert_string_equal(err.msg, "--trace: 'cuda' is not built yet");
+	assert_string_equal(err.msg, "--trace: 'cuda' is not built yet; choose from nvtx, osrt, none");
 	assert_int_equal(parse(&permuting, "--trace=nvtx,", NULL), -1);
 	assert_string_equal(err.msg, "--trace: '' is not one of nvtx, osrt, none");
 	assert_int_equal(parse(&permuting, "--trace=vulkan", NULL), -1);
@@ -203,10 +203,21 @@ static void mistakes_are_named(void **state)
 	assert_int_equal(parse(&permuting, "-q=1", NULL), -1);
 	assert_string_equal(err.msg, "--quiet takes no value");
 	assert_int_equal(parse(&permuting, "--sample=cpu", NULL), -1);
-	assert_string_equal(err.msg, "--sample is not built yet: sampling comes later");
+	assert_string_equal(err.msg, "--sample: sampling comes later");
 	assert_int_equal(parse(&permuting, "-s", "cpu", NULL), -1);
+	assert_int_equal(parse(&permuting, "-s", "nonet", NULL), -1);
+	assert_int_equal(parse(&permuting, "--sample=fals", NULL), -1);
+	assert_int_equal(parse(&permuting, "--sample", NULL), -1);
 	assert_int_equal(parse(&permuting, "-qz", NULL), -1);
 	assert_string_equal(err.msg, "unknown option -z; 'warpsight try --help' lists them");
+}
+
+static void what_is_not_there_may_be_declined(void **state)
+{
+	(void)state;
+	assert_int_equal(parse(&permuting, "--sample=none", "-s", "false", "-s=none", "--sample", "none", "a", NULL), 0);
+	assert_int_equal(n_words - first, 1);
+	assert_string_equal(words[first], "a");
 }
 
 static void help_is_recognised(void **state)
@@ -229,7 +240,7 @@ static void help_shows_every_option(void **state)
 	assert_non_null(strstr(out.s, "\n      --wait=WHO              Whom to wait for. One of: primary, all. Default: all.\n"));
 	assert_non_null(strstr(out.s, "Any of, with commas between: nvtx, osrt, none."));
 	assert_non_null(strstr(out.s, "May be given several times."));
-	assert_non_null(strstr(out.s, "Known, but not built yet:\n  --sample\n"));
+	assert_non_null(strstr(out.s, "Known, and refused with a word on what to use instead:\n  --sample\n"));
 	ws_text_free(&out);
 }
 
@@ -255,6 +266,7 @@ int main(void)
 		cmocka_unit_test(the_last_one_wins_and_lists_collect),
 		cmocka_unit_test(words_of_enums_and_sets),
 		cmocka_unit_test(mistakes_are_named),
+		cmocka_unit_test(what_is_not_there_may_be_declined),
 		cmocka_unit_test(help_is_recognised),
 		cmocka_unit_test(help_shows_every_option),
 		cmocka_unit_test(paragraphs_wrap),

@@ -55,6 +55,22 @@ def library(source, *flags):
     return got.returncode, lines
 
 
+
+def not_executable(root):
+    """Scripts that begin with #! and cannot be called by their names, as the documents do."""
+    found = []
+    for folder in ("bench", "examples", "scripts", "tests"):
+        for place, _, files in os.walk(os.path.join(root, folder)):
+            if "node_modules" not in place:
+                for path in (os.path.join(place, f) for f in files if f.endswith((".py", ".sh"))):
+                    with open(path, "rb") as f:
+                        if f.read(2) == b"#!" and not os.stat(path).st_mode & 0o100:
+                            found.append(path)
+    return sorted(found)
+
+
+result("scripts can be called by their names", not_executable(os.path.dirname(SCRIPTS)), [])
+
 if shutil.which("cc") and shutil.which("readelf"):
     result("a plain library passes the check of hooks", library("int f(void) { return 1; }"), (0, []))
     result("a further library is found", library("double sqrt(double); double f(double x) { return sqrt(x); }", "-Wl,--no-as-needed", "-lm")[1][:1], ["1"])

@@ -6,6 +6,13 @@
  *   driver:N          N launches through the driver directly
  *   threads:T:N       T threads with N launches each
  *   memory, graph, stream, names, event, fail, reset
+ *   inside            a launch that the runtime makes for itself, in a call that is not traced
+ *   nodes:N           a launch of a graph with N kernels
+ *   host              functions for CUDA to call
+ *   hostexit          exit from a function that CUDA calls
+ *   unified           unified memory
+ *   streams:N, kernels:N    N streams; N kernels, each with a name of its own
+ *   correlation:N     what the next call has
  *   replay:FILE       records of a real GPU
  *   fork              a child that exits, and one that works on
  *   kill, _exit, abort    end in that way
@@ -215,6 +222,28 @@ static void name_things(void)
 	CALL(&l, NX_CUDA, NX_CU_STREAM_A, void, (void *, const char *), (void *)14, "nothing");
 }
 
+void called_by_cuda(void *arg);
+void called_by_cuda(void *arg)
+{
+	(void)arg;
+}
+
+static void leaves(void *arg)
+{
+	(void)arg;
+	exit(3);
+}
+
+static void many_kernels(int n)
+{
+	char *names = malloc((size_t)n * 24);
+
+	for (int i = 0; names && i < n; i++) {
+		snprintf(names + (size_t)i * 24, 24, "kernel_%d", i);
+		standin_launch(names + (size_t)i * 24, 7, 0);
+	}
+}
+
 static void pause_ms(int ms)
 {
 	struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
@@ -249,7 +278,25 @@ static void one(const char *what)
 	else if (!strcmp(what, "event")) {
 		standin_event(5, 7);
 		standin_wait_event(5, 13);
-	} else if (!strcmp(what, "fail"))
+	} else if (!strcmp(what, "inside"))
+		standin_launch_untraced(KERNEL_A, 7);
+	else if (!strncmp(what, "nodes:", 6))
+		standin_graph_launch(KERNEL_A, n);
+	else if (!strcmp(what, "host")) {
+		standin_host(called_by_cuda, 13);
+		standin_host_node(called_by_cuda);
+	} else if (!strcmp(what, "hostexit"))
+		standin_run(leaves);
+	else if (!strcmp(what, "unified"))
+		standin_unified((uint64_t)(uintptr_t)called_by_cuda);
+	else if (!strncmp(what, "streams:", 8))
+		for (int i = 0; i < n; i++)
+			standin_stream(1000 + i, 0);
+	else if (!strncmp(what, "kernels:", 8))
+		many_kernels(n);
+	else if (!strncmp(what, "correlation:", 12))
+		standin_correlation((uint32_t)strtoul(arg + 1, NULL, 0));
+	else if (!strcmp(what, "fail"))
 		standin_fail();
 	else if (!strcmp(what, "reset"))
 		standin_reset();

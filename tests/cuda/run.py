@@ -167,6 +167,10 @@ def memory():
     same("use", r.all("SELECT memoryOperationType, bytes, bytesInUse FROM CUDA_GPU_MEMORY_USAGE_EVENTS ORDER BY start"),
          [(0, 1000, 1000), (0, 500, 1500), (1, 1000, 500)])
     same("not asked for", Report("init", "memory").count("CUDA_GPU_MEMORY_USAGE_EVENTS"), 0)
+    r = Report("init", "memory", options=["--cuda-memory-usage=true"], fault="unordered")
+    same("use by time, though the records come the other way round",
+         r.all("SELECT memoryOperationType, bytes, bytesInUse FROM CUDA_GPU_MEMORY_USAGE_EVENTS ORDER BY start"),
+         [(0, 1000, 1000), (0, 500, 1500), (1, 1000, 500)])
 
 
 @test
@@ -189,7 +193,7 @@ def chosen_calls():
     r = Report("init", "work:10", options=["--cuda-api=+cudaStreamQuery,-cudaMemcpy*"])
     same("calls", r.calls(), {LAUNCH: 10, "cudaStreamQuery_v3020": 10, SYNC: 1})
     r = Report("init", "work:10", options=["--cuda-trace-all-apis=true"])
-    same("all", r.calls(), {LAUNCH: 10, COPY: 10, "cudaStreamQuery_v3020": 10, SYNC: 1})
+    same("all", r.calls(), {LAUNCH: 10, "cuLaunchKernel": 10, COPY: 10, "cudaStreamQuery_v3020": 10, SYNC: 1})
     bad = subprocess.run([WARPSIGHT, "profile", "--cuda-api=cudaFree", "true"], stderr=subprocess.PIPE, text=True)
     assert bad.returncode == 2 and "neither +NAME nor -NAME" in bad.stderr, bad.stderr
 
@@ -283,6 +287,130 @@ def old_cupti():
     same("what it does not know", r.all("SELECT DISTINCT maxPotentialClusterSize, maxActiveClusters FROM CUPTI_ACTIVITY_KIND_KERNEL"), [(0, 0)])
     same("copies", r.all("SELECT DISTINCT copyCount, graphNodeId FROM CUPTI_ACTIVITY_KIND_MEMCPY"), [(None, None)])
     assert "older than 12.5" in r.said(), r.said()
+    joined(r)
+    r = Report("init", "inside", "work:10", "driver:3", "threads:4:50", fault="version12")
+    same("calls of the driver too", r.calls(), {LAUNCH: 210, COPY: 10, SYNC: 1, "cuLaunchKernel": 4})
+    same("with their threads", r.one("SELECT count(DISTINCT globalTid) FROM CUPTI_ACTIVITY_KIND_RUNTIME"), 5)
+    joined(r)
+    r = Report("init", "work:10", "sleep:1500", "work:20", options=["-y", "0.7"], fault="version12")
+    same("after a delay", r.calls(), {LAUNCH: 20, COPY: 20, SYNC: 1})
+    r = Report("init", "fail", fault="version12", options=["--sample=none", "--cpuctxsw=none"])
+    same("results", r.all("SELECT returnValue FROM CUPTI_ACTIVITY_KIND_RUNTIME"), [(2,)])
+    r = Report("init", "work:300", "inner", fault="version12", app="cuda-app-inner")
+    assert "kernels 100 copies 0 calls 301 queries 100" in r.out, r.out
+    same("beside a profiler inside", r.calls(), {LAUNCH: 410, COPY: 410, SYNC: 3})
+    joined(r)
+
+
+@test
+def calls_inside_calls():
+    """What the runtime does through the driver has one call: that of the runtime where that is traced, else the driver's."""
+    r = Report("init", "inside", "work:10", "nodes:5", options=["--cuda-graph-trace=node:host-only"])
+    same("calls", r.calls(), {LAUNCH: 10, COPY: 10, SYNC: 1, "cuLaunchKernel": 1, "cudaGraphLaunch_v10000": 1})
+    joined(r)
+    refused = subprocess.run([WARPSIGHT, "profile", "--cuda-graph-trace=node:host-and-device", "true"], stderr=subprocess.PIPE, text=True)
+    assert refused.returncode == 2 and "host-and-device" in refused.stderr, refused.stderr
+
+
+@test
+def correlations_begin_again():
+    """The numbers have 32 bits: after the last comes the first."""
+    r = Report("init", "correlation:4294967286", "work:10")
+    same("calls", r.calls(), {LAUNCH: 10, COPY: 10, SYNC: 1})
+    r = subprocess.run([WARPSIGHT, "stats", "-q", "-f", "csv:nohdr", "-r", "cuda_kern_exec_sum", r.path], stdout=subprocess.PIPE, text=True, check=True)
+    same("pairs of call and kernel", sum(int(row.split(",")[3]) for row in r.stdout.splitlines() if row), 9)  # one has 0, which is none
+
+
+@test
+def functions_for_cuda_to_call():
+    r = Report("init", "stream", "host")
+    same("functions", r.all("SELECT n.value, m.value LIKE '%/cuda-app', streamId, contextId, graphId, graphNodeId, "
+                            "(SELECT s.value FROM CUPTI_ACTIVITY_KIND_RUNTIME a JOIN StringIds s ON s.id = a.nameId WHERE a.correlationId = h.correlationId) "
+                            "FROM WARPSIGHT_CUDA_HOST_FUNCTION h JOIN StringIds n ON n.id = h.nameId JOIN StringIds m ON m.id = h.module ORDER BY start"),
+         [("called_by_cuda", 1, 13, 1, None, None, "cudaLaunchHostFunc_v10000"),
+          ("called_by_cuda", 1, None, 1, 0x100, 0x2002, "cuGraphAddHostNode")])
+
+
+@test
+def unified_memory():
+    r = Report("init", "unified", options=["--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true"])
+    same("CPU faults", r.all("SELECT address, originalFaultPc > 0, i.value, m.value LIKE '%/cuda-app' FROM CUDA_UM_CPU_PAGE_FAULT_EVENTS "
+                             "JOIN StringIds i ON i.id = CpuInstruction JOIN StringIds m ON m.id = module"), [(0x7000000000, 1, "called_by_cuda", 1)])
+    same("GPU faults", r.all("SELECT address, numberOfPageFaults, faultAccessType, deviceId FROM CUDA_UM_GPU_PAGE_FAULT_EVENTS"), [(0x7000010000, 9, 2, 0)])
+    same("traffic", r.all("SELECT copyKind, bytes, migrationCause, virtualAddress, srcKind, dstKind FROM CUPTI_ACTIVITY_KIND_MEMCPY"),
+         [(11, 65536, 2, 0x7000010000, 4, 4)])
+    s = subprocess.run([WARPSIGHT, "stats", "-q", "-f", "csv:nohdr", "-r", "um_cpu_page_faults_sum", r.path], stdout=subprocess.PIPE, text=True, check=True)
+    same("by instruction", s.stdout.strip(), "1,called_by_cuda")
+    same("not asked for", Report("init", "unified").count("CUPTI_ACTIVITY_KIND_MEMCPY"), 0)
+    r = Report("init", "unified", "work:10", options=["--cuda-um-gpu-page-faults=true"], fault="nomanaged")
+    assert "page faults of unified memory are not recorded" in r.said(), r.said()
+    same("kernels all the same", sum(r.kernels().values()), 10)
+
+
+@test
+def many_streams():
+    r = Report("init", "streams:100000", "work:2")
+    same("streams", r.one("SELECT count(DISTINCT streamId) FROM TARGET_INFO_CUDA_STREAM"), 100000)
+    same("kernels", sum(r.kernels().values()), 2)
+    same("losses", r.count("WARPSIGHT_LOSS"), 0)
+
+
+@test
+def many_kernels():
+    n = 100000
+    r = Report("init", "kernels:%d" % n)
+    same("kernels and names", r.all("SELECT count(*), count(DISTINCT shortName) FROM CUPTI_ACTIVITY_KIND_KERNEL"), [(n, n)])
+    same("names lost", r.one("SELECT count(*) FROM StringIds WHERE value LIKE '%name lost'"), 0)
+    same("joined", r.one("SELECT count(*) FROM (SELECT correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL INTERSECT "
+                         "SELECT correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME)"), n)
+
+
+@test
+def newer_records():
+    """A CUPTI of tomorrow: fields behind those known, kinds that are not."""
+    r = Report("init", "work:300", "stream", "nodes:3", fault="future")
+    same("kernels", sum(r.kernels().values()), 303)
+    same("calls", r.calls(), {LAUNCH: 300, COPY: 300, SYNC: 1, "cudaStreamCreateWithPriority_v5050": 1, "cudaGraphLaunch_v10000": 1})
+    joined(r)
+    r = Report("init", "work:300", "sleep:500", "kill", fault="future", expect=137)
+    same("of one that was killed", (sum(r.kernels().values()), r.count("CUPTI_ACTIVITY_KIND_MEMCPY")), (300, 300))
+
+
+@test
+def kind_refused():
+    r = Report("init", "work:10", fault="nosets")
+    same("kernels", sum(r.kernels().values()), 10)
+    assert "CUPTI refuses to record memory sets: CUPTI_ERROR_STANDIN" in r.said(), r.said()
+    r = Report("init", "work:10", fault="nojit")
+    same("kernels", sum(r.kernels().values()), 10)
+    assert "refuses" not in r.said(), r.said()  # older drivers have no such records, which is no news
+
+
+@test
+def too_old_or_too_new():
+    """The CUPTI that the program has mapped cannot be used, and no other is opened beside it: the program's own profiling goes on."""
+    for fault, why in (("older", "older than that of CUDA 12"), ("toonew", "newer than the driver")):
+        bare = subprocess.run([os.path.join(PROGRAMS, "cuda-app-inner"), "init", "inner"], stdout=subprocess.PIPE, text=True,
+                              env=dict(os.environ, STANDIN_FAULT=fault)).stdout
+        r = Report("init", "work:10", "inner", fault=fault, app="cuda-app-inner")
+        assert why in r.said(), r.said()
+        same("ours", r.kernels(), {})
+        same("its", r.out, bare)
+        assert "kernels 100" in bare, bare
+
+
+@test
+def context_gone_while_flushing():
+    r = Report("init", "work:500", "sleep:150", "work:500", fault="contextgone")
+    same("kernels", sum(r.kernels().values()), 1000)
+    joined(r)
+
+
+@test
+def exit_in_a_function_called_by_cuda():
+    """On a thread of the driver's, which holds CUPTI's lock: the flush at the end cannot get it, and the program ends all the same."""
+    r = Report("init", "work:100", "sleep:150", "hostexit", expect=3)
+    same("kernels", sum(r.kernels().values()), 100)
 
 
 @test

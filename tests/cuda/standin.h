@@ -13,6 +13,11 @@
  *   notimes         kernels without timestamps
  *   unordered       records in reverse order
  *   dropped         42 records are reported as dropped
+ *   older           a version older than CUDA 12
+ *   nojit, nosets   recording of run-time compilation, or of memory sets, is refused
+ *   nomanaged       so is that of unified memory
+ *   future          records are longer than those known, and some are of a kind that is not
+ *   contextgone     a context is destroyed while CUPTI flushes
  *   unfinished      the last record of each buffer stays incomplete, so that the buffer is not handed over
  */
 #ifndef STANDIN_H
@@ -26,6 +31,7 @@
 STANDIN_EXPORT int cuInit(unsigned flags);
 STANDIN_EXPORT int cuDriverGetVersion(int *version);
 STANDIN_EXPORT int standin_launch(const char *kernel, int stream, int graph);	  /* cudaLaunchKernel */
+STANDIN_EXPORT int standin_launch_untraced(const char *kernel, int stream);	  /* cuLaunchKernel inside of cudaFuncGetAttributes */
 STANDIN_EXPORT int standin_launch_driver(const char *kernel, int stream);	  /* cuLaunchKernel */
 STANDIN_EXPORT int standin_copy(int kind, uint64_t bytes, int stream);		  /* cudaMemcpyAsync */
 STANDIN_EXPORT int standin_set(uint64_t bytes, int stream);			  /* cudaMemsetAsync */
@@ -36,6 +42,12 @@ STANDIN_EXPORT int standin_wait_event(uint64_t event, int stream);		  /* cudaStr
 STANDIN_EXPORT int standin_allocate(uint64_t address, uint64_t bytes, int freed); /* cudaMalloc, cudaFree */
 STANDIN_EXPORT int standin_fail(void);						  /* cudaMalloc that returns 2 */
 STANDIN_EXPORT int standin_reset(void);						  /* cudaDeviceReset */
+STANDIN_EXPORT int standin_graph_launch(const char *kernel, int nodes);		  /* cudaGraphLaunch */
+STANDIN_EXPORT int standin_host(void (*fn)(void *), int stream);		  /* cudaLaunchHostFunc */
+STANDIN_EXPORT int standin_host_node(void (*fn)(void *));			  /* cuGraphAddHostNode */
+STANDIN_EXPORT void standin_run(void (*fn)(void *)); /* on a thread of the driver's, which holds CUPTI's lock meanwhile */
+STANDIN_EXPORT int standin_unified(uint64_t pc);     /* records of unified memory: a fault at that instruction, and traffic */
+STANDIN_EXPORT void standin_correlation(uint32_t next); /* what the next call has */
 STANDIN_EXPORT int standin_graph(void);						  /* cudaGraphInstantiate with two nodes */
 STANDIN_EXPORT int standin_stream(int stream, int priority);			  /* cudaStreamCreateWithPriority */
 STANDIN_EXPORT int standin_replay(const char *file);				  /* records from a file, see standin_cupti.c */
@@ -49,6 +61,7 @@ struct standin_hooks {
 	void (*params)(const void *params); /* of the thread's next call */
 	uint64_t (*now)(void);
 	int (*replay)(const char *file);
+	void (*run)(void (*fn)(void *));
 };
 STANDIN_EXPORT extern struct standin_hooks standin_hooks;
 STANDIN_EXPORT int standin_fault(const char *name);
@@ -68,6 +81,11 @@ enum {
 	RT_PROFILER_STOP = 172,
 	RT_EVENT = 135,
 	RT_WAIT_EVENT = 147,
+	RT_FUNC_ATTRIBUTES = 15,
+	RT_GRAPH_LAUNCH = 311,
+	RT_HOST = 325,
+	DR_HOST = 527,
+	DR_HOST_NODE = 530,
 	DR_LAUNCH = 307,
 	DR_INIT = 1
 };

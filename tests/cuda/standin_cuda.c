@@ -81,18 +81,22 @@ int cuInit(unsigned flags)
 }
 
 /* A call around `work`, as CUPTI sees it. */
+static __thread uint32_t inside; /* of this call: what it does inside has its correlation */
+
 static int call(int domain, uint32_t cbid, const char *name, int result, void (*work)(uint32_t correlation, void *arg), void *arg)
 {
-	uint32_t correlation = atomic_fetch_add(&correlations, 1) + 1;
+	uint32_t outer = inside, correlation = outer ? outer : atomic_fetch_add(&correlations, 1) + 1;
 	uint64_t start;
 
 	if (!standin_hooks.now)
 		return result;
+	inside = correlation;
 	start = standin_hooks.now();
 	standin_hooks.enter(domain, cbid, name, correlation);
 	if (work)
 		work(correlation, arg);
 	standin_hooks.call(domain, cbid, name, start, standin_hooks.now(), correlation, result);
+	inside = outer;
 	return result;
 }
 
@@ -241,9 +245,92 @@ static void stream_made(uint32_t correlation, void *arg)
 #define RUNTIME 2
 #define DRIVER 1
 
+/* The runtime does it through the driver. */
+static void kernel_inside(uint32_t correlation, void *arg)
+{
+	(void)correlation;
+	call(DRIVER, DR_LAUNCH, "cuLaunchKernel", 0, kernel, arg);
+}
+
+void standin_correlation(uint32_t next)
+{
+	atomic_store(&correlations, next - 1);
+}
+
+int standin_launch_untraced(const char *name, int stream)
+{
+	return call(RUNTIME, RT_FUNC_ATTRIBUTES, "cudaFuncGetAttributes", 0, kernel_inside, &(struct job){.name = name, .stream = stream});
+}
+
+static void nodes(uint32_t correlation, void *arg)
+{
+	struct job *j = arg;
+
+	for (int i = 0; i < j->kind; i++)
+		kernel(correlation, j);
+}
+
+int standin_graph_launch(const char *name, int n)
+{
+	return call(RUNTIME, RT_GRAPH_LAUNCH, "cudaGraphLaunch", 0, nodes,
+		    &(struct job){.name = name, .stream = 7, .kind = n, .graph = 5});
+}
+
+static void host_inside(uint32_t correlation, void *arg)
+{
+	/* With a function of the runtime's own, as it does for callbacks. */
+	const uintptr_t params[] = {*(uintptr_t *)arg, (uintptr_t)host_inside, 0};
+
+	(void)correlation;
+	standin_hooks.params(params);
+	call(DRIVER, DR_HOST, "cuLaunchHostFunc", 0, NULL, NULL);
+}
+
+int standin_host(void (*fn)(void *), int stream)
+{
+	uintptr_t params[] = {(uintptr_t)stream, (uintptr_t)fn, 0};
+
+	if (standin_hooks.params)
+		standin_hooks.params(params);
+	return call(RUNTIME, RT_HOST, "cudaLaunchHostFunc", 0, host_inside, params);
+}
+
+int standin_host_node(void (*fn)(void *))
+{
+	void *node = (void *)0x2002;
+	uintptr_t function[] = {(uintptr_t)fn, 0}, params[] = {(uintptr_t)&node, 0x1000, 0, 0, (uintptr_t)function};
+
+	if (standin_hooks.params)
+		standin_hooks.params(params);
+	return call(DRIVER, DR_HOST_NODE, "cuGraphAddHostNode", 0, NULL, NULL);
+}
+
+void standin_run(void (*fn)(void *))
+{
+	if (standin_hooks.run)
+		standin_hooks.run(fn);
+}
+
+int standin_unified(uint64_t pc)
+{
+	struct cupti_um fault = {.kind = CUPTI_KIND_UNIFIED_MEMORY_COUNTER, .counter = 3, .value = pc, .address = 0x7000000000},
+			group = {.kind = CUPTI_KIND_UNIFIED_MEMORY_COUNTER, .counter = 4, .value = 9, .address = 0x7000010000, .flags = 2},
+			copy_in = {.kind = CUPTI_KIND_UNIFIED_MEMORY_COUNTER, .counter = 1, .value = 65536, .address = 0x7000010000, .flags = 2};
+
+	if (!standin_hooks.record)
+		return 1;
+	fault.start = standin_hooks.now();
+	group.end = spend(&group.start);
+	copy_in.end = spend(&copy_in.start);
+	standin_hooks.record(&fault, sizeof(fault));
+	standin_hooks.record(&group, sizeof(group));
+	standin_hooks.record(&copy_in, sizeof(copy_in));
+	return 0;
+}
+
 int standin_launch(const char *name, int stream, int graph_id)
 {
-	return call(RUNTIME, RT_LAUNCH, "cudaLaunchKernel", 0, kernel,
+	return call(RUNTIME, RT_LAUNCH, "cudaLaunchKernel", 0, kernel_inside,
 		    &(struct job){.name = name, .stream = stream, .graph = graph_id});
 }
 int standin_launch_driver(const char *name, int stream)

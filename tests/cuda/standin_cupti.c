@@ -49,7 +49,7 @@ static uint64_t now(void)
 
 /* ---- records ---- */
 
-static uint32_t size_of(uint32_t kind)
+static uint32_t size_known(uint32_t kind)
 {
 	bool old = standin_fault("version12");
 
@@ -90,6 +90,17 @@ static uint32_t size_of(uint32_t kind)
 	default:
 		return 0;
 	}
+}
+
+enum { KIND_NEW = 60, MORE = 24 };
+
+static uint32_t size_of(uint32_t kind)
+{
+	uint32_t size = size_known(kind);
+
+	if (!standin_fault("future"))
+		return size;
+	return kind == KIND_NEW ? 72 : size ? size + MORE : 0;
 }
 
 /* The records of a buffer, last first. */
@@ -177,11 +188,18 @@ static void put(const void *r, uint32_t bytes)
 
 static void record(const void *r, uint32_t bytes)
 {
+	static const uint64_t unknown[9] = {KIND_NEW, 1, 2, 3, 4, 5, 6, 7, 8};
+
+	if (standin_fault("future"))
+		put(unknown, sizeof(unknown));
 	if (kinds >> (((const struct cupti_record *)r)->kind & 0xff) & 1)
 		put(r, bytes);
 }
 
 static __thread const void *next_params;
+static __thread int deep;	   /* calls that the thread is in */
+static __thread bool outer_traced; /* the outermost of them is */
+static __thread const void *my_params[8];
 
 static void params(const void *p)
 {
@@ -202,13 +220,14 @@ static void call(int domain, uint32_t cbid, const char *name, uint64_t start, ui
 				   .function = name,
 				   .result = &result,
 				   .correlation = correlation,
-				   .params = next_params,
+				   .params = my_params[deep > 0 ? --deep : 0],
 				   .context = (void *)1};
 
 	a.thread = system_tids ? (uint32_t)syscall(SYS_gettid) : (uint32_t)(uintptr_t)pthread_self();
 	if (callback && callbacks[domain][cbid])
 		callback(callback_data, (uint32_t)domain, cbid, &c);
-	if (!api[driver][cbid])
+	/* A call inside of one that is traced is recorded when all calls are. */
+	if (!api[driver][cbid] || (deep && outer_traced && !(kinds >> a.kind & 1)))
 		return;
 	put(&a, sizeof(a));
 }
@@ -218,8 +237,27 @@ static void enter(int domain, uint32_t cbid, const char *name, uint32_t correlat
 	struct cupti_callback c = {
 	    .site = CUPTI_SITE_ENTER, .function = name, .correlation = correlation, .params = next_params, .context = (void *)1};
 
+	if (!deep)
+		outer_traced = api[domain == CUPTI_DOMAIN_DRIVER][cbid];
+	my_params[deep++ & 7] = next_params;
 	if (callback && callbacks[domain][cbid])
 		callback(callback_data, (uint32_t)domain, cbid, &c);
+}
+
+static void *run_locked(void *fn)
+{
+	pthread_mutex_lock(&lock);
+	((void (*)(void *))fn)(NULL);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+static void run(void (*fn)(void *))
+{
+	pthread_t t;
+
+	if (!pthread_create(&t, NULL, run_locked, (void *)fn))
+		pthread_join(t, NULL);
 }
 
 static void resource(uint32_t cbid, void *context, void *descriptor)
@@ -308,7 +346,7 @@ static int replay(const char *file)
 
 __attribute__((constructor)) static void announce(void)
 {
-	standin_hooks = (struct standin_hooks){call, enter, record, resource, params, now, replay};
+	standin_hooks = (struct standin_hooks){call, enter, record, resource, params, now, replay, run};
 }
 
 /* ---- the interface ---- */
@@ -319,7 +357,7 @@ __attribute__((constructor)) static void announce(void)
 
 API(cuptiGetVersion, uint32_t *v)
 {
-	*v = standin_fault("toonew") ? 140000 : standin_fault("version12") ? CUPTI_12_4 : 130001;
+	*v = standin_fault("toonew") ? 140000 : standin_fault("older") ? 17 : standin_fault("version12") ? CUPTI_12_4 : 130001;
 	return 0;
 }
 API(cuptiGetResultString, int result, const char **text)
@@ -346,7 +384,6 @@ API(cuptiGetCallbackName, uint32_t domain, uint32_t cbid, const char **name)
 	    {2, 137, "cudaEventSynchronize_v3020"},
 	    {2, 165, "cudaDeviceSynchronize_v3020"},
 	    {2, 198, "cudaStreamCreateWithFlags_v5000"},
-	    {2, 311, "cudaGraphLaunch_v10000"},
 	    {1, 678, "cuLibraryLoadData"},
 	    {2, RT_EVENT, "cudaEventRecord_v3020"},
 	    {2, RT_WAIT_EVENT, "cudaStreamWaitEvent_v3020"},
@@ -355,6 +392,11 @@ API(cuptiGetCallbackName, uint32_t domain, uint32_t cbid, const char **name)
 	    {2, RT_INSTANTIATE, "cudaGraphInstantiate_v12000"},
 	    {2, RT_STREAM, "cudaStreamCreateWithPriority_v5050"},
 	    {2, RT_PROFILER_STOP, "cudaProfilerStop_v4000"},
+	    {2, RT_FUNC_ATTRIBUTES, "cudaFuncGetAttributes_v3020"},
+	    {2, RT_GRAPH_LAUNCH, "cudaGraphLaunch_v10000"},
+	    {2, RT_HOST, "cudaLaunchHostFunc_v10000"},
+	    {1, DR_HOST, "cuLaunchHostFunc"},
+	    {1, DR_HOST_NODE, "cuGraphAddHostNode"},
 	    {1, DR_LAUNCH, "cuLaunchKernel"},
 	    {1, DR_INIT, "cuInit"},
 	};
@@ -375,10 +417,17 @@ API(cuptiActivityRegisterCallbacks, cupti_request_fn r, cupti_complete_fn c)
 }
 API(cuptiActivityEnable, uint32_t kind)
 {
+	if ((kind == CUPTI_KIND_JIT && standin_fault("nojit")) || (kind == CUPTI_KIND_MEMSET && standin_fault("nosets")))
+		return CUPTI_ERR_NOT_COMPATIBLE;
 	kinds |= UINT64_C(1) << kind;
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
 		memset(api[kind == CUPTI_KIND_DRIVER], 1, CBIDS);
 	return 0;
+}
+API(cuptiActivityConfigureUnifiedMemoryCounter, struct cupti_um_config *config, uint32_t count)
+{
+	(void)config;
+	return count && !standin_fault("nomanaged") ? 0 : CUPTI_ERR_NOT_SUPPORTED;
 }
 API(cuptiActivityDisable, uint32_t kind)
 {
@@ -408,6 +457,11 @@ API(cuptiActivityFlushAll, uint32_t flags)
 	if (standin_fault("hang"))
 		for (;;)
 			pause();
+	if (standin_fault("contextgone")) {
+		struct cupti_resource r = {(void *)1, NULL, NULL};
+
+		resource(CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING, NULL, &r);
+	}
 	pthread_mutex_lock(&lock);
 	for (int i = 0; i < BUFFERS; i++)
 		if (buffers[i].at && buffers[i].used && (flags || !buffers[i].unfinished))

@@ -137,6 +137,38 @@ SAME(offsetof(struct cupti_module, bytes), offsetof(CUpti_ModuleResourceData, cu
 SAME(offsetof(struct cupti_resource, descriptor), offsetof(CUpti_ResourceData, resourceDescriptor));
 SAME(sizeof(struct cupti_um_config), sizeof(CUpti_ActivityUnifiedMemoryCounterConfig));
 
+/* Arguments that callbacks read, as words: cuda_sync.c, cuda_host.c. */
+#define WORD(call, word, its) SAME(offsetof(call##_params, its), 8 * (word))
+WORD(cudaStreamSynchronize_v3020, 0, stream);
+WORD(cudaEventSynchronize_v3020, 0, event);
+WORD(cudaEventRecord_v3020, 0, event);
+WORD(cudaEventRecord_v3020, 1, stream);
+WORD(cudaEventRecordWithFlags_v11010, 1, stream);
+WORD(cudaStreamWaitEvent_v3020, 0, stream);
+WORD(cudaStreamWaitEvent_v3020, 1, event);
+WORD(cuStreamSynchronize, 0, hStream);
+WORD(cuEventSynchronize, 0, hEvent);
+WORD(cuEventRecord, 0, hEvent);
+WORD(cuEventRecord, 1, hStream);
+WORD(cuStreamWaitEvent, 0, hStream);
+WORD(cuStreamWaitEvent, 1, hEvent);
+WORD(cudaLaunchHostFunc_v10000, 0, stream);
+WORD(cudaLaunchHostFunc_v10000, 1, fn);
+WORD(cudaLaunchHostFunc_ptsz_v10000, 1, fn);
+WORD(cudaStreamAddCallback_v5000, 0, stream);
+WORD(cudaStreamAddCallback_v5000, 1, callback);
+WORD(cudaGraphAddHostNode_v10000, 0, pGraphNode);
+WORD(cudaGraphAddHostNode_v10000, 1, graph);
+WORD(cudaGraphAddHostNode_v10000, 4, pNodeParams);
+SAME(offsetof(struct cudaHostNodeParams, fn), 0);
+WORD(cuLaunchHostFunc, 0, hStream);
+WORD(cuLaunchHostFunc, 1, fn);
+WORD(cuStreamAddCallback, 1, callback);
+WORD(cuGraphAddHostNode, 0, phGraphNode);
+WORD(cuGraphAddHostNode, 1, hGraph);
+WORD(cuGraphAddHostNode, 4, nodeParams);
+SAME(offsetof(CUDA_HOST_NODE_PARAMS, fn), 0);
+
 int main(void)
 {
 	printf("ok 1 - cuda: our declarations of CUPTI match the toolkit's (version %d)\n1..1\n", CUPTI_API_VERSION);

@@ -1,4 +1,4 @@
-/* test_parts.c - the parts of CUDA recording that need no process: occupancy, names of kernels, the map. */
+/* test_parts.c - the parts of CUDA recording that need no process: which calls matter, occupancy, names of kernels, the map. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/map.h"
+#include "inject/cuda.h"
 #include "record/occupancy.h"
 #include "schema/schema.h"
 #include "symbols/demangle.h"
@@ -75,6 +76,203 @@ static void test_names(void **state)
 	name("", "", "");
 }
 
+/* Callback names of CUDA 12 and 13, in turn for each thing that a program may do; the last two lists hold what only asks or sets.
+ */
+static const char *const runtime_in[] = {
+    "cudaLaunchKernel_v7000",
+    "cudaLaunchKernel_ptsz_v7000",
+    "cudaLaunchKernelExC_v11060",
+    "__cudaLaunchKernel_v13000",
+    "cudaLaunchCooperativeKernel_v9000",
+    "cudaLaunchCooperativeKernelMultiDevice_v9000",
+    "cudaLaunchHostFunc_v10000",
+    "cudaStreamAddCallback_v5000",
+    "cudaGraphLaunch_v10000",
+    "cudaGraphInstantiateWithParams_v12000",
+    "cudaGraphAddNode_v12030",
+    "cudaGraphExecUpdate_v10020",
+    "cudaGraphUpload_v10000",
+    "cudaStreamBeginCaptureToGraph_v12030",
+    "cudaStreamEndCapture_v10000",
+    "cudaStreamUpdateCaptureDependencies_v12030",
+    "cudaMemcpyAsync_v3020",
+    "cudaMemcpy3DPeerAsync_ptsz_v7000",
+    "cudaMemcpyBatchAsync_v13000",
+    "cudaMemcpy3DBatchAsync_v12080",
+    "cudaMemcpyToSymbolAsync_v3020",
+    "cudaMemset2DAsync_v3020",
+    "cudaMalloc_v3020",
+    "cudaMallocAsync_v11020",
+    "cudaMallocFromPoolAsync_ptsz_v11020",
+    "cudaMallocManaged_v6000",
+    "cudaFree_v3020",
+    "cudaFreeAsync_v11020",
+    "cudaFreeHost_v3020",
+    "cudaHostAlloc_v3020",
+    "cudaHostRegister_v4000",
+    "cudaMemPoolCreate_v11020",
+    "cudaMemPoolTrimTo_v11020",
+    "cudaMemPoolImportPointer_v11020",
+    "cudaMemPrefetchAsync_v12020",
+    "cudaMemPrefetchBatchAsync_v13000",
+    "cudaMemDiscardAndPrefetchBatchAsync_v13000",
+    "cudaMemAdvise_v12020",
+    "cudaStreamAttachMemAsync_v6000",
+    "cudaDeviceSynchronize_v3020",
+    "cudaStreamSynchronize_ptsz_v7000",
+    "cudaEventSynchronize_v3020",
+    "cudaEventRecordWithFlags_v11010",
+    "cudaStreamWaitEvent_v3020",
+    "cudaEventCreateWithFlags_v3020",
+    "cudaEventDestroy_v3020",
+    "cudaStreamCreateWithPriority_v5050",
+    "cudaStreamDestroy_v5050",
+    "cudaLibraryLoadData_v12060",
+    "cudaLibraryUnload_v12060",
+    "cudaImportExternalMemory_v10000",
+    "cudaSignalExternalSemaphoresAsync_v11020",
+    "cudaIpcOpenMemHandle_v4010",
+    "cudaIpcCloseMemHandle_v4010",
+    "cudaDeviceReset_v3020",
+    "cudaInitDevice_v12000",
+    "cudaDeviceEnablePeerAccess_v4000",
+    "cudaDeviceGraphMemTrim_v11040",
+    "cudaProfilerStart_v4000",
+    "cudaExecutionCtxSynchronize_v13010",
+};
+static const char *const driver_in[] = {
+    "cuLaunchKernel",
+    "cuLaunchKernelEx",
+    "cuLaunchKernelEx_ptsz",
+    "cuLaunchCooperativeKernelMultiDevice",
+    "cuLaunchHostFunc",
+    "cuGraphLaunch_ptsz",
+    "cuGraphInstantiateWithParams",
+    "cuGraphAddKernelNode_v2",
+    "cuMemcpyHtoDAsync_v2_ptsz",
+    "cuMemcpyPeerAsync",
+    "cuMemcpyBatchAsync_v2",
+    "cuMemcpy3DBatchAsync_ptsz",
+    "cuMemsetD2D32Async",
+    "cuMemAlloc_v2",
+    "cuMemAllocAsync",
+    "cuMemAllocFromPoolAsync",
+    "cuMemFree_v2",
+    "cuMemFreeAsync_ptsz",
+    "cuMemHostRegister_v2",
+    "cuMemCreate",
+    "cuMemRelease",
+    "cuMemAddressReserve",
+    "cuMemAddressFree",
+    "cuMemMap",
+    "cuMemMapArrayAsync",
+    "cuMemUnmap",
+    "cuMemSetAccess",
+    "cuMemImportFromShareableHandle",
+    "cuMulticastCreate",
+    "cuMulticastAddDevice",
+    "cuMulticastBindMem",
+    "cuMulticastUnbind",
+    "cuMemPrefetchAsync_v2",
+    "cuMemAdvise_v2",
+    "cuMemPoolDestroy",
+    "cuMemBatchDecompressAsync",
+    "cuMipmappedArrayCreate",
+    "cuStreamWaitValue64_v2",
+    "cuStreamWriteValue32_v2",
+    "cuStreamBatchMemOp_v2",
+    "cuCtxSynchronize",
+    "cuCtxSynchronize_v2",
+    "cuStreamSynchronize",
+    "cuEventSynchronize",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventRecord_ptsz",
+    "cuEventRecordWithFlags",
+    "cuStreamWaitEvent",
+    "cuCtxRecordEvent",
+    "cuGreenCtxWaitEvent",
+    "cuGreenCtxStreamCreate",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuModuleLoadDataEx",
+    "cuModuleUnload",
+    "cuLibraryLoadFromFile",
+    "cuFuncLoad",
+    "cuLinkComplete",
+    "cuCtxCreate_v4",
+    "cuCtxDestroy_v2",
+    "cuDevicePrimaryCtxRetain",
+    "cuInit",
+    "cuProfilerStop",
+};
+static const char *const runtime_out[] = {
+    "cudaGetLastError_v3020",
+    "cudaPeekAtLastError_v3020",
+    "cudaStreamQuery_v3020",
+    "cudaEventQuery_v3020",
+    "cudaGetDevice_v3020",
+    "cudaSetDevice_v3020",
+    "cudaStreamIsCapturing_v10000",
+    "cudaStreamGetCaptureInfo_v2_v11030",
+    "cudaMemGetInfo_v3020",
+    "cudaPointerGetAttributes_v4000",
+    "cudaFuncGetAttributes_v3020",
+    "cudaDeviceGetAttribute_v5000",
+    "cudaEventElapsedTime_v12080",
+    "cudaGraphGetNodes_v10000",
+    "cudaGraphKernelNodeGetParams_v10000",
+    "cudaMemPoolGetAttribute_v11020",
+    "cudaStreamGetPriority_v5050",
+    "cudaThreadExchangeStreamCaptureMode_v10010",
+    "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_v7000",
+    "__cudaPushCallConfiguration_v13000",
+    "cudaGetDriverEntryPointByVersion_v12050",
+    "cudaMemRangeGetAttribute_v8000",
+    "cudaGetExportTable_v13000",
+};
+static const char *const driver_out[] = {
+    "cuCtxGetCurrent",
+    "cuCtxSetCurrent",
+    "cuCtxPushCurrent_v2",
+    "cuStreamQuery_ptsz",
+    "cuEventQuery",
+    "cuDevicePrimaryCtxGetState",
+    "cuPointerGetAttribute",
+    "cuMemGetInfo_v2",
+    "cuKernelGetAttribute",
+    "cuFuncSetAttribute",
+    "cuModuleGetFunction",
+    "cuGetProcAddress_v2",
+    "cuStreamIsCapturing",
+    "cuStreamGetCtx_v2",
+    "cuMemGetAllocationGranularity",
+    "cuMulticastGetGranularity",
+    "cuGreenCtxGetDevResource",
+    "cuGraphNodeFindInClone",
+    "cuGraphRetainUserObject",
+    "cuDeviceGetAttribute",
+    "cuTensorMapEncodeTiled",
+    "cuEventElapsedTime_v2",
+    "cuFuncIsLoaded",
+    "cuMemPoolGetAccess",
+    "cuIpcGetMemHandle",
+};
+
+#define ALL(driver, list, in)                                      \
+	for (size_t i = 0; i < WS_COUNT(list); i++)                \
+		if (ws_cuda_call_matters(driver, list[i]) != (in)) \
+	fail_msg("%s should be %s", list[i], (in) ? "in" : "out")
+
+static void test_calls(void **state)
+{
+	(void)state;
+	ALL(0, runtime_in, true);
+	ALL(1, driver_in, true);
+	ALL(0, runtime_out, false);
+	ALL(1, driver_out, false);
+}
+
 static void test_map(void **state)
 {
 	struct ws_map m = {0};
@@ -102,8 +300,8 @@ static void test_map(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_occupancy), cmocka_unit_test(test_names),
-					   cmocka_unit_test(test_map)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_calls), cmocka_unit_test(test_occupancy),
+					   cmocka_unit_test(test_names), cmocka_unit_test(test_map)};
 
 	return cmocka_run_group_tests_name("cuda-parts", tests, NULL, NULL);
 }

@@ -787,7 +787,6 @@ def perfetto_of_hostile_and_wild_reports():
 # ---- files ----
 
 def small_files():
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50000, 50000))
 
 
@@ -810,6 +809,31 @@ def a_full_disk_leaves_nothing():
         refused("export", "-q", "-t", kind, "-o", "full/x", "many.wsrep", words=["cannot write", "full/x"], code=1, preexec_fn=small_files, env=env)
         same(os.listdir("full"), [], kind)
         os.rmdir("full")
+
+
+@test
+def why_it_is_full_is_said_through_compression():
+    os.mkdir("full")
+    refused("export", "-q", "-t", "chrome", "-o", "full/x.json.gz", report("many"), words=["full/x.json.gz: File too large"], code=1, preexec_fn=small_files)
+    same(os.listdir("full"), [])
+    os.rmdir("full")
+
+
+@test
+def a_report_is_not_replaced():
+    """Not even with -f, by whatever is made of reports: a slip of the pen must not cost a recording."""
+    shutil.copy(report("basic"), "precious.wsrep")
+    with open("precious.wsrep", "rb") as f:
+        before = f.read()
+    name = "precious.wsrep"
+    for args in (["export", "-f", "-o", name], ["export", "-f", "-t", "jsonlines", "-o", name], ["export", "-a", "-o", name], ["export", "-f", "-t", "hdf", "-o", name],
+                 ["query", "--force-overwrite", "-o", name, "SELECT 1"],
+                 ["stats", "--force-export=true", "--sqlite=" + name]):
+        r = run(*args, name, ok=False)
+        same(r.code, 1, "%s: %s" % (args, r.err))
+        with open(name, "rb") as f:
+            same(f.read() == before, True, "%s left the report alone" % args)
+        same([n for n in os.listdir(".") if n.startswith(name + ".")], [], "leftovers of %s" % args)
 
 
 @test

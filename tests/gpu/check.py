@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """
 check.py - what recording CUDA on a real GPU must hold: check.py --warpsight BINARY --programs FOLDER [--torch] [--long SECONDS] [--only WORD].
-Prints TAP.
+Prints TAP; with --list only the names of the checks, which needs no GPU.
 
 The programs are those of this folder, built by scripts/check-gpu.sh. Counts are exact: they come from the programs' sources, or from torch.profiler
 in the same run.
@@ -21,8 +21,9 @@ import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 p = argparse.ArgumentParser()
-p.add_argument("--warpsight", required=True)
-p.add_argument("--programs", required=True)
+p.add_argument("--warpsight", default="warpsight")
+p.add_argument("--programs", default=".")
+p.add_argument("--list", action="store_true")
 p.add_argument("--torch", action="store_true")
 p.add_argument("--long", type=int, default=0, help="also record a training loop for so many seconds and look for growth and drift")
 p.add_argument("--only", default="")
@@ -190,6 +191,7 @@ def forked():
 def host_functions():
     r = basic("hostfunc")
     same("calls", r.one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId WHERE s.value LIKE 'cudaLaunchHostFunc%'"), 7)
+    same("functions", r.one("SELECT count(*) FROM WARPSIGHT_CUDA_HOST_FUNCTION h JOIN StringIds s ON s.id = h.nameId WHERE s.value LIKE 'on_host%'"), 7)
 
 
 @test
@@ -365,6 +367,10 @@ if A.torch:
             assert min(first) >= 0 and min(last) >= 0 and abs(min(first) - min(last)) < 20000, "clocks drift: %d, %d ns" % (min(first), min(last))
 
 
+if A.list:
+    os.rmdir(TMP)
+    print("\n".join(t.__name__.replace("_", " ") for t in TESTS))
+    sys.exit(0)
 failed = 0
 chosen = [t for t in TESTS if A.only in t.__name__]
 for i, t in enumerate(chosen, 1):

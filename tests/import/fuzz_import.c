@@ -2,7 +2,7 @@
  * fuzz_import.c - the importers against any bytes: each input is a file that is imported, and must end in a report or a message.
  *
  * An input is raw (its first byte is odd) or edits of one of the seeds below, one of each format: that gets past the beginnings by
- * which formats are told. Built with -DFUZZ_REPLAY it makes inputs of its own, always the same, or replays the files it is given.
+ * which formats are told.
  */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -13,9 +13,7 @@
 #include "base/mem.h"
 #include "import/import.h"
 #include "store/store.h"
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+#include "../replay.h"
 
 static const char json[] =
     "{\"schemaVersion\":1,\"deviceProperties\":[{\"id\":0,\"name\":\"G\",\"numSms\":3,\"warpSize\":32}],\"distributedInfo\":{"
@@ -30,7 +28,7 @@ static const char json[] =
     "Device)\",\"ts\":13,\"dur\":1,\"args\":{\"correlation\":6}},"
     "{\"ph\":\"X\",\"cat\":\"cuda_sync\",\"name\":\"Stream Sync\",\"ts\":13,\"dur\":1,\"args\":{\"correlation\":6,\"stream\":7}},"
     "{\"ph\":\"B\",\"name\":\"\\u00e9\\ud83d\\ude00\",\"pid\":1,\"tid\":2,\"ts\":1e2},{\"ph\":\"E\",\"pid\":1,\"tid\":2,\"ts\":110}"
-    ","
+    ",{\"ph\":\"E\",\"pid\":1,\"tid\":4,\"ts\":50},{\"ph\":\"B\",\"name\":\"q\",\"pid\":1,\"tid\":4,\"ts\":-40},"
     "{\"ph\":\"b\",\"cat\":\"c\",\"id\":\"1\",\"name\":\"a\",\"pid\":1,\"ts\":1},{\"ph\":\"e\",\"cat\":\"c\",\"id\":\"1\",\"pid\":"
     "1,\"ts\":2},"
     "{\"ph\":\"s\",\"id\":1,\"cat\":\"f\",\"pid\":1,\"tid\":1,\"ts\":1},{\"ph\":\"f\",\"id\":1,\"cat\":\"f\",\"pid\":\"S\",\"tid\":"
@@ -585,51 +583,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 }
 
 #ifdef FUZZ_REPLAY
-enum { ROUNDS = 1500 };
-
-static uint32_t draw(void)
+static size_t make_input(uint8_t *bytes, int round)
 {
-	static uint64_t state = 88172645463325252u;
+	size_t n = replay_fill(bytes, round < 4 ? 2 : 1 + 4 * (1 + replay_draw() % 8));
 
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return (uint32_t)(state >> 16);
-}
-
-static void replay_file(const char *name)
-{
-	static uint8_t bytes[1 << 16];
-	FILE *f = fopen(name, "rb");
-	size_t n;
-
-	if (!f) {
-		perror(name);
-		exit(1);
-	}
-	n = fread(bytes, 1, sizeof(bytes), f);
-	fclose(f);
-	LLVMFuzzerTestOneInput(bytes, n);
+	bytes[0] = round < 4 ? (uint8_t)(round << 1) : (uint8_t)(replay_draw() & 6); /* first the seeds as they are */
+	return n;
 }
 
 int main(int argc, char **argv)
 {
-	uint8_t bytes[64];
-
 	LLVMFuzzerInitialize(&argc, &argv);
-	for (int i = 1; i < argc; i++)
-		replay_file(argv[i]);
-	for (int i = 0; argc == 1 && i < ROUNDS; i++) {
-		size_t n = i < 4 ? 2 : 1 + 4 * (1 + draw() % 8);
-
-		for (size_t at = 0; at < n; at++)
-			bytes[at] = (uint8_t)draw();
-		bytes[0] = i < 4 ? (uint8_t)(i << 1) : (uint8_t)(draw() & 6); /* first the seeds as they are */
-		LLVMFuzzerTestOneInput(bytes, n);
-	}
+	replay_test(argc, argv, 1500, make_input);
 	unlink(input);
 	rmdir(folder);
-	printf("1..1\nok 1 - %d inputs\n", argc == 1 ? ROUNDS : argc - 1);
 	return 0;
 }
 #endif

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -62,7 +63,7 @@ class T:
 PLAIN = {"deviceId", "contextId", "streamId", "correlationId", "greenContextId", "domainId", "schemaId", "processId", "vmId", "hwId",
          "callchainId", "eventId", "eventSyncId", "graphId", "gridId", "graphNodeId", "rangeId", "externalId", "counterId", "trackId",
          "frameId", "callersId", "moduleId", "parentId", "fromTrackId", "toTrackId", "setId", "recordFunctionId", "forwardThreadId", "pythonId",
-         "pythonParentId", "pythonModuleId"}
+         "pythonParentId", "pythonModuleId", "typeId", "sourceId", "metricId", "globalId", "metricsListId", "nicId"}
 NUMBERED = {"symbol", "demangledName", "shortName", "mangledName", "CpuInstruction", "module"}
 
 
@@ -175,6 +176,17 @@ def three_forms_of_time_and_gzip_agree(t):
 
 
 @test
+def numbers_are_exact_in_every_form(t):
+    """Nanoseconds of 2024 have 19 digits, more than a double: exponents and long fractions are taken by their digits all the same."""
+    forms = ["1712195495505583.123", '"1712195495505583.123"', "1712195495505583.1230000", "1712195495505583.12349", "1.712195495505583123e15", "1712195495505583123e-3",
+             "171219549550558312.30e-2", "17121954955055831.23E-1", "0.001712195495505583123e+18"]
+    events = [f'{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{ts},"dur":{dur},"args":{{"correlation":{i},"device":0,"stream":7}}}}'
+              for i, (ts, dur) in enumerate(zip(["1712195495505583"] + forms, ["1", "2.5e0", "25e-1", "0.0025e3", "2.4995", "2.5004999", "2500E-3", "2.5", "2.50000000000000000000000001", "2.5"]), 1)]
+    d = t.load(t.write("n.json", '{"schemaVersion":1,"traceEvents":[' + ",".join(events) + "]}"))
+    eq([(r["start"], r["end"]) for r in sorted(d["CUPTI_ACTIVITY_KIND_KERNEL"], key=lambda r: r["correlationId"])], [(0, 1000)] + [(123, 2623)] * len(forms))
+
+
+@test
 def a_slice_about_the_gpu_may_come_first(t):
     want = t.load(t.write("a.json", kineto()))
     trace = kineto()
@@ -264,6 +276,44 @@ def chrome_events(t):
     eq([(r["start"], r["end"]) for r in d["WARPSIGHT_FLOW"]], [(20000, 23000), (23000, 26000)])
     assert "A" in [r["nameId"] for r in d["WARPSIGHT_TRACK"]] and "net" in [r["nameId"] for r in d["WARPSIGHT_TRACK"]]
     assert "Ends of slices without a beginning" in t.err
+
+
+@test
+def events_may_come_in_any_order(t):
+    """Halves of slices too: the same slices come of a shuffled file, whose ends stand before their beginnings."""
+    r = random.Random(7)
+    events = []
+
+    def nest(tid, a, b, depth):
+        at = a
+        while depth and b - at > 4:
+            c, d = sorted(r.sample(range(at, b), 2))
+            if c == d or c <= a:
+                break
+            events.append({"ph": "B", "name": f"s{depth}.{c}", "cat": "c", "pid": 1, "tid": tid, "ts": c, "args": {"a": c}})
+            nest(tid, c, d, depth - 1)
+            events.append({"ph": "E", "pid": 1, "tid": tid, "ts": d})
+            at = d + 1
+    for tid in 1, 2, 3:
+        nest(tid, 0, 1000, 5)
+    for i in range(40):
+        events += [{"ph": "b", "cat": "a", "id": i % 7, "name": f"a{i}", "pid": 1, "tid": 1, "ts": 20 * i + 1}, {"ph": "e", "cat": "a", "id": i % 7, "name": f"a{i}", "pid": 1, "tid": 1, "ts": 20 * i + 9}]
+        events += [{"ph": "X", "name": "x", "cat": "k", "pid": 1, "tid": 9, "ts": i, "dur": 3}, {"ph": "s", "cat": "f", "id": i, "name": "go", "pid": 1, "tid": 1, "ts": i},
+                   {"ph": "f", "cat": "f", "id": i, "name": "go", "pid": 1, "tid": 2, "ts": i + 5}]
+    events.append({"ph": "B", "name": "open", "pid": 1, "tid": 1, "ts": 2000})
+
+    def rows(d):
+        return {n: sorted(repr(list(r.items())) for r in d[n]) for n in ("WARPSIGHT_SLICE", "WARPSIGHT_FLOW")}
+    first = rows(t.load(t.write("a.json", events)))
+    assert "sorted" not in t.err, t.err
+    eq(len(first["WARPSIGHT_SLICE"]), sum(e["ph"] in "BbX" for e in events))
+    for seed in range(3):
+        random.Random(seed).shuffle(events)
+        both = t.load(t.write("b.json", CHROME), t.write("s.json", events))["WARPSIGHT_SLICE"]
+        eq(t.err.count("Ends of slices without a beginning were left out"), 1, t.err)
+        eq(min(r["start"] for r in both if (r["globalTid"] or 0) >> 48), 0, "where the first file begins")
+        eq(rows(t.load(t.path("s.json"))), first, f"seed {seed}")
+        eq(t.err.count("they were sorted"), 1, t.err)
 
 
 @test
@@ -393,7 +443,9 @@ def every_command_opens_traces(t):
     assert "k.json" in t.run("info", trace).out
     t.env.update(XDG_CACHE_HOME="/dev/null/x", HOME="/dev/null")
     eq(t.run("stats", "-q", "-f", "csv", "-r", "cuda_gpu_kern_sum", trace).out, first.out)
-    eq([n for n in os.listdir(t.dir) if n.startswith("warpsight-import")], [])
+    t.env.update(XDG_CACHE_HOME="", HOME=t.path("no-home"))
+    eq(t.run("stats", "-q", "-f", "csv", "-r", "cuda_gpu_kern_sum", trace).out, first.out)
+    eq([n for n in os.listdir(t.dir) if n.startswith(("warpsight-import", "no-home"))], [])
 
 
 # ---- perf script ----
@@ -719,10 +771,20 @@ def nothing_of_nsys_is_lost_silently(t):
     eq((s["nameId"], s["categoryId"], s["start"], s["end"], s["argsId"]), ("MPI_Send", "MPI_P2P_EVENTS", 10, 20, '{"tag":99}'))
     eq([(r["nameId"], r["unitId"]) for r in d["WARPSIGHT_COUNTER"]], [("SMs Active [Throughput %]", "%")])
     eq([(r["start"], r["value"]) for r in d["WARPSIGHT_COUNTER_VALUE"]], [(1, 80.0), (2, 90.0)])
-    f, = d["WARPSIGHT_FOREIGN"]
+    f, = (r for r in d["WARPSIGHT_FOREIGN"] if r["tableNameId"] != "TARGET_INFO_GPU_METRICS")
     eq((f["tableNameId"], f["rowId"]), ("SOMETHING_NEW", '{"a":"main","b":"x"}'))
     eq([(r["start"], r["end"], r["cpu"]) for r in d["WARPSIGHT_SCHED"]], [(100, 150, 2)])
     assert "SOMETHING_NEW has no table here" in t.err, t.err
+    # Columns that are not there, and those that nothing takes.
+    d = t.load(make_nsys(t, "m.sqlite", 3, [
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN coresUsed INTEGER", "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN emptyOne TEXT", "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET coresUsed = 3, emptyOne = '[]'",
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN gridX", "ALTER TABLE NVTX_EVENTS DROP COLUMN eventType",
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (end INTEGER, bytes INTEGER)", "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (1, 2)"]))
+    eq((len(d["CUPTI_ACTIVITY_KIND_KERNEL"]), len(d.get("CUPTI_ACTIVITY_KIND_MEMSET", []))), (1, 0))
+    for said in ("CUPTI_ACTIVITY_KIND_KERNEL has no column gridX, ", "CUPTI_ACTIVITY_KIND_KERNEL: what stands in coresUsed has no place here and was left out", "NVTX_EVENTS has no column eventType.",
+                 "CUPTI_ACTIVITY_KIND_MEMSET has no column start, ", "CUPTI_ACTIVITY_KIND_MEMSET was left out: nothing in it has a time"):
+        assert said in t.err, (said, t.err)
+    assert "emptyOne" not in t.err, t.err
 
 
 @test
@@ -797,9 +859,53 @@ def the_least_of_schema_2_is_enough(t):
     assert t.run("stats", "-q", "old.sqlite").out.count(" ** ") == 6
 
 
+FOREIGN = {
+    "MPI_RANKS": ("globalTid rank", [(None, 3)]),
+    "MPI_P2P_EVENTS": ("start end globalTid textId@ commHandle tag remoteRank size", [(10, 20, "T", 5, -1, 99, 4, 1 << 62), (30, None, "T", 5, None, 99, 4, 7)]),
+    "OPENMP_EVENT_KIND_TASK": ("start end eventClass globalTid correlationId nameId@ eventKind kindId@", [(-40, 20, 78, "T", None, 5, 2, 4), (50, 60, 78, "T", None, None, 2, 99)]),
+    "CUPTI_ACTIVITY_KIND_OPENACC_DATA": ("start end nameId@ globalTid srcFileId@ funcId@ share:REAL note:TEXT",
+                                         [(10, 20, 5, "T", 2, 999, 0.1, 'say "\u00e9"\n'), (11, 20, 5, "U", 4, None, None, "")]),
+    "GENERIC_EVENTS": ("rawTimestamp timestamp typeId data:TEXT", [(5, 70, 1, '{"a": [1, "b"]}'), (6, None, 1, "x")]),
+    "GPU_METRICS": ("timestamp typeId metricId value", [(100, 256, 3, 80), (200, 256, 3, 90), (100, 256, 4, 1), (100, 1 << 40 | 256, 3, 7), (150, 512, 9, 2)]),
+    "TARGET_INFO_GPU_METRICS": ("typeId sourceId typeName:TEXT metricId metricName:TEXT",
+                                [(256, 1, "GPU 0", 3, "SMs Active"), (256, 1, "GPU 0", 4, "DRAM [%]"), (1 << 40 | 256, 1, "GPU 0", 3, "SMs Active")]),
+    "NET_NIC_METRIC": ("start end globalId metricsListId metricsIdx value", [(0, 1000, 9, 1, 0, 123456789), (1000, 2000, 9, 1, 1, 5)]),
+    "NET_IB_SWITCH_METRIC": ("start end globalId metricsListId metricsIdx value", [(500, 600, 88002, 2, 0, 3)]),
+    "TARGET_INFO_NETWORK_METRICS": ("metricsListId metricsIdx name:TEXT description:TEXT unit:TEXT", [(1, 0, "sent", "", "B"), (1, 1, "waits", "", "ticks")]),
+    "TARGET_INFO_NIC_INFO": ("GUID stateName:TEXT nicId name:TEXT deviceId", [(77001, "Local", 3, "mlx5_0", 1)]),
+    "NIC_ID_MAP": ("nicId globalId", [(3, 9)]),
+    "OF_NO_KNOWN_TOOL": ("a b:TEXT start", [(4, "x", 80), (5, None, 90)]),
+}
+
+
+def foreign(gtid):
+    """Statements that make them, and what their rows are with texts for numbers of StringIds."""
+    texts = dict(enumerate(["gemm(int)", "gemm", "cudaLaunchKernel_v7000", "main", "MPI_Send", "registered"], 1))
+    sql, want = [], {}
+    for table, (columns, rows) in FOREIGN.items():
+        columns = columns.split()
+        sql.append(f"CREATE TABLE {table} (\n" + ",\n".join(
+            c.strip("@").split(":")[0] + " " + (c.split(":") + ["INTEGER"])[1] + (" REFERENCES StringIds(id)" if "@" in c else "") for c in columns) + "\n)")
+        rows = [[{"T": gtid, "U": gtid + (3 << 24) + 1}.get(v, v) for v in row] for row in rows]
+        sql += [f"INSERT INTO {table} VALUES ({','.join('NULL' if v is None else repr(v) if not isinstance(v, str) else chr(39) + v + chr(39) for v in row)})" for row in rows]
+        want[table] = sorted(repr([texts.get(v, v) if "@" in c else v for c, v in zip(columns, row)]) for row in rows)
+    return sql, want
+
+
+def raw(path):
+    """All rows as they stand, but of what says when and from where the file was made and what was imported."""
+    db = sqlite3.connect(path)
+    names = [n for n, in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'") if n not in ("META_DATA_EXPORT", "DIAGNOSTIC_EVENT")]
+    return {n: sorted(map(repr, db.execute(f"SELECT * FROM {n}"))) for n in names}
+
+
 @test
 def export_import_export_gives_the_same_rows(t):
-    for name, make in [("k", lambda: t.write("k.json", kineto(rank=0))), ("n", lambda: make_nsys(t, "n.sqlite")),
+    gpid = 1 << 48 | 500 << 24
+    streams = ["CREATE TABLE ProcessStreams (globalPid INTEGER, filenameId INTEGER, contentId INTEGER)", "INSERT INTO StringIds VALUES (50, '/tmp/pid_500_stdout.log'), (51, 'hello'), (52, 'pid_500_stderr.log'), (53, '')",
+               f"INSERT INTO ProcessStreams VALUES ({gpid}, 50, 51), ({gpid}, 52, 53)"]
+    for name, make in [("k", lambda: t.write("k.json", kineto(rank=0))), ("n", lambda: make_nsys(t, "n.sqlite", 3, streams)),
+                       ("f", lambda: make_nsys(t, "f.sqlite", 3, foreign(gpid + 501)[0])),
                        ("c", lambda: t.write("c.json", CHROME)), ("p", lambda: t.write("p.txt", PERF))]:
         first = t.load(make())
         shutil.copy(t.path("r.sqlite"), t.path("first.sqlite"))
@@ -808,9 +914,31 @@ def export_import_export_gives_the_same_rows(t):
         for table, rows in first.items():
             if table not in ("META_DATA_EXPORT", "StringIds", "DIAGNOSTIC_EVENT"):
                 eq(sorted(map(repr, second[table])), sorted(map(repr, rows)), f"{name} {table}")
-        if name == "k":  # texts keep their numbers: rows are the same even without looking them up
-            kernels = "SELECT * FROM CUPTI_ACTIVITY_KIND_KERNEL"
-            eq(*(sqlite3.connect(t.path(f)).execute(kernels).fetchall() for f in ("r.sqlite", "first.sqlite")), "numbers of texts")
+        a, b = raw(t.path("first.sqlite")), raw(t.path("r.sqlite"))
+        made = {i.split(",")[0] for i in set(a["StringIds"]) ^ set(b["StringIds"])}
+        eq([n for n in a if n != "StringIds" and a[n] != b[n]], [], f"{name}: numbers of texts, beside {made}")
+
+
+@test
+def tables_of_other_tools_keep_their_names(t):
+    sql, want = foreign((1 << 48 | 500 << 24) + 501)
+    make_nsys(t, "f.sqlite", 3, sql)
+    for path in "f.sqlite", "once.sqlite", "twice.sqlite":
+        if path != "f.sqlite":
+            shutil.copy(t.path("r.sqlite"), t.path(path))
+        got = t.load(t.path(path))
+        for table, rows in want.items():
+            columns = [c.strip("@").split(":")[0] for c in FOREIGN[table][0].split()]
+            eq(sorted(repr([r[c] for c in columns]) for r in got[table]), rows, f"{table} of {path}")
+    eq(t.run("query", "-f", "csv", "SELECT s.value, p.size FROM MPI_P2P_EVENTS p JOIN StringIds s ON s.id = p.textId ORDER BY p.start", "f.sqlite").out,
+       f"value,size\nMPI_Send,{1 << 62}\nMPI_Send,7\n")
+    t.run("export", "-q", "-f", "--ts-shift=1000", "--times=1005/1045", "-o", "s.sqlite", "f.sqlite")
+    got = read(t.path("s.sqlite"))
+    eq([(r["start"], r["end"]) for r in got["MPI_P2P_EVENTS"]], [(1010, 1020), (1030, None)])
+    eq([r["timestamp"] for r in got.get("GPU_METRICS", [])], [])
+    # What an import says of a table never stands in for one of the report's own.
+    t.load(make_nsys(t, "evil.sqlite", 3, ["CREATE TABLE META_DATA_CAPTURE (name TEXT, value TEXT)", "INSERT INTO META_DATA_CAPTURE VALUES ('table.OSRT_API', 'S start/s'), "
+                                           "('table.x; DROP TABLE y', 'F a'), ('table.OK', 'F a a'), ('table.DUP', 'F a\"b'), ('counter.7', 'GPU_METRICS 1')"]))
 
 
 @test
@@ -983,11 +1111,76 @@ def ops_in_doubles(t):
 
     def rows(*args):
         return {r["Name"]: r for r in json.loads(t.run("ops", "-f", "json", *args, path).out)}
-    exact, doubles = rows(), rows("--double-times")
+    exact, doubles = rows("--exact-times"), rows()
     eq(exact["aten::mm"]["CUDA total (us)"], 6.833)
     want = sum((ts + dur) - ts for ts, dur in kernels)
     assert abs(want - 6.833) > 1e-6 and abs(doubles["aten::mm"]["CUDA total (us)"] - want) < 1e-6, (want, doubles)
     eq(doubles["gemm"]["CUDA total (us)"], 6.833)
+    eq(rows("--double-times"), doubles)
+    assert "give one of" in t.run("ops", "--double-times", "--exact-times", path, ok=False).err
+    # Through a database and back, and beside another file.
+    t.run("import", "-o", "far.wsrep", path)
+    t.run("export", "-t", "sqlite", "-o", "far.sqlite", "far.wsrep")
+    eq(t.run("ops", "-f", "csv", "far.sqlite").out, t.run("ops", "-f", "csv", path).out)
+    t.run("import", "-o", "two.wsrep", t.write("near.json", kineto()), path)
+    two = {r["Name"]: r for r in json.loads(t.run("ops", "-f", "json", "two.wsrep").out)}
+    eq([two["aten::mm"][k] for k in ("CUDA total (us)", "Self CUDA (us)", "# of Calls")], [doubles["aten::mm"][k] for k in ("CUDA total (us)", "Self CUDA (us)", "# of Calls")])
+    # Microseconds since 1970: a double has a quarter of one left, so they stay exact unless asked for.
+    for e in trace["traceEvents"]:
+        e["ts"] = f"1712195{int(e['ts'] * 1000) % 10**12 / 1000:013.3f}"
+    text = re.sub(r'"ts": "([0-9.]+)"', r'"ts": \1', json.dumps({"schemaVersion": 1, "traceEvents": trace["traceEvents"]}))
+    path = t.write("epoch.json", text)
+    eq(rows()["aten::mm"]["CUDA total (us)"], 6.833)
+    assert abs(rows("--double-times")["aten::mm"]["CUDA total (us)"] - 6.833) > 0.01
+
+
+def gpu_times(events):
+    """Total, busy, computation, communication, exposed communication, memory, exposed memory, idle, as doubles give them."""
+    def union(spans):
+        out = []
+        for a, b in sorted(spans):
+            if out and a <= out[-1][1]:
+                out[-1][1] = max(out[-1][1], b)
+            else:
+                out.append([a, b])
+        return out
+
+    def length(*kinds):
+        return sum(b - a for a, b in union([s for k in kinds for s in of[k]]))
+    of = {"comp": [], "comm": [], "mem": []}
+    for e in events:
+        of["mem" if e["cat"] != "kernel" else "comm" if e["name"].startswith("nccl") else "comp"].append((e["ts"], e["ts"] + e["dur"]))
+    spans = sum(of.values(), [])
+    total, busy = max(b for _, b in spans) - min(a for a, _ in spans), length("comp", "comm", "mem")
+    return (total, busy, length("comp"), length("comm"), length("comp", "comm") - length("comp"), length("mem"), busy - length("comp", "comm"), total - busy)
+
+
+@test
+def gpu_time_breakdown_in_doubles(t):
+    """To the digits of a tool that keeps ts and ts + dur as doubles, wherever the trace's zero is; exactly when asked for."""
+    columns = ("Total", "Busy", "Computation", "Communication", "Exposed Comm", "Memory", "Exposed Mem", "Idle")
+    for base in 0, 3_000_000_000, 20_000_000_000, 1419247333430, 4458676522690, 7800000000000:
+        r = random.Random(base)
+        events = []
+        for i in range(300):
+            cat = r.choice(["kernel"] * 4 + ["gpu_memcpy", "gpu_memset"])
+            name = {"kernel": r.choice(["gemm", "ncclDevKernel_AllReduce"]), "gpu_memcpy": "Memcpy DtoD (Device -> Device)", "gpu_memset": "Memset (Device)"}[cat]
+            events.append({"ph": "X", "cat": cat, "name": name, "pid": 0, "tid": 7, "ts": base * 1000 + 7000 * i + r.randrange(20000), "dur": r.randrange(9000),
+                           "args": {"correlation": i + 1, "device": 0, "stream": 7 + i % 3}})
+        events.append({"ph": "X", "cat": "cpu_op", "name": "o", "pid": 5, "tid": 5, "ts": base * 1000, "dur": 1000, "args": {}})
+        text = re.sub(r'("ts"|"dur"): (\d+)', lambda m: f"{m[1]}: {int(m[2]) // 1000}.{int(m[2]) % 1000:03d}", json.dumps({"schemaVersion": 1, "traceEvents": events}))
+        path = t.write("t.json", text)
+        exact = gpu_times(events[:-1])
+        events = json.loads(text)["traceEvents"]
+        want = gpu_times(events[:-1])
+        for report, expected, most in ("gpu_time_breakdown", [1000 * v for v in want], 0.02), ("gpu_time_breakdown:exact", exact, 0):
+            got = json.loads(t.run("stats", "-q", "-f", "json", "-r", report, path).out)[0]
+            for name, v in zip(columns, expected):
+                assert abs(got[f"{name} (ns)"] - v) <= most, (base, report, name, got[f"{name} (ns)"], v)
+    copies = json.loads(t.run("stats", "-q", "-f", "json", "-r", "gpu_time_breakdown:copies", path).out)[0]
+    want = gpu_times([e | ({"cat": "kernel"} if e["cat"] == "gpu_memset" else {}) for e in events[:-1]])
+    for name, v in zip(columns, want):
+        assert abs(copies[f"{name} (ns)"] - 1000 * v) <= 0.02, (name, copies, v)
 
 
 @test

@@ -25,6 +25,7 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <wchar.h>
@@ -443,6 +444,28 @@ static void sandbox(void)
 	want("name=read object=%d result=1 n=1", p[0]);
 }
 
+/* In the strict mode a thread may read, write and exit, and not even look at the clock. */
+static void strict(void)
+{
+	char *data = malloc(1 << 20);
+	int fd = open("/dev/zero", O_RDONLY), status;
+	pid_t child;
+
+	CHECK(read(fd, data, 1 << 20) == 1 << 20);
+	want("name=read object=%d pid=%d n=1", fd, (int)getpid());
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		CHECK(read(fd, data, 1 << 20) == 1 << 20);
+		if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT))
+			_exit(7);
+		syscall(SYS_exit, read(fd, data, 1 << 20) == 1 << 20 && write(1, "", 0) == 0 ? 7 : 8);
+	}
+	want("name=read object=%d pid=%d n=1", fd, (int)child);
+	CHECK(waitpid(child, &status, 0) == child);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
 /* As programs do that look functions up by name, and read the loader's last message. */
 static void looked_up(void)
 {
@@ -475,6 +498,7 @@ static const struct scenario scenarios[] = {
 	{"copies", copies},
 	{"close-everything", close_everything},
 	{"sandbox", sandbox},
+	{"strict", strict},
 	{"looked-up", looked_up},
 	{NULL, NULL},
 };

@@ -1,12 +1,11 @@
 /*
- * fuzz_perf.c - any bytes as perf records and as descriptions of tracepoints, for libFuzzer (make fuzz).
+ * fuzz_perf.c - any bytes as perf records and as descriptions of tracepoints.
  *
  * The first byte says what it is: a record and which of the things that a sample may hold are asked for, a format, or a format and
  * a record of it.
  */
 #include "perf_case.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+#include "../replay.h"
 
 static uint64_t bits_of(uint8_t choice)
 {
@@ -65,3 +64,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	free(copy);
 	return 0;
 }
+
+#ifdef FUZZ_REPLAY
+static size_t make_input(uint8_t *bytes, int round)
+{
+	return replay_fill(bytes, 2 + (size_t)round % 600);
+}
+
+int main(int argc, char **argv)
+{
+	return replay_test(argc, argv, 20000, make_input);
+}
+#endif

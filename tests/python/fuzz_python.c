@@ -4,14 +4,12 @@
  *
  * The input's first byte chooses an image of an interpreter (or memory that is made of the input alone); then come edits of 10
  * bytes: a place in what the image holds (4), a way (1), a value (5). What is left is tried as a line table of each form.
- *
- * Built by clang with -Dfuzz=true this is a libFuzzer target; else, with FUZZ_REPLAY, a program that runs a fixed number of made-up
- * inputs, or the files it is given.
  */
 #include <unistd.h>
 
 #include "base/compiler.h"
 #include "image.h"
+#include "../replay.h"
 
 static const char *const versions[] = {"3.8", "3.9", "3.10", "3.11", "3.12", "3.13"};
 static struct image images[WS_COUNT(versions)];
@@ -83,7 +81,6 @@ static struct image copy(const struct image *from)
 	return im;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct ws_py_layout l;
@@ -128,31 +125,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifdef FUZZ_REPLAY
+static size_t make_input(uint8_t *bytes, int round)
+{
+	return replay_fill(bytes, 2 + (size_t)round % 400);
+}
+
 int main(int argc, char **argv)
 {
-	static uint8_t buf[1 << 16];
-	uint64_t state = 88172645463325252u;
-
-	for (int i = 1; i < argc; i++) {
-		FILE *f = fopen(argv[i], "rb");
-		size_t n = f ? fread(buf, 1, sizeof(buf), f) : 0;
-
-		if (f)
-			fclose(f);
-		LLVMFuzzerTestOneInput(buf, n);
-	}
-	for (int run = 0; argc == 1 && run < 6000; run++) {
-		size_t n = 2 + (size_t)run % 400;
-
-		for (size_t i = 0; i < n; i++) {
-			state ^= state << 13;
-			state ^= state >> 7;
-			state ^= state << 17;
-			buf[i] = (uint8_t)(state >> 32);
-		}
-		LLVMFuzzerTestOneInput(buf, n);
-	}
-	printf("1..1\nok 1 - hostile memory\n");
-	return 0;
+	return replay_test(argc, argv, 6000, make_input);
 }
 #endif

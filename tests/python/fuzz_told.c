@@ -3,8 +3,7 @@
  * interpreters must give the functions and lines that reading the images gives, and records that were spoilt must do no harm.
  *
  * The fuzzer's input: a byte for the image; then edits of 6 bytes to the records made of it: which record (1), where (2), a value
- * (2), how many bytes of it are left (1). Built by clang with -Dfuzz=true this is a libFuzzer target; else, with FUZZ_REPLAY, a
- * test.
+ * (2), how many bytes of it are left (1).
  */
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "base/mem.h"
 #include "image.h"
 #include "record/python_bpf.h"
+#include "../replay.h"
 
 static const char *const versions[] = {"3.8", "3.9", "3.10", "3.11", "3.12", "3.13"};
 #define COOKIE 77u
@@ -208,7 +208,6 @@ static void load(void)
 	}
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct session *s;
@@ -261,28 +260,19 @@ static bool check(struct image *im, size_t thread)
 	return ok;
 }
 
-int main(void)
+static size_t make_input(uint8_t *bytes, int round)
 {
-	uint64_t state = 88172645463325252u;
-	uint8_t buf[256];
+	return replay_fill(bytes, 7 + (size_t)round % 240);
+}
 
+int main(int argc, char **argv)
+{
 	load();
 	printf("1..%zu\n", WS_COUNT(versions) + 1);
 	for (size_t i = 0; i < WS_COUNT(versions); i++)
 		printf("%sok %zu - frames and lines of CPython %s\n", check(&images[i], 0) && check(&images[i], 1) ? "" : "not ",
 		       i + 1, versions[i]);
-	for (int run = 0; run < 300; run++) {
-		size_t n = 7 + (size_t)run % 240;
-
-		for (size_t i = 0; i < n; i++) {
-			state ^= state << 13;
-			state ^= state >> 7;
-			state ^= state << 17;
-			buf[i] = (uint8_t)(state >> 32);
-		}
-		LLVMFuzzerTestOneInput(buf, n);
-	}
-	printf("ok %zu - spoilt records\n", WS_COUNT(versions) + 1);
+	printf("ok %zu - %d spoilt records\n", WS_COUNT(versions) + 1, replay(argc, argv, 300, make_input));
 	ws_clock_free(&session_clock);
 	return 0;
 }

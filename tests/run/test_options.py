@@ -157,7 +157,15 @@ def command_not_executable(t):
     r = t.profile([path], status=126)
     t.contains(r.messages, "file", "message")
     r = t.profile([t.work], status=126)
+    t.contains(r.messages, "it is a directory", "message")
     t.eq(r.reports, [], "reports")
+    with open(path, "w") as f:
+        f.write("#!/nonexistent/interpreter\n")
+    os.chmod(path, 0o755)
+    r = t.profile([path], status=127)
+    t.contains(r.messages, "interpreter", "message")
+    r = t.profile([""], status=127)
+    t.contains(r.messages, "it has no name", "message")
 
 
 @test("options")
@@ -267,6 +275,16 @@ def domains_included_and_excluded(t):
 
 
 @test("options")
+def names_that_find_no_room_are_refused(t):
+    """Names given to hooks stand in shared memory of a fixed size; half a list must not be taken for all of it."""
+    few = ",".join("domain%d" % i for i in range(3000))
+    t.profile(["true"], "--trace=nvtx", "--nvtx-domain-include=" + few, status=0, **{"output": "few"})
+    r = t.profile(["true"], "--trace=nvtx", "--nvtx-domain-include=" + few + "," + few + "," + few, status=1)
+    t.contains(r.messages, "more than 64 KiB", "message")
+    t.eq(r.out, b"", "nothing ran")
+
+
+@test("options")
 def forked_children_left_out(t):
     """--trace-fork-before-exec=false: children are recorded once they exec, and not before."""
     r = t.profile(tree(t, "fork"), "--trace-fork-before-exec=false", "--trace=osrt", status=7)
@@ -331,6 +349,8 @@ def export_after_the_run(t):
     t.ok(os.path.exists(os.path.join(t.work, "r.sqlite")), "r.sqlite among %s" % os.listdir(t.work))
     t.profile(tree(t, "work"), "--trace=osrt", "-f", "--export=jsonlines", status=0)
     t.ok(any(n.startswith("r.json") for n in os.listdir(t.work)), "JSON lines among %s" % os.listdir(t.work))
+    t.profile(tree(t, "work"), "-f", "--trace=osrt", "--export=arrow,folded", status=0)
+    t.ok({"r.arrows", "r.folded"} <= set(os.listdir(t.work)), "both types among %s" % os.listdir(t.work))
     r = t.profile(tree(t, "work"), "-f", "--export=nonsense")
     t.ok(r.status == 2 and "nonsense" in r.err.decode() and r.out == b"", r.said())
 

@@ -298,6 +298,25 @@ def every_thread_has_a_row(t):
 
 
 @test("sampling")
+def brief_threads_and_processes_have_their_shares(t):
+    """Events that each inherits begin anew with it: these would be seen three times as often as they should, or never."""
+    rows = record(t, busy(t, "brief", 450))
+    if not rows.meta()["perf.scope"].startswith("every CPU"):
+        raise Skip("whole cores may not be watched here")
+    shares = rows.shares()
+    mine = [shares.get(name, 0) for name in ("parent", "child", "thread")]
+    t.ge(sum(mine), 0.6, "share of the three, without what starting them takes")
+    for name, share in zip(("parent", "child", "thread"), mine):
+        near(t, share / sum(mine), 1 / 3, 0.08, "share of %s among the three" % name)
+
+
+@test("sampling")
+def brief_threads_of_their_own_events_are_said(t):
+    rows = record(t, busy(t, "brief", 40), env={"WARPSIGHT_PERF": "inherit"})
+    t.ok(any("less than 50 ms" in d for d in rows.diagnostics()), "a diagnostic about short threads")
+
+
+@test("sampling")
 def threads_behind_the_c_library(t):
     """Threads that no hook has seen."""
     rows = record(t, busy(t, "raw", 20, 5000))
@@ -703,6 +722,12 @@ def the_program_keeps_its_signals(t):
     record(t, busy(t, "signals", 300), env=NO_PERF)
     record(t, busy(t, "urgent", 300), output="u", env=NO_PERF)
     record(t, busy(t, "threads", 2000, 0), output="many", env=NO_PERF)  # timers are given back
+
+
+@test("sampling")
+def the_program_waits_for_signals_of_its_own(t):
+    """One that blocks all signals and takes them by sigwait is not given the sampler's."""
+    t.same(busy(t, "waited", 50), "--trace=none", env={"WARPSIGHT_PERF": "none"})
 
 
 @test("sampling")

@@ -3,8 +3,7 @@
  * there.
  *
  * The input is edits of six bytes each to a report with some of everything (make_report.c): a place, how, and a value; checksums
- * are put right after that. The page's questions are then asked of it. Built by clang with -Dfuzz=true this is a libFuzzer target;
- * else, with FUZZ_REPLAY, a program that runs a fixed number of made-up inputs, or the files it is given.
+ * are put right after that. The page's questions are then asked of it.
  */
 #define main make_report_main
 #include "make_report.c"
@@ -15,6 +14,7 @@
 
 #include "serve/api.h"
 #include "serve/tile.h"
+#include "../replay.h"
 #include "../store/reseal.h"
 
 enum { MOST_ROWS = 1 << 20, MOST_FILE = 1 << 22 };
@@ -96,7 +96,6 @@ static bool small_enough(const struct ws_report *r)
 	return rows < MOST_ROWS;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -139,34 +138,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifdef FUZZ_REPLAY
-enum { RUNS = 150 };
-
-static void replay(const char *name)
+static size_t make_input(uint8_t *bytes, int round)
 {
-	static uint8_t data[1 << 16];
-	FILE *f = fopen(name, "rb");
-
-	if (!f) {
-		printf("Bail out! cannot read %s\n", name);
-		exit(1);
-	}
-	LLVMFuzzerTestOneInput(data, fread(data, 1, sizeof(data), f));
-	fclose(f);
+	return replay_fill(bytes, round ? 6 + replay_draw() % 66 : 0);
 }
 
 int main(int argc, char **argv)
 {
-	uint8_t data[6 * 12];
-
-	printf("1..1\n");
-	for (int i = 1; i < argc; i++)
-		replay(argv[i]);
-	for (int i = 0; i < (argc > 1 ? 0 : RUNS); i++) {
-		for (size_t k = 0; k < sizeof(data); k++)
-			data[k] = (uint8_t)(random_number() >> 20);
-		LLVMFuzzerTestOneInput(data, i ? 6 + random_number() % (sizeof(data) - 6) : 0);
-	}
-	printf("ok 1 - %d damaged reports were shown or refused\n", argc > 1 ? argc - 1 : RUNS);
-	return 0;
+	return replay_test(argc, argv, 150, make_input);
 }
 #endif

@@ -148,6 +148,21 @@ export class Page {
     const p = await this.at(type, time, level, n);
     await this.page.mouse.click(p.x, p.y, options);
   }
+  /** The colour of the rows at a point of the screen. */
+  pixel(x, y) {
+    return this.eval(
+      ([px, py]) => {
+        const { timeline } = window.warpsight,
+          c = timeline.root.querySelector(".rects"),
+          box = c.getBoundingClientRect(),
+          copy = document.createElement("canvas").getContext("2d");
+        timeline.draw();
+        copy.drawImage(c, Math.round(px - box.left), Math.round(py - box.top), 1, 1, 0, 0, 1, 1);
+        return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3);
+      },
+      [x, y],
+    );
+  }
   selected() {
     return this.eval(() => window.warpsight.app.selected && { name: window.warpsight.app.selected.spot.name, ...window.warpsight.app.selected.spot, detail: window.warpsight.app.selected.detail });
   }

@@ -99,9 +99,20 @@ const rowsPicture = async (t) =>
 const ROWS = [4, 24, 0.004],
   PAGE = [8, 40, 0.02, 12, 0.015];
 
+/** Statistics, where they are in sight, are of what is. */
+const statistics = (t) =>
+  until("statistics of what is shown", () =>
+    t.eval(() => {
+      const { app } = window.warpsight,
+        shown = document.querySelector("[role=tabpanel] > .statistics:not(.compare)");
+      return !shown || shown.dataset.of === String(app.range ?? [app.view.t0, app.view.t1]);
+    }),
+  );
+
 async function looksLike(t, name, keep = false) {
   await t.page.mouse.move(2, 2);
   await t.settled();
+  await statistics(t);
   const rows = await rowsPicture(t),
     page = await t.page.screenshot();
   if (process.env.WS_SHOTS && keep) writeFileSync(join(process.env.WS_SHOTS, `${name}.png`), page);
@@ -128,7 +139,7 @@ const LOOKS = {
   step: trainingStep,
   selection: async (t) => {
     await t.eval(() => (window.warpsight.app.setRange([2e6, 4e6]), window.warpsight.panels.show("statistics")));
-    await until("statistics", async () => (await t.page.locator(".statistics tbody tr").count()) > 2);
+    await statistics(t);
   },
   flame: async (t) => {
     await t.page.locator("[data-tab=functions]").click();
@@ -304,18 +315,7 @@ withPage("colours of names and rows are chosen by menu, seen, kept, and taken ba
     await t.at(type, time, level);
     await t.settled();
     const p = await t.at(type, time, level);
-    return t.eval(
-      ([x, y]) => {
-        const { timeline } = window.warpsight,
-          c = timeline.root.querySelector(".rects"),
-          box = c.getBoundingClientRect(),
-          copy = document.createElement("canvas").getContext("2d");
-        timeline.draw();
-        copy.drawImage(c, Math.round(x - box.left), Math.round(y - box.top), 1, 1, 0, 0, 1, 1);
-        return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3);
-      },
-      [p.x, p.y],
-    );
+    return t.pixel(p.x, p.y);
   };
   const pick = async (group, name) => {
     await t.page.locator(`.menu [role=group][aria-label="${group}"] button[aria-label="${group}: ${name}"]`).click();

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "../random.h"
 
 static struct ws_writer *w;
 static uint64_t now[2], gpu[2];
@@ -26,11 +27,9 @@ static uint32_t text(const char *s)
 
 static uint64_t random_number(void)
 {
-	static uint64_t state = 88172645463325252u;
+	static uint64_t state = RANDOM_SEED;
 
-	state ^= state << 13;
-	state ^= state >> 7;
-	return state ^= state << 17;
+	return random_next(&state);
 }
 
 enum { ZERO = 5000000, US = 1000 };
@@ -173,7 +172,11 @@ static void machine(uint64_t end)
 		uint32_t thread = 1 + i % 4;
 
 		ADD(sched, .start = t, .end = t + 150 * US, .thread = thread, .cpu = i % 2, .woken = WS_NO_TIME,
-		    .after = i % 3 ? WS_AFTER_SLEEPING : WS_AFTER_PREEMPTED);
+		    .after = i % 3 == 2 ? WS_AFTER_UNINTERRUPTIBLE
+			     : i % 3	? WS_AFTER_SLEEPING
+					: WS_AFTER_PREEMPTED);
+		if (i % 8 == 2)
+			ADD(blocked, .start = t + 300 * US, .end = t + 301 * US, .thread = thread, .name = text("futex"));
 		ADD(sample, .start = t + 60 * US, .thread = thread, .cpu = i % 2, .state = WS_STATE_RUNNING, .weight = 1000000,
 		    .frame = i % 5 ? 4 : 6, .callers = i % 3 ? 3 : 4, .event = 1, .flags = WS_SAMPLE_CLOCK);
 		if (thread < 3)

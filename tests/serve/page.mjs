@@ -176,8 +176,7 @@ withPage("drag selects a stretch and shows its statistics; shift+Z zooms to it",
   const scale = await t.eval(() => window.warpsight.app.view.scale);
   near(range[0], 2 * MS, 3 * scale, "start of the selection");
   near(range[1], 4 * MS, 3 * scale, "end of the selection");
-  await until("statistics", async () => (await t.page.locator(".statistics tbody tr").count()) > 2);
-  ok((await t.text(".statistics .actions")).includes("Selection"), "it says that it is of the selection");
+  await until("statistics of the selection", async () => (await t.text(".statistics .actions")).startsWith("Selection") && (await t.page.locator(".statistics tbody tr").count()) > 2);
   const truth = await t.eval(async ([a, b]) => {
     const got = await window.warpsight.app.source.json("sum", { r: 0, t0: Math.floor(a), t1: Math.ceil(b) });
     return got.groups.filter((g) => g.kind === "kernels").sort((x, y) => y.total - x.total)[0];
@@ -271,10 +270,53 @@ withPage("ranges on the GPU are those of the statistics", async (t) => {
   const within = (a, b) => a.start >= b.start && a.end <= b.end;
   for (const [inner, outer] of [[/^(forward|backward)/, /^step/], [/^layer/, /^forward/]])
     for (const e of all.filter((x) => inner.test(x.name))) ok(all.some((x) => outer.test(x.name) && within(e, x) && x.level < e.level), `${e.name} at ${e.start} is below what it is in`);
-  equal(await t.eval(() => window.warpsight.app.rowName(window.warpsight.app.rows.visible.find((r) => r.type === "projected"))), "NVTX of main on the GPU", "the row's name");
+  equal(await t.eval(() => window.warpsight.app.rowName(window.warpsight.app.rows.visible.find((r) => r.type === "projected"))), "NVTX on GPU · main", "the row's name");
   await t.set(0.1 * MS, 1.2 * MS);
   const s = await t.select("projected", 0.4 * MS, 0);
   ok(s.name.startsWith("step") && s.detail.links.some((l) => l.role === "range" && l.name === s.name), "tied to the range itself");
+});
+
+withPage("a range leads to its time on the GPU and back; outlines are only where the linked events are", async (t) => {
+  const step = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "step 3", t: 0 }));
+  const select = (s) => t.eval((x) => window.warpsight.app.select(0, x), s);
+  const detail = () => until("its details", async () => (await t.selected())?.detail);
+  await select(step);
+  const there = (await detail()).links.find((l) => l.role === "on_gpu");
+  equal(there.name, "step 3", "itself on the GPU");
+  ok((await detail()).more_work === 1 && (await t.text(".details")).includes("the first and the last pieces"), "not all of its work is listed, and that is said");
+  await select(there);
+  ok((await detail()).links.some((l) => l.role === "range" && l.start === step.start && l.end === step.end), "and back");
+
+  /* A kernel: its launch and the ranges around that are left of the window. */
+  const kernel = await t.eval(async (s) => window.warpsight.app.source.json("step", { r: 0, q: "sm90_gemm", t: s.end - 200000 }), step);
+  await select(kernel);
+  const links = (await detail()).links;
+  const boxes = () =>
+    t.eval(() => {
+      const { timeline } = window.warpsight,
+        out = { boxes: [], curves: [] },
+        proto = CanvasRenderingContext2D.prototype,
+        [rect, curve] = [proto.strokeRect, proto.bezierCurveTo];
+      proto.strokeRect = function (x, y, w, h) {
+        if (this.lineWidth < 2) out.boxes.push([x, w]); // thicker: the selected event itself
+        rect.call(this, x, y, w, h);
+      };
+      proto.bezierCurveTo = function (...p) {
+        out.curves.push(p);
+        curve.apply(this, p);
+      };
+      timeline.draw();
+      [proto.strokeRect, proto.bezierCurveTo] = [rect, curve];
+      return out;
+    });
+  const left = Math.min(...links.map((l) => l.start)),
+    right = Math.max(...links.map((l) => l.end));
+  await t.set(left - 20000, kernel.end + 20000);
+  const all = await boxes();
+  equal(all.boxes.length, links.length, "each is outlined while all are in sight");
+  equal(all.curves.length, 1, "the arrow from its launch");
+  await t.set(right + 1000, right + 2000000);
+  equal(await boxes(), { boxes: [], curves: [] }, "none is where none is");
 });
 
 withPage("arrow keys step along the row, out and in; Z zooms to the event", async (t) => {
@@ -608,18 +650,7 @@ for (const painter of ["webgl2", "canvas"])
       await t.at(type, time);
       await t.settled();
       const p = await t.at(type, time);
-      return t.eval(
-        async ([x, y]) => {
-          const { timeline } = window.warpsight,
-            c = timeline.root.querySelector(".rects"),
-            box = c.getBoundingClientRect(),
-            copy = document.createElement("canvas").getContext("2d");
-          timeline.draw(); // WebGL's picture is there until the page is composed
-          copy.drawImage(c, Math.round(x - box.left), Math.round(y - box.top), 1, 1, 0, 0, 1, 1);
-          return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3);
-        },
-        [p.x, p.y + up],
-      );
+      return t.pixel(p.x, p.y + up);
     };
     await t.set(0.1 * MS, 1.2 * MS);
     const [r, g, b] = await shot("kernels", 0.88 * MS, 0);
@@ -629,16 +660,7 @@ for (const painter of ["webgl2", "canvas"])
     await t.at("nvtx", forward.start, 1);
     await t.settled();
     const at = await t.at("nvtx", (forward.start + forward.end) / 2 + 3000, 1);
-    const painted = await t.eval(([x, y]) => {
-      const { timeline } = window.warpsight,
-        c = timeline.root.querySelector(".rects"),
-        box = c.getBoundingClientRect(),
-        copy = document.createElement("canvas").getContext("2d");
-      timeline.draw();
-      copy.drawImage(c, Math.round(x - box.left), Math.round(y - box.top), 1, 1, 0, 0, 1, 1);
-      return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3);
-    }, [at.x, at.y]);
-    equal(painted, [0x4c, 0x72, 0xb0], "the colour that the program chose");
+    equal(await t.pixel(at.x, at.y), [0x4c, 0x72, 0xb0], "the colour that the program chose");
   }, { search: `?painter=${painter}` });
 
 withPage("controls have accessible names", async (t) => {
@@ -712,6 +734,17 @@ test("an exported page stands alone: rows, zoom, details, statistics, search", a
   const work = (await detail(t, launch)).links.filter((l) => l.role === "work");
   equal(work.length, 1, "the work of a launch");
   ok((await detail(t, work[0])).links.some((l) => l.role === "call" && l.start === launch.start), "and back");
+  /* Ranges around a launch and its kernel, and ranges as the GPU saw them, are the server's. */
+  const ranges = (d) => d.links.filter((l) => ["range", "on_gpu"].includes(l.role)).map((l) => [l.role, l.name, l.start, l.end]);
+  const step = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "step 2", t: 0.6e6 }));
+  const gpu = async (page, x) => (await detail(page, x)).links.find((l) => l.role === "on_gpu"); // its rows are numbered as they come
+  const there = (x) => live.eval(async (p) => (await window.warpsight.app.source.json("events", { r: 0, lanes: p.lane, t0: p.start, t1: p.start + 1 })).events.find((e) => e.start === p.start && e.name === p.name), x);
+  const pairs = await Promise.all([launch, work[0], step].map(async (x) => [x, await there(x)]));
+  for (const [x, y] of [...pairs, [await gpu(t, step), await gpu(live, pairs[2][1])]]) {
+    const links = ranges(await detail(t, x));
+    ok(links.length > 0, `${x.name} is in a range, or was on the GPU`);
+    equal(links, ranges(await detail(live, y)), `ranges of ${x.name}`);
+  }
 
   await t.drag(await t.at("process", 1 * MS), await t.at("process", 2 * MS));
   await until("statistics", async () => (await t.page.locator(".statistics tbody tr").count()) > 2);
@@ -1041,56 +1074,6 @@ test("open: traces are imported beside the page, which shows how far it is, can 
   equal(left(dir), [], "nothing is left");
 });
 
-test("compare: two reports, and two windows of them, name by name", async () => {
-  const two = [make("a.wsrep", makeReport, "20"), make("b.wsrep", makeReport, "10")];
-  const s = await serve(...two);
-  const t = await open(s);
-  await t.page.click("[data-tab=compare]");
-  const rows = () => t.page.$$eval(".compare tbody tr", (all) => all.map((r) => [...r.cells].map((c) => c.textContent)));
-  const shown = await until("kernels", async () => (await rows()).length > 2 && (await rows()));
-  const gemm = shown.find((r) => r[8] === "sm90_gemm_f16");
-  equal([gemm[0], gemm[1]], ["360", "180"], "how often here and there");
-  ok(gemm[6].startsWith("−"), `less there: ${gemm[6]}`);
-  ok(Math.abs(Number(gemm[7]) - 0.5) < 0.1, `half of it: ${gemm[7]}`);
-
-  /* What the server says is what sums of each say. */
-  const ask = (path) => t.eval((p) => window.warpsight.app.source.json(...p), path);
-  for (const w of [{}, { t0: 0, t1: 3e6, u0: 1e6, u1: 2e6 }]) {
-    const d = await ask(["diff", { a: 0, b: 1, ...w }]);
-    const sums = [await ask(["sum", { r: 0, t0: w.t0, t1: w.t1 }]), await ask(["sum", { r: 1, t0: w.u0, t1: w.u1 }])];
-    equal(d.unread, 0, "all is read");
-    for (const [k, side] of [["a", 0], ["b", 1]]) {
-      const by = new Map(d.pairs.filter((p) => p[k][0]).map((p) => [`${p.kind} ${p.name}`, p[k]]));
-      const plain = new Map(); // threads of one name are several groups of a report
-      for (const g of sums[side].groups) {
-        const x = plain.get(`${g.kind} ${g.name}`) ?? [0, 0, Infinity, 0];
-        plain.set(`${g.kind} ${g.name}`, [x[0] + g.count, x[1] + g.total, Math.min(x[2], g.min), Math.max(x[3], g.max)]);
-      }
-      equal([...by.keys()].sort(), [...plain.keys()].sort(), `names of ${k}`);
-      for (const [name, x] of plain) equal(by.get(name), x, name);
-    }
-  }
-
-  /* Sorted by a column, both ways; another kind; a window on one side. */
-  const values = async (i) => (await rows()).map((r) => Number(r[i].replace(/[^0-9]/g, "")));
-  await t.page.click(".compare th:nth-child(1) button");
-  const down = await values(0);
-  equal(down, [...down].sort((x, y) => y - x), "by count");
-  await t.page.click(".compare th:nth-child(1) button");
-  equal(await values(0), [...down].reverse().sort((x, y) => x - y), "by count, upwards");
-  await t.page.click(".compare .actions button:text-is('CUDA API')");
-  ok((await rows()).some((r) => r[8].startsWith("cudaLaunchKernel")), "calls");
-  await t.eval(() => window.warpsight.app.setRange([0, 2e6]));
-  const calls = async (column = 0) => Number((await rows()).find((r) => r[8].startsWith("cudaLaunchKernel"))[column].replace(/[^0-9]/g, ""));
-  const all = await calls();
-  await t.page.click(".compare .side:nth-child(1) button:nth-of-type(2)");
-  await until("the window", async () => (await calls()) < all);
-  await t.page.selectOption(".compare .side:nth-child(2) select", "0");
-  await until("one with itself", async () => (await calls()) < all && (await calls(1)) === all);
-  for (const q of ["a=9", "b=-1", "t0=x", "u1=1e9"]) equal((await get(`${s.url}api/diff?${q}`)).status, 400, q);
-  await t.end();
-});
-
 test("live: a report that is being recorded grows on the page until it has ended", async () => {
   const cwd = mkdtempSync(join(folder, "live-"));
   const s = await serve({ cwd }, "--record", "--", process.execPath, "-e", "const f = require('fs'); const i = setInterval(() => { f.writeFileSync('beat', String(Date.now())); if (f.existsSync('stop')) clearInterval(i); }, 20)");
@@ -1111,10 +1094,14 @@ test("live: a report that is being recorded grows on the page until it has ended
     return f.last > before.last && f.events > before.events && f.t1 > before.t1 && f;
   });
   ok(before.rows.every((k) => after.rows.includes(k)), `rows keep what they are called: ${before.rows} / ${after.rows}`);
-  /* Someone who looks at the beginning goes on doing so. */
-  await t.eval(() => window.warpsight.app.view.set(0, 1e6));
+  /* Someone who looks at the beginning goes on doing so. (Where the first event is: far from it, the window would be held back.) */
+  const looked = await t.eval(() => {
+    const a = window.warpsight.app;
+    a.view.set(a.reports[0].first, a.reports[0].first + 1e6);
+    return a.view.t1;
+  });
   await until("more again", async () => (await facts()).events > after.events);
-  equal((await facts()).t1, 1e6, "the window stays");
+  equal((await facts()).t1, looked, "the window stays");
   writeFileSync(join(cwd, "stop"), "");
   await until("the end", async () => !(await t.page.textContent("header .status")).includes("live"));
   await t.settled();

@@ -2,6 +2,7 @@
  * test_lanes.c - is what the time line draws true? Random reports are read as lanes; for random windows and zooms, the events under
  * given pixels must be those that a plain look at every row finds, and rectangles must be where events are and nowhere else.
  */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,14 +14,13 @@
 
 #include "serve/api.h"
 #include "serve/tile.h"
+#include "../random.h"
 
-static uint64_t state = 88172645463325252u;
+static uint64_t state = RANDOM_SEED;
 
 static uint64_t next(void)
 {
-	state ^= state << 13;
-	state ^= state >> 7;
-	return state ^= state << 17;
+	return random_next(&state);
 }
 
 struct truth { /* a row as it was written */
@@ -645,6 +645,120 @@ static void searching(void **unused)
 	unlink(path);
 }
 
+static void open_view(struct ws_view *view)
+{
+	struct ws_err e;
+
+	assert_int_equal(ws_view_open(view, (const char *const[]){path}, 1, NULL, &e), 0);
+	ws_lanes_wait(view->v[0].lanes);
+}
+
+enum { SPANS = 3 };
+
+/* A span, an instant, and one that never ended, of a thread and of a track; the last is behind all else. */
+static void fill_slices(struct ws_writer *w, size_t n)
+{
+	static const uint8_t flags[SPANS] = {0, WS_SLICE_INSTANT, WS_SLICE_LEFT_OPEN};
+	uint32_t name = ws_writer_string(w, "x", 1);
+
+	(void)n;
+	ws_writer_add(w, WS_TABLE_track, &(struct ws_row_track){.id = 1, .name = name});
+	for (uint32_t i = 0; i < SPANS; i++)
+		for (uint32_t track = 0; track < 2; track++)
+			ws_writer_add(w, WS_TABLE_slice,
+				      &(struct ws_row_slice){.start = ZERO + i * 100,
+							     .end = flags[i] ? WS_NO_TIME : ZERO + 90,
+							     .thread = !track,
+							     .track = track,
+							     .name = name,
+							     .flags = flags[i]});
+	ws_writer_add(w, WS_TABLE_slice,
+		      &(struct ws_row_slice){
+			  .start = ZERO + 5000, .end = WS_NO_TIME, .track = 1, .name = name, .flags = WS_SLICE_INSTANT});
+}
+
+static void instants(void **unused)
+{
+	struct ws_report *r = report(fill_slices, 0);
+	struct ws_view view;
+	struct ws_text t;
+
+	(void)unused;
+	ws_report_close(r);
+	open_view(&view);
+	assert_int_equal(view.v[0].lanes->last, ZERO + 5000);
+	for (uint32_t i = 0, seen = 0; i < view.v[0].lanes->n; i++, seen++) {
+		char lane[8];
+
+		snprintf(lane, sizeof(lane), "%" PRIu32, i);
+		assert_int_equal(ask(&view, "at", &t, (struct given){{"lane", lane, "level", "0", "t0", "100", "t1", "101"}}), 200);
+		assert_non_null(strstr(t.s, "\"start\":100,\"end\":100,\"flags\":128"));
+		ws_text_free(&t);
+		assert_int_equal(ask(&view, "at", &t, (struct given){{"lane", lane, "level", "0", "t0", "200", "t1", "201"}}), 200);
+		assert_non_null(strstr(t.s, "\"start\":200,\"end\":5000,\"flags\":64"));
+		ws_text_free(&t);
+		assert_true(seen < 2);
+	}
+	assert_int_equal(ask(&view, "sum", &t, (struct given){{NULL}}), 200);
+	assert_non_null(strstr(t.s, "\"kind\":\"track\""));
+	ws_text_free(&t);
+	ws_view_close(&view);
+	unlink(path);
+}
+
+/* Process i + 1 has thread 10 + i with so many calls; the last but one names what it does, the last has a GPU. */
+static const int calls_of[] = {1, 2, 0, 900, 3, 60, 1, 1};
+
+static void fill_processes(struct ws_writer *w, size_t n)
+{
+	uint32_t name = ws_writer_string(w, "read", 4);
+
+	(void)n;
+	for (uint32_t i = 0; i < WS_COUNT(calls_of); i++) {
+		ws_writer_add(w, WS_TABLE_process, &(struct ws_row_process){.id = i + 1, .pid = i + 1, .start = ZERO});
+		ws_writer_add(w, WS_TABLE_thread,
+			      &(struct ws_row_thread){.id = 10 + i, .process = i + 1, .tid = 10 + i, .start = ZERO});
+		for (int k = 0; k < calls_of[i]; k++)
+			ws_writer_add(w, WS_TABLE_osrt,
+				      &(struct ws_row_osrt){.start = ZERO + (uint64_t)k * 10,
+							    .end = ZERO + (uint64_t)k * 10 + 5,
+							    .thread = 10 + i,
+							    .name = name,
+							    .callchain = WS_NO_U32});
+	}
+	add(w, ZERO, ZERO + 50, 16, false);
+	ws_writer_add(w, WS_TABLE_cuda_kernel,
+		      &(struct ws_row_cuda_kernel){.start = ZERO, .end = ZERO + 9, .process = 8, .name = name});
+}
+
+/* First what works on a GPU, then what names its work, then the busy; those that hardly ran are in a row of their own. */
+static void processes_that_matter(void **unused)
+{
+	static const char *const order[] = {
+	    "\"id\":\"p8\",\"parent\":\"\"",	    "\"id\":\"p7\",\"parent\":\"\"",
+	    "\"id\":\"p4\",\"parent\":\"\"",	    "\"id\":\"p6\",\"parent\":\"\"",
+	    "\"id\":\"processes\",\"parent\":\"\"",	    "\"id\":\"p1\",\"parent\":\"processes\"",
+	    "\"id\":\"p2\",\"parent\":\"processes\"", "\"id\":\"p5\",\"parent\":\"processes\""};
+	struct ws_report *r = report(fill_processes, 0);
+	struct ws_view view;
+	struct ws_text t;
+	const char *at;
+
+	(void)unused;
+	ws_report_close(r);
+	open_view(&view);
+	assert_int_equal(ask(&view, "tree", &t, (struct given){{NULL}}), 200);
+	at = t.s;
+	for (size_t i = 0; i < WS_COUNT(order); i++) {
+		at = strstr(at, order[i]);
+		assert_non_null(at);
+	}
+	assert_null(strstr(t.s, "\"id\":\"p3\"")); /* has nothing to show */
+	ws_text_free(&t);
+	ws_view_close(&view);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -653,6 +767,7 @@ int main(void)
 	    cmocka_unit_test(closeups),	     cmocka_unit_test(little_room),
 	    cmocka_unit_test(counters),	     cmocka_unit_test(odd_parameters),
 	    cmocka_unit_test(searching),     cmocka_unit_test(asking_while_reading),
+	    cmocka_unit_test(instants),	     cmocka_unit_test(processes_that_matter),
 	};
 	int rc = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -42,7 +42,6 @@ const TRUTH = {
   op: (r) => select("WARPSIGHT_OP", named, `${thread(r.thread)} AND kind ${r.python ? "=" : "<>"} 3`),
   slice: (r) => select("WARPSIGHT_SLICE", named, `${thread(r.thread)} AND trackId = 0 AND ${r.label ? `(SELECT value FROM StringIds WHERE id = categoryId) = '${r.label}'` : "ifnull((SELECT value FROM StringIds WHERE id = categoryId), '') NOT LIKE '%EVENTS'"}`),
   gil: (r) => select("WARPSIGHT_GIL", "state", thread(r.thread)),
-  state: (r) => select("WARPSIGHT_SCHED", "''", thread(r.thread)),
   sample: (r) => select("COMPOSITE_EVENTS", "''", thread(r.thread), "start"),
   python: (r) => select("WARPSIGHT_PYTHON_SAMPLE", "''", thread(r.thread), "start"),
   kernels: (r) => select(...GPU_TABLES[0], `globalPid = ${r.process} AND deviceId = ${r.device}`),
@@ -71,6 +70,90 @@ function projected(r) {
   });
 }
 
+/**
+ * What a thread did, by running through all of its spans and calls: on a core, ready for one, waiting and in which call. Where nothing
+ * of its spans is known, the outermost calls that wait.
+ */
+function states(r, last) {
+  const all = (sql) => query(sql).map((e) => ({ ...e, stop: e.stop ?? Infinity }));
+  const spans = all(`SELECT start, "end" AS stop, wokenTime AS woken, endState AS after FROM WARPSIGHT_SCHED WHERE ${thread(r.thread)} ORDER BY start`),
+    gil = all(`SELECT start, "end" AS stop, 'Waits for the GIL' AS name FROM WARPSIGHT_GIL WHERE ${thread(r.thread)} AND state = 3`),
+    cuda = all(select("CUPTI_ACTIVITY_KIND_RUNTIME", named, thread(r.thread))),
+    osrt = all(select("OSRT_API", named, thread(r.thread))),
+    found = all(select("WARPSIGHT_BLOCKED", named, thread(r.thread))),
+    polls = cuda.filter((c) => /Synchronize/.test(c.name)).sort((a, b) => a.start - b.start),
+    out = [];
+  const emit = (start, stop, name, kind) => stop > start && out.push({ start, stop, name, kind });
+  const inner = (calls, t) => calls.filter((c) => c.start <= t && c.stop > t).sort((a, b) => b.start - a.start || a.stop - b.stop)[0];
+  if (!spans.length) {
+    let done = -Infinity;
+    const calls = [...gil, ...polls, ...osrt].sort((a, b) => a.start - b.start || b.stop - a.stop);
+    for (const c of calls) {
+      emit(Math.max(c.start, done), Math.min(c.stop, last), c.name, "waits");
+      done = Math.max(done, c.stop);
+    }
+    return out;
+  }
+  const waits = (start, stop, woken, after) => {
+    const ready = after === 1 ? start : woken === null || woken > stop || woken < start ? stop : woken,
+      mid = start + Math.floor((ready - start) / 2),
+      call = inner(gil, mid) ?? inner(cuda, mid) ?? inner(osrt, mid) ?? found.filter((f) => f.start >= start && f.stop <= ready).sort((a, b) => a.start - b.start)[0];
+    emit(start, ready, call?.name ?? (after === 3 ? "In the kernel" : "Waits"), "waits");
+    emit(ready, stop, after === 1 ? "Preempted" : "Ready to run", "ready");
+  };
+  const runs = (start, stop) => {
+    for (let at = start; at < stop; ) {
+      const call = polls.find((c) => c.stop > at),
+        to = Math.min(stop, !call ? stop : call.start > at ? call.start : call.stop);
+      emit(at, to, call && call.start <= at ? call.name : "On a core", "runs");
+      at = to;
+    }
+  };
+  let off = 0;
+  spans.forEach((s, i) => {
+    const next = spans[i + 1]?.start ?? last,
+      from = Math.max(s.start, off),
+      till = Math.max(from, Math.min(s.stop, next));
+    if (i && off < from) waits(off, from, s.woken, spans[i - 1].after);
+    runs(from, till);
+    off = till;
+    if (i + 1 === spans.length && off < last && s.stop !== Infinity && s.after !== 5) waits(off, last, null, s.after);
+  });
+  return out;
+}
+
+/** enum ws_state_class by what the state is, and by the calls that the report has. */
+const WAIT_COLORS = { pthread_mutex_lock: 3, sem_wait: 3, futex: 3, pthread_cond_wait: 4, read: 5, write: 5, "Waits for the GIL": 7, "In the kernel": 9, Waits: 10 };
+function stateColor(e) {
+  if (e.kind !== "waits") return e.kind === "ready" ? 2 : e.name === "On a core" ? 0 : 1;
+  return WAIT_COLORS[e.name] ?? (/^cuda/.test(e.name) ? 6 : NaN);
+}
+
+/** Each state has its colour; of several at once the height is the share on a core, and the colour that of one that was not. */
+async function checkStates(row, truth, last) {
+  const { events } = await json("at", { lane: row.lane, level: 0, t0: -1, t1: last + 1, limit: 1000 });
+  const says = (e) => `${e.start} ${e.stop ?? e.end} ${e.name}`;
+  if (events.map(says).join() !== truth.map(says).join()) throw new Error(`states ${events.map(says).find((x, i) => x !== says(truth[i]))}`);
+  for (const [i, e] of events.entries()) {
+    const d = await json("event", { lane: row.lane, level: 0, event: e.event }),
+      c = Object.fromEntries(d.columns.map((x) => [x.name, x]));
+    const kind = { "on a core": "runs", "ready to run": "ready", waits: "waits" }[c.state.text];
+    if (kind !== truth[i].kind || (c.function.text ?? e.name) !== e.name) throw new Error(`details of ${says(e)}: ${c.state.text} in ${c.function.text}`);
+  }
+  for (let k = 0; k < 18; k++) {
+    const px = 2 ** k,
+      i = Math.floor((random() * last) / px / 1024),
+      t0 = i * 1024 * px;
+    for (const x of (await tile(row.lane, 1, k, i))[0] ?? []) {
+      const under = truth.filter((e) => touches(e, t0 + x.x0 * px, t0 + x.x1 * px)),
+        ran = under.filter((e) => e.kind === "runs").reduce((n, e) => n + e.stop - e.start, 0);
+      const colors = new Set((x.flags & 16 ? under.filter((e) => e.kind !== "runs" || under.every((o) => o.kind === "runs")) : under).map(stateColor));
+      if (under.length !== x.count || !colors.has(x.color)) throw new Error(`${x.count} states of colour ${x.color} at ${x.x0} of tile ${i} of scale ${k}, want ${under.length} of ${[...colors]}`);
+      if (x.flags & 16 && x.busy !== Math.min(255, Math.floor((ran * 255) / px))) throw new Error(`${x.busy} on a core at ${x.x0} of tile ${i} of scale ${k}, want ${(ran * 255) / px}`);
+    }
+  }
+}
+
 /* ---- what is drawn ---- */
 
 const server = spawn(warpsight, ["view", "--no-open", file]);
@@ -87,7 +170,7 @@ async function tile(lane, levels, k, i, names = []) {
   if (u[at + 2]) throw new Error("a tile is pending");
   const n = [...u.slice(at + 4, at + 4 + u[at + 3])];
   at += 4 + n.length;
-  return n.map((m) => Array.from({ length: m }, () => ({ x0: f[at], x1: f[at + 1], high: f[at + 2], low: f[at + 3], last: f[at + 4], count: u[at + 3], flags: (u[at + 5] >> 16) & 255, busy: (u[at + 5] >> 8) & 255, next: (at += 6) })));
+  return n.map((m) => Array.from({ length: m }, () => ({ x0: f[at], x1: f[at + 1], high: f[at + 2], low: f[at + 3], last: f[at + 4], count: u[at + 3], flags: (u[at + 5] >> 16) & 255, color: u[at + 5] & 255, busy: (u[at + 5] >> 8) & 255, next: (at += 6) })));
 }
 
 const touches = (e, a, b) => e.start < b && (e.stop > a || (e.stop === e.start && e.start >= a));
@@ -230,11 +313,12 @@ for (const [type, list] of kinds)
         n += values.length;
         continue;
       }
-      const truth = (type === "projected" ? projected(row) : query(TRUTH[type](row))).map((e) => ({ ...e, stop: e.stop === null ? Math.max(e.start, last) : e.stop }));
+      const truth = (type === "projected" ? projected(row) : type === "state" ? states(row, last) : query(TRUTH[type](row))).map((e) => ({ ...e, stop: e.stop === null ? Math.max(e.start, last) : e.stop }));
       if (truth.length !== row.count || !truth.length) throw new Error(`row ${row.id} of ${row.count} events, ${truth.length} in the tables`);
       await checkEvents(row, truth, last);
       await checkTiles(row, truth, last);
-      await checkBusy(row, truth, last);
+      await checkBusy(row, type === "state" ? truth.filter((e) => e.kind === "runs") : truth, last);
+      if (type === "state") await checkStates(row, truth, last);
       if (type === "kernels")
         for (const name of new Set(truth.map((e) => e.name))) {
           const { ids } = await json("names", { q: name });
@@ -245,7 +329,7 @@ for (const [type, list] of kinds)
     return ` (${list.length} rows, ${n} events)`;
   });
 await tap("every kind of row is there", async () => {
-  const want = [...Object.keys(TRUTH), "projected", "counter", "gpu_bytes"].filter((k) => !kinds.has(k));
+  const want = [...Object.keys(TRUTH), "state", "projected", "counter", "gpu_bytes"].filter((k) => !kinds.has(k));
   if (want.length) throw new Error(`no rows of kind ${want}`);
 });
 server.kill("SIGTERM");

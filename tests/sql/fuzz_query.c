@@ -3,9 +3,7 @@
  * or read beyond what is there. A statement that has no end is ended by the interrupt that Ctrl-C gives.
  *
  * An input is a row of words: a byte below 128 stands for itself, another for a word of SQL, a table or a column, so that most of
- * what comes out is nearly a query. It is asked of a report of arbitrary rows and of a sane one, together. Built by clang with
- * -Dfuzz=true this is a libFuzzer target; else, with FUZZ_REPLAY, a program that makes inputs of its own, always the same, or
- * replays the files it is given.
+ * what comes out is nearly a query. It is asked of a report of arbitrary rows and of a sane one, together.
  */
 #define main make_report_main
 #include "../stats/make_report.c"
@@ -17,9 +15,7 @@
 
 #include "base/mem.h"
 #include "sql/sql.h"
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+#include "../replay.h"
 
 static const char *const words[128] = {"SELECT ",
 				       " FROM ",
@@ -152,13 +148,14 @@ static const char *const words[128] = {"SELECT ",
 
 static char path[2][64];
 static struct ws_report *report[2];
-static struct ws_sql *sql;
+static struct ws_sql *sql, *volatile running; /* running: while a query does; libFuzzer has alarms of its own */
 static unsigned inputs;
 
 static void on_alarm(int sig)
 {
 	(void)sig;
-	ws_sql_interrupt(sql);
+	if (running)
+		ws_sql_interrupt(running);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -224,44 +221,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		if (!sql)
 			abort();
 	}
+	running = sql;
 	setitimer(ITIMER_REAL, &soon, NULL);
 	e.msg[0] = 0;
 	if (ws_sql_run(sql, t.s, &sink, &e) < 0 && !*e.msg)
 		abort(); /* a failure says why */
 	ws_sql_complete(t.s);
 	setitimer(ITIMER_REAL, &never, NULL);
+	running = NULL;
 	ws_text_free(&t);
 	return 0;
 }
 
 #ifdef FUZZ_REPLAY
-enum { ROUNDS = 1200 };
-
-static uint32_t draw(void)
-{
-	static uint64_t state = 88172645463325252u;
-
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return (uint32_t)(state >> 16);
-}
-
-static void replay_file(const char *name)
-{
-	static uint8_t bytes[1 << 12];
-	FILE *f = fopen(name, "rb");
-	size_t n;
-
-	if (!f) {
-		perror(name);
-		exit(1);
-	}
-	n = fread(bytes, 1, sizeof(bytes), f);
-	fclose(f);
-	LLVMFuzzerTestOneInput(bytes, n);
-}
-
 static uint8_t word(const char *s)
 {
 	for (int i = 0; i < 128; i++)
@@ -276,41 +248,34 @@ static size_t nearly_a_query(uint8_t *p)
 	size_t n = 0;
 
 	p[n++] = word("SELECT ");
-	for (int i = (int)(draw() % 3); i >= 0; i--) {
-		p[n++] = (uint8_t)(128 + 76 + draw() % 30);
+	for (int i = (int)(replay_draw() % 3); i >= 0; i--) {
+		p[n++] = (uint8_t)(128 + 76 + replay_draw() % 30);
 		p[n++] = word(", ");
 	}
 	p[n++] = word("count(*) ");
 	p[n++] = word(" FROM ");
-	p[n++] = (uint8_t)(128 + 60 + draw() % 14);
-	if (draw() & 1) {
+	p[n++] = (uint8_t)(128 + 60 + replay_draw() % 14);
+	if (replay_draw() & 1) {
 		p[n++] = word(" WHERE ");
-		for (int i = (int)(draw() % 5); i >= 0; i--)
-			p[n++] = (uint8_t)(128 + (draw() & 1 ? 20 + draw() % 14 : 76 + draw() % 30));
+		for (int i = (int)(replay_draw() % 5); i >= 0; i--)
+			p[n++] = (uint8_t)(128 + (replay_draw() & 1 ? 20 + replay_draw() % 14 : 76 + replay_draw() % 30));
 	}
-	if (draw() & 1) {
+	if (replay_draw() & 1) {
 		p[n++] = word(" GROUP BY ");
-		p[n++] = (uint8_t)(128 + 76 + draw() % 30);
+		p[n++] = (uint8_t)(128 + 76 + replay_draw() % 30);
 	}
-	p[n++] = draw() & 1 ? word(" LIMIT 5 ") : (uint8_t)(128 + draw() % 120);
+	p[n++] = replay_draw() & 1 ? word(" LIMIT 5 ") : (uint8_t)(128 + replay_draw() % 120);
 	return n;
+}
+
+static size_t make_input(uint8_t *bytes, int round)
+{
+	return round & 1 ? nearly_a_query(bytes) : replay_fill(bytes, 1 + replay_draw() % 40);
 }
 
 int main(int argc, char **argv)
 {
-	uint8_t bytes[64];
-
 	LLVMFuzzerInitialize(&argc, &argv);
-	for (int i = 1; i < argc; i++)
-		replay_file(argv[i]);
-	for (int i = 0; argc == 1 && i < ROUNDS; i++) {
-		size_t n = i & 1 ? nearly_a_query(bytes) : 1 + draw() % 40;
-
-		for (size_t at = 0; !(i & 1) && at < n; at++)
-			bytes[at] = (uint8_t)draw();
-		LLVMFuzzerTestOneInput(bytes, n);
-	}
-	printf("1..1\nok 1 - %d inputs\n", argc == 1 ? ROUNDS : argc - 1);
-	return 0;
+	return replay_test(argc, argv, 1200, make_input);
 }
 #endif

@@ -2,7 +2,7 @@
 
 The export is the independent expectation: both must give the same rows for any query, whatever plan the virtual tables choose.
 """
-import fcntl, json, os, pty, random, re, select, sqlite3, subprocess, sys, tempfile, termios, time
+import ctypes, fcntl, json, os, pty, random, re, select, sqlite3, subprocess, sys, tempfile, termios, time
 
 WARPSIGHT, MAKE = map(os.path.abspath, sys.argv[1:3])
 count = failed = 0
@@ -287,11 +287,21 @@ def test_command(report, other, folder):
     check("no such file", r.returncode == 1 and "missing" in r.stderr, r)
 
 
-def test_prompt(report):
-    """At a terminal: a mistake ends nothing, Ctrl-C ends the query that runs, .quit the prompt."""
+def has_libedit():
+    for name in "libedit.so.2", "libedit.so.0":
+        try:
+            ctypes.CDLL(name)
+            return True
+        except OSError:
+            pass
+    return False
+
+
+def test_prompt(report, terminal):
+    """At a terminal: a mistake ends nothing, Ctrl-C ends the query that runs, .quit the prompt. With libedit lines come back."""
     master, slave = pty.openpty()
     p = subprocess.Popen([WARPSIGHT, "query", report], stdin=slave, stdout=slave, stderr=slave, close_fds=True, start_new_session=True,
-                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+                         env=dict(os.environ, TERM=terminal), preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
     os.close(slave)
     seen = ""
 
@@ -321,6 +331,13 @@ def test_prompt(report):
     check("prompt: ends by Ctrl-C", until("interrupted"))
     type_in(".schema StringIds\n")
     check("prompt: which is not the end", until("CREATE TABLE StringIds"))
+    if terminal != "dumb":
+        type_in("SELECT 6 * 111 AS six;\n")
+        check("prompt: a line", until("666") and until("warpsight> "))  # from then on keys are libedit's, not the terminal's
+        type_in("\x1b[A\x02\x7f5;\x0b\n")  # back, before the semicolon, another name
+        check("prompt: is called back and changed", until("si5") and until("666") and until("warpsight> "))
+        type_in("SELECT count(*) + 70000 FROM Thr\t;\n")
+        check("prompt: names of tables are completed", until("7000"))
     type_in(".quit\n")
     check("prompt: this is", p.wait(60) == 0)
     os.close(master)
@@ -348,7 +365,9 @@ def main():
         test_reading(reports["many"][0])
         test_command(reports["basic"][0], reports["cuda"][0], folder)
         if os.environ.get("WS_TEST_SANITIZE") != "thread":  # which keeps signals back while a query computes
-            test_prompt(reports["basic"][0])
+            test_prompt(reports["basic"][0], "dumb")
+            if has_libedit():
+                test_prompt(reports["basic"][0], "vt100")
     print("1..%d" % count)
     return failed > 0
 

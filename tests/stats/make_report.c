@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "../random.h"
 
 #define ZERO UINT64_C(1000000000000)
 
@@ -354,12 +355,9 @@ static void deep(void)
 
 static uint64_t next_random(void)
 {
-	static uint64_t state = 88172645463325252u;
+	static uint64_t state = RANDOM_SEED;
 
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
+	return random_next(&state);
 }
 
 /* Extremes, small numbers (which hit real ids and enumerations) and anything else. */

@@ -15,17 +15,15 @@
 #include "stats/group.h"
 #include "stats/std8.h"
 #include "stats/table.h"
+#include "../random.h"
 
 /* ---- distributions ---- */
 
-static uint64_t random_state = 88172645463325252u;
+static uint64_t random_state = RANDOM_SEED;
 
 static uint64_t next_random(void)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state;
+	return random_next(&random_state);
 }
 
 static int ascending(const void *a, const void *b)

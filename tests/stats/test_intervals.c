@@ -13,17 +13,15 @@
 #include "query/intervals.h"
 #include "query/steps.h"
 #include "query/work.h"
+#include "../random.h"
 
 enum { LENGTH = 300 };
 
-static uint64_t random_state = 88172645463325252u;
+static uint64_t random_state = RANDOM_SEED;
 
 static unsigned draw(unsigned n)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (unsigned)((random_state >> 20) % n);
+	return (unsigned)((random_next(&random_state) >> 20) % n);
 }
 
 /* Some random intervals, as a set and as bits; `sorted` by start. */

@@ -6,9 +6,6 @@
  * follows are edits of five bytes each: a place, how, and a value. Unless told otherwise, all checksums are put right after
  * that (reseal.h), so that edits reach the code behind them: heads, lengths, codecs, dictionaries, schema, index. A report
  * may come with its journal as a killed recorder leaves it, which is edited likewise.
- *
- * Built by clang with -Dfuzz=true this is a libFuzzer target; else, with FUZZ_REPLAY, a program that runs a fixed number of made-up
- * inputs, or the files it is given.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -23,6 +20,8 @@
 #include "query/query.h"
 #include "reseal.h"
 #include "store/format.h"
+#include "../random.h"
+#include "../replay.h"
 
 enum { BASES = 4, MOST_ROWS = 4 << 20, MOST_INPUT = 1 << 16 };
 enum { KEEP_CHECKS = 0x10, CUT = 0x20, RAW = 0x40, EDIT_JOURNAL = 0x80 };
@@ -34,14 +33,11 @@ struct file {
 
 static struct file base[BASES], base_journal[BASES];
 static char folder[256], *path, *journal;
-static uint64_t state = 88172645463325252u;
+static uint64_t state = RANDOM_SEED;
 
 static uint64_t draw(void)
 {
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state * UINT64_C(2685821657736338717);
+	return random_star(&state);
 }
 
 /* ---- base reports ---- */
@@ -161,9 +157,6 @@ static void make_bases(void)
 		unlink(journal);
 	}
 }
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -323,26 +316,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 }
 
 #ifdef FUZZ_REPLAY
-enum { ROUNDS = 6000 };
-
-static void replay_file(const char *name)
-{
-	struct file f = take_file(name);
-
-	if (!f.p) {
-		perror(name);
-		exit(1);
-	}
-	LLVMFuzzerTestOneInput(f.p, f.n);
-	free(f.p);
-}
-
 /* Edits near what stands at the beginning of things: there are the heads. */
-static size_t make_input(uint8_t *p)
+static size_t make_input(uint8_t *p, int round)
 {
 	size_t edits = 1 + draw() % 4;
 	const struct file *f;
 
+	(void)round;
 	p[0] = (uint8_t)(draw() & (draw() % 8 ? 0x03 : 0xbf));
 	f = &base[p[0] % BASES];
 	for (size_t i = 0; i < edits; i++) {
@@ -359,14 +339,7 @@ static size_t make_input(uint8_t *p)
 
 int main(int argc, char **argv)
 {
-	uint8_t input[64];
-
 	LLVMFuzzerInitialize(&argc, &argv);
-	for (int i = 1; i < argc; i++)
-		replay_file(argv[i]);
-	for (int i = 0; argc == 1 && i < ROUNDS; i++)
-		LLVMFuzzerTestOneInput(input, make_input(input));
-	printf("1..1\nok 1 - %d inputs\n", argc == 1 ? ROUNDS : argc - 1);
-	return 0;
+	return replay_test(argc, argv, 6000, make_input);
 }
 #endif

@@ -10,15 +10,13 @@
 
 #include "base/mem.h"
 #include "query/query.h"
+#include "../random.h"
 
-static uint64_t state = 88172645463325252u;
+static uint64_t state = RANDOM_SEED;
 
 static uint64_t draw(void)
 {
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state * UINT64_C(2685821657736338717);
+	return random_star(&state);
 }
 
 /* By table and column, so that plain, delta, dictionary, constant, wide and patched columns all occur. */

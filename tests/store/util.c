@@ -10,16 +10,14 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "../random.h"
 
-static uint64_t state = 88172645463325252u;
+static uint64_t state = RANDOM_SEED;
 static char folder[256];
 
 uint64_t draw(void)
 {
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state * UINT64_C(2685821657736338717);
+	return random_star(&state);
 }
 
 void seed(uint64_t s)

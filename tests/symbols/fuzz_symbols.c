@@ -4,9 +4,6 @@
  *
  * The input's first byte chooses a reader. Texts and expressions are the rest as it is; for ELF files the rest is a list of edits
  * of five bytes (a place, how, a value) to this program's own file, with libdw or without.
- *
- * Built by clang with -Dfuzz=true this is a libFuzzer target; else, with FUZZ_REPLAY, a program that runs a fixed number of made-up
- * inputs, or the files it is given.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,14 +21,12 @@
 #include "symbols/lines.h"
 #include "symbols/symtab.h"
 #include "symbols/unwind.h"
+#include "../replay.h"
 
 enum { MOST_FILE = 8 << 20 };
 
 static uint8_t *base;
 static size_t base_n;
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -234,29 +229,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 }
 
 #ifdef FUZZ_REPLAY
-static uint64_t state = 88172645463325252u;
-
-static uint64_t draw(void)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state * UINT64_C(2685821657736338717);
-}
-
-static void replay_file(const char *name)
-{
-	static uint8_t data[1 << 20];
-	FILE *f = fopen(name, "rb");
-	size_t n = f ? fread(data, 1, sizeof(data), f) : 0;
-
-	if (f)
-		fclose(f);
-	LLVMFuzzerTestOneInput(data, n);
-}
-
 /* Bytes that begin as what each reader takes. */
-static size_t make_input(uint8_t *data, size_t most)
+static size_t make_input(uint8_t *data, int round)
 {
 	static const char *const starts[] = {"",
 					     "\x7f"
@@ -268,26 +242,19 @@ static size_t make_input(uint8_t *data, size_t most)
 					     "_ZN3abc",
 					     "\x33\x34\x22"};
 	static const uint8_t lengths[] = {0, 7, 25, 12, 39, 25, 7, 3};
-	unsigned kind = (unsigned)(draw() % 8);
-	size_t n = 1 + lengths[kind] + draw() % (most - 64);
+	unsigned kind = replay_draw() % 8, most = round % 3 ? 200 : 4096;
+	size_t n = 1 + lengths[kind] + replay_draw() % (most - 64);
 
-	data[0] = (uint8_t)(kind | (draw() & 0xf8));
+	data[0] = (uint8_t)(kind | (replay_draw() & 0xf8));
 	for (size_t i = 1; i < n; i++)
-		data[i] = (uint8_t)(draw() >> 24);
+		data[i] = (uint8_t)replay_draw();
 	memcpy(data + 1, starts[kind], lengths[kind]);
 	return n;
 }
 
 int main(int argc, char **argv)
 {
-	static uint8_t data[4096];
-
 	LLVMFuzzerInitialize(&argc, &argv);
-	for (int i = 1; i < argc; i++)
-		replay_file(argv[i]);
-	for (int i = 0; argc == 1 && i < 1500; i++)
-		LLVMFuzzerTestOneInput(data, make_input(data, i % 3 ? 200 : sizeof(data)));
-	printf("1..1\nok 1 - hostile files, maps and expressions\n");
-	return 0;
+	return replay_test(argc, argv, 1500, make_input);
 }
 #endif

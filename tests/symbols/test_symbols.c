@@ -28,6 +28,7 @@
 #include "symbols/symbolise.h"
 #include "symbols/symtab.h"
 #include "symbols/unwind.h"
+#include "../random.h"
 
 static struct ws_modules *modules;
 static struct ws_maps *maps;
@@ -389,14 +390,11 @@ static void from_the_vdso(void **state)
 }
 #endif
 
-static uint64_t random_state = 88172645463325252u;
+static uint64_t random_state = RANDOM_SEED;
 
 static uint64_t draw(void)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state * UINT64_C(2685821657736338717);
+	return random_star(&random_state);
 }
 
 /* Registers and stacks that are garbage, with addresses of real code among them. */

@@ -31,6 +31,7 @@ export interface Hit {
   event: number;
   flags: number;
   fill: number;
+  color: number; // as the tile has it: of a state of a thread which one
 }
 
 interface Stored extends Saved {
@@ -394,15 +395,17 @@ export class App {
       case "process":
         return `${r.rank !== undefined ? t("rank", r.rank) + " · " : ""}${label || t("process")} [${r.pid}]`;
       case "thread":
-        return `${label || (r.main ? t("main_thread") : t("thread"))} [${r.tid}]`;
+        return label.includes(String(r.tid)) ? label : `${label || (r.main ? t("main_thread") : t("thread"))} [${r.tid}]`; // other tools say it in the name
       case "threads":
         return t("more_threads", r.threads ?? r.children.length);
+      case "processes":
+        return t("more_processes", r.processes ?? r.children.length);
       case "streams":
         return t("more_streams", r.children.length);
       case "gpu":
         return `${t("gpu", r.device ?? 0)}${label ? " · " + label : ""}${r.parent ? "" : ` · ${clean(r.process ?? "", 40)} [${r.pid}]`}`;
       case "projected":
-        return `${t("projected", clean(r.process ?? "", 40) || (r.tid === this.rows.byKey.get(this.rows.byKey.get(r.parentKey)?.parentKey ?? "")?.pid ? t("main_thread") : String(r.tid)))}${label ? ` · ${label}` : ""}`;
+        return [t("projected"), label, clean(r.process ?? "", 40) || (r.tid === this.rows.byKey.get(this.rows.byKey.get(r.parentKey)?.parentKey ?? "")?.pid ? t("main_thread") : String(r.tid))].filter(Boolean).join(" · ");
       case "stream":
         return t(r.default ? "default_stream" : "stream", r.stream ?? 0);
       case "nvtx":
@@ -434,6 +437,13 @@ export class App {
 
   laneRow(report: number, lane: number): Row | undefined {
     return this.rows.byLane.get(`${report}/${lane}`);
+  }
+
+  /** The row of an event and what that is below: its thread, or its GPU. */
+  placeOf(report: number, lane: number): string {
+    const row = this.laneRow(report, lane),
+      above = row && this.rows.byKey.get(row.parentKey);
+    return [row, above].map((r) => (r ? (this.rows.names.get(r.key) ?? "") : "")).filter(Boolean).join(" · ");
   }
 
   select(report: number, spot: Spot | null, reveal = false): void {

@@ -70,6 +70,24 @@ export const CHOICES: [word: "orange" | "sky" | "green" | "yellow" | "blue" | "v
   ["grey", [128, 136, 144]],
 ];
 
+/**
+ * What a thread did: enum ws_state_class of src/serve/lane.h. Being on a core is green, wanting one orange; waits have the rest of
+ * Okabe and Ito's set, those of little interest greys. The word says it, once for an event and once for a legend.
+ */
+export const STATES: [word: "runs" | "polls" | "ready" | "lock" | "condition" | "io" | "gpu" | "gil" | "sleep" | "fault" | "other", color: RGB][] = [
+  ["runs", [0, 158, 115]],
+  ["polls", [0, 88, 84]],
+  ["ready", [230, 159, 0]],
+  ["lock", [213, 94, 0]],
+  ["condition", [204, 121, 167]],
+  ["io", [0, 114, 178]],
+  ["gpu", [86, 180, 233]],
+  ["gil", [240, 228, 66]],
+  ["sleep", [190, 196, 204]],
+  ["fault", [96, 58, 120]],
+  ["other", [128, 136, 144]],
+];
+
 const HUES = [210, 28, 165, 330, 50, 265, 190, 10, 90, 235, 300, 140, 40, 180, 355, 120];
 
 function spread(i: number, hue: number, width: number, s: number, low: number, high: number): RGB {
@@ -102,7 +120,7 @@ export function classColor(cls: number, i: number, dark: boolean): RGB {
     case CLASS_API:
       return spread(i, 190, 60, 0.5, dark ? 0.36 : 0.4, dark ? 0.54 : 0.58);
     case CLASS_STATE:
-      return hsl(128, 0.38, dark ? 0.4 : 0.5);
+      return STATES[i < STATES.length ? i : 0][1];
     case CLASS_SAMPLE:
       return spread(i, 30, 40, 0.75, 0.46, 0.6);
     case CLASS_COUNTER:

@@ -39,6 +39,7 @@ export interface TreeRow {
   python?: number; // operators that are calls of Python
   cmdline?: string;
   threads?: number; // of a row that gathers those that hardly ran
+  processes?: number; // as threads
   of?: number; // of a row that has only events of some name: their lane
   ids?: number[]; // and the numbers of the name
   over?: number; // and the levels of the lane, which this row shows over one another
@@ -83,6 +84,7 @@ export interface EventDetail extends Spot {
   columns: Column[];
   stack: Frame[];
   links: (Spot & { role: string })[];
+  more_work?: number; // of the work of a range only the first and last are among the links
 }
 
 export interface Group {
@@ -302,7 +304,7 @@ export class TileCache {
   onError: (e: Error) => void = () => undefined;
   onReading: () => void = () => undefined;
   onLevels: (t: Tile) => void = () => undefined; // of a row that is not read
-  static MOST = 96 << 20;
+  static MOST = 64 << 20;
 
   constructor(private source: Source) {}
 

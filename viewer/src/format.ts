@@ -38,6 +38,17 @@ export function tick(ns: number, step: number, around = Math.abs(ns)): string {
   return `${(ns / size).toFixed(digits)} ${unit}`;
 }
 
+const SIZES: Record<string, number> = { min: 60e9, s: 1e9, ms: 1e6, "µs": 1e3, us: 1e3, ns: 1 };
+
+/** A moment as people write it: "1.25 s", "310ms", "2 min 3 s", "1.234 567 s"; seconds without a unit. Null when it is none. */
+export function parseTime(text: string): number | null {
+  const s = text.trim().replace(/μ/g, "µ").replace(/(\d)[\s\u202f]+(?=\d)/g, "$1");
+  if (!/^-?(\d+\.?\d*|\.\d+)\s*(min|ms|µs|us|ns|s)?(\s+(\d+\.?\d*)\s*(ms|µs|us|ns|s))*$/.test(s)) return null;
+  let sum = 0;
+  for (const [, number, unit] of s.replace(/^-/, "").matchAll(/(\d+\.?\d*|\.\d+)\s*(min|ms|µs|us|ns|s)?/g)) sum += Number(number) * SIZES[unit ?? "s"];
+  return Math.round(s.startsWith("-") ? -sum : sum);
+}
+
 export function count(n: number): string {
   return n.toLocaleString("en-US").replace(/,/g, "\u202f");
 }

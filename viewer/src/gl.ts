@@ -4,7 +4,10 @@
  */
 
 import { CHOSEN, COUNTER, FADED, GROUP, MOMENT, PAINTED, PREVIEW, RECT_BYTES, type Tile } from "./data";
-import { CLASS_CHOSEN, CLASS_OWN, CLASS_REPORT, paletteBytes } from "./colors";
+import { CLASS_CHOSEN, CLASS_OWN, CLASS_REPORT, CLASS_STATE, paletteBytes } from "./colors";
+
+/** How much of its colour something has that is shown only to say that it was there. */
+const LIGHT_PART = 0.4;
 
 export interface Batch {
   tile: Tile;
@@ -19,12 +22,15 @@ export interface Batch {
   high: number;
   shift: number; // added to the colour: tells counters apart
   tint: number; // colour chosen for the whole row, -1: none
+  mixed: boolean; // something is painted there already that stays in sight
 }
 
 export interface Painter {
   resize(width: number, height: number, ratio: number): void;
   colors(dark: boolean, palettes: Uint32Array[]): void;
   begin(back: string): void;
+  /** What comes is in the row from y0 to y1, which is below those before it. */
+  row(y0: number, y1: number): void;
   draw(b: Batch, top: number, bottom: number): void;
   end(): void;
   drop(t: Tile): void;
@@ -44,7 +50,8 @@ uniform vec2 axis;      // of a counter
 uniform int cls, paint, shift, tint;
 uniform float least;    // a device pixel
 uniform sampler2D palette;
-flat out vec4 color;
+flat out vec4 color, lower;
+flat out float split;   // below it the colour is the other
 out vec2 at;
 flat out vec2 extent;
 void main() {
@@ -53,10 +60,11 @@ void main() {
   float y0 = place.z, y1 = place.z + place.w;
   uint flags = look.z;
   bool group = (flags & ${GROUP}u) != 0u;
+  bool parts = group && cls == ${CLASS_STATE} && (flags & ${PREVIEW | CHOSEN | FADED}u) == 0u && tint < 0;
   if ((flags & ${COUNTER}u) != 0u) {
     float low = (range.y - axis.x) / axis.y, high = (range.x - axis.x) / axis.y;
     y0 = place.z + place.w * (1.0 - clamp(high, 0.0, 1.0)) - 0.5;
-  } else if (group || float(look.y) < 255.0) {
+  } else if (!parts && (group || float(look.y) < 255.0)) {
     float busy = max(float(look.y) / 255.0, 0.12);
     y0 = y1 - place.w * busy;
   }
@@ -65,7 +73,7 @@ void main() {
   vec2 p = vec2(mix(x0, x1, corner.x), mix(y0, y1, corner.y));
   at = (p - vec2(x0, y0));
   extent = vec2(x1 - x0, y1 - y0);
-  int row = (flags & ${PAINTED}u) != 0u ? paint : (name >> 30) == 2u && (flags & ${COUNTER}u) == 0u ? ${CLASS_OWN} : cls;
+  int row = (flags & ${PAINTED}u) != 0u ? paint : (name >> 30) == 2u && (flags & ${COUNTER}u) == 0u && cls != ${CLASS_STATE} ? ${CLASS_OWN} : cls;
   int column = (flags & ${COUNTER}u) != 0u ? shift : row == ${CLASS_OWN} ? int(name & 255u) : int(look.x);
   if ((flags & ${CHOSEN}u) != 0u || tint >= 0) {
     column = (flags & ${CHOSEN}u) != 0u ? int(look.w) : tint;
@@ -73,23 +81,29 @@ void main() {
   }
   color = texelFetch(palette, ivec2(column, row), 0);
   /* Of many at once no single one's colour should speak. */
-  if (group && row != ${CLASS_OWN} && row != ${CLASS_CHOSEN}) color = mix(color, texelFetch(palette, ivec2(row == cls ? 40 : column, row), 0), cls == 0 ? 0.0 : 0.8);
+  if (group && !parts && row != ${CLASS_OWN} && row != ${CLASS_CHOSEN}) color = mix(color, texelFetch(palette, ivec2(row == cls ? 40 : column, row), 0), cls == 0 ? 0.0 : 0.8);
   if ((flags & ${PREVIEW}u) != 0u) color = vec4(texelFetch(palette, ivec2(40, cls), 0).rgb, 0.5);
   else if ((flags & ${COUNTER}u) != 0u) color.a = 0.85;
   if ((flags & ${FADED}u) != 0u) color = vec4(mix(color.rgb, vec3(0.5), 0.55), 0.25);
   if ((flags & ${MOMENT}u) != 0u && !group) color.rgb *= 0.9;
+  /* Of states how much was on a core, and lighter what was most of the rest. */
+  split = parts ? extent.y * (1.0 - float(look.y) / 255.0) : extent.y + 1.0;
+  lower = texelFetch(palette, ivec2(0, cls), 0);
+  if (parts) color.a = ${LIGHT_PART};
   gl_Position = vec4(p.x / size.x * 2.0 - 1.0, 1.0 - p.y / size.y * 2.0, 0.0, 1.0);
 }`;
 
 const FRAGMENT = `#version 300 es
 precision mediump float;
-flat in vec4 color;
+flat in vec4 color, lower;
+flat in float split;
 in vec2 at;
 flat in vec2 extent;
 out vec4 result;
 void main() {
   float shade = extent.x > 4.0 && (at.x < 1.0 || at.y > extent.y - 1.0) ? 0.82 : 1.0;
-  result = vec4(color.rgb * shade * color.a, color.a);
+  vec4 c = at.y > split ? lower : color;
+  result = vec4(c.rgb * shade * c.a, c.a);
 }`;
 
 function parseColor(s: string): [number, number, number] {
@@ -178,6 +192,10 @@ export class GLPainter implements Painter {
     gl.uniform1f(this.u.least, 1 / this.ratio);
   }
 
+  row(): void {
+    /* rectangles are cut to where they belong */
+  }
+
   private buffers(t: Tile): Buffers {
     if (t.gl) return t.gl as Buffers;
     const gl = this.gl;
@@ -240,134 +258,281 @@ export class GLPainter implements Painter {
 }
 
 /**
- * The same by plain writing of pixels. Tiles have at most one rectangle a pixel and level, so this costs about as much as filling the
- * canvas once: where WebGL2 is emulated by the processor, it is many times faster than that.
+ * The same by plain writing of pixels, row by row: a row of the page is a small image, which stays in the processor's cache until it is
+ * whole. Tiles have at most one rectangle a pixel and level, and these begin at few different heights, so lines of pixels are copies of
+ * the line above but for those that begin there. Where WebGL2 is emulated by the processor, this is many times faster.
  */
 export class PixelPainter implements Painter {
   readonly kind = "canvas";
-  private c: CanvasRenderingContext2D;
-  private image: ImageData;
-  private px: Uint32Array;
+  /** Text goes onto the same canvas: a second one would cost as much memory again, and laying one over the other as much time. */
+  readonly context: CanvasRenderingContext2D;
+  private image: ImageData | null = null;
+  private px = new Uint32Array(0);
   private palette = new Uint8Array(0);
+  private plain = new Uint32Array(0); // the palette's colours as pixels: as they are, darker, as groups have them, as what hardly shows
+  private dark = new Uint32Array(0);
+  private grouped = new Uint32Array(0);
+  private light = new Uint32Array(0);
   private width = 1;
   private height = 1;
   private ratio = 1;
   private back = 0xffffffff;
+  private backText = "";
   private backColor: [number, number, number] = [255, 255, 255];
+  private top = 0; // of the row, device pixels
+  private lines = 0;
+  private version = 0; // of the colours
+  private done = 0; // what is above has been painted
+  /* What is to be painted of a batch: from..to in lines up..down. */
+  private n = 0;
+  private from = new Int32Array(4096);
+  private to = new Int32Array(4096);
+  private up = new Int32Array(4096);
+  private fill = new Uint32Array(4096);
+  private next = new Int32Array(4096); // of those that begin at the same line
+  private first = new Int32Array(64);
+  private edges: number[] = []; // from, to, colour: the last line of wide ones
 
   constructor(private canvas: HTMLCanvasElement) {
-    this.c = canvas.getContext("2d", { alpha: false, willReadFrequently: true })!;
-    this.image = this.c.createImageData(1, 1);
-    this.px = new Uint32Array(this.image.data.buffer);
+    this.context = canvas.getContext("2d", { alpha: false, willReadFrequently: true })!;
   }
 
   resize(width: number, height: number, ratio: number): void {
     this.width = this.canvas.width = Math.max(1, Math.round(width * ratio));
     this.height = this.canvas.height = Math.max(1, Math.round(height * ratio));
     this.ratio = ratio;
-    this.image = this.c.createImageData(this.width, this.height);
-    this.px = new Uint32Array(this.image.data.buffer);
+    this.image = null;
   }
 
   colors(dark: boolean, palettes: Uint32Array[]): void {
     this.palette = paletteBytes(dark, palettes);
+    this.mix();
+  }
+
+  private mix(): void {
+    this.version++;
+    const p = this.palette,
+      n = p.length / 4;
+    [this.plain, this.dark, this.grouped, this.light] = [0, 0, 0, 0].map(() => new Uint32Array(n));
+    for (let i = 0; i < n; i++) {
+      const [r, g, b] = p.subarray(i * 4, i * 4 + 3),
+        base = ((i >> 8) * 256 + 40) * 4;
+      this.plain[i] = this.pack(r, g, b, 1);
+      this.dark[i] = this.pack(r * 0.82, g * 0.82, b * 0.82, 1);
+      this.grouped[i] = this.pack(r + (p[base] - r) * 0.8, g + (p[base + 1] - g) * 0.8, b + (p[base + 2] - b) * 0.8, 1);
+      this.light[i] = this.pack(r, g, b, LIGHT_PART);
+    }
   }
 
   begin(back: string): void {
-    this.backColor = parseColor(back).map((v) => Math.round(v * 255)) as [number, number, number];
-    this.back = this.pack(...this.backColor, 1);
-    this.px.fill(this.back);
+    if (back !== this.backText) {
+      this.backText = back;
+      this.backColor = parseColor(back).map((v) => Math.round(v * 255)) as [number, number, number];
+      this.back = this.pack(...this.backColor, 1);
+      this.mix();
+    }
+    this.context.setTransform(1, 0, 0, 1, 0, 0);
+    this.lines = this.done = 0;
+  }
+
+  private clearTo(y: number): void {
+    if (y <= this.done) return;
+    this.context.fillStyle = this.backText;
+    this.context.fillRect(0, this.done, this.width, y - this.done);
+    this.done = y;
+  }
+
+  private flush(): void {
+    if (this.lines) this.context.putImageData(this.image!, 0, this.top, 0, 0, this.width, this.lines);
+    this.lines = 0;
+  }
+
+  row(y0: number, y1: number): void {
+    this.flush();
+    this.top = Math.max(this.done, Math.min(this.height, Math.round(y0 * this.ratio)));
+    this.lines = Math.max(0, Math.min(this.height, Math.round(y1 * this.ratio)) - this.top);
+    this.clearTo(this.top);
+    this.done = this.top + this.lines;
+    if (!this.image || this.image.height < this.lines) {
+      this.image = this.context.createImageData(this.width, Math.max(64, this.lines));
+      this.px = new Uint32Array(this.image.data.buffer);
+    }
+    this.px.fill(this.back, 0, this.lines * this.width);
   }
 
   /** A colour over the background, as the image has it (little-endian, like every machine that runs a browser). */
   private pack(r: number, g: number, b: number, alpha: number): number {
     const [br, bg, bb] = this.backColor,
-      mix = (v: number, w: number): number => Math.round(v * alpha + w * (1 - alpha)) & 255;
-    return ((255 << 24) | (mix(b, bb) << 16) | (mix(g, bg) << 8) | mix(r, br)) >>> 0;
+      rest = 1 - alpha;
+    return ((255 << 24) | (Math.round(b * alpha + bb * rest) << 16) | (Math.round(g * alpha + bg * rest) << 8) | Math.round(r * alpha + br * rest)) >>> 0;
   }
 
-  private color(t: Tile, r: number, b: Batch, shade: number): number {
-    const flags = t.u8[r * 24 + 22],
-      name = t.u32[r * 6 + 4];
-    if (flags & PREVIEW) {
-      const base = (b.cls * 256 + 40) * 4;
-      return this.pack(this.palette[base], this.palette[base + 1], this.palette[base + 2], 0.5);
-    }
-    let row = flags & PAINTED ? CLASS_REPORT + t.report : name >>> 30 === 2 && !(flags & COUNTER) ? CLASS_OWN : b.cls;
-    let column = flags & COUNTER ? b.shift : row === CLASS_OWN ? name & 255 : t.u8[r * 24 + 20];
-    if (flags & CHOSEN || b.tint >= 0) {
-      row = CLASS_CHOSEN;
-      column = flags & CHOSEN ? t.u8[r * 24 + 23] : b.tint;
-    }
-    const at = (row * 256 + column) * 4;
-    let [red, green, blue] = [this.palette[at], this.palette[at + 1], this.palette[at + 2]];
-    if (flags & GROUP && row === b.cls && row !== CLASS_OWN && row !== 0) {
-      const base = (row * 256 + 40) * 4;
-      red += (this.palette[base] - red) * 0.8;
-      green += (this.palette[base + 1] - green) * 0.8;
-      blue += (this.palette[base + 2] - blue) * 0.8;
-    }
-    if (flags & FADED) return this.pack((red + 156) / 2.2, (green + 156) / 2.2, (blue + 156) / 2.2, 0.25);
-    return this.pack(red * shade, green * shade, blue * shade, flags & COUNTER ? 0.85 : 1);
+  /** Where in the palette a rectangle's colour is. */
+  private place(t: Tile, r: number, flags: number, b: Batch): number {
+    if (flags & CHOSEN) return CLASS_CHOSEN * 256 + t.u8[r * 24 + 23];
+    if (b.tint >= 0) return CLASS_CHOSEN * 256 + b.tint;
+    if (flags & COUNTER) return b.cls * 256 + b.shift;
+    if (flags & PREVIEW) return b.cls * 256 + 40;
+    if (flags & PAINTED) return (CLASS_REPORT + t.report) * 256 + t.u8[r * 24 + 20];
+    if (b.cls !== CLASS_STATE && t.u32[r * 6 + 4] >>> 30 === 2) return CLASS_OWN * 256 + (t.u32[r * 6 + 4] & 255);
+    return b.cls * 256 + t.u8[r * 24 + 20];
   }
 
-  private fill(x0: number, x1: number, y0: number, y1: number, color: number): void {
-    const { px, width } = this;
-    if (x1 - x0 < 4) for (let y = y0; y < y1; y++) for (let x = x0, at = y * width; x < x1; x++) px[at + x] = color;
-    else for (let y = y0; y < y1; y++) px.fill(color, y * width + x0, y * width + x1);
+  private color(at: number, flags: number, b: Batch): number {
+    if (b.cls === CLASS_STATE && flags & GROUP && !(flags & (FADED | PREVIEW | CHOSEN)) && b.tint < 0) return this.light[at];
+    if (!(flags & (FADED | PREVIEW | COUNTER | MOMENT))) return flags & GROUP && at >> 8 === b.cls && b.cls !== CLASS_OWN && b.cls !== 0 ? this.grouped[at] : this.plain[at];
+    const [r, g, c] = this.palette.subarray(at * 4, at * 4 + 3);
+    if (flags & PREVIEW) return this.pack(r, g, c, 0.5);
+    if (flags & FADED) return this.pack((r + 156) / 2.2, (g + 156) / 2.2, (c + 156) / 2.2, 0.25);
+    return flags & COUNTER ? this.pack(r, g, c, 0.85) : this.pack(r * 0.9, g * 0.9, c * 0.9, 1);
   }
 
   draw(b: Batch, top: number, bottom: number): void {
     const t = b.tile,
+      f = t.f32,
       level = t.levels[b.level],
       k = this.ratio;
     if (!level || !level.n) return;
     const left = Math.max(0, Math.round((b.clip ? b.clip[0] : 0) * k)),
       right = Math.min(this.width, Math.round(b.clip ? b.clip[1] * k : this.width));
-    const y0 = Math.max(0, Math.round(Math.max(top, b.y) * k)),
-      y1 = Math.min(this.height, Math.round(Math.min(bottom, b.y + b.h) * k));
+    const y0 = Math.max(0, Math.round(Math.max(top, b.y) * k) - this.top),
+      low = Math.round((b.y + b.h) * k) - this.top,
+      y1 = Math.min(this.lines, low, Math.round(bottom * k) - this.top);
     if (right <= left || y1 <= y0) return;
+    const begin = (b.clip ? b.clip[0] : 0) * k - 0.001,
+      x = b.x * k,
+      scale = b.scale * k;
     let r = level.from,
       high = level.from + level.n;
     while (r < high) {
       const mid = (r + high) >> 1;
-      if ((b.x + t.f32[mid * 6 + 1] * b.scale) * k < left - 1) r = mid + 1;
+      if (x + f[mid * 6 + 1] * scale < left - 1) r = mid + 1;
       else high = mid;
     }
+    this.n = 0;
+    this.edges.length = 0;
+    const { u8 } = t,
+      fill = this.colorsOf(b),
+      states = b.cls === CLASS_STATE && b.tint < 0;
     for (const end = level.from + level.n; r < end; r++) {
-      const a = (b.x + t.f32[r * 6] * b.scale) * k;
+      const a = x + f[r * 6] * scale;
       if (a >= right) break;
-      this.rect(b, r, a, (b.x + t.f32[r * 6 + 1] * b.scale) * k, [left, right, y0, y1]);
+      let z = x + f[r * 6 + 1] * scale;
+      const length = z - a;
+      if (length > 3) z -= length > 10 ? 1 : length * 0.1;
+      let from = (a + 0.001) | 0, // for what is left of 0 the next line holds
+        to = (z + 0.5) | 0;
+      if (to <= from) to = from + 1;
+      if (from < left) {
+        from = left;
+        if (to <= from && a >= begin) to = from + 1; // begins in this tile, whose first pixel may be rounded up beyond it
+      }
+      if (to > right) to = right;
+      if (to <= from) continue;
+      const busy = u8[r * 24 + 21],
+        flags = u8[r * 24 + 22];
+      if (flags & COUNTER) {
+        this.add(from, to, Math.max(y0, Math.round(low - b.h * Math.max(0, Math.min(1, (f[r * 6 + 2] - b.low) / Math.max(b.high - b.low, 1e-30))) * k)), fill[r]);
+      } else if (states && flags & GROUP && !(flags & (PREVIEW | CHOSEN | FADED))) {
+        /* How much of it was on a core, and lighter what was most of the rest. */
+        this.add(from, to, y0, fill[r]);
+        if (busy) this.add(from, to, Math.max(y0, Math.round(low - (b.h * k * busy) / 255)), this.plain[b.cls * 256]);
+      } else {
+        const up = busy === 255 ? y0 : Math.max(y0, Math.round(low - b.h * k * Math.max(busy / 255, 0.12)));
+        this.add(from, to, up, fill[r]);
+        if (length > 4 * k && !(flags & (PREVIEW | FADED))) this.edge(from, to, up, a >= left, this.dark[this.place(t, r, flags, b)]);
+      }
     }
+    if (b.mixed) this.paintOver(y0, y1, low);
+    else this.paint(left, right, y0, y1, low);
   }
 
-  private rect(b: Batch, r: number, a: number, z: number, [left, right, y0, y1]: [number, number, number, number]): void {
-    const t = b.tile,
-      flags = t.u8[r * 24 + 22],
-      busy = t.u8[r * 24 + 21];
-    const wide = z - a > 4 * this.ratio;
-    if (z - a > 3) z -= Math.min(1, (z - a) * 0.1);
-    const from = Math.max(left, Math.floor(a + 0.001)),
-      to = Math.min(right, Math.max(Math.floor(a + 0.001) + 1, Math.round(z)));
-    if (to <= from) return;
-    let part = 1;
-    if (flags & COUNTER) part = Math.max(0, Math.min(1, (t.f32[r * 6 + 2] - b.low) / Math.max(b.high - b.low, 1e-30)));
-    else if (busy < 255) part = Math.max(busy / 255, 0.12);
-    const low = Math.round((b.y + b.h) * this.ratio),
-      up = Math.max(y0, Math.round(low - b.h * part * this.ratio)),
-      down = Math.min(y1, low);
-    this.fill(from, to, up, down, this.color(t, r, b, flags & MOMENT ? 0.9 : 1));
-    if (!wide || flags & (COUNTER | PREVIEW)) return;
-    const dark = this.color(t, r, b, 0.82);
-    if (a >= left) this.fill(from, from + 1, up, down, dark);
-    if (down === low && down - 1 >= up) this.fill(from, to, down - 1, down, dark);
+  private edge(from: number, to: number, up: number, begins: boolean, color: number): void {
+    if (begins) this.add(from, from + 1, up, color);
+    this.edges.push(from, to, color);
+  }
+
+  /** The colours of a tile's rectangles as pixels, kept with it. */
+  private colorsOf(b: Batch): Uint32Array {
+    const { tile } = b,
+      key = `${this.version} ${b.cls} ${b.tint} ${b.shift}`,
+      kept = tile.gl as { key: string; fill: Uint32Array } | undefined;
+    if (kept?.key === key) return kept.fill;
+    const fill = new Uint32Array(tile.rects);
+    for (let r = 0; r < tile.rects; r++) {
+      const flags = tile.u8[r * 24 + 22];
+      fill[r] = this.color(this.place(tile, r, flags, b), flags, b);
+    }
+    tile.gl = { key, fill };
+    return fill;
+  }
+
+  private add(from: number, to: number, up: number, color: number): void {
+    let { n } = this;
+    if (n) {
+      /* Of two in one pixel the later stands in front; what of the earlier would begin below it is hidden. */
+      if (this.to[n - 1] > from) for (let i = n - 1; i >= 0 && i > n - 5; i--) if (this.to[i] > from && this.up[i] > up) this.to[i] = Math.max(this.from[i], from);
+      if (this.fill[n - 1] === color && this.to[n - 1] >= from && this.up[n - 1] === up && this.from[n - 1] <= from) {
+        this.to[n - 1] = Math.max(this.to[n - 1], to);
+        return;
+      }
+    }
+    if (n === this.from.length) this.widen();
+    this.from[n] = from;
+    this.to[n] = to;
+    this.up[n] = up;
+    this.fill[n++] = color;
+    this.n = n;
+  }
+
+  private widen(): void {
+    const twice = <T extends Int32Array | Uint32Array>(old: T, fresh: T): T => (fresh.set(old), fresh);
+    const n = this.n * 2;
+    this.from = twice(this.from, new Int32Array(n));
+    this.to = twice(this.to, new Int32Array(n));
+    this.up = twice(this.up, new Int32Array(n));
+    this.next = new Int32Array(n);
+    this.fill = twice(this.fill, new Uint32Array(n));
+  }
+
+  /** Line by line: what the line above has, and what begins here. */
+  private paint(left: number, right: number, y0: number, y1: number, low: number): void {
+    const { px, width, from, to, next, fill } = this;
+    if (this.first.length < y1) this.first = new Int32Array(y1 * 2);
+    const first = this.first.fill(-1, y0, y1);
+    for (let i = this.n - 1; i >= 0; i--) {
+      if (this.up[i] >= y1) continue;
+      next[i] = first[this.up[i]];
+      first[this.up[i]] = i;
+    }
+    for (let y = y0, line = y0 * width; y < y1; y++, line += width) {
+      if (y > y0) px.copyWithin(line + left, line - width + left, line - width + right);
+      for (let i = first[y]; i >= 0; i = next[i]) {
+        const color = fill[i];
+        if (to[i] - from[i] > 16) px.fill(color, line + from[i], line + to[i]);
+        else for (let at = line + from[i], end = line + to[i]; at < end; at++) px[at] = color;
+      }
+    }
+    this.paintEdges(y1, low);
+  }
+
+  /** The same where something is painted already that stays. */
+  private paintOver(y0: number, y1: number, low: number): void {
+    const { px, width } = this;
+    for (let i = 0; i < this.n; i++) for (let y = Math.max(y0, this.up[i]); y < y1; y++) px.fill(this.fill[i], y * width + this.from[i], y * width + this.to[i]);
+    this.paintEdges(y1, low);
+  }
+
+  private paintEdges(y1: number, low: number): void {
+    if (y1 === low) for (let i = 0; i < this.edges.length; i += 3) this.px.fill(this.edges[i + 2], (y1 - 1) * this.width + this.edges[i], (y1 - 1) * this.width + this.edges[i + 1]);
   }
 
   end(): void {
-    this.c.putImageData(this.image, 0, 0);
+    this.flush();
+    this.clearTo(this.height);
   }
 
-  drop(): void {
-    /* nothing kept */
+  drop(t: Tile): void {
+    t.gl = undefined;
   }
 }

@@ -5,8 +5,8 @@ import type { Row } from "./layout";
 import type { Timeline } from "./timeline";
 import { AXIS } from "./timeline";
 import { GROUP, NO_EVENT, type Spot } from "./data";
-import { askText, closeMenu, hideTip, showHelp, showMenu, showTip, type Item } from "./menu";
-import { clean, duration, percent, tick } from "./format";
+import { askText, closeMenu, hideTip, showHelp, showMenu, showTip, toast, type Item } from "./menu";
+import { clean, parseTime, percent, tick } from "./format";
 import { copied } from "./copy";
 import { later } from "./dom";
 import { t } from "./i18n";
@@ -188,9 +188,7 @@ export class Input {
     if (!(hit.flags & GROUP) && this.timeline.tip(hit).length > 2) return;
     const spot = await this.spotOf(hit, this.x);
     if (!spot || this.app.hover !== hit) return;
-    const lines = this.timeline.tip(hit);
-    lines.push(`${clean(spot.name, 160)}: ${duration(spot.end - spot.start)}`);
-    showTip(x, y, [...new Set(lines)]);
+    showTip(x, y, this.timeline.tip(hit, spot));
   });
 
   private leave(): void {
@@ -265,7 +263,15 @@ export class Input {
   }
 
   private viewItems(): Item[] {
+    const { range } = this.app;
     return [
+      ...((range
+        ? [
+            [t("zoom_range"), () => this.zoomToRange()],
+            [t("end_range"), () => this.app.setRange(null)],
+          ]
+        : []) as Item[]),
+      [t("go_to_time"), () => void this.goTo()],
       [t("copy_link"), () => copied(this.app.link())],
       [t("undo"), () => this.app.view.undo()],
       [t("fit"), () => this.app.view.fit()],
@@ -317,6 +323,7 @@ export class Input {
           lane = { report, lane: spot.lane };
         this.app.select(report, spot);
         items.push([t("zoom_to"), () => this.zoomToEvent()]);
+        if (spot.end > spot.start) items.push([t("select_event"), () => this.selectTime(report, spot)]);
         items.push([t("show_in_events"), () => this.onEvents([lane], "")]);
         items.push([t("search_name"), () => this.onSearch(spot.name)]);
         items.push([t("events_of_name"), () => this.onEvents(this.lanesLike(hit.lane.type), spot.name)]);
@@ -370,6 +377,34 @@ export class Input {
     const o = this.app.offsets[s.report],
       d = Math.max(s.spot.end - s.spot.start, 50);
     this.app.view.set(s.spot.start + o - d * 0.15, s.spot.end + o + d * 0.15);
+  }
+
+  /** Select the stretch of an event: all panels are about it then. */
+  selectTime(report: number, spot: { start: number; end: number }): void {
+    const o = this.app.offsets[report];
+    this.app.setRange([spot.start + o, spot.end + o]);
+    this.onStatistics();
+  }
+
+  /** Ask for a moment ("1.25 s", "310ms", "2 min 3 s"; seconds without a unit), and put it in the middle. */
+  private async goTo(): Promise<void> {
+    const said = await askText(t("go_to"), tick(Math.round((this.app.view.t0 + this.app.view.t1) / 2), Math.max(1, this.app.view.scale)));
+    if (said === null) return;
+    const at = parseTime(said),
+      half = (this.app.view.t1 - this.app.view.t0) / 2;
+    if (at === null) toast(t("no_time", said));
+    else this.app.view.set(at - half, at + half);
+  }
+
+  /** The marker after the middle of the window, or before it. */
+  private toMarker(back: boolean): void {
+    const { view, markers } = this.app,
+      mid = (view.t0 + view.t1) / 2,
+      away = view.scale; // the one that is there already is not the next
+    const all = markers.map((m) => m.time).filter((m) => (back ? m < mid - away : m > mid + away));
+    if (!all.length) return;
+    const at = back ? Math.max(...all) : Math.min(...all);
+    view.set(at - (mid - view.t0), at + (view.t1 - mid));
   }
 
   zoomToRange(): void {
@@ -453,6 +488,9 @@ export class Input {
       m: () => void this.addMarker(),
       Z: () => this.zoomToRange(),
       z: () => this.zoomToEvent(),
+      g: () => void this.goTo(),
+      ",": () => this.toMarker(true),
+      ".": () => this.toMarker(false),
       u: () => this.app.view.undo(),
       U: () => this.app.view.redo(),
       Backspace: () => (e.shiftKey ? this.app.view.redo() : this.app.view.undo()),

@@ -175,7 +175,7 @@ export class Rows {
       const n = parent ? parent.children.filter((c) => c.type === "thread").indexOf(r) : 0;
       return n < 2 && parent?.type !== "threads";
     }
-    if (r.type === "cores" || r.type === "threads" || r.type === "streams") return false;
+    if (r.type === "cores" || r.type === "threads" || r.type === "processes" || r.type === "streams") return false;
     if (r.lane !== undefined) return (r.type === "nvtx" && !r.loose) || r.type === "projected" || (r.type === "op" && !r.python) || r.type === "slice" || r.type === "track";
     return true;
   }

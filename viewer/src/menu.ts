@@ -2,7 +2,7 @@
 
 import { h } from "./dom";
 import { t, keys } from "./i18n";
-import { CHOICES, css, classColor, CLASS_KERNEL, CLASS_OWN, ownColor } from "./colors";
+import { CHOICES, css, classColor, CLASS_KERNEL, CLASS_OWN, ownColor, STATES } from "./colors";
 
 let open: HTMLElement | null = null;
 let back: Element | null = null;
@@ -107,6 +107,9 @@ export function showHelp(dark: boolean): void {
     h("table", null, h("tbody", null, keys().map(([k, v]) => h("tr", null, h("td", { class: "keys" }, k), h("td", null, v))))),
     h("h2", null, t("legend")),
     h("p", null, swatch(css(classColor(CLASS_KERNEL, 20, dark)), t("kernel")), swatch(css(ownColor(1, dark)), t("htod")), swatch(css(ownColor(2, dark)), t("dtoh")), swatch(css(classColor(CLASS_OWN, 14, dark)), t("memset"))),
+    h("h3", null, t("legend_states")),
+    h("p", null, ...STATES.map(([word, color]) => swatch(css(color), t(`state_${word}`)))),
+    h("p", { class: "quiet" }, t("legend_groups")),
     h("button", { class: "primary", onclick: () => d.close() }, t("close")),
   );
 }

@@ -45,6 +45,13 @@ interface Level {
   color: Uint8Array;
 }
 
+interface Tie {
+  role: string;
+  lane: number;
+  level: number;
+  event: number;
+}
+
 interface Lane {
   lane: number;
   kind: string;
@@ -69,6 +76,11 @@ function seek(v: Level, t: number): number {
     else high = mid;
   }
   return low;
+}
+
+/** Of a thread's states (colors.ts): is it on a core? Everything else counts as busy while it is there. */
+function runs(l: Lane, v: Level, i: number): boolean {
+  return l.kind !== "state" || v.color[i] < 2;
 }
 
 const AGAIN = ["stream", "cpu", "projected"];
@@ -104,6 +116,11 @@ export class StaticSource implements Source {
       }
       this.lanes.set(l.lane, lane);
     }
+  }
+
+  /** How many it holds, each counted once. */
+  get held(): number {
+    return [...this.lanes.values()].filter((l) => !AGAIN.includes(l.kind)).reduce((n, l) => n + l.levels.reduce((m, v) => m + v.n, 0), 0);
   }
 
   get window(): [number, number] {
@@ -151,18 +168,23 @@ export class StaticSource implements Source {
       let j = i + 1;
       if (l.counter || v.dur[i] < px) while (j < to && v.start[j] < edge && (l.counter || v.dur[j] < px)) j++;
       let busy = 0,
+        running = 0,
+        rest = -1,
         longest = i,
         low = v.dur[i],
         high = v.dur[i];
       for (let m = i; m < j; m++) {
         busy += v.dur[m];
         if (v.dur[m] > v.dur[longest]) longest = m;
+        if (!runs(l, v, m) && (rest < 0 || v.dur[m] > v.dur[rest])) rest = m;
+        if (runs(l, v, m)) running += v.dur[m];
         low = Math.min(low, v.dur[m]);
         high = Math.max(high, v.dur[m]);
       }
       if (l.counter) out.push({ f: [clamp(v.start[i]), clamp(j < v.n ? v.start[j] : this.data.window[1]), high, low, v.dur[j - 1]], u: [], b: [0, 255, COUNTER, 0], counter: true });
       else {
-        const painted = v.paint[longest] !== 0,
+        const states = l.kind === "state" && j > i + 1,
+          painted = v.paint[longest] !== 0,
           moment = (v.src[longest] & 0x80) !== 0;
         const x0 = clamp(v.start[i]),
           x1 = clamp(v.start[j - 1] + v.dur[j - 1]);
@@ -170,8 +192,8 @@ export class StaticSource implements Source {
           f: [x0, x1],
           u: [longest, j - i, v.name[longest]],
           b: [
-            painted ? v.paint[longest] : v.color[longest],
-            moment || (j === i + 1 && v.dur[i] >= px) ? 255 : Math.min(255, (busy * 255) / px),
+            painted ? v.paint[longest] : v.color[states && rest >= 0 ? rest : longest],
+            states ? Math.min(255, (running * 255) / px) : moment || (j === i + 1 && v.dur[i] >= px) ? 255 : Math.min(255, (busy * 255) / px),
             (painted ? PAINTED : 0) | (v.src[longest] & 0x40 ? OPEN : 0) | (moment ? MOMENT : 0) | (j > i + 1 ? GROUP : 0),
             v.src[longest] & 0x3f,
           ],
@@ -261,7 +283,7 @@ export class StaticSource implements Source {
         let total = 0;
         for (let i = from; i < to; i++) {
           const d = Math.max(0, Math.min(t1, v.start[i] + v.dur[i]) - Math.max(t0, v.start[i]));
-          total += d;
+          if (runs(l, v, i)) total += d;
           if (!match(v.name[i])) continue;
           const key = `${l.kind} ${v.name[i]}`;
           let g = groups.get(key);
@@ -330,7 +352,7 @@ export class StaticSource implements Source {
     const l = this.lanes.get(Number(p.lane)),
       v = l?.levels[Number(p.level)];
     if (!l || !v || l.counter || Number(p.event) >= v.n) throw new ServerError("there is no such event");
-    return { ...this.spot(l, Number(p.level), Number(p.event)), ...this.detail(v, Number(p.event)) };
+    return { ...this.spot(l, Number(p.level), Number(p.event)), ...this.detail(l, v, Number(p.event)) };
   }
 
   /* ---- columns, stacks and links, where they are carried ---- */
@@ -375,7 +397,7 @@ export class StaticSource implements Source {
     return { ...out, value: c.type === "F64" ? v : String(v) };
   }
 
-  private detail(v: Level, event: number): Omit<EventDetail, keyof Spot> {
+  private detail(l: Lane, v: Level, event: number): Omit<EventDetail, keyof Spot> {
     const none = { table: "", sqlite: "", columns: [], stack: [], links: [] };
     if (!this.data.details) return none;
     const w = this.dictionaries(),
@@ -390,8 +412,44 @@ export class StaticSource implements Source {
       sqlite: t.sqlite,
       columns: t.columns.map((c) => this.column(c, i)),
       stack: at ? this.data.details.stacks[at - 1].flatMap((f) => w.frames.get(f) ?? []) : [],
-      links: tied.map(({ role, lane, level, event: n }) => ({ role, ...this.spot(this.lanes.get(lane)!, level, n) })),
+      links: [...tied, ...this.ranges(l, v, event, tied)].map(({ role, lane, level, event: n }) => ({ role, ...this.spot(this.lanes.get(lane)!, level, n) })),
     };
+  }
+
+  /** Rows below the same thread. */
+  private beside(l: Lane, kinds: string[]): Lane[] {
+    this.parents ??= new Map(this.data.tree.rows.filter((r) => r.lane !== undefined).map((r) => [r.lane!, r.parent]));
+    return [...this.lanes.values()].filter((x) => kinds.includes(x.kind) && this.parents!.get(x.lane) === this.parents!.get(l.lane));
+  }
+  private parents?: Map<number, string>;
+
+  /** Ranges of a call's thread around its start, innermost first. */
+  private around(call: Lane, t: number): Tie[] {
+    return this.beside(call, ["nvtx", "op"]).flatMap((l) =>
+      l.levels
+        .map((v, level): Tie | null => {
+          const [from, to] = this.range(l, v, t, t + 1);
+          return from < to && !(v.src[from] & 0x80) ? { role: "range", lane: l.lane, level, event: from } : null;
+        })
+        .filter((x): x is Tie => x !== null)
+        .reverse(),
+    );
+  }
+
+  /** What a range is tied to: itself as the GPU saw it, or as the program did. */
+  private same(v: Level, event: number, kind: string, role: string): Tie[] {
+    return [...this.lanes.values()]
+      .filter((l) => l.kind === kind)
+      .flatMap((l) => l.levels.flatMap((x, level) => [...x.row.keys()].filter((i) => x.row[i] === v.row[event] && (x.src[i] & 0x3f) === (v.src[event] & 0x3f)).map((i) => ({ role, lane: l.lane, level, event: i }))));
+  }
+
+  private ranges(l: Lane, v: Level, event: number, tied: Tie[]): Tie[] {
+    if (l.kind === "cuda_api") return this.around(l, v.start[event]);
+    if (l.kind === "nvtx") return this.same(v, event, "projected", "on_gpu");
+    if (l.kind === "projected") return this.same(v, event, "nvtx", "range");
+    const call = tied.find((x) => x.role === "call"),
+      by = call && this.lanes.get(call.lane);
+    return call && by ? this.around(by, by.levels[call.level].start[call.event]) : [];
   }
 
   private calls?: Map<string, { role: string; lane: number; level: number; event: number; stack: number }[]>;

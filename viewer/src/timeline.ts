@@ -1,15 +1,17 @@
 /** The canvas of rows: rectangles by the painter, text and marks on a 2D canvas over it, the axis of time above. */
 
 import type { App, Hit } from "./app";
-import { CHOSEN, COUNTER, FADED, GROUP, MOMENT, names, NO_EVENT, OPEN, PAINTED, palettes, PREVIEW, TILE_PIXELS, tileStart, UNREAD, type Tile, type Wanted } from "./data";
+import { CHOSEN, COUNTER, FADED, GROUP, MOMENT, names, NO_EVENT, OPEN, PAINTED, palettes, PREVIEW, TILE_PIXELS, tileStart, UNREAD, type Spot, type Tile, type Wanted } from "./data";
 import { GLPainter, PixelPainter, type Batch, type Painter } from "./gl";
-import { CHOICES, classColor, CLASS_COUNTER, CLASS_OWN, css, inkOn, type RGB } from "./colors";
+import { CHOICES, classColor, CLASS_COUNTER, CLASS_OWN, CLASS_STATE, css, STATES, inkOn, type RGB } from "./colors";
 import { isCounter, type Row } from "./layout";
 import { clean, duration, percent, tick, value } from "./format";
 import { h } from "./dom";
 import { t } from "./i18n";
 
 export const AXIS = 46;
+/** The name of a state: it was taken off its core (src/serve/names.h). */
+const PREEMPTED = (2 << 30 >>> 0) + 39;
 const FONT = "11px system-ui, 'DejaVu Sans', 'Noto Sans CJK SC', sans-serif";
 
 /** Which colour a counter has: neighbours differ; memory of GPUs looks the same everywhere. */
@@ -30,6 +32,8 @@ export class Timeline {
   private height = 1;
   private ratio = 1;
   private asked = false;
+  private together: boolean; // rectangles and text are on one canvas
+  private labelled: { batch: Batch; top: number; bottom: number }[] = []; // batches whose texts are still to be written
   private shownPalettes = "";
   private widths = new Map<string, number>();
   scroll = 0;
@@ -51,8 +55,11 @@ export class Timeline {
       this.canvas.replaceWith(fresh);
       this.canvas = fresh;
     }
-    this.painter = gl ?? new PixelPainter(this.canvas);
-    this.c = this.over.getContext("2d")!;
+    const pixels = gl ? null : new PixelPainter(this.canvas);
+    this.painter = gl ?? pixels!;
+    this.together = pixels !== null;
+    this.c = pixels ? pixels.context : this.over.getContext("2d")!;
+    this.over.hidden = this.together;
     this.ac = this.axis.getContext("2d")!;
     app.cache.onDrop = (tile) => this.painter.drop(tile);
     for (const what of ["draw", "view", "layout", "range", "select", "found", "words"]) app.on(what, () => this.redraw());
@@ -70,10 +77,7 @@ export class Timeline {
     this.height = Math.max(50, Math.floor(r.height) - AXIS);
     this.ratio = window.devicePixelRatio || 1;
     this.painter.resize(this.width, this.height, this.ratio);
-    for (const [c, hgt] of [
-      [this.over, this.height],
-      [this.axis, AXIS],
-    ] as [HTMLCanvasElement, number][]) {
+    for (const [c, hgt] of [...(this.together ? [] : [[this.over, this.height]]), [this.axis, AXIS]] as [HTMLCanvasElement, number][]) {
       c.width = Math.round(this.width * this.ratio);
       c.height = Math.round(hgt * this.ratio);
       c.style.width = `${this.width}px`;
@@ -213,9 +217,10 @@ export class Timeline {
         high: lane.high ?? 1,
         shift: hueOf(lane),
         tint: this.app.rowColor(lane),
+        mixed: row.over !== undefined && level > 0,
       };
       this.painter.draw(batch, top, bottom);
-      if (labels && height >= 11) this.label(batch, top, bottom);
+      if (labels && height >= 11) this.labelled.push({ batch, top, bottom });
     });
   }
 
@@ -243,7 +248,7 @@ export class Timeline {
       const argb = palettes[tile.report]?.[c] ?? 0;
       return [(argb >> 16) & 255, (argb >> 8) & 255, argb & 255];
     }
-    return name >>> 30 === 2 ? classColor(CLASS_OWN, name & 255, this.app.theme.dark) : classColor(cls, c, this.app.theme.dark);
+    return name >>> 30 === 2 && cls !== CLASS_STATE ? classColor(CLASS_OWN, name & 255, this.app.theme.dark) : classColor(cls, c, this.app.theme.dark);
   }
 
   private label(b: Batch, top: number, bottom: number): void {
@@ -295,14 +300,17 @@ export class Timeline {
     }
     const list = this.inSight();
     this.request(list);
+    this.labelled.length = 0;
+    this.painter.begin(theme.back);
+    for (const r of list) this.paintRow(r);
+    this.painter.end();
     this.c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-    this.c.clearRect(0, 0, this.width, this.height);
+    if (!this.together) this.c.clearRect(0, 0, this.width, this.height);
     this.c.font = FONT;
     this.c.textBaseline = "middle";
     this.c.textAlign = "left";
-    this.painter.begin(theme.back);
     for (const r of list) this.drawRow(r);
-    this.painter.end();
+    for (const l of this.labelled) this.label(l.batch, l.top, l.bottom);
     if (this.pinnedHeight) {
       this.c.fillStyle = theme.dim;
       this.c.fillRect(0, this.pinnedHeight - 1, this.width, 1);
@@ -315,21 +323,18 @@ export class Timeline {
     if (this.frames.length > 240) this.frames.shift();
   }
 
-  private drawRow(r: Row): void {
+  private paintRow(r: Row): void {
     const y = this.top(r),
-      { theme } = this.app;
-    this.c.fillStyle = theme.line;
-    if (y + r.h - 1 >= (r.pinned ? 0 : this.pinnedHeight)) this.c.fillRect(0, y + r.h - 1, this.width, 1);
+      least = r.pinned ? 0 : this.pinnedHeight;
+    this.painter.row(Math.max(least, y), Math.min(r.pinned ? this.pinnedHeight : this.height, y + r.h));
     if (r.lane === undefined) {
       const strips = this.app.rows.strips(r);
       const each = (r.h - 6) / Math.max(1, strips.length);
       strips.forEach((s, i) => this.paint(r, s, 0, y + 3 + i * each, Math.max(2, each - 1), false));
-      if (r.type === "process" && r.open) this.drawLife(r, y);
       return;
     }
     if (isCounter(r)) {
       this.paint(r, r, 0, y + 3, r.h - 6, false);
-      this.counterText(r, y + 4);
       return;
     }
     if (r.over !== undefined) {
@@ -338,9 +343,18 @@ export class Timeline {
     }
     for (let level = 0; level < r.shown; level++) {
       const ly = y + 3 + level * r.height;
-      if (ly + r.height < (r.pinned ? 0 : this.pinnedHeight) || ly > this.height) continue;
+      if (ly + r.height < least || ly > this.height) continue;
       this.paint(r, r, level, ly, r.height - 1, true);
     }
+  }
+
+  /** What is no rectangle of a tile, but for their texts. */
+  private drawRow(r: Row): void {
+    const y = this.top(r);
+    this.c.fillStyle = this.app.theme.line;
+    if (y + r.h - 1 >= (r.pinned ? 0 : this.pinnedHeight)) this.c.fillRect(0, y + r.h - 1, this.width, 1);
+    if (r.type === "process" && r.open) this.drawLife(r, y);
+    if (isCounter(r)) this.counterText(r, y + 4);
   }
 
   /** When a process began and ended: a thin line. */
@@ -409,6 +423,21 @@ export class Timeline {
     this.c.strokeRect(x0 - 1, b[1] - 1, Math.max(3, x1 - x0 + 2), b[3] + 2);
   }
 
+  /** What of a box is on the canvas from left to right, or null when nothing is. */
+  private inSightOf([x, , w]: [number, number, number, number]): [number, number] | null {
+    return x + w < 0 || x > this.width ? null : [Math.max(-2, x), Math.min(this.width + 4, x + Math.max(2, w))];
+  }
+
+  private outline(b: [number, number, number, number], width: number, dash: number[]): void {
+    const x = this.inSightOf(b);
+    if (!x) return;
+    this.c.lineWidth = width;
+    this.c.strokeStyle = this.app.theme.accent;
+    this.c.setLineDash(dash);
+    this.c.strokeRect(x[0], b[1], x[1] - x[0], b[3]);
+    this.c.setLineDash([]);
+  }
+
   /** Arrows between the selected event and what it is tied to. */
   private drawLinks(): void {
     const s = this.app.selected;
@@ -417,33 +446,30 @@ export class Timeline {
     if (!from) return;
     for (const l of s.detail.links) {
       const to = this.box(s.report, l);
-      if (!to || l.role === "range") {
-        if (to) {
-          this.c.lineWidth = 1;
-          this.c.strokeStyle = this.app.theme.accent;
-          this.c.setLineDash([3, 3]);
-          this.c.strokeRect(Math.max(-2, to[0]), to[1], Math.min(this.width + 4, to[2]), to[3]);
-          this.c.setLineDash([]);
-        }
+      if (!to) continue;
+      if (l.role === "range" || l.role === "on_gpu") {
+        this.outline(to, 1, [3, 3]);
         continue;
       }
       const forward = l.start >= s.spot.start;
       const [a, b] = forward ? [from, to] : [to, from];
       this.arrow(l.role === "waited" ? a[0] + a[2] : a[0] + Math.min(a[2] / 2, 6), a[1] + (a[1] < b[1] ? a[3] : 0), b[0], b[1] + b[3] / 2);
-      this.c.lineWidth = 1.5;
-      this.c.strokeStyle = this.app.theme.accent;
-      this.c.strokeRect(Math.max(-2, to[0]), to[1], Math.min(this.width + 4, Math.max(2, to[2])), to[3]);
+      this.outline(to, 1.5, []);
     }
   }
 
+  /** From one event to another. Ends beyond the sides come from the sides; the curve runs along the rows of its ends but shortly. */
   private arrow(x0: number, y0: number, x1: number, y1: number): void {
     const c = this.c,
-      mid = (x0 + x1) / 2;
+      edge = (x: number): number => Math.max(-8, Math.min(this.width + 8, x));
+    if ((x0 < 0 && x1 < 0) || (x0 > this.width && x1 > this.width)) return;
+    [x0, x1] = [edge(x0), edge(x1)];
+    const bend = Math.max(12, Math.min(40, (x1 - x0) / 2));
     c.strokeStyle = c.fillStyle = this.app.theme.select;
     c.lineWidth = 1.5;
     c.beginPath();
     c.moveTo(x0, y0);
-    c.bezierCurveTo(mid, y0, Math.min(mid, x1 - 12), y1, x1 - 6, y1);
+    c.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1 - 6, y1);
     c.stroke();
     c.beginPath();
     c.moveTo(x1, y1);
@@ -607,6 +633,7 @@ export class Timeline {
           event: tile.u32[r * 6 + 2],
           flags: tile.u8[r * 24 + 22] | (tile.pending ? UNREAD : 0),
           fill: tile.u8[r * 24 + 21] / 255,
+          color: tile.u8[r * 24 + 20],
         };
         if (tile.u8[r * 24 + 22] & COUNTER) {
           best.event = 0;
@@ -627,16 +654,18 @@ export class Timeline {
     return edges.length ? edges.sort((a, b) => Math.abs(view.x(a) - x) - Math.abs(view.x(b) - x))[0] : null;
   }
 
-  /** Words about what is under the pointer. */
-  tip(hit: Hit): string[] {
-    const name = clean(names[hit.row.report]?.get(hit.name) ?? "", 160);
+  /** Words about what is under the pointer. `exact`: of several the one that is nearest, or what tiles do not know the name of. */
+  tip(hit: Hit, exact?: Spot): string[] {
+    const known = clean(names[hit.row.report]?.get(hit.name) ?? "", 160),
+      name = hit.flags & GROUP ? known : known || clean(exact?.name ?? "", 160);
     const where = this.app.rowName(hit.lane);
     if (hit.flags & PREVIEW) return hit.count ? [where, t("n_events", hit.count)] : [where];
     if (hit.flags & COUNTER) {
       const unit = hit.lane.unit ?? (hit.lane.type === "gpu_bytes" ? "B" : "");
       return [where, hit.fill === hit.count ? value(hit.fill, unit) : `${value(hit.count, unit)} … ${value(hit.fill, unit)}`];
     }
-    const kind = { kernels: "tip_kernel", stream: "tip_kernel", memory: "tip_memory", cuda_api: "tip_api", osrt: "tip_osrt", nvtx: "tip_nvtx", sync: "tip_wait", sample: "tip_sample", state: "tip_state" }[
+    if (hit.lane.type === "state") return this.stateTip(hit, name);
+    const kind = { kernels: "tip_kernel", stream: "tip_kernel", memory: "tip_memory", cuda_api: "tip_api", osrt: "tip_osrt", nvtx: "tip_nvtx", sync: "tip_wait", sample: "tip_sample" }[
       hit.lane.type
     ] as "tip_kernel" | undefined;
     const busy = this.app.busyNow.get(hit.lane.key);
@@ -645,11 +674,24 @@ export class Timeline {
     if (hit.flags & GROUP) {
       lines.push(t("tip_group", hit.count, percent(hit.fill)));
       if (name) lines.push(t("tip_longest", name));
+      if (exact) lines.push(`${clean(exact.name, 160)}: ${duration(exact.end - exact.start)}`);
     } else {
       if (name) lines.push(name);
       lines.push(hit.flags & MOMENT ? t("at_cursor", tick(hit.t0, 1)) : hit.flags & OPEN ? t("never_ended") : duration(hit.t1 - hit.t0));
     }
     return lines;
+  }
+
+  private stateTip(hit: Hit, name: string): string[] {
+    const [state] = STATES[hit.color] ?? STATES[0],
+      busy = this.app.busyNow.get(hit.lane.key),
+      head = `${this.app.rowName(hit.lane)}${busy ? ` (${t("on_core", percent(busy))})` : ""}`;
+    if (hit.flags & GROUP) return [head, t("tip_states", hit.count, percent(hit.fill)), ...(hit.color > 1 ? [t("tip_rest", t(`state_${state}`))] : [])];
+    const own = hit.name >>> 30 === 2, // no call is known: the state says it all
+      length = duration(hit.t1 - hit.t0);
+    if (state === "runs" || state === "ready" || (own && (state === "gil" || state === "fault"))) return [head, t("state_for", hit.name === PREEMPTED ? t("preempted") : t(`state_${state}`), length)];
+    if (own) return [head, t("state_for", t("blocked"), length)];
+    return [head, t(state === "polls" ? "polls_in" : "blocked_in", name, length), t(`state_${state}`)];
   }
 
   counterColor(r: Row): string {

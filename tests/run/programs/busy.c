@@ -4,6 +4,7 @@
  *
  *   split MS          three_quarters() and one_quarter() share so many milliseconds; both call burn()
  *   threads N US      N threads one after the other, each burning so many microseconds
+ *   brief N           N times: parent() burns 700 us, then child() in a process and thread() in a thread as long, one after the other
  *   together N US     N threads at the same time
  *   raw N US          N threads made by clone() behind the C library's back, one after the other
  *   named             a thread that names itself, by the system call
@@ -15,6 +16,7 @@
  *   touch N           touches N pages for the first time
  *   signals MS        burns, with a handler for SIGURG and all signals that are free blocked now and then; says what interrupted it
  *   urgent MS         burns, with a handler for SIGURG of its own, and sends itself that signal five times
+ *   waited MS         burns with all signals blocked, then takes what signals have come, a SIGURG of its own among them
  *   deny ERRNO CMD... runs CMD where perf_event_open fails with that number
  */
 #include <errno.h>
@@ -92,6 +94,68 @@ static int threads(char **a)
 	for (int i = 0; i < atoi(a[0]); i++)
 		if (pthread_create(&t, NULL, burn_one, &us) || pthread_join(t, NULL))
 			return 1;
+	return 0;
+}
+
+__attribute__((noinline)) static void parent(void)
+{
+	burn(700e-6);
+	__asm__ volatile("");
+}
+
+__attribute__((noinline)) static void child(void)
+{
+	burn(700e-6);
+	_exit(0);
+}
+
+__attribute__((noinline)) static void *thread(void *arg)
+{
+	burn(700e-6);
+	return arg;
+}
+
+static int waited(char **a)
+{
+	struct timespec soon = {0, 1000000};
+	sigset_t all;
+	int sig;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	burn(atof(a[0]) / 1000);
+	sig = sigtimedwait(&all, NULL, &soon);
+	printf("%d %s\n", sig, sig < 0 ? strerror(errno) : "");
+	burn(atof(a[0]) / 1000);
+	raise(SIGUSR1);
+	printf("%d is USR1\n", sigwaitinfo(&all, NULL) == SIGUSR1);
+	burn(atof(a[0]) / 1000);
+	raise(SIGUSR2);
+	printf("%d\n", sigwait(&all, &sig));
+	printf("%d is USR2\n", sig == SIGUSR2);
+	sig = 0;
+	for (int i = 0; i < 50 && sig != SIGURG; i++) { /* two that nobody has taken are one: ours may meet another */
+		raise(SIGURG);
+		sig = sigtimedwait(&all, NULL, &soon);
+	}
+	printf("%d is URG\n", sig == SIGURG);
+	return 0;
+}
+
+static int brief(char **a)
+{
+	pthread_t t;
+
+	for (int i = 0; i < atoi(a[0]); i++) {
+		pid_t pid;
+
+		parent();
+		pid = fork();
+		if (!pid)
+			child();
+		if (pid < 0 || waitpid(pid, NULL, 0) < 0 || pthread_create(&t, NULL, thread, NULL) || pthread_join(t, NULL))
+			return 1;
+	}
 	return 0;
 }
 
@@ -335,6 +399,8 @@ int main(int argc, char **argv)
 		int (*run)(char **a);
 	} cases[] = {{"split", 1, split},
 		     {"threads", 2, threads},
+		     {"brief", 1, brief},
+		     {"waited", 1, waited},
 		     {"together", 2, together},
 		     {"raw", 2, raw},
 		     {"named", 0, named},

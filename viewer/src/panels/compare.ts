@@ -1,11 +1,15 @@
 /** Two reports, or two windows of one, side by side: what ran more or less often, longer or shorter. */
 
 import type { App } from "../app";
+import type { Flame } from "../data";
 import { windowOf, type Panel } from "./panels";
-import { copyText, fill, h } from "../dom";
+import { copyCsv } from "../copy";
+import { fill, h } from "../dom";
 import { clean, count, duration } from "../format";
 import { has, t } from "../i18n";
-import { toast } from "../menu";
+import { FlameDiff } from "./flamediff";
+import { KINDS, kindsOf } from "./functions";
+import { signed, sortHead, type Sorting } from "./grid";
 
 type Figures = [count: number, total: number, min: number, max: number];
 interface Pair {
@@ -47,11 +51,14 @@ export class Compare implements Panel {
   ];
   private diff: Diff = { pairs: [], left_out: 0 };
   private kind = "";
-  private key: Key | "change" = "change";
-  private down = true;
+  private sorting: Sorting<Key | "change"> = { key: "change", down: true };
   private turn = 0;
+  private profile = -1; // which of KINDS is compared by call stack; -1: names are
+  private stacks: FlameDiff;
 
-  constructor(private app: App) {}
+  constructor(private app: App) {
+    this.stacks = new FlameDiff(app, () => this.update());
+  }
 
   there(): boolean {
     return this.app.reports.length > 1;
@@ -65,10 +72,24 @@ export class Compare implements Panel {
     const turn = ++this.turn,
       [a, b] = this.sides;
     for (const s of this.sides) if (s.report >= this.app.reports.length) s.report = 0;
-    const diff = await this.app.ask<Diff>("diff", { a: a.report, b: b.report, t0: a.window?.[0], t1: a.window?.[1], u0: b.window?.[0], u1: b.window?.[1] });
-    if (!diff || turn !== this.turn) return;
-    this.diff = diff;
+    if (!this.profiles().includes(this.profile)) this.profile = -1;
+    if (this.profile >= 0) {
+      const up = this.stacks.mode === "bottom_up" ? 1 : 0;
+      const [x, y] = await Promise.all(this.sides.map((s) => this.app.ask<Flame>("flame", { r: s.report, t0: s.window?.[0], t1: s.window?.[1], kind: this.profile, up })));
+      if (!x || !y || turn !== this.turn) return;
+      this.stacks.set(x, y);
+    } else {
+      const diff = await this.app.ask<Diff>("diff", { a: a.report, b: b.report, t0: a.window?.[0], t1: a.window?.[1], u0: b.window?.[0], u1: b.window?.[1] });
+      if (!diff || turn !== this.turn) return;
+      this.diff = diff;
+    }
     this.draw();
+  }
+
+  /** What both sides have call stacks of. */
+  private profiles(): number[] {
+    const [a, b] = this.sides.map((s) => kindsOf(this.app.reports[s.report]));
+    return a.filter((k) => b.includes(k));
   }
 
   /* ---- what is compared ---- */
@@ -114,20 +135,27 @@ export class Compare implements Panel {
   /* ---- the table ---- */
 
   private sorted(): Pair[] {
-    const value = this.key === "change" ? (p: Pair) => Math.abs(COLUMNS.difference(p)) : COLUMNS[this.key];
+    const { key, down } = this.sorting,
+      value = key === "change" ? (p: Pair) => Math.abs(COLUMNS.difference(p)) : COLUMNS[key];
     return this.diff.pairs
       .filter((p) => p.kind === this.kind)
       .sort((x, y) => {
         const a = value(x),
           b = value(y);
-        return (a === b ? 0 : a > b ? -1 : 1) * (this.down ? 1 : -1);
+        return (a === b ? 0 : a > b ? -1 : 1) * (down ? 1 : -1);
       });
+  }
+
+  private choice(on: boolean, word: string, choose: () => void): HTMLElement {
+    return h("button", { class: on ? "on" : "", "aria-pressed": String(on), onclick: choose }, word);
   }
 
   private draw(): void {
     const kinds = [...new Set(this.diff.pairs.map((p) => p.kind))];
     if (!kinds.includes(this.kind)) this.kind = kinds.includes("kernels") ? "kernels" : (kinds[0] ?? "");
-    const pairs = this.sorted();
+    const pairs = this.sorted(),
+      names = this.profile < 0,
+      profiles = this.profiles();
     fill(
       this.root,
       h("p", { class: "actions" }, this.side(0), this.side(1)),
@@ -135,41 +163,23 @@ export class Compare implements Panel {
         "p",
         { class: "actions" },
         kinds.map((k) =>
-          h(
-            "button",
-            {
-              class: k === this.kind ? "on" : "",
-              onclick: () => {
-                this.kind = k;
-                this.draw();
-              },
-            },
-            this.word(k),
-          ),
+          this.choice(names && k === this.kind, this.word(k), () => {
+            this.kind = k;
+            this.profile = -1;
+            if (names) this.draw();
+            else this.update();
+          }),
         ),
-        h("button", { onclick: () => this.copy(pairs) }, t("copy_csv")),
+        profiles.length ? h("span", { class: "quiet" }, t("by_functions")) : null,
+        profiles.map((k) =>
+          this.choice(k === this.profile, t(KINDS[k][0]), () => {
+            this.profile = k;
+            this.update();
+          }),
+        ),
+        names ? h("button", { onclick: () => this.copy(pairs) }, t("copy_csv")) : null,
       ),
-      pairs.length ? this.table(pairs) : h("p", { class: "quiet" }, t("no_matches")),
-      this.diff.left_out ? h("p", { class: "quiet" }, `+ ${count(this.diff.left_out)}`) : null,
-    );
-  }
-
-  private header(key: Key, text: string): HTMLElement {
-    const on = this.key === key;
-    return h(
-      "th",
-      { scope: "col", "aria-sort": on ? (this.down ? "descending" : "ascending") : undefined },
-      h(
-        "button",
-        {
-          onclick: () => {
-            this.down = on ? !this.down : true;
-            this.key = key;
-            this.draw();
-          },
-        },
-        `${text}${on ? (this.down ? " ▾" : " ▴") : ""}`,
-      ),
+      ...(names ? [pairs.length ? this.table(pairs) : h("p", { class: "quiet" }, t("no_matches")), this.diff.left_out ? h("p", { class: "quiet" }, `+ ${count(this.diff.left_out)}`) : null] : [this.stacks.root]),
     );
   }
 
@@ -188,7 +198,7 @@ export class Compare implements Panel {
     return h(
       "table",
       { class: "grid" },
-      h("thead", null, h("tr", null, words.map(([k, w]) => this.header(k, w)), h("th", { scope: "col" }, t("name")))),
+      h("thead", null, h("tr", null, words.map(([k, w]) => sortHead(this.sorting, k, w, () => this.draw())), h("th", { scope: "col" }, t("name")))),
       h(
         "tbody",
         null,
@@ -205,7 +215,7 @@ export class Compare implements Panel {
             time(p.b, p.b[1]),
             time(p.a, mean(p.a)),
             time(p.b, mean(p.b)),
-            h("td", { class: "n bar", style: { backgroundSize: `${(Math.abs(d) / most) * 100}% 100%` } }, `${d > 0 ? "+" : d < 0 ? "−" : ""}${duration(Math.abs(d))}`),
+            h("td", { class: `n bar ${d > 0 ? "more" : "less"}`, style: { backgroundSize: `${(Math.abs(d) / most) * 100}% 100%` } }, signed(d, duration(Math.abs(d)))),
             h("td", { class: "n" }, r === Infinity ? t("only_b") : r === 0 ? t("only_a") : r.toFixed(r < 10 ? 2 : 0)),
             h("td", { class: "wide" }, h("bdi", null, clean(p.name, 300) || t("unnamed"))),
           );
@@ -215,8 +225,9 @@ export class Compare implements Panel {
   }
 
   private copy(pairs: Pair[]): void {
-    const cell = (v: string | number): string => (typeof v === "number" ? String(v) : `"${v.replace(/"/g, '""')}"`);
-    const rows = pairs.map((p) => [p.kind, clean(p.name), p.a[0], p.b[0], p.a[1], p.b[1], COLUMNS.difference(p)].map(cell).join(","));
-    void copyText(["kind,name,count_a,count_b,total_a_ns,total_b_ns,difference_ns", ...rows].join("\n")).then(() => toast(t("copied")));
+    copyCsv(
+      ["kind", "name", "count_a", "count_b", "total_a_ns", "total_b_ns", "difference_ns"],
+      pairs.map((p) => [p.kind, clean(p.name), p.a[0], p.b[0], p.a[1], p.b[1], COLUMNS.difference(p)]),
+    );
   }
 }

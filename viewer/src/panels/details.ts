@@ -58,6 +58,15 @@ const FACTS: Record<string, (d: EventDetail) => Facts> = {
   cuda_memset: memoryFacts,
   osrt: (d) => [["path", text(d, "path")], ["held_by", num(d, "holder") > 0 ? String(num(d, "holder")) : ""], ["errno", num(d, "error") > 0 ? String(num(d, "error")) : ""]],
   sched: (d) => [["cpu_core", String(num(d, "cpu"))], ["switched_out", AFTER[num(d, "after")] ? t(AFTER[num(d, "after")] as Word) : ""]],
+  state: (d) => [
+    ["state_kind", text(d, "state")],
+    ["reason", text(d, "reason")],
+    ["cpu_core", num(d, "cpu") >= 0 ? String(num(d, "cpu")) : ""],
+    ["path", text(d, "path")],
+    ["held_by", num(d, "holder") > 0 ? String(num(d, "holder")) : ""],
+    ["waker", column(d, "waker")?.text !== undefined ? show(column(d, "waker")!) : ""],
+    ["switched_out", AFTER[num(d, "after")] ? t(AFTER[num(d, "after")] as Word) : ""],
+  ],
   sample: (d) => [["cpu_core", String(num(d, "cpu"))]],
   collective: (d) => [["elements", num(d, "in_elements") >= 0 ? `${count(num(d, "in_elements"))} ${text(d, "dtype")}` : ""], ["group", text(d, "description") || text(d, "group")], ["ranks", text(d, "ranks") || (num(d, "group_size") > 0 ? count(num(d, "group_size")) : "")]],
   op: (d) => [["shapes", text(d, "shapes")], ["flops", num(d, "flops") > 0 ? count(num(d, "flops")) : ""], ["modules", text(d, "modules")]],
@@ -91,7 +100,6 @@ export class Details implements Panel {
       return;
     }
     const { spot, detail } = s;
-    const row = this.app.laneRow(s.report, spot.lane);
     fill(
       this.root,
       h("h3", null, h("bdi", null, clean(spot.name, 2000) || t("unnamed"))),
@@ -101,7 +109,7 @@ export class Details implements Panel {
         this.pair(t("duration"), spot.flags & 0x80 ? t("moment") : spot.flags & 0x40 ? t("never_ended") : `${duration(spot.end - spot.start)} (${count(spot.end - spot.start)} ns)`),
         this.pair(t("start"), moment(spot.start)),
         this.pair(t("end"), moment(spot.end)),
-        row ? this.pair(t("row"), this.app.rows.names.get(row.key) ?? "") : null,
+        this.pair(t("row"), this.app.placeOf(s.report, spot.lane)),
         detail ? facts(detail).map(([k, v]) => this.pair(t(k), v)) : null,
       ),
     );
@@ -120,16 +128,9 @@ export class Details implements Panel {
       "p",
       { class: "actions" },
       h("button", { onclick: copy(`${clean(d.name)}\n${rowid}`) }, t("copy_text")),
-      d.sqlite ? h("button", { onclick: () => void copySql(this.app, [{ r: report, lane: d.lane, level: d.level, event: d.event }]) }, t("copy_sql")) : null,
+      d.sqlite && !this.app.limit ? h("button", { onclick: () => void copySql(this.app, [{ r: report, lane: d.lane, level: d.level, event: d.event }]) }, t("copy_sql")) : null,
       h("button", { onclick: () => copied(this.app.link()) }, t("copy_link")),
     );
-  }
-
-  /** The row of a linked event and what that is below: its thread, or its GPU. */
-  private place(report: number, lane: number): string {
-    const row = this.app.laneRow(report, lane),
-      above = row && this.app.rows.byKey.get(row.parentKey);
-    return [row, above].map((r) => (r ? (this.app.rows.names.get(r.key) ?? "") : "")).filter(Boolean).join(" · ");
   }
 
   private links(report: number, d: EventDetail): HTMLElement | null {
@@ -149,10 +150,11 @@ export class Details implements Panel {
             h("span", { class: "role" }, t(`link_${l.role}` as Word)),
             h("button", { class: "link", onclick: () => this.app.select(report, l, true) }, h("bdi", null, clean(l.name, 120))),
             h("span", { class: "quiet" }, `${duration(l.end - l.start)} · ${later >= 0 ? t("latency", duration(later)) : t("earlier", duration(-later))}`),
-            h("bdi", { class: "quiet" }, this.place(report, l.lane)),
+            h("bdi", { class: "quiet" }, this.app.placeOf(report, l.lane)),
           );
         }),
       ),
+      d.more_work ? h("p", { class: "quiet" }, t("first_and_last")) : null,
     );
   }
 

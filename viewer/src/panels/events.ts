@@ -119,7 +119,6 @@ export class Events implements Panel {
     fill(
       this.table,
       this.shown.map((e) => {
-        const row = this.app.laneRow(e.report, e.lane);
         const on = s && s.report === e.report && s.spot.lane === e.lane && s.spot.level === e.level && s.spot.event === e.event;
         return h(
           "tr",
@@ -137,9 +136,9 @@ export class Events implements Panel {
             },
           },
           h("td", { class: "n" }, moment(e.start)),
-          h("td", { class: "n" }, e.flags & 0x40 ? t("never_ended") : duration(e.end - e.start)),
+          h("td", { class: "n" }, e.flags & 0x80 ? t("moment") : e.flags & 0x40 ? t("never_ended") : duration(e.end - e.start)),
           h("td", { class: "wide" }, h("bdi", null, clean(e.name, 300) || t("unnamed"))),
-          h("td", null, h("bdi", null, row ? (this.app.rows.names.get(row.key) ?? "") : "")),
+          h("td", null, h("bdi", null, this.app.placeOf(e.report, e.lane))),
         );
       }),
     );
@@ -151,7 +150,7 @@ export class Events implements Panel {
   }
 
   private csv(save: boolean): void {
-    const rows = this.shown.map((e) => [e.start, e.end - e.start, clean(e.name), this.app.rows.names.get(this.app.laneRow(e.report, e.lane)?.key ?? "") ?? ""]);
+    const rows = this.shown.map((e) => [e.start, e.end - e.start, clean(e.name), this.app.placeOf(e.report, e.lane)]);
     const head = ["start_ns", "duration_ns", "name", "row"];
     if (save) saveCsv("events.csv", head, rows);
     else copyCsv(head, rows);

@@ -1,18 +1,18 @@
 /** Where the time of the window went by call stack: a flame graph, top down or bottom up, and the functions as a table. */
 
 import type { App } from "../app";
-import type { Flame, FlameNode } from "../data";
+import type { Flame, FlameNode, ReportInfo } from "../data";
 import { windowOf, type Panel } from "./panels";
 import { fill, h, later } from "../dom";
 import { copyCsv } from "../copy";
 import { clean, count, duration, percent } from "../format";
 import { t, type Word } from "../i18n";
-import { classColor, CLASS_SAMPLE, css, inkOn } from "../colors";
-import { hideTip, showTip } from "../menu";
+import { classColor, CLASS_SAMPLE } from "../colors";
+import { FlameGraph } from "./flame";
 
 /** Numbered as enum ws_profile_kind; each needs one of some tables. */
 const WORK = ["cuda_kernel", "cuda_memcpy", "cuda_memset"];
-const KINDS: [Word, string[], Word][] = [
+export const KINDS: [Word, string[], Word][] = [
   ["on_cpu", ["sample"], "samples"],
   ["off_cpu", ["osrt", "sched"], "n_waits"],
   ["python_stacks", ["python_sample"], "samples"],
@@ -22,7 +22,11 @@ const KINDS: [Word, string[], Word][] = [
 
 type Mode = "top_down" | "bottom_up" | "flat";
 
-const LINE = 18;
+/** Which kinds of KINDS a report has something for. */
+export function kindsOf(r: ReportInfo): number[] {
+  const has = (tables: string[]): boolean => r.tables.some((x) => tables.includes(x.name));
+  return KINDS.map(([word, tables], i) => (has(tables) && (word !== "gpu_stacks" || has(["op", "stack"])) ? i : -1)).filter((i) => i >= 0);
+}
 
 function hash(s: string): number {
   let v = 7;
@@ -72,18 +76,24 @@ export class Functions implements Panel {
   private apart = true; // several reports: each on its own
   private other = ""; // reports whose samples count something else: they cannot be added
   private data: Flame | null = null;
-  private zoom: FlameNode[] = []; // from the root to what fills the width
   private turn = 0;
-  private body = h("div", { class: "flame", tabindex: 0 });
+  private graph: FlameGraph<FlameNode>;
 
   constructor(private app: App) {
-    new ResizeObserver(() => this.drawBody()).observe(this.body);
-    app.on("theme", () => this.drawBody());
+    this.graph = new FlameGraph<FlameNode>({
+      rootName: () => this.rootName(),
+      color: (_, name) => classColor(CLASS_SAMPLE, hash(name), app.theme.dark),
+      tip: (n) => {
+        const all = this.data?.root.total || 1;
+        return [`${t("total")} ${this.amount(n.total)}, ${percent(n.total / all)} · ${t("self")} ${percent(n.self / all)}`];
+      },
+      onZoom: () => this.draw(),
+    });
+    app.on("theme", () => this.graph.draw());
   }
 
   private kinds(): number[] {
-    const has = (tables: string[]): boolean => this.app.reports.some((r) => r.tables.some((x) => tables.includes(x.name)));
-    return KINDS.map(([word, tables], i) => (has(tables) && (word !== "gpu_stacks" || has(["op", "stack"])) ? i : -1)).filter((i) => i >= 0);
+    return [...new Set(this.app.reports.flatMap(kindsOf))].sort();
   }
 
   there(): boolean {
@@ -110,7 +120,7 @@ export class Functions implements Panel {
       .map((p) => p.name)
       .join(", ");
     this.data = same.length === 1 ? same[0].flame : together(same, this.apart && this.mode !== "flat");
-    this.zoom = [this.data.root];
+    this.graph.set(this.data.root);
     this.draw();
   }
 
@@ -170,11 +180,12 @@ export class Functions implements Panel {
             )
           : null,
         h("button", { onclick: () => this.copy() }, t("copy_csv")),
-        this.zoom.length > 1 ? h("button", { onclick: () => this.zoomTo([this.data!.root]) }, t("reset_zoom")) : null,
+        this.graph.zoomed() ? h("button", { onclick: () => this.graph.reset() }, t("reset_zoom")) : null,
+        this.mode !== "flat" ? [this.graph.search, this.graph.matched] : null,
       ),
-      this.mode === "flat" ? this.flat() : this.body,
+      this.mode === "flat" ? this.flat() : this.graph.root,
     );
-    this.drawBody();
+    if (this.mode !== "flat") this.graph.draw();
   }
 
   private flat(): HTMLElement {
@@ -213,52 +224,5 @@ export class Functions implements Panel {
 
   private rootName(): string {
     return this.app.range ? t("selection") : t("window");
-  }
-
-  private zoomTo(path: FlameNode[]): void {
-    this.zoom = path;
-    this.draw();
-  }
-
-  private drawBody(): void {
-    if (this.mode === "flat" || !this.data) return;
-    const width = this.body.clientWidth || 800,
-      { dark } = this.app.theme;
-    const cells: HTMLElement[] = [];
-    const cell = (n: FlameNode, path: FlameNode[], x: number, w: number, depth: number): void => {
-      if (w < 1.5 || cells.length > 4000) return;
-      const name = n.name === undefined ? this.rootName() : clean(n.name, 200);
-      const c = classColor(CLASS_SAMPLE, hash(name), dark);
-      const e = h(
-        "button",
-        {
-          class: "cell",
-          style: { left: `${x}px`, top: `${depth * LINE}px`, width: `${Math.max(1, w - 1)}px`, background: n.name === undefined ? "var(--line)" : css(c), color: n.name === undefined ? "var(--text)" : inkOn(c) },
-          onclick: () => this.zoomTo(path),
-          onpointermove: (p: PointerEvent) =>
-            showTip(p.clientX, p.clientY, [name, `${t("total")} ${this.amount(n.total)}, ${percent(n.total / (this.data!.root.total || 1))} · ${t("self")} ${percent(n.self / (this.data!.root.total || 1))}`]),
-          onpointerleave: hideTip,
-        },
-        w > 30 ? h("bdi", null, name) : "",
-      );
-      if (w <= 30) e.setAttribute("aria-label", name);
-      cells.push(e);
-      let at = x;
-      for (const k of n.children) {
-        const kw = (k.total / (n.total || 1)) * w;
-        cell(k, [...path, k], at, kw, depth + 1);
-        at += kw;
-      }
-    };
-    this.zoom.forEach((n, i) => {
-      if (i < this.zoom.length - 1) {
-        const name = n.name === undefined ? this.rootName() : clean(n.name, 200);
-        cells.push(h("button", { class: "cell above", style: { left: "0", top: `${i * LINE}px`, width: `${width}px` }, onclick: () => this.zoomTo(this.zoom.slice(0, i + 1)) }, h("bdi", null, name)));
-      }
-    });
-    cell(this.zoom[this.zoom.length - 1], this.zoom, 0, width, this.zoom.length - 1);
-    this.body.replaceChildren(...cells);
-    const deepest = cells.reduce((m, e) => Math.max(m, parseFloat(e.style.top)), 0);
-    this.body.style.height = `${deepest + LINE}px`;
   }
 }

@@ -29,6 +29,7 @@ export class Panels {
   private tabs: HTMLElement;
   private body: HTMLElement;
   private current: Word = "details";
+  private chosen = false; // by the user, or by what the user selected
   readonly details: Details;
   readonly events: Events;
   readonly statistics: Statistics;
@@ -51,7 +52,12 @@ export class Panels {
     this.tabs.addEventListener("keydown", (e) => this.arrows(e));
     this.body = h("div", { class: "panel", role: "tabpanel" });
     this.root = h("div", { class: "panels" }, this.tabs, this.body);
-    for (const what of ["ready", "built", "words"]) app.on(what, () => this.draw());
+    for (const what of ["ready", "words"]) app.on(what, () => this.draw());
+    app.on("built", () => {
+      /* With nothing selected there is nothing else to say. Rows that no one asked for are not read for it. */
+      if (!this.chosen && !app.selected && !app.unread) this.current = "statistics";
+      this.draw();
+    });
     app.on("select", () => {
       if (app.selected) this.show("details", false);
       else this.refresh(["details"]);
@@ -98,6 +104,7 @@ export class Panels {
 
   show(which: Word, always = true): void {
     const changed = this.current !== which;
+    this.chosen = true;
     /* Stepping from the table of events through the events must not hide the table. */
     if (!always && this.current !== "details" && this.current !== "statistics" && this.current !== "diagnostics" && this.current !== "session") {
       this.refresh([this.current]);

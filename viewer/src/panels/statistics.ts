@@ -7,14 +7,17 @@ import { copyCsv, copySql } from "../copy";
 import { fill, h, later } from "../dom";
 import { clean, count, duration, percent } from "../format";
 import { has, t } from "../i18n";
+import { sortHead, type Sorting } from "./grid";
 
 const ORDER = ["kernels", "memory", "sync", "nvtx", "projected", "op", "cuda_api", "osrt", "slice", "track", "collective", "state", "cpu", "sample", "python", "gil", "cuda_other", "um"];
+
+type Key = "total" | "count" | "average" | "min" | "max" | "name";
 
 export class Statistics implements Panel {
   readonly root = h("div", { class: "statistics" });
   private lanes: LaneRef[] = [];
   private kind = "";
-  private key: "total" | "count" | "max" | "average" = "total";
+  private sorting: Sorting<Key> = { key: "total", down: true };
   private turn = 0;
   private groups: (Group & { report: number })[] = [];
   private leftOut = 0;
@@ -35,8 +38,14 @@ export class Statistics implements Panel {
 
   update = later(120, () => void this.load());
 
+  /** What this is about; data-of says it of what is shown. */
+  private window(): string {
+    return String(this.app.range ?? [this.app.view.t0, this.app.view.t1]);
+  }
+
   private async load(): Promise<void> {
     const turn = ++this.turn;
+    const of = this.window();
     const reports = this.lanes.length ? [...new Set(this.lanes.map((l) => l.report))] : this.app.reports.map((r) => r.id);
     const parts = await Promise.all(
       reports.map(async (r) => {
@@ -49,6 +58,7 @@ export class Statistics implements Panel {
     this.groups = parts.flatMap((p) => (p.sum?.groups ?? []).map((g) => ({ ...g, report: p.r })));
     this.leftOut = parts.reduce((n, p) => n + (p.sum?.left_out ?? 0), 0);
     this.draw();
+    this.root.dataset.of = of;
   }
 
   private kinds(): string[] {
@@ -65,8 +75,10 @@ export class Statistics implements Panel {
     if (!kinds.includes(this.kind)) this.kind = kinds[0] ?? "";
     const mine = this.groups.filter((g) => g.kind === this.kind);
     const all = mine.reduce((n, g) => n + g.total, 0);
-    const value = (g: Group): number => (this.key === "average" ? g.total / g.count : g[this.key]);
-    mine.sort((a, b) => value(b) - value(a));
+    const { key, down } = this.sorting;
+    const order = (a: Group, b: Group): number =>
+      key === "name" ? (a.name < b.name ? 1 : a.name > b.name ? -1 : 0) : key === "average" ? b.total / b.count - a.total / a.count : b[key] - a[key];
+    mine.sort((a, b) => order(a, b) * (down ? 1 : -1));
     const span = this.app.range ? this.app.range[1] - this.app.range[0] : this.app.view.t1 - this.app.view.t0;
     fill(
       this.root,
@@ -110,31 +122,19 @@ export class Statistics implements Panel {
     );
   }
 
-  private header(key: "total" | "count" | "max" | "average", word: "total" | "count" | "maximum" | "average"): HTMLElement {
-    return h(
-      "th",
-      { scope: "col", "aria-sort": this.key === key ? "descending" : undefined },
-      h(
-        "button",
-        {
-          onclick: () => {
-            this.key = key;
-            this.draw();
-          },
-        },
-        `${t(word)}${this.key === key ? " ▾" : ""}`,
-      ),
-    );
+  private header(key: Key, word: "total" | "count" | "average" | "minimum" | "maximum" | "name"): HTMLElement {
+    return sortHead(this.sorting, key, t(word), () => this.draw(), key !== "name" && key !== "min");
   }
 
   private table(groups: (Group & { report: number })[], all: number): HTMLElement {
+    const many = this.app.reports.length > 1; // each report's names are rows of their own
     return h(
       "table",
       { class: "grid" },
       h(
         "thead",
         null,
-        h("tr", null, h("th", { scope: "col" }, t("share")), this.header("total", "total"), this.header("count", "count"), this.header("average", "average"), h("th", { scope: "col" }, t("minimum")), this.header("max", "maximum"), h("th", { scope: "col" }, t("name"))),
+        h("tr", null, h("th", { scope: "col" }, t("share")), this.header("total", "total"), this.header("count", "count"), this.header("average", "average"), this.header("min", "minimum"), this.header("max", "maximum"), this.header("name", "name"), many ? h("th", { scope: "col" }, t("report")) : null),
       ),
       h(
         "tbody",
@@ -172,6 +172,7 @@ export class Statistics implements Panel {
               ),
             ),
             h("td", { class: "wide" }, h("bdi", null, clean(g.name, 300) || t("unnamed"))),
+            many ? h("td", null, h("bdi", null, clean(this.app.reports[g.report].name, 60))) : null,
           ),
         ),
       ),
@@ -189,10 +190,10 @@ export class Statistics implements Panel {
     this.panels.showEvents(lanes, g.name);
   }
 
-  private copy(groups: Group[]): void {
+  private copy(groups: (Group & { report: number })[]): void {
     copyCsv(
-      ["kind", "name", "count", "total_ns", "min_ns", "max_ns"],
-      groups.map((g) => [g.kind, clean(g.name), g.count, g.total, g.min, g.max]),
+      ["kind", "name", "count", "total_ns", "min_ns", "max_ns", "report"],
+      groups.map((g) => [g.kind, clean(g.name), g.count, g.total, g.min, g.max, clean(this.app.reports[g.report].name)]),
     );
   }
 

@@ -1,0 +1,66 @@
+/*
+ * cuda_old.c - calls of the CUDA API with a CUPTI that cannot choose them one by one (before 12.5).
+ *
+ * There its records are of all calls or none: all of the runtime's, queries too, slow every step of a program, and all of the
+ * driver's repeat each of the runtime's from the inside. Callbacks can be chosen, so records are made here, from the callbacks at
+ * the beginning and the end of the calls that are traced: those that the program makes itself, of the runtime or, in libraries that
+ * use nothing else, of the driver. What a call does inside is not recorded, and the work that it causes carries its correlation.
+ */
+#include "inject/cuda.h"
+#include "inject/cuda_record.h"
+
+bool ws_cuda_api_by_callback;
+
+void ws_cuda_old_start(void)
+{
+	static const uint32_t domains[2] = {CUPTI_DOMAIN_RUNTIME, CUPTI_DOMAIN_DRIVER};
+
+	if (ws_cuda_api_by_callback)
+		return;
+	ws_cuda_api_by_callback = true;
+	for (int driver = 0; driver < 2; driver++)
+		for (uint32_t cbid = 1; cbid < WS_CUDA_CBIDS; cbid++)
+			if (ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid))
+				ws_cupti.EnableCallback(1, ws_cuda_subscriber, domains[driver], cbid);
+}
+
+static void write_call(int driver, uint32_t cbid, const struct cupti_callback *c, uint64_t start)
+{
+	const size_t bytes = sizeof(struct ws_rec_cuda_batch) + sizeof(struct cupti_api);
+	struct ws_thread *t = ws_rt_enter();
+	struct ws_rec_cuda_batch *b;
+
+	if (!t)
+		return;
+	b = ws_rt_reserve(t, bytes, WS_LOSS_CUDA);
+	if (b) {
+		struct cupti_api *a = (void *)b->bytes;
+
+		b->rec = ws_rec_head(WS_REC_CUDA_BATCH, bytes, 0, (uint32_t)(bytes / 8));
+		b->time = ws_raw_ns();
+		*a = (struct cupti_api){.kind = WS_CUPTI_MADE(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, sizeof(*a)),
+					.cbid = cbid,
+					.start = start,
+					.end = b->time,
+					.thread = t->tid,
+					.correlation = c->correlation,
+					.result = c->result ? *(const uint32_t *)c->result : 0};
+		ws_rt_commit(t, b, bytes);
+	}
+	ws_rt_leave(t);
+}
+
+void ws_cuda_old_call(int driver, uint32_t cbid, const struct cupti_callback *c)
+{
+	struct ws_cuda_open *o = &ws_cuda_open;
+
+	if (!ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid))
+		return; /* has another reason to be called back for */
+	if (c->site == CUPTI_SITE_ENTER) {
+		if (!o->calls++)
+			o->call_start = ws_raw_ns();
+		return;
+	}
+	if (o->calls && !--o->calls && ws_rt_collecting())
+		write_call(driver, cbid, c, o->call_start);
+}

@@ -1,0 +1,100 @@
+/*
+ * unseen.c - sigwait and its kin without the sampler's signal. A program that blocks all signals and takes them by sigwait, as many
+ * do in a thread of its own, would be given a SIGURG that waits there since it was blocked. What was sent by anyone else is passed
+ * on.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "inject/bind.h"
+#include "inject/unseen.h"
+
+static int (*next_timed)(const sigset_t *, siginfo_t *, const struct timespec *);
+static int (*next_info)(const sigset_t *, siginfo_t *);
+static int (*next_wait)(const sigset_t *, int *);
+
+static void bind(void)
+{
+	if (!next_timed)
+		next_timed = (__typeof__(next_timed))ws_bind_next("sigtimedwait");
+	if (!next_info)
+		next_info = (__typeof__(next_info))ws_bind_next("sigwaitinfo");
+	if (!next_wait)
+		next_wait = (__typeof__(next_wait))ws_bind_next("sigwait");
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
+}
+
+/* A limit that is no time, or longer than anyone waits, is the kernel's affair. */
+static bool plain(const struct timespec *t)
+{
+	return t->tv_sec >= 0 && t->tv_sec < 1 << 30 && t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+}
+
+WS_EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict limit);
+int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict limit)
+{
+	struct timespec left;
+	int64_t until = 0, ns;
+	siginfo_t got;
+	int r;
+
+	bind();
+	if (sigismember(set, SIGURG) != 1)
+		return next_timed(set, info, limit);
+	if (limit && plain(limit))
+		until = now_ns() + limit->tv_sec * (int64_t)1000000000 + limit->tv_nsec;
+	while ((r = next_timed(set, &got, limit)) == SIGURG && ws_unseen(&got))
+		if (until) {
+			ns = until - now_ns();
+			ns = ns > 0 ? ns : 0;
+			left = (struct timespec){ns / 1000000000, ns % 1000000000};
+			limit = &left;
+		}
+	if (r > 0 && info)
+		*info = got;
+	return r;
+}
+
+WS_EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info);
+int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info)
+{
+	siginfo_t got;
+	int r;
+
+	bind();
+	if (sigismember(set, SIGURG) != 1)
+		return next_info(set, info);
+	do
+		r = next_info(set, &got);
+	while (r == SIGURG && ws_unseen(&got));
+	if (r > 0 && info)
+		*info = got;
+	return r;
+}
+
+WS_EXPORT int sigwait(const sigset_t *restrict set, int *restrict sig);
+int sigwait(const sigset_t *restrict set, int *restrict sig)
+{
+	int error = errno, r;
+	siginfo_t got;
+
+	bind();
+	if (sigismember(set, SIGURG) != 1)
+		return next_wait(set, sig);
+	do
+		r = next_info(set, &got);
+	while ((r < 0 && errno == EINTR) || (r == SIGURG && ws_unseen(&got)));
+	if (r < 0)
+		return errno;
+	errno = error;
+	*sig = r;
+	return 0;
+}

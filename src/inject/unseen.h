@@ -1,0 +1,11 @@
+/* unseen.h - the sampler's signal is not among those that the program waits for: see unseen.c. */
+#ifndef WS_INJECT_UNSEEN_H
+#define WS_INJECT_UNSEEN_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+/* Was a SIGURG sent for the sampler? Defined by each library that unseen.c is part of. */
+bool ws_unseen(const siginfo_t *info);
+
+#endif

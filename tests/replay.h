@@ -1,0 +1,89 @@
+/*
+ * replay.h - what makes a test of a fuzzer.
+ *
+ * Built by clang with -Dfuzz=true a fuzzer is a libFuzzer target. Built with FUZZ_REPLAY it is a program that runs inputs of its
+ * own, always the same, or the files that it is given. Each input is handed over in memory of exactly its size, so that the address
+ * sanitizer sees a byte too far.
+ */
+#ifndef WS_TESTS_REPLAY_H
+#define WS_TESTS_REPLAY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+#ifdef FUZZ_REPLAY
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "random.h"
+
+enum { REPLAY_MOST = 1 << 20 };
+
+static inline uint32_t replay_draw(void)
+{
+	static uint64_t state = RANDOM_SEED;
+
+	return (uint32_t)(random_next(&state) >> 16);
+}
+
+/* `n` bytes of anything; returns n. */
+static inline size_t replay_fill(uint8_t *bytes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		bytes[i] = (uint8_t)replay_draw();
+	return n;
+}
+
+static inline void replay_bytes(const uint8_t *bytes, size_t n)
+{
+	uint8_t *copy = malloc(n ? n : 1);
+
+	if (!copy)
+		abort();
+	memcpy(copy, bytes, n);
+	LLVMFuzzerTestOneInput(copy, n);
+	free(copy);
+}
+
+static inline void replay_file(const char *name, uint8_t *bytes)
+{
+	FILE *f = fopen(name, "rb");
+	size_t n = f ? fread(bytes, 1, REPLAY_MOST, f) : 0;
+
+	if (!f || ferror(f)) {
+		perror(name);
+		exit(1);
+	}
+	fclose(f);
+	replay_bytes(bytes, n);
+}
+
+/*
+ * Run the files named by the command line, or where there are none `rounds` inputs that `make` writes to `bytes` (room for
+ * REPLAY_MOST), whose length it returns. Returns how many inputs that were.
+ */
+static inline int replay(int argc, char **argv, int rounds, size_t (*make)(uint8_t *bytes, int round))
+{
+	static uint8_t bytes[REPLAY_MOST];
+
+	for (int i = 1; i < argc; i++)
+		replay_file(argv[i], bytes);
+	if (argc > 1)
+		return argc - 1;
+	for (int i = 0; i < rounds; i++)
+		replay_bytes(bytes, make(bytes, i));
+	return rounds;
+}
+
+/* The same as a whole test, in TAP. */
+static inline int replay_test(int argc, char **argv, int rounds, size_t (*make)(uint8_t *bytes, int round))
+{
+	printf("1..1\nok 1 - %d inputs\n", replay(argc, argv, rounds, make));
+	return 0;
+}
+#endif
+#endif

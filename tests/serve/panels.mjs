@@ -1,0 +1,206 @@
+/**
+ * panels.mjs - comparing two reports, name by name and by call stack; flame graphs by keyboard and by search; tables sorted by any
+ * column; going to a time, to markers and to a selection. See harness.mjs.
+ */
+import { equal, get, make, makeReport, MS, near, ok, open, runAll, serve, test, until, withPage } from "./harness.mjs";
+
+test("compare: two reports, and two windows of them, name by name", async () => {
+  const two = [make("a.wsrep", makeReport, "20"), make("b.wsrep", makeReport, "10")];
+  const s = await serve(...two);
+  const t = await open(s);
+  await t.page.click("[data-tab=compare]");
+  const rows = () => t.page.$$eval(".compare tbody tr", (all) => all.map((r) => [...r.cells].map((c) => c.textContent)));
+  const shown = await until("kernels", async () => (await rows()).length > 2 && (await rows()));
+  const gemm = shown.find((r) => r[8] === "sm90_gemm_f16");
+  equal([gemm[0], gemm[1]], ["360", "180"], "how often here and there");
+  ok(gemm[6].startsWith("−"), `less there: ${gemm[6]}`);
+  ok(Math.abs(Number(gemm[7]) - 0.5) < 0.1, `half of it: ${gemm[7]}`);
+
+  /* What the server says is what sums of each say. */
+  const ask = (path) => t.eval((p) => window.warpsight.app.source.json(...p), path);
+  for (const w of [{}, { t0: 0, t1: 3e6, u0: 1e6, u1: 2e6 }]) {
+    const d = await ask(["diff", { a: 0, b: 1, ...w }]);
+    const sums = [await ask(["sum", { r: 0, t0: w.t0, t1: w.t1 }]), await ask(["sum", { r: 1, t0: w.u0, t1: w.u1 }])];
+    equal(d.unread, 0, "all is read");
+    for (const [k, side] of [["a", 0], ["b", 1]]) {
+      const by = new Map(d.pairs.filter((p) => p[k][0]).map((p) => [`${p.kind} ${p.name}`, p[k]]));
+      const plain = new Map(); // threads of one name are several groups of a report
+      for (const g of sums[side].groups) {
+        const x = plain.get(`${g.kind} ${g.name}`) ?? [0, 0, Infinity, 0];
+        plain.set(`${g.kind} ${g.name}`, [x[0] + g.count, x[1] + g.total, Math.min(x[2], g.min), Math.max(x[3], g.max)]);
+      }
+      equal([...by.keys()].sort(), [...plain.keys()].sort(), `names of ${k}`);
+      for (const [name, x] of plain) equal(by.get(name), x, name);
+    }
+  }
+
+  /* Sorted by a column, both ways; another kind; a window on one side. */
+  const values = async (i) => (await rows()).map((r) => Number(r[i].replace(/[^0-9]/g, "")));
+  await t.page.click(".compare th:nth-child(1) button");
+  const down = await values(0);
+  equal(down, [...down].sort((x, y) => y - x), "by count");
+  await t.page.click(".compare th:nth-child(1) button");
+  equal(await values(0), [...down].reverse().sort((x, y) => x - y), "by count, upwards");
+  await t.page.click(".compare .actions button:text-is('CUDA API')");
+  ok((await rows()).some((r) => r[8].startsWith("cudaLaunchKernel")), "calls");
+  await t.eval(() => window.warpsight.app.setRange([0, 2e6]));
+  const calls = async (column = 0) => Number((await rows()).find((r) => r[8].startsWith("cudaLaunchKernel"))[column].replace(/[^0-9]/g, ""));
+  const all = await calls();
+  await t.page.click(".compare .side:nth-child(1) button:nth-of-type(2)");
+  await until("the window", async () => (await calls()) < all);
+  await t.page.selectOption(".compare .side:nth-child(2) select", "0");
+  await until("one with itself", async () => (await calls()) < all && (await calls(1)) === all);
+  for (const q of ["a=9", "b=-1", "t0=x", "u1=1e9"]) equal((await get(`${s.url}api/diff?${q}`)).status, 400, q);
+  await t.end();
+});
+
+test("compare: flame graphs of two windows as one, red and blue by change of share, and the largest changes", async () => {
+  const s = await serve(make("fa.wsrep", makeReport, "20"), make("fb.wsrep", makeReport, "10"));
+  const t = await open(s);
+  await t.page.click("[data-tab=compare]");
+  await t.page.click(".compare button:text-is('On the GPU')");
+  const cells = () => t.page.$$eval(".flamediff .cell", (all) => all.map((e) => ({ name: e.getAttribute("aria-label") ?? e.textContent, says: e.getAttribute("aria-description"), color: e.style.background.match(/\d+/g)?.map(Number), width: e.getBoundingClientRect().width })));
+  const whole = await until("both as one", async () => (await cells()).length > 8 && (await cells()));
+  equal(whole[0].name, "A + B", "the root");
+
+  /* Shares are those of each flame graph; the width is their mean, the colour says which is larger. */
+  const flames = () => t.eval(async () => Promise.all([0, 1].map((r) => window.warpsight.app.source.json("flame", { r, kind: 3, up: 0 }))));
+  const roots = (await flames()).map((f) => f.root);
+  const tops = new Set(roots.flatMap((r) => r.children.map((c) => c.name)));
+  let reds = 0,
+    blues = 0;
+  for (const name of tops) {
+    const [a, b] = roots.map((r) => r.children.filter((c) => c.name === name).reduce((n, c) => n + c.total, 0) / r.total);
+    const cell = whole.find((c) => c.name === name);
+    if (!cell) continue; // too narrow
+    const text = (v) => (v ? `${(v * 100).toFixed(v * 100 >= 10 ? 1 : 2)} %` : "<0.05 %");
+    ok(cell.says.startsWith(`A ${text(a)} · B ${text(b)} · `), `${name}: ${cell.says} for ${a} and ${b}`);
+    near(cell.width, ((a + b) / 2) * whole[0].width, 2, `width of ${name}`);
+    const [red, , blue] = cell.color;
+    if (b - a > 0.02) ok(red > blue, `${name} is red: ${cell.color}`);
+    if (a - b > 0.02) ok(blue > red, `${name} is blue: ${cell.color}`);
+    reds += b - a > 0.02;
+    blues += a - b > 0.02;
+  }
+  ok(reds && blues, `some of both: ${reds}, ${blues}`);
+
+  /* Functions: largest change first, from the flat lists of both. */
+  await t.page.click(".flamediff button:text-is('Largest changes')");
+  const rows = () => t.page.$$eval(".flamediff tbody tr", (all) => all.map((r) => [...r.cells].map((c) => c.textContent)));
+  const shown = await until("the table", async () => (await rows()).length > 2 && (await rows()));
+  const change = (r) => Number(r[2].replace("−", "-"));
+  const sorted = shown.map((r) => Math.abs(change(r)));
+  equal(sorted, [...sorted].sort((x, y) => y - x), "by how much they changed");
+  for (const r of shown.slice(0, 5)) {
+    const [a, b] = (await flames()).map((f) => f.flat.filter((x) => x.name === r[6]).reduce((n, x) => n + x.self, 0) / f.root.total);
+    near(change(r), (b - a) * 100, 0.006, r[6]);
+  }
+  await t.page.click(".flamediff th:nth-child(7) button");
+  const names = (await rows()).map((r) => r[6]);
+  equal(names, [...names].sort((x, y) => (x < y ? -1 : x > y ? 1 : 0)), "by name");
+
+  /* One window on one side, bottom up, a report with itself. */
+  await t.page.click(".flamediff button:text-is('Bottom up')");
+  await until("kernels on top", async () => (await cells()).some((c) => c.name === "sm90_gemm_f16"));
+  await t.page.selectOption(".compare .side:nth-child(2) select", "0");
+  const grey = (c) => Math.max(...c.color) - Math.min(...c.color) < 20;
+  await until("no change", async () => (await cells()).slice(1).length > 3 && (await cells()).slice(1).every(grey));
+  await t.eval(() => window.warpsight.app.setRange([0, 1e6]));
+  await t.page.click(".compare .side:nth-child(2) button:nth-of-type(2)");
+  await until("changes again", async () => !(await cells()).slice(1).every(grey));
+  /* Back to names. */
+  await t.page.click(".compare .actions button:text-is('Kernels')");
+  await until("names", async () => (await t.page.locator(".compare th", { hasText: "B ÷ A" }).count()) === 1);
+  await t.end();
+});
+
+withPage("flame graph by keyboard and by search", async (t) => {
+  await t.page.locator("[data-tab=functions]").click();
+  await until("the flame graph", async () => (await t.page.locator(".cell").count()) >= 8);
+  equal(await t.page.locator(".cell[tabindex='0']").count(), 1, "one of them is reached by Tab");
+  await t.page.locator(".cell").first().focus();
+  const focused = () => t.eval(() => document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent);
+  for (const [key, name] of [["ArrowDown", "main"], ["ArrowDown", "train"], ["ArrowDown", "forward"], ["ArrowRight", "backward"], ["ArrowLeft", "forward"], ["ArrowUp", "train"]]) {
+    await t.page.keyboard.press(key);
+    equal(await focused(), name, key);
+  }
+  await t.page.keyboard.press("Enter");
+  equal(await t.page.locator(".cell.above").count(), 2, "what is above");
+  equal(await focused(), "train", "what was zoomed to keeps the keyboard");
+  await t.page.locator(".functions button", { hasText: "Reset" }).click();
+  await t.page.locator(".flamesearch").fill("MATMUL");
+  await until("faded ones", async () => (await t.page.locator(".cell.off").count()) > 3);
+  equal(await t.page.locator(".cell:not(.off)").allInnerTexts(), ["matmul", "matmul"], "what is called so");
+  const share = await t.eval(async () => {
+    const f = await window.warpsight.app.source.json("flame", { r: 0 });
+    const x = f.flat.find((n) => n.name === "matmul");
+    return ((x.total / f.root.total) * 100).toFixed(1);
+  });
+  ok((await t.text(".functions .actions")).includes(`${share} %`), `its share: ${share}`);
+});
+
+withPage("statistics are sorted by each column, both ways", async (t) => {
+  await t.page.locator("[data-tab=statistics]").click();
+  const column = (i) => t.page.$$eval(".statistics tbody tr", (all, k) => all.map((r) => r.cells[k].textContent), i);
+  await until("rows", async () => (await column(6)).length > 3);
+  const head = (i) => t.page.click(`.statistics th:nth-child(${i}) button`);
+  await head(7);
+  const names = await column(6);
+  equal(names, [...names].sort((x, y) => (x < y ? -1 : x > y ? 1 : 0)), "names");
+  await head(7);
+  equal(await column(6), [...names].reverse(), "names, the other way");
+  await head(3);
+  const counts = (await column(2)).map((c) => Number(c.replace(/\D/g, "")));
+  equal(counts, [...counts].sort((x, y) => y - x), "counts");
+  equal(await t.page.getAttribute(".statistics th:nth-child(3)", "aria-sort"), "descending", "and it says so");
+});
+
+withPage("go to a time; to markers; the menu zooms to the selection and ends it", async (t) => {
+  await t.set(1 * MS, 2 * MS);
+  const middle = async () => ((await t.view())[0] + (await t.view())[1]) / 2;
+  for (const [said, at] of [["3.5ms", 3.5], ["0.005 s", 5], ["1 ms 250 us", 1.25], ["2500 µs", 2.5]]) {
+    await t.page.locator(".area").focus();
+    await t.page.keyboard.press("g");
+    await t.page.locator("dialog input").fill(said);
+    await t.page.keyboard.press("Enter");
+    await until(said, async () => Math.abs((await middle()) - at * MS) < 2);
+    const [a, b] = await t.view();
+    near(b - a, MS, 2, "the zoom stays");
+  }
+  await t.page.keyboard.press("g");
+  await t.page.locator("dialog input").fill("soon");
+  await t.page.keyboard.press("Enter");
+  await until("that it is none", async () => (await t.page.locator(".toast", { hasText: "soon is no time" }).count()) === 1);
+  near(await middle(), 2.5 * MS, 2, "nothing moved");
+
+  await t.eval(() => {
+    const { app } = window.warpsight;
+    app.markers.push({ time: 1e6, note: "a" }, { time: 4e6, note: "b" });
+  });
+  await t.page.locator(".area").focus();
+  for (const [key, at] of [[".", 4], [".", 4], [",", 1], [",", 1], [".", 4]]) {
+    await t.page.keyboard.press(key);
+    near(await middle(), at * MS, 2, `marker by ${key}`);
+  }
+
+  await t.eval(() => window.warpsight.app.setRange([3e6, 3.4e6]));
+  const menu = async (item) => {
+    await t.page.locator(".area").click({ button: "right", position: { x: 5, y: 12 } });
+    await t.page.locator(".menu button", { hasText: item }).click();
+  };
+  await menu("Zoom to selection");
+  const [a, b] = await t.view();
+  near(a, 3 * MS, 1, "start of the window");
+  near(b, 3.4 * MS, 1, "end of the window");
+  await menu("End selection");
+  equal(await t.eval(() => window.warpsight.app.range), null, "the selection");
+  /* An event's time as the selection. */
+  const step = await t.eval(async () => window.warpsight.app.source.json("step", { r: 0, q: "step 3", t: 0 }));
+  await t.set(step.start - 50000, step.end + 50000);
+  await t.click("nvtx", (step.start + step.end) / 2, 0, 0, { button: "right" });
+  await t.page.locator(".menu button", { hasText: "Select its time" }).click();
+  equal(await t.eval(() => window.warpsight.app.range), [step.start, step.end], "its time");
+  await until("its statistics", async () => (await t.text(".statistics .actions")).startsWith("Selection"));
+});
+
+await runAll();

@@ -1,0 +1,142 @@
+/**
+ * A flame graph: boxes as wide as what they stand for, callees below callers. A click widens one to the whole width, a search marks
+ * names and says their share, arrows go from box to box. What boxes are called, coloured and said of is the caller's.
+ */
+
+import { h } from "../dom";
+import { clean, percent } from "../format";
+import { t } from "../i18n";
+import { css, inkOn, type RGB } from "../colors";
+import { hideTip, showTip } from "../menu";
+
+export interface Box {
+  name?: string; // the root has none
+  total: number;
+  children: Box[];
+}
+
+export interface FlameLook<N extends Box> {
+  rootName: () => string;
+  color: (n: N, name: string) => RGB | null; // null: the quiet colour
+  tip: (n: N, name: string) => string[];
+  onZoom: () => void;
+}
+
+const LINE = 18;
+const MOST_BOXES = 4000;
+
+/** Boxes next to one another, by what the arrow keys say. */
+interface Placed {
+  cell: HTMLElement;
+  depth: number;
+  parent: number;
+}
+
+export class FlameGraph<N extends Box> {
+  readonly root = h("div", { class: "flame" });
+  readonly search: HTMLInputElement;
+  readonly matched = h("span", { class: "quiet", role: "status" });
+  private all: N | null = null;
+  private path: N[] = []; // from the root to what fills the width
+  private placed: Placed[] = [];
+
+  constructor(private look: FlameLook<N>) {
+    new ResizeObserver(() => this.draw()).observe(this.root);
+    this.search = h("input", { type: "search", class: "flamesearch", maxlength: 200, oninput: () => this.draw() });
+    this.root.addEventListener("keydown", (e) => this.key(e));
+  }
+
+  set(all: N): void {
+    this.all = all;
+    this.path = [all];
+  }
+
+  zoomed(): boolean {
+    return this.path.length > 1;
+  }
+
+  reset(): void {
+    this.zoomTo(this.all ? [this.all] : []);
+  }
+
+  private zoomTo(path: N[]): void {
+    this.path = path;
+    this.draw();
+    this.look.onZoom();
+    this.placed[path.length - 1]?.cell.focus({ preventScroll: true }); // its box is a new one
+  }
+
+  private nameOf(n: N): string {
+    return n.name === undefined ? this.look.rootName() : clean(n.name, 200);
+  }
+
+  /** Share of all that has the name somewhere in its stack: a name below itself counts once. */
+  private share(n: N, wanted: string): number {
+    if (n.name !== undefined && this.nameOf(n).toLowerCase().includes(wanted)) return n.total;
+    return n.children.reduce((s, c) => s + this.share(c as N, wanted), 0);
+  }
+
+  private box(n: N, path: N[], x: number, w: number, depth: number, parent: number, wanted: string): void {
+    if (w < 1.5 || this.placed.length > MOST_BOXES) return;
+    const name = this.nameOf(n),
+      c = n.name === undefined ? null : this.look.color(n, name),
+      off = wanted && !(n.name !== undefined && name.toLowerCase().includes(wanted));
+    const cell = h(
+      "button",
+      {
+        class: `cell ${off ? "off" : ""}`,
+        tabindex: this.placed.length ? -1 : 0,
+        style: { left: `${x}px`, top: `${depth * LINE}px`, width: `${Math.max(1, w - 1)}px`, background: c ? css(c) : "var(--line)", color: c ? inkOn(c) : "var(--text)" },
+        onclick: () => this.zoomTo(path),
+        onpointermove: (p: PointerEvent) => showTip(p.clientX, p.clientY, [name, ...this.look.tip(n, name)]),
+        onpointerleave: hideTip,
+      },
+      w > 30 ? h("bdi", null, name) : "",
+    );
+    if (w <= 30) cell.setAttribute("aria-label", name);
+    cell.setAttribute("aria-description", this.look.tip(n, name).join(" "));
+    const mine = this.placed.push({ cell, depth, parent }) - 1;
+    let at = x;
+    for (const k of n.children as N[]) {
+      const kw = (k.total / (n.total || 1)) * w;
+      this.box(k, [...path, k], at, kw, depth + 1, mine, wanted);
+      at += kw;
+    }
+  }
+
+  draw(): void {
+    const wanted = this.search.value.trim().toLowerCase();
+    this.search.placeholder = t("find_function");
+    this.search.setAttribute("aria-label", t("find_function"));
+    this.placed = [];
+    if (!this.all) return;
+    this.matched.textContent = wanted ? percent(this.share(this.all, wanted) / (this.all.total || 1)) : "";
+    const width = this.root.clientWidth || 800;
+    const last = this.path.length - 1;
+    for (let i = 0; i < last; i++) {
+      const name = this.nameOf(this.path[i]);
+      const cell = h("button", { class: "cell above", tabindex: i ? -1 : 0, style: { left: "0", top: `${i * LINE}px`, width: `${width}px` }, onclick: () => this.zoomTo(this.path.slice(0, i + 1)) }, h("bdi", null, name));
+      this.placed.push({ cell, depth: i, parent: i - 1 });
+    }
+    this.box(this.path[last], this.path, 0, width, last, last - 1, wanted);
+    this.root.replaceChildren(...this.placed.map((p) => p.cell));
+    this.root.style.height = `${(this.placed.reduce((m, p) => Math.max(m, p.depth), 0) + 1) * LINE}px`;
+  }
+
+  /** Down to the first below, up to what it is below, left and right along a depth. */
+  private key(e: KeyboardEvent): void {
+    const i = this.placed.findIndex((p) => p.cell === document.activeElement);
+    if (i < 0) return;
+    const here = this.placed[i];
+    const next = {
+      ArrowUp: () => here.parent,
+      ArrowDown: () => this.placed.findIndex((p) => p.parent === i),
+      ArrowRight: () => this.placed.findIndex((p, k) => k > i && p.depth === here.depth),
+      ArrowLeft: () => this.placed.reduce((found, p, k) => (k < i && p.depth === here.depth ? k : found), -1),
+    }[e.key as "ArrowUp"]?.();
+    if (next === undefined) return;
+    e.preventDefault();
+    e.stopPropagation();
+    if (next >= 0) this.placed[next].cell.focus();
+  }
+}
