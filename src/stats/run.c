@@ -2,7 +2,8 @@
  * run.c - make the reports asked for of one file, each into its output.
  *
  * An output is opened when a report hands over its first row, so that a report without data leaves no file behind, only a line that
- * says why it was skipped. What a table leaves out (unended ranges, unreadable blocks) is said too: on stderr, never in the table.
+ * says why it was skipped; of the default reports, one line for all of them. What a table leaves out (unended ranges, unreadable
+ * blocks) is said too: on stderr, never in the table.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@ struct job {
 	struct ws_outfile out;
 	struct ws_command_out command; /* instead of it, with -o @command */
 	char *path;
+	char **skipped; /* names of default reports without data, to be said together; NULL when the report was asked for */
 	bool begun, failed;
 	struct ws_err e;
 };
@@ -288,7 +290,7 @@ static const char *why_none(const struct ws_stats *s)
 }
 
 /* What the table does not show. Damage is said even with -q. */
-static void notes(const struct job *j)
+static void notes(struct job *j)
 {
 	const char *file = ws_report_path(j->s.r), *name = j->stat->name;
 
@@ -302,7 +304,12 @@ static void notes(const struct job *j)
 		       j->s.unended == 1 ? "it" : "they", j->stat->unended ? j->stat->unended : "never ended");
 	if (j->begun || j->failed || j->q->quiet)
 		return;
-	if (j->stat->why && !j->s.windowed)
+	if (j->skipped && !(j->stat->why && !j->s.windowed)) {
+		char *more = ws_format("%s%s%s", *j->skipped ? *j->skipped : "", *j->skipped ? ", " : "", name);
+
+		free(*j->skipped);
+		*j->skipped = more;
+	} else if (j->stat->why && !j->s.windowed)
 		ws_say("%s: %s skipped: no %s were recorded: %s", file, name, j->stat->what, j->stat->why(j->s.r));
 	else
 		ws_say("%s: %s skipped: no %s %s", file, name, j->stat->what, why_none(&j->s));
@@ -349,9 +356,9 @@ static int end(struct job *j, int rc)
 }
 
 /* Make one report; the window is in `base`. */
-static int make(const struct ws_stats *base, const struct ws_stats_request *q, const struct ws_stat *stat, size_t i)
+static int make(const struct ws_stats *base, const struct ws_stats_request *q, const struct ws_stat *stat, size_t i, char **skipped)
 {
-	struct job j = {.s = *base, .q = q, .stat = stat};
+	struct job j = {.s = *base, .q = q, .stat = stat, .skipped = skipped};
 	uint64_t before = ws_report_decoded(base->r);
 	int rc;
 
@@ -417,10 +424,26 @@ static int worse(int a, int b)
 	return a < b ? a : b;
 }
 
+/* The default reports. Most programs have data for a few of them only. */
+static int make_defaults(const struct ws_stats *s, const struct ws_stats_request *q)
+{
+	char *skipped = NULL;
+	int rc = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; ws_stats_list[i] && rc != WS_OUTFILE_PIPE; i++)
+		if (ws_stats_list[i]->by_default)
+			rc = worse(rc, make(s, q, ws_stats_list[i], n++, &skipped));
+	if (skipped)
+		ws_say("%s: skipped, for nothing that they show %s: %s", ws_report_path(s->r),
+		       s->windowed ? "lies in the time asked for" : "was recorded", skipped);
+	free(skipped);
+	return rc;
+}
+
 static int make_all(const struct ws_stats *s, const struct ws_stats_request *q)
 {
 	int rc = 0;
-	size_t n = 0;
 
 	for (size_t i = 0; i < q->report_count && rc != WS_OUTFILE_PIPE; i++) {
 		const struct ws_user_report *user = ws_user_report_find(q->user, q->reports[i]);
@@ -430,12 +453,9 @@ static int make_all(const struct ws_stats *s, const struct ws_stats_request *q)
 				ws_say("%s: %s skipped: %s", ws_report_path(s->r), q->reports[i], elsewhere(q->reports[i]));
 			continue;
 		}
-		rc = worse(rc, user ? make_user(s, q, user, i) : make(s, q, find(q->reports[i]), i));
+		rc = worse(rc, user ? make_user(s, q, user, i) : make(s, q, find(q->reports[i]), i, NULL));
 	}
-	for (size_t i = 0; !q->report_count && ws_stats_list[i] && rc != WS_OUTFILE_PIPE; i++)
-		if (ws_stats_list[i]->by_default)
-			rc = worse(rc, make(s, q, ws_stats_list[i], n++));
-	return rc;
+	return q->report_count ? rc : make_defaults(s, q);
 }
 
 /* A folder or a program: `profile -o app ./app` leaves the program `app` beside app.wsrep. */
