@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.parse
 
-from figures_reading import cuda_report
+from figures_reading import cpu_report, cuda_report
 from run import Row, figure
 
 
@@ -102,6 +102,31 @@ def view_of_hundred_million(b):
             Row("view of 100 M CUDA events: processor time for it", "ms", [], cpu, None),
             Row("view of 100 M CUDA events: a tile of a microsecond, unread", "ms", [], close, 5, digits=2),
             Row("view of 100 M CUDA events: memory", "MB", [], memory, 300)]
+
+
+@figure
+def view_of_thread_states(b):
+    path, tile, whole, most, memory = cpu_report(b), [], [], [], []
+    random.seed(1)
+    for _ in range(b.runs):
+        v, peak = View(b, path), 0
+        while not json.loads(v.get("progress"))["all"]:
+            peak = max(peak, v.memory())
+            time.sleep(0.05)
+        whole.append(v.cpu() / 1000)
+        most.append(peak)
+        memory.append(v.memory())
+        last = json.loads(v.get("session"))["reports"][0]["last"]
+        lanes = [r["lane"] for r in json.loads(v.get("tree"))["rows"] if r["type"] == "state"]
+        for k in range(8, 30):
+            began = time.perf_counter()
+            v.get("tiles?k=%d&i=%d&n=1&lanes=%d.1" % (k, random.randrange((last >> k + 10) + 1), random.choice(lanes)))
+            tile.append((time.perf_counter() - began) * 1000)
+        v.end()
+    return [Row("view of 10 M spans on cores as 21 M states: a tile", "ms", [], tile, 5, digits=2),
+            Row("view of 10 M spans on cores, 10 M samples: processor time to read all", "s", [], whole, None, digits=2),
+            Row("view of 10 M spans on cores, 10 M samples: most memory meanwhile", "MB", [], most, 300, digits=0),
+            Row("view of 10 M spans on cores, 10 M samples: memory", "MB", [], memory, 300, digits=0)]
 
 
 # ---- the page ----

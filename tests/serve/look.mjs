@@ -462,13 +462,14 @@ function lab(rgb, m) {
 }
 
 test("colours that mean something are told apart by the colour-blind, on light and on dark", async () => {
-  const { classColor, ownColor, CLASS_KERNEL, CHOICES, inkOn } = await moduleOf("colors.ts", "");
+  const { classColor, ownColor, CLASS_KERNEL, CHOICES, STATES, inkOn } = await moduleOf("colors.ts", "");
   const away = (a, b, m) => Math.hypot(...lab(a, m).map((v, i) => v - lab(b, m)[i]));
   let least = [Infinity];
   for (const dark of [false, true]) {
     const kernels = [...Array(256).keys()].map((i) => classColor(CLASS_KERNEL, i, dark));
     const sets = [
       { "to the GPU": [ownColor(1, dark)], "from the GPU": [ownColor(2, dark)], memset: [ownColor(14, dark)], "a wait": [ownColor(18, dark)], "a kernel": kernels },
+      Object.fromEntries(STATES.map(([word, c]) => [word, [c]])),
       { "holds the GIL": [ownColor(35, dark)], "waits for it": [ownColor(36, dark)] },
     ];
     for (const [who, m] of Object.entries(SEEN_BY))

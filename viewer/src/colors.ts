@@ -71,21 +71,21 @@ export const CHOICES: [word: "orange" | "sky" | "green" | "yellow" | "blue" | "v
 ];
 
 /**
- * What a thread did: enum ws_state_class of src/serve/lane.h. Being on a core is green, wanting one orange; waits have the rest of
- * Okabe and Ito's set, those of little interest greys. The word says it, once for an event and once for a legend.
+ * What a thread did: enum ws_state_class of src/serve/lane.h. Being on a core is green, wanting one orange; waits have hues like
+ * the rest of Okabe and Ito's set, moved until the colour-blind tell each from each, those of little interest greys. The word says it, once for an event and once for a legend.
  */
 export const STATES: [word: "runs" | "polls" | "ready" | "lock" | "condition" | "io" | "gpu" | "gil" | "sleep" | "fault" | "other", color: RGB][] = [
-  ["runs", [0, 158, 115]],
-  ["polls", [0, 88, 84]],
-  ["ready", [230, 159, 0]],
-  ["lock", [213, 94, 0]],
-  ["condition", [204, 121, 167]],
-  ["io", [0, 114, 178]],
-  ["gpu", [86, 180, 233]],
-  ["gil", [240, 228, 66]],
-  ["sleep", [190, 196, 204]],
+  ["runs", [0, 163, 100]],
+  ["polls", [0, 82, 46]],
+  ["ready", [230, 150, 3]],
+  ["lock", [204, 78, 13]],
+  ["condition", [191, 123, 184]],
+  ["io", [0, 108, 189]],
+  ["gpu", [101, 199, 253]],
+  ["gil", [250, 231, 56]],
+  ["sleep", [188, 187, 192]],
   ["fault", [96, 58, 120]],
-  ["other", [128, 136, 144]],
+  ["other", [99, 111, 117]],
 ];
 
 const HUES = [210, 28, 165, 330, 50, 265, 190, 10, 90, 235, 300, 140, 40, 180, 355, 120];
