@@ -219,4 +219,21 @@ withPage("go to a time; to markers; the menu zooms to the selection and ends it"
   await until("its statistics", async () => (await t.text(".statistics .actions")).startsWith("Selection"));
 });
 
+withPage("a button that is pressed while its panel is made anew is clicked all the same", async (t) => {
+  await t.page.click("[data-tab=statistics]");
+  const button = t.page.locator(".statistics .actions button", { hasText: /^NVTX \d/ });
+  await button.waitFor();
+  await t.settled();
+  const box = await button.boundingBox();
+  await t.page.mouse.move(box.x + 5, box.y + 5);
+  await t.page.mouse.down();
+  const answered = t.page.waitForResponse((r) => r.url().includes("api/sum"));
+  await t.eval(() => window.warpsight.app.view.set(0, 3e6));
+  await (await answered).finished();
+  await t.eval(() => new Promise((f) => requestAnimationFrame(() => setTimeout(f, 100))));
+  await t.page.mouse.up();
+  await until("the choice", async () => (await button.getAttribute("aria-pressed")) === "true");
+  await until("the new window", async () => (await t.page.getAttribute(".statistics", "data-of")) === String(await t.eval(() => [window.warpsight.app.view.t0, window.warpsight.app.view.t1])));
+});
+
 await runAll();

@@ -26,6 +26,25 @@ export function fill(e: Element, ...children: (Child | Child[])[]): void {
   add(e, children);
 }
 
+let held: Node | null = null; // the control that the pointer was pressed on, until it is released
+let waiting: (() => void)[] = [];
+const release = (): void => {
+  const then = waiting;
+  held = null;
+  waiting = [];
+  window.setTimeout(() => then.forEach((f) => f())); // after the click, which follows
+};
+
+window.addEventListener("pointerdown", (e) => (held = (e.target as Element).closest("button, a, tr")), true);
+for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, release, true);
+window.addEventListener("blur", release); // of the window alone
+window.addEventListener("pointermove", (e) => held && !e.buttons && release(), true); // let go of where nobody told
+
+/** Resolves when the pointer holds nothing inside of `e`: a button that is made anew between press and release is never clicked. */
+export function released(e: Element): Promise<void> {
+  return held && e.contains(held) ? new Promise((f) => waiting.push(f)) : Promise.resolve();
+}
+
 /** Call `f` once `ms` after the last of a burst of calls. */
 export function later<A extends unknown[]>(ms: number, f: (...args: A) => void): (...args: A) => void {
   let timer = 0;

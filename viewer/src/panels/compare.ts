@@ -4,7 +4,7 @@ import type { App } from "../app";
 import type { Flame } from "../data";
 import { windowOf, type Panel } from "./panels";
 import { copyCsv } from "../copy";
-import { fill, h } from "../dom";
+import { fill, h, released } from "../dom";
 import { clean, count, duration } from "../format";
 import { has, t } from "../i18n";
 import { FlameDiff } from "./flamediff";
@@ -78,10 +78,12 @@ export class Compare implements Panel {
     if (this.profile >= 0) {
       const up = this.stacks.mode === "bottom_up" ? 1 : 0;
       const [x, y] = await Promise.all(this.sides.map((s) => this.app.ask<Flame>("flame", { r: s.report, t0: s.window?.[0], t1: s.window?.[1], kind: this.profile, up })));
+      await released(this.root);
       if (!x || !y || turn !== this.turn) return;
       this.stacks.set(x, y);
     } else {
       const diff = await this.app.ask<Diff>("diff", { a: a.report, b: b.report, t0: a.window?.[0], t1: a.window?.[1], u0: b.window?.[0], u1: b.window?.[1] });
+      await released(this.root);
       if (!diff || turn !== this.turn) return;
       this.diff = diff;
     }

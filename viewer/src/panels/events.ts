@@ -4,7 +4,7 @@ import type { App } from "../app";
 import type { Spot } from "../data";
 import { windowOf, type LaneRef, type Panel } from "./panels";
 import { copyCsv, copySql, saveCsv } from "../copy";
-import { fill, h, later } from "../dom";
+import { fill, h, later, released } from "../dom";
 import { clean, count, duration, moment } from "../format";
 import { t } from "../i18n";
 
@@ -102,6 +102,7 @@ export class Events implements Panel {
         return got && { count: got.count, events: got.events.map((e) => ({ ...e, report: r })) };
       }),
     );
+    await released(this.root);
     if (turn !== this.turn) return;
     const key = (e: Spot & { report: number }): number => (this.sort === "start" ? e.start + this.app.offsets[e.report] : e.end - e.start);
     this.shown = parts.flatMap((p) => p?.events ?? []);

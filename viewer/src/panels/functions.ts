@@ -3,7 +3,7 @@
 import type { App } from "../app";
 import type { Flame, FlameNode, ReportInfo } from "../data";
 import { windowOf, type Panel } from "./panels";
-import { fill, h, later } from "../dom";
+import { fill, h, later, released } from "../dom";
 import { copyCsv } from "../copy";
 import { clean, count, duration, percent } from "../format";
 import { t, type Word } from "../i18n";
@@ -113,6 +113,7 @@ export class Functions implements Panel {
       }),
     );
     const parts = got.filter((p): p is { name: string; flame: Flame } => p.flame !== undefined);
+    await released(this.root);
     if (turn !== this.turn || !parts.length) return;
     const same = parts.filter((p) => p.flame.unit === parts[0].flame.unit);
     this.other = parts

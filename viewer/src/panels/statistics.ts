@@ -4,7 +4,7 @@ import type { App } from "../app";
 import type { Group, Sum } from "../data";
 import { windowOf, type LaneRef, type Panel, type Panels } from "./panels";
 import { copyCsv, copySql } from "../copy";
-import { fill, h, later } from "../dom";
+import { fill, h, later, released } from "../dom";
 import { clean, count, duration, percent } from "../format";
 import { has, t } from "../i18n";
 import { sortHead, type Sorting } from "./grid";
@@ -54,6 +54,7 @@ export class Statistics implements Panel {
         return { r, sum: await this.app.ask<Sum>("sum", { r, t0, t1, lanes }) };
       }),
     );
+    await released(this.root);
     if (turn !== this.turn) return;
     this.groups = parts.flatMap((p) => (p.sum?.groups ?? []).map((g) => ({ ...g, report: p.r })));
     this.leftOut = parts.reduce((n, p) => n + (p.sum?.left_out ?? 0), 0);
