@@ -129,12 +129,12 @@ export class Page {
     await this.eval(([a, b]) => window.warpsight.app.view.set(a, b), [t0, t1]);
     await this.settled();
   }
-  /** Where a time on the first row of a type is on the screen. */
+  /** Where a time on the n-th row of a type is on the screen; n may be the row's key, which stays when rows come and go. */
   at(type, time, level = 0, n = 0) {
     return this.eval(
       ([ty, tm, lv, k]) => {
         const { app, timeline } = window.warpsight;
-        const row = app.rows.visible.filter((r) => r.type === ty)[k];
+        const row = typeof k === "string" ? app.rows.byKey.get(k) : app.rows.visible.filter((r) => r.type === ty)[k];
         app.scrollTo(row, lv);
         const box = timeline.area.getBoundingClientRect();
         return { x: box.left + app.view.x(tm), y: box.top + timeline.top(row) + 3 + (row.lane === undefined ? row.h / 2 - 3 : (lv + 0.5) * row.height), row: row.key };
@@ -143,9 +143,9 @@ export class Page {
     );
   }
   async click(type, time, level = 0, n = 0, options = {}) {
-    await this.at(type, time, level, n); // brings the row into sight
+    const { row } = await this.at(type, time, level, n); // brings it into sight, and what is read for that may move others
     await this.settled();
-    const p = await this.at(type, time, level, n);
+    const p = await this.at(type, time, level, row);
     await this.page.mouse.click(p.x, p.y, options);
   }
   /** The colour of the rows at a point of the screen. */

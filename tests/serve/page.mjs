@@ -588,7 +588,7 @@ withPage("hostile names are text everywhere", async (t) => {
     for (const r of window.warpsight.app.rows.byKey.values()) r.open = true;
     window.warpsight.app.layoutRows();
   });
-  const row = await t.eval(() => window.warpsight.app.rows.visible.filter((r) => r.type === "nvtx").findIndex((r) => r.parent === "t5" && !r.label));
+  const row = await t.eval(() => window.warpsight.app.rows.visible.find((r) => r.type === "nvtx" && r.parent === "t5" && !r.label).key);
   for (let i = 0; i < 9; i++) {
     const s = await t.select("nvtx", i * 0.9 * MS + 0.3 * MS, 0, row);
     const text = await t.text(".details h3");
