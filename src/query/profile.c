@@ -477,7 +477,8 @@ static void take_wait(void *ctx, uint32_t worker, const struct ws_state *st)
 
 static void from_waits(struct making *m)
 {
-	struct ws_states *s = ws_states_open(m->r, m->who, &m->p->damaged);
+	struct ws_states_part all = {.to = UINT64_MAX, .brief = true};
+	struct ws_states *s = ws_states_open_part(m->r, m->who, &all, &m->p->damaged);
 
 	ws_states_run(s, m->q->time_min, m->q->time_max, take_wait, m);
 	ws_states_close(s);
