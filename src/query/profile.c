@@ -197,12 +197,33 @@ static uint32_t put(struct making *m, const struct item *k)
 	return node;
 }
 
+static void put_group(struct making *m, const struct item *k, size_t n)
+{
+	size_t fetched[GROUP];
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t root;
+
+		fetched[i] = 0;
+		if (!module_wanted(m, &k[i])) /* its nodes must not be made */
+			continue;
+		root = root_of(m, ws_who_thread(m->who, k[i].thread)->process, k[i].thread);
+		fetched[i] = ws_calltree_fetch(&m->p->tree, root, k[i].frame, k[i].stack);
+	}
+	for (size_t i = 0; i < n; i++)
+		ws_calltree_fetch_more(&m->p->tree, fetched[i]);
+	for (size_t i = 0; i < n; i++)
+		put(m, &k[i]);
+}
+
 static void put_all(struct making *m)
 {
 	for (uint32_t w = 0; w < m->workers; w++) {
-		for (size_t i = 0; i < m->counts[w].n; i++)
-			put(m, &m->counts[w].items[i]);
-		m->p->truncated += m->counts[w].truncated;
+		const struct counts *c = &m->counts[w];
+
+		for (size_t i = 0; i < c->n; i += GROUP)
+			put_group(m, c->items + i, c->n - i < GROUP ? c->n - i : GROUP);
+		m->p->truncated += c->truncated;
 	}
 }
 
