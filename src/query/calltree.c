@@ -326,7 +326,11 @@ struct ws_flat *ws_calltree_flat(const struct ws_calltree *t, uint32_t roots, si
 	f.inside = ws_calloc(t->unit_count, sizeof(*f.inside));
 	f.row_of = ws_calloc(t->unit_count, sizeof(*f.row_of));
 	ws_calltree_children(t, &first, &next);
-	for (uint32_t at = first[0]; at;) { /* depth first, without recursion */
+	for (uint32_t at = first[0]; at;) {		 /* depth first, without recursion */
+		__builtin_prefetch(&t->nodes[next[at]]); /* what comes next, if this has no children */
+		__builtin_prefetch(&total[next[at]]);
+		__builtin_prefetch(&first[next[at]]);
+		__builtin_prefetch(&next[next[at]]);
 		enter(&f, at, root[at], &total[at]);
 		if (first[at]) {
 			at = first[at];
