@@ -124,6 +124,19 @@ def stats_of_cpu_time(b):
 
 
 @figure
+def stats_of_rarer_tables(b):
+    """10 M spans of Python's lock on 16 threads; 10 M moves and faults of a million pages of unified memory."""
+    rows = []
+    for kind, name in (("gil", "gil_sum"), ("um", "um_sum"), ("um", "um_total_sum")):
+        path = b.path(kind + ".wsrep")
+        if not os.path.exists(path):
+            b.command([b.program("stats_bench"), path, kind, "10000000"])
+        took = [b.command([b.warpsight, "stats", "-q", "-f", "csv", "-r", name, path]).seconds for _ in range(b.runs)]
+        rows.append(Row("stats -r %s of 10 M events" % name, "s", [], took, 1, digits=2))
+    return rows
+
+
+@figure
 def call_trees(b):
     path = cpu_report(b)
     commands = [("report --view=top-down", ["report", "-q", "--view=top-down", "-f", "csv", path]),

@@ -1,11 +1,12 @@
 /*
  * stats_bench.c - write a report of many NVTX ranges (or calls) straight through the writer, for timing what reads it.
  *
- *   stats_bench FILE [storm|names|million|jitter|threads|calls] [COUNT]
+ *   stats_bench FILE [storm|names|million|jitter|threads|calls|gil|um] [COUNT]
  *
  * storm: one thread, two names, ranges of 10 to 40 ns, as a loop that only annotates; names: texts that never repeat; million: a
- * million of them; jitter: 64 names, ranges of 1 us to 20 ms; threads: the storm on 64 threads; calls: OSRT calls of 40 functions.
- * The default is 18 M rows.
+ * million of them; jitter: 64 names, ranges of 1 us to 20 ms; threads: the storm on 64 threads; calls: OSRT calls of 40 functions;
+ * gil: 16 threads that wait for Python's lock and hold it in turn; um: a million pages of unified memory that move to the device
+ * and back, or fault. The default is 18 M rows.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,10 +30,17 @@ struct kind {
 	unsigned names; /* 0: one a range */
 	unsigned threads;
 	bool calls;
+	void (*fill)(struct ws_writer *w, uint64_t count); /* NULL: ranges or calls */
 };
 
-static const struct kind kinds[] = {{"storm", 2, 1, false},   {"names", 0, 1, false},	 {"million", 1000000, 4, false},
-				    {"jitter", 64, 4, false}, {"threads", 2, 64, false}, {"calls", 40, 8, true}};
+static void fill_gil(struct ws_writer *w, uint64_t count);
+static void fill_um(struct ws_writer *w, uint64_t count);
+
+static const struct kind kinds[] = {
+    {"storm", 2, 1, false, NULL},    {"names", 0, 1, false, NULL},    {"million", 1000000, 4, false, NULL},
+    {"jitter", 64, 4, false, NULL},  {"threads", 2, 64, false, NULL}, {"calls", 40, 8, true, NULL},
+    {"gil", 0, 16, false, fill_gil}, {"um", 0, 1, false, fill_um},
+};
 
 static uint64_t duration(const struct kind *k)
 {
@@ -102,17 +110,75 @@ static void fill(struct ws_writer *w, const struct kind *k, uint64_t count)
 	free(ids);
 }
 
+static void fill_gil(struct ws_writer *w, uint64_t count)
+{
+	struct ws_stage *gil = ws_writer_stage(w, WS_TABLE_gil);
+	uint64_t now = 1000000, asked[16];
+
+	for (unsigned i = 0; i < 16; i++)
+		asked[i] = now;
+	for (uint64_t i = 0; i < count; i += 2) {
+		unsigned t = (unsigned)(next() >> 40) % 16;
+		uint64_t held = 500 + (next() & 0xfff);
+
+		*(struct ws_row_gil *)ws_writer_row(w, WS_TABLE_gil, gil) =
+		    (struct ws_row_gil){.start = asked[t], .end = now, .thread = t + 1, .state = WS_GIL_WAITS};
+		*(struct ws_row_gil *)ws_writer_row(w, WS_TABLE_gil, gil) =
+		    (struct ws_row_gil){.start = now, .end = now + held, .thread = t + 1, .state = WS_GIL_HOLDS};
+		now += held + 20;
+		asked[t] = now;
+		if (i % 65536 == 0)
+			ws_writer_commit(w);
+	}
+}
+
+enum { PAGES = 1 << 20, PAGE = 65536 };
+
+/* Runs of 64 pages. Of eight events six move a page, one is a fault on the CPU and one on the GPU. */
+static void fill_um(struct ws_writer *w, uint64_t count)
+{
+	uint64_t now = 1000000, page = 0;
+
+	for (uint64_t i = 0; i < count; i++, now += 700, page++) {
+		uint64_t address;
+
+		if (i % 64 == 0)
+			page = (next() >> 30) % PAGES;
+		address = UINT64_C(0x7f0000000000) + page % PAGES * PAGE;
+		if (i % 8 == 6)
+			ws_writer_add(w, WS_TABLE_cuda_um_cpu_fault,
+				      &(struct ws_row_cuda_um_cpu_fault){.start = now, .process = 1, .address = address});
+		else if (i % 8 == 7)
+			ws_writer_add(
+			    w, WS_TABLE_cuda_um_gpu_fault,
+			    &(struct ws_row_cuda_um_gpu_fault){
+				.start = now, .end = now + 300, .process = 1, .address = address, .faults = 1 + (next() & 15)});
+		else
+			ws_writer_add(w, WS_TABLE_cuda_memcpy,
+				      &(struct ws_row_cuda_memcpy){.start = now,
+								   .end = now + 400 + (next() & 255),
+								   .process = 1,
+								   .bytes = PAGE,
+								   .kind = i & 1 ? WS_COPY_UM_HTOD : WS_COPY_UM_DTOH,
+								   .correlation = WS_NO_U32,
+								   .address = address});
+		if (i % 65536 == 0)
+			ws_writer_commit(w);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct kind *k = kinds;
 	struct ws_writer_opts o = {.overwrite = true};
 	struct ws_writer *w;
 	struct ws_err e;
+	uint64_t count = argc > 3 ? strtoull(argv[3], NULL, 10) : 18000000;
 
 	while (argc > 2 && k < kinds + WS_COUNT(kinds) && strcmp(k->name, argv[2]))
 		k++;
 	if (argc < 2 || k == kinds + WS_COUNT(kinds)) {
-		fprintf(stderr, "usage: stats_bench FILE [storm|names|million|jitter|threads|calls] [COUNT]\n");
+		fprintf(stderr, "usage: stats_bench FILE [storm|names|million|jitter|threads|calls|gil|um] [COUNT]\n");
 		return 2;
 	}
 	w = ws_writer_create(argv[1], &o, &e);
@@ -121,7 +187,10 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	begin(w, k);
-	fill(w, k, argc > 3 ? strtoull(argv[3], NULL, 10) : 18000000);
+	if (k->fill)
+		k->fill(w, count);
+	else
+		fill(w, k, count);
 	if (ws_writer_close(w, &e) < 0) {
 		ws_say("%s", e.msg);
 		return 1;

@@ -37,44 +37,49 @@ void ws_calltree_free(struct ws_calltree *t)
 
 /* ---- nodes ---- */
 
-static size_t slot(const struct ws_calltree *t, uint32_t parent, uint32_t unit)
+static uint32_t hash(uint32_t parent, uint32_t unit)
 {
 	uint64_t h = ((uint64_t)parent << 32 | unit) * UINT64_C(0x9e3779b97f4a7c15);
 
-	return (h ^ h >> 31) & t->mask;
+	return (uint32_t)(h ^ h >> 31);
 }
 
+/* Slots tell the hash (high half) and the node: neither growing nor passing by another node has to touch that node. */
 static void rehash(struct ws_calltree *t)
 {
-	size_t size = t->mask ? (t->mask + 1) * 2 : 1024;
+	size_t old = t->mask ? t->mask + 1 : 0, size = old ? old * 2 : 1024;
+	uint64_t *from = t->slots;
 
-	free(t->slots);
 	t->slots = ws_calloc(size, sizeof(*t->slots));
 	t->mask = size - 1;
-	for (uint32_t i = 1; i < t->n; i++) {
-		size_t at = slot(t, t->nodes[i].parent, t->nodes[i].unit);
+	for (size_t i = 0; i < old; i++) {
+		size_t at = from[i] >> 32 & t->mask;
 
+		if (!from[i])
+			continue;
 		while (t->slots[at])
 			at = (at + 1) & t->mask;
-		t->slots[at] = i;
+		t->slots[at] = from[i];
 	}
+	free(from);
 }
 
 uint32_t ws_calltree_child(struct ws_calltree *t, uint32_t parent, uint32_t unit)
 {
+	uint32_t h = hash(parent, unit);
 	size_t at;
 
 	if (t->n * (size_t)2 >= t->mask)
 		rehash(t);
-	for (at = slot(t, parent, unit); t->slots[at]; at = (at + 1) & t->mask) {
-		const struct ws_node *n = &t->nodes[t->slots[at]];
+	for (at = h & t->mask; t->slots[at]; at = (at + 1) & t->mask) {
+		uint32_t node = (uint32_t)t->slots[at];
 
-		if (n->parent == parent && n->unit == unit)
-			return t->slots[at];
+		if (t->slots[at] >> 32 == h && t->nodes[node].parent == parent && t->nodes[node].unit == unit)
+			return node;
 	}
 	ws_grow(t->nodes, t->node_cap, t->n + (size_t)1);
 	t->nodes[t->n] = (struct ws_node){.parent = parent, .unit = unit};
-	t->slots[at] = t->n;
+	t->slots[at] = (uint64_t)h << 32 | t->n;
 	return t->n++;
 }
 
@@ -169,6 +174,25 @@ uint32_t ws_calltree_node(struct ws_calltree *t, uint32_t root, uint32_t frame, 
 	uint32_t node = stack_node(t, root, stack);
 
 	return frame ? descend(t, node, frame) : node;
+}
+
+size_t ws_calltree_fetch(struct ws_calltree *t, uint32_t root, uint32_t frame, uint32_t stack)
+{
+	uint32_t node = stack_node(t, root, stack);
+	const struct ws_frame_info *f = ws_stacks_frame(t->stacks, frame);
+	size_t at;
+
+	if (!frame || !wanted(t, f) || !t->mask)
+		return 0;
+	at = hash(node, unit_of(t, &ws_stacks_places(t->stacks, f)[f->count - 1])) & t->mask;
+	__builtin_prefetch(&t->slots[at]);
+	return at;
+}
+
+void ws_calltree_fetch_more(const struct ws_calltree *t, size_t fetched)
+{
+	if (t->mask && (uint32_t)t->slots[fetched])
+		__builtin_prefetch(&t->nodes[(uint32_t)t->slots[fetched]], 1);
 }
 
 /* ---- sums ---- */
@@ -302,7 +326,11 @@ struct ws_flat *ws_calltree_flat(const struct ws_calltree *t, uint32_t roots, si
 	f.inside = ws_calloc(t->unit_count, sizeof(*f.inside));
 	f.row_of = ws_calloc(t->unit_count, sizeof(*f.row_of));
 	ws_calltree_children(t, &first, &next);
-	for (uint32_t at = first[0]; at;) { /* depth first, without recursion */
+	for (uint32_t at = first[0]; at;) {		 /* depth first, without recursion */
+		__builtin_prefetch(&t->nodes[next[at]]); /* what comes next, if this has no children */
+		__builtin_prefetch(&total[next[at]]);
+		__builtin_prefetch(&first[next[at]]);
+		__builtin_prefetch(&next[next[at]]);
 		enter(&f, at, root[at], &total[at]);
 		if (first[at]) {
 			at = first[at];

@@ -45,7 +45,7 @@ struct ws_calltree {
 	uint32_t unit_count; /* with the unused unit 0 */
 	/* private */
 	size_t node_cap, unit_cap, mask;
-	uint32_t *slots;
+	uint64_t *slots;
 	struct ws_map memo, unit_of;
 };
 
@@ -59,6 +59,13 @@ uint32_t ws_calltree_made(struct ws_calltree *t, const char *name, size_t len);
 /* The node of a stack below `root`: the rows of `stack` from outermost, then `frame` (0 for none). `root` when nothing is left of
  * it. */
 uint32_t ws_calltree_node(struct ws_calltree *t, uint32_t root, uint32_t frame, uint32_t stack);
+
+/*
+ * Trees of many distinct stacks are larger than the cache: asking for some stacks ahead, first with the one and then with the other
+ * function, lets ws_calltree_node find what it touches. `fetched` is what the first returned.
+ */
+size_t ws_calltree_fetch(struct ws_calltree *t, uint32_t root, uint32_t frame, uint32_t stack);
+void ws_calltree_fetch_more(const struct ws_calltree *t, size_t fetched);
 
 static inline void ws_cost_add(struct ws_cost *to, const struct ws_cost *c)
 {

@@ -11,7 +11,7 @@ static struct ws_call_ids *entry(struct ws_calls *c, uint64_t key)
 	size_t at = ws_call_hash(key) & c->mask;
 
 	while (c->ids[at].key && c->ids[at].key != key)
-		at = (at + 1) & c->mask;
+		at = (at + WS_CALL_STEP) & c->mask;
 	return &c->ids[at];
 }
 

@@ -139,18 +139,46 @@ static int find_gpus(const struct ws_report *r, const struct ws_who *who, const 
 	return ws_fail(e, "%s has no work on GPUs", ws_report_path(r));
 }
 
-/* Spans on cores, of one thread or all. */
+/*
+ * Spans on cores, of one thread or all. Each thread's come in order: a list of them is merged with those of threads before, shorter
+ * ones first, as in a merge sort. Where all cores are mostly busy little is left after the first steps.
+ */
+struct lists {
+	struct ws_spans *v; /* the last is being filled */
+	size_t n, cap;
+	uint32_t thread; /* whose are in the last */
+} __attribute__((aligned(128)));
+
 struct running {
 	const struct ws_who *who;
 	const struct ws_gaps_request *q;
-	struct ws_spans *workers;
+	struct lists *workers;
 	uint32_t thread; /* the one found, 0 for none */
 };
+
+static void merge_last_two(struct lists *l)
+{
+	struct ws_spans both = {0};
+
+	ws_spans_union(&l->v[l->n - 2], &l->v[l->n - 1], &both);
+	ws_spans_free(&l->v[--l->n]);
+	ws_spans_free(&l->v[l->n - 1]);
+	l->v[l->n - 1] = both;
+}
+
+static void add_spans(struct lists *l, struct ws_spans spans)
+{
+	while (l->n > 1 && l->v[l->n - 1].n * 2 >= l->v[l->n - 2].n)
+		merge_last_two(l);
+	ws_grow(l->v, l->cap, l->n + 1);
+	l->v[l->n++] = spans;
+}
 
 static void take_run(void *ctx, uint32_t worker, const struct ws_state *st)
 {
 	struct running *x = ctx;
-	struct ws_spans *l = &x->workers[worker];
+	struct lists *lists = &x->workers[worker];
+	struct ws_spans *l;
 
 	if (x->q->resource == WS_RESOURCE_THREAD) {
 		if (ws_who_thread(x->who, st->thread)->tid != x->q->thread)
@@ -159,11 +187,33 @@ static void take_run(void *ctx, uint32_t worker, const struct ws_state *st)
 	}
 	if (st->doing != WS_DOING_RUN)
 		return;
-	if (l->n && st->start >= l->v[l->n - 1].start && st->start <= l->v[l->n - 1].end) {
+	if (!lists->n || lists->thread != st->thread)
+		add_spans(lists, (struct ws_spans){0});
+	lists->thread = st->thread;
+	l = &lists->v[lists->n - 1];
+	if (l->n && st->start <= l->v[l->n - 1].end)
 		l->v[l->n - 1].end = st->end > l->v[l->n - 1].end ? st->end : l->v[l->n - 1].end;
-		return;
+	else
+		ws_spans_add(l, st->start, st->end);
+}
+
+/* All workers' as one list. */
+static struct ws_spans all_lists(struct lists *workers, uint32_t count)
+{
+	struct lists all = {0};
+	struct ws_spans spans = {0};
+
+	for (uint32_t w = 0; w < count; w++) {
+		for (size_t i = workers[w].n; i--;)
+			add_spans(&all, workers[w].v[i]);
+		free(workers[w].v);
 	}
-	ws_spans_add(l, st->start, st->end);
+	while (all.n > 1)
+		merge_last_two(&all);
+	if (all.n)
+		spans = all.v[0];
+	free(all.v);
+	return spans;
 }
 
 static char *thread_name(const struct ws_who *who, uint32_t thread)
@@ -178,18 +228,17 @@ static int find_running(const struct ws_report *r, const struct ws_who *who, con
 {
 	struct running x = {.who = who, .q = q};
 	uint32_t workers = ws_states_workers(states);
-	struct ws_spans all = {0};
+	struct ws_spans all;
 	size_t cap = 0;
 
 	if (!ws_states_scheduled(states))
 		return ws_fail(e, "%s has no context switches, which tell when threads ran", ws_report_path(r));
-	x.workers = ws_calloc(workers, sizeof(*x.workers));
+	x.workers = aligned_alloc(128, workers * sizeof(*x.workers));
+	if (!x.workers)
+		return ws_fail(e, "out of memory");
+	memset(x.workers, 0, workers * sizeof(*x.workers));
 	ws_states_run(states, q->time_min, q->time_max, take_run, &x);
-	for (uint32_t w = 0; w < workers; w++) {
-		for (size_t i = 0; i < x.workers[w].n; i++)
-			ws_spans_add(&all, x.workers[w].v[i].start, x.workers[w].v[i].end);
-		ws_spans_free(&x.workers[w]);
-	}
+	all = all_lists(x.workers, workers);
 	free(x.workers);
 	if (q->resource == WS_RESOURCE_CPU || x.thread)
 		add_list(out, &cap, q, q->resource == WS_RESOURCE_CPU ? ws_strdup("all cores") : thread_name(who, x.thread), 0,

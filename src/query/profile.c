@@ -23,16 +23,16 @@ struct item {
 struct counts { /* one worker's */
 	struct item *items;
 	size_t n, cap, mask;
-	uint32_t *slots;
+	uint64_t *slots; /* hash << 32 | number of the item + 1: an item is touched only where hashes are equal */
 	uint64_t truncated;
 } __attribute__((aligned(128)));
 
-static size_t slot_of(const struct counts *c, const struct item *k)
+static uint32_t hash(const struct item *k)
 {
 	uint64_t h = ((uint64_t)k->thread << 32 | k->frame) * UINT64_C(0x9e3779b97f4a7c15);
 
 	h = (h ^ h >> 29 ^ ((uint64_t)k->label << 32 | k->stack)) * UINT64_C(0xbf58476d1ce4e5b9);
-	return (h ^ h >> 32) & c->mask;
+	return (uint32_t)(h ^ h >> 32);
 }
 
 static bool same(const struct item *a, const struct item *b)
@@ -42,36 +42,47 @@ static bool same(const struct item *a, const struct item *b)
 
 static void rehash(struct counts *c)
 {
-	size_t size = c->mask ? (c->mask + 1) * 2 : 1024;
+	size_t old = c->mask ? c->mask + 1 : 0, size = old ? old * 2 : 1024;
+	uint64_t *from = c->slots;
 
-	free(c->slots);
 	c->slots = ws_calloc(size, sizeof(*c->slots));
 	c->mask = size - 1;
-	for (size_t i = 0; i < c->n; i++) {
-		size_t at = slot_of(c, &c->items[i]);
+	for (size_t i = 0; i < old; i++) {
+		size_t at = from[i] >> 32 & c->mask;
 
+		if (!from[i])
+			continue;
 		while (c->slots[at])
 			at = (at + 1) & c->mask;
-		c->slots[at] = (uint32_t)i + 1;
+		c->slots[at] = from[i];
 	}
+	free(from);
 }
 
 enum { GROUP = 32 };
 
-static void count(struct counts *c, const struct item *k)
+static void count_hashed(struct counts *c, const struct item *k, uint32_t h)
 {
 	size_t at;
 
 	if (c->n * 2 >= c->mask)
 		rehash(c);
-	for (at = slot_of(c, k); c->slots[at]; at = (at + 1) & c->mask)
-		if (same(&c->items[c->slots[at] - 1], k)) {
-			ws_cost_add(&c->items[c->slots[at] - 1].cost, &k->cost);
+	for (at = h & c->mask; c->slots[at]; at = (at + 1) & c->mask) {
+		struct item *have = &c->items[(uint32_t)c->slots[at] - 1];
+
+		if (c->slots[at] >> 32 == h && same(have, k)) {
+			ws_cost_add(&have->cost, &k->cost);
 			return;
 		}
+	}
 	ws_grow(c->items, c->cap, c->n + 1);
 	c->items[c->n++] = *k;
-	c->slots[at] = (uint32_t)c->n;
+	c->slots[at] = (uint64_t)h << 32 | c->n;
+}
+
+static void count(struct counts *c, const struct item *k)
+{
+	count_hashed(c, k, hash(k));
 }
 
 /*
@@ -80,16 +91,23 @@ static void count(struct counts *c, const struct item *k)
  */
 static void count_group(struct counts *c, const struct item *k, size_t n)
 {
-	for (size_t i = 0; i < n && c->mask; i++)
-		__builtin_prefetch(&c->slots[slot_of(c, &k[i])]);
-	for (size_t i = 0; i < n && c->mask; i++) {
-		uint32_t at = c->slots[slot_of(c, &k[i])];
+	uint32_t h[GROUP];
 
-		if (at)
-			__builtin_prefetch(&c->items[at - 1], 1);
+	for (size_t i = 0; i < n; i++) {
+		h[i] = hash(&k[i]);
+		if (c->mask)
+			__builtin_prefetch(&c->slots[h[i] & c->mask]);
+	}
+	for (size_t i = 0; i < n && c->mask; i++) {
+		uint64_t slot = c->slots[h[i] & c->mask];
+
+		if (!slot)
+			continue;
+		__builtin_prefetch(&c->items[(uint32_t)slot - 1], 1);
+		__builtin_prefetch((const char *)&c->items[(uint32_t)slot] - 1, 1); /* it may lie in two lines of the cache */
 	}
 	for (size_t i = 0; i < n; i++)
-		count(c, &k[i]);
+		count_hashed(c, &k[i], h[i]);
 }
 
 /* ---- a profile being made ---- */
@@ -197,12 +215,33 @@ static uint32_t put(struct making *m, const struct item *k)
 	return node;
 }
 
+static void put_group(struct making *m, const struct item *k, size_t n)
+{
+	size_t fetched[GROUP];
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t root;
+
+		fetched[i] = 0;
+		if (!module_wanted(m, &k[i])) /* its nodes must not be made */
+			continue;
+		root = root_of(m, ws_who_thread(m->who, k[i].thread)->process, k[i].thread);
+		fetched[i] = ws_calltree_fetch(&m->p->tree, root, k[i].frame, k[i].stack);
+	}
+	for (size_t i = 0; i < n; i++)
+		ws_calltree_fetch_more(&m->p->tree, fetched[i]);
+	for (size_t i = 0; i < n; i++)
+		put(m, &k[i]);
+}
+
 static void put_all(struct making *m)
 {
 	for (uint32_t w = 0; w < m->workers; w++) {
-		for (size_t i = 0; i < m->counts[w].n; i++)
-			put(m, &m->counts[w].items[i]);
-		m->p->truncated += m->counts[w].truncated;
+		const struct counts *c = &m->counts[w];
+
+		for (size_t i = 0; i < c->n; i += GROUP)
+			put_group(m, c->items + i, c->n - i < GROUP ? c->n - i : GROUP);
+		m->p->truncated += c->truncated;
 	}
 }
 
@@ -477,7 +516,8 @@ static void take_wait(void *ctx, uint32_t worker, const struct ws_state *st)
 
 static void from_waits(struct making *m)
 {
-	struct ws_states *s = ws_states_open(m->r, m->who, &m->p->damaged);
+	struct ws_states_part all = {.to = UINT64_MAX, .brief = true};
+	struct ws_states *s = ws_states_open_part(m->r, m->who, &all, &m->p->damaged);
 
 	ws_states_run(s, m->q->time_min, m->q->time_max, take_wait, m);
 	ws_states_close(s);

@@ -27,11 +27,12 @@ struct run { /* sorted rows of one track in one block */
 struct load {
 	const struct ws_scan *s;
 	struct ws_rows *out;
-	size_t *place;                    /* of each block's rows */
-	size_t *got;                      /* rows that each block really gave: none when it is damaged */
-	const uint8_t *tracks;            /* by track: is it wanted? NULL: all are */
+	size_t *place;	       /* of each block's rows */
+	size_t *got;	       /* rows that each block really gave: none when it is damaged */
+	const uint8_t *tracks; /* by track: is it wanted? NULL: all are */
 	size_t tracks_n;
 	int track_column;
+	size_t room;				  /* rows that columns have room for */
 	const uint64_t *track, *start, *end_time; /* decoded columns; NULL where a table has none */
 	struct run *runs;
 	size_t run_count, run_cap;
@@ -260,22 +261,21 @@ static void order(struct load *l)
 	}
 }
 
+/* Some of the columns, one after the other: each is put in order into the memory of the one before, so that only the first needs
+ * memory of its own. */
 struct move {
 	const struct load *l;
-	uint32_t column;
+	uint64_t columns;
 	pthread_t thread;
 	bool started;
 };
 
-static void *move_column(void *arg)
+static void move_column(const struct load *l, uint64_t *to, const uint64_t *from)
 {
-	struct move *m = arg;
-	struct ws_rows *out = m->l->out;
-	uint64_t *to = new_column(out->rows), *from = out->col[m->column];
 	size_t at = 0;
 
-	for (size_t i = 0; i < m->l->piece_count; i++) {
-		const struct piece *p = &m->l->pieces[i];
+	for (size_t i = 0; i < l->piece_count; i++) {
+		const struct piece *p = &l->pieces[i];
 
 		if (p->n == 1)
 			to[at] = from[p->from];
@@ -283,30 +283,43 @@ static void *move_column(void *arg)
 			memcpy(to + at, from + p->from, p->n * 8);
 		at += p->n;
 	}
-	out->col[m->column] = to;
-	free(from);
+}
+
+static void *move_columns(void *arg)
+{
+	const struct move *m = arg;
+	struct ws_rows *out = m->l->out;
+	uint64_t *spare = NULL;
+
+	for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++) {
+		uint64_t *from;
+
+		if (!(m->columns >> c & 1))
+			continue;
+		from = out->col[c];
+		spare = spare ? spare : new_column(m->l->room);
+		move_column(m->l, spare, from);
+		out->col[c] = spare;
+		spare = from;
+	}
+	free(spare);
 	return NULL;
 }
 
-/* Two columns at a time: memory for more copies at once would be the higher price. */
 static void move_rows(const struct load *l)
 {
-	struct move m[2];
-	uint32_t n = 0;
+	struct move m[2] = {{.l = l}, {.l = l}};
+	uint32_t number = 0;
 
-	for (uint32_t c = 0; c <= WS_MAX_COLUMNS; c++) {
-		if (c < WS_MAX_COLUMNS && l->out->col[c])
-			m[n++] = (struct move){.l = l, .column = c};
-		if (n == 2 || (n && c == WS_MAX_COLUMNS)) {
-			m[0].started = n == 2 && !pthread_create(&m[0].thread, NULL, move_column, &m[0]);
-			move_column(&m[n - 1]);
-			if (m[0].started)
-				pthread_join(m[0].thread, NULL);
-			else if (n == 2)
-				move_column(&m[0]);
-			n = 0;
-		}
-	}
+	for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++)
+		if (l->out->col[c])
+			m[number++ % 2].columns |= UINT64_C(1) << c;
+	m[1].started = !pthread_create(&m[1].thread, NULL, move_columns, &m[1]);
+	move_columns(&m[0]);
+	if (m[1].started)
+		pthread_join(m[1].thread, NULL);
+	else
+		move_columns(&m[1]);
 }
 
 /*
@@ -378,7 +391,7 @@ void ws_rows_load_tracks(const struct ws_report *r, const struct ws_scan *s, con
 	for (int i = 0; i < 3; i++)
 		if (key[i] >= 0 && (!in_order || (tracks && !i)))
 			scan.columns |= UINT64_C(1) << key[i];
-	out->rows = place_blocks(r, &l, blocks);
+	out->rows = l.room = place_blocks(r, &l, blocks);
 	for (uint32_t c = 0; c < columns; c++)
 		if (scan.columns >> c & 1)
 			out->col[c] = new_column(out->rows);

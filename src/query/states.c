@@ -336,6 +336,8 @@ struct ws_states *ws_states_open_part(const struct ws_report *r, const struct ws
 		struct ws_scan sc = {
 		    .table = sources[k].table, .columns = sources[k].columns, .time_min = part->from, .time_max = part->to};
 
+		if (k == SCHED && part->brief)
+			sc.columns &= ~(WS_COL(sched, cpu) | WS_COL(sched, waker));
 		ws_rows_load_tracks(r, &sc, k == GIL && part->holders ? NULL : part->threads, part->n, &s->rows[k]);
 		if (damaged)
 			*damaged += s->rows[k].damaged;
@@ -543,7 +545,8 @@ static void runs(struct walk *w, uint64_t start, uint64_t end, uint32_t cpu)
 static void walk_scheduled(struct walk *w)
 {
 	uint64_t *const *col = w->s->rows[SCHED].col, *start = col[ws_sched_start], *end = col[ws_sched_end];
-	uint64_t off = 0; /* since when it is off its core */
+	const uint64_t *cpu = col[ws_sched_cpu], *waker = col[ws_sched_waker]; /* neither when brief */
+	uint64_t off = 0;						       /* since when it is off its core */
 
 	for (size_t i = w->t->from[SCHED], to = w->t->to[SCHED]; i < to; i++) {
 		bool last = i + 1 == to;
@@ -553,8 +556,8 @@ static void walk_scheduled(struct walk *w)
 		if (till < from)
 			till = from;
 		if (i > w->t->from[SCHED] && off < from)
-			waits(w, off, from, col[ws_sched_woken][i], (uint32_t)col[ws_sched_waker][i], col[ws_sched_after][i - 1]);
-		runs(w, from, till, (uint32_t)col[ws_sched_cpu][i]);
+			waits(w, off, from, col[ws_sched_woken][i], waker ? (uint32_t)waker[i] : 0, col[ws_sched_after][i - 1]);
+		runs(w, from, till, cpu ? (uint32_t)cpu[i] : WS_NO_U32);
 		off = till;
 		if (last && off < w->limit && end[i] != WS_NO_TIME && col[ws_sched_after][i] != WS_AFTER_DEAD)
 			waits(w, off, w->limit, WS_NO_TIME, 0, col[ws_sched_after][i]);

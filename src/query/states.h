@@ -67,13 +67,14 @@ struct ws_states *ws_states_open(const struct ws_report *r, const struct ws_who 
 /*
  * Some of it: of threads for which `threads`, an array of n bytes by their ids, is not 0 (NULL: all), what touches from..to. States
  * that begin and end within from..to come out as they are, but for calls that never returned and began before. `holders`: who
- * held the GIL is told whoever it was; else only of these threads.
+ * held the GIL is told whoever it was; else only of these threads. `brief`: states tell neither core nor waker, which saves much
+ * memory.
  */
 struct ws_states_part {
 	const uint8_t *threads;
 	size_t n;
 	uint64_t from, to;
-	bool holders;
+	bool holders, brief;
 };
 struct ws_states *ws_states_open_part(const struct ws_report *r, const struct ws_who *who, const struct ws_states_part *part,
 				      uint64_t *damaged);

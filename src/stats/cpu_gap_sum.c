@@ -431,7 +431,7 @@ static int run(struct ws_stats *s, struct ws_err *e)
 
 	if (q.resource == WS_RESOURCE_CPU && !ws_stats_arg(s, "cpu") && !ws_report_rows(s->r, WS_TABLE_sched))
 		return 0; /* neither GPUs nor scheduling: nothing to show, and nothing in particular was asked for */
-	states = ws_states_open(s->r, s->who, &s->damaged);
+	states = ws_states_open_part(s->r, s->who, &(struct ws_states_part){.to = UINT64_MAX, .brief = true}, &s->damaged);
 	rc = ws_gaps_find(s->r, s->who, states, &q, &p.gaps, e);
 	s->damaged += p.gaps.damaged;
 	if (!rc)

@@ -4,6 +4,7 @@
 
 #include "stats/keyed.h"
 #include "stats/proj.h"
+#include "stats/std8.h"
 
 static const struct ws_column columns[] = {
     {"Range", WS_KIND_TEXT},
@@ -26,36 +27,20 @@ struct sums { /* beside the distribution of projected times */
 	uint64_t range_ns, ops, levels, children;
 };
 
-struct line {
-	char *name;
-	size_t len;
-	bool startend;
-	struct ws_std8 s;
+/* Names that never repeat make a million of them: all is in arrays, without an allocation each. */
+struct group {
+	struct ws_std8 s; /* what its line points to */
 	struct sums more;
 };
 
-static int by_total(const void *a, const void *b)
+static void print_line(struct ws_stats *s, const struct ws_std8_line *line)
 {
-	const struct line *x = a, *y = b;
-	size_t n = x->len < y->len ? x->len : y->len;
-	int order;
-
-	if (x->s.total != y->s.total)
-		return x->s.total > y->s.total ? -1 : 1;
-	order = n ? memcmp(x->name, y->name, n) : 0;
-	if (order || x->len != y->len)
-		return order ? order : x->len < y->len ? -1 : 1;
-	return x->startend - y->startend;
-}
-
-static void print_line(struct ws_stats *s, const struct line *l)
-{
-	const char *style = l->startend ? "StartEnd" : "PushPop";
+	const struct group *l = (const struct group *)line->s;
 	long double n = (long double)l->s.count;
 
 	s->row(s, (struct ws_cell[]){
-		      ws_cell_text(l->name, l->len),
-		      ws_cell_text(style, strlen(style)),
+		      ws_cell_text(line->name, line->name_len),
+		      ws_cell_text(line->style, strlen(line->style)),
 		      ws_cell_int((int64_t)l->s.total),
 		      ws_cell_int((int64_t)l->more.range_ns),
 		      ws_cell_int((int64_t)l->s.count),
@@ -71,52 +56,99 @@ static void print_line(struct ws_stats *s, const struct line *l)
 		  });
 }
 
+enum { AHEAD = 16 };
+
+static void add_range(const struct ws_proj *p, uint32_t i, struct ws_dist *d, struct sums *m)
+{
+	uint64_t start = ws_range_get(&p->l->ranges, i, ws_nvtx_start), end = ws_range_get(&p->l->ranges, i, ws_nvtx_end);
+
+	ws_dist_add(d, p->span[i].last - p->span[i].first);
+	m->range_ns += end == WS_NO_TIME ? 0 : end - start;
+	m->ops += p->span[i].ops;
+	m->levels += p->level[i];
+	m->children += p->children[i];
+}
+
 static void group(const struct ws_proj *p, struct ws_keyed *groups, struct sums **sums)
 {
 	size_t cap = 0;
 
-	for (uint32_t i = 0; i < p->l->ranges.n; i++) {
-		uint64_t start = ws_range_get(&p->l->ranges, i, ws_nvtx_start), end = ws_range_get(&p->l->ranges, i, ws_nvtx_end);
-		uint64_t key;
-		struct sums *m;
+	for (uint32_t from = 0, n; from < p->l->ranges.n; from += n) {
+		uint64_t key[AHEAD];
 
-		if (!p->span[i].ops)
-			continue;
-		key = ws_launches_key(p->l, i);
-		ws_dist_add(ws_keyed_get(groups, &key), p->span[i].last - p->span[i].first);
-		if (groups->n > cap) {
-			size_t old = cap;
-
-			ws_grow(*sums, cap, groups->n);
-			memset(*sums + old, 0, (cap - old) * sizeof(**sums));
+		n = p->l->ranges.n - from < AHEAD ? p->l->ranges.n - from : AHEAD;
+		for (uint32_t i = 0; i < n; i++) {
+			if (!p->span[from + i].ops)
+				continue;
+			key[i] = ws_launches_key(p->l, from + i);
+			ws_keyed_prefetch(groups, &key[i]);
 		}
-		m = &(*sums)[groups->last];
-		m->range_ns += end == WS_NO_TIME ? 0 : end - start;
-		m->ops += p->span[i].ops;
-		m->levels += p->level[i];
-		m->children += p->children[i];
+		for (uint32_t i = 0; i < n; i++) {
+			struct ws_dist *d;
+
+			if (!p->span[from + i].ops)
+				continue;
+			d = ws_keyed_get(groups, &key[i]);
+			if (groups->n > cap) {
+				size_t old = cap;
+
+				ws_grow(*sums, cap, groups->n);
+				memset(*sums + old, 0, (cap - old) * sizeof(**sums));
+			}
+			add_range(p, from + i, d, &(*sums)[groups->last]);
+		}
 	}
+}
+
+/* Returns the names that were made, for the caller to free: *owned_count of them. */
+static char **name_lines(const struct ws_proj *p, const struct ws_keyed *groups, const struct group *v, struct ws_std8_line *lines,
+			 size_t *owned_count)
+{
+	char **owned = NULL;
+	size_t n = 0, cap = 0;
+
+	for (size_t i = 0; i < groups->n; i++) {
+		char *made = NULL;
+
+		lines[i] =
+		    (struct ws_std8_line){.s = &v[i].s, .style = groups->keys[i] & WS_RANGE_STARTEND ? "StartEnd" : "PushPop"};
+		lines[i].name = ws_launches_range_text(p->l, groups->keys[i], &lines[i].name_len, &made);
+		if (!made)
+			continue;
+		ws_grow(owned, cap, n + 1);
+		owned[n++] = made;
+	}
+	*owned_count = n;
+	return owned;
 }
 
 static void print(struct ws_stats *s, const struct ws_proj *p, struct ws_keyed *groups, const struct sums *sums)
 {
-	struct line *lines = ws_calloc(groups->n, sizeof(*lines));
+	struct ws_std8_line *lines = ws_malloc((groups->n + 1) * sizeof(*lines));
+	struct group *v = ws_malloc((groups->n + 1) * sizeof(*v));
+	size_t owned_count;
+	char **owned;
 
 	for (size_t i = 0; i < groups->n; i++) {
 		struct ws_dist *d = &groups->dists[i];
 
-		lines[i].s = ws_dist_summary(&d, 1);
-		lines[i].more = sums[i];
-		lines[i].startend = groups->keys[i] & WS_RANGE_STARTEND;
-		lines[i].name = ws_launches_range_name(p->l, groups->keys[i], &lines[i].len);
+		v[i] = (struct group){ws_dist_summary(&d, 1), sums[i]};
 	}
-	if (groups->n)
-		qsort(lines, groups->n, sizeof(*lines), by_total);
+	owned = name_lines(p, groups, v, lines, &owned_count);
+	ws_std8_sort(lines, groups->n);
 	for (size_t i = 0; i < groups->n; i++) {
+		if (i + AHEAD < groups->n) {
+			__builtin_prefetch(lines[i + AHEAD].s);
+			__builtin_prefetch((const char *)lines[i + AHEAD].s + sizeof(*v) - 1);
+			__builtin_prefetch(lines[i + AHEAD].name);
+		}
 		print_line(s, &lines[i]);
-		free(lines[i].name);
 	}
+	while (owned_count)
+		free(owned[--owned_count]);
+	free(owned);
 	free(lines);
+	free(v);
 }
 
 static int run(struct ws_stats *s, struct ws_err *e)

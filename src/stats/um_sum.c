@@ -28,6 +28,45 @@ static int by_traffic(const void *a, const void *b)
 	return x->process < y->process ? -1 : x->process > y->process;
 }
 
+static void sift_down(struct ws_um *heap, size_t n)
+{
+	struct ws_um x = heap[0];
+	size_t i = 0;
+
+	for (size_t k; (k = 2 * i + 1) < n; i = k) {
+		if (k + 1 < n && by_traffic(&heap[k + 1], &heap[k]) > 0)
+			k++;
+		if (by_traffic(&heap[k], &x) <= 0)
+			break;
+		heap[i] = heap[k];
+	}
+	heap[i] = x;
+}
+
+/* The first `most` in order, at the beginning: few of millions, mostly. Of those so far the last is on top of a heap. */
+static size_t first_of(struct ws_um *v, size_t n, size_t most)
+{
+	if (!most || !n)
+		return 0;
+	if (n > most) {
+		qsort(v, most, sizeof(*v), by_traffic);
+		for (size_t i = 0; i < most / 2; i++) { /* last first: a heap */
+			struct ws_um x = v[i];
+
+			v[i] = v[most - 1 - i];
+			v[most - 1 - i] = x;
+		}
+		for (size_t i = most; i < n; i++)
+			if (by_traffic(&v[i], &v[0]) < 0) {
+				v[0] = v[i];
+				sift_down(v, most);
+			}
+		n = most;
+	}
+	qsort(v, n, sizeof(*v), by_traffic);
+	return n;
+}
+
 static int run(struct ws_stats *s, struct ws_err *e)
 {
 	const char *limit = ws_stats_arg(s, "rows=");
@@ -35,9 +74,8 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	struct ws_um *v = ws_um_load(s, &n);
 
 	(void)e;
-	if (n)
-		qsort(v, n, sizeof(*v), by_traffic);
-	for (size_t i = 0; i < n && i < most; i++) {
+	n = first_of(v, n, most);
+	for (size_t i = 0; i < n; i++) {
 		char address[32];
 
 		snprintf(address, sizeof(address), "0x%" PRIX64, v[i].address);

@@ -194,6 +194,10 @@ def names_of_kernels():
 def unified_memory_rows():
     same(len(summary("cuda", "um_sum")), 2)
     same([r[0] for r in summary("cuda", "um_sum:rows=1")], ["0x7F0000010000"])
+    every = summary("wild", "um_sum:rows=1000000")  # the first rows are chosen without sorting all
+    same(len(every) > 500, True)
+    for n in (0, 1, 2, 9, 250, len(every) - 1, len(every)):
+        same(summary("wild", "um_sum:rows=%d" % n), every[:n])
 
 
 class Launches:
