@@ -294,19 +294,18 @@ void ws_std8_sort(struct ws_std8_line *lines, size_t count)
 
 struct printing {
 	const struct ws_std8_line *lines;
-	const struct ws_keyed_value *order; /* NULL: as they stand */
+	const struct ws_keyed_value *order;
 	size_t count;
 	unsigned __int128 sum; /* of all totals */
 };
 
 static const struct ws_std8_line *line_at(const struct printing *p, size_t i)
 {
-	return &p->lines[p->order ? p->order[i].value : i];
+	return &p->lines[p->order[i].value];
 }
 
-/* Fetch what printing the lines after line i will touch. Inline always: gcc takes a function that only fetches for one without
- * effect, and drops its calls. */
-static inline __attribute__((always_inline)) void fetch(const struct printing *p, size_t i)
+/* Fetch what printing the lines after line i will touch. */
+static ws_fetching void fetch(const struct printing *p, size_t i)
 {
 	const struct ws_std8_line *l;
 
@@ -357,25 +356,15 @@ static void make_row(const void *ctx, size_t i, struct ws_cell *cells, struct ws
 	cells[n] = whole_name(l, text);
 }
 
-static void print_lines(struct ws_stats *s, struct printing *p)
-{
-	for (size_t i = 0; i < p->count; i++) {
-		if (i + AHEAD < p->count)
-			__builtin_prefetch(p->lines[i + AHEAD].s);
-		p->sum += p->lines[i].s->total;
-	}
-	s->rows(s, p->count, make_row, p);
-}
-
-void ws_std8_print_sorted(struct ws_stats *s, const struct ws_std8_line *lines, size_t count)
-{
-	print_lines(s, &(struct printing){.lines = lines, .count = count});
-}
-
 void ws_std8_print(struct ws_stats *s, const struct ws_std8_line *lines, size_t count)
 {
-	struct ws_keyed_value *v = order(lines, count);
+	struct printing p = {.lines = lines, .order = order(lines, count), .count = count};
 
-	print_lines(s, &(struct printing){.lines = lines, .order = v, .count = count});
-	free(v);
+	for (size_t i = 0; i < count; i++) {
+		if (i + AHEAD < count)
+			__builtin_prefetch(lines[i + AHEAD].s);
+		p.sum += lines[i].s->total;
+	}
+	s->rows(s, count, make_row, &p);
+	free((void *)p.order);
 }

@@ -29,8 +29,7 @@ struct ws_std8_line {
  * are.
  */
 void ws_std8_print(struct ws_stats *s, const struct ws_std8_line *lines, size_t count);
-/* Bring lines into that order; print lines that are in it. */
+/* Bring lines into that order. */
 void ws_std8_sort(struct ws_std8_line *lines, size_t count);
-void ws_std8_print_sorted(struct ws_stats *s, const struct ws_std8_line *lines, size_t count);
 
 #endif
