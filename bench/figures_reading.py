@@ -31,6 +31,16 @@ def stats_of_a_million_names(b):
 
 
 @figure
+def stats_of_names_that_never_repeat(b):
+    """Ten million lines."""
+    path = b.path("names.wsrep")
+    if not os.path.exists(path):
+        b.command([b.program("stats_bench"), path, "names", "10000000"])
+    took = [b.command([b.warpsight, "stats", "-q", "-f", "csv", "-r", "nvtx_sum", path]).seconds for _ in range(b.runs)]
+    return [Row("stats -r nvtx_sum of 10 M ranges, each of its own name", "s", [], took, 1, digits=2)]
+
+
+@figure
 def sqlite_export(b):
     n = 2_000_000
     path = need(b, "jitter.wsrep", b.program("ranges_bench"), "jitter", str(n))

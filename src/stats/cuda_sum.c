@@ -223,11 +223,11 @@ static void print(struct pass *p, const struct ws_keyed_sums *sums)
 		lines[i].s = &sums->s[i];
 		name_line(p, sums->keys + i * sums->words, &lines[i], &owned);
 	}
-	ws_std8_sort(lines, sums->n);
-	if (p->how & WS_CUDA_SUM_BYTES)
+	if (p->how & WS_CUDA_SUM_BYTES) {
+		ws_std8_sort(lines, sums->n);
 		print_sizes(p->s, lines, sums->n);
-	else
-		ws_std8_print_sorted(p->s, lines, sums->n);
+	} else
+		ws_std8_print(p->s, lines, sums->n);
 	for (size_t i = 0; i < owned.n; i++)
 		free(owned.v[i]);
 	free(owned.v);

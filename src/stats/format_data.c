@@ -13,17 +13,10 @@
 
 enum { GATHERED = 1 << 16 }; /* bytes of lines that are written together */
 
-static void flush_lines(struct ws_printer *o)
-{
-	if (o->line.len)
-		fwrite(o->line.s, 1, o->line.len, o->f);
-	o->line.len = 0;
-}
-
 static void end_line(struct ws_printer *o)
 {
 	if (o->line.len >= GATHERED)
-		flush_lines(o);
+		ws_print_flush(o);
 }
 
 /* Bytes of `v` that are `c`, each as a high bit; those after the lowest may be wrong. */
@@ -201,7 +194,7 @@ void ws_tsv_row(struct ws_printer *o, const struct ws_cell *cells)
 
 void ws_lines_end(struct ws_printer *o)
 {
-	flush_lines(o);
+	ws_print_flush(o);
 }
 
 void ws_json_begin(struct ws_printer *o)
@@ -235,6 +228,6 @@ void ws_json_row(struct ws_printer *o, const struct ws_cell *cells)
 
 void ws_json_end(struct ws_printer *o)
 {
-	flush_lines(o);
+	ws_print_flush(o);
 	fputs("\n]\n", o->f);
 }

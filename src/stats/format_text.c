@@ -13,21 +13,22 @@
 
 enum { NAME_LIMIT = 100 };
 
-static void flush_line(struct ws_printer *o)
-{
-	fwrite(o->line.s, 1, o->line.len, o->f);
-	o->line.len = 0;
-}
-
 static bool left_aligned(const struct ws_printer *o, size_t column)
 {
 	return o->columns[column].kind == WS_KIND_TEXT || (column < 64 && o->texts >> column & 1);
 }
 
-static void keep(struct ws_printer *o)
+/* What `kept` got since the last cell is one, which takes so many columns. */
+static void keep(struct ws_printer *o, size_t width)
 {
+	size_t column = o->ends_count % o->column_count;
+
 	ws_grow(o->ends, o->ends_cap, o->ends_count + 1);
 	o->ends[o->ends_count++] = o->kept.len;
+	if (!o->widths)
+		o->widths = ws_calloc(o->column_count, sizeof(*o->widths));
+	if (width > o->widths[column])
+		o->widths[column] = width;
 }
 
 /* What the user wants the column to be wide; WS_WIDTH_AUTO for as wide as need be. */
@@ -38,35 +39,57 @@ static size_t asked_width(const struct ws_printer *o, size_t column)
 
 static void keep_name(struct ws_printer *o, size_t column, const char *s, size_t n)
 {
-	size_t from = o->kept.len, cut;
+	size_t from = o->kept.len, cut, width;
 
 	ws_text_terminal(&o->kept, s, n);
-	if (o->args.nolimit || asked_width(o, column) != WS_WIDTH_AUTO || o->kept.len - from <= NAME_LIMIT ||
-	    ws_utf8_width(o->kept.s + from, o->kept.len - from) <= NAME_LIMIT)
-		return;
-	cut = ws_utf8_prefix(o->kept.s + from, o->kept.len - from, NAME_LIMIT - 1);
-	o->kept.len = from + cut;
-	ws_text_puts(&o->kept, "\xe2\x80\xa6");
+	width = o->kept.len > from ? ws_utf8_width(o->kept.s + from, o->kept.len - from) : 0;
+	if (!o->args.nolimit && asked_width(o, column) == WS_WIDTH_AUTO && width > NAME_LIMIT) {
+		cut = ws_utf8_prefix(o->kept.s + from, o->kept.len - from, NAME_LIMIT - 1);
+		o->kept.len = from + cut;
+		ws_text_puts(&o->kept, "\xe2\x80\xa6");
+		width = ws_utf8_width(o->kept.s + from, o->kept.len - from);
+	}
+	keep(o, width);
 }
 
 void ws_kept_begin(struct ws_printer *o)
 {
 	for (size_t i = 0; i < o->column_count; i++) {
+		size_t from = o->kept.len;
+
 		ws_print_header(o, i, &o->kept);
-		keep(o);
+		keep(o, o->args.nohdr ? 0 : ws_utf8_width(o->kept.s + from, o->kept.len - from));
 	}
 }
 
 void ws_kept_row(struct ws_printer *o, const struct ws_cell *cells)
 {
 	for (size_t i = 0; i < o->column_count; i++) {
+		size_t from = o->kept.len;
+
 		if (cells[i].type == WS_CELL_TEXT) {
 			keep_name(o, i, cells[i].t.s, cells[i].t.n);
 			o->texts |= i < 64 ? UINT64_C(1) << i : 0;
-		} else if (cells[i].type != WS_CELL_NULL)
+			continue;
+		}
+		if (cells[i].type != WS_CELL_NULL)
 			ws_print_number(o, i, &cells[i], !o->args.nofmt, &o->kept);
-		keep(o);
+		keep(o, o->kept.len - from);
 	}
+}
+
+void ws_kept_take(struct ws_printer *o, struct ws_printer *one)
+{
+	size_t before = o->kept.len;
+
+	ws_text_add(&o->kept, one->kept.s, one->kept.len);
+	ws_grow(o->ends, o->ends_cap, o->ends_count + one->ends_count);
+	for (size_t i = 0; i < one->ends_count; i++)
+		o->ends[o->ends_count++] = before + one->ends[i];
+	for (size_t i = 0; i < o->column_count; i++)
+		if (one->widths[i] > o->widths[i])
+			o->widths[i] = one->widths[i];
+	o->texts |= one->texts;
 }
 
 /* Text of kept cell i; the header's cells come first. */
@@ -78,64 +101,72 @@ static const char *kept(const struct ws_printer *o, size_t i, size_t *len)
 	return o->kept.s ? o->kept.s + from : "";
 }
 
-static size_t *kept_widths(const struct ws_printer *o)
+/* All cells are kept: columns get the widths that the user wants. */
+static void settle_widths(struct ws_printer *o)
 {
-	size_t *widths = ws_calloc(o->column_count, sizeof(*widths)), len;
-
-	for (size_t i = o->args.nohdr ? o->column_count : 0; i < o->ends_count; i++) {
-		const char *s = kept(o, i, &len);
-		size_t w = ws_utf8_width(s, len);
-
-		if (w > widths[i % o->column_count])
-			widths[i % o->column_count] = w;
-	}
 	for (size_t i = 0; i < o->column_count; i++)
 		if (asked_width(o, i) != WS_WIDTH_AUTO)
-			widths[i] = asked_width(o, i);
-	return widths;
+			o->widths[i] = asked_width(o, i);
 }
 
 static void pad(struct ws_text *t, size_t n, char c)
 {
-	while (n--)
-		ws_text_add(t, &c, 1);
+	ws_grow(t->s, t->cap, t->len + n + 1);
+	memset(t->s + t->len, c, n);
+	t->len += n;
+	t->s[t->len] = 0;
 }
 
 /* A cell in its column: the header centred, numbers on the right, texts on the left, what is too long cut. */
-static void put_cell(struct ws_printer *o, size_t first, size_t column, size_t width)
+static void put_cell(const struct ws_printer *o, struct ws_text *line, size_t first, size_t column)
 {
-	size_t len, space, before, wide;
+	size_t len, space, before, wide, width = o->widths[column];
 	const char *s = kept(o, first + column, &len);
 
 	wide = ws_utf8_width(s, len);
 	if (wide > width) {
 		size_t cut = ws_utf8_prefix(s, len, width - 1);
 
-		ws_text_add(&o->line, s, cut);
-		ws_text_puts(&o->line, "\xe2\x80\xa6");
-		pad(&o->line, width - 1 - ws_utf8_width(s, cut), ' '); /* where half of a wide character would be */
+		ws_text_add(line, s, cut);
+		ws_text_puts(line, "\xe2\x80\xa6");
+		pad(line, width - 1 - ws_utf8_width(s, cut), ' '); /* where half of a wide character would be */
 		return;
 	}
 	space = width - wide;
 	before = !first ? space / 2 : left_aligned(o, column) ? 0 : space;
-	pad(&o->line, before, ' ');
-	ws_text_add(&o->line, s, len);
-	pad(&o->line, space - before, ' ');
+	pad(line, before, ' ');
+	ws_text_add(line, s, len);
+	pad(line, space - before, ' ');
 }
 
-/* One line of kept cells from `first`; `gap` between cells. Columns whose width was given as 0 are not there. */
-static void put_kept(struct ws_printer *o, size_t first, const size_t *widths, const char *gap)
+struct lines { /* how those of a table look */
+	const struct ws_printer *o;
+	const char *start, *gap, *end;
+};
+
+/* One line of kept cells from `first`. Columns whose width was given as 0 are not there. */
+static void put_kept(const struct lines *l, struct ws_text *line, size_t first)
 {
 	bool any = false;
 
-	for (size_t i = 0; i < o->column_count; i++) {
-		if (!asked_width(o, i))
+	ws_text_puts(line, l->start);
+	for (size_t i = 0; i < l->o->column_count; i++) {
+		if (!asked_width(l->o, i))
 			continue;
 		if (any)
-			ws_text_puts(&o->line, gap);
-		put_cell(o, first, i, widths[i]);
+			ws_text_puts(line, l->gap);
+		put_cell(l->o, line, first, i);
 		any = true;
 	}
+	ws_text_puts(line, l->end);
+}
+
+static void put_rows(struct ws_printer *one, size_t from, size_t to, const void *ctx)
+{
+	const struct lines *l = ctx;
+
+	for (size_t i = from; i < to; i++) /* the header is before the first */
+		put_kept(l, &one->line, (i + 1) * l->o->column_count);
 }
 
 static void title(struct ws_printer *o)
@@ -149,7 +180,7 @@ void ws_column_begin(struct ws_printer *o)
 	ws_kept_begin(o);
 }
 
-static void rule(struct ws_printer *o, const size_t *widths, const char *start, const char *gap, const char *end)
+static void rule(struct ws_printer *o, const char *start, const char *gap, const char *end)
 {
 	bool any = false;
 
@@ -159,46 +190,46 @@ static void rule(struct ws_printer *o, const size_t *widths, const char *start, 
 			continue;
 		if (any)
 			ws_text_puts(&o->line, gap);
-		pad(&o->line, widths[i], '-');
+		pad(&o->line, o->widths[i], '-');
 		any = true;
 	}
 	ws_text_puts(&o->line, end);
-	flush_line(o);
+}
+
+static void put_all(struct ws_printer *o, const struct lines *l)
+{
+	ws_print_slices(o, o->ends_count / o->column_count - 1, put_rows, ws_lines_take, l);
 }
 
 void ws_column_end(struct ws_printer *o)
 {
-	size_t *widths = kept_widths(o);
+	const struct lines l = {o, " ", "  ", "\n"};
 
+	settle_widths(o);
 	title(o);
-	for (size_t i = o->args.nohdr ? o->column_count : 0; i < o->ends_count; i += o->column_count) {
-		ws_text_add(&o->line, " ", 1);
-		put_kept(o, i, widths, "  ");
-		ws_text_add(&o->line, "\n", 1);
-		flush_line(o);
-		if (!i)
-			rule(o, widths, " ", "  ", "\n");
+	if (!o->args.nohdr) {
+		put_kept(&l, &o->line, 0);
+		rule(o, " ", "  ", "\n");
 	}
-	free(widths);
+	put_all(o, &l);
+	ws_print_flush(o);
 }
 
 void ws_box_end(struct ws_printer *o)
 {
-	size_t *widths = kept_widths(o);
+	const struct lines l = {o, "| ", " | ", " |\n"};
 
+	settle_widths(o);
 	title(o);
-	rule(o, widths, "+-", "-+-", "-+\n");
-	for (size_t i = o->args.nohdr ? o->column_count : 0; i < o->ends_count; i += o->column_count) {
-		ws_text_puts(&o->line, "| ");
-		put_kept(o, i, widths, " | ");
-		ws_text_puts(&o->line, " |\n");
-		flush_line(o);
-		if (!i)
-			rule(o, widths, "+-", "-+-", "-+\n");
+	rule(o, "+-", "-+-", "-+\n");
+	if (!o->args.nohdr) {
+		put_kept(&l, &o->line, 0);
+		rule(o, "+-", "-+-", "-+\n");
 	}
+	put_all(o, &l);
 	if (o->rows)
-		rule(o, widths, "+-", "-+-", "-+\n");
-	free(widths);
+		rule(o, "+-", "-+-", "-+\n");
+	ws_print_flush(o);
 }
 
 /* ---- HTML ---- */
@@ -216,7 +247,7 @@ void ws_htable_begin(struct ws_printer *o)
 		ws_text_puts(&o->line, "</tr></thead>\n");
 	}
 	ws_text_puts(&o->line, "<tbody>\n");
-	flush_line(o);
+	ws_print_flush(o);
 }
 
 static void put_html(struct ws_printer *o, const char *before, const char *s, size_t n, const char *after)
@@ -245,7 +276,7 @@ void ws_html_begin(struct ws_printer *o)
 		put_html(o, "<h1>", o->title, strlen(o->title), " (");
 		put_html(o, "", o->name, strlen(o->name), ")</h1>\n");
 	}
-	flush_line(o);
+	ws_print_flush(o);
 	ws_htable_begin(o);
 }
 
@@ -261,7 +292,7 @@ void ws_html_row(struct ws_printer *o, const struct ws_cell *cells)
 		ws_text_puts(&o->line, "</td>");
 	}
 	ws_text_puts(&o->line, "</tr>\n");
-	flush_line(o);
+	ws_print_flush(o);
 }
 
 void ws_htable_end(struct ws_printer *o)
@@ -291,7 +322,7 @@ void ws_markdown_begin(struct ws_printer *o)
 	for (size_t i = 0; i < o->column_count; i++)
 		ws_text_puts(&o->line, left_aligned(o, i) ? "|:---" : o->columns[i].kind == WS_KIND_VALUE ? "|---" : "|---:");
 	ws_text_puts(&o->line, "|\n");
-	flush_line(o);
+	ws_print_flush(o);
 }
 
 /* Punctuation that Markdown or the HTML in it would take for its own. */
@@ -325,7 +356,7 @@ void ws_markdown_row(struct ws_printer *o, const struct ws_cell *cells)
 			ws_print_number(o, i, &cells[i], !o->args.nofmt, &o->line);
 	}
 	ws_text_puts(&o->line, " |\n");
-	flush_line(o);
+	ws_print_flush(o);
 }
 
 void ws_markdown_end(struct ws_printer *o)

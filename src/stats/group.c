@@ -1,11 +1,10 @@
 /* group.c - see group.h. */
 #include "stats/group.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "query/query.h"
+#include "base/parallel.h"
 
 enum { AHEAD = 16 };
 
@@ -152,16 +151,14 @@ void ws_spill_free(struct ws_spill *s)
 
 struct merging {
 	struct ws_groups *tables;
-	const struct ws_spill *spills;
+	struct ws_spill *spills; /* freed on the way */
 	size_t table_count;
 	uint64_t (*canonical)(void *ctx, size_t table, uint64_t key);
 	uint64_t (*spilled)(void *ctx, size_t table, uint64_t key);
 	void *ctx;
 	struct ws_keyed_value *groups; /* of the tables, by part of their canonical keys: as gather gives them */
 	size_t first[WS_SPILL_PARTS + 1];
-	struct ws_group_sum *sums[WS_SPILL_PARTS];
-	size_t counts[WS_SPILL_PARTS];
-	size_t next; /* part to do */
+	struct ws_group_part *parts;
 };
 
 /* The groups of the tables, part after part, in order of key within each. */
@@ -171,14 +168,14 @@ static void part_groups(struct merging *m)
 	struct ws_keyed_value *v = gather(m->tables, m->table_count, m->canonical, m->ctx, &total);
 
 	for (size_t i = 0; i < total; i++)
-		m->first[ws_spill_part(v[i].key) + 1]++;
+		m->first[ws_spill_part(m->spills->shift, v[i].key) + 1]++;
 	for (size_t i = 0; i < WS_SPILL_PARTS; i++) {
 		m->first[i + 1] += m->first[i];
 		at[i] = m->first[i];
 	}
 	m->groups = ws_malloc((total + 1) * sizeof(*m->groups));
 	for (size_t i = 0; i < total; i++)
-		m->groups[at[ws_spill_part(v[i].key)]++] = v[i];
+		m->groups[at[ws_spill_part(m->spills->shift, v[i].key)]++] = v[i];
 	free(v);
 }
 
@@ -193,13 +190,16 @@ static struct ws_keyed_value *part_values(const struct merging *m, size_t part, 
 	v = ws_malloc((n + 1) * sizeof(*v));
 	*count = n;
 	n = 0;
-	for (size_t t = 0; t < m->table_count; t++)
+	for (size_t t = 0; t < m->table_count; t++) {
 		for (size_t i = 0; i < m->spills[t].part[part].n; i++) {
 			struct ws_keyed_value one = m->spills[t].part[part].v[i];
 
 			one.key = m->spilled ? m->spilled(m->ctx, t, one.key) : one.key;
 			v[n++] = one;
 		}
+		free(m->spills[t].part[part].v);
+		m->spills[t].part[part].v = NULL;
+	}
 	return n ? ws_sort_by_key(v, n) : v;
 }
 
@@ -219,17 +219,18 @@ static struct ws_dist written_down(const struct ws_keyed_value *v, size_t n, uin
 	return d;
 }
 
-static void merge_part(struct merging *m, size_t part)
+static void merge_part(void *ctx, unsigned worker, size_t part)
 {
+	struct merging *m = ctx;
 	size_t n, g = m->first[part], end = m->first[part + 1], from = 0, to, out = 0;
 	struct ws_keyed_value *v = part_values(m, part, &n);
 	uint32_t *small = ws_malloc((n + 1) * sizeof(*small));
 	struct ws_dist_large large = {.v = ws_malloc((n + 1) * sizeof(*large.v))};
 	struct ws_dist **same = ws_malloc((m->table_count + 1) * sizeof(*same));
 	size_t same_cap = m->table_count + 1;
+	struct ws_group_sum *sums = ws_malloc((n + end - g + 1) * sizeof(*sums)); /* what is not used is not touched */
 
-	m->sums[part] = ws_malloc((n + end - g + 1) * sizeof(*m->sums[part])); /* what is not used is not touched */
-
+	(void)worker;
 	while (from < n || g < end) {
 		uint64_t key = from < n && (g == end || v[from].key <= m->groups[g].key) ? v[from].key : m->groups[g].key;
 		struct ws_dist d;
@@ -245,62 +246,29 @@ static void merge_part(struct merging *m, size_t part)
 			d = written_down(v + from, to - from, small, &large);
 			same[parts++] = &d;
 		}
-		m->sums[part][out++] = (struct ws_group_sum){key, ws_dist_summary(same, parts)};
+		sums[out++] = (struct ws_group_sum){key, ws_dist_summary(same, parts)};
 		from = to;
 	}
-	m->counts[part] = out;
+	m->parts[part] = (struct ws_group_part){ws_realloc(sums, (out + 1) * sizeof(*sums)), out};
 	free(same);
 	free(large.v);
 	free(small);
 	free(v);
 }
 
-static void *merge_parts(void *arg)
+void ws_groups_merge_spilled(struct ws_groups *tables, struct ws_spill *spills, size_t table_count,
+			     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),
+			     uint64_t (*spilled)(void *ctx, size_t table, uint64_t key), void *ctx, struct ws_group_part *parts)
 {
-	struct merging *m = arg;
-	size_t part;
-
-	while ((part = __atomic_fetch_add(&m->next, 1, __ATOMIC_RELAXED)) < WS_SPILL_PARTS)
-		merge_part(m, part);
-	return NULL;
-}
-
-static struct ws_group_sum *join_parts(struct merging *m, size_t *count)
-{
-	struct ws_group_sum *all;
-	size_t n = 0;
-
-	for (size_t i = 0; i < WS_SPILL_PARTS; i++)
-		n += m->counts[i];
-	all = ws_malloc((n + 1) * sizeof(*all));
-	n = 0;
-	for (size_t i = 0; i < WS_SPILL_PARTS; i++) {
-		if (m->counts[i])
-			memcpy(all + n, m->sums[i], m->counts[i] * sizeof(*all));
-		n += m->counts[i];
-		free(m->sums[i]);
-	}
-	*count = n;
-	return all;
-}
-
-struct ws_group_sum *ws_groups_merge_spilled(struct ws_groups *tables, const struct ws_spill *spills, size_t table_count,
-					     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),
-					     uint64_t (*spilled)(void *ctx, size_t table, uint64_t key), void *ctx, size_t *count)
-{
-	struct merging m = {
-	    .tables = tables, .spills = spills, .table_count = table_count, .canonical = canonical, .spilled = spilled, .ctx = ctx};
-	uint32_t workers = ws_scan_workers(&(struct ws_scan){.table = WS_TABLE_nvtx}), started = 1;
-	pthread_t *threads = ws_calloc(workers, sizeof(*threads));
+	struct merging m = {.tables = tables,
+			    .spills = spills,
+			    .table_count = table_count,
+			    .canonical = canonical,
+			    .spilled = spilled,
+			    .ctx = ctx,
+			    .parts = parts};
 
 	part_groups(&m);
-	for (; started < workers; started++)
-		if (pthread_create(&threads[started], NULL, merge_parts, &m))
-			break; /* fewer do it too */
-	merge_parts(&m);
-	for (uint32_t i = 1; i < started; i++)
-		pthread_join(threads[i], NULL);
-	free(threads);
+	ws_parallel(ws_parallel_workers(), WS_SPILL_PARTS, merge_part, &m);
 	free(m.groups);
-	return join_parts(&m, count);
 }

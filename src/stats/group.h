@@ -27,10 +27,12 @@ struct ws_groups {
 /*
  * Values of keys that came when a table was crowded already: looking each up, and keeping an array for each of millions of keys,
  * would miss the cache at every step. They are only written down, in parts by the low half of the key, to be sorted in the end.
+ * Neighbouring numbers share a part, so that what they stand for is met in order.
  */
 enum { WS_GROUPS_CROWDED = 1 << 14, WS_SPILL_PARTS = 256 };
 
-struct ws_spill { /* one worker's; zeroed */
+struct ws_spill {	/* one worker's; zeroed but for `shift` */
+	unsigned shift; /* of the low half of a key, to make a part of it; from ws_spill_shift */
 	struct {
 		struct ws_keyed_value *v; /* key and value */
 		size_t n, cap;
@@ -39,14 +41,26 @@ struct ws_spill { /* one worker's; zeroed */
 
 void ws_spill_free(struct ws_spill *s);
 
-static inline unsigned ws_spill_part(uint64_t key)
+/* The shift for low halves up to `most`; greater ones share the last part. */
+static inline unsigned ws_spill_shift(uint32_t most)
 {
-	return (uint32_t)key * UINT32_C(0x9e3779b1) >> 24;
+	unsigned shift = 0;
+
+	while (most >> shift >= WS_SPILL_PARTS)
+		shift++;
+	return shift;
+}
+
+static inline unsigned ws_spill_part(unsigned shift, uint64_t key)
+{
+	uint32_t part = (uint32_t)key >> shift;
+
+	return part < WS_SPILL_PARTS ? part : WS_SPILL_PARTS - 1;
 }
 
 static inline void ws_spill_add(struct ws_spill *s, uint64_t key, uint64_t value)
 {
-	unsigned i = ws_spill_part(key);
+	unsigned i = ws_spill_part(s->shift, key);
 
 	ws_grow(s->part[i].v, s->part[i].cap, s->part[i].n + 1);
 	s->part[i].v[s->part[i].n++] = (struct ws_keyed_value){key, value};
@@ -81,12 +95,19 @@ struct ws_group_sum {
 struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_count,
 				     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key), void *ctx, size_t *count);
 
+/* Some of the summaries. They stay in the parts in which they were made: to join millions would take as long as to make them. */
+struct ws_group_part {
+	struct ws_group_sum *v;
+	size_t n;
+};
+
 /*
- * The same where values were spilled: `spills` has one for each table. Low halves of spilled keys are those of canonical ones
- * already; `spilled` says what the key is wholly, from several threads (NULL: it is as it stands).
+ * The same where values were spilled, into WS_SPILL_PARTS parts, each of which the caller frees: `spills` has one for each table,
+ * all of one shift. Low halves of spilled keys are those of canonical ones already; `spilled` says what the key is wholly, from
+ * several threads (NULL: it is as it stands).
  */
-struct ws_group_sum *ws_groups_merge_spilled(struct ws_groups *tables, const struct ws_spill *spills, size_t table_count,
-					     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),
-					     uint64_t (*spilled)(void *ctx, size_t table, uint64_t key), void *ctx, size_t *count);
+void ws_groups_merge_spilled(struct ws_groups *tables, struct ws_spill *spills, size_t table_count,
+			     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),
+			     uint64_t (*spilled)(void *ctx, size_t table, uint64_t key), void *ctx, struct ws_group_part *parts);
 
 #endif

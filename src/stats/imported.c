@@ -200,11 +200,11 @@ static void print(struct ws_stats *s, struct sums *m)
 		lines[i].style = m->r.sources[all.keys[2 * i]].label;
 		lines[i].name = ws_texts_get(&m->names, (uint32_t)all.keys[2 * i + 1], &lines[i].name_len);
 	}
-	ws_std8_sort(lines, all.n);
-	if (m->r.sources[0].bytes)
+	if (m->r.sources[0].bytes) {
+		ws_std8_sort(lines, all.n);
 		print_sizes(s, lines, all.n);
-	else
-		ws_std8_print_sorted(s, lines, all.n);
+	} else
+		ws_std8_print(s, lines, all.n);
 	free(lines);
 	ws_keyed_sums_free(&all);
 }
@@ -427,8 +427,8 @@ static const struct ws_column of_events[] = {
 SUM(openmp_sum, "OpenMP Summary", "OpenMP's events by name.", "OpenMP events", true, of_counts, {.table = "OPENMP_EVENT_KIND_*"});
 SUM(openacc_sum, "OpenACC Summary", "OpenACC's events by name.", "OpenACC events", true, of_calls,
     {.table = "CUPTI_ACTIVITY_KIND_OPENACC_*"});
-SUM(opengl_khr_range_sum, "OpenGL KHR_debug Range Summary", "OpenGL's debug groups on the CPU by text, or by number where they have none.",
-    "OpenGL debug groups", true, of_ranges,
+SUM(opengl_khr_range_sum, "OpenGL KHR_debug Range Summary",
+    "OpenGL's debug groups on the CPU by text, or by number where they have none.", "OpenGL debug groups", true, of_ranges,
     {.table = "KHR_DEBUG_EVENTS", .where = "eventClass", .is = KHR_DEBUG_PUSH_POP, .or_number = "id"});
 SUM(opengl_khr_gpu_range_sum, "OpenGL KHR_debug GPU Range Summary",
     "OpenGL's debug groups on GPUs by text, or by number where they have none.", "OpenGL debug groups on GPUs", true, of_ranges,

@@ -48,10 +48,15 @@ static void rehash(struct ws_keyed *t)
 	free(from);
 }
 
-void ws_keyed_prefetch(const struct ws_keyed *t, const uint64_t *key)
+static ws_fetching void fetch(const struct ws_keyed *t, const uint64_t *key)
 {
 	if (t->mask)
 		__builtin_prefetch(&t->slots[(uint32_t)hash(key, t->words) & t->mask], 1);
+}
+
+void ws_keyed_prefetch(const struct ws_keyed *t, const uint64_t *key)
+{
+	fetch(t, key);
 }
 
 struct ws_dist *ws_keyed_slow(struct ws_keyed *t, const uint64_t *key)
@@ -116,7 +121,7 @@ static struct part *number_parts(struct ws_keyed *tables, size_t table_count, st
 				memcpy(keys[i], tables[t].keys + (from + i) * tables[t].words, tables[t].words * sizeof(*keys[i]));
 				if (canonical)
 					canonical(ctx, t, keys[i]);
-				ws_keyed_prefetch(all, keys[i]);
+				fetch(all, keys[i]);
 			}
 			for (size_t i = 0; i < m; i++) {
 				ws_keyed_get(all, keys[i]);

@@ -72,15 +72,24 @@ ws_range_key ws_launches_node_key(const struct ws_launches *l, uint32_t node)
 	return node ? ws_launches_key(l, l->enclose.node[node].range) & ~WS_RANGE_STARTEND : 0;
 }
 
+enum { AHEAD = 16 }; /* keys that are made before they are looked up */
+
 void ws_launches_label(struct ws_launches *l)
 {
 	l->labels = (struct ws_keyed){.words = 1};
 	l->label = ws_calloc(l->enclose.n, sizeof(*l->label));
-	for (uint32_t i = 1; i < l->enclose.n; i++) {
-		uint64_t key = ws_launches_node_key(l, i);
+	for (uint32_t i = 1, n; i < l->enclose.n; i += n) {
+		uint64_t keys[AHEAD];
 
-		ws_keyed_get(&l->labels, &key);
-		l->label[i] = (uint32_t)l->labels.last + 1;
+		n = l->enclose.n - i < AHEAD ? l->enclose.n - i : AHEAD;
+		for (uint32_t k = 0; k < n; k++) {
+			keys[k] = ws_launches_node_key(l, i + k);
+			ws_keyed_prefetch(&l->labels, &keys[k]);
+		}
+		for (uint32_t k = 0; k < n; k++) {
+			ws_keyed_get(&l->labels, &keys[k]);
+			l->label[i + k] = (uint32_t)l->labels.last + 1;
+		}
 	}
 }
 

@@ -395,6 +395,7 @@ struct output {
 	struct pass *p;
 	struct ws_text text;
 	struct line *lines;
+	struct row *rows;
 };
 
 static int by_text(const void *a, const void *b, void *ctx)
@@ -450,36 +451,48 @@ static size_t name_lines(struct output *o)
 	return n;
 }
 
-static void print_group(const struct output *o, const struct line *l, const struct group *g)
+struct row {
+	const struct line *l;
+	const struct group *g;
+};
+
+static void make_row(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text)
 {
+	const struct output *o = ctx;
+	const struct line *l = o->rows[i].l;
+	const struct group *g = o->rows[i].g;
 	const uint64_t *key = o->p->labels.keys + (size_t)l->number * LABEL_WORDS;
 	const char *style = l->startend ? "StartEnd" : "PushPop";
 	bool in_range = key[LABEL_RANGE];
 	size_t len;
 	const char *kernel = ws_report_string(o->p->s->r, o->p->kernels[g->kernel], &len);
+	const struct ws_cell row[] = {
+	    in_range ? ws_cell_text(o->text.s + l->text, l->len) : ws_cell_null(),
+	    in_range ? ws_cell_text(style, strlen(style)) : ws_cell_null(),
+	    in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] >> 24 & 0xffffff)) : ws_cell_null(),
+	    in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] & 0xffffff)) : ws_cell_null(),
+	    ws_cell_int((int64_t)g->instances),
+	    ws_cell_int((int64_t)g->s.count),
+	    ws_cell_int((int64_t)g->s.total),
+	    ws_cell_real(ws_std8_mean(&g->s)),
+	    ws_cell_real(ws_std8_median(&g->s)),
+	    ws_cell_int((int64_t)g->s.min),
+	    ws_cell_int((int64_t)g->s.max),
+	    ws_cell_real(g->s.stddev),
+	    ws_cell_text(kernel, len),
+	};
 
-	o->p->s->row(o->p->s, (struct ws_cell[]){
-				  in_range ? ws_cell_text(o->text.s + l->text, l->len) : ws_cell_null(),
-				  in_range ? ws_cell_text(style, strlen(style)) : ws_cell_null(),
-				  in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] >> 24 & 0xffffff)) : ws_cell_null(),
-				  in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] & 0xffffff)) : ws_cell_null(),
-				  ws_cell_int((int64_t)g->instances),
-				  ws_cell_int((int64_t)g->s.count),
-				  ws_cell_int((int64_t)g->s.total),
-				  ws_cell_real(ws_std8_mean(&g->s)),
-				  ws_cell_real(ws_std8_median(&g->s)),
-				  ws_cell_int((int64_t)g->s.min),
-				  ws_cell_int((int64_t)g->s.max),
-				  ws_cell_real(g->s.stddev),
-				  ws_cell_text(kernel, len),
-			      });
+	(void)text;
+	_Static_assert(WS_COUNT(row) == WS_COUNT(columns), "a cell for each column");
+	memcpy(cells, row, sizeof(row));
 }
 
 static void print(struct pass *p)
 {
 	struct output o = {.p = p, .lines = ws_malloc((p->labels.n + 1) * sizeof(*o.lines))};
-	size_t n = name_lines(&o);
+	size_t n = name_lines(&o), rows = 0;
 
+	o.rows = ws_malloc(p->group_count * sizeof(*o.rows));
 	if (n)
 		qsort_r(o.lines, n, sizeof(*o.lines), by_text, &o);
 	for (size_t i = 0; i < n; i++) {
@@ -488,10 +501,12 @@ static void print(struct pass *p)
 		if (o.lines[i].count > 1)
 			qsort_r(g, o.lines[i].count, sizeof(*g), by_total, p->kernels);
 		for (size_t k = 0; k < o.lines[i].count; k++)
-			print_group(&o, &o.lines[i], &g[k]);
+			o.rows[rows++] = (struct row){&o.lines[i], &g[k]};
 	}
+	p->s->rows(p->s, rows, make_row, &o);
 	ws_text_free(&o.text);
 	free(o.lines);
+	free(o.rows);
 }
 
 /* ---- the report ---- */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/parallel.h"
 #include "stats/domains.h"
 #include "stats/group.h"
 #include "stats/std8.h"
@@ -43,8 +44,10 @@ static void add_crowded(const struct pass *p, struct worker *w, const uint32_t *
 		ws_dist_add(d, value);
 		return;
 	}
-	if (!w->spill)
+	if (!w->spill) {
 		w->spill = ws_calloc(1, sizeof(*w->spill));
+		w->spill->shift = ws_spill_shift(ws_report_string_count(p->s->r));
+	}
 	if (text <= ws_report_string_count(p->s->r))
 		text = keys[text];
 	ws_spill_add(w->spill, (key & ~(uint64_t)UINT32_MAX) | text, value);
@@ -126,40 +129,74 @@ static uint64_t canonical(void *ctx, size_t worker, uint64_t key)
 	return canonical_domain(ctx, worker, (key & ~(uint64_t)UINT32_MAX) | ws_report_string_key(p->s->r, (uint32_t)key));
 }
 
-/* The name shown: the domain's before the text's, unless it is the default domain. Allocated names go to `owned`. */
-static void name_line(const struct pass *p, uint64_t key, struct ws_std8_line *l, char **owned)
+static const struct ws_text *prefix_of(const struct pass *p, uint64_t key)
 {
-	const struct ws_text *prefix = &p->domains.prefixes[(uint32_t)(key >> DOMAIN_SHIFT) & INT32_MAX];
-	size_t len;
-	const char *text = ws_report_string(p->s->r, (uint32_t)key, &len);
-
-	*owned = NULL;
-	l->name = text;
-	l->name_len = len;
-	if (!prefix->len)
-		return;
-	*owned = ws_malloc(prefix->len + len);
-	memcpy(*owned, prefix->s, prefix->len);
-	memcpy(*owned + prefix->len, text, len);
-	l->name = *owned;
-	l->name_len = prefix->len + len;
+	return &p->domains.prefixes[(uint32_t)(key >> DOMAIN_SHIFT) & INT32_MAX];
 }
 
-static void print(struct pass *p, const struct ws_group_sum *sums, size_t count)
+/* The name shown: the domain's before the text's, unless it is the default domain. One with a prefix is allocated. */
+static void name_line(const struct pass *p, uint64_t key, struct ws_std8_line *l)
 {
-	struct ws_std8_line *lines = ws_calloc(count, sizeof(*lines));
-	char **owned = ws_malloc(count * sizeof(*owned));
+	const struct ws_text *prefix = prefix_of(p, key);
+	const char *text = ws_report_string(p->s->r, (uint32_t)key, &l->name_len);
+	char *whole;
 
-	for (size_t i = 0; i < count; i++) {
-		lines[i].s = &sums[i].s;
-		lines[i].style = p->styled ? sums[i].key >> STYLE_SHIFT ? "StartEnd" : "PushPop" : NULL;
-		name_line(p, sums[i].key, &lines[i], &owned[i]);
+	l->name = text;
+	if (!prefix->len)
+		return;
+	whole = ws_malloc(prefix->len + l->name_len);
+	memcpy(whole, prefix->s, prefix->len);
+	memcpy(whole + prefix->len, text, l->name_len);
+	l->name = whole;
+	l->name_len += prefix->len;
+}
+
+struct lines {
+	const struct pass *p;
+	const struct ws_group_part *parts;
+	struct ws_std8_line *v;
+	size_t first[WS_SPILL_PARTS]; /* of each part */
+};
+
+static void make_lines(void *ctx, unsigned worker, size_t part)
+{
+	struct lines *m = ctx;
+	struct ws_std8_line *l = m->v + m->first[part];
+
+	(void)worker;
+	for (const struct ws_group_sum *g = m->parts[part].v, *end = g + m->parts[part].n; g < end; g++, l++) {
+		*l = (struct ws_std8_line){.s = &g->s,
+					   .style = m->p->styled ? g->key >> STYLE_SHIFT ? "StartEnd" : "PushPop" : NULL};
+		name_line(m->p, g->key, l);
 	}
-	ws_std8_print(p->s, lines, count);
-	for (size_t i = 0; i < count; i++)
-		free(owned[i]);
-	free(owned);
-	free(lines);
+}
+
+static void free_names(void *ctx, unsigned worker, size_t part)
+{
+	struct lines *m = ctx;
+
+	(void)worker;
+	for (size_t i = 0; i < m->parts[part].n; i++)
+		if (prefix_of(m->p, m->parts[part].v[i].key)->len)
+			free((char *)m->v[m->first[part] + i].name);
+}
+
+static void print(struct pass *p, const struct ws_group_part *parts)
+{
+	struct lines m = {.p = p, .parts = parts};
+	unsigned workers;
+	size_t n = 0;
+
+	for (size_t i = 0; i < WS_SPILL_PARTS; i++) {
+		m.first[i] = n;
+		n += parts[i].n;
+	}
+	workers = n > WS_GROUPS_CROWDED ? ws_parallel_workers() : 1;
+	m.v = ws_malloc(n * sizeof(*m.v));
+	ws_parallel(workers, WS_SPILL_PARTS, make_lines, &m);
+	ws_std8_print(p->s, m.v, n);
+	ws_parallel(workers, WS_SPILL_PARTS, free_names, &m);
+	free(m.v);
 }
 
 static void together(struct pass *p, uint32_t workers)
@@ -167,24 +204,27 @@ static void together(struct pass *p, uint32_t workers)
 	struct ws_groups *groups = ws_calloc(workers, sizeof(*groups));
 	struct ws_domains *domains = ws_calloc(workers, sizeof(*domains));
 	struct ws_spill *spills = ws_calloc(workers, sizeof(*spills));
-	struct ws_group_sum *sums;
+	struct ws_group_part parts[WS_SPILL_PARTS] = {{0}};
 	bool spilled = false;
-	size_t count;
 
 	for (uint32_t w = 0; w < workers; w++) {
 		spilled |= p->workers[w].spill != NULL;
 		if (p->workers[w].spill)
 			spills[w] = *p->workers[w].spill;
+		spills[w].shift = ws_spill_shift(ws_report_string_count(p->s->r));
 		groups[w] = p->workers[w].groups;
 		domains[w] = p->workers[w].domains;
 		p->s->unended += p->workers[w].unended;
 		p->s->backwards += p->workers[w].backwards;
 	}
 	ws_domain_table_make(&p->domains, p->s->r, domains, workers);
-	sums = spilled ? ws_groups_merge_spilled(groups, spills, workers, canonical, canonical_domain, p, &count)
-		       : ws_groups_merge(groups, workers, canonical, p, &count);
-	print(p, sums, count);
-	free(sums);
+	if (spilled)
+		ws_groups_merge_spilled(groups, spills, workers, canonical, canonical_domain, p, parts);
+	else
+		parts[0].v = ws_groups_merge(groups, workers, canonical, p, &parts[0].n);
+	print(p, parts);
+	for (size_t i = 0; i < WS_SPILL_PARTS; i++)
+		free(parts[i].v);
 	ws_domain_table_free(&p->domains);
 	for (uint32_t w = 0; w < workers; w++) {
 		ws_groups_free(&groups[w]);

@@ -264,19 +264,32 @@ static void give_up_output(struct job *j)
 		ws_outfile_abort(&j->out);
 }
 
+/* Rows come: is there somewhere to put them? */
+static bool ready(struct job *j)
+{
+	if (j->begun || j->failed)
+		return !j->failed;
+	j->failed = open_output(j) < 0;
+	if (!j->failed)
+		ws_print_begin(&j->printer);
+	return !j->failed;
+}
+
 static void take_row(struct ws_stats *s, const struct ws_cell *cells)
 {
 	struct job *j = (struct job *)s;
 
-	if (!j->begun && !j->failed) {
-		if (open_output(j) < 0) {
-			j->failed = true;
-			return;
-		}
-		ws_print_begin(&j->printer);
-	}
-	if (!j->failed)
+	if (ready(j))
 		ws_print_row(&j->printer, cells);
+}
+
+static void take_rows(struct ws_stats *s, size_t count,
+		      void (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text), const void *ctx)
+{
+	struct job *j = (struct job *)s;
+
+	if (count && ready(j))
+		ws_print_rows(&j->printer, count, make, ctx);
 }
 
 static const char *why_none(const struct ws_stats *s)
@@ -364,6 +377,7 @@ static int make(const struct ws_stats *base, const struct ws_stats_request *q, c
 
 	j.s.args = i < q->report_count ? q->reports[i] + strcspn(q->reports[i], ":") : "";
 	j.s.row = take_row;
+	j.s.rows = take_rows;
 	j.printer = (struct ws_printer){
 	    .title = stat->title, .name = stat->name, .columns = stat->columns, .column_count = stat->column_count};
 	if (begin(&j, i) < 0)

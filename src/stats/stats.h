@@ -23,13 +23,16 @@ struct ws_stats {
 	uint64_t backwards; /* rows whose end is before their start, left out */
 	/* Hand one row of the report being made to the output. */
 	void (*row)(struct ws_stats *s, const struct ws_cell *cells);
+	/* Many at once, made on all cores; see ws_print_rows. */
+	void (*rows)(struct ws_stats *s, size_t count,
+		     void (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text), const void *ctx);
 };
 
 struct ws_stat {
 	const char *name, *title, *about;
-	const char *what;    /* what there is none of when it has no rows: "NVTX ranges" */
+	const char *what;			       /* what there is none of when it has no rows: "NVTX ranges" */
 	const char *(*why)(const struct ws_report *r); /* why there is none: see query/absent.h; NULL when nothing is known */
-	bool by_default;     /* among those made when none is asked for */
+	bool by_default;			       /* among those made when none is asked for */
 	const char *unended; /* what is said of rows without an end, after "of the WHAT: "; NULL for "never ended" */
 	const char *const
 	    *args; /* arguments it takes, ended by NULL; one that ends in = takes a number, in =* a text. NULL for none */
@@ -72,7 +75,8 @@ int ws_stats_file(const char *path, const struct ws_stats_request *q);
 /* The file meant by an operand: itself, or with .wsrep where that exists and it does not, or is a folder or a program. Owned by the
  * caller. */
 char *ws_report_operand(const char *path);
-/* The report meant by an operand, opened, with what is damaged in it said on stderr; NULL, and the reason said, when it cannot be. */
+/* The report meant by an operand, opened, with what is damaged in it said on stderr; NULL, and the reason said, when it cannot be.
+ */
 struct ws_report *ws_report_of_operand(const char *path);
 
 #endif

@@ -2,14 +2,15 @@
  * std8.c - see std8.h.
  *
  * A report whose names never repeat has millions of lines, and each is a miss of the cache or several. So the order is found on
- * small records: totals by their digits, then names of equal total by the eight bytes after those that all of them share. Printing
- * fetches what lines further on point to.
+ * small records: totals by their digits, then names of equal total by the eight bytes after those that all of them share. Many are
+ * first dealt out by total to 256 parts of about one size, which all cores sort. Printing fetches what lines further on point to.
  */
 #include "stats/std8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/parallel.h"
 #include "base/sort.h"
 
 enum { FEW = 16, AHEAD = 12 };
@@ -64,6 +65,8 @@ static size_t shared(const struct ws_keyed_value *v, size_t n, const struct ws_s
 		const struct ws_std8_line *l = &lines[v[i].value];
 		size_t most = l->name_len < same ? l->name_len : same, k = skip;
 
+		if (i + 2 * AHEAD < n)
+			__builtin_prefetch(&lines[v[i + 2 * AHEAD].value].name);
 		if (i + AHEAD < n)
 			__builtin_prefetch(lines[v[i + AHEAD].value].name + skip);
 		while (k < most && l->name[k] == first->name[k])
@@ -83,8 +86,24 @@ static uint64_t eight(const struct ws_std8_line *l, size_t at)
 	return __builtin_bswap64(v);
 }
 
+/* In place; by digits where these are fewer steps than comparing takes. */
+static void sort_keys(struct ws_keyed_value *v, size_t n)
+{
+	struct ws_keyed_value *t;
+
+	if (n < 512) {
+		qsort(v, n, sizeof(*v), by_key);
+		return;
+	}
+	t = ws_malloc(n * sizeof(*t));
+	memcpy(t, v, n * sizeof(*t));
+	t = ws_sort_by_key(t, n);
+	memcpy(v, t, n * sizeof(*t));
+	free(t);
+}
+
 /* Lines of equal total, whose names share the first `skip` bytes. Each step goes on with names that share eight more. */
-static void sort_names(struct ws_keyed_value *v, size_t n, struct ws_std8_line *lines, size_t skip)
+static void sort_names(struct ws_keyed_value *v, size_t n, const struct ws_std8_line *lines, size_t skip)
 {
 	size_t shortest, same, next;
 
@@ -92,38 +111,20 @@ static void sort_names(struct ws_keyed_value *v, size_t n, struct ws_std8_line *
 		return;
 	same = n > FEW ? shared(v, n, lines, skip, &shortest) : 0;
 	if (n <= FEW || same == shortest) { /* names that end there may be equal */
-		qsort_r(v, n, sizeof(*v), by_line, lines);
+		qsort_r(v, n, sizeof(*v), by_line, (void *)lines);
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
 		v[i].key = eight(&lines[v[i].value], same);
-	qsort(v, n, sizeof(*v), by_key);
+	sort_keys(v, n);
 	for (size_t i = 0; i < n; i = next) {
 		for (next = i + 1; next < n && v[next].key == v[i].key;)
 			next++;
 		if (next - i == n) /* zeros are of the names, or of their ends: no way to tell apart */
-			qsort_r(v, n, sizeof(*v), by_line, lines);
+			qsort_r(v, n, sizeof(*v), by_line, (void *)lines);
 		else
 			sort_names(v + i, next - i, lines, same);
 	}
-}
-
-/* Bring lines into the order of `v`. */
-static void put_in_order(struct ws_std8_line *lines, const struct ws_keyed_value *v, size_t n)
-{
-	struct ws_std8_line *sorted = ws_malloc(n * sizeof(*sorted));
-
-	for (size_t i = 0; i < n; i++) {
-		if (i + AHEAD < n) {
-			const char *next = (const char *)&lines[v[i + AHEAD].value];
-
-			__builtin_prefetch(next);
-			__builtin_prefetch(next + sizeof(*lines) - 1);
-		}
-		sorted[i] = lines[v[i].value];
-	}
-	memcpy(lines, sorted, n * sizeof(*lines));
-	free(sorted);
 }
 
 static int64_t whole(unsigned __int128 v)
@@ -131,91 +132,239 @@ static int64_t whole(unsigned __int128 v)
 	return v > INT64_MAX ? INT64_MAX : (int64_t)v;
 }
 
-void ws_std8_sort(struct ws_std8_line *lines, size_t count)
+/* Ascending as totals descend; those beyond 64 bits share one. */
+static uint64_t key_of(const struct ws_std8_line *l)
 {
-	struct ws_keyed_value *v;
-	size_t next;
+	return ~(l->s->total > UINT64_MAX ? UINT64_MAX : (uint64_t)l->s->total);
+}
 
-	if (count < 2)
-		return;
-	v = ws_malloc(count * sizeof(*v));
-	for (size_t i = 0; i < count; i++) {
-		unsigned __int128 total = lines[i].s->total;
-
-		v[i] = (struct ws_keyed_value){~(total > UINT64_MAX ? UINT64_MAX : (uint64_t)total), i};
-	}
-	v = ws_sort_by_key(v, count);
-	for (size_t i = 0; i < count; i = next) {
-		for (next = i + 1; next < count && v[next].key == v[i].key;)
+/* Sort lines by key, then by what else tells them apart. Returns where they are, as ws_sort_by_key. */
+static struct ws_keyed_value *sort_part(const struct ws_std8_line *lines, struct ws_keyed_value *v, size_t n)
+{
+	v = ws_sort_by_key(v, n);
+	for (size_t i = 0, next; i < n; i = next) {
+		for (next = i + 1; next < n && v[next].key == v[i].key;)
 			next++;
 		if (~v[i].key == UINT64_MAX) /* their totals may differ beyond that */
-			qsort_r(v + i, next - i, sizeof(*v), by_line, lines);
+			qsort_r(v + i, next - i, sizeof(*v), by_line, (void *)lines);
 		else
 			sort_names(v + i, next - i, lines, 0);
 	}
-	put_in_order(lines, v, count);
+	return v;
+}
+
+enum { PARTS = 256, SAMPLES = 64 * PARTS, CHUNK = 1 << 16 };
+
+struct ordering {
+	const struct ws_std8_line *lines;
+	size_t count;
+	struct ws_keyed_value *from, *to; /* lines as they are; dealt out */
+	uint64_t least[PARTS];		  /* key of each part; the first takes all that is less */
+	uint8_t *part;			  /* of each line */
+	size_t (*at)[PARTS];		  /* by chunk: how many are of each part; then where its next one goes */
+	size_t first[PARTS + 1];
+};
+
+/* Limits of the parts, from lines taken here and there. */
+static void choose_limits(struct ordering *o)
+{
+	struct ws_keyed_value *v = ws_malloc(SAMPLES * sizeof(*v));
+
+	for (size_t i = 0; i < SAMPLES; i++)
+		v[i] = (struct ws_keyed_value){key_of(&o->lines[o->count / SAMPLES * i]), 0};
+	v = ws_sort_by_key(v, SAMPLES);
+	for (size_t i = 0; i < PARTS; i++)
+		o->least[i] = v[i * (SAMPLES / PARTS)].key;
 	free(v);
 }
 
-void ws_std8_print(struct ws_stats *s, struct ws_std8_line *lines, size_t count)
+/* The last part that begins at or before `key`: eight steps without a branch. */
+static uint8_t part_of(const struct ordering *o, uint64_t key)
 {
-	ws_std8_sort(lines, count);
-	ws_std8_print_sorted(s, lines, count);
+	size_t at = 0;
+
+	for (size_t step = PARTS / 2; step; step /= 2)
+		at += o->least[at + step] <= key ? step : 0;
+	return (uint8_t)at;
 }
 
-/* What printing line i will touch. */
-static void fetch(const struct ws_std8_line *lines, size_t i, size_t count)
+static void count_chunk(void *ctx, unsigned worker, size_t chunk)
 {
-	if (i >= count)
+	struct ordering *o = ctx;
+	size_t end = o->count - chunk * CHUNK < CHUNK ? o->count : (chunk + 1) * CHUNK;
+
+	(void)worker;
+	for (size_t i = chunk * CHUNK; i < end; i++) {
+		o->from[i] = (struct ws_keyed_value){key_of(&o->lines[i]), i};
+		o->part[i] = part_of(o, o->from[i].key);
+		o->at[chunk][o->part[i]]++;
+	}
+}
+
+static void deal_chunk(void *ctx, unsigned worker, size_t chunk)
+{
+	struct ordering *o = ctx;
+	size_t end = o->count - chunk * CHUNK < CHUNK ? o->count : (chunk + 1) * CHUNK;
+
+	(void)worker;
+	for (size_t i = chunk * CHUNK; i < end; i++)
+		o->to[o->at[chunk][o->part[i]]++] = o->from[i];
+}
+
+static void order_part(void *ctx, unsigned worker, size_t part)
+{
+	struct ordering *o = ctx;
+	size_t n = o->first[part + 1] - o->first[part];
+	struct ws_keyed_value *v;
+
+	(void)worker;
+	if (n < 2)
 		return;
-	__builtin_prefetch(lines[i].s);
-	__builtin_prefetch((const char *)lines[i].s + 64);
-	__builtin_prefetch(lines[i].name);
-	__builtin_prefetch(lines[i].name + 64);
+	v = ws_malloc(n * sizeof(*v));
+	memcpy(v, o->to + o->first[part], n * sizeof(*v));
+	v = sort_part(o->lines, v, n);
+	memcpy(o->to + o->first[part], v, n * sizeof(*v));
+	free(v);
+}
+
+/* Many lines in order, as `value`s. */
+static struct ws_keyed_value *order_many(const struct ws_std8_line *lines, size_t count)
+{
+	struct ordering o = {.lines = lines, .count = count};
+	size_t chunks = (count + CHUNK - 1) / CHUNK, sum = 0;
+	unsigned workers = ws_parallel_workers();
+
+	o.from = ws_malloc(count * sizeof(*o.from));
+	o.to = ws_malloc(count * sizeof(*o.to));
+	o.part = ws_malloc(count);
+	o.at = ws_calloc(chunks, sizeof(*o.at));
+	choose_limits(&o);
+	ws_parallel(workers, chunks, count_chunk, &o);
+	for (size_t p = 0; p < PARTS; p++) {
+		o.first[p] = sum;
+		for (size_t c = 0; c < chunks; c++) {
+			size_t n = o.at[c][p];
+
+			o.at[c][p] = sum;
+			sum += n;
+		}
+	}
+	o.first[PARTS] = sum;
+	ws_parallel(workers, chunks, deal_chunk, &o);
+	free(o.from);
+	free(o.part);
+	free(o.at);
+	ws_parallel(workers, PARTS, order_part, &o);
+	return o.to;
+}
+
+static struct ws_keyed_value *order(const struct ws_std8_line *lines, size_t count)
+{
+	struct ws_keyed_value *v;
+
+	if (count >= CHUNK)
+		return order_many(lines, count);
+	v = ws_malloc(count * sizeof(*v));
+	for (size_t i = 0; i < count; i++)
+		v[i] = (struct ws_keyed_value){key_of(&lines[i]), i};
+	return sort_part(lines, v, count);
+}
+
+void ws_std8_sort(struct ws_std8_line *lines, size_t count)
+{
+	struct ws_keyed_value *v = order(lines, count);
+	struct ws_std8_line *sorted = ws_malloc(count * sizeof(*sorted));
+
+	for (size_t i = 0; i < count; i++) {
+		if (i + AHEAD < count) {
+			const char *next = (const char *)&lines[v[i + AHEAD].value];
+
+			__builtin_prefetch(next);
+			__builtin_prefetch(next + sizeof(*lines) - 1);
+		}
+		sorted[i] = lines[v[i].value];
+	}
+	if (count)
+		memcpy(lines, sorted, count * sizeof(*lines));
+	free(sorted);
+	free(v);
+}
+
+/* ---- printing ---- */
+
+struct printing {
+	const struct ws_std8_line *lines;
+	const struct ws_keyed_value *order;
+	size_t count;
+	unsigned __int128 sum; /* of all totals */
+};
+
+static const struct ws_std8_line *line_at(const struct printing *p, size_t i)
+{
+	return &p->lines[p->order[i].value];
+}
+
+/* Fetch what printing the lines after line i will touch. */
+static ws_fetching void fetch(const struct printing *p, size_t i)
+{
+	const struct ws_std8_line *l;
+
+	if (i + 2 * AHEAD < p->count) {
+		l = line_at(p, i + 2 * AHEAD);
+		__builtin_prefetch(l);
+		__builtin_prefetch((const char *)(l + 1) - 1);
+	}
+	if (i + AHEAD >= p->count)
+		return;
+	l = line_at(p, i + AHEAD);
+	__builtin_prefetch(l->s);
+	__builtin_prefetch((const char *)(l->s + 1) - 1);
+	__builtin_prefetch(l->name);
+	__builtin_prefetch(l->name + 64);
 }
 
 static struct ws_cell whole_name(const struct ws_std8_line *l, struct ws_text *text)
 {
 	if (!l->tail)
 		return ws_cell_text(l->name, l->name_len);
-	text->len = 0;
 	ws_text_add(text, l->name, l->name_len);
 	ws_text_add(text, "/", 1);
 	ws_text_add(text, l->tail, l->tail_len);
 	return ws_cell_text(text->s, text->len);
 }
 
-void ws_std8_print_sorted(struct ws_stats *s, const struct ws_std8_line *lines, size_t count)
+static void make_row(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text)
 {
-	unsigned __int128 sum = 0;
-	struct ws_text text = {0};
+	const struct printing *p = ctx;
+	const struct ws_std8_line *l = line_at(p, i);
+	const struct ws_std8 *v = l->s;
+	size_t n = 8;
+
+	fetch(p, i);
+	cells[0] = ws_cell_real(p->sum ? (long double)v->total * 100 / (long double)p->sum : 0);
+	cells[1] = ws_cell_int(whole(v->total));
+	cells[2] = ws_cell_int(whole(v->count));
+	cells[3] = ws_cell_real(ws_std8_mean(v));
+	cells[4] = ws_cell_real(ws_std8_median(v));
+	cells[5] = ws_cell_int(whole(v->min));
+	cells[6] = ws_cell_int(whole(v->max));
+	cells[7] = ws_cell_real(v->stddev);
+	if (l->style)
+		cells[n++] = ws_cell_text(l->style, strlen(l->style));
+	if (l->style2)
+		cells[n++] = ws_cell_text(l->style2, strlen(l->style2));
+	cells[n] = whole_name(l, text);
+}
+
+void ws_std8_print(struct ws_stats *s, const struct ws_std8_line *lines, size_t count)
+{
+	struct printing p = {.lines = lines, .order = order(lines, count), .count = count};
 
 	for (size_t i = 0; i < count; i++) {
 		if (i + AHEAD < count)
 			__builtin_prefetch(lines[i + AHEAD].s);
-		sum += lines[i].s->total;
+		p.sum += lines[i].s->total;
 	}
-	for (size_t i = 0; i < count; i++) {
-		const struct ws_std8 *v = lines[i].s;
-		struct ws_cell cells[11] = {
-		    ws_cell_real(sum ? (long double)v->total * 100 / (long double)sum : 0),
-		    ws_cell_int(whole(v->total)),
-		    ws_cell_int(whole(v->count)),
-		    ws_cell_real(ws_std8_mean(v)),
-		    ws_cell_real(ws_std8_median(v)),
-		    ws_cell_int(whole(v->min)),
-		    ws_cell_int(whole(v->max)),
-		    ws_cell_real(v->stddev),
-		};
-		size_t n = 8;
-
-		fetch(lines, i + AHEAD, count);
-		if (lines[i].style)
-			cells[n++] = ws_cell_text(lines[i].style, strlen(lines[i].style));
-		if (lines[i].style2)
-			cells[n++] = ws_cell_text(lines[i].style2, strlen(lines[i].style2));
-		cells[n] = whole_name(&lines[i], &text);
-		s->row(s, cells);
-	}
-	ws_text_free(&text);
+	s->rows(s, count, make_row, &p);
+	free((void *)p.order);
 }

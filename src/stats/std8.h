@@ -24,10 +24,12 @@ struct ws_std8_line {
 	size_t tail_len;
 };
 
-/* Sort by total, largest first, then by name, tail and style; then print every line with its share of the sum. */
-void ws_std8_print(struct ws_stats *s, struct ws_std8_line *lines, size_t count);
-/* The two steps of it. */
+/*
+ * Print every line with its share of the sum, in order of total, largest first, then of name, tail and style. Lines stay where they
+ * are.
+ */
+void ws_std8_print(struct ws_stats *s, const struct ws_std8_line *lines, size_t count);
+/* Bring lines into that order. */
 void ws_std8_sort(struct ws_std8_line *lines, size_t count);
-void ws_std8_print_sorted(struct ws_stats *s, const struct ws_std8_line *lines, size_t count);
 
 #endif

@@ -175,6 +175,53 @@ void ws_print_row(struct ws_printer *o, const struct ws_cell *cells)
 	o->format->row(o, cells);
 }
 
+void ws_print_flush(struct ws_printer *o)
+{
+	if (!o->f)
+		return;
+	if (o->line.len)
+		fwrite(o->line.s, 1, o->line.len, o->f);
+	o->line.len = 0;
+}
+
+void ws_lines_take(struct ws_printer *o, struct ws_printer *one)
+{
+	ws_print_flush(o);
+	if (one->line.len)
+		fwrite(one->line.s, 1, one->line.len, o->f);
+}
+
+struct maker {
+	void (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text);
+	const void *ctx;
+	uint64_t before; /* rows that the table has already */
+};
+
+static void make_rows(struct ws_printer *one, size_t from, size_t to, const void *ctx)
+{
+	const struct maker *m = ctx;
+	struct ws_cell *cells = ws_calloc(one->column_count, sizeof(*cells));
+	struct ws_text text = {0};
+
+	for (size_t i = from; i < to; i++) {
+		text.len = 0;
+		m->make(m->ctx, i, cells, &text);
+		one->rows = m->before + i + 1;
+		one->format->row(one, cells);
+	}
+	ws_text_free(&text);
+	free(cells);
+}
+
+void ws_print_rows(struct ws_printer *o, size_t count,
+		   void (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text), const void *ctx)
+{
+	struct maker m = {make, ctx, o->rows};
+
+	ws_print_slices(o, count, make_rows, o->format->row == ws_kept_row ? ws_kept_take : ws_lines_take, &m);
+	o->rows += count;
+}
+
 void ws_print_end(struct ws_printer *o)
 {
 	if (o->format->end)
@@ -182,7 +229,8 @@ void ws_print_end(struct ws_printer *o)
 	ws_text_free(&o->line);
 	ws_text_free(&o->kept);
 	free(o->ends);
-	o->ends = NULL;
+	free(o->widths);
+	o->ends = o->widths = NULL;
 	o->ends_cap = o->ends_count = 0;
 }
 

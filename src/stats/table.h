@@ -124,11 +124,16 @@ struct ws_printer {
 	/* column and table: the text of all cells, one after the other */
 	struct ws_text kept;
 	size_t *ends, ends_cap, ends_count;
+	size_t *widths; /* of each column: what the widest of its cells takes; NULL before the first */
 	uint64_t texts; /* columns of WS_KIND_VALUE that held a text: aligned as texts are */
 };
 
 void ws_print_begin(struct ws_printer *o);
 void ws_print_row(struct ws_printer *o, const struct ws_cell *cells);
+/* Many rows, made on all cores: `make` gives the cells of row i, from several threads; texts may be built in `text`, empty before.
+ */
+void ws_print_rows(struct ws_printer *o, size_t count,
+		   void (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text), const void *ctx);
 void ws_print_end(struct ws_printer *o); /* frees what the table holds; the caller checks `f` for errors */
 
 /* For formats: the header of a column with its unit; a cell's number as text, digits grouped by three where asked and suitable. */

@@ -315,6 +315,60 @@ static char *print(const char *format, const char *unit, const struct ws_cell (*
 	return out;
 }
 
+/* Row i of a long table: cells of every kind, some empty, names with what formats must mark. */
+static void long_row(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text)
+{
+	const size_t *first = ctx;
+
+	i += *first;
+	ws_text_printf(text, "%s %zu %s", i % 7 ? "name" : "wide \xe6\xbc\xa2", i * 2654435761u, i % 11 ? "" : ",\"<|\t");
+	cells[0] = ws_cell_real((long double)i / 977);
+	cells[1] = ws_cell_int((int64_t)(i * i));
+	cells[2] = i % 5 ? ws_cell_int((int64_t)i) : ws_cell_null();
+	cells[3] = ws_cell_real((long double)i / 3);
+	cells[4] = ws_cell_int((int64_t)i % 100);
+	cells[5] = ws_cell_text(text->s, text->len);
+}
+
+/* Rows that all cores make are those that are handed over one by one, in every format, also after such. */
+static void test_many_rows(void **state)
+{
+	enum { ONE_BY_ONE = 3, MANY = 5000 };
+	static const char *const formats[] = {
+	    "column", "column:nohdr:9:.:0", "table", "table:nohdr", "csv", "tsv:esc", "json", "html", "htable", "markdown"};
+
+	(void)state;
+	for (size_t f = 0; f < WS_COUNT(formats); f++) {
+		char *out[2] = {NULL};
+
+		for (int many = 0; many < 2; many++) {
+			struct ws_printer p = {.title = "Title", .name = "some_sum", .columns = columns, .column_count = 6};
+			size_t len, none = 0, first = ONE_BY_ONE, alone = many ? ONE_BY_ONE : ONE_BY_ONE + MANY;
+			struct ws_text text = {0};
+			struct ws_cell cells[6];
+			struct ws_err e;
+
+			p.format = ws_format_find(formats[f], &p.args, &e);
+			p.unit = ws_timeunit_find("ns");
+			p.f = open_memstream(&out[many], &len);
+			ws_print_begin(&p);
+			for (size_t i = 0; i < alone; i++, text.len = 0) {
+				long_row(&none, i, cells, &text);
+				ws_print_row(&p, cells);
+			}
+			if (many)
+				ws_print_rows(&p, MANY, long_row, &first);
+			assert_int_equal(p.rows, ONE_BY_ONE + MANY);
+			ws_print_end(&p);
+			fclose(p.f);
+			ws_text_free(&text);
+		}
+		assert_string_equal(out[1], out[0]);
+		free(out[0]);
+		free(out[1]);
+	}
+}
+
 static void check_print(const char *format, const char *unit, const char *want)
 {
 	const struct ws_cell rows[][6] = {
@@ -510,10 +564,13 @@ static void test_spilled_groups(void **ctx)
 	enum { TABLES = 3, KEYS = 5000, HELD = 700, VALUES = 60000 };
 	struct ws_groups all[TABLES] = {{0}}, some[TABLES] = {{0}};
 	struct ws_spill *spills = calloc(TABLES, sizeof(*spills));
+	struct ws_group_part parts[WS_SPILL_PARTS];
 	struct ws_group_sum *want, *got;
-	size_t wanted, count;
+	size_t wanted, count = 0;
 
 	(void)ctx;
+	for (unsigned t = 0; t < TABLES; t++)
+		spills[t].shift = ws_spill_shift(KEYS); /* keys beyond that share the last part */
 	for (unsigned i = 0; i < VALUES; i++) {
 		uint64_t key = next_random() >> 20, value = next_random() >> 30, t = next_random() >> 40;
 		struct ws_dist *d;
@@ -529,7 +586,14 @@ static void test_spilled_groups(void **ctx)
 			ws_spill_add(&spills[t], key, value);
 	}
 	want = ws_groups_merge(all, TABLES, lower_half, NULL, &wanted);
-	got = ws_groups_merge_spilled(some, spills, TABLES, lower_half, lower_half, NULL, &count);
+	got = malloc(wanted * sizeof(*got));
+	ws_groups_merge_spilled(some, spills, TABLES, lower_half, lower_half, NULL, parts);
+	for (unsigned p = 0; p < WS_SPILL_PARTS; p++) {
+		assert_true(count + parts[p].n <= wanted);
+		memcpy(got + count, parts[p].v, parts[p].n * sizeof(*got));
+		count += parts[p].n;
+		free(parts[p].v);
+	}
 	assert_int_equal(count, wanted);
 	qsort(want, wanted, sizeof(*want), by_group_key);
 	qsort(got, count, sizeof(*got), by_group_key);
@@ -584,6 +648,36 @@ static void test_order(void **state)
 	}
 }
 
+/* So many that all cores sort them, with totals that many lines share. */
+static void test_order_of_many(void **state)
+{
+	enum { MANY = 100000 };
+	struct ws_std8 *sums = calloc(MANY, sizeof(*sums));
+	struct ws_std8_line *lines = calloc(MANY, sizeof(*lines));
+	char(*names)[24] = calloc(MANY, sizeof(*names));
+	bool *seen = calloc(MANY, sizeof(*seen));
+
+	(void)state;
+	for (size_t i = 0; i < MANY; i++) {
+		sums[i].total = next_random() % 3 ? next_random() % 70 : (unsigned __int128)next_random() << next_random() % 8;
+		lines[i].s = &sums[i];
+		lines[i].name = names[i];
+		lines[i].name_len =
+		    (size_t)snprintf(names[i], sizeof(names[i]), "name %u %zu", (unsigned)(next_random() % 1000), i);
+	}
+	ws_std8_sort(lines, MANY);
+	for (size_t i = 0; i < MANY; i++) {
+		assert_false(seen[lines[i].s - sums]);
+		seen[lines[i].s - sums] = true;
+		if (i)
+			assert_true(plain_order(&lines[i - 1], &lines[i]) < 0);
+	}
+	free(sums);
+	free(lines);
+	free(names);
+	free(seen);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -594,6 +688,7 @@ int main(void)
 	    cmocka_unit_test(test_groups),
 	    cmocka_unit_test(test_spilled_groups),
 	    cmocka_unit_test(test_order),
+	    cmocka_unit_test(test_order_of_many),
 	    cmocka_unit_test(test_utf8),
 	    cmocka_unit_test(test_json),
 	    cmocka_unit_test(test_html),
@@ -606,6 +701,7 @@ int main(void)
 	    cmocka_unit_test(test_box),
 	    cmocka_unit_test(test_html_table),
 	    cmocka_unit_test(test_markdown),
+	    cmocka_unit_test(test_many_rows),
 	    cmocka_unit_test(test_long_names),
 	    cmocka_unit_test(test_format_names),
 	    cmocka_unit_test(test_time_units),
