@@ -20,24 +20,24 @@ def stats_of_eighteen_million(b):
     return [Row("stats -r nvtx_pushpop_sum of 18 M ranges", "s", [], took, 1, digits=2)]
 
 
+def nvtx_sum(b, kind, what):
+    path = b.path(kind + ".wsrep")
+    if not os.path.exists(path):
+        b.command([b.program("stats_bench"), path, kind, "10000000"])
+    took = [b.command([b.warpsight, "stats", "-q", "-f", "csv", "-r", "nvtx_sum", path]).seconds for _ in range(b.runs)]
+    return [Row("stats -r nvtx_sum of 10 M ranges, " + what, "s", [], took, 1, digits=2)]
+
+
 @figure
 def stats_of_a_million_names(b):
     """A million lines of ten ranges each."""
-    path = b.path("million.wsrep")
-    if not os.path.exists(path):
-        b.command([b.program("stats_bench"), path, "million", "10000000"])
-    took = [b.command([b.warpsight, "stats", "-q", "-f", "csv", "-r", "nvtx_sum", path]).seconds for _ in range(b.runs)]
-    return [Row("stats -r nvtx_sum of 10 M ranges, a million names", "s", [], took, 1, digits=2)]
+    return nvtx_sum(b, "million", "a million names")
 
 
 @figure
 def stats_of_names_that_never_repeat(b):
     """Ten million lines."""
-    path = b.path("names.wsrep")
-    if not os.path.exists(path):
-        b.command([b.program("stats_bench"), path, "names", "10000000"])
-    took = [b.command([b.warpsight, "stats", "-q", "-f", "csv", "-r", "nvtx_sum", path]).seconds for _ in range(b.runs)]
-    return [Row("stats -r nvtx_sum of 10 M ranges, each of its own name", "s", [], took, 1, digits=2)]
+    return nvtx_sum(b, "names", "each of its own name")
 
 
 @figure
