@@ -1,9 +1,15 @@
 #!/usr/bin/env python3
 """Count the tests of a `meson test` run: every TAP line is one test, a test program without TAP is one.
 
-Usage: count.py testlog.json STATUS, where STATUS is what `meson test` exited with. Prints "N passed, N failed" (and ", N skipped" when
-there are any) as the last line, the names of failed tests before it. Exits 1 when a test failed, or when nothing was run: a
-suite that silently vanished must not look like success.
+Usage: count.py LOG STATUS [SECOND]   LOG: testlog.json; STATUS: what `meson test` exited with; SECOND: the log of a second look
+       count.py --second-look LOG     names of the test programs that may have one, a line each
+
+Prints what failed and then "N passed, N failed" (and ", N skipped" when there are any) as the last line. Exits 1 when a test failed, or when
+nothing was run: a suite that silently vanished must not look like success.
+
+A second look: some tests record programs on a machine that may not have run them, or us, for half a second. A few test programs in which tests
+said "not ok" are therefore run once more, alone. What passes then counts as passed and is named as unsteady. A crash, a time limit that ran out,
+and whatever a sanitizer wrote are failures at the first time: those do not go away by being rare.
 """
 
 import json
@@ -12,6 +18,8 @@ import sys
 
 LINE = re.compile(r"^(not )?ok\b(.*)", re.MULTILINE)
 DIRECTIVE = re.compile(r"#\s*(skip|todo)", re.IGNORECASE)
+SANITIZER = re.compile(r"(Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer|runtime error:")
+MOST_SECOND_LOOKS = 4  # more than that at once is no accident
 
 
 def count(entry):
@@ -33,19 +41,62 @@ def count(entry):
     return passed, failed, skipped
 
 
-def main():
-    totals = [0, 0, 0]
+def read(path):
     try:
-        with open(sys.argv[1], encoding="utf-8", errors="replace") as log:
-            entries = [json.loads(line) for line in log if line.strip()]
+        with open(path, encoding="utf-8", errors="replace") as log:
+            return [json.loads(line) for line in log if line.strip()]
     except FileNotFoundError:
-        entries = []
+        return []
+
+
+def not_ok(entry, most=6):
+    """Lines of tests that failed, with what each said of it, as far as that is short."""
+    lines = (entry.get("stdout") or "").splitlines()
+    told = []
+    for i, line in enumerate(lines):
+        if line.startswith("not ok") and not DIRECTIVE.search(line):
+            told.append(line)
+            for more in lines[i + 1:i + 9]:
+                if not more.lstrip().startswith("#"):
+                    break
+                told.append(more[:300])
+    errors = [line[:300] for line in (entry.get("stderr") or "").splitlines() if SANITIZER.search(line)]
+    return [f"  {line}" for line in told[:most * 9] + errors[:most]]
+
+
+def may_look_again(entry):
+    """Whether a test program failed in the way that a late machine makes tests fail."""
+    said = (entry.get("stdout") or "") + (entry.get("stderr") or "")
+    return (entry["result"] == "FAIL" and entry.get("returncode", 0) >= 0 and count(entry)[1] <= 2 and bool(not_ok(entry))
+            and not SANITIZER.search(said))
+
+
+def second_look(path):
+    """Names of the test programs to run again; none when too much failed for an accident."""
+    entries = [entry for entry in read(path) if count(entry)[1]]
+    if len(entries) > MOST_SECOND_LOOKS or not all(map(may_look_again, entries)):
+        return
+    for entry in entries:
+        print(entry["name"].split(" / ")[-1])
+
+
+def main():
+    if sys.argv[1] == "--second-look":
+        second_look(sys.argv[2])
+        return 0
+    totals = [0, 0, 0]
+    entries = read(sys.argv[1])
+    status = int(sys.argv[2])
+    again = {entry["name"]: entry for entry in read(sys.argv[3])} if len(sys.argv) > 3 else {}
     for entry in entries:
         counts = count(entry)
+        if counts[1] and entry["name"] in again and not count(again[entry["name"]])[1]:
+            print(f"unsteady: {entry['name']} ({counts[1]} failed at first, none the second time)", *not_ok(entry), sep="\n")
+            counts = count(again[entry["name"]])
+            status = 0
         totals = [a + b for a, b in zip(totals, counts)]
         if counts[1]:
-            print(f"failed: {entry['name']} ({counts[1]} of {counts[0] + counts[1]}, {entry['result']})")
-    status = int(sys.argv[2])
+            print(f"failed: {entry['name']} ({counts[1]} of {counts[0] + counts[1]}, {entry['result']})", *not_ok(entry), sep="\n")
     if (status and not totals[1]) or not entries:
         print(f"failed: the test run itself (meson test exited with {status}, {len(entries)} test programs ran)")
         totals[1] += 1
