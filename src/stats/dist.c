@@ -340,14 +340,13 @@ static void stddev(struct summary *s)
 	s->r.stddev = sum > 0 ? (double)sqrtl(sum / (s->r.count - 1)) : 0;
 }
 
-/* One value, or none: what most names of a report have whose names never repeat. */
 static bool single(struct ws_dist *const *parts, size_t part_count, struct ws_std8 *r)
 {
 	const struct ws_dist *d = parts[0];
 
 	if (part_count != 1 || d->counts || d->large || d->n != 1)
 		return false;
-	*r = (struct ws_std8){values(d)[0], 1, values(d)[0], values(d)[0], {values(d)[0], values(d)[0]}, 0};
+	*r = ws_std8_single(values(d)[0]);
 	return true;
 }
 

@@ -50,6 +50,12 @@ struct ws_std8 { /* compact: there may be one for each of millions of names */
 	double stddev;	    /* of a sample (n-1); 0 for one value */
 };
 
+/* Of one value: what most names of a report have whose names never repeat. */
+static inline struct ws_std8 ws_std8_single(uint64_t v)
+{
+	return (struct ws_std8){v, 1, v, v, {v, v}, 0};
+}
+
 static inline long double ws_std8_mean(const struct ws_std8 *s)
 {
 	return s->count ? (long double)s->total / s->count : 0;

@@ -146,7 +146,35 @@ void ws_spill_free(struct ws_spill *s)
 {
 	for (size_t i = 0; i < WS_SPILL_PARTS; i++)
 		free(s->part[i].v);
+	for (unsigned i = 0; i < s->firsts; i++) {
+		free(s->first[i].v);
+		free(s->first[i].used);
+	}
 	memset(s, 0, sizeof(*s));
+}
+
+struct ws_firsts *ws_spill_firsts(struct ws_spill *s, uint64_t key)
+{
+	uint64_t upper = key >> 32 << 32;
+	struct ws_firsts *f;
+
+	for (s->last = 0; s->last < s->firsts; s->last++)
+		if (s->first[s->last].upper == upper)
+			return &s->first[s->last];
+	s->last = 0;
+	if (s->firsts == WS_FIRSTS)
+		return NULL;
+	f = &s->first[s->firsts];
+	f->upper = upper;
+	f->v = calloc(s->limit, sizeof(*f->v)); /* of which only what is used is touched; without it values are written down */
+	f->used = ws_calloc(s->limit / WS_FIRSTS_PAGE + 1, 1);
+	if (!f->v) {
+		free(f->used);
+		s->limit = 0;
+		return NULL;
+	}
+	s->last = s->firsts++;
+	return f;
 }
 
 struct merging {
@@ -159,6 +187,8 @@ struct merging {
 	struct ws_keyed_value *groups; /* of the tables, by part of their canonical keys: as gather gives them */
 	size_t first[WS_SPILL_PARTS + 1];
 	struct ws_group_part *parts;
+	struct ws_firsts **firsts; /* of all workers, those of one upper half together */
+	size_t first_count;
 };
 
 /* The groups of the tables, part after part, in order of key within each. */
@@ -179,28 +209,110 @@ static void part_groups(struct merging *m)
 	free(v);
 }
 
+static int by_upper(const void *a, const void *b)
+{
+	uint64_t x = (*(struct ws_firsts *const *)a)->upper, y = (*(struct ws_firsts *const *)b)->upper;
+
+	return x < y ? -1 : x > y;
+}
+
+static void gather_firsts(struct merging *m)
+{
+	m->firsts = ws_malloc(m->table_count * WS_FIRSTS * sizeof(*m->firsts));
+	for (size_t t = 0; t < m->table_count; t++)
+		for (unsigned i = 0; i < m->spills[t].firsts; i++) {
+			struct ws_firsts *f = &m->spills[t].first[i];
+
+			f->upper = m->spilled ? m->spilled(m->ctx, t, f->upper) >> 32 << 32 : f->upper;
+			m->firsts[m->first_count++] = f;
+		}
+	if (m->first_count)
+		qsort(m->firsts, m->first_count, sizeof(*m->firsts), by_upper);
+}
+
+struct values {
+	struct ws_keyed_value *v;
+	size_t n, cap;
+};
+
+static void add_value(struct values *v, uint64_t key, uint64_t value)
+{
+	ws_grow(v->v, v->cap, v->n + 1);
+	v->v[v->n++] = (struct ws_keyed_value){key, value};
+}
+
+/* First values of one key that several workers have, and those of keys with other values: they are no longer alone. */
+static void take_first(struct ws_firsts *f, uint32_t low, struct values *to)
+{
+	if (!f->used[low / WS_FIRSTS_PAGE] || !f->v[low])
+		return;
+	add_value(to, f->upper | low, f->v[low] - 1);
+	f->v[low] = 0;
+}
+
+/* Of low halves from `low` to `end`; f[0] to f[n - 1] are of one upper half. */
+static void take_common(struct ws_firsts *const *f, size_t n, uint32_t low, uint32_t end, struct values *to)
+{
+	while (low < end) {
+		size_t page = low / WS_FIRSTS_PAGE, used = 0;
+		uint32_t stop = (page + 1) * WS_FIRSTS_PAGE < end ? (uint32_t)((page + 1) * WS_FIRSTS_PAGE) : end;
+
+		for (size_t i = 0; i < n; i++)
+			used += f[i]->used[page];
+		for (; used > 1 && low < stop; low++) {
+			size_t have = 0;
+
+			for (size_t i = 0; i < n; i++)
+				have += f[i]->used[page] && f[i]->v[low];
+			for (size_t i = 0; have > 1 && i < n; i++)
+				take_first(f[i], low, to);
+		}
+		low = stop;
+	}
+}
+
+/* First values that go into the part's summaries. `to` has what was written down, m->groups what the tables have. */
+static void take_firsts(const struct merging *m, size_t part, struct values *to)
+{
+	uint64_t limit = m->spills->limit, shift = m->spills->shift, low = part << shift, end = (part + 1) << shift;
+	size_t n, written = to->n;
+
+	end = end < limit && part + 1 < WS_SPILL_PARTS ? end : limit;
+	for (size_t i = 0; i < m->first_count; i += n) {
+		struct ws_firsts *const *f = &m->firsts[i];
+
+		for (n = 1; i + n < m->first_count && f[n]->upper == f[0]->upper;)
+			n++;
+		if (n > 1 && low < end)
+			take_common(f, n, (uint32_t)low, (uint32_t)end, to);
+		for (size_t k = 0; k < written; k++)
+			for (size_t j = 0; j < n && to->v[k].key >> 32 == f[0]->upper >> 32 && (uint32_t)to->v[k].key < limit; j++)
+				take_first(f[j], (uint32_t)to->v[k].key, to);
+		for (size_t g = m->first[part]; g < m->first[part + 1]; g++)
+			for (size_t j = 0;
+			     j < n && m->groups[g].key >> 32 == f[0]->upper >> 32 && (uint32_t)m->groups[g].key < limit; j++)
+				take_first(f[j], (uint32_t)m->groups[g].key, to);
+	}
+}
+
 /* All workers' values of one part, sorted by canonical key. */
 static struct ws_keyed_value *part_values(const struct merging *m, size_t part, size_t *count)
 {
-	struct ws_keyed_value *v;
-	size_t n = 0;
+	struct values all = {0};
 
-	for (size_t t = 0; t < m->table_count; t++)
-		n += m->spills[t].part[part].n;
-	v = ws_malloc((n + 1) * sizeof(*v));
-	*count = n;
-	n = 0;
 	for (size_t t = 0; t < m->table_count; t++) {
+		ws_grow(all.v, all.cap, all.n + m->spills[t].part[part].n + 1);
 		for (size_t i = 0; i < m->spills[t].part[part].n; i++) {
 			struct ws_keyed_value one = m->spills[t].part[part].v[i];
 
-			one.key = m->spilled ? m->spilled(m->ctx, t, one.key) : one.key;
-			v[n++] = one;
+			add_value(&all, m->spilled ? m->spilled(m->ctx, t, one.key) : one.key, one.value);
 		}
 		free(m->spills[t].part[part].v);
 		m->spills[t].part[part].v = NULL;
 	}
-	return n ? ws_sort_by_key(v, n) : v;
+	take_firsts(m, part, &all);
+	*count = all.n;
+	return all.n ? ws_sort_by_key(all.v, all.n) : all.v;
 }
 
 /* A run of values as a distribution in `small` and `large`, which have room for them. */
@@ -269,6 +381,8 @@ void ws_groups_merge_spilled(struct ws_groups *tables, struct ws_spill *spills, 
 			    .parts = parts};
 
 	part_groups(&m);
+	gather_firsts(&m);
 	ws_parallel(ws_parallel_workers(), WS_SPILL_PARTS, merge_part, &m);
 	free(m.groups);
+	free(m.firsts);
 }

@@ -7,6 +7,8 @@
 #ifndef WS_STATS_GROUP_H
 #define WS_STATS_GROUP_H
 
+#include <stdbool.h>
+
 #include "base/mem.h"
 #include "base/sort.h"
 #include "stats/dist.h"
@@ -26,13 +28,24 @@ struct ws_groups {
 
 /*
  * Values of keys that came when a table was crowded already: looking each up, and keeping an array for each of millions of keys,
- * would miss the cache at every step. They are only written down, in parts by the low half of the key, to be sorted in the end.
+ * would miss the cache at every step. The first value of each is kept at the place that the low half of the key says: where names
+ * never repeat, that is all. Further ones are only written down, in parts by the low half of the key, to be sorted in the end.
  * Neighbouring numbers share a part, so that what they stand for is met in order.
  */
-enum { WS_GROUPS_CROWDED = 1 << 14, WS_SPILL_PARTS = 256 };
+enum { WS_GROUPS_CROWDED = 1 << 14, WS_SPILL_PARTS = 256, WS_FIRSTS = 8, WS_FIRSTS_PAGE = 1 << 13 };
 
-struct ws_spill {	/* one worker's; zeroed but for `shift` */
+/* First values of keys of one upper half: value + 1 by the lower one, 0 for none. */
+struct ws_firsts {
+	uint64_t upper; /* of the key; the lower half is 0 */
+	uint32_t *v;
+	uint8_t *used; /* by page of WS_FIRSTS_PAGE of them: not 0 where there may be some */
+};
+
+struct ws_spill {	/* one worker's; zeroed but for `shift` and `limit` */
 	unsigned shift; /* of the low half of a key, to make a part of it; from ws_spill_shift */
+	size_t limit;	/* first values are kept of low halves below it; 0: all are written down */
+	struct ws_firsts first[WS_FIRSTS];
+	unsigned firsts, last; /* how many there are; the one of the last key */
 	struct {
 		struct ws_keyed_value *v; /* key and value */
 		size_t n, cap;
@@ -40,6 +53,8 @@ struct ws_spill {	/* one worker's; zeroed but for `shift` */
 };
 
 void ws_spill_free(struct ws_spill *s);
+/* The first values for keys with the upper half of `key`, or NULL where there is no room for one more upper half. */
+struct ws_firsts *ws_spill_firsts(struct ws_spill *s, uint64_t key);
 
 /* The shift for low halves up to `most`; greater ones share the last part. */
 static inline unsigned ws_spill_shift(uint32_t most)
@@ -56,6 +71,26 @@ static inline unsigned ws_spill_part(unsigned shift, uint64_t key)
 	uint32_t part = (uint32_t)key >> shift;
 
 	return part < WS_SPILL_PARTS ? part : WS_SPILL_PARTS - 1;
+}
+
+/* Keep the value if it is the first of its key. */
+static inline bool ws_spill_first(struct ws_spill *s, uint64_t key, uint64_t value)
+{
+	struct ws_firsts *f = &s->first[s->last];
+	uint32_t low = (uint32_t)key;
+
+	if (low >= s->limit || value >= UINT32_MAX)
+		return false;
+	if (ws_unlikely(!s->firsts || f->upper != key - low)) {
+		f = ws_spill_firsts(s, key);
+		if (!f)
+			return false;
+	}
+	if (f->v[low])
+		return false;
+	f->v[low] = (uint32_t)value + 1;
+	f->used[low / WS_FIRSTS_PAGE] = 1;
+	return true;
 }
 
 static inline void ws_spill_add(struct ws_spill *s, uint64_t key, uint64_t value)
@@ -103,8 +138,9 @@ struct ws_group_part {
 
 /*
  * The same where values were spilled, into WS_SPILL_PARTS parts, each of which the caller frees: `spills` has one for each table,
- * all of one shift. Low halves of spilled keys are those of canonical ones already; `spilled` says what the key is wholly, from
- * several threads (NULL: it is as it stands).
+ * all of one shift and limit. Low halves of spilled keys are those of canonical ones already; `spilled` says what the key is
+ * wholly, from several threads (NULL: it is as it stands). First values of keys that have no other are in no part, but stay in the
+ * spills, whose upper halves are canonical then: each is a summary of itself.
  */
 void ws_groups_merge_spilled(struct ws_groups *tables, struct ws_spill *spills, size_t table_count,
 			     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),

@@ -6,11 +6,9 @@
  */
 #include "stats/ranges.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/parallel.h"
 #include "stats/domains.h"
 #include "stats/group.h"
 #include "stats/std8.h"
@@ -28,58 +26,46 @@ struct pass {
 	unsigned kinds;
 	bool styled;
 	struct ws_domain_table domains;
-	uint32_t *keys; /* by string id: that of its text; made when there are many names */
-	pthread_mutex_t lock;
 };
 
 enum { STYLE_SHIFT = 63, DOMAIN_SHIFT = 32 };
 
-/* Where there are many names already: those that are none of them are only written down. */
-static void add_crowded(const struct pass *p, struct worker *w, const uint32_t *keys, uint64_t key, uint64_t value)
+/*
+ * Values of names are kept by the number of the name as far as numbers are not much more than there are ranges, which only a
+ * damaged report has.
+ */
+static struct ws_spill *new_spill(const struct ws_report *r)
 {
-	uint32_t text = (uint32_t)key;
-	struct ws_dist *d = ws_groups_find(&w->groups, key);
+	struct ws_spill *spill = ws_calloc(1, sizeof(*spill));
+	uint32_t strings = ws_report_string_count(r);
 
-	if (d) {
-		ws_dist_add(d, value);
+	spill->shift = ws_spill_shift(strings);
+	spill->limit = strings / 16 <= ws_report_rows(r, WS_TABLE_nvtx) ? (size_t)strings + 1 : 0;
+	return spill;
+}
+
+/* Where there are many names already. Canonical texts from here on: there is no cheaper moment to look them up. */
+static void add_crowded(struct worker *w, const struct ws_report *r, uint64_t key, uint64_t value)
+{
+	uint64_t whole = (key & ~(uint64_t)UINT32_MAX) | ws_report_string_key(r, (uint32_t)key);
+	struct ws_dist *d;
+
+	if (!w->spill)
+		w->spill = new_spill(r);
+	if (ws_spill_first(w->spill, whole, value))
 		return;
-	}
-	if (!w->spill) {
-		w->spill = ws_calloc(1, sizeof(*w->spill));
-		w->spill->shift = ws_spill_shift(ws_report_string_count(p->s->r));
-	}
-	if (text <= ws_report_string_count(p->s->r))
-		text = keys[text];
-	ws_spill_add(w->spill, (key & ~(uint64_t)UINT32_MAX) | text, value);
+	d = ws_groups_find(&w->groups, key);
+	if (d)
+		ws_dist_add(d, value);
+	else
+		ws_spill_add(w->spill, whole, value);
 }
-
-/* Texts are looked up for each row then: in one array, which can be asked for ahead. */
-static const uint32_t *make_keys(struct pass *p)
-{
-	uint32_t count = ws_report_string_count(p->s->r), *keys;
-
-	pthread_mutex_lock(&p->lock);
-	if (!p->keys) {
-		keys = ws_malloc(((size_t)count + 1) * sizeof(*keys));
-		for (uint32_t i = 0; i < count; i++)
-			keys[i] = ws_report_string_key(p->s->r, i);
-		keys[count] = ws_report_string_key(p->s->r, count);
-		p->keys = keys;
-	}
-	keys = p->keys;
-	pthread_mutex_unlock(&p->lock);
-	return keys;
-}
-
-enum { AHEAD = 24 }; /* rows */
 
 static int scan(void *ctx, const struct ws_batch *b)
 {
 	struct pass *p = ctx;
 	struct worker *w = &p->workers[b->worker];
 	const uint64_t *start = b->col[ws_nvtx_start], *end = b->col[ws_nvtx_end], *type = b->col[ws_nvtx_type];
-	uint32_t strings = ws_report_string_count(p->s->r);
-	const uint32_t *keys = w->groups.n >= WS_GROUPS_CROWDED ? make_keys(p) : NULL;
 	const uint64_t *text = b->col[ws_nvtx_text], *domain = b->col[ws_nvtx_domain], *thread = b->col[ws_nvtx_thread];
 
 	for (size_t i = 0; i < b->rows; i++) {
@@ -99,15 +85,10 @@ static int scan(void *ctx, const struct ws_batch *b)
 		}
 		key = style << STYLE_SHIFT | text[i] |
 		      (uint64_t)ws_domains_number(&w->domains, p->s->who, (uint32_t)thread[i], (uint32_t)domain[i]) << DOMAIN_SHIFT;
-		if (keys && i + AHEAD < b->rows && text[i + AHEAD] <= strings)
-			__builtin_prefetch(&keys[text[i + AHEAD]]);
-		if (ws_likely(w->groups.n < WS_GROUPS_CROWDED)) {
+		if (ws_likely(w->groups.n < WS_GROUPS_CROWDED))
 			ws_dist_add(ws_groups_get(&w->groups, key), end[i] - start[i]);
-			continue;
-		}
-		if (!keys)
-			keys = make_keys(p);
-		add_crowded(p, w, keys, key, end[i] - start[i]);
+		else
+			add_crowded(w, p->s->r, key, end[i] - start[i]);
 	}
 	return 0;
 }
@@ -134,69 +115,105 @@ static const struct ws_text *prefix_of(const struct pass *p, uint64_t key)
 	return &p->domains.prefixes[(uint32_t)(key >> DOMAIN_SHIFT) & INT32_MAX];
 }
 
-/* The name shown: the domain's before the text's, unless it is the default domain. One with a prefix is allocated. */
-static void name_line(const struct pass *p, uint64_t key, struct ws_std8_line *l)
-{
-	const struct ws_text *prefix = prefix_of(p, key);
-	const char *text = ws_report_string(p->s->r, (uint32_t)key, &l->name_len);
-	char *whole;
+/*
+ * ---- lines ----
+ *
+ * What stands for a line is its key, where it has a single value, which is the total that ws_std8_lines asks for beside it; or the
+ * part and place of its summary. Numbers of canonical domains are below 2^30: there is memory behind each.
+ */
 
-	l->name = text;
-	if (!prefix->len)
-		return;
-	whole = ws_malloc(prefix->len + l->name_len);
-	memcpy(whole, prefix->s, prefix->len);
-	memcpy(whole + prefix->len, text, l->name_len);
-	l->name = whole;
-	l->name_len += prefix->len;
-}
+#define SUMMED (UINT64_C(1) << 62)
+
+struct chunk {
+	const struct ws_firsts *firsts; /* NULL: summaries of the part */
+	size_t part, from, n;
+};
 
 struct lines {
 	const struct pass *p;
 	const struct ws_group_part *parts;
-	struct ws_std8_line *v;
-	size_t first[WS_SPILL_PARTS]; /* of each part */
+	struct chunk *chunks;
+	size_t n, cap;
 };
 
-static void make_lines(void *ctx, unsigned worker, size_t part)
+static const struct ws_group_sum *sum_of(const struct lines *m, uint64_t number)
 {
-	struct lines *m = ctx;
-	struct ws_std8_line *l = m->v + m->first[part];
-
-	(void)worker;
-	for (const struct ws_group_sum *g = m->parts[part].v, *end = g + m->parts[part].n; g < end; g++, l++) {
-		*l = (struct ws_std8_line){.s = &g->s,
-					   .style = m->p->styled ? g->key >> STYLE_SHIFT ? "StartEnd" : "PushPop" : NULL};
-		name_line(m->p, g->key, l);
-	}
+	return &m->parts[number >> 32 & (WS_SPILL_PARTS - 1)].v[(uint32_t)number];
 }
 
-static void free_names(void *ctx, unsigned worker, size_t part)
+static size_t make_chunk(const void *ctx, size_t chunk, struct ws_keyed_value *v)
 {
-	struct lines *m = ctx;
-
-	(void)worker;
-	for (size_t i = 0; i < m->parts[part].n; i++)
-		if (prefix_of(m->p, m->parts[part].v[i].key)->len)
-			free((char *)m->v[m->first[part] + i].name);
-}
-
-static void print(struct pass *p, const struct ws_group_part *parts)
-{
-	struct lines m = {.p = p, .parts = parts};
-	unsigned workers;
+	const struct lines *m = ctx;
+	const struct chunk *c = &m->chunks[chunk];
 	size_t n = 0;
 
-	for (size_t i = 0; i < WS_SPILL_PARTS; i++) {
-		m.first[i] = n;
-		n += parts[i].n;
+	for (size_t i = c->from; i < c->from + c->n; i++)
+		if (!c->firsts)
+			v[n++] = (struct ws_keyed_value){ws_std8_key(m->parts[c->part].v[i].s.total), SUMMED | c->part << 32 | i};
+		else if (c->firsts->v[i])
+			v[n++] = (struct ws_keyed_value){ws_std8_key(c->firsts->v[i] - 1), c->firsts->upper | i};
+	return n;
+}
+
+/* The name shown: the domain's before the text's, unless it is the default domain. */
+static void make_line(const void *ctx, const struct ws_keyed_value *v, struct ws_std8_line *l, struct ws_std8 *room)
+{
+	const struct lines *m = ctx;
+	const struct ws_group_sum *sum = v->value & SUMMED ? sum_of(m, v->value) : NULL;
+	uint64_t key = sum ? sum->key : v->value;
+	const struct ws_text *prefix = prefix_of(m->p, key);
+
+	*l = (struct ws_std8_line){.s = sum ? &sum->s : room, .head = prefix->s, .head_len = prefix->len};
+	l->style = m->p->styled ? key >> STYLE_SHIFT ? "StartEnd" : "PushPop" : NULL;
+	l->name = ws_report_string(m->p->s->r, (uint32_t)key, &l->name_len);
+	if (!sum && room)
+		*room = ws_std8_single(~v->key);
+}
+
+static void fetch_line(const void *ctx, uint64_t number, bool late)
+{
+	const struct lines *m = ctx;
+	const struct ws_group_sum *sum = number & SUMMED ? sum_of(m, number) : NULL;
+
+	if (sum && !late) {
+		__builtin_prefetch(sum);
+		__builtin_prefetch((const char *)(sum + 1) - 1);
+		return;
 	}
-	workers = n > WS_GROUPS_CROWDED ? ws_parallel_workers() : 1;
-	m.v = ws_malloc(n * sizeof(*m.v));
-	ws_parallel(workers, WS_SPILL_PARTS, make_lines, &m);
-	ws_std8_print(p->s, m.v, n);
-	ws_parallel(workers, WS_SPILL_PARTS, free_names, &m);
-	free(m.v);
+	ws_report_string_fetch(m->p->s->r, (uint32_t)(sum ? sum->key : number), late);
+}
+
+static void add_chunks(struct lines *m, struct chunk c, size_t end)
+{
+	for (; c.from < end; c.from += c.n) {
+		c.n = end - c.from < WS_STD8_CHUNK ? end - c.from : WS_STD8_CHUNK;
+		ws_grow(m->chunks, m->cap, m->n + 1);
+		m->chunks[m->n++] = c;
+	}
+}
+
+/* First values page by page: most of a worker's may be untouched. */
+static void add_firsts(struct lines *m, const struct ws_spill *spill)
+{
+	for (unsigned i = 0; i < spill->firsts; i++)
+		for (size_t from = 0; from < spill->limit; from += WS_FIRSTS_PAGE)
+			if (spill->first[i].used[from / WS_FIRSTS_PAGE])
+				add_chunks(m, (struct chunk){.firsts = &spill->first[i], .from = from},
+					   spill->limit - from < WS_FIRSTS_PAGE ? spill->limit : from + WS_FIRSTS_PAGE);
+}
+
+static void print(struct pass *p, const struct ws_group_part *parts, const struct ws_spill *spills, uint32_t workers)
+{
+	struct lines m = {.p = p, .parts = parts};
+	struct ws_std8_lines lines = {&m, 0, make_chunk, make_line, fetch_line};
+
+	for (uint32_t w = 0; w < workers; w++)
+		add_firsts(&m, &spills[w]);
+	for (size_t i = 0; i < WS_SPILL_PARTS; i++)
+		add_chunks(&m, (struct chunk){.part = i}, parts[i].n);
+	lines.chunks = m.n;
+	ws_std8_print_lines(p->s, &lines);
+	free(m.chunks);
 }
 
 static void together(struct pass *p, uint32_t workers)
@@ -208,10 +225,11 @@ static void together(struct pass *p, uint32_t workers)
 	bool spilled = false;
 
 	for (uint32_t w = 0; w < workers; w++) {
+		struct ws_spill *spill = p->workers[w].spill ? p->workers[w].spill : new_spill(p->s->r);
+
 		spilled |= p->workers[w].spill != NULL;
-		if (p->workers[w].spill)
-			spills[w] = *p->workers[w].spill;
-		spills[w].shift = ws_spill_shift(ws_report_string_count(p->s->r));
+		spills[w] = *spill;
+		free(spill);
 		groups[w] = p->workers[w].groups;
 		domains[w] = p->workers[w].domains;
 		p->s->unended += p->workers[w].unended;
@@ -222,14 +240,13 @@ static void together(struct pass *p, uint32_t workers)
 		ws_groups_merge_spilled(groups, spills, workers, canonical, canonical_domain, p, parts);
 	else
 		parts[0].v = ws_groups_merge(groups, workers, canonical, p, &parts[0].n);
-	print(p, parts);
+	print(p, parts, spills, workers);
 	for (size_t i = 0; i < WS_SPILL_PARTS; i++)
 		free(parts[i].v);
 	ws_domain_table_free(&p->domains);
 	for (uint32_t w = 0; w < workers; w++) {
 		ws_groups_free(&groups[w]);
 		ws_spill_free(&spills[w]);
-		free(p->workers[w].spill);
 		ws_domains_free(&domains[w]);
 	}
 	free(groups);
@@ -247,7 +264,7 @@ int ws_ranges_summary(struct ws_stats *s, unsigned kinds, bool styled, struct ws
 	    .time_max = s->time_max,
 	};
 	uint32_t workers = ws_scan_workers(&sc);
-	struct pass p = {.s = s, .kinds = kinds, .styled = styled, .lock = PTHREAD_MUTEX_INITIALIZER};
+	struct pass p = {.s = s, .kinds = kinds, .styled = styled};
 
 	p.workers = aligned_alloc(128, workers * sizeof(*p.workers));
 	if (!p.workers)
@@ -255,7 +272,6 @@ int ws_ranges_summary(struct ws_stats *s, unsigned kinds, bool styled, struct ws
 	memset(p.workers, 0, workers * sizeof(*p.workers));
 	ws_scan_run(s->r, &sc, scan, &p, &s->damaged);
 	together(&p, workers);
-	free(p.keys);
 	free(p.workers);
 	return 0;
 }

@@ -4,6 +4,9 @@
 #ifndef WS_STATS_STD8_H
 #define WS_STATS_STD8_H
 
+#include <stdbool.h>
+
+#include "base/sort.h"
 #include "stats/dist.h"
 #include "stats/stats.h"
 
@@ -18,6 +21,8 @@ struct ws_std8_line {
 	const struct ws_std8 *s;
 	const char *style;  /* shown between the figures and the name; NULL for none */
 	const char *style2; /* and another after it */
+	const char *head;   /* what the name begins with, where that is not in `name` */
+	size_t head_len;
 	const char *name;
 	size_t name_len;
 	const char *tail; /* shown behind the name and a slash; NULL for none */
@@ -31,5 +36,29 @@ struct ws_std8_line {
 void ws_std8_print(struct ws_stats *s, const struct ws_std8_line *lines, size_t count);
 /* Bring lines into that order. */
 void ws_std8_sort(struct ws_std8_line *lines, size_t count);
+
+/*
+ * Lines that are made when they are wanted: where there are millions, they would take several times the memory of what they are made
+ * from. All functions are called from several threads.
+ */
+enum { WS_STD8_CHUNK = 1 << 14 };
+struct ws_std8_lines {
+	const void *ctx;
+	size_t chunks;
+	/* The lines of a chunk, WS_STD8_CHUNK at most, each as its ws_std8_key and a number of the caller's own; returns how many. Is
+	 * asked several times. */
+	size_t (*chunk)(const void *ctx, size_t chunk, struct ws_keyed_value *v);
+	/* The line of such a key and number; s may be put into `room`. Where that is NULL, the key is another and s not looked at. */
+	void (*line)(const void *ctx, const struct ws_keyed_value *v, struct ws_std8_line *l, struct ws_std8 *room);
+	/* Ask the memory for what `line` and its caller will touch: first with `late` false, some lines later with true. */
+	void (*fetch)(const void *ctx, uint64_t number, bool late);
+};
+void ws_std8_print_lines(struct ws_stats *s, const struct ws_std8_lines *lines);
+
+/* Ascends as totals descend; those beyond 64 bits share one. */
+static inline uint64_t ws_std8_key(unsigned __int128 total)
+{
+	return ~(total > UINT64_MAX ? UINT64_MAX : (uint64_t)total);
+}
 
 #endif

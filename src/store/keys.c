@@ -2,8 +2,8 @@
  * keys.c - one id for equal bytes.
  *
  * For the usual report, whose writer never had to start its dictionary over, every id is its own key, and nothing is
- * computed. Else (many names that never repeat) all strings are hashed, which several threads do block by block, and sorted
- * by a part of the hash into lots whose hash tables fit in the cache; strings are compared only when their hashes agree.
+ * computed. Else (many names that never repeat) all strings are hashed, which several threads do, some blocks after the other, and
+ * dealt out by a part of the hash to lots whose hash tables fit in the cache; strings are compared only when their hashes agree.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "store/report.h"
 
-enum { LOT_BITS = 15, MOST_THREADS = 16 };
+enum { LOT_BITS = 15, MOST_THREADS = 16, PIECES = 64 };
 
 struct ws_string_keys {
 	uint32_t **key; /* by block, by string */
@@ -29,8 +29,9 @@ struct unify {
 	struct ws_string_keys *k;
 	struct entry *entries;
 	size_t *lot;   /* where each begins in entries; one more for the end */
-	uint32_t lots, shift;
-	size_t next;   /* block or lot */
+	uint32_t *at;  /* by piece and lot: how many strings; then where its next one goes */
+	uint32_t lots, shift, pieces;
+	size_t next;   /* piece or lot */
 };
 
 /* ---- threads ---- */
@@ -58,49 +59,81 @@ static void run(struct unify *u, void *(*work)(void *))
 
 /* ---- hashing ---- */
 
+/* A piece is some blocks, one after the other: *end gets the one after them. */
+static size_t piece_blocks(const struct unify *u, size_t piece, size_t *end)
+{
+	*end = (piece + 1) * u->r->strings.n / u->pieces;
+	return piece * u->r->strings.n / u->pieces;
+}
+
 /* Hashes stand where the keys will. */
-static void *hash_blocks(void *arg)
+static void hash_block(struct unify *u, size_t i, uint32_t *count)
+{
+	const struct ws_block_head *h = &u->r->strings.v[i].head;
+	const struct ws_text_block *t = ws_report_text(u->r, i);
+	uint32_t *key = u->k->key[i] = ws_malloc((size_t)h->rows * sizeof(*key));
+	size_t len;
+
+	for (uint32_t n = 0; n < h->rows; n++) {
+		const char *s = t->damaged ? ws_report_string(u->r, (uint32_t)h->first + n, &len) : t->text + t->at[n];
+
+		len = t->damaged ? len : t->at[n + 1] - t->at[n] - 1;
+		key[n] = (uint32_t)(XXH3_64bits(s, len) >> 32);
+		count[(uint64_t)key[n] >> u->shift]++;
+	}
+}
+
+static void *hash_pieces(void *arg)
 {
 	struct unify *u = arg;
-	size_t i, len;
+	size_t piece, end;
 
-	while ((i = __atomic_fetch_add(&u->next, 1, __ATOMIC_RELAXED)) < u->r->strings.n) {
-		const struct ws_block_head *h = &u->r->strings.v[i].head;
-
-		u->k->key[i] = ws_malloc((size_t)h->rows * 4);
-		for (uint32_t n = 0; n < h->rows; n++) {
-			const char *s = ws_report_string(u->r, (uint32_t)h->first + n, &len);
-
-			u->k->key[i][n] = (uint32_t)(XXH3_64bits(s, len) >> 32);
-		}
-	}
+	while ((piece = __atomic_fetch_add(&u->next, 1, __ATOMIC_RELAXED)) < u->pieces)
+		for (size_t i = piece_blocks(u, piece, &end); i < end; i++)
+			hash_block(u, i, u->at + piece * u->lots);
 	return NULL;
 }
 
+static void *deal_pieces(void *arg)
+{
+	struct unify *u = arg;
+	size_t piece, end;
+
+	while ((piece = __atomic_fetch_add(&u->next, 1, __ATOMIC_RELAXED)) < u->pieces)
+		for (size_t i = piece_blocks(u, piece, &end); i < end; i++)
+			for (uint32_t n = 0; n < u->r->strings.v[i].head.rows; n++) {
+				uint32_t hash = u->k->key[i][n];
+
+				u->entries[u->at[piece * u->lots + ((uint64_t)hash >> u->shift)]++] =
+				    (struct entry){hash, (uint32_t)u->r->strings.v[i].head.first + n};
+			}
+	return NULL;
+}
+
+/* There are less than 2^32 strings. */
 static void make_lots(struct unify *u, size_t count)
 {
-	size_t *at;
+	size_t sum = 0;
 
 	for (u->lots = 1; u->lots < (1u << 20) && (count >> LOT_BITS) > u->lots;)
 		u->lots *= 2;
 	u->shift = 32 - (uint32_t)__builtin_ctz(u->lots);
+	u->pieces = u->r->strings.n < PIECES ? (uint32_t)u->r->strings.n : PIECES;
 	u->lot = ws_calloc((size_t)u->lots + 1, sizeof(*u->lot));
-	u->entries = ws_malloc(count * sizeof(*u->entries));
-	for (size_t i = 0; i < u->r->strings.n; i++)
-		for (uint32_t n = 0; n < u->r->strings.v[i].head.rows; n++)
-			u->lot[((uint64_t)u->k->key[i][n] >> u->shift) + 1]++;
-	for (uint32_t l = 0; l < u->lots; l++)
-		u->lot[l + 1] += u->lot[l];
-	at = ws_malloc(u->lots * sizeof(*at));
-	memcpy(at, u->lot, u->lots * sizeof(*at));
-	for (size_t i = 0; i < u->r->strings.n; i++)
-		for (uint32_t n = 0; n < u->r->strings.v[i].head.rows; n++) {
-			uint32_t hash = u->k->key[i][n];
+	u->at = ws_calloc((size_t)u->pieces * u->lots, sizeof(*u->at));
+	run(u, hash_pieces);
+	for (uint32_t l = 0; l < u->lots; l++) {
+		for (uint32_t p = 0; p < u->pieces; p++) {
+			uint32_t n = u->at[(size_t)p * u->lots + l];
 
-			u->entries[at[(uint64_t)hash >> u->shift]++] =
-			    (struct entry){hash, (uint32_t)u->r->strings.v[i].head.first + n};
+			u->at[(size_t)p * u->lots + l] = (uint32_t)sum;
+			sum += n;
 		}
-	free(at);
+		u->lot[l + 1] = sum;
+	}
+	u->entries = ws_malloc(count * sizeof(*u->entries));
+	run(u, deal_pieces);
+	free(u->at);
 }
 
 /* ---- comparing ---- */
@@ -160,7 +193,6 @@ static struct ws_string_keys *unify(const struct ws_report *r)
 	for (size_t i = 0; i < r->strings.n; i++)
 		count += r->strings.v[i].head.rows;
 	k->key = ws_calloc(r->strings.n, sizeof(*k->key));
-	run(&u, hash_blocks);
 	make_lots(&u, count);
 	run(&u, unify_lots);
 	free(u.entries);
@@ -170,14 +202,14 @@ static struct ws_string_keys *unify(const struct ws_report *r)
 
 /* ---- the interface ---- */
 
-uint32_t ws_report_string_key(const struct ws_report *r, uint32_t id)
+/* NULL where every id is its own key. */
+static const struct ws_string_keys *keys(const struct ws_report *r)
 {
 	struct ws_report *m = (struct ws_report *)r;
 	struct ws_string_keys *k;
-	ptrdiff_t i;
 
 	if (!r->strings.n || r->strings.v[0].head.table == r->strings.v[r->strings.n - 1].head.table)
-		return id;
+		return NULL;
 	k = __atomic_load_n(&m->keys, __ATOMIC_ACQUIRE);
 	if (!k) {
 		pthread_mutex_lock(&m->key_lock);
@@ -186,7 +218,14 @@ uint32_t ws_report_string_key(const struct ws_report *r, uint32_t id)
 		k = m->keys;
 		pthread_mutex_unlock(&m->key_lock);
 	}
-	i = ws_string_block(r, id);
+	return k;
+}
+
+uint32_t ws_report_string_key(const struct ws_report *r, uint32_t id)
+{
+	const struct ws_string_keys *k = keys(r);
+	ptrdiff_t i = k ? ws_string_block(r, id) : -1;
+
 	return i < 0 ? id : k->key[i][id - r->strings.v[i].head.first];
 }
 

@@ -485,7 +485,7 @@ static void read_blocks(struct ws_report *r)
 		file_block(r, &r->all.v[i]);
 	check_all(r);
 	count_rows(r);
-	r->text = ws_calloc(r->strings.n + 1, sizeof(*r->text));
+	ws_report_prepare_strings(r);
 }
 
 /* ---- the interface ---- */
@@ -526,6 +526,8 @@ struct ws_report *ws_report_open_plain(const char *path, struct ws_err *e)
 	r->path = ws_strdup(path);
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_mutex_init(&r->key_lock, NULL);
+	pthread_mutex_init(&r->text_lock, NULL);
+	pthread_cond_init(&r->text_loaded, NULL);
 	pthread_mutex_init(&r->group_lock, NULL);
 	if (open_file(r, e) || read_header(r, e)) {
 		ws_report_close(r);
@@ -562,6 +564,8 @@ void ws_report_close(struct ws_report *r)
 		close(r->fd);
 	pthread_mutex_destroy(&r->lock);
 	pthread_mutex_destroy(&r->key_lock);
+	pthread_mutex_destroy(&r->text_lock);
+	pthread_cond_destroy(&r->text_loaded);
 	pthread_mutex_destroy(&r->group_lock);
 	free(r->path);
 	free(r);

@@ -41,7 +41,14 @@ struct ws_file_table {
 	int16_t column[WS_MAX_FILE_COLUMNS]; /* ours, or -1 */
 };
 
-struct ws_text_block; /* strings.c: a decoded dictionary block */
+/* A decoded dictionary block. String i is at[i + 1] - at[i] - 1 bytes from text + at[i] on, and a NUL. */
+struct ws_text_block {
+	uint32_t n;
+	bool damaged;
+	char *text;   /* in the report's room, as is `at` */
+	uint32_t *at; /* n+1 */
+};
+struct ws_text_room; /* strings.c */
 struct ws_string_keys;
 struct ws_summaries; /* overview.c */
 
@@ -57,6 +64,9 @@ struct ws_report {
 	uint64_t rows[WS_TABLE_COUNT], bytes[WS_TABLE_COUNT], columns[WS_TABLE_COUNT];
 	struct ws_block_list strings;
 	struct ws_text_block **text;  /* by index in strings; NULL until used */
+	bool *loading;                /* likewise; under text_lock */
+	struct ws_text_room *room;    /* that texts lie in; under text_lock */
+	uint32_t *guide, guide_shift; /* by id >> guide_shift: index in strings of the first block that ends behind such ids */
 	struct ws_string_keys *keys;  /* computed when first asked for */
 	char **damage;
 	size_t damages, damage_cap, damages_unsaid;
@@ -64,6 +74,8 @@ struct ws_report {
 	uint64_t rest;                /* bytes at the end that belong to no block */
 	pthread_mutex_t lock;         /* of the pool */
 	pthread_mutex_t key_lock;
+	pthread_mutex_t text_lock;
+	pthread_cond_t text_loaded;
 	pthread_mutex_t group_lock;
 	struct ws_summaries *summaries; /* read when first asked for */
 	struct ws_workspace *pool;
@@ -89,8 +101,10 @@ int ws_report_copy_blocks(const struct ws_report *r, const char *path, uint64_t 
 
 /* find.c: fills `all` from the index, or by walking the file. */
 void ws_report_find_blocks(struct ws_report *r);
-/* strings.c */
+/* strings.c: to be called when all blocks are known. */
+void ws_report_prepare_strings(struct ws_report *r);
 void ws_report_free_strings(struct ws_report *r);
+const struct ws_text_block *ws_report_text(const struct ws_report *r, size_t i); /* of strings.v[i], decoded when first asked for */
 ptrdiff_t ws_string_block(const struct ws_report *r, uint32_t id); /* index in `strings` of the block that defines id, or -1 */
 /* keys.c */
 void ws_string_keys_free(struct ws_report *r);

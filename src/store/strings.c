@@ -1,7 +1,9 @@
 /*
  * strings.c - the dictionary of an open report.
  *
- * Blocks of strings are decoded when one of their ids is first asked for.
+ * Blocks of strings are decoded when one of their ids is first asked for, by one thread, while others that want the same one wait.
+ * Their texts lie one after the other in a few large pieces of memory, which can be huge pages: reports whose names never repeat
+ * look at millions of them in any order. Which block has an id is found from a guide of a few entries a block.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +11,41 @@
 #include "base/mem.h"
 #include "store/report.h"
 
-struct ws_text_block {
-	uint32_t n;
-	bool damaged;
-	char *text;   /* each string followed by a NUL */
-	uint64_t *at; /* n+1 */
+enum { ROOM = 32 << 20, SLACK = 16 };
+
+struct ws_text_room {
+	struct ws_text_room *next;
+	size_t used, size;
+	char bytes[];
 };
 
 static const char lost_text[] = "(lost: damaged string block)";
 
-static bool get_lengths(const uint8_t *p, size_t size, uint32_t n, uint64_t raw, uint64_t *at)
+/* `n` bytes until the report is closed, aligned to 16. */
+static void *room(const struct ws_report *r, size_t n)
+{
+	struct ws_report *m = (struct ws_report *)r; /* what was read of it does not change */
+	struct ws_text_room *last;
+	size_t need = 0;
+	char *at;
+
+	n = WS_ALIGN_UP(n, 16);
+	pthread_mutex_lock(&m->text_lock);
+	if (!r->room || r->room->size - r->room->used < n) {
+		for (size_t i = 0; i < r->strings.n && need < ROOM; i++) /* a small report takes little */
+			need += r->strings.v[i].head.raw + (size_t)r->strings.v[i].head.rows * 5 + 4 * SLACK;
+		need = need < n ? n : need < ROOM ? need : n < ROOM ? ROOM : n;
+		last = ws_malloc(sizeof(*last) + need);
+		*last = (struct ws_text_room){r->room, 0, need};
+		m->room = last;
+	}
+	at = m->room->bytes + m->room->used;
+	m->room->used += n;
+	pthread_mutex_unlock(&m->text_lock);
+	return at;
+}
+
+static bool get_lengths(const uint8_t *p, size_t size, uint32_t n, uint64_t raw, uint32_t *at)
 {
 	const uint8_t *end = p + size;
 	uint64_t sum = 0;
@@ -33,30 +60,42 @@ static bool get_lengths(const uint8_t *p, size_t size, uint32_t n, uint64_t raw,
 			v |= (uint64_t)(*p & 0x7f) << shift;
 			shift += 7;
 		} while (*p++ & 0x80);
-		at[i] = sum + i; /* one NUL after each before it */
+		at[i] = (uint32_t)(sum + i); /* one NUL after each before it */
 		sum += v;
 		if (sum > raw)
 			return false;
 	}
-	at[n] = sum + n;
+	at[n] = (uint32_t)(sum + n);
 	return p == end && sum == raw;
 }
 
-/* The text arrives without NULs at the end of `text`; moves each string to its place. Strings only ever move down, or stay. */
+/*
+ * The text arrives without NULs at the end of `text`; moves each string to its place. Strings only ever move down, or stay. As long
+ * as they move far, in steps of eight bytes, the last of which may write beyond the string, where nothing is yet.
+ */
 static void spread(struct ws_text_block *t)
 {
 	const char *from = t->text + t->n;
 
 	for (uint32_t i = 0; i < t->n; i++) {
-		uint64_t len = t->at[i + 1] - t->at[i] - 1;
+		uint32_t len = t->at[i + 1] - t->at[i] - 1;
+		char *to = t->text + t->at[i];
+		uint64_t eight;
 
-		memmove(t->text + t->at[i], from, len);
-		t->text[t->at[i] + len] = 0;
+		if (t->n - i >= SLACK && len <= 64)
+			for (uint32_t k = 0; k < len; k += 8) {
+				memcpy(&eight, from + k, 8);
+				memcpy(to + k, &eight, 8);
+			}
+		else
+			memmove(to, from, len);
+		to[len] = 0;
 		from += len;
 	}
 }
 
-static bool decode_text(struct ws_workspace *w, const struct ws_block *b, const uint8_t *body, struct ws_text_block *t)
+static bool decode_text(const struct ws_report *r, struct ws_workspace *w, const struct ws_block *b, const uint8_t *body,
+			struct ws_text_block *t)
 {
 	struct ws_cut cut = {body, body + b->head.body_bytes};
 	uint32_t n = b->head.rows, size;
@@ -70,13 +109,13 @@ static bool decode_text(struct ws_workspace *w, const struct ws_block *b, const 
 	if (size < n || size > (uint64_t)n * 5)
 		return false;
 	lengths = ws_malloc(size);
-	t->at = ws_malloc(((size_t)n + 1) * 8);
+	t->at = room(r, ((size_t)n + 1) * sizeof(*t->at));
 	ok = ws_stream_get(w->unpacker.z, &cut, lengths, size) && get_lengths(lengths, size, n, b->head.raw, t->at);
 	free(lengths);
 	if (!ok)
 		return false;
 	t->n = n;
-	t->text = ws_malloc(b->head.raw + n);
+	t->text = room(r, b->head.raw + n + SLACK); /* `spread` reads beyond the last string */
 	if (!ws_stream_get(w->unpacker.z, &cut, (uint8_t *)t->text + n, b->head.raw))
 		return false;
 	spread(t);
@@ -89,38 +128,67 @@ static struct ws_text_block *load(const struct ws_report *r, const struct ws_blo
 	struct ws_workspace *w = ws_workspace_take(r);
 	const uint8_t *body = ws_block_body(r, b, w, NULL);
 
-	t->damaged = !body || !decode_text(w, b, body, t);
+	t->damaged = !body || !decode_text(r, w, b, body, t);
 	ws_workspace_give(r, w);
 	return t;
 }
 
-static void free_text(struct ws_text_block *t)
+static const struct ws_text_block *load_once(struct ws_report *r, size_t i)
 {
-	if (!t)
-		return;
-	free(t->text);
-	free(t->at);
-	free(t);
-}
+	struct ws_text_block *t;
 
-static const struct ws_text_block *text_block(const struct ws_report *r, size_t i)
-{
-	struct ws_text_block *t = __atomic_load_n(&r->text[i], __ATOMIC_ACQUIRE), *seen = NULL;
-
+	pthread_mutex_lock(&r->text_lock);
+	while (r->loading[i])
+		pthread_cond_wait(&r->text_loaded, &r->text_lock);
+	t = r->text[i];
+	r->loading[i] = !t;
+	pthread_mutex_unlock(&r->text_lock);
 	if (t)
 		return t;
 	t = load(r, &r->strings.v[i]);
-	if (__atomic_compare_exchange_n(&r->text[i], &seen, t, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		return t;
-	free_text(t); /* another thread was faster */
-	return seen;
+	pthread_mutex_lock(&r->text_lock);
+	__atomic_store_n(&r->text[i], t, __ATOMIC_RELEASE);
+	r->loading[i] = false;
+	pthread_cond_broadcast(&r->text_loaded);
+	pthread_mutex_unlock(&r->text_lock);
+	return t;
+}
+
+const struct ws_text_block *ws_report_text(const struct ws_report *r, size_t i)
+{
+	const struct ws_text_block *t = __atomic_load_n(&r->text[i], __ATOMIC_ACQUIRE);
+
+	return ws_likely(t != NULL) ? t : load_once((struct ws_report *)r, i);
+}
+
+void ws_report_prepare_strings(struct ws_report *r)
+{
+	size_t n = r->strings.n, entries;
+	uint32_t most = ws_report_string_count(r);
+
+	r->text = ws_calloc(n + 1, sizeof(*r->text));
+	r->loading = ws_calloc(n + 1, sizeof(*r->loading));
+	while ((most >> r->guide_shift) > 4 * n)
+		r->guide_shift++;
+	entries = ((size_t)most >> r->guide_shift) + 2;
+	r->guide = ws_malloc(entries * sizeof(*r->guide));
+	for (size_t g = 0, i = 0; g < entries; g++) {
+		while (i < n && r->strings.v[i].head.first + r->strings.v[i].head.rows <= (uint64_t)g << r->guide_shift)
+			i++;
+		r->guide[g] = (uint32_t)i;
+	}
 }
 
 /* Index of the block that defines `id`, or -1. Blocks are in order of their ids. */
 ptrdiff_t ws_string_block(const struct ws_report *r, uint32_t id)
 {
-	size_t low = 0, high = r->strings.n;
+	size_t low, high;
 
+	if (id > ws_report_string_count(r))
+		return -1;
+	low = r->guide[id >> r->guide_shift];
+	high = r->guide[(id >> r->guide_shift) + 1];
+	high += high < r->strings.n; /* the one in which the next such ids begin */
 	while (low < high) {
 		size_t mid = (low + high) / 2;
 		const struct ws_block_head *h = &r->strings.v[mid].head;
@@ -145,13 +213,25 @@ const char *ws_report_string(const struct ws_report *r, uint32_t id, size_t *len
 	if (i >= 0) {
 		uint32_t k = (uint32_t)(id - r->strings.v[i].head.first);
 
-		t = text_block(r, (size_t)i);
+		t = ws_report_text(r, (size_t)i);
 		s = t->damaged ? lost_text : t->text + t->at[k];
 		n = t->damaged ? sizeof(lost_text) - 1 : t->at[k + 1] - t->at[k] - 1;
 	}
 	if (len)
 		*len = n;
 	return s;
+}
+
+void ws_report_string_fetch(const struct ws_report *r, uint32_t id, bool text)
+{
+	ptrdiff_t i = id ? ws_string_block(r, id) : -1;
+	const struct ws_text_block *t = i < 0 ? NULL : __atomic_load_n(&r->text[i], __ATOMIC_ACQUIRE);
+	uint32_t k;
+
+	if (!t || t->damaged)
+		return;
+	k = (uint32_t)(id - r->strings.v[i].head.first);
+	__builtin_prefetch(text ? (const void *)(t->text + t->at[k]) : &t->at[k]);
 }
 
 uint32_t ws_report_string_count(const struct ws_report *r)
@@ -164,7 +244,15 @@ uint32_t ws_report_string_count(const struct ws_report *r)
 void ws_report_free_strings(struct ws_report *r)
 {
 	for (size_t i = 0; r->text && i < r->strings.n; i++)
-		free_text(r->text[i]);
+		free(r->text[i]);
 	free(r->text);
+	free(r->loading);
+	free(r->guide);
+	while (r->room) {
+		struct ws_text_room *next = r->room->next;
+
+		free(r->room);
+		r->room = next;
+	}
 	ws_string_keys_free(r);
 }
