@@ -157,10 +157,30 @@ static void header(struct ws_printer *o, char separator)
 	end_line(o);
 }
 
+static size_t leading(const struct ws_printer *o, const struct ws_cell *cells)
+{
+	size_t n = 0;
+
+	while (n < o->column_count && cells[n].type != WS_CELL_TEXT)
+		n++;
+	return n;
+}
+
+/* Figures of the row before are copied, not made again: ranges without repetition take the same few times over and over. */
 static void row(struct ws_printer *o, const struct ws_cell *cells, char separator,
 		void (*text)(struct ws_text *, const char *, size_t))
 {
-	for (size_t i = 0; i < o->column_count; i++) {
+	size_t lead = leading(o, cells), at = o->line.len, i = 0;
+
+	if (o->same >= lead && o->lead.cells == lead && lead) {
+		ws_grow(o->line.s, o->line.cap, at + o->lead.len + 1);
+		memcpy(o->line.s + at, o->line.s + o->lead.at, o->lead.len);
+		o->line.len += o->lead.len;
+		i = lead;
+	}
+	for (; i < o->column_count; i++) {
+		if (i == lead)
+			o->lead.len = o->line.len - at;
 		if (i)
 			put_char(&o->line, separator);
 		if (cells[i].type == WS_CELL_TEXT)
@@ -168,6 +188,8 @@ static void row(struct ws_printer *o, const struct ws_cell *cells, char separato
 		else if (cells[i].type != WS_CELL_NULL)
 			ws_print_number(o, i, &cells[i], false, &o->line);
 	}
+	o->lead.at = at;
+	o->lead.cells = lead < o->column_count ? lead : 0;
 	put_char(&o->line, '\n');
 	end_line(o);
 }

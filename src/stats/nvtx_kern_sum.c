@@ -14,6 +14,7 @@
 #include "stats/cuda.h"
 #include "stats/keyed.h"
 #include "stats/launch.h"
+#include "stats/std8.h"
 
 static const struct ws_column columns[] = {
     {"NVTX Range", WS_KIND_TEXT},  {"Style", WS_KIND_TEXT},	 {"PID", WS_KIND_ID},	       {"TID", WS_KIND_ID},
@@ -456,7 +457,7 @@ struct row {
 	const struct group *g;
 };
 
-static void make_row(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text)
+static size_t make_row(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text)
 {
 	const struct output *o = ctx;
 	const struct line *l = o->rows[i].l;
@@ -474,17 +475,18 @@ static void make_row(const void *ctx, size_t i, struct ws_cell *cells, struct ws
 	    ws_cell_int((int64_t)g->instances),
 	    ws_cell_int((int64_t)g->s.count),
 	    ws_cell_int((int64_t)g->s.total),
-	    ws_cell_real(ws_std8_mean(&g->s)),
-	    ws_cell_real(ws_std8_median(&g->s)),
+	    ws_std8_mean_cell(&g->s),
+	    ws_std8_median_cell(&g->s),
 	    ws_cell_int((int64_t)g->s.min),
 	    ws_cell_int((int64_t)g->s.max),
-	    ws_cell_real(g->s.stddev),
+	    ws_std8_stddev_cell(&g->s),
 	    ws_cell_text(kernel, len),
 	};
 
 	(void)text;
 	_Static_assert(WS_COUNT(row) == WS_COUNT(columns), "a cell for each column");
 	memcpy(cells, row, sizeof(row));
+	return 0;
 }
 
 static void print(struct pass *p)

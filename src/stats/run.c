@@ -284,7 +284,7 @@ static void take_row(struct ws_stats *s, const struct ws_cell *cells)
 }
 
 static void take_rows(struct ws_stats *s, size_t count,
-		      void (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text), const void *ctx)
+		      size_t (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text), const void *ctx)
 {
 	struct job *j = (struct job *)s;
 

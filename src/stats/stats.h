@@ -25,7 +25,7 @@ struct ws_stats {
 	void (*row)(struct ws_stats *s, const struct ws_cell *cells);
 	/* Many at once, made on all cores; see ws_print_rows. */
 	void (*rows)(struct ws_stats *s, size_t count,
-		     void (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text), const void *ctx);
+		     size_t (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text), const void *ctx);
 };
 
 struct ws_stat {

@@ -472,7 +472,7 @@ struct printing {
 	const struct ws_std8_lines *lines;
 	const struct ws_keyed_value *order;
 	size_t count;
-	unsigned __int128 sum; /* of all totals */
+	long double sum; /* of all totals */
 };
 
 static struct ws_cell whole_name(const struct ws_std8_line *l, struct ws_text *text)
@@ -488,37 +488,49 @@ static struct ws_cell whole_name(const struct ws_std8_line *l, struct ws_text *t
 	return ws_cell_text(text->s, text->len);
 }
 
-static void make_row(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text)
+/* Cells 0 to 7. Returns how many were that already. */
+static size_t figures(const struct printing *p, const struct ws_std8 *v, struct ws_cell *cells)
+{
+	long double total = v->total >> 63 ? (long double)v->total : (long double)(int64_t)v->total;
+
+	if (v->count == 1 && cells[2].type == WS_CELL_INT && cells[2].i == 1 && !(v->total >> 63) && cells[1].i == (int64_t)v->total)
+		return 8;
+	cells[0] = ws_cell_real(p->sum ? total * 100 / p->sum : 0);
+	cells[1] = ws_cell_int(whole(v->total));
+	cells[2] = ws_cell_int(whole(v->count));
+	cells[3] = ws_std8_mean_cell(v);
+	cells[4] = ws_std8_median_cell(v);
+	cells[5] = ws_cell_int(whole(v->min));
+	cells[6] = ws_cell_int(whole(v->max));
+	cells[7] = ws_std8_stddev_cell(v);
+	return 0;
+}
+
+static size_t make_row(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text)
 {
 	const struct printing *p = ctx;
 	struct ws_std8_line l;
 	struct ws_std8 room;
-	const struct ws_std8 *v;
-	size_t n = 8;
+	size_t n = 8, same;
 
 	fetch(p->lines, p->order, p->count, i);
 	p->lines->line(p->lines->ctx, &p->order[i], &l, &room);
-	v = l.s;
-	cells[0] = ws_cell_real(p->sum ? (long double)v->total * 100 / (long double)p->sum : 0);
-	cells[1] = ws_cell_int(whole(v->total));
-	cells[2] = ws_cell_int(whole(v->count));
-	cells[3] = ws_cell_real(ws_std8_mean(v));
-	cells[4] = ws_cell_real(ws_std8_median(v));
-	cells[5] = ws_cell_int(whole(v->min));
-	cells[6] = ws_cell_int(whole(v->max));
-	cells[7] = ws_cell_real(v->stddev);
+	same = figures(p, l.s, cells);
 	if (l.style)
 		cells[n++] = ws_cell_text(l.style, strlen(l.style));
 	if (l.style2)
 		cells[n++] = ws_cell_text(l.style2, strlen(l.style2));
 	cells[n] = whole_name(&l, text);
+	return same;
 }
 
 void ws_std8_print_lines(struct ws_stats *s, const struct ws_std8_lines *lines)
 {
 	struct printing p = {.lines = lines};
+	unsigned __int128 sum;
 
-	p.order = order(lines, &p.count, &p.sum);
+	p.order = order(lines, &p.count, &sum);
+	p.sum = (long double)sum;
 	s->rows(s, p.count, make_row, &p);
 	free((void *)p.order);
 }

@@ -17,6 +17,22 @@
 		"StdDev", WS_KIND_MEAN                                                                          \
 	}
 
+/* Averages as cells, whole where they are. */
+static inline struct ws_cell ws_std8_mean_cell(const struct ws_std8 *s)
+{
+	return s->count == 1 ? ws_cell_whole(s->middle[0]) : ws_cell_real(ws_std8_mean(s));
+}
+
+static inline struct ws_cell ws_std8_median_cell(const struct ws_std8 *s)
+{
+	return s->middle[0] == s->middle[1] ? ws_cell_whole(s->middle[0]) : ws_cell_real(ws_std8_median(s));
+}
+
+static inline struct ws_cell ws_std8_stddev_cell(const struct ws_std8 *s)
+{
+	return s->stddev != 0 ? ws_cell_real(s->stddev) : ws_cell_whole(0);
+}
+
 struct ws_std8_line {
 	const struct ws_std8 *s;
 	const char *style;  /* shown between the figures and the name; NULL for none */

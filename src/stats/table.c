@@ -192,7 +192,7 @@ void ws_lines_take(struct ws_printer *o, struct ws_printer *one)
 }
 
 struct maker {
-	void (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text);
+	size_t (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text);
 	const void *ctx;
 	uint64_t before; /* rows that the table has already */
 };
@@ -205,7 +205,7 @@ static void make_rows(struct ws_printer *one, size_t from, size_t to, const void
 
 	for (size_t i = from; i < to; i++) {
 		text.len = 0;
-		m->make(m->ctx, i, cells, &text);
+		one->same = m->make(m->ctx, i, cells, &text);
 		one->rows = m->before + i + 1;
 		one->format->row(one, cells);
 	}
@@ -214,7 +214,7 @@ static void make_rows(struct ws_printer *one, size_t from, size_t to, const void
 }
 
 void ws_print_rows(struct ws_printer *o, size_t count,
-		   void (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text), const void *ctx)
+		   size_t (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text), const void *ctx)
 {
 	struct maker m = {make, ctx, o->rows};
 
@@ -247,31 +247,52 @@ void ws_print_header(const struct ws_printer *o, size_t column, struct ws_text *
 		ws_text_puts(t, c->kind == WS_KIND_SIZE ? " (MB)" : " (MB/s)");
 }
 
-/* `v` is the value times ten to the power of `decimals`. */
-static void put_fixed(struct ws_text *t, uint64_t v, bool negative, unsigned decimals, bool grouped)
+/* Digits of v before `p`; returns where they begin. */
+static inline char *digits_before(char *p, uint64_t v)
 {
-	char buf[48], *p = buf + sizeof(buf);
+	static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
+				    "4950515253545556575859606162636465666768697071727374757677787980818283848586878889909192939495969798"
+				    "99";
+
+	for (; v >= 100; v /= 100)
+		memcpy(p -= 2, pairs + v % 100 * 2, 2);
+	if (v >= 10)
+		memcpy(p -= 2, pairs + v * 2, 2);
+	else
+		*--p = (char)('0' + v);
+	return p;
+}
+
+static char *grouped_before(char *p, uint64_t v)
+{
 	unsigned digits = 0;
 
-	for (unsigned i = 0; i < decimals; i++, v /= 10)
-		*--p = (char)('0' + (unsigned)(v % 10));
-	if (decimals)
-		*--p = '.';
 	do {
-		if (grouped && digits && digits % 3 == 0)
+		if (digits && digits % 3 == 0)
 			*--p = ',';
 		*--p = (char)('0' + (unsigned)(v % 10));
 		v /= 10;
 		digits++;
 	} while (v);
+	return p;
+}
+
+/* `v` is the value times ten to the power of `decimals`. */
+static void put_fixed(struct ws_text *t, uint64_t v, bool negative, unsigned decimals, bool grouped)
+{
+	enum { MOST = 48 }; /* with separators, a sign and a point */
+	char buf[2 * MOST], *end = buf + MOST, *p = end;
+
+	for (unsigned i = 0; i < decimals; i++, v /= 10)
+		*--p = (char)('0' + (unsigned)(v % 10));
+	if (decimals)
+		*--p = '.';
+	p = grouped ? grouped_before(p, v) : digits_before(p, v);
 	if (negative)
 		*--p = '-';
-	if (t->cap - t->len <= sizeof(buf)) {
-		ws_text_add(t, p, (size_t)(buf + sizeof(buf) - p));
-		return;
-	}
-	while (p < buf + sizeof(buf)) /* few: faster than a call */
-		t->s[t->len++] = *p++;
+	ws_grow(t->s, t->cap, t->len + MOST + 1);
+	memcpy(t->s + t->len, p, MOST); /* more than there is: of a size that is known, it is no call */
+	t->len += (size_t)(end - p);
 	t->s[t->len] = 0;
 }
 
@@ -279,6 +300,12 @@ static void put_fixed(struct ws_text *t, uint64_t v, bool negative, unsigned dec
 static uint64_t rounded(long double v)
 {
 	return v >= 0 && v < 1.8e19L ? (uint64_t)(v + 0.5L) : v > 0 ? UINT64_MAX : 0;
+}
+
+/* A real number times `by`, at most 1000. */
+static uint64_t scaled(const struct ws_cell *c, unsigned by)
+{
+	return c->type == WS_CELL_WHOLE ? (uint64_t)c->i * by : rounded(c->r * by);
 }
 
 /* The shortest decimal that reads as the same double, with a point or exponent that says it is one. */
@@ -313,11 +340,11 @@ void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_
 	else if (c->type == WS_CELL_INT)
 		put_fixed(t, magnitude, negative, kind == WS_KIND_TIME ? o->unit->power : 0, grouped);
 	else if (kind == WS_KIND_SHARE && o->format->exact)
-		put_fixed(t, rounded(c->r * 1e9L), false, 9, grouped);
+		put_fixed(t, rounded((c->type == WS_CELL_WHOLE ? (long double)c->i : c->r) * 1e9L), false, 9, grouped);
 	else if (kind == WS_KIND_AVERAGE && o->format->exact)
-		put_fixed(t, rounded(c->r * 1000), false, o->unit->power + 3, grouped);
+		put_fixed(t, scaled(c, 1000), false, o->unit->power + 3, grouped);
 	else if ((kind == WS_KIND_MEAN || kind == WS_KIND_AVERAGE) && o->unit->power)
-		put_fixed(t, rounded(c->r), false, o->unit->power, grouped);
+		put_fixed(t, scaled(c, 1), false, o->unit->power, grouped);
 	else
-		put_fixed(t, rounded(c->r * 10), false, 1, grouped);
+		put_fixed(t, scaled(c, 10), false, 1, grouped);
 }

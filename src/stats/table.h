@@ -36,7 +36,13 @@ struct ws_column {
 };
 
 struct ws_cell {
-	enum { WS_CELL_NULL, WS_CELL_INT, WS_CELL_REAL, WS_CELL_TEXT } type;
+	enum {
+		WS_CELL_NULL,
+		WS_CELL_INT,
+		WS_CELL_REAL,
+		WS_CELL_TEXT,
+		WS_CELL_WHOLE /* a real number without a fraction, below 2^48: shown as one, but in `i` */
+	} type;
 	union {
 		int64_t i;
 		long double r;
@@ -55,6 +61,12 @@ static inline struct ws_cell ws_cell_int(int64_t v)
 static inline struct ws_cell ws_cell_real(long double v)
 {
 	return (struct ws_cell){.type = WS_CELL_REAL, .r = v};
+}
+
+/* A real number that may be given as a whole one. */
+static inline struct ws_cell ws_cell_whole(uint64_t v)
+{
+	return v >> 48 ? ws_cell_real(v) : (struct ws_cell){.type = WS_CELL_WHOLE, .i = (int64_t)v};
 }
 
 static inline struct ws_cell ws_cell_text(const char *s, size_t n)
@@ -121,6 +133,10 @@ struct ws_printer {
 	size_t column_count;
 	uint64_t rows;
 	struct ws_text line; /* scratch of the formats */
+	size_t same;	     /* how many of the row's first cells are those of the row before, which is still in `line` */
+	struct {
+		size_t at, len, cells; /* in `line`: the first cells of the last row, up to a text */
+	} lead;
 	/* column and table: the text of all cells, one after the other */
 	struct ws_text kept;
 	size_t *ends, ends_cap, ends_count;
@@ -130,10 +146,12 @@ struct ws_printer {
 
 void ws_print_begin(struct ws_printer *o);
 void ws_print_row(struct ws_printer *o, const struct ws_cell *cells);
-/* Many rows, made on all cores: `make` gives the cells of row i, from several threads; texts may be built in `text`, empty before.
+/*
+ * Many rows, made on all cores: `make` gives the cells of row i, from several threads; texts may be built in `text`, empty before.
+ * `cells` are those of some row before, or NULLs; what it returns is how many of the first it left as they were.
  */
 void ws_print_rows(struct ws_printer *o, size_t count,
-		   void (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text), const void *ctx);
+		   size_t (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text), const void *ctx);
 void ws_print_end(struct ws_printer *o); /* frees what the table holds; the caller checks `f` for errors */
 
 /* For formats: the header of a column with its unit; a cell's number as text, digits grouped by three where asked and suitable. */

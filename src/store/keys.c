@@ -72,12 +72,11 @@ static void hash_block(struct unify *u, size_t i, uint32_t *count)
 	const struct ws_block_head *h = &u->r->strings.v[i].head;
 	const struct ws_text_block *t = ws_report_text(u->r, i);
 	uint32_t *key = u->k->key[i] = ws_malloc((size_t)h->rows * sizeof(*key));
-	size_t len;
 
 	for (uint32_t n = 0; n < h->rows; n++) {
-		const char *s = t->damaged ? ws_report_string(u->r, (uint32_t)h->first + n, &len) : t->text + t->at[n];
+		size_t len = t->state == WS_TEXT_READY ? t->at[n + 1] - t->at[n] - 1 : 0;
+		const char *s = len ? t->text + t->at[n] : ws_report_string(u->r, t->first + n, &len);
 
-		len = t->damaged ? len : t->at[n + 1] - t->at[n] - 1;
 		key[n] = (uint32_t)(XXH3_64bits(s, len) >> 32);
 		count[(uint64_t)key[n] >> u->shift]++;
 	}

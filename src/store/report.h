@@ -41,13 +41,18 @@ struct ws_file_table {
 	int16_t column[WS_MAX_FILE_COLUMNS]; /* ours, or -1 */
 };
 
-/* A decoded dictionary block. String i is at[i + 1] - at[i] - 1 bytes from text + at[i] on, and a NUL. */
+/*
+ * A dictionary block; decoded when first asked for. Of string i, text + at[i] is the first byte, and a NUL stands before text + at[i + 1].
+ * Side by side in one array, since names that never repeat are looked for all over it.
+ */
+enum ws_text_state { WS_TEXT_UNREAD, WS_TEXT_LOADING, WS_TEXT_READY, WS_TEXT_DAMAGED };
 struct ws_text_block {
-	uint32_t n;
-	bool damaged;
-	char *text;   /* in the report's room, as is `at` */
-	uint32_t *at; /* n+1 */
+	uint32_t first, n; /* ids */
+	uint8_t state;	   /* enum ws_text_state */
+	char *text;	   /* in the report's room, as is `at` */
+	uint32_t *at;	   /* n + 1 */
 };
+
 struct ws_text_room; /* strings.c */
 struct ws_string_keys;
 struct ws_summaries; /* overview.c */
@@ -63,8 +68,7 @@ struct ws_report {
 	struct ws_block_list table[WS_TABLE_COUNT];
 	uint64_t rows[WS_TABLE_COUNT], bytes[WS_TABLE_COUNT], columns[WS_TABLE_COUNT];
 	struct ws_block_list strings;
-	struct ws_text_block **text;  /* by index in strings; NULL until used */
-	bool *loading;                /* likewise; under text_lock */
+	struct ws_text_block *text;   /* by index in strings */
 	struct ws_text_room *room;    /* that texts lie in; under text_lock */
 	uint32_t *guide, guide_shift; /* by id >> guide_shift: index in strings of the first block that ends behind such ids */
 	struct ws_string_keys *keys;  /* computed when first asked for */

@@ -114,7 +114,6 @@ static bool decode_text(const struct ws_report *r, struct ws_workspace *w, const
 	free(lengths);
 	if (!ok)
 		return false;
-	t->n = n;
 	t->text = room(r, b->head.raw + n + SLACK); /* `spread` reads beyond the last string */
 	if (!ws_stream_get(w->unpacker.z, &cut, (uint8_t *)t->text + n, b->head.raw))
 		return false;
@@ -122,43 +121,42 @@ static bool decode_text(const struct ws_report *r, struct ws_workspace *w, const
 	return true;
 }
 
-static struct ws_text_block *load(const struct ws_report *r, const struct ws_block *b)
+static enum ws_text_state load(const struct ws_report *r, const struct ws_block *b, struct ws_text_block *t)
 {
-	struct ws_text_block *t = ws_calloc(1, sizeof(*t));
 	struct ws_workspace *w = ws_workspace_take(r);
 	const uint8_t *body = ws_block_body(r, b, w, NULL);
+	bool ok = body && decode_text(r, w, b, body, t);
 
-	t->damaged = !body || !decode_text(r, w, b, body, t);
 	ws_workspace_give(r, w);
-	return t;
+	return ok ? WS_TEXT_READY : WS_TEXT_DAMAGED;
 }
 
-static const struct ws_text_block *load_once(struct ws_report *r, size_t i)
+static void load_once(struct ws_report *r, size_t i)
 {
-	struct ws_text_block *t;
+	struct ws_text_block *t = &r->text[i];
+	enum ws_text_state state;
 
 	pthread_mutex_lock(&r->text_lock);
-	while (r->loading[i])
+	while (t->state == WS_TEXT_LOADING)
 		pthread_cond_wait(&r->text_loaded, &r->text_lock);
-	t = r->text[i];
-	r->loading[i] = !t;
+	state = t->state;
+	if (state == WS_TEXT_UNREAD)
+		__atomic_store_n(&t->state, WS_TEXT_LOADING, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&r->text_lock);
-	if (t)
-		return t;
-	t = load(r, &r->strings.v[i]);
+	if (state != WS_TEXT_UNREAD)
+		return;
+	state = load(r, &r->strings.v[i], t);
 	pthread_mutex_lock(&r->text_lock);
-	__atomic_store_n(&r->text[i], t, __ATOMIC_RELEASE);
-	r->loading[i] = false;
+	__atomic_store_n(&t->state, state, __ATOMIC_RELEASE);
 	pthread_cond_broadcast(&r->text_loaded);
 	pthread_mutex_unlock(&r->text_lock);
-	return t;
 }
 
 const struct ws_text_block *ws_report_text(const struct ws_report *r, size_t i)
 {
-	const struct ws_text_block *t = __atomic_load_n(&r->text[i], __ATOMIC_ACQUIRE);
-
-	return ws_likely(t != NULL) ? t : load_once((struct ws_report *)r, i);
+	if (ws_unlikely(__atomic_load_n(&r->text[i].state, __ATOMIC_ACQUIRE) < WS_TEXT_READY))
+		load_once((struct ws_report *)r, i);
+	return &r->text[i];
 }
 
 void ws_report_prepare_strings(struct ws_report *r)
@@ -167,13 +165,16 @@ void ws_report_prepare_strings(struct ws_report *r)
 	uint32_t most = ws_report_string_count(r);
 
 	r->text = ws_calloc(n + 1, sizeof(*r->text));
-	r->loading = ws_calloc(n + 1, sizeof(*r->loading));
+	for (size_t i = 0; i < n; i++) {
+		r->text[i].first = (uint32_t)r->strings.v[i].head.first;
+		r->text[i].n = r->strings.v[i].head.rows;
+	}
 	while ((most >> r->guide_shift) > 4 * n)
 		r->guide_shift++;
 	entries = ((size_t)most >> r->guide_shift) + 2;
 	r->guide = ws_malloc(entries * sizeof(*r->guide));
 	for (size_t g = 0, i = 0; g < entries; g++) {
-		while (i < n && r->strings.v[i].head.first + r->strings.v[i].head.rows <= (uint64_t)g << r->guide_shift)
+		while (i < n && (uint64_t)r->text[i].first + r->text[i].n <= (uint64_t)g << r->guide_shift)
 			i++;
 		r->guide[g] = (uint32_t)i;
 	}
@@ -184,18 +185,18 @@ ptrdiff_t ws_string_block(const struct ws_report *r, uint32_t id)
 {
 	size_t low, high;
 
-	if (id > ws_report_string_count(r))
+	if (!r->strings.n || id > ws_report_string_count(r))
 		return -1;
 	low = r->guide[id >> r->guide_shift];
 	high = r->guide[(id >> r->guide_shift) + 1];
 	high += high < r->strings.n; /* the one in which the next such ids begin */
 	while (low < high) {
 		size_t mid = (low + high) / 2;
-		const struct ws_block_head *h = &r->strings.v[mid].head;
+		const struct ws_text_block *t = &r->text[mid];
 
-		if (id < h->first)
+		if (id < t->first)
 			high = mid;
-		else if (id - h->first >= h->rows)
+		else if (id - t->first >= t->n)
 			low = mid + 1;
 		else
 			return (ptrdiff_t)mid;
@@ -211,11 +212,16 @@ const char *ws_report_string(const struct ws_report *r, uint32_t id, size_t *len
 	const char *s = "";
 
 	if (i >= 0) {
-		uint32_t k = (uint32_t)(id - r->strings.v[i].head.first);
-
 		t = ws_report_text(r, (size_t)i);
-		s = t->damaged ? lost_text : t->text + t->at[k];
-		n = t->damaged ? sizeof(lost_text) - 1 : t->at[k + 1] - t->at[k] - 1;
+		if (ws_likely(t->state == WS_TEXT_READY)) {
+			const uint32_t *at = &t->at[id - t->first];
+
+			s = t->text + at[0];
+			n = at[1] - at[0] - 1;
+		} else {
+			s = lost_text;
+			n = sizeof(lost_text) - 1;
+		}
 	}
 	if (len)
 		*len = n;
@@ -225,13 +231,10 @@ const char *ws_report_string(const struct ws_report *r, uint32_t id, size_t *len
 void ws_report_string_fetch(const struct ws_report *r, uint32_t id, bool text)
 {
 	ptrdiff_t i = id ? ws_string_block(r, id) : -1;
-	const struct ws_text_block *t = i < 0 ? NULL : __atomic_load_n(&r->text[i], __ATOMIC_ACQUIRE);
-	uint32_t k;
+	const struct ws_text_block *t = i < 0 ? NULL : &r->text[i];
 
-	if (!t || t->damaged)
-		return;
-	k = (uint32_t)(id - r->strings.v[i].head.first);
-	__builtin_prefetch(text ? (const void *)(t->text + t->at[k]) : &t->at[k]);
+	if (t && __atomic_load_n(&t->state, __ATOMIC_ACQUIRE) == WS_TEXT_READY)
+		__builtin_prefetch(text ? (const void *)(t->text + t->at[id - t->first]) : &t->at[id - t->first]);
 }
 
 uint32_t ws_report_string_count(const struct ws_report *r)
@@ -243,10 +246,7 @@ uint32_t ws_report_string_count(const struct ws_report *r)
 
 void ws_report_free_strings(struct ws_report *r)
 {
-	for (size_t i = 0; r->text && i < r->strings.n; i++)
-		free(r->text[i]);
 	free(r->text);
-	free(r->loading);
 	free(r->guide);
 	while (r->room) {
 		struct ws_text_room *next = r->room->next;
