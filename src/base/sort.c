@@ -13,18 +13,22 @@
 
 enum { DIGIT = 11, VALUES = 1 << DIGIT };
 
-struct ws_keyed_value *ws_sort_by_key(struct ws_keyed_value *v, size_t n)
+static uint64_t differing(const struct ws_keyed_value *v, size_t n)
 {
-	struct ws_keyed_value *from = v, *to, *t;
 	uint64_t differ = 0;
-	size_t at[VALUES];
 
 	for (size_t i = 0; i < n; i++)
 		differ |= v[i].key ^ v[0].key;
-	if (!differ)
-		return v;
-	to = ws_malloc(n * sizeof(*to));
+	return differ;
+}
+
+/* From one array to the other and back. Returns the one in which they are sorted. */
+static struct ws_keyed_value *by_digits(struct ws_keyed_value *from, struct ws_keyed_value *to, size_t n, uint64_t differ)
+{
+	size_t at[VALUES];
+
 	for (unsigned shift = 0; shift < 64; shift += DIGIT) {
+		struct ws_keyed_value *t = from;
 		size_t sum = 0;
 
 		if (!(differ >> shift & (VALUES - 1)))
@@ -40,10 +44,29 @@ struct ws_keyed_value *ws_sort_by_key(struct ws_keyed_value *v, size_t n)
 		}
 		for (size_t i = 0; i < n; i++)
 			to[at[from[i].key >> shift & (VALUES - 1)]++] = from[i];
-		t = from;
 		from = to;
 		to = t;
 	}
-	free(to);
 	return from;
+}
+
+struct ws_keyed_value *ws_sort_by_key(struct ws_keyed_value *v, size_t n)
+{
+	uint64_t differ = differing(v, n);
+	struct ws_keyed_value *to, *sorted;
+
+	if (!differ)
+		return v;
+	to = ws_malloc(n * sizeof(*to));
+	sorted = by_digits(v, to, n, differ);
+	free(sorted == v ? to : v);
+	return sorted;
+}
+
+void ws_sort_in_room(struct ws_keyed_value *v, size_t n, struct ws_keyed_value *room)
+{
+	uint64_t differ = differing(v, n);
+
+	if (differ && by_digits(v, room, n, differ) != v)
+		memcpy(v, room, n * sizeof(*v));
 }

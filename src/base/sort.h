@@ -16,6 +16,8 @@ struct ws_keyed_value {
  * or an array of the same size in its stead, `v` being freed then. The caller frees it.
  */
 struct ws_keyed_value *ws_sort_by_key(struct ws_keyed_value *v, size_t n);
+/* The same within `v`, with `room` for as many records, which need not be new for each of many sorts. */
+void ws_sort_in_room(struct ws_keyed_value *v, size_t n, struct ws_keyed_value *room);
 
 /* The place of the first of `n` ascending numbers that is at least `x`; n when there is none. */
 static inline size_t ws_lower_bound(const uint64_t *v, size_t n, uint64_t x)

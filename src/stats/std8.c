@@ -137,20 +137,13 @@ static size_t in_common(const struct ws_std8_line *x, const struct ws_std8_line 
 	return k;
 }
 
-/* In place; by digits where these are fewer steps than comparing takes. */
-static void sort_keys(struct ws_keyed_value *v, size_t n)
+/* By digits where these are fewer steps than comparing takes. */
+static void sort_keys(struct ws_keyed_value *v, size_t n, struct ws_keyed_value *room)
 {
-	struct ws_keyed_value *t;
-
-	if (n < 512) {
+	if (n < 512)
 		qsort(v, n, sizeof(*v), by_key);
-		return;
-	}
-	t = ws_malloc(n * sizeof(*t));
-	memcpy(t, v, n * sizeof(*t));
-	t = ws_sort_by_key(t, n);
-	memcpy(v, t, n * sizeof(*t));
-	free(t);
+	else
+		ws_sort_in_room(v, n, room);
 }
 
 /*
@@ -212,7 +205,7 @@ static void squeeze(struct ws_keyed_value *v, size_t n)
 }
 
 /* Lines of equal total, whose names share the first `skip` bytes. Each step goes on with names that share eight more. */
-static void sort_names(struct ws_keyed_value *v, size_t n, const struct ws_std8_lines *lines, size_t skip)
+static void sort_names(struct ws_keyed_value *v, size_t n, const struct ws_std8_lines *lines, size_t skip, struct ws_keyed_value *room)
 {
 	size_t same, next;
 
@@ -224,14 +217,14 @@ static void sort_names(struct ws_keyed_value *v, size_t n, const struct ws_std8_
 	}
 	same = name_keys(v, n, lines, skip);
 	squeeze(v, n);
-	sort_keys(v, n);
+	sort_keys(v, n, room);
 	for (size_t i = 0; i < n; i = next) {
 		for (next = i + 1; next < n && v[next].key == v[i].key;)
 			next++;
 		if (next - i == n) /* zeros are of the names, or of their ends: no way to tell apart */
 			qsort_r(v, n, sizeof(*v), by_line, (void *)lines);
 		else
-			sort_names(v + i, next - i, lines, same);
+			sort_names(v + i, next - i, lines, same, room);
 	}
 }
 
@@ -240,10 +233,10 @@ static int64_t whole(unsigned __int128 v)
 	return v > INT64_MAX ? INT64_MAX : (int64_t)v;
 }
 
-/* Sort lines by key, then by what else tells them apart. Returns where they are, as ws_sort_by_key. */
-static struct ws_keyed_value *sort_part(const struct ws_std8_lines *lines, struct ws_keyed_value *v, size_t n)
+/* Sort lines by key, then by what else tells them apart; with `room` for as many. */
+static void sort_part(const struct ws_std8_lines *lines, struct ws_keyed_value *v, size_t n, struct ws_keyed_value *room)
 {
-	v = ws_sort_by_key(v, n);
+	sort_keys(v, n, room);
 	for (size_t i = 0, next; i < n; i = next) {
 		uint64_t key = v[i].key;
 
@@ -252,19 +245,21 @@ static struct ws_keyed_value *sort_part(const struct ws_std8_lines *lines, struc
 		if (!key)
 			qsort_r(v + i, next - i, sizeof(*v), by_total, (void *)lines);
 		else if (next - i > 1)
-			sort_names(v + i, next - i, lines, 0);
+			sort_names(v + i, next - i, lines, 0, room);
 		for (size_t k = i; k < next; k++) /* which names had taken */
 			v[k].key = key;
 	}
-	return v;
 }
 
 enum { PARTS = 256, SAMPLES = 64 * PARTS };
 
 struct ordering {
 	const struct ws_std8_lines *lines;
-	struct ws_keyed_value **room;  /* of each worker, for a chunk */
-	unsigned __int128 *sum;	       /* of each worker: totals */
+	struct order_worker {
+		struct ws_keyed_value *room; /* for a chunk, then for a part */
+		size_t cap;
+		unsigned __int128 sum; /* of totals */
+	} *workers;
 	size_t count;
 	struct ws_keyed_value *to;     /* dealt out */
 	uint64_t least[PARTS];	       /* key of each part; the first takes all that is less */
@@ -316,7 +311,7 @@ static unsigned __int128 total_of(const struct ws_std8_lines *lines, const struc
 static void count_chunk(void *ctx, unsigned worker, size_t chunk)
 {
 	struct ordering *o = ctx;
-	struct ws_keyed_value *v = o->room[worker];
+	struct ws_keyed_value *v = o->workers[worker].room;
 	size_t n = o->lines->chunk(o->lines->ctx, chunk, v);
 	unsigned __int128 sum = 0;
 
@@ -324,13 +319,13 @@ static void count_chunk(void *ctx, unsigned worker, size_t chunk)
 		o->at[chunk][part_of(o, v[i].key)]++;
 		sum += total_of(o->lines, &v[i]);
 	}
-	o->sum[worker] += sum;
+	o->workers[worker].sum += sum;
 }
 
 static void deal_chunk(void *ctx, unsigned worker, size_t chunk)
 {
 	struct ordering *o = ctx;
-	struct ws_keyed_value *v = o->room[worker];
+	struct ws_keyed_value *v = o->workers[worker].room;
 	size_t n = o->lines->chunk(o->lines->ctx, chunk, v);
 
 	for (size_t i = 0; i < n; i++)
@@ -340,17 +335,13 @@ static void deal_chunk(void *ctx, unsigned worker, size_t chunk)
 static void order_part(void *ctx, unsigned worker, size_t part)
 {
 	struct ordering *o = ctx;
+	struct order_worker *w = &o->workers[worker];
 	size_t n = o->first[part + 1] - o->first[part];
-	struct ws_keyed_value *v;
 
-	(void)worker;
 	if (n < 2)
 		return;
-	v = ws_malloc(n * sizeof(*v));
-	memcpy(v, o->to + o->first[part], n * sizeof(*v));
-	v = sort_part(o->lines, v, n);
-	memcpy(o->to + o->first[part], v, n * sizeof(*v));
-	free(v);
+	ws_grow(w->room, w->cap, n);
+	sort_part(o->lines, o->to + o->first[part], n, w->room);
 }
 
 static void place_parts(struct ordering *o)
@@ -373,10 +364,9 @@ static struct ws_keyed_value *order(const struct ws_std8_lines *lines, size_t *c
 	unsigned workers = lines->chunks > 4 ? ws_parallel_workers() : 1;
 	struct ordering o = {.lines = lines};
 
-	o.room = ws_calloc(workers, sizeof(*o.room));
-	o.sum = ws_calloc(workers, sizeof(*o.sum));
+	o.workers = ws_calloc(workers, sizeof(*o.workers));
 	for (unsigned w = 0; w < workers; w++)
-		o.room[w] = ws_malloc(WS_STD8_CHUNK * sizeof(**o.room));
+		ws_grow(o.workers[w].room, o.workers[w].cap, WS_STD8_CHUNK);
 	o.at = ws_calloc(lines->chunks, sizeof(*o.at));
 	if (workers > 1) /* else all are of the first part */
 		choose_limits(&o);
@@ -389,12 +379,11 @@ static struct ws_keyed_value *order(const struct ws_std8_lines *lines, size_t *c
 	ws_parallel(workers, PARTS, order_part, &o);
 	*sum = 0;
 	for (unsigned w = 0; w < workers; w++) {
-		*sum += o.sum[w];
-		free(o.room[w]);
+		*sum += o.workers[w].sum;
+		free(o.workers[w].room);
 	}
 	*count = o.count;
-	free(o.room);
-	free(o.sum);
+	free(o.workers);
 	free(o.at);
 	return o.to;
 }

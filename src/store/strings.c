@@ -233,8 +233,14 @@ void ws_report_string_fetch(const struct ws_report *r, uint32_t id, bool text)
 	ptrdiff_t i = id ? ws_string_block(r, id) : -1;
 	const struct ws_text_block *t = i < 0 ? NULL : &r->text[i];
 
-	if (t && __atomic_load_n(&t->state, __ATOMIC_ACQUIRE) == WS_TEXT_READY)
-		__builtin_prefetch(text ? (const void *)(t->text + t->at[id - t->first]) : &t->at[id - t->first]);
+	const uint32_t *at;
+
+	if (!t || __atomic_load_n(&t->state, __ATOMIC_ACQUIRE) != WS_TEXT_READY)
+		return;
+	at = &t->at[id - t->first];
+	__builtin_prefetch(text ? (const void *)(t->text + at[0]) : at);
+	if (text && (at[0] ^ (at[1] - 1)) & ~(uint32_t)63)
+		__builtin_prefetch(t->text + at[0] + 64);
 }
 
 uint32_t ws_report_string_count(const struct ws_report *r)
