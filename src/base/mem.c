@@ -6,6 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
 
 static void *check(void *p)
 {
@@ -19,6 +23,16 @@ static void *check(void *p)
 void *ws_malloc(size_t n)
 {
 	return check(malloc(n ? n : 1));
+}
+
+void *ws_malloc_huge(size_t n)
+{
+	void *p = ws_malloc(n);
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = WS_ALIGN_UP((uintptr_t)p, page), end = ((uintptr_t)p + n) & ~(page - 1);
+
+	if (from < end)
+		madvise((void *)from, end - from, MADV_HUGEPAGE); /* a hint: refused where there are none */
+	return p;
 }
 
 void *ws_calloc(size_t n, size_t size)

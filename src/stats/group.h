@@ -93,6 +93,13 @@ static inline bool ws_spill_first(struct ws_spill *s, uint64_t key, uint64_t val
 	return true;
 }
 
+/* Ask the memory for what ws_spill_first will look at, where the upper half is that of the last key. */
+static inline void ws_spill_fetch(const struct ws_spill *s, uint32_t low)
+{
+	if (s->firsts && low < s->limit)
+		__builtin_prefetch(&s->first[s->last].v[low], 1);
+}
+
 static inline void ws_spill_add(struct ws_spill *s, uint64_t key, uint64_t value)
 {
 	unsigned i = ws_spill_part(s->shift, key);

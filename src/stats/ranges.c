@@ -6,6 +6,7 @@
  */
 #include "stats/ranges.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 struct worker {
 	struct ws_groups groups;
 	struct ws_spill *spill; /* of names that came when there were many already */
+	const uint32_t *keys;	/* the pass's, then */
 	struct ws_domains domains;
 	uint64_t unended, backwards;
 } __attribute__((aligned(128)));
@@ -26,6 +28,8 @@ struct pass {
 	unsigned kinds;
 	bool styled;
 	struct ws_domain_table domains;
+	uint32_t *keys; /* by string id: that of its text; made when there are many names */
+	pthread_mutex_t lock;
 };
 
 enum { STYLE_SHIFT = 63, DOMAIN_SHIFT = 32 };
@@ -44,21 +48,46 @@ static struct ws_spill *new_spill(const struct ws_report *r)
 	return spill;
 }
 
-/* Where there are many names already. Canonical texts from here on: there is no cheaper moment to look them up. */
-static void add_crowded(struct worker *w, const struct ws_report *r, uint64_t key, uint64_t value)
+/* Texts are looked up for each row then: in one array, which can be asked for ahead. */
+static const uint32_t *make_keys(struct pass *p)
 {
-	uint64_t whole = (key & ~(uint64_t)UINT32_MAX) | ws_report_string_key(r, (uint32_t)key);
+	const uint32_t *keys;
+
+	pthread_mutex_lock(&p->lock);
+	if (!p->keys) {
+		p->keys = ws_malloc(((size_t)ws_report_string_count(p->s->r) + 1) * sizeof(*p->keys));
+		ws_report_string_keys(p->s->r, p->keys);
+	}
+	keys = p->keys;
+	pthread_mutex_unlock(&p->lock);
+	return keys;
+}
+
+enum { AHEAD = 24 }; /* rows */
+
+/* Where there are many names already; `text` has `left` rows yet, this one the first. */
+static void add_crowded(struct pass *p, struct worker *w, const uint64_t *text, size_t left, uint64_t key, uint64_t value)
+{
+	uint32_t strings = ws_report_string_count(p->s->r), id = (uint32_t)key;
+	uint64_t upper = key - id;
 	struct ws_dist *d;
 
-	if (!w->spill)
-		w->spill = new_spill(r);
-	if (ws_spill_first(w->spill, whole, value))
+	if (!w->spill) {
+		w->spill = new_spill(p->s->r);
+		w->keys = make_keys(p);
+	}
+	if (left > 2 * AHEAD && text[2 * AHEAD] <= strings)
+		__builtin_prefetch(&w->keys[text[2 * AHEAD]]);
+	if (left > AHEAD && text[AHEAD] <= strings)
+		ws_spill_fetch(w->spill, w->keys[text[AHEAD]]);
+	id = id <= strings ? w->keys[id] : id;
+	if (ws_spill_first(w->spill, upper | id, value))
 		return;
 	d = ws_groups_find(&w->groups, key);
 	if (d)
 		ws_dist_add(d, value);
 	else
-		ws_spill_add(w->spill, whole, value);
+		ws_spill_add(w->spill, upper | id, value);
 }
 
 static int scan(void *ctx, const struct ws_batch *b)
@@ -88,7 +117,7 @@ static int scan(void *ctx, const struct ws_batch *b)
 		if (ws_likely(w->groups.n < WS_GROUPS_CROWDED))
 			ws_dist_add(ws_groups_get(&w->groups, key), end[i] - start[i]);
 		else
-			add_crowded(w, p->s->r, key, end[i] - start[i]);
+			add_crowded(p, w, text + i, b->rows - i, key, end[i] - start[i]);
 	}
 	return 0;
 }
@@ -264,7 +293,7 @@ int ws_ranges_summary(struct ws_stats *s, unsigned kinds, bool styled, struct ws
 	    .time_max = s->time_max,
 	};
 	uint32_t workers = ws_scan_workers(&sc);
-	struct pass p = {.s = s, .kinds = kinds, .styled = styled};
+	struct pass p = {.s = s, .kinds = kinds, .styled = styled, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 	p.workers = aligned_alloc(128, workers * sizeof(*p.workers));
 	if (!p.workers)
@@ -272,6 +301,7 @@ int ws_ranges_summary(struct ws_stats *s, unsigned kinds, bool styled, struct ws
 	memset(p.workers, 0, workers * sizeof(*p.workers));
 	ws_scan_run(s->r, &sc, scan, &p, &s->damaged);
 	together(&p, workers);
+	free(p.keys);
 	free(p.workers);
 	return 0;
 }

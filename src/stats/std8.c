@@ -156,7 +156,7 @@ static size_t name_keys(struct ws_keyed_value *v, size_t n, const struct ws_std8
 	size_t same = SIZE_MAX, step = n / 64 + 1;
 
 	lines->line(lines->ctx, &v[0], &first, NULL);
-	for (size_t i = 0; i < n; i += step) {
+	for (size_t i = 0; i < n && n >= 1024; i += step) { /* fewer stay in the cache from the first look to the second */
 		lines->line(lines->ctx, &v[i], &l, NULL);
 		same = in_common(&first, &l, skip, same);
 	}
@@ -205,7 +205,8 @@ static void squeeze(struct ws_keyed_value *v, size_t n)
 }
 
 /* Lines of equal total, whose names share the first `skip` bytes. Each step goes on with names that share eight more. */
-static void sort_names(struct ws_keyed_value *v, size_t n, const struct ws_std8_lines *lines, size_t skip, struct ws_keyed_value *room)
+static void sort_names(struct ws_keyed_value *v, size_t n, const struct ws_std8_lines *lines, size_t skip,
+		       struct ws_keyed_value *room)
 {
 	size_t same, next;
 

@@ -228,6 +228,18 @@ uint32_t ws_report_string_key(const struct ws_report *r, uint32_t id)
 	return i < 0 ? id : k->key[i][id - r->strings.v[i].head.first];
 }
 
+void ws_report_string_keys(const struct ws_report *r, uint32_t *key)
+{
+	const struct ws_string_keys *k = keys(r);
+	uint32_t count = ws_report_string_count(r);
+
+	for (uint32_t id = 0; id < count; id++)
+		key[id] = id;
+	key[count] = count;
+	for (size_t i = 0; k && i < r->strings.n; i++)
+		memcpy(key + r->strings.v[i].head.first, k->key[i], r->strings.v[i].head.rows * sizeof(*key));
+}
+
 void ws_string_keys_free(struct ws_report *r)
 {
 	if (!r->keys)

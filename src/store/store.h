@@ -147,6 +147,8 @@ uint64_t ws_report_table_bytes(const struct ws_report *r, enum ws_table t); /* s
  */
 const char *ws_report_string(const struct ws_report *r, uint32_t id, size_t *len);
 uint32_t ws_report_string_key(const struct ws_report *r, uint32_t id);
+/* The same for all ids from 0 to ws_report_string_count, at once. */
+void ws_report_string_keys(const struct ws_report *r, uint32_t *key);
 /* Ask the memory for what ws_report_string will look at; with `text`, which comes some strings later, for the bytes too. */
 void ws_report_string_fetch(const struct ws_report *r, uint32_t id, bool text);
 uint32_t ws_report_string_count(const struct ws_report *r); /* highest id */

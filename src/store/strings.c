@@ -35,7 +35,7 @@ static void *room(const struct ws_report *r, size_t n)
 		for (size_t i = 0; i < r->strings.n && need < ROOM; i++) /* a small report takes little */
 			need += r->strings.v[i].head.raw + (size_t)r->strings.v[i].head.rows * 5 + 4 * SLACK;
 		need = need < n ? n : need < ROOM ? need : n < ROOM ? ROOM : n;
-		last = ws_malloc(sizeof(*last) + need);
+		last = (need < ROOM ? ws_malloc : ws_malloc_huge)(sizeof(*last) + need);
 		*last = (struct ws_text_room){r->room, 0, need};
 		m->room = last;
 	}

@@ -316,18 +316,24 @@ static char *print(const char *format, const char *unit, const struct ws_cell (*
 }
 
 /* Row i of a long table: cells of every kind, some empty, names with what formats must mark. */
-static void long_row(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text)
+/* Figures are those of the row before for two rows of three. */
+static size_t long_row(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text)
 {
 	const size_t *first = ctx;
+	int64_t figure;
+	bool same;
 
 	i += *first;
+	figure = (int64_t)(i / 3);
 	ws_text_printf(text, "%s %zu %s", i % 7 ? "name" : "wide \xe6\xbc\xa2", i * 2654435761u, i % 11 ? "" : ",\"<|\t");
-	cells[0] = ws_cell_real((long double)i / 977);
-	cells[1] = ws_cell_int((int64_t)(i * i));
-	cells[2] = i % 5 ? ws_cell_int((int64_t)i) : ws_cell_null();
-	cells[3] = ws_cell_real((long double)i / 3);
-	cells[4] = ws_cell_int((int64_t)i % 100);
+	same = cells[1].type == WS_CELL_INT && cells[1].i == figure * figure;
+	cells[0] = ws_cell_real((long double)figure / 977);
+	cells[1] = ws_cell_int(figure * figure);
+	cells[2] = figure % 5 ? ws_cell_int(figure) : ws_cell_null();
+	cells[3] = figure % 4 ? ws_cell_real((long double)figure / 3) : ws_cell_whole((uint64_t)figure);
+	cells[4] = ws_cell_int(figure % 100);
 	cells[5] = ws_cell_text(text->s, text->len);
+	return same ? 5 : 0;
 }
 
 /* Rows that all cores make are those that are handed over one by one, in every format, also after such. */
@@ -345,7 +351,7 @@ static void test_many_rows(void **state)
 			struct ws_printer p = {.title = "Title", .name = "some_sum", .columns = columns, .column_count = 6};
 			size_t len, none = 0, first = ONE_BY_ONE, alone = many ? ONE_BY_ONE : ONE_BY_ONE + MANY;
 			struct ws_text text = {0};
-			struct ws_cell cells[6];
+			struct ws_cell cells[6] = {0};
 			struct ws_err e;
 
 			p.format = ws_format_find(formats[f], &p.args, &e);
@@ -566,19 +572,25 @@ static void test_spilled_groups(void **ctx)
 	struct ws_spill *spills = calloc(TABLES, sizeof(*spills));
 	struct ws_group_part parts[WS_SPILL_PARTS];
 	struct ws_group_sum *want, *got;
-	size_t wanted, count = 0;
+	size_t wanted, count = 0, singles = 0;
 
 	(void)ctx;
-	for (unsigned t = 0; t < TABLES; t++)
+	for (unsigned t = 0; t < TABLES; t++) {
 		spills[t].shift = ws_spill_shift(KEYS); /* keys beyond that share the last part */
+		spills[t].limit = KEYS * 2;		/* and have no first values, as a third of the others */
+	}
 	for (unsigned i = 0; i < VALUES; i++) {
 		uint64_t key = next_random() >> 20, value = next_random() >> 30, t = next_random() >> 40;
 		struct ws_dist *d;
 
 		key = key % KEYS * 3 | key % 7 / 3 << 33 | key % 2 << 40;
+		if (i % 16 == 0)
+			key = 1 + i * 3 % (KEYS * 2) + (UINT64_C(5) << 33); /* mostly once */
 		value = value % 50 ? value % 100000 : value << 3; /* also what takes 64 bits */
 		t %= TABLES;
 		ws_dist_add(ws_groups_get(&all[t], key), value);
+		if (some[t].n >= HELD && ws_spill_first(&spills[t], lower_half(NULL, t, key), value))
+			continue;
 		d = some[t].n < HELD ? ws_groups_get(&some[t], key) : ws_groups_find(&some[t], key);
 		if (d)
 			ws_dist_add(d, value);
@@ -594,7 +606,18 @@ static void test_spilled_groups(void **ctx)
 		count += parts[p].n;
 		free(parts[p].v);
 	}
+	for (unsigned t = 0; t < TABLES; t++)
+		for (unsigned f = 0; f < spills[t].firsts; f++)
+			for (size_t i = 0; i < spills[t].limit; i++) {
+				if (!spills[t].first[f].v[i])
+					continue;
+				assert_true(spills[t].first[f].used[i / WS_FIRSTS_PAGE] && count < wanted);
+				got[count].key = spills[t].first[f].upper | i;
+				got[count++].s = ws_std8_single(spills[t].first[f].v[i] - 1);
+				singles++;
+			}
 	assert_int_equal(count, wanted);
+	assert_true(singles > 100 && singles < count);
 	qsort(want, wanted, sizeof(*want), by_group_key);
 	qsort(got, count, sizeof(*got), by_group_key);
 	for (size_t i = 0; i < count; i++) {
