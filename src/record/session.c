@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/gpu_tools.h"
 #include "base/mem.h"
 #include "base/paths.h"
 #include "record/code.h"
@@ -628,9 +629,14 @@ static int finish(struct session *s, struct ws_err *e)
 static void respect_injection(struct session *s)
 {
 	const char *name = "CUDA_INJECTION64_PATH=";
+	const char *tool = s->o->cuda ? ws_gpu_tool(s->env) : NULL;
 	char text[2 * PATH_MAX];
 
-	for (char **e = s->env; s->o->cuda && *e; e++) {
+	if (tool) {
+		snprintf(text, sizeof(text), "CUDA is not recorded: %s has it, under which warpsight was started. Run warpsight without that tool.", tool);
+		ws_sink_diagnostic(s->main, WS_WARNING, "cuda", 0, ws_raw_ns(), text);
+	}
+	for (char **e = s->env; s->o->cuda && !tool && *e; e++) {
 		const char *value = *e + strlen(name);
 
 		if (strncmp(*e, name, strlen(name)) || !strcmp(value, s->cuda) || !ws_launch_foreign_cuda(value))
