@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/slots.h"
 #include "query/enclose.h"
 #include "query/gpu.h"
 
@@ -23,7 +24,7 @@ struct item {
 struct counts { /* one worker's */
 	struct item *items;
 	size_t n, cap, mask;
-	uint64_t *slots; /* hash << 32 | number of the item + 1: an item is touched only where hashes are equal */
+	uint64_t *slots; /* number of the item + 1: base/slots.h */
 	uint64_t truncated;
 } __attribute__((aligned(128)));
 
@@ -40,44 +41,21 @@ static bool same(const struct item *a, const struct item *b)
 	return a->thread == b->thread && a->frame == b->frame && a->stack == b->stack && a->label == b->label;
 }
 
-static void rehash(struct counts *c)
-{
-	size_t old = c->mask ? c->mask + 1 : 0, size = old ? old * 2 : 1024;
-	uint64_t *from = c->slots;
-
-	c->slots = ws_calloc(size, sizeof(*c->slots));
-	c->mask = size - 1;
-	for (size_t i = 0; i < old; i++) {
-		size_t at = from[i] >> 32 & c->mask;
-
-		if (!from[i])
-			continue;
-		while (c->slots[at])
-			at = (at + 1) & c->mask;
-		c->slots[at] = from[i];
-	}
-	free(from);
-}
-
 enum { GROUP = 32 };
 
 static void count_hashed(struct counts *c, const struct item *k, uint32_t h)
 {
+	uint32_t i;
 	size_t at;
 
-	if (c->n * 2 >= c->mask)
-		rehash(c);
-	for (at = h & c->mask; c->slots[at]; at = (at + 1) & c->mask) {
-		struct item *have = &c->items[(uint32_t)c->slots[at] - 1];
-
-		if (c->slots[at] >> 32 == h && same(have, k)) {
-			ws_cost_add(&have->cost, &k->cost);
+	for (at = ws_slots_begin(&c->slots, &c->mask, c->n, 1024, h); (i = ws_slots_next(c->slots, c->mask, h, &at)); at++)
+		if (same(&c->items[i - 1], k)) {
+			ws_cost_add(&c->items[i - 1].cost, &k->cost);
 			return;
 		}
-	}
 	ws_grow(c->items, c->cap, c->n + 1);
 	c->items[c->n++] = *k;
-	c->slots[at] = (uint64_t)h << 32 | c->n;
+	c->slots[at] = ws_slot(h, (uint32_t)c->n);
 }
 
 static void count(struct counts *c, const struct item *k)
