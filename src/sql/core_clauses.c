@@ -225,51 +225,51 @@ static bool is_join(struct core *c, struct span s, uint32_t *which, uint8_t *col
 	return false;
 }
 
-/* One table of the report, and StringIds any number of times. */
-static bool read_from(struct core *c)
+/* What a table of the list is to the fold: the one whose rows are grouped, or StringIds once more. */
+static bool take_table(struct core *c, const struct from_table *t, const struct from_table **strings)
 {
-	struct from_table t[WS_SQL_JOINS + 1] = {0}, *strings[WS_SQL_JOINS];
-	size_t i = c->from.from, n = 0;
+	struct ws_sql_fold *f = c->f;
 
-	for (;;) {
-		if (n == WS_COUNT(t) || !read_table(c, &i, &t[n]) || !read_on(c, &i, &t[n]))
-			return false;
-		if (t[n].t->kind == WS_SQL_BLOCKS && !c->f->t) {
-			if (t[n].left)
-				return false;
-			c->f->t = t[n].t;
-			c->f->x.t = t[n].t;
-			c->alias = t[n].alias;
-		} else if (t[n].t->kind == WS_SQL_STRINGS && c->f->joins < WS_SQL_JOINS) {
-			c->string[c->f->joins].alias = t[n].alias;
-			c->f->join[c->f->joins].left = t[n].left;
-			strings[c->f->joins++] = &t[n];
-		} else {
-			return false;
-		}
-		n++;
-		if (i >= c->from.to)
-			break;
-		if (n < WS_COUNT(t) && is(c, i, "LEFT")) {
-			t[n].left = true;
-			i += is(c, i + 1, "OUTER") ? 2 : 1;
-			if (!is(c, i, "JOIN"))
-				return false;
-		} else if (is(c, i, "INNER")) {
-			i++;
-			if (!is(c, i, "JOIN"))
-				return false;
-		}
-		if (!is(c, i, ",") && !is(c, i, "JOIN"))
-			return false;
-		i++;
+	if (t->t->kind == WS_SQL_BLOCKS && !f->t && !t->left) {
+		f->t = t->t;
+		f->x.t = t->t;
+		c->alias = t->alias;
+		return true;
 	}
-	if (!c->f->t)
+	if (t->t->kind != WS_SQL_STRINGS || f->joins == WS_SQL_JOINS)
 		return false;
+	c->string[f->joins].alias = t->alias;
+	f->join[f->joins].left = t->left;
+	strings[f->joins++] = t;
+	return true;
+}
+
+/* The words between two tables; *left: of a left join. */
+static bool read_joint(const struct core *c, size_t *i, bool *left)
+{
+	bool word = true;
+
+	if (is(c, *i, "LEFT")) {
+		*left = true;
+		*i += is(c, *i + 1, "OUTER") ? 2 : 1;
+	} else if (is(c, *i, "INNER")) {
+		++*i;
+	} else {
+		word = false;
+	}
+	if (!is(c, *i, "JOIN") && (word || !is(c, *i, ",")))
+		return false;
+	++*i;
+	return true;
+}
+
+/* Every StringIds is of the table's report, and a left join's condition is its own. */
+static bool join_strings(struct core *c, const struct from_table *const *strings)
+{
 	for (uint32_t k = 0; k < c->f->joins; k++)
 		if (strings[k]->t->of != c->f->t->of)
 			return false;
-	for (uint32_t k = 0; k < c->f->joins; k++) { /* a left join's condition is its own */
+	for (uint32_t k = 0; k < c->f->joins; k++) {
 		uint32_t which = 0;
 
 		if (!c->f->join[k].left)
@@ -278,6 +278,24 @@ static bool read_from(struct core *c)
 			return false;
 		c->string[k].joined = true;
 	}
+	return true;
+}
+
+/* One table of the report, and StringIds any number of times. */
+static bool read_from(struct core *c)
+{
+	struct from_table t[WS_SQL_JOINS + 1] = {0};
+	const struct from_table *strings[WS_SQL_JOINS];
+	size_t i = c->from.from, n = 0;
+
+	do {
+		if (n == WS_COUNT(t) || (n && !read_joint(c, &i, &t[n].left)) || !read_table(c, &i, &t[n]) ||
+		    !read_on(c, &i, &t[n]) || !take_table(c, &t[n], strings))
+			return false;
+		n++;
+	} while (i < c->from.to);
+	if (!c->f->t || !join_strings(c, strings))
+		return false;
 	for (size_t k = 0; k < n; k++)
 		if (!t[k].left && t[k].on.to && !add_terms(c, t[k].on))
 			return false;
