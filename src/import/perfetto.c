@@ -109,14 +109,14 @@ static uint32_t interned(const struct sequence *s, int kind, uint64_t iid)
 
 /* ---- who ---- */
 
-uint32_t ws_perfetto_process(struct perfetto *p, uint64_t pid)
+static uint32_t process_of(struct perfetto *p, uint64_t pid)
 {
 	return ws_into_process(p->o, pid, (uint32_t)pid);
 }
 
 uint32_t ws_perfetto_thread(struct perfetto *p, uint64_t pid, uint64_t tid)
 {
-	return ws_into_thread(p->o, ws_perfetto_process(p, pid), tid, WS_NO_TIME);
+	return ws_into_thread(p->o, process_of(p, pid), tid, WS_NO_TIME);
 }
 
 static void take_process_tree(struct perfetto *p, const struct field *tree)
@@ -145,7 +145,7 @@ static void take_process_tree(struct perfetto *p, const struct field *tree)
 				name = g;
 		}
 		if (f.number == 1) {
-			struct ws_into_process *q = ws_into_process_of(p->o, ws_perfetto_process(p, pid));
+			struct ws_into_process *q = ws_into_process_of(p->o, process_of(p, pid));
 			const uint8_t *slash = name.n ? memrchr(name.p, '/', name.n) : NULL;
 
 			if (name.n && !q->name) {
@@ -195,7 +195,7 @@ static void describe_process(struct perfetto *p, const struct field *d, uint32_t
 {
 	struct field name = ws_pb_find(d, 6);
 
-	*process = ws_perfetto_process(p, ws_pb_find(d, 1).value);
+	*process = process_of(p, ws_pb_find(d, 1).value);
 	if (name.n)
 		ws_into_process_of(p->o, *process)->name = ws_into_string(p->o, (const char *)name.p, name.n);
 }

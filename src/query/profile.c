@@ -109,7 +109,8 @@ struct making {
 	struct ws_map label_of;
 };
 
-void ws_profile_process_label(const struct ws_process_info *p, struct ws_text *text)
+/* "name (pid)" and, below, "name (tid)", as nodes and tables call them. */
+static void process_label(const struct ws_process_info *p, struct ws_text *text)
 {
 	if (p->id)
 		ws_text_printf(text, "%s (%u)", *p->name ? p->name : "process", p->pid);
@@ -117,7 +118,7 @@ void ws_profile_process_label(const struct ws_process_info *p, struct ws_text *t
 		ws_text_puts(text, "[no process]");
 }
 
-void ws_profile_thread_label(const struct ws_thread_info *t, struct ws_text *text)
+static void thread_label(const struct ws_thread_info *t, struct ws_text *text)
 {
 	if (t->id)
 		ws_text_printf(text, "%s (%u)", *t->name ? t->name : "thread", t->tid);
@@ -144,11 +145,11 @@ static uint32_t root_of(struct making *m, uint32_t process, uint32_t thread)
 	if (m->root && m->root_of == ((uint64_t)process << 32 | thread))
 		return m->root;
 	if (m->q->by_process) {
-		ws_profile_process_label(ws_who_process(m->who, process), &name);
+		process_label(ws_who_process(m->who, process), &name);
 		node = made(m, node, &name);
 	}
 	if (m->q->by_thread) {
-		ws_profile_thread_label(ws_who_thread(m->who, thread), &name);
+		thread_label(ws_who_thread(m->who, thread), &name);
 		node = made(m, node, &name);
 	}
 	ws_text_free(&name);
@@ -443,7 +444,8 @@ static void from_rows(struct making *m, const struct kind *k)
 	m->p->damaged += damaged;
 }
 
-void ws_profile_wait_label(const struct ws_report *r, const struct ws_state *st, struct ws_text *text)
+/* "[lock: pthread_mutex_lock]", "[I/O: read /path]", "[GIL]": what stands for a wait in a stack. */
+static void wait_label(const struct ws_report *r, const struct ws_state *st, struct ws_text *text)
 {
 	ws_text_printf(text, "[%s", ws_wait_name(st->wait));
 	if (st->function) {
@@ -473,7 +475,7 @@ static uint32_t label(struct making *m, const struct ws_state *st)
 	if (!known) {
 		ws_grow(m->labels, m->label_cap, m->label_count + 1);
 		m->labels[m->label_count] = (struct ws_text){0};
-		ws_profile_wait_label(m->r, st, &m->labels[m->label_count]);
+		wait_label(m->r, st, &m->labels[m->label_count]);
 		known = (uint32_t)++m->label_count;
 		ws_map_set(&m->label_of, key, known);
 	}

@@ -280,7 +280,8 @@ static bool has_groups(const struct ws_source *s)
 	return have && !(ws_lane_key_columns(s) & ~have);
 }
 
-bool ws_lanes_skips(const struct ws_lanes *l, enum ws_table t, size_t block)
+/* Is a block outside of the times that are asked for (ws_lanes_opts)? */
+static bool skips(const struct ws_lanes *l, enum ws_table t, size_t block)
 {
 	struct ws_block_info b = ws_report_block(l->r, t, block);
 
@@ -300,8 +301,8 @@ static void count_source(struct ws_lanes *l, uint32_t source, struct ws_lane_wor
 	for (size_t i = 0; i < blocks; i++) {
 		struct ws_block_groups g = groups ? ws_report_block_groups(l->r, t, i) : (struct ws_block_groups){NULL, 0};
 
-		skip[i] = g.v || ws_lanes_skips(l, t, i);
-		if (g.v && !ws_lanes_skips(l, t, i))
+		skip[i] = g.v || skips(l, t, i);
+		if (g.v && !skips(l, t, i))
 			count_groups(&p, i, &g);
 	}
 	ws_scan_run(l->r, &sc, count_batch, &p, NULL);
