@@ -485,9 +485,23 @@ static void op(struct ws_trace *t, struct ws_event *ev, enum ws_op_kind kind)
 	*(struct ws_row_op *)ws_into_row(t->o, WS_TABLE_op) = r;
 }
 
+/*
+ * Until 1.12, PyTorch wrote user annotations as operators. Those that its own code makes are known by name: steps, optimisers, data
+ * loaders, DistributedDataParallel.
+ */
+static bool was_annotation(const struct ws_event *ev)
+{
+	static const char *const names[] = {"ProfilerStep#", "Optimizer.", "enumerate(DataLoader)#", "DistributedDataParallel.forward"};
+
+	for (size_t i = 0; i < WS_COUNT(names); i++)
+		if (ev->name.n >= strlen(names[i]) && !memcmp(ev->name.s, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
 static void cpu_op(struct ws_trace *t, struct ws_event *ev)
 {
-	op(t, ev, WS_OP_CPU);
+	op(t, ev, was_annotation(ev) ? WS_OP_ANNOTATION : WS_OP_CPU);
 }
 
 static void annotation(struct ws_trace *t, struct ws_event *ev)
