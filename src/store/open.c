@@ -74,6 +74,8 @@ static int read_header(struct ws_report *r, struct ws_err *e)
 	char magic[8] = {0};
 	bool magic_ok, check_ok;
 
+	if (!r->size)
+		return ws_fail(e, "%s is empty", r->path);
 	if (r->size < sizeof(*h) || ws_pread_all(r->fd, h, sizeof(*h), 0))
 		return ws_fail(e, "%s is no warpsight report: it is too short", r->path);
 	magic_ok = !memcmp(h->magic, WS_FILE_MAGIC, 8);
@@ -498,7 +500,8 @@ static bool begins_otherwise(const char *path)
 	char magic[8];
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	bool other = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && pread(fd, magic, 8, 0) == 8 && memcmp(magic, WS_FILE_MAGIC, 8);
+	ssize_t n = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) ? pread(fd, magic, sizeof(magic), 0) : 0;
+	bool other = n > 0 && memcmp(magic, WS_FILE_MAGIC, (size_t)n);
 
 	if (fd >= 0)
 		close(fd);
