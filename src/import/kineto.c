@@ -40,11 +40,19 @@ static uint32_t place(struct ws_trace *t, enum ws_trace_arg a, const struct ws_j
 	return v;
 }
 
+/* Exports of our own with several processes say whose work it is. */
+static uint32_t work_process(struct ws_trace *t)
+{
+	uint64_t pid = ws_trace_u64(t, WS_A_PROCESS, 0);
+
+	return pid && pid <= UINT32_MAX ? ws_trace_process_of(t, pid) : ws_trace_main_process(t);
+}
+
 /* How the row of anything on a GPU starts: when, where, whose. */
 #define ON_GPU(t, ev)                                                                                                   \
 	.start = (ev)->start, .device = place(t, WS_A_DEVICE, &(ev)->pid), .context = ws_trace_u32(t, WS_A_CONTEXT, 0), \
 	.green_context = WS_NO_U32, .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32),                        \
-	.process = ws_trace_main_process(t)
+	.process = work_process(t)
 
 static uint64_t external(struct ws_trace *t)
 {
@@ -61,9 +69,10 @@ static void link_op(struct ws_trace *t, uint32_t process, uint32_t correlation)
 	struct ws_row_op_link *row;
 
 	if (id == WS_NO_U64 || !id || !correlation || correlation == WS_NO_U32 ||
-	    (t->linked[at].correlation == correlation && t->linked[at].external == id))
+	    (t->linked[at].correlation == correlation && t->linked[at].external == id && t->linked[at].process == process))
 		return;
 	t->linked[at].correlation = correlation;
+	t->linked[at].process = process;
 	t->linked[at].external = id;
 	row = ws_into_row(t->o, WS_TABLE_op_link);
 	*row = (struct ws_row_op_link){.process = process, .correlation = correlation, .external = id};
