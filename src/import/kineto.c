@@ -51,8 +51,7 @@ static uint32_t work_process(struct ws_trace *t)
 /* How the row of anything on a GPU starts: when, where, whose. */
 #define ON_GPU(t, ev)                                                                                                   \
 	.start = (ev)->start, .device = place(t, WS_A_DEVICE, &(ev)->pid), .context = ws_trace_u32(t, WS_A_CONTEXT, 0), \
-	.green_context = WS_NO_U32, .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32),                        \
-	.process = work_process(t)
+	.green_context = WS_NO_U32, .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32), .process = work_process(t)
 
 static uint64_t external(struct ws_trace *t)
 {
@@ -500,7 +499,8 @@ static void op(struct ws_trace *t, struct ws_event *ev, enum ws_op_kind kind)
  */
 static bool was_annotation(const struct ws_event *ev)
 {
-	static const char *const names[] = {"ProfilerStep#", "Optimizer.", "enumerate(DataLoader)#", "DistributedDataParallel.forward"};
+	static const char *const names[] = {"ProfilerStep#", "Optimizer.", "enumerate(DataLoader)#",
+					    "DistributedDataParallel.forward"};
 
 	for (size_t i = 0; i < WS_COUNT(names); i++)
 		if (ev->name.n >= strlen(names[i]) && !memcmp(ev->name.s, names[i], strlen(names[i])))

@@ -408,8 +408,9 @@ static uint32_t say_unjoined(struct ws_nsys *n, const struct plan *p, const char
 				continue;
 			if (!i)
 				process = only_process(n);
-			ws_into_note(n->o, process ? "%s has no column %s: its rows were taken to be of the only process with CUDA calls."
-						   : "%s has no column %s: its rows cannot be joined to others by it.",
+			ws_into_note(n->o,
+				     process ? "%s has no column %s: its rows were taken to be of the only process with CUDA calls."
+					     : "%s has no column %s: its rows cannot be joined to others by it.",
 				     table, joining[i]);
 		}
 	return process;

@@ -512,7 +512,8 @@ struct ws_report *ws_report_open(const char *path, struct ws_err *e)
 {
 	struct ws_err ignored;
 
-	return ws_report_foreign && begins_otherwise(path) ? ws_report_foreign(path, e ? e : &ignored) : ws_report_open_plain(path, e);
+	return ws_report_foreign && begins_otherwise(path) ? ws_report_foreign(path, e ? e : &ignored)
+							   : ws_report_open_plain(path, e);
 }
 
 void ws_report_rename(struct ws_report *r, const char *path)
@@ -620,12 +621,12 @@ struct ws_block_info ws_report_block(const struct ws_report *r, enum ws_table t,
 	const struct ws_block *b = &r->table[t].v[i];
 
 	return (struct ws_block_info){
-		.offset = b->offset,
-		.bytes = sizeof(struct ws_block_header) + b->head.body_bytes,
-		.rows = b->head.rows,
-		.time_min = b->head.time_min,
-		.time_max = b->head.time_max,
-		.track_min = b->head.track_min,
-		.track_max = b->head.track_max,
+	    .offset = b->offset,
+	    .bytes = sizeof(struct ws_block_header) + b->head.body_bytes,
+	    .rows = b->head.rows,
+	    .time_min = b->head.time_min,
+	    .time_max = b->head.time_max,
+	    .track_min = b->head.track_min,
+	    .track_max = b->head.track_max,
 	};
 }
