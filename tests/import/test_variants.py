@@ -99,6 +99,25 @@ def tiny_files_are_what_they_are(t):
             assert why in err, (command, name, err)
 
 
+# ---- Chrome ----
+
+@test
+def halves_of_slices(t):
+    e = lambda ph, ts, **more: dict({"ph": ph, "pid": 1, "tid": 2, "ts": ts}, **more)
+    path = t.write("halves.json", [
+        e("B", 0, name="both", args={"x": 1}), e("E", 5, args={"y": 2}), e("B", 10, name="late"), e("E", 12, args={"y": 3}),
+        e("b", 20, cat="c", name="across", id2={"global": "0x1"}), e("e", 25, cat="c", name="across", id2={"global": "0x1"}, **{"pid": 9}),
+        e("b", 30, cat="c", name="mine", id2={"local": "0x1"}), e("b", 31, cat="c", name="yours", id2={"local": "0x1"}, **{"pid": 9}),
+        e("e", 33, cat="c", name="mine", id2={"local": "0x1"}), e("e", 37, cat="c", name="yours", id2={"local": "0x1"}, **{"pid": 9})])
+    err = t.run("import", "-f", "-o", "halves.wsrep", path).stderr
+    assert "Arguments of ends of slices were left out where the beginning has some." in err, err
+    assert "without a beginning" not in err, err
+    eq(t.query("""SELECT s.start, s.end, n.value AS name, a.value AS args FROM WARPSIGHT_SLICE s JOIN StringIds n ON n.id = s.nameId
+                  LEFT JOIN StringIds a ON a.id = s.argsId ORDER BY s.start""", "halves.wsrep"),
+       [[0, 5000, "both", '{"x": 1}'], [10000, 12000, "late", '{"y": 3}'], [20000, 25000, "across", None], [30000, 33000, "mine", None],
+        [31000, 37000, "yours", None]])
+
+
 # ---- several processes through Chrome's JSON ----
 
 def rank(number, pid, kernel, length):
