@@ -169,7 +169,7 @@ function boot(): void {
   });
   const say = (): void => {
     /* An exported page holds but a part of its report. */
-    const all = carried ? carried.held : app.reports.reduce((n, r) => n + (r.tables.reduce((m, x) => m + x.rows, 0) || 0), 0);
+    const all = carried ? carried.held : app.events();
     const mark = app.live ? `● ${t("live")} · ` : "";
     status.textContent = app.building ? mark + t("loading", percent(app.progress)) : `${mark}${t("n_events", count(all))}${app.complete ? "" : ` · ${t("loading", percent(app.progress))}`} · ${duration(app.view.t1 - app.view.t0)}`;
   };
