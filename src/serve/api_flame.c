@@ -92,6 +92,16 @@ static int by_self(const void *a, const void *b, void *ctx)
 	return m > n ? -1 : m < n;
 }
 
+static int by_all(const void *a, const void *b, void *ctx)
+{
+	const struct flame *x = ctx;
+	const struct ws_flat *p = a, *q = b;
+	uint64_t m = value(x, &p->total), n = value(x, &q->total);
+
+	return m > n ? -1 : m < n;
+}
+
+/* Of very many the first by what they did themselves, and then, of the others, by all that they took. */
 static void put_flat(struct flame *x)
 {
 	struct ws_text *t = x->c->out;
@@ -102,7 +112,9 @@ static void put_flat(struct flame *x)
 		qsort_r(v, n, sizeof(*v), by_self, x);
 	ws_put_key(t, "flat");
 	ws_text_puts(t, "[");
-	for (size_t i = 0; i < n && i < MOST_FLAT; i++) {
+	if (n > MOST_FLAT)
+		qsort_r(v + MOST_FLAT, n - MOST_FLAT, sizeof(*v), by_all, x);
+	for (size_t i = 0; i < n && i < 2 * MOST_FLAT; i++) {
 		const char *module = ws_calltree_module(x->tree, v[i].unit);
 
 		ws_put_comma(t);

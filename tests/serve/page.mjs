@@ -998,6 +998,10 @@ if (process.env.WS_TEST_SANITIZE !== "thread")
   writeFileSync(join(cwd, "long"), "");
   await t.page.click(".record button:text-is('Start')");
   await until("its output", async () => !(await t.page.isDisabled(".record button:text-is('Stop')")) && (await t.page.textContent(".record .output")).includes("it runs"));
+  await t.page.keyboard.press("Escape");
+  await until("the dialog to close while it records", async () => (await t.page.locator(".record").count()) === 0);
+  await t.page.click("header button[title=Record]");
+  await shown("Recording");
   ok(JSON.parse((await post(`${s.url}api/record/start`)).body).error.includes("under way already"), "a second at once");
   equal((await post(`${s.url}api/record/stop`, "", { Origin: "http://evil.example" })).status, 403, "stopped by another page");
   equal((await get(`${s.url}api/record/start`)).status, 404, "by GET");

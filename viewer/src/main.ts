@@ -87,7 +87,13 @@ function boot(): void {
   };
   sayWheel();
   const names = splitter("vertical", (e) => setLabels(e.clientX), (by) => setLabels(app.stored.labels + by));
-  const body = h("div", { class: "timeline" }, labels.root, names, timeline.root);
+  const nothing = h("p", { class: "nothing quiet", hidden: true });
+  const sayNothing = (): void => {
+    nothing.hidden = app.building || app.live || !app.reports.length || app.rows.byLane.size > 0;
+    nothing.textContent = t("no_events");
+  };
+  for (const what of ["layout", "built", "words", "live"]) app.on(what, sayNothing);
+  const body = h("div", { class: "timeline" }, labels.root, names, timeline.root, nothing);
   const bottom = h("div", { class: "bottom" }, panels.root);
 
   function setLabels(width: number): void {

@@ -115,10 +115,10 @@ export class Statistics implements Panel {
               t("of_all_rows"),
             )
           : null,
-        h("button", { onclick: () => this.copy(mine) }, t("copy_csv")),
-        this.app.limit ? null : h("button", { onclick: () => this.sql() }, t("copy_sql")),
+        mine.length ? h("button", { onclick: () => this.copy(mine) }, t("copy_csv")) : null,
+        this.app.limit || !mine.length ? null : h("button", { onclick: () => this.sql() }, t("copy_sql")),
       ),
-      mine.length ? this.table(mine, all) : h("p", { class: "quiet" }, t("no_matches")),
+      mine.length ? this.table(mine, all) : h("p", { class: "quiet" }, t("nothing_here")),
       this.leftOut ? h("p", { class: "quiet" }, `+ ${count(this.leftOut)}`) : null,
     );
   }
