@@ -2,7 +2,9 @@
  * panels.mjs - comparing two reports, name by name and by call stack; flame graphs by keyboard and by search; tables sorted by any
  * column; going to a time, to markers and to a selection. See harness.mjs.
  */
-import { equal, get, make, makeReport, MS, near, ok, open, runAll, serve, test, until, withPage } from "./harness.mjs";
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { equal, folder, get, make, makeReport, MS, near, ok, open, runAll, serve, test, until, warpsight, withPage } from "./harness.mjs";
 
 test("compare: two reports, and two windows of them, name by name", async () => {
   const two = [make("a.wsrep", makeReport, "20"), make("b.wsrep", makeReport, "10")];
@@ -290,7 +292,54 @@ withPage("the table of events says of which rows it is, and goes back to all", a
   await until("the row", async () => /Kernels · GPU 0/.test(await t.text(".events .only bdi")));
   const few = await until("its events", async () => /^([\d\s]+) events/.exec((await t.text(".events .actions")).trim())?.[1]);
   await t.page.locator(".events .only button").click();
-  await until("all events", async () => !(await t.page.locator(".events .only").isVisible()) && /^([\d\s]+) events/.exec((await t.text(".events .actions")).trim())?.[1] !== few);
+  await until("all events again", async () => !(await t.page.locator(".events .only").isVisible()) && /^([\d\s]+) events/.exec((await t.text(".events .actions")).trim())?.[1] !== few);
+});
+
+withPage("events of a name are those of just that name; copied SQL finds them", async (t) => {
+  /* Of names that begin so, and of none: what is asked is the whole name. */
+  const counts = await t.eval(async () => {
+    const { source } = window.warpsight.app,
+      all = [];
+    for (let n = 0; n === all.length; n += 1000) all.push(...(await source.json("events", { r: 0, offset: n, limit: 1000 })).events.map((e) => e.name));
+    const count = (q) => source.json("events", { r: 0, limit: 1, ...q }).then((x) => x.count);
+    const out = [];
+    for (const name of [...new Set(all)].filter((n) => n.length <= 200)) out.push([await count({ q: name, exact: 1 }), all.filter((x) => x === name).length]);
+    for (const q of ["step", "layer 1", "sm90"]) out.push([await count({ q, exact: 2 }), all.filter((x) => x.startsWith(q)).length]);
+    return out;
+  });
+  ok(counts.length > 20 && counts.some(([, n]) => n > 1), `${counts.length} names`);
+  for (const [got, want] of counts) equal(got, want, "events of a name");
+
+  await t.page.locator("[data-tab=statistics]").click();
+  await t.page.locator(".statistics .actions button", { hasText: /^NVTX \d/ }).click();
+  const row = t.page.locator(".statistics tbody tr", { has: t.page.locator("bdi", { hasText: /^step 1$/ }) });
+  const of = Number(await row.locator("td").nth(2).innerText());
+  await row.click();
+  await until("its events", async () => (await t.text(".events .only bdi")).includes("named step 1") && (await t.text(".events .actions")).trim().startsWith(`${of} event`));
+  ok((await t.page.$$eval(".events tbody bdi", (all) => all.map((b) => b.textContent))).filter((_, i) => i % 2 === 0).every((n) => n === "step 1"), "no other name");
+  const sql = await t.eval(async () => (await window.warpsight.app.source.json("sql", { r: 0, q: "step 1", exact: 1 })).sql);
+  const found = spawnSync(warpsight, ["query", "--format=csv", sql, join(folder, "one.wsrep")]);
+  equal([found.status, String(found.stdout).trim().split("\n").length - 1], [0, of], `rows of ${sql}: ${found.stderr}`);
+  await t.page.locator(".events input").fill("step 1");
+  await until("names that have it in them", async () => !(await t.page.locator(".events .only", { hasText: "named" }).isVisible()));
+});
+
+withPage("the table of functions is sorted by each column and filtered", async (t) => {
+  await t.page.locator("[data-tab=functions]").click();
+  await t.page.locator(".functions button", { hasText: "Flat" }).click();
+  const column = (i) => t.page.$$eval(".functions tbody tr", (all, k) => all.map((r) => r.cells[k].textContent), i);
+  await until("functions", async () => (await column(0)).length > 4);
+  const percents = async (i) => (await column(i)).map((x) => parseFloat(x.replace("<", "")));
+  const falls = (v) => v.every((x, i) => !i || v[i - 1] >= x);
+  ok(falls(await percents(0)), "by their own time at first");
+  const head = (i) => t.page.locator(`.functions th:nth-child(${i}) button`);
+  await head(3).click();
+  ok(falls(await percents(2)) && !falls(await percents(0)), "by all time");
+  await head(5).click();
+  const names = await column(4);
+  equal(names, [...names].sort((x, y) => (x < y ? -1 : Number(x > y))), "by name");
+  await t.page.locator(".functions .flatfilter").fill("MATM");
+  equal([...new Set(await column(4))], ["matmul"], "filtered");
 });
 
 withPage("stepping through matches comes to each once, those of one moment too, and round to the first again", async (t) => {

@@ -66,7 +66,7 @@ function libraryName(category: string): string {
 }
 
 /** A name as the server is asked for it: of a very long one the beginning. */
-function beginning(name: string): { q: string; cut: number } {
+export function beginning(name: string): { q: string; cut: number } {
   const end = name.charCodeAt(199) >= 0xd800 && name.charCodeAt(199) < 0xdc00 ? 199 : 200;
   return { q: name.slice(0, end), cut: name.length > 200 ? 1 : 0 };
 }

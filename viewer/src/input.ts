@@ -17,7 +17,7 @@ export class Input {
   private clicked: Promise<void> = Promise.resolve(); // until what was clicked is known
   private x = 0;
   private y = 0;
-  onEvents: (lanes: { report: number; lane: number }[], name: string) => void = () => undefined;
+  onEvents: (lanes: { report: number; lane: number }[], name?: string) => void = () => undefined;
   onSearch: (text?: string) => void = () => undefined;
   onOnly: (row: Row) => void = () => undefined;
 
@@ -341,7 +341,7 @@ export class Input {
     return [
       [t("zoom_to"), () => app.zoomToEvent()],
       ...((spot.end > spot.start ? [[t("select_event"), () => app.selectTime(report, spot)]] : []) as Item[]),
-      [t("show_in_events"), () => this.onEvents([{ report, lane: spot.lane }], "")],
+      [t("show_in_events"), () => this.onEvents([{ report, lane: spot.lane }])],
       [t("search_name"), () => this.onSearch(spot.name)],
       [t("events_of_name"), () => this.onEvents(this.lanesLike(type), spot.name)],
       [app.highlight !== null ? t("unhighlight") : t("highlight"), () => void app.setHighlight(app.highlight !== null ? null : spot.name)],

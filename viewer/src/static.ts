@@ -254,6 +254,7 @@ export class StaticSource implements Source {
 
   private matcher(p: Params): (name: number) => boolean {
     const q = String(p.q ?? "");
+    if (p.exact) return (name) => (p.exact === 2 ? (this.names.get(name) ?? "").startsWith(q) : (this.names.get(name) ?? "") === q);
     if (!q) return () => true;
     let re: RegExp;
     try {

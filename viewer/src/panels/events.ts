@@ -1,7 +1,7 @@
 /** Events of some rows in the window, as a table: sorted, filtered, and linked both ways with the time line. */
 
-import type { App } from "../app";
-import { AGAIN, type Spot } from "../data";
+import { beginning, type App } from "../app";
+import { AGAIN, type Params, type Spot } from "../data";
 import { isCounter } from "../layout";
 import { windowOf, type LaneRef, type Panel } from "./panels";
 import { copyCsv, copySql, saveCsv } from "../copy";
@@ -18,6 +18,7 @@ const MOST_LANES = 6000;
 export class Events implements Panel {
   readonly root: HTMLElement;
   private lanes: LaneRef[] = [];
+  private exact: string | null = null; // a name that was chosen; what is typed is only a part of one
   private what = h("span", { class: "quiet" });
   private only = h("span", { class: "only", hidden: true });
   private filter: HTMLInputElement;
@@ -30,7 +31,7 @@ export class Events implements Panel {
   private turn = 0;
 
   constructor(private app: App) {
-    this.filter = h("input", { type: "search", maxlength: 500, oninput: later(200, () => void this.load()) });
+    this.filter = h("input", { type: "search", maxlength: 500, oninput: later(200, () => ((this.exact = null), void this.load())) });
     this.root = h(
       "div",
       { class: "events" },
@@ -57,9 +58,17 @@ export class Events implements Panel {
     fill(this.head, h("tr", null, by("start"), by("duration"), by("name"), by("row")));
   }
 
-  choose(lanes: LaneRef[], name: string): void {
+  choose(lanes: LaneRef[], name?: string): void {
     this.lanes = lanes;
-    this.filter.value = name;
+    this.exact = name ?? null;
+    this.filter.value = name ?? "";
+  }
+
+  /** Which names: those that have a text in them, or the one that was chosen. */
+  private named(): Params {
+    if (this.exact === null) return { q: this.filter.value || undefined };
+    const { q, cut } = beginning(this.exact);
+    return { q, exact: 1 + cut };
   }
 
   update = later(150, () => void this.load());
@@ -97,7 +106,7 @@ export class Events implements Panel {
           t1,
           sort: this.sort.key,
           down: Number(this.sort.down),
-          q: this.filter.value || undefined,
+          ...this.named(),
           offset: 0,
           limit: offset + PAGE,
         });
@@ -128,13 +137,10 @@ export class Events implements Panel {
 
   /** Which rows these are events of, where they were chosen, and a way back to all. */
   private sayOnly(): void {
-    this.only.hidden = !this.lanes.length;
-    if (!this.lanes.length) return;
-    fill(
-      this.only,
-      h("bdi", { class: "quiet" }, this.lanes.length === 1 ? this.app.placeOf(this.lanes[0].report, this.lanes[0].lane) : t("n_rows", count(this.lanes.length))),
-      h("button", { onclick: () => (this.choose([], this.filter.value), void this.load()) }, t("of_all_rows")),
-    );
+    const rows = !this.lanes.length ? [] : [this.lanes.length === 1 ? this.app.placeOf(this.lanes[0].report, this.lanes[0].lane) : t("n_rows", count(this.lanes.length))],
+      names = this.exact === null ? [] : [t("only_named", clean(this.exact, 60) || t("unnamed"))];
+    this.only.hidden = !rows.length && !names.length;
+    fill(this.only, h("bdi", null, [...rows, ...names].join(" · ")), " ", h("button", { onclick: () => (this.choose([]), void this.load()) }, t("of_all_rows")));
   }
 
   private draw(): void {
@@ -189,7 +195,7 @@ export class Events implements Panel {
       this.app,
       this.reports().map(({ r, lanes }) => {
         const { t0, t1 } = windowOf(this.app, r);
-        return { r, lanes, t0, t1, q: this.filter.value || undefined };
+        return { r, lanes, t0, t1, ...this.named() };
       }),
     );
   }

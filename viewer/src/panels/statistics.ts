@@ -112,7 +112,7 @@ export class Statistics implements Panel {
                   this.update();
                 },
               },
-              t("of_all_rows"),
+              t("show_all_rows"),
             )
           : null,
         mine.length ? h("button", { onclick: () => this.copy(mine) }, t("copy_csv")) : null,
