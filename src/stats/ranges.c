@@ -199,17 +199,17 @@ static void make_line(const void *ctx, const struct ws_keyed_value *v, struct ws
 		*room = ws_std8_single(~v->key);
 }
 
-static void fetch_line(const void *ctx, uint64_t number, bool late)
+static void fetch_line(const void *ctx, uint64_t number, unsigned step)
 {
 	const struct lines *m = ctx;
 	const struct ws_group_sum *sum = number & SUMMED ? sum_of(m, number) : NULL;
 
-	if (sum && !late) {
+	if (step)
+		ws_report_string_fetch(m->p->s->r, (uint32_t)(sum ? sum->key : number), step == 2);
+	else if (sum) {
 		__builtin_prefetch(sum);
 		__builtin_prefetch((const char *)(sum + 1) - 1);
-		return;
 	}
-	ws_report_string_fetch(m->p->s->r, (uint32_t)(sum ? sum->key : number), late);
 }
 
 static void add_chunks(struct lines *m, struct chunk c, size_t end)

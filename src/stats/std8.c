@@ -86,10 +86,9 @@ static int by_key(const void *a, const void *b)
 
 static void fetch(const struct ws_std8_lines *lines, const struct ws_keyed_value *v, size_t n, size_t i)
 {
-	if (i + 2 * AHEAD < n)
-		lines->fetch(lines->ctx, v[i + 2 * AHEAD].value, false);
-	if (i + AHEAD < n)
-		lines->fetch(lines->ctx, v[i + AHEAD].value, true);
+	for (unsigned step = 0; step < 3; step++)
+		if (i + (3 - step) * AHEAD < n)
+			lines->fetch(lines->ctx, v[i + (3 - step) * AHEAD].value, step);
 }
 
 /* Bytes of a name from `at` on; where it ends, zeros. */
@@ -417,13 +416,12 @@ static void there_line(const void *ctx, const struct ws_keyed_value *v, struct w
 	*l = t->v[v->value];
 }
 
-static ws_fetching void there_fetch(const void *ctx, uint64_t number, bool late)
+static ws_fetching void there_fetch(const void *ctx, uint64_t number, unsigned step)
 {
 	const struct ws_std8_line *l = &((const struct there *)ctx)->v[number];
 
-	if (!late) {
-		__builtin_prefetch(l);
-		__builtin_prefetch((const char *)(l + 1) - 1);
+	if (step < 2) {
+		__builtin_prefetch(step ? (const char *)(l + 1) - 1 : (const char *)l);
 		return;
 	}
 	__builtin_prefetch(l->s);
@@ -446,8 +444,8 @@ void ws_std8_sort(struct ws_std8_line *lines, size_t count)
 	struct ws_std8_line *sorted = ws_malloc(count * sizeof(*sorted));
 
 	for (size_t i = 0; i < count; i++) {
-		if (i + AHEAD < count)
-			there_fetch(&t, v[i + AHEAD].value, false);
+		for (unsigned step = 0; step < 2 && i + AHEAD < count; step++)
+			there_fetch(&t, v[i + AHEAD].value, step);
 		sorted[i] = lines[v[i].value];
 	}
 	if (count)

@@ -4,8 +4,6 @@
 #ifndef WS_STATS_STD8_H
 #define WS_STATS_STD8_H
 
-#include <stdbool.h>
-
 #include "base/sort.h"
 #include "stats/dist.h"
 #include "stats/stats.h"
@@ -66,8 +64,8 @@ struct ws_std8_lines {
 	size_t (*chunk)(const void *ctx, size_t chunk, struct ws_keyed_value *v);
 	/* The line of such a key and number; s may be put into `room`. Where that is NULL, the key is another and s not looked at. */
 	void (*line)(const void *ctx, const struct ws_keyed_value *v, struct ws_std8_line *l, struct ws_std8 *room);
-	/* Ask the memory for what `line` and its caller will touch: first with `late` false, some lines later with true. */
-	void (*fetch)(const void *ctx, uint64_t number, bool late);
+	/* Ask the memory for what `line` and its caller will touch: with step 0, some lines later 1, again later 2. */
+	void (*fetch)(const void *ctx, uint64_t number, unsigned step);
 };
 void ws_std8_print_lines(struct ws_stats *s, const struct ws_std8_lines *lines);
 
