@@ -50,8 +50,11 @@ static uint64_t key_of(const struct ws_ops *o, const struct ws_ops_event *ev, bo
 {
 	uint64_t facts[] = {ev->name, (uint64_t)device << 1 | annotation, 0, 0};
 
-	if (o->q->by_shape)
-		facts[2] = ev->shapes <= ws_report_string_count(o->r) ? ws_report_string_key(o->r, ev->shapes) : ev->shapes;
+	if (o->q->by_shape) {
+		const char *s = ws_ops_text(o, ev->shapes);
+
+		facts[2] = XXH3_64bits(s, strlen(s));
+	}
 	if (o->q->by_stack) {
 		const char *s = ws_report_string(o->r, ev->stack, NULL);
 
@@ -103,16 +106,17 @@ static void add_event(const struct ws_ops *o, struct groups *g, const struct ws_
 
 /* ---- order ---- */
 
-#define SORTS(X)                                                                                                          \
-	X("self_cpu_time_total", self_cpu)                                                                                \
-	X("cpu_time_total", cpu)                                                                                          \
-	X("self_cuda_time_total", self_gpu)                                                                               \
-	X("self_device_time_total", self_gpu)                                                                             \
-	X("cuda_time_total", gpu)                                                                                         \
-	X("device_time_total", gpu)                                                                                       \
-	X("self_cpu_memory_usage", self_cpu_mem) X("cpu_memory_usage", cpu_mem) X("self_cuda_memory_usage", self_gpu_mem) \
-	    X("self_device_memory_usage", self_gpu_mem) X("cuda_memory_usage", gpu_mem) X("device_memory_usage", gpu_mem) \
-		X("count", count) X("flops", flops)
+#define SORTS(X)                                                                                                              \
+	X("self_cpu_time_total", self_cpu)                                                                                    \
+	X("cpu_time_total", cpu)                                                                                              \
+	X("self_cuda_time_total", self_gpu)                                                                                   \
+	X("self_device_time_total", self_gpu)                                                                                 \
+	X("cuda_time_total", gpu)                                                                                             \
+	X("device_time_total", gpu)                                                                                           \
+	X("self_cpu_memory_usage", self_cpu_mem)                                                                              \
+	X("cpu_memory_usage", cpu_mem)                                                                                        \
+	X("self_cuda_memory_usage", self_gpu_mem) X("self_device_memory_usage", self_gpu_mem) X("cuda_memory_usage", gpu_mem) \
+	    X("device_memory_usage", gpu_mem) X("count", count) X("flops", flops)
 
 static double sort_value(const struct group *g, const char *sort)
 {

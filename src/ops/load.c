@@ -141,8 +141,42 @@ const char *ws_ops_name(const struct ws_ops *o, uint32_t name)
 	return name == WS_OPS_STEP_NAME ? "ProfilerStep*" : ws_ops_text(o, name);
 }
 
+/*
+ * PyTorch's tables leave out what a trace says of the tensors in a list of them: "[[[8, 8], [8]], [2]]" reads "[[], [2]]" there.
+ * So a part of the outermost list that holds lists itself is left empty.
+ */
+static uint32_t shapes_without_lists(struct ws_ops *o, struct ws_map *known, uint32_t id)
+{
+	const char *s = ws_report_string(o->r, id, NULL);
+	struct ws_text out = {0};
+	size_t part = 0; /* where the text of a part begins */
+	int depth = 0;
+	bool found, lists = false, nested = false;
+	uint32_t made = (uint32_t)ws_map_get(known, id, &found);
+
+	if (found)
+		return made;
+	for (; *s; s++) {
+		depth += *s == '[';
+		lists = depth > 1 && (lists || depth > 2);
+		if (*s == '[' && depth == 3)
+			out.len = part;
+		if (!lists || (*s == ']' && depth == 2))
+			ws_text_add(&out, s, 1);
+		if (*s == '[' && depth == 2)
+			part = out.len;
+		nested |= depth > 2;
+		depth -= *s == ']';
+	}
+	made = nested ? ws_ops_made_text(o, out.s, out.len) : id;
+	ws_text_free(&out);
+	ws_map_set(known, id, made);
+	return made;
+}
+
 static int load_ops(struct ws_ops *o, struct ws_err *e)
 {
+	struct ws_map shapes = {0};
 	bool modules = !strcmp(o->q->view, "modules"), python = o->q->python;
 	struct ws_scan scan = {.table = WS_TABLE_op,
 			       .columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) | WS_COL(op, name) |
@@ -172,6 +206,8 @@ static int load_ops(struct ws_ops *o, struct ws_err *e)
 		ev->process = process;
 		ev->name = ws_ops_name_key(o, name, id);
 		ev->shapes = (uint32_t)rows.col[ws_op_shapes][i];
+		if (o->q->by_shape)
+			ev->shapes = shapes_without_lists(o, &shapes, ev->shapes);
 		ev->stack = (uint32_t)rows.col[ws_op_stack][i];
 		ev->flops = rows.col[ws_op_flops][i];
 		ev->kind = rows.col[ws_op_kind][i] == WS_OP_PYTHON	 ? WS_OPS_PYTHON
@@ -181,6 +217,7 @@ static int load_ops(struct ws_ops *o, struct ws_err *e)
 		ev->device_own = ev->kind == WS_OPS_PYTHON ? WS_NO_U64 : rows.col[ws_op_external][i];
 	}
 	ws_rows_free(&rows);
+	ws_map_free(&shapes);
 	return 0;
 }
 

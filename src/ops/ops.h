@@ -100,7 +100,9 @@ uint32_t ws_ops_name_key(const struct ws_ops *o, const char *name, uint32_t id);
 bool ws_ops_from_ranges(const struct ws_ops *o);
 int ws_ops_load_range_steps(struct ws_ops *o, struct ws_err *e);
 int ws_ops_load_ranges(struct ws_ops *o, struct ws_map *links, struct ws_err *e);
-/* Text of a string id, or of one that ranges.c made. */
+/* A number for a text that is no string of the report, beyond those of all strings. */
+uint32_t ws_ops_made_text(struct ws_ops *o, const char *s, size_t len);
+/* Text of a string id, or of a number so made. */
 const char *ws_ops_text(const struct ws_ops *o, uint32_t id);
 /*
  * traced.c, for processes that PyTorch recorded: put calls that are linked to no operator on their thread, add overheads. 0, or -1
