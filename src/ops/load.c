@@ -356,7 +356,7 @@ static int load_gpu_table(struct ws_ops *o, const struct gpu_table *t, const str
 		if (end == WS_NO_TIME || end < start)
 			continue;
 		if (o->edges.n)
-			ws_ops_gpu_edges(o, process, start, end);
+			ws_ops_gpu_edges(o, start, end);
 		value = ws_map_get(starts, key, &found);
 		if (found) /* work belongs to the step that called it */
 			at = value;

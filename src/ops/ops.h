@@ -111,7 +111,7 @@ const char *ws_ops_text(const struct ws_ops *o, uint32_t id);
 int ws_ops_load_traced(struct ws_ops *o, struct ws_err *e);
 /* Annotations as the GPU saw them; then each piece of GPU work there is; then make them as long as they were. */
 int ws_ops_load_gpu_annotations(struct ws_ops *o, struct ws_err *e);
-void ws_ops_gpu_edges(struct ws_ops *o, uint32_t process, uint64_t start, uint64_t end);
+void ws_ops_gpu_edges(struct ws_ops *o, uint64_t start, uint64_t end);
 void ws_ops_trim_gpu_annotations(struct ws_ops *o);
 /* tree.c: parents, merged duplicates, memory, sums. */
 void ws_ops_nest(struct ws_ops *o);

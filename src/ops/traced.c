@@ -13,7 +13,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/mem.h"
 #include "ops/ops.h"
@@ -121,11 +120,10 @@ int ws_ops_load_traced(struct ws_ops *o, struct ws_err *e)
 
 enum edge { NO_EDGE, WANTED, FOUND };
 
-static uint64_t edge_key(uint32_t process, uint64_t at, bool end)
+/* Nanoseconds tell processes and streams apart well enough: both ends must fit. */
+static uint64_t edge_key(uint64_t at, bool end)
 {
-	uint64_t facts[] = {at, (uint64_t)process << 1 | end};
-
-	return XXH3_64bits(facts, sizeof(facts));
+	return at << 1 | end;
 }
 
 static void add_annotation(struct ws_ops *o, uint32_t process, uint64_t start, uint64_t end, uint32_t id)
@@ -137,8 +135,8 @@ static void add_annotation(struct ws_ops *o, uint32_t process, uint64_t start, u
 	ev->process = process;
 	ev->kind = WS_OPS_GPU_ANNOTATION;
 	ev->name = ws_ops_name_key(o, ws_report_string(o->r, id, NULL), id);
-	ws_map_set(&o->edges, edge_key(process, start + 1, false), WANTED);
-	ws_map_set(&o->edges, edge_key(process, end - 1, true), WANTED);
+	ws_map_set(&o->edges, edge_key(start + 1, false), WANTED);
+	ws_map_set(&o->edges, edge_key(end - 1, true), WANTED);
 }
 
 int ws_ops_load_gpu_annotations(struct ws_ops *o, struct ws_err *e)
@@ -173,9 +171,9 @@ int ws_ops_load_gpu_annotations(struct ws_ops *o, struct ws_err *e)
 	return 0;
 }
 
-void ws_ops_gpu_edges(struct ws_ops *o, uint32_t process, uint64_t start, uint64_t end)
+void ws_ops_gpu_edges(struct ws_ops *o, uint64_t start, uint64_t end)
 {
-	uint64_t keys[] = {edge_key(process, start, false), edge_key(process, end, true)};
+	uint64_t keys[] = {edge_key(start, false), edge_key(end, true)};
 
 	for (size_t i = 0; i < WS_COUNT(keys); i++)
 		if (ws_map_get(&o->edges, keys[i], NULL) == WANTED)
@@ -189,8 +187,8 @@ void ws_ops_trim_gpu_annotations(struct ws_ops *o)
 
 		if (ev->kind != WS_OPS_GPU_ANNOTATION)
 			continue;
-		if (ev->end - ev->start >= 2 && ws_map_get(&o->edges, edge_key(ev->process, ev->start + 1, false), NULL) == FOUND &&
-		    ws_map_get(&o->edges, edge_key(ev->process, ev->end - 1, true), NULL) == FOUND) {
+		if (ev->end - ev->start >= 2 && ws_map_get(&o->edges, edge_key(ev->start + 1, false), NULL) == FOUND &&
+		    ws_map_get(&o->edges, edge_key(ev->end - 1, true), NULL) == FOUND) {
 			ev->start++;
 			ev->end--;
 		}

@@ -294,6 +294,14 @@ static void put_real(struct ws_text *t, double v)
 		ws_text_puts(t, ".0");
 }
 
+/* A share of a sum is below 0 where a part of it is: self time of what others' calls overlap in. */
+static void put_share(struct ws_text *t, long double v, unsigned decimals, bool grouped)
+{
+	uint64_t magnitude = rounded((v < 0 ? -v : v) * (decimals == 9 ? 1e9L : 10));
+
+	put_fixed(t, magnitude, v < 0 && magnitude, decimals, grouped);
+}
+
 void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_cell *c, bool grouped, struct ws_text *t)
 {
 	enum ws_kind kind = o->columns[column].kind;
@@ -312,8 +320,8 @@ void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_
 		put_fixed(t, rounded((c->type == WS_CELL_INT ? (long double)magnitude : c->r) / 1000), negative, 3, grouped);
 	else if (c->type == WS_CELL_INT)
 		put_fixed(t, magnitude, negative, kind == WS_KIND_TIME ? o->unit->power : 0, grouped);
-	else if (kind == WS_KIND_SHARE && o->format->exact)
-		put_fixed(t, rounded(c->r * 1e9L), false, 9, grouped);
+	else if (kind == WS_KIND_SHARE)
+		put_share(t, c->r, o->format->exact ? 9 : 1, grouped);
 	else if (kind == WS_KIND_AVERAGE && o->format->exact)
 		put_fixed(t, rounded(c->r * 1000), false, o->unit->power + 3, grouped);
 	else if ((kind == WS_KIND_MEAN || kind == WS_KIND_AVERAGE) && o->unit->power)
