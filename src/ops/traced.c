@@ -163,7 +163,8 @@ int ws_ops_load_gpu_annotations(struct ws_ops *o, struct ws_err *e)
 		uint64_t start = rows.col[ws_slice_start][i], end = rows.col[ws_slice_end][i];
 		uint32_t process = (uint32_t)ws_map_get(&tracks, rows.col[ws_slice_track][i], NULL);
 
-		if (!strcmp(category, "gpu_user_annotation") && end != WS_NO_TIME && ws_ops_in_steps(o, process, start))
+		if (!strcmp(category, "gpu_user_annotation") && end != WS_NO_TIME && end >= start &&
+		    ws_ops_in_steps(o, process, start))
 			add_annotation(o, process, start, end, (uint32_t)rows.col[ws_slice_name][i]);
 	}
 	ws_rows_free(&rows);
