@@ -1,48 +1,25 @@
 #!/usr/bin/env python3
 """What PyTorch's own table shows of events that a trace of it does not say everything of. Prints TAP.
 
-The rules are those that make `ops` equal key_averages() of the same run; see docs/import.md. Usage: test_ops_truth.py WARPSIGHT"""
+The rules are those that make `ops` equal key_averages() of the same run; see docs/import.md. Usage: test_ops_truth.py WARPSIGHT [WORD...]; with words, tests whose
+names hold one of them."""
 import json
-import os
-import shutil
 import sqlite3
-import subprocess
 import sys
-import tempfile
 
-WARPSIGHT = os.path.abspath(sys.argv[1])
-TESTS = []
+from harness import eq, main, test
+
 MAIN, BACKWARD, WATCHDOG = 77, 78, 79
 
 
-def test(f):
-    TESTS.append(f)
-    return f
+def write(t, name, events):
+    return t.write(name, {"schemaVersion": 1, "baseTimeNanoseconds": 1700000000000000000, "traceEvents": events})
 
 
-def eq(a, b, what=""):
-    assert a == b, f"{what}: {a!r} is not {b!r}"
-
-
-class T:
-    def __init__(self, folder):
-        self.dir = folder
-        self.env = dict(os.environ, XDG_CACHE_HOME=os.path.join(folder, "cache"), TMPDIR=folder)
-
-    def run(self, *args):
-        r = subprocess.run([WARPSIGHT, *args], env=self.env, cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100)
-        assert r.returncode == 0, f"{args}: status {r.returncode}: {r.stderr.decode()}"
-        return r.stdout.decode()
-
-    def write(self, name, events):
-        with open(os.path.join(self.dir, name), "w") as f:
-            json.dump({"schemaVersion": 1, "baseTimeNanoseconds": 1700000000000000000, "traceEvents": events}, f)
-        return name
-
-    def rows(self, path, *args):
-        """Of each (name, device): calls, self CPU, CPU total, CUDA total, share of CPU total."""
-        return {(r["Name"], r.get("Device", "CPU")): (r["# of Calls"], r["Self CPU (us)"], r["CPU total (us)"], r.get("CUDA total (us)", 0),
-                                                      r["CPU total (%)"] > 0) for r in json.loads(self.run("ops", "-f", "json", *args, path))}
+def rows(t, path, *args):
+    """Of each (name, device): calls, self CPU, CPU total, CUDA total, share of CPU total."""
+    return {(r["Name"], r.get("Device", "CPU")): (r["# of Calls"], r["Self CPU (us)"], r["CPU total (us)"], r.get("CUDA total (us)", 0),
+                                                  r["CPU total (%)"] > 0) for r in json.loads(t.run("ops", "-f", "json", *args, path).out)}
 
 
 def x(cat, name, ts, dur, tid=MAIN, pid=77, **args):
@@ -81,8 +58,8 @@ def trace():
 
 @test
 def overheads_calls_and_works_count_as_in_pytorch(t):
-    path = t.write("t.json", trace())
-    got = t.rows(path, "--exact-times")
+    path = write(t, "t.json", trace())
+    got = rows(t, path, "--exact-times")
     want = {
         # On the main thread: the overhead and, within it, what another thread called for no operator.
         ("Activity Buffer Request", "CPU"): (1, 185, 190, 0, True),
@@ -105,21 +82,21 @@ def overheads_calls_and_works_count_as_in_pytorch(t):
     }
     for key, row in want.items():
         eq(got[key], row, key)
-    share = {r["Name"]: r["Self CPU (%)"] for r in json.loads(t.run("ops", "-f", "json", path))}["aten::tiny"]
+    share = {r["Name"]: r["Self CPU (%)"] for r in json.loads(t.run("ops", "-f", "json", path).out)}["aten::tiny"]
     assert abs(share + 100 * 6 / 1100) < 1e-6, share
     # Through a report and a database, and beside another rank.
     t.run("import", "-o", "t.wsrep", path)
     t.run("export", "-q", "-t", "sqlite", "-o", "t.sqlite", "t.wsrep")
-    eq(t.run("ops", "-f", "csv", "t.sqlite"), t.run("ops", "-f", "csv", path))
+    eq(t.run("ops", "-f", "csv", "t.sqlite").out, t.run("ops", "-f", "csv", path).out)
     other = [dict(e, pid=e["pid"] + 100 if e["pid"] == 77 else e["pid"], tid=e["tid"] + 100 if e["pid"] == 77 else e["tid"]) for e in trace()]
-    t.run("import", "-o", "two.wsrep", path, t.write("u.json", other))
-    two = t.rows("two.wsrep", "--exact-times")
+    t.run("import", "-o", "two.wsrep", path, write(t, "u.json", other))
+    two = rows(t, "two.wsrep", "--exact-times")
     eq({k: v[:4] for k, v in two.items()}, {k: tuple(2 * n for n in v[:4]) for k, v in got.items()})
 
 
 @test
 def the_thread_of_the_steps_stopped_the_profiler(t):
-    got = t.rows(t.write("t.json", trace() + [x("user_annotation", "ProfilerStep#1", 690, 200, BACKWARD, External_id=9)]), "--exact-times")
+    got = rows(t, write(t, "t.json", trace() + [x("user_annotation", "ProfilerStep#1", 690, 200, BACKWARD, External_id=9)]), "--exact-times")
     eq(got[("aten::mm", "CPU")][1], 86)
     eq(got[("aten::copy_", "CPU")][1], 280)
     eq(got[("ProfilerStep*", "CPU")][1], 100)
@@ -132,7 +109,7 @@ def a_trace_without_operators_has_overheads(t):
     for e in events:
         e["args"] = {"correlation": e["args"]["correlation"]} if "args" in e else {}
         e["ts"] += 0.001  # a decimal, as all traces of PyTorch have since 2024
-    got = t.rows(t.write("t.json", events))
+    got = rows(t, write(t, "t.json", events))
     eq(got[("Activity Buffer Request", "CPU")][:3], (1, 185, 190))
     eq(got[("cudaFree", "CPU")][:3], (1, 40, 250))
 
@@ -141,13 +118,13 @@ def a_trace_without_operators_has_overheads(t):
 def lists_of_tensors_have_no_shapes(t):
     shapes = [[[[8, 8], [8]], [2]], [[[4]], [2]], [[], [2]], [[8, 8], [2]], [[[[1]], [2]], [3], [[4], []]], []]
     events = [x("cpu_op", "aten::cat", 10 * i, 5, External_id=i + 1, Input_Dims=s) for i, s in enumerate(shapes)]
-    rows = json.loads(t.run("ops", "-f", "json", "--group-by-input-shape", t.write("t.json", events)))
-    eq({r["Input Shapes"].replace(" ", ""): r["# of Calls"] for r in rows}, {"[[],[2]]": 3, "[[8,8],[2]]": 1, "[[],[3],[]]": 1, "[]": 1})
+    got = json.loads(t.run("ops", "-f", "json", "--group-by-input-shape", write(t, "t.json", events)).out)
+    eq({r["Input Shapes"].replace(" ", ""): r["# of Calls"] for r in got}, {"[[],[2]]": 3, "[[8,8],[2]]": 1, "[[],[3],[]]": 1, "[]": 1})
 
 
 @test
 def other_reports_keep_their_threads(t):
-    db = sqlite3.connect(os.path.join(t.dir, "n.sqlite"))
+    db = sqlite3.connect(t.path("n.sqlite"))
     for sql in ("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)", "INSERT INTO StringIds VALUES (1, 'cudaFree'), (2, 'cudaMalloc'), (3, 'Overhead')",
                 "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER, correlationId INTEGER, nameId INTEGER)",
                 "CREATE TABLE CUPTI_ACTIVITY_KIND_OVERHEAD (start INTEGER, end INTEGER, globalTid INTEGER, correlationId INTEGER, nameId INTEGER)",
@@ -156,24 +133,7 @@ def other_reports_keep_their_threads(t):
         db.execute(sql)
     db.commit()
     db.close()
-    eq({k[0]: v[:3] for k, v in t.rows("n.sqlite").items()}, {"cudaFree": (1, 8, 8), "cudaMalloc": (1, 1, 1)})
-
-
-def main():
-    print(f"1..{len(TESTS)}")
-    failed = 0
-    for i, f in enumerate(TESTS, 1):
-        folder = tempfile.mkdtemp(prefix="warpsight-test-")
-        try:
-            f(T(folder))
-            print(f"ok {i} - {f.__name__}", flush=True)
-        except Exception as e:  # a failure of any kind is the test's
-            failed += 1
-            print(f"not ok {i} - {f.__name__}")
-            print("# " + f"{type(e).__name__}: {e}"[:3000].replace("\n", "\n# "), flush=True)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    return failed > 0
+    eq({k[0]: v[:3] for k, v in rows(t, "n.sqlite").items()}, {"cudaFree": (1, 8, 8), "cudaMalloc": (1, 1, 1)})
 
 
 sys.exit(main())
