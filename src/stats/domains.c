@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
+
 static uint64_t hash(uint64_t k)
 {
 	k ^= k >> 32;
@@ -114,17 +116,10 @@ static const struct ws_domain_name *all_names(struct ws_domains *workers, size_t
 static void make_prefix(struct ws_text *t, const struct ws_report *r, uint64_t pair, const struct ws_domain_name *names,
 			size_t count)
 {
-	size_t lo = 0, hi = count, len;
+	size_t lo, len;
 	const char *s;
 
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-
-		if (names[mid].pair < pair)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	lo = ws_bisect(count, mid, names[mid].pair < pair);
 	if (lo < count && names[lo].pair == pair) {
 		s = ws_report_string(r, names[lo].text, &len);
 		ws_text_add(t, s, len);
