@@ -5,47 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/slots.h"
 #include "base/sort.h"
-
-static uint64_t hash(uint64_t k)
-{
-	k ^= k >> 32;
-	k *= UINT64_C(0x9e3779b97f4a7c15);
-	return k ^ k >> 29;
-}
-
-static void rehash(struct ws_domains *d)
-{
-	size_t size = d->mask ? (d->mask + 1) * 2 : 16;
-
-	free(d->slots);
-	d->slots = ws_calloc(size, sizeof(*d->slots));
-	d->mask = size - 1;
-	for (size_t i = 1; i < d->n; i++) {
-		size_t at = hash(d->pairs[i]) & d->mask;
-
-		while (d->slots[at])
-			at = (at + 1) & d->mask;
-		d->slots[at] = (uint32_t)i;
-	}
-}
 
 static uint32_t number_of(struct ws_domains *d, uint64_t pair)
 {
+	uint32_t h = (uint32_t)ws_hash_word(0, pair), i;
 	size_t at;
 
 	if (!d->n) { /* number 0 */
 		ws_grow(d->pairs, d->cap, 1);
 		d->pairs[d->n++] = 0;
 	}
-	if (d->n * 2 >= d->mask)
-		rehash(d);
-	for (at = hash(pair) & d->mask; d->slots[at]; at = (at + 1) & d->mask)
-		if (d->pairs[d->slots[at]] == pair)
-			return d->slots[at];
+	for (at = ws_slots_begin(&d->slots, &d->mask, d->n, 16, h); (i = ws_slots_next(d->slots, d->mask, h, &at)); at++)
+		if (d->pairs[i] == pair)
+			return i;
 	ws_grow(d->pairs, d->cap, d->n + 1);
 	d->pairs[d->n] = pair;
-	d->slots[at] = (uint32_t)d->n;
+	d->slots[at] = ws_slot(h, (uint32_t)d->n);
 	return (uint32_t)d->n++;
 }
 
