@@ -488,6 +488,15 @@ static void fix_event(struct ws_nsys *n, sqlite3_stmt *s, void *row)
 	e->start = e->time != WS_NO_TIME ? e->time : found ? call : n->shift;
 }
 
+static bool has_columns(struct ws_nsys *n, const char *table, const char *one, const char *other)
+{
+	sqlite3_stmt *s = ws_nsys_has(n, table) ? ws_nsys_select(n, "SELECT * FROM %s", table) : NULL;
+	bool found = ws_nsys_column(s, one) >= 0 && ws_nsys_column(s, other) >= 0;
+
+	sqlite3_finalize(s);
+	return found;
+}
+
 static void read_cuda_events(struct ws_nsys *n)
 {
 	sqlite3_stmt *s = NULL;
@@ -495,7 +504,8 @@ static void read_cuda_events(struct ws_nsys *n)
 	if (!ws_nsys_has(n, "CUPTI_ACTIVITY_KIND_CUDA_EVENT"))
 		return;
 	n->event_calls = (struct ws_map){0};
-	if (ws_nsys_has(n, "CUPTI_ACTIVITY_KIND_RUNTIME"))
+	if (has_columns(n, "CUPTI_ACTIVITY_KIND_RUNTIME", "correlationId", "start") &&
+	    has_columns(n, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", "correlationId", "correlationId"))
 		s = ws_nsys_select(n, "SELECT correlationId, start FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE correlationId IN "
 				      "(SELECT correlationId FROM CUPTI_ACTIVITY_KIND_CUDA_EVENT)");
 	while (ws_nsys_step(n, s, "CUPTI_ACTIVITY_KIND_RUNTIME"))
