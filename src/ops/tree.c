@@ -4,6 +4,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "ops/ops.h"
 
 /*
@@ -101,17 +102,7 @@ struct sums {
 
 static size_t first_at(const struct ws_ops_memory *m, size_t n, uint64_t t)
 {
-	size_t lo = 0, hi = n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (m[mid].time < t)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return ws_bisect(n, mid, m[mid].time < t);
 }
 
 static void memory_of_process(struct ws_ops *o, struct ws_ops_memory *m, size_t n)
