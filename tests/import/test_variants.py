@@ -195,6 +195,53 @@ def columns_that_join_are_missed(t):
     eq([int(l["Total Time (ns)"]) for l in t.stats("cuda_gpu_kern_sum", path)], [5])
 
 
+@test
+def normalised_times_are_aligned(t):
+    """Files of nsys export --ts-normalize count from 1970 already: beside others they are not shifted again."""
+    epoch, files = 1_700_000_000_000_000_000, []
+    for i, zero in enumerate((0, epoch, epoch)):
+        path = nsys(os.path.join(t.dir, f"n{i}.sqlite"), [40 + i], ["correlationId", "globalPid"])
+        db = sqlite3.connect(path)
+        db.execute("CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INT, utcTime TEXT, localTime TEXT)")
+        db.execute("CREATE TABLE ANALYSIS_DETAILS (globalVid INT, duration INT, startTime INT, stopTime INT)")
+        db.execute("INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (?, '', '')", [epoch])
+        db.execute("INSERT INTO ANALYSIS_DETAILS VALUES (0, 1000, ?, ?)", [zero + 10, zero + 1010])
+        for table in ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL"):
+            db.execute(f"UPDATE {table} SET start = start + ?, end = end + ?", [zero, zero])
+        db.commit()
+        db.close()
+        files.append(path)
+    t.run("import", "-q", "-f", "-o", "n.wsrep", *files)
+    eq(t.query("SELECT count(*) AS n, max(start) - min(start) AS apart FROM CUPTI_ACTIVITY_KIND_KERNEL", "n.wsrep"), [[3, 0]])
+    t.run("import", "-q", "-f", "-o", "n.wsrep", files[1])
+    t.run("export", "-q", "-f", "-t", "sqlite", "--ts-normalize", "-o", "n.sqlite", "n.wsrep")
+    db = sqlite3.connect(os.path.join(t.dir, "n.sqlite"))
+    eq(db.execute("SELECT start - ? FROM CUPTI_ACTIVITY_KIND_KERNEL", [epoch]).fetchall(), [(20,)])
+    db.close()
+
+
+@test
+def numbers_between_texts_are_no_texts(t):
+    """--tables and --append write all texts of a report, so that numbers agree; a number that no text has is not one."""
+    t.run("export", "-q", "-f", "-t", "sqlite", "-o", "s.sqlite", nsys(os.path.join(t.dir, "x.sqlite"), [40], ["correlationId", "globalPid"]))
+    db = sqlite3.connect(os.path.join(t.dir, "s.sqlite"))
+    texts = db.execute("SELECT value FROM StringIds WHERE value != '' ORDER BY id").fetchall()
+    db.execute("UPDATE StringIds SET id = -id")
+    db.execute("UPDATE StringIds SET id = 50 - 3 * id")
+    db.execute("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET nameId = 50 + 3 * nameId")
+    db.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET demangledName = 50 + 3 * demangledName, shortName = 50 + 3 * shortName")
+    db.commit()
+    db.close()
+    t.run("import", "-q", "-f", "-o", "s.wsrep", "s.sqlite")
+    t.run("export", "-q", "-f", "-t", "sqlite", "--tables=RUNTIME,StringIds", "-o", "a.sqlite", "s.wsrep")
+    t.run("export", "-q", "-t", "sqlite", "--append", "-o", "a.sqlite", "s.wsrep")
+    db = sqlite3.connect(os.path.join(t.dir, "a.sqlite"))
+    got = db.execute("SELECT value FROM StringIds ORDER BY id").fetchall()
+    assert not [v for v, in got if not v] and set(texts) <= set(got), (texts, got)
+    eq(db.execute("SELECT value FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON id = demangledName").fetchall(), [("k",)])
+    db.close()
+
+
 # ---- perf script ----
 
 def stacks(t, text):
