@@ -96,6 +96,8 @@ int ws_ops_load_range_steps(struct ws_ops *o, struct ws_err *e);
 int ws_ops_load_ranges(struct ws_ops *o, struct ws_map *links, struct ws_err *e);
 /* Text of a string id, or of one that ranges.c made. */
 const char *ws_ops_text(const struct ws_ops *o, uint32_t id);
+/* A number for a text that is no string of the report: beyond those of all strings. */
+uint32_t ws_ops_made_text(struct ws_ops *o, const char *s, size_t len);
 /* tree.c: parents, merged duplicates, memory, sums. */
 void ws_ops_nest(struct ws_ops *o);
 

@@ -196,6 +196,22 @@ def columns_that_join_are_missed(t):
 
 
 @test
+def calls_have_the_names_of_a_trace(t):
+    """In PyTorch's tables, calls have no version of CUDA in their names: "_v7000" goes, "_v2" is the function's own."""
+    path = nsys(os.path.join(t.dir, "x.sqlite"), [40, 40, 40], ["correlationId", "globalPid"])
+    db = sqlite3.connect(path)
+    db.executemany("INSERT INTO StringIds VALUES (?, ?)", [(3, "cudaEventRecordWithFlags_v11010"), (4, "cudaStreamGetCaptureInfo_v2"), (5, "step")])
+    db.execute("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET nameId = correlationId + 1")
+    db.execute("CREATE TABLE NVTX_EVENTS (start INT, end INT, eventType INT, globalTid INT, textId INT)")
+    db.execute("INSERT INTO NVTX_EVENTS VALUES (0, 300, 59, ?, 5)", [40 << 24 | 40])
+    db.commit()
+    db.close()
+    rows = csv.DictReader(io.StringIO(t.run("ops", "-f", "csv", path).stdout))
+    eq(sorted(r["Name"] for r in rows if r["Name"].startswith("cuda")),
+       ["cudaEventRecordWithFlags", "cudaLaunchKernel", "cudaStreamGetCaptureInfo_v2"])
+
+
+@test
 def normalised_times_are_aligned(t):
     """Files of nsys export --ts-normalize count from 1970 already: beside others they are not shifted again."""
     epoch, files = 1_700_000_000_000_000_000, []
