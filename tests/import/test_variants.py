@@ -196,7 +196,7 @@ def columns_that_join_are_missed(t):
 
 
 @test
-def calls_have_the_names_of_a_trace(t):
+def names_of_calls_and_domains(t):
     """In PyTorch's tables, calls have no version of CUDA in their names: "_v7000" goes, "_v2" is the function's own."""
     path = nsys(os.path.join(t.dir, "x.sqlite"), [40, 40, 40], ["correlationId", "globalPid"])
     db = sqlite3.connect(path)
@@ -206,6 +206,8 @@ def calls_have_the_names_of_a_trace(t):
     db.execute("INSERT INTO NVTX_EVENTS VALUES (0, 300, 59, ?, 5)", [40 << 24 | 40])
     db.commit()
     db.close()
+    err = t.run("stats", "--filter-nvtx=step@nosuch", path, status=1).stderr
+    assert err.endswith("has no range 'step' in domain nosuch; there is one in the default domain\n"), err
     rows = csv.DictReader(io.StringIO(t.run("ops", "-f", "csv", path).stdout))
     eq(sorted(r["Name"] for r in rows if r["Name"].startswith("cuda")),
        ["cudaEventRecordWithFlags", "cudaLaunchKernel", "cudaStreamGetCaptureInfo_v2"])
