@@ -152,6 +152,13 @@ def ranks_stay_apart_in_chrome_json(t):
             assert "process id" not in f.read()
 
 
+@test
+def columns_of_one_name_are_all_there(t):
+    """A join easily has two columns called start: an object of JSON has both."""
+    out = t.run("query", "-q", "-f", "json", "SELECT 1 AS a, 2 AS b, 3 AS a, NULL AS a", t.write("one.json", rank(0, 5, "k", 1))).stdout
+    eq(json.loads(out), [{"a": 1, "b": 2, "a:1": 3, "a:2": None}])
+
+
 # ---- SQLite exports that lack columns ----
 
 def nsys(path, pids, columns):
