@@ -1,4 +1,5 @@
 /* load.c - the events of a report, and which of them belong to the steps asked for. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -222,9 +223,23 @@ static int load_ops(struct ws_ops *o, struct ws_err *e)
 }
 
 /* "cudaLaunchKernel_v7000" of a recording is "cudaLaunchKernel" of a trace: the version is no part of the name here. */
-static uint32_t call_name(const struct ws_ops *o, uint32_t id)
+static uint32_t call_name(struct ws_ops *o, struct ws_map *names, uint32_t id)
 {
-	return ws_report_string_key(o->r, id);
+	bool found;
+	uint32_t number = (uint32_t)ws_map_get(names, id, &found);
+	size_t len, n;
+	const char *s;
+
+	if (found)
+		return number;
+	s = ws_report_string(o->r, id, &len);
+	for (n = len; n && isdigit((unsigned char)s[n - 1]);)
+		n--;
+	if (n > 2 && len - n >= 4 && s[n - 1] == 'v' && s[n - 2] == '_') /* "_v2" is part of the name */
+		len = n - 2;
+	number = ws_ops_made_text(o, s, len);
+	ws_map_set(names, id, number);
+	return number;
 }
 
 static int load_calls(struct ws_ops *o, const struct ws_map *links, struct ws_map *starts, struct ws_err *e)
@@ -233,6 +248,7 @@ static int load_calls(struct ws_ops *o, const struct ws_map *links, struct ws_ma
 			       .columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) |
 					  WS_COL(cuda_api, name) | WS_COL(cuda_api, correlation),
 			       .time_max = UINT64_MAX};
+	struct ws_map names = {0};
 	struct ws_rows rows;
 
 	if (ws_rows_load(o->r, &scan, &rows, e) < 0)
@@ -254,12 +270,13 @@ static int load_calls(struct ws_ops *o, const struct ws_map *links, struct ws_ma
 		ev->end = rows.col[ws_cuda_api_end][i];
 		ev->thread = thread;
 		ev->process = process;
-		ev->name = call_name(o, (uint32_t)rows.col[ws_cuda_api_name][i]);
+		ev->name = call_name(o, &names, (uint32_t)rows.col[ws_cuda_api_name][i]);
 		ev->kind = WS_OPS_CALL;
 		ev->device_own = WS_NO_U64;
 		ws_map_get(links, key, &linked);
 		ev->loose = !linked;
 	}
+	ws_map_free(&names);
 	ws_rows_free(&rows);
 	return 0;
 }

@@ -35,8 +35,9 @@ const struct ws_format ws_formats[] = {
      "Tabs and line breaks in names become blanks; with esc they are written as \\t, \\n and \\r, and a backslash as two.",
      ws_tsv_begin, ws_tsv_row, ws_lines_end},
     {"json", NULL, "json", "an array of objects, one a row", false, true, no_args,
-     "Names of columns are keys, as in the header of csv. What is empty there is an empty text.", ws_json_begin, ws_json_row,
-     ws_json_end},
+     "Names of columns are keys, as in the header of csv; the second of a name has \":1\" behind it. What is empty there is an "
+     "empty text.",
+     ws_json_begin, ws_json_row, ws_json_end},
     {"html", "hdoc", "html", "an HTML document", true, false, html_args,
      "title is that of the document, and css the address of a style sheet that it asks for.", ws_html_begin, ws_html_row,
      ws_html_end},
