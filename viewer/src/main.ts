@@ -89,8 +89,10 @@ function boot(): void {
   const names = splitter("vertical", (e) => setLabels(e.clientX), (by) => setLabels(app.stored.labels + by));
   const nothing = h("p", { class: "nothing quiet", hidden: true });
   const sayNothing = (): void => {
-    nothing.hidden = app.building || app.live || !app.reports.length || app.rows.byLane.size > 0;
-    nothing.textContent = t("no_events");
+    const { byLane, visible, pinned, filter } = app.rows,
+      filtered = filter !== "" && !visible.length && !pinned.length;
+    nothing.hidden = app.building || app.live || !app.reports.length || (byLane.size > 0 && !filtered);
+    nothing.textContent = t(filtered ? "no_rows" : "no_events");
   };
   for (const what of ["layout", "built", "words", "live"]) app.on(what, sayNothing);
   const body = h("div", { class: "timeline" }, labels.root, names, timeline.root, nothing);
