@@ -116,11 +116,6 @@ bool ws_matches(struct ws_matcher *m, uint32_t name)
 	return v;
 }
 
-bool ws_matcher_all(const struct ws_matcher *m)
-{
-	return m->all;
-}
-
 void ws_matcher_free(struct ws_matcher *m)
 {
 	if (!m)

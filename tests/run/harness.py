@@ -131,6 +131,15 @@ def descendants_of(pid):
     return found
 
 
+def waits_of(pid):
+    """How often a process has left its core of its own will."""
+    try:
+        with open("/proc/%d/status" % pid, "rb") as f:
+            return int(re.search(rb"^voluntary_ctxt_switches:\s*([0-9]+)", f.read(), re.M).group(1))
+    except (OSError, AttributeError):
+        return 0
+
+
 def describe(pid):
     try:
         with open("/proc/%d/cmdline" % pid, "rb") as f:
@@ -383,6 +392,11 @@ class Test:
     def path(self, output):
         p = os.path.join(self.work, output)
         return p if p.endswith(".wsrep") else p + ".wsrep"
+
+    def touch(self, name):
+        """Make an empty file in the folder that the programs work in: some wait for one."""
+        with open(os.path.join(self.work, name), "w"):
+            pass
 
     def find_reports(self):
         found = []

@@ -4,7 +4,8 @@
  *
  *   split MS          three_quarters() and one_quarter() share so many milliseconds; both call burn()
  *   threads N US      N threads one after the other, each burning so many microseconds
- *   brief N           N times: parent() burns 700 us, then child() in a process and thread() in a thread as long, one after the other
+ *   brief N           N times: parent() burns 700 us, then child() in a process and thread() in a thread as long, one after
+ *                     the other; between() burns up to a millisecond before each, or samples could keep step with them
  *   together N US     N threads at the same time
  *   raw N US          N threads made by clone() behind the C library's back, one after the other
  *   named             a thread that names itself, by the system call
@@ -142,6 +143,12 @@ static int waited(char **a)
 	return 0;
 }
 
+__attribute__((noinline)) static void between(unsigned step)
+{
+	burn((step * 619 % 1000) * 1e-6);
+	__asm__ volatile("");
+}
+
 static int brief(char **a)
 {
 	pthread_t t;
@@ -149,6 +156,7 @@ static int brief(char **a)
 	for (int i = 0; i < atoi(a[0]); i++) {
 		pid_t pid;
 
+		between((unsigned)i);
 		parent();
 		pid = fork();
 		if (!pid)

@@ -3,7 +3,8 @@
  *
  *   plain       one name                          registered  one registered string
  *   names       64 names through a reused buffer  random      names that never repeat, with some work of random length
- *   paced       a name in 8, about 2 us of work in each range; runs until killed when N is 0
+ *   paced       a name in 8, about 2 us of work in each range; with N 0 it runs until it is killed, or until the count begun of the
+ *               last thread that could be, which nothing else uses, is no longer 0
  *   signals     pairs in the main program and in a handler that a timer runs every 50 us, wherever it strikes
  *   calls       write and read of a byte through a pipe instead of ranges; N pairs
  *
@@ -117,7 +118,7 @@ static void run_paced(struct counter *c)
 {
 	static const char *const names[8] = {"a", "b", "c", "d", "e", "f", "g", "h"};
 
-	for (uint64_t i = 0; n == 0 || i < n; i++) {
+	for (uint64_t i = 0; n ? i < n : !atomic_load_explicit(&counters[MAX_THREADS - 1].begun, memory_order_relaxed); i++) {
 		begin(c);
 		ws_range_push(names[i % 8]);
 		work(3000);

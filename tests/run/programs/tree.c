@@ -262,6 +262,16 @@ static int c_popen(void)
 	return WEXITSTATUS(pclose(f));
 }
 
+/* Sleeps of 10 ms until there is a file of this name; returns how many. */
+static int sleep_until_there(const char *path)
+{
+	int n = 0;
+
+	for (; access(path, F_OK); n++)
+		usleep(10000);
+	return n;
+}
+
 static int c_daemon(void) /* double fork and setsid; it works on after its parent has gone */
 {
 	pid_t pid = fork();
@@ -275,7 +285,10 @@ static int c_daemon(void) /* double fork and setsid; it works on after its paren
 		dup2(null, 0);
 		dup2(null, 1);
 		dup2(null, 2);
-		usleep(arg ? (useconds_t)atoi(arg) * 1000 : 300000);
+		if (arg && (*arg < '0' || *arg > '9'))
+			sleep_until_there(arg);
+		else
+			usleep(arg ? (useconds_t)atoi(arg) * 1000 : 300000);
 		FILE *f = fopen("daemon.done", "w");
 
 		if (!f)
@@ -529,6 +542,16 @@ static int c_wait(void) /* says READY and sleeps ARG seconds; dies of any signal
 	return 0;
 }
 
+static int c_until(void) /* says READY, sleeps until there is a file ARG, says how often */
+{
+	char text[32];
+
+	say("READY\n");
+	snprintf(text, sizeof(text), "%d sleeps\n", sleep_until_there(arg));
+	say(text);
+	return 0;
+}
+
 static int c_env(void) /* prints variable ARG */
 {
 	const char *v = getenv(arg);
@@ -650,7 +673,7 @@ static const struct {
 	{"closefds-exec", c_closefds_exec}, {"forks", c_forks}, {"forks-working", c_forks_working}, {"fork-locks", c_fork_locks},
 	{"threads-exec", c_threads_exec}, {"crash", c_crash}, {"abort", c_abort}, {"kill", c_kill}, {"empty", c_empty},
 	{"exit-quick", c_exit_quick}, {"cat", c_cat}, {"flood", c_flood}, {"both", c_both}, {"tty", c_tty}, {"signals", c_signals},
-	{"wait", c_wait}, {"env", c_env}, {"ours", c_ours}, {"ranks", c_ranks}, {"ids", c_ids}, {"sigstate", c_sigstate},
+	{"wait", c_wait}, {"until", c_until}, {"env", c_env}, {"ours", c_ours}, {"ranks", c_ranks}, {"ids", c_ids}, {"sigstate", c_sigstate},
 	{"fds", c_fds}, {"atexit-fork", c_atexit_fork}, {"zombie", c_zombie}, {"tree", c_tree},
 };
 

@@ -9,7 +9,10 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PAUSE_US = 45000 };
@@ -17,7 +20,7 @@ enum { PAUSE_US = 45000 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, other = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static sem_t held, wanted;
-static int ready, turn[2], data[2];
+static int ready, turn[2], data[2], state;
 static const char *fifo;
 
 /* Told before each step that the other is about to wait; then it waits in the step itself. */
@@ -29,18 +32,39 @@ static void next(void)
 		_exit(1);
 }
 
+/* Whether the kernel has the waiter asleep. Once it has written, what it is to wait in is the first that can put it to sleep. */
+static int asleep(void)
+{
+	char text[512];
+	const char *end;
+	long n = syscall(SYS_pread64, state, text, sizeof(text) - 1, 0L);
+
+	text[n > 0 ? n : 0] = 0;
+	end = strrchr(text, ')');
+	return end && !strncmp(end, ") S", 3);
+}
+
+/* The pause begins when the other waits, however long it took to get there. By raw calls, which hooks do not see. */
+static void pause_while_it_waits(void)
+{
+	static const struct timespec moment = {0, 200000};
+
+	while (!asleep())
+		syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &moment, NULL);
+	usleep(PAUSE_US);
+}
+
 static void await_turn(void)
 {
 	char c;
 
 	if (read(turn[0], &c, 1) != 1)
 		_exit(1);
-	usleep(PAUSE_US);
+	pause_while_it_waits();
 }
 
 __attribute__((noinline)) static void wait_for_lock(void)
 {
-	sem_wait(&held);
 	next();
 	pthread_mutex_lock(&lock);
 	pthread_mutex_unlock(&lock);
@@ -59,10 +83,12 @@ static void *waiter(void *arg)
 {
 	struct pollfd p = {.fd = data[0], .events = POLLIN};
 	FILE *stream = fdopen(data[0], "r");
-	char c;
+	char c, path[64];
 	int fd;
 
 	prctl(PR_SET_NAME, "waiter");
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)syscall(SYS_gettid));
+	state = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	wait_for_lock();
 	wait_for_condition();
 	next();
@@ -108,8 +134,8 @@ static void *holder(void *arg)
 		_exit(1);
 	if (fifo) {
 		await_turn();
-		fd = open(fifo, O_WRONLY);
-		usleep(PAUSE_US);
+		fd = open(fifo, O_WRONLY); /* which has woken it: what it sleeps in now is its read */
+		pause_while_it_waits();
 		if (write(fd, "x", 1) != 1)
 			_exit(1);
 		close(fd);
@@ -126,8 +152,9 @@ int main(int argc, char **argv)
 	sem_init(&wanted, 0, 0);
 	if (pipe(turn) || pipe(data))
 		return 1;
-	pthread_create(&a, NULL, waiter, NULL);
 	pthread_create(&b, NULL, holder, NULL);
+	sem_wait(&held); /* here, not in the waiter: on a busy machine this may be a long wait, too */
+	pthread_create(&a, NULL, waiter, NULL);
 	pthread_join(a, NULL);
 	pthread_join(b, NULL);
 	puts("done");
