@@ -414,9 +414,11 @@ withPage("help begins at its beginning; a marker whose note is given up is none"
   await t.page.keyboard.press("?");
   equal(await t.eval(() => document.querySelector("dialog.help").scrollTop), 0, "where help is scrolled to");
   ok(await t.eval(() => document.querySelector("dialog.help").scrollHeight > document.querySelector("dialog.help").clientHeight), "it is longer than the screen");
+  const none = () => t.eval(() => !document.querySelector("dialog"));
   await t.page.keyboard.press("Escape");
+  await until("help to close", none);
   await t.page.keyboard.press("Control+m");
-  await t.page.locator("dialog.ask").waitFor();
+  await until("to be asked for a note", () => t.eval(() => document.activeElement.closest("dialog.ask") !== null));
   await t.page.keyboard.press("Escape");
   await until("no marker", () => t.eval(() => window.warpsight.app.markers.length === 0 && !document.querySelector("dialog")));
 });

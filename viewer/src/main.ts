@@ -38,6 +38,11 @@ function splitter(cls: "vertical" | "horizontal", move: (e: PointerEvent) => voi
   return s;
 }
 
+/** Where a bar stands, for who cannot see it. */
+function saySize(bar: HTMLElement, now: number, least: number, most: number): void {
+  for (const [what, v] of Object.entries({ valuenow: now, valuemin: least, valuemax: most })) bar.setAttribute(`aria-${what}`, String(Math.round(v)));
+}
+
 function boot(): void {
   const carried = StaticSource.there() ? new StaticSource() : undefined;
   const app = new App(carried);
@@ -101,11 +106,13 @@ function boot(): void {
   function setLabels(width: number): void {
     app.stored.labels = Math.max(80, Math.min(innerWidth * 0.6, width));
     labels.root.style.width = `${app.stored.labels}px`;
+    saySize(names, app.stored.labels, 80, innerWidth * 0.6);
     app.store();
   }
   function setBottom(height: number): void {
     app.stored.bottom = Math.max(28, Math.min(innerHeight * 0.8, height));
     bottom.style.height = `${app.stored.bottom}px`;
+    saySize(edge, app.stored.bottom, 28, innerHeight * 0.8);
     app.store();
   }
 
