@@ -21,7 +21,7 @@
 #include "export/timeline.h"
 #include "query/gpu.h"
 
-enum { FIRST_OTHER_GPU = 8388608, FIRST_TRACK = 8388608 }; /* above any pid or tid of Linux */
+enum { FIRST_OTHER_GPU = 8388608, FIRST_OTHER_PROCESS = 12582912, FIRST_TRACK = 8388608 }; /* above any pid or tid of Linux */
 
 /* A device as one process numbers it, and the process number that stands for it. */
 struct gpu {
@@ -45,6 +45,8 @@ struct chrome {
 	size_t gpu_count, gpu_cap;
 	struct ws_map gpu_at;	/* process << 32 | device -> place in gpus + 1 */
 	struct ws_map taken;	/* process numbers that stand for something */
+	struct ws_map others;	/* globalPid -> number, of processes whose pid is that of one of another file */
+	bool several;		/* work says whose it is: its row does not tell */
 	struct ws_map rows;	/* (pid << 32 | tid) of GPU rows that have a name by now */
 	uint8_t *threads;	/* by id: has events */
 	struct ws_map counters; /* id of counter -> string of its name */
@@ -169,13 +171,20 @@ struct row {
 	int64_t pid, tid;
 };
 
+static int64_t process_number(const struct chrome *c, const struct ws_process_info *p)
+{
+	uint64_t other = ws_map_get(&c->others, p->global_pid, NULL);
+
+	return other ? (int64_t)other : (int64_t)p->pid;
+}
+
 static struct row thread_row(struct chrome *c, uint64_t thread)
 {
 	const struct ws_thread_info *t = ws_who_thread(c->x->who, (uint32_t)thread);
 
 	if (thread && thread <= ws_who_threads(c->x->who))
 		c->threads[thread] = 1;
-	return (struct row){t->pid, t->tid};
+	return (struct row){process_number(c, ws_who_process(c->x->who, t->process)), t->tid};
 }
 
 static int64_t gpu_pid(struct chrome *c, uint64_t process, uint64_t device)
@@ -212,7 +221,7 @@ static struct row track_row(struct chrome *c, uint64_t thread, uint64_t track)
 	on_gpu = ws_map_get(&c->track_row, track, NULL);
 	if (on_gpu)
 		return stream_row(c, process, (on_gpu - 1) >> 32, (on_gpu - 1) & UINT32_MAX);
-	return (struct row){(int64_t)ws_who_process(c->x->who, (uint32_t)process)->pid, FIRST_TRACK + (int64_t)track};
+	return (struct row){process_number(c, ws_who_process(c->x->who, (uint32_t)process)), FIRST_TRACK + (int64_t)track};
 }
 
 /* ---- events ---- */
@@ -231,6 +240,12 @@ static void arg_external(struct chrome *c, uint64_t process, uint64_t correlatio
 
 	if (id)
 		arg_number(c, "External id", id);
+}
+
+static void arg_process(struct chrome *c, uint64_t process)
+{
+	if (c->several)
+		arg_number(c, "process id", (uint64_t)process_number(c, ws_who_process(c->x->who, (uint32_t)process)));
 }
 
 static void put_call(struct chrome *c, const struct ws_event *e)
@@ -272,6 +287,7 @@ static struct row begin_work(struct chrome *c, const struct ws_event *e)
 	arg_number(c, "context", e->v[ws_cuda_kernel_context]);
 	arg_number(c, "stream", e->v[ws_cuda_kernel_stream]);
 	arg_u32(c, "correlation", e->v[ws_cuda_kernel_correlation]);
+	arg_process(c, e->v[ws_cuda_kernel_process]);
 	return r;
 }
 
@@ -414,6 +430,7 @@ static void put_wait(struct chrome *c, const struct ws_event *e)
 	arg_number(c, "device", v[ws_cuda_sync_device]);
 	arg_number(c, "context", v[ws_cuda_sync_context]);
 	arg_u32(c, "wait_on_cuda_event_id", v[ws_cuda_sync_event]);
+	arg_process(c, v[ws_cuda_sync_process]);
 	close_event(c);
 }
 
@@ -723,7 +740,7 @@ static void put_counter(struct chrome *c, const struct ws_event *e)
 	ws_text_puts(&name, ws_report_string(c->x->r, (uint32_t)ws_map_get(&c->counters, id, NULL), NULL));
 	open_event(c, "C", "counter");
 	ws_text_json(&c->t, name.s, name.len);
-	put_place(c, (int64_t)ws_who_process(c->x->who, (uint32_t)process)->pid, 0, e->start);
+	put_place(c, process_number(c, ws_who_process(c->x->who, (uint32_t)process)), 0, e->start);
 	ws_text_printf(&c->t, ",\"args\":{\"value\":%.17g", value - value == 0 ? value : 0.0);
 	close_event(c);
 	ws_text_free(&name);
@@ -837,10 +854,10 @@ static void put_who(struct chrome *c)
 	for (uint32_t i = ws_who_processes(who); i > 0; i--) { /* the last image of a pid names it */
 		const struct ws_process_info *p = ws_who_process(who, i);
 
-		if (ws_map_get(&named, p->pid, NULL))
+		if (ws_map_get(&named, p->global_pid, NULL))
 			continue;
-		ws_map_set(&named, p->pid, 1);
-		put_process(c, (int64_t)p->pid, p->name, "CPU", (int64_t)p->pid);
+		ws_map_set(&named, p->global_pid, 1);
+		put_process(c, process_number(c, p), p->name, "CPU", process_number(c, p));
 	}
 	ws_map_free(&named);
 	for (uint32_t i = 1; i <= ws_who_threads(who); i++) {
@@ -856,7 +873,7 @@ static void put_who(struct chrome *c)
 			free(name);
 			name = ws_strdup(t->name);
 		}
-		put_name(c, "thread_name", (int64_t)t->pid, (int64_t)t->tid, name);
+		put_name(c, "thread_name", process_number(c, ws_who_process(who, t->process)), (int64_t)t->tid, name);
 		free(name);
 	}
 }
@@ -1037,6 +1054,25 @@ static int find_links(void *ctx, const struct ws_batch *b)
 	return c->linked;
 }
 
+/* Images of one process have its pid. Processes of several files, of ranks in containers, may share one by chance. */
+static void number_processes(struct chrome *c)
+{
+	struct ws_map owner = {0}; /* pid -> its first globalPid, + 1 */
+
+	for (uint32_t i = 1; i <= ws_who_processes(c->x->who); i++) {
+		const struct ws_process_info *p = ws_who_process(c->x->who, i);
+		uint64_t first = ws_map_get(&owner, p->pid, NULL);
+
+		ws_map_set(&c->taken, p->pid, 1);
+		if (!first)
+			ws_map_set(&owner, p->pid, p->global_pid + 1);
+		else if (first != p->global_pid + 1)
+			ws_map_set(&c->others, p->global_pid, FIRST_OTHER_PROCESS + i);
+	}
+	c->several = owner.n + c->others.n > 1;
+	ws_map_free(&owner);
+}
+
 /* What is needed to know before the first event. */
 static void load(struct chrome *c)
 {
@@ -1044,8 +1080,7 @@ static void load(struct chrome *c)
 	struct ws_scan flows = {.table = WS_TABLE_flow, .columns = WS_COL(flow, category), .time_max = UINT64_MAX, .workers = 1};
 
 	c->threads = ws_calloc((size_t)ws_who_threads(c->x->who) + 1, 1);
-	for (uint32_t i = 1; i <= ws_who_processes(c->x->who); i++)
-		ws_map_set(&c->taken, ws_who_process(c->x->who, i)->pid, 1);
+	number_processes(c);
 	domains.columns = WS_COL(nvtx, type) | WS_COL(nvtx, thread) | WS_COL(nvtx, domain) | WS_COL(nvtx, text);
 	ws_scan_run(c->x->r, &domains, add_domains, c, NULL);
 	ws_scan_run(c->x->r, &flows, find_links, c, NULL);
@@ -1097,6 +1132,7 @@ static void unload(struct chrome *c)
 	ws_map_free(&c->rows);
 	ws_map_free(&c->gpu_at);
 	ws_map_free(&c->taken);
+	ws_map_free(&c->others);
 	ws_map_free(&c->counters);
 	ws_map_free(&c->groups);
 	ws_map_free(&c->counter_process);

@@ -209,6 +209,17 @@ static void disorder(struct ws_trace *t)
 	t->disorder = true;
 }
 
+/* A slice has the arguments of its beginning, or else those of its end. */
+static void add_args(struct ws_trace *t, struct ws_open_slice *s, uint32_t args)
+{
+	if (!args || s->own || args == s->args)
+		return;
+	if (s->args)
+		ws_into_note(t->o, "Arguments of ends of slices were left out where the beginning has some.");
+	else
+		s->args = args;
+}
+
 /* An end at `at` with these arguments. */
 static void join(struct ws_trace *t, uint64_t key, uint64_t at, uint32_t args, uint8_t flags)
 {
@@ -223,8 +234,7 @@ static void join(struct ws_trace *t, uint64_t key, uint64_t at, uint32_t args, u
 	}
 	if (s.start > at + BACKWARDS)
 		disorder(t);
-	if (!s.args && !s.own)
-		s.args = args;
+	add_args(t, &s, args);
 	put_slice(t, &s, at > s.start ? at : s.start, flags);
 }
 
@@ -287,7 +297,8 @@ static uint64_t async_key(const struct ws_event *ev)
 	h = hash_value(&ev->id, h);
 	if (ev->id2.type == WS_J_OBJECT) {
 		h = hash_value(&ev->id2, h);
-		h = hash_value(&ev->pid, h);
+		if (!memmem(ev->id2.s, ev->id2.n, "\"global\"", 8)) /* one of the process's own */
+			h = hash_value(&ev->pid, h);
 	}
 	return h & ~((uint64_t)1 << 63);
 }

@@ -40,11 +40,18 @@ static uint32_t place(struct ws_trace *t, enum ws_trace_arg a, const struct ws_j
 	return v;
 }
 
+/* Exports of our own with several processes say whose work it is. */
+static uint32_t work_process(struct ws_trace *t)
+{
+	uint64_t pid = ws_trace_u64(t, WS_A_PROCESS, 0);
+
+	return pid && pid <= UINT32_MAX ? ws_trace_process_of(t, pid) : ws_trace_main_process(t);
+}
+
 /* How the row of anything on a GPU starts: when, where, whose. */
 #define ON_GPU(t, ev)                                                                                                   \
 	.start = (ev)->start, .device = place(t, WS_A_DEVICE, &(ev)->pid), .context = ws_trace_u32(t, WS_A_CONTEXT, 0), \
-	.green_context = WS_NO_U32, .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32),                        \
-	.process = ws_trace_main_process(t)
+	.green_context = WS_NO_U32, .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32), .process = work_process(t)
 
 static uint64_t external(struct ws_trace *t)
 {
@@ -61,9 +68,10 @@ static void link_op(struct ws_trace *t, uint32_t process, uint32_t correlation)
 	struct ws_row_op_link *row;
 
 	if (id == WS_NO_U64 || !id || !correlation || correlation == WS_NO_U32 ||
-	    (t->linked[at].correlation == correlation && t->linked[at].external == id))
+	    (t->linked[at].correlation == correlation && t->linked[at].external == id && t->linked[at].process == process))
 		return;
 	t->linked[at].correlation = correlation;
+	t->linked[at].process = process;
 	t->linked[at].external = id;
 	row = ws_into_row(t->o, WS_TABLE_op_link);
 	*row = (struct ws_row_op_link){.process = process, .correlation = correlation, .external = id};
@@ -485,9 +493,24 @@ static void op(struct ws_trace *t, struct ws_event *ev, enum ws_op_kind kind)
 	*(struct ws_row_op *)ws_into_row(t->o, WS_TABLE_op) = r;
 }
 
+/*
+ * Until 1.12, PyTorch wrote user annotations as operators. Those that its own code makes are known by name: steps, optimisers, data
+ * loaders, DistributedDataParallel.
+ */
+static bool was_annotation(const struct ws_event *ev)
+{
+	static const char *const names[] = {"ProfilerStep#", "Optimizer.", "enumerate(DataLoader)#",
+					    "DistributedDataParallel.forward"};
+
+	for (size_t i = 0; i < WS_COUNT(names); i++)
+		if (ev->name.n >= strlen(names[i]) && !memcmp(ev->name.s, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
 static void cpu_op(struct ws_trace *t, struct ws_event *ev)
 {
-	op(t, ev, WS_OP_CPU);
+	op(t, ev, was_annotation(ev) ? WS_OP_ANNOTATION : WS_OP_CPU);
 }
 
 static void annotation(struct ws_trace *t, struct ws_event *ev)

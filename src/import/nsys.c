@@ -373,12 +373,56 @@ static void say_unread(struct ws_nsys *n, sqlite3_stmt *s, const struct unread *
 	ws_text_free(&names);
 }
 
+/* The process of all of CUDA's calls; 0 when there are several, or none. */
+static uint32_t only_process(struct ws_nsys *n)
+{
+	static const char table[] = "CUPTI_ACTIVITY_KIND_RUNTIME";
+	sqlite3_stmt *s = exists(n, table) ? ws_nsys_select(n, "SELECT * FROM %s", table) : NULL;
+	int thread = ws_nsys_column(s, "globalTid");
+	uint32_t process = 0;
+
+	while (thread >= 0 && ws_nsys_step(n, s, table)) {
+		uint32_t other = ws_nsys_process(n, sqlite3_column_int64(s, thread), WS_NO_TIME);
+
+		if (process && other != process) {
+			process = 0;
+			break;
+		}
+		process = other;
+	}
+	sqlite3_finalize(s);
+	n->counted = NULL; /* the table is read from its start again */
+	return process;
+}
+
+/* What rows are joined by is said where it is missing. Work that does not say whose it is can only be that of the one process. */
+static uint32_t say_unjoined(struct ws_nsys *n, const struct plan *p, const char *table)
+{
+	static const char *const joining[] = {"globalPid", "globalTid", "correlationId"};
+	const struct ws_table_desc *d = &ws_tables[p->table];
+	uint32_t process = 0;
+
+	for (uint32_t c = 0; c < d->column_count; c++)
+		for (size_t i = 0; i < WS_COUNT(joining); i++) {
+			if (p->from[c] >= 0 || strcmp(d->columns[c].sqlite, joining[i]))
+				continue;
+			if (!i)
+				process = only_process(n);
+			ws_into_note(n->o,
+				     process ? "%s has no column %s: its rows were taken to be of the only process with CUDA calls."
+					     : "%s has no column %s: its rows cannot be joined to others by it.",
+				     table, joining[i]);
+		}
+	return process;
+}
+
 void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const char *name, const struct ws_map *chains,
 		     void (*fix)(struct ws_nsys *n, sqlite3_stmt *s, void *row))
 {
 	const struct ws_table_desc *d = &ws_tables[t];
 	char row[sizeof(uint64_t) * WS_MAX_COLUMNS];
 	struct unread u = {.count = 0};
+	uint32_t process = 0;
 	struct plan p;
 	sqlite3_stmt *s;
 
@@ -388,8 +432,10 @@ void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const char *name, const
 	s = ws_nsys_select(n, "SELECT * FROM \"%w\"", name);
 	if (s)
 		plan_columns(&p, s, t);
-	if (s && !n->own)
+	if (s && !n->own) {
 		ws_nsys_say_missing(n, s, name);
+		process = say_unjoined(n, &p, name);
+	}
 	if (s && p.start >= 0 && p.end >= 0 && p.from[p.start] < 0) {
 		ws_into_note(n->o, "%s was left out: nothing in it has a time.", name);
 		sqlite3_finalize(s);
@@ -404,6 +450,9 @@ void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const char *name, const
 				u.filled |= UINT64_C(1) << i;
 		memset(row, 0, d->row_size);
 		read_row(n, s, &p, chains, row);
+		for (uint32_t c = 0; process && c < d->column_count; c++)
+			if (d->columns[c].type == WS_T_PROCESS)
+				ws_row_set(t, row, c, process);
 		if (fix)
 			fix(n, s, row);
 		memcpy(ws_into_row(n->o, t), row, d->row_size);

@@ -404,20 +404,45 @@ static void read_nvtx(struct ws_nsys *n)
 
 /* ---- calls of the OS runtime, with the details that our exports keep apart ---- */
 
+/* Both tables are in the order of the export: the details of a call follow those of the calls before it. */
+struct details {
+	sqlite3_stmt *s;
+	int holder;
+	bool more; /* a row is there */
+};
+
+static void begin_details(struct ws_nsys *n, struct details *d)
+{
+	*d = (struct details){.holder = -1};
+	if (!ws_nsys_has(n, "WARPSIGHT_OSRT_DETAIL"))
+		return;
+	d->s = ws_nsys_select(n, "SELECT start, globalTid, nameId, error, object, path, * FROM WARPSIGHT_OSRT_DETAIL");
+	d->holder = ws_nsys_column(d->s, "holderGlobalTid"); /* newer than the others */
+	d->more = ws_nsys_step(n, d->s, "WARPSIGHT_OSRT_DETAIL");
+}
+
+/* Fill in what there is of the call that began then, on that thread, of that name. */
+static void take_details(struct ws_nsys *n, struct details *d, int64_t start, int64_t thread, int64_t name, struct ws_row_osrt *r)
+{
+	if (!d->more || sqlite3_column_int64(d->s, 0) != start || sqlite3_column_int64(d->s, 1) != thread ||
+	    sqlite3_column_int64(d->s, 2) != name)
+		return;
+	r->error = (int32_t)sqlite3_column_int64(d->s, 3);
+	r->object = (uint64_t)sqlite3_column_int64(d->s, 4);
+	r->path = ws_nsys_text(n, d->s, 5);
+	r->holder = (uint32_t)(ws_nsys_int(d->s, d->holder, 0) & 0xffffff);
+	d->more = ws_nsys_step(n, d->s, "WARPSIGHT_OSRT_DETAIL");
+}
+
 static void read_osrt(struct ws_nsys *n, const struct ws_map *chains)
 {
-	sqlite3_stmt *d = NULL, *s;
-	int start, end, thread, name, result, nesting, chain, holder = -1;
-	bool more = false;
+	sqlite3_stmt *s;
+	int start, end, thread, name, result, nesting, chain;
+	struct details d;
 
 	if (!ws_nsys_has(n, "OSRT_API"))
 		return;
-	/* Both are in the order of the export: the details of a call follow those of the calls before it. */
-	if (ws_nsys_has(n, "WARPSIGHT_OSRT_DETAIL")) {
-		d = ws_nsys_select(n, "SELECT start, globalTid, nameId, error, object, path, * FROM WARPSIGHT_OSRT_DETAIL");
-		holder = ws_nsys_column(d, "holderGlobalTid"); /* newer than the others */
-		more = ws_nsys_step(n, d, "WARPSIGHT_OSRT_DETAIL");
-	}
+	begin_details(n, &d);
 	s = ws_nsys_select(n, "SELECT * FROM OSRT_API");
 	if (s && !n->own)
 		ws_nsys_say_missing(n, s, "OSRT_API");
@@ -436,24 +461,16 @@ static void read_osrt(struct ws_nsys *n, const struct ws_map *chains)
 			stack = (uint64_t)ws_nsys_int(s, chain, 0);
 		if (stack)
 			r.callchain = (uint32_t)stack;
-		if (more && sqlite3_column_int64(d, 0) == ws_nsys_int(s, start, 0) &&
-		    sqlite3_column_int64(d, 1) == ws_nsys_int(s, thread, 0) &&
-		    sqlite3_column_int64(d, 2) == ws_nsys_int(s, name, 0)) {
-			r.error = (int32_t)sqlite3_column_int64(d, 3);
-			r.object = (uint64_t)sqlite3_column_int64(d, 4);
-			r.path = ws_nsys_text(n, d, 5);
-			r.holder = (uint32_t)(ws_nsys_int(d, holder, 0) & 0xffffff);
-			more = ws_nsys_step(n, d, "WARPSIGHT_OSRT_DETAIL");
-		}
+		take_details(n, &d, ws_nsys_int(s, start, 0), ws_nsys_int(s, thread, 0), ws_nsys_int(s, name, 0), &r);
 		*(struct ws_row_osrt *)ws_into_row(n->o, WS_TABLE_osrt) = r;
 		ws_into_time(n->o, r.start);
 		if (r.end != WS_NO_TIME)
 			ws_into_time(n->o, r.end);
 	}
-	if (more)
+	if (d.more)
 		ws_into_note(n->o, "WARPSIGHT_OSRT_DETAIL is not in the order of OSRT_API: some details were left out.");
 	sqlite3_finalize(s);
-	sqlite3_finalize(d);
+	sqlite3_finalize(d.s);
 	ws_nsys_done(n, "OSRT_API");
 	ws_nsys_done(n, "WARPSIGHT_OSRT_DETAIL");
 }
@@ -471,6 +488,15 @@ static void fix_event(struct ws_nsys *n, sqlite3_stmt *s, void *row)
 	e->start = e->time != WS_NO_TIME ? e->time : found ? call : n->shift;
 }
 
+static bool has_columns(struct ws_nsys *n, const char *table, const char *one, const char *other)
+{
+	sqlite3_stmt *s = ws_nsys_has(n, table) ? ws_nsys_select(n, "SELECT * FROM %s", table) : NULL;
+	bool found = ws_nsys_column(s, one) >= 0 && ws_nsys_column(s, other) >= 0;
+
+	sqlite3_finalize(s);
+	return found;
+}
+
 static void read_cuda_events(struct ws_nsys *n)
 {
 	sqlite3_stmt *s = NULL;
@@ -478,7 +504,8 @@ static void read_cuda_events(struct ws_nsys *n)
 	if (!ws_nsys_has(n, "CUPTI_ACTIVITY_KIND_CUDA_EVENT"))
 		return;
 	n->event_calls = (struct ws_map){0};
-	if (ws_nsys_has(n, "CUPTI_ACTIVITY_KIND_RUNTIME"))
+	if (has_columns(n, "CUPTI_ACTIVITY_KIND_RUNTIME", "correlationId", "start") &&
+	    has_columns(n, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", "correlationId", "correlationId"))
 		s = ws_nsys_select(n, "SELECT correlationId, start FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE correlationId IN "
 				      "(SELECT correlationId FROM CUPTI_ACTIVITY_KIND_CUDA_EVENT)");
 	while (ws_nsys_step(n, s, "CUPTI_ACTIVITY_KIND_RUNTIME"))

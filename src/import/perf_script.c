@@ -23,7 +23,7 @@ enum { LINE = 64 << 10, DEPTH = 1024 };
 struct frame_text {
 	uint32_t symbol, module;
 	uint64_t address;
-	bool kernel;
+	bool kernel, inlined;
 };
 
 struct perf {
@@ -373,7 +373,7 @@ static void take_sched(struct perf *p, const char *name, size_t n, const char *t
 		take_waking(p, text, p->sample.start);
 }
 
-static bool parse_frame(struct perf *p, const char *line);
+static bool parse_frame(struct perf *p, const char *line, bool below);
 
 /* "401136 main+0x10 (/bin/prog)": an address, and then no word that ends in a colon as events do. */
 static bool is_place(const char *s)
@@ -396,7 +396,7 @@ static void parse_event(struct perf *p, const char *rest)
 
 	rest += strspn(rest, " \t");
 	p->sample.weight = 1;
-	if (is_place(rest) && parse_frame(p, rest)) { /* neither period nor event are printed */
+	if (is_place(rest) && parse_frame(p, rest, false)) { /* neither period nor event are printed */
 		p->event_name = ws_into_text(p->o, "sample");
 		p->sample.event = ws_into_event(p->o, p->event_name);
 		return;
@@ -421,7 +421,7 @@ static void parse_event(struct perf *p, const char *rest)
 	if (!end)
 		return;
 	end += strspn(end, " \t");
-	if (!*end || parse_frame(p, end))
+	if (!*end || parse_frame(p, end, false))
 		return;
 	p->text = ws_into_text(p->o, end);
 	take_sched(p, rest, n, end);
@@ -429,53 +429,120 @@ static void parse_event(struct perf *p, const char *rest)
 
 /* ---- a frame's line ---- */
 
-static bool parse_frame(struct perf *p, const char *line)
+/* The bracket that opens a module which ends at `end`; NULL when there is none. Paths may have brackets and blanks in them. */
+static const char *module_open(const char *name, const char *end)
+{
+	const char *open = end - 1;
+	int depth = 0;
+
+	for (const char *s = end; s > name; s--) { /* the one that belongs to the last */
+		depth += s[-1] == ')' ? 1 : s[-1] == '(' ? -1 : 0;
+		if (depth)
+			continue;
+		if (s - 1 > name && s[-2] == ' ')
+			return s - 1;
+		break;
+	}
+	if (end - name > 10 && !memcmp(end - 11, " (deleted))", 11))
+		open = end - 11;
+	while (open > name && !(*open == '(' && open[-1] == ' ')) /* they do not match: the last one that a blank stands before */
+		open--;
+	return *open == '(' && open > name ? open : NULL;
+}
+
+/* Branches, instructions and registers may follow in the line when stacks are not printed. */
+static const char *module_end(const char *name, const char *end)
+{
+	const char *open;
+
+	if (end > name && end[-1] == ')')
+		return end;
+	for (const char *s = end; s > name; s--)
+		if (s < end && *s == ' ' && s[-1] == ')' && (open = module_open(name, s)) && (open[1] == '/' || open[1] == '['))
+			return s;
+	return NULL;
+}
+
+/* Other numbers may come before the address: what was accessed, its kind ("|OP LOAD|LVL L1 hit|..."), a weight. */
+static const char *last_number(const char *name, uint64_t *address)
+{
+	const char *bar = *name == '|' ? strrchr(name, '|') : NULL, *s = bar ? bar : name;
+
+	while (*s) {
+		size_t n = strspn(s, "0123456789abcdef"), blanks = strspn(s + n, " ");
+
+		if (n && blanks && s[n + blanks] && s[n + blanks] != '(') {
+			*address = strtoull(s, NULL, 16);
+			name = s + n + blanks;
+		} else if (!bar) {
+			break;
+		}
+		s += strcspn(s, " ");
+		s += strspn(s, " ");
+		if (bar && name > bar && s > name)
+			break;
+	}
+	return name;
+}
+
+/* Without modules (-F ip,sym): an address, and a symbol or nothing. */
+static bool is_bare(const char *line, const char *after, const char *name, const char *end, bool below)
+{
+	uint64_t at;
+
+	if (below)
+		return !find_time(line, &line, &after, &at); /* an event whose program has a name like a number */
+	return after - line >= 6 && (name >= end || memmem(name, (size_t)(end - name), "+0x", 3));
+}
+
+static const char *without_offset(const char *name, const char *end)
+{
+	for (const char *s = end; s > name + 1; s--) /* "+0x1f" */
+		if (s[-1] == 'x' && s[-2] == '0' && s > name + 2 && s[-3] == '+')
+			return s - 3;
+		else if (!isxdigit((unsigned char)s[-1]) && s[-1] != 'x')
+			break;
+	return end;
+}
+
+/* A frame, in a line of its own below its event or behind the event. */
+static bool parse_frame(struct perf *p, const char *line, bool below)
 {
 	char *after;
 	uint64_t address;
-	const char *name, *end, *open;
+	const char *name, *end, *stop, *open;
 	struct frame_text *f;
 
 	line += strspn(line, " \t");
 	if (!isxdigit((unsigned char)*line))
 		return false;
 	address = strtoull(line, &after, 16);
-	if (*after != ' ' || after - line < 4)
+	if ((*after && *after != ' ') || after - line < 4)
 		return false;
-	name = after + 1;
-	end = name + strlen(name);
-	while (end > name && end[-1] == ' ')
-		end--;
-	open = end;
-	if (end > name && end[-1] == ')') { /* modules may have brackets in their names: the last one that a blank stands before */
-		const char *from = end - name > 10 && !memcmp(end - 11, " (deleted))", 11) ? end - 11 : end - 1;
-
-		for (open = from; open > name && !(*open == '(' && open[-1] == ' '); open--)
-			;
-		if (*open != '(')
-			open = end;
-	}
-	if (open == end)
+	name = after + strspn(after, " ");
+	stop = skip_back(name, name + strlen(name));
+	end = module_end(name, stop);
+	open = end ? module_open(name, end) : NULL;
+	if (!open && !is_bare(line, after, name, stop, below))
 		return false;
 	if (p->depth == DEPTH) {
 		p->sample.flags |= WS_SAMPLE_TRUNCATED;
 		return true;
 	}
 	f = &p->frames[p->depth++];
+	*f = (struct frame_text){0};
+	if (open) {
+		f->module = ws_into_string(p->o, open + 1, (size_t)(end - open - 2)); /* with " (deleted)", as perf says it */
+		f->kernel = open[1] == '[' && (end - open < 6 || memcmp(open + 1, "[vdso", 5));
+		f->inlined = end - open == 9 && !memcmp(open, "(inlined)", 9);
+	}
+	if (!open)
+		f->kernel = address >> 63;
+	if (!below && open)
+		name = last_number(name, &address);
 	f->address = address;
-	f->module = ws_into_string(p->o, open + 1, (size_t)(end - open - 2)); /* with " (deleted)", as perf says it */
-	f->kernel = open[1] == '[' && (end - open < 6 || memcmp(open + 1, "[vdso", 5));
-	end = skip_back(name, open);
-	for (const char *s = end; s > name + 1; s--) /* "+0x1f" */
-		if (s[-1] == 'x' && s[-2] == '0' && s > name + 2 && s[-3] == '+') {
-			end = s - 3;
-			break;
-		} else if (!isxdigit((unsigned char)s[-1]) && s[-1] != 'x') {
-			break;
-		}
-	if (end - name == 9 && !memcmp(name, "[unknown]", 9))
-		f->symbol = 0;
-	else
+	end = without_offset(name, skip_back(name, open ? open : stop));
+	if (end > name && !(end - name == 9 && !memcmp(name, "[unknown]", 9)))
 		f->symbol = ws_into_string(p->o, name, (size_t)(end - name));
 	return true;
 }
@@ -501,8 +568,12 @@ static void finish(struct perf *p)
 		return;
 	}
 	for (int i = p->depth; i--;) {
-		const struct frame_text *t = &p->frames[i];
+		struct frame_text *t = &p->frames[i];
 
+		if (t->inlined && i + 1 < p->depth) { /* into the function that comes next, and so in its file */
+			t->module = t[1].module;
+			t->kernel = t[1].kernel;
+		}
 		frame = ws_into_frame(p->o, t->symbol, t->module, t->address, t->kernel,
 				      t->kernel ? WS_UNWIND_KERNEL : WS_UNWIND_UNKNOWN);
 		if (i)
@@ -529,7 +600,7 @@ static void take_line(struct perf *p, const char *line, size_t n)
 	}
 	if (*line == '#')
 		return;
-	if (p->open && (*line == ' ' || *line == '\t') && parse_frame(p, line))
+	if (p->open && (*line == ' ' || *line == '\t') && parse_frame(p, line, true))
 		return;
 	if (p->open && (*line == ' ' || *line == '\t') && !find_time(line, &from, &rest, &at)) {
 		p->extra++; /* branches, registers, source lines */

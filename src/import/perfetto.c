@@ -109,14 +109,14 @@ static uint32_t interned(const struct sequence *s, int kind, uint64_t iid)
 
 /* ---- who ---- */
 
-uint32_t ws_perfetto_process(struct perfetto *p, uint64_t pid)
+static uint32_t process_of(struct perfetto *p, uint64_t pid)
 {
 	return ws_into_process(p->o, pid, (uint32_t)pid);
 }
 
 uint32_t ws_perfetto_thread(struct perfetto *p, uint64_t pid, uint64_t tid)
 {
-	return ws_into_thread(p->o, ws_perfetto_process(p, pid), tid, WS_NO_TIME);
+	return ws_into_thread(p->o, process_of(p, pid), tid, WS_NO_TIME);
 }
 
 static void take_process_tree(struct perfetto *p, const struct field *tree)
@@ -145,7 +145,7 @@ static void take_process_tree(struct perfetto *p, const struct field *tree)
 				name = g;
 		}
 		if (f.number == 1) {
-			struct ws_into_process *q = ws_into_process_of(p->o, ws_perfetto_process(p, pid));
+			struct ws_into_process *q = ws_into_process_of(p->o, process_of(p, pid));
 			const uint8_t *slash = name.n ? memrchr(name.p, '/', name.n) : NULL;
 
 			if (name.n && !q->name) {
@@ -165,6 +165,14 @@ static void take_process_tree(struct perfetto *p, const struct field *tree)
 
 /* ---- tracks ---- */
 
+static struct track *add_track(struct perfetto *p, uint64_t uuid, struct track t)
+{
+	ws_grow(p->track, p->track_cap, p->track_count + 1);
+	p->track[p->track_count] = t;
+	ws_map_set(&p->tracks, uuid, ++p->track_count);
+	return &p->track[p->track_count - 1];
+}
+
 static struct track *track_of(struct perfetto *p, uint64_t uuid)
 {
 	uint64_t at = ws_map_get(&p->tracks, uuid, NULL);
@@ -177,19 +185,17 @@ static struct track *track_of(struct perfetto *p, uint64_t uuid)
 		ws_into_stop(p->o, "there are more than %d tracks", WS_INTO_MOST);
 		return &p->track[0];
 	}
-	ws_grow(p->track, p->track_cap, p->track_count + 1);
 	n = snprintf(name, sizeof(name), "track %" PRIx64, uuid);
-	p->track[p->track_count] = (struct track){.track = uuid ? ws_into_track(p->o, 0, 0, 0, name, (size_t)n)
-								: ws_into_track(p->o, 0, 0, 0, "global", 6)};
-	ws_map_set(&p->tracks, uuid, ++p->track_count);
-	return &p->track[p->track_count - 1];
+	return add_track(p, uuid,
+			 (struct track){.track = uuid ? ws_into_track(p->o, 0, 0, 0, name, (size_t)n)
+						      : ws_into_track(p->o, 0, 0, 0, "global", 6)});
 }
 
 static void describe_process(struct perfetto *p, const struct field *d, uint32_t *process)
 {
 	struct field name = ws_pb_find(d, 6);
 
-	*process = ws_perfetto_process(p, ws_pb_find(d, 1).value);
+	*process = process_of(p, ws_pb_find(d, 1).value);
 	if (name.n)
 		ws_into_process_of(p->o, *process)->name = ws_into_string(p->o, (const char *)name.p, name.n);
 }
@@ -218,70 +224,83 @@ static const char *unit_of(const struct field *counter)
 	}
 }
 
-static void take_descriptor(struct perfetto *p, const struct field *d)
+/* What a descriptor says. */
+struct described {
+	struct track t;
+	uint64_t uuid, parent;
+	struct field name, counter;
+	bool is_counter;
+};
+
+static void read_descriptor(struct perfetto *p, const struct field *d, struct described *r)
 {
 	struct message m = ws_pb_inside(d);
-	struct field f, name = {0}, counter = {0};
-	struct track t = {.multiplier = 1};
-	uint64_t uuid = 0, parent = 0, at;
-	uint32_t process = 0;
-	bool is_counter = false;
+	struct field f;
 
 	while (ws_pb_next(&m, &f)) {
 		if (f.number == 1)
-			uuid = f.value;
+			r->uuid = f.value;
 		else if ((f.number == 2 || f.number == 10 || f.number == 13) && f.wire == 2) /* name, static_name, atrace_name */
-			name = f;
+			r->name = f;
 		else if (f.number == 3 && f.wire == 2)
-			describe_process(p, &f, &process);
+			describe_process(p, &f, &r->t.process);
 		else if (f.number == 4 && f.wire == 2)
-			t.thread = describe_thread(p, &f);
+			r->t.thread = describe_thread(p, &f);
 		else if (f.number == 5)
-			parent = f.value;
+			r->parent = f.value;
 		else if (f.number == 8 && f.wire == 2) {
-			counter = f;
-			is_counter = true;
+			r->counter = f;
+			r->is_counter = true;
 		}
 	}
-	if (is_counter) {
-		const struct track *up = parent ? track_of(p, parent) : NULL;
-		struct field unit = ws_pb_find(&counter, 6);
-		char *own = unit.wire == 2 && unit.n && unit.n < 256 ? ws_strndup((const char *)unit.p, unit.n) : NULL;
+}
 
-		if (up && !process)
-			process = up->process;
-		t.multiplier = (int64_t)ws_pb_find(&counter, 4).value;
-		t.multiplier = t.multiplier ? t.multiplier : 1;
-		t.incremental = ws_pb_find(&counter, 5).value;
-		t.counter =
-		    ws_into_counter(p->o, process, up ? up->thread : 0, WS_NO_U32, "", 0, name.n ? (const char *)name.p : "counter",
-				    name.n ? name.n : 7, own ? own : unit_of(&counter), NULL);
-		free(own);
-	} else if (!t.thread) {
-		const struct track *up = parent ? track_of(p, parent) : NULL;
-		char text[32];
-		int n;
+static void make_counter(struct perfetto *p, struct described *r, const struct track *up)
+{
+	struct field unit = ws_pb_find(&r->counter, 6);
+	char *own = unit.wire == 2 && unit.n && unit.n < 256 ? ws_strndup((const char *)unit.p, unit.n) : NULL;
 
-		if (up && !process)
-			process = up->process;
-		n = snprintf(text, sizeof(text), process ? "process" : "track %" PRIx64, uuid);
+	r->t.multiplier = (int64_t)ws_pb_find(&r->counter, 4).value;
+	r->t.multiplier = r->t.multiplier ? r->t.multiplier : 1;
+	r->t.incremental = ws_pb_find(&r->counter, 5).value;
+	r->t.counter = ws_into_counter(p->o, r->t.process, up ? up->thread : 0, WS_NO_U32, "", 0,
+				       r->name.n ? (const char *)r->name.p : "counter", r->name.n ? r->name.n : 7,
+				       own ? own : unit_of(&r->counter), NULL);
+	free(own);
+}
 
-		t.track = ws_into_track(p->o, up ? up->track : 0, process, up ? up->thread : 0,
-					name.n ? (const char *)name.p : text, name.n ? name.n : (size_t)n);
+static void make_track(struct perfetto *p, struct described *r, const struct track *up)
+{
+	char text[32];
+	int n = snprintf(text, sizeof(text), r->t.process ? "process" : "track %" PRIx64, r->uuid);
+
+	r->t.track = ws_into_track(p->o, up ? up->track : 0, r->t.process, up ? up->thread : 0,
+				   r->name.n ? (const char *)r->name.p : text, r->name.n ? r->name.n : (size_t)n);
+}
+
+static void take_descriptor(struct perfetto *p, const struct field *d)
+{
+	struct described r = {.t.multiplier = 1};
+	uint64_t at;
+
+	read_descriptor(p, d, &r);
+	if (r.is_counter || !r.t.thread) {
+		const struct track *up = r.parent ? track_of(p, r.parent) : NULL;
+
+		if (up && !r.t.process)
+			r.t.process = up->process;
+		if (r.is_counter)
+			make_counter(p, &r, up);
+		else
+			make_track(p, &r, up);
 	}
-	t.process = process;
-	at = ws_map_get(&p->tracks, uuid, NULL);
-	if (at) {
-		p->track[at - 1] = t;
-		return;
-	}
-	if (p->track_count == WS_INTO_MOST) {
+	at = ws_map_get(&p->tracks, r.uuid, NULL);
+	if (at)
+		p->track[at - 1] = r.t;
+	else if (p->track_count == WS_INTO_MOST)
 		ws_into_stop(p->o, "there are more than %d tracks", WS_INTO_MOST);
-		return;
-	}
-	ws_grow(p->track, p->track_cap, p->track_count + 1);
-	p->track[p->track_count++] = t;
-	ws_map_set(&p->tracks, uuid, p->track_count);
+	else
+		add_track(p, r.uuid, r.t);
 }
 
 /* ---- arguments ---- */
@@ -560,9 +579,7 @@ static uint64_t async_track(struct perfetto *p, const struct event *e)
 		return uuid;
 	n = snprintf(name, sizeof(name), "async %" PRIx64, facts[1] ? facts[1] : facts[2] ? facts[2] : facts[3]);
 	t.track = ws_into_track(p->o, of->track, of->process, of->thread, name, (size_t)n);
-	ws_grow(p->track, p->track_cap, p->track_count + 1);
-	p->track[p->track_count++] = t;
-	ws_map_set(&p->tracks, uuid, p->track_count);
+	add_track(p, uuid, t);
 	return uuid;
 }
 
@@ -589,57 +606,66 @@ static void take_legacy(struct perfetto *p, struct sequence *s, struct event *e,
 			     phase > ' ' && phase < 127 ? (int)phase : '?');
 }
 
-static void take_event(struct perfetto *p, struct sequence *s, const struct field *data, uint64_t at)
+/* The fields of an event; its arguments into p->args. */
+static void read_event(struct perfetto *p, struct sequence *s, const struct field *data, struct event *e)
 {
 	struct message m = ws_pb_inside(data);
-	struct event e = {.track = s->default_track, .slice.start = at};
 	struct field f;
 
 	p->args.len = 0;
 	while (ws_pb_next(&m, &f)) {
 		switch (f.number) {
 		case 3:
-			e.slice.category = e.slice.category ? e.slice.category : interned(s, CATEGORIES, f.value);
+			e->slice.category = e->slice.category ? e->slice.category : interned(s, CATEGORIES, f.value);
 			break;
 		case 22:
-			if (f.wire == 2 && !e.slice.category)
-				e.slice.category = ws_into_string(p->o, (const char *)f.p, f.n);
+			if (f.wire == 2 && !e->slice.category)
+				e->slice.category = ws_into_string(p->o, (const char *)f.p, f.n);
 			break;
 		case 10:
-			e.slice.name = interned(s, NAMES, f.value);
+			e->slice.name = interned(s, NAMES, f.value);
 			break;
 		case 23:
 			if (f.wire == 2)
-				e.slice.name = ws_into_string(p->o, (const char *)f.p, f.n);
+				e->slice.name = ws_into_string(p->o, (const char *)f.p, f.n);
 			break;
 		case 9:
-			e.type = f.value;
+			e->type = f.value;
 			break;
 		case 11:
-			e.track = f.value;
+			e->track = f.value;
 			break;
 		case 12:
 		case 46:
-			e.extra = true;
+			e->extra = true;
 			break;
 		case 30:
 		case 44:
-			e.value = f;
-			e.has_value = true;
+			e->value = f;
+			e->has_value = true;
 			break;
 		case 4:
 			put_arg(p, s, &f);
 			break;
 		case 6:
-			e.legacy = f;
+			e->legacy = f;
 			break;
 		}
 	}
-	e.slice.track = e.track;
+	e->slice.track = e->track;
 	if (p->args.len) {
 		ws_text_puts(&p->args, "}");
-		e.slice.args = ws_into_string(p->o, p->args.s, p->args.len);
+		e->slice.args = ws_into_string(p->o, p->args.s, p->args.len);
 	}
+}
+
+static void take_event(struct perfetto *p, struct sequence *s, const struct field *data, uint64_t at)
+{
+	struct event e = {.track = s->default_track, .slice.start = at};
+	struct message m = ws_pb_inside(data);
+	struct field f;
+
+	read_event(p, s, data, &e);
 	if (e.type == 1)
 		push(p, e.slice);
 	else if (e.type == 2)
@@ -652,7 +678,6 @@ static void take_event(struct perfetto *p, struct sequence *s, const struct fiel
 		take_legacy(p, s, &e, at);
 	if (e.extra)
 		count_extra(p, s, data, at);
-	m = ws_pb_inside(data);
 	while (ws_pb_next(&m, &f))
 		if (f.number == 47 || f.number == 36 || f.number == 48 || f.number == 42)
 			flow(p, f.value, at, e.track, f.number == 48 || f.number == 42);

@@ -77,7 +77,6 @@ struct perfetto {
 	} cpu[1024];
 };
 
-uint32_t ws_perfetto_process(struct perfetto *p, uint64_t pid);
 uint32_t ws_perfetto_thread(struct perfetto *p, uint64_t pid, uint64_t tid);
 /* Keep a text as long as the import lasts: its place and length as sequences have them; 0 when there are too many. */
 uint64_t ws_perfetto_keep(struct perfetto *p, const void *s, size_t n);

@@ -208,7 +208,7 @@ uint32_t ws_trace_main_process(struct ws_trace *t)
 }
 
 /* The process of a pid; the first of PyTorch's CPU events belongs to the process whose GPU work has been met. */
-static uint32_t process_of(struct ws_trace *t, uint64_t pid)
+uint32_t ws_trace_process_of(struct ws_trace *t, uint64_t pid)
 {
 	bool found;
 	uint32_t id, name;
@@ -245,12 +245,12 @@ uint32_t ws_trace_process(struct ws_trace *t, const struct ws_event *ev)
 	uint64_t pid = 0;
 
 	number_in(&ev->pid, &pid);
-	return process_of(t, pid);
+	return ws_trace_process_of(t, pid);
 }
 
 static uint32_t thread_of(struct ws_trace *t, uint64_t pid, uint64_t tid, uint64_t start)
 {
-	uint32_t process = process_of(t, pid);
+	uint32_t process = ws_trace_process_of(t, pid);
 	bool found;
 	uint32_t id, name;
 

@@ -37,7 +37,7 @@
 											X(FROM_DEVICE, "from device")              \
 											    X(IN_SPLIT, "In split size")           \
 												X(OUT_SPLIT, "Out split size")     \
-												    X(EVENT_ID, "event_id") X(NEVER_ENDED, "never ended") X(WAVES, "waves") X(RESULT, "return value")
+												    X(EVENT_ID, "event_id") X(NEVER_ENDED, "never ended") X(WAVES, "waves") X(PROCESS, "process id") X(RESULT, "return value")
 
 enum ws_trace_arg {
 #define X(name, text) WS_A_##name,
@@ -126,7 +126,7 @@ struct ws_trace {
 	struct ws_map kernel_names; /* string id of a kernel's name -> of its short name */
 	struct {
 		uint64_t external;
-		uint32_t correlation;
+		uint32_t correlation, process;
 	} linked[1 << 16];	   /* links written of late */
 	struct ws_map occurrences; /* (group, name) -> how many collectives of it there were */
 	int64_t *apart;		   /* for each collective that the first file has too: its end there less the one here */
@@ -154,6 +154,8 @@ uint32_t ws_trace_others(struct ws_trace *t);
 
 /* The process whose GPU work it is; until a CPU event tells its pid, one without. */
 uint32_t ws_trace_main_process(struct ws_trace *t);
+/* The process of a pid, made where it is new. */
+uint32_t ws_trace_process_of(struct ws_trace *t, uint64_t pid);
 
 /* id of the process or thread of an event of a CPU. */
 uint32_t ws_trace_process(struct ws_trace *t, const struct ws_event *ev);

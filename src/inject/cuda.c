@@ -10,6 +10,7 @@
  */
 #include "inject/cuda.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,6 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/gpu_tools.h"
 #include "inject/bind.h"
 #include "inject/cuda_record.h"
 #include "schema/schema.h"
@@ -348,8 +350,13 @@ static void tell_version(void)
 static bool start(void)
 {
 	bool collecting = ws_rt_collecting();
+	const char *tool = ws_gpu_tool(environ);
 	int rc;
 
+	if (tool) {
+		ws_cuda_say(WS_WARNING, "CUDA is not recorded: ", tool, " has it for itself. Run it without that tool.");
+		return false;
+	}
 	if (!ws_cuda_find() || !ws_cuda_subscribe())
 		return false;
 	tell_version();
@@ -389,6 +396,24 @@ bool ws_cuda_start(void)
 	start_pid = (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
 	atomic_store_explicit(&ws_cuda_state, start() ? WS_CUDA_ON : WS_CUDA_REFUSED, memory_order_release);
 	return atomic_load(&ws_cuda_state) == WS_CUDA_ON;
+}
+
+/* In a tool that bears no other's injection in what it starts: ours goes, before it looks. */
+__attribute__((constructor(103))) static void make_way(void)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH"), *ours;
+
+	if (!path || !ws_wants_no_injection(program_invocation_short_name))
+		return;
+	ws_rt_init();
+	if (!ws_rt->arena && !ws_rt_collecting_slow() && !ws_rt->arena)
+		return;
+	ours = ws_rt->arena->text + ws_rt->arena->text_cuda;
+	if (strcmp(path, ours))
+		return;
+	unsetenv("CUDA_INJECTION64_PATH");
+	ws_cuda_say(WS_WARNING, "CUDA is not recorded in what ", program_invocation_short_name,
+		    " starts: Nsight Compute has it for itself. Run it without that tool.");
 }
 
 /* The driver calls this while it initialises. Anything but 1 would make the program's CUDA fail. */

@@ -9,7 +9,9 @@
 #include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/gpu_tools.h"
 #include "inject/cuda.h"
 
 #if defined(__x86_64__)
@@ -31,10 +33,10 @@ void *ws_cuda_dlsym(void *handle, const char *name)
 	return real(handle, name);
 }
 
-/* Ours instead of libcupti's; only where there is one of libcupti's. */
+/* Ours instead of libcupti's; only where there is one of libcupti's, and never in the way of a tool that has the GPU to itself. */
 __attribute__((visibility("hidden"), used)) void *ws_dlsym_cupti(void *handle, const char *name)
 {
-	void *theirs = ws_cuda_dlsym(handle, name), *ours = theirs ? ws_inner_function(name) : NULL;
+	void *theirs = ws_cuda_dlsym(handle, name), *ours = theirs && !ws_gpu_tool(environ) ? ws_inner_function(name) : NULL;
 
 	return ours ? ours : theirs;
 }

@@ -2,9 +2,9 @@
  * cupti_abi.h - what warpsight uses of CUPTI's binary interface, declared here so that building needs no CUDA toolkit and one build
  * serves CUPTI 12.0 to 13.x: records are cast by the version found at run time.
  *
- * CUPTI's records grow only at their end. Each struct here is the newest form known; ws_cupti_size says how much of it a version of
- * CUPTI writes, and whoever reads a field behind that size must ask. Where the toolkit's headers are present, a test compares the
- * offsets (tests/cuda/test_abi.c).
+ * CUPTI's records grow only at their end. Each struct here is the newest form known; a version of CUPTI may write less of it, and
+ * whoever reads a field behind the size of the records that came must ask (WS_CUDA_HAS in record/from_cuda.h). Where the toolkit's
+ * headers are present, a test compares the offsets (tests/cuda/test_abi.c).
  */
 #ifndef WS_CUPTI_ABI_H
 #define WS_CUPTI_ABI_H

@@ -23,6 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/gpu_tools.h"
 #include "inject/bind.h"
 #include "inject/rt.h"
 #include "inject/traced.h"
@@ -209,7 +210,7 @@ static bool complete(char *const *envp, enum image image, struct env *out)
 		out->v[old ? at : count++] = env_entry(&room, "LD_PRELOAD", preload, "", "");
 	if (*nvtx && !env_find(envp, "NVTX_INJECTION64_PATH"))
 		out->v[count++] = env_entry(&room, "NVTX_INJECTION64_PATH", nvtx, "", "");
-	if (*cuda && !env_find(envp, "CUDA_INJECTION64_PATH"))
+	if (*cuda && !env_find(envp, "CUDA_INJECTION64_PATH") && !ws_gpu_tool(envp))
 		out->v[count++] = env_entry(&room, "CUDA_INJECTION64_PATH", cuda, "", "");
 	if (!named)
 		out->v[count++] = env_entry(&room, WS_ENV_SESSION, session, "", "");

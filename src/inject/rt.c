@@ -981,14 +981,6 @@ int ws_rt_buffer_take(void)
 	return i;
 }
 
-void ws_rt_buffer_give(int buffer)
-{
-	struct ws_arena *a = ws_rt->arena;
-
-	if (a && buffer >= 0 && (uint32_t)buffer < WS_BUFFERS)
-		atomic_store_explicit(&a->buffers[buffer].owner, 0, memory_order_release);
-}
-
 /* ---- notes and diagnostics ---- */
 
 void ws_rt_process_note(int note, const char *path, int pid, int error)

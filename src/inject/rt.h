@@ -247,8 +247,6 @@ WS_EXPORT const char *ws_rt_session_path(void);
 
 /* A buffer of the arena (ring.h) for this process, or -1. */
 WS_EXPORT int ws_rt_buffer_take(void);
-/* Give it back. */
-WS_EXPORT void ws_rt_buffer_give(int buffer);
 
 static inline struct ws_known_string *ws_rt_known_slot(struct ws_thread *t, const char *s)
 {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/slots.h"
 
 void ws_calltree_init(struct ws_calltree *t, struct ws_stacks *stacks, enum ws_unit kind, enum ws_frames frames)
 {
@@ -39,47 +40,20 @@ void ws_calltree_free(struct ws_calltree *t)
 
 static uint32_t hash(uint32_t parent, uint32_t unit)
 {
-	uint64_t h = ((uint64_t)parent << 32 | unit) * UINT64_C(0x9e3779b97f4a7c15);
-
-	return (uint32_t)(h ^ h >> 31);
-}
-
-/* Slots tell the hash (high half) and the node: neither growing nor passing by another node has to touch that node. */
-static void rehash(struct ws_calltree *t)
-{
-	size_t old = t->mask ? t->mask + 1 : 0, size = old ? old * 2 : 1024;
-	uint64_t *from = t->slots;
-
-	t->slots = ws_calloc(size, sizeof(*t->slots));
-	t->mask = size - 1;
-	for (size_t i = 0; i < old; i++) {
-		size_t at = from[i] >> 32 & t->mask;
-
-		if (!from[i])
-			continue;
-		while (t->slots[at])
-			at = (at + 1) & t->mask;
-		t->slots[at] = from[i];
-	}
-	free(from);
+	return (uint32_t)ws_hash_word(0, (uint64_t)parent << 32 | unit);
 }
 
 uint32_t ws_calltree_child(struct ws_calltree *t, uint32_t parent, uint32_t unit)
 {
-	uint32_t h = hash(parent, unit);
+	uint32_t h = hash(parent, unit), node;
 	size_t at;
 
-	if (t->n * (size_t)2 >= t->mask)
-		rehash(t);
-	for (at = h & t->mask; t->slots[at]; at = (at + 1) & t->mask) {
-		uint32_t node = (uint32_t)t->slots[at];
-
-		if (t->slots[at] >> 32 == h && t->nodes[node].parent == parent && t->nodes[node].unit == unit)
+	for (at = ws_slots_begin(&t->slots, &t->mask, t->n, 1024, h); (node = ws_slots_next(t->slots, t->mask, h, &at)); at++)
+		if (t->nodes[node].parent == parent && t->nodes[node].unit == unit)
 			return node;
-	}
 	ws_grow(t->nodes, t->node_cap, t->n + (size_t)1);
 	t->nodes[t->n] = (struct ws_node){.parent = parent, .unit = unit};
-	t->slots[at] = (uint64_t)h << 32 | t->n;
+	t->slots[at] = ws_slot(h, t->n);
 	return t->n++;
 }
 

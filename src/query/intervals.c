@@ -44,15 +44,6 @@ void ws_spans_merge(struct ws_spans *s)
 	s->n = n;
 }
 
-uint64_t ws_spans_length(const struct ws_spans *s)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < s->n; i++)
-		sum += s->v[i].end - s->v[i].start;
-	return sum;
-}
-
 /* The next end of an interval from `at`, which counts starts and ends; UINT64_MAX past the last. */
 static uint64_t edge(const struct ws_spans *s, size_t at)
 {
@@ -87,35 +78,9 @@ void ws_spans_union(const struct ws_spans *a, const struct ws_spans *b, struct w
 	combine(a, b, (const bool[]){false, true, true, true}, out);
 }
 
-void ws_spans_intersect(const struct ws_spans *a, const struct ws_spans *b, struct ws_spans *out)
-{
-	combine(a, b, (const bool[]){false, false, false, true}, out);
-}
-
 void ws_spans_subtract(const struct ws_spans *a, const struct ws_spans *b, struct ws_spans *out)
 {
 	combine(a, b, (const bool[]){false, true, false, false}, out);
-}
-
-uint64_t ws_spans_within(const struct ws_spans *s, uint64_t from, uint64_t to)
-{
-	size_t low = 0, high = s->n;
-	uint64_t sum = 0;
-
-	while (low < high) { /* the first that ends after `from` */
-		size_t mid = low + (high - low) / 2;
-
-		if (s->v[mid].end <= from)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	for (; low < s->n && s->v[low].start < to; low++) {
-		uint64_t start = s->v[low].start > from ? s->v[low].start : from, end = s->v[low].end < to ? s->v[low].end : to;
-
-		sum += end > start ? end - start : 0;
-	}
-	return sum;
 }
 
 void ws_spans_free(struct ws_spans *s)

@@ -40,13 +40,9 @@ struct ws_spans {
 
 void ws_spans_add(struct ws_spans *s, uint64_t start, uint64_t end);
 void ws_spans_merge(struct ws_spans *s);
-uint64_t ws_spans_length(const struct ws_spans *s);
 /* Of sets; `out` is another, empty one. */
 void ws_spans_union(const struct ws_spans *a, const struct ws_spans *b, struct ws_spans *out);
-void ws_spans_intersect(const struct ws_spans *a, const struct ws_spans *b, struct ws_spans *out);
 void ws_spans_subtract(const struct ws_spans *a, const struct ws_spans *b, struct ws_spans *out);
-/* How much of from..to a set covers. */
-uint64_t ws_spans_within(const struct ws_spans *s, uint64_t from, uint64_t to);
 void ws_spans_free(struct ws_spans *s);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/slots.h"
 #include "query/enclose.h"
 #include "query/gpu.h"
 
@@ -23,7 +24,7 @@ struct item {
 struct counts { /* one worker's */
 	struct item *items;
 	size_t n, cap, mask;
-	uint64_t *slots; /* hash << 32 | number of the item + 1: an item is touched only where hashes are equal */
+	uint64_t *slots; /* number of the item + 1: base/slots.h */
 	uint64_t truncated;
 } __attribute__((aligned(128)));
 
@@ -40,44 +41,21 @@ static bool same(const struct item *a, const struct item *b)
 	return a->thread == b->thread && a->frame == b->frame && a->stack == b->stack && a->label == b->label;
 }
 
-static void rehash(struct counts *c)
-{
-	size_t old = c->mask ? c->mask + 1 : 0, size = old ? old * 2 : 1024;
-	uint64_t *from = c->slots;
-
-	c->slots = ws_calloc(size, sizeof(*c->slots));
-	c->mask = size - 1;
-	for (size_t i = 0; i < old; i++) {
-		size_t at = from[i] >> 32 & c->mask;
-
-		if (!from[i])
-			continue;
-		while (c->slots[at])
-			at = (at + 1) & c->mask;
-		c->slots[at] = from[i];
-	}
-	free(from);
-}
-
 enum { GROUP = 32 };
 
 static void count_hashed(struct counts *c, const struct item *k, uint32_t h)
 {
+	uint32_t i;
 	size_t at;
 
-	if (c->n * 2 >= c->mask)
-		rehash(c);
-	for (at = h & c->mask; c->slots[at]; at = (at + 1) & c->mask) {
-		struct item *have = &c->items[(uint32_t)c->slots[at] - 1];
-
-		if (c->slots[at] >> 32 == h && same(have, k)) {
-			ws_cost_add(&have->cost, &k->cost);
+	for (at = ws_slots_begin(&c->slots, &c->mask, c->n, 1024, h); (i = ws_slots_next(c->slots, c->mask, h, &at)); at++)
+		if (same(&c->items[i - 1], k)) {
+			ws_cost_add(&c->items[i - 1].cost, &k->cost);
 			return;
 		}
-	}
 	ws_grow(c->items, c->cap, c->n + 1);
 	c->items[c->n++] = *k;
-	c->slots[at] = (uint64_t)h << 32 | c->n;
+	c->slots[at] = ws_slot(h, (uint32_t)c->n);
 }
 
 static void count(struct counts *c, const struct item *k)
@@ -131,7 +109,8 @@ struct making {
 	struct ws_map label_of;
 };
 
-void ws_profile_process_label(const struct ws_process_info *p, struct ws_text *text)
+/* "name (pid)" and, below, "name (tid)", as nodes and tables call them. */
+static void process_label(const struct ws_process_info *p, struct ws_text *text)
 {
 	if (p->id)
 		ws_text_printf(text, "%s (%u)", *p->name ? p->name : "process", p->pid);
@@ -139,7 +118,7 @@ void ws_profile_process_label(const struct ws_process_info *p, struct ws_text *t
 		ws_text_puts(text, "[no process]");
 }
 
-void ws_profile_thread_label(const struct ws_thread_info *t, struct ws_text *text)
+static void thread_label(const struct ws_thread_info *t, struct ws_text *text)
 {
 	if (t->id)
 		ws_text_printf(text, "%s (%u)", *t->name ? t->name : "thread", t->tid);
@@ -166,11 +145,11 @@ static uint32_t root_of(struct making *m, uint32_t process, uint32_t thread)
 	if (m->root && m->root_of == ((uint64_t)process << 32 | thread))
 		return m->root;
 	if (m->q->by_process) {
-		ws_profile_process_label(ws_who_process(m->who, process), &name);
+		process_label(ws_who_process(m->who, process), &name);
 		node = made(m, node, &name);
 	}
 	if (m->q->by_thread) {
-		ws_profile_thread_label(ws_who_thread(m->who, thread), &name);
+		thread_label(ws_who_thread(m->who, thread), &name);
 		node = made(m, node, &name);
 	}
 	ws_text_free(&name);
@@ -465,7 +444,8 @@ static void from_rows(struct making *m, const struct kind *k)
 	m->p->damaged += damaged;
 }
 
-void ws_profile_wait_label(const struct ws_report *r, const struct ws_state *st, struct ws_text *text)
+/* "[lock: pthread_mutex_lock]", "[I/O: read /path]", "[GIL]": what stands for a wait in a stack. */
+static void wait_label(const struct ws_report *r, const struct ws_state *st, struct ws_text *text)
 {
 	ws_text_printf(text, "[%s", ws_wait_name(st->wait));
 	if (st->function) {
@@ -495,7 +475,7 @@ static uint32_t label(struct making *m, const struct ws_state *st)
 	if (!known) {
 		ws_grow(m->labels, m->label_cap, m->label_count + 1);
 		m->labels[m->label_count] = (struct ws_text){0};
-		ws_profile_wait_label(m->r, st, &m->labels[m->label_count]);
+		wait_label(m->r, st, &m->labels[m->label_count]);
 		known = (uint32_t)++m->label_count;
 		ws_map_set(&m->label_of, key, known);
 	}

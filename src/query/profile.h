@@ -78,10 +78,4 @@ int ws_profile_make(const struct ws_report *r, const struct ws_who *who, const s
 		    struct ws_err *e);
 void ws_profile_free(struct ws_profile *p);
 
-/* "name (pid)" and "name (tid)" as nodes and tables call them. Append to `text`. */
-void ws_profile_process_label(const struct ws_process_info *p, struct ws_text *text);
-void ws_profile_thread_label(const struct ws_thread_info *t, struct ws_text *text);
-/* "[lock: pthread_mutex_lock]", "[I/O: read /path]", "[GIL]": what stands for a wait in a stack. Appends to `text`. */
-void ws_profile_wait_label(const struct ws_report *r, const struct ws_state *st, struct ws_text *text);
-
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/slots.h"
 
 struct key { /* of a function */
 	uint32_t name, module, file;
@@ -27,7 +28,7 @@ struct ws_stacks {
 	struct key *keys;
 	size_t function_cap, key_cap, place_cap;
 	uint32_t function_count; /* highest number; 1 is [unknown] */
-	uint32_t *slots;	 /* number of the function, open addressing */
+	uint64_t *slots;	 /* number of the function: base/slots.h */
 	size_t mask;
 	char **owned; /* names that are not the report's */
 	size_t owned_count, owned_cap;
@@ -48,41 +49,25 @@ static uint32_t hash(const struct key *k)
 	return (uint32_t)(h >> 32);
 }
 
-static void rehash(struct ws_stacks *s)
-{
-	size_t size = s->mask ? (s->mask + 1) * 2 : 1024;
-
-	free(s->slots);
-	s->slots = ws_calloc(size, sizeof(*s->slots));
-	s->mask = size - 1;
-	for (uint32_t i = 1; i <= s->function_count; i++) {
-		size_t at = hash(&s->keys[i]) & s->mask;
-
-		while (s->slots[at])
-			at = (at + 1) & s->mask;
-		s->slots[at] = i;
-	}
-}
-
 /* Number of the function with this key; a new one (*fresh) is the caller's to fill in. */
 static uint32_t number(struct ws_stacks *s, struct key k, bool *fresh)
 {
+	uint32_t h = hash(&k), i;
 	size_t at;
 
-	if ((s->function_count + 1) * (size_t)2 >= s->mask)
-		rehash(s);
 	*fresh = false;
-	for (at = hash(&k) & s->mask; s->slots[at]; at = (at + 1) & s->mask) {
-		const struct key *have = &s->keys[s->slots[at]];
+	for (at = ws_slots_begin(&s->slots, &s->mask, s->function_count, 1024, h); (i = ws_slots_next(s->slots, s->mask, h, &at));
+	     at++) {
+		const struct key *have = &s->keys[i];
 
 		if (have->name == k.name && have->module == k.module && have->file == k.file)
-			return s->slots[at];
+			return i;
 	}
 	s->function_count++;
 	ws_grow(s->functions, s->function_cap, s->function_count + (size_t)1);
 	ws_grow(s->keys, s->key_cap, s->function_count + (size_t)1);
 	s->keys[s->function_count] = k;
-	s->slots[at] = s->function_count;
+	s->slots[at] = ws_slot(h, s->function_count);
 	*fresh = true;
 	return s->function_count;
 }

@@ -109,7 +109,8 @@ void ws_cuda_place(const struct ws_cuda_proc *p, uint32_t context, uint32_t *bas
 
 /* ---- batches ---- */
 
-/* How long allocations and frees wait for earlier ones: a thread's buffer is taken at least every 100 ms, if the GPU is done with it. */
+/* How long allocations and frees wait for earlier ones: a thread's buffer is taken at least every 100 ms, if the GPU is done with
+ * it. */
 #define MEMORY_WAIT_NS UINT64_C(2000000000)
 
 static void convert_one(struct ws_stream *s, struct ws_cuda_proc *p, uint64_t time, const void *record, uint32_t bytes,
@@ -218,14 +219,26 @@ void ws_cuda_write_devices(struct ws_stream *s, struct ws_cuda_proc *p, bool all
 	}
 }
 
+/* GPU-... or MIG-..., as the driver's tools write it. */
+static uint32_t device_uuid(struct ws_stream *s, const struct ws_cuda_record *c, const struct cupti_device *v)
+{
+	bool mig = WS_CUDA_HAS(c, v, mig_uuid) && v->mig;
+	char uuid[64];
+	size_t n = (size_t)snprintf(uuid, sizeof(uuid), "%s", mig ? "MIG-" : "GPU-");
+
+	for (int i = 0; i < 16; i++)
+		n += (size_t)snprintf(uuid + n, sizeof(uuid) - n, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+				      mig ? v->mig_uuid[i] : v->uuid[i]);
+	return ws_stream_intern(s, uuid, n);
+}
+
 void ws_cuda_device_record(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
 {
 	const struct cupti_device *v = record;
 	struct ws_cuda_device *d = v->id < WS_CUDA_DEVICES ? &c->p->device[v->id] : NULL;
 	const char *bytes, *chip = chip_name(v->major, v->minor);
 	struct ws_row_cuda_device *r;
-	char uuid[64];
-	size_t len, n = 0;
+	size_t len;
 
 	if (!d || d->seen)
 		return;
@@ -235,11 +248,7 @@ void ws_cuda_device_record(struct ws_stream *s, const struct ws_cuda_record *c, 
 	r->start = c->time;
 	r->id = v->id;
 	r->name = ws_cuda_text(s, c->p, v->name, &bytes, &len) ? ws_stream_intern(s, bytes, len) : 0;
-	n = (size_t)snprintf(uuid, sizeof(uuid), "%s", WS_CUDA_HAS(c, v, mig_uuid) && v->mig ? "MIG-" : "GPU-");
-	for (int i = 0; i < 16; i++)
-		n += (size_t)snprintf(uuid + n, sizeof(uuid) - n, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-				      WS_CUDA_HAS(c, v, mig_uuid) && v->mig ? v->mig_uuid[i] : v->uuid[i]);
-	r->uuid = ws_stream_intern(s, uuid, n);
+	r->uuid = device_uuid(s, c, v);
 	r->chip = *chip ? ws_stream_intern(s, chip, strlen(chip)) : 0;
 	r->visible = WS_CUDA_HAS(c, v, visible) ? v->visible : 1;
 	r->mig = WS_CUDA_HAS(c, v, mig) ? v->mig : 0;

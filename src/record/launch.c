@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/gpu_tools.h"
 #include "base/mem.h"
 #include "record/signals.h"
 #include "ring/ring.h"
@@ -154,7 +155,7 @@ char **ws_launch_environment(const struct ws_record_opts *o, const char *session
 	if (*nvtx && !value_of(env, n, "NVTX_INJECTION64_PATH", NULL))
 		set(env, &n, ws_format("NVTX_INJECTION64_PATH=%s", nvtx));
 	old = value_of(env, n, "CUDA_INJECTION64_PATH", NULL);
-	if (*cuda && !ws_launch_foreign_cuda(old))
+	if (*cuda && !ws_launch_foreign_cuda(old) && !ws_gpu_tool(env))
 		set(env, &n, ws_format("CUDA_INJECTION64_PATH=%s", cuda));
 	set(env, &n, ws_format("%s=%s", WS_ENV_SESSION, session));
 	env[n] = NULL;

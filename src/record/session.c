@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/gpu_tools.h"
 #include "base/mem.h"
 #include "base/paths.h"
 #include "record/code.h"
@@ -65,6 +66,7 @@ struct session {
 	uint64_t started_epoch; /* CLOCK_REALTIME seconds */
 	uint64_t started, collect_start, collect_end, last_clock_row;
 	bool exited, killed;
+	bool read_since; /* all that the target wrote has been read: a round began after it had exited */
 	int wait_status;
 	int interrupts_at_exit;
 };
@@ -431,8 +433,11 @@ static bool finished(struct session *s)
 		return false;
 	if (!s->o->wait_all || (s->phase == OVER && !s->killed))
 		return true;
-	/* Children that live on are waited for, unless the user interrupts the wait. */
-	return !ws_drain_alive(s->drain) || ws_signals_interrupts() > s->interrupts_at_exit;
+	/*
+	 * Children that live on are waited for, unless the user interrupts the wait. A short target may have come and gone since the last look
+	 * at the arena, children and all: who is alive is known only after another.
+	 */
+	return s->read_since && (!ws_drain_alive(s->drain) || ws_signals_interrupts() > s->interrupts_at_exit);
 }
 
 /* ---- the loop ---- */
@@ -462,6 +467,7 @@ static void one_round(struct session *s)
 	uint64_t since = ws_raw_ns(), bytes = ws_drain_round(s->drain), now = s->clock.v[s->clock.n - 1].raw;
 	bool was_there = !s->exited;
 
+	s->read_since = s->exited;
 	ws_perf_round(s->perf, since);
 	if (s->tee)
 		ws_tee_collect(s->tee, s->main);
@@ -476,7 +482,7 @@ static void one_round(struct session *s)
 	look_at_target(s);
 	advance(s, ws_raw_ns());
 	/* When the target has just ended the next round settles it: waiting first would be felt by everyone who profiles something short. */
-	if (was_there ? !s->exited : s->o->wait_all)
+	if (was_there ? !s->exited : s->o->wait_all && !finished(s))
 		rest(s, bytes);
 }
 
@@ -623,9 +629,14 @@ static int finish(struct session *s, struct ws_err *e)
 static void respect_injection(struct session *s)
 {
 	const char *name = "CUDA_INJECTION64_PATH=";
+	const char *tool = s->o->cuda ? ws_gpu_tool(s->env) : NULL;
 	char text[2 * PATH_MAX];
 
-	for (char **e = s->env; s->o->cuda && *e; e++) {
+	if (tool) {
+		snprintf(text, sizeof(text), "CUDA is not recorded: %s has it, under which warpsight was started. Run warpsight without that tool.", tool);
+		ws_sink_diagnostic(s->main, WS_WARNING, "cuda", 0, ws_raw_ns(), text);
+	}
+	for (char **e = s->env; s->o->cuda && !tool && *e; e++) {
 		const char *value = *e + strlen(name);
 
 		if (strncmp(*e, name, strlen(name)) || !strcmp(value, s->cuda) || !ws_launch_foreign_cuda(value))

@@ -4,7 +4,7 @@
  * that nothing here is a file format.
  *
  * Every record begins with struct ws_rec and is a multiple of 8 bytes; `words` is its size in 8-byte words, 0 meaning that the size
- * stands in the next 32 bits (struct ws_rec_long), for records beyond 2,040 bytes.
+ * stands in `value`, for records beyond 2,040 bytes.
  */
 #ifndef WS_RECORD_H
 #define WS_RECORD_H
@@ -57,7 +57,7 @@ struct ws_rec {
 	uint32_t value; /* likewise: string handle... */
 };
 
-/* The long form for records that do not fit `words`: words == 0 and `value` is the size in 8-byte words. */
+/* How long a record may be. */
 #define WS_REC_MAX_BYTES 12000u
 
 struct ws_rec_nvtx_range {

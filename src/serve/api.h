@@ -120,9 +120,9 @@ int ws_sum_window(struct ws_call *c, int64_t t0, int64_t t1, struct ws_sum_group
 
 /* Which names a search matches; asked once for each name. */
 struct ws_matcher;
-struct ws_matcher *ws_matcher_new(const struct ws_call *c, struct ws_err *e); /* by parameters q, re, case; NULL with a sentence */
+struct ws_matcher *ws_matcher_new(const struct ws_call *c,
+				  struct ws_err *e); /* by parameters q, re, case, exact; NULL with a sentence. */
 bool ws_matches(struct ws_matcher *m, uint32_t name);
-bool ws_matcher_all(const struct ws_matcher *m); /* nothing is asked for: all match */
 void ws_matcher_free(struct ws_matcher *m);
 
 /* Find the event that row `row` of a source became in a lane; false when it is not there. */

@@ -891,6 +891,7 @@ int ws_api_event(struct ws_call *c, struct ws_err *e)
 	link_flows(&x);
 	ws_text_puts(c->out, "]");
 	ws_put_int(c->out, "more_work", x.more_work);
+	ws_put_int(c->out, "of", v->n);
 	ws_text_puts(c->out, "}");
 	return 0;
 }

@@ -3,7 +3,8 @@
  * list. What there is to count, and how, is query/profile.h's: CPU samples, waits, Python samples, work on GPUs by range; of work
  * by operator or call stack, flame_gpu.c's.
  *
- * Subtrees below a two-thousandth of all are left out: a page shows no more.
+ * Subtrees below a two-thousandth of all are left out: a page shows no more; and smaller ones before larger where there are too
+ * many.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,8 +22,7 @@ struct flame {
 	const struct ws_calltree *tree;
 	struct ws_cost *total;
 	uint32_t *first, *next;
-	uint64_t least;
-	size_t put;
+	uint64_t least; /* what takes no more is left out */
 };
 
 /* Shares are computed from time where that is known for all. */
@@ -71,12 +71,25 @@ static void put_node(struct flame *x, uint32_t at, uint32_t depth)
 	}
 	if (n)
 		qsort_r(kids, n, sizeof(*kids), by_size, x);
-	for (size_t i = 0; i < n && x->put < MOST_NODES; i++) {
-		x->put++;
+	for (size_t i = 0; i < n; i++)
 		put_node(x, kids[i], depth + 1);
-	}
 	free(kids);
 	ws_text_puts(t, "]}");
+}
+
+/* No node takes more than the one it is below: those that take more than this are a tree, of MOST_NODES at most. */
+static uint64_t least_shown(const struct flame *x)
+{
+	uint64_t least = value(x, &x->total[0]) / 2000;
+
+	for (;; least += least / 4 + 1) {
+		size_t n = 0;
+
+		for (uint32_t i = 1; i < x->tree->n; i++)
+			n += value(x, &x->total[i]) > least;
+		if (n <= MOST_NODES)
+			return least;
+	}
 }
 
 static int by_self(const void *a, const void *b, void *ctx)
@@ -92,6 +105,16 @@ static int by_self(const void *a, const void *b, void *ctx)
 	return m > n ? -1 : m < n;
 }
 
+static int by_all(const void *a, const void *b, void *ctx)
+{
+	const struct flame *x = ctx;
+	const struct ws_flat *p = a, *q = b;
+	uint64_t m = value(x, &p->total), n = value(x, &q->total);
+
+	return m > n ? -1 : m < n;
+}
+
+/* Of very many the first by what they did themselves, and then, of the others, by all that they took. */
 static void put_flat(struct flame *x)
 {
 	struct ws_text *t = x->c->out;
@@ -102,7 +125,9 @@ static void put_flat(struct flame *x)
 		qsort_r(v, n, sizeof(*v), by_self, x);
 	ws_put_key(t, "flat");
 	ws_text_puts(t, "[");
-	for (size_t i = 0; i < n && i < MOST_FLAT; i++) {
+	if (n > MOST_FLAT)
+		qsort_r(v + MOST_FLAT, n - MOST_FLAT, sizeof(*v), by_all, x);
+	for (size_t i = 0; i < n && i < 2 * MOST_FLAT; i++) {
 		const char *module = ws_calltree_module(x->tree, v[i].unit);
 
 		ws_put_comma(t);
@@ -133,7 +158,7 @@ static void put_profile(struct ws_call *c, const struct ws_profile *p, bool up, 
 	}
 	x.total = ws_calltree_totals(x.tree);
 	ws_calltree_children(x.tree, &x.first, &x.next);
-	x.least = value(&x, &x.total[0]) / 2000;
+	x.least = least_shown(&x);
 	ws_put_key(c->out, "root");
 	put_node(&x, 0, 0);
 	ws_text_puts(c->out, "}");

@@ -197,10 +197,19 @@ static void put_select(struct query *q, const struct ws_feed *f, const uint32_t 
 /* ---- a table of events ---- */
 
 /* Texts are found in any case, as in the page: LIKE does so for letters of ASCII. */
-static void put_filter(struct query *q, const char *text)
+static void put_filter(struct query *q, const char *text, int64_t exact)
 {
 	struct ws_text like = {0};
 
+	if (exact) {
+		ws_text_puts(q->t, exact == 2 ? " AND substr(ifnull(name, ''), 1, length(" : " AND ifnull(name, '') = ");
+		put_text(q->t, text ? text : "");
+		if (exact == 2) {
+			ws_text_puts(q->t, ")) = ");
+			put_text(q->t, text ? text : "");
+		}
+		return;
+	}
 	if (!text || !*text)
 		return;
 	ws_text_puts(&like, "%");
@@ -253,13 +262,13 @@ static int put_selects(struct query *q, const uint32_t *lanes, size_t n, bool al
 static int list_sql(struct query *q, struct ws_err *e)
 {
 	const char *text = ws_param(q->c, "q"), *kind = ws_param(q->c, "lanes");
-	int64_t sums, zero = (int64_t)q->c->l->zero;
+	int64_t sums, exact, zero = (int64_t)q->c->l->zero;
 	uint32_t *lanes;
 	size_t n;
 	int rc;
 
-	if (!ws_param_int(q->c, "sums", 0, 1, 0, &sums, e) || !ws_param_window(q->c, &q->t0, &q->t1, e) ||
-	    !ws_param_lanes(q->c, WS_LANES_ORIGINAL, &lanes, &n, e))
+	if (!ws_param_int(q->c, "sums", 0, 1, 0, &sums, e) || !ws_param_int(q->c, "exact", 0, 2, 0, &exact, e) ||
+	    !ws_param_window(q->c, &q->t0, &q->t1, e) || !ws_param_lanes(q->c, WS_LANES_ORIGINAL, &lanes, &n, e))
 		return 400;
 	q->t0 -= zero;
 	q->t1 -= zero;
@@ -271,9 +280,9 @@ static int list_sql(struct query *q, struct ws_err *e)
 			       q->t1, q->t0);
 	else
 		ws_text_puts(q->t, "SELECT start, stop - start AS duration, name FROM (\n");
-	rc = put_selects(q, lanes, n, !kind, text && *text, e);
+	rc = put_selects(q, lanes, n, !kind, exact || (text && *text), e);
 	ws_text_printf(q->t, "\n) WHERE (stop > %" PRId64 " OR (stop = start AND start >= %" PRId64 "))", q->t0, q->t0);
-	put_filter(q, text);
+	put_filter(q, text, exact);
 	ws_text_puts(q->t, sums ? ") GROUP BY name ORDER BY total_ns DESC" : " ORDER BY start");
 	free(lanes);
 	return rc ? WS_API_SAY : 0;
@@ -324,7 +333,8 @@ static int event_sql(struct query *q, int64_t lane_number, struct ws_err *e)
 	return 0;
 }
 
-/* {"sql":...} for one event (lane, level, event), or for events (lanes, t0, t1, q) as rows, or with `sums` as sums by name. */
+/* {"sql":...} for one event (lane, level, event), or for events (lanes, t0, t1, q, exact) as rows, or with `sums` as sums by name.
+ */
 int ws_api_sql(struct ws_call *c, struct ws_err *e)
 {
 	struct ws_text sql = {0};

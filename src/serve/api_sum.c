@@ -239,26 +239,62 @@ int ws_api_sum(struct ws_call *c, struct ws_err *e)
 
 /* ---- the events as a table ---- */
 
-enum sort { BY_START, BY_DURATION };
-enum { MOST_PAGE = 1000, MOST_SORTED = 100000 };
+enum sort { BY_START, BY_DURATION, BY_NAME, BY_ROW };
+enum { MOST_PAGE = 1000, MOST_SORTED = 100000, RECENT_NAMES = 4096 };
+static const char *const sort_words[] = {[BY_START] = "start", [BY_DURATION] = "duration", [BY_NAME] = "name", [BY_ROW] = "row"};
 
 struct pick {
-	uint64_t key; /* ascending */
+	uint64_t key; /* ascending; of names the first eight bytes */
+	uint64_t start;
 	struct ws_spot spot;
+	uint32_t name;
 };
 
-struct picks { /* a heap of the smallest `most`, the largest on top */
+struct picks { /* a heap of the first `most`, the last of them on top */
+	const struct ws_lanes *l;
+	enum sort sort;
+	bool down;
 	struct pick *v;
 	size_t n, most;
+	struct {
+		uint32_t name; /* + 1 */
+		uint64_t key;
+	} recent[RECENT_NAMES];
 };
 
-static bool pick_less(const struct pick *a, const struct pick *b)
+/* Which of two texts comes first, byte by byte. */
+static int compare_names(const struct ws_lanes *l, uint32_t a, uint32_t b)
 {
+	size_t m, n;
+	const char *s = ws_lane_name(l, a, &m), *t = ws_lane_name(l, b, &n);
+	int order = memcmp(s, t, m < n ? m : n);
+
+	return order ? order : m < n ? -1 : m > n;
+}
+
+/* What is equal in the column that is sorted by stands in order of time, whichever way that column goes. */
+static int compare_picks(const void *x, const void *y, void *ctx)
+{
+	const struct pick *a = x, *b = y;
+	const struct picks *p = ctx;
+	int order;
+
 	if (a->key != b->key)
-		return a->key < b->key;
+		return a->key < b->key ? -1 : 1;
+	if (p->sort == BY_NAME && a->name != b->name && (order = compare_names(p->l, a->name, b->name)))
+		return p->down ? -order : order;
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
 	if (a->spot.lane != b->spot.lane)
-		return a->spot.lane < b->spot.lane;
-	return a->spot.level != b->spot.level ? a->spot.level < b->spot.level : a->spot.event < b->spot.event;
+		return a->spot.lane < b->spot.lane ? -1 : 1;
+	if (a->spot.level != b->spot.level)
+		return a->spot.level < b->spot.level ? -1 : 1;
+	return a->spot.event < b->spot.event ? -1 : a->spot.event > b->spot.event;
+}
+
+static bool pick_less(struct picks *p, const struct pick *a, const struct pick *b)
+{
+	return compare_picks(a, b, p) < 0;
 }
 
 static void sift_down(struct picks *p, size_t i)
@@ -266,9 +302,9 @@ static void sift_down(struct picks *p, size_t i)
 	struct pick x = p->v[i];
 
 	for (size_t k; (k = 2 * i + 1) < p->n; i = k) {
-		if (k + 1 < p->n && pick_less(&p->v[k], &p->v[k + 1]))
+		if (k + 1 < p->n && pick_less(p, &p->v[k], &p->v[k + 1]))
 			k++;
-		if (!pick_less(&x, &p->v[k]))
+		if (!pick_less(p, &x, &p->v[k]))
 			break;
 		p->v[i] = p->v[k];
 	}
@@ -280,22 +316,34 @@ static void offer(struct picks *p, const struct pick *x)
 	if (p->n < p->most) {
 		size_t i = p->n++;
 
-		for (; i && pick_less(&p->v[(i - 1) / 2], x); i = (i - 1) / 2)
+		for (; i && pick_less(p, &p->v[(i - 1) / 2], x); i = (i - 1) / 2)
 			p->v[i] = p->v[(i - 1) / 2];
 		p->v[i] = *x;
-	} else if (p->n && pick_less(x, &p->v[0])) {
+	} else if (p->n && pick_less(p, x, &p->v[0])) {
 		p->v[0] = *x;
 		sift_down(p, 0);
 	}
 }
 
-static int by_pick(const void *a, const void *b)
+/* The first bytes of a name as a number: most names are told apart by it, without a look at their texts. */
+static uint64_t name_key(struct picks *p, uint32_t name)
 {
-	return pick_less(a, b) ? -1 : 1;
+	size_t at = (name * 0x9e3779b1u) % RECENT_NAMES, n;
+	uint64_t key = 0;
+	const char *s;
+
+	if (p->recent[at].name == name + 1)
+		return p->recent[at].key;
+	s = ws_lane_name(p->l, name, &n);
+	for (size_t i = 0; i < 8; i++)
+		key = key << 8 | (i < n ? (uint8_t)s[i] : 0);
+	p->recent[at].name = name + 1;
+	p->recent[at].key = key;
+	return key;
 }
 
-static uint64_t pick_level(const struct walk *w, struct ws_matcher *m, struct picks *p, const struct ws_spot *at, enum sort sort,
-			   bool down)
+/* Offer what matches of a level, which is that of the `nth` lane asked for; how many these are. */
+static uint64_t pick_level(const struct walk *w, struct ws_matcher *m, struct picks *p, const struct ws_spot *at, size_t nth)
 {
 	const struct ws_level *v = &w->l->lane[at->lane]->level[at->level];
 	uint32_t from, to;
@@ -303,13 +351,14 @@ static uint64_t pick_level(const struct walk *w, struct ws_matcher *m, struct pi
 
 	ws_level_range(v, w->t0, w->t1, &from, &to);
 	for (uint32_t i = from; i < to; i++) {
-		struct pick x = {.spot = {at->lane, at->level, i}};
+		struct pick x = {.spot = {at->lane, at->level, i}, .start = v->start[i], .name = v->name[i], .key = nth};
 
 		if (!ws_matches(m, v->name[i]))
 			continue;
 		n++;
-		x.key = sort == BY_START ? v->start[i] : ws_level_dur(v, i);
-		x.key = down ? ~x.key : x.key;
+		if (p->sort != BY_ROW)
+			x.key = p->sort == BY_START ? x.start : p->sort == BY_NAME ? name_key(p, x.name) : ws_level_dur(v, i);
+		x.key = p->down ? ~x.key : x.key;
 		offer(p, &x);
 	}
 	return n;
@@ -318,7 +367,7 @@ static uint64_t pick_level(const struct walk *w, struct ws_matcher *m, struct pi
 static void put_picks(struct ws_call *c, struct picks *p, int64_t offset)
 {
 	if (p->n)
-		qsort(p->v, p->n, sizeof(*p->v), by_pick);
+		qsort_r(p->v, p->n, sizeof(*p->v), compare_picks, p);
 	ws_text_puts(c->out, "{\"events\":[");
 	for (size_t i = (size_t)offset; i < p->n; i++) {
 		ws_put_comma(c->out);
@@ -329,22 +378,34 @@ static void put_picks(struct ws_call *c, struct picks *p, int64_t offset)
 	ws_text_puts(c->out, "]");
 }
 
+static bool param_sort(struct ws_call *c, enum sort *sort, struct ws_err *e)
+{
+	const char *by = ws_param(c, "sort");
+
+	*sort = BY_START;
+	for (size_t i = 0; by && i < WS_COUNT(sort_words); i++)
+		if (!strcmp(by, sort_words[i])) {
+			*sort = (enum sort)i;
+			return true;
+		}
+	if (by)
+		ws_fail(e, "parameter sort must be start, duration, name or row");
+	return !by;
+}
+
+/* Sorted by row: in the order in which `lanes` names them. */
 int ws_api_events(struct ws_call *c, struct ws_err *e)
 {
 	int64_t offset, limit, down;
-	const char *by = ws_param(c, "sort");
 	struct ws_matcher *m;
-	struct picks p = {0};
+	struct picks *p;
+	enum sort sort;
 	uint64_t count = 0;
 	struct walk w;
 
 	if (!ws_param_int(c, "offset", 0, MOST_SORTED, 0, &offset, e) || !ws_param_int(c, "limit", 1, MOST_PAGE, 100, &limit, e) ||
-	    !ws_param_int(c, "down", 0, 1, 0, &down, e))
+	    !ws_param_int(c, "down", 0, 1, 0, &down, e) || !param_sort(c, &sort, e))
 		return 400;
-	if (by && strcmp(by, "start") && strcmp(by, "duration")) {
-		ws_fail(e, "parameter sort must be start or duration");
-		return 400;
-	}
 	m = ws_matcher_new(c, e);
 	if (!m)
 		return WS_API_SAY;
@@ -352,18 +413,22 @@ int ws_api_events(struct ws_call *c, struct ws_err *e)
 		ws_matcher_free(m);
 		return 400;
 	}
-	p.most = (size_t)(offset + limit);
-	p.v = ws_malloc(p.most * sizeof(*p.v));
+	p = ws_calloc(1, sizeof(*p));
+	p->l = c->l;
+	p->sort = sort;
+	p->down = down;
+	p->most = (size_t)(offset + limit);
+	p->v = ws_malloc(p->most * sizeof(*p->v));
 	for (size_t i = 0; i < w.n; i++)
 		for (uint32_t k = 0; walkable(c->l->lane[w.lanes[i]]) && k < c->l->lane[w.lanes[i]]->levels; k++)
-			count += pick_level(&w, m, &p, &(struct ws_spot){w.lanes[i], k, 0},
-					    by && *by == 'd' ? BY_DURATION : BY_START, down);
-	put_picks(c, &p, offset);
+			count += pick_level(&w, m, p, &(struct ws_spot){w.lanes[i], k, 0}, i);
+	put_picks(c, p, offset);
 	ws_put_int(c->out, "count", (int64_t)count);
 	ws_put_int(c->out, "unread", w.unread);
 	ws_text_puts(c->out, "}");
 	ws_matcher_free(m);
-	free(p.v);
+	free(p->v);
+	free(p);
 	free(w.lanes);
 	return 0;
 }
@@ -408,10 +473,10 @@ int ws_api_search(struct ws_call *c, struct ws_err *e)
 	return 0;
 }
 
-/* The next match of a level after the event at (t, i), or before it. */
+/* The first match of a level that starts at `t` or later, or with `back` the last that starts before it. */
 static bool step_level(const struct ws_level *v, struct ws_matcher *m, uint64_t t, bool back, uint32_t *found)
 {
-	uint32_t i = ws_level_seek(v, 0, v->n, back ? t : t + 1);
+	uint32_t i = ws_level_seek(v, 0, v->n, t);
 
 	if (back) {
 		while (i && !ws_matches(m, v->name[i - 1]))
@@ -425,18 +490,42 @@ static bool step_level(const struct ws_level *v, struct ws_matcher *m, uint64_t 
 	return i < v->n;
 }
 
+/* Where stepping goes on: events at `t` itself come after (lane, level), or before it, as their lanes and levels do. */
+struct step {
+	int64_t t, back, lane, level;
+};
+
+static bool param_step(struct ws_call *c, struct step *s, struct ws_err *e)
+{
+	if (!ws_param_int(c, "t", INT64_MIN / 4, INT64_MAX / 4, 0, &s->t, e) || !ws_param_int(c, "back", 0, 1, 0, &s->back, e) ||
+	    !ws_param_int(c, "lane", 0, UINT32_MAX, s->back ? 0 : UINT32_MAX, &s->lane, e) ||
+	    !ws_param_int(c, "level", 0, UINT32_MAX, s->back ? 0 : UINT32_MAX, &s->level, e))
+		return false;
+	s->t += (int64_t)c->l->zero;
+	return true;
+}
+
+/* The moment from which events of a level are behind the step's place; going back, until which they are before it. */
+static uint64_t step_from(const struct step *s, uint32_t lane, uint32_t level)
+{
+	bool later = lane != s->lane ? lane > s->lane : level > s->level,
+	     earlier = lane != s->lane ? lane < s->lane : level < s->level;
+	int64_t t = s->back ? s->t + earlier : s->t + !later;
+
+	return t < 0 ? 0 : (uint64_t)t;
+}
+
 int ws_api_step(struct ws_call *c, struct ws_err *e)
 {
 	struct ws_spot best = {0};
 	uint64_t best_start = 0;
 	struct ws_matcher *m;
 	bool any = false;
-	int64_t t, back;
+	struct step s;
 	struct walk w;
 
-	if (!ws_param_int(c, "t", INT64_MIN / 4, INT64_MAX / 4, 0, &t, e) || !ws_param_int(c, "back", 0, 1, 0, &back, e))
+	if (!param_step(c, &s, e))
 		return 400;
-	t += (int64_t)c->l->zero;
 	m = ws_matcher_new(c, e);
 	if (!m)
 		return WS_API_SAY;
@@ -448,9 +537,10 @@ int ws_api_step(struct ws_call *c, struct ws_err *e)
 		const struct ws_lane *lane = c->l->lane[w.lanes[i]];
 
 		for (uint32_t k = 0, at; walkable(lane) && k < lane->levels; k++) {
-			if (!step_level(&lane->level[k], m, t < 0 ? 0 : (uint64_t)t, back, &at))
+			if (!step_level(&lane->level[k], m, step_from(&s, w.lanes[i], k), s.back, &at))
 				continue;
-			if (any && (back ? lane->level[k].start[at] <= best_start : lane->level[k].start[at] >= best_start))
+			/* Of several at one time the first; going back the last. */
+			if (any && (s.back ? lane->level[k].start[at] < best_start : lane->level[k].start[at] >= best_start))
 				continue;
 			any = true;
 			best = (struct ws_spot){w.lanes[i], k, at};

@@ -881,10 +881,10 @@ static void damage(struct ws_text *t, const struct ws_report *r)
 	ws_text_puts(t, "]");
 }
 
-/* When the first event that is shown began, by the index. */
+/* When the first event that is shown began, by the index; the start of the recording when there is none. */
 static uint64_t first_event(const struct ws_view_report *rep)
 {
-	uint64_t first = rep->lanes->last;
+	uint64_t first = UINT64_MAX;
 
 	for (size_t i = 0; i < ws_source_count; i++) {
 		enum ws_table t = ws_sources[i].table;
@@ -895,7 +895,7 @@ static uint64_t first_event(const struct ws_view_report *rep)
 			first = min < first ? min : first;
 		}
 	}
-	return first;
+	return first != UINT64_MAX ? first : rep->lanes->zero;
 }
 
 static void one_report(struct ws_text *t, const struct ws_view_report *rep, size_t i)

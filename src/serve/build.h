@@ -55,7 +55,5 @@ uint64_t ws_lane_event_columns(const struct ws_source *s);
 uint64_t *ws_lane_row_bases(const struct ws_report *r, enum ws_table t);
 
 void ws_lanes_census(struct ws_lanes *l, struct ws_lane_worker *workers, uint32_t n);
-/* Whether a block is outside of the times that are asked for (ws_lanes_opts). */
-bool ws_lanes_skips(const struct ws_lanes *l, enum ws_table t, size_t block);
 
 #endif

@@ -7,34 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/slots.h"
 #include "serve/build.h"
 
 /* ---- lanes by kind and key ---- */
 
-static uint64_t hash_key(uint8_t kind, const uint32_t *key)
+static uint32_t hash_key(uint8_t kind, const uint32_t *key)
 {
 	uint64_t h = kind;
 
 	for (int i = 0; i < 4; i++)
-		h = (h ^ key[i]) * UINT64_C(0x9e3779b97f4a7c15), h ^= h >> 29;
-	return h;
-}
-
-static void grow_slots(struct ws_lanes *l)
-{
-	size_t n = l->slot_count ? l->slot_count * 2 : 256;
-	uint32_t *slots = ws_calloc(n, sizeof(*slots));
-
-	for (size_t i = 0; i < l->n; i++) {
-		size_t at = hash_key(l->lane[i]->kind, l->lane[i]->key) & (n - 1);
-
-		while (slots[at])
-			at = (at + 1) & (n - 1);
-		slots[at] = (uint32_t)i + 1;
-	}
-	free(l->slots);
-	l->slots = slots;
-	l->slot_count = n;
+		h = ws_hash_word(h, key[i]);
+	return (uint32_t)h;
 }
 
 enum { MOST_LANES = 1 << 20 }; /* a damaged file must not cost gigabytes */
@@ -45,16 +29,13 @@ enum { MOST_LANES = 1 << 20 }; /* a damaged file must not cost gigabytes */
  */
 static uint32_t find_lane(struct ws_lanes *l, uint8_t kind, const uint32_t *key)
 {
-	size_t at;
+	uint32_t h = hash_key(kind, key), i;
 	struct ws_lane *lane;
+	size_t at;
 
-	if (l->n * 2 >= l->slot_count && (!l->census_done || !l->slot_count))
-		grow_slots(l);
-	for (at = hash_key(kind, key) & (l->slot_count - 1); l->slots[at]; at = (at + 1) & (l->slot_count - 1)) {
-		lane = l->lane[l->slots[at] - 1];
-		if (lane->kind == kind && !memcmp(lane->key, key, sizeof(lane->key)))
-			return l->slots[at] - 1;
-	}
+	for (at = ws_slots_begin(&l->slots, &l->slot_mask, l->n, 256, h); (i = ws_slots_next(l->slots, l->slot_mask, h, &at)); at++)
+		if (l->lane[i - 1]->kind == kind && !memcmp(l->lane[i - 1]->key, key, sizeof(lane->key)))
+			return i - 1;
 	if (l->n == MOST_LANES || l->census_done)
 		return UINT32_MAX;
 	lane = ws_calloc(1, sizeof(*lane));
@@ -62,7 +43,7 @@ static uint32_t find_lane(struct ws_lanes *l, uint8_t kind, const uint32_t *key)
 	memcpy(lane->key, key, sizeof(lane->key));
 	ws_grow(l->lane, l->cap, l->n + 1);
 	l->lane[l->n++] = lane;
-	l->slots[at] = (uint32_t)l->n;
+	l->slots[at] = ws_slot(h, (uint32_t)l->n);
 	return (uint32_t)l->n - 1;
 }
 
@@ -299,7 +280,8 @@ static bool has_groups(const struct ws_source *s)
 	return have && !(ws_lane_key_columns(s) & ~have);
 }
 
-bool ws_lanes_skips(const struct ws_lanes *l, enum ws_table t, size_t block)
+/* Is a block outside of the times that are asked for (ws_lanes_opts)? */
+static bool skips(const struct ws_lanes *l, enum ws_table t, size_t block)
 {
 	struct ws_block_info b = ws_report_block(l->r, t, block);
 
@@ -319,8 +301,8 @@ static void count_source(struct ws_lanes *l, uint32_t source, struct ws_lane_wor
 	for (size_t i = 0; i < blocks; i++) {
 		struct ws_block_groups g = groups ? ws_report_block_groups(l->r, t, i) : (struct ws_block_groups){NULL, 0};
 
-		skip[i] = g.v || ws_lanes_skips(l, t, i);
-		if (g.v && !ws_lanes_skips(l, t, i))
+		skip[i] = g.v || skips(l, t, i);
+		if (g.v && !skips(l, t, i))
 			count_groups(&p, i, &g);
 	}
 	ws_scan_run(l->r, &sc, count_batch, &p, NULL);

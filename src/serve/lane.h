@@ -183,8 +183,8 @@ struct ws_lanes {
 	uint64_t zero, last;
 	struct ws_lane **lane; /* by number; fixed once the census is taken */
 	size_t n, cap;
-	uint32_t *slots; /* hash of lanes by kind and key: number + 1 */
-	size_t slot_count;
+	uint64_t *slots; /* lanes by kind and key: number + 1, base/slots.h */
+	size_t slot_mask;
 	struct ws_census_entry *census;
 	size_t census_n, census_cap;
 	uint32_t palette[256]; /* ARGB */

@@ -1,6 +1,6 @@
 /*
  * match.c - searching by name: a plain text anywhere in the name, without regard to case unless asked, or an extended regular
- * expression. Each distinct name is asked once; long names count by their first 4 KiB.
+ * expression; or by the whole of a name. Each distinct name is asked once; long names count by their first 4 KiB.
  */
 #include <inttypes.h>
 #include <regex.h>
@@ -15,10 +15,26 @@ enum { MOST_TEXT = 4096, MOST_PATTERN = 1000 };
 
 struct ws_matcher {
 	const struct ws_lanes *l;
-	bool all, is_regex;
+	const char *whole; /* of parameter `exact`: what names are, or with `cut` begin with; NULL: a search */
+	bool all, is_regex, cut;
 	regex_t regex;
 	struct ws_map seen;
 };
+
+/* Is this the text of a name, as the page was told it; or with `cut` the beginning of that of a longer one? */
+static bool is_called(const struct ws_lanes *l, uint32_t name, const char *q, size_t len, bool cut)
+{
+	struct ws_text text = {0};
+	size_t n;
+	const char *s = ws_lane_name(l, name, &n);
+	bool is;
+
+	ws_text_puts(&text, "");
+	ws_text_utf8(&text, s, cut && n > MOST_TEXT ? MOST_TEXT : n);
+	is = (cut ? text.len >= len : text.len == len) && !memcmp(text.s, q, len);
+	ws_text_free(&text);
+	return is;
+}
 
 /* A plain text as a regular expression that means just that. */
 static char *quoted(const char *s)
@@ -38,11 +54,12 @@ struct ws_matcher *ws_matcher_new(const struct ws_call *c, struct ws_err *e)
 {
 	const char *q = ws_param(c, "q");
 	struct ws_matcher *m;
-	int64_t re, match_case;
+	int64_t re, match_case, exact;
 	char *pattern;
 	int rc;
 
-	if (!ws_param_int(c, "re", 0, 1, 0, &re, e) || !ws_param_int(c, "case", 0, 1, 0, &match_case, e))
+	if (!ws_param_int(c, "re", 0, 1, 0, &re, e) || !ws_param_int(c, "case", 0, 1, 0, &match_case, e) ||
+	    !ws_param_int(c, "exact", 0, 2, 0, &exact, e))
 		return NULL;
 	if (q && strlen(q) > MOST_PATTERN) {
 		ws_fail(e, "what is searched for is too long");
@@ -50,8 +67,10 @@ struct ws_matcher *ws_matcher_new(const struct ws_call *c, struct ws_err *e)
 	}
 	m = ws_calloc(1, sizeof(*m));
 	m->l = c->l;
-	m->all = !q || !*q;
-	if (m->all)
+	m->whole = exact ? q ? q : "" : NULL;
+	m->cut = exact == 2;
+	m->all = !exact && (!q || !*q);
+	if (m->all || exact)
 		return m;
 	pattern = re ? ws_strdup(q) : quoted(q);
 	rc = regcomp(&m->regex, pattern, REG_EXTENDED | REG_NOSUB | (match_case ? 0 : REG_ICASE));
@@ -68,33 +87,33 @@ struct ws_matcher *ws_matcher_new(const struct ws_call *c, struct ws_err *e)
 	return m;
 }
 
-bool ws_matches(struct ws_matcher *m, uint32_t name)
+static bool is_found(const struct ws_matcher *m, uint32_t name)
 {
 	char text[MOST_TEXT + 1];
-	const char *s;
+	size_t n;
+	const char *s = ws_lane_name(m->l, name, &n);
+
+	n = n < MOST_TEXT ? n : MOST_TEXT;
+	memcpy(text, s, n);
+	text[n] = 0;
+	for (size_t i = 0; i < n; i++)
+		text[i] = text[i] ? text[i] : ' ';
+	return !regexec(&m->regex, text, 0, NULL, 0);
+}
+
+bool ws_matches(struct ws_matcher *m, uint32_t name)
+{
 	uint64_t v;
 	bool known;
-	size_t n;
 
 	if (m->all)
 		return true;
 	v = ws_map_get(&m->seen, name, &known);
 	if (known)
 		return v;
-	s = ws_lane_name(m->l, name, &n);
-	n = n < MOST_TEXT ? n : MOST_TEXT;
-	memcpy(text, s, n);
-	text[n] = 0;
-	for (size_t i = 0; i < n; i++)
-		text[i] = text[i] ? text[i] : ' ';
-	v = !regexec(&m->regex, text, 0, NULL, 0);
+	v = m->whole ? is_called(m->l, name, m->whole, strlen(m->whole), m->cut) : is_found(m, name);
 	ws_map_set(&m->seen, name, v);
 	return v;
-}
-
-bool ws_matcher_all(const struct ws_matcher *m)
-{
-	return m->all;
 }
 
 void ws_matcher_free(struct ws_matcher *m)
@@ -121,20 +140,6 @@ struct ids {
 	size_t n;
 };
 
-static bool is_called(const struct ids *x, uint32_t name)
-{
-	struct ws_text text = {0};
-	size_t n;
-	const char *s = ws_lane_name(x->c->l, name, &n);
-	bool is;
-
-	ws_text_puts(&text, "");
-	ws_text_utf8(&text, s, x->cut && n > MOST_TEXT ? MOST_TEXT : n);
-	is = x->cut ? text.len >= x->len && !memcmp(text.s, x->q, x->len) : text.len == x->len && !memcmp(text.s, x->q, x->len);
-	ws_text_free(&text);
-	return is;
-}
-
 static void take_name(struct ids *x, uint32_t name)
 {
 	uint32_t *recent = &x->recent[(name * 0x9e3779b1u) % RECENT];
@@ -147,7 +152,7 @@ static void take_name(struct ids *x, uint32_t name)
 	if (known)
 		return;
 	ws_map_set(&x->seen, name, 1);
-	if (x->n == MOST_IDS || !is_called(x, name))
+	if (x->n == MOST_IDS || !is_called(x->c->l, name, x->q, x->len, x->cut))
 		return;
 	x->n++;
 	ws_put_comma(x->c->out);

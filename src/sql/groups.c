@@ -6,51 +6,28 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/slots.h"
 
 /* ---- tuples ---- */
 
-static uint64_t hash_words(const uint64_t *v, uint32_t words)
-{
-	uint64_t h = 0;
-
-	for (uint32_t i = 0; i < words; i++) {
-		h = (h ^ v[i]) * UINT64_C(0x9e3779b97f4a7c15);
-		h ^= h >> 29;
-	}
-	return h;
-}
-
-static void grow_tuples(struct ws_sql_tuples *t)
-{
-	size_t size = t->mask ? (t->mask + 1) * 2 : 1024;
-
-	free(t->slots);
-	t->slots = ws_calloc(size, sizeof(*t->slots));
-	t->mask = size - 1;
-	for (size_t i = 0; i < t->n; i++) {
-		size_t at = hash_words(t->v + i * t->words, t->words) & t->mask;
-
-		while (t->slots[at])
-			at = (at + 1) & t->mask;
-		t->slots[at] = (uint32_t)i + 1;
-	}
-}
-
 uint32_t ws_sql_tuple_slow(struct ws_sql_tuples *t, const uint64_t *v)
 {
+	uint32_t h, i;
+	uint64_t hash = 0;
 	size_t at;
 
-	if (t->n * 2 >= t->mask)
-		grow_tuples(t);
-	for (at = hash_words(v, t->words) & t->mask; t->slots[at]; at = (at + 1) & t->mask)
-		if (!memcmp(t->v + (size_t)(t->slots[at] - 1) * t->words, v, t->words * 8))
-			return t->last = t->slots[at] - 1;
+	for (i = 0; i < t->words; i++)
+		hash = ws_hash_word(hash, v[i]);
+	h = (uint32_t)hash;
+	for (at = ws_slots_begin(&t->slots, &t->mask, t->n, 1024, h); (i = ws_slots_next(t->slots, t->mask, h, &at)); at++)
+		if (!memcmp(t->v + (size_t)(i - 1) * t->words, v, t->words * 8))
+			return t->last = i - 1;
 	if ((t->n + 1) * t->words > t->cap) {
 		t->cap = t->cap ? t->cap * 2 : 1024;
 		t->v = ws_realloc(t->v, t->cap * 8);
 	}
 	memcpy(t->v + t->n * t->words, v, t->words * 8);
-	t->slots[at] = (uint32_t)t->n + 1;
+	t->slots[at] = ws_slot(h, (uint32_t)t->n + 1);
 	return t->last = (uint32_t)t->n++;
 }
 
@@ -98,7 +75,7 @@ void ws_sql_key_cell(struct ws_text *t, const struct ws_xcell *c)
 	ws_text_add(t, &number, sizeof(number));
 }
 
-static uint64_t hash_bytes(const char *s, size_t n)
+static uint32_t hash_bytes(const char *s, size_t n)
 {
 	uint64_t h = n;
 
@@ -106,58 +83,47 @@ static uint64_t hash_bytes(const char *s, size_t n)
 		uint64_t v;
 
 		memcpy(&v, s, 8);
-		h = hash_words((uint64_t[]){h ^ v}, 1);
+		h = ws_hash_word(h, v);
 	}
 	for (size_t i = 0; i < n; i++)
 		h = (h ^ (uint8_t)s[i]) * UINT64_C(0x9e3779b97f4a7c15);
-	return h ^ h >> 31;
+	return (uint32_t)(h ^ h >> 31);
 }
 
-static size_t slot_of(const struct ws_sql_groups *g, const struct ws_text *key)
+/* The number of the group plus 1, or 0: then *at is where it would be. */
+static uint32_t find(const struct ws_sql_groups *g, const struct ws_text *key, uint32_t hash, size_t *at)
 {
-	size_t at = hash_bytes(key->s, key->len) & g->mask;
+	uint32_t i;
 
-	for (; g->slots[at]; at = (at + 1) & g->mask) {
-		const struct ws_text *k = &g->keys[g->slots[at] - 1];
-
-		if (k->len == key->len && (!k->len || !memcmp(k->s, key->s, key->len)))
+	for (; (i = ws_slots_next(g->slots, g->mask, hash, at)); ++*at)
+		if (g->keys[i - 1].len == key->len && (!key->len || !memcmp(g->keys[i - 1].s, key->s, key->len)))
 			break;
-	}
-	return at;
-}
-
-static void grow_slots(struct ws_sql_groups *g)
-{
-	size_t size = g->mask ? (g->mask + 1) * 2 : 1024;
-
-	free(g->slots);
-	g->slots = ws_calloc(size, sizeof(*g->slots));
-	g->mask = size - 1;
-	for (size_t i = 0; i < g->n; i++)
-		g->slots[slot_of(g, &g->keys[i])] = (uint32_t)i + 1;
+	return i;
 }
 
 uint32_t ws_sql_group(struct ws_sql_groups *g, const struct ws_text *key, bool *made)
 {
-	size_t at;
+	uint32_t h = hash_bytes(key->s, key->len), i;
+	size_t at = ws_slots_begin(&g->slots, &g->mask, g->n, 1024, h);
 
-	if (g->n * 2 >= g->mask)
-		grow_slots(g);
-	at = slot_of(g, key);
-	*made = !g->slots[at];
-	if (!*made)
-		return g->slots[at] - 1;
+	i = find(g, key, h, &at);
+	*made = !i;
+	if (i)
+		return i - 1;
 	ws_grow(g->keys, g->cap, g->n + 1);
 	g->keys[g->n] = (struct ws_text){0};
 	if (key->len)
 		ws_text_add(&g->keys[g->n], key->s, key->len);
-	g->slots[at] = (uint32_t)g->n + 1;
+	g->slots[at] = ws_slot(h, (uint32_t)g->n + 1);
 	return (uint32_t)g->n++;
 }
 
 uint32_t ws_sql_group_find(const struct ws_sql_groups *g, const struct ws_text *key)
 {
-	return g->mask ? g->slots[slot_of(g, key)] : 0;
+	uint32_t h = hash_bytes(key->s, key->len);
+	size_t at = h;
+
+	return g->mask ? find(g, key, h, &at) : 0;
 }
 
 void ws_sql_groups_free(struct ws_sql_groups *g)

@@ -13,7 +13,7 @@
 struct ws_sql_tuples { /* zeroed but for `words`; one for each thread */
 	uint64_t *v;   /* n * words */
 	size_t n, cap;
-	uint32_t *slots;
+	uint64_t *slots;
 	size_t mask;
 	uint32_t words, last;
 } __attribute__((aligned(128)));
@@ -34,7 +34,7 @@ static inline uint32_t ws_sql_tuple(struct ws_sql_tuples *t, const uint64_t *v)
 struct ws_sql_groups {	      /* zeroed */
 	struct ws_text *keys; /* by group: its values as bytes */
 	size_t n, cap;
-	uint32_t *slots; /* group + 1 by hash of the bytes */
+	uint64_t *slots; /* group + 1 by hash of the bytes: base/slots.h */
 	size_t mask;
 };
 

@@ -147,10 +147,11 @@ static void add_to_steps(struct breakdown *b, const struct ws_work_op *op, struc
 	size_t i, last;
 
 	ws_gpu_steps_from(&b->steps, op->process, op->start, &i, &last);
-	for (; i < last && v[i].start < op->end; i++) {
+	for (; i < last && (v[i].start < op->end || v[i].start == op->start); i++) {
 		uint64_t start = op->start > v[i].start ? op->start : v[i].start, end = op->end < v[i].end ? op->end : v[i].end;
 
-		if (end > start)
+		/* Work without length is work all the same; that at the end of a step belongs to what comes next. */
+		if (end > start || (op->start == op->end && start < v[i].end && end == start))
 			ws_work_times_add(&times[i], op->class, start, end);
 	}
 }

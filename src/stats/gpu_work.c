@@ -126,6 +126,9 @@ int ws_gpu_steps_open(struct ws_stats *s, const char *name, struct ws_gpu_steps 
 	if (rc < 0)
 		return -1;
 	s->damaged += steps->damaged;
+	if (!steps->n && ws_report_rows(s->r, WS_TABLE_cuda_kernel) + ws_report_rows(s->r, WS_TABLE_cuda_memcpy) +
+			     ws_report_rows(s->r, WS_TABLE_cuda_memset))
+		s->lacks = name && *name ? "ranges of that name" : "steps";
 	g->places = ws_calloc(g->processes, sizeof(*g->places));
 	g->latest = ws_malloc((steps->n + 1) * sizeof(*g->latest));
 	for (size_t i = 0; i < steps->n; i++) {

@@ -317,15 +317,18 @@ static void notes(struct job *j)
 		       j->s.unended == 1 ? "it" : "they", j->stat->unended ? j->stat->unended : "never ended");
 	if (j->begun || j->failed || j->q->quiet)
 		return;
-	if (j->skipped && !(j->stat->why && !j->s.windowed)) {
+	if (j->s.lacks) {
+		ws_say("%s: %s skipped: no %s were recorded", file, name, j->s.lacks);
+	} else if (j->skipped && !(j->stat->why && !j->s.windowed)) {
 		char *more = ws_format("%s%s%s", *j->skipped ? *j->skipped : "", *j->skipped ? ", " : "", name);
 
 		free(*j->skipped);
 		*j->skipped = more;
-	} else if (j->stat->why && !j->s.windowed)
+	} else if (j->stat->why && !j->s.windowed) {
 		ws_say("%s: %s skipped: no %s were recorded: %s", file, name, j->stat->what, j->stat->why(j->s.r));
-	else
+	} else {
 		ws_say("%s: %s skipped: no %s %s", file, name, j->stat->what, why_none(&j->s));
+	}
 }
 
 /* What was read of the report: blocks outside a filter's time are not even touched. */

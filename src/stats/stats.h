@@ -21,6 +21,7 @@ struct ws_stats {
 	uint64_t damaged;   /* blocks that could not be read; rows in them are missing */
 	uint64_t unended;   /* ranges or calls that never ended, which a summary leaves out */
 	uint64_t backwards; /* rows whose end is before their start, left out */
+	const char *lacks;  /* what is missing when an argument needs it ("steps"), instead of ws_stat.what; or NULL */
 	/* Hand one row of the report being made to the output. */
 	void (*row)(struct ws_stats *s, const struct ws_cell *cells);
 	/* Many at once, made on all cores; see ws_print_rows. */

@@ -115,7 +115,7 @@ static int format_arg(const struct ws_format *f, const char *s, size_t n, struct
 	return -1;
 }
 
-const struct ws_format *ws_format_named(const char *name, size_t n)
+static const struct ws_format *format_named(const char *name, size_t n)
 {
 	for (const struct ws_format *f = ws_formats; f->name; f++)
 		if ((strlen(f->name) == n && !memcmp(f->name, name, n)) ||
@@ -127,7 +127,7 @@ const struct ws_format *ws_format_named(const char *name, size_t n)
 const struct ws_format *ws_format_find(const char *spec, struct ws_format_args *args, struct ws_err *e)
 {
 	size_t n = strcspn(spec, ":");
-	const struct ws_format *f = ws_format_named(spec, n);
+	const struct ws_format *f = format_named(spec, n);
 
 	memset(args, 0, sizeof(*args));
 	if (!f) {

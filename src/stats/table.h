@@ -106,8 +106,6 @@ struct ws_format {
 };
 extern const struct ws_format ws_formats[]; /* ended by an entry without a name */
 
-/* The format of this name, or NULL. */
-const struct ws_format *ws_format_named(const char *name, size_t n);
 /* `spec` is a format's name and arguments, such as csv:nohdr; *args points into it. Returns NULL with a message. */
 const struct ws_format *ws_format_find(const char *spec, struct ws_format_args *args, struct ws_err *e);
 

@@ -74,6 +74,8 @@ static int read_header(struct ws_report *r, struct ws_err *e)
 	char magic[8] = {0};
 	bool magic_ok, check_ok;
 
+	if (!r->size)
+		return ws_fail(e, "%s is empty", r->path);
 	if (r->size < sizeof(*h) || ws_pread_all(r->fd, h, sizeof(*h), 0))
 		return ws_fail(e, "%s is no warpsight report: it is too short", r->path);
 	magic_ok = !memcmp(h->magic, WS_FILE_MAGIC, 8);
@@ -498,7 +500,8 @@ static bool begins_otherwise(const char *path)
 	char magic[8];
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	bool other = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && pread(fd, magic, 8, 0) == 8 && memcmp(magic, WS_FILE_MAGIC, 8);
+	ssize_t n = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) ? pread(fd, magic, sizeof(magic), 0) : 0;
+	bool other = n > 0 && memcmp(magic, WS_FILE_MAGIC, (size_t)n);
 
 	if (fd >= 0)
 		close(fd);
@@ -509,7 +512,8 @@ struct ws_report *ws_report_open(const char *path, struct ws_err *e)
 {
 	struct ws_err ignored;
 
-	return ws_report_foreign && begins_otherwise(path) ? ws_report_foreign(path, e ? e : &ignored) : ws_report_open_plain(path, e);
+	return ws_report_foreign && begins_otherwise(path) ? ws_report_foreign(path, e ? e : &ignored)
+							   : ws_report_open_plain(path, e);
 }
 
 void ws_report_rename(struct ws_report *r, const char *path)
@@ -617,12 +621,12 @@ struct ws_block_info ws_report_block(const struct ws_report *r, enum ws_table t,
 	const struct ws_block *b = &r->table[t].v[i];
 
 	return (struct ws_block_info){
-		.offset = b->offset,
-		.bytes = sizeof(struct ws_block_header) + b->head.body_bytes,
-		.rows = b->head.rows,
-		.time_min = b->head.time_min,
-		.time_max = b->head.time_max,
-		.track_min = b->head.track_min,
-		.track_max = b->head.track_max,
+	    .offset = b->offset,
+	    .bytes = sizeof(struct ws_block_header) + b->head.body_bytes,
+	    .rows = b->head.rows,
+	    .time_min = b->head.time_min,
+	    .time_max = b->head.time_max,
+	    .track_min = b->head.track_min,
+	    .track_max = b->head.track_max,
 	};
 }

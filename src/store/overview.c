@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/slots.h"
 
 /* A block of more groups than that, or than a sixteenth of its rows, costs less to read than to sum up. */
 enum { MOST_GROUPS = 4096, ALWAYS_GROUPS = 64, ROWS_PER_GROUP = 16, SLOTS = MOST_GROUPS * 4 };
@@ -73,7 +74,7 @@ static uint32_t *slot_of(struct ws_overview *o, const uint32_t key[WS_GROUP_KEYS
 	uint64_t h = 0;
 
 	for (int k = 0; k < WS_GROUP_KEYS; k++)
-		h = (h ^ key[k]) * UINT64_C(0x9e3779b97f4a7c15), h ^= h >> 29;
+		h = ws_hash_word(h, key[k]);
 	for (size_t at = h % SLOTS;; at = (at + 1) % SLOTS)
 		if (!o->slots[at] || !memcmp(o->group[o->slots[at] - 1].key, key, sizeof(o->group->key)))
 			return &o->slots[at];

@@ -84,7 +84,6 @@ int ws_writer_error(struct ws_writer *w, struct ws_err *e);
 uint64_t ws_writer_lost(struct ws_writer *w);
 /* False when no journal could be made (full disk, no permission): a kill of this process then loses what is not in blocks yet. */
 bool ws_writer_journaled(const struct ws_writer *w);
-uint64_t ws_writer_bytes(struct ws_writer *w); /* written to the report so far */
 const char *ws_writer_path(struct ws_writer *w);
 
 /* Write everything staged now, in blocks of whatever size: so that ws_writer_lost says all before the writer is closed. */

@@ -525,11 +525,6 @@ uint64_t ws_writer_lost(struct ws_writer *w)
 	return w->lost;
 }
 
-uint64_t ws_writer_bytes(struct ws_writer *w)
-{
-	return w->end;
-}
-
 const char *ws_writer_path(struct ws_writer *w)
 {
 	return w->path;

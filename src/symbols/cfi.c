@@ -408,40 +408,95 @@ static int64_t scaled(const struct machine *m, uint64_t factor)
 	return (int64_t)(factor * (uint64_t)m->f->cie.data_align);
 }
 
-/* The instructions whose numbers lie in the low six bits. */
-static void extended(struct machine *m, struct ws_cursor *c, uint8_t op, uint64_t *advance)
+/* Instructions about the address of the frame: def_cfa and what begins like it. */
+static void define_frame(struct machine *m, struct ws_cursor *c, uint8_t op)
 {
 	uint64_t reg;
 
 	switch (op) {
+	case 0x0c: /* def_cfa */
+		reg = ws_take_uleb(c);
+		set_cfa(m, reg, (int64_t)ws_take_uleb(c));
+		break;
+	case 0x0d: /* _register */
+		set_cfa(m, ws_take_uleb(c), m->row.cfa.offset);
+		break;
+	case 0x0e: /* _offset */
+		m->row.cfa.offset = (int64_t)ws_take_uleb(c);
+		break;
+	case 0x0f: /* _expression */
+		set_expression(m, c, &m->row.cfa, WS_CFI_VALUE_EXPRESSION);
+		m->row.cfa_kind = WS_CFI_VALUE_EXPRESSION;
+		break;
+	case 0x12: /* def_cfa_sf */
+		reg = ws_take_uleb(c);
+		set_cfa(m, reg, scaled(m, (uint64_t)ws_take_sleb(c)));
+		break;
+	case 0x13: /* _offset_sf */
+		m->row.cfa.offset = scaled(m, (uint64_t)ws_take_sleb(c));
+		break;
+	}
+}
+
+/* Instructions about where one register was saved. */
+static void define_register(struct machine *m, struct ws_cursor *c, uint8_t op)
+{
+	uint64_t reg = ws_take_uleb(c);
+
+	switch (op) {
+	case 0x05: /* offset_extended */
+		set_rule(m, reg, WS_CFI_OFFSET, scaled(m, ws_take_uleb(c)));
+		break;
+	case 0x06: /* restore_extended */
+		if (reg < WS_REGS)
+			m->row.reg[reg] = m->initial.reg[reg];
+		break;
+	case 0x07: /* undefined */
+		set_rule(m, reg, WS_CFI_UNDEFINED, 0);
+		break;
+	case 0x08: /* same_value */
+		set_rule(m, reg, WS_CFI_SAME, 0);
+		break;
+	case 0x09: /* register */
+		set_rule(m, reg, WS_CFI_REGISTER, (int64_t)ws_take_uleb(c));
+		break;
+	case 0x10: /* expression, val_expression */
+	case 0x16:
+		set_expression(m, c, reg < WS_REGS ? &m->row.reg[reg] : NULL,
+			       op == 0x10 ? WS_CFI_EXPRESSION : WS_CFI_VALUE_EXPRESSION);
+		break;
+	case 0x11: /* offset_extended_sf */
+		set_rule(m, reg, WS_CFI_OFFSET, scaled(m, (uint64_t)ws_take_sleb(c)));
+		break;
+	case 0x14: /* val_offset, val_offset_sf */
+	case 0x15:
+		set_rule(m, reg, WS_CFI_VALUE, scaled(m, op == 0x14 ? ws_take_uleb(c) : (uint64_t)ws_take_sleb(c)));
+		break;
+	case 0x2f: /* GNU_negative_offset_extended */
+		set_rule(m, reg, WS_CFI_OFFSET, scaled(m, 0 - ws_take_uleb(c)));
+		break;
+	}
+}
+
+/* The instructions whose numbers lie in the low six bits. */
+static void extended(struct machine *m, struct ws_cursor *c, uint8_t op, uint64_t *advance)
+{
+	switch (op) {
 	case 0x00: /* nop */
+	case 0x2d: /* aarch64: return addresses are signed from here on; the signature is masked away in any case */
 		break;
 	case 0x01: /* set_loc */
 		*advance = ws_take(c, 8) - m->at;
 		break;
-	case 0x02:
-	case 0x03:
-	case 0x04:
+	case 0x02 ... 0x04: /* advance_loc */
 		*advance = ws_take(c, 1u << (op - 2)) * m->f->cie.code_align;
 		break;
-	case 0x05: /* offset_extended */
-		reg = ws_take_uleb(c);
-		set_rule(m, reg, WS_CFI_OFFSET, scaled(m, ws_take_uleb(c)));
-		break;
-	case 0x06: /* restore_extended */
-		reg = ws_take_uleb(c);
-		if (reg < WS_REGS)
-			m->row.reg[reg] = m->initial.reg[reg];
-		break;
-	case 0x07:
-		set_rule(m, ws_take_uleb(c), WS_CFI_UNDEFINED, 0);
-		break;
-	case 0x08:
-		set_rule(m, ws_take_uleb(c), WS_CFI_SAME, 0);
-		break;
-	case 0x09:
-		reg = ws_take_uleb(c);
-		set_rule(m, reg, WS_CFI_REGISTER, (int64_t)ws_take_uleb(c));
+	case 0x05 ... 0x09:
+	case 0x10:
+	case 0x11:
+	case 0x14 ... 0x16:
+	case 0x2f:
+		define_register(m, c, op);
 		break;
 	case 0x0a: /* remember_state */
 		if (m->depth < DEEPEST)
@@ -454,50 +509,13 @@ static void extended(struct machine *m, struct ws_cursor *c, uint8_t op, uint64_
 		else
 			m->bad = true;
 		break;
-	case 0x0c: /* def_cfa */
-		reg = ws_take_uleb(c);
-		set_cfa(m, reg, (int64_t)ws_take_uleb(c));
-		break;
-	case 0x0d:
-		set_cfa(m, ws_take_uleb(c), m->row.cfa.offset);
-		break;
-	case 0x0e:
-		m->row.cfa.offset = (int64_t)ws_take_uleb(c);
-		break;
-	case 0x0f:
-		set_expression(m, c, &m->row.cfa, WS_CFI_VALUE_EXPRESSION);
-		m->row.cfa_kind = WS_CFI_VALUE_EXPRESSION;
-		break;
-	case 0x10:
-	case 0x16:
-		reg = ws_take_uleb(c);
-		set_expression(m, c, reg < WS_REGS ? &m->row.reg[reg] : NULL,
-			       op == 0x10 ? WS_CFI_EXPRESSION : WS_CFI_VALUE_EXPRESSION);
-		break;
-	case 0x11: /* offset_extended_sf */
-		reg = ws_take_uleb(c);
-		set_rule(m, reg, WS_CFI_OFFSET, scaled(m, (uint64_t)ws_take_sleb(c)));
-		break;
-	case 0x12: /* def_cfa_sf */
-		reg = ws_take_uleb(c);
-		set_cfa(m, reg, scaled(m, (uint64_t)ws_take_sleb(c)));
-		break;
+	case 0x0c ... 0x0f:
+	case 0x12:
 	case 0x13:
-		m->row.cfa.offset = scaled(m, (uint64_t)ws_take_sleb(c));
-		break;
-	case 0x14:
-	case 0x15:
-		reg = ws_take_uleb(c);
-		set_rule(m, reg, WS_CFI_VALUE, scaled(m, op == 0x14 ? ws_take_uleb(c) : (uint64_t)ws_take_sleb(c)));
-		break;
-	case 0x2d: /* aarch64: return addresses are signed from here on; the signature is masked away in any case */
+		define_frame(m, c, op);
 		break;
 	case 0x2e: /* GNU_args_size */
 		ws_take_uleb(c);
-		break;
-	case 0x2f: /* GNU_negative_offset_extended */
-		reg = ws_take_uleb(c);
-		set_rule(m, reg, WS_CFI_OFFSET, scaled(m, 0 - ws_take_uleb(c)));
 		break;
 	default:
 		m->bad = true;

@@ -425,11 +425,6 @@ uint64_t ws_maps_version(const struct ws_maps_process *p, uint64_t time)
 	return time >= p->changed ? p->version : 0;
 }
 
-int ws_maps_pid(const struct ws_maps_process *p)
-{
-	return p->pid;
-}
-
 void ws_maps_bind(struct ws_maps_process *p, void (*ended)(void *ctx, const struct ws_mapping *mapping), void *ctx)
 {
 	tell_all(p);

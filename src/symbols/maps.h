@@ -57,7 +57,6 @@ struct ws_mapping *ws_maps_find(struct ws_maps_process *p, uint64_t time, uint64
  * the latest change, when nothing must be taken from a cache or put into it.
  */
 uint64_t ws_maps_version(const struct ws_maps_process *p, uint64_t time);
-int ws_maps_pid(const struct ws_maps_process *p);
 /* May /proc/PID/maps be worth reading again for an address that was not found? Says yes at most once in some milliseconds of
  * `time`. */
 bool ws_maps_worth_scanning(struct ws_maps_process *p, uint64_t time);

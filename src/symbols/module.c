@@ -48,11 +48,6 @@ void ws_modules_free(struct ws_modules *m)
 	free(m);
 }
 
-struct ws_module *ws_modules_get(struct ws_modules *m, uint32_t i)
-{
-	return i && i <= m->n ? m->v[i - 1] : NULL;
-}
-
 static struct ws_module *add(struct ws_modules *m, enum ws_module_kind kind, const char *path)
 {
 	struct ws_module *new = ws_calloc(1, sizeof(*new));
@@ -284,7 +279,8 @@ static int own_pid(int pid)
 	return own;
 }
 
-struct ws_module *ws_modules_jit(struct ws_modules *m, int pid)
+/* Code that `pid` generates. One for each process: its addresses mean nothing in another. */
+static struct ws_module *jit_module(struct ws_modules *m, int pid)
 {
 	uint64_t key = identity(WS_MODULE_JIT, "", 0, 0, 0, pid);
 	struct ws_module *new;
@@ -360,7 +356,7 @@ struct ws_module *ws_modules_mapped(struct ws_modules *m, int pid, const struct 
 	if (!strcmp(what->path, "[vdso]"))
 		return vdso_module(m, what->size);
 	if (is_dump(what->path)) { /* generators map their jitdump executable to show it to profilers */
-		struct ws_module *jit = ws_modules_jit(m, pid);
+		struct ws_module *jit = jit_module(m, pid);
 
 		if (!jit->dump)
 			jit->dump = ws_strdup(what->path);
@@ -369,7 +365,7 @@ struct ws_module *ws_modules_mapped(struct ws_modules *m, int pid, const struct 
 	/* Generated code lies in memory of no file, or of files that exist to be mapped: memfd, shared memory, /dev/zero. */
 	if (what->path[0] != '/' || what->path[1] == '/' || !strncmp(what->path, "/memfd:", 7) ||
 	    !strncmp(what->path, "/dev/", 5) || !strncmp(what->path, "/SYSV", 5) || !strncmp(what->path, "/anon_hugepage", 14))
-		return ws_modules_jit(m, pid);
+		return jit_module(m, pid);
 	return file_module(m, pid, what);
 }
 

@@ -59,16 +59,12 @@ void ws_modules_free(struct ws_modules *m);
 struct ws_module *ws_modules_mapped(struct ws_modules *m, int pid, const struct ws_mapped *what);
 /* The kernel, [kernel.kallsyms]: its addresses are kept as they are. */
 struct ws_module *ws_modules_kernel(struct ws_modules *m);
-/* Code that `pid` generates. One for each process: its addresses mean nothing in another. */
-struct ws_module *ws_modules_jit(struct ws_modules *m, int pid);
 /*
  * A module of a report. A file is opened when the one at `path` is the recorded one by its build id, or by its size where it has
  * none; the vDSO when its build id is that of ours and, as all that is not a file, only with `same_boot`. Always a new one.
  */
 struct ws_module *ws_modules_recorded(struct ws_modules *m, enum ws_module_kind kind, const char *path, const char *build_id,
 				      uint64_t size, bool same_boot);
-/* Module number i, from 1; NULL past the last. */
-struct ws_module *ws_modules_get(struct ws_modules *m, uint32_t i);
 
 /* The address in the module's own counting (ELF) of the byte at file offset `offset`; the offset itself where the file is not
  * known. */

@@ -106,7 +106,8 @@ struct ws_cfi *ws_module_cfi(struct ws_module *m)
 	return m->cfi;
 }
 
-bool ws_module_keeps_fp(struct ws_module *m)
+/* Do the functions of the module keep frame pointers? Looked up once. */
+static bool keeps_fp(struct ws_module *m)
 {
 	if (!m->fp_known) {
 		struct ws_cfi *c = ws_module_cfi(m);
@@ -464,7 +465,7 @@ static size_t continue_with_chain(struct walk *w, struct ws_caller *out, size_t 
 	bool resumed = s->chain && interrupted_with_fp(w, out, n);
 	size_t best;
 
-	if (n < 2 || !s->chain || (!resumed && (!w->beyond || (out[n - 1].module && !ws_module_keeps_fp(out[n - 1].module)))))
+	if (n < 2 || !s->chain || (!resumed && (!w->beyond || (out[n - 1].module && !keeps_fp(out[n - 1].module)))))
 		return n;
 	best = on_chain(s, out, n - 1 - resumed);
 	if (!best || best + 1 >= s->chain_n)

@@ -60,8 +60,6 @@ size_t ws_unwind_chain(struct ws_unwinder *u, struct ws_maps_process *maps, uint
 		       enum ws_unwind_method method, struct ws_caller *out, size_t most);
 /* A kernel address. */
 struct ws_caller ws_unwind_kernel(struct ws_modules *modules, uint64_t ip);
-/* Do the functions of the module keep frame pointers? Looked up once. */
-bool ws_module_keeps_fp(struct ws_module *m);
 /* Its call frame information, made when first asked for; NULL when it has none. */
 struct ws_cfi *ws_module_cfi(struct ws_module *m);
 

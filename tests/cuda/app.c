@@ -312,7 +312,10 @@ static void one(const char *what)
 		abort();
 	else if (!strncmp(what, "sleep:", 6))
 		pause_ms(n);
-	else if (!strcmp(what, "inner"))
+	else if (!strncmp(what, "env:", 4)) {
+		printf("%s is %s\n", what + 4, getenv(what + 4) ? "set" : "not set");
+		fflush(stdout);
+	} else if (!strcmp(what, "inner"))
 		inner();
 	else
 		exit(99);

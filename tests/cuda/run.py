@@ -461,6 +461,34 @@ def injection_of_another_tool():
 
 
 @test
+def tools_that_have_the_gpu_to_themselves():
+    """Known by what they put into the environment; the program must go on as without us."""
+    for variable, tool in (("NV_SANITIZER_INJECTION_PORT_BASE", "Compute Sanitizer"), ("NV_COMPUTE_PROFILER_PERFWORKS_DIR", "Nsight Compute"),
+                           ("QUADD_INJECTION_CONFIG", "Nsight Systems")):
+        inner = Report("init", "work:10", "env:CUDA_INJECTION64_PATH", env={variable: "1"})
+        same("kernels under " + tool, inner.kernels(), {})
+        assert "CUDA is not recorded: %s has it, under which warpsight was started" % tool in inner.said(), inner.said()
+        assert "CUDA_INJECTION64_PATH is not set" in inner.out, inner.out
+
+
+@test
+def tools_started_by_the_program():
+    """ncu refuses a program whose CUDA_INJECTION64_PATH is set; a script may start it."""
+    folder = os.path.join(TMP, "bin")
+    os.makedirs(folder, exist_ok=True)
+    ncu = os.path.join(folder, "ncu")
+    os.path.exists(ncu) or shutil.copy(os.path.join(PROGRAMS, "cuda-app"), ncu)
+    env = {"LD_LIBRARY_PATH": PROGRAMS}
+    script = "%s env:CUDA_INJECTION64_PATH; NV_SANITIZER_INJECTION_PORT_BASE=1 %s init work:10 env:CUDA_INJECTION64_PATH" % (
+        ncu, os.path.join(PROGRAMS, "cuda-app"))
+    r = Report("-c", script, app="/bin/sh", env=env)
+    assert "CUDA_INJECTION64_PATH is not set" in r.out.splitlines()[0], r.out
+    assert "CUDA is not recorded in what ncu starts" in r.said(), r.said()
+    assert "CUDA is not recorded: Compute Sanitizer has it for itself" in r.said(), r.said()
+    same("kernels", r.kernels(), {})
+
+
+@test
 def replay_of_a_gpu():
     """What an H200 wrote for tests/gpu/basic.cu: a graph, streams, events, copies, errors."""
     r = Report("init", "replay:" + os.path.join(HERE, "h200.records"))

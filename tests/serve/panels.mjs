@@ -2,7 +2,9 @@
  * panels.mjs - comparing two reports, name by name and by call stack; flame graphs by keyboard and by search; tables sorted by any
  * column; going to a time, to markers and to a selection. See harness.mjs.
  */
-import { equal, get, make, makeReport, MS, near, ok, open, runAll, serve, test, until, withPage } from "./harness.mjs";
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { equal, folder, get, make, makeReport, MS, near, ok, open, runAll, serve, test, until, warpsight, withPage } from "./harness.mjs";
 
 test("compare: two reports, and two windows of them, name by name", async () => {
   const two = [make("a.wsrep", makeReport, "20"), make("b.wsrep", makeReport, "10")];
@@ -234,6 +236,189 @@ withPage("a button that is pressed while its panel is made anew is clicked all t
   await t.page.mouse.up();
   await until("the choice", async () => (await button.getAttribute("aria-pressed")) === "true");
   await until("the new window", async () => (await t.page.getAttribute(".statistics", "data-of")) === String(await t.eval(() => [window.warpsight.app.view.t0, window.warpsight.app.view.t1])));
+});
+
+withPage("the table of events is sorted by each column as a plain sort of all events is, both ways and page by page", async (t) => {
+  const { base, lanes, all } = await t.eval(async () => {
+    const { app } = window.warpsight,
+      rows = app.rows.roots.flatMap((r) => app.rows.lanesUnder(r)).filter((r) => !["stream", "cpu", "projected", "counter", "gpu_bytes"].includes(r.type)),
+      events = [];
+    for (let n = 0; n === events.length; n += 1000) events.push(...(await app.source.json("events", { r: 0, offset: n, limit: 1000 })).events);
+    return { base: app.reports.length, lanes: rows.map((r) => r.lane), all: events };
+  });
+  equal(base, 1, "reports");
+  ok(all.length > 2000, `${all.length} events`);
+  const bytes = new Map(all.map((e) => [e.name, Buffer.from(e.name)]));
+  const by = {
+    start: (a, b) => a.start - b.start,
+    duration: (a, b) => a.end - a.start - b.end + b.start,
+    name: (a, b) => Buffer.compare(bytes.get(a.name), bytes.get(b.name)),
+    row: (a, b) => lanes.indexOf(a.lane) - lanes.indexOf(b.lane),
+  };
+  const rest = (a, b) => a.start - b.start || a.lane - b.lane || a.level - b.level || a.event - b.event;
+  const place = (e) => [e.lane, e.level, e.event];
+  for (const sort of Object.keys(by))
+    for (const down of [0, 1]) {
+      const sign = down ? -1 : 1,
+        want = [...all].sort((a, b) => sign * by[sort](a, b) || rest(a, b));
+      const got = await t.eval(async (q) => {
+        const out = [];
+        for (let n = 0; n === out.length; n += 700) out.push(...(await window.warpsight.app.source.json("events", { ...q, offset: n, limit: 700 })).events);
+        return out;
+      }, { r: 0, sort, down, lanes: sort === "row" ? lanes.join(",") : undefined });
+      equal(got.map(place), want.map(place), `by ${sort}, down: ${down}`);
+    }
+
+  /* The same by the heads of the table. */
+  await t.page.locator("[data-tab=events]").click();
+  const shown = () => t.eval(() => window.warpsight.panels.events.shown.map((e) => [e.lane, e.level, e.event]));
+  const head = (i) => t.page.locator(`.events th:nth-child(${i}) button`);
+  const comes = (what, want) => until(what, async () => JSON.stringify(await shown()) === JSON.stringify(want.slice(0, 200).map(place)));
+  await comes("events", [...all].sort(rest));
+  await head(3).focus();
+  await t.page.keyboard.press("Enter");
+  await comes("the first by name", [...all].sort((a, b) => by.name(a, b) || rest(a, b)));
+  equal(await t.eval(() => document.activeElement.closest("th")?.getAttribute("aria-sort")), "ascending", "the head keeps the focus, and says how");
+  await t.page.keyboard.press("Enter");
+  await comes("the last by name", [...all].sort((a, b) => by.name(b, a) || rest(a, b)));
+  await head(4).click();
+  await comes("the first by row", [...all].sort((a, b) => by.row(a, b) || rest(a, b)));
+  await until("they are in the table", async () => (await t.page.locator(".events tbody tr").count()) === 200);
+});
+
+withPage("the table of events says of which rows it is, and goes back to all", async (t) => {
+  await t.page.locator(".label[data-type=kernels]").first().click({ button: "right" });
+  await t.page.locator(".menu button", { hasText: "Show in events" }).click();
+  await until("the row", async () => /Kernels · GPU 0/.test(await t.text(".events .only bdi")));
+  const few = await until("its events", async () => /^([\d\s]+) events/.exec((await t.text(".events .actions")).trim())?.[1]);
+  await t.page.locator(".events .only button").click();
+  await until("all events again", async () => !(await t.page.locator(".events .only").isVisible()) && /^([\d\s]+) events/.exec((await t.text(".events .actions")).trim())?.[1] !== few);
+});
+
+withPage("events of a name are those of just that name; copied SQL finds them", async (t) => {
+  /* Of names that begin so, and of none: what is asked is the whole name. */
+  const counts = await t.eval(async () => {
+    const { source } = window.warpsight.app,
+      all = [];
+    for (let n = 0; n === all.length; n += 1000) all.push(...(await source.json("events", { r: 0, offset: n, limit: 1000 })).events.map((e) => e.name));
+    const count = (q) => source.json("events", { r: 0, limit: 1, ...q }).then((x) => x.count);
+    const out = [];
+    for (const name of [...new Set(all)].filter((n) => n.length <= 200)) out.push([await count({ q: name, exact: 1 }), all.filter((x) => x === name).length]);
+    for (const q of ["step", "layer 1", "sm90"]) out.push([await count({ q, exact: 2 }), all.filter((x) => x.startsWith(q)).length]);
+    return out;
+  });
+  ok(counts.length > 20 && counts.some(([, n]) => n > 1), `${counts.length} names`);
+  for (const [got, want] of counts) equal(got, want, "events of a name");
+
+  await t.page.locator("[data-tab=statistics]").click();
+  await t.page.locator(".statistics .actions button", { hasText: /^NVTX \d/ }).click();
+  const row = t.page.locator(".statistics tbody tr", { has: t.page.locator("bdi", { hasText: /^step 1$/ }) });
+  const of = Number(await row.locator("td").nth(2).innerText());
+  await row.click();
+  await until("its events", async () => (await t.text(".events .only bdi")).includes("named step 1") && (await t.text(".events .actions")).trim().startsWith(`${of} event`));
+  ok((await t.page.$$eval(".events tbody bdi", (all) => all.map((b) => b.textContent))).filter((_, i) => i % 2 === 0).every((n) => n === "step 1"), "no other name");
+  const sql = await t.eval(async () => (await window.warpsight.app.source.json("sql", { r: 0, q: "step 1", exact: 1 })).sql);
+  const found = spawnSync(warpsight, ["query", "--format=csv", sql, join(folder, "one.wsrep")]);
+  equal([found.status, String(found.stdout).trim().split("\n").length - 1], [0, of], `rows of ${sql}: ${found.stderr}`);
+  await t.page.locator(".events input").fill("step 1");
+  await until("names that have it in them", async () => !(await t.page.locator(".events .only", { hasText: "named" }).isVisible()));
+});
+
+withPage("the table of functions is sorted by each column and filtered", async (t) => {
+  await t.page.locator("[data-tab=functions]").click();
+  await t.page.locator(".functions button", { hasText: "Flat" }).click();
+  const column = (i) => t.page.$$eval(".functions tbody tr", (all, k) => all.map((r) => r.cells[k].textContent), i);
+  await until("functions", async () => (await column(0)).length > 4);
+  const percents = async (i) => (await column(i)).map((x) => parseFloat(x.replace("<", "")));
+  const falls = (v) => v.every((x, i) => !i || v[i - 1] >= x);
+  ok(falls(await percents(0)), "by their own time at first");
+  const head = (i) => t.page.locator(`.functions th:nth-child(${i}) button`);
+  await head(3).click();
+  ok(falls(await percents(2)) && !falls(await percents(0)), "by all time");
+  await head(5).click();
+  const names = await column(4);
+  equal(names, [...names].sort((x, y) => (x < y ? -1 : Number(x > y))), "by name");
+  await t.page.locator(".functions .flatfilter").fill("MATM");
+  equal([...new Set(await column(4))], ["matmul"], "filtered");
+});
+
+withPage("stepping through matches comes to each once, those of one moment too, and round to the first again", async (t) => {
+  const all = await t.eval(async () => (await window.warpsight.app.source.json("events", { r: 0, q: "layer 1", limit: 1000 })).events);
+  ok(all.length > 5, `${all.length} matches`);
+  const seen = await t.eval(async () => {
+    const { source } = window.warpsight.app,
+      out = [];
+    for (const back of [0, 1])
+      for (let at = { start: back ? 1e15 : -1 }; (at = await source.json("step", { r: 0, q: "layer 1", back, t: at.start, lane: at.lane, level: at.level })).lane !== undefined; ) out.push([at.start, at.lane, at.level, at.event]);
+    return out;
+  });
+  const want = all.map((e) => [e.start, e.lane, e.level, e.event]);
+  equal(seen, [...want, ...[...want].reverse()], "forth and back");
+  await t.page.keyboard.press("Control+f");
+  await t.page.keyboard.type("layer 1");
+  await until("counts", async () => /^\d+ matches/.test(await t.text(".found")));
+  await t.page.keyboard.press("ArrowDown");
+  ok(await t.eval(() => document.activeElement.parentElement.classList.contains("foundlist")), "Down goes to the list of names");
+  await t.page.keyboard.press("ArrowUp");
+  equal(await t.eval(() => document.activeElement.className), "searchbox", "and Up back");
+  for (let i = 0; i <= want.length; i++) {
+    const [start, lane] = want[i % want.length];
+    await t.page.keyboard.press("Enter");
+    await until(`match ${i}`, () => t.eval(([s, l]) => window.warpsight.app.selected?.spot.start === s && window.warpsight.app.selected.spot.lane === l, [start, lane]));
+  }
+  ok(/^\d+ matches/.test(await t.text(".found")), "what is said of them stays");
+  ok(await t.eval(() => document.querySelector(".foundlist").hidden), "the list is not in the way");
+});
+
+withPage("by keyboard: the end of a row, the menu of the selected event, rows of tables; a link opens just the window that it was made of", async (t) => {
+  const last = await t.eval(async () => {
+    const { app } = window.warpsight,
+      row = [...app.rows.byLane.values()].find((r) => r.type === "kernels"),
+      { of } = await app.source.json("event", { r: 0, lane: row.lane, level: 0, event: 0 }),
+      e = await app.source.json("event", { r: 0, lane: row.lane, level: 0, event: of - 1 });
+    app.select(0, e, true);
+    return e;
+  });
+  await until("its details", async () => (await t.selected())?.detail);
+  await t.page.locator(".area").focus();
+  const asked = [];
+  t.page.on("response", (r) => r.status() !== 200 && asked.push(r.url()));
+  await t.page.keyboard.press("ArrowRight");
+  await t.page.keyboard.press("ArrowLeft");
+  await until("the one before", async () => (await t.selected()).event === last.event - 1);
+  equal(asked, [], "what the server refused");
+  equal(await t.eval(() => document.querySelector("#app > .error").hidden), true, "nothing is said to be wrong");
+  await t.page.keyboard.press("ContextMenu");
+  await t.page.locator(".menu button", { hasText: "Search this name" }).waitFor();
+  await t.page.keyboard.press("Escape");
+
+  await t.page.locator("[data-tab=statistics]").click();
+  const row = t.page.locator(".statistics tbody tr").first();
+  await row.waitFor();
+  await t.settled();
+  await row.focus();
+  await t.page.keyboard.press("ArrowDown");
+  equal(await t.eval(() => [...document.querySelectorAll(".statistics tbody tr")].indexOf(document.activeElement)), 1, "the row below");
+
+  await t.set(1.25 * MS, 2.75 * MS);
+  const link = await t.eval(() => window.warpsight.app.link());
+  const other = await t.context.newPage();
+  await other.goto(link);
+  await until("the other page", () => other.evaluate(() => window.warpsight?.app.complete && !window.warpsight.app.cache.busy()));
+  await other.evaluate(() => new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f))));
+  equal(await other.evaluate(() => [window.warpsight.app.view.t0, window.warpsight.app.view.t1]), [1.25 * MS, 2.75 * MS], "its window");
+});
+
+withPage("help begins at its beginning; a marker whose note is given up is none", async (t) => {
+  await t.page.setViewportSize({ width: 1000, height: 400 });
+  await t.page.keyboard.press("?");
+  equal(await t.eval(() => document.querySelector("dialog.help").scrollTop), 0, "where help is scrolled to");
+  ok(await t.eval(() => document.querySelector("dialog.help").scrollHeight > document.querySelector("dialog.help").clientHeight), "it is longer than the screen");
+  await t.page.keyboard.press("Escape");
+  await t.page.keyboard.press("Control+m");
+  await t.page.locator("dialog.ask").waitFor();
+  await t.page.keyboard.press("Escape");
+  await until("no marker", () => t.eval(() => window.warpsight.app.markers.length === 0 && !document.querySelector("dialog")));
 });
 
 await runAll();

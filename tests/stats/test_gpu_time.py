@@ -91,8 +91,9 @@ def test_steps(report, ops, db):
         for text, start, end, pid in steps:
             n = number[pid]
             number[pid] += 1
-            cut = [(o.what, max(o.start, start), min(o.end, end)) for o in ops if o.gpu == g and o.pid == pid]
-            cut = [c for c in cut if c[2] > c[1]]
+            # Work without length is work, of the step that it begins in.
+            cut = [(o.what, max(o.start, start), min(o.end, end)) for o in ops if o.gpu == g and o.pid == pid and
+                   (o.start < end and o.end > start or start <= o.start == o.end < end)]
             if cut:
                 name = "rank %d %s" % (pid - 896, text if text != "step" else "step %d" % n)
                 want.append((GPUS[g], name, reckon(cut), end - start, len(cut)))

@@ -47,7 +47,6 @@ static void make(struct ws_spans *s, bool *bit, unsigned n, bool sorted)
 static void check_set(const struct ws_spans *s, const bool *want)
 {
 	bool got[LENGTH] = {false};
-	uint64_t count = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
 		assert_true(s->v[i].start < s->v[i].end && s->v[i].end <= LENGTH);
@@ -55,20 +54,15 @@ static void check_set(const struct ws_spans *s, const bool *want)
 		for (uint64_t t = s->v[i].start; t < s->v[i].end; t++)
 			got[t] = true;
 	}
-	for (int t = 0; t < LENGTH; t++)
-		count += want[t];
 	assert_memory_equal(got, want, LENGTH);
-	assert_int_equal(ws_spans_length(s), count);
 }
 
 static void test_sets(void **state)
 {
 	(void)state;
 	for (int round = 0; round < 3000; round++) {
-		struct ws_spans a = {0}, b = {0}, either = {0}, both = {0}, only = {0};
+		struct ws_spans a = {0}, b = {0}, either = {0}, only = {0};
 		bool in_a[LENGTH], in_b[LENGTH], want[LENGTH];
-		unsigned from = draw(LENGTH), to = from + draw(LENGTH - from + 1);
-		uint64_t within = 0;
 
 		make(&a, in_a, draw(20), round % 2);
 		make(&b, in_b, draw(20), round % 3 == 0);
@@ -76,24 +70,16 @@ static void test_sets(void **state)
 		ws_spans_merge(&b);
 		check_set(&a, in_a);
 		ws_spans_union(&a, &b, &either);
-		ws_spans_intersect(&a, &b, &both);
 		ws_spans_subtract(&a, &b, &only);
 		for (int t = 0; t < LENGTH; t++)
 			want[t] = in_a[t] || in_b[t];
 		check_set(&either, want);
 		for (int t = 0; t < LENGTH; t++)
-			want[t] = in_a[t] && in_b[t];
-		check_set(&both, want);
-		for (int t = 0; t < LENGTH; t++)
 			want[t] = in_a[t] && !in_b[t];
 		check_set(&only, want);
-		for (unsigned t = from; t < to; t++)
-			within += in_a[t];
-		assert_int_equal(ws_spans_within(&a, from, to), within);
 		ws_spans_free(&a);
 		ws_spans_free(&b);
 		ws_spans_free(&either);
-		ws_spans_free(&both);
 		ws_spans_free(&only);
 	}
 }

@@ -120,8 +120,10 @@ export async function showRecord(app: App): Promise<void> {
 
   function draw(error = ""): void {
     const r = now!;
+    const here = document.activeElement === start || document.activeElement === stop || document.activeElement === document.body;
     start.disabled = r.running === 1;
     stop.disabled = r.running !== 1;
+    if (here && d.open) (r.running ? stop : start).focus(); // a control that is off takes no keys, not even Escape
     for (const b of boxes) b.box.disabled = r.running === 1;
     const ended = r.report >= 0 ? t("recorded", clean(r.file, 200)) : `${t("not_recorded", r.status)} ${clean(r.problem, 600)}`;
     state.textContent = error || (r.running ? t("recording") : r.runs ? ended : t("record_hint"));

@@ -1,8 +1,8 @@
 /** The state of the page, and what its parts tell each other. */
 
-import { chosen, HttpSource, lit, palettes, ServerError, TileCache, type EventDetail, type ReportInfo, type Source, type Spot, type Sum, type TreeRow } from "./data";
+import { AGAIN, chosen, HttpSource, lit, palettes, ServerError, TileCache, type EventDetail, type ReportInfo, type Source, type Spot, type Sum, type TreeRow } from "./data";
 import { DARK, LIGHT, type Theme } from "./colors";
-import { FIRST_LEVELS, MOST_NAMES, opensToNames, Rows, type Row, type Saved } from "./layout";
+import { FIRST_LEVELS, isCounter, MOST_NAMES, opensToNames, Rows, type Row, type Saved } from "./layout";
 import { Viewport } from "./viewport";
 import { getLanguage, setLanguage, t, has, type Language } from "./i18n";
 import { clean } from "./format";
@@ -66,7 +66,7 @@ function libraryName(category: string): string {
 }
 
 /** A name as the server is asked for it: of a very long one the beginning. */
-function beginning(name: string): { q: string; cut: number } {
+export function beginning(name: string): { q: string; cut: number } {
   const end = name.charCodeAt(199) >= 0xd800 && name.charCodeAt(199) < 0xdc00 ? 199 : 200;
   return { q: name.slice(0, end), cut: name.length > 200 ? 1 : 0 };
 }
@@ -259,7 +259,7 @@ export class App {
       height: {},
       markers: [],
       labels: 290,
-      bottom: 260,
+      bottom: Math.max(260, Math.round(innerHeight * 0.28)),
       offsets: [],
       colors: {},
       nameColors: {},
@@ -444,6 +444,16 @@ export class App {
     const row = this.laneRow(report, lane),
       above = row && this.rows.byKey.get(row.parentKey);
     return [row, above].map((r) => (r ? (this.rows.names.get(r.key) ?? "") : "")).filter(Boolean).join(" · ");
+  }
+
+  /** How many events there are: those that the table of events can show. */
+  events(): number {
+    return [...(this.rows?.byLane.values() ?? [])].reduce((n, r) => n + (AGAIN.includes(r.type) || isCounter(r) || r.of !== undefined ? 0 : (r.count ?? 0)), 0);
+  }
+
+  /** When the selected event begins, on the page's axis. */
+  selectedTime(): number | undefined {
+    return this.selected ? this.selected.spot.start + this.offsets[this.selected.report] : undefined;
   }
 
   select(report: number, spot: Spot | null, reveal = false): void {
@@ -631,6 +641,7 @@ export class App {
     if (m && Number(m[2]) > Number(m[1])) {
       this.view.t0 = Number(m[1]);
       this.view.t1 = Number(m[2]);
+      this.view.given = true;
     }
     if (s) this.range = [Number(s[1]), Number(s[2])];
   }

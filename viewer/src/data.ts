@@ -1,5 +1,8 @@
 /** What the page asks the server (docs/viewer.md), and the tiles that it keeps. */
 
+/** Types of rows that show again what other rows have; tables of events and searches leave them out. */
+export const AGAIN = ["stream", "cpu", "projected"];
+
 export interface Spot {
   lane: number;
   level: number;
@@ -85,6 +88,7 @@ export interface EventDetail extends Spot {
   stack: Frame[];
   links: (Spot & { role: string })[];
   more_work?: number; // of the work of a range only the first and last are among the links
+  of: number; // how many events are on its level
 }
 
 export interface Group {

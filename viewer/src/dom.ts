@@ -21,9 +21,25 @@ export function add(e: Element, children: (Child | Child[])[]): void {
   for (const c of children.flat()) if (c !== null && c !== undefined && c !== false) e.append(typeof c === "object" ? c : String(c));
 }
 
+/** Where the focus is inside of an element: which child, of that which... */
+function focusPath(e: Element): number[] | null {
+  const path: number[] = [];
+  let at = document.activeElement;
+  if (!at || at === e || !e.contains(at)) return null;
+  for (; at && at !== e; at = at.parentElement) path.unshift(at.parentElement ? [...at.parentElement.children].indexOf(at) : 0);
+  return path;
+}
+
+/** Put other children into an element. Who works by keyboard stays where they were: at the control that now stands in that place. */
 export function fill(e: Element, ...children: (Child | Child[])[]): void {
+  const path = focusPath(e),
+    was = document.activeElement?.tagName;
   e.replaceChildren();
   add(e, children);
+  if (!path) return;
+  let now: Element | undefined = e;
+  for (const i of path) now = now?.children[i];
+  if (now instanceof HTMLElement && now.tagName === was) now.focus({ preventScroll: true });
 }
 
 let held: Node | null = null; // the control that the pointer was pressed on, until it is released

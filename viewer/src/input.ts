@@ -4,7 +4,7 @@ import type { App, Hit } from "./app";
 import type { Row } from "./layout";
 import type { Timeline } from "./timeline";
 import { AXIS } from "./timeline";
-import { GROUP, NO_EVENT, type Spot } from "./data";
+import { GROUP, NO_EVENT, type EventDetail, type Spot } from "./data";
 import { askText, closeMenu, hideTip, showHelp, showMenu, showTip, toast, type Item } from "./menu";
 import { clean, parseTime, percent, tick } from "./format";
 import { copied } from "./copy";
@@ -17,7 +17,7 @@ export class Input {
   private clicked: Promise<void> = Promise.resolve(); // until what was clicked is known
   private x = 0;
   private y = 0;
-  onEvents: (lanes: { report: number; lane: number }[], name: string) => void = () => undefined;
+  onEvents: (lanes: { report: number; lane: number }[], name?: string) => void = () => undefined;
   onSearch: (text?: string) => void = () => undefined;
   onOnly: (row: Row) => void = () => undefined;
 
@@ -294,12 +294,14 @@ export class Input {
   }
 
   async addMarker(): Promise<void> {
-    const time = this.timeline.snapped ?? this.app.pointer ?? this.app.selected?.spot.start ?? (this.app.view.t0 + this.app.view.t1) / 2;
+    const time = this.timeline.snapped ?? this.app.pointer ?? this.app.selectedTime() ?? (this.app.view.t0 + this.app.view.t1) / 2;
     const marker = { time: Math.round(time), note: "" };
     this.app.markers.push(marker);
     this.app.markers.sort((a, b) => a.time - b.time);
     this.app.emit("draw");
-    marker.note = (await askText(t("marker_note"), "")) ?? "";
+    const note = await askText(t("marker_note"), "");
+    if (note === null) this.app.markers.splice(this.app.markers.indexOf(marker), 1); // given up
+    else marker.note = note;
     this.app.store();
     this.app.emit("markers");
     this.app.emit("draw");
@@ -312,37 +314,53 @@ export class Input {
     hideTip();
     const [x, y] = this.place(e),
       hit = this.timeline.hit(x, y),
-      row = this.timeline.rowAt(y);
-    const items: Item[] = [];
-    const time = this.app.view.t(x);
-    if (hit && !(hit.flags & NO_EVENT)) {
-      const spot = await this.spotOf(hit, x);
-      if (spot) {
-        const report = hit.row.report,
-          lane = { report, lane: spot.lane };
-        this.app.select(report, spot);
-        items.push([t("zoom_to"), () => this.app.zoomToEvent()]);
-        if (spot.end > spot.start) items.push([t("select_event"), () => this.app.selectTime(report, spot)]);
-        items.push([t("show_in_events"), () => this.onEvents([lane], "")]);
-        items.push([t("search_name"), () => this.onSearch(spot.name)]);
-        items.push([t("events_of_name"), () => this.onEvents(this.lanesLike(hit.lane.type), spot.name)]);
-        items.push([this.app.highlight !== null ? t("unhighlight") : t("highlight"), () => void this.app.setHighlight(this.app.highlight !== null ? null : spot.name)]);
-        items.push({ label: t("color_name"), now: this.app.stored.nameColors[spot.name], pick: (c) => void this.app.setNameColor(spot.name, c) });
-        items.push([t("copy_text"), () => copied(`${clean(spot.name)}\t${spot.start}\t${spot.end - spot.start}`)]);
-        if (this.app.reports.length > 1) items.push([t("align_report"), () => this.app.setOffset(report, -spot.start)]);
-        items.push(null);
-      }
-    }
-    items.push(...this.markerItems(this.markerAt(x)), this.addMarkerItem(time), ...this.viewItems());
-    if (row)
-      items.push(
-        null,
-        [t("only_row"), () => this.onOnly(row)],
-        [t("hide_row"), () => this.hide(row)],
-        [row.pinned ? t("unpin_row") : t("pin_row"), () => this.pin(row)],
-        { label: t("color_row"), now: this.app.stored.colors[row.key], pick: (c) => this.app.setRowColor(row, c) },
-      );
-    showMenu(e.clientX, e.clientY, items);
+      row = this.timeline.rowAt(y),
+      spot = hit && !(hit.flags & NO_EVENT) ? await this.spotOf(hit, x) : null;
+    if (hit && spot) this.app.select(hit.row.report, spot);
+    showMenu(e.clientX, e.clientY, [...(hit && spot ? this.eventItems(hit.row.report, spot, hit.lane.type) : []), ...this.markerItems(this.markerAt(x)), this.addMarkerItem(this.app.view.t(x)), ...this.viewItems(), ...this.rowItems(row)]);
+  }
+
+  /** The same by keyboard: of the selected event, where that is. */
+  private menuOfSelected(): void {
+    const box = this.timeline.area.getBoundingClientRect(),
+      s = this.app.selected,
+      row = s ? this.app.laneRow(s.report, s.spot.lane) : undefined,
+      time = this.app.selectedTime() ?? (this.app.view.t0 + this.app.view.t1) / 2,
+      inside = (v: number, most: number): number => Math.max(0, Math.min(most - 20, v)),
+      y = row ? this.timeline.top(row) + ((s?.spot.level ?? 0) + 1) * row.height : box.height / 3;
+    showMenu(box.left + inside(this.app.view.x(time), box.width), box.top + inside(y, box.height), [
+      ...(s && row ? this.eventItems(s.report, s.spot, row.type) : []),
+      this.addMarkerItem(time),
+      ...this.viewItems(),
+      ...this.rowItems(row),
+    ]);
+  }
+
+  private eventItems(report: number, spot: Spot, type: string): Item[] {
+    const { app } = this;
+    return [
+      [t("zoom_to"), () => app.zoomToEvent()],
+      ...((spot.end > spot.start ? [[t("select_event"), () => app.selectTime(report, spot)]] : []) as Item[]),
+      [t("show_in_events"), () => this.onEvents([{ report, lane: spot.lane }])],
+      [t("search_name"), () => this.onSearch(spot.name)],
+      [t("events_of_name"), () => this.onEvents(this.lanesLike(type), spot.name)],
+      [app.highlight !== null ? t("unhighlight") : t("highlight"), () => void app.setHighlight(app.highlight !== null ? null : spot.name)],
+      { label: t("color_name"), now: app.stored.nameColors[spot.name], pick: (c) => void app.setNameColor(spot.name, c) },
+      [t("copy_text"), () => copied(`${clean(spot.name)}\t${spot.start}\t${spot.end - spot.start}`)],
+      ...((app.reports.length > 1 ? [[t("align_report"), () => app.setOffset(report, -spot.start)]] : []) as Item[]),
+      null,
+    ];
+  }
+
+  private rowItems(row: Row | null | undefined): Item[] {
+    if (!row) return [];
+    return [
+      null,
+      [t("only_row"), () => this.onOnly(row)],
+      [t("hide_row"), () => this.hide(row)],
+      [row.pinned ? t("unpin_row") : t("pin_row"), () => this.pin(row)],
+      { label: t("color_row"), now: this.app.stored.colors[row.key], pick: (c) => this.app.setRowColor(row, c) },
+    ];
   }
 
   hide(row: NonNullable<ReturnType<Timeline["rowAt"]>>): void {
@@ -402,7 +420,10 @@ export class Input {
     if (!s) return;
     const { spot, report } = s;
     if (key === "ArrowLeft" || key === "ArrowRight") {
-      const r = await this.app.ask<Spot>("event", { r: report, lane: spot.lane, level: spot.level, event: spot.event + (key === "ArrowLeft" ? -1 : 1) });
+      const by = key === "ArrowLeft" ? -1 : 1,
+        ask = (event: number): Promise<EventDetail | undefined> => this.app.ask<EventDetail>("event", { r: report, lane: spot.lane, level: spot.level, event });
+      if (by > 0 && spot.event + 1 >= ((s.detail ?? (await ask(spot.event)))?.of ?? 0)) return; // it is the last
+      const r = await ask(spot.event + by);
       if (r) this.app.select(report, r, true);
       return;
     }
@@ -453,6 +474,11 @@ export class Input {
       return;
     }
     if (typing) return;
+    if (target === this.timeline.area && (e.key === "ContextMenu" || (e.key === "F10" && e.shiftKey))) {
+      e.preventDefault();
+      this.menuOfSelected();
+      return;
+    }
     if (ctrl && e.code === "KeyM") {
       e.preventDefault();
       void this.addMarker();

@@ -179,6 +179,7 @@ export class Labels {
     else if (e.key === "Delete") {
       this.app.setHidden(r, true);
       this.app.layoutRows();
+      go(this.app.rows.visible[Math.min(i, this.app.rows.visible.length - 1)]); // what has come into its place
     } else if (e.key === "ContextMenu" || (e.key === "F10" && e.shiftKey)) {
       const box = (e.currentTarget as HTMLElement).getBoundingClientRect();
       this.onMenu(r, box.left + 40, box.top + 10);

@@ -87,7 +87,13 @@ function boot(): void {
   };
   sayWheel();
   const names = splitter("vertical", (e) => setLabels(e.clientX), (by) => setLabels(app.stored.labels + by));
-  const body = h("div", { class: "timeline" }, labels.root, names, timeline.root);
+  const nothing = h("p", { class: "nothing quiet", hidden: true });
+  const sayNothing = (): void => {
+    nothing.hidden = app.building || app.live || !app.reports.length || app.rows.byLane.size > 0;
+    nothing.textContent = t("no_events");
+  };
+  for (const what of ["layout", "built", "words", "live"]) app.on(what, sayNothing);
+  const body = h("div", { class: "timeline" }, labels.root, names, timeline.root, nothing);
   const bottom = h("div", { class: "bottom" }, panels.root);
 
   function setLabels(width: number): void {
@@ -169,7 +175,7 @@ function boot(): void {
   });
   const say = (): void => {
     /* An exported page holds but a part of its report. */
-    const all = carried ? carried.held : app.reports.reduce((n, r) => n + (r.tables.reduce((m, x) => m + x.rows, 0) || 0), 0);
+    const all = carried ? carried.held : app.events();
     const mark = app.live ? `● ${t("live")} · ` : "";
     status.textContent = app.building ? mark + t("loading", percent(app.progress)) : `${mark}${t("n_events", count(all))}${app.complete ? "" : ` · ${t("loading", percent(app.progress))}`} · ${duration(app.view.t1 - app.view.t0)}`;
   };

@@ -95,6 +95,7 @@ export function dialog(cls: string, label: string, ...children: HTMLElement[]): 
   });
   document.body.append(d);
   d.showModal();
+  d.scrollTop = 0; // the focus, which its last button may have got, scrolled it there
   return d;
 }
 

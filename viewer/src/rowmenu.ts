@@ -31,7 +31,7 @@ export function rowMenu(app: App, panels: Panels, row: Row, x: number, y: number
   };
   const lanes = app.rows.lanesUnder(row).map((l) => ({ report: l.report, lane: l.lane! }));
   const items: Item[] = [
-    [t("show_in_events"), () => panels.showEvents(lanes, row.of !== undefined ? (row.label ?? "") : "")],
+    [t("show_in_events"), () => panels.showEvents(lanes, row.of !== undefined ? (row.label ?? "") : undefined)],
     [t("stats_row"), () => panels.showStatistics(lanes)],
     null,
     [t("hide_row"), done(() => app.setHidden(row, true))],

@@ -3,7 +3,7 @@
  * and ascend, so everything is a search and a walk; such a page holds at most some hundred thousand of them.
  */
 
-import { COUNTER, GROUP, MOMENT, OPEN, PAINTED, RECT_BYTES, ServerError, TILE_PIXELS, type Column, type EventDetail, type Frame, type Group, type Params, type ReportInfo, type Source, type Spot, type TreeRow } from "./data";
+import { AGAIN, COUNTER, GROUP, MOMENT, OPEN, PAINTED, RECT_BYTES, ServerError, TILE_PIXELS, type Column, type EventDetail, type Frame, type Group, type Params, type ReportInfo, type Source, type Spot, type TreeRow } from "./data";
 
 interface Carried {
   session: { version: string; reports: ReportInfo[] };
@@ -82,8 +82,6 @@ function seek(v: Level, t: number): number {
 function runs(l: Lane, v: Level, i: number): boolean {
   return l.kind !== "state" || v.color[i] < 2;
 }
-
-const AGAIN = ["stream", "cpu", "projected"];
 
 export class StaticSource implements Source {
   private data: Carried;
@@ -256,6 +254,7 @@ export class StaticSource implements Source {
 
   private matcher(p: Params): (name: number) => boolean {
     const q = String(p.q ?? "");
+    if (p.exact) return (name) => (p.exact === 2 ? (this.names.get(name) ?? "").startsWith(q) : (this.names.get(name) ?? "") === q);
     if (!q) return () => true;
     let re: RegExp;
     try {
@@ -334,17 +333,29 @@ export class StaticSource implements Source {
 
   private events(p: Params): unknown {
     const all = this.list(p),
-      sign = Number(p.down) ? -1 : 1;
-    all.sort(p.sort === "duration" ? (a, b) => sign * (a.end - a.start - b.end + b.start) : (a, b) => sign * (a.start - b.start));
+      sign = Number(p.down) ? -1 : 1,
+      lanes = new Map(String(p.lanes ?? "").split(",").map((l, i) => [Number(l), i])),
+      by: Record<string, (a: Spot, b: Spot) => number> = {
+        start: (a, b) => a.start - b.start,
+        duration: (a, b) => a.end - a.start - b.end + b.start,
+        name: (a, b) => (a.name < b.name ? -1 : Number(a.name > b.name)),
+        row: (a, b) => (lanes.get(a.lane) ?? a.lane) - (lanes.get(b.lane) ?? b.lane),
+      };
+    all.sort((a, b) => sign * by[String(p.sort ?? "start")](a, b) || a.start - b.start);
     return { events: all.slice(Number(p.offset ?? 0), Number(p.offset ?? 0) + Number(p.limit ?? 100)), count: all.length };
   }
 
   private step(p: Params): unknown {
     const t = Number(p.t),
-      back = Number(p.back) === 1;
+      back = Number(p.back) === 1,
+      beside = p.lane === undefined ? null : [Number(p.lane), Number(p.level)],
+      order = (a: Spot, lane: number, level: number): number => a.lane - lane || a.level - level,
+      sign = back ? -1 : 1;
     let best: Spot | null = null;
-    for (const s of this.list({ ...p, t0: undefined, t1: undefined }))
-      if (back ? s.start < t && (!best || s.start > best.start) : s.start > t && (!best || s.start < best.start)) best = s;
+    for (const s of this.list({ ...p, t0: undefined, t1: undefined })) {
+      const after = s.start - t || (beside ? order(s, beside[0], beside[1]) : 0);
+      if (sign * after > 0 && (!best || sign * (s.start - best.start || order(s, best.lane, best.level)) < 0)) best = s;
+    }
     return best ?? {};
   }
 
@@ -352,7 +363,7 @@ export class StaticSource implements Source {
     const l = this.lanes.get(Number(p.lane)),
       v = l?.levels[Number(p.level)];
     if (!l || !v || l.counter || Number(p.event) >= v.n) throw new ServerError("there is no such event");
-    return { ...this.spot(l, Number(p.level), Number(p.event)), ...this.detail(l, v, Number(p.event)) };
+    return { ...this.spot(l, Number(p.level), Number(p.event)), ...this.detail(l, v, Number(p.event)), of: v.n };
   }
 
   /* ---- columns, stacks and links, where they are carried ---- */
@@ -398,7 +409,7 @@ export class StaticSource implements Source {
     return { ...out, value: c.type === "F64" ? v : String(v) };
   }
 
-  private detail(l: Lane, v: Level, event: number): Omit<EventDetail, keyof Spot> {
+  private detail(l: Lane, v: Level, event: number): Omit<EventDetail, keyof Spot | "of"> {
     const none = { table: "", sqlite: "", columns: [], stack: [], links: [] };
     if (!this.data.details) return none;
     const w = this.dictionaries(),

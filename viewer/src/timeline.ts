@@ -19,6 +19,9 @@ function hueOf(r: Row): number {
   return r.type === "gpu_bytes" ? 3 : (r.lane ?? 0) % 6;
 }
 
+/** Types of rows whose events are moments: nothing is busy for any length of time. */
+const MOMENTARY = ["sample", "python", "output", "diagnostic"];
+
 export class Timeline {
   readonly root: HTMLElement;
   readonly axis: HTMLCanvasElement;
@@ -674,11 +677,12 @@ export class Timeline {
     const kind = { kernels: "tip_kernel", stream: "tip_kernel", memory: "tip_memory", cuda_api: "tip_api", osrt: "tip_osrt", nvtx: "tip_nvtx", sync: "tip_wait", sample: "tip_sample" }[
       hit.lane.type
     ] as "tip_kernel" | undefined;
-    const busy = this.app.busyNow.get(hit.lane.key);
+    const momentary = MOMENTARY.includes(hit.lane.type),
+      busy = momentary ? undefined : this.app.busyNow.get(hit.lane.key);
     const own = hit.name >>> 30 === 2 && hit.lane.type === "stream" ? "tip_memory" : kind;
     const lines = [`${own ? t(own) : where}${busy !== undefined ? ` (${t("busy", percent(busy))})` : ""}`];
     if (hit.flags & GROUP) {
-      lines.push(t("tip_group", hit.count, percent(hit.fill)));
+      lines.push(momentary ? t("n_events", hit.count) : t("tip_group", hit.count, percent(hit.fill)));
       if (name) lines.push(t("tip_longest", name));
       if (exact) lines.push(`${clean(exact.name, 160)}: ${duration(exact.end - exact.start)}`);
     } else {

@@ -11,6 +11,8 @@ export class Viewport {
   /** All there is to see. */
   first = 0;
   last = 1;
+  /** The window was given from outside and is not to become another while the page finds its size. */
+  given = false;
 
   get scale(): number {
     return (this.t1 - this.t0) / this.width;
@@ -52,6 +54,7 @@ export class Viewport {
     if (t1 > high) [t0, t1] = [high - span, high];
     this.t0 = t0;
     this.t1 = t1;
+    this.given = false;
     this.onChange();
   }
 
@@ -108,7 +111,7 @@ export class Viewport {
   resize(width: number): void {
     if (width < 1) return;
     const all = this.t0 <= this.first && this.t1 >= this.last;
-    if (this.width > 1 && !all) this.t1 = this.t0 + (width * (this.t1 - this.t0)) / this.width;
+    if (this.width > 1 && !all && !this.given) this.t1 = this.t0 + (width * (this.t1 - this.t0)) / this.width;
     this.width = width;
   }
 }

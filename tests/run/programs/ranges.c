@@ -271,7 +271,7 @@ static volatile sig_atomic_t in_child, forks;
 
 static void fork_in_handler(int sig)
 {
-	pid_t pid = in_child || forks >= n ? -1 : fork(); /* one more signal may come before the timer is stopped */
+	pid_t pid = in_child || forks >= n ? -1 : fork(); /* the timer may go off once more before it is turned off */
 
 	(void)sig;
 	if (!pid)

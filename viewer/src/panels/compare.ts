@@ -51,7 +51,7 @@ export class Compare implements Panel {
   ];
   private diff: Diff = { pairs: [], left_out: 0 };
   private kind = "";
-  private sorting: Sorting<Key | "change"> = { key: "change", down: true };
+  private sorting: Sorting<Key | "change" | "name"> = { key: "change", down: true };
   private turn = 0;
   private chosen = false; // which reports, by the user
   private profile = -1; // which of KINDS is compared by call stack; -1: names are
@@ -128,8 +128,8 @@ export class Compare implements Panel {
       " ",
       choose,
       " ",
-      h("button", { class: s.window ? "" : "on", onclick: () => set(null) }, t("whole")),
-      h("button", { class: s.window ? "on" : "", title: t("compare_hint"), onclick: () => set(here()) }, s.window ? `${duration(s.window[0])} + ${duration(s.window[1] - s.window[0])}` : t(this.app.range ? "selection" : "window")),
+      h("button", { class: s.window ? "" : "on", "aria-pressed": String(!s.window), onclick: () => set(null) }, t("whole")),
+      h("button", { class: s.window ? "on" : "", "aria-pressed": String(!!s.window), title: t("compare_hint"), onclick: () => set(here()) }, s.window ? `${duration(s.window[0])} + ${duration(s.window[1] - s.window[0])}` : t(this.app.range ? "selection" : "window")),
     );
   }
 
@@ -140,8 +140,9 @@ export class Compare implements Panel {
   /* ---- the table ---- */
 
   private sorted(): Pair[] {
-    const { key, down } = this.sorting,
-      value = key === "change" ? (p: Pair) => Math.abs(COLUMNS.difference(p)) : COLUMNS[key];
+    const { key, down } = this.sorting;
+    if (key === "name") return this.diff.pairs.filter((p) => p.kind === this.kind).sort((x, y) => (x.name < y.name ? -1 : Number(x.name > y.name)) * (down ? -1 : 1));
+    const value = key === "change" ? (p: Pair) => Math.abs(COLUMNS.difference(p)) : COLUMNS[key];
     return this.diff.pairs
       .filter((p) => p.kind === this.kind)
       .sort((x, y) => {
@@ -196,20 +197,20 @@ export class Compare implements Panel {
 
   private table(pairs: Pair[]): HTMLElement {
     const most = Math.max(1, ...pairs.map((p) => Math.abs(COLUMNS.difference(p))));
-    const words: [Key, string][] = [
+    const words: [Key, string, string?][] = [
       ["count_a", `${t("count")} A`],
-      ["count_b", "B"],
+      ["count_b", "B", `${t("count")} B`],
       ["total_a", `${t("total")} A`],
-      ["total_b", "B"],
+      ["total_b", "B", `${t("total")} B`],
       ["mean_a", `${t("average")} A`],
-      ["mean_b", "B"],
+      ["mean_b", "B", `${t("average")} B`],
       ["difference", t("difference")],
       ["ratio", "B ÷ A"],
     ];
     return h(
       "table",
       { class: "grid" },
-      h("thead", null, h("tr", null, words.map(([k, w]) => sortHead(this.sorting, k, w, () => this.draw())), h("th", { scope: "col" }, t("name")))),
+      h("thead", null, h("tr", null, words.map(([k, w, name]) => sortHead(this.sorting, k, w, () => this.draw(), true, name)), sortHead(this.sorting, "name", t("name"), () => this.draw(), false))),
       h(
         "tbody",
         null,

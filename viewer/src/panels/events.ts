@@ -1,35 +1,41 @@
 /** Events of some rows in the window, as a table: sorted, filtered, and linked both ways with the time line. */
 
-import type { App } from "../app";
-import type { Spot } from "../data";
+import { beginning, type App } from "../app";
+import { AGAIN, type Params, type Spot } from "../data";
+import { isCounter } from "../layout";
 import { windowOf, type LaneRef, type Panel } from "./panels";
 import { copyCsv, copySql, saveCsv } from "../copy";
 import { fill, h, later, released } from "../dom";
 import { clean, count, duration, moment } from "../format";
 import { t } from "../i18n";
+import { sortHead, type Sorting } from "./grid";
 
 const PAGE = 200;
+type Column = "start" | "duration" | "name" | "row";
+/* Rows can be sorted by as long as their numbers fit into an address. */
+const MOST_LANES = 6000;
 
 export class Events implements Panel {
   readonly root: HTMLElement;
   private lanes: LaneRef[] = [];
+  private exact: string | null = null; // a name that was chosen; what is typed is only a part of one
   private what = h("span", { class: "quiet" });
+  private only = h("span", { class: "only", hidden: true });
   private filter: HTMLInputElement;
   private table = h("tbody");
   private head = h("thead");
   private more = h("button", { onclick: () => void this.load(true) });
-  private sort: "start" | "duration" = "start";
-  private down = 0;
+  private sort: Sorting<Column> = { key: "start", down: false };
   private shown: (Spot & { report: number })[] = [];
   private total = 0;
   private turn = 0;
 
   constructor(private app: App) {
-    this.filter = h("input", { type: "search", maxlength: 500, oninput: later(200, () => void this.load()) });
+    this.filter = h("input", { type: "search", maxlength: 500, oninput: later(200, () => ((this.exact = null), void this.load())) });
     this.root = h(
       "div",
       { class: "events" },
-      h("p", { class: "actions" }, this.filter, this.what, h("button", { class: "csv", onclick: () => this.csv(false) }), h("button", { class: "save", onclick: () => this.csv(true) }), app.limit ? null : h("button", { class: "sql", onclick: () => this.sql() })),
+      h("p", { class: "actions" }, this.filter, this.what, this.only, h("button", { class: "csv", onclick: () => this.csv(false) }), h("button", { class: "save", onclick: () => this.csv(true) }), app.limit ? null : h("button", { class: "sql", onclick: () => this.sql() })),
       h("table", { class: "grid" }, this.head, this.table),
       this.more,
     );
@@ -48,38 +54,43 @@ export class Events implements Panel {
     this.root.querySelector(".save")!.textContent = t("save_csv");
     fill(this.root.querySelector(".sql") ?? h("p"), t("copy_sql"));
     this.more.textContent = t("more");
-    const by = (key: "start" | "duration" | null, word: "start" | "duration" | "name" | "row"): HTMLElement =>
-      h(
-        "th",
-        { scope: "col", "aria-sort": key === this.sort ? (this.down ? "descending" : "ascending") : undefined },
-        key ? h("button", { onclick: () => this.sortBy(key) }, `${t(word)}${key === this.sort ? (this.down ? " ▾" : " ▴") : ""}`) : t(word),
-      );
-    fill(this.head, h("tr", null, by("start", "start"), by("duration", "duration"), by(null, "name"), by(null, "row")));
+    const by = (key: Column): HTMLElement => sortHead(this.sort, key, t(key), () => (this.words(), void this.load()), key === "duration");
+    fill(this.head, h("tr", null, by("start"), by("duration"), by("name"), by("row")));
   }
 
-  private sortBy(key: "start" | "duration"): void {
-    this.down = this.sort === key ? 1 - this.down : key === "duration" ? 1 : 0;
-    this.sort = key;
-    this.words();
-    void this.load();
-  }
-
-  choose(lanes: LaneRef[], name: string): void {
+  choose(lanes: LaneRef[], name?: string): void {
     this.lanes = lanes;
-    this.filter.value = name;
+    this.exact = name ?? null;
+    this.filter.value = name ?? "";
+  }
+
+  /** Which names: those that have a text in them, or the one that was chosen. */
+  private named(): Params {
+    if (this.exact === null) return { q: this.filter.value || undefined };
+    const { q, cut } = beginning(this.exact);
+    return { q, exact: 1 + cut };
   }
 
   update = later(150, () => void this.load());
 
+  /** Whose events these are: the rows that were chosen, else all but those that show again what others have. */
   private reports(): { r: number; lanes: string | undefined }[] {
-    if (!this.lanes.length) return this.app.reports.map((r) => ({ r: r.id, lanes: undefined }));
-    return [...new Set(this.lanes.map((l) => l.report))].map((r) => ({
+    const lanes = this.lanes.length || this.sort.key !== "row" ? this.lanes : this.inOrder();
+    if (!lanes.length) return this.app.reports.map((r) => ({ r: r.id, lanes: undefined }));
+    return [...new Set(lanes.map((l) => l.report))].map((r) => ({
       r,
-      lanes: this.lanes
+      lanes: lanes
         .filter((l) => l.report === r)
         .map((l) => l.lane)
         .join(","),
     }));
+  }
+
+  /** All rows from the top of the page to its end; the server sorts by their places among these. */
+  private inOrder(): LaneRef[] {
+    const { rows } = this.app,
+      all = rows.roots.flatMap((r) => rows.lanesUnder(r)).filter((r) => !AGAIN.includes(r.type) && !isCounter(r));
+    return all.length > MOST_LANES ? [] : all.map((r) => ({ report: r.report, lane: r.lane! }));
   }
 
   private async load(more = false): Promise<void> {
@@ -93,9 +104,9 @@ export class Events implements Panel {
           lanes,
           t0,
           t1,
-          sort: this.sort,
-          down: this.down,
-          q: this.filter.value || undefined,
+          sort: this.sort.key,
+          down: Number(this.sort.down),
+          ...this.named(),
           offset: 0,
           limit: offset + PAGE,
         });
@@ -104,17 +115,38 @@ export class Events implements Panel {
     );
     await released(this.root);
     if (turn !== this.turn) return;
-    const key = (e: Spot & { report: number }): number => (this.sort === "start" ? e.start + this.app.offsets[e.report] : e.end - e.start);
     this.shown = parts.flatMap((p) => p?.events ?? []);
-    if (parts.length > 1) this.shown.sort((a, b) => (key(a) - key(b)) * (this.down ? -1 : 1));
+    if (parts.length > 1) this.merge();
     this.shown = this.shown.slice(0, offset + PAGE);
     this.total = parts.reduce((n, p) => n + (p?.count ?? 0), 0);
     this.draw();
   }
 
+  /** What several reports answered, each in order, as one list. */
+  private merge(): void {
+    const sign = this.sort.down ? -1 : 1,
+      start = (e: Spot & { report: number }): number => e.start + this.app.offsets[e.report],
+      by: Record<Column, (a: Spot & { report: number }, b: Spot & { report: number }) => number> = {
+        start: (a, b) => start(a) - start(b),
+        duration: (a, b) => a.end - a.start - b.end + b.start,
+        name: (a, b) => (a.name < b.name ? -1 : Number(a.name > b.name)),
+        row: (a, b) => a.report - b.report,
+      };
+    this.shown.sort((a, b) => sign * by[this.sort.key](a, b) || (this.sort.key === "row" ? 0 : start(a) - start(b)));
+  }
+
+  /** Which rows these are events of, where they were chosen, and a way back to all. */
+  private sayOnly(): void {
+    const rows = !this.lanes.length ? [] : [this.lanes.length === 1 ? this.app.placeOf(this.lanes[0].report, this.lanes[0].lane) : t("n_rows", count(this.lanes.length))],
+      names = this.exact === null ? [] : [t("only_named", clean(this.exact, 60) || t("unnamed"))];
+    this.only.hidden = !rows.length && !names.length;
+    fill(this.only, h("bdi", null, [...rows, ...names].join(" · ")), " ", h("button", { onclick: () => (this.choose([]), void this.load()) }, t("of_all_rows")));
+  }
+
   private draw(): void {
     const where = this.app.range ? t("selection") : t("window");
     this.what.textContent = ` ${t("events_of", count(this.total), where)}${this.shown.length < this.total ? ` · ${t("first_of", count(this.shown.length))}` : ""} `;
+    this.sayOnly();
     this.more.hidden = this.shown.length >= this.total || this.shown.length >= 800;
     const s = this.app.selected;
     fill(
@@ -163,7 +195,7 @@ export class Events implements Panel {
       this.app,
       this.reports().map(({ r, lanes }) => {
         const { t0, t1 } = windowOf(this.app, r);
-        return { r, lanes, t0, t1, q: this.filter.value || undefined };
+        return { r, lanes, t0, t1, ...this.named() };
       }),
     );
   }

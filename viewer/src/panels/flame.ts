@@ -76,8 +76,8 @@ export class FlameGraph<N extends Box> {
     return n.children.reduce((s, c) => s + this.share(c as N, wanted), 0);
   }
 
-  private box(n: N, path: N[], x: number, w: number, depth: number, parent: number, wanted: string): void {
-    if (w < 1.5 || this.placed.length > MOST_BOXES) return;
+  /** One box; its number among those that are placed. */
+  private box(n: N, path: N[], x: number, w: number, depth: number, parent: number, wanted: string): number {
     const name = this.nameOf(n),
       c = n.name === undefined ? null : this.look.color(n, name),
       off = wanted && !(n.name !== undefined && name.toLowerCase().includes(wanted));
@@ -95,12 +95,24 @@ export class FlameGraph<N extends Box> {
     );
     if (w <= 30) cell.setAttribute("aria-label", name);
     cell.setAttribute("aria-description", this.look.tip(n, name).join(" "));
-    const mine = this.placed.push({ cell, depth, parent }) - 1;
-    let at = x;
-    for (const k of n.children as N[]) {
-      const kw = (k.total / (n.total || 1)) * w;
-      this.box(k, [...path, k], at, kw, depth + 1, mine, wanted);
-      at += kw;
+    return this.placed.push({ cell, depth, parent }) - 1;
+  }
+
+  /** The box of a node and those below it, line by line: when there are too many, it is the deepest that are left out. */
+  private boxes(top: N, path: N[], width: number, depth: number, parent: number, wanted: string): void {
+    let line = [{ n: top, path, x: 0, w: width, parent }];
+    for (; line.length && this.placed.length < MOST_BOXES; depth++) {
+      const below: typeof line = [];
+      for (const b of line) {
+        const mine = this.box(b.n, b.path, b.x, b.w, depth, b.parent, wanted);
+        let x = b.x;
+        for (const k of b.n.children as N[]) {
+          const w = (k.total / (b.n.total || 1)) * b.w;
+          if (w >= 1.5) below.push({ n: k, path: [...b.path, k], x, w, parent: mine });
+          x += w;
+        }
+      }
+      line = below;
     }
   }
 
@@ -118,7 +130,7 @@ export class FlameGraph<N extends Box> {
       const cell = h("button", { class: "cell above", tabindex: i ? -1 : 0, style: { left: "0", top: `${i * LINE}px`, width: `${width}px` }, onclick: () => this.zoomTo(this.path.slice(0, i + 1)) }, h("bdi", null, name));
       this.placed.push({ cell, depth: i, parent: i - 1 });
     }
-    this.box(this.path[last], this.path, 0, width, last, last - 1, wanted);
+    this.boxes(this.path[last], this.path, width, last, last - 1, wanted);
     this.root.replaceChildren(...this.placed.map((p) => p.cell));
     this.root.style.height = `${(this.placed.reduce((m, p) => Math.max(m, p.depth), 0) + 1) * LINE}px`;
   }

@@ -9,6 +9,7 @@ import { clean, count, duration, percent } from "../format";
 import { t, type Word } from "../i18n";
 import { classColor, CLASS_SAMPLE } from "../colors";
 import { FlameGraph } from "./flame";
+import { sortHead, type Sorting } from "./grid";
 
 /** Numbered as enum ws_profile_kind; each needs one of some tables. */
 const WORK = ["cuda_kernel", "cuda_memcpy", "cuda_memset"];
@@ -20,6 +21,8 @@ export const KINDS: [Word, string[], Word][] = [
   ["gpu_stacks", WORK, "n_pieces"],
 ];
 
+const MOST_FLAT = 500;
+type FlatKey = "self" | "total" | "name" | "module";
 type Mode = "top_down" | "bottom_up" | "flat";
 
 /** Which kinds of KINDS a report has something for. */
@@ -78,6 +81,9 @@ export class Functions implements Panel {
   private data: Flame | null = null;
   private turn = 0;
   private graph: FlameGraph<FlameNode>;
+  private sorting: Sorting<FlatKey> = { key: "self", down: true };
+  private filter = h("input", { type: "search", class: "flatfilter", maxlength: 200, oninput: () => this.fillFlat() });
+  private flatBody = h("tbody");
 
   constructor(private app: App) {
     this.graph = new FlameGraph<FlameNode>({
@@ -182,7 +188,7 @@ export class Functions implements Panel {
           : null,
         h("button", { onclick: () => this.copy() }, t("copy_csv")),
         this.graph.zoomed() ? h("button", { onclick: () => this.graph.reset() }, t("reset_zoom")) : null,
-        this.mode !== "flat" ? [this.graph.search, this.graph.matched] : null,
+        this.mode !== "flat" ? [this.graph.search, this.graph.matched] : this.filter,
       ),
       this.mode === "flat" ? this.flat() : this.graph.root,
     );
@@ -190,24 +196,33 @@ export class Functions implements Panel {
   }
 
   private flat(): HTMLElement {
-    const all = this.data?.root.total || 1;
-    return h(
-      "table",
-      { class: "grid" },
-      h("thead", null, h("tr", null, h("th", { scope: "col" }, t("self")), h("th", { scope: "col" }, t("total")), h("th", { scope: "col" }, t("self")), h("th", { scope: "col" }, t("name")), h("th", { scope: "col" }, t("module")))),
-      h(
-        "tbody",
-        null,
-        (this.data?.flat ?? []).map((f) =>
-          h(
-            "tr",
-            null,
-            h("td", { class: "n bar", style: { backgroundSize: `${(f.self / all) * 100}% 100%` } }, percent(f.self / all)),
-            h("td", { class: "n" }, percent(f.total / all)),
-            h("td", { class: "n" }, this.amount(f.self)),
-            h("td", { class: "wide" }, h("bdi", null, clean(f.name, 300))),
-            h("td", null, h("bdi", null, clean(f.module.replace(/.*\//, ""), 100))),
-          ),
+    this.filter.placeholder = t("filter_names");
+    this.filter.setAttribute("aria-label", t("filter_names"));
+    const head = (key: FlatKey, first = true): HTMLElement => sortHead(this.sorting, key, t(key), () => this.draw(), first),
+      amount = (key: "self" | "total"): HTMLElement => h("th", { scope: "col" }, h("span", { class: "offscreen" }, t(key)));
+    this.fillFlat();
+    return h("table", { class: "grid" }, h("thead", null, h("tr", null, head("self"), amount("self"), head("total"), amount("total"), head("name", false), head("module", false))), this.flatBody);
+  }
+
+  private fillFlat(): void {
+    const all = this.data?.root.total || 1,
+      { key, down } = this.sorting,
+      wanted = this.filter.value.toLowerCase();
+    const text = (a: string, b: string): number => (a < b ? 1 : Number(a > b) * -1);
+    const list = (this.data?.flat ?? []).filter((f) => !wanted || f.name.toLowerCase().includes(wanted) || f.module.toLowerCase().includes(wanted));
+    list.sort((a, b) => (down ? 1 : -1) * (key === "self" || key === "total" ? b[key] - a[key] : text(a[key], b[key])) || b.self - a.self || b.total - a.total);
+    fill(
+      this.flatBody,
+      list.slice(0, MOST_FLAT).map((f) =>
+        h(
+          "tr",
+          null,
+          h("td", { class: "n bar", style: { backgroundSize: `${(f.self / all) * 100}% 100%` } }, percent(f.self / all)),
+          h("td", { class: "n" }, this.amount(f.self)),
+          h("td", { class: "n bar", style: { backgroundSize: `${(f.total / all) * 100}% 100%` } }, percent(f.total / all)),
+          h("td", { class: "n" }, this.amount(f.total)),
+          h("td", { class: "wide" }, h("bdi", null, clean(f.name, 300))),
+          h("td", null, h("bdi", null, clean(f.module.replace(/.*\//, ""), 100))),
         ),
       ),
     );

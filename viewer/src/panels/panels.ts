@@ -124,7 +124,8 @@ export class Panels {
     else this.panel().update();
   }
 
-  showEvents(lanes: LaneRef[], name: string): void {
+  /** The events of some rows; of one name, where it is given. */
+  showEvents(lanes: LaneRef[], name?: string): void {
     this.events.choose(lanes, name);
     this.show("events");
   }

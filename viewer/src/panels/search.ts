@@ -14,6 +14,7 @@ export class SearchBar {
   private regex: HTMLInputElement;
   private matchCase: HTMLInputElement;
   private turn = 0;
+  private stepping = false; // the list has been left for the matches themselves
 
   constructor(private app: App) {
     this.input = h("input", { type: "search", class: "searchbox", maxlength: 900 });
@@ -38,9 +39,15 @@ export class SearchBar {
       return l;
     };
     this.root = h("div", { class: "search" }, this.input, label(this.regex, ".*", "regex"), label(this.matchCase, "Aa", "match_case"), prev, next, this.result, this.list);
-    this.input.addEventListener("input", later(200, () => void this.run()));
+    const soon = later(200, () => void this.run());
+    this.input.addEventListener("input", () => {
+      this.stepping = false;
+      soon();
+    });
+    this.list.addEventListener("keydown", (e) => this.inList(e));
     this.input.addEventListener("keydown", (e) => {
       if (e.key === "Enter") void this.step(e.shiftKey);
+      else if (e.key === "ArrowDown" && !this.list.hidden) this.list.querySelector("button")?.focus();
       else if (e.key === "Escape") this.clear();
       else return;
       e.preventDefault();
@@ -100,7 +107,7 @@ export class SearchBar {
         .slice(0, 50)
         .map((g) => h("button", { onclick: () => void this.jump(g) }, h("span", { class: "n" }, count(g.count)), h("span", { class: "n" }, duration(g.total)), h("bdi", null, clean(g.name, 120)))),
     );
-    this.list.hidden = document.activeElement !== this.input || !n;
+    this.list.hidden = this.stepping || document.activeElement !== this.input || !n;
     void this.marks();
   }
 
@@ -124,20 +131,40 @@ export class SearchBar {
     if (spot) this.app.select(g.report, spot, true);
   }
 
-  /** The next match after the selected event (or from the left edge), or the one before it. */
-  async step(back: boolean): Promise<void> {
-    if (!this.input.value) return;
-    this.list.hidden = true;
-    const s = this.app.selected;
-    const from = s ? s.spot.start + this.app.offsets[s.report] : back ? this.app.view.t1 : this.app.view.t0;
-    let best: { report: number; spot: Spot } | null = null;
-    for (const r of this.app.reports) {
-      const o = this.app.offsets[r.id];
-      const spot = await this.app.ask<Spot>("step", { r: r.id, ...this.params(), t: Math.floor(from - o), back: back ? 1 : 0 });
+  /** Up and down in the list of names; up from its first, or Escape, back to where one types. */
+  private inList(e: KeyboardEvent): void {
+    const at = document.activeElement as HTMLElement,
+      to = e.key === "ArrowDown" ? (at.nextElementSibling ?? at) : e.key === "ArrowUp" ? (at.previousElementSibling ?? this.input) : e.key === "Escape" ? this.input : null;
+    if (!to) return;
+    e.preventDefault();
+    e.stopPropagation();
+    (to as HTMLElement).focus();
+    if (e.key === "Escape") this.list.hidden = true;
+  }
+
+  /** The match nearest after a place (or before it), in all reports: by time, then by report, row, level. */
+  private async nearest(from: number, s: { report: number; spot: Spot } | null, back: boolean): Promise<{ report: number; spot: Spot } | null> {
+    let best: { report: number; spot: Spot; at: number } | null = null;
+    for (const r of back ? [...this.app.reports].reverse() : this.app.reports) {
+      const o = this.app.offsets[r.id],
+        same = s?.report === r.id ? { lane: s.spot.lane, level: s.spot.level } : {}, // what is beside it at its time may be next
+        all = s && r.id !== s.report && r.id > s.report !== back ? (back ? 1 : -1) : 0; // or is, in another report
+      const spot = await this.app.ask<Spot>("step", { r: r.id, ...this.params(), t: Math.floor(from - o) + all, back: back ? 1 : 0, ...same });
       if (!spot || spot.lane === undefined) continue;
       const at = spot.start + o;
-      if (!best || (back ? at > best.spot.start + this.app.offsets[best.report] : at < best.spot.start + this.app.offsets[best.report])) best = { report: r.id, spot };
+      if (!best || (back ? at > best.at : at < best.at)) best = { report: r.id, spot, at };
     }
+    return best;
+  }
+
+  /** The next match after the selected event (or from the left edge), or the one before it; after the last comes the first. */
+  async step(back: boolean): Promise<void> {
+    if (!this.input.value) return;
+    this.stepping = true;
+    this.list.hidden = true;
+    const s = this.app.selected,
+      { first, last } = this.app.view;
+    const best = (await this.nearest(this.app.selectedTime() ?? (back ? this.app.view.t1 : this.app.view.t0), s, back)) ?? (await this.nearest(back ? last + 1 : first - 1, null, back));
     if (best) this.app.select(best.report, best.spot, true);
     else this.result.textContent = t("no_matches");
   }

@@ -115,10 +115,10 @@ export class Statistics implements Panel {
               t("show_all_rows"),
             )
           : null,
-        h("button", { onclick: () => this.copy(mine) }, t("copy_csv")),
-        this.app.limit ? null : h("button", { onclick: () => this.sql() }, t("copy_sql")),
+        mine.length ? h("button", { onclick: () => this.copy(mine) }, t("copy_csv")) : null,
+        this.app.limit || !mine.length ? null : h("button", { onclick: () => this.sql() }, t("copy_sql")),
       ),
-      mine.length ? this.table(mine, all) : h("p", { class: "quiet" }, t("no_matches")),
+      mine.length ? this.table(mine, all) : h("p", { class: "quiet" }, t("nothing_here")),
       this.leftOut ? h("p", { class: "quiet" }, `+ ${count(this.leftOut)}`) : null,
     );
   }
@@ -148,7 +148,12 @@ export class Statistics implements Panel {
               title: t("show_in_events"),
               onclick: () => this.open(g),
               onkeydown: (k: KeyboardEvent) => {
-                if (k.key === "Enter") this.open(g);
+                const to = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[k.key] as "nextElementSibling" | undefined;
+                if (k.target !== k.currentTarget || (k.key !== "Enter" && !to)) return;
+                if (to) ((k.currentTarget as HTMLElement)[to] as HTMLElement | null)?.focus();
+                else this.open(g);
+                k.preventDefault();
+                k.stopPropagation();
               },
             },
             h("td", { class: "n bar", style: { backgroundSize: `${all ? (g.total / all) * 100 : 0}% 100%` } }, all ? percent(g.total / all) : ""),

@@ -1,0 +1,41 @@
+/*
+ * gpu_tools.h - other tools that take the CUDA work of a program for themselves, known by what they put into its environment.
+ *
+ * Only one tool at a time can profile, check or debug a program's CUDA work. Nsight Compute even refuses to start a program whose
+ * CUDA_INJECTION64_PATH is set, and Nsight Systems ends in an error when its calls of CUPTI are answered by another. They were there first, or
+ * are what the user asked for last: they get the GPU, and warpsight says so.
+ */
+#ifndef WS_BASE_GPU_TOOLS_H
+#define WS_BASE_GPU_TOOLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/compiler.h"
+
+/* The tool that started the program with this environment (ended by NULL, or NULL), or NULL. */
+static inline const char *ws_gpu_tool(char *const *env)
+{
+	static const struct {
+		const char *variable, *tool;
+	} tools[] = {
+	    {"NV_COMPUTE_PROFILER_PERFWORKS_DIR=", "Nsight Compute"},
+	    {"NV_SANITIZER_INJECTION_PORT_BASE=", "Compute Sanitizer"},
+	    {"QUADD_INJECTION_CONFIG=", "Nsight Systems"},
+	};
+
+	for (; env && *env; env++)
+		for (size_t i = 0; i < WS_COUNT(tools); i++)
+			if (!strncmp(*env, tools[i].variable, strlen(tools[i].variable)))
+				return tools[i].tool;
+	return NULL;
+}
+
+/* Is a program of this name (without folders) one that starts others only where CUDA_INJECTION64_PATH is not set? */
+static inline bool ws_wants_no_injection(const char *name)
+{
+	return !strcmp(name, "ncu") || !strcmp(name, "nv-nsight-cu-cli");
+}
+
+#endif
