@@ -415,6 +415,7 @@ withPage("help begins at its beginning; a marker whose note is given up is none"
   equal(await t.eval(() => document.querySelector("dialog.help").scrollTop), 0, "where help is scrolled to");
   ok(await t.eval(() => document.querySelector("dialog.help").scrollHeight > document.querySelector("dialog.help").clientHeight), "it is longer than the screen");
   await t.page.keyboard.press("Escape");
+  await until("help to be gone", () => t.eval(() => !document.querySelector("dialog"))); // until then it has the keys
   await t.page.keyboard.press("Control+m");
   await t.page.locator("dialog.ask").waitFor();
   await t.page.keyboard.press("Escape");
