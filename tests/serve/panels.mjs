@@ -226,7 +226,7 @@ withPage("a button that is pressed while its panel is made anew is clicked all t
   const button = t.page.locator(".statistics .actions button", { hasText: /^NVTX \d/ });
   await button.waitFor();
   await t.settled();
-  const box = await button.boundingBox();
+  const box = await until("its place", () => button.boundingBox()); // it is made anew with its panel, and for a moment is not there
   await t.page.mouse.move(box.x + 5, box.y + 5);
   await t.page.mouse.down();
   const answered = t.page.waitForResponse((r) => r.url().includes("api/sum"));
@@ -416,7 +416,7 @@ withPage("help begins at its beginning; a marker whose note is given up is none"
   ok(await t.eval(() => document.querySelector("dialog.help").scrollHeight > document.querySelector("dialog.help").clientHeight), "it is longer than the screen");
   const none = () => t.eval(() => !document.querySelector("dialog"));
   await t.page.keyboard.press("Escape");
-  await until("help to close", none);
+  await until("help to be gone", none); // until then it has the keys
   await t.page.keyboard.press("Control+m");
   await until("to be asked for a note", () => t.eval(() => document.activeElement.closest("dialog.ask") !== null));
   await t.page.keyboard.press("Escape");
