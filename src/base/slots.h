@@ -18,10 +18,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One more word of a key in its hash, which begins as 0. */
+/*
+ * One more word of a key in its hash, which begins as 0. The lower half of the hash depends on all of the word: numbers of processes
+ * stand in the upper half of many a key, and real numbers end in zeros.
+ */
 static inline uint64_t ws_hash_word(uint64_t h, uint64_t word)
 {
-	h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15); /* 2^64 divided by the golden ratio: neighbours come to lie far apart */
+	h ^= word;
+	h ^= h >> 32;
+	h *= UINT64_C(0x9e3779b97f4a7c15); /* 2^64 divided by the golden ratio: neighbours come to lie far apart */
 	return h ^ h >> 29;
 }
 

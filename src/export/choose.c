@@ -173,7 +173,7 @@ static int add_span(struct ws_export *x, const char *word, struct ws_err *e)
 int ws_choose(struct ws_export *x, const struct ws_export_request *q, uint64_t epoch, struct ws_err *e)
 {
 	x->base = x->zero - (uint64_t)q->shift;
-	if (q->normalize && !epoch)
+	if (q->normalize && !epoch && !ws_report_rows(x->r, WS_TABLE_clock)) /* 0: times count from 1970 already */
 		return ws_fail(e, "--ts-normalize: the report has no reading of the real time");
 	if (q->normalize)
 		x->base -= epoch;

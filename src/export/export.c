@@ -452,6 +452,8 @@ static int export_strings(struct ws_export *x, struct ws_err *e)
 			cells[1].n = x->extra[id - x->string_count - 1].len;
 		} else if (x->strings[id] & STRING_USED || (x->all_strings && ws_report_string_key(x->r, (uint32_t)id) == id)) {
 			cells[1].s = ws_x_bytes(x, (uint32_t)id, &cells[1].n);
+			if (!cells[1].n && !(x->strings[id] & STRING_USED)) /* numbers between those of texts stand for none */
+				continue;
 		} else {
 			continue;
 		}

@@ -559,6 +559,14 @@ static int recognise(struct ws_nsys *n)
 			    n->o->path);
 }
 
+/* Was the file exported with --ts-normalize? Then its collection begins, as it counts, where its session does in real time. */
+static bool counts_from_1970(int64_t start, int64_t epoch)
+{
+	const int64_t day = INT64_C(86400) * 1000000000;
+
+	return epoch > day && start > epoch - day && start < epoch + 30 * day;
+}
+
 /* The moment of the session clock that the file counts from: told, of several files, by the real time. */
 static void choose_shift(struct ws_nsys *n)
 {
@@ -582,7 +590,7 @@ static void choose_shift(struct ws_nsys *n)
 		n->shift = (uint64_t)system;
 	/* Newer exports count from the machine's start: then the real time is that of the collection's start. */
 	if (epoch > 0 && !n->own) {
-		int64_t at = system && start == system ? system : 0;
+		int64_t at = counts_from_1970(start, epoch) ? epoch : system && start == system ? system : 0;
 		struct ws_row_clock *row;
 
 		if (n->o->file_count > 1) {
@@ -592,7 +600,7 @@ static void choose_shift(struct ws_nsys *n)
 		row = ws_into_row(n->o, WS_TABLE_clock);
 		*row = (struct ws_row_clock){.raw = n->shift + (uint64_t)at, .realtime = (uint64_t)epoch};
 	} else if (epoch > 0 && n->o->file_count > 1) {
-		n->shift = (uint64_t)epoch;
+		n->shift = counts_from_1970(start, epoch) ? 0 : (uint64_t)epoch;
 		ws_into_tell(n->o, "Times are on the real time of the host that recorded it.");
 	} else if (n->o->file_count > 1) {
 		ws_into_note(n->o, "It does not tell the real time: it is not aligned with the other files.");

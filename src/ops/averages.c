@@ -18,7 +18,9 @@
 struct group {
 	uint32_t name, shapes, stack;
 	uint8_t device, annotation;
-	uint64_t count, cpu, self_cpu, gpu, self_gpu, flops; /* gpu and self_gpu in parts of a nanosecond */
+	bool async;
+	uint64_t count, cpu, gpu, self_gpu, flops; /* gpu and self_gpu in parts of a nanosecond */
+	int64_t self_cpu;			   /* below 0 where calls of other threads count on this one */
 	int64_t cpu_mem, self_cpu_mem, gpu_mem, self_gpu_mem;
 };
 
@@ -48,8 +50,11 @@ static uint64_t key_of(const struct ws_ops *o, const struct ws_ops_event *ev, bo
 {
 	uint64_t facts[] = {ev->name, (uint64_t)device << 1 | annotation, 0, 0};
 
-	if (o->q->by_shape)
-		facts[2] = ev->shapes <= ws_report_string_count(o->r) ? ws_report_string_key(o->r, ev->shapes) : ev->shapes;
+	if (o->q->by_shape) {
+		const char *s = ws_ops_text(o, ev->shapes);
+
+		facts[2] = XXH3_64bits(s, strlen(s));
+	}
 	if (o->q->by_stack) {
 		const char *s = ws_report_string(o->r, ev->stack, NULL);
 
@@ -67,8 +72,12 @@ static struct group *group_of(const struct ws_ops *o, struct groups *g, const st
 	if (at)
 		return &g->v[at - 1];
 	ws_grow(g->v, g->cap, g->n + 1);
-	g->v[g->n++] =
-	    (struct group){.name = ev->name, .shapes = ev->shapes, .stack = ev->stack, .device = device, .annotation = annotation};
+	g->v[g->n++] = (struct group){.name = ev->name,
+				      .shapes = ev->shapes,
+				      .stack = ev->stack,
+				      .device = device,
+				      .annotation = annotation,
+				      .async = ev->async};
 	ws_map_set(&g->index, key, g->n);
 	return &g->v[g->n - 1];
 }
@@ -86,7 +95,7 @@ static void add_event(const struct ws_ops *o, struct groups *g, const struct ws_
 		return;
 	}
 	r->cpu += time;
-	r->self_cpu += time > ev->children_cpu ? time - ev->children_cpu : 0;
+	r->self_cpu += (int64_t)(time - ev->children_cpu);
 	r->gpu += ev->device_total;
 	r->self_gpu += ev->device_total - ev->children_device;
 	r->cpu_mem += ev->cpu_mem;
@@ -229,13 +238,14 @@ static void choose(const struct ws_ops *o, const struct groups *g, struct shown 
 	}
 }
 
-static long double share(uint64_t part, uint64_t whole)
+static long double share(long double part, long double whole)
 {
-	return whole ? 100.0L * part / whole : 0;
+	return whole > 0 ? 100 * part / whole : 0;
 }
 
 struct totals {
-	uint64_t self_cpu, gpu;
+	int64_t self_cpu;
+	uint64_t gpu;
 };
 
 static struct ws_cell gpu_time(const struct ws_ops *o, uint64_t v)
@@ -250,8 +260,8 @@ static void fill(const struct ws_ops *o, const struct group *g, const struct tot
 
 	c[NAME] = ws_cell_text(text, strlen(text));
 	c[SELF_CPU_SHARE] = ws_cell_real(share(g->self_cpu, t->self_cpu));
-	c[SELF_CPU] = ws_cell_int((int64_t)g->self_cpu);
-	c[CPU_SHARE] = ws_cell_real(share(g->cpu, t->self_cpu));
+	c[SELF_CPU] = ws_cell_int(g->self_cpu);
+	c[CPU_SHARE] = ws_cell_real(g->async ? 0 : share(g->cpu, t->self_cpu));
 	c[CPU] = ws_cell_int((int64_t)g->cpu);
 	c[CPU_MEAN] = ws_cell_real((long double)g->cpu / g->count);
 	c[SELF_GPU] = gpu_time(o, g->self_gpu);
@@ -339,7 +349,7 @@ int ws_ops_averages(struct ws_ops *o, struct ws_printer *p, struct ws_text *foot
 	ws_print_begin(p);
 	write_rows(o, &g, &s, &t, p, footer);
 	ws_print_end(p);
-	put_time(footer, "Self CPU time total", t.self_cpu);
+	put_time(footer, "Self CPU time total", t.self_cpu > 0 ? (uint64_t)t.self_cpu : 0);
 	if (t.gpu)
 		put_time(footer, "Self CUDA time total", t.gpu / WS_DOUBLES_PARTS);
 	free(g.v);

@@ -1,4 +1,5 @@
 /* load.c - the events of a report, and which of them belong to the steps asked for. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,8 +142,42 @@ const char *ws_ops_name(const struct ws_ops *o, uint32_t name)
 	return name == WS_OPS_STEP_NAME ? "ProfilerStep*" : ws_ops_text(o, name);
 }
 
+/*
+ * PyTorch's tables leave out what a trace says of the tensors in a list of them: "[[[8, 8], [8]], [2]]" reads "[[], [2]]" there.
+ * So a part of the outermost list that holds lists itself is left empty.
+ */
+static uint32_t shapes_without_lists(struct ws_ops *o, struct ws_map *known, uint32_t id)
+{
+	const char *s = ws_report_string(o->r, id, NULL);
+	struct ws_text out = {0};
+	size_t part = 0; /* where the text of a part begins */
+	int depth = 0;
+	bool found, lists = false, nested = false;
+	uint32_t made = (uint32_t)ws_map_get(known, id, &found);
+
+	if (found)
+		return made;
+	for (; *s; s++) {
+		depth += *s == '[';
+		lists = depth > 1 && (lists || depth > 2);
+		if (*s == '[' && depth == 3)
+			out.len = part;
+		if (!lists || (*s == ']' && depth == 2))
+			ws_text_add(&out, s, 1);
+		if (*s == '[' && depth == 2)
+			part = out.len;
+		nested |= depth > 2;
+		depth -= *s == ']';
+	}
+	made = nested ? ws_ops_made_text(o, out.s, out.len) : id;
+	ws_text_free(&out);
+	ws_map_set(known, id, made);
+	return made;
+}
+
 static int load_ops(struct ws_ops *o, struct ws_err *e)
 {
+	struct ws_map shapes = {0};
 	bool modules = !strcmp(o->q->view, "modules"), python = o->q->python;
 	struct ws_scan scan = {.table = WS_TABLE_op,
 			       .columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) | WS_COL(op, name) |
@@ -172,6 +207,8 @@ static int load_ops(struct ws_ops *o, struct ws_err *e)
 		ev->process = process;
 		ev->name = ws_ops_name_key(o, name, id);
 		ev->shapes = (uint32_t)rows.col[ws_op_shapes][i];
+		if (o->q->by_shape)
+			ev->shapes = shapes_without_lists(o, &shapes, ev->shapes);
 		ev->stack = (uint32_t)rows.col[ws_op_stack][i];
 		ev->flops = rows.col[ws_op_flops][i];
 		ev->kind = rows.col[ws_op_kind][i] == WS_OP_PYTHON	 ? WS_OPS_PYTHON
@@ -181,21 +218,37 @@ static int load_ops(struct ws_ops *o, struct ws_err *e)
 		ev->device_own = ev->kind == WS_OPS_PYTHON ? WS_NO_U64 : rows.col[ws_op_external][i];
 	}
 	ws_rows_free(&rows);
+	ws_map_free(&shapes);
 	return 0;
 }
 
 /* "cudaLaunchKernel_v7000" of a recording is "cudaLaunchKernel" of a trace: the version is no part of the name here. */
-static uint32_t call_name(const struct ws_ops *o, uint32_t id)
+static uint32_t call_name(struct ws_ops *o, struct ws_map *names, uint32_t id)
 {
-	return ws_report_string_key(o->r, id);
+	bool found;
+	uint32_t number = (uint32_t)ws_map_get(names, id, &found);
+	size_t len, n;
+	const char *s;
+
+	if (found)
+		return number;
+	s = ws_report_string(o->r, id, &len);
+	for (n = len; n && isdigit((unsigned char)s[n - 1]);)
+		n--;
+	if (n > 2 && len - n >= 4 && s[n - 1] == 'v' && s[n - 2] == '_') /* "_v2" is part of the name */
+		len = n - 2;
+	number = ws_ops_made_text(o, s, len);
+	ws_map_set(names, id, number);
+	return number;
 }
 
-static int load_calls(struct ws_ops *o, struct ws_map *starts, struct ws_err *e)
+static int load_calls(struct ws_ops *o, const struct ws_map *links, struct ws_map *starts, struct ws_err *e)
 {
 	struct ws_scan scan = {.table = WS_TABLE_cuda_api,
 			       .columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) |
 					  WS_COL(cuda_api, name) | WS_COL(cuda_api, correlation),
 			       .time_max = UINT64_MAX};
+	struct ws_map names = {0};
 	struct ws_rows rows;
 
 	if (ws_rows_load(o->r, &scan, &rows, e) < 0)
@@ -204,10 +257,12 @@ static int load_calls(struct ws_ops *o, struct ws_map *starts, struct ws_err *e)
 	for (size_t i = 0; i < rows.rows; i++) {
 		uint32_t thread = (uint32_t)rows.col[ws_cuda_api_thread][i], process = ws_who_thread(o->who, thread)->process;
 		uint64_t start = rows.col[ws_cuda_api_start][i];
+		uint64_t key = ws_ops_owner_key(process, rows.col[ws_cuda_api_correlation][i]);
 		struct ws_ops_event *ev;
+		bool linked;
 
 		if (o->q->steps)
-			ws_map_set(starts, ws_ops_owner_key(process, rows.col[ws_cuda_api_correlation][i]), start);
+			ws_map_set(starts, key, start);
 		if (rows.col[ws_cuda_api_end][i] == WS_NO_TIME || !ws_ops_in_steps(o, process, start))
 			continue;
 		ev = ws_ops_add(o);
@@ -215,10 +270,13 @@ static int load_calls(struct ws_ops *o, struct ws_map *starts, struct ws_err *e)
 		ev->end = rows.col[ws_cuda_api_end][i];
 		ev->thread = thread;
 		ev->process = process;
-		ev->name = call_name(o, (uint32_t)rows.col[ws_cuda_api_name][i]);
+		ev->name = call_name(o, &names, (uint32_t)rows.col[ws_cuda_api_name][i]);
 		ev->kind = WS_OPS_CALL;
 		ev->device_own = WS_NO_U64;
+		ws_map_get(links, key, &linked);
+		ev->loose = !linked;
 	}
+	ws_map_free(&names);
 	ws_rows_free(&rows);
 	return 0;
 }
@@ -314,6 +372,8 @@ static int load_gpu_table(struct ws_ops *o, const struct gpu_table *t, const str
 
 		if (end == WS_NO_TIME || end < start)
 			continue;
+		if (o->edges.n)
+			ws_ops_gpu_edges(o, start, end);
 		value = ws_map_get(starts, key, &found);
 		if (found) /* work belongs to the step that called it */
 			at = value;
@@ -333,47 +393,6 @@ static int load_gpu_table(struct ws_ops *o, const struct gpu_table *t, const str
 			o->events[value - 1].device_own += length;
 	}
 	ws_rows_free(&rows);
-	return 0;
-}
-
-/* Annotations as the GPU saw them. */
-static int load_gpu_annotations(struct ws_ops *o, struct ws_err *e)
-{
-	struct ws_scan scan = {.table = WS_TABLE_slice,
-			       .columns = WS_COL(slice, start) | WS_COL(slice, end) | WS_COL(slice, name) |
-					  WS_COL(slice, category) | WS_COL(slice, track),
-			       .time_max = UINT64_MAX};
-	struct ws_rows rows;
-	struct ws_cursor *c;
-	struct ws_map tracks = {0};
-	const uint64_t *v;
-
-	c = ws_cursor_open(o->r, WS_TABLE_track, 0, UINT64_MAX);
-	while (ws_cursor_next(c, &v))
-		ws_map_set(&tracks, v[ws_track_id], v[ws_track_process]);
-	ws_cursor_close(c);
-	if (ws_rows_load(o->r, &scan, &rows, e) < 0)
-		return -1;
-	for (size_t i = 0; i < rows.rows; i++) {
-		const char *category = ws_report_string(o->r, (uint32_t)rows.col[ws_slice_category][i], NULL), *name;
-		uint32_t id = (uint32_t)rows.col[ws_slice_name][i];
-		uint32_t process = (uint32_t)ws_map_get(&tracks, rows.col[ws_slice_track][i], NULL);
-		struct ws_ops_event *ev;
-
-		if (strcmp(category, "gpu_user_annotation") || rows.col[ws_slice_end][i] == WS_NO_TIME ||
-		    !ws_ops_in_steps(o, process, rows.col[ws_slice_start][i]))
-			continue;
-		name = ws_report_string(o->r, id, NULL);
-		ev = ws_ops_add(o);
-		ev->start = rows.col[ws_slice_start][i];
-		ev->end = rows.col[ws_slice_end][i];
-		ev->process = process;
-		ev->kind = WS_OPS_GPU_ANNOTATION;
-		ev->device_own = ev->device_total = (ev->end - ev->start) * WS_DOUBLES_PARTS;
-		ev->name = ws_ops_name_key(o, name, id);
-	}
-	ws_rows_free(&rows);
-	ws_map_free(&tracks);
 	return 0;
 }
 
@@ -443,16 +462,18 @@ int ws_ops_load(struct ws_ops *o, struct ws_err *e)
 		rc = ws_ops_load_ranges(o, &links, e);
 	else if (!rc)
 		rc = load_ops(o, e) < 0 || load_links(o, &links, e) < 0 ? -1 : 0;
-	rc = rc < 0 || load_calls(o, &starts, e) < 0 ? -1 : 0;
+	rc = rc < 0 || load_calls(o, &links, &starts, e) < 0 ? -1 : 0;
+	if (!rc && !ws_ops_from_ranges(o))
+		rc = ws_ops_load_traced(o, e);
 	if (!rc) {
 		o->cpu_count = o->count;
 		if (o->count)
 			qsort(o->events, o->count, sizeof(*o->events), by_thread);
 		find_owners(o);
+		rc = ws_ops_load_gpu_annotations(o, e);
 		for (size_t i = 0; i < WS_COUNT(gpu_tables) && !rc; i++)
 			rc = load_gpu_table(o, &gpu_tables[i], &links, &starts, e);
-		if (!rc)
-			rc = load_gpu_annotations(o, e);
+		ws_ops_trim_gpu_annotations(o);
 		load_memory(o);
 	}
 	ws_map_free(&links);
@@ -467,6 +488,9 @@ void ws_ops_free(struct ws_ops *o)
 	free(o->events);
 	free(o->memory);
 	free(o->steps);
+	free(o->mains);
+	ws_map_free(&o->main_index);
+	ws_map_free(&o->edges);
 	ws_map_free(&o->owner);
 	ws_texts_free(&o->texts);
 	ws_text_free(&o->scratch);

@@ -31,6 +31,8 @@ struct ws_ops_event {
 	uint32_t shapes, stack;		/* strings */
 	uint8_t kind;
 	bool merged; /* into its parent, of the same name */
+	bool async;  /* its parent holds it, but neither's times or memory are told apart by that */
+	bool loose;  /* a call that is linked to no operator */
 };
 
 struct ws_ops_memory {
@@ -71,8 +73,12 @@ struct ws_ops {
 	size_t memory_count, memory_cap;
 	struct ws_ops_step *steps;
 	size_t step_count, step_cap;
-	struct ws_map owner;   /* process and external id -> event + 1 */
-	struct ws_texts texts; /* names and shapes that are no strings of the report, each with its NUL */
+	struct ws_map owner;	   /* process and external id -> event + 1 */
+	struct ws_ops_main *mains; /* of each process, the thread that stopped the profiler */
+	size_t main_count, main_cap;
+	struct ws_map main_index; /* process -> main + 1 */
+	struct ws_map edges;	  /* where GPU work would begin and end if annotations are written longer than they are */
+	struct ws_texts texts;	  /* names and shapes that are no strings of the report, each with its NUL */
 	struct ws_text scratch;
 	struct ws_doubles doubles;
 	bool fraction;	  /* GPU times of operators are not those of the work, but of doubles */
@@ -94,8 +100,19 @@ uint32_t ws_ops_name_key(const struct ws_ops *o, const char *name, uint32_t id);
 bool ws_ops_from_ranges(const struct ws_ops *o);
 int ws_ops_load_range_steps(struct ws_ops *o, struct ws_err *e);
 int ws_ops_load_ranges(struct ws_ops *o, struct ws_map *links, struct ws_err *e);
-/* Text of a string id, or of one that ranges.c made. */
+/* A number for a text that is no string of the report, beyond those of all strings. */
+uint32_t ws_ops_made_text(struct ws_ops *o, const char *s, size_t len);
+/* Text of a string id, or of a number so made. */
 const char *ws_ops_text(const struct ws_ops *o, uint32_t id);
+/*
+ * traced.c, for processes that PyTorch recorded: put calls that are linked to no operator on their thread, add overheads. 0, or -1
+ * with a message.
+ */
+int ws_ops_load_traced(struct ws_ops *o, struct ws_err *e);
+/* Annotations as the GPU saw them; then each piece of GPU work there is; then make them as long as they were. */
+int ws_ops_load_gpu_annotations(struct ws_ops *o, struct ws_err *e);
+void ws_ops_gpu_edges(struct ws_ops *o, uint64_t start, uint64_t end);
+void ws_ops_trim_gpu_annotations(struct ws_ops *o);
 /* tree.c: parents, merged duplicates, memory, sums. */
 void ws_ops_nest(struct ws_ops *o);
 

@@ -19,8 +19,7 @@ bool ws_ops_from_ranges(const struct ws_ops *o)
 	return !ws_report_rows(o->r, WS_TABLE_op) && ws_report_rows(o->r, WS_TABLE_nvtx);
 }
 
-/* A number for a text that is no string of the report: beyond those of all strings. */
-static uint32_t made_text(struct ws_ops *o, const char *s, size_t len)
+uint32_t ws_ops_made_text(struct ws_ops *o, const char *s, size_t len)
 {
 	o->scratch.len = 0;
 	ws_text_add(&o->scratch, s, len);
@@ -65,7 +64,7 @@ static uint32_t shapes_of(struct ws_ops *o, const char *facts)
 	do
 		depth += from[n] == '[' ? 1 : from[n] == ']' ? -1 : 0;
 	while (from[n++] && depth);
-	return depth ? 0 : made_text(o, from, n);
+	return depth ? 0 : ws_ops_made_text(o, from, n);
 }
 
 static void add_range(struct ws_ops *o, const struct ws_ranges *g, uint32_t i)
@@ -84,7 +83,7 @@ static void add_range(struct ws_ops *o, const struct ws_ranges *g, uint32_t i)
 	ev->thread = thread;
 	ev->process = process;
 	ev->kind = facts ? WS_OPS_CPU : WS_OPS_ANNOTATION;
-	ev->name = facts ? made_text(o, text, (size_t)(facts - text)) : ws_ops_name_key(o, text, id);
+	ev->name = facts ? ws_ops_made_text(o, text, (size_t)(facts - text)) : ws_ops_name_key(o, text, id);
 	ev->shapes = facts ? shapes_of(o, facts) : 0;
 	ev->device_own = i + 1; /* by which GPU work finds it, see load.c */
 	if (ws_ops_is_hidden(ws_ops_name(o, ev->name)))

@@ -4,7 +4,34 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "ops/ops.h"
+
+/*
+ * c10d's works are ranges that begin inside of the collective's call and end when it is done, on whatever thread. They are
+ * asynchronous for PyTorch: they hold nothing, and take nothing from what is around them. Nothing else in a trace tells them from
+ * annotations of the program.
+ */
+static bool is_work(const struct ws_ops *o, const struct ws_ops_event *ev, const uint32_t *stack, size_t depth)
+{
+	static const char *const backends[] = {"nccl:", "gloo:", "mpi:", "ucc:", "xccl:"};
+	const char *name;
+	bool titled = false;
+
+	if (ev->kind != WS_OPS_ANNOTATION)
+		return false;
+	name = ws_ops_name(o, ev->name);
+	for (size_t i = 0; i < WS_COUNT(backends); i++)
+		titled |= !strncmp(name, backends[i], strlen(backends[i]));
+	while (titled && depth--) {
+		const struct ws_ops_event *p = &o->events[stack[depth]];
+
+		name = ws_ops_name(o, p->name);
+		if (ev->start < p->end && (!strcmp(name, "record_param_comms") || !strncmp(name, "c10d::", 6)))
+			return true;
+	}
+	return false;
+}
 
 /*
  * Events of a thread come by start, longer first. The stack holds those around the one in hand: whatever does not hold the whole of
@@ -12,6 +39,7 @@
  */
 static void find_parents(struct ws_ops *o)
 {
+	bool traced = !ws_ops_from_ranges(o);
 	uint32_t *stack = NULL;
 	size_t depth = 0, cap = 0;
 
@@ -20,6 +48,11 @@ static void find_parents(struct ws_ops *o)
 
 		if (i && o->events[i - 1].thread != ev->thread)
 			depth = 0;
+		if (traced && is_work(o, ev, stack, depth)) {
+			ev->async = true;
+			ev->parent = stack[depth - 1];
+			continue;
+		}
 		while (depth) {
 			struct ws_ops_event *p = &o->events[stack[depth - 1]];
 
@@ -49,6 +82,8 @@ static void merge_duplicates(struct ws_ops *o)
 			continue;
 		while (o->events[ev->parent].merged)
 			ev->parent = o->events[ev->parent].parent;
+		if (ev->async)
+			continue;
 		p = &o->events[ev->parent];
 		if (p->name != ev->name || p->children != 1)
 			continue;
@@ -67,17 +102,7 @@ struct sums {
 
 static size_t first_at(const struct ws_ops_memory *m, size_t n, uint64_t t)
 {
-	size_t lo = 0, hi = n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (m[mid].time < t)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return ws_bisect(n, mid, m[mid].time < t);
 }
 
 static void memory_of_process(struct ws_ops *o, struct ws_ops_memory *m, size_t n)
@@ -155,6 +180,13 @@ static void sum_up(struct ws_ops *o)
 
 		if (ev->merged)
 			continue;
+		if (ev->async) {
+			ev->device_own = 0;
+			ev->children_cpu = ev->end - ev->start;
+			ev->children_cpu_mem = ev->cpu_mem;
+			ev->children_device_mem = ev->device_mem;
+			continue;
+		}
 		ev->device_total = ev->device_own + ev->children_device;
 		if (ev->parent == WS_OPS_NONE)
 			continue;

@@ -7,6 +7,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "ops/ops.h"
 
 /* ---- modules ----
@@ -240,17 +241,11 @@ static const struct ws_column event_columns[] = {
 /* The innermost operator around a moment on a thread: events before it by start, then outwards. */
 static const char *op_around(const struct ws_ops *o, uint32_t thread, uint64_t at)
 {
-	size_t lo = 0, hi = o->cpu_count;
+	size_t lo;
 	uint32_t i;
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (o->events[mid].thread < thread || (o->events[mid].thread == thread && o->events[mid].start <= at))
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	lo = ws_bisect(o->cpu_count, mid,
+		       o->events[mid].thread < thread || (o->events[mid].thread == thread && o->events[mid].start <= at));
 	if (!lo || o->events[lo - 1].thread != thread)
 		return "";
 	for (i = (uint32_t)(lo - 1); i != WS_OPS_NONE; i = o->events[i].parent)

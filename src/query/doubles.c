@@ -15,8 +15,6 @@ void ws_doubles_open(struct ws_doubles *d, const struct ws_report *r, enum ws_do
 	const uint64_t *v;
 
 	*d = (struct ws_doubles){.use = use, .zero = ws_time_zero(r)};
-	if (use == WS_DOUBLES_NEVER)
-		return;
 	c = ws_cursor_open(r, WS_TABLE_meta, 0, UINT64_MAX);
 	while (ws_cursor_next(c, &v)) {
 		const char *name = ws_report_string(r, (uint32_t)v[ws_meta_name], NULL);
@@ -53,7 +51,7 @@ struct ws_doubles_shift ws_doubles_of(const struct ws_doubles *d, uint64_t proce
 	uint64_t clock = d->clocks.n ? ws_map_get(&d->clocks, process, &found) : 0, own;
 	volatile double from, to; /* rounded here, whatever the processor keeps */
 
-	if (end < start || (!found && d->use != WS_DOUBLES_ALWAYS))
+	if (d->use == WS_DOUBLES_NEVER || end < start || (!found && d->use != WS_DOUBLES_ALWAYS))
 		return none;
 	own = found ? start - d->zero + clock : start;
 	if (own > INT64_MAX || (d->use != WS_DOUBLES_ALWAYS && (own < LEAST || own > MOST)))

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 
 /* BLOCKED rows are moments, not calls with a beginning and an end: they are looked at only where nothing else says what a wait is
  * for. */
@@ -239,18 +240,12 @@ static void keep_gil_waits(struct ws_states *s)
 static uint32_t gil_holder(const struct ws_states *s, uint32_t process, uint64_t start, uint64_t end)
 {
 	struct hold wanted = {.process = process, .start = end};
-	size_t low = 0, high = s->hold_count;
+	size_t low;
 	uint64_t most = 0;
 	uint32_t found = 0;
 
-	while (low < high) { /* the first that begins at `end` or later */
-		size_t mid = low + (high - low) / 2;
-
-		if (by_process(&s->holds[mid], &wanted) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	/* the first that begins at `end` or later */
+	low = ws_bisect(s->hold_count, mid, by_process(&s->holds[mid], &wanted) < 0);
 	for (size_t i = low; i-- && s->holds[i].process == process && s->holds[i].latest > start;) {
 		const struct hold *h = &s->holds[i];
 		uint64_t from = h->start > start ? h->start : start, to = h->end < end ? h->end : end;
@@ -276,18 +271,9 @@ static void add_thread(struct ws_states *s, size_t *cap, const size_t *at)
 	t->thread = (uint32_t)thread;
 	for (int k = 0; k < SOURCES; k++) {
 		const uint64_t *of = s->rows[k].col[sources[k].thread];
-		size_t low = at[k], high = s->rows[k].rows;
 
-		while (low < high) { /* the first row of a later thread */
-			size_t mid = low + (high - low) / 2;
-
-			if (of[mid] <= thread)
-				low = mid + 1;
-			else
-				high = mid;
-		}
 		t->from[k] = at[k];
-		t->to[k] = low;
+		t->to[k] = at[k] + ws_bisect(s->rows[k].rows - at[k], i, of[at[k] + i] <= thread);
 	}
 }
 

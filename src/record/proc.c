@@ -68,6 +68,17 @@ static struct ws_proc *find_gone(struct ws_drain *d, uint32_t pid, uint64_t befo
 	return NULL;
 }
 
+/*
+ * Is it a process's home still? What a settled one's memory says stays there until another has taken it; who believed it would settle that process
+ * again, and give back memory that is another's by then.
+ */
+static bool in_directory(const struct ws_drain *d, uint32_t chunk)
+{
+	uint32_t slot = ((const struct ws_process_home *)ws_chunk_at(d->a, chunk))->slot;
+
+	return slot < WS_DIR_SLOTS && atomic_load(&d->a->directory[slot]) == chunk;
+}
+
 static struct ws_proc *find_forker(struct ws_drain *d, const struct ws_process_home *h)
 {
 	const struct ws_process_home *home;
@@ -75,8 +86,10 @@ static struct ws_proc *find_forker(struct ws_drain *d, const struct ws_process_h
 
 	if (h->parent_home >= d->a->chunk_first && h->parent_home < d->a->chunk_first + d->a->chunk_count) {
 		home = ws_chunk_at(d->a, h->parent_home);
+		p = d->by_chunk[h->parent_home];
 		/* Both may be new, and the child may come first in the directory. */
-		p = home != h && home->start == h->parent_start ? ws_drain_process(d, h->parent_home) : d->by_chunk[h->parent_home];
+		if (!p && home != h && home->start == h->parent_start && in_directory(d, h->parent_home))
+			p = ws_drain_process(d, h->parent_home);
 		if (p && p->start_ticks == h->parent_start)
 			return p;
 	}

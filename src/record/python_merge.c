@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "record/python_private.h"
 
 /* ---- which functions are the interpreter's ---- */
@@ -150,16 +151,8 @@ static const struct parts *parts_of(const struct ws_module *m)
 enum ws_py_part ws_python_part(const struct ws_caller *place)
 {
 	const struct parts *p = place->module ? parts_of(place->module) : NULL;
-	size_t lo = 0, hi = p ? p->n : 0;
+	size_t lo = ws_bisect(p ? p->n : 0, mid, p->v[mid].start <= place->address);
 
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-
-		if (p->v[mid].start <= place->address)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
 	/* The same function may be in both tables, under several names. */
 	return lo && place->address < p->v[lo - 1].end ? (enum ws_py_part)p->v[lo - 1].part : WS_PY_OTHER;
 }

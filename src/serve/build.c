@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "serve/build.h"
+#include "base/sort.h"
 #include "serve/names.h"
 
 /* An event on its way, and once it is there (with its share of sums). */
@@ -127,16 +128,8 @@ void ws_lane_raw_of_row(const struct ws_lane_pass *p, const struct ws_batch *b, 
 /* The entries of a block are consecutive. */
 static const struct ws_census_entry *block_entries(const struct ws_lane_pass *p, uint32_t block, size_t *n)
 {
-	size_t low = 0, high = p->entries;
+	size_t low = ws_bisect(p->entries, mid, p->first[mid].block < block);
 
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (p->first[mid].block < block)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	for (*n = 0; low + *n < p->entries && p->first[low + *n].block == block; ++*n)
 		;
 	return p->first + low;

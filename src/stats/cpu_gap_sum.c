@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/sort.h"
 #include "query/gaps.h"
 #include "query/profile.h"
 #include "stats/cuda.h"
@@ -98,16 +99,9 @@ static void take(void *ctx, uint32_t worker, const struct ws_state *st)
 
 static bool in_gap(const struct ws_gap_list *l, uint64_t at)
 {
-	size_t low = 0, high = l->gaps.n;
+	/* the first gap that ends after `at` */
+	size_t low = ws_bisect(l->gaps.n, mid, l->gaps.v[mid].end <= at);
 
-	while (low < high) { /* the first gap that ends after `at` */
-		size_t mid = low + (high - low) / 2;
-
-		if (l->gaps.v[mid].end <= at)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	return low < l->gaps.n && l->gaps.v[low].start <= at;
 }
 
@@ -187,17 +181,10 @@ enum { NAMED = 3 }; /* functions in the column of what was sampled */
 static void put_sampled(const struct output *o, const uint64_t *key, struct ws_text *t)
 {
 	struct sampled want = {key[K_RESOURCE], key[K_THREAD], 0, UINT64_MAX};
-	size_t low = 0, high = o->sample_count;
+	size_t low, high;
 	uint64_t sum = 0;
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (by_samples(&o->samples[mid], &want) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	low = ws_bisect(o->sample_count, mid, by_samples(&o->samples[mid], &want) < 0);
 	for (high = low;
 	     high < o->sample_count && o->samples[high].resource == want.resource && o->samples[high].thread == want.thread; high++)
 		sum += o->samples[high].samples;

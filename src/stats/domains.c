@@ -5,45 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t hash(uint64_t k)
-{
-	k ^= k >> 32;
-	k *= UINT64_C(0x9e3779b97f4a7c15);
-	return k ^ k >> 29;
-}
-
-static void rehash(struct ws_domains *d)
-{
-	size_t size = d->mask ? (d->mask + 1) * 2 : 16;
-
-	free(d->slots);
-	d->slots = ws_calloc(size, sizeof(*d->slots));
-	d->mask = size - 1;
-	for (size_t i = 1; i < d->n; i++) {
-		size_t at = hash(d->pairs[i]) & d->mask;
-
-		while (d->slots[at])
-			at = (at + 1) & d->mask;
-		d->slots[at] = (uint32_t)i;
-	}
-}
+#include "base/slots.h"
+#include "base/sort.h"
 
 static uint32_t number_of(struct ws_domains *d, uint64_t pair)
 {
+	uint32_t h = (uint32_t)ws_hash_word(0, pair), i;
 	size_t at;
 
 	if (!d->n) { /* number 0 */
 		ws_grow(d->pairs, d->cap, 1);
 		d->pairs[d->n++] = 0;
 	}
-	if (d->n * 2 >= d->mask)
-		rehash(d);
-	for (at = hash(pair) & d->mask; d->slots[at]; at = (at + 1) & d->mask)
-		if (d->pairs[d->slots[at]] == pair)
-			return d->slots[at];
+	for (at = ws_slots_begin(&d->slots, &d->mask, d->n, 16, h); (i = ws_slots_next(d->slots, d->mask, h, &at)); at++)
+		if (d->pairs[i] == pair)
+			return i;
 	ws_grow(d->pairs, d->cap, d->n + 1);
 	d->pairs[d->n] = pair;
-	d->slots[at] = (uint32_t)d->n;
+	d->slots[at] = ws_slot(h, (uint32_t)d->n);
 	return (uint32_t)d->n++;
 }
 
@@ -114,17 +93,10 @@ static const struct ws_domain_name *all_names(struct ws_domains *workers, size_t
 static void make_prefix(struct ws_text *t, const struct ws_report *r, uint64_t pair, const struct ws_domain_name *names,
 			size_t count)
 {
-	size_t lo = 0, hi = count, len;
+	size_t lo, len;
 	const char *s;
 
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-
-		if (names[mid].pair < pair)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	lo = ws_bisect(count, mid, names[mid].pair < pair);
 	if (lo < count && names[lo].pair == pair) {
 		s = ws_report_string(r, names[lo].text, &len);
 		ws_text_add(t, s, len);

@@ -15,7 +15,7 @@ struct ws_domains {
 	uint64_t
 	    *pairs; /* process << 32 | domain, by the number given to the pair, from 1; 0 is the default domain of any process */
 	size_t n, cap;
-	uint32_t *slots;
+	uint64_t *slots; /* base/slots.h */
 	size_t mask;
 	struct ws_domain_name {
 		uint64_t pair;

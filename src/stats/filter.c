@@ -226,7 +226,10 @@ static int choose(struct search *q, const struct wanted *w, const char *other, b
 	if (!q->count)
 		return ws_fail(e, "--filter-nvtx: %s has no range '%s' in %s%s%s%s", ws_report_path(q->s->r), w->name,
 			       w->domain ? "domain " : "the default domain", w->domain ? w->domain : "",
-			       other ? "; there is one in domain " : "", other ? other : "");
+			       !other	? ""
+			       : *other ? "; there is one in domain "
+					: "; there is one in the default domain",
+			       other ? other : "");
 	if (w->index >= q->count)
 		return ws_fail(e, "--filter-nvtx: %s has %zu ranges '%s', so the last index is %zu", ws_report_path(q->s->r),
 			       q->count, w->name, q->count - 1);

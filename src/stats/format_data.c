@@ -219,8 +219,21 @@ void ws_lines_end(struct ws_printer *o)
 	ws_print_flush(o);
 }
 
+/* Columns before this one with its header. */
+static size_t same_before(const struct ws_printer *o, size_t column)
+{
+	size_t same = 0;
+
+	for (size_t i = 0; i < column; i++)
+		same += o->columns[i].kind == o->columns[column].kind && !strcmp(o->columns[i].name, o->columns[column].name);
+	return same;
+}
+
 void ws_json_begin(struct ws_printer *o)
 {
+	o->doubled = 0;
+	for (size_t i = 0; i < o->column_count && i < 64; i++)
+		o->doubled |= (uint64_t)(same_before(o, i) > 0) << i;
 	fputs("[", o->f);
 }
 
@@ -232,6 +245,8 @@ void ws_json_row(struct ws_printer *o, const struct ws_cell *cells)
 	for (size_t i = 0; i < o->column_count; i++) {
 		name.len = 0;
 		ws_print_header(o, i, &name);
+		if (i < 64 && o->doubled >> i & 1) /* members of one name would hide one another from who reads them */
+			ws_text_printf(&name, ":%zu", same_before(o, i));
 		if (i)
 			ws_text_add(&o->line, ", ", 2);
 		ws_text_json(&o->line, name.s, name.len);

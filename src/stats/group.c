@@ -5,44 +5,13 @@
 #include <string.h>
 
 #include "base/parallel.h"
+#include "base/slots.h"
 
 enum { AHEAD = 16 };
 
-static inline uint64_t hash(uint64_t k)
-{
-	k ^= k >> 32;
-	k *= UINT64_C(0x9e3779b97f4a7c15);
-	return k ^ k >> 29;
-}
-
-/* Slots tell the hash: neither growing nor passing by another group has to touch that group. */
-static void rehash(struct ws_groups *t)
-{
-	size_t old = t->mask ? t->mask + 1 : 0, size = old ? old * 2 : 64;
-	uint64_t *from = t->slots;
-
-	t->slots = ws_calloc(size, sizeof(*t->slots));
-	t->mask = size - 1;
-	for (size_t i = 0; i < old; i++) {
-		size_t at = from[i] >> 32 & t->mask;
-
-		if (!from[i])
-			continue;
-		while (t->slots[at])
-			at = (at + 1) & t->mask;
-		t->slots[at] = from[i];
-	}
-	free(from);
-}
-
-void ws_groups_prefetch(const struct ws_groups *t, uint64_t key)
-{
-	__builtin_prefetch(&t->slots[(uint32_t)hash(key) & t->mask], 1);
-}
-
 struct ws_dist *ws_groups_find(struct ws_groups *t, uint64_t key)
 {
-	uint64_t h = (uint32_t)hash(key);
+	uint64_t h = (uint32_t)ws_hash_word(0, key);
 
 	if (t->n && t->g[t->last].key == key)
 		return &t->g[t->last].dist;
@@ -59,11 +28,11 @@ struct ws_dist *ws_groups_find(struct ws_groups *t, uint64_t key)
 
 struct ws_dist *ws_groups_slow(struct ws_groups *t, uint64_t key)
 {
-	uint64_t h = (uint32_t)hash(key);
+	uint64_t h = (uint32_t)ws_hash_word(0, key);
 	size_t at;
 
 	if (t->n * 2 >= t->mask) /* at most half full */
-		rehash(t);
+		ws_slots_grow(&t->slots, &t->mask, 64);
 	for (at = h & t->mask; t->slots[at]; at = (at + 1) & t->mask) {
 		size_t number = (uint32_t)t->slots[at] - 1;
 

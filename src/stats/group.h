@@ -111,9 +111,6 @@ static inline void ws_spill_add(struct ws_spill *s, uint64_t key, uint64_t value
 /* The distribution of `key`, or NULL when it has none. */
 struct ws_dist *ws_groups_find(struct ws_groups *t, uint64_t key);
 struct ws_dist *ws_groups_slow(struct ws_groups *t, uint64_t key);
-/* Fetch what looking `key` up will touch; the table must not be empty. Worth while where there are more groups than the cache
- * holds. */
-void ws_groups_prefetch(const struct ws_groups *t, uint64_t key);
 void ws_groups_free(struct ws_groups *t);
 
 /* The distribution of `key`, new and empty when it has none. Valid until the next call. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/slots.h"
 #include "query/query.h"
 
 static uint64_t hash(const uint64_t *key, uint32_t words)
@@ -28,26 +29,6 @@ static bool equal(const uint64_t *a, const uint64_t *b, uint32_t words)
 	return !differ;
 }
 
-/* Slots tell the hash: neither growing nor passing by another key has to touch that key. */
-static void rehash(struct ws_keyed *t)
-{
-	size_t old = t->mask ? t->mask + 1 : 0, size = old ? old * 2 : 64;
-	uint64_t *from = t->slots;
-
-	t->slots = ws_calloc(size, sizeof(*t->slots));
-	t->mask = size - 1;
-	for (size_t i = 0; i < old; i++) {
-		size_t at = from[i] >> 32 & t->mask;
-
-		if (!from[i])
-			continue;
-		while (t->slots[at])
-			at = (at + 1) & t->mask;
-		t->slots[at] = from[i];
-	}
-	free(from);
-}
-
 static ws_fetching void fetch(const struct ws_keyed *t, const uint64_t *key)
 {
 	if (t->mask)
@@ -65,7 +46,7 @@ struct ws_dist *ws_keyed_slow(struct ws_keyed *t, const uint64_t *key)
 	size_t at;
 
 	if (t->n * 2 >= t->mask) /* at most half full */
-		rehash(t);
+		ws_slots_grow(&t->slots, &t->mask, 64);
 	for (at = h & t->mask; t->slots[at]; at = (at + 1) & t->mask) {
 		uint32_t number = (uint32_t)t->slots[at] - 1;
 

@@ -35,8 +35,9 @@ const struct ws_format ws_formats[] = {
      "Tabs and line breaks in names become blanks; with esc they are written as \\t, \\n and \\r, and a backslash as two.",
      ws_tsv_begin, ws_tsv_row, ws_lines_end},
     {"json", NULL, "json", "an array of objects, one a row", false, true, no_args,
-     "Names of columns are keys, as in the header of csv. What is empty there is an empty text.", ws_json_begin, ws_json_row,
-     ws_json_end},
+     "Names of columns are keys, as in the header of csv; the second of a name has \":1\" behind it. What is empty there is an "
+     "empty text.",
+     ws_json_begin, ws_json_row, ws_json_end},
     {"html", "hdoc", "html", "an HTML document", true, false, html_args,
      "title is that of the document, and css the address of a style sheet that it asks for.", ws_html_begin, ws_html_row,
      ws_html_end},
@@ -302,6 +303,11 @@ static uint64_t rounded(long double v)
 	return v >= 0 && v < 1.8e19L ? (uint64_t)(v + 0.5L) : v > 0 ? UINT64_MAX : 0;
 }
 
+static long double real_of(const struct ws_cell *c)
+{
+	return c->type == WS_CELL_WHOLE ? (long double)c->i : c->r;
+}
+
 /* A real number times `by`, at most 1000. */
 static uint64_t scaled(const struct ws_cell *c, unsigned by)
 {
@@ -321,26 +327,34 @@ static void put_real(struct ws_text *t, double v)
 		ws_text_puts(t, ".0");
 }
 
+/* A share of a sum is below 0 where a part of it is: self time of what others' calls overlap in. */
+static void put_share(struct ws_text *t, long double v, unsigned decimals, bool grouped)
+{
+	uint64_t magnitude = rounded((v < 0 ? -v : v) * (decimals == 9 ? 1e9L : 10));
+
+	put_fixed(t, magnitude, v < 0 && magnitude, decimals, grouped);
+}
+
 void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_cell *c, bool grouped, struct ws_text *t)
 {
 	enum ws_kind kind = o->columns[column].kind;
 	bool negative = c->type == WS_CELL_INT && c->i < 0;
 	uint64_t magnitude = negative ? 0 - (uint64_t)c->i : (uint64_t)c->i;
 
-	if (kind == WS_KIND_TIME && c->type == WS_CELL_REAL)
+	if (kind == WS_KIND_TIME && c->type != WS_CELL_INT)
 		kind = WS_KIND_AVERAGE;
 	if (kind == WS_KIND_ID || kind == WS_KIND_VALUE)
 		grouped = false;
-	if (kind == WS_KIND_VALUE && c->type == WS_CELL_REAL) {
-		put_real(t, (double)c->r);
+	if (kind == WS_KIND_VALUE && c->type != WS_CELL_INT) {
+		put_real(t, (double)real_of(c));
 		return;
 	}
 	if (kind == WS_KIND_SIZE || kind == WS_KIND_RATE)
-		put_fixed(t, rounded((c->type == WS_CELL_INT ? (long double)magnitude : c->r) / 1000), negative, 3, grouped);
+		put_fixed(t, rounded((c->type == WS_CELL_INT ? (long double)magnitude : real_of(c)) / 1000), negative, 3, grouped);
 	else if (c->type == WS_CELL_INT)
 		put_fixed(t, magnitude, negative, kind == WS_KIND_TIME ? o->unit->power : 0, grouped);
-	else if (kind == WS_KIND_SHARE && o->format->exact)
-		put_fixed(t, rounded((c->type == WS_CELL_WHOLE ? (long double)c->i : c->r) * 1e9L), false, 9, grouped);
+	else if (kind == WS_KIND_SHARE)
+		put_share(t, real_of(c), o->format->exact ? 9 : 1, grouped);
 	else if (kind == WS_KIND_AVERAGE && o->format->exact)
 		put_fixed(t, scaled(c, 1000), false, o->unit->power + 3, grouped);
 	else if ((kind == WS_KIND_MEAN || kind == WS_KIND_AVERAGE) && o->unit->power)

@@ -138,8 +138,9 @@ struct ws_printer {
 	/* column and table: the text of all cells, one after the other */
 	struct ws_text kept;
 	size_t *ends, ends_cap, ends_count;
-	size_t *widths; /* of each column: what the widest of its cells takes; NULL before the first */
-	uint64_t texts; /* columns of WS_KIND_VALUE that held a text: aligned as texts are */
+	size_t *widths;	  /* of each column: what the widest of its cells takes; NULL before the first */
+	uint64_t texts;	  /* columns of WS_KIND_VALUE that held a text: aligned as texts are */
+	uint64_t doubled; /* json: columns, of the first 64, whose header an earlier one has */
 };
 
 void ws_print_begin(struct ws_printer *o);

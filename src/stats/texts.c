@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "base/mem.h"
+#include "base/slots.h"
 
 const char *ws_texts_get(const struct ws_texts *t, uint32_t number, size_t *len)
 {
@@ -14,34 +15,16 @@ const char *ws_texts_get(const struct ws_texts *t, uint32_t number, size_t *len)
 	return t->s + t->at[number];
 }
 
-static void rehash(struct ws_texts *t)
-{
-	size_t size = t->mask ? (t->mask + 1) * 2 : 64, len;
-
-	free(t->slots);
-	t->slots = ws_calloc(size, sizeof(*t->slots));
-	t->mask = size - 1;
-	for (uint32_t i = 0; i < t->n; i++) {
-		const char *s = ws_texts_get(t, i, &len);
-		size_t at = XXH3_64bits(s, len) & t->mask;
-
-		while (t->slots[at])
-			at = (at + 1) & t->mask;
-		t->slots[at] = i + 1;
-	}
-}
-
 uint32_t ws_texts_number(struct ws_texts *t, const char *s, size_t len)
 {
+	uint32_t h = (uint32_t)XXH3_64bits(s, len), i;
 	size_t at, have;
 
-	if ((size_t)t->n * 2 >= t->mask)
-		rehash(t);
-	for (at = XXH3_64bits(s, len) & t->mask; t->slots[at]; at = (at + 1) & t->mask) {
-		const char *other = ws_texts_get(t, t->slots[at] - 1, &have);
+	for (at = ws_slots_begin(&t->slots, &t->mask, t->n, 64, h); (i = ws_slots_next(t->slots, t->mask, h, &at)); at++) {
+		const char *other = ws_texts_get(t, i - 1, &have);
 
 		if (have == len && !memcmp(other, s, len))
-			return t->slots[at] - 1;
+			return i - 1;
 	}
 	ws_grow(t->s, t->cap, t->len + len + 1);
 	ws_grow(t->at, t->at_cap, (size_t)t->n + 2);
@@ -49,7 +32,7 @@ uint32_t ws_texts_number(struct ws_texts *t, const char *s, size_t len)
 	t->at[t->n] = t->len;
 	t->len += len;
 	t->at[t->n + 1] = t->len;
-	t->slots[at] = ++t->n;
+	t->slots[at] = ws_slot(h, ++t->n);
 	return t->n - 1;
 }
 

@@ -13,7 +13,7 @@ struct ws_texts {
 	size_t len, cap;
 	size_t *at, at_cap;
 	uint32_t n;
-	uint32_t *slots; /* number + 1, open addressing */
+	uint64_t *slots; /* number + 1: base/slots.h */
 	size_t mask;
 };
 

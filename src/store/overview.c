@@ -15,6 +15,7 @@
 
 #include "base/mem.h"
 #include "base/slots.h"
+#include "base/sort.h"
 
 /* A block of more groups than that, or than a sixteenth of its rows, costs less to read than to sum up. */
 enum { MOST_GROUPS = 4096, ALWAYS_GROUPS = 64, ROWS_PER_GROUP = 16, SLOTS = MOST_GROUPS * 4 };
@@ -286,16 +287,8 @@ struct ws_summaries { /* of a report, by table and block */
 /* The block of our table `t` that begins at row `first`, or -1. */
 static ptrdiff_t block_at(const struct ws_report *r, enum ws_table t, uint64_t first)
 {
-	size_t low = 0, high = r->table[t].n;
+	size_t low = ws_bisect(r->table[t].n, mid, r->table[t].v[mid].head.first < first);
 
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (r->table[t].v[mid].head.first < first)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	return low < r->table[t].n && r->table[t].v[low].head.first == first ? (ptrdiff_t)low : -1;
 }
 

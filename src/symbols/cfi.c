@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "symbols/bytes.h"
 
 #define PE_OMIT 0xff
@@ -330,17 +331,10 @@ static uint64_t table_begin(const struct ws_cfi *c, uint64_t i)
 /* The last entry that begins at or below `address`. */
 static bool by_table(const struct ws_cfi *c, uint64_t address, struct fde *f)
 {
-	uint64_t low = 0, high = c->table_n;
+	uint64_t low;
 	int32_t v;
 
-	while (low < high) {
-		uint64_t mid = (low + high) / 2;
-
-		if (table_begin(c, mid) <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	low = ws_bisect(c->table_n, mid, table_begin(c, mid) <= address);
 	if (!low)
 		return false;
 	memcpy(&v, c->table + (low - 1) * 8 + 4, 4);
@@ -350,16 +344,8 @@ static bool by_table(const struct ws_cfi *c, uint64_t address, struct fde *f)
 
 static bool by_index(const struct section *s, uint64_t address, struct fde *f)
 {
-	size_t low = 0, high = s->n;
+	size_t low = ws_bisect(s->n, mid, s->v[mid].begin <= address);
 
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (s->v[mid].begin <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	return low && address < s->v[low - 1].end && read_fde(s, s->v[low - 1].at, f);
 }
 

@@ -98,16 +98,8 @@ static bool cover(struct search *s, Dwarf_Die *die, bool keep)
 	ptrdiff_t at = 0;
 
 	while ((at = dwarf_ranges(die, at, &base, &from, &to)) > 0) {
-		size_t low = 0, high = s->index_n;
+		size_t low = ws_bisect(s->index_n, mid, s->address[s->index[mid]] < from);
 
-		while (low < high) {
-			size_t mid = (low + high) / 2;
-
-			if (s->address[s->index[mid]] < from)
-				low = mid + 1;
-			else
-				high = mid;
-		}
 		for (; low < s->index_n && s->address[s->index[low]] < to; low++) {
 			struct chain *c = &s->chain[low];
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/sort.h"
 #include "symbols/bytes.h"
 
 #define MOST_BYTES (UINT64_C(1) << 30) /* a jitdump carries the code itself */
@@ -270,18 +271,11 @@ void ws_jit_sort(struct ws_jit *j)
 
 static void find_line(const struct ws_jit *j, uint64_t address, uint64_t begin, const char **file, uint32_t *line)
 {
-	size_t low = 0, high = j->lines_n;
+	size_t low;
 
 	*file = "";
 	*line = 0;
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (j->lines[mid].address <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	low = ws_bisect(j->lines_n, mid, j->lines[mid].address <= address);
 	if (low && j->lines[low - 1].address >= begin) {
 		*file = j->text + j->lines[low - 1].file;
 		*line = j->lines[low - 1].line;
@@ -291,16 +285,8 @@ static void find_line(const struct ws_jit *j, uint64_t address, uint64_t begin, 
 const char *ws_jit_find(const struct ws_jit *j, uint64_t address, uint64_t *begin, const char **file, uint32_t *line)
 {
 	const char *name = NULL;
-	size_t low = 0, high = j->n;
+	size_t low = ws_bisect(j->n, mid, j->v[mid].begin <= address);
 
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (j->v[mid].begin <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	for (size_t i = low; i-- > 0 && address - j->v[i].begin < j->widest;) {
 		const struct ws_jit_code *c = &j->v[i];
 

@@ -6,6 +6,7 @@
 
 #include "base/compiler.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "symbols/bytes.h"
 
 #define MOST_FILES 1000000u
@@ -247,17 +248,7 @@ struct run {
 
 static size_t first_at(const struct run *r, uint64_t address)
 {
-	size_t low = 0, high = r->n;
-
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (r->address[r->index[mid]] < address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return ws_bisect(r->n, mid, r->address[r->index[mid]] < address);
 }
 
 /* A row ends the one before: that covers the addresses up to here. */

@@ -12,6 +12,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/sort.h"
 
 #define MOST_PAST 4096	  /* ended mappings of a process that are remembered */
 #define MOST_GONE 256	  /* ended processes that are */
@@ -130,17 +131,7 @@ static void remember(struct ws_maps_process *p, const struct ws_mapping *what)
 /* The first mapping that ends above `address`. */
 static size_t above(const struct ws_maps_process *p, uint64_t address)
 {
-	size_t low = 0, high = p->now_n;
-
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (p->now[mid].base + (p->now[mid].size - 1) < address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return ws_bisect(p->now_n, mid, p->now[mid].base + (p->now[mid].size - 1) < address);
 }
 
 static void insert(struct ws_maps_process *p, size_t at, const struct ws_mapping *what)

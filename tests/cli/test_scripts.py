@@ -45,6 +45,26 @@ result("a run without tests fails", count([], 0), (1, "0 passed, 1 failed"))
 result("a failure of meson itself fails", count([("ok 1\n", "OK")], 2), (1, "1 passed, 1 failed"))
 
 
+def looked_at_again(*entries):
+    """Names of what count.py would run once more, of (stdout, result, status, stderr)."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
+        for i, (stdout, outcome, status, stderr) in enumerate(entries):
+            log.write(json.dumps({"name": "s / %d" % i, "stdout": stdout, "stderr": stderr, "result": outcome, "returncode": status}) + "\n")
+        log.flush()
+        got = subprocess.run([sys.executable, os.path.join(SCRIPTS, "count.py"), "--second-look", log.name], stdout=subprocess.PIPE, check=True)
+    return got.stdout.decode().split()
+
+
+BAD = "ok 1 - a\nnot ok 2 - b\n# why\n"
+GOOD = ("ok 1 - a\n", "OK", 0, "")
+result("one that said not ok is run again, with whatever status", looked_at_again((BAD, "ERROR", 1, ""), GOOD, (BAD, "FAIL", 0, ""), (BAD, "ERROR", 2, "")),
+       ["0", "2", "3"])
+for what, entry in (("a crash", (BAD, "ERROR", -11, "")), ("a crash below a shell", (BAD, "ERROR", 139, "")), ("a time-out", (BAD, "TIMEOUT", 1, "")),
+                    ("an end before the last test", ("ok 1 - a\n", "ERROR", 1, "")), ("a report of a sanitizer", (BAD, "ERROR", 1, "ERROR: AddressSanitizer: x")),
+                    ("three failures", (BAD * 3, "ERROR", 1, ""))):
+    result(what + " is not", looked_at_again(entry, GOOD), [])
+
+
 def library(source, *flags):
     """The failed lines of check-hooks.sh for a library made of this source."""
     with tempfile.TemporaryDirectory() as folder:

@@ -16,53 +16,19 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 import read_arrow
 import read_perfetto
+from tap import PROGRAM, Skip, main, refused, run, same, test
 
-PROGRAM, MAKE, MAKE_LINE = (os.path.abspath(p) for p in sys.argv[1:4])
+MAKE, MAKE_LINE = (os.path.abspath(p) for p in sys.argv[2:4])
 ONLY = sys.argv[4:]
 MODULES = os.path.join(HERE, "node_modules")
 SANITIZE = os.environ.get("WS_TEST_SANITIZE", "")
 DUCKDB = os.environ.get("WARPSIGHT_DUCKDB") or os.path.join(MODULES, "@duckdb", "node-bindings-linux-x64", "libduckdb.so")
-TESTS = []
-Result = collections.namedtuple("Result", "code out err")
-
-
-class Skip(Exception):
-    pass
-
-
-def test(f):
-    TESTS.append(f)
-    return f
-
-
-def run(*args, ok=True, **kw):
-    p = subprocess.run([PROGRAM, *args], stdin=subprocess.DEVNULL, stdout=kw.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE, **kw)
-    r = Result(p.returncode, p.stdout, p.stderr.decode())
-    if ok and r.code:
-        raise AssertionError("%s: exit %d, %s" % (args, r.code, r.err))
-    return r
-
-
-def same(got, want, what=""):
-    if got != want:
-        raise AssertionError("%s\ngot:    %s\nwanted: %s" % (what, repr(got)[:2000], repr(want)[:2000]))
-
-
-def refused(*args, words=(), code=None, **kw):
-    r = run(*args, ok=False, **kw)
-    same(r.code != 0, True, "exit status of %s" % (args,))
-    if code is not None:
-        same(r.code, code, "exit status of %s: %s" % (args, r.err))
-    same(r.err.count("\n"), 1, "lines on stderr: " + r.err)
-    for word in words:
-        same(word in r.err, True, "%r in %r" % (word, r.err))
 
 
 def report(kind):
@@ -906,27 +872,4 @@ def memory_does_not_grow_with_the_report():
         same(used < bound, True, "%s took %d MiB" % (kind, used))
 
 
-def main():
-    folder = tempfile.mkdtemp(prefix="warpsight-export-")
-    os.chdir(folder)
-    wanted = [f for f in TESTS if not ONLY or f.__name__ in ONLY]
-    print("1..%d" % len(wanted))
-    failed = 0
-    for n, f in enumerate(wanted, 1):
-        try:
-            f()
-            print("ok %d - %s" % (n, f.__name__))
-        except Skip as e:
-            print("ok %d - %s # SKIP %s" % (n, f.__name__, e))
-        except Exception as e:  # any surprise is a failure of this test alone
-            failed += 1
-            print("not ok %d - %s" % (n, f.__name__))
-            for line in ("%s: %s" % (type(e).__name__, e)).splitlines():
-                print("# " + line)
-        sys.stdout.flush()
-    os.chdir("/")
-    shutil.rmtree(folder)
-    return 1 if failed else 0
-
-
-sys.exit(main())
+sys.exit(main(ONLY))

@@ -1,4 +1,6 @@
 """What tests of importing share: a folder to work in, tables of a report as dicts, and TAP. See docs/testing.md."""
+import csv
+import io
 import json
 import os
 import shutil
@@ -44,6 +46,13 @@ class T:
         """Import and export; the tables of the export by name, each a list of dicts with texts in place of their numbers."""
         self.err = self.run("import", "-f", "-o", "r.wsrep", *files).err
         return self.tables("r.wsrep")
+
+    def stats(self, report, path):
+        """Rows of a report of statistics, each a dict of texts."""
+        return list(csv.DictReader(io.StringIO(self.run("stats", "-q", "-r", report, "-f", "csv", path).out)))
+
+    def query(self, sql, path):
+        return [list(row.values()) for row in json.loads(self.run("query", "-q", "-f", "json", sql, path).out)]
 
     def tables(self, report):
         self.run("export", "-q", "-f", "-o", "r.sqlite", report)

@@ -1,51 +1,15 @@
 #!/usr/bin/env python3
 """Traces as other versions and options of their tools write them: against what is reckoned here from the input. Prints TAP.
 
-Usage: test_variants.py WARPSIGHT"""
+Usage: test_variants.py WARPSIGHT [WORD...]; with words, tests whose names hold one of them."""
 import csv
 import io
 import json
 import os
 import sqlite3
-import subprocess
 import sys
-import tempfile
 
-WARPSIGHT = os.path.abspath(sys.argv[1])
-TESTS = []
-
-
-def test(f):
-    TESTS.append(f)
-    return f
-
-
-class T:
-    def __init__(self, folder):
-        self.dir = folder
-        self.env = dict(os.environ, XDG_CACHE_HOME=os.path.join(folder, "cache"), TMPDIR=folder)
-
-    def write(self, name, text):
-        path = os.path.join(self.dir, name)
-        with open(path, "w", newline="") as f:
-            f.write(text if isinstance(text, str) else json.dumps(text))
-        return path
-
-    def run(self, *args, status=0):
-        r = subprocess.run([WARPSIGHT, *args], env=self.env, cwd=self.dir, capture_output=True, text=True, timeout=100)
-        assert r.returncode == status, f"{args}: status {r.returncode}: {r.stderr}"
-        return r
-
-    def stats(self, report, path):
-        out = self.run("stats", "-q", "-r", report, "-f", "csv", path).stdout
-        return list(csv.DictReader(io.StringIO(out)))
-
-    def query(self, sql, path):
-        return [list(row.values()) for row in json.loads(self.run("query", "-q", "-f", "json", sql, path).stdout)]
-
-
-def eq(a, b):
-    assert a == b, f"{a!r} != {b!r}"
+from harness import eq, main, test
 
 
 # ---- PyTorch ----
@@ -86,7 +50,7 @@ def missing_steps_are_named(t):
     path = t.write("none.json", trace)
     for report, lacks in (("gpu_time_breakdown:step", "steps"), ("gpu_idle_causes:step", "steps"),
                           ("gpu_time_breakdown:step=nosuch", "ranges of that name")):
-        err = t.run("stats", "-r", report, path).stderr
+        err = t.run("stats", "-r", report, path).err
         assert f"no {lacks} were recorded" in err, err
 
 
@@ -95,7 +59,7 @@ def tiny_files_are_what_they_are(t):
     for name, text, why in (("list.json", "[]", "holds no trace events"), ("object.json", "{}", "holds no trace events"),
                             ("nothing.json", "", "is empty"), ("word.txt", "abc", "is no report and no trace that is known")):
         for command in (["stats"], ["import", "-o", "out.wsrep"], ["info"]):
-            err = t.run(*command, t.write(name, text), status=1).stderr
+            err = t.run(*command, t.write(name, text), ok=False).err
             assert why in err, (command, name, err)
 
 
@@ -109,7 +73,7 @@ def halves_of_slices(t):
         e("b", 20, cat="c", name="across", id2={"global": "0x1"}), e("e", 25, cat="c", name="across", id2={"global": "0x1"}, **{"pid": 9}),
         e("b", 30, cat="c", name="mine", id2={"local": "0x1"}), e("b", 31, cat="c", name="yours", id2={"local": "0x1"}, **{"pid": 9}),
         e("e", 33, cat="c", name="mine", id2={"local": "0x1"}), e("e", 37, cat="c", name="yours", id2={"local": "0x1"}, **{"pid": 9})])
-    err = t.run("import", "-f", "-o", "halves.wsrep", path).stderr
+    err = t.run("import", "-f", "-o", "halves.wsrep", path).err
     assert "Arguments of ends of slices were left out where the beginning has some." in err, err
     assert "without a beginning" not in err, err
     eq(t.query("""SELECT s.start, s.end, n.value AS name, a.value AS args FROM WARPSIGHT_SLICE s JOIN StringIds n ON n.id = s.nameId
@@ -144,12 +108,19 @@ def ranks_stay_apart_in_chrome_json(t):
         for report in ("both.wsrep", "both.json"):
             eq(t.query(sql, report), [[10000, "k0", 1, 1], [11000, "k1", 1, 1]])
             eq(t.query("SELECT count(DISTINCT globalPid) FROM CUPTI_ACTIVITY_KIND_KERNEL", report), [[2]])
-            ops = csv.DictReader(io.StringIO(t.run("ops", "-f", "csv", report).stdout))
+            ops = csv.DictReader(io.StringIO(t.run("ops", "-f", "csv", report).out))
             eq([o["CUDA total (us)"] for o in ops if o["Name"] == "aten::mm"], ["21.000"])
         # A process that is alone says nothing of it.
         t.run("export", "-q", "-f", "-t", "chrome", "-o", "one.json", files[0])
         with open(os.path.join(t.dir, "one.json")) as f:
             assert "process id" not in f.read()
+
+
+@test
+def columns_of_one_name_are_all_there(t):
+    """A join easily has two columns called start: an object of JSON has both."""
+    out = t.run("query", "-q", "-f", "json", "SELECT 1 AS a, 2 AS b, 3 AS a, NULL AS a", t.write("one.json", rank(0, 5, "k", 1))).out
+    eq(json.loads(out), [{"a": 1, "b": 2, "a:1": 3, "a:2": None}])
 
 
 # ---- SQLite exports that lack columns ----
@@ -181,18 +152,83 @@ def columns_that_join_are_missed(t):
     eq([(int(l["API Start (ns)"]), int(l["Kernel Start (ns)"])) for l in whole], [(0, 20), (100, 120)])
     # One process: the work can only be its own.
     nsys(path, [40, 40], ["correlationId"])
-    err = t.run("import", "-f", "-o", "x.wsrep", path).stderr
+    err = t.run("import", "-f", "-o", "x.wsrep", path).err
     assert "CUPTI_ACTIVITY_KIND_KERNEL has no column globalPid: its rows were taken to be of the only process" in err, err
     eq(t.stats("cuda_kern_exec_trace", path), whole)
     # Several: it may be anybody's, and that is said.
     nsys(path, [40, 41], ["correlationId"])
-    err = t.run("import", "-f", "-o", "x.wsrep", path).stderr
+    err = t.run("import", "-f", "-o", "x.wsrep", path).err
     assert "CUPTI_ACTIVITY_KIND_KERNEL has no column globalPid: its rows cannot be joined" in err, err
     eq(t.stats("cuda_kern_exec_trace", path), [])
     nsys(path, [40], ["globalPid"])
-    err = t.run("import", "-f", "-o", "x.wsrep", path).stderr
+    err = t.run("import", "-f", "-o", "x.wsrep", path).err
     assert "CUPTI_ACTIVITY_KIND_KERNEL has no column correlationId" in err and "cannot be read" not in err, err
     eq([int(l["Total Time (ns)"]) for l in t.stats("cuda_gpu_kern_sum", path)], [5])
+
+
+@test
+def names_of_calls_and_domains(t):
+    """In PyTorch's tables, calls have no version of CUDA in their names: "_v7000" goes, "_v2" is the function's own."""
+    path = nsys(os.path.join(t.dir, "x.sqlite"), [40, 40, 40], ["correlationId", "globalPid"])
+    db = sqlite3.connect(path)
+    db.executemany("INSERT INTO StringIds VALUES (?, ?)", [(3, "cudaEventRecordWithFlags_v11010"), (4, "cudaStreamGetCaptureInfo_v2"), (5, "step")])
+    db.execute("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET nameId = correlationId + 1")
+    db.execute("CREATE TABLE NVTX_EVENTS (start INT, end INT, eventType INT, globalTid INT, textId INT)")
+    db.execute("INSERT INTO NVTX_EVENTS VALUES (0, 300, 59, ?, 5)", [40 << 24 | 40])
+    db.commit()
+    db.close()
+    err = t.run("stats", "--filter-nvtx=step@nosuch", path, ok=False).err
+    assert err.endswith("has no range 'step' in domain nosuch; there is one in the default domain\n"), err
+    rows = csv.DictReader(io.StringIO(t.run("ops", "-f", "csv", path).out))
+    eq(sorted(r["Name"] for r in rows if r["Name"].startswith("cuda")),
+       ["cudaEventRecordWithFlags", "cudaLaunchKernel", "cudaStreamGetCaptureInfo_v2"])
+
+
+@test
+def normalised_times_are_aligned(t):
+    """Files of nsys export --ts-normalize count from 1970 already: beside others they are not shifted again."""
+    epoch, files = 1_700_000_000_000_000_000, []
+    for i, zero in enumerate((0, epoch, epoch)):
+        path = nsys(os.path.join(t.dir, f"n{i}.sqlite"), [40 + i], ["correlationId", "globalPid"])
+        db = sqlite3.connect(path)
+        db.execute("CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INT, utcTime TEXT, localTime TEXT)")
+        db.execute("CREATE TABLE ANALYSIS_DETAILS (globalVid INT, duration INT, startTime INT, stopTime INT)")
+        db.execute("INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (?, '', '')", [epoch])
+        db.execute("INSERT INTO ANALYSIS_DETAILS VALUES (0, 1000, ?, ?)", [zero + 10, zero + 1010])
+        for table in ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL"):
+            db.execute(f"UPDATE {table} SET start = start + ?, end = end + ?", [zero, zero])
+        db.commit()
+        db.close()
+        files.append(path)
+    t.run("import", "-q", "-f", "-o", "n.wsrep", *files)
+    eq(t.query("SELECT count(*) AS n, max(start) - min(start) AS apart FROM CUPTI_ACTIVITY_KIND_KERNEL", "n.wsrep"), [[3, 0]])
+    t.run("import", "-q", "-f", "-o", "n.wsrep", files[1])
+    t.run("export", "-q", "-f", "-t", "sqlite", "--ts-normalize", "-o", "n.sqlite", "n.wsrep")
+    db = sqlite3.connect(os.path.join(t.dir, "n.sqlite"))
+    eq(db.execute("SELECT start - ? FROM CUPTI_ACTIVITY_KIND_KERNEL", [epoch]).fetchall(), [(20,)])
+    db.close()
+
+
+@test
+def numbers_between_texts_are_no_texts(t):
+    """--tables and --append write all texts of a report, so that numbers agree; a number that no text has is not one."""
+    t.run("export", "-q", "-f", "-t", "sqlite", "-o", "s.sqlite", nsys(os.path.join(t.dir, "x.sqlite"), [40], ["correlationId", "globalPid"]))
+    db = sqlite3.connect(os.path.join(t.dir, "s.sqlite"))
+    texts = db.execute("SELECT value FROM StringIds WHERE value != '' ORDER BY id").fetchall()
+    db.execute("UPDATE StringIds SET id = -id")
+    db.execute("UPDATE StringIds SET id = 50 - 3 * id")
+    db.execute("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET nameId = 50 + 3 * nameId")
+    db.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET demangledName = 50 + 3 * demangledName, shortName = 50 + 3 * shortName")
+    db.commit()
+    db.close()
+    t.run("import", "-q", "-f", "-o", "s.wsrep", "s.sqlite")
+    t.run("export", "-q", "-f", "-t", "sqlite", "--tables=RUNTIME,StringIds", "-o", "a.sqlite", "s.wsrep")
+    t.run("export", "-q", "-t", "sqlite", "--append", "-o", "a.sqlite", "s.wsrep")
+    db = sqlite3.connect(os.path.join(t.dir, "a.sqlite"))
+    got = db.execute("SELECT value FROM StringIds ORDER BY id").fetchall()
+    assert not [v for v, in got if not v] and set(texts) <= set(got), (texts, got)
+    eq(db.execute("SELECT value FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON id = demangledName").fetchall(), [("k",)])
+    db.close()
 
 
 # ---- perf script ----
@@ -255,21 +291,6 @@ app  10/11  2.000002: kmem:kfree: 1234 is the text of a tracepoint
     eq([[(s, a) for s, _, a in stack] for stack in stacks(t, text)],
        [[("work", 0x1139), ("main<int, (a)>(int) const", 0x1159)], [("0x1160", 0x1160)], [("flat", 0x7f0011223344)]])
     eq(t.query("SELECT count(*) FROM COMPOSITE_EVENTS", "perf.txt"), [[3]])
-
-
-def main():
-    print(f"1..{len(TESTS)}")
-    failed = 0
-    for i, f in enumerate(TESTS, 1):
-        name = f.__name__.replace("_", " ")
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                f(T(folder))
-                print(f"ok {i} - {name}", flush=True)
-            except Exception as e:  # noqa: a test's failure is its message
-                failed += 1
-                print(f"not ok {i} - {name}\n# {type(e).__name__}: " + str(e).replace("\n", "\n# ")[:3000], flush=True)
-    return 1 if failed else 0
 
 
 sys.exit(main())

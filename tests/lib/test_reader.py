@@ -1,26 +1,15 @@
 """test_reader.py WARPSIGHT MAKE_REPORT LIBRARY STATIC_LIBRARY EXAMPLE - libwarpsight through the Python module, against what `query` says of the
 same report; TAP."""
-import ctypes, gc, json, os, shutil, struct, subprocess, sys, tempfile
+import ctypes, gc, json, os, subprocess, sys, tempfile
 
 WARPSIGHT, MAKE, LIBRARY, STATIC, EXAMPLE = map(os.path.abspath, sys.argv[1:6])
 HERE = os.path.dirname(os.path.abspath(__file__))
 os.environ["WARPSIGHT_LIBRARY"] = LIBRARY
-sys.path.insert(0, os.path.join(HERE, "..", "..", "python"))
+sys.path[:0] = [os.path.join(HERE, "..", "..", "python"), os.path.join(HERE, "..")]
 sys.dont_write_bytecode = True
 import warpsight
 from warpsight import reader
-
-count = failed = 0
-
-
-def check(name, ok, detail=""):
-    global count, failed
-    count += 1
-    failed += not ok
-    print("%sok %d - %s" % ("" if ok else "not ", count, name))
-    if not ok:
-        for line in str(detail).splitlines()[:20]:
-            print("# " + line[:800])
+from tap import check, done
 
 
 def sql(report, text):
@@ -293,8 +282,7 @@ def main():
         test_pandas(paths["many"], paths["basic"])
         program = test_symbols(folder)
         test_example(paths["cuda"], program)
-    print("1..%d" % count)
-    return failed > 0
+    return done()
 
 
 sys.exit(main())

@@ -172,11 +172,11 @@ static void across(void)
 {
 	ws_range_push("begins early");
 	ws_mark("too early");
-	usleep(900000);
+	usleep(1500000);
 	ws_mark("in time");
 	ws_range_pop();
 	ws_range_push("never ends");
-	usleep(2000000);
+	usleep(1600000);
 	ws_mark("too late");
 	ws_range_pop();
 }

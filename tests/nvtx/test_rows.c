@@ -455,7 +455,7 @@ static void across(void)
 {
 	struct rep rep;
 
-	profile(&rep, "-y 0.4 -d 1.2 --kill=none", annotated, "across", NULL);
+	profile(&rep, "-y 0.8 -d 1.4 --kill=none", annotated, "across", NULL);
 	if (!why)
 		check_across(&rep);
 	close_rep(&rep);

@@ -15,7 +15,7 @@
 
 static void *add_late(void *fd)
 {
-	usleep(5000);
+	until_asleep(getpid(), getpid()); /* the first thread, in the call that is to wait */
 	CHECK(write(*(int *)fd, "xyz\n", 4) == 4);
 	return NULL;
 }

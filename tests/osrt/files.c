@@ -104,7 +104,7 @@ static void long_paths(void)
 
 static void *write_late(void *fd)
 {
-	usleep(5000);
+	until_asleep(getpid(), getpid()); /* the first thread, in the call that is to wait */
 	CHECK(write(*(int *)fd, "x", 1) == 1);
 	return NULL;
 }
@@ -113,7 +113,7 @@ static void *add_late(void *fd)
 {
 	uint64_t one = 1;
 
-	usleep(5000);
+	until_asleep(getpid(), getpid());
 	CHECK(write(*(int *)fd, &one, 8) == 8);
 	return NULL;
 }
@@ -326,7 +326,7 @@ static void interrupted(int sig)
 
 static void *interrupt(void *thread)
 {
-	usleep(5000);
+	until_asleep(getpid(), getpid());
 	CHECK(!pthread_kill(*(pthread_t *)thread, SIGUSR1));
 	return NULL;
 }
@@ -413,6 +413,14 @@ static void close_everything(void)
 	CHECK(!unlink(in_folder("after")));
 }
 
+/* Which may not look whether the other sleeps. */
+static void *write_in_sandbox(void *fd)
+{
+	usleep(50000);
+	CHECK(write(*(int *)fd, "x", 1) == 1);
+	return NULL;
+}
+
 /* A program that forbids itself what finding paths takes is not killed by our finding them. */
 static void sandbox(void)
 {
@@ -436,7 +444,7 @@ static void sandbox(void)
 		return;
 	}
 	CHECK(read(fd, data, 1 << 20) == 1 << 20);
-	write_soon(&t, &p[1]);
+	CHECK(!pthread_create(&t, NULL, write_in_sandbox, &p[1]));
 	CHECK(read(p[0], &c, 1) == 1);
 	CHECK(!pthread_join(t, NULL));
 	CHECK(fread(data, 1, 1 << 16, f) == 1 << 16 && !fclose(f));

@@ -294,7 +294,7 @@ static void kinds(void)
 		CHECK(!pthread_mutex_unlock(m));
 		_exit(7);
 	}
-	usleep(20000);
+	until_asleep(pid, pid);
 	CHECK(!pthread_mutex_unlock(m));
 	CHECK(waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 7);
 	want("name=pthread_mutex_lock pid=%d n=1 object=%lu", pid, (unsigned long)m);
@@ -336,26 +336,34 @@ static void ping_pong(void)
 	want("name=pthread_create n=1 object=%lu error=0", (unsigned long)t);
 }
 
+/*
+ * A call that waits until a deadline of `clock`, `t`, 5 ms ahead; again where the machine let the deadline pass before the call had begun. Then
+ * there are more calls than one.
+ */
+#define UNTIL_DEADLINE(clock, t, call)                                                                               \
+	do {                                                                                                         \
+		(t) = soon(clock, 5);                                                                                \
+		begin = soon(CLOCK_MONOTONIC, 0);                                                                    \
+		CHECK(call);                                                                                         \
+		now = soon(CLOCK_MONOTONIC, 0);                                                                      \
+	} while ((now.tv_sec - begin.tv_sec) * 1000000000 + now.tv_nsec - begin.tv_nsec < 2000000)
+
 static void deadlines(void)
 {
-	struct timespec t;
+	struct timespec t, begin, now;
 
 	CHECK(!pthread_mutex_lock(&mutex));
-	t = soon(CLOCK_REALTIME, 5);
-	CHECK(pthread_cond_timedwait(&cond, &mutex, &t) == ETIMEDOUT);
-	t = soon(CLOCK_MONOTONIC, 5);
-	CHECK(pthread_cond_clockwait(&cond, &mutex, CLOCK_MONOTONIC, &t) == ETIMEDOUT);
+	UNTIL_DEADLINE(CLOCK_REALTIME, t, pthread_cond_timedwait(&cond, &mutex, &t) == ETIMEDOUT);
+	UNTIL_DEADLINE(CLOCK_MONOTONIC, t, pthread_cond_clockwait(&cond, &mutex, CLOCK_MONOTONIC, &t) == ETIMEDOUT);
 	CHECK(!pthread_mutex_unlock(&mutex));
 	CHECK(!sem_init(&sem, 0, 0));
-	t = soon(CLOCK_REALTIME, 5);
-	CHECK(sem_timedwait(&sem, &t) == -1 && errno == ETIMEDOUT);
-	t = soon(CLOCK_MONOTONIC, 5);
-	CHECK(sem_clockwait(&sem, CLOCK_MONOTONIC, &t) == -1 && errno == ETIMEDOUT);
+	UNTIL_DEADLINE(CLOCK_REALTIME, t, sem_timedwait(&sem, &t) == -1 && errno == ETIMEDOUT);
+	UNTIL_DEADLINE(CLOCK_MONOTONIC, t, sem_clockwait(&sem, CLOCK_MONOTONIC, &t) == -1 && errno == ETIMEDOUT);
 	CHECK(sem_trywait(&sem) == -1 && errno == EAGAIN);
-	want("name=pthread_cond_timedwait n=1 result=%d error=%d object=%lu min_us=1000", ETIMEDOUT, ETIMEDOUT, (unsigned long)&cond);
-	want("name=pthread_cond_clockwait n=1 result=%d error=%d object=%lu min_us=1000", ETIMEDOUT, ETIMEDOUT, (unsigned long)&cond);
-	want("name=sem_timedwait n=1 result=-1 error=%d", ETIMEDOUT);
-	want("name=sem_clockwait n=1 result=-1 error=%d", ETIMEDOUT);
+	want("name=pthread_cond_timedwait n=1+ result=%d error=%d object=%lu min_us=1000", ETIMEDOUT, ETIMEDOUT, (unsigned long)&cond);
+	want("name=pthread_cond_clockwait n=1+ result=%d error=%d object=%lu min_us=1000", ETIMEDOUT, ETIMEDOUT, (unsigned long)&cond);
+	want("name=sem_timedwait n=1+ result=-1 error=%d min_us=1000", ETIMEDOUT);
+	want("name=sem_clockwait n=1+ result=-1 error=%d min_us=1000", ETIMEDOUT);
 }
 
 /* ---- cancellation ---- */
@@ -580,7 +588,11 @@ static void thread_names(void)
 
 static void *meet(void *barrier)
 {
-	int r = pthread_barrier_wait(barrier);
+	int r;
+
+	if (!waiting_tid)
+		waiting_tid = (int)syscall(SYS_gettid);
+	r = pthread_barrier_wait(barrier);
 
 	CHECK(!r || r == PTHREAD_BARRIER_SERIAL_THREAD);
 	return NULL;
@@ -588,21 +600,25 @@ static void *meet(void *barrier)
 
 static void joins(void)
 {
-	struct timespec t_real = soon(CLOCK_REALTIME, 5), t_mono = soon(CLOCK_MONOTONIC, 10);
+	struct timespec deadline, begin, now;
 	pthread_barrier_t b;
 	void *result;
 	pthread_t t;
 
 	CHECK(!pthread_barrier_init(&b, NULL, 2));
+	waiting_tid = 0;
 	t = start(meet, &b);
+	while (!waiting_tid)
+		sched_yield();
+	until_asleep(getpid(), waiting_tid);
 	CHECK(pthread_tryjoin_np(t, &result) == EBUSY);
-	CHECK(pthread_timedjoin_np(t, &result, &t_real) == ETIMEDOUT);
-	CHECK(pthread_clockjoin_np(t, &result, CLOCK_MONOTONIC, &t_mono) == ETIMEDOUT);
+	UNTIL_DEADLINE(CLOCK_REALTIME, deadline, pthread_timedjoin_np(t, &result, &deadline) == ETIMEDOUT);
+	UNTIL_DEADLINE(CLOCK_MONOTONIC, deadline, pthread_clockjoin_np(t, &result, CLOCK_MONOTONIC, &deadline) == ETIMEDOUT);
 	meet(&b);
 	CHECK(!pthread_join(t, &result) && !result);
 	want("name=pthread_barrier_wait n=1+ object=%lu error=0 min_us=1000", (unsigned long)&b);
-	want("name=pthread_timedjoin_np n=1 object=%lu error=%d", (unsigned long)t, ETIMEDOUT);
-	want("name=pthread_clockjoin_np n=1 object=%lu error=%d", (unsigned long)t, ETIMEDOUT);
+	want("name=pthread_timedjoin_np n=1+ object=%lu error=%d min_us=1000", (unsigned long)t, ETIMEDOUT);
+	want("name=pthread_clockjoin_np n=1+ object=%lu error=%d min_us=1000", (unsigned long)t, ETIMEDOUT);
 }
 
 /* What hangs is told, too: a worker in a wait when the program ends, and when it is killed. */
@@ -638,7 +654,7 @@ static void hang_and_be_killed(void)
 	printf("#status 137\n");
 	fflush(stdout);
 	if (!fork()) {
-		usleep(20000);
+		until_asleep(getppid(), getppid());
 		kill(getppid(), SIGKILL);
 		_exit(0);
 	}

@@ -12,9 +12,13 @@
 #define SCENARIO_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,6 +40,29 @@ static int errno_at;
 #define want0(...) (printf("#want0 "), printf(__VA_ARGS__), printf("\n"))
 /* A name that the thread must have been given: pid 0 for this process. */
 #define want_name(tid, name) printf("#name %d %s\n", (int)(tid), name)
+
+/*
+ * Waits until thread `tid` of process `pid` sleeps in the kernel (S in its stat), and 2 ms longer: however late a busy machine lets it get to where it
+ * is to wait. By raw system calls, of which no hook knows.
+ */
+static inline void until_asleep(int pid, int tid)
+{
+	static const struct timespec pause = {0, 500000}, longer = {0, 2000000};
+	char path[64], text[512], *end;
+	long fd, n;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+	do {
+		syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &pause, NULL);
+		fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+		n = fd < 0 ? 0 : syscall(SYS_read, fd, text, sizeof(text) - 1);
+		if (fd >= 0)
+			syscall(SYS_close, fd);
+		text[n > 0 ? n : 0] = 0;
+		end = strrchr(text, ')');
+	} while (!end || strncmp(end, ") S", 3) != 0);
+	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &longer, NULL);
+}
 
 struct scenario {
 	const char *name;

@@ -8,11 +8,13 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -285,6 +287,97 @@ static void test_ring_lossless(void **state)
 	run_load((struct load){.threads = 4, .each = 50000, .budget = 1 << 20, .lossless = true});
 }
 
+/* ---- homes ---- */
+
+static uint32_t some_process(void)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* none is left by a test that fails */
+		for (;;)
+			pause();
+	}
+	return (uint32_t)pid;
+}
+
+static void end_process(uint32_t pid)
+{
+	kill((pid_t)pid, SIGKILL);
+	assert_int_equal(waitpid((pid_t)pid, NULL, 0), (pid_t)pid);
+}
+
+/* What a hook does to make its process known. */
+static void register_home(struct ws_arena *a, uint32_t chunk, uint32_t pid, uint32_t parent, uint64_t parent_start)
+{
+	struct ws_process_home *h = ws_chunk_at(a, chunk);
+
+	memset((char *)h + sizeof(h->chunk), 0, sizeof(*h) - sizeof(h->chunk));
+	h->chunk.kind = WS_CHUNK_PROCESS;
+	h->pid = pid;
+	h->ppid = (uint32_t)getpid();
+	h->origin = parent ? WS_ORIGIN_FORK : WS_ORIGIN_EXEC;
+	h->parent_home = parent;
+	h->parent_start = parent_start;
+	h->pid_ns = a->recorder_pid_ns;
+	h->start = a->clock_mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns();
+	atomic_store(&h->string_pos, (uint64_t)chunk << 32 | sizeof(*h));
+	atomic_store(&h->ready, 1);
+	h->slot = (uint32_t)ws_directory_add(a, chunk);
+}
+
+/*
+ * A child makes itself known when its parent has ended and is settled. The parent's memory, given back, says what it said; believed, it would be
+ * given back twice, and two would take it.
+ */
+static void test_child_of_a_settled_parent(void **state)
+{
+	char path[] = "/tmp/ws-home-XXXXXX";
+	int fd = mkstemp(path);
+	struct ws_area area;
+	struct ws_clock clock;
+	struct ws_err e = {""};
+	struct ws_drain_ops ops = {.sink_for = sink_for};
+	struct ws_drain *d;
+	uint32_t parent = some_process(), child = some_process(), homes[2], taken[3];
+	uint64_t start;
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(ws_area_create(&area, 8 << 20, (uid_t)-1, &e), 0);
+	area.a->clock_mode = ws_clock_choose();
+	ws_clock_init(&clock, area.a->clock_mode);
+	the_sink = ws_sink_new(ws_strdup(path), ws_writer_create(path, &(struct ws_writer_opts){.overwrite = true}, &e), &clock);
+	d = ws_drain_new(&area, &clock, &ops);
+	homes[0] = ws_chunk_take(area.a);
+	homes[1] = ws_chunk_take(area.a); /* before the parent's is given back */
+	register_home(area.a, homes[0], parent, 0, 0);
+	start = ((struct ws_process_home *)ws_chunk_at(area.a, homes[0]))->start;
+	ws_drain_round(d);
+	assert_int_equal(ws_drain_registered(d), 1);
+	end_process(parent);
+	ws_drain_round(d);
+	assert_int_equal(ws_drain_alive(d), 0);
+	register_home(area.a, homes[1], child, homes[0], start);
+	ws_drain_round(d);
+	ws_drain_round(d);
+	assert_int_equal(ws_drain_registered(d), 2);
+	assert_int_equal(ws_drain_alive(d), 1);
+	for (int i = 0; i < 3; i++) {
+		taken[i] = ws_chunk_take(area.a);
+		assert_true(taken[i] >= area.a->chunk_first && taken[i] != homes[1]);
+		for (int k = 0; k < i; k++)
+			assert_true(taken[i] != taken[k]);
+	}
+	end_process(child);
+	ws_drain_finish(d);
+	assert_int_equal(ws_sink_close(the_sink, &e), 0);
+	ws_clock_free(&clock);
+	ws_area_destroy(&area);
+	unlink(path);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 6 && !strcmp(argv[1], "load")) {
@@ -295,6 +388,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),		    cmocka_unit_test(test_clock),	  cmocka_unit_test(test_clock_many),
 		cmocka_unit_test(test_ring_plenty), cmocka_unit_test(test_ring_short_of_memory), cmocka_unit_test(test_ring_lossless),
+		cmocka_unit_test(test_child_of_a_settled_parent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

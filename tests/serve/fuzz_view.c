@@ -73,6 +73,9 @@ static void ask_all(struct ws_view *view)
 		ask(view, plain[i], none);
 		ask(view, plain[i], window);
 	}
+	ask(view, "events", (const char *const[]){"sort", "name", "down", "1", "limit", "3", NULL});
+	ask(view, "events", (const char *const[]){"sort", "row", "exact", "2", "q", "s", NULL});
+	ask(view, "step", (const char *const[]){"back", "1", "t", "2000000", "lane", "3", "level", "1", "q", "e", NULL});
 	for (size_t i = 0; i < l->n && i < 64; i++) {
 		char lane[16], lanes[24];
 

@@ -58,8 +58,8 @@ export async function serve(...args) {
 }
 
 export const sleep = (ms) => new Promise((f) => setTimeout(f, ms));
-/* A minute; four where a sanitizer slows the server. */
-const TRIES = process.env.WS_TEST_SANITIZE ? 9600 : 2400;
+/* A minute; eight where a sanitizer slows the server. */
+const TRIES = process.env.WS_TEST_SANITIZE ? 19200 : 2400;
 
 export async function until(what, f) {
   let last;

@@ -589,9 +589,10 @@ withPage("diagnostics and session", async (t) => {
 });
 
 withPage("hostile names are text everywhere", async (t) => {
-  await t.eval(() => {
+  await t.eval(async () => {
     for (const r of window.warpsight.app.rows.byKey.values()) r.open = true;
     window.warpsight.app.layoutRows();
+    await window.warpsight.app.nameShares(); // rows of names come now, not when one is about to click below them
   });
   const row = await t.eval(() => window.warpsight.app.rows.visible.find((r) => r.type === "nvtx" && r.parent === "t5" && !r.label).key);
   for (let i = 0; i < 9; i++) {

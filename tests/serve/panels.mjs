@@ -4,7 +4,7 @@
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
-import { equal, folder, get, make, makeReport, MS, near, ok, open, runAll, serve, test, until, warpsight, withPage } from "./harness.mjs";
+import { browser, equal, folder, get, make, makeReport, MS, near, ok, open, runAll, serve, test, until, warpsight, withPage } from "./harness.mjs";
 
 test("compare: two reports, and two windows of them, name by name", async () => {
   const two = [make("a.wsrep", makeReport, "20"), make("b.wsrep", makeReport, "10")];
@@ -226,7 +226,7 @@ withPage("a button that is pressed while its panel is made anew is clicked all t
   const button = t.page.locator(".statistics .actions button", { hasText: /^NVTX \d/ });
   await button.waitFor();
   await t.settled();
-  const box = await button.boundingBox();
+  const box = await until("its place", () => button.boundingBox()); // it is made anew with its panel, and for a moment is not there
   await t.page.mouse.move(box.x + 5, box.y + 5);
   await t.page.mouse.down();
   const answered = t.page.waitForResponse((r) => r.url().includes("api/sum"));
@@ -414,11 +414,75 @@ withPage("help begins at its beginning; a marker whose note is given up is none"
   await t.page.keyboard.press("?");
   equal(await t.eval(() => document.querySelector("dialog.help").scrollTop), 0, "where help is scrolled to");
   ok(await t.eval(() => document.querySelector("dialog.help").scrollHeight > document.querySelector("dialog.help").clientHeight), "it is longer than the screen");
+  const none = () => t.eval(() => !document.querySelector("dialog"));
   await t.page.keyboard.press("Escape");
+  await until("help to be gone", none); // until then it has the keys
   await t.page.keyboard.press("Control+m");
-  await t.page.locator("dialog.ask").waitFor();
+  await until("to be asked for a note", () => t.eval(() => document.activeElement.closest("dialog.ask") !== null));
   await t.page.keyboard.press("Escape");
   await until("no marker", () => t.eval(() => window.warpsight.app.markers.length === 0 && !document.querySelector("dialog")));
+});
+
+withPage("statistics and events of a group of rows count each event once; a pinned row says what it is of; a filter that finds no row says so", async (t) => {
+  const gpu = t.page.locator(".label[data-type=gpu]").first();
+  const menu = async (label, item) => {
+    await label.click({ button: "right" });
+    await t.page.locator(".menu button", { hasText: item }).click();
+  };
+  const lanes = await t.eval(() => {
+    const { rows } = window.warpsight.app,
+      gpu = rows.byKey.get(document.querySelector(".label[data-type=gpu]").dataset.key);
+    return rows.lanesUnder(gpu).map((r) => [r.type, r.count]);
+  });
+  ok(lanes.some(([type]) => type === "stream") && lanes.some(([type]) => type === "projected"), `${lanes}`);
+  await menu(gpu, "Statistics of this row");
+  await until("its statistics", async () => (await t.page.locator(".statistics .actions button", { hasText: "Show all rows" }).count()) === 1);
+  const kinds = await t.page.$$eval(".statistics .actions button[aria-pressed]", (all) => all.map((b) => b.textContent.replace(/ [\d.]+ .*| \d+$/, "")));
+  equal(kinds.length, new Set(kinds).size, `kinds, each once: ${kinds}`);
+  ok(!kinds.some((k) => k.startsWith("Stream")), `no streams beside kernels: ${kinds}`);
+  await menu(gpu, "Show in events");
+  const want = lanes.filter(([type]) => !["stream", "projected", "gpu_bytes"].includes(type)).reduce((n, [, count]) => n + count, 0);
+  await until("its events", async () => Number(/^\s*([\d\s]+) events/.exec(await t.text(".events .actions"))?.[1].replace(/\s/g, "")) === want);
+
+  await menu(t.page.locator(".label[data-type=kernels]").first(), "Pin row");
+  await until("what it is of", async () => /^Kernels · GPU 0.* · rank 0 · python3 \[100\]$/.test(await t.page.locator(".label.pinned .name").innerText()));
+  await menu(t.page.locator(".label.pinned"), "Unpin row");
+  equal(await t.page.locator(".nothing").isVisible(), false, "there are rows");
+  await t.page.locator(".rowfilter").fill("no such row");
+  await until("that there is none", async () => (await t.text(".nothing")) === "No row has this in its name.");
+});
+
+test("a report without events says so, from its start to its end", async () => {
+  const file = join(folder, "nothing.wsrep"),
+    r = spawnSync(warpsight, ["profile", "--trace=none", "--sample=none", "-o", file, "true"]);
+  equal(r.status, 0, String(r.stderr));
+  const server = await serve(file),
+    context = await browser.newContext({ viewport: { width: 1000, height: 700 }, locale: "en-GB" }),
+    page = await context.newPage();
+  await page.goto(server.url);
+  await until("the sentence", () => page.evaluate(() => document.querySelector(".nothing")?.checkVisibility() && document.querySelector(".nothing").textContent.startsWith("This report has no events")));
+  const [first, last, t0] = await page.evaluate(() => [window.warpsight.app.reports[0].first, window.warpsight.app.reports[0].last, window.warpsight.app.view.t0]);
+  equal(first, 0, "its start");
+  ok(last > 0 && t0 <= 0, `the window: from ${t0}, of ${last}`);
+  await until("no statistics", async () => (await page.locator(".statistics").innerText()).includes("No events in this stretch of time."));
+  await context.close();
+});
+
+withPage("a flame graph of more boxes than fit leaves out the deepest, not those on the right", async (t) => {
+  await t.page.locator("[data-tab=functions]").click();
+  await until("the flame graph", async () => (await t.page.locator(".cell").count()) >= 8);
+  const [lines, widest] = await t.eval(() => {
+    const chain = (name, depth) => ({ name, total: 1, self: 0, children: depth ? [chain(name, depth - 1)] : [] }),
+      graph = window.warpsight.panels.all.find(([word]) => word === "functions")[1].graph;
+    graph.set({ total: 300, self: 0, children: [...Array(300).keys()].map((i) => chain(`f${i}`, 30)) });
+    graph.draw();
+    const cells = [...document.querySelectorAll(".functions .cell")].map((c) => [parseFloat(c.style.top), parseFloat(c.style.left) + parseFloat(c.style.width)]);
+    const count = new Map();
+    for (const [top] of cells) count.set(top, (count.get(top) ?? 0) + 1);
+    return [[...count.values()], Math.max(...cells.slice(1).map(([, right]) => right)) / graph.root.clientWidth];
+  });
+  ok(lines.length > 5 && lines.slice(1).every((n) => n === 300), `boxes of each line: ${lines}`);
+  near(widest, 1, 0.01, "the last is at the end");
 });
 
 await runAll();

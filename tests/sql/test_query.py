@@ -4,18 +4,10 @@ The export is the independent expectation: both must give the same rows for any 
 """
 import ctypes, fcntl, json, os, pty, random, re, select, sqlite3, subprocess, sys, tempfile, termios, time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import check, done
+
 WARPSIGHT, MAKE = map(os.path.abspath, sys.argv[1:3])
-count = failed = 0
-
-
-def check(name, ok, detail=""):
-    global count, failed
-    count += 1
-    failed += not ok
-    print("%sok %d - %s" % ("" if ok else "not ", count, name))
-    if not ok:
-        for line in str(detail).splitlines()[:20]:
-            print("# " + line)
 
 
 def run(*args, stdin=None):
@@ -375,8 +367,7 @@ def main():
             test_prompt(reports["basic"][0], "dumb")
             if has_libedit():
                 test_prompt(reports["basic"][0], "vt100")
-    print("1..%d" % count)
-    return failed > 0
+    return done()
 
 
 sys.exit(main())

@@ -12,36 +12,18 @@ import io
 import json
 import os
 import re
-import shutil
 import sqlite3
 import statistics
 import subprocess
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PROGRAM, MAKE, MAKE_ANY = (os.path.abspath(p) for p in sys.argv[1:4])
+sys.path.insert(0, os.path.join(HERE, ".."))
+from tap import main, refused, run, same, test
+
+MAKE, MAKE_ANY = (os.path.abspath(p) for p in sys.argv[2:4])
 UPDATE = "--update" in sys.argv
-TESTS = []
-Result = collections.namedtuple("Result", "code out err")
 STATS = ["cpu_sample_sum", "sched_sum", "cpu_util", "thread_wait_sum", "gil_sum", "cpu_gap_sum"]
-
-
-def test(f):
-    TESTS.append(f)
-    return f
-
-
-def run(*args, ok=True):
-    p = subprocess.run([PROGRAM, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    if ok and p.returncode:
-        raise AssertionError("%s: exit %d, %s" % (args, p.returncode, p.stderr.decode()))
-    return Result(p.returncode, p.stdout, p.stderr.decode())
-
-
-def same(got, want, what=""):
-    if got != want:
-        raise AssertionError("%s\ngot:    %s\nwanted: %s" % (what, repr(got)[:3000], repr(want)[:3000]))
 
 
 def same_items(got, want, what=""):
@@ -50,19 +32,6 @@ def same_items(got, want, what=""):
         if got.get(key) != want.get(key):
             raise AssertionError("%s: %r\ngot:    %r\nwanted: %r" % (what, key, got.get(key), want.get(key)))
     same(len(want) > 0, True, what + ": something to compare")
-
-
-def refused(*args, words=(), code=None):
-    """The command fails, with one line on stderr that has these words, and prints nothing."""
-    r = run(*args, ok=False)
-    same(r.code != 0, True, "exit status of %r" % (args,))
-    if code is not None:
-        same(r.code, code, "exit status")
-    same(r.err.count("\n"), 1, "lines on stderr: " + r.err)
-    for word in words:
-        if word not in r.err:
-            raise AssertionError("%r is not in %r" % (word, r.err))
-    same(r.out, b"", "output")
 
 
 def report(kind):
@@ -891,26 +860,6 @@ def output_files():
         same(f.readline().startswith("Self (%),Self Time (ms),Samples"), True, "CSV to a file")
     refused("report", "-q", "-o", "out.csv", report("random"), words=["out.csv"], code=1)
     run("report", "-q", "-o", "out.csv", "--force-overwrite", report("random"))
-
-
-def main():
-    folder = tempfile.mkdtemp()
-    failed = 0
-    print("1..%d" % len(TESTS))
-    os.chdir(folder)
-    for i, f in enumerate(TESTS, 1):
-        try:
-            f()
-            print("ok %d - %s" % (i, f.__name__))
-        except Exception as e:  # each is a failed test
-            failed += 1
-            print("not ok %d - %s" % (i, f.__name__))
-            for line in ("%s: %s" % (type(e).__name__, e)).splitlines():
-                print("# " + line)
-        sys.stdout.flush()
-    os.chdir("/")
-    shutil.rmtree(folder)
-    return 1 if failed else 0
 
 
 sys.exit(main())

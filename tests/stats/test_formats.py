@@ -1,17 +1,10 @@
 """test_formats.py WARPSIGHT MAKE_REPORT - formats with their arguments, where tables go, names of reports, help; TAP."""
-import io, json, os, sqlite3, subprocess, sys, tempfile
+import json, os, sqlite3, subprocess, sys, tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import check_equal as check, done
 
 WARPSIGHT, MAKE = map(os.path.abspath, sys.argv[1:3])
-count = failed = 0
-
-
-def check(name, got, want=True):
-    global count, failed
-    count += 1
-    failed += got != want
-    print("%sok %d - %s" % ("" if got == want else "not ", count, name))
-    if got != want:
-        print("# got  %.800r\n# want %.800r" % (got, want))
 
 
 def run(*args):
@@ -128,8 +121,7 @@ def main():
         test_names(report, folder)
         test_help()
         test_sqlite(report, folder)
-    print("1..%d" % count)
-    return failed > 0
+    return done()
 
 
 sys.exit(main())

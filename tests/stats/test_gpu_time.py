@@ -1,19 +1,11 @@
 """test_gpu_time.py WARPSIGHT MAKE_REPORT - the reports about time on GPUs, against a moment-by-moment reckoning from the export; TAP."""
-import bisect, collections, csv, io, os, sqlite3, statistics, subprocess, sys, tempfile
+import collections, csv, io, os, sqlite3, statistics, subprocess, sys, tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import check, done
 
 WARPSIGHT, MAKE = map(os.path.abspath, sys.argv[1:3])
-count = failed = 0
 COMPUTE, COMM, MEMORY = range(3)
-
-
-def check(name, ok, detail=""):
-    global count, failed
-    count += 1
-    failed += not ok
-    print("%sok %d - %s" % ("" if ok else "not ", count, name))
-    if not ok:
-        for line in str(detail).splitlines()[:20]:
-            print("# " + line[:1000])
 
 
 def table(report, name, *options):
@@ -248,8 +240,7 @@ def main():
         test_phases(report, db)
         r = subprocess.run([WARPSIGHT, "stats", "-r", "gpu_time_breakdown:nope", report], capture_output=True, text=True)
         check("an argument that it does not take", r.returncode == 2 and "step=<name>" in r.stderr, r)
-    print("1..%d" % count)
-    return failed > 0
+    return done()
 
 
 sys.exit(main())

@@ -1,22 +1,14 @@
 """test_imported.py WARPSIGHT - reports on tables that only imported files have, against small files made here; TAP."""
 import csv, io, json, os, sqlite3, subprocess, sys, tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import check_equal as check, done
+
 WARPSIGHT = os.path.abspath(sys.argv[1])
-count = failed = 0
 GTID = 100 << 24 | 101
 OTHER = 200 << 24 | 201
 NAMES = ["MPI_Send", "MPI_Allreduce", "MPI_Wait", "MPI_Init", "parallel", "acc_launch", "vkQueueSubmit", "vkCmdMarker", "frame", "draw",
          "cuvidDecode", "nvEncode", "openat"]
-
-
-def check(name, got, want):
-    global count, failed
-    count += 1
-    ok = got == want
-    failed += not ok
-    print("%sok %d - %s" % ("" if ok else "not ", count, name))
-    if not ok:
-        print("# got  %r\n# want %r" % (got, want))
 
 
 def rows(report, name, header=False, options=()):
@@ -150,8 +142,7 @@ def main():
         test_network(report)
         test_debug_groups(report)
         test_collectives(folder)
-    print("1..%d" % count)
-    return failed > 0
+    return done()
 
 
 sys.exit(main())

@@ -18,45 +18,13 @@ import sqlite3
 import statistics
 import subprocess
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PROGRAM, MAKE = (os.path.abspath(p) for p in sys.argv[1:3])
+sys.path.insert(0, os.path.join(HERE, ".."))
+from tap import PROGRAM, Result, main, refused, run, same, test
+
+MAKE = os.path.abspath(sys.argv[2])
 UPDATE = "--update" in sys.argv
-TESTS = []
-Result = collections.namedtuple("Result", "code out err")
-
-
-def test(f):
-    TESTS.append(f)
-    return f
-
-
-def run(*args, ok=True, **kw):
-    p = subprocess.run([PROGRAM, *args], stdin=subprocess.DEVNULL, stdout=kw.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE, **kw)
-    r = Result(p.returncode, p.stdout, p.stderr.decode())
-    if ok and r.code:
-        raise AssertionError("%s: exit %d, %s" % (args, r.code, r.err))
-    return r
-
-
-def refused(*args, words=(), code=None, **kw):
-    """The command fails, with one line on stderr that has these words, and prints nothing."""
-    r = run(*args, ok=False, **kw)
-    same(r.code != 0, True, "exit status")
-    if code is not None:
-        same(r.code, code, "exit status")
-    same(r.err.count("\n"), 1, "lines on stderr: " + r.err)
-    for word in words:
-        if word not in r.err:
-            raise AssertionError("%r is not in %r" % (word, r.err))
-    same(r.out or b"", b"", "output")
-    return r
-
-
-def same(got, want, what=""):
-    if got != want:
-        raise AssertionError("%s\ngot:    %s\nwanted: %s" % (what, repr(got)[:3000], repr(want)[:3000]))
 
 
 def report(kind):
@@ -755,26 +723,6 @@ def info_tells_what_is_there():
     same(data["complete"], data["lost_events"] == 0)
     same(data["losses"][0]["events"] + data["losses"][1]["events"], 13)
     refused("info", report("basic"), report("many"), words=["one report file at a time"], code=2)
-
-
-def main():
-    folder = tempfile.mkdtemp(prefix="warpsight-reading-")
-    os.chdir(folder)
-    print("1..%d" % len(TESTS))
-    failed = 0
-    for n, f in enumerate(TESTS, 1):
-        try:
-            f()
-            print("ok %d - %s" % (n, f.__name__))
-        except Exception as e:  # any surprise is a failure of this test alone
-            failed += 1
-            print("not ok %d - %s" % (n, f.__name__))
-            for line in ("%s: %s" % (type(e).__name__, e)).split("\n"):
-                print("# " + line)
-        sys.stdout.flush()
-    os.chdir("/")
-    shutil.rmtree(folder)
-    return 1 if failed else 0
 
 
 sys.exit(main())

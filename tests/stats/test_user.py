@@ -1,18 +1,10 @@
 """test_user.py WARPSIGHT MAKE_REPORT - reports written as queries, output into commands, blocks that filters leave out; TAP."""
-import csv, io, json, os, re, shutil, stat, subprocess, sys, tempfile
+import csv, io, os, re, shutil, subprocess, sys, tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import check, done
 
 WARPSIGHT, MAKE = map(os.path.abspath, sys.argv[1:3])
-count = failed = 0
-
-
-def check(name, ok, detail=""):
-    global count, failed
-    count += 1
-    failed += not ok
-    print("%sok %d - %s" % ("" if ok else "not ", count, name))
-    if not ok:
-        for line in str(detail).splitlines()[:20]:
-            print("# " + line[:800])
 
 
 def run(*args, **kw):
@@ -135,8 +127,7 @@ def main():
         test_queries(paths["many"], folder)
         test_commands(paths["basic"], folder)
         test_reading(paths["many"])
-    print("1..%d" % count)
-    return failed > 0
+    return done()
 
 
 sys.exit(main())

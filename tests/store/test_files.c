@@ -305,15 +305,11 @@ static bool own_disk(const char *at, const char *kind, const char *size)
 	return !mount(kind, at, kind, 0, size);
 }
 
-/* The library's skip() comes out of Debian 12's cmocka as a failure; a note says the same. */
-static bool cannot_mount(int status)
-{
-	if (status == 77)
-		printf("# skipped: a small disk cannot be mounted here\n");
-	return status == 77;
-}
-
-static void disk(const char *options, bool journaled, uint32_t block_rows)
+/*
+ * Have a child do `what` in a folder that is a disk of its own, and want its exit status to be 0. Where nothing can be mounted, the
+ * library's skip() comes out of Debian 12's cmocka as a failure; a note says the same.
+ */
+static void on_own_disk(const char *kind, const char *size, int (*what)(const char *at, const void *ctx), const void *ctx)
 {
 	char *at = in_folder("disk");
 	pid_t pid;
@@ -322,13 +318,31 @@ static void disk(const char *options, bool journaled, uint32_t block_rows)
 	assert_int_equal(mkdir(at, 0700), 0);
 	pid = fork();
 	if (!pid)
-		_exit(own_disk(at, "tmpfs", options) ? overfill(ws_format("%s/full.wsrep", at), journaled, block_rows) : 77);
+		_exit(own_disk(at, kind, size) ? what(at, ctx) : 77);
 	status = child_status(pid);
 	rmdir(at);
 	free(at);
-	if (cannot_mount(status))
-		return;
-	assert_int_equal(status, 0);
+	if (status == 77)
+		printf("# skipped: a small disk cannot be mounted here\n");
+	else
+		assert_int_equal(status, 0);
+}
+
+struct filling {
+	bool journaled;
+	uint32_t block_rows;
+};
+
+static int fill(const char *at, const void *ctx)
+{
+	const struct filling *f = ctx;
+
+	return overfill(ws_format("%s/full.wsrep", at), f->journaled, f->block_rows);
+}
+
+static void disk(const char *options, bool journaled, uint32_t block_rows)
+{
+	on_own_disk("tmpfs", options, fill, &(struct filling){journaled, block_rows});
 }
 
 static void full_disk(void **state)
@@ -350,67 +364,46 @@ static void full_disk_small_blocks(void **state)
 	disk("size=36m", true, 400);
 }
 
+static int create_without_space(const char *at, const void *ctx)
+{
+	char *path = ws_format("%s/x.wsrep", at);
+	struct ws_err e = {""};
+
+	(void)ctx;
+	write_file(ws_format("%s/filler", at), calloc(1, 64 << 10), 64 << 10);
+	if (ws_writer_create(path, NULL, &e) || !strstr(e.msg, path) || !strstr(e.msg, strerror(ENOSPC)))
+		return 20;
+	return access(path, F_OK) ? 0 : 21;
+}
+
 /* The very beginning does not fit: an error, nothing left behind. */
 static void no_space_at_all(void **state)
 {
-	char *at = in_folder("none");
-	pid_t pid;
-	int status;
-
 	(void)state;
-	assert_int_equal(mkdir(at, 0700), 0);
-	pid = fork();
-	if (!pid) {
-		char *path = ws_format("%s/x.wsrep", at);
-		struct ws_err e = {""};
+	on_own_disk("tmpfs", "size=64k", create_without_space, NULL);
+}
 
-		if (!own_disk(at, "tmpfs", "size=64k"))
-			_exit(77);
-		write_file(ws_format("%s/filler", at), calloc(1, 64 << 10), 64 << 10);
-		if (ws_writer_create(path, NULL, &e) || !strstr(e.msg, path) || !strstr(e.msg, strerror(ENOSPC)))
-			_exit(20);
-		_exit(access(path, F_OK) ? 0 : 21);
-	}
-	status = child_status(pid);
-	rmdir(at);
-	free(at);
-	if (cannot_mount(status))
-		return;
-	assert_int_equal(status, 0);
+static int write_all(const char *at, const void *ctx)
+{
+	char *path = ws_format("%s/x.wsrep", at);
+	struct ws_writer *w = ws_writer_create(path, NULL, NULL);
+	struct ws_report *r;
+
+	(void)ctx;
+	if (!w || !ws_writer_journaled(w))
+		return 20;
+	add_ranges(w, 200000);
+	if (ws_writer_close(w, NULL))
+		return 21;
+	r = ws_report_open(path, NULL);
+	return r && ws_report_complete(r) && ws_report_rows(r, WS_TABLE_nvtx) == 200000 ? 0 : 22;
 }
 
 /* ramfs cannot allocate ahead: the journal is filled with zeros instead, and the report does without. */
 static void no_allocation_ahead(void **state)
 {
-	char *at = in_folder("ram");
-	pid_t pid;
-	int status;
-
 	(void)state;
-	assert_int_equal(mkdir(at, 0700), 0);
-	pid = fork();
-	if (!pid) {
-		char *path = ws_format("%s/x.wsrep", at);
-		struct ws_writer *w;
-		struct ws_report *r;
-
-		if (!own_disk(at, "ramfs", NULL))
-			_exit(77);
-		w = ws_writer_create(path, NULL, NULL);
-		if (!w || !ws_writer_journaled(w))
-			_exit(20);
-		add_ranges(w, 200000);
-		if (ws_writer_close(w, NULL))
-			_exit(21);
-		r = ws_report_open(path, NULL);
-		_exit(r && ws_report_complete(r) && ws_report_rows(r, WS_TABLE_nvtx) == 200000 ? 0 : 22);
-	}
-	status = child_status(pid);
-	rmdir(at);
-	free(at);
-	if (cannot_mount(status))
-		return;
-	assert_int_equal(status, 0);
+	on_own_disk("ramfs", NULL, write_all, NULL);
 }
 
 static void recover_to_full_place(void **state)

@@ -3,10 +3,9 @@
 import type { App, Hit } from "./app";
 import type { Row } from "./layout";
 import type { Timeline } from "./timeline";
-import { AXIS } from "./timeline";
 import { GROUP, NO_EVENT, type EventDetail, type Spot } from "./data";
 import { askText, closeMenu, hideTip, showHelp, showMenu, showTip, toast, type Item } from "./menu";
-import { clean, parseTime, percent, tick } from "./format";
+import { clean, parseTime, tick } from "./format";
 import { copied } from "./copy";
 import { later } from "./dom";
 import { t } from "./i18n";
@@ -530,13 +529,4 @@ export class Input {
     else this.app.select(0, null);
     this.app.emit("draw");
   }
-
-  /** What the status line says of the pointer. */
-  status(): string {
-    const { pointer, hover } = this.app;
-    if (pointer === null) return "";
-    return tick(pointer, Math.max(1, this.app.view.scale)) + (hover && hover.flags & GROUP ? ` · ${t("tip_group", hover.count, percent(hover.fill))}` : "");
-  }
 }
-
-export const AXIS_HEIGHT = AXIS;

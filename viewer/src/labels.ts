@@ -101,10 +101,17 @@ export class Labels {
     return `${r.levels ?? 0} ${r.ready ?? 0} ${r.pinned} ${r.children.length} ${this.app.rows.names.get(r.key)}`;
   }
 
+  /** What a row is called; one that is pinned, away from what it is below, with that. */
+  private nameOf(r: Row): string {
+    const names: string[] = [];
+    for (let p: Row | undefined = r; p; p = r.pinned ? this.app.rows.byKey.get(p.parentKey) : undefined) names.push(this.app.rows.names.get(p.key) ?? "");
+    return names.filter(Boolean).join(" · ");
+  }
+
   private make(r: Row): HTMLElement {
     const group = r.lane === undefined,
       foldable = group ? r.children.length > 0 : ((r.levels ?? 1) > 1 || opensToNames(r)) && !isCounter(r);
-    const name = this.app.rows.names.get(r.key) ?? "";
+    const name = this.nameOf(r);
     const own = this.app.rowColor(r);
     const color = group ? null : own >= 0 ? css(CHOICES[own][1]) : isCounter(r) ? this.timeline.counterColor(r) : css(classColor(r.cls, r.type === "memory" ? 1 : r.type === "sync" ? 17 : r.type === "gil" ? 35 : 40, this.app.theme.dark));
     const e = h(

@@ -38,6 +38,11 @@ function splitter(cls: "vertical" | "horizontal", move: (e: PointerEvent) => voi
   return s;
 }
 
+/** Where a bar stands, for who cannot see it. */
+function saySize(bar: HTMLElement, now: number, least: number, most: number): void {
+  for (const [what, v] of Object.entries({ valuenow: now, valuemin: least, valuemax: most })) bar.setAttribute(`aria-${what}`, String(Math.round(v)));
+}
+
 function boot(): void {
   const carried = StaticSource.there() ? new StaticSource() : undefined;
   const app = new App(carried);
@@ -89,8 +94,10 @@ function boot(): void {
   const names = splitter("vertical", (e) => setLabels(e.clientX), (by) => setLabels(app.stored.labels + by));
   const nothing = h("p", { class: "nothing quiet", hidden: true });
   const sayNothing = (): void => {
-    nothing.hidden = app.building || app.live || !app.reports.length || app.rows.byLane.size > 0;
-    nothing.textContent = t("no_events");
+    const { byLane, visible, pinned, filter } = app.rows,
+      filtered = filter !== "" && !visible.length && !pinned.length;
+    nothing.hidden = app.building || app.live || !app.reports.length || (byLane.size > 0 && !filtered);
+    nothing.textContent = t(filtered ? "no_rows" : "no_events");
   };
   for (const what of ["layout", "built", "words", "live"]) app.on(what, sayNothing);
   const body = h("div", { class: "timeline" }, labels.root, names, timeline.root, nothing);
@@ -99,11 +106,13 @@ function boot(): void {
   function setLabels(width: number): void {
     app.stored.labels = Math.max(80, Math.min(innerWidth * 0.6, width));
     labels.root.style.width = `${app.stored.labels}px`;
+    saySize(names, app.stored.labels, 80, innerWidth * 0.6);
     app.store();
   }
   function setBottom(height: number): void {
     app.stored.bottom = Math.max(28, Math.min(innerHeight * 0.8, height));
     bottom.style.height = `${app.stored.bottom}px`;
+    saySize(edge, app.stored.bottom, 28, innerHeight * 0.8);
     app.store();
   }
 

@@ -1,7 +1,8 @@
 /** What a right click on a row's name offers. */
 
 import type { App } from "./app";
-import type { Panels } from "./panels/panels";
+import { AGAIN } from "./data";
+import type { LaneRef, Panels } from "./panels/panels";
 import { FIRST_LEVELS, type Row } from "./layout";
 import { showMenu, type Item } from "./menu";
 import { t } from "./i18n";
@@ -29,10 +30,15 @@ export function rowMenu(app: App, panels: Panels, row: Row, x: number, y: number
     f();
     app.layoutRows();
   };
-  const lanes = app.rows.lanesUnder(row).map((l) => ({ report: l.report, lane: l.lane! }));
+  /* Rows that show again what others have are left out of a group, or each event would count twice. */
+  const under = app.rows.lanesUnder(row),
+    without = (types: string[]): LaneRef[] => {
+      const rest = under.filter((l) => !types.includes(l.type));
+      return (rest.length ? rest : under).map((l) => ({ report: l.report, lane: l.lane! }));
+    };
   const items: Item[] = [
-    [t("show_in_events"), () => panels.showEvents(lanes, row.of !== undefined ? (row.label ?? "") : undefined)],
-    [t("stats_row"), () => panels.showStatistics(lanes)],
+    [t("show_in_events"), () => panels.showEvents(without(AGAIN), row.of !== undefined ? (row.label ?? "") : undefined)],
+    [t("stats_row"), () => panels.showStatistics(without(["stream", "cpu"]))],
     null,
     [t("hide_row"), done(() => app.setHidden(row, true))],
     [t("only_row"), done(() => only(app, row))],

@@ -151,12 +151,12 @@ export class Events implements Panel {
     const s = this.app.selected;
     fill(
       this.table,
-      this.shown.map((e) => {
+      this.shown.map((e, i) => {
         const on = s && s.report === e.report && s.spot.lane === e.lane && s.spot.level === e.level && s.spot.event === e.event;
         return h(
           "tr",
           {
-            tabindex: 0,
+            tabindex: on || i === 0 ? 0 : -1, // arrows go on from there
             class: on ? "on" : "",
             onclick: (c: MouseEvent) => (c.detail === 2 ? this.app.zoomToEvent() : this.go(e)), // rows are made anew by the first click: no dblclick
             onkeydown: (k: KeyboardEvent) => {

@@ -68,7 +68,7 @@ export class Statistics implements Panel {
   }
 
   private word(kind: string): string {
-    return kind === "projected" ? t("nvtx_gpu") : kind === "stream" ? t("kernels") : kind === "cpu" ? t("cores") : has(kind) ? t(kind, "").trim() : kind;
+    return kind === "projected" ? t("nvtx_gpu") : kind === "cpu" ? t("cores") : has(kind) ? t(kind, "").trim() : kind;
   }
 
   private draw(): void {
