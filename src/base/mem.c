@@ -28,7 +28,8 @@ void *ws_malloc(size_t n)
 void *ws_malloc_huge(size_t n)
 {
 	void *p = ws_malloc(n);
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = WS_ALIGN_UP((uintptr_t)p, page), end = ((uintptr_t)p + n) & ~(page - 1);
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = WS_ALIGN_UP((uintptr_t)p, page),
+		  end = ((uintptr_t)p + n) & ~(page - 1);
 
 	if (from < end)
 		madvise((void *)from, end - from, MADV_HUGEPAGE); /* a hint: refused where there are none */

@@ -185,7 +185,8 @@ static void squeeze(struct ws_keyed_value *v, size_t n)
 	for (size_t i = 1; i < n; i++)
 		differ |= v[i].key ^ v[0].key;
 	while (differ && runs < WS_COUNT(run)) {
-		unsigned from = (unsigned)__builtin_ctzll(differ), bits = ~(differ >> from) ? (unsigned)__builtin_ctzll(~(differ >> from)) : 64;
+		unsigned from = (unsigned)__builtin_ctzll(differ),
+			 bits = ~(differ >> from) ? (unsigned)__builtin_ctzll(~(differ >> from)) : 64;
 
 		run[runs].mask = (bits < 64 ? (UINT64_C(1) << bits) - 1 : UINT64_MAX) << from;
 		run[runs++].shift = from - kept;
@@ -259,11 +260,11 @@ struct ordering {
 		struct ws_keyed_value *room; /* for a chunk, then for a part */
 		size_t cap;
 		unsigned __int128 sum; /* of totals */
-	} *workers;
+	} * workers;
 	size_t count;
-	struct ws_keyed_value *to;     /* dealt out */
-	uint64_t least[PARTS];	       /* key of each part; the first takes all that is less */
-	size_t (*at)[PARTS];	       /* by chunk: how many are of each part; then where its next one goes */
+	struct ws_keyed_value *to; /* dealt out */
+	uint64_t least[PARTS];	   /* key of each part; the first takes all that is less */
+	size_t (*at)[PARTS];	   /* by chunk: how many are of each part; then where its next one goes */
 	size_t first[PARTS + 1];
 };
 
@@ -481,7 +482,8 @@ static size_t figures(const struct printing *p, const struct ws_std8 *v, struct 
 {
 	long double total = v->total >> 63 ? (long double)v->total : (long double)(int64_t)v->total;
 
-	if (v->count == 1 && cells[2].type == WS_CELL_INT && cells[2].i == 1 && !(v->total >> 63) && cells[1].i == (int64_t)v->total)
+	if (v->count == 1 && cells[2].type == WS_CELL_INT && cells[2].i == 1 && !(v->total >> 63) &&
+	    cells[1].i == (int64_t)v->total)
 		return 8;
 	cells[0] = ws_cell_real(p->sum ? total * 100 / p->sum : 0);
 	cells[1] = ws_cell_int(whole(v->total));

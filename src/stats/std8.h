@@ -52,17 +52,18 @@ void ws_std8_print(struct ws_stats *s, const struct ws_std8_line *lines, size_t 
 void ws_std8_sort(struct ws_std8_line *lines, size_t count);
 
 /*
- * Lines that are made when they are wanted: where there are millions, they would take several times the memory of what they are made
- * from. All functions are called from several threads.
+ * Lines that are made when they are wanted: where there are millions, they would take several times the memory of what they are
+ * made from. All functions are called from several threads.
  */
 enum { WS_STD8_CHUNK = 1 << 14 };
 struct ws_std8_lines {
 	const void *ctx;
 	size_t chunks;
-	/* The lines of a chunk, WS_STD8_CHUNK at most, each as its ws_std8_key and a number of the caller's own; returns how many. Is
-	 * asked several times. */
+	/* The lines of a chunk, WS_STD8_CHUNK at most, each as its ws_std8_key and a number of the caller's own; returns how many.
+	 * Is asked several times. */
 	size_t (*chunk)(const void *ctx, size_t chunk, struct ws_keyed_value *v);
-	/* The line of such a key and number; s may be put into `room`. Where that is NULL, the key is another and s not looked at. */
+	/* The line of such a key and number; s may be put into `room`. Where that is NULL, the key is another and s not looked at.
+	 */
 	void (*line)(const void *ctx, const struct ws_keyed_value *v, struct ws_std8_line *l, struct ws_std8 *room);
 	/* Ask the memory for what `line` and its caller will touch: with step 0, some lines later 1, again later 2. */
 	void (*fetch)(const void *ctx, uint64_t number, unsigned step);
