@@ -11,7 +11,7 @@ void *ws_malloc(size_t n);
 void *ws_calloc(size_t n, size_t size);
 void *ws_realloc(void *p, size_t n);
 /*
- * Like ws_malloc, for many megabytes that are looked at all over: in huge pages where the kernel has them, since a look at a page of
+ * Like ws_malloc, for many megabytes looked at all over: in huge pages where the kernel has them, since a look at a page of
  * 4 KiB among a hundred thousand misses the TLB too, and waits for that even where the memory was asked ahead.
  */
 void *ws_malloc_huge(size_t n);
