@@ -32,6 +32,15 @@ static inline const char *ws_gpu_tool(char *const *env)
 	return NULL;
 }
 
+/*
+ * Does this tool wait for ever for a program that another program starts, where it cannot watch that one do it? (Seen of both on a GPU: what our
+ * recorder starts under them hangs before its first CUDA call.)
+ */
+static inline bool ws_gpu_tool_must_start(const char *tool)
+{
+	return tool && strcmp(tool, "Nsight Systems") != 0;
+}
+
 /* Is a program of this name (without folders) one that starts others only where CUDA_INJECTION64_PATH is not set? */
 static inline bool ws_wants_no_injection(const char *name)
 {

@@ -654,6 +654,9 @@ static int begin(struct session *s, struct ws_err *e)
 	struct ws_drain_ops ops = {.ctx = s, .sink_for = sink_for};
 	int out = -1, err = -1;
 
+	if (ws_gpu_tool_must_start(ws_gpu_tool(environ)))
+		return ws_fail(e, "%s would wait for ever for a program that warpsight starts; put warpsight first: 'warpsight profile' and then the tool with "
+			       "the program", ws_gpu_tool(environ));
 	ws_clock_init(&s->clock, ws_clock_choose());
 	if (make_arena(s, e) || find_hooks(s, e))
 		return -1;

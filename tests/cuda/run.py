@@ -462,13 +462,16 @@ def injection_of_another_tool():
 
 @test
 def tools_that_have_the_gpu_to_themselves():
-    """Known by what they put into the environment; the program must go on as without us."""
-    for variable, tool in (("NV_SANITIZER_INJECTION_PORT_BASE", "Compute Sanitizer"), ("NV_COMPUTE_PROFILER_PERFWORKS_DIR", "Nsight Compute"),
-                           ("QUADD_INJECTION_CONFIG", "Nsight Systems")):
-        inner = Report("init", "work:10", "env:CUDA_INJECTION64_PATH", env={variable: "1"})
-        same("kernels under " + tool, inner.kernels(), {})
-        assert "CUDA is not recorded: %s has it, under which warpsight was started" % tool in inner.said(), inner.said()
-        assert "CUDA_INJECTION64_PATH is not set" in inner.out, inner.out
+    """Known by what they put into the environment; the program must go on as without us, or not begin where it would hang."""
+    inner = Report("init", "work:10", "env:CUDA_INJECTION64_PATH", env={"QUADD_INJECTION_CONFIG": "1"})
+    same("kernels", inner.kernels(), {})
+    assert "CUDA is not recorded: Nsight Systems has it, under which warpsight was started" in inner.said(), inner.said()
+    assert "CUDA_INJECTION64_PATH is not set" in inner.out, inner.out
+    for variable, tool in (("NV_SANITIZER_INJECTION_PORT_BASE", "Compute Sanitizer"), ("NV_COMPUTE_PROFILER_PERFWORKS_DIR", "Nsight Compute")):
+        r = subprocess.run([WARPSIGHT, "profile", "-o", os.path.join(TMP, "none"), "echo", "begun"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           env=dict(os.environ, **{variable: "1"}), timeout=60)
+        same("status and output under " + tool, (r.returncode != 0, r.stdout), (True, ""))
+        assert "%s would wait for ever" % tool in r.stderr, r.stderr
 
 
 @test

@@ -236,7 +236,7 @@ static void not_reports(void **state)
 		write_file(path, texts[i], strlen(texts[i]));
 		assert_null(ws_report_open(path, &e));
 		assert_non_null(strstr(e.msg, path));
-		assert_non_null(strstr(e.msg, "no warpsight report"));
+		assert_non_null(strstr(e.msg, *texts[i] ? "no warpsight report" : "is empty"));
 	}
 	assert_null(ws_report_open("/dev/null", &e));
 	assert_non_null(strstr(e.msg, "regular file"));
