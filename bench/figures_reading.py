@@ -24,7 +24,7 @@ def nvtx_sum(b, kind, what):
     path = b.path(kind + ".wsrep")
     if not os.path.exists(path):
         b.command([b.program("stats_bench"), path, kind, "10000000"])
-    took = [b.command([b.warpsight, "stats", "-q", "-f", "csv", "-r", "nvtx_sum", path]).seconds for _ in range(b.runs)]
+    took = [b.command([b.warpsight, "stats", "-q", "-f", "csv", "-r", "nvtx_sum", path], silent=True).seconds for _ in range(b.runs)]
     return [Row("stats -r nvtx_sum of 10 M ranges, " + what, "s", [], took, 1, digits=2)]
 
 

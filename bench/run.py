@@ -84,9 +84,10 @@ class Bench:
     def path(self, name):
         return os.path.join(self.dir, name)
 
-    def command(self, argv, poll=False):
+    def command(self, argv, poll=False, silent=False):
+        """silent: what it prints goes to /dev/null, where it may be hundreds of megabytes that we would be timed reading."""
         begin = time.monotonic()
-        p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env, cwd=self.dir)
+        p = subprocess.Popen(argv, stdout=subprocess.DEVNULL if silent else subprocess.PIPE, stderr=subprocess.PIPE, env=self.env, cwd=self.dir)
         peak = 0
         if poll:  # VmHWM of the recorder itself: rusage would give the largest of it and its children
             while True:
@@ -105,7 +106,7 @@ class Bench:
         took = time.monotonic() - begin
         if p.returncode:
             raise RuntimeError("%s: status %d: %s" % (" ".join(argv), p.returncode, err.decode("utf-8", "replace")))
-        return Run(took, out.decode(), peak / 1024)
+        return Run(took, (out or b"").decode(), peak / 1024)
 
     def bare(self, *argv):
         return self.command(list(argv))
