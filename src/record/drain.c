@@ -35,6 +35,7 @@ struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock, cons
 	d->epoll = epoll_create1(EPOLL_CLOEXEC);
 	d->keep_from = UINT64_MAX;
 	d->by_chunk = ws_calloc(d->a->chunk_first + d->a->chunk_count, sizeof(*d->by_chunk));
+	d->left = ws_calloc(d->a->chunk_first + d->a->chunk_count, sizeof(*d->left));
 	d->string_ids = ws_calloc(d->a->chunk_first + d->a->chunk_count, sizeof(*d->string_ids));
 	return d;
 }
@@ -338,6 +339,7 @@ void ws_drain_finish(struct ws_drain *d)
 		free(d->string_ids[i]);
 	free(d->string_ids);
 	free(d->by_chunk);
+	free(d->left);
 	free(d->ends);
 	free(d->started);
 	close(d->epoll);

@@ -335,6 +335,8 @@ struct ws_proc *ws_drain_process(struct ws_drain *d, uint32_t chunk)
 {
 	if (chunk < d->a->chunk_first || chunk >= d->a->chunk_first + d->a->chunk_count)
 		return NULL;
+	if (d->left[chunk])
+		return NULL;
 	return d->by_chunk[chunk] ? d->by_chunk[chunk] : register_process(d, chunk);
 }
 
@@ -514,6 +516,7 @@ void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_
 		close(p->pidfd);
 	p->pidfd = -1;
 	d->by_chunk[p->home_chunk] = NULL;
+	d->left[p->home_chunk] = !memory_too;
 	if (memory_too) {
 		uint32_t slot = p->home->slot;
 

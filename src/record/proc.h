@@ -90,6 +90,7 @@ struct ws_drain {
 	struct ws_proc_end *ends;    /* in the order in which they were noticed */
 	size_t ends_n, ends_cap;
 	struct ws_proc **by_chunk;   /* home chunk -> live process */
+	bool *left;                  /* home chunks of settled processes that may still write there: not given back, nor looked at again */
 	uint32_t **string_ids;       /* chunk -> report string ids of the strings that begin in it, by offset / 8 */
 	struct ws_ring_state *slot[WS_DIR_SLOTS];
 	uint32_t slots_used;

@@ -113,6 +113,17 @@ def children_killed_in_another_pid_namespace(t):
     t.ge(images(t, r.report), 5, "program images recorded")
 
 
+@test("tree", needs=("mounts",))
+def processes_in_a_pid_namespace_that_cannot_be_seen(t):
+    """The recorder's /proc is of other processes than its own: what says that it ended may write on, and yet it is one process."""
+    script = "%s work; %s work; sleep 0.2" % (t.program("tree"), t.program("tree"))
+    r = t.run(["unshare", "-fp", *t.profile_argv(["unshare", "-fp", "sh", "-c", script], ["--trace=osrt", "--sample=none", "--cpuctxsw=none"], "r")], timeout=30)
+    t.eq(r.status, 0, "exit status")
+    t.eq(images(t, t.path("r")), 6, "program images recorded")  # unshare and its child, sh, tree twice, sleep
+    t.eq(t.load(t.path("r")).lost(), 0, "events lost")
+    t.check_clean()
+
+
 @test("tree")
 def children_with_a_preload_of_their_own(t):
     work = [t.program("tree"), "work"]
