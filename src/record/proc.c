@@ -302,6 +302,7 @@ static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 	p->status = WS_NO_STATUS;
 	parent = find_parent(d, h);
 	other = find_live(d, h->pid);
+	watch(d, p);
 	replace_image(p, other);
 	p->target = (pid_t)p->pid == d->target && h->origin != WS_ORIGIN_FORK && !(other && other->target);
 	take_texts(p, h, parent);
@@ -314,7 +315,6 @@ static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 	env[env_len] = 0;
 	p->sink = d->ops.sink_for(d->ops.ctx, (int)p->pid, env, env_len, parent ? parent->sink : NULL);
 	free(env);
-	watch(d, p);
 	ws_drain_forget_started(d, (int)p->pid);
 	p->id = d->perf ? ws_perf_adopt(d->perf, p) : 0;
 	if (!p->id) {
