@@ -454,7 +454,7 @@ withPage("statistics and events of a group of rows count each event once; a pinn
 
 test("a report without events says so, from its start to its end", async () => {
   const file = join(folder, "nothing.wsrep"),
-    r = spawnSync(warpsight, ["profile", "--trace=none", "--sample=none", "-o", file, "true"]);
+    r = spawnSync(warpsight, ["profile", "--trace=none", "--sample=none", "--cpuctxsw=none", "-o", file, "true"]);
   equal(r.status, 0, String(r.stderr));
   const server = await serve(file),
     context = await browser.newContext({ viewport: { width: 1000, height: 700 }, locale: "en-GB" }),
