@@ -120,13 +120,19 @@ static void put_columns(const struct event *e)
 
 enum { AROUND = 1 }; /* ns: what ends where a wait begins touches it */
 
+struct wanted_state {
+	struct event *e;
+	uint32_t thread;
+};
+
+/* Those who may hold what it waits for come as well, on other workers, and cut to the same time. */
 static void take_state(void *ctx, uint32_t worker, const struct ws_state *st)
 {
-	struct event *e = ctx;
+	const struct wanted_state *want = ctx;
 
 	(void)worker;
-	if (st->start == e->start && st->end == e->end)
-		e->state = *st;
+	if (st->thread == want->thread && st->start == want->e->start && st->end == want->e->end)
+		want->e->state = *st;
 }
 
 /* What else there is to say of it, from the rows around it. A call that never returned may have begun long before: then less. */
@@ -134,13 +140,14 @@ static void read_state(struct event *e, uint32_t thread, uint32_t ref)
 {
 	uint8_t *threads = ws_calloc((size_t)thread + 1, 1);
 	struct ws_states_part part = {.threads = threads, .n = (size_t)thread + 1, .holders = true};
+	struct wanted_state want = {e, thread};
 	struct ws_states *s;
 
 	threads[thread] = 1;
 	part.from = e->start > AROUND ? e->start - AROUND : 0;
 	part.to = e->end + AROUND;
 	s = ws_states_open_part(e->c->rep->r, e->c->l->who, &part, NULL);
-	ws_states_run(s, e->start, e->end, take_state, e);
+	ws_states_run(s, e->start, e->end, take_state, &want);
 	ws_states_close(s);
 	free(threads);
 	if (e->state.doing != ws_state_doing(ref) || e->state.wait != ws_state_wait(ref))
