@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/gpu_tools.h"
 #include "doctor/doctor.h"
 
 enum { CAPABILITY_SYS_ADMIN = 21, PATIENCE_S = 15 };
@@ -288,6 +289,12 @@ void ws_look_counters(struct ws_finding *f)
 void ws_look_injection(struct ws_finding *f)
 {
 	static const char *const names[] = {"CUDA_INJECTION64_PATH", "CUDA_INJECTION32_PATH", "NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH"};
+	const char *tool = ws_gpu_tool(environ);
+
+	if (tool) {
+		ws_found(f, WS_HEALTH_DEGRADED, "this was started under %s, which has the GPU to itself", tool);
+		ws_fix(f, "start warpsight without it");
+	}
 
 	for (size_t i = 0; i < WS_COUNT(names); i++) {
 		const char *value = getenv(names[i]);

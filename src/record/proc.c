@@ -333,9 +333,7 @@ static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 
 struct ws_proc *ws_drain_process(struct ws_drain *d, uint32_t chunk)
 {
-	if (chunk < d->a->chunk_first || chunk >= d->a->chunk_first + d->a->chunk_count)
-		return NULL;
-	if (d->left[chunk])
+	if (chunk < d->a->chunk_first || chunk >= d->a->chunk_first + d->a->chunk_count || d->left[chunk])
 		return NULL;
 	return d->by_chunk[chunk] ? d->by_chunk[chunk] : register_process(d, chunk);
 }

@@ -462,10 +462,10 @@ static void rest(struct session *s, uint64_t bytes)
 	atomic_store_explicit(&a->sleeping, 0, memory_order_relaxed);
 }
 
-static void one_round(struct session *s)
+/* Returns how many bytes there were to read. */
+static uint64_t one_round(struct session *s)
 {
 	uint64_t since = ws_raw_ns(), bytes = ws_drain_round(s->drain), now = s->clock.v[s->clock.n - 1].raw;
-	bool was_there = !s->exited;
 
 	s->read_since = s->exited;
 	ws_perf_round(s->perf, since);
@@ -481,18 +481,24 @@ static void one_round(struct session *s)
 	ws_area_feed(&s->area);
 	look_at_target(s);
 	advance(s, ws_raw_ns());
-	/* When the target has just ended the next round settles it: waiting first would be felt by everyone who profiles something short. */
-	if (was_there ? !s->exited : s->o->wait_all && !finished(s))
-		rest(s, bytes);
+	return bytes;
 }
 
 static void run(struct session *s)
 {
-	while (!finished(s)) {
+	for (;;) {
+		bool was_there = !s->exited;
+		uint64_t bytes;
+
 		for (int sig; (sig = ws_signals_pending());)
 			if (!s->exited)
 				kill(s->launch.pid, sig);
-		one_round(s);
+		bytes = one_round(s);
+		if (finished(s))
+			break;
+		/* When the target has just ended the next round settles it: waiting first would be felt by everyone who profiles something short. */
+		if (was_there != s->exited)
+			rest(s, bytes);
 	}
 	if (s->phase == COLLECTING) {
 		set_collecting(s, false);
