@@ -1,5 +1,6 @@
 /*
- * calls_bench.c - times calls of the OS runtime from inside the program: calls_bench MODE N; prints nanoseconds each.
+ * calls_bench.c - times calls of the OS runtime from inside the program: calls_bench MODE N; prints
+ * nanoseconds each.
  *
  *   mutex      lock and unlock without contention    pipe   a byte written and read
  *   untraced   getppid, a system call that no hook touches
@@ -52,7 +53,10 @@ int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
 	uint64_t n = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000;
-	void (*fn)(uint64_t) = !strcmp(mode, "mutex") ? mutex : !strcmp(mode, "pipe") ? through_pipe : !strcmp(mode, "untraced") ? untraced : NULL;
+	void (*fn)(uint64_t) = !strcmp(mode, "mutex")	   ? mutex
+			       : !strcmp(mode, "pipe")	   ? through_pipe
+			       : !strcmp(mode, "untraced") ? untraced
+							   : NULL;
 	double begin;
 
 	if (!fn || !n)

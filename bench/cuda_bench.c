@@ -1,12 +1,14 @@
 /*
- * cuda_bench.c - write a report of a training loop on GPUs straight through the writer, for timing what reads it.
+ * cuda_bench.c - write a report of a training loop on GPUs straight through the writer, for timing
+ * what reads it.
  *
  *   cuda_bench FILE [same|unique|sparse|wide] [EVENTS]
  *
- * Two processes, one GPU each. A step is a range; in it 12 layers with 3 operations each, which are ranges that launch 4 kernels,
- * then two copies, a memset and a wait. same: names of operations repeat; unique: each has a number of its own, as emit_nvtx writes
- * them; sparse: correlation ids are far apart, as when most calls are not recorded; wide: 25 processes, each with a GPU of its own.
- * The default is 10 M rows.
+ * Two processes, one GPU each. A step is a range; in it 12 layers with 3 operations each, which are
+ * ranges that launch 4 kernels, then two copies, a memset and a wait. same: names of operations
+ * repeat; unique: each has a number of its own, as emit_nvtx writes them; sparse: correlation ids
+ * are far apart, as when most calls are not recorded; wide: 25 processes, each with a GPU of its
+ * own. The default is 10 M rows.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,12 +37,14 @@ struct side { /* one process */
 static struct ws_writer *w;
 static struct side sides[PROCESSES];
 static uint32_t processes = 2;
-static uint32_t kernels[NAMES], bases[NAMES], calls[5], step_text, layer_texts[LAYERS], op_texts[OPS];
+static uint32_t kernels[NAMES], bases[NAMES], calls[5], step_text, layer_texts[LAYERS],
+	op_texts[OPS];
 static uint32_t apart = 1;
 static bool unique;
 static uint64_t rows;
 
-#define ADD(table, ...) (rows++, ws_writer_add(w, WS_TABLE_##table, &(struct ws_row_##table){__VA_ARGS__}))
+#define ADD(table, ...) \
+	(rows++, ws_writer_add(w, WS_TABLE_##table, &(struct ws_row_##table){__VA_ARGS__}))
 
 static uint32_t text(const char *format, unsigned long long n)
 {
@@ -51,20 +55,24 @@ static uint32_t text(const char *format, unsigned long long n)
 
 static void begin(void)
 {
-	static const char *const functions[] = {"cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020", "cudaMemsetAsync_v3020",
-						"cudaStreamSynchronize_v3020", "cudaLaunchKernelExC_v11060"};
+	static const char *const functions[] = {"cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020",
+						"cudaMemsetAsync_v3020",
+						"cudaStreamSynchronize_v3020",
+						"cudaLaunchKernelExC_v11060"};
 
 	ADD(collection, .start = 1000000, .end = WS_NO_TIME);
 	for (uint32_t i = 0; i < processes; i++) {
 		sides[i] = (struct side){i + 1, 1000000, 1000000, 1000 * i};
-		ADD(process, .id = i + 1, .pid = 4242 + i, .start = 1000000, .origin = WS_ORIGIN_TARGET, .name = text("bench", 0));
+		ADD(process, .id = i + 1, .pid = 4242 + i, .start = 1000000,
+		    .origin = WS_ORIGIN_TARGET, .name = text("bench", 0));
 		ADD(thread, .id = i + 1, .process = i + 1, .tid = 4242 + i, .start = 1000000);
 	}
 	for (int i = 0; i < 5; i++)
 		calls[i] = text(functions[i], 0);
 	for (unsigned i = 0; i < NAMES; i++) {
-		kernels[i] =
-		    text("void some::library::elementwise_kernel<(int)%llu, some::Functor<float, float>>(int, float *)", i);
+		kernels[i] = text("void some::library::elementwise_kernel<(int)%llu, "
+				  "some::Functor<float, float>>(int, float *)",
+				  i);
 		bases[i] = text("elementwise_kernel_%llu", i / 2);
 	}
 	step_text = text("train step", 0);
@@ -77,8 +85,8 @@ static void begin(void)
 static uint32_t call(struct side *s, uint32_t function, uint64_t ns)
 {
 	s->correlation += apart;
-	ADD(cuda_api, .start = s->cpu, .end = s->cpu + ns, .thread = s->id, .correlation = s->correlation, .name = calls[function],
-	    .callchain = WS_NO_U32);
+	ADD(cuda_api, .start = s->cpu, .end = s->cpu + ns, .thread = s->id,
+	    .correlation = s->correlation, .name = calls[function], .callchain = WS_NO_U32);
 	s->cpu += ns + 400 + next() % 300;
 	return s->correlation;
 }
@@ -94,19 +102,24 @@ static uint64_t run(struct side *s, uint64_t ns)
 static void kernel(struct side *s, unsigned name)
 {
 	uint32_t correlation = call(s, name & 1 ? 4 : 0, 3000 + next() % 2000);
-	uint64_t ns = 1500 + name * 700 + next() % 512 + (next() % 100 ? 0 : next() % 5000000), start = run(s, ns);
+	uint64_t ns = 1500 + name * 700 + next() % 512 + (next() % 100 ? 0 : next() % 5000000),
+		 start = run(s, ns);
 
-	ADD(cuda_kernel, .start = start, .end = start + ns, .device = 0, .context = 1, .green_context = WS_NO_U32, .stream = 7,
-	    .correlation = correlation, .process = s->id, .demangled = kernels[name], .name = bases[name], .launch_type = 1,
-	    .registers = 32 + name, .grid_x = 1 + name * 8, .grid_y = 1, .grid_z = 1, .block_x = 128, .block_y = 1, .block_z = 1,
-	    .grid_id = correlation, .executed_shared = 102400, .graph_node = WS_NO_U64, .shared_limit = 0, .graph = WS_NO_U32,
-	    .cluster_policy = WS_NO_U32, .max_cluster = WS_NO_U32, .active_clusters = WS_NO_U32, .shared_percent = WS_NO_U32,
-	    .occupancy = 0.5, .waves = 1.25, .blocks_per_sm = 8, .limiter = WS_OCCUPANCY_WARPS);
+	ADD(cuda_kernel, .start = start, .end = start + ns, .device = 0, .context = 1,
+	    .green_context = WS_NO_U32, .stream = 7, .correlation = correlation, .process = s->id,
+	    .demangled = kernels[name], .name = bases[name], .launch_type = 1,
+	    .registers = 32 + name, .grid_x = 1 + name * 8, .grid_y = 1, .grid_z = 1,
+	    .block_x = 128, .block_y = 1, .block_z = 1, .grid_id = correlation,
+	    .executed_shared = 102400, .graph_node = WS_NO_U64, .shared_limit = 0,
+	    .graph = WS_NO_U32, .cluster_policy = WS_NO_U32, .max_cluster = WS_NO_U32,
+	    .active_clusters = WS_NO_U32, .shared_percent = WS_NO_U32, .occupancy = 0.5,
+	    .waves = 1.25, .blocks_per_sm = 8, .limiter = WS_OCCUPANCY_WARPS);
 }
 
 static void range(struct side *s, uint32_t name, uint64_t start)
 {
-	ADD(nvtx, .start = start, .end = s->cpu, .thread = s->id, .text = name, .type = WS_NVTX_PUSHPOP);
+	ADD(nvtx, .start = start, .end = s->cpu, .thread = s->id, .text = name,
+	    .type = WS_NVTX_PUSHPOP);
 	s->cpu += 60;
 }
 
@@ -116,10 +129,12 @@ static void copy(struct side *s, int kind)
 	uint32_t correlation = call(s, 1, 2500 + next() % 1000);
 
 	start = run(s, ns);
-	ADD(cuda_memcpy, .start = start, .end = start + ns, .context = 1, .green_context = WS_NO_U32, .stream = 7,
-	    .correlation = correlation, .process = s->id, .bytes = bytes, .kind = (uint8_t)kind, .src_kind = 1, .dst_kind = 2,
-	    .src_device = WS_NO_U32, .src_context = WS_NO_U32, .dst_device = WS_NO_U32, .dst_context = WS_NO_U32,
-	    .migration_cause = WS_NO_U32, .graph_node = WS_NO_U64, .address = WS_NO_U64, .copies = 1, .graph = WS_NO_U32);
+	ADD(cuda_memcpy, .start = start, .end = start + ns, .context = 1,
+	    .green_context = WS_NO_U32, .stream = 7, .correlation = correlation, .process = s->id,
+	    .bytes = bytes, .kind = (uint8_t)kind, .src_kind = 1, .dst_kind = 2,
+	    .src_device = WS_NO_U32, .src_context = WS_NO_U32, .dst_device = WS_NO_U32,
+	    .dst_context = WS_NO_U32, .migration_cause = WS_NO_U32, .graph_node = WS_NO_U64,
+	    .address = WS_NO_U64, .copies = 1, .graph = WS_NO_U32);
 }
 
 static void step(struct side *s)
@@ -135,7 +150,8 @@ static void step(struct side *s)
 
 			for (unsigned k = 0; k < KERNELS; k++)
 				kernel(s, (l * 5 + o * KERNELS + k) % NAMES);
-			range(s, unique ? text("aten::operation, op_id = %llu", rows) : op_texts[o], op);
+			range(s, unique ? text("aten::operation, op_id = %llu", rows) : op_texts[o],
+			      op);
 		}
 		range(s, layer_texts[l], layer);
 	}
@@ -143,9 +159,9 @@ static void step(struct side *s)
 	copy(s, WS_COPY_DTOH);
 	correlation = call(s, 2, 2000);
 	start = run(s, 1300);
-	ADD(cuda_memset, .start = start, .end = start + 1300, .context = 1, .green_context = WS_NO_U32, .stream = 7,
-	    .correlation = correlation, .process = s->id, .bytes = 4096, .graph_node = WS_NO_U64, .mem_kind = 2,
-	    .graph = WS_NO_U32);
+	ADD(cuda_memset, .start = start, .end = start + 1300, .context = 1,
+	    .green_context = WS_NO_U32, .stream = 7, .correlation = correlation, .process = s->id,
+	    .bytes = 4096, .graph_node = WS_NO_U64, .mem_kind = 2, .graph = WS_NO_U32);
 	call(s, 3, s->gpu > s->cpu ? s->gpu - s->cpu : 1000);
 	range(s, step_text, started);
 }

@@ -1,6 +1,8 @@
 /*
- * cuda_storm.cu - what CUDA calls cost: empty kernels with a wait every 256, pairs of cudaGetLastError and cudaStreamQuery, small copies, launches
- * of a graph. Prints one line of nanoseconds for each, the best and the median of several rounds. Argument: launches a round (default 20,480).
+ * cuda_storm.cu - what CUDA calls cost: empty kernels with a wait every 256, pairs of
+ * cudaGetLastError and cudaStreamQuery, small copies, launches of a graph. Prints one line of
+ * nanoseconds for each, the best and the median of several rounds. Argument: launches a round
+ * (default 20,480).
  */
 #include <cuda_runtime.h>
 #include <algorithm>

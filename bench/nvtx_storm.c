@@ -1,22 +1,22 @@
 /*
- * nvtx_storm.c - what an NVTX range costs the program that makes it: push+pop pairs as fast as they go, in the ways programs make
- * them.
+ * nvtx_storm.c - what an NVTX range costs the program that makes it: push+pop pairs as fast as they
+ * go, in the ways programs make them.
  *
- *   nvtx_storm                     the storm: 3 M pairs plain and 3 M with a registered string in a domain, three times (18 M
- * ranges) nvtx_storm KIND [PAIRS [THREADS]]
+ *   nvtx_storm                     the storm: 3 M pairs plain and 3 M with a registered string in a
+ * domain, three times (18 M ranges) nvtx_storm KIND [PAIRS [THREADS]]
  *
  * KIND is one of
  *   plain       one literal
  *   registered  one registered string in a domain, through attributes
- *   buffers     64 names, each written into one of 4 reused buffers just before, so that pointers repeat with other contents
- *   unique      names that never repeat
- *   jitter      random work of 0 to 400 ns inside, one of 1,000 names at random
- *   mark        marks, not ranges
- *   startend    start/end ranges
+ *   buffers     64 names, each written into one of 4 reused buffers just before, so that pointers
+ * repeat with other contents unique      names that never repeat jitter      random work of 0 to
+ * 400 ns inside, one of 1,000 names at random mark        marks, not ranges startend    start/end
+ * ranges
  *
- * Prints nanoseconds a pair, per thread: elapsed, and of the thread's own processor time, which other work on the machine does not
- * touch. Making the names is measured without ranges beforehand and taken off. Run it alone and under the recorder: the difference
- * is what recording costs. It uses annotate.h, so it needs no CUDA and runs under any NVTX tool.
+ * Prints nanoseconds a pair, per thread: elapsed, and of the thread's own processor time, which
+ * other work on the machine does not touch. Making the names is measured without ranges beforehand
+ * and taken off. Run it alone and under the recorder: the difference is what recording costs. It
+ * uses annotate.h, so it needs no CUDA and runs under any NVTX tool.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -148,9 +148,9 @@ static const struct kind {
 	const char *name;
 	void (*loop)(long n, int on);
 } kinds[] = {
-    {"plain", loop_plain},	 {"registered", loop_registered}, {"buffers", loop_buffers},
-    {"unique", loop_unique},	 {"jitter", loop_jitter},	  {"mark", loop_mark},
-    {"startend", loop_startend},
+	{"plain", loop_plain},	     {"registered", loop_registered}, {"buffers", loop_buffers},
+	{"unique", loop_unique},     {"jitter", loop_jitter},	      {"mark", loop_mark},
+	{"startend", loop_startend},
 };
 
 struct task {
@@ -205,8 +205,8 @@ static void run_kind(const struct kind *k, long pairs, int threads)
 		cpu += t[i].cpu_ns;
 	}
 	free(t);
-	printf("%-10s %d thread%s %10ld pairs %8.2f ns a pair, %8.2f ns of processor time\n", k->name, threads,
-	       threads == 1 ? " " : "s", pairs, wall / threads, cpu / threads);
+	printf("%-10s %d thread%s %10ld pairs %8.2f ns a pair, %8.2f ns of processor time\n",
+	       k->name, threads, threads == 1 ? " " : "s", pairs, wall / threads, cpu / threads);
 	fflush(stdout);
 }
 
@@ -233,7 +233,9 @@ int main(int argc, char **argv)
 			run_kind(&kinds[i], pairs, threads);
 			return 0;
 		}
-	fprintf(stderr, "nvtx_storm: unknown kind '%s'; one of plain, registered, buffers, unique, jitter, mark, startend\n",
+	fprintf(stderr,
+		"nvtx_storm: unknown kind '%s'; one of plain, registered, buffers, unique, jitter, "
+		"mark, startend\n",
 		argv[1]);
 	return 2;
 }

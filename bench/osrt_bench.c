@@ -1,12 +1,13 @@
 /*
- * osrt_bench.c - what the OS-runtime hook adds, beyond calls_bench: osrt_bench MODE N; prints nanoseconds each, the best of
- * five parts.
+ * osrt_bench.c - what the OS-runtime hook adds, beyond calls_bench: osrt_bench MODE N; prints
+ * nanoseconds each, the best of five parts.
  *
- *   mutex        lock and unlock without contention, in a process of one thread     mutex-mt   the same while another thread exists
- *   rwlock sem spin trylock cond-signal   likewise, with another thread
- *   pipe         a byte written and read     ping-pong   two threads waking each other through a condition variable, one round
- *   getc putc fwrite   stream calls that the buffer can serve     getpid   a system call that no hook touches
- *   file-write   4 KiB written into a file, which is recorded     yield   sched_yield
+ *   mutex        lock and unlock without contention, in a process of one thread     mutex-mt   the
+ * same while another thread exists rwlock sem spin trylock cond-signal   likewise, with another
+ * thread pipe         a byte written and read     ping-pong   two threads waking each other through
+ * a condition variable, one round getc putc fwrite   stream calls that the buffer can serve getpid
+ * a system call that no hook touches file-write   4 KiB written into a file, which is recorded
+ * yield   sched_yield
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -197,7 +198,8 @@ int main(int argc, char **argv)
 
 		if (strcmp(argv[1], m->name))
 			continue;
-		must(!pipe(fds) && !sem_init(&sem, 0, 1) && !pthread_spin_init(&spin, 0) && (file = mkstemp(name)) >= 0 && !unlink(name));
+		must(!pipe(fds) && !sem_init(&sem, 0, 1) && !pthread_spin_init(&spin, 0) &&
+		     (file = mkstemp(name)) >= 0 && !unlink(name));
 		must(!m->stream || (stream = fopen(m->stream, m->how)));
 		must(!m->thread || !pthread_create(&t, NULL, m->thread, NULL));
 		best_of(m, 5000);

@@ -1,6 +1,6 @@
 /*
- * python_bench.c - processor time of reading one stack of 30 Python frames out of another process: python_bench PYTHON READS;
- * prints microseconds.
+ * python_bench.c - processor time of reading one stack of 30 Python frames out of another process:
+ * python_bench PYTHON READS; prints microseconds.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +13,13 @@
 
 #include "cpython/cpython.h"
 
-static const char program[] =
-    "import ctypes, sys, time\n"
-    "print(ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, '_PyRuntime')), sys.hexversion >> 16, flush=True)\n"
-    "def deep(n):\n"
-    "    if n: return deep(n - 1)\n"
-    "    time.sleep(60)\n"
-    "deep(28)\n";
+static const char program[] = "import ctypes, sys, time\n"
+			      "print(ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "
+			      "'_PyRuntime')), sys.hexversion >> 16, flush=True)\n"
+			      "def deep(n):\n"
+			      "    if n: return deep(n - 1)\n"
+			      "    time.sleep(60)\n"
+			      "deep(28)\n";
 static int pid;
 
 static size_t read_process(void *ctx, const struct ws_py_piece *p, size_t n)
@@ -85,7 +85,8 @@ int main(int argc, char **argv)
 	if (fscanf(f, "%lu %u", &runtime, &version) != 2)
 		return 1;
 	usleep(100000);
-	if (!(version >= 0x030d ? ws_py_layout_read(&m, runtime, &l) : ws_py_layout_of((uint16_t)version, &l)) ||
+	if (!(version >= 0x030d ? ws_py_layout_read(&m, runtime, &l)
+				: ws_py_layout_of((uint16_t)version, &l)) ||
 	    !ws_py_threads(&l, &m, runtime, &t, 1))
 		return 1;
 	from = cpu();
@@ -93,7 +94,8 @@ int main(int argc, char **argv)
 		uint64_t code[64];
 
 		n = ws_py_walk(&l, &m, t.state, &walk, frame, 64, &truncated);
-		/* As the recorder does: the codes of frames that were not there the last time, say the inner three. */
+		/* As the recorder does: the codes of frames that were not there the last time, say
+		 * the inner three. */
 		for (size_t k = 0; k < 3; k++)
 			code[k] = frame[k].code;
 		ws_py_code_keys(&l, &m, code, 3, key, raw);

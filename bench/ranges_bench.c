@@ -1,12 +1,13 @@
 /*
- * ranges_bench.c - times NVTX ranges from inside the program: ranges_bench MODE PAIRS [THREADS]; prints nanoseconds a pair.
+ * ranges_bench.c - times NVTX ranges from inside the program: ranges_bench MODE PAIRS [THREADS];
+ * prints nanoseconds a pair.
  *
- *   plain, registered (a string and a domain), names (64 names in a reused buffer), random (names that never repeat)
- *   eighteen   3 M pairs plain and registered, three times over
- *   jitter     random names out of 64 with work of random length inside
- *   clocks     two clock reads instead of a pair, in threads like the next: what the machine itself takes more when its cores
- *              share their parts
- *   threads    PAIRS in each of THREADS threads; prints processor time a pair, so that threads sharing a core do not count as slow
+ *   plain, registered (a string and a domain), names (64 names in a reused buffer), random (names
+ * that never repeat) eighteen   3 M pairs plain and registered, three times over jitter     random
+ * names out of 64 with work of random length inside clocks     two clock reads instead of a pair,
+ * in threads like the next: what the machine itself takes more when its cores share their parts
+ *   threads    PAIRS in each of THREADS threads; prints processor time a pair, so that threads
+ * sharing a core do not count as slow
  *
  * What it takes to make up a name is measured first and taken off, so that modes compare.
  */
@@ -39,11 +40,11 @@ static uint64_t next_random(uint64_t *s)
 	return *s;
 }
 
-#define TIMES(n, body)                                                                    \
-	do {                                                                              \
-		for (uint64_t i = 0; i < (n); i++) {                                      \
-			body;                                                             \
-		}                                                                         \
+#define TIMES(n, body)                               \
+	do {                                         \
+		for (uint64_t i = 0; i < (n); i++) { \
+			body;                        \
+		}                                    \
 	} while (0)
 
 static void plain(uint64_t n)
@@ -101,7 +102,10 @@ static void jitter(uint64_t n)
 	char buf[32];
 
 	TIMES(n, name_64(buf, next_random(&seed)); ws_range_push(buf);
-	      for (unsigned w = (unsigned)(next_random(&seed) % 400); w > 0; w--) __asm__ volatile("" ::: "memory"); ws_range_pop());
+	      for (unsigned w = (unsigned)(next_random(&seed) % 400); w > 0;
+		   w--) __asm__ volatile("" ::
+						 : "memory");
+	      ws_range_pop());
 }
 
 static uint64_t pairs;

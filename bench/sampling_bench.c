@@ -1,9 +1,9 @@
 /*
- * sampling_bench.c - what samples and context switches cost the program: each case prints one number, of processor time where it
- * can be.
+ * sampling_bench.c - what samples and context switches cost the program: each case prints one
+ * number, of processor time where it can be.
  *
- *   work MS        work that takes about so many milliseconds bare: milliseconds of CPU time that it took
- *   switches N     two threads wake each other N times: nanoseconds of CPU time a switch
+ *   work MS        work that takes about so many milliseconds bare: milliseconds of CPU time that
+ * it took switches N     two threads wake each other N times: nanoseconds of CPU time a switch
  *   threads N      microseconds of CPU time for creating and joining a thread
  */
 #include <pthread.h>
@@ -30,7 +30,8 @@ static unsigned long mix(unsigned long x, unsigned long rounds)
 
 static double work(double ms)
 {
-	const unsigned long piece = 200000; /* the same number of steps in each run: 4 cycles each */
+	const unsigned long piece =
+		200000; /* the same number of steps in each run: 4 cycles each */
 	double begin = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
 	volatile unsigned long x = 1;
 

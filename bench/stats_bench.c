@@ -1,12 +1,14 @@
 /*
- * stats_bench.c - write a report of many NVTX ranges (or calls) straight through the writer, for timing what reads it.
+ * stats_bench.c - write a report of many NVTX ranges (or calls) straight through the writer, for
+ * timing what reads it.
  *
  *   stats_bench FILE [storm|names|million|jitter|threads|calls|gil|um] [COUNT]
  *
- * storm: one thread, two names, ranges of 10 to 40 ns, as a loop that only annotates; names: texts that never repeat; million: a
- * million of them; jitter: 64 names, ranges of 1 us to 20 ms; threads: the storm on 64 threads; calls: OSRT calls of 40 functions;
- * gil: 16 threads that wait for Python's lock and hold it in turn; um: a million pages of unified memory that move to the device
- * and back, or fault. The default is 18 M rows.
+ * storm: one thread, two names, ranges of 10 to 40 ns, as a loop that only annotates; names: texts
+ * that never repeat; million: a million of them; jitter: 64 names, ranges of 1 us to 20 ms;
+ * threads: the storm on 64 threads; calls: OSRT calls of 40 functions; gil: 16 threads that wait
+ * for Python's lock and hold it in turn; um: a million pages of unified memory that move to the
+ * device and back, or fault. The default is 18 M rows.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,9 +39,10 @@ static void fill_gil(struct ws_writer *w, uint64_t count);
 static void fill_um(struct ws_writer *w, uint64_t count);
 
 static const struct kind kinds[] = {
-    {"storm", 2, 1, false, NULL},    {"names", 0, 1, false, NULL},    {"million", 1000000, 4, false, NULL},
-    {"jitter", 64, 4, false, NULL},  {"threads", 2, 64, false, NULL}, {"calls", 40, 8, true, NULL},
-    {"gil", 0, 16, false, fill_gil}, {"um", 0, 1, false, fill_um},
+	{"storm", 2, 1, false, NULL},	      {"names", 0, 1, false, NULL},
+	{"million", 1000000, 4, false, NULL}, {"jitter", 64, 4, false, NULL},
+	{"threads", 2, 64, false, NULL},      {"calls", 40, 8, true, NULL},
+	{"gil", 0, 16, false, fill_gil},      {"um", 0, 1, false, fill_um},
 };
 
 static uint64_t duration(const struct kind *k)
@@ -52,13 +55,17 @@ static uint64_t duration(const struct kind *k)
 static void begin(struct ws_writer *w, const struct kind *k)
 {
 	struct ws_row_collection c = {.start = 1000000, .end = WS_NO_TIME};
-	struct ws_row_process p = {
-	    .id = 1, .pid = 4242, .start = 1000000, .origin = WS_ORIGIN_TARGET, .name = ws_writer_string(w, "bench", 5)};
+	struct ws_row_process p = {.id = 1,
+				   .pid = 4242,
+				   .start = 1000000,
+				   .origin = WS_ORIGIN_TARGET,
+				   .name = ws_writer_string(w, "bench", 5)};
 
 	ws_writer_add(w, WS_TABLE_collection, &c);
 	ws_writer_add(w, WS_TABLE_process, &p);
 	for (unsigned i = 0; i < k->threads; i++) {
-		struct ws_row_thread t = {.id = i + 1, .process = 1, .tid = 4242 + i, .start = 1000000};
+		struct ws_row_thread t = {
+			.id = i + 1, .process = 1, .tid = 4242 + i, .start = 1000000};
 
 		ws_writer_add(w, WS_TABLE_thread, &t);
 	}
@@ -71,19 +78,22 @@ static uint32_t text(struct ws_writer *w, const struct kind *k, const uint32_t *
 	if (k->names)
 		return ids[k->names <= 2 ? i / 64 % k->names : (next() >> 40) % k->names];
 	return ws_writer_string(w, name,
-				(size_t)snprintf(name, sizeof(name), "request %llu", (unsigned long long)(i * 2654435761u)));
+				(size_t)snprintf(name, sizeof(name), "request %llu",
+						 (unsigned long long)(i * 2654435761u)));
 }
 
 static void fill(struct ws_writer *w, const struct kind *k, uint64_t count)
 {
 	uint64_t now[64], d;
 	uint32_t *ids = ws_calloc(k->names + 1, sizeof(*ids));
-	struct ws_stage *nvtx = ws_writer_stage(w, WS_TABLE_nvtx), *osrt = ws_writer_stage(w, WS_TABLE_osrt);
+	struct ws_stage *nvtx = ws_writer_stage(w, WS_TABLE_nvtx),
+			*osrt = ws_writer_stage(w, WS_TABLE_osrt);
 
 	for (unsigned i = 0; i < k->names; i++) {
 		char name[32];
 
-		ids[i] = ws_writer_string(w, name, (size_t)snprintf(name, sizeof(name), "work item of kind %u", i));
+		ids[i] = ws_writer_string(
+			w, name, (size_t)snprintf(name, sizeof(name), "work item of kind %u", i));
 	}
 	for (unsigned i = 0; i < 64; i++)
 		now[i] = 1000000 + i;
@@ -94,15 +104,19 @@ static void fill(struct ws_writer *w, const struct kind *k, uint64_t count)
 		d = duration(k);
 		if (k->calls)
 			*(struct ws_row_osrt *)ws_writer_row(w, WS_TABLE_osrt, osrt) =
-			    (struct ws_row_osrt){.start = now[t], .end = now[t] + d, .thread = t + 1, .name = id, .result = 1};
+				(struct ws_row_osrt){.start = now[t],
+						     .end = now[t] + d,
+						     .thread = t + 1,
+						     .name = id,
+						     .result = 1};
 		else
 			*(struct ws_row_nvtx *)ws_writer_row(w, WS_TABLE_nvtx, nvtx) =
-			    (struct ws_row_nvtx){.start = now[t],
-						 .end = now[t] + d,
-						 .thread = t + 1,
-						 .text = id,
-						 .type = WS_NVTX_PUSHPOP,
-						 .flags = i & 64 ? WS_NVTX_REGISTERED : 0};
+				(struct ws_row_nvtx){.start = now[t],
+						     .end = now[t] + d,
+						     .thread = t + 1,
+						     .text = id,
+						     .type = WS_NVTX_PUSHPOP,
+						     .flags = i & 64 ? WS_NVTX_REGISTERED : 0};
 		now[t] += d + 8;
 		if (i % 65536 == 0)
 			ws_writer_commit(w);
@@ -121,10 +135,10 @@ static void fill_gil(struct ws_writer *w, uint64_t count)
 		unsigned t = (unsigned)(next() >> 40) % 16;
 		uint64_t held = 500 + (next() & 0xfff);
 
-		*(struct ws_row_gil *)ws_writer_row(w, WS_TABLE_gil, gil) =
-		    (struct ws_row_gil){.start = asked[t], .end = now, .thread = t + 1, .state = WS_GIL_WAITS};
-		*(struct ws_row_gil *)ws_writer_row(w, WS_TABLE_gil, gil) =
-		    (struct ws_row_gil){.start = now, .end = now + held, .thread = t + 1, .state = WS_GIL_HOLDS};
+		*(struct ws_row_gil *)ws_writer_row(w, WS_TABLE_gil, gil) = (struct ws_row_gil){
+			.start = asked[t], .end = now, .thread = t + 1, .state = WS_GIL_WAITS};
+		*(struct ws_row_gil *)ws_writer_row(w, WS_TABLE_gil, gil) = (struct ws_row_gil){
+			.start = now, .end = now + held, .thread = t + 1, .state = WS_GIL_HOLDS};
 		now += held + 20;
 		asked[t] = now;
 		if (i % 65536 == 0)
@@ -134,7 +148,8 @@ static void fill_gil(struct ws_writer *w, uint64_t count)
 
 enum { PAGES = 1 << 20, PAGE = 65536 };
 
-/* Runs of 64 pages. Of eight events six move a page, one is a fault on the CPU and one on the GPU. */
+/* Runs of 64 pages. Of eight events six move a page, one is a fault on the CPU and one on the GPU.
+ */
 static void fill_um(struct ws_writer *w, uint64_t count)
 {
 	uint64_t now = 1000000, page = 0;
@@ -147,21 +162,26 @@ static void fill_um(struct ws_writer *w, uint64_t count)
 		address = UINT64_C(0x7f0000000000) + page % PAGES * PAGE;
 		if (i % 8 == 6)
 			ws_writer_add(w, WS_TABLE_cuda_um_cpu_fault,
-				      &(struct ws_row_cuda_um_cpu_fault){.start = now, .process = 1, .address = address});
+				      &(struct ws_row_cuda_um_cpu_fault){
+					      .start = now, .process = 1, .address = address});
 		else if (i % 8 == 7)
 			ws_writer_add(
-			    w, WS_TABLE_cuda_um_gpu_fault,
-			    &(struct ws_row_cuda_um_gpu_fault){
-				.start = now, .end = now + 300, .process = 1, .address = address, .faults = 1 + (next() & 15)});
+				w, WS_TABLE_cuda_um_gpu_fault,
+				&(struct ws_row_cuda_um_gpu_fault){.start = now,
+								   .end = now + 300,
+								   .process = 1,
+								   .address = address,
+								   .faults = 1 + (next() & 15)});
 		else
 			ws_writer_add(w, WS_TABLE_cuda_memcpy,
-				      &(struct ws_row_cuda_memcpy){.start = now,
-								   .end = now + 400 + (next() & 255),
-								   .process = 1,
-								   .bytes = PAGE,
-								   .kind = i & 1 ? WS_COPY_UM_HTOD : WS_COPY_UM_DTOH,
-								   .correlation = WS_NO_U32,
-								   .address = address});
+				      &(struct ws_row_cuda_memcpy){
+					      .start = now,
+					      .end = now + 400 + (next() & 255),
+					      .process = 1,
+					      .bytes = PAGE,
+					      .kind = i & 1 ? WS_COPY_UM_HTOD : WS_COPY_UM_DTOH,
+					      .correlation = WS_NO_U32,
+					      .address = address});
 		if (i % 65536 == 0)
 			ws_writer_commit(w);
 	}
@@ -178,7 +198,8 @@ int main(int argc, char **argv)
 	while (argc > 2 && k < kinds + WS_COUNT(kinds) && strcmp(k->name, argv[2]))
 		k++;
 	if (argc < 2 || k == kinds + WS_COUNT(kinds)) {
-		fprintf(stderr, "usage: stats_bench FILE [storm|names|million|jitter|threads|calls|gil|um] [COUNT]\n");
+		fprintf(stderr, "usage: stats_bench FILE "
+				"[storm|names|million|jitter|threads|calls|gil|um] [COUNT]\n");
 		return 2;
 	}
 	w = ws_writer_create(argv[1], &o, &e);

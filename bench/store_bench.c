@@ -1,11 +1,12 @@
 /*
- * store_bench.c - what the report file costs: ns a row to write and to read, and bytes a row, for the patterns that
- * recordings are made of.
+ * store_bench.c - what the report file costs: ns a row to write and to read, and bytes a row, for
+ * the patterns that recordings are made of.
  *
  *   store_bench [million rows] [directory]
  *
- * Times come from a simulated clock that, like the counters of real processors, advances in steps (here 10.015 ns) which are not
- * whole nanoseconds. One thread writes; reading uses one worker, so that figures are a core's.
+ * Times come from a simulated clock that, like the counters of real processors, advances in steps
+ * (here 10.015 ns) which are not whole nanoseconds. One thread writes; reading uses one worker, so
+ * that figures are a core's.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,8 @@ static double now(clockid_t id)
 
 static uint64_t to_ns(uint64_t steps)
 {
-	return 1000000000000u + (uint64_t)((unsigned __int128)steps * 43014097u >> 32) + steps * 10; /* 10.010015 ns */
+	return 1000000000000u + (uint64_t)((unsigned __int128)steps * 43014097u >> 32) +
+	       steps * 10; /* 10.010015 ns */
 }
 
 enum { TURN = 680 };
@@ -106,14 +108,17 @@ static struct ws_row_nvtx *make_rows(const struct pattern *p, size_t n, const ui
 
 		p->next(i, &gap, &length, &name);
 		at += gap;
-		rows[i] = (struct ws_row_nvtx){.start = to_ns(at), .thread = 1 + (uint32_t)(i / TURN % (size_t)p->threads),
-						.type = WS_NVTX_PUSHPOP};
+		rows[i] = (struct ws_row_nvtx){.start = to_ns(at),
+					       .thread = 1 +
+							 (uint32_t)(i / TURN % (size_t)p->threads),
+					       .type = WS_NVTX_PUSHPOP};
 		at += length;
 		rows[i].end = to_ns(at);
 		rows[i].text = p->names ? ids[name] : 0;
 	}
 	for (size_t i = 0; p->threads > 1 && i < n; i++) { /* they ran at the same time */
-		uint64_t back = (uint64_t)(i / TURN % (size_t)p->threads) * (rows[TURN].start - rows[0].start);
+		uint64_t back = (uint64_t)(i / TURN % (size_t)p->threads) *
+				(rows[TURN].start - rows[0].start);
 
 		rows[i].start -= back;
 		rows[i].end -= back;
@@ -143,7 +148,8 @@ static double write_rows(const struct pattern *p, size_t n, size_t part, const c
 	if (!w)
 		die(&e);
 	for (uint32_t i = 0; i < p->names; i++)
-		ids[i] = ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "range number %u", i));
+		ids[i] = ws_writer_string(
+			w, text, (size_t)snprintf(text, sizeof(text), "range number %u", i));
 	struct ws_row_nvtx *rows = make_rows(p, part, ids);
 	struct ws_stage *s = ws_writer_stage(w, WS_TABLE_nvtx);
 	uint64_t shift = rows[part - 1].end - rows[0].start + 20;
@@ -156,7 +162,9 @@ static double write_rows(const struct pattern *p, size_t n, size_t part, const c
 
 			*r = rows[i];
 			if (!p->names)
-				r->text = ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "step %zu", done + i));
+				r->text = ws_writer_string(w, text,
+							   (size_t)snprintf(text, sizeof(text),
+									    "step %zu", done + i));
 		}
 		ws_writer_commit(w);
 		cpu += now(CLOCK_PROCESS_CPUTIME_ID) - t;
@@ -182,8 +190,10 @@ static int sum_batch(void *ctx, const struct ws_batch *b)
 
 static void read_rows(size_t n, const char *path)
 {
-	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, text),
-			    .time_max = UINT64_MAX, .workers = 1};
+	struct ws_scan s = {.table = WS_TABLE_nvtx,
+			    .columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, text),
+			    .time_max = UINT64_MAX,
+			    .workers = 1};
 	struct ws_rows rows;
 	struct ws_err e;
 	uint64_t sum = 0, damaged;
@@ -207,8 +217,8 @@ static void read_rows(size_t n, const char *path)
 		exit(1);
 	}
 	file_bytes = ws_report_file_size(r);
-	printf("  %6.2f ms %6.2f ns %6.2f ns", (opened - t) * 1e3, (scanned - opened) * 1e9 / (double)n,
-	       (loaded - scanned) * 1e9 / (double)n);
+	printf("  %6.2f ms %6.2f ns %6.2f ns", (opened - t) * 1e3,
+	       (scanned - opened) * 1e9 / (double)n, (loaded - scanned) * 1e9 / (double)n);
 	ws_rows_free(&rows);
 	ws_report_close(r);
 }
@@ -219,7 +229,8 @@ int main(int argc, char **argv)
 	char *path = ws_format("%s/store_bench.%d.wsrep", argc > 2 ? argv[2] : ".", (int)getpid());
 
 	printf("%zu rows of table nvtx; reading decodes start, end and text\n", n);
-	printf("%-8s %12s %10s %10s %10s %9s %9s\n", "pattern", "write a row", "file a row", "open", "scan a row", "load", "");
+	printf("%-8s %12s %10s %10s %10s %9s %9s\n", "pattern", "write a row", "file a row", "open",
+	       "scan a row", "load", "");
 	for (size_t i = 0; i < WS_COUNT(patterns); i++) {
 		double cpu = write_rows(&patterns[i], n, part, path);
 

@@ -1,9 +1,9 @@
 /*
  * symbols_bench.c - how fast stacks are unwound and addresses named.
  *
- *     symbols_bench unwind SECONDS       a stack of this program's own, over and over: M stacks/s with everything remembered, ns a
- * frame, and us a stack when nothing is symbols_bench symbolise FILE N     N addresses spread over the functions of FILE: processor
- * seconds, peak MiB, names
+ *     symbols_bench unwind SECONDS       a stack of this program's own, over and over: M stacks/s
+ * with everything remembered, ns a frame, and us a stack when nothing is symbols_bench symbolise
+ * FILE N     N addresses spread over the functions of FILE: processor seconds, peak MiB, names
  *
  * Prints numbers, one a line. Processor time, so that others on the machine matter less.
  */
@@ -39,8 +39,9 @@ static void __attribute__((noinline)) take(void)
 
 	getcontext(&c);
 #if defined(__x86_64__)
-	static const int from[WS_REGS] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
-					  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+	static const int from[WS_REGS] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
+					  REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
+					  REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
 
 	for (int i = 0; i < WS_REGS; i++)
 		stop.regs.r[i] = (uint64_t)c.uc_mcontext.gregs[from[i]];
@@ -96,7 +97,8 @@ static int unwind(double seconds)
 	for (began = processor(); (took = processor() - began) < seconds; stacks += 1000)
 		for (int i = 0; i < 1000; i++)
 			n = ws_unwind(u, &stop, WS_MODE_AUTO, places, WS_COUNT(places), &flags);
-	printf("%.3f\n%.2f\n%zu\n", (double)stacks / took / 1e6, took * 1e9 / (double)stacks / (double)n, n);
+	printf("%.3f\n%.2f\n%zu\n", (double)stacks / took / 1e6,
+	       took * 1e9 / (double)stacks / (double)n, n);
 	for (began = processor(); (took = processor() - began) < seconds; cold++) {
 		ws_unwinder_forget(u);
 		ws_unwind(u, &stop, WS_MODE_AUTO, places, WS_COUNT(places), &flags);
@@ -140,12 +142,15 @@ static int symbolise(const char *path, size_t n)
 	ws_elf_close(&elf);
 	m = ws_modules_recorded(modules, WS_MODULE_FILE, path, m->build_id, text.sh_size, false);
 	for (size_t i = 0; i < n; i++)
-		w[i] = (struct ws_wanted){m, text.sh_addr + (uint64_t)((double)text.sh_size * ((double)i + 0.5) / (double)n),
+		w[i] = (struct ws_wanted){m,
+					  text.sh_addr + (uint64_t)((double)text.sh_size *
+								    ((double)i + 0.5) / (double)n),
 					  (uint32_t)i + 1, WS_FRAME_USER};
 	began = processor();
 	ws_symbolise(w, n, &opts, emit, NULL, NULL, &result);
 	getrusage(RUSAGE_SELF, &self);
-	printf("%.3f\n%.1f\n%" PRIu64 "\n%" PRIu64 "\n", processor() - began, (double)self.ru_maxrss / 1024, result.named, rows);
+	printf("%.3f\n%.1f\n%" PRIu64 "\n%" PRIu64 "\n", processor() - began,
+	       (double)self.ru_maxrss / 1024, result.named, rows);
 	ws_modules_free(modules);
 	free(w);
 	return 0;

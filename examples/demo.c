@@ -1,15 +1,17 @@
 /*
- * demo.c - the program that `make demo` profiles: a little of everything that warpsight records, in numbers that are the same at
- * every run. It takes one to two seconds.
+ * demo.c - the program that `make demo` profiles: a little of everything that warpsight records, in
+ * numbers that are the same at every run. It takes one to two seconds.
  *
- *   queue    four workers take 400 jobs from a queue guarded by a mutex and a condition; each job is a range with two ranges
- *            nested in it, and a start/end range measures how long it was on its way from the producer to the worker's end
- *   convoy   four threads want one lock and hold it too long: the contended pthread_mutex_lock calls are what to look for
- *   files    a file written, synced and read back in blocks, in a domain of its own ("storage")
- *   pipes    a forked child answers 2,000 messages through a pair of pipes
- *   workers  three forked workers, without exec, that have their own ranges
+ *   queue    four workers take 400 jobs from a queue guarded by a mutex and a condition; each job
+ * is a range with two ranges nested in it, and a start/end range measures how long it was on its
+ * way from the producer to the worker's end convoy   four threads want one lock and hold it too
+ * long: the contended pthread_mutex_lock calls are what to look for files    a file written, synced
+ * and read back in blocks, in a domain of its own ("storage") pipes    a forked child answers 2,000
+ * messages through a pair of pipes workers  three forked workers, without exec, that have their own
+ * ranges
  *
- * Ranges come through warpsight/annotate.h, so they show under any NVTX tool, and cost nothing when there is none.
+ * Ranges come through warpsight/annotate.h, so they show under any NVTX tool, and cost nothing when
+ * there is none.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -138,7 +140,8 @@ static void run_queue(void)
 			fail("pthread_create");
 	for (int i = 0; i < JOBS; i++) {
 		pthread_mutex_lock(&queue.lock);
-		queue.jobs[queue.tail++] = (struct job){.number = i, .on_its_way = ws_range_start("request")};
+		queue.jobs[queue.tail++] =
+			(struct job){.number = i, .on_its_way = ws_range_start("request")};
 		pthread_cond_signal(&queue.filled);
 		pthread_mutex_unlock(&queue.lock);
 		usleep(1000);
@@ -197,7 +200,8 @@ static void run_files(void)
 	char path[4096], *block = calloc(1, BLOCK_BYTES);
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/warpsight-demo-XXXXXX", folder && *folder ? folder : "/tmp");
+	snprintf(path, sizeof(path), "%s/warpsight-demo-XXXXXX",
+		 folder && *folder ? folder : "/tmp");
 	fd = mkstemp(path);
 	if (!block || fd < 0)
 		fail(path);
@@ -313,7 +317,8 @@ int main(void)
 	run_files();
 	run_pipes();
 	run_workers();
-	printf("demo: %d jobs, %d turns at the lock, %d blocks, %d messages, %d shards of %d items\n", JOBS,
-	       CONVOY_THREADS * CONVOY_TURNS, FILE_BLOCKS, MESSAGES, SHARDS, SHARD_ITEMS);
+	printf("demo: %d jobs, %d turns at the lock, %d blocks, %d messages, %d shards of %d "
+	       "items\n",
+	       JOBS, CONVOY_THREADS * CONVOY_TURNS, FILE_BLOCKS, MESSAGES, SHARDS, SHARD_ITEMS);
 	return 0;
 }

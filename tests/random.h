@@ -1,5 +1,6 @@
 /*
- * random.h - numbers that look random and are the same in every run, for tests, made-up reports and made-up inputs.
+ * random.h - numbers that look random and are the same in every run, for tests, made-up reports and
+ * made-up inputs.
  */
 #ifndef WS_TESTS_RANDOM_H
 #define WS_TESTS_RANDOM_H
@@ -8,7 +9,8 @@
 
 #define RANDOM_SEED UINT64_C(88172645463325252)
 
-/* The next number of a sequence (xorshift, G. Marsaglia 2003); *state begins as RANDOM_SEED, or any other number but 0. */
+/* The next number of a sequence (xorshift, G. Marsaglia 2003); *state begins as RANDOM_SEED, or any
+ * other number but 0. */
 static inline uint64_t random_next(uint64_t *state)
 {
 	*state ^= *state << 13;

@@ -1,9 +1,9 @@
 /*
  * replay.h - what makes a test of a fuzzer.
  *
- * Built by clang with -Dfuzz=true a fuzzer is a libFuzzer target. Built with FUZZ_REPLAY it is a program that runs inputs of its
- * own, always the same, or the files that it is given. Each input is handed over in memory of exactly its size, so that the address
- * sanitizer sees a byte too far.
+ * Built by clang with -Dfuzz=true a fuzzer is a libFuzzer target. Built with FUZZ_REPLAY it is a
+ * program that runs inputs of its own, always the same, or the files that it is given. Each input
+ * is handed over in memory of exactly its size, so that the address sanitizer sees a byte too far.
  */
 #ifndef WS_TESTS_REPLAY_H
 #define WS_TESTS_REPLAY_H
@@ -63,10 +63,12 @@ static inline void replay_file(const char *name, uint8_t *bytes)
 }
 
 /*
- * Run the files named by the command line, or where there are none `rounds` inputs that `make` writes to `bytes` (room for
- * REPLAY_MOST), whose length it returns. Returns how many inputs that were.
+ * Run the files named by the command line, or where there are none `rounds` inputs that `make`
+ * writes to `bytes` (room for REPLAY_MOST), whose length it returns. Returns how many inputs that
+ * were.
  */
-static inline int replay(int argc, char **argv, int rounds, size_t (*make)(uint8_t *bytes, int round))
+static inline int replay(int argc, char **argv, int rounds,
+			 size_t (*make)(uint8_t *bytes, int round))
 {
 	static uint8_t bytes[REPLAY_MOST];
 
@@ -80,7 +82,8 @@ static inline int replay(int argc, char **argv, int rounds, size_t (*make)(uint8
 }
 
 /* The same as a whole test, in TAP. */
-static inline int replay_test(int argc, char **argv, int rounds, size_t (*make)(uint8_t *bytes, int round))
+static inline int replay_test(int argc, char **argv, int rounds,
+			      size_t (*make)(uint8_t *bytes, int round))
 {
 	printf("1..1\nok 1 - %d inputs\n", replay(argc, argv, rounds, make));
 	return 0;

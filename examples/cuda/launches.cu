@@ -1,7 +1,9 @@
 /*
- * launches.cu - a program bound by launches, and the same work as a CUDA graph. Each step is twenty small kernels; launched one by one the GPU
- * waits for the CPU between them (see cuda_kern_exec_sum: the queue times are near zero and the kernels shorter than the calls), as a
- * graph one call starts them all. With --cuda-graph-trace=node the kernels of the graph are recorded one by one too.
+ * launches.cu - a program bound by launches, and the same work as a CUDA graph. Each step is twenty
+ * small kernels; launched one by one the GPU waits for the CPU between them (see
+ * cuda_kern_exec_sum: the queue times are near zero and the kernels shorter than the calls), as a
+ * graph one call starts them all. With --cuda-graph-trace=node the kernels of the graph are
+ * recorded one by one too.
  */
 #include "common.h"
 

@@ -1,13 +1,13 @@
 /*
- * transfers.cu - what copies cost and how they overlap. Each part is an NVTX range; see `warpsight stats -r nvtx_gpu_proj_sum` and the rows of
- * the streams.
+ * transfers.cu - what copies cost and how they overlap. Each part is an NVTX range; see `warpsight
+ * stats -r nvtx_gpu_proj_sum` and the rows of the streams.
  *
- *   pageable      copies from memory that the driver must stage: the call returns late, and the asynchronous ones are not
- *   pinned        the same from page-locked memory
- *   one stream    copy, compute, copy back, one after another
- *   streams       the same in pieces on four streams: copies and kernels overlap
- *   one handle    the same again with the classic mistake: four handles in the source, one stream in truth
- *   synchronous   cudaMemcpy between the kernels: the GPU waits for the CPU and the other way round
+ *   pageable      copies from memory that the driver must stage: the call returns late, and the
+ * asynchronous ones are not pinned        the same from page-locked memory one stream    copy,
+ * compute, copy back, one after another streams       the same in pieces on four streams: copies
+ * and kernels overlap one handle    the same again with the classic mistake: four handles in the
+ * source, one stream in truth synchronous   cudaMemcpy between the kernels: the GPU waits for the
+ * CPU and the other way round
  */
 #include "common.h"
 
@@ -48,9 +48,11 @@ static void pipeline(const char *name, cudaStream_t *streams)
 		for (int p = 0; p < PIECES; p++) {
 			float *d = device + p * piece, *h = pinned + p * piece;
 
-			CHECK(cudaMemcpyAsync(d, h, piece * sizeof(float), cudaMemcpyHostToDevice, streams[p]));
+			CHECK(cudaMemcpyAsync(d, h, piece * sizeof(float), cudaMemcpyHostToDevice,
+					      streams[p]));
 			work<<<(piece + 255) / 256, 256, 0, streams[p]>>>(d, piece, 500);
-			CHECK(cudaMemcpyAsync(h, d, piece * sizeof(float), cudaMemcpyDeviceToHost, streams[p]));
+			CHECK(cudaMemcpyAsync(h, d, piece * sizeof(float), cudaMemcpyDeviceToHost,
+					      streams[p]));
 		}
 	CHECK(cudaDeviceSynchronize());
 }
@@ -87,7 +89,8 @@ int main()
 	pipeline("one stream", one);
 	pipeline("streams", own);
 	{
-		/* What it looks like in real code: the handle is created outside of the loop that should have created each. */
+		/* What it looks like in real code: the handle is created outside of the loop that
+		 * should have created each. */
 		cudaStream_t stream, handles[PIECES];
 
 		CHECK(cudaStreamCreate(&stream));

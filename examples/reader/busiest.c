@@ -1,9 +1,11 @@
 /*
  * busiest.c - the kernels that took most time, of a report: reading through libwarpsight.
  *
- *     cc -O2 busiest.c $(pkg-config --cflags --libs warpsight) -o busiest && ./busiest report1.wsrep
+ *     cc -O2 busiest.c $(pkg-config --cflags --libs warpsight) -o busiest && ./busiest
+ * report1.wsrep
  *
- * Batches are read with their texts as numbers, which are summed up by number; names are looked up at the end.
+ * Batches are read with their texts as numbers, which are summed up by number; names are looked up
+ * at the end.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +28,8 @@ static int by_time(const void *a, const void *b)
 
 static void add(struct sum *sums, uint32_t most, const struct ArrowArray *batch)
 {
-	const uint64_t *start = batch->children[0]->buffers[1], *end = batch->children[1]->buffers[1],
+	const uint64_t *start = batch->children[0]->buffers[1],
+		       *end = batch->children[1]->buffers[1],
 		       *name = batch->children[2]->buffers[1];
 
 	for (int64_t i = 0; i < batch->length; i++) {
@@ -40,8 +43,11 @@ static void add(struct sum *sums, uint32_t most, const struct ArrowArray *batch)
 int main(int argc, char **argv)
 {
 	const char *columns[] = {"start", "end", "name"};
-	struct warpsight_scan scan = {
-	    .size = sizeof(scan), .columns = columns, .column_count = 3, .time_max = UINT64_MAX, .flags = WARPSIGHT_NUMBERS};
+	struct warpsight_scan scan = {.size = sizeof(scan),
+				      .columns = columns,
+				      .column_count = 3,
+				      .time_max = UINT64_MAX,
+				      .flags = WARPSIGHT_NUMBERS};
 	struct ArrowArrayStream stream;
 	struct ArrowArray batch;
 	warpsight_report *r = argc == 2 ? warpsight_open(argv[1]) : NULL;
@@ -67,7 +73,8 @@ int main(int argc, char **argv)
 	if (sums)
 		qsort(sums, (size_t)most + 1, sizeof(*sums), by_time);
 	for (uint32_t i = 0; sums && i < 10 && i <= most && sums[i].count; i++)
-		printf("%12" PRIu64 " ns %9" PRIu64 "  %s\n", sums[i].ns, sums[i].count, warpsight_string(r, sums[i].name, NULL));
+		printf("%12" PRIu64 " ns %9" PRIu64 "  %s\n", sums[i].ns, sums[i].count,
+		       warpsight_string(r, sums[i].name, NULL));
 	free(sums);
 	warpsight_close(r);
 	return !sums || rc;

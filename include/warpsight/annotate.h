@@ -1,5 +1,6 @@
 /*
- * warpsight/annotate.h - mark what your program does, for the profiler to show. One file, C99 or C++11, no library.
+ * warpsight/annotate.h - mark what your program does, for the profiler to show. One file, C99 or
+ * C++11, no library.
  *
  *     #include <warpsight/annotate.h>
  *
@@ -14,11 +15,11 @@
  *     ws_mark("cache flushed");               // a moment
  *     ws_name_thread("loader");
  *
- *     WS_RANGE("solve");                      // GCC, Clang: until the end of the block, whatever leaves it
- *     ws::range guard("solve");               // the same in C++
+ *     WS_RANGE("solve");                      // GCC, Clang: until the end of the block, whatever
+ * leaves it ws::range guard("solve");               // the same in C++
  *
- * Domains keep a library's annotations apart from others'; registered strings are looked up once instead of at each use; a ws_event
- * carries colour, category and a number beside the text:
+ * Domains keep a library's annotations apart from others'; registered strings are looked up once
+ * instead of at each use; a ws_event carries colour, category and a number beside the text:
  *
  *     static ws_domain d; static ws_string name;
  *     d = ws_domain_create("mylib");
@@ -29,14 +30,16 @@
  *     ws_range_push_event(&e);
  *     ws_range_pop_in(d);
  *
- * It speaks the injection protocol of NVTX 3: on the first call the library named by the environment variable NVTX_INJECTION64_PATH
- * is loaded, if there is one, and its functions are called from then on. So annotations show under `warpsight profile` and under
- * any other tool for NVTX, and the CUDA toolkit is not needed. With no tool a call costs a load or two and a branch.
+ * It speaks the injection protocol of NVTX 3: on the first call the library named by the
+ * environment variable NVTX_INJECTION64_PATH is loaded, if there is one, and its functions are
+ * called from then on. So annotations show under `warpsight profile` and under any other tool for
+ * NVTX, and the CUDA toolkit is not needed. With no tool a call costs a load or two and a branch.
  *
- * May be included in any number of source files and shared libraries, also beside NVTX itself; each program or library
- * has its own table of functions, as with NVTX. Link with -ldl where the C library is older than glibc 2.34. All
- * functions may be called from any thread. Texts are UTF-8, NUL-terminated, copied by the tool if it keeps them. NULL is no text.
- * Define WS_ANNOTATE_OFF before including to compile every call to nothing.
+ * May be included in any number of source files and shared libraries, also beside NVTX itself; each
+ * program or library has its own table of functions, as with NVTX. Link with -ldl where the C
+ * library is older than glibc 2.34. All functions may be called from any thread. Texts are UTF-8,
+ * NUL-terminated, copied by the tool if it keeps them. NULL is no text. Define WS_ANNOTATE_OFF
+ * before including to compile every call to nothing.
  */
 #ifndef WARPSIGHT_ANNOTATE_H
 #define WARPSIGHT_ANNOTATE_H
@@ -54,7 +57,8 @@
 #ifdef __cplusplus
 extern "C" {
 #elif !defined(WS_ANNOTATE_OFF)
-extern long syscall(long number, ...); /* unistd.h hides it from programs that ask for ISO C alone */
+extern long syscall(long number,
+		    ...); /* unistd.h hides it from programs that ask for ISO C alone */
 #endif
 
 /* ---- types ---- */
@@ -66,9 +70,15 @@ typedef uint64_t ws_range_id;		    /* 0 is no range */
 /* What push and pop give when no tool keeps count. */
 #define WS_NO_TOOL (-2)
 
-enum ws_payload_kind { WS_PAYLOAD_NONE = 0, WS_PAYLOAD_UINT64 = 1, WS_PAYLOAD_INT64 = 2, WS_PAYLOAD_DOUBLE = 3 };
+enum ws_payload_kind {
+	WS_PAYLOAD_NONE = 0,
+	WS_PAYLOAD_UINT64 = 1,
+	WS_PAYLOAD_INT64 = 2,
+	WS_PAYLOAD_DOUBLE = 3
+};
 
-/* An event with all that it may carry. Make it with ws_event_text or ws_event_registered, then set what you need. */
+/* An event with all that it may carry. Make it with ws_event_text or ws_event_registered, then set
+ * what you need. */
 typedef struct ws_event {
 	ws_domain domain;
 	const char *text; /* used unless `name` is set */
@@ -88,9 +98,10 @@ typedef struct ws_event {
 /* ---- the protocol ---- */
 
 /*
- * The tool asks for "export tables" by number; number 1 gives the table of functions of each module: an array with the address of
- * each function pointer, which the tool sets to functions of its own. We use the modules 1 and 5; the others exist so that a tool
- * which fills them in finds room.
+ * The tool asks for "export tables" by number; number 1 gives the table of functions of each
+ * module: an array with the address of each function pointer, which the tool sets to functions of
+ * its own. We use the modules 1 and 5; the others exist so that a tool which fills them in finds
+ * room.
  */
 typedef void (*ws_annotate_fn)(void);
 
@@ -147,8 +158,10 @@ struct ws_annotate_versions {
 
 static inline const void *ws_annotate_export(uint32_t table)
 {
-	static const struct ws_annotate_callbacks callbacks = {sizeof(callbacks), ws_annotate_module};
-	static const struct ws_annotate_versions versions = {sizeof(versions), 3, 0, ws_annotate_version};
+	static const struct ws_annotate_callbacks callbacks = {sizeof(callbacks),
+							       ws_annotate_module};
+	static const struct ws_annotate_versions versions = {sizeof(versions), 3, 0,
+							     ws_annotate_version};
 
 	return table == 1 ? (const void *)&callbacks : table == 3 ? (const void *)&versions : NULL;
 }
@@ -157,7 +170,8 @@ static inline const void *ws_annotate_export(uint32_t table)
 static inline void ws_annotate_load(struct ws_annotate_state *s)
 {
 	typedef int (*init_fn)(const void *(*)(uint32_t));
-	const char *path = getenv(sizeof(void *) == 4 ? "NVTX_INJECTION32_PATH" : "NVTX_INJECTION64_PATH");
+	const char *path =
+		getenv(sizeof(void *) == 4 ? "NVTX_INJECTION32_PATH" : "NVTX_INJECTION64_PATH");
 	void *lib = path && *path ? dlopen(path, RTLD_LAZY) : NULL;
 	union {
 		void *symbol;
@@ -184,7 +198,8 @@ __attribute__((weak, visibility("hidden"), noinline, cold)) void ws_annotate_ini
 	struct ws_annotate_state *s = &ws_annotate_state_v1;
 	int fresh = 0;
 
-	if (__atomic_compare_exchange_n(&s->ready, &fresh, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+	if (__atomic_compare_exchange_n(&s->ready, &fresh, 1, 0, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE)) {
 		ws_annotate_load(s);
 		__atomic_store_n(&s->ready, 2, __ATOMIC_RELEASE);
 		return;
@@ -195,7 +210,8 @@ __attribute__((weak, visibility("hidden"), noinline, cold)) void ws_annotate_ini
 
 static inline ws_annotate_fn ws_annotate_get(int module, int slot)
 {
-	if (__builtin_expect(__atomic_load_n(&ws_annotate_state_v1.ready, __ATOMIC_ACQUIRE) != 2, 0))
+	if (__builtin_expect(__atomic_load_n(&ws_annotate_state_v1.ready, __ATOMIC_ACQUIRE) != 2,
+			     0))
 		ws_annotate_init_v1();
 	return ws_annotate_state_v1.fn[module][slot];
 }
@@ -273,7 +289,8 @@ static inline void ws_event_double(ws_event *e, double v)
 
 #ifndef WS_ANNOTATE_OFF
 
-/* Open a range in the default domain. Gives its level, from 0, or a negative number when nobody listens. */
+/* Open a range in the default domain. Gives its level, from 0, or a negative number when nobody
+ * listens. */
 static inline int ws_range_push(const char *text)
 {
 	typedef int (*fn)(const char *);
@@ -510,8 +527,9 @@ static inline void ws_range_close(const int *level)
 }
 #define WS_ANNOTATE_JOIN2(a, b) a##b
 #define WS_ANNOTATE_JOIN(a, b) WS_ANNOTATE_JOIN2(a, b)
-#define WS_RANGE(text) \
-	__attribute__((cleanup(ws_range_close), unused)) int WS_ANNOTATE_JOIN(ws_range_, __LINE__) = ws_range_push(text)
+#define WS_RANGE(text)                                                         \
+	__attribute__((cleanup(ws_range_close), unused)) int WS_ANNOTATE_JOIN( \
+		ws_range_, __LINE__) = ws_range_push(text)
 #endif
 
 #ifdef __cplusplus

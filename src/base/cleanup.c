@@ -1,4 +1,5 @@
-/* cleanup.c - see cleanup.h. The list is of fixed size and the handler calls only what is safe in one. */
+/* cleanup.c - see cleanup.h. The list is of fixed size and the handler calls only what is safe in
+ * one. */
 #include "base/cleanup.h"
 
 #include <errno.h>
@@ -20,7 +21,8 @@ static int listed;
 
 static void on_signal(int sig)
 {
-	int kept = errno; /* the signal strikes only after the handler, and what it interrupts may look */
+	int kept = errno; /* the signal strikes only after the handler, and what it interrupts may
+			     look */
 
 	for (int i = MOST; i--;) {
 		if (list[i].what == 1)
@@ -43,7 +45,8 @@ static void watch(bool on)
 		sigaddset(&sa.sa_mask, signals[i]);
 		if (!on)
 			sigaction(signals[i], &before[i], NULL);
-		else if (!sigaction(signals[i], NULL, &before[i]) && before[i].sa_handler != SIG_IGN)
+		else if (!sigaction(signals[i], NULL, &before[i]) &&
+			 before[i].sa_handler != SIG_IGN)
 			sigaction(signals[i], &sa, NULL);
 	}
 }

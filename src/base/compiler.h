@@ -13,7 +13,8 @@
 #define WS_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define WS_ALIGN_UP(x, a) (((x) + (a)-1) & ~((a)-1))
 
-/* For functions that do nothing but fetch ahead: gcc takes them for ones without effect, and drops calls that it does not inline. */
+/* For functions that do nothing but fetch ahead: gcc takes them for ones without effect, and drops
+ * calls that it does not inline. */
 #define ws_fetching inline __attribute__((always_inline))
 
 #endif

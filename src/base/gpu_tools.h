@@ -1,9 +1,11 @@
 /*
- * gpu_tools.h - other tools that take the CUDA work of a program for themselves, known by what they put into its environment.
+ * gpu_tools.h - other tools that take the CUDA work of a program for themselves, known by what they
+ * put into its environment.
  *
- * Only one tool at a time can profile, check or debug a program's CUDA work. Nsight Compute even refuses to start a program whose
- * CUDA_INJECTION64_PATH is set, and Nsight Systems ends in an error when its calls of CUPTI are answered by another. They were there first, or
- * are what the user asked for last: they get the GPU, and warpsight says so.
+ * Only one tool at a time can profile, check or debug a program's CUDA work. Nsight Compute even
+ * refuses to start a program whose CUDA_INJECTION64_PATH is set, and Nsight Systems ends in an
+ * error when its calls of CUPTI are answered by another. They were there first, or are what the
+ * user asked for last: they get the GPU, and warpsight says so.
  */
 #ifndef WS_BASE_GPU_TOOLS_H
 #define WS_BASE_GPU_TOOLS_H
@@ -20,9 +22,9 @@ static inline const char *ws_gpu_tool(char *const *env)
 	static const struct {
 		const char *variable, *tool;
 	} tools[] = {
-	    {"NV_COMPUTE_PROFILER_PERFWORKS_DIR=", "Nsight Compute"},
-	    {"NV_SANITIZER_INJECTION_PORT_BASE=", "Compute Sanitizer"},
-	    {"QUADD_INJECTION_CONFIG=", "Nsight Systems"},
+		{"NV_COMPUTE_PROFILER_PERFWORKS_DIR=", "Nsight Compute"},
+		{"NV_SANITIZER_INJECTION_PORT_BASE=", "Compute Sanitizer"},
+		{"QUADD_INJECTION_CONFIG=", "Nsight Systems"},
 	};
 
 	for (; env && *env; env++)
@@ -33,15 +35,17 @@ static inline const char *ws_gpu_tool(char *const *env)
 }
 
 /*
- * Does this tool wait for ever for a program that another program starts, where it cannot watch that one do it? (Seen of both on a GPU: what our
- * recorder starts under them hangs before its first CUDA call.)
+ * Does this tool wait for ever for a program that another program starts, where it cannot watch
+ * that one do it? (Seen of both on a GPU: what our recorder starts under them hangs before its
+ * first CUDA call.)
  */
 static inline bool ws_gpu_tool_must_start(const char *tool)
 {
 	return tool && strcmp(tool, "Nsight Systems") != 0;
 }
 
-/* Is a program of this name (without folders) one that starts others only where CUDA_INJECTION64_PATH is not set? */
+/* Is a program of this name (without folders) one that starts others only where
+ * CUDA_INJECTION64_PATH is not set? */
 static inline bool ws_wants_no_injection(const char *name)
 {
 	return !strcmp(name, "ncu") || !strcmp(name, "nv-nsight-cu-cli");

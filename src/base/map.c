@@ -1,4 +1,5 @@
-/* map.c - see map.h. Open addressing with linear probing; taking an entry out moves the rest of its run up. */
+/* map.c - see map.h. Open addressing with linear probing; taking an entry out moves the rest of its
+ * run up. */
 #include "base/map.h"
 
 #include <stdlib.h>

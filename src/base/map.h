@@ -1,6 +1,6 @@
 /*
- * map.h - a hash map from 64-bit keys to 64-bit values, for the tool side. Zero-initialise; keys are any number, nothing is ever
- * removed but by ws_map_take.
+ * map.h - a hash map from 64-bit keys to 64-bit values, for the tool side. Zero-initialise; keys
+ * are any number, nothing is ever removed but by ws_map_take.
  */
 #ifndef WS_BASE_MAP_H
 #define WS_BASE_MAP_H
@@ -19,7 +19,8 @@ struct ws_map {
 	size_t size, n;
 };
 
-/* The value of `key`; *found says whether it is there, and may be NULL: then what is not there reads 0. */
+/* The value of `key`; *found says whether it is there, and may be NULL: then what is not there
+ * reads 0. */
 uint64_t ws_map_get(const struct ws_map *m, uint64_t key, bool *found);
 void ws_map_set(struct ws_map *m, uint64_t key, uint64_t value);
 /* Remove `key` and give what it had (`value` may be NULL); false when it was not there. */

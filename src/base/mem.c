@@ -32,7 +32,8 @@ void *ws_malloc_huge(size_t n)
 		  end = ((uintptr_t)p + n) & ~(page - 1);
 
 	if (from < end)
-		madvise((void *)from, end - from, MADV_HUGEPAGE); /* a hint: refused where there are none */
+		madvise((void *)from, end - from,
+			MADV_HUGEPAGE); /* a hint: refused where there are none */
 	return p;
 }
 

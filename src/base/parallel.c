@@ -1,4 +1,5 @@
-/* parallel.c - see parallel.h. Threads live as long as the call: what is worth several is longer by far than their start. */
+/* parallel.c - see parallel.h. Threads live as long as the call: what is worth several is longer by
+ * far than their start. */
 #include "base/parallel.h"
 
 #include <pthread.h>
@@ -32,13 +33,15 @@ static void *work(void *arg)
 	return NULL;
 }
 
-void ws_parallel(unsigned workers, size_t count, void (*piece)(void *ctx, unsigned worker, size_t i), void *ctx)
+void ws_parallel(unsigned workers, size_t count,
+		 void (*piece)(void *ctx, unsigned worker, size_t i), void *ctx)
 {
 	struct pieces p = {.piece = piece, .ctx = ctx, .count = count};
 	pthread_t *threads = ws_calloc(workers, sizeof(*threads));
 	unsigned started = 0;
 
-	while (started + 1 < workers && started + 1 < count && !pthread_create(&threads[started], NULL, work, &p))
+	while (started + 1 < workers && started + 1 < count &&
+	       !pthread_create(&threads[started], NULL, work, &p))
 		started++; /* fewer do it too */
 	work(&p);
 	while (started)

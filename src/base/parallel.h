@@ -10,10 +10,11 @@
 unsigned ws_parallel_workers(void);
 
 /*
- * Do pieces 0 to count - 1; they are begun in that order. `piece` is called from several threads, the caller's among them;
- * `worker` is a number below `workers` (from ws_parallel_workers) that no other call has at the same time. Returns when all are
- * done.
+ * Do pieces 0 to count - 1; they are begun in that order. `piece` is called from several threads,
+ * the caller's among them; `worker` is a number below `workers` (from ws_parallel_workers) that no
+ * other call has at the same time. Returns when all are done.
  */
-void ws_parallel(unsigned workers, size_t count, void (*piece)(void *ctx, unsigned worker, size_t i), void *ctx);
+void ws_parallel(unsigned workers, size_t count,
+		 void (*piece)(void *ctx, unsigned worker, size_t i), void *ctx);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * paths.c - see paths.h.
  *
- * The relocatable tarball runs the program through its own loader, so that /proc/self/exe is the loader; both lie in the folder of
- * the hooks, which is the first place looked at.
+ * The relocatable tarball runs the program through its own loader, so that /proc/self/exe is the
+ * loader; both lie in the folder of the hooks, which is the first place looked at.
  */
 #include "base/paths.h"
 
@@ -46,13 +46,16 @@ static int find(const char *dir, const char *lib, char out[PATH_MAX], struct ws_
 	char path[PATH_MAX];
 
 	for (size_t i = 0; i < WS_COUNT(places); i++) {
-		if (snprintf(path, sizeof(path), "%s/%s/%s", dir, places[i], lib) >= (int)sizeof(path))
+		if (snprintf(path, sizeof(path), "%s/%s/%s", dir, places[i], lib) >=
+		    (int)sizeof(path))
 			continue;
 		if (!access(path, R_OK) && realpath(path, out))
 			return 0;
 	}
-	return ws_fail(e, "%s is missing: it is neither beside the program in %s nor in ../lib/warpsight from there; install warpsight again", lib,
-		       dir);
+	return ws_fail(e,
+		       "%s is missing: it is neither beside the program in %s nor in "
+		       "../lib/warpsight from there; install warpsight again",
+		       lib, dir);
 }
 
 static uint64_t hash(const char *s)
@@ -64,7 +67,8 @@ static uint64_t hash(const char *s)
 	return h;
 }
 
-/* Is `link` a symbolic link of ours to `dir`? Someone else's could lead the target into their library. */
+/* Is `link` a symbolic link of ours to `dir`? Someone else's could lead the target into their
+ * library. */
 static int link_is_ours(const char *link, const char *dir)
 {
 	struct stat st;
@@ -80,17 +84,23 @@ static int link_is_ours(const char *link, const char *dir)
 	return !strcmp(to, dir);
 }
 
-/* A name for `dir` that LD_PRELOAD can hold. A few are tried, for a stranger may have taken the first. */
+/* A name for `dir` that LD_PRELOAD can hold. A few are tried, for a stranger may have taken the
+ * first. */
 static int alias(const char *dir, char *out, size_t n, struct ws_err *e)
 {
 	for (unsigned i = 0; i < 16; i++) {
-		snprintf(out, n, "/tmp/.warpsight-%u-%016llx-%u", (unsigned)geteuid(), (unsigned long long)hash(dir), i);
-		if (link_is_ours(out, dir) || !symlink(dir, out) || (errno == EEXIST && link_is_ours(out, dir)))
+		snprintf(out, n, "/tmp/.warpsight-%u-%016llx-%u", (unsigned)geteuid(),
+			 (unsigned long long)hash(dir), i);
+		if (link_is_ours(out, dir) || !symlink(dir, out) ||
+		    (errno == EEXIST && link_is_ours(out, dir)))
 			return 0;
 		if (errno != EEXIST)
 			break;
 	}
-	return ws_fail_errno(e, "the hooks lie in '%s', which LD_PRELOAD cannot name, and no link to it can be made in /tmp", dir);
+	return ws_fail_errno(e,
+			     "the hooks lie in '%s', which LD_PRELOAD cannot name, and no link to "
+			     "it can be made in /tmp",
+			     dir);
 }
 
 int ws_hook_path(const char *lib, char *out, size_t n, struct ws_err *e)
@@ -106,7 +116,8 @@ int ws_hook_path(const char *lib, char *out, size_t n, struct ws_err *e)
 		if (alias(dir, link, sizeof(link), e))
 			return -1;
 	}
-	if (snprintf(out, n, "%s%s%s", *link ? link : path, *link ? "/" : "", *link ? base : "") >= (int)n)
+	if (snprintf(out, n, "%s%s%s", *link ? link : path, *link ? "/" : "", *link ? base : "") >=
+	    (int)n)
 		return ws_fail(e, "the path of %s is too long: %s", lib, path);
 	return 0;
 }
@@ -118,13 +129,19 @@ int ws_program_path(char *out, size_t n, struct ws_err *e)
 	int len;
 
 	if (got < 0 || program_dir(dir, e))
-		return got < 0 ? ws_fail_errno(e, "cannot tell where the program is: /proc/self/exe") : -1;
+		return got < 0 ? ws_fail_errno(e,
+					       "cannot tell where the program is: /proc/self/exe")
+			       : -1;
 	exe[got] = 0;
 	if (!strncmp(exe + strlen(dir) + 1, "ld-", 3)) /* the tarball's loader, in lib/warpsight */
 		len = snprintf(out, n, "%s/../../bin/warpsight", dir);
 	else
-		len = snprintf(out, n, "/proc/self/exe"); /* which runs though the file may have been replaced */
-	return len < 0 || (size_t)len >= n ? ws_fail(e, "the path of the program is too long: %s", exe) : 0;
+		len = snprintf(
+			out, n,
+			"/proc/self/exe"); /* which runs though the file may have been replaced */
+	return len < 0 || (size_t)len >= n
+		       ? ws_fail(e, "the path of the program is too long: %s", exe)
+		       : 0;
 }
 
 static void restore(const char *kept, const char *name)

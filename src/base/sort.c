@@ -1,8 +1,8 @@
 /*
  * sort.c - see sort.h.
  *
- * By digits of 11 bits from the lowest, and only those in which keys differ: millions of records take a few passes in order through
- * memory, where comparing sorts would take twenty.
+ * By digits of 11 bits from the lowest, and only those in which keys differ: millions of records
+ * take a few passes in order through memory, where comparing sorts would take twenty.
  */
 #include "base/sort.h"
 
@@ -23,7 +23,8 @@ static uint64_t differing(const struct ws_keyed_value *v, size_t n)
 }
 
 /* From one array to the other and back. Returns the one in which they are sorted. */
-static struct ws_keyed_value *by_digits(struct ws_keyed_value *from, struct ws_keyed_value *to, size_t n, uint64_t differ)
+static struct ws_keyed_value *by_digits(struct ws_keyed_value *from, struct ws_keyed_value *to,
+					size_t n, uint64_t differ)
 {
 	size_t at[VALUES];
 

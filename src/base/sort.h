@@ -12,16 +12,19 @@ struct ws_keyed_value {
 };
 
 /*
- * Sort `v` (from ws_malloc, n records) by key; records of equal keys keep their order. Returns where the sorted records are: `v`,
- * or an array of the same size in its stead, `v` being freed then. The caller frees it.
+ * Sort `v` (from ws_malloc, n records) by key; records of equal keys keep their order. Returns
+ * where the sorted records are: `v`, or an array of the same size in its stead, `v` being freed
+ * then. The caller frees it.
  */
 struct ws_keyed_value *ws_sort_by_key(struct ws_keyed_value *v, size_t n);
-/* The same within `v`, with `room` for as many records, which need not be new for each of many sorts. */
+/* The same within `v`, with `room` for as many records, which need not be new for each of many
+ * sorts. */
 void ws_sort_in_room(struct ws_keyed_value *v, size_t n, struct ws_keyed_value *room);
 
 /*
- * How many of `n` elements come first, those of which `before`, an expression of their number `i`, holds: it must hold of none
- * behind one of which it does not. That is also the place of the first of which it does not hold.
+ * How many of `n` elements come first, those of which `before`, an expression of their number `i`,
+ * holds: it must hold of none behind one of which it does not. That is also the place of the first
+ * of which it does not hold.
  */
 #define ws_bisect(n, i, before)                                     \
 	({                                                          \

@@ -1,8 +1,9 @@
 /*
  * tracefs.c - see tracefs.h.
  *
- * Containers and small virtual machines seldom have tracefs mounted, and its numbers are all that perf needs for a tracepoint. So
- * it is mounted for this process alone: fsmount gives a descriptor of a file system that stands at no path.
+ * Containers and small virtual machines seldom have tracefs mounted, and its numbers are all that
+ * perf needs for a tracepoint. So it is mounted for this process alone: fsmount gives a descriptor
+ * of a file system that stands at no path.
  */
 #include "base/tracefs.h"
 
@@ -12,7 +13,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { FS_CREATE = 6, FS_CLOEXEC = 1 }; /* FSCONFIG_CMD_CREATE; FSOPEN_CLOEXEC and FSMOUNT_CLOEXEC */
+enum {
+	FS_CREATE = 6,
+	FS_CLOEXEC = 1
+}; /* FSCONFIG_CMD_CREATE; FSOPEN_CLOEXEC and FSMOUNT_CLOEXEC */
 
 /* The file system, mounted nowhere; -1 with errno. */
 static int detached(void)
@@ -34,8 +38,9 @@ static int detached(void)
 
 int ws_tracefs_open(const char **place, struct ws_err *e)
 {
-	static const char *const places[][2] = {{"/sys/kernel/tracing", "/sys/kernel/tracing/events"},
-						{"/sys/kernel/debug/tracing", "/sys/kernel/debug/tracing/events"}};
+	static const char *const places[][2] = {
+		{"/sys/kernel/tracing", "/sys/kernel/tracing/events"},
+		{"/sys/kernel/debug/tracing", "/sys/kernel/debug/tracing/events"}};
 	int fd, error = ENOENT;
 
 	for (size_t i = 0; i < WS_COUNT(places); i++) {
@@ -56,7 +61,8 @@ int ws_tracefs_open(const char **place, struct ws_err *e)
 		error = errno;
 		ws_fail(e, "the kernel has no tracefs");
 	} else {
-		ws_fail(e, "tracefs is not mounted, and mounting it is refused (%s)", strerror(errno));
+		ws_fail(e, "tracefs is not mounted, and mounting it is refused (%s)",
+			strerror(errno));
 	}
 	errno = error;
 	return -1;

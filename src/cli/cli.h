@@ -1,10 +1,11 @@
 /*
  * cli.h - commands and options as data.
  *
- * A command is one entry in the table of commands.c, defined in a file of its own; its options are an array of struct ws_opt from which
- * parsing, --help, the man page, shell completion and error messages all come. Values land in the command's own struct, at
- * `offset`. Both --opt=value and --opt value; -o value, -ovalue; bundled short flags; an unknown option names the nearest one.
- * A BOOL takes the next word only if it is true or false (or yes, no, on, off, 1, 0 after '=').
+ * A command is one entry in the table of commands.c, defined in a file of its own; its options are
+ * an array of struct ws_opt from which parsing, --help, the man page, shell completion and error
+ * messages all come. Values land in the command's own struct, at `offset`. Both --opt=value and
+ * --opt value; -o value, -ovalue; bundled short flags; an unknown option names the nearest one. A
+ * BOOL takes the next word only if it is true or false (or yes, no, on, off, 1, 0 after '=').
  */
 #ifndef WS_CLI_H
 #define WS_CLI_H
@@ -16,17 +17,18 @@
 #include "base/err.h"
 
 enum ws_opt_kind {
-	WS_OPT_FLAG,   /* bool: present or not */
-	WS_OPT_BOOL,   /* bool: bare means true; =true/=false, or next word true/false */
-	WS_OPT_STRING, /* const char * */
-	WS_OPT_MAYBE,  /* const char *: "" when bare; a value only after '=' */
-	WS_OPT_INT,    /* int64_t */
-	WS_OPT_SECONDS,/* double: 1.5, and 500ms, 10s, 2m are understood */
-	WS_OPT_ENUM,   /* const char *, one of the comma-separated `values` */
-	WS_OPT_SET,    /* const char *: comma-separated words, each of `values` */
-	WS_OPT_LIST,   /* struct ws_list: may be given several times */
-	WS_OPT_LATER,  /* known to users of the reference tool and not there: refused with the sentence in `help`; `values` are words that ask for
-			* nothing that is not there (none, false), and are taken */
+	WS_OPT_FLAG,	/* bool: present or not */
+	WS_OPT_BOOL,	/* bool: bare means true; =true/=false, or next word true/false */
+	WS_OPT_STRING,	/* const char * */
+	WS_OPT_MAYBE,	/* const char *: "" when bare; a value only after '=' */
+	WS_OPT_INT,	/* int64_t */
+	WS_OPT_SECONDS, /* double: 1.5, and 500ms, 10s, 2m are understood */
+	WS_OPT_ENUM,	/* const char *, one of the comma-separated `values` */
+	WS_OPT_SET,	/* const char *: comma-separated words, each of `values` */
+	WS_OPT_LIST,	/* struct ws_list: may be given several times */
+	WS_OPT_LATER,	/* known to users of the reference tool and not there: refused with the
+			 * sentence in `help`; `values` are words that ask for   nothing that is not
+			 * there (none, false), and are taken */
 };
 
 struct ws_list {
@@ -35,22 +37,24 @@ struct ws_list {
 };
 
 struct ws_opt {
-	const char *name;   /* without the dashes */
-	char short_name;    /* or 0 */
+	const char *name; /* without the dashes */
+	char short_name;  /* or 0 */
 	enum ws_opt_kind kind;
-	size_t offset;      /* of the value in the command's option struct */
-	const char *arg;    /* what the value is called in help, such as NAME */
-	const char *values; /* for ENUM and SET: "a,b,c"; what stands after a '|' ("a,b|x,y") is known, not built yet, and refused as such, naming those before it */
-	const char *help;   /* one or more sentences */
-	const char *fallback; /* default as text, shown in help and applied before parsing; NULL for none */
+	size_t offset;	      /* of the value in the command's option struct */
+	const char *arg;      /* what the value is called in help, such as NAME */
+	const char *values;   /* for ENUM and SET: "a,b,c"; what stands after a '|' ("a,b|x,y") is
+				 known, not built yet, and refused as such, naming those before it */
+	const char *help;     /* one or more sentences */
+	const char *fallback; /* default as text, shown in help and applied before parsing; NULL for
+				 none */
 };
 
 struct ws_command {
 	const char *name, *summary;
-	const char *usage;  /* after the name: "[options] [--] APP [ARG...]" */
-	const char *details;/* paragraphs for the man page and --help */
+	const char *usage;	   /* after the name: "[options] [--] APP [ARG...]" */
+	const char *details;	   /* paragraphs for the man page and --help */
 	const struct ws_opt *opts; /* ended by an entry without a name */
-	size_t opts_size;   /* of the option struct, which run gets zeroed and filled */
+	size_t opts_size;	   /* of the option struct, which run gets zeroed and filled */
 	bool stop_at_operand; /* options end at the first operand: profile app --its-own-options */
 	const char *examples;
 	int (*run)(void *opts, int argc, char **argv); /* operands; returns the exit status */
@@ -59,20 +63,23 @@ struct ws_command {
 extern const struct ws_command *const ws_commands[]; /* ended by NULL; declared in commands.c */
 
 /*
- * A command file NAME.c defines `const struct ws_command ws_cmd_NAME` (recover too: ws_cmd_recover in info.c). commands.c lists
- * them.
+ * A command file NAME.c defines `const struct ws_command ws_cmd_NAME` (recover too: ws_cmd_recover
+ * in info.c). commands.c lists them.
  */
 
 /* Exit statuses of the tool's own failures (profile otherwise gives the target's). */
 enum { WS_EXIT_OK = 0, WS_EXIT_FAIL = 1, WS_EXIT_USAGE = 2 };
 
 /*
- * Parse `argv` (without the command's name) by `opts` into `values`. *operands gets the index of the first operand after moving operands
- * behind options (or in place, with stop_at_operand). Returns 0, 1 when --help (or -h, where the command has
- * no -h of its own) was met, or -1 with a message that names the option and suggests. Strings in `values` point into argv and into the
- * tables. A repeated option: the last one wins; a LIST collects all. A short option's value may follow '=': -o=name is -o name.
+ * Parse `argv` (without the command's name) by `opts` into `values`. *operands gets the index of
+ * the first operand after moving operands behind options (or in place, with stop_at_operand).
+ * Returns 0, 1 when --help (or -h, where the command has no -h of its own) was met, or -1 with a
+ * message that names the option and suggests. Strings in `values` point into argv and into the
+ * tables. A repeated option: the last one wins; a LIST collects all. A short option's value may
+ * follow '=': -o=name is -o name.
  */
-int ws_opts_parse(const struct ws_command *c, int argc, char **argv, void *values, int *operands, struct ws_err *e);
+int ws_opts_parse(const struct ws_command *c, int argc, char **argv, void *values, int *operands,
+		  struct ws_err *e);
 /* Free what parsing allocated (the arrays of LISTs). */
 void ws_opts_free(const struct ws_command *c, void *values);
 

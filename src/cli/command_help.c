@@ -25,7 +25,9 @@ int ws_unknown_command(const char *word)
 	if (ws_nearest_found(&near))
 		ws_say("unknown command '%s'; did you mean '%s'?", word, near.best);
 	else
-		ws_say("unknown command '%s'; 'warpsight help' lists them, 'warpsight profile %s' records a program", word, word);
+		ws_say("unknown command '%s'; 'warpsight help' lists them, 'warpsight profile %s' "
+		       "records a program",
+		       word, word);
 	return WS_EXIT_USAGE;
 }
 
@@ -55,8 +57,10 @@ static int help_run(void *opts, int argc, char **argv)
 }
 
 static const struct ws_opt help_options[] = {
-	{"man", 0, WS_OPT_FLAG, offsetof(struct help_opts, man), .help = "Write the manual page, in roff."},
-	{"bash-completion", 0, WS_OPT_FLAG, offsetof(struct help_opts, bash), .help = "Write the completion script for bash."},
+	{"man", 0, WS_OPT_FLAG, offsetof(struct help_opts, man),
+	 .help = "Write the manual page, in roff."},
+	{"bash-completion", 0, WS_OPT_FLAG, offsetof(struct help_opts, bash),
+	 .help = "Write the completion script for bash."},
 	{0},
 };
 

@@ -1,26 +1,27 @@
 /*
- * commands.c - the table of commands, in the order in which help lists them, and those that are planned.
+ * commands.c - the table of commands, in the order in which help lists them, and those that are
+ * planned.
  */
 #include <string.h>
 
 #include "cli/text.h"
 
 /* In the order in which help lists them. */
-#define COMMANDS(X)   \
-	X(profile)    \
-	X(stats)      \
-	X(report)     \
-	X(export)     \
-	X(import)     \
-	X(ops)        \
-	X(query)      \
-	X(view)       \
-	X(info)       \
-	X(recover)    \
-	X(symbolize)  \
-	X(doctor)     \
-	X(status)     \
-	X(help)       \
+#define COMMANDS(X)  \
+	X(profile)   \
+	X(stats)     \
+	X(report)    \
+	X(export)    \
+	X(import)    \
+	X(ops)       \
+	X(query)     \
+	X(view)      \
+	X(info)      \
+	X(recover)   \
+	X(symbolize) \
+	X(doctor)    \
+	X(status)    \
+	X(help)      \
 	X(version)
 
 #define X(name) extern const struct ws_command ws_cmd_##name;
@@ -33,7 +34,7 @@ const struct ws_command *const ws_commands[] = {
 #define X(name) &ws_cmd_##name,
 	COMMANDS(X)
 #undef X
-	NULL,
+		NULL,
 };
 
 const struct ws_later ws_later_commands[] = {
@@ -45,12 +46,19 @@ const struct ws_later ws_later_commands[] = {
 	{"shutdown", "ending an interactive session", PART},
 	{"sessions", "listing interactive sessions", "'profile' records without one"},
 	{"attach", "recording a running process", "'profile' starts the program that it records"},
-	{"analyze", "finding what slows a program down", "'stats', 'report' and 'view' show where the time went"},
+	{"analyze", "finding what slows a program down",
+	 "'stats', 'report' and 'view' show where the time went"},
 	{"serve", "showing reports to a browser", "'view' does that"},
-	{"diff", "comparing two reports", "'view A B' compares them in the browser, and the files of 'stats -f csv -o' can be compared"},
-	{"merge", "putting reports of several ranks together", "'view A B...' shows several below one another, 'query --together A B...' asks several"},
-	{"recipe", "analysing many reports at once", "'query --together A B...' asks several, 'stats -f csv -o . A B...' writes tables of each"},
-	{"kernel", "hardware counters of single GPU kernels", "'stats -r cuda_gpu_kern_sum' names the kernels that cost"},
+	{"diff", "comparing two reports",
+	 "'view A B' compares them in the browser, and the files of 'stats -f csv -o' can be "
+	 "compared"},
+	{"merge", "putting reports of several ranks together",
+	 "'view A B...' shows several below one another, 'query --together A B...' asks several"},
+	{"recipe", "analysing many reports at once",
+	 "'query --together A B...' asks several, 'stats -f csv -o . A B...' writes tables of "
+	 "each"},
+	{"kernel", "hardware counters of single GPU kernels",
+	 "'stats -r cuda_gpu_kern_sum' names the kernels that cost"},
 #undef PART
 	{NULL, NULL, NULL},
 };

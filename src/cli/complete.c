@@ -1,9 +1,10 @@
 /*
  * complete.c - completion for bash, from the tables: `warpsight help --bash-completion`.
  *
- * The script holds one case per command with its option names, one per option that takes known words; for everything else bash
- * completes file names. Where a command ends its options at the first operand, what follows is completed as a command line of its own.
- * It needs nothing but bash: the helper functions of the bash-completion package may be missing.
+ * The script holds one case per command with its option names, one per option that takes known
+ * words; for everything else bash completes file names. Where a command ends its options at the
+ * first operand, what follows is completed as a command line of its own. It needs nothing but bash:
+ * the helper functions of the bash-completion package may be missing.
  */
 #include <string.h>
 
@@ -50,7 +51,8 @@ static void add_words(struct ws_text *out, const struct ws_opt *o)
 
 static bool takes_value(const struct ws_opt *o)
 {
-	return o->kind != WS_OPT_FLAG && o->kind != WS_OPT_BOOL && o->kind != WS_OPT_MAYBE && o->kind != WS_OPT_LATER;
+	return o->kind != WS_OPT_FLAG && o->kind != WS_OPT_BOOL && o->kind != WS_OPT_MAYBE &&
+	       o->kind != WS_OPT_LATER;
 }
 
 static void add_command(struct ws_text *out, const struct ws_command *c)
@@ -73,7 +75,8 @@ static void add_command(struct ws_text *out, const struct ws_command *c)
 static const char head[] =
 	"# Completion of warpsight for bash; made by 'warpsight help --bash-completion'.\n"
 	"\n"
-	"# Where the profiled application starts: the first word after the command that is neither an option nor a value of one.\n"
+	"# Where the profiled application starts: the first word after the command that is neither "
+	"an option nor a value of one.\n"
 	"_warpsight_application()\n"
 	"{\n"
 	"\tlocal i word\n"
@@ -105,7 +108,8 @@ static const char head[] =
 	"\t\tcurrent=\n"
 	"\tfi\n"
 	"\tif ((COMP_CWORD == 1)); then\n"
-	"\t\tCOMPREPLY=($(compgen -W \"$(_warpsight_commands) --help --version\" -- \"$current\"))\n"
+	"\t\tCOMPREPLY=($(compgen -W \"$(_warpsight_commands) --help --version\" -- "
+	"\"$current\"))\n"
 	"\t\treturn\n"
 	"\tfi\n"
 	"\tcase ${COMP_WORDS[1]} in\n"

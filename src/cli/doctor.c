@@ -1,7 +1,9 @@
 /*
- * doctor.c - `warpsight doctor`: run the checks of doctor/ and show them, as text or JSON. `warpsight status -e` is the same.
+ * doctor.c - `warpsight doctor`: run the checks of doctor/ and show them, as text or JSON.
+ * `warpsight status -e` is the same.
  *
- * What the machine says (paths, messages of the loader) is shown as data: made fit for a terminal, quoted in JSON.
+ * What the machine says (paths, messages of the loader) is shown as data: made fit for a terminal,
+ * quoted in JSON.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,12 +18,14 @@ enum { STATE_WIDTH = 10, TEXT_COLUMN = 28 };
 
 static const char *const state_names[] = {"ok", "degraded", "missing"};
 
-static void add_text_line(struct ws_text *out, const struct ws_check *c, const struct ws_finding *f, int width)
+static void add_text_line(struct ws_text *out, const struct ws_check *c, const struct ws_finding *f,
+			  int width)
 {
 	struct ws_text shown = {0};
 
 	ws_text_terminal(&shown, f->found.s, f->found.len);
-	ws_text_printf(out, "%-*s%-*s", STATE_WIDTH, state_names[f->health], TEXT_COLUMN - STATE_WIDTH, c->name);
+	ws_text_printf(out, "%-*s%-*s", STATE_WIDTH, state_names[f->health],
+		       TEXT_COLUMN - STATE_WIDTH, c->name);
 	ws_wrap(out, shown.s, TEXT_COLUMN, TEXT_COLUMN, width);
 	if (f->health && f->fix.len) {
 		shown.len = 0;
@@ -33,11 +37,14 @@ static void add_text_line(struct ws_text *out, const struct ws_check *c, const s
 	ws_text_free(&shown);
 }
 
-static void add_json_entry(struct ws_text *out, const struct ws_check *c, const struct ws_finding *f, bool first)
+static void add_json_entry(struct ws_text *out, const struct ws_check *c,
+			   const struct ws_finding *f, bool first)
 {
 	ws_text_puts(out, first ? "\n    {\"name\": " : ",\n    {\"name\": ");
 	ws_text_json(out, c->name, strlen(c->name));
-	ws_text_printf(out, ", \"state\": \"%s\", \"needed\": %s, \"found\": ", state_names[f->health], f->needed ? "true" : "false");
+	ws_text_printf(out,
+		       ", \"state\": \"%s\", \"needed\": %s, \"found\": ", state_names[f->health],
+		       f->needed ? "true" : "false");
 	ws_text_json(out, f->found.s, f->found.len);
 	ws_text_puts(out, ", \"fix\": ");
 	if (f->health && f->fix.len)
@@ -51,8 +58,11 @@ static void add_verdict(struct ws_text *out, const int counts[3], int blockers, 
 {
 	struct ws_text line = {0};
 
-	ws_text_puts(&line, blockers ? "Nothing can be recorded here until what is missing above is mended" : "Programs can be recorded here");
-	ws_text_printf(&line, ": %d checks ok, %d degraded, %d missing.", counts[0], counts[1], counts[2]);
+	ws_text_puts(&line,
+		     blockers ? "Nothing can be recorded here until what is missing above is mended"
+			      : "Programs can be recorded here");
+	ws_text_printf(&line, ": %d checks ok, %d degraded, %d missing.", counts[0], counts[1],
+		       counts[2]);
 	ws_text_puts(out, "\n");
 	ws_wrap(out, line.s, 0, 0, width);
 	ws_text_free(&line);
@@ -120,8 +130,10 @@ const struct ws_command ws_cmd_doctor = {
 	.name = "doctor",
 	.summary = "Check what this machine lets warpsight record, and say what to change.",
 	.usage = "[options]",
-	.details = "Each check is ok, degraded (the feature works in part, or costs more) or missing, with what was found and how to mend it. "
-		   "A check that could not look is not ok. The exit status is 0 when nothing is missing that recording needs, else 1.",
+	.details = "Each check is ok, degraded (the feature works in part, or costs more) or "
+		   "missing, with what was found and how to mend it. "
+		   "A check that could not look is not ok. The exit status is 0 when nothing is "
+		   "missing that recording needs, else 1.",
 	.opts = doctor_options,
 	.opts_size = sizeof(struct doctor_opts),
 	.run = doctor_run,

@@ -1,5 +1,6 @@
 /*
- * help.c - help texts, filled to the width of the terminal, from the tables of commands and options.
+ * help.c - help texts, filled to the width of the terminal, from the tables of commands and
+ * options.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,14 @@
 
 #include "cli/text.h"
 
-enum { INDENT = 2, OPTION_COLUMN = 30, COMMAND_COLUMN = 14, WIDTH_LEAST = 40, WIDTH_MOST = 120, WIDTH_UNKNOWN = 80 };
+enum {
+	INDENT = 2,
+	OPTION_COLUMN = 30,
+	COMMAND_COLUMN = 14,
+	WIDTH_LEAST = 40,
+	WIDTH_MOST = 120,
+	WIDTH_UNKNOWN = 80
+};
 
 int ws_output_width(void)
 {
@@ -36,7 +44,8 @@ static int word_width(const char *s, size_t n)
 	return columns;
 }
 
-/* One line of the source text: filled, or kept when it begins with a blank. Gives the column it ends at. */
+/* One line of the source text: filled, or kept when it begins with a blank. Gives the column it
+ * ends at. */
 static int wrap_line(struct ws_text *out, const char *s, size_t n, int at, int indent, int width)
 {
 	bool fresh = true;
@@ -125,7 +134,8 @@ void ws_opt_explanation(struct ws_text *out, const struct ws_opt *o)
 		ws_text_puts(out, " May be given several times.");
 }
 
-static void add_entry(struct ws_text *out, const char *left, const char *right, int column, int width)
+static void add_entry(struct ws_text *out, const char *left, const char *right, int column,
+		      int width)
 {
 	int at = INDENT + (int)strlen(left);
 
@@ -220,12 +230,18 @@ void ws_help_command(struct ws_text *out, const struct ws_command *c, int width)
 void ws_help_overview(struct ws_text *out, int width)
 {
 	ws_text_puts(out, "Usage: warpsight COMMAND [options] [arguments]\n\n");
-	ws_wrap(out, "warpsight records what a program does on the CPUs and GPUs of a machine, and shows where the time goes.", 0, 0, width);
+	ws_wrap(out,
+		"warpsight records what a program does on the CPUs and GPUs of a machine, and "
+		"shows where the time goes.",
+		0, 0, width);
 	ws_text_puts(out, "\nCommands:\n");
 	for (const struct ws_command *const *c = ws_commands; *c; c++)
 		add_entry(out, (*c)->name, (*c)->summary, COMMAND_COLUMN, width);
 	ws_text_puts(out, "\nTo begin with:\n"
 			  "  warpsight profile ./app args    record a run into report1.wsrep\n"
 			  "  warpsight stats report1.wsrep   sum up what it recorded\n\n");
-	ws_wrap(out, "'warpsight COMMAND --help' explains a command, 'warpsight --version' prints the version.", 0, 0, width);
+	ws_wrap(out,
+		"'warpsight COMMAND --help' explains a command, 'warpsight --version' prints the "
+		"version.",
+		0, 0, width);
 }

@@ -14,19 +14,24 @@ struct options {
 #define AT(member) offsetof(struct options, member)
 
 static const struct ws_opt opts[] = {
-    {"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
-     "Report to write. Without it, the name of the first file with .wsrep in place of its ending, in the current folder.", NULL},
-    {"force-overwrite", 'f', WS_OPT_BOOL, AT(overwrite), NULL, NULL, "Replace the report if it exists.", NULL},
-    {"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL,
-     "Say neither what was written nor what was left out; the report keeps the latter.", NULL},
-    {NULL},
+	{"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
+	 "Report to write. Without it, the name of the first file with .wsrep in place of its "
+	 "ending, in the current folder.",
+	 NULL},
+	{"force-overwrite", 'f', WS_OPT_BOOL, AT(overwrite), NULL, NULL,
+	 "Replace the report if it exists.", NULL},
+	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL,
+	 "Say neither what was written nor what was left out; the report keeps the latter.", NULL},
+	{NULL},
 };
 
 /* "dir/name.pt.trace.json.gz" makes "name.pt.trace.wsrep". */
 static char *default_output(const char *path)
 {
-	static const char *const endings[] = {".gz",	   ".json",  ".sqlite",		".db",	".pftrace", ".perfetto-trace",
-					      ".nsys-rep", ".qdrep", ".perfetto_trace", ".txt", ".script"};
+	static const char *const endings[] = {".gz",	   ".json",    ".sqlite",
+					      ".db",	   ".pftrace", ".perfetto-trace",
+					      ".nsys-rep", ".qdrep",   ".perfetto_trace",
+					      ".txt",	   ".script"};
 	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 	size_t n = strlen(base);
 
@@ -63,7 +68,8 @@ static int run(void *values, int argc, char **argv)
 	if (o->output) {
 		size_t n = strlen(o->output);
 
-		output = ws_format("%s%s", o->output, n > 6 && !strcmp(o->output + n - 6, ".wsrep") ? "" : ".wsrep");
+		output = ws_format("%s%s", o->output,
+				   n > 6 && !strcmp(o->output + n - 6, ".wsrep") ? "" : ".wsrep");
 	} else {
 		output = default_output(argv[0]);
 	}
@@ -78,23 +84,28 @@ static int run(void *values, int argc, char **argv)
 }
 
 const struct ws_command ws_cmd_import = {
-    .name = "import",
-    .summary = "Make a report of other tools' traces.",
-    .usage = "[options] FILE...",
-    .details =
-	"Reads SQLite exports of Nsight Systems, JSON traces of the PyTorch profiler (also .json.gz) and of Chrome, Perfetto "
-	"traces, and "
-	"the text that perf script prints. What a file is, its content says. Every command that reads a report takes such files "
-	"directly, too: they are imported into a cache (~/.cache/warpsight/imports) at the first use.\n\n"
-	"Several files become the ranks of one report; traces that tell the real time are put on one clock.\n\n"
-	"A broken file is read up to where it breaks. What a trace holds that a report does not is named on standard error and in "
-	"the "
-	"report ('warpsight info').\n\n"
-	"A .nsys-rep is exported by an installed nsys; without one, the message names the command to run where there is one.",
-    .opts = opts,
-    .opts_size = sizeof(struct options),
-    .examples = "warpsight import trace.json.gz\n"
-		"warpsight import rank0.pt.trace.json rank1.pt.trace.json -o run.wsrep\n"
-		"warpsight stats report.sqlite",
-    .run = run,
+	.name = "import",
+	.summary = "Make a report of other tools' traces.",
+	.usage = "[options] FILE...",
+	.details = "Reads SQLite exports of Nsight Systems, JSON traces of the PyTorch profiler "
+		   "(also .json.gz) and of Chrome, Perfetto "
+		   "traces, and "
+		   "the text that perf script prints. What a file is, its content says. Every "
+		   "command that reads a report takes such files "
+		   "directly, too: they are imported into a cache (~/.cache/warpsight/imports) at "
+		   "the first use.\n\n"
+		   "Several files become the ranks of one report; traces that tell the real time "
+		   "are put on one clock.\n\n"
+		   "A broken file is read up to where it breaks. What a trace holds that a report "
+		   "does not is named on standard error and in "
+		   "the "
+		   "report ('warpsight info').\n\n"
+		   "A .nsys-rep is exported by an installed nsys; without one, the message names "
+		   "the command to run where there is one.",
+	.opts = opts,
+	.opts_size = sizeof(struct options),
+	.examples = "warpsight import trace.json.gz\n"
+		    "warpsight import rank0.pt.trace.json rank1.pt.trace.json -o run.wsrep\n"
+		    "warpsight stats report.sqlite",
+	.run = run,
 };

@@ -1,7 +1,9 @@
 /*
- * info.c - the commands `info`, which shows what a report holds, and `recover`, which rewrites one with its index.
+ * info.c - the commands `info`, which shows what a report holds, and `recover`, which rewrites one
+ * with its index.
  *
- * `info` exits with 1 when anything is damaged or missing, so that scripts can tell; --verify reads every block to find out.
+ * `info` exits with 1 when anything is damaged or missing, so that scripts can tell; --verify reads
+ * every block to find out.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -111,7 +113,8 @@ static void print_file(const struct summary *s)
 	else
 		printf(s->lost ? "closed properly" : "complete");
 	if (s->lost)
-		printf("; %" PRIu64 " event%s lost: see below", s->lost, s->lost == 1 ? " was" : "s were");
+		printf("; %" PRIu64 " event%s lost: see below", s->lost,
+		       s->lost == 1 ? " was" : "s were");
 	printf(")\n");
 	printf("Time span:  ");
 	put_seconds(s->last > s->zero ? s->last - s->zero : 0);
@@ -164,8 +167,9 @@ static void print_tables(const struct summary *s)
 	printf("\n%-20s %14s %14s %8s\n", "Table", "Rows", "Bytes", "Blocks");
 	for (int t = 0; t < WS_TABLE_COUNT; t++)
 		if (ws_report_rows(s->r, t))
-			printf("%-20s %14" PRIu64 " %14" PRIu64 " %8zu\n", ws_tables[t].name, ws_report_rows(s->r, t),
-			       ws_report_table_bytes(s->r, t), ws_report_blocks(s->r, t));
+			printf("%-20s %14" PRIu64 " %14" PRIu64 " %8zu\n", ws_tables[t].name,
+			       ws_report_rows(s->r, t), ws_report_table_bytes(s->r, t),
+			       ws_report_blocks(s->r, t));
 	printf("%-20s %14" PRIu32 "\n", "(distinct strings)", ws_report_string_count(s->r));
 }
 
@@ -181,7 +185,8 @@ static void print_losses(const struct summary *s)
 		printf("  %" PRIu64 " of ", v[ws_loss_events]);
 		put_id(s, v[ws_loss_kind]);
 		if (v[ws_loss_thread])
-			printf(", thread %" PRIu32, ws_who_thread(s->who, (uint32_t)v[ws_loss_thread])->tid);
+			printf(", thread %" PRIu32,
+			       ws_who_thread(s->who, (uint32_t)v[ws_loss_thread])->tid);
 		printf(": ");
 		put_id(s, v[ws_loss_reason]);
 		printf("\n");
@@ -210,7 +215,8 @@ static void print_diagnostics(const struct summary *s)
 		printf(": ");
 		put_id(s, v[ws_diagnostic_text]);
 		if (v[ws_diagnostic_process])
-			printf(" (process %" PRIu32 ")", ws_who_process(s->who, (uint32_t)v[ws_diagnostic_process])->pid);
+			printf(" (process %" PRIu32 ")",
+			       ws_who_process(s->who, (uint32_t)v[ws_diagnostic_process])->pid);
 		printf("\n");
 	}
 	ws_cursor_close(c);
@@ -282,8 +288,10 @@ static void json_processes(const struct summary *s, struct ws_text *t)
 		const struct ws_process_info *p = ws_who_process(s->who, id);
 
 		item(t, &first);
-		ws_text_printf(t, "{\"id\": %" PRIu32 ", \"pid\": %" PRIu32 ", \"parent\": %" PRIu32 ", \"start_ns\": %" PRId64, id,
-			       p->pid, p->parent, (int64_t)(p->start - s->zero));
+		ws_text_printf(t,
+			       "{\"id\": %" PRIu32 ", \"pid\": %" PRIu32 ", \"parent\": %" PRIu32
+			       ", \"start_ns\": %" PRId64,
+			       id, p->pid, p->parent, (int64_t)(p->start - s->zero));
 		if (p->end != WS_NO_TIME)
 			ws_text_printf(t, ", \"end_ns\": %" PRId64, (int64_t)(p->end - s->zero));
 		ws_text_puts(t, ", ");
@@ -301,7 +309,9 @@ static void json_processes(const struct summary *s, struct ws_text *t)
 		const struct ws_thread_info *th = ws_who_thread(s->who, id);
 
 		item(t, &first);
-		ws_text_printf(t, "{\"id\": %" PRIu32 ", \"process\": %" PRIu32 ", \"pid\": %" PRIu32 ", \"tid\": %" PRIu32 ", ",
+		ws_text_printf(t,
+			       "{\"id\": %" PRIu32 ", \"process\": %" PRIu32 ", \"pid\": %" PRIu32
+			       ", \"tid\": %" PRIu32 ", ",
 			       id, th->process, th->pid, th->tid);
 		json_text(t, "name", th->name, strlen(th->name));
 		ws_text_puts(t, "}");
@@ -316,9 +326,11 @@ static void json_tables(const struct summary *s, struct ws_text *t)
 	ws_text_puts(t, "  \"tables\": [");
 	for (int i = 0; i < WS_TABLE_COUNT; i++) {
 		item(t, &first);
-		ws_text_printf(t, "{\"name\": \"%s\", \"rows\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"blocks\": %zu}",
-			       ws_tables[i].name, ws_report_rows(s->r, i), ws_report_table_bytes(s->r, i),
-			       ws_report_blocks(s->r, i));
+		ws_text_printf(t,
+			       "{\"name\": \"%s\", \"rows\": %" PRIu64 ", \"bytes\": %" PRIu64
+			       ", \"blocks\": %zu}",
+			       ws_tables[i].name, ws_report_rows(s->r, i),
+			       ws_report_table_bytes(s->r, i), ws_report_blocks(s->r, i));
 	}
 	ws_text_printf(t, "\n  ],\n  \"strings\": %" PRIu32 ",\n", ws_report_string_count(s->r));
 }
@@ -332,7 +344,8 @@ static void json_losses(const struct summary *s, struct ws_text *t)
 	ws_text_puts(t, "  \"losses\": [");
 	while (ws_cursor_next(c, &v)) {
 		item(t, &first);
-		ws_text_printf(t, "{\"events\": %" PRIu64 ", \"thread\": %" PRIu64 ", ", v[ws_loss_events], v[ws_loss_thread]);
+		ws_text_printf(t, "{\"events\": %" PRIu64 ", \"thread\": %" PRIu64 ", ",
+			       v[ws_loss_events], v[ws_loss_thread]);
 		json_id(s, t, "kind", v[ws_loss_kind]);
 		ws_text_puts(t, ", ");
 		json_id(s, t, "reason", v[ws_loss_reason]);
@@ -351,9 +364,11 @@ static void json_diagnostics(const struct summary *s, struct ws_text *t)
 	ws_text_puts(t, "  \"diagnostics\": [");
 	while (ws_cursor_next(c, &v)) {
 		item(t, &first);
-		ws_text_printf(t, "{\"time_ns\": %" PRId64 ", \"severity\": \"%s\", \"process\": %" PRIu64 ", ",
-			       (int64_t)(v[ws_diagnostic_start] - s->zero), severity(v[ws_diagnostic_severity]),
-			       v[ws_diagnostic_process]);
+		ws_text_printf(t,
+			       "{\"time_ns\": %" PRId64
+			       ", \"severity\": \"%s\", \"process\": %" PRIu64 ", ",
+			       (int64_t)(v[ws_diagnostic_start] - s->zero),
+			       severity(v[ws_diagnostic_severity]), v[ws_diagnostic_process]);
 		json_id(s, t, "source", v[ws_diagnostic_source]);
 		ws_text_puts(t, ", ");
 		json_id(s, t, "text", v[ws_diagnostic_text]);
@@ -371,10 +386,13 @@ static void json(const struct summary *s)
 	ws_text_puts(&t, "{\n  ");
 	json_text(&t, "file", ws_report_path(s->r), strlen(ws_report_path(s->r)));
 	ws_text_printf(&t,
-		       ",\n  \"bytes\": %" PRIu64 ",\n  \"complete\": %s,\n  \"closed\": %s,\n  \"lost_events\": %" PRIu64
+		       ",\n  \"bytes\": %" PRIu64
+		       ",\n  \"complete\": %s,\n  \"closed\": %s,\n  \"lost_events\": %" PRIu64
 		       ",\n  \"span_ns\": %" PRIu64 ",\n",
-		       ws_report_file_size(s->r), ws_report_complete(s->r) && !s->lost ? "true" : "false",
-		       ws_report_complete(s->r) ? "true" : "false", s->lost, s->last > s->zero ? s->last - s->zero : 0);
+		       ws_report_file_size(s->r),
+		       ws_report_complete(s->r) && !s->lost ? "true" : "false",
+		       ws_report_complete(s->r) ? "true" : "false", s->lost,
+		       s->last > s->zero ? s->last - s->zero : 0);
 	json_facts(s, &t);
 	json_processes(s, &t);
 	json_tables(s, &t);
@@ -417,7 +435,9 @@ static int info_run(void *values, int argc, char **argv)
 	int status;
 
 	if (argc != 1) {
-		ws_say(argc ? "info: one report file at a time, but %d are given" : "info: no report file is given", argc);
+		ws_say(argc ? "info: one report file at a time, but %d are given"
+			    : "info: no report file is given",
+		       argc);
 		return WS_EXIT_USAGE;
 	}
 	file = ws_report_operand(argv[0]);
@@ -452,25 +472,29 @@ static int info_run(void *values, int argc, char **argv)
 }
 
 static const struct ws_opt info_opts[] = {
-    {"json", 0, WS_OPT_FLAG, offsetof(struct options, json), NULL, NULL, "As JSON, with every process and thread.", NULL},
-    {"verify", 0, WS_OPT_FLAG, offsetof(struct options, verify), NULL, NULL, "Read every block and check it.", NULL},
-    {NULL},
+	{"json", 0, WS_OPT_FLAG, offsetof(struct options, json), NULL, NULL,
+	 "As JSON, with every process and thread.", NULL},
+	{"verify", 0, WS_OPT_FLAG, offsetof(struct options, verify), NULL, NULL,
+	 "Read every block and check it.", NULL},
+	{NULL},
 };
 
 const struct ws_command ws_cmd_info = {
-    .name = "info",
-    .summary = "Show what a report holds, and whether it is intact.",
-    .usage = "[options] FILE",
-    .details = "Shows facts about the session, processes, tables with their rows and bytes, the time span, lost events and "
-	       "diagnostics. Exits "
-	       "with 1 when the report is damaged or was not closed properly; 'warpsight recover' mends the latter. A report is "
-	       "complete when "
-	       "it is neither, and no events were lost.",
-    .opts = info_opts,
-    .opts_size = sizeof(struct options),
-    .examples = "warpsight info report1.wsrep\n"
-		"warpsight info --verify report1.wsrep",
-    .run = info_run,
+	.name = "info",
+	.summary = "Show what a report holds, and whether it is intact.",
+	.usage = "[options] FILE",
+	.details = "Shows facts about the session, processes, tables with their rows and bytes, "
+		   "the time span, lost events and "
+		   "diagnostics. Exits "
+		   "with 1 when the report is damaged or was not closed properly; 'warpsight "
+		   "recover' mends the latter. A report is "
+		   "complete when "
+		   "it is neither, and no events were lost.",
+	.opts = info_opts,
+	.opts_size = sizeof(struct options),
+	.examples = "warpsight info report1.wsrep\n"
+		    "warpsight info --verify report1.wsrep",
+	.run = info_run,
 };
 
 struct recover_options {
@@ -486,7 +510,9 @@ static int recover_run(void *values, int argc, char **argv)
 	int rc;
 
 	if (argc != 1) {
-		ws_say(argc ? "recover: one report file at a time, but %d are given" : "recover: no report file is given", argc);
+		ws_say(argc ? "recover: one report file at a time, but %d are given"
+			    : "recover: no report file is given",
+		       argc);
 		return WS_EXIT_USAGE;
 	}
 	file = ws_report_operand(argv[0]);
@@ -505,20 +531,21 @@ static int recover_run(void *values, int argc, char **argv)
 }
 
 static const struct ws_opt recover_opts[] = {
-    {"output", 'o', WS_OPT_STRING, offsetof(struct recover_options, output), "PATH", NULL,
-     "Report to write. Without it, the report itself is replaced once the new one is complete.", NULL},
-    {NULL},
+	{"output", 'o', WS_OPT_STRING, offsetof(struct recover_options, output), "PATH", NULL,
+	 "Report to write. Without it, the report itself is replaced once the new one is complete.",
+	 NULL},
+	{NULL},
 };
 
 const struct ws_command ws_cmd_recover = {
-    .name = "recover",
-    .summary = "Rewrite a report whose recorder died, with its index.",
-    .usage = "[options] FILE",
-    .details =
-	"Takes in the journal beside the report and leaves out what does not check out. Reports open without this too, only more "
-	"slowly; it refuses while a recorder still writes the report.",
-    .opts = recover_opts,
-    .opts_size = sizeof(struct recover_options),
-    .examples = "warpsight recover report1.wsrep",
-    .run = recover_run,
+	.name = "recover",
+	.summary = "Rewrite a report whose recorder died, with its index.",
+	.usage = "[options] FILE",
+	.details = "Takes in the journal beside the report and leaves out what does not check out. "
+		   "Reports open without this too, only more "
+		   "slowly; it refuses while a recorder still writes the report.",
+	.opts = recover_opts,
+	.opts_size = sizeof(struct recover_options),
+	.examples = "warpsight recover report1.wsrep",
+	.run = recover_run,
 };

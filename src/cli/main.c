@@ -1,9 +1,11 @@
 /*
- * main.c - find the command, parse its options, run it, and see to it that what was printed has arrived.
+ * main.c - find the command, parse its options, run it, and see to it that what was printed has
+ * arrived.
  *
- * Nothing here touches the standard streams or signals: `profile` hands them to the target as they came. Standard streams that are closed
- * are held by descriptors that fail and close on exec, so that no report is opened as descriptor 1 and then printed into, and
- * the target still finds them closed.
+ * Nothing here touches the standard streams or signals: `profile` hands them to the target as they
+ * came. Standard streams that are closed are held by descriptors that fail and close on exec, so
+ * that no report is opened as descriptor 1 and then printed into, and the target still finds them
+ * closed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,11 +28,13 @@ static void hold_closed_streams(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
 		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
-			/* The lowest free number is fd; opened the wrong way round, so that its use fails as it would have. */
+			/* The lowest free number is fd; opened the wrong way round, so that its use
+			 * fails as it would have. */
 			(void)!open("/dev/null", (fd ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
 }
 
-/* Why writing failed, when the C library's buffer was written out long ago and errno is gone: a pipe without a reader can be told. */
+/* Why writing failed, when the C library's buffer was written out long ago and errno is gone: a
+ * pipe without a reader can be told. */
 static int late_error(void)
 {
 	struct pollfd p = {.fd = STDOUT_FILENO};
@@ -41,8 +45,8 @@ static int late_error(void)
 }
 
 /*
- * Has all output been written? A reader that went away is no failure worth a word; a command that failed for another reason, or at writing,
- * has had its word.
+ * Has all output been written? A reader that went away is no failure worth a word; a command that
+ * failed for another reason, or at writing, has had its word.
  */
 static int finish(int status)
 {
@@ -55,7 +59,8 @@ static int finish(int status)
 	if (error == EPIPE)
 		return EXIT_PIPE;
 	if (!status || error)
-		ws_say("cannot write to standard output%s%s", error ? ": " : "", error ? strerror(error) : "");
+		ws_say("cannot write to standard output%s%s", error ? ": " : "",
+		       error ? strerror(error) : "");
 	return status ? status : WS_EXIT_FAIL;
 }
 
@@ -101,7 +106,9 @@ static int unknown_option(const char *word)
 	if (ws_nearest_found(&near))
 		ws_say("unknown option %s; did you mean %s?", word, near.best);
 	else
-		ws_say("unknown option %s: options come after the command, as in 'warpsight profile %s ...'", word, word);
+		ws_say("unknown option %s: options come after the command, as in 'warpsight "
+		       "profile %s ...'",
+		       word, word);
 	return WS_EXIT_USAGE;
 }
 
@@ -111,7 +118,8 @@ static int dispatch(int argc, char **argv)
 	const struct ws_command *c;
 
 	if (!strcmp(word, "--help") || !strcmp(word, "-h"))
-		return argc > 2 ? run_command(ws_command_find("help"), argc - 2, argv + 2) : show_help(NULL);
+		return argc > 2 ? run_command(ws_command_find("help"), argc - 2, argv + 2)
+				: show_help(NULL);
 	if (!strcmp(word, "--version") || !strcmp(word, "-v") || !strcmp(word, "-V"))
 		c = ws_command_find("version");
 	else if (word[0] == '-')
@@ -123,7 +131,8 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	static char buffer[1 << 16]; /* big, so that most output is written by finish, which can name the error */
+	static char buffer[1 << 16]; /* big, so that most output is written by finish, which can
+					name the error */
 
 	ws_main_argv = argv;
 	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));

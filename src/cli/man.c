@@ -1,13 +1,16 @@
 /*
- * man.c - the manual page, in roff, from the same tables as the help: `warpsight help --man`. The build runs that and installs the result.
+ * man.c - the manual page, in roff, from the same tables as the help: `warpsight help --man`. The
+ * build runs that and installs the result.
  *
- * One page holds all commands: there is one program, and one page can be searched. Only man(7) macros that every formatter knows are used.
+ * One page holds all commands: there is one program, and one page can be searched. Only man(7)
+ * macros that every formatter knows are used.
  */
 #include <string.h>
 
 #include "cli/text.h"
 
-/* Text as roff takes it: a backslash, a minus and a line that begins with a control character must not be taken for markup. */
+/* Text as roff takes it: a backslash, a minus and a line that begins with a control character must
+ * not be taken for markup. */
 static void add_roff(struct ws_text *out, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -99,18 +102,25 @@ void ws_man_page(struct ws_text *out)
 {
 	ws_text_puts(out, ".\\\" Made by 'warpsight help --man'.\n"
 			  ".TH WARPSIGHT 1 \"\" \"warpsight " WS_VERSION "\" \"User Commands\"\n"
-			  ".SH NAME\nwarpsight \\- record what a program does on CPUs and GPUs, and show where the time goes\n"
+			  ".SH NAME\nwarpsight \\- record what a program does on CPUs and GPUs, "
+			  "and show where the time goes\n"
 			  ".SH SYNOPSIS\n.B warpsight\n.I COMMAND\n[options] [arguments]\n"
 			  ".SH DESCRIPTION\n");
-	add_paragraphs(out, "warpsight starts a program, records the ranges it marks, the system calls it waits in and the processes it "
+	add_paragraphs(out, "warpsight starts a program, records the ranges it marks, the system "
+			    "calls it waits in and the processes it "
 			    "starts into one report file, and reads such files back.\n\n"
-			    "Long options take their value after '=' or in the next word, short ones after '=', in the same or in the next "
-			    "word; short options without a value can be bundled. An option that takes true or false means true when it "
-			    "stands alone. '--' ends the options. Times are in seconds unless they carry a unit (ns, us, ms, s, m, h).");
+			    "Long options take their value after '=' or in the next word, short "
+			    "ones after '=', in the same or in the next "
+			    "word; short options without a value can be bundled. An option that "
+			    "takes true or false means true when it "
+			    "stands alone. '--' ends the options. Times are in seconds unless they "
+			    "carry a unit (ns, us, ms, s, m, h).");
 	ws_text_puts(out, ".SH COMMANDS\n");
 	for (const struct ws_command *const *c = ws_commands; *c; c++)
 		add_command(out, *c);
 	ws_text_puts(out, ".SH EXIT STATUS\n");
-	add_paragraphs(out, "0 when all went well, 1 when something failed, 2 when the command line was wrong. The exit status of 'profile' "
-			    "is that of the profiled program, 128 plus the signal's number when a signal ended it.");
+	add_paragraphs(out, "0 when all went well, 1 when something failed, 2 when the command "
+			    "line was wrong. The exit status of 'profile' "
+			    "is that of the profiled program, 128 plus the signal's number when a "
+			    "signal ended it.");
 }

@@ -1,4 +1,5 @@
-/* ops.c - the command `ops`: statistics of framework operators, as the PyTorch profiler gives them. */
+/* ops.c - the command `ops`: statistics of framework operators, as the PyTorch profiler gives them.
+ */
 #include <string.h>
 
 #include "cli/cli.h"
@@ -16,45 +17,62 @@ struct options {
 #define AT(member) offsetof(struct options, member)
 
 static const struct ws_opt opts[] = {
-    {"view", 0, WS_OPT_ENUM, AT(view), "VIEW", "ops,modules,memory,memory-events,steps",
-     "What to show: averages of operators, calls of CUDA and GPU work by name (ops); times by path of nn.Module (modules); what "
-     "the "
-     "framework's allocator handed out, by device (memory) or record by record (memory-events); the steps there are (steps).",
-     "ops"},
-    {"sort", 's', WS_OPT_ENUM, AT(sort), "KEY",
-     "self_cpu_time_total,cpu_time_total,self_cuda_time_total,self_device_time_total,cuda_time_total,device_time_total,"
-     "self_cpu_memory_usage,cpu_memory_usage,self_cuda_memory_usage,self_device_memory_usage,cuda_memory_usage,device_memory_usage,"
-     "count,flops,cpu_time,cuda_time,device_time",
-     "Order of the rows, largest first; the words are PyTorch's sort_by. Without it, by GPU time, or by self CPU time where there "
-     "is "
-     "none.",
-     NULL},
-    {"row-limit", 'n', WS_OPT_INT, AT(limit), "N", NULL, "At most so many rows; 0 is all.", "0"},
-    {"min-time", 0, WS_OPT_SECONDS, AT(min_time), "TIME", NULL,
-     "Only rows whose CPU total or GPU total is at least this, such as 10ms.", NULL},
-    {"group-by-input-shape", 0, WS_OPT_FLAG, AT(by_shape), NULL, NULL,
-     "A row for each shape of the inputs (traces made with record_shapes=True).", NULL},
-    {"group-by-stack", 0, WS_OPT_INT, AT(by_stack), "N", NULL,
-     "A row for each different N innermost frames of the Python stack (traces that hold \"Call stack\").", "0"},
-    {"step", 0, WS_OPT_STRING, AT(step), "STEPS", NULL, "Only what these steps (ProfilerStep#N) called: 3, 2-4 or 1,5.", NULL},
-    {"python", 0, WS_OPT_FLAG, AT(python), NULL, NULL, "With Python calls (with_stack=True) as operators of their own.", NULL},
-    {"double-times", 0, WS_OPT_FLAG, AT(doubles), NULL, NULL,
-     "GPU times of operators as tools compute them that keep a trace's microseconds in doubles and subtract: up to a nanosecond "
-     "off for each kernel, more where times count from 1970. PyTorch's traces have them so by default where they are within that "
-     "nanosecond; this asks for them in any trace or report.",
-     NULL},
-    {"exact-times", 0, WS_OPT_FLAG, AT(exact), NULL, NULL,
-     "GPU times of operators to the nanosecond that the trace has, as PyTorch itself shows them; other reports have them so "
-     "anyhow.",
-     NULL},
-    {"format", 'f', WS_OPT_STRING, AT(format), "FORMAT[:ARG]", NULL,
-     "column, table, csv, tsv, json, html, htable or markdown, as for stats. Without it, column to standard output and csv to a "
-     "file.",
-     NULL},
-    {"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL, "File to write; - is standard output.", "-"},
-    {"timeunit", 0, WS_OPT_STRING, AT(timeunit), "UNIT", NULL, "Unit of times: ns, us, ms or s.", "us"},
-    {"force-overwrite", 0, WS_OPT_BOOL, AT(overwrite), NULL, NULL, "Replace the file if it exists.", NULL},
-    {NULL},
+	{"view", 0, WS_OPT_ENUM, AT(view), "VIEW", "ops,modules,memory,memory-events,steps",
+	 "What to show: averages of operators, calls of CUDA and GPU work by name (ops); times by "
+	 "path of nn.Module (modules); what "
+	 "the "
+	 "framework's allocator handed out, by device (memory) or record by record "
+	 "(memory-events); the steps there are (steps).",
+	 "ops"},
+	{"sort", 's', WS_OPT_ENUM, AT(sort), "KEY",
+	 "self_cpu_time_total,cpu_time_total,self_cuda_time_total,self_device_time_total,cuda_time_"
+	 "total,device_time_total,"
+	 "self_cpu_memory_usage,cpu_memory_usage,self_cuda_memory_usage,self_device_memory_usage,"
+	 "cuda_memory_usage,device_memory_usage,"
+	 "count,flops,cpu_time,cuda_time,device_time",
+	 "Order of the rows, largest first; the words are PyTorch's sort_by. Without it, by GPU "
+	 "time, or by self CPU time where there "
+	 "is "
+	 "none.",
+	 NULL},
+	{"row-limit", 'n', WS_OPT_INT, AT(limit), "N", NULL, "At most so many rows; 0 is all.",
+	 "0"},
+	{"min-time", 0, WS_OPT_SECONDS, AT(min_time), "TIME", NULL,
+	 "Only rows whose CPU total or GPU total is at least this, such as 10ms.", NULL},
+	{"group-by-input-shape", 0, WS_OPT_FLAG, AT(by_shape), NULL, NULL,
+	 "A row for each shape of the inputs (traces made with record_shapes=True).", NULL},
+	{"group-by-stack", 0, WS_OPT_INT, AT(by_stack), "N", NULL,
+	 "A row for each different N innermost frames of the Python stack (traces that hold \"Call "
+	 "stack\").",
+	 "0"},
+	{"step", 0, WS_OPT_STRING, AT(step), "STEPS", NULL,
+	 "Only what these steps (ProfilerStep#N) called: 3, 2-4 or 1,5.", NULL},
+	{"python", 0, WS_OPT_FLAG, AT(python), NULL, NULL,
+	 "With Python calls (with_stack=True) as operators of their own.", NULL},
+	{"double-times", 0, WS_OPT_FLAG, AT(doubles), NULL, NULL,
+	 "GPU times of operators as tools compute them that keep a trace's microseconds in doubles "
+	 "and subtract: up to a nanosecond "
+	 "off for each kernel, more where times count from 1970. PyTorch's traces have them so by "
+	 "default where they are within that "
+	 "nanosecond; this asks for them in any trace or report.",
+	 NULL},
+	{"exact-times", 0, WS_OPT_FLAG, AT(exact), NULL, NULL,
+	 "GPU times of operators to the nanosecond that the trace has, as PyTorch itself shows "
+	 "them; other reports have them so "
+	 "anyhow.",
+	 NULL},
+	{"format", 'f', WS_OPT_STRING, AT(format), "FORMAT[:ARG]", NULL,
+	 "column, table, csv, tsv, json, html, htable or markdown, as for stats. Without it, "
+	 "column to standard output and csv to a "
+	 "file.",
+	 NULL},
+	{"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
+	 "File to write; - is standard output.", "-"},
+	{"timeunit", 0, WS_OPT_STRING, AT(timeunit), "UNIT", NULL,
+	 "Unit of times: ns, us, ms or s.", "us"},
+	{"force-overwrite", 0, WS_OPT_BOOL, AT(overwrite), NULL, NULL,
+	 "Replace the file if it exists.", NULL},
+	{NULL},
 };
 
 static int usage(const char *what)
@@ -67,34 +85,37 @@ static int run(void *values, int argc, char **argv)
 {
 	const struct options *o = values;
 	struct ws_ops_request q = {
-	    .by_shape = o->by_shape,
-	    .python = o->python,
-	    .doubles = o->doubles			    ? WS_DOUBLES_ALWAYS
-		       : o->exact || strcmp(o->view, "ops") ? WS_DOUBLES_NEVER
-							    : WS_DOUBLES_AS_TRACED,
-	    .by_stack = o->by_stack,
-	    .sort = o->sort,
-	    .limit = o->limit,
-	    .min_time_s = o->min_time,
-	    .steps = o->step,
-	    .view = o->view,
-	    .format = o->format,
-	    .unit = o->timeunit,
-	    .output = o->output,
-	    .overwrite = o->overwrite,
+		.by_shape = o->by_shape,
+		.python = o->python,
+		.doubles = o->doubles				? WS_DOUBLES_ALWAYS
+			   : o->exact || strcmp(o->view, "ops") ? WS_DOUBLES_NEVER
+								: WS_DOUBLES_AS_TRACED,
+		.by_stack = o->by_stack,
+		.sort = o->sort,
+		.limit = o->limit,
+		.min_time_s = o->min_time,
+		.steps = o->step,
+		.view = o->view,
+		.format = o->format,
+		.unit = o->timeunit,
+		.output = o->output,
+		.overwrite = o->overwrite,
 	};
 	int rc = 0;
 
 	if (!argc)
-		return usage("no report or trace file is given; 'warpsight ops FILE' shows its operators");
+		return usage("no report or trace file is given; 'warpsight ops FILE' shows its "
+			     "operators");
 	if (argc > 1 && strcmp(o->output, "-"))
 		return usage("--output: one file at a time can be written to a file");
 	if (!ws_timeunit_find(o->timeunit))
 		return usage("--timeunit: give one of ns, us, ms, s");
 	if (o->limit < 0 || o->by_stack < 0)
 		return usage("--row-limit and --group-by-stack must not be negative");
-	if (strcmp(o->view, "ops") && (o->sort || o->by_shape || o->by_stack || o->doubles || o->exact || o->min_time > 0))
-		return usage("--sort, --min-time, --double-times, --exact-times and --group-by-... belong to --view=ops");
+	if (strcmp(o->view, "ops") &&
+	    (o->sort || o->by_shape || o->by_stack || o->doubles || o->exact || o->min_time > 0))
+		return usage("--sort, --min-time, --double-times, --exact-times and --group-by-... "
+			     "belong to --view=ops");
 	if (o->doubles && o->exact)
 		return usage("give one of --double-times and --exact-times");
 	for (int i = 0; i < argc; i++) {
@@ -108,21 +129,26 @@ static int run(void *values, int argc, char **argv)
 }
 
 const struct ws_command ws_cmd_ops = {
-    .name = "ops",
-    .summary = "Show statistics of framework operators.",
-    .usage = "[options] FILE...",
-    .details =
-	"What torch.profiler's key_averages().table() shows, by its definitions, from a trace of it (or a report imported from "
-	"one): "
-	"self time is the time less that of the direct children, device time that of the GPU work an operator and its children "
-	"caused, memory what the allocator handed out less what it took back meanwhile. Rows whose Device is CUDA are the GPU work "
-	"itself, always exact. Percentages are of the sums below the table; formats for programs leave those out.\n\n"
-	"A report without operators has them from NVTX ranges, such as torch.autograd.profiler.emit_nvtx writes.",
-    .opts = opts,
-    .opts_size = sizeof(struct options),
-    .examples = "warpsight ops trace.json.gz\n"
+	.name = "ops",
+	.summary = "Show statistics of framework operators.",
+	.usage = "[options] FILE...",
+	.details = "What torch.profiler's key_averages().table() shows, by its definitions, from a "
+		   "trace of it (or a report imported from "
+		   "one): "
+		   "self time is the time less that of the direct children, device time that of "
+		   "the GPU work an operator and its children "
+		   "caused, memory what the allocator handed out less what it took back meanwhile. "
+		   "Rows whose Device is CUDA are the GPU work "
+		   "itself, always exact. Percentages are of the sums below the table; formats for "
+		   "programs leave those out.\n\n"
+		   "A report without operators has them from NVTX ranges, such as "
+		   "torch.autograd.profiler.emit_nvtx writes.",
+	.opts = opts,
+	.opts_size = sizeof(struct options),
+	.examples =
+		"warpsight ops trace.json.gz\n"
 		"warpsight ops --sort=cpu_time_total -n 10 trace.json\n"
 		"warpsight ops --group-by-input-shape --min-time=10ms -f csv -o ops.csv run.wsrep\n"
 		"warpsight ops --view=memory-events trace.json",
-    .run = run,
+	.run = run,
 };

@@ -1,10 +1,11 @@
 /*
  * opts.c - the option parser: one pass over the words, driven by a command's table.
  *
- * Not getopt_long: that prints by itself, knows no optional booleans in the next word, no lists, no suggestions, and would need its
- * own tables made from ours. A word is an option, the value of one, or an operand; options are moved before operands, each kind in its
- * order, so that a caller sees operands in one piece. With stop_at_operand (profile) the first operand ends the options, for all that
- * follows belongs to the application.
+ * Not getopt_long: that prints by itself, knows no optional booleans in the next word, no lists, no
+ * suggestions, and would need its own tables made from ours. A word is an option, the value of one,
+ * or an operand; options are moved before operands, each kind in its order, so that a caller sees
+ * operands in one piece. With stop_at_operand (profile) the first operand ends the options, for all
+ * that follows belongs to the application.
  */
 #include <errno.h>
 #include <math.h>
@@ -81,13 +82,16 @@ static int check_word(const struct ws_opt *o, const char *s, size_t len, struct 
 	list_values(&all, o->values);
 	while ((n = ws_word_next(&list, &word, &later))) {
 		if (n == len && !memcmp(word, s, n)) {
-			rc = later ? ws_fail(e, "--%s: '%s' is not built yet; choose from %s", o->name, given, all.s) : 0;
+			rc = later ? ws_fail(e, "--%s: '%s' is not built yet; choose from %s",
+					     o->name, given, all.s)
+				   : 0;
 			goto out;
 		}
 		ws_nearest_try(&near, word, n);
 	}
 	if (ws_nearest_found(&near))
-		ws_fail(e, "--%s: '%s' is not one of %s; did you mean %.*s?", o->name, given, all.s, (int)near.best_len, near.best);
+		ws_fail(e, "--%s: '%s' is not one of %s; did you mean %.*s?", o->name, given, all.s,
+			(int)near.best_len, near.best);
 	else
 		ws_fail(e, "--%s: '%s' is not one of %s", o->name, given, all.s);
 out:
@@ -124,7 +128,8 @@ static int check_set(const struct ws_opt *o, const char *s, struct ws_err *e)
 
 static int read_bool(const struct ws_opt *o, const char *s, bool *v, struct ws_err *e)
 {
-	static const char *const words[][2] = {{"false", "true"}, {"no", "yes"}, {"off", "on"}, {"0", "1"}};
+	static const char *const words[][2] = {
+		{"false", "true"}, {"no", "yes"}, {"off", "on"}, {"0", "1"}};
 
 	for (size_t i = 0; i < WS_COUNT(words); i++)
 		for (int k = 0; k < 2; k++)
@@ -158,7 +163,8 @@ static int read_seconds(const struct ws_opt *o, const char *s, double *v, struct
 	static const struct {
 		const char *name;
 		double seconds;
-	} units[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"m", 60}, {"min", 60}, {"h", 3600}};
+	} units[] = {{"", 1},	   {"s", 1},  {"ms", 1e-3}, {"us", 1e-6},
+		     {"ns", 1e-9}, {"m", 60}, {"min", 60},  {"h", 3600}};
 	char *end;
 	double d;
 
@@ -172,7 +178,10 @@ static int read_seconds(const struct ws_opt *o, const char *s, double *v, struct
 			return 0;
 		}
 bad:
-	return ws_fail(e, "--%s: '%s' is not a time; write seconds, or a number with ns, us, ms, s, m or h, such as 1.5 or 500ms", o->name, s);
+	return ws_fail(e,
+		       "--%s: '%s' is not a time; write seconds, or a number with ns, us, ms, s, m "
+		       "or h, such as 1.5 or 500ms",
+		       o->name, s);
 }
 
 static void append(struct ws_list *l, const char *s)
@@ -222,7 +231,8 @@ static int set_value(const struct ws_opt *o, const char *s, char *values, struct
 
 static bool is_flag(const struct ws_opt *o)
 {
-	return o->kind == WS_OPT_FLAG || o->kind == WS_OPT_BOOL || o->kind == WS_OPT_MAYBE || o->kind == WS_OPT_LATER;
+	return o->kind == WS_OPT_FLAG || o->kind == WS_OPT_BOOL || o->kind == WS_OPT_MAYBE ||
+	       o->kind == WS_OPT_LATER;
 }
 
 static bool true_or_false(const char *s)
@@ -235,7 +245,8 @@ static const char *next_word(const struct parse *p)
 	return p->at + 1 < p->argc ? p->argv[p->at + 1] : NULL;
 }
 
-/* A value in the next word. Another option there is more likely a forgotten value than a value that looks like an option. */
+/* A value in the next word. Another option there is more likely a forgotten value than a value that
+ * looks like an option. */
 static int value_from_next(struct parse *p, const struct ws_opt *o, const char **value)
 {
 	const char *s = next_word(p);
@@ -243,8 +254,10 @@ static int value_from_next(struct parse *p, const struct ws_opt *o, const char *
 	if (!s)
 		return ws_fail(p->e, "--%s needs a value (%s)", o->name, o->arg ? o->arg : "VALUE");
 	if (!strncmp(s, "--", 2) && (!s[2] || find_long(p->c, s + 2, strcspn(s + 2, "="))))
-		return ws_fail(p->e, "--%s needs a value (%s), but %s follows; if that is the value, write --%s=%s", o->name,
-			       o->arg ? o->arg : "VALUE", s, o->name, s);
+		return ws_fail(p->e,
+			       "--%s needs a value (%s), but %s follows; if that is the value, "
+			       "write --%s=%s",
+			       o->name, o->arg ? o->arg : "VALUE", s, o->name, s);
 	p->at++;
 	*value = s;
 	return 0;
@@ -255,7 +268,8 @@ static int take_bare(struct parse *p, const struct ws_opt *o)
 {
 	const char *value = NULL;
 
-	if ((o->kind == WS_OPT_BOOL && true_or_false(next_word(p))) || (o->kind == WS_OPT_LATER && is_nothing(o, next_word(p))))
+	if ((o->kind == WS_OPT_BOOL && true_or_false(next_word(p))) ||
+	    (o->kind == WS_OPT_LATER && is_nothing(o, next_word(p))))
 		value = p->argv[++p->at];
 	else if (!is_flag(o) && value_from_next(p, o, &value))
 		return -1;
@@ -273,7 +287,8 @@ static int unknown_long(const struct parse *p, const char *word, size_t len)
 	if (ws_nearest_found(&near))
 		ws_fail(p->e, "unknown option --%s; did you mean --%s?", name, near.best);
 	else
-		ws_fail(p->e, "unknown option --%s; 'warpsight %s --help' lists them", name, p->c->name);
+		ws_fail(p->e, "unknown option --%s; 'warpsight %s --help' lists them", name,
+			p->c->name);
 	free(name);
 	return -1;
 }
@@ -301,7 +316,11 @@ static int take_short(struct parse *p, const char *word)
 		int rc;
 
 		if (!o)
-			return *s == 'h' ? 1 : ws_fail(p->e, "unknown option -%c; 'warpsight %s --help' lists them", *s, p->c->name);
+			return *s == 'h' ? 1
+					 : ws_fail(p->e,
+						   "unknown option -%c; 'warpsight %s --help' "
+						   "lists them",
+						   *s, p->c->name);
 		if (!*rest)
 			return take_bare(p, o);
 		if (*rest == '=' && o->kind == WS_OPT_FLAG)
@@ -320,7 +339,8 @@ static int take_short(struct parse *p, const char *word)
 static int set_defaults(const struct parse *p)
 {
 	for (const struct ws_opt *o = p->c->opts; o && o->name; o++)
-		if (o->fallback && o->kind != WS_OPT_LATER && set_value(o, o->fallback, p->values, p->e))
+		if (o->fallback && o->kind != WS_OPT_LATER &&
+		    set_value(o, o->fallback, p->values, p->e))
 			return -1;
 	return 0;
 }
@@ -354,10 +374,12 @@ static int walk(struct parse *p, char **first, int *firsts, char **last, int *la
 	return 0;
 }
 
-int ws_opts_parse(const struct ws_command *c, int argc, char **argv, void *values, int *operands, struct ws_err *e)
+int ws_opts_parse(const struct ws_command *c, int argc, char **argv, void *values, int *operands,
+		  struct ws_err *e)
 {
 	struct parse p = {.c = c, .argv = argv, .argc = argc, .values = values, .e = e};
-	char **first = ws_calloc((size_t)argc + 1, sizeof(*first)), **last = ws_calloc((size_t)argc + 1, sizeof(*last));
+	char **first = ws_calloc((size_t)argc + 1, sizeof(*first)),
+	     **last = ws_calloc((size_t)argc + 1, sizeof(*last));
 	int firsts = 0, lasts = 0, rc = set_defaults(&p);
 
 	if (!rc)

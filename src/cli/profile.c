@@ -18,20 +18,30 @@
 #include "ring/ring.h"
 
 struct options {
-	const char *output, *trace, *wait, *kill, *run_as, *domain_include, *domain_exclude, *command_file, *export_to, *sample, *cpuctxsw,
-		*backtrace, *core_events, *os_events, *event_sample, *ftrace, *threshold, *stack_threshold, *cuda_stacks, *python_sampling, *python_functions, *python_backtrace, *frequency_given, *period_given, *event_interval, *cuda_graphs, *cuda_events, *cuda_apis;
+	const char *output, *trace, *wait, *kill, *run_as, *domain_include, *domain_exclude,
+		*command_file, *export_to, *sample, *cpuctxsw, *backtrace, *core_events, *os_events,
+		*event_sample, *ftrace, *threshold, *stack_threshold, *cuda_stacks,
+		*python_sampling, *python_functions, *python_backtrace, *frequency_given,
+		*period_given, *event_interval, *cuda_graphs, *cuda_events, *cuda_apis;
 	struct ws_list env, symbols;
 	double delay, duration;
-	int64_t ring_memory, cuda_flush, python_frequency, samples_per_backtrace, stack_depth, stack_size;
-	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment, lossless, resolve_symbols, source_info, stats, quiet, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,
-		cuda_all;
+	int64_t ring_memory, cuda_flush, python_frequency, samples_per_backtrace, stack_depth,
+		stack_size;
+	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment,
+		lossless, resolve_symbols, source_info, stats, quiet, cuda_memory, cuda_um_cpu,
+		cuda_um_gpu, cuda_flush_stop, cuda_all;
 };
 
 #define AT(member) offsetof(struct options, member)
 #define CAPTURE_LATER "capture ranges are not built yet: use --delay and --duration"
-#define SESSION_LATER "interactive sessions are not built yet: a run is recorded from its start to its end, or the part that --delay and --duration choose"
-#define GPU_METRICS_LATER "GPU metrics are not built yet: leave it out; kernels, copies and --cuda-memory-usage are recorded without"
-#define NETWORK_LATER "metrics of networks are not recorded: leave it out; calls of sockets are in --trace=osrt"
+#define SESSION_LATER                                                                              \
+	"interactive sessions are not built yet: a run is recorded from its start to its end, or " \
+	"the part that --delay and --duration choose"
+#define GPU_METRICS_LATER                                                                       \
+	"GPU metrics are not built yet: leave it out; kernels, copies and --cuda-memory-usage " \
+	"are recorded without"
+#define NETWORK_LATER \
+	"metrics of networks are not recorded: leave it out; calls of sockets are in --trace=osrt"
 
 /* The types of `export`, "sqlite,jsonlines,...". */
 #define WS_AND ","
@@ -46,130 +56,205 @@ static const char export_types[] =
 
 static const struct ws_opt opts[] = {
 	{"output", 'o', WS_OPT_STRING, AT(output), "NAME", NULL,
-	 "Name of the report. %p is the target's process id, %h the host's name, %q{VAR} the environment variable VAR, %n the first number that "
-	 "makes the name new, %% a percent sign. In a folder that exists, or with a trailing slash, the default name is used inside it. '.wsrep' "
-	 "is added unless the name has an extension. When processes of the target have different values of VAR (the RANK that "
+	 "Name of the report. %p is the target's process id, %h the host's name, %q{VAR} the "
+	 "environment variable VAR, %n the first number that "
+	 "makes the name new, %% a percent sign. In a folder that exists, or with a trailing "
+	 "slash, the default name is used inside it. '.wsrep' "
+	 "is added unless the name has an extension. When processes of the target have different "
+	 "values of VAR (the RANK that "
 	 "torchrun sets), each value gets a report of its own.",
 	 "report%n"},
 	{"force-overwrite", 'f', WS_OPT_BOOL, AT(overwrite), NULL, NULL,
-	 "Replace an existing report. The old one goes when the new collection has begun.", "false"},
+	 "Replace an existing report. The old one goes when the new collection has begun.",
+	 "false"},
 	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
-	 "cuda,nvtx,osrt,python-gil,none|opengl,vulkan,cublas,cublas-verbose,cudnn,cusparse,cusparse-verbose,cusolver,cusolver-verbose,mpi,nccl,ucx,openacc,"
+	 "cuda,nvtx,osrt,python-gil,none|opengl,vulkan,cublas,cublas-verbose,cudnn,cusparse,"
+	 "cusparse-verbose,cusolver,cusolver-verbose,mpi,nccl,ucx,openacc,"
 	 "openmp,oshmem,tensorrt,gds,syscall,cuda-hw,cuda-sw,opengl-annotations,vulkan-annotations",
-	 "What to trace: CUDA calls, kernels and copies, ranges and marks of NVTX, calls of the operating system's runtime that block or last, the time in which threads of "
+	 "What to trace: CUDA calls, kernels and copies, ranges and marks of NVTX, calls of the "
+	 "operating system's runtime that block or last, the time in which threads of "
 	 "Python hold its global lock or wait for it, or nothing. All that is built, unless given.",
 	 "cuda,nvtx,osrt,python-gil"},
 	{"sample", 's', WS_OPT_ENUM, AT(sample), "SCOPE", "process-tree,system-wide,none,cpu",
-	 "Whose CPU use is sampled: that of the target and all that it starts (cpu is the same), of everything that runs on the machine, or nobody's. Context "
+	 "Whose CPU use is sampled: that of the target and all that it starts (cpu is the same), "
+	 "of everything that runs on the machine, or nobody's. Context "
 	 "switches are recorded of the same.",
 	 "process-tree"},
-	{"sampling-frequency", 0, WS_OPT_STRING, AT(frequency_given), "HZ", NULL, "Samples a second of each running thread, 1 to 100000; 1000 unless given.",
-	 NULL},
+	{"sampling-frequency", 0, WS_OPT_STRING, AT(frequency_given), "HZ", NULL,
+	 "Samples a second of each running thread, 1 to 100000; 1000 unless given.", NULL},
 	{"sampling-period", 0, WS_OPT_STRING, AT(period_given), "EVENTS", NULL,
-	 "Take a sample each so many cycles, or nanoseconds where cycles cannot be counted, instead of by frequency; at least 10000.", NULL},
+	 "Take a sample each so many cycles, or nanoseconds where cycles cannot be counted, "
+	 "instead of by frequency; at least 10000.",
+	 NULL},
 	{"backtrace", 'b', WS_OPT_ENUM, AT(backtrace), "HOW", "auto,fp,dwarf,lbr,none",
-	 "How call stacks of samples are found: by what works for each module (auto), along frame pointers, by call frame information from copied stacks "
+	 "How call stacks of samples are found: by what works for each module (auto), along frame "
+	 "pointers, by call frame information from copied stacks "
 	 "(dwarf), by the processor's records of branches (lbr), or not at all.",
 	 "auto"},
-	{"samples-per-backtrace", 0, WS_OPT_INT, AT(samples_per_backtrace), "N", NULL, "Take a call stack with every Nth sample of a thread only.", "1"},
+	{"samples-per-backtrace", 0, WS_OPT_INT, AT(samples_per_backtrace), "N", NULL,
+	 "Take a call stack with every Nth sample of a thread only.", "1"},
 	{"cpuctxsw", 0, WS_OPT_ENUM, AT(cpuctxsw), "SCOPE", "process-tree,system-wide,none",
-	 "Whose context switches are recorded. Counts with --sample=none only (then process-tree unless given); otherwise --sample decides.", NULL},
+	 "Whose context switches are recorded. Counts with --sample=none only (then process-tree "
+	 "unless given); otherwise --sample decides.",
+	 NULL},
 	{"cpu-core-events", 0, WS_OPT_STRING, AT(core_events), "EVENT[,EVENT...]|help", NULL,
-	 "Sample on these events of the processor too, or count them with --event-sample; help lists them.", NULL},
+	 "Sample on these events of the processor too, or count them with --event-sample; help "
+	 "lists them.",
+	 NULL},
 	{"os-events", 0, WS_OPT_STRING, AT(os_events), "EVENT[,EVENT...]|help", NULL,
-	 "Sample on these events of the kernel too, or count them with --event-sample; help lists them.", NULL},
+	 "Sample on these events of the kernel too, or count them with --event-sample; help lists "
+	 "them.",
+	 NULL},
 	{"event-sampling-interval", 0, WS_OPT_STRING, AT(event_interval), "MS", NULL,
-	 "Milliseconds between two readings of the counters of --event-sample, 1 to 1000; 20 unless given.", NULL},
+	 "Milliseconds between two readings of the counters of --event-sample, 1 to 1000; 20 "
+	 "unless given.",
+	 NULL},
 	{"event-sample", 0, WS_OPT_ENUM, AT(event_sample), "SCOPE", "system-wide,none",
-	 "Count the events of --cpu-core-events and --os-events on every CPU over time (instructions unless given) instead of sampling on them.", "none"},
+	 "Count the events of --cpu-core-events and --os-events on every CPU over time "
+	 "(instructions unless given) instead of sampling on them.",
+	 "none"},
 	{"ftrace", 0, WS_OPT_STRING, AT(ftrace), "SUBSYSTEM/EVENT[,...]|help", NULL,
-	 "Record these tracepoints of the kernel, on all CPUs where that is permitted; an event may be *. help lists them.", NULL},
+	 "Record these tracepoints of the kernel, on all CPUs where that is permitted; an event "
+	 "may be *. help lists them.",
+	 NULL},
 	{"python-sampling", 0, WS_OPT_ENUM, AT(python_sampling), "BOOL", "true,false",
-	 "Record the functions, files and lines of Python code in call stacks, in CPython 3.8 to 3.14. Done unless --sample=none.", NULL},
-	{"python-sampling-frequency", 0, WS_OPT_INT, AT(python_frequency), "HZ", NULL, "Samples a second of each running thread of Python, 1 to 2000.", "1000"},
+	 "Record the functions, files and lines of Python code in call stacks, in CPython 3.8 to "
+	 "3.14. Done unless --sample=none.",
+	 NULL},
+	{"python-sampling-frequency", 0, WS_OPT_INT, AT(python_frequency), "HZ", NULL,
+	 "Samples a second of each running thread of Python, 1 to 2000.", "1000"},
 	{"python-backtrace", 0, WS_OPT_ENUM, AT(python_backtrace), "WHAT", "cuda,none,false",
-	 "Put Python's frames into the call stacks of CUDA calls; needs --cudabacktrace, which says of which calls.", "none"},
+	 "Put Python's frames into the call stacks of CUDA calls; needs --cudabacktrace, which "
+	 "says of which calls.",
+	 "none"},
 	{"python-functions-trace", 0, WS_OPT_STRING, AT(python_functions), "FILE", NULL,
-	 "Record each call of the functions that a JSON file names, [{\"module\": \"m\", \"functions\": [\"f\", \"Class.method\"], \"domain\": \"d\"}], as a range, in "
+	 "Record each call of the functions that a JSON file names, [{\"module\": \"m\", "
+	 "\"functions\": [\"f\", \"Class.method\"], \"domain\": \"d\"}], as a range, in "
 	 "CPython 3.12 and later.",
 	 NULL},
-	{"delay", 'y', WS_OPT_SECONDS, AT(delay), "SECONDS", NULL, "Start collecting so long after the target has started.", "0"},
+	{"delay", 'y', WS_OPT_SECONDS, AT(delay), "SECONDS", NULL,
+	 "Start collecting so long after the target has started.", "0"},
 	{"duration", 'd', WS_OPT_SECONDS, AT(duration), "SECONDS", NULL,
-	 "Stop collecting so long after it began, then send the target the signal of --kill. 0: at the target's end.", "0"},
+	 "Stop collecting so long after it began, then send the target the signal of --kill. 0: at "
+	 "the target's end.",
+	 "0"},
 	{"kill", 0, WS_OPT_STRING, AT(kill), "SIGNAL", NULL,
-	 "Signal for the target when the duration is over: none, sigterm, sigkill, another name or a number. With none the target runs on "
+	 "Signal for the target when the duration is over: none, sigterm, sigkill, another name or "
+	 "a number. With none the target runs on "
 	 "unrecorded and is waited for.",
 	 "sigterm"},
 	{"wait", 0, WS_OPT_ENUM, AT(wait), "WHOM", "primary,all",
-	 "End when the target ends (primary), or when every process it has started has (all); an interrupt ends the wait.", "all"},
-	{"env-var", 'e', WS_OPT_LIST, AT(env), "NAME=VALUE[,NAME=VALUE...]", NULL, "Set variables in the target's environment.", NULL},
+	 "End when the target ends (primary), or when every process it has started has (all); an "
+	 "interrupt ends the wait.",
+	 "all"},
+	{"env-var", 'e', WS_OPT_LIST, AT(env), "NAME=VALUE[,NAME=VALUE...]", NULL,
+	 "Set variables in the target's environment.", NULL},
 	{"inherit-environment", 'n', WS_OPT_BOOL, AT(inherit), NULL, NULL,
-	 "Give the target this environment; with false it has only what --env-var sets, and what recording needs.", "true"},
-	{"run-as", 0, WS_OPT_STRING, AT(run_as), "USER", NULL, "Run the target as another user. Needs root.", NULL},
+	 "Give the target this environment; with false it has only what --env-var sets, and what "
+	 "recording needs.",
+	 "true"},
+	{"run-as", 0, WS_OPT_STRING, AT(run_as), "USER", NULL,
+	 "Run the target as another user. Needs root.", NULL},
 	{"show-output", 'w', WS_OPT_BOOL, AT(show_output), NULL, NULL,
-	 "Let the target write to its standard output and error. With false, what it writes goes only into the report.", "true"},
+	 "Let the target write to its standard output and error. With false, what it writes goes "
+	 "only into the report.",
+	 "true"},
 	{"store-output", 0, WS_OPT_BOOL, AT(store_output), NULL, NULL,
-	 "Also keep what the target writes in the report. Its output is then a pipe instead of what it would be.", "false"},
+	 "Also keep what the target writes in the report. Its output is then a pipe instead of "
+	 "what it would be.",
+	 "false"},
 	{"store-environment", 0, WS_OPT_BOOL, AT(store_environment), NULL, NULL,
-	 "Keep the target's whole environment in the report, not only what launchers set (RANK, SLURM_*, CUDA_VISIBLE_DEVICES...).", "false"},
+	 "Keep the target's whole environment in the report, not only what launchers set (RANK, "
+	 "SLURM_*, CUDA_VISIBLE_DEVICES...).",
+	 "false"},
 	{"osrt-threshold", 0, WS_OPT_STRING, AT(threshold), "TIME", NULL,
-	 "Shortest call of the OS runtime that is recorded: nanoseconds, or with a unit (ns, us, ms, s).", "1000"},
+	 "Shortest call of the OS runtime that is recorded: nanoseconds, or with a unit (ns, us, "
+	 "ms, s).",
+	 "1000"},
 	{"osrt-backtrace-threshold", 0, WS_OPT_STRING, AT(stack_threshold), "TIME", NULL,
-	 "Shortest call of the OS runtime whose call stack is recorded: nanoseconds, or with a unit.", "80000"},
+	 "Shortest call of the OS runtime whose call stack is recorded: nanoseconds, or with a "
+	 "unit.",
+	 "80000"},
 	{"osrt-backtrace-depth", 0, WS_OPT_INT, AT(stack_depth), "FRAMES", NULL,
 	 "Most frames of the stack of a traced call, 0 to 1000; 0 records none.", "24"},
 	{"osrt-backtrace-stack-size", 0, WS_OPT_INT, AT(stack_size), "BYTES", NULL,
 	 "Bytes of the stack that are copied for it, 0 to 65528; 0 records none.", "6144"},
 	{"cudabacktrace", 0, WS_OPT_STRING, AT(cuda_stacks), "CALLS", NULL,
-	 "Record the stacks of CUDA calls: all, none, or of kernel, memory, sync and other, separated by commas; each may be followed by a colon and the time in "
+	 "Record the stacks of CUDA calls: all, none, or of kernel, memory, sync and other, "
+	 "separated by commas; each may be followed by a colon and the time in "
 	 "nanoseconds that a call must last (80000 unless given): kernel:0,sync.",
 	 "none"},
 	{"nvtx-domain-include", 0, WS_OPT_STRING, AT(domain_include), "DOMAIN[,DOMAIN...]", NULL,
 	 "Record only these NVTX domains; 'default' is the one without a name.", NULL},
-	{"nvtx-domain-exclude", 0, WS_OPT_STRING, AT(domain_exclude), "DOMAIN[,DOMAIN...]", NULL, "Record all NVTX domains but these.", NULL},
-	{"cuda-graph-trace", 0, WS_OPT_ENUM, AT(cuda_graphs), "GRANULARITY", "graph,node,graph:host-only,node:host-only|graph:host-and-device,node:host-and-device",
-	 "Record each launch of a CUDA graph as one piece of work (graph), or each of its nodes, at a cost (node). Launches from the CPU are recorded, which "
-	 ":host-only says too.", "graph"},
+	{"nvtx-domain-exclude", 0, WS_OPT_STRING, AT(domain_exclude), "DOMAIN[,DOMAIN...]", NULL,
+	 "Record all NVTX domains but these.", NULL},
+	{"cuda-graph-trace", 0, WS_OPT_ENUM, AT(cuda_graphs), "GRANULARITY",
+	 "graph,node,graph:host-only,node:host-only|graph:host-and-device,node:host-and-device",
+	 "Record each launch of a CUDA graph as one piece of work (graph), or each of its nodes, "
+	 "at a cost (node). Launches from the CPU are recorded, which "
+	 ":host-only says too.",
+	 "graph"},
 	{"cuda-memory-usage", 0, WS_OPT_BOOL, AT(cuda_memory), NULL, NULL,
-	 "Record memory of GPUs as it is allocated and freed, with what is in use. Costs programs that allocate often.", "false"},
-	{"cuda-um-cpu-page-faults", 0, WS_OPT_BOOL, AT(cuda_um_cpu), NULL, NULL, "Record traffic of unified memory and the CPU's page faults on it. Costs much.",
+	 "Record memory of GPUs as it is allocated and freed, with what is in use. Costs programs "
+	 "that allocate often.",
 	 "false"},
-	{"cuda-um-gpu-page-faults", 0, WS_OPT_BOOL, AT(cuda_um_gpu), NULL, NULL, "Record traffic of unified memory and the GPU's page faults on it. Costs much.",
-	 "false"},
+	{"cuda-um-cpu-page-faults", 0, WS_OPT_BOOL, AT(cuda_um_cpu), NULL, NULL,
+	 "Record traffic of unified memory and the CPU's page faults on it. Costs much.", "false"},
+	{"cuda-um-gpu-page-faults", 0, WS_OPT_BOOL, AT(cuda_um_gpu), NULL, NULL,
+	 "Record traffic of unified memory and the GPU's page faults on it. Costs much.", "false"},
 	{"cuda-event-trace", 0, WS_OPT_ENUM, AT(cuda_events), "WHAT", "auto,true,false,timestamps",
-	 "Record CUDA events as they are recorded into streams; with timestamps also when the GPU reached each.", "auto"},
+	 "Record CUDA events as they are recorded into streams; with timestamps also when the GPU "
+	 "reached each.",
+	 "auto"},
 	{"cuda-flush-interval", 0, WS_OPT_INT, AT(cuda_flush), "MS", NULL,
-	 "Take finished CUDA records from the driver's buffers this often, in milliseconds; 0: only when a buffer is full.", "100"},
-	{"flush-on-cudaprofilerstop", 0, WS_OPT_BOOL, AT(cuda_flush_stop), NULL, NULL, "Take all CUDA records when the program calls cudaProfilerStop.",
-	 "true"},
+	 "Take finished CUDA records from the driver's buffers this often, in milliseconds; 0: "
+	 "only when a buffer is full.",
+	 "100"},
+	{"flush-on-cudaprofilerstop", 0, WS_OPT_BOOL, AT(cuda_flush_stop), NULL, NULL,
+	 "Take all CUDA records when the program calls cudaProfilerStop.", "true"},
 	{"cuda-api", 0, WS_OPT_STRING, AT(cuda_apis), "+NAME|-NAME[,...]", NULL,
-	 "Trace further CUDA calls (+) or leave some out (-); a name may end in *. By default calls that give work to the GPU, move or reserve "
+	 "Trace further CUDA calls (+) or leave some out (-); a name may end in *. By default "
+	 "calls that give work to the GPU, move or reserve "
 	 "memory, wait, or build and load what runs are traced.",
 	 NULL},
 	{"cuda-trace-all-apis", 0, WS_OPT_BOOL, AT(cuda_all), NULL, NULL,
-	 "Trace every call of the CUDA runtime and driver, queries and driver calls inside runtime calls too. Costs much.", "false"},
+	 "Trace every call of the CUDA runtime and driver, queries and driver calls inside runtime "
+	 "calls too. Costs much.",
+	 "false"},
 	{"trace-fork-before-exec", 0, WS_OPT_BOOL, AT(trace_forks), NULL, NULL,
 	 "Record forked children that have not called exec.", "true"},
 	{"lossless", 0, WS_OPT_BOOL, AT(lossless), NULL, NULL,
-	 "Let the target wait when the memory for recording is full, instead of dropping and counting events.", "false"},
+	 "Let the target wait when the memory for recording is full, instead of dropping and "
+	 "counting events.",
+	 "false"},
 	{"ring-memory", 0, WS_OPT_INT, AT(ring_memory), "MIB", NULL,
-	 "Most memory for events that are recorded and not yet written, in MiB, for the whole process tree.", "256"},
+	 "Most memory for events that are recorded and not yet written, in MiB, for the whole "
+	 "process tree.",
+	 "256"},
 	{"resolve-symbols", 0, WS_OPT_BOOL, AT(resolve_symbols), NULL, NULL,
-	 "Name the functions of call stacks at the end. With false, 'warpsight symbolize' does it later.", "true"},
+	 "Name the functions of call stacks at the end. With false, 'warpsight symbolize' does it "
+	 "later.",
+	 "true"},
 	{"symbols", 0, WS_OPT_LIST, AT(symbols), "DIR[,DIR...]", NULL,
-	 "Also look for symbols and separate debug files in these folders: by build id (.build-id/xx/...debug) or by name, and taken only when the build id is "
+	 "Also look for symbols and separate debug files in these folders: by build id "
+	 "(.build-id/xx/...debug) or by name, and taken only when the build id is "
 	 "the recorded one.",
 	 NULL},
 	{"show-source-info", 0, WS_OPT_BOOL, AT(source_info), NULL, NULL,
 	 "Read debugging information for source files, lines and inlined functions.", "true"},
-	{"stats", 0, WS_OPT_BOOL, AT(stats), NULL, NULL, "Print the default statistics at the end.", "false"},
-	{"export", 0, WS_OPT_SET, AT(export_to), "TYPE[,TYPE...]", export_types, "Export the report at the end, as 'warpsight export' does.", "none"},
+	{"stats", 0, WS_OPT_BOOL, AT(stats), NULL, NULL, "Print the default statistics at the end.",
+	 "false"},
+	{"export", 0, WS_OPT_SET, AT(export_to), "TYPE[,TYPE...]", export_types,
+	 "Export the report at the end, as 'warpsight export' does.", "none"},
 	{"command-file", 0, WS_OPT_STRING, AT(command_file), "FILE", NULL,
-	 "Read further options, and the target if none is given, from a file: words as a shell would split them, # comments. Options given "
+	 "Read further options, and the target if none is given, from a file: words as a shell "
+	 "would split them, # comments. Options given "
 	 "on the command line win.",
 	 NULL},
-	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Say nothing at the end but errors.", NULL},
-	/* What people paste from command lines of Nsight Systems; the words that are taken ask for nothing. */
+	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Say nothing at the end but errors.",
+	 NULL},
+	/* What people paste from command lines of Nsight Systems; the words that are taken ask for
+	   nothing. */
 	{"capture-range", 'c', WS_OPT_LATER, 0, NULL, "none", CAPTURE_LATER, NULL},
 	{"nvtx-capture", 'p', WS_OPT_LATER, 0, NULL, NULL, CAPTURE_LATER, NULL},
 	{"capture-range-end", 0, WS_OPT_LATER, 0, NULL, "none", CAPTURE_LATER, NULL},
@@ -177,50 +262,67 @@ static const struct ws_opt opts[] = {
 	{"session", 0, WS_OPT_LATER, 0, NULL, NULL, SESSION_LATER, NULL},
 	{"start-later", 0, WS_OPT_LATER, 0, NULL, "false", SESSION_LATER, NULL},
 	{"stop-on-exit", 'x', WS_OPT_LATER, 0, NULL, "true",
-	 "a recording ends with the processes that it records: leave it out; --wait=all waits for those that the target leaves behind",
+	 "a recording ends with the processes that it records: leave it out; --wait=all waits for "
+	 "those that the target leaves behind",
 	 NULL},
 	{"sampling-trigger", 0, WS_OPT_LATER, 0, NULL, NULL,
-	 "samples are taken by one trigger, the cycle counter or the CPU clock, and context switches are recorded beside them: use --sampling-frequency or --sampling-period",
+	 "samples are taken by one trigger, the cycle counter or the CPU clock, and context "
+	 "switches are recorded beside them: use --sampling-frequency or --sampling-period",
 	 NULL},
 	{"gpu-metrics-device", 0, WS_OPT_LATER, 0, NULL, "none", GPU_METRICS_LATER, NULL},
 	{"gpu-metrics-devices", 0, WS_OPT_LATER, 0, NULL, "none", GPU_METRICS_LATER, NULL},
 	{"gpu-metrics-frequency", 0, WS_OPT_LATER, 0, NULL, NULL, GPU_METRICS_LATER, NULL},
 	{"gpu-metrics-set", 0, WS_OPT_LATER, 0, NULL, NULL, GPU_METRICS_LATER, NULL},
-	{"gpuctxsw", 0, WS_OPT_LATER, 0, NULL, "none,false", "GPU context switches are not built yet: leave it out", NULL},
+	{"gpuctxsw", 0, WS_OPT_LATER, 0, NULL, "none,false",
+	 "GPU context switches are not built yet: leave it out", NULL},
 	{"pytorch", 0, WS_OPT_LATER, 0, NULL, "none",
-	 "ranges made for PyTorch's functions are not built yet: call torch.autograd.profiler.emit_nvtx",
+	 "ranges made for PyTorch's functions are not built yet: call "
+	 "torch.autograd.profiler.emit_nvtx",
 	 NULL},
 	{"dask", 0, WS_OPT_LATER, 0, NULL, "none",
-	 "functions of Dask are not known by themselves: name them in a file for --python-functions-trace",
+	 "functions of Dask are not known by themselves: name them in a file for "
+	 "--python-functions-trace",
 	 NULL},
-	{"python-nvtx-annotations", 0, WS_OPT_LATER, 0, NULL, NULL, "give the file to --python-functions-trace", NULL},
+	{"python-nvtx-annotations", 0, WS_OPT_LATER, 0, NULL, NULL,
+	 "give the file to --python-functions-trace", NULL},
 	{"debug-symbols", 0, WS_OPT_LATER, 0, NULL, NULL, "give the folders to --symbols", NULL},
-	{"mpi-impl", 0, WS_OPT_LATER, 0, NULL, NULL, "MPI is not traced yet: leave it out; what ranks wait for is in --trace=osrt", NULL},
-	{"process-scope", 0, WS_OPT_LATER, 0, NULL, "process-tree", "the target and all that it starts are recorded: leave it out", NULL},
-	{"cuda-trace-scope", 0, WS_OPT_LATER, 0, NULL, "process-tree", "CUDA is recorded of the target and all that it starts: leave it out", NULL},
+	{"mpi-impl", 0, WS_OPT_LATER, 0, NULL, NULL,
+	 "MPI is not traced yet: leave it out; what ranks wait for is in --trace=osrt", NULL},
+	{"process-scope", 0, WS_OPT_LATER, 0, NULL, "process-tree",
+	 "the target and all that it starts are recorded: leave it out", NULL},
+	{"cuda-trace-scope", 0, WS_OPT_LATER, 0, NULL, "process-tree",
+	 "CUDA is recorded of the target and all that it starts: leave it out", NULL},
 	{"osrt-file-access", 0, WS_OPT_LATER, 0, NULL, "false",
-	 "files are recorded with the calls about them, in the column path of WARPSIGHT_OSRT_DETAIL: leave it out",
+	 "files are recorded with the calls about them, in the column path of "
+	 "WARPSIGHT_OSRT_DETAIL: leave it out",
 	 NULL},
-	{"ftrace-keep-user-config", 0, WS_OPT_LATER, 0, NULL, NULL, "what is set up in ftrace is never touched: leave it out", NULL},
+	{"ftrace-keep-user-config", 0, WS_OPT_LATER, 0, NULL, NULL,
+	 "what is set up in ftrace is never touched: leave it out", NULL},
 	{"nic-metrics", 0, WS_OPT_LATER, 0, NULL, "none,false", NETWORK_LATER, NULL},
 	{"ib-switch-metrics-devices", 0, WS_OPT_LATER, 0, NULL, NULL, NETWORK_LATER, NULL},
 	{"ib-switch-congestion-devices", 0, WS_OPT_LATER, 0, NULL, NULL, NETWORK_LATER, NULL},
 	{"ib-net-info-devices", 0, WS_OPT_LATER, 0, NULL, NULL, NETWORK_LATER, NULL},
 	{"storage-metrics", 0, WS_OPT_LATER, 0, NULL, "none",
-	 "metrics of storage are not recorded: calls that read and write are in --trace=osrt, what the kernel does in --ftrace=block/*",
+	 "metrics of storage are not recorded: calls that read and write are in --trace=osrt, what "
+	 "the kernel does in --ftrace=block/*",
 	 NULL},
 	{"cpu-core-metrics", 0, WS_OPT_LATER, 0, NULL, "none",
 	 "metrics of cores are not computed: use --cpu-core-events with --event-sample=system-wide",
 	 NULL},
 	{"cpu-socket-metrics", 0, WS_OPT_LATER, 0, NULL, "none",
-	 "metrics and events of whole sockets are not recorded: use --cpu-core-events with --event-sample=system-wide",
+	 "metrics and events of whole sockets are not recorded: use --cpu-core-events with "
+	 "--event-sample=system-wide",
 	 NULL},
 	{"cpu-socket-events", 0, WS_OPT_LATER, 0, NULL, "none",
-	 "metrics and events of whole sockets are not recorded: use --cpu-core-events with --event-sample=system-wide",
+	 "metrics and events of whole sockets are not recorded: use --cpu-core-events with "
+	 "--event-sample=system-wide",
 	 NULL},
-	{"enable", 0, WS_OPT_LATER, 0, NULL, NULL, "plug-ins of Nsight Systems are not loaded: leave it out", NULL},
-	{"opengl-gpu-workload", 0, WS_OPT_LATER, 0, NULL, "false", "OpenGL is not traced yet: leave it out", NULL},
-	{"vulkan-gpu-workload", 0, WS_OPT_LATER, 0, NULL, "none,false", "Vulkan is not traced yet: leave it out", NULL},
+	{"enable", 0, WS_OPT_LATER, 0, NULL, NULL,
+	 "plug-ins of Nsight Systems are not loaded: leave it out", NULL},
+	{"opengl-gpu-workload", 0, WS_OPT_LATER, 0, NULL, "false",
+	 "OpenGL is not traced yet: leave it out", NULL},
+	{"vulkan-gpu-workload", 0, WS_OPT_LATER, 0, NULL, "none,false",
+	 "Vulkan is not traced yet: leave it out", NULL},
 	{NULL},
 };
 
@@ -249,7 +351,10 @@ static int parse_signal(const char *s, int *out, struct ws_err *e)
 			return 0;
 		}
 	}
-	return ws_fail(e, "--kill: '%s' is not a signal: give none, sigterm, sigkill or another name or number", given);
+	return ws_fail(e,
+		       "--kill: '%s' is not a signal: give none, sigterm, sigkill or another name "
+		       "or number",
+		       given);
 }
 
 static int parse_threshold(const char *option, const char *s, double *seconds, struct ws_err *e)
@@ -261,12 +366,15 @@ static int parse_threshold(const char *option, const char *s, double *seconds, s
 	char *end;
 	double v = strtod(s, &end);
 
-	for (size_t i = 0; strspn(s, "0123456789.") && (s[1] | 32) != 'x' && i < WS_COUNT(units); i++)
+	for (size_t i = 0; strspn(s, "0123456789.") && (s[1] | 32) != 'x' && i < WS_COUNT(units);
+	     i++)
 		if (!strcmp(end, units[i].unit) && v >= 0 && v * units[i].factor < 1e6) {
 			*seconds = v * units[i].factor;
 			return 0;
 		}
-	return ws_fail(e, "%s: '%s' is not a time: give nanoseconds, or a number with ns, us, ms or s", option, s);
+	return ws_fail(e,
+		       "%s: '%s' is not a time: give nanoseconds, or a number with ns, us, ms or s",
+		       option, s);
 }
 
 static bool has_word(const char *list, const char *word)
@@ -279,7 +387,8 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* NAME=VALUE,NAME=VALUE: a comma separates when a name and '=' follow it, so that values may hold commas. */
+/* NAME=VALUE,NAME=VALUE: a comma separates when a name and '=' follow it, so that values may hold
+ * commas. */
 static int split_env(const struct ws_list *given, struct ws_list *out, struct ws_err *e)
 {
 	for (size_t i = 0; i < given->n; i++) {
@@ -292,8 +401,10 @@ static int split_env(const struct ws_list *given, struct ws_list *out, struct ws
 			if (!eq || eq == p)
 				return ws_fail(e, "--env-var: '%s' is not NAME=VALUE", p);
 			for (end = eq; *end; end++)
-				if (*end == ',' && (isalpha((unsigned char)end[1]) || end[1] == '_') &&
-				    end[1 + strspn(end + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")] == '=')
+				if (*end == ',' &&
+				    (isalpha((unsigned char)end[1]) || end[1] == '_') &&
+				    end[1 + strspn(end + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijkl"
+							    "mnopqrstuvwxyz0123456789_")] == '=')
 					break;
 			ws_grow(out->v, out->cap, out->n + 1);
 			out->v[out->n++] = ws_strndup(p, (size_t)(end - p));
@@ -368,10 +479,11 @@ static int read_command_file(const char *file, struct ws_list *words, struct ws_
 extern const struct ws_command ws_cmd_profile;
 
 /*
- * Options of the file, then those of the command line over them. The command line is parsed again on top, because only then is it known
- * which of its options were given.
+ * Options of the file, then those of the command line over them. The command line is parsed again
+ * on top, because only then is it known which of its options were given.
  */
-static int apply_command_file(struct options *o, const char *file, int argc, char **argv, char ***target, struct ws_err *e)
+static int apply_command_file(struct options *o, const char *file, int argc, char **argv,
+			      char ***target, struct ws_err *e)
 {
 	struct ws_list words = {0};
 	int first, given;
@@ -438,7 +550,8 @@ static void export_all(const struct options *o, char *report)
 		n = strcspn(p, ",");
 		snprintf(type, sizeof(type), "--type=%.*s", (int)n, p);
 		if (strcmp(type, "--type=none"))
-			then_run("export", report, o->overwrite ? forced : plain, o->overwrite ? 3 : 2);
+			then_run("export", report, o->overwrite ? forced : plain,
+				 o->overwrite ? 3 : 2);
 	}
 }
 
@@ -469,7 +582,8 @@ static int check_apis(const char *list, struct ws_err *e)
 		size_t n = strcspn(p, ",");
 
 		if ((*p != '+' && *p != '-') || n < 2)
-			return ws_fail(e, "--cuda-api: '%.*s' is neither +NAME nor -NAME", (int)n, p);
+			return ws_fail(e, "--cuda-api: '%.*s' is neither +NAME nor -NAME", (int)n,
+				       p);
 		p += n + (p[n] == ',');
 	}
 	return list && strlen(list) > 4000 ? ws_fail(e, "--cuda-api: the list is too long") : 0;
@@ -493,8 +607,9 @@ static int fill_cuda(const struct options *o, struct ws_record_opts *r, struct w
 
 	for (size_t i = 0; i < WS_COUNT(flags); i++)
 		r->cuda_flags |= flags[i].on ? flags[i].flag : 0;
-	if (!r->cuda && (o->cuda_memory || o->cuda_um_cpu || o->cuda_um_gpu || o->cuda_all || o->cuda_apis || strcmp(o->cuda_graphs, "graph") ||
-			 strcmp(o->cuda_events, "auto")))
+	if (!r->cuda &&
+	    (o->cuda_memory || o->cuda_um_cpu || o->cuda_um_gpu || o->cuda_all || o->cuda_apis ||
+	     strcmp(o->cuda_graphs, "graph") || strcmp(o->cuda_events, "auto")))
 		return ws_fail(e, "the options --cuda-... need --trace=cuda");
 	if (o->cuda_flush < 0 || o->cuda_flush > 3600000)
 		return ws_fail(e, "--cuda-flush-interval: give 0 to 3600000 milliseconds");
@@ -505,11 +620,14 @@ static int fill_cuda(const struct options *o, struct ws_record_opts *r, struct w
 
 static enum ws_perf_scope scope_of(const char *word)
 {
-	return !strcmp(word, "none") ? WS_SCOPE_NONE : !strcmp(word, "system-wide") ? WS_SCOPE_SYSTEM : WS_SCOPE_TREE;
+	return !strcmp(word, "none")	      ? WS_SCOPE_NONE
+	       : !strcmp(word, "system-wide") ? WS_SCOPE_SYSTEM
+					      : WS_SCOPE_TREE;
 }
 
 /* A whole number from `least` to `most` as an option gives it; `otherwise` when it is not given. */
-static int number(const char *option, const char *text, int64_t least, int64_t most, int64_t otherwise, int64_t *out, struct ws_err *e)
+static int number(const char *option, const char *text, int64_t least, int64_t most,
+		  int64_t otherwise, int64_t *out, struct ws_err *e)
 {
 	char *end;
 
@@ -519,7 +637,8 @@ static int number(const char *option, const char *text, int64_t least, int64_t m
 	errno = 0;
 	*out = strtoll(text, &end, 10);
 	if (end == text || *end || errno || *out < least || *out > most)
-		return ws_fail(e, "--%s: '%s' is not a whole number from %lld to %lld", option, text, (long long)least, (long long)most);
+		return ws_fail(e, "--%s: '%s' is not a whole number from %lld to %lld", option,
+			       text, (long long)least, (long long)most);
 	return 0;
 }
 
@@ -528,11 +647,13 @@ static int fill_sampling(const struct options *o, struct ws_perf_opts *p, struct
 	int64_t frequency, period, interval;
 
 	if (number("sampling-frequency", o->frequency_given, 1, 100000, 1000, &frequency, e) ||
-	    number("sampling-period", o->period_given, 10000, INT64_C(1000000000000000), 0, &period, e) ||
+	    number("sampling-period", o->period_given, 10000, INT64_C(1000000000000000), 0, &period,
+		   e) ||
 	    number("event-sampling-interval", o->event_interval, 1, 1000, 20, &interval, e))
 		return -1;
 	if (o->frequency_given && o->period_given)
-		return ws_fail(e, "--sampling-frequency and --sampling-period do not go together: either paces the samples");
+		return ws_fail(e, "--sampling-frequency and --sampling-period do not go together: "
+				  "either paces the samples");
 	if (o->event_interval && !p->count_events)
 		return ws_fail(e, "--event-sampling-interval needs --event-sample=system-wide");
 	if (o->samples_per_backtrace < 1 || o->samples_per_backtrace > 1000000)
@@ -552,18 +673,23 @@ static int fill_perf(const struct options *o, struct ws_perf_opts *p, struct ws_
 	p->sample = scope_of(o->sample);
 	p->switches = p->sample ? p->sample : o->cpuctxsw ? scope_of(o->cpuctxsw) : WS_SCOPE_TREE;
 	if (o->cpuctxsw && p->switches != scope_of(o->cpuctxsw))
-		ws_warn("--cpuctxsw=%s does not count: --sample=%s decides (it counts with --sample=none)", o->cpuctxsw, o->sample);
+		ws_warn("--cpuctxsw=%s does not count: --sample=%s decides (it counts with "
+			"--sample=none)",
+			o->cpuctxsw, o->sample);
 	for (size_t i = 0; i < WS_COUNT(backtraces); i++)
 		if (!strcmp(o->backtrace, backtraces[i]))
 			p->backtrace = (enum ws_backtrace)i;
 	p->count_events = strcmp(o->event_sample, "none") != 0;
-	p->core_events = !o->core_events && !o->os_events && p->count_events ? "instructions" : o->core_events;
+	p->core_events = !o->core_events && !o->os_events && p->count_events ? "instructions"
+									     : o->core_events;
 	p->os_events = o->os_events;
 	p->ftrace = o->ftrace;
 	p->later = o->delay > 0;
 	if (!p->sample && !p->count_events && (o->core_events || o->os_events))
-		return ws_fail(e, "--%s: with --sample=none it needs --event-sample=system-wide", o->core_events ? "cpu-core-events" : "os-events");
-	if (ws_perf_check_events(p->core_events, true, "cpu-core-events", e) || ws_perf_check_events(p->os_events, false, "os-events", e))
+		return ws_fail(e, "--%s: with --sample=none it needs --event-sample=system-wide",
+			       o->core_events ? "cpu-core-events" : "os-events");
+	if (ws_perf_check_events(p->core_events, true, "cpu-core-events", e) ||
+	    ws_perf_check_events(p->os_events, false, "os-events", e))
 		return -1;
 	return fill_sampling(o, p, e);
 }
@@ -572,14 +698,17 @@ static int fill_python(const struct options *o, struct ws_record_opts *r, struct
 {
 	if (o->python_frequency < 1 || o->python_frequency > 2000)
 		return ws_fail(e, "--python-sampling-frequency: give 1 to 2000 samples a second");
-	r->python.sampling = o->python_sampling ? !strcmp(o->python_sampling, "true") : r->perf.sample != WS_SCOPE_NONE;
+	r->python.sampling = o->python_sampling ? !strcmp(o->python_sampling, "true")
+						: r->perf.sample != WS_SCOPE_NONE;
 	r->python.frequency = (uint32_t)o->python_frequency;
 	r->python.gil = has_word(o->trace, "python-gil");
 	r->python.cuda_stacks = !strcmp(o->python_backtrace, "cuda");
 	if (o->python_functions && ws_python_functions_read(o->python_functions, &r->python, e))
 		return -1;
 	if (r->python.cuda_stacks && !strcmp(o->cuda_stacks, "none"))
-		return ws_fail(e, "--python-backtrace=cuda needs --cudabacktrace, which says of which calls");
+		return ws_fail(
+			e,
+			"--python-backtrace=cuda needs --cudabacktrace, which says of which calls");
 	return 0;
 }
 
@@ -596,15 +725,23 @@ static int parse_cuda_stacks(const char *list, int64_t out[4], struct ws_err *e)
 		size_t w = 0;
 		char *end;
 
-		while (w < WS_COUNT(words) && (strlen(words[w]) != word || strncmp(words[w], p, word)))
+		while (w < WS_COUNT(words) &&
+		       (strlen(words[w]) != word || strncmp(words[w], p, word)))
 			w++;
 		if (word < n) {
-			ns = isdigit((unsigned char)p[word + 1]) ? strtoll(p + word + 1, &end, 10) : -1;
+			ns = isdigit((unsigned char)p[word + 1]) ? strtoll(p + word + 1, &end, 10)
+								 : -1;
 			if (ns < 0 || end != p + n || ns > INT64_C(1000000000000))
-				return ws_fail(e, "--cudabacktrace: '%.*s' is not a word with a time in nanoseconds, such as kernel:80000", (int)n, p);
+				return ws_fail(e,
+					       "--cudabacktrace: '%.*s' is not a word with a time "
+					       "in nanoseconds, such as kernel:80000",
+					       (int)n, p);
 		}
 		if (w == WS_COUNT(words) || (w == 5 && (word < n || p != list || p[n])))
-			return ws_fail(e, "--cudabacktrace: '%.*s' is not all, none, kernel, memory, sync or other", (int)n, p);
+			return ws_fail(e,
+				       "--cudabacktrace: '%.*s' is not all, none, kernel, memory, "
+				       "sync or other",
+				       (int)n, p);
 		for (size_t i = 0; i < 4; i++)
 			if (w == i || w == 4)
 				out[i] = ns;
@@ -621,7 +758,8 @@ static int fill_stacks(const struct options *o, struct ws_record_opts *r, struct
 		return ws_fail(e, "--osrt-backtrace-stack-size: give 0 to 65528 bytes");
 	r->stack_depth = (uint32_t)o->stack_depth;
 	r->stack_bytes = (uint32_t)o->stack_size;
-	if (parse_threshold("--osrt-backtrace-threshold", o->stack_threshold, &r->stack_threshold, e) ||
+	if (parse_threshold("--osrt-backtrace-threshold", o->stack_threshold, &r->stack_threshold,
+			    e) ||
 	    parse_cuda_stacks(o->cuda_stacks, r->cuda_stack_ns, e))
 		return -1;
 	if (!r->cuda && strcmp(o->cuda_stacks, "none"))
@@ -629,21 +767,25 @@ static int fill_stacks(const struct options *o, struct ws_record_opts *r, struct
 	return 0;
 }
 
-static int fill(const struct options *o, struct ws_record_opts *r, struct ws_list *env, struct ws_list *dirs, struct ws_err *e)
+static int fill(const struct options *o, struct ws_record_opts *r, struct ws_list *env,
+		struct ws_list *dirs, struct ws_err *e)
 {
 	r->output = o->output && strcmp(o->output, "report%n") ? o->output : NULL;
 	r->overwrite = o->overwrite;
 	r->nvtx = has_word(o->trace, "nvtx");
 	r->osrt = has_word(o->trace, "osrt");
 	r->cuda = has_word(o->trace, "cuda");
-	if (has_word(o->trace, "none") && (r->nvtx || r->osrt || r->cuda || has_word(o->trace, "python-gil")))
+	if (has_word(o->trace, "none") &&
+	    (r->nvtx || r->osrt || r->cuda || has_word(o->trace, "python-gil")))
 		return ws_fail(e, "--trace: none does not go with other words");
 	if (fill_cuda(o, r, e) || fill_perf(o, &r->perf, e) || fill_python(o, r, e))
 		return -1;
 	if (o->domain_include && o->domain_exclude)
-		return ws_fail(e, "--nvtx-domain-include and --nvtx-domain-exclude do not go together");
+		return ws_fail(
+			e, "--nvtx-domain-include and --nvtx-domain-exclude do not go together");
 	if (o->delay < 0 || o->duration < 0)
-		return ws_fail(e, "--%s: a time cannot be negative", o->delay < 0 ? "delay" : "duration");
+		return ws_fail(e, "--%s: a time cannot be negative",
+			       o->delay < 0 ? "delay" : "duration");
 	if (o->ring_memory < 1 || o->ring_memory > 4000)
 		return ws_fail(e, "--ring-memory: give 1 to 4000 MiB");
 	r->nvtx_domains = o->domain_include ? o->domain_include : o->domain_exclude;
@@ -661,7 +803,8 @@ static int fill(const struct options *o, struct ws_record_opts *r, struct ws_lis
 	r->ring_bytes = (uint64_t)o->ring_memory << 20;
 	if (fill_stacks(o, r, e))
 		return -1;
-	if (split_env(&o->env, env, e) || parse_signal(o->kill, &r->kill_signal, e) || parse_threshold("--osrt-threshold", o->threshold, &r->osrt_threshold, e))
+	if (split_env(&o->env, env, e) || parse_signal(o->kill, &r->kill_signal, e) ||
+	    parse_threshold("--osrt-threshold", o->threshold, &r->osrt_threshold, e))
 		return -1;
 	r->env = env->v;
 	r->env_count = env->n;
@@ -679,12 +822,15 @@ static bool asks_help(const char *value)
 	return value && !strcmp(value, "help");
 }
 
-/* --cpu-core-events=help, --os-events=help, --ftrace=help: an exit status, or -1 when no list is asked for. */
+/* --cpu-core-events=help, --os-events=help, --ftrace=help: an exit status, or -1 when no list is
+ * asked for. */
 static int list_events(const struct options *o)
 {
 	struct ws_text t = {0};
 	struct ws_err e;
-	int status = asks_help(o->core_events) || asks_help(o->os_events) || asks_help(o->ftrace) ? WS_EXIT_OK : -1;
+	int status = asks_help(o->core_events) || asks_help(o->os_events) || asks_help(o->ftrace)
+			     ? WS_EXIT_OK
+			     : -1;
 
 	if (asks_help(o->core_events))
 		ws_perf_list_events(&t, true);
@@ -714,7 +860,8 @@ static int run(void *values, int argc, char **argv)
 	if (o->command_file) {
 		char **words = ws_main_argv + 2;
 
-		if (apply_command_file(o, o->command_file, (int)(argv + argc - words), words, &target, &e)) {
+		if (apply_command_file(o, o->command_file, (int)(argv + argc - words), words,
+				       &target, &e)) {
 			ws_say("profile: %s", e.msg);
 			return WS_EXIT_USAGE;
 		}
@@ -736,7 +883,8 @@ static int run(void *values, int argc, char **argv)
 		ws_say("%s", e.msg);
 		if (!result.started)
 			return result.status;
-		/* A report that did not fit has been said; the status stays the target's, which scripts act upon. */
+		/* A report that did not fit has been said; the status stays the target's, which
+		 * scripts act upon. */
 	}
 	say_result(o, &result);
 	afterwards(o, &result);
@@ -757,9 +905,12 @@ const struct ws_command ws_cmd_profile = {
 	.name = "profile",
 	.summary = "Run a program and record what it does into a report.",
 	.usage = "[options] [--] APP [ARG...]",
-	.details = "Runs APP as if it ran alone (same terminal, same streams, same exit status) and records it and every process that it starts. "
-		   "The report stands under its name from the start and can be read while the program runs, and after a crash.\n\n"
-		   "The exit status is that of APP, 128 plus the signal when a signal ended it, 127 when APP was not found and 126 when it could not be "
+	.details = "Runs APP as if it ran alone (same terminal, same streams, same exit status) "
+		   "and records it and every process that it starts. "
+		   "The report stands under its name from the start and can be read while the "
+		   "program runs, and after a crash.\n\n"
+		   "The exit status is that of APP, 128 plus the signal when a signal ended it, "
+		   "127 when APP was not found and 126 when it could not be "
 		   "run. Messages go to standard error.",
 	.opts = opts,
 	.opts_size = sizeof(struct options),

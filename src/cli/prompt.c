@@ -1,9 +1,9 @@
 /*
  * prompt.c - see prompt.h.
  *
- * libedit (BSD) is opened when a prompt first asks for a line: what it offers is a convenience, and nothing else needs it. Its
- * functions are those that it has for programs written for GNU readline. History lasts as long as the program: queries may hold
- * what is nobody else's business.
+ * libedit (BSD) is opened when a prompt first asks for a line: what it offers is a convenience, and
+ * nothing else needs it. Its functions are those that it has for programs written for GNU readline.
+ * History lasts as long as the program: queries may hold what is nobody else's business.
  */
 #include "cli/prompt.h"
 
@@ -24,7 +24,8 @@ static struct {
 
 static struct ws_prompt *completing; /* the functions take no context */
 
-/* For the Tab key: each call gives one more word that begins with `text`, in memory that libedit frees. */
+/* For the Tab key: each call gives one more word that begins with `text`, in memory that libedit
+ * frees. */
 static char *next_word(const char *text, int state)
 {
 	static size_t at;
@@ -49,14 +50,16 @@ static void open_editor(struct ws_prompt *l)
 	int *catches;
 
 	editor.tried = true;
-	if (!terminal || !*terminal || !strcmp(terminal, "dumb") || !isatty(STDOUT_FILENO) || l->in != stdin)
+	if (!terminal || !*terminal || !strcmp(terminal, "dumb") || !isatty(STDOUT_FILENO) ||
+	    l->in != stdin)
 		return;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !library; i++)
 		library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
 	if (!library)
 		return;
 	editor.add_history = (int (*)(const char *))dlsym(library, "add_history");
-	editor.readline = editor.add_history ? (char *(*)(const char *))dlsym(library, "readline") : NULL;
+	editor.readline =
+		editor.add_history ? (char *(*)(const char *))dlsym(library, "readline") : NULL;
 	complete = (char *(**)(const char *, int))dlsym(library, "rl_completion_entry_function");
 	if (complete && l->word)
 		*complete = next_word;

@@ -1,5 +1,6 @@
 /*
- * prompt.h - lines of a prompt: with editing, history and completion at a terminal, where libedit is installed.
+ * prompt.h - lines of a prompt: with editing, history and completion at a terminal, where libedit
+ * is installed.
  */
 #ifndef WS_CLI_PROMPT_H
 #define WS_CLI_PROMPT_H
@@ -18,7 +19,8 @@ struct ws_prompt {
 };
 
 /*
- * The next line with its end, good until the next call; NULL at the end of the input. `prompt` is shown at a terminal only.
+ * The next line with its end, good until the next call; NULL at the end of the input. `prompt` is
+ * shown at a terminal only.
  */
 const char *ws_prompt_next(struct ws_prompt *l, const char *prompt);
 void ws_prompt_free(struct ws_prompt *l);

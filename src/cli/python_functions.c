@@ -1,12 +1,14 @@
 /*
- * python_functions.c - which functions of Python to trace, from a JSON file of the reference tool's form:
+ * python_functions.c - which functions of Python to trace, from a JSON file of the reference tool's
+ * form:
  *
- *     [{"module": "torch.nn.functional", "functions": ["linear", "Module.method"], "domain": "nn", "color": "0x00ff00"}]
+ *     [{"module": "torch.nn.functional", "functions": ["linear", "Module.method"], "domain": "nn",
+ * "color": "0x00ff00"}]
  *
- * A function may also be an object {"function": NAME, "domain": ..., "color": ...} that says for itself what differs. Names that
- * begin with an underscore
- * (_comment) are not looked at; others that mean nothing here are said. The file is small and read once: each value is taken where
- * it stands, no tree is made.
+ * A function may also be an object {"function": NAME, "domain": ..., "color": ...} that says for
+ * itself what differs. Names that begin with an underscore
+ * (_comment) are not looked at; others that mean nothing here are said. The file is small and read
+ * once: each value is taken where it stands, no tree is made.
  */
 #include "cli/python_functions.h"
 
@@ -57,7 +59,8 @@ static int put_unicode(struct reader *r, struct ws_text *t)
 
 	strncat(hex, r->p + 1, 4);
 	c = strtoul(hex, &end, 16);
-	if (strlen(hex) < 4 || *end || !isxdigit((unsigned char)hex[0]) || !c || (c >= 0xd800 && c < 0xe000))
+	if (strlen(hex) < 4 || *end || !isxdigit((unsigned char)hex[0]) || !c ||
+	    (c >= 0xd800 && c < 0xe000))
 		return bad(r, "\\u takes four hexadecimal digits of a character");
 	r->p += 4;
 	if (c < 0x80)
@@ -65,7 +68,8 @@ static int put_unicode(struct reader *r, struct ws_text *t)
 	else if (c < 0x800)
 		ws_text_printf(t, "%c%c", (int)(0xc0 | c >> 6), (int)(0x80 | (c & 63)));
 	else
-		ws_text_printf(t, "%c%c%c", (int)(0xe0 | c >> 12), (int)(0x80 | (c >> 6 & 63)), (int)(0x80 | (c & 63)));
+		ws_text_printf(t, "%c%c%c", (int)(0xe0 | c >> 12), (int)(0x80 | (c >> 6 & 63)),
+			       (int)(0x80 | (c & 63)));
 	return 0;
 }
 
@@ -191,7 +195,8 @@ static int field(struct reader *r, struct entry *en, bool function)
 		rc = skip(r, 0);
 	} else if (!rc) {
 		if (key[0] != '_')
-			ws_warn("--python-functions-trace: %s: '%s' is not known and not looked at", r->file, key);
+			ws_warn("--python-functions-trace: %s: '%s' is not known and not looked at",
+				r->file, key);
 		rc = skip(r, 0);
 	}
 	free(key);
@@ -211,16 +216,19 @@ static int fields(struct reader *r, struct entry *en, bool function)
 	return take(r, '}') ? 0 : bad(r, "',' or '}' is expected");
 }
 
-static int add(struct reader *r, const struct entry *en, const struct entry *own, struct ws_python_opts *out)
+static int add(struct reader *r, const struct entry *en, const struct entry *own,
+	       struct ws_python_opts *out)
 {
-	const char *domain = own->domain ? own->domain : en->domain, *color = own->color ? own->color : en->color;
+	const char *domain = own->domain ? own->domain : en->domain,
+		   *color = own->color ? own->color : en->color;
 	struct ws_python_function *f;
 
 	if (!own->function || !*own->function)
 		return bad(r, "a function has no name");
 	if (out->function_n == WS_PYTHON_FUNCTIONS_MOST)
 		return bad(r, "more than 512 functions");
-	out->functions = ws_realloc(out->functions, (out->function_n + 1) * sizeof(*out->functions));
+	out->functions =
+		ws_realloc(out->functions, (out->function_n + 1) * sizeof(*out->functions));
 	f = &out->functions[out->function_n++];
 	*f = (struct ws_python_function){.module = ws_strdup(en->module),
 					 .name = ws_strdup(own->function),
@@ -289,7 +297,10 @@ static int parse(struct reader *r, struct ws_python_opts *out)
 		return ws_fail(r->e, "--python-functions-trace: %s names no function", r->file);
 	for (size_t i = 0; i < out->function_n; i++)
 		bytes += strlen(out->functions[i].module) + strlen(out->functions[i].name) + 2;
-	return bytes > 8000 ? ws_fail(r->e, "--python-functions-trace: %s: the names are longer than 8000 bytes together", r->file)
+	return bytes > 8000 ? ws_fail(r->e,
+				      "--python-functions-trace: %s: the names are longer than "
+				      "8000 bytes together",
+				      r->file)
 			    : 0;
 }
 

@@ -1,8 +1,9 @@
 /*
  * query.c - the command `query`: a report asked in SQL, at once or from a prompt.
  *
- * The prompt reads lines until they end in a semicolon; lines that begin with a dot are its own. What is not a terminal is read in
- * the same way without a prompt, so that a script can be piped in. Ctrl-C ends the query that runs, not the prompt.
+ * The prompt reads lines until they end in a semicolon; lines that begin with a dot are its own.
+ * What is not a terminal is read in the same way without a prompt, so that a script can be piped
+ * in. Ctrl-C ends the query that runs, not the prompt.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,25 +28,31 @@ struct options {
 #define AT(member) offsetof(struct options, member)
 
 static const struct ws_opt opts[] = {
-    {"format", 'f', WS_OPT_STRING, AT(format), "FORMAT[:ARG]", NULL,
-     "How to write the rows: column, table, csv, tsv, json, html, htable or markdown, as for stats. Without it, column to standard "
-     "output "
-     "and csv to files.",
-     NULL},
-    {"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL, "File to write; - is standard output.", "-"},
-    {"input", 'i', WS_OPT_STRING, AT(file), "SQLFILE", NULL,
-     "Take the SQL from this file instead of the first argument; - is standard input.", NULL},
-    {"together", 0, WS_OPT_FLAG, AT(together), NULL, NULL,
-     "Ask all reports in one query: each is a schema, report1, report2 and so on in the order given (report2.NVTX_EVENTS); the "
-     "first "
-     "needs no name. Without it, the query runs over each report by itself.",
-     NULL},
-    {"timeunit", 0, WS_OPT_STRING, AT(timeunit), "UNIT", NULL,
-     "Unit of columns whose names end in :dur_ns or :ts_ns: ns, us, ms or s.", "ns"},
-    {"force-overwrite", 0, WS_OPT_BOOL, AT(overwrite), NULL, NULL, "Replace the output file if it exists.", NULL},
-    {"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Do not name the report before its rows when there are several.", NULL},
-    {"verbose", 'v', WS_OPT_FLAG, AT(verbose), NULL, NULL, "Say how much was read of the report.", NULL},
-    {NULL},
+	{"format", 'f', WS_OPT_STRING, AT(format), "FORMAT[:ARG]", NULL,
+	 "How to write the rows: column, table, csv, tsv, json, html, htable or markdown, as for "
+	 "stats. Without it, column to standard "
+	 "output "
+	 "and csv to files.",
+	 NULL},
+	{"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
+	 "File to write; - is standard output.", "-"},
+	{"input", 'i', WS_OPT_STRING, AT(file), "SQLFILE", NULL,
+	 "Take the SQL from this file instead of the first argument; - is standard input.", NULL},
+	{"together", 0, WS_OPT_FLAG, AT(together), NULL, NULL,
+	 "Ask all reports in one query: each is a schema, report1, report2 and so on in the order "
+	 "given (report2.NVTX_EVENTS); the "
+	 "first "
+	 "needs no name. Without it, the query runs over each report by itself.",
+	 NULL},
+	{"timeunit", 0, WS_OPT_STRING, AT(timeunit), "UNIT", NULL,
+	 "Unit of columns whose names end in :dur_ns or :ts_ns: ns, us, ms or s.", "ns"},
+	{"force-overwrite", 0, WS_OPT_BOOL, AT(overwrite), NULL, NULL,
+	 "Replace the output file if it exists.", NULL},
+	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL,
+	 "Do not name the report before its rows when there are several.", NULL},
+	{"verbose", 'v', WS_OPT_FLAG, AT(verbose), NULL, NULL,
+	 "Say how much was read of the report.", NULL},
+	{NULL},
 };
 
 /* ---- interruption ---- */
@@ -100,7 +107,10 @@ static int begin(struct job *j, const struct options *o)
 		ws_say("query: --timeunit: '%s' is not one of ns, us, ms, s", o->timeunit);
 		return -1;
 	}
-	j->print.printer.format = ws_format_find(o->format ? o->format : file ? "csv" : "column", &j->print.printer.args, &e);
+	j->print.printer.format = ws_format_find(o->format ? o->format
+						 : file	   ? "csv"
+							   : "column",
+						 &j->print.printer.args, &e);
 	if (!j->print.printer.format) {
 		ws_say("query: %s", e.msg);
 		return -1;
@@ -145,12 +155,14 @@ static int ask(struct job *j, const char *sql)
 	ws_sql_print_end(&j->print);
 	after = ws_sql_counts(j->sql);
 	if (after.damaged != before.damaged)
-		ws_warn("the answer lacks the rows of %" PRIu64 " damaged blocks; 'warpsight info --verify' says which",
+		ws_warn("the answer lacks the rows of %" PRIu64
+			" damaged blocks; 'warpsight info --verify' says which",
 			after.damaged - before.damaged);
 	if (j->o->verbose)
-		ws_say("read %" PRIu64 " blocks and left out %" PRIu64 " by their times; %" PRIu64 " rows, %" PRIu64 " groupings",
-		       after.blocks - before.blocks, after.skipped - before.skipped, after.rows - before.rows,
-		       after.groupings - before.groupings);
+		ws_say("read %" PRIu64 " blocks and left out %" PRIu64 " by their times; %" PRIu64
+		       " rows, %" PRIu64 " groupings",
+		       after.blocks - before.blocks, after.skipped - before.skipped,
+		       after.rows - before.rows, after.groupings - before.groupings);
 	if (rc < 0 && j->opened && ferror(j->out.f))
 		return 0; /* finish says it, or that nobody reads any more */
 	if (rc < 0)
@@ -168,7 +180,8 @@ static void list_tables(const struct ws_sql *s, FILE *f)
 	for (size_t i = 0; (name = ws_sql_table_name(s, i, &rows)); i++)
 		if (rows)
 			fprintf(f, "%-44s %12" PRIu64 "\n", name, rows);
-	fprintf(f, "Tables without rows are not listed: SELECT name FROM sqlite_schema lists all.\n");
+	fprintf(f,
+		"Tables without rows are not listed: SELECT name FROM sqlite_schema lists all.\n");
 }
 
 static void show_schema(const struct ws_sql *s, const char *table, FILE *f)
@@ -235,7 +248,8 @@ static const char *table_word(void *ctx, size_t i)
 
 static int prompt(struct job *j, FILE *in)
 {
-	struct ws_prompt lines = {.in = in, .terminal = isatty(fileno(in)), .word = table_word, .ctx = j->sql};
+	struct ws_prompt lines = {
+		.in = in, .terminal = isatty(fileno(in)), .word = table_word, .ctx = j->sql};
 	struct ws_text sql = {0};
 	const char *line;
 	int rc = 0;
@@ -311,7 +325,8 @@ static struct ws_report *open_report(const char *path)
 	return r;
 }
 
-static int with_reports(struct job *j, const struct ws_report *const *reports, size_t count, const char *sql)
+static int with_reports(struct job *j, const struct ws_report *const *reports, size_t count,
+			const char *sql)
 {
 	struct ws_err e;
 	int rc;
@@ -396,14 +411,18 @@ static int run(void *values, int argc, char **argv)
 	}
 	if (!argc) {
 		if (sql && !o->file && !strpbrk(sql, " \n"))
-			ws_say("query: there is no file %s, and as a query it lacks one: warpsight query 'SELECT ...' FILE", sql);
+			ws_say("query: there is no file %s, and as a query it lacks one: warpsight "
+			       "query 'SELECT ...' FILE",
+			       sql);
 		else
 			ws_say("query: no report file is given; warpsight query 'SELECT ...' FILE");
 		free(from_file);
 		return WS_EXIT_USAGE;
 	}
 	if (!sql && argc > 1 && !o->together) {
-		ws_say("query: a prompt is for one report, or for several with --together, but %d files are given", argc);
+		ws_say("query: a prompt is for one report, or for several with --together, but %d "
+		       "files are given",
+		       argc);
 		return WS_EXIT_USAGE;
 	}
 	if (begin(&j, o) < 0) {
@@ -418,28 +437,36 @@ static int run(void *values, int argc, char **argv)
 }
 
 const struct ws_command ws_cmd_query = {
-    .name = "query",
-    .summary = "Ask a report in SQL.",
-    .usage = "[options] ['SQL'] FILE...",
-    .details =
-	"Runs SQL (SQLite's) straight over the report's columns, without an export. Tables and columns have the names of "
-	"the SQLite export "
-	"(CUPTI_ACTIVITY_KIND_KERNEL, NVTX_EVENTS, StringIds, WARPSIGHT_...); times are nanoseconds from the start of the "
-	"collection. Only the "
-	"columns that a query names are decoded, and only the blocks that its bounds on start and end allow. Nothing can be "
-	"written.\n\n"
-	"Without SQL, queries are read from standard input: from a prompt at a terminal, where .tables, .schema TABLE, "
-	".format FORMAT, .help and "
-	".quit help, and Ctrl-C stops a query; where libedit is installed, lines can be edited and called back, and Tab completes "
-	"names of tables. Without ORDER BY, rows come in the order in which the report stores them.",
-    .opts = opts,
-    .opts_size = sizeof(struct options),
-    .examples = "warpsight query \"SELECT s.value, sum(k.end - k.start) AS 'Total:dur_ns' FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN "
-		"StringIds s ON "
-		"s.id = k.shortName GROUP BY s.value ORDER BY 2 DESC LIMIT 10\" report1\n"
-		"warpsight query -f csv -o long.csv 'SELECT * FROM NVTX_EVENTS WHERE start > 1e9 AND end - start > 1e6' report1\n"
-		"warpsight query --together 'SELECT (SELECT count(*) FROM report1.OSRT_API), (SELECT count(*) FROM "
-		"report2.OSRT_API)' before after\n"
-		"warpsight query report1",
-    .run = run,
+	.name = "query",
+	.summary = "Ask a report in SQL.",
+	.usage = "[options] ['SQL'] FILE...",
+	.details = "Runs SQL (SQLite's) straight over the report's columns, without an export. "
+		   "Tables and columns have the names of "
+		   "the SQLite export "
+		   "(CUPTI_ACTIVITY_KIND_KERNEL, NVTX_EVENTS, StringIds, WARPSIGHT_...); times are "
+		   "nanoseconds from the start of the "
+		   "collection. Only the "
+		   "columns that a query names are decoded, and only the blocks that its bounds on "
+		   "start and end allow. Nothing can be "
+		   "written.\n\n"
+		   "Without SQL, queries are read from standard input: from a prompt at a "
+		   "terminal, where .tables, .schema TABLE, "
+		   ".format FORMAT, .help and "
+		   ".quit help, and Ctrl-C stops a query; where libedit is installed, lines can be "
+		   "edited and called back, and Tab completes "
+		   "names of tables. Without ORDER BY, rows come in the order in which the report "
+		   "stores them.",
+	.opts = opts,
+	.opts_size = sizeof(struct options),
+	.examples = "warpsight query \"SELECT s.value, sum(k.end - k.start) AS 'Total:dur_ns' FROM "
+		    "CUPTI_ACTIVITY_KIND_KERNEL k JOIN "
+		    "StringIds s ON "
+		    "s.id = k.shortName GROUP BY s.value ORDER BY 2 DESC LIMIT 10\" report1\n"
+		    "warpsight query -f csv -o long.csv 'SELECT * FROM NVTX_EVENTS WHERE start > "
+		    "1e9 AND end - start > 1e6' report1\n"
+		    "warpsight query --together 'SELECT (SELECT count(*) FROM report1.OSRT_API), "
+		    "(SELECT count(*) FROM "
+		    "report2.OSRT_API)' before after\n"
+		    "warpsight query report1",
+	.run = run,
 };

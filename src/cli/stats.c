@@ -24,54 +24,73 @@ struct options {
 #define AT(member) offsetof(struct options, member)
 
 static const struct ws_opt opts[] = {
-    {"report", 'r', WS_OPT_LIST, AT(reports), "REPORT[,REPORT...]", NULL,
-     "Reports to make, with arguments after colons; --help-reports lists them. Without it, those marked as default there.", NULL},
-    {"format", 'f', WS_OPT_LIST, AT(formats), "FORMAT[:ARG][,FORMAT...]", NULL,
-     "How to write each report: column, table, csv, tsv, json, html, htable or markdown, with arguments after colons; "
-     "--help-formats explains them. A dot, like no -f at all, means column for standard output and csv for files and commands.",
-     NULL},
-    {"output", 'o', WS_OPT_LIST, AT(outputs), "BASE[,BASE...]", NULL,
-     "Where each report goes: - is standard output (the default); BASE makes the file BASE_<report>.<extension>, with arguments "
-     "and "
-     "the range of --filter-nvtx in the name; a single dot takes the name of the report file as BASE; @COMMAND starts a command "
-     "that reads the table from its standard input (words and quotes are split as a shell does, but none runs; quote a comma).",
-     NULL},
-    {"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Say nothing about reports that were skipped or rows that were left out.",
-     NULL},
-    {"filter-time", 0, WS_OPT_STRING, AT(filter_time), "[START]/[END]", NULL,
-     "Only events whose span touches this one. Times count from the start of the collection, in nanoseconds or with ns, us, ms, s.",
-     NULL},
-    {"filter-nvtx", 0, WS_OPT_STRING, AT(filter_nvtx), "RANGE[@DOMAIN][/INDEX]", NULL,
-     "Only events whose span touches that of this NVTX range, on any thread. INDEX counts ranges of the same name by start, from "
-     "0; without "
-     "DOMAIN the default domain is meant, and @* is any. Write a backslash before an @ or / of the name.",
-     NULL},
-    {"timeunit", 0, WS_OPT_STRING, AT(timeunit), "UNIT", NULL,
-     "Unit of times: ns, us, ms or s (also nsec, nanoseconds and so on). No digits are lost in any.", "ns"},
-    {"force-overwrite", 0, WS_OPT_BOOL, AT(force_overwrite), NULL, NULL, "Replace output files that exist.", NULL},
-    {"help-reports", 0, WS_OPT_MAYBE, AT(help_reports), "NAME[,NAME...]|ALL", NULL,
-     "List the reports; or say what those named, or all, show.", NULL},
-    {"help-formats", 0, WS_OPT_MAYBE, AT(help_formats), "NAME[,NAME...]|ALL", NULL,
-     "List the formats and their arguments; or explain those named, or all.", NULL},
-    {"force-export", 0, WS_OPT_BOOL, AT(force_export), NULL, NULL,
-     "Import other tools' files anew instead of taking what an earlier command imported; write the file of --sqlite anew. Reports "
-     "are read directly: for them alone it changes nothing.",
-     NULL},
-    {"sqlite", 0, WS_OPT_STRING, AT(sqlite), "FILE", NULL,
-     "Read this SQLite export instead of the report; where there is none, write it first, as 'warpsight export' does. Only for "
-     "programs that want the file too: reports are read without it, and faster.",
-     NULL},
-    {"report-dir", 0, WS_OPT_LIST, AT(folders), "DIR", NULL,
-     "A folder with reports of your own, each a query in a file NAME.sql, which -r NAME makes; may be given several times. "
-     "--help-reports lists them too.",
-     NULL},
-    {"sql", 0, WS_OPT_LIST, AT(sql), "QUERY", NULL,
-     "A report written as a query, made after those of -r; without -r, only it. A column called 'Total:dur_ns' (or :ts_ns, :mem_B, "
-     ":thru_B, "
-     ":ratio_%) is shown as what it is; :start and :end in the query are the times of a filter.",
-     NULL},
-    {"verbose", 'v', WS_OPT_FLAG, AT(verbose), NULL, NULL, "Say for each report how many blocks of the file it read.", NULL},
-    {NULL},
+	{"report", 'r', WS_OPT_LIST, AT(reports), "REPORT[,REPORT...]", NULL,
+	 "Reports to make, with arguments after colons; --help-reports lists them. Without it, "
+	 "those marked as default there.",
+	 NULL},
+	{"format", 'f', WS_OPT_LIST, AT(formats), "FORMAT[:ARG][,FORMAT...]", NULL,
+	 "How to write each report: column, table, csv, tsv, json, html, htable or markdown, with "
+	 "arguments after colons; "
+	 "--help-formats explains them. A dot, like no -f at all, means column for standard output "
+	 "and csv for files and commands.",
+	 NULL},
+	{"output", 'o', WS_OPT_LIST, AT(outputs), "BASE[,BASE...]", NULL,
+	 "Where each report goes: - is standard output (the default); BASE makes the file "
+	 "BASE_<report>.<extension>, with arguments "
+	 "and "
+	 "the range of --filter-nvtx in the name; a single dot takes the name of the report file "
+	 "as BASE; @COMMAND starts a command "
+	 "that reads the table from its standard input (words and quotes are split as a shell "
+	 "does, but none runs; quote a comma).",
+	 NULL},
+	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL,
+	 "Say nothing about reports that were skipped or rows that were left out.", NULL},
+	{"filter-time", 0, WS_OPT_STRING, AT(filter_time), "[START]/[END]", NULL,
+	 "Only events whose span touches this one. Times count from the start of the collection, "
+	 "in nanoseconds or with ns, us, ms, s.",
+	 NULL},
+	{"filter-nvtx", 0, WS_OPT_STRING, AT(filter_nvtx), "RANGE[@DOMAIN][/INDEX]", NULL,
+	 "Only events whose span touches that of this NVTX range, on any thread. INDEX counts "
+	 "ranges of the same name by start, from "
+	 "0; without "
+	 "DOMAIN the default domain is meant, and @* is any. Write a backslash before an @ or / of "
+	 "the name.",
+	 NULL},
+	{"timeunit", 0, WS_OPT_STRING, AT(timeunit), "UNIT", NULL,
+	 "Unit of times: ns, us, ms or s (also nsec, nanoseconds and so on). No digits are lost in "
+	 "any.",
+	 "ns"},
+	{"force-overwrite", 0, WS_OPT_BOOL, AT(force_overwrite), NULL, NULL,
+	 "Replace output files that exist.", NULL},
+	{"help-reports", 0, WS_OPT_MAYBE, AT(help_reports), "NAME[,NAME...]|ALL", NULL,
+	 "List the reports; or say what those named, or all, show.", NULL},
+	{"help-formats", 0, WS_OPT_MAYBE, AT(help_formats), "NAME[,NAME...]|ALL", NULL,
+	 "List the formats and their arguments; or explain those named, or all.", NULL},
+	{"force-export", 0, WS_OPT_BOOL, AT(force_export), NULL, NULL,
+	 "Import other tools' files anew instead of taking what an earlier command imported; write "
+	 "the file of --sqlite anew. Reports "
+	 "are read directly: for them alone it changes nothing.",
+	 NULL},
+	{"sqlite", 0, WS_OPT_STRING, AT(sqlite), "FILE", NULL,
+	 "Read this SQLite export instead of the report; where there is none, write it first, as "
+	 "'warpsight export' does. Only for "
+	 "programs that want the file too: reports are read without it, and faster.",
+	 NULL},
+	{"report-dir", 0, WS_OPT_LIST, AT(folders), "DIR", NULL,
+	 "A folder with reports of your own, each a query in a file NAME.sql, which -r NAME makes; "
+	 "may be given several times. "
+	 "--help-reports lists them too.",
+	 NULL},
+	{"sql", 0, WS_OPT_LIST, AT(sql), "QUERY", NULL,
+	 "A report written as a query, made after those of -r; without -r, only it. A column "
+	 "called 'Total:dur_ns' (or :ts_ns, :mem_B, "
+	 ":thru_B, "
+	 ":ratio_%) is shown as what it is; :start and :end in the query are the times of a "
+	 "filter.",
+	 NULL},
+	{"verbose", 'v', WS_OPT_FLAG, AT(verbose), NULL, NULL,
+	 "Say for each report how many blocks of the file it read.", NULL},
+	{NULL},
 };
 
 /* ---- what there is ---- */
@@ -98,7 +117,8 @@ static void explain_report(const struct ws_stat *s)
 {
 	bool ended = *s->about && s->about[strlen(s->about) - 1] == '.';
 
-	printf("%s%s\n    %s. %s%s\n    Columns:", s->name, s->by_default ? " (default)" : "", s->title, s->about, ended ? "" : ".");
+	printf("%s%s\n    %s. %s%s\n    Columns:", s->name, s->by_default ? " (default)" : "",
+	       s->title, s->about, ended ? "" : ".");
 	for (size_t c = 0; c < s->column_count; c++)
 		printf("%s %s", c ? "," : "", s->columns[c].name);
 	printf("\n");
@@ -111,7 +131,8 @@ static void explain_report(const struct ws_stat *s)
 
 static void explain_user_report(const struct ws_user_report *r)
 {
-	printf("%s\n    %s. %s\n", r->name, r->title ? r->title : "A query of yours", r->about ? r->about : "");
+	printf("%s\n    %s. %s\n", r->name, r->title ? r->title : "A query of yours",
+	       r->about ? r->about : "");
 	for (size_t k = 0; k < r->parameter_count; k++)
 		printf("    Parameter: %s\n", r->parameters[k]);
 }
@@ -125,18 +146,21 @@ static int help_reports(const char *list, const struct ws_user_reports *user)
 		const struct ws_stat *s = ws_stats_list[i];
 
 		if (!*list)
-			printf("%-26s %s%s\n", s->name, s->title, s->by_default ? " (default)" : "");
+			printf("%-26s %s%s\n", s->name, s->title,
+			       s->by_default ? " (default)" : "");
 		else if (named(list, s->name))
 			explain_report(s), told++;
 	}
 	for (size_t i = 0; i < user->n; i++) {
 		if (!*list)
-			printf("%-26s %s\n", user->v[i].name, user->v[i].title ? user->v[i].title : "A query of yours");
+			printf("%-26s %s\n", user->v[i].name,
+			       user->v[i].title ? user->v[i].title : "A query of yours");
 		else if (named(list, user->v[i].name))
 			explain_user_report(&user->v[i]), told++;
 	}
 	if (!*list)
-		printf("\n--help-reports=NAME says what a report shows and which arguments it takes, --help-reports=ALL of all.\n");
+		printf("\n--help-reports=NAME says what a report shows and which arguments it "
+		       "takes, --help-reports=ALL of all.\n");
 	if (*list && !told)
 		ws_say("stats: --help-reports: there is no report '%s'", list);
 	return *list && !told ? -1 : 0;
@@ -152,8 +176,8 @@ static int help_formats(const char *list)
 		printf("%s", f->name);
 		for (const char *const *a = f->args; *a; a++)
 			printf("[:%s]%s", *a, **a == '<' ? "..." : "");
-		printf("\n    %s%s%s%s (.%s)\n", f->about, f->alias ? "; also called " : "", f->alias ? f->alias : "", "",
-		       f->extension);
+		printf("\n    %s%s%s%s (.%s)\n", f->about, f->alias ? "; also called " : "",
+		       f->alias ? f->alias : "", "", f->extension);
 		if (*list)
 			printf("    %s\n", f->details);
 		told = true;
@@ -167,7 +191,8 @@ static int help_formats(const char *list)
 
 /* ---- lists ---- */
 
-/* Split every value of a list at commas: "-r a,b -r c". Empty parts of -f mean the default format. */
+/* Split every value of a list at commas: "-r a,b -r c". Empty parts of -f mean the default format.
+ */
 static void split(const struct ws_list *in, const char ***out, size_t *count)
 {
 	size_t cap = 0;
@@ -252,19 +277,24 @@ static bool is_sqlite(const char *path)
 {
 	char head[16];
 	FILE *f = fopen(path, "re");
-	bool yes = f && fread(head, 1, sizeof(head), f) == sizeof(head) && !memcmp(head, "SQLite format 3", sizeof(head));
+	bool yes = f && fread(head, 1, sizeof(head), f) == sizeof(head) &&
+		   !memcmp(head, "SQLite format 3", sizeof(head));
 
 	if (f)
 		fclose(f);
 	return yes;
 }
 
-/* The file to read for --sqlite: the one named, if it is there and not older than the report; else the report, exported to it
- * first. */
+/* The file to read for --sqlite: the one named, if it is there and not older than the report; else
+ * the report, exported to it first. */
 static int through_sqlite(const struct options *o, int argc, char **argv, const char **file)
 {
-	struct ws_export_request q = {
-	    .type = "sqlite", .output = o->sqlite, .overwrite = o->force_export, .quiet = o->quiet, .lazy = true, .blobs = true};
+	struct ws_export_request q = {.type = "sqlite",
+				      .output = o->sqlite,
+				      .overwrite = o->force_export,
+				      .quiet = o->quiet,
+				      .lazy = true,
+				      .blobs = true};
 	char *report = argc == 1 ? ws_report_operand(argv[0]) : NULL;
 	struct stat theirs, ours;
 	int rc = -1;
@@ -276,10 +306,11 @@ static int through_sqlite(const struct options *o, int argc, char **argv, const 
 		ws_say("stats: --sqlite: %s is an SQLite export itself", report);
 	} else if (o->force_export || stat(o->sqlite, &theirs) < 0) {
 		rc = ws_export_file(report, &q);
-	} else if (!stat(report, &ours) &&
-		   (ours.st_mtim.tv_sec > theirs.st_mtim.tv_sec ||
-		    (ours.st_mtim.tv_sec == theirs.st_mtim.tv_sec && ours.st_mtim.tv_nsec > theirs.st_mtim.tv_nsec))) {
-		ws_say("stats: --sqlite: %s is older than %s; --force-export=true writes it anew", o->sqlite, report);
+	} else if (!stat(report, &ours) && (ours.st_mtim.tv_sec > theirs.st_mtim.tv_sec ||
+					    (ours.st_mtim.tv_sec == theirs.st_mtim.tv_sec &&
+					     ours.st_mtim.tv_nsec > theirs.st_mtim.tv_nsec))) {
+		ws_say("stats: --sqlite: %s is older than %s; --force-export=true writes it anew",
+		       o->sqlite, report);
 	} else {
 		*file = o->sqlite;
 		rc = 0;
@@ -318,7 +349,8 @@ static int make(const struct options *o, int argc, char **argv, struct ws_stats_
 }
 
 /* Names of the queries of --sql come after the reports of -r. */
-static void add_queries(const struct options *o, struct ws_user_reports *user, const char ***reports, size_t *count)
+static void add_queries(const struct options *o, struct ws_user_reports *user,
+			const char ***reports, size_t *count)
 {
 	size_t cap = *count;
 
@@ -332,13 +364,13 @@ static int reports_of(const struct options *o, int argc, char **argv, struct ws_
 {
 	const char **reports, **formats, **outputs;
 	struct ws_stats_request q = {
-	    .filter_time = o->filter_time,
-	    .filter_nvtx = o->filter_nvtx,
-	    .quiet = o->quiet,
-	    .verbose = o->verbose,
-	    .overwrite = o->force_overwrite,
-	    .several = argc > 1,
-	    .user = user,
+		.filter_time = o->filter_time,
+		.filter_nvtx = o->filter_nvtx,
+		.quiet = o->quiet,
+		.verbose = o->verbose,
+		.overwrite = o->force_overwrite,
+		.several = argc > 1,
+		.user = user,
 	};
 	int rc;
 
@@ -350,7 +382,8 @@ static int reports_of(const struct options *o, int argc, char **argv, struct ws_
 	split(&o->formats, &formats, &q.format_count);
 	split_outputs(&o->outputs, &outputs, &q.output_count);
 	add_queries(o, user, &reports, &q.report_count);
-	repeat_last(&reports, &q.report_count, q.format_count > q.output_count ? q.format_count : q.output_count);
+	repeat_last(&reports, &q.report_count,
+		    q.format_count > q.output_count ? q.format_count : q.output_count);
 	q.reports = reports;
 	q.formats = formats;
 	q.outputs = outputs;
@@ -387,24 +420,30 @@ static int run(void *values, int argc, char **argv)
 }
 
 const struct ws_command ws_cmd_stats = {
-    .name = "stats",
-    .summary = "Show figures from a report as tables.",
-    .usage = "[options] FILE...",
-    .details =
-	"Reads report files (.wsrep may be left out) and prints summaries and traces. Times of columns are in nanoseconds unless "
-	"--timeunit says otherwise and count from the start of the collection. Medians and standard deviations (of a sample) are "
-	"exact; "
-	"rows are in order of total time, then name. A report without data is skipped with a line on standard error.\n\n"
-	"Lists given to -r, -f and -o pair up by position; the last of a shorter list serves the rest of a longer one, so that "
-	"'-r cuda_api_sum -f csv,column -o .,-' keeps a table and shows it. Names that the reports had until 2022 (gpukernsum) "
-	"work "
-	"too.",
-    .opts = opts,
-    .opts_size = sizeof(struct options),
-    .examples = "warpsight stats report1\n"
+	.name = "stats",
+	.summary = "Show figures from a report as tables.",
+	.usage = "[options] FILE...",
+	.details = "Reads report files (.wsrep may be left out) and prints summaries and traces. "
+		   "Times of columns are in nanoseconds unless "
+		   "--timeunit says otherwise and count from the start of the collection. Medians "
+		   "and standard deviations (of a sample) are "
+		   "exact; "
+		   "rows are in order of total time, then name. A report without data is skipped "
+		   "with a line on standard error.\n\n"
+		   "Lists given to -r, -f and -o pair up by position; the last of a shorter list "
+		   "serves the rest of a longer one, so that "
+		   "'-r cuda_api_sum -f csv,column -o .,-' keeps a table and shows it. Names that "
+		   "the reports had until 2022 (gpukernsum) "
+		   "work "
+		   "too.",
+	.opts = opts,
+	.opts_size = sizeof(struct options),
+	.examples =
+		"warpsight stats report1\n"
 		"warpsight stats -r nvtx_sum,osrt_sum -f csv -o . report1.wsrep\n"
 		"warpsight stats -r cuda_gpu_kern_sum:base -f column:nohdr:.:.:0 report1.wsrep\n"
 		"warpsight stats -r cuda_api_sum -o '@grep -E \"Name|cudaFree\"' report1.wsrep\n"
-		"warpsight stats -r nvtx_pushpop_trace --filter-time 1s/1.5s --timeunit ms report1.wsrep",
-    .run = run,
+		"warpsight stats -r nvtx_pushpop_trace --filter-time 1s/1.5s --timeunit ms "
+		"report1.wsrep",
+	.run = run,
 };

@@ -1,5 +1,6 @@
 /*
- * status.c - `warpsight status`: with -e the checks of doctor, as users of the reference tool expect; sessions are not there yet.
+ * status.c - `warpsight status`: with -e the checks of doctor, as users of the reference tool
+ * expect; sessions are not there yet.
  */
 #include "cli/cli.h"
 #include "cli/doctor.h"
@@ -17,16 +18,19 @@ static int status_run(void *opts, int argc, char **argv)
 		return WS_EXIT_USAGE;
 	}
 	if (!o->environment) {
-		ws_say("interactive sessions are not built yet, so there is no session to show; 'warpsight status -e' checks the machine");
+		ws_say("interactive sessions are not built yet, so there is no session to show; "
+		       "'warpsight status -e' checks the machine");
 		return WS_EXIT_USAGE;
 	}
 	return ws_doctor_show(o->json);
 }
 
 static const struct ws_opt status_options[] = {
-	{"environment", 'e', WS_OPT_BOOL, offsetof(struct status_opts, environment), .help = "Check the machine, as doctor does."},
+	{"environment", 'e', WS_OPT_BOOL, offsetof(struct status_opts, environment),
+	 .help = "Check the machine, as doctor does."},
 	{"json", 0, WS_OPT_FLAG, offsetof(struct status_opts, json), .help = "Write JSON."},
-	{"network", 'n', WS_OPT_LATER, .help = "network metrics are not recorded, so there is nothing to check"},
+	{"network", 'n', WS_OPT_LATER,
+	 .help = "network metrics are not recorded, so there is nothing to check"},
 	{"all", 0, WS_OPT_LATER, .help = "there are no sessions to list"},
 	{0},
 };

@@ -1,8 +1,9 @@
 /*
  * suggest.c - "did you mean": the nearest of the names that exist.
  *
- * Optimal string alignment distance (insert, delete, replace, swap of neighbours, each 1), with one row of history more than the plain
- * edit distance because a swap is the commonest slip. A name that begins with what was typed is nearer than any typing error.
+ * Optimal string alignment distance (insert, delete, replace, swap of neighbours, each 1), with one
+ * row of history more than the plain edit distance because a swap is the commonest slip. A name
+ * that begins with what was typed is nearer than any typing error.
  */
 #include <string.h>
 
@@ -28,7 +29,8 @@ static int edit_distance(const char *a, size_t an, const char *b, size_t bn)
 	for (size_t i = 1; i <= an; i++) {
 		now[0] = (int)i;
 		for (size_t j = 1; j <= bn; j++) {
-			now[j] = least(least(above[j] + 1, now[j - 1] + 1), above[j - 1] + (a[i - 1] != b[j - 1]));
+			now[j] = least(least(above[j] + 1, now[j - 1] + 1),
+				       above[j - 1] + (a[i - 1] != b[j - 1]));
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
 				now[j] = least(now[j], before[j - 2] + 1);
 		}
@@ -60,5 +62,6 @@ bool ws_nearest_found(const struct ws_nearest *n)
 {
 	int allowed = (int)strlen(n->word) / 3;
 
-	return n->best && n->distance <= (allowed < 1 ? 1 : allowed) && n->distance < (int)n->best_len;
+	return n->best && n->distance <= (allowed < 1 ? 1 : allowed) &&
+	       n->distance < (int)n->best_len;
 }

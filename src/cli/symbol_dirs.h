@@ -4,7 +4,8 @@
 
 #include "cli/cli.h"
 
-/* Split what was given at commas into *out, whose texts and array the caller frees. -1 with a message when one is no folder. */
+/* Split what was given at commas into *out, whose texts and array the caller frees. -1 with a
+ * message when one is no folder. */
 int ws_symbol_dirs(const struct ws_list *given, struct ws_list *out, struct ws_err *e);
 
 #endif

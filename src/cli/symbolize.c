@@ -1,9 +1,11 @@
 /*
- * symbolize.c - the command `symbolize`: names for the places in code of a report that has none, or not for all.
+ * symbolize.c - the command `symbolize`: names for the places in code of a report that has none, or
+ * not for all.
  *
- * A frame is looked up when the last word on it in the report is no name. What is found goes into the report as a further set of
- * rows; the recorded modules are known by their build ids, and a file with another one is not used. The kernel's symbols and perf
- * maps lose their meaning with the boot and the process: they are used on the machine and boot of the recording only, or from a
+ * A frame is looked up when the last word on it in the report is no name. What is found goes into
+ * the report as a further set of rows; the recorded modules are known by their build ids, and a
+ * file with another one is not used. The kernel's symbols and perf maps lose their meaning with the
+ * boot and the process: they are used on the machine and boot of the recording only, or from a
  * folder that was named.
  */
 #include <stdio.h>
@@ -85,7 +87,8 @@ static int add_module(struct work *w, const uint64_t *v, struct ws_err *e)
 	struct ws_module *m;
 
 	if (!id || id > UINT32_C(1) << 24)
-		return ws_fail(e, "%s is damaged: a module has number %llu", ws_report_path(w->r), (unsigned long long)id);
+		return ws_fail(e, "%s is damaged: a module has number %llu", ws_report_path(w->r),
+			       (unsigned long long)id);
 	if (id > w->modules) {
 		w->module = ws_realloc(w->module, (id + 1) * sizeof(*w->module));
 		memset(w->module + w->modules + 1, 0, (id - w->modules) * sizeof(*w->module));
@@ -93,7 +96,8 @@ static int add_module(struct work *w, const uint64_t *v, struct ws_err *e)
 	}
 	m = ws_modules_recorded(w->registry, (enum ws_module_kind)v[ws_module_kind],
 				ws_report_string(w->r, (uint32_t)v[ws_module_path], NULL),
-				ws_report_string(w->r, (uint32_t)v[ws_module_build_id], NULL), v[ws_module_size], w->same_boot);
+				ws_report_string(w->r, (uint32_t)v[ws_module_build_id], NULL),
+				v[ws_module_size], w->same_boot);
 	w->module[id] = m;
 	return 0;
 }
@@ -111,7 +115,8 @@ static int read_modules(struct work *w, struct ws_err *e)
 	return rc;
 }
 
-/* What earlier sets say: the highest set of a frame counts, and its function is the row with the greatest depth. */
+/* What earlier sets say: the highest set of a frame counts, and its function is the row with the
+ * greatest depth. */
 static void read_symbols(struct work *w)
 {
 	struct ws_cursor *c = ws_cursor_open(w->r, WS_TABLE_symbol, 0, UINT64_MAX);
@@ -148,11 +153,15 @@ static int read_frames(struct work *w, struct ws_err *e)
 		uint64_t id = v[ws_frame_id], m = v[ws_frame_module];
 
 		if (!id || id > w->frames) {
-			rc = ws_fail(e, "%s is damaged: a frame has number %llu", ws_report_path(w->r), (unsigned long long)id);
-		} else if (v[ws_frame_kind] != WS_FRAME_PYTHON && (w->o->all || w->state[id] != 2)) {
+			rc = ws_fail(e, "%s is damaged: a frame has number %llu",
+				     ws_report_path(w->r), (unsigned long long)id);
+		} else if (v[ws_frame_kind] != WS_FRAME_PYTHON &&
+			   (w->o->all || w->state[id] != 2)) {
 			ws_grow(w->wanted, w->cap, w->n + 1);
-			w->wanted[w->n++] = (struct ws_wanted){m <= w->modules ? w->module[m] : NULL, v[ws_frame_address],
-							       (uint32_t)id, (uint8_t)v[ws_frame_kind]};
+			w->wanted[w->n++] =
+				(struct ws_wanted){m <= w->modules ? w->module[m] : NULL,
+						   v[ws_frame_address], (uint32_t)id,
+						   (uint8_t)v[ws_frame_kind]};
 		}
 	}
 	ws_cursor_close(c);
@@ -164,11 +173,14 @@ static int read_frames(struct work *w, struct ws_err *e)
 static void write_symbol(void *ctx, const struct ws_symbol *s)
 {
 	struct work *w = ctx;
-	struct ws_row_symbol row = {
-	    .frame = s->frame, .depth = s->depth, .set = w->set + 1, .line = s->line, .address = s->address};
+	struct ws_row_symbol row = {.frame = s->frame,
+				    .depth = s->depth,
+				    .set = w->set + 1,
+				    .line = s->line,
+				    .address = s->address};
 
-	/* A frame that has rows without a name keeps them when there is no name now either; so does a named one that is looked up
-	 * again. */
+	/* A frame that has rows without a name keeps them when there is no name now either; so does
+	 * a named one that is looked up again. */
 	if (!s->depth)
 		w->kept = !s->name && w->state[s->frame] ? s->frame : 0;
 	if (w->kept == s->frame)
@@ -183,8 +195,8 @@ static void say_progress(void *ctx, uint64_t done, uint64_t all)
 	struct work *w = ctx;
 
 	if (!w->o->quiet && isatty(STDERR_FILENO))
-		fprintf(stderr, "\rwarpsight: %llu of %llu places%s", (unsigned long long)done, (unsigned long long)all,
-			done == all ? "\n" : "");
+		fprintf(stderr, "\rwarpsight: %llu of %llu places%s", (unsigned long long)done,
+			(unsigned long long)all, done == all ? "\n" : "");
 }
 
 static uint64_t session_second(const struct ws_report *r)
@@ -207,10 +219,11 @@ static int work(struct work *w, const char *path, struct ws_symbol_result *resul
 		opts.dirs = dirs.v;
 		opts.dirs_n = dirs.n;
 		opts.kernel = w->same_boot;
-		/* A perf map may be written to until its process ends, which the report knows better than its file; without the
-		 * boot none can be the right one. */
+		/* A perf map may be written to until its process ends, which the report knows
+		 * better than its file; without the boot none can be the right one. */
 		opts.since_s = w->same_boot ? session_second(w->r) : UINT64_MAX;
-		opts.until_s = opts.since_s + (ws_time_last(w->r) - ws_time_zero(w->r)) / 1000000000u + 5;
+		opts.until_s =
+			opts.since_s + (ws_time_last(w->r) - ws_time_zero(w->r)) / 1000000000u + 5;
 		rc = read_modules(w, e) || read_frames(w, e) ? -1 : 0;
 	}
 	if (!rc && w->n) {
@@ -237,7 +250,8 @@ static int run(void *values, int argc, char **argv)
 	int rc;
 
 	if (argc != 1) {
-		ws_say(argc ? "symbolize: one report file at a time, but %d are given" : "symbolize: no report file is given",
+		ws_say(argc ? "symbolize: one report file at a time, but %d are given"
+			    : "symbolize: no report file is given",
 		       argc);
 		ws_modules_free(w.registry);
 		return WS_EXIT_USAGE;
@@ -249,9 +263,11 @@ static int run(void *values, int argc, char **argv)
 	else if (!w.o->quiet && !w.n)
 		ws_say("%s: nothing is left to be named", file);
 	else if (!w.o->quiet)
-		ws_say("%s: %llu of %llu places named", file, (unsigned long long)result.named, (unsigned long long)result.frames);
+		ws_say("%s: %llu of %llu places named", file, (unsigned long long)result.named,
+		       (unsigned long long)result.frames);
 	if (!rc && !w.o->quiet && result.split)
-		ws_say("%s: %llu compilation units are without inlined functions: their .dwo files are not where the compiler left "
+		ws_say("%s: %llu compilation units are without inlined functions: their .dwo files "
+		       "are not where the compiler left "
 		       "them",
 		       file, (unsigned long long)result.split);
 	free(file);
@@ -266,32 +282,38 @@ static int run(void *values, int argc, char **argv)
 #define AT(member) offsetof(struct options, member)
 
 static const struct ws_opt opts[] = {
-    {"symbols", 0, WS_OPT_LIST, AT(symbols), "DIR[,DIR...]", NULL,
-     "Look in these folders too: for debug files by build id (.build-id/xx/...debug), for files by their names, and for "
-     "perf-PID.map and jit-PID.dump. A file "
-     "is taken only when its build id is the recorded one.",
-     NULL},
-    {"show-source-info", 0, WS_OPT_BOOL, AT(source_info), NULL, NULL,
-     "Read debugging information for source files, lines and inlined functions.", "true"},
-    {"all", 0, WS_OPT_FLAG, AT(all), NULL, NULL,
-     "Look up again what has a name: for lines and inlined functions that debug files know by now.", NULL},
-    {"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Say nothing but errors.", NULL},
-    {NULL},
+	{"symbols", 0, WS_OPT_LIST, AT(symbols), "DIR[,DIR...]", NULL,
+	 "Look in these folders too: for debug files by build id (.build-id/xx/...debug), for "
+	 "files by their names, and for "
+	 "perf-PID.map and jit-PID.dump. A file "
+	 "is taken only when its build id is the recorded one.",
+	 NULL},
+	{"show-source-info", 0, WS_OPT_BOOL, AT(source_info), NULL, NULL,
+	 "Read debugging information for source files, lines and inlined functions.", "true"},
+	{"all", 0, WS_OPT_FLAG, AT(all), NULL, NULL,
+	 "Look up again what has a name: for lines and inlined functions that debug files know by "
+	 "now.",
+	 NULL},
+	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Say nothing but errors.", NULL},
+	{NULL},
 };
 
 const struct ws_command ws_cmd_symbolize = {
-    .name = "symbolize",
-    .summary = "Name the functions of a report's call stacks afterwards.",
-    .usage = "[options] FILE",
-    .details = "Looks up the places in code that have no name in the report yet, because of 'profile --resolve-symbols=false', "
-	       "because debug files were "
-	       "missing or because the end of the run was not to be held up, and adds names, source lines and inlined functions to "
-	       "the report. Files are "
-	       "recognised by their build ids: one that was replaced since is not used.\n\n"
-	       "The report is replaced only when everything is written; on any failure it stays as it was.",
-    .opts = opts,
-    .opts_size = sizeof(struct options),
-    .examples = "warpsight symbolize run.wsrep\n"
-		"warpsight symbolize --symbols=debug,../build run.wsrep\n",
-    .run = run,
+	.name = "symbolize",
+	.summary = "Name the functions of a report's call stacks afterwards.",
+	.usage = "[options] FILE",
+	.details = "Looks up the places in code that have no name in the report yet, because of "
+		   "'profile --resolve-symbols=false', "
+		   "because debug files were "
+		   "missing or because the end of the run was not to be held up, and adds names, "
+		   "source lines and inlined functions to "
+		   "the report. Files are "
+		   "recognised by their build ids: one that was replaced since is not used.\n\n"
+		   "The report is replaced only when everything is written; on any failure it "
+		   "stays as it was.",
+	.opts = opts,
+	.opts_size = sizeof(struct options),
+	.examples = "warpsight symbolize run.wsrep\n"
+		    "warpsight symbolize --symbols=debug,../build run.wsrep\n",
+	.run = run,
 };

@@ -1,6 +1,6 @@
 /*
- * text.h - what the command line says about itself: help, man page and completion, all made from the tables of commands, and the search
- * for what the user may have meant.
+ * text.h - what the command line says about itself: help, man page and completion, all made from
+ * the tables of commands, and the search for what the user may have meant.
  *
  * Each function appends to a text; main writes it. `width` is in columns.
  */
@@ -10,7 +10,8 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 
-/* A command that is planned: answered by name, with what there is instead, so that "unknown command" stays true to its word. */
+/* A command that is planned: answered by name, with what there is instead, so that "unknown
+ * command" stays true to its word. */
 struct ws_later {
 	const char *name, *what, *instead;
 };
@@ -28,8 +29,9 @@ void ws_man_page(struct ws_text *out);
 void ws_bash_completion(struct ws_text *out);
 
 /*
- * Fill whole words of `text` into lines of at most `width` columns. The first line goes on at column `at`, the others start at column
- * `indent`. Lines of `text` that begin with a blank are kept as they are; an empty line starts a paragraph. Ends with a newline.
+ * Fill whole words of `text` into lines of at most `width` columns. The first line goes on at
+ * column `at`, the others start at column `indent`. Lines of `text` that begin with a blank are
+ * kept as they are; an empty line starts a paragraph. Ends with a newline.
  */
 void ws_wrap(struct ws_text *out, const char *text, int at, int indent, int width);
 
@@ -41,7 +43,8 @@ void ws_opt_explanation(struct ws_text *out, const struct ws_opt *o);
 /* "--a, --b": the options of a command that are known and not there; false when there are none. */
 bool ws_later_names(struct ws_text *out, const struct ws_command *c);
 
-/* Next word of a comma-separated list with an optional part after '|': its length, 0 at the end. *later is set once past the '|'. */
+/* Next word of a comma-separated list with an optional part after '|': its length, 0 at the end.
+ * *later is set once past the '|'. */
 size_t ws_word_next(const char **list, const char **word, bool *later);
 
 /* Keeps the nearest name seen so far. Start with {.word = what the user typed}. */

@@ -7,8 +7,8 @@
 
 /* ---- texts ---- */
 
-/* Where bit fields of a str's state begin: behind two bits, a byte or 16 bits of `interned`, by version and build. The one that
- * makes sense is taken. */
+/* Where bit fields of a str's state begin: behind two bits, a byte or 16 bits of `interned`, by
+ * version and build. The one that makes sense is taken. */
 static bool text_state(uint32_t state, unsigned *kind, bool *ascii)
 {
 	static const unsigned shifts[] = {2, 8, 16};
@@ -18,7 +18,8 @@ static bool text_state(uint32_t state, unsigned *kind, bool *ascii)
 
 		*kind = s & 7;
 		*ascii = s >> 4 & 1;
-		if ((*kind == 1 || *kind == 2 || *kind == 4) && s >> 3 & 1 && (!*ascii || *kind == 1))
+		if ((*kind == 1 || *kind == 2 || *kind == 4) && s >> 3 & 1 &&
+		    (!*ascii || *kind == 1))
 			return true;
 	}
 	return false;
@@ -30,7 +31,8 @@ static size_t put_utf8(char *out, size_t room, uint32_t c)
 	size_t n;
 
 	if (c >= 0xd800 && c < 0xe000)
-		c = 0xfffd; /* half of a pair: how Python keeps bytes of file names that are not UTF-8 */
+		c = 0xfffd; /* half of a pair: how Python keeps bytes of file names that are not
+			       UTF-8 */
 	if (c < 0x80) {
 		b[0] = (uint8_t)c;
 		n = 1;
@@ -56,21 +58,25 @@ static size_t put_utf8(char *out, size_t room, uint32_t c)
 	return n;
 }
 
-int ws_py_text(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t text, char *out, size_t room)
+int ws_py_text(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t text, char *out,
+	       size_t room)
 {
 	uint64_t length = 0, done = 0;
 	uint32_t state = 0;
-	struct ws_py_piece p[2] = {{text + l->text_length, &length, 8}, {text + l->text_state, &state, 4}};
+	struct ws_py_piece p[2] = {{text + l->text_length, &length, 8},
+				   {text + l->text_state, &state, 4}};
 	unsigned kind;
 	size_t n = 0;
 	bool ascii;
 
-	if (!text || text & 7 || m->read(m->ctx, p, 2) != 2 || !text_state(state, &kind, &ascii) || length > MOST_TEXT)
+	if (!text || text & 7 || m->read(m->ctx, p, 2) != 2 || !text_state(state, &kind, &ascii) ||
+	    length > MOST_TEXT)
 		return -1;
 	text += ascii ? l->text_ascii : l->text_compact;
 	while (done < length && n < room) {
 		uint8_t part[512];
-		uint64_t take = length - done < sizeof(part) / kind ? length - done : sizeof(part) / kind;
+		uint64_t take =
+			length - done < sizeof(part) / kind ? length - done : sizeof(part) / kind;
 
 		if (!ws_py_read(m, text + done * kind, part, (size_t)take * kind))
 			return -1;
@@ -78,7 +84,8 @@ int ws_py_text(const struct ws_py_layout *l, const struct ws_py_memory *m, uint6
 			uint32_t c = 0;
 			size_t put;
 
-			memcpy(&c, part + i * kind, kind); /* little-endian, as the machines that are supported */
+			memcpy(&c, part + i * kind,
+			       kind); /* little-endian, as the machines that are supported */
 			put = put_utf8(out + n, room - n, c);
 			if (!put)
 				return (int)n;
@@ -105,10 +112,13 @@ static uint32_t most(uint32_t a, uint32_t b)
 static uint32_t key_span(const struct ws_py_layout *l, uint32_t *from)
 {
 	*from = least(least(l->code_first_line, l->code_name), least(l->code_file, l->code_table));
-	return most(most(l->code_first_line + 4, l->code_name + 8), most(l->code_file + 8, l->code_table + 8)) - *from;
+	return most(most(l->code_first_line + 4, l->code_name + 8),
+		    most(l->code_file + 8, l->code_table + 8)) -
+	       *from;
 }
 
-static struct ws_py_code_key key_from(const struct ws_py_layout *l, const uint8_t *raw, uint32_t from)
+static struct ws_py_code_key key_from(const struct ws_py_layout *l, const uint8_t *raw,
+				      uint32_t from)
 {
 	struct ws_py_code_key k;
 
@@ -120,8 +130,8 @@ static struct ws_py_code_key key_from(const struct ws_py_layout *l, const uint8_
 	return k;
 }
 
-size_t ws_py_code_keys(const struct ws_py_layout *l, const struct ws_py_memory *m, const uint64_t *code, size_t n,
-		       struct ws_py_code_key *out, void *raw)
+size_t ws_py_code_keys(const struct ws_py_layout *l, const struct ws_py_memory *m,
+		       const uint64_t *code, size_t n, struct ws_py_code_key *out, void *raw)
 {
 	struct ws_py_piece p[WS_PY_PIECES];
 	uint32_t from, bytes = key_span(l, &from);
@@ -130,11 +140,13 @@ size_t ws_py_code_keys(const struct ws_py_layout *l, const struct ws_py_memory *
 	if (n > WS_PY_PIECES || bytes > WS_PY_KEY_BYTES)
 		return 0;
 	for (size_t i = 0; i < n; i++)
-		p[i] = (struct ws_py_piece){code[i] + from, (uint8_t *)raw + i * WS_PY_KEY_BYTES, bytes};
+		p[i] = (struct ws_py_piece){code[i] + from, (uint8_t *)raw + i * WS_PY_KEY_BYTES,
+					    bytes};
 	got = n ? m->read(m->ctx, p, n) : 0;
 	for (size_t i = 0; i < got; i++) {
 		out[i] = key_from(l, (uint8_t *)raw + i * WS_PY_KEY_BYTES, from);
-		p[i] = (struct ws_py_piece){out[i].name + l->text_length, out[i].text, sizeof(out[i].text)};
+		p[i] = (struct ws_py_piece){out[i].name + l->text_length, out[i].text,
+					    sizeof(out[i].text)};
 	}
 	/* A name that cannot be read does not count. */
 	for (size_t done = 0; done < got; done++) {
@@ -145,7 +157,8 @@ size_t ws_py_code_keys(const struct ws_py_layout *l, const struct ws_py_memory *
 	return got;
 }
 
-bool ws_py_code_read(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t code, struct ws_py_code *out)
+bool ws_py_code_read(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t code,
+		     struct ws_py_code *out)
 {
 	uint8_t raw[WS_PY_KEY_BYTES];
 	struct ws_py_code_key k;
@@ -167,7 +180,8 @@ bool ws_py_code_read(const struct ws_py_layout *l, const struct ws_py_memory *m,
 	out->shim = k.name == k.file;
 	out->table = 0;
 	out->table_bytes = 0;
-	if (k.table && !(k.table & 7) && ws_py_read(m, k.table + l->bytes_size, &size, 8) && size <= WS_PY_TABLE_MOST) {
+	if (k.table && !(k.table & 7) && ws_py_read(m, k.table + l->bytes_size, &size, 8) &&
+	    size <= WS_PY_TABLE_MOST) {
 		out->table = k.table + l->bytes_data;
 		out->table_bytes = (uint32_t)size;
 	}

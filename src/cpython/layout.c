@@ -1,4 +1,5 @@
-/* layout.c - layouts by version, the description of 3.13 and later, and the lists of interpreters and threads; see cpython.h. */
+/* layout.c - layouts by version, the description of 3.13 and later, and the lists of interpreters
+ * and threads; see cpython.h. */
 #include "cpython/cpython.h"
 
 #include <string.h>
@@ -22,11 +23,28 @@ bool ws_py_layout_of(uint16_t version, struct ws_py_layout *out)
 /* ---- what 3.13 and later say of themselves ---- */
 
 /*
- * The description is a cookie, the version, whether the build has no GIL, and then groups of 64-bit numbers, each group beginning
- * with the size of its structure. 3.14 has more numbers in some groups and one group more (sets) than 3.13: group[i] is where group
- * i begins, in numbers.
+ * The description is a cookie, the version, whether the build has no GIL, and then groups of 64-bit
+ * numbers, each group beginning with the size of its structure. 3.14 has more numbers in some
+ * groups and one group more (sets) than 3.13: group[i] is where group i begins, in numbers.
  */
-enum group { RUNTIME, INTERPRETER, THREAD, FRAME, CODE, OBJECT, TYPE, TUPLE, LIST, SET, DICT, FLOAT, LONG, BYTES, TEXT, GROUPS };
+enum group {
+	RUNTIME,
+	INTERPRETER,
+	THREAD,
+	FRAME,
+	CODE,
+	OBJECT,
+	TYPE,
+	TUPLE,
+	LIST,
+	SET,
+	DICT,
+	FLOAT,
+	LONG,
+	BYTES,
+	TEXT,
+	GROUPS
+};
 static const uint8_t sizes_313[GROUPS] = {3, 13, 9, 6, 10, 2, 4, 3, 3, 0, 3, 2, 3, 3, 4};
 static const uint8_t sizes_314[GROUPS] = {3, 16, 9, 8, 11, 2, 4, 3, 3, 4, 3, 2, 3, 3, 4};
 
@@ -37,14 +55,15 @@ static bool possible(const struct ws_py_layout *l)
 		return false;
 	WS_PY_FIELDS(X)
 #undef X
-	return l->thread_frame && l->frame_previous && l->frame_at && l->frame_owner < 120 && l->frame_previous < 120 &&
-	       l->frame_code < 120 && l->frame_at < 120 && l->code_name && l->code_file && l->code_table && l->code_start &&
-	       l->text_ascii;
+	return l->thread_frame && l->frame_previous && l->frame_at && l->frame_owner < 120 &&
+	       l->frame_previous < 120 && l->frame_code < 120 && l->frame_at < 120 &&
+	       l->code_name && l->code_file && l->code_table && l->code_start && l->text_ascii;
 }
 
 static void fill(struct ws_py_layout *l, const uint64_t *v, const uint16_t *at, bool later)
 {
-#define N(group, i) ((uint32_t)(v[at[group] + (i)] > MOST_OFFSET ? MOST_OFFSET : v[at[group] + (i)]))
+#define N(group, i) \
+	((uint32_t)(v[at[group] + (i)] > MOST_OFFSET ? MOST_OFFSET : v[at[group] + (i)]))
 	unsigned more = later ? 1 : 0; /* 3.14 has the main thread before `gc` */
 
 	l->runtime_interpreters = N(RUNTIME, 2);
@@ -83,8 +102,8 @@ bool ws_py_layout_read(const struct ws_py_memory *m, uint64_t runtime, struct ws
 	uint16_t at[GROUPS], n = 3;
 	const uint8_t *sizes;
 
-	if (!ws_py_read(m, runtime, v, sizeof(v)) || memcmp(v, "xdebugpy", 8) != 0 || v[1] >> 24 != 3 || v[1] >> 16 < 0x030d ||
-	    v[1] >> 16 > 0x030e)
+	if (!ws_py_read(m, runtime, v, sizeof(v)) || memcmp(v, "xdebugpy", 8) != 0 ||
+	    v[1] >> 24 != 3 || v[1] >> 16 < 0x030d || v[1] >> 16 > 0x030e)
 		return false;
 	memset(out, 0, sizeof(*out));
 	out->version = (uint16_t)(v[1] >> 16);
@@ -111,8 +130,8 @@ static uint64_t pointer(const struct ws_py_memory *m, uint64_t at)
 	return ws_py_read(m, at, &p, sizeof(p)) && !(p & 7) ? p : 0;
 }
 
-static bool read_thread(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, uint64_t interp,
-			struct ws_py_thread *out, uint64_t *next)
+static bool read_thread(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state,
+			uint64_t interp, struct ws_py_thread *out, uint64_t *next)
 {
 	uint64_t owner = 0, tid = 0;
 	struct ws_py_piece p[4] = {{state + l->thread_next, next, 8},
@@ -128,8 +147,8 @@ static bool read_thread(const struct ws_py_layout *l, const struct ws_py_memory 
 	return true;
 }
 
-size_t ws_py_threads(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t runtime, struct ws_py_thread *out,
-		     size_t most)
+size_t ws_py_threads(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t runtime,
+		     struct ws_py_thread *out, size_t most)
 {
 	uint64_t interp = pointer(m, runtime + l->runtime_interpreters);
 	size_t n = 0;
@@ -156,11 +175,13 @@ static uint64_t gil_of(const struct ws_py_layout *l, const struct ws_py_memory *
 	return interp ? pointer(m, interp + l->interp_gil) : 0;
 }
 
-uint64_t ws_py_gil_holder(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t runtime)
+uint64_t ws_py_gil_holder(const struct ws_py_layout *l, const struct ws_py_memory *m,
+			  uint64_t runtime)
 {
 	uint64_t gil = gil_of(l, m, runtime), holder = 0;
 	int32_t locked = 0;
-	struct ws_py_piece p[2] = {{gil + l->gil_holder, &holder, 8}, {gil + l->gil_locked, &locked, 4}};
+	struct ws_py_piece p[2] = {{gil + l->gil_holder, &holder, 8},
+				   {gil + l->gil_locked, &locked, 4}};
 
 	if (!gil || m->read(m->ctx, p, 2) != 2)
 		return 0;

@@ -1,11 +1,12 @@
 /*
- * lines.c - the three ways in which CPython has kept line numbers: pairs of bytes that step through code and lines (to 3.9), the
- * same with ranges (3.10), and entries of several forms with columns (from 3.11). All are read from the start up to the instruction
- * asked for.
+ * lines.c - the three ways in which CPython has kept line numbers: pairs of bytes that step through
+ * code and lines (to 3.9), the same with ranges (3.10), and entries of several forms with columns
+ * (from 3.11). All are read from the start up to the instruction asked for.
  */
 #include "cpython/cpython.h"
 
-/* To 3.9: how far the code goes on, how far the line does. The line is that of the last pair that begins at or before `at`. */
+/* To 3.9: how far the code goes on, how far the line does. The line is that of the last pair that
+ * begins at or before `at`. */
 static int32_t line_lnotab(int32_t line, const uint8_t *t, size_t n, int32_t at)
 {
 	int64_t code = 0, l = line;
@@ -109,7 +110,8 @@ static int32_t line_locations(int32_t line, const uint8_t *t, size_t n, int32_t 
 	return 0;
 }
 
-int32_t ws_py_line(uint16_t version, int32_t first_line, const uint8_t *table, size_t bytes, int32_t at)
+int32_t ws_py_line(uint16_t version, int32_t first_line, const uint8_t *table, size_t bytes,
+		   int32_t at)
 {
 	int32_t line;
 
@@ -118,6 +120,7 @@ int32_t ws_py_line(uint16_t version, int32_t first_line, const uint8_t *table, s
 	if (version >= 0x030b)
 		line = line_locations(first_line, table, bytes, at);
 	else
-		line = version == 0x030a ? line_ranges(first_line, table, bytes, at) : line_lnotab(first_line, table, bytes, at);
+		line = version == 0x030a ? line_ranges(first_line, table, bytes, at)
+					 : line_lnotab(first_line, table, bytes, at);
 	return line;
 }

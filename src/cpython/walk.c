@@ -1,10 +1,11 @@
 /*
  * walk.c - from a thread state to its frames; see cpython.h.
  *
- * Frame objects (to 3.10) lie all over the heap, so those of the walk before are read in one go first, the outermost ones before
- * the inner ones: most are there still. Interpreter frames (from 3.11) lie one behind the other in the thread's data stack, callers
- * below: a frame is read together with what lies before it, and its callers are found there. Frames of generators lie in the heap
- * and take a window of their own.
+ * Frame objects (to 3.10) lie all over the heap, so those of the walk before are read in one go
+ * first, the outermost ones before the inner ones: most are there still. Interpreter frames
+ * (from 3.11) lie one behind the other in the thread's data stack, callers below: a frame is read
+ * together with what lies before it, and its callers are found there. Frames of generators lie in
+ * the heap and take a window of their own.
  */
 #include "cpython/cpython.h"
 
@@ -34,13 +35,16 @@ static int32_t load32(const uint8_t *p)
 static const uint8_t *in_window(const struct ws_py_walk *w, uint64_t at)
 {
 	for (int i = 0; i < 2; i++)
-		if (at >= w->window_at[i] && at - w->window_at[i] + FRAME_BYTES <= w->window_bytes[i])
+		if (at >= w->window_at[i] &&
+		    at - w->window_at[i] + FRAME_BYTES <= w->window_bytes[i])
 			return w->window[i] + (at - w->window_at[i]);
 	return NULL;
 }
 
-/* The frame at `at`: from a window, or by reading one that ends with it. The window that was filled longer ago is given up. */
-static const uint8_t *fetch(struct ws_py_walk *w, const struct ws_py_memory *m, uint64_t at, int *last)
+/* The frame at `at`: from a window, or by reading one that ends with it. The window that was filled
+ * longer ago is given up. */
+static const uint8_t *fetch(struct ws_py_walk *w, const struct ws_py_memory *m, uint64_t at,
+			    int *last)
 {
 	const uint8_t *p = in_window(w, at);
 	struct ws_py_piece pieces[2];
@@ -51,7 +55,8 @@ static const uint8_t *fetch(struct ws_py_walk *w, const struct ws_py_memory *m, 
 		return p;
 	if (at < before + FRAME_BYTES || at & 7)
 		return NULL;
-	/* Not below its page and the one before: unmapped memory there is likely, and makes the whole read fail. */
+	/* Not below its page and the one before: unmapped memory there is likely, and makes the
+	 * whole read fail. */
 	if (before > (at & 4095) + 4096)
 		before = (at & 4095) + 4096;
 	pieces[0] = (struct ws_py_piece){at, w->window[i] + before, FRAME_BYTES};
@@ -75,7 +80,8 @@ static const uint8_t *fetch(struct ws_py_walk *w, const struct ws_py_memory *m, 
 	return w->window[i] + before;
 }
 
-static uint64_t first_frame(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, bool *ok)
+static uint64_t first_frame(const struct ws_py_layout *l, const struct ws_py_memory *m,
+			    uint64_t state, bool *ok)
 {
 	uint64_t p = 0;
 
@@ -86,9 +92,11 @@ static uint64_t first_frame(const struct ws_py_layout *l, const struct ws_py_mem
 	return p;
 }
 
-void ws_py_take(const struct ws_py_layout *l, struct ws_py_taken *t, uint64_t code, int32_t at, uint32_t owner)
+void ws_py_take(const struct ws_py_layout *l, struct ws_py_taken *t, uint64_t code, int32_t at,
+		uint32_t owner)
 {
-	uint32_t flags = l->chain == WS_PY_OBJECTS || (l->version == 0x030b && owner) ? WS_PY_ENTRY : 0;
+	uint32_t flags =
+		l->chain == WS_PY_OBJECTS || (l->version == 0x030b && owner) ? WS_PY_ENTRY : 0;
 
 	if (l->version < 0x030c || owner < WS_PY_OWNER_INTERPRETER) {
 		t->out[t->n++] = (struct ws_py_frame){code, at, flags};
@@ -108,11 +116,13 @@ static void take_frame(const struct ws_py_layout *l, const uint8_t *p, struct ws
 		 at = load64(p + l->frame_at); /* the low bits are tags, from 3.14 on */
 	int64_t offset = (int64_t)(at - code - l->code_start);
 
-	ws_py_take(l, t, code, offset >= 0 && offset < INT32_MAX ? (int32_t)offset : -1, p[l->frame_owner]);
+	ws_py_take(l, t, code, offset >= 0 && offset < INT32_MAX ? (int32_t)offset : -1,
+		   p[l->frame_owner]);
 }
 
-static size_t walk_frames(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, struct ws_py_walk *w,
-			  struct ws_py_frame *out, size_t most, bool *truncated)
+static size_t walk_frames(const struct ws_py_layout *l, const struct ws_py_memory *m,
+			  uint64_t state, struct ws_py_walk *w, struct ws_py_frame *out,
+			  size_t most, bool *truncated)
 {
 	struct ws_py_taken t = {.out = out};
 	int last = 0;
@@ -121,7 +131,8 @@ static size_t walk_frames(const struct ws_py_layout *l, const struct ws_py_memor
 
 	*truncated = !ok;
 	w->window_bytes[0] = w->window_bytes[1] = 0;
-	/* Twice as many steps as frames: those that the evaluator pushes count too, and a chain that runs in circles must end. */
+	/* Twice as many steps as frames: those that the evaluator pushes count too, and a chain
+	 * that runs in circles must end. */
 	for (size_t step = 0; at; step++) {
 		const uint8_t *p = step < 2 * most ? fetch(w, m, at, &last) : NULL;
 
@@ -155,7 +166,8 @@ static void read_ahead(const struct ws_py_memory *m, struct ws_py_walk *w)
 	w->ready_n = n ? (uint32_t)m->read(m->ctx, p, n) : 0;
 }
 
-static const uint8_t *fetch_object(struct ws_py_walk *w, const struct ws_py_memory *m, uint64_t at, uint32_t *hint, uint8_t *room)
+static const uint8_t *fetch_object(struct ws_py_walk *w, const struct ws_py_memory *m, uint64_t at,
+				   uint32_t *hint, uint8_t *room)
 {
 	for (uint32_t i = *hint; i < w->seen_n; i++)
 		if (w->seen[i] == at) {
@@ -167,8 +179,9 @@ static const uint8_t *fetch_object(struct ws_py_walk *w, const struct ws_py_memo
 	return ws_py_read(m, at, room, OBJECT_BYTES) ? room : NULL;
 }
 
-static size_t walk_objects(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, struct ws_py_walk *w,
-			   struct ws_py_frame *out, size_t most, bool *truncated)
+static size_t walk_objects(const struct ws_py_layout *l, const struct ws_py_memory *m,
+			   uint64_t state, struct ws_py_walk *w, struct ws_py_frame *out,
+			   size_t most, bool *truncated)
 {
 	uint64_t at = 0, met[WS_PY_PIECES];
 	uint32_t hint = 0, met_n = 0;
@@ -178,13 +191,16 @@ static size_t walk_objects(const struct ws_py_layout *l, const struct ws_py_memo
 	*truncated = !ws_py_read(m, state + l->thread_frame, &at, 8);
 	read_ahead(m, w);
 	while (at) {
-		const uint8_t *p = n < most && !(at & 7) ? fetch_object(w, m, at, &hint, room) : NULL;
+		const uint8_t *p =
+			n < most && !(at & 7) ? fetch_object(w, m, at, &hint, room) : NULL;
 
 		if (!p) {
 			*truncated = true;
 			break;
 		}
-		out[n++] = (struct ws_py_frame){load64(p + l->frame_code), ws_py_object_at(l, load32(p + l->frame_at)), WS_PY_ENTRY};
+		out[n++] = (struct ws_py_frame){load64(p + l->frame_code),
+						ws_py_object_at(l, load32(p + l->frame_at)),
+						WS_PY_ENTRY};
 		/* The outermost ones are kept when there are too many. */
 		met[met_n++ % WS_PY_PIECES] = at;
 		at = load64(p + l->frame_previous);
@@ -195,8 +211,8 @@ static size_t walk_objects(const struct ws_py_layout *l, const struct ws_py_memo
 	return n;
 }
 
-size_t ws_py_walk(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, struct ws_py_walk *w,
-		  struct ws_py_frame *out, size_t most, bool *truncated)
+size_t ws_py_walk(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state,
+		  struct ws_py_walk *w, struct ws_py_frame *out, size_t most, bool *truncated)
 {
 	return l->chain == WS_PY_OBJECTS ? walk_objects(l, m, state, w, out, most, truncated)
 					 : walk_frames(l, m, state, w, out, most, truncated);

@@ -1,9 +1,10 @@
 /*
  * doctor.h - what this machine lets us record, feature by feature.
  *
- * A check looks at one thing and says whether it is there, what it found and what to do. Checks are functions in a table and know
- * nothing of each other or of how they are shown; a check that cannot look says so and is not ok. They change nothing: what they try,
- * they try on themselves, in a child, or with a file that is gone at once.
+ * A check looks at one thing and says whether it is there, what it found and what to do. Checks are
+ * functions in a table and know nothing of each other or of how they are shown; a check that cannot
+ * look says so and is not ok. They change nothing: what they try, they try on themselves, in a
+ * child, or with a file that is gone at once.
  */
 #ifndef WS_DOCTOR_H
 #define WS_DOCTOR_H
@@ -18,7 +19,7 @@ enum ws_health { WS_HEALTH_OK, WS_HEALTH_DEGRADED, WS_HEALTH_MISSING };
 
 struct ws_finding {
 	enum ws_health health;
-	bool needed;          /* without it nothing can be recorded */
+	bool needed;	      /* without it nothing can be recorded */
 	struct ws_text found; /* one or more sentences; never empty after the check */
 	struct ws_text fix;   /* may be empty */
 };
@@ -37,9 +38,11 @@ void ws_found(struct ws_finding *f, enum ws_health health, const char *fmt, ...)
 /* Add a sentence to the fix. */
 void ws_fix(struct ws_finding *f, const char *fmt, ...) WS_PRINTF(2, 3);
 
-/* First `n` - 1 bytes of a small file, without the newline at the end. False when it cannot be read; errno says why. */
+/* First `n` - 1 bytes of a small file, without the newline at the end. False when it cannot be
+ * read; errno says why. */
 bool ws_read_small(const char *path, char *out, size_t n);
-/* The rest of the first line of `text` that begins with `key`, blanks and colon skipped, up to the line's end; NULL when there is none. */
+/* The rest of the first line of `text` that begins with `key`, blanks and colon skipped, up to the
+ * line's end; NULL when there is none. */
 const char *ws_line_after(const char *text, const char *key, size_t *len);
 /* 1 when this process has the capability in effect, 0 when not. */
 bool ws_has_capability(int number);
@@ -47,8 +50,9 @@ bool ws_has_capability(int number);
 int ws_try_perf(unsigned type, unsigned long config, int pid, int cpu);
 
 /*
- * Run `work` in a child, for work that may hang or crash: libraries of drivers do. What it writes to the descriptor lands in `out`.
- * False when the child did not end well within `seconds`; what it wrote until then is there nevertheless.
+ * Run `work` in a child, for work that may hang or crash: libraries of drivers do. What it writes
+ * to the descriptor lands in `out`. False when the child did not end well within `seconds`; what it
+ * wrote until then is there nevertheless.
  */
 bool ws_in_child(void (*work)(int fd, void *arg), void *arg, unsigned seconds, struct ws_text *out);
 

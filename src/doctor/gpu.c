@@ -1,8 +1,10 @@
 /*
- * gpu.c - checks of the GPU side: devices, driver, the libraries that are opened at run time, permissions, settings.
+ * gpu.c - checks of the GPU side: devices, driver, the libraries that are opened at run time,
+ * permissions, settings.
  *
- * Libraries are opened in a child with a time limit: a sick driver hangs or crashes whoever asks it. Nothing of CUDA is needed to build
- * this: the few functions called are declared by hand, as the libraries' documentation gives them.
+ * Libraries are opened in a child with a time limit: a sick driver hangs or crashes whoever asks
+ * it. Nothing of CUDA is needed to build this: the few functions called are declared by hand, as
+ * the libraries' documentation gives them.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -28,7 +30,8 @@ static int count_devices(void)
 	int n = 0;
 
 	while (d && (entry = readdir(d)))
-		n += !strncmp(entry->d_name, "nvidia", 6) && isdigit((unsigned char)entry->d_name[6]);
+		n += !strncmp(entry->d_name, "nvidia", 6) &&
+		     isdigit((unsigned char)entry->d_name[6]);
 	if (d)
 		closedir(d);
 	return n;
@@ -51,7 +54,8 @@ static void add_models(struct ws_finding *f)
 		size_t len;
 		const char *s;
 
-		if (ws_read_small(g.gl_pathv[i], text, sizeof(text)) && (s = ws_line_after(text, "Model", &len)))
+		if (ws_read_small(g.gl_pathv[i], text, sizeof(text)) &&
+		    (s = ws_line_after(text, "Model", &len)))
 			ws_found(f, WS_HEALTH_OK, "%.*s", (int)len, s);
 	}
 	globfree(&g);
@@ -62,13 +66,16 @@ void ws_look_gpu(struct ws_finding *f)
 	int n = count_devices();
 
 	if (!n && !driver_loaded()) {
-		ws_found(f, WS_HEALTH_MISSING, "no NVIDIA GPU: there is neither /dev/nvidia0 nor a driver");
-		ws_fix(f, "nothing to do where there is no GPU; in a container: docker run --gpus all");
+		ws_found(f, WS_HEALTH_MISSING,
+			 "no NVIDIA GPU: there is neither /dev/nvidia0 nor a driver");
+		ws_fix(f, "nothing to do where there is no GPU; in a container: docker run --gpus "
+			  "all");
 		return;
 	}
 	if (!n) {
 		ws_found(f, WS_HEALTH_MISSING, "the driver is loaded, but /dev has no GPU");
-		ws_fix(f, "in a container: docker run --gpus all; else as root: nvidia-modprobe -c 0");
+		ws_fix(f,
+		       "in a container: docker run --gpus all; else as root: nvidia-modprobe -c 0");
 		return;
 	}
 	ws_found(f, WS_HEALTH_OK, "%d in /dev", n);
@@ -124,15 +131,19 @@ void ws_look_driver(struct ws_finding *f)
 
 		ws_found(f, WS_HEALTH_OK, "%.*s", s ? (int)len : 64, s ? s : text);
 	} else {
-		ws_found(f, WS_HEALTH_MISSING, "the kernel has no NVIDIA driver (/proc/driver/nvidia/version: %s)", strerror(errno));
+		ws_found(f, WS_HEALTH_MISSING,
+			 "the kernel has no NVIDIA driver (/proc/driver/nvidia/version: %s)",
+			 strerror(errno));
 	}
 	well = ws_in_child(probe_cuda, NULL, PATIENCE_S, &said);
 	if (said.len)
-		ws_found(f, well ? WS_HEALTH_OK : WS_HEALTH_MISSING, "%s%s", said.s, well ? "" : ", which crashed or hung when asked its version");
+		ws_found(f, well ? WS_HEALTH_OK : WS_HEALTH_MISSING, "%s%s", said.s,
+			 well ? "" : ", which crashed or hung when asked its version");
 	else
 		ws_found(f, WS_HEALTH_MISSING, "libcuda.so.1 does not open");
 	if (f->health && count_devices())
-		ws_fix(f, "install the NVIDIA driver's libraries; in a container: docker run --gpus all");
+		ws_fix(f, "install the NVIDIA driver's libraries; in a container: docker run "
+			  "--gpus all");
 	ws_text_free(&said);
 }
 
@@ -171,7 +182,8 @@ void ws_look_nvml(struct ws_finding *f)
 	else
 		ws_found(f, WS_HEALTH_MISSING, "%s; it gave no version", said.s);
 	if (f->health && count_devices())
-		ws_fix(f, "install the driver's libraries; in a container: NVIDIA_DRIVER_CAPABILITIES=compute,utility");
+		ws_fix(f, "install the driver's libraries; in a container: "
+			  "NVIDIA_DRIVER_CAPABILITIES=compute,utility");
 	ws_text_free(&said);
 }
 
@@ -198,7 +210,8 @@ static void add_glob(struct candidates *c, const char *root, const char *pattern
 /* Where CUPTI is found: the loader's path, toolkits, and what Python packages bring. */
 static void find_cupti(struct candidates *c)
 {
-	static const char *const plain[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"};
+	static const char *const plain[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8",
+					    "libcupti.so"};
 	static const char *const toolkits[] = {"CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"};
 	static const char *const pythons[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
 
@@ -214,7 +227,8 @@ static void find_cupti(struct candidates *c)
 	for (size_t i = 0; i < WS_COUNT(pythons); i++)
 		if (getenv(pythons[i])) {
 			add_glob(c, getenv(pythons[i]), "lib/libcupti.so*");
-			add_glob(c, getenv(pythons[i]), "lib/python3*/site-packages/nvidia/cu*/lib/libcupti.so*");
+			add_glob(c, getenv(pythons[i]),
+				 "lib/python3*/site-packages/nvidia/cu*/lib/libcupti.so*");
 		}
 	add_glob(c, "/usr/local", "cuda*/extras/CUPTI/lib64/libcupti.so*");
 	add_glob(c, "/usr/local", "cuda*/lib64/libcupti.so*");
@@ -246,9 +260,12 @@ void ws_look_cupti(struct ws_finding *f)
 	find_cupti(&c);
 	well = ws_in_child(probe_cupti, &c, PATIENCE_S, &said);
 	if (said.len)
-		ws_found(f, well ? WS_HEALTH_OK : WS_HEALTH_MISSING, "%s%s", said.s, well ? "" : ", which crashed or hung when asked its version");
+		ws_found(f, well ? WS_HEALTH_OK : WS_HEALTH_MISSING, "%s%s", said.s,
+			 well ? "" : ", which crashed or hung when asked its version");
 	else
-		ws_found(f, WS_HEALTH_MISSING, "libcupti opens neither by the loader's path nor from a toolkit or a Python package");
+		ws_found(f, WS_HEALTH_MISSING,
+			 "libcupti opens neither by the loader's path nor from a toolkit or a "
+			 "Python package");
 	if (!said.len && count_devices())
 		ws_fix(f, "install CUPTI (it is part of the CUDA toolkit) or set CUDA_HOME");
 	for (size_t i = 0; i < c.n; i++)
@@ -265,34 +282,43 @@ void ws_look_counters(struct ws_finding *f)
 
 	if (!ws_read_small("/proc/driver/nvidia/params", params, sizeof(params))) {
 		if (driver_loaded())
-			ws_found(f, WS_HEALTH_DEGRADED, "cannot look: /proc/driver/nvidia/params: %s", strerror(errno));
+			ws_found(f, WS_HEALTH_DEGRADED,
+				 "cannot look: /proc/driver/nvidia/params: %s", strerror(errno));
 		else
 			ws_found(f, WS_HEALTH_MISSING, "no NVIDIA driver, no counters");
 		return;
 	}
 	s = ws_line_after(params, "RmProfilingAdminOnly", &len);
 	if (!s) {
-		ws_found(f, WS_HEALTH_DEGRADED, "cannot look: the driver does not say whether counters are for administrators only");
+		ws_found(f, WS_HEALTH_DEGRADED,
+			 "cannot look: the driver does not say whether counters are for "
+			 "administrators only");
 		return;
 	}
 	if (*s == '0') {
 		ws_found(f, WS_HEALTH_OK, "open to all users (RmProfilingAdminOnly is 0)");
 	} else if (ws_has_capability(CAPABILITY_SYS_ADMIN)) {
-		ws_found(f, WS_HEALTH_OK, "for administrators only (RmProfilingAdminOnly is %c), and this is one", *s);
+		ws_found(f, WS_HEALTH_OK,
+			 "for administrators only (RmProfilingAdminOnly is %c), and this is one",
+			 *s);
 	} else {
-		ws_found(f, WS_HEALTH_MISSING, "for administrators only (RmProfilingAdminOnly is %c)", *s);
-		ws_fix(f, "as root: put 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' into /etc/modprobe.d/ and reboot; in a container: "
+		ws_found(f, WS_HEALTH_MISSING,
+			 "for administrators only (RmProfilingAdminOnly is %c)", *s);
+		ws_fix(f, "as root: put 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' "
+			  "into /etc/modprobe.d/ and reboot; in a container: "
 			  "--cap-add SYS_ADMIN");
 	}
 }
 
 void ws_look_injection(struct ws_finding *f)
 {
-	static const char *const names[] = {"CUDA_INJECTION64_PATH", "CUDA_INJECTION32_PATH", "NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH"};
+	static const char *const names[] = {"CUDA_INJECTION64_PATH", "CUDA_INJECTION32_PATH",
+					    "NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH"};
 	const char *tool = ws_gpu_tool(environ);
 
 	if (tool) {
-		ws_found(f, WS_HEALTH_DEGRADED, "this was started under %s, which has the GPU to itself", tool);
+		ws_found(f, WS_HEALTH_DEGRADED,
+			 "this was started under %s, which has the GPU to itself", tool);
 		ws_fix(f, "start warpsight without it");
 	}
 
@@ -301,7 +327,9 @@ void ws_look_injection(struct ws_finding *f)
 
 		if (!value || !*value)
 			continue;
-		ws_found(f, WS_HEALTH_DEGRADED, "%s is set already (%.256s): two tools cannot both use it", names[i], value);
+		ws_found(f, WS_HEALTH_DEGRADED,
+			 "%s is set already (%.256s): two tools cannot both use it", names[i],
+			 value);
 		ws_fix(f, "unset %s", names[i]);
 	}
 	if (!f->health)
@@ -310,10 +338,14 @@ void ws_look_injection(struct ws_finding *f)
 
 void ws_look_cuda_environment(struct ws_finding *f)
 {
-	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING"), *visible = getenv("CUDA_VISIBLE_DEVICES");
+	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING"),
+		   *visible = getenv("CUDA_VISIBLE_DEVICES");
 
 	if (blocking && *blocking && strcmp(blocking, "0")) {
-		ws_found(f, WS_HEALTH_DEGRADED, "CUDA_LAUNCH_BLOCKING is %.16s: every kernel launch waits for its kernel, and timings mislead", blocking);
+		ws_found(f, WS_HEALTH_DEGRADED,
+			 "CUDA_LAUNCH_BLOCKING is %.16s: every kernel launch waits for its kernel, "
+			 "and timings mislead",
+			 blocking);
 		ws_fix(f, "unset CUDA_LAUNCH_BLOCKING");
 	}
 	if (visible)

@@ -40,7 +40,8 @@ static int try_file(const char *dir, size_t bytes)
 	char path[PATH_MAX];
 
 	if (fd < 0 && errno != ENOENT && errno != EACCES && errno != EROFS && errno != ENOTDIR) {
-		if (snprintf(path, sizeof(path), "%s/.warpsight-doctor-XXXXXX", dir) >= (int)sizeof(path))
+		if (snprintf(path, sizeof(path), "%s/.warpsight-doctor-XXXXXX", dir) >=
+		    (int)sizeof(path))
 			return ENAMETOOLONG;
 		fd = mkostemp(path, O_CLOEXEC);
 		if (fd >= 0)
@@ -72,22 +73,29 @@ void ws_look_shm(struct ws_finding *f)
 	if (error) {
 		bool elsewhere = !try_file(tmp_dir(), 4 * MIB);
 
-		ws_found(f, elsewhere ? WS_HEALTH_DEGRADED : WS_HEALTH_MISSING, "/dev/shm cannot be used: %s", strerror(error));
+		ws_found(f, elsewhere ? WS_HEALTH_DEGRADED : WS_HEALTH_MISSING,
+			 "/dev/shm cannot be used: %s", strerror(error));
 		if (elsewhere)
-			ws_found(f, WS_HEALTH_DEGRADED, "buffers go to %.256s, which may be slower", tmp_dir());
+			ws_found(f, WS_HEALTH_DEGRADED, "buffers go to %.256s, which may be slower",
+				 tmp_dir());
 		ws_fix(f, "mount a tmpfs on /dev/shm; in a container: docker run --shm-size=512m");
 		return;
 	}
 	if (statvfs("/dev/shm", &v)) {
-		ws_found(f, WS_HEALTH_DEGRADED, "the room in /dev/shm cannot be told: %s", strerror(errno));
+		ws_found(f, WS_HEALTH_DEGRADED, "the room in /dev/shm cannot be told: %s",
+			 strerror(errno));
 		return;
 	}
 	room = (uint64_t)v.f_bavail * v.f_frsize;
 	ws_found(f, WS_HEALTH_OK, "%s free of %s in /dev/shm", human(room, free_text),
 		 human((uint64_t)v.f_blocks * v.f_frsize, size_text));
 	if (room / MIB < BUDGET_MIB) {
-		ws_found(f, WS_HEALTH_DEGRADED, "that is less than the %d MiB that event buffers may take: bursts can lose events", BUDGET_MIB);
-		ws_fix(f, "docker run --shm-size=512m, or as root: mount -o remount,size=512m /dev/shm");
+		ws_found(f, WS_HEALTH_DEGRADED,
+			 "that is less than the %d MiB that event buffers may take: bursts can "
+			 "lose events",
+			 BUDGET_MIB);
+		ws_fix(f, "docker run --shm-size=512m, or as root: mount -o remount,size=512m "
+			  "/dev/shm");
 	}
 }
 
@@ -115,17 +123,20 @@ void ws_look_cwd(struct ws_finding *f)
 		return;
 	}
 	if (statvfs(".", &v)) {
-		ws_found(f, WS_HEALTH_DEGRADED, "writable, but its free space cannot be told: %s", strerror(errno));
+		ws_found(f, WS_HEALTH_DEGRADED, "writable, but its free space cannot be told: %s",
+			 strerror(errno));
 		return;
 	}
-	ws_found(f, WS_HEALTH_OK, "writable, %s free", human((uint64_t)v.f_bavail * v.f_frsize, room));
+	ws_found(f, WS_HEALTH_OK, "writable, %s free",
+		 human((uint64_t)v.f_bavail * v.f_frsize, room));
 	if ((uint64_t)v.f_bavail * v.f_frsize < 1024ull * MIB) {
 		ws_found(f, WS_HEALTH_DEGRADED, "a long recording can fill that");
 		ws_fix(f, "write reports elsewhere with -o");
 	}
 }
 
-static void complain_limit(struct ws_finding *f, const char *what, int which, rlim_t least, const char *fix)
+static void complain_limit(struct ws_finding *f, const char *what, int which, rlim_t least,
+			   const char *fix)
 {
 	struct rlimit r;
 
@@ -136,32 +147,38 @@ static void complain_limit(struct ws_finding *f, const char *what, int which, rl
 	if (r.rlim_cur == RLIM_INFINITY)
 		ws_found(f, WS_HEALTH_OK, "%s unlimited", what);
 	else
-		ws_found(f, r.rlim_cur < least ? WS_HEALTH_DEGRADED : WS_HEALTH_OK, "%s %llu%s", what, (unsigned long long)r.rlim_cur,
-			 r.rlim_cur < least ? " (low)" : "");
+		ws_found(f, r.rlim_cur < least ? WS_HEALTH_DEGRADED : WS_HEALTH_OK, "%s %llu%s",
+			 what, (unsigned long long)r.rlim_cur, r.rlim_cur < least ? " (low)" : "");
 	if (r.rlim_cur < least)
 		ws_fix(f, "%s", fix);
 }
 
 static void look_cgroup(struct ws_finding *f)
 {
-	static const char *const memory[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+	static const char *const memory[] = {"/sys/fs/cgroup/memory.max",
+					     "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
 	char text[128], room[32];
 
 	for (size_t i = 0; i < WS_COUNT(memory); i++) {
 		unsigned long long n;
 
 		/* Version 1 says "no limit" with a huge number. */
-		if (!ws_read_small(memory[i], text, sizeof(text)) || (n = strtoull(text, NULL, 10)) == 0 || n > 1ull << 60)
+		if (!ws_read_small(memory[i], text, sizeof(text)) ||
+		    (n = strtoull(text, NULL, 10)) == 0 || n > 1ull << 60)
 			continue;
-		ws_found(f, n / MIB < 2 * BUDGET_MIB ? WS_HEALTH_DEGRADED : WS_HEALTH_OK, "the control group may use %s of memory", human(n, room));
+		ws_found(f, n / MIB < 2 * BUDGET_MIB ? WS_HEALTH_DEGRADED : WS_HEALTH_OK,
+			 "the control group may use %s of memory", human(n, room));
 		if (n / MIB < 2 * BUDGET_MIB)
-			ws_fix(f, "give the container at least 512 MiB more than the program needs");
+			ws_fix(f,
+			       "give the container at least 512 MiB more than the program needs");
 	}
-	if (ws_read_small("/sys/fs/cgroup/cpu.max", text, sizeof(text)) && strncmp(text, "max", 3)) {
+	if (ws_read_small("/sys/fs/cgroup/cpu.max", text, sizeof(text)) &&
+	    strncmp(text, "max", 3)) {
 		double quota = 0, period = 0;
 
 		if (sscanf(text, "%lf %lf", &quota, &period) == 2 && period > 0)
-			ws_found(f, quota / period < 1 ? WS_HEALTH_DEGRADED : WS_HEALTH_OK, "the control group may use %.2f CPUs", quota / period);
+			ws_found(f, quota / period < 1 ? WS_HEALTH_DEGRADED : WS_HEALTH_OK,
+				 "the control group may use %.2f CPUs", quota / period);
 	}
 }
 
@@ -174,7 +191,8 @@ void ws_look_limits(struct ws_finding *f)
 	look_cgroup(f);
 }
 
-/* Start a shell that does nothing with the hooks loaded; what the loader complains about goes to fd. */
+/* Start a shell that does nothing with the hooks loaded; what the loader complains about goes to
+ * fd. */
 static void run_with_hooks(int fd, void *arg)
 {
 	char *words[] = {"sh", "-c", ":", NULL}, *variables[] = {arg, NULL};
@@ -197,8 +215,10 @@ static void try_hooks(struct ws_finding *f, const char *paths)
 	if (well && !said.len) {
 		ws_found(f, WS_HEALTH_OK, "loaded into /bin/sh without complaint");
 	} else {
-		ws_found(f, WS_HEALTH_MISSING, "a program that was to load the hooks said: %.512s", said.len ? said.s : "nothing, but failed");
-		ws_fix(f, "the programs to be recorded need glibc 2.28 or newer and the same architecture");
+		ws_found(f, WS_HEALTH_MISSING, "a program that was to load the hooks said: %.512s",
+			 said.len ? said.s : "nothing, but failed");
+		ws_fix(f, "the programs to be recorded need glibc 2.28 or newer and the same "
+			  "architecture");
 	}
 	ws_text_free(&said);
 	free(setting);
@@ -206,7 +226,8 @@ static void try_hooks(struct ws_finding *f, const char *paths)
 
 void ws_look_preload(struct ws_finding *f)
 {
-	static const char *const libraries[] = {"libwarpsight-hooks.so", "libwarpsight-osrt.so", "libwarpsight-sample.so"};
+	static const char *const libraries[] = {"libwarpsight-hooks.so", "libwarpsight-osrt.so",
+						"libwarpsight-sample.so"};
 	const char *own = getenv("LD_PRELOAD");
 	char path[PATH_MAX];
 	struct ws_text all = {0};
@@ -227,11 +248,15 @@ void ws_look_preload(struct ws_finding *f)
 	if (f->health)
 		return;
 	if (own && *own)
-		ws_found(f, WS_HEALTH_OK, "LD_PRELOAD is set already (%.256s) and will be kept", own);
+		ws_found(f, WS_HEALTH_OK, "LD_PRELOAD is set already (%.256s) and will be kept",
+			 own);
 	if (getauxval(AT_SECURE)) {
-		ws_found(f, WS_HEALTH_DEGRADED, "this program runs with raised privileges, so that the loader ignores LD_PRELOAD");
+		ws_found(f, WS_HEALTH_DEGRADED,
+			 "this program runs with raised privileges, so that the loader ignores "
+			 "LD_PRELOAD");
 		ws_fix(f, "run warpsight without set-user-id bit or file capabilities");
 	}
 	if (!access("/lib/ld-musl-x86_64.so.1", F_OK) || !access("/lib/ld-musl-aarch64.so.1", F_OK))
-		ws_found(f, WS_HEALTH_OK, "programs linked with musl are there; those are not recorded");
+		ws_found(f, WS_HEALTH_OK,
+			 "programs linked with musl are there; those are not recorded");
 }

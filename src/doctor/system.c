@@ -1,5 +1,6 @@
 /*
- * system.c - checks of the kernel: version, clock, perf, tracefs, ptrace, /proc, seccomp, container, capabilities.
+ * system.c - checks of the kernel: version, clock, perf, tracefs, ptrace, /proc, seccomp,
+ * container, capabilities.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,8 +54,8 @@ static bool counter_is_invariant(void)
 {
 	char cpuinfo[16384];
 
-	return ws_read_small("/proc/cpuinfo", cpuinfo, sizeof(cpuinfo)) && cpu_flag(cpuinfo, "constant_tsc") &&
-	       cpu_flag(cpuinfo, "nonstop_tsc");
+	return ws_read_small("/proc/cpuinfo", cpuinfo, sizeof(cpuinfo)) &&
+	       cpu_flag(cpuinfo, "constant_tsc") && cpu_flag(cpuinfo, "nonstop_tsc");
 }
 #else
 static bool counter_is_invariant(void)
@@ -67,13 +68,16 @@ void ws_look_clock(struct ws_finding *f)
 {
 	char source[128];
 
-	if (!ws_read_small("/sys/devices/system/clocksource/clocksource0/current_clocksource", source, sizeof(source)))
+	if (!ws_read_small("/sys/devices/system/clocksource/clocksource0/current_clocksource",
+			   source, sizeof(source)))
 		snprintf(source, sizeof(source), "one that cannot be read (%s)", strerror(errno));
 	if (counter_is_invariant())
 		ws_found(f, WS_HEALTH_OK, "the CPU's counter runs at a constant rate");
 	else {
-		ws_found(f, WS_HEALTH_DEGRADED, "the CPU's counter is not known to run at a constant rate: the kernel's clock is read instead, "
-						"which makes each event dearer");
+		ws_found(f, WS_HEALTH_DEGRADED,
+			 "the CPU's counter is not known to run at a constant rate: the kernel's "
+			 "clock is read instead, "
+			 "which makes each event dearer");
 		ws_fix(f, "on a virtual machine, let the host pass the invariant TSC on");
 	}
 	ws_found(f, WS_HEALTH_OK, "the kernel's clock source is %s", source);
@@ -86,7 +90,8 @@ static void explain_perf(struct ws_finding *f, int error, const char *paranoid)
 	else if ((error == EACCES || error == EPERM) && atoi(paranoid) > 2)
 		ws_fix(f, "as root: sysctl kernel.perf_event_paranoid=1");
 	else if (error == EPERM || error == EACCES)
-		ws_fix(f, "in a container: --cap-add PERFMON, and a seccomp profile that allows perf_event_open");
+		ws_fix(f, "in a container: --cap-add PERFMON, and a seccomp profile that allows "
+			  "perf_event_open");
 }
 
 void ws_look_perf(struct ws_finding *f)
@@ -99,19 +104,25 @@ void ws_look_perf(struct ws_finding *f)
 	if (ws_read_small("/proc/sys/kernel/perf_event_paranoid", paranoid, sizeof(paranoid)))
 		ws_found(f, WS_HEALTH_OK, "perf_event_paranoid is %s", paranoid);
 	else
-		ws_found(f, WS_HEALTH_DEGRADED, "perf_event_paranoid cannot be read: %s", strerror(errno));
+		ws_found(f, WS_HEALTH_DEGRADED, "perf_event_paranoid cannot be read: %s",
+			 strerror(errno));
 	if (software) {
 		ws_found(f, WS_HEALTH_DEGRADED,
-			 "perf events are refused even for the program's own threads (%s): CPU samples are taken by a timer signal, at most some hundred a "
+			 "perf events are refused even for the program's own threads (%s): CPU "
+			 "samples are taken by a timer signal, at most some hundred a "
 			 "second, and context switches are not recorded",
 			 strerror(software));
 		explain_perf(f, software, paranoid);
 		return;
 	}
 	if (hardware) {
-		ws_found(f, WS_HEALTH_DEGRADED, "software events only, no hardware events (%s): samples are taken by the CPU clock", strerror(hardware));
+		ws_found(f, WS_HEALTH_DEGRADED,
+			 "software events only, no hardware events (%s): samples are taken by the "
+			 "CPU clock",
+			 strerror(hardware));
 		if (hardware == ENOENT || hardware == EOPNOTSUPP || hardware == ENODEV)
-			ws_fix(f, "on a virtual machine, let the host pass its performance counters on");
+			ws_fix(f, "on a virtual machine, let the host pass its performance "
+				  "counters on");
 		else
 			explain_perf(f, hardware, paranoid);
 	} else {
@@ -119,17 +130,20 @@ void ws_look_perf(struct ws_finding *f)
 	}
 	if (whole) {
 		ws_found(f, WS_HEALTH_DEGRADED,
-			 "whole CPUs cannot be watched (%s): the program's threads inherit the events, which makes creating a thread dearer, and sampling is "
+			 "whole CPUs cannot be watched (%s): the program's threads inherit the "
+			 "events, which makes creating a thread dearer, and sampling is "
 			 "not system-wide",
 			 strerror(whole));
-		ws_fix(f, "as root: sysctl kernel.perf_event_paranoid=0, or give the capability PERFMON");
+		ws_fix(f, "as root: sysctl kernel.perf_event_paranoid=0, or give the capability "
+			  "PERFMON");
 	}
 }
 
 /* Load a program that does nothing, as profile would one that reads Python's frames; 0 or errno. */
 static int try_program(void)
 {
-	struct bpf_insn code[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = 1}, {.code = BPF_JMP | BPF_EXIT}};
+	struct bpf_insn code[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = 1},
+				  {.code = BPF_JMP | BPF_EXIT}};
 	union bpf_attr a;
 	long fd;
 
@@ -150,15 +164,19 @@ void ws_look_bpf(struct ws_finding *f)
 	int error = try_program();
 
 	if (!error) {
-		ws_found(f, WS_HEALTH_OK, "the kernel takes programs for perf events: Python frames come with the samples of the CPU");
+		ws_found(f, WS_HEALTH_OK,
+			 "the kernel takes programs for perf events: Python frames come with the "
+			 "samples of the CPU");
 		return;
 	}
 	ws_found(f, WS_HEALTH_DEGRADED,
-		 "the kernel takes no programs for perf events (%s): Python frames are recorded by a signal to each thread that runs, which costs a second "
+		 "the kernel takes no programs for perf events (%s): Python frames are recorded by "
+		 "a signal to each thread that runs, which costs a second "
 		 "interrupt a sample",
 		 strerror(error));
 	if (error == EPERM || error == EACCES)
-		ws_fix(f, "run it as root, or give the capabilities BPF and PERFMON (in a container: --cap-add, and a seccomp profile that allows bpf)");
+		ws_fix(f, "run it as root, or give the capabilities BPF and PERFMON (in a "
+			  "container: --cap-add, and a seccomp profile that allows bpf)");
 	else if (error == ENOSYS)
 		ws_fix(f, "use a kernel with CONFIG_BPF_SYSCALL");
 }
@@ -167,19 +185,24 @@ void ws_look_tracefs(struct ws_finding *f)
 {
 	const char *place;
 	struct ws_err e;
-	int folder = ws_tracefs_open(&place, &e), id = folder >= 0 ? openat(folder, "sched/sched_switch/id", O_RDONLY | O_CLOEXEC) : -1;
+	int folder = ws_tracefs_open(&place, &e),
+	    id = folder >= 0 ? openat(folder, "sched/sched_switch/id", O_RDONLY | O_CLOEXEC) : -1;
 	int error = errno;
 
 	if (id >= 0) {
 		if (place)
 			ws_found(f, WS_HEALTH_OK, "readable in %s", place);
 		else
-			ws_found(f, WS_HEALTH_OK, "tracefs is not mounted, but the recorder may mount it for itself");
+			ws_found(
+				f, WS_HEALTH_OK,
+				"tracefs is not mounted, but the recorder may mount it for itself");
 	} else {
 		ws_found(f, WS_HEALTH_MISSING, "%s: wake-ups and --ftrace are not recorded",
 			 folder < 0 ? e.msg : "tracepoints of the scheduler cannot be read");
-		ws_fix(f, error == EACCES ? "as root: mount -o remount,mode=755 /sys/kernel/tracing, or run as root"
-					  : "as root: mount -t tracefs tracefs /sys/kernel/tracing");
+		ws_fix(f, error == EACCES
+				  ? "as root: mount -o remount,mode=755 /sys/kernel/tracing, or "
+				    "run as root"
+				  : "as root: mount -t tracefs tracefs /sys/kernel/tracing");
 	}
 	if (id >= 0)
 		close(id);
@@ -191,9 +214,11 @@ enum { CAPABILITY_PTRACE = 19 };
 
 void ws_look_ptrace(struct ws_finding *f)
 {
-	static const char *const meaning[] = {"any process of the same user can be looked into", "a process can look only into its children",
-					      "only the capability SYS_PTRACE lets a process look into another",
-					      "no process can look into another"};
+	static const char *const meaning[] = {
+		"any process of the same user can be looked into",
+		"a process can look only into its children",
+		"only the capability SYS_PTRACE lets a process look into another",
+		"no process can look into another"};
 	bool able = ws_has_capability(CAPABILITY_PTRACE);
 	char scope[32];
 	int n;
@@ -202,19 +227,23 @@ void ws_look_ptrace(struct ws_finding *f)
 		if (errno == ENOENT)
 			ws_found(f, WS_HEALTH_OK, "not restricted (no ptrace_scope)");
 		else
-			ws_found(f, WS_HEALTH_DEGRADED, "ptrace_scope cannot be read: %s", strerror(errno));
+			ws_found(f, WS_HEALTH_DEGRADED, "ptrace_scope cannot be read: %s",
+				 strerror(errno));
 		return;
 	}
 	n = atoi(scope);
 	if (n < 0 || n > 3) {
-		ws_found(f, WS_HEALTH_DEGRADED, "ptrace_scope is %s, which is not a known value", scope);
+		ws_found(f, WS_HEALTH_DEGRADED, "ptrace_scope is %s, which is not a known value",
+			 scope);
 		return;
 	}
 	ws_found(f, WS_HEALTH_OK, "ptrace_scope is %d: %s", n, meaning[n]);
 	if (n == 0 || (n < 3 && able))
 		return;
-	ws_found(f, n == 1 ? WS_HEALTH_DEGRADED : WS_HEALTH_MISSING, "a process that runs already is out of reach");
-	ws_fix(f, n == 3 ? "ptrace_scope 3 stays until the next boot" : "as root: sysctl kernel.yama.ptrace_scope=0");
+	ws_found(f, n == 1 ? WS_HEALTH_DEGRADED : WS_HEALTH_MISSING,
+		 "a process that runs already is out of reach");
+	ws_fix(f, n == 3 ? "ptrace_scope 3 stays until the next boot"
+			 : "as root: sysctl kernel.yama.ptrace_scope=0");
 }
 
 void ws_look_proc(struct ws_finding *f)
@@ -225,23 +254,28 @@ void ws_look_proc(struct ws_finding *f)
 
 	f->needed = true;
 	if (!ws_read_small("/proc/self/maps", maps, sizeof(maps))) {
-		ws_found(f, WS_HEALTH_MISSING, "/proc/self/maps cannot be read: %s", strerror(errno));
+		ws_found(f, WS_HEALTH_MISSING, "/proc/self/maps cannot be read: %s",
+			 strerror(errno));
 		ws_fix(f, "mount /proc (as root: mount -t proc proc /proc)");
 		return;
 	}
-	if (!ws_read_small("/proc/mounts", mounts, sizeof(mounts)) || !(s = ws_line_after(mounts, "proc /proc ", &len))) {
+	if (!ws_read_small("/proc/mounts", mounts, sizeof(mounts)) ||
+	    !(s = ws_line_after(mounts, "proc /proc ", &len))) {
 		ws_found(f, WS_HEALTH_OK, "readable");
 		return;
 	}
 	options = strstr(s, "hidepid=");
-	if (!options || options >= s + len || !strncmp(options, "hidepid=0", 9) || !strncmp(options, "hidepid=off", 11)) {
+	if (!options || options >= s + len || !strncmp(options, "hidepid=0", 9) ||
+	    !strncmp(options, "hidepid=off", 11)) {
 		ws_found(f, WS_HEALTH_OK, "readable, all processes visible");
 		return;
 	}
-	ws_found(f, geteuid() ? WS_HEALTH_DEGRADED : WS_HEALTH_OK, "mounted with %.*s: other users' processes are hidden",
+	ws_found(f, geteuid() ? WS_HEALTH_DEGRADED : WS_HEALTH_OK,
+		 "mounted with %.*s: other users' processes are hidden",
 		 (int)strcspn(options, ", \n"), options);
 	if (geteuid())
-		ws_fix(f, "as root: mount -o remount,hidepid=0 /proc; only programs of other users are concerned");
+		ws_fix(f, "as root: mount -o remount,hidepid=0 /proc; only programs of other users "
+			  "are concerned");
 }
 
 void ws_look_seccomp(struct ws_finding *f)
@@ -254,7 +288,8 @@ void ws_look_seccomp(struct ws_finding *f)
 	if (ws_read_small("/proc/self/status", status, sizeof(status)))
 		s = ws_line_after(status, "Seccomp", &len);
 	if (!s) {
-		ws_found(f, WS_HEALTH_DEGRADED, "cannot look: /proc/self/status has no Seccomp line");
+		ws_found(f, WS_HEALTH_DEGRADED,
+			 "cannot look: /proc/self/status has no Seccomp line");
 		return;
 	}
 	if (*s == '0') {
@@ -264,8 +299,10 @@ void ws_look_seccomp(struct ws_finding *f)
 	refused = ws_try_perf(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, 0, -1);
 	ws_found(f, WS_HEALTH_OK, "a filter is active (mode %c)", *s);
 	if (refused == EPERM || refused == ENOSYS || refused == EACCES) {
-		ws_found(f, WS_HEALTH_DEGRADED, "perf_event_open is refused, perhaps by it: %s", strerror(refused));
-		ws_fix(f, "docker run --security-opt seccomp=unconfined, or a profile that allows perf_event_open");
+		ws_found(f, WS_HEALTH_DEGRADED, "perf_event_open is refused, perhaps by it: %s",
+			 strerror(refused));
+		ws_fix(f, "docker run --security-opt seccomp=unconfined, or a profile that allows "
+			  "perf_event_open");
 	}
 }
 
@@ -273,8 +310,9 @@ static const char *container_kind(char *text, size_t n)
 {
 	static const struct {
 		const char *word, *kind;
-	} words[] = {{"kubepods", "Kubernetes"}, {"docker", "Docker"}, {"libpod", "Podman"}, {"lxc", "LXC"}, {"containerd", "containerd"},
-		     {"machine.slice", "systemd-nspawn"}};
+	} words[] = {{"kubepods", "Kubernetes"},   {"docker", "Docker"},
+		     {"libpod", "Podman"},	   {"lxc", "LXC"},
+		     {"containerd", "containerd"}, {"machine.slice", "systemd-nspawn"}};
 
 	if (getenv("KUBERNETES_SERVICE_HOST"))
 		return "Kubernetes";
@@ -282,7 +320,8 @@ static const char *container_kind(char *text, size_t n)
 		return "Docker";
 	if (!access("/run/.containerenv", F_OK))
 		return "Podman";
-	if (getenv("SINGULARITY_NAME") || getenv("APPTAINER_NAME") || !access("/.singularity.d", F_OK))
+	if (getenv("SINGULARITY_NAME") || getenv("APPTAINER_NAME") ||
+	    !access("/.singularity.d", F_OK))
 		return "Apptainer";
 	if (ws_read_small("/run/systemd/container", text, n) && *text)
 		return text;
@@ -301,17 +340,55 @@ void ws_look_container(struct ws_finding *f)
 	const char *kind = container_kind(text, sizeof(text));
 
 	if (kind)
-		ws_found(f, WS_HEALTH_OK, "inside a container (%.64s); what it forbids shows in the other checks", kind);
+		ws_found(f, WS_HEALTH_OK,
+			 "inside a container (%.64s); what it forbids shows in the other checks",
+			 kind);
 	else
 		ws_found(f, WS_HEALTH_OK, "none");
 }
 
 static const char *const capability_names[] = {
-	"chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "linux_immutable",
-	"net_bind_service", "net_broadcast", "net_admin", "net_raw", "ipc_lock", "ipc_owner", "sys_module", "sys_rawio", "sys_chroot",
-	"sys_ptrace", "sys_pacct", "sys_admin", "sys_boot", "sys_nice", "sys_resource", "sys_time", "sys_tty_config", "mknod", "lease",
-	"audit_write", "audit_control", "setfcap", "mac_override", "mac_admin", "syslog", "wake_alarm", "block_suspend", "audit_read",
-	"perfmon", "bpf", "checkpoint_restore",
+	"chown",
+	"dac_override",
+	"dac_read_search",
+	"fowner",
+	"fsetid",
+	"kill",
+	"setgid",
+	"setuid",
+	"setpcap",
+	"linux_immutable",
+	"net_bind_service",
+	"net_broadcast",
+	"net_admin",
+	"net_raw",
+	"ipc_lock",
+	"ipc_owner",
+	"sys_module",
+	"sys_rawio",
+	"sys_chroot",
+	"sys_ptrace",
+	"sys_pacct",
+	"sys_admin",
+	"sys_boot",
+	"sys_nice",
+	"sys_resource",
+	"sys_time",
+	"sys_tty_config",
+	"mknod",
+	"lease",
+	"audit_write",
+	"audit_control",
+	"setfcap",
+	"mac_override",
+	"mac_admin",
+	"syslog",
+	"wake_alarm",
+	"block_suspend",
+	"audit_read",
+	"perfmon",
+	"bpf",
+	"checkpoint_restore",
 };
 
 void ws_look_capabilities(struct ws_finding *f)
@@ -324,7 +401,8 @@ void ws_look_capabilities(struct ws_finding *f)
 	if (ws_read_small("/proc/self/status", status, sizeof(status)))
 		s = ws_line_after(status, "CapEff", &len);
 	if (!s) {
-		ws_found(f, WS_HEALTH_DEGRADED, "cannot look: /proc/self/status has no CapEff line");
+		ws_found(f, WS_HEALTH_DEGRADED,
+			 "cannot look: /proc/self/status has no CapEff line");
 		return;
 	}
 	for (size_t i = 0; i < WS_COUNT(capability_names); i++)
@@ -333,6 +411,7 @@ void ws_look_capabilities(struct ws_finding *f)
 	if (n == WS_COUNT(capability_names))
 		ws_found(f, WS_HEALTH_OK, "all");
 	else
-		ws_found(f, WS_HEALTH_OK, "%s", n ? names.s : "none (what needs one shows in the other checks)");
+		ws_found(f, WS_HEALTH_OK, "%s",
+			 n ? names.s : "none (what needs one shows in the other checks)");
 	ws_text_free(&names);
 }

@@ -127,7 +127,12 @@ bool ws_has_capability(int number)
 
 int ws_try_perf(unsigned type, unsigned long config, int pid, int cpu)
 {
-	struct perf_event_attr a = {.type = type, .size = sizeof(a), .config = config, .disabled = 1, .exclude_kernel = 1, .exclude_hv = 1};
+	struct perf_event_attr a = {.type = type,
+				    .size = sizeof(a),
+				    .config = config,
+				    .disabled = 1,
+				    .exclude_kernel = 1,
+				    .exclude_hv = 1};
 	long fd = syscall(SYS_perf_event_open, &a, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
 	if (fd < 0)

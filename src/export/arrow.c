@@ -1,13 +1,16 @@
 /*
- * arrow.c - tables as Arrow: one stream a table, one after the other (arrow), or a file a table in a folder (arrowdir).
+ * arrow.c - tables as Arrow: one stream a table, one after the other (arrow), or a file a table in
+ * a folder (arrowdir).
  *
- * Columns are those of the SQLite export, in the narrowest type that their source promises; NULL-only columns have the type null.
- * Texts are dictionary-encoded, with one dictionary a table: a first pass over the text columns finds which texts it needs. A
- * column of StringIds numbers stays a number, so that queries made for the other exports work, and is followed by its text under
- * the name without Id (or with Value added, where that is taken or there is no Id). Tables that are made row by row have plain
- * texts.
+ * Columns are those of the SQLite export, in the narrowest type that their source promises;
+ * NULL-only columns have the type null. Texts are dictionary-encoded, with one dictionary a table:
+ * a first pass over the text columns finds which texts it needs. A column of StringIds numbers
+ * stays a number, so that queries made for the other exports work, and is followed by its text
+ * under the name without Id (or with Value added, where that is taken or there is no Id). Tables
+ * that are made row by row have plain texts.
  *
- * Batches are the blocks of the report: rows are in order of start within a batch and thread, not over the whole table.
+ * Batches are the blocks of the report: rows are in order of start within a batch and thread, not
+ * over the whole table.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +46,8 @@ struct arrow {
 	struct ws_arrow_out out;
 	bool begun;
 
-	struct ws_xtable copy; /* the table in hand: what was given may be gone when its file is closed */
+	struct ws_xtable
+		copy; /* the table in hand: what was given may be gone when its file is closed */
 	const struct ws_xtable *t;
 	struct ws_arrow_field fields[2 * WS_MAX_COLUMNS];
 	uint8_t column[2 * WS_MAX_COLUMNS]; /* of a field: the column it is made from */
@@ -106,7 +110,9 @@ static int begin(struct arrow *a, struct ws_err *e)
 		return -1;
 	describe(a, pairs);
 	a->begun = true;
-	return ws_arrow_begin(&a->out, a->f, a->folder, a->fields, a->field_count, pairs) < 0 ? cannot(a, e) : 0;
+	return ws_arrow_begin(&a->out, a->f, a->folder, a->fields, a->field_count, pairs) < 0
+		       ? cannot(a, e)
+		       : 0;
 }
 
 static int end(struct arrow *a, struct ws_err *e)
@@ -129,13 +135,18 @@ static int end(struct arrow *a, struct ws_err *e)
 
 /* ---- fields ---- */
 
-static struct ws_arrow_field *add_field(struct arrow *a, size_t column, enum ws_arrow_kind kind, unsigned bits)
+static struct ws_arrow_field *add_field(struct arrow *a, size_t column, enum ws_arrow_kind kind,
+					unsigned bits)
 {
 	const struct ws_xcolumn *c = &a->t->columns[column];
 	struct ws_arrow_field *f = &a->fields[a->field_count];
 
 	a->column[a->field_count++] = (uint8_t)column;
-	*f = (struct ws_arrow_field){.name = c->name, .doc = c->doc, .kind = kind, .bits = bits, .not_null = c->not_null};
+	*f = (struct ws_arrow_field){.name = c->name,
+				     .doc = c->doc,
+				     .kind = kind,
+				     .bits = bits,
+				     .not_null = c->not_null};
 	return f;
 }
 
@@ -262,7 +273,8 @@ static int table(struct ws_xwriter *w, const struct ws_xtable *t, struct ws_err 
 	return begin(a, e);
 }
 
-static void add_made(struct made_column *m, const struct ws_arrow_field *f, const struct ws_xcell *c, int64_t row)
+static void add_made(struct made_column *m, const struct ws_arrow_field *f,
+		     const struct ws_xcell *c, int64_t row)
 {
 	uint8_t bit = (uint8_t)(1 << (row & 7)), none = 0;
 	uint64_t bits = c->kind == WS_X_NULL ? 0 : c->kind == WS_X_STRING ? c->id : (uint64_t)c->i;
@@ -314,7 +326,8 @@ static int mark_texts(void *ctx, const struct ws_xbatch *b, struct ws_err *e)
 		if (b->col[i].type != WS_XT_TEXT && b->col[i].type != WS_XT_STRING)
 			continue;
 		for (size_t k = 0; k < b->rows; k++)
-			if (id[k] < a->code_size && !__atomic_load_n(&a->code[id[k]], __ATOMIC_RELAXED))
+			if (id[k] < a->code_size &&
+			    !__atomic_load_n(&a->code[id[k]], __ATOMIC_RELAXED))
 				__atomic_store_n(&a->code[id[k]], 1, __ATOMIC_RELAXED);
 	}
 	return 0;
@@ -347,7 +360,8 @@ static int find_texts(struct arrow *a, const struct ws_xview *v, struct ws_err *
 	return 1;
 }
 
-static int put_dictionary(struct arrow *a, struct ws_text *offsets, struct ws_text *bytes, int64_t n, bool delta, struct ws_err *e)
+static int put_dictionary(struct arrow *a, struct ws_text *offsets, struct ws_text *bytes,
+			  int64_t n, bool delta, struct ws_err *e)
 {
 	uint32_t last = (uint32_t)bytes->len;
 
@@ -408,7 +422,8 @@ static void make_room(struct arrow *a, struct made_batch *m, size_t rows)
 	m->room = rows;
 }
 
-static void add_texts(struct arrow *a, struct made_batch *m, size_t field, const struct ws_xvector *v, size_t n)
+static void add_texts(struct arrow *a, struct made_batch *m, size_t field,
+		      const struct ws_xvector *v, size_t n)
 {
 	const uint32_t *id = v->data;
 	uint32_t *codes = m->codes[field];
@@ -427,7 +442,8 @@ static void add_texts(struct arrow *a, struct made_batch *m, size_t field, const
 	ws_arrow_add_buffer(&m->batch, codes, n * 4);
 }
 
-static int add_blobs(struct arrow *a, struct made_batch *m, const struct ws_xvector *v, size_t column, size_t n, struct ws_err *e)
+static int add_blobs(struct arrow *a, struct made_batch *m, const struct ws_xvector *v,
+		     size_t column, size_t n, struct ws_err *e)
 {
 	struct ws_text *offsets = &m->offsets[column], *bytes = &m->bytes[column];
 	const uint32_t *id = v->data;
@@ -441,7 +457,9 @@ static int add_blobs(struct arrow *a, struct made_batch *m, const struct ws_xvec
 		ws_text_add(offsets, &at, 4);
 		ws_text_add(bytes, s, len);
 		if (bytes->len > INT32_MAX)
-			return ws_fail(e, "cannot write %s: a block of %s has more than 2 GiB of bytes", a->name, a->t->name);
+			return ws_fail(
+				e, "cannot write %s: a block of %s has more than 2 GiB of bytes",
+				a->name, a->t->name);
 		at = (uint32_t)bytes->len;
 	}
 	ws_text_add(offsets, &at, 4);
@@ -514,7 +532,8 @@ static void free_workers(struct arrow *a)
 	a->workers = NULL;
 }
 
-static int view(struct ws_xwriter *w, struct ws_export *x, const struct ws_xview *v, uint64_t *count, struct ws_err *e)
+static int view(struct ws_xwriter *w, struct ws_export *x, const struct ws_xview *v,
+		uint64_t *count, struct ws_err *e)
 {
 	struct arrow *a = (struct arrow *)w;
 	struct ws_xcolumns_user u = {.make = make, .put = put, .ctx = a};

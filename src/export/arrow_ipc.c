@@ -1,5 +1,5 @@
-/* arrow_ipc.c - see arrow_ipc.h. Numbers of fields, unions and enumerations are those of Arrow's Schema.fbs, Message.fbs and
- * File.fbs. */
+/* arrow_ipc.c - see arrow_ipc.h. Numbers of fields, unions and enumerations are those of Arrow's
+ * Schema.fbs, Message.fbs and File.fbs. */
 #include "export/arrow_ipc.h"
 
 #include <stdlib.h>
@@ -16,7 +16,8 @@ static const char magic[8] = "ARROW1\0";
 
 static ws_flat_ref pair(struct ws_flat *f, const char *key, const char *value)
 {
-	ws_flat_ref k = ws_flat_string(f, key, strlen(key)), v = ws_flat_string(f, value, strlen(value));
+	ws_flat_ref k = ws_flat_string(f, key, strlen(key)),
+		    v = ws_flat_string(f, value, strlen(value));
 
 	ws_flat_begin(f);
 	ws_flat_child(f, 0, k);
@@ -46,7 +47,9 @@ static ws_flat_ref type_of(struct ws_flat *f, const struct ws_arrow_field *d, in
 		ws_flat_number(f, 0, PRECISION_DOUBLE, 2);
 		return ws_flat_end(f);
 	default:
-		*number = d->kind == WS_ARROW_NULL ? TYPE_NULL : d->kind == WS_ARROW_BINARY ? TYPE_BINARY : TYPE_UTF8;
+		*number = d->kind == WS_ARROW_NULL     ? TYPE_NULL
+			  : d->kind == WS_ARROW_BINARY ? TYPE_BINARY
+						       : TYPE_UTF8;
 		ws_flat_begin(f);
 		return ws_flat_end(f);
 	}
@@ -54,7 +57,8 @@ static ws_flat_ref type_of(struct ws_flat *f, const struct ws_arrow_field *d, in
 
 static ws_flat_ref field(struct ws_flat *f, const struct ws_arrow_field *d)
 {
-	ws_flat_ref name = ws_flat_string(f, d->name, strlen(d->name)), pairs[2], meta, type, index, dictionary = 0, children;
+	ws_flat_ref name = ws_flat_string(f, d->name, strlen(d->name)), pairs[2], meta, type, index,
+		    dictionary = 0, children;
 	size_t n = 0;
 	int number;
 
@@ -83,7 +87,8 @@ static ws_flat_ref field(struct ws_flat *f, const struct ws_arrow_field *d)
 	return ws_flat_end(f);
 }
 
-static ws_flat_ref schema(struct ws_flat *f, const struct ws_arrow_field *fields, size_t n, const char *const *pairs)
+static ws_flat_ref schema(struct ws_flat *f, const struct ws_arrow_field *fields, size_t n,
+			  const char *const *pairs)
 {
 	ws_flat_ref refs[2 * WS_MAX_COLUMNS], more[8], columns, meta;
 	size_t count = 0;
@@ -162,7 +167,8 @@ void ws_arrow_batch_seal(struct ws_arrow_batch *b, int64_t dictionary, bool delt
 		ws_flat_number(&b->meta, 2, delta, 1);
 		header = ws_flat_end(&b->meta);
 	}
-	header = message(&b->meta, dictionary >= 0 ? HEADER_DICTIONARY : HEADER_BATCH, header, b->body);
+	header = message(&b->meta, dictionary >= 0 ? HEADER_DICTIONARY : HEADER_BATCH, header,
+			 b->body);
 	b->message = ws_flat_finish(&b->meta, header, &b->message_len);
 }
 
@@ -189,18 +195,20 @@ static int pad_to(struct ws_arrow_out *o, size_t align)
 }
 
 /* A message's head, padded so that its body begins at a multiple of 64. Returns its length. */
-static int put_head(struct ws_arrow_out *o, const uint8_t *message, size_t n, struct ws_arrow_block *where)
+static int put_head(struct ws_arrow_out *o, const uint8_t *message, size_t n,
+		    struct ws_arrow_block *where)
 {
 	uint64_t begin = o->at, end = WS_ALIGN_UP(begin + 8 + n, (uint64_t)ALIGN);
 	uint32_t head[2] = {UINT32_MAX, (uint32_t)(end - begin - 8)};
 
 	if (where)
-		*where = (struct ws_arrow_block){.offset = (int64_t)begin, .meta = (int32_t)(end - begin)};
+		*where = (struct ws_arrow_block){.offset = (int64_t)begin,
+						 .meta = (int32_t)(end - begin)};
 	return put_bytes(o, head, 8) < 0 || put_bytes(o, message, n) < 0 ? -1 : pad_to(o, ALIGN);
 }
 
-int ws_arrow_begin(struct ws_arrow_out *o, FILE *f, bool file, const struct ws_arrow_field *fields, size_t n,
-		   const char *const *pairs)
+int ws_arrow_begin(struct ws_arrow_out *o, FILE *f, bool file, const struct ws_arrow_field *fields,
+		   size_t n, const char *const *pairs)
 {
 	const uint8_t *bytes;
 	size_t len;
@@ -212,7 +220,9 @@ int ws_arrow_begin(struct ws_arrow_out *o, FILE *f, bool file, const struct ws_a
 	if (file && put_bytes(o, magic, 8) < 0)
 		return -1;
 	ws_flat_reset(&o->meta);
-	bytes = ws_flat_finish(&o->meta, message(&o->meta, HEADER_SCHEMA, schema(&o->meta, fields, n, pairs), 0), &len);
+	bytes = ws_flat_finish(
+		&o->meta, message(&o->meta, HEADER_SCHEMA, schema(&o->meta, fields, n, pairs), 0),
+		&len);
 	return put_head(o, bytes, len, NULL);
 }
 
@@ -236,7 +246,8 @@ int ws_arrow_put(struct ws_arrow_out *o, const struct ws_arrow_batch *b, bool di
 	return 0;
 }
 
-static int put_footer(struct ws_arrow_out *o, const struct ws_arrow_field *fields, size_t n, const char *const *pairs)
+static int put_footer(struct ws_arrow_out *o, const struct ws_arrow_field *fields, size_t n,
+		      const char *const *pairs)
 {
 	ws_flat_ref batches, dictionaries, head;
 	const uint8_t *bytes;
@@ -246,7 +257,8 @@ static int put_footer(struct ws_arrow_out *o, const struct ws_arrow_field *field
 	ws_flat_reset(&o->meta);
 	head = schema(&o->meta, fields, n, pairs);
 	batches = ws_flat_structs(&o->meta, o->batches, sizeof(*o->batches), o->batch_count);
-	dictionaries = ws_flat_structs(&o->meta, o->dictionaries, sizeof(*o->dictionaries), o->dictionary_count);
+	dictionaries = ws_flat_structs(&o->meta, o->dictionaries, sizeof(*o->dictionaries),
+				       o->dictionary_count);
 	ws_flat_begin(&o->meta);
 	ws_flat_child(&o->meta, 1, head);
 	ws_flat_child(&o->meta, 2, dictionaries);
@@ -254,10 +266,12 @@ static int put_footer(struct ws_arrow_out *o, const struct ws_arrow_field *field
 	ws_flat_number(&o->meta, 0, VERSION_5, 2);
 	bytes = ws_flat_finish(&o->meta, ws_flat_end(&o->meta), &len);
 	size = (uint32_t)len;
-	return put_bytes(o, bytes, len) < 0 || put_bytes(o, &size, 4) < 0 ? -1 : put_bytes(o, magic, 6);
+	return put_bytes(o, bytes, len) < 0 || put_bytes(o, &size, 4) < 0 ? -1
+									  : put_bytes(o, magic, 6);
 }
 
-int ws_arrow_end(struct ws_arrow_out *o, const struct ws_arrow_field *fields, size_t n, const char *const *pairs)
+int ws_arrow_end(struct ws_arrow_out *o, const struct ws_arrow_field *fields, size_t n,
+		 const char *const *pairs)
 {
 	static const uint32_t end[2] = {UINT32_MAX, 0};
 	int rc = put_bytes(o, end, 8);

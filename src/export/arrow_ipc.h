@@ -1,9 +1,10 @@
 /*
- * arrow_ipc.h - Arrow's interprocess format (metadata version 5), as far as flat tables need it: what the messages are made of.
- * arrow.c decides what goes into them.
+ * arrow_ipc.h - Arrow's interprocess format (metadata version 5), as far as flat tables need it:
+ * what the messages are made of. arrow.c decides what goes into them.
  *
- * A stream is a schema, dictionaries and record batches, each a FlatBuffers message and a body of buffers; a file is the same
- * between two magic words with an index at its end. Bodies and the buffers in them begin at multiples of 64 bytes.
+ * A stream is a schema, dictionaries and record batches, each a FlatBuffers message and a body of
+ * buffers; a file is the same between two magic words with an index at its end. Bodies and the
+ * buffers in them begin at multiples of 64 bytes.
  */
 #ifndef WS_EXPORT_ARROW_IPC_H
 #define WS_EXPORT_ARROW_IPC_H
@@ -59,7 +60,8 @@ void ws_arrow_batch_clear(struct ws_arrow_batch *b, int64_t rows);
 void ws_arrow_add(struct ws_arrow_batch *b, int64_t rows, int64_t nulls, const void *valid);
 void ws_arrow_add_null(struct ws_arrow_batch *b, int64_t rows); /* of kind NULL: has no buffers */
 void ws_arrow_add_buffer(struct ws_arrow_batch *b, const void *bytes, size_t n);
-/* Make the message. `dictionary` -1: a record batch; else the values of that dictionary, or with `delta` more of them. */
+/* Make the message. `dictionary` -1: a record batch; else the values of that dictionary, or with
+ * `delta` more of them. */
 void ws_arrow_batch_seal(struct ws_arrow_batch *b, int64_t dictionary, bool delta);
 void ws_arrow_batch_free(struct ws_arrow_batch *b);
 
@@ -79,14 +81,17 @@ struct ws_arrow_out {
 };
 
 /*
- * Begin: magic word and schema. `pairs` are the schema's metadata: name, value, name, value..., NULL. All dictionary fields share
- * dictionary 0, with indices of 32 bits. Functions return 0, or -1 with errno set.
+ * Begin: magic word and schema. `pairs` are the schema's metadata: name, value, name, value...,
+ * NULL. All dictionary fields share dictionary 0, with indices of 32 bits. Functions return 0, or
+ * -1 with errno set.
  */
-int ws_arrow_begin(struct ws_arrow_out *o, FILE *f, bool file, const struct ws_arrow_field *fields, size_t n,
-		   const char *const *pairs);
+int ws_arrow_begin(struct ws_arrow_out *o, FILE *f, bool file, const struct ws_arrow_field *fields,
+		   size_t n, const char *const *pairs);
 int ws_arrow_put(struct ws_arrow_out *o, const struct ws_arrow_batch *b, bool dictionary);
-/* End of stream, and the index of a file (for which the fields are needed again). Frees what o holds, not f. */
-int ws_arrow_end(struct ws_arrow_out *o, const struct ws_arrow_field *fields, size_t n, const char *const *pairs);
+/* End of stream, and the index of a file (for which the fields are needed again). Frees what o
+ * holds, not f. */
+int ws_arrow_end(struct ws_arrow_out *o, const struct ws_arrow_field *fields, size_t n,
+		 const char *const *pairs);
 void ws_arrow_free(struct ws_arrow_out *o);
 
 #endif

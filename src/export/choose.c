@@ -1,9 +1,11 @@
 /*
  * choose.c - see choose.h.
  *
- * Patterns are POSIX basic regular expressions, found anywhere in a table's name, without regard to case. A time range is
- * [:][start]/[end][:], each time a row of numbers with units (1s500ms, nanoseconds without one); an event must lie inside, and may
- * cross an end that has a colon. Times are those that the export shows, so they are compared after shifting.
+ * Patterns are POSIX basic regular expressions, found anywhere in a table's name, without regard to
+ * case. A time range is
+ * [:][start]/[end][:], each time a row of numbers with units (1s500ms, nanoseconds without one); an
+ * event must lie inside, and may cross an end that has a colon. Times are those that the export
+ * shows, so they are compared after shifting.
  */
 #include "export/choose.h"
 
@@ -29,7 +31,8 @@ static int add_pattern(struct ws_xpatterns *p, const char *text, struct ws_err *
 
 	if (rc) {
 		regerror(rc, &re, why, sizeof(why));
-		return ws_fail(e, "--tables: '%s' is no pattern (a basic regular expression): %s", text, why);
+		return ws_fail(e, "--tables: '%s' is no pattern (a basic regular expression): %s",
+			       text, why);
 	}
 	ws_grow(p->v, p->cap, p->n + 1);
 	p->v[p->n++] = re;
@@ -54,8 +57,9 @@ static int add_number(const char **s, const char *end, long double *ns)
 	static const struct {
 		const char *name;
 		long double ns;
-	} units[] = {{"nsec", 1}, {"usec", 1e3}, {"msec", 1e6}, {"hour", 3600e9}, {"sec", 1e9}, {"min", 60e9},
-		     {"ns", 1},	  {"us", 1e3},	 {"ms", 1e6},	{"s", 1e9},	  {"m", 60e9},	{"h", 3600e9}};
+	} units[] = {{"nsec", 1},  {"usec", 1e3}, {"msec", 1e6}, {"hour", 3600e9},
+		     {"sec", 1e9}, {"min", 60e9}, {"ns", 1},	 {"us", 1e3},
+		     {"ms", 1e6},  {"s", 1e9},	  {"m", 60e9},	 {"h", 3600e9}};
 	char *after;
 	long double v;
 
@@ -106,11 +110,12 @@ static int read_span(const char *text, struct ws_xspan *span, struct ws_err *e)
 	if (!slash || slash < from || slash + 1 > end || (from == slash && slash + 1 == end) ||
 	    (from < slash && read_time(from, slash, &span->from) < 0) ||
 	    (slash + 1 < end && read_time(slash + 1, end, &span->to) < 0))
-		return ws_fail(
-		    e,
-		    "--times: '%s' is not start/end; give times in nanoseconds or with ns, us, ms, s, m, h, such as 1s500ms/2s, "
-		    "leave one out for no limit, and put a colon at an end that events may cross",
-		    text);
+		return ws_fail(e,
+			       "--times: '%s' is not start/end; give times in nanoseconds or with "
+			       "ns, us, ms, s, m, h, such as 1s500ms/2s, "
+			       "leave one out for no limit, and put a colon at an end that events "
+			       "may cross",
+			       text);
 	if (span->from > span->to)
 		return ws_fail(e, "--times: '%s' ends before it starts", text);
 	return 0;
@@ -118,7 +123,8 @@ static int read_span(const char *text, struct ws_xspan *span, struct ws_err *e)
 
 bool ws_export_in_time(const struct ws_export *x, uint64_t start, uint64_t end)
 {
-	int64_t from = (int64_t)(start - x->base), to = end == WS_NO_TIME ? from : (int64_t)(end - x->base);
+	int64_t from = (int64_t)(start - x->base),
+		to = end == WS_NO_TIME ? from : (int64_t)(end - x->base);
 
 	if (!x->span_count)
 		return true;
@@ -136,7 +142,8 @@ bool ws_export_in_time(const struct ws_export *x, uint64_t start, uint64_t end)
 /* ---- lists ---- */
 
 static int each_word(const char *const *lists, size_t n, const char *option,
-		     int (*add)(struct ws_export *x, const char *word, struct ws_err *e), struct ws_export *x, struct ws_err *e)
+		     int (*add)(struct ws_export *x, const char *word, struct ws_err *e),
+		     struct ws_export *x, struct ws_err *e)
 {
 	for (size_t i = 0; i < n; i++) {
 		const char *s = lists[i];
@@ -144,7 +151,9 @@ static int each_word(const char *const *lists, size_t n, const char *option,
 		for (;;) {
 			size_t len = strcspn(s, ",");
 			char *word = ws_strndup(s, len);
-			int rc = len ? add(x, word, e) : ws_fail(e, "%s: an entry of '%s' is empty", option, lists[i]);
+			int rc =
+				len ? add(x, word, e)
+				    : ws_fail(e, "%s: an entry of '%s' is empty", option, lists[i]);
 
 			free(word);
 			if (rc < 0)
@@ -170,17 +179,19 @@ static int add_span(struct ws_export *x, const char *word, struct ws_err *e)
 	return read_span(word, &x->spans[x->span_count++], e);
 }
 
-int ws_choose(struct ws_export *x, const struct ws_export_request *q, uint64_t epoch, struct ws_err *e)
+int ws_choose(struct ws_export *x, const struct ws_export_request *q, uint64_t epoch,
+	      struct ws_err *e)
 {
 	x->base = x->zero - (uint64_t)q->shift;
-	if (q->normalize && !epoch && !ws_report_rows(x->r, WS_TABLE_clock)) /* 0: times count from 1970 already */
+	if (q->normalize && !epoch &&
+	    !ws_report_rows(x->r, WS_TABLE_clock)) /* 0: times count from 1970 already */
 		return ws_fail(e, "--ts-normalize: the report has no reading of the real time");
 	if (q->normalize)
 		x->base -= epoch;
 	return each_word(q->tables, q->table_count, "--tables", add_table, x, e) < 0 ||
-		       each_word(q->times, q->time_count, "--times", add_span, x, e) < 0
-		   ? -1
-		   : 0;
+			       each_word(q->times, q->time_count, "--times", add_span, x, e) < 0
+		       ? -1
+		       : 0;
 }
 
 void ws_choose_free(struct ws_export *x)

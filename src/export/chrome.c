@@ -1,12 +1,14 @@
 /*
- * chrome.c - Chrome's trace events as JSON, in the dialect of PyTorch's profiler (Kineto): what Perfetto, chrome://tracing,
- * TensorBoard's plug-in and Holistic Trace Analysis read.
+ * chrome.c - Chrome's trace events as JSON, in the dialect of PyTorch's profiler (Kineto): what
+ * Perfetto, chrome://tracing, TensorBoard's plug-in and Holistic Trace Analysis read.
  *
- * Threads are rows of their processes; work on a GPU is in a process of its own whose number is the device's (another one where
- * that is taken), with a row a stream. Times are microseconds with three decimals, from the start of the collection;
- * baseTimeNanoseconds says when that was. Calls and the work they caused are joined by flows "ac2g" and by args.correlation. What
- * may overlap its neighbours without nesting (start/end ranges) is written as asynchronous events, so that readers keep it. From
- * forward operators to their backward ones go flows "fwdbwd": those that were recorded, else by the operators' sequence numbers.
+ * Threads are rows of their processes; work on a GPU is in a process of its own whose number is the
+ * device's (another one where that is taken), with a row a stream. Times are microseconds with
+ * three decimals, from the start of the collection; baseTimeNanoseconds says when that was. Calls
+ * and the work they caused are joined by flows "ac2g" and by args.correlation. What may overlap its
+ * neighbours without nesting (start/end ranges) is written as asynchronous events, so that readers
+ * keep it. From forward operators to their backward ones go flows "fwdbwd": those that were
+ * recorded, else by the operators' sequence numbers.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,7 +23,11 @@
 #include "export/timeline.h"
 #include "query/gpu.h"
 
-enum { FIRST_OTHER_GPU = 8388608, FIRST_OTHER_PROCESS = 12582912, FIRST_TRACK = 8388608 }; /* above any pid or tid of Linux */
+enum {
+	FIRST_OTHER_GPU = 8388608,
+	FIRST_OTHER_PROCESS = 12582912,
+	FIRST_TRACK = 8388608
+}; /* above any pid or tid of Linux */
 
 /* A device as one process numbers it, and the process number that stands for it. */
 struct gpu {
@@ -45,14 +51,16 @@ struct chrome {
 	size_t gpu_count, gpu_cap;
 	struct ws_map gpu_at;	/* process << 32 | device -> place in gpus + 1 */
 	struct ws_map taken;	/* process numbers that stand for something */
-	struct ws_map others;	/* globalPid -> number, of processes whose pid is that of one of another file */
+	struct ws_map others;	/* globalPid -> number, of processes whose pid is that of one of
+				   another file */
 	bool several;		/* work says whose it is: its row does not tell */
 	struct ws_map rows;	/* (pid << 32 | tid) of GPU rows that have a name by now */
 	uint8_t *threads;	/* by id: has events */
 	struct ws_map counters; /* id of counter -> string of its name */
 	struct ws_map groups, counter_process;
 	struct ws_map track_name, track_process;
-	struct ws_map track_row;   /* id of a track of annotations on a GPU -> device << 32 | stream, + 1 */
+	struct ws_map
+		track_row; /* id of a track of annotations on a GPU -> device << 32 | stream, + 1 */
 	struct ws_map domains;	   /* process << 32 | NVTX domain -> string of its name */
 	struct ws_map collectives; /* process << 32 | correlation -> place in `collective` + 1 */
 	struct ws_row_collective *collective;
@@ -101,14 +109,16 @@ static void put_place(struct chrome *c, int64_t pid, int64_t tid, uint64_t at)
 	put_us(&c->t, when(c, at));
 }
 
-/* Length, and the arguments opened; what never ended lasts to the end of the recording and says so. */
+/* Length, and the arguments opened; what never ended lasts to the end of the recording and says so.
+ */
 static void put_span(struct chrome *c, const struct ws_event *e)
 {
 	uint64_t end = e->end != WS_NO_TIME ? e->end : c->x->last;
 
 	ws_text_puts(&c->t, ",\"dur\":");
 	put_us(&c->t, end > e->start ? (int64_t)(end - e->start) : 0);
-	ws_text_puts(&c->t, e->end == WS_NO_TIME ? ",\"args\":{\"never ended\":true" : ",\"args\":{");
+	ws_text_puts(&c->t,
+		     e->end == WS_NO_TIME ? ",\"args\":{\"never ended\":true" : ",\"args\":{");
 }
 
 static void put_comma(struct chrome *c)
@@ -138,7 +148,8 @@ static void arg_u64(struct chrome *c, const char *name, uint64_t v)
 static void arg_real(struct chrome *c, const char *name, double v)
 {
 	put_comma(c);
-	ws_text_printf(&c->t, "\"%s\":%.6g", name, v - v == 0 ? v : 0.0); /* JSON has no infinities */
+	ws_text_printf(&c->t, "\"%s\":%.6g", name,
+		       v - v == 0 ? v : 0.0); /* JSON has no infinities */
 }
 
 static void arg_text(struct chrome *c, const char *name, uint64_t id)
@@ -221,22 +232,27 @@ static struct row track_row(struct chrome *c, uint64_t thread, uint64_t track)
 	on_gpu = ws_map_get(&c->track_row, track, NULL);
 	if (on_gpu)
 		return stream_row(c, process, (on_gpu - 1) >> 32, (on_gpu - 1) & UINT32_MAX);
-	return (struct row){process_number(c, ws_who_process(c->x->who, (uint32_t)process)), FIRST_TRACK + (int64_t)track};
+	return (struct row){process_number(c, ws_who_process(c->x->who, (uint32_t)process)),
+			    FIRST_TRACK + (int64_t)track};
 }
 
 /* ---- events ---- */
 
-static void put_flow(struct chrome *c, const char *ph, uint64_t process, uint64_t correlation, struct row r, uint64_t at)
+static void put_flow(struct chrome *c, const char *ph, uint64_t process, uint64_t correlation,
+		     struct row r, uint64_t at)
 {
 	open_event(c, ph, "ac2g");
-	ws_text_printf(&c->t, "\"ac2g\",\"id\":%" PRIu64, process > 1 ? (process - 1) << 32 | correlation : correlation);
+	ws_text_printf(&c->t, "\"ac2g\",\"id\":%" PRIu64,
+		       process > 1 ? (process - 1) << 32 | correlation : correlation);
 	put_place(c, r.pid, r.tid, at);
 	ws_text_puts(&c->t, *ph == 'f' ? ",\"bp\":\"e\"}" : "}");
 }
 
 static void arg_external(struct chrome *c, uint64_t process, uint64_t correlation)
 {
-	uint64_t id = correlation == WS_NO_U32 ? 0 : ws_pages_get(&c->links.external, process, correlation);
+	uint64_t id = correlation == WS_NO_U32
+			      ? 0
+			      : ws_pages_get(&c->links.external, process, correlation);
 
 	if (id)
 		arg_number(c, "External id", id);
@@ -245,7 +261,9 @@ static void arg_external(struct chrome *c, uint64_t process, uint64_t correlatio
 static void arg_process(struct chrome *c, uint64_t process)
 {
 	if (c->several)
-		arg_number(c, "process id", (uint64_t)process_number(c, ws_who_process(c->x->who, (uint32_t)process)));
+		arg_number(c, "process id",
+			   (uint64_t)process_number(c,
+						    ws_who_process(c->x->who, (uint32_t)process)));
 }
 
 static void put_call(struct chrome *c, const struct ws_event *e)
@@ -256,7 +274,8 @@ static void put_call(struct chrome *c, const struct ws_event *e)
 	size_t n;
 	const char *name = ws_cuda_function(c->x->r, (uint32_t)e->v[ws_cuda_api_name], &n);
 
-	open_event(c, "X", e->v[ws_cuda_api_class] == WS_CUDA_RUNTIME ? "cuda_runtime" : "cuda_driver");
+	open_event(c, "X",
+		   e->v[ws_cuda_api_class] == WS_CUDA_RUNTIME ? "cuda_runtime" : "cuda_driver");
 	ws_text_json(&c->t, name, n);
 	put_place(c, r.pid, r.tid, e->start);
 	put_span(c, e);
@@ -271,14 +290,16 @@ static void put_call(struct chrome *c, const struct ws_event *e)
 
 /* The columns that all work on GPUs has are at the same places in kernels, copies and sets. */
 #define SAME(table, column) ((int)ws_cuda_kernel_##column == (int)ws_##table##_##column)
-#define ALL_SAME(table) \
-	(SAME(table, device) && SAME(table, context) && SAME(table, stream) && SAME(table, correlation) && SAME(table, process))
+#define ALL_SAME(table)                                                        \
+	(SAME(table, device) && SAME(table, context) && SAME(table, stream) && \
+	 SAME(table, correlation) && SAME(table, process))
 _Static_assert(ALL_SAME(cuda_memcpy) && ALL_SAME(cuda_memset) && ALL_SAME(cuda_graph_trace),
 	       "work on GPUs is read through the columns of kernels");
 
 static struct row begin_work(struct chrome *c, const struct ws_event *e)
 {
-	struct row r = stream_row(c, e->v[ws_cuda_kernel_process], e->v[ws_cuda_kernel_device], e->v[ws_cuda_kernel_stream]);
+	struct row r = stream_row(c, e->v[ws_cuda_kernel_process], e->v[ws_cuda_kernel_device],
+				  e->v[ws_cuda_kernel_stream]);
 
 	put_place(c, r.pid, r.tid, e->start);
 	put_span(c, e);
@@ -295,7 +316,8 @@ static void end_work(struct chrome *c, const struct ws_event *e, struct row r)
 {
 	close_event(c);
 	if (ws_links_to(&c->links, e->v[ws_cuda_kernel_process], e->v[ws_cuda_kernel_correlation]))
-		put_flow(c, "f", e->v[ws_cuda_kernel_process], e->v[ws_cuda_kernel_correlation], r, e->start);
+		put_flow(c, "f", e->v[ws_cuda_kernel_process], e->v[ws_cuda_kernel_correlation], r,
+			 e->start);
 }
 
 static double real(uint64_t bits)
@@ -316,7 +338,9 @@ static uint64_t percent(uint64_t bits)
 /* What a kernel of a collective moved, as Kineto tells it. */
 static void arg_collective(struct chrome *c, uint64_t process, uint64_t correlation)
 {
-	uint64_t at = correlation == WS_NO_U32 ? 0 : ws_map_get(&c->collectives, process << 32 | correlation, NULL);
+	uint64_t at = correlation == WS_NO_U32
+			      ? 0
+			      : ws_map_get(&c->collectives, process << 32 | correlation, NULL);
 	const struct ws_row_collective *o;
 
 	if (!at)
@@ -343,10 +367,13 @@ static void put_kernel(struct chrome *c, const struct ws_event *e)
 	struct row r;
 
 	open_event(c, "X", "kernel");
-	put_string(c, &c->t, v[ws_cuda_kernel_demangled] ? v[ws_cuda_kernel_demangled] : v[ws_cuda_kernel_name]);
+	put_string(c, &c->t,
+		   v[ws_cuda_kernel_demangled] ? v[ws_cuda_kernel_demangled]
+					       : v[ws_cuda_kernel_name]);
 	r = begin_work(c, e);
 	arg_number(c, "registers per thread", v[ws_cuda_kernel_registers]);
-	arg_number(c, "shared memory", v[ws_cuda_kernel_static_shared] + v[ws_cuda_kernel_dynamic_shared]);
+	arg_number(c, "shared memory",
+		   v[ws_cuda_kernel_static_shared] + v[ws_cuda_kernel_dynamic_shared]);
 	if (real(v[ws_cuda_kernel_waves]) > 0)
 		arg_real(c, "waves", real(v[ws_cuda_kernel_waves]));
 	arg_number(c, "blocks per SM", v[ws_cuda_kernel_blocks_per_sm]);
@@ -357,9 +384,12 @@ static void put_kernel(struct chrome *c, const struct ws_event *e)
 		put_comma(c);
 		ws_text_printf(&c->t, "\"priority\":%d", (int)v[ws_cuda_kernel_priority]);
 	}
-	ws_text_printf(&c->t, ",\"grid\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 "],\"block\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]",
-		       v[ws_cuda_kernel_grid_x], v[ws_cuda_kernel_grid_y], v[ws_cuda_kernel_grid_z], v[ws_cuda_kernel_block_x],
-		       v[ws_cuda_kernel_block_y], v[ws_cuda_kernel_block_z]);
+	ws_text_printf(&c->t,
+		       ",\"grid\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 "],\"block\":[%" PRIu64
+		       ",%" PRIu64 ",%" PRIu64 "]",
+		       v[ws_cuda_kernel_grid_x], v[ws_cuda_kernel_grid_y], v[ws_cuda_kernel_grid_z],
+		       v[ws_cuda_kernel_block_x], v[ws_cuda_kernel_block_y],
+		       v[ws_cuda_kernel_block_z]);
 	arg_u32(c, "graph id", v[ws_cuda_kernel_graph]);
 	arg_u64(c, "graph node id", v[ws_cuda_kernel_graph_node]);
 	arg_collective(c, v[ws_cuda_kernel_process], v[ws_cuda_kernel_correlation]);
@@ -379,7 +409,8 @@ static void put_copy(struct chrome *c, const struct ws_event *e)
 	struct row r;
 
 	open_event(c, "X", "gpu_memcpy");
-	ws_text_printf(&c->t, "\"%s (%s -> %s)\"", ws_copy_name(v[ws_cuda_memcpy_kind]), ws_memory_name(v[ws_cuda_memcpy_src_kind]),
+	ws_text_printf(&c->t, "\"%s (%s -> %s)\"", ws_copy_name(v[ws_cuda_memcpy_kind]),
+		       ws_memory_name(v[ws_cuda_memcpy_src_kind]),
 		       ws_memory_name(v[ws_cuda_memcpy_dst_kind]));
 	r = begin_work(c, e);
 	arg_rate(c, e, v[ws_cuda_memcpy_bytes]);
@@ -417,7 +448,8 @@ static void put_graph(struct chrome *c, const struct ws_event *e)
 static void put_wait(struct chrome *c, const struct ws_event *e)
 {
 	const uint64_t *v = e->v;
-	struct row r = stream_row(c, v[ws_cuda_sync_process], v[ws_cuda_sync_device], v[ws_cuda_sync_stream]);
+	struct row r = stream_row(c, v[ws_cuda_sync_process], v[ws_cuda_sync_device],
+				  v[ws_cuda_sync_stream]);
 
 	open_event(c, "X", "cuda_sync");
 	ws_text_printf(&c->t, "\"%s\"", ws_sync_name(v[ws_cuda_sync_type]));
@@ -476,15 +508,17 @@ static void arg_nvtx(struct chrome *c, const uint64_t *v)
 
 	if (v[ws_nvtx_domain]) {
 		arg_number(c, "domain", v[ws_nvtx_domain]);
-		arg_text(c, "domain name", ws_map_get(&c->domains, process << 32 | v[ws_nvtx_domain], NULL));
+		arg_text(c, "domain name",
+			 ws_map_get(&c->domains, process << 32 | v[ws_nvtx_domain], NULL));
 	}
 	if (v[ws_nvtx_category])
 		arg_number(c, "category", v[ws_nvtx_category]);
 }
 
-/* A pair of asynchronous events, which may cross others. `nvtx` is the row of a range, whose facts go along, or NULL. */
-static void put_async(struct chrome *c, const struct ws_event *e, const char *cat, uint64_t name, uint64_t args, struct row r,
-		      const uint64_t *nvtx)
+/* A pair of asynchronous events, which may cross others. `nvtx` is the row of a range, whose facts
+ * go along, or NULL. */
+static void put_async(struct chrome *c, const struct ws_event *e, const char *cat, uint64_t name,
+		      uint64_t args, struct row r, const uint64_t *nvtx)
 {
 	uint64_t id = ++c->async, end = e->end != WS_NO_TIME ? e->end : c->x->last;
 
@@ -526,10 +560,12 @@ static void put_nvtx(struct chrome *c, const struct ws_event *e)
 		put_span(c, e);
 		break;
 	case WS_NVTX_STARTEND:
-		put_async(c, e, "nvtx", e->v[ws_nvtx_text], 0, thread_row(c, e->v[ws_nvtx_thread]), e->v);
+		put_async(c, e, "nvtx", e->v[ws_nvtx_text], 0, thread_row(c, e->v[ws_nvtx_thread]),
+			  e->v);
 		return;
 	case WS_NVTX_MARK:
-		put_moment(c, "nvtx", e->v[ws_nvtx_text], thread_row(c, e->v[ws_nvtx_thread]), e->start);
+		put_moment(c, "nvtx", e->v[ws_nvtx_text], thread_row(c, e->v[ws_nvtx_thread]),
+			   e->start);
 		break;
 	default:
 		return;
@@ -539,7 +575,8 @@ static void put_nvtx(struct chrome *c, const struct ws_event *e)
 }
 
 /* A span of a thread with a name and no arguments that matter. */
-static void put_plain(struct chrome *c, const struct ws_event *e, const char *cat, uint64_t thread, uint64_t name)
+static void put_plain(struct chrome *c, const struct ws_event *e, const char *cat, uint64_t thread,
+		      uint64_t name)
 {
 	struct row r = thread_row(c, thread);
 
@@ -579,9 +616,10 @@ static void put_backward(struct chrome *c, uint64_t key, const struct ws_event *
 }
 
 /*
- * Autograd gives a forward operator and its backward one the same sequence number; the backward one says which thread the other ran
- * on, numbered from 1. Of forward operators inside one another the innermost counts, and of backward ones that inside of the
- * engine's own, as in the profiler's traces.
+ * Autograd gives a forward operator and its backward one the same sequence number; the backward one
+ * says which thread the other ran on, numbered from 1. Of forward operators inside one another the
+ * innermost counts, and of backward ones that inside of the engine's own, as in the profiler's
+ * traces.
  */
 static void link_op(struct chrome *c, const struct ws_event *e)
 {
@@ -591,9 +629,11 @@ static void link_op(struct chrome *c, const struct ws_event *e)
 
 	if (c->linked || e->v[ws_op_kind] != WS_OP_CPU || sequence == WS_NO_U64)
 		return;
-	key = (uint64_t)ws_who_thread(c->x->who, (uint32_t)e->v[ws_op_thread])->process << 48 ^ sequence;
+	key = (uint64_t)ws_who_thread(c->x->who, (uint32_t)e->v[ws_op_thread])->process << 48 ^
+	      sequence;
 	if (e->v[ws_op_forward_thread] != WS_NO_U64 && e->v[ws_op_forward_thread]) {
-		if (strncmp(ws_report_string(c->x->r, (uint32_t)e->v[ws_op_name], NULL), engine, sizeof(engine) - 1))
+		if (strncmp(ws_report_string(c->x->r, (uint32_t)e->v[ws_op_name], NULL), engine,
+			    sizeof(engine) - 1))
 			put_backward(c, key, e);
 		return;
 	}
@@ -613,10 +653,12 @@ static void link_op(struct chrome *c, const struct ws_event *e)
 
 static void put_op(struct chrome *c, const struct ws_event *e)
 {
-	static const char *const cats[] = {"cpu_op", "cpu_op", "user_annotation", "python_function", "cpu_op"};
+	static const char *const cats[] = {"cpu_op", "cpu_op", "user_annotation", "python_function",
+					   "cpu_op"};
 	const uint64_t *v = e->v;
 
-	put_plain(c, e, cats[v[ws_op_kind] < WS_COUNT(cats) ? v[ws_op_kind] : 0], v[ws_op_thread], v[ws_op_name]);
+	put_plain(c, e, cats[v[ws_op_kind] < WS_COUNT(cats) ? v[ws_op_kind] : 0], v[ws_op_thread],
+		  v[ws_op_name]);
 	arg_u64(c, "External id", v[ws_op_external]);
 	arg_u64(c, "Record function id", v[ws_op_record_function]);
 	arg_u64(c, "Sequence number", v[ws_op_sequence]);
@@ -646,10 +688,13 @@ static void put_op_memory(struct chrome *c, const struct ws_event *e)
 	ws_text_puts(&c->t, "\"[memory]\"");
 	put_place(c, r.pid, r.tid, e->start);
 	ws_text_printf(&c->t,
-		       ",\"s\":\"t\",\"args\":{\"Total Reserved\":%" PRIu64 ",\"Total Allocated\":%" PRIu64 ",\"Bytes\":%" PRId64,
-		       v[ws_op_memory_reserved], v[ws_op_memory_allocated], (int64_t)v[ws_op_memory_bytes]);
-	ws_text_printf(&c->t, ",\"Addr\":%" PRIu64 ",\"Device Id\":%d,\"Device Type\":%" PRIu64, v[ws_op_memory_address],
-		       (int)v[ws_op_memory_device], v[ws_op_memory_device_type]);
+		       ",\"s\":\"t\",\"args\":{\"Total Reserved\":%" PRIu64
+		       ",\"Total Allocated\":%" PRIu64 ",\"Bytes\":%" PRId64,
+		       v[ws_op_memory_reserved], v[ws_op_memory_allocated],
+		       (int64_t)v[ws_op_memory_bytes]);
+	ws_text_printf(&c->t, ",\"Addr\":%" PRIu64 ",\"Device Id\":%d,\"Device Type\":%" PRIu64,
+		       v[ws_op_memory_address], (int)v[ws_op_memory_device],
+		       v[ws_op_memory_device_type]);
 	close_event(c);
 }
 
@@ -737,7 +782,8 @@ static void put_counter(struct chrome *c, const struct ws_event *e)
 
 		ws_text_printf(&name, "%s: ", s);
 	}
-	ws_text_puts(&name, ws_report_string(c->x->r, (uint32_t)ws_map_get(&c->counters, id, NULL), NULL));
+	ws_text_puts(&name,
+		     ws_report_string(c->x->r, (uint32_t)ws_map_get(&c->counters, id, NULL), NULL));
 	open_event(c, "C", "counter");
 	ws_text_json(&c->t, name.s, name.len);
 	put_place(c, process_number(c, ws_who_process(c->x->who, (uint32_t)process)), 0, e->start);
@@ -782,7 +828,8 @@ static void put_event(struct chrome *c, const struct ws_event *e)
 		put_call(c, e);
 		break;
 	case WS_TABLE_cuda_overhead:
-		put_plain(c, e, "overhead", e->v[ws_cuda_overhead_thread], e->v[ws_cuda_overhead_name]);
+		put_plain(c, e, "overhead", e->v[ws_cuda_overhead_thread],
+			  e->v[ws_cuda_overhead_name]);
 		close_event(c);
 		break;
 	case WS_TABLE_cuda_kernel:
@@ -821,8 +868,10 @@ static void put_label(struct chrome *c, const char *what, int64_t pid, int64_t t
 {
 	ws_text_puts(&c->t, c->first ? "\n" : ",\n");
 	c->first = false;
-	ws_text_printf(&c->t, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":0,\"args\":{", what,
-		       pid, tid);
+	ws_text_printf(&c->t,
+		       "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%" PRId64 ",\"tid\":%" PRId64
+		       ",\"ts\":0,\"args\":{",
+		       what, pid, tid);
 }
 
 static void put_name(struct chrome *c, const char *what, int64_t pid, int64_t tid, const char *name)
@@ -833,7 +882,8 @@ static void put_name(struct chrome *c, const char *what, int64_t pid, int64_t ti
 	close_event(c);
 }
 
-static void put_process(struct chrome *c, int64_t pid, const char *name, const char *label, int64_t order)
+static void put_process(struct chrome *c, int64_t pid, const char *name, const char *label,
+			int64_t order)
 {
 	put_name(c, "process_name", pid, 0, name);
 	put_label(c, "process_labels", pid, 0);
@@ -851,7 +901,8 @@ static void put_who(struct chrome *c)
 	struct ws_map named = {0};
 	char *name;
 
-	for (uint32_t i = ws_who_processes(who); i > 0; i--) { /* the last image of a pid names it */
+	for (uint32_t i = ws_who_processes(who); i > 0;
+	     i--) { /* the last image of a pid names it */
 		const struct ws_process_info *p = ws_who_process(who, i);
 
 		if (ws_map_get(&named, p->global_pid, NULL))
@@ -866,14 +917,17 @@ static void put_who(struct chrome *c)
 		if (!c->threads[i])
 			continue;
 		name = ws_format("thread %u (", t->tid);
-		if (strncmp(t->name, name, strlen(name))) { /* a name from such a trace has it already */
+		if (strncmp(t->name, name,
+			    strlen(name))) { /* a name from such a trace has it already */
 			free(name);
-			name = ws_format("thread %u (%s)", t->tid, *t->name ? t->name : t->process_name);
+			name = ws_format("thread %u (%s)", t->tid,
+					 *t->name ? t->name : t->process_name);
 		} else {
 			free(name);
 			name = ws_strdup(t->name);
 		}
-		put_name(c, "thread_name", process_number(c, ws_who_process(who, t->process)), (int64_t)t->tid, name);
+		put_name(c, "thread_name", process_number(c, ws_who_process(who, t->process)),
+			 (int64_t)t->tid, name);
 		free(name);
 	}
 }
@@ -884,15 +938,18 @@ static void put_gpus(struct chrome *c)
 
 	for (size_t i = 0; i < c->gpu_count; i++) {
 		snprintf(label, sizeof(label), "GPU %" PRIu64, c->gpus[i].device);
-		put_process(c, c->gpus[i].pid, ws_who_process(c->x->who, (uint32_t)c->gpus[i].process)->name, label,
+		put_process(c, c->gpus[i].pid,
+			    ws_who_process(c->x->who, (uint32_t)c->gpus[i].process)->name, label,
 			    5000000 + (int64_t)c->gpus[i].pid);
 	}
 	for (size_t i = 0; i < c->rows.size; i++) {
-		int64_t pid = (int64_t)(c->rows.slots[i].key >> 32), tid = (int32_t)c->rows.slots[i].key;
+		int64_t pid = (int64_t)(c->rows.slots[i].key >> 32),
+			tid = (int32_t)c->rows.slots[i].key;
 
 		if (!c->rows.used[i])
 			continue;
-		snprintf(label, sizeof(label), tid < 0 ? "synchronization" : "stream %" PRId64, tid);
+		snprintf(label, sizeof(label), tid < 0 ? "synchronization" : "stream %" PRId64,
+			 tid);
 		put_name(c, "thread_name", pid, tid, label);
 	}
 }
@@ -900,7 +957,8 @@ static void put_gpus(struct chrome *c)
 static void put_tracks(struct chrome *c)
 {
 	for (size_t i = 0; i < c->track_name.size; i++) {
-		if (!c->track_name.used[i] || ws_map_get(&c->track_row, c->track_name.slots[i].key, NULL))
+		if (!c->track_name.used[i] ||
+		    ws_map_get(&c->track_row, c->track_name.slots[i].key, NULL))
 			continue;
 		struct row r = track_row(c, 0, c->track_name.slots[i].key);
 
@@ -924,18 +982,30 @@ static void put_devices(struct chrome *c)
 		if (ws_map_get(&seen, v[ws_cuda_device_id], NULL))
 			continue;
 		ws_map_set(&seen, v[ws_cuda_device_id], 1);
-		ws_text_printf(&c->t, "%s\n{\"id\":%" PRIu64 ",\"name\":", first ? "" : ",", v[ws_cuda_device_id]);
+		ws_text_printf(&c->t, "%s\n{\"id\":%" PRIu64 ",\"name\":", first ? "" : ",",
+			       v[ws_cuda_device_id]);
 		first = false;
 		put_string(c, &c->t, v[ws_cuda_device_name]);
-		ws_text_printf(&c->t, ",\"totalGlobalMem\":%" PRIu64 ",\"computeMajor\":%" PRIu64 ",\"computeMinor\":%" PRIu64,
-			       v[ws_cuda_device_memory_bytes], v[ws_cuda_device_major], v[ws_cuda_device_minor]);
-		ws_text_printf(&c->t, ",\"maxThreadsPerBlock\":%" PRIu64 ",\"maxThreadsPerMultiprocessor\":%" PRIu64,
-			       v[ws_cuda_device_threads_block], v[ws_cuda_device_warps_sm] * v[ws_cuda_device_warp]);
-		ws_text_printf(&c->t, ",\"regsPerBlock\":%" PRIu64 ",\"warpSize\":%" PRIu64 ",\"sharedMemPerBlock\":%" PRIu64,
-			       v[ws_cuda_device_regs_block], v[ws_cuda_device_warp], v[ws_cuda_device_shared_block]);
-		ws_text_printf(&c->t, ",\"numSms\":%" PRIu64 ",\"regsPerMultiprocessor\":%" PRIu64, v[ws_cuda_device_sms],
-			       v[ws_cuda_device_regs_sm]);
-		ws_text_printf(&c->t, ",\"sharedMemPerBlockOptin\":%" PRIu64 ",\"sharedMemPerMultiprocessor\":%" PRIu64 "}",
+		ws_text_printf(&c->t,
+			       ",\"totalGlobalMem\":%" PRIu64 ",\"computeMajor\":%" PRIu64
+			       ",\"computeMinor\":%" PRIu64,
+			       v[ws_cuda_device_memory_bytes], v[ws_cuda_device_major],
+			       v[ws_cuda_device_minor]);
+		ws_text_printf(&c->t,
+			       ",\"maxThreadsPerBlock\":%" PRIu64
+			       ",\"maxThreadsPerMultiprocessor\":%" PRIu64,
+			       v[ws_cuda_device_threads_block],
+			       v[ws_cuda_device_warps_sm] * v[ws_cuda_device_warp]);
+		ws_text_printf(&c->t,
+			       ",\"regsPerBlock\":%" PRIu64 ",\"warpSize\":%" PRIu64
+			       ",\"sharedMemPerBlock\":%" PRIu64,
+			       v[ws_cuda_device_regs_block], v[ws_cuda_device_warp],
+			       v[ws_cuda_device_shared_block]);
+		ws_text_printf(&c->t, ",\"numSms\":%" PRIu64 ",\"regsPerMultiprocessor\":%" PRIu64,
+			       v[ws_cuda_device_sms], v[ws_cuda_device_regs_sm]);
+		ws_text_printf(&c->t,
+			       ",\"sharedMemPerBlockOptin\":%" PRIu64
+			       ",\"sharedMemPerMultiprocessor\":%" PRIu64 "}",
 			       v[ws_cuda_device_shared_block_optin], v[ws_cuda_device_shared_sm]);
 	}
 	ws_cursor_close(k);
@@ -955,7 +1025,10 @@ static void put_rank(struct chrome *c)
 	}
 	ws_cursor_close(k);
 	if (n == 1)
-		ws_text_printf(&c->t, "\"distributedInfo\":{\"rank\":%" PRIu64 ",\"world_size\":%" PRIu64 "},\n", rank, world);
+		ws_text_printf(&c->t,
+			       "\"distributedInfo\":{\"rank\":%" PRIu64 ",\"world_size\":%" PRIu64
+			       "},\n",
+			       rank, world);
 }
 
 static void put_head(struct chrome *c)
@@ -964,7 +1037,9 @@ static void put_head(struct chrome *c)
 	put_devices(c);
 	ws_text_puts(&c->t, "],\n");
 	put_rank(c);
-	ws_text_printf(&c->t, "\"displayTimeUnit\":\"ms\",\n\"baseTimeNanoseconds\":%" PRIu64 ",\n\"traceEvents\":[",
+	ws_text_printf(&c->t,
+		       "\"displayTimeUnit\":\"ms\",\n\"baseTimeNanoseconds\":%" PRIu64
+		       ",\n\"traceEvents\":[",
 		       c->x->normalized ? 0 : ws_export_epoch(c->x));
 }
 
@@ -995,8 +1070,10 @@ static void load_tracks(struct chrome *c)
 		ws_map_set(&c->track_name, v[ws_track_id], v[ws_track_name]);
 		ws_map_set(&c->track_process, v[ws_track_id], v[ws_track_process]);
 		n = 0;
-		if (sscanf(name, "GPU %u stream %u annotations%n", &device, &stream, &n) == 2 && n && !name[n])
-			ws_map_set(&c->track_row, v[ws_track_id], ((uint64_t)device << 32 | stream) + 1);
+		if (sscanf(name, "GPU %u stream %u annotations%n", &device, &stream, &n) == 2 &&
+		    n && !name[n])
+			ws_map_set(&c->track_row, v[ws_track_id],
+				   ((uint64_t)device << 32 | stream) + 1);
 	}
 	ws_cursor_close(k);
 }
@@ -1011,19 +1088,21 @@ static void load_collectives(struct chrome *c)
 			continue;
 		ws_grow(c->collective, c->collective_cap, c->collective_count + 1);
 		c->collective[c->collective_count++] = (struct ws_row_collective){
-		    .name = (uint32_t)v[ws_collective_name],
-		    .in_elements = v[ws_collective_in_elements],
-		    .out_elements = v[ws_collective_out_elements],
-		    .dtype = (uint32_t)v[ws_collective_dtype],
-		    .group_size = (uint32_t)v[ws_collective_group_size],
-		    .group = (uint32_t)v[ws_collective_group],
-		    .description = (uint32_t)v[ws_collective_description],
-		    .ranks = (uint32_t)v[ws_collective_ranks],
-		    .source = (int32_t)v[ws_collective_source],
-		    .destination = (int32_t)v[ws_collective_destination],
-		    .sequence = v[ws_collective_sequence],
+			.name = (uint32_t)v[ws_collective_name],
+			.in_elements = v[ws_collective_in_elements],
+			.out_elements = v[ws_collective_out_elements],
+			.dtype = (uint32_t)v[ws_collective_dtype],
+			.group_size = (uint32_t)v[ws_collective_group_size],
+			.group = (uint32_t)v[ws_collective_group],
+			.description = (uint32_t)v[ws_collective_description],
+			.ranks = (uint32_t)v[ws_collective_ranks],
+			.source = (int32_t)v[ws_collective_source],
+			.destination = (int32_t)v[ws_collective_destination],
+			.sequence = v[ws_collective_sequence],
 		};
-		ws_map_set(&c->collectives, v[ws_collective_process] << 32 | v[ws_collective_correlation], c->collective_count);
+		ws_map_set(&c->collectives,
+			   v[ws_collective_process] << 32 | v[ws_collective_correlation],
+			   c->collective_count);
 	}
 	ws_cursor_close(k);
 }
@@ -1034,9 +1113,12 @@ static int add_domains(void *ctx, const struct ws_batch *b)
 
 	for (size_t i = 0; i < b->rows; i++)
 		if (b->col[ws_nvtx_type][i] == WS_NVTX_DOMAIN_CREATE) {
-			uint64_t process = ws_who_thread(c->x->who, (uint32_t)b->col[ws_nvtx_thread][i])->process;
+			uint64_t process =
+				ws_who_thread(c->x->who, (uint32_t)b->col[ws_nvtx_thread][i])
+					->process;
 
-			ws_map_set(&c->domains, process << 32 | b->col[ws_nvtx_domain][i], b->col[ws_nvtx_text][i]);
+			ws_map_set(&c->domains, process << 32 | b->col[ws_nvtx_domain][i],
+				   b->col[ws_nvtx_text][i]);
 		}
 	return 0;
 }
@@ -1047,14 +1129,16 @@ static int find_links(void *ctx, const struct ws_batch *b)
 	size_t n;
 
 	for (size_t i = 0; i < b->rows && !c->linked; i++) {
-		const char *s = ws_report_string(c->x->r, (uint32_t)b->col[ws_flow_category][i], &n);
+		const char *s =
+			ws_report_string(c->x->r, (uint32_t)b->col[ws_flow_category][i], &n);
 
 		c->linked = n == 6 && !memcmp(s, "fwdbwd", 6);
 	}
 	return c->linked;
 }
 
-/* Images of one process have its pid. Processes of several files, of ranks in containers, may share one by chance. */
+/* Images of one process have its pid. Processes of several files, of ranks in containers, may share
+ * one by chance. */
 static void number_processes(struct chrome *c)
 {
 	struct ws_map owner = {0}; /* pid -> its first globalPid, + 1 */
@@ -1077,11 +1161,15 @@ static void number_processes(struct chrome *c)
 static void load(struct chrome *c)
 {
 	struct ws_scan domains = {.table = WS_TABLE_nvtx, .time_max = UINT64_MAX, .workers = 1};
-	struct ws_scan flows = {.table = WS_TABLE_flow, .columns = WS_COL(flow, category), .time_max = UINT64_MAX, .workers = 1};
+	struct ws_scan flows = {.table = WS_TABLE_flow,
+				.columns = WS_COL(flow, category),
+				.time_max = UINT64_MAX,
+				.workers = 1};
 
 	c->threads = ws_calloc((size_t)ws_who_threads(c->x->who) + 1, 1);
 	number_processes(c);
-	domains.columns = WS_COL(nvtx, type) | WS_COL(nvtx, thread) | WS_COL(nvtx, domain) | WS_COL(nvtx, text);
+	domains.columns = WS_COL(nvtx, type) | WS_COL(nvtx, thread) | WS_COL(nvtx, domain) |
+			  WS_COL(nvtx, text);
 	ws_scan_run(c->x->r, &domains, add_domains, c, NULL);
 	ws_scan_run(c->x->r, &flows, find_links, c, NULL);
 	ws_links_load(&c->links, c->x);

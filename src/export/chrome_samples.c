@@ -1,11 +1,12 @@
 /*
  * chrome_samples.c - see chrome_samples.h.
  *
- * A sample is an event of phase P that two kinds of readers understand. For Perfetto, Chrome's developer tools and speedscope it is
- * a piece of a V8 profile ("ProfileChunk") with one sample in it: a profile for each thread, whose calls are nodes of a tree that
- * come with the first sample that needs them, and whose times are whole microseconds since the sample before. For chrome://tracing
- * its "sf" names an entry of "stackFrames", which are the same nodes. One sample an event needs no memory beyond the tree, and
- * keeps the nanoseconds in "ts".
+ * A sample is an event of phase P that two kinds of readers understand. For Perfetto, Chrome's
+ * developer tools and speedscope it is a piece of a V8 profile ("ProfileChunk") with one sample in
+ * it: a profile for each thread, whose calls are nodes of a tree that come with the first sample
+ * that needs them, and whose times are whole microseconds since the sample before. For
+ * chrome://tracing its "sf" names an entry of "stackFrames", which are the same nodes. One sample
+ * an event needs no memory beyond the tree, and keeps the nanoseconds in "ts".
  */
 #include "export/chrome_samples.h"
 
@@ -125,15 +126,20 @@ static void put_node(const struct ws_chrome_samples *s, struct ws_text *t, uint3
 	const struct node *n = &s->nodes[number - ROOT - 1];
 	const char *from = origin(s, n);
 
-	ws_text_printf(t, "{\"id\":%" PRIu32 ",\"parent\":%" PRIu32 ",\"callFrame\":{\"functionName\":", number, n->parent);
+	ws_text_printf(t,
+		       "{\"id\":%" PRIu32 ",\"parent\":%" PRIu32
+		       ",\"callFrame\":{\"functionName\":",
+		       number, n->parent);
 	put_name(s, t, n);
 	ws_text_puts(t, ",\"scriptId\":0,\"url\":");
 	ws_text_json(t, from, strlen(from));
 	ws_text_puts(t, ",\"lineNumber\":-1,\"columnNumber\":-1}}");
 }
 
-/* The nodes down to this one that the thread's profile lacks; a parent is told before its children. */
-static void put_nodes(struct ws_chrome_samples *s, struct ws_text *t, uint64_t thread, uint32_t number)
+/* The nodes down to this one that the thread's profile lacks; a parent is told before its children.
+ */
+static void put_nodes(struct ws_chrome_samples *s, struct ws_text *t, uint64_t thread,
+		      uint32_t number)
 {
 	uint32_t missing[DEEPEST];
 	size_t n = 0;
@@ -162,11 +168,14 @@ bool ws_chrome_samples_new(const struct ws_chrome_samples *s, uint64_t thread)
 	return thread <= ws_who_threads(s->x->who) && !s->begun[thread];
 }
 
-void ws_chrome_samples_begin(struct ws_chrome_samples *s, struct ws_text *t, uint64_t thread, int64_t at)
+void ws_chrome_samples_begin(struct ws_chrome_samples *s, struct ws_text *t, uint64_t thread,
+			     int64_t at)
 {
 	s->begun[thread] = 1;
 	s->last[thread] = micros(at);
-	ws_text_printf(t, "\"id\":\"0x%" PRIx64 "\",\"args\":{\"data\":{\"startTime\":%" PRId64 "}}}", thread, micros(at));
+	ws_text_printf(t,
+		       "\"id\":\"0x%" PRIx64 "\",\"args\":{\"data\":{\"startTime\":%" PRId64 "}}}",
+		       thread, micros(at));
 }
 
 static void put_facts(struct ws_chrome_samples *s, struct ws_text *t, const uint64_t *v)
@@ -187,9 +196,11 @@ static void put_facts(struct ws_chrome_samples *s, struct ws_text *t, const uint
 		       v[ws_sample_flags] & WS_SAMPLE_KERNEL ? "true" : "false");
 }
 
-void ws_chrome_samples_put(struct ws_chrome_samples *s, struct ws_text *t, const uint64_t *v, int64_t at)
+void ws_chrome_samples_put(struct ws_chrome_samples *s, struct ws_text *t, const uint64_t *v,
+			   int64_t at)
 {
-	uint64_t thread = v[ws_sample_thread] <= ws_who_threads(s->x->who) ? v[ws_sample_thread] : 0;
+	uint64_t thread =
+		v[ws_sample_thread] <= ws_who_threads(s->x->who) ? v[ws_sample_thread] : 0;
 	uint32_t number = node_of(s, v[ws_sample_frame], v[ws_sample_callers]);
 
 	ws_text_printf(t, "\"id\":\"0x%" PRIx64 "\",", thread);
@@ -200,18 +211,20 @@ void ws_chrome_samples_put(struct ws_chrome_samples *s, struct ws_text *t, const
 	ws_text_puts(t, "\"data\":{\"cpuProfile\":{\"nodes\":[");
 	if (!ws_map_get(&s->told, thread << 32 | ROOT, NULL)) {
 		ws_map_set(&s->told, thread << 32 | ROOT, 1);
-		ws_text_printf(
-		    t,
-		    "{\"id\":%d,\"callFrame\":{\"functionName\":\"(root)\",\"scriptId\":0,\"url\":\"\",\"lineNumber\":-1,"
-		    "\"columnNumber\":-1}}%s",
-		    ROOT, number > ROOT ? "," : "");
+		ws_text_printf(t,
+			       "{\"id\":%d,\"callFrame\":{\"functionName\":\"(root)\",\"scriptId\":"
+			       "0,\"url\":\"\",\"lineNumber\":-1,"
+			       "\"columnNumber\":-1}}%s",
+			       ROOT, number > ROOT ? "," : "");
 	}
 	put_nodes(s, t, thread, number);
-	ws_text_printf(t, "],\"samples\":[%" PRIu32 "]},\"timeDeltas\":[%" PRId64 "]}}}", number, micros(at) - s->last[thread]);
+	ws_text_printf(t, "],\"samples\":[%" PRIu32 "]},\"timeDeltas\":[%" PRId64 "]}}}", number,
+		       micros(at) - s->last[thread]);
 	s->last[thread] = micros(at);
 }
 
-int ws_chrome_samples_frames(struct ws_chrome_samples *s, struct ws_text *t, int (*flush)(void *ctx), void *ctx)
+int ws_chrome_samples_frames(struct ws_chrome_samples *s, struct ws_text *t,
+			     int (*flush)(void *ctx), void *ctx)
 {
 	int rc = 0;
 

@@ -1,9 +1,10 @@
 /*
  * columns.c - see columns.h.
  *
- * A worker takes a block from the scan, drops the rows that --times or the view leave out, converts column after column in tight
- * loops, lets the format make its bytes, and then waits until all blocks before its own are written. So the output is the same
- * however many threads there are, and as many blocks are in memory as there are workers.
+ * A worker takes a block from the scan, drops the rows that --times or the view leave out, converts
+ * column after column in tight loops, lets the format make its bytes, and then waits until all
+ * blocks before its own are written. So the output is the same however many threads there are, and
+ * as many blocks are in memory as there are workers.
  */
 #include "export/columns.h"
 
@@ -38,8 +39,9 @@ static enum ws_xtype stored_type(const struct ws_xview *v, const struct ws_xcolu
 static enum ws_xtype shaped_type(enum ws_xshape s)
 {
 	static const enum ws_xtype types[] = {
-	    [WS_SHAPE_INT] = WS_XT_I64,	      [WS_SHAPE_UINT] = WS_XT_U64,  [WS_SHAPE_REAL] = WS_XT_F64,
-	    [WS_SHAPE_STRING] = WS_XT_STRING, [WS_SHAPE_TEXT] = WS_XT_TEXT, [WS_SHAPE_BLOB] = WS_XT_BLOB};
+		[WS_SHAPE_INT] = WS_XT_I64,   [WS_SHAPE_UINT] = WS_XT_U64,
+		[WS_SHAPE_REAL] = WS_XT_F64,  [WS_SHAPE_STRING] = WS_XT_STRING,
+		[WS_SHAPE_TEXT] = WS_XT_TEXT, [WS_SHAPE_BLOB] = WS_XT_BLOB};
 
 	return types[s];
 }
@@ -74,8 +76,10 @@ enum ws_xtype ws_xcolumn_type(const struct ws_xview *v, const struct ws_xcolumn 
 
 unsigned ws_xtype_width(enum ws_xtype t)
 {
-	static const unsigned width[] = {[WS_XT_NULL] = 0, [WS_XT_U8] = 1,  [WS_XT_U32] = 4,	[WS_XT_I32] = 4,  [WS_XT_U64] = 8,
-					 [WS_XT_I64] = 8,  [WS_XT_F64] = 8, [WS_XT_STRING] = 4, [WS_XT_TEXT] = 4, [WS_XT_BLOB] = 4};
+	static const unsigned width[] = {
+		[WS_XT_NULL] = 0, [WS_XT_U8] = 1,  [WS_XT_U32] = 4, [WS_XT_I32] = 4,
+		[WS_XT_U64] = 8,  [WS_XT_I64] = 8, [WS_XT_F64] = 8, [WS_XT_STRING] = 4,
+		[WS_XT_TEXT] = 4, [WS_XT_BLOB] = 4};
 
 	return width[t];
 }
@@ -147,7 +151,8 @@ static void shift_times(struct ws_xvector *o, const uint64_t *v, size_t n, uint6
 		d[i] = v[i] - base;
 }
 
-static void map_who(struct ws_export *x, struct ws_xvector *o, const uint64_t *v, size_t n, bool threads)
+static void map_who(struct ws_export *x, struct ws_xvector *o, const uint64_t *v, size_t n,
+		    bool threads)
 {
 	uint64_t *d = o->data, last = UINT64_MAX, global = 0;
 
@@ -162,14 +167,17 @@ static void map_who(struct ws_export *x, struct ws_xvector *o, const uint64_t *v
 	mark_nulls(o, v, n, 0);
 }
 
-/* StringIds will have it. From several threads; nearly all texts have been met before, and then nothing is written. */
+/* StringIds will have it. From several threads; nearly all texts have been met before, and then
+ * nothing is written. */
 static void use_string(struct ws_export *x, uint32_t id)
 {
-	if (id <= x->string_count && !(__atomic_load_n(&x->strings[id], __ATOMIC_RELAXED) & WS_STRING_USED))
+	if (id <= x->string_count &&
+	    !(__atomic_load_n(&x->strings[id], __ATOMIC_RELAXED) & WS_STRING_USED))
 		__atomic_fetch_or(&x->strings[id], WS_STRING_USED, __ATOMIC_RELAXED);
 }
 
-/* Texts that are not there at all are null, as ws_x_string has it; the empty number of STRING0 is 0. */
+/* Texts that are not there at all are null, as ws_x_string has it; the empty number of STRING0 is
+ * 0. */
 static void map_strings(struct ws_export *x, struct ws_xvector *o, uint64_t *v, size_t n)
 {
 	uint32_t *d = o->data;
@@ -187,7 +195,8 @@ static void map_strings(struct ws_export *x, struct ws_xvector *o, uint64_t *v, 
 	}
 }
 
-static void call_cells(struct ws_export *x, const struct ws_xcolumn *c, struct ws_xvector *o, const uint64_t *const *col, size_t n)
+static void call_cells(struct ws_export *x, const struct ws_xcolumn *c, struct ws_xvector *o,
+		       const uint64_t *const *col, size_t n)
 {
 	uint64_t row[WS_MAX_COLUMNS] = {0};
 	unsigned reads[WS_MAX_COLUMNS], count = 0;
@@ -207,7 +216,9 @@ static void call_cells(struct ws_export *x, const struct ws_xcolumn *c, struct w
 				row[reads[k]] = col[reads[k]][i];
 			cell = c->cell(x, row);
 		}
-		bits = cell.kind == WS_X_NULL ? 0 : cell.kind >= WS_X_TEXT ? cell.id : (uint64_t)cell.i;
+		bits = cell.kind == WS_X_NULL	? 0
+		       : cell.kind >= WS_X_TEXT ? cell.id
+						: (uint64_t)cell.i;
 		if (ws_xtype_width(o->type) == 8)
 			((uint64_t *)o->data)[i] = bits;
 		else
@@ -243,7 +254,8 @@ static void all_null(struct ws_xvector *o, size_t n)
 		memset(o->data, 0, n * ws_xtype_width(o->type));
 }
 
-static void convert(struct ws_export *x, const struct ws_xcolumn *c, struct ws_xvector *o, uint64_t *const *col, size_t n)
+static void convert(struct ws_export *x, const struct ws_xcolumn *c, struct ws_xvector *o,
+		    uint64_t *const *col, size_t n)
 {
 	uint64_t *v = c->from >= WS_XF_INT && c->from < WS_XF_CALL ? col[c->source] : NULL;
 
@@ -392,7 +404,8 @@ static int on_block(void *ctx, const struct ws_batch *b)
 	make_room(run, w, b->rows);
 	for (size_t i = 0; w->batch.rows && i < run->v->t.column_count; i++)
 		if (run->wanted >> i & 1)
-			convert(run->x, &run->v->t.columns[i], &w->batch.col[i], col, w->batch.rows);
+			convert(run->x, &run->v->t.columns[i], &w->batch.col[i], col,
+				w->batch.rows);
 	if (w->batch.rows)
 		ok = run->u->make(run->u->ctx, &w->batch, &e) == 0;
 	if (!wait_turn(run, b->block))
@@ -431,13 +444,21 @@ uint32_t ws_xcolumns_workers(void)
 	return ws_scan_workers(&s);
 }
 
-int ws_xcolumns_run(struct ws_export *x, const struct ws_xview *v, uint64_t wanted, const struct ws_xcolumns_user *u,
-		    uint64_t *rows, struct ws_err *e)
+int ws_xcolumns_run(struct ws_export *x, const struct ws_xview *v, uint64_t wanted,
+		    const struct ws_xcolumns_user *u, uint64_t *rows, struct ws_err *e)
 {
-	struct run run = {
-	    .x = x, .v = v, .wanted = wanted, .u = u, .lock = PTHREAD_MUTEX_INITIALIZER, .next = PTHREAD_COND_INITIALIZER, .e = e};
+	struct run run = {.x = x,
+			  .v = v,
+			  .wanted = wanted,
+			  .u = u,
+			  .lock = PTHREAD_MUTEX_INITIALIZER,
+			  .next = PTHREAD_COND_INITIALIZER,
+			  .e = e};
 	uint32_t workers = ws_xcolumns_workers();
-	struct ws_scan scan = {.table = v->source, .columns = columns_read(&run), .time_max = UINT64_MAX, .empty = true};
+	struct ws_scan scan = {.table = v->source,
+			       .columns = columns_read(&run),
+			       .time_max = UINT64_MAX,
+			       .empty = true};
 	uint64_t damaged = 0;
 	int rc;
 

@@ -1,8 +1,9 @@
 /*
  * columns.h - a view column by column: for formats that store columns.
  *
- * Blocks of the report are decoded and converted by several threads and handed over in order. Each column arrives as an array of
- * the narrowest type that its source promises, with a bitmap of what is not null; texts arrive as numbers of the report's strings.
+ * Blocks of the report are decoded and converted by several threads and handed over in order. Each
+ * column arrives as an array of the narrowest type that its source promises, with a bitmap of what
+ * is not null; texts arrive as numbers of the report's strings.
  */
 #ifndef WS_EXPORT_COLUMNS_H
 #define WS_EXPORT_COLUMNS_H
@@ -27,8 +28,8 @@ enum ws_xtype ws_xcolumn_type(const struct ws_xview *v, const struct ws_xcolumn 
 unsigned ws_xtype_width(enum ws_xtype t);
 
 /*
- * What the text of a column of StringIds numbers is called: the column's name without Id, or with Value added where that is taken
- * or there is no Id. Owned by the caller.
+ * What the text of a column of StringIds numbers is called: the column's name without Id, or with
+ * Value added where that is taken or there is no Id. Owned by the caller.
  */
 char *ws_xcolumn_text_name(const struct ws_xtable *t, const struct ws_xcolumn *c);
 
@@ -57,10 +58,11 @@ struct ws_xcolumns_user {
 
 uint32_t ws_xcolumns_workers(void);
 /*
- * Go through the view; only columns whose bits are set in `wanted` are made. Damaged blocks are counted in x->damaged. *rows (may
- * be NULL) gets how many rows there were. Returns 0, or -1 with a message.
+ * Go through the view; only columns whose bits are set in `wanted` are made. Damaged blocks are
+ * counted in x->damaged. *rows (may be NULL) gets how many rows there were. Returns 0, or -1 with a
+ * message.
  */
-int ws_xcolumns_run(struct ws_export *x, const struct ws_xview *v, uint64_t wanted, const struct ws_xcolumns_user *u,
-		    uint64_t *rows, struct ws_err *e);
+int ws_xcolumns_run(struct ws_export *x, const struct ws_xview *v, uint64_t wanted,
+		    const struct ws_xcolumns_user *u, uint64_t *rows, struct ws_err *e);
 
 #endif

@@ -1,8 +1,10 @@
 /*
- * export.c - one export: opening, strings, the pipeline from blocks to rows, and the file's way to its name.
+ * export.c - one export: opening, strings, the pipeline from blocks to rows, and the file's way to
+ * its name.
  *
- * For formats of rows, a table is written by two threads: one merges blocks and turns rows into cells (which decodes ahead), the
- * other hands cells to the format. They pass batches through a ring of four. Formats of columns take whole blocks (columns.c).
+ * For formats of rows, a table is written by two threads: one merges blocks and turns rows into
+ * cells (which decodes ahead), the other hands cells to the format. They pass batches through a
+ * ring of four. Formats of columns take whole blocks (columns.c).
  */
 #include "export/export.h"
 
@@ -90,14 +92,17 @@ struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id)
 	return c;
 }
 
-/* The report's own number of a text, or 0: so that an export's import, exported again, has the same numbers. */
+/* The report's own number of a text, or 0: so that an export's import, exported again, has the same
+ * numbers. */
 static uint32_t text_id(struct ws_export *x, const char *s, size_t n)
 {
-	const char *none = ws_report_string(x->r, 0, NULL); /* what is read of numbers that the report does not define */
+	const char *none = ws_report_string(
+		x->r, 0, NULL); /* what is read of numbers that the report does not define */
 	uint32_t id;
 	size_t len;
 
-	for (uint32_t i = x->texts.n ? 0 : x->string_count; i; i--) { /* of equal ones the first counts */
+	for (uint32_t i = x->texts.n ? 0 : x->string_count; i;
+	     i--) { /* of equal ones the first counts */
 		const char *text = ws_report_string(x->r, i, &len);
 
 		if (text != none)
@@ -120,17 +125,24 @@ struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n)
 		return ws_x_string(x, id);
 	ws_text_puts(&made, "");
 	ws_text_utf8(&made, s, n);
-	while (i < x->extra_count && (x->extra[i].len != made.len || memcmp(x->extra[i].s, made.s, made.len)))
+	while (i < x->extra_count &&
+	       (x->extra[i].len != made.len || memcmp(x->extra[i].s, made.s, made.len)))
 		i++; /* there are few */
 	if (i < x->extra_count) {
 		t = &x->extra[i];
 		ws_text_free(&made);
-		return (struct ws_xcell){.kind = WS_X_STRING, .id = x->string_count + (uint32_t)i + 1, .s = t->s, .n = t->len};
+		return (struct ws_xcell){.kind = WS_X_STRING,
+					 .id = x->string_count + (uint32_t)i + 1,
+					 .s = t->s,
+					 .n = t->len};
 	}
 	ws_grow(x->extra, x->extra_cap, x->extra_count + 1);
 	t = &x->extra[x->extra_count++];
 	*t = made;
-	return (struct ws_xcell){.kind = WS_X_STRING, .id = x->string_count + (uint32_t)x->extra_count, .s = t->s, .n = t->len};
+	return (struct ws_xcell){.kind = WS_X_STRING,
+				 .id = x->string_count + (uint32_t)x->extra_count,
+				 .s = t->s,
+				 .n = t->len};
 }
 
 struct ws_xcell ws_x_own(struct ws_export *x, const char *s)
@@ -147,12 +159,14 @@ struct ws_xcell ws_x_own(struct ws_export *x, const char *s)
 
 struct ws_xcell ws_x_thread(struct ws_export *x, uint64_t id)
 {
-	return id ? ws_x_int((int64_t)ws_who_thread(x->who, (uint32_t)id)->global_tid) : ws_x_null();
+	return id ? ws_x_int((int64_t)ws_who_thread(x->who, (uint32_t)id)->global_tid)
+		  : ws_x_null();
 }
 
 struct ws_xcell ws_x_process(struct ws_export *x, uint64_t id)
 {
-	return id ? ws_x_int((int64_t)ws_who_process(x->who, (uint32_t)id)->global_pid) : ws_x_null();
+	return id ? ws_x_int((int64_t)ws_who_process(x->who, (uint32_t)id)->global_pid)
+		  : ws_x_null();
 }
 
 struct ws_xcell ws_x_time(struct ws_export *x, uint64_t t)
@@ -167,7 +181,8 @@ struct ws_xcell ws_x_ntime(struct ws_export *x, uint64_t t)
 
 /* ---- tables and rows ---- */
 
-static int write_rows(struct ws_export *x, const struct ws_xcell *cells, size_t rows, struct ws_err *e)
+static int write_rows(struct ws_export *x, const struct ws_xcell *cells, size_t rows,
+		      struct ws_err *e)
 {
 	if (x->skipped)
 		return 0;
@@ -182,13 +197,14 @@ static int write_rows(struct ws_export *x, const struct ws_xcell *cells, size_t 
 }
 
 /*
- * Rows that come one by one are collected, with their texts, until they are a batch: what a format does for a batch may cost it
- * more than a row.
+ * Rows that come one by one are collected, with their texts, until they are a batch: what a format
+ * does for a batch may cost it more than a row.
  */
 struct ws_xpile {
 	struct ws_xcell *cells;
 	size_t rows;
-	struct ws_text bytes; /* of texts; their cells have the offset for an address until the pile is written */
+	struct ws_text bytes; /* of texts; their cells have the offset for an address until the pile
+				 is written */
 };
 
 enum { PILE_ROWS = 1024, PILE_BYTES = 1 << 20 };
@@ -249,7 +265,8 @@ int ws_export_table(struct ws_export *x, const struct ws_xtable *t, struct ws_er
 	x->table = *t;
 	x->open = &x->table;
 	x->created = false;
-	x->skipped = !ws_export_wants(x, t->name) || (x->append && x->w->has && x->w->has(x->w, t->name));
+	x->skipped = !ws_export_wants(x, t->name) ||
+		     (x->append && x->w->has && x->w->has(x->w, t->name));
 	if (x->skipped || x->lazy)
 		return 0;
 	x->created = true;
@@ -309,7 +326,8 @@ static void *produce(void *arg)
 	bool go = true;
 
 	while (go && ws_cursor_next(c, &values)) {
-		rows += p->fill(p->ctx, values, p->cells[p->made % BATCHES] + rows * p->t->column_count);
+		rows += p->fill(p->ctx, values,
+				p->cells[p->made % BATCHES] + rows * p->t->column_count);
 		if (rows == BATCH_ROWS) {
 			go = pass_on(p, rows, false);
 			rows = 0;
@@ -376,8 +394,8 @@ static int run_pipe(struct pipe *p, struct ws_err *e)
 	return rc;
 }
 
-int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table source, ws_x_fill *fill, void *ctx,
-		   struct ws_err *e)
+int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table source,
+		   ws_x_fill *fill, void *ctx, struct ws_err *e)
 {
 	struct pipe p = {.x = x,
 			 .t = t,
@@ -417,7 +435,8 @@ int ws_export_view(struct ws_export *x, const struct ws_xview *v, struct ws_err 
 		return ws_export_rows(x, &v->t, v->source, fill_view, &g, e);
 	if (ws_export_table_end(x, e) < 0)
 		return -1;
-	if (!ws_export_wants(x, v->t.name) || (x->append && x->w->has && x->w->has(x->w, v->t.name)) ||
+	if (!ws_export_wants(x, v->t.name) ||
+	    (x->append && x->w->has && x->w->has(x->w, v->t.name)) ||
 	    (x->lazy && !ws_report_rows(x->r, v->source)))
 		return 0;
 	if (x->w->view(x->w, x, v, &rows, e) < 0)
@@ -431,10 +450,11 @@ int ws_export_view(struct ws_export *x, const struct ws_xview *v, struct ws_err 
 static int export_strings(struct ws_export *x, struct ws_err *e)
 {
 	static const struct ws_xcolumn columns[] = {
-	    {"id", "INTEGER", true, true, "Number of the text"},
-	    {"value", "TEXT", true, false, "The text"},
+		{"id", "INTEGER", true, true, "Number of the text"},
+		{"value", "TEXT", true, false, "The text"},
 	};
-	static const struct ws_xtable table = {"StringIds", "Texts that other tables point to", columns, WS_COUNT(columns)};
+	static const struct ws_xtable table = {"StringIds", "Texts that other tables point to",
+					       columns, WS_COUNT(columns)};
 
 	bool lazy = x->lazy;
 	int rc;
@@ -450,9 +470,12 @@ static int export_strings(struct ws_export *x, struct ws_err *e)
 		if (id > x->string_count) {
 			cells[1].s = x->extra[id - x->string_count - 1].s;
 			cells[1].n = x->extra[id - x->string_count - 1].len;
-		} else if (x->strings[id] & STRING_USED || (x->all_strings && ws_report_string_key(x->r, (uint32_t)id) == id)) {
+		} else if (x->strings[id] & STRING_USED ||
+			   (x->all_strings && ws_report_string_key(x->r, (uint32_t)id) == id)) {
 			cells[1].s = ws_x_bytes(x, (uint32_t)id, &cells[1].n);
-			if (!cells[1].n && !(x->strings[id] & STRING_USED)) /* numbers between those of texts stand for none */
+			if (!cells[1].n &&
+			    !(x->strings[id] &
+			      STRING_USED)) /* numbers between those of texts stand for none */
 				continue;
 		} else {
 			continue;
@@ -474,7 +497,8 @@ static char *default_output(const char *path, const struct ws_xformat *f)
 	return ws_format("%.*s%s", (int)n, path, f->extension);
 }
 
-static int write_tables(struct ws_export *x, const struct ws_xformat *f, const struct ws_xtarget *t, struct ws_err *e)
+static int write_tables(struct ws_export *x, const struct ws_xformat *f, const struct ws_xtarget *t,
+			struct ws_err *e)
 {
 	int rc;
 
@@ -491,11 +515,13 @@ static int write_tables(struct ws_export *x, const struct ws_xformat *f, const s
 	return rc;
 }
 
-static int write_all(struct ws_export *x, const struct ws_xformat *f, struct ws_outfile *out, const struct ws_export_request *q,
-		     struct ws_err *e)
+static int write_all(struct ws_export *x, const struct ws_xformat *f, struct ws_outfile *out,
+		     const struct ws_export_request *q, struct ws_err *e)
 {
-	struct ws_xtarget t = {
-	    .path = out->temporary, .name = x->output, .append = x->append, .separate_strings = q->separate_strings};
+	struct ws_xtarget t = {.path = out->temporary,
+			       .name = x->output,
+			       .append = x->append,
+			       .separate_strings = q->separate_strings};
 
 	if (f->flags & WS_FF_PATH && out->f) { /* it opens the file by itself */
 		fclose(out->f);
@@ -546,28 +572,29 @@ static uint64_t all_rows(const struct ws_report *r)
 	return n;
 }
 
-static int open_output(struct ws_outfile *out, const struct ws_xformat *f, const struct ws_export_request *q, const char *output,
-		       struct ws_err *e)
+static int open_output(struct ws_outfile *out, const struct ws_xformat *f,
+		       const struct ws_export_request *q, const char *output, struct ws_err *e)
 {
 	size_t n = strlen(output);
 
 	if (!strcmp(output, "-") && !(f->flags & WS_FF_STDOUT))
-		return ws_fail(e, "%s cannot be written to standard output; name a %s with -o", f->name,
-			       f->flags & WS_FF_FOLDER ? "folder" : "file");
+		return ws_fail(e, "%s cannot be written to standard output; name a %s with -o",
+			       f->name, f->flags & WS_FF_FOLDER ? "folder" : "file");
 	if (f->flags & WS_FF_FOLDER)
 		return ws_outfile_open_folder(out, output, q->overwrite, q->append, e);
 	if (q->append)
 		return ws_outfile_open_copy(out, output, 0600, e);
 	if (ws_outfile_open(out, output, 0600, q->overwrite, e) < 0)
 		return -1;
-	if (!(f->flags & WS_FF_GZIP) || n < 3 || strcmp(output + n - 3, ".gz") != 0 || !ws_outfile_gzip(out, e))
+	if (!(f->flags & WS_FF_GZIP) || n < 3 || strcmp(output + n - 3, ".gz") != 0 ||
+	    !ws_outfile_gzip(out, e))
 		return 0;
 	ws_outfile_abort(out);
 	return -1;
 }
 
-static int export_report(const struct ws_report *r, const struct ws_xformat *f, const struct ws_export_request *q,
-			 const char *output, struct ws_err *e)
+static int export_report(const struct ws_report *r, const struct ws_xformat *f,
+			 const struct ws_export_request *q, const char *output, struct ws_err *e)
 {
 	struct ws_export x;
 	struct ws_outfile out;
@@ -584,7 +611,8 @@ static int export_report(const struct ws_report *r, const struct ws_xformat *f, 
 	x.append = q->append;
 	x.normalized = q->normalize;
 	x.all_strings = q->append || q->table_count;
-	if (ws_choose(&x, q, q->normalize ? ws_export_epoch(&x) : 0, e) < 0 || open_output(&out, f, q, output, e) < 0) {
+	if (ws_choose(&x, q, q->normalize ? ws_export_epoch(&x) : 0, e) < 0 ||
+	    open_output(&out, f, q, output, e) < 0) {
 		ws_export_end(&x);
 		return -1;
 	}
@@ -595,13 +623,15 @@ static int export_report(const struct ws_report *r, const struct ws_xformat *f, 
 	if (rc < 0 && out.path) {
 		ws_outfile_abort(&out);
 	} else {
-		struct ws_err *first = rc < 0 ? NULL : e; /* of standard output, this finds out whether the reader went away */
+		struct ws_err *first = rc < 0 ? NULL : e; /* of standard output, this finds out
+							     whether the reader went away */
 		int end = ws_outfile_commit(&out, first);
 
 		rc = end < rc ? end : rc;
 	}
 	if (x.damaged)
-		ws_warn("%s: %" PRIu64 " blocks could not be read; their rows are missing", x.input, x.damaged);
+		ws_warn("%s: %" PRIu64 " blocks could not be read; their rows are missing", x.input,
+			x.damaged);
 	if (!rc && !q->quiet && strcmp(output, "-"))
 		ws_say("wrote %s: %" PRIu64 " rows", output, x.rows);
 	ws_export_end(&x);
@@ -609,30 +639,34 @@ static int export_report(const struct ws_report *r, const struct ws_xformat *f, 
 }
 
 /* Options that the format does not take. */
-static int check_options(const struct ws_xformat *f, const struct ws_export_request *q, struct ws_err *e)
+static int check_options(const struct ws_xformat *f, const struct ws_export_request *q,
+			 struct ws_err *e)
 {
 	const struct {
 		bool given;
 		unsigned needs;
 		const char *name;
 	} options[] = {
-	    {q->table_count > 0, WS_XO_TABLES, "--tables"},
-	    {q->time_count > 0, WS_XO_TABLES | WS_XO_TIMES | WS_XO_STACKS | WS_XO_SPAN, "--times"},
-	    {q->shift != 0, WS_XO_TABLES | WS_XO_TIMES, "--ts-shift"},
-	    {q->normalize, WS_XO_TABLES | WS_XO_TIMES, "--ts-normalize"},
-	    {q->append, WS_XO_APPEND, "--append"},
-	    {!q->blobs, WS_XO_BLOBS, "--include-blobs=false"},
-	    {q->separate_strings, WS_XO_STRINGS, "--separate-strings"},
-	    {!q->lazy, WS_XO_TABLES, "--lazy=false"},
-	    {q->show != NULL, WS_XO_STACKS, "--show"},
-	    {q->by != NULL, WS_XO_STACKS, "--by"},
+		{q->table_count > 0, WS_XO_TABLES, "--tables"},
+		{q->time_count > 0, WS_XO_TABLES | WS_XO_TIMES | WS_XO_STACKS | WS_XO_SPAN,
+		 "--times"},
+		{q->shift != 0, WS_XO_TABLES | WS_XO_TIMES, "--ts-shift"},
+		{q->normalize, WS_XO_TABLES | WS_XO_TIMES, "--ts-normalize"},
+		{q->append, WS_XO_APPEND, "--append"},
+		{!q->blobs, WS_XO_BLOBS, "--include-blobs=false"},
+		{q->separate_strings, WS_XO_STRINGS, "--separate-strings"},
+		{!q->lazy, WS_XO_TABLES, "--lazy=false"},
+		{q->show != NULL, WS_XO_STACKS, "--show"},
+		{q->by != NULL, WS_XO_STACKS, "--by"},
 	};
 
 	for (size_t i = 0; i < WS_COUNT(options); i++)
 		if (options[i].given && !(f->takes & options[i].needs))
-			return ws_fail(e, "%s means nothing to the type %s", options[i].name, f->name);
+			return ws_fail(e, "%s means nothing to the type %s", options[i].name,
+				       f->name);
 	if (q->append && q->overwrite)
-		return ws_fail(e, "--append keeps what is there and --force-overwrite replaces it; give one of them");
+		return ws_fail(e, "--append keeps what is there and --force-overwrite replaces it; "
+				  "give one of them");
 	return ws_choose_check(q, e);
 }
 

@@ -1,11 +1,13 @@
 /*
  * export.h - writing a report in formats that other programs read.
  *
- * Two kinds of formats. Those of tables (sqlite.c, jsonlines.c, arrow.c...) write the SQL-shaped tables that view.h declares, with
- * the names and columns that people already query: they are a struct ws_xwriter and know nothing of reports. Those of time lines
- * (chrome.c, perfetto.c) read the report through timeline.h. formats.def lists them all.
+ * Two kinds of formats. Those of tables (sqlite.c, jsonlines.c, arrow.c...) write the SQL-shaped
+ * tables that view.h declares, with the names and columns that people already query: they are a
+ * struct ws_xwriter and know nothing of reports. Those of time lines (chrome.c, perfetto.c) read
+ * the report through timeline.h. formats.def lists them all.
  *
- * What is exported is decided in one place for all tables: which (--tables, --lazy), which rows (--times), on which clock
+ * What is exported is decided in one place for all tables: which (--tables, --lazy), which rows
+ * (--times), on which clock
  * (--ts-shift, --ts-normalize).
  */
 #ifndef WS_EXPORT_EXPORT_H
@@ -33,7 +35,8 @@ enum {
 
 struct ws_export_request {
 	const char *type;   /* a name of formats.def */
-	const char *output; /* path, "-" for standard output where the type can, or NULL for the report's name with the extension */
+	const char *output; /* path, "-" for standard output where the type can, or NULL for the
+			       report's name with the extension */
 	bool overwrite, quiet;
 	bool lazy;  /* leave out empty tables */
 	bool blobs; /* with the bytes of NVTX payloads */
@@ -45,8 +48,9 @@ struct ws_export_request {
 };
 
 /*
- * Export one report. Messages go to stderr. Returns 0, -1 on failure (nothing partial is left behind), -3 when the options do not
- * go together, or WS_OUTFILE_PIPE when the reader of standard output went away.
+ * Export one report. Messages go to stderr. Returns 0, -1 on failure (nothing partial is left
+ * behind), -3 when the options do not go together, or WS_OUTFILE_PIPE when the reader of standard
+ * output went away.
  */
 enum { WS_EXPORT_USAGE = -3 };
 int ws_export_file(const char *path, const struct ws_export_request *q);
@@ -55,8 +59,8 @@ int ws_export_file(const char *path, const struct ws_export_request *q);
 
 struct ws_xcell {
 	enum { WS_X_NULL, WS_X_INT, WS_X_UINT, WS_X_REAL, WS_X_TEXT, WS_X_BLOB, WS_X_STRING } kind;
-	uint32_t
-	    id; /* of a STRING: its number in StringIds, the text is in s; of a TEXT or BLOB of the report its string id, else 0 */
+	uint32_t id; /* of a STRING: its number in StringIds, the text is in s; of a TEXT or BLOB of
+			the report its string id, else 0 */
 	union {
 		int64_t i; /* UINT: the bits */
 		double r;
@@ -118,22 +122,26 @@ struct ws_xtable {
 	size_t column_count;
 };
 
-/* What a column holds when it is not null, whatever it comes from. Columns of made tables go by their type. */
+/* What a column holds when it is not null, whatever it comes from. Columns of made tables go by
+ * their type. */
 enum ws_xshape ws_xcolumn_shape(const struct ws_xcolumn *c);
 
 /* A format being written. Functions return 0, or -1 with a message. */
 struct ws_xbatch;
 struct ws_xview;
 struct ws_xwriter {
-	int (*table)(struct ws_xwriter *w, const struct ws_xtable *t, struct ws_err *e); /* rows of t follow */
+	int (*table)(struct ws_xwriter *w, const struct ws_xtable *t,
+		     struct ws_err *e); /* rows of t follow */
 	int (*rows)(struct ws_xwriter *w, const struct ws_xcell *cells, size_t rows,
-		    struct ws_err *e);					 /* one row after the other */
-	int (*close)(struct ws_xwriter *w, bool keep, struct ws_err *e); /* frees it; `keep` false: give up, no message needed */
+		    struct ws_err *e); /* one row after the other */
+	int (*close)(struct ws_xwriter *w, bool keep,
+		     struct ws_err *e); /* frees it; `keep` false: give up, no message needed */
 	/*
-	 * Optional, for formats that store columns: write a whole view at once (columns.h says how). Called instead of table and
-	 * rows; *rows gets how many.
+	 * Optional, for formats that store columns: write a whole view at once (columns.h says
+	 * how). Called instead of table and rows; *rows gets how many.
 	 */
-	int (*view)(struct ws_xwriter *w, struct ws_export *x, const struct ws_xview *v, uint64_t *rows, struct ws_err *e);
+	int (*view)(struct ws_xwriter *w, struct ws_export *x, const struct ws_xview *v,
+		    uint64_t *rows, struct ws_err *e);
 	/* Optional, for --append: is the table there already? */
 	bool (*has)(struct ws_xwriter *w, const char *table);
 };
@@ -142,7 +150,8 @@ struct ws_xwriter {
 
 /* What a writer is opened with. */
 struct ws_xtarget {
-	FILE *f;	  /* open for writing; NULL for formats that open `path` by themselves (WS_FF_PATH, WS_FF_FOLDER) */
+	FILE *f; /* open for writing; NULL for formats that open `path` by themselves (WS_FF_PATH,
+		    WS_FF_FOLDER) */
 	const char *path; /* the temporary file, or folder; it is renamed when all has gone well */
 	const char *name; /* what the user called it, for messages */
 	bool append;	  /* path holds an earlier export */
@@ -159,8 +168,9 @@ enum {
 struct ws_xformat {
 	const char *name, *extension, *summary;
 	unsigned takes, flags;
-	struct ws_xwriter *(*open)(const struct ws_xtarget *t, struct ws_err *e); /* NULL on failure, with a message */
-	int (*write)(struct ws_export *x, FILE *f, struct ws_err *e);		  /* of those without open */
+	struct ws_xwriter *(*open)(const struct ws_xtarget *t,
+				   struct ws_err *e); /* NULL on failure, with a message */
+	int (*write)(struct ws_export *x, FILE *f, struct ws_err *e); /* of those without open */
 };
 
 const struct ws_xformat *ws_xformat_find(const char *name);
@@ -176,11 +186,12 @@ struct ws_export {
 	const struct ws_report *r;
 	struct ws_who *who;
 	struct ws_xwriter *w;
-	uint64_t zero, last; /* start of the collection and end of the last event, on the session clock */
-	uint64_t base;	     /* what times count from: zero less the shift */
+	uint64_t zero,
+		last;  /* start of the collection and end of the last event, on the session clock */
+	uint64_t base; /* what times count from: zero less the shift */
 	const char *type, *input, *output;
 	bool lazy, append, no_blobs, all_strings, normalized;
-	bool ids_only;		/* cells of texts have their id alone: columns.c, from several threads */
+	bool ids_only; /* cells of texts have their id alone: columns.c, from several threads */
 	struct ws_xspan *spans; /* --times; none: everything */
 	size_t span_count;
 	struct ws_xpatterns *patterns; /* --tables; NULL: all */
@@ -190,12 +201,14 @@ struct ws_export {
 	const struct ws_xtable *open; /* it, or NULL */
 	struct ws_xpile *pile;	      /* its rows that are not written yet */
 	bool created, skipped;	      /* it */
-	uint8_t *strings;	      /* by string id: what is known of it; WS_STRING_USED: a table points to it */
-	char **repaired;	      /* by string id: valid text in place of broken; NULL until one is needed */
+	uint8_t *strings; /* by string id: what is known of it; WS_STRING_USED: a table points to it
+			   */
+	char **repaired; /* by string id: valid text in place of broken; NULL until one is needed */
 	uint32_t string_count;
 	struct ws_text *extra; /* texts that are not the report's, numbered from string_count + 1 */
 	size_t extra_count, extra_cap;
-	struct ws_map texts;	      /* hash of a text of the report -> its id; made when ws_x_extra first asks */
+	struct ws_map
+		texts; /* hash of a text of the report -> its id; made when ws_x_extra first asks */
 	struct ws_xforeign **foreign; /* tables_foreign.c */
 	size_t foreign_count;
 	bool foreign_known;
@@ -208,14 +221,19 @@ struct ws_export {
 enum { WS_STRING_USED = 4 };
 
 struct ws_xcell ws_x_string(struct ws_export *x, uint32_t id); /* STRING, or NULL for 0 */
-struct ws_xcell ws_x_text(struct ws_export *x, uint32_t id);   /* TEXT inline, or NULL for 0 and what the report does not define */
-struct ws_xcell ws_x_blob(struct ws_export *x, uint32_t id);   /* BLOB, or NULL for 0 */
-struct ws_xcell ws_x_extra(struct ws_export *x, const char *s, size_t n); /* STRING of any text, the report's if it is one */
-struct ws_xcell ws_x_own(struct ws_export *x, const char *s);	/* TEXT inline of any bytes; lives as long as the export */
+struct ws_xcell ws_x_text(
+	struct ws_export *x,
+	uint32_t id); /* TEXT inline, or NULL for 0 and what the report does not define */
+struct ws_xcell ws_x_blob(struct ws_export *x, uint32_t id); /* BLOB, or NULL for 0 */
+struct ws_xcell ws_x_extra(struct ws_export *x, const char *s,
+			   size_t n); /* STRING of any text, the report's if it is one */
+struct ws_xcell ws_x_own(struct ws_export *x,
+			 const char *s); /* TEXT inline of any bytes; lives as long as the export */
 struct ws_xcell ws_x_thread(struct ws_export *x, uint64_t id);	/* globalTid, or NULL for 0 */
 struct ws_xcell ws_x_process(struct ws_export *x, uint64_t id); /* globalPid, or NULL for 0 */
-struct ws_xcell ws_x_time(struct ws_export *x, uint64_t t);	/* from the start of the collection, shifted */
-struct ws_xcell ws_x_ntime(struct ws_export *x, uint64_t t);	/* the same, or NULL for WS_NO_TIME */
+struct ws_xcell ws_x_time(struct ws_export *x,
+			  uint64_t t); /* from the start of the collection, shifted */
+struct ws_xcell ws_x_ntime(struct ws_export *x, uint64_t t); /* the same, or NULL for WS_NO_TIME */
 /* Valid text of a string id, as TEXT cells have it; never NULL. Lives as long as the export. */
 const char *ws_x_bytes(struct ws_export *x, uint32_t id, size_t *len);
 
@@ -245,17 +263,20 @@ static inline struct ws_xcell ws_x_literal(const char *s)
 	return (struct ws_xcell){.kind = WS_X_TEXT, .s = s, .n = __builtin_strlen(s)};
 }
 
-/* Write a view: all its rows that --times lets through, in order of start; formats of columns get them in order of blocks. */
+/* Write a view: all its rows that --times lets through, in order of start; formats of columns get
+ * them in order of blocks. */
 int ws_export_view(struct ws_export *x, const struct ws_xview *v, struct ws_err *e);
 
-/* Turn one row of a report's table into cells; false leaves it out. Called in a thread of its own. */
+/* Turn one row of a report's table into cells; false leaves it out. Called in a thread of its own.
+ */
 typedef bool ws_x_fill(void *ctx, const uint64_t *values, struct ws_xcell *cells);
 /* Write table `t` from the rows of `source`, in order of start, reading ahead in parallel. */
-int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table source, ws_x_fill *fill, void *ctx,
-		   struct ws_err *e);
+int ws_export_rows(struct ws_export *x, const struct ws_xtable *t, enum ws_table source,
+		   ws_x_fill *fill, void *ctx, struct ws_err *e);
 /* Is the table wanted at all? What is not can be passed over. */
 bool ws_export_wants(const struct ws_export *x, const char *table);
-/* Begin a table that is made row by row, and one row of it. Rows of tables that are not wanted go nowhere. */
+/* Begin a table that is made row by row, and one row of it. Rows of tables that are not wanted go
+ * nowhere. */
 int ws_export_table(struct ws_export *x, const struct ws_xtable *t, struct ws_err *e);
 int ws_export_row(struct ws_export *x, const struct ws_xcell *cells, struct ws_err *e);
 /* No more rows; beginning the next table does it too. */

@@ -31,7 +31,8 @@ bool ws_flame_has(const char *list, const char *word)
 	return false;
 }
 
-/* The one range of --times as a window of the session clock; its colons make no difference to moments and to waits, which are cut.
+/* The one range of --times as a window of the session clock; its colons make no difference to
+ * moments and to waits, which are cut.
  */
 static int set_times(const struct ws_export *x, struct ws_profile_request *q, struct ws_err *e)
 {
@@ -40,7 +41,8 @@ static int set_times(const struct ws_export *x, struct ws_profile_request *q, st
 	if (!x->span_count)
 		return 0;
 	if (x->span_count > 1)
-		return ws_fail(e, "--times: the type %s takes one range, but %zu are given", x->type, x->span_count);
+		return ws_fail(e, "--times: the type %s takes one range, but %zu are given",
+			       x->type, x->span_count);
 	if (x->spans[0].from > 0)
 		q->time_min = x->zero + (uint64_t)x->spans[0].from;
 	if (x->spans[0].to < 0)
@@ -50,7 +52,8 @@ static int set_times(const struct ws_export *x, struct ws_profile_request *q, st
 	return 0;
 }
 
-static int make(struct ws_export *x, const struct ws_profile_request *q, struct ws_flames *f, struct ws_err *e)
+static int make(struct ws_export *x, const struct ws_profile_request *q, struct ws_flames *f,
+		struct ws_err *e)
 {
 	struct ws_flame *v = &f->v[f->n];
 
@@ -65,14 +68,15 @@ static int make(struct ws_export *x, const struct ws_profile_request *q, struct 
 		return 0;
 	}
 	if (v->p.truncated && !x->quiet)
-		ws_say("%s: the stacks of %" PRIu64 " of %" PRIu64 " samples are incomplete", x->input, v->p.truncated,
-		       v->p.total.count);
+		ws_say("%s: the stacks of %" PRIu64 " of %" PRIu64 " samples are incomplete",
+		       x->input, v->p.truncated, v->p.total.count);
 	f->timed &= v->p.timed;
 	f->n++;
 	return 0;
 }
 
-int ws_flames_make(struct ws_export *x, const struct ws_profile_request *q, struct ws_flames *f, struct ws_err *e)
+int ws_flames_make(struct ws_export *x, const struct ws_profile_request *q, struct ws_flames *f,
+		   struct ws_err *e)
 {
 	const char *show = x->show ? x->show : "on-cpu";
 	struct ws_profile_request one = *q;
@@ -86,10 +90,12 @@ int ws_flames_make(struct ws_export *x, const struct ws_profile_request *q, stru
 			return -1;
 	}
 	if (!f->n)
-		return ws_fail(e, "%s has nothing of %s%s", x->input, show, x->span_count ? " in the time asked for" : "");
+		return ws_fail(e, "%s has nothing of %s%s", x->input, show,
+			       x->span_count ? " in the time asked for" : "");
 	if (!f->timed && f->n > 1)
 		return ws_fail(e,
-			       "the time of CPU samples of the event %s is not known, so they cannot stand beside others; export "
+			       "the time of CPU samples of the event %s is not known, so they "
+			       "cannot stand beside others; export "
 			       "each by itself",
 			       f->v[0].p.weight);
 	return 0;
@@ -113,7 +119,8 @@ void ws_flame_roots(const struct ws_calltree *t, uint32_t node, uint32_t roots, 
 			out[depth - 1] = t->nodes[node].unit;
 }
 
-size_t ws_flame_path(const struct ws_calltree *t, uint32_t node, uint32_t roots, uint32_t *out, size_t most)
+size_t ws_flame_path(const struct ws_calltree *t, uint32_t node, uint32_t roots, uint32_t *out,
+		     size_t most)
 {
 	size_t n = 0, depth = 0;
 

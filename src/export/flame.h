@@ -1,5 +1,6 @@
 /*
- * flame.h - what the formats of call stacks (folded, speedscope, pprof) share: which profiles to make, and names fit for a graph.
+ * flame.h - what the formats of call stacks (folded, speedscope, pprof) share: which profiles to
+ * make, and names fit for a graph.
  */
 #ifndef WS_EXPORT_FLAME_H
 #define WS_EXPORT_FLAME_H
@@ -17,15 +18,17 @@ struct ws_flame {
 struct ws_flames {
 	struct ws_flame v[WS_FLAMES];
 	size_t n;
-	bool timed; /* all costs can be told in nanoseconds: then they are, else each profile's own weight is */
+	bool timed; /* all costs can be told in nanoseconds: then they are, else each profile's own
+		       weight is */
 };
 
 /*
- * Make the profiles that --show asks for, without those that have nothing in them. `q` has what the format wants of them (unit, by,
- * order); its kind and times are filled in. Returns 0, or -1 with a message, also when there is nothing at all. Free with
- * ws_flames_free in any case.
+ * Make the profiles that --show asks for, without those that have nothing in them. `q` has what the
+ * format wants of them (unit, by, order); its kind and times are filled in. Returns 0, or -1 with a
+ * message, also when there is nothing at all. Free with ws_flames_free in any case.
  */
-int ws_flames_make(struct ws_export *x, const struct ws_profile_request *q, struct ws_flames *f, struct ws_err *e);
+int ws_flames_make(struct ws_export *x, const struct ws_profile_request *q, struct ws_flames *f,
+		   struct ws_err *e);
 void ws_flames_free(struct ws_flames *f);
 
 /* Is the word in a list of words separated by commas? NULL is an empty list. */
@@ -40,8 +43,10 @@ static inline uint64_t ws_flame_value(const struct ws_flames *f, const struct ws
 const char *ws_flame_kind(enum ws_profile_kind k);
 const char *ws_flame_items(enum ws_profile_kind k);
 
-/* Units of the node's stack, from the innermost outwards, without `roots` levels at the top. Returns how many; at most `most`. */
-size_t ws_flame_path(const struct ws_calltree *t, uint32_t node, uint32_t roots, uint32_t *out, size_t most);
+/* Units of the node's stack, from the innermost outwards, without `roots` levels at the top.
+ * Returns how many; at most `most`. */
+size_t ws_flame_path(const struct ws_calltree *t, uint32_t node, uint32_t roots, uint32_t *out,
+		     size_t most);
 /* The node's process and thread: the nodes of the levels below `roots`, from the top. */
 void ws_flame_roots(const struct ws_calltree *t, uint32_t node, uint32_t roots, uint32_t *out);
 

@@ -38,7 +38,8 @@ static uint8_t *push(struct ws_flat *f, size_t n)
 	return f->buf + f->cap - f->used;
 }
 
-/* Pad so that what ends `after` bytes further to the front begins at a multiple of `align` from the end. */
+/* Pad so that what ends `after` bytes further to the front begins at a multiple of `align` from the
+ * end. */
 static void align_for(struct ws_flat *f, size_t after, size_t align)
 {
 	size_t pad = (0 - (f->used + after)) & (align - 1);
@@ -103,7 +104,8 @@ static void note_field(struct ws_flat *f, unsigned field)
 void ws_flat_number(struct ws_flat *f, unsigned field, int64_t value, unsigned bytes)
 {
 	align_for(f, bytes, bytes);
-	memcpy(push(f, bytes), &value, bytes); /* little-endian: as all machines that this runs on */
+	memcpy(push(f, bytes), &value,
+	       bytes); /* little-endian: as all machines that this runs on */
 	note_field(f, field);
 }
 
@@ -116,7 +118,8 @@ void ws_flat_child(struct ws_flat *f, unsigned field, ws_flat_ref ref)
 	note_field(f, field);
 }
 
-/* The vtable lies right in front of the table: its own size, the table's, and where each field is in it. */
+/* The vtable lies right in front of the table: its own size, the table's, and where each field is
+ * in it. */
 ws_flat_ref ws_flat_end(struct ws_flat *f)
 {
 	ws_flat_ref table;

@@ -1,8 +1,9 @@
 /*
- * flat.h - writing FlatBuffers, as far as Arrow's metadata needs them: tables, vectors, strings, inline structs.
+ * flat.h - writing FlatBuffers, as far as Arrow's metadata needs them: tables, vectors, strings,
+ * inline structs.
  *
- * The buffer grows from its end to its front, children before parents, as the format wants it: a reference is how far something
- * lies from the end. No schema compiler, no sharing of vtables.
+ * The buffer grows from its end to its front, children before parents, as the format wants it: a
+ * reference is how far something lies from the end. No schema compiler, no sharing of vtables.
  */
 #ifndef WS_EXPORT_FLAT_H
 #define WS_EXPORT_FLAT_H
@@ -27,17 +28,20 @@ void ws_flat_reset(struct ws_flat *f);
 void ws_flat_free(struct ws_flat *f);
 
 ws_flat_ref ws_flat_string(struct ws_flat *f, const char *s, size_t n);
-ws_flat_ref ws_flat_refs(struct ws_flat *f, const ws_flat_ref *refs, size_t n); /* vector of tables or strings */
+ws_flat_ref ws_flat_refs(struct ws_flat *f, const ws_flat_ref *refs,
+			 size_t n); /* vector of tables or strings */
 /* Vector of n structs of `size` bytes, which begin at multiples of 8. */
 ws_flat_ref ws_flat_structs(struct ws_flat *f, const void *structs, size_t size, size_t n);
 
-/* One table at a time: begin, its fields by number in any order (those left out have their default), end. Children come before. */
+/* One table at a time: begin, its fields by number in any order (those left out have their
+ * default), end. Children come before. */
 void ws_flat_begin(struct ws_flat *f);
 void ws_flat_number(struct ws_flat *f, unsigned field, int64_t value, unsigned bytes);
 void ws_flat_child(struct ws_flat *f, unsigned field, ws_flat_ref ref); /* 0: left out */
 ws_flat_ref ws_flat_end(struct ws_flat *f);
 
-/* Close the buffer with its root. The bytes are valid until the next change; *n is a multiple of 8. */
+/* Close the buffer with its root. The bytes are valid until the next change; *n is a multiple of 8.
+ */
 const uint8_t *ws_flat_finish(struct ws_flat *f, ws_flat_ref root, size_t *n);
 
 #endif

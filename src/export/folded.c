@@ -1,9 +1,10 @@
 /*
- * folded.c - call stacks as lines for flame graphs: "outermost;...;innermost cost", what flamegraph.pl, inferno and others read.
+ * folded.c - call stacks as lines for flame graphs: "outermost;...;innermost cost", what
+ * flamegraph.pl, inferno and others read.
  *
- * Costs are nanoseconds where these are known, else what the event counted. A semicolon in a name becomes a colon, a control
- * character a blank; Python functions have their file behind them, since names like forward are many. Lines are in order of their
- * text.
+ * Costs are nanoseconds where these are known, else what the event counted. A semicolon in a name
+ * becomes a colon, a control character a blank; Python functions have their file behind them, since
+ * names like forward are many. Lines are in order of their text.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,7 +19,8 @@ struct lines {
 	size_t n, cap;
 };
 
-static void put_name(struct ws_export *x, const struct ws_calltree *t, uint32_t unit, struct ws_text *out)
+static void put_name(struct ws_export *x, const struct ws_calltree *t, uint32_t unit,
+		     struct ws_text *out)
 {
 	const struct ws_function *f = ws_stacks_function(t->stacks, t->units[unit].function);
 	size_t from = out->len, len;
@@ -38,8 +40,8 @@ static void put_name(struct ws_export *x, const struct ws_calltree *t, uint32_t 
 			out->s[i] = ' ';
 }
 
-static void put_stack(struct ws_export *x, const struct ws_calltree *t, uint32_t node, const struct ws_flames *f,
-		      struct ws_text *out)
+static void put_stack(struct ws_export *x, const struct ws_calltree *t, uint32_t node,
+		      const struct ws_flames *f, struct ws_text *out)
 {
 	uint32_t path[WS_STACKS_DEEPEST];
 	size_t n = ws_flame_path(t, node, 0, path, WS_STACKS_DEEPEST);
@@ -57,7 +59,8 @@ static int by_text(const void *a, const void *b)
 	return strcmp(((const struct ws_text *)a)->s, ((const struct ws_text *)b)->s);
 }
 
-static void add_profile(struct ws_export *x, const struct ws_flames *f, const struct ws_profile *p, struct lines *l)
+static void add_profile(struct ws_export *x, const struct ws_flames *f, const struct ws_profile *p,
+			struct lines *l)
 {
 	for (uint32_t i = 1; i < p->tree.n; i++) {
 		if (!p->tree.nodes[i].self.count)
@@ -70,7 +73,8 @@ static void add_profile(struct ws_export *x, const struct ws_flames *f, const st
 
 int ws_xformat_write_folded(struct ws_export *x, FILE *out, struct ws_err *e)
 {
-	struct ws_profile_request q = {.by_process = ws_flame_has(x->by, "process"), .by_thread = ws_flame_has(x->by, "thread")};
+	struct ws_profile_request q = {.by_process = ws_flame_has(x->by, "process"),
+				       .by_thread = ws_flame_has(x->by, "thread")};
 	struct ws_flames f;
 	struct lines l = {0};
 	int rc = ws_flames_make(x, &q, &f, e);

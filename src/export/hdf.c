@@ -1,10 +1,12 @@
 /*
- * hdf.c - an HDF5 file, written by the library of HDF5, which is opened when it is needed: a group for each table, in it a dataset
- * of one dimension for each column, so that h5py gives {name: group[name][:]} to pandas as it stands.
+ * hdf.c - an HDF5 file, written by the library of HDF5, which is opened when it is needed: a group
+ * for each table, in it a dataset of one dimension for each column, so that h5py gives {name:
+ * group[name][:]} to pandas as it stands.
  *
- * HDF5 has no null. Columns of numbers that have some carry the attribute null_value, which stands in their place (the least
- * signed, or the greatest unsigned number; NaN in columns of reals); a text that is null is empty. Texts are UTF-8 of variable
- * length; texts that stand in StringIds are numbers there as in SQLite.
+ * HDF5 has no null. Columns of numbers that have some carry the attribute null_value, which stands
+ * in their place (the least signed, or the greatest unsigned number; NaN in columns of reals); a
+ * text that is null is empty. Texts are UTF-8 of variable length; texts that stand in StringIds are
+ * numbers there as in SQLite.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -27,7 +29,17 @@ struct hdf5 {
 #undef WS_ID
 };
 
-enum kind { KIND_U8, KIND_U32, KIND_I32, KIND_U64, KIND_I64, KIND_F64, KIND_TEXT, KIND_BLOB, KINDS };
+enum kind {
+	KIND_U8,
+	KIND_U32,
+	KIND_I32,
+	KIND_U64,
+	KIND_I64,
+	KIND_F64,
+	KIND_TEXT,
+	KIND_BLOB,
+	KINDS
+};
 
 struct hdf {
 	struct ws_xwriter w;
@@ -51,8 +63,9 @@ struct hdf {
 
 static void *find_library(void)
 {
-	static const char *const names[] = {"libhdf5_serial.so.103", "libhdf5.so.103",	     "libhdf5.so.200",
-					    "libhdf5.so.310",	     "libhdf5.so.320",	     "libhdf5.so",
+	static const char *const names[] = {"libhdf5_serial.so.103", "libhdf5.so.103",
+					    "libhdf5.so.200",	     "libhdf5.so.310",
+					    "libhdf5.so.320",	     "libhdf5.so",
 					    "libhdf5_serial.so",     "libhdf5_serial.so.310"};
 	const char *named = getenv("WARPSIGHT_HDF5");
 	void *library = NULL;
@@ -70,23 +83,26 @@ static int open_library(struct hdf5 *h, struct ws_err *e)
 
 	h->library = find_library();
 	if (!h->library)
-		return ws_fail(e, "hdf needs the library of HDF5, 1.10 or newer (Debian: libhdf5-103-1); install it, or give the "
+		return ws_fail(e, "hdf needs the library of HDF5, 1.10 or newer (Debian: "
+				  "libhdf5-103-1); install it, or give the "
 				  "path of libhdf5.so "
 				  "in WARPSIGHT_HDF5");
-#define WS_HDF5(result, function, arguments)                   \
-	*(void **)&h->function = dlsym(h->library, #function); \
-	if (!h->function)                                      \
-		return ws_fail(e, "the HDF5 library has no %s: version 1.10 or newer is needed", #function);
+#define WS_HDF5(result, function, arguments)                                                     \
+	*(void **)&h->function = dlsym(h->library, #function);                                   \
+	if (!h->function)                                                                        \
+		return ws_fail(e, "the HDF5 library has no %s: version 1.10 or newer is needed", \
+			       #function);
 	WS_HDF5_FUNCTIONS(WS_HDF5)
 #undef WS_HDF5
 	h->H5dont_atexit(); /* what could not be written it would try to write again, and crash */
 	if (h->H5open() < 0)
 		return ws_fail(e, "the HDF5 library cannot be started");
 	h->H5Eset_auto2(0, NULL, NULL); /* it would print what we say */
-#define WS_ID(variable)                                                                                      \
-	id = dlsym(h->library, #variable);                                                                   \
-	if (!id)                                                                                             \
-		return ws_fail(e, "the HDF5 library has no %s: version 1.10 or newer is needed", #variable); \
+#define WS_ID(variable)                                                                          \
+	id = dlsym(h->library, #variable);                                                       \
+	if (!id)                                                                                 \
+		return ws_fail(e, "the HDF5 library has no %s: version 1.10 or newer is needed", \
+			       #variable);                                                       \
 	h->variable = *id;
 	WS_HDF5_IDS(WS_ID)
 #undef WS_ID
@@ -116,7 +132,8 @@ static hdf5_id type_of(const struct hdf *d, enum kind k)
 
 static size_t width_of(enum kind k)
 {
-	static const size_t width[KINDS] = {1, 4, 4, 8, 8, 8, sizeof(char *), sizeof(struct hdf5_vlen)};
+	static const size_t width[KINDS] = {
+		1, 4, 4, 8, 8, 8, sizeof(char *), sizeof(struct hdf5_vlen)};
 
 	return width[k];
 }
@@ -140,7 +157,8 @@ static uint64_t null_of(enum kind k)
 	}
 }
 
-static void put_attribute(struct hdf *d, hdf5_id at, const char *name, hdf5_id type, const void *value)
+static void put_attribute(struct hdf *d, hdf5_id at, const char *name, hdf5_id type,
+			  const void *value)
 {
 	hdf5_id space = d->h.H5Screate(SCALAR), a = d->h.H5Acreate2(at, name, type, space, 0, 0);
 
@@ -176,7 +194,8 @@ static int close_table(struct hdf *d)
 static hdf5_id create_dataset(struct hdf *d, const char *name, enum kind k)
 {
 	const hdf5_size none = 0, most = HDF5_UNLIMITED;
-	hdf5_id space = d->h.H5Screate_simple(1, &none, &most), properties = d->h.H5Pcreate(d->h.H5P_CLS_DATASET_CREATE_ID_g), id;
+	hdf5_id space = d->h.H5Screate_simple(1, &none, &most),
+		properties = d->h.H5Pcreate(d->h.H5P_CLS_DATASET_CREATE_ID_g), id;
 
 	d->h.H5Pset_chunk(properties, 1, &d->chunk);
 	if (k < KIND_TEXT && d->h.H5Zfilter_avail(HDF5_DEFLATE) > 0) {
@@ -269,7 +288,8 @@ static int table(struct ws_xwriter *w, const struct ws_xtable *t, struct ws_err 
 }
 
 /* One column of rows of cells. Texts get an end: HDF5 wants them so, and cells hold no NULs. */
-static int append_cells(struct hdf *d, size_t column, const struct ws_xcell *cells, size_t n, struct ws_err *e)
+static int append_cells(struct hdf *d, size_t column, const struct ws_xcell *cells, size_t n,
+			struct ws_err *e)
 {
 	enum kind k = d->column[column].kind;
 	char *out = scratch(d, n * width_of(k)), **texts = (char **)out;
@@ -310,9 +330,10 @@ static int rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t count
 static enum kind kind_of(const struct ws_xview *v, const struct ws_xcolumn *c)
 {
 	static const enum kind kinds[] = {
-	    [WS_XT_NULL] = KIND_I64,  [WS_XT_U8] = KIND_U8,    [WS_XT_U32] = KIND_U32, [WS_XT_I32] = KIND_I32,
-	    [WS_XT_U64] = KIND_U64,   [WS_XT_I64] = KIND_I64,  [WS_XT_F64] = KIND_F64, [WS_XT_STRING] = KIND_U32,
-	    [WS_XT_TEXT] = KIND_TEXT, [WS_XT_BLOB] = KIND_BLOB};
+		[WS_XT_NULL] = KIND_I64, [WS_XT_U8] = KIND_U8,	    [WS_XT_U32] = KIND_U32,
+		[WS_XT_I32] = KIND_I32,	 [WS_XT_U64] = KIND_U64,    [WS_XT_I64] = KIND_I64,
+		[WS_XT_F64] = KIND_F64,	 [WS_XT_STRING] = KIND_U32, [WS_XT_TEXT] = KIND_TEXT,
+		[WS_XT_BLOB] = KIND_BLOB};
 	enum ws_xtype t = ws_xcolumn_type(v, c);
 
 	return t == WS_XT_NULL && *c->type == 'T' ? KIND_TEXT : kinds[t];
@@ -347,7 +368,8 @@ static void fill_nulls(struct ws_xvector *v, enum kind k, size_t n)
 			memcpy((char *)v->data + i * width, &none, width);
 }
 
-static int append_texts(struct hdf *d, size_t column, const struct ws_xvector *v, size_t n, struct ws_err *e)
+static int append_texts(struct hdf *d, size_t column, const struct ws_xvector *v, size_t n,
+			struct ws_err *e)
 {
 	bool blob = d->column[column].kind == KIND_BLOB;
 	char *out = scratch(d, n * sizeof(struct hdf5_vlen));
@@ -358,7 +380,8 @@ static int append_texts(struct hdf *d, size_t column, const struct ws_xvector *v
 		size_t len;
 
 		if (blob)
-			((struct hdf5_vlen *)out)[i].bytes = ws_report_string(d->x->r, id, &((struct hdf5_vlen *)out)[i].n);
+			((struct hdf5_vlen *)out)[i].bytes =
+				ws_report_string(d->x->r, id, &((struct hdf5_vlen *)out)[i].n);
 		else
 			((const char **)out)[i] = id ? ws_x_bytes(d->x, id, &len) : "";
 	}
@@ -394,7 +417,8 @@ static int put(void *ctx, const struct ws_xbatch *b, struct ws_err *e)
 	return 0;
 }
 
-static int view(struct ws_xwriter *w, struct ws_export *x, const struct ws_xview *v, uint64_t *count, struct ws_err *e)
+static int view(struct ws_xwriter *w, struct ws_export *x, const struct ws_xview *v,
+		uint64_t *count, struct ws_err *e)
 {
 	struct hdf *d = (struct hdf *)w;
 	struct ws_xcolumns_user u = {.make = nothing, .put = put, .ctx = d};

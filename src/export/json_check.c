@@ -1,6 +1,6 @@
 /*
- * json_check.c - is a text that a report says is JSON really one? It came from a file that anyone may have written, and is copied
- * into JSON as it stands only when this says yes.
+ * json_check.c - is a text that a report says is JSON really one? It came from a file that anyone
+ * may have written, and is copied into JSON as it stands only when this says yes.
  */
 #include <string.h>
 

@@ -1,9 +1,10 @@
 /*
- * jsonlines.c - one JSON object a line: {"table":"NVTX_EVENTS","start":1,...}, with the columns of the SQLite export by name.
+ * jsonlines.c - one JSON object a line: {"table":"NVTX_EVENTS","start":1,...}, with the columns of
+ * the SQLite export by name.
  *
- * Columns that are null are left out. A column that points into StringIds (nameId) is followed by the text itself under the name
- * without "Id" (name), so that a line can be read alone; not with --separate-strings. Bytes are written as lower-case hexadecimal
- * text.
+ * Columns that are null are left out. A column that points into StringIds (nameId) is followed by
+ * the text itself under the name without "Id" (name), so that a line can be read alone; not with
+ * --separate-strings. Bytes are written as lower-case hexadecimal text.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -18,8 +19,9 @@ struct jsonlines_writer {
 	FILE *f;
 	const char *name; /* of the file */
 	const struct ws_xtable *t;
-	bool numbers_only;	    /* texts are in StringIds alone */
-	struct ws_text line, start; /* line: those of a batch; start: what every line of the table begins with */
+	bool numbers_only; /* texts are in StringIds alone */
+	struct ws_text line,
+		start; /* line: those of a batch; start: what every line of the table begins with */
 };
 
 static int table(struct ws_xwriter *w, const struct ws_xtable *t, struct ws_err *e)
@@ -67,7 +69,8 @@ static void put_hex(struct ws_text *t, const char *s, size_t n)
 	ws_text_add(t, "\"", 1);
 }
 
-static void put_cell(struct ws_text *t, const char *name, const struct ws_xcell *c, bool numbers_only)
+static void put_cell(struct ws_text *t, const char *name, const struct ws_xcell *c,
+		     bool numbers_only)
 {
 	size_t n = strlen(name);
 

@@ -27,7 +27,8 @@ static void note(int sig)
 void ws_outfile_watch(void)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-	struct sigaction sa = {.sa_handler = note, .sa_flags = SA_RESETHAND}, old; /* a second one ends the program at once */
+	struct sigaction sa = {.sa_handler = note, .sa_flags = SA_RESETHAND},
+			 old; /* a second one ends the program at once */
 
 	for (size_t i = 0; i < WS_COUNT(signals); i++)
 		if (!sigaction(signals[i], NULL, &old) && old.sa_handler == SIG_DFL)
@@ -61,13 +62,14 @@ static int exists(const char *path, struct ws_err *e)
 	return ws_fail(e, "%s exists already; give --force-overwrite to replace it", path);
 }
 
-/* Is a report there? What is made of reports must not take the place of one: that is a slip of the pen, and what was recorded is
- * gone. */
+/* Is a report there? What is made of reports must not take the place of one: that is a slip of the
+ * pen, and what was recorded is gone. */
 static bool is_report(const char *path)
 {
 	char head[sizeof(WS_REPORT_MAGIC) - 1];
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	bool is = fd >= 0 && read(fd, head, sizeof(head)) == (ssize_t)sizeof(head) && !memcmp(head, WS_REPORT_MAGIC, sizeof(head));
+	bool is = fd >= 0 && read(fd, head, sizeof(head)) == (ssize_t)sizeof(head) &&
+		  !memcmp(head, WS_REPORT_MAGIC, sizeof(head));
 
 	if (fd >= 0)
 		close(fd);
@@ -89,16 +91,21 @@ static int check_target(const char *path, bool overwrite, struct ws_err *e)
 	if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
 		return ws_fail(e, "cannot write %s: it is not a regular file", path);
 	if (is_report(path))
-		return ws_fail(e, "cannot write %s: it is a report, which is not replaced by anything else", path);
+		return ws_fail(
+			e,
+			"cannot write %s: it is a report, which is not replaced by anything else",
+			path);
 	return 0;
 }
 
 /* A new file under the temporary name. */
-static int create(struct ws_outfile *o, const char *path, mode_t mode, bool overwrite, struct ws_err *e)
+static int create(struct ws_outfile *o, const char *path, mode_t mode, bool overwrite,
+		  struct ws_err *e)
 {
 	int fd;
 
-	signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files (ulimit -f) is an error like any other */
+	signal(SIGXFSZ,
+	       SIG_IGN); /* a limit on the size of files (ulimit -f) is an error like any other */
 	o->path = ws_strdup(path);
 	o->overwrite = overwrite;
 	o->temporary = ws_format("%s.%ld.tmp", path, (long)getpid());
@@ -113,7 +120,8 @@ static int create(struct ws_outfile *o, const char *path, mode_t mode, bool over
 	return 0;
 }
 
-int ws_outfile_open(struct ws_outfile *o, const char *path, mode_t mode, bool overwrite, struct ws_err *e)
+int ws_outfile_open(struct ws_outfile *o, const char *path, mode_t mode, bool overwrite,
+		    struct ws_err *e)
 {
 	memset(o, 0, sizeof(*o));
 	if (!strcmp(path, "-")) {
@@ -142,7 +150,8 @@ int ws_outfile_open_copy(struct ws_outfile *o, const char *path, mode_t mode, st
 
 	memset(o, 0, sizeof(*o));
 	if (!old)
-		return errno == ENOENT ? ws_outfile_open(o, path, mode, false, e) : ws_fail_errno(e, "cannot read %s", path);
+		return errno == ENOENT ? ws_outfile_open(o, path, mode, false, e)
+				       : ws_fail_errno(e, "cannot read %s", path);
 	if (check_target(path, true, e) < 0 || create(o, path, mode, true, e) < 0) {
 		fclose(old);
 		return -1;
@@ -161,7 +170,9 @@ int ws_outfile_open_copy(struct ws_outfile *o, const char *path, mode_t mode, st
 
 static ssize_t gz_put(void *gz, const char *bytes, size_t n)
 {
-	return gzwrite(gz, bytes, (unsigned)n) == (int)n ? (ssize_t)n : 0; /* stdio gives far less than 2 GiB at once */
+	return gzwrite(gz, bytes, (unsigned)n) == (int)n
+		       ? (ssize_t)n
+		       : 0; /* stdio gives far less than 2 GiB at once */
 }
 
 static int gz_end(void *gz)
@@ -184,8 +195,10 @@ int ws_outfile_gzip(struct ws_outfile *o, struct ws_err *e)
 
 /* ---- folders ---- */
 
-/* Call fn for each name in the folder until it gives other than 0, which is returned; -1 when the folder cannot be read. */
-static int each_name(const char *folder, int (*fn)(const char *path, const char *name, void *ctx), void *ctx)
+/* Call fn for each name in the folder until it gives other than 0, which is returned; -1 when the
+ * folder cannot be read. */
+static int each_name(const char *folder, int (*fn)(const char *path, const char *name, void *ctx),
+		     void *ctx)
 {
 	DIR *d = opendir(folder);
 	struct dirent *entry;
@@ -247,14 +260,17 @@ static int check_folder(const char *path, bool overwrite, bool append, struct ws
 	if (!S_ISDIR(st.st_mode))
 		return ws_fail(e, "cannot write %s: it is there and no folder", path);
 	if (!overwrite && !append)
-		return ws_fail(e, "%s exists already; give --force-overwrite to replace it, or --append to add what it lacks",
+		return ws_fail(e,
+			       "%s exists already; give --force-overwrite to replace it, or "
+			       "--append to add what it lacks",
 			       path);
 	if (each_name(path, is_foreign, NULL))
 		return ws_fail(e, "cannot write %s: it holds other things than files", path);
 	return 0;
 }
 
-int ws_outfile_open_folder(struct ws_outfile *o, const char *path, bool overwrite, bool append, struct ws_err *e)
+int ws_outfile_open_folder(struct ws_outfile *o, const char *path, bool overwrite, bool append,
+			   struct ws_err *e)
 {
 	size_t n = strlen(path);
 
@@ -321,8 +337,9 @@ static bool no_reader(int fd)
 }
 
 /*
- * Why an earlier write failed, when what it failed with is forgotten (buffers are written out of sight, by zlib too): a full disk
- * is still full, and says so again. What this writes goes with the file.
+ * Why an earlier write failed, when what it failed with is forgotten (buffers are written out of
+ * sight, by zlib too): a full disk is still full, and says so again. What this writes goes with the
+ * file.
  */
 static int ask_again(const struct ws_outfile *o)
 {
@@ -351,7 +368,8 @@ int ws_outfile_commit(struct ws_outfile *o, struct ws_err *e)
 	if (o->f) {
 		errno = 0;
 		bad = fflush(o->f) != 0;
-		if (ferror(o->f) && !bad) { /* an earlier write failed, and what with is forgotten */
+		if (ferror(o->f) &&
+		    !bad) { /* an earlier write failed, and what with is forgotten */
 			bad = true;
 			errno = o->path ? ask_again(o) : no_reader(fileno(o->f)) ? EPIPE : EIO;
 		}

@@ -1,9 +1,11 @@
 /*
- * parquet.c - a folder with a Parquet file for each table, written by DuckDB's library, which is opened when it is needed.
+ * parquet.c - a folder with a Parquet file for each table, written by DuckDB's library, which is
+ * opened when it is needed.
  *
- * DuckDB pulls: a table function of ours gives it rows, and one COPY ... TO a file runs in a thread of its own. We push: blocks of
- * a view, or rows of a made table, one batch at a time, and wait until it has been taken. So a batch is all that is in memory here,
- * and a row group there. The columns are those of the Arrow export.
+ * DuckDB pulls: a table function of ours gives it rows, and one COPY ... TO a file runs in a thread
+ * of its own. We push: blocks of a view, or rows of a made table, one batch at a time, and wait
+ * until it has been taken. So a batch is all that is in memory here, and a row group there. The
+ * columns are those of the Arrow export.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -57,10 +59,11 @@ struct parquet {
 
 static int bind_functions(struct duckdb *d, struct ws_err *e)
 {
-#define WS_DUCKDB(result, function, arguments)                 \
-	*(void **)&d->function = dlsym(d->library, #function); \
-	if (!d->function)                                      \
-		return ws_fail(e, "the DuckDB library has no %s: version 1.0 or newer is needed", #function);
+#define WS_DUCKDB(result, function, arguments)                                                    \
+	*(void **)&d->function = dlsym(d->library, #function);                                    \
+	if (!d->function)                                                                         \
+		return ws_fail(e, "the DuckDB library has no %s: version 1.0 or newer is needed", \
+			       #function);
 	WS_DUCKDB_FUNCTIONS(WS_DUCKDB)
 #undef WS_DUCKDB
 	return 0;
@@ -73,9 +76,11 @@ static int open_library(struct duckdb *d, struct ws_err *e)
 	d->library = dlopen(named && *named ? named : "libduckdb.so", RTLD_NOW | RTLD_LOCAL);
 	if (!d->library)
 		return ws_fail(e,
-			       "parquetdir needs the library of DuckDB (%s). Unpack libduckdb-linux-*.zip from a release of "
+			       "parquetdir needs the library of DuckDB (%s). Unpack "
+			       "libduckdb-linux-*.zip from a release of "
 			       "DuckDB, or the npm "
-			       "package @duckdb/node-bindings-linux-x64, and give the path of libduckdb.so in WARPSIGHT_DUCKDB; "
+			       "package @duckdb/node-bindings-linux-x64, and give the path of "
+			       "libduckdb.so in WARPSIGHT_DUCKDB; "
 			       "arrowdir needs "
 			       "nothing",
 			       dlerror());
@@ -133,7 +138,8 @@ static bool is_null(const struct ws_xvector *v, size_t row)
 	return v->valid && !(v->valid[row >> 3] >> (row & 7) & 1);
 }
 
-static void give_text(struct parquet *p, duckdb_handle vector, const struct ws_xvector *v, size_t from, size_t n)
+static void give_text(struct parquet *p, duckdb_handle vector, const struct ws_xvector *v,
+		      size_t from, size_t n)
 {
 	const uint32_t *ids = v->data;
 	uint64_t *validity = NULL;
@@ -148,12 +154,14 @@ static void give_text(struct parquet *p, duckdb_handle vector, const struct ws_x
 			set_null(validity, i);
 			continue;
 		}
-		s = v->type == WS_XT_BLOB ? ws_report_string(p->x->r, id, &len) : ws_x_bytes(p->x, id, &len);
+		s = v->type == WS_XT_BLOB ? ws_report_string(p->x->r, id, &len)
+					  : ws_x_bytes(p->x, id, &len);
 		api->duckdb_vector_assign_string_element_len(vector, i, s, len);
 	}
 }
 
-static void give_column(struct parquet *p, duckdb_handle vector, const struct field *f, size_t from, size_t n)
+static void give_column(struct parquet *p, duckdb_handle vector, const struct field *f, size_t from,
+			size_t n)
 {
 	const struct ws_xvector *v = &p->batch->col[f->column];
 	unsigned width = ws_xtype_width(v->type);
@@ -164,7 +172,8 @@ static void give_column(struct parquet *p, duckdb_handle vector, const struct fi
 		return;
 	}
 	if (width)
-		memcpy(api->duckdb_vector_get_data(vector), (const char *)v->data + from * width, n * width);
+		memcpy(api->duckdb_vector_get_data(vector), (const char *)v->data + from * width,
+		       n * width);
 	if (!v->valid)
 		return;
 	validity = writable_validity(vector);
@@ -173,7 +182,8 @@ static void give_column(struct parquet *p, duckdb_handle vector, const struct fi
 			set_null(validity, i);
 }
 
-static void give_cells(struct parquet *p, duckdb_handle vector, const struct field *f, size_t from, size_t n)
+static void give_cells(struct parquet *p, duckdb_handle vector, const struct field *f, size_t from,
+		       size_t n)
 {
 	uint64_t *validity = writable_validity(vector), *data = api->duckdb_vector_get_data(vector);
 
@@ -275,7 +285,8 @@ static int stop(struct parquet *p, bool give_up, struct ws_err *e)
 }
 
 /* Hand over the batch in hand and wait until it is taken. */
-static int hand_over(struct parquet *p, const struct ws_xbatch *batch, const struct ws_xcell *cells, size_t rows, struct ws_err *e)
+static int hand_over(struct parquet *p, const struct ws_xbatch *batch, const struct ws_xcell *cells,
+		     size_t rows, struct ws_err *e)
 {
 	bool gone;
 
@@ -292,7 +303,9 @@ static int hand_over(struct parquet *p, const struct ws_xbatch *batch, const str
 	pthread_mutex_unlock(&p->lock);
 	if (!gone)
 		return 0;
-	return stop(p, false, e) < 0 ? -1 : ws_fail(e, "cannot write %s: DuckDB took no more rows", p->name);
+	return stop(p, false, e) < 0
+		       ? -1
+		       : ws_fail(e, "cannot write %s: DuckDB took no more rows", p->name);
 }
 
 /* ---- tables ---- */
@@ -305,7 +318,8 @@ static void clear_fields(struct parquet *p)
 
 static void add_field(struct parquet *p, size_t column, char *name, int type)
 {
-	p->fields[p->field_count++] = (struct field){name, type, (uint8_t)column, type == DUCKDB_VARCHAR};
+	p->fields[p->field_count++] =
+		(struct field){name, type, (uint8_t)column, type == DUCKDB_VARCHAR};
 }
 
 static int table(struct ws_xwriter *w, const struct ws_xtable *t, struct ws_err *e)
@@ -337,14 +351,16 @@ static int rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t count
 
 static void add_view_field(struct parquet *p, const struct ws_xview *v, size_t i)
 {
-	static const int types[] = {[WS_XT_NULL] = DUCKDB_INTEGER, [WS_XT_U8] = DUCKDB_UTINYINT,     [WS_XT_U32] = DUCKDB_UINTEGER,
-				    [WS_XT_I32] = DUCKDB_INTEGER,  [WS_XT_U64] = DUCKDB_UBIGINT,     [WS_XT_I64] = DUCKDB_BIGINT,
-				    [WS_XT_F64] = DUCKDB_DOUBLE,   [WS_XT_STRING] = DUCKDB_UINTEGER, [WS_XT_TEXT] = DUCKDB_VARCHAR,
-				    [WS_XT_BLOB] = DUCKDB_BLOB};
+	static const int types[] = {[WS_XT_NULL] = DUCKDB_INTEGER, [WS_XT_U8] = DUCKDB_UTINYINT,
+				    [WS_XT_U32] = DUCKDB_UINTEGER, [WS_XT_I32] = DUCKDB_INTEGER,
+				    [WS_XT_U64] = DUCKDB_UBIGINT,  [WS_XT_I64] = DUCKDB_BIGINT,
+				    [WS_XT_F64] = DUCKDB_DOUBLE,   [WS_XT_STRING] = DUCKDB_UINTEGER,
+				    [WS_XT_TEXT] = DUCKDB_VARCHAR, [WS_XT_BLOB] = DUCKDB_BLOB};
 	const struct ws_xcolumn *c = &v->t.columns[i];
 	enum ws_xtype t = ws_xcolumn_type(v, c);
 
-	add_field(p, i, ws_strdup(c->name), t == WS_XT_NULL && *c->type == 'T' ? DUCKDB_VARCHAR : types[t]);
+	add_field(p, i, ws_strdup(c->name),
+		  t == WS_XT_NULL && *c->type == 'T' ? DUCKDB_VARCHAR : types[t]);
 	p->fields[p->field_count - 1].text = t == WS_XT_TEXT;
 	if (t == WS_XT_STRING)
 		add_field(p, i, ws_xcolumn_text_name(&v->t, c), DUCKDB_VARCHAR);
@@ -365,7 +381,8 @@ static int put(void *ctx, const struct ws_xbatch *b, struct ws_err *e)
 	return hand_over(p, b, NULL, b->rows, e);
 }
 
-static int view(struct ws_xwriter *w, struct ws_export *x, const struct ws_xview *v, uint64_t *count, struct ws_err *e)
+static int view(struct ws_xwriter *w, struct ws_export *x, const struct ws_xview *v,
+		uint64_t *count, struct ws_err *e)
 {
 	struct parquet *p = (struct parquet *)w;
 	struct ws_xcolumns_user u = {.make = nothing, .put = put, .ctx = p};
@@ -421,9 +438,10 @@ static int open_database(struct parquet *p, struct ws_err *e)
 	api = &p->d;
 	if (p->d.duckdb_open(NULL, &p->db) || p->d.duckdb_connect(p->db, &p->connection))
 		return ws_fail(e, "DuckDB %s cannot be started", p->d.duckdb_library_version());
-	if (run_sql(
-		p, "SET memory_limit = '512MB'; SET threads = 2; SET temp_directory = ''; SET autoinstall_known_extensions = false",
-		e) < 0)
+	if (run_sql(p,
+		    "SET memory_limit = '512MB'; SET threads = 2; SET temp_directory = ''; SET "
+		    "autoinstall_known_extensions = false",
+		    e) < 0)
 		return -1;
 	f = p->d.duckdb_create_table_function();
 	p->d.duckdb_table_function_set_name(f, "warpsight_rows");
@@ -433,14 +451,16 @@ static int open_database(struct parquet *p, struct ws_err *e)
 	p->d.duckdb_table_function_set_function(f, on_rows);
 	rc = p->d.duckdb_register_table_function(p->connection, f);
 	p->d.duckdb_destroy_table_function(&f);
-	return rc ? ws_fail(e, "DuckDB %s refuses a table function", p->d.duckdb_library_version()) : 0;
+	return rc ? ws_fail(e, "DuckDB %s refuses a table function", p->d.duckdb_library_version())
+		  : 0;
 }
 
 struct ws_xwriter *ws_xformat_open_parquetdir(const struct ws_xtarget *t, struct ws_err *e)
 {
 	struct parquet *p = ws_calloc(1, sizeof(*p));
 
-	p->w = (struct ws_xwriter){.table = table, .rows = rows, .close = finish, .view = view, .has = has};
+	p->w = (struct ws_xwriter){
+		.table = table, .rows = rows, .close = finish, .view = view, .has = has};
 	p->path = t->path;
 	p->name = t->name;
 	p->append = t->append;

@@ -1,13 +1,15 @@
 /*
  * perfetto.c - Perfetto's trace format: TracePackets with track events.
  *
- * Each thread, GPU stream and counter is a track under its process. A slice is two packets, so ends are kept in a heap until time
- * reaches them, and the file is in order of time. A track's slices must nest: what crosses its neighbours goes to another track of
- * the same name beside it, which Perfetto shows as one. Names, categories and names of arguments are interned: written once, in the
- * packet that first needs them. A call and the work it caused share a flow; CPU samples are PerfSamples with interned stacks.
+ * Each thread, GPU stream and counter is a track under its process. A slice is two packets, so ends
+ * are kept in a heap until time reaches them, and the file is in order of time. A track's slices
+ * must nest: what crosses its neighbours goes to another track of the same name beside it, which
+ * Perfetto shows as one. Names, categories and names of arguments are interned: written once, in
+ * the packet that first needs them. A call and the work it caused share a flow; CPU samples are
+ * PerfSamples with interned stacks.
  *
- * Times are those of the other exports, on Perfetto's boot-time clock; a clock snapshot says when that was. What began before the
- * collection begins at 0, since times have no sign.
+ * Times are those of the other exports, on Perfetto's boot-time clock; a clock snapshot says when
+ * that was. What began before the collection begins at 0, since times have no sign.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -83,9 +85,22 @@ enum cat {
 	CAT_JIT,
 	CATS
 };
-static const char *const cat_names[CATS] = {
-    "nvtx",	"osrt",	  "cuda_runtime",    "cuda_driver",	"kernel", "gpu_memcpy", "gpu_memset", "cuda_sync",
-    "overhead", "cpu_op", "user_annotation", "python_function", "slice",  "sched",	"gil",	      "cuda_jit"};
+static const char *const cat_names[CATS] = {"nvtx",
+					    "osrt",
+					    "cuda_runtime",
+					    "cuda_driver",
+					    "kernel",
+					    "gpu_memcpy",
+					    "gpu_memset",
+					    "cuda_sync",
+					    "overhead",
+					    "cpu_op",
+					    "user_annotation",
+					    "python_function",
+					    "slice",
+					    "sched",
+					    "gil",
+					    "cuda_jit"};
 
 /* Names of arguments, interned by number. */
 enum arg {
@@ -111,10 +126,26 @@ enum arg {
 	ARG_CATEGORY,
 	ARGS
 };
-static const char *const arg_names[ARGS] = {
-    "correlation",	     "device", "context",  "stream",	   "grid", "block",  "registers per thread", "shared memory",
-    "theoretical occupancy", "waves",  "bytes",	   "return value", "path", "domain", "External id",	     "Input Dims",
-    "Sequence number",	     "args",   "graph id", "category"};
+static const char *const arg_names[ARGS] = {"correlation",
+					    "device",
+					    "context",
+					    "stream",
+					    "grid",
+					    "block",
+					    "registers per thread",
+					    "shared memory",
+					    "theoretical occupancy",
+					    "waves",
+					    "bytes",
+					    "return value",
+					    "path",
+					    "domain",
+					    "External id",
+					    "Input Dims",
+					    "Sequence number",
+					    "args",
+					    "graph id",
+					    "category"};
 
 /* What a row is; with two numbers it is that row's key. */
 enum kind {
@@ -161,7 +192,8 @@ struct perfetto {
 	uint64_t uuids;
 	uint8_t *named; /* by string: its name is interned */
 	uint32_t cats_said, args_said;
-	struct ws_map counters, groups, counter_process, units; /* by id of counter: strings and process */
+	struct ws_map counters, groups, counter_process,
+		units; /* by id of counter: strings and process */
 	struct ws_map track_name, track_process;
 	struct ws_stacks *stacks;
 	struct ws_map chains; /* frame << 32 | callers -> interned */
@@ -187,7 +219,8 @@ static void end_packet(struct perfetto *p)
 	if (p->interned.len)
 		ws_proto_message(&p->packet, PACKET_INTERNED, &p->interned);
 	ws_proto_number(&p->packet, PACKET_SEQUENCE, 1);
-	ws_proto_number(&p->packet, PACKET_FLAGS, p->begun ? SEQUENCE_NEEDS_STATE : SEQUENCE_CLEARED);
+	ws_proto_number(&p->packet, PACKET_FLAGS,
+			p->begun ? SEQUENCE_NEEDS_STATE : SEQUENCE_CLEARED);
 	p->begun = true;
 	ws_proto_message(&p->out, TRACE_PACKET, &p->packet);
 }
@@ -234,7 +267,8 @@ static void put_cat(struct perfetto *p, enum cat c)
 
 static void put_name(struct perfetto *p, uint64_t id)
 {
-	uint32_t key = id && id <= p->x->string_count ? ws_report_string_key(p->x->r, (uint32_t)id) : 0;
+	uint32_t key =
+		id && id <= p->x->string_count ? ws_report_string_key(p->x->r, (uint32_t)id) : 0;
 
 	if (!key || key > p->x->string_count) {
 		ws_proto_text(&p->event, EVENT_INLINE_NAME, "(no name)");
@@ -317,10 +351,13 @@ static void end_track(struct perfetto *p)
 	end_packet(p);
 }
 
-/* The row of these numbers, and whether it is new: then its name and parent are the caller's to set. */
-static struct row *find_row(struct perfetto *p, enum kind kind, uint64_t a, uint64_t b, bool *is_new)
+/* The row of these numbers, and whether it is new: then its name and parent are the caller's to
+ * set. */
+static struct row *find_row(struct perfetto *p, enum kind kind, uint64_t a, uint64_t b,
+			    bool *is_new)
 {
-	uint64_t key = ((uint64_t)kind << 60) ^ (a * UINT64_C(0x9e3779b97f4a7c15)) ^ (b * UINT64_C(0xc2b2ae3d27d4eb4f));
+	uint64_t key = ((uint64_t)kind << 60) ^ (a * UINT64_C(0x9e3779b97f4a7c15)) ^
+		       (b * UINT64_C(0xc2b2ae3d27d4eb4f));
 	uint64_t at = ws_map_get(&p->rows, key, NULL);
 
 	*is_new = !at;
@@ -405,7 +442,8 @@ static struct row *gpu_row(struct perfetto *p, uint64_t process, uint64_t device
 	return is_new ? plain_row(p, r, parent, ws_format("GPU %" PRIu64, device)) : r;
 }
 
-static struct row *stream_row(struct perfetto *p, uint64_t process, uint64_t device, uint64_t stream)
+static struct row *stream_row(struct perfetto *p, uint64_t process, uint64_t device,
+			      uint64_t stream)
 {
 	uint64_t parent = gpu_row(p, process, device)->lanes[0].uuid;
 	bool is_new;
@@ -413,11 +451,14 @@ static struct row *stream_row(struct perfetto *p, uint64_t process, uint64_t dev
 
 	if (!is_new)
 		return r;
-	return plain_row(p, r, parent, stream == WS_NO_U32 ? ws_strdup("Synchronization") : ws_format("Stream %" PRIu64, stream));
+	return plain_row(p, r, parent,
+			 stream == WS_NO_U32 ? ws_strdup("Synchronization")
+					     : ws_format("Stream %" PRIu64, stream));
 }
 
 /* A row under a thread's. */
-static struct row *thread_part(struct perfetto *p, enum kind kind, uint64_t thread, const char *name)
+static struct row *thread_part(struct perfetto *p, enum kind kind, uint64_t thread,
+			       const char *name)
 {
 	uint64_t parent = thread_row(p, thread)->lanes[0].uuid;
 	bool is_new;
@@ -439,12 +480,14 @@ static struct row *track_row(struct perfetto *p, uint64_t thread, uint64_t track
 	r = find_row(p, ROW_TRACK, track, 0, &is_new);
 	if (!is_new)
 		return r;
-	return plain_row(p, r, parent,
-			 ws_strdup(ws_report_string(p->x->r, (uint32_t)ws_map_get(&p->track_name, track, NULL), NULL)));
+	return plain_row(
+		p, r, parent,
+		ws_strdup(ws_report_string(
+			p->x->r, (uint32_t)ws_map_get(&p->track_name, track, NULL), NULL)));
 }
 
-static struct row *counter_row(struct perfetto *p, enum kind kind, uint64_t a, uint64_t b, uint64_t parent, const char *name,
-			       const char *unit)
+static struct row *counter_row(struct perfetto *p, enum kind kind, uint64_t a, uint64_t b,
+			       uint64_t parent, const char *name, const char *unit)
 {
 	bool is_new;
 	struct row *r = find_row(p, kind, a, b, &is_new);
@@ -550,7 +593,8 @@ static void put_call(struct perfetto *p, const struct ws_event *e)
 	const char *name = ws_cuda_function(p->x->r, (uint32_t)v[ws_cuda_api_name], &n);
 	struct ws_text clean = {0};
 
-	begin_slice(p, thread_row(p, v[ws_cuda_api_thread]), e, v[ws_cuda_api_class] == WS_CUDA_RUNTIME ? CAT_RUNTIME : CAT_DRIVER);
+	begin_slice(p, thread_row(p, v[ws_cuda_api_thread]), e,
+		    v[ws_cuda_api_class] == WS_CUDA_RUNTIME ? CAT_RUNTIME : CAT_DRIVER);
 	ws_text_utf8(&clean, name, n);
 	ws_proto_bytes(&p->event, EVENT_INLINE_NAME, clean.s ? clean.s : "", clean.len);
 	ws_text_free(&clean);
@@ -567,7 +611,10 @@ static void begin_work(struct perfetto *p, const struct ws_event *e, enum cat c)
 {
 	const uint64_t *v = e->v;
 
-	begin_slice(p, stream_row(p, v[ws_cuda_kernel_process], v[ws_cuda_kernel_device], v[ws_cuda_kernel_stream]), e, c);
+	begin_slice(p,
+		    stream_row(p, v[ws_cuda_kernel_process], v[ws_cuda_kernel_device],
+			       v[ws_cuda_kernel_stream]),
+		    e, c);
 	arg_u32(p, ARG_CORRELATION, v[ws_cuda_kernel_correlation]);
 	arg_uint(p, ARG_DEVICE, v[ws_cuda_kernel_device]);
 	arg_uint(p, ARG_CONTEXT, v[ws_cuda_kernel_context]);
@@ -579,7 +626,8 @@ static void begin_work(struct perfetto *p, const struct ws_event *e, enum cat c)
 static void arg_size(struct perfetto *p, enum arg a, const uint64_t *xyz)
 {
 	char text[80];
-	int n = snprintf(text, sizeof(text), "%" PRIu64 ", %" PRIu64 ", %" PRIu64, xyz[0], xyz[1], xyz[2]);
+	int n = snprintf(text, sizeof(text), "%" PRIu64 ", %" PRIu64 ", %" PRIu64, xyz[0], xyz[1],
+			 xyz[2]);
 
 	arg_text(p, a, text, (size_t)n);
 }
@@ -589,7 +637,8 @@ static void put_kernel(struct perfetto *p, const struct ws_event *e)
 	const uint64_t *v = e->v;
 
 	begin_work(p, e, CAT_KERNEL);
-	put_name(p, v[ws_cuda_kernel_demangled] ? v[ws_cuda_kernel_demangled] : v[ws_cuda_kernel_name]);
+	put_name(p, v[ws_cuda_kernel_demangled] ? v[ws_cuda_kernel_demangled]
+						: v[ws_cuda_kernel_name]);
 	arg_size(p, ARG_GRID, &v[ws_cuda_kernel_grid_x]);
 	arg_size(p, ARG_BLOCK, &v[ws_cuda_kernel_block_x]);
 	arg_uint(p, ARG_REGISTERS, v[ws_cuda_kernel_registers]);
@@ -607,7 +656,8 @@ static void put_copy(struct perfetto *p, const struct ws_event *e)
 
 	begin_work(p, e, CAT_MEMCPY);
 	snprintf(name, sizeof(name), "%s (%s -> %s)", ws_copy_name(v[ws_cuda_memcpy_kind]),
-		 ws_memory_name(v[ws_cuda_memcpy_src_kind]), ws_memory_name(v[ws_cuda_memcpy_dst_kind]));
+		 ws_memory_name(v[ws_cuda_memcpy_src_kind]),
+		 ws_memory_name(v[ws_cuda_memcpy_dst_kind]));
 	ws_proto_text(&p->event, EVENT_INLINE_NAME, name);
 	arg_uint(p, ARG_BYTES, v[ws_cuda_memcpy_bytes]);
 	end_event(p, e->start);
@@ -639,7 +689,8 @@ static void put_wait(struct perfetto *p, const struct ws_event *e)
 {
 	const uint64_t *v = e->v;
 
-	begin_slice(p, stream_row(p, v[ws_cuda_sync_process], v[ws_cuda_sync_device], WS_NO_U32), e, CAT_SYNC);
+	begin_slice(p, stream_row(p, v[ws_cuda_sync_process], v[ws_cuda_sync_device], WS_NO_U32), e,
+		    CAT_SYNC);
 	ws_proto_text(&p->event, EVENT_INLINE_NAME, ws_sync_name(v[ws_cuda_sync_type]));
 	arg_u32(p, ARG_CORRELATION, v[ws_cuda_sync_correlation]);
 	arg_u32(p, ARG_STREAM, v[ws_cuda_sync_stream]);
@@ -659,7 +710,8 @@ static void put_nvtx(struct perfetto *p, const struct ws_event *e)
 	const uint64_t *v = e->v;
 
 	if (v[ws_nvtx_type] == WS_NVTX_MARK) {
-		put_moment(p, thread_row(p, v[ws_nvtx_thread]), v[ws_nvtx_text], e->start, CAT_NVTX);
+		put_moment(p, thread_row(p, v[ws_nvtx_thread]), v[ws_nvtx_text], e->start,
+			   CAT_NVTX);
 		return;
 	}
 	if (v[ws_nvtx_type] != WS_NVTX_PUSHPOP && v[ws_nvtx_type] != WS_NVTX_STARTEND)
@@ -686,7 +738,8 @@ static void put_op(struct perfetto *p, const struct ws_event *e)
 	static const enum cat cats[] = {CAT_OP, CAT_OP, CAT_ANNOTATION, CAT_PYTHON, CAT_OP};
 	const uint64_t *v = e->v;
 
-	begin_slice(p, thread_row(p, v[ws_op_thread]), e, cats[v[ws_op_kind] < WS_COUNT(cats) ? v[ws_op_kind] : 0]);
+	begin_slice(p, thread_row(p, v[ws_op_thread]), e,
+		    cats[v[ws_op_kind] < WS_COUNT(cats) ? v[ws_op_kind] : 0]);
 	put_name(p, v[ws_op_name]);
 	if (v[ws_op_external] != WS_NO_U64)
 		arg_uint(p, ARG_EXTERNAL, v[ws_op_external]);
@@ -713,7 +766,8 @@ static void put_slice(struct perfetto *p, const struct ws_event *e)
 	end_event(p, e->start);
 }
 
-static void put_named(struct perfetto *p, const struct ws_event *e, struct row *r, enum cat c, uint64_t name)
+static void put_named(struct perfetto *p, const struct ws_event *e, struct row *r, enum cat c,
+		      uint64_t name)
 {
 	begin_slice(p, r, e, c);
 	put_name(p, name);
@@ -736,7 +790,8 @@ static void put_sched(struct perfetto *p, const struct ws_event *e)
 static void put_gil(struct perfetto *p, const struct ws_event *e)
 {
 	begin_slice(p, thread_part(p, ROW_GIL, e->v[ws_gil_thread], "GIL"), e, CAT_GIL);
-	ws_proto_text(&p->event, EVENT_INLINE_NAME, e->v[ws_gil_state] == WS_GIL_WAITS ? "waits for the GIL" : "holds the GIL");
+	ws_proto_text(&p->event, EVENT_INLINE_NAME,
+		      e->v[ws_gil_state] == WS_GIL_WAITS ? "waits for the GIL" : "holds the GIL");
 	end_event(p, e->start);
 }
 
@@ -759,21 +814,24 @@ static void put_value(struct perfetto *p, struct row *r, uint64_t at, int64_t v)
 static void put_gpu_memory(struct perfetto *p, const struct ws_event *e)
 {
 	const uint64_t *v = e->v;
-	uint64_t gpu = gpu_row(p, v[ws_cuda_memory_process], v[ws_cuda_memory_device])->lanes[0].uuid;
+	uint64_t gpu =
+		gpu_row(p, v[ws_cuda_memory_process], v[ws_cuda_memory_device])->lanes[0].uuid;
 	char name[64];
 
 	snprintf(name, sizeof(name), "GPU %" PRIu64 " memory (%s)", v[ws_cuda_memory_device],
 		 ws_memory_name(v[ws_cuda_memory_kind]));
 	put_value(p,
-		  counter_row(p, ROW_MEMORY, v[ws_cuda_memory_process] << 32 | v[ws_cuda_memory_device], v[ws_cuda_memory_kind],
-			      gpu, name, "B"),
+		  counter_row(p, ROW_MEMORY,
+			      v[ws_cuda_memory_process] << 32 | v[ws_cuda_memory_device],
+			      v[ws_cuda_memory_kind], gpu, name, "B"),
 		  e->start, (int64_t)v[ws_cuda_memory_in_use]);
 }
 
 static void put_op_memory(struct perfetto *p, const struct ws_event *e)
 {
 	const uint64_t *v = e->v;
-	uint64_t process = ws_who_thread(p->x->who, (uint32_t)v[ws_op_memory_thread])->process, parent = process_uuid(p, process);
+	uint64_t process = ws_who_thread(p->x->who, (uint32_t)v[ws_op_memory_thread])->process,
+		 parent = process_uuid(p, process);
 	char name[64];
 
 	if (v[ws_op_memory_device_type])
@@ -781,19 +839,24 @@ static void put_op_memory(struct perfetto *p, const struct ws_event *e)
 	else
 		snprintf(name, sizeof(name), "Allocated, CPU");
 	put_value(p,
-		  counter_row(p, ROW_OP_MEMORY, process, v[ws_op_memory_device_type] << 32 | (uint32_t)v[ws_op_memory_device],
+		  counter_row(p, ROW_OP_MEMORY, process,
+			      v[ws_op_memory_device_type] << 32 | (uint32_t)v[ws_op_memory_device],
 			      parent, name, "B"),
 		  e->start, (int64_t)v[ws_op_memory_allocated]);
 }
 
 static void put_counter(struct perfetto *p, const struct ws_event *e)
 {
-	uint64_t id = e->v[ws_counter_value_counter], process = ws_map_get(&p->counter_process, id, NULL);
+	uint64_t id = e->v[ws_counter_value_counter],
+		 process = ws_map_get(&p->counter_process, id, NULL);
 	uint64_t parent = process ? process_uuid(p, process) : 0;
-	const char *group = ws_report_string(p->x->r, (uint32_t)ws_map_get(&p->groups, id, NULL), NULL);
-	const char *own = ws_report_string(p->x->r, (uint32_t)ws_map_get(&p->counters, id, NULL), NULL);
+	const char *group =
+		ws_report_string(p->x->r, (uint32_t)ws_map_get(&p->groups, id, NULL), NULL);
+	const char *own =
+		ws_report_string(p->x->r, (uint32_t)ws_map_get(&p->counters, id, NULL), NULL);
 	char *name = *group ? ws_format("%s: %s", group, own) : ws_strdup(own);
-	const char *unit = ws_report_string(p->x->r, (uint32_t)ws_map_get(&p->units, id, NULL), NULL);
+	const char *unit =
+		ws_report_string(p->x->r, (uint32_t)ws_map_get(&p->units, id, NULL), NULL);
 	struct row *r = counter_row(p, ROW_COUNTER, id, 0, parent, name, unit);
 	double value;
 
@@ -806,7 +869,8 @@ static void put_counter(struct perfetto *p, const struct ws_event *e)
 
 /* ---- samples ---- */
 
-/* Frames are interned by the number of their place, innermost inlined function first; mappings by module + 1. */
+/* Frames are interned by the number of their place, innermost inlined function first; mappings by
+ * module + 1. */
 static void intern_mapping(struct perfetto *p, uint32_t module)
 {
 	const struct ws_module_info *m = ws_stacks_module(p->stacks, module);
@@ -864,7 +928,8 @@ static uint64_t intern_stack(struct perfetto *p, uint64_t frame, uint64_t caller
 		const struct ws_place *places = ws_stacks_places(p->stacks, f);
 
 		for (uint32_t k = f->count; k-- > 0;)
-			ws_proto_number(&chain, 2, intern_function(p, places[k].function, f->address));
+			ws_proto_number(&chain, 2,
+					intern_function(p, places[k].function, f->address));
 	}
 	ws_proto_message(&p->interned, INTERNED_STACK, &chain);
 	ws_text_free(&chain);
@@ -916,7 +981,8 @@ static void put_event(struct perfetto *p, const struct ws_event *e)
 		put_call(p, e);
 		break;
 	case WS_TABLE_cuda_overhead:
-		put_named(p, e, thread_row(p, e->v[ws_cuda_overhead_thread]), CAT_OVERHEAD, e->v[ws_cuda_overhead_name]);
+		put_named(p, e, thread_row(p, e->v[ws_cuda_overhead_thread]), CAT_OVERHEAD,
+			  e->v[ws_cuda_overhead_name]);
 		break;
 	case WS_TABLE_cuda_jit:
 		put_jit(p, e);
@@ -1015,7 +1081,8 @@ static void free_all(struct perfetto *p)
 {
 	struct ws_map *maps[] = {&p->rows,  &p->counters,   &p->groups,	       &p->counter_process,
 				 &p->units, &p->track_name, &p->track_process, &p->chains};
-	struct ws_text *texts[] = {&p->out, &p->packet, &p->event, &p->part, &p->interned, &p->entry};
+	struct ws_text *texts[] = {&p->out,  &p->packet,   &p->event,
+				   &p->part, &p->interned, &p->entry};
 
 	for (size_t i = 0; i < p->row_count; i++) {
 		for (size_t k = 0; k < p->row[i].n; k++)

@@ -1,10 +1,11 @@
 /*
  * pprof.c - call stacks for pprof: its profile.proto, gzip-compressed.
  *
- * The message is written field by field as protobuf wants it (a tag, then a varint or a length with bytes), without a library: it
- * has five kinds of messages of numbers. Functions at a line are locations, each with its one line; modules are mappings; process
- * and thread are labels of samples. Each kind of profile asked for has two values a sample, how many and how long; the others' are
- * 0.
+ * The message is written field by field as protobuf wants it (a tag, then a varint or a length with
+ * bytes), without a library: it has five kinds of messages of numbers. Functions at a line are
+ * locations, each with its one line; modules are mappings; process and thread are labels of
+ * samples. Each kind of profile asked for has two values a sample, how many and how long; the
+ * others' are 0.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,8 @@ struct output {
 	FILE *f;
 	const struct ws_flames *flames;
 	struct ws_texts strings;
-	struct ws_map functions, mappings; /* by string of name << 32 | file: id; by path << 32 | build id: id */
+	struct ws_map functions,
+		mappings; /* by string of name << 32 | file: id; by path << 32 | build id: id */
 	uint64_t function_count, mapping_count;
 	struct ws_text text, message; /* what goes to the file; the message being made */
 	struct ws_text part;	      /* a message in it */
@@ -69,7 +71,8 @@ static void compress_text(struct output *o, int flush)
 		o->z.avail_out = sizeof(buf);
 		rc = deflate(&o->z, flush);
 		o->failed |= rc == Z_STREAM_ERROR;
-		fwrite(buf, 1, sizeof(buf) - o->z.avail_out, o->f); /* errors of the file show when it is closed */
+		fwrite(buf, 1, sizeof(buf) - o->z.avail_out,
+		       o->f); /* errors of the file show when it is closed */
 	} while (!o->z.avail_out && !o->failed);
 	o->text.len = 0;
 }
@@ -109,8 +112,10 @@ static void put_type(struct output *o, struct ws_text *t, const char *type, cons
 
 static const char *time_name(enum ws_profile_kind k)
 {
-	static const char *const names[WS_FLAMES] = {
-	    [WS_PROFILE_ON_CPU] = "cpu", [WS_PROFILE_OFF_CPU] = "wait", [WS_PROFILE_PYTHON] = "wall", [WS_PROFILE_GPU] = "gpu"};
+	static const char *const names[WS_FLAMES] = {[WS_PROFILE_ON_CPU] = "cpu",
+						     [WS_PROFILE_OFF_CPU] = "wait",
+						     [WS_PROFILE_PYTHON] = "wall",
+						     [WS_PROFILE_GPU] = "gpu"};
 
 	return names[k];
 }
@@ -127,12 +132,14 @@ static void put_types(struct output *o)
 		add_field(o, P_SAMPLE_TYPE);
 	}
 	put_number(&o->text, P_DEFAULT_TYPE,
-		   word(o, o->flames->timed ? time_name(o->flames->v[0].kind) : o->flames->v[0].p.weight));
+		   word(o, o->flames->timed ? time_name(o->flames->v[0].kind)
+					    : o->flames->v[0].p.weight));
 }
 
 static uint64_t put_mapping(struct output *o, const struct ws_module_info *m)
 {
-	uint64_t path = word(o, m->path), build_id = word(o, m->build_id), key = path << 32 | build_id;
+	uint64_t path = word(o, m->path), build_id = word(o, m->build_id),
+		 key = path << 32 | build_id;
 	uint64_t id = ws_map_get(&o->mappings, key, NULL);
 
 	if (id)
@@ -140,7 +147,8 @@ static uint64_t put_mapping(struct output *o, const struct ws_module_info *m)
 	id = ++o->mapping_count;
 	ws_map_set(&o->mappings, key, id);
 	put_number(&o->message, 1, id);
-	put_number(&o->message, 2, id << 32); /* somewhere: addresses of many processes do not fit one map */
+	put_number(&o->message, 2,
+		   id << 32); /* somewhere: addresses of many processes do not fit one map */
 	put_number(&o->message, 3, (id << 32) + (m->size ? m->size : 1));
 	put_number(&o->message, 5, path);
 	put_number(&o->message, 6, build_id);
@@ -160,7 +168,8 @@ static uint64_t mapping(struct output *o, const struct ws_stacks *s, const struc
 	return f->module && *m->path ? put_mapping(o, m) : 0;
 }
 
-/* The program that was recorded: of several images in the target's process, the last. "" when that is not known. */
+/* The program that was recorded: of several images in the target's process, the last. "" when that
+ * is not known. */
 static const char *program(const struct ws_export *x)
 {
 	const char *target = ws_meta(x->r, "target.pid"), *exe = "";
@@ -177,14 +186,16 @@ static const char *program(const struct ws_export *x)
 	return exe;
 }
 
-/* pprof takes the first mapping for the program ("File:"), so that goes first, also when no sample lies in it. */
+/* pprof takes the first mapping for the program ("File:"), so that goes first, also when no sample
+ * lies in it. */
 static void put_program(struct output *o)
 {
 	struct ws_module_info m = {.path = program(o->x), .build_id = ""};
 	const struct ws_stacks *s = o->flames->v[0].p.stacks;
 
 	for (uint32_t i = 1; *m.path && i <= ws_stacks_functions(s); i++) {
-		const struct ws_module_info *of = ws_stacks_module(s, ws_stacks_function(s, i)->module);
+		const struct ws_module_info *of =
+			ws_stacks_module(s, ws_stacks_function(s, i)->module);
 
 		if (!strcmp(of->path, m.path)) {
 			put_mapping(o, of);
@@ -199,7 +210,8 @@ static uint64_t function(struct output *o, const struct ws_function *f)
 {
 	size_t len;
 	const char *file = ws_report_string(o->x->r, f->file, &len);
-	uint64_t name = string(o, f->name, f->len), source = string(o, file, len), key = name << 32 | source;
+	uint64_t name = string(o, f->name, f->len), source = string(o, file, len),
+		 key = name << 32 | source;
 	uint64_t id = ws_map_get(&o->functions, key, NULL);
 
 	if (id)
@@ -208,7 +220,8 @@ static uint64_t function(struct output *o, const struct ws_function *f)
 	ws_map_set(&o->functions, key, id);
 	put_number(&o->message, 1, id);
 	put_number(&o->message, 2, name);
-	put_number(&o->message, 4, source); /* no system_name: pprof would take templates, and Python's <module>, out of names */
+	put_number(&o->message, 4, source); /* no system_name: pprof would take templates, and
+					       Python's <module>, out of names */
 	add_field(o, P_FUNCTION);
 	return id;
 }
@@ -223,7 +236,8 @@ static void put_locations(struct output *o, uint64_t *first)
 
 		first[i] = sum;
 		for (uint32_t u = 1; u < t->unit_count; u++) {
-			const struct ws_function *f = ws_stacks_function(t->stacks, t->units[u].function);
+			const struct ws_function *f =
+				ws_stacks_function(t->stacks, t->units[u].function);
 			uint64_t in = mapping(o, t->stacks, f), fn = function(o, f);
 
 			put_number(&o->message, 1, sum + u);

@@ -1,5 +1,5 @@
-/* progress.c - see progress.h. The line appears after a second, so that short work stays silent, and changes ten times a second at
- * most. */
+/* progress.c - see progress.h. The line appears after a second, so that short work stays silent,
+ * and changes ten times a second at most. */
 #include "export/progress.h"
 
 #include <inttypes.h>
@@ -44,7 +44,9 @@ struct ws_progress *ws_progress_begin(const char *what, uint64_t total)
 static void show(struct ws_progress *p, uint64_t done)
 {
 	int64_t now = now_ms();
-	uint64_t percent = done >= p->total ? 99 : done * 100 / p->total; /* several tables may come from one: never past the end */
+	uint64_t percent =
+		done >= p->total ? 99 : done * 100 / p->total; /* several tables may come from one:
+								  never past the end */
 
 	if (now < p->next)
 		return;

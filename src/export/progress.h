@@ -8,7 +8,8 @@
 
 struct ws_progress;
 
-/* `what` NULL: say nothing. NULL when there is nothing to show it on, which the others take. `total` steps are the whole. */
+/* `what` NULL: say nothing. NULL when there is nothing to show it on, which the others take.
+ * `total` steps are the whole. */
 struct ws_progress *ws_progress_begin(const char *what, uint64_t total);
 /* So many more are done. From any thread. */
 void ws_progress_step(struct ws_progress *p, uint64_t steps);

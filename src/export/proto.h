@@ -1,5 +1,6 @@
 /*
- * proto.h - writing protobuf messages field by field: a tag, then a varint, eight bytes or a length with bytes.
+ * proto.h - writing protobuf messages field by field: a tag, then a varint, eight bytes or a length
+ * with bytes.
  */
 #ifndef WS_EXPORT_PROTO_H
 #define WS_EXPORT_PROTO_H

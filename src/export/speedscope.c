@@ -1,9 +1,9 @@
 /*
  * speedscope.c - call stacks as JSON for speedscope.app: a profile for each thread.
  *
- * Samples are in order of time, consecutive ones of one stack as one, so that "Time Order" shows what came after what; waits and
- * work on GPUs are in order of stacks. Weights are nanoseconds where these are known. Functions are listed once, in front; a stack
- * is a list of their numbers.
+ * Samples are in order of time, consecutive ones of one stack as one, so that "Time Order" shows
+ * what came after what; waits and work on GPUs are in order of stacks. Weights are nanoseconds
+ * where these are known. Functions are listed once, in front; a stack is a list of their numbers.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -79,7 +79,8 @@ static void put_path(struct output *o, const struct ws_profile *p, uint32_t node
 }
 
 /* One profile: `n` steps of one thread. */
-static void put_profile(struct output *o, const struct ws_flame *flame, size_t first, const struct ws_profile_step *s, size_t n)
+static void put_profile(struct output *o, const struct ws_flame *flame, size_t first,
+			const struct ws_profile_step *s, size_t n)
 {
 	const struct ws_profile *p = &flame->p;
 	uint32_t roots[2] = {0, 0};
@@ -97,7 +98,8 @@ static void put_profile(struct output *o, const struct ws_flame *flame, size_t f
 	ws_text_json(&o->text, name.s, name.len);
 	for (size_t i = 0; i < n; i++)
 		sum += ws_flame_value(o->flames, &s[i].cost);
-	ws_text_printf(&o->text, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n\"samples\":[",
+	ws_text_printf(&o->text,
+		       ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n\"samples\":[",
 		       o->flames->timed ? "nanoseconds" : "none", sum);
 	for (size_t i = 0; i < n; i++) {
 		put_path(o, p, s[i].node, first);
@@ -105,7 +107,8 @@ static void put_profile(struct output *o, const struct ws_flame *flame, size_t f
 		flush(o);
 	}
 	for (size_t i = 0; i < n; i++) {
-		ws_text_printf(&o->text, "%" PRIu64 "%s", ws_flame_value(o->flames, &s[i].cost), i + 1 < n ? "," : "]}");
+		ws_text_printf(&o->text, "%" PRIu64 "%s", ws_flame_value(o->flames, &s[i].cost),
+			       i + 1 < n ? "," : "]}");
 		flush(o);
 	}
 	o->x->rows += n;
@@ -116,13 +119,17 @@ static int by_root(const void *a, const void *b)
 {
 	const struct ws_profile_step *x = a, *y = b;
 
-	return x->thread != y->thread ? (x->thread < y->thread ? -1 : 1) : x->node < y->node ? -1 : x->node > y->node;
+	return x->thread != y->thread ? (x->thread < y->thread ? -1 : 1)
+	       : x->node < y->node    ? -1
+				      : x->node > y->node;
 }
 
-/* What is not in order of time: a step for each node, by its root, which stands in for the thread. */
+/* What is not in order of time: a step for each node, by its root, which stands in for the thread.
+ */
 static void make_steps(struct ws_profile *p)
 {
-	uint32_t *root = ws_calloc(p->tree.n, sizeof(*root)), *depth = ws_calloc(p->tree.n, sizeof(*depth));
+	uint32_t *root = ws_calloc(p->tree.n, sizeof(*root)),
+		 *depth = ws_calloc(p->tree.n, sizeof(*depth));
 	size_t cap = 0;
 
 	for (uint32_t i = 1; i < p->tree.n; i++) {
@@ -148,7 +155,8 @@ static void put_flame(struct output *o, struct ws_flame *flame, size_t first)
 	if (!p->steps)
 		make_steps(p);
 	for (size_t i = 0, end; i < p->step_count; i = end) {
-		for (end = i + 1; end < p->step_count && p->steps[end].thread == p->steps[i].thread;)
+		for (end = i + 1;
+		     end < p->step_count && p->steps[end].thread == p->steps[i].thread;)
 			end++;
 		put_profile(o, flame, first, p->steps + i, end - i);
 	}
@@ -166,9 +174,9 @@ int ws_xformat_write_speedscope(struct ws_export *x, FILE *f, struct ws_err *e)
 		ws_flames_free(&flames);
 		return -1;
 	}
-	ws_text_puts(&o.text,
-		     "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"warpsight " WS_VERSION
-		     "\",\"name\":");
+	ws_text_puts(&o.text, "{\"$schema\":\"https://www.speedscope.app/"
+			      "file-format-schema.json\",\"exporter\":\"warpsight " WS_VERSION
+			      "\",\"name\":");
 	ws_text_json(&o.text, name, strlen(name));
 	ws_text_puts(&o.text, ",\"activeProfileIndex\":0,\n");
 	put_frames(&o, first);

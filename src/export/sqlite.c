@@ -1,9 +1,10 @@
 /*
  * sqlite.c - the SQLite writer.
  *
- * One transaction, no journal and no syncing: the file counts only once it is complete and renamed. A batch of rows is a virtual
- * table for a moment, and one INSERT ... SELECT takes it in: that saves binding, stepping and resetting a statement for each row,
- * which costs as much again as the row. Texts are taken from where they lie.
+ * One transaction, no journal and no syncing: the file counts only once it is complete and renamed.
+ * A batch of rows is a virtual table for a moment, and one INSERT ... SELECT takes it in: that
+ * saves binding, stepping and resetting a statement for each row, which costs as much again as the
+ * row. Texts are taken from where they lie.
  */
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@ static int fail(struct sqlite_writer *s, struct ws_err *e)
 {
 	int os = sqlite3_system_errno(s->db);
 
-	return ws_fail(e, "cannot write %s: %s%s%s", s->name, sqlite3_errmsg(s->db), os ? ": " : "", os ? strerror(os) : "");
+	return ws_fail(e, "cannot write %s: %s%s%s", s->name, sqlite3_errmsg(s->db), os ? ": " : "",
+		       os ? strerror(os) : "");
 }
 
 static int run(struct sqlite_writer *s, const char *sql, struct ws_err *e)
@@ -36,7 +38,8 @@ static int run(struct sqlite_writer *s, const char *sql, struct ws_err *e)
 	return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : fail(s, e);
 }
 
-/* Names and documentation come from our own tables, but quotes in them must not break the statement. */
+/* Names and documentation come from our own tables, but quotes in them must not break the
+ * statement. */
 static void put_comment(struct ws_text *sql, const char *doc)
 {
 	if (!doc || !*doc)
@@ -65,8 +68,10 @@ static void create_sql(struct ws_text *sql, const struct ws_xtable *t)
 	for (size_t i = 0; i < t->column_count; i++) {
 		const struct ws_xcolumn *c = &t->columns[i];
 
-		ws_text_printf(sql, "\n    \"%s\" %s%s%s%s", c->name, c->type, c->not_null ? " NOT NULL" : "",
-			       c->key && one_key ? " PRIMARY KEY" : "", i + 1 < t->column_count ? "," : "");
+		ws_text_printf(sql, "\n    \"%s\" %s%s%s%s", c->name, c->type,
+			       c->not_null ? " NOT NULL" : "",
+			       c->key && one_key ? " PRIMARY KEY" : "",
+			       i + 1 < t->column_count ? "," : "");
 		put_comment(sql, c->doc);
 	}
 	ws_text_puts(sql, "\n)");
@@ -79,7 +84,8 @@ static void insert_sql(struct ws_text *sql, const struct ws_xtable *t, bool stri
 		ws_text_printf(sql, i ? ",c%zu" : "c%zu", i);
 	ws_text_puts(sql, " FROM feed");
 	if (strings) /* a number that means another text already fails */
-		ws_text_puts(sql, " WHERE NOT EXISTS (SELECT 1 FROM main.StringIds s WHERE s.id = c0 AND s.value = c1)");
+		ws_text_puts(sql, " WHERE NOT EXISTS (SELECT 1 FROM main.StringIds s WHERE s.id = "
+				  "c0 AND s.value = c1)");
 }
 
 /* ---- feed: the virtual table whose rows are the batch in hand ---- */
@@ -95,7 +101,8 @@ struct feed_cursor {
 	size_t left;
 };
 
-static int feed_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out, char **err)
+static int feed_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
+			sqlite3_vtab **out, char **err)
 {
 	struct ws_text sql = {0};
 	struct feed *f;
@@ -144,7 +151,8 @@ static int feed_close(sqlite3_vtab_cursor *c)
 	return SQLITE_OK;
 }
 
-static int feed_filter(sqlite3_vtab_cursor *base, int number, const char *name, int argc, sqlite3_value **argv)
+static int feed_filter(sqlite3_vtab_cursor *base, int number, const char *name, int argc,
+		       sqlite3_value **argv)
 {
 	struct feed_cursor *c = (struct feed_cursor *)base;
 	const struct sqlite_writer *s = ((struct feed *)base->pVtab)->s;
@@ -182,26 +190,29 @@ static int feed_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 }
 
 static const sqlite3_module feed_module = {
-    .xConnect = feed_connect,
-    .xBestIndex = feed_best_index,
-    .xDisconnect = feed_disconnect,
-    .xDestroy = feed_disconnect,
-    .xOpen = feed_open,
-    .xClose = feed_close,
-    .xFilter = feed_filter,
-    .xNext = feed_next,
-    .xEof = feed_eof,
-    .xColumn = feed_column,
-    .xRowid = feed_rowid,
+	.xConnect = feed_connect,
+	.xBestIndex = feed_best_index,
+	.xDisconnect = feed_disconnect,
+	.xDestroy = feed_disconnect,
+	.xOpen = feed_open,
+	.xClose = feed_close,
+	.xFilter = feed_filter,
+	.xNext = feed_next,
+	.xEof = feed_eof,
+	.xColumn = feed_column,
+	.xRowid = feed_rowid,
 };
 
 /* ---- tables and rows ---- */
 
 static bool is_there(struct sqlite_writer *s, const char *table)
 {
-	char *sql = sqlite3_mprintf("SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND name = %Q COLLATE NOCASE", table);
+	char *sql = sqlite3_mprintf("SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND "
+				    "name = %Q COLLATE NOCASE",
+				    table);
 	sqlite3_stmt *q = NULL;
-	bool there = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW;
+	bool there = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) == SQLITE_OK &&
+		     sqlite3_step(q) == SQLITE_ROW;
 
 	sqlite3_finalize(q);
 	sqlite3_free(sql);
@@ -228,7 +239,8 @@ static int table(struct ws_xwriter *w, const struct ws_xtable *t, struct ws_err 
 	create_sql(&create, t);
 	insert_sql(&insert, t, s->strings);
 	rc = s->strings ? 0 : run(s, create.s, e);
-	if (!rc && sqlite3_prepare_v3(s->db, insert.s, -1, SQLITE_PREPARE_PERSISTENT, &s->insert, NULL) != SQLITE_OK)
+	if (!rc && sqlite3_prepare_v3(s->db, insert.s, -1, SQLITE_PREPARE_PERSISTENT, &s->insert,
+				      NULL) != SQLITE_OK)
 		rc = fail(s, e);
 	s->columns = t->column_count;
 	ws_text_free(&create);
@@ -244,8 +256,9 @@ static int rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t count
 	s->rows = count;
 	if (sqlite3_step(s->insert) != SQLITE_DONE)
 		return s->strings && sqlite3_errcode(s->db) == SQLITE_CONSTRAINT
-			   ? ws_fail(e, "the database holds the texts of another report: --append only adds tables of the same one")
-			   : fail(s, e);
+			       ? ws_fail(e, "the database holds the texts of another report: "
+					    "--append only adds tables of the same one")
+			       : fail(s, e);
 	return sqlite3_reset(s->insert) == SQLITE_OK ? 0 : fail(s, e);
 }
 
@@ -266,15 +279,18 @@ struct ws_xwriter *ws_xformat_open_sqlite(const struct ws_xtarget *t, struct ws_
 {
 	struct sqlite_writer *s = ws_calloc(1, sizeof(*s));
 
-	/* One thread uses SQLite here: no locks, no counting of memory. Refused, and no matter, when SQLite already runs. */
+	/* One thread uses SQLite here: no locks, no counting of memory. Refused, and no matter,
+	 * when SQLite already runs. */
 	sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
 	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 	s->w = (struct ws_xwriter){.table = table, .rows = rows, .close = finish, .has = has};
 	s->append = t->append;
 	s->name = t->name;
-	if (sqlite3_open_v2(t->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK ||
+	if (sqlite3_open_v2(t->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
+		    SQLITE_OK ||
 	    run(s,
-		"PRAGMA page_size = 65536; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; "
+		"PRAGMA page_size = 65536; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; "
+		"PRAGMA locking_mode = EXCLUSIVE; "
 		"PRAGMA temp_store = MEMORY; BEGIN",
 		e) < 0 ||
 	    sqlite3_create_module(s->db, "feed", &feed_module, s) != SQLITE_OK) {

@@ -1,4 +1,5 @@
-/* sqlite_value.h - a cell as a value of a virtual table of SQLite: for the export, which feeds tables so, and for queries. */
+/* sqlite_value.h - a cell as a value of a virtual table of SQLite: for the export, which feeds
+ * tables so, and for queries. */
 #ifndef WS_EXPORT_SQLITE_VALUE_H
 #define WS_EXPORT_SQLITE_VALUE_H
 

@@ -5,16 +5,21 @@
 #include "export/view.h"
 
 /* Tables made row by row; each function writes those it names. */
-int ws_export_session(struct ws_export *x,
-		      struct ws_err *e); /* META_DATA_EXPORT, TARGET_INFO_*, ANALYSIS_DETAILS, ProcessStreams */
-int ws_export_processes(struct ws_export *x, struct ws_err *e);	 /* PROCESSES, ThreadNames */
-int ws_export_gpus(struct ws_export *x, struct ws_err *e);	 /* TARGET_INFO_GPU, TARGET_INFO_CUDA_DEVICE */
-int ws_export_enums(struct ws_export *x, struct ws_err *e);	 /* ENUM_* */
-int ws_export_samples(struct ws_export *x, struct ws_err *e);	 /* COMPOSITE_EVENTS, SCHED_EVENTS */
+int ws_export_session(
+	struct ws_export *x,
+	struct ws_err *e); /* META_DATA_EXPORT, TARGET_INFO_*, ANALYSIS_DETAILS, ProcessStreams */
+int ws_export_processes(struct ws_export *x, struct ws_err *e); /* PROCESSES, ThreadNames */
+int ws_export_gpus(struct ws_export *x,
+		   struct ws_err *e); /* TARGET_INFO_GPU, TARGET_INFO_CUDA_DEVICE */
+int ws_export_enums(struct ws_export *x, struct ws_err *e);   /* ENUM_* */
+int ws_export_samples(struct ws_export *x, struct ws_err *e); /* COMPOSITE_EVENTS, SCHED_EVENTS */
 int ws_export_callchains(struct ws_export *x, struct ws_err *e); /* *_CALLCHAINS */
 int ws_export_counts(struct ws_export *x, struct ws_err *e);	 /* PERF_EVENT_CPU_RAW_EVENT */
-int ws_export_foreign(struct ws_export *x, struct ws_err *e);	 /* those that an import kept, under their names */
-int ws_export_known(struct ws_export *x, struct ws_err *e);	 /* known tables that nothing fills, empty; after all others */
+int ws_export_foreign(struct ws_export *x,
+		      struct ws_err *e); /* those that an import kept, under their names */
+int ws_export_known(
+	struct ws_export *x,
+	struct ws_err *e); /* known tables that nothing fills, empty; after all others */
 
 /* Does a table of this name come from the report's own tables? */
 bool ws_export_is_made(const char *name);
@@ -24,13 +29,16 @@ bool ws_export_is_metrics(const char *name);
 void ws_export_foreign_free(struct ws_export *x);
 
 /* Views that are not generic. */
-extern const struct ws_xview ws_images_view, ws_threads_view, ws_diagnostics_view; /* tables_session.c */
-extern const struct ws_xview ws_contexts_view, ws_streams_view;			   /* tables_cuda.c */
+extern const struct ws_xview ws_images_view, ws_threads_view,
+	ws_diagnostics_view;					/* tables_session.c */
+extern const struct ws_xview ws_contexts_view, ws_streams_view; /* tables_cuda.c */
 
-/* Columns that users of other tools' exports know of a table; none for tables of ours. They live for ever. */
+/* Columns that users of other tools' exports know of a table; none for tables of ours. They live
+ * for ever. */
 const struct ws_xcolumn *ws_known_columns(const char *table, size_t *count);
 
-/* Real time (ns since 1970) at the start of the collection, from the clock reading next to it; 0 when there is none. */
+/* Real time (ns since 1970) at the start of the collection, from the clock reading next to it; 0
+ * when there is none. */
 uint64_t ws_export_epoch(const struct ws_export *x);
 
 #endif

@@ -1,7 +1,9 @@
 /*
- * tables_counts.c - PERF_EVENT_CPU_RAW_EVENT: events that were counted on whole cores, from the counters of cores.
+ * tables_counts.c - PERF_EVENT_CPU_RAW_EVENT: events that were counted on whole cores, from the
+ * counters of cores.
  *
- * A counter has rates, each good until the next; a row is the count between two of them. The last rate has no end and makes no row.
+ * A counter has rates, each good until the next; a row is the count between two of them. The last
+ * rate has no end and makes no row.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,15 +13,16 @@
 #include "export/tables.h"
 
 static const struct ws_xcolumn columns[] = {
-    {"start", "INTEGER", true, false, "From when (ns)"},
-    {"end", "INTEGER", true, false, "Until when (ns)"},
-    {"vmId", "INTEGER", false, false, "0: this machine"},
-    {"componentId", "INTEGER", false, false, "Core"},
-    {"eventId", "INTEGER", false, false, "WARPSIGHT_COUNTER(id), which has its name"},
-    {"count", "INTEGER", false, false, "Events in that time"},
+	{"start", "INTEGER", true, false, "From when (ns)"},
+	{"end", "INTEGER", true, false, "Until when (ns)"},
+	{"vmId", "INTEGER", false, false, "0: this machine"},
+	{"componentId", "INTEGER", false, false, "Core"},
+	{"eventId", "INTEGER", false, false, "WARPSIGHT_COUNTER(id), which has its name"},
+	{"count", "INTEGER", false, false, "Events in that time"},
 };
 
-static const struct ws_xtable table = {"PERF_EVENT_CPU_RAW_EVENT", "Events that were counted on whole cores", columns,
+static const struct ws_xtable table = {"PERF_EVENT_CPU_RAW_EVENT",
+				       "Events that were counted on whole cores", columns,
 				       WS_COUNT(columns)};
 
 struct last { /* of a counter */
@@ -56,14 +59,17 @@ static struct last *read_counters(struct ws_export *x, uint32_t *highest)
 	return v;
 }
 
-static int put(struct ws_export *x, const struct last *l, uint64_t id, uint64_t end, struct ws_err *e)
+static int put(struct ws_export *x, const struct last *l, uint64_t id, uint64_t end,
+	       struct ws_err *e)
 {
 	double events = l->rate * (double)(end - l->start) * 1e-9;
 
-	if (end <= l->start || !(events >= 0 && events < 0x1p62) || !ws_export_in_time(x, l->start, end))
+	if (end <= l->start || !(events >= 0 && events < 0x1p62) ||
+	    !ws_export_in_time(x, l->start, end))
 		return 0;
 	return ws_export_row(x,
-			     (struct ws_xcell[]){ws_x_time(x, l->start), ws_x_time(x, end), ws_x_int(0), ws_x_int(l->cpu),
+			     (struct ws_xcell[]){ws_x_time(x, l->start), ws_x_time(x, end),
+						 ws_x_int(0), ws_x_int(l->cpu),
 						 ws_x_int((int64_t)id), ws_x_int(llround(events))},
 			     e);
 }

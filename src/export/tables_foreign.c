@@ -1,10 +1,12 @@
 /*
  * tables_foreign.c - tables that an import kept without knowing them, under the names they had.
  *
- * Spans of threads are slices, whose category is the table and whose arguments are its other columns; other rows are rows of
- * `foreign`; metrics are values of counters. A fact of the import says of each table which columns it had, another of each counter
- * which numbers it had (into.h). From these the tables are made again, so that queries and tools that know MPI_P2P_EVENTS or
- * NET_NIC_METRIC find them. WARPSIGHT_SLICE and WARPSIGHT_FOREIGN have the rows too: an import of the export reads those.
+ * Spans of threads are slices, whose category is the table and whose arguments are its other
+ * columns; other rows are rows of `foreign`; metrics are values of counters. A fact of the import
+ * says of each table which columns it had, another of each counter which numbers it had (into.h).
+ * From these the tables are made again, so that queries and tools that know MPI_P2P_EVENTS or
+ * NET_NIC_METRIC find them. WARPSIGHT_SLICE and WARPSIGHT_FOREIGN have the rows too: an import of
+ * the export reads those.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +28,8 @@ struct ws_xforeign {
 	bool slices;
 	/* while it is written */
 	struct ws_export *x;
-	uint64_t last_label; /* string id of a table name that was compared last, and whether it is this table's */
+	uint64_t last_label; /* string id of a table name that was compared last, and whether it is
+				this table's */
 	bool last_is;
 	struct ws_text scratch;
 };
@@ -38,11 +41,13 @@ static bool is_name(const char *s, size_t n)
 	bool good = n > 0 && n <= 100 && !(s[0] >= '0' && s[0] <= '9');
 
 	for (size_t i = 0; good && i < n; i++)
-		good = (s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') || (s[i] >= '0' && s[i] <= '9') || s[i] == '_';
+		good = (s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') ||
+		       (s[i] >= '0' && s[i] <= '9') || s[i] == '_';
 	return good;
 }
 
-/* "globalTid/t textId/@n size": names, each with letters for what it is. False when it is no such list. */
+/* "globalTid/t textId/@n size": names, each with letters for what it is. False when it is no such
+ * list. */
 static bool parse_columns(struct ws_xforeign *f, const char *s)
 {
 	size_t cap = 0;
@@ -55,7 +60,8 @@ static bool parse_columns(struct ws_xforeign *f, const char *s)
 		if (!is_name(s, name) || at == WS_MAX_COLUMNS)
 			return false;
 		for (size_t i = 0; i < at; i++)
-			if (strlen(f->columns[i].name) == name && !strncasecmp(f->columns[i].name, s, name))
+			if (strlen(f->columns[i].name) == name &&
+			    !strncasecmp(f->columns[i].name, s, name))
 				return false;
 		for (size_t i = name + 1; i < len; i++) {
 			if (s[i] == 'T' || s[i] == 'R')
@@ -89,12 +95,13 @@ static struct ws_xforeign *make_foreign(const char *name, const char *columns)
 
 	f->name = ws_strdup(name);
 	f->slices = *columns == 'S';
-	if ((*columns != 'S' && *columns != 'F') || columns[1] != ' ' || !is_name(name, strlen(name)) ||
-	    !parse_columns(f, columns + 2)) {
+	if ((*columns != 'S' && *columns != 'F') || columns[1] != ' ' ||
+	    !is_name(name, strlen(name)) || !parse_columns(f, columns + 2)) {
 		free_foreign(f);
 		return NULL;
 	}
-	f->t = (struct ws_xtable){f->name, "Read from another tool's export", f->columns, f->t.column_count};
+	f->t = (struct ws_xtable){f->name, "Read from another tool's export", f->columns,
+				  f->t.column_count};
 	return f;
 }
 
@@ -116,11 +123,12 @@ static void find_foreign(struct ws_export *x)
 
 	x->foreign_known = true;
 	while (ws_cursor_next(c, &v) && x->foreign_count < MOST) {
-		const char *name = ws_report_string(x->r, (uint32_t)v[ws_meta_name], NULL) + sizeof(fact) - 1;
+		const char *name =
+			ws_report_string(x->r, (uint32_t)v[ws_meta_name], NULL) + sizeof(fact) - 1;
 		struct ws_xforeign *f;
 
-		if (strncmp(name - (sizeof(fact) - 1), fact, sizeof(fact) - 1) || ws_export_is_made(name) ||
-		    ws_export_is_foreign(x, name))
+		if (strncmp(name - (sizeof(fact) - 1), fact, sizeof(fact) - 1) ||
+		    ws_export_is_made(name) || ws_export_is_foreign(x, name))
 			continue;
 		f = make_foreign(name, ws_report_string(x->r, (uint32_t)v[ws_meta_value], NULL));
 		if (!f)
@@ -172,7 +180,8 @@ static struct ws_xcell text_cell(struct ws_xforeign *f, const struct ws_json_val
 	return ws_x_own(f->x, f->scratch.s);
 }
 
-static struct ws_xcell value_cell(struct ws_xforeign *f, size_t column, const struct ws_json_value *v)
+static struct ws_xcell value_cell(struct ws_xforeign *f, size_t column,
+				  const struct ws_json_value *v)
 {
 	const struct ws_xcolumn *c = &f->columns[column];
 	bool ok;
@@ -205,7 +214,8 @@ static void fill_json(struct ws_xforeign *f, uint64_t id, struct ws_xcell *cells
 	while (ws_json_next(&w, &key, &value)) {
 		size_t from = at;
 
-		while (!ws_json_is(&key, f->columns[at].name)) { /* they come in the columns' order */
+		while (!ws_json_is(&key,
+				   f->columns[at].name)) { /* they come in the columns' order */
 			at = (at + 1) % f->t.column_count;
 			if (at == from)
 				break;
@@ -221,15 +231,16 @@ static bool fill_slice(void *ctx, const uint64_t *v, struct ws_xcell *cells)
 {
 	struct ws_xforeign *f = ctx;
 
-	if (!is_of(f, v[ws_slice_category]) || !ws_export_in_time(f->x, v[ws_slice_start], v[ws_slice_end]))
+	if (!is_of(f, v[ws_slice_category]) ||
+	    !ws_export_in_time(f->x, v[ws_slice_start], v[ws_slice_end]))
 		return false;
 	for (size_t c = 0; c < f->t.column_count; c++)
 		cells[c] = f->roles[c] == ROLE_START	? ws_x_time(f->x, v[ws_slice_start])
 			   : f->roles[c] == ROLE_END	? ws_x_ntime(f->x, v[ws_slice_end])
 			   : f->roles[c] == ROLE_THREAD ? ws_x_thread(f->x, v[ws_slice_thread])
 			   : f->roles[c] != ROLE_LABEL	? ws_x_null()
-			   : f->pointer[c]		? ws_x_string(f->x, (uint32_t)v[ws_slice_name])
-							: ws_x_text(f->x, (uint32_t)v[ws_slice_name]);
+			   : f->pointer[c] ? ws_x_string(f->x, (uint32_t)v[ws_slice_name])
+					   : ws_x_text(f->x, (uint32_t)v[ws_slice_name]);
 	if (v[ws_slice_args])
 		fill_json(f, v[ws_slice_args], cells);
 	return true;
@@ -253,7 +264,8 @@ static bool fill_row(void *ctx, const uint64_t *v, struct ws_xcell *cells)
 			by = ws_x_time(f->x, v[ws_foreign_start]).i - cells[c].i;
 		}
 	for (size_t c = 0; c < f->t.column_count; c++)
-		if ((f->roles[c] == ROLE_START || f->roles[c] == ROLE_END) && cells[c].kind == WS_X_INT)
+		if ((f->roles[c] == ROLE_START || f->roles[c] == ROLE_END) &&
+		    cells[c].kind == WS_X_INT)
 			cells[c].i = (int64_t)((uint64_t)cells[c].i + (uint64_t)by);
 	return true;
 }
@@ -272,7 +284,8 @@ struct metrics {
 	bool gpu;
 };
 
-static const char *const metric_tables[] = {"GPU_METRICS", "NET_NIC_METRIC", "NET_IB_SWITCH_METRIC"};
+static const char *const metric_tables[] = {"GPU_METRICS", "NET_NIC_METRIC",
+					    "NET_IB_SWITCH_METRIC"};
 
 static void find_metrics(struct metrics *m)
 {
@@ -281,7 +294,8 @@ static void find_metrics(struct metrics *m)
 	const uint64_t *v;
 
 	while (ws_cursor_next(c, &v)) {
-		const char *name = ws_report_string(m->x->r, (uint32_t)v[ws_meta_name], NULL), *value, *p;
+		const char *name = ws_report_string(m->x->r, (uint32_t)v[ws_meta_name], NULL),
+			   *value, *p;
 		struct metric one = {0};
 
 		if (strncmp(name, fact, sizeof(fact) - 1))
@@ -289,7 +303,8 @@ static void find_metrics(struct metrics *m)
 		value = ws_report_string(m->x->r, (uint32_t)v[ws_meta_value], NULL);
 		p = value + strcspn(value, " ");
 		for (size_t i = 0; i < WS_COUNT(metric_tables); i++)
-			if (!strncmp(metric_tables[i], value, (size_t)(p - value)) && !metric_tables[i][p - value])
+			if (!strncmp(metric_tables[i], value, (size_t)(p - value)) &&
+			    !metric_tables[i][p - value])
 				one.table = metric_tables[i];
 		for (size_t i = 0; i < 3; i++)
 			one.numbers[i] = strtoll(p, (char **)&p, 10);
@@ -336,7 +351,8 @@ static int export_metrics(struct ws_export *x, struct ws_err *e)
 		t.columns = ws_known_columns(t.name, &t.column_count);
 		m.table = metric_tables[i];
 		m.gpu = !i;
-		rc = any ? ws_export_rows(x, &t, WS_TABLE_counter_value, fill_metric, &m, e) : ws_export_table(x, &t, e);
+		rc = any ? ws_export_rows(x, &t, WS_TABLE_counter_value, fill_metric, &m, e)
+			 : ws_export_table(x, &t, e);
 	}
 	ws_map_free(&m.counters);
 	free(m.v);

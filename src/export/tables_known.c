@@ -1,5 +1,6 @@
 /*
- * tables_known.c - tables and enumerations that people know from other exports: known.def and enums.def as tables.
+ * tables_known.c - tables and enumerations that people know from other exports: known.def and
+ * enums.def as tables.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -48,7 +49,8 @@ static void parse_known(void)
 			columns[n++] = parse_column(s, len);
 			s += len + (s[len] == ' ');
 		}
-		tables[i] = (struct ws_xtable){known[i].table, "Known from other exports; nothing fills it", columns, n};
+		tables[i] = (struct ws_xtable){
+			known[i].table, "Known from other exports; nothing fills it", columns, n};
 	}
 }
 
@@ -95,7 +97,8 @@ bool ws_export_is_made(const char *name)
 		if (!strcasecmp(made[i], name))
 			return true;
 	return !strncasecmp(name, "ENUM_", 5) || !strncasecmp(name, "sqlite_", 7) ||
-	       !strncasecmp(name, "TARGET_INFO_CUDA_DEVICE", 24) || ws_export_is_metrics(name) || ws_xview_find(name) != NULL;
+	       !strncasecmp(name, "TARGET_INFO_CUDA_DEVICE", 24) || ws_export_is_metrics(name) ||
+	       ws_xview_find(name) != NULL;
 }
 
 int ws_export_known(struct ws_export *x, struct ws_err *e)
@@ -103,7 +106,8 @@ int ws_export_known(struct ws_export *x, struct ws_err *e)
 	const struct ws_xtable *t = known_tables();
 
 	for (size_t i = 0; i < WS_COUNT(known); i++)
-		if (!ws_export_is_made(t[i].name) && !ws_export_is_foreign(x, t[i].name) && ws_export_table(x, &t[i], e) < 0)
+		if (!ws_export_is_made(t[i].name) && !ws_export_is_foreign(x, t[i].name) &&
+		    ws_export_table(x, &t[i], e) < 0)
 			return -1;
 	return 0;
 }
@@ -134,9 +138,9 @@ static const struct {
 static int export_enum(struct ws_export *x, size_t i, struct ws_err *e)
 {
 	static const struct ws_xcolumn columns[] = {
-	    {"id", "INTEGER", true, true, "Number"},
-	    {"name", "TEXT", false, false, "Name"},
-	    {"label", "TEXT", false, false, "Name for people"},
+		{"id", "INTEGER", true, true, "Number"},
+		{"name", "TEXT", false, false, "Name"},
+		{"label", "TEXT", false, false, "Name for people"},
 	};
 	struct ws_xtable t = {enums[i].name, enums[i].doc, columns, WS_COUNT(columns)};
 
@@ -145,7 +149,10 @@ static int export_enum(struct ws_export *x, size_t i, struct ws_err *e)
 	for (size_t k = 0; k < enums[i].n; k++) {
 		const struct meaning *m = &enums[i].v[k];
 
-		if (ws_export_row(x, (struct ws_xcell[]){ws_x_int(m->id), ws_x_literal(m->name), ws_x_literal(m->label)}, e) < 0)
+		if (ws_export_row(x,
+				  (struct ws_xcell[]){ws_x_int(m->id), ws_x_literal(m->name),
+						      ws_x_literal(m->label)},
+				  e) < 0)
 			return -1;
 	}
 	return 0;

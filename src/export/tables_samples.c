@@ -1,6 +1,7 @@
 /*
- * tables_samples.c - CPU samples and scheduling in the form that people know: COMPOSITE_EVENTS with a number for each sample,
- * SCHED_EVENTS with a row where a thread goes on a core and one where it leaves it.
+ * tables_samples.c - CPU samples and scheduling in the form that people know: COMPOSITE_EVENTS with
+ * a number for each sample, SCHED_EVENTS with a row where a thread goes on a core and one where it
+ * leaves it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,28 +16,31 @@ struct samples {
 /* ---- COMPOSITE_EVENTS ---- */
 
 static const struct ws_xcolumn sample_columns[] = {
-    {"id", "INTEGER", true, true, "Number of the sample"},
-    {"start", "INTEGER", true, false, "When (ns)"},
-    {"cpu", "INTEGER", false, false, "Core"},
-    {"threadState", "INTEGER", false, false, "ENUM_SAMPLING_THREAD_STATE(id)"},
-    {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
-    {"cpuCycles", "INTEGER", true, false, "What the sample stands for: cycles, or nanoseconds when flags has bit 1"},
-    {"eventId", "INTEGER", false, false, "PMU_EVENT_REQUESTS(id): the counter that fired"},
-    {"frameId", "INTEGER", false, false, "WARPSIGHT_FRAME(id): where it ran"},
-    {"callersId", "INTEGER", false, false, "WARPSIGHT_STACK(id): the stack below"},
-    {"gilState", "INTEGER", false, false, "ENUM_WARPSIGHT_GIL_STATE(id)"},
-    {"flags", "INTEGER", false, false, "ENUM_WARPSIGHT_SAMPLE_FLAGS(id)"},
+	{"id", "INTEGER", true, true, "Number of the sample"},
+	{"start", "INTEGER", true, false, "When (ns)"},
+	{"cpu", "INTEGER", false, false, "Core"},
+	{"threadState", "INTEGER", false, false, "ENUM_SAMPLING_THREAD_STATE(id)"},
+	{"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
+	{"cpuCycles", "INTEGER", true, false,
+	 "What the sample stands for: cycles, or nanoseconds when flags has bit 1"},
+	{"eventId", "INTEGER", false, false, "PMU_EVENT_REQUESTS(id): the counter that fired"},
+	{"frameId", "INTEGER", false, false, "WARPSIGHT_FRAME(id): where it ran"},
+	{"callersId", "INTEGER", false, false, "WARPSIGHT_STACK(id): the stack below"},
+	{"gilState", "INTEGER", false, false, "ENUM_WARPSIGHT_GIL_STATE(id)"},
+	{"flags", "INTEGER", false, false, "ENUM_WARPSIGHT_SAMPLE_FLAGS(id)"},
 };
 
-static const struct ws_xtable samples_table = {"COMPOSITE_EVENTS", "CPU samples: what a thread ran at a moment", sample_columns,
-					       WS_COUNT(sample_columns)};
+static const struct ws_xtable samples_table = {"COMPOSITE_EVENTS",
+					       "CPU samples: what a thread ran at a moment",
+					       sample_columns, WS_COUNT(sample_columns)};
 
 static struct ws_xcell id_cell(uint64_t v)
 {
 	return v ? ws_x_int((int64_t)v) : ws_x_null();
 }
 
-/* Samples are numbered as they are read, in time or not, so that a number means the same in every export of the report. */
+/* Samples are numbered as they are read, in time or not, so that a number means the same in every
+ * export of the report. */
 static bool fill_sample(void *ctx, const uint64_t *v, struct ws_xcell *c)
 {
 	struct samples *s = ctx;
@@ -61,17 +65,19 @@ static bool fill_sample(void *ctx, const uint64_t *v, struct ws_xcell *c)
 /* ---- SCHED_EVENTS ---- */
 
 static const struct ws_xcolumn sched_columns[] = {
-    {"start", "INTEGER", true, false, "When (ns)"},
-    {"cpu", "INTEGER", true, false, "Core"},
-    {"isSchedIn", "INTEGER", true, false, "1 where the thread goes on the core, 0 where it leaves it"},
-    {"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
+	{"start", "INTEGER", true, false, "When (ns)"},
+	{"cpu", "INTEGER", true, false, "Core"},
+	{"isSchedIn", "INTEGER", true, false,
+	 "1 where the thread goes on the core, 0 where it leaves it"},
+	{"globalTid", "INTEGER", false, false, "Thread: pid << 24 | tid"},
 };
 
-static const struct ws_xtable sched_table = {"SCHED_EVENTS",
-					     "Threads going on cores and leaving them, a pair of rows for each span", sched_columns,
-					     WS_COUNT(sched_columns)};
+static const struct ws_xtable sched_table = {
+	"SCHED_EVENTS", "Threads going on cores and leaving them, a pair of rows for each span",
+	sched_columns, WS_COUNT(sched_columns)};
 
-/* A thread's leaving a core, until its turn comes: spans come in order of their starts, rows in order of time. */
+/* A thread's leaving a core, until its turn comes: spans come in order of their starts, rows in
+ * order of time. */
 struct leaving {
 	uint64_t at;
 	uint32_t thread, cpu;
@@ -111,8 +117,9 @@ static struct leaving pop(struct switches *s)
 
 static int put_switch(struct switches *s, const struct leaving *l, bool in)
 {
-	struct ws_xcell cells[] = {ws_x_time(s->x, l->at), ws_x_int(l->cpu == WS_NO_U32 ? -1 : (int64_t)l->cpu), ws_x_int(in),
-				   ws_x_thread(s->x, l->thread)};
+	struct ws_xcell cells[] = {ws_x_time(s->x, l->at),
+				   ws_x_int(l->cpu == WS_NO_U32 ? -1 : (int64_t)l->cpu),
+				   ws_x_int(in), ws_x_thread(s->x, l->thread)};
 
 	return ws_export_in_time(s->x, l->at, WS_NO_TIME) ? ws_export_row(s->x, cells, s->e) : 0;
 }
@@ -140,7 +147,8 @@ static int export_switches(struct ws_export *x, struct ws_err *e)
 		return rc;
 	c = ws_cursor_open(x->r, WS_TABLE_sched, 0, UINT64_MAX);
 	while (!rc && ws_cursor_next(c, &v)) {
-		struct leaving l = {v[ws_sched_start], (uint32_t)v[ws_sched_thread], (uint32_t)v[ws_sched_cpu]};
+		struct leaving l = {v[ws_sched_start], (uint32_t)v[ws_sched_thread],
+				    (uint32_t)v[ws_sched_cpu]};
 
 		if (put_leaving(&s, l.at) < 0 || put_switch(&s, &l, true) < 0)
 			rc = -1;

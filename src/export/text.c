@@ -1,6 +1,6 @@
 /*
- * text.c - see text.h. One decoder walks the bytes; each writer says what becomes of a character. Runs of plain ASCII, which
- * nearly all names are, are copied whole.
+ * text.c - see text.h. One decoder walks the bytes; each writer says what becomes of a character.
+ * Runs of plain ASCII, which nearly all names are, are copied whole.
  */
 #include "export/text.h"
 
@@ -39,7 +39,8 @@ size_t ws_utf8_next(const char *s, size_t n, uint32_t *cp)
 		return *cp >= 0x800 && (*cp < 0xd800 || *cp > 0xdfff) ? 3 : 0;
 	}
 	if (u[0] >= 0xf0 && u[0] < 0xf5 && continues(s, n, 1, 4)) {
-		*cp = (uint32_t)(u[0] & 0x07) << 18 | (uint32_t)(u[1] & 0x3f) << 12 | (uint32_t)(u[2] & 0x3f) << 6 | (u[3] & 0x3f);
+		*cp = (uint32_t)(u[0] & 0x07) << 18 | (uint32_t)(u[1] & 0x3f) << 12 |
+		      (uint32_t)(u[2] & 0x3f) << 6 | (u[3] & 0x3f);
 		return *cp >= 0x10000 && *cp <= 0x10ffff ? 4 : 0;
 	}
 	return 0;
@@ -72,7 +73,8 @@ bool ws_utf8_valid(const char *s, size_t n)
 	return true;
 }
 
-/* How a writer turns one character into text: `bytes` are its `len` bytes, or the replacement's; cp is never invalid. */
+/* How a writer turns one character into text: `bytes` are its `len` bytes, or the replacement's; cp
+ * is never invalid. */
 typedef void put_fn(struct ws_text *t, uint32_t cp, const char *bytes, size_t len);
 
 static void walk(struct ws_text *t, const char *s, size_t n, put_fn *put)
@@ -150,8 +152,9 @@ void ws_text_json(struct ws_text *t, const char *s, size_t n)
 /* Characters that move the cursor or reorder the line. */
 static bool disturbs(uint32_t cp)
 {
-	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0x61c || (cp >= 0x200b && cp <= 0x200f) ||
-	       (cp >= 0x2028 && cp <= 0x202e) || (cp >= 0x2066 && cp <= 0x2069) || cp == 0xfeff;
+	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0x61c ||
+	       (cp >= 0x200b && cp <= 0x200f) || (cp >= 0x2028 && cp <= 0x202e) ||
+	       (cp >= 0x2066 && cp <= 0x2069) || cp == 0xfeff;
 }
 
 static void put_escape(struct ws_text *t, uint32_t cp)
@@ -215,11 +218,14 @@ static unsigned width_of(uint32_t cp)
 		uint32_t first, last;
 		unsigned width;
 	} ranges[] = {
-	    {0x0300, 0x036f, 0},   {0x0483, 0x0489, 0},	  {0x0591, 0x05bd, 0}, {0x064b, 0x065f, 0},   {0x1100, 0x115f, 2},
-	    {0x1ab0, 0x1aff, 0},   {0x1dc0, 0x1dff, 0},	  {0x20d0, 0x20ff, 0}, {0x2e80, 0x303e, 2},   {0x3041, 0xa4cf, 2},
-	    {0xa960, 0xa97f, 2},   {0xac00, 0xd7a3, 2},	  {0xf900, 0xfaff, 2}, {0xfe00, 0xfe0f, 0},   {0xfe20, 0xfe2f, 0},
-	    {0xfe30, 0xfe6f, 2},   {0xff00, 0xff60, 2},	  {0xffe0, 0xffe6, 2}, {0x1f300, 0x1f64f, 2}, {0x1f680, 0x1f6ff, 2},
-	    {0x1f900, 0x1faff, 2}, {0x20000, 0x3fffd, 2},
+		{0x0300, 0x036f, 0},   {0x0483, 0x0489, 0},   {0x0591, 0x05bd, 0},
+		{0x064b, 0x065f, 0},   {0x1100, 0x115f, 2},   {0x1ab0, 0x1aff, 0},
+		{0x1dc0, 0x1dff, 0},   {0x20d0, 0x20ff, 0},   {0x2e80, 0x303e, 2},
+		{0x3041, 0xa4cf, 2},   {0xa960, 0xa97f, 2},   {0xac00, 0xd7a3, 2},
+		{0xf900, 0xfaff, 2},   {0xfe00, 0xfe0f, 0},   {0xfe20, 0xfe2f, 0},
+		{0xfe30, 0xfe6f, 2},   {0xff00, 0xff60, 2},   {0xffe0, 0xffe6, 2},
+		{0x1f300, 0x1f64f, 2}, {0x1f680, 0x1f6ff, 2}, {0x1f900, 0x1faff, 2},
+		{0x20000, 0x3fffd, 2},
 	};
 
 	if (cp < 0x300)

@@ -10,28 +10,28 @@
 
 /* In order of who encloses whom when spans are equal. */
 static const enum ws_table sources[] = {
-    WS_TABLE_sched,
-    WS_TABLE_gil,
-    WS_TABLE_op,
-    WS_TABLE_nvtx,
-    WS_TABLE_slice,
-    WS_TABLE_cuda_api,
-    WS_TABLE_osrt,
-    WS_TABLE_cuda_overhead,
-    WS_TABLE_cuda_jit,
-    WS_TABLE_cuda_graph_trace,
-    WS_TABLE_cuda_kernel,
-    WS_TABLE_cuda_memcpy,
-    WS_TABLE_cuda_memset,
-    WS_TABLE_cuda_sync,
-    WS_TABLE_cuda_memory,
-    WS_TABLE_op_memory,
-    WS_TABLE_counter_value,
-    WS_TABLE_cuda_um_gpu_fault,
-    WS_TABLE_cuda_um_cpu_fault,
-    WS_TABLE_flow,
-    WS_TABLE_sample,
-    WS_TABLE_ftrace,
+	WS_TABLE_sched,
+	WS_TABLE_gil,
+	WS_TABLE_op,
+	WS_TABLE_nvtx,
+	WS_TABLE_slice,
+	WS_TABLE_cuda_api,
+	WS_TABLE_osrt,
+	WS_TABLE_cuda_overhead,
+	WS_TABLE_cuda_jit,
+	WS_TABLE_cuda_graph_trace,
+	WS_TABLE_cuda_kernel,
+	WS_TABLE_cuda_memcpy,
+	WS_TABLE_cuda_memset,
+	WS_TABLE_cuda_sync,
+	WS_TABLE_cuda_memory,
+	WS_TABLE_op_memory,
+	WS_TABLE_counter_value,
+	WS_TABLE_cuda_um_gpu_fault,
+	WS_TABLE_cuda_um_cpu_fault,
+	WS_TABLE_flow,
+	WS_TABLE_sample,
+	WS_TABLE_ftrace,
 };
 
 enum { SOURCES = WS_COUNT(sources), MOST_TOGETHER = 4096 };
@@ -84,7 +84,8 @@ static int longest_first(const void *a, const void *b)
 	const struct held *x = *(struct held *const *)a, *y = *(struct held *const *)b;
 
 	if (x->e.end != y->e.end) { /* a moment comes last */
-		uint64_t p = x->e.end == WS_NO_TIME ? 0 : x->e.end, q = y->e.end == WS_NO_TIME ? 0 : y->e.end;
+		uint64_t p = x->e.end == WS_NO_TIME ? 0 : x->e.end,
+			 q = y->e.end == WS_NO_TIME ? 0 : y->e.end;
 
 		return p > q ? -1 : 1;
 	}
@@ -108,7 +109,8 @@ static void hold(struct ws_timeline *t, unsigned i)
 	memcpy(h->row, t->head[i].v, ws_tables[table].column_count * sizeof(*h->row));
 	h->rank = i;
 	h->order = t->n++;
-	h->e = (struct ws_event){table, h->row, t->head[i].start, end >= 0 ? h->row[end] : WS_NO_TIME};
+	h->e = (struct ws_event){table, h->row, t->head[i].start,
+				 end >= 0 ? h->row[end] : WS_NO_TIME};
 }
 
 /* Hold all events of the earliest start. */
@@ -159,7 +161,8 @@ void ws_timeline_close(struct ws_timeline *t)
 
 enum { SET_BITS = 12, MAP_BITS = 8 };
 
-static uint64_t *find_page(const struct ws_pages *p, uint64_t process, uint64_t number, unsigned bits)
+static uint64_t *find_page(const struct ws_pages *p, uint64_t process, uint64_t number,
+			   unsigned bits)
 {
 	bool found;
 	uint64_t at = ws_map_get(&p->map, process << 32 | (number & UINT32_MAX) >> bits, &found);
@@ -167,7 +170,8 @@ static uint64_t *find_page(const struct ws_pages *p, uint64_t process, uint64_t 
 	return found ? p->page[at] : NULL;
 }
 
-static uint64_t *need_page(struct ws_pages *p, uint64_t process, uint64_t number, unsigned bits, size_t bytes)
+static uint64_t *need_page(struct ws_pages *p, uint64_t process, uint64_t number, unsigned bits,
+			   size_t bytes)
 {
 	uint64_t *page = find_page(p, process, number, bits);
 
@@ -188,7 +192,8 @@ bool ws_pages_has(const struct ws_pages *p, uint64_t process, uint64_t number)
 
 void ws_pages_add(struct ws_pages *p, uint64_t process, uint64_t number)
 {
-	need_page(p, process, number, SET_BITS, 512)[number >> 6 & 63] |= UINT64_C(1) << (number & 63);
+	need_page(p, process, number, SET_BITS, 512)[number >> 6 & 63] |= UINT64_C(1)
+									  << (number & 63);
 }
 
 uint64_t ws_pages_get(const struct ws_pages *p, uint64_t process, uint64_t number)
@@ -227,9 +232,11 @@ static int add_calls(void *ctx, const struct ws_batch *b)
 	for (size_t i = 0; i < b->rows; i++) {
 		uint64_t id = b->col[ws_cuda_api_correlation][i], process;
 
-		if (id == WS_NO_U32 || !ws_export_in_time(g->x, b->col[ws_cuda_api_start][i], b->col[ws_cuda_api_end][i]))
+		if (id == WS_NO_U32 || !ws_export_in_time(g->x, b->col[ws_cuda_api_start][i],
+							  b->col[ws_cuda_api_end][i]))
 			continue;
-		process = ws_who_thread(g->x->who, (uint32_t)b->col[ws_cuda_api_thread][i])->process;
+		process =
+			ws_who_thread(g->x->who, (uint32_t)b->col[ws_cuda_api_thread][i])->process;
 		ws_pages_add(&g->l->calls, process, id);
 		if (b->col[ws_cuda_api_class][i] == WS_CUDA_RUNTIME)
 			ws_pages_add(&g->l->runtime, process, id);
@@ -244,7 +251,8 @@ static int add_work(void *ctx, const struct ws_batch *b)
 	for (size_t i = 0; i < b->rows; i++) {
 		uint64_t id = b->col[g->correlation][i];
 
-		if (id != WS_NO_U32 && ws_export_in_time(g->x, b->col[g->start][i], b->col[g->end][i]))
+		if (id != WS_NO_U32 &&
+		    ws_export_in_time(g->x, b->col[g->start][i], b->col[g->end][i]))
 			ws_pages_add(&g->l->work, b->col[g->process][i], id);
 	}
 	return 0;
@@ -255,21 +263,24 @@ static int add_externals(void *ctx, const struct ws_batch *b)
 	struct linking *g = ctx;
 
 	for (size_t i = 0; i < b->rows; i++)
-		ws_pages_set(&g->l->external, b->col[ws_op_link_process][i], b->col[ws_op_link_correlation][i],
-			     b->col[ws_op_link_external][i]);
+		ws_pages_set(&g->l->external, b->col[ws_op_link_process][i],
+			     b->col[ws_op_link_correlation][i], b->col[ws_op_link_external][i]);
 	return 0;
 }
 
 void ws_links_load(struct ws_links *l, struct ws_export *x)
 {
-	static const enum ws_table work[] = {WS_TABLE_cuda_kernel, WS_TABLE_cuda_memcpy, WS_TABLE_cuda_memset,
-					     WS_TABLE_cuda_graph_trace};
+	static const enum ws_table work[] = {WS_TABLE_cuda_kernel, WS_TABLE_cuda_memcpy,
+					     WS_TABLE_cuda_memset, WS_TABLE_cuda_graph_trace};
 	struct linking g = {.l = l, .x = x};
-	struct ws_scan s = {.table = WS_TABLE_cuda_api, .columns = UINT64_MAX, .time_max = UINT64_MAX, .workers = 1};
+	struct ws_scan s = {.table = WS_TABLE_cuda_api,
+			    .columns = UINT64_MAX,
+			    .time_max = UINT64_MAX,
+			    .workers = 1};
 
 	memset(l, 0, sizeof(*l));
-	s.columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) | WS_COL(cuda_api, correlation) |
-		    WS_COL(cuda_api, class);
+	s.columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) |
+		    WS_COL(cuda_api, correlation) | WS_COL(cuda_api, class);
 	ws_scan_run(x->r, &s, add_calls, &g, NULL);
 	for (size_t i = 0; i < WS_COUNT(work); i++) {
 		s.table = work[i];
@@ -277,11 +288,13 @@ void ws_links_load(struct ws_links *l, struct ws_export *x)
 		g.end = ws_table_end(work[i]);
 		g.process = ws_table_track(work[i]);
 		g.correlation = ws_column_find(work[i], "correlation");
-		s.columns = UINT64_C(1) << g.start | UINT64_C(1) << g.end | UINT64_C(1) << g.process | UINT64_C(1) << g.correlation;
+		s.columns = UINT64_C(1) << g.start | UINT64_C(1) << g.end |
+			    UINT64_C(1) << g.process | UINT64_C(1) << g.correlation;
 		ws_scan_run(x->r, &s, add_work, &g, NULL);
 	}
 	s.table = WS_TABLE_op_link;
-	s.columns = WS_COL(op_link, process) | WS_COL(op_link, correlation) | WS_COL(op_link, external);
+	s.columns =
+		WS_COL(op_link, process) | WS_COL(op_link, correlation) | WS_COL(op_link, external);
 	ws_scan_run(x->r, &s, add_externals, &g, NULL);
 }
 
@@ -293,7 +306,8 @@ void ws_links_free(struct ws_links *l)
 	ws_pages_free(&l->external);
 }
 
-bool ws_links_from(const struct ws_links *l, uint64_t process, uint64_t api_class, uint64_t correlation)
+bool ws_links_from(const struct ws_links *l, uint64_t process, uint64_t api_class,
+		   uint64_t correlation)
 {
 	return correlation != WS_NO_U32 && ws_pages_has(&l->work, process, correlation) &&
 	       (api_class == WS_CUDA_RUNTIME || !ws_pages_has(&l->runtime, process, correlation));
@@ -308,25 +322,37 @@ bool ws_links_to(const struct ws_links *l, uint64_t process, uint64_t correlatio
 
 const char *ws_copy_name(uint64_t kind)
 {
-	static const char *const names[] = {
-	    "Memcpy",	   "Memcpy HtoD",	  "Memcpy DtoH",	 "Memcpy HtoA",	       "Memcpy AtoH",
-	    "Memcpy AtoA", "Memcpy AtoD",	  "Memcpy DtoA",	 "Memcpy DtoD",	       "Memcpy HtoH",
-	    "Memcpy PtoP", "Unified memory HtoD", "Unified memory DtoH", "Unified memory DtoD"};
+	static const char *const names[] = {"Memcpy",
+					    "Memcpy HtoD",
+					    "Memcpy DtoH",
+					    "Memcpy HtoA",
+					    "Memcpy AtoH",
+					    "Memcpy AtoA",
+					    "Memcpy AtoD",
+					    "Memcpy DtoA",
+					    "Memcpy DtoD",
+					    "Memcpy HtoH",
+					    "Memcpy PtoP",
+					    "Unified memory HtoD",
+					    "Unified memory DtoH",
+					    "Unified memory DtoD"};
 
 	return names[kind < WS_COUNT(names) ? kind : 0];
 }
 
 const char *ws_memory_name(uint64_t kind)
 {
-	static const char *const names[] = {"Pageable", "Pinned",	 "Device",	   "Array",
-					    "Managed",	"Device Static", "Managed Static", "Unknown"};
+	static const char *const names[] = {"Pageable",	      "Pinned",	 "Device",
+					    "Array",	      "Managed", "Device Static",
+					    "Managed Static", "Unknown"};
 
 	return names[kind < WS_COUNT(names) ? kind : WS_COUNT(names) - 1];
 }
 
 const char *ws_sync_name(uint64_t type)
 {
-	static const char *const names[] = {"Synchronization", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
+	static const char *const names[] = {"Synchronization", "Event Sync", "Stream Wait Event",
+					    "Stream Sync", "Context Sync"};
 
 	return names[type < WS_COUNT(names) ? type : 0];
 }

@@ -1,9 +1,10 @@
 /*
- * timeline.h - a report as one stream of events in order of start: what formats of time lines (Chrome's JSON, Perfetto) are made
- * from.
+ * timeline.h - a report as one stream of events in order of start: what formats of time lines
+ * (Chrome's JSON, Perfetto) are made from.
  *
- * Rows of all tables that have something to show are merged by cursors, so memory does not grow with the report. Events with
- * one start come longest first, and operators before calls before GPU work, so that what encloses comes before what is inside.
+ * Rows of all tables that have something to show are merged by cursors, so memory does not grow
+ * with the report. Events with one start come longest first, and operators before calls before GPU
+ * work, so that what encloses comes before what is inside.
  */
 #ifndef WS_EXPORT_TIMELINE_H
 #define WS_EXPORT_TIMELINE_H
@@ -13,19 +14,22 @@
 
 struct ws_event {
 	enum ws_table table;
-	const uint64_t *v;   /* the row, by column number; valid until the next event */
-	uint64_t start, end; /* session clock; end WS_NO_TIME for a moment and for what never ended */
+	const uint64_t *v; /* the row, by column number; valid until the next event */
+	uint64_t start,
+		end; /* session clock; end WS_NO_TIME for a moment and for what never ended */
 };
 
 struct ws_timeline;
 struct ws_timeline *ws_timeline_open(struct ws_export *x);
-/* The next event that --times lets through; false at the end, or when the user interrupts (ws_outfile_interrupted). */
+/* The next event that --times lets through; false at the end, or when the user interrupts
+ * (ws_outfile_interrupted). */
 bool ws_timeline_next(struct ws_timeline *t, struct ws_event *e);
 void ws_timeline_close(struct ws_timeline *t);
 
 /* ---- from calls to the work they caused ---- */
 
-/* A set of (process, number), and a map from them: pages by number, since numbers are dense. Zero-initialise. */
+/* A set of (process, number), and a map from them: pages by number, since numbers are dense.
+ * Zero-initialise. */
 struct ws_pages {
 	struct ws_map map;
 	uint64_t **page;
@@ -39,7 +43,8 @@ uint64_t ws_pages_get(const struct ws_pages *p, uint64_t process, uint64_t numbe
 void ws_pages_set(struct ws_pages *p, uint64_t process, uint64_t number, uint64_t value);
 void ws_pages_free(struct ws_pages *p);
 
-/* Which correlation ids have a call and work, so that arrows have two ends; and which operator they belong to. */
+/* Which correlation ids have a call and work, so that arrows have two ends; and which operator they
+ * belong to. */
 struct ws_links {
 	struct ws_pages calls, runtime, work; /* calls: of any API; runtime: of the runtime API */
 	struct ws_pages external;	      /* id of the operator */
@@ -47,7 +52,8 @@ struct ws_links {
 void ws_links_load(struct ws_links *l, struct ws_export *x);
 void ws_links_free(struct ws_links *l);
 /* Does an arrow start at this call; does one end at this work? */
-bool ws_links_from(const struct ws_links *l, uint64_t process, uint64_t api_class, uint64_t correlation);
+bool ws_links_from(const struct ws_links *l, uint64_t process, uint64_t api_class,
+		   uint64_t correlation);
 bool ws_links_to(const struct ws_links *l, uint64_t process, uint64_t correlation);
 
 /* ---- words ---- */

@@ -59,7 +59,8 @@ uint64_t ws_xview_reads(const struct ws_xview *v)
 	return reads;
 }
 
-struct ws_xcell ws_xcolumn_cell(struct ws_export *x, const struct ws_xcolumn *c, const uint64_t *values)
+struct ws_xcell ws_xcolumn_cell(struct ws_export *x, const struct ws_xcolumn *c,
+				const uint64_t *values)
 {
 	uint64_t v = c->from >= WS_XF_INT && c->from < WS_XF_CALL ? values[c->source] : 0;
 	struct ws_xcell cell;
@@ -83,7 +84,9 @@ struct ws_xcell ws_xcolumn_cell(struct ws_export *x, const struct ws_xcolumn *c,
 	case WS_XF_NTIME:
 		return ws_x_ntime(x, v);
 	case WS_XF_UNLESS:
-		return v == c->value ? ws_x_null() : c->value == WS_NO_U32 ? ws_x_int((int64_t)v) : ws_x_uint(v);
+		return v == c->value	       ? ws_x_null()
+		       : c->value == WS_NO_U32 ? ws_x_int((int64_t)v)
+					       : ws_x_uint(v);
 	case WS_XF_ID:
 		return v ? ws_x_int((int64_t)v) : ws_x_null();
 	case WS_XF_STRING:
@@ -115,10 +118,12 @@ bool ws_xview_keeps(const struct ws_export *x, const struct ws_xview *v, const u
 		return true;
 	start = ws_table_start(v->source);
 	end = ws_table_end(v->source);
-	return start < 0 || ws_export_in_time(x, values[start], end >= 0 ? values[end] : WS_NO_TIME);
+	return start < 0 ||
+	       ws_export_in_time(x, values[start], end >= 0 ? values[end] : WS_NO_TIME);
 }
 
-bool ws_xview_cells(struct ws_export *x, const struct ws_xview *v, const uint64_t *values, struct ws_xcell *cells)
+bool ws_xview_cells(struct ws_export *x, const struct ws_xview *v, const uint64_t *values,
+		    struct ws_xcell *cells)
 {
 	if (!ws_xview_keeps(x, v, values))
 		return false;

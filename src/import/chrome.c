@@ -1,12 +1,14 @@
 /*
- * chrome.c - events of Chrome's trace format that have no meaning of their own: slices, complete or in two halves, asynchronous
- * ones, moments, counters, flows.
+ * chrome.c - events of Chrome's trace format that have no meaning of their own: slices, complete or
+ * in two halves, asynchronous ones, moments, counters, flows.
  *
- * Halves are joined here: B and E by thread, innermost first; b, n and e by category, id and (where ids are local) process. What
- * never ends is written at the end with the flag LEFT_OPEN. The ends of flows are kept until the next one with their id.
+ * Halves are joined here: B and E by thread, innermost first; b, n and e by category, id and (where
+ * ids are local) process. What never ends is written at the end with the flag LEFT_OPEN. The ends
+ * of flows are kept until the next one with their id.
  *
- * Halves nearly always come in order of time for each thread. Where ends come before their beginnings, the file is read once more,
- * and its halves are kept and sorted before they are joined.
+ * Halves nearly always come in order of time for each thread. Where ends come before their
+ * beginnings, the file is read once more, and its halves are kept and sorted before they are
+ * joined.
  */
 #include "import/trace.h"
 
@@ -21,7 +23,8 @@ static uint64_t hash_value(const struct ws_json_value *v, uint64_t seed)
 
 static uint32_t raw_args(struct ws_trace *t, const struct ws_event *ev)
 {
-	static const char never[] = "{\"never ended\":true"; /* our own export begins with it; the row says it */
+	static const char never[] =
+		"{\"never ended\":true"; /* our own export begins with it; the row says it */
 	size_t skip = sizeof(never) - 1;
 
 	if (ev->args.type != WS_J_OBJECT || ev->args.n <= 2)
@@ -37,7 +40,8 @@ static uint32_t raw_args(struct ws_trace *t, const struct ws_event *ev)
 }
 
 /* The first range of a named domain defines it. */
-static void define_domain(struct ws_trace *t, uint32_t thread, uint64_t at, uint32_t domain, uint32_t name)
+static void define_domain(struct ws_trace *t, uint32_t thread, uint64_t at, uint32_t domain,
+			  uint32_t name)
 {
 	uint64_t key = (uint64_t)ws_into_thread_of(t->o, thread)->process << 32 | domain;
 	struct ws_row_nvtx *row;
@@ -46,11 +50,16 @@ static void define_domain(struct ws_trace *t, uint32_t thread, uint64_t at, uint
 		return;
 	ws_map_set(&t->domains, key, 1);
 	row = ws_into_row(t->o, WS_TABLE_nvtx);
-	*row = (struct ws_row_nvtx){
-	    .start = at, .end = WS_NO_TIME, .thread = thread, .type = WS_NVTX_DOMAIN_CREATE, .domain = domain, .text = name};
+	*row = (struct ws_row_nvtx){.start = at,
+				    .end = WS_NO_TIME,
+				    .thread = thread,
+				    .type = WS_NVTX_DOMAIN_CREATE,
+				    .domain = domain,
+				    .text = name};
 }
 
-/* Slices of threads in a category of our own export go back where they came from. True when it was one. */
+/* Slices of threads in a category of our own export go back where they came from. True when it was
+ * one. */
 static bool put_own(struct ws_trace *t, const struct ws_open_slice *s, uint64_t end, uint8_t flags)
 {
 	if (s->own == WS_OWN_NVTX) {
@@ -70,14 +79,19 @@ static bool put_own(struct ws_trace *t, const struct ws_open_slice *s, uint64_t 
 	if (s->own == WS_OWN_OSRT && !(flags & (WS_SLICE_ASYNC | WS_SLICE_INSTANT))) {
 		struct ws_row_osrt *row = ws_into_row(t->o, WS_TABLE_osrt);
 
-		*row = (struct ws_row_osrt){
-		    .start = s->start, .end = end, .thread = s->thread, .name = s->name, .path = s->args, .callchain = WS_NO_U32};
+		*row = (struct ws_row_osrt){.start = s->start,
+					    .end = end,
+					    .thread = s->thread,
+					    .name = s->name,
+					    .path = s->args,
+					    .callchain = WS_NO_U32};
 		return true;
 	}
 	return false;
 }
 
-static void put_slice(struct ws_trace *t, const struct ws_open_slice *s, uint64_t end, uint8_t flags)
+static void put_slice(struct ws_trace *t, const struct ws_open_slice *s, uint64_t end,
+		      uint8_t flags)
 {
 	struct ws_row_slice *row;
 
@@ -96,10 +110,12 @@ static void put_slice(struct ws_trace *t, const struct ws_open_slice *s, uint64_
 				     .name = s->name,
 				     .category = s->category,
 				     .args = s->args,
-				     .flags = (uint8_t)(flags | (s->never ? WS_SLICE_LEFT_OPEN : 0))};
+				     .flags = (uint8_t)(flags |
+							(s->never ? WS_SLICE_LEFT_OPEN : 0))};
 }
 
-static struct ws_open_slice new_slice(struct ws_trace *t, const struct ws_event *ev, uint32_t thread, uint32_t track)
+static struct ws_open_slice new_slice(struct ws_trace *t, const struct ws_event *ev,
+				      uint32_t thread, uint32_t track)
 {
 	struct ws_open_slice s = {.start = ev->start,
 				  .thread = thread,
@@ -111,9 +127,12 @@ static struct ws_open_slice new_slice(struct ws_trace *t, const struct ws_event 
 	uint32_t domain_name = 0, path = 0;
 
 	if (thread)
-		s.own = ws_json_is(&ev->cat, "nvtx") ? WS_OWN_NVTX : ws_json_is(&ev->cat, "osrt") ? WS_OWN_OSRT : WS_OWN_NONE;
+		s.own = ws_json_is(&ev->cat, "nvtx")   ? WS_OWN_NVTX
+			: ws_json_is(&ev->cat, "osrt") ? WS_OWN_OSRT
+						       : WS_OWN_NONE;
 	s.args = s.own ? 0 : raw_args(t, ev);
-	if (ev->args.type != WS_J_OBJECT || ev->args.n < 6 || !(s.own || ev->args.s[2] == 'n')) /* "never ended" comes first */
+	if (ev->args.type != WS_J_OBJECT || ev->args.n < 6 ||
+	    !(s.own || ev->args.s[2] == 'n')) /* "never ended" comes first */
 		return s;
 	w = ws_json_walk(&ev->args);
 	while (ws_json_next(&w, &key, &value)) {
@@ -123,15 +142,17 @@ static struct ws_open_slice new_slice(struct ws_trace *t, const struct ws_event 
 			s.never = value.type == WS_J_TRUE;
 		else if (s.own && ws_json_is(&key, "domain") && number > 0 && number <= UINT32_MAX)
 			s.domain = (uint32_t)number;
-		else if (s.own && ws_json_is(&key, "category") && number > 0 && number <= UINT32_MAX)
+		else if (s.own && ws_json_is(&key, "category") && number > 0 &&
+			 number <= UINT32_MAX)
 			s.group = (uint32_t)number;
 		else if (s.own && ws_json_is(&key, "domain name"))
 			domain_name = ws_trace_string(t, &value);
 		else if (s.own && ws_json_is(&key, "path"))
 			path = ws_trace_string(t, &value);
 		else if (s.own)
-			ws_into_note(t->o, "The argument \"%.*s\" of %.*s events was left out.", (int)(key.n < 100 ? key.n : 100),
-				     key.s, (int)ev->cat.n, ev->cat.s);
+			ws_into_note(t->o, "The argument \"%.*s\" of %.*s events was left out.",
+				     (int)(key.n < 100 ? key.n : 100), key.s, (int)ev->cat.n,
+				     ev->cat.s);
 	}
 	if (s.own == WS_OWN_NVTX)
 		define_domain(t, thread, ev->start, s.domain, domain_name);
@@ -140,7 +161,8 @@ static struct ws_open_slice new_slice(struct ws_trace *t, const struct ws_event 
 	return s;
 }
 
-void ws_chrome_slice(struct ws_trace *t, struct ws_event *ev, uint32_t thread, uint32_t track, uint8_t flags)
+void ws_chrome_slice(struct ws_trace *t, struct ws_event *ev, uint32_t thread, uint32_t track,
+		     uint8_t flags)
 {
 	struct ws_open_slice s = new_slice(t, ev, thread, track);
 
@@ -151,10 +173,14 @@ void ws_chrome_slice(struct ws_trace *t, struct ws_event *ev, uint32_t thread, u
 
 enum { MOST_HALVES = 4 << 20 };
 
-static void keep_half(struct ws_trace *t, uint64_t key, struct ws_open_slice s, bool end, uint8_t flags)
+static void keep_half(struct ws_trace *t, uint64_t key, struct ws_open_slice s, bool end,
+		      uint8_t flags)
 {
 	if (t->half_count == MOST_HALVES) {
-		ws_into_note(t->o, "More than %d beginnings and ends are in no order; further ones were left out.", MOST_HALVES);
+		ws_into_note(t->o,
+			     "More than %d beginnings and ends are in no order; further ones were "
+			     "left out.",
+			     MOST_HALVES);
 		return;
 	}
 	s.key = key;
@@ -171,7 +197,10 @@ static void push(struct ws_trace *t, uint64_t key, struct ws_open_slice s)
 		t->free_slice = t->slices[at - 1].below;
 	} else {
 		if (t->slice_count == WS_INTO_MOST) {
-			ws_into_note(t->o, "More than %d slices are open at once; further ones were left out.", WS_INTO_MOST);
+			ws_into_note(
+				t->o,
+				"More than %d slices are open at once; further ones were left out.",
+				WS_INTO_MOST);
 			return;
 		}
 		ws_grow(t->slices, t->slice_cap, t->slice_count + 1);
@@ -215,7 +244,9 @@ static void add_args(struct ws_trace *t, struct ws_open_slice *s, uint32_t args)
 	if (!args || s->own || args == s->args)
 		return;
 	if (s->args)
-		ws_into_note(t->o, "Arguments of ends of slices were left out where the beginning has some.");
+		ws_into_note(
+			t->o,
+			"Arguments of ends of slices were left out where the beginning has some.");
 	else
 		s->args = args;
 }
@@ -238,7 +269,8 @@ static void join(struct ws_trace *t, uint64_t key, uint64_t at, uint32_t args, u
 	put_slice(t, &s, at > s.start ? at : s.start, flags);
 }
 
-static void begin_slice(struct ws_trace *t, const struct ws_event *ev, uint64_t key, uint32_t thread, uint32_t track)
+static void begin_slice(struct ws_trace *t, const struct ws_event *ev, uint64_t key,
+			uint32_t thread, uint32_t track)
 {
 	struct ws_open_slice s = new_slice(t, ev, thread, track);
 
@@ -251,7 +283,9 @@ static void begin_slice(struct ws_trace *t, const struct ws_event *ev, uint64_t 
 static void end_slice(struct ws_trace *t, struct ws_event *ev, uint64_t key, uint8_t flags)
 {
 	if (t->o->shuffled)
-		keep_half(t, key, (struct ws_open_slice){.start = ev->start, .args = raw_args(t, ev)}, true, flags);
+		keep_half(t, key,
+			  (struct ws_open_slice){.start = ev->start, .args = raw_args(t, ev)}, true,
+			  flags);
 	else
 		join(t, key, ev->start, raw_args(t, ev), flags);
 }
@@ -270,7 +304,9 @@ static int by_time(const void *a, const void *b)
 static void join_halves(struct ws_trace *t)
 {
 	if (t->half_count)
-		ws_into_tell(t->o, "Beginnings and ends of slices are in no order of time: they were sorted.");
+		ws_into_tell(
+			t->o,
+			"Beginnings and ends of slices are in no order of time: they were sorted.");
 	if (t->half_count)
 		qsort(t->halves, t->half_count, sizeof(*t->halves), by_time);
 	for (size_t i = 0; i < t->half_count; i++) {
@@ -306,10 +342,13 @@ static uint64_t async_key(const struct ws_event *ev)
 /* They have a row of their own in their process, called as they are. */
 static uint32_t async_track(struct ws_trace *t, const struct ws_event *ev)
 {
-	const struct ws_json_value *v = ev->cat.type == WS_J_STRING && ev->cat.n ? &ev->cat : &ev->name;
+	const struct ws_json_value *v =
+		ev->cat.type == WS_J_STRING && ev->cat.n ? &ev->cat : &ev->name;
 	size_t n;
 	const char *s;
-	uint32_t process = ev->pid.type == WS_J_NONE || ev->pid.type == WS_J_STRING ? 0 : ws_trace_process(t, ev);
+	uint32_t process = ev->pid.type == WS_J_NONE || ev->pid.type == WS_J_STRING
+				   ? 0
+				   : ws_trace_process(t, ev);
 
 	s = ws_json_text(v, &t->scratch, &n);
 	return ws_into_track(t->o, 0, process, 0, s, n);
@@ -318,7 +357,8 @@ static uint32_t async_track(struct ws_trace *t, const struct ws_event *ev)
 static void async_event(struct ws_trace *t, struct ws_event *ev)
 {
 	/* NVTX ranges of our own export belong to their thread. */
-	bool own = ws_json_is(&ev->cat, "nvtx") && ev->tid.type == WS_J_NUMBER && ev->pid.type == WS_J_NUMBER;
+	bool own = ws_json_is(&ev->cat, "nvtx") && ev->tid.type == WS_J_NUMBER &&
+		   ev->pid.type == WS_J_NUMBER;
 	uint32_t thread = own ? ws_trace_thread(t, ev) : 0, track = own ? 0 : async_track(t, ev);
 
 	switch (ev->phase) {
@@ -342,7 +382,8 @@ static bool is_single(const struct ws_json_value *args)
 	struct ws_json_walk w = ws_json_walk(args);
 	struct ws_json_value key, value;
 
-	return ws_json_next(&w, &key, &value) && ws_json_is(&key, "value") && !ws_json_next(&w, &key, &value);
+	return ws_json_next(&w, &key, &value) && ws_json_is(&key, "value") &&
+	       !ws_json_next(&w, &key, &value);
 }
 
 static void counter_event(struct ws_trace *t, struct ws_event *ev)
@@ -377,10 +418,13 @@ static void counter_event(struct ws_trace *t, struct ws_event *ev)
 			continue;
 		}
 		s = ws_json_text(&key, &t->scratch, &n);
-		counter = single ? ws_into_counter(t->o, process, 0, WS_NO_U32, NULL, 0, group.s, group.len, NULL, NULL)
-				 : ws_into_counter(t->o, process, 0, WS_NO_U32, group.s, group.len, s, n, NULL, NULL);
+		counter = single ? ws_into_counter(t->o, process, 0, WS_NO_U32, NULL, 0, group.s,
+						   group.len, NULL, NULL)
+				 : ws_into_counter(t->o, process, 0, WS_NO_U32, group.s, group.len,
+						   s, n, NULL, NULL);
 		row = ws_into_row(t->o, WS_TABLE_counter_value);
-		*row = (struct ws_row_counter_value){.start = ev->start, .counter = counter, .value = d};
+		*row = (struct ws_row_counter_value){
+			.start = ev->start, .counter = counter, .value = d};
 		ws_into_time(t->o, ev->start);
 	}
 	ws_text_free(&group);
@@ -388,7 +432,8 @@ static void counter_event(struct ws_trace *t, struct ws_event *ev)
 
 /* ---- flows ---- */
 
-static void put_flow(struct ws_trace *t, const struct ws_flow_end *from, const struct ws_flow_end *to)
+static void put_flow(struct ws_trace *t, const struct ws_flow_end *from,
+		     const struct ws_flow_end *to)
 {
 	struct ws_row_flow *row = ws_into_row(t->o, WS_TABLE_flow);
 
@@ -435,7 +480,8 @@ static void drop_flow(struct ws_trace *t, uint64_t key)
 	}
 }
 
-/* Beginnings and ends of one flow may come in any order in the file: whichever comes second completes it. */
+/* Beginnings and ends of one flow may come in any order in the file: whichever comes second
+ * completes it. */
 static void flow_event(struct ws_trace *t, struct ws_event *ev)
 {
 	uint64_t key = hash_value(&ev->cat, hash_value(&ev->id, hash_value(&ev->name, 7)));
@@ -447,7 +493,9 @@ static void flow_event(struct ws_trace *t, struct ws_event *ev)
 	here.category = ws_trace_string(t, &ev->cat);
 	kept = flow_place(t, key, &found);
 	if (!kept) {
-		ws_into_note(t->o, "More than %d flows are open at once; further ones were left out.", WS_INTO_MOST);
+		ws_into_note(t->o,
+			     "More than %d flows are open at once; further ones were left out.",
+			     WS_INTO_MOST);
 		return;
 	}
 	if (!found) {
@@ -513,8 +561,10 @@ void ws_chrome_event(struct ws_trace *t, struct ws_event *ev)
 			return;
 		/* fallthrough */
 	default:
-		ws_into_note(t->o, "Events of phase %c (objects, memory dumps, samples...) were left out.",
-			     ev->phase > ' ' && ev->phase < 127 ? ev->phase : '?');
+		ws_into_note(
+			t->o,
+			"Events of phase %c (objects, memory dumps, samples...) were left out.",
+			ev->phase > ' ' && ev->phase < 127 ? ev->phase : '?');
 	}
 }
 
@@ -535,7 +585,8 @@ void ws_chrome_end(struct ws_trace *t)
 	for (size_t i = 0; i < t->slice_count; i++)
 		if (t->slices[i].start != WS_NO_TIME)
 			put_slice(t, &t->slices[i], WS_NO_TIME,
-				  (uint8_t)(WS_SLICE_LEFT_OPEN | (t->slices[i].key >> 63 ? 0 : WS_SLICE_ASYNC)));
+				  (uint8_t)(WS_SLICE_LEFT_OPEN |
+					    (t->slices[i].key >> 63 ? 0 : WS_SLICE_ASYNC)));
 	for (size_t i = 0; i < t->flow_count; i++)
 		if (t->flows[i].key)
 			put_flow(t, &t->flows[i], NULL);

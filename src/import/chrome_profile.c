@@ -1,10 +1,11 @@
 /*
- * chrome_profile.c - CPU samples in Chrome's traces: events of phase P called Profile and ProfileChunk, which V8 and warpsight's
- * own export write.
+ * chrome_profile.c - CPU samples in Chrome's traces: events of phase P called Profile and
+ * ProfileChunk, which V8 and warpsight's own export write.
  *
- * A profile is one process's number for it; its first event tells the thread and the time that samples count from, the others bring
- * nodes of a tree of calls, samples as numbers of nodes, and the microseconds between them. An event that has "sf" as well is a
- * sample by itself, at its own time.
+ * A profile is one process's number for it; its first event tells the thread and the time that
+ * samples count from, the others bring nodes of a tree of calls, samples as numbers of nodes, and
+ * the microseconds between them. An event that has "sf" as well is a sample by itself, at its own
+ * time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,9 @@
 
 static struct ws_trace_profile *profile_of(struct ws_trace *t, const struct ws_event *ev)
 {
-	uint64_t key = XXH3_64bits_withSeed(ev->id.s ? ev->id.s : "", ev->id.n, ws_trace_process(t, ev)), at;
+	uint64_t key = XXH3_64bits_withSeed(ev->id.s ? ev->id.s : "", ev->id.n,
+					    ws_trace_process(t, ev)),
+		 at;
 
 	at = ws_map_get(&t->profile_at, key, NULL);
 	if (at)
@@ -24,7 +27,8 @@ static struct ws_trace_profile *profile_of(struct ws_trace *t, const struct ws_e
 	if (t->profile_count == WS_INTO_MOST)
 		return NULL;
 	ws_grow(t->profiles, t->profile_cap, t->profile_count + 1);
-	t->profiles[t->profile_count++] = (struct ws_trace_profile){.thread = ws_trace_thread(t, ev)};
+	t->profiles[t->profile_count++] =
+		(struct ws_trace_profile){.thread = ws_trace_thread(t, ev)};
 	ws_map_set(&t->profile_at, key, t->profile_count);
 	return &t->profiles[t->profile_count - 1];
 }
@@ -46,16 +50,20 @@ static struct ws_json_value member(const struct ws_json_value *object, const cha
 
 /* ---- nodes ---- */
 
-static uint64_t node_key(const struct ws_trace *t, const struct ws_trace_profile *p, const struct ws_json_value *id)
+static uint64_t node_key(const struct ws_trace *t, const struct ws_trace_profile *p,
+			 const struct ws_json_value *id)
 {
 	bool ok;
 	int64_t number = ws_json_fixed(id, 0, &ok);
 
-	return ok && number >= 0 && number <= UINT32_MAX ? (uint64_t)(p - t->profiles + 1) << 32 | (uint64_t)number : 0;
+	return ok && number >= 0 && number <= UINT32_MAX
+		       ? (uint64_t)(p - t->profiles + 1) << 32 | (uint64_t)number
+		       : 0;
 }
 
 /* The stack of a node that has been told; 0 for the root and for unknown ones. */
-static uint32_t node_stack(const struct ws_trace *t, const struct ws_trace_profile *p, const struct ws_json_value *id)
+static uint32_t node_stack(const struct ws_trace *t, const struct ws_trace_profile *p,
+			   const struct ws_json_value *id)
 {
 	uint64_t key = node_key(t, p, id);
 
@@ -66,13 +74,16 @@ static uint32_t frame_of(struct ws_trace *t, const struct ws_json_value *call)
 {
 	struct ws_json_value name = member(call, "functionName"), url = member(call, "url");
 	uint32_t module = url.type == WS_J_STRING && url.n ? ws_trace_string(t, &url) : 0;
-	bool kernel = url.type == WS_J_STRING && url.n && url.s[0] == '[' && !(url.n >= 5 && !memcmp(url.s, "[vdso", 5));
+	bool kernel = url.type == WS_J_STRING && url.n && url.s[0] == '[' &&
+		      !(url.n >= 5 && !memcmp(url.s, "[vdso", 5));
 
-	return ws_into_frame(t->o, name.type == WS_J_STRING && name.n ? ws_trace_string(t, &name) : 0, module, 0, kernel,
-			     WS_UNWIND_UNKNOWN);
+	return ws_into_frame(t->o,
+			     name.type == WS_J_STRING && name.n ? ws_trace_string(t, &name) : 0,
+			     module, 0, kernel, WS_UNWIND_UNKNOWN);
 }
 
-static void take_nodes(struct ws_trace *t, struct ws_trace_profile *p, const struct ws_json_value *list)
+static void take_nodes(struct ws_trace *t, struct ws_trace_profile *p,
+		       const struct ws_json_value *list)
 {
 	struct ws_json_walk w;
 	struct ws_json_value one;
@@ -81,23 +92,27 @@ static void take_nodes(struct ws_trace *t, struct ws_trace_profile *p, const str
 		return;
 	w = ws_json_walk(list);
 	while (ws_json_next(&w, NULL, &one)) {
-		struct ws_json_value id = member(&one, "id"), parent = member(&one, "parent"), call = member(&one, "callFrame");
+		struct ws_json_value id = member(&one, "id"), parent = member(&one, "parent"),
+				     call = member(&one, "callFrame");
 		struct ws_json_value name = member(&call, "functionName");
 		uint64_t key = node_key(t, p, &id);
 
 		if (!key || t->node_stacks.n >= 4 * WS_INTO_MOST) {
-			ws_into_note(t->o, "Functions of profiles that have no number, or are too many, were left out.");
+			ws_into_note(t->o, "Functions of profiles that have no number, or are too "
+					   "many, were left out.");
 			continue;
 		}
 		if (parent.type == WS_J_NONE && ws_json_is(&name, "(root)"))
 			continue;
-		ws_map_set(&t->node_stacks, key, ws_into_stack(t->o, node_stack(t, p, &parent), frame_of(t, &call)));
+		ws_map_set(&t->node_stacks, key,
+			   ws_into_stack(t->o, node_stack(t, p, &parent), frame_of(t, &call)));
 	}
 }
 
 /* ---- samples ---- */
 
-static void put_sample(struct ws_trace *t, const struct ws_event *ev, uint32_t thread, uint64_t at, uint32_t stack)
+static void put_sample(struct ws_trace *t, const struct ws_event *ev, uint32_t thread, uint64_t at,
+		       uint32_t stack)
 {
 	struct ws_json_value cpu = member(&ev->args, "cpu"), weight = member(&ev->args, "weight");
 	struct ws_json_value event = member(&ev->args, "event"), clock = member(&ev->args, "clock");
@@ -105,16 +120,18 @@ static void put_sample(struct ws_trace *t, const struct ws_event *ev, uint32_t t
 	struct ws_row_sample *row;
 	bool ok;
 	int64_t n = ws_json_fixed(&cpu, 0, &ok);
-	uint32_t number = event.type == WS_J_STRING ? ws_into_event(t->o, ws_trace_string(t, &event)) : 0;
+	uint32_t number =
+		event.type == WS_J_STRING ? ws_into_event(t->o, ws_trace_string(t, &event)) : 0;
 
 	row = ws_into_row(t->o, WS_TABLE_sample);
-	*row = (struct ws_row_sample){.start = at,
-				      .thread = thread,
-				      .cpu = ok && n >= 0 && n < UINT32_MAX ? (uint32_t)n : WS_NO_U32,
-				      .state = WS_STATE_RUNNING,
-				      .event = number,
-				      .flags = (uint8_t)((clock.type == WS_J_TRUE ? WS_SAMPLE_CLOCK : 0) |
-							 (kernel.type == WS_J_TRUE ? WS_SAMPLE_KERNEL : 0))};
+	*row = (struct ws_row_sample){
+		.start = at,
+		.thread = thread,
+		.cpu = ok && n >= 0 && n < UINT32_MAX ? (uint32_t)n : WS_NO_U32,
+		.state = WS_STATE_RUNNING,
+		.event = number,
+		.flags = (uint8_t)((clock.type == WS_J_TRUE ? WS_SAMPLE_CLOCK : 0) |
+				   (kernel.type == WS_J_TRUE ? WS_SAMPLE_KERNEL : 0))};
 	n = ws_json_fixed(&weight, 0, &ok);
 	row->weight = ok && n >= 0 ? (uint64_t)n : 1;
 	if (stack && stack <= t->o->stack_count) {
@@ -141,9 +158,11 @@ static void take_samples(struct ws_trace *t, const struct ws_event *ev, struct w
 			ws_into_note(t->o, "Samples of profiles without times were left out.");
 			return;
 		}
-		if (__builtin_add_overflow(p->at, ws_json_fixed(&delta, 3, NULL), &p->at) || p->at < 0 ||
-		    p->at > INT64_MAX - (int64_t)(t->base & INT64_MAX)) {
-			ws_into_note(t->o, "Samples of profiles with times that cannot be were left out.");
+		if (__builtin_add_overflow(p->at, ws_json_fixed(&delta, 3, NULL), &p->at) ||
+		    p->at < 0 || p->at > INT64_MAX - (int64_t)(t->base & INT64_MAX)) {
+			ws_into_note(
+				t->o,
+				"Samples of profiles with times that cannot be were left out.");
 			p->at = 0;
 			return;
 		}
@@ -160,11 +179,14 @@ bool ws_chrome_profile(struct ws_trace *t, const struct ws_event *ev)
 	struct ws_json_value one;
 	struct ws_trace_profile *p;
 
-	if (data.type != WS_J_OBJECT || !(ws_json_is(&ev->name, "Profile") || ws_json_is(&ev->name, "ProfileChunk")))
+	if (data.type != WS_J_OBJECT ||
+	    !(ws_json_is(&ev->name, "Profile") || ws_json_is(&ev->name, "ProfileChunk")))
 		return false;
 	p = profile_of(t, ev);
 	if (!p) {
-		ws_into_note(t->o, "More than %d profiles are in the trace; further ones were left out.", WS_INTO_MOST);
+		ws_into_note(t->o,
+			     "More than %d profiles are in the trace; further ones were left out.",
+			     WS_INTO_MOST);
 		return true;
 	}
 	if (start.type != WS_J_NONE)

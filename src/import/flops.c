@@ -80,7 +80,8 @@ static uint64_t matmul(const struct ws_json_value *dims, int first, int rank)
 {
 	struct shape a, b;
 
-	if (!input(dims, first, &a) || !input(dims, first + 1, &b) || a.n != rank || b.n != rank || a.d[rank - 1] != b.d[rank - 2])
+	if (!input(dims, first, &a) || !input(dims, first + 1, &b) || a.n != rank || b.n != rank ||
+	    a.d[rank - 1] != b.d[rank - 2])
 		return 0;
 	return product(&b.d[rank - 1], 1, product(a.d, a.n, 2));
 }
@@ -97,16 +98,18 @@ static uint64_t conv2d(const struct ws_json_value *dims, const struct ws_json_va
 	struct shape in, kernel, stride, pad, dilation, groups = {0};
 	int64_t f[7];
 
-	if (!input(dims, 0, &in) || !input(dims, 1, &kernel) || in.n != 4 || kernel.n != 4 || !scalars(concrete, 3, &stride) ||
-	    !scalars(concrete, 4, &pad) || !scalars(concrete, 5, &dilation) || !scalars(concrete, 6, &groups) || groups.d[0] < 1)
+	if (!input(dims, 0, &in) || !input(dims, 1, &kernel) || in.n != 4 || kernel.n != 4 ||
+	    !scalars(concrete, 3, &stride) || !scalars(concrete, 4, &pad) ||
+	    !scalars(concrete, 5, &dilation) || !scalars(concrete, 6, &groups) || groups.d[0] < 1)
 		return 0;
 	f[0] = in.d[0];
 	for (int i = 0; i < 2; i++) {
-		int64_t s = stride.d[stride.n > 1 ? i : 0], p = pad.d[pad.n > 1 ? i : 0], d = dilation.d[dilation.n > 1 ? i : 0];
+		int64_t s = stride.d[stride.n > 1 ? i : 0], p = pad.d[pad.n > 1 ? i : 0],
+			d = dilation.d[dilation.n > 1 ? i : 0];
 		int64_t span;
 
-		if (!stride.n || !pad.n || !dilation.n || s < 1 || p > 1 << 20 || d > 1 << 20 || in.d[2 + i] > 1 << 30 ||
-		    kernel.d[2 + i] > 1 << 20)
+		if (!stride.n || !pad.n || !dilation.n || s < 1 || p > 1 << 20 || d > 1 << 20 ||
+		    in.d[2 + i] > 1 << 30 || kernel.d[2 + i] > 1 << 20)
 			return 0;
 		span = in.d[2 + i] + 2 * p - d * (kernel.d[2 + i] - 1) - 1;
 		f[1 + i] = span < 0 ? 0 : span / s + 1;
@@ -117,7 +120,8 @@ static uint64_t conv2d(const struct ws_json_value *dims, const struct ws_json_va
 	return product(f, 7, 2) / (uint64_t)groups.d[0];
 }
 
-uint64_t ws_flops(const char *name, size_t n, const struct ws_json_value *dims, const struct ws_json_value *concrete)
+uint64_t ws_flops(const char *name, size_t n, const struct ws_json_value *dims,
+		  const struct ws_json_value *concrete)
 {
 #define IS(text) (n == sizeof("aten::" text) - 1 && !memcmp(name, "aten::" text, n))
 	if (n > 13 || n < 8 || memcmp(name, "aten::", 6) || dims->type != WS_J_ARRAY)

@@ -1,4 +1,5 @@
-/* formats.h - one function a format; trace.h has its own. Each returns 0, or -1 with a message in o->problem. */
+/* formats.h - one function a format; trace.h has its own. Each returns 0, or -1 with a message in
+ * o->problem. */
 #ifndef WS_IMPORT_FORMATS_H
 #define WS_IMPORT_FORMATS_H
 
@@ -9,8 +10,9 @@ int ws_sqlite_import(struct ws_into *o, const char *path);
 int ws_perfetto_import(struct ws_into *o, struct ws_source *s);
 int ws_perf_script_import(struct ws_into *o, struct ws_source *s);
 /*
- * Export a .nsys-rep to a temporary SQLite file (*out, to be deleted and freed by the caller) with an installed nsys. The
- * file and its folder are listed in base/cleanup.h; the caller forgets `litter` when both are gone.
+ * Export a .nsys-rep to a temporary SQLite file (*out, to be deleted and freed by the caller) with
+ * an installed nsys. The file and its folder are listed in base/cleanup.h; the caller forgets
+ * `litter` when both are gone.
  */
 int ws_nsys_export(struct ws_into *o, const char *path, char **out, int litter[2]);
 

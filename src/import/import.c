@@ -1,8 +1,8 @@
 /*
  * import.c - which format a file is, and one report of one or several files.
  *
- * The report is written under a temporary name beside its place and renamed when all has gone well. Nothing needs a journal: what
- * is lost can be made again.
+ * The report is written under a temporary name beside its place and renamed when all has gone well.
+ * Nothing needs a journal: what is lost can be made again.
  */
 #include "import/import.h"
 
@@ -35,7 +35,8 @@ static const char *skip_blanks(const char *p, const char *end)
 	return p;
 }
 
-/* A field of a protobuf Trace is a TracePacket: tag 0x0a and its length, then fields of a packet. */
+/* A field of a protobuf Trace is a TracePacket: tag 0x0a and its length, then fields of a packet.
+ */
 static bool is_perfetto(const unsigned char *p, size_t n)
 {
 	uint64_t length = 0;
@@ -85,7 +86,8 @@ static bool is_perf_script(const char *p, const char *end)
 static bool is_nsys_rep(const char *p, size_t n)
 {
 	return p && n > 64 &&
-	       (memmem(p, n < 4096 ? n : 4096, "QuadD", 5) || memmem(p, n < 4096 ? n : 4096, "NVIDIA Tegra Profiler", 21) ||
+	       (memmem(p, n < 4096 ? n : 4096, "QuadD", 5) ||
+		memmem(p, n < 4096 ? n : 4096, "NVIDIA Tegra Profiler", 21) ||
 		memmem(p, n < 4096 ? n : 4096, "Nsight Systems", 14));
 }
 
@@ -126,14 +128,15 @@ enum ws_import_format ws_import_format(const char *path, struct ws_err *e)
 		f = tell(head, n);
 	if (n >= 8 && !f && !memcmp(head, "PERFILE2", 8))
 		ws_fail(e,
-			"%s is a recording of perf, which only perf reads: run 'perf script -i %s > %s.txt' and import that text",
+			"%s is a recording of perf, which only perf reads: run 'perf script -i %s "
+			"> %s.txt' and import that text",
 			path, path, path);
 	else if (n && !f)
-		ws_fail(
-		    e,
-		    "%s is no report and no trace that is known: an SQLite export of Nsight Systems, a JSON trace of PyTorch or "
-		    "Chrome (plain or .gz), a Perfetto trace, or the text of perf script",
-		    path);
+		ws_fail(e,
+			"%s is no report and no trace that is known: an SQLite export of Nsight "
+			"Systems, a JSON trace of PyTorch or "
+			"Chrome (plain or .gz), a Perfetto trace, or the text of perf script",
+			path);
 	free(head);
 	ws_source_close(s);
 	return f;
@@ -157,8 +160,8 @@ static uint64_t base_in(const char *p, size_t n)
 }
 
 /*
- * baseTimeNanoseconds of a trace, which stands at its beginning or end. Needed before reading only when several files are to line
- * up: then a compressed one is read twice.
+ * baseTimeNanoseconds of a trace, which stands at its beginning or end. Needed before reading only
+ * when several files are to line up: then a compressed one is read twice.
  */
 static uint64_t find_base(const char *path)
 {
@@ -189,7 +192,8 @@ static uint64_t find_base(const char *path)
 
 /* ---- files ---- */
 
-static int import_stream(struct ws_into *o, const char *path, enum ws_import_format f, struct ws_err *e)
+static int import_stream(struct ws_into *o, const char *path, enum ws_import_format f,
+			 struct ws_err *e)
 {
 	uint64_t base = f == WS_FORMAT_JSON && o->file_count > 1 ? find_base(path) : 0;
 	struct ws_source *s = ws_source_open(path, e);
@@ -232,7 +236,8 @@ static int import_file(struct ws_into *o, const char *path, struct ws_err *e)
 	if (f == WS_FORMAT_UNKNOWN)
 		return -1;
 	if (f == WS_FORMAT_REPORT)
-		return ws_fail(e, "%s is a report already; only other tools' files are imported", path);
+		return ws_fail(e, "%s is a report already; only other tools' files are imported",
+			       path);
 	ws_into_file_begin(o, path);
 	e->msg[0] = 0;
 	if (f == WS_FORMAT_SQLITE)
@@ -271,7 +276,9 @@ static void put_clocks(struct ws_into *o)
 		if (!found)
 			continue;
 		snprintf(name, sizeof(name), WS_DOUBLES_FACT "%" PRIu32, id);
-		ws_into_meta(o, name, value, (size_t)snprintf(value, sizeof(value), "%" PRId64, (int64_t)(o->first - base)));
+		ws_into_meta(o, name, value,
+			     (size_t)snprintf(value, sizeof(value), "%" PRId64,
+					      (int64_t)(o->first - base)));
 	}
 }
 
@@ -324,15 +331,18 @@ static int check_output(const struct ws_import_request *q, struct ws_err *e)
 	if (S_ISDIR(st.st_mode))
 		return ws_fail(e, "cannot write %s: it is a directory", q->output);
 	if (!q->overwrite)
-		return ws_fail(e, "%s exists already; give --force-overwrite to replace it", q->output);
+		return ws_fail(e, "%s exists already; give --force-overwrite to replace it",
+			       q->output);
 	if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
 		return ws_fail(e, "cannot write %s: it is not a regular file", q->output);
 	return 0;
 }
 
-static int import_once(const struct ws_import_request *q, struct ws_into *o, const char *temporary, struct ws_err *e)
+static int import_once(const struct ws_import_request *q, struct ws_into *o, const char *temporary,
+		       struct ws_err *e)
 {
-	struct ws_writer_opts opts = {.no_journal = true, .overwrite = true, .segment_ns = UINT64_MAX};
+	struct ws_writer_opts opts = {
+		.no_journal = true, .overwrite = true, .segment_ns = UINT64_MAX};
 
 	o->w = ws_writer_create(temporary, &opts, e);
 	return o->w ? import_all(q, o, e) : -1;
@@ -340,8 +350,10 @@ static int import_once(const struct ws_import_request *q, struct ws_into *o, con
 
 int ws_import(const struct ws_import_request *q, unsigned long long *rows, struct ws_err *e)
 {
-	const struct ws_into fresh = {
-	    .first = UINT64_MAX, .file_count = (uint32_t)q->count, .quiet = q->quiet, .progress = q->progress && isatty(2)};
+	const struct ws_into fresh = {.first = UINT64_MAX,
+				      .file_count = (uint32_t)q->count,
+				      .quiet = q->quiet,
+				      .progress = q->progress && isatty(2)};
 	struct ws_into o = fresh;
 	char *temporary;
 	int rc, litter;

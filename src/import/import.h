@@ -1,9 +1,9 @@
 /*
  * import.h - other tools' traces as reports.
  *
- * Formats, told by content and never by name: SQLite exports of Nsight Systems (and our own), JSON traces of the PyTorch profiler
- * and of Chrome, plain or gzip, Perfetto's protobuf traces, the text of `perf script`. A .nsys-rep is exported by an installed
- * `nsys` first.
+ * Formats, told by content and never by name: SQLite exports of Nsight Systems (and our own), JSON
+ * traces of the PyTorch profiler and of Chrome, plain or gzip, Perfetto's protobuf traces, the text
+ * of `perf script`. A .nsys-rep is exported by an installed `nsys` first.
  */
 #ifndef WS_IMPORT_IMPORT_H
 #define WS_IMPORT_IMPORT_H
@@ -25,7 +25,8 @@ enum ws_import_format {
 	WS_FORMAT_NSYS_REP,
 };
 
-/* What the file is, from its first bytes. A file that cannot be read is WS_FORMAT_UNKNOWN with a message in *e. */
+/* What the file is, from its first bytes. A file that cannot be read is WS_FORMAT_UNKNOWN with a
+ * message in *e. */
 enum ws_import_format ws_import_format(const char *path, struct ws_err *e);
 
 struct ws_import_request {
@@ -38,14 +39,15 @@ struct ws_import_request {
 };
 
 /*
- * Write one report of all files; several are ranks of one run. The report appears under its name once it is whole; on failure
- * nothing is left. *rows (may be NULL) gets the number of rows. Returns 0, or -1 with a message.
+ * Write one report of all files; several are ranks of one run. The report appears under its name
+ * once it is whole; on failure nothing is left. *rows (may be NULL) gets the number of rows.
+ * Returns 0, or -1 with a message.
  */
 int ws_import(const struct ws_import_request *q, unsigned long long *rows, struct ws_err *e);
 
 /*
- * Open a file of any of these formats as if it were a report: imported into a cache of the user's, or taken from there when it was
- * before. For ws_report_foreign. NULL with a message.
+ * Open a file of any of these formats as if it were a report: imported into a cache of the user's,
+ * or taken from there when it was before. For ws_report_foreign. NULL with a message.
  */
 struct ws_report *ws_import_open(const char *path, struct ws_err *e);
 extern bool ws_import_anew;  /* import again what the cache has */

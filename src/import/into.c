@@ -58,7 +58,8 @@ uint32_t ws_into_process(struct ws_into *o, uint64_t key, uint32_t pid)
 		return 1;
 	}
 	ws_grow(o->processes, o->process_cap, o->process_count + 1);
-	o->processes[o->process_count++] = (struct ws_into_process){.pid = pid, .start = WS_NO_TIME, .origin = WS_ORIGIN_TARGET};
+	o->processes[o->process_count++] = (struct ws_into_process){
+		.pid = pid, .start = WS_NO_TIME, .origin = WS_ORIGIN_TARGET};
 	id = (uint32_t)o->process_count;
 	ws_map_set(&o->process_ids, key, id);
 	return id;
@@ -88,7 +89,8 @@ uint32_t ws_into_thread(struct ws_into *o, uint32_t process, uint64_t tid, uint6
 		return 1;
 	}
 	ws_grow(o->threads, o->thread_cap, o->thread_count + 1);
-	o->threads[o->thread_count++] = (struct ws_into_thread){.process = process, .tid = (uint32_t)tid, .start = start};
+	o->threads[o->thread_count++] =
+		(struct ws_into_thread){.process = process, .tid = (uint32_t)tid, .start = start};
 	if (start < p->start && !p->told)
 		p->start = start;
 	id = (uint32_t)o->thread_count;
@@ -101,7 +103,8 @@ struct ws_into_thread *ws_into_thread_of(struct ws_into *o, uint32_t id)
 	return &o->threads[id - 1];
 }
 
-void ws_into_name_thread(struct ws_into *o, uint32_t thread, const char *name, size_t n, int32_t priority)
+void ws_into_name_thread(struct ws_into *o, uint32_t thread, const char *name, size_t n,
+			 int32_t priority)
 {
 	struct ws_into_thread *t = &o->threads[thread - 1];
 
@@ -113,7 +116,8 @@ void ws_into_name_thread(struct ws_into *o, uint32_t thread, const char *name, s
 
 /* ---- tracks and counters ---- */
 
-uint32_t ws_into_track(struct ws_into *o, uint32_t parent, uint32_t process, uint32_t thread, const char *name, size_t n)
+uint32_t ws_into_track(struct ws_into *o, uint32_t parent, uint32_t process, uint32_t thread,
+		       const char *name, size_t n)
 {
 	uint32_t where[3] = {parent, process, thread};
 	uint64_t key = XXH3_64bits_withSeed(name, n, XXH3_64bits(where, sizeof(where)));
@@ -129,14 +133,18 @@ uint32_t ws_into_track(struct ws_into *o, uint32_t parent, uint32_t process, uin
 	}
 	id = ++o->tracks;
 	row = ws_into_row(o, WS_TABLE_track);
-	*row = (struct ws_row_track){
-	    .id = id, .parent = parent, .process = process, .thread = thread, .name = ws_into_string(o, name, n)};
+	*row = (struct ws_row_track){.id = id,
+				     .parent = parent,
+				     .process = process,
+				     .thread = thread,
+				     .name = ws_into_string(o, name, n)};
 	ws_map_set(&o->track_ids, key, id);
 	return id;
 }
 
-uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, uint32_t device, const char *group, size_t group_n,
-			 const char *name, size_t n, const char *unit, const char *identity)
+uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, uint32_t device,
+			 const char *group, size_t group_n, const char *name, size_t n,
+			 const char *unit, const char *identity)
 {
 	uint32_t where[3] = {process, thread, device};
 	uint64_t key = XXH3_64bits_withSeed(group, group_n, XXH3_64bits(where, sizeof(where)));
@@ -155,15 +163,15 @@ uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, u
 	id = ++o->counters;
 	row = ws_into_row(o, WS_TABLE_counter);
 	*row = (struct ws_row_counter){
-	    .id = id,
-	    .process = process,
-	    .thread = thread,
-	    .device = device,
-	    .cpu = WS_NO_U32,
-	    .group = ws_into_string(o, group, group_n),
-	    .name = ws_into_string(o, name, n),
-	    .unit = ws_into_text(o, unit),
-	    .identity = ws_into_text(o, identity),
+		.id = id,
+		.process = process,
+		.thread = thread,
+		.device = device,
+		.cpu = WS_NO_U32,
+		.group = ws_into_string(o, group, group_n),
+		.name = ws_into_string(o, name, n),
+		.unit = ws_into_text(o, unit),
+		.identity = ws_into_text(o, identity),
 	};
 	ws_map_set(&o->counter_ids, key, id);
 	return id;
@@ -181,14 +189,17 @@ static uint32_t module_of(struct ws_into *o, uint32_t path, bool kernel)
 		return id;
 	id = ++o->module_count;
 	row = ws_into_row(o, WS_TABLE_module);
-	*row = (struct ws_row_module){.id = id, .kind = kernel ? WS_MODULE_KERNEL : WS_MODULE_FILE, .path = path};
+	*row = (struct ws_row_module){
+		.id = id, .kind = kernel ? WS_MODULE_KERNEL : WS_MODULE_FILE, .path = path};
 	ws_map_set(&o->modules, path, id);
 	return id;
 }
 
-uint32_t ws_into_frame(struct ws_into *o, uint32_t symbol, uint32_t module, uint64_t address, bool kernel, uint8_t method)
+uint32_t ws_into_frame(struct ws_into *o, uint32_t symbol, uint32_t module, uint64_t address,
+		       bool kernel, uint8_t method)
 {
-	uint64_t facts[] = {(uint64_t)symbol << 32 | module, address, kernel}, key = XXH3_64bits(facts, sizeof(facts));
+	uint64_t facts[] = {(uint64_t)symbol << 32 | module, address, kernel},
+		 key = XXH3_64bits(facts, sizeof(facts));
 	bool found;
 	uint32_t id = (uint32_t)ws_map_get(&o->frames, key, &found), number;
 	struct ws_row_frame *row;
@@ -203,8 +214,11 @@ uint32_t ws_into_frame(struct ws_into *o, uint32_t symbol, uint32_t module, uint
 	number = module_of(o, module, kernel);
 	id = ++o->frame_count;
 	row = ws_into_row(o, WS_TABLE_frame);
-	*row = (struct ws_row_frame){
-	    .id = id, .kind = kernel ? WS_FRAME_KERNEL : WS_FRAME_USER, .method = method, .module = number, .address = address};
+	*row = (struct ws_row_frame){.id = id,
+				     .kind = kernel ? WS_FRAME_KERNEL : WS_FRAME_USER,
+				     .method = method,
+				     .module = number,
+				     .address = address};
 	name = ws_into_row(o, WS_TABLE_symbol);
 	*name = (struct ws_row_symbol){.frame = id, .set = 1, .name = symbol};
 	ws_map_set(&o->frames, key, id);
@@ -225,7 +239,8 @@ uint32_t ws_into_stack(struct ws_into *o, uint32_t parent, uint32_t frame)
 	}
 	ws_grow(o->stack, o->stack_cap, o->stack_count + 1);
 	id = o->stack_count + 1;
-	o->stack[o->stack_count++] = (struct ws_row_stack){.id = id, .parent = parent, .frame = frame};
+	o->stack[o->stack_count++] =
+		(struct ws_row_stack){.id = id, .parent = parent, .frame = frame};
 	*(struct ws_row_stack *)ws_into_row(o, WS_TABLE_stack) = o->stack[id - 1];
 	ws_map_set(&o->stacks, key, id);
 	return id;
@@ -299,13 +314,15 @@ static void write_notes(struct ws_into *o)
 {
 	for (size_t i = 0; i < o->note_count; i++) {
 		struct ws_into_note *n = &o->notes[i];
-		char *text = n->count > 1 ? ws_format("%s (%" PRIu64 " times)", n->text, n->count) : ws_strdup(n->text);
+		char *text = n->count > 1 ? ws_format("%s (%" PRIu64 " times)", n->text, n->count)
+					  : ws_strdup(n->text);
 		struct ws_row_diagnostic *row = ws_into_row(o, WS_TABLE_diagnostic);
 
-		*row = (struct ws_row_diagnostic){.start = o->file_first == UINT64_MAX ? 0 : o->file_first,
-						  .severity = WS_WARNING,
-						  .source = ws_into_text(o, "import"),
-						  .text = ws_into_text(o, text)};
+		*row = (struct ws_row_diagnostic){
+			.start = o->file_first == UINT64_MAX ? 0 : o->file_first,
+			.severity = WS_WARNING,
+			.source = ws_into_text(o, "import"),
+			.text = ws_into_text(o, text)};
 		if (says(o))
 			ws_say("%s: %s", o->path, text);
 		free(text);
@@ -327,7 +344,8 @@ void ws_into_tell(struct ws_into *o, const char *fmt, ...)
 	va_end(ap);
 	full = ws_format("%s: %s", name, text);
 	row = ws_into_row(o, WS_TABLE_diagnostic);
-	*row = (struct ws_row_diagnostic){.start = o->file_first == UINT64_MAX ? 0 : o->file_first, .severity = WS_INFO};
+	*row = (struct ws_row_diagnostic){.start = o->file_first == UINT64_MAX ? 0 : o->file_first,
+					  .severity = WS_INFO};
 	row->source = ws_into_text(o, "import");
 	row->text = ws_into_text(o, full);
 	if (says(o))
@@ -354,7 +372,8 @@ void ws_into_progress(struct ws_into *o, uint64_t done, uint64_t all)
 	if (now - o->shown < 200000000)
 		return;
 	o->shown = now;
-	fprintf(stderr, "\r\033[Kwarpsight: importing %s: %d %%", o->path, all ? (int)(100.0 * (double)done / (double)all) : 0);
+	fprintf(stderr, "\r\033[Kwarpsight: importing %s: %d %%", o->path,
+		all ? (int)(100.0 * (double)done / (double)all) : 0);
 	fflush(stderr);
 }
 
@@ -372,32 +391,36 @@ static void write_process(struct ws_into *o, uint32_t id)
 	struct ws_row_process *row = ws_into_row(o, WS_TABLE_process);
 
 	*row = (struct ws_row_process){
-	    .id = id,
-	    .pid = p->pid,
-	    .vm = p->vm,
-	    .parent = p->parent,
-	    .ppid = p->ppid,
-	    .start = p->start != WS_NO_TIME	   ? p->start
-		     : o->file_first == UINT64_MAX ? 0
-						   : o->file_first,
-	    .origin = p->origin,
-	    .exe = p->exe,
-	    .cmdline = p->cmdline,
-	    .name = p->name,
+		.id = id,
+		.pid = p->pid,
+		.vm = p->vm,
+		.parent = p->parent,
+		.ppid = p->ppid,
+		.start = p->start != WS_NO_TIME	       ? p->start
+			 : o->file_first == UINT64_MAX ? 0
+						       : o->file_first,
+		.origin = p->origin,
+		.exe = p->exe,
+		.cmdline = p->cmdline,
+		.name = p->name,
 	};
 }
 
 static void write_thread(struct ws_into *o, uint32_t id)
 {
 	const struct ws_into_thread *t = &o->threads[id - 1];
-	uint64_t start = t->start != WS_NO_TIME ? t->start : o->file_first == UINT64_MAX ? 0 : o->file_first;
+	uint64_t start = t->start != WS_NO_TIME	       ? t->start
+			 : o->file_first == UINT64_MAX ? 0
+						       : o->file_first;
 	struct ws_row_thread *row = ws_into_row(o, WS_TABLE_thread);
 
-	*row = (struct ws_row_thread){.id = id, .process = t->process, .tid = t->tid, .start = start};
+	*row = (struct ws_row_thread){
+		.id = id, .process = t->process, .tid = t->tid, .start = start};
 	if (t->name) {
 		struct ws_row_thread_name *name = ws_into_row(o, WS_TABLE_thread_name);
 
-		*name = (struct ws_row_thread_name){.thread = id, .start = start, .name = t->name, .priority = t->priority};
+		*name = (struct ws_row_thread_name){
+			.thread = id, .start = start, .name = t->name, .priority = t->priority};
 	}
 }
 

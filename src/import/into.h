@@ -1,9 +1,10 @@
 /*
- * into.h - the report that an import writes, and what all importers share: processes, threads, tracks and counters by the other
- * tool's names for them, and the notes on what could not be taken over.
+ * into.h - the report that an import writes, and what all importers share: processes, threads,
+ * tracks and counters by the other tool's names for them, and the notes on what could not be taken
+ * over.
  *
- * Several files become one report: each has its own processes, whatever their pids. A process's or thread's row is written when its
- * file has been read, since traces name things at their end.
+ * Several files become one report: each has its own processes, whatever their pids. A process's or
+ * thread's row is written when its file has been read, since traces name things at their end.
  */
 #ifndef WS_IMPORT_INTO_H
 #define WS_IMPORT_INTO_H
@@ -30,14 +31,16 @@ struct ws_into_thread {
 };
 
 /*
- * Facts of an import about tables of other tools that have none here, from which exports make them again (export/tables_foreign.c).
+ * Facts of an import about tables of other tools that have none here, from which exports make them
+ * again (export/tables_foreign.c).
  *
- * WS_INTO_TABLE_FACT and the table's name: "S " when its rows are slices, "F " when they are rows of `foreign`, and its columns,
- * each with letters after a slash: T text, R real (else integer), @ number of StringIds, and what it became of the row: s start,
- * e end, t thread, n name. "S start/s end/e globalTid/t textId/@n tag size".
+ * WS_INTO_TABLE_FACT and the table's name: "S " when its rows are slices, "F " when they are rows
+ * of `foreign`, and its columns, each with letters after a slash: T text, R real (else integer), @
+ * number of StringIds, and what it became of the row: s start, e end, t thread, n name. "S start/s
+ * end/e globalTid/t textId/@n tag size".
  *
- * WS_INTO_COUNTER_FACT and the id of a counter: the table of metrics that its values come from and what they are numbered there,
- * "GPU_METRICS type metric", "NET_NIC_METRIC globalId list idx".
+ * WS_INTO_COUNTER_FACT and the id of a counter: the table of metrics that its values come from and
+ * what they are numbered there, "GPU_METRICS type metric", "NET_NIC_METRIC globalId list idx".
  */
 #define WS_INTO_TABLE_FACT "table."
 #define WS_INTO_COUNTER_FACT "counter."
@@ -53,10 +56,12 @@ struct ws_into {
 	struct ws_stage *stage[WS_TABLE_COUNT];
 	struct ws_into_process *processes; /* id - 1 */
 	struct ws_into_thread *threads;
-	size_t process_count, process_cap, thread_count, thread_cap, written_processes, written_threads;
+	size_t process_count, process_cap, thread_count, thread_cap, written_processes,
+		written_threads;
 	struct ws_map process_ids, thread_ids, track_ids, counter_ids; /* of this file */
 	uint32_t tracks, counters;				       /* so far, in all files */
-	/* code, of all files: (symbol, module, address) -> frame; (parent, frame) -> stack; path -> module */
+	/* code, of all files: (symbol, module, address) -> frame; (parent, frame) -> stack; path ->
+	 * module */
 	struct ws_map frames, stacks, modules;
 	struct ws_row_stack *stack; /* by id - 1 */
 	size_t stack_cap;
@@ -68,13 +73,15 @@ struct ws_into {
 	uint64_t first, last; /* times met in all files; first UINT64_MAX when none */
 	uint64_t file_first;  /* and in this one */
 	bool collected;	      /* a file said when it was recorded: `collection` has rows */
-	struct ws_map clocks; /* process of a PyTorch trace -> the time here that its own clock counts from */
+	struct ws_map clocks; /* process of a PyTorch trace -> the time here that its own clock
+				 counts from */
 	uint64_t rows;	      /* added */
 	/* of the file in hand */
 	const char *path;
 	uint32_t file; /* its number, from 0 */
 	uint32_t file_count;
-	bool shuffled;	       /* halves of slices are not in order of time: they are sorted before they are joined */
+	bool shuffled; /* halves of slices are not in order of time: they are sorted before they are
+			  joined */
 	struct ws_map least;   /* file -> its earliest time, where that is not its first event's */
 	bool again;	       /* one of these turned out so: all is imported anew */
 	uint32_t told;	       /* of files before this, messages have been shown already */
@@ -111,29 +118,34 @@ struct ws_into_process *ws_into_process_of(struct ws_into *o, uint32_t id);
 uint32_t ws_into_thread(struct ws_into *o, uint32_t process, uint64_t tid, uint64_t start);
 struct ws_into_thread *ws_into_thread_of(struct ws_into *o, uint32_t id);
 /* Name a thread; a higher priority wins. */
-void ws_into_name_thread(struct ws_into *o, uint32_t thread, const char *name, size_t n, int32_t priority);
+void ws_into_name_thread(struct ws_into *o, uint32_t thread, const char *name, size_t n,
+			 int32_t priority);
 /* id of a track by its name below `parent` (an id or 0), of a process and thread (or 0). */
-uint32_t ws_into_track(struct ws_into *o, uint32_t parent, uint32_t process, uint32_t thread, const char *name, size_t n);
+uint32_t ws_into_track(struct ws_into *o, uint32_t parent, uint32_t process, uint32_t thread,
+		       const char *name, size_t n);
 /* id of a counter; device WS_NO_U32 for none. */
-uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, uint32_t device, const char *group, size_t group_n,
-			 const char *name, size_t n, const char *unit, const char *identity);
+uint32_t ws_into_counter(struct ws_into *o, uint32_t process, uint32_t thread, uint32_t device,
+			 const char *group, size_t group_n, const char *name, size_t n,
+			 const char *unit, const char *identity);
 
 /*
- * id of a frame: a function (string) of a module (string of its path, or 0) at an address, with a symbol; of a stack: that frame
- * called from `parent` (an id or 0). Equal ones are one.
+ * id of a frame: a function (string) of a module (string of its path, or 0) at an address, with a
+ * symbol; of a stack: that frame called from `parent` (an id or 0). Equal ones are one.
  */
-uint32_t ws_into_frame(struct ws_into *o, uint32_t symbol, uint32_t module, uint64_t address, bool kernel, uint8_t method);
+uint32_t ws_into_frame(struct ws_into *o, uint32_t symbol, uint32_t module, uint64_t address,
+		       bool kernel, uint8_t method);
 uint32_t ws_into_stack(struct ws_into *o, uint32_t parent, uint32_t frame);
 /* id of what fired for a sample, by its name (string); 0 when there are too many. */
 uint32_t ws_into_event(struct ws_into *o, uint32_t name);
 
 /*
- * Note that something could not be taken over. Equal texts are counted together; at the end of a file each is a row of `diagnostic`
- * and, unless `quiet`, a line on standard error.
+ * Note that something could not be taken over. Equal texts are counted together; at the end of a
+ * file each is a row of `diagnostic` and, unless `quiet`, a line on standard error.
  */
 void ws_into_note(struct ws_into *o, const char *fmt, ...) WS_PRINTF(2, 3);
 void ws_into_note_n(struct ws_into *o, uint64_t count, const char *fmt, ...) WS_PRINTF(3, 4);
-/* Tell how something was taken over: a row of `diagnostic` of no severity and, unless `quiet`, a line on standard error. */
+/* Tell how something was taken over: a row of `diagnostic` of no severity and, unless `quiet`, a
+ * line on standard error. */
 void ws_into_tell(struct ws_into *o, const char *fmt, ...) WS_PRINTF(2, 3);
 /* A fact about the session. */
 void ws_into_meta(struct ws_into *o, const char *name, const char *value, size_t n);

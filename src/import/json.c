@@ -19,7 +19,8 @@ static inline const char *skip_blanks(const char *p, const char *end)
 	return p;
 }
 
-/* The first quote or backslash at or after p, or end. Most bytes of a trace are in strings: 16 at a time. */
+/* The first quote or backslash at or after p, or end. Most bytes of a trace are in strings: 16 at a
+ * time. */
 static inline const char *find_special(const char *p, const char *end)
 {
 #ifdef __SSE2__
@@ -27,7 +28,8 @@ static inline const char *find_special(const char *p, const char *end)
 
 	for (; p + 16 <= end; p += 16) {
 		__m128i v = _mm_loadu_si128((const __m128i *)p);
-		unsigned hits = (unsigned)_mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, slash)));
+		unsigned hits = (unsigned)_mm_movemask_epi8(
+			_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, slash)));
 
 		if (hits)
 			return p + __builtin_ctz(hits);
@@ -39,7 +41,8 @@ static inline const char *find_special(const char *p, const char *end)
 }
 
 /* p is behind the opening quote. */
-static inline const char *take_string(const char *p, const char *end, struct ws_json_value *v, bool *more)
+static inline const char *take_string(const char *p, const char *end, struct ws_json_value *v,
+				      bool *more)
 {
 	const char *s = p;
 
@@ -87,8 +90,9 @@ static const struct {
 	const char *text;
 	uint8_t n;
 	enum ws_json_type type;
-} words[] = {{"true", 4, WS_J_TRUE},	 {"false", 5, WS_J_FALSE}, {"null", 4, WS_J_NULL}, {"NaN", 3, WS_J_NULL},
-	     {"Infinity", 8, WS_J_NULL}, {"nan", 3, WS_J_NULL},	   {"inf", 3, WS_J_NULL}};
+} words[] = {{"true", 4, WS_J_TRUE}, {"false", 5, WS_J_FALSE},	 {"null", 4, WS_J_NULL},
+	     {"NaN", 3, WS_J_NULL},  {"Infinity", 8, WS_J_NULL}, {"nan", 3, WS_J_NULL},
+	     {"inf", 3, WS_J_NULL}};
 
 static const char *take_word(const char *p, const char *end, struct ws_json_value *v, bool *more)
 {
@@ -110,8 +114,8 @@ static const char *take_word(const char *p, const char *end, struct ws_json_valu
 }
 
 /*
- * The end of an object or array: brackets are matched by kind, strings stepped over; what stands between is checked when someone
- * walks it. A bit of `kinds` a level: set for an object.
+ * The end of an object or array: brackets are matched by kind, strings stepped over; what stands
+ * between is checked when someone walks it. A bit of `kinds` a level: set for an object.
  */
 static const char *take_nest(const char *p, const char *end, struct ws_json_value *v, bool *more)
 {
@@ -220,7 +224,9 @@ static int hex4(const char *p, const char *end)
 		return -1;
 	for (int i = 0; i < 4; i++) {
 		char c = p[i];
-		int d = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+		int d = c >= '0' && c <= '9'		     ? c - '0'
+			: (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+							     : -1;
 
 		if (d < 0)
 			return -1;
@@ -368,7 +374,10 @@ static int64_t by_double(const char *s, size_t n, int digits, bool *ok)
 		*ok = rest != text && isfinite(d);
 	for (int i = 0; i < digits; i++)
 		d *= 10;
-	return isnan(d) ? 0 : d >= 9.2e18 ? INT64_MAX : d <= -9.2e18 ? INT64_MIN : (int64_t)llround(d);
+	return isnan(d)	      ? 0
+	       : d >= 9.2e18  ? INT64_MAX
+	       : d <= -9.2e18 ? INT64_MIN
+			      : (int64_t)llround(d);
 }
 
 /* What stands after e or E, bounded. */
@@ -546,7 +555,8 @@ static int stop(struct ws_json *j, const char *why)
 	if (broken && j->eof)
 		snprintf(j->problem, sizeof(j->problem), "%s", broken);
 	else
-		snprintf(j->problem, sizeof(j->problem), "%s at byte %" PRIu64, why, ws_json_offset(j));
+		snprintf(j->problem, sizeof(j->problem), "%s at byte %" PRIu64, why,
+			 ws_json_offset(j));
 	return -1;
 }
 
@@ -564,7 +574,8 @@ int ws_json_take(struct ws_json *j, struct ws_json_value *v)
 			return 1;
 		}
 		if (!more && !p)
-			return stop(j, "there is something that is not JSON, or nested too deeply,");
+			return stop(j,
+				    "there is something that is not JSON, or nested too deeply,");
 		if (p || j->len - j->at > WS_JSON_VALUE)
 			return stop(j, "there is a value of more than 64 MiB");
 		if (!refill(j))
@@ -572,7 +583,9 @@ int ws_json_take(struct ws_json *j, struct ws_json_value *v)
 	}
 	/* A number at the very end is whole. */
 	if (j->at < j->len && in_number(j->buffer[j->at])) {
-		*v = (struct ws_json_value){.type = WS_J_NUMBER, .s = j->buffer + j->at, .n = (uint32_t)(j->len - j->at)};
+		*v = (struct ws_json_value){.type = WS_J_NUMBER,
+					    .s = j->buffer + j->at,
+					    .n = (uint32_t)(j->len - j->at)};
 		j->at = j->len;
 		return 1;
 	}

@@ -1,10 +1,12 @@
 /*
- * kineto.c - events of the PyTorch profiler (Kineto), by category, into the tables that recordings of our own fill: kernels, copies
- * and calls of CUDA, operators, the allocator's memory, collectives.
+ * kineto.c - events of the PyTorch profiler (Kineto), by category, into the tables that recordings
+ * of our own fill: kernels, copies and calls of CUDA, operators, the allocator's memory,
+ * collectives.
  *
- * GPU work stands in the trace under the number of its device. It belongs to the process whose CPU events the file holds; where it
- * comes first, that process is made without a pid and gets it from the first CPU event. Arrows from calls to their work (ac2g) say
- * what the correlation says and are dropped; what links work to an operator is its "External id".
+ * GPU work stands in the trace under the number of its device. It belongs to the process whose CPU
+ * events the file holds; where it comes first, that process is made without a pid and gets it from
+ * the first CPU event. Arrows from calls to their work (ac2g) say what the correlation says and are
+ * dropped; what links work to an operator is its "External id".
  */
 #include "import/trace.h"
 
@@ -15,12 +17,14 @@
 
 #include "import/flops.h"
 
-/* Notes on arguments are about kinds of events: what they cost is one lookup for each argument that is not known. */
+/* Notes on arguments are about kinds of events: what they cost is one lookup for each argument that
+ * is not known. */
 static void note_others(struct ws_trace *t, const char *kind)
 {
 	for (int i = 0; i < t->others; i++)
 		ws_into_note(t->o, "The argument \"%.*s\" of %s was left out.",
-			     (int)(t->other[i].key.n < 100 ? t->other[i].key.n : 100), t->other[i].key.s, kind);
+			     (int)(t->other[i].key.n < 100 ? t->other[i].key.n : 100),
+			     t->other[i].key.s, kind);
 }
 
 /* ---- GPU work ---- */
@@ -29,7 +33,8 @@ static void note_others(struct ws_trace *t, const char *kind)
 static uint32_t place(struct ws_trace *t, enum ws_trace_arg a, const struct ws_json_value *other)
 {
 	uint32_t v = ws_trace_u32(t, a, WS_NO_U32);
-	const char *p = other->n ? other->s : "", *end = p + other->n; /* a value without text has none at NULL */
+	const char *p = other->n ? other->s : "",
+		   *end = p + other->n; /* a value without text has none at NULL */
 
 	if (v != WS_NO_U32 || other->type == WS_J_NONE)
 		return v == WS_NO_U32 ? 0 : v;
@@ -49,9 +54,10 @@ static uint32_t work_process(struct ws_trace *t)
 }
 
 /* How the row of anything on a GPU starts: when, where, whose. */
-#define ON_GPU(t, ev)                                                                                                   \
-	.start = (ev)->start, .device = place(t, WS_A_DEVICE, &(ev)->pid), .context = ws_trace_u32(t, WS_A_CONTEXT, 0), \
-	.green_context = WS_NO_U32, .correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32), .process = work_process(t)
+#define ON_GPU(t, ev)                                                            \
+	.start = (ev)->start, .device = place(t, WS_A_DEVICE, &(ev)->pid),       \
+	.context = ws_trace_u32(t, WS_A_CONTEXT, 0), .green_context = WS_NO_U32, \
+	.correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32), .process = work_process(t)
 
 static uint64_t external(struct ws_trace *t)
 {
@@ -68,18 +74,21 @@ static void link_op(struct ws_trace *t, uint32_t process, uint32_t correlation)
 	struct ws_row_op_link *row;
 
 	if (id == WS_NO_U64 || !id || !correlation || correlation == WS_NO_U32 ||
-	    (t->linked[at].correlation == correlation && t->linked[at].external == id && t->linked[at].process == process))
+	    (t->linked[at].correlation == correlation && t->linked[at].external == id &&
+	     t->linked[at].process == process))
 		return;
 	t->linked[at].correlation = correlation;
 	t->linked[at].process = process;
 	t->linked[at].external = id;
 	row = ws_into_row(t->o, WS_TABLE_op_link);
-	*row = (struct ws_row_op_link){.process = process, .correlation = correlation, .external = id};
+	*row = (struct ws_row_op_link){
+		.process = process, .correlation = correlation, .external = id};
 }
 
 /*
- * The function's own name in a demangled one: what stands before its arguments, without return type, namespaces and template
- * arguments. Brackets of "(anonymous namespace)" and of "operator()" are part of names.
+ * The function's own name in a demangled one: what stands before its arguments, without return
+ * type, namespaces and template arguments. Brackets of "(anonymous namespace)" and of "operator()"
+ * are part of names.
  */
 static size_t short_name(const char **name, size_t n)
 {
@@ -151,11 +160,12 @@ static int32_t small(struct ws_trace *t, enum ws_trace_arg a, int32_t none)
 }
 
 /*
- * Ranks leave a collective together, but for microseconds: how far its ends are apart in two files says how far their clocks are.
- * The same one is told by its number in the group, or else by being the n-th of its name there.
+ * Ranks leave a collective together, but for microseconds: how far its ends are apart in two files
+ * says how far their clocks are. The same one is told by its number in the group, or else by being
+ * the n-th of its name there.
  */
-static void meet(struct ws_trace *t, const struct ws_row_collective *c, const struct ws_json_value *name,
-		 const struct ws_json_value *group)
+static void meet(struct ws_trace *t, const struct ws_row_collective *c,
+		 const struct ws_json_value *name, const struct ws_json_value *group)
 {
 	uint64_t key, number;
 
@@ -185,7 +195,8 @@ static int by_number(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Nanoseconds to add to this file's times to align them with the first file's: the median; 0 when too little is known. */
+/* Nanoseconds to add to this file's times to align them with the first file's: the median; 0 when
+ * too little is known. */
 static int64_t clock_offset(struct ws_trace *t)
 {
 	enum { ENOUGH = 3 };
@@ -196,25 +207,26 @@ static int64_t clock_offset(struct ws_trace *t)
 	return t->apart[t->apart_count / 2];
 }
 
-static void put_collective(struct ws_trace *t, const struct ws_event *ev, uint32_t process, uint32_t correlation)
+static void put_collective(struct ws_trace *t, const struct ws_event *ev, uint32_t process,
+			   uint32_t correlation)
 {
 	struct ws_row_collective c = {
-	    .start = ev->start,
-	    .end = ev->start + ev->length,
-	    .process = process,
-	    .correlation = correlation,
-	    .external = external(t),
-	    .name = ws_trace_string(t, ws_trace_arg(t, WS_A_COLLECTIVE)),
-	    .in_elements = ws_trace_u64(t, WS_A_IN_ELEMENTS, WS_NO_U64),
-	    .out_elements = ws_trace_u64(t, WS_A_OUT_ELEMENTS, WS_NO_U64),
-	    .dtype = ws_trace_string(t, ws_trace_arg(t, WS_A_DTYPE)),
-	    .group_size = ws_trace_u32(t, WS_A_GROUP_SIZE, WS_NO_U32),
-	    .group = ws_trace_string(t, ws_trace_arg(t, WS_A_GROUP_NAME)),
-	    .description = ws_trace_string(t, ws_trace_arg(t, WS_A_GROUP_DESCRIPTION)),
-	    .ranks = ws_trace_string(t, ws_trace_arg(t, WS_A_GROUP_RANKS)),
-	    .source = small(t, WS_A_SRC_RANK, -1),
-	    .destination = small(t, WS_A_DST_RANK, -1),
-	    .sequence = ws_trace_u64(t, WS_A_SEQ, WS_NO_U64),
+		.start = ev->start,
+		.end = ev->start + ev->length,
+		.process = process,
+		.correlation = correlation,
+		.external = external(t),
+		.name = ws_trace_string(t, ws_trace_arg(t, WS_A_COLLECTIVE)),
+		.in_elements = ws_trace_u64(t, WS_A_IN_ELEMENTS, WS_NO_U64),
+		.out_elements = ws_trace_u64(t, WS_A_OUT_ELEMENTS, WS_NO_U64),
+		.dtype = ws_trace_string(t, ws_trace_arg(t, WS_A_DTYPE)),
+		.group_size = ws_trace_u32(t, WS_A_GROUP_SIZE, WS_NO_U32),
+		.group = ws_trace_string(t, ws_trace_arg(t, WS_A_GROUP_NAME)),
+		.description = ws_trace_string(t, ws_trace_arg(t, WS_A_GROUP_DESCRIPTION)),
+		.ranks = ws_trace_string(t, ws_trace_arg(t, WS_A_GROUP_RANKS)),
+		.source = small(t, WS_A_SRC_RANK, -1),
+		.destination = small(t, WS_A_DST_RANK, -1),
+		.sequence = ws_trace_u64(t, WS_A_SEQ, WS_NO_U64),
 	};
 
 	*(struct ws_row_collective *)ws_into_row(t->o, WS_TABLE_collective) = c;
@@ -224,17 +236,17 @@ static void put_collective(struct ws_trace *t, const struct ws_event *ev, uint32
 static void kernel(struct ws_trace *t, struct ws_event *ev)
 {
 	struct ws_row_cuda_kernel k = {
-	    ON_GPU(t, ev),
-	    .end = ws_trace_end(t, ev),
-	    .stream = place(t, WS_A_STREAM, &ev->tid),
-	    .launch_type = WS_NO_U32,
-	    .cache_config = WS_NO_U32,
-	    .executed_shared = WS_NO_U32,
-	    .shared_limit = WS_NO_U32,
-	    .cluster_policy = WS_NO_U32,
-	    .max_cluster = WS_NO_U32,
-	    .active_clusters = WS_NO_U32,
-	    .shared_percent = WS_NO_U32,
+		ON_GPU(t, ev),
+		.end = ws_trace_end(t, ev),
+		.stream = place(t, WS_A_STREAM, &ev->tid),
+		.launch_type = WS_NO_U32,
+		.cache_config = WS_NO_U32,
+		.executed_shared = WS_NO_U32,
+		.shared_limit = WS_NO_U32,
+		.cluster_policy = WS_NO_U32,
+		.max_cluster = WS_NO_U32,
+		.active_clusters = WS_NO_U32,
+		.shared_percent = WS_NO_U32,
 	};
 	uint32_t full;
 	size_t n;
@@ -246,7 +258,8 @@ static void kernel(struct ws_trace *t, struct ws_event *ev)
 	k.name = kernel_short(t, full, name, n);
 	k.demangled = k.mangled = full;
 	k.registers = ws_trace_u32(t, WS_A_REGISTERS, 0);
-	k.dynamic_shared = ws_trace_u32(t, WS_A_SHARED, 0); /* static and dynamic together, in the trace */
+	k.dynamic_shared =
+		ws_trace_u32(t, WS_A_SHARED, 0); /* static and dynamic together, in the trace */
 	k.graph = ws_trace_u32(t, WS_A_GRAPH, WS_NO_U32);
 	k.graph_node = ws_trace_u64(t, WS_A_GRAPH_NODE, WS_NO_U64);
 	if (!k.graph_node)
@@ -292,9 +305,10 @@ static void copy_kinds(const struct ws_event *ev, struct ws_row_cuda_memcpy *m)
 	static const struct {
 		const char *text;
 		uint8_t kind;
-	} kinds[] = {{"HtoD", WS_COPY_HTOD}, {"DtoH", WS_COPY_DTOH}, {"HtoA", WS_COPY_HTOA}, {"AtoH", WS_COPY_ATOH},
-		     {"AtoA", WS_COPY_ATOA}, {"AtoD", WS_COPY_ATOD}, {"DtoA", WS_COPY_DTOA}, {"DtoD", WS_COPY_DTOD},
-		     {"HtoH", WS_COPY_HTOH}, {"PtoP", WS_COPY_PTOP}};
+	} kinds[] = {{"HtoD", WS_COPY_HTOD}, {"DtoH", WS_COPY_DTOH}, {"HtoA", WS_COPY_HTOA},
+		     {"AtoH", WS_COPY_ATOH}, {"AtoA", WS_COPY_ATOA}, {"AtoD", WS_COPY_ATOD},
+		     {"DtoA", WS_COPY_DTOA}, {"DtoD", WS_COPY_DTOD}, {"HtoH", WS_COPY_HTOH},
+		     {"PtoP", WS_COPY_PTOP}};
 	const char *open = memchr(ev->name.s, '(', ev->name.n), *end = ev->name.s + ev->name.n;
 	const char *arrow = memmem(ev->name.s, ev->name.n, " -> ", 4);
 
@@ -302,7 +316,9 @@ static void copy_kinds(const struct ws_event *ev, struct ws_row_cuda_memcpy *m)
 		if (has(ev, kinds[i].text))
 			m->kind = kinds[i].kind;
 	if (has(ev, "Unified memory"))
-		m->kind = m->kind == WS_COPY_HTOD ? WS_COPY_UM_HTOD : m->kind == WS_COPY_DTOH ? WS_COPY_UM_DTOH : WS_COPY_UM_DTOD;
+		m->kind = m->kind == WS_COPY_HTOD   ? WS_COPY_UM_HTOD
+			  : m->kind == WS_COPY_DTOH ? WS_COPY_UM_DTOH
+						    : WS_COPY_UM_DTOD;
 	m->src_kind = open ? mem_kind(open + 1, (size_t)(end - open - 1)) : WS_NO_U32;
 	m->dst_kind = arrow ? mem_kind(arrow + 4, (size_t)(end - arrow - 4)) : WS_NO_U32;
 }
@@ -310,19 +326,19 @@ static void copy_kinds(const struct ws_event *ev, struct ws_row_cuda_memcpy *m)
 static void memcpy_event(struct ws_trace *t, struct ws_event *ev)
 {
 	struct ws_row_cuda_memcpy m = {
-	    ON_GPU(t, ev),
-	    .end = ws_trace_end(t, ev),
-	    .stream = place(t, WS_A_STREAM, &ev->tid),
-	    .bytes = ws_trace_u64(t, WS_A_BYTES, 0),
-	    .src_device = ws_trace_u32(t, WS_A_FROM_DEVICE, WS_NO_U32),
-	    .src_context = WS_NO_U32,
-	    .dst_device = ws_trace_u32(t, WS_A_TO_DEVICE, WS_NO_U32),
-	    .dst_context = WS_NO_U32,
-	    .migration_cause = WS_NO_U32,
-	    .graph_node = ws_trace_u64(t, WS_A_GRAPH_NODE, WS_NO_U64),
-	    .address = WS_NO_U64,
-	    .copies = WS_NO_U64,
-	    .graph = ws_trace_u32(t, WS_A_GRAPH, WS_NO_U32),
+		ON_GPU(t, ev),
+		.end = ws_trace_end(t, ev),
+		.stream = place(t, WS_A_STREAM, &ev->tid),
+		.bytes = ws_trace_u64(t, WS_A_BYTES, 0),
+		.src_device = ws_trace_u32(t, WS_A_FROM_DEVICE, WS_NO_U32),
+		.src_context = WS_NO_U32,
+		.dst_device = ws_trace_u32(t, WS_A_TO_DEVICE, WS_NO_U32),
+		.dst_context = WS_NO_U32,
+		.migration_cause = WS_NO_U32,
+		.graph_node = ws_trace_u64(t, WS_A_GRAPH_NODE, WS_NO_U64),
+		.address = WS_NO_U64,
+		.copies = WS_NO_U64,
+		.graph = ws_trace_u32(t, WS_A_GRAPH, WS_NO_U32),
 	};
 
 	copy_kinds(ev, &m);
@@ -335,13 +351,14 @@ static void memset_event(struct ws_trace *t, struct ws_event *ev)
 {
 	const char *open = memchr(ev->name.s, '(', ev->name.n);
 	struct ws_row_cuda_memset m = {
-	    ON_GPU(t, ev),
-	    .end = ws_trace_end(t, ev),
-	    .stream = place(t, WS_A_STREAM, &ev->tid),
-	    .bytes = ws_trace_u64(t, WS_A_BYTES, 0),
-	    .graph_node = ws_trace_u64(t, WS_A_GRAPH_NODE, WS_NO_U64),
-	    .mem_kind = open ? mem_kind(open + 1, (size_t)(ev->name.s + ev->name.n - open - 1)) : WS_NO_U32,
-	    .graph = ws_trace_u32(t, WS_A_GRAPH, WS_NO_U32),
+		ON_GPU(t, ev),
+		.end = ws_trace_end(t, ev),
+		.stream = place(t, WS_A_STREAM, &ev->tid),
+		.bytes = ws_trace_u64(t, WS_A_BYTES, 0),
+		.graph_node = ws_trace_u64(t, WS_A_GRAPH_NODE, WS_NO_U64),
+		.mem_kind = open ? mem_kind(open + 1, (size_t)(ev->name.s + ev->name.n - open - 1))
+				 : WS_NO_U32,
+		.graph = ws_trace_u32(t, WS_A_GRAPH, WS_NO_U32),
 	};
 
 	*(struct ws_row_cuda_memset *)ws_into_row(t->o, WS_TABLE_cuda_memset) = m;
@@ -351,18 +368,20 @@ static void memset_event(struct ws_trace *t, struct ws_event *ev)
 
 static void sync_event(struct ws_trace *t, struct ws_event *ev)
 {
-	static const char *const kinds[] = {"Unknown", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
+	static const char *const kinds[] = {"Unknown", "Event Sync", "Stream Wait Event",
+					    "Stream Sync", "Context Sync"};
 	const struct ws_json_value *kind = ws_trace_arg(t, WS_A_SYNC_KIND);
 	struct ws_row_cuda_sync s = {
-	    ON_GPU(t, ev),
-	    .end = ws_trace_end(t, ev),
-	    .stream = ws_trace_u32(t, WS_A_STREAM, WS_NO_U32),
-	    .event = ws_trace_u32(t, WS_A_WAIT_EVENT, WS_NO_U32),
-	    .event_sync = ws_trace_u64(t, WS_A_WAIT_RECORD, WS_NO_U64),
+		ON_GPU(t, ev),
+		.end = ws_trace_end(t, ev),
+		.stream = ws_trace_u32(t, WS_A_STREAM, WS_NO_U32),
+		.event = ws_trace_u32(t, WS_A_WAIT_EVENT, WS_NO_U32),
+		.event_sync = ws_trace_u64(t, WS_A_WAIT_RECORD, WS_NO_U64),
 	};
 
 	for (size_t i = 0; i < WS_COUNT(kinds); i++)
-		if (ws_json_is(kind, kinds[i]) || (kind->type == WS_J_NONE && ws_json_is(&ev->name, kinds[i])))
+		if (ws_json_is(kind, kinds[i]) ||
+		    (kind->type == WS_J_NONE && ws_json_is(&ev->name, kinds[i])))
 			s.type = (uint8_t)i;
 	if (s.event_sync > UINT32_MAX) /* -1: none */
 		s.event_sync = WS_NO_U64;
@@ -376,11 +395,11 @@ static void record_event(struct ws_trace *t, struct ws_event *ev)
 	struct ws_row_cuda_event *row = ws_into_row(t->o, WS_TABLE_cuda_event);
 
 	*row = (struct ws_row_cuda_event){
-	    ON_GPU(t, ev),
-	    .stream = place(t, WS_A_STREAM, &ev->tid),
-	    .event = ws_trace_u32(t, WS_A_EVENT_ID, 0),
-	    .time = ev->start,
-	    .event_sync = ws_trace_u64(t, WS_A_CORRELATION, WS_NO_U64),
+		ON_GPU(t, ev),
+		.stream = place(t, WS_A_STREAM, &ev->tid),
+		.event = ws_trace_u32(t, WS_A_EVENT_ID, 0),
+		.time = ev->start,
+		.event_sync = ws_trace_u64(t, WS_A_CORRELATION, WS_NO_U64),
 	};
 	note_others(t, "CUDA events");
 }
@@ -392,14 +411,16 @@ static void gpu_annotation(struct ws_trace *t, struct ws_event *ev)
 	uint32_t device = place(t, WS_A_DEVICE, &ev->pid), stream = place(t, WS_A_STREAM, &ev->tid);
 	int n = snprintf(name, sizeof(name), "GPU %u stream %u annotations", device, stream);
 
-	ws_chrome_slice(t, ev, 0, ws_into_track(t->o, 0, ws_trace_main_process(t), 0, name, (size_t)n), 0);
+	ws_chrome_slice(t, ev, 0,
+			ws_into_track(t->o, 0, ws_trace_main_process(t), 0, name, (size_t)n), 0);
 }
 
 /* ---- the CPU ---- */
 
 static void call(struct ws_trace *t, struct ws_event *ev, uint8_t class)
 {
-	uint32_t thread = ws_trace_thread(t, ev), correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32);
+	uint32_t thread = ws_trace_thread(t, ev),
+		 correlation = ws_trace_u32(t, WS_A_CORRELATION, WS_NO_U32);
 	uint32_t name = ws_trace_string(t, &ev->name);
 	struct ws_row_cuda_api *row = ws_into_row(t->o, WS_TABLE_cuda_api);
 
@@ -418,8 +439,10 @@ static void call(struct ws_trace *t, struct ws_event *ev, uint8_t class)
 static void runtime_call(struct ws_trace *t, struct ws_event *ev)
 {
 	call(t, ev,
-	     ev->name.n > 2 && !memcmp(ev->name.s, "cu", 2) && ev->name.s[2] >= 'A' && ev->name.s[2] <= 'Z' ? WS_CUDA_DRIVER
-													    : WS_CUDA_RUNTIME);
+	     ev->name.n > 2 && !memcmp(ev->name.s, "cu", 2) && ev->name.s[2] >= 'A' &&
+			     ev->name.s[2] <= 'Z'
+		     ? WS_CUDA_DRIVER
+		     : WS_CUDA_RUNTIME);
 }
 
 static void driver_call(struct ws_trace *t, struct ws_event *ev)
@@ -431,9 +454,11 @@ static void driver_call(struct ws_trace *t, struct ws_event *ev)
 static void keep_collective(struct ws_trace *t)
 {
 	static const enum ws_trace_arg kept[] = {
-	    WS_A_COLLECTIVE,  WS_A_IN_ELEMENTS, WS_A_OUT_ELEMENTS,	WS_A_DTYPE,	WS_A_GROUP_SIZE, WS_A_GROUP_NAME,
-	    WS_A_GROUP_RANKS, WS_A_IN_SPLIT,	WS_A_GROUP_DESCRIPTION, WS_A_OUT_SPLIT, WS_A_SRC_RANK,	 WS_A_DST_RANK,
-	    WS_A_SEQ};
+		WS_A_COLLECTIVE,  WS_A_IN_ELEMENTS, WS_A_OUT_ELEMENTS,
+		WS_A_DTYPE,	  WS_A_GROUP_SIZE,  WS_A_GROUP_NAME,
+		WS_A_GROUP_RANKS, WS_A_IN_SPLIT,    WS_A_GROUP_DESCRIPTION,
+		WS_A_OUT_SPLIT,	  WS_A_SRC_RANK,    WS_A_DST_RANK,
+		WS_A_SEQ};
 	static const char *const names[] = {"Collective name",
 					    "In msg nelems",
 					    "Out msg nelems",
@@ -455,15 +480,16 @@ static void keep_collective(struct ws_trace *t)
 
 		if (v->type == WS_J_NONE || t->others == (int)WS_COUNT(t->other))
 			continue;
-		t->other[t->others].key =
-		    (struct ws_json_value){.type = WS_J_STRING, .s = names[i], .n = (uint32_t)strlen(names[i])};
+		t->other[t->others].key = (struct ws_json_value){
+			.type = WS_J_STRING, .s = names[i], .n = (uint32_t)strlen(names[i])};
 		t->other[t->others++].value = *v;
 	}
 }
 
 static void op(struct ws_trace *t, struct ws_event *ev, enum ws_op_kind kind)
 {
-	const struct ws_json_value *dims = ws_trace_arg(t, WS_A_DIMS), *concrete = ws_trace_arg(t, WS_A_CONCRETE);
+	const struct ws_json_value *dims = ws_trace_arg(t, WS_A_DIMS),
+				   *concrete = ws_trace_arg(t, WS_A_CONCRETE);
 	struct ws_row_op r = {.kind = (uint8_t)kind};
 
 	if (dims->type == WS_J_NONE)
@@ -494,8 +520,8 @@ static void op(struct ws_trace *t, struct ws_event *ev, enum ws_op_kind kind)
 }
 
 /*
- * Until 1.12, PyTorch wrote user annotations as operators. Those that its own code makes are known by name: steps, optimisers, data
- * loaders, DistributedDataParallel.
+ * Until 1.12, PyTorch wrote user annotations as operators. Those that its own code makes are known
+ * by name: steps, optimisers, data loaders, DistributedDataParallel.
  */
 static bool was_annotation(const struct ws_event *ev)
 {
@@ -503,7 +529,8 @@ static bool was_annotation(const struct ws_event *ev)
 					    "DistributedDataParallel.forward"};
 
 	for (size_t i = 0; i < WS_COUNT(names); i++)
-		if (ev->name.n >= strlen(names[i]) && !memcmp(ev->name.s, names[i], strlen(names[i])))
+		if (ev->name.n >= strlen(names[i]) &&
+		    !memcmp(ev->name.s, names[i], strlen(names[i])))
 			return true;
 	return false;
 }
@@ -527,14 +554,14 @@ static void memory_event(struct ws_trace *t, struct ws_event *ev)
 {
 	bool ok;
 	struct ws_row_op_memory m = {
-	    .start = ev->start,
-	    .thread = ws_trace_thread(t, ev),
-	    .address = ws_trace_u64(t, WS_A_ADDRESS, 0),
-	    .bytes = ws_json_fixed(ws_trace_arg(t, WS_A_MEMORY_BYTES), 0, &ok),
-	    .allocated = ws_trace_u64(t, WS_A_ALLOCATED, 0),
-	    .reserved = ws_trace_u64(t, WS_A_RESERVED, 0),
-	    .device_type = (uint8_t)ws_trace_u32(t, WS_A_DEVICE_TYPE, 0),
-	    .device = small(t, WS_A_DEVICE_ID, -1),
+		.start = ev->start,
+		.thread = ws_trace_thread(t, ev),
+		.address = ws_trace_u64(t, WS_A_ADDRESS, 0),
+		.bytes = ws_json_fixed(ws_trace_arg(t, WS_A_MEMORY_BYTES), 0, &ok),
+		.allocated = ws_trace_u64(t, WS_A_ALLOCATED, 0),
+		.reserved = ws_trace_u64(t, WS_A_RESERVED, 0),
+		.device_type = (uint8_t)ws_trace_u32(t, WS_A_DEVICE_TYPE, 0),
+		.device = small(t, WS_A_DEVICE_ID, -1),
 	};
 
 	*(struct ws_row_op_memory *)ws_into_row(t->o, WS_TABLE_op_memory) = m;
@@ -555,7 +582,8 @@ static void overhead(struct ws_trace *t, struct ws_event *ev)
 		     {"Command Buffer Full", 8},
 		     {"Activity Buffer Request", 9},
 		     {"UVM Activity Init", 10}};
-	struct ws_row_cuda_overhead r = {.start = ev->start, .end = ev->start + ev->length, .class = 103, .type = 1};
+	struct ws_row_cuda_overhead r = {
+		.start = ev->start, .end = ev->start + ev->length, .class = 103, .type = 1};
 
 	for (size_t i = 0; i < WS_COUNT(types); i++)
 		if (ws_json_is(&ev->name, types[i].name))
@@ -580,48 +608,51 @@ static const struct category {
 	{                                                \
 		name, sizeof(name) - 1, phase, gpu, take \
 	}
-    C("cpu_op", 'X', false, cpu_op),
-    C("kernel", 'X', true, kernel),
-    C("cuda_runtime", 'X', true, runtime_call),
-    C("python_function", 'X', false, python_call),
-    C("user_annotation", 'X', false, annotation),
-    C("gpu_memcpy", 'X', true, memcpy_event),
-    C("gpu_memset", 'X', true, memset_event),
-    C("cuda_driver", 'X', true, driver_call),
-    C("gpu_user_annotation", 'X', false, gpu_annotation),
-    C("cuda_sync", 'X', true, sync_event),
-    C("cuda_event", 'X', true, record_event),
-    C("overhead", 'X', false, overhead),
-    /* 2021 */
-    C("Operator", 'X', false, cpu_op),
-    C("operator", 'X', false, cpu_op),
-    C("Kernel", 'X', true, kernel),
-    C("Runtime", 'X', true, runtime_call),
-    C("Memcpy", 'X', true, memcpy_event),
-    C("Memset", 'X', true, memset_event),
-    C("Python", 'X', false, python_call),
-    C("Overhead", 'X', false, overhead),
-    C("cuda_profiler_range", 'X', false, gpu_annotation),
+	C("cpu_op", 'X', false, cpu_op),
+	C("kernel", 'X', true, kernel),
+	C("cuda_runtime", 'X', true, runtime_call),
+	C("python_function", 'X', false, python_call),
+	C("user_annotation", 'X', false, annotation),
+	C("gpu_memcpy", 'X', true, memcpy_event),
+	C("gpu_memset", 'X', true, memset_event),
+	C("cuda_driver", 'X', true, driver_call),
+	C("gpu_user_annotation", 'X', false, gpu_annotation),
+	C("cuda_sync", 'X', true, sync_event),
+	C("cuda_event", 'X', true, record_event),
+	C("overhead", 'X', false, overhead),
+	/* 2021 */
+	C("Operator", 'X', false, cpu_op),
+	C("operator", 'X', false, cpu_op),
+	C("Kernel", 'X', true, kernel),
+	C("Runtime", 'X', true, runtime_call),
+	C("Memcpy", 'X', true, memcpy_event),
+	C("Memset", 'X', true, memset_event),
+	C("Python", 'X', false, python_call),
+	C("Overhead", 'X', false, overhead),
+	C("cuda_profiler_range", 'X', false, gpu_annotation),
 #undef C
 };
 
 static bool is_launch_flow(const struct ws_event *ev)
 {
-	return ws_json_is(&ev->cat, "ac2g") || ws_json_is(&ev->cat, "async_gpu") || ws_json_is(&ev->cat, "async_cpu_to_gpu") ||
+	return ws_json_is(&ev->cat, "ac2g") || ws_json_is(&ev->cat, "async_gpu") ||
+	       ws_json_is(&ev->cat, "async_cpu_to_gpu") ||
 	       (ws_json_is(&ev->cat, "async") && ws_json_is(&ev->name, "launch"));
 }
 
 /* GPU work and calls carry a correlation; without one the category is another tool's. */
 static bool looks_right(struct ws_trace *t)
 {
-	return ws_trace_arg(t, WS_A_CORRELATION)->type != WS_J_NONE || ws_trace_arg(t, WS_A_STREAM)->type != WS_J_NONE;
+	return ws_trace_arg(t, WS_A_CORRELATION)->type != WS_J_NONE ||
+	       ws_trace_arg(t, WS_A_STREAM)->type != WS_J_NONE;
 }
 
 bool ws_kineto_event(struct ws_trace *t, struct ws_event *ev)
 {
 	if (ev->cat.type != WS_J_STRING)
-		return ev->phase == 'i' && ws_json_is(&ev->name, "[memory]") ? (ws_trace_args(t, ev), memory_event(t, ev), true)
-									     : false;
+		return ev->phase == 'i' && ws_json_is(&ev->name, "[memory]")
+			       ? (ws_trace_args(t, ev), memory_event(t, ev), true)
+			       : false;
 	if (ev->phase == 's' || ev->phase == 'f')
 		return t->kineto && is_launch_flow(ev);
 	if (ev->phase == 'i' && ws_json_is(&ev->name, "[memory]")) {
@@ -651,7 +682,8 @@ bool ws_kineto_event(struct ws_trace *t, struct ws_event *ev)
 
 static void put_device(struct ws_trace *t, const struct ws_json_value *object, uint32_t process)
 {
-	struct ws_row_cuda_device d = {.process = process, .start = t->o->file_first, .visible = 1, .blocks_sm = 0};
+	struct ws_row_cuda_device d = {
+		.process = process, .start = t->o->file_first, .visible = 1, .blocks_sm = 0};
 	struct ws_json_walk w = ws_json_walk(object);
 	struct ws_json_value key, v;
 
@@ -696,13 +728,17 @@ static void tell_alignment(struct ws_trace *t)
 	if (t->epoch || t->base_known)
 		ws_into_tell(t->o, "Times are on the real time of the host that recorded it.");
 	if (t->o->file && offset)
-		ws_into_tell(
-		    t->o,
-		    "%zu collectives that the first file has too say that this clock is %.3f ms %s (rank.clockOffset, which is not "
-		    "added to the times).",
-		    t->apart_count, (double)(offset < 0 ? -offset : offset) / 1e6, offset < 0 ? "ahead" : "behind");
+		ws_into_tell(t->o,
+			     "%zu collectives that the first file has too say that this clock is "
+			     "%.3f ms %s (rank.clockOffset, which is not "
+			     "added to the times).",
+			     t->apart_count, (double)(offset < 0 ? -offset : offset) / 1e6,
+			     offset < 0 ? "ahead" : "behind");
 	else if (t->o->file && t->apart_count)
-		ws_into_tell(t->o, "%zu collectives that the first file has too do not show its clock to be off.", t->apart_count);
+		ws_into_tell(t->o,
+			     "%zu collectives that the first file has too do not show its clock to "
+			     "be off.",
+			     t->apart_count);
 }
 
 void ws_kineto_end(struct ws_trace *t)
@@ -713,8 +749,9 @@ void ws_kineto_end(struct ws_trace *t)
 
 	if (t->kineto && t->main_process && t->decimals)
 		ws_map_set(&t->o->clocks, t->main_process, t->base);
-	if (t->devices.len && ws_json_value(t->devices.s, t->devices.s + t->devices.len, &list, &more) && list.type == WS_J_ARRAY &&
-	    t->main_process) {
+	if (t->devices.len &&
+	    ws_json_value(t->devices.s, t->devices.s + t->devices.len, &list, &more) &&
+	    list.type == WS_J_ARRAY && t->main_process) {
 		w = ws_json_walk(&list);
 		while (ws_json_next(&w, NULL, &one))
 			if (one.type == WS_J_OBJECT)
@@ -725,10 +762,12 @@ void ws_kineto_end(struct ws_trace *t)
 		struct ws_row_rank *row = ws_into_row(t->o, WS_TABLE_rank);
 
 		tell_alignment(t);
-		*row = (struct ws_row_rank){.process = t->main_process,
-					    .rank = t->rank >= 0 && t->rank <= UINT32_MAX ? (uint32_t)t->rank : t->o->file,
-					    .world = t->world > 0 && t->world <= UINT32_MAX ? (uint32_t)t->world : 0,
-					    .source = source,
-					    .offset = clock_offset(t)};
+		*row = (struct ws_row_rank){
+			.process = t->main_process,
+			.rank = t->rank >= 0 && t->rank <= UINT32_MAX ? (uint32_t)t->rank
+								      : t->o->file,
+			.world = t->world > 0 && t->world <= UINT32_MAX ? (uint32_t)t->world : 0,
+			.source = source,
+			.offset = clock_offset(t)};
 	}
 }

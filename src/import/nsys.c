@@ -1,17 +1,20 @@
 /*
  * nsys.c - SQLite exports: those of Nsight Systems, schema 2 and 3, and our own.
  *
- * Tables and columns vary with the version that wrote the file. So nothing is taken for granted: what a table has is read from the
- * database, tables.def says under which name each of our columns stands there, and a column that is missing reads as null. That is
- * the export turned round, and one declaration serves both. Tables that are no plain copies are in nsys_tables.c and nsys_code.c;
- * whatever is left in the end is kept as slices or as rows of `foreign`, and said.
+ * Tables and columns vary with the version that wrote the file. So nothing is taken for granted:
+ * what a table has is read from the database, tables.def says under which name each of our columns
+ * stands there, and a column that is missing reads as null. That is the export turned round, and
+ * one declaration serves both. Tables that are no plain copies are in nsys_tables.c and
+ * nsys_code.c; whatever is left in the end is kept as slices or as rows of `foreign`, and said.
  *
- * Times stay as they are to the nanosecond: they are shifted so that none is negative, and the fact session.zero says where the
- * file's zero lies. Exports of ours get back the session clock that they were recorded on.
+ * Times stay as they are to the nanosecond: they are shifted so that none is negative, and the fact
+ * session.zero says where the file's zero lies. Exports of ours get back the session clock that
+ * they were recorded on.
  *
- * The database is not trusted: it is opened read-only and defensive, virtual tables are not touched, values are bounded. Views
- * under a known name are read, since people keep filtered copies of a trace so, but only as far as a file of this size could have
- * rows, and as long as rows keep coming: what a view computes is the file's to say.
+ * The database is not trusted: it is opened read-only and defensive, virtual tables are not
+ * touched, values are bounded. Views under a known name are read, since people keep filtered copies
+ * of a trace so, but only as far as a file of this size could have rows, and as long as rows keep
+ * coming: what a view computes is the file's to say.
  */
 #include "import/nsys.h"
 
@@ -26,8 +29,12 @@
 #include "import/formats.h"
 
 enum { MOST_VALUE = 16 << 20, MOST_TABLES = 2048, MOST_NUMBERED = 4 << 20 };
-enum { PER_STEP = 1 << 20 };	  /* instructions of SQLite's machine between two questions whether to go on */
-#define SHIFT (UINT64_C(1) << 42) /* over an hour: events before the zero of a file are as old as that at most */
+enum {
+	PER_STEP = 1 << 20
+}; /* instructions of SQLite's machine between two questions whether to go on */
+#define SHIFT        \
+	(UINT64_C(1) \
+	 << 42) /* over an hour: events before the zero of a file are as old as that at most */
 
 /* ---- the database ---- */
 
@@ -54,7 +61,8 @@ static bool exists(struct ws_nsys *n, const char *table)
 
 	/* Tables proper, and views: a virtual table may do anything. */
 	if (sqlite3_prepare_v2(n->db,
-			       "SELECT 1 FROM sqlite_master WHERE (type='table' AND rootpage>0 OR type='view') AND name=?1 "
+			       "SELECT 1 FROM sqlite_master WHERE (type='table' AND rootpage>0 OR "
+			       "type='view') AND name=?1 "
 			       "COLLATE NOCASE",
 			       -1, &s, NULL) != SQLITE_OK)
 		return false;
@@ -94,10 +102,16 @@ bool ws_nsys_step(struct ws_nsys *n, sqlite3_stmt *s, const char *table)
 		n->counted = table;
 		n->rows = 0;
 	}
-	n->patience = 256 + (int64_t)(n->most_rows >> 20); /* to go through a MiB takes less than a million instructions */
+	n->patience =
+		256 +
+		(int64_t)(n->most_rows >>
+			  20); /* to go through a MiB takes less than a million instructions */
 	rc = sqlite3_step(s);
 	if (rc == SQLITE_ROW && n->rows++ > n->most_rows) {
-		ws_into_note(n->o, "%s was not read to its end: it has more rows than a file of this size can hold.", table);
+		ws_into_note(n->o,
+			     "%s was not read to its end: it has more rows than a file of this "
+			     "size can hold.",
+			     table);
 		return false;
 	}
 	if (rc == SQLITE_ROW) {
@@ -108,9 +122,11 @@ bool ws_nsys_step(struct ws_nsys *n, sqlite3_stmt *s, const char *table)
 		return true;
 	}
 	if (rc == SQLITE_INTERRUPT)
-		ws_into_note(n->o, "%s was not read to its end: its rows take too long to find.", table);
+		ws_into_note(n->o, "%s was not read to its end: its rows take too long to find.",
+			     table);
 	else if (rc != SQLITE_DONE)
-		ws_into_note(n->o, "%s was read to where it is damaged: %s", table, sqlite3_errmsg(n->db));
+		ws_into_note(n->o, "%s was read to where it is damaged: %s", table,
+			     sqlite3_errmsg(n->db));
 	return false;
 }
 
@@ -124,7 +140,9 @@ int ws_nsys_column(sqlite3_stmt *s, const char *name)
 
 int64_t ws_nsys_int(sqlite3_stmt *s, int column, int64_t none)
 {
-	return column < 0 || sqlite3_column_type(s, column) == SQLITE_NULL ? none : sqlite3_column_int64(s, column);
+	return column < 0 || sqlite3_column_type(s, column) == SQLITE_NULL
+		       ? none
+		       : sqlite3_column_int64(s, column);
 }
 
 uint64_t ws_nsys_time(struct ws_nsys *n, sqlite3_stmt *s, int column)
@@ -147,13 +165,15 @@ uint32_t ws_nsys_text(struct ws_nsys *n, sqlite3_stmt *s, int column)
 		return 0;
 	switch (sqlite3_column_type(s, column)) {
 	case SQLITE_INTEGER:
-		return (uint32_t)ws_map_get(&n->strings, (uint64_t)sqlite3_column_int64(s, column), NULL);
+		return (uint32_t)ws_map_get(&n->strings, (uint64_t)sqlite3_column_int64(s, column),
+					    NULL);
 	case SQLITE_NULL:
 		return 0;
 	default: {
 		const void *bytes = sqlite3_column_blob(s, column);
 
-		return ws_writer_string(n->o->w, bytes ? bytes : "", (size_t)sqlite3_column_bytes(s, column));
+		return ws_writer_string(n->o->w, bytes ? bytes : "",
+					(size_t)sqlite3_column_bytes(s, column));
 	}
 	}
 }
@@ -179,7 +199,8 @@ uint32_t ws_nsys_process(struct ws_nsys *n, int64_t global, uint64_t at)
 		ws_map_set(&n->processes, key, id);
 		return id;
 	}
-	while (at != WS_NO_TIME && id < n->process_before_cap && n->process_before[id] && ws_into_process_of(n->o, id)->start > at)
+	while (at != WS_NO_TIME && id < n->process_before_cap && n->process_before[id] &&
+	       ws_into_process_of(n->o, id)->start > at)
 		id = n->process_before[id];
 	return id;
 }
@@ -190,11 +211,13 @@ uint32_t ws_nsys_thread(struct ws_nsys *n, int64_t global, uint64_t at)
 	uint32_t id = (uint32_t)ws_map_get(&n->threads, (uint64_t)global, &found);
 
 	if (!found) {
-		id = ws_into_thread(n->o, ws_nsys_process(n, global, at), (uint64_t)global & 0xffffff, at);
+		id = ws_into_thread(n->o, ws_nsys_process(n, global, at),
+				    (uint64_t)global & 0xffffff, at);
 		ws_map_set(&n->threads, (uint64_t)global, id);
 		return id;
 	}
-	while (at != WS_NO_TIME && id < n->thread_before_cap && n->thread_before[id] && ws_into_thread_of(n->o, id)->start > at)
+	while (at != WS_NO_TIME && id < n->thread_before_cap && n->thread_before[id] &&
+	       ws_into_thread_of(n->o, id)->start > at)
 		id = n->thread_before[id];
 	if (!n->own && at < ws_into_thread_of(n->o, id)->start)
 		ws_into_thread_of(n->o, id)->start = at;
@@ -225,7 +248,8 @@ static uint64_t null_of(const struct ws_column_desc *d)
 	}
 }
 
-static uint64_t value_of(struct ws_nsys *n, sqlite3_stmt *s, const struct ws_column_desc *d, int column, uint64_t at)
+static uint64_t value_of(struct ws_nsys *n, sqlite3_stmt *s, const struct ws_column_desc *d,
+			 int column, uint64_t at)
 {
 	int64_t i;
 	double r;
@@ -243,7 +267,9 @@ static uint64_t value_of(struct ws_nsys *n, sqlite3_stmt *s, const struct ws_col
 	case WS_T_NTHREAD:
 		return ws_nsys_thread(n, sqlite3_column_int64(s, column), at);
 	case WS_T_PROCESS: /* a bare pid is for the table's own code to understand */
-		return sqlite3_column_int64(s, column) >> 24 ? ws_nsys_process(n, sqlite3_column_int64(s, column), at) : 0;
+		return sqlite3_column_int64(s, column) >> 24
+			       ? ws_nsys_process(n, sqlite3_column_int64(s, column), at)
+			       : 0;
 	case WS_T_F64:
 		r = sqlite3_column_double(s, column);
 		memcpy(&bits, &r, 8);
@@ -266,21 +292,27 @@ static void plan_columns(struct plan *p, sqlite3_stmt *s, enum ws_table t)
 	for (uint32_t c = 0; c < d->column_count; c++) {
 		const struct ws_column_desc *column = &d->columns[c];
 		bool bare =
-		    column->type == WS_T_PROCESS && !strcmp(column->sqlite, "processId"); /* a pid: for the caller to read */
+			column->type == WS_T_PROCESS &&
+			!strcmp(column->sqlite, "processId"); /* a pid: for the caller to read */
 
-		p->from[c] = (int8_t)(*column->sqlite && !bare ? ws_nsys_column(s, column->sqlite) : -1);
+		p->from[c] =
+			(int8_t)(*column->sqlite && !bare ? ws_nsys_column(s, column->sqlite) : -1);
 	}
 }
 
-static void read_row(struct ws_nsys *n, sqlite3_stmt *s, const struct plan *p, const struct ws_map *chains, void *row)
+static void read_row(struct ws_nsys *n, sqlite3_stmt *s, const struct plan *p,
+		     const struct ws_map *chains, void *row)
 {
 	const struct ws_table_desc *d = &ws_tables[p->table];
-	uint64_t at = p->start >= 0 ? value_of(n, s, &d->columns[p->start], p->from[p->start], 0) : WS_NO_TIME, end;
+	uint64_t at = p->start >= 0 ? value_of(n, s, &d->columns[p->start], p->from[p->start], 0)
+				    : WS_NO_TIME,
+		 end;
 
 	if (p->start >= 0 && p->from[p->start] >= 0)
 		ws_into_time(n->o, at);
 	for (uint32_t c = 0; c < d->column_count; c++) {
-		uint64_t v = (int)c == p->start ? at : value_of(n, s, &d->columns[c], p->from[c], at);
+		uint64_t v =
+			(int)c == p->start ? at : value_of(n, s, &d->columns[c], p->from[c], at);
 
 		if (chains && !strcmp(d->columns[c].name, "callchain") && v != WS_NO_U32) {
 			v = ws_map_get(chains, v, NULL);
@@ -361,15 +393,18 @@ static bool holds_something(sqlite3_stmt *s, int column)
 	return n > 2 || (n && memcmp(sqlite3_column_text(s, column), "[]", (size_t)n));
 }
 
-static void say_unread(struct ws_nsys *n, sqlite3_stmt *s, const struct unread *u, const char *table)
+static void say_unread(struct ws_nsys *n, sqlite3_stmt *s, const struct unread *u,
+		       const char *table)
 {
 	struct ws_text names = {0};
 
 	for (int i = 0; i < u->count; i++)
 		if (u->filled >> i & 1)
-			add_name(&names, sqlite3_column_name(s, u->column[i]), strlen(sqlite3_column_name(s, u->column[i])));
+			add_name(&names, sqlite3_column_name(s, u->column[i]),
+				 strlen(sqlite3_column_name(s, u->column[i])));
 	if (names.len)
-		ws_into_note(n->o, "%s: what stands in %s has no place here and was left out.", table, names.s);
+		ws_into_note(n->o, "%s: what stands in %s has no place here and was left out.",
+			     table, names.s);
 	ws_text_free(&names);
 }
 
@@ -395,7 +430,8 @@ static uint32_t only_process(struct ws_nsys *n)
 	return process;
 }
 
-/* What rows are joined by is said where it is missing. Work that does not say whose it is can only be that of the one process. */
+/* What rows are joined by is said where it is missing. Work that does not say whose it is can only
+ * be that of the one process. */
 static uint32_t say_unjoined(struct ws_nsys *n, const struct plan *p, const char *table)
 {
 	static const char *const joining[] = {"globalPid", "globalTid", "correlationId"};
@@ -409,14 +445,17 @@ static uint32_t say_unjoined(struct ws_nsys *n, const struct plan *p, const char
 			if (!i)
 				process = only_process(n);
 			ws_into_note(n->o,
-				     process ? "%s has no column %s: its rows were taken to be of the only process with CUDA calls."
-					     : "%s has no column %s: its rows cannot be joined to others by it.",
+				     process ? "%s has no column %s: its rows were taken to be of "
+					       "the only process with CUDA calls."
+					     : "%s has no column %s: its rows cannot be joined to "
+					       "others by it.",
 				     table, joining[i]);
 		}
 	return process;
 }
 
-void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const char *name, const struct ws_map *chains,
+void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const char *name,
+		     const struct ws_map *chains,
 		     void (*fix)(struct ws_nsys *n, sqlite3_stmt *s, void *row))
 {
 	const struct ws_table_desc *d = &ws_tables[t];
@@ -485,13 +524,15 @@ static int open_database(struct ws_nsys *n, const char *path)
 			ws_text_printf(&name, "%%%02x", (unsigned char)*p);
 		else
 			ws_text_add(&name, p, 1);
-	/* Nothing may be made beside the file, as SQLite would for locks; a log beside it must be read, though. */
+	/* Nothing may be made beside the file, as SQLite would for locks; a log beside it must be
+	 * read, though. */
 	uri = sqlite3_mprintf("file:%s?mode=ro%s", name.s, access(wal, F_OK) ? "&immutable=1" : "");
 	n->most_rows = stat(path, &st) ? 0 : (uint64_t)st.st_size; /* a row takes a byte at least */
 	n->most_rows += stat(wal, &st) ? 0 : (uint64_t)st.st_size;
 	free(wal);
 	ws_text_free(&name);
-	rc = sqlite3_open_v2(uri, &n->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
+	rc = sqlite3_open_v2(uri, &n->db,
+			     SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
 	sqlite3_free(uri);
 	if (rc != SQLITE_OK)
 		return ws_into_stop(n->o, "cannot open %s: %s", path, sqlite3_errmsg(n->db));
@@ -500,7 +541,10 @@ static int open_database(struct ws_nsys *n, const char *path)
 	sqlite3_limit(n->db, SQLITE_LIMIT_LENGTH, MOST_VALUE);
 	sqlite3_progress_handler(n->db, PER_STEP, still_patient, n);
 	n->patience = 256;
-	sqlite3_exec(n->db, "PRAGMA cell_size_check=ON; PRAGMA cache_size=-65536; PRAGMA temp_store=MEMORY", NULL, NULL, NULL);
+	sqlite3_exec(
+		n->db,
+		"PRAGMA cell_size_check=ON; PRAGMA cache_size=-65536; PRAGMA temp_store=MEMORY",
+		NULL, NULL, NULL);
 	return 0;
 }
 
@@ -519,13 +563,15 @@ static void read_strings(struct ws_nsys *n)
 		if (n->own && theirs > 0 && theirs < MOST_NUMBERED)
 			ws_writer_string_from(n->o->w, (uint32_t)theirs);
 		ws_map_set(&n->strings, (uint64_t)theirs,
-			   ws_writer_string(n->o->w, text ? text : "", (size_t)sqlite3_column_bytes(s, 1)));
+			   ws_writer_string(n->o->w, text ? text : "",
+					    (size_t)sqlite3_column_bytes(s, 1)));
 	}
 	sqlite3_finalize(s);
 	ws_nsys_done(n, "StringIds");
 }
 
-/* A value of a table with the columns name and value, as text owned by the caller; NULL when it is not there. */
+/* A value of a table with the columns name and value, as text owned by the caller; NULL when it is
+ * not there. */
 static char *fact(struct ws_nsys *n, const char *table, const char *name)
 {
 	sqlite3_stmt *s;
@@ -549,17 +595,21 @@ static int recognise(struct ws_nsys *n)
 	n->own = product && !strcmp(product, "warpsight");
 	if (version && atoi(version) > 3)
 		ws_into_note(n->o,
-			     "Its schema version %.40s is newer than the versions 2 and 3 that are known; what fits was read.",
+			     "Its schema version %.40s is newer than the versions 2 and 3 that are "
+			     "known; what fits was read.",
 			     version);
 	free(product);
 	free(version);
 	if (exists(n, "StringIds"))
 		return 0;
-	return ws_into_stop(n->o, "%s is an SQLite database, but no export of Nsight Systems: it has no table StringIds",
+	return ws_into_stop(n->o,
+			    "%s is an SQLite database, but no export of Nsight Systems: it has no "
+			    "table StringIds",
 			    n->o->path);
 }
 
-/* Was the file exported with --ts-normalize? Then its collection begins, as it counts, where its session does in real time. */
+/* Was the file exported with --ts-normalize? Then its collection begins, as it counts, where its
+ * session does in real time. */
 static bool counts_from_1970(int64_t start, int64_t epoch)
 {
 	const int64_t day = INT64_C(86400) * 1000000000;
@@ -567,7 +617,8 @@ static bool counts_from_1970(int64_t start, int64_t epoch)
 	return epoch > day && start > epoch - day && start < epoch + 30 * day;
 }
 
-/* The moment of the session clock that the file counts from: told, of several files, by the real time. */
+/* The moment of the session clock that the file counts from: told, of several files, by the real
+ * time. */
 static void choose_shift(struct ws_nsys *n)
 {
 	sqlite3_stmt *s = NULL;
@@ -581,29 +632,38 @@ static void choose_shift(struct ws_nsys *n)
 		system = ws_nsys_int(s, ws_nsys_column(s, "systemClockNs"), 0);
 	}
 	sqlite3_finalize(s);
-	s = exists(n, "ANALYSIS_DETAILS") ? ws_nsys_select(n, "SELECT min(startTime) FROM ANALYSIS_DETAILS") : NULL;
+	s = exists(n, "ANALYSIS_DETAILS")
+		    ? ws_nsys_select(n, "SELECT min(startTime) FROM ANALYSIS_DETAILS")
+		    : NULL;
 	if (s && sqlite3_step(s) == SQLITE_ROW)
 		start = ws_nsys_int(s, 0, -1);
 	sqlite3_finalize(s);
 	n->shift = SHIFT;
 	if (n->own && system > 0)
 		n->shift = (uint64_t)system;
-	/* Newer exports count from the machine's start: then the real time is that of the collection's start. */
+	/* Newer exports count from the machine's start: then the real time is that of the
+	 * collection's start. */
 	if (epoch > 0 && !n->own) {
-		int64_t at = counts_from_1970(start, epoch) ? epoch : system && start == system ? system : 0;
+		int64_t at = counts_from_1970(start, epoch) ? epoch
+			     : system && start == system    ? system
+							    : 0;
 		struct ws_row_clock *row;
 
 		if (n->o->file_count > 1) {
 			n->shift = (uint64_t)(epoch - at);
-			ws_into_tell(n->o, "Times are on the real time of the host that recorded it.");
+			ws_into_tell(n->o,
+				     "Times are on the real time of the host that recorded it.");
 		}
 		row = ws_into_row(n->o, WS_TABLE_clock);
-		*row = (struct ws_row_clock){.raw = n->shift + (uint64_t)at, .realtime = (uint64_t)epoch};
+		*row = (struct ws_row_clock){.raw = n->shift + (uint64_t)at,
+					     .realtime = (uint64_t)epoch};
 	} else if (epoch > 0 && n->o->file_count > 1) {
 		n->shift = counts_from_1970(start, epoch) ? 0 : (uint64_t)epoch;
 		ws_into_tell(n->o, "Times are on the real time of the host that recorded it.");
 	} else if (n->o->file_count > 1) {
-		ws_into_note(n->o, "It does not tell the real time: it is not aligned with the other files.");
+		ws_into_note(
+			n->o,
+			"It does not tell the real time: it is not aligned with the other files.");
 	}
 	if (!n->o->file && start) {
 		snprintf(zero, sizeof(zero), "%" PRIu64, n->shift);

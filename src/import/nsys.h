@@ -1,6 +1,6 @@
 /*
- * nsys.h - an SQLite export of Nsight Systems, or of ours, while it is imported: what the driver (nsys.c) and the tables that are
- * no plain copies (nsys_tables.c, nsys_code.c) share.
+ * nsys.h - an SQLite export of Nsight Systems, or of ours, while it is imported: what the driver
+ * (nsys.c) and the tables that are no plain copies (nsys_tables.c, nsys_code.c) share.
  */
 #ifndef WS_IMPORT_NSYS_H
 #define WS_IMPORT_NSYS_H
@@ -15,13 +15,16 @@ struct ws_nsys {
 	bool own;	/* made by our export: its WARPSIGHT_ tables are read back */
 	uint64_t shift; /* session time = theirs + shift */
 	uint64_t bad_time;
-	uint64_t rows, most_rows; /* read of the table `counted`, and as many as there can be: a view may make them up */
+	uint64_t rows, most_rows; /* read of the table `counted`, and as many as there can be: a
+				     view may make them up */
 	const char *counted;
-	int64_t patience;      /* how often SQLite may still ask whether to go on looking for the row */
+	int64_t patience; /* how often SQLite may still ask whether to go on looking for the row */
 	struct ws_map strings; /* StringIds -> id in the report */
-	/* Several images may have run in one pid, and one thread id in several: the newest, and what was before. */
-	struct ws_map processes, threads;	  /* globalPid, globalTid -> id */
-	uint32_t *process_before, *thread_before; /* by id: an older one with the same number, or 0 */
+	/* Several images may have run in one pid, and one thread id in several: the newest, and
+	 * what was before. */
+	struct ws_map processes, threads; /* globalPid, globalTid -> id */
+	uint32_t *process_before,
+		*thread_before; /* by id: an older one with the same number, or 0 */
 	size_t process_before_cap, thread_before_cap;
 	char **done; /* tables that have been read */
 	size_t done_count, done_cap;
@@ -49,9 +52,11 @@ void ws_nsys_say_missing(struct ws_nsys *n, sqlite3_stmt *s, const char *table);
 
 /* Values of a column that may be -1 (absent) or null. */
 int64_t ws_nsys_int(sqlite3_stmt *s, int column, int64_t none);
-uint64_t ws_nsys_time(struct ws_nsys *n, sqlite3_stmt *s, int column);	  /* WS_NO_TIME for null */
-uint32_t ws_nsys_text(struct ws_nsys *n, sqlite3_stmt *s, int column);	  /* inline text, or a number of StringIds */
-uint32_t ws_nsys_process(struct ws_nsys *n, int64_t global, uint64_t at); /* at: session time, WS_NO_TIME for any */
+uint64_t ws_nsys_time(struct ws_nsys *n, sqlite3_stmt *s, int column); /* WS_NO_TIME for null */
+uint32_t ws_nsys_text(struct ws_nsys *n, sqlite3_stmt *s,
+		      int column); /* inline text, or a number of StringIds */
+uint32_t ws_nsys_process(struct ws_nsys *n, int64_t global,
+			 uint64_t at); /* at: session time, WS_NO_TIME for any */
 uint32_t ws_nsys_thread(struct ws_nsys *n, int64_t global, uint64_t at);
 
 /* nsys_tables.c */
@@ -67,8 +72,10 @@ void ws_nsys_metrics(struct ws_nsys *n);
 /* What no table of ours takes: slices where it has a beginning and a name, else rows kept whole. */
 void ws_nsys_rest(struct ws_nsys *n);
 
-/* One table of the schema read from the export's table `name` (NULL: its name in tables.def), column by column. */
-void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const char *name, const struct ws_map *chains,
+/* One table of the schema read from the export's table `name` (NULL: its name in tables.def),
+ * column by column. */
+void ws_nsys_generic(struct ws_nsys *n, enum ws_table t, const char *name,
+		     const struct ws_map *chains,
 		     void (*fix)(struct ws_nsys *n, sqlite3_stmt *s, void *row));
 
 #endif

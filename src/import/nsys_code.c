@@ -1,8 +1,9 @@
 /*
- * nsys_code.c - of SQLite exports: call chains and samples, switches of threads, metrics, and what no table of ours takes.
+ * nsys_code.c - of SQLite exports: call chains and samples, switches of threads, metrics, and what
+ * no table of ours takes.
  *
- * Chains are lists of names from the innermost frame outwards. Here they become frames, each once, and stacks that share their
- * outer parts, with a symbol for each frame.
+ * Chains are lists of names from the innermost frame outwards. Here they become frames, each once,
+ * and stacks that share their outer parts, with a symbol for each frame.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +27,8 @@ void ws_nsys_chains(struct ws_nsys *n, const char *table, struct ws_map *out)
 	if (!ws_nsys_has(n, table))
 		return;
 	s = ws_nsys_select(n, "SELECT * FROM \"%w\" ORDER BY id, stackDepth DESC", table);
-	id = ws_nsys_column(s, "id"), symbol = ws_nsys_column(s, "symbol"), module = ws_nsys_column(s, "module");
+	id = ws_nsys_column(s, "id"), symbol = ws_nsys_column(s, "symbol"),
+	module = ws_nsys_column(s, "module");
 	address = ws_nsys_column(s, "originalIP"), kernel = ws_nsys_column(s, "kernelMode"),
 	method = ws_nsys_column(s, "unwindMethod");
 	while (ws_nsys_step(n, s, table)) {
@@ -37,8 +39,10 @@ void ws_nsys_chains(struct ws_nsys *n, const char *table, struct ws_map *out)
 		any = true;
 		last = chain;
 		stack = ws_into_stack(n->o, stack,
-				      ws_into_frame(n->o, ws_nsys_text(n, s, symbol), ws_nsys_text(n, s, module),
-						    (uint64_t)ws_nsys_int(s, address, 0), ws_nsys_int(s, kernel, 0),
+				      ws_into_frame(n->o, ws_nsys_text(n, s, symbol),
+						    ws_nsys_text(n, s, module),
+						    (uint64_t)ws_nsys_int(s, address, 0),
+						    ws_nsys_int(s, kernel, 0),
 						    (uint8_t)ws_nsys_int(s, method, 0)));
 		ws_map_set(out, (uint64_t)chain, stack);
 	}
@@ -47,12 +51,13 @@ void ws_nsys_chains(struct ws_nsys *n, const char *table, struct ws_map *out)
 }
 
 /*
- * Tables of our exports that are made from others, for people who know them: the others say the same with the numbers that rows
- * point to.
+ * Tables of our exports that are made from others, for people who know them: the others say the
+ * same with the numbers that rows point to.
  */
 void ws_nsys_skip_made(struct ws_nsys *n)
 {
-	static const char *const made[] = {"CUDA_CALLCHAINS", "OSRT_CALLCHAINS", "SAMPLING_CALLCHAINS", "PYTHON_CALLCHAINS",
+	static const char *const made[] = {"CUDA_CALLCHAINS", "OSRT_CALLCHAINS",
+					   "SAMPLING_CALLCHAINS", "PYTHON_CALLCHAINS",
 					   "PERF_EVENT_CPU_RAW_EVENT"};
 
 	for (size_t i = 0; i < WS_COUNT(made); i++)
@@ -100,10 +105,15 @@ static void put_running(struct ws_nsys *n, const struct running *r, int64_t cpu,
 {
 	struct ws_row_sched *row = ws_into_row(n->o, WS_TABLE_sched);
 
-	*row = (struct ws_row_sched){.start = r->start, .end = end, .thread = r->thread, .cpu = (uint32_t)cpu, .woken = WS_NO_TIME};
+	*row = (struct ws_row_sched){.start = r->start,
+				     .end = end,
+				     .thread = r->thread,
+				     .cpu = (uint32_t)cpu,
+				     .woken = WS_NO_TIME};
 }
 
-/* Theirs are moments of switching in and out; ours are spans. Of our own exports they are read as they are. */
+/* Theirs are moments of switching in and out; ours are spans. Of our own exports they are read as
+ * they are. */
 void ws_nsys_sched(struct ws_nsys *n)
 {
 	enum { CPUS = 4096 };
@@ -114,7 +124,8 @@ void ws_nsys_sched(struct ws_nsys *n)
 	if (!ws_nsys_has(n, "SCHED_EVENTS"))
 		return;
 	s = ws_nsys_select(n, "SELECT * FROM SCHED_EVENTS ORDER BY start");
-	start = ws_nsys_column(s, "start"), cpu = ws_nsys_column(s, "cpu"), in = ws_nsys_column(s, "isSchedIn");
+	start = ws_nsys_column(s, "start"), cpu = ws_nsys_column(s, "cpu"),
+	in = ws_nsys_column(s, "isSchedIn");
 	thread = ws_nsys_column(s, "globalTid");
 	if (in < 0) {
 		sqlite3_finalize(s);
@@ -153,12 +164,15 @@ static void put_metric(struct ws_nsys *n, sqlite3_stmt *s, uint32_t counter, uin
 {
 	struct ws_row_counter_value *row = ws_into_row(n->o, WS_TABLE_counter_value);
 
-	*row = (struct ws_row_counter_value){.start = at, .counter = counter, .value = sqlite3_column_double(s, value)};
+	*row = (struct ws_row_counter_value){
+		.start = at, .counter = counter, .value = sqlite3_column_double(s, value)};
 	ws_into_time(n->o, at);
 }
 
-/* A counter's numbers in the table that its values come from, for exports: false when it has others already. */
-static bool number_counter(struct ws_nsys *n, uint32_t counter, const char *table, const int64_t *numbers, size_t count)
+/* A counter's numbers in the table that its values come from, for exports: false when it has others
+ * already. */
+static bool number_counter(struct ws_nsys *n, uint32_t counter, const char *table,
+			   const int64_t *numbers, size_t count)
 {
 	struct ws_text fact = {0}, value = {0};
 	uint64_t hash, before;
@@ -178,17 +192,19 @@ static bool number_counter(struct ws_nsys *n, uint32_t counter, const char *tabl
 	return !before || before == hash;
 }
 
-static uint32_t gpu_counter(struct ws_nsys *n, struct ws_map *counters, uint64_t type, uint64_t metric, const char *group,
-			    const char *name)
+static uint32_t gpu_counter(struct ws_nsys *n, struct ws_map *counters, uint64_t type,
+			    uint64_t metric, const char *group, const char *name)
 {
 	const int64_t numbers[] = {(int64_t)type, (int64_t)metric};
 	const char *unit = strchr(name, '%') ? "%" : NULL;
-	uint32_t id = ws_into_counter(n->o, 0, 0, type & 0xff, group, strlen(group), name, strlen(name), unit, NULL);
+	uint32_t id = ws_into_counter(n->o, 0, 0, type & 0xff, group, strlen(group), name,
+				      strlen(name), unit, NULL);
 
 	if (!number_counter(n, id, "GPU_METRICS", numbers, 2)) { /* two sources of one name */
 		char *apart = ws_format("%.200s (%" PRIu64 ".%" PRIu64 ")", name, type, metric);
 
-		id = ws_into_counter(n->o, 0, 0, type & 0xff, group, strlen(group), apart, strlen(apart), unit, NULL);
+		id = ws_into_counter(n->o, 0, 0, type & 0xff, group, strlen(group), apart,
+				     strlen(apart), unit, NULL);
 		number_counter(n, id, "GPU_METRICS", numbers, 2);
 		free(apart);
 	}
@@ -205,19 +221,22 @@ static void read_gpu_metrics(struct ws_nsys *n)
 	if (!ws_nsys_has(n, "GPU_METRICS"))
 		return;
 	if (ws_nsys_has(n, "TARGET_INFO_GPU_METRICS")) {
-		s = ws_nsys_select(n, "SELECT DISTINCT typeId, metricId, typeName, metricName FROM TARGET_INFO_GPU_METRICS");
+		s = ws_nsys_select(n, "SELECT DISTINCT typeId, metricId, typeName, metricName FROM "
+				      "TARGET_INFO_GPU_METRICS");
 		while (ws_nsys_step(n, s, "TARGET_INFO_GPU_METRICS")) {
 			const char *name = (const char *)sqlite3_column_text(s, 3),
 				   *group = (const char *)sqlite3_column_text(s, 2);
 
-			gpu_counter(n, &counters, (uint64_t)sqlite3_column_int64(s, 0), (uint64_t)sqlite3_column_int64(s, 1),
-				    group ? group : "", name ? name : "");
+			gpu_counter(n, &counters, (uint64_t)sqlite3_column_int64(s, 0),
+				    (uint64_t)sqlite3_column_int64(s, 1), group ? group : "",
+				    name ? name : "");
 		}
 		sqlite3_finalize(s);
 	}
 	s = ws_nsys_select(n, "SELECT timestamp, typeId, metricId, value FROM GPU_METRICS");
 	while (ws_nsys_step(n, s, "GPU_METRICS")) {
-		uint64_t type = (uint64_t)sqlite3_column_int64(s, 1), metric = (uint64_t)sqlite3_column_int64(s, 2);
+		uint64_t type = (uint64_t)sqlite3_column_int64(s, 1),
+			 metric = (uint64_t)sqlite3_column_int64(s, 2);
 		uint32_t id = (uint32_t)ws_map_get(&counters, type << 16 ^ metric, NULL);
 		char name[64];
 
@@ -265,19 +284,22 @@ static uint64_t metric_key(int64_t list, int64_t idx)
 	return (uint64_t)list << 32 ^ (uint64_t)idx;
 }
 
-/* TARGET_INFO_NETWORK_METRICS says what is counted, TARGET_INFO_NIC_INFO who counts: by its own number, or through NIC_ID_MAP. */
+/* TARGET_INFO_NETWORK_METRICS says what is counted, TARGET_INFO_NIC_INFO who counts: by its own
+ * number, or through NIC_ID_MAP. */
 static void load_net(struct ws_nsys *n, struct net *net)
 {
 	static const char *const of_devices[] = {
-	    "SELECT m.globalId, i.name, i.GUID FROM NIC_ID_MAP m JOIN TARGET_INFO_NIC_INFO i ON i.nicId = m.nicId",
-	    "SELECT nicId, name, GUID FROM TARGET_INFO_NIC_INFO",
+		"SELECT m.globalId, i.name, i.GUID FROM NIC_ID_MAP m JOIN TARGET_INFO_NIC_INFO i "
+		"ON i.nicId = m.nicId",
+		"SELECT nicId, name, GUID FROM TARGET_INFO_NIC_INFO",
 	};
 	bool mapped = ws_nsys_has(n, "NIC_ID_MAP");
 	sqlite3_stmt *s;
 
 	if (ws_nsys_has(n, "TARGET_INFO_NETWORK_METRICS")) {
 		s = ws_nsys_select(n, "SELECT * FROM TARGET_INFO_NETWORK_METRICS");
-		int list = ws_nsys_column(s, "metricsListId"), idx = ws_nsys_column(s, "metricsIdx");
+		int list = ws_nsys_column(s, "metricsListId"),
+		    idx = ws_nsys_column(s, "metricsIdx");
 		int name = ws_nsys_column(s, "name"), unit = ws_nsys_column(s, "unit");
 
 		while (ws_nsys_step(n, s, "TARGET_INFO_NETWORK_METRICS")) {
@@ -309,9 +331,11 @@ static void free_net(struct net *net)
 	free(net->texts);
 }
 
-static uint32_t net_counter(struct ws_nsys *n, const struct net *net, const char *group, uint64_t device, uint64_t metric)
+static uint32_t net_counter(struct ws_nsys *n, const struct net *net, const char *group,
+			    uint64_t device, uint64_t metric)
 {
-	const char *name = recall(net, &net->names, metric), *known = recall(net, &net->devices, device);
+	const char *name = recall(net, &net->names, metric),
+		   *known = recall(net, &net->devices, device);
 	const char *guid = recall(net, &net->guids, device);
 	char row[160], made[64], own[32];
 	int len;
@@ -321,15 +345,19 @@ static uint32_t net_counter(struct ws_nsys *n, const struct net *net, const char
 	else
 		len = snprintf(row, sizeof(row), "%s %" PRId64, group, (int64_t)device);
 	len = len < (int)sizeof(row) ? len : (int)sizeof(row) - 1;
-	snprintf(made, sizeof(made), "metric %" PRIu64 ".%" PRIu64, metric >> 32, metric & UINT32_MAX);
-	snprintf(own, sizeof(own), "%" PRId64, (int64_t)device); /* switches are known by nothing else */
+	snprintf(made, sizeof(made), "metric %" PRIu64 ".%" PRIu64, metric >> 32,
+		 metric & UINT32_MAX);
+	snprintf(own, sizeof(own), "%" PRId64,
+		 (int64_t)device); /* switches are known by nothing else */
 	name = name ? name : made;
-	return ws_into_counter(n->o, 0, 0, WS_NO_U32, row, (size_t)len, name, strlen(name), recall(net, &net->units, metric),
-			       guid ? guid : own);
+	return ws_into_counter(n->o, 0, 0, WS_NO_U32, row, (size_t)len, name, strlen(name),
+			       recall(net, &net->units, metric), guid ? guid : own);
 }
 
-/* NET_NIC_METRIC, NET_IB_SWITCH_METRIC: a value over a span, of metric `idx` of list `list`, of a device. */
-static void read_net_metrics(struct ws_nsys *n, const struct net *net, const char *table, const char *group)
+/* NET_NIC_METRIC, NET_IB_SWITCH_METRIC: a value over a span, of metric `idx` of list `list`, of a
+ * device. */
+static void read_net_metrics(struct ws_nsys *n, const struct net *net, const char *table,
+			     const char *group)
 {
 	sqlite3_stmt *s;
 	int start, end, device, list, idx, value;
@@ -337,22 +365,26 @@ static void read_net_metrics(struct ws_nsys *n, const struct net *net, const cha
 	if (!ws_nsys_has(n, table))
 		return;
 	s = ws_nsys_select(n, "SELECT * FROM \"%w\"", table);
-	start = ws_nsys_column(s, "start"), end = ws_nsys_column(s, "end"), device = ws_nsys_column(s, "globalId");
-	list = ws_nsys_column(s, "metricsListId"), idx = ws_nsys_column(s, "metricsIdx"), value = ws_nsys_column(s, "value");
+	start = ws_nsys_column(s, "start"), end = ws_nsys_column(s, "end"),
+	device = ws_nsys_column(s, "globalId");
+	list = ws_nsys_column(s, "metricsListId"), idx = ws_nsys_column(s, "metricsIdx"),
+	value = ws_nsys_column(s, "value");
 	while (ws_nsys_step(n, s, table)) {
 		uint64_t from = ws_nsys_time(n, s, start), to = ws_nsys_time(n, s, end);
 		uint64_t metric = metric_key(ws_nsys_int(s, list, 0), ws_nsys_int(s, idx, 0));
-		const int64_t numbers[] = {ws_nsys_int(s, device, 0), ws_nsys_int(s, list, 0), ws_nsys_int(s, idx, 0)};
+		const int64_t numbers[] = {ws_nsys_int(s, device, 0), ws_nsys_int(s, list, 0),
+					   ws_nsys_int(s, idx, 0)};
 		uint32_t counter = net_counter(n, net, group, (uint64_t)numbers[0], metric);
 		struct ws_row_counter_value *row = ws_into_row(n->o, WS_TABLE_counter_value);
 
 		number_counter(n, counter, table, numbers, 3);
 
 		from = from == WS_NO_TIME ? n->shift : from;
-		*row = (struct ws_row_counter_value){.start = from,
-						     .counter = counter,
-						     .value = value < 0 ? 0 : sqlite3_column_double(s, value),
-						     .span = to != WS_NO_TIME && to > from ? to - from : 0};
+		*row = (struct ws_row_counter_value){
+			.start = from,
+			.counter = counter,
+			.value = value < 0 ? 0 : sqlite3_column_double(s, value),
+			.span = to != WS_NO_TIME && to > from ? to - from : 0};
 		ws_into_time(n->o, from);
 		ws_into_time(n->o, from + row->span);
 	}
@@ -391,7 +423,8 @@ static bool points_to_strings(const char *sql, const char *column)
 	return false;
 }
 
-static void put_json(struct ws_nsys *n, struct ws_text *out, sqlite3_stmt *s, int column, bool by_number, sqlite3_stmt *lookup)
+static void put_json(struct ws_nsys *n, struct ws_text *out, sqlite3_stmt *s, int column,
+		     bool by_number, sqlite3_stmt *lookup)
 {
 	int64_t i;
 
@@ -419,12 +452,14 @@ static void put_json(struct ws_nsys *n, struct ws_text *out, sqlite3_stmt *s, in
 		return;
 	default:
 		if (sqlite3_column_bytes(s, column) > 1 << 20) {
-			ws_into_note(n->o, "Values of more than 1 MiB in tables without a place here were left out.");
+			ws_into_note(n->o, "Values of more than 1 MiB in tables without a place "
+					   "here were left out.");
 			ws_text_puts(out, "null");
 			return;
 		}
 		ws_text_puts(out, "\"");
-		ws_json_escape(out, sqlite3_column_blob(s, column), (size_t)sqlite3_column_bytes(s, column));
+		ws_json_escape(out, sqlite3_column_blob(s, column),
+			       (size_t)sqlite3_column_bytes(s, column));
 		ws_text_puts(out, "\"");
 	}
 }
@@ -454,12 +489,16 @@ static void plan_unknown(struct unknown *u, sqlite3_stmt *s, const char *sql)
 		u->label = ws_nsys_column(s, labels[i]);
 }
 
-static void put_slice(struct ws_nsys *n, sqlite3_stmt *s, const struct unknown *u, const struct ws_text *args, uint32_t category)
+static void put_slice(struct ws_nsys *n, sqlite3_stmt *s, const struct unknown *u,
+		      const struct ws_text *args, uint32_t category)
 {
-	struct ws_row_slice r = {.start = ws_nsys_time(n, s, u->start), .end = ws_nsys_time(n, s, u->end), .category = category};
+	struct ws_row_slice r = {.start = ws_nsys_time(n, s, u->start),
+				 .end = ws_nsys_time(n, s, u->end),
+				 .category = category};
 
-	r.thread =
-	    sqlite3_column_type(s, u->thread) == SQLITE_NULL ? 0 : ws_nsys_thread(n, sqlite3_column_int64(s, u->thread), r.start);
+	r.thread = sqlite3_column_type(s, u->thread) == SQLITE_NULL
+			   ? 0
+			   : ws_nsys_thread(n, sqlite3_column_int64(s, u->thread), r.start);
 	r.name = u->label < 0 ? category : ws_nsys_text(n, s, u->label);
 	r.args = args->len > 2 ? ws_writer_string(n->o->w, args->s, args->len) : 0;
 	r.flags = r.end == WS_NO_TIME ? WS_SLICE_INSTANT : 0;
@@ -470,19 +509,23 @@ static void put_slice(struct ws_nsys *n, sqlite3_stmt *s, const struct unknown *
 }
 
 /* What exports need to make the table again. */
-static void put_columns(struct ws_nsys *n, const char *name, sqlite3_stmt *s, const struct unknown *u, bool slices)
+static void put_columns(struct ws_nsys *n, const char *name, sqlite3_stmt *s,
+			const struct unknown *u, bool slices)
 {
 	struct ws_text fact = {0}, spec = {0};
 
 	ws_text_puts(&spec, slices ? "S" : "F");
 	for (int c = 0; c < u->count; c++) {
-		const char *type = sqlite3_column_decltype(s, c), *column = sqlite3_column_name(s, c);
+		const char *type = sqlite3_column_decltype(s, c),
+			   *column = sqlite3_column_name(s, c);
 		bool text = type && (strcasestr(type, "TEXT") || strcasestr(type, "CHAR"));
-		bool real = type && (strcasestr(type, "REAL") || strcasestr(type, "FLOA") || strcasestr(type, "DOUB"));
+		bool real = type && (strcasestr(type, "REAL") || strcasestr(type, "FLOA") ||
+				     strcasestr(type, "DOUB"));
 		size_t len = strlen(column);
 
 		ws_text_printf(&spec, " %.200s/%s", column, text ? "T" : real ? "R" : "");
-		if (u->pointer[c] || (slices && c == u->label && !text && len > 2 && !strcmp(column + len - 2, "Id")))
+		if (u->pointer[c] || (slices && c == u->label && !text && len > 2 &&
+				      !strcmp(column + len - 2, "Id")))
 			ws_text_puts(&spec, "@");
 		if (c == u->start || (u->start >= 0 && c == u->end))
 			ws_text_puts(&spec, c == u->start ? "s" : "e");
@@ -498,7 +541,8 @@ static void put_columns(struct ws_nsys *n, const char *name, sqlite3_stmt *s, co
 /* Tables that explain those of metrics: kept for exports, and nothing to tell of. */
 static bool explains(const char *table)
 {
-	static const char *const tables[] = {"TARGET_INFO_GPU_METRICS", "TARGET_INFO_NETWORK_METRICS", "NIC_ID_MAP"};
+	static const char *const tables[] = {"TARGET_INFO_GPU_METRICS",
+					     "TARGET_INFO_NETWORK_METRICS", "NIC_ID_MAP"};
 
 	for (size_t i = 0; i < WS_COUNT(tables); i++)
 		if (!strcmp(table, tables[i]))
@@ -527,7 +571,8 @@ static void read_unknown(struct ws_nsys *n, const char *name, const char *sql, s
 			if (slices && (c == u.start || c == u.end || c == u.thread || c == u.label))
 				continue;
 			ws_text_puts(&json, json.len ? ",\"" : "{\"");
-			ws_json_escape(&json, sqlite3_column_name(s, c), strlen(sqlite3_column_name(s, c)));
+			ws_json_escape(&json, sqlite3_column_name(s, c),
+				       strlen(sqlite3_column_name(s, c)));
 			ws_text_puts(&json, "\":");
 			put_json(n, &json, s, c, u.pointer[c], lookup);
 		}
@@ -540,11 +585,15 @@ static void read_unknown(struct ws_nsys *n, const char *name, const char *sql, s
 			uint32_t text = ws_writer_string(n->o->w, json.s, json.len);
 			struct ws_row_foreign *row = ws_into_row(n->o, WS_TABLE_foreign);
 
-			*row = (struct ws_row_foreign){.start = at == WS_NO_TIME ? n->shift : at, .table = label, .row = text};
+			*row = (struct ws_row_foreign){.start = at == WS_NO_TIME ? n->shift : at,
+						       .table = label,
+						       .row = text};
 		}
 	}
 	if (rows && !explains(name))
-		ws_into_note_n(n->o, 1, "%s has no table here: its %" PRIu64 " rows were kept as %s.", name, rows,
+		ws_into_note_n(n->o, 1,
+			       "%s has no table here: its %" PRIu64 " rows were kept as %s.", name,
+			       rows,
 			       slices ? "slices of that category" : "rows of WARPSIGHT_FOREIGN");
 	ws_text_free(&json);
 	sqlite3_finalize(s);
@@ -554,13 +603,17 @@ void ws_nsys_rest(struct ws_nsys *n)
 {
 	sqlite3_stmt *s, *lookup = NULL;
 
-	s = ws_nsys_select(n, "SELECT name, sql FROM sqlite_master WHERE type='table' AND rootpage>0 ORDER BY rowid LIMIT 2048");
-	if (sqlite3_prepare_v2(n->db, "SELECT value FROM StringIds WHERE id=?1", -1, &lookup, NULL) != SQLITE_OK)
+	s = ws_nsys_select(n, "SELECT name, sql FROM sqlite_master WHERE type='table' AND "
+			      "rootpage>0 ORDER BY rowid LIMIT 2048");
+	if (sqlite3_prepare_v2(n->db, "SELECT value FROM StringIds WHERE id=?1", -1, &lookup,
+			       NULL) != SQLITE_OK)
 		lookup = NULL;
 	while (ws_nsys_step(n, s, "the list of tables")) {
-		const char *name = (const char *)sqlite3_column_text(s, 0), *sql = (const char *)sqlite3_column_text(s, 1);
+		const char *name = (const char *)sqlite3_column_text(s, 0),
+			   *sql = (const char *)sqlite3_column_text(s, 1);
 
-		if (!name || !sql || !strncmp(name, "ENUM_", 5) || !strncmp(name, "sqlite_", 7) || !ws_nsys_has(n, name))
+		if (!name || !sql || !strncmp(name, "ENUM_", 5) || !strncmp(name, "sqlite_", 7) ||
+		    !ws_nsys_has(n, name))
 			continue;
 		read_unknown(n, name, sql, lookup);
 	}

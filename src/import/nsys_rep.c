@@ -1,6 +1,6 @@
 /*
- * nsys_rep.c - .nsys-rep files: their format is not documented, so an installed nsys exports them to SQLite. It is started
- * directly, without a shell, and what it prints goes to standard error.
+ * nsys_rep.c - .nsys-rep files: their format is not documented, so an installed nsys exports them
+ * to SQLite. It is started directly, without a shell, and what it prints goes to standard error.
  */
 #include <errno.h>
 #include <signal.h>
@@ -29,13 +29,16 @@ static bool in_path(const char *name)
 
 static int run_nsys(const char *path, const char *output)
 {
-	const char *argv[] = {"nsys", "export", "--type=sqlite", "--force-overwrite=true", "--output", output, path, NULL};
+	const char *argv[] = {
+		"nsys", "export", "--type=sqlite", "--force-overwrite=true", "--output", output,
+		path,	NULL};
 	int status, program;
 	sigset_t all, before;
 	pid_t pid;
 
 	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &before); /* until it is listed: a signal between would leave it running */
+	sigprocmask(SIG_BLOCK, &all,
+		    &before); /* until it is listed: a signal between would leave it running */
 	pid = fork();
 	if (!pid) {
 		sigprocmask(SIG_SETMASK, &before, NULL);
@@ -63,9 +66,11 @@ int ws_nsys_export(struct ws_into *o, const char *path, char **out, int litter[2
 
 	if (!in_path("nsys"))
 		return ws_into_stop(o,
-				    "%s is a report of Nsight Systems, which only its own program reads, and no nsys is installed "
+				    "%s is a report of Nsight Systems, which only its own program "
+				    "reads, and no nsys is installed "
 				    "here; where there is "
-				    "one, run 'nsys export --type=sqlite %s' and import the .sqlite file that it writes",
+				    "one, run 'nsys export --type=sqlite %s' and import the "
+				    ".sqlite file that it writes",
 				    path, path);
 	folder = ws_format("%s/warpsight-import-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (!mkdtemp(folder)) {
@@ -78,7 +83,8 @@ int ws_nsys_export(struct ws_into *o, const char *path, char **out, int litter[2
 	litter[1] = ws_cleanup_path(*out, false);
 	free(folder);
 	if (run_nsys(absolute ? absolute : path, *out) < 0 || access(*out, R_OK))
-		ws_into_stop(o, "'nsys export' could not export %s; what it says stands above", path);
+		ws_into_stop(o, "'nsys export' could not export %s; what it says stands above",
+			     path);
 	free(absolute);
 	return o->full ? -1 : 0;
 }

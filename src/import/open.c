@@ -1,10 +1,11 @@
 /*
  * open.c - other tools' files opened as if they were reports.
  *
- * What was imported is kept in a folder of the user's (XDG_CACHE_HOME or ~/.cache, then warpsight/imports), under a name made from
- * the file's place, size and time of change and from this build: a second command opens it at once. The folder is private and holds
- * at most MOST_BYTES, the longest unused go first. Where there is no such folder, the report is a temporary file that is gone with
- * the command.
+ * What was imported is kept in a folder of the user's (XDG_CACHE_HOME or ~/.cache, then
+ * warpsight/imports), under a name made from the file's place, size and time of change and from
+ * this build: a second command opens it at once. The folder is private and holds at most
+ * MOST_BYTES, the longest unused go first. Where there is no such folder, the report is a temporary
+ * file that is gone with the command.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -39,17 +40,19 @@ static int make_folder(char *path)
 	return mkdir(path, 0700) && errno != EEXIST ? -1 : 0;
 }
 
-/* The folder, ours and private; NULL when there can be none. A home that does not exist (of users that are none) is not made. */
+/* The folder, ours and private; NULL when there can be none. A home that does not exist (of users
+ * that are none) is not made. */
 static char *cache_folder(void)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	char *path = cache && *cache == '/'			   ? ws_format("%s/warpsight/imports", cache)
-		     : home && *home == '/' && !access(home, F_OK) ? ws_format("%s/.cache/warpsight/imports", home)
-								   : NULL;
+	char *path = cache && *cache == '/' ? ws_format("%s/warpsight/imports", cache)
+		     : home && *home == '/' && !access(home, F_OK)
+			     ? ws_format("%s/.cache/warpsight/imports", home)
+			     : NULL;
 	struct stat st;
 
-	if (path && (make_folder(path) || lstat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
-		     (st.st_mode & 022) || access(path, W_OK))) {
+	if (path && (make_folder(path) || lstat(path, &st) || !S_ISDIR(st.st_mode) ||
+		     st.st_uid != geteuid() || (st.st_mode & 022) || access(path, W_OK))) {
 		free(path);
 		path = NULL;
 	}
@@ -59,8 +62,9 @@ static char *cache_folder(void)
 static char *cached_name(const char *folder, const char *path, const struct stat *st)
 {
 	char *real = realpath(path, NULL);
-	uint64_t facts[] = {(uint64_t)st->st_dev,	  (uint64_t)st->st_ino,		 (uint64_t)st->st_size,
-			    (uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec, (uint64_t)st->st_ctim.tv_sec,
+	uint64_t facts[] = {(uint64_t)st->st_dev,	   (uint64_t)st->st_ino,
+			    (uint64_t)st->st_size,	   (uint64_t)st->st_mtim.tv_sec,
+			    (uint64_t)st->st_mtim.tv_nsec, (uint64_t)st->st_ctim.tv_sec,
 			    (uint64_t)st->st_ctim.tv_nsec};
 	char *log = ws_format("%s-wal", path); /* where a database has its latest rows */
 	struct stat self = {0}, beside = {0};
@@ -72,7 +76,8 @@ static char *cached_name(const char *folder, const char *path, const struct stat
 	build[1] = (uint64_t)self.st_mtim.tv_sec * 1000000000u + (uint64_t)self.st_mtim.tv_nsec;
 	if (!stat(log, &beside))
 		facts[2] ^= (uint64_t)beside.st_size << 32 ^
-			    ((uint64_t)beside.st_mtim.tv_sec * 1000000000u + (uint64_t)beside.st_mtim.tv_nsec);
+			    ((uint64_t)beside.st_mtim.tv_sec * 1000000000u +
+			     (uint64_t)beside.st_mtim.tv_nsec);
 	free(log);
 	h = XXH3_128bits_withSeed(facts, sizeof(facts), XXH3_64bits(build, sizeof(build)));
 	name = XXH3_64bits_withSeed(real ? real : path, strlen(real ? real : path), h.high64);
@@ -149,8 +154,12 @@ static struct ws_report *open_as(const char *file, const char *path, struct ws_e
 
 static int import_to(const char *path, const char *output, struct ws_err *e)
 {
-	struct ws_import_request q = {
-	    .files = &path, .count = 1, .output = output, .overwrite = true, .progress = true, .quiet = ws_import_quiet};
+	struct ws_import_request q = {.files = &path,
+				      .count = 1,
+				      .output = output,
+				      .overwrite = true,
+				      .progress = true,
+				      .quiet = ws_import_quiet};
 
 	return ws_import(&q, NULL, e);
 }

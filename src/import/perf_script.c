@@ -1,13 +1,15 @@
 /*
  * perf_script.c - the text that `perf script` prints: samples with their stacks, and tracepoints.
  *
- * An event is a line "comm pid/tid [cpu] seconds: period event:" and, for samples, a line a frame, innermost first: blanks,
- * address, function and offset, module in brackets. An empty line ends it. Which of the fields there are depends on how perf was
- * called, so the line is read around the one field that must be there, the time. Lines below an event that are no frames (branches,
- * source lines, registers) are passed over.
+ * An event is a line "comm pid/tid [cpu] seconds: period event:" and, for samples, a line a frame,
+ * innermost first: blanks, address, function and offset, module in brackets. An empty line ends it.
+ * Which of the fields there are depends on how perf was called, so the line is read around the one
+ * field that must be there, the time. Lines below an event that are no frames (branches, source
+ * lines, registers) are passed over.
  *
- * Switches of threads make spans on cores: from the tracepoints sched_switch, sched_waking and sched_wakeup, in the kernel's words
- * or in those of perf's plug-ins, and from the lines of --show-switch-events.
+ * Switches of threads make spans on cores: from the tracepoints sched_switch, sched_waking and
+ * sched_wakeup, in the kernel's words or in those of perf's plug-ins, and from the lines of
+ * --show-switch-events.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -68,7 +70,8 @@ static bool next_line(struct perf *p, char **line, size_t *n)
 		p->len -= p->at;
 		p->at = 0;
 		{
-			size_t got = ws_source_read(p->source, p->buffer + p->len, sizeof(p->buffer) - 1 - p->len);
+			size_t got = ws_source_read(p->source, p->buffer + p->len,
+						    sizeof(p->buffer) - 1 - p->len);
 
 			p->len += got;
 			p->eof = !got;
@@ -124,7 +127,8 @@ static const char *skip_back(const char *line, const char *p)
 	return p;
 }
 
-/* Events that do not tell their thread (-F without pid and tid) are of one that is called as they say, or not at all. */
+/* Events that do not tell their thread (-F without pid and tid) are of one that is called as they
+ * say, or not at all. */
 static bool nameless(struct perf *p, const char *line, const char *end, uint64_t at)
 {
 	size_t n;
@@ -184,7 +188,8 @@ static bool parse_who(struct perf *p, const char *line, const char *end, uint64_
 		line++;
 	process = ws_into_process(p->o, (uint64_t)pid, (uint32_t)pid);
 	if (!ws_into_process_of(p->o, process)->name)
-		ws_into_process_of(p->o, process)->name = ws_into_string(p->o, line, (size_t)(q - line));
+		ws_into_process_of(p->o, process)->name =
+			ws_into_string(p->o, line, (size_t)(q - line));
 	p->sample.thread = ws_into_thread(p->o, process, (uint64_t)tid, at);
 	ws_into_name_thread(p->o, p->sample.thread, line, (size_t)(q - line), 10);
 	if (p->threads.n < WS_INTO_MOST)
@@ -212,7 +217,8 @@ static uint32_t known_thread(struct perf *p, uint64_t tid, const char *comm, siz
 	return id;
 }
 
-static void put_span(struct perf *p, uint64_t tid, uint32_t thread, uint64_t start, uint64_t at, uint8_t after)
+static void put_span(struct perf *p, uint64_t tid, uint32_t thread, uint64_t start, uint64_t at,
+		     uint8_t after)
 {
 	uint64_t cpu = 0, woken = WS_NO_TIME, waker = 0;
 	struct ws_row_sched *row;
@@ -283,7 +289,8 @@ struct side {
 	uint64_t tid;
 };
 
-/* "NAMEcomm=my prog NAMEpid=11 NAMEprio=120 NAMEstate=S", or "my prog:11 [120] S" as perf's plug-in has it. */
+/* "NAMEcomm=my prog NAMEpid=11 NAMEprio=120 NAMEstate=S", or "my prog:11 [120] S" as perf's plug-in
+ * has it. */
 static bool take_side(const char *text, const char *end, const char *name, struct side *s)
 {
 	char key[32];
@@ -304,7 +311,8 @@ static bool take_side(const char *text, const char *end, const char *name, struc
 		s->state = p ? p + n : "";
 		return true;
 	}
-	for (pid = memmem(text, (size_t)(end - text), " [", 2); pid; pid = memmem(pid + 1, (size_t)(end - pid - 1), " [", 2)) {
+	for (pid = memmem(text, (size_t)(end - text), " [", 2); pid;
+	     pid = memmem(pid + 1, (size_t)(end - pid - 1), " [", 2)) {
 		for (p = pid; p > text && isdigit((unsigned char)p[-1]); p--)
 			;
 		if (p == pid || p == text || p[-1] != ':')
@@ -324,11 +332,14 @@ static void take_switch(struct perf *p, const char *text, uint64_t at)
 	const char *arrow = strstr(text, " ==> ");
 	struct side prev, next;
 
-	if (!arrow || !take_side(text, arrow, "prev_", &prev) || !take_side(arrow + 5, arrow + strlen(arrow), "next_", &next)) {
-		ws_into_note(p->o, "Switches of threads in a form that is not known were left out.");
+	if (!arrow || !take_side(text, arrow, "prev_", &prev) ||
+	    !take_side(arrow + 5, arrow + strlen(arrow), "next_", &next)) {
+		ws_into_note(p->o,
+			     "Switches of threads in a form that is not known were left out.");
 		return;
 	}
-	span_ends(p, prev.tid, known_thread(p, prev.tid, prev.comm, prev.n), at, after_of(prev.state));
+	span_ends(p, prev.tid, known_thread(p, prev.tid, prev.comm, prev.n), at,
+		  after_of(prev.state));
 	span_begins(p, next.tid, at);
 	if (next.tid)
 		known_thread(p, next.tid, next.comm, next.n);
@@ -338,9 +349,11 @@ static void take_waking(struct perf *p, const char *text, uint64_t at)
 {
 	struct side s;
 
-	if (!take_side(text, text + strlen(text), "", &s) || !s.tid || ws_map_get(&p->on, s.tid, NULL) ||
-	    ws_map_get(&p->woken, s.tid << 1, NULL) || p->woken.n >= WS_INTO_MOST)
-		return; /* it runs, or waits to run already: sched_wakeup repeats what sched_waking said */
+	if (!take_side(text, text + strlen(text), "", &s) || !s.tid ||
+	    ws_map_get(&p->on, s.tid, NULL) || ws_map_get(&p->woken, s.tid << 1, NULL) ||
+	    p->woken.n >= WS_INTO_MOST)
+		return; /* it runs, or waits to run already: sched_wakeup repeats what sched_waking
+			   said */
 	ws_map_set(&p->woken, s.tid << 1, at);
 	ws_map_set(&p->wakers, s.tid << 1, p->sample.thread);
 }
@@ -369,13 +382,15 @@ static void take_sched(struct perf *p, const char *name, size_t n, const char *t
 {
 	if (is_named(name, n, "sched_switch"))
 		take_switch(p, text, p->sample.start);
-	else if (is_named(name, n, "sched_waking") || is_named(name, n, "sched_wakeup") || is_named(name, n, "sched_wakeup_new"))
+	else if (is_named(name, n, "sched_waking") || is_named(name, n, "sched_wakeup") ||
+		 is_named(name, n, "sched_wakeup_new"))
 		take_waking(p, text, p->sample.start);
 }
 
 static bool parse_frame(struct perf *p, const char *line, bool below);
 
-/* "401136 main+0x10 (/bin/prog)": an address, and then no word that ends in a colon as events do. */
+/* "401136 main+0x10 (/bin/prog)": an address, and then no word that ends in a colon as events do.
+ */
 static bool is_place(const char *s)
 {
 	size_t n = strspn(s, "0123456789abcdef"), word;
@@ -387,7 +402,8 @@ static bool is_place(const char *s)
 	return word && s[word - 1] != ':';
 }
 
-/* "  250000 cycles:ppp: " and what follows: the text of a tracepoint, or a frame when stacks are not printed. */
+/* "  250000 cycles:ppp: " and what follows: the text of a tracepoint, or a frame when stacks are
+ * not printed. */
 static void parse_event(struct perf *p, const char *rest)
 {
 	const char *end;
@@ -396,7 +412,8 @@ static void parse_event(struct perf *p, const char *rest)
 
 	rest += strspn(rest, " \t");
 	p->sample.weight = 1;
-	if (is_place(rest) && parse_frame(p, rest, false)) { /* neither period nor event are printed */
+	if (is_place(rest) &&
+	    parse_frame(p, rest, false)) { /* neither period nor event are printed */
 		p->event_name = ws_into_text(p->o, "sample");
 		p->sample.event = ws_into_event(p->o, p->event_name);
 		return;
@@ -429,7 +446,8 @@ static void parse_event(struct perf *p, const char *rest)
 
 /* ---- a frame's line ---- */
 
-/* The bracket that opens a module which ends at `end`; NULL when there is none. Paths may have brackets and blanks in them. */
+/* The bracket that opens a module which ends at `end`; NULL when there is none. Paths may have
+ * brackets and blanks in them. */
 static const char *module_open(const char *name, const char *end)
 {
 	const char *open = end - 1;
@@ -445,7 +463,9 @@ static const char *module_open(const char *name, const char *end)
 	}
 	if (end - name > 10 && !memcmp(end - 11, " (deleted))", 11))
 		open = end - 11;
-	while (open > name && !(*open == '(' && open[-1] == ' ')) /* they do not match: the last one that a blank stands before */
+	while (open > name &&
+	       !(*open == '(' &&
+		 open[-1] == ' ')) /* they do not match: the last one that a blank stands before */
 		open--;
 	return *open == '(' && open > name ? open : NULL;
 }
@@ -458,12 +478,14 @@ static const char *module_end(const char *name, const char *end)
 	if (end > name && end[-1] == ')')
 		return end;
 	for (const char *s = end; s > name; s--)
-		if (s < end && *s == ' ' && s[-1] == ')' && (open = module_open(name, s)) && (open[1] == '/' || open[1] == '['))
+		if (s < end && *s == ' ' && s[-1] == ')' && (open = module_open(name, s)) &&
+		    (open[1] == '/' || open[1] == '['))
 			return s;
 	return NULL;
 }
 
-/* Other numbers may come before the address: what was accessed, its kind ("|OP LOAD|LVL L1 hit|..."), a weight. */
+/* Other numbers may come before the address: what was accessed, its kind ("|OP LOAD|LVL L1
+ * hit|..."), a weight. */
 static const char *last_number(const char *name, uint64_t *address)
 {
 	const char *bar = *name == '|' ? strrchr(name, '|') : NULL, *s = bar ? bar : name;
@@ -486,12 +508,14 @@ static const char *last_number(const char *name, uint64_t *address)
 }
 
 /* Without modules (-F ip,sym): an address, and a symbol or nothing. */
-static bool is_bare(const char *line, const char *after, const char *name, const char *end, bool below)
+static bool is_bare(const char *line, const char *after, const char *name, const char *end,
+		    bool below)
 {
 	uint64_t at;
 
 	if (below)
-		return !find_time(line, &line, &after, &at); /* an event whose program has a name like a number */
+		return !find_time(line, &line, &after,
+				  &at); /* an event whose program has a name like a number */
 	return after - line >= 6 && (name >= end || memmem(name, (size_t)(end - name), "+0x", 3));
 }
 
@@ -532,7 +556,9 @@ static bool parse_frame(struct perf *p, const char *line, bool below)
 	f = &p->frames[p->depth++];
 	*f = (struct frame_text){0};
 	if (open) {
-		f->module = ws_into_string(p->o, open + 1, (size_t)(end - open - 2)); /* with " (deleted)", as perf says it */
+		f->module = ws_into_string(
+			p->o, open + 1,
+			(size_t)(end - open - 2)); /* with " (deleted)", as perf says it */
 		f->kernel = open[1] == '[' && (end - open < 6 || memcmp(open + 1, "[vdso", 5));
 		f->inlined = end - open == 9 && !memcmp(open, "(inlined)", 9);
 	}
@@ -570,7 +596,8 @@ static void finish(struct perf *p)
 	for (int i = p->depth; i--;) {
 		struct frame_text *t = &p->frames[i];
 
-		if (t->inlined && i + 1 < p->depth) { /* into the function that comes next, and so in its file */
+		if (t->inlined &&
+		    i + 1 < p->depth) { /* into the function that comes next, and so in its file */
 			t->module = t[1].module;
 			t->kernel = t[1].kernel;
 		}
@@ -621,7 +648,9 @@ static void take_line(struct perf *p, const char *line, size_t n)
 		if (!strncmp(rest + 12, "SWITCH", 6))
 			take_switch_record(p, rest, ws_into_thread_of(p->o, p->sample.thread)->tid);
 		else
-			ws_into_note(p->o, "Records of processes and maps (PERF_RECORD_...) were left out.");
+			ws_into_note(
+				p->o,
+				"Records of processes and maps (PERF_RECORD_...) were left out.");
 		return;
 	}
 	p->open = true;
@@ -635,7 +664,8 @@ static void finish_spans(struct perf *p)
 		uint64_t tid = p->on.slots[i].key;
 
 		if (p->on.used[i])
-			put_span(p, tid, known_thread(p, tid, NULL, 0), p->on.slots[i].value, WS_NO_TIME, WS_AFTER_UNKNOWN);
+			put_span(p, tid, known_thread(p, tid, NULL, 0), p->on.slots[i].value,
+				 WS_NO_TIME, WS_AFTER_UNKNOWN);
 	}
 }
 
@@ -659,10 +689,13 @@ int ws_perf_script_import(struct ws_into *o, struct ws_source *s)
 	}
 	finish(p);
 	finish_spans(p);
-	ws_into_note_n(o, p->extra, "Lines below events that are no frames (branches, registers, source lines) were left out.");
+	ws_into_note_n(o, p->extra,
+		       "Lines below events that are no frames (branches, registers, source lines) "
+		       "were left out.");
 	ws_into_note_n(o, p->odd, "Lines that are no event of perf script were left out.");
 	if (ws_source_broken(s))
-		ws_into_note(o, "The text is broken: %s. What stands before was read.", ws_source_broken(s));
+		ws_into_note(o, "The text is broken: %s. What stands before was read.",
+			     ws_source_broken(s));
 	ws_map_free(&p->threads);
 	ws_map_free(&p->on);
 	ws_map_free(&p->on_cpu);

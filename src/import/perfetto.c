@@ -1,11 +1,12 @@
 /*
- * perfetto.c - Perfetto's protobuf traces: track events with their tracks, counters, flows and interned names; processes and
- * threads; switches of threads from ftrace.
+ * perfetto.c - Perfetto's protobuf traces: track events with their tracks, counters, flows and
+ * interned names; processes and threads; switches of threads from ftrace.
  *
- * A trace is a sequence of packets, each with its length before it. They are read one by one through a window, and only the fields
- * that mean something here are looked at; the numbers are those of Perfetto's .proto files. State that packets build up (interned
- * texts, defaults, clocks) belongs to a sequence and is dropped when the sequence says so; packets that need what was lost while
- * recording are passed over.
+ * A trace is a sequence of packets, each with its length before it. They are read one by one
+ * through a window, and only the fields that mean something here are looked at; the numbers are
+ * those of Perfetto's .proto files. State that packets build up (interned texts, defaults, clocks)
+ * belongs to a sequence and is dropped when the sequence says so; packets that need what was lost
+ * while recording are passed over.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -72,7 +73,8 @@ static void intern(struct perfetto *p, struct sequence *s, int kind, const struc
 		if (f.number == 1)
 			iid = f.value;
 		else if (f.number == 2 && f.wire == 2)
-			value = kind >= ARGS ? ws_perfetto_keep(p, f.p, f.n) : ws_into_string(p->o, (const char *)f.p, f.n);
+			value = kind >= ARGS ? ws_perfetto_keep(p, f.p, f.n)
+					     : ws_into_string(p->o, (const char *)f.p, f.n);
 	}
 	if (s->interned[kind].n < WS_INTO_MOST)
 		ws_map_set(&s->interned[kind], iid, value);
@@ -96,7 +98,8 @@ static void take_interned(struct perfetto *p, struct sequence *s, const struct f
 		else if (f.number == 29) /* debug_annotation_string_values */
 			intern(p, s, TEXTS, &f);
 		else
-			code |= f.number == 5 || f.number == 6 || f.number == 7 || f.number == 17 || f.number == 19;
+			code |= f.number == 5 || f.number == 6 || f.number == 7 || f.number == 17 ||
+				f.number == 19;
 	}
 	if (code)
 		ws_perfetto_code(p, s, data);
@@ -150,15 +153,17 @@ static void take_process_tree(struct perfetto *p, const struct field *tree)
 
 			if (name.n && !q->name) {
 				q->cmdline = ws_into_string(p->o, (const char *)name.p, name.n);
-				q->name = slash
-					      ? ws_into_string(p->o, (const char *)slash + 1, (size_t)(name.p + name.n - slash - 1))
-					      : q->cmdline;
+				q->name = slash ? ws_into_string(
+							  p->o, (const char *)slash + 1,
+							  (size_t)(name.p + name.n - slash - 1))
+						: q->cmdline;
 			}
 		} else {
 			if (p->pids.n < WS_INTO_MOST)
 				ws_map_set(&p->pids, tid, pid);
 			if (name.n)
-				ws_into_name_thread(p->o, ws_perfetto_thread(p, pid, tid), (const char *)name.p, name.n, 10);
+				ws_into_name_thread(p->o, ws_perfetto_thread(p, pid, tid),
+						    (const char *)name.p, name.n, 10);
 		}
 	}
 }
@@ -187,8 +192,9 @@ static struct track *track_of(struct perfetto *p, uint64_t uuid)
 	}
 	n = snprintf(name, sizeof(name), "track %" PRIx64, uuid);
 	return add_track(p, uuid,
-			 (struct track){.track = uuid ? ws_into_track(p->o, 0, 0, 0, name, (size_t)n)
-						      : ws_into_track(p->o, 0, 0, 0, "global", 6)});
+			 (struct track){.track =
+						uuid ? ws_into_track(p->o, 0, 0, 0, name, (size_t)n)
+						     : ws_into_track(p->o, 0, 0, 0, "global", 6)});
 }
 
 static void describe_process(struct perfetto *p, const struct field *d, uint32_t *process)
@@ -197,7 +203,8 @@ static void describe_process(struct perfetto *p, const struct field *d, uint32_t
 
 	*process = process_of(p, ws_pb_find(d, 1).value);
 	if (name.n)
-		ws_into_process_of(p->o, *process)->name = ws_into_string(p->o, (const char *)name.p, name.n);
+		ws_into_process_of(p->o, *process)->name =
+			ws_into_string(p->o, (const char *)name.p, name.n);
 }
 
 static uint32_t describe_thread(struct perfetto *p, const struct field *d)
@@ -240,7 +247,8 @@ static void read_descriptor(struct perfetto *p, const struct field *d, struct de
 	while (ws_pb_next(&m, &f)) {
 		if (f.number == 1)
 			r->uuid = f.value;
-		else if ((f.number == 2 || f.number == 10 || f.number == 13) && f.wire == 2) /* name, static_name, atrace_name */
+		else if ((f.number == 2 || f.number == 10 || f.number == 13) &&
+			 f.wire == 2) /* name, static_name, atrace_name */
 			r->name = f;
 		else if (f.number == 3 && f.wire == 2)
 			describe_process(p, &f, &r->t.process);
@@ -258,14 +266,17 @@ static void read_descriptor(struct perfetto *p, const struct field *d, struct de
 static void make_counter(struct perfetto *p, struct described *r, const struct track *up)
 {
 	struct field unit = ws_pb_find(&r->counter, 6);
-	char *own = unit.wire == 2 && unit.n && unit.n < 256 ? ws_strndup((const char *)unit.p, unit.n) : NULL;
+	char *own = unit.wire == 2 && unit.n && unit.n < 256
+			    ? ws_strndup((const char *)unit.p, unit.n)
+			    : NULL;
 
 	r->t.multiplier = (int64_t)ws_pb_find(&r->counter, 4).value;
 	r->t.multiplier = r->t.multiplier ? r->t.multiplier : 1;
 	r->t.incremental = ws_pb_find(&r->counter, 5).value;
-	r->t.counter = ws_into_counter(p->o, r->t.process, up ? up->thread : 0, WS_NO_U32, "", 0,
-				       r->name.n ? (const char *)r->name.p : "counter", r->name.n ? r->name.n : 7,
-				       own ? own : unit_of(&r->counter), NULL);
+	r->t.counter =
+		ws_into_counter(p->o, r->t.process, up ? up->thread : 0, WS_NO_U32, "", 0,
+				r->name.n ? (const char *)r->name.p : "counter",
+				r->name.n ? r->name.n : 7, own ? own : unit_of(&r->counter), NULL);
 	free(own);
 }
 
@@ -275,7 +286,8 @@ static void make_track(struct perfetto *p, struct described *r, const struct tra
 	int n = snprintf(text, sizeof(text), r->t.process ? "process" : "track %" PRIx64, r->uuid);
 
 	r->t.track = ws_into_track(p->o, up ? up->track : 0, r->t.process, up ? up->thread : 0,
-				   r->name.n ? (const char *)r->name.p : text, r->name.n ? r->name.n : (size_t)n);
+				   r->name.n ? (const char *)r->name.p : text,
+				   r->name.n ? r->name.n : (size_t)n);
 }
 
 static void take_descriptor(struct perfetto *p, const struct field *d)
@@ -320,9 +332,11 @@ static void put_kept(struct perfetto *p, const struct sequence *s, int kind, uin
 	put_string(p, at ? p->texts.s + (at >> 24) : "", at & 0xffffff);
 }
 
-static void put_value(struct perfetto *p, struct sequence *s, const struct field *annotation, int depth);
+static void put_value(struct perfetto *p, struct sequence *s, const struct field *annotation,
+		      int depth);
 
-static void put_list(struct perfetto *p, struct sequence *s, const struct field *annotation, uint32_t number, int depth)
+static void put_list(struct perfetto *p, struct sequence *s, const struct field *annotation,
+		     uint32_t number, int depth)
 {
 	struct message m = ws_pb_inside(annotation);
 	struct field f;
@@ -346,7 +360,8 @@ static void put_list(struct perfetto *p, struct sequence *s, const struct field 
 	ws_text_puts(&p->args, dict ? "}" : "]");
 }
 
-static void put_value(struct perfetto *p, struct sequence *s, const struct field *annotation, int depth)
+static void put_value(struct perfetto *p, struct sequence *s, const struct field *annotation,
+		      int depth)
 {
 	struct message m = ws_pb_inside(annotation);
 	struct field f;
@@ -430,7 +445,10 @@ static void push(struct perfetto *p, struct open_slice s)
 		p->free_slice = p->slices[at - 1].below;
 	} else {
 		if (p->slice_count == WS_INTO_MOST) {
-			ws_into_note(p->o, "More than %d slices are open at once; further ones were left out.", WS_INTO_MOST);
+			ws_into_note(
+				p->o,
+				"More than %d slices are open at once; further ones were left out.",
+				WS_INTO_MOST);
 			return;
 		}
 		ws_grow(p->slices, p->slice_cap, p->slice_count + 1);
@@ -468,7 +486,8 @@ static void flow(struct perfetto *p, uint64_t id, uint64_t at, uint64_t track, b
 
 	if (found) {
 		const struct track *a = track_of(p, ws_map_get(&p->flow_track, id, NULL));
-		uint32_t threads[] = {a->thread, track_of(p, track)->thread}, tracks[] = {a->track, 0};
+		uint32_t threads[] = {a->thread, track_of(p, track)->thread},
+			 tracks[] = {a->track, 0};
 		struct ws_row_flow *row;
 
 		a = track_of(p, track);
@@ -519,7 +538,8 @@ struct event {
 	bool has_value, extra;
 };
 
-/* The numbers of a repeated field, packed or not, of either wire type; how many there are, at most `most`. */
+/* The numbers of a repeated field, packed or not, of either wire type; how many there are, at most
+ * `most`. */
 static size_t numbers_of(const struct field *in, uint32_t number, uint64_t *out, size_t most)
 {
 	struct message m = ws_pb_inside(in);
@@ -541,10 +561,12 @@ static size_t numbers_of(const struct field *in, uint32_t number, uint64_t *out,
 }
 
 /* Values of counters that come with an event; which counters, it says or its sequence does. */
-static void count_extra(struct perfetto *p, struct sequence *s, const struct field *data, uint64_t at)
+static void count_extra(struct perfetto *p, struct sequence *s, const struct field *data,
+			uint64_t at)
 {
 	uint64_t tracks[WS_COUNT(s->extra_default)], values[WS_COUNT(s->extra_default)];
-	size_t n = numbers_of(data, 31, tracks, WS_COUNT(tracks)), many = numbers_of(data, 12, values, WS_COUNT(values));
+	size_t n = numbers_of(data, 31, tracks, WS_COUNT(tracks)),
+	       many = numbers_of(data, 12, values, WS_COUNT(values));
 
 	if (!n) {
 		n = s->extra_count;
@@ -567,8 +589,9 @@ static void count_extra(struct perfetto *p, struct sequence *s, const struct fie
 /* The row of asynchronous events of Chrome's kind: those of one name and id. */
 static uint64_t async_track(struct perfetto *p, const struct event *e)
 {
-	uint64_t facts[] = {e->slice.category, ws_pb_find(&e->legacy, 6).value, ws_pb_find(&e->legacy, 10).value,
-			    ws_pb_find(&e->legacy, 11).value, e->track};
+	uint64_t facts[] = {e->slice.category, ws_pb_find(&e->legacy, 6).value,
+			    ws_pb_find(&e->legacy, 10).value, ws_pb_find(&e->legacy, 11).value,
+			    e->track};
 	uint64_t uuid = XXH3_64bits(facts, sizeof(facts)) | 1;
 	const struct track *of = track_of(p, e->track);
 	struct track t = {.process = of->process, .multiplier = 1};
@@ -577,7 +600,10 @@ static uint64_t async_track(struct perfetto *p, const struct event *e)
 
 	if (ws_map_get(&p->tracks, uuid, NULL) || p->track_count == WS_INTO_MOST)
 		return uuid;
-	n = snprintf(name, sizeof(name), "async %" PRIx64, facts[1] ? facts[1] : facts[2] ? facts[2] : facts[3]);
+	n = snprintf(name, sizeof(name), "async %" PRIx64,
+		     facts[1]	? facts[1]
+		     : facts[2] ? facts[2]
+				: facts[3]);
 	t.track = ws_into_track(p->o, of->track, of->process, of->thread, name, (size_t)n);
 	add_track(p, uuid, t);
 	return uuid;
@@ -585,7 +611,8 @@ static uint64_t async_track(struct perfetto *p, const struct event *e)
 
 static void take_legacy(struct perfetto *p, struct sequence *s, struct event *e, uint64_t at)
 {
-	uint64_t phase = ws_pb_find(&e->legacy, 2).value, duration = ws_pb_find(&e->legacy, 3).value;
+	uint64_t phase = ws_pb_find(&e->legacy, 2).value,
+		 duration = ws_pb_find(&e->legacy, 3).value;
 	uint64_t name = ws_pb_find(&e->legacy, 1).value;
 
 	if (phase == 'b' || phase == 'e' || phase == 'n' || phase == 'S' || phase == 'F')
@@ -602,12 +629,14 @@ static void take_legacy(struct perfetto *p, struct sequence *s, struct event *e,
 	else if (phase == 'i' || phase == 'I' || phase == 'n' || phase == 'R')
 		put_slice(p, &e->slice, WS_NO_TIME, WS_SLICE_INSTANT);
 	else if (phase)
-		ws_into_note(p->o, "Events of Chrome's phase %c inside of Perfetto's were left out.",
+		ws_into_note(p->o,
+			     "Events of Chrome's phase %c inside of Perfetto's were left out.",
 			     phase > ' ' && phase < 127 ? (int)phase : '?');
 }
 
 /* The fields of an event; its arguments into p->args. */
-static void read_event(struct perfetto *p, struct sequence *s, const struct field *data, struct event *e)
+static void read_event(struct perfetto *p, struct sequence *s, const struct field *data,
+		       struct event *e)
 {
 	struct message m = ws_pb_inside(data);
 	struct field f;
@@ -616,7 +645,8 @@ static void read_event(struct perfetto *p, struct sequence *s, const struct fiel
 	while (ws_pb_next(&m, &f)) {
 		switch (f.number) {
 		case 3:
-			e->slice.category = e->slice.category ? e->slice.category : interned(s, CATEGORIES, f.value);
+			e->slice.category = e->slice.category ? e->slice.category
+							      : interned(s, CATEGORIES, f.value);
 			break;
 		case 22:
 			if (f.wire == 2 && !e->slice.category)
@@ -659,7 +689,8 @@ static void read_event(struct perfetto *p, struct sequence *s, const struct fiel
 	}
 }
 
-static void take_event(struct perfetto *p, struct sequence *s, const struct field *data, uint64_t at)
+static void take_event(struct perfetto *p, struct sequence *s, const struct field *data,
+		       uint64_t at)
 {
 	struct event e = {.track = s->default_track, .slice.start = at};
 	struct message m = ws_pb_inside(data);
@@ -714,8 +745,8 @@ static struct clock *clock_place(struct perfetto *p, struct sequence *s, uint32_
 }
 
 /*
- * Readings of several clocks at one moment. The session's is the one since boot; a trace without it keeps what its first snapshot
- * has: the monotonic clock, or else whatever comes first.
+ * Readings of several clocks at one moment. The session's is the one since boot; a trace without it
+ * keeps what its first snapshot has: the monotonic clock, or else whatever comes first.
  */
 static void take_clocks(struct perfetto *p, struct sequence *s, const struct field *snapshot)
 {
@@ -731,7 +762,8 @@ static void take_clocks(struct perfetto *p, struct sequence *s, const struct fie
 
 		if (f.number != 1 || f.wire != 2)
 			continue;
-		id = ws_pb_find(&f, 1).value, at = ws_pb_find(&f, 2).value, unit = ws_pb_find(&f, 4).value;
+		id = ws_pb_find(&f, 1).value, at = ws_pb_find(&f, 2).value,
+		unit = ws_pb_find(&f, 4).value;
 		known = clock_find(p, s, (uint32_t)id);
 		better = id == CLOCK_BOOT ? 4 : known ? 3 : id == CLOCK_MONO ? 2 : 1;
 		if (id == CLOCK_REAL)
@@ -745,11 +777,15 @@ static void take_clocks(struct perfetto *p, struct sequence *s, const struct fie
 	m = ws_pb_inside(snapshot);
 	while (ws_pb_next(&m, &f)) {
 		uint32_t id = (uint32_t)ws_pb_find(&f, 1).value;
-		struct clock *c = f.number == 1 && f.wire == 2 && id != CLOCK_BOOT ? clock_place(p, s, id) : NULL;
+		struct clock *c = f.number == 1 && f.wire == 2 && id != CLOCK_BOOT
+					  ? clock_place(p, s, id)
+					  : NULL;
 
 		if (!c)
 			continue;
-		*c = (struct clock){.id = id, .incremental = ws_pb_find(&f, 3).value, .value = ws_pb_find(&f, 2).value};
+		*c = (struct clock){.id = id,
+				    .incremental = ws_pb_find(&f, 3).value,
+				    .value = ws_pb_find(&f, 2).value};
 		c->unit = ws_pb_find(&f, 4).value;
 		c->unit = c->unit ? c->unit : 1;
 		c->offset = (int64_t)(now - c->value * c->unit);
@@ -772,7 +808,10 @@ uint64_t ws_perfetto_time(struct perfetto *p, struct sequence *s, uint64_t stamp
 		return stamp;
 	c = clock_find(p, s, clock);
 	if (!c) {
-		ws_into_note(p->o, "Times of clock %" PRIu32 ", which no snapshot relates to the others, stay as they are.", clock);
+		ws_into_note(p->o,
+			     "Times of clock %" PRIu32
+			     ", which no snapshot relates to the others, stay as they are.",
+			     clock);
 		return stamp;
 	}
 	if (!c->incremental)
@@ -790,12 +829,14 @@ static void take_defaults(struct sequence *s, const struct field *d)
 	s->default_clock = (uint32_t)clock.value;
 	s->default_track = event.n ? ws_pb_find(&event, 11).value : 0;
 	if (event.n)
-		s->extra_count = (uint8_t)numbers_of(&event, 31, s->extra_default, WS_COUNT(s->extra_default));
+		s->extra_count = (uint8_t)numbers_of(&event, 31, s->extra_default,
+						     WS_COUNT(s->extra_default));
 }
 
 /* What of a packet is looked at. */
 struct packet {
-	struct field event, interned, defaults, clocks, sample, ftrace, tree, descriptor, compressed;
+	struct field event, interned, defaults, clocks, sample, ftrace, tree, descriptor,
+		compressed;
 	uint64_t stamp, flags;
 	uint32_t clock, sequence;
 	bool stamped, cleared, dropped;
@@ -808,8 +849,9 @@ static struct packet open_packet(struct message m)
 	const struct {
 		uint32_t number;
 		struct field *at;
-	} messages[] = {{11, &k.event}, {12, &k.interned}, {59, &k.defaults},	{6, &k.clocks},	    {66, &k.sample},
-			{1, &k.ftrace}, {2, &k.tree},	   {60, &k.descriptor}, {50, &k.compressed}};
+	} messages[] = {{11, &k.event}, {12, &k.interned},   {59, &k.defaults},
+			{6, &k.clocks}, {66, &k.sample},     {1, &k.ftrace},
+			{2, &k.tree},	{60, &k.descriptor}, {50, &k.compressed}};
 
 	while (ws_pb_next(&m, &f)) {
 		if (f.wire == 2) {
@@ -853,8 +895,10 @@ static void take_compressed(struct perfetto *p, const struct field *f)
 		inflateEnd(&z);
 	}
 	if (rc != Z_STREAM_END)
-		ws_into_note(p->o, z.avail_out ? "Compressed packets are damaged; what stands before the damage was read."
-					       : "Compressed packets unpack to more than 64 MiB; the rest of each was left out.");
+		ws_into_note(p->o, z.avail_out ? "Compressed packets are damaged; what stands "
+						 "before the damage was read."
+					       : "Compressed packets unpack to more than 64 MiB; "
+						 "the rest of each was left out.");
 	take_packets(p, (struct message){p->unpacked, z.next_out}, true);
 }
 
@@ -890,7 +934,8 @@ static void take_packet(struct perfetto *p, struct message m, bool inner)
 		take_event(p, s, &k.event, at);
 	else if (k.sample.n)
 		ws_perfetto_sample(p, s, &k.sample, at);
-	else if (!k.clocks.n && !k.ftrace.n && !k.tree.n && !k.compressed.n && !k.defaults.n && !k.interned.n && !k.descriptor.n)
+	else if (!k.clocks.n && !k.ftrace.n && !k.tree.n && !k.compressed.n && !k.defaults.n &&
+		 !k.interned.n && !k.descriptor.n)
 		p->others++;
 }
 
@@ -936,14 +981,20 @@ static bool next_packet(struct perfetto *p, const uint8_t **data, size_t *n)
 	end = p->buffer + p->len;
 	if (at == end)
 		return false;
-	if (!ws_pb_varint(&at, end, &tag) || tag != 0x0a || !ws_pb_varint(&at, end, &length) || length > MOST_PACKET) {
-		ws_into_note(p->o, "The trace is broken at byte %" PRIu64 ". What stands before was read.", p->offset + p->at);
+	if (!ws_pb_varint(&at, end, &tag) || tag != 0x0a || !ws_pb_varint(&at, end, &length) ||
+	    length > MOST_PACKET) {
+		ws_into_note(p->o,
+			     "The trace is broken at byte %" PRIu64
+			     ". What stands before was read.",
+			     p->offset + p->at);
 		return false;
 	}
 	p->at = (size_t)(at - p->buffer);
 	have(p, (size_t)length);
 	if (p->len - p->at < length) {
-		ws_into_note(p->o, "The trace ends in the middle of a packet. What stands before was read.");
+		ws_into_note(
+			p->o,
+			"The trace ends in the middle of a packet. What stands before was read.");
 		return false;
 	}
 	*data = p->buffer + p->at;
@@ -999,8 +1050,12 @@ int ws_perfetto_import(struct ws_into *o, struct ws_source *source)
 	ws_perfetto_sched_end(p);
 	if (ws_source_broken(source))
 		ws_into_note(o, "The trace is broken: %s.", ws_source_broken(source));
-	ws_into_note_n(o, p->lost, "Packets that need others which were dropped while recording were left out.");
-	ws_into_note_n(o, p->others, "Packets or events of other kinds than tracks, processes and switches were left out.");
+	ws_into_note_n(
+		o, p->lost,
+		"Packets that need others which were dropped while recording were left out.");
+	ws_into_note_n(o, p->others,
+		       "Packets or events of other kinds than tracks, processes and switches were "
+		       "left out.");
 	if (o->rows == before && !o->full)
 		ws_into_stop(o, "%s holds nothing of a Perfetto trace that is known here", o->path);
 	free_perfetto(p);

@@ -1,6 +1,6 @@
 /*
- * perfetto.h - a Perfetto trace while it is imported: what the packets (perfetto.c), switches of threads (perfetto_sched.c) and
- * samples with their stacks (perfetto_samples.c) share.
+ * perfetto.h - a Perfetto trace while it is imported: what the packets (perfetto.c), switches of
+ * threads (perfetto_sched.c) and samples with their stacks (perfetto_samples.c) share.
  */
 #ifndef WS_IMPORT_PERFETTO_H
 #define WS_IMPORT_PERFETTO_H
@@ -24,7 +24,8 @@ enum { SEQUENCE_CLOCKS = 8, TRACE_CLOCKS = 64 };
 struct sequence {
 	uint32_t id;
 	bool lost; /* a packet is missing: what builds on earlier ones cannot be read */
-	/* iid -> string; of ARGS, TEXTS, PATHS and MAPPINGS, place in `texts` << 24 | length; of FRAMES and STACKS, id */
+	/* iid -> string; of ARGS, TEXTS, PATHS and MAPPINGS, place in `texts` << 24 | length; of
+	 * FRAMES and STACKS, id */
 	struct ws_map interned[KINDS];
 	uint64_t default_track;
 	uint32_t default_clock;
@@ -78,7 +79,8 @@ struct perfetto {
 };
 
 uint32_t ws_perfetto_thread(struct perfetto *p, uint64_t pid, uint64_t tid);
-/* Keep a text as long as the import lasts: its place and length as sequences have them; 0 when there are too many. */
+/* Keep a text as long as the import lasts: its place and length as sequences have them; 0 when
+ * there are too many. */
 uint64_t ws_perfetto_keep(struct perfetto *p, const void *s, size_t n);
 /* A moment of a clock on the session's; `clock` 0 is the sequence's default. */
 uint64_t ws_perfetto_time(struct perfetto *p, struct sequence *s, uint64_t stamp, uint32_t clock);
@@ -87,8 +89,10 @@ uint64_t ws_perfetto_time(struct perfetto *p, struct sequence *s, uint64_t stamp
 void ws_perfetto_ftrace(struct perfetto *p, const struct field *bundle);
 void ws_perfetto_sched_end(struct perfetto *p);
 
-/* perfetto_samples.c: functions, mappings, frames and stacks of a sequence; a sample taken at `at`. */
+/* perfetto_samples.c: functions, mappings, frames and stacks of a sequence; a sample taken at `at`.
+ */
 void ws_perfetto_code(struct perfetto *p, struct sequence *s, const struct field *interned_data);
-void ws_perfetto_sample(struct perfetto *p, struct sequence *s, const struct field *sample, uint64_t at);
+void ws_perfetto_sample(struct perfetto *p, struct sequence *s, const struct field *sample,
+			uint64_t at);
 
 #endif

@@ -1,7 +1,9 @@
 /*
- * perfetto_pb.h - reading protobuf: the fields of a message one after the other, by their numbers, without copying.
+ * perfetto_pb.h - reading protobuf: the fields of a message one after the other, by their numbers,
+ * without copying.
  *
- * Nothing is allocated and nothing beyond a message's end is read; a field that is broken ends its message.
+ * Nothing is allocated and nothing beyond a message's end is read; a field that is broken ends its
+ * message.
  */
 #ifndef WS_IMPORT_PERFETTO_PB_H
 #define WS_IMPORT_PERFETTO_PB_H

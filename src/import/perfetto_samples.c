@@ -1,8 +1,9 @@
 /*
- * perfetto_samples.c - CPU samples in Perfetto's traces (PerfSample), whose stacks, frames, functions and files are numbered by the
- * sequence they are in.
+ * perfetto_samples.c - CPU samples in Perfetto's traces (PerfSample), whose stacks, frames,
+ * functions and files are numbered by the sequence they are in.
  *
- * What has a number may refer to others of the same packet whatever their order, so each packet's are taken kind by kind.
+ * What has a number may refer to others of the same packet whatever their order, so each packet's
+ * are taken kind by kind.
  */
 #include "import/perfetto.h"
 
@@ -20,7 +21,8 @@ static void take_string(struct perfetto *p, struct sequence *s, int kind, const 
 
 	if (text.wire == 2)
 		number(s, kind, ws_pb_find(f, 1).value,
-		       kind == PATHS ? ws_perfetto_keep(p, text.p, text.n) : ws_into_string(p->o, (const char *)text.p, text.n));
+		       kind == PATHS ? ws_perfetto_keep(p, text.p, text.n)
+				     : ws_into_string(p->o, (const char *)text.p, text.n));
 }
 
 /* A file is told by the parts of its path. */
@@ -49,16 +51,17 @@ static void take_mapping(struct perfetto *p, struct sequence *s, const struct fi
 
 static void take_frame(struct perfetto *p, struct sequence *s, const struct field *f)
 {
-	uint32_t function = (uint32_t)ws_map_get(&s->interned[FUNCTIONS], ws_pb_find(f, 2).value, NULL);
+	uint32_t function =
+		(uint32_t)ws_map_get(&s->interned[FUNCTIONS], ws_pb_find(f, 2).value, NULL);
 	uint64_t kept = ws_map_get(&s->interned[MAPPINGS], ws_pb_find(f, 3).value, NULL);
 	size_t n = kept & 0xffffff;
 	const char *path = n ? p->texts.s + (kept >> 24) : "";
 	uint32_t module = n ? ws_into_string(p->o, path, n) : 0;
 	bool kernel = n && path[0] == '[' && !(n >= 5 && !memcmp(path, "[vdso", 5));
 
-	number(
-	    s, FRAMES, ws_pb_find(f, 1).value,
-	    ws_into_frame(p->o, function, module, ws_pb_find(f, 4).value, kernel, kernel ? WS_UNWIND_KERNEL : WS_UNWIND_UNKNOWN));
+	number(s, FRAMES, ws_pb_find(f, 1).value,
+	       ws_into_frame(p->o, function, module, ws_pb_find(f, 4).value, kernel,
+			     kernel ? WS_UNWIND_KERNEL : WS_UNWIND_UNKNOWN));
 }
 
 /* Frames are listed from the outermost. */
@@ -72,10 +75,12 @@ static void take_stack(struct perfetto *p, struct sequence *s, const struct fiel
 	while (n < MOST_FRAMES && ws_pb_next(&m, &g)) {
 		struct message packed = ws_pb_inside(&g);
 		uint64_t iid = g.value;
-		bool more = g.number == 2 && (g.wire == 0 || ws_pb_varint(&packed.p, packed.end, &iid));
+		bool more =
+			g.number == 2 && (g.wire == 0 || ws_pb_varint(&packed.p, packed.end, &iid));
 
 		for (; more && n < MOST_FRAMES; n++) {
-			stack = ws_into_stack(p->o, stack, (uint32_t)ws_map_get(&s->interned[FRAMES], iid, NULL));
+			stack = ws_into_stack(
+				p->o, stack, (uint32_t)ws_map_get(&s->interned[FRAMES], iid, NULL));
 			more = g.wire == 2 && ws_pb_varint(&packed.p, packed.end, &iid);
 		}
 	}
@@ -88,7 +93,11 @@ void ws_perfetto_code(struct perfetto *p, struct sequence *s, const struct field
 		uint32_t field;
 		int kind;
 		void (*take)(struct perfetto *p, struct sequence *s, const struct field *f);
-	} kinds[] = {{5, FUNCTIONS, NULL}, {17, PATHS, NULL}, {19, 0, take_mapping}, {6, 0, take_frame}, {7, 0, take_stack}};
+	} kinds[] = {{5, FUNCTIONS, NULL},
+		     {17, PATHS, NULL},
+		     {19, 0, take_mapping},
+		     {6, 0, take_frame},
+		     {7, 0, take_stack}};
 	uint32_t have = 0;
 	struct message m = ws_pb_inside(interned_data);
 	struct field f;
@@ -111,20 +120,23 @@ void ws_perfetto_code(struct perfetto *p, struct sequence *s, const struct field
 	}
 }
 
-void ws_perfetto_sample(struct perfetto *p, struct sequence *s, const struct field *sample, uint64_t at)
+void ws_perfetto_sample(struct perfetto *p, struct sequence *s, const struct field *sample,
+			uint64_t at)
 {
 	struct field cpu = ws_pb_find(sample, 1), stack = ws_pb_find(sample, 4);
 	uint64_t pid = ws_pb_find(sample, 2).value, tid = ws_pb_find(sample, 3).value;
-	uint32_t id = stack.number ? (uint32_t)ws_map_get(&s->interned[STACKS], stack.value, NULL) : 0;
+	uint32_t id =
+		stack.number ? (uint32_t)ws_map_get(&s->interned[STACKS], stack.value, NULL) : 0;
 	uint32_t thread = ws_perfetto_thread(p, pid, tid ? tid : pid);
 	struct ws_row_sample *row = ws_into_row(p->o, WS_TABLE_sample);
 
-	*row = (struct ws_row_sample){.start = at,
-				      .thread = thread,
-				      .cpu = cpu.number && cpu.value < UINT32_MAX ? (uint32_t)cpu.value : WS_NO_U32,
-				      .state = WS_STATE_RUNNING,
-				      .weight = 1,
-				      .flags = ws_pb_find(sample, 5).value == 1 ? WS_SAMPLE_KERNEL : 0};
+	*row = (struct ws_row_sample){
+		.start = at,
+		.thread = thread,
+		.cpu = cpu.number && cpu.value < UINT32_MAX ? (uint32_t)cpu.value : WS_NO_U32,
+		.state = WS_STATE_RUNNING,
+		.weight = 1,
+		.flags = ws_pb_find(sample, 5).value == 1 ? WS_SAMPLE_KERNEL : 0};
 	if (id && id <= p->o->stack_count) {
 		row->frame = p->o->stack[id - 1].frame;
 		row->callers = p->o->stack[id - 1].parent;

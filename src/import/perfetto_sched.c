@@ -1,9 +1,10 @@
 /*
- * perfetto_sched.c - switches of threads in Perfetto's traces: ftrace's events of each core, one by one or in the compact form, in
- * which each of their fields is a list of numbers and times are differences.
+ * perfetto_sched.c - switches of threads in Perfetto's traces: ftrace's events of each core, one by
+ * one or in the compact form, in which each of their fields is a list of numbers and times are
+ * differences.
  *
- * A span is from the switch to a thread to the next switch on that core. What made it runnable comes in another core's bundle,
- * often, so that is kept by thread until the thread is switched to.
+ * A span is from the switch to a thread to the next switch on that core. What made it runnable
+ * comes in another core's bundle, often, so that is kept by thread until the thread is switched to.
  */
 #include "import/perfetto.h"
 
@@ -45,7 +46,8 @@ static uint8_t after_of(uint64_t state)
 							      : WS_AFTER_UNKNOWN;
 }
 
-static void take_switch(struct perfetto *p, uint32_t cpu, uint64_t at, uint64_t state, uint64_t next, const struct field *comm)
+static void take_switch(struct perfetto *p, uint32_t cpu, uint64_t at, uint64_t state,
+			uint64_t next, const struct field *comm)
 {
 	uint64_t woken, waker = 0;
 
@@ -82,7 +84,8 @@ static bool take_event(struct perfetto *p, uint32_t cpu, const struct field *eve
 	if (data.wire == 2 && data.n) {
 		struct field comm = ws_pb_find(&data, 5);
 
-		take_switch(p, cpu, at, ws_pb_find(&data, 4).value, ws_pb_find(&data, 6).value, comm.wire == 2 ? &comm : NULL);
+		take_switch(p, cpu, at, ws_pb_find(&data, 4).value, ws_pb_find(&data, 6).value,
+			    comm.wire == 2 ? &comm : NULL);
 		return true;
 	}
 	for (uint32_t waking = 17; waking <= 20; waking += 3) { /* sched_wakeup, sched_waking */
@@ -112,11 +115,14 @@ static uint64_t take_number(struct message *m, bool *ok)
 	return v;
 }
 
-static void take_compact(struct perfetto *p, uint32_t cpu, const struct field *compact, uint32_t clock)
+static void take_compact(struct perfetto *p, uint32_t cpu, const struct field *compact,
+			 uint32_t clock)
 {
 	struct field names[256], f;
-	struct message m = ws_pb_inside(compact), times = list(compact, 1), states = list(compact, 2), next = list(compact, 3);
-	struct message comms = list(compact, 6), waking = list(compact, 7), woken = list(compact, 8);
+	struct message m = ws_pb_inside(compact), times = list(compact, 1),
+		       states = list(compact, 2), next = list(compact, 3);
+	struct message comms = list(compact, 6), waking = list(compact, 7),
+		       woken = list(compact, 8);
 	uint64_t at = 0, n = 0;
 	bool ok = true;
 
@@ -135,12 +141,14 @@ static void take_compact(struct perfetto *p, uint32_t cpu, const struct field *c
 	}
 	at = 0;
 	while (times.p < times.end) {
-		uint64_t step = take_number(&times, &ok), state = take_number(&states, &ok), tid = take_number(&next, &ok);
+		uint64_t step = take_number(&times, &ok), state = take_number(&states, &ok),
+			 tid = take_number(&next, &ok);
 		bool named = true;
 		uint64_t name = take_number(&comms, &named);
 
 		if (!ok) {
-			ws_into_note(p->o, "A compact list of switches is broken; what stands before was read.");
+			ws_into_note(p->o, "A compact list of switches is broken; what stands "
+					   "before was read.");
 			return;
 		}
 		at += step;
@@ -158,7 +166,8 @@ void ws_perfetto_ftrace(struct perfetto *p, const struct field *bundle)
 	struct field f;
 
 	if (cpu >= WS_COUNT(p->cpu)) {
-		ws_into_note(p->o, "Events of cores beyond number %zu were left out.", WS_COUNT(p->cpu) - 1);
+		ws_into_note(p->o, "Events of cores beyond number %zu were left out.",
+			     WS_COUNT(p->cpu) - 1);
 		return;
 	}
 	while (ws_pb_next(&m, &f)) {

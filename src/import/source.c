@@ -1,4 +1,5 @@
-/* source.c - see source.h. The thread that decompresses hands over blocks through a ring of BLOCKS. */
+/* source.c - see source.h. The thread that decompresses hands over blocks through a ring of BLOCKS.
+ */
 #include "import/source.h"
 
 #include <errno.h>
@@ -66,13 +67,14 @@ static size_t inflate_block(struct ws_source *s, char *out, bool *last)
 		bool fed = feed(s);
 		int rc = fed ? inflate(&s->z, Z_NO_FLUSH) : Z_BUF_ERROR;
 
-		if (rc == Z_STREAM_END) { /* another member may follow; anything else that does is padding */
+		if (rc == Z_STREAM_END) { /* another member may follow; anything else that does is
+					     padding */
 			*last = !feed(s) || s->z.next_in[0] != 0x1f || inflateReset(&s->z) != Z_OK;
 		} else if (rc != Z_OK) {
 			*last = true;
 			if (!s->broken)
-				s->broken =
-				    ws_format(fed ? "its compressed data are damaged" : "its compressed data end too early");
+				s->broken = ws_format(fed ? "its compressed data are damaged"
+							  : "its compressed data end too early");
 		}
 	}
 	return BLOCK_BYTES - s->z.avail_out;
@@ -89,8 +91,9 @@ static void *decompress(void *arg)
 
 		s->out_bytes += n;
 		if (s->out_bytes > WS_SOURCE_MOST && !last) {
-			s->broken = ws_format("it unpacks to more than %llu GiB, which is as much as is read",
-					      (unsigned long long)(WS_SOURCE_MOST >> 30));
+			s->broken = ws_format(
+				"it unpacks to more than %llu GiB, which is as much as is read",
+				(unsigned long long)(WS_SOURCE_MOST >> 30));
 			last = true;
 		}
 		pthread_mutex_lock(&s->lock);
@@ -143,7 +146,8 @@ struct ws_source *ws_source_open(const char *path, struct ws_err *e)
 		goto bad;
 	}
 	s->size = (uint64_t)st.st_size;
-	if (pread(s->fd, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b && start_gzip(s, e) < 0)
+	if (pread(s->fd, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b &&
+	    start_gzip(s, e) < 0)
 		goto bad;
 	return s;
 bad:

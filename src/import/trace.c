@@ -1,11 +1,12 @@
 /*
- * trace.c - traces in Chrome's JSON format: the events are taken off one by one and handed to kineto.c or chrome.c; what stands
- * beside them says about devices, ranks and clocks.
+ * trace.c - traces in Chrome's JSON format: the events are taken off one by one and handed to
+ * kineto.c or chrome.c; what stands beside them says about devices, ranks and clocks.
  *
- * Times. PyTorch writes microseconds with three decimals that count from baseTimeNanoseconds, which stands at the end of the file;
- * before 2024 it wrote microseconds since 1970, whole or not; other tools count from whatever they like. All become whole
- * nanoseconds. Of one file, times stay as they are, and a row of `clock` says what real time they are; of several files, those
- * whose real time is known are put on it, so that their ranks line up.
+ * Times. PyTorch writes microseconds with three decimals that count from baseTimeNanoseconds, which
+ * stands at the end of the file; before 2024 it wrote microseconds since 1970, whole or not; other
+ * tools count from whatever they like. All become whole nanoseconds. Of one file, times stay as
+ * they are, and a row of `clock` says what real time they are; of several files, those whose real
+ * time is known are put on it, so that their ranks line up.
  */
 #include "import/trace.h"
 
@@ -17,7 +18,8 @@
 
 #include "base/compiler.h"
 
-/* Microseconds: more than this since 1970 (September 2001) is real time, less counts from something else. */
+/* Microseconds: more than this since 1970 (September 2001) is real time, less counts from something
+ * else. */
 #define EPOCH_NS INT64_C(1000000000000000000)
 
 enum { MOST_FACT = 2048 };
@@ -29,7 +31,7 @@ static const struct {
 	uint8_t n;
 } arg_names[WS_A_COUNT] = {
 #define X(name, text) {text, sizeof(text) - 1},
-    WS_TRACE_ARGS(X)
+	WS_TRACE_ARGS(X)
 #undef X
 };
 
@@ -37,7 +39,9 @@ static uint8_t arg_slots[256]; /* number + 1 */
 
 static unsigned arg_hash(const char *s, size_t n)
 {
-	return ((unsigned)n * 37 + (unsigned char)s[0] * 7 + (unsigned char)s[n / 2] * 13 + (unsigned char)s[n - 1] * 3) & 255;
+	return ((unsigned)n * 37 + (unsigned char)s[0] * 7 + (unsigned char)s[n / 2] * 13 +
+		(unsigned char)s[n - 1] * 3) &
+	       255;
 }
 
 static void make_slots(void)
@@ -86,7 +90,8 @@ void ws_trace_args(struct ws_trace *t, const struct ws_event *ev)
 			t->other[t->others].key = key;
 			t->other[t->others++].value = value;
 		} else {
-			ws_into_note(t->o, "Arguments beyond %zu of one event were left out.", WS_COUNT(t->other));
+			ws_into_note(t->o, "Arguments beyond %zu of one event were left out.",
+				     WS_COUNT(t->other));
 		}
 	}
 }
@@ -125,7 +130,8 @@ uint32_t ws_trace_string(struct ws_trace *t, const struct ws_json_value *v)
 
 	if (v->type == WS_J_NONE || v->type == WS_J_NULL)
 		return 0;
-	if (v->type != WS_J_STRING && memchr(v->s, '\n', v->n)) { /* laid out for reading, by whoever wrote it again */
+	if (v->type != WS_J_STRING &&
+	    memchr(v->s, '\n', v->n)) { /* laid out for reading, by whoever wrote it again */
 		t->scratch.len = 0;
 		ws_json_compact(&t->scratch, v);
 		return ws_into_string(t->o, t->scratch.s, t->scratch.len);
@@ -162,7 +168,8 @@ uint32_t ws_trace_others(struct ws_trace *t)
 
 /* ---- who ---- */
 
-/* A number, or the last number in a text such as "stream 7" or "99 (python)". False when there is none. */
+/* A number, or the last number in a text such as "stream 7" or "99 (python)". False when there is
+ * none. */
 static bool number_in(const struct ws_json_value *v, uint64_t *out)
 {
 	bool ok;
@@ -181,7 +188,8 @@ static bool number_in(const struct ws_json_value *v, uint64_t *out)
 		while (from && v->s[from - 1] >= '0' && v->s[from - 1] <= '9')
 			from--;
 		if (from < end && end - from < 19) {
-			struct ws_json_value digits = {.type = WS_J_NUMBER, .s = v->s + from, .n = end - from};
+			struct ws_json_value digits = {
+				.type = WS_J_NUMBER, .s = v->s + from, .n = end - from};
 
 			*out = (uint64_t)ws_json_fixed(&digits, 0, &ok);
 			return ok;
@@ -207,7 +215,8 @@ uint32_t ws_trace_main_process(struct ws_trace *t)
 	return t->main_process;
 }
 
-/* The process of a pid; the first of PyTorch's CPU events belongs to the process whose GPU work has been met. */
+/* The process of a pid; the first of PyTorch's CPU events belongs to the process whose GPU work has
+ * been met. */
 uint32_t ws_trace_process_of(struct ws_trace *t, uint64_t pid)
 {
 	bool found;
@@ -215,7 +224,8 @@ uint32_t ws_trace_process_of(struct ws_trace *t, uint64_t pid)
 
 	if (t->last_process && t->last_pid == pid)
 		return t->last_process;
-	if (t->kineto && !pid) { /* Python frames of threads that the profiler does not know, slices about a GPU */
+	if (t->kineto && !pid) { /* Python frames of threads that the profiler does not know, slices
+				    about a GPU */
 		id = ws_trace_main_process(t);
 	} else if (t->main_process && !t->main_adopted && pid) {
 		id = t->main_process;
@@ -282,7 +292,8 @@ uint32_t ws_trace_thread(struct ws_trace *t, const struct ws_event *ev)
 	return id;
 }
 
-void ws_trace_where(struct ws_trace *t, const struct ws_event *ev, uint32_t *thread, uint32_t *track)
+void ws_trace_where(struct ws_trace *t, const struct ws_event *ev, uint32_t *thread,
+		    uint32_t *track)
 {
 	bool numbers = ev->pid.type != WS_J_STRING && ev->tid.type != WS_J_STRING;
 	uint32_t parent;
@@ -347,7 +358,8 @@ static void metadata_event(struct ws_trace *t, const struct ws_event *ev)
 
 /* ---- events ---- */
 
-static void take_field(struct ws_event *ev, const struct ws_json_value *k, const struct ws_json_value *v)
+static void take_field(struct ws_event *ev, const struct ws_json_value *k,
+		       const struct ws_json_value *v)
 {
 	switch (k->n) {
 	case 2:
@@ -385,7 +397,8 @@ static void take_field(struct ws_event *ev, const struct ws_json_value *k, const
 	}
 }
 
-/* What the times of the file count from on the session clock, by its earliest: its first event's, for all that is known. */
+/* What the times of the file count from on the session clock, by its earliest: its first event's,
+ * for all that is known. */
 static void choose_base(struct ws_trace *t, int64_t ts)
 {
 	bool known, later = t->o->file_count > 1 && t->o->file;
@@ -397,20 +410,25 @@ static void choose_base(struct ws_trace *t, int64_t ts)
 	t->epoch = ts > EPOCH_NS;
 	if (t->epoch)
 		t->base = 0;
-	else if (t->from < 0 && t->from > -EPOCH_NS && !t->base_known && !t->o->file) /* before what the others count from */
+	else if (t->from < 0 && t->from > -EPOCH_NS && !t->base_known &&
+		 !t->o->file) /* before what the others count from */
 		t->base = (uint64_t)-t->from;
 	else if (!t->base_known)
 		t->base = later && t->o->first != UINT64_MAX ? t->o->first - (uint64_t)t->from : 0;
 	if (!t->epoch && !t->base_known && later)
-		ws_into_note(t->o, "It does not tell the real time: it was put where the first file begins.");
+		ws_into_note(
+			t->o,
+			"It does not tell the real time: it was put where the first file begins.");
 }
 
-/* Some event was earlier than the one that the base was chosen by, and has no place on the clock: once more, knowing it. */
+/* Some event was earlier than the one that the base was chosen by, and has no place on the clock:
+ * once more, knowing it. */
 static void check_base(struct ws_trace *t)
 {
 	bool later = t->o->file_count > 1 && t->o->file;
 
-	if (t->first_seen && !t->epoch && !t->base_known && t->least < t->from && t->least > -EPOCH_NS && (later || t->least < 0)) {
+	if (t->first_seen && !t->epoch && !t->base_known && t->least < t->from &&
+	    t->least > -EPOCH_NS && (later || t->least < 0)) {
 		ws_map_set(&t->o->least, t->o->file, (uint64_t)t->least);
 		t->o->again = true;
 	}
@@ -436,7 +454,8 @@ static bool set_times(struct ws_trace *t, struct ws_event *ev)
 	ev->start = t->base + (uint64_t)ts;
 	dur = ev->dur.type == WS_J_NONE ? 0 : ws_json_fixed(&ev->dur, 3, &ok);
 	if (!ok || dur < 0 || dur > (int64_t)1 << 60) {
-		ws_into_note(t->o, "Lengths of events that cannot be (no number, negative, or of many years) were taken as 0.");
+		ws_into_note(t->o, "Lengths of events that cannot be (no number, negative, or of "
+				   "many years) were taken as 0.");
 		dur = 0;
 	}
 	ev->length = (uint64_t)dur;
@@ -494,7 +513,8 @@ static int take_events(struct ws_trace *t)
 		if (t->o->full)
 			return -1;
 		if (!(t->events & 0x3ff)) {
-			ws_into_progress(t->o, ws_source_done(t->json.source), ws_source_size(t->json.source));
+			ws_into_progress(t->o, ws_source_done(t->json.source),
+					 ws_source_size(t->json.source));
 			ws_writer_commit(t->o->w);
 			if (ws_writer_error(t->o->w, NULL))
 				return -1;
@@ -527,11 +547,13 @@ static void take_fact(struct ws_trace *t, const char *name, const struct ws_json
 	if (!strcmp(name, "baseTimeNanoseconds")) {
 		int64_t base = ws_json_fixed(v, 0, &ok);
 
-		if (ok && base > 0 && !t->base_known && !t->epoch) { /* met after the events: they stay as they are */
+		if (ok && base > 0 && !t->base_known &&
+		    !t->epoch) { /* met after the events: they stay as they are */
 			struct ws_row_clock *row = ws_into_row(t->o, WS_TABLE_clock);
 			uint64_t at = t->o->file_first == UINT64_MAX ? 0 : t->o->file_first;
 
-			*row = (struct ws_row_clock){.raw = at, .realtime = at - t->base + (uint64_t)base};
+			*row = (struct ws_row_clock){.raw = at,
+						     .realtime = at - t->base + (uint64_t)base};
 		}
 	} else if (!strcmp(name, "deviceProperties")) {
 		t->devices.len = 0;
@@ -539,10 +561,13 @@ static void take_fact(struct ws_trace *t, const char *name, const struct ws_json
 	} else if (!strcmp(name, "distributedInfo") && v->type == WS_J_OBJECT) {
 		take_ranks(t, v);
 	}
-	/* What people add at length is not for a report: environments with what is secret in them, lists of packages. */
+	/* What people add at length is not for a report: environments with what is secret in them,
+	 * lists of packages. */
 	if (v->n > MOST_FACT) {
 		if (strcmp(name, "deviceProperties"))
-			ws_into_note(t->o, "The fact %.100s is longer than %d bytes and was left out.", name, MOST_FACT);
+			ws_into_note(t->o,
+				     "The fact %.100s is longer than %d bytes and was left out.",
+				     name, MOST_FACT);
 		return;
 	}
 	fact = ws_format("trace.%.200s", name);
@@ -598,7 +623,8 @@ static int take_members(struct ws_trace *t)
 			return rc;
 		snprintf(name, sizeof(name), "%.*s", (int)(key.n < 255 ? key.n : 255), key.s);
 		if (key.type != WS_J_STRING || ws_json_peek(&t->json) != ':') {
-			snprintf(t->json.problem, sizeof(t->json.problem), "a name and a colon should stand at byte %" PRIu64,
+			snprintf(t->json.problem, sizeof(t->json.problem),
+				 "a name and a colon should stand at byte %" PRIu64,
 				 ws_json_offset(&t->json));
 			return ws_json_peek(&t->json) < 0 ? 0 : -1;
 		}
@@ -628,7 +654,8 @@ static void say_break(struct ws_trace *t, int rc, bool array)
 		return;
 	if (rc == 0 && array && !broken)
 		return; /* the closing bracket may be left out */
-	ws_into_note(t->o, "The trace is broken: %s. What stands before was read: %" PRIu64 " events.",
+	ws_into_note(t->o,
+		     "The trace is broken: %s. What stands before was read: %" PRIu64 " events.",
 		     broken			  ? broken
 		     : rc < 0 && *t->json.problem ? t->json.problem
 						  : "it ends too early",
@@ -685,16 +712,20 @@ int ws_trace_import(struct ws_into *o, struct ws_source *s, uint64_t base)
 	array = ws_json_peek(&t->json) == '[';
 	rc = array ? take_events(t) : take_members(t);
 	if (rc == 1 && ws_json_peek(&t->json) > 0) /* NULs are padding */
-		ws_into_note(o, "What stands after the end of the trace, from byte %" PRIu64 " on, was left out.",
+		ws_into_note(o,
+			     "What stands after the end of the trace, from byte %" PRIu64
+			     " on, was left out.",
 			     ws_json_offset(&t->json));
 	check_base(t);
 	ws_chrome_end(t);
 	ws_kineto_end(t);
 	put_clock(t);
-	ws_into_note_n(o, t->bad_time, "Events without a time, or with one that cannot be, were left out.");
+	ws_into_note_n(o, t->bad_time,
+		       "Events without a time, or with one that cannot be, were left out.");
 	say_break(t, rc, array);
 	if (!t->events && !o->full)
-		ws_into_stop(o, "%s holds no trace events%s%s", o->path, *t->json.problem ? ": " : "", t->json.problem);
+		ws_into_stop(o, "%s holds no trace events%s%s", o->path,
+			     *t->json.problem ? ": " : "", t->json.problem);
 	free_trace(t);
 	return o->full ? -1 : 0;
 }

@@ -1,6 +1,6 @@
 /*
- * trace.h - a trace in Chrome's JSON format while it is imported: what the driver (trace.c), the plain events (chrome.c) and the
- * PyTorch profiler's (kineto.c) share.
+ * trace.h - a trace in Chrome's JSON format while it is imported: what the driver (trace.c), the
+ * plain events (chrome.c) and the PyTorch profiler's (kineto.c) share.
  */
 #ifndef WS_IMPORT_TRACE_H
 #define WS_IMPORT_TRACE_H
@@ -11,39 +11,142 @@
 /* Arguments that mean something to us: X(name, text). */
 #define WS_TRACE_ARGS(X)                                                                                                           \
 	X(EXTERNAL, "External id")                                                                                                 \
-	X(EXTERNAL_2021, "external id") X(CORRELATION, "correlation") X(DEVICE, "device") X(CONTEXT, "context") X(                 \
-	    STREAM, "stream") X(GRID, "grid") X(BLOCK, "block") X(REGISTERS, "registers per thread") X(SHARED, "shared memory")    \
-	    X(BYTES, "bytes") X(OCCUPANCY, "est. achieved occupancy %") X(GRAPH, "graph id") X(GRAPH_NODE, "graph node id")        \
-		X(PRIORITY, "priority") X(CBID, "cbid") X(QUEUED, "queued") X(BLOCKS_SM, "blocks per SM") X(                       \
-		    WARPS_SM, "warps per SM") X(BANDWIDTH, "memory bandwidth (GB/s)") X(RECORD_FUNCTION, "Record function id")     \
-		    X(SEQUENCE, "Sequence number") X(FORWARD, "Fwd thread id") X(EVENT_INDEX, "Ev Idx") X(DIMS, "Input Dims")      \
-			X(DIMS_2021, "Input dims") X(STRIDES, "Input Strides") X(TYPES, "Input type")                              \
-			    X(CONCRETE, "Concrete Inputs") X(CALL_STACK, "Call stack") X(MODULES, "Module Hierarchy") X(           \
-				PYTHON_ID, "Python id") X(PYTHON_PARENT, "Python parent id") X(PYTHON_MODULE, "Python module id")  \
-				X(MEMORY_BYTES, "Bytes") X(ADDRESS, "Addr") X(ALLOCATED, "Total Allocated")                        \
-				    X(RESERVED, "Total Reserved") X(DEVICE_TYPE, "Device Type") X(DEVICE_ID, "Device Id")          \
-					X(COLLECTIVE, "Collective name") X(IN_ELEMENTS, "In msg nelems")                           \
-					    X(OUT_ELEMENTS, "Out msg nelems") X(DTYPE, "dtype") X(GROUP_SIZE, "Group size")        \
-						X(GROUP_NAME, "Process Group Name")                                                \
-						    X(GROUP_DESCRIPTION, "Process Group Description")                              \
-							X(GROUP_RANKS, "Process Group Ranks") X(SRC_RANK, "Src Rank")              \
-							    X(DST_RANK, "Dst Rank")                                                \
-								X(SEQ, "Seq") X(SYNC_KIND, "cuda_sync_kind")                       \
-								    X(WAIT_STREAM, "wait_on_stream")                               \
-									X(WAIT_RECORD, "wait_on_cuda_event_record_corr_id")        \
-									    X(WAIT_EVENT, "wait_on_cuda_event_id") X(NAME, "name") \
-										X(LABELS, "labels") X(FLOPS, "flops")              \
-										    X(TO_DEVICE, "to device")                      \
-											X(FROM_DEVICE, "from device")              \
-											    X(IN_SPLIT, "In split size")           \
-												X(OUT_SPLIT, "Out split size")     \
-												    X(EVENT_ID, "event_id") X(NEVER_ENDED, "never ended") X(WAVES, "waves") X(PROCESS, "process id") X(RESULT, "return value")
+	X(EXTERNAL_2021, "external id")                                                                                            \
+	X(CORRELATION, "correlation") X(DEVICE, "device") X(CONTEXT, "context") X(STREAM, "strea"                                  \
+											  "m") X(                                  \
+		GRID,                                                                                                              \
+		"grid") X(BLOCK,                                                                                                   \
+			  "block") X(REGISTERS,                                                                                    \
+				     "registers per thread") X(SHARED,                                                             \
+							       "shared memory") X(BYTES,                                           \
+										  "bytes") X(OCCUPANCY,                            \
+											     "est"                                 \
+											     ". "                                  \
+											     "ach"                                 \
+											     "iev"                                 \
+											     "ed "                                 \
+											     "occ"                                 \
+											     "upa"                                 \
+											     "ncy"                                 \
+											     " %")                                 \
+		X(GRAPH, "graph id") X(GRAPH_NODE, "graph node id") X(PRIORITY, "priority") X(CBID, "cbid") X(                     \
+			QUEUED,                                                                                                    \
+			"queued") X(BLOCKS_SM,                                                                                     \
+				    "blocks per SM") X(WARPS_SM,                                                                   \
+						       "warps per SM") X(BANDWIDTH,                                                \
+									 "memory bandwidth "                                       \
+									 "(GB/s)") X(RECORD_FUNCTION,                              \
+										     "Record "                                     \
+										     "function "                                   \
+										     "id") X(SEQUENCE,                             \
+											     "Seq"                                 \
+											     "uen"                                 \
+											     "ce "                                 \
+											     "num"                                 \
+											     "be"                                  \
+											     "r")                                  \
+			X(FORWARD, "Fwd thread id") X(EVENT_INDEX, "Ev Idx") X(DIMS, "Input Dims") X(                              \
+				DIMS_2021,                                                                                         \
+				"Input dims") X(STRIDES,                                                                           \
+						"Input Strides") X(TYPES,                                                          \
+								   "Input type") X(CONCRETE,                                       \
+										   "Concrete "                                     \
+										   "Inputs") X(CALL_STACK,                         \
+											       "C"                                 \
+											       "a"                                 \
+											       "l"                                 \
+											       "l"                                 \
+											       " "                                 \
+											       "s"                                 \
+											       "t"                                 \
+											       "a"                                 \
+											       "c"                                 \
+											       "k")                                \
+				X(MODULES, "Module Hierarchy") X(PYTHON_ID, "Python id") X(PYTHON_PARENT, "Python parent id") X(   \
+					PYTHON_MODULE,                                                                             \
+					"Python module id") X(MEMORY_BYTES, "Bytes") X(ADDRESS,                                    \
+										       "Addr") X(ALLOCATED,                        \
+												 "Total Allocated")                \
+					X(RESERVED, "Total Reserved") X(DEVICE_TYPE, "Device "                                     \
+										     "Type") X(                                    \
+						DEVICE_ID,                                                                         \
+						"Device Id") X(COLLECTIVE,                                                         \
+							       "Collective name") X(IN_ELEMENTS, "In msg nelems")                  \
+						X(OUT_ELEMENTS, "Out msg nelems") X(                                               \
+							DTYPE,                                                                     \
+							"dtype") X(GROUP_SIZE,                                                     \
+								   "Group size") X(GROUP_NAME, "P"                                 \
+											       "r"                                 \
+											       "o"                                 \
+											       "c"                                 \
+											       "e"                                 \
+											       "s"                                 \
+											       "s"                                 \
+											       " "                                 \
+											       "G"                                 \
+											       "r"                                 \
+											       "o"                                 \
+											       "u"                                 \
+											       "p"                                 \
+											       " "                                 \
+											       "N"                                 \
+											       "a"                                 \
+											       "m"                                 \
+											       "e") X(GROUP_DESCRIPTION,           \
+												      "Process Group Description") \
+							X(GROUP_RANKS, "Process Group Ranks") X(SRC_RANK, "Src Rank") X(           \
+								DST_RANK,                                                          \
+								"Dst Rank") X(SEQ,                                                 \
+									      "Seq") X(SYNC_KIND,                                  \
+										       "cuda_"                                     \
+										       "sync_"                                     \
+										       "kind") X(WAIT_STREAM, "wait_on_stream")    \
+								X(WAIT_RECORD, "wait_on_cuda_"                                     \
+									       "event_record_"                                     \
+									       "corr_id") X(                                       \
+									WAIT_EVENT, "wait_on_"                                     \
+										    "cuda_event_"                                  \
+										    "id") X(NAME,                                  \
+											    "nam"                                  \
+											    "e") X(LABELS,                         \
+												   "labels")                       \
+									X(FLOPS, "flops") X(                                       \
+										TO_DEVICE,                                         \
+										"to device") X(FROM_DEVICE,                        \
+											       "f"                                 \
+											       "r"                                 \
+											       "o"                                 \
+											       "m"                                 \
+											       " "                                 \
+											       "d"                                 \
+											       "e"                                 \
+											       "v"                                 \
+											       "i"                                 \
+											       "c"                                 \
+											       "e")                                \
+										X(IN_SPLIT, "In "                                  \
+											    "spli"                                 \
+											    "t "                                   \
+											    "siz"                                  \
+											    "e") X(                                \
+											OUT_SPLIT,                                 \
+											"Out "                                     \
+											"split "                                   \
+											"size") X(EVENT_ID, "event_id")            \
+											X(NEVER_ENDED,                             \
+											  "never "                                 \
+											  "ended") X(WAVES,                        \
+												     "waves")                      \
+												X(PROCESS,                         \
+												  "process id")                    \
+													X(RESULT,                  \
+													  "return value")
 
 enum ws_trace_arg {
 #define X(name, text) WS_A_##name,
 	WS_TRACE_ARGS(X)
 #undef X
-	    WS_A_COUNT
+		WS_A_COUNT
 };
 
 /* One event, as views into the window. A value that is not there has type WS_J_NONE. */
@@ -56,10 +159,15 @@ struct ws_event {
 /* An open B, or an open asynchronous b. */
 struct ws_open_slice {
 	uint64_t start, key;
-	uint32_t thread, track, name, category, args, below; /* below: index + 1 of the one under it */
-	uint32_t domain, group;				     /* of NVTX: domain and category */
-	bool never;					     /* it says of itself that it never ended */
-	enum { WS_OWN_NONE, WS_OWN_NVTX, WS_OWN_OSRT } own;  /* it is of a category of our own export */
+	uint32_t thread, track, name, category, args,
+		below;		/* below: index + 1 of the one under it */
+	uint32_t domain, group; /* of NVTX: domain and category */
+	bool never;		/* it says of itself that it never ended */
+	enum {
+		WS_OWN_NONE,
+		WS_OWN_NVTX,
+		WS_OWN_OSRT
+	} own; /* it is of a category of our own export */
 };
 
 /* A profile of CPU samples. */
@@ -90,7 +198,8 @@ struct ws_trace {
 	uint64_t base;
 	int64_t from, least; /* what `base` was chosen by; the earliest met */
 	bool disorder;	     /* halves of slices came in no order */
-	bool base_known, epoch, first_seen, decimals; /* decimals: some time is no whole microsecond */
+	bool base_known, epoch, first_seen,
+		decimals; /* decimals: some time is no whole microsecond */
 	/* args of the event in hand, valid where `stamp` is the event's */
 	struct ws_json_value arg[WS_A_COUNT];
 	uint32_t arg_stamp[WS_A_COUNT], stamp;
@@ -99,19 +208,21 @@ struct ws_trace {
 	} other[64];
 	int others;
 	/* who */
-	uint32_t main_process; /* of a trace of PyTorch: whose GPU work it is; 0 until one is needed */
+	uint32_t main_process; /* of a trace of PyTorch: whose GPU work it is; 0 until one is needed
+				*/
 	bool main_adopted;     /* its pid is known */
 	uint64_t last_pid, last_tid;
 	uint32_t last_process, last_thread;
-	struct ws_map process_names, thread_names; /* pid, or hash of pid and tid -> string, named before they were used */
-	struct ws_map open;			   /* thread or async key -> index + 1 of the innermost open slice */
+	struct ws_map process_names, thread_names; /* pid, or hash of pid and tid -> string, named
+						      before they were used */
+	struct ws_map open; /* thread or async key -> index + 1 of the innermost open slice */
 	struct ws_open_slice *slices;
 	size_t slice_count, slice_cap;
-	uint32_t free_slice; /* index + 1 */
-	struct ws_map early; /* key of ends that had no beginning -> the latest */
+	uint32_t free_slice;	      /* index + 1 */
+	struct ws_map early;	      /* key of ends that had no beginning -> the latest */
 	struct ws_trace_half *halves; /* of a file that has them in no order */
 	size_t half_count, half_cap;
-	struct ws_map flow;  /* key -> index + 1 */
+	struct ws_map flow; /* key -> index + 1 */
 	struct ws_flow_end *flows;
 	size_t flow_count, flow_cap;
 	uint32_t free_flow;
@@ -120,7 +231,7 @@ struct ws_trace {
 	struct ws_trace_profile *profiles;
 	size_t profile_count, profile_cap;
 	struct ws_map node_stacks; /* (index + 1) << 32 | node -> stack */
-	struct ws_map domains; /* process << 32 | NVTX domain: it has a name by now */
+	struct ws_map domains;	   /* process << 32 | NVTX domain: it has a name by now */
 	/* PyTorch */
 	bool kineto;
 	struct ws_map kernel_names; /* string id of a kernel's name -> of its short name */
@@ -129,7 +240,8 @@ struct ws_trace {
 		uint32_t correlation, process;
 	} linked[1 << 16];	   /* links written of late */
 	struct ws_map occurrences; /* (group, name) -> how many collectives of it there were */
-	int64_t *apart;		   /* for each collective that the first file has too: its end there less the one here */
+	int64_t *apart; /* for each collective that the first file has too: its end there less the
+			   one here */
 	size_t apart_count, apart_cap;
 	struct ws_text devices; /* "deviceProperties", until the process is known */
 	int64_t rank, world;	/* -1 when not told */
@@ -137,7 +249,8 @@ struct ws_trace {
 };
 
 /* The value of an argument of the event in hand, or one of type WS_J_NONE. */
-static inline const struct ws_json_value *ws_trace_arg(const struct ws_trace *t, enum ws_trace_arg a)
+static inline const struct ws_json_value *ws_trace_arg(const struct ws_trace *t,
+						       enum ws_trace_arg a)
 {
 	static const struct ws_json_value none;
 
@@ -145,11 +258,13 @@ static inline const struct ws_json_value *ws_trace_arg(const struct ws_trace *t,
 }
 uint64_t ws_trace_u64(const struct ws_trace *t, enum ws_trace_arg a, uint64_t none);
 uint32_t ws_trace_u32(const struct ws_trace *t, enum ws_trace_arg a, uint32_t none);
-/* Report string of an argument: a string's text, anything else as its JSON; 0 when it is not there. */
+/* Report string of an argument: a string's text, anything else as its JSON; 0 when it is not there.
+ */
 uint32_t ws_trace_string(struct ws_trace *t, const struct ws_json_value *v);
 /* Take the event's args apart. */
 void ws_trace_args(struct ws_trace *t, const struct ws_event *ev);
-/* What was in args and means nothing to us, as a JSON object in the report's strings; 0 when nothing was. */
+/* What was in args and means nothing to us, as a JSON object in the report's strings; 0 when
+ * nothing was. */
 uint32_t ws_trace_others(struct ws_trace *t);
 
 /* The process whose GPU work it is; until a CPU event tells its pid, one without. */
@@ -161,12 +276,14 @@ uint32_t ws_trace_process_of(struct ws_trace *t, uint64_t pid);
 uint32_t ws_trace_process(struct ws_trace *t, const struct ws_event *ev);
 uint32_t ws_trace_thread(struct ws_trace *t, const struct ws_event *ev);
 /* Thread, or track where pid or tid is no number. */
-void ws_trace_where(struct ws_trace *t, const struct ws_event *ev, uint32_t *thread, uint32_t *track);
+void ws_trace_where(struct ws_trace *t, const struct ws_event *ev, uint32_t *thread,
+		    uint32_t *track);
 
 /* The end of the event whose args were taken; WS_NO_TIME when it says that it never ended. */
 static inline uint64_t ws_trace_end(const struct ws_trace *t, const struct ws_event *ev)
 {
-	return ws_trace_arg(t, WS_A_NEVER_ENDED)->type == WS_J_TRUE ? WS_NO_TIME : ev->start + ev->length;
+	return ws_trace_arg(t, WS_A_NEVER_ENDED)->type == WS_J_TRUE ? WS_NO_TIME
+								    : ev->start + ev->length;
 }
 
 /* chrome_profile.c: an event of phase P; false when it is no profile. */
@@ -174,7 +291,8 @@ bool ws_chrome_profile(struct ws_trace *t, const struct ws_event *ev);
 /* chrome.c: any event without a meaning of its own. */
 void ws_chrome_event(struct ws_trace *t, struct ws_event *ev);
 /* A complete slice. */
-void ws_chrome_slice(struct ws_trace *t, struct ws_event *ev, uint32_t thread, uint32_t track, uint8_t flags);
+void ws_chrome_slice(struct ws_trace *t, struct ws_event *ev, uint32_t thread, uint32_t track,
+		     uint8_t flags);
 /* What is still open at the end. */
 void ws_chrome_end(struct ws_trace *t);
 /* kineto.c: an event of the PyTorch profiler, from its category. False when it is none. */
@@ -183,8 +301,8 @@ bool ws_kineto_event(struct ws_trace *t, struct ws_event *ev);
 void ws_kineto_end(struct ws_trace *t);
 
 /*
- * Import one file. `base` is the real time that its times count from (ns since 1970) if it is known beforehand, else 0. Returns 0,
- * or -1 with a message in o->problem.
+ * Import one file. `base` is the real time that its times count from (ns since 1970) if it is known
+ * beforehand, else 0. Returns 0, or -1 with a message in o->problem.
  */
 int ws_trace_import(struct ws_into *o, struct ws_source *s, uint64_t base);
 

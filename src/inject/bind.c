@@ -45,7 +45,8 @@ void ws_bind_setspecific(pthread_key_t key, const void *value)
 
 void ws_bind_atfork(void (*child)(void))
 {
-	int (*reg)(void (*)(void), void (*)(void), void (*)(void), void *) = ws_bind_symbol("__register_atfork");
+	int (*reg)(void (*)(void), void (*)(void), void (*)(void), void *) =
+		ws_bind_symbol("__register_atfork");
 
 	if (reg)
 		reg(NULL, NULL, child, NULL);

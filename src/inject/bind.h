@@ -1,6 +1,7 @@
 /*
- * bind.h - the few C library functions that moved between libraries over glibc's life, bound so that hooks built here load with
- * any glibc from 2.28 on: dlsym by its oldest version, the pthread functions through dlsym.
+ * bind.h - the few C library functions that moved between libraries over glibc's life, bound so
+ * that hooks built here load with any glibc from 2.28 on: dlsym by its oldest version, the pthread
+ * functions through dlsym.
  */
 #ifndef WS_BIND_H
 #define WS_BIND_H
@@ -9,14 +10,17 @@
 
 #include "base/compiler.h"
 
-/* dlsym(RTLD_NEXT, name) seen from the calling library would need the caller; these ask the default scope. */
+/* dlsym(RTLD_NEXT, name) seen from the calling library would need the caller; these ask the default
+ * scope. */
 WS_EXPORT void *ws_bind_symbol(const char *name);
 /* The same in an open library and what it needs. */
 void *ws_bind_in(void *library, const char *name);
-/* The next definition of `name` behind the library that this is linked into; remembered by the caller if it cares. */
+/* The next definition of `name` behind the library that this is linked into; remembered by the
+ * caller if it cares. */
 void *ws_bind_next(const char *name);
 
-/* 1 when thread ends can be told: a key with a slot inside the thread itself, so that setting it never allocates. */
+/* 1 when thread ends can be told: a key with a slot inside the thread itself, so that setting it
+ * never allocates. */
 int ws_bind_key_create(pthread_key_t *key, void (*destructor)(void *));
 void ws_bind_setspecific(pthread_key_t key, const void *value);
 /* Have `child` called in every child of the C library's forks. */

@@ -1,12 +1,15 @@
 /*
- * cuda.c - the CUDA hook: starts when the driver loads it (CUDA_INJECTION64_PATH), or when a profiler inside the program speaks to
- * CUPTI first; has CUPTI record what the session asks for; flushes it regularly on a thread of its own and once more, within a
- * bounded time, when the process ends.
+ * cuda.c - the CUDA hook: starts when the driver loads it (CUDA_INJECTION64_PATH), or when a
+ * profiler inside the program speaks to CUPTI first; has CUPTI record what the session asks for;
+ * flushes it regularly on a thread of its own and once more, within a bounded time, when the
+ * process ends.
  *
- * The target never pays for a failure here: whatever is refused becomes a diagnostic and the run goes on. Exit is delayed by at
- * most EXIT_MS; what a flush that hangs leaves in CUPTI's buffers the recorder takes from shared memory, as after a kill.
+ * The target never pays for a failure here: whatever is refused becomes a diagnostic and the run
+ * goes on. Exit is delayed by at most EXIT_MS; what a flush that hangs leaves in CUPTI's buffers
+ * the recorder takes from shared memory, as after a kill.
  *
- * A forked child inherits all this state and none of the threads: it makes no call to CUPTI, which would hang or crash there.
+ * A forked child inherits all this state and none of the threads: it makes no call to CUPTI, which
+ * would hang or crash there.
  */
 #include "inject/cuda.h"
 
@@ -33,7 +36,8 @@ _Atomic int ws_cuda_state = WS_CUDA_IDLE;
 static uint32_t start_pid, own_tid;
 static uint64_t kinds_on; /* bits of CUPTI_KIND_* that we enabled */
 
-/* Between the flushing thread and whoever wants a flush: numbers of requests made and done, waited on as futexes. */
+/* Between the flushing thread and whoever wants a flush: numbers of requests made and done, waited
+ * on as futexes. */
 static _Atomic uint32_t asked, answered;
 static _Atomic uint32_t ended, ended_once;
 
@@ -83,7 +87,8 @@ const char *ws_cuda_error(int result)
 
 /* ---- what CUPTI is to record ---- */
 
-/* The session clock. Registered once: CUPTI corrupts what is on its way when the callback changes. */
+/* The session clock. Registered once: CUPTI corrupts what is on its way when the callback changes.
+ */
 static uint64_t session_clock(void)
 {
 	return ws_raw_ns();
@@ -93,15 +98,15 @@ static const struct {
 	uint32_t kind, needs; /* `needs`: a flag of ws_cuda_setting, or 0 */
 	const char *name;
 } kinds[] = {
-    {CUPTI_KIND_CONCURRENT_KERNEL, 0, "kernels: "},
-    {CUPTI_KIND_MEMCPY, 0, "copies: "},
-    {CUPTI_KIND_MEMCPY2, 0, "copies between GPUs: "},
-    {CUPTI_KIND_MEMSET, 0, "memory sets: "},
-    {CUPTI_KIND_OVERHEAD, 0, "profiling overhead: "},
-    {CUPTI_KIND_JIT, 0, "run-time compilation: "},
-    {CUPTI_KIND_CUDA_EVENT, WS_CUDA_EVENT_TIMES, "times of CUDA events: "},
-    {CUPTI_KIND_MEMORY2, WS_CUDA_MEMORY, "allocations: "},
-    {CUPTI_KIND_MEMORY_POOL, WS_CUDA_MEMORY, "memory pools: "},
+	{CUPTI_KIND_CONCURRENT_KERNEL, 0, "kernels: "},
+	{CUPTI_KIND_MEMCPY, 0, "copies: "},
+	{CUPTI_KIND_MEMCPY2, 0, "copies between GPUs: "},
+	{CUPTI_KIND_MEMSET, 0, "memory sets: "},
+	{CUPTI_KIND_OVERHEAD, 0, "profiling overhead: "},
+	{CUPTI_KIND_JIT, 0, "run-time compilation: "},
+	{CUPTI_KIND_CUDA_EVENT, WS_CUDA_EVENT_TIMES, "times of CUDA events: "},
+	{CUPTI_KIND_MEMORY2, WS_CUDA_MEMORY, "allocations: "},
+	{CUPTI_KIND_MEMORY_POOL, WS_CUDA_MEMORY, "memory pools: "},
 };
 
 static void enable(uint32_t kind, const char *name)
@@ -123,7 +128,8 @@ static void disable(uint32_t kind)
 
 static void unified_memory(uint32_t flags)
 {
-	/* CUpti_ActivityUnifiedMemoryCounterKind: bytes to the device, to the host, CPU faults, GPU faults, between devices */
+	/* CUpti_ActivityUnifiedMemoryCounterKind: bytes to the device, to the host, CPU faults, GPU
+	 * faults, between devices */
 	struct cupti_um_config c[5] = {{2, 1, 0, 1}, {2, 2, 0, 1}, {2, 8, 0, 1}};
 	uint32_t n = 3;
 	int rc;
@@ -132,10 +138,13 @@ static void unified_memory(uint32_t flags)
 		c[n++] = (struct cupti_um_config){2, 3, 0, 1};
 	if (flags & WS_CUDA_UM_GPU_FAULTS)
 		c[n++] = (struct cupti_um_config){2, 4, 0, 1};
-	rc = ws_cupti.ActivityConfigureUnifiedMemoryCounter ? ws_cupti.ActivityConfigureUnifiedMemoryCounter(c, n)
-							    : CUPTI_ERR_NOT_SUPPORTED;
+	rc = ws_cupti.ActivityConfigureUnifiedMemoryCounter
+		     ? ws_cupti.ActivityConfigureUnifiedMemoryCounter(c, n)
+		     : CUPTI_ERR_NOT_SUPPORTED;
 	if (rc)
-		ws_cuda_say(WS_WARNING, "Traffic and page faults of unified memory are not recorded: ", ws_cuda_error(rc), "");
+		ws_cuda_say(WS_WARNING,
+			    "Traffic and page faults of unified memory are not recorded: ",
+			    ws_cuda_error(rc), "");
 	else
 		enable(CUPTI_KIND_UNIFIED_MEMORY_COUNTER, "unified memory: ");
 }
@@ -172,7 +181,8 @@ static long futex_wait(_Atomic uint32_t *word, uint32_t value, uint32_t ms)
 {
 	struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
 
-	return ws_sys(SYS_futex, (long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, (long)value, (long)&t, 0, 0);
+	return ws_sys(SYS_futex, (long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, (long)value, (long)&t,
+		      0, 0);
 }
 
 static void futex_wake(_Atomic uint32_t *word)
@@ -231,12 +241,14 @@ static bool follow_session(bool *collecting)
 
 static void *flusher(void *arg)
 {
-	uint32_t every = ws_rt->arena->cuda.flush_ms, wait = every && every < POLL_MS ? every : POLL_MS;
+	uint32_t every = ws_rt->arena->cuda.flush_ms,
+		 wait = every && every < POLL_MS ? every : POLL_MS;
 	uint64_t last = ws_raw_ns();
 	bool collecting = arg != NULL;
 
 	ws_sys(SYS_prctl, PR_SET_NAME, (long)"warpsight-cuda", 0, 0, 0, 0);
-	__atomic_store_n(&own_tid, (uint32_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0), __ATOMIC_RELEASE);
+	__atomic_store_n(&own_tid, (uint32_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0),
+			 __ATOMIC_RELEASE);
 	/* Often at first: programs meet most of their kernels early. */
 	for (uint32_t round = 0;; round++) {
 		uint32_t done = atomic_load(&answered), want = atomic_load(&asked);
@@ -265,7 +277,8 @@ static void *flusher(void *arg)
 /* Programs expect their signals on threads of their own. */
 static bool start_thread(bool collecting)
 {
-	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = ws_bind_symbol("pthread_create");
+	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+		ws_bind_symbol("pthread_create");
 	int (*detach)(pthread_t) = ws_bind_symbol("pthread_detach");
 	uint64_t all = ~UINT64_C(0), old;
 	pthread_t t;
@@ -281,11 +294,13 @@ static bool start_thread(bool collecting)
 
 static void process_ends(void)
 {
-	if (atomic_load(&ws_cuda_state) != WS_CUDA_ON || ws_cuda_forked() || atomic_exchange(&ended_once, 1))
+	if (atomic_load(&ws_cuda_state) != WS_CUDA_ON || ws_cuda_forked() ||
+	    atomic_exchange(&ended_once, 1))
 		return;
 	if (!ws_cuda_flush(EXIT_MS))
 		ws_cuda_say(WS_WARNING,
-			    "CUPTI did not hand over its last records in time at the end of the program; "
+			    "CUPTI did not hand over its last records in time at the end of the "
+			    "program; "
 			    "those that were complete are taken from its buffers.",
 			    "", "");
 	/* The driver shuts down from here on: no further call to CUPTI. */
@@ -294,8 +309,9 @@ static void process_ends(void)
 }
 
 /*
- * _exit passes exit handlers by. Programs that use it (interpreters that end early, test runners) keep their last records this way;
- * a forked or vforked child has another pid and passes straight through.
+ * _exit passes exit handlers by. Programs that use it (interpreters that end early, test runners)
+ * keep their last records this way; a forked or vforked child has another pid and passes straight
+ * through.
  */
 static _Noreturn void leave(int status)
 {
@@ -325,7 +341,8 @@ static void set_up_cupti(void)
 		ws_cupti.ActivityRegisterTimestampCallback(session_clock);
 	if (ws_cupti.SetThreadIdType)
 		ws_cupti.SetThreadIdType(CUPTI_THREAD_ID_SYSTEM);
-	if (ws_rt->arena->cuda.flags & WS_CUDA_EVENT_TIMES && ws_cupti.ActivityEnableCudaEventDeviceTimestamps)
+	if (ws_rt->arena->cuda.flags & WS_CUDA_EVENT_TIMES &&
+	    ws_cupti.ActivityEnableCudaEventDeviceTimestamps)
 		ws_cupti.ActivityEnableCudaEventDeviceTimestamps(1);
 }
 
@@ -340,8 +357,8 @@ static void tell_version(void)
 	path = ws_rt_string(t, ws_cupti.path, strlen(ws_cupti.path));
 	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
 	if (r) {
-		*r = (struct ws_rec_cuda_seen){ws_rec_head(WS_REC_CUDA_SEEN, sizeof(*r), 0, path), ws_cupti.version,
-					       ws_cupti.driver};
+		*r = (struct ws_rec_cuda_seen){ws_rec_head(WS_REC_CUDA_SEEN, sizeof(*r), 0, path),
+					       ws_cupti.version, ws_cupti.driver};
 		ws_rt_commit(t, r, sizeof(*r));
 	}
 	ws_rt_leave(t);
@@ -354,7 +371,8 @@ static bool start(void)
 	int rc;
 
 	if (tool) {
-		ws_cuda_say(WS_WARNING, "CUDA is not recorded: ", tool, " has it for itself. Run it without that tool.");
+		ws_cuda_say(WS_WARNING, "CUDA is not recorded: ", tool,
+			    " has it for itself. Run it without that tool.");
 		return false;
 	}
 	if (!ws_cuda_find() || !ws_cuda_subscribe())
@@ -364,7 +382,8 @@ static bool start(void)
 	atomic_store(&ws_rt_cuda_numbers, ws_cuda_names_find);
 	rc = ws_cupti.ActivityRegisterCallbacks(ws_cuda_request, ws_cuda_complete);
 	if (rc) {
-		ws_cuda_say(WS_ERROR, "CUDA is not recorded: CUPTI refuses buffers: ", ws_cuda_error(rc), "");
+		ws_cuda_say(WS_ERROR,
+			    "CUDA is not recorded: CUPTI refuses buffers: ", ws_cuda_error(rc), "");
 		return false;
 	}
 	enable(CUPTI_KIND_DEVICE, "devices: ");
@@ -375,7 +394,9 @@ static bool start(void)
 	if (collecting)
 		collect(true);
 	if (!start_thread(collecting))
-		ws_cuda_say(WS_WARNING, "No thread could be started to flush CUDA's records: what a kill loses is more than usual.",
+		ws_cuda_say(WS_WARNING,
+			    "No thread could be started to flush CUDA's records: what a kill loses "
+			    "is more than usual.",
 			    "", "");
 	atexit(process_ends);
 	return true;
@@ -394,7 +415,8 @@ bool ws_cuda_start(void)
 	    !atomic_compare_exchange_strong(&ws_cuda_state, &idle, WS_CUDA_STARTING))
 		return false;
 	start_pid = (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
-	atomic_store_explicit(&ws_cuda_state, start() ? WS_CUDA_ON : WS_CUDA_REFUSED, memory_order_release);
+	atomic_store_explicit(&ws_cuda_state, start() ? WS_CUDA_ON : WS_CUDA_REFUSED,
+			      memory_order_release);
 	return atomic_load(&ws_cuda_state) == WS_CUDA_ON;
 }
 

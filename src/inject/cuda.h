@@ -1,13 +1,11 @@
 /*
  * cuda.h - what the parts of the CUDA hook share; private to inject/.
  *
- * cuda.c       starts and stops: InitializeInjection, the thread that flushes, the end of the process
- * cuda_find.c  finds a libcupti that fits the driver and opens it
- * cuda_api.c   which API calls are traced
- * cuda_calls.c   which of them matter
- * cuda_old.c   records of them where CUPTI cannot choose among them
- * cuda_buffers.c   gives CUPTI buffers and turns what comes back into ring records
- * cuda_resource.c  callbacks: modules, graphs, cudaDeviceReset, cudaProfilerStop
+ * cuda.c       starts and stops: InitializeInjection, the thread that flushes, the end of the
+ * process cuda_find.c  finds a libcupti that fits the driver and opens it cuda_api.c   which API
+ * calls are traced cuda_calls.c   which of them matter cuda_old.c   records of them where CUPTI
+ * cannot choose among them cuda_buffers.c   gives CUPTI buffers and turns what comes back into ring
+ * records cuda_resource.c  callbacks: modules, graphs, cudaDeviceReset, cudaProfilerStop
  * cuda_sync.c      callbacks: waits
  * cuda_host.c      callbacks: functions that CUDA is to call
  * cuda_stack.c     callbacks: stacks of calls
@@ -28,36 +26,39 @@
 #include "inject/rt.h"
 
 /* What is used of libcupti. X(needed, name, arguments); all return a CUptiResult. */
-#define WS_CUPTI_FUNCTIONS(X)                                                                                             \
-	X(1, GetVersion, (uint32_t * version))                                                                            \
-	X(0, GetResultString, (int result, const char **text))                                                            \
-	X(1, GetCallbackName, (uint32_t domain, uint32_t cbid, const char **name))                                        \
-	X(1, ActivityRegisterCallbacks, (cupti_request_fn request, cupti_complete_fn complete))                           \
-	X(1, ActivityEnable, (uint32_t kind))                                                                             \
-	X(1, ActivityDisable, (uint32_t kind))                                                                            \
-	X(1, ActivityFlushAll, (uint32_t flags))                                                                          \
-	X(1, ActivityGetNextRecord, (uint8_t * buffer, size_t valid, void **record))                                      \
-	X(1, ActivityGetNumDroppedRecords, (void *context, uint32_t stream, size_t *dropped))                             \
-	X(1, ActivitySetAttribute, (uint32_t attribute, size_t * size, void *value))                                      \
-	X(0, ActivityRegisterTimestampCallback, (cupti_clock_fn fn))                                                      \
-	X(0, SetThreadIdType, (uint32_t type))                                                                            \
-	X(0, ActivityEnableRuntimeApi, (uint32_t cbid, uint8_t enable))                                                   \
-	X(0, ActivityEnableDriverApi, (uint32_t cbid, uint8_t enable))                                                    \
-	X(0, ActivityEnableAllSyncRecords, (uint8_t enable))                                                              \
-	X(0, ActivityEnableCudaEventDeviceTimestamps, (uint8_t enable))                                                   \
-	X(0, ActivityConfigureUnifiedMemoryCounter, (struct cupti_um_config * config, uint32_t count))                    \
-	X(1, Subscribe, (void **subscriber, cupti_callback_fn fn, void *data))                                            \
-	X(0, Subscribe_v2, (void **subscriber, cupti_callback_fn fn, void *data, struct cupti_subscriber_params *params)) \
-	X(1, Unsubscribe, (void *subscriber))                                                                             \
-	X(1, EnableCallback, (uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid))                         \
-	X(0, EnableDomain, (uint32_t enable, void *subscriber, uint32_t domain))                                          \
-	X(0, EnableAllDomains, (uint32_t enable, void *subscriber))                                                       \
-	X(0, Finalize, (void))                                                                                            \
-	X(0, GetGraphId, (void *graph, uint32_t *id))                                                                     \
-	X(0, GetGraphExecId, (void *exec, uint32_t *id))                                                                  \
-	X(0, GetGraphNodeId, (void *node, uint64_t *id))                                                                  \
-	X(0, GetDeviceId, (void *context, uint32_t *id))                                                                  \
-	X(0, GetContextId, (void *context, uint32_t *id))                                                                 \
+#define WS_CUPTI_FUNCTIONS(X)                                                                     \
+	X(1, GetVersion, (uint32_t * version))                                                    \
+	X(0, GetResultString, (int result, const char **text))                                    \
+	X(1, GetCallbackName, (uint32_t domain, uint32_t cbid, const char **name))                \
+	X(1, ActivityRegisterCallbacks, (cupti_request_fn request, cupti_complete_fn complete))   \
+	X(1, ActivityEnable, (uint32_t kind))                                                     \
+	X(1, ActivityDisable, (uint32_t kind))                                                    \
+	X(1, ActivityFlushAll, (uint32_t flags))                                                  \
+	X(1, ActivityGetNextRecord, (uint8_t * buffer, size_t valid, void **record))              \
+	X(1, ActivityGetNumDroppedRecords, (void *context, uint32_t stream, size_t *dropped))     \
+	X(1, ActivitySetAttribute, (uint32_t attribute, size_t * size, void *value))              \
+	X(0, ActivityRegisterTimestampCallback, (cupti_clock_fn fn))                              \
+	X(0, SetThreadIdType, (uint32_t type))                                                    \
+	X(0, ActivityEnableRuntimeApi, (uint32_t cbid, uint8_t enable))                           \
+	X(0, ActivityEnableDriverApi, (uint32_t cbid, uint8_t enable))                            \
+	X(0, ActivityEnableAllSyncRecords, (uint8_t enable))                                      \
+	X(0, ActivityEnableCudaEventDeviceTimestamps, (uint8_t enable))                           \
+	X(0, ActivityConfigureUnifiedMemoryCounter,                                               \
+	  (struct cupti_um_config * config, uint32_t count))                                      \
+	X(1, Subscribe, (void **subscriber, cupti_callback_fn fn, void *data))                    \
+	X(0, Subscribe_v2,                                                                        \
+	  (void **subscriber, cupti_callback_fn fn, void *data,                                   \
+	   struct cupti_subscriber_params *params))                                               \
+	X(1, Unsubscribe, (void *subscriber))                                                     \
+	X(1, EnableCallback, (uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid)) \
+	X(0, EnableDomain, (uint32_t enable, void *subscriber, uint32_t domain))                  \
+	X(0, EnableAllDomains, (uint32_t enable, void *subscriber))                               \
+	X(0, Finalize, (void))                                                                    \
+	X(0, GetGraphId, (void *graph, uint32_t *id))                                             \
+	X(0, GetGraphExecId, (void *exec, uint32_t *id))                                          \
+	X(0, GetGraphNodeId, (void *node, uint64_t *id))                                          \
+	X(0, GetDeviceId, (void *context, uint32_t *id))                                          \
+	X(0, GetContextId, (void *context, uint32_t *id))                                         \
 	X(0, GetStreamIdEx, (void *context, void *stream, uint8_t per_thread, uint32_t *id))
 
 struct ws_cupti {
@@ -74,11 +75,13 @@ extern struct ws_cupti ws_cupti;
 enum ws_cuda_state { WS_CUDA_IDLE, WS_CUDA_STARTING, WS_CUDA_ON, WS_CUDA_REFUSED };
 extern _Atomic int ws_cuda_state;
 
-/* Start tracing if this process belongs to a session that wants it and it has not been tried; whether it is on. */
+/* Start tracing if this process belongs to a session that wants it and it has not been tried;
+ * whether it is on. */
 bool ws_cuda_start(void);
 /* The process that started it is not this one any more: a forked child leaves CUPTI alone. */
 bool ws_cuda_forked(void);
-/* Have the flushing thread flush, with force, and wait at most `ms` for it; false when it did not get done. */
+/* Have the flushing thread flush, with force, and wait at most `ms` for it; false when it did not
+ * get done. */
 bool ws_cuda_flush(uint32_t ms);
 /* Thread that flushes; its own calls are not recorded. */
 uint32_t ws_cuda_own_tid(void);
@@ -92,7 +95,8 @@ void *ws_cuda_real(const char *name);
 /* Fill ws_cupti; false after a diagnostic. */
 bool ws_cuda_find(void);
 
-/* Is a call of the runtime or driver one that is traced unless the user says otherwise? `name` as CUPTI's callback names are. */
+/* Is a call of the runtime or driver one that is traced unless the user says otherwise? `name` as
+ * CUPTI's callback names are. */
 bool ws_cuda_call_matters(int driver, const char *name);
 /* Enable or disable the calls that are traced. */
 void ws_cuda_apis(bool on);
@@ -112,7 +116,8 @@ void ws_cuda_old_call(int driver, uint32_t cbid, const struct cupti_callback *c)
 void ws_cuda_request(uint8_t **buffer, size_t *size, size_t *max_records);
 void ws_cuda_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
 
-/* Subscribe; false after a diagnostic. Then, once the calls are chosen, enable the callbacks wanted. */
+/* Subscribe; false after a diagnostic. Then, once the calls are chosen, enable the callbacks
+ * wanted. */
 bool ws_cuda_subscribe(void);
 void ws_cuda_callbacks(void);
 
@@ -122,28 +127,33 @@ bool ws_cuda_sync_wants(int driver, uint32_t cbid);
 void ws_cuda_sync_call(int driver, uint32_t cbid, const struct cupti_callback *c);
 
 /*
- * What is open on a thread: the outermost call that waits and the outermost whose stack may be copied. In 16 bytes, because thread-local
- * memory that must be there from the start is scarce: the second start is in units of 1,024 ns, modulo 2^32 of them, and that of calls
- * that come from callbacks is in struct ws_thread.
+ * What is open on a thread: the outermost call that waits and the outermost whose stack may be
+ * copied. In 16 bytes, because thread-local memory that must be there from the start is scarce: the
+ * second start is in units of 1,024 ns, modulo 2^32 of them, and that of calls that come from
+ * callbacks is in struct ws_thread.
  */
 struct ws_cuda_open {
 	uint64_t wait_start;
 	uint32_t stack_start;
-	uint8_t calls, waits, stacks, hosts; /* how deep; the last: calls that hand over a function */
+	uint8_t calls, waits, stacks,
+		hosts; /* how deep; the last: calls that hand over a function */
 };
-extern __thread struct ws_cuda_open ws_cuda_open __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread struct ws_cuda_open ws_cuda_open
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* The same for calls that hand CUDA a function to call. */
 void ws_cuda_host_find(int driver, uint32_t cbid, const char *name);
 bool ws_cuda_host_wants(int driver, uint32_t cbid);
 void ws_cuda_host_call(int driver, uint32_t cbid, const struct cupti_callback *c);
 
-/* The same for calls whose stacks are asked for; ws_cuda_api_names must have been called before anything is asked. */
+/* The same for calls whose stacks are asked for; ws_cuda_api_names must have been called before
+ * anything is asked. */
 void ws_cuda_stack_find(int driver, uint32_t cbid, const char *name);
 bool ws_cuda_stack_wants(int driver, uint32_t cbid);
 void ws_cuda_stack_call(int driver, uint32_t cbid, const struct cupti_callback *c);
 
-/* Tell the recorder the names of kernels in buffers that CUPTI still fills, so that they survive a kill. On the flushing thread. */
+/* Tell the recorder the names of kernels in buffers that CUPTI still fills, so that they survive a
+ * kill. On the flushing thread. */
 void ws_cuda_scan(void);
 /* Completed buffers are being walked right now: wait until they are not, at most `ms`. */
 void ws_cuda_settle(uint32_t ms);

@@ -1,9 +1,10 @@
 /*
- * cuda_api.c - which calls of the CUDA runtime and driver are traced: those that matter (cuda_calls.c), and what the user adds or
- * takes out.
+ * cuda_api.c - which calls of the CUDA runtime and driver are traced: those that matter
+ * (cuda_calls.c), and what the user adds or takes out.
  *
- * Both domains are enabled: CUPTI leaves a driver call out when it happens inside a runtime call that is traced, so every piece of
- * work has one call to join. Libraries that speak to the driver directly keep theirs.
+ * Both domains are enabled: CUPTI leaves a driver call out when it happens inside a runtime call
+ * that is traced, so every piece of work has one call to join. Libraries that speak to the driver
+ * directly keep theirs.
  */
 #include <string.h>
 
@@ -28,7 +29,8 @@ static size_t plain_length(const char *name)
 	return n;
 }
 
-/* What the user says with +name,-name (a trailing * stands for anything): 1 in, -1 out, 0 nothing. The last word counts. */
+/* What the user says with +name,-name (a trailing * stands for anything): 1 in, -1 out, 0 nothing.
+ * The last word counts. */
 static int users_word(const char *list, const char *name)
 {
 	size_t plain = plain_length(name), full = strlen(name);
@@ -40,7 +42,8 @@ static int users_word(const char *list, const char *name)
 		size_t len = (size_t)(list + n - p);
 		bool star = len && p[len - 1] == '*';
 
-		if (star ? full >= len - 1 && !strncmp(name, p, len - 1) : (len == plain || len == full) && !strncmp(name, p, len))
+		if (star ? full >= len - 1 && !strncmp(name, p, len - 1)
+			 : (len == plain || len == full) && !strncmp(name, p, len))
 			word = *list == '-' ? -1 : 1;
 		list += n + (list[n] == ',');
 	}
@@ -50,7 +53,9 @@ static int users_word(const char *list, const char *name)
 static bool choose(int driver, const char *name)
 {
 	struct ws_arena *a = ws_rt->arena;
-	int word = a->cuda.text_apis && a->cuda.text_apis < WS_ARENA_TEXT ? users_word(a->text + a->cuda.text_apis, name) : 0;
+	int word = a->cuda.text_apis && a->cuda.text_apis < WS_ARENA_TEXT
+			   ? users_word(a->text + a->cuda.text_apis, name)
+			   : 0;
 
 	if (word)
 		return word > 0;
@@ -76,7 +81,8 @@ static void tell_name(struct ws_thread *t, int driver, uint32_t cbid, const char
 
 	if (!r)
 		return;
-	r->rec = ws_rec_head(WS_REC_CUDA_NAME, sizeof(*r), driver ? WS_CUDA_NAME_DRIVER : WS_CUDA_NAME_RUNTIME, handle);
+	r->rec = ws_rec_head(WS_REC_CUDA_NAME, sizeof(*r),
+			     driver ? WS_CUDA_NAME_DRIVER : WS_CUDA_NAME_RUNTIME, handle);
 	r->key = cbid;
 	ws_rt_commit(t, r, sizeof(*r));
 }
@@ -109,7 +115,8 @@ void ws_cuda_api_names(void)
 /* False when CUPTI has the functions and refuses them. */
 static bool one_by_one(bool on)
 {
-	int (*const enable[2])(uint32_t, uint8_t) = {ws_cupti.ActivityEnableRuntimeApi, ws_cupti.ActivityEnableDriverApi};
+	int (*const enable[2])(uint32_t, uint8_t) = {ws_cupti.ActivityEnableRuntimeApi,
+						     ws_cupti.ActivityEnableDriverApi};
 	uint32_t enabled = 0, refused = 0;
 
 	for (int driver = 0; driver < 2; driver++) {
@@ -139,13 +146,15 @@ void ws_cuda_apis(bool on)
 		whole(CUPTI_KIND_DRIVER, on);
 		return;
 	}
-	if (!ws_cuda_api_by_callback && ws_cupti.ActivityEnableRuntimeApi && ws_cupti.ActivityEnableDriverApi && one_by_one(on))
+	if (!ws_cuda_api_by_callback && ws_cupti.ActivityEnableRuntimeApi &&
+	    ws_cupti.ActivityEnableDriverApi && one_by_one(on))
 		return;
 	if (!on)
 		return; /* callbacks stay, and see that nothing is collected */
 	if (!ws_cuda_api_by_callback)
 		ws_cuda_say(WS_INFO,
-			    "This CUPTI is older than 12.5 and cannot choose API calls one by one: they are recorded through callbacks, "
+			    "This CUPTI is older than 12.5 and cannot choose API calls one by one: "
+			    "they are recorded through callbacks, "
 			    "which cost more.",
 			    "", "");
 	ws_cuda_old_start();

@@ -1,12 +1,14 @@
 /*
- * cuda_buffers.c - gives CUPTI the buffers that it fills, and turns what comes back into ring records.
+ * cuda_buffers.c - gives CUPTI the buffers that it fills, and turns what comes back into ring
+ * records.
  *
- * Buffers lie in the session's shared memory: when the process is killed, what CUPTI had written is still there for the recorder.
- * They are handed out zeroed, so that the end of an unfinished one can be told and CUPTI need not zero them in the program's
- * threads.
+ * Buffers lie in the session's shared memory: when the process is killed, what CUPTI had written is
+ * still there for the recorder. They are handed out zeroed, so that the end of an unfinished one
+ * can be told and CUPTI need not zero them in the program's threads.
  *
- * Completed buffers come on a thread of CUPTI's or on ours, with CUPTI's locks held: the walk below only replaces pointers to
- * texts, notes sizes and copies. No call into CUPTI but those meant for this place, no lock that anyone else could hold.
+ * Completed buffers come on a thread of CUPTI's or on ours, with CUPTI's locks held: the walk below
+ * only replaces pointers to texts, notes sizes and copies. No call into CUPTI but those meant for
+ * this place, no lock that anyone else could hold.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +24,9 @@ _Atomic bool ws_cuda_context_seen;
 /* ---- buffers ---- */
 
 /*
- * Free ones are a stack of numbers with a tag against ABA. Numbers below WS_BUFFERS are the arena's; the others are private memory,
- * for when the arena has no more: they do not outlive a kill.
+ * Free ones are a stack of numbers with a tag against ABA. Numbers below WS_BUFFERS are the
+ * arena's; the others are private memory, for when the arena has no more: they do not outlive a
+ * kill.
  */
 enum { PRIVATE_MOST = 1024, BUFFERS_MOST = WS_BUFFERS + PRIVATE_MOST };
 static _Atomic uint64_t free_head; /* tag << 32 | number + 1 */
@@ -38,8 +41,9 @@ static void push(uint32_t number)
 
 	do {
 		atomic_store_explicit(&free_next[number], (uint32_t)head, memory_order_relaxed);
-	} while (!atomic_compare_exchange_weak_explicit(&free_head, &head, ((head >> 32) + 1) << 32 | (number + 1),
-							memory_order_acq_rel, memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&free_head, &head, ((head >> 32) + 1) << 32 | (number + 1), memory_order_acq_rel,
+		memory_order_relaxed));
 }
 
 static bool pop(uint32_t *number)
@@ -47,10 +51,12 @@ static bool pop(uint32_t *number)
 	uint64_t head = atomic_load_explicit(&free_head, memory_order_acquire);
 
 	while ((uint32_t)head) {
-		uint32_t next = atomic_load_explicit(&free_next[(uint32_t)head - 1], memory_order_relaxed);
+		uint32_t next =
+			atomic_load_explicit(&free_next[(uint32_t)head - 1], memory_order_relaxed);
 
-		if (atomic_compare_exchange_weak_explicit(&free_head, &head, ((head >> 32) + 1) << 32 | next, memory_order_acq_rel,
-							  memory_order_acquire)) {
+		if (atomic_compare_exchange_weak_explicit(
+			    &free_head, &head, ((head >> 32) + 1) << 32 | next,
+			    memory_order_acq_rel, memory_order_acquire)) {
 			*number = (uint32_t)head - 1;
 			return true;
 		}
@@ -60,7 +66,8 @@ static bool pop(uint32_t *number)
 
 static void *address_of(uint32_t number)
 {
-	return number < WS_BUFFERS ? ws_buffer_at(ws_rt->arena, number) : private_at[number - WS_BUFFERS];
+	return number < WS_BUFFERS ? ws_buffer_at(ws_rt->arena, number)
+				   : private_at[number - WS_BUFFERS];
 }
 
 static int number_of(const void *buffer)
@@ -79,14 +86,16 @@ static int number_of(const void *buffer)
 
 static void *more_private(void)
 {
-	long p = ws_sys(SYS_mmap, 0, WS_BUFFER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long p = ws_sys(SYS_mmap, 0, WS_BUFFER_SIZE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint32_t i;
 
 	if (p < 0 && p > -4096)
 		return NULL;
 	i = atomic_fetch_add(&private_used, 1);
 	if (i < PRIVATE_MOST)
-		private_at[i] = (void *)p; /* else it goes back to the system when CUPTI is done with it */
+		private_at[i] =
+			(void *)p; /* else it goes back to the system when CUPTI is done with it */
 	return (void *)p;
 }
 
@@ -131,8 +140,9 @@ static void give_back(uint8_t *buffer, size_t used)
 /* ---- texts ---- */
 
 /*
- * Handles of texts by their address, checked by content: a module that is unloaded gives its addresses away. One thread uses the
- * table at a time; another that comes meanwhile goes by the thread's own cache of strings.
+ * Handles of texts by their address, checked by content: a module that is unloaded gives its
+ * addresses away. One thread uses the table at a time; another that comes meanwhile goes by the
+ * thread's own cache of strings.
  */
 enum { NAMES = 4096 };
 static struct {
@@ -174,7 +184,8 @@ static uint32_t handle_of(struct ws_thread *t, const char *s)
 		return 0;
 	if (atomic_exchange_explicit(&names_busy, true, memory_order_acquire))
 		return define(t, s);
-	if (names[at].pointer == s && !strncmp(ws_string_at(ws_rt->arena, names[at].handle)->bytes, s, WS_STRING_MAX)) {
+	if (names[at].pointer == s &&
+	    !strncmp(ws_string_at(ws_rt->arena, names[at].handle)->bytes, s, WS_STRING_MAX)) {
 		handle = names[at].handle;
 	} else {
 		handle = define(t, s);
@@ -261,13 +272,15 @@ static void scan_buffer(struct ws_thread *t, uint32_t i)
 	uint32_t last_kind = 0;
 	void *next = scanned[i] ? b + scanned[i] : NULL;
 
-	/* CUPTI completes a record's kind and name before its times; of what it has not written the kind is 0, which ends this. */
+	/* CUPTI completes a record's kind and name before its times; of what it has not written the
+	 * kind is 0, which ends this. */
 	while (!ws_cupti.ActivityGetNextRecord(b, WS_BUFFER_SIZE, &next)) {
 		struct cupti_kernel *k = next;
 		uint32_t kind = k->kind & 0xff;
 		const char *name;
 
-		if ((uint8_t *)next < b + scanned[i] + !!scanned[i] || (uint8_t *)next > b + WS_BUFFER_SIZE - sizeof(*k) || !kind ||
+		if ((uint8_t *)next < b + scanned[i] + !!scanned[i] ||
+		    (uint8_t *)next > b + WS_BUFFER_SIZE - sizeof(*k) || !kind ||
 		    k->kind & 0x7fffff00)
 			return;
 		if (last)
@@ -275,7 +288,8 @@ static void scan_buffer(struct ws_thread *t, uint32_t i)
 		last = next;
 		last_kind = kind;
 		name = __atomic_load_n(&k->name, __ATOMIC_RELAXED);
-		if (kind == CUPTI_KIND_CONCURRENT_KERNEL && name && !((uintptr_t)name & WS_CUPTI_HANDLE))
+		if (kind == CUPTI_KIND_CONCURRENT_KERNEL && name &&
+		    !((uintptr_t)name & WS_CUPTI_HANDLE))
 			handle_of(t, name);
 		scanned[i] = (uint32_t)((uint8_t *)next - b);
 	}
@@ -289,7 +303,8 @@ void ws_cuda_scan(void)
 	if (!ws_rt_collecting())
 		return;
 	for (uint32_t i = 0; i < a->buffer_count && i < WS_BUFFERS; i++) {
-		if (atomic_load_explicit(&a->buffers[i].owner, memory_order_relaxed) != ws_rt->home->chunk.self)
+		if (atomic_load_explicit(&a->buffers[i].owner, memory_order_relaxed) !=
+		    ws_rt->home->chunk.self)
 			continue;
 		t = ws_rt_enter();
 		if (!t)
@@ -319,7 +334,8 @@ struct walk {
 
 static void copy_run(struct walk *w)
 {
-	size_t n = (size_t)(w->to - w->from), bytes = WS_ALIGN_UP(sizeof(struct ws_rec_cuda_batch) + n, 8);
+	size_t n = (size_t)(w->to - w->from),
+	       bytes = WS_ALIGN_UP(sizeof(struct ws_rec_cuda_batch) + n, 8);
 	struct ws_rec_cuda_batch *b;
 
 	if (w->records) {
@@ -347,8 +363,10 @@ static bool ours(const struct cupti_record *rec)
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER) {
 		const struct cupti_api *a = (const void *)rec;
 
-		/* More than ours come while an inner profiler has asked for more; with an old CUPTI none of ours do. */
-		return ws_likely(ws_cuda_api_wanted(kind, a->cbid)) && a->thread != ws_cuda_own_tid() && !ws_cuda_api_by_callback;
+		/* More than ours come while an inner profiler has asked for more; with an old CUPTI
+		 * none of ours do. */
+		return ws_likely(ws_cuda_api_wanted(kind, a->cbid)) &&
+		       a->thread != ws_cuda_own_tid() && !ws_cuda_api_by_callback;
 	}
 	return !atomic_load_explicit(&ws_inner_there, memory_order_relaxed) || !ws_inner_only(kind);
 }
@@ -380,7 +398,9 @@ static void walk_buffer(struct ws_thread *t, uint8_t *buffer, size_t valid)
 			 .from = buffer,
 			 .to = buffer,
 			 .time = ws_raw_ns(),
-			 .done = number >= 0 && number < (int)WS_BUFFERS ? &ws_rt->arena->buffers[number].done : NULL};
+			 .done = number >= 0 && number < (int)WS_BUFFERS
+					 ? &ws_rt->arena->buffers[number].done
+					 : NULL};
 	uint8_t *last = NULL;
 	void *next = NULL;
 

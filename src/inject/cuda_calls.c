@@ -1,51 +1,64 @@
 /*
- * cuda_calls.c - which calls of the CUDA runtime and driver matter: those that are traced unless the user says otherwise.
+ * cuda_calls.c - which calls of the CUDA runtime and driver matter: those that are traced unless
+ * the user says otherwise.
  *
- * Chosen by name, as the CUPTI at hand spells its callback names, so that variants of calls that come with later versions (..._v2,
- * ..._ptsz, ...Ex) are in without an edit. In are calls that give work to the GPU, move or reserve memory, wait, make or destroy
- * streams and events, or build and load what runs; out are queries and getters, which make up most calls of a program and say
- * least.
+ * Chosen by name, as the CUPTI at hand spells its callback names, so that variants of calls that
+ * come with later versions (..._v2,
+ * ..._ptsz, ...Ex) are in without an edit. In are calls that give work to the GPU, move or reserve
+ * memory, wait, make or destroy streams and events, or build and load what runs; out are queries
+ * and getters, which make up most calls of a program and say least.
  */
 #include <string.h>
 
 #include "inject/cuda.h"
 
 static const char *const runtime_in[] = {
-    /* work */
-    "cudaLaunch", "__cudaLaunchKernel", "cudaStreamAddCallback", "cudaSignalExternal", "cudaWaitExternal",
-    /* memory */
-    "cudaMemcpy", "cudaMemset", "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister", "cudaHostUnregister",
-    "cudaMemPrefetch", "cudaMemDiscard", "cudaMemAdvise", "cudaMemPoolCreate", "cudaMemPoolDestroy", "cudaMemPoolTrim",
-    "cudaMemPoolImport", "cudaStreamAttachMem", "cudaDeviceGraphMemTrim", "cudaImportExternal", "cudaDestroyExternal",
-    "cudaIpcOpen", "cudaIpcClose", "cudaPeer", "cudaDeviceEnablePeer", "cudaDeviceDisablePeer", "cudaDeviceFlushGPUDirect",
-    "cudaGLMap", "cudaGLUnmap",
-    /* waits, events, streams */
-    "cudaDeviceSynchronize", "cudaThreadSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cudaEventCreate",
-    "cudaEventDestroy", "cudaEventRecord", "cudaStreamWaitEvent", "cudaStreamCreate", "cudaStreamDestroy", "cudaEGLStream",
-    /* graphs, modules, contexts */
-    "cudaStreamBegin", "cudaStreamEndCapture", "cudaStreamUpdateCapture", "cudaGraph", "cudaLibraryLoad", "cudaLibraryUnload",
-    "cudaDeviceReset", "cudaThreadExit", "cudaInitDevice", "cudaGreenCtx", "cudaExecutionCtx", "cudaProfilerSt", NULL};
+	/* work */
+	"cudaLaunch", "__cudaLaunchKernel", "cudaStreamAddCallback", "cudaSignalExternal",
+	"cudaWaitExternal",
+	/* memory */
+	"cudaMemcpy", "cudaMemset", "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister",
+	"cudaHostUnregister", "cudaMemPrefetch", "cudaMemDiscard", "cudaMemAdvise",
+	"cudaMemPoolCreate", "cudaMemPoolDestroy", "cudaMemPoolTrim", "cudaMemPoolImport",
+	"cudaStreamAttachMem", "cudaDeviceGraphMemTrim", "cudaImportExternal",
+	"cudaDestroyExternal", "cudaIpcOpen", "cudaIpcClose", "cudaPeer", "cudaDeviceEnablePeer",
+	"cudaDeviceDisablePeer", "cudaDeviceFlushGPUDirect", "cudaGLMap", "cudaGLUnmap",
+	/* waits, events, streams */
+	"cudaDeviceSynchronize", "cudaThreadSynchronize", "cudaStreamSynchronize",
+	"cudaEventSynchronize", "cudaEventCreate", "cudaEventDestroy", "cudaEventRecord",
+	"cudaStreamWaitEvent", "cudaStreamCreate", "cudaStreamDestroy", "cudaEGLStream",
+	/* graphs, modules, contexts */
+	"cudaStreamBegin", "cudaStreamEndCapture", "cudaStreamUpdateCapture", "cudaGraph",
+	"cudaLibraryLoad", "cudaLibraryUnload", "cudaDeviceReset", "cudaThreadExit",
+	"cudaInitDevice", "cudaGreenCtx", "cudaExecutionCtx", "cudaProfilerSt", NULL};
 
 static const char *const driver_in[] = {
-    /* work */
-    "cuLaunch", "cuStreamAddCallback", "cuSignalExternal", "cuWaitExternal", "cuStreamWrite", "cuStreamBatchMemOp",
-    /* memory */
-    "cuMemcpy", "cuMemset", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemHostRegister", "cuMemHostUnregister",
-    "cuMemPrefetch", "cuMemDiscard", "cuMemAdvise", "cuMemPoolCreate", "cuMemPoolDestroy", "cuMemPoolTrim", "cuMemPoolImport",
-    "cuMemCreate", "cuMemRelease", "cuMemMap", "cuMemUnmap", "cuMemAddress", "cuMemSetAccess", "cuMemImport",
-    "cuMemBatchDecompress", "cuMemPeer", "cuStreamAttachMem", "cuDeviceGraphMemTrim", "cuArrayCreate", "cuArray3DCreate",
-    "cuArrayDestroy", "cuMipmappedArrayCreate", "cuMipmappedArrayDestroy", "cuMulticast", "cuImportExternal", "cuDestroyExternal",
-    "cuIpcOpen", "cuIpcClose", "cuCtxEnablePeer", "cuCtxDisablePeer", "cuFlushGPUDirect", "cuGLMap", "cuGLUnmap",
-    /* waits, events, streams */
-    "cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize", "cuEventCreate", "cuEventDestroy", "cuEventRecord",
-    "cuStreamWait", "cuStreamCreate", "cuStreamDestroy", "cuCtxRecordEvent", "cuCtxWaitEvent", "cuEGLStream",
-    /* graphs, modules, contexts */
-    "cuStreamBegin", "cuStreamEndCapture", "cuStreamUpdateCapture", "cuGraph", "cuModuleLoad", "cuModuleUnload", "cuLibraryLoad",
-    "cuLibraryUnload", "cuFuncLoad", "cuLink", "cuInit", "cuCtxCreate", "cuCtxDestroy", "cuDevicePrimaryCtxRetain",
-    "cuDevicePrimaryCtxReset", "cuGreenCtx", "cuProfilerSt", NULL};
+	/* work */
+	"cuLaunch", "cuStreamAddCallback", "cuSignalExternal", "cuWaitExternal", "cuStreamWrite",
+	"cuStreamBatchMemOp",
+	/* memory */
+	"cuMemcpy", "cuMemset", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemHostRegister",
+	"cuMemHostUnregister", "cuMemPrefetch", "cuMemDiscard", "cuMemAdvise", "cuMemPoolCreate",
+	"cuMemPoolDestroy", "cuMemPoolTrim", "cuMemPoolImport", "cuMemCreate", "cuMemRelease",
+	"cuMemMap", "cuMemUnmap", "cuMemAddress", "cuMemSetAccess", "cuMemImport",
+	"cuMemBatchDecompress", "cuMemPeer", "cuStreamAttachMem", "cuDeviceGraphMemTrim",
+	"cuArrayCreate", "cuArray3DCreate", "cuArrayDestroy", "cuMipmappedArrayCreate",
+	"cuMipmappedArrayDestroy", "cuMulticast", "cuImportExternal", "cuDestroyExternal",
+	"cuIpcOpen", "cuIpcClose", "cuCtxEnablePeer", "cuCtxDisablePeer", "cuFlushGPUDirect",
+	"cuGLMap", "cuGLUnmap",
+	/* waits, events, streams */
+	"cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize", "cuEventCreate",
+	"cuEventDestroy", "cuEventRecord", "cuStreamWait", "cuStreamCreate", "cuStreamDestroy",
+	"cuCtxRecordEvent", "cuCtxWaitEvent", "cuEGLStream",
+	/* graphs, modules, contexts */
+	"cuStreamBegin", "cuStreamEndCapture", "cuStreamUpdateCapture", "cuGraph", "cuModuleLoad",
+	"cuModuleUnload", "cuLibraryLoad", "cuLibraryUnload", "cuFuncLoad", "cuLink", "cuInit",
+	"cuCtxCreate", "cuCtxDestroy", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxReset",
+	"cuGreenCtx", "cuProfilerSt", NULL};
 
 /* Anything with one of these in it only asks, though it begins like the others. */
-static const char *const asks[] = {"Get", "Query", "IsCapturing", "Find", "DebugDot", "RetainUser", "ReleaseUser", NULL};
+static const char *const asks[] = {"Get",      "Query",	     "IsCapturing", "Find",
+				   "DebugDot", "RetainUser", "ReleaseUser", NULL};
 
 static bool begins(const char *name, const char *const *list)
 {

@@ -1,6 +1,7 @@
 /*
- * cuda_device.c - what the driver says about the devices beyond CUPTI's record of them: where they sit, how much shared memory a
- * block may have. Asked on the flushing thread once a context exists: the driver cannot be called while it is still loading us.
+ * cuda_device.c - what the driver says about the devices beyond CUPTI's record of them: where they
+ * sit, how much shared memory a block may have. Asked on the flushing thread once a context exists:
+ * the driver cannot be called while it is still loading us.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -40,14 +41,16 @@ static uint32_t attribute(int device, int which)
 	return driver.attribute(&v, which, device) || v < 0 ? 0 : (uint32_t)v;
 }
 
-static void tell(struct ws_thread *t, uint32_t number, const char *bus, uint32_t integrated, uint32_t optin, uint32_t reserved)
+static void tell(struct ws_thread *t, uint32_t number, const char *bus, uint32_t integrated,
+		 uint32_t optin, uint32_t reserved)
 {
 	uint32_t handle = *bus ? ws_rt_string(t, bus, strlen(bus)) : 0;
 	struct ws_rec_cuda_device *r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
 
 	if (!r)
 		return;
-	*r = (struct ws_rec_cuda_device){.rec = ws_rec_head(WS_REC_CUDA_DEVICE, sizeof(*r), 0, number),
+	*r = (struct ws_rec_cuda_device){.rec = ws_rec_head(WS_REC_CUDA_DEVICE, sizeof(*r), 0,
+							    number),
 					 .bus = handle,
 					 .integrated = integrated,
 					 .shared_block_optin = optin,

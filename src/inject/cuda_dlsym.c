@@ -1,10 +1,11 @@
 /*
- * cuda_dlsym.c - profilers inside the program that look libcupti's functions up by name (XLA's, those of Python's ctypes) get ours
- * too.
+ * cuda_dlsym.c - profilers inside the program that look libcupti's functions up by name (XLA's,
+ * those of Python's ctypes) get ours too.
  *
- * The library is preloaded, so this dlsym is everybody's. It gives the functions of cuda_inner.c in place of libcupti's of the same
- * name and leaves all else to the C library's. That one looks at its caller's address (RTLD_NEXT), so it must be reached by a jump,
- * not by a call: the few instructions are written out.
+ * The library is preloaded, so this dlsym is everybody's. It gives the functions of cuda_inner.c in
+ * place of libcupti's of the same name and leaves all else to the C library's. That one looks at
+ * its caller's address (RTLD_NEXT), so it must be reached by a jump, not by a call: the few
+ * instructions are written out.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -33,10 +34,12 @@ void *ws_cuda_dlsym(void *handle, const char *name)
 	return real(handle, name);
 }
 
-/* Ours instead of libcupti's; only where there is one of libcupti's, and never in the way of a tool that has the GPU to itself. */
+/* Ours instead of libcupti's; only where there is one of libcupti's, and never in the way of a tool
+ * that has the GPU to itself. */
 __attribute__((visibility("hidden"), used)) void *ws_dlsym_cupti(void *handle, const char *name)
 {
-	void *theirs = ws_cuda_dlsym(handle, name), *ours = theirs && !ws_gpu_tool(environ) ? ws_inner_function(name) : NULL;
+	void *theirs = ws_cuda_dlsym(handle, name),
+	     *ours = theirs && !ws_gpu_tool(environ) ? ws_inner_function(name) : NULL;
 
 	return ours ? ours : theirs;
 }

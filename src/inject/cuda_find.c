@@ -1,9 +1,10 @@
 /*
  * cuda_find.c - finds a libcupti that fits the driver and opens it.
  *
- * One that the program has mapped already comes first: a second copy in one process gets nothing. Then the folders where toolkits
- * and Python wheels keep theirs, those near the CUDA libraries of this very program before the system's. A libcupti of a newer
- * major version than the driver's is refused by the driver, so it is not tried.
+ * One that the program has mapped already comes first: a second copy in one process gets nothing.
+ * Then the folders where toolkits and Python wheels keep theirs, those near the CUDA libraries of
+ * this very program before the system's. A libcupti of a newer major version than the driver's is
+ * refused by the driver, so it is not tried.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -58,7 +59,8 @@ static bool consider(struct search *s, void *lib, const char *path)
 
 	if (!lib)
 		return false;
-	if (!get || get(&v) || v < CUPTI_12_0 || (s->driver_major && major_of(v) > s->driver_major)) {
+	if (!get || get(&v) || v < CUPTI_12_0 ||
+	    (s->driver_major && major_of(v) > s->driver_major)) {
 		s->found_newer |= s->driver_major && major_of(v) > s->driver_major;
 		s->found_older |= v && v < CUPTI_12_0;
 		close_lib(lib);
@@ -135,7 +137,8 @@ static int look_mapped(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-/* Wheels: .../site-packages/nvidia/cuda_runtime/lib/libcudart.so.12, .../nvidia/cu13/lib/..., .../torch/lib/libtorch_cuda.so */
+/* Wheels: .../site-packages/nvidia/cuda_runtime/lib/libcudart.so.12, .../nvidia/cu13/lib/...,
+ * .../torch/lib/libtorch_cuda.so */
 static int look_beside(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	static const char *const libs[] = {"libcudart", "libtorch", "libcublas", "libcudnn",
@@ -156,7 +159,8 @@ static int look_beside(struct dl_phdr_info *info, size_t size, void *arg)
 	for (size_t i = 0; i < WS_COUNT(libs); i++)
 		if (!strncmp(base, libs[i], strlen(libs[i])))
 			for (size_t u = 0; u < WS_COUNT(up); u++)
-				if (try_folder(s, info->dlpi_name, (size_t)(base - info->dlpi_name - 1), up[u]))
+				if (try_folder(s, info->dlpi_name,
+					       (size_t)(base - info->dlpi_name - 1), up[u]))
 					return 1;
 	return 0;
 }
@@ -188,10 +192,12 @@ static bool search(struct search *s)
 
 	if (dl_iterate_phdr(look_mapped, s))
 		return true;
-	/* Two of different versions in one process: the program's profiler would read records of the one with the other. */
+	/* Two of different versions in one process: the program's profiler would read records of
+	 * the one with the other. */
 	if (s->unfit_mapped)
 		return false;
-	return try_toolkit(s, home) || try_toolkit(s, path) || dl_iterate_phdr(look_beside, s) || look_system(s);
+	return try_toolkit(s, home) || try_toolkit(s, path) || dl_iterate_phdr(look_beside, s) ||
+	       look_system(s);
 }
 
 static bool bind_functions(struct search *s)
@@ -202,7 +208,7 @@ static bool bind_functions(struct search *s)
 		bool needed;
 	} functions[] = {
 #define X(needed, name, args) {"cupti" #name, offsetof(struct ws_cupti, name), needed},
-	    WS_CUPTI_FUNCTIONS(X)
+		WS_CUPTI_FUNCTIONS(X)
 #undef X
 	};
 
@@ -210,7 +216,8 @@ static bool bind_functions(struct search *s)
 		void *f = ws_cuda_dlsym(s->lib, functions[i].name);
 
 		if (!f && functions[i].needed) {
-			ws_cuda_say(WS_ERROR, "CUDA is not recorded: the CUPTI library ", s->path, " lacks functions.");
+			ws_cuda_say(WS_ERROR, "CUDA is not recorded: the CUPTI library ", s->path,
+				    " lacks functions.");
 			return false;
 		}
 		memcpy((char *)&ws_cupti + functions[i].offset, &f, sizeof(f));
@@ -257,15 +264,20 @@ bool ws_cuda_find(void)
 	if (!search(&s)) {
 		ws_cuda_say(WS_WARNING,
 			    s.found_older && !s.found_newer
-				? "CUDA is not recorded: the CUPTI library found is older than that of CUDA 12. Install one of "
-				  "CUDA 12 or later that fits "
-				  "the driver; a program that brings its own (PyTorch) must be of CUDA 12 or later itself."
-			    : s.found_newer ? "CUDA is not recorded: the CUPTI library found is newer than the driver. Install one "
-					      "that fits the driver, or a "
-					      "newer driver; CUDA_HOME says which toolkit to take it from."
-					    : "CUDA is not recorded: there is no CUPTI library (libcupti.so). Install the CUDA "
-					      "toolkit's CUPTI or the Python package "
-					      "nvidia-cuda-cupti, or set CUDA_HOME to a toolkit.",
+				    ? "CUDA is not recorded: the CUPTI library found is older than "
+				      "that of CUDA 12. Install one of "
+				      "CUDA 12 or later that fits "
+				      "the driver; a program that brings its own (PyTorch) must be "
+				      "of CUDA 12 or later itself."
+			    : s.found_newer
+				    ? "CUDA is not recorded: the CUPTI library found is newer than "
+				      "the driver. Install one "
+				      "that fits the driver, or a "
+				      "newer driver; CUDA_HOME says which toolkit to take it from."
+				    : "CUDA is not recorded: there is no CUPTI library "
+				      "(libcupti.so). Install the CUDA "
+				      "toolkit's CUPTI or the Python package "
+				      "nvidia-cuda-cupti, or set CUDA_HOME to a toolkit.",
 			    "", "");
 		return false;
 	}

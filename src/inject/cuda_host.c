@@ -1,10 +1,12 @@
 /*
- * cuda_host.c - functions of the program that CUDA is to call on the CPU: cudaLaunchHostFunc, cudaStreamAddCallback, host nodes of
- * graphs. Records which function was handed to which stream or graph, by which call.
+ * cuda_host.c - functions of the program that CUDA is to call on the CPU: cudaLaunchHostFunc,
+ * cudaStreamAddCallback, host nodes of graphs. Records which function was handed to which stream or
+ * graph, by which call.
  *
- * When such a function ran CUPTI does not tell (before 13.1). To find out, the program's function would have to be replaced by one
- * of ours in the arguments that a callback is shown, which CUPTI does not allow, or in the calls themselves, which programs with
- * the runtime linked in do not make through anything that can be stood in front of. So the arguments are only read.
+ * When such a function ran CUPTI does not tell (before 13.1). To find out, the program's function
+ * would have to be replaced by one of ours in the arguments that a callback is shown, which CUPTI
+ * does not allow, or in the calls themselves, which programs with the runtime linked in do not make
+ * through anything that can be stood in front of. So the arguments are only read.
  */
 #include <string.h>
 
@@ -18,14 +20,16 @@ static const struct {
 	const char *name;
 	uint8_t what;
 } calls[] = {
-    {"cudaLaunchHostFunc", INTO_STREAM}, {"cudaStreamAddCallback", INTO_STREAM}, {"cudaGraphAddHostNode", INTO_GRAPH},
-    {"cuLaunchHostFunc", INTO_STREAM},	 {"cuStreamAddCallback", INTO_STREAM},	 {"cuGraphAddHostNode", INTO_GRAPH},
+	{"cudaLaunchHostFunc", INTO_STREAM},  {"cudaStreamAddCallback", INTO_STREAM},
+	{"cudaGraphAddHostNode", INTO_GRAPH}, {"cuLaunchHostFunc", INTO_STREAM},
+	{"cuStreamAddCallback", INTO_STREAM}, {"cuGraphAddHostNode", INTO_GRAPH},
 };
 
 static uint8_t what_of[2][WS_CUDA_CBIDS]; /* runtime, driver */
 static uint8_t per_thread[2][WS_CUDA_CBIDS / 8];
 
-/* A name with nothing behind it but _ptsz and the version of the runtime (_v10000): a _v2 may have other arguments. */
+/* A name with nothing behind it but _ptsz and the version of the runtime (_v10000): a _v2 may have
+ * other arguments. */
 static bool is_call(const char *name, const char *call)
 {
 	size_t n = strlen(call);
@@ -56,8 +60,10 @@ bool ws_cuda_host_wants(int driver, uint32_t cbid)
 	return cbid < WS_CUDA_CBIDS && what_of[driver][cbid];
 }
 
-/* What the call's arguments say; false when they say nothing. They are words, in the order of the declaration. */
-static bool read_arguments(int driver, uint32_t cbid, const struct cupti_callback *c, struct ws_rec_cuda_host *r)
+/* What the call's arguments say; false when they say nothing. They are words, in the order of the
+ * declaration. */
+static bool read_arguments(int driver, uint32_t cbid, const struct cupti_callback *c,
+			   struct ws_rec_cuda_host *r)
 {
 	const uint64_t *p = c->params;
 
@@ -65,16 +71,20 @@ static bool read_arguments(int driver, uint32_t cbid, const struct cupti_callbac
 		bool of_thread = per_thread[driver][cbid / 8] >> cbid % 8 & 1;
 
 		r->function = p[1];
-		if (!ws_cupti.GetStreamIdEx || ws_cupti.GetStreamIdEx(c->context, (void *)(uintptr_t)p[0], of_thread, &r->stream))
+		if (!ws_cupti.GetStreamIdEx ||
+		    ws_cupti.GetStreamIdEx(c->context, (void *)(uintptr_t)p[0], of_thread,
+					   &r->stream))
 			r->stream = UINT32_MAX;
 	} else {
 		void *const *node = (void *const *)(uintptr_t)p[0];
-		const uint64_t *function = (const uint64_t *)(uintptr_t)p[4]; /* and what it is called with */
+		const uint64_t *function =
+			(const uint64_t *)(uintptr_t)p[4]; /* and what it is called with */
 
 		if (!node || !function)
 			return false;
 		r->function = *function;
-		if (p[1] && ws_cupti.GetGraphId && ws_cupti.GetGraphId((void *)(uintptr_t)p[1], &r->graph))
+		if (p[1] && ws_cupti.GetGraphId &&
+		    ws_cupti.GetGraphId((void *)(uintptr_t)p[1], &r->graph))
 			r->graph = 0;
 		if (*node && ws_cupti.GetGraphNodeId && ws_cupti.GetGraphNodeId(*node, &r->node))
 			r->node = 0;
@@ -114,8 +124,10 @@ void ws_cuda_host_call(int driver, uint32_t cbid, const struct cupti_callback *c
 		o->hosts++;
 		return;
 	}
-	/* A driver call inside a runtime call is that call's way of doing it, with a function of the runtime's own. */
-	if (!o->hosts || --o->hosts || !ws_rt_collecting() || !c->params || (c->result && *(const int *)c->result))
+	/* A driver call inside a runtime call is that call's way of doing it, with a function of
+	 * the runtime's own. */
+	if (!o->hosts || --o->hosts || !ws_rt_collecting() || !c->params ||
+	    (c->result && *(const int *)c->result))
 		return;
 	write_host(driver, cbid, c);
 }

@@ -1,11 +1,13 @@
 /*
- * cuda_inner.c - serves a profiler inside the profiled program (torch.profiler is the common one) from our stream of records.
+ * cuda_inner.c - serves a profiler inside the profiled program (torch.profiler is the common one)
+ * from our stream of records.
  *
- * CUPTI knows one set of buffer callbacks and one subscriber. Two users in one process overwrite each other, and both silently get
- * nothing. This library is preloaded, so the cupti* functions that libraries import resolve to those below: what the inner profiler
- * registers is kept, what it enables is enabled for real beside what we need, and of every completed buffer it gets copies of the
- * records it asked for, in buffers of its own, with the times of its own clock. What we need is never turned off. Without a session
- * the calls go straight through.
+ * CUPTI knows one set of buffer callbacks and one subscriber. Two users in one process overwrite
+ * each other, and both silently get nothing. This library is preloaded, so the cupti* functions
+ * that libraries import resolve to those below: what the inner profiler registers is kept, what it
+ * enables is enabled for real beside what we need, and of every completed buffer it gets copies of
+ * the records it asked for, in buffers of its own, with the times of its own clock. What we need is
+ * never turned off. Without a session the calls go straight through.
  *
  * A profiler that finds libcupti's functions through dlsym gets these as well (cuda_dlsym.c).
  */
@@ -32,11 +34,13 @@ static struct {
 	cupti_complete_fn complete;
 	cupti_clock_fn clock;
 	struct anchor first, last;
-	_Atomic uint64_t kinds;		     /* enabled by it */
-	_Atomic uint64_t ending;	     /* disabled since its last flush: what was recorded before is still to come */
+	_Atomic uint64_t kinds;	 /* enabled by it */
+	_Atomic uint64_t ending; /* disabled since its last flush: what was recorded before is still
+				    to come */
 	uint64_t since[KINDS], until[KINDS]; /* session ns when each was enabled and disabled */
 	uint64_t api_on[2][CBIDS / 64];	     /* calls enabled one by one: runtime, driver */
-	uint64_t api_off[2][CBIDS / 64];     /* calls disabled one by one after the whole kind was enabled */
+	uint64_t api_off[2][CBIDS /
+			    64]; /* calls disabled one by one after the whole kind was enabled */
 	cupti_callback_fn callback;
 	void *data;
 	bool subscribed;
@@ -119,38 +123,42 @@ static struct anchor read_clocks(void)
 
 static uint64_t their_time(uint64_t t)
 {
-	int64_t span = (int64_t)(inner.last.ours - inner.first.ours), theirs = (int64_t)(inner.last.theirs - inner.first.theirs);
+	int64_t span = (int64_t)(inner.last.ours - inner.first.ours),
+		theirs = (int64_t)(inner.last.theirs - inner.first.theirs);
 
 	if (!t || !(t + 1))
 		return t;
 	if (span <= 0)
 		return inner.first.theirs + (t - inner.first.ours);
-	return inner.first.theirs + (uint64_t)((__int128)(int64_t)(t - inner.first.ours) * theirs / span);
+	return inner.first.theirs +
+	       (uint64_t)((__int128)(int64_t)(t - inner.first.ours) * theirs / span);
 }
 
 /* Where the times of each kind stand, as offsets; 0 ends the list. */
 #define OFFSET(type, field) ((uint8_t)offsetof(struct cupti_##type, field))
 static const uint8_t time_fields[KINDS][6] = {
-    [CUPTI_KIND_MEMCPY] = {OFFSET(memcpy, start), OFFSET(memcpy, end)},
-    [CUPTI_KIND_MEMSET] = {OFFSET(memset, start), OFFSET(memset, end)},
-    [CUPTI_KIND_KERNEL] = {OFFSET(kernel, start), OFFSET(kernel, end), OFFSET(kernel, completed), OFFSET(kernel, queued),
-			   OFFSET(kernel, submitted)},
-    [CUPTI_KIND_DRIVER] = {OFFSET(api, start), OFFSET(api, end)},
-    [CUPTI_KIND_RUNTIME] = {OFFSET(api, start), OFFSET(api, end)},
-    [CUPTI_KIND_CONCURRENT_KERNEL] = {OFFSET(kernel, start), OFFSET(kernel, end), OFFSET(kernel, completed), OFFSET(kernel, queued),
-				      OFFSET(kernel, submitted)},
-    [12 /* marker */] = {8},
-    [CUPTI_KIND_OVERHEAD] = {OFFSET(overhead, start), OFFSET(overhead, end)},
-    [20 /* environment */] = {8},
-    [CUPTI_KIND_MEMCPY2] = {OFFSET(memcpy_peer, start), OFFSET(memcpy_peer, end)},
-    [CUPTI_KIND_UNIFIED_MEMORY_COUNTER] = {OFFSET(um, start), OFFSET(um, end)},
-    [CUPTI_KIND_CUDA_EVENT] = {OFFSET(event, time)},
-    [CUPTI_KIND_SYNCHRONIZATION] = {OFFSET(sync, start), OFFSET(sync, end)},
-    [CUPTI_KIND_INTERNAL_LAUNCH_API] = {OFFSET(api, start), OFFSET(api, end)},
-    [CUPTI_KIND_MEMORY2] = {OFFSET(memory, time)},
-    [CUPTI_KIND_MEMORY_POOL] = {OFFSET(pool, time)},
-    [CUPTI_KIND_GRAPH_TRACE] = {OFFSET(graph_trace, start), OFFSET(graph_trace, end)},
-    [CUPTI_KIND_JIT] = {OFFSET(jit, start), OFFSET(jit, end)},
+	[CUPTI_KIND_MEMCPY] = {OFFSET(memcpy, start), OFFSET(memcpy, end)},
+	[CUPTI_KIND_MEMSET] = {OFFSET(memset, start), OFFSET(memset, end)},
+	[CUPTI_KIND_KERNEL] = {OFFSET(kernel, start), OFFSET(kernel, end),
+			       OFFSET(kernel, completed), OFFSET(kernel, queued),
+			       OFFSET(kernel, submitted)},
+	[CUPTI_KIND_DRIVER] = {OFFSET(api, start), OFFSET(api, end)},
+	[CUPTI_KIND_RUNTIME] = {OFFSET(api, start), OFFSET(api, end)},
+	[CUPTI_KIND_CONCURRENT_KERNEL] = {OFFSET(kernel, start), OFFSET(kernel, end),
+					  OFFSET(kernel, completed), OFFSET(kernel, queued),
+					  OFFSET(kernel, submitted)},
+	[12 /* marker */] = {8},
+	[CUPTI_KIND_OVERHEAD] = {OFFSET(overhead, start), OFFSET(overhead, end)},
+	[20 /* environment */] = {8},
+	[CUPTI_KIND_MEMCPY2] = {OFFSET(memcpy_peer, start), OFFSET(memcpy_peer, end)},
+	[CUPTI_KIND_UNIFIED_MEMORY_COUNTER] = {OFFSET(um, start), OFFSET(um, end)},
+	[CUPTI_KIND_CUDA_EVENT] = {OFFSET(event, time)},
+	[CUPTI_KIND_SYNCHRONIZATION] = {OFFSET(sync, start), OFFSET(sync, end)},
+	[CUPTI_KIND_INTERNAL_LAUNCH_API] = {OFFSET(api, start), OFFSET(api, end)},
+	[CUPTI_KIND_MEMORY2] = {OFFSET(memory, time)},
+	[CUPTI_KIND_MEMORY_POOL] = {OFFSET(pool, time)},
+	[CUPTI_KIND_GRAPH_TRACE] = {OFFSET(graph_trace, start), OFFSET(graph_trace, end)},
+	[CUPTI_KIND_JIT] = {OFFSET(jit, start), OFFSET(jit, end)},
 };
 
 static void translate(uint8_t *record, size_t size, uint32_t kind)
@@ -184,13 +192,15 @@ static void hand_over(void *context, uint32_t stream)
 
 static bool is_ending(uint32_t kind)
 {
-	return kind < KINDS && atomic_load_explicit(&inner.ending, memory_order_relaxed) >> kind & 1;
+	return kind < KINDS &&
+	       atomic_load_explicit(&inner.ending, memory_order_relaxed) >> kind & 1;
 }
 
 /* Buffers hold records from before it enabled the kind: those it would not have got. */
 static bool is_early(const void *record, size_t size, uint32_t kind)
 {
-	size_t at = time_fields[kind][1] ? time_fields[kind][1] : time_fields[kind][0]; /* the end, where there is one */
+	size_t at = time_fields[kind][1] ? time_fields[kind][1]
+					 : time_fields[kind][0]; /* the end, where there is one */
 	uint64_t t = 0;
 
 	if (at && at + sizeof(t) <= size)
@@ -207,7 +217,8 @@ static bool wanted(const struct cupti_record *r, size_t size)
 	if (kind >= KINDS || is_early(r, size, kind))
 		return false;
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
-		return a->thread != ws_cuda_own_tid() && (!is_ending(kind) || a->start <= inner.until[kind]) &&
+		return a->thread != ws_cuda_own_tid() &&
+		       (!is_ending(kind) || a->start <= inner.until[kind]) &&
 		       (has_kind(kind) || is_ending(kind) ? !bit(inner.api_off[driver], a->cbid)
 							  : bit(inner.api_on[driver], a->cbid));
 	/* Work that was launched before may still run: what is too late its profiler can tell. */
@@ -232,7 +243,8 @@ static void give_one(const uint8_t *record, size_t size)
 		}
 	}
 	memcpy(inner.buffer + inner.used, record, size);
-	translate(inner.buffer + inner.used, size, ((const struct cupti_record *)record)->kind & (KINDS - 1));
+	translate(inner.buffer + inner.used, size,
+		  ((const struct cupti_record *)record)->kind & (KINDS - 1));
 	inner.used += size;
 }
 
@@ -279,13 +291,17 @@ struct function {
 	void *at;
 };
 /* Each is noted in a section of its own, for ws_inner_function. */
-#define HOOK(name, params)                                                                                           \
-	WS_EXPORT int name params;                                                                                   \
-	__attribute__((section("ws_inner"), used)) static const struct function function_##name = {#name, (void *)name}; \
+#define HOOK(name, params)                                                                   \
+	WS_EXPORT int name params;                                                           \
+	__attribute__((section("ws_inner"),                                                  \
+		       used)) static const struct function function_##name = {#name,         \
+									      (void *)name}; \
 	WS_EXPORT int name params
 
-extern const struct function first_function[] __asm__("__start_ws_inner") __attribute__((visibility("hidden")));
-extern const struct function last_function[] __asm__("__stop_ws_inner") __attribute__((visibility("hidden")));
+extern const struct function first_function[] __asm__("__start_ws_inner")
+	__attribute__((visibility("hidden")));
+extern const struct function last_function[] __asm__("__stop_ws_inner")
+	__attribute__((visibility("hidden")));
 
 void *ws_inner_function(const char *name)
 {
@@ -298,7 +314,8 @@ void *ws_inner_function(const char *name)
 HOOK(cuptiActivityRegisterCallbacks, (cupti_request_fn request, cupti_complete_fn complete))
 {
 	if (!handled())
-		PASS(cuptiActivityRegisterCallbacks, (cupti_request_fn, cupti_complete_fn), request, complete);
+		PASS(cuptiActivityRegisterCallbacks, (cupti_request_fn, cupti_complete_fn), request,
+		     complete);
 	if (!request || !complete)
 		return CUPTI_ERR_INVALID_PARAMETER;
 	take_lock();
@@ -312,7 +329,8 @@ HOOK(cuptiActivityRegisterCallbacks, (cupti_request_fn request, cupti_complete_f
 	atomic_store(&ws_inner_there, true);
 	if (!atomic_exchange(&inner.announced, true))
 		ws_cuda_say(WS_INFO,
-			    "The program profiles its CUDA work itself as well (torch.profiler, or another user of CUPTI): both "
+			    "The program profiles its CUDA work itself as well (torch.profiler, or "
+			    "another user of CUPTI): both "
 			    "get their records.",
 			    "", "");
 	return CUPTI_OK;
@@ -375,18 +393,21 @@ HOOK(cuptiActivityEnable, (uint32_t kind))
 	return rc;
 }
 
-/* The calls that only it wanted, one by one: to turn the whole kind off would turn ours off for a moment. */
+/* The calls that only it wanted, one by one: to turn the whole kind off would turn ours off for a
+ * moment. */
 static void narrow(uint32_t kind)
 {
-	int (*enable)(uint32_t, uint8_t) =
-	    kind == CUPTI_KIND_DRIVER ? ws_cupti.ActivityEnableDriverApi : ws_cupti.ActivityEnableRuntimeApi;
+	int (*enable)(uint32_t, uint8_t) = kind == CUPTI_KIND_DRIVER
+						   ? ws_cupti.ActivityEnableDriverApi
+						   : ws_cupti.ActivityEnableRuntimeApi;
 
 	if (ws_cuda_api_by_callback)
 		ws_cupti.ActivityDisable(kind);
 	if (!enable || ws_cuda_api_coarse || ws_cuda_api_by_callback)
 		return;
 	for (uint32_t cbid = 1; cbid < 1024; cbid++)
-		if (!ws_cuda_api_wanted(kind, cbid) && !bit(inner.api_on[kind == CUPTI_KIND_DRIVER], cbid))
+		if (!ws_cuda_api_wanted(kind, cbid) &&
+		    !bit(inner.api_on[kind == CUPTI_KIND_DRIVER], cbid))
 			enable(cbid, 0);
 }
 
@@ -411,7 +432,8 @@ HOOK(cuptiActivityDisable, (uint32_t kind))
 static int one_call(uint32_t kind, uint32_t cbid, uint8_t enable)
 {
 	int driver = kind == CUPTI_KIND_DRIVER;
-	int (*real)(uint32_t, uint8_t) = driver ? ws_cupti.ActivityEnableDriverApi : ws_cupti.ActivityEnableRuntimeApi;
+	int (*real)(uint32_t, uint8_t) =
+		driver ? ws_cupti.ActivityEnableDriverApi : ws_cupti.ActivityEnableRuntimeApi;
 
 	if (!real)
 		return CUPTI_ERR_NOT_SUPPORTED;
@@ -419,7 +441,8 @@ static int one_call(uint32_t kind, uint32_t cbid, uint8_t enable)
 		set_bit(inner.api_off[driver], cbid, !enable);
 	else
 		set_bit(inner.api_on[driver], cbid, enable);
-	return ws_cuda_api_wanted(kind, cbid) && !ws_cuda_api_by_callback ? CUPTI_OK : real(cbid, enable);
+	return ws_cuda_api_wanted(kind, cbid) && !ws_cuda_api_by_callback ? CUPTI_OK
+									  : real(cbid, enable);
 }
 
 HOOK(cuptiActivityEnableRuntimeApi, (uint32_t cbid, uint8_t enable))
@@ -452,11 +475,13 @@ HOOK(cuptiActivityFlushAll, (uint32_t flags))
 	return rc;
 }
 
-/* Records are ours to walk: where two copies of the library are mapped, only the one that made them knows their sizes. */
-HOOK(cuptiActivityGetNextRecord, (uint8_t *buffer, size_t valid, void **record))
+/* Records are ours to walk: where two copies of the library are mapped, only the one that made them
+ * knows their sizes. */
+HOOK(cuptiActivityGetNextRecord, (uint8_t * buffer, size_t valid, void **record))
 {
 	static int (*_Atomic theirs)(uint8_t *, size_t, void **);
-	int (*real)(uint8_t *, size_t, void **) = atomic_load_explicit(&theirs, memory_order_relaxed);
+	int (*real)(uint8_t *, size_t, void **) =
+		atomic_load_explicit(&theirs, memory_order_relaxed);
 
 	if (handled())
 		return ws_cupti.ActivityGetNextRecord(buffer, valid, record);
@@ -470,9 +495,11 @@ HOOK(cuptiActivityGetNextRecord, (uint8_t *buffer, size_t valid, void **record))
 HOOK(cuptiActivitySetAttribute, (uint32_t attribute, size_t *size, void *value))
 {
 	if (!handled())
-		PASS(cuptiActivitySetAttribute, (uint32_t, size_t *, void *), attribute, size, value);
+		PASS(cuptiActivitySetAttribute, (uint32_t, size_t *, void *), attribute, size,
+		     value);
 	/* How our buffers come and how many there are is not its business. */
-	if (attribute == CUPTI_ATTR_ZEROED_OUT_ACTIVITY_BUFFER || attribute == CUPTI_ATTR_PER_THREAD_ACTIVITY_BUFFER)
+	if (attribute == CUPTI_ATTR_ZEROED_OUT_ACTIVITY_BUFFER ||
+	    attribute == CUPTI_ATTR_PER_THREAD_ACTIVITY_BUFFER)
 		return CUPTI_OK;
 	return ws_cupti.ActivitySetAttribute(attribute, size, value);
 }
@@ -514,23 +541,28 @@ HOOK(cuptiSubscribe, (void **subscriber, cupti_callback_fn fn, void *data))
 	return subscribe(subscriber, fn, data);
 }
 
-HOOK(cuptiSubscribe_v2, (void **subscriber, cupti_callback_fn fn, void *data, struct cupti_subscriber_params *params))
+HOOK(cuptiSubscribe_v2,
+     (void **subscriber, cupti_callback_fn fn, void *data, struct cupti_subscriber_params *params))
 {
 	if (!handled())
-		PASS(cuptiSubscribe_v2, (void **, cupti_callback_fn, void *, struct cupti_subscriber_params *), subscriber, fn,
-		     data, params);
+		PASS(cuptiSubscribe_v2,
+		     (void **, cupti_callback_fn, void *, struct cupti_subscriber_params *),
+		     subscriber, fn, data, params);
 	return subscribe(subscriber, fn, data);
 }
 
 static int real_callback(uint32_t enable, uint32_t domain, uint32_t cbid)
 {
-	return ws_cuda_callback_on(domain, cbid) ? CUPTI_OK : ws_cupti.EnableCallback(enable, ws_cuda_subscriber, domain, cbid);
+	return ws_cuda_callback_on(domain, cbid)
+		       ? CUPTI_OK
+		       : ws_cupti.EnableCallback(enable, ws_cuda_subscriber, domain, cbid);
 }
 
 HOOK(cuptiEnableCallback, (uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid))
 {
 	if (!handled() || subscriber != &inner)
-		PASS(cuptiEnableCallback, (uint32_t, void *, uint32_t, uint32_t), enable, subscriber, domain, cbid);
+		PASS(cuptiEnableCallback, (uint32_t, void *, uint32_t, uint32_t), enable,
+		     subscriber, domain, cbid);
 	if (domain >= DOMAINS || cbid >= CBIDS)
 		return CUPTI_ERR_INVALID_PARAMETER;
 	set_bit(inner.callbacks[domain], cbid, enable);
@@ -539,7 +571,8 @@ HOOK(cuptiEnableCallback, (uint32_t enable, void *subscriber, uint32_t domain, u
 
 static int whole_domain(uint32_t enable, uint32_t domain)
 {
-	int rc = ws_cupti.EnableDomain ? ws_cupti.EnableDomain(enable, ws_cuda_subscriber, domain) : CUPTI_ERR_NOT_SUPPORTED;
+	int rc = ws_cupti.EnableDomain ? ws_cupti.EnableDomain(enable, ws_cuda_subscriber, domain)
+				       : CUPTI_ERR_NOT_SUPPORTED;
 
 	memset(inner.callbacks[domain], enable ? 0xff : 0, sizeof(inner.callbacks[domain]));
 	for (uint32_t cbid = 1; !enable && cbid < CBIDS; cbid++)
@@ -552,7 +585,8 @@ HOOK(cuptiEnableDomain, (uint32_t enable, void *subscriber, uint32_t domain))
 {
 	if (!handled() || subscriber != &inner)
 		PASS(cuptiEnableDomain, (uint32_t, void *, uint32_t), enable, subscriber, domain);
-	return domain && domain < DOMAINS ? whole_domain(enable, domain) : CUPTI_ERR_INVALID_PARAMETER;
+	return domain && domain < DOMAINS ? whole_domain(enable, domain)
+					  : CUPTI_ERR_INVALID_PARAMETER;
 }
 
 HOOK(cuptiEnableAllDomains, (uint32_t enable, void *subscriber))

@@ -1,9 +1,10 @@
 /*
  * cuda_names.c - the numbers of devices, contexts and streams that the program names through NVTX.
  *
- * A program names a stream by its handle; CUPTI's records number streams. The two are brought together when the stream is made: a
- * handle that is given with a name may be of a stream that is gone, and the driver must not be asked about that. The default
- * streams have handles that every context shares; there the current context counts.
+ * A program names a stream by its handle; CUPTI's records number streams. The two are brought
+ * together when the stream is made: a handle that is given with a name may be of a stream that is
+ * gone, and the driver must not be asked about that. The default streams have handles that every
+ * context shares; there the current context counts.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -12,7 +13,8 @@
 #include "inject/cuda.h"
 #include "schema/schema.h"
 
-/* A program may make streams without end: look-ups stay within PROBES places, and what finds none there stays without a number. */
+/* A program may make streams without end: look-ups stay within PROBES places, and what finds none
+ * there stays without a number. */
 enum { KNOWN = 4096, PROBES = 64, GONE = 3, LAST_DEFAULT = 2 };
 
 static struct known {
@@ -44,7 +46,8 @@ static void remember(uint64_t handle, struct ws_cuda_numbers numbers)
 		struct known *k = &known[(at + i) % KNOWN];
 		uint64_t there = atomic_load_explicit(&k->handle, memory_order_relaxed);
 
-		if ((there == 0 || there == GONE) && atomic_compare_exchange_strong(&k->handle, &there, UINT64_MAX)) {
+		if ((there == 0 || there == GONE) &&
+		    atomic_compare_exchange_strong(&k->handle, &there, UINT64_MAX)) {
 			k->numbers = numbers;
 			atomic_store_explicit(&k->handle, handle, memory_order_release);
 			return;
@@ -93,7 +96,8 @@ void ws_cuda_names_resource(uint32_t cbid, const struct cupti_resource *res)
 		break;
 	case CUPTI_RESOURCE_STREAM_CREATED:
 		if ((uint64_t)(uintptr_t)res->handle > LAST_DEFAULT)
-			remember((uint64_t)(uintptr_t)res->handle, stream_numbers(res->context, res->handle));
+			remember((uint64_t)(uintptr_t)res->handle,
+				 stream_numbers(res->context, res->handle));
 		break;
 	default:
 		forget((uint64_t)(uintptr_t)res->handle);
@@ -103,7 +107,8 @@ void ws_cuda_names_resource(uint32_t cbid, const struct cupti_resource *res)
 static void *current_context(void)
 {
 	void *(*open_lib)(const char *, int) = ws_bind_symbol("dlopen");
-	void *lib = open_lib ? open_lib("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL, *context = NULL;
+	void *lib = open_lib ? open_lib("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL,
+	     *context = NULL;
 	int (*current)(void **) = lib ? ws_cuda_dlsym(lib, "cuCtxGetCurrent") : NULL;
 
 	return current && !current(&context) ? context : NULL;

@@ -1,10 +1,12 @@
 /*
  * cuda_old.c - calls of the CUDA API with a CUPTI that cannot choose them one by one (before 12.5).
  *
- * There its records are of all calls or none: all of the runtime's, queries too, slow every step of a program, and all of the
- * driver's repeat each of the runtime's from the inside. Callbacks can be chosen, so records are made here, from the callbacks at
- * the beginning and the end of the calls that are traced: those that the program makes itself, of the runtime or, in libraries that
- * use nothing else, of the driver. What a call does inside is not recorded, and the work that it causes carries its correlation.
+ * There its records are of all calls or none: all of the runtime's, queries too, slow every step of
+ * a program, and all of the driver's repeat each of the runtime's from the inside. Callbacks can be
+ * chosen, so records are made here, from the callbacks at the beginning and the end of the calls
+ * that are traced: those that the program makes itself, of the runtime or, in libraries that use
+ * nothing else, of the driver. What a call does inside is not recorded, and the work that it causes
+ * carries its correlation.
  */
 #include "inject/cuda.h"
 #include "inject/cuda_record.h"
@@ -20,11 +22,14 @@ void ws_cuda_old_start(void)
 	ws_cuda_api_by_callback = true;
 	for (int driver = 0; driver < 2; driver++)
 		for (uint32_t cbid = 1; cbid < WS_CUDA_CBIDS; cbid++)
-			if (ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid))
-				ws_cupti.EnableCallback(1, ws_cuda_subscriber, domains[driver], cbid);
+			if (ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME,
+					       cbid))
+				ws_cupti.EnableCallback(1, ws_cuda_subscriber, domains[driver],
+							cbid);
 }
 
-static void write_call(struct ws_thread *t, int driver, uint32_t cbid, const struct cupti_callback *c)
+static void write_call(struct ws_thread *t, int driver, uint32_t cbid,
+		       const struct cupti_callback *c)
 {
 	const size_t bytes = sizeof(struct ws_rec_cuda_batch) + sizeof(struct cupti_api);
 	struct ws_rec_cuda_batch *b = ws_rt_reserve(t, bytes, WS_LOSS_CUDA);
@@ -35,13 +40,14 @@ static void write_call(struct ws_thread *t, int driver, uint32_t cbid, const str
 	b->rec = ws_rec_head(WS_REC_CUDA_BATCH, bytes, 0, (uint32_t)(bytes / 8));
 	b->time = ws_raw_ns();
 	a = (void *)b->bytes;
-	*a = (struct cupti_api){.kind = WS_CUPTI_MADE(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, sizeof(*a)),
-				.cbid = cbid,
-				.start = t->cuda_call,
-				.end = b->time,
-				.thread = t->tid,
-				.correlation = c->correlation,
-				.result = c->result ? *(const uint32_t *)c->result : 0};
+	*a = (struct cupti_api){
+		.kind = WS_CUPTI_MADE(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, sizeof(*a)),
+		.cbid = cbid,
+		.start = t->cuda_call,
+		.end = b->time,
+		.thread = t->tid,
+		.correlation = c->correlation,
+		.result = c->result ? *(const uint32_t *)c->result : 0};
 	ws_rt_commit(t, b, bytes);
 }
 

@@ -1,16 +1,17 @@
 /*
  * cuda_record.h - what the CUDA hook writes into rings.
  *
- * CUPTI's records go over as they are, many at a time: they are cast by the version of CUPTI that made them, by the recorder, which
- * has the time for it. In the target they only get what would be lost on the way: `kind` receives the record's size, and texts that
- * they point to become handles.
+ * CUPTI's records go over as they are, many at a time: they are cast by the version of CUPTI that
+ * made them, by the recorder, which has the time for it. In the target they only get what would be
+ * lost on the way: `kind` receives the record's size, and texts that they point to become handles.
  */
 #ifndef WS_CUDA_RECORD_H
 #define WS_CUDA_RECORD_H
 
 #include "ring/record.h"
 
-/* Bits of a record's `kind` in a batch: the kind, its size in 8-byte words, CUPTI's mark of a record that is not finished. */
+/* Bits of a record's `kind` in a batch: the kind, its size in 8-byte words, CUPTI's mark of a
+ * record that is not finished. */
 #define WS_CUPTI_KIND(k) ((k)&0xffu)
 #define WS_CUPTI_SIZE(k) (8u * ((k) >> 8 & 0x7ffu))
 #define WS_CUPTI_MADE(kind, bytes) ((uint32_t)(kind) | (uint32_t)(bytes) / 8u << 8)
@@ -27,10 +28,15 @@ struct ws_rec_cuda_batch {
 	char bytes[];
 };
 
-enum ws_cuda_name { WS_CUDA_NAME_POINTER = 0, WS_CUDA_NAME_RUNTIME = 1, WS_CUDA_NAME_DRIVER = 2, WS_CUDA_NAME_SIZE = 3 };
+enum ws_cuda_name {
+	WS_CUDA_NAME_POINTER = 0,
+	WS_CUDA_NAME_RUNTIME = 1,
+	WS_CUDA_NAME_DRIVER = 2,
+	WS_CUDA_NAME_SIZE = 3
+};
 struct ws_rec_cuda_name {
 	struct ws_rec rec; /* small: enum ws_cuda_name; value: handle, or bytes */
-	uint64_t key;	   /* the pointer, the callback id, or the kind of record that has this size */
+	uint64_t key; /* the pointer, the callback id, or the kind of record that has this size */
 };
 
 struct ws_rec_cuda_device { /* what CUPTI's record of the device does not tell */
@@ -52,21 +58,24 @@ enum ws_cuda_resource {
 struct ws_rec_cuda_resource {
 	struct ws_rec rec;  /* small: enum ws_cuda_resource; value: context, or type of the node */
 	uint64_t time;	    /* session ns */
-	uint64_t id, other; /* module and its bytes; node and the one it was cloned from; executable graph */
+	uint64_t id, other; /* module and its bytes; node and the one it was cloned from; executable
+			       graph */
 	uint32_t tid, graph, original_graph, spare;
 };
 
-#define WS_CUDA_EVENT_RECORD 5 /* beside CUpti_ActivitySynchronizationType: no wait, an event is recorded */
+#define WS_CUDA_EVENT_RECORD \
+	5 /* beside CUpti_ActivitySynchronizationType: no wait, an event is recorded */
 struct ws_rec_cuda_sync {
-	struct ws_rec rec;	      /* small: CUpti_ActivitySynchronizationType, or the above; value: context */
+	struct ws_rec
+		rec; /* small: CUpti_ActivitySynchronizationType, or the above; value: context */
 	uint64_t start, end;	      /* session ns */
 	uint64_t event;		      /* its handle, 0 for none */
 	uint32_t correlation, stream; /* stream UINT32_MAX: none */
-	uint32_t recorded_by;	      /* correlation of the call that recorded the event; 0 for none */
+	uint32_t recorded_by; /* correlation of the call that recorded the event; 0 for none */
 	int32_t result;
 };
 
-struct ws_rec_cuda_host { /* a function that CUDA is to call */
+struct ws_rec_cuda_host {	      /* a function that CUDA is to call */
 	struct ws_rec rec;	      /* value: context */
 	uint64_t time;		      /* session ns */
 	uint64_t function, node;      /* its address; node of a graph, 0 for none */

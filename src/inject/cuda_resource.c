@@ -1,8 +1,10 @@
 /*
- * cuda_resource.c - callbacks of CUPTI: modules and graphs as they are made, waits (cuda_sync.c), and the calls after which records
- * would be lost (cudaDeviceReset) or are wanted at once (cudaProfilerStop).
+ * cuda_resource.c - callbacks of CUPTI: modules and graphs as they are made, waits (cuda_sync.c),
+ * and the calls after which records would be lost (cudaDeviceReset) or are wanted at once
+ * (cudaProfilerStop).
  *
- * One program has one subscriber. Ours is named; when another tool has the place, the diagnostic says which.
+ * One program has one subscriber. Ours is named; when another tool has the place, the diagnostic
+ * says which.
  */
 #include <string.h>
 #include <sys/syscall.h>
@@ -18,10 +20,17 @@ void *ws_cuda_subscriber;
 static uint32_t reset_cbid[2], stop_cbid[2]; /* runtime, driver */
 
 static const uint32_t resources[] = {
-    CUPTI_RESOURCE_MODULE_LOADED,    CUPTI_RESOURCE_MODULE_UNLOAD_STARTING, CUPTI_RESOURCE_GRAPH_CREATED,
-    CUPTI_RESOURCE_GRAPH_CLONED,     CUPTI_RESOURCE_GRAPHEXEC_CREATED,	    CUPTI_RESOURCE_GRAPHNODE_CREATED,
-    CUPTI_RESOURCE_GRAPHNODE_CLONED, CUPTI_RESOURCE_CONTEXT_CREATED,	    CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING,
-    CUPTI_RESOURCE_STREAM_CREATED,   CUPTI_RESOURCE_STREAM_DESTROY_STARTING,
+	CUPTI_RESOURCE_MODULE_LOADED,
+	CUPTI_RESOURCE_MODULE_UNLOAD_STARTING,
+	CUPTI_RESOURCE_GRAPH_CREATED,
+	CUPTI_RESOURCE_GRAPH_CLONED,
+	CUPTI_RESOURCE_GRAPHEXEC_CREATED,
+	CUPTI_RESOURCE_GRAPHNODE_CREATED,
+	CUPTI_RESOURCE_GRAPHNODE_CLONED,
+	CUPTI_RESOURCE_CONTEXT_CREATED,
+	CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING,
+	CUPTI_RESOURCE_STREAM_CREATED,
+	CUPTI_RESOURCE_STREAM_DESTROY_STARTING,
 };
 
 bool ws_cuda_callback_on(uint32_t domain, uint32_t cbid)
@@ -33,9 +42,13 @@ bool ws_cuda_callback_on(uint32_t domain, uint32_t cbid)
 	if (domain == CUPTI_DOMAIN_RUNTIME || domain == CUPTI_DOMAIN_DRIVER) {
 		int driver = domain == CUPTI_DOMAIN_DRIVER;
 
-		return cbid && (cbid == reset_cbid[driver] || cbid == stop_cbid[driver] || ws_cuda_sync_wants(driver, cbid) ||
-				ws_cuda_stack_wants(driver, cbid) || ws_cuda_host_wants(driver, cbid) ||
-				(ws_cuda_api_by_callback && ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid)));
+		return cbid &&
+		       (cbid == reset_cbid[driver] || cbid == stop_cbid[driver] ||
+			ws_cuda_sync_wants(driver, cbid) || ws_cuda_stack_wants(driver, cbid) ||
+			ws_cuda_host_wants(driver, cbid) ||
+			(ws_cuda_api_by_callback &&
+			 ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME,
+					    cbid)));
 	}
 	return domain == CUPTI_DOMAIN_STATE && cbid == CUPTI_STATE_FATAL_ERROR;
 }
@@ -76,7 +89,8 @@ static void write_resource(const struct ws_rec_cuda_resource *what)
 static void module(uint32_t what, const struct cupti_resource *res)
 {
 	const struct cupti_module *m = res->descriptor;
-	struct ws_rec_cuda_resource r = {.rec = ws_rec_head(WS_REC_CUDA_RESOURCE, sizeof(r), (uint16_t)what, 0)};
+	struct ws_rec_cuda_resource r = {
+		.rec = ws_rec_head(WS_REC_CUDA_RESOURCE, sizeof(r), (uint16_t)what, 0)};
 
 	if (!m)
 		return;
@@ -90,7 +104,8 @@ static void module(uint32_t what, const struct cupti_resource *res)
 static void graph(uint32_t what, const struct cupti_resource *res)
 {
 	const struct cupti_graph *g = res->descriptor;
-	struct ws_rec_cuda_resource r = {.rec = ws_rec_head(WS_REC_CUDA_RESOURCE, sizeof(r), (uint16_t)what, 0)};
+	struct ws_rec_cuda_resource r = {
+		.rec = ws_rec_head(WS_REC_CUDA_RESOURCE, sizeof(r), (uint16_t)what, 0)};
 	uint32_t exec = 0;
 
 	if (!g)
@@ -98,7 +113,8 @@ static void graph(uint32_t what, const struct cupti_resource *res)
 	r.graph = graph_id(g->graph);
 	if (what == WS_CUDA_GRAPH_CLONED)
 		r.original_graph = graph_id(g->original_graph);
-	if (what == WS_CUDA_GRAPH_EXEC && g->exec && ws_cupti.GetGraphExecId && !ws_cupti.GetGraphExecId(g->exec, &exec))
+	if (what == WS_CUDA_GRAPH_EXEC && g->exec && ws_cupti.GetGraphExecId &&
+	    !ws_cupti.GetGraphExecId(g->exec, &exec))
 		r.id = exec;
 	if (what == WS_CUDA_NODE_CREATED || what == WS_CUDA_NODE_CLONED) {
 		r.id = node_id(g->node);
@@ -173,7 +189,8 @@ static void callback(void *data, uint32_t domain, uint32_t cbid, const void *inf
 			call(domain == CUPTI_DOMAIN_DRIVER, cbid, info);
 		else
 			ws_cuda_say(WS_ERROR, "CUPTI met a fatal error and stopped recording: ",
-				    ws_cuda_error((int)((const struct cupti_state *)info)->result), "");
+				    ws_cuda_error((int)((const struct cupti_state *)info)->result),
+				    "");
 	}
 	if (atomic_load_explicit(&ws_inner_there, memory_order_relaxed))
 		ws_inner_callback(domain, cbid, info);
@@ -185,8 +202,8 @@ static void callback(void *data, uint32_t domain, uint32_t cbid, const void *inf
 static void find_calls(void)
 {
 	static const uint32_t domains[2] = {CUPTI_DOMAIN_RUNTIME, CUPTI_DOMAIN_DRIVER};
-	static const char *const reset[2] = {"cudaDeviceReset", "cuDevicePrimaryCtxReset"}, *const stop[2] = {"cudaProfilerStop",
-													      "cuProfilerStop"};
+	static const char *const reset[2] = {"cudaDeviceReset", "cuDevicePrimaryCtxReset"},
+				 *const stop[2] = {"cudaProfilerStop", "cuProfilerStop"};
 	bool flush_on_stop = ws_rt->arena->cuda.flags & WS_CUDA_FLUSH_ON_STOP;
 
 	for (int driver = 0; driver < 2; driver++)
@@ -228,16 +245,19 @@ bool ws_cuda_subscribe(void)
 
 	other[sizeof(other) - 1] = 0;
 	if (rc == CUPTI_ERR_MULTIPLE_SUBSCRIBERS) {
-		ws_cuda_say(WS_WARNING, "CUDA is not recorded: another tool profiles or debugs this program already: ",
-			    *other ? other : "a debugger, a profiler, or a library that traces CUDA",
+		ws_cuda_say(WS_WARNING,
+			    "CUDA is not recorded: another tool profiles or debugs this program "
+			    "already: ",
+			    *other ? other
+				   : "a debugger, a profiler, or a library that traces CUDA",
 			    ". Run it without that tool.");
 		return false;
 	}
 	if (rc) {
 		ws_cuda_say(WS_WARNING, "CUDA is not recorded: CUPTI refuses: ", ws_cuda_error(rc),
 			    rc == CUPTI_ERR_NOT_INITIALIZED || rc == CUPTI_ERR_NOT_COMPATIBLE
-				? " (the library may be too new for the driver)"
-				: "");
+				    ? " (the library may be too new for the driver)"
+				    : "");
 		return false;
 	}
 	return true;
@@ -257,7 +277,8 @@ void ws_cuda_callbacks(void)
 		if (stop_cbid[driver])
 			ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, stop_cbid[driver]);
 		for (uint32_t cbid = 1; cbid < 2048; cbid++)
-			if (ws_cuda_sync_wants(driver, cbid) || ws_cuda_host_wants(driver, cbid) || ws_cuda_stack_wants(driver, cbid))
+			if (ws_cuda_sync_wants(driver, cbid) || ws_cuda_host_wants(driver, cbid) ||
+			    ws_cuda_stack_wants(driver, cbid))
 				ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, cbid);
 	}
 }

@@ -1,9 +1,9 @@
 /*
- * cuda_stack.c - the stacks of CUDA calls (--cudabacktrace): callbacks at the calls of the classes asked for, and a copy of the
- * stack where one lasted.
+ * cuda_stack.c - the stacks of CUDA calls (--cudabacktrace): callbacks at the calls of the classes
+ * asked for, and a copy of the stack where one lasted.
  *
- * The call itself is recorded by CUPTI; its correlation ties the two together. A driver call inside a runtime call is that call's
- * way of doing it.
+ * The call itself is recorded by CUPTI; its correlation ties the two together. A driver call inside
+ * a runtime call is that call's way of doing it.
  */
 #include <string.h>
 
@@ -12,16 +12,21 @@
 #include "inject/traced.h"
 
 enum { CBIDS = 2048 };
-static uint8_t class_of[2][CBIDS]; /* runtime, driver: enum ws_cuda_calls + 1; 0: not one of those asked for */
+static uint8_t class_of[2][CBIDS]; /* runtime, driver: enum ws_cuda_calls + 1; 0: not one of those
+				      asked for */
 
 static enum ws_cuda_calls classify(const char *name)
 {
 	static const char *const kernel[] = {"Launch", NULL},
-				 *const sync[] = {"Synchronize", "StreamWait", "WaitEvent", "WaitExternal", NULL},
-				 *const memory[] = {"Memcpy",	 "Memset",	 "Malloc",	   "Free",  "MemAlloc", "Mem",
-						    "HostAlloc", "HostRegister", "HostUnregister", "Array", NULL};
+				 *const sync[] = {"Synchronize", "StreamWait", "WaitEvent",
+						  "WaitExternal", NULL},
+				 *const memory[] = {
+					 "Memcpy",	   "Memset", "Malloc",	  "Free",
+					 "MemAlloc",	   "Mem",    "HostAlloc", "HostRegister",
+					 "HostUnregister", "Array",  NULL};
 	static const char *const *const lists[] = {kernel, sync, memory};
-	static const enum ws_cuda_calls classes[] = {WS_CALLS_KERNEL, WS_CALLS_SYNC, WS_CALLS_MEMORY};
+	static const enum ws_cuda_calls classes[] = {WS_CALLS_KERNEL, WS_CALLS_SYNC,
+						     WS_CALLS_MEMORY};
 
 	for (unsigned l = 0; l < WS_COUNT(lists); l++)
 		for (const char *const *w = lists[l]; *w; w++)
@@ -40,7 +45,8 @@ void ws_cuda_stack_find(int driver, uint32_t cbid, const char *name)
 
 bool ws_cuda_stack_wants(int driver, uint32_t cbid)
 {
-	return cbid < CBIDS && class_of[driver][cbid] && ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid);
+	return cbid < CBIDS && class_of[driver][cbid] &&
+	       ws_cuda_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid);
 }
 
 void ws_cuda_stack_call(int driver, uint32_t cbid, const struct cupti_callback *c)

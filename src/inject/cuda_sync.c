@@ -1,12 +1,14 @@
 /*
  * cuda_sync.c - waits: of the CPU for streams, contexts and events, and of streams for events.
  *
- * CUPTI has activity kinds for them and for the recording of events, but with either enabled every call of the runtime takes 100 to
- * 200 ns longer, cudaGetLastError and the like too, of which programs make thousands a step: more than all other tracing costs
- * together (measured on an H200, CUPTI 13.0). Callbacks at the few calls that wait or record cost nothing elsewhere, so our records
- * come from there.
+ * CUPTI has activity kinds for them and for the recording of events, but with either enabled every
+ * call of the runtime takes 100 to 200 ns longer, cudaGetLastError and the like too, of which
+ * programs make thousands a step: more than all other tracing costs together (measured on an H200,
+ * CUPTI 13.0). Callbacks at the few calls that wait or record cost nothing elsewhere, so our
+ * records come from there.
  *
- * Which record of an event a wait is for is remembered by the event's handle: the correlation of the call that recorded it last.
+ * Which record of an event a wait is for is remembered by the event's handle: the correlation of
+ * the call that recorded it last.
  */
 #include <string.h>
 
@@ -27,31 +29,32 @@ static const struct {
 	const char *name;
 	uint8_t what;
 } calls[] = {
-    {"cudaStreamSynchronize", WAIT_STREAM},
-    {"cudaDeviceSynchronize", WAIT_CONTEXT},
-    {"cudaThreadSynchronize", WAIT_CONTEXT},
-    {"cudaEventSynchronize", WAIT_EVENT},
-    {"cudaStreamWaitEvent", STREAM_WAIT_EVENT},
-    {"cudaEventRecord", RECORD_EVENT},
-    {"cuStreamSynchronize", WAIT_STREAM},
-    {"cuCtxSynchronize", WAIT_CONTEXT},
-    {"cuEventSynchronize", WAIT_EVENT},
-    {"cuStreamWaitEvent", STREAM_WAIT_EVENT},
-    {"cuEventRecord", RECORD_EVENT},
+	{"cudaStreamSynchronize", WAIT_STREAM},
+	{"cudaDeviceSynchronize", WAIT_CONTEXT},
+	{"cudaThreadSynchronize", WAIT_CONTEXT},
+	{"cudaEventSynchronize", WAIT_EVENT},
+	{"cudaStreamWaitEvent", STREAM_WAIT_EVENT},
+	{"cudaEventRecord", RECORD_EVENT},
+	{"cuStreamSynchronize", WAIT_STREAM},
+	{"cuCtxSynchronize", WAIT_CONTEXT},
+	{"cuEventSynchronize", WAIT_EVENT},
+	{"cuStreamWaitEvent", STREAM_WAIT_EVENT},
+	{"cuEventRecord", RECORD_EVENT},
 };
 
 enum { CBIDS = 2048, HANDLES = 4096 };
 static uint8_t what_of[2][CBIDS];	 /* runtime, driver */
 static uint8_t per_thread[2][CBIDS / 8]; /* variants whose null stream is the thread's */
 
-/* Correlation of the last record of an event, by its handle. A collision loses an older event's; both words are written without a
- * lock. */
+/* Correlation of the last record of an event, by its handle. A collision loses an older event's;
+ * both words are written without a lock. */
 static struct {
 	_Atomic uint64_t handle;
 	_Atomic uint32_t correlation;
 } recorded[HANDLES];
 
-__thread struct ws_cuda_open ws_cuda_open __attribute__((tls_model("initial-exec"), visibility("hidden")));
+__thread struct ws_cuda_open ws_cuda_open
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 void ws_cuda_sync_find(int driver, uint32_t cbid, const char *name)
 {
@@ -60,7 +63,8 @@ void ws_cuda_sync_find(int driver, uint32_t cbid, const char *name)
 	if (cbid >= CBIDS)
 		return;
 	for (size_t i = 0; i < WS_COUNT(calls); i++) {
-		if (strncmp(name, calls[i].name, strlen(calls[i].name)) || (calls[i].what == RECORD_EVENT && !events))
+		if (strncmp(name, calls[i].name, strlen(calls[i].name)) ||
+		    (calls[i].what == RECORD_EVENT && !events))
 			continue;
 		what_of[driver][cbid] = calls[i].what;
 		if (strstr(name, "_ptsz"))
@@ -91,8 +95,8 @@ static uint32_t recall(uint64_t handle)
 	size_t i = slot_of(handle);
 
 	return handle && atomic_load_explicit(&recorded[i].handle, memory_order_acquire) == handle
-		   ? atomic_load_explicit(&recorded[i].correlation, memory_order_relaxed)
-		   : 0;
+		       ? atomic_load_explicit(&recorded[i].correlation, memory_order_relaxed)
+		       : 0;
 }
 
 static uint32_t stream_id(const struct cupti_callback *c, void *stream, bool of_thread)
@@ -104,7 +108,8 @@ static uint32_t stream_id(const struct cupti_callback *c, void *stream, bool of_
 	return UINT32_MAX;
 }
 
-static void write_call(int driver, uint32_t cbid, const struct cupti_callback *c, enum what what, uint64_t end)
+static void write_call(int driver, uint32_t cbid, const struct cupti_callback *c, enum what what,
+		       uint64_t end)
 {
 	const uint64_t *params = c->params; /* handles in the order of the call's arguments */
 	uint32_t stream = UINT32_MAX, context = 0, recorded_by = 0;
@@ -115,8 +120,8 @@ static void write_call(int driver, uint32_t cbid, const struct cupti_callback *c
 	if (what == WAIT_EVENT || what == STREAM_WAIT_EVENT || what == RECORD_EVENT)
 		event = params[what == STREAM_WAIT_EVENT];
 	if (what == WAIT_STREAM || what == STREAM_WAIT_EVENT || what == RECORD_EVENT)
-		stream =
-		    stream_id(c, (void *)(uintptr_t)params[what == RECORD_EVENT], per_thread[driver][cbid / 8] >> cbid % 8 & 1);
+		stream = stream_id(c, (void *)(uintptr_t)params[what == RECORD_EVENT],
+				   per_thread[driver][cbid / 8] >> cbid % 8 & 1);
 	if (what == RECORD_EVENT)
 		remember(event, c->correlation);
 	else
@@ -128,7 +133,8 @@ static void write_call(int driver, uint32_t cbid, const struct cupti_callback *c
 		return;
 	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_CUDA);
 	if (r) {
-		*r = (struct ws_rec_cuda_sync){.rec = ws_rec_head(WS_REC_CUDA_SYNC, sizeof(*r), (uint16_t)what, context),
+		*r = (struct ws_rec_cuda_sync){.rec = ws_rec_head(WS_REC_CUDA_SYNC, sizeof(*r),
+								  (uint16_t)what, context),
 					       .start = ws_cuda_open.wait_start,
 					       .end = end,
 					       .event = event,
@@ -151,7 +157,8 @@ void ws_cuda_sync_call(int driver, uint32_t cbid, const struct cupti_callback *c
 		return;
 	}
 	/* A driver call inside a runtime call is that call's way of doing it. */
-	if (!ws_cuda_open.waits || --ws_cuda_open.waits || !ws_rt_collecting() || (!c->params && what != WAIT_CONTEXT))
+	if (!ws_cuda_open.waits || --ws_cuda_open.waits || !ws_rt_collecting() ||
+	    (!c->params && what != WAIT_CONTEXT))
 		return;
 	write_call(driver, cbid, c, what, ws_raw_ns());
 }

@@ -1,10 +1,12 @@
 /*
- * cupti_abi.h - what warpsight uses of CUPTI's binary interface, declared here so that building needs no CUDA toolkit and one build
- * serves CUPTI 12.0 to 13.x: records are cast by the version found at run time.
+ * cupti_abi.h - what warpsight uses of CUPTI's binary interface, declared here so that building
+ * needs no CUDA toolkit and one build serves CUPTI 12.0 to 13.x: records are cast by the version
+ * found at run time.
  *
- * CUPTI's records grow only at their end. Each struct here is the newest form known; a version of CUPTI may write less of it, and
- * whoever reads a field behind the size of the records that came must ask (WS_CUDA_HAS in record/from_cuda.h). Where the toolkit's
- * headers are present, a test compares the offsets (tests/cuda/test_abi.c).
+ * CUPTI's records grow only at their end. Each struct here is the newest form known; a version of
+ * CUPTI may write less of it, and whoever reads a field behind the size of the records that came
+ * must ask (WS_CUDA_HAS in record/from_cuda.h). Where the toolkit's headers are present, a test
+ * compares the offsets (tests/cuda/test_abi.c).
  */
 #ifndef WS_CUPTI_ABI_H
 #define WS_CUPTI_ABI_H
@@ -155,7 +157,8 @@ struct cupti_memcpy_peer { /* CUpti_ActivityMemcpyPtoP4 */
 	uint32_t kind;
 	uint8_t copy_kind, src_kind, dst_kind, flags;
 	uint64_t bytes, start, end;
-	uint32_t device, context, stream, src_device, src_context, dst_device, dst_context, correlation;
+	uint32_t device, context, stream, src_device, src_context, dst_device, dst_context,
+		correlation;
 	void *reserved0;
 	uint64_t graph_node;
 	uint32_t graph, channel, channel_type;
@@ -210,8 +213,9 @@ struct cupti_context { /* CUpti_ActivityContext..3 */
 struct cupti_device { /* CUpti_ActivityDevice4, Device5 */
 	uint32_t kind, flags;
 	uint64_t bandwidth, memory;
-	uint32_t constant, l2, warp, clock, engines, sms, max_ipc, warps_sm, blocks_sm, shared_sm, regs_sm, regs_block,
-	    shared_block, threads_block, block_x, block_y, block_z, grid_x, grid_y, grid_z, major, minor, id, ecc;
+	uint32_t constant, l2, warp, clock, engines, sms, max_ipc, warps_sm, blocks_sm, shared_sm,
+		regs_sm, regs_block, shared_block, threads_block, block_x, block_y, block_z, grid_x,
+		grid_y, grid_z, major, minor, id, ecc;
 	uint8_t uuid[16];
 	const char *name;
 	uint8_t visible, mig, reserved[6];
@@ -242,7 +246,8 @@ struct cupti_memory { /* CUpti_ActivityMemory4 */
 	const char *name;
 	uint32_t async, pad1;
 	uint32_t pool_type, pad2;
-	uint64_t pool, pool_threshold, pool_size, pool_used; /* pool_size is a process id for imported pools */
+	uint64_t pool, pool_threshold, pool_size,
+		pool_used; /* pool_size is a process id for imported pools */
 	const char *source;
 } CUPTI_RECORD;
 
@@ -325,7 +330,8 @@ struct cupti_um_config {
 };
 
 typedef void (*cupti_request_fn)(uint8_t **buffer, size_t *size, size_t *max_records);
-typedef void (*cupti_complete_fn)(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
+typedef void (*cupti_complete_fn)(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+				  size_t valid);
 typedef uint64_t (*cupti_clock_fn)(void);
 typedef void (*cupti_callback_fn)(void *data, uint32_t domain, uint32_t cbid, const void *info);
 

@@ -1,13 +1,16 @@
 /*
- * follow.c - keeps the whole process tree in the session: whatever way a program starts another, the new image gets the session's
- * environment, even if the program cleared its own; and the recorder is told what was started, so that it can say which
- * images could not be recorded (static, set-user-ID, of another architecture).
+ * follow.c - keeps the whole process tree in the session: whatever way a program starts another,
+ * the new image gets the session's environment, even if the program cleared its own; and the
+ * recorder is told what was started, so that it can say which images could not be recorded (static,
+ * set-user-ID, of another architecture).
  *
- * The environment is completed in the arguments of exec and posix_spawn, never in the program's own memory; only system() and popen(), which
- * take no environment, get a completed `environ` for the length of the call when the program had removed ours. Images that
- * our libraries cannot be loaded into get the program's own LD_PRELOAD, so that their loader does not complain.
+ * The environment is completed in the arguments of exec and posix_spawn, never in the program's own
+ * memory; only system() and popen(), which take no environment, get a completed `environ` for the
+ * length of the call when the program had removed ours. Images that our libraries cannot be loaded
+ * into get the program's own LD_PRELOAD, so that their loader does not complain.
  *
- * Between vfork and exec the child runs on the parent's thread state: `paused` keeps everything but exec notes from being recorded there.
+ * Between vfork and exec the child runs on the parent's thread state: `paused` keeps everything but
+ * exec notes from being recorded there.
  */
 #include <alloca.h>
 #include <elf.h>
@@ -36,7 +39,10 @@ ws_stack_fn *ws_stack_hook;
 
 /* ---- what kind of image is it? ---- */
 
-enum image { IMAGE_HOOKABLE, IMAGE_FOREIGN /* loading our libraries would fail, noisily or fatally */ };
+enum image {
+	IMAGE_HOOKABLE,
+	IMAGE_FOREIGN /* loading our libraries would fail, noisily or fatally */
+};
 
 static enum image classify_elf(long fd, const char *head, long n)
 {
@@ -44,7 +50,8 @@ static enum image classify_elf(long fd, const char *head, long n)
 	char interp[256];
 	Elf64_Phdr ph;
 
-	if (n < (long)sizeof(*e) || e->e_ident[EI_CLASS] != ELFCLASS64 || e->e_ident[EI_DATA] != ELFDATA2LSB)
+	if (n < (long)sizeof(*e) || e->e_ident[EI_CLASS] != ELFCLASS64 ||
+	    e->e_ident[EI_DATA] != ELFDATA2LSB)
 		return IMAGE_FOREIGN;
 #if defined(__x86_64__)
 	if (e->e_machine != EM_X86_64)
@@ -54,12 +61,14 @@ static enum image classify_elf(long fd, const char *head, long n)
 		return IMAGE_FOREIGN;
 #endif
 	for (int i = 0; i < e->e_phnum && i < 64; i++) {
-		if (ws_sys(SYS_pread64, fd, (long)&ph, sizeof(ph), (long)(e->e_phoff + (uint64_t)i * e->e_phentsize), 0, 0) !=
-		    (long)sizeof(ph))
+		if (ws_sys(SYS_pread64, fd, (long)&ph, sizeof(ph),
+			   (long)(e->e_phoff + (uint64_t)i * e->e_phentsize), 0,
+			   0) != (long)sizeof(ph))
 			break;
 		if (ph.p_type != PT_INTERP)
 			continue;
-		n = ws_sys(SYS_pread64, fd, (long)interp, sizeof(interp) - 1, (long)ph.p_offset, 0, 0);
+		n = ws_sys(SYS_pread64, fd, (long)interp, sizeof(interp) - 1, (long)ph.p_offset, 0,
+			   0);
 		if (n <= 0)
 			break;
 		interp[n] = 0;
@@ -68,14 +77,17 @@ static enum image classify_elf(long fd, const char *head, long n)
 	return IMAGE_HOOKABLE; /* static: there is no loader that could complain */
 }
 
-/* Whether our libraries can be named in LD_PRELOAD for `path`, following #! lines. Unreadable files are taken for hookable. */
+/* Whether our libraries can be named in LD_PRELOAD for `path`, following #! lines. Unreadable files
+ * are taken for hookable. */
 static enum image classify(const char *path)
 {
 	char head[512], interpreter[256];
 	enum image image = IMAGE_HOOKABLE;
 
 	for (int depth = 0; depth < 4; depth++) {
-		long fd = ws_sys(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0, 0), n;
+		long fd = ws_sys(SYS_openat, AT_FDCWD, (long)path,
+				 O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0, 0),
+		     n;
 		char *s, *end;
 
 		if (fd < 0)
@@ -162,8 +174,9 @@ static const char *env_preload(char *const *envp, size_t *index)
 }
 
 /*
- * A copy of `envp` with the session's variables, in memory of its own so that any length fits. Returns false when `envp` can be used
- * as it is: it belongs to a session already, or there is none.
+ * A copy of `envp` with the session's variables, in memory of its own so that any length fits.
+ * Returns false when `envp` can be used as it is: it belongs to a session already, or there is
+ * none.
  */
 static bool complete(char *const *envp, enum image image, struct env *out)
 {
@@ -180,16 +193,19 @@ static bool complete(char *const *envp, enum image image, struct env *out)
 	nvtx = a->text + a->text_nvtx;
 	cuda = a->text + a->text_cuda;
 	old = env_preload(envp, &at);
-	/* A program may keep our variable and yet set or remove LD_PRELOAD; another session's variables are left alone. */
-	if (named && image == IMAGE_HOOKABLE && (strcmp(named, session) || (old && strstr(old, preload))))
+	/* A program may keep our variable and yet set or remove LD_PRELOAD; another session's
+	 * variables are left alone. */
+	if (named && image == IMAGE_HOOKABLE &&
+	    (strcmp(named, session) || (old && strstr(old, preload))))
 		return false;
 	if (image == IMAGE_FOREIGN && !old)
 		return false;
 	while (envp && envp[count])
 		count++;
-	bytes += (count + 8) * sizeof(char *) + strlen(session) + 2 * strlen(preload) + strlen(nvtx) + strlen(cuda) +
-		 (old ? strlen(old) : 0);
-	p = ws_sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bytes += (count + 8) * sizeof(char *) + strlen(session) + 2 * strlen(preload) +
+		 strlen(nvtx) + strlen(cuda) + (old ? strlen(old) : 0);
+	p = ws_sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		   -1, 0);
 	if (p < 0 && p > -4096)
 		return false;
 	out->v = (char **)p;
@@ -226,10 +242,11 @@ static void drop(struct env *e)
 /* ---- exec ---- */
 
 /*
- * The functions behind ours, looked up once at the start: a lookup takes the loader's lock, which in a vfork child of a threaded
- * program could be held by a thread that is not there.
+ * The functions behind ours, looked up once at the start: a lookup takes the loader's lock, which
+ * in a vfork child of a threaded program could be held by a thread that is not there.
  */
-#define NEXT_FUNCTIONS(X) X(execve) X(execvpe) X(fexecve) X(posix_spawn) X(posix_spawnp) X(system) X(popen) X(fork)
+#define NEXT_FUNCTIONS(X) \
+	X(execve) X(execvpe) X(fexecve) X(posix_spawn) X(posix_spawnp) X(system) X(popen) X(fork)
 #define X(name) __typeof__(&name) name;
 static struct {
 	NEXT_FUNCTIONS(X)
@@ -264,7 +281,8 @@ static const char *search_path(const char *file, char *buf, size_t size)
 				buf[n++] = '/';
 			strcpy(buf + n, file);
 			memset(&st, 0, sizeof(st));
-			if (!ws_sys(SYS_newfstatat, AT_FDCWD, (long)buf, (long)&st, 0, 0, 0) && S_ISREG(st.st_mode) &&
+			if (!ws_sys(SYS_newfstatat, AT_FDCWD, (long)buf, (long)&st, 0, 0, 0) &&
+			    S_ISREG(st.st_mode) &&
 			    !ws_sys(SYS_faccessat, AT_FDCWD, (long)buf, X_OK, 0, 0, 0))
 				return buf;
 		}
@@ -290,7 +308,8 @@ static char *const *before_exec(const char *path, char *const *envp, struct env 
 	if (!path || !complete(envp, classify(path), made))
 		return envp;
 	t = ws_self;
-	if (t && t->vfork_start && t->paused) { /* the memory is the parent's, where it would stay */
+	if (t && t->vfork_start &&
+	    t->paused) { /* the memory is the parent's, where it would stay */
 		t->vfork_env = made->v;
 		t->vfork_env_bytes = made->bytes;
 	}
@@ -352,7 +371,8 @@ WS_EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 
 WS_EXPORT int execveat(int dir, const char *path, char *const argv[], char *const envp[], int flags)
 {
-	int (*real)(int, const char *, char *const[], char *const[], int) = ws_bind_next("execveat");
+	int (*real)(int, const char *, char *const[], char *const[], int) =
+		ws_bind_next("execveat");
 	struct env made;
 	char *const *use = before_exec(path, envp, &made);
 	int r;
@@ -374,18 +394,18 @@ static __attribute__((noinline)) size_t count_args(va_list ap, const char *first
 	return n;
 }
 
-#define COLLECT(first, argv, ap)                                           \
-	size_t n;                                                          \
-	va_list ap;                                                        \
-	char **argv;                                                       \
-	va_start(ap, first);                                               \
-	n = count_args(ap, first);                                         \
-	va_end(ap);                                                        \
-	argv = alloca((n + 1) * sizeof(char *));                           \
-	va_start(ap, first);                                               \
-	argv[0] = (char *)first;                                           \
-	for (size_t i = 1; i <= n; i++)                                    \
-		argv[i] = va_arg(ap, char *)
+#define COLLECT(first, argv, ap)                 \
+	size_t n;                                \
+	va_list ap;                              \
+	char **argv;                             \
+	va_start(ap, first);                     \
+	n = count_args(ap, first);               \
+	va_end(ap);                              \
+	argv = alloca((n + 1) * sizeof(char *)); \
+	va_start(ap, first);                     \
+	argv[0] = (char *)first;                 \
+	for (size_t i = 1; i <= n; i++)          \
+	argv[i] = va_arg(ap, char *)
 
 WS_EXPORT int execl(const char *path, const char *arg, ...)
 {
@@ -413,10 +433,12 @@ WS_EXPORT int execle(const char *path, const char *arg, ...)
 
 /* ---- posix_spawn, system, popen ---- */
 
-typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const[], char *const[]);
+typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *,
+		     const posix_spawnattr_t *, char *const[], char *const[]);
 
 static int spawn(spawn_fn *real, enum ws_traced fn, const char *path, pid_t *pid, const char *file,
-		 const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
+		 const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr,
+		 char *const argv[], char *const envp[])
 {
 	struct env made = {0};
 	pid_t child = -1;
@@ -439,24 +461,26 @@ static int spawn(spawn_fn *real, enum ws_traced fn, const char *path, pid_t *pid
 	return r;
 }
 
-WS_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr,
-			  char *const argv[], char *const envp[])
+WS_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+			  const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
 {
-	return spawn(NEXT(posix_spawn), WS_TRACED_posix_spawn, path, pid, path, actions, attr, argv, envp);
-}
-
-WS_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr,
-			   char *const argv[], char *const envp[])
-{
-	char buf[4096];
-
-	return spawn(NEXT(posix_spawnp), WS_TRACED_posix_spawnp, search_path(file, buf, sizeof(buf)), pid, file, actions, attr, argv,
+	return spawn(NEXT(posix_spawn), WS_TRACED_posix_spawn, path, pid, path, actions, attr, argv,
 		     envp);
 }
 
+WS_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+			   const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
+{
+	char buf[4096];
+
+	return spawn(NEXT(posix_spawnp), WS_TRACED_posix_spawnp,
+		     search_path(file, buf, sizeof(buf)), pid, file, actions, attr, argv, envp);
+}
+
 /*
- * system and popen read `environ`. A program that removed our variables gets them back for the call, from memory that is
- * never freed: another thread may copy the pointers meanwhile. The next call uses it again if `environ` is still the same.
+ * system and popen read `environ`. A program that removed our variables gets them back for the
+ * call, from memory that is never freed: another thread may copy the pointers meanwhile. The next
+ * call uses it again if `environ` is still the same.
  */
 struct lent {
 	char **v;
@@ -474,13 +498,16 @@ static char **lend_environ(void)
 
 	while (environ && environ[count])
 		count++;
-	if ((!ws_rt->arena && !ws_rt_collecting_slow()) || atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed))
+	if ((!ws_rt->arena && !ws_rt_collecting_slow()) ||
+	    atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed))
 		return NULL;
-	if (l && l->count == count && (!count || !memcmp(l->source, environ, count * sizeof(char *))))
+	if (l && l->count == count &&
+	    (!count || !memcmp(l->source, environ, count * sizeof(char *))))
 		return environ = l->v;
 	if (!complete(environ, IMAGE_HOOKABLE, &made))
 		return NULL;
-	p = ws_sys(SYS_mmap, 0, (long)(sizeof(*l) + count * sizeof(char *)), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	p = ws_sys(SYS_mmap, 0, (long)(sizeof(*l) + count * sizeof(char *)), PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p > 0 || p < -4095) {
 		l = (struct lent *)p;
 		l->v = made.v;
@@ -560,7 +587,8 @@ struct termios;
 struct winsize;
 WS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *t, const struct winsize *w)
 {
-	pid_t (*real)(int *, char *, const struct termios *, const struct winsize *) = ws_bind_next("forkpty");
+	pid_t (*real)(int *, char *, const struct termios *, const struct winsize *) =
+		ws_bind_next("forkpty");
 	bool interrupted = ws_rt_before_fork();
 	uint64_t start = ws_rt_ticks();
 	pid_t pid = real ? real(master, name, t, w) : -1;
@@ -572,8 +600,9 @@ WS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *t, const 
 }
 
 /*
- * vfork returns twice on one stack, so its wrapper is assembly: the return address waits in a register that the kernel preserves while
- * the child overwrites the stack below, and the C parts run before the child exists and in the parent after it has gone.
+ * vfork returns twice on one stack, so its wrapper is assembly: the return address waits in a
+ * register that the kernel preserves while the child overwrites the stack below, and the C parts
+ * run before the child exists and in the parent after it has gone.
  */
 __attribute__((visibility("hidden"), used)) void ws_vfork_before(void)
 {
@@ -601,7 +630,8 @@ __attribute__((visibility("hidden"), used)) long ws_vfork_after(long result)
 		if (t->vfork_env)
 			drop(&(struct env){.v = t->vfork_env, .bytes = t->vfork_env_bytes});
 		t->vfork_env = NULL;
-		ws_traced_call(WS_TRACED_vfork, start, ws_rt_ticks(), result < 0 ? -1 : result, result < 0 ? (int)-result : 0);
+		ws_traced_call(WS_TRACED_vfork, start, ws_rt_ticks(), result < 0 ? -1 : result,
+			       result < 0 ? (int)-result : 0);
 		if (result > 0)
 			ws_rt_process_note(WS_NOTE_FORK, NULL, (int)result, 0);
 	}

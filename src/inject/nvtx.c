@@ -1,18 +1,19 @@
 /*
  * nvtx.c - the NVTX hook: what the program's NVTX calls land in.
  *
- * InitializeInjectionNvtx2 puts our functions into the tables of each program or library that embeds NVTX and calls it on its first
- * use; nvtx_abi.h says how. All of them share one state, so a domain or string made through one table may be used through
- * another.
+ * InitializeInjectionNvtx2 puts our functions into the tables of each program or library that
+ * embeds NVTX and calls it on its first use; nvtx_abi.h says how. All of them share one state, so a
+ * domain or string made through one table may be used through another.
  *
- * A push/pop range is one record, written at the pop: the push stores text, domain and start in the thread's open-range stack,
- * which lies in shared memory so that a kill, the end of a collection or a live view finds what was open. So a pair is two clock
- * reads, a string lookup, one stack entry and 24 bytes of ring. What is not that plain (deep, in another domain than the
- * range around it, with colour or payload) goes through nvtx_stack.c and the functions marked cold.
+ * A push/pop range is one record, written at the pop: the push stores text, domain and start in the
+ * thread's open-range stack, which lies in shared memory so that a kill, the end of a collection or
+ * a live view finds what was open. So a pair is two clock reads, a string lookup, one stack entry
+ * and 24 bytes of ring. What is not that plain (deep, in another domain than the range around it,
+ * with colour or payload) goes through nvtx_stack.c and the functions marked cold.
  *
- * Outside a collection the stack is kept and nothing is written: a range that opens before a delayed start and closes after it is
- * recorded. Start/end ranges need not nest and may end on another thread: each end writes its own record
- * and the recorder pairs them.
+ * Outside a collection the stack is kept and nothing is written: a range that opens before a
+ * delayed start and closes after it is recorded. Start/end ranges need not nest and may end on
+ * another thread: each end writes its own record and the recorder pairs them.
  */
 #include "inject/nvtx_state.h"
 #include "schema/schema.h"
@@ -62,7 +63,8 @@ WS_NOINLINE int ws_nvtx_push(struct ws_thread *t, struct nvtx_domain *d, const s
 		return level;
 	o->level = (uint16_t)level;
 	o->domain = d->number;
-	o->flags = (uint8_t)(a->text.flags | WS_OPEN_EXTENDED | (a->has_color ? WS_OPEN_HAS_COLOR : 0));
+	o->flags = (uint8_t)(a->text.flags | WS_OPEN_EXTENDED |
+			     (a->has_color ? WS_OPEN_HAS_COLOR : 0));
 	o->text = a->text.value;
 	o->payload = a->payload;
 	o->payload_type = a->payload_type;
@@ -75,7 +77,8 @@ WS_NOINLINE int ws_nvtx_push(struct ws_thread *t, struct nvtx_domain *d, const s
 }
 
 /* Can the range on top be closed the plain way? */
-static inline bool pops_plain(struct ws_thread *t, struct ws_ring *r, uint32_t depth, struct nvtx_domain *d)
+static inline bool pops_plain(struct ws_thread *t, struct ws_ring *r, uint32_t depth,
+			      struct nvtx_domain *d)
 {
 	struct ws_open *o;
 
@@ -88,7 +91,8 @@ static inline bool pops_plain(struct ws_thread *t, struct ws_ring *r, uint32_t d
 }
 
 /* `rec` has room for the long form; nearly every range fits the short one. */
-static inline void write_range(struct ws_thread *t, struct ws_rec_nvtx_range *rec, uint16_t small, const struct ws_open *o, uint64_t now)
+static inline void write_range(struct ws_thread *t, struct ws_rec_nvtx_range *rec, uint16_t small,
+			       const struct ws_open *o, uint64_t now)
 {
 	uint64_t duration = now - o->start, end = now - t->nest[t->busy - 1].base;
 	struct ws_rec_nvtx_short *x = (void *)rec;
@@ -145,7 +149,8 @@ out:
 
 /* ---- attributes ---- */
 
-WS_NOINLINE static struct nvtx_text message_slow(struct ws_thread *t, int32_t type, union nx_message m)
+WS_NOINLINE static struct nvtx_text message_slow(struct ws_thread *t, int32_t type,
+						 union nx_message m)
 {
 	if (type == NX_MESSAGE_WIDE)
 		return ws_nvtx_text_wide(t, m.wide);
@@ -169,29 +174,35 @@ struct nvtx_text ws_nvtx_message(struct ws_thread *t, int32_t type, union nx_mes
 /* Is a text all that this event has? */
 static inline bool event_plain(const struct nx_event *e)
 {
-	return e && e->size >= sizeof(*e) && !(e->category | (uint32_t)e->color_type | (uint32_t)e->payload_type);
+	return e && e->size >= sizeof(*e) &&
+	       !(e->category | (uint32_t)e->color_type | (uint32_t)e->payload_type);
 }
 
-static void read_payload(struct ws_thread *t, struct nvtx_domain *d, const struct nx_event *e, struct nvtx_attrs *a)
+static void read_payload(struct ws_thread *t, struct nvtx_domain *d, const struct nx_event *e,
+			 struct nvtx_attrs *a)
 {
 	bool lost = false;
 
 	if (e->payload_type == NX_PAYLOAD_EXT) {
 		a->payload_type = WS_NVTX_PAYLOAD_EXT;
 		if (e->payload_count > 0)
-			a->binary =
-			    ws_nvtx_blobs(t, d, (const struct nx_payload *)(uintptr_t)e->payload, (size_t)e->payload_count, &lost);
+			a->binary = ws_nvtx_blobs(t, d,
+						  (const struct nx_payload *)(uintptr_t)e->payload,
+						  (size_t)e->payload_count, &lost);
 		if (lost)
 			a->text.flags |= WS_OPEN_LOST;
 	} else if (e->payload_type > 0 && e->payload_type <= WS_NVTX_PAYLOAD_F32) {
 		a->payload_type = (uint8_t)e->payload_type;
-		a->payload = e->payload_type >= WS_NVTX_PAYLOAD_U32 ? (uint32_t)e->payload : e->payload;
+		a->payload =
+			e->payload_type >= WS_NVTX_PAYLOAD_U32 ? (uint32_t)e->payload : e->payload;
 	}
 }
 
-/* Attributes of any version: fields beyond its size are as if zero. A size of 0 (a caller that forgot) is taken for the usual one.
+/* Attributes of any version: fields beyond its size are as if zero. A size of 0 (a caller that
+ * forgot) is taken for the usual one.
  */
-WS_NOINLINE static void read_attrs(struct ws_thread *t, struct nvtx_domain *d, const struct nx_event *e, struct nvtx_attrs *a)
+WS_NOINLINE static void read_attrs(struct ws_thread *t, struct nvtx_domain *d,
+				   const struct nx_event *e, struct nvtx_attrs *a)
 {
 	struct nx_event copy;
 
@@ -218,23 +229,26 @@ WS_NOINLINE static void read_attrs(struct ws_thread *t, struct nvtx_domain *d, c
 
 /* ---- marks, starts, ends ---- */
 
-static void write_event(struct ws_thread *t, struct nvtx_domain *d, uint8_t kind, const struct nvtx_attrs *a, uint64_t time,
-			uint64_t other, uint32_t binary_end)
+static void write_event(struct ws_thread *t, struct nvtx_domain *d, uint8_t kind,
+			const struct nvtx_attrs *a, uint64_t time, uint64_t other,
+			uint32_t binary_end)
 {
 	bool full = a->has_color | a->payload_type || a->binary || binary_end;
-	size_t bytes = full ? sizeof(struct ws_rec_nvtx_event_full) : sizeof(struct ws_rec_nvtx_event);
+	size_t bytes =
+		full ? sizeof(struct ws_rec_nvtx_event_full) : sizeof(struct ws_rec_nvtx_event);
 	struct ws_rec_nvtx_event_full *r = ws_rt_reserve(t, bytes, WS_LOSS_NVTX);
 
 	if (!r)
 		return;
 	r->e = (struct ws_rec_nvtx_event){
-	    .rec = ws_rec_head(WS_REC_NVTX_EVENT, bytes, nvtx_small(d, a->text.flags), a->text.value),
-	    .kind = kind,
-	    .has_color = a->has_color,
-	    .payload_type = a->payload_type,
-	    .category = a->category,
-	    .time = time,
-	    .other = other,
+		.rec = ws_rec_head(WS_REC_NVTX_EVENT, bytes, nvtx_small(d, a->text.flags),
+				   a->text.value),
+		.kind = kind,
+		.has_color = a->has_color,
+		.payload_type = a->payload_type,
+		.category = a->category,
+		.time = time,
+		.other = other,
 	};
 	if (full) {
 		r->payload = a->payload;
@@ -246,7 +260,8 @@ static void write_event(struct ws_thread *t, struct nvtx_domain *d, uint8_t kind
 	ws_rt_commit(t, r, bytes);
 }
 
-void ws_nvtx_write_range(struct ws_thread *t, struct nvtx_domain *d, const struct ws_open *o, uint64_t end, uint32_t binary_end)
+void ws_nvtx_write_range(struct ws_thread *t, struct nvtx_domain *d, const struct ws_open *o,
+			 uint64_t end, uint32_t binary_end)
 {
 	struct nvtx_attrs a = {.text = {o->text, o->flags}};
 
@@ -271,8 +286,9 @@ void ws_nvtx_mark(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_
 }
 
 /*
- * Threads set ids aside in lots, so that they share no cache line at each start. A forked child carries on where its parent was, so
- * that an id of the parent's never means a range of the child's.
+ * Threads set ids aside in lots, so that they share no cache line at each start. A forked child
+ * carries on where its parent was, so that an id of the parent's never means a range of the
+ * child's.
  */
 static uint64_t next_id(struct ws_thread *t)
 {
@@ -286,7 +302,8 @@ static uint64_t next_id(struct ws_thread *t)
 	return t->nvtx_id++;
 }
 
-uint64_t ws_nvtx_start_range(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_attrs *a, uint64_t own_id)
+uint64_t ws_nvtx_start_range(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_attrs *a,
+			     uint64_t own_id)
 {
 	uint64_t id = own_id ? own_id : next_id(t);
 	struct ws_nest *n = &t->nest[t->busy - 1];
@@ -334,7 +351,8 @@ static int push_wide(const wchar_t *s)
 	return level;
 }
 
-WS_NOINLINE static int push_full(struct ws_thread *t, struct nvtx_domain *d, const struct nx_event *e)
+WS_NOINLINE static int push_full(struct ws_thread *t, struct nvtx_domain *d,
+				 const struct nx_event *e)
 {
 	struct nvtx_attrs a;
 
@@ -459,7 +477,8 @@ static uint64_t start_event(const struct nx_event *e)
 	return domain_start(NULL, e);
 }
 
-/* An end is recorded even when the collection has just stopped: its start was, and the range has this end. */
+/* An end is recorded even when the collection has just stopped: its start was, and the range has
+ * this end. */
 static void domain_end(void *handle, uint64_t id)
 {
 	struct nvtx_domain *d = nvtx_domain_of(handle);
@@ -555,7 +574,8 @@ static bool wanted(void)
 {
 	ws_rt_init();
 	if (!ws_rt->arena)
-		ws_rt_collecting_slow(); /* a forked child that uses NVTX before it has recorded anything */
+		ws_rt_collecting_slow(); /* a forked child that uses NVTX before it has recorded
+					    anything */
 	return ws_rt->arena && ws_rt->features & WS_FEATURE_NVTX;
 }
 
@@ -565,7 +585,8 @@ static void fill(const struct nx_callbacks *c, const struct nvtx_slot *s, size_t
 		nx_fn **table = NULL;
 		unsigned count = 0;
 
-		if (c->module_table(s[i].module, &table, &count) && table && s[i].slot < count && table[s[i].slot])
+		if (c->module_table(s[i].module, &table, &count) && table && s[i].slot < count &&
+		    table[s[i].slot])
 			*table[s[i].slot] = s[i].fn;
 	}
 }

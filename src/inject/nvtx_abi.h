@@ -1,17 +1,19 @@
 /*
  * nvtx_abi.h - what a tool must know of the binary interface of NVTX version 3, in our own words.
  *
- * A program that uses NVTX carries its loader in itself (the API is header-only). On the first call the loader opens the library
- * that NVTX_INJECTION64_PATH names and calls InitializeInjectionNvtx2 with a function that gives "export tables". The table
- * CALLBACKS gives, for each module, an array of addresses of function pointers; the tool stores its own functions there, each in
- * the slot numbered for it, and the loader clears those left alone. Extensions (payloads, counters, memory) come through
- * InitializeInjectionNvtxExtension, with an array of slots that hold the functions directly.
+ * A program that uses NVTX carries its loader in itself (the API is header-only). On the first call
+ * the loader opens the library that NVTX_INJECTION64_PATH names and calls InitializeInjectionNvtx2
+ * with a function that gives "export tables". The table CALLBACKS gives, for each module, an array
+ * of addresses of function pointers; the tool stores its own functions there, each in the slot
+ * numbered for it, and the loader clears those left alone. Extensions (payloads, counters, memory)
+ * come through InitializeInjectionNvtxExtension, with an array of slots that hold the functions
+ * directly.
  *
- * Every program and library that embeds NVTX has such tables of its own, and versions differ: a slot beyond the size
- * that the loader tells does not exist, and attribute structs say their size.
+ * Every program and library that embeds NVTX has such tables of its own, and versions differ: a
+ * slot beyond the size that the loader tells does not exist, and attribute structs say their size.
  *
- * annotate.h speaks the other side of the same protocol, and carries its own copy of the few numbers it needs, since it is
- * installed alone.
+ * annotate.h speaks the other side of the same protocol, and carries its own copy of the few
+ * numbers it needs, since it is installed alone.
  */
 #ifndef WS_NVTX_ABI_H
 #define WS_NVTX_ABI_H
@@ -24,7 +26,14 @@
 enum { NX_TABLE_CALLBACKS = 1, NX_TABLE_VERSION = 3 };
 
 /* Modules of the callbacks table, with the slots of each. Slot 0 is never used. */
-enum nx_module { NX_CORE = 1, NX_CUDA = 2, NX_OPENCL = 3, NX_CUDART = 4, NX_CORE2 = 5, NX_SYNC = 6 };
+enum nx_module {
+	NX_CORE = 1,
+	NX_CUDA = 2,
+	NX_OPENCL = 3,
+	NX_CUDART = 4,
+	NX_CORE2 = 5,
+	NX_SYNC = 6
+};
 
 enum nx_core_slot {
 	NX_MARK_EX = 1,
@@ -70,7 +79,14 @@ enum nx_cuda_slot {
 	NX_CU_EVENT_A,
 	NX_CU_EVENT_W
 };
-enum nx_cudart_slot { NX_RT_DEVICE_A = 1, NX_RT_DEVICE_W, NX_RT_STREAM_A, NX_RT_STREAM_W, NX_RT_EVENT_A, NX_RT_EVENT_W };
+enum nx_cudart_slot {
+	NX_RT_DEVICE_A = 1,
+	NX_RT_DEVICE_W,
+	NX_RT_STREAM_A,
+	NX_RT_STREAM_W,
+	NX_RT_EVENT_A,
+	NX_RT_EVENT_W
+};
 enum nx_opencl_slot {
 	NX_CL_DEVICE_A = 1,
 	NX_CL_DEVICE_W,
@@ -87,13 +103,21 @@ enum nx_opencl_slot {
 	NX_CL_EVENT_A,
 	NX_CL_EVENT_W
 };
-enum nx_sync_slot { NX_SYNC_CREATE = 1, NX_SYNC_DESTROY, NX_SYNC_START, NX_SYNC_FAILED, NX_SYNC_SUCCESS, NX_SYNC_RELEASING };
+enum nx_sync_slot {
+	NX_SYNC_CREATE = 1,
+	NX_SYNC_DESTROY,
+	NX_SYNC_START,
+	NX_SYNC_FAILED,
+	NX_SYNC_SUCCESS,
+	NX_SYNC_RELEASING
+};
 
 typedef void (*nx_fn)(void);
 
 struct nx_callbacks {
 	size_t size;
-	/* Non-zero when the module exists: *table is an array of *slots addresses of function pointers. */
+	/* Non-zero when the module exists: *table is an array of *slots addresses of function
+	 * pointers. */
 	int (*module_table)(int module, nx_fn ***table, unsigned *slots);
 };
 struct nx_version_info {
@@ -107,7 +131,12 @@ typedef const void *(*nx_export_fn)(uint32_t table);
 #define NX_NO_TRACKING (-2) /* what push and pop return when no tool keeps count */
 
 /* A message: text by pointer, or a handle that the tool gave. */
-enum nx_message_type { NX_MESSAGE_NONE = 0, NX_MESSAGE_ASCII = 1, NX_MESSAGE_WIDE = 2, NX_MESSAGE_REGISTERED = 3 };
+enum nx_message_type {
+	NX_MESSAGE_NONE = 0,
+	NX_MESSAGE_ASCII = 1,
+	NX_MESSAGE_WIDE = 2,
+	NX_MESSAGE_REGISTERED = 3
+};
 union nx_message {
 	const char *ascii;
 	const wchar_t *wide;
@@ -116,7 +145,8 @@ union nx_message {
 
 enum { NX_COLOR_NONE = 0, NX_COLOR_ARGB = 1 };
 
-/* Payload types 1 to 6 are as enum ws_nvtx_payload; then there is the one of the payload extension. */
+/* Payload types 1 to 6 are as enum ws_nvtx_payload; then there is the one of the payload extension.
+ */
 #define NX_PAYLOAD_EXT ((int32_t)0xDFBD0009)
 
 /* Attributes of an event. Older and newer versions are shorter or longer: `size` counts. */
@@ -125,8 +155,9 @@ struct nx_event {
 	uint32_t category;
 	int32_t color_type;
 	uint32_t color;
-	int32_t payload_type, payload_count; /* the count: of struct nx_payload, with NX_PAYLOAD_EXT */
-	uint64_t payload;		     /* bits of the value, or the address of the array */
+	int32_t payload_type,
+		payload_count; /* the count: of struct nx_payload, with NX_PAYLOAD_EXT */
+	uint64_t payload;      /* bits of the value, or the address of the array */
 	int32_t message_type;
 	union nx_message message;
 };
@@ -161,7 +192,8 @@ struct nx_module_info {
 	size_t segments;
 	struct nx_segment *segment;
 	intptr_t (*export_fn)(uint32_t id);
-	const void *extra; /* payloads: struct nx_type_info[], the first entry's `size` being how many */
+	const void *extra; /* payloads: struct nx_type_info[], the first entry's `size` being how
+			      many */
 };
 struct nx_type_info {
 	uint16_t size, align;
@@ -217,10 +249,20 @@ enum {
 	NX_SCHEMA_ALIGN = 1 << 7,
 	NX_SCHEMA_ID = 1 << 8
 };
-enum { NX_SCHEMA_STATIC = 1, NX_SCHEMA_DYNAMIC = 2, NX_SCHEMA_UNION = 3, NX_SCHEMA_UNION_SELECTOR = 4 };
+enum {
+	NX_SCHEMA_STATIC = 1,
+	NX_SCHEMA_DYNAMIC = 2,
+	NX_SCHEMA_UNION = 3,
+	NX_SCHEMA_UNION_SELECTOR = 4
+};
 
 /* Flags of entries: how the field is stored. */
-enum { NX_ENTRY_POINTER = 1 << 1, NX_ENTRY_OFFSET = 3 << 2, NX_ENTRY_ARRAY = 7 << 4, NX_ENTRY_FIXED_ARRAY = 1 << 4 };
+enum {
+	NX_ENTRY_POINTER = 1 << 1,
+	NX_ENTRY_OFFSET = 3 << 2,
+	NX_ENTRY_ARRAY = 7 << 4,
+	NX_ENTRY_FIXED_ARRAY = 1 << 4
+};
 
 /* Types of entries; other numbers are schemas. */
 enum {
@@ -245,7 +287,13 @@ struct nx_enum {
 	uint64_t id;
 	void *extension;
 };
-enum { NX_ENUM_NAME = 1 << 1, NX_ENUM_ENTRIES = 1 << 2, NX_ENUM_COUNT = 1 << 3, NX_ENUM_SIZE = 1 << 4, NX_ENUM_ID = 1 << 5 };
+enum {
+	NX_ENUM_NAME = 1 << 1,
+	NX_ENUM_ENTRIES = 1 << 2,
+	NX_ENUM_COUNT = 1 << 3,
+	NX_ENUM_SIZE = 1 << 4,
+	NX_ENUM_ID = 1 << 5
+};
 
 struct nx_scope {
 	size_t size;

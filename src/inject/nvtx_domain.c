@@ -1,9 +1,11 @@
 /*
- * nvtx_domain.c - the NVTX hook's domains, registered strings and definitions, and the private memory they live in.
+ * nvtx_domain.c - the NVTX hook's domains, registered strings and definitions, and the private
+ * memory they live in.
  *
- * Everything here is insert-only: lists grow at a compare-and-swap and are read without one, so that no lock is needed in signal
- * handlers or between threads, and a fork finds them whole. Creating a domain or registering a string that exists gives the
- * existing one, so that libraries which do so again and again cost nothing.
+ * Everything here is insert-only: lists grow at a compare-and-swap and are read without one, so
+ * that no lock is needed in signal handlers or between threads, and a fork finds them whole.
+ * Creating a domain or registering a string that exists gives the existing one, so that libraries
+ * which do so again and again cost nothing.
  */
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -29,7 +31,8 @@ static _Atomic uint32_t domain_numbers = 1;
 
 static void *map(size_t bytes)
 {
-	long p = ws_sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long p = ws_sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	return p < 0 && p > -4096 ? NULL : (void *)p;
 }
@@ -48,7 +51,8 @@ void *ws_nvtx_alloc(size_t bytes)
 		struct region *r = atomic_load_explicit(&region, memory_order_acquire), *fresh;
 
 		if (r) {
-			size_t at = atomic_fetch_add_explicit(&r->used, bytes, memory_order_relaxed);
+			size_t at =
+				atomic_fetch_add_explicit(&r->used, bytes, memory_order_relaxed);
 
 			if (at + bytes <= r->size)
 				return (char *)r + at;
@@ -58,7 +62,8 @@ void *ws_nvtx_alloc(size_t bytes)
 			return NULL;
 		fresh->size = REGION;
 		atomic_store_explicit(&fresh->used, 64, memory_order_relaxed);
-		if (!atomic_compare_exchange_strong_explicit(&region, &r, fresh, memory_order_acq_rel, memory_order_acquire))
+		if (!atomic_compare_exchange_strong_explicit(
+			    &region, &r, fresh, memory_order_acq_rel, memory_order_acquire))
 			unmap(fresh, REGION);
 	}
 }
@@ -159,7 +164,8 @@ WS_NOINLINE struct nvtx_text ws_nvtx_string_slow(struct ws_thread *t, struct nvt
 	if (s->len <= WS_STRING_MAX)
 		x.value = ws_rt_string_define(s->bytes, s->len);
 	if (x.value) {
-		atomic_store_explicit(&s->defined, (uint64_t)ws_rt->generation << 32 | x.value, memory_order_relaxed);
+		atomic_store_explicit(&s->defined, (uint64_t)ws_rt->generation << 32 | x.value,
+				      memory_order_relaxed);
 		return x;
 	}
 	x.value = ws_rt_text(t, s->bytes, s->len, WS_LOSS_NVTX);
@@ -176,7 +182,8 @@ static uint64_t hash_of(const char *s, size_t len)
 	return h ^ h >> 32;
 }
 
-static struct nvtx_string *string_find(struct nvtx_string *s, uint64_t hash, const char *bytes, size_t len)
+static struct nvtx_string *string_find(struct nvtx_string *s, uint64_t hash, const char *bytes,
+				       size_t len)
 {
 	while (s && (s->hash != hash || s->len != len || memcmp(s->bytes, bytes, len)))
 		s = s->next;
@@ -188,7 +195,8 @@ struct nvtx_string *ws_nvtx_string_register(const char *bytes)
 	size_t len = strlen(bytes);
 	uint64_t hash = hash_of(bytes, len);
 	_Atomic(struct nvtx_string *) *bucket = &strings[hash % STRING_BUCKETS];
-	struct nvtx_string *head = atomic_load_explicit(bucket, memory_order_acquire), *s = string_find(head, hash, bytes, len);
+	struct nvtx_string *head = atomic_load_explicit(bucket, memory_order_acquire),
+			   *s = string_find(head, hash, bytes, len);
 
 	if (s || len > UINT32_MAX / 2)
 		return s;
@@ -199,10 +207,12 @@ struct nvtx_string *ws_nvtx_string_register(const char *bytes)
 	s->len = (uint32_t)len;
 	s->hash = hash;
 	s->magic = NVTX_STRING_MAGIC;
-	/* Two threads may both add a text that is new: then there are two of it, which is harmless. */
+	/* Two threads may both add a text that is new: then there are two of it, which is harmless.
+	 */
 	do
 		s->next = head;
-	while (!atomic_compare_exchange_weak_explicit(bucket, &head, s, memory_order_acq_rel, memory_order_acquire));
+	while (!atomic_compare_exchange_weak_explicit(bucket, &head, s, memory_order_acq_rel,
+						      memory_order_acquire));
 	return s;
 }
 
@@ -244,12 +254,15 @@ static void def_write(struct ws_thread *t, struct nvtx_domain *d, const struct n
 	else if (def->kind == WS_NVTX_DEF_ENTRY)
 		bytes = sizeof(r->entry);
 	if (def->description)
-		description = ws_rt_string(t, def->description, strnlen(def->description, WS_STRING_MAX));
+		description =
+			ws_rt_string(t, def->description, strnlen(def->description, WS_STRING_MAX));
 	r = ws_rt_reserve(t, bytes, WS_LOSS_NVTX);
 	if (!r)
 		return;
 	memset(r, 0, bytes);
-	r->d = (struct ws_rec_nvtx_define){.rec = ws_rec_head(WS_REC_NVTX_DEFINE, bytes, nvtx_small(d, name.flags), name.value),
+	r->d = (struct ws_rec_nvtx_define){.rec = ws_rec_head(WS_REC_NVTX_DEFINE, bytes,
+							      nvtx_small(d, name.flags),
+							      name.value),
 					   .kind = def->kind,
 					   .type = def->type,
 					   .time = ws_rt_ticks(),
@@ -301,7 +314,8 @@ static bool filtered(const char *name)
 
 WS_NOINLINE bool ws_nvtx_domain_slow(struct ws_thread *t, struct nvtx_domain *d)
 {
-	uint32_t before = atomic_load_explicit(&d->ready, memory_order_relaxed), now = ws_rt->generation;
+	uint32_t before = atomic_load_explicit(&d->ready, memory_order_relaxed),
+		 now = ws_rt->generation;
 
 	if (!ws_rt->arena || atomic_load_explicit(&d->off, memory_order_relaxed) == now)
 		return false;
@@ -316,7 +330,8 @@ WS_NOINLINE bool ws_nvtx_domain_slow(struct ws_thread *t, struct nvtx_domain *d)
 
 		def_write(t, d, &def);
 	}
-	for (struct nvtx_def *p = atomic_load_explicit(&d->defs, memory_order_acquire); p; p = p->next)
+	for (struct nvtx_def *p = atomic_load_explicit(&d->defs, memory_order_acquire); p;
+	     p = p->next)
 		def_write(t, d, p);
 	return true;
 }
@@ -340,7 +355,8 @@ static struct nvtx_domain *domain_new(const char *name)
 	do {
 		if (number >= WS_NVTX_DOMAINS) {
 			ws_rt_diagnostic(WS_WARNING, "nvtx",
-					 "The program created more NVTX domains than can be told apart (16,383); events of "
+					 "The program created more NVTX domains than can be told "
+					 "apart (16,383); events of "
 					 "further ones are in the default domain.");
 			return NULL;
 		}
@@ -362,8 +378,10 @@ static struct nvtx_domain *domain_find(struct nvtx_domain *d, const char *name)
 
 static struct nvtx_domain *domain_get(const char *name)
 {
-	_Atomic(struct nvtx_domain *) *bucket = &domains[hash_of(name, strlen(name)) % DOMAIN_BUCKETS];
-	struct nvtx_domain *head = atomic_load_explicit(bucket, memory_order_acquire), *d = NULL, *found;
+	_Atomic(struct nvtx_domain *) *bucket =
+		&domains[hash_of(name, strlen(name)) % DOMAIN_BUCKETS];
+	struct nvtx_domain *head = atomic_load_explicit(bucket, memory_order_acquire), *d = NULL,
+			   *found;
 
 	for (;;) {
 		found = domain_find(head, name);
@@ -374,7 +392,8 @@ static struct nvtx_domain *domain_get(const char *name)
 		if (!d)
 			return NULL;
 		d->next = head;
-		if (atomic_compare_exchange_strong_explicit(bucket, &head, d, memory_order_acq_rel, memory_order_acquire))
+		if (atomic_compare_exchange_strong_explicit(bucket, &head, d, memory_order_acq_rel,
+							    memory_order_acquire))
 			return d;
 	}
 }
@@ -388,7 +407,8 @@ struct nvtx_domain *ws_nvtx_domain_create(const char *name)
 		return NULL;
 	if (atomic_fetch_add_explicit(&d->handles, 1, memory_order_relaxed) == 0 &&
 	    atomic_load_explicit(&d->ready, memory_order_relaxed) == ws_rt->generation) {
-		struct nvtx_def def = {.kind = WS_NVTX_DEF_DOMAIN, .name = d->name}; /* destroyed before, now created again */
+		struct nvtx_def def = {.kind = WS_NVTX_DEF_DOMAIN,
+				       .name = d->name}; /* destroyed before, now created again */
 
 		ws_nvtx_define(d, &def);
 	}
@@ -397,8 +417,8 @@ struct nvtx_domain *ws_nvtx_domain_create(const char *name)
 }
 
 /*
- * The handle stays usable: a late pop through it still finds its range. When libraries share a domain by name, the last one to
- * destroy it makes the event.
+ * The handle stays usable: a late pop through it still finds its range. When libraries share a
+ * domain by name, the last one to destroy it makes the event.
  */
 void ws_nvtx_domain_destroy(struct nvtx_domain *d)
 {
@@ -422,7 +442,9 @@ void ws_nvtx_define(struct nvtx_domain *d, const struct nvtx_def *def)
 	if (!t)
 		return;
 	if (d == &ws_nvtx_default ||
-	    nvtx_domain_on(t, d)) /* names of threads and objects belong to no domain: no filter takes them */
+	    nvtx_domain_on(
+		    t,
+		    d)) /* names of threads and objects belong to no domain: no filter takes them */
 		def_write(t, d, def);
 	ws_rt_leave(t);
 }
@@ -431,7 +453,8 @@ static struct nvtx_def *def_find(struct nvtx_domain *d, uint8_t kind, uint64_t i
 {
 	struct nvtx_def *p = atomic_load_explicit(&d->defs, memory_order_acquire);
 
-	while (p && (p->kind != kind || p->id != id || (kind == WS_NVTX_DEF_ENTRY && p->count != count)))
+	while (p &&
+	       (p->kind != kind || p->id != id || (kind == WS_NVTX_DEF_ENTRY && p->count != count)))
 		p = p->next;
 	return p;
 }
@@ -448,9 +471,10 @@ static bool same_text(const char *a, const char *b)
 
 static bool same_def(const struct nvtx_def *a, const struct nvtx_def *b)
 {
-	return a->flags == b->flags && a->size == b->size && a->align == b->align && a->entry_type == b->entry_type &&
-	       a->detail == b->detail && a->offset == b->offset && a->type == b->type && a->count == b->count &&
-	       same_text(a->name, b->name) && same_text(a->description, b->description);
+	return a->flags == b->flags && a->size == b->size && a->align == b->align &&
+	       a->entry_type == b->entry_type && a->detail == b->detail && a->offset == b->offset &&
+	       a->type == b->type && a->count == b->count && same_text(a->name, b->name) &&
+	       same_text(a->description, b->description);
 }
 
 static const char *kept_text(const char *s)
@@ -458,7 +482,8 @@ static const char *kept_text(const char *s)
 	return s ? ws_nvtx_copy(s, strlen(s)) : NULL;
 }
 
-/* Copy `def` over `p`, whose place in the list stays. Texts replaced are not freed: someone may be reading them. */
+/* Copy `def` over `p`, whose place in the list stays. Texts replaced are not freed: someone may be
+ * reading them. */
 static void def_store(struct nvtx_def *p, const struct nvtx_def *def)
 {
 	const char *name = kept_text(def->name), *description = kept_text(def->description);
@@ -479,7 +504,8 @@ void ws_nvtx_define_kept(struct nvtx_domain *d, const struct nvtx_def *def)
 		return; /* said already, and forked children repeat it */
 	t = ws_rt_enter();
 	if (t) {
-		/* Before it is in the list, from which a first use of the domain would write it a second time. */
+		/* Before it is in the list, from which a first use of the domain would write it a
+		 * second time. */
 		if (nvtx_domain_on(t, d))
 			def_write(t, d, def);
 		ws_rt_leave(t);
@@ -495,7 +521,8 @@ void ws_nvtx_define_kept(struct nvtx_domain *d, const struct nvtx_def *def)
 	head = atomic_load_explicit(&d->defs, memory_order_relaxed);
 	do
 		p->next = head;
-	while (!atomic_compare_exchange_weak_explicit(&d->defs, &head, p, memory_order_release, memory_order_relaxed));
+	while (!atomic_compare_exchange_weak_explicit(&d->defs, &head, p, memory_order_release,
+						      memory_order_relaxed));
 }
 
 void ws_nvtx_name_category(struct nvtx_domain *d, uint32_t id, const char *name)

@@ -1,12 +1,13 @@
 /*
- * nvtx_names.c - names that programs give through NVTX: categories, threads, resources, CUDA and OpenCL objects; and user-defined
- * synchronisation objects.
+ * nvtx_names.c - names that programs give through NVTX: categories, threads, resources, CUDA and
+ * OpenCL objects; and user-defined synchronisation objects.
  *
- * The naming calls come in an ASCII and a wide form for each kind of object; a macro makes both. All end as one definition: type of
- * object, its number or address, its name.
+ * The naming calls come in an ASCII and a wide form for each kind of object; a macro makes both.
+ * All end as one definition: type of object, its number or address, its name.
  *
- * A user-defined synchronisation object shows as start/end ranges: "NAME (acquire)" from the attempt to its outcome, "NAME (held)"
- * from success to release. Their ids are made from the object and the thread, so no state has to be kept between the calls.
+ * A user-defined synchronisation object shows as start/end ranges: "NAME (acquire)" from the
+ * attempt to its outcome, "NAME (held)" from success to release. Their ids are made from the object
+ * and the thread, so no state has to be kept between the calls.
  */
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -17,17 +18,21 @@
 
 static void name_thing(struct nvtx_domain *d, uint32_t type, uint64_t id, const char *name)
 {
-	struct nvtx_def def = {
-	    .kind = WS_NVTX_DEF_RESOURCE, .type = type, .id = id, .name = name, .cuda = WS_CUDA_NO_NUMBERS};
+	struct nvtx_def def = {.kind = WS_NVTX_DEF_RESOURCE,
+			       .type = type,
+			       .id = id,
+			       .name = name,
+			       .cuda = WS_CUDA_NO_NUMBERS};
 	void (*numbers)(uint32_t, uint64_t, struct ws_cuda_numbers *) =
-	    atomic_load_explicit(&ws_rt_cuda_numbers, memory_order_acquire);
+		atomic_load_explicit(&ws_rt_cuda_numbers, memory_order_acquire);
 
 	if (numbers)
 		numbers(type, id, &def.cuda);
 	ws_nvtx_define(d, &def);
 }
 
-/* A number that is no thread of this process (such as a pthread_t cut to 32 bits) names a resource: better than a thread made up.
+/* A number that is no thread of this process (such as a pthread_t cut to 32 bits) names a resource:
+ * better than a thread made up.
  */
 static void name_thread(struct nvtx_domain *d, uint64_t tid, const char *name)
 {
@@ -69,14 +74,16 @@ WIDE(name_thread_here, (uint32_t tid, const wchar_t *name), tid)
 WIDE(name_category, (uint32_t id, const wchar_t *name), id)
 WIDE(domain_category, (void *domain, uint32_t id, const wchar_t *name), domain, id)
 
-#define OBJECT_NAME(fn, ctype, class, number)                                                                           \
-	static void fn(ctype object, const char *name)                                                                  \
-	{                                                                                                               \
-		name_thing(&ws_nvtx_default, NX_RESOURCE(NX_CLASS_##class, number), (uint64_t)(uintptr_t)object, name); \
-	}                                                                                                               \
+#define OBJECT_NAME(fn, ctype, class, number)                                       \
+	static void fn(ctype object, const char *name)                              \
+	{                                                                           \
+		name_thing(&ws_nvtx_default, NX_RESOURCE(NX_CLASS_##class, number), \
+			   (uint64_t)(uintptr_t)object, name);                      \
+	}                                                                           \
 	WIDE(fn, (ctype object, const wchar_t *name), object)
 
-/* function, type of object, class and number of the resource type, module and slot of the ASCII form (the wide one follows) */
+/* function, type of object, class and number of the resource type, module and slot of the ASCII
+ * form (the wide one follows) */
 #define OBJECTS(X)                                                   \
 	X(cu_device, int, CUDA, 1, NX_CUDA, NX_CU_DEVICE_A)          \
 	X(cu_context, void *, CUDA, 2, NX_CUDA, NX_CU_CONTEXT_A)     \
@@ -99,7 +106,8 @@ OBJECTS(X)
 
 /* ---- resources ---- */
 
-/* The UTF-8 of a message for a definition: text of the program's own, or converted into `b`. NULL for none. */
+/* The UTF-8 of a message for a definition: text of the program's own, or converted into `b`. NULL
+ * for none. */
 static const char *plain_message(struct nvtx_scratch *b, int32_t type, union nx_message m)
 {
 	struct nvtx_string *s = m.registered;
@@ -114,7 +122,8 @@ static const char *plain_message(struct nvtx_scratch *b, int32_t type, union nx_
 	return NULL;
 }
 
-/* Handles are numbers: nothing has to be kept, so a program may make and destroy any number of resources. */
+/* Handles are numbers: nothing has to be kept, so a program may make and destroy any number of
+ * resources. */
 static void *resource_create(void *domain, const struct nx_resource *attrs)
 {
 	static _Atomic uintptr_t handles = 1;
@@ -131,7 +140,8 @@ static void *resource_create(void *domain, const struct nx_resource *attrs)
 	name = plain_message(&b, a.message_type, a.message);
 	if (a.type == NX_RESOURCE(NX_CLASS_GENERIC, NX_GENERIC_THREAD_NATIVE))
 		name_thread(d, a.identifier, name);
-	else if (a.type == NX_RESOURCE(NX_CLASS_GENERIC, NX_GENERIC_THREAD_POSIX) && a.identifier == (uint64_t)pthread_self())
+	else if (a.type == NX_RESOURCE(NX_CLASS_GENERIC, NX_GENERIC_THREAD_POSIX) &&
+		 a.identifier == (uint64_t)pthread_self())
 		name_thread(d, (uint64_t)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0), name);
 	else
 		name_thing(d, (uint32_t)a.type, a.identifier, name);
@@ -203,7 +213,8 @@ static uint64_t sync_id(struct ws_thread *t, const struct sync *s, int what)
 	return WS_NVTX_ID_SYNC | (uint64_t)what << 61 | (uint64_t)s->number << 32 | t->tid;
 }
 
-static void sync_step(struct sync *s, bool end_acquire, bool start_acquire, bool start_held, bool end_held)
+static void sync_step(struct sync *s, bool end_acquire, bool start_acquire, bool start_held,
+		      bool end_held)
 {
 	struct ws_thread *t = s ? nvtx_enter(s->domain, false) : NULL;
 	struct nvtx_attrs a = {0};
@@ -216,7 +227,8 @@ static void sync_step(struct sync *s, bool end_acquire, bool start_acquire, bool
 		ws_nvtx_end_range(t, s->domain, sync_id(t, s, SYNC_HELD), 0);
 	if (start_acquire || start_held) {
 		a.text = nvtx_text_registered(t, start_held ? s->held : s->acquire);
-		ws_nvtx_start_range(t, s->domain, &a, sync_id(t, s, start_held ? SYNC_HELD : SYNC_ACQUIRE));
+		ws_nvtx_start_range(t, s->domain, &a,
+				    sync_id(t, s, start_held ? SYNC_HELD : SYNC_ACQUIRE));
 	}
 	ws_rt_leave(t);
 }
@@ -244,13 +256,22 @@ static void sync_releasing(void *handle)
 /* ---- table ---- */
 
 #define SLOT(module, slot, fn) {module, slot, (nx_fn)(fn)},
-#define X(fn, ctype, class, number, module, slot) SLOT(module, slot, fn) SLOT(module, slot + 1, fn##_w)
+#define X(fn, ctype, class, number, module, slot) \
+	SLOT(module, slot, fn) SLOT(module, slot + 1, fn##_w)
 const struct nvtx_slot ws_nvtx_name_slots[] = {
-    OBJECTS(X) SLOT(NX_CORE, NX_CATEGORY_A, name_category) SLOT(NX_CORE, NX_CATEGORY_W, name_category_w)
-	SLOT(NX_CORE, NX_THREAD_A, name_thread_here) SLOT(NX_CORE, NX_THREAD_W, name_thread_here_w)
-	    SLOT(NX_CORE2, NX_D_CATEGORY_A, domain_category) SLOT(NX_CORE2, NX_D_CATEGORY_W, domain_category_w)
-		SLOT(NX_CORE2, NX_D_RESOURCE_CREATE, resource_create) SLOT(NX_CORE2, NX_D_RESOURCE_DESTROY, resource_destroy)
-		    SLOT(NX_SYNC, NX_SYNC_CREATE, sync_create) SLOT(NX_SYNC, NX_SYNC_DESTROY, sync_destroy)
-			SLOT(NX_SYNC, NX_SYNC_START, sync_start) SLOT(NX_SYNC, NX_SYNC_FAILED, sync_failed)
-			    SLOT(NX_SYNC, NX_SYNC_SUCCESS, sync_success) SLOT(NX_SYNC, NX_SYNC_RELEASING, sync_releasing)};
+	OBJECTS(X) SLOT(NX_CORE, NX_CATEGORY_A, name_category) SLOT(NX_CORE, NX_CATEGORY_W,
+								    name_category_w)
+		SLOT(NX_CORE, NX_THREAD_A, name_thread_here) SLOT(NX_CORE, NX_THREAD_W,
+								  name_thread_here_w)
+			SLOT(NX_CORE2, NX_D_CATEGORY_A,
+			     domain_category) SLOT(NX_CORE2, NX_D_CATEGORY_W, domain_category_w)
+				SLOT(NX_CORE2, NX_D_RESOURCE_CREATE, resource_create) SLOT(
+					NX_CORE2, NX_D_RESOURCE_DESTROY,
+					resource_destroy) SLOT(NX_SYNC, NX_SYNC_CREATE, sync_create)
+					SLOT(NX_SYNC, NX_SYNC_DESTROY,
+					     sync_destroy) SLOT(NX_SYNC, NX_SYNC_START, sync_start)
+						SLOT(NX_SYNC, NX_SYNC_FAILED, sync_failed)
+							SLOT(NX_SYNC, NX_SYNC_SUCCESS, sync_success)
+								SLOT(NX_SYNC, NX_SYNC_RELEASING,
+								     sync_releasing)};
 const size_t ws_nvtx_name_slot_count = WS_COUNT(ws_nvtx_name_slots);

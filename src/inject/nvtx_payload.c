@@ -1,13 +1,16 @@
 /*
- * nvtx_payload.c - the payload extension of NVTX: schemas that describe binary data, and events that carry such data.
+ * nvtx_payload.c - the payload extension of NVTX: schemas that describe binary data, and events
+ * that carry such data.
  *
- * The data is copied as the program gives it, by the sizes it gives, and the schemas go to the report beside it, so that readers
- * can take it apart: nothing is interpreted here but two things. Where a program leaves a size to the tool (SIZE_MAX), the schema
- * tells it, if its layout is static. And an event that has no text of its own takes it from the entry that its schema
- * marks as the message, else from the schema's name.
+ * The data is copied as the program gives it, by the sizes it gives, and the schemas go to the
+ * report beside it, so that readers can take it apart: nothing is interpreted here but two things.
+ * Where a program leaves a size to the tool (SIZE_MAX), the schema tells it, if its layout is
+ * static. And an event that has no text of its own takes it from the entry that its schema marks as
+ * the message, else from the schema's name.
  *
- * Not implemented, their slots left empty, which makes the program's calls do nothing: time domains and their conversions (slots 9
- * to 11 and 13 to 15), and the counter and memory extensions, which are said in a diagnostic when a program wants them.
+ * Not implemented, their slots left empty, which makes the program's calls do nothing: time domains
+ * and their conversions (slots 9 to 11 and 13 to 15), and the counter and memory extensions, which
+ * are said in a diagnostic when a program wants them.
  */
 #include "inject/nvtx_state.h"
 #include "schema/schema.h"
@@ -21,61 +24,62 @@ enum { POINTER_SIZE = sizeof(void *), ENTRY_MESSAGE = 1 << 10 };
 static uint32_t type_size(uint64_t type)
 {
 	static const uint8_t sizes[NX_TYPE_REGISTERED + 1] = {
-	    [1] = 1,
-	    [2] = 1,
-	    [3] = 2,
-	    [4] = 2,
-	    [5] = 4,
-	    [6] = 4,
-	    [7] = sizeof(long),
-	    [8] = sizeof(long),
-	    [9] = 8,
-	    [10] = 8,
-	    [11] = 1,
-	    [12] = 1,
-	    [13] = 2,
-	    [14] = 2,
-	    [15] = 4,
-	    [16] = 4,
-	    [17] = 8,
-	    [18] = 8,
-	    [19] = 4,
-	    [20] = 8,
-	    [21] = sizeof(long double),
-	    [22] = sizeof(size_t),
-	    [23] = POINTER_SIZE,
-	    [24] = sizeof(wchar_t),
-	    [25] = 1,
-	    [26] = 2,
-	    [27] = 4,
-	    [32] = 1,
-	    [33] = 16,
-	    [34] = 16,
-	    [42] = 2,
-	    [43] = 4,
-	    [44] = 8,
-	    [45] = 16,
-	    [50] = 2,
-	    [52] = 4,
-	    [68] = 4,
-	    [69] = 4,
-	    [70] = 8,
-	    [71] = 4,
-	    [72] = 8,
-	    [73] = 4,
-	    [74] = 8,
-	    [75] = POINTER_SIZE,
-	    [76] = POINTER_SIZE,
-	    [77] = POINTER_SIZE,
-	    [78] = POINTER_SIZE,
-	    [80] = POINTER_SIZE,
+		[1] = 1,
+		[2] = 1,
+		[3] = 2,
+		[4] = 2,
+		[5] = 4,
+		[6] = 4,
+		[7] = sizeof(long),
+		[8] = sizeof(long),
+		[9] = 8,
+		[10] = 8,
+		[11] = 1,
+		[12] = 1,
+		[13] = 2,
+		[14] = 2,
+		[15] = 4,
+		[16] = 4,
+		[17] = 8,
+		[18] = 8,
+		[19] = 4,
+		[20] = 8,
+		[21] = sizeof(long double),
+		[22] = sizeof(size_t),
+		[23] = POINTER_SIZE,
+		[24] = sizeof(wchar_t),
+		[25] = 1,
+		[26] = 2,
+		[27] = 4,
+		[32] = 1,
+		[33] = 16,
+		[34] = 16,
+		[42] = 2,
+		[43] = 4,
+		[44] = 8,
+		[45] = 16,
+		[50] = 2,
+		[52] = 4,
+		[68] = 4,
+		[69] = 4,
+		[70] = 8,
+		[71] = 4,
+		[72] = 8,
+		[73] = 4,
+		[74] = 8,
+		[75] = POINTER_SIZE,
+		[76] = POINTER_SIZE,
+		[77] = POINTER_SIZE,
+		[78] = POINTER_SIZE,
+		[80] = POINTER_SIZE,
 	};
 
 	return type < WS_COUNT(sizes) ? sizes[type] : 0;
 }
 
 /* Size and alignment of an entry inside a payload; false when only the data tells. */
-static bool entry_size(struct nvtx_domain *d, const struct nx_schema_entry *e, uint64_t *size, uint64_t *align)
+static bool entry_size(struct nvtx_domain *d, const struct nx_schema_entry *e, uint64_t *size,
+		       uint64_t *align)
 {
 	uint64_t one = type_size(e->type), arrays = e->flags & NX_ENTRY_ARRAY;
 
@@ -86,7 +90,9 @@ static bool entry_size(struct nvtx_domain *d, const struct nx_schema_entry *e, u
 	}
 	if (e->type >= NX_TYPE_CSTRING && e->type <= NX_TYPE_CSTRING_LAST && e->detail &&
 	    (!arrays || arrays == NX_ENTRY_FIXED_ARRAY)) {
-		*align = e->type == NX_TYPE_CSTRING_LAST ? 4 : e->type == NX_TYPE_CSTRING_LAST - 1 ? 2 : 1;
+		*align = e->type == NX_TYPE_CSTRING_LAST       ? 4
+			 : e->type == NX_TYPE_CSTRING_LAST - 1 ? 2
+							       : 1;
 		return !__builtin_mul_overflow(*align, e->detail, size);
 	}
 	if (e->type >= NX_ID_STATIC_MIN) {
@@ -100,8 +106,10 @@ static bool entry_size(struct nvtx_domain *d, const struct nx_schema_entry *e, u
 	return one && !__builtin_mul_overflow(one, arrays ? e->detail : 1, size);
 }
 
-/* Walk the entries by natural alignment (or the packing asked for): the schema's size, where it does not say, and its message. */
-static void lay_out(struct nvtx_domain *d, const struct nx_schema_entry *entries, size_t count, struct nvtx_def *schema)
+/* Walk the entries by natural alignment (or the packing asked for): the schema's size, where it
+ * does not say, and its message. */
+static void lay_out(struct nvtx_domain *d, const struct nx_schema_entry *entries, size_t count,
+		    struct nvtx_def *schema)
 {
 	uint64_t at = 0, most = 1;
 	bool known = true;
@@ -110,7 +118,8 @@ static void lay_out(struct nvtx_domain *d, const struct nx_schema_entry *entries
 		const struct nx_schema_entry *e = &entries[i];
 		uint64_t size = 0, align = 1;
 
-		known = known && entry_size(d, e, &size, &align) && size <= MAX_BLOBS && at <= MAX_BLOBS;
+		known = known && entry_size(d, e, &size, &align) && size <= MAX_BLOBS &&
+			at <= MAX_BLOBS;
 		if (schema->align && schema->align < align)
 			align = schema->align;
 		align = align ? align : 1;
@@ -159,15 +168,15 @@ static uint64_t schema_register(void *handle, const struct nx_schema *s)
 	ws_nvtx_define_kept(d, &def);
 	for (uint32_t i = 0; i < def.count; i++) {
 		struct nvtx_def entry = {
-		    .kind = WS_NVTX_DEF_ENTRY,
-		    .id = def.id,
-		    .count = i,
-		    .name = e[i].name,
-		    .description = e[i].description,
-		    .flags = e[i].flags,
-		    .entry_type = e[i].type,
-		    .detail = e[i].detail,
-		    .offset = e[i].offset,
+			.kind = WS_NVTX_DEF_ENTRY,
+			.id = def.id,
+			.count = i,
+			.name = e[i].name,
+			.description = e[i].description,
+			.flags = e[i].flags,
+			.entry_type = e[i].type,
+			.detail = e[i].detail,
+			.offset = e[i].offset,
 		};
 
 		ws_nvtx_define_kept(d, &entry);
@@ -264,13 +273,15 @@ static bool blob_put(struct blob_out *o, const char *p, size_t n)
 	const size_t most = WS_REC_MAX_BYTES - sizeof(*o->r);
 
 	while (n) {
-		size_t piece = o->left > most ? most : o->left, bytes = WS_ALIGN_UP(sizeof(*o->r) + piece, (size_t)8), k;
+		size_t piece = o->left > most ? most : o->left,
+		       bytes = WS_ALIGN_UP(sizeof(*o->r) + piece, (size_t)8), k;
 
 		if (!o->r) {
 			o->r = ws_rt_reserve(o->t, bytes, WS_LOSS_NVTX);
 			if (!o->r)
 				return false;
-			o->r->rec = ws_rec_head(WS_REC_NVTX_BLOB, 0, o->left > piece, (uint32_t)(bytes / 8));
+			o->r->rec = ws_rec_head(WS_REC_NVTX_BLOB, 0, o->left > piece,
+						(uint32_t)(bytes / 8));
 			o->r->number = o->number;
 			o->r->len = 0;
 		}
@@ -299,12 +310,14 @@ static uint64_t blobs_size(struct nvtx_domain *d, const struct nx_payload *p, si
 	for (size_t i = 0; i < count && total <= MAX_BLOBS; i++) {
 		uint64_t n = payload_size(d, &p[i]);
 
-		total += n > MAX_BLOBS ? MAX_BLOBS + 1 : sizeof(struct ws_nvtx_blob) + WS_ALIGN_UP(n, 8ull);
+		total += n > MAX_BLOBS ? MAX_BLOBS + 1
+				       : sizeof(struct ws_nvtx_blob) + WS_ALIGN_UP(n, 8ull);
 	}
 	return total;
 }
 
-WS_NOINLINE uint32_t ws_nvtx_blobs(struct ws_thread *t, struct nvtx_domain *d, const struct nx_payload *p, size_t count, bool *lost)
+WS_NOINLINE uint32_t ws_nvtx_blobs(struct ws_thread *t, struct nvtx_domain *d,
+				   const struct nx_payload *p, size_t count, bool *lost)
 {
 	struct blob_out o = {.t = t};
 
@@ -320,14 +333,16 @@ WS_NOINLINE uint32_t ws_nvtx_blobs(struct ws_thread *t, struct nvtx_domain *d, c
 	for (size_t i = 0; i < count && !*lost; i++) {
 		struct ws_nvtx_blob head = {p[i].schema, payload_size(d, &p[i])};
 
-		*lost = !blob_put(&o, (const char *)&head, sizeof(head)) || !blob_put(&o, p[i].bytes, head.size) ||
+		*lost = !blob_put(&o, (const char *)&head, sizeof(head)) ||
+			!blob_put(&o, p[i].bytes, head.size) ||
 			!blob_put(&o, NULL, WS_ALIGN_UP(head.size, 8ull) - head.size);
 	}
 	return *lost ? 0 : o.number;
 }
 
 /* The message that a payload holds, as its schema says; false when it holds none. */
-static bool payload_message(struct ws_thread *t, struct nvtx_def *s, const struct nx_payload *p, size_t size, struct nvtx_text *x)
+static bool payload_message(struct ws_thread *t, struct nvtx_def *s, const struct nx_payload *p,
+			    size_t size, struct nvtx_text *x)
 {
 	uint64_t at = s->message.offset, type = s->message.type, n = s->message.detail;
 	union nx_message m;
@@ -363,13 +378,16 @@ static bool payload_message(struct ws_thread *t, struct nvtx_def *s, const struc
 	return true;
 }
 
-static struct nvtx_text message_of(struct ws_thread *t, struct nvtx_domain *d, const struct nx_payload *p, size_t count)
+static struct nvtx_text message_of(struct ws_thread *t, struct nvtx_domain *d,
+				   const struct nx_payload *p, size_t count)
 {
 	struct nvtx_text x = {0, 0};
 	const char *name = NULL;
 
 	for (size_t i = 0; p && i < count; i++) {
-		struct nvtx_def *s = p[i].schema >= NX_ID_STATIC_MIN ? ws_nvtx_find(d, WS_NVTX_DEF_SCHEMA, p[i].schema) : NULL;
+		struct nvtx_def *s = p[i].schema >= NX_ID_STATIC_MIN
+					     ? ws_nvtx_find(d, WS_NVTX_DEF_SCHEMA, p[i].schema)
+					     : NULL;
 
 		if (!s)
 			continue;
@@ -380,8 +398,8 @@ static struct nvtx_text message_of(struct ws_thread *t, struct nvtx_domain *d, c
 	return nvtx_text_utf8(t, name);
 }
 
-static void payload_attrs(struct ws_thread *t, struct nvtx_domain *d, const struct nx_payload *p, size_t count,
-			  struct nvtx_attrs *a)
+static void payload_attrs(struct ws_thread *t, struct nvtx_domain *d, const struct nx_payload *p,
+			  size_t count, struct nvtx_attrs *a)
 {
 	bool lost = false;
 
@@ -471,7 +489,8 @@ static void end_payload(void *handle, uint64_t id, const struct nx_payload *p, s
 	ws_rt_leave(t);
 }
 
-/* Events of other times or places, given as data: kept as a mark with the data, the times inside are the reader's to find. */
+/* Events of other times or places, given as data: kept as a mark with the data, the times inside
+ * are the reader's to find. */
 static void batch_submit(void *handle, const struct nx_batch *b)
 {
 	struct nx_payload p[2];
@@ -481,7 +500,8 @@ static void batch_submit(void *handle, const struct nx_batch *b)
 		return;
 	flex = b->flex && b->flex_size > b->flex_offset ? b->flex_size - b->flex_offset : 0;
 	p[0] = (struct nx_payload){b->schema, b->size, b->events};
-	p[1] = (struct nx_payload){NX_TYPE_REFERENCED, flex, (const char *)b->flex + (flex ? b->flex_offset : 0)};
+	p[1] = (struct nx_payload){NX_TYPE_REFERENCED, flex,
+				   (const char *)b->flex + (flex ? b->flex_offset : 0)};
 	mark_payload(handle, p, flex ? 2 : 1);
 }
 
@@ -495,7 +515,8 @@ static uint8_t domain_enabled(void *handle)
 	return 1;
 }
 
-/* Nanoseconds of the session clock, so that data which carries these times can be put beside events. */
+/* Nanoseconds of the session clock, so that data which carries these times can be put beside
+ * events. */
 static int64_t timestamp(void)
 {
 	return (int64_t)ws_raw_ns();
@@ -507,10 +528,18 @@ static const struct {
 	uint8_t slot;
 	nx_fn fn;
 } slots[] = {
-    {NX_P_SCHEMA, (nx_fn)schema_register}, {NX_P_ENUM, (nx_fn)enum_register},  {NX_P_MARK, (nx_fn)mark_payload},
-    {NX_P_PUSH, (nx_fn)push_payload},	   {NX_P_POP, (nx_fn)pop_payload},     {NX_P_START, (nx_fn)start_payload},
-    {NX_P_END, (nx_fn)end_payload},	   {NX_P_TIMESTAMP, (nx_fn)timestamp}, {NX_P_DOMAIN_ENABLED, (nx_fn)domain_enabled},
-    {NX_P_SCOPE, (nx_fn)scope_register},   {NX_P_EVENT, (nx_fn)mark_payload},  {NX_P_BATCH, (nx_fn)batch_submit},
+	{NX_P_SCHEMA, (nx_fn)schema_register},
+	{NX_P_ENUM, (nx_fn)enum_register},
+	{NX_P_MARK, (nx_fn)mark_payload},
+	{NX_P_PUSH, (nx_fn)push_payload},
+	{NX_P_POP, (nx_fn)pop_payload},
+	{NX_P_START, (nx_fn)start_payload},
+	{NX_P_END, (nx_fn)end_payload},
+	{NX_P_TIMESTAMP, (nx_fn)timestamp},
+	{NX_P_DOMAIN_ENABLED, (nx_fn)domain_enabled},
+	{NX_P_SCOPE, (nx_fn)scope_register},
+	{NX_P_EVENT, (nx_fn)mark_payload},
+	{NX_P_BATCH, (nx_fn)batch_submit},
 };
 
 int ws_nvtx_extension(struct nx_module_info *m)
@@ -518,14 +547,18 @@ int ws_nvtx_extension(struct nx_module_info *m)
 	if (m->size < sizeof(*m) || !m->segment || !m->segments)
 		return 0;
 	if (m->module == NX_EXT_COUNTERS)
-		ws_rt_diagnostic(WS_INFO, "nvtx", "The program uses NVTX counters, which are not recorded.");
+		ws_rt_diagnostic(WS_INFO, "nvtx",
+				 "The program uses NVTX counters, which are not recorded.");
 	if (m->module == NX_EXT_MEM)
-		ws_rt_diagnostic(WS_INFO, "nvtx", "The program uses the NVTX memory extension, which is not recorded.");
+		ws_rt_diagnostic(
+			WS_INFO, "nvtx",
+			"The program uses the NVTX memory extension, which is not recorded.");
 	if (m->module != NX_EXT_PAYLOAD)
 		return 0;
 	if (NX_EXT_COMPAT_MAJOR(m->compat) != 1) {
 		ws_rt_diagnostic(WS_WARNING, "nvtx",
-				 "The program uses NVTX payloads of a version that is not known; they are not "
+				 "The program uses NVTX payloads of a version that is not known; "
+				 "they are not "
 				 "recorded.");
 		return 0;
 	}

@@ -1,11 +1,14 @@
 /*
- * nvtx_record.h - the NVTX records: written by inject/nvtx*.c, turned into rows by record/from_nvtx.c.
+ * nvtx_record.h - the NVTX records: written by inject/nvtx*.c, turned into rows by
+ * record/from_nvtx.c.
  *
- * A push/pop range with nothing but a text is WS_REC_NVTX_RANGE (24 bytes, ring/record.h). Everything else with a time is
- * WS_REC_NVTX_EVENT, everything that only says what a number means is WS_REC_NVTX_DEFINE.
+ * A push/pop range with nothing but a text is WS_REC_NVTX_RANGE (24 bytes, ring/record.h).
+ * Everything else with a time is WS_REC_NVTX_EVENT, everything that only says what a number means
+ * is WS_REC_NVTX_DEFINE.
  *
- * `rec.small` of RANGE and EVENT is the domain's number with two flags on top. `rec.value` is the text: a
- * string handle, or with WS_NVTX_SMALL_LOCAL the number of a TEXT record before it in the same ring, which is used up by it.
+ * `rec.small` of RANGE and EVENT is the domain's number with two flags on top. `rec.value` is the
+ * text: a string handle, or with WS_NVTX_SMALL_LOCAL the number of a TEXT record before it in the
+ * same ring, which is used up by it.
  */
 #ifndef WS_NVTX_RECORD_H
 #define WS_NVTX_RECORD_H
@@ -25,7 +28,9 @@ enum ws_nvtx_event_kind {
 	WS_NVTX_EV_FORGET = 5, /* no event: the text and payloads it names will not be used */
 };
 
-#define WS_NVTX_ID_SYNC (UINT64_C(1) << 62) /* ids from here on are of synchronisation objects, made anew at each use */
+#define WS_NVTX_ID_SYNC \
+	(UINT64_C(1)    \
+	 << 62) /* ids from here on are of synchronisation objects, made anew at each use */
 
 struct ws_rec_nvtx_event {
 	struct ws_rec rec;
@@ -46,18 +51,20 @@ struct ws_rec_nvtx_event_full {
 };
 
 /*
- * Extended payloads of one event, used up by it. `number` counts like those of TEXT records and among them; longer ones come in
- * pieces like theirs. A kind of its own because the payloads of a range's begin and end are put together by the recorder.
+ * Extended payloads of one event, used up by it. `number` counts like those of TEXT records and
+ * among them; longer ones come in pieces like theirs. A kind of its own because the payloads of a
+ * range's begin and end are put together by the recorder.
  */
 struct ws_rec_nvtx_blob {
-	struct ws_rec rec; /* small: 1 when more follows; value: its size in words, as for long records */
+	struct ws_rec
+		rec; /* small: 1 when more follows; value: its size in words, as for long records */
 	uint32_t number, len;
 	char bytes[];
 };
 
 /*
- * Payloads stand in blobs, and in the report, as a sequence of: this, then `size` bytes, then zeroes up to a multiple of 8.
- * Little-endian, as the two machines we record on are.
+ * Payloads stand in blobs, and in the report, as a sequence of: this, then `size` bytes, then
+ * zeroes up to a multiple of 8. Little-endian, as the two machines we record on are.
  */
 struct ws_nvtx_blob {
 	uint64_t schema, size;
@@ -92,14 +99,18 @@ struct ws_rec_nvtx_schema_entry {
 
 struct ws_rec_nvtx_resource {
 	struct ws_rec_nvtx_define d; /* id: the identifier; type: what it is */
-	uint32_t device, context, stream, spare; /* UINT32_MAX: not a thing of CUDA's, or not known */
+	uint32_t device, context, stream,
+		spare; /* UINT32_MAX: not a thing of CUDA's, or not known */
 };
 
 /* Types in nvtx_schema and nvtx_resource of things that NVTX gives no number, out of its way. */
-#define WS_NVTX_SCHEMA_ENUM 0x100u /* an enumeration: entries have value in detail, is-flag in flags */
-enum ws_nvtx_resource {		   /* class << 16 | number, as NVTX numbers resources; classes of NVTX are small */
+#define WS_NVTX_SCHEMA_ENUM \
+	0x100u		/* an enumeration: entries have value in detail, is-flag in flags */
+enum ws_nvtx_resource { /* class << 16 | number, as NVTX numbers resources; classes of NVTX are
+			   small */
 			WS_NVTX_RESOURCE_SCOPE = 0x7f000001,
-			WS_NVTX_RESOURCE_SYNC = 0x7f000002, /* user-defined synchronisation object */
+			WS_NVTX_RESOURCE_SYNC =
+				0x7f000002, /* user-defined synchronisation object */
 };
 
 #endif

@@ -1,15 +1,17 @@
 /*
  * nvtx_stack.c - the open-range stack of a thread, beyond the plain case that nvtx.c has inline.
  *
- * One stack holds the ranges of all domains in the order they were pushed; each entry knows its level among those of its domain.
- * A pop takes the innermost range of its domain; when that is not the top, it leaves a hole (start 0) that goes when what is above
- * it has gone. Entries of one domain that follow each other form a run, and each knows the depth at which its run begins, so that
- * finding the innermost range of another domain steps over runs and not over entries: a program that forgets its pops in one
- * domain does not slow the others down.
+ * One stack holds the ranges of all domains in the order they were pushed; each entry knows its
+ * level among those of its domain. A pop takes the innermost range of its domain; when that is not
+ * the top, it leaves a hole (start 0) that goes when what is above it has gone. Entries of one
+ * domain that follow each other form a run, and each knows the depth at which its run begins, so
+ * that finding the innermost range of another domain steps over runs and not over entries: a
+ * program that forgets its pops in one domain does not slow the others down.
  *
- * The first WS_OPEN_DEPTH entries lie in the ring's home chunk, more in chunks of kind OPEN that stay with the ring. Beyond
- * MAX_DEPTH, or when there is no chunk, ranges are only counted, by domain, so that levels and pops stay right: the
- * counts live in private memory found by ws_thread.nvtx_deep.
+ * The first WS_OPEN_DEPTH entries lie in the ring's home chunk, more in chunks of kind OPEN that
+ * stay with the ring. Beyond MAX_DEPTH, or when there is no chunk, ranges are only counted, by
+ * domain, so that levels and pops stay right: the counts live in private memory found by
+ * ws_thread.nvtx_deep.
  */
 #include <sys/syscall.h>
 
@@ -66,7 +68,8 @@ static struct ws_open *entry(struct ws_ring *r, uint32_t i, bool grow)
 	}
 }
 
-/* Depth (1 or more) of the innermost open entry of domain `d` at or below `depth`; 0 when there is none. */
+/* Depth (1 or more) of the innermost open entry of domain `d` at or below `depth`; 0 when there is
+ * none. */
 static uint32_t innermost(struct ws_ring *r, uint32_t depth, struct nvtx_domain *d)
 {
 	while (depth) {
@@ -104,7 +107,8 @@ static void push_deep(struct ws_thread *t, struct nvtx_domain *d, int *level)
 	p->total++;
 }
 
-struct ws_open *ws_nvtx_open_slow(struct ws_thread *t, struct ws_ring *r, struct nvtx_domain *d, int *level)
+struct ws_open *ws_nvtx_open_slow(struct ws_thread *t, struct ws_ring *r, struct nvtx_domain *d,
+				  int *level)
 {
 	uint32_t depth = atomic_load_explicit(&r->open_depth, memory_order_relaxed);
 	uint32_t below = innermost(r, depth, d);

@@ -1,15 +1,18 @@
 /*
- * nvtx_state.h - what the files of the NVTX hook share: domains, registered strings, and the small steps that every event takes.
+ * nvtx_state.h - what the files of the NVTX hook share: domains, registered strings, and the small
+ * steps that every event takes.
  *
  *   nvtx.c          entry points: events, and filling the program's tables
  *   nvtx_stack.c    the open-range stack where it is not the plain case
  *   nvtx_domain.c   domains, categories, registered strings, memory
  *   nvtx_payload.c  extended payloads: schemas and binary data
- *   nvtx_names.c    names of threads, resources, CUDA and OpenCL objects; user-defined synchronisation
+ *   nvtx_names.c    names of threads, resources, CUDA and OpenCL objects; user-defined
+ * synchronisation
  *
- * Objects that programs hold handles of (domains, strings) live in process-private memory that a fork copies, so a handle stays
- * good in a forked child. What they stand for in the arena does not: string handles and definitions belong to one process. Each
- * object therefore remembers in which generation of the process (ws_rt->generation) it was last defined, and is defined anew at its
+ * Objects that programs hold handles of (domains, strings) live in process-private memory that a
+ * fork copies, so a handle stays good in a forked child. What they stand for in the arena does not:
+ * string handles and definitions belong to one process. Each object therefore remembers in which
+ * generation of the process (ws_rt->generation) it was last defined, and is defined anew at its
  * first use in another. Nothing here is ever freed or locked.
  */
 #ifndef WS_NVTX_STATE_H
@@ -21,7 +24,8 @@
 #include "inject/nvtx_record.h"
 #include "inject/rt.h"
 
-/* A definition that a forked child repeats. Also how a definition is passed on its way to a record. */
+/* A definition that a forked child repeats. Also how a definition is passed on its way to a record.
+ */
 struct nvtx_def {
 	struct nvtx_def *next;
 	_Atomic(const char *) name; /* may be replaced by a later one */
@@ -29,14 +33,14 @@ struct nvtx_def {
 	uint64_t id, flags;
 	uint64_t size, align;		     /* of a schema */
 	uint64_t entry_type, detail, offset; /* of an entry */
-	struct {			     /* of a schema: where in a payload the event's message is */
+	struct { /* of a schema: where in a payload the event's message is */
 		uint64_t offset, detail;
 		uint32_t type; /* of the entry; 0: there is none */
 	} message;
 	struct ws_cuda_numbers cuda; /* of a resource */
-	uint32_t known_align; /* of a schema's payloads by natural rules; 0 unknown */
-	uint32_t type, count; /* count: entries of a schema; number of an entry */
-	uint8_t kind;	      /* enum ws_nvtx_define_kind */
+	uint32_t known_align;	     /* of a schema's payloads by natural rules; 0 unknown */
+	uint32_t type, count;	     /* count: entries of a schema; number of an entry */
+	uint8_t kind;		     /* enum ws_nvtx_define_kind */
 };
 
 struct nvtx_domain {
@@ -52,7 +56,7 @@ struct nvtx_domain {
 
 struct nvtx_string {
 	_Atomic uint64_t defined; /* generation << 32 | handle */
-	uint64_t magic;		  /* tells our handles from pointers that programs pass by mistake */
+	uint64_t magic; /* tells our handles from pointers that programs pass by mistake */
 	uint64_t hash;
 	struct nvtx_string *next;
 	uint32_t len, spare;
@@ -60,7 +64,8 @@ struct nvtx_string {
 };
 #define NVTX_STRING_MAGIC UINT64_C(0x5753525453545857)
 
-/* A text on its way into a record: handle or local number, and WS_OPEN_LOCAL_TEXT, _REGISTERED, _LOST as they apply. */
+/* A text on its way into a record: handle or local number, and WS_OPEN_LOCAL_TEXT, _REGISTERED,
+ * _LOST as they apply. */
 struct nvtx_text {
 	uint32_t value;
 	uint32_t flags;
@@ -85,7 +90,8 @@ extern struct nvtx_domain ws_nvtx_default;
 
 /* ---- nvtx_domain.c ---- */
 
-/* Private memory, zeroed, never freed, kept by forks; 8-byte aligned. NULL when the kernel refuses. */
+/* Private memory, zeroed, never freed, kept by forks; 8-byte aligned. NULL when the kernel refuses.
+ */
 void *ws_nvtx_alloc(size_t bytes);
 char *ws_nvtx_copy(const char *s, size_t len);
 /* Room for `bytes` in `b`; false when there is none. */
@@ -106,22 +112,28 @@ struct nvtx_string *ws_nvtx_string_register(const char *s);
 void ws_nvtx_name_category(struct nvtx_domain *d, uint32_t id, const char *name);
 /* Record a definition now. Not between enter and leave. */
 void ws_nvtx_define(struct nvtx_domain *d, const struct nvtx_def *def);
-/* Record it, and keep it for forked children and ws_nvtx_find; one of the same kind and id (and number, of entries) is replaced. */
+/* Record it, and keep it for forked children and ws_nvtx_find; one of the same kind and id (and
+ * number, of entries) is replaced. */
 void ws_nvtx_define_kept(struct nvtx_domain *d, const struct nvtx_def *def);
 /* The kept definition with this kind and id, or NULL. */
 struct nvtx_def *ws_nvtx_find(struct nvtx_domain *d, uint8_t kind, uint64_t id);
 
 /* ---- nvtx_stack.c ---- */
 
-/* A place for a range where the plain case does not hold; NULL when it is beyond what is kept. *level is its level either way. */
-struct ws_open *ws_nvtx_open_slow(struct ws_thread *t, struct ws_ring *r, struct nvtx_domain *d, int *level);
-/* Close the innermost range of `d` at `now`; `binary` is the payload given at the pop. Returns its level, -1 when there is none. */
+/* A place for a range where the plain case does not hold; NULL when it is beyond what is kept.
+ * *level is its level either way. */
+struct ws_open *ws_nvtx_open_slow(struct ws_thread *t, struct ws_ring *r, struct nvtx_domain *d,
+				  int *level);
+/* Close the innermost range of `d` at `now`; `binary` is the payload given at the pop. Returns its
+ * level, -1 when there is none. */
 int ws_nvtx_pop_slow(struct ws_thread *t, struct nvtx_domain *d, uint64_t now, uint32_t binary);
 
 /* ---- nvtx_payload.c ---- */
 
-/* Copy payloads into a BLOB record; its number, 0 when there is nothing; *lost is set when there was no memory (counted). */
-uint32_t ws_nvtx_blobs(struct ws_thread *t, struct nvtx_domain *d, const struct nx_payload *p, size_t count, bool *lost);
+/* Copy payloads into a BLOB record; its number, 0 when there is nothing; *lost is set when there
+ * was no memory (counted). */
+uint32_t ws_nvtx_blobs(struct ws_thread *t, struct nvtx_domain *d, const struct nx_payload *p,
+		       size_t count, bool *lost);
 int ws_nvtx_extension(struct nx_module_info *m);
 
 /* ---- nvtx_names.c ---- */
@@ -139,11 +151,14 @@ extern const size_t ws_nvtx_name_slot_count;
 /* Events with everything attached, for nvtx_payload.c and nvtx_names.c. Between enter and leave. */
 int ws_nvtx_push(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_attrs *a);
 void ws_nvtx_mark(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_attrs *a);
-/* A start's id: `own_id`, or when that is 0 a new one; NVTX_ID_UNRECORDED when there was no memory (counted). */
-uint64_t ws_nvtx_start_range(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_attrs *a, uint64_t own_id);
+/* A start's id: `own_id`, or when that is 0 a new one; NVTX_ID_UNRECORDED when there was no memory
+ * (counted). */
+uint64_t ws_nvtx_start_range(struct ws_thread *t, struct nvtx_domain *d, const struct nvtx_attrs *a,
+			     uint64_t own_id);
 void ws_nvtx_end_range(struct ws_thread *t, struct nvtx_domain *d, uint64_t id, uint32_t binary);
 /* A range that ends now; with `end` 0 a note that its texts will not be used. */
-void ws_nvtx_write_range(struct ws_thread *t, struct nvtx_domain *d, const struct ws_open *o, uint64_t end, uint32_t binary_end);
+void ws_nvtx_write_range(struct ws_thread *t, struct nvtx_domain *d, const struct ws_open *o,
+			 uint64_t end, uint32_t binary_end);
 /* Text of a message of any type. */
 struct nvtx_text ws_nvtx_message(struct ws_thread *t, int32_t type, union nx_message m);
 
@@ -162,7 +177,8 @@ static inline bool nvtx_domain_on(struct ws_thread *t, struct nvtx_domain *d)
 	return ws_nvtx_domain_slow(t, d);
 }
 
-/* Enter for an event of domain `d`: NULL when it is not to be recorded. With `always`, also outside a collection. */
+/* Enter for an event of domain `d`: NULL when it is not to be recorded. With `always`, also outside
+ * a collection. */
 static inline struct ws_thread *nvtx_enter(struct nvtx_domain *d, bool always)
 {
 	struct ws_thread *t = ws_rt_enter();
@@ -175,10 +191,12 @@ static inline struct ws_thread *nvtx_enter(struct nvtx_domain *d, bool always)
 	return NULL;
 }
 
-/* The recorder has gone: levels are still counted, but no text is looked up, which would search for memory each time. */
+/* The recorder has gone: levels are still counted, but no text is looked up, which would search for
+ * memory each time. */
 static inline bool nvtx_over(void)
 {
-	return ws_unlikely(!ws_rt_collecting()) && atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed);
+	return ws_unlikely(!ws_rt_collecting()) &&
+	       atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed);
 }
 
 static inline struct nvtx_text nvtx_text_utf8(struct ws_thread *t, const char *s)
@@ -215,9 +233,11 @@ static inline struct nvtx_text nvtx_text_registered(struct ws_thread *t, struct 
 /* `rec.small` of an event: the domain with what the text is. */
 static inline uint16_t nvtx_small(const struct nvtx_domain *d, uint32_t flags)
 {
-	return (uint16_t)(d->number | (flags & WS_OPEN_LOCAL_TEXT) << 15 | (flags & WS_OPEN_REGISTERED) << 12);
+	return (uint16_t)(d->number | (flags & WS_OPEN_LOCAL_TEXT) << 15 |
+			  (flags & WS_OPEN_REGISTERED) << 12);
 }
-_Static_assert(WS_OPEN_LOCAL_TEXT << 15 == WS_NVTX_SMALL_LOCAL && WS_OPEN_REGISTERED << 12 == WS_NVTX_SMALL_REGISTERED,
+_Static_assert(WS_OPEN_LOCAL_TEXT << 15 == WS_NVTX_SMALL_LOCAL &&
+		       WS_OPEN_REGISTERED << 12 == WS_NVTX_SMALL_REGISTERED,
 	       "flags line up");
 
 static inline struct ws_ring *nvtx_ring(struct ws_thread *t)

@@ -1,7 +1,7 @@
 /*
- * osrt.c - the OS-runtime trace: noting a call at its start, and writing its record when it returns or is unwound. See
- * osrt.h for how; the wrappers themselves are in osrt_calls.c (made from osrt_functions.def), osrt_lock.c, osrt_stream.c and
- * osrt_thread.c.
+ * osrt.c - the OS-runtime trace: noting a call at its start, and writing its record when it returns
+ * or is unwound. See osrt.h for how; the wrappers themselves are in osrt_calls.c (made from
+ * osrt_functions.def), osrt_lock.c, osrt_stream.c and osrt_thread.c.
  */
 #include "inject/osrt.h"
 
@@ -36,21 +36,24 @@ struct ws_thread *ws_osrt_thread_slow(void)
 	return t->nest[0].ring ? t : NULL;
 }
 
-/* Is the wrapper's frame still there? Asked of the kernel, because the stack it stood on may not be. */
+/* Is the wrapper's frame still there? Asked of the kernel, because the stack it stood on may not
+ * be. */
 static bool mark_stands(const struct ws_open_call *o)
 {
 	struct timespec now = {0, 0};
 
-	/* Compares and returns at once: ETIMEDOUT when equal, EAGAIN when not, EFAULT when there is nothing. */
-	return ws_sys(SYS_futex, (long)o->stack, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, (long)(uint32_t)o->start, (long)&now, 0, 0) ==
-	       -ETIMEDOUT;
+	/* Compares and returns at once: ETIMEDOUT when equal, EAGAIN when not, EFAULT when there is
+	 * nothing. */
+	return ws_sys(SYS_futex, (long)o->stack, FUTEX_WAIT | FUTEX_PRIVATE_FLAG,
+		      (long)(uint32_t)o->start, (long)&now, 0, 0) == -ETIMEDOUT;
 }
 
 /*
- * Notes of calls that are still open below the one that begins at `stack`: a stack grows down, so an enclosing call stands
- * above. A note at or below was left by a longjmp, and one above, too, when its frame has been overwritten. A handler on an
- * alternate stack stands on another one, where addresses cannot be compared: what is open on the thread's own stack encloses
- * it, and once back on the own stack, notes from the alternate one are stale.
+ * Notes of calls that are still open below the one that begins at `stack`: a stack grows down, so
+ * an enclosing call stands above. A note at or below was left by a longjmp, and one above, too,
+ * when its frame has been overwritten. A handler on an alternate stack stands on another one, where
+ * addresses cannot be compared: what is open on the thread's own stack encloses it, and once back
+ * on the own stack, notes from the alternate one are stale.
  */
 uint32_t ws_osrt_still_open(struct ws_ring *r, uint32_t depth, uintptr_t stack)
 {
@@ -89,14 +92,18 @@ static int error_of(unsigned fn, int64_t result, uint64_t value)
 	case ERROR_POINTER:
 		return result ? 0 : errno;
 	case ERROR_STREAM: /* end of file is no error, and leaves errno as it was */
-		return (result == 0 || (int)result == -1) && value && ((const FILE *)value)->_flags & _IO_ERR_SEEN ? errno : 0;
+		return (result == 0 || (int)result == -1) && value &&
+				       ((const FILE *)value)->_flags & _IO_ERR_SEEN
+			       ? errno
+			       : 0;
 	case ERROR_NONE:
 		break;
 	}
 	return 0;
 }
 
-/* Did the kernel read the path? A program may pass a bad pointer on purpose and must get its EFAULT, not our fault. */
+/* Did the kernel read the path? A program may pass a bad pointer on purpose and must get its
+ * EFAULT, not our fault. */
 static bool path_was_read(int error)
 {
 	switch (error) {
@@ -120,7 +127,7 @@ static bool path_was_read(int error)
 struct about {
 	uint64_t object;
 	const char *path; /* of the program */
-	int fd;           /* whose path to find, or -1 */
+	int fd;		  /* whose path to find, or -1 */
 };
 
 static int fileno_of(uint64_t stream)
@@ -163,8 +170,8 @@ static struct about about(unsigned fn, int64_t result, uint64_t value, int error
 	return a;
 }
 
-static void write_record(struct ws_thread *t, struct ws_rec_osrt call, uint32_t value, uint64_t object, uint32_t holder,
-			 struct ws_osrt_path path)
+static void write_record(struct ws_thread *t, struct ws_rec_osrt call, uint32_t value,
+			 uint64_t object, uint32_t holder, struct ws_osrt_path path)
 {
 	struct ws_rec_osrt_more *r;
 	size_t bytes = object || path.number || holder ? sizeof(*r) : sizeof(r->call);
@@ -174,8 +181,8 @@ static void write_record(struct ws_thread *t, struct ws_rec_osrt call, uint32_t 
 	r = ws_rt_reserve(t, bytes, WS_LOSS_OSRT);
 	if (!r)
 		return;
-	call.rec = ws_rec_head(bytes == sizeof(*r) ? WS_REC_OSRT_MORE : WS_REC_OSRT, bytes, call.rec.small,
-			       value | (path.local ? WS_OSRT_LOCAL_PATH : 0));
+	call.rec = ws_rec_head(bytes == sizeof(*r) ? WS_REC_OSRT_MORE : WS_REC_OSRT, bytes,
+			       call.rec.small, value | (path.local ? WS_OSRT_LOCAL_PATH : 0));
 	r->call = call;
 	if (bytes == sizeof(*r)) {
 		r->object = object;
@@ -187,7 +194,8 @@ static void write_record(struct ws_thread *t, struct ws_rec_osrt call, uint32_t 
 
 static struct ws_rec_osrt call_of(unsigned fn, uint64_t start, uint64_t end, int64_t result)
 {
-	return (struct ws_rec_osrt){.rec.small = (uint16_t)fn, .start = start, .end = end, .result = result};
+	return (struct ws_rec_osrt){
+		.rec.small = (uint16_t)fn, .start = start, .end = end, .result = result};
 }
 
 /* With the path of a descriptor; apart, for its buffer. */
@@ -204,7 +212,8 @@ static WS_NOINLINE void record_fd(struct ws_rec_osrt call, uint32_t value, int f
 	ws_rt_leave(t);
 }
 
-static void record(struct ws_rec_osrt call, uint32_t value, uint64_t object, uint32_t holder, const char *name)
+static void record(struct ws_rec_osrt call, uint32_t value, uint64_t object, uint32_t holder,
+		   const char *name)
 {
 	struct ws_thread *t = ws_rt_enter();
 	struct ws_osrt_path path = {0};
@@ -212,12 +221,14 @@ static void record(struct ws_rec_osrt call, uint32_t value, uint64_t object, uin
 	if (!t)
 		return;
 	if (name)
-		path.number = ws_rt_string_or_text(t, name, strnlen(name, 4096), &path.local, WS_LOSS_OSRT);
+		path.number = ws_rt_string_or_text(t, name, strnlen(name, 4096), &path.local,
+						   WS_LOSS_OSRT);
 	write_record(t, call, value, object, holder, path);
 	ws_rt_leave(t);
 }
 
-void ws_osrt_record(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result, uint64_t value)
+void ws_osrt_record(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result,
+		    uint64_t value)
 {
 	int error = error_of(fn, result, value);
 	struct about a = about(fn, result, value, error);
@@ -230,24 +241,27 @@ void ws_osrt_record(unsigned fn, const struct ws_call *c, uint64_t end, int64_t 
 	ws_osrt_pop(c);
 }
 
-void ws_osrt_record_found(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result, struct ws_osrt_found *f)
+void ws_osrt_record_found(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result,
+			  struct ws_osrt_found *f)
 {
 	uint32_t value = ws_osrt_value(0, c->depth, error_of(fn, result, 0));
 	struct ws_thread *t = ws_rt_enter();
 
 	if (t) {
-		write_record(t, call_of(fn, c->start, end, result), value, f->fd > 0 ? (uint64_t)f->fd : 0, 0,
-			     ws_osrt_path_done(t, f));
+		write_record(t, call_of(fn, c->start, end, result), value,
+			     f->fd > 0 ? (uint64_t)f->fd : 0, 0, ws_osrt_path_done(t, f));
 		ws_rt_leave(t);
 	}
 	ws_osrt_pop(c);
 }
 
 /*
- * Personality of the wrappers: the unwinder is about to remove the frame of one. Which one cannot be asked without the
- * unwinder's own functions, and need not be: it is the innermost open call. Never stops the unwinding.
+ * Personality of the wrappers: the unwinder is about to remove the frame of one. Which one cannot
+ * be asked without the unwinder's own functions, and need not be: it is the innermost open call.
+ * Never stops the unwinding.
  */
-__attribute__((used)) WS_HIDDEN int ws_osrt_unwound(int version, int actions, uint64_t class, void *exception, void *context);
+__attribute__((used)) WS_HIDDEN int ws_osrt_unwound(int version, int actions, uint64_t class,
+						    void *exception, void *context);
 
 static void record_unwound(struct ws_open_call o, uint32_t depth)
 {
@@ -259,7 +273,8 @@ static void record_unwound(struct ws_open_call o, uint32_t depth)
 	if (kinds[o.function].object == WS_OSRT_OBJECT_FD && (int)o.object >= 0)
 		record_fd(call_of(o.function, o.start, end, -1), value, (int)o.object);
 	else
-		record(call_of(o.function, o.start, end, -1), value, kinds[o.function].object == WS_OSRT_OBJECT_VALUE ? o.object : 0, 0, NULL);
+		record(call_of(o.function, o.start, end, -1), value,
+		       kinds[o.function].object == WS_OSRT_OBJECT_VALUE ? o.object : 0, 0, NULL);
 }
 
 int ws_osrt_unwound(int version, int actions, uint64_t class, void *exception, void *context)
@@ -300,7 +315,8 @@ static void told(enum ws_traced which, uint64_t start, uint64_t end, int64_t res
 	depth = atomic_load_explicit(&t->nest[0].ring->calls_open, memory_order_relaxed);
 	if (depth)
 		depth = ws_osrt_still_open(t->nest[0].ring, depth, (uintptr_t)&depth);
-	record(call_of(functions[which], start, end, result), ws_osrt_value(0, depth, error), 0, 0, NULL);
+	record(call_of(functions[which], start, end, result), ws_osrt_value(0, depth, error), 0, 0,
+	       NULL);
 }
 
 /* After the runtime's own constructor, before those of other libraries where the loader lets us. */

@@ -1,14 +1,16 @@
 /*
  * osrt.h - what the wrappers of the OS-runtime trace are made of; private to src/inject/osrt*.c.
  *
- * A wrapper reads the clock, notes the call in the thread's ring (struct ws_open_call), calls the function behind it, reads
- * the clock again, and writes a record when the call lasted. Nothing is allocated, no lock is taken and errno is left alone,
- * so that it may stand below malloc, in signal handlers and in forked children.
+ * A wrapper reads the clock, notes the call in the thread's ring (struct ws_open_call), calls the
+ * function behind it, reads the clock again, and writes a record when the call lasted. Nothing is
+ * allocated, no lock is taken and errno is left alone, so that it may stand below malloc, in signal
+ * handlers and in forked children.
  *
- * A call can also end without returning: by a longjmp out of a signal handler, by cancellation, by an exception. The first
- * leaves its note behind, which the next call of the thread recognises by where on the stack it stood, and that its frame is
- * gone. For the other two each wrapper has a personality routine of ours: the unwinder calls it when it removes the
- * wrapper's frame, and it ends the call there. It needs nothing of the unwinder, so that it works with whichever one the
+ * A call can also end without returning: by a longjmp out of a signal handler, by cancellation, by
+ * an exception. The first leaves its note behind, which the next call of the thread recognises by
+ * where on the stack it stood, and that its frame is gone. For the other two each wrapper has a
+ * personality routine of ours: the unwinder calls it when it removes the wrapper's frame, and it
+ * ends the call there. It needs nothing of the unwinder, so that it works with whichever one the
  * program brought, and the hook needs no libgcc.
  */
 #ifndef WS_OSRT_H
@@ -25,7 +27,8 @@
 
 /* Filled at start; NULL where the function was not found then. */
 extern void *ws_osrt_real[WS_OSRT_COUNT] WS_HIDDEN;
-/* Look it up; where nobody has it, a function that fails with ENOSYS. Never NULL. No allocation, no lock. */
+/* Look it up; where nobody has it, a function that fails with ENOSYS. Never NULL. No allocation, no
+ * lock. */
 void *ws_osrt_resolve(unsigned fn) WS_HIDDEN WS_NOINLINE;
 void ws_osrt_resolve_all(void) WS_HIDDEN;
 /* Next definition of `name` behind this library; NULL when there is none. */
@@ -50,7 +53,8 @@ struct ws_osrt_path {
 	bool local; /* a local text of the ring */
 };
 
-/* Of a descriptor; to be called before ws_rt_enter, and its result given to _done between enter and leave. */
+/* Of a descriptor; to be called before ws_rt_enter, and its result given to _done between enter and
+ * leave. */
 #define WS_OSRT_PATH_ROOM 512
 struct ws_osrt_found {
 	uint64_t dev, ino, born;
@@ -71,14 +75,17 @@ struct ws_call { /* on the wrapper's stack */
 	uint64_t start;
 	uint32_t depth;
 	volatile uint32_t mark; /* low half of `start`: still there as long as the frame is */
-	uint32_t holder; /* thread that held the lock when the wait began; 0 for none */
+	uint32_t holder;	/* thread that held the lock when the wait began; 0 for none */
 };
 
 struct ws_thread *ws_osrt_thread_slow(void) WS_HIDDEN WS_NOINLINE;
-uint32_t ws_osrt_still_open(struct ws_ring *r, uint32_t depth, uintptr_t stack) WS_HIDDEN WS_NOINLINE;
+uint32_t ws_osrt_still_open(struct ws_ring *r, uint32_t depth,
+			    uintptr_t stack) WS_HIDDEN WS_NOINLINE;
 
-/* Write the record of a call and take its note off; keeps errno, and reads it when `result` says that the call failed. */
-void ws_osrt_record(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result, uint64_t value) WS_HIDDEN WS_NOINLINE;
+/* Write the record of a call and take its note off; keeps errno, and reads it when `result` says
+ * that the call failed. */
+void ws_osrt_record(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result,
+		    uint64_t value) WS_HIDDEN WS_NOINLINE;
 /* The same with the path of its descriptor found beforehand. */
 void ws_osrt_record_found(unsigned fn, const struct ws_call *c, uint64_t end, int64_t result,
 			  struct ws_osrt_found *f) WS_HIDDEN WS_NOINLINE;
@@ -130,8 +137,8 @@ static inline void ws_osrt_pop(const struct ws_call *c)
 }
 
 /*
- * The call is over: true when it is to be recorded, and its note taken off only then, so that a kill in between loses
- * nothing. Not in a child that was forked inside it, whose state is another.
+ * The call is over: true when it is to be recorded, and its note taken off only then, so that a
+ * kill in between loses nothing. Not in a child that was forked inside it, whose state is another.
  */
 static inline bool ws_osrt_over(const struct ws_call *c, uint64_t end)
 {
@@ -153,34 +160,35 @@ static inline void ws_osrt_end(const struct ws_call *c, unsigned fn, int64_t res
 		ws_osrt_record(fn, c, end, result, value);
 }
 
-/* Stands beside the call in each wrapper: has the unwinder call ws_osrt_unwound for this frame (pcrel, 4 bytes). */
+/* Stands beside the call in each wrapper: has the unwinder call ws_osrt_unwound for this frame
+ * (pcrel, 4 bytes). */
 #define WS_OSRT_UNWINDABLE() __asm__ volatile(".cfi_personality 0x1b, ws_osrt_unwound")
 
 #define WS_OSRT_WORD(value) ((uint64_t)(uintptr_t)(value))
 
 /* Body of a wrapper whose function is `real`. */
-#define WS_OSRT_BODY(fn, ret, real, args, value)                                   \
-	struct ws_call ws_call;                                                    \
-	ret ws_result;                                                             \
-                                                                                   \
-	if (!ws_osrt_begin(&ws_call, fn, WS_OSRT_WORD(value)))                     \
-		return real args;                                                  \
-	WS_OSRT_UNWINDABLE();                                                      \
-	ws_result = real args;                                                     \
-	ws_osrt_end(&ws_call, fn, (int64_t)ws_result, WS_OSRT_WORD(value));        \
+#define WS_OSRT_BODY(fn, ret, real, args, value)                            \
+	struct ws_call ws_call;                                             \
+	ret ws_result;                                                      \
+                                                                            \
+	if (!ws_osrt_begin(&ws_call, fn, WS_OSRT_WORD(value)))              \
+		return real args;                                           \
+	WS_OSRT_UNWINDABLE();                                               \
+	ws_result = real args;                                              \
+	ws_osrt_end(&ws_call, fn, (int64_t)ws_result, WS_OSRT_WORD(value)); \
 	return ws_result
 
 /* The same for a lock that is held by thread `who`. */
-#define WS_OSRT_BODY_HELD(fn, ret, real, args, value, who)                         \
-	struct ws_call ws_call;                                                    \
-	ret ws_result;                                                             \
-                                                                                   \
-	if (!ws_osrt_begin(&ws_call, fn, WS_OSRT_WORD(value)))                     \
-		return real args;                                                  \
-	ws_call.holder = who;                                                      \
-	WS_OSRT_UNWINDABLE();                                                      \
-	ws_result = real args;                                                     \
-	ws_osrt_end(&ws_call, fn, (int64_t)ws_result, WS_OSRT_WORD(value));        \
+#define WS_OSRT_BODY_HELD(fn, ret, real, args, value, who)                  \
+	struct ws_call ws_call;                                             \
+	ret ws_result;                                                      \
+                                                                            \
+	if (!ws_osrt_begin(&ws_call, fn, WS_OSRT_WORD(value)))              \
+		return real args;                                           \
+	ws_call.holder = who;                                               \
+	WS_OSRT_UNWINDABLE();                                               \
+	ws_result = real args;                                              \
+	ws_osrt_end(&ws_call, fn, (int64_t)ws_result, WS_OSRT_WORD(value)); \
 	return ws_result
 
 #define WS_OSRT_REAL(symbol) ((__typeof__(&symbol))ws_osrt_real_of(WS_OSRT_##symbol))

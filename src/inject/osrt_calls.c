@@ -1,6 +1,7 @@
 /*
- * osrt_calls.c - the wrappers that osrt_functions.def describes completely: one line there is one function here. System
- * headers give the prototypes, so that a line that does not fit does not compile.
+ * osrt_calls.c - the wrappers that osrt_functions.def describes completely: one line there is one
+ * function here. System headers give the prototypes, so that a line that does not fit does not
+ * compile.
  */
 #include <features.h>
 #undef __USE_EXTERN_INLINES /* the functions, not what headers make of them */
@@ -47,9 +48,11 @@ ssize_t __read_chk(int fd, void *buf, size_t n, size_t room);
 ssize_t __pread_chk(int fd, void *buf, size_t n, off_t at, size_t room);
 ssize_t __pread64_chk(int fd, void *buf, size_t n, off64_t at, size_t room);
 ssize_t __recv_chk(int fd, void *buf, size_t n, size_t room, int flags);
-ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t room, int flags, __SOCKADDR_ARG addr, socklen_t *len);
+ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t room, int flags, __SOCKADDR_ARG addr,
+		       socklen_t *len);
 int __poll_chk(struct pollfd *fds, nfds_t n, int limit, size_t room);
-int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *limit, const sigset_t *mask, size_t room);
+int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *limit, const sigset_t *mask,
+		size_t room);
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int dir, const char *path, int flags);
@@ -75,32 +78,32 @@ static inline int ws_osrt_prot(int prot)
 	return prot;
 }
 
-#define WS_OSRT(symbol, shown, ret, params, args, error, object, value)                                \
-	WS_EXPORT ret symbol params;                                                                   \
-	ret symbol params                                                                              \
-	{                                                                                              \
-		WS_OSRT_BODY(WS_OSRT_##symbol, ret, WS_OSRT_REAL(symbol), args, value);                \
+#define WS_OSRT(symbol, shown, ret, params, args, error, object, value)                 \
+	WS_EXPORT ret symbol params;                                                    \
+	ret symbol params                                                               \
+	{                                                                               \
+		WS_OSRT_BODY(WS_OSRT_##symbol, ret, WS_OSRT_REAL(symbol), args, value); \
 	}
 
 /*
- * Arguments behind `...` are words in registers, or on the stack where reading one too many harms nothing; so they are taken
- * without knowing how many there are, and handed on.
+ * Arguments behind `...` are words in registers, or on the stack where reading one too many harms
+ * nothing; so they are taken without knowing how many there are, and handed on.
  */
-#define WS_OSRT_VARIADIC(symbol, shown, ret, params, last, args, error, object, value)                 \
-	WS_EXPORT ret symbol params;                                                                   \
-	ret symbol params                                                                              \
-	{                                                                                              \
-		long a1, a2, a3, a4;                                                                   \
-		va_list ap;                                                                            \
-                                                                                                       \
-		va_start(ap, last);                                                                    \
-		a1 = va_arg(ap, long);                                                                 \
-		a2 = va_arg(ap, long);                                                                 \
-		a3 = va_arg(ap, long);                                                                 \
-		a4 = va_arg(ap, long);                                                                 \
-		va_end(ap);                                                                            \
-		(void)a1, (void)a2, (void)a3, (void)a4;                                                \
-		WS_OSRT_BODY(WS_OSRT_##symbol, ret, WS_OSRT_REAL(symbol), args, value);                \
+#define WS_OSRT_VARIADIC(symbol, shown, ret, params, last, args, error, object, value)  \
+	WS_EXPORT ret symbol params;                                                    \
+	ret symbol params                                                               \
+	{                                                                               \
+		long a1, a2, a3, a4;                                                    \
+		va_list ap;                                                             \
+                                                                                        \
+		va_start(ap, last);                                                     \
+		a1 = va_arg(ap, long);                                                  \
+		a2 = va_arg(ap, long);                                                  \
+		a3 = va_arg(ap, long);                                                  \
+		a4 = va_arg(ap, long);                                                  \
+		va_end(ap);                                                             \
+		(void)a1, (void)a2, (void)a3, (void)a4;                                 \
+		WS_OSRT_BODY(WS_OSRT_##symbol, ret, WS_OSRT_REAL(symbol), args, value); \
 	}
 #include "inject/osrt_functions.def"
 
@@ -122,5 +125,6 @@ void sync(void)
 WS_EXPORT int ws_pthread_yield(void) __asm__("pthread_yield");
 int ws_pthread_yield(void)
 {
-	WS_OSRT_BODY(WS_OSRT_pthread_yield, int, ((int (*)(void))ws_osrt_real_of(WS_OSRT_pthread_yield)), (), 0);
+	WS_OSRT_BODY(WS_OSRT_pthread_yield, int,
+		     ((int (*)(void))ws_osrt_real_of(WS_OSRT_pthread_yield)), (), 0);
 }

@@ -1,10 +1,12 @@
 /*
- * osrt_lock.c - locks, semaphores and wake-ups. Locks are tried first, and traced only when that fails, so that an
- * uncontended lock costs no clock read. A try that succeeds, or fails otherwise than by being busy, does exactly what the
- * lock function would have done, for every kind of mutex (recursive, robust, priority-inheriting...); busy covers the rest
- * (an error-checking mutex that the caller holds, too), and the real function decides.
+ * osrt_lock.c - locks, semaphores and wake-ups. Locks are tried first, and traced only when that
+ * fails, so that an uncontended lock costs no clock read. A try that succeeds, or fails otherwise
+ * than by being busy, does exactly what the lock function would have done, for every kind of mutex
+ * (recursive, robust, priority-inheriting...); busy covers the rest (an error-checking mutex that
+ * the caller holds, too), and the real function decides.
  *
- * Where another library interposes the lock function but not the try function, nothing is tried: it would be passed by.
+ * Where another library interposes the lock function but not the try function, nothing is tried: it
+ * would be passed by.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -16,9 +18,10 @@
 typedef int try_fn(void *);
 
 /*
- * glibc (from 2.32) tells when there is but one thread, and locks without a locked instruction then; trying would not. A
- * free mutex that is not shared between processes cannot be contended then either, so it is locked straight. The fields are
- * those that static initialisers are compiled to.
+ * glibc (from 2.32) tells when there is but one thread, and locks without a locked instruction
+ * then; trying would not. A free mutex that is not shared between processes cannot be contended
+ * then either, so it is locked straight. The fields are those that static initialisers are compiled
+ * to.
  */
 #define MUTEX_SHARED 0x80
 static const char many_threads;
@@ -41,11 +44,13 @@ static struct {
 	try_fn *read, *write, *read_timed, *write_timed, *read_clock, *write_clock;
 	try_fn *spin, *sem, *sem_timed, *sem_clock;
 	void (*test_cancel)(void);
-} attempt = {never, never, never, never, never, never, never, never, never, never, never, never, never, NULL};
+} attempt = {never, never, never, never, never, never, never,
+	     never, never, never, never, never, never, NULL};
 
 /*
- * Who holds a lock stands in it, in fields that are glibc's own: they are used when a lock that this thread holds at start shows its
- * number there. Read without any lock, so only a hint: the holder may change at any moment.
+ * Who holds a lock stands in it, in fields that are glibc's own: they are used when a lock that
+ * this thread holds at start shows its number there. Read without any lock, so only a hint: the
+ * holder may change at any moment.
  */
 static bool mutex_tells, rwlock_tells;
 
@@ -56,7 +61,8 @@ static uint32_t mutex_holder(const pthread_mutex_t *m)
 
 static uint32_t rwlock_holder(const pthread_rwlock_t *l)
 {
-	return rwlock_tells ? (uint32_t)__atomic_load_n(&l->__data.__cur_writer, __ATOMIC_RELAXED) : 0;
+	return rwlock_tells ? (uint32_t)__atomic_load_n(&l->__data.__cur_writer, __ATOMIC_RELAXED)
+			    : 0;
 }
 
 static uint32_t nobody(const void *lock)
@@ -69,16 +75,22 @@ static void learn_holders(void)
 {
 	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
-	int (*lock)(pthread_mutex_t *) = ws_osrt_find("pthread_mutex_lock"), (*unlock)(pthread_mutex_t *) = ws_osrt_find("pthread_mutex_unlock");
-	int (*write)(pthread_rwlock_t *) = ws_osrt_find("pthread_rwlock_wrlock"), (*release)(pthread_rwlock_t *) = ws_osrt_find("pthread_rwlock_unlock");
+	int (*lock)(pthread_mutex_t *) = ws_osrt_find("pthread_mutex_lock"),
+				    (*unlock)(pthread_mutex_t *) =
+					    ws_osrt_find("pthread_mutex_unlock");
+	int (*write)(pthread_rwlock_t *) = ws_osrt_find("pthread_rwlock_wrlock"),
+				      (*release)(pthread_rwlock_t *) =
+					      ws_osrt_find("pthread_rwlock_unlock");
 	int tid = (int)ws_sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
 
-	if (lock && unlock && ws_osrt_same_library("pthread_mutex_lock", "pthread_create") && !lock(&mutex)) {
+	if (lock && unlock && ws_osrt_same_library("pthread_mutex_lock", "pthread_create") &&
+	    !lock(&mutex)) {
 		mutex_tells = mutex.__data.__owner == tid;
 		unlock(&mutex);
 		mutex_tells = mutex_tells && !mutex.__data.__owner;
 	}
-	if (write && release && ws_osrt_same_library("pthread_rwlock_wrlock", "pthread_create") && !write(&rwlock)) {
+	if (write && release && ws_osrt_same_library("pthread_rwlock_wrlock", "pthread_create") &&
+	    !write(&rwlock)) {
 		rwlock_tells = rwlock.__data.__cur_writer == tid;
 		release(&rwlock);
 		rwlock_tells = rwlock_tells && !rwlock.__data.__cur_writer;
@@ -109,13 +121,15 @@ void ws_osrt_locks_init(void)
 	attempt.spin = choose("pthread_spin_lock", "pthread_spin_trylock");
 	attempt.test_cancel = (void (*)(void))ws_osrt_find("pthread_testcancel");
 	if (!attempt.test_cancel)
-		return; /* waiting on a semaphore is a cancellation point even when it need not wait */
+		return; /* waiting on a semaphore is a cancellation point even when it need not wait
+			 */
 	attempt.sem = choose("sem_wait", "sem_trywait");
 	attempt.sem_timed = choose("sem_timedwait", "sem_trywait");
 	attempt.sem_clock = choose("sem_clockwait", "sem_trywait");
 }
 
-/* The C library refuses a bad deadline or clock even where it need not wait: then nothing is tried. */
+/* The C library refuses a bad deadline or clock even where it need not wait: then nothing is tried.
+ */
 static inline bool deadline_ok(const struct timespec *t)
 {
 	return t && (unsigned long)t->tv_nsec < 1000000000ul;
@@ -126,27 +140,29 @@ static inline bool clock_ok(clockid_t c, const struct timespec *t)
 	return (c == CLOCK_REALTIME || c == CLOCK_MONOTONIC) && deadline_ok(t);
 }
 
-#define LOCK(symbol, params, lock, args, possible, try_it, who)                     \
-	WS_EXPORT int symbol params;                                                \
-	static WS_NOINLINE int wait_##symbol params                                 \
-	{                                                                           \
-		WS_OSRT_BODY_HELD(WS_OSRT_##symbol, int, WS_OSRT_REAL(symbol), args, lock, who((void *)lock)); \
-	}                                                                           \
-	int symbol params                                                           \
-	{                                                                           \
-		if (possible) {                                                     \
-			int r = attempt.try_it((void *)lock);                       \
-                                                                                    \
-			if (ws_likely(r != EBUSY))                                  \
-				return r;                                           \
-		}                                                                   \
-		return wait_##symbol args;                                          \
+#define LOCK(symbol, params, lock, args, possible, try_it, who)                            \
+	WS_EXPORT int symbol params;                                                       \
+	static WS_NOINLINE int wait_##symbol params                                        \
+	{                                                                                  \
+		WS_OSRT_BODY_HELD(WS_OSRT_##symbol, int, WS_OSRT_REAL(symbol), args, lock, \
+				  who((void *)lock));                                      \
+	}                                                                                  \
+	int symbol params                                                                  \
+	{                                                                                  \
+		if (possible) {                                                            \
+			int r = attempt.try_it((void *)lock);                              \
+                                                                                           \
+			if (ws_likely(r != EBUSY))                                         \
+				return r;                                                  \
+		}                                                                          \
+		return wait_##symbol args;                                                 \
 	}
 
 WS_EXPORT int pthread_mutex_lock(pthread_mutex_t *lock);
 static WS_NOINLINE int wait_for_mutex(pthread_mutex_t *lock)
 {
-	WS_OSRT_BODY_HELD(WS_OSRT_pthread_mutex_lock, int, WS_OSRT_REAL(pthread_mutex_lock), (lock), lock, mutex_holder(lock));
+	WS_OSRT_BODY_HELD(WS_OSRT_pthread_mutex_lock, int, WS_OSRT_REAL(pthread_mutex_lock), (lock),
+			  lock, mutex_holder(lock));
 }
 
 int pthread_mutex_lock(pthread_mutex_t *lock)
@@ -159,21 +175,24 @@ int pthread_mutex_lock(pthread_mutex_t *lock)
 	return ws_likely(r != EBUSY) ? r : wait_for_mutex(lock);
 }
 
-LOCK(pthread_mutex_timedlock, (pthread_mutex_t *lock, const struct timespec *until), lock, (lock, until), deadline_ok(until),
-     mutex_timed, mutex_holder)
-LOCK(pthread_mutex_clocklock, (pthread_mutex_t *lock, clockid_t clock, const struct timespec *until), lock, (lock, clock, until),
-     clock_ok(clock, until), mutex_clock, mutex_holder)
-LOCK(pthread_rwlock_rdlock, (pthread_rwlock_t *lock), lock, (lock), true, read, rwlock_holder)
-LOCK(pthread_rwlock_wrlock, (pthread_rwlock_t *lock), lock, (lock), true, write, rwlock_holder)
-LOCK(pthread_rwlock_timedrdlock, (pthread_rwlock_t *lock, const struct timespec *until), lock, (lock, until), deadline_ok(until),
-     read_timed, rwlock_holder)
-LOCK(pthread_rwlock_timedwrlock, (pthread_rwlock_t *lock, const struct timespec *until), lock, (lock, until), deadline_ok(until),
-     write_timed, rwlock_holder)
-LOCK(pthread_rwlock_clockrdlock, (pthread_rwlock_t *lock, clockid_t clock, const struct timespec *until), lock,
+LOCK(pthread_mutex_timedlock, (pthread_mutex_t * lock, const struct timespec *until), lock,
+     (lock, until), deadline_ok(until), mutex_timed, mutex_holder)
+LOCK(pthread_mutex_clocklock,
+     (pthread_mutex_t * lock, clockid_t clock, const struct timespec *until), lock,
+     (lock, clock, until), clock_ok(clock, until), mutex_clock, mutex_holder)
+LOCK(pthread_rwlock_rdlock, (pthread_rwlock_t * lock), lock, (lock), true, read, rwlock_holder)
+LOCK(pthread_rwlock_wrlock, (pthread_rwlock_t * lock), lock, (lock), true, write, rwlock_holder)
+LOCK(pthread_rwlock_timedrdlock, (pthread_rwlock_t * lock, const struct timespec *until), lock,
+     (lock, until), deadline_ok(until), read_timed, rwlock_holder)
+LOCK(pthread_rwlock_timedwrlock, (pthread_rwlock_t * lock, const struct timespec *until), lock,
+     (lock, until), deadline_ok(until), write_timed, rwlock_holder)
+LOCK(pthread_rwlock_clockrdlock,
+     (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *until), lock,
      (lock, clock, until), clock_ok(clock, until), read_clock, rwlock_holder)
-LOCK(pthread_rwlock_clockwrlock, (pthread_rwlock_t *lock, clockid_t clock, const struct timespec *until), lock,
+LOCK(pthread_rwlock_clockwrlock,
+     (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *until), lock,
      (lock, clock, until), clock_ok(clock, until), write_clock, rwlock_holder)
-LOCK(pthread_spin_lock, (pthread_spinlock_t *lock), lock, (lock), true, spin, nobody)
+LOCK(pthread_spin_lock, (pthread_spinlock_t * lock), lock, (lock), true, spin, nobody)
 
 /* Semaphores tell by errno, and waiting for one is a cancellation point. */
 static inline bool take(try_fn *attempt_fn, sem_t *sem)
@@ -189,41 +208,44 @@ static inline bool take(try_fn *attempt_fn, sem_t *sem)
 	return false;
 }
 
-#define SEMAPHORE(symbol, params, args, possible, try_it)                           \
-	WS_EXPORT int symbol params;                                                \
-	static WS_NOINLINE int wait_##symbol params                                 \
-	{                                                                           \
+#define SEMAPHORE(symbol, params, args, possible, try_it)                             \
+	WS_EXPORT int symbol params;                                                  \
+	static WS_NOINLINE int wait_##symbol params                                   \
+	{                                                                             \
 		WS_OSRT_BODY(WS_OSRT_##symbol, int, WS_OSRT_REAL(symbol), args, sem); \
-	}                                                                           \
-	int symbol params                                                           \
-	{                                                                           \
-		if ((possible) && take(attempt.try_it, sem))                        \
-			return 0;                                                   \
-		return wait_##symbol args;                                          \
+	}                                                                             \
+	int symbol params                                                             \
+	{                                                                             \
+		if ((possible) && take(attempt.try_it, sem))                          \
+			return 0;                                                     \
+		return wait_##symbol args;                                            \
 	}
 
-SEMAPHORE(sem_wait, (sem_t *sem), (sem), true, sem)
-SEMAPHORE(sem_timedwait, (sem_t *sem, const struct timespec *until), (sem, until), deadline_ok(until), sem_timed)
-SEMAPHORE(sem_clockwait, (sem_t *sem, clockid_t clock, const struct timespec *until), (sem, clock, until), clock_ok(clock, until),
-	  sem_clock)
+SEMAPHORE(sem_wait, (sem_t * sem), (sem), true, sem)
+SEMAPHORE(sem_timedwait, (sem_t * sem, const struct timespec *until), (sem, until),
+	  deadline_ok(until), sem_timed)
+SEMAPHORE(sem_clockwait, (sem_t * sem, clockid_t clock, const struct timespec *until),
+	  (sem, clock, until), clock_ok(clock, until), sem_clock)
 
 /*
- * Waking nobody is common and costs the C library two instructions: it looks at the count of waiters in the upper bits of
- * __wrefs, and so do we. (Were that word ever to mean something else, too much or too little would be timed.)
+ * Waking nobody is common and costs the C library two instructions: it looks at the count of
+ * waiters in the upper bits of
+ * __wrefs, and so do we. (Were that word ever to mean something else, too much or too little would
+ * be timed.)
  */
 static inline bool nobody_waits(const pthread_cond_t *c)
 {
 	return !(__atomic_load_n(&c->__data.__wrefs, __ATOMIC_RELAXED) >> 3);
 }
 
-#define WAKE(symbol)                                                                \
-	WS_EXPORT int symbol(pthread_cond_t *cond);                                 \
-	static __attribute__((noinline)) int timed_##symbol(pthread_cond_t *cond)   \
-	{                                                                           \
-		WS_OSRT_BODY(WS_OSRT_##symbol, int, WS_OSRT_REAL(symbol), (cond), cond); \
-	}                                                                           \
-	int symbol(pthread_cond_t *cond)                                            \
-	{                                                                           \
+#define WAKE(symbol)                                                                           \
+	WS_EXPORT int symbol(pthread_cond_t *cond);                                            \
+	static __attribute__((noinline)) int timed_##symbol(pthread_cond_t *cond)              \
+	{                                                                                      \
+		WS_OSRT_BODY(WS_OSRT_##symbol, int, WS_OSRT_REAL(symbol), (cond), cond);       \
+	}                                                                                      \
+	int symbol(pthread_cond_t *cond)                                                       \
+	{                                                                                      \
 		return nobody_waits(cond) ? WS_OSRT_REAL(symbol)(cond) : timed_##symbol(cond); \
 	}
 

@@ -1,11 +1,12 @@
 /*
- * osrt_next.c - finds the functions behind ours: the next definition in load order, so that another library that interposes
- * the same function is still called.
+ * osrt_next.c - finds the functions behind ours: the next definition in load order, so that another
+ * library that interposes the same function is still called.
  *
- * It reads the loader's list of libraries and their hash tables itself. dlsym would do the same, but allocates (calloc,
- * which may be the program's own and may call a wrapper), takes the loader's lock (which a forked child can find held), and
- * overwrites the message that the program's dlerror would give. Of a function with several versions it takes the default
- * one, or an old one where only old ones are left. Nothing is remembered for a name that nobody defines: a library that has
+ * It reads the loader's list of libraries and their hash tables itself. dlsym would do the same,
+ * but allocates (calloc, which may be the program's own and may call a wrapper), takes the loader's
+ * lock (which a forked child can find held), and overwrites the message that the program's dlerror
+ * would give. Of a function with several versions it takes the default one, or an old one where
+ * only old ones are left. Nothing is remembered for a name that nobody defines: a library that has
  * it may still come.
  */
 #include <elf.h>
@@ -34,7 +35,8 @@ struct library {
 	const ElfW(Half) * versym;
 };
 
-/* Addresses in the dynamic section have been relocated in place, except in the few that are read-only. */
+/* Addresses in the dynamic section have been relocated in place, except in the few that are
+ * read-only. */
 static const void *address(const struct link_map *m, ElfW(Addr) v)
 {
 	return (const void *)(v < m->l_addr ? m->l_addr + v : v);
@@ -64,22 +66,25 @@ static bool open_library(const struct link_map *m, struct library *l)
 	return l->symtab && l->strtab && (l->gnu_hash || l->sysv_hash);
 }
 
-/* How well symbol `i` answers to `name`: 2 its default version, 1 an older version, 0 not at all. */
+/* How well symbol `i` answers to `name`: 2 its default version, 1 an older version, 0 not at all.
+ */
 static int match(const struct library *l, uint32_t i, const char *name)
 {
 	const ElfW(Sym) *s = &l->symtab[i];
 	unsigned type = ELF64_ST_TYPE(s->st_info), version = l->versym ? l->versym[i] : 1;
 
-	if (s->st_shndx == SHN_UNDEF || !s->st_value || (type > STT_FUNC && type != STT_GNU_IFUNC) ||
-	    (ELF64_ST_BIND(s->st_info) != STB_GLOBAL && ELF64_ST_BIND(s->st_info) != STB_WEAK) || !(version & 0x7fff) ||
-	    strcmp(l->strtab + s->st_name, name))
+	if (s->st_shndx == SHN_UNDEF || !s->st_value ||
+	    (type > STT_FUNC && type != STT_GNU_IFUNC) ||
+	    (ELF64_ST_BIND(s->st_info) != STB_GLOBAL && ELF64_ST_BIND(s->st_info) != STB_WEAK) ||
+	    !(version & 0x7fff) || strcmp(l->strtab + s->st_name, name))
 		return 0;
 	return version & 0x8000 ? 1 : 2;
 }
 
 static uint32_t find_gnu(const struct library *l, const char *name, uint32_t hash)
 {
-	uint32_t buckets = l->gnu_hash[0], first = l->gnu_hash[1], words = l->gnu_hash[2], shift = l->gnu_hash[3], i, best = 0;
+	uint32_t buckets = l->gnu_hash[0], first = l->gnu_hash[1], words = l->gnu_hash[2],
+		 shift = l->gnu_hash[3], i, best = 0;
 	const ElfW(Addr) *bloom = (const void *)(l->gnu_hash + 4);
 	const uint32_t *bucket = (const void *)(bloom + words), *chain = bucket + buckets;
 	const unsigned bits = 8 * sizeof(*bloom);
@@ -151,13 +156,15 @@ static uint32_t gnu_hash(const char *name)
 	return hash;
 }
 
-static void *find_in(const struct link_map *m, const struct library *l, const char *name, uint32_t hash)
+static void *find_in(const struct link_map *m, const struct library *l, const char *name,
+		     uint32_t hash)
 {
 	uint32_t i = l->gnu_hash ? find_gnu(l, name, hash) : find_sysv(l, name);
 
 	if (!i)
 		return NULL;
-	/* Chosen at run time by a resolver, which only the loader knows how to call. None of glibc's is, so far. */
+	/* Chosen at run time by a resolver, which only the loader knows how to call. None of
+	 * glibc's is, so far. */
 	if (ELF64_ST_TYPE(l->symtab[i].st_info) == STT_GNU_IFUNC)
 		return ws_bind_next(name);
 	return (void *)(m->l_addr + l->symtab[i].st_value);
@@ -247,9 +254,11 @@ static int missing_tgkill(pid_t group, pid_t tid, int sig)
 #ifndef SYS_epoll_pwait2
 #define SYS_epoll_pwait2 441
 #endif
-static int missing_epoll_pwait2(int ep, struct epoll_event *events, int n, const struct timespec *limit, const sigset_t *mask)
+static int missing_epoll_pwait2(int ep, struct epoll_event *events, int n,
+				const struct timespec *limit, const sigset_t *mask)
 {
-	return fail_with(ws_sys(SYS_epoll_pwait2, ep, (long)events, n, (long)limit, (long)mask, 8 /* bytes of a kernel sigset */));
+	return fail_with(ws_sys(SYS_epoll_pwait2, ep, (long)events, n, (long)limit, (long)mask,
+				8 /* bytes of a kernel sigset */));
 }
 
 static void *missing(unsigned fn)
@@ -268,7 +277,9 @@ static void *missing(unsigned fn)
 		return missing_tgkill;
 	if (fn == WS_OSRT_epoll_pwait2)
 		return missing_epoll_pwait2;
-	return errors[fn] == 1 ? (void *)missing_number : errors[fn] == 2 ? (void *)missing_pointer : (void *)missing_errno;
+	return errors[fn] == 1	 ? (void *)missing_number
+	       : errors[fn] == 2 ? (void *)missing_pointer
+				 : (void *)missing_errno;
 }
 
 void *ws_osrt_resolve(unsigned fn)

@@ -1,14 +1,16 @@
 /*
  * osrt_path.c - which file is behind a descriptor. Asked only for calls that are recorded.
  *
- * close() is not traced, so descriptors are reused without our knowing: what is remembered of one is believed only if the
- * file is provably the same, which one quick system call tells; else the link in /proc is read, which is a slow one. Device
- * and inode do not suffice, since file systems reuse inode numbers at once: the birth time must be the same too, and be past
- * by more than its resolution when it is first seen, so that no later file can have it. Files without a birth time, and
- * anonymous ones, which share one inode, are asked for each time.
+ * close() is not traced, so descriptors are reused without our knowing: what is remembered of one
+ * is believed only if the file is provably the same, which one quick system call tells; else the
+ * link in /proc is read, which is a slow one. Device and inode do not suffice, since file systems
+ * reuse inode numbers at once: the birth time must be the same too, and be past by more than its
+ * resolution when it is first seen, so that no later file can have it. Files without a birth time,
+ * and anonymous ones, which share one inode, are asked for each time.
  *
- * Everything is a raw system call, for errno and for our own wrappers' sake. The memory is a table that the process's
- * threads share without locks: a writer takes an entry by making its sequence odd, and who finds it taken does without.
+ * Everything is a raw system call, for errno and for our own wrappers' sake. The memory is a table
+ * that the process's threads share without locks: a writer takes an entry by making its sequence
+ * odd, and who finds it taken does without.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -50,7 +52,8 @@ static void identify(struct ws_osrt_found *f)
 	if (atomic_load_explicit(&no_statx, memory_order_relaxed))
 		return;
 	x.stx_mask = 0;
-	r = ws_sys(SYS_statx, f->fd, (long)"", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO | STATX_BTIME, (long)&x, 0);
+	r = ws_sys(SYS_statx, f->fd, (long)"", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+		   STATX_TYPE | STATX_INO | STATX_BTIME, (long)&x, 0);
 	if (r == -ENOSYS || r == -EPERM)
 		atomic_store_explicit(&no_statx, 1, memory_order_relaxed);
 	if (r || !(x.stx_mask & STATX_INO))
@@ -61,7 +64,8 @@ static void identify(struct ws_osrt_found *f)
 	if (x.stx_mask & STATX_BTIME) {
 		f->born = (uint64_t)x.stx_btime.tv_sec * 1000000000u + x.stx_btime.tv_nsec;
 		clock_gettime(CLOCK_REALTIME, &now);
-		if (f->born + SETTLED_NS > (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec)
+		if (f->born + SETTLED_NS >
+		    (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec)
 			return;
 	} else if (type != S_IFIFO && type != S_IFSOCK && type != S_IFCHR) {
 		return;
@@ -83,8 +87,8 @@ static uint32_t recall(const struct ws_osrt_found *f)
 	struct entry *e = &entries[(unsigned)f->fd % ENTRIES];
 	uint32_t sequence = atomic_load_explicit(&e->sequence, memory_order_acquire), handle;
 
-	if (sequence & 1 || e->fd != f->fd || e->generation != ws_rt->generation || e->dev != f->dev || e->ino != f->ino ||
-	    e->born != f->born)
+	if (sequence & 1 || e->fd != f->fd || e->generation != ws_rt->generation ||
+	    e->dev != f->dev || e->ino != f->ino || e->born != f->born)
 		return 0;
 	handle = e->handle;
 	atomic_thread_fence(memory_order_acquire);
@@ -96,8 +100,9 @@ static void remember(const struct ws_osrt_found *f, uint32_t handle)
 	struct entry *e = &entries[(unsigned)f->fd % ENTRIES];
 	uint32_t sequence = atomic_load_explicit(&e->sequence, memory_order_relaxed);
 
-	if (sequence & 1 || !atomic_compare_exchange_strong_explicit(&e->sequence, &sequence, sequence + 1, memory_order_acquire,
-								     memory_order_relaxed))
+	if (sequence & 1 ||
+	    !atomic_compare_exchange_strong_explicit(&e->sequence, &sequence, sequence + 1,
+						     memory_order_acquire, memory_order_relaxed))
 		return;
 	atomic_thread_fence(memory_order_release);
 	e->fd = f->fd;
@@ -109,7 +114,8 @@ static void remember(const struct ws_osrt_found *f, uint32_t handle)
 	atomic_store_explicit(&e->sequence, sequence + 2, memory_order_release);
 }
 
-/* "/proc/thread-self/fd/N"; thread-self because a thread may have descriptors of its own (unshare). */
+/* "/proc/thread-self/fd/N"; thread-self because a thread may have descriptors of its own (unshare).
+ */
 static void link_name(char *to, int fd)
 {
 	static const char folder[] = "/proc/thread-self/fd/";
@@ -144,7 +150,8 @@ void ws_osrt_path_find(int fd, struct ws_osrt_found *f)
 		f->ino = 0; /* the name is one of the two's; it is not remembered */
 }
 
-/* A path that does not fit the small buffer that stacks have room for: through one that all threads share, if it is free. */
+/* A path that does not fit the small buffer that stacks have room for: through one that all threads
+ * share, if it is free. */
 static struct ws_osrt_path long_path(struct ws_thread *t, const struct ws_osrt_found *f)
 {
 	static char buf[4096];

@@ -1,6 +1,7 @@
 /*
- * osrt_record.h - what the OS-runtime hook writes for a call that lasted: 32 bytes, or 48 when there is an object or path to
- * tell. Written when the call returns; calls that never return stand in struct ws_ring.calls.
+ * osrt_record.h - what the OS-runtime hook writes for a call that lasted: 32 bytes, or 48 when
+ * there is an object or path to tell. Written when the call returns; calls that never return stand
+ * in struct ws_ring.calls.
  */
 #ifndef WS_OSRT_RECORD_H
 #define WS_OSRT_RECORD_H
@@ -40,7 +41,7 @@ struct ws_rec_osrt {
 struct ws_rec_osrt_more {
 	struct ws_rec_osrt call;
 	uint64_t object;
-	uint32_t path; /* handle, or local text */
+	uint32_t path;	 /* handle, or local text */
 	uint32_t holder; /* thread that held the lock; 0 not known */
 };
 

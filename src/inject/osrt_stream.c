@@ -1,8 +1,9 @@
 /*
- * osrt_stream.c - stream functions that mostly find what they need in the stream's buffer. They are called a million times a
- * second, and a character taken from a buffer is worth no clock read: where the buffer has it and nobody holds the stream's
- * lock, the function is called straight. The fields looked at are those that the inline forms of getc_unlocked and
- * putc_unlocked are compiled to, so they cannot change. (The lock's first word is glibc's own: were it ever something else,
+ * osrt_stream.c - stream functions that mostly find what they need in the stream's buffer. They are
+ * called a million times a second, and a character taken from a buffer is worth no clock read:
+ * where the buffer has it and nobody holds the stream's lock, the function is called straight. The
+ * fields looked at are those that the inline forms of getc_unlocked and putc_unlocked are compiled
+ * to, so they cannot change. (The lock's first word is glibc's own: were it ever something else,
  * too much or too little would be timed.)
  */
 #include <features.h>
@@ -34,13 +35,14 @@ static inline bool unlocked(const FILE *f)
 
 static inline bool can_read(const FILE *f, size_t n)
 {
-	return f && n && n <= SMALL && f->_IO_read_end >= f->_IO_read_ptr && (size_t)(f->_IO_read_end - f->_IO_read_ptr) >= n &&
-	       unlocked(f);
+	return f && n && n <= SMALL && f->_IO_read_end >= f->_IO_read_ptr &&
+	       (size_t)(f->_IO_read_end - f->_IO_read_ptr) >= n && unlocked(f);
 }
 
 static inline bool can_write(const FILE *f, size_t n)
 {
-	return f && n <= SMALL && f->_IO_write_end > f->_IO_write_ptr && (size_t)(f->_IO_write_end - f->_IO_write_ptr) > n && unlocked(f);
+	return f && n <= SMALL && f->_IO_write_end > f->_IO_write_ptr &&
+	       (size_t)(f->_IO_write_end - f->_IO_write_ptr) > n && unlocked(f);
 }
 
 static inline size_t bytes(size_t size, size_t n)
@@ -48,34 +50,37 @@ static inline size_t bytes(size_t size, size_t n)
 	return size <= SMALL && n <= SMALL ? size * n : SMALL + 1;
 }
 
-#define STREAM(symbol, ret, params, args, quick)                                                \
-	WS_EXPORT ret symbol params;                                                            \
-	static __attribute__((noinline)) ret timed_##symbol params                              \
-	{                                                                                       \
-		WS_OSRT_BODY(WS_OSRT_##symbol, ret, WS_OSRT_REAL(symbol), args, f);             \
-	}                                                                                       \
-	ret symbol params                                                                       \
-	{                                                                                       \
-		if (ws_likely(quick))                                                           \
-			return WS_OSRT_REAL(symbol) args;                                       \
-		return timed_##symbol args;                                                     \
+#define STREAM(symbol, ret, params, args, quick)                                    \
+	WS_EXPORT ret symbol params;                                                \
+	static __attribute__((noinline)) ret timed_##symbol params                  \
+	{                                                                           \
+		WS_OSRT_BODY(WS_OSRT_##symbol, ret, WS_OSRT_REAL(symbol), args, f); \
+	}                                                                           \
+	ret symbol params                                                           \
+	{                                                                           \
+		if (ws_likely(quick))                                               \
+			return WS_OSRT_REAL(symbol) args;                           \
+		return timed_##symbol args;                                         \
 	}
 
-STREAM(fgetc, int, (FILE *f), (f), can_read(f, 1))
-STREAM(fgetc_unlocked, int, (FILE *f), (f), can_read(f, 1))
-STREAM(getc, int, (FILE *f), (f), can_read(f, 1))
-STREAM(_IO_getc, int, (FILE *f), (f), can_read(f, 1))
-STREAM(getc_unlocked, int, (FILE *f), (f), can_read(f, 1))
+STREAM(fgetc, int, (FILE * f), (f), can_read(f, 1))
+STREAM(fgetc_unlocked, int, (FILE * f), (f), can_read(f, 1))
+STREAM(getc, int, (FILE * f), (f), can_read(f, 1))
+STREAM(_IO_getc, int, (FILE * f), (f), can_read(f, 1))
+STREAM(getc_unlocked, int, (FILE * f), (f), can_read(f, 1))
 STREAM(fputc, int, (int c, FILE *f), (c, f), can_write(f, 1))
 STREAM(fputc_unlocked, int, (int c, FILE *f), (c, f), can_write(f, 1))
 STREAM(putc, int, (int c, FILE *f), (c, f), can_write(f, 1))
 STREAM(_IO_putc, int, (int c, FILE *f), (c, f), can_write(f, 1))
 STREAM(putc_unlocked, int, (int c, FILE *f), (c, f), can_write(f, 1))
-STREAM(fread, size_t, (void *to, size_t size, size_t n, FILE *f), (to, size, n, f), can_read(f, bytes(size, n)))
-STREAM(fread_unlocked, size_t, (void *to, size_t size, size_t n, FILE *f), (to, size, n, f), can_read(f, bytes(size, n)))
-STREAM(fwrite, size_t, (const void *from, size_t size, size_t n, FILE *f), (from, size, n, f), can_write(f, bytes(size, n)))
-STREAM(fwrite_unlocked, size_t, (const void *from, size_t size, size_t n, FILE *f), (from, size, n, f),
+STREAM(fread, size_t, (void *to, size_t size, size_t n, FILE *f), (to, size, n, f),
+       can_read(f, bytes(size, n)))
+STREAM(fread_unlocked, size_t, (void *to, size_t size, size_t n, FILE *f), (to, size, n, f),
+       can_read(f, bytes(size, n)))
+STREAM(fwrite, size_t, (const void *from, size_t size, size_t n, FILE *f), (from, size, n, f),
        can_write(f, bytes(size, n)))
+STREAM(fwrite_unlocked, size_t, (const void *from, size_t size, size_t n, FILE *f),
+       (from, size, n, f), can_write(f, bytes(size, n)))
 
 WS_EXPORT void flockfile(FILE *f);
 void flockfile(FILE *f)

@@ -1,5 +1,6 @@
 /*
- * osrt_thread.c - threads: their creation, so that each makes itself known when it starts, and the names they are given.
+ * osrt_thread.c - threads: their creation, so that each makes itself known when it starts, and the
+ * names they are given.
  */
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -27,7 +28,8 @@ static void *begin_thread(void *arg)
 	return run(arg);
 }
 
-WS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+WS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			     void *arg);
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
 	__typeof__(&pthread_create) real = WS_OSRT_REAL(pthread_create);
@@ -69,8 +71,8 @@ static void name_thread(uint32_t tid, const char *name)
 }
 
 /*
- * Thread id of another thread: the C library does not tell it, but the number of a thread's CPU clock holds it. 0 when not
- * known.
+ * Thread id of another thread: the C library does not tell it, but the number of a thread's CPU
+ * clock holds it. 0 when not known.
  */
 static uint32_t tid_of(pthread_t thread)
 {
@@ -79,7 +81,7 @@ static uint32_t tid_of(pthread_t thread)
 
 	if (!get_clock)
 		get_clock = (int (*)(pthread_t, clockid_t *))ws_osrt_find("pthread_getcpuclockid");
-	return get_clock && !get_clock(thread, &clock) ? (uint32_t)~(clock >> 3) : 0;
+	return get_clock && !get_clock(thread, &clock) ? (uint32_t) ~(clock >> 3) : 0;
 }
 
 WS_EXPORT int pthread_setname_np(pthread_t thread, const char *name);
@@ -108,7 +110,8 @@ int pthread_setname_np(pthread_t thread, const char *name)
 /* Does the call forbid the thread even to read the clock, and nearly all system calls? */
 static bool forbids_everything(int option, unsigned long arg)
 {
-	return (option == PR_SET_SECCOMP && arg == SECCOMP_MODE_STRICT) || (option == PR_SET_TSC && arg == PR_TSC_SIGSEGV);
+	return (option == PR_SET_SECCOMP && arg == SECCOMP_MODE_STRICT) ||
+	       (option == PR_SET_TSC && arg == PR_TSC_SIGSEGV);
 }
 
 WS_EXPORT int prctl(int option, ...);
@@ -125,7 +128,8 @@ int prctl(int option, ...)
 	for (int i = 0; i < 4; i++)
 		a[i] = va_arg(ap, unsigned long);
 	va_end(ap);
-	/* A program that shuts itself in may not be allowed what finding paths takes, on pain of death. */
+	/* A program that shuts itself in may not be allowed what finding paths takes, on pain of
+	 * death. */
 	if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS) {
 		ws_osrt_path_off();
 		ws_rt_sandboxed();

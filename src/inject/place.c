@@ -1,6 +1,7 @@
 /*
- * place.c - see place.h. Allocating would be simple, and wrong below malloc; the way is short, so a few places suffice, and a
- * thread that finds none starts straight and makes itself known at its first record.
+ * place.c - see place.h. Allocating would be simple, and wrong below malloc; the way is short, so a
+ * few places suffice, and a thread that finds none starts straight and makes itself known at its
+ * first record.
  */
 #include "inject/place.h"
 
@@ -20,7 +21,8 @@ struct ws_place_to_run *ws_place_take(void *(*run)(void *), void *arg)
 		uint32_t no = 0;
 
 		if (!atomic_load_explicit(&p->taken, memory_order_relaxed) &&
-		    atomic_compare_exchange_strong_explicit(&p->taken, &no, 1, memory_order_acquire, memory_order_relaxed)) {
+		    atomic_compare_exchange_strong_explicit(&p->taken, &no, 1, memory_order_acquire,
+							    memory_order_relaxed)) {
 			p->run = run;
 			p->arg = arg;
 			return p;

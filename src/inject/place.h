@@ -1,6 +1,6 @@
 /*
- * place.h - what a new thread is to run, on its way there: for wrappers of pthread_create that begin the thread with something of
- * their own.
+ * place.h - what a new thread is to run, on its way there: for wrappers of pthread_create that
+ * begin the thread with something of their own.
  */
 #ifndef WS_INJECT_PLACE_H
 #define WS_INJECT_PLACE_H
@@ -15,7 +15,8 @@ struct ws_place_to_run {
 	void *arg;
 };
 
-/* A place with `run` and `arg` in it; NULL when none is free: then the thread starts straight. Each library has places of its own.
+/* A place with `run` and `arg` in it; NULL when none is free: then the thread starts straight. Each
+ * library has places of its own.
  */
 struct ws_place_to_run *ws_place_take(void *(*run)(void *), void *arg);
 /* Free it again, when the thread could not be made or has taken what is in it. */

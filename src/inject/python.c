@@ -1,17 +1,19 @@
 /*
- * python.c - the Python hook: finds the interpreter that the program is or is linked to (python_later.c: or loads), and watches its
- * threads take and drop the GIL.
+ * python.c - the Python hook: finds the interpreter that the program is or is linked to
+ * (python_later.c: or loads), and watches its threads take and drop the GIL.
  *
- * The interpreter is found by its exported data, _PyRuntime, and its version by the functions that it exports or, from 3.13, by the
- * description that it keeps of itself. Nothing is imported, nothing of it is changed, and none of its functions is called but the
- * two that give a thread's state (and, for named functions, those that python_functions.c lists).
+ * The interpreter is found by its exported data, _PyRuntime, and its version by the functions that
+ * it exports or, from 3.13, by the description that it keeps of itself. Nothing is imported,
+ * nothing of it is changed, and none of its functions is called but the two that give a thread's
+ * state (and, for named functions, those that python_functions.c lists).
  *
- * The GIL is a condition variable and a mutex. Whoever drops it signals the condition; whoever takes it signals a second one, which
- * tells the one that dropped it that it has changed hands; who waits for it waits for the first one, five milliseconds at a time.
- * All three are calls into the C library, and the variables lie in _PyRuntime, where nothing else is signalled: so two comparisons
- * tell all other calls apart, and what is left is a clock read and a store. Spans of holding that are shorter than SHORT_NS and
- * follow each other closely are recorded as one: a thread that drops the GIL around each of a million system calls would fill the
- * rings otherwise.
+ * The GIL is a condition variable and a mutex. Whoever drops it signals the condition; whoever
+ * takes it signals a second one, which tells the one that dropped it that it has changed hands; who
+ * waits for it waits for the first one, five milliseconds at a time. All three are calls into the C
+ * library, and the variables lie in _PyRuntime, where nothing else is signalled: so two comparisons
+ * tell all other calls apart, and what is left is a clock read and a store. Spans of holding that
+ * are shorter than SHORT_NS and follow each other closely are recorded as one: a thread that drops
+ * the GIL around each of a million system calls would fill the rings otherwise.
  */
 #include "inject/python.h"
 
@@ -33,16 +35,19 @@
 #define PAGE_BITS 12
 #define SHORT_TICKS(ns) (ws_rt->arena->ticks_per_second / 1000000 * (ns) / 1000)
 #define SHORT_NS 20000u
-#define LONG_MS 100u /* a hold that goes on is recorded so far as it has come, so that a kill loses little */
+#define LONG_MS                                                                                    \
+	100u /* a hold that goes on is recorded so far as it has come, so that a kill loses little \
+	      */
 
 struct ws_python ws_python;
 
 /* ---- reading our own memory ---- */
 
 /*
- * May the page be read? The kernel is asked: a call that fails for another reason once it has read its argument. That costs a ninth
- * of having the kernel copy (process_vm_readv), and a sandbox that allows signals allows it. What the thread's own frames lead to
- * is alive and stays mapped; garbage, which would not, is what the question is for.
+ * May the page be read? The kernel is asked: a call that fails for another reason once it has read
+ * its argument. That costs a ninth of having the kernel copy (process_vm_readv), and a sandbox that
+ * allows signals allows it. What the thread's own frames lead to is alive and stays mapped;
+ * garbage, which would not, is what the question is for.
  */
 static bool page_is_there(uint64_t page)
 {
@@ -59,7 +64,8 @@ static bool may_read(struct ws_python_thread *p, uint64_t from, size_t bytes)
 	if (!bytes || from + bytes < from || last >> (47 - PAGE_BITS))
 		return !bytes;
 	for (; page <= last; page++) {
-		uint64_t *slot = p ? &p->page[page % WS_COUNT(p->page)] : NULL, key = page << 16 | (p ? p->serial & 0xffff : 0);
+		uint64_t *slot = p ? &p->page[page % WS_COUNT(p->page)] : NULL,
+			 key = page << 16 | (p ? p->serial & 0xffff : 0);
 
 		if (slot && *slot == key)
 			continue;
@@ -114,9 +120,12 @@ static void say_version(uint16_t v)
 {
 	if (v)
 		ws_rt_diagnostic(WS_WARNING, "python",
-				 "This version of CPython is not known (3.8 to 3.14 are): its frames are not recorded.");
+				 "This version of CPython is not known (3.8 to 3.14 are): its "
+				 "frames are not recorded.");
 	else
-		ws_rt_diagnostic(WS_WARNING, "python", "CPython older than 3.8 is not known: its frames are not recorded.");
+		ws_rt_diagnostic(
+			WS_WARNING, "python",
+			"CPython older than 3.8 is not known: its frames are not recorded.");
 }
 
 static bool find_interpreter(void)
@@ -131,14 +140,15 @@ static bool find_interpreter(void)
 		return false;
 	v = version();
 	p->runtime = (uint64_t)(uintptr_t)runtime;
-	if (!(v >= 0x030d ? ws_py_layout_read(&m, p->runtime, &p->layout) : ws_py_layout_of(v, &p->layout))) {
+	if (!(v >= 0x030d ? ws_py_layout_read(&m, p->runtime, &p->layout)
+			  : ws_py_layout_of(v, &p->layout))) {
 		say_version(v);
 		return false;
 	}
 	p->layout.version = v;
 	if (v >= 0x030c)
-		p->current_thread =
-		    (void *(*)(void))ws_python_symbol(v == 0x030c ? "_PyThreadState_UncheckedGet" : "PyThreadState_GetUnchecked");
+		p->current_thread = (void *(*)(void))ws_python_symbol(
+			v == 0x030c ? "_PyThreadState_UncheckedGet" : "PyThreadState_GetUnchecked");
 	/* Last: from then on calls about its condition variables are looked at. */
 	__atomic_store_n(&p->runtime_bytes, size_of_symbol(runtime), __ATOMIC_RELEASE);
 	return true;
@@ -160,7 +170,8 @@ static void tell_seen(void)
 		return;
 	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_PYTHON);
 	if (r) {
-		r->rec = ws_rec_head(WS_REC_PYTHON_SEEN, sizeof(*r), ws_python.layout.version, how());
+		r->rec = ws_rec_head(WS_REC_PYTHON_SEEN, sizeof(*r), ws_python.layout.version,
+				     how());
 		r->time = ws_rt_ticks();
 		r->runtime = ws_python.runtime;
 		ws_rt_commit(t, r, sizeof(*r));
@@ -172,10 +183,13 @@ bool ws_python_begin(void)
 {
 	if (!find_interpreter())
 		return false;
-	ws_python.timers = ws_rt->features & WS_FEATURE_SAMPLE; /* perf events are refused: the sampling hook has the signal */
+	ws_python.timers =
+		ws_rt->features &
+		WS_FEATURE_SAMPLE; /* perf events are refused: the sampling hook has the signal */
 	/* The recorder's program goes by thread numbers of its own namespace, or the outermost. */
 	ws_python.looked_into = ws_rt->features & WS_FEATURE_PYTHON_BPF &&
-				(ws_rt->features & WS_FEATURE_PYTHON_ANY_NS || ws_rt->home->pid_ns == ws_rt->arena->recorder_pid_ns);
+				(ws_rt->features & WS_FEATURE_PYTHON_ANY_NS ||
+				 ws_rt->home->pid_ns == ws_rt->arena->recorder_pid_ns);
 	if (ws_python.timers)
 		ws_sample_hook = ws_python_timer;
 	else if (ws_python.looked_into)
@@ -201,8 +215,11 @@ static uint64_t cookie(void)
 {
 	uint64_t pid = (uint64_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
 
-	if (ws_python.cookie_pid != pid) { /* also in a forked child, whose parent's cookie this was */
-		ws_python.cookie = (ws_rt_ticks() ^ pid << 40 ^ (uintptr_t)ws_rt->home) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+	if (ws_python.cookie_pid !=
+	    pid) { /* also in a forked child, whose parent's cookie this was */
+		ws_python.cookie = (ws_rt_ticks() ^ pid << 40 ^ (uintptr_t)ws_rt->home) *
+					   UINT64_C(0x9e3779b97f4a7c15) |
+				   1;
 		ws_python.cookie_pid = pid;
 	}
 	return ws_python.cookie;
@@ -222,18 +239,21 @@ static struct ws_python_thread *new_thread(void)
 	if (!t)
 		return NULL;
 	p = ws_rt_is_sandboxed()
-		? -1
-		: ws_sys(SYS_mmap, 0, WS_PYTHON_THREAD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		    ? -1
+		    : ws_sys(SYS_mmap, 0, WS_PYTHON_THREAD_BYTES, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p < 0 && p > -4096) {
 		ws_rt_leave(t);
 		return NULL;
 	}
 	ws_sys(SYS_madvise, p, WS_PYTHON_THREAD_BYTES, MADV_WIPEONFORK, 0, 0, 0);
 	t->python = (void *)p;
-	((struct ws_python_thread *)p)->now = (struct ws_python_beacon){.cookie = ws_python_cookie(cookie(), t->tid), .state = thread_state()};
+	((struct ws_python_thread *)p)->now = (struct ws_python_beacon){
+		.cookie = ws_python_cookie(cookie(), t->tid), .state = thread_state()};
 	r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_PYTHON);
 	if (r) {
-		r->rec = ws_rec_head(WS_REC_PYTHON_THREAD, sizeof(*r), ws_python.layout.version, how());
+		r->rec = ws_rec_head(WS_REC_PYTHON_THREAD, sizeof(*r), ws_python.layout.version,
+				     how());
 		r->time = ws_rt_ticks();
 		r->runtime = ws_python.runtime;
 		r->cookie = ws_python.cookie;
@@ -281,8 +301,8 @@ static void flush_short(struct ws_python_thread *p)
 }
 
 /*
- * The thread, before a delayed collection too where the kernel reads frames: one that never drops the GIL again would not be met
- * later, and it costs nothing until then.
+ * The thread, before a delayed collection too where the kernel reads frames: one that never drops
+ * the GIL again would not be met later, and it costs nothing until then.
  */
 static struct ws_python_thread *watched_thread(void)
 {
@@ -345,7 +365,8 @@ static void dropped(void)
 	}
 }
 
-/* Layout of the GIL: interval, last holder, locked, number of switches; then condition, mutex, second condition, its mutex. */
+/* Layout of the GIL: interval, last holder, locked, number of switches; then condition, mutex,
+ * second condition, its mutex. */
 #define GIL_COND 32u
 #define GIL_SWITCH (GIL_COND + sizeof(pthread_cond_t) + sizeof(pthread_mutex_t))
 
@@ -354,8 +375,8 @@ static bool in_runtime(const void *at)
 	return (uintptr_t)at - ws_python.runtime < ws_python.runtime_bytes;
 }
 
-/* The first that is signalled in _PyRuntime is the second condition, by the main thread, which takes the GIL. The interval tells
- * whether that is so. */
+/* The first that is signalled in _PyRuntime is the second condition, by the main thread, which
+ * takes the GIL. The interval tells whether that is so. */
 static WS_NOINLINE void find_gil(uintptr_t cond)
 {
 	uint64_t interval = *(const uint64_t *)(cond - GIL_SWITCH);
@@ -371,7 +392,8 @@ static WS_NOINLINE void signalled(const void *cond)
 {
 	uintptr_t c = (uintptr_t)cond;
 
-	if (!atomic_load_explicit(&ws_python.gil_cond, memory_order_relaxed) && c - ws_python.runtime >= GIL_SWITCH)
+	if (!atomic_load_explicit(&ws_python.gil_cond, memory_order_relaxed) &&
+	    c - ws_python.runtime >= GIL_SWITCH)
 		find_gil(c);
 	if (c == atomic_load_explicit(&ws_python.gil_switch_cond, memory_order_relaxed))
 		taken();
@@ -396,7 +418,9 @@ int pthread_cond_signal(pthread_cond_t *cond)
 static WS_NOINLINE void waits(const void *cond, const _Atomic uintptr_t *which)
 {
 	struct ws_python_thread *p =
-	    (uintptr_t)cond == atomic_load_explicit(which, memory_order_relaxed) ? watched_thread() : NULL;
+		(uintptr_t)cond == atomic_load_explicit(which, memory_order_relaxed)
+			? watched_thread()
+			: NULL;
 
 	if (p && !p->now.wait_start) {
 		p->silent_wait = !ws_rt_collecting();
@@ -404,8 +428,10 @@ static WS_NOINLINE void waits(const void *cond, const _Atomic uintptr_t *which)
 	}
 }
 
-WS_EXPORT int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until);
-int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until)
+WS_EXPORT int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+				     const struct timespec *until);
+int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+			   const struct timespec *until)
 {
 	if (ws_unlikely(!real_timedwait))
 		real_timedwait = ws_bind_next("pthread_cond_timedwait");
@@ -414,7 +440,8 @@ int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const s
 	return real_timedwait(cond, mutex, until);
 }
 
-/* A thread that was asked to drop the GIL waits until another has taken it, and then for its own turn. */
+/* A thread that was asked to drop the GIL waits until another has taken it, and then for its own
+ * turn. */
 WS_EXPORT int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
 int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 {

@@ -19,8 +19,8 @@
 #define WS_HIDDEN __attribute__((visibility("hidden")))
 
 /*
- * The signal: ignored by default, so that one which is under way when the program execs, or which meets a child, does nothing; and
- * one is pending at most, so that no queue can run over.
+ * The signal: ignored by default, so that one which is under way when the program execs, or which
+ * meets a child, does nothing; and one is pending at most, so that no queue can run over.
  */
 #define WS_PYTHON_SIGNAL SIGURG
 
@@ -39,8 +39,9 @@ struct ws_python_thread {
 	uint64_t short_start, short_end; /* short holds, not recorded yet */
 	uint32_t numbers, used, serial;	 /* codes told; slots taken; samples */
 	uint32_t at_work;		 /* the sampler is writing */
-	uint32_t silent, silent_wait;	 /* it took the GIL, and began to wait for it, when nothing was recorded */
-	uint32_t open_n;		 /* named functions under way; more than WS_PYTHON_OPEN are only counted */
+	uint32_t silent, silent_wait; /* it took the GIL, and began to wait for it, when nothing was
+					 recorded */
+	uint32_t open_n; /* named functions under way; more than WS_PYTHON_OPEN are only counted */
 	struct {
 		uint64_t start;
 		uint32_t slot;
@@ -52,15 +53,18 @@ struct ws_python_thread {
 	struct ws_py_code text;
 	struct ws_py_walk walk;
 };
-_Static_assert(sizeof(struct ws_python_thread) <= WS_PYTHON_THREAD_BYTES, "rt.h unmaps it when the thread ends");
+_Static_assert(sizeof(struct ws_python_thread) <= WS_PYTHON_THREAD_BYTES,
+	       "rt.h unmaps it when the thread ends");
 
 struct ws_python { /* of the process; survives a fork, since the child runs the same interpreter */
 	uint64_t runtime, runtime_bytes;
 	struct ws_py_layout layout;
 	void *(*gilstate_thread)(void); /* PyGILState_GetThisThreadState */
-	void *(*current_thread)(void);	/* the thread state that runs on this thread, from 3.12 on; else NULL */
+	void *(*current_thread)(
+		void); /* the thread state that runs on this thread, from 3.12 on; else NULL */
 	_Atomic uintptr_t gil_cond, gil_switch_cond;
-	void *library; /* the interpreter's, where it was loaded by dlopen: its symbols are found there. NULL: they are global */
+	void *library; /* the interpreter's, where it was loaded by dlopen: its symbols are found
+			  there. NULL: they are global */
 	bool signals, timers; /* our handler is there; the sampling hook asks instead */
 	bool looked_into;     /* neither: the kernel reads the frames */
 	uint64_t cookie;      /* of process `cookie_pid`; see ws_python_cookie */
@@ -71,15 +75,18 @@ extern struct ws_python ws_python WS_HIDDEN;
 /* A symbol of the interpreter, or NULL. */
 void *ws_python_symbol(const char *name) WS_HIDDEN;
 
-/* The calling thread's, made when it has none; NULL when nothing is recorded. Not in a signal handler. */
+/* The calling thread's, made when it has none; NULL when nothing is recorded. Not in a signal
+ * handler. */
 struct ws_python_thread *ws_python_this_thread(void) WS_HIDDEN;
 /* The GIL was taken: have named functions traced, if any are and that is not under way. */
 void ws_python_functions(void) WS_HIDDEN;
 
-/* Reads the process's own memory (struct ws_py_memory); `ctx` is the thread's struct ws_python_thread or NULL. Cannot fault. */
+/* Reads the process's own memory (struct ws_py_memory); `ctx` is the thread's struct
+ * ws_python_thread or NULL. Cannot fault. */
 size_t ws_python_read(void *ctx, const struct ws_py_piece *p, size_t n) WS_HIDDEN;
 
-/* Look for the interpreter, among global symbols or in ws_python.library, and begin; false when there is none that is known. */
+/* Look for the interpreter, among global symbols or in ws_python.library, and begin; false when
+ * there is none that is known. */
 bool ws_python_begin(void) WS_HIDDEN;
 
 /* Install the handler; false when the program has one of its own. */
@@ -87,11 +94,12 @@ bool ws_python_signal_take(void) WS_HIDDEN;
 void ws_python_handler(int sig, siginfo_t *info, void *context) WS_HIDDEN;
 /* The same for a sample that the timer of the sampling hook has asked for: a ws_sample_fn. */
 bool ws_python_timer(uint64_t time, uint64_t weight, const void *context) WS_HIDDEN;
-/* The program wants the signal for itself: no more samples, and none under way when this returns. */
+/* The program wants the signal for itself: no more samples, and none under way when this returns.
+ */
 void ws_python_give_up(void) WS_HIDDEN;
 
-/* Tell code, and the frames of the calling thread, into the sampler's ring. Between ws_rt_enter_sampler and its end. False: no
- * room. */
+/* Tell code, and the frames of the calling thread, into the sampler's ring. Between
+ * ws_rt_enter_sampler and its end. False: no room. */
 bool ws_python_tell_frames(struct ws_thread *t, struct ws_python_thread *p) WS_HIDDEN;
 
 /* A ws_stack_fn. */

@@ -1,13 +1,17 @@
 /*
- * python_functions.c - functions of Python that were named (--python-functions-trace) as ranges, in CPython 3.12 and later.
+ * python_functions.c - functions of Python that were named (--python-functions-trace) as ranges, in
+ * CPython 3.12 and later.
  *
- * sys.monitoring tells of the start and the end of single code objects at no cost for any other, which is why older versions are
- * left out: what they have (a profile function, another evaluator) makes every call of every function slower. Which code objects: a
- * watcher is told of each function when it is made, long before it can run, and compares its module and qualified name. Exits by
- * exceptions can only be asked for in general; that event costs where exceptions pass, nowhere else.
+ * sys.monitoring tells of the start and the end of single code objects at no cost for any other,
+ * which is why older versions are left out: what they have (a profile function, another evaluator)
+ * makes every call of every function slower. Which code objects: a watcher is told of each function
+ * when it is made, long before it can run, and compares its module and qualified name. Exits by
+ * exceptions can only be asked for in general; that event costs where exceptions pass, nowhere
+ * else.
  *
- * All this is set up by a pending call, which the interpreter makes on its main thread at the first opportunity after it has begun.
- * Functions of the interpreter are used through its stable interface, and only on threads that hold the GIL, called by itself.
+ * All this is set up by a pending call, which the interpreter makes on its main thread at the first
+ * opportunity after it has begun. Functions of the interpreter are used through its stable
+ * interface, and only on threads that hold the GIL, called by itself.
  */
 #include <string.h>
 
@@ -46,19 +50,19 @@ static const struct {
 	const char *name;
 	void **where;
 } symbols[] = {
-    {"Py_AddPendingCall", (void **)&py.AddPendingCall},
-    {"PySys_GetObject", (void **)&py.SysGetObject},
-    {"PyObject_CallMethod", (void **)&py.CallMethod},
-    {"PyObject_GetAttrString", (void **)&py.GetAttrString},
-    {"PyLong_AsLong", (void **)&py.AsLong},
-    {"PyCFunction_NewEx", (void **)&py.NewFunction},
-    {"PyFunction_AddWatcher", (void **)&py.AddWatcher},
-    {"PyFunction_GetModule", (void **)&py.GetModule},
-    {"PyFunction_GetCode", (void **)&py.GetCode},
-    {"PyUnicode_CompareWithASCIIString", (void **)&py.Compare},
-    {"PyErr_Clear", (void **)&py.Clear},
-    {"Py_DecRef", (void **)&py.DecRef},
-    {"Py_IncRef", (void **)&py.IncRef},
+	{"Py_AddPendingCall", (void **)&py.AddPendingCall},
+	{"PySys_GetObject", (void **)&py.SysGetObject},
+	{"PyObject_CallMethod", (void **)&py.CallMethod},
+	{"PyObject_GetAttrString", (void **)&py.GetAttrString},
+	{"PyLong_AsLong", (void **)&py.AsLong},
+	{"PyCFunction_NewEx", (void **)&py.NewFunction},
+	{"PyFunction_AddWatcher", (void **)&py.AddWatcher},
+	{"PyFunction_GetModule", (void **)&py.GetModule},
+	{"PyFunction_GetCode", (void **)&py.GetCode},
+	{"PyUnicode_CompareWithASCIIString", (void **)&py.Compare},
+	{"PyErr_Clear", (void **)&py.Clear},
+	{"Py_DecRef", (void **)&py.DecRef},
+	{"Py_IncRef", (void **)&py.IncRef},
 };
 
 #define MOST_FUNCTIONS 512u
@@ -67,7 +71,8 @@ static struct {
 } wanted[MOST_FUNCTIONS];
 static uint32_t wanted_n;
 
-/* Code objects that are watched; they are kept alive, so that an address means one of them for good. */
+/* Code objects that are watched; they are kept alive, so that an address means one of them for
+ * good. */
 #define CODES 2048u
 static struct {
 	object *code;
@@ -142,7 +147,8 @@ static object *left(object *self, object *const *args, long n)
 		;
 	while (level && p->open_n >= level) {
 		p->open_n--;
-		write_range(codes[p->open[p->open_n].slot].function, p->open[p->open_n].start, ws_rt_ticks());
+		write_range(codes[p->open[p->open_n].slot].function, p->open[p->open_n].start,
+			    ws_rt_ticks());
 	}
 	return none;
 }
@@ -170,12 +176,14 @@ static int made(int event, object *function, object *value)
 	if (!code || !module)
 		return 0;
 	for (uint32_t w = 0; w < wanted_n; w++) {
-		if (py.Compare(qualified_name(code), wanted[w].name) || py.Compare(module, wanted[w].module))
+		if (py.Compare(qualified_name(code), wanted[w].name) ||
+		    py.Compare(module, wanted[w].module))
 			continue;
 		i = slot_of(code);
 		if (codes[i].code)
 			return 0;
-		result = py.CallMethod(monitoring, "set_local_events", "lOl", tool, code, local_events);
+		result = py.CallMethod(monitoring, "set_local_events", "lOl", tool, code,
+				       local_events);
 		if (!result) {
 			py.Clear();
 			return 0;
@@ -226,7 +234,8 @@ static long listen(object *events, const char *name, struct method_def *def)
 
 static bool set_up(void)
 {
-	static struct method_def on_enter = {"entered", entered, FASTCALL, NULL}, on_leave = {"left", left, FASTCALL, NULL};
+	static struct method_def on_enter = {"entered", entered, FASTCALL, NULL},
+				 on_leave = {"left", left, FASTCALL, NULL};
 	object *events = py.GetAttrString(monitoring, "events");
 	long unwind;
 
@@ -237,11 +246,13 @@ static bool set_up(void)
 			break;
 	if (tool == 2)
 		return false;
-	local_events = listen(events, "PY_START", &on_enter) | listen(events, "PY_RESUME", &on_enter) |
-		       listen(events, "PY_RETURN", &on_leave) | listen(events, "PY_YIELD", &on_leave);
+	local_events =
+		listen(events, "PY_START", &on_enter) | listen(events, "PY_RESUME", &on_enter) |
+		listen(events, "PY_RETURN", &on_leave) | listen(events, "PY_YIELD", &on_leave);
 	unwind = listen(events, "PY_UNWIND", &on_leave);
 	py.DecRef(events);
-	return local_events && call(py.CallMethod(monitoring, "set_events", "ll", tool, unwind)) && py.AddWatcher(made) >= 0;
+	return local_events && call(py.CallMethod(monitoring, "set_events", "ll", tool, unwind)) &&
+	       py.AddWatcher(made) >= 0;
 }
 
 static int pending(void *arg)
@@ -253,9 +264,9 @@ static int pending(void *arg)
 		return 0;
 	}
 	if (!set_up())
-		ws_rt_diagnostic(
-		    WS_WARNING, "python",
-		    "--python-functions-trace: sys.monitoring has no place left for another tool: no function is traced.");
+		ws_rt_diagnostic(WS_WARNING, "python",
+				 "--python-functions-trace: sys.monitoring has no place left for "
+				 "another tool: no function is traced.");
 	py.Clear();
 	return 0;
 }
@@ -276,15 +287,16 @@ void ws_python_functions(void)
 {
 	uint32_t idle = 0;
 
-	if (ws_likely(atomic_load_explicit(&state, memory_order_relaxed)) || !ws_rt->arena || !ws_rt->arena->text_functions ||
-	    !atomic_compare_exchange_strong(&state, &idle, 1))
+	if (ws_likely(atomic_load_explicit(&state, memory_order_relaxed)) || !ws_rt->arena ||
+	    !ws_rt->arena->text_functions || !atomic_compare_exchange_strong(&state, &idle, 1))
 		return;
 	none = ws_python_symbol("_Py_NoneStruct");
 	for (size_t i = 0; i < WS_COUNT(symbols); i++)
 		*symbols[i].where = ws_python_symbol(symbols[i].name);
 	if (ws_python.layout.version < 0x030c || !py.AddWatcher) {
 		ws_rt_diagnostic(WS_WARNING, "python",
-				 "--python-functions-trace needs CPython 3.12 or later: with an older one, every call of every "
+				 "--python-functions-trace needs CPython 3.12 or later: with an "
+				 "older one, every call of every "
 				 "function would be slowed. No function is traced.");
 		return;
 	}

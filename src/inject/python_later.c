@@ -1,10 +1,13 @@
 /*
- * python_later.c - meets an interpreter that the program loads with dlopen: embedding, plug-ins in Python.
+ * python_later.c - meets an interpreter that the program loads with dlopen: embedding, plug-ins in
+ * Python.
  *
- * When it starts, CPython makes the condition variables of its GIL, which lie in its own data: so a library whose name says python
- * initialises one of its own. That it is the interpreter shows in its symbols. Which library calls is looked up in /proc/self/maps,
- * by system calls alone: the dynamic loader would say it too, but under a lock that somebody may hold who waits for this thread.
- * Few programs initialise condition variables in the data of libraries, and no more than TRIES of them are looked at.
+ * When it starts, CPython makes the condition variables of its GIL, which lie in its own data: so a
+ * library whose name says python initialises one of its own. That it is the interpreter shows in
+ * its symbols. Which library calls is looked up in /proc/self/maps, by system calls alone: the
+ * dynamic loader would say it too, but under a lock that somebody may hold who waits for this
+ * thread. Few programs initialise condition variables in the data of libraries, and no more than
+ * TRIES of them are looked at.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -35,7 +38,8 @@ static const char *number(const char *s, uint64_t *v)
 	}
 }
 
-/* Does the line "from-to ... /path" cover `at`? Then its path; NULL when it does not, or maps no file. */
+/* Does the line "from-to ... /path" cover `at`? Then its path; NULL when it does not, or maps no
+ * file. */
 static const char *covers(const char *line, uint64_t at)
 {
 	uint64_t from, to;
@@ -49,15 +53,19 @@ static const char *covers(const char *line, uint64_t at)
 	return at >= from && at < to && *s ? s : NULL;
 }
 
-/* The path of the file mapped at `at`, into `line`, which has room for LINE bytes; NULL when there is none. */
+/* The path of the file mapped at `at`, into `line`, which has room for LINE bytes; NULL when there
+ * is none. */
 static const char *path_at(uint64_t at, char *line)
 {
-	long fd = ws_sys(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0), got;
+	long fd = ws_sys(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0,
+			 0),
+	     got;
 	const char *path = NULL;
 	char piece[1024];
 	size_t n = 0;
 
-	while (fd >= 0 && !path && (got = ws_sys(SYS_read, fd, (long)piece, sizeof(piece), 0, 0, 0)) > 0)
+	while (fd >= 0 && !path &&
+	       (got = ws_sys(SYS_read, fd, (long)piece, sizeof(piece), 0, 0, 0)) > 0)
 		for (long i = 0; i < got && !path; i++) {
 			if (piece[i] != '\n') {
 				line[n] = piece[i];
@@ -112,19 +120,22 @@ static WS_NOINLINE void look(const void *cond, const void *caller)
 	char line[LINE];
 	const char *path;
 
-	if ((data > code ? data - code : code - data) > NEAR || atomic_fetch_add(&tried, 1) >= TRIES)
+	if ((data > code ? data - code : code - data) > NEAR ||
+	    atomic_fetch_add(&tried, 1) >= TRIES)
 		return;
 	path = path_at(code, line);
 	if (path && named_python(path))
 		begin(path);
 }
 
-WS_EXPORT int pthread_cond_init(pthread_cond_t *restrict cond, const pthread_condattr_t *restrict attr);
+WS_EXPORT int pthread_cond_init(pthread_cond_t *restrict cond,
+				const pthread_condattr_t *restrict attr);
 int pthread_cond_init(pthread_cond_t *restrict cond, const pthread_condattr_t *restrict attr)
 {
 	if (ws_unlikely(!real_init))
 		real_init = ws_bind_next("pthread_cond_init");
-	if (ws_unlikely(attr && !ws_python.runtime && ws_rt->arena && ws_rt->features & WS_FEATURE_PYTHON))
+	if (ws_unlikely(attr && !ws_python.runtime && ws_rt->arena &&
+			ws_rt->features & WS_FEATURE_PYTHON))
 		look(cond, __builtin_return_address(0));
 	return real_init(cond, attr);
 }

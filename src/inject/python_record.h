@@ -1,6 +1,6 @@
 /*
- * python_record.h - records of the Python hook. All of a thread's samples come in the ring of its sampler (rt.h), so that code is told
- * before frames refer to it.
+ * python_record.h - records of the Python hook. All of a thread's samples come in the ring of its
+ * sampler (rt.h), so that code is told before frames refer to it.
  */
 #ifndef WS_PYTHON_RECORD_H
 #define WS_PYTHON_RECORD_H
@@ -20,9 +20,12 @@ enum ws_python_seen {
 
 /* What the hook keeps of a thread for whoever looks into it while it runs. */
 struct ws_python_beacon {
-	uint64_t cookie; /* of the thread: what lies elsewhere, or later in the same place, does not have it */
-	uint64_t hold_start, wait_start; /* ticks since when it holds the GIL and waits for it; 0: it does not */
-	uint64_t state; /* its PyThreadState, as it was when it last took or dropped the GIL; 0: none */
+	uint64_t cookie; /* of the thread: what lies elsewhere, or later in the same place, does not
+			    have it */
+	uint64_t hold_start,
+		wait_start; /* ticks since when it holds the GIL and waits for it; 0: it does not */
+	uint64_t state;	    /* its PyThreadState, as it was when it last took or dropped the GIL; 0:
+			       none */
 };
 
 /* The cookie of thread `tid` (as its own namespace calls it) of a process. */
@@ -33,9 +36,11 @@ static inline uint64_t ws_python_cookie(uint64_t process, uint32_t tid)
 
 /* The thread took the GIL for the first time: from now on it may be signalled, or looked into. */
 struct ws_rec_python_thread {
-	struct ws_rec rec; /* as above: a forked child runs the interpreter that its parent has told of */
+	struct ws_rec
+		rec; /* as above: a forked child runs the interpreter that its parent has told of */
 	uint64_t time, runtime;
-	uint64_t cookie, beacon; /* of the process; where the thread's struct ws_python_beacon lies */
+	uint64_t cookie,
+		beacon; /* of the process; where the thread's struct ws_python_beacon lies */
 };
 
 /* A code object met for the first time: name, file, then its line table or the beginning of it. */
@@ -45,7 +50,8 @@ struct ws_rec_python_code {
 	int32_t first_line;
 	uint32_t table_bytes; /* of the whole table */
 	uint16_t name_len, file_len;
-	uint32_t shim, here; /* shim: Python shows it nowhere; here: bytes of the table in this record */
+	uint32_t shim,
+		here; /* shim: Python shows it nowhere; here: bytes of the table in this record */
 	char bytes[];
 };
 
@@ -64,8 +70,8 @@ struct ws_rec_python_frames {
 	uint64_t frame[]; /* see below */
 };
 #define WS_PYTHON_FRAMES_MOST 1000u
-/* Number of the code in the upper half; offset of the instruction + 1 in the lower, whose top bit marks the outermost frame of a
- * call of the evaluator. */
+/* Number of the code in the upper half; offset of the instruction + 1 in the lower, whose top bit
+ * marks the outermost frame of a call of the evaluator. */
 #define WS_PYTHON_ENTRY (UINT64_C(1) << 31)
 
 #if defined(__x86_64__)

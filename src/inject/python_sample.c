@@ -1,16 +1,18 @@
 /*
- * python_sample.c - what a thread does when a sample of it is taken: it reads its own frames, at the very instruction at which it
- * was interrupted, and writes them with its registers and the top of its stack into a ring. Nothing can be more exact: what is
- * recorded is what runs.
+ * python_sample.c - what a thread does when a sample of it is taken: it reads its own frames, at
+ * the very instruction at which it was interrupted, and writes them with its registers and the top
+ * of its stack into a ring. Nothing can be more exact: what is recorded is what runs.
  *
- * The recorder opens a perf event for each thread that runs Python. It counts the thread's CPU time, fires in user space only and
- * has the kernel send the signal to the thread itself: so a thread that waits is never woken, and no system call is ever
- * interrupted. The handler runs with all signals blocked, uses a hundred bytes of stack besides the kernel's frame, asks the kernel
- * whether memory is there before it reads any, and calls nothing of the program but the interpreter's own two functions that give
- * the thread state (they read a thread-local variable).
+ * The recorder opens a perf event for each thread that runs Python. It counts the thread's CPU
+ * time, fires in user space only and has the kernel send the signal to the thread itself: so a
+ * thread that waits is never woken, and no system call is ever interrupted. The handler runs with
+ * all signals blocked, uses a hundred bytes of stack besides the kernel's frame, asks the kernel
+ * whether memory is there before it reads any, and calls nothing of the program but the
+ * interpreter's own two functions that give the thread state (they read a thread-local variable).
  *
- * A code object is told once: name, file and line table, which the recorder turns into lines. That the object at an address is
- * still the one that was told is checked at each sample, by the addresses of its name, file and table and its first line.
+ * A code object is told once: name, file and line table, which the recorder turns into lines. That
+ * the object at an address is still the one that was told is checked at each sample, by the
+ * addresses of its name, file and table and its first line.
  */
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -20,7 +22,9 @@
 #include "inject/unseen.h"
 #include "schema/schema.h"
 
-#define TABLE_MOST (256u << 10) /* of a line table: longer ones belong to generated modules, whose lines say little */
+#define TABLE_MOST                                                                                \
+	(256u << 10) /* of a line table: longer ones belong to generated modules, whose lines say \
+			little */
 
 /* ---- code ---- */
 
@@ -39,8 +43,8 @@ static struct ws_python_code *slot_of(struct ws_python_thread *p, uint64_t code)
 	return &p->code[i];
 }
 
-static void tell_table(struct ws_thread *t, const struct ws_py_memory *m, uint32_t number, uint64_t table, uint32_t at,
-		       uint32_t total)
+static void tell_table(struct ws_thread *t, const struct ws_py_memory *m, uint32_t number,
+		       uint64_t table, uint32_t at, uint32_t total)
 {
 	while (at < total) {
 		uint32_t here = total - at < 8000 ? total - at : 8000;
@@ -49,7 +53,8 @@ static void tell_table(struct ws_thread *t, const struct ws_py_memory *m, uint32
 
 		if (!r || !ws_py_read(m, table + at, r->bytes, here))
 			return;
-		r->rec = (struct ws_rec){.kind = WS_REC_PYTHON_TABLE, .value = (uint32_t)(bytes / 8)};
+		r->rec = (struct ws_rec){.kind = WS_REC_PYTHON_TABLE,
+					 .value = (uint32_t)(bytes / 8)};
 		r->number = number;
 		r->at = at;
 		r->here = here;
@@ -58,7 +63,8 @@ static void tell_table(struct ws_thread *t, const struct ws_py_memory *m, uint32
 	}
 }
 
-static bool tell_code(struct ws_thread *t, struct ws_python_thread *p, uint32_t number, uint64_t code)
+static bool tell_code(struct ws_thread *t, struct ws_python_thread *p, uint32_t number,
+		      uint64_t code)
 {
 	struct ws_py_memory m = {ws_python_read, p};
 	struct ws_py_code *c = &p->text;
@@ -78,7 +84,9 @@ static bool tell_code(struct ws_thread *t, struct ws_python_thread *p, uint32_t 
 		return false;
 	if (here && !ws_py_read(&m, c->table, r->bytes + texts, here))
 		here = c->table_bytes = 0;
-	r->rec = (struct ws_rec){.kind = WS_REC_PYTHON_CODE, .small = ws_python.layout.version, .value = (uint32_t)(bytes / 8)};
+	r->rec = (struct ws_rec){.kind = WS_REC_PYTHON_CODE,
+				 .small = ws_python.layout.version,
+				 .value = (uint32_t)(bytes / 8)};
 	r->number = number;
 	r->first_line = c->first_line;
 	r->table_bytes = c->table_bytes;
@@ -165,7 +173,8 @@ bool ws_python_tell_frames(struct ws_thread *t, struct ws_python_thread *p)
 
 	p->serial++;
 	if (state)
-		n = ws_py_walk(&ws_python.layout, &m, state, &p->walk, p->frame, WS_PYTHON_FRAMES_MOST, &truncated);
+		n = ws_py_walk(&ws_python.layout, &m, state, &p->walk, p->frame,
+			       WS_PYTHON_FRAMES_MOST, &truncated);
 	tell_codes(t, p, n);
 	bytes = sizeof(*r) + n * sizeof(r->frame[0]);
 	r = ws_rt_reserve(t, bytes, WS_LOSS_PYTHON);
@@ -177,7 +186,8 @@ bool ws_python_tell_frames(struct ws_thread *t, struct ws_python_thread *p)
 	for (size_t i = 0; i < n; i++) {
 		const struct ws_py_frame *f = &p->frame[i];
 
-		r->frame[i] = (f->code ? (uint64_t)slot_of(p, f->code)->number << 32 : 0) | (uint32_t)(f->at + 1) |
+		r->frame[i] = (f->code ? (uint64_t)slot_of(p, f->code)->number << 32 : 0) |
+			      (uint32_t)(f->at + 1) |
 			      (f->flags & WS_PY_ENTRY ? WS_PYTHON_ENTRY : 0);
 	}
 	ws_rt_commit(t, r, bytes);
@@ -189,9 +199,10 @@ bool ws_python_tell_frames(struct ws_thread *t, struct ws_python_thread *p)
 #if defined(__x86_64__)
 static void take_registers(const ucontext_t *u, uint64_t *r)
 {
-	static const uint8_t order[WS_PYTHON_REGS] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
-						      REG_RBP, REG_RSP, REG_R8,	 REG_R9,  REG_R10, REG_R11,
-						      REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+	static const uint8_t order[WS_PYTHON_REGS] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI,
+						      REG_RDI, REG_RBP, REG_RSP, REG_R8,  REG_R9,
+						      REG_R10, REG_R11, REG_R12, REG_R13, REG_R14,
+						      REG_R15, REG_RIP};
 
 	for (int i = 0; i < WS_PYTHON_REGS; i++)
 		r[i] = (uint64_t)u->uc_mcontext.gregs[order[i]];
@@ -218,7 +229,8 @@ static uint32_t copy_stack(struct ws_python_thread *p, uint64_t sp, uint8_t *to)
 	uint32_t n = 0;
 
 	while (n < WS_PYTHON_STACK_MOST) {
-		uint32_t left = WS_PYTHON_STACK_MOST - n, to_page = 4096 - (uint32_t)((sp + n) & 4095);
+		uint32_t left = WS_PYTHON_STACK_MOST - n,
+			 to_page = 4096 - (uint32_t)((sp + n) & 4095);
 		struct ws_py_piece one = {sp + n, to + n, left < to_page ? left : to_page};
 
 		if (ws_python_read(p, &one, 1) != 1)
@@ -228,9 +240,11 @@ static uint32_t copy_stack(struct ws_python_thread *p, uint64_t sp, uint8_t *to)
 	return n & ~7u;
 }
 
-static void tell_sample(struct ws_thread *t, struct ws_python_thread *p, uint64_t now, uint64_t weight, const ucontext_t *u)
+static void tell_sample(struct ws_thread *t, struct ws_python_thread *p, uint64_t now,
+			uint64_t weight, const ucontext_t *u)
 {
-	struct ws_rec_python_sample *r = ws_rt_reserve(t, sizeof(*r) + WS_PYTHON_STACK_MOST, WS_LOSS_PYTHON);
+	struct ws_rec_python_sample *r =
+		ws_rt_reserve(t, sizeof(*r) + WS_PYTHON_STACK_MOST, WS_LOSS_PYTHON);
 	size_t bytes;
 
 	if (!r)
@@ -252,7 +266,8 @@ static struct ws_python_thread *begin(struct ws_thread *t, uint32_t *was)
 {
 	struct ws_python_thread *p;
 
-	if (!t || !t->generation || t->paused || !(p = t->python) || p->at_work || !ws_rt_enter_sampler(t, was))
+	if (!t || !t->generation || t->paused || !(p = t->python) || p->at_work ||
+	    !ws_rt_enter_sampler(t, was))
 		return NULL;
 	p->at_work = 1;
 	return p;
@@ -281,7 +296,8 @@ static bool sample(uint64_t now, uint64_t weight, const ucontext_t *context)
 	return true;
 }
 
-/* Sent by a file descriptor's owner setting, not by a program: one of those the default would have ignored. */
+/* Sent by a file descriptor's owner setting, not by a program: one of those the default would have
+ * ignored. */
 bool ws_unseen(const siginfo_t *info)
 {
 	return info->si_code > 0 && info->si_code <= 6;
@@ -292,7 +308,8 @@ void ws_python_handler(int sig, siginfo_t *info, void *context)
 	struct ws_thread *t = ws_self;
 
 	(void)sig;
-	if (!ws_unseen(info) || !ws_python.signals || (t && t->muted) || sample(ws_rt_ticks(), 0, context))
+	if (!ws_unseen(info) || !ws_python.signals || (t && t->muted) ||
+	    sample(ws_rt_ticks(), 0, context))
 		return;
 	if (t && t->generation && ws_rt_collecting())
 		ws_rt_lost(t, WS_LOSS_PYTHON, 1);
@@ -304,8 +321,9 @@ bool ws_python_timer(uint64_t time, uint64_t weight, const void *context)
 }
 
 /*
- * The sampler's signal is not blocked here: one that comes finds the sampler at work and is lost, which is counted. The stack
- * stands behind the frames, in the same ring, so that the recorder puts the two together.
+ * The sampler's signal is not blocked here: one that comes finds the sampler at work and is lost,
+ * which is counted. The stack stands behind the frames, in the same ring, so that the recorder puts
+ * the two together.
  */
 bool ws_python_cuda(uint32_t correlation, uint32_t bytes)
 {

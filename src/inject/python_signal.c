@@ -1,7 +1,8 @@
 /*
- * python_signal.c - the sampler's signal, without the program noticing: sigaction and signal answer as if it had its default, and
- * go on doing so when the program sets it to the default or has it ignored, which comes to the same. When the program wants to
- * handle it, it gets it: the recorder is told to stop, and frames are then read from outside.
+ * python_signal.c - the sampler's signal, without the program noticing: sigaction and signal answer
+ * as if it had its default, and go on doing so when the program sets it to the default or has it
+ * ignored, which comes to the same. When the program wants to handle it, it gets it: the recorder
+ * is told to stop, and frames are then read from outside.
  */
 #include <sys/syscall.h>
 #include <time.h>
@@ -24,7 +25,9 @@ static void bind(void)
 
 bool ws_python_signal_take(void)
 {
-	struct sigaction ours = {.sa_sigaction = ws_python_handler, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK}, old;
+	struct sigaction ours = {.sa_sigaction = ws_python_handler,
+				 .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK},
+			 old;
 
 	bind();
 	if (!real_sigaction || real_sigaction(WS_PYTHON_SIGNAL, NULL, &old) ||
@@ -48,14 +51,17 @@ void ws_python_give_up(void)
 		return;
 	atomic_store(&h->python_refused, 1);
 	ws_rt_diagnostic(WS_INFO, "python",
-			 "The program handles SIGURG itself, by which Python frames are recorded at the moment of a sample: from "
+			 "The program handles SIGURG itself, by which Python frames are recorded "
+			 "at the moment of a sample: from "
 			 "then on they are read from "
 			 "outside, as samples of their own (python_sample).");
-	for (int i = 0; i < 300 && atomic_load(&h->python_events) && !atomic_load(&ws_rt->arena->closed); i++)
+	for (int i = 0;
+	     i < 300 && atomic_load(&h->python_events) && !atomic_load(&ws_rt->arena->closed); i++)
 		ws_sys(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
 }
 
-WS_EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict old);
+WS_EXPORT int sigaction(int sig, const struct sigaction *restrict act,
+			struct sigaction *restrict old);
 int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict old)
 {
 	struct sigaction before;

@@ -1,10 +1,11 @@
 /*
  * rt.c - the runtime that all hooks in a process share; see rt.h for the rules it keeps.
  *
- * Memory: the arena is mapped from the session's file; private state (struct ws_rt, struct ws_thread) lives in anonymous pages marked
- * MADV_WIPEONFORK. A forked child therefore finds zeroes wherever the parent's state was, whichever way it was forked, while a
- * vfork child, which runs in the parent's memory with the parent stopped, finds the parent's. Where the kernel does not
- * know the advice, the fork handler wipes by hand.
+ * Memory: the arena is mapped from the session's file; private state (struct ws_rt, struct
+ * ws_thread) lives in anonymous pages marked MADV_WIPEONFORK. A forked child therefore finds zeroes
+ * wherever the parent's state was, whichever way it was forked, while a vfork child, which runs in
+ * the parent's memory with the parent stopped, finds the parent's. Where the kernel does not know
+ * the advice, the fork handler wipes by hand.
  *
  * What must survive a fork (where the arena is mapped, the session's path) is in `kept`.
  */
@@ -40,7 +41,7 @@ __thread struct ws_thread *ws_self __attribute__((tls_model("initial-exec")));
 /* Private state that a fork wipes, beside the public part. */
 struct private_state {
 	struct ws_rt rt;
-	_Atomic uint64_t free_threads;    /* tag << 32 | index + 1 of struct ws_thread in slabs */
+	_Atomic uint64_t free_threads; /* tag << 32 | index + 1 of struct ws_thread in slabs */
 	_Atomic uint32_t setting_up;
 };
 
@@ -88,7 +89,10 @@ long ws_sys(long nr, long a, long b, long c, long d, long e, long f)
 	register long r8 __asm__("r8") = e;
 	register long r9 __asm__("r9") = f;
 
-	__asm__ volatile("syscall" : "=a"(ret) : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
 #elif defined(__aarch64__)
 	register long x8 __asm__("x8") = nr;
 	register long x0 __asm__("x0") = a;
@@ -98,7 +102,10 @@ long ws_sys(long nr, long a, long b, long c, long d, long e, long f)
 	register long x4 __asm__("x4") = e;
 	register long x5 __asm__("x5") = f;
 
-	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
+	__asm__ volatile("svc 0"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+			 : "memory");
 	ret = x0;
 #endif
 	return ret;
@@ -110,7 +117,8 @@ long ws_sys(long nr, long a, long b, long c, long d, long e, long f)
 
 static void *map_private(size_t bytes)
 {
-	long p = ws_sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long p = ws_sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p < 0 && p > -4096)
 		return NULL;
@@ -138,10 +146,12 @@ static bool recorder_gone(struct ws_arena *a)
 	if (atomic_load_explicit(&a->closed, memory_order_acquire))
 		return true;
 	/* It beats many times a second: asking the kernel can wait until it has not for one. */
-	if (ws_rt_ticks() - atomic_load_explicit(&a->heartbeat, memory_order_relaxed) < a->ticks_per_second)
+	if (ws_rt_ticks() - atomic_load_explicit(&a->heartbeat, memory_order_relaxed) <
+	    a->ticks_per_second)
 		return false;
 	/* In another pid namespace its pid means nothing: then only `closed` tells. */
-	return a->recorder_pid_ns == kept.pid_ns && SYS3(SYS_kill, a->recorder_pid, 0, 0) == -3 /* ESRCH */;
+	return a->recorder_pid_ns == kept.pid_ns &&
+	       SYS3(SYS_kill, a->recorder_pid, 0, 0) == -3 /* ESRCH */;
 }
 
 static int extend(struct ws_arena *a)
@@ -149,8 +159,10 @@ static int extend(struct ws_arena *a)
 	long fd;
 	int r;
 
-	if (atomic_load_explicit(&a->chunk_backed, memory_order_relaxed) >= a->chunk_first + a->chunk_count)
-		return -1; /* the budget is spent: the way of every event from now on, so no system call */
+	if (atomic_load_explicit(&a->chunk_backed, memory_order_relaxed) >=
+	    a->chunk_first + a->chunk_count)
+		return -1; /* the budget is spent: the way of every event from now on, so no system
+			      call */
 	fd = SYS4(SYS_openat, AT_FDCWD, kept.path, O_RDWR | O_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
@@ -180,7 +192,9 @@ static uint32_t get_chunk(struct ws_arena *a)
 		if (recorder_gone(a)) {
 			/* Nobody will ever read this: stop every hook of the session. */
 			atomic_store_explicit(&a->collecting, 0, memory_order_relaxed);
-			atomic_store_explicit(&a->closed, 1, memory_order_release); /* no one need find out again */
+			atomic_store_explicit(
+				&a->closed, 1,
+				memory_order_release); /* no one need find out again */
 			break;
 		}
 		if (!a->lossless || !atomic_load_explicit(&a->collecting, memory_order_relaxed))
@@ -245,7 +259,8 @@ static bool env_wanted(const char *names, const char *entry, size_t name_len)
 
 extern char **environ;
 
-/* The texts of a process home: executable, arguments, reported variables. Long command lines are cut: the recorder says so. */
+/* The texts of a process home: executable, arguments, reported variables. Long command lines are
+ * cut: the recorder says so. */
 static uint32_t fill_texts(struct ws_arena *a, struct ws_process_home *h, bool fork_child)
 {
 	char *end = (char *)h + WS_CHUNK_SIZE - 8, *p = h->text;
@@ -350,14 +365,16 @@ void ws_rt_child(void)
 	if (!s || kept.keep_in_child)
 		return;
 	if (s->rt.generation && (uint32_t)ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0) != s->rt.home->pid) {
-		/* The kernel did not wipe: do it by hand. The forking thread is the only one there is. */
+		/* The kernel did not wipe: do it by hand. The forking thread is the only one there
+		 * is. */
 		memset(s, 0, sizeof(*s));
 		if (ws_self)
 			memset(ws_self, 0, sizeof(*ws_self));
 	}
 	if (s->rt.generation || !atomic_compare_exchange_strong(&s->setting_up, &idle, 1))
 		return;
-	/* In a chroot without /proc it cannot be asked; then it is the parent's, unless the parent is outside: that has no number here. */
+	/* In a chroot without /proc it cannot be asked; then it is the parent's, unless the parent
+	 * is outside: that has no number here. */
 	ns = own_pid_ns();
 	if (ns || !ws_sys(SYS_getppid, 0, 0, 0, 0, 0, 0))
 		kept.pid_ns = ns;
@@ -376,20 +393,23 @@ static void advise_state(int advice)
 	SYS3(SYS_madvise, from, WS_ALIGN_UP(end, (uintptr_t)PAGE) - from, advice);
 	SYS3(SYS_madvise, kept.state, WS_ALIGN_UP(sizeof(*kept.state), PAGE), advice);
 	if (t->more_strings)
-		SYS3(SYS_madvise, t->more_strings, WS_STRING_SLOTS_MORE * sizeof(*t->more_strings), advice);
+		SYS3(SYS_madvise, t->more_strings, WS_STRING_SLOTS_MORE * sizeof(*t->more_strings),
+		     advice);
 	if (t->python)
 		SYS3(SYS_madvise, t->python, WS_PYTHON_THREAD_BYTES, advice);
 }
 
 /*
- * The child of such a fork returns into the hook with pointers into its parent's rings in its registers. So its state stays as it is, and what
- * it still writes goes into memory that only looks like the arena: a closed one, in which nothing more is recorded.
+ * The child of such a fork returns into the hook with pointers into its parent's rings in its
+ * registers. So its state stays as it is, and what it still writes goes into memory that only looks
+ * like the arena: a closed one, in which nothing more is recorded.
  */
 static void leave_session(void)
 {
 	struct ws_arena *a = kept.arena;
 
-	ws_sys(SYS_mmap, (long)a, (long)a->size, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ws_sys(SYS_mmap, (long)a, (long)a->size, PROT_READ | PROT_WRITE,
+	       MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	atomic_store(&a->closed, 1);
 }
 
@@ -417,7 +437,8 @@ void ws_rt_after_fork(bool interrupted, bool in_child)
 	kept.keep_in_child = false;
 	if (!in_child)
 		ws_rt_diagnostic(WS_WARNING, "process",
-				 "A signal handler that interrupted the recording of an event forked: its child is not recorded.");
+				 "A signal handler that interrupted the recording of an event "
+				 "forked: its child is not recorded.");
 }
 
 static bool attach(const char *path)
@@ -435,13 +456,14 @@ static bool attach(const char *path)
 	memset(&st, 0, sizeof(st));
 	p = -1;
 	if (SYS3(SYS_fstat, fd, &st, 0) == 0 && (uint64_t)st.st_size > sizeof(struct ws_arena))
-		p = ws_sys(SYS_mmap, 0, st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+		p = ws_sys(SYS_mmap, 0, st.st_size, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_NORESERVE, fd, 0);
 	SYS1(SYS_close, fd);
 	if (p < 0 && p > -4096)
 		return false;
 	a = (struct ws_arena *)p;
-	if (a->magic != WS_ARENA_MAGIC || a->version != WS_ARENA_VERSION || a->size != (uint64_t)st.st_size ||
-	    atomic_load(&a->closed)) {
+	if (a->magic != WS_ARENA_MAGIC || a->version != WS_ARENA_VERSION ||
+	    a->size != (uint64_t)st.st_size || atomic_load(&a->closed)) {
 		SYS3(SYS_munmap, p, st.st_size, 0);
 		return false;
 	}
@@ -457,15 +479,17 @@ static void close_thread(struct ws_thread *t)
 		if (t->nest[i].ring)
 			atomic_store_explicit(&t->nest[i].ring->closed, 1, memory_order_release);
 	if (t->more_strings)
-		SYS3(SYS_munmap, t->more_strings, WS_STRING_SLOTS_MORE * sizeof(*t->more_strings), 0);
+		SYS3(SYS_munmap, t->more_strings, WS_STRING_SLOTS_MORE * sizeof(*t->more_strings),
+		     0);
 	if (t->python)
 		SYS3(SYS_munmap, t->python, WS_PYTHON_THREAD_BYTES, 0);
 	memset(t, 0, sizeof(*t));
 }
 
 /*
- * Destructors of other keys may still record after ours ran: ask for two more rounds before closing. The state itself is not reused: it
- * stays with its slab until the process ends (8 KiB a thread would be a leak, so it goes on the free list).
+ * Destructors of other keys may still record after ours ran: ask for two more rounds before
+ * closing. The state itself is not reused: it stays with its slab until the process ends (8 KiB a
+ * thread would be a leak, so it goes on the free list).
  */
 static void give_thread(struct ws_thread *t);
 
@@ -486,8 +510,8 @@ static void thread_ends(void *round)
 }
 
 /*
- * Thread states come from slabs. The free list holds addresses >> 6 with a tag in the upper bits: user addresses have 47 bits, so 41 bits
- * of address leave 23 for the tag.
+ * Thread states come from slabs. The free list holds addresses >> 6 with a tag in the upper bits:
+ * user addresses have 47 bits, so 41 bits of address leave 23 for the tag.
  */
 #define FREE_ADDR_BITS 41
 static void give_thread(struct ws_thread *t)
@@ -498,7 +522,8 @@ static void give_thread(struct ws_thread *t)
 	do {
 		*(uint64_t *)t = head & ((UINT64_C(1) << FREE_ADDR_BITS) - 1);
 		mine = ((head >> FREE_ADDR_BITS) + 1) << FREE_ADDR_BITS | (uintptr_t)t >> 6;
-	} while (!atomic_compare_exchange_weak_explicit(&s->free_threads, &head, mine, memory_order_acq_rel, memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&s->free_threads, &head, mine, memory_order_acq_rel, memory_order_relaxed));
 }
 
 static struct ws_thread *take_thread(void)
@@ -508,15 +533,18 @@ static struct ws_thread *take_thread(void)
 	char *slab;
 
 	for (;;) {
-		struct ws_thread *t = (struct ws_thread *)(uintptr_t)((head & ((UINT64_C(1) << FREE_ADDR_BITS) - 1)) << 6);
+		struct ws_thread *t =
+			(struct ws_thread
+				 *)(uintptr_t)((head & ((UINT64_C(1) << FREE_ADDR_BITS) - 1)) << 6);
 		uint64_t next;
 
 		if (!t)
 			break;
 		next = *(uint64_t *)t & ((UINT64_C(1) << FREE_ADDR_BITS) - 1);
-		if (atomic_compare_exchange_weak_explicit(&s->free_threads, &head,
-							  ((head >> FREE_ADDR_BITS) + 1) << FREE_ADDR_BITS | next,
-							  memory_order_acq_rel, memory_order_acquire)) {
+		if (atomic_compare_exchange_weak_explicit(
+			    &s->free_threads, &head,
+			    ((head >> FREE_ADDR_BITS) + 1) << FREE_ADDR_BITS | next,
+			    memory_order_acq_rel, memory_order_acquire)) {
 			memset(t, 0, sizeof(*t));
 			return t;
 		}
@@ -589,9 +617,10 @@ static bool set_up_thread(struct ws_thread *t)
 }
 
 /*
- * A handler that was left by longjmp while its thread was writing leaves `busy` too high. Each nested enter notes where its stack stood: one that
- * stood below where we stand now is gone, unless it is on an alternate stack, of which nothing can be told. What cannot be told apart at
- * all, because every nest is taken, is given up after a few events: real handlers are not that deep.
+ * A handler that was left by longjmp while its thread was writing leaves `busy` too high. Each
+ * nested enter notes where its stack stood: one that stood below where we stand now is gone, unless
+ * it is on an alternate stack, of which nothing can be told. What cannot be told apart at all,
+ * because every nest is taken, is given up after a few events: real handlers are not that deep.
  */
 static bool on_alternate_stack(void)
 {
@@ -626,8 +655,9 @@ static struct ws_thread *no_memory(bool count)
 }
 
 /*
- * A handler that strikes while a ring is opened could not record: it waits those microseconds, once a thread. Signals that tell of
- * a fault of this very code are not held back. Returns the mask to put back.
+ * A handler that strikes while a ring is opened could not record: it waits those microseconds, once
+ * a thread. Signals that tell of a fault of this very code are not held back. Returns the mask to
+ * put back.
  */
 static uint64_t hold_signals(void)
 {
@@ -665,7 +695,8 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 			ws_self = t;
 		}
 	}
-	if (t->paused) /* a vfork child's events are nobody's; a handler's while the runtime sets the thread up are lost, and counted */
+	if (t->paused) /* a vfork child's events are nobody's; a handler's while the runtime sets
+			  the thread up are lost, and counted */
 		return t->vfork_start || t->muted ? NULL : no_memory(count);
 	if (!t->generation) {
 		if (!atomic_load_explicit(&kept.arena->collecting, memory_order_relaxed) &&
@@ -743,7 +774,8 @@ void *ws_rt_reserve_slow(struct ws_thread *t, size_t bytes, enum ws_loss_kind lo
 	n->chunk = c;
 	n->cur = (char *)c + sizeof(*c);
 	n->end = (char *)c + WS_CHUNK_SIZE;
-	/* A sample takes half a chunk: waking for each would cost more than the sample, and the recorder comes round by itself. */
+	/* A sample takes half a chunk: waking for each would cost more than the sample, and the
+	 * recorder comes round by itself. */
 	if (n != &t->nest[WS_NEST_SAMPLER] || !(++n->spare % 16))
 		wake_recorder(a);
 	return n->cur;
@@ -771,7 +803,8 @@ static inline uint64_t load_short(const char *s, size_t len) /* len < 8 */
 		return (uint64_t)a << 32 | b;
 	}
 	if (len)
-		v = (uint64_t)(uint8_t)s[0] << 16 | (uint64_t)(uint8_t)s[len / 2] << 8 | (uint8_t)s[len - 1];
+		v = (uint64_t)(uint8_t)s[0] << 16 | (uint64_t)(uint8_t)s[len / 2] << 8 |
+		    (uint8_t)s[len - 1];
 	return v;
 }
 
@@ -803,7 +836,8 @@ static inline bool same_bytes(const char *a, const char *b, size_t len)
 	return load64(a + len - 8) == load64(b + len - 8);
 }
 
-/* Room for `bytes` in the process's string area, moving on to a new chunk when the last is full. 0 without memory. */
+/* Room for `bytes` in the process's string area, moving on to a new chunk when the last is full. 0
+ * without memory. */
 static uint64_t string_room(struct ws_process_home *h, uint32_t bytes)
 {
 	uint64_t pos = atomic_load_explicit(&h->string_pos, memory_order_acquire);
@@ -811,8 +845,10 @@ static uint64_t string_room(struct ws_process_home *h, uint32_t bytes)
 	for (;;) {
 		uint32_t chunk = (uint32_t)(pos >> 32), offset = (uint32_t)pos, fresh;
 
-		if (offset + bytes + 8 <= WS_CHUNK_SIZE) { /* 8: ws_rt_string_known reads a little past the end */
-			if (atomic_compare_exchange_weak_explicit(&h->string_pos, &pos, pos + bytes, memory_order_acq_rel,
+		if (offset + bytes + 8 <=
+		    WS_CHUNK_SIZE) { /* 8: ws_rt_string_known reads a little past the end */
+			if (atomic_compare_exchange_weak_explicit(&h->string_pos, &pos, pos + bytes,
+								  memory_order_acq_rel,
 								  memory_order_acquire))
 				return (uint64_t)chunk * WS_CHUNK_SIZE + offset;
 			continue;
@@ -821,12 +857,15 @@ static uint64_t string_room(struct ws_process_home *h, uint32_t bytes)
 		if (fresh == WS_CHUNK_NONE)
 			return 0;
 		((struct ws_chunk *)ws_chunk_at(kept.arena, fresh))->kind = WS_CHUNK_STRINGS;
-		/* Chained newest first behind the home, so that the recorder can free them all when the process is gone. */
+		/* Chained newest first behind the home, so that the recorder can free them all when
+		 * the process is gone. */
 		atomic_store_explicit(&((struct ws_chunk *)ws_chunk_at(kept.arena, fresh))->next,
-				      chunk == h->chunk.self ? WS_CHUNK_NONE : chunk, memory_order_relaxed);
-		if (atomic_compare_exchange_strong_explicit(&h->string_pos, &pos,
-							    (uint64_t)fresh << 32 | (sizeof(struct ws_chunk) + bytes),
-							    memory_order_acq_rel, memory_order_acquire))
+				      chunk == h->chunk.self ? WS_CHUNK_NONE : chunk,
+				      memory_order_relaxed);
+		if (atomic_compare_exchange_strong_explicit(
+			    &h->string_pos, &pos,
+			    (uint64_t)fresh << 32 | (sizeof(struct ws_chunk) + bytes),
+			    memory_order_acq_rel, memory_order_acquire))
 			return (uint64_t)fresh * WS_CHUNK_SIZE + sizeof(struct ws_chunk);
 		ws_chunk_give(kept.arena, fresh); /* another thread was faster: use its chunk */
 	}
@@ -860,13 +899,15 @@ static inline struct ws_string_slot *slot_pair(struct ws_thread *t, uint64_t has
 	return &t->strings[(hash >> 8) % (WS_STRING_SLOTS / 2) * 2];
 }
 
-static inline struct ws_string_slot *find_slot(struct ws_thread *t, uint64_t hash, const char *s, size_t len, bool *hit)
+static inline struct ws_string_slot *find_slot(struct ws_thread *t, uint64_t hash, const char *s,
+					       size_t len, bool *hit)
 {
 	struct ws_string_slot *slot = slot_pair(t, hash);
 
 	for (int way = 0; way < 2; way++)
 		if (slot[way].hash == hash && slot[way].len == len &&
-		    (!slot[way].handle || same_bytes(ws_string_at(kept.arena, slot[way].handle)->bytes, s, len))) {
+		    (!slot[way].handle ||
+		     same_bytes(ws_string_at(kept.arena, slot[way].handle)->bytes, s, len))) {
 			*hit = slot[way].handle != 0;
 			return &slot[way];
 		}
@@ -890,7 +931,8 @@ uint32_t ws_rt_string(struct ws_thread *t, const char *s, size_t len)
 	return slot->handle;
 }
 
-static uint32_t text_piece(struct ws_thread *t, uint32_t number, const char *s, size_t len, bool more, enum ws_loss_kind loss)
+static uint32_t text_piece(struct ws_thread *t, uint32_t number, const char *s, size_t len,
+			   bool more, enum ws_loss_kind loss)
 {
 	size_t bytes = WS_ALIGN_UP(sizeof(struct ws_rec_text) + len, 8);
 	struct ws_rec_text *r = ws_rt_reserve(t, bytes, loss);
@@ -923,8 +965,8 @@ uint32_t ws_rt_text(struct ws_thread *t, const char *s, size_t len, enum ws_loss
 }
 
 /*
- * Every 256 lookups: were many of them new? Then a larger cache; if that is there and most are still new, texts, until that changes. A
- * string seen twice is still defined.
+ * Every 256 lookups: were many of them new? Then a larger cache; if that is there and most are
+ * still new, texts, until that changes. A string seen twice is still defined.
  */
 static bool prefers_texts(struct ws_thread *t, bool miss)
 {
@@ -934,13 +976,15 @@ static bool prefers_texts(struct ws_thread *t, bool miss)
 		uint32_t misses = t->string_misses & 0xffff;
 
 		if (misses > 32 && !t->more_strings)
-			t->more_strings = map_private(WS_STRING_SLOTS_MORE * sizeof(*t->more_strings));
+			t->more_strings =
+				map_private(WS_STRING_SLOTS_MORE * sizeof(*t->more_strings));
 		t->string_misses = misses > 128 ? 1u << 16 : 0;
 	}
 	return t->string_misses >> 16;
 }
 
-uint32_t ws_rt_string_or_text(struct ws_thread *t, const char *s, size_t len, bool *local, enum ws_loss_kind loss)
+uint32_t ws_rt_string_or_text(struct ws_thread *t, const char *s, size_t len, bool *local,
+			      enum ws_loss_kind loss)
 {
 	*local = false;
 	if (ws_likely(len <= WS_STRING_MAX / 8)) {
@@ -991,14 +1035,16 @@ void ws_rt_process_note(int note, const char *path, int pid, int error)
 	if (!ws_rt->arena && !ws_rt_collecting_slow())
 		return;
 	if (t)
-		t->paused = 0; /* a vfork child runs on its parent's thread, which waits: writing there is safe */
+		t->paused = 0; /* a vfork child runs on its parent's thread, which waits: writing
+				  there is safe */
 	t = ws_rt_enter();
 	if (t) {
 		uint32_t handle = path ? ws_rt_string(t, path, strlen(path)) : 0;
 		struct ws_rec_process_note *r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
 
 		if (r) {
-			r->rec = ws_rec_head(WS_REC_PROCESS_NOTE, sizeof(*r), (uint16_t)note, handle);
+			r->rec = ws_rec_head(WS_REC_PROCESS_NOTE, sizeof(*r), (uint16_t)note,
+					     handle);
 			r->time = ws_rt_ticks();
 			r->pid = pid;
 			r->error = error;
@@ -1019,11 +1065,13 @@ void ws_rt_diagnostic(int severity, const char *source, const char *text)
 	t = ws_rt_enter();
 	if (!t)
 		return;
-	uint32_t text_handle = ws_rt_string(t, text, strlen(text)), source_handle = ws_rt_string(t, source, strlen(source));
+	uint32_t text_handle = ws_rt_string(t, text, strlen(text)),
+		 source_handle = ws_rt_string(t, source, strlen(source));
 	struct ws_rec_diagnostic *r = ws_rt_reserve(t, sizeof(*r), WS_LOSS_OTHER);
 
 	if (r) {
-		r->rec = ws_rec_head(WS_REC_DIAGNOSTIC, sizeof(*r), (uint16_t)severity, text_handle);
+		r->rec =
+			ws_rec_head(WS_REC_DIAGNOSTIC, sizeof(*r), (uint16_t)severity, text_handle);
 		r->time = ws_rt_ticks();
 		r->source = source_handle;
 		ws_rt_commit(t, r, sizeof(*r));

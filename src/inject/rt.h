@@ -1,10 +1,12 @@
 /*
- * rt.h - the runtime that all hooks in a process share: who am I, am I recording, write a record, define a string.
+ * rt.h - the runtime that all hooks in a process share: who am I, am I recording, write a record,
+ * define a string.
  *
- * Rules for everything in inject/: no malloc, no stdio, no lock that the program could hold, no errno change, no call into an
- * interposed function (system calls go through ws_sys_*), safe in signal handlers, before main, at exit, in a forked
- * child, on a 16 KiB stack. Nothing prints and nothing exits. C library functions that neither allocate nor are
- * interposed (memcpy, strlen, memcmp, clock_gettime) are fine.
+ * Rules for everything in inject/: no malloc, no stdio, no lock that the program could hold, no
+ * errno change, no call into an interposed function (system calls go through ws_sys_*), safe in
+ * signal handlers, before main, at exit, in a forked child, on a 16 KiB stack. Nothing prints and
+ * nothing exits. C library functions that neither allocate nor are interposed (memcpy, strlen,
+ * memcmp, clock_gettime) are fine.
  *
  * A record is written like this:
  *
@@ -15,8 +17,8 @@
  *             ws_rt_leave(t);
  *     }
  *
- * enter marks the thread busy, so that a signal handler that records in between gets a ring of its own; between enter
- * and leave keep to a few stores. One ws_rt_enter may cover several records.
+ * enter marks the thread busy, so that a signal handler that records in between gets a ring of its
+ * own; between enter and leave keep to a few stores. One ws_rt_enter may cover several records.
  */
 #ifndef WS_RT_H
 #define WS_RT_H
@@ -33,7 +35,8 @@ struct ws_string_slot { /* of the per-thread string cache */
 	uint32_t handle, len;
 };
 
-/* The strings used last, by the caller's pointer: literals are recognised without measuring or hashing them. */
+/* The strings used last, by the caller's pointer: literals are recognised without measuring or
+ * hashing them. */
 struct ws_known_string {
 	const char *pointer; /* the caller's */
 	const char *bytes;   /* the definition's */
@@ -41,52 +44,63 @@ struct ws_known_string {
 };
 #define WS_KNOWN_STRINGS 16
 
-#define WS_STRING_SLOTS 256       /* to begin with */
+#define WS_STRING_SLOTS 256	  /* to begin with */
 #define WS_STRING_SLOTS_MORE 4096 /* once a thread has shown that it uses more names */
 
 /*
- * Where a thread writes: one for the program proper, and further ones for signal handlers that interrupt it between enter and
- * leave. Each has a ring of its own, so also an open-range stack of its own: t->nest[t->busy - 1].ring, never NULL inside enter.
+ * Where a thread writes: one for the program proper, and further ones for signal handlers that
+ * interrupt it between enter and leave. Each has a ring of its own, so also an open-range stack of
+ * its own: t->nest[t->busy - 1].ring, never NULL inside enter.
  */
 struct ws_nest {
-	char *cur, *end;        /* free space in the current chunk; both NULL: go the slow way */
+	char *cur, *end;	/* free space in the current chunk; both NULL: go the slow way */
 	struct ws_chunk *chunk; /* current */
-	struct ws_ring *ring;   /* shared part */
-	uint64_t base;          /* of the current chunk */
-	uint32_t texts;         /* local text numbers given so far */
+	struct ws_ring *ring;	/* shared part */
+	uint64_t base;		/* of the current chunk */
+	uint32_t texts;		/* local text numbers given so far */
 	uint32_t spare;
 };
 #define WS_NESTS 4
-#define WS_NEST_SAMPLER (WS_NESTS - 1) /* shared with the sampler, which never runs while that deep a nest is open */
+#define WS_NEST_SAMPLER \
+	(WS_NESTS -     \
+	 1) /* shared with the sampler, which never runs while that deep a nest is open */
 
 #define WS_PYTHON_THREAD_BYTES (192u << 10)
 
 /*
- * A thread's private state. Lives in memory that a fork wipes (MADV_WIPEONFORK), so that in a forked child the first record
- * finds zeroes and goes the slow way, which makes the child a ring of its own.
+ * A thread's private state. Lives in memory that a fork wipes (MADV_WIPEONFORK), so that in a
+ * forked child the first record finds zeroes and goes the slow way, which makes the child a ring of
+ * its own.
  */
 struct ws_thread {
 	struct ws_nest nest[WS_NESTS];
-	uint32_t busy;      /* how many ws_rt_enter are open: index + 1 of the nest in use */
+	uint32_t busy; /* how many ws_rt_enter are open: index + 1 of the nest in use */
 	uint32_t tid;
 	uintptr_t nest_stack[WS_NESTS]; /* where the stack stood at each nested enter */
-	uint32_t generation;/* of the process (ws_rt.generation) it was set up in */
-	uint32_t paused;    /* > 0: record nothing (a vfork child runs on this thread, or the runtime itself is at work) */
-	bool muted;         /* paused for good: see ws_rt_mute */
+	uint32_t generation;		/* of the process (ws_rt.generation) it was set up in */
+	uint32_t paused; /* > 0: record nothing (a vfork child runs on this thread, or the runtime
+			    itself is at work) */
+	bool muted;	 /* paused for good: see ws_rt_mute */
 	uint64_t vfork_start; /* ticks; the thread waits for its vfork child */
-	void *vfork_env;      /* memory that the child took for its exec, to be freed when that has succeeded, and its size */
+	void *vfork_env;      /* memory that the child took for its exec, to be freed when that has
+				 succeeded, and its size */
 	size_t vfork_env_bytes;
-	uint32_t string_misses, string_lookups; /* for a larger cache, then for going over to inline texts */
-	struct ws_string_slot *more_strings;    /* the larger cache, or NULL */
-	uint64_t nvtx_id, nvtx_id_end; /* start/end range ids set aside for this thread: next and limit */
-	void *nvtx_deep;    /* levels beyond what the open stack holds; see inject/nvtx_stack.c */
-	uint64_t cuda_call; /* start of the outermost CUDA call, session ns, where calls come from callbacks; see inject/cuda_old.c */
-	void *python;       /* what the Python hook keeps: WS_PYTHON_THREAD_BYTES of it, or NULL; see inject/python.h */
+	uint32_t string_misses,
+		string_lookups; /* for a larger cache, then for going over to inline texts */
+	struct ws_string_slot *more_strings; /* the larger cache, or NULL */
+	uint64_t nvtx_id,
+		nvtx_id_end; /* start/end range ids set aside for this thread: next and limit */
+	void *nvtx_deep;     /* levels beyond what the open stack holds; see inject/nvtx_stack.c */
+	uint64_t cuda_call;  /* start of the outermost CUDA call, session ns, where calls come from
+				callbacks; see inject/cuda_old.c */
+	void *python; /* what the Python hook keeps: WS_PYTHON_THREAD_BYTES of it, or NULL; see
+			 inject/python.h */
 	struct ws_known_string known[WS_KNOWN_STRINGS];
 	struct ws_string_slot strings[WS_STRING_SLOTS];
 };
 
-/* Process-wide state, one per process whatever number of hook libraries is loaded; wiped by fork likewise. */
+/* Process-wide state, one per process whatever number of hook libraries is loaded; wiped by fork
+ * likewise. */
 struct ws_rt {
 	struct ws_arena *arena; /* NULL: no session, everything is off */
 	struct ws_process_home *home;
@@ -95,20 +109,23 @@ struct ws_rt {
 	uint32_t clock_mode;
 };
 
-WS_EXPORT extern struct ws_rt *ws_rt; /* never NULL; points to a dummy with arena == NULL when there is no session */
+WS_EXPORT extern struct ws_rt
+	*ws_rt; /* never NULL; points to a dummy with arena == NULL when there is no session */
 WS_EXPORT extern __thread struct ws_thread *ws_self __attribute__((tls_model("initial-exec")));
 
 /*
- * Set by the CUDA hook while it records: how CUPTI numbers the device, context or stream that `handle` is (`type`: enum
- * ws_nvtx_cuda_resource). Numbers that it cannot tell stay as they are.
+ * Set by the CUDA hook while it records: how CUPTI numbers the device, context or stream that
+ * `handle` is (`type`: enum ws_nvtx_cuda_resource). Numbers that it cannot tell stay as they are.
  */
 struct ws_cuda_numbers {
 	uint32_t device, context, stream;
 };
 #define WS_CUDA_NO_NUMBERS ((struct ws_cuda_numbers){UINT32_MAX, UINT32_MAX, UINT32_MAX})
-WS_EXPORT extern void (*_Atomic ws_rt_cuda_numbers)(uint32_t type, uint64_t handle, struct ws_cuda_numbers *out);
+WS_EXPORT extern void (*_Atomic ws_rt_cuda_numbers)(uint32_t type, uint64_t handle,
+						    struct ws_cuda_numbers *out);
 
-/* Set the process up from WARPSIGHT_SESSION; runs as a constructor and at any entry point that may come before it. Idempotent. */
+/* Set the process up from WARPSIGHT_SESSION; runs as a constructor and at any entry point that may
+ * come before it. Idempotent. */
 WS_EXPORT void ws_rt_init(void);
 
 /* Cold paths. */
@@ -120,7 +137,8 @@ static inline uint64_t ws_rt_ticks(void)
 	return ws_likely(ws_rt->clock_mode == WS_CLOCK_COUNTER) ? ws_counter() : ws_raw_ns();
 }
 
-/* In a process whose state a fork wiped (a child of a raw clone): sets it up and answers; false without a session. */
+/* In a process whose state a fork wiped (a child of a raw clone): sets it up and answers; false
+ * without a session. */
 WS_EXPORT bool ws_rt_collecting_slow(void);
 
 /* Are events wanted now? False before a delayed start, after the end, and without a session. */
@@ -133,7 +151,8 @@ static inline bool ws_rt_collecting(void)
 	return atomic_load_explicit(&a->collecting, memory_order_relaxed);
 }
 
-/* Begin writing on this thread; NULL when nothing can be recorded. Does not look at `collecting`. */
+/* Begin writing on this thread; NULL when nothing can be recorded. Does not look at `collecting`.
+ */
 static inline struct ws_thread *ws_rt_enter(void)
 {
 	struct ws_thread *t = ws_self;
@@ -142,7 +161,8 @@ static inline struct ws_thread *ws_rt_enter(void)
 		return ws_rt_enter_slow(true);
 	t->busy = 1;
 	__asm__ volatile("" ::: "memory");
-	if (ws_unlikely(!t->generation)) { /* asked last: a handler may fork up to here, and the child finds zeroes */
+	if (ws_unlikely(!t->generation)) { /* asked last: a handler may fork up to here, and the
+					      child finds zeroes */
 		t->busy = 0;
 		return ws_rt_enter_slow(true);
 	}
@@ -150,8 +170,8 @@ static inline struct ws_thread *ws_rt_enter(void)
 }
 
 /*
- * The same for the second half of an event (a pop): where it finds no memory for the thread, neither did the first half, and the
- * loss has been counted.
+ * The same for the second half of an event (a pop): where it finds no memory for the thread,
+ * neither did the first half, and the loss has been counted.
  */
 static inline struct ws_thread *ws_rt_enter_again(void)
 {
@@ -161,7 +181,8 @@ static inline struct ws_thread *ws_rt_enter_again(void)
 		return ws_rt_enter_slow(false);
 	t->busy = 1;
 	__asm__ volatile("" ::: "memory");
-	if (ws_unlikely(!t->generation)) { /* asked last: a handler may fork up to here, and the child finds zeroes */
+	if (ws_unlikely(!t->generation)) { /* asked last: a handler may fork up to here, and the
+					      child finds zeroes */
 		t->busy = 0;
 		return ws_rt_enter_slow(false);
 	}
@@ -175,9 +196,10 @@ static inline void ws_rt_leave(struct ws_thread *t)
 }
 
 /*
- * For the sampler's signal handler, which may interrupt anything: it writes into a ring of its own, so that what it tells once stands in the same ring as what
- * refers to it. `t` is the calling thread's state and set up. All signals must be blocked until ws_rt_leave_sampler. False when that ring is in use or there
- * is no memory for it.
+ * For the sampler's signal handler, which may interrupt anything: it writes into a ring of its own,
+ * so that what it tells once stands in the same ring as what refers to it. `t` is the calling
+ * thread's state and set up. All signals must be blocked until ws_rt_leave_sampler. False when that
+ * ring is in use or there is no memory for it.
  */
 WS_EXPORT bool ws_rt_enter_sampler(struct ws_thread *t, uint32_t *was);
 static inline void ws_rt_leave_sampler(struct ws_thread *t, uint32_t was)
@@ -186,7 +208,8 @@ static inline void ws_rt_leave_sampler(struct ws_thread *t, uint32_t was)
 	t->busy = was;
 }
 
-/* Room for a record of `bytes` (a multiple of 8, at most WS_REC_MAX_BYTES); NULL when there is no memory: the loss has been counted. */
+/* Room for a record of `bytes` (a multiple of 8, at most WS_REC_MAX_BYTES); NULL when there is no
+ * memory: the loss has been counted. */
 static inline void *ws_rt_reserve(struct ws_thread *t, size_t bytes, enum ws_loss_kind loss)
 {
 	struct ws_nest *n = &t->nest[t->busy - 1];
@@ -202,18 +225,23 @@ static inline void ws_rt_commit(struct ws_thread *t, void *rec, size_t bytes)
 	struct ws_nest *n = &t->nest[t->busy - 1];
 
 	n->cur = (char *)rec + bytes;
-	atomic_store_explicit(&n->chunk->used, (uint32_t)(n->cur - (char *)n->chunk), memory_order_release);
+	atomic_store_explicit(&n->chunk->used, (uint32_t)(n->cur - (char *)n->chunk),
+			      memory_order_release);
 }
 
-static inline struct ws_rec ws_rec_head(enum ws_rec_kind kind, size_t bytes, uint16_t small, uint32_t value)
+static inline struct ws_rec ws_rec_head(enum ws_rec_kind kind, size_t bytes, uint16_t small,
+					uint32_t value)
 {
-	return (struct ws_rec){.kind = (uint8_t)kind, .words = (uint8_t)(bytes / 8), .small = small, .value = value};
+	return (struct ws_rec){.kind = (uint8_t)kind,
+			       .words = (uint8_t)(bytes / 8),
+			       .small = small,
+			       .value = value};
 }
 
 /*
- * Handle of a string for records of this process: looked up in the thread's cache by content, else defined in shared memory, before
- * this returns. Between enter and leave. 0 when there is no memory for it, or when the string is too long (over
- * WS_STRING_MAX bytes): use ws_rt_text then.
+ * Handle of a string for records of this process: looked up in the thread's cache by content, else
+ * defined in shared memory, before this returns. Between enter and leave. 0 when there is no memory
+ * for it, or when the string is too long (over WS_STRING_MAX bytes): use ws_rt_text then.
  */
 #define WS_STRING_MAX 8000u
 WS_EXPORT uint32_t ws_rt_string(struct ws_thread *t, const char *s, size_t len);
@@ -221,26 +249,30 @@ WS_EXPORT uint32_t ws_rt_string(struct ws_thread *t, const char *s, size_t len);
 WS_EXPORT uint32_t ws_rt_string_define(const char *s, size_t len);
 
 /*
- * Write `s` as TEXT records into the current ring and give its local number, for strings that seldom repeat or are long.
- * Between enter and leave. 0 when there was no room (counted).
+ * Write `s` as TEXT records into the current ring and give its local number, for strings that
+ * seldom repeat or are long. Between enter and leave. 0 when there was no room (counted).
  */
-WS_EXPORT uint32_t ws_rt_text(struct ws_thread *t, const char *s, size_t len, enum ws_loss_kind loss);
+WS_EXPORT uint32_t ws_rt_text(struct ws_thread *t, const char *s, size_t len,
+			      enum ws_loss_kind loss);
 
 /*
- * The better of the two for a string of unknown habits: sets *local when the number is a local text. Goes over to texts while most
- * strings of the thread are new.
+ * The better of the two for a string of unknown habits: sets *local when the number is a local
+ * text. Goes over to texts while most strings of the thread are new.
  */
-WS_EXPORT uint32_t ws_rt_string_or_text(struct ws_thread *t, const char *s, size_t len, bool *local, enum ws_loss_kind loss);
+WS_EXPORT uint32_t ws_rt_string_or_text(struct ws_thread *t, const char *s, size_t len, bool *local,
+					enum ws_loss_kind loss);
 
-/* Called by the fork handler in the child, and by whoever finds the state wiped: makes the process known to the recorder. */
+/* Called by the fork handler in the child, and by whoever finds the state wiped: makes the process
+ * known to the recorder. */
 WS_EXPORT void ws_rt_child(void);
 /*
- * Around a fork made by this thread: one in a signal handler that interrupted a hook would wipe the state which that hook goes on with in the
- * child. Before gives what after must be given.
+ * Around a fork made by this thread: one in a signal handler that interrupted a hook would wipe the
+ * state which that hook goes on with in the child. Before gives what after must be given.
  */
 WS_EXPORT bool ws_rt_before_fork(void);
 WS_EXPORT void ws_rt_after_fork(bool interrupted, bool in_child);
-/* Note for the recorder about processes this one starts: enum ws_process_note. Works in a vfork child too. */
+/* Note for the recorder about processes this one starts: enum ws_process_note. Works in a vfork
+ * child too. */
 WS_EXPORT void ws_rt_process_note(int note, const char *path, int pid, int error);
 /* The session's path, as the environment gave it; "" without one. */
 WS_EXPORT const char *ws_rt_session_path(void);
@@ -254,8 +286,9 @@ static inline struct ws_known_string *ws_rt_known_slot(struct ws_thread *t, cons
 }
 
 /*
- * Handle of a string last seen at this address, if the bytes there are still the same, its end included; else 0. They are compared eight at a time, so
- * up to seven bytes behind the string are read: only where those are on the same page.
+ * Handle of a string last seen at this address, if the bytes there are still the same, its end
+ * included; else 0. They are compared eight at a time, so up to seven bytes behind the string are
+ * read: only where those are on the same page.
  */
 static inline uint32_t ws_rt_string_known(struct ws_thread *t, const char *s)
 {
@@ -284,23 +317,29 @@ static inline uint32_t ws_rt_string_known(struct ws_thread *t, const char *s)
 	return k->handle;
 }
 
-static inline void ws_rt_string_remember(struct ws_thread *t, const char *s, size_t len, uint32_t handle)
+static inline void ws_rt_string_remember(struct ws_thread *t, const char *s, size_t len,
+					 uint32_t handle)
 {
 	if (len < 256)
-		*ws_rt_known_slot(t, s) = (struct ws_known_string){
-			.pointer = s, .bytes = ws_string_at(ws_rt->arena, handle)->bytes, .handle = handle, .len = (uint32_t)len};
+		*ws_rt_known_slot(t, s) =
+			(struct ws_known_string){.pointer = s,
+						 .bytes = ws_string_at(ws_rt->arena, handle)->bytes,
+						 .handle = handle,
+						 .len = (uint32_t)len};
 }
 
 /* Tell the user something through the report; any time. severity: enum ws_severity. */
 WS_EXPORT void ws_rt_diagnostic(int severity, const char *source, const char *text);
 
 /*
- * The program shuts itself in (seccomp, no-new-privileges): from now on the runtime makes no system call that is not needed to go on, because
- * one that is not allowed may kill the program. Memory then comes only from what the recorder keeps ready.
+ * The program shuts itself in (seccomp, no-new-privileges): from now on the runtime makes no system
+ * call that is not needed to go on, because one that is not allowed may kill the program. Memory
+ * then comes only from what the recorder keeps ready.
  */
 WS_EXPORT void ws_rt_sandboxed(void);
 WS_EXPORT bool ws_rt_is_sandboxed(void);
-/* The calling thread may not even read the clock any more (seccomp's strict mode, PR_SET_TSC): nothing of it is recorded while muted. */
+/* The calling thread may not even read the clock any more (seccomp's strict mode, PR_SET_TSC):
+ * nothing of it is recorded while muted. */
 WS_EXPORT void ws_rt_mute(bool on);
 /* Have the recorder look at once, if it sleeps. */
 WS_EXPORT void ws_rt_wake(void);
@@ -314,7 +353,9 @@ static inline void ws_rt_lost(struct ws_thread *t, enum ws_loss_kind kind, uint6
 	struct ws_ring *r = t->nest[0].ring;
 
 	if (r)
-		atomic_store_explicit(&r->lost[kind], atomic_load_explicit(&r->lost[kind], memory_order_relaxed) + n,
+		atomic_store_explicit(&r->lost[kind],
+				      atomic_load_explicit(&r->lost[kind], memory_order_relaxed) +
+					      n,
 				      memory_order_relaxed);
 }
 

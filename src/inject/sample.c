@@ -1,14 +1,17 @@
 /*
- * sample.c - CPU samples where perf events are refused: a timer on the CPU clock of each thread sends it a signal, whose handler
- * writes registers and stack into the thread's ring. A library of its own, preloaded only then.
+ * sample.c - CPU samples where perf events are refused: a timer on the CPU clock of each thread
+ * sends it a signal, whose handler writes registers and stack into the thread's ring. A library of
+ * its own, preloaded only then.
  *
- * The signal is SIGURG: its default is to be ignored, so that nothing happens to a program that puts the default back, and programs
- * that use it must expect it without reason (Go's runtime sends it to itself all the time). A program's own handler keeps working:
- * sigaction and signal are wrapped, ours stays in place and passes on what is not ours.
+ * The signal is SIGURG: its default is to be ignored, so that nothing happens to a program that
+ * puts the default back, and programs that use it must expect it without reason (Go's runtime sends
+ * it to itself all the time). A program's own handler keeps working: sigaction and signal are
+ * wrapped, ours stays in place and passes on what is not ours.
  *
- * The timer runs only while the thread uses the CPU, and the kernel looks at it in its tick: at most some hundred samples a second,
- * each weighing as many periods as have passed. Current kernels send the signal on the way back to user space, so that no system
- * call is interrupted that would not have been; SA_RESTART covers most of the others.
+ * The timer runs only while the thread uses the CPU, and the kernel looks at it in its tick: at
+ * most some hundred samples a second, each weighing as many periods as have passed. Current kernels
+ * send the signal on the way back to user space, so that no system call is interrupted that would
+ * not have been; SA_RESTART covers most of the others.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -38,7 +41,8 @@ static pthread_key_t key;
 static int key_ok;
 static bool said;
 
-/* Set aside in the thread by its key: timer + 1. A forked child has its parent's value, but not the timer: the process is in it. */
+/* Set aside in the thread by its key: timer + 1. A forked child has its parent's value, but not the
+ * timer: the process is in it. */
 struct own {
 	uint32_t pid;
 	uint32_t timer;
@@ -54,7 +58,8 @@ static uint32_t self_pid(void)
 #if defined(__x86_64__)
 static void registers(const ucontext_t *u, uint64_t regs[WS_STACK_REGS])
 {
-	static const int from[WS_STACK_REGS] = {REG_RIP, REG_RSP, REG_RBP, REG_RBX, REG_R12, REG_R13, REG_R14, REG_R15};
+	static const int from[WS_STACK_REGS] = {REG_RIP, REG_RSP, REG_RBP, REG_RBX,
+						REG_R12, REG_R13, REG_R14, REG_R15};
 
 	for (int i = 0; i < WS_STACK_REGS; i++)
 		regs[i] = (uint64_t)u->uc_mcontext.gregs[from[i]];
@@ -83,7 +88,8 @@ static void sample(const siginfo_t *info, const ucontext_t *u)
 {
 	const struct ws_sample_settings *o = &ws_rt->arena->sample;
 	uint64_t regs[WS_STACK_REGS], time = ws_rt_ticks();
-	uint64_t weight = o->period_ns * (1 + (uint64_t)(info->si_overrun > 0 ? info->si_overrun : 0));
+	uint64_t weight =
+		o->period_ns * (1 + (uint64_t)(info->si_overrun > 0 ? info->si_overrun : 0));
 	struct ws_rec_sample *r;
 	struct ws_thread *t;
 
@@ -146,8 +152,11 @@ static void stop_timer(void *value)
 static void start_timer(void)
 {
 	uint64_t period = ws_rt->arena->sample.period_ns;
-	struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = OURS, .sigev_value.sival_ptr = &cookie};
-	struct itimerspec t = {.it_interval = {(time_t)(period / 1000000000), (long)(period % 1000000000)}};
+	struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID,
+			     .sigev_signo = OURS,
+			     .sigev_value.sival_ptr = &cookie};
+	struct itimerspec t = {
+		.it_interval = {(time_t)(period / 1000000000), (long)(period % 1000000000)}};
 	struct own o = {.pid = self_pid()};
 	int timer = -1;
 	void *value;
@@ -158,7 +167,8 @@ static void start_timer(void)
 	    ws_sys(SYS_timer_settime, timer, 0, (long)&t, 0, 0, 0)) {
 		if (!said)
 			ws_rt_diagnostic(WS_WARNING, "sample",
-					 "A thread cannot be sampled: the system has no timer for it (see ulimit -i).");
+					 "A thread cannot be sampled: the system has no timer for "
+					 "it (see ulimit -i).");
 		said = true;
 		return;
 	}
@@ -184,7 +194,8 @@ static void *begin_thread(void *arg)
 	return run(arg);
 }
 
-WS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+WS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			     void *arg);
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
 	struct ws_place_to_run *p = on ? ws_place_take(run, arg) : NULL;
@@ -198,7 +209,8 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
 	return r;
 }
 
-/* Called behind the runtime's own handler, which makes the child known. A fork leaves the child's one thread without a timer. */
+/* Called behind the runtime's own handler, which makes the child known. A fork leaves the child's
+ * one thread without a timer. */
 static void in_child(void)
 {
 	if (on && ws_rt->arena)
@@ -241,7 +253,8 @@ sighandler_t signal(int sig, sighandler_t to)
 
 __attribute__((constructor(102))) static void begin(void)
 {
-	struct sigaction act = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+	struct sigaction act = {.sa_sigaction = handler,
+				.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
 
 	ws_rt_init();
 	if (!ws_rt->arena || !(ws_rt->features & WS_FEATURE_SAMPLE))

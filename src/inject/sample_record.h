@@ -1,4 +1,5 @@
-/* sample_record.h - a CPU sample taken by a signal; its stack (stack_record.h) stands directly before it, under the same time. */
+/* sample_record.h - a CPU sample taken by a signal; its stack (stack_record.h) stands directly
+ * before it, under the same time. */
 #ifndef WS_SAMPLE_RECORD_H
 #define WS_SAMPLE_RECORD_H
 

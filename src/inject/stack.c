@@ -13,10 +13,12 @@
 #define MAPS_PIECE 8192u
 #define PIECES (WS_STACK_PIECE / PAGE + 2)
 
-static _Atomic uint64_t changed_at; /* ticks before the first change since the map was written; 0: none */
-static _Atomic uint64_t tell_next;  /* ticks before which additions are not worth writing it again */
-static _Atomic uint32_t told;	    /* how often it was written */
-static uint32_t maps_told;	    /* generation of the process whose map was written; wrong after a fork, as it should be */
+static _Atomic uint64_t
+	changed_at; /* ticks before the first change since the map was written; 0: none */
+static _Atomic uint64_t tell_next; /* ticks before which additions are not worth writing it again */
+static _Atomic uint32_t told;	   /* how often it was written */
+static uint32_t maps_told; /* generation of the process whose map was written; wrong after a fork,
+			      as it should be */
 
 static void here(uint64_t regs[WS_STACK_REGS])
 {
@@ -65,8 +67,9 @@ static uint32_t copy(char *to, uint64_t from, uint32_t n)
 		left -= part;
 	}
 	got = ws_rt_is_sandboxed()
-		  ? -1
-		  : ws_sys(SYS_process_vm_readv, ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0), (long)&local, 1, (long)remote, pieces, 0);
+		      ? -1
+		      : ws_sys(SYS_process_vm_readv, ws_sys(SYS_getpid, 0, 0, 0, 0, 0, 0),
+			       (long)&local, 1, (long)remote, pieces, 0);
 	if (got > 0)
 		return (uint32_t)got;
 	got = (long)(PAGE - from % PAGE);
@@ -77,12 +80,14 @@ static uint32_t copy(char *to, uint64_t from, uint32_t n)
 
 static struct ws_rec long_head(enum ws_rec_kind kind, size_t bytes, uint16_t small)
 {
-	return (struct ws_rec){.kind = (uint8_t)kind, .words = 0, .small = small, .value = (uint32_t)(bytes / 8)};
+	return (struct ws_rec){
+		.kind = (uint8_t)kind, .words = 0, .small = small, .value = (uint32_t)(bytes / 8)};
 }
 
 /* ---- the address map ---- */
 
-/* Of whole lines, those of executable mappings; returns how many bytes are left of the buffer's beginning. */
+/* Of whole lines, those of executable mappings; returns how many bytes are left of the buffer's
+ * beginning. */
 static uint32_t keep_code(char *text, uint32_t n)
 {
 	uint32_t kept = 0;
@@ -102,13 +107,15 @@ static uint32_t keep_code(char *text, uint32_t n)
 }
 
 /*
- * A process that lives shorter than the recorder's round is gone when its stacks are unwound, and its map with it: so it is written
- * ahead of the first one. Later libraries the recorder finds itself. The kernel gives whole lines, a page of them at a time, so
- * they can be read straight into the ring.
+ * A process that lives shorter than the recorder's round is gone when its stacks are unwound, and
+ * its map with it: so it is written ahead of the first one. Later libraries the recorder finds
+ * itself. The kernel gives whole lines, a page of them at a time, so they can be read straight into
+ * the ring.
  */
 static WS_NOINLINE void tell_maps(struct ws_thread *t)
 {
-	uint64_t time = atomic_exchange_explicit(&changed_at, 0, memory_order_relaxed), began = ws_rt_ticks();
+	uint64_t time = atomic_exchange_explicit(&changed_at, 0, memory_order_relaxed),
+		 began = ws_rt_ticks();
 	struct ws_rec_maps *r;
 	long got = 1, fd;
 
@@ -131,17 +138,20 @@ static WS_NOINLINE void tell_maps(struct ws_thread *t)
 	ws_sys(SYS_close, fd, 0, 0, 0, 0, 0);
 	/* The first times cost nobody anything, and matter to programs that live a moment. */
 	if (atomic_fetch_add_explicit(&told, 1, memory_order_relaxed) >= FREE_TELLINGS)
-		atomic_store_explicit(&tell_next, ws_rt_ticks() + 20 * (ws_rt_ticks() - began), memory_order_relaxed);
+		atomic_store_explicit(&tell_next, ws_rt_ticks() + 20 * (ws_rt_ticks() - began),
+				      memory_order_relaxed);
 }
 
 void ws_rt_maps_changed(void)
 {
 	uint64_t none = 0;
 
-	atomic_compare_exchange_strong_explicit(&changed_at, &none, ws_rt_ticks(), memory_order_relaxed, memory_order_relaxed);
+	atomic_compare_exchange_strong_explicit(&changed_at, &none, ws_rt_ticks(),
+						memory_order_relaxed, memory_order_relaxed);
 }
 
-/* Before the first stack; at once when something was unloaded; when something came, as often as costs little beside the rest. */
+/* Before the first stack; at once when something was unloaded; when something came, as often as
+ * costs little beside the rest. */
 static bool maps_wanted(const struct ws_thread *t, uint64_t now)
 {
 	if (__atomic_exchange_n(&maps_told, t->generation, __ATOMIC_RELAXED) != t->generation)
@@ -157,8 +167,9 @@ void ws_rt_maps(struct ws_thread *t)
 }
 
 /*
- * What is loaded next may lie where this library lay, and an old map would give its functions the old names. Libraries that are
- * opened need no such care: where nothing was known to be, the recorder looks again.
+ * What is loaded next may lie where this library lay, and an old map would give its functions the
+ * old names. Libraries that are opened need no such care: where nothing was known to be, the
+ * recorder looks again.
  */
 WS_EXPORT int dlclose(void *handle);
 int dlclose(void *handle)
@@ -184,7 +195,8 @@ WS_NOINLINE bool ws_rt_stack(struct ws_thread *t, enum ws_stack_of of, uint64_t 
 	return any;
 }
 
-bool ws_rt_stack_of(struct ws_thread *t, enum ws_stack_of of, uint64_t key, uint32_t bytes, const uint64_t regs[WS_STACK_REGS])
+bool ws_rt_stack_of(struct ws_thread *t, enum ws_stack_of of, uint64_t key, uint32_t bytes,
+		    const uint64_t regs[WS_STACK_REGS])
 {
 	uint64_t time = ws_rt_ticks();
 	bool any = false;
@@ -193,14 +205,17 @@ bool ws_rt_stack_of(struct ws_thread *t, enum ws_stack_of of, uint64_t key, uint
 	bytes = bytes < WS_STACK_MOST ? bytes : WS_STACK_MOST;
 	for (uint32_t at = 0; at < bytes;) {
 		uint32_t want = bytes - at < WS_STACK_PIECE ? bytes - at : WS_STACK_PIECE, got;
-		struct ws_rec_stack *r = ws_rt_reserve(t, WS_ALIGN_UP(sizeof(*r) + want, 8u), WS_LOSS_OTHER);
+		struct ws_rec_stack *r =
+			ws_rt_reserve(t, WS_ALIGN_UP(sizeof(*r) + want, 8u), WS_LOSS_OTHER);
 		size_t size;
 
 		if (!r)
 			return any;
 		got = copy(r->stack, regs[1] + at, want);
 		size = WS_ALIGN_UP(sizeof(*r) + got, 8u);
-		r->rec = long_head(WS_REC_STACK, size, (uint16_t)(of | (got < want || at + got >= bytes ? WS_STACK_LAST : 0)));
+		r->rec = long_head(
+			WS_REC_STACK, size,
+			(uint16_t)(of | (got < want || at + got >= bytes ? WS_STACK_LAST : 0)));
 		r->key = key;
 		r->time = time;
 		memcpy(r->regs, regs, sizeof(r->regs));

@@ -1,6 +1,7 @@
 /*
- * stack_record.h - what hooks write so that the recorder can unwind the stack of a traced call: registers and a copy of the stack,
- * in one or several records that stand directly before the call's own in the same ring; and the process's address map, once.
+ * stack_record.h - what hooks write so that the recorder can unwind the stack of a traced call:
+ * registers and a copy of the stack, in one or several records that stand directly before the
+ * call's own in the same ring; and the process's address map, once.
  */
 #ifndef WS_STACK_RECORD_H
 #define WS_STACK_RECORD_H

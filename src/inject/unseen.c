@@ -1,7 +1,7 @@
 /*
- * unseen.c - sigwait and its kin without the sampler's signal. A program that blocks all signals and takes them by sigwait, as many
- * do in a thread of its own, would be given a SIGURG that waits there since it was blocked. What was sent by anyone else is passed
- * on.
+ * unseen.c - sigwait and its kin without the sampler's signal. A program that blocks all signals
+ * and takes them by sigwait, as many do in a thread of its own, would be given a SIGURG that waits
+ * there since it was blocked. What was sent by anyone else is passed on.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -38,8 +38,10 @@ static bool plain(const struct timespec *t)
 	return t->tv_sec >= 0 && t->tv_sec < 1 << 30 && t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
 }
 
-WS_EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict limit);
-int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict limit)
+WS_EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,
+			   const struct timespec *restrict limit);
+int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,
+		 const struct timespec *restrict limit)
 {
 	struct timespec left;
 	int64_t until = 0, ns;

@@ -1,9 +1,11 @@
 /*
- * launcher.c - bin/warpsight of the relocatable tarball: starts the real program through the loader and the libraries that lie beside it.
+ * launcher.c - bin/warpsight of the relocatable tarball: starts the real program through the loader
+ * and the libraries that lie beside it.
  *
- * The tarball must run where the C library is older, newer or not glibc at all, so this one program is static. It sets no variable that
- * the profiled program could inherit: the library path goes to the loader as an argument. What would make the bundled loader load
- * libraries meant for the system's C library (LD_PRELOAD, LD_AUDIT) is renamed; main() names it back before anything else.
+ * The tarball must run where the C library is older, newer or not glibc at all, so this one program
+ * is static. It sets no variable that the profiled program could inherit: the library path goes to
+ * the loader as an argument. What would make the bundled loader load libraries meant for the
+ * system's C library (LD_PRELOAD, LD_AUDIT) is renamed; main() names it back before anything else.
  */
 #include <errno.h>
 #include <limits.h>
@@ -23,7 +25,8 @@ static int fail(const char *what, const char *path)
 	return 127;
 }
 
-/* The folder above bin/, where this program is: by /proc, or without it by the path it was started with. */
+/* The folder above bin/, where this program is: by /proc, or without it by the path it was started
+ * with. */
 static int find_root(char root[PATH_MAX])
 {
 	const char *started = (const char *)getauxval(AT_EXECFN);
@@ -69,7 +72,10 @@ int main(int argc, char **argv)
 	if (!words || find_root(root))
 		return fail("cannot tell where the program is", argc ? argv[0] : "");
 	if (strpbrk(root, ":;")) {
-		fprintf(stderr, "warpsight: its folder has a colon or semicolon in its path, which the loader cannot take; move it: %s\n", root);
+		fprintf(stderr,
+			"warpsight: its folder has a colon or semicolon in its path, which the "
+			"loader cannot take; move it: %s\n",
+			root);
 		return 127;
 	}
 	lib = join(root, "/lib/warpsight");

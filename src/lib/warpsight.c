@@ -1,9 +1,11 @@
 /*
- * warpsight.c - libwarpsight: the reading API over store/ and query/; see include/warpsight/warpsight.h.
+ * warpsight.c - libwarpsight: the reading API over store/ and query/; see
+ * include/warpsight/warpsight.h.
  *
- * Columns are decoded to 64-bit values, which is what Arrow's uint64, int64 and float64 are: a batch's buffers are the decoded
- * arrays, and freeing them is its release. Only the bitmap of what is null is made besides, and only for columns that can be null.
- * Reports are counted: every stream, batch and dictionary holds one reference.
+ * Columns are decoded to 64-bit values, which is what Arrow's uint64, int64 and float64 are: a
+ * batch's buffers are the decoded arrays, and freeing them is its release. Only the bitmap of what
+ * is null is made besides, and only for columns that can be null. Reports are counted: every
+ * stream, batch and dictionary holds one reference.
  */
 #include "warpsight/warpsight.h"
 
@@ -179,7 +181,8 @@ static enum warpsight_type type_of(enum ws_type t)
 
 static bool nullable(enum ws_type t)
 {
-	return t == WS_T_NTIME || t == WS_T_NU32 || t == WS_T_NU64 || t == WS_T_STR || t == WS_T_NTHREAD;
+	return t == WS_T_NTIME || t == WS_T_NU32 || t == WS_T_NU64 || t == WS_T_STR ||
+	       t == WS_T_NTHREAD;
 }
 
 /* The value that stands for null. */
@@ -198,7 +201,8 @@ int warpsight_column(const char *table, size_t i, struct warpsight_column *out)
 	if (i >= ws_tables[t].column_count)
 		return fail("the table %s has no more columns%s", table, "");
 	d = &ws_tables[t].columns[i];
-	*out = (struct warpsight_column){d->name, d->sqlite, d->doc, type_of(d->type), nullable(d->type)};
+	*out = (struct warpsight_column){d->name, d->sqlite, d->doc, type_of(d->type),
+					 nullable(d->type)};
 	return 0;
 }
 
@@ -222,8 +226,10 @@ static void release_schema(struct ArrowSchema *s)
 
 static void new_schema(struct ArrowSchema *s, const char *format, const char *name, bool null)
 {
-	*s = (struct ArrowSchema){
-	    .format = format, .name = name, .flags = null ? ARROW_FLAG_NULLABLE : 0, .release = release_schema};
+	*s = (struct ArrowSchema){.format = format,
+				  .name = name,
+				  .flags = null ? ARROW_FLAG_NULLABLE : 0,
+				  .release = release_schema};
 }
 
 /* ---- streams ---- */
@@ -343,8 +349,11 @@ static struct array *new_array(struct ArrowArray *a, int64_t length, int64_t buf
 {
 	struct array *p = ws_calloc(1, sizeof(*p));
 
-	*a = (struct ArrowArray){
-	    .length = length, .n_buffers = buffers, .buffers = p->buffers, .release = release_array, .private_data = p};
+	*a = (struct ArrowArray){.length = length,
+				 .n_buffers = buffers,
+				 .buffers = p->buffers,
+				 .release = release_array,
+				 .private_data = p};
 	return p;
 }
 
@@ -389,7 +398,8 @@ static void check_numbers(uint64_t *v, size_t rows, uint32_t count)
 		v[i] = v[i] < count ? v[i] : 0;
 }
 
-static void fill_column(const struct stream *s, struct ArrowArray *a, enum ws_type type, uint64_t *v, size_t rows)
+static void fill_column(const struct stream *s, struct ArrowArray *a, enum ws_type type,
+			uint64_t *v, size_t rows)
 {
 	struct array *p = new_array(a, (int64_t)rows, 2);
 
@@ -497,9 +507,11 @@ static int choose_columns(struct stream *s, const struct warpsight_scan *scan)
 		int c = ws_column_find(s->table, scan->columns[i]);
 
 		if (c < 0)
-			return fail("the table %s has no column '%s'", ws_tables[s->table].name, scan->columns[i]);
+			return fail("the table %s has no column '%s'", ws_tables[s->table].name,
+				    scan->columns[i]);
 		if (s->mask >> c & 1)
-			return fail("the column %s.%s is asked for twice", ws_tables[s->table].name, scan->columns[i]);
+			return fail("the column %s.%s is asked for twice", ws_tables[s->table].name,
+				    scan->columns[i]);
 		s->mask |= UINT64_C(1) << c;
 		s->column[s->columns++] = (uint8_t)c;
 	}
@@ -508,7 +520,8 @@ static int choose_columns(struct stream *s, const struct warpsight_scan *scan)
 	return 0;
 }
 
-int warpsight_stream(warpsight_report *r, const char *table, const struct warpsight_scan *scan, struct ArrowArrayStream *out)
+int warpsight_stream(warpsight_report *r, const char *table, const struct warpsight_scan *scan,
+		     struct ArrowArrayStream *out)
 {
 	struct warpsight_scan all = {.time_max = UINT64_MAX};
 	int t = ws_table_find(table);
@@ -523,7 +536,8 @@ int warpsight_stream(warpsight_report *r, const char *table, const struct warpsi
 		all = *scan;
 	}
 	if (all.flags & ~(unsigned)(WARPSIGHT_FROM_ZERO | WARPSIGHT_NUMBERS))
-		return fail("warpsight_scan.flags has a bit that this version does not know%s%s", "", "");
+		return fail("warpsight_scan.flags has a bit that this version does not know%s%s",
+			    "", "");
 	s = ws_calloc(1, sizeof(*s));
 	s->table = (enum ws_table)t;
 	s->flags = all.flags;

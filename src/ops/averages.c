@@ -1,8 +1,8 @@
 /*
  * averages.c - the view `ops`: what PyTorch's key_averages().table() shows.
  *
- * Rows are grouped by name, by whether the event ran on the CPU or a GPU and whether it is a user's annotation; and by the shapes
- * of the inputs or the innermost frames of the stack, when asked for.
+ * Rows are grouped by name, by whether the event ran on the CPU or a GPU and whether it is a user's
+ * annotation; and by the shapes of the inputs or the innermost frames of the stack, when asked for.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ struct group {
 	uint8_t device, annotation;
 	bool async;
 	uint64_t count, cpu, gpu, self_gpu, flops; /* gpu and self_gpu in parts of a nanosecond */
-	int64_t self_cpu;			   /* below 0 where calls of other threads count on this one */
+	int64_t self_cpu; /* below 0 where calls of other threads count on this one */
 	int64_t cpu_mem, self_cpu_mem, gpu_mem, self_gpu_mem;
 };
 
@@ -46,7 +46,8 @@ static size_t stack_part(const char *s, int64_t frames)
 	return n;
 }
 
-static uint64_t key_of(const struct ws_ops *o, const struct ws_ops_event *ev, bool device, bool annotation)
+static uint64_t key_of(const struct ws_ops *o, const struct ws_ops_event *ev, bool device,
+		       bool annotation)
 {
 	uint64_t facts[] = {ev->name, (uint64_t)device << 1 | annotation, 0, 0};
 
@@ -63,7 +64,8 @@ static uint64_t key_of(const struct ws_ops *o, const struct ws_ops_event *ev, bo
 	return XXH3_64bits(facts, sizeof(facts));
 }
 
-static struct group *group_of(const struct ws_ops *o, struct groups *g, const struct ws_ops_event *ev)
+static struct group *group_of(const struct ws_ops *o, struct groups *g,
+			      const struct ws_ops_event *ev)
 {
 	bool device = ev->kind == WS_OPS_GPU || ev->kind == WS_OPS_GPU_ANNOTATION;
 	bool annotation = ev->kind == WS_OPS_ANNOTATION || ev->kind == WS_OPS_GPU_ANNOTATION;
@@ -106,14 +108,17 @@ static void add_event(const struct ws_ops *o, struct groups *g, const struct ws_
 
 /* ---- order ---- */
 
-#define SORTS(X)                                                                                                                 \
-	X("self_cpu_time_total", self_cpu)                                                                                       \
-	X("cpu_time_total", cpu)                                                                                                 \
-	X("self_cuda_time_total", self_gpu)                                                                                      \
-	X("self_device_time_total", self_gpu)                                                                                    \
-	X("cuda_time_total", gpu) X("device_time_total", gpu) X("self_cpu_memory_usage", self_cpu_mem)                           \
-	    X("cpu_memory_usage", cpu_mem) X("self_cuda_memory_usage", self_gpu_mem) X("self_device_memory_usage", self_gpu_mem) \
-		X("cuda_memory_usage", gpu_mem) X("device_memory_usage", gpu_mem) X("count", count) X("flops", flops)
+#define SORTS(X)                                                                                  \
+	X("self_cpu_time_total", self_cpu)                                                        \
+	X("cpu_time_total", cpu)                                                                  \
+	X("self_cuda_time_total", self_gpu)                                                       \
+	X("self_device_time_total", self_gpu)                                                     \
+	X("cuda_time_total", gpu)                                                                 \
+	X("device_time_total", gpu) X("self_cpu_memory_usage", self_cpu_mem)                      \
+		X("cpu_memory_usage", cpu_mem) X("self_cuda_memory_usage", self_gpu_mem)          \
+			X("self_device_memory_usage", self_gpu_mem)                               \
+				X("cuda_memory_usage", gpu_mem) X("device_memory_usage", gpu_mem) \
+					X("count", count) X("flops", flops)
 
 static double sort_value(const struct group *g, const char *sort)
 {
@@ -135,7 +140,9 @@ static int by_value(const void *a, const void *b, void *sort)
 		return u > v ? -1 : 1;
 	if (x->device != y->device)
 		return x->device ? 1 : -1;
-	return x->name != y->name ? (x->name < y->name ? -1 : 1) : x->shapes < y->shapes ? -1 : x->shapes > y->shapes;
+	return x->name != y->name      ? (x->name < y->name ? -1 : 1)
+	       : x->shapes < y->shapes ? -1
+				       : x->shapes > y->shapes;
 }
 
 /* ---- the table ---- */
@@ -164,25 +171,25 @@ enum {
 };
 
 static const struct ws_column columns[COLUMNS] = {
-    [NAME] = {"Name", WS_KIND_TEXT},
-    [SELF_CPU_SHARE] = {"Self CPU", WS_KIND_SHARE},
-    [SELF_CPU] = {"Self CPU", WS_KIND_TIME},
-    [CPU_SHARE] = {"CPU total", WS_KIND_SHARE},
-    [CPU] = {"CPU total", WS_KIND_TIME},
-    [CPU_MEAN] = {"CPU time avg", WS_KIND_AVERAGE},
-    [SELF_GPU] = {"Self CUDA", WS_KIND_TIME},
-    [SELF_GPU_SHARE] = {"Self CUDA", WS_KIND_SHARE},
-    [GPU] = {"CUDA total", WS_KIND_TIME},
-    [GPU_MEAN] = {"CUDA time avg", WS_KIND_AVERAGE},
-    [CPU_MEM] = {"CPU Mem (B)", WS_KIND_COUNT},
-    [SELF_CPU_MEM] = {"Self CPU Mem (B)", WS_KIND_COUNT},
-    [GPU_MEM] = {"CUDA Mem (B)", WS_KIND_COUNT},
-    [SELF_GPU_MEM] = {"Self CUDA Mem (B)", WS_KIND_COUNT},
-    [CALLS] = {"# of Calls", WS_KIND_COUNT},
-    [DEVICE] = {"Device", WS_KIND_TEXT},
-    [FLOPS] = {"Total FLOPs", WS_KIND_COUNT},
-    [SHAPES] = {"Input Shapes", WS_KIND_TEXT},
-    [STACK] = {"Source Location", WS_KIND_TEXT},
+	[NAME] = {"Name", WS_KIND_TEXT},
+	[SELF_CPU_SHARE] = {"Self CPU", WS_KIND_SHARE},
+	[SELF_CPU] = {"Self CPU", WS_KIND_TIME},
+	[CPU_SHARE] = {"CPU total", WS_KIND_SHARE},
+	[CPU] = {"CPU total", WS_KIND_TIME},
+	[CPU_MEAN] = {"CPU time avg", WS_KIND_AVERAGE},
+	[SELF_GPU] = {"Self CUDA", WS_KIND_TIME},
+	[SELF_GPU_SHARE] = {"Self CUDA", WS_KIND_SHARE},
+	[GPU] = {"CUDA total", WS_KIND_TIME},
+	[GPU_MEAN] = {"CUDA time avg", WS_KIND_AVERAGE},
+	[CPU_MEM] = {"CPU Mem (B)", WS_KIND_COUNT},
+	[SELF_CPU_MEM] = {"Self CPU Mem (B)", WS_KIND_COUNT},
+	[GPU_MEM] = {"CUDA Mem (B)", WS_KIND_COUNT},
+	[SELF_GPU_MEM] = {"Self CUDA Mem (B)", WS_KIND_COUNT},
+	[CALLS] = {"# of Calls", WS_KIND_COUNT},
+	[DEVICE] = {"Device", WS_KIND_TEXT},
+	[FLOPS] = {"Total FLOPs", WS_KIND_COUNT},
+	[SHAPES] = {"Input Shapes", WS_KIND_TEXT},
+	[STACK] = {"Source Location", WS_KIND_TEXT},
 };
 
 /* As PyTorch calls them: "Memcpy HtoD (Pageable -> Device)", "Memset (Device)". */
@@ -196,7 +203,8 @@ static void made_label(uint32_t made, char *buffer, size_t size)
 	else if (from == WS_OPS_NO_MEMORY)
 		snprintf(buffer, size, "%s (%s)", name, ws_memory_name(to));
 	else
-		snprintf(buffer, size, "%s (%s -> %s)", name, ws_memory_name(from), ws_memory_name(to));
+		snprintf(buffer, size, "%s (%s -> %s)", name, ws_memory_name(from),
+			 ws_memory_name(to));
 }
 
 static const char *label(const struct ws_ops *o, uint32_t name, char *buffer, size_t size)
@@ -227,9 +235,10 @@ static void choose(const struct ws_ops *o, const struct groups *g, struct shown 
 		flops |= g->v[i].flops != 0;
 	}
 	for (int c = 0; c < COLUMNS; c++) {
-		bool skip = (c >= SELF_GPU && c <= GPU_MEAN && !gpu) || (c >= CPU_MEM && c <= SELF_GPU_MEM && !memory) ||
-			    (c == FLOPS && !flops) || (c == SHAPES && !o->q->by_shape) || (c == STACK && !o->q->by_stack) ||
-			    (c == DEVICE && !gpu);
+		bool skip = (c >= SELF_GPU && c <= GPU_MEAN && !gpu) ||
+			    (c >= CPU_MEM && c <= SELF_GPU_MEM && !memory) ||
+			    (c == FLOPS && !flops) || (c == SHAPES && !o->q->by_shape) ||
+			    (c == STACK && !o->q->by_stack) || (c == DEVICE && !gpu);
 
 		if (skip)
 			continue;
@@ -250,11 +259,12 @@ struct totals {
 
 static struct ws_cell gpu_time(const struct ws_ops *o, uint64_t v)
 {
-	return o->fraction ? ws_cell_real((long double)v / WS_DOUBLES_PARTS) : ws_cell_int((int64_t)(v / WS_DOUBLES_PARTS));
+	return o->fraction ? ws_cell_real((long double)v / WS_DOUBLES_PARTS)
+			   : ws_cell_int((int64_t)(v / WS_DOUBLES_PARTS));
 }
 
-static void fill(const struct ws_ops *o, const struct group *g, const struct totals *t, struct ws_cell *c, char *buffer,
-		 size_t size)
+static void fill(const struct ws_ops *o, const struct group *g, const struct totals *t,
+		 struct ws_cell *c, char *buffer, size_t size)
 {
 	const char *text = label(o, g->name, buffer, size);
 
@@ -303,8 +313,8 @@ static struct totals add_up(const struct groups *g)
 	return t;
 }
 
-static void write_rows(const struct ws_ops *o, struct groups *g, const struct shown *s, const struct totals *t,
-		       struct ws_printer *p, struct ws_text *footer)
+static void write_rows(const struct ws_ops *o, struct groups *g, const struct shown *s,
+		       const struct totals *t, struct ws_printer *p, struct ws_text *footer)
 {
 	uint64_t least = (uint64_t)(o->q->min_time_s * 1e9), left = 0;
 	int64_t written = 0;
@@ -313,7 +323,8 @@ static void write_rows(const struct ws_ops *o, struct groups *g, const struct sh
 		struct ws_cell all[COLUMNS], cells[COLUMNS];
 		char buffer[64];
 
-		if ((g->v[i].cpu < least && g->v[i].gpu < least * WS_DOUBLES_PARTS) || (o->q->limit && written == o->q->limit)) {
+		if ((g->v[i].cpu < least && g->v[i].gpu < least * WS_DOUBLES_PARTS) ||
+		    (o->q->limit && written == o->q->limit)) {
 			left++;
 			continue;
 		}
@@ -327,7 +338,8 @@ static void write_rows(const struct ws_ops *o, struct groups *g, const struct sh
 		ws_text_printf(footer, "%" PRIu64 " rows more\n", left);
 }
 
-int ws_ops_averages(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e)
+int ws_ops_averages(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer,
+		    struct ws_err *e)
 {
 	struct groups g = {0};
 	struct shown s = {0};

@@ -76,8 +76,8 @@ bool ws_ops_in_steps(const struct ws_ops *o, uint32_t process, uint64_t at)
 	if (!o->q->steps)
 		return true;
 	for (size_t i = 0; i < o->step_count; i++)
-		if (o->steps[i].process == process && at >= o->steps[i].start && at < o->steps[i].end &&
-		    step_wanted(o->q->steps, o->steps[i].number))
+		if (o->steps[i].process == process && at >= o->steps[i].start &&
+		    at < o->steps[i].end && step_wanted(o->q->steps, o->steps[i].number))
 			return true;
 	return false;
 }
@@ -87,8 +87,8 @@ static const char step_prefix[] = "ProfilerStep#";
 static int load_op_steps(struct ws_ops *o, struct ws_err *e)
 {
 	struct ws_scan scan = {.table = WS_TABLE_op,
-			       .columns =
-				   WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) | WS_COL(op, name) | WS_COL(op, kind),
+			       .columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) |
+					  WS_COL(op, name) | WS_COL(op, kind),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
 
@@ -104,10 +104,11 @@ static int load_op_steps(struct ws_ops *o, struct ws_err *e)
 			continue;
 		ws_grow(o->steps, o->step_cap, o->step_count + 1);
 		o->steps[o->step_count++] = (struct ws_ops_step){
-		    .start = rows.col[ws_op_start][i],
-		    .end = rows.col[ws_op_end][i],
-		    .number = strtoull(name + sizeof(step_prefix) - 1, NULL, 10),
-		    .process = ws_who_thread(o->who, (uint32_t)rows.col[ws_op_thread][i])->process,
+			.start = rows.col[ws_op_start][i],
+			.end = rows.col[ws_op_end][i],
+			.number = strtoull(name + sizeof(step_prefix) - 1, NULL, 10),
+			.process =
+				ws_who_thread(o->who, (uint32_t)rows.col[ws_op_thread][i])->process,
 		};
 	}
 	ws_rows_free(&rows);
@@ -125,16 +126,18 @@ static int load_steps(struct ws_ops *o, struct ws_err *e)
 	if (!o->q->steps || found)
 		return 0;
 	if (!o->step_count)
-		return ws_fail(e, "--step: there are no steps (ProfilerStep#N) in %s", ws_report_path(o->r));
-	return ws_fail(e, "--step: there is no step %s in %s; --view=steps lists those there are", o->q->steps,
-		       ws_report_path(o->r));
+		return ws_fail(e, "--step: there are no steps (ProfilerStep#N) in %s",
+			       ws_report_path(o->r));
+	return ws_fail(e, "--step: there is no step %s in %s; --view=steps lists those there are",
+		       o->q->steps, ws_report_path(o->r));
 }
 
 /* ---- events of the CPU ---- */
 
 uint32_t ws_ops_name_key(const struct ws_ops *o, const char *name, uint32_t id)
 {
-	return strncmp(name, step_prefix, sizeof(step_prefix) - 1) ? ws_report_string_key(o->r, id) : (uint32_t)WS_OPS_STEP_NAME;
+	return strncmp(name, step_prefix, sizeof(step_prefix) - 1) ? ws_report_string_key(o->r, id)
+								   : (uint32_t)WS_OPS_STEP_NAME;
 }
 
 const char *ws_ops_name(const struct ws_ops *o, uint32_t name)
@@ -143,8 +146,9 @@ const char *ws_ops_name(const struct ws_ops *o, uint32_t name)
 }
 
 /*
- * PyTorch's tables leave out what a trace says of the tensors in a list of them: "[[[8, 8], [8]], [2]]" reads "[[], [2]]" there.
- * So a part of the outermost list that holds lists itself is left empty.
+ * PyTorch's tables leave out what a trace says of the tensors in a list of them: "[[[8, 8], [8]],
+ * [2]]" reads "[[], [2]]" there. So a part of the outermost list that holds lists itself is left
+ * empty.
  */
 static uint32_t shapes_without_lists(struct ws_ops *o, struct ws_map *known, uint32_t id)
 {
@@ -180,9 +184,10 @@ static int load_ops(struct ws_ops *o, struct ws_err *e)
 	struct ws_map shapes = {0};
 	bool modules = !strcmp(o->q->view, "modules"), python = o->q->python;
 	struct ws_scan scan = {.table = WS_TABLE_op,
-			       .columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) | WS_COL(op, name) |
-					  WS_COL(op, kind) | WS_COL(op, external) | WS_COL(op, shapes) | WS_COL(op, stack) |
-					  WS_COL(op, flops),
+			       .columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) |
+					  WS_COL(op, name) | WS_COL(op, kind) |
+					  WS_COL(op, external) | WS_COL(op, shapes) |
+					  WS_COL(op, stack) | WS_COL(op, flops),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
 
@@ -190,7 +195,8 @@ static int load_ops(struct ws_ops *o, struct ws_err *e)
 		return -1;
 	o->damaged += rows.damaged;
 	for (size_t i = 0; i < rows.rows; i++) {
-		uint32_t thread = (uint32_t)rows.col[ws_op_thread][i], process = ws_who_thread(o->who, thread)->process;
+		uint32_t thread = (uint32_t)rows.col[ws_op_thread][i],
+			 process = ws_who_thread(o->who, thread)->process;
 		uint32_t id = (uint32_t)rows.col[ws_op_name][i];
 		const char *name = ws_report_string(o->r, id, NULL);
 		struct ws_ops_event *ev;
@@ -198,7 +204,8 @@ static int load_ops(struct ws_ops *o, struct ws_err *e)
 		if (rows.col[ws_op_end][i] == WS_NO_TIME || ws_ops_is_hidden(name) ||
 		    !ws_ops_in_steps(o, process, rows.col[ws_op_start][i]))
 			continue;
-		if (rows.col[ws_op_kind][i] == WS_OP_PYTHON && !python && !(modules && !strncmp(name, "nn.Module: ", 11)))
+		if (rows.col[ws_op_kind][i] == WS_OP_PYTHON && !python &&
+		    !(modules && !strncmp(name, "nn.Module: ", 11)))
 			continue;
 		ev = ws_ops_add(o);
 		ev->start = rows.col[ws_op_start][i];
@@ -214,15 +221,18 @@ static int load_ops(struct ws_ops *o, struct ws_err *e)
 		ev->kind = rows.col[ws_op_kind][i] == WS_OP_PYTHON	 ? WS_OPS_PYTHON
 			   : rows.col[ws_op_kind][i] == WS_OP_ANNOTATION ? WS_OPS_ANNOTATION
 									 : WS_OPS_CPU;
-		/* By which GPU events find it, once events are in order: kept in device_own until then. */
-		ev->device_own = ev->kind == WS_OPS_PYTHON ? WS_NO_U64 : rows.col[ws_op_external][i];
+		/* By which GPU events find it, once events are in order: kept in device_own until
+		 * then. */
+		ev->device_own =
+			ev->kind == WS_OPS_PYTHON ? WS_NO_U64 : rows.col[ws_op_external][i];
 	}
 	ws_rows_free(&rows);
 	ws_map_free(&shapes);
 	return 0;
 }
 
-/* "cudaLaunchKernel_v7000" of a recording is "cudaLaunchKernel" of a trace: the version is no part of the name here. */
+/* "cudaLaunchKernel_v7000" of a recording is "cudaLaunchKernel" of a trace: the version is no part
+ * of the name here. */
 static uint32_t call_name(struct ws_ops *o, struct ws_map *names, uint32_t id)
 {
 	bool found;
@@ -235,18 +245,21 @@ static uint32_t call_name(struct ws_ops *o, struct ws_map *names, uint32_t id)
 	s = ws_report_string(o->r, id, &len);
 	for (n = len; n && isdigit((unsigned char)s[n - 1]);)
 		n--;
-	if (n > 2 && len - n >= 4 && s[n - 1] == 'v' && s[n - 2] == '_') /* "_v2" is part of the name */
+	if (n > 2 && len - n >= 4 && s[n - 1] == 'v' &&
+	    s[n - 2] == '_') /* "_v2" is part of the name */
 		len = n - 2;
 	number = ws_ops_made_text(o, s, len);
 	ws_map_set(names, id, number);
 	return number;
 }
 
-static int load_calls(struct ws_ops *o, const struct ws_map *links, struct ws_map *starts, struct ws_err *e)
+static int load_calls(struct ws_ops *o, const struct ws_map *links, struct ws_map *starts,
+		      struct ws_err *e)
 {
 	struct ws_scan scan = {.table = WS_TABLE_cuda_api,
-			       .columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) |
-					  WS_COL(cuda_api, name) | WS_COL(cuda_api, correlation),
+			       .columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) |
+					  WS_COL(cuda_api, thread) | WS_COL(cuda_api, name) |
+					  WS_COL(cuda_api, correlation),
 			       .time_max = UINT64_MAX};
 	struct ws_map names = {0};
 	struct ws_rows rows;
@@ -255,7 +268,8 @@ static int load_calls(struct ws_ops *o, const struct ws_map *links, struct ws_ma
 		return -1;
 	o->damaged += rows.damaged;
 	for (size_t i = 0; i < rows.rows; i++) {
-		uint32_t thread = (uint32_t)rows.col[ws_cuda_api_thread][i], process = ws_who_thread(o->who, thread)->process;
+		uint32_t thread = (uint32_t)rows.col[ws_cuda_api_thread][i],
+			 process = ws_who_thread(o->who, thread)->process;
 		uint64_t start = rows.col[ws_cuda_api_start][i];
 		uint64_t key = ws_ops_owner_key(process, rows.col[ws_cuda_api_correlation][i]);
 		struct ws_ops_event *ev;
@@ -263,7 +277,8 @@ static int load_calls(struct ws_ops *o, const struct ws_map *links, struct ws_ma
 
 		if (o->q->steps)
 			ws_map_set(starts, key, start);
-		if (rows.col[ws_cuda_api_end][i] == WS_NO_TIME || !ws_ops_in_steps(o, process, start))
+		if (rows.col[ws_cuda_api_end][i] == WS_NO_TIME ||
+		    !ws_ops_in_steps(o, process, start))
 			continue;
 		ev = ws_ops_add(o);
 		ev->start = start;
@@ -300,14 +315,17 @@ static int by_thread(const void *a, const void *b)
 static int load_links(struct ws_ops *o, struct ws_map *links, struct ws_err *e)
 {
 	struct ws_scan scan = {.table = WS_TABLE_op_link,
-			       .columns = WS_COL(op_link, process) | WS_COL(op_link, correlation) | WS_COL(op_link, external),
+			       .columns = WS_COL(op_link, process) | WS_COL(op_link, correlation) |
+					  WS_COL(op_link, external),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
 
 	if (ws_rows_load(o->r, &scan, &rows, e) < 0)
 		return -1;
 	for (size_t i = 0; i < rows.rows; i++)
-		ws_map_set(links, ws_ops_owner_key(rows.col[ws_op_link_process][i], rows.col[ws_op_link_correlation][i]),
+		ws_map_set(links,
+			   ws_ops_owner_key(rows.col[ws_op_link_process][i],
+					    rows.col[ws_op_link_correlation][i]),
 			   rows.col[ws_op_link_external][i]);
 	ws_rows_free(&rows);
 	return 0;
@@ -316,16 +334,17 @@ static int load_links(struct ws_ops *o, struct ws_map *links, struct ws_err *e)
 struct gpu_table {
 	enum ws_table table;
 	int start, end, process, correlation, name; /* columns; name -1: it is made of the kinds */
-	int kind, from, to;			    /* of a copy, of the memory copied from and to, or set; -1 for none */
+	int kind, from, to; /* of a copy, of the memory copied from and to, or set; -1 for none */
 };
 
 static const struct gpu_table gpu_tables[] = {
-    {WS_TABLE_cuda_kernel, ws_cuda_kernel_start, ws_cuda_kernel_end, ws_cuda_kernel_process, ws_cuda_kernel_correlation,
-     ws_cuda_kernel_demangled, -1, -1, -1},
-    {WS_TABLE_cuda_memcpy, ws_cuda_memcpy_start, ws_cuda_memcpy_end, ws_cuda_memcpy_process, ws_cuda_memcpy_correlation, -1,
-     ws_cuda_memcpy_kind, ws_cuda_memcpy_src_kind, ws_cuda_memcpy_dst_kind},
-    {WS_TABLE_cuda_memset, ws_cuda_memset_start, ws_cuda_memset_end, ws_cuda_memset_process, ws_cuda_memset_correlation, -1, -1, -1,
-     ws_cuda_memset_mem_kind},
+	{WS_TABLE_cuda_kernel, ws_cuda_kernel_start, ws_cuda_kernel_end, ws_cuda_kernel_process,
+	 ws_cuda_kernel_correlation, ws_cuda_kernel_demangled, -1, -1, -1},
+	{WS_TABLE_cuda_memcpy, ws_cuda_memcpy_start, ws_cuda_memcpy_end, ws_cuda_memcpy_process,
+	 ws_cuda_memcpy_correlation, -1, ws_cuda_memcpy_kind, ws_cuda_memcpy_src_kind,
+	 ws_cuda_memcpy_dst_kind},
+	{WS_TABLE_cuda_memset, ws_cuda_memset_start, ws_cuda_memset_end, ws_cuda_memset_process,
+	 ws_cuda_memset_correlation, -1, -1, -1, ws_cuda_memset_mem_kind},
 };
 
 static uint64_t bit(int column)
@@ -337,7 +356,8 @@ static uint64_t bit(int column)
 static uint32_t made_name(const struct gpu_table *t, const struct ws_rows *rows, size_t i)
 {
 	uint64_t kind = t->kind < 0 ? WS_OPS_SET : rows->col[t->kind][i];
-	uint64_t from = t->from < 0 ? WS_OPS_NO_MEMORY : rows->col[t->from][i], to = rows->col[t->to][i];
+	uint64_t from = t->from < 0 ? WS_OPS_NO_MEMORY : rows->col[t->from][i],
+		 to = rows->col[t->to][i];
 
 	return ws_ops_made_name(kind, from, to);
 }
@@ -351,20 +371,21 @@ static uint64_t own_length(struct ws_ops *o, uint32_t process, uint64_t start, u
 	return (end - start) * WS_DOUBLES_PARTS + (uint64_t)(by.end - by.start);
 }
 
-static int load_gpu_table(struct ws_ops *o, const struct gpu_table *t, const struct ws_map *links, const struct ws_map *starts,
-			  struct ws_err *e)
+static int load_gpu_table(struct ws_ops *o, const struct gpu_table *t, const struct ws_map *links,
+			  const struct ws_map *starts, struct ws_err *e)
 {
 	struct ws_scan scan = {.table = t->table, .time_max = UINT64_MAX};
 	struct ws_rows rows;
 
-	scan.columns = bit(t->start) | bit(t->end) | bit(t->process) | bit(t->correlation) | bit(t->name) | bit(t->kind) |
-		       bit(t->from) | bit(t->to);
+	scan.columns = bit(t->start) | bit(t->end) | bit(t->process) | bit(t->correlation) |
+		       bit(t->name) | bit(t->kind) | bit(t->from) | bit(t->to);
 	if (ws_rows_load(o->r, &scan, &rows, e) < 0)
 		return -1;
 	o->damaged += rows.damaged;
 	for (size_t i = 0; i < rows.rows; i++) {
 		uint64_t start = rows.col[t->start][i], end = rows.col[t->end][i], at = start;
-		uint64_t key = ws_ops_owner_key(rows.col[t->process][i], rows.col[t->correlation][i]);
+		uint64_t key =
+			ws_ops_owner_key(rows.col[t->process][i], rows.col[t->correlation][i]);
 		uint32_t process = (uint32_t)rows.col[t->process][i];
 		struct ws_ops_event *ev;
 		bool found;
@@ -385,11 +406,13 @@ static int load_gpu_table(struct ws_ops *o, const struct gpu_table *t, const str
 		ev->process = process;
 		ev->kind = WS_OPS_GPU;
 		ev->device_own = ev->device_total = (end - start) * WS_DOUBLES_PARTS;
-		ev->name = t->name < 0 ? made_name(t, &rows, i) : ws_report_string_key(o->r, (uint32_t)rows.col[t->name][i]);
+		ev->name = t->name < 0 ? made_name(t, &rows, i)
+				       : ws_report_string_key(o->r, (uint32_t)rows.col[t->name][i]);
 		length = own_length(o, process, start, end);
 		o->gpu_own += length;
 		value = ws_map_get(links, key, &found);
-		if (found && (value = ws_map_get(&o->owner, ws_ops_owner_key(process, value), NULL)))
+		if (found &&
+		    (value = ws_map_get(&o->owner, ws_ops_owner_key(process, value), NULL)))
 			o->events[value - 1].device_own += length;
 	}
 	ws_rows_free(&rows);
@@ -413,21 +436,22 @@ static void load_memory(struct ws_ops *o)
 	const uint64_t *v;
 
 	while (ws_cursor_next(c, &v)) {
-		uint32_t thread = (uint32_t)v[ws_op_memory_thread], process = ws_who_thread(o->who, thread)->process;
+		uint32_t thread = (uint32_t)v[ws_op_memory_thread],
+			 process = ws_who_thread(o->who, thread)->process;
 
 		if (!ws_ops_in_steps(o, process, v[ws_op_memory_start]))
 			continue;
 		ws_grow(o->memory, o->memory_cap, o->memory_count + 1);
 		o->memory[o->memory_count++] = (struct ws_ops_memory){
-		    .time = v[ws_op_memory_start],
-		    .address = v[ws_op_memory_address],
-		    .allocated = v[ws_op_memory_allocated],
-		    .reserved = v[ws_op_memory_reserved],
-		    .bytes = (int64_t)v[ws_op_memory_bytes],
-		    .process = process,
-		    .thread = thread,
-		    .device = (int32_t)v[ws_op_memory_device],
-		    .type = (uint8_t)v[ws_op_memory_device_type],
+			.time = v[ws_op_memory_start],
+			.address = v[ws_op_memory_address],
+			.allocated = v[ws_op_memory_allocated],
+			.reserved = v[ws_op_memory_reserved],
+			.bytes = (int64_t)v[ws_op_memory_bytes],
+			.process = process,
+			.thread = thread,
+			.device = (int32_t)v[ws_op_memory_device],
+			.type = (uint8_t)v[ws_op_memory_device_type],
 		};
 	}
 	ws_cursor_close(c);
@@ -444,7 +468,8 @@ static void find_owners(struct ws_ops *o)
 
 		o->events[i].device_own = 0;
 		if (external != WS_NO_U64 && external)
-			ws_map_set(&o->owner, ws_ops_owner_key(o->events[i].process, external), i + 1);
+			ws_map_set(&o->owner, ws_ops_owner_key(o->events[i].process, external),
+				   i + 1);
 	}
 }
 

@@ -9,13 +9,14 @@
 
 static const struct view {
 	const char *name, *title;
-	int (*make)(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e);
+	int (*make)(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer,
+		    struct ws_err *e);
 } views[] = {
-    {"ops", "Operators", ws_ops_averages},
-    {"modules", "Modules", ws_ops_modules},
-    {"memory", "Memory by Device", ws_ops_memory_devices},
-    {"memory-events", "Memory Events", ws_ops_memory_events},
-    {"steps", "Steps", ws_ops_steps},
+	{"ops", "Operators", ws_ops_averages},
+	{"modules", "Modules", ws_ops_modules},
+	{"memory", "Memory by Device", ws_ops_memory_devices},
+	{"memory-events", "Memory Events", ws_ops_memory_events},
+	{"steps", "Steps", ws_ops_steps},
 };
 
 static const struct view *find_view(const char *name)
@@ -36,13 +37,18 @@ static void write_footer(const struct ws_printer *p, const struct ws_text *foote
 static int make(struct ws_ops *o, const struct ws_ops_request *q, struct ws_err *e)
 {
 	const struct view *view = find_view(q->view);
-	struct ws_printer p = {.unit = ws_timeunit_find(q->unit), .title = view->title, .name = view->name};
+	struct ws_printer p = {
+		.unit = ws_timeunit_find(q->unit), .title = view->title, .name = view->name};
 	struct ws_text footer = {0};
 	struct ws_outfile out;
 	int rc;
 
-	p.format = ws_format_find(q->format ? q->format : !strcmp(q->output, "-") ? "column" : "csv", &p.args, e);
-	if (!p.format || ws_ops_load(o, e) < 0 || ws_outfile_open(&out, q->output, 0600, q->overwrite, e) < 0)
+	p.format = ws_format_find(q->format		    ? q->format
+				  : !strcmp(q->output, "-") ? "column"
+							    : "csv",
+				  &p.args, e);
+	if (!p.format || ws_ops_load(o, e) < 0 ||
+	    ws_outfile_open(&out, q->output, 0600, q->overwrite, e) < 0)
 		return -1;
 	p.f = out.f;
 	rc = view->make(o, &p, &footer, e);
@@ -54,7 +60,9 @@ static int make(struct ws_ops *o, const struct ws_ops_request *q, struct ws_err 
 	}
 	ws_text_free(&footer);
 	if (o->damaged)
-		ws_warn("%s: damaged blocks could not be read; 'warpsight info --verify' says which", ws_report_path(o->r));
+		ws_warn("%s: damaged blocks could not be read; 'warpsight info --verify' says "
+			"which",
+			ws_report_path(o->r));
 	return rc;
 }
 

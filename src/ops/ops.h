@@ -1,11 +1,13 @@
 /*
- * ops.h - the PyTorch profiler's statistics of operators (key_averages), from what was imported or recorded.
+ * ops.h - the PyTorch profiler's statistics of operators (key_averages), from what was imported or
+ * recorded.
  *
- * Events and their definitions are PyTorch's (torch/autograd/profiler_util.py): operators, annotations and calls of CUDA nest by
- * thread and time; self CPU time is the time less that of the direct children; a GPU event belongs to the operator whose number it
- * is linked to; device time of an operator is that of its own GPU events and its children's; a parent and its only child of the
- * same name are one; memory of an operator is what the allocator handed out less what it took back while it ran, on any thread of
- * the process.
+ * Events and their definitions are PyTorch's (torch/autograd/profiler_util.py): operators,
+ * annotations and calls of CUDA nest by thread and time; self CPU time is the time less that of the
+ * direct children; a GPU event belongs to the operator whose number it is linked to; device time of
+ * an operator is that of its own GPU events and its children's; a parent and its only child of the
+ * same name are one; memory of an operator is what the allocator handed out less what it took back
+ * while it ran, on any thread of the process.
  */
 #ifndef WS_OPS_OPS_H
 #define WS_OPS_OPS_H
@@ -16,13 +18,22 @@
 #include "stats/table.h"
 #include "stats/texts.h"
 
-enum ws_ops_kind { WS_OPS_CPU, WS_OPS_ANNOTATION, WS_OPS_PYTHON, WS_OPS_CALL, WS_OPS_GPU, WS_OPS_GPU_ANNOTATION, WS_OPS_MEMORY };
+enum ws_ops_kind {
+	WS_OPS_CPU,
+	WS_OPS_ANNOTATION,
+	WS_OPS_PYTHON,
+	WS_OPS_CALL,
+	WS_OPS_GPU,
+	WS_OPS_GPU_ANNOTATION,
+	WS_OPS_MEMORY
+};
 
 #define WS_OPS_NONE UINT32_MAX
 
 struct ws_ops_event {
 	uint64_t start, end;
-	uint64_t device_own, device_total;	/* parts of a nanosecond; of GPU events, device_total is their length */
+	uint64_t device_own, device_total; /* parts of a nanosecond; of GPU events, device_total is
+					      their length */
 	uint64_t children_cpu, children_device; /* the latter in parts */
 	int64_t cpu_mem, device_mem, children_cpu_mem, children_device_mem;
 	uint64_t flops;
@@ -55,9 +66,9 @@ struct ws_ops_request {
 	int64_t by_stack;	     /* frames, 0 for none */
 	const char *sort;	     /* PyTorch's word for it, or NULL */
 	int64_t limit;		     /* rows, 0 for all */
-	double min_time_s;	     /* rows whose CPU and device totals are both less are left out */
-	const char *steps;	     /* "3", "2-4", "1,5", or NULL */
-	const char *view;	     /* ops, modules, memory, memory-events, steps */
+	double min_time_s; /* rows whose CPU and device totals are both less are left out */
+	const char *steps; /* "3", "2-4", "1,5", or NULL */
+	const char *view;  /* ops, modules, memory, memory-events, steps */
 	const char *format, *unit, *output;
 	bool overwrite;
 };
@@ -77,8 +88,10 @@ struct ws_ops {
 	struct ws_ops_main *mains; /* of each process, the thread that stopped the profiler */
 	size_t main_count, main_cap;
 	struct ws_map main_index; /* process -> main + 1 */
-	struct ws_map edges;	  /* where GPU work would begin and end if annotations are written longer than they are */
-	struct ws_texts texts;	  /* names and shapes that are no strings of the report, each with its NUL */
+	struct ws_map edges; /* where GPU work would begin and end if annotations are written longer
+				than they are */
+	struct ws_texts
+		texts; /* names and shapes that are no strings of the report, each with its NUL */
 	struct ws_text scratch;
 	struct ws_doubles doubles;
 	bool fraction;	  /* GPU times of operators are not those of the work, but of doubles */
@@ -86,17 +99,19 @@ struct ws_ops {
 	uint64_t damaged; /* blocks */
 };
 
-/* load.c: all events of the report, or of the steps asked for, nested and linked. Returns 0, or -1 with a message. */
+/* load.c: all events of the report, or of the steps asked for, nested and linked. Returns 0, or -1
+ * with a message. */
 int ws_ops_load(struct ws_ops *o, struct ws_err *e);
 void ws_ops_free(struct ws_ops *o);
-/* For ranges.c: a new event; the key of `owner`; is the moment in a step asked for; names that are not shown; the key of a name. */
+/* For ranges.c: a new event; the key of `owner`; is the moment in a step asked for; names that are
+ * not shown; the key of a name. */
 struct ws_ops_event *ws_ops_add(struct ws_ops *o);
 uint64_t ws_ops_owner_key(uint64_t process, uint64_t external);
 bool ws_ops_in_steps(const struct ws_ops *o, uint32_t process, uint64_t at);
 bool ws_ops_is_hidden(const char *name);
 uint32_t ws_ops_name_key(const struct ws_ops *o, const char *name, uint32_t id);
-/* ranges.c: are NVTX ranges to stand for operators? The steps, events and links (call -> event) that they make. 0, or -1 with a
- * message. */
+/* ranges.c: are NVTX ranges to stand for operators? The steps, events and links (call -> event)
+ * that they make. 0, or -1 with a message. */
 bool ws_ops_from_ranges(const struct ws_ops *o);
 int ws_ops_load_range_steps(struct ws_ops *o, struct ws_err *e);
 int ws_ops_load_ranges(struct ws_ops *o, struct ws_map *links, struct ws_err *e);
@@ -105,11 +120,12 @@ uint32_t ws_ops_made_text(struct ws_ops *o, const char *s, size_t len);
 /* Text of a string id, or of a number so made. */
 const char *ws_ops_text(const struct ws_ops *o, uint32_t id);
 /*
- * traced.c, for processes that PyTorch recorded: put calls that are linked to no operator on their thread, add overheads. 0, or -1
- * with a message.
+ * traced.c, for processes that PyTorch recorded: put calls that are linked to no operator on their
+ * thread, add overheads. 0, or -1 with a message.
  */
 int ws_ops_load_traced(struct ws_ops *o, struct ws_err *e);
-/* Annotations as the GPU saw them; then each piece of GPU work there is; then make them as long as they were. */
+/* Annotations as the GPU saw them; then each piece of GPU work there is; then make them as long as
+ * they were. */
 int ws_ops_load_gpu_annotations(struct ws_ops *o, struct ws_err *e);
 void ws_ops_gpu_edges(struct ws_ops *o, uint64_t start, uint64_t end);
 void ws_ops_trim_gpu_annotations(struct ws_ops *o);
@@ -117,16 +133,26 @@ void ws_ops_trim_gpu_annotations(struct ws_ops *o);
 void ws_ops_nest(struct ws_ops *o);
 
 /* A view writes its table. Returns 0, or -1 with a message. */
-int ws_ops_averages(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e);
-int ws_ops_modules(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e);
-int ws_ops_memory_devices(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e);
-int ws_ops_memory_events(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e);
+int ws_ops_averages(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer,
+		    struct ws_err *e);
+int ws_ops_modules(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer,
+		   struct ws_err *e);
+int ws_ops_memory_devices(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer,
+			  struct ws_err *e);
+int ws_ops_memory_events(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer,
+			 struct ws_err *e);
 int ws_ops_steps(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e);
 
 /* Text of a string key: ProfilerStep#N all read ProfilerStep*. */
 const char *ws_ops_name(const struct ws_ops *o, uint32_t name);
-/* Names that no string of the report has, beyond all of those: of copies and sets, by the kinds of memory. */
-enum { WS_OPS_SET = 15, WS_OPS_NO_MEMORY = 15, WS_OPS_MADE_NAMES = 1 << 12, WS_OPS_MEMORY_NAME = WS_OPS_MADE_NAMES };
+/* Names that no string of the report has, beyond all of those: of copies and sets, by the kinds of
+ * memory. */
+enum {
+	WS_OPS_SET = 15,
+	WS_OPS_NO_MEMORY = 15,
+	WS_OPS_MADE_NAMES = 1 << 12,
+	WS_OPS_MEMORY_NAME = WS_OPS_MADE_NAMES
+};
 
 static inline uint32_t ws_ops_made_name(uint64_t kind, uint64_t from, uint64_t to)
 {
@@ -138,7 +164,8 @@ static inline uint32_t ws_ops_made_name(uint64_t kind, uint64_t from, uint64_t t
 
 #define WS_OPS_STEP_NAME UINT32_MAX /* the name of all steps */
 
-/* Make the view of one file. Messages go to stderr. Returns 0, -1 on failure, or WS_OUTFILE_PIPE. */
+/* Make the view of one file. Messages go to stderr. Returns 0, -1 on failure, or WS_OUTFILE_PIPE.
+ */
 int ws_ops_file(const char *path, const struct ws_ops_request *q);
 
 #endif

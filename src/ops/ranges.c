@@ -1,9 +1,10 @@
 /*
  * ranges.c - operators from NVTX ranges, for reports that hold no operators of a profiler.
  *
- * torch.autograd.profiler.emit_nvtx writes each operator as a push/pop range: "aten::mm, seq = 3, op_id = 17, sizes = [[2, 3], [3,
- * 4]]". The name ends where the first of these facts begins; sizes are the shapes of the inputs. Ranges without any are
- * annotations. GPU work belongs to the innermost range around the call that launched it, on the thread of the call.
+ * torch.autograd.profiler.emit_nvtx writes each operator as a push/pop range: "aten::mm, seq = 3,
+ * op_id = 17, sizes = [[2, 3], [3, 4]]". The name ends where the first of these facts begins; sizes
+ * are the shapes of the inputs. Ranges without any are annotations. GPU work belongs to the
+ * innermost range around the call that launched it, on the thread of the call.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,8 @@ const char *ws_ops_text(const struct ws_ops *o, uint32_t id)
 /* Where the facts about an operator begin in the text of its range; NULL when there are none. */
 static const char *facts_of(const char *text)
 {
-	static const char *const facts[] = {", seq = ", ", stashed seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = "};
+	static const char *const facts[] = {
+		", seq = ", ", stashed seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = "};
 	const char *first = NULL;
 
 	for (size_t i = 0; i < WS_COUNT(facts); i++) {
@@ -69,13 +71,15 @@ static uint32_t shapes_of(struct ws_ops *o, const char *facts)
 
 static void add_range(struct ws_ops *o, const struct ws_ranges *g, uint32_t i)
 {
-	uint32_t thread = (uint32_t)ws_range_get(g, i, ws_nvtx_thread), id = (uint32_t)ws_range_get(g, i, ws_nvtx_text);
+	uint32_t thread = (uint32_t)ws_range_get(g, i, ws_nvtx_thread),
+		 id = (uint32_t)ws_range_get(g, i, ws_nvtx_text);
 	uint32_t process = ws_who_thread(o->who, thread)->process;
 	const char *text = ws_report_string(o->r, id, NULL), *facts = facts_of(text);
 	uint64_t start = ws_range_get(g, i, ws_nvtx_start), end = ws_range_get(g, i, ws_nvtx_end);
 	struct ws_ops_event *ev;
 
-	if (ws_range_get(g, i, ws_nvtx_type) != WS_NVTX_PUSHPOP || end == WS_NO_TIME || !ws_ops_in_steps(o, process, start))
+	if (ws_range_get(g, i, ws_nvtx_type) != WS_NVTX_PUSHPOP || end == WS_NO_TIME ||
+	    !ws_ops_in_steps(o, process, start))
 		return;
 	ev = ws_ops_add(o);
 	ev->start = start;
@@ -83,7 +87,8 @@ static void add_range(struct ws_ops *o, const struct ws_ranges *g, uint32_t i)
 	ev->thread = thread;
 	ev->process = process;
 	ev->kind = facts ? WS_OPS_CPU : WS_OPS_ANNOTATION;
-	ev->name = facts ? ws_ops_made_text(o, text, (size_t)(facts - text)) : ws_ops_name_key(o, text, id);
+	ev->name = facts ? ws_ops_made_text(o, text, (size_t)(facts - text))
+			 : ws_ops_name_key(o, text, id);
 	ev->shapes = facts ? shapes_of(o, facts) : 0;
 	ev->device_own = i + 1; /* by which GPU work finds it, see load.c */
 	if (ws_ops_is_hidden(ws_ops_name(o, ev->name)))
@@ -91,17 +96,20 @@ static void add_range(struct ws_ops *o, const struct ws_ranges *g, uint32_t i)
 }
 
 /* Of each call: the number of the innermost push/pop range around it. */
-static void link_calls(struct ws_ops *o, const struct ws_ranges *g, const struct ws_calls *c, const struct ws_enclose *x,
-		       struct ws_map *links)
+static void link_calls(struct ws_ops *o, const struct ws_ranges *g, const struct ws_calls *c,
+		       const struct ws_enclose *x, struct ws_map *links)
 {
 	for (size_t i = 0; i < c->rows.rows; i++) {
 		uint32_t node = x->of[i], thread = (uint32_t)c->rows.col[ws_cuda_api_thread][i];
 		uint64_t correlation = c->rows.col[ws_cuda_api_correlation][i];
 
-		while (node && ws_range_get(g, x->node[node].range, ws_nvtx_type) != WS_NVTX_PUSHPOP)
+		while (node &&
+		       ws_range_get(g, x->node[node].range, ws_nvtx_type) != WS_NVTX_PUSHPOP)
 			node = x->node[node].parent;
 		if (node && correlation != WS_NO_U32)
-			ws_map_set(links, ws_ops_owner_key(ws_who_thread(o->who, thread)->process, correlation),
+			ws_map_set(links,
+				   ws_ops_owner_key(ws_who_thread(o->who, thread)->process,
+						    correlation),
 				   x->node[node].range + 1);
 	}
 }
@@ -148,8 +156,10 @@ int ws_ops_load_range_steps(struct ws_ops *o, struct ws_err *e)
 		const struct ws_step *s = &steps.v[i];
 
 		ws_grow(o->steps, o->step_cap, o->step_count + 1);
-		o->steps[o->step_count++] =
-		    (struct ws_ops_step){.start = s->start, .end = s->end, .number = number_of(o, s), .process = s->process};
+		o->steps[o->step_count++] = (struct ws_ops_step){.start = s->start,
+								 .end = s->end,
+								 .number = number_of(o, s),
+								 .process = s->process};
 	}
 	ws_steps_free(&steps);
 	return rc;

@@ -1,13 +1,17 @@
 /*
- * traced.c - what PyTorch's profiler knows of its events and its trace does not say, so that figures are those that it shows.
+ * traced.c - what PyTorch's profiler knows of its events and its trace does not say, so that
+ * figures are those that it shows.
  *
- * The trace is written from the same events as PyTorch's own table (torch/autograd/profiler.py), but not from all of what is known
- * of them. What follows from the trace is put back here, for processes whose operators PyTorch recorded:
+ * The trace is written from the same events as PyTorch's own table (torch/autograd/profiler.py),
+ * but not from all of what is known of them. What follows from the trace is put back here, for
+ * processes whose operators PyTorch recorded:
  *
- * - Calls of CUDA that are linked to no operator, and overheads of the profiling, count as events of the thread that stopped the
- *   profiler. That is the thread of the steps, or else the process's first.
- * - Annotations as the GPU saw them are written a nanosecond longer at both ends, so that a viewer nests them around their work.
- *   Where work of the GPU begins and ends just inside, they are taken back; traces of other versions are as they are.
+ * - Calls of CUDA that are linked to no operator, and overheads of the profiling, count as events
+ * of the thread that stopped the profiler. That is the thread of the steps, or else the process's
+ * first.
+ * - Annotations as the GPU saw them are written a nanosecond longer at both ends, so that a viewer
+ * nests them around their work. Where work of the GPU begins and ends just inside, they are taken
+ * back; traces of other versions are as they are.
  *
  * That c10d's works are asynchronous is found where events are nested: see tree.c.
  */
@@ -74,8 +78,9 @@ static void find_mains(struct ws_ops *o)
 static int load_overheads(struct ws_ops *o, struct ws_err *e)
 {
 	struct ws_scan scan = {.table = WS_TABLE_cuda_overhead,
-			       .columns = WS_COL(cuda_overhead, start) | WS_COL(cuda_overhead, end) |
-					  WS_COL(cuda_overhead, thread) | WS_COL(cuda_overhead, name),
+			       .columns =
+				       WS_COL(cuda_overhead, start) | WS_COL(cuda_overhead, end) |
+				       WS_COL(cuda_overhead, thread) | WS_COL(cuda_overhead, name),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
 
@@ -83,12 +88,15 @@ static int load_overheads(struct ws_ops *o, struct ws_err *e)
 		return -1;
 	o->damaged += rows.damaged;
 	for (size_t i = 0; i < rows.rows; i++) {
-		const struct ws_thread_info *t = ws_who_thread(o->who, (uint32_t)rows.col[ws_cuda_overhead_thread][i]);
+		const struct ws_thread_info *t =
+			ws_who_thread(o->who, (uint32_t)rows.col[ws_cuda_overhead_thread][i]);
 		const struct ws_ops_main *m = main_of(o, t->process);
-		uint64_t start = rows.col[ws_cuda_overhead_start][i], end = rows.col[ws_cuda_overhead_end][i];
+		uint64_t start = rows.col[ws_cuda_overhead_start][i],
+			 end = rows.col[ws_cuda_overhead_end][i];
 		struct ws_ops_event *ev;
 
-		if (!m->traced || t->tid || end == WS_NO_TIME || end < start || !ws_ops_in_steps(o, t->process, start))
+		if (!m->traced || t->tid || end == WS_NO_TIME || end < start ||
+		    !ws_ops_in_steps(o, t->process, start))
 			continue;
 		ev = ws_ops_add(o);
 		ev->start = start;
@@ -126,7 +134,8 @@ static uint64_t edge_key(uint64_t at, bool end)
 	return at << 1 | end;
 }
 
-static void add_annotation(struct ws_ops *o, uint32_t process, uint64_t start, uint64_t end, uint32_t id)
+static void add_annotation(struct ws_ops *o, uint32_t process, uint64_t start, uint64_t end,
+			   uint32_t id)
 {
 	struct ws_ops_event *ev = ws_ops_add(o);
 
@@ -142,8 +151,9 @@ static void add_annotation(struct ws_ops *o, uint32_t process, uint64_t start, u
 int ws_ops_load_gpu_annotations(struct ws_ops *o, struct ws_err *e)
 {
 	struct ws_scan scan = {.table = WS_TABLE_slice,
-			       .columns = WS_COL(slice, start) | WS_COL(slice, end) | WS_COL(slice, name) |
-					  WS_COL(slice, category) | WS_COL(slice, track),
+			       .columns = WS_COL(slice, start) | WS_COL(slice, end) |
+					  WS_COL(slice, name) | WS_COL(slice, category) |
+					  WS_COL(slice, track),
 			       .time_max = UINT64_MAX};
 	struct ws_rows rows;
 	struct ws_cursor *c;
@@ -159,13 +169,15 @@ int ws_ops_load_gpu_annotations(struct ws_ops *o, struct ws_err *e)
 		return -1;
 	}
 	for (size_t i = 0; i < rows.rows; i++) {
-		const char *category = ws_report_string(o->r, (uint32_t)rows.col[ws_slice_category][i], NULL);
+		const char *category =
+			ws_report_string(o->r, (uint32_t)rows.col[ws_slice_category][i], NULL);
 		uint64_t start = rows.col[ws_slice_start][i], end = rows.col[ws_slice_end][i];
 		uint32_t process = (uint32_t)ws_map_get(&tracks, rows.col[ws_slice_track][i], NULL);
 
 		if (!strcmp(category, "gpu_user_annotation") && end != WS_NO_TIME && end >= start &&
 		    ws_ops_in_steps(o, process, start))
-			add_annotation(o, process, start, end, (uint32_t)rows.col[ws_slice_name][i]);
+			add_annotation(o, process, start, end,
+				       (uint32_t)rows.col[ws_slice_name][i]);
 	}
 	ws_rows_free(&rows);
 	ws_map_free(&tracks);
@@ -188,7 +200,8 @@ void ws_ops_trim_gpu_annotations(struct ws_ops *o)
 
 		if (ev->kind != WS_OPS_GPU_ANNOTATION)
 			continue;
-		if (ev->end - ev->start >= 2 && ws_map_get(&o->edges, edge_key(ev->start + 1, false), NULL) == FOUND &&
+		if (ev->end - ev->start >= 2 &&
+		    ws_map_get(&o->edges, edge_key(ev->start + 1, false), NULL) == FOUND &&
 		    ws_map_get(&o->edges, edge_key(ev->end - 1, true), NULL) == FOUND) {
 			ev->start++;
 			ev->end--;

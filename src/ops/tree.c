@@ -1,4 +1,5 @@
-/* tree.c - which event is inside of which, and what follows from that: merged duplicates, memory, sums of children. */
+/* tree.c - which event is inside of which, and what follows from that: merged duplicates, memory,
+ * sums of children. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,11 +9,12 @@
 #include "ops/ops.h"
 
 /*
- * c10d's works are ranges that begin inside of the collective's call and end when it is done, on whatever thread. They are
- * asynchronous for PyTorch: they hold nothing, and take nothing from what is around them. Nothing else in a trace tells them from
- * annotations of the program.
+ * c10d's works are ranges that begin inside of the collective's call and end when it is done, on
+ * whatever thread. They are asynchronous for PyTorch: they hold nothing, and take nothing from what
+ * is around them. Nothing else in a trace tells them from annotations of the program.
  */
-static bool is_work(const struct ws_ops *o, const struct ws_ops_event *ev, const uint32_t *stack, size_t depth)
+static bool is_work(const struct ws_ops *o, const struct ws_ops_event *ev, const uint32_t *stack,
+		    size_t depth)
 {
 	static const char *const backends[] = {"nccl:", "gloo:", "mpi:", "ucc:", "xccl:"};
 	const char *name;
@@ -27,15 +29,17 @@ static bool is_work(const struct ws_ops *o, const struct ws_ops_event *ev, const
 		const struct ws_ops_event *p = &o->events[stack[depth]];
 
 		name = ws_ops_name(o, p->name);
-		if (ev->start < p->end && (!strcmp(name, "record_param_comms") || !strncmp(name, "c10d::", 6)))
+		if (ev->start < p->end &&
+		    (!strcmp(name, "record_param_comms") || !strncmp(name, "c10d::", 6)))
 			return true;
 	}
 	return false;
 }
 
 /*
- * Events of a thread come by start, longer first. The stack holds those around the one in hand: whatever does not hold the whole of
- * it is taken off, as PyTorch does, also when the two only overlap.
+ * Events of a thread come by start, longer first. The stack holds those around the one in hand:
+ * whatever does not hold the whole of it is taken off, as PyTorch does, also when the two only
+ * overlap.
  */
 static void find_parents(struct ws_ops *o)
 {
@@ -70,8 +74,8 @@ static void find_parents(struct ws_ops *o)
 }
 
 /*
- * An only child of the same name is one with its parent, which takes over its children and its GPU events. Parents come before
- * their children, so a chain collapses in one pass.
+ * An only child of the same name is one with its parent, which takes over its children and its GPU
+ * events. Parents come before their children, so a chain collapses in one pass.
  */
 static void merge_duplicates(struct ws_ops *o)
 {
@@ -146,15 +150,16 @@ static void add_loose_memory(struct ws_ops *o, uint32_t name)
 		if (m->inside)
 			continue;
 		ws_grow(o->events, o->cap, o->count + 1);
-		o->events[o->count++] = (struct ws_ops_event){.start = m->time,
-							      .end = m->time,
-							      .parent = WS_OPS_NONE,
-							      .process = m->process,
-							      .thread = m->thread,
-							      .kind = WS_OPS_MEMORY,
-							      .name = name,
-							      .cpu_mem = m->type == 0 ? m->bytes : 0,
-							      .device_mem = m->type != 0 ? m->bytes : 0};
+		o->events[o->count++] =
+			(struct ws_ops_event){.start = m->time,
+					      .end = m->time,
+					      .parent = WS_OPS_NONE,
+					      .process = m->process,
+					      .thread = m->thread,
+					      .kind = WS_OPS_MEMORY,
+					      .name = name,
+					      .cpu_mem = m->type == 0 ? m->bytes : 0,
+					      .device_mem = m->type != 0 ? m->bytes : 0};
 	}
 }
 

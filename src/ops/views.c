@@ -1,4 +1,5 @@
-/* views.c - the views of `ops` beside the averages: by module, memory by device and by record, steps. */
+/* views.c - the views of `ops` beside the averages: by module, memory by device and by record,
+ * steps. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +13,9 @@
 
 /* ---- modules ----
  *
- * Calls of nn.Module are Python calls named "nn.Module: Class_instance"; a module's path is that of the modules around it. Its
- * times are those of its calls; its device time is that of all operators inside; "self" leaves out the modules inside of it.
+ * Calls of nn.Module are Python calls named "nn.Module: Class_instance"; a module's path is that of
+ * the modules around it. Its times are those of its calls; its device time is that of all operators
+ * inside; "self" leaves out the modules inside of it.
  */
 
 struct module {
@@ -34,18 +36,22 @@ static const char *module_name(const struct ws_ops *o, const struct ws_ops_event
 {
 	const char *name = ev->kind == WS_OPS_PYTHON ? ws_ops_name(o, ev->name) : "";
 
-	return strncmp(name, module_prefix, sizeof(module_prefix) - 1) ? NULL : name + sizeof(module_prefix) - 1;
+	return strncmp(name, module_prefix, sizeof(module_prefix) - 1)
+		       ? NULL
+		       : name + sizeof(module_prefix) - 1;
 }
 
 static uint32_t module_of(struct modules *m, uint32_t parent, const char *name)
 {
-	uint64_t key = XXH3_64bits_withSeed(name, strlen(name), parent), at = ws_map_get(&m->index, key, NULL);
+	uint64_t key = XXH3_64bits_withSeed(name, strlen(name), parent),
+		 at = ws_map_get(&m->index, key, NULL);
 
 	if (at)
 		return (uint32_t)at;
 	ws_grow(m->v, m->cap, m->n + 1);
-	m->v[m->n++] = (struct module){.path = parent ? ws_format("%s/%s", m->v[parent - 1].path, name) : ws_strdup(name),
-				       .depth = parent ? m->v[parent - 1].depth + 1 : 0};
+	m->v[m->n++] = (struct module){
+		.path = parent ? ws_format("%s/%s", m->v[parent - 1].path, name) : ws_strdup(name),
+		.depth = parent ? m->v[parent - 1].depth + 1 : 0};
 	ws_map_set(&m->index, key, m->n);
 	return (uint32_t)m->n;
 }
@@ -85,9 +91,11 @@ static void gather(const struct ws_ops *o, struct modules *m, uint32_t *inside)
 }
 
 static const struct ws_column module_columns[] = {
-    {"Module", WS_KIND_TEXT},	 {"Calls", WS_KIND_COUNT},	    {"Operators", WS_KIND_COUNT},
-    {"CPU total", WS_KIND_TIME}, {"Self CPU", WS_KIND_TIME},	    {"CUDA total", WS_KIND_TIME},
-    {"Self CUDA", WS_KIND_TIME}, {"CPU time avg", WS_KIND_AVERAGE}, {"CUDA time avg", WS_KIND_AVERAGE},
+	{"Module", WS_KIND_TEXT},	    {"Calls", WS_KIND_COUNT},
+	{"Operators", WS_KIND_COUNT},	    {"CPU total", WS_KIND_TIME},
+	{"Self CPU", WS_KIND_TIME},	    {"CUDA total", WS_KIND_TIME},
+	{"Self CUDA", WS_KIND_TIME},	    {"CPU time avg", WS_KIND_AVERAGE},
+	{"CUDA time avg", WS_KIND_AVERAGE},
 };
 
 int ws_ops_modules(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e)
@@ -99,7 +107,9 @@ int ws_ops_modules(struct ws_ops *o, struct ws_printer *p, struct ws_text *foote
 	gather(o, &m, inside);
 	free(inside);
 	if (!m.n)
-		return ws_fail(e, "%s holds no calls of nn.Module; torch.profiler writes them with with_stack=True",
+		return ws_fail(e,
+			       "%s holds no calls of nn.Module; torch.profiler writes them with "
+			       "with_stack=True",
 			       ws_report_path(o->r));
 	qsort(m.v, m.n, sizeof(*m.v), by_path);
 	p->columns = module_columns;
@@ -108,15 +118,15 @@ int ws_ops_modules(struct ws_ops *o, struct ws_printer *p, struct ws_text *foote
 	for (size_t i = 0; i < m.n; i++) {
 		const struct module *v = &m.v[i];
 		struct ws_cell c[] = {
-		    ws_cell_text(v->path, strlen(v->path)),
-		    ws_cell_int((int64_t)v->calls),
-		    ws_cell_int((int64_t)v->ops),
-		    ws_cell_int((int64_t)v->cpu),
-		    ws_cell_int((int64_t)(v->cpu - v->children_cpu)),
-		    ws_cell_int((int64_t)v->gpu),
-		    ws_cell_int((int64_t)(v->gpu - v->children_gpu)),
-		    ws_cell_real((long double)v->cpu / v->calls),
-		    ws_cell_real((long double)v->gpu / v->calls),
+			ws_cell_text(v->path, strlen(v->path)),
+			ws_cell_int((int64_t)v->calls),
+			ws_cell_int((int64_t)v->ops),
+			ws_cell_int((int64_t)v->cpu),
+			ws_cell_int((int64_t)(v->cpu - v->children_cpu)),
+			ws_cell_int((int64_t)v->gpu),
+			ws_cell_int((int64_t)(v->gpu - v->children_gpu)),
+			ws_cell_real((long double)v->cpu / v->calls),
+			ws_cell_real((long double)v->gpu / v->calls),
 		};
 
 		if (o->q->limit && rows++ == o->q->limit) {
@@ -145,15 +155,15 @@ struct device {
 };
 
 static const struct ws_column memory_columns[] = {
-    {"PID", WS_KIND_ID},
-    {"Device", WS_KIND_TEXT},
-    {"Allocations", WS_KIND_COUNT},
-    {"Frees", WS_KIND_COUNT},
-    {"Allocated (B)", WS_KIND_COUNT},
-    {"Freed (B)", WS_KIND_COUNT},
-    {"Increase (B)", WS_KIND_COUNT},
-    {"Peak allocated (B)", WS_KIND_COUNT},
-    {"Peak reserved (B)", WS_KIND_COUNT},
+	{"PID", WS_KIND_ID},
+	{"Device", WS_KIND_TEXT},
+	{"Allocations", WS_KIND_COUNT},
+	{"Frees", WS_KIND_COUNT},
+	{"Allocated (B)", WS_KIND_COUNT},
+	{"Freed (B)", WS_KIND_COUNT},
+	{"Increase (B)", WS_KIND_COUNT},
+	{"Peak allocated (B)", WS_KIND_COUNT},
+	{"Peak reserved (B)", WS_KIND_COUNT},
 };
 
 static const char *device_name(uint8_t type, int32_t id, char *buffer, size_t size)
@@ -166,20 +176,25 @@ static const char *device_name(uint8_t type, int32_t id, char *buffer, size_t si
 
 static int no_memory(const struct ws_ops *o, struct ws_err *e)
 {
-	return ws_fail(e, "%s holds no memory events; torch.profiler writes them with profile_memory=True", ws_report_path(o->r));
+	return ws_fail(
+		e, "%s holds no memory events; torch.profiler writes them with profile_memory=True",
+		ws_report_path(o->r));
 }
 
-static struct device *find_device(struct device **v, size_t *n, size_t *cap, const struct ws_ops_memory *m)
+static struct device *find_device(struct device **v, size_t *n, size_t *cap,
+				  const struct ws_ops_memory *m)
 {
 	for (size_t i = 0; i < *n; i++)
-		if ((*v)[i].process == m->process && (*v)[i].type == m->type && (*v)[i].id == m->device)
+		if ((*v)[i].process == m->process && (*v)[i].type == m->type &&
+		    (*v)[i].id == m->device)
 			return &(*v)[i];
 	ws_grow(*v, *cap, *n + 1);
 	(*v)[*n] = (struct device){.process = m->process, .type = m->type, .id = m->device};
 	return &(*v)[(*n)++];
 }
 
-int ws_ops_memory_devices(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e)
+int ws_ops_memory_devices(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer,
+			  struct ws_err *e)
 {
 	struct device *v = NULL;
 	size_t n = 0, cap = 0;
@@ -206,15 +221,15 @@ int ws_ops_memory_devices(struct ws_ops *o, struct ws_printer *p, struct ws_text
 		char buffer[40];
 		const char *name = device_name(v[i].type, v[i].id, buffer, sizeof(buffer));
 		struct ws_cell c[] = {
-		    ws_cell_int((int64_t)ws_who_process(o->who, v[i].process)->pid),
-		    ws_cell_text(name, strlen(name)),
-		    ws_cell_int((int64_t)v[i].taken),
-		    ws_cell_int((int64_t)v[i].given),
-		    ws_cell_int((int64_t)v[i].taken_bytes),
-		    ws_cell_int((int64_t)v[i].given_bytes),
-		    ws_cell_int(v[i].now),
-		    ws_cell_int((int64_t)v[i].peak),
-		    ws_cell_int((int64_t)v[i].reserved),
+			ws_cell_int((int64_t)ws_who_process(o->who, v[i].process)->pid),
+			ws_cell_text(name, strlen(name)),
+			ws_cell_int((int64_t)v[i].taken),
+			ws_cell_int((int64_t)v[i].given),
+			ws_cell_int((int64_t)v[i].taken_bytes),
+			ws_cell_int((int64_t)v[i].given_bytes),
+			ws_cell_int(v[i].now),
+			ws_cell_int((int64_t)v[i].peak),
+			ws_cell_int((int64_t)v[i].reserved),
 		};
 
 		ws_print_row(p, c);
@@ -227,15 +242,15 @@ int ws_ops_memory_devices(struct ws_ops *o, struct ws_printer *p, struct ws_text
 /* ---- memory by record ---- */
 
 static const struct ws_column event_columns[] = {
-    {"Time", WS_KIND_TIME},
-    {"PID", WS_KIND_ID},
-    {"TID", WS_KIND_ID},
-    {"Device", WS_KIND_TEXT},
-    {"Address", WS_KIND_TEXT},
-    {"Bytes (B)", WS_KIND_COUNT},
-    {"Total allocated (B)", WS_KIND_COUNT},
-    {"Total reserved (B)", WS_KIND_COUNT},
-    {"Operator", WS_KIND_TEXT},
+	{"Time", WS_KIND_TIME},
+	{"PID", WS_KIND_ID},
+	{"TID", WS_KIND_ID},
+	{"Device", WS_KIND_TEXT},
+	{"Address", WS_KIND_TEXT},
+	{"Bytes (B)", WS_KIND_COUNT},
+	{"Total allocated (B)", WS_KIND_COUNT},
+	{"Total reserved (B)", WS_KIND_COUNT},
+	{"Operator", WS_KIND_TEXT},
 };
 
 /* The innermost operator around a moment on a thread: events before it by start, then outwards. */
@@ -245,16 +260,19 @@ static const char *op_around(const struct ws_ops *o, uint32_t thread, uint64_t a
 	uint32_t i;
 
 	lo = ws_bisect(o->cpu_count, mid,
-		       o->events[mid].thread < thread || (o->events[mid].thread == thread && o->events[mid].start <= at));
+		       o->events[mid].thread < thread ||
+			       (o->events[mid].thread == thread && o->events[mid].start <= at));
 	if (!lo || o->events[lo - 1].thread != thread)
 		return "";
 	for (i = (uint32_t)(lo - 1); i != WS_OPS_NONE; i = o->events[i].parent)
-		if (o->events[i].end >= at && (o->events[i].kind == WS_OPS_CPU || o->events[i].kind == WS_OPS_ANNOTATION))
+		if (o->events[i].end >= at &&
+		    (o->events[i].kind == WS_OPS_CPU || o->events[i].kind == WS_OPS_ANNOTATION))
 			return ws_ops_name(o, o->events[i].name);
 	return "";
 }
 
-int ws_ops_memory_events(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e)
+int ws_ops_memory_events(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer,
+			 struct ws_err *e)
 {
 	int64_t rows = 0;
 
@@ -271,9 +289,15 @@ int ws_ops_memory_events(struct ws_ops *o, struct ws_printer *p, struct ws_text 
 			   *op = op_around(o, m->thread, m->time);
 		int n = snprintf(address, sizeof(address), "0x%" PRIx64, m->address);
 		struct ws_cell c[] = {
-		    ws_cell_int((int64_t)(m->time - o->zero)), ws_cell_int((int64_t)t->pid),	  ws_cell_int((int64_t)t->tid),
-		    ws_cell_text(device, strlen(device)),      ws_cell_text(address, (size_t)n),  ws_cell_int(m->bytes),
-		    ws_cell_int((int64_t)m->allocated),	       ws_cell_int((int64_t)m->reserved), ws_cell_text(op, strlen(op)),
+			ws_cell_int((int64_t)(m->time - o->zero)),
+			ws_cell_int((int64_t)t->pid),
+			ws_cell_int((int64_t)t->tid),
+			ws_cell_text(device, strlen(device)),
+			ws_cell_text(address, (size_t)n),
+			ws_cell_int(m->bytes),
+			ws_cell_int((int64_t)m->allocated),
+			ws_cell_int((int64_t)m->reserved),
+			ws_cell_text(op, strlen(op)),
 		};
 
 		if (o->q->limit && rows++ == o->q->limit) {
@@ -288,14 +312,17 @@ int ws_ops_memory_events(struct ws_ops *o, struct ws_printer *p, struct ws_text 
 
 /* ---- steps ---- */
 
-static const struct ws_column step_columns[] = {
-    {"Step", WS_KIND_ID}, {"PID", WS_KIND_ID}, {"Start", WS_KIND_TIME}, {"Duration", WS_KIND_TIME}};
+static const struct ws_column step_columns[] = {{"Step", WS_KIND_ID},
+						{"PID", WS_KIND_ID},
+						{"Start", WS_KIND_TIME},
+						{"Duration", WS_KIND_TIME}};
 
 int ws_ops_steps(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer, struct ws_err *e)
 {
 	(void)footer;
 	if (!o->step_count)
-		return ws_fail(e, "there are no steps (ProfilerStep#N) in %s", ws_report_path(o->r));
+		return ws_fail(e, "there are no steps (ProfilerStep#N) in %s",
+			       ws_report_path(o->r));
 	p->columns = step_columns;
 	p->column_count = WS_COUNT(step_columns);
 	ws_print_begin(p);
@@ -303,7 +330,8 @@ int ws_ops_steps(struct ws_ops *o, struct ws_printer *p, struct ws_text *footer,
 		const struct ws_ops_step *s = &o->steps[i];
 		struct ws_cell c[] = {ws_cell_int((int64_t)s->number),
 				      ws_cell_int((int64_t)ws_who_process(o->who, s->process)->pid),
-				      ws_cell_int((int64_t)(s->start - o->zero)), ws_cell_int((int64_t)(s->end - s->start))};
+				      ws_cell_int((int64_t)(s->start - o->zero)),
+				      ws_cell_int((int64_t)(s->end - s->start))};
 
 		ws_print_row(p, c);
 	}

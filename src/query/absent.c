@@ -1,5 +1,6 @@
 /*
- * absent.c - see absent.h. What was asked for and what became of it stands in the facts about the session (record/perf.c).
+ * absent.c - see absent.h. What was asked for and what became of it stands in the facts about the
+ * session (record/perf.c).
  */
 #include "query/absent.h"
 
@@ -20,10 +21,12 @@ static bool recorded(const struct ws_report *r)
 
 static const char *nobody_says(const struct ws_report *r)
 {
-	return ws_report_complete(r) ? "the trace that was imported has none" : "what there was is lost with the end of the report";
+	return ws_report_complete(r) ? "the trace that was imported has none"
+				     : "what there was is lost with the end of the report";
 }
 
-static const char *why(const struct ws_report *r, const char *fact, const char *off, const char *refused)
+static const char *why(const struct ws_report *r, const char *fact, const char *off,
+		       const char *refused)
 {
 	if (!recorded(r))
 		return nobody_says(r);
@@ -38,9 +41,10 @@ const char *ws_why_no_samples(const struct ws_report *r)
 {
 	return why(r, "session.sample", "sampling was off (--sample=none)",
 		   is(r, "session.sample", "none")
-		       ? "sampling was off (--sample=none)"
-		       : "perf events were refused, as 'warpsight info' says, and the timer signal that stands "
-			 "in for them found nothing that ran long enough");
+			   ? "sampling was off (--sample=none)"
+			   : "perf events were refused, as 'warpsight info' says, and the timer "
+			     "signal that stands "
+			     "in for them found nothing that ran long enough");
 }
 
 const char *ws_why_no_switches(const struct ws_report *r)
@@ -57,7 +61,9 @@ const char *ws_why_no_waits(const struct ws_report *r)
 	if (!recorded(r))
 		return nobody_says(r);
 	if (is(r, "session.cpuctxsw", "none"))
-		return osrt ? "context switches were not followed, and no call of the OS runtime waited long enough"
-			    : "neither context switches (--cpuctxsw) nor calls of the OS runtime (--trace=osrt) were";
+		return osrt ? "context switches were not followed, and no call of the OS runtime "
+			      "waited long enough"
+			    : "neither context switches (--cpuctxsw) nor calls of the OS runtime "
+			      "(--trace=osrt) were";
 	return "no thread waited long enough";
 }

@@ -1,8 +1,9 @@
 /*
  * calltree.c - see calltree.h.
  *
- * Nodes are found by a hash of (parent, unit). A stack's node is made from its caller's: the memo is looked up outwards until a row
- * is known, and the rows passed on the way are made from there inwards, so that nothing recurses however deep a stack is.
+ * Nodes are found by a hash of (parent, unit). A stack's node is made from its caller's: the memo
+ * is looked up outwards until a row is known, and the rows passed on the way are made from there
+ * inwards, so that nothing recurses however deep a stack is.
  */
 #include "query/calltree.h"
 
@@ -12,7 +13,8 @@
 #include "base/mem.h"
 #include "base/slots.h"
 
-void ws_calltree_init(struct ws_calltree *t, struct ws_stacks *stacks, enum ws_unit kind, enum ws_frames frames)
+void ws_calltree_init(struct ws_calltree *t, struct ws_stacks *stacks, enum ws_unit kind,
+		      enum ws_frames frames)
 {
 	memset(t, 0, sizeof(*t));
 	t->stacks = stacks;
@@ -48,7 +50,8 @@ uint32_t ws_calltree_child(struct ws_calltree *t, uint32_t parent, uint32_t unit
 	uint32_t h = hash(parent, unit), node;
 	size_t at;
 
-	for (at = ws_slots_begin(&t->slots, &t->mask, t->n, 1024, h); (node = ws_slots_next(t->slots, t->mask, h, &at)); at++)
+	for (at = ws_slots_begin(&t->slots, &t->mask, t->n, 1024, h);
+	     (node = ws_slots_next(t->slots, t->mask, h, &at)); at++)
 		if (t->nodes[node].parent == parent && t->nodes[node].unit == unit)
 			return node;
 	ws_grow(t->nodes, t->node_cap, t->n + (size_t)1);
@@ -71,7 +74,8 @@ static uint32_t unit_for(struct ws_calltree *t, uint64_t key, struct ws_unit_inf
 	return t->unit_count++;
 }
 
-/* Keys of units are apart by kind: bit 63 for functions, 62 for modules, 61 for files of Python; a line is (function, line). */
+/* Keys of units are apart by kind: bit 63 for functions, 62 for modules, 61 for files of Python; a
+ * line is (function, line). */
 static uint32_t unit_of(struct ws_calltree *t, const struct ws_place *p)
 {
 	const struct ws_function *f = ws_stacks_function(t->stacks, p->function);
@@ -98,7 +102,8 @@ uint32_t ws_calltree_made(struct ws_calltree *t, const char *name, size_t len)
 
 static bool wanted(const struct ws_calltree *t, const struct ws_frame_info *f)
 {
-	return t->frames == WS_FRAMES_ALL || (f->kind == WS_FRAME_PYTHON) == (t->frames == WS_FRAMES_PYTHON);
+	return t->frames == WS_FRAMES_ALL ||
+	       (f->kind == WS_FRAME_PYTHON) == (t->frames == WS_FRAMES_PYTHON);
 }
 
 /* The functions of a frame below `node`, the one that others were inlined into first. */
@@ -213,12 +218,14 @@ static void copy_units(const struct ws_calltree *t, struct ws_calltree *out)
 
 void ws_calltree_invert(const struct ws_calltree *t, uint32_t roots, struct ws_calltree *out)
 {
-	uint32_t *depth = depths(t, roots), *root = ws_calloc(t->n, sizeof(*root)); /* of each: its place in `out` */
+	uint32_t *depth = depths(t, roots),
+		 *root = ws_calloc(t->n, sizeof(*root)); /* of each: its place in `out` */
 
 	ws_calltree_init(out, t->stacks, t->kind, t->frames);
 	copy_units(t, out);
 	for (uint32_t i = 1; i < t->n; i++)
-		root[i] = depth[i] <= roots ? ws_calltree_child(out, root[t->nodes[i].parent], t->nodes[i].unit)
+		root[i] = depth[i] <= roots ? ws_calltree_child(out, root[t->nodes[i].parent],
+								t->nodes[i].unit)
 					    : root[t->nodes[i].parent];
 	for (uint32_t i = 1; i < t->n; i++) {
 		uint32_t at = root[i];
@@ -300,8 +307,9 @@ struct ws_flat *ws_calltree_flat(const struct ws_calltree *t, uint32_t roots, si
 	f.inside = ws_calloc(t->unit_count, sizeof(*f.inside));
 	f.row_of = ws_calloc(t->unit_count, sizeof(*f.row_of));
 	ws_calltree_children(t, &first, &next);
-	for (uint32_t at = first[0]; at;) {		 /* depth first, without recursion */
-		__builtin_prefetch(&t->nodes[next[at]]); /* what comes next, if this has no children */
+	for (uint32_t at = first[0]; at;) { /* depth first, without recursion */
+		__builtin_prefetch(
+			&t->nodes[next[at]]); /* what comes next, if this has no children */
 		__builtin_prefetch(&total[next[at]]);
 		__builtin_prefetch(&first[next[at]]);
 		__builtin_prefetch(&next[next[at]]);

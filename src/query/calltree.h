@@ -1,12 +1,14 @@
 /*
  * calltree.h - call stacks merged into one tree, root outermost, with what each node costs.
  *
- * A node is a *unit* under a parent node: a function, a module or a source line, as the tree was told; stacks that differ only in
- * addresses share nodes. Inlined functions are nodes of their own, under the function that they were inlined into. What stands
- * above the outermost function (a process, a thread) is a node too, made by ws_calltree_child.
+ * A node is a *unit* under a parent node: a function, a module or a source line, as the tree was
+ * told; stacks that differ only in addresses share nodes. Inlined functions are nodes of their own,
+ * under the function that they were inlined into. What stands above the outermost function (a
+ * process, a thread) is a node too, made by ws_calltree_child.
  *
- * A parent's number is less than its children's, so sums over subtrees are one loop backwards. Stacks that were met before are
- * found in a memo by (root, stack): the whole of a profile costs about as much as its distinct stacks.
+ * A parent's number is less than its children's, so sums over subtrees are one loop backwards.
+ * Stacks that were met before are found in a memo by (root, stack): the whole of a profile costs
+ * about as much as its distinct stacks.
  */
 #ifndef WS_QUERY_CALLTREE_H
 #define WS_QUERY_CALLTREE_H
@@ -20,8 +22,8 @@ enum ws_frames { WS_FRAMES_ALL, WS_FRAMES_PYTHON, WS_FRAMES_NATIVE };
 
 struct ws_cost {
 	uint64_t count, /* samples, waits, kernels */
-	    weight,	/* what shares are computed from: cycles, nanoseconds, events */
-	    ns;		/* time, where that is known; else 0 */
+		weight, /* what shares are computed from: cycles, nanoseconds, events */
+		ns;	/* time, where that is known; else 0 */
 };
 
 struct ws_node {
@@ -49,20 +51,22 @@ struct ws_calltree {
 	struct ws_map memo, unit_of;
 };
 
-void ws_calltree_init(struct ws_calltree *t, struct ws_stacks *stacks, enum ws_unit kind, enum ws_frames frames);
+void ws_calltree_init(struct ws_calltree *t, struct ws_stacks *stacks, enum ws_unit kind,
+		      enum ws_frames frames);
 void ws_calltree_free(struct ws_calltree *t);
 
 /* The child of `parent` with this unit; new when there is none. */
 uint32_t ws_calltree_child(struct ws_calltree *t, uint32_t parent, uint32_t unit);
 /* The unit of a function made with ws_stacks_made. */
 uint32_t ws_calltree_made(struct ws_calltree *t, const char *name, size_t len);
-/* The node of a stack below `root`: the rows of `stack` from outermost, then `frame` (0 for none). `root` when nothing is left of
- * it. */
+/* The node of a stack below `root`: the rows of `stack` from outermost, then `frame` (0 for none).
+ * `root` when nothing is left of it. */
 uint32_t ws_calltree_node(struct ws_calltree *t, uint32_t root, uint32_t frame, uint32_t stack);
 
 /*
- * Trees of many distinct stacks are larger than the cache: asking for some stacks ahead, first with the one and then with the other
- * function, lets ws_calltree_node find what it touches. `fetched` is what the first returned.
+ * Trees of many distinct stacks are larger than the cache: asking for some stacks ahead, first with
+ * the one and then with the other function, lets ws_calltree_node find what it touches. `fetched`
+ * is what the first returned.
  */
 size_t ws_calltree_fetch(struct ws_calltree *t, uint32_t root, uint32_t frame, uint32_t stack);
 void ws_calltree_fetch_more(const struct ws_calltree *t, size_t fetched);
@@ -76,7 +80,8 @@ static inline void ws_cost_add(struct ws_cost *to, const struct ws_cost *c)
 
 /* Costs of each node with all below it. The caller frees it. */
 struct ws_cost *ws_calltree_totals(const struct ws_calltree *t);
-/* The same tree turned over below nodes of depth `roots` (0: from the top): leaves come first, callers below them. */
+/* The same tree turned over below nodes of depth `roots` (0: from the top): leaves come first,
+ * callers below them. */
 void ws_calltree_invert(const struct ws_calltree *t, uint32_t roots, struct ws_calltree *out);
 
 /* One row of a table by unit. */
@@ -85,15 +90,18 @@ struct ws_flat {
 	struct ws_cost self, total;
 };
 /*
- * Self and total costs by (root, unit). A unit that is in a stack several times (recursion) counts once in its total. With `roots`
- * > 0, a node of that depth itself is no row, unless it costs something by itself. The caller frees the result.
+ * Self and total costs by (root, unit). A unit that is in a stack several times (recursion) counts
+ * once in its total. With `roots` > 0, a node of that depth itself is no row, unless it costs
+ * something by itself. The caller frees the result.
  */
 struct ws_flat *ws_calltree_flat(const struct ws_calltree *t, uint32_t roots, size_t *count);
 
-/* Children of each node: first[node], then next[child]...; 0 ends. Both of t->n. The caller frees them. */
+/* Children of each node: first[node], then next[child]...; 0 ends. Both of t->n. The caller frees
+ * them. */
 void ws_calltree_children(const struct ws_calltree *t, uint32_t **first, uint32_t **next);
 
-/* Text of a unit: the function's name, with file:line for lines; the module's path for modules. Appends to `text`. */
+/* Text of a unit: the function's name, with file:line for lines; the module's path for modules.
+ * Appends to `text`. */
 void ws_calltree_name(const struct ws_calltree *t, uint32_t unit, struct ws_text *text);
 /* Path of its module, or of its source file for Python; "" for neither. */
 const char *ws_calltree_module(const struct ws_calltree *t, uint32_t unit);

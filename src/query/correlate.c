@@ -30,9 +30,11 @@ static void grow(struct ws_calls *c)
 
 /* Calls with their process, one after the other; `take` gets the entry of each one's id. */
 static void each_call(struct ws_calls *c, const struct ws_who *who,
-		      void (*take)(struct ws_calls *, struct ws_call_ids *, uint64_t id, size_t row))
+		      void (*take)(struct ws_calls *, struct ws_call_ids *, uint64_t id,
+				   size_t row))
 {
-	const uint64_t *thread = c->rows.col[ws_cuda_api_thread], *id = c->rows.col[ws_cuda_api_correlation];
+	const uint64_t *thread = c->rows.col[ws_cuda_api_thread],
+		       *id = c->rows.col[ws_cuda_api_correlation];
 	struct ws_call_ids *last = NULL;
 	uint64_t process = 0, of = UINT64_MAX;
 
@@ -65,7 +67,8 @@ static void mark(struct ws_calls *c, struct ws_call_ids *e, uint64_t id, size_t 
 	e->bits[id % WS_CALL_IDS / 64] |= UINT64_C(1) << id % 64;
 }
 
-/* Rows are in order of start within a thread, outer calls first: the first with an id is the outermost. */
+/* Rows are in order of start within a thread, outer calls first: the first with an id is the
+ * outermost. */
 static void place(struct ws_calls *c, struct ws_call_ids *e, uint64_t id, size_t row)
 {
 	uint32_t *call = &c->call[ws_call_place(e, id)];
@@ -90,18 +93,21 @@ static void index_calls(struct ws_calls *c, const struct ws_who *who)
 	each_call(c, who, place);
 }
 
-int ws_calls_load(const struct ws_report *r, const struct ws_who *who, struct ws_calls *c, struct ws_err *e)
+int ws_calls_load(const struct ws_report *r, const struct ws_who *who, struct ws_calls *c,
+		  struct ws_err *e)
 {
 	struct ws_scan sc = {
-	    .table = WS_TABLE_cuda_api,
-	    .columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) | WS_COL(cuda_api, correlation) |
-		       WS_COL(cuda_api, name),
-	    .time_max = UINT64_MAX,
+		.table = WS_TABLE_cuda_api,
+		.columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) |
+			   WS_COL(cuda_api, thread) | WS_COL(cuda_api, correlation) |
+			   WS_COL(cuda_api, name),
+		.time_max = UINT64_MAX,
 	};
 
 	memset(c, 0, sizeof(*c));
 	if (ws_report_rows(r, WS_TABLE_cuda_api) >= WS_NO_CALL)
-		return ws_fail(e, "%s has more CUDA API calls than can be joined to their work", ws_report_path(r));
+		return ws_fail(e, "%s has more CUDA API calls than can be joined to their work",
+			       ws_report_path(r));
 	if (ws_rows_load(r, &sc, &c->rows, e) < 0)
 		return -1;
 	index_calls(c, who);

@@ -1,11 +1,13 @@
 /*
- * correlate.h - from work on a GPU to the call that caused it: a join by process and correlation id.
+ * correlate.h - from work on a GPU to the call that caused it: a join by process and correlation
+ * id.
  *
- * All calls of the CUDA API are in memory, sorted by (thread, start), so that enclose.h can find the ranges around each. The index
- * has an entry for 256 consecutive ids of a process: bits for those that calls have, and where their calls stand in one array,
- * which counting bits leads to. Work is recorded about in the order of its calls, so that most look-ups find what the one before
- * has fetched. Memory: 40 bytes a call for the columns, 4 for the array and up to 100 for the entries: a few where every seventh id
- * or more is used.
+ * All calls of the CUDA API are in memory, sorted by (thread, start), so that enclose.h can find
+ * the ranges around each. The index has an entry for 256 consecutive ids of a process: bits for
+ * those that calls have, and where their calls stand in one array, which counting bits leads to.
+ * Work is recorded about in the order of its calls, so that most look-ups find what the one before
+ * has fetched. Memory: 40 bytes a call for the columns, 4 for the array and up to 100 for the
+ * entries: a few where every seventh id or more is used.
  */
 #ifndef WS_QUERY_CORRELATE_H
 #define WS_QUERY_CORRELATE_H
@@ -27,14 +29,17 @@ struct ws_calls {
 	uint32_t *call;	   /* rows, by process and id */
 };
 
-/* Read all calls. Returns 0, or -1 with a message (too many). Free with ws_calls_free in any case. */
-int ws_calls_load(const struct ws_report *r, const struct ws_who *who, struct ws_calls *c, struct ws_err *e);
+/* Read all calls. Returns 0, or -1 with a message (too many). Free with ws_calls_free in any case.
+ */
+int ws_calls_load(const struct ws_report *r, const struct ws_who *who, struct ws_calls *c,
+		  struct ws_err *e);
 void ws_calls_free(struct ws_calls *c);
 
 /*
- * Entries of ids that follow one another stand side by side, 64 of them: work comes about in the order of ids, so that look-ups go
- * through memory in order too, however far apart ids are. What collides goes on by an odd number of entries above 64
- * (WS_CALL_STEP): a row of entries steps over another at once, and all places are reached in the end.
+ * Entries of ids that follow one another stand side by side, 64 of them: work comes about in the
+ * order of ids, so that look-ups go through memory in order too, however far apart ids are. What
+ * collides goes on by an odd number of entries above 64 (WS_CALL_STEP): a row of entries steps over
+ * another at once, and all places are reached in the end.
  */
 static inline uint64_t ws_call_hash(uint64_t key)
 {
@@ -57,10 +62,12 @@ static inline uint32_t ws_call_place(const struct ws_call_ids *e, uint64_t corre
 }
 
 /*
- * The call (its row) that caused what has this correlation id in this process (id of the process table), or WS_NO_CALL. Where a
- * driver call inside of a runtime call shares its id, the outer one. Thread-safe.
+ * The call (its row) that caused what has this correlation id in this process (id of the process
+ * table), or WS_NO_CALL. Where a driver call inside of a runtime call shares its id, the outer one.
+ * Thread-safe.
  */
-static inline uint32_t ws_calls_find(const struct ws_calls *c, uint64_t process, uint64_t correlation)
+static inline uint32_t ws_calls_find(const struct ws_calls *c, uint64_t process,
+				     uint64_t correlation)
 {
 	uint64_t key = (process << 32 | (uint32_t)correlation / WS_CALL_IDS) + 1;
 	size_t at = ws_call_hash(key) & c->mask;

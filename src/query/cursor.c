@@ -1,10 +1,11 @@
 /*
  * cursor.c - rows of a table one by one in order of start.
  *
- * Blocks are opened when their earliest time comes up, and merged by a heap. An open block's columns are kept in the width that
- * their values need, constant ones as one value; and what is kept is bounded: beyond that the block whose next row is
- * furthest away is put aside (its position stays) and decoded again when its turn comes. So one parent range that is written
- * a thousand blocks after its start costs a second decoding of a block, not a thousand blocks in memory.
+ * Blocks are opened when their earliest time comes up, and merged by a heap. An open block's
+ * columns are kept in the width that their values need, constant ones as one value; and what is
+ * kept is bounded: beyond that the block whose next row is furthest away is put aside (its position
+ * stays) and decoded again when its turn comes. So one parent range that is written a thousand
+ * blocks after its start costs a second decoding of a block, not a thousand blocks in memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ enum { FEWEST_BLOCKS = 4 };
 
 struct open_block {
 	size_t block;
-	uint64_t head;    /* start of its next row */
+	uint64_t head; /* start of its next row */
 	uint32_t next, rows;
 	void *col[WS_MAX_COLUMNS]; /* in order of start; NULL: constant */
 	uint64_t constant[WS_MAX_COLUMNS];
@@ -32,7 +33,7 @@ struct ws_cursor {
 	enum ws_table table;
 	struct ws_window window;
 	uint32_t columns;
-	size_t *todo;        /* blocks by their earliest time */
+	size_t *todo; /* blocks by their earliest time */
 	size_t todo_count, todo_next;
 	struct open_block **heap;
 	size_t open, open_cap;
@@ -69,7 +70,8 @@ static void make_room(struct ws_cursor *c, uint32_t rows)
 	c->buffer_rows = rows;
 }
 
-/* Row numbers of the buffer by start, equal ones as they stand: merging its ascending runs (one a track) pairwise. */
+/* Row numbers of the buffer by start, equal ones as they stand: merging its ascending runs (one a
+ * track) pairwise. */
 static void order_by_start(struct ws_cursor *c, uint32_t n)
 {
 	const uint64_t *start = c->window.start >= 0 ? c->buffer[c->window.start] : NULL;
@@ -86,10 +88,13 @@ static void order_by_start(struct ws_cursor *c, uint32_t n)
 
 			while (mid < n && start[from[mid - 1]] <= start[from[mid]])
 				mid++;
-			for (end = mid < n ? mid + 1 : n; end < n && start[from[end - 1]] <= start[from[end]];)
+			for (end = mid < n ? mid + 1 : n;
+			     end < n && start[from[end - 1]] <= start[from[end]];)
 				end++;
 			for (a = i, b = mid; a < mid || b < end;)
-				to[at++] = b == end || (a < mid && start[from[a]] <= start[from[b]]) ? from[a++] : from[b++];
+				to[at++] = b == end || (a < mid && start[from[a]] <= start[from[b]])
+						   ? from[a++]
+						   : from[b++];
 			i = end;
 		}
 		more = merged > 1;
@@ -206,7 +211,8 @@ static void bound_memory(struct ws_cursor *c, const struct open_block *wanted)
 		struct open_block *last = NULL;
 
 		for (size_t i = 0; i < c->open; i++)
-			if (c->heap[i]->loaded && c->heap[i] != wanted && (!last || less(last, c->heap[i])))
+			if (c->heap[i]->loaded && c->heap[i] != wanted &&
+			    (!last || less(last, c->heap[i])))
 				last = c->heap[i];
 		if (!last)
 			return;
@@ -249,12 +255,14 @@ static int by_time(const void *a, const void *b, void *ctx)
 {
 	const struct ws_cursor *c = ctx;
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
-	uint64_t s = ws_report_block(c->r, c->table, x).time_min, t = ws_report_block(c->r, c->table, y).time_min;
+	uint64_t s = ws_report_block(c->r, c->table, x).time_min,
+		 t = ws_report_block(c->r, c->table, y).time_min;
 
 	return s != t ? (s < t ? -1 : 1) : x < y ? -1 : 1;
 }
 
-struct ws_cursor *ws_cursor_open(const struct ws_report *r, enum ws_table t, uint64_t time_min, uint64_t time_max)
+struct ws_cursor *ws_cursor_open(const struct ws_report *r, enum ws_table t, uint64_t time_min,
+				 uint64_t time_max)
 {
 	struct ws_cursor *c = ws_calloc(1, sizeof(*c));
 	size_t blocks = ws_report_blocks(r, t);
@@ -281,7 +289,8 @@ static bool next_block_is_due(const struct ws_cursor *c)
 		return false;
 	/* Without a start, blocks follow one another. */
 	return !c->open || (c->window.start >= 0 &&
-			    ws_report_block(c->r, c->table, c->todo[c->todo_next]).time_min <= c->heap[0]->head);
+			    ws_report_block(c->r, c->table, c->todo[c->todo_next]).time_min <=
+				    c->heap[0]->head);
 }
 
 /* The block that has the next row, loaded; NULL at the end. */

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ns: where a double of microseconds starts to lose what a trace writes, and where it can hold no nanoseconds any more. */
+/* ns: where a double of microseconds starts to lose what a trace writes, and where it can hold no
+ * nanoseconds any more. */
 #define LEAST (UINT64_C(1000) << 33)
 #define MOST (UINT64_C(1000) << 43)
 
@@ -21,7 +22,9 @@ void ws_doubles_open(struct ws_doubles *d, const struct ws_report *r, enum ws_do
 
 		if (!strncmp(name, fact, sizeof(fact) - 1))
 			ws_map_set(&d->clocks, strtoull(name + sizeof(fact) - 1, NULL, 10),
-				   (uint64_t)strtoll(ws_report_string(r, (uint32_t)v[ws_meta_value], NULL), NULL, 10));
+				   (uint64_t)strtoll(ws_report_string(r, (uint32_t)v[ws_meta_value],
+								      NULL),
+						     NULL, 10));
 	}
 	ws_cursor_close(c);
 }
@@ -31,7 +34,8 @@ void ws_doubles_close(struct ws_doubles *d)
 	ws_map_free(&d->clocks);
 }
 
-/* What a reader of the trace has for a decimal of microseconds. Below 2^53 ns both operands are exact, so it is rounded once. */
+/* What a reader of the trace has for a decimal of microseconds. Below 2^53 ns both operands are
+ * exact, so it is rounded once. */
 static double microseconds(uint64_t ns)
 {
 	return ns < UINT64_C(1) << 53 ? (double)ns / 1000 : (double)((long double)ns / 1000);
@@ -44,7 +48,8 @@ static int64_t moved(double us, uint64_t ns)
 	return (int64_t)(by < 0 ? by - 0.5L : by + 0.5L);
 }
 
-struct ws_doubles_shift ws_doubles_of(const struct ws_doubles *d, uint64_t process, uint64_t start, uint64_t end)
+struct ws_doubles_shift ws_doubles_of(const struct ws_doubles *d, uint64_t process, uint64_t start,
+				      uint64_t end)
 {
 	struct ws_doubles_shift none = {0};
 	bool found = false;

@@ -1,8 +1,9 @@
 /*
  * enclose.c - see enclose.h.
  *
- * Ranges and calls of a thread are walked together in order of start, with the ranges that have begun and not ended ("open"). Each
- * open range knows the earliest end up to it, so that a call that ends before all of them, the usual case, is done at once.
+ * Ranges and calls of a thread are walked together in order of start, with the ranges that have
+ * begun and not ended ("open"). Each open range knows the earliest end up to it, so that a call
+ * that ends before all of them, the usual case, is done at once.
  */
 #include "query/enclose.h"
 
@@ -17,7 +18,8 @@ static bool is_range(const struct ws_rows *rows, size_t i)
 {
 	uint64_t type = rows->col[ws_nvtx_type][i], other = rows->col[ws_nvtx_end_thread][i];
 
-	return type == WS_NVTX_PUSHPOP || (type == WS_NVTX_STARTEND && (!other || other == rows->col[ws_nvtx_thread][i]));
+	return type == WS_NVTX_PUSHPOP ||
+	       (type == WS_NVTX_STARTEND && (!other || other == rows->col[ws_nvtx_thread][i]));
 }
 
 static void choose_ranges(struct ws_ranges *g)
@@ -36,15 +38,17 @@ static void choose_ranges(struct ws_ranges *g)
 int ws_ranges_load(const struct ws_report *r, struct ws_ranges *g, struct ws_err *e)
 {
 	struct ws_scan sc = {
-	    .table = WS_TABLE_nvtx,
-	    .columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) | WS_COL(nvtx, end_thread) |
-		       WS_COL(nvtx, text) | WS_COL(nvtx, domain) | WS_COL(nvtx, type),
-	    .time_max = UINT64_MAX,
+		.table = WS_TABLE_nvtx,
+		.columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) |
+			   WS_COL(nvtx, end_thread) | WS_COL(nvtx, text) | WS_COL(nvtx, domain) |
+			   WS_COL(nvtx, type),
+		.time_max = UINT64_MAX,
 	};
 
 	memset(g, 0, sizeof(*g));
 	if (ws_report_rows(r, WS_TABLE_nvtx) >= WS_NO_RANGE)
-		return ws_fail(e, "%s has more NVTX ranges than can be joined to CUDA calls", ws_report_path(r));
+		return ws_fail(e, "%s has more NVTX ranges than can be joined to CUDA calls",
+			       ws_report_path(r));
 	if (ws_rows_load(r, &sc, &g->rows, e) < 0)
 		return -1;
 	choose_ranges(g);
@@ -54,17 +58,20 @@ int ws_ranges_load(const struct ws_report *r, struct ws_ranges *g, struct ws_err
 int ws_ranges_load_annotations(const struct ws_report *r, struct ws_ranges *g, struct ws_err *e)
 {
 	struct ws_scan sc = {
-	    .table = WS_TABLE_op,
-	    .columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) | WS_COL(op, kind) | WS_COL(op, name),
-	    .time_max = UINT64_MAX,
+		.table = WS_TABLE_op,
+		.columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) |
+			   WS_COL(op, kind) | WS_COL(op, name),
+		.time_max = UINT64_MAX,
 	};
-	static const int columns[] = {ws_nvtx_start, ws_nvtx_end,    ws_nvtx_thread, ws_nvtx_end_thread,
-				      ws_nvtx_text,  ws_nvtx_domain, ws_nvtx_type};
+	static const int columns[] = {ws_nvtx_start,	  ws_nvtx_end,	ws_nvtx_thread,
+				      ws_nvtx_end_thread, ws_nvtx_text, ws_nvtx_domain,
+				      ws_nvtx_type};
 	struct ws_rows from;
 
 	memset(g, 0, sizeof(*g));
 	if (ws_report_rows(r, WS_TABLE_op) >= WS_NO_RANGE)
-		return ws_fail(e, "%s has more operators than can be joined to CUDA calls", ws_report_path(r));
+		return ws_fail(e, "%s has more operators than can be joined to CUDA calls",
+			       ws_report_path(r));
 	if (ws_rows_load(r, &sc, &from, e) < 0)
 		return -1;
 	for (size_t c = 0; c < WS_COUNT(columns); c++)
@@ -95,9 +102,10 @@ void ws_ranges_free(struct ws_ranges *g)
 }
 
 /*
- * By walking each thread's ranges in order of start with the stack of those still open. Ranges of two domains may overlap without
- * nesting: one that ends before a range that started inside of it leaves the stack then, since whatever starts later and lies
- * within it lies within the other too, which is nearer.
+ * By walking each thread's ranges in order of start with the stack of those still open. Ranges of
+ * two domains may overlap without nesting: one that ends before a range that started inside of it
+ * leaves the stack then, since whatever starts later and lies within it lies within the other too,
+ * which is nearer.
  */
 void ws_ranges_nest(const struct ws_ranges *g, uint32_t *parent, uint32_t *level)
 {
@@ -106,7 +114,8 @@ void ws_ranges_nest(const struct ws_ranges *g, uint32_t *parent, uint32_t *level
 	uint64_t of = UINT64_MAX;
 
 	for (uint32_t i = 0; i < g->n; i++) {
-		uint64_t start = ws_range_get(g, i, ws_nvtx_start), end = ws_range_get(g, i, ws_nvtx_end);
+		uint64_t start = ws_range_get(g, i, ws_nvtx_start),
+			 end = ws_range_get(g, i, ws_nvtx_end);
 
 		parent[i] = WS_NO_RANGE;
 		if (level)
@@ -188,14 +197,16 @@ static void open_range(struct walk *w, uint32_t range)
 
 	while (w->depth && w->open[w->depth - 1].end < start)
 		w->depth--;
-	if (w->depth >= w->crowded) { /* perhaps with ranges that have long ended, below one that has not */
+	if (w->depth >=
+	    w->crowded) { /* perhaps with ranges that have long ended, below one that has not */
 		close_ended(w, start);
 		w->crowded = w->depth < 32 ? 64 : w->depth * 2;
 	}
 	if (w->noded > w->depth)
 		w->noded = w->depth;
 	ws_grow(w->open, w->cap, w->depth + 1);
-	w->open[w->depth] = (struct open){.end = ws_range_get(w->g, range, ws_nvtx_end), .range = range};
+	w->open[w->depth] =
+		(struct open){.end = ws_range_get(w->g, range, ws_nvtx_end), .range = range};
 	put_least(w, w->depth++);
 }
 
@@ -231,13 +242,16 @@ static uint32_t around(struct walk *w, uint64_t start, uint64_t end)
 			return partial(w, end);
 	}
 	for (; w->noded < w->depth; w->noded++)
-		w->open[w->noded].node = new_node(w, w->noded ? w->open[w->noded - 1].node : 0, w->open[w->noded].range);
+		w->open[w->noded].node = new_node(w, w->noded ? w->open[w->noded - 1].node : 0,
+						  w->open[w->noded].range);
 	return w->depth ? w->open[w->depth - 1].node : 0;
 }
 
-int ws_enclose_calls(const struct ws_ranges *g, const struct ws_calls *c, struct ws_enclose *out, struct ws_err *e)
+int ws_enclose_calls(const struct ws_ranges *g, const struct ws_calls *c, struct ws_enclose *out,
+		     struct ws_err *e)
 {
-	const uint64_t *thread = c->rows.col[ws_cuda_api_thread], *start = c->rows.col[ws_cuda_api_start];
+	const uint64_t *thread = c->rows.col[ws_cuda_api_thread],
+		       *start = c->rows.col[ws_cuda_api_start];
 	const uint64_t *end = c->rows.col[ws_cuda_api_end];
 	struct walk w = {.g = g, .x = out, .crowded = 64};
 	uint64_t of = UINT64_MAX;
@@ -256,10 +270,12 @@ int ws_enclose_calls(const struct ws_ranges *g, const struct ws_calls *c, struct
 		while (next < g->n && ws_range_get(g, next, ws_nvtx_thread) == of &&
 		       ws_range_get(g, next, ws_nvtx_start) <= start[i])
 			open_range(&w, next++);
-		out->of[i] = around(&w, start[i], end[i] == WS_NO_TIME || end[i] < start[i] ? start[i] : end[i]);
+		out->of[i] = around(&w, start[i],
+				    end[i] == WS_NO_TIME || end[i] < start[i] ? start[i] : end[i]);
 	}
 	free(w.open);
-	return w.full ? ws_fail(e, "the NVTX ranges overlap too much to be joined to CUDA calls") : 0;
+	return w.full ? ws_fail(e, "the NVTX ranges overlap too much to be joined to CUDA calls")
+		      : 0;
 }
 
 void ws_enclose_free(struct ws_enclose *x)

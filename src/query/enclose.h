@@ -1,9 +1,11 @@
 /*
- * enclose.h - which NVTX ranges enclose a call: those of its thread whose span holds the whole call.
+ * enclose.h - which NVTX ranges enclose a call: those of its thread whose span holds the whole
+ * call.
  *
- * The ranges around a call are a path of nodes, outermost first; calls between the same pushes and pops share one, so that what is
- * aggregated by node need not be touched for each range. Push/pop ranges nest and give one node each; start/end ranges, and
- * ranges of different domains, may overlap in any way and give more.
+ * The ranges around a call are a path of nodes, outermost first; calls between the same pushes and
+ * pops share one, so that what is aggregated by node need not be touched for each range. Push/pop
+ * ranges nest and give one node each; start/end ranges, and ranges of different domains, may
+ * overlap in any way and give more.
  */
 #ifndef WS_QUERY_ENCLOSE_H
 #define WS_QUERY_ENCLOSE_H
@@ -14,15 +16,18 @@
 
 /* NVTX ranges by (thread, start, longer first). */
 struct ws_ranges {
-	struct ws_rows rows; /* start, end, thread, end_thread, text, domain, type of all NVTX rows */
-	uint32_t *row;	     /* those that are ranges, of which all else here speaks by position */
+	struct ws_rows
+		rows;  /* start, end, thread, end_thread, text, domain, type of all NVTX rows */
+	uint32_t *row; /* those that are ranges, of which all else here speaks by position */
 	uint32_t n;
 	uint64_t backwards; /* ranges that end before they start, left out */
 };
 
-/* Read push/pop and start/end ranges. A start/end range that ends on another thread encloses nothing and is left out. */
+/* Read push/pop and start/end ranges. A start/end range that ends on another thread encloses
+ * nothing and is left out. */
 int ws_ranges_load(const struct ws_report *r, struct ws_ranges *g, struct ws_err *e);
-/* The same of a framework's annotations (record_function), as push/pop ranges of the default domain. */
+/* The same of a framework's annotations (record_function), as push/pop ranges of the default
+ * domain. */
 int ws_ranges_load_annotations(const struct ws_report *r, struct ws_ranges *g, struct ws_err *e);
 void ws_ranges_free(struct ws_ranges *g);
 
@@ -32,21 +37,24 @@ static inline uint64_t ws_range_get(const struct ws_ranges *g, uint32_t range, i
 }
 
 /*
- * The place of push/pop ranges in the nesting of their thread, of whatever domain: the innermost that spans a range is its parent,
- * WS_NO_RANGE for none. Start/end ranges have no parent. Arrays of g->n; `level` may be NULL.
+ * The place of push/pop ranges in the nesting of their thread, of whatever domain: the innermost
+ * that spans a range is its parent, WS_NO_RANGE for none. Start/end ranges have no parent. Arrays
+ * of g->n; `level` may be NULL.
  */
 void ws_ranges_nest(const struct ws_ranges *g, uint32_t *parent, uint32_t *level);
 
 struct ws_enclose {
 	uint32_t *of; /* node of each call: the innermost range around it; 0 for none */
 	struct ws_enclose_node {
-		uint32_t parent; /* the next node outwards, 0 for none; less than the node's own number */
+		uint32_t parent; /* the next node outwards, 0 for none; less than the node's own
+				    number */
 		uint32_t range;
 	} * node;
 	uint32_t n; /* nodes, with the unused number 0 */
 };
 
-int ws_enclose_calls(const struct ws_ranges *g, const struct ws_calls *c, struct ws_enclose *out, struct ws_err *e);
+int ws_enclose_calls(const struct ws_ranges *g, const struct ws_calls *c, struct ws_enclose *out,
+		     struct ws_err *e);
 void ws_enclose_free(struct ws_enclose *x);
 
 #endif

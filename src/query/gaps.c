@@ -1,7 +1,8 @@
 /*
  * gaps.c - see gaps.h.
  *
- * What kept a resource busy is gathered as a set of spans (intervals.h); gaps are what is left between its first and its last.
+ * What kept a resource busy is gathered as a set of spans (intervals.h); gaps are what is left
+ * between its first and its last.
  */
 #include "query/gaps.h"
 
@@ -13,9 +14,10 @@
 #include "base/mem.h"
 #include "query/work.h"
 
-/* Gaps between spans of work, into a new list. Merges `busy` and cuts it to the window; frees it. */
-static void add_list(struct ws_gaps *g, size_t *cap, const struct ws_gaps_request *q, char *name, uint64_t process,
-		     struct ws_spans *busy)
+/* Gaps between spans of work, into a new list. Merges `busy` and cuts it to the window; frees it.
+ */
+static void add_list(struct ws_gaps *g, size_t *cap, const struct ws_gaps_request *q, char *name,
+		     uint64_t process, struct ws_spans *busy)
 {
 	struct ws_spans all = {0};
 	struct ws_gap_list *l;
@@ -27,11 +29,13 @@ static void add_list(struct ws_gaps *g, size_t *cap, const struct ws_gaps_reques
 	ws_spans_merge(busy);
 	while (busy->n && busy->v[busy->n - 1].start >= q->time_max)
 		busy->n--;
-	for (size_t i = 0; i < busy->n && !l->from; i++) /* the first that reaches into the window */
+	for (size_t i = 0; i < busy->n && !l->from;
+	     i++) /* the first that reaches into the window */
 		if (busy->v[i].end > q->time_min)
 			l->from = busy->v[i].start > q->time_min ? busy->v[i].start : q->time_min;
 	if (busy->n && l->from) {
-		l->to = busy->v[busy->n - 1].end < q->time_max ? busy->v[busy->n - 1].end : q->time_max;
+		l->to = busy->v[busy->n - 1].end < q->time_max ? busy->v[busy->n - 1].end
+							       : q->time_max;
 		ws_spans_add(&all, l->from, l->to);
 		ws_spans_subtract(&all, busy, &l->gaps);
 	}
@@ -49,7 +53,8 @@ static void add_list(struct ws_gaps *g, size_t *cap, const struct ws_gaps_reques
 }
 
 /* One list for the GPU. */
-static void add_gpu(const struct ws_work_gpu *g, const struct ws_gaps_request *q, struct ws_gaps *out, size_t *cap)
+static void add_gpu(const struct ws_work_gpu *g, const struct ws_gaps_request *q,
+		    struct ws_gaps *out, size_t *cap)
 {
 	struct ws_spans busy = {0};
 
@@ -72,9 +77,10 @@ static int by_number(const void *a, const void *b)
 	return x->stream < y->stream ? -1 : x->stream > y->stream;
 }
 
-/* A list for each of its streams that is wanted. Streams of several processes are told apart by pid. */
-static void add_streams(const struct ws_work_gpu *g, const struct ws_who *who, const struct ws_gaps_request *q, struct ws_gaps *out,
-			size_t *cap)
+/* A list for each of its streams that is wanted. Streams of several processes are told apart by
+ * pid. */
+static void add_streams(const struct ws_work_gpu *g, const struct ws_who *who,
+			const struct ws_gaps_request *q, struct ws_gaps *out, size_t *cap)
 {
 	struct ws_map numbers = {0};
 	struct stream *v = NULL;
@@ -99,10 +105,12 @@ static void add_streams(const struct ws_work_gpu *g, const struct ws_who *who, c
 	if (n)
 		qsort(v, n, sizeof(*v), by_number);
 	for (size_t i = 0; i < n; i++) {
-		char *name = ws_format("GPU %" PRIu64 " stream %u", g->device, v[i].stream), *full = NULL;
+		char *name = ws_format("GPU %" PRIu64 " stream %u", g->device, v[i].stream),
+		     *full = NULL;
 
 		if (several)
-			full = ws_format("%s of process %u", name, ws_who_process(who, v[i].process)->pid);
+			full = ws_format("%s of process %u", name,
+					 ws_who_process(who, v[i].process)->pid);
 		add_list(out, cap, q, several ? full : name, v[i].process, &v[i].busy);
 		if (several)
 			free(name);
@@ -111,8 +119,8 @@ static void add_streams(const struct ws_work_gpu *g, const struct ws_who *who, c
 	free(v);
 }
 
-static int find_gpus(const struct ws_report *r, const struct ws_who *who, const struct ws_gaps_request *q, struct ws_gaps *out,
-		     struct ws_err *e)
+static int find_gpus(const struct ws_report *r, const struct ws_who *who,
+		     const struct ws_gaps_request *q, struct ws_gaps *out, struct ws_err *e)
 {
 	bool streams = q->resource == WS_RESOURCE_STREAM;
 	struct ws_work w;
@@ -140,8 +148,9 @@ static int find_gpus(const struct ws_report *r, const struct ws_who *who, const 
 }
 
 /*
- * Spans on cores, of one thread or all. Each thread's come in order: a list of them is merged with those of threads before, shorter
- * ones first, as in a merge sort. Where all cores are mostly busy little is left after the first steps.
+ * Spans on cores, of one thread or all. Each thread's come in order: a list of them is merged with
+ * those of threads before, shorter ones first, as in a merge sort. Where all cores are mostly busy
+ * little is left after the first steps.
  */
 struct lists {
 	struct ws_spans *v; /* the last is being filled */
@@ -220,11 +229,13 @@ static char *thread_name(const struct ws_who *who, uint32_t thread)
 {
 	const struct ws_thread_info *t = ws_who_thread(who, thread);
 
-	return ws_format("thread %s%s%u%s", t->name, *t->name ? " (" : "", t->tid, *t->name ? ")" : "");
+	return ws_format("thread %s%s%u%s", t->name, *t->name ? " (" : "", t->tid,
+			 *t->name ? ")" : "");
 }
 
-static int find_running(const struct ws_report *r, const struct ws_who *who, const struct ws_states *states,
-			const struct ws_gaps_request *q, struct ws_gaps *out, struct ws_err *e)
+static int find_running(const struct ws_report *r, const struct ws_who *who,
+			const struct ws_states *states, const struct ws_gaps_request *q,
+			struct ws_gaps *out, struct ws_err *e)
 {
 	struct running x = {.who = who, .q = q};
 	uint32_t workers = ws_states_workers(states);
@@ -232,7 +243,8 @@ static int find_running(const struct ws_report *r, const struct ws_who *who, con
 	size_t cap = 0;
 
 	if (!ws_states_scheduled(states))
-		return ws_fail(e, "%s has no context switches, which tell when threads ran", ws_report_path(r));
+		return ws_fail(e, "%s has no context switches, which tell when threads ran",
+			       ws_report_path(r));
 	x.workers = aligned_alloc(128, workers * sizeof(*x.workers));
 	if (!x.workers)
 		return ws_fail(e, "out of memory");
@@ -241,14 +253,19 @@ static int find_running(const struct ws_report *r, const struct ws_who *who, con
 	all = all_lists(x.workers, workers);
 	free(x.workers);
 	if (q->resource == WS_RESOURCE_CPU || x.thread)
-		add_list(out, &cap, q, q->resource == WS_RESOURCE_CPU ? ws_strdup("all cores") : thread_name(who, x.thread), 0,
-			 &all);
+		add_list(out, &cap, q,
+			 q->resource == WS_RESOURCE_CPU ? ws_strdup("all cores")
+							: thread_name(who, x.thread),
+			 0, &all);
 	ws_spans_free(&all);
-	return out->n ? 0 : ws_fail(e, "%s has no scheduling of a thread %u", ws_report_path(r), q->thread);
+	return out->n ? 0
+		      : ws_fail(e, "%s has no scheduling of a thread %u", ws_report_path(r),
+				q->thread);
 }
 
-int ws_gaps_find(const struct ws_report *r, const struct ws_who *who, const struct ws_states *states,
-		 const struct ws_gaps_request *q, struct ws_gaps *out, struct ws_err *e)
+int ws_gaps_find(const struct ws_report *r, const struct ws_who *who,
+		 const struct ws_states *states, const struct ws_gaps_request *q,
+		 struct ws_gaps *out, struct ws_err *e)
 {
 	memset(out, 0, sizeof(*out));
 	if (q->resource == WS_RESOURCE_GPU || q->resource == WS_RESOURCE_STREAM)
@@ -266,7 +283,8 @@ void ws_gaps_free(struct ws_gaps *g)
 	memset(g, 0, sizeof(*g));
 }
 
-uint64_t ws_gaps_overlap(const struct ws_gap_list *l, uint64_t start, uint64_t end, size_t *at, uint64_t *pieces)
+uint64_t ws_gaps_overlap(const struct ws_gap_list *l, uint64_t start, uint64_t end, size_t *at,
+			 uint64_t *pieces)
 {
 	const struct ws_span *v = l->gaps.v;
 	uint64_t sum = 0;
@@ -274,7 +292,8 @@ uint64_t ws_gaps_overlap(const struct ws_gap_list *l, uint64_t start, uint64_t e
 	while (*at < l->gaps.n && v[*at].end <= start)
 		++*at;
 	for (size_t i = *at; i < l->gaps.n && v[i].start < end; i++) {
-		uint64_t from = v[i].start > start ? v[i].start : start, to = v[i].end < end ? v[i].end : end;
+		uint64_t from = v[i].start > start ? v[i].start : start,
+			 to = v[i].end < end ? v[i].end : end;
 
 		if (from >= to)
 			continue;

@@ -6,24 +6,33 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SHARED(t) .table = WS_TABLE_##t, .start = ws_##t##_start, .end = ws_##t##_end, .correlation = ws_##t##_correlation
+#define SHARED(t)                                                            \
+	.table = WS_TABLE_##t, .start = ws_##t##_start, .end = ws_##t##_end, \
+	.correlation = ws_##t##_correlation
 #define ON_GPU(t) SHARED(t), .process = ws_##t##_process, .device = ws_##t##_device
 
 const struct ws_cuda_columns ws_cuda_columns[WS_CUDA_SOURCES] = {
-    [WS_CUDA_API] = {SHARED(cuda_api), .category = "CUDA_API", .process = -1, .device = -1, .name = ws_cuda_api_name, .bytes = -1},
-    [WS_CUDA_KERNEL] = {ON_GPU(cuda_kernel), .category = "CUDA_KERNEL", .name = ws_cuda_kernel_demangled, .bytes = -1},
-    [WS_CUDA_MEMCPY] = {ON_GPU(cuda_memcpy), .category = "MEMORY_OPER", .name = ws_cuda_memcpy_kind, .bytes = ws_cuda_memcpy_bytes},
-    [WS_CUDA_MEMSET] = {ON_GPU(cuda_memset), .category = "MEMORY_OPER", .name = -1, .bytes = ws_cuda_memset_bytes},
-    [WS_CUDA_GRAPH] = {ON_GPU(cuda_graph_trace), .category = "CUDA_GRAPH", .name = ws_cuda_graph_trace_graph, .bytes = -1},
+	[WS_CUDA_API] = {SHARED(cuda_api), .category = "CUDA_API", .process = -1, .device = -1,
+			 .name = ws_cuda_api_name, .bytes = -1},
+	[WS_CUDA_KERNEL] = {ON_GPU(cuda_kernel), .category = "CUDA_KERNEL",
+			    .name = ws_cuda_kernel_demangled, .bytes = -1},
+	[WS_CUDA_MEMCPY] = {ON_GPU(cuda_memcpy), .category = "MEMORY_OPER",
+			    .name = ws_cuda_memcpy_kind, .bytes = ws_cuda_memcpy_bytes},
+	[WS_CUDA_MEMSET] = {ON_GPU(cuda_memset), .category = "MEMORY_OPER", .name = -1,
+			    .bytes = ws_cuda_memset_bytes},
+	[WS_CUDA_GRAPH] = {ON_GPU(cuda_graph_trace), .category = "CUDA_GRAPH",
+			   .name = ws_cuda_graph_trace_graph, .bytes = -1},
 };
 
-/* Versions of four digits only, as the reference tool does it: what people search for stays what they know. */
+/* Versions of four digits only, as the reference tool does it: what people search for stays what
+ * they know. */
 const char *ws_cuda_function(const struct ws_report *r, uint32_t id, size_t *len)
 {
 	const char *s = ws_report_string(r, id, len), *v = s + *len - 6;
 
-	if (*len > 6 && v[0] == '_' && v[1] == 'v' && isdigit((unsigned char)v[2]) && isdigit((unsigned char)v[3]) &&
-	    isdigit((unsigned char)v[4]) && isdigit((unsigned char)v[5]))
+	if (*len > 6 && v[0] == '_' && v[1] == 'v' && isdigit((unsigned char)v[2]) &&
+	    isdigit((unsigned char)v[3]) && isdigit((unsigned char)v[4]) &&
+	    isdigit((unsigned char)v[5]))
 		*len -= 6;
 	return s;
 }
@@ -31,20 +40,20 @@ const char *ws_cuda_function(const struct ws_report *r, uint32_t id, size_t *len
 const char *ws_cuda_op_name(enum ws_cuda_source source, uint64_t value, char *buf, size_t size)
 {
 	static const char *const kinds[] = {
-	    "Unknown",
-	    "Host-to-Device",
-	    "Device-to-Host",
-	    "Host-to-Array",
-	    "Array-to-Host",
-	    "Array-to-Array",
-	    "Array-to-Device",
-	    "Device-to-Array",
-	    "Device-to-Device",
-	    "Host-to-Host",
-	    "Peer-to-Peer",
-	    "Unified Host-to-Device",
-	    "Unified Device-to-Host",
-	    "Unified Device-to-Device",
+		"Unknown",
+		"Host-to-Device",
+		"Device-to-Host",
+		"Host-to-Array",
+		"Array-to-Host",
+		"Array-to-Array",
+		"Array-to-Device",
+		"Device-to-Array",
+		"Device-to-Device",
+		"Host-to-Host",
+		"Peer-to-Peer",
+		"Unified Host-to-Device",
+		"Unified Device-to-Host",
+		"Unified Device-to-Device",
 	};
 
 	switch (source) {

@@ -1,8 +1,8 @@
 /*
  * intervals.c - see intervals.h.
  *
- * Two sets are combined by a sweep over the ends of both: at each, whether one is inside of A and of B changes, and with it whether
- * the result covers what follows.
+ * Two sets are combined by a sweep over the ends of both: at each, whether one is inside of A and
+ * of B changes, and with it whether the result covers what follows.
  */
 #include "query/intervals.h"
 
@@ -23,7 +23,9 @@ static int by_start(const void *a, const void *b)
 {
 	const struct ws_span *x = a, *y = b;
 
-	return x->start != y->start ? (x->start < y->start ? -1 : 1) : x->end < y->end ? -1 : x->end > y->end;
+	return x->start != y->start ? (x->start < y->start ? -1 : 1)
+	       : x->end < y->end    ? -1
+				    : x->end > y->end;
 }
 
 void ws_spans_merge(struct ws_spans *s)
@@ -37,7 +39,8 @@ void ws_spans_merge(struct ws_spans *s)
 		qsort(s->v, s->n, sizeof(*s->v), by_start);
 	for (size_t i = 0; i < s->n; i++) {
 		if (n && s->v[i].start <= s->v[n - 1].end)
-			s->v[n - 1].end = s->v[i].end > s->v[n - 1].end ? s->v[i].end : s->v[n - 1].end;
+			s->v[n - 1].end =
+				s->v[i].end > s->v[n - 1].end ? s->v[i].end : s->v[n - 1].end;
 		else
 			s->v[n++] = s->v[i];
 	}
@@ -53,7 +56,8 @@ static uint64_t edge(const struct ws_spans *s, size_t at)
 }
 
 /* `covered` says by (in A) | (in B) << 1 whether the result covers. */
-static void combine(const struct ws_spans *a, const struct ws_spans *b, const bool covered[4], struct ws_spans *out)
+static void combine(const struct ws_spans *a, const struct ws_spans *b, const bool covered[4],
+		    struct ws_spans *out)
 {
 	size_t i = 0, k = 0;
 	uint64_t since = 0;

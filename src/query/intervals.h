@@ -1,9 +1,11 @@
 /*
- * intervals.h - time covered by intervals: lengths of unions while they come in order, and sets of disjoint intervals.
+ * intervals.h - time covered by intervals: lengths of unions while they come in order, and sets of
+ * disjoint intervals.
  *
- * An interval is from its start up to its end, the end not included; one that is empty or ends before it starts covers nothing.
- * What is covered by A and not by B is |A u B| - |B|, by both |A| + |B| - |A u B|: where intervals come in order of start, a few
- * unions say all, and nothing need be kept (ws_cover). Sets are for those who need to know where.
+ * An interval is from its start up to its end, the end not included; one that is empty or ends
+ * before it starts covers nothing. What is covered by A and not by B is |A u B| - |B|, by both |A|
+ * + |B| - |A u B|: where intervals come in order of start, a few unions say all, and nothing need
+ * be kept (ws_cover). Sets are for those who need to know where.
  */
 #ifndef WS_QUERY_INTERVALS_H
 #define WS_QUERY_INTERVALS_H
@@ -32,7 +34,8 @@ struct ws_span {
 	uint64_t start, end;
 };
 
-/* Zeroed to begin with. As a set: disjoint, not touching, in order; ws_spans_merge makes any list one. */
+/* Zeroed to begin with. As a set: disjoint, not touching, in order; ws_spans_merge makes any list
+ * one. */
 struct ws_spans {
 	struct ws_span *v;
 	size_t n, cap;

@@ -28,7 +28,9 @@ static uint64_t earliest_event(const struct ws_report *r)
 	uint64_t first = UINT64_MAX;
 
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		for (size_t i = 0; has_events((enum ws_table)t) && i < ws_report_blocks(r, (enum ws_table)t); i++) {
+		for (size_t i = 0;
+		     has_events((enum ws_table)t) && i < ws_report_blocks(r, (enum ws_table)t);
+		     i++) {
 			uint64_t min = ws_report_block(r, (enum ws_table)t, i).time_min;
 
 			first = min < first ? min : first;
@@ -39,9 +41,12 @@ static uint64_t earliest_event(const struct ws_report *r)
 uint64_t ws_time_zero(const struct ws_report *r)
 {
 	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_collection, 0, UINT64_MAX);
-	const char *told = ws_meta(r, "session.zero"); /* of an import whose times do not count from the collection's start */
+	const char *told = ws_meta(r, "session.zero"); /* of an import whose times do not count from
+							  the collection's start */
 	const uint64_t *v;
-	uint64_t zero = told ? strtoull(told, NULL, 10) : ws_cursor_next(c, &v) ? v[ws_collection_start] : earliest_event(r);
+	uint64_t zero = told			? strtoull(told, NULL, 10)
+			: ws_cursor_next(c, &v) ? v[ws_collection_start]
+						: earliest_event(r);
 
 	ws_cursor_close(c);
 	return zero;

@@ -1,8 +1,9 @@
 /*
  * profile.c - see profile.h.
  *
- * Samples are counted by (thread, frame, stack) in a hash a worker, so that a sample costs one look-up; only then are the distinct
- * ones put into the tree. Waits and work on GPUs take the same way, with the name of what they are in place of the frame.
+ * Samples are counted by (thread, frame, stack) in a hash a worker, so that a sample costs one
+ * look-up; only then are the distinct ones put into the tree. Waits and work on GPUs take the same
+ * way, with the name of what they are in place of the frame.
  */
 #include "query/profile.h"
 
@@ -38,7 +39,8 @@ static uint32_t hash(const struct item *k)
 
 static bool same(const struct item *a, const struct item *b)
 {
-	return a->thread == b->thread && a->frame == b->frame && a->stack == b->stack && a->label == b->label;
+	return a->thread == b->thread && a->frame == b->frame && a->stack == b->stack &&
+	       a->label == b->label;
 }
 
 enum { GROUP = 32 };
@@ -48,7 +50,8 @@ static void count_hashed(struct counts *c, const struct item *k, uint32_t h)
 	uint32_t i;
 	size_t at;
 
-	for (at = ws_slots_begin(&c->slots, &c->mask, c->n, 1024, h); (i = ws_slots_next(c->slots, c->mask, h, &at)); at++)
+	for (at = ws_slots_begin(&c->slots, &c->mask, c->n, 1024, h);
+	     (i = ws_slots_next(c->slots, c->mask, h, &at)); at++)
 		if (same(&c->items[i - 1], k)) {
 			ws_cost_add(&c->items[i - 1].cost, &k->cost);
 			return;
@@ -64,8 +67,8 @@ static void count(struct counts *c, const struct item *k)
 }
 
 /*
- * Count up to GROUP items. Distinct stacks may be many more than a cache holds, so each look-up would wait for memory twice; asked
- * for ahead, a group's come in together.
+ * Count up to GROUP items. Distinct stacks may be many more than a cache holds, so each look-up
+ * would wait for memory twice; asked for ahead, a group's come in together.
  */
 static void count_group(struct counts *c, const struct item *k, size_t n)
 {
@@ -82,7 +85,8 @@ static void count_group(struct counts *c, const struct item *k, size_t n)
 		if (!slot)
 			continue;
 		__builtin_prefetch(&c->items[(uint32_t)slot - 1], 1);
-		__builtin_prefetch((const char *)&c->items[(uint32_t)slot] - 1, 1); /* it may lie in two lines of the cache */
+		__builtin_prefetch((const char *)&c->items[(uint32_t)slot] - 1,
+				   1); /* it may lie in two lines of the cache */
 	}
 	for (size_t i = 0; i < n; i++)
 		count_hashed(c, &k[i], h[i]);
@@ -128,7 +132,8 @@ static void thread_label(const struct ws_thread_info *t, struct ws_text *text)
 
 static uint32_t made(struct making *m, uint32_t parent, struct ws_text *name)
 {
-	uint32_t node = ws_calltree_child(&m->p->tree, parent, ws_calltree_made(&m->p->tree, name->s, name->len));
+	uint32_t node = ws_calltree_child(&m->p->tree, parent,
+					  ws_calltree_made(&m->p->tree, name->s, name->len));
 
 	name->len = 0;
 	return node;
@@ -175,9 +180,11 @@ static bool module_wanted(const struct making *m, const struct item *k)
 /* Returns the node that the item went to, 0 when it is not wanted. */
 static uint32_t put(struct making *m, const struct item *k)
 {
-	static const char *const nothing[] = {
-	    [WS_FRAMES_ALL] = "[no stack]", [WS_FRAMES_PYTHON] = "[not in Python]", [WS_FRAMES_NATIVE] = "[only in Python]"};
-	const char *none = nothing[m->q->kind == WS_PROFILE_PYTHON ? WS_FRAMES_PYTHON : m->q->frames];
+	static const char *const nothing[] = {[WS_FRAMES_ALL] = "[no stack]",
+					      [WS_FRAMES_PYTHON] = "[not in Python]",
+					      [WS_FRAMES_NATIVE] = "[only in Python]"};
+	const char *none =
+		nothing[m->q->kind == WS_PROFILE_PYTHON ? WS_FRAMES_PYTHON : m->q->frames];
 	struct ws_calltree *t = &m->p->tree;
 	uint32_t root, node;
 
@@ -186,7 +193,9 @@ static uint32_t put(struct making *m, const struct item *k)
 	root = root_of(m, ws_who_thread(m->who, k->thread)->process, k->thread);
 	node = ws_calltree_node(t, root, k->frame, k->stack);
 	if (k->label)
-		node = made(m, node, &(struct ws_text){m->labels[k->label - 1].s, m->labels[k->label - 1].len, 0});
+		node = made(m, node,
+			    &(struct ws_text){m->labels[k->label - 1].s,
+					      m->labels[k->label - 1].len, 0});
 	if (node == root)
 		node = ws_calltree_child(t, root, ws_calltree_made(t, none, strlen(none)));
 	ws_cost_add(&t->nodes[node].self, &k->cost);
@@ -254,9 +263,11 @@ static int choose_threads(struct making *m, struct ws_err *e)
 		m->thread_out[i] = !in || !it;
 	}
 	if (!process)
-		return ws_fail(e, "%s has no process '%s'; give a pid or a program's name", ws_report_path(m->r), q->process);
+		return ws_fail(e, "%s has no process '%s'; give a pid or a program's name",
+			       ws_report_path(m->r), q->process);
 	if (!thread)
-		return ws_fail(e, "%s has no thread '%s'; give a thread id or a thread's name", ws_report_path(m->r), q->thread);
+		return ws_fail(e, "%s has no thread '%s'; give a thread id or a thread's name",
+			       ws_report_path(m->r), q->thread);
 	return 0;
 }
 
@@ -265,15 +276,20 @@ static bool out(const struct making *m, uint64_t thread)
 	return m->thread_out && (thread > ws_who_threads(m->who) || m->thread_out[thread]);
 }
 
-enum { SOFTWARE = 1, CPU_CLOCK = 0, TASK_CLOCK = 1 }; /* of perf_event_attr: type, and two of its configs */
+enum {
+	SOFTWARE = 1,
+	CPU_CLOCK = 0,
+	TASK_CLOCK = 1
+}; /* of perf_event_attr: type, and two of its configs */
 
 static bool is_clock(const uint64_t *event)
 {
-	return event[ws_perf_event_type] == SOFTWARE &&
-	       (event[ws_perf_event_config] == CPU_CLOCK || event[ws_perf_event_config] == TASK_CLOCK);
+	return event[ws_perf_event_type] == SOFTWARE && (event[ws_perf_event_config] == CPU_CLOCK ||
+							 event[ws_perf_event_config] == TASK_CLOCK);
 }
 
-int ws_samples_choose(const struct ws_report *r, const char *name, struct ws_samples *s, struct ws_err *e)
+int ws_samples_choose(const struct ws_report *r, const char *name, struct ws_samples *s,
+		      struct ws_err *e)
 {
 	struct ws_cursor *c = ws_cursor_open(r, WS_TABLE_perf_event, 0, UINT64_MAX);
 	bool clock = true, other_clock = false;
@@ -285,7 +301,8 @@ int ws_samples_choose(const struct ws_report *r, const char *name, struct ws_sam
 		const char *called = ws_report_string(r, (uint32_t)v[ws_perf_event_name], NULL);
 
 		other_clock |= is_clock(v);
-		if (!id || (name ? s->event || strcmp(name, called) != 0 : s->event && id > s->event))
+		if (!id ||
+		    (name ? s->event || strcmp(name, called) != 0 : s->event && id > s->event))
 			continue;
 		s->event = id;
 		s->weight = *called ? called : "events";
@@ -294,8 +311,10 @@ int ws_samples_choose(const struct ws_report *r, const char *name, struct ws_sam
 	}
 	ws_cursor_close(c);
 	if (name && !s->event)
-		return ws_fail(e, "%s has no samples of an event '%s'; 'warpsight info' names those there are", ws_report_path(r),
-			       name);
+		return ws_fail(e,
+			       "%s has no samples of an event '%s'; 'warpsight info' names those "
+			       "there are",
+			       ws_report_path(r), name);
 	s->clocks = !name && (clock || s->ns);
 	s->by_time = s->clocks && !clock && other_clock;
 	return 0;
@@ -304,14 +323,19 @@ int ws_samples_choose(const struct ws_report *r, const char *name, struct ws_sam
 /* ---- the sources ---- */
 
 /* Row i of `sample` as an item; false when it is not wanted. */
-static bool sample_item(const struct making *m, const uint64_t *const *col, size_t i, struct item *k)
+static bool sample_item(const struct making *m, const uint64_t *const *col, size_t i,
+			struct item *k)
 {
-	uint64_t thread = col[ws_sample_thread][i], event = col[ws_sample_event][i], weight = col[ws_sample_weight][i];
+	uint64_t thread = col[ws_sample_thread][i], event = col[ws_sample_event][i],
+		 weight = col[ws_sample_weight][i];
 
 	if (!ws_samples_wanted(&m->samples, event, col[ws_sample_flags][i]) || out(m, thread))
 		return false;
-	*k = (struct item){
-	    (uint32_t)thread, (uint32_t)col[ws_sample_frame][i], (uint32_t)col[ws_sample_callers][i], 0, {1, weight, 0}};
+	*k = (struct item){(uint32_t)thread,
+			   (uint32_t)col[ws_sample_frame][i],
+			   (uint32_t)col[ws_sample_callers][i],
+			   0,
+			   {1, weight, 0}};
 	k->cost.ns = col[ws_sample_flags][i] & WS_SAMPLE_CLOCK ? weight : m->samples.ns;
 	if (m->samples.by_time)
 		k->cost.weight = k->cost.ns;
@@ -346,13 +370,18 @@ static int scan_samples(void *ctx, const struct ws_batch *b)
 	return 0;
 }
 
-static bool python_item(const struct making *m, const uint64_t *const *col, size_t i, struct item *k)
+static bool python_item(const struct making *m, const uint64_t *const *col, size_t i,
+			struct item *k)
 {
 	uint64_t thread = col[ws_python_sample_thread][i], weight = col[ws_python_sample_weight][i];
 
 	if (out(m, thread))
 		return false;
-	*k = (struct item){(uint32_t)thread, 0, (uint32_t)col[ws_python_sample_stack][i], 0, {1, weight, weight}};
+	*k = (struct item){(uint32_t)thread,
+			   0,
+			   (uint32_t)col[ws_python_sample_stack][i],
+			   0,
+			   {1, weight, weight}};
 	return true;
 }
 
@@ -384,17 +413,20 @@ struct kind {
 };
 
 static const struct kind samples = {WS_TABLE_sample,
-				    WS_COL(sample, start) | WS_COL(sample, thread) | WS_COL(sample, weight) |
-					WS_COL(sample, frame) | WS_COL(sample, callers) | WS_COL(sample, event) |
-					WS_COL(sample, flags),
+				    WS_COL(sample, start) | WS_COL(sample, thread) |
+					    WS_COL(sample, weight) | WS_COL(sample, frame) |
+					    WS_COL(sample, callers) | WS_COL(sample, event) |
+					    WS_COL(sample, flags),
 				    scan_samples, sample_item, ws_sample_flags};
-static const struct kind python_samples = {WS_TABLE_python_sample,
-					   WS_COL(python_sample, start) | WS_COL(python_sample, thread) |
-					       WS_COL(python_sample, stack) | WS_COL(python_sample, weight) |
-					       WS_COL(python_sample, flags),
-					   scan_python, python_item, ws_python_sample_flags};
+static const struct kind python_samples = {
+	WS_TABLE_python_sample,
+	WS_COL(python_sample, start) | WS_COL(python_sample, thread) |
+		WS_COL(python_sample, stack) | WS_COL(python_sample, weight) |
+		WS_COL(python_sample, flags),
+	scan_python, python_item, ws_python_sample_flags};
 
-static void add_step(struct ws_profile *p, size_t *cap, uint32_t thread, uint32_t node, const struct ws_cost *cost)
+static void add_step(struct ws_profile *p, size_t *cap, uint32_t thread, uint32_t node,
+		     const struct ws_cost *cost)
 {
 	struct ws_profile_step *last = p->step_count ? &p->steps[p->step_count - 1] : NULL;
 
@@ -409,7 +441,10 @@ static void add_step(struct ws_profile *p, size_t *cap, uint32_t thread, uint32_
 /* One sample after the other, in order of thread and time. */
 static void in_order(struct making *m, const struct kind *k)
 {
-	struct ws_scan sc = {.table = k->table, .columns = k->columns, .time_min = m->q->time_min, .time_max = m->q->time_max};
+	struct ws_scan sc = {.table = k->table,
+			     .columns = k->columns,
+			     .time_min = m->q->time_min,
+			     .time_max = m->q->time_max};
 	struct ws_rows rows;
 	size_t cap = 0;
 
@@ -433,7 +468,10 @@ static void in_order(struct making *m, const struct kind *k)
 
 static void from_rows(struct making *m, const struct kind *k)
 {
-	struct ws_scan sc = {.table = k->table, .columns = k->columns, .time_min = m->q->time_min, .time_max = m->q->time_max};
+	struct ws_scan sc = {.table = k->table,
+			     .columns = k->columns,
+			     .time_min = m->q->time_min,
+			     .time_max = m->q->time_max};
 	uint64_t damaged = 0;
 
 	if (m->q->ordered) {
@@ -466,7 +504,8 @@ static void wait_label(const struct ws_report *r, const struct ws_state *st, str
 /* Number + 1 of the label of a wait: one for each (reason, function, path). */
 static uint32_t label(struct making *m, const struct ws_state *st)
 {
-	uint64_t path = ws_report_string_key(m->r, st->path), function = ws_report_string_key(m->r, st->function);
+	uint64_t path = ws_report_string_key(m->r, st->path),
+		 function = ws_report_string_key(m->r, st->function);
 	uint64_t key = path << 34 ^ function << 6 ^ st->wait;
 	uint32_t known;
 
@@ -491,7 +530,8 @@ static void take_wait(void *ctx, uint32_t worker, const struct ws_state *st)
 
 	if ((st->doing != WS_DOING_WAIT && st->doing != WS_DOING_RUNNABLE) || out(m, st->thread))
 		return;
-	count(&m->counts[worker], &(struct item){apart ? st->thread : 0, 0, st->callchain, label(m, st), {1, ns, ns}});
+	count(&m->counts[worker],
+	      &(struct item){apart ? st->thread : 0, 0, st->callchain, label(m, st), {1, ns, ns}});
 }
 
 static void from_waits(struct making *m)
@@ -519,23 +559,31 @@ struct gpu_scan {
 	enum ws_cuda_source source;
 };
 
-/* An item of GPU work: frame is the process, stack the node of the innermost range, label what it is called (source, name). */
+/* An item of GPU work: frame is the process, stack the node of the innermost range, label what it
+ * is called (source, name). */
 static int scan_gpu(void *ctx, const struct ws_batch *b)
 {
 	struct gpu_scan *g = ctx;
 
 	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t start = b->col[g->c->start][i], end = b->col[g->c->end][i], process = b->col[g->c->process][i];
+		uint64_t start = b->col[g->c->start][i], end = b->col[g->c->end][i],
+			 process = b->col[g->c->process][i];
 		uint32_t call = ws_calls_find(&g->l->calls, process, b->col[g->c->correlation][i]);
-		uint64_t thread = call == WS_NO_CALL ? 0 : g->l->calls.rows.col[ws_cuda_api_thread][call];
+		uint64_t thread =
+			call == WS_NO_CALL ? 0 : g->l->calls.rows.col[ws_cuda_api_thread][call];
 		uint64_t name = g->c->name < 0 ? 0 : b->col[g->c->name][i];
-		struct item k = {.thread = (uint32_t)thread, .frame = (uint32_t)process, .cost = {1, end - start, end - start}};
+		struct item k = {.thread = (uint32_t)thread,
+				 .frame = (uint32_t)process,
+				 .cost = {1, end - start, end - start}};
 
 		if (end == WS_NO_TIME || end < start || out(g->m, thread))
 			continue;
 		k.stack = call == WS_NO_CALL ? 0 : g->l->enclose.of[call];
-		k.label =
-		    (uint32_t)(g->source == WS_CUDA_KERNEL ? ws_report_string_key(g->m->r, (uint32_t)name) : name) << 3 | g->source;
+		k.label = (uint32_t)(g->source == WS_CUDA_KERNEL
+					     ? ws_report_string_key(g->m->r, (uint32_t)name)
+					     : name)
+				  << 3 |
+			  g->source;
 		count(&g->m->counts[b->worker], &k);
 	}
 	return 0;
@@ -550,7 +598,8 @@ static uint32_t put_ranges(struct making *m, const struct launches *l, uint32_t 
 		path[n++] = l->enclose.node[node].range;
 	while (n--) {
 		size_t len;
-		const char *text = ws_report_string(m->r, (uint32_t)ws_range_get(&l->ranges, path[n], ws_nvtx_text), &len);
+		const char *text = ws_report_string(
+			m->r, (uint32_t)ws_range_get(&l->ranges, path[n], ws_nvtx_text), &len);
 
 		at = ws_calltree_child(&m->p->tree, at, ws_calltree_made(&m->p->tree, text, len));
 	}
@@ -580,17 +629,19 @@ static int from_gpu(struct making *m, struct ws_err *e)
 	struct gpu_scan g = {.m = m, .l = &l};
 	int rc = -1;
 
-	if (ws_calls_load(m->r, m->who, &l.calls, e) < 0 || ws_ranges_load(m->r, &l.ranges, e) < 0 ||
+	if (ws_calls_load(m->r, m->who, &l.calls, e) < 0 ||
+	    ws_ranges_load(m->r, &l.ranges, e) < 0 ||
 	    ws_enclose_calls(&l.ranges, &l.calls, &l.enclose, e) < 0)
 		goto out;
 	for (g.source = WS_CUDA_KERNEL; g.source < WS_CUDA_SOURCES; g.source++) {
 		uint64_t columns, damaged = 0;
 
 		g.c = &ws_cuda_columns[g.source];
-		columns = UINT64_C(1) << g.c->start | UINT64_C(1) << g.c->end | UINT64_C(1) << g.c->process |
-			  UINT64_C(1) << g.c->correlation;
+		columns = UINT64_C(1) << g.c->start | UINT64_C(1) << g.c->end |
+			  UINT64_C(1) << g.c->process | UINT64_C(1) << g.c->correlation;
 		struct ws_scan sc = {.table = g.c->table,
-				     .columns = columns | (g.c->name < 0 ? 0 : UINT64_C(1) << g.c->name),
+				     .columns = columns |
+						(g.c->name < 0 ? 0 : UINT64_C(1) << g.c->name),
 				     .time_min = m->q->time_min,
 				     .time_max = m->q->time_max};
 
@@ -641,11 +692,16 @@ static bool all_timed(const struct making *m)
 	return true;
 }
 
-int ws_profile_make(const struct ws_report *r, const struct ws_who *who, const struct ws_profile_request *q, struct ws_profile *p,
-		    struct ws_err *e)
+int ws_profile_make(const struct ws_report *r, const struct ws_who *who,
+		    const struct ws_profile_request *q, struct ws_profile *p, struct ws_err *e)
 {
 	struct ws_scan any = {.table = WS_TABLE_sample};
-	struct making m = {.r = r, .who = who, .q = q, .p = p, .lock = PTHREAD_MUTEX_INITIALIZER, .workers = ws_scan_workers(&any)};
+	struct making m = {.r = r,
+			   .who = who,
+			   .q = q,
+			   .p = p,
+			   .lock = PTHREAD_MUTEX_INITIALIZER,
+			   .workers = ws_scan_workers(&any)};
 	int rc = -1;
 
 	memset(p, 0, sizeof(*p));
@@ -660,7 +716,8 @@ int ws_profile_make(const struct ws_report *r, const struct ws_who *who, const s
 	if (!choose_threads(&m, e))
 		rc = gather(&m, e);
 	if (!rc && q->module && !p->total.count)
-		rc = ws_fail(e, "%s has no stack whose innermost function is in module '%s'", ws_report_path(r), q->module);
+		rc = ws_fail(e, "%s has no stack whose innermost function is in module '%s'",
+			     ws_report_path(r), q->module);
 	p->timed = !m.untimed && all_timed(&m);
 	for (uint32_t w = 0; w < m.workers; w++) {
 		free(m.counts[w].items);

@@ -1,14 +1,18 @@
 /*
- * profile.h - where time went, by call stack: one tree of costs from samples, waits, Python samples or work on GPUs.
+ * profile.h - where time went, by call stack: one tree of costs from samples, waits, Python samples
+ * or work on GPUs.
  *
- * What `report`, the summary of samples and the exports of flame graphs are made from. Costs have a count (samples, waits,
- * kernels), a weight that shares are computed from, and nanoseconds where these are known:
+ * What `report`, the summary of samples and the exports of flame graphs are made from. Costs have a
+ * count (samples, waits, kernels), a weight that shares are computed from, and nanoseconds where
+ * these are known:
  *
- *   on-cpu   CPU samples (struct ws_samples says which). Weight: what the event counted, cycles mostly. Time: a sample of the CPU
- * clock stands for its weight, one of a counter that was asked for F times a second for 1/F s, one of a counter with a period for
- * none that is known off-cpu  waits (query/states.h), by the call stack recorded with the call, if any, then "[reason: function
- * path]". Runnable time counts as the reason "run queue" python   Python stacks that were read from outside of the process,
- * whatever the thread did then gpu kernels, copies, sets and graphs, below the NVTX ranges around the call that launched them
+ *   on-cpu   CPU samples (struct ws_samples says which). Weight: what the event counted, cycles
+ * mostly. Time: a sample of the CPU clock stands for its weight, one of a counter that was asked
+ * for F times a second for 1/F s, one of a counter with a period for none that is known off-cpu
+ * waits (query/states.h), by the call stack recorded with the call, if any, then "[reason: function
+ * path]". Runnable time counts as the reason "run queue" python   Python stacks that were read from
+ * outside of the process, whatever the thread did then gpu kernels, copies, sets and graphs, below
+ * the NVTX ranges around the call that launched them
  */
 #ifndef WS_QUERY_PROFILE_H
 #define WS_QUERY_PROFILE_H
@@ -17,9 +21,10 @@
 #include "query/states.h"
 
 /*
- * Which CPU samples count. Without a name, those of the first event that was recorded, and with them all that a clock took: threads
- * of Python are sampled by clocks of their own, others by the event. Where the first event is a counter and clocks took samples
- * too, all are weighed by the time they stand for.
+ * Which CPU samples count. Without a name, those of the first event that was recorded, and with
+ * them all that a clock took: threads of Python are sampled by clocks of their own, others by the
+ * event. Where the first event is a counter and clocks took samples too, all are weighed by the
+ * time they stand for.
  */
 struct ws_samples {
 	uint32_t event;	    /* 0: there is none, all count */
@@ -29,7 +34,8 @@ struct ws_samples {
 	const char *weight; /* the event's name */
 };
 /* Returns 0, or -1 with a message when there is no event called `name` (NULL: the usual ones). */
-int ws_samples_choose(const struct ws_report *r, const char *name, struct ws_samples *s, struct ws_err *e);
+int ws_samples_choose(const struct ws_report *r, const char *name, struct ws_samples *s,
+		      struct ws_err *e);
 
 static inline bool ws_samples_wanted(const struct ws_samples *s, uint64_t event, uint64_t flags)
 {
@@ -40,12 +46,15 @@ enum ws_profile_kind { WS_PROFILE_ON_CPU, WS_PROFILE_OFF_CPU, WS_PROFILE_PYTHON,
 
 struct ws_profile_request {
 	enum ws_profile_kind kind;
-	uint64_t time_min, time_max; /* session clock; samples by their moment, waits cut to it, work that touches it */
+	uint64_t time_min, time_max; /* session clock; samples by their moment, waits cut to it,
+					work that touches it */
 	bool by_process, by_thread;  /* nodes above the stacks, in this order */
 	enum ws_unit unit;
 	enum ws_frames frames;
-	const char *process, *thread; /* only this one: a number, or a name; NULL for all. A GPU's work has no thread */
-	const char *module; /* only stacks whose innermost function is in it: a path or the name at its end; NULL for all */
+	const char *process, *thread; /* only this one: a number, or a name; NULL for all. A GPU's
+					 work has no thread */
+	const char *module; /* only stacks whose innermost function is in it: a path or the name at
+			       its end; NULL for all */
 	const char *event;  /* name of a perf event; NULL for the first */
 	bool ordered;	    /* with the steps of each thread in order of time; of samples only */
 };
@@ -70,12 +79,12 @@ struct ws_profile {
 };
 
 /*
- * Numbers of nodes and units differ from run to run (workers share the work): what is shown is to be ordered by cost and name.
- * Returns 0, or -1 with a message: there is no such process, thread, module or event. With nothing recorded, total.count is 0. Free
- * with ws_profile_free in any case.
+ * Numbers of nodes and units differ from run to run (workers share the work): what is shown is to
+ * be ordered by cost and name. Returns 0, or -1 with a message: there is no such process, thread,
+ * module or event. With nothing recorded, total.count is 0. Free with ws_profile_free in any case.
  */
-int ws_profile_make(const struct ws_report *r, const struct ws_who *who, const struct ws_profile_request *q, struct ws_profile *p,
-		    struct ws_err *e);
+int ws_profile_make(const struct ws_report *r, const struct ws_who *who,
+		    const struct ws_profile_request *q, struct ws_profile *p, struct ws_err *e);
 void ws_profile_free(struct ws_profile *p);
 
 #endif

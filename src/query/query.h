@@ -1,8 +1,10 @@
 /*
- * query.h - how stats, exports and later the viewer read a report: scans over columns, on all cores.
+ * query.h - how stats, exports and later the viewer read a report: scans over columns, on all
+ * cores.
  *
- * A scan names a table and the columns it needs; blocks outside the time window are not even decoded. Batches arrive as arrays of
- * uint64_t, one array a column (signed values sign-extended, F64 as bits).
+ * A scan names a table and the columns it needs; blocks outside the time window are not even
+ * decoded. Batches arrive as arrays of uint64_t, one array a column (signed values sign-extended,
+ * F64 as bits).
  */
 #ifndef WS_QUERY_H
 #define WS_QUERY_H
@@ -14,50 +16,58 @@
 struct ws_batch {
 	size_t rows;
 	const uint64_t *col[WS_MAX_COLUMNS]; /* NULL for columns not asked for */
-	uint32_t worker;                     /* 0 .. workers-1: index for per-worker state */
+	uint32_t worker;		     /* 0 .. workers-1: index for per-worker state */
 	size_t block;
 };
 
 struct ws_scan {
 	enum ws_table table;
-	uint64_t columns;            /* WS_COL(...) | ... */
-	uint64_t time_min, time_max; /* rows whose span touches this window (session clock); 0 and UINT64_MAX for all.
-					Blocks outside are skipped; rows are filtered when the window is set */
-	uint32_t workers;            /* at most so many threads; 0 for one a core */
-	const uint8_t *skip;         /* by block: not 0 for those to pass over, without a batch; NULL for none */
-	bool empty;                  /* a batch of no rows also for blocks that are skipped or damaged: for who counts blocks */
+	uint64_t columns;	     /* WS_COL(...) | ... */
+	uint64_t time_min, time_max; /* rows whose span touches this window (session clock); 0 and
+					UINT64_MAX for all. Blocks outside are skipped; rows are
+					filtered when the window is set */
+	uint32_t workers;	     /* at most so many threads; 0 for one a core */
+	const uint8_t
+		*skip; /* by block: not 0 for those to pass over, without a batch; NULL for none */
+	bool empty;    /* a batch of no rows also for blocks that are skipped or damaged: for who
+			  counts blocks */
 };
 
 /* How many workers a scan would use, for sizing per-worker state. */
 uint32_t ws_scan_workers(const struct ws_scan *s);
 
 /*
- * Call `fn` for each batch, from several threads, in no given order; a non-zero return stops the scan. Damaged blocks are skipped
- * and counted in *damaged (may be NULL). Returns 0, or the first non-zero value of fn.
+ * Call `fn` for each batch, from several threads, in no given order; a non-zero return stops the
+ * scan. Damaged blocks are skipped and counted in *damaged (may be NULL). Returns 0, or the first
+ * non-zero value of fn.
  */
-int ws_scan_run(const struct ws_report *r, const struct ws_scan *s, int (*fn)(void *ctx, const struct ws_batch *b), void *ctx,
-		uint64_t *damaged);
+int ws_scan_run(const struct ws_report *r, const struct ws_scan *s,
+		int (*fn)(void *ctx, const struct ws_batch *b), void *ctx, uint64_t *damaged);
 
 /*
- * The rows of a scan, all in memory, sorted by (track, start, longer first): what nesting needs. Columns not asked for are
- * NULL. Free with ws_rows_free.
+ * The rows of a scan, all in memory, sorted by (track, start, longer first): what nesting needs.
+ * Columns not asked for are NULL. Free with ws_rows_free.
  */
 struct ws_rows {
 	size_t rows;
 	uint64_t *col[WS_MAX_COLUMNS];
 	uint64_t damaged;
 };
-int ws_rows_load(const struct ws_report *r, const struct ws_scan *s, struct ws_rows *out, struct ws_err *e);
-/* The same with rows of those tracks only for which `tracks`, an array of n bytes, is not 0. NULL: all. */
-void ws_rows_load_tracks(const struct ws_report *r, const struct ws_scan *s, const uint8_t *tracks, size_t n, struct ws_rows *out);
+int ws_rows_load(const struct ws_report *r, const struct ws_scan *s, struct ws_rows *out,
+		 struct ws_err *e);
+/* The same with rows of those tracks only for which `tracks`, an array of n bytes, is not 0. NULL:
+ * all. */
+void ws_rows_load_tracks(const struct ws_report *r, const struct ws_scan *s, const uint8_t *tracks,
+			 size_t n, struct ws_rows *out);
 void ws_rows_free(struct ws_rows *rows);
 
 /*
- * One row at a time over a whole table in order of (start), merged over blocks with bounded memory: what exports need.
- * `values` has an entry per column of the table.
+ * One row at a time over a whole table in order of (start), merged over blocks with bounded memory:
+ * what exports need. `values` has an entry per column of the table.
  */
 struct ws_cursor;
-struct ws_cursor *ws_cursor_open(const struct ws_report *r, enum ws_table t, uint64_t time_min, uint64_t time_max);
+struct ws_cursor *ws_cursor_open(const struct ws_report *r, enum ws_table t, uint64_t time_min,
+				 uint64_t time_max);
 bool ws_cursor_next(struct ws_cursor *c, const uint64_t **values);
 void ws_cursor_close(struct ws_cursor *c);
 
@@ -82,13 +92,14 @@ struct ws_who *ws_who_open(const struct ws_report *r);
 /* Never NULL: unknown ids give an "unknown" entry. */
 const struct ws_thread_info *ws_who_thread(const struct ws_who *w, uint32_t id);
 const struct ws_process_info *ws_who_process(const struct ws_who *w, uint32_t id);
-uint32_t ws_who_threads(const struct ws_who *w);   /* highest id */
+uint32_t ws_who_threads(const struct ws_who *w); /* highest id */
 uint32_t ws_who_processes(const struct ws_who *w);
 void ws_who_close(struct ws_who *w);
 
 /* The first value of a fact in the meta table, or NULL. */
 const char *ws_meta(const struct ws_report *r, const char *name);
-/* Start of the first collection on the session clock: what times shown to users count from. And the end of the last event. */
+/* Start of the first collection on the session clock: what times shown to users count from. And the
+ * end of the last event. */
 uint64_t ws_time_zero(const struct ws_report *r);
 uint64_t ws_time_last(const struct ws_report *r);
 

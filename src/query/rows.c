@@ -1,10 +1,10 @@
 /*
  * rows.c - a scan's rows in memory, ordered by (track, start, longer first).
  *
- * Every block is in that order within itself, so a track's rows of a block are a sorted run; what is left is to merge runs.
- * Runs that follow one another in time, the usual case, are moved as they are; where they overlap (a parent range written
- * long after its children), a heap of runs gives out the smallest row, and as many after it as stay ahead of every other
- * run.
+ * Every block is in that order within itself, so a track's rows of a block are a sorted run; what
+ * is left is to merge runs. Runs that follow one another in time, the usual case, are moved as they
+ * are; where they overlap (a parent range written long after its children), a heap of runs gives
+ * out the smallest row, and as many after it as stay ahead of every other run.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -51,7 +51,8 @@ static uint64_t *new_column(size_t rows)
 		return ws_malloc(bytes);
 	if (posix_memalign((void **)&p, (size_t)2 << 20, bytes))
 		return ws_malloc(bytes);
-	madvise(p, bytes, MADV_HUGEPAGE); /* half a gigabyte of 4 KiB page faults is what loading would mostly consist of */
+	madvise(p, bytes, MADV_HUGEPAGE); /* half a gigabyte of 4 KiB page faults is what loading
+					     would mostly consist of */
 	return p;
 }
 
@@ -231,7 +232,8 @@ static size_t ahead(const struct load *l, const struct run *a, const struct run 
 static void merge(struct load *l, struct run *h, size_t n)
 {
 	while (n > 1) {
-		size_t second = n > 2 && heap_less(l, &h[2], &h[1]) ? 2 : 1, stop = ahead(l, &h[0], &h[second]);
+		size_t second = n > 2 && heap_less(l, &h[2], &h[1]) ? 2 : 1,
+		       stop = ahead(l, &h[0], &h[second]);
 
 		add_piece(l, h[0].at, stop - h[0].at);
 		h[0].at = stop;
@@ -261,8 +263,8 @@ static void order(struct load *l)
 	}
 }
 
-/* Some of the columns, one after the other: each is put in order into the memory of the one before, so that only the first needs
- * memory of its own. */
+/* Some of the columns, one after the other: each is put in order into the memory of the one before,
+ * so that only the first needs memory of its own. */
 struct move {
 	const struct load *l;
 	uint64_t columns;
@@ -323,14 +325,15 @@ static void move_rows(const struct load *l)
 }
 
 /*
- * Whether blocks follow one another in track and time, so that rows are in order as they stand: a single thread's tight
- * loop. Then the columns that would tell need not even be decoded.
+ * Whether blocks follow one another in track and time, so that rows are in order as they stand: a
+ * single thread's tight loop. Then the columns that would tell need not even be decoded.
  */
 static bool follows(const struct ws_block_info *a, const struct ws_block_info *b, bool tracks)
 {
 	if (tracks && a->track_max < b->track_min)
 		return true;
-	if (tracks && (a->track_min != a->track_max || b->track_min != a->track_max || b->track_max != a->track_max))
+	if (tracks && (a->track_min != a->track_max || b->track_min != a->track_max ||
+		       b->track_max != a->track_max))
 		return false;
 	return a->time_max < b->time_min;
 }
@@ -376,11 +379,16 @@ static const uint64_t *sorting_column(const struct ws_rows *out, int c)
 	return c >= 0 ? out->col[c] : NULL;
 }
 
-void ws_rows_load_tracks(const struct ws_report *r, const struct ws_scan *s, const uint8_t *tracks, size_t n, struct ws_rows *out)
+void ws_rows_load_tracks(const struct ws_report *r, const struct ws_scan *s, const uint8_t *tracks,
+			 size_t n, struct ws_rows *out)
 {
 	size_t blocks = ws_report_blocks(r, s->table);
 	struct ws_scan scan = *s;
-	struct load l = {.s = &scan, .out = out, .tracks = tracks, .tracks_n = n, .track_column = ws_table_track(s->table)};
+	struct load l = {.s = &scan,
+			 .out = out,
+			 .tracks = tracks,
+			 .tracks_n = n,
+			 .track_column = ws_table_track(s->table)};
 	int key[3] = {ws_table_track(s->table), ws_table_start(s->table), ws_table_end(s->table)};
 	uint32_t columns = ws_tables[s->table].column_count;
 	bool in_order = blocks_are_in_order(r, s->table);
@@ -409,7 +417,8 @@ void ws_rows_load_tracks(const struct ws_report *r, const struct ws_scan *s, con
 		}
 }
 
-int ws_rows_load(const struct ws_report *r, const struct ws_scan *s, struct ws_rows *out, struct ws_err *e)
+int ws_rows_load(const struct ws_report *r, const struct ws_scan *s, struct ws_rows *out,
+		 struct ws_err *e)
 {
 	(void)e; /* running out of memory ends the program; damage is counted */
 	ws_rows_load_tracks(r, s, NULL, 0, out);

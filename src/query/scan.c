@@ -1,6 +1,7 @@
 /*
- * scan.c - blocks to batches, on several threads. Threads take blocks by number from one counter, so that they are all busy
- * to the end however uneven the blocks are; each has buffers of its own and waits for nobody.
+ * scan.c - blocks to batches, on several threads. Threads take blocks by number from one counter,
+ * so that they are all busy to the end however uneven the blocks are; each has buffers of its own
+ * and waits for nobody.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -78,7 +79,8 @@ static void *work(void *arg)
 			continue;
 		rc = scan_block(run, w, i, buffer);
 		if (rc)
-			__atomic_compare_exchange_n(&run->result, &zero, rc, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+			__atomic_compare_exchange_n(&run->result, &zero, rc, false,
+						    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	}
 	for (uint32_t c = 0; c < WS_MAX_COLUMNS; c++)
 		free(buffer[c]);
@@ -104,10 +106,11 @@ static void run_workers(struct run *run)
 	free(w);
 }
 
-int ws_scan_run(const struct ws_report *r, const struct ws_scan *s, int (*fn)(void *ctx, const struct ws_batch *b), void *ctx,
-		uint64_t *damaged)
+int ws_scan_run(const struct ws_report *r, const struct ws_scan *s,
+		int (*fn)(void *ctx, const struct ws_batch *b), void *ctx, uint64_t *damaged)
 {
-	struct run run = {.r = r, .s = s, .fn = fn, .ctx = ctx, .blocks = ws_report_blocks(r, s->table)};
+	struct run run = {
+		.r = r, .s = s, .fn = fn, .ctx = ctx, .blocks = ws_report_blocks(r, s->table)};
 
 	run.window = ws_window_new(s->table, s->columns, s->time_min, s->time_max);
 	for (size_t i = 0; i < run.blocks; i++) {

@@ -1,9 +1,10 @@
 /*
  * stacks.c - see stacks.h.
  *
- * Each table is read whole (columns side by side, in parallel) and turned into arrays by id; ids count up from 1, so arrays are as
- * long as the tables but for what was lost. Functions are numbered through a hash of (name, module, file); names that are equal in
- * bytes have one key (ws_report_string_key), so that no text is compared.
+ * Each table is read whole (columns side by side, in parallel) and turned into arrays by id; ids
+ * count up from 1, so arrays are as long as the tables but for what was lost. Functions are
+ * numbered through a hash of (name, module, file); names that are equal in bytes have one key
+ * (ws_report_string_key), so that no text is compared.
  */
 #include "query/stacks.h"
 
@@ -34,7 +35,11 @@ struct ws_stacks {
 	size_t owned_count, owned_cap;
 };
 
-enum { UNKNOWN_FUNCTION = 1, NO_NAME = 0, MADE = UINT32_MAX /* as the module of a made function */ };
+enum {
+	UNKNOWN_FUNCTION = 1,
+	NO_NAME = 0,
+	MADE = UINT32_MAX /* as the module of a made function */
+};
 
 static const struct ws_module_info no_module = {.path = "", .name = "", .build_id = ""};
 static const struct ws_frame_info no_frame = {.first = 0, .count = 1};
@@ -56,8 +61,8 @@ static uint32_t number(struct ws_stacks *s, struct key k, bool *fresh)
 	size_t at;
 
 	*fresh = false;
-	for (at = ws_slots_begin(&s->slots, &s->mask, s->function_count, 1024, h); (i = ws_slots_next(s->slots, s->mask, h, &at));
-	     at++) {
+	for (at = ws_slots_begin(&s->slots, &s->mask, s->function_count, 1024, h);
+	     (i = ws_slots_next(s->slots, s->mask, h, &at)); at++) {
 		const struct key *have = &s->keys[i];
 
 		if (have->name == k.name && have->module == k.module && have->file == k.file)
@@ -91,15 +96,20 @@ static uint32_t nameless(struct ws_stacks *s, uint32_t module, uint8_t kind)
 	if (fresh) {
 		const char *name = own(s, ws_format(bracketed ? "%s" : "[%s]", m->name));
 
-		s->functions[n] =
-		    (struct ws_function){.name = name, .len = strlen(name), .module = module, .kind = kind, .unresolved = true};
+		s->functions[n] = (struct ws_function){.name = name,
+						       .len = strlen(name),
+						       .module = module,
+						       .kind = kind,
+						       .unresolved = true};
 	}
 	return n;
 }
 
-static uint32_t function(struct ws_stacks *s, uint32_t name, uint32_t module, uint32_t file, uint8_t kind)
+static uint32_t function(struct ws_stacks *s, uint32_t name, uint32_t module, uint32_t file,
+			 uint8_t kind)
 {
-	struct key k = {ws_report_string_key(s->r, name), module, kind == WS_FRAME_PYTHON ? ws_report_string_key(s->r, file) : 0};
+	struct key k = {ws_report_string_key(s->r, name), module,
+			kind == WS_FRAME_PYTHON ? ws_report_string_key(s->r, file) : 0};
 	bool fresh;
 	uint32_t n;
 	size_t len;
@@ -111,7 +121,8 @@ static uint32_t function(struct ws_stacks *s, uint32_t name, uint32_t module, ui
 	if (fresh) {
 		struct ws_function *f = &s->functions[n];
 
-		*f = (struct ws_function){.module = module, .text = name, .file = file, .kind = kind};
+		*f = (struct ws_function){
+			.module = module, .text = name, .file = file, .kind = kind};
 		f->name = ws_report_string(s->r, name, &f->len);
 	} else if (!s->functions[n].file) {
 		s->functions[n].file = file;
@@ -145,7 +156,8 @@ uint32_t ws_stacks_made(struct ws_stacks *s, const char *name, size_t len)
 
 /* ---- reading ---- */
 
-/* Ids count up from 1, so they go little beyond the number of rows: a damaged one must not cost gigabytes. */
+/* Ids count up from 1, so they go little beyond the number of rows: a damaged one must not cost
+ * gigabytes. */
 static uint32_t highest(const struct ws_report *r, enum ws_table t, const uint64_t *id, size_t rows)
 {
 	uint64_t most = (UINT64_C(1) << 17) + ws_report_rows(r, t) * 16, top = 0;
@@ -156,7 +168,8 @@ static uint32_t highest(const struct ws_report *r, enum ws_table t, const uint64
 	return (uint32_t)top;
 }
 
-static void load(struct ws_stacks *s, enum ws_table t, uint64_t columns, struct ws_rows *rows, uint64_t *damaged)
+static void load(struct ws_stacks *s, enum ws_table t, uint64_t columns, struct ws_rows *rows,
+		 uint64_t *damaged)
 {
 	struct ws_scan sc = {.table = t, .columns = columns, .time_max = UINT64_MAX};
 
@@ -181,8 +194,11 @@ static void read_modules(struct ws_stacks *s, uint64_t *damaged)
 		info = &s->modules[m.col[ws_module_id][i]];
 		info->text = (uint32_t)m.col[ws_module_path][i];
 		info->path = ws_report_string(s->r, info->text, NULL);
-		info->name = strrchr(info->path, '/') && info->path[0] == '/' ? strrchr(info->path, '/') + 1 : info->path;
-		info->build_id = ws_report_string(s->r, (uint32_t)m.col[ws_module_build_id][i], NULL);
+		info->name = strrchr(info->path, '/') && info->path[0] == '/'
+				     ? strrchr(info->path, '/') + 1
+				     : info->path;
+		info->build_id =
+			ws_report_string(s->r, (uint32_t)m.col[ws_module_build_id][i], NULL);
 		info->size = m.col[ws_module_size][i];
 		info->kind = (uint8_t)m.col[ws_module_kind][i];
 		info->flags = (uint8_t)m.col[ws_module_flags][i];
@@ -226,7 +242,8 @@ static void read_symbols(struct ws_stacks *s, struct symbols *y, uint64_t *damag
 			y->order[y->start[frame[i] + 1]++] = (uint32_t)i;
 	for (uint32_t f = 1; f <= s->frame_count; f++)
 		if (y->start[f + 1] - y->start[f] > 1)
-			qsort_r(y->order + y->start[f], y->start[f + 1] - y->start[f], sizeof(*y->order), by_depth, y);
+			qsort_r(y->order + y->start[f], y->start[f + 1] - y->start[f],
+				sizeof(*y->order), by_depth, y);
 }
 
 static void add_place(struct ws_stacks *s, uint32_t fn, uint32_t file, uint32_t line)
@@ -235,8 +252,10 @@ static void add_place(struct ws_stacks *s, uint32_t fn, uint32_t file, uint32_t 
 	s->places[s->place_count++] = (struct ws_place){fn, file, line};
 }
 
-/* The places of a frame: those of the symboliser, else the name that recording gave, else its module. */
-static void resolve(struct ws_stacks *s, const struct symbols *y, uint32_t id, uint32_t name, uint32_t file)
+/* The places of a frame: those of the symboliser, else the name that recording gave, else its
+ * module. */
+static void resolve(struct ws_stacks *s, const struct symbols *y, uint32_t id, uint32_t name,
+		    uint32_t file)
 {
 	struct ws_frame_info *f = &s->frames[id];
 	uint32_t from = y->start[id], to = y->start[id + 1];
@@ -244,15 +263,21 @@ static void resolve(struct ws_stacks *s, const struct symbols *y, uint32_t id, u
 	f->first = s->place_count;
 	if (name) {
 		add_place(s, function(s, name, f->module, file, f->kind), file,
-			  f->kind == WS_FRAME_PYTHON && f->address <= UINT32_MAX ? (uint32_t)f->address : 0);
+			  f->kind == WS_FRAME_PYTHON && f->address <= UINT32_MAX
+				  ? (uint32_t)f->address
+				  : 0);
 	} else {
 		for (uint32_t i = from; i < to; i++) {
-			uint32_t row = y->order[i], source = (uint32_t)y->rows.col[ws_symbol_file][row];
+			uint32_t row = y->order[i],
+				 source = (uint32_t)y->rows.col[ws_symbol_file][row];
 
-			if (y->rows.col[ws_symbol_set][row] != y->rows.col[ws_symbol_set][y->order[from]])
+			if (y->rows.col[ws_symbol_set][row] !=
+			    y->rows.col[ws_symbol_set][y->order[from]])
 				break;
-			add_place(s, function(s, (uint32_t)y->rows.col[ws_symbol_name][row], f->module, source, f->kind), source,
-				  (uint32_t)y->rows.col[ws_symbol_line][row]);
+			add_place(s,
+				  function(s, (uint32_t)y->rows.col[ws_symbol_name][row], f->module,
+					   source, f->kind),
+				  source, (uint32_t)y->rows.col[ws_symbol_line][row]);
 		}
 	}
 	if (s->place_count == f->first)
@@ -269,7 +294,8 @@ static void read_frames(struct ws_stacks *s, uint64_t *damaged)
 	load(s, WS_TABLE_frame, (UINT64_C(1) << ws_frame_COLUMNS) - 1, &f, damaged);
 	s->frame_count = highest(s->r, WS_TABLE_frame, f.col[ws_frame_id], f.rows);
 	s->frames = ws_calloc(s->frame_count + (size_t)1, sizeof(*s->frames));
-	row = ws_calloc(s->frame_count + (size_t)1, sizeof(*row)); /* + 1; the last row of an id counts */
+	row = ws_calloc(s->frame_count + (size_t)1,
+			sizeof(*row)); /* + 1; the last row of an id counts */
 	read_symbols(s, &y, damaged);
 	for (size_t i = 0; i < f.rows; i++)
 		if (f.col[ws_frame_id][i] <= s->frame_count)
@@ -282,10 +308,13 @@ static void read_frames(struct ws_stacks *s, uint64_t *damaged)
 		if (!row[id])
 			continue;
 		s->frames[id].address = f.col[ws_frame_address][i];
-		s->frames[id].module = f.col[ws_frame_module][i] <= s->module_count ? (uint32_t)f.col[ws_frame_module][i] : 0;
+		s->frames[id].module = f.col[ws_frame_module][i] <= s->module_count
+					       ? (uint32_t)f.col[ws_frame_module][i]
+					       : 0;
 		s->frames[id].kind = (uint8_t)f.col[ws_frame_kind][i];
 		s->frames[id].method = (uint8_t)f.col[ws_frame_method][i];
-		resolve(s, &y, id, (uint32_t)f.col[ws_frame_name][i], (uint32_t)f.col[ws_frame_file][i]);
+		resolve(s, &y, id, (uint32_t)f.col[ws_frame_name][i],
+			(uint32_t)f.col[ws_frame_file][i]);
 	}
 	free(row);
 	free(y.order);
@@ -295,8 +324,8 @@ static void read_frames(struct ws_stacks *s, uint64_t *damaged)
 }
 
 /*
- * Each id is followed outwards once; one that comes back to a row under way has a loop, which is cut there. Rows that are done are
- * told by a mark, so all takes as many steps as there are rows.
+ * Each id is followed outwards once; one that comes back to a row under way has a loop, which is
+ * cut there. Rows that are done are told by a mark, so all takes as many steps as there are rows.
  */
 static void cut_loops(struct ws_stacks *s)
 {
@@ -343,7 +372,8 @@ struct ws_stacks *ws_stacks_open(const struct ws_report *r, uint64_t *damaged)
 	s->r = r;
 	read_modules(s, &bad);
 	number(s, (struct key){NO_NAME, 0, 0}, &fresh);
-	s->functions[UNKNOWN_FUNCTION] = (struct ws_function){.name = "[unknown]", .len = 9, .unresolved = true};
+	s->functions[UNKNOWN_FUNCTION] =
+		(struct ws_function){.name = "[unknown]", .len = 9, .unresolved = true};
 	add_place(s, UNKNOWN_FUNCTION, 0, 0); /* the place of no_frame */
 	read_frames(s, &bad);
 	read_stacks(s, &bad);
@@ -417,7 +447,8 @@ uint32_t ws_stacks_count(const struct ws_stacks *s)
 	return s->stack_count;
 }
 
-size_t ws_stacks_walk(const struct ws_stacks *s, uint32_t frame, uint32_t stack, uint32_t *out, size_t most)
+size_t ws_stacks_walk(const struct ws_stacks *s, uint32_t frame, uint32_t stack, uint32_t *out,
+		      size_t most)
 {
 	size_t n = 0;
 

@@ -1,13 +1,16 @@
 /*
- * stacks.h - from the numbers of frames and stacks to functions: what every view of call stacks reads.
+ * stacks.h - from the numbers of frames and stacks to functions: what every view of call stacks
+ * reads.
  *
- * A frame is a place in code as recorded. The symboliser gives it one or more functions: the one that the machine code belongs to
- * and those inlined into it, each with a source line. A *function* here is what views count by: a name in a module (for Python, in
- * a source file), numbered from 1. Frames without a name count as "[module]", one function a module, so that a stripped library is
+ * A frame is a place in code as recorded. The symboliser gives it one or more functions: the one
+ * that the machine code belongs to and those inlined into it, each with a source line. A *function*
+ * here is what views count by: a name in a module (for Python, in a source file), numbered from 1.
+ * Frames without a name count as "[module]", one function a module, so that a stripped library is
  * one line and not ten thousand; frames without a module as "[unknown]".
  *
- * All is resolved when the tables are read; afterwards everything but ws_stacks_made is read-only and safe from many threads.
- * Ids come from the file: those it does not define read as unknown, and a chain of callers that bites its tail ends there.
+ * All is resolved when the tables are read; afterwards everything but ws_stacks_made is read-only
+ * and safe from many threads. Ids come from the file: those it does not define read as unknown, and
+ * a chain of callers that bites its tail ends there.
  */
 #ifndef WS_QUERY_STACKS_H
 #define WS_QUERY_STACKS_H
@@ -26,9 +29,10 @@ struct ws_function {
 	const char *name; /* any bytes, as all strings of a report */
 	size_t len;
 	uint32_t module; /* id for ws_stacks_module, 0 for none */
-	uint32_t text;	 /* string of its name; 0 for one that is made up: no name, or ws_stacks_made */
-	uint32_t file;	 /* string of its source file, 0 when not known */
-	uint8_t kind;	 /* enum ws_frame_kind; 0 for one of ws_stacks_made */
+	uint32_t text; /* string of its name; 0 for one that is made up: no name, or ws_stacks_made
+			*/
+	uint32_t file; /* string of its source file, 0 when not known */
+	uint8_t kind;  /* enum ws_frame_kind; 0 for one of ws_stacks_made */
 	bool unresolved; /* stands for addresses without a name */
 };
 
@@ -45,33 +49,40 @@ struct ws_frame_info {
 
 struct ws_stacks;
 
-/* Read modules, frames, symbols and stacks. *damaged counts blocks that could not be read. Never NULL. */
+/* Read modules, frames, symbols and stacks. *damaged counts blocks that could not be read. Never
+ * NULL. */
 struct ws_stacks *ws_stacks_open(const struct ws_report *r, uint64_t *damaged);
 void ws_stacks_close(struct ws_stacks *s); /* NULL is fine */
 
 uint32_t ws_stacks_functions(const struct ws_stacks *s); /* highest number */
 const struct ws_function *ws_stacks_function(const struct ws_stacks *s, uint32_t number);
-const struct ws_module_info *ws_stacks_module(const struct ws_stacks *s, uint32_t id); /* never NULL */
-/* Where a function's code is from: the path of its module, for Python of its source file; "" when neither is known. */
+const struct ws_module_info *ws_stacks_module(const struct ws_stacks *s,
+					      uint32_t id); /* never NULL */
+/* Where a function's code is from: the path of its module, for Python of its source file; "" when
+ * neither is known. */
 const char *ws_stacks_origin(const struct ws_stacks *s, const struct ws_function *f);
 /* Never NULL: id 0 and unknown ids give a frame with the place "[unknown]". */
 const struct ws_frame_info *ws_stacks_frame(const struct ws_stacks *s, uint32_t id);
 const struct ws_place *ws_stacks_places(const struct ws_stacks *s, const struct ws_frame_info *f);
 
-/* The frame of a row of `stack` and the id of its caller's row (0 past the outermost). Frame 0 for ids that are not there. */
+/* The frame of a row of `stack` and the id of its caller's row (0 past the outermost). Frame 0 for
+ * ids that are not there. */
 uint32_t ws_stacks_step(const struct ws_stacks *s, uint32_t stack, uint32_t *caller);
 uint32_t ws_stacks_count(const struct ws_stacks *s); /* highest id of a stack */
 
 /*
- * The frames of a stack into `out` (at most `most`), innermost first: `frame` (0 for none), then the rows from `stack`
- * outwards. Returns how many.
+ * The frames of a stack into `out` (at most `most`), innermost first: `frame` (0 for none), then
+ * the rows from `stack` outwards. Returns how many.
  */
-size_t ws_stacks_walk(const struct ws_stacks *s, uint32_t frame, uint32_t stack, uint32_t *out, size_t most);
-enum { WS_STACKS_DEEPEST = 4096 }; /* what a caller needs room for; deeper ones are cut on the outside */
+size_t ws_stacks_walk(const struct ws_stacks *s, uint32_t frame, uint32_t stack, uint32_t *out,
+		      size_t most);
+enum {
+	WS_STACKS_DEEPEST = 4096
+}; /* what a caller needs room for; deeper ones are cut on the outside */
 
 /*
- * A function that no code has: a thread, a reason to wait, a kernel, an NVTX range. Equal names give equal numbers; the text is
- * copied. Not thread-safe.
+ * A function that no code has: a thread, a reason to wait, a kernel, an NVTX range. Equal names
+ * give equal numbers; the text is copied. Not thread-safe.
  */
 uint32_t ws_stacks_made(struct ws_stacks *s, const char *name, size_t len);
 

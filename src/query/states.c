@@ -1,10 +1,11 @@
 /*
  * states.c - see states.h.
  *
- * All four tables are in memory in order of (thread, start), so a thread is a slice of each; threads are independent and shared out
- * among workers. A thread off its core executes nothing, so the calls it is inside of cannot change while it waits: one look at the
- * middle of a wait names them, which clocks that differ by a microsecond at its ends do not disturb. Calls of a table nest: a stack
- * of those that have begun, advanced from wait to wait, has the innermost on top.
+ * All four tables are in memory in order of (thread, start), so a thread is a slice of each;
+ * threads are independent and shared out among workers. A thread off its core executes nothing, so
+ * the calls it is inside of cannot change while it waits: one look at the middle of a wait names
+ * them, which clocks that differ by a microsecond at its ends do not disturb. Calls of a table
+ * nest: a stack of those that have begun, advanced from wait to wait, has the innermost on top.
  */
 #include "query/states.h"
 
@@ -15,8 +16,8 @@
 #include "base/mem.h"
 #include "base/sort.h"
 
-/* BLOCKED rows are moments, not calls with a beginning and an end: they are looked at only where nothing else says what a wait is
- * for. */
+/* BLOCKED rows are moments, not calls with a beginning and an end: they are looked at only where
+ * nothing else says what a wait is for. */
 enum source { SCHED, GIL, CUDA, OSRT, BLOCKED, SOURCES, CALLS = BLOCKED };
 
 static const struct {
@@ -24,23 +25,26 @@ static const struct {
 	uint64_t columns;
 	int start, end, thread;
 } sources[SOURCES] = {
-    {WS_TABLE_sched,
-     WS_COL(sched, start) | WS_COL(sched, end) | WS_COL(sched, thread) | WS_COL(sched, cpu) | WS_COL(sched, woken) |
-	 WS_COL(sched, waker) | WS_COL(sched, after),
-     ws_sched_start, ws_sched_end, ws_sched_thread},
-    {WS_TABLE_gil, WS_COL(gil, start) | WS_COL(gil, end) | WS_COL(gil, thread) | WS_COL(gil, state), ws_gil_start, ws_gil_end,
-     ws_gil_thread},
-    {WS_TABLE_cuda_api,
-     WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) | WS_COL(cuda_api, name) |
-	 WS_COL(cuda_api, callchain),
-     ws_cuda_api_start, ws_cuda_api_end, ws_cuda_api_thread},
-    {WS_TABLE_osrt,
-     WS_COL(osrt, start) | WS_COL(osrt, end) | WS_COL(osrt, thread) | WS_COL(osrt, name) | WS_COL(osrt, object) |
-	 WS_COL(osrt, path) | WS_COL(osrt, callchain) | WS_COL(osrt, holder),
-     ws_osrt_start, ws_osrt_end, ws_osrt_thread},
-    {WS_TABLE_blocked,
-     WS_COL(blocked, start) | WS_COL(blocked, end) | WS_COL(blocked, thread) | WS_COL(blocked, name) | WS_COL(blocked, path),
-     ws_blocked_start, ws_blocked_end, ws_blocked_thread},
+	{WS_TABLE_sched,
+	 WS_COL(sched, start) | WS_COL(sched, end) | WS_COL(sched, thread) | WS_COL(sched, cpu) |
+		 WS_COL(sched, woken) | WS_COL(sched, waker) | WS_COL(sched, after),
+	 ws_sched_start, ws_sched_end, ws_sched_thread},
+	{WS_TABLE_gil,
+	 WS_COL(gil, start) | WS_COL(gil, end) | WS_COL(gil, thread) | WS_COL(gil, state),
+	 ws_gil_start, ws_gil_end, ws_gil_thread},
+	{WS_TABLE_cuda_api,
+	 WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) |
+		 WS_COL(cuda_api, name) | WS_COL(cuda_api, callchain),
+	 ws_cuda_api_start, ws_cuda_api_end, ws_cuda_api_thread},
+	{WS_TABLE_osrt,
+	 WS_COL(osrt, start) | WS_COL(osrt, end) | WS_COL(osrt, thread) | WS_COL(osrt, name) |
+		 WS_COL(osrt, object) | WS_COL(osrt, path) | WS_COL(osrt, callchain) |
+		 WS_COL(osrt, holder),
+	 ws_osrt_start, ws_osrt_end, ws_osrt_thread},
+	{WS_TABLE_blocked,
+	 WS_COL(blocked, start) | WS_COL(blocked, end) | WS_COL(blocked, thread) |
+		 WS_COL(blocked, name) | WS_COL(blocked, path),
+	 ws_blocked_start, ws_blocked_end, ws_blocked_thread},
 };
 
 struct slice { /* a thread's rows of each table */
@@ -48,8 +52,8 @@ struct slice { /* a thread's rows of each table */
 	size_t from[SOURCES], to[SOURCES];
 };
 
-/* A span in which a thread held the GIL of its process. Spans of two threads may overlap by some microseconds: several short ones
- * are told as one. */
+/* A span in which a thread held the GIL of its process. Spans of two threads may overlap by some
+ * microseconds: several short ones are told as one. */
 struct hold {
 	uint64_t start, end;
 	uint64_t latest; /* end of any of the process up to this one */
@@ -64,7 +68,8 @@ struct ws_states {
 	size_t hold_count, hold_cap;
 	struct slice *threads;
 	size_t thread_count;
-	uint8_t *classes; /* by string: 1 + enum ws_wait of the function of that name; 0 not looked up yet */
+	uint8_t *classes; /* by string: 1 + enum ws_wait of the function of that name; 0 not looked
+			     up yet */
 	uint32_t strings;
 	uint64_t last;
 };
@@ -76,61 +81,86 @@ static const struct {
 	const char *prefix;
 	uint8_t wait;
 } functions[] = {
-    {"pthread_mutex_", WS_WAIT_LOCK},
-    {"pthread_rwlock_", WS_WAIT_LOCK},
-    {"pthread_spin_", WS_WAIT_LOCK},
-    {"flockfile", WS_WAIT_LOCK},
-    {"mtx_", WS_WAIT_LOCK},
-    {"pthread_cond_", WS_WAIT_CONDITION},
-    {"cnd_", WS_WAIT_CONDITION},
-    {"sem_", WS_WAIT_SEMAPHORE},
-    {"semop", WS_WAIT_SEMAPHORE},
-    {"semtimedop", WS_WAIT_SEMAPHORE},
-    {"futex", WS_WAIT_FUTEX},
-    {"restart_syscall", WS_WAIT_SLEEP}, /* what a sleep is after a stop */
-    {"pthread_barrier_", WS_WAIT_BARRIER},
-    {"pthread_join", WS_WAIT_JOIN},
-    {"pthread_timedjoin", WS_WAIT_JOIN},
-    {"pthread_clockjoin", WS_WAIT_JOIN},
-    {"pthread_tryjoin", WS_WAIT_JOIN},
-    {"thrd_join", WS_WAIT_JOIN},
-    {"wait", WS_WAIT_CHILD},
-    {"vfork", WS_WAIT_CHILD}, /* until the child has called exec */
-    {"posix_spawn", WS_WAIT_CHILD},
-    {"system", WS_WAIT_CHILD},
-    {"pclose", WS_WAIT_CHILD},
-    {"poll", WS_WAIT_POLL},
-    {"ppoll", WS_WAIT_POLL},
-    {"select", WS_WAIT_POLL},
-    {"pselect", WS_WAIT_POLL},
-    {"epoll_", WS_WAIT_POLL},
-    {"nanosleep", WS_WAIT_SLEEP},
-    {"clock_nanosleep", WS_WAIT_SLEEP},
-    {"usleep", WS_WAIT_SLEEP},
-    {"sleep", WS_WAIT_SLEEP},
-    {"thrd_sleep", WS_WAIT_SLEEP},
-    {"sigsuspend", WS_WAIT_SIGNAL},
-    {"rt_sig", WS_WAIT_SIGNAL},
-    {"sigtimedwait", WS_WAIT_SIGNAL},
-    {"sigwait", WS_WAIT_SIGNAL},
-    {"pause", WS_WAIT_SIGNAL},
-    {"sched_yield", WS_WAIT_QUEUE},
-    {"pthread_yield", WS_WAIT_QUEUE},
-    {"thrd_yield", WS_WAIT_QUEUE},
+	{"pthread_mutex_", WS_WAIT_LOCK},
+	{"pthread_rwlock_", WS_WAIT_LOCK},
+	{"pthread_spin_", WS_WAIT_LOCK},
+	{"flockfile", WS_WAIT_LOCK},
+	{"mtx_", WS_WAIT_LOCK},
+	{"pthread_cond_", WS_WAIT_CONDITION},
+	{"cnd_", WS_WAIT_CONDITION},
+	{"sem_", WS_WAIT_SEMAPHORE},
+	{"semop", WS_WAIT_SEMAPHORE},
+	{"semtimedop", WS_WAIT_SEMAPHORE},
+	{"futex", WS_WAIT_FUTEX},
+	{"restart_syscall", WS_WAIT_SLEEP}, /* what a sleep is after a stop */
+	{"pthread_barrier_", WS_WAIT_BARRIER},
+	{"pthread_join", WS_WAIT_JOIN},
+	{"pthread_timedjoin", WS_WAIT_JOIN},
+	{"pthread_clockjoin", WS_WAIT_JOIN},
+	{"pthread_tryjoin", WS_WAIT_JOIN},
+	{"thrd_join", WS_WAIT_JOIN},
+	{"wait", WS_WAIT_CHILD},
+	{"vfork", WS_WAIT_CHILD}, /* until the child has called exec */
+	{"posix_spawn", WS_WAIT_CHILD},
+	{"system", WS_WAIT_CHILD},
+	{"pclose", WS_WAIT_CHILD},
+	{"poll", WS_WAIT_POLL},
+	{"ppoll", WS_WAIT_POLL},
+	{"select", WS_WAIT_POLL},
+	{"pselect", WS_WAIT_POLL},
+	{"epoll_", WS_WAIT_POLL},
+	{"nanosleep", WS_WAIT_SLEEP},
+	{"clock_nanosleep", WS_WAIT_SLEEP},
+	{"usleep", WS_WAIT_SLEEP},
+	{"sleep", WS_WAIT_SLEEP},
+	{"thrd_sleep", WS_WAIT_SLEEP},
+	{"sigsuspend", WS_WAIT_SIGNAL},
+	{"rt_sig", WS_WAIT_SIGNAL},
+	{"sigtimedwait", WS_WAIT_SIGNAL},
+	{"sigwait", WS_WAIT_SIGNAL},
+	{"pause", WS_WAIT_SIGNAL},
+	{"sched_yield", WS_WAIT_QUEUE},
+	{"pthread_yield", WS_WAIT_QUEUE},
+	{"thrd_yield", WS_WAIT_QUEUE},
 };
 
-/* Functions that move bytes, or wait for files, descriptors and sockets, by the beginnings of their names. */
+/* Functions that move bytes, or wait for files, descriptors and sockets, by the beginnings of their
+ * names. */
 static const char *const io[] = {
-    "read",	 "write",     "pread",	  "pwrite",	     "open",	 "creat",     "close",
-    "dup",	 "pipe",      "fcntl",	  "ioctl",	     "flock",	 "lockf",     "fsync",
-    "fdatasync", "sync",      "msync",	  "fflush",	     "fread",	 "fwrite",    "fget",
-    "fput",	 "getc",      "getdelim", "getline",	     "getw",	 "putc",      "putw",
-    "puts",	 "fopen",     "freopen",  "fclose",	     "popen",	 "printf",    "fprintf",
-    "dprintf",	 "vprintf",   "vfprintf", "vdprintf",	     "scanf",	 "fscanf",    "sendfile",
-    "splice",	 "vmsplice",  "tee",	  "copy_file_range", "send",	 "recv",      "accept",
-    "connect",	 "bind",      "listen",	  "socket",	     "shutdown", "fallocate", "posix_fallocate",
-    "truncate",	 "ftruncate", "mq_",	  "msgrcv",	     "msgsnd",	 "aio_",      "process_vm_",
-    "io_",	 "getdents",  "rename",	  "unlink",	     "mkdir",
+	"read",	       "write",
+	"pread",       "pwrite",
+	"open",	       "creat",
+	"close",       "dup",
+	"pipe",	       "fcntl",
+	"ioctl",       "flock",
+	"lockf",       "fsync",
+	"fdatasync",   "sync",
+	"msync",       "fflush",
+	"fread",       "fwrite",
+	"fget",	       "fput",
+	"getc",	       "getdelim",
+	"getline",     "getw",
+	"putc",	       "putw",
+	"puts",	       "fopen",
+	"freopen",     "fclose",
+	"popen",       "printf",
+	"fprintf",     "dprintf",
+	"vprintf",     "vfprintf",
+	"vdprintf",    "scanf",
+	"fscanf",      "sendfile",
+	"splice",      "vmsplice",
+	"tee",	       "copy_file_range",
+	"send",	       "recv",
+	"accept",      "connect",
+	"bind",	       "listen",
+	"socket",      "shutdown",
+	"fallocate",   "posix_fallocate",
+	"truncate",    "ftruncate",
+	"mq_",	       "msgrcv",
+	"msgsnd",      "aio_",
+	"process_vm_", "io_",
+	"getdents",    "rename",
+	"unlink",      "mkdir",
 };
 
 static bool begins(const char *s, const char *prefix)
@@ -142,8 +172,10 @@ static uint8_t cuda_wait(const char *name)
 {
 	bool copy = begins(name, "cudaMemcpy") || begins(name, "cuMemcpy");
 
-	return strstr(name, "Synchronize") || (copy && !strstr(name, "Async") && !strstr(name, "Batch")) ? WS_WAIT_GPU
-													 : WS_WAIT_CUDA;
+	return strstr(name, "Synchronize") ||
+			       (copy && !strstr(name, "Async") && !strstr(name, "Batch"))
+		       ? WS_WAIT_GPU
+		       : WS_WAIT_CUDA;
 }
 
 static uint8_t osrt_wait(const char *name)
@@ -162,12 +194,15 @@ static uint8_t osrt_wait(const char *name)
 const char *ws_wait_name(enum ws_wait w)
 {
 	static const char *const names[WS_WAITS] = {
-	    [WS_WAIT_NONE] = "not known",      [WS_WAIT_LOCK] = "lock",	      [WS_WAIT_CONDITION] = "condition",
-	    [WS_WAIT_SEMAPHORE] = "semaphore", [WS_WAIT_BARRIER] = "barrier", [WS_WAIT_JOIN] = "end of a thread",
-	    [WS_WAIT_CHILD] = "child process", [WS_WAIT_IO] = "I/O",	      [WS_WAIT_POLL] = "poll",
-	    [WS_WAIT_SLEEP] = "sleep",	       [WS_WAIT_SIGNAL] = "signal",   [WS_WAIT_GPU] = "GPU synchronisation",
-	    [WS_WAIT_CUDA] = "CUDA call",      [WS_WAIT_GIL] = "GIL",	      [WS_WAIT_QUEUE] = "run queue",
-	    [WS_WAIT_FAULT] = "kernel",	       [WS_WAIT_CALL] = "other call", [WS_WAIT_FUTEX] = "futex",
+		[WS_WAIT_NONE] = "not known",	   [WS_WAIT_LOCK] = "lock",
+		[WS_WAIT_CONDITION] = "condition", [WS_WAIT_SEMAPHORE] = "semaphore",
+		[WS_WAIT_BARRIER] = "barrier",	   [WS_WAIT_JOIN] = "end of a thread",
+		[WS_WAIT_CHILD] = "child process", [WS_WAIT_IO] = "I/O",
+		[WS_WAIT_POLL] = "poll",	   [WS_WAIT_SLEEP] = "sleep",
+		[WS_WAIT_SIGNAL] = "signal",	   [WS_WAIT_GPU] = "GPU synchronisation",
+		[WS_WAIT_CUDA] = "CUDA call",	   [WS_WAIT_GIL] = "GIL",
+		[WS_WAIT_QUEUE] = "run queue",	   [WS_WAIT_FAULT] = "kernel",
+		[WS_WAIT_CALL] = "other call",	   [WS_WAIT_FUTEX] = "futex",
 	};
 
 	return w < WS_WAITS ? names[w] : names[WS_WAIT_NONE];
@@ -176,9 +211,11 @@ const char *ws_wait_name(enum ws_wait w)
 /* Looked up once a name; several workers may do it at once, with the same result. */
 static uint8_t class_of(const struct ws_states *s, enum source source, size_t i)
 {
-	static const int names[SOURCES] = {[CUDA] = ws_cuda_api_name, [OSRT] = ws_osrt_name, [BLOCKED] = ws_blocked_name};
+	static const int names[SOURCES] = {
+		[CUDA] = ws_cuda_api_name, [OSRT] = ws_osrt_name, [BLOCKED] = ws_blocked_name};
 	uint32_t name = (uint32_t)s->rows[source].col[names[source]][i];
-	uint8_t known = name <= s->strings ? __atomic_load_n(&s->classes[name], __ATOMIC_RELAXED) : 0;
+	uint8_t known =
+		name <= s->strings ? __atomic_load_n(&s->classes[name], __ATOMIC_RELAXED) : 0;
 	const char *text;
 
 	if (known)
@@ -198,7 +235,9 @@ static int by_process(const void *a, const void *b)
 
 	if (x->process != y->process)
 		return x->process < y->process ? -1 : 1;
-	return x->start != y->start ? (x->start < y->start ? -1 : 1) : x->tid < y->tid ? -1 : x->tid > y->tid;
+	return x->start != y->start ? (x->start < y->start ? -1 : 1)
+	       : x->tid < y->tid    ? -1
+				    : x->tid > y->tid;
 }
 
 static void add_hold(struct ws_states *s, size_t i)
@@ -207,11 +246,14 @@ static void add_hold(struct ws_states *s, size_t i)
 	const struct ws_thread_info *t = ws_who_thread(s->who, (uint32_t)col[ws_gil_thread][i]);
 
 	ws_grow(s->holds, s->hold_cap, s->hold_count + 1);
-	s->holds[s->hold_count++] =
-	    (struct hold){.start = col[ws_gil_start][i], .end = col[ws_gil_end][i], .process = t->process, .tid = t->tid};
+	s->holds[s->hold_count++] = (struct hold){.start = col[ws_gil_start][i],
+						  .end = col[ws_gil_end][i],
+						  .process = t->process,
+						  .tid = t->tid};
 }
 
-/* Only waits for the GIL count as states, and their order stays; who held it meanwhile is kept apart. */
+/* Only waits for the GIL count as states, and their order stays; who held it meanwhile is kept
+ * apart. */
 static void keep_gil_waits(struct ws_states *s)
 {
 	struct ws_rows *rows = &s->rows[GIL];
@@ -230,14 +272,17 @@ static void keep_gil_waits(struct ws_states *s)
 	if (s->hold_count)
 		qsort(s->holds, s->hold_count, sizeof(*s->holds), by_process);
 	for (size_t i = 0; i < s->hold_count; i++) {
-		struct hold *h = &s->holds[i], *before = i && h[-1].process == h->process ? h - 1 : NULL;
+		struct hold *h = &s->holds[i],
+			    *before = i && h[-1].process == h->process ? h - 1 : NULL;
 
 		h->latest = before && before->latest > h->end ? before->latest : h->end;
 	}
 }
 
-/* Who held the GIL of the process longest in [start, end): the system's number of the thread, 0 when nobody is known to. */
-static uint32_t gil_holder(const struct ws_states *s, uint32_t process, uint64_t start, uint64_t end)
+/* Who held the GIL of the process longest in [start, end): the system's number of the thread, 0
+ * when nobody is known to. */
+static uint32_t gil_holder(const struct ws_states *s, uint32_t process, uint64_t start,
+			   uint64_t end)
 {
 	struct hold wanted = {.process = process, .start = end};
 	size_t low;
@@ -248,7 +293,8 @@ static uint32_t gil_holder(const struct ws_states *s, uint32_t process, uint64_t
 	low = ws_bisect(s->hold_count, mid, by_process(&s->holds[mid], &wanted) < 0);
 	for (size_t i = low; i-- && s->holds[i].process == process && s->holds[i].latest > start;) {
 		const struct hold *h = &s->holds[i];
-		uint64_t from = h->start > start ? h->start : start, to = h->end < end ? h->end : end;
+		uint64_t from = h->start > start ? h->start : start,
+			 to = h->end < end ? h->end : end;
 
 		if (to > from && to - from >= most) { /* of equals the earliest */
 			most = to - from;
@@ -308,8 +354,8 @@ static uint64_t end_of_collection(const struct ws_report *r)
 	return end ? end : ws_time_last(r);
 }
 
-struct ws_states *ws_states_open_part(const struct ws_report *r, const struct ws_who *who, const struct ws_states_part *part,
-				      uint64_t *damaged)
+struct ws_states *ws_states_open_part(const struct ws_report *r, const struct ws_who *who,
+				      const struct ws_states_part *part, uint64_t *damaged)
 {
 	struct ws_states *s = ws_calloc(1, sizeof(*s));
 
@@ -319,12 +365,15 @@ struct ws_states *ws_states_open_part(const struct ws_report *r, const struct ws
 	s->strings = ws_report_string_count(r);
 	s->classes = ws_calloc(s->strings + (size_t)1, 1);
 	for (int k = 0; k < SOURCES; k++) {
-		struct ws_scan sc = {
-		    .table = sources[k].table, .columns = sources[k].columns, .time_min = part->from, .time_max = part->to};
+		struct ws_scan sc = {.table = sources[k].table,
+				     .columns = sources[k].columns,
+				     .time_min = part->from,
+				     .time_max = part->to};
 
 		if (k == SCHED && part->brief)
 			sc.columns &= ~(WS_COL(sched, cpu) | WS_COL(sched, waker));
-		ws_rows_load_tracks(r, &sc, k == GIL && part->holders ? NULL : part->threads, part->n, &s->rows[k]);
+		ws_rows_load_tracks(r, &sc, k == GIL && part->holders ? NULL : part->threads,
+				    part->n, &s->rows[k]);
 		if (damaged)
 			*damaged += s->rows[k].damaged;
 	}
@@ -333,7 +382,8 @@ struct ws_states *ws_states_open_part(const struct ws_report *r, const struct ws
 	return s;
 }
 
-struct ws_states *ws_states_open(const struct ws_report *r, const struct ws_who *who, uint64_t *damaged)
+struct ws_states *ws_states_open(const struct ws_report *r, const struct ws_who *who,
+				 uint64_t *damaged)
 {
 	return ws_states_open_part(r, who, &(struct ws_states_part){.to = UINT64_MAX}, damaged);
 }
@@ -397,7 +447,8 @@ static void emit(const struct walk *w, struct ws_state *st, uint64_t start, uint
 		w->fn(w->ctx, w->worker, st);
 }
 
-/* The innermost call of a table at `at`, or SIZE_MAX; moments do not decrease from one question to the next. */
+/* The innermost call of a table at `at`, or SIZE_MAX; moments do not decrease from one question to
+ * the next. */
 static size_t innermost(struct walk *w, enum source k, uint64_t at)
 {
 	struct open *o = &w->open[k];
@@ -438,10 +489,12 @@ static void describe(const struct walk *w, enum source k, size_t i, struct ws_st
 static void name_holder(const struct walk *w, uint64_t start, uint64_t end, struct ws_state *st)
 {
 	if (st->wait == WS_WAIT_GIL)
-		st->holder = gil_holder(w->s, ws_who_thread(w->s->who, w->t->thread)->process, start, end);
+		st->holder = gil_holder(w->s, ws_who_thread(w->s->who, w->t->thread)->process,
+					start, end);
 }
 
-/* The system call that the thread was found in during the wait, as a whole inside of it. Waits come in order. */
+/* The system call that the thread was found in during the wait, as a whole inside of it. Waits come
+ * in order. */
 static bool found_blocked(struct walk *w, uint64_t start, uint64_t end, struct ws_state *st)
 {
 	uint64_t *const *col = w->s->rows[BLOCKED].col;
@@ -457,7 +510,8 @@ static bool found_blocked(struct walk *w, uint64_t start, uint64_t end, struct w
 }
 
 /* What the thread waits for in [start, end). */
-static void find_reason(struct walk *w, uint64_t start, uint64_t end, uint64_t after, struct ws_state *st)
+static void find_reason(struct walk *w, uint64_t start, uint64_t end, uint64_t after,
+			struct ws_state *st)
 {
 	for (enum source k = GIL; k < CALLS; k++) {
 		size_t i = innermost(w, k, start + (end - start) / 2);
@@ -472,10 +526,15 @@ static void find_reason(struct walk *w, uint64_t start, uint64_t end, uint64_t a
 	st->wait = after == WS_AFTER_UNINTERRUPTIBLE ? WS_WAIT_FAULT : WS_WAIT_NONE;
 }
 
-/* The thread is off its core in [start, end), runnable from `ready` on, when `waker` (an id, or 0) had woken it. */
-static void waits(struct walk *w, uint64_t start, uint64_t end, uint64_t ready, uint32_t waker, uint64_t after)
+/* The thread is off its core in [start, end), runnable from `ready` on, when `waker` (an id, or 0)
+ * had woken it. */
+static void waits(struct walk *w, uint64_t start, uint64_t end, uint64_t ready, uint32_t waker,
+		  uint64_t after)
 {
-	struct ws_state queue = {.doing = WS_DOING_RUNNABLE, .wait = WS_WAIT_QUEUE, .after = (uint8_t)after, .cpu = WS_NO_U32};
+	struct ws_state queue = {.doing = WS_DOING_RUNNABLE,
+				 .wait = WS_WAIT_QUEUE,
+				 .after = (uint8_t)after,
+				 .cpu = WS_NO_U32};
 	struct ws_state wait = {.doing = WS_DOING_WAIT, .after = (uint8_t)after, .cpu = WS_NO_U32};
 
 	if (after == WS_AFTER_PREEMPTED)
@@ -492,7 +551,8 @@ static void waits(struct walk *w, uint64_t start, uint64_t end, uint64_t ready, 
 	emit(w, &queue, ready, end);
 }
 
-/* The next part of [*at, end) that lies in CUDA calls that wait, or in none; advances *at. Returns the call or SIZE_MAX. */
+/* The next part of [*at, end) that lies in CUDA calls that wait, or in none; advances *at. Returns
+ * the call or SIZE_MAX. */
 static size_t busy_part(struct walk *w, uint64_t *at, uint64_t end)
 {
 	const struct slice *t = w->t;
@@ -530,22 +590,27 @@ static void runs(struct walk *w, uint64_t start, uint64_t end, uint32_t cpu)
 /* From spans on cores. */
 static void walk_scheduled(struct walk *w)
 {
-	uint64_t *const *col = w->s->rows[SCHED].col, *start = col[ws_sched_start], *end = col[ws_sched_end];
-	const uint64_t *cpu = col[ws_sched_cpu], *waker = col[ws_sched_waker]; /* neither when brief */
-	uint64_t off = 0;						       /* since when it is off its core */
+	uint64_t *const *col = w->s->rows[SCHED].col, *start = col[ws_sched_start],
+			*end = col[ws_sched_end];
+	const uint64_t *cpu = col[ws_sched_cpu],
+		       *waker = col[ws_sched_waker]; /* neither when brief */
+	uint64_t off = 0;			     /* since when it is off its core */
 
 	for (size_t i = w->t->from[SCHED], to = w->t->to[SCHED]; i < to; i++) {
 		bool last = i + 1 == to;
-		uint64_t next = last ? w->limit : start[i + 1], from = start[i] > off ? start[i] : off, till = end[i];
+		uint64_t next = last ? w->limit : start[i + 1],
+			 from = start[i] > off ? start[i] : off, till = end[i];
 
 		till = till > next ? next : till; /* an end that was not seen too */
 		if (till < from)
 			till = from;
 		if (i > w->t->from[SCHED] && off < from)
-			waits(w, off, from, col[ws_sched_woken][i], waker ? (uint32_t)waker[i] : 0, col[ws_sched_after][i - 1]);
+			waits(w, off, from, col[ws_sched_woken][i], waker ? (uint32_t)waker[i] : 0,
+			      col[ws_sched_after][i - 1]);
 		runs(w, from, till, cpu ? (uint32_t)cpu[i] : WS_NO_U32);
 		off = till;
-		if (last && off < w->limit && end[i] != WS_NO_TIME && col[ws_sched_after][i] != WS_AFTER_DEAD)
+		if (last && off < w->limit && end[i] != WS_NO_TIME &&
+		    col[ws_sched_after][i] != WS_AFTER_DEAD)
 			waits(w, off, w->limit, WS_NO_TIME, 0, col[ws_sched_after][i]);
 	}
 }
@@ -556,7 +621,8 @@ static enum source next_call(const struct walk *w, const size_t *at)
 	enum source best = SOURCES;
 
 	for (enum source k = GIL; k < CALLS; k++)
-		if (at[k] < w->t->to[k] && (best == SOURCES || start_of(w, k, at[k]) < start_of(w, best, at[best])))
+		if (at[k] < w->t->to[k] &&
+		    (best == SOURCES || start_of(w, k, at[k]) < start_of(w, best, at[best])))
 			best = k;
 	return best;
 }
@@ -571,12 +637,14 @@ static void walk_calls(struct walk *w)
 
 	memcpy(at, w->t->from, sizeof(at));
 	while ((k = next_call(w, at)) != SOURCES) {
-		struct ws_state st = {.doing = WS_DOING_WAIT, .cpu = WS_NO_U32}, none = {.cpu = WS_NO_U32};
+		struct ws_state st = {.doing = WS_DOING_WAIT, .cpu = WS_NO_U32},
+				none = {.cpu = WS_NO_U32};
 		size_t i = at[k]++;
 		uint64_t start = start_of(w, k, i), end = end_of(w, k, i);
 
 		end = end > w->limit ? w->limit : end;
-		if (end <= start || (begun && end <= done) || (k == CUDA && class_of(w->s, CUDA, i) == WS_WAIT_CUDA))
+		if (end <= start || (begun && end <= done) ||
+		    (k == CUDA && class_of(w->s, CUDA, i) == WS_WAIT_CUDA))
 			continue;
 		if (begun && start < done)
 			start = done;
@@ -598,7 +666,8 @@ static void walk_calls(struct walk *w)
 /* Where a thread's states end: with its process, or with the recording. */
 static uint64_t limit_of(const struct ws_states *s, uint32_t thread)
 {
-	const struct ws_process_info *p = ws_who_process(s->who, ws_who_thread(s->who, thread)->process);
+	const struct ws_process_info *p =
+		ws_who_process(s->who, ws_who_thread(s->who, thread)->process);
 
 	return p->end < s->last ? p->end : s->last;
 }

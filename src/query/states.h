@@ -1,17 +1,20 @@
 /*
  * states.h - what each thread did at any time: running, ready to run, or waiting, and for what.
  *
- * From scheduling (table sched), calls of the OS runtime, calls of CUDA and waits for Python's GIL. Where a thread's scheduling was
- * recorded, a span on a core is *running*; between two spans the thread waits, and from its wake-up (or from the switch, if it was
- * preempted) it is *runnable*. What it waits for is what it was inside of then, in this order: a wait for the GIL, a CUDA call, the
- * innermost call of the OS runtime, the system call in which the recorder found it. Time on a core inside a CUDA call that waits
- * for the GPU is running too, but says so (`wait` is WS_WAIT_GPU): by default these calls poll.
+ * From scheduling (table sched), calls of the OS runtime, calls of CUDA and waits for Python's GIL.
+ * Where a thread's scheduling was recorded, a span on a core is *running*; between two spans the
+ * thread waits, and from its wake-up (or from the switch, if it was preempted) it is *runnable*.
+ * What it waits for is what it was inside of then, in this order: a wait for the GIL, a CUDA call,
+ * the innermost call of the OS runtime, the system call in which the recorder found it. Time on a
+ * core inside a CUDA call that waits for the GPU is running too, but says so (`wait` is
+ * WS_WAIT_GPU): by default these calls poll.
  *
- * Where scheduling was not recorded, a thread waits while it is inside the outermost of such calls, and what it does otherwise is
- * not known (WS_DOING_UNKNOWN): it may run or not.
+ * Where scheduling was not recorded, a thread waits while it is inside the outermost of such calls,
+ * and what it does otherwise is not known (WS_DOING_UNKNOWN): it may run or not.
  *
- * A thread's states do not overlap and come in order of time; before its first event and after its end there are none. Where its
- * process is known to have ended, or the recording has, a last wait ends there.
+ * A thread's states do not overlap and come in order of time; before its first event and after its
+ * end there are none. Where its process is known to have ended, or the recording has, a last wait
+ * ends there.
  */
 #ifndef WS_QUERY_STATES_H
 #define WS_QUERY_STATES_H
@@ -37,9 +40,11 @@ enum ws_wait {
 	WS_WAIT_CUDA,  /* inside another call of CUDA */
 	WS_WAIT_GIL,   /* Python's global interpreter lock */
 	WS_WAIT_QUEUE, /* a core: it was runnable */
-	WS_WAIT_FAULT, /* in the kernel, not to be interrupted, in no recorded call: a page fault, mostly */
+	WS_WAIT_FAULT, /* in the kernel, not to be interrupted, in no recorded call: a page fault,
+			  mostly */
 	WS_WAIT_CALL,  /* another call of the OS runtime */
-	WS_WAIT_FUTEX, /* a lock, condition or the like of a program that does not take them from the C library */
+	WS_WAIT_FUTEX, /* a lock, condition or the like of a program that does not take them from
+			  the C library */
 	WS_WAITS
 };
 const char *ws_wait_name(enum ws_wait w); /* "lock", "GPU synchronisation"... */
@@ -49,13 +54,15 @@ struct ws_state {
 	uint32_t thread;
 	uint32_t cpu; /* while running, else WS_NO_U32 */
 	uint8_t doing, wait;
-	uint8_t after; /* enum ws_sched_after: why it had left its core, while it waits or is runnable */
+	uint8_t after; /* enum ws_sched_after: why it had left its core, while it waits or is
+			  runnable */
 	/* of the call that it waits in; 0 where there is none */
 	uint32_t function; /* string */
 	uint32_t path;	   /* string */
-	uint32_t holder; /* thread that held the lock: the system's number of it, in the same process. Of the GIL, the one that held
-			    it longest during the wait */
-	uint32_t waker;	 /* id of the thread that ended the wait, where wake-ups were traced; else 0 */
+	uint32_t holder;   /* thread that held the lock: the system's number of it, in the same
+			      process. Of the GIL, the one that held   it longest during the wait */
+	uint32_t waker; /* id of the thread that ended the wait, where wake-ups were traced; else 0
+			 */
 	uint32_t callchain; /* stack */
 	uint64_t object;
 };
@@ -63,11 +70,13 @@ struct ws_state {
 struct ws_states;
 
 /* Read what is needed. Blocks that could not be read are added to *damaged. Never NULL. */
-struct ws_states *ws_states_open(const struct ws_report *r, const struct ws_who *who, uint64_t *damaged);
+struct ws_states *ws_states_open(const struct ws_report *r, const struct ws_who *who,
+				 uint64_t *damaged);
 /*
- * Some of it: of threads for which `threads`, an array of n bytes by their ids, is not 0 (NULL: all), what touches from..to. States
- * that begin and end within from..to come out as they are, but for calls that never returned and began before. `holders`: who
- * held the GIL is told whoever it was; else only of these threads. `brief`: states tell neither core nor waker, which saves much
+ * Some of it: of threads for which `threads`, an array of n bytes by their ids, is not 0 (NULL:
+ * all), what touches from..to. States that begin and end within from..to come out as they are, but
+ * for calls that never returned and began before. `holders`: who held the GIL is told whoever it
+ * was; else only of these threads. `brief`: states tell neither core nor waker, which saves much
  * memory.
  */
 struct ws_states_part {
@@ -76,8 +85,8 @@ struct ws_states_part {
 	uint64_t from, to;
 	bool holders, brief;
 };
-struct ws_states *ws_states_open_part(const struct ws_report *r, const struct ws_who *who, const struct ws_states_part *part,
-				      uint64_t *damaged);
+struct ws_states *ws_states_open_part(const struct ws_report *r, const struct ws_who *who,
+				      const struct ws_states_part *part, uint64_t *damaged);
 void ws_states_close(struct ws_states *s); /* NULL is fine */
 /* Was scheduling recorded at all? */
 bool ws_states_scheduled(const struct ws_states *s);
@@ -85,8 +94,8 @@ bool ws_states_scheduled(const struct ws_states *s);
 /* How many workers ws_states_run uses, for sizing per-worker state. */
 uint32_t ws_states_workers(const struct ws_states *s);
 /*
- * Call `fn` for each state that has a part in [from, to), cut to it. One thread's states come from one worker, in order; threads in
- * no order, several at once.
+ * Call `fn` for each state that has a part in [from, to), cut to it. One thread's states come from
+ * one worker, in order; threads in no order, several at once.
  */
 void ws_states_run(const struct ws_states *s, uint64_t from, uint64_t to,
 		   void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state), void *ctx);

@@ -24,19 +24,22 @@ static size_t stem(const char *text, size_t len)
 
 bool ws_step_is(const char *text, size_t len, const char *name)
 {
-	static const char *const known[] = {"step",	  "iteration",	   "iter",	    "train step",
-					    "train_step", "training step", "training_step", "profilerstep"};
+	static const char *const known[] = {"step",	     "iteration",   "iter",
+					    "train step",    "train_step",  "training step",
+					    "training_step", "profilerstep"};
 	size_t n = stem(text, len);
 
 	if (name)
-		return (len == strlen(name) && !memcmp(text, name, len)) || (n == strlen(name) && n && !memcmp(text, name, n));
+		return (len == strlen(name) && !memcmp(text, name, len)) ||
+		       (n == strlen(name) && n && !memcmp(text, name, n));
 	for (size_t i = 0; i < WS_COUNT(known); i++)
 		if (n == strlen(known[i]) && !strncasecmp(text, known[i], n))
 			return true;
 	return false;
 }
 
-static void add(struct ws_steps *s, const struct ws_who *who, uint64_t thread, uint64_t start, uint64_t end, uint64_t text)
+static void add(struct ws_steps *s, const struct ws_who *who, uint64_t thread, uint64_t start,
+		uint64_t end, uint64_t text)
 {
 	ws_grow(s->v, s->cap, s->n + 1);
 	s->v[s->n++] = (struct ws_step){.start = start,
@@ -71,8 +74,8 @@ static bool named(struct looking *l, uint64_t id)
 static int from_ops(struct looking *l, struct ws_err *e)
 {
 	struct ws_scan sc = {.table = WS_TABLE_op,
-			     .columns =
-				 WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) | WS_COL(op, kind) | WS_COL(op, name),
+			     .columns = WS_COL(op, start) | WS_COL(op, end) | WS_COL(op, thread) |
+					WS_COL(op, kind) | WS_COL(op, name),
 			     .time_max = UINT64_MAX};
 	struct ws_rows rows;
 
@@ -80,10 +83,12 @@ static int from_ops(struct looking *l, struct ws_err *e)
 		return -1;
 	l->s->damaged += rows.damaged;
 	for (size_t i = 0; i < rows.rows; i++)
-		if (rows.col[ws_op_kind][i] == WS_OP_ANNOTATION && rows.col[ws_op_end][i] != WS_NO_TIME &&
-		    rows.col[ws_op_end][i] > rows.col[ws_op_start][i] && named(l, rows.col[ws_op_name][i]))
-			add(l->s, l->who, rows.col[ws_op_thread][i], rows.col[ws_op_start][i], rows.col[ws_op_end][i],
-			    rows.col[ws_op_name][i]);
+		if (rows.col[ws_op_kind][i] == WS_OP_ANNOTATION &&
+		    rows.col[ws_op_end][i] != WS_NO_TIME &&
+		    rows.col[ws_op_end][i] > rows.col[ws_op_start][i] &&
+		    named(l, rows.col[ws_op_name][i]))
+			add(l->s, l->who, rows.col[ws_op_thread][i], rows.col[ws_op_start][i],
+			    rows.col[ws_op_end][i], rows.col[ws_op_name][i]);
 	ws_rows_free(&rows);
 	return 0;
 }
@@ -91,7 +96,8 @@ static int from_ops(struct looking *l, struct ws_err *e)
 static int from_ranges(struct looking *l, struct ws_err *e)
 {
 	struct ws_scan sc = {.table = WS_TABLE_nvtx,
-			     .columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) | WS_COL(nvtx, type) |
+			     .columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) |
+					WS_COL(nvtx, thread) | WS_COL(nvtx, type) |
 					WS_COL(nvtx, text),
 			     .time_max = UINT64_MAX};
 	struct ws_rows rows;
@@ -100,17 +106,20 @@ static int from_ranges(struct looking *l, struct ws_err *e)
 		return -1;
 	l->s->damaged += rows.damaged;
 	for (size_t i = 0; i < rows.rows; i++) {
-		uint64_t type = rows.col[ws_nvtx_type][i], start = rows.col[ws_nvtx_start][i], end = rows.col[ws_nvtx_end][i];
+		uint64_t type = rows.col[ws_nvtx_type][i], start = rows.col[ws_nvtx_start][i],
+			 end = rows.col[ws_nvtx_end][i];
 
-		if ((type == WS_NVTX_PUSHPOP || type == WS_NVTX_STARTEND) && end != WS_NO_TIME && end > start &&
-		    named(l, rows.col[ws_nvtx_text][i]))
-			add(l->s, l->who, rows.col[ws_nvtx_thread][i], start, end, rows.col[ws_nvtx_text][i]);
+		if ((type == WS_NVTX_PUSHPOP || type == WS_NVTX_STARTEND) && end != WS_NO_TIME &&
+		    end > start && named(l, rows.col[ws_nvtx_text][i]))
+			add(l->s, l->who, rows.col[ws_nvtx_thread][i], start, end,
+			    rows.col[ws_nvtx_text][i]);
 	}
 	ws_rows_free(&rows);
 	return 0;
 }
 
-/* Rows came by (thread, start, longer first): leave out those inside of the one before on their thread. */
+/* Rows came by (thread, start, longer first): leave out those inside of the one before on their
+ * thread. */
 static void keep_outermost(struct ws_steps *s)
 {
 	size_t n = 0;
@@ -132,7 +141,8 @@ static int by_process(const void *a, const void *b)
 	return x->thread < y->thread ? -1 : x->thread > y->thread;
 }
 
-int ws_steps_load(const struct ws_report *r, const struct ws_who *who, const char *name, struct ws_steps *s, struct ws_err *e)
+int ws_steps_load(const struct ws_report *r, const struct ws_who *who, const char *name,
+		  struct ws_steps *s, struct ws_err *e)
 {
 	struct looking l = {.r = r, .who = who, .name = name, .s = s};
 	int rc;
@@ -147,7 +157,8 @@ int ws_steps_load(const struct ws_report *r, const struct ws_who *who, const cha
 	if (s->n)
 		qsort(s->v, s->n, sizeof(*s->v), by_process);
 	for (size_t i = 0; i < s->n; i++)
-		s->v[i].number = i && s->v[i].process == s->v[i - 1].process ? s->v[i - 1].number + 1 : 0;
+		s->v[i].number =
+			i && s->v[i].process == s->v[i - 1].process ? s->v[i - 1].number + 1 : 0;
 	return rc;
 }
 

@@ -1,9 +1,10 @@
 /*
  * steps.h - the steps of a training loop (or of any loop), as spans of time of a process.
  *
- * A step is an annotation ProfilerStep#N of a framework's profiler or, where there is none, an NVTX range that is called a step:
- * step, iteration, iter, train step, training step, train_step or training_step in any case, with or without a number after it.
- * Another name may be asked for. Of steps that lie one inside the other on a thread, the outermost counts.
+ * A step is an annotation ProfilerStep#N of a framework's profiler or, where there is none, an NVTX
+ * range that is called a step: step, iteration, iter, train step, training step, train_step or
+ * training_step in any case, with or without a number after it. Another name may be asked for. Of
+ * steps that lie one inside the other on a thread, the outermost counts.
  */
 #ifndef WS_QUERY_STEPS_H
 #define WS_QUERY_STEPS_H
@@ -23,8 +24,10 @@ struct ws_steps {
 	uint64_t damaged;
 };
 
-/* `name` NULL for those above; else ranges of this name, or of it and a number. Free with ws_steps_free in any case. */
-int ws_steps_load(const struct ws_report *r, const struct ws_who *who, const char *name, struct ws_steps *s, struct ws_err *e);
+/* `name` NULL for those above; else ranges of this name, or of it and a number. Free with
+ * ws_steps_free in any case. */
+int ws_steps_load(const struct ws_report *r, const struct ws_who *who, const char *name,
+		  struct ws_steps *s, struct ws_err *e);
 void ws_steps_free(struct ws_steps *s);
 /* Is a text of `len` bytes the name of a step? */
 bool ws_step_is(const char *text, size_t len, const char *name);

@@ -1,4 +1,5 @@
-/* who.c - threads and processes by id, with their best names. Small tables: read once, kept in arrays. */
+/* who.c - threads and processes by id, with their best names. Small tables: read once, kept in
+ * arrays. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,13 +11,14 @@
 struct ws_who {
 	struct ws_thread_info *threads;
 	struct ws_process_info *processes;
-	int32_t *priority;    /* of the name that a thread has so far */
-	uint64_t *named;      /* and since when */
+	int32_t *priority; /* of the name that a thread has so far */
+	uint64_t *named;   /* and since when */
 	uint32_t thread_cap, process_cap, thread_count, process_count; /* counts: highest id */
 };
 
 static const struct ws_thread_info no_thread = {.name = "", .process_name = "unknown"};
-static const struct ws_process_info no_process = {.name = "unknown", .exe = "", .cmdline = "", .end = WS_NO_TIME};
+static const struct ws_process_info no_process = {
+	.name = "unknown", .exe = "", .cmdline = "", .end = WS_NO_TIME};
 
 static void grow_threads(struct ws_who *w, uint32_t id)
 {
@@ -41,7 +43,8 @@ static void grow_processes(struct ws_who *w, uint32_t id)
 		w->processes[i] = no_process;
 }
 
-/* Ids count up from 1, so they go little beyond the number of rows (some may be lost): a damaged one must not cost gigabytes. */
+/* Ids count up from 1, so they go little beyond the number of rows (some may be lost): a damaged
+ * one must not cost gigabytes. */
 static uint32_t most_ids(const struct ws_report *r, enum ws_table t)
 {
 	uint64_t most = (UINT64_C(1) << 17) + ws_report_rows(r, t) * 64;

@@ -3,7 +3,8 @@
 
 struct ws_window ws_window_new(enum ws_table t, uint64_t columns, uint64_t min, uint64_t max)
 {
-	struct ws_window w = {.min = min, .max = max, .start = ws_table_start(t), .end = ws_table_end(t)};
+	struct ws_window w = {
+		.min = min, .max = max, .start = ws_table_start(t), .end = ws_table_end(t)};
 	uint32_t n = ws_tables[t].column_count;
 
 	w.columns = n < 64 ? columns & ((UINT64_C(1) << n) - 1) : columns;
@@ -20,7 +21,8 @@ bool ws_window_touches(const struct ws_window *w, uint64_t from, uint64_t to)
 	return !w->set || (from <= w->max && to >= w->min);
 }
 
-size_t ws_window_filter(const struct ws_window *w, const struct ws_block_info *info, uint64_t *const *col)
+size_t ws_window_filter(const struct ws_window *w, const struct ws_block_info *info,
+			uint64_t *const *col)
 {
 	size_t n = 0;
 

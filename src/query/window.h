@@ -1,6 +1,7 @@
 /*
- * window.h - the time window of a scan: which blocks and which rows touch it. A row's span is from its start to its end; a row
- * without an end (a mark, or a range that never ended) is the moment of its start.
+ * window.h - the time window of a scan: which blocks and which rows touch it. A row's span is from
+ * its start to its end; a row without an end (a mark, or a range that never ended) is the moment of
+ * its start.
  */
 #ifndef WS_WINDOW_H
 #define WS_WINDOW_H
@@ -17,6 +18,7 @@ struct ws_window {
 struct ws_window ws_window_new(enum ws_table t, uint64_t columns, uint64_t min, uint64_t max);
 bool ws_window_touches(const struct ws_window *w, uint64_t from, uint64_t to);
 /* Drop rows outside from the decoded columns of a block; returns how many stay. */
-size_t ws_window_filter(const struct ws_window *w, const struct ws_block_info *info, uint64_t *const *col);
+size_t ws_window_filter(const struct ws_window *w, const struct ws_block_info *info,
+			uint64_t *const *col);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * work.c - see work.h.
  *
- * Each table comes sorted by (process, start), so what it adds to a GPU is a few ascending runs; merging runs pairwise costs little
- * however many rows there are.
+ * Each table comes sorted by (process, start), so what it adds to a GPU is a few ascending runs;
+ * merging runs pairwise costs little however many rows there are.
  */
 #include "query/work.h"
 
@@ -18,17 +18,17 @@ struct source {
 	enum ws_work_class class;
 };
 
-#define SOURCE(t, named, other, what)                                                                           \
-	{                                                                                                       \
-		WS_TABLE_##t, ws_##t##_start, ws_##t##_end, ws_##t##_process, ws_##t##_device, ws_##t##_stream, \
-		    ws_##t##_correlation, named, other, what                                                    \
+#define SOURCE(t, named, other, what)                                                          \
+	{                                                                                      \
+		WS_TABLE_##t, ws_##t##_start, ws_##t##_end, ws_##t##_process, ws_##t##_device, \
+			ws_##t##_stream, ws_##t##_correlation, named, other, what              \
 	}
 
 static const struct source sources[] = {
-    SOURCE(cuda_kernel, ws_cuda_kernel_name, ws_cuda_kernel_demangled, WS_WORK_COMPUTE),
-    SOURCE(cuda_memcpy, -1, -1, WS_WORK_MEMORY),
-    SOURCE(cuda_memset, -1, -1, WS_WORK_MEMORY),
-    SOURCE(cuda_graph_trace, -1, -1, WS_WORK_COMPUTE),
+	SOURCE(cuda_kernel, ws_cuda_kernel_name, ws_cuda_kernel_demangled, WS_WORK_COMPUTE),
+	SOURCE(cuda_memcpy, -1, -1, WS_WORK_MEMORY),
+	SOURCE(cuda_memset, -1, -1, WS_WORK_MEMORY),
+	SOURCE(cuda_graph_trace, -1, -1, WS_WORK_COMPUTE),
 };
 
 struct loading {
@@ -44,7 +44,8 @@ struct loading {
 
 bool ws_work_communicates(const char *name)
 {
-	return !strncmp(name, "nccl", 4) || strstr(name, "ncclKernel") || strstr(name, "ncclDevKernel");
+	return !strncmp(name, "nccl", 4) || strstr(name, "ncclKernel") ||
+	       strstr(name, "ncclDevKernel");
 }
 
 static void read_devices(struct loading *l)
@@ -60,7 +61,9 @@ static void read_devices(struct loading *l)
 	c = ws_cursor_open(l->r, WS_TABLE_collective, 0, UINT64_MAX);
 	while (ws_cursor_next(c, &v))
 		if (v[ws_collective_correlation] != WS_NO_U32)
-			ws_map_set(&l->collective, v[ws_collective_process] << 32 | v[ws_collective_correlation], 1);
+			ws_map_set(&l->collective,
+				   v[ws_collective_process] << 32 | v[ws_collective_correlation],
+				   1);
 	ws_cursor_close(c);
 }
 
@@ -80,7 +83,8 @@ static size_t gpu_of(struct loading *l, uint64_t process, uint64_t device)
 			n++;
 		if (n == l->w->gpus) {
 			ws_grow(l->w->gpu, l->w->gpu_cap, n + 1);
-			l->w->gpu[l->w->gpus++] = (struct ws_work_gpu){.process = process, .device = device, .uuid = uuid};
+			l->w->gpu[l->w->gpus++] = (struct ws_work_gpu){
+				.process = process, .device = device, .uuid = uuid};
 		}
 		ws_map_set(&l->number, key, n);
 	}
@@ -88,19 +92,22 @@ static size_t gpu_of(struct loading *l, uint64_t process, uint64_t device)
 	return l->last = n;
 }
 
-static enum ws_work_class class_of(struct loading *l, const struct source *s, uint64_t *const *col, size_t i)
+static enum ws_work_class class_of(struct loading *l, const struct source *s, uint64_t *const *col,
+				   size_t i)
 {
 	uint64_t id;
 
 	if (s->name < 0)
 		return s->class;
-	if (l->collective.n && ws_map_get(&l->collective, col[s->process][i] << 32 | col[s->correlation][i], NULL))
+	if (l->collective.n &&
+	    ws_map_get(&l->collective, col[s->process][i] << 32 | col[s->correlation][i], NULL))
 		return WS_WORK_COMM;
 	id = col[s->name][i] ? col[s->name][i] : col[s->alias][i];
 	if (id > ws_report_string_count(l->r))
 		return s->class;
 	if (!l->comm[id])
-		l->comm[id] = ws_work_communicates(ws_report_string(l->r, (uint32_t)id, NULL)) ? 1 : 2;
+		l->comm[id] =
+			ws_work_communicates(ws_report_string(l->r, (uint32_t)id, NULL)) ? 1 : 2;
 	return l->comm[id] == 1 ? WS_WORK_COMM : s->class;
 }
 
@@ -135,14 +142,15 @@ static uint64_t bit(int column)
 	return column < 0 ? 0 : UINT64_C(1) << column;
 }
 
-static int load_source(struct loading *l, const struct source *s, uint64_t time_min, uint64_t time_max, struct ws_err *e)
+static int load_source(struct loading *l, const struct source *s, uint64_t time_min,
+		       uint64_t time_max, struct ws_err *e)
 {
 	struct ws_scan sc = {
-	    .table = s->table,
-	    .columns = bit(s->start) | bit(s->end) | bit(s->process) | bit(s->device) | bit(s->stream) | bit(s->correlation) |
-		       bit(s->name) | bit(s->alias),
-	    .time_min = time_min,
-	    .time_max = time_max,
+		.table = s->table,
+		.columns = bit(s->start) | bit(s->end) | bit(s->process) | bit(s->device) |
+			   bit(s->stream) | bit(s->correlation) | bit(s->name) | bit(s->alias),
+		.time_min = time_min,
+		.time_max = time_max,
 	};
 	struct ws_rows rows;
 
@@ -156,7 +164,8 @@ static int load_source(struct loading *l, const struct source *s, uint64_t time_
 
 /* ---- order ---- */
 
-/* By start, then end: so that what a gap is said to end with does not depend on the table it is in. */
+/* By start, then end: so that what a gap is said to end with does not depend on the table it is in.
+ */
 static bool ordered(const struct ws_work_op *a, const struct ws_work_op *b)
 {
 	return a->start != b->start ? a->start < b->start : a->end <= b->end;
@@ -176,10 +185,13 @@ static void sort_ops(struct ws_work_gpu *g)
 	while (g->n && run_end(from, 0, g->n) < g->n) {
 		to = to ? to : ws_malloc(g->n * sizeof(*to));
 		for (size_t i = 0, at = 0; i < g->n;) {
-			size_t mid = run_end(from, i, g->n), end = mid < g->n ? run_end(from, mid, g->n) : mid, a = i, b = mid;
+			size_t mid = run_end(from, i, g->n),
+			       end = mid < g->n ? run_end(from, mid, g->n) : mid, a = i, b = mid;
 
 			while (a < mid || b < end)
-				to[at++] = b == end || (a < mid && ordered(&from[a], &from[b])) ? from[a++] : from[b++];
+				to[at++] = b == end || (a < mid && ordered(&from[a], &from[b]))
+						   ? from[a++]
+						   : from[b++];
 			i = end;
 		}
 		t = from;
@@ -199,7 +211,8 @@ static int by_number(const void *a, const void *b)
 	return x->process < y->process ? -1 : x->process > y->process;
 }
 
-int ws_work_load(const struct ws_report *r, uint64_t time_min, uint64_t time_max, struct ws_work *w, struct ws_err *e)
+int ws_work_load(const struct ws_report *r, uint64_t time_min, uint64_t time_max, struct ws_work *w,
+		 struct ws_err *e)
 {
 	struct loading l = {.r = r, .w = w};
 	int rc = 0;

@@ -1,9 +1,11 @@
 /*
- * work.h - what ran on each GPU, in order of start and by class: what every reckoning of busy and idle time begins with.
+ * work.h - what ran on each GPU, in order of start and by class: what every reckoning of busy and
+ * idle time begins with.
  *
- * A GPU is one by its UUID, whichever process used it under whatever number; where the report does not describe it, it is one by
- * process and number. Classes: communication is a kernel whose name begins with "nccl" or has ncclKernel or ncclDevKernel in it, or
- * one that the collective table names; memory is a copy or a memset; all else is computation, whole CUDA graphs included.
+ * A GPU is one by its UUID, whichever process used it under whatever number; where the report does
+ * not describe it, it is one by process and number. Classes: communication is a kernel whose name
+ * begins with "nccl" or has ncclKernel or ncclDevKernel in it, or one that the collective table
+ * names; memory is a copy or a memset; all else is computation, whole CUDA graphs included.
  */
 #ifndef WS_QUERY_WORK_H
 #define WS_QUERY_WORK_H
@@ -34,8 +36,10 @@ struct ws_work {
 	uint64_t unended, backwards; /* left out: without times; that end before they start */
 };
 
-/* All work that touches the window, not cut to it. Free with ws_work_free in any case; 0, or -1 with a message. */
-int ws_work_load(const struct ws_report *r, uint64_t time_min, uint64_t time_max, struct ws_work *w, struct ws_err *e);
+/* All work that touches the window, not cut to it. Free with ws_work_free in any case; 0, or -1
+ * with a message. */
+int ws_work_load(const struct ws_report *r, uint64_t time_min, uint64_t time_max, struct ws_work *w,
+		 struct ws_err *e);
 void ws_work_free(struct ws_work *w);
 
 /* Is this the name of a kernel that communicates? */
@@ -47,12 +51,16 @@ struct ws_work_times {
 	uint64_t first, last, ops;
 };
 
-static inline void ws_work_times_add(struct ws_work_times *t, unsigned class, uint64_t start, uint64_t end)
+static inline void ws_work_times_add(struct ws_work_times *t, unsigned class, uint64_t start,
+				     uint64_t end)
 {
 	if (!t->ops++ || start < t->first)
 		t->first = start;
 	t->last = end > t->last ? end : t->last;
-	ws_cover_add(class == WS_WORK_COMPUTE ? &t->compute : class == WS_WORK_COMM ? &t->comm : &t->memory, start, end);
+	ws_cover_add(class == WS_WORK_COMPUTE ? &t->compute
+		     : class == WS_WORK_COMM  ? &t->comm
+					      : &t->memory,
+		     start, end);
 	if (class != WS_WORK_MEMORY)
 		ws_cover_add(&t->work, start, end);
 	ws_cover_add(&t->busy, start, end);

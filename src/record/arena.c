@@ -1,6 +1,7 @@
 /*
- * arena.c - see arena.h. A live arena is locked (flock) by its recorder; so a lock that can be had on someone's arena means that its recorder
- * died without removing it. Removing the name then harms nobody: processes that still map it keep their memory.
+ * arena.c - see arena.h. A live arena is locked (flock) by its recorder; so a lock that can be had
+ * on someone's arena means that its recorder died without removing it. Removing the name then harms
+ * nobody: processes that still map it keep their memory.
  */
 #include "record/arena.h"
 
@@ -48,8 +49,9 @@ static void remove_stale(const char *dir)
 }
 
 /*
- * A new file in `dir`, locked; -1 with EAGAIN when it is to be tried again: between the making of a file and its locking another recorder
- * may take it for stale, and then it has lost its name by the time that the lock is had.
+ * A new file in `dir`, locked; -1 with EAGAIN when it is to be tried again: between the making of a
+ * file and its locking another recorder may take it for stale, and then it has lost its name by the
+ * time that the lock is had.
  */
 static int make_locked(struct ws_area *area, const char *dir)
 {
@@ -59,7 +61,8 @@ static int make_locked(struct ws_area *area, const char *dir)
 
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 		random = ws_counter();
-	if ((size_t)snprintf(area->path, sizeof(area->path), "%s/" PREFIX "%u-%d-%016llx", dir, (unsigned)geteuid(), (int)getpid(),
+	if ((size_t)snprintf(area->path, sizeof(area->path), "%s/" PREFIX "%u-%d-%016llx", dir,
+			     (unsigned)geteuid(), (int)getpid(),
 			     (unsigned long long)random) >= sizeof(area->path)) {
 		errno = ENAMETOOLONG;
 		return -1;
@@ -77,7 +80,8 @@ static int make_locked(struct ws_area *area, const char *dir)
 	return -1;
 }
 
-static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_t first, uint64_t room)
+static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_t first,
+		   uint64_t room)
 {
 	struct statvfs vfs;
 	int error = 0;
@@ -88,7 +92,8 @@ static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_
 	while ((area->fd = make_locked(area, dir)) < 0)
 		if (errno != EAGAIN)
 			return -1;
-	if (ftruncate(area->fd, (off_t)size) || (error = posix_fallocate(area->fd, 0, (off_t)first))) {
+	if (ftruncate(area->fd, (off_t)size) ||
+	    (error = posix_fallocate(area->fd, 0, (off_t)first))) {
 		error = error ? error : errno;
 		unlink(area->path);
 		close(area->fd);
@@ -99,8 +104,9 @@ static int try_dir(struct ws_area *area, const char *dir, uint64_t size, uint64_
 }
 
 /*
- * The target needs /dev/shm too (a container gives it 64 MiB, and PyTorch's workers pass tensors through it): it is taken only when the whole budget
- * is a small part of it. Only where no place is large is a small one made do with.
+ * The target needs /dev/shm too (a container gives it 64 MiB, and PyTorch's workers pass tensors
+ * through it): it is taken only when the whole budget is a small part of it. Only where no place is
+ * large is a small one made do with.
  */
 static int make_file(struct ws_area *area, uint64_t size, uint64_t first, struct ws_err *e)
 {
@@ -115,16 +121,20 @@ static int make_file(struct ws_area *area, uint64_t size, uint64_t first, struct
 	if (!try_dir(area, "/dev/shm", size, first, first * 4))
 		return 0;
 	if (errno == EFBIG)
-		return ws_fail(e, "the limit on the size of files (ulimit -f) leaves no room for the shared memory of a recording (%llu KiB)",
+		return ws_fail(e,
+			       "the limit on the size of files (ulimit -f) leaves no room for the "
+			       "shared memory of a recording (%llu KiB)",
 			       (unsigned long long)(size >> 10));
-	return ws_fail(e, "no room for the shared memory of a recording (%llu MiB) in /dev/shm, %s or /tmp: free some, or set TMPDIR to a "
-			  "folder that can be written to",
+	return ws_fail(e,
+		       "no room for the shared memory of a recording (%llu MiB) in /dev/shm, %s or "
+		       "/tmp: free some, or set TMPDIR to a "
+		       "folder that can be written to",
 		       (unsigned long long)(first * 4 >> 20), dirs[1]);
 }
 
 /*
- * Limits that the target has too: what is mapped counts against its address space, of which most is to stay its own; and a file cannot be larger
- * than the limit on files.
+ * Limits that the target has too: what is mapped counts against its address space, of which most is
+ * to stay its own; and a file cannot be larger than the limit on files.
  */
 static uint64_t within_limits(uint64_t budget, uint64_t head)
 {
@@ -132,7 +142,8 @@ static uint64_t within_limits(uint64_t budget, uint64_t head)
 
 	if (!getrlimit(RLIMIT_AS, &l) && l.rlim_cur != RLIM_INFINITY && budget > l.rlim_cur / 16)
 		budget = l.rlim_cur / 16;
-	if (!getrlimit(RLIMIT_FSIZE, &l) && l.rlim_cur != RLIM_INFINITY && l.rlim_cur > head && budget > l.rlim_cur - head)
+	if (!getrlimit(RLIMIT_FSIZE, &l) && l.rlim_cur != RLIM_INFINITY && l.rlim_cur > head &&
+	    budget > l.rlim_cur - head)
 		budget = l.rlim_cur - head;
 	return budget;
 }
@@ -140,7 +151,8 @@ static uint64_t within_limits(uint64_t budget, uint64_t head)
 int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *e)
 {
 	uint64_t head = WS_ALIGN_UP(sizeof(struct ws_arena), (uint64_t)WS_CHUNK_SIZE);
-	uint64_t room = within_limits(budget, head), chunks = room / WS_CHUNK_SIZE, count = room / 4 / WS_BUFFER_SIZE, size, first, buffers;
+	uint64_t room = within_limits(budget, head), chunks = room / WS_CHUNK_SIZE,
+		 count = room / 4 / WS_BUFFER_SIZE, size, first, buffers;
 	struct stat st;
 	void *p;
 

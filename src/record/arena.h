@@ -1,6 +1,6 @@
 /*
- * arena.h - the recorder's side of the shared memory: making the file, keeping memory ahead of need, removing it and what dead
- * recorders left.
+ * arena.h - the recorder's side of the shared memory: making the file, keeping memory ahead of
+ * need, removing it and what dead recorders left.
  */
 #ifndef WS_RECORD_ARENA_H
 #define WS_RECORD_ARENA_H
@@ -18,13 +18,16 @@ struct ws_area {
 };
 
 /*
- * Make the arena with room for `budget` bytes of chunks, in /dev/shm where that has room, else in $TMPDIR or /tmp. `owner` is the user the target
- * will run as, (uid_t)-1 for our own. Removes arenas whose recorders are gone. 0, or -1 with a message.
+ * Make the arena with room for `budget` bytes of chunks, in /dev/shm where that has room, else in
+ * $TMPDIR or /tmp. `owner` is the user the target will run as, (uid_t)-1 for our own. Removes
+ * arenas whose recorders are gone. 0, or -1 with a message.
  */
 int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *e);
-/* Add `s` (with its NUL) to the arena's texts; returns its offset. Only before the target starts. When it is full, 0, and text_full is set. */
+/* Add `s` (with its NUL) to the arena's texts; returns its offset. Only before the target starts.
+ * When it is full, 0, and text_full is set. */
 uint32_t ws_area_text(struct ws_area *area, const char *s, size_t len);
-/* Keep a few MiB of chunks ready, so that hooks need not allocate. Cheap when nothing is to be done. */
+/* Keep a few MiB of chunks ready, so that hooks need not allocate. Cheap when nothing is to be
+ * done. */
 void ws_area_feed(struct ws_area *area);
 /* Tell hooks that the recorder has finished, unmap, remove the file. */
 void ws_area_destroy(struct ws_area *area);

@@ -11,8 +11,11 @@
 static void put(struct ws_bpf *b, int code, int dst, int src, int off, int32_t imm)
 {
 	if (b->n < WS_BPF_MOST)
-		b->v[b->n] = (struct bpf_insn){
-		    .code = (uint8_t)code, .dst_reg = dst & 15, .src_reg = src & 15, .off = (int16_t)off, .imm = imm};
+		b->v[b->n] = (struct bpf_insn){.code = (uint8_t)code,
+					       .dst_reg = dst & 15,
+					       .src_reg = src & 15,
+					       .off = (int16_t)off,
+					       .imm = imm};
 	b->n++;
 }
 

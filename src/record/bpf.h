@@ -1,9 +1,10 @@
 /*
  * bpf.h - small programs for the kernel, made at run time: an assembler, maps, and loading.
  *
- * No compiler and no library is needed for it, and no description of the kernel's types: the programs use only what is stable, maps
- * and helpers. Registers are numbered as the kernel does: 0 takes results, 1 to 5 are arguments and lost in calls, 6 to 9 are kept,
- * 10 is the end of the stack of 512 bytes.
+ * No compiler and no library is needed for it, and no description of the kernel's types: the
+ * programs use only what is stable, maps and helpers. Registers are numbered as the kernel does: 0
+ * takes results, 1 to 5 are arguments and lost in calls, 6 to 9 are kept, 10 is the end of the
+ * stack of 512 bytes.
  */
 #ifndef WS_RECORD_BPF_H
 #define WS_RECORD_BPF_H
@@ -36,7 +37,8 @@ void ws_bpf_address(struct ws_bpf *b, int reg, int base, int off);
 void ws_bpf_call(struct ws_bpf *b, int helper);
 void ws_bpf_return(struct ws_bpf *b, int32_t value);
 
-/* Jump ahead when `reg op value` (BPF_JEQ, ...), to where ws_bpf_land is given the result. BPF_JA jumps always. */
+/* Jump ahead when `reg op value` (BPF_JEQ, ...), to where ws_bpf_land is given the result. BPF_JA
+ * jumps always. */
 int ws_bpf_jump(struct ws_bpf *b, int op, int reg, int32_t value);
 int ws_bpf_jump_reg(struct ws_bpf *b, int op, int reg, int other);
 void ws_bpf_land(struct ws_bpf *b, int jump);
@@ -50,8 +52,9 @@ int ws_bpf_map_new(enum bpf_map_type type, uint32_t key, uint32_t value, uint32_
 int ws_bpf_map_set(int fd, const void *key, const void *value);
 int ws_bpf_map_take(int fd, const void *key);
 /*
- * Load a program of type PERF_EVENT. `log` (may be NULL, of `log_bytes`) gets what the kernel says when it refuses. The helpers
- * that read memory are for programs under the GPL only, so the instructions are given under either licence.
+ * Load a program of type PERF_EVENT. `log` (may be NULL, of `log_bytes`) gets what the kernel says
+ * when it refuses. The helpers that read memory are for programs under the GPL only, so the
+ * instructions are given under either licence.
  */
 int ws_bpf_program(const struct ws_bpf *b, char *log, size_t log_bytes);
 

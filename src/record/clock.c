@@ -7,13 +7,15 @@
 
 #include "base/mem.h"
 
-/* Above this, every second reading of the older half goes: hours fit, and what is interpolated over stays seconds long. */
+/* Above this, every second reading of the older half goes: hours fit, and what is interpolated over
+ * stays seconds long. */
 #define MOST_READINGS 65536
 
 enum ws_clock_mode ws_clock_choose(void)
 {
 #if defined(__x86_64__)
-	/* The kernel's own verdict: it watches the TSC from boot on and leaves it when it is not to be trusted. */
+	/* The kernel's own verdict: it watches the TSC from boot on and leaves it when it is not to
+	 * be trusted. */
 	char source[32] = "", line[4096];
 	FILE *f = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
 	int invariant = 0;

@@ -1,9 +1,10 @@
 /*
  * clock.h - putting ticks on the session clock.
  *
- * The recorder reads (ticks, CLOCK_MONOTONIC_RAW, CLOCK_REALTIME) together, every round, and converts by interpolating between the
- * readings around a moment: a rate measured once drifts by nanoseconds a second, readings around it do not. Nothing is
- * extrapolated: a round looks at how far the rings have got, then reads, then converts.
+ * The recorder reads (ticks, CLOCK_MONOTONIC_RAW, CLOCK_REALTIME) together, every round, and
+ * converts by interpolating between the readings around a moment: a rate measured once drifts by
+ * nanoseconds a second, readings around it do not. Nothing is extrapolated: a round looks at how
+ * far the rings have got, then reads, then converts.
  */
 #ifndef WS_RECORD_CLOCK_H
 #define WS_RECORD_CLOCK_H
@@ -34,7 +35,8 @@ struct ws_reading ws_clock_read(struct ws_clock *c);
 uint64_t ws_clock_slow(struct ws_clock *c, uint64_t ticks);
 void ws_clock_free(struct ws_clock *c);
 
-/* Session time of `ticks`; those outside all readings (a target that scribbled over its records) give the nearest. */
+/* Session time of `ticks`; those outside all readings (a target that scribbled over its records)
+ * give the nearest. */
 static inline uint64_t ws_clock_ns(struct ws_clock *c, uint64_t ticks)
 {
 	if (ticks - c->from >= c->to - c->from)

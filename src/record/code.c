@@ -11,7 +11,9 @@
 #include "base/ticks.h"
 #include "symbols/symbolise.h"
 
-#define BUDGET_S 20.0 /* processor time for symbols at the end of a run: `warpsight symbolize` has no limit */
+#define BUDGET_S                                                                                   \
+	20.0 /* processor time for symbols at the end of a run: `warpsight symbolize` has no limit \
+	      */
 #define SAY_AFTER_S 2.0
 
 struct ws_code *ws_code_new(void)
@@ -54,7 +56,11 @@ struct naming {
 static void write_symbol(void *ctx, const struct ws_symbol *s)
 {
 	struct naming *n = ctx;
-	struct ws_row_symbol row = {.frame = s->frame, .depth = s->depth, .set = 1, .line = s->line, .address = s->address};
+	struct ws_row_symbol row = {.frame = s->frame,
+				    .depth = s->depth,
+				    .set = 1,
+				    .line = s->line,
+				    .address = s->address};
 
 	row.name = s->name ? ws_sink_string(n->sink, s->name) : 0;
 	row.file = s->file ? ws_sink_string(n->sink, s->file) : 0;
@@ -68,9 +74,12 @@ static void say_progress(void *ctx, uint64_t done, uint64_t all)
 
 	ws_writer_commit(n->sink->writer);
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (!n->progress || (double)(now.tv_sec - n->began.tv_sec) + (double)(now.tv_nsec - n->began.tv_nsec) / 1e9 < SAY_AFTER_S)
+	if (!n->progress || (double)(now.tv_sec - n->began.tv_sec) +
+					    (double)(now.tv_nsec - n->began.tv_nsec) / 1e9 <
+				    SAY_AFTER_S)
 		return;
-	fprintf(stderr, "\rwarpsight: looking up symbols: %llu of %llu places", (unsigned long long)done, (unsigned long long)all);
+	fprintf(stderr, "\rwarpsight: looking up symbols: %llu of %llu places",
+		(unsigned long long)done, (unsigned long long)all);
 	if (done == all)
 		fputc('\n', stderr);
 	n->said = true;
@@ -84,18 +93,20 @@ static void diagnose(struct ws_sink *s, const char *fmt, const char *path)
 	free(text);
 }
 
-/* Beside a program, `dwp` puts what belongs to it into one file, which libdw reads from version 0.190 on only. */
+/* Beside a program, `dwp` puts what belongs to it into one file, which libdw reads from version
+ * 0.190 on only. */
 static void explain_split(struct ws_sink *s, const struct ws_module *m)
 {
 	char *package = ws_format("%s.dwp", m->path), *text;
 	bool packed = !access(package, F_OK);
 
-	text = ws_format(
-	    "%s: inlined functions of %llu of its compilation units are not shown: their debugging information is in %s%s%s%s. "
-	    "Functions and lines are.",
-	    m->path, (unsigned long long)m->split_units, packed ? package : "files that are not where the compiler left them (",
-	    packed ? ", which this warpsight's libdw cannot read" : m->split_file, packed ? "" : ")",
-	    packed ? ": keep the .dwo files" : "");
+	text = ws_format("%s: inlined functions of %llu of its compilation units are not shown: "
+			 "their debugging information is in %s%s%s%s. "
+			 "Functions and lines are.",
+			 m->path, (unsigned long long)m->split_units,
+			 packed ? package : "files that are not where the compiler left them (",
+			 packed ? ", which this warpsight's libdw cannot read" : m->split_file,
+			 packed ? "" : ")", packed ? ": keep the .dwo files" : "");
 	ws_sink_diagnostic(s, WS_INFO, "symbols", 0, ws_raw_ns(), text);
 	free(text);
 	free(package);
@@ -112,22 +123,26 @@ static void explain_modules(struct ws_sink *s, const struct ws_wanted *w, size_t
 			continue;
 		if (m->flags & WS_MODULE_CHANGED)
 			diagnose(s,
-				 "%s was replaced while it was in use: its functions have no names, for those of the file that is "
+				 "%s was replaced while it was in use: its functions have no "
+				 "names, for those of the file that is "
 				 "there now may be others.",
 				 m->path);
 		else
 			diagnose(s,
-				 "%s could not be read: its functions have no names. 'warpsight symbolize --symbols=DIR' finds it "
+				 "%s could not be read: its functions have no names. 'warpsight "
+				 "symbolize --symbols=DIR' finds it "
 				 "in another folder.",
 				 m->path);
 	}
 }
 
-void ws_code_symbolise(struct ws_sink *s, const struct ws_record_opts *o, uint64_t since_s, bool progress)
+void ws_code_symbolise(struct ws_sink *s, const struct ws_record_opts *o, uint64_t since_s,
+		       bool progress)
 {
 	uint32_t frames = ws_stackset_frames(s->stacks);
 	struct naming n = {.sink = s, .progress = progress && isatty(STDERR_FILENO)};
-	struct ws_symbol_opts opts = {o->symbol_dirs, o->symbol_dir_count, o->source_info, true, since_s, 0, BUDGET_S};
+	struct ws_symbol_opts opts = {
+		o->symbol_dirs, o->symbol_dir_count, o->source_info, true, since_s, 0, BUDGET_S};
 	struct ws_symbol_result r = {0};
 	struct ws_wanted *w;
 	size_t count = 0;
@@ -147,8 +162,8 @@ void ws_code_symbolise(struct ws_sink *s, const struct ws_record_opts *o, uint64
 	ws_sink_meta(s, "symbols.frames", "%llu", (unsigned long long)r.frames);
 	ws_sink_meta(s, "symbols.named", "%llu", (unsigned long long)r.named);
 	if (r.skipped)
-		ws_sink_diagnostic(
-		    s, WS_WARNING, "symbols", 0, ws_raw_ns(),
-		    "Looking up symbols took too long and was not finished: 'warpsight symbolize' on the report does the rest.");
+		ws_sink_diagnostic(s, WS_WARNING, "symbols", 0, ws_raw_ns(),
+				   "Looking up symbols took too long and was not finished: "
+				   "'warpsight symbolize' on the report does the rest.");
 	free(w);
 }

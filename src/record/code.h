@@ -1,6 +1,6 @@
 /*
- * code.h - what a session knows of code: the modules, the address maps of the processes, and the unwinder; one of each, for every
- * source of call stacks. And the end of it: symbols.
+ * code.h - what a session knows of code: the modules, the address maps of the processes, and the
+ * unwinder; one of each, for every source of call stacks. And the end of it: symbols.
  */
 #ifndef WS_RECORD_CODE_H
 #define WS_RECORD_CODE_H
@@ -16,16 +16,18 @@ struct ws_code {
 };
 
 struct ws_code *ws_code_new(void);
-/* Write the mappings that are still there, in all reports that were bound to them. To be called before the reports are closed;
- * lookups end. */
+/* Write the mappings that are still there, in all reports that were bound to them. To be called
+ * before the reports are closed; lookups end. */
 void ws_code_end(struct ws_code *c);
 /* Frees the modules too: when no frame of any report is needed any more. */
 void ws_code_free(struct ws_code *c);
 
 /*
- * Name the frames of a report, in rows of its table `symbol`, as --resolve-symbols, --symbols and --show-source-info ask; says what
- * could not be named. Takes at most some seconds of processor time; with `progress` it says on a terminal how far it is.
+ * Name the frames of a report, in rows of its table `symbol`, as --resolve-symbols, --symbols and
+ * --show-source-info ask; says what could not be named. Takes at most some seconds of processor
+ * time; with `progress` it says on a terminal how far it is.
  */
-void ws_code_symbolise(struct ws_sink *s, const struct ws_record_opts *o, uint64_t since_s, bool progress);
+void ws_code_symbolise(struct ws_sink *s, const struct ws_record_opts *o, uint64_t since_s,
+		       bool progress);
 
 #endif

@@ -24,7 +24,8 @@ static bool chunk_ok(const struct ws_drain *d, uint32_t chunk)
 	return chunk >= d->a->chunk_first && chunk < d->a->chunk_first + d->a->chunk_count;
 }
 
-struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock, const struct ws_drain_ops *ops)
+struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock,
+			      const struct ws_drain_ops *ops)
 {
 	struct ws_drain *d = ws_calloc(1, sizeof(*d));
 
@@ -131,8 +132,10 @@ static void snapshot(struct ws_drain *d, struct ws_ring_state *r)
 static void broken(struct ws_drain *d, struct ws_ring_state *r)
 {
 	if (!r->broken)
-		ws_sink_diagnostic(r->stream.sink, WS_ERROR, "recorder", r->stream.process, d->clock->v[d->clock->n - 1].raw,
-				   "A thread's recorded data was overwritten by the program itself (a stray write into shared memory); part of "
+		ws_sink_diagnostic(r->stream.sink, WS_ERROR, "recorder", r->stream.process,
+				   d->clock->v[d->clock->n - 1].raw,
+				   "A thread's recorded data was overwritten by the program itself "
+				   "(a stray write into shared memory); part of "
 				   "it is lost.");
 	r->broken = true;
 	r->lost[WS_LOSS_OTHER]--; /* makes the difference to the ring's own count one more */
@@ -149,7 +152,8 @@ static uint64_t convert_chunk(struct ws_drain *d, struct ws_ring_state *r, uint3
 		const struct ws_rec *rec = (const void *)(base + at);
 		uint32_t bytes = ws_rec_bytes(rec);
 
-		if (ws_unlikely(bytes < sizeof(*rec) || bytes > used - at || !rec->kind || rec->kind >= WS_REC_COUNT)) {
+		if (ws_unlikely(bytes < sizeof(*rec) || bytes > used - at || !rec->kind ||
+				rec->kind >= WS_REC_COUNT)) {
 			broken(d, r);
 			at = used;
 			break;
@@ -167,18 +171,22 @@ static uint64_t convert_ring(struct ws_drain *d, struct ws_ring_state *r)
 {
 	uint64_t bytes = 0;
 
-	if (!r->stream.thread && (r->chunk != r->snap_chunk || r->offset < r->snap_used || r->ending))
-		r->stream.thread = ws_proc_thread_at(r->stream.proc, r->ring->tid, ws_clock_ns(d->clock, r->ring->start));
+	if (!r->stream.thread &&
+	    (r->chunk != r->snap_chunk || r->offset < r->snap_used || r->ending))
+		r->stream.thread = ws_proc_thread_at(r->stream.proc, r->ring->tid,
+						     ws_clock_ns(d->clock, r->ring->start));
 	while (r->chunk != r->snap_chunk) {
 		struct ws_chunk *c = ws_chunk_at(d->a, r->chunk);
-		uint32_t used = atomic_load_explicit(&c->used, memory_order_acquire), done = r->chunk;
+		uint32_t used = atomic_load_explicit(&c->used, memory_order_acquire),
+			 done = r->chunk;
 
 		bytes += convert_chunk(d, r, used <= WS_CHUNK_SIZE ? used : WS_CHUNK_SIZE);
 		r->chunk = atomic_load_explicit(&c->next, memory_order_acquire);
 		r->offset = sizeof(struct ws_chunk);
 		if (done != r->home)
 			ws_chunk_give(d->a, done);
-		ws_area_feed(d->area); /* a writer that outruns this must not have to allocate for itself */
+		ws_area_feed(d->area); /* a writer that outruns this must not have to allocate for
+					  itself */
 	}
 	if (r->offset < r->snap_used)
 		bytes += convert_chunk(d, r, r->snap_used);
@@ -189,7 +197,8 @@ static uint64_t convert_ring(struct ws_drain *d, struct ws_ring_state *r)
 
 static void open_events(struct ws_drain *d, struct ws_ring_state *r)
 {
-	uint32_t depth = atomic_load_explicit(&r->ring->open_depth, memory_order_acquire), level = 0;
+	uint32_t depth = atomic_load_explicit(&r->ring->open_depth, memory_order_acquire),
+		 level = 0;
 	uint32_t more = atomic_load_explicit(&r->ring->open_more, memory_order_acquire);
 
 	for (; level < depth && level < WS_OPEN_DEPTH; level++)
@@ -206,20 +215,26 @@ static void open_events(struct ws_drain *d, struct ws_ring_state *r)
 	ws_convert_osrt_open(&r->stream);
 }
 
-static const char *const loss_names[WS_LOSS_KINDS] = {
-	[WS_LOSS_NVTX] = "nvtx", [WS_LOSS_OSRT] = "osrt", [WS_LOSS_OTHER] = "other events", [WS_LOSS_DEPTH] = "nvtx",
-	[WS_LOSS_CUDA] = "cuda", [WS_LOSS_SAMPLE] = "CPU samples", [WS_LOSS_PYTHON] = "Python samples"};
+static const char *const loss_names[WS_LOSS_KINDS] = {[WS_LOSS_NVTX] = "nvtx",
+						      [WS_LOSS_OSRT] = "osrt",
+						      [WS_LOSS_OTHER] = "other events",
+						      [WS_LOSS_DEPTH] = "nvtx",
+						      [WS_LOSS_CUDA] = "cuda",
+						      [WS_LOSS_SAMPLE] = "CPU samples",
+						      [WS_LOSS_PYTHON] = "Python samples"};
 
 static void write_losses(struct ws_ring_state *r)
 {
 	for (int k = 0; k < WS_LOSS_KINDS; k++) {
-		uint64_t lost = atomic_load_explicit(&r->ring->lost[k], memory_order_relaxed) - r->lost[k];
+		uint64_t lost =
+			atomic_load_explicit(&r->ring->lost[k], memory_order_relaxed) - r->lost[k];
 
 		if (lost)
-			ws_sink_loss(r->stream.sink, r->stream.thread, loss_names[k] ? loss_names[k] : "other events", lost,
-				     k == WS_LOSS_DEPTH	  ? "ranges nested too deep"
-				     : r->broken	  ? "shared memory was overwritten or full"
-							  : "the memory for recording was full");
+			ws_sink_loss(r->stream.sink, r->stream.thread,
+				     loss_names[k] ? loss_names[k] : "other events", lost,
+				     k == WS_LOSS_DEPTH ? "ranges nested too deep"
+				     : r->broken	? "shared memory was overwritten or full"
+							: "the memory for recording was full");
 		r->lost[k] += lost;
 	}
 }
@@ -239,7 +254,8 @@ static void settle_ring(struct ws_drain *d, struct ws_ring_state *r, bool memory
 		ws_proc_thread_ended(p, r->stream.thread);
 	if (memory_too) {
 		for (uint32_t guard = 0; guard < 64 && chunk_ok(d, more); guard++) {
-			uint32_t next = atomic_load(&((struct ws_chunk *)ws_chunk_at(d->a, more))->next);
+			uint32_t next =
+				atomic_load(&((struct ws_chunk *)ws_chunk_at(d->a, more))->next);
 
 			ws_chunk_give(d->a, more);
 			more = next;
@@ -263,11 +279,14 @@ static uint64_t round_of(struct ws_drain *d, bool last)
 {
 	uint64_t bytes = 0;
 
-	atomic_store_explicit(&d->a->heartbeat, d->clock->mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns(), memory_order_relaxed);
+	atomic_store_explicit(&d->a->heartbeat,
+			      d->clock->mode == WS_CLOCK_COUNTER ? ws_counter() : ws_raw_ns(),
+			      memory_order_relaxed);
 	ws_drain_poll_ends(d);
 	/*
-	 * Who is known to have ended before the directory is read has all its rings in it. Who is found dead while it is read may have
-	 * put one in a slot already passed: that process is settled a round later, when its rings have been seen.
+	 * Who is known to have ended before the directory is read has all its rings in it. Who is
+	 * found dead while it is read may have put one in a slot already passed: that process is
+	 * settled a round later, when its rings have been seen.
 	 */
 	for (struct ws_proc *p = d->procs; p; p = p->next)
 		p->complete = p->ending;
@@ -278,11 +297,13 @@ static uint64_t round_of(struct ws_drain *d, bool last)
 		if (d->slot[i]) {
 			struct ws_ring_state *r = d->slot[i];
 
-			r->ending = r->stream.proc->ending || atomic_load_explicit(&r->ring->closed, memory_order_acquire);
+			r->ending = r->stream.proc->ending ||
+				    atomic_load_explicit(&r->ring->closed, memory_order_acquire);
 			snapshot(d, r);
 		}
 	ws_clock_read(d->clock);
-	/* What CUPTI hands back on its threads refers to what other threads wrote before: those first. */
+	/* What CUPTI hands back on its threads refers to what other threads wrote before: those
+	 * first. */
 	for (uint32_t k = 0; k < 2 * d->slots_used; k++) {
 		struct ws_ring_state *r = d->slot[k % d->slots_used];
 
@@ -290,14 +311,17 @@ static uint64_t round_of(struct ws_drain *d, bool last)
 			continue;
 		bytes += convert_ring(d, r);
 		if (r->ending || last)
-			settle_ring(d, r, r->ending && (r->stream.proc->host_pid || atomic_load(&r->ring->closed)));
+			settle_ring(d, r,
+				    r->ending && (r->stream.proc->host_pid ||
+						  atomic_load(&r->ring->closed)));
 	}
 	for (struct ws_proc *p = d->procs, *next; p; p = next) {
 		next = p->next;
 		if ((p->complete || last) && !p->rings) {
 			if (!p->ending)
 				p->reason = WS_END_RUNNING;
-			/* One that cannot be seen may have threads that write on after it said that it ends: its memory stays. */
+			/* One that cannot be seen may have threads that write on after it said that
+			 * it ends: its memory stays. */
 			ws_drain_settle_process(d, p, p->ending && p->host_pid);
 		}
 	}
@@ -318,8 +342,9 @@ void ws_drain_open_events(struct ws_drain *d)
 	for (uint32_t i = 0; i < d->slots_used; i++)
 		if (d->slot[i]) {
 			if (!d->slot[i]->stream.thread)
-				d->slot[i]->stream.thread = ws_proc_thread(d->slot[i]->stream.proc, d->slot[i]->ring->tid,
-									   ws_clock_ns(d->clock, d->slot[i]->ring->start));
+				d->slot[i]->stream.thread = ws_proc_thread(
+					d->slot[i]->stream.proc, d->slot[i]->ring->tid,
+					ws_clock_ns(d->clock, d->slot[i]->ring->start));
 			open_events(d, d->slot[i]);
 		}
 	d->open_done = true;
@@ -348,7 +373,8 @@ void ws_drain_finish(struct ws_drain *d)
 
 /* ---- strings, for converters ---- */
 
-static const struct ws_shared_string *shared_string(struct ws_drain *d, uint32_t handle, uint32_t *chunk)
+static const struct ws_shared_string *shared_string(struct ws_drain *d, uint32_t handle,
+						    uint32_t *chunk)
 {
 	uint64_t offset = (uint64_t)handle * 8 % WS_CHUNK_SIZE;
 	const struct ws_chunk *c;
@@ -386,7 +412,8 @@ uint32_t ws_stream_string(struct ws_stream *s, uint32_t handle)
 const char *ws_stream_string_bytes(struct ws_stream *s, uint32_t handle, size_t *len)
 {
 	uint32_t chunk;
-	const struct ws_shared_string *str = handle ? shared_string(s->proc->drain, handle, &chunk) : NULL;
+	const struct ws_shared_string *str =
+		handle ? shared_string(s->proc->drain, handle, &chunk) : NULL;
 
 	if (!str)
 		return NULL;
@@ -407,8 +434,9 @@ uint32_t ws_stream_thread(struct ws_stream *s, uint32_t tid)
 }
 
 /*
- * Local texts: numbers count up and are mostly forgotten in order, so a table indexed by their low bits seldom collides. One that stays long (an
- * outer range) is stepped over; only when many do is the table doubled.
+ * Local texts: numbers count up and are mostly forgotten in order, so a table indexed by their low
+ * bits seldom collides. One that stays long (an outer range) is stepped over; only when many do is
+ * the table doubled.
  */
 #define TEXTS_FIRST 64
 #define TEXTS_STEPS 64
@@ -435,7 +463,8 @@ static void grow_texts(struct ws_ring_state *r)
 	r->text_number = ws_calloc(r->text_cap, sizeof(*number));
 	r->text_id = ws_calloc(r->text_cap, sizeof(*id));
 	for (uint32_t i = 0; i < old_cap; i++)
-		if (number[i] && !put_text(r, number[i], id[i])) { /* too many whose low bits are alike */
+		if (number[i] &&
+		    !put_text(r, number[i], id[i])) { /* too many whose low bits are alike */
 			r->text_number[number[i] & (r->text_cap - 1)] = number[i];
 			r->text_id[number[i] & (r->text_cap - 1)] = id[i];
 		}
@@ -447,7 +476,8 @@ static void keep_text(struct ws_ring_state *r, uint32_t number, uint32_t id)
 {
 	while (!put_text(r, number, id)) {
 		if (r->text_cap >= TEXTS_MOST) {
-			r->text_number[number & (r->text_cap - 1)] = 0; /* the oldest is forgotten */
+			r->text_number[number & (r->text_cap - 1)] =
+				0; /* the oldest is forgotten */
 			continue;
 		}
 		grow_texts(r);

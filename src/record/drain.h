@@ -1,9 +1,11 @@
 /*
- * drain.h - from rings to reports: finds processes and threads in the arena, follows their rings, has records converted, and notices ends.
+ * drain.h - from rings to reports: finds processes and threads in the arena, follows their rings,
+ * has records converted, and notices ends.
  *
- * A round is: look for new processes and rings; note who has ended; note how far each ring has got; read the clocks; convert up to
- * there; settle those that ended. In this order every record converted lies between two clock readings, and
- * everything a process wrote before its end is taken before its memory is reused.
+ * A round is: look for new processes and rings; note who has ended; note how far each ring has got;
+ * read the clocks; convert up to there; settle those that ended. In this order every record
+ * converted lies between two clock readings, and everything a process wrote before its end is taken
+ * before its memory is reused.
  */
 #ifndef WS_RECORD_DRAIN_H
 #define WS_RECORD_DRAIN_H
@@ -18,20 +20,25 @@
 struct ws_drain;
 struct ws_perf;
 #define WS_STACK_DEEPEST 1000u /* frames of the stack of a traced call */
-#define WS_CUDA_STACK_DEPTH 256u /* of a CUDA call: frameworks stand dozens of frames above the function that asked for it */
+#define WS_CUDA_STACK_DEPTH                                                                     \
+	256u /* of a CUDA call: frameworks stand dozens of frames above the function that asked \
+		for it */
 
 struct ws_drain_ops {
 	void *ctx;
 	struct ws_code *code; /* for call stacks: code.h; outlives the drain. NULL: none are made */
 	uint32_t stack_depth; /* most frames of the stack of a traced call */
 	/*
-	 * The report that a new process belongs to; `env` is its reported variables (NUL-separated NAME=VALUE, `env_len` bytes). `parent` is the sink of its
-	 * parent, or NULL. Never NULL in return.
+	 * The report that a new process belongs to; `env` is its reported variables (NUL-separated
+	 * NAME=VALUE, `env_len` bytes). `parent` is the sink of its parent, or NULL. Never NULL in
+	 * return.
 	 */
-	struct ws_sink *(*sink_for)(void *ctx, int pid, const char *env, size_t env_len, struct ws_sink *parent);
+	struct ws_sink *(*sink_for)(void *ctx, int pid, const char *env, size_t env_len,
+				    struct ws_sink *parent);
 };
 
-struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock, const struct ws_drain_ops *ops);
+struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock,
+			      const struct ws_drain_ops *ops);
 
 /* The target that profile started, so that its image is told from others'. */
 void ws_drain_target(struct ws_drain *d, pid_t pid);
@@ -42,7 +49,8 @@ void ws_drain_perf(struct ws_drain *d, struct ws_perf *perf);
 /* One round; returns the bytes of records converted. */
 uint64_t ws_drain_round(struct ws_drain *d);
 
-/* Rows for ranges and calls open now in every ring: at the end of a collection. Call after a round. */
+/* Rows for ranges and calls open now in every ring: at the end of a collection. Call after a round.
+ */
 void ws_drain_open_events(struct ws_drain *d);
 
 /* Processes that registered, or were announced by the one that started them, and have not ended. */
@@ -52,7 +60,8 @@ uint32_t ws_drain_registered(const struct ws_drain *d);
 /* Call fn with the pid of each live one. */
 void ws_drain_each(struct ws_drain *d, void (*fn)(void *ctx, int pid), void *ctx);
 /*
- * The last round: settles everything that is left, with ranges left open, losses, process ends. Frees the drain.
+ * The last round: settles everything that is left, with ranges left open, losses, process ends.
+ * Frees the drain.
  */
 void ws_drain_finish(struct ws_drain *d);
 

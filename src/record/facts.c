@@ -119,13 +119,17 @@ static void machine(struct ws_sink *s)
 		ws_sink_meta(s, "host.kernel", "%s %s", u.release, u.version);
 		ws_sink_meta(s, "host.machine", "%s", u.machine);
 	}
-	ws_sink_meta(s, "host.boot_id", "%s", first_line("/proc/sys/kernel/random/boot_id", text, sizeof(text)));
+	ws_sink_meta(s, "host.boot_id", "%s",
+		     first_line("/proc/sys/kernel/random/boot_id", text, sizeof(text)));
 	ws_sink_meta(s, "host.clocksource", "%s",
-		     first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", text, sizeof(text)));
-	ws_sink_meta(s, "cpu.model", "%s", line_value("/proc/cpuinfo", "model name", text, sizeof(text)));
+		     first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource",
+				text, sizeof(text)));
+	ws_sink_meta(s, "cpu.model", "%s",
+		     line_value("/proc/cpuinfo", "model name", text, sizeof(text)));
 	ws_sink_meta(s, "cpu.count", "%ld", sysconf(_SC_NPROCESSORS_ONLN));
 	if (!sysinfo(&si))
-		ws_sink_meta(s, "host.memory_bytes", "%llu", (unsigned long long)si.totalram * si.mem_unit);
+		ws_sink_meta(s, "host.memory_bytes", "%llu",
+			     (unsigned long long)si.totalram * si.mem_unit);
 	FILE *f = fopen("/etc/os-release", "re");
 	char line[512];
 
@@ -142,7 +146,8 @@ static void machine(struct ws_sink *s)
 		ws_sink_meta(s, "gpu.driver", "%s", text);
 }
 
-void ws_facts_write(struct ws_sink *s, const struct ws_record_opts *o, int target_pid, char **target_env)
+void ws_facts_write(struct ws_sink *s, const struct ws_record_opts *o, int target_pid,
+		    char **target_env)
 {
 	char cwd[PATH_MAX];
 	struct timespec ts;
@@ -156,14 +161,16 @@ void ws_facts_write(struct ws_sink *s, const struct ws_record_opts *o, int targe
 	if (getcwd(cwd, sizeof(cwd)))
 		ws_sink_meta(s, "session.directory", "%s", cwd);
 	clock_gettime(CLOCK_REALTIME, &ts);
-	ws_sink_meta(s, "session.start_epoch_ns", "%lld", (long long)ts.tv_sec * 1000000000LL + ts.tv_nsec);
+	ws_sink_meta(s, "session.start_epoch_ns", "%lld",
+		     (long long)ts.tv_sec * 1000000000LL + ts.tv_nsec);
 	gmtime_r(&ts.tv_sec, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	ws_sink_meta(s, "session.start_utc", "%s", when);
 	localtime_r(&ts.tv_sec, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S%z", &tm);
 	ws_sink_meta(s, "session.start_local", "%s", when);
-	domains = ws_format("%s%s%s", o->cuda ? ",cuda" : "", o->nvtx ? ",nvtx" : "", o->osrt ? ",osrt" : "");
+	domains = ws_format("%s%s%s", o->cuda ? ",cuda" : "", o->nvtx ? ",nvtx" : "",
+			    o->osrt ? ",osrt" : "");
 	ws_sink_meta(s, "session.trace", "%s", *domains ? domains + 1 : "none");
 	free(domains);
 	ws_sink_meta(s, "session.delay_s", "%g", o->delay);

@@ -1,13 +1,16 @@
-/* facts.h - what a report says about the machine, the run and the environment: rows of the meta table. */
+/* facts.h - what a report says about the machine, the run and the environment: rows of the meta
+ * table. */
 #ifndef WS_RECORD_FACTS_H
 #define WS_RECORD_FACTS_H
 
 #include "record/record.h"
 #include "record/sink.h"
 
-/* Variables that launchers set, reported by every process and stored without being asked for: NUL-separated, patterns end in '*'. */
+/* Variables that launchers set, reported by every process and stored without being asked for:
+ * NUL-separated, patterns end in '*'. */
 extern const char ws_launcher_variables[];
 
-void ws_facts_write(struct ws_sink *s, const struct ws_record_opts *o, int target_pid, char **target_env);
+void ws_facts_write(struct ws_sink *s, const struct ws_record_opts *o, int target_pid,
+		    char **target_env);
 
 #endif

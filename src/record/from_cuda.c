@@ -1,12 +1,13 @@
 /*
  * from_cuda.c - the CUDA hook's records into rows.
  *
- * The hook hands on CUPTI's own records in batches. Each says its kind and size; the size says which version of the struct it is.
- * They come from memory that the target can scribble over: sizes are checked here, handles where they are looked up, numbers used
- * as indexes where they are used.
+ * The hook hands on CUPTI's own records in batches. Each says its kind and size; the size says
+ * which version of the struct it is. They come from memory that the target can scribble over: sizes
+ * are checked here, handles where they are looked up, numbers used as indexes where they are used.
  *
- * When a process has died, the buffers that CUPTI was filling are still in the arena: ws_convert_cuda_process_end parses them from
- * where the hook had got. Texts in them are addresses in a process that is gone; those that the hook met before are known.
+ * When a process has died, the buffers that CUPTI was filling are still in the arena:
+ * ws_convert_cuda_process_end parses them from where the hook had got. Texts in them are addresses
+ * in a process that is gone; those that the hook met before are known.
  */
 #include "record/from_cuda.h"
 
@@ -21,24 +22,29 @@ static const struct {
 	ws_cuda_convert *fn;
 	uint16_t least, usual; /* bytes: without them it is no such record; what 13.0 writes */
 } kinds[CUPTI_KIND_COUNT] = {
-    [CUPTI_KIND_MEMCPY] = {ws_cuda_memcpy, offsetof(struct cupti_memcpy, runtime_correlation), 96},
-    [CUPTI_KIND_MEMSET] = {ws_cuda_memset, offsetof(struct cupti_memset, pad), 88},
-    [CUPTI_KIND_KERNEL] = {ws_cuda_kernel, offsetof(struct cupti_kernel, max_cluster), 216},
-    [CUPTI_KIND_DRIVER] = {ws_cuda_api, sizeof(struct cupti_api), 40},
-    [CUPTI_KIND_RUNTIME] = {ws_cuda_api, sizeof(struct cupti_api), 40},
-    [CUPTI_KIND_DEVICE] = {ws_cuda_device_record, offsetof(struct cupti_device, visible), 184},
-    [CUPTI_KIND_CONTEXT] = {ws_cuda_context, 16, 32},
-    [CUPTI_KIND_CONCURRENT_KERNEL] = {ws_cuda_kernel, offsetof(struct cupti_kernel, max_cluster), 216},
-    [CUPTI_KIND_OVERHEAD] = {ws_cuda_overhead, offsetof(struct cupti_overhead, correlation), 56},
-    [CUPTI_KIND_MEMCPY2] = {ws_cuda_memcpy_peer, offsetof(struct cupti_memcpy_peer, reserved0), 96},
-    [CUPTI_KIND_UNIFIED_MEMORY_COUNTER] = {ws_cuda_um, offsetof(struct cupti_um, pad), 104},
-    [CUPTI_KIND_CUDA_EVENT] = {ws_cuda_event, offsetof(struct cupti_event, pad), 56},
-    [CUPTI_KIND_STREAM] = {ws_cuda_stream, sizeof(struct cupti_stream), 24},
-    [CUPTI_KIND_SYNCHRONIZATION] = {ws_cuda_sync, offsetof(struct cupti_sync, event_sync), 56},
-    [CUPTI_KIND_MEMORY2] = {ws_cuda_memory, offsetof(struct cupti_memory, source), 128},
-    [CUPTI_KIND_MEMORY_POOL] = {ws_cuda_pool, offsetof(struct cupti_pool, managed), 80},
-    [CUPTI_KIND_GRAPH_TRACE] = {ws_cuda_graph_trace, offsetof(struct cupti_graph_trace, reserved), 56},
-    [CUPTI_KIND_JIT] = {ws_cuda_jit, offsetof(struct cupti_jit, process), 72},
+	[CUPTI_KIND_MEMCPY] = {ws_cuda_memcpy, offsetof(struct cupti_memcpy, runtime_correlation),
+			       96},
+	[CUPTI_KIND_MEMSET] = {ws_cuda_memset, offsetof(struct cupti_memset, pad), 88},
+	[CUPTI_KIND_KERNEL] = {ws_cuda_kernel, offsetof(struct cupti_kernel, max_cluster), 216},
+	[CUPTI_KIND_DRIVER] = {ws_cuda_api, sizeof(struct cupti_api), 40},
+	[CUPTI_KIND_RUNTIME] = {ws_cuda_api, sizeof(struct cupti_api), 40},
+	[CUPTI_KIND_DEVICE] = {ws_cuda_device_record, offsetof(struct cupti_device, visible), 184},
+	[CUPTI_KIND_CONTEXT] = {ws_cuda_context, 16, 32},
+	[CUPTI_KIND_CONCURRENT_KERNEL] = {ws_cuda_kernel,
+					  offsetof(struct cupti_kernel, max_cluster), 216},
+	[CUPTI_KIND_OVERHEAD] = {ws_cuda_overhead, offsetof(struct cupti_overhead, correlation),
+				 56},
+	[CUPTI_KIND_MEMCPY2] = {ws_cuda_memcpy_peer, offsetof(struct cupti_memcpy_peer, reserved0),
+				96},
+	[CUPTI_KIND_UNIFIED_MEMORY_COUNTER] = {ws_cuda_um, offsetof(struct cupti_um, pad), 104},
+	[CUPTI_KIND_CUDA_EVENT] = {ws_cuda_event, offsetof(struct cupti_event, pad), 56},
+	[CUPTI_KIND_STREAM] = {ws_cuda_stream, sizeof(struct cupti_stream), 24},
+	[CUPTI_KIND_SYNCHRONIZATION] = {ws_cuda_sync, offsetof(struct cupti_sync, event_sync), 56},
+	[CUPTI_KIND_MEMORY2] = {ws_cuda_memory, offsetof(struct cupti_memory, source), 128},
+	[CUPTI_KIND_MEMORY_POOL] = {ws_cuda_pool, offsetof(struct cupti_pool, managed), 80},
+	[CUPTI_KIND_GRAPH_TRACE] = {ws_cuda_graph_trace,
+				    offsetof(struct cupti_graph_trace, reserved), 56},
+	[CUPTI_KIND_JIT] = {ws_cuda_jit, offsetof(struct cupti_jit, process), 72},
 };
 
 /* ---- the state of a process ---- */
@@ -72,10 +78,12 @@ struct ws_cuda_proc *ws_cuda_proc(struct ws_stream *s)
 	return *slot;
 }
 
-uint32_t ws_cuda_text(struct ws_stream *s, struct ws_cuda_proc *p, const char *field, const char **bytes, size_t *len)
+uint32_t ws_cuda_text(struct ws_stream *s, struct ws_cuda_proc *p, const char *field,
+		      const char **bytes, size_t *len)
 {
 	uint64_t v = (uint64_t)(uintptr_t)field;
-	uint32_t handle = v & WS_CUPTI_HANDLE ? (uint32_t)v : (uint32_t)ws_map_get(&p->pointers, v, NULL);
+	uint32_t handle =
+		v & WS_CUPTI_HANDLE ? (uint32_t)v : (uint32_t)ws_map_get(&p->pointers, v, NULL);
 
 	*bytes = ws_stream_string_bytes(s, handle, len);
 	return *bytes ? handle : 0;
@@ -109,12 +117,12 @@ void ws_cuda_place(const struct ws_cuda_proc *p, uint32_t context, uint32_t *bas
 
 /* ---- batches ---- */
 
-/* How long allocations and frees wait for earlier ones: a thread's buffer is taken at least every 100 ms, if the GPU is done with
- * it. */
+/* How long allocations and frees wait for earlier ones: a thread's buffer is taken at least every
+ * 100 ms, if the GPU is done with it. */
 #define MEMORY_WAIT_NS UINT64_C(2000000000)
 
-static void convert_one(struct ws_stream *s, struct ws_cuda_proc *p, uint64_t time, const void *record, uint32_t bytes,
-			uint32_t marked)
+static void convert_one(struct ws_stream *s, struct ws_cuda_proc *p, uint64_t time,
+			const void *record, uint32_t bytes, uint32_t marked)
 {
 	uint32_t kind = WS_CUPTI_KIND(marked);
 	struct ws_cuda_record c = {p, time, bytes, marked & WS_CUPTI_UNFINISHED};
@@ -144,7 +152,8 @@ void ws_convert_cuda_batch(struct ws_stream *s, const struct ws_rec *rec)
 		s->sink->events++;
 		at += bytes;
 	}
-	if (p->memory_n >= WS_CUDA_MEMORY_MOST || (p->memory_n && p->memory_first + MEMORY_WAIT_NS < b->time))
+	if (p->memory_n >= WS_CUDA_MEMORY_MOST ||
+	    (p->memory_n && p->memory_first + MEMORY_WAIT_NS < b->time))
 		ws_cuda_settle_memory(s, p, b->time - MEMORY_WAIT_NS / 2);
 }
 
@@ -185,7 +194,8 @@ void ws_convert_cuda_seen(struct ws_stream *s, const struct ws_rec *rec)
 		return;
 	s->sink->cuda_seen = true;
 	ws_sink_meta(s->sink, "cuda.cupti_version", "%u", v->cupti);
-	ws_sink_meta(s->sink, "cuda.driver_version", "%u.%u", v->driver / 1000, v->driver % 1000 / 10);
+	ws_sink_meta(s->sink, "cuda.driver_version", "%u.%u", v->driver / 1000,
+		     v->driver % 1000 / 10);
 	if (path)
 		ws_sink_meta(s->sink, "cuda.cupti", "%.*s", (int)len, path);
 }
@@ -198,8 +208,9 @@ static const char *chip_name(uint32_t major, uint32_t minor)
 	static const struct {
 		uint32_t major, minor;
 		const char *name;
-	} chips[] = {{7, 0, "GV100"}, {7, 5, "TU10x"}, {8, 0, "GA100"},	 {8, 6, "GA10x"},  {8, 7, "GA10B"},
-		     {8, 9, "AD10x"}, {9, 0, "GH100"}, {10, 0, "GB100"}, {10, 3, "GB110"}, {12, 0, "GB20x"}};
+	} chips[] = {{7, 0, "GV100"},  {7, 5, "TU10x"}, {8, 0, "GA100"}, {8, 6, "GA10x"},
+		     {8, 7, "GA10B"},  {8, 9, "AD10x"}, {9, 0, "GH100"}, {10, 0, "GB100"},
+		     {10, 3, "GB110"}, {12, 0, "GB20x"}};
 
 	for (size_t i = 0; i < WS_COUNT(chips); i++)
 		if (chips[i].major == major && chips[i].minor == minor)
@@ -220,14 +231,16 @@ void ws_cuda_write_devices(struct ws_stream *s, struct ws_cuda_proc *p, bool all
 }
 
 /* GPU-... or MIG-..., as the driver's tools write it. */
-static uint32_t device_uuid(struct ws_stream *s, const struct ws_cuda_record *c, const struct cupti_device *v)
+static uint32_t device_uuid(struct ws_stream *s, const struct ws_cuda_record *c,
+			    const struct cupti_device *v)
 {
 	bool mig = WS_CUDA_HAS(c, v, mig_uuid) && v->mig;
 	char uuid[64];
 	size_t n = (size_t)snprintf(uuid, sizeof(uuid), "%s", mig ? "MIG-" : "GPU-");
 
 	for (int i = 0; i < 16; i++)
-		n += (size_t)snprintf(uuid + n, sizeof(uuid) - n, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+		n += (size_t)snprintf(uuid + n, sizeof(uuid) - n, "%s%02x",
+				      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
 				      mig ? v->mig_uuid[i] : v->uuid[i]);
 	return ws_stream_intern(s, uuid, n);
 }
@@ -247,7 +260,8 @@ void ws_cuda_device_record(struct ws_stream *s, const struct ws_cuda_record *c, 
 	r->process = s->process;
 	r->start = c->time;
 	r->id = v->id;
-	r->name = ws_cuda_text(s, c->p, v->name, &bytes, &len) ? ws_stream_intern(s, bytes, len) : 0;
+	r->name =
+		ws_cuda_text(s, c->p, v->name, &bytes, &len) ? ws_stream_intern(s, bytes, len) : 0;
 	r->uuid = device_uuid(s, c, v);
 	r->chip = *chip ? ws_stream_intern(s, chip, strlen(chip)) : 0;
 	r->visible = WS_CUDA_HAS(c, v, visible) ? v->visible : 1;
@@ -306,7 +320,8 @@ void ws_convert_cuda_device(struct ws_stream *s, const struct ws_rec *rec)
 
 /* ---- buffers of a process that died ---- */
 
-static void parse_buffer(struct ws_stream *s, struct ws_cuda_proc *p, const char *buffer, uint32_t from)
+static void parse_buffer(struct ws_stream *s, struct ws_cuda_proc *p, const char *buffer,
+			 uint32_t from)
 {
 	uint64_t now = s->clock->v[s->clock->n - 1].raw;
 
@@ -338,7 +353,8 @@ void ws_convert_cuda_process_end(struct ws_stream *s)
 	for (uint32_t i = 0; i < a->buffer_count && i < WS_BUFFERS; i++) {
 		uint32_t done = atomic_load_explicit(&a->buffers[i].done, memory_order_acquire);
 
-		if (atomic_load_explicit(&a->buffers[i].owner, memory_order_acquire) != s->proc->home_chunk)
+		if (atomic_load_explicit(&a->buffers[i].owner, memory_order_acquire) !=
+		    s->proc->home_chunk)
 			continue;
 		if (!(done % 8) && s->proc->ending)
 			parse_buffer(s, p, ws_buffer_at(a, i), done);

@@ -14,13 +14,19 @@
 #include "record/convert.h"
 #include "record/occupancy.h"
 
-enum { WS_CUDA_DEVICES = 64, WS_CUDA_MEM_KINDS = 8, WS_CUDA_MEMORY_MOST = 1 << 18 /* rows that wait */ };
+enum {
+	WS_CUDA_DEVICES = 64,
+	WS_CUDA_MEM_KINDS = 8,
+	WS_CUDA_MEMORY_MOST = 1 << 18 /* rows that wait */
+};
 
 struct ws_cuda_device {
-	bool seen, told, written; /* CUPTI's record came; the driver's answers came; its row is written */
+	bool seen, told,
+		written; /* CUPTI's record came; the driver's answers came; its row is written */
 	struct ws_row_cuda_device row;
 	struct ws_sm sm;
-	int64_t in_use[WS_CUDA_MEM_KINDS]; /* below 0 when what was allocated before the recording is freed */
+	int64_t in_use[WS_CUDA_MEM_KINDS]; /* below 0 when what was allocated before the recording
+					      is freed */
 };
 
 struct ws_cuda_names { /* of a kernel, in the report's dictionary */
@@ -45,15 +51,16 @@ struct ws_cuda_proc {
 	struct ws_cuda_device device[WS_CUDA_DEVICES];
 	struct ws_map contexts; /* id -> device << 32 | parent, bit 63: green */
 	struct ws_map context_sms;
-	struct ws_map streams;	     /* context << 32 | stream -> priority */
-	struct ws_map allocations;   /* address -> bytes */
-	struct ws_row_cuda_memory *memory; /* allocations and frees that wait for earlier ones of other threads */
+	struct ws_map streams;	   /* context << 32 | stream -> priority */
+	struct ws_map allocations; /* address -> bytes */
+	struct ws_row_cuda_memory
+		*memory; /* allocations and frees that wait for earlier ones of other threads */
 	size_t memory_n, memory_cap;
-	uint64_t memory_first; /* time of the earliest */
+	uint64_t memory_first;	     /* time of the earliest */
 	struct ws_map event_numbers; /* handle of an event -> its number */
-	struct ws_map
-	    events; /* correlation of the call that recorded an event -> its number; only while times of events are collected */
-	struct ws_map errors;		  /* calls that failed: cbid and result, said already */
+	struct ws_map events; /* correlation of the call that recorded an event -> its number; only
+				 while times of events are collected */
+	struct ws_map errors; /* calls that failed: cbid and result, said already */
 	uint16_t sizes[CUPTI_KIND_COUNT]; /* of records, as seen, in 8-byte words */
 	uint32_t last_tid, last_thread;
 	uint32_t overhead_names[16];
@@ -69,28 +76,35 @@ struct ws_cuda_record {
 };
 
 /* Whether `field` lies within what this version of CUPTI wrote. */
-#define WS_CUDA_HAS(c, r, field) ((size_t)((const char *)&(r)->field - (const char *)(r)) + sizeof((r)->field) <= (c)->size)
+#define WS_CUDA_HAS(c, r, field) \
+	((size_t)((const char *)&(r)->field - (const char *)(r)) + sizeof((r)->field) <= (c)->size)
 
-typedef void ws_cuda_convert(struct ws_stream *s, const struct ws_cuda_record *c, const void *record);
-ws_cuda_convert ws_cuda_kernel, ws_cuda_memcpy, ws_cuda_memcpy_peer, ws_cuda_memset, ws_cuda_graph_trace, ws_cuda_um, ws_cuda_api,
-    ws_cuda_sync, ws_cuda_event, ws_cuda_stream, ws_cuda_context, ws_cuda_device_record, ws_cuda_overhead, ws_cuda_memory,
-    ws_cuda_pool, ws_cuda_jit;
+typedef void ws_cuda_convert(struct ws_stream *s, const struct ws_cuda_record *c,
+			     const void *record);
+ws_cuda_convert ws_cuda_kernel, ws_cuda_memcpy, ws_cuda_memcpy_peer, ws_cuda_memset,
+	ws_cuda_graph_trace, ws_cuda_um, ws_cuda_api, ws_cuda_sync, ws_cuda_event, ws_cuda_stream,
+	ws_cuda_context, ws_cuda_device_record, ws_cuda_overhead, ws_cuda_memory, ws_cuda_pool,
+	ws_cuda_jit;
 
 struct ws_cuda_proc *ws_cuda_proc(struct ws_stream *s);
-/* String id of a text field of a record: a handle, or a pointer that was told before; 0 when not known. */
-uint32_t ws_cuda_text(struct ws_stream *s, struct ws_cuda_proc *p, const char *field, const char **bytes, size_t *len);
+/* String id of a text field of a record: a handle, or a pointer that was told before; 0 when not
+ * known. */
+uint32_t ws_cuda_text(struct ws_stream *s, struct ws_cuda_proc *p, const char *field,
+		      const char **bytes, size_t *len);
 /* Is a span inside what is collected? */
 bool ws_cuda_wanted(struct ws_stream *s, uint64_t start, uint64_t end);
 /* The thread of the process that had this id at that time. */
 uint32_t ws_cuda_thread(struct ws_stream *s, struct ws_cuda_proc *p, uint32_t tid, uint64_t time);
 /* Device of a context, and the context it stands for: a green one belongs to another. */
 void ws_cuda_place(const struct ws_cuda_proc *p, uint32_t context, uint32_t *base, uint32_t *green);
-/* Write the rows of allocations and frees up to `until` (session ns), with what was in use after each. */
+/* Write the rows of allocations and frees up to `until` (session ns), with what was in use after
+ * each. */
 void ws_cuda_settle_memory(struct ws_stream *s, struct ws_cuda_proc *p, uint64_t until);
 /* Write the rows of devices that were not written because the driver's answers never came. */
 void ws_cuda_write_devices(struct ws_stream *s, struct ws_cuda_proc *p, bool all);
 
-/* CUPTI numbers kinds of memory from 1 and 0 for unknown; the known export from 0 and 7 for unknown. */
+/* CUPTI numbers kinds of memory from 1 and 0 for unknown; the known export from 0 and 7 for
+ * unknown. */
 static inline uint32_t ws_cuda_mem_kind(uint32_t kind)
 {
 	return kind && kind < 8 ? kind - 1 : 7;

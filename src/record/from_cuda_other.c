@@ -1,5 +1,5 @@
-/* from_cuda_other.c - what CUDA does besides work on the GPU: calls, waits, events, memory, overhead, contexts, streams, modules,
- * graphs. */
+/* from_cuda_other.c - what CUDA does besides work on the GPU: calls, waits, events, memory,
+ * overhead, contexts, streams, modules, graphs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,61 +11,68 @@
 
 /* ---- calls ---- */
 
-/* Results that are no errors, and names of the others that programs meet. What is freed while the program ends is gone already. */
-enum { CUDA_SHUTTING_DOWN = 4, CUDA_NOT_READY = 600, CUDA_PEER_ENABLED = 704, CUDA_HOST_REGISTERED = 712 };
+/* Results that are no errors, and names of the others that programs meet. What is freed while the
+ * program ends is gone already. */
+enum {
+	CUDA_SHUTTING_DOWN = 4,
+	CUDA_NOT_READY = 600,
+	CUDA_PEER_ENABLED = 704,
+	CUDA_HOST_REGISTERED = 712
+};
 static const struct {
 	uint32_t code;
 	const char *text;
 } errors[] = {
-    {1, "invalid value"},
-    {2, "out of memory"},
-    {3, "not initialised"},
-    {35, "the driver is older than the runtime"},
-    {46, "devices are busy or unavailable"},
-    {98, "invalid device function"},
-    {100, "no device"},
-    {101, "invalid device"},
-    {200, "invalid kernel image"},
-    {201, "invalid context"},
-    {209, "no kernel image for this device"},
-    {218, "invalid PTX"},
-    {222, "unsupported PTX version"},
-    {300, "invalid source"},
-    {301, "file not found"},
-    {302, "symbol of a shared object not found"},
-    {304, "operating system call failed"},
-    {400, "invalid handle"},
-    {401, "illegal state"},
-    {500, "not found"},
-    {700, "illegal memory access"},
-    {701, "too many resources requested for the launch"},
-    {702, "launch timed out"},
-    {710, "a device-side assertion failed"},
-    {714, "hardware stack error"},
-    {715, "illegal instruction"},
-    {716, "misaligned address"},
-    {717, "invalid address space"},
-    {718, "invalid program counter"},
-    {719, "launch failure"},
-    {720, "cooperative launch too large"},
-    {800, "not permitted"},
-    {801, "not supported"},
-    {802, "the system is not ready"},
-    {803, "driver and display driver do not match"},
-    {901, "stream capture was invalidated"},
-    {910, "graph update failed"},
-    {999, "unknown error"},
+	{1, "invalid value"},
+	{2, "out of memory"},
+	{3, "not initialised"},
+	{35, "the driver is older than the runtime"},
+	{46, "devices are busy or unavailable"},
+	{98, "invalid device function"},
+	{100, "no device"},
+	{101, "invalid device"},
+	{200, "invalid kernel image"},
+	{201, "invalid context"},
+	{209, "no kernel image for this device"},
+	{218, "invalid PTX"},
+	{222, "unsupported PTX version"},
+	{300, "invalid source"},
+	{301, "file not found"},
+	{302, "symbol of a shared object not found"},
+	{304, "operating system call failed"},
+	{400, "invalid handle"},
+	{401, "illegal state"},
+	{500, "not found"},
+	{700, "illegal memory access"},
+	{701, "too many resources requested for the launch"},
+	{702, "launch timed out"},
+	{710, "a device-side assertion failed"},
+	{714, "hardware stack error"},
+	{715, "illegal instruction"},
+	{716, "misaligned address"},
+	{717, "invalid address space"},
+	{718, "invalid program counter"},
+	{719, "launch failure"},
+	{720, "cooperative launch too large"},
+	{800, "not permitted"},
+	{801, "not supported"},
+	{802, "the system is not ready"},
+	{803, "driver and display driver do not match"},
+	{901, "stream capture was invalidated"},
+	{910, "graph update failed"},
+	{999, "unknown error"},
 };
 
-static void report_error(struct ws_stream *s, struct ws_cuda_proc *p, uint32_t handle, const struct cupti_api *a)
+static void report_error(struct ws_stream *s, struct ws_cuda_proc *p, uint32_t handle,
+			 const struct cupti_api *a)
 {
 	uint64_t key = (uint64_t)a->cbid << 33 | (uint64_t)(a->kind & 1) << 32 | a->result;
 	const char *what = "an error", *name;
 	size_t len = 0;
 	bool said;
 
-	if (a->result == CUDA_NOT_READY || a->result == CUDA_PEER_ENABLED || a->result == CUDA_HOST_REGISTERED ||
-	    a->result == CUDA_SHUTTING_DOWN)
+	if (a->result == CUDA_NOT_READY || a->result == CUDA_PEER_ENABLED ||
+	    a->result == CUDA_HOST_REGISTERED || a->result == CUDA_SHUTTING_DOWN)
 		return;
 	ws_map_get(&p->errors, key, &said);
 	name = ws_stream_string_bytes(s, handle, &len);
@@ -75,7 +82,8 @@ static void report_error(struct ws_stream *s, struct ws_cuda_proc *p, uint32_t h
 	for (size_t i = 0; i < WS_COUNT(errors); i++)
 		if (errors[i].code == a->result)
 			what = errors[i].text;
-	ws_stream_diagnostic(s, WS_WARNING, "cuda", "%.*s returned %u: %s.", (int)strcspn(name, "_"), name, a->result, what);
+	ws_stream_diagnostic(s, WS_WARNING, "cuda", "%.*s returned %u: %s.",
+			     (int)strcspn(name, "_"), name, a->result, what);
 }
 
 void ws_cuda_api(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
@@ -113,7 +121,8 @@ static uint32_t device_of(const struct ws_cuda_proc *p, uint32_t context)
 void ws_cuda_sync(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
 {
 	const struct cupti_sync *v = record;
-	struct ws_row_cuda_sync r = {.start = v->start, .end = v->end >= v->start ? v->end : WS_NO_TIME};
+	struct ws_row_cuda_sync r = {.start = v->start,
+				     .end = v->end >= v->start ? v->end : WS_NO_TIME};
 
 	if (!v->start || !ws_cuda_wanted(s, v->start, v->end))
 		return;
@@ -145,7 +154,8 @@ static uint32_t event_number(struct ws_cuda_proc *p, uint64_t handle)
 }
 
 /* With times, the row is written when they come: in CUPTI's record of the same call. */
-static void event_recorded(struct ws_stream *s, struct ws_cuda_proc *p, const struct ws_rec_cuda_sync *v)
+static void event_recorded(struct ws_stream *s, struct ws_cuda_proc *p,
+			   const struct ws_rec_cuda_sync *v)
 {
 	struct ws_row_cuda_event r = {.start = v->start,
 				      .device = device_of(p, v->rec.value),
@@ -172,7 +182,8 @@ void ws_convert_cuda_sync(struct ws_stream *s, const struct ws_rec *rec)
 	struct ws_cuda_proc *p = ws_cuda_proc(s);
 	struct ws_row_cuda_sync r = {.start = v->start, .end = v->end, .process = s->process};
 
-	if (ws_rec_bytes(rec) < sizeof(*v) || v->end < v->start || !ws_cuda_wanted(s, v->start, v->end))
+	if (ws_rec_bytes(rec) < sizeof(*v) || v->end < v->start ||
+	    !ws_cuda_wanted(s, v->start, v->end))
 		return;
 	if (rec->small == WS_CUDA_EVENT_RECORD) {
 		event_recorded(s, p, v);
@@ -212,7 +223,8 @@ void ws_cuda_event(struct ws_stream *s, const struct ws_cuda_record *c, const vo
 {
 	const struct cupti_event *v = record;
 	bool timed = WS_CUDA_HAS(c, v, time) && v->time;
-	struct ws_row_cuda_event r = {.start = timed ? v->time : c->time, .time = timed ? v->time : WS_NO_TIME};
+	struct ws_row_cuda_event r = {.start = timed ? v->time : c->time,
+				      .time = timed ? v->time : WS_NO_TIME};
 	uint64_t number = 0;
 
 	ws_map_take(&c->p->events, v->correlation, &number);
@@ -246,7 +258,9 @@ void ws_cuda_context(struct ws_stream *s, const struct ws_cuda_record *c, const 
 	ws_map_get(&c->p->contexts, v->context, &seen);
 	if (seen)
 		return;
-	ws_map_set(&c->p->contexts, v->context, (uint64_t)(v->device & 0xffff) << 32 | (green ? UINT64_C(1) << 63 | v->parent : 0));
+	ws_map_set(&c->p->contexts, v->context,
+		   (uint64_t)(v->device & 0xffff) << 32 |
+			   (green ? UINT64_C(1) << 63 | v->parent : 0));
 	if (r.sms)
 		ws_map_set(&c->p->context_sms, v->context, r.sms);
 	ws_writer_add(s->writer, WS_TABLE_cuda_context, &r);
@@ -320,7 +334,8 @@ void ws_cuda_settle_memory(struct ws_stream *s, struct ws_cuda_proc *p, uint64_t
 	p->memory_first = p->memory_n ? p->memory[0].start : UINT64_MAX;
 }
 
-/* Each thread's records come in order, but those of one thread later than those of another: memory is counted in the order of time. */
+/* Each thread's records come in order, but those of one thread later than those of another: memory
+ * is counted in the order of time. */
 static void keep_memory(struct ws_cuda_proc *p, const struct ws_row_cuda_memory *r)
 {
 	ws_grow(p->memory, p->memory_cap, p->memory_n + 1);
@@ -380,16 +395,16 @@ void ws_cuda_pool(struct ws_stream *s, const struct ws_cuda_record *c, const voi
 /* ---- overhead and compilation ---- */
 
 static const char *const overhead_names[] = {
-    [1] = "Unknown",
-    [2] = "Driver JIT compiler",
-    [3] = "Buffer flush",
-    [4] = "Instrumentation",
-    [5] = "Resource creation and destruction",
-    [6] = "Runtime module loading",
-    [7] = "Lazy function loading",
-    [8] = "Command buffer full",
-    [9] = "Activity buffer request",
-    [10] = "Unified memory tracing start",
+	[1] = "Unknown",
+	[2] = "Driver JIT compiler",
+	[3] = "Buffer flush",
+	[4] = "Instrumentation",
+	[5] = "Resource creation and destruction",
+	[6] = "Runtime module loading",
+	[7] = "Lazy function loading",
+	[8] = "Command buffer full",
+	[9] = "Activity buffer request",
+	[10] = "Unified memory tracing start",
 };
 
 /* CUPTI's CUpti_ActivityOverheadKind: 1, then multiples of 65,536. */
@@ -397,22 +412,29 @@ static uint8_t overhead_type(uint32_t kind)
 {
 	uint32_t high = kind >> 16;
 
-	return kind == 1 ? 2 : high && high + 2 < WS_COUNT(overhead_names) ? (uint8_t)(high + 2) : 1;
+	return kind == 1				     ? 2
+	       : high && high + 2 < WS_COUNT(overhead_names) ? (uint8_t)(high + 2)
+							     : 1;
 }
 
 void ws_cuda_overhead(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
 {
 	enum { OBJECT_THREAD = 2, CLASS = 103 };
 	const struct cupti_overhead *v = record;
-	struct ws_row_cuda_overhead r = {.start = v->start, .end = v->end >= v->start ? v->end : WS_NO_TIME, .class = CLASS};
+	struct ws_row_cuda_overhead r = {
+		.start = v->start, .end = v->end >= v->start ? v->end : WS_NO_TIME, .class = CLASS};
 
 	if (!v->start || !ws_cuda_wanted(s, v->start, v->end))
 		return;
-	r.thread = v->object == OBJECT_THREAD && v->id.pt.thread ? ws_cuda_thread(s, c->p, v->id.pt.thread, v->start) : 0;
-	r.correlation = WS_CUDA_HAS(c, v, correlation) ? ws_cuda_or_null(v->correlation) : WS_NO_U32;
+	r.thread = v->object == OBJECT_THREAD && v->id.pt.thread
+			   ? ws_cuda_thread(s, c->p, v->id.pt.thread, v->start)
+			   : 0;
+	r.correlation =
+		WS_CUDA_HAS(c, v, correlation) ? ws_cuda_or_null(v->correlation) : WS_NO_U32;
 	r.type = overhead_type(v->overhead);
 	if (!c->p->overhead_names[r.type])
-		c->p->overhead_names[r.type] = ws_stream_intern(s, overhead_names[r.type], strlen(overhead_names[r.type]));
+		c->p->overhead_names[r.type] =
+			ws_stream_intern(s, overhead_names[r.type], strlen(overhead_names[r.type]));
 	r.name = c->p->overhead_names[r.type];
 	ws_writer_add(s->writer, WS_TABLE_cuda_overhead, &r);
 }
@@ -432,8 +454,12 @@ void ws_cuda_jit(struct ws_stream *s, const struct ws_cuda_record *c, const void
 
 	if (!ws_cuda_wanted(s, v->start, v->end))
 		return;
-	r.thread = WS_CUDA_HAS(c, v, thread) && v->thread ? ws_cuda_thread(s, c->p, v->thread, v->start) : 0;
-	r.cache = ws_cuda_text(s, c->p, v->cache_path, &bytes, &len) ? ws_stream_intern(s, bytes, len) : 0;
+	r.thread = WS_CUDA_HAS(c, v, thread) && v->thread
+			   ? ws_cuda_thread(s, c->p, v->thread, v->start)
+			   : 0;
+	r.cache = ws_cuda_text(s, c->p, v->cache_path, &bytes, &len)
+			  ? ws_stream_intern(s, bytes, len)
+			  : 0;
 	ws_writer_add(s->writer, WS_TABLE_cuda_jit, &r);
 }
 
@@ -482,7 +508,9 @@ static void write_graph(struct ws_stream *s, const struct ws_rec_cuda_resource *
 				      .name = ws_stream_intern(s, name, strlen(name)),
 				      .graph = ws_cuda_or_null(v->graph),
 				      .original = ws_cuda_or_null(v->original_graph),
-				      .exec = v->rec.small == WS_CUDA_GRAPH_EXEC ? ws_cuda_or_null((uint32_t)v->id) : WS_NO_U32};
+				      .exec = v->rec.small == WS_CUDA_GRAPH_EXEC
+						      ? ws_cuda_or_null((uint32_t)v->id)
+						      : WS_NO_U32};
 
 	ws_writer_add(s->writer, WS_TABLE_cuda_graph, &r);
 }

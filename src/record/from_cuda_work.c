@@ -1,4 +1,5 @@
-/* from_cuda_work.c - work on the GPU into rows: kernels with their names and occupancy, copies, memory sets, launches of graphs. */
+/* from_cuda_work.c - work on the GPU into rows: kernels with their names and occupancy, copies,
+ * memory sets, launches of graphs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,8 @@
 #include "record/from_stack.h"
 #include "symbols/demangle.h"
 
-static const struct ws_cuda_names *names_of(struct ws_stream *s, struct ws_cuda_proc *p, const char *field)
+static const struct ws_cuda_names *names_of(struct ws_stream *s, struct ws_cuda_proc *p,
+					    const char *field)
 {
 	const char *bytes;
 	size_t len;
@@ -20,9 +22,11 @@ static const struct ws_cuda_names *names_of(struct ws_stream *s, struct ws_cuda_
 	if (ws_likely(index))
 		return &p->names[index - 1];
 	if (!handle) {
-		/* Of a program that was killed before the name was told. Its address still tells it from others. */
+		/* Of a program that was killed before the name was told. Its address still tells it
+		 * from others. */
 		snprintf(lost, sizeof(lost), "kernel at %p, name lost", (const void *)field);
-		unnamed.demangled = unnamed.name = unnamed.mangled = ws_stream_intern(s, lost, strlen(lost));
+		unnamed.demangled = unnamed.name = unnamed.mangled =
+			ws_stream_intern(s, lost, strlen(lost));
 		return &unnamed;
 	}
 	mangled = ws_strndup(bytes, len);
@@ -30,8 +34,9 @@ static const struct ws_cuda_names *names_of(struct ws_stream *s, struct ws_cuda_
 	own = ws_demangle_short(mangled);
 	ws_grow(p->names, p->names_cap, p->names_n + 1);
 	p->names[p->names_n++] =
-	    (struct ws_cuda_names){ws_stream_intern(s, full, strlen(full)), ws_stream_intern(s, own, strlen(own)),
-				   ws_stream_intern(s, mangled, strlen(mangled))};
+		(struct ws_cuda_names){ws_stream_intern(s, full, strlen(full)),
+				       ws_stream_intern(s, own, strlen(own)),
+				       ws_stream_intern(s, mangled, strlen(mangled))};
 	ws_map_set(&p->kernel_names, handle, p->names_n);
 	free(mangled);
 	free(full);
@@ -39,11 +44,13 @@ static const struct ws_cuda_names *names_of(struct ws_stream *s, struct ws_cuda_
 	return &p->names[p->names_n - 1];
 }
 
-static const struct ws_occupancy *occupancy_of(struct ws_cuda_proc *p, uint32_t device, const struct ws_launch_shape *l)
+static const struct ws_occupancy *occupancy_of(struct ws_cuda_proc *p, uint32_t device,
+					       const struct ws_launch_shape *l)
 {
 	uint64_t key[2] = {(uint64_t)l->threads << 48 ^ (uint64_t)l->registers << 32 ^ l->shared,
 			   (uint64_t)device << 32 | l->carveout};
-	struct ws_cuda_shape *shape = &p->shapes[(key[0] ^ key[1]) * UINT64_C(0x9e3779b97f4a7c15) >> 56];
+	struct ws_cuda_shape *shape =
+		&p->shapes[(key[0] ^ key[1]) * UINT64_C(0x9e3779b97f4a7c15) >> 56];
 
 	if (!shape->o.blocks || shape->key[0] != key[0] || shape->key[1] != key[1]) {
 		shape->key[0] = key[0];
@@ -53,7 +60,8 @@ static const struct ws_occupancy *occupancy_of(struct ws_cuda_proc *p, uint32_t 
 	return &shape->o;
 }
 
-static void fill_occupancy(struct ws_cuda_proc *p, const struct cupti_kernel *k, struct ws_row_cuda_kernel *r)
+static void fill_occupancy(struct ws_cuda_proc *p, const struct cupti_kernel *k,
+			   struct ws_row_cuda_kernel *r)
 {
 	struct ws_launch_shape l = {.threads = r->block_x * r->block_y * r->block_z,
 				    .registers = r->registers,
@@ -80,9 +88,10 @@ static void fill_occupancy(struct ws_cuda_proc *p, const struct cupti_kernel *k,
 		r->waves = (double)r->grid_x * r->grid_y * r->grid_z / (double)fit;
 }
 
-/* Times as they are, or what stands for them when the driver had none. Whether the row is wanted. */
-static bool fill_times(struct ws_stream *s, const struct ws_cuda_record *c, uint64_t start, uint64_t end, uint64_t *row_start,
-		       uint64_t *row_end, uint8_t *flags)
+/* Times as they are, or what stands for them when the driver had none. Whether the row is wanted.
+ */
+static bool fill_times(struct ws_stream *s, const struct ws_cuda_record *c, uint64_t start,
+		       uint64_t end, uint64_t *row_start, uint64_t *row_end, uint8_t *flags)
 {
 	*flags = c->unfinished ? WS_CUDA_UNFINISHED : 0;
 	if (!start) {
@@ -96,14 +105,15 @@ static bool fill_times(struct ws_stream *s, const struct ws_cuda_record *c, uint
 	return ws_cuda_wanted(s, start, end >= start ? end : start);
 }
 
-/* Where a piece of work ran and which call caused it: fields that every kind of record and of row has. */
-#define FILL_PLACE(s, c, from, row)                                                                    \
-	do {                                                                                           \
-		(row)->device = (from)->device;                                                        \
-		ws_cuda_place((c)->p, (from)->context, &(row)->context, &(row)->green_context);        \
-		(row)->stream = (from)->stream;                                                        \
-		(row)->correlation = ws_cuda_or_null((from)->correlation);                             \
-		(row)->process = (s)->process;                                                         \
+/* Where a piece of work ran and which call caused it: fields that every kind of record and of row
+ * has. */
+#define FILL_PLACE(s, c, from, row)                                                             \
+	do {                                                                                    \
+		(row)->device = (from)->device;                                                 \
+		ws_cuda_place((c)->p, (from)->context, &(row)->context, &(row)->green_context); \
+		(row)->stream = (from)->stream;                                                 \
+		(row)->correlation = ws_cuda_or_null((from)->correlation);                      \
+		(row)->process = (s)->process;                                                  \
 	} while (0)
 
 void ws_cuda_kernel(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
@@ -146,9 +156,11 @@ void ws_cuda_kernel(struct ws_stream *s, const struct ws_cuda_record *c, const v
 	r->cluster_z = k->cluster_z;
 	r->cluster_policy = k->cluster_policy;
 	r->max_cluster = WS_CUDA_HAS(c, k, max_cluster) ? k->max_cluster : WS_NO_U32;
-	r->active_clusters = WS_CUDA_HAS(c, k, max_active_clusters) ? k->max_active_clusters : WS_NO_U32;
+	r->active_clusters =
+		WS_CUDA_HAS(c, k, max_active_clusters) ? k->max_active_clusters : WS_NO_U32;
 	r->shared_percent = k->carveout_requested ? k->carveout : WS_NO_U32;
-	r->priority = (int32_t)ws_map_get(&c->p->streams, (uint64_t)k->context << 32 | k->stream, NULL);
+	r->priority =
+		(int32_t)ws_map_get(&c->p->streams, (uint64_t)k->context << 32 | k->stream, NULL);
 	if (WS_CUDA_HAS(c, k, device_launched) && k->device_launched)
 		r->flags |= WS_CUDA_FROM_DEVICE;
 	fill_occupancy(c->p, k, r);
@@ -172,7 +184,8 @@ void ws_cuda_memcpy(struct ws_stream *s, const struct ws_cuda_record *c, const v
 	r.copies = WS_CUDA_HAS(c, m, copies) ? m->copies : WS_NO_U64;
 	r.graph = WS_CUDA_HAS(c, m, graph) ? ws_cuda_or_null(m->graph) : WS_NO_U32;
 	r.flags |= (m->flags & 1 ? WS_CUDA_ASYNC : 0) |
-		   (WS_CUDA_HAS(c, m, device_launched) && m->device_launched ? WS_CUDA_FROM_DEVICE : 0);
+		   (WS_CUDA_HAS(c, m, device_launched) && m->device_launched ? WS_CUDA_FROM_DEVICE
+									     : 0);
 	ws_writer_add(s->writer, WS_TABLE_cuda_memcpy, &r);
 }
 
@@ -214,7 +227,8 @@ void ws_cuda_memset(struct ws_stream *s, const struct ws_cuda_record *c, const v
 	r.mem_kind = ws_cuda_mem_kind(m->memory_kind);
 	r.graph = WS_CUDA_HAS(c, m, graph) ? ws_cuda_or_null(m->graph) : WS_NO_U32;
 	r.flags |= (m->flags & 1 ? WS_CUDA_ASYNC : 0) |
-		   (WS_CUDA_HAS(c, m, device_launched) && m->device_launched ? WS_CUDA_FROM_DEVICE : 0);
+		   (WS_CUDA_HAS(c, m, device_launched) && m->device_launched ? WS_CUDA_FROM_DEVICE
+									     : 0);
 	ws_writer_add(s->writer, WS_TABLE_cuda_memset, &r);
 }
 
@@ -237,7 +251,8 @@ void ws_cuda_graph_trace(struct ws_stream *s, const struct ws_cuda_record *c, co
 
 enum { UM_HTOD = 1, UM_DTOH = 2, UM_CPU_FAULT = 3, UM_GPU_FAULT = 4, UM_DTOD = 8 };
 
-static void um_copy(struct ws_stream *s, const struct ws_cuda_record *c, const struct cupti_um *u, uint8_t kind)
+static void um_copy(struct ws_stream *s, const struct ws_cuda_record *c, const struct cupti_um *u,
+		    uint8_t kind)
 {
 	struct ws_row_cuda_memcpy r;
 
@@ -265,7 +280,8 @@ static void um_copy(struct ws_stream *s, const struct ws_cuda_record *c, const s
 void ws_cuda_um(struct ws_stream *s, const struct ws_cuda_record *c, const void *record)
 {
 	const struct cupti_um *u = record;
-	struct ws_row_cuda_um_cpu_fault cpu = {.start = u->start, .process = s->process, .address = u->address, .pc = u->value};
+	struct ws_row_cuda_um_cpu_fault cpu = {
+		.start = u->start, .process = s->process, .address = u->address, .pc = u->value};
 	struct ws_row_cuda_um_gpu_fault gpu = {.start = u->start,
 					       .end = u->end >= u->start ? u->end : WS_NO_TIME,
 					       .process = s->process,

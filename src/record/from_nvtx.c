@@ -1,12 +1,14 @@
 /*
  * from_nvtx.c - NVTX records into rows.
  *
- * Push/pop ranges come whole and are most of what there is: their way is short, with the string of the last record at hand.
- * Start/end ranges come as two records, in any order since they may be of two threads' rings: whichever comes first waits in a
- * table of the process. Payload data waits in the stream until the event that it belongs to.
+ * Push/pop ranges come whole and are most of what there is: their way is short, with the string of
+ * the last record at hand. Start/end ranges come as two records, in any order since they may be of
+ * two threads' rings: whichever comes first waits in a table of the process. Payload data waits in
+ * the stream until the event that it belongs to.
  *
- * Records come from memory that the target can scribble over: sizes are checked here, handles and numbers where they are looked up.
- * Whatever else a record holds at worst makes a row with odd values.
+ * Records come from memory that the target can scribble over: sizes are checked here, handles and
+ * numbers where they are looked up. Whatever else a record holds at worst makes a row with odd
+ * values.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,11 +33,13 @@ struct blob {
 	uint32_t number;
 };
 
-/* What a ring's conversion remembers. Belongs to the process's state too, so that it goes at the latest with that. */
+/* What a ring's conversion remembers. Belongs to the process's state too, so that it goes at the
+ * latest with that. */
 struct stream_state {
 	struct stream_state *next, **self;
-	uint64_t last_handle;	       /* with its id in the upper half */
-	uint64_t last_start, last_key; /* of the last range written: ticks; domain, text and what they are */
+	uint64_t last_handle; /* with its id in the upper half */
+	uint64_t last_start,
+		last_key; /* of the last range written: ticks; domain, text and what they are */
 	struct blob *blobs;
 	size_t blobs_n, blobs_cap;
 };
@@ -126,7 +130,8 @@ void ws_convert_nvtx_stream_end(struct ws_stream *s)
 /* ---- texts and payloads ---- */
 
 /* Report string of a text, by what `small` says it is. */
-static inline uint32_t text_of(struct ws_stream *s, struct stream_state *st, uint16_t small, uint32_t value)
+static inline uint32_t text_of(struct ws_stream *s, struct stream_state *st, uint16_t small,
+			       uint32_t value)
 {
 	if (ws_unlikely(small & WS_NVTX_SMALL_LOCAL))
 		return ws_stream_text(s, value, true);
@@ -219,7 +224,8 @@ static inline struct ws_row_nvtx *new_row(struct ws_stream *s)
 	return ws_writer_row(s->writer, WS_TABLE_nvtx, s->stage[WS_TABLE_nvtx]);
 }
 
-static inline void plain_range(struct ws_stream *s, const struct ws_rec *rec, uint64_t start, uint64_t end)
+static inline void plain_range(struct ws_stream *s, const struct ws_rec *rec, uint64_t start,
+			       uint64_t end)
 {
 	struct stream_state *st = stream_state(s);
 	uint32_t text = text_of(s, st, rec->small, rec->value);
@@ -227,13 +233,13 @@ static inline void plain_range(struct ws_stream *s, const struct ws_rec *rec, ui
 	st->last_start = start;
 	st->last_key = (uint64_t)rec->small << 32 | rec->value;
 	*new_row(s) = (struct ws_row_nvtx){
-	    .start = ws_stream_time(s, start),
-	    .end = ws_stream_time(s, end),
-	    .thread = s->thread,
-	    .text = text,
-	    .domain = rec->small & WS_NVTX_SMALL_DOMAIN,
-	    .type = WS_NVTX_PUSHPOP,
-	    .flags = flags_of(rec->small),
+		.start = ws_stream_time(s, start),
+		.end = ws_stream_time(s, end),
+		.thread = s->thread,
+		.text = text,
+		.domain = rec->small & WS_NVTX_SMALL_DOMAIN,
+		.type = WS_NVTX_PUSHPOP,
+		.flags = flags_of(rec->small),
 	};
 }
 
@@ -327,7 +333,8 @@ static void write_pending(struct ws_stream *s, struct pending *p)
 	*new_row(s) = p->row;
 }
 
-static void start_range(struct ws_stream *s, uint64_t id, const struct ws_row_nvtx *row, struct bytes *binary)
+static void start_range(struct ws_stream *s, uint64_t id, const struct ws_row_nvtx *row,
+			struct bytes *binary)
 {
 	struct proc_state *ps = proc_state(s);
 	struct pending *p = find_pending(ps, id), alone = {.row = *row, .binary = *binary};
@@ -341,7 +348,8 @@ static void start_range(struct ws_stream *s, uint64_t id, const struct ws_row_nv
 		write_pending(s, &alone);
 		return;
 	}
-	if (p) { /* an id used anew while its range is open: synchronisation objects do that after a lost end */
+	if (p) { /* an id used anew while its range is open: synchronisation objects do that after a
+		    lost end */
 		write_pending(s, p);
 		remove_pending(ps, p);
 	}
@@ -391,7 +399,8 @@ void ws_convert_nvtx_process_end(struct ws_stream *s)
 		if (!p->id)
 			continue;
 		if (p->is_end)
-			ps->ends_alone += p->id < WS_NVTX_ID_SYNC; /* of a lock taken before the collection: no wonder */
+			ps->ends_alone += p->id < WS_NVTX_ID_SYNC; /* of a lock taken before the
+								      collection: no wonder */
 		else
 			write_pending(s, p);
 		free(p->binary.p);
@@ -402,18 +411,21 @@ void ws_convert_nvtx_process_end(struct ws_stream *s)
 		memset(ps->buckets, 0, ps->bucket_count * sizeof(*ps->buckets));
 	if (ps->ends_alone)
 		ws_stream_diagnostic(s, WS_INFO, "nvtx",
-				     "%llu NVTX ranges were ended whose start was not recorded; they are left out.",
+				     "%llu NVTX ranges were ended whose start was not recorded; "
+				     "they are left out.",
 				     (unsigned long long)ps->ends_alone);
 	if (ps->crowded_out)
 		ws_stream_diagnostic(s, WS_WARNING, "nvtx",
-				     "%llu NVTX ranges were started while %d others were open; they show no end.",
+				     "%llu NVTX ranges were started while %d others were open; "
+				     "they show no end.",
 				     (unsigned long long)ps->crowded_out, PENDING_MOST);
 	ps->ends_alone = ps->crowded_out = 0;
 }
 
 /* ---- other events ---- */
 
-static void write_event(struct ws_stream *s, const struct ws_rec_nvtx_event *e, struct ws_row_nvtx *row, struct bytes *binary)
+static void write_event(struct ws_stream *s, const struct ws_rec_nvtx_event *e,
+			struct ws_row_nvtx *row, struct bytes *binary)
 {
 	switch (e->kind) {
 	case WS_NVTX_EV_RANGE:
@@ -454,13 +466,13 @@ void ws_convert_nvtx_event(struct ws_stream *s, const struct ws_rec *rec)
 	if (bytes != sizeof(r->e) && bytes != sizeof(*r))
 		return;
 	row = (struct ws_row_nvtx){
-	    .start = ws_stream_time(s, r->e.time),
-	    .end = WS_NO_TIME,
-	    .thread = s->thread,
-	    .category = r->e.category,
-	    .text = text_of(s, st, rec->small, rec->value),
-	    .domain = rec->small & WS_NVTX_SMALL_DOMAIN,
-	    .flags = flags_of(rec->small),
+		.start = ws_stream_time(s, r->e.time),
+		.end = WS_NO_TIME,
+		.thread = s->thread,
+		.category = r->e.category,
+		.text = text_of(s, st, rec->small, rec->value),
+		.domain = rec->small & WS_NVTX_SMALL_DOMAIN,
+		.flags = flags_of(rec->small),
 	};
 	if (bytes == sizeof(*r)) {
 		row.payload = r->payload;
@@ -476,15 +488,17 @@ void ws_convert_nvtx_event(struct ws_stream *s, const struct ws_rec *rec)
 }
 
 /*
- * A kill may come after the record of a range was written and before it left the stack. (Times alone do not tell: counters of some
- * machines step by 10 ns, so that a range and the one inside it can begin at the same tick.)
+ * A kill may come after the record of a range was written and before it left the stack. (Times
+ * alone do not tell: counters of some machines step by 10 ns, so that a range and the one inside it
+ * can begin at the same tick.)
  */
 static bool written_already(const struct stream_state *st, const struct ws_open *o)
 {
 	uint32_t small = o->domain | (o->flags & WS_OPEN_LOCAL_TEXT ? WS_NVTX_SMALL_LOCAL : 0) |
 			 (o->flags & WS_OPEN_REGISTERED ? WS_NVTX_SMALL_REGISTERED : 0);
 
-	return o->flags & WS_OPEN_CLOSING && o->start == st->last_start && ((uint64_t)small << 32 | o->text) == st->last_key;
+	return o->flags & WS_OPEN_CLOSING && o->start == st->last_start &&
+	       ((uint64_t)small << 32 | o->text) == st->last_key;
 }
 
 void ws_convert_open(struct ws_stream *s, const struct ws_open *shared)
@@ -497,13 +511,15 @@ void ws_convert_open(struct ws_stream *s, const struct ws_open *shared)
 	if (!o.start || o.flags & WS_OPEN_LOST || written_already(st, &o))
 		return;
 	row = (struct ws_row_nvtx){
-	    .start = ws_stream_time(s, o.start),
-	    .end = WS_NO_TIME,
-	    .thread = s->thread,
-	    .text = o.flags & WS_OPEN_LOCAL_TEXT ? ws_stream_text(s, o.text, false) : ws_stream_string(s, o.text),
-	    .domain = o.domain & WS_NVTX_SMALL_DOMAIN,
-	    .type = WS_NVTX_PUSHPOP,
-	    .flags = WS_NVTX_LEFT_OPEN | (o.flags & WS_OPEN_REGISTERED ? WS_NVTX_REGISTERED : 0),
+		.start = ws_stream_time(s, o.start),
+		.end = WS_NO_TIME,
+		.thread = s->thread,
+		.text = o.flags & WS_OPEN_LOCAL_TEXT ? ws_stream_text(s, o.text, false)
+						     : ws_stream_string(s, o.text),
+		.domain = o.domain & WS_NVTX_SMALL_DOMAIN,
+		.type = WS_NVTX_PUSHPOP,
+		.flags =
+			WS_NVTX_LEFT_OPEN | (o.flags & WS_OPEN_REGISTERED ? WS_NVTX_REGISTERED : 0),
 	};
 	if (o.flags & WS_OPEN_EXTENDED) {
 		row.category = o.category;
@@ -520,22 +536,24 @@ void ws_convert_open(struct ws_stream *s, const struct ws_open *shared)
 
 /* ---- definitions ---- */
 
-static void define_event(struct ws_stream *s, const struct ws_rec_nvtx_define *r, uint8_t type, uint32_t name)
+static void define_event(struct ws_stream *s, const struct ws_rec_nvtx_define *r, uint8_t type,
+			 uint32_t name)
 {
 	*new_row(s) = (struct ws_row_nvtx){
-	    .start = ws_stream_time(s, r->time),
-	    .end = WS_NO_TIME,
-	    .thread = s->thread,
-	    .text = name,
-	    .type = type,
-	    .domain = r->rec.small & WS_NVTX_SMALL_DOMAIN,
-	    .category = type == WS_NVTX_CATEGORY ? (uint32_t)r->id : 0,
+		.start = ws_stream_time(s, r->time),
+		.end = WS_NO_TIME,
+		.thread = s->thread,
+		.text = name,
+		.type = type,
+		.domain = r->rec.small & WS_NVTX_SMALL_DOMAIN,
+		.category = type == WS_NVTX_CATEGORY ? (uint32_t)r->id : 0,
 	};
 }
 
 static void define_thread(struct ws_stream *s, const struct ws_rec_nvtx_define *r, uint32_t name)
 {
-	struct ws_row_thread_name row = {.start = ws_stream_time(s, r->time), .name = name, .priority = 30};
+	struct ws_row_thread_name row = {
+		.start = ws_stream_time(s, r->time), .name = name, .priority = 30};
 
 	if (!r->id || r->id > INT32_MAX)
 		return;
@@ -544,18 +562,19 @@ static void define_thread(struct ws_stream *s, const struct ws_rec_nvtx_define *
 	define_event(s, r, WS_NVTX_THREAD, name);
 }
 
-static void define_resource(struct ws_stream *s, const struct ws_rec_nvtx_resource *r, uint32_t name)
+static void define_resource(struct ws_stream *s, const struct ws_rec_nvtx_resource *r,
+			    uint32_t name)
 {
 	struct ws_row_nvtx_resource row = {
-	    .process = s->process,
-	    .start = ws_stream_time(s, r->d.time),
-	    .domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN,
-	    .type = r->d.type,
-	    .identifier = r->d.id,
-	    .name = name,
-	    .device = r->device,
-	    .context = r->context,
-	    .stream = r->stream,
+		.process = s->process,
+		.start = ws_stream_time(s, r->d.time),
+		.domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN,
+		.type = r->d.type,
+		.identifier = r->d.id,
+		.name = name,
+		.device = r->device,
+		.context = r->context,
+		.stream = r->stream,
 	};
 
 	if (ws_rec_bytes(&r->d.rec) == sizeof(*r))
@@ -565,33 +584,34 @@ static void define_resource(struct ws_stream *s, const struct ws_rec_nvtx_resour
 static void define_schema(struct ws_stream *s, const struct ws_rec_nvtx_schema *r, uint32_t name)
 {
 	struct ws_row_nvtx_schema row = {
-	    .process = s->process,
-	    .domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN,
-	    .id = r->d.id,
-	    .name = name,
-	    .type = r->d.type,
-	    .flags = r->flags,
-	    .entries = r->entries,
-	    .size = r->size,
-	    .align = r->align,
+		.process = s->process,
+		.domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN,
+		.id = r->d.id,
+		.name = name,
+		.type = r->d.type,
+		.flags = r->flags,
+		.entries = r->entries,
+		.size = r->size,
+		.align = r->align,
 	};
 
 	if (ws_rec_bytes(&r->d.rec) == sizeof(*r))
 		ws_writer_add(s->writer, WS_TABLE_nvtx_schema, &row);
 }
 
-static void define_entry(struct ws_stream *s, const struct ws_rec_nvtx_schema_entry *r, uint32_t name)
+static void define_entry(struct ws_stream *s, const struct ws_rec_nvtx_schema_entry *r,
+			 uint32_t name)
 {
 	struct ws_row_nvtx_schema_entry row = {
-	    .process = s->process,
-	    .domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN,
-	    .schema = r->d.id,
-	    .index = r->index,
-	    .flags = r->flags,
-	    .type = r->entry_type,
-	    .name = name,
-	    .detail = r->detail,
-	    .offset = r->offset,
+		.process = s->process,
+		.domain = r->d.rec.small & WS_NVTX_SMALL_DOMAIN,
+		.schema = r->d.id,
+		.index = r->index,
+		.flags = r->flags,
+		.type = r->entry_type,
+		.name = name,
+		.detail = r->detail,
+		.offset = r->offset,
 	};
 
 	if (ws_rec_bytes(&r->d.rec) != sizeof(*r))

@@ -1,11 +1,11 @@
 /*
  * from_osrt.c - OS-runtime records into rows.
  *
- * Most records are one row. Calls that never returned (the thread blocks for ever, the program was killed) have no record but
- * a note in their ring, and give a row without an end.
+ * Most records are one row. Calls that never returned (the thread blocks for ever, the program was
+ * killed) have no record but a note in their ring, and give a row without an end.
  *
- * Records come from memory that the target can scribble over: sizes and function numbers are checked here, handles where
- * they are looked up.
+ * Records come from memory that the target can scribble over: sizes and function numbers are
+ * checked here, handles where they are looked up.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +37,8 @@ static uint32_t name_of(struct ws_stream *s, unsigned fn)
 }
 
 /*
- * Start of the last call of the ring that has a row, in ticks: a kill between a record and the removal of its note shows the
- * call twice.
+ * Start of the last call of the ring that has a row, in ticks: a kill between a record and the
+ * removal of its note shows the call twice.
  */
 static uint64_t last_start(const struct ws_stream *s)
 {
@@ -52,11 +52,14 @@ static void set_last_start(struct ws_stream *s, uint64_t start)
 
 static void damaged(struct ws_stream *s)
 {
-	ws_stream_diagnostic(s, WS_ERROR, "osrt", "Records of traced calls were overwritten by the program itself (a stray write into shared "
+	ws_stream_diagnostic(s, WS_ERROR, "osrt",
+			     "Records of traced calls were overwritten by the program itself (a "
+			     "stray write into shared "
 			     "memory); they are left out.");
 }
 
-static void convert(struct ws_stream *s, const struct ws_rec_osrt *r, uint64_t object, uint32_t path, uint32_t holder)
+static void convert(struct ws_stream *s, const struct ws_rec_osrt *r, uint64_t object,
+		    uint32_t path, uint32_t holder)
 {
 	struct ws_row_osrt *row;
 	uint32_t name, stack;
@@ -99,7 +102,8 @@ void ws_convert_osrt_more(struct ws_stream *s, const struct ws_rec *rec)
 		damaged(s);
 		return;
 	}
-	path = rec->value & WS_OSRT_LOCAL_PATH ? ws_stream_text(s, r->path, true) : ws_stream_string(s, r->path);
+	path = rec->value & WS_OSRT_LOCAL_PATH ? ws_stream_text(s, r->path, true)
+					       : ws_stream_string(s, r->path);
 	convert(s, &r->call, r->object, path, r->holder);
 }
 
@@ -107,7 +111,9 @@ static bool lasted(struct ws_stream *s, uint64_t start)
 {
 	const struct ws_arena *a = s->proc->drain->a;
 	uint64_t now = s->clock->v[s->clock->n - 1].raw;
-	double threshold = a->ticks_per_second ? (double)a->osrt_threshold / (double)a->ticks_per_second * 1e9 : 0;
+	double threshold = a->ticks_per_second
+				   ? (double)a->osrt_threshold / (double)a->ticks_per_second * 1e9
+				   : 0;
 
 	return now >= start && (double)(now - start) >= threshold;
 }
@@ -122,7 +128,10 @@ void ws_convert_osrt_open(struct ws_stream *s)
 	n = atomic_load_explicit(&ring->calls_open, memory_order_acquire);
 	for (uint32_t i = 0; i < n && i < WS_OPEN_CALLS; i++) {
 		struct ws_open_call c = ring->calls[i];
-		struct ws_row_osrt row = {.end = WS_NO_TIME, .thread = s->thread, .nesting = i, .callchain = WS_NO_U32};
+		struct ws_row_osrt row = {.end = WS_NO_TIME,
+					  .thread = s->thread,
+					  .nesting = i,
+					  .callchain = WS_NO_U32};
 
 		if (c.function >= WS_OSRT_COUNT || !c.start || c.start == last_start(s))
 			continue;
@@ -130,7 +139,8 @@ void ws_convert_osrt_open(struct ws_stream *s)
 		if (!lasted(s, row.start))
 			continue;
 		row.name = name_of(s, c.function);
-		if (functions[c.function].object == WS_OSRT_OBJECT_VALUE || (functions[c.function].object == WS_OSRT_OBJECT_FD && (int)c.object > 0))
+		if (functions[c.function].object == WS_OSRT_OBJECT_VALUE ||
+		    (functions[c.function].object == WS_OSRT_OBJECT_FD && (int)c.object > 0))
 			row.object = c.object;
 		ws_writer_add(s->writer, WS_TABLE_osrt, &row);
 	}

@@ -1,4 +1,5 @@
-/* from_process.c - converts the records that the hooks' runtime itself writes: thread names, notes about processes, diagnostics. */
+/* from_process.c - converts the records that the hooks' runtime itself writes: thread names, notes
+ * about processes, diagnostics. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,13 +67,15 @@ void ws_convert_diagnostic(struct ws_stream *s, const struct ws_rec *rec)
 		return;
 	t = ws_strndup(text, len);
 	from = source ? ws_strndup(source, source_len) : ws_strdup("hook");
-	ws_sink_diagnostic(s->sink, rec->small >= WS_INFO && rec->small <= WS_ERROR ? rec->small : WS_WARNING, from, s->process,
-			   ws_stream_time(s, n->time), t);
+	ws_sink_diagnostic(
+		s->sink, rec->small >= WS_INFO && rec->small <= WS_ERROR ? rec->small : WS_WARNING,
+		from, s->process, ws_stream_time(s, n->time), t);
 	free(t);
 	free(from);
 }
 
-void ws_stream_diagnostic(struct ws_stream *s, enum ws_severity severity, const char *source, const char *fmt, ...)
+void ws_stream_diagnostic(struct ws_stream *s, enum ws_severity severity, const char *source,
+			  const char *fmt, ...)
 {
 	char text[2048];
 	va_list ap;
@@ -80,5 +83,6 @@ void ws_stream_diagnostic(struct ws_stream *s, enum ws_severity severity, const 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	ws_sink_diagnostic(s->sink, severity, source, s->process, s->clock->v[s->clock->n - 1].raw, text);
+	ws_sink_diagnostic(s->sink, severity, source, s->process, s->clock->v[s->clock->n - 1].raw,
+			   text);
 }

@@ -1,8 +1,10 @@
 /*
- * from_python.c - converts what the Python hook records: code objects, samples with their frames, spans of the GIL.
+ * from_python.c - converts what the Python hook records: code objects, samples with their frames,
+ * spans of the GIL.
  *
- * Samples are rows of `sample` like those of perf events: the copied stack is unwound and Python's frames are put in place of the
- * interpreter's. They carry the flags SIGNAL and CLOCK; their weight is the period of the thread's clock.
+ * Samples are rows of `sample` like those of perf events: the copied stack is unwound and Python's
+ * frames are put in place of the interpreter's. They carry the flags SIGNAL and CLOCK; their weight
+ * is the period of the thread's clock.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,8 @@
 
 #define CODES_MOST (1u << 20)
 
-/* Per ring: codes by number, frames by code and offset, and the frames that the next record refers to. */
+/* Per ring: codes by number, frames by code and offset, and the frames that the next record refers
+ * to. */
 struct stream_state {
 	struct ws_py_known **code;
 	size_t code_cap;
@@ -111,16 +114,21 @@ static void say_seen(struct ws_stream *s, uint16_t version, uint32_t how)
 	if (!py->o.sampling)
 		return;
 	if (how == WS_PYTHON_LOOKED_INTO)
-		ws_stream_diagnostic(s, WS_INFO, "python", "CPython %u.%u: frames are read in the kernel, with the samples of the CPU.",
+		ws_stream_diagnostic(s, WS_INFO, "python",
+				     "CPython %u.%u: frames are read in the kernel, with the "
+				     "samples of the CPU.",
 				     version >> 8, version & 255u);
 	if (how == WS_PYTHON_SIGNALS && py->bpf_error)
-		ws_stream_diagnostic(s, WS_INFO, "python",
-				     "CPython %u.%u: frames are recorded by a signal to its threads; reading them in the kernel would cost "
-				     "less, which is not to be had here (%s; see 'warpsight doctor').",
-				     version >> 8, version & 255u, strerror(py->bpf_error));
+		ws_stream_diagnostic(
+			s, WS_INFO, "python",
+			"CPython %u.%u: frames are recorded by a signal to its threads; reading "
+			"them in the kernel would cost "
+			"less, which is not to be had here (%s; see 'warpsight doctor').",
+			version >> 8, version & 255u, strerror(py->bpf_error));
 	if (how == WS_PYTHON_HANDLER_TAKEN)
 		ws_stream_diagnostic(s, WS_INFO, "python",
-				     "CPython %u.%u: SIGURG has a handler already, so frames are read from outside, as samples of "
+				     "CPython %u.%u: SIGURG has a handler already, so frames are "
+				     "read from outside, as samples of "
 				     "their own (python_sample).",
 				     version >> 8, version & 255u);
 }
@@ -166,8 +174,10 @@ void ws_convert_python_code(struct ws_stream *s, const struct ws_rec *rec)
 	struct ws_py_known *k;
 	size_t old;
 
-	if (bytes < sizeof(*c) || (uint64_t)c->name_len + c->file_len + c->here > bytes - sizeof(*c) || c->number >= CODES_MOST ||
-	    c->table_bytes > WS_PY_TABLE_MOST || c->here > c->table_bytes)
+	if (bytes < sizeof(*c) ||
+	    (uint64_t)c->name_len + c->file_len + c->here > bytes - sizeof(*c) ||
+	    c->number >= CODES_MOST || c->table_bytes > WS_PY_TABLE_MOST ||
+	    c->here > c->table_bytes)
 		return;
 	st = state_of(s);
 	old = st->code_cap;
@@ -192,8 +202,9 @@ void ws_convert_python_table(struct ws_stream *s, const struct ws_rec *rec)
 	struct stream_state *st = s->domain_state[WS_SLOT_PYTHON];
 	struct ws_py_known *k;
 
-	if (!st || ws_rec_bytes(rec) < sizeof(*t) || t->here > ws_rec_bytes(rec) - sizeof(*t) || t->number >= st->code_cap ||
-	    !(k = st->code[t->number]) || t->at != k->table_have || t->here > k->table_bytes - k->table_have)
+	if (!st || ws_rec_bytes(rec) < sizeof(*t) || t->here > ws_rec_bytes(rec) - sizeof(*t) ||
+	    t->number >= st->code_cap || !(k = st->code[t->number]) || t->at != k->table_have ||
+	    t->here > k->table_bytes - k->table_have)
 		return;
 	memcpy(k->table + t->at, t->bytes, t->here);
 	k->table_have += t->here;
@@ -203,7 +214,8 @@ uint32_t ws_py_known_frame(struct ws_stackset *st, const struct ws_py_known *k, 
 {
 	int32_t line = ws_py_line(k->version, k->first_line, k->table, k->table_have, at);
 
-	return ws_stackset_frame(st, WS_FRAME_PYTHON, WS_UNWIND_UNKNOWN, NULL, line > 0 ? (uint64_t)line : 0, k->name, k->file);
+	return ws_stackset_frame(st, WS_FRAME_PYTHON, WS_UNWIND_UNKNOWN, NULL,
+				 line > 0 ? (uint64_t)line : 0, k->name, k->file);
 }
 
 static uint32_t frame_id(struct ws_stream *s, struct stream_state *st, uint64_t packed)
@@ -229,12 +241,15 @@ void ws_convert_python_frames(struct ws_stream *s, const struct ws_rec *rec)
 	struct stream_state *st = state_of(s);
 	size_t had = st->stack.cap;
 
-	if (ws_rec_bytes(rec) < sizeof(*f) || f->count > (ws_rec_bytes(rec) - sizeof(*f)) / sizeof(f->frame[0]))
+	if (ws_rec_bytes(rec) < sizeof(*f) ||
+	    f->count > (ws_rec_bytes(rec) - sizeof(*f)) / sizeof(f->frame[0]))
 		return;
 	ws_grow(st->stack.frame, st->stack.cap, f->count + 1u);
 	if (st->stack.cap != had) {
-		st->stack.entry = ws_realloc(st->stack.entry, st->stack.cap * sizeof(*st->stack.entry));
-		st->stack.code = ws_realloc(st->stack.code, st->stack.cap * sizeof(*st->stack.code));
+		st->stack.entry =
+			ws_realloc(st->stack.entry, st->stack.cap * sizeof(*st->stack.entry));
+		st->stack.code =
+			ws_realloc(st->stack.code, st->stack.cap * sizeof(*st->stack.code));
 	}
 	for (uint32_t i = 0; i < f->count; i++) {
 		st->stack.frame[i] = frame_id(s, st, f->frame[i]);
@@ -262,13 +277,16 @@ static struct ws_maps_process *maps_of(struct ws_stream *s, struct ws_py_proc *p
 	return m;
 }
 
-static size_t unwind(struct ws_stream *s, struct ws_maps_process *maps, const struct ws_rec_python_sample *n, uint64_t time,
-		     struct ws_caller *out, size_t most, unsigned *flags)
+static size_t unwind(struct ws_stream *s, struct ws_maps_process *maps,
+		     const struct ws_rec_python_sample *n, uint64_t time, struct ws_caller *out,
+		     size_t most, unsigned *flags)
 {
 	struct ws_code *c = s->proc->drain->ops.code;
-	struct ws_stop stop = {.maps = maps, .time = time, .stack = n->stack, .stack_size = n->stack_bytes};
+	struct ws_stop stop = {
+		.maps = maps, .time = time, .stack = n->stack, .stack_size = n->stack_bytes};
 
-	_Static_assert(WS_PYTHON_REGS == WS_REGS && WS_PYTHON_SP == WS_REG_SP, "the hook numbers registers as the unwinder does");
+	_Static_assert(WS_PYTHON_REGS == WS_REGS && WS_PYTHON_SP == WS_REG_SP,
+		       "the hook numbers registers as the unwinder does");
 	memcpy(stop.regs.r, n->regs, sizeof(stop.regs.r));
 	stop.regs.known = (UINT64_C(1) << WS_REGS) - 1;
 	stop.stack_at = stop.regs.r[WS_REG_SP];
@@ -282,8 +300,10 @@ static size_t unwind(struct ws_stream *s, struct ws_maps_process *maps, const st
 static void describe(struct ws_stream *s)
 {
 	struct ws_python *py = s->proc->drain->python;
-	struct ws_row_perf_event row = {
-	    .id = EVENT_ROW, .type = 1 /* software */, .config = 1 /* task clock */, .frequency = py->o.frequency};
+	struct ws_row_perf_event row = {.id = EVENT_ROW,
+					.type = 1 /* software */,
+					.config = 1 /* task clock */,
+					.frequency = py->o.frequency};
 
 	if (s->sink->python_described)
 		return;
@@ -299,12 +319,14 @@ void ws_convert_python_sample(struct ws_stream *s, const struct ws_rec *rec)
 	struct stream_state *st = s->domain_state[WS_SLOT_PYTHON];
 	struct ws_python *py = s->proc->drain->python;
 	struct ws_py_proc *p = proc_of(s, true);
-	struct ws_row_sample row = {.cpu = WS_NO_U32, .state = WS_STATE_RUNNING, .event = EVENT_ROW};
+	struct ws_row_sample row = {
+		.cpu = WS_NO_U32, .state = WS_STATE_RUNNING, .event = EVENT_ROW};
 	struct ws_maps_process *maps;
 	unsigned flags = 0;
 	size_t frames = 0;
 
-	if (ws_rec_bytes(rec) < sizeof(*n) || n->stack_bytes > ws_rec_bytes(rec) - sizeof(*n) || !st || !st->fresh || !py || !p)
+	if (ws_rec_bytes(rec) < sizeof(*n) || n->stack_bytes > ws_rec_bytes(rec) - sizeof(*n) ||
+	    !st || !st->fresh || !py || !p)
 		return;
 	row.start = ws_stream_time(s, n->time);
 	maps = maps_of(s, p, row.start);
@@ -312,14 +334,17 @@ void ws_convert_python_sample(struct ws_stream *s, const struct ws_rec *rec)
 		frames = unwind(s, maps, n, row.start, places, WS_COUNT(places), &flags);
 	row.thread = s->thread;
 	row.weight = n->weight ? n->weight : 1000000000u / py->o.frequency;
-	row.callers = ws_python_merge(ws_stackset_of(s->sink), places, frames, &st->stack, flags != 0, &row.frame);
+	row.callers = ws_python_merge(ws_stackset_of(s->sink), places, frames, &st->stack,
+				      flags != 0, &row.frame);
 	row.gil = (uint8_t)(n->gil <= WS_GIL_WAITS ? n->gil : WS_GIL_UNKNOWN);
 	row.cpu = n->cpu;
-	/* A native stack that was cut short is whole again when Python's is: all of it that is missing are frames of the
-	 * interpreter. */
-	row.flags = (uint8_t)(WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL | (st->stack.truncated ? WS_SAMPLE_TRUNCATED : 0) |
+	/* A native stack that was cut short is whole again when Python's is: all of it that is
+	 * missing are frames of the interpreter. */
+	row.flags = (uint8_t)(WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL |
+			      (st->stack.truncated ? WS_SAMPLE_TRUNCATED : 0) |
 			      (st->stack.n ? 0 : flags));
-	ws_python_remember(py, s->sink, s->thread, row.start, places, frames, flags != 0, &st->stack);
+	ws_python_remember(py, s->sink, s->thread, row.start, places, frames, flags != 0,
+			   &st->stack);
 	st->fresh = false;
 	describe(s);
 	ws_writer_add(s->writer, WS_TABLE_sample, &row);
@@ -342,7 +367,8 @@ void ws_convert_gil(struct ws_stream *s, const struct ws_rec *rec)
 {
 	const struct ws_rec_gil *n = (const void *)rec;
 
-	if (ws_rec_bytes(rec) < sizeof(*n) || n->end < n->start || (rec->small != WS_GIL_HOLDS && rec->small != WS_GIL_WAITS))
+	if (ws_rec_bytes(rec) < sizeof(*n) || n->end < n->start ||
+	    (rec->small != WS_GIL_HOLDS && rec->small != WS_GIL_WAITS))
 		return;
 	write_gil(s, ws_stream_time(s, n->start), ws_stream_time(s, n->end), (uint8_t)rec->small);
 }
@@ -356,7 +382,8 @@ void ws_convert_python_range(struct ws_stream *s, const struct ws_rec *rec)
 	struct ws_row_slice row = {.thread = s->thread};
 	struct ws_python_function *f;
 
-	if (ws_rec_bytes(rec) < sizeof(*n) || n->end < n->start || !py || rec->value >= py->o.function_n)
+	if (ws_rec_bytes(rec) < sizeof(*n) || n->end < n->start || !py ||
+	    rec->value >= py->o.function_n)
 		return;
 	f = &py->o.functions[rec->value];
 	f->seen = true;

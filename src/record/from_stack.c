@@ -1,9 +1,10 @@
 /*
  * from_stack.c - copied stacks and address maps of the hooks into rows of `frame` and `stack`.
  *
- * The innermost frames are the hooks' own, and CUPTI's; they are left out, up to the last that lies in one of their libraries, so
- * that a stack begins where the program made the call, or with the driver's own frames. Addresses are looked up in the process's
- * map: kept by perf's records where those are, else read from /proc/PID/maps, else as the process itself wrote it before its first
+ * The innermost frames are the hooks' own, and CUPTI's; they are left out, up to the last that lies
+ * in one of their libraries, so that a stack begins where the program made the call, or with the
+ * driver's own frames. Addresses are looked up in the process's map: kept by perf's records where
+ * those are, else read from /proc/PID/maps, else as the process itself wrote it before its first
  * stack.
  */
 #include "record/from_stack.h"
@@ -22,12 +23,14 @@
 #include "record/proc.h"
 #include "symbols/symbolise.h"
 
-#define HOOK_FRAMES 24 /* more than the hooks, and CUPTI that calls them, ever have on the stack */
+#define HOOK_FRAMES 24 /* more than the hooks, and CUPTI that calls them, ever have on the stack \
+			*/
 
 struct stack_proc {	     /* of a process */
 	struct ws_map cuda;  /* correlation -> stack */
 	struct ws_text maps; /* so far */
-	struct ws_map places; /* code address -> its function's string id, and its library's << 32 */
+	struct ws_map
+		places; /* code address -> its function's string id, and its library's << 32 */
 	bool any_cuda;
 };
 
@@ -79,8 +82,8 @@ void ws_convert_stack_stream_end(struct ws_stream *s)
 
 /* ---- address maps ---- */
 
-/* How the process is known to the maps: by its pid as seen from here, or, where that cannot be told, by a number that no process
- * has. */
+/* How the process is known to the maps: by its pid as seen from here, or, where that cannot be
+ * told, by a number that no process has. */
 static int key_of(const struct ws_proc *p)
 {
 	return p->host_pid > 0 ? p->host_pid : -(int)(p->id + 1);
@@ -105,7 +108,8 @@ void ws_convert_maps(struct ws_stream *s, const struct ws_rec *rec)
 	struct stack_proc *p = proc_state(s);
 	struct ws_code *code = s->proc->drain->ops.code;
 
-	if (ws_rec_bytes(rec) < sizeof(*r) || r->bytes > ws_rec_bytes(rec) - sizeof(*r) || p->maps.len > (8u << 20))
+	if (ws_rec_bytes(rec) < sizeof(*r) || r->bytes > ws_rec_bytes(rec) - sizeof(*r) ||
+	    p->maps.len > (8u << 20))
 		return;
 	ws_text_add(&p->maps, r->text, r->bytes);
 	if (rec->small)
@@ -113,7 +117,8 @@ void ws_convert_maps(struct ws_stream *s, const struct ws_rec *rec)
 	if (p->maps.len && code) {
 		uint64_t time = ws_stream_time(s, r->time);
 
-		ws_maps_scan_text(code->maps, key_of(s->proc), r->changed ? time : 0, time, p->maps.s, p->maps.len);
+		ws_maps_scan_text(code->maps, key_of(s->proc), r->changed ? time : 0, time,
+				  p->maps.s, p->maps.len);
 	}
 	ws_text_free(&p->maps);
 	memset(&p->maps, 0, sizeof(p->maps));
@@ -139,11 +144,13 @@ static void regs_of(const struct ws_rec_stack *r, struct ws_regs *regs)
 	}
 }
 
-static size_t unwind(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n, struct ws_caller *places, size_t most,
-		     unsigned *flags)
+static size_t unwind(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes,
+		     uint32_t n, struct ws_caller *places, size_t most, unsigned *flags)
 {
 	struct ws_code *code = s->proc->drain->ops.code;
-	struct ws_stop stop = {.time = ws_stream_time(s, r->time), .stack = (const uint8_t *)bytes, .stack_size = n};
+	struct ws_stop stop = {.time = ws_stream_time(s, r->time),
+			       .stack = (const uint8_t *)bytes,
+			       .stack_size = n};
 	size_t got = 0;
 
 	*flags = 0;
@@ -153,13 +160,15 @@ static size_t unwind(struct ws_stream *s, const struct ws_rec_stack *r, const ch
 	if (stop.maps)
 		got = ws_unwind(code->unwinder, &stop, WS_MODE_AUTO, places, most, flags);
 	/* A library that came since the map was read: once more, while the process can be asked. */
-	if (stop.maps && (*flags & WS_SAMPLE_BROKEN) && key_of(s->proc) > 0 && ws_maps_worth_scanning(stop.maps, stop.time) &&
+	if (stop.maps && (*flags & WS_SAMPLE_BROKEN) && key_of(s->proc) > 0 &&
+	    ws_maps_worth_scanning(stop.maps, stop.time) &&
 	    !ws_maps_scan(code->maps, key_of(s->proc), stop.time, stop.time))
 		got = ws_unwind(code->unwinder, &stop, WS_MODE_AUTO, places, most, flags);
 	return got;
 }
 
-static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n, bool of_cuda)
+static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes,
+			 uint32_t n, bool of_cuda)
 {
 	struct ws_caller places[WS_STACK_DEEPEST + HOOK_FRAMES];
 	const struct ws_py_stack *python = ws_python_take_frames(s);
@@ -179,8 +188,8 @@ static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, cons
 	got -= skip;
 	got = got < depth ? got : depth;
 	if (python) {
-		uint32_t leaf,
-		    below = ws_python_merge(ws_stackset_of(s->sink), places + skip, got, python, flags || got == depth, &leaf);
+		uint32_t leaf, below = ws_python_merge(ws_stackset_of(s->sink), places + skip, got,
+						       python, flags || got == depth, &leaf);
 
 		return ws_stackset_push(ws_stackset_of(s->sink), below, leaf);
 	}
@@ -188,8 +197,8 @@ static uint32_t stack_id(struct ws_stream *s, const struct ws_rec_stack *r, cons
 }
 
 /* A sample was taken where a signal came: none of its frames is ours. */
-static uint32_t sample_stack(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes, uint32_t n,
-			     struct stack_stream *t)
+static uint32_t sample_stack(struct ws_stream *s, const struct ws_rec_stack *r, const char *bytes,
+			     uint32_t n, struct stack_stream *t)
 {
 	struct ws_caller places[WS_STACK_DEEPEST];
 	unsigned flags;
@@ -203,8 +212,10 @@ void ws_convert_sample(struct ws_stream *s, const struct ws_rec *rec)
 {
 	const struct ws_rec_sample *r = (const void *)rec;
 	struct stack_stream *t = s->domain_state[WS_SLOT_STACK];
-	struct ws_row_sample row = {
-	    .state = WS_STATE_RUNNING, .cpu = rec->value, .event = 1, .flags = WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL};
+	struct ws_row_sample row = {.state = WS_STATE_RUNNING,
+				    .cpu = rec->value,
+				    .event = 1,
+				    .flags = WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL};
 
 	if (ws_rec_bytes(rec) < sizeof(*r))
 		return;
@@ -213,12 +224,14 @@ void ws_convert_sample(struct ws_stream *s, const struct ws_rec *rec)
 	row.weight = r->weight;
 	if (t && t->key == r->time) {
 		row.frame = t->leaf;
-		row.callers = ws_perf_wants_stack(s->proc->drain->perf, t->samples++) ? t->stack : 0;
+		row.callers =
+			ws_perf_wants_stack(s->proc->drain->perf, t->samples++) ? t->stack : 0;
 		row.flags |= t->flags;
 		t->key = 0;
 	}
 	ws_perf_describe(s->proc->drain->perf, s->sink);
-	*(struct ws_row_sample *)ws_writer_row(s->writer, WS_TABLE_sample, s->stage[WS_TABLE_sample]) = row;
+	*(struct ws_row_sample *)ws_writer_row(s->writer, WS_TABLE_sample,
+					       s->stage[WS_TABLE_sample]) = row;
 }
 
 void ws_convert_stack(struct ws_stream *s, const struct ws_rec *rec)
@@ -227,7 +240,8 @@ void ws_convert_stack(struct ws_stream *s, const struct ws_rec *rec)
 	struct stack_stream *t;
 	uint32_t of = rec->small & 0xff;
 
-	if (ws_rec_bytes(rec) < sizeof(*r) || r->bytes > ws_rec_bytes(rec) - sizeof(*r) || !s->proc->drain->ops.code)
+	if (ws_rec_bytes(rec) < sizeof(*r) || r->bytes > ws_rec_bytes(rec) - sizeof(*r) ||
+	    !s->proc->drain->ops.code)
 		return;
 	t = stream_state(s);
 	if (r->offset != t->have || r->offset + r->bytes > WS_STACK_MOST) {
@@ -244,16 +258,19 @@ void ws_convert_stack(struct ws_stream *s, const struct ws_rec *rec)
 	if (!(rec->small & WS_STACK_LAST))
 		return;
 	if (of == WS_STACK_OF_SAMPLE)
-		t->stack = sample_stack(s, r, t->have ? t->bytes : r->stack, t->have ? t->have : r->bytes, t);
+		t->stack = sample_stack(s, r, t->have ? t->bytes : r->stack,
+					t->have ? t->have : r->bytes, t);
 	else
-		t->stack = stack_id(s, r, t->have ? t->bytes : r->stack, t->have ? t->have : r->bytes, of == WS_STACK_OF_CUDA);
+		t->stack = stack_id(s, r, t->have ? t->bytes : r->stack,
+				    t->have ? t->have : r->bytes, of == WS_STACK_OF_CUDA);
 	t->key = r->key;
 	t->have = 0;
 	if (of == WS_STACK_OF_CUDA) {
 		struct stack_proc *p = proc_state(s);
 
 		p->any_cuda = true;
-		if (t->stack != WS_NO_U32 && p->cuda.n < 1u << 20) /* calls whose own record was lost leave theirs behind */
+		if (t->stack != WS_NO_U32 &&
+		    p->cuda.n < 1u << 20) /* calls whose own record was lost leave theirs behind */
 			ws_map_set(&p->cuda, r->key, t->stack);
 		t->key = 0;
 	}
@@ -274,7 +291,8 @@ uint32_t ws_stack_of_correlation(struct ws_stream *s, uint32_t correlation)
 	struct stack_proc *p = proc_state(s);
 	uint64_t stack;
 
-	return p->any_cuda && ws_map_take(&p->cuda, correlation, &stack) ? (uint32_t)stack : WS_NO_U32;
+	return p->any_cuda && ws_map_take(&p->cuda, correlation, &stack) ? (uint32_t)stack
+									 : WS_NO_U32;
 }
 
 /* ---- single addresses ---- */
@@ -322,7 +340,8 @@ uint32_t ws_stack_function(struct ws_stream *s, uint64_t time, uint64_t address,
 	if (p->places.n < PLACES_NAMED)
 		m = mapping_at(s, time, address);
 	if (m) {
-		struct ws_wanted w = {.module = m->module, .address = address - m->shift, .kind = WS_FRAME_USER};
+		struct ws_wanted w = {
+			.module = m->module, .address = address - m->shift, .kind = WS_FRAME_USER};
 		struct ws_symbol_opts opts = {0};
 		struct ws_symbol_result result = {0};
 

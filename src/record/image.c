@@ -1,6 +1,7 @@
 /*
- * image.c - why an executable could not be recorded: what its file says about it. The hooks come in through the dynamic loader, so an
- * image without one, with another one, or in which it refuses preloads cannot be seen inside; the report says so.
+ * image.c - why an executable could not be recorded: what its file says about it. The hooks come in
+ * through the dynamic loader, so an image without one, with another one, or in which it refuses
+ * preloads cannot be seen inside; the report says so.
  */
 #include <elf.h>
 #include <errno.h>
@@ -30,7 +31,8 @@ static const char *elf_problem(int fd, const Elf64_Ehdr *e)
 	if (e->e_machine != OWN_MACHINE)
 		return "a program for another processor";
 	for (int i = 0; i < e->e_phnum && i < 128; i++) {
-		if (pread(fd, &ph, sizeof(ph), (off_t)(e->e_phoff + (uint64_t)i * e->e_phentsize)) != sizeof(ph))
+		if (pread(fd, &ph, sizeof(ph),
+			  (off_t)(e->e_phoff + (uint64_t)i * e->e_phentsize)) != sizeof(ph))
 			break;
 		if (ph.p_type != PT_INTERP)
 			continue;
@@ -82,7 +84,8 @@ static const char *file_problem(int fd, uid_t user, char *interpreter, size_t si
 	if (n < 4)
 		return NULL;
 	if (!memcmp(head.c, ELFMAG, 4)) {
-		const char *problem = n < (ssize_t)sizeof(Elf64_Ehdr) ? NULL : elf_problem(fd, &head.elf);
+		const char *problem =
+			n < (ssize_t)sizeof(Elf64_Ehdr) ? NULL : elf_problem(fd, &head.elf);
 
 		return problem ? problem : rights_problem(fd, user);
 	}

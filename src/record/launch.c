@@ -1,6 +1,7 @@
 /*
- * launch.c - see launch.h. The child is forked before the report exists (its pid may be part of the name) and waits on a pipe. It restores the
- * signal dispositions and the mask that the recorder itself was started with, so that nohup and the like reach the target.
+ * launch.c - see launch.h. The child is forked before the report exists (its pid may be part of the
+ * name) and waits on a pipe. It restores the signal dispositions and the mask that the recorder
+ * itself was started with, so that nohup and the like reach the target.
  */
 #include "record/launch.h"
 
@@ -28,7 +29,8 @@ static int become(const char *user)
 	return !pw || initgroups(user, pw->pw_gid) || setgid(pw->pw_gid) || setuid(pw->pw_uid);
 }
 
-static _Noreturn void run_child(const struct ws_record_opts *o, char **envp, int go, int failed, int out, int err)
+static _Noreturn void run_child(const struct ws_record_opts *o, char **envp, int go, int failed,
+				int out, int err)
 {
 	char word = 0;
 	int error = EPERM;
@@ -50,7 +52,8 @@ static _Noreturn void run_child(const struct ws_record_opts *o, char **envp, int
 	_exit(127);
 }
 
-int ws_launch_prepare(struct ws_launch *l, const struct ws_record_opts *o, char **envp, int out, int err, struct ws_err *e)
+int ws_launch_prepare(struct ws_launch *l, const struct ws_record_opts *o, char **envp, int out,
+		      int err, struct ws_err *e)
 {
 	int go[2], failed[2];
 
@@ -132,7 +135,8 @@ bool ws_launch_foreign_cuda(const char *value)
 	return value && *value && strcmp(value, "none") != 0;
 }
 
-char **ws_launch_environment(const struct ws_record_opts *o, const char *session, const char *preload, const char *nvtx, const char *cuda)
+char **ws_launch_environment(const struct ws_record_opts *o, const char *session,
+			     const char *preload, const char *nvtx, const char *cuda)
 {
 	size_t n = 0;
 	size_t inherited = 0;
@@ -148,10 +152,15 @@ char **ws_launch_environment(const struct ws_record_opts *o, const char *session
 		set(env, &n, ws_strdup(o->env[i]));
 	/* The user's own preloads come first: theirs may insist on that, ours need not. */
 	old = value_of(env, n, "LD_PRELOAD", NULL);
-	set(env, &n, ws_format("LD_PRELOAD=%s%s%s", old && *old ? old : "", old && *old ? ":" : "", preload));
-	/* GCC's address sanitizer refuses to run behind any preloaded library unless told otherwise; others do not read this. */
+	set(env, &n,
+	    ws_format("LD_PRELOAD=%s%s%s", old && *old ? old : "", old && *old ? ":" : "",
+		      preload));
+	/* GCC's address sanitizer refuses to run behind any preloaded library unless told
+	 * otherwise; others do not read this. */
 	old = value_of(env, n, "ASAN_OPTIONS", NULL);
-	set(env, &n, ws_format("ASAN_OPTIONS=%s%sverify_asan_link_order=0", old && *old ? old : "", old && *old ? ":" : ""));
+	set(env, &n,
+	    ws_format("ASAN_OPTIONS=%s%sverify_asan_link_order=0", old && *old ? old : "",
+		      old && *old ? ":" : ""));
 	if (*nvtx && !value_of(env, n, "NVTX_INJECTION64_PATH", NULL))
 		set(env, &n, ws_format("NVTX_INJECTION64_PATH=%s", nvtx));
 	old = value_of(env, n, "CUDA_INJECTION64_PATH", NULL);

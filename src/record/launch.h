@@ -1,4 +1,5 @@
-/* launch.h - starting the target so that it runs as if alone: same terminal, same process group, same streams, default signals. */
+/* launch.h - starting the target so that it runs as if alone: same terminal, same process group,
+ * same streams, default signals. */
 #ifndef WS_RECORD_LAUNCH_H
 #define WS_RECORD_LAUNCH_H
 
@@ -9,28 +10,32 @@
 
 struct ws_launch {
 	pid_t pid;
-	int go;     /* write end: closing it without a word makes the child leave */
+	int go;	    /* write end: closing it without a word makes the child leave */
 	int failed; /* read end: errno of a failed exec, or end of file when it succeeded */
 };
 
 /*
- * Fork the child; it waits for ws_launch_go. `envp` is its whole environment; `out` and `err`, when not -1, become its standard output and error.
+ * Fork the child; it waits for ws_launch_go. `envp` is its whole environment; `out` and `err`, when
+ * not -1, become its standard output and error.
  */
-int ws_launch_prepare(struct ws_launch *l, const struct ws_record_opts *o, char **envp, int out, int err, struct ws_err *e);
+int ws_launch_prepare(struct ws_launch *l, const struct ws_record_opts *o, char **envp, int out,
+		      int err, struct ws_err *e);
 /* Let it exec. 0, or the errno of the exec. */
 int ws_launch_go(struct ws_launch *l);
 /* Have the child leave without running anything. */
 void ws_launch_cancel(struct ws_launch *l);
 
 /*
- * The target's environment: inherited or not, additions, the session's variables; `nvtx` and `cuda` are the libraries to inject, "" for none.
- * Owned by the caller; free it with the next.
+ * The target's environment: inherited or not, additions, the session's variables; `nvtx` and `cuda`
+ * are the libraries to inject, "" for none. Owned by the caller; free it with the next.
  */
-char **ws_launch_environment(const struct ws_record_opts *o, const char *session, const char *preload, const char *nvtx, const char *cuda);
+char **ws_launch_environment(const struct ws_record_opts *o, const char *session,
+			     const char *preload, const char *nvtx, const char *cuda);
 /* Is this value of CUDA_INJECTION64_PATH another tool's? Then it stays. */
 bool ws_launch_foreign_cuda(const char *value);
 void ws_launch_environment_free(char **env);
-/* The file that `name` would run, searched in PATH of `envp`; NULL when there is none. Owned by the caller. */
+/* The file that `name` would run, searched in PATH of `envp`; NULL when there is none. Owned by the
+ * caller. */
 char *ws_launch_find(const char *name, char **envp);
 
 #endif

@@ -15,7 +15,8 @@ static bool is_folder(const char *path)
 	return (n && path[n - 1] == '/') || (!stat(path, &st) && S_ISDIR(st.st_mode));
 }
 
-/* An extension is a dot and one to eight letters or digits with a letter first: `run.v1` has one, `lr0.001` has none. */
+/* An extension is a dot and one to eight letters or digits with a letter first: `run.v1` has one,
+ * `lr0.001` has none. */
 static bool has_extension(const char *path)
 {
 	const char *base = strrchr(path, '/'), *dot;
@@ -34,7 +35,8 @@ static bool has_extension(const char *path)
 	return n <= 8;
 }
 
-static int expand_one(struct ws_text *t, const char **at, const char *name, const struct ws_name_context *c, struct ws_err *e)
+static int expand_one(struct ws_text *t, const char **at, const char *name,
+		      const struct ws_name_context *c, struct ws_err *e)
 {
 	const char *p = *at, *end;
 	char host[256] = "";
@@ -58,7 +60,10 @@ static int expand_one(struct ws_text *t, const char **at, const char *name, cons
 		const char *value;
 
 		if (p[2] != '{' || !(end = strchr(p + 3, '}')))
-			return ws_fail(e, "the report name '%s' has %%q without a variable: write %%q{NAME}", name);
+			return ws_fail(
+				e,
+				"the report name '%s' has %%q without a variable: write %%q{NAME}",
+				name);
 		var = ws_strndup(p + 3, (size_t)(end - p - 3));
 		value = c->variable ? c->variable(c->ctx, var) : NULL;
 		/* A value must not lead to another folder. */
@@ -69,8 +74,10 @@ static int expand_one(struct ws_text *t, const char **at, const char *name, cons
 		return 0;
 	}
 	default:
-		return ws_fail(e, "the report name '%s' has an unknown %%%c: %%p, %%h, %%n, %%q{NAME} and %%%% are understood", name,
-			       p[1] ? p[1] : ' ');
+		return ws_fail(e,
+			       "the report name '%s' has an unknown %%%c: %%p, %%h, %%n, %%q{NAME} "
+			       "and %%%% are understood",
+			       name, p[1] ? p[1] : ' ');
 	}
 	*at = p + 2;
 	return 0;

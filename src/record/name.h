@@ -11,15 +11,17 @@
 #define WS_EXTENSION ".wsrep"
 
 struct ws_name_context {
-	int pid;                                          /* %p */
-	unsigned number;                                  /* %n */
-	const char *(*variable)(void *ctx, const char *name); /* %q{}; NULL result expands to nothing */
+	int pid;	 /* %p */
+	unsigned number; /* %n */
+	const char *(*variable)(void *ctx,
+				const char *name); /* %q{}; NULL result expands to nothing */
 	void *ctx;
 };
 
 /*
- * Expand a template and add .wsrep unless the last path component has an extension of its own. A folder (an existing one, or a name
- * ending in /) gets the default name inside it. Owned by the caller. NULL with a message when the template is malformed.
+ * Expand a template and add .wsrep unless the last path component has an extension of its own. A
+ * folder (an existing one, or a name ending in /) gets the default name inside it. Owned by the
+ * caller. NULL with a message when the template is malformed.
  */
 char *ws_report_name(const char *name, const struct ws_name_context *ctx, struct ws_err *e);
 /* Does it contain %n? Then a taken number means trying the next. */

@@ -1,7 +1,7 @@
 /*
- * occupancy.c - see occupancy.h. The rules are those of the hardware since compute capability 7: registers are given out to warps
- * in units of 256 out of four partitions, shared memory in units of 128 bytes (256 before 8.0) after what the system keeps of each
- * block.
+ * occupancy.c - see occupancy.h. The rules are those of the hardware since compute capability 7:
+ * registers are given out to warps in units of 256 out of four partitions, shared memory in units
+ * of 128 bytes (256 before 8.0) after what the system keeps of each block.
  */
 #include "record/occupancy.h"
 
@@ -10,7 +10,8 @@
 
 enum { REGISTER_UNIT = 256, PARTITIONS = 4 };
 
-static uint32_t by_registers(const struct ws_sm *sm, const struct ws_launch_shape *l, uint32_t warps)
+static uint32_t by_registers(const struct ws_sm *sm, const struct ws_launch_shape *l,
+			     uint32_t warps)
 {
 	uint32_t per_warp = WS_ALIGN_UP(l->registers * sm->warp, REGISTER_UNIT), in_partition;
 
@@ -24,7 +25,8 @@ static uint32_t by_registers(const struct ws_sm *sm, const struct ws_launch_shap
 
 static uint32_t by_shared(const struct ws_sm *sm, const struct ws_launch_shape *l)
 {
-	uint32_t unit = sm->major >= 8 ? 128 : 256, block = WS_ALIGN_UP(l->shared + sm->shared_reserved, unit);
+	uint32_t unit = sm->major >= 8 ? 128 : 256,
+		 block = WS_ALIGN_UP(l->shared + sm->shared_reserved, unit);
 	uint32_t there = l->carveout && l->carveout < sm->shared ? l->carveout : sm->shared;
 
 	return !there || !block ? UINT32_MAX : there / block;

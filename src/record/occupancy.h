@@ -1,4 +1,5 @@
-/* occupancy.h - how many blocks of a kernel fit on a multiprocessor, from its launch and the device: no replay. */
+/* occupancy.h - how many blocks of a kernel fit on a multiprocessor, from its launch and the
+ * device: no replay. */
 #ifndef WS_RECORD_OCCUPANCY_H
 #define WS_RECORD_OCCUPANCY_H
 
@@ -12,7 +13,8 @@ struct ws_launch_shape {
 	uint32_t threads;   /* of a block */
 	uint32_t registers; /* of a thread */
 	uint32_t shared;    /* static and dynamic, of a block, bytes */
-	uint32_t carveout;  /* shared memory that the launch has set up, when the program asked for a share; else 0 */
+	uint32_t carveout; /* shared memory that the launch has set up, when the program asked for a
+			      share; else 0 */
 };
 
 struct ws_occupancy {

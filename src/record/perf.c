@@ -24,7 +24,8 @@
 
 /* ---- choosing events ---- */
 
-static struct ws_perf_event *add_event(struct ws_perf *p, enum ws_perf_role role, uint32_t type, uint64_t config, const char *name)
+static struct ws_perf_event *add_event(struct ws_perf *p, enum ws_perf_role role, uint32_t type,
+				       uint64_t config, const char *name)
 {
 	struct ws_perf_set *s = &p->set;
 	struct ws_perf_event *ev;
@@ -59,7 +60,8 @@ static void want_stacks(const struct ws_perf *p, struct ws_perf_event *ev)
 	ev->regs = (unsigned)__builtin_popcountll(WS_PERF_REGS);
 	if (p->o.backtrace == WS_BACKTRACE_LBR) {
 		ev->attr.sample_type |= PERF_SAMPLE_BRANCH_STACK;
-		ev->attr.branch_sample_type = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_CALL_STACK;
+		ev->attr.branch_sample_type =
+			PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_CALL_STACK;
 		return;
 	}
 	ev->attr.sample_type |= PERF_SAMPLE_STACK_USER;
@@ -96,7 +98,8 @@ static void say(struct ws_perf *p, enum ws_severity severity, const char *text)
 	ws_sink_diagnostic(p->main, severity, "perf", 0, ws_raw_ns(), text);
 }
 
-/* What is permitted: each CPU as a whole, or the target's threads, with the kernel or without. 0, or the errno of the last refusal.
+/* What is permitted: each CPU as a whole, or the target's threads, with the kernel or without. 0,
+ * or the errno of the last refusal.
  */
 static int find_scope(struct ws_perf *p)
 {
@@ -104,7 +107,10 @@ static int find_scope(struct ws_perf *p)
 	struct perf_event_attr a;
 	int error = EACCES;
 
-	for (int step = test && !strcmp(test, "none") ? 3 : test && !strcmp(test, "inherit") ? 1 : 0; step < 3; step++) {
+	for (int step = test && !strcmp(test, "none")	   ? 3
+			: test && !strcmp(test, "inherit") ? 1
+							   : 0;
+	     step < 3; step++) {
 		p->set.wide = step == 0;
 		p->set.no_kernel = step == 2;
 		ws_perf_attr(&a, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, p->set.no_kernel);
@@ -118,14 +124,16 @@ static int find_scope(struct ws_perf *p)
 
 static void choose_clock(struct ws_perf *p)
 {
-	struct ws_perf_event *ev = add_event(p, WS_PERF_SAMPLE, PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, "cpu-cycles");
+	struct ws_perf_event *ev = add_event(p, WS_PERF_SAMPLE, PERF_TYPE_HARDWARE,
+					     PERF_COUNT_HW_CPU_CYCLES, "cpu-cycles");
 
 	ev->time = true;
 	pace(p, ev);
 	want_stacks(p, ev);
 	if (try_attr(p, &ev->attr) && p->o.backtrace == WS_BACKTRACE_LBR) {
 		say(p, WS_WARNING,
-		    "--backtrace=lbr: this machine does not offer the processor's records of branches; backtraces are made as with "
+		    "--backtrace=lbr: this machine does not offer the processor's records of "
+		    "branches; backtraces are made as with "
 		    "--backtrace=auto.");
 		p->o.backtrace = WS_BACKTRACE_AUTO;
 		p->set.events_n--;
@@ -139,7 +147,8 @@ static void choose_clock(struct ws_perf *p)
 	ev->clock = true;
 	snprintf(ev->name, sizeof(ev->name), "cpu-clock");
 	say(p, WS_INFO,
-	    "The processor's cycle counter is not available (as on most virtual machines): samples are taken by the CPU clock.");
+	    "The processor's cycle counter is not available (as on most virtual machines): samples "
+	    "are taken by the CPU clock.");
 }
 
 static void choose_named(struct ws_perf *p, const char *list, bool core)
@@ -149,7 +158,9 @@ static void choose_named(struct ws_perf *p, const char *list, bool core)
 	for (const char *at = list; at && *at;) {
 		size_t n = strcspn(at, ",");
 		const struct ws_perf_name *name = ws_perf_find_event(at, n, core);
-		struct ws_perf_event *ev = name ? add_event(p, WS_PERF_SAMPLE, name->type, name->config, name->name) : NULL;
+		struct ws_perf_event *ev =
+			name ? add_event(p, WS_PERF_SAMPLE, name->type, name->config, name->name)
+			     : NULL;
 		int error;
 
 		at += n + (at[n] == ',');
@@ -161,13 +172,14 @@ static void choose_named(struct ws_perf *p, const char *list, bool core)
 		if (!error)
 			continue;
 		p->set.events_n--;
-		snprintf(text, sizeof(text), "--%s-events: %s cannot be sampled here: %s.", core ? "cpu-core" : "os", name->name,
-			 strerror(error));
+		snprintf(text, sizeof(text), "--%s-events: %s cannot be sampled here: %s.",
+			 core ? "cpu-core" : "os", name->name, strerror(error));
 		say(p, WS_WARNING, text);
 	}
 }
 
-/* The last event of the set is to follow tracepoint `name`. 0, or -1 with the reason, and the event is gone. */
+/* The last event of the set is to follow tracepoint `name`. 0, or -1 with the reason, and the event
+ * is gone. */
 static int trace(struct ws_perf *p, struct ws_perf_event *ev, const char *name, struct ws_err *e)
 {
 	int error;
@@ -199,11 +211,15 @@ static void choose_wakeups(struct ws_perf *p)
 		return;
 	if (!p->set.wide)
 		ws_fail(&e, "cores cannot be watched as a whole (perf_event_paranoid)");
-	else if (!trace(p, add_event(p, WS_PERF_WAKE, PERF_TYPE_TRACEPOINT, 0, "sched:sched_waking"), "sched/sched_waking", &e))
+	else if (!trace(p,
+			add_event(p, WS_PERF_WAKE, PERF_TYPE_TRACEPOINT, 0, "sched:sched_waking"),
+			"sched/sched_waking", &e))
 		return;
 	snprintf(text, sizeof(text),
-		 "Wake-ups are not traced: %s. How long a thread that was woken waited for a core ('runnable') is not known and "
-		 "counts as part of what it waited for; waits for a core after a preemption are known. 'warpsight doctor' says "
+		 "Wake-ups are not traced: %s. How long a thread that was woken waited for a core "
+		 "('runnable') is not known and "
+		 "counts as part of what it waited for; waits for a core after a preemption are "
+		 "known. 'warpsight doctor' says "
 		 "what to do.",
 		 e.msg);
 	say(p, WS_INFO, text);
@@ -230,14 +246,17 @@ static void choose_ftrace(struct ws_perf *p)
 	if (!p->o.ftrace)
 		return;
 	if (p->tracefs < 0) { /* once, not for each event */
-		snprintf(text, sizeof(text), "--ftrace: nothing is recorded: %s. 'warpsight doctor' says what to do.",
+		snprintf(text, sizeof(text),
+			 "--ftrace: nothing is recorded: %s. 'warpsight doctor' says what to do.",
 			 p->no_tracefs);
 		say(p, WS_WARNING, text);
 		return;
 	}
 	ws_trace_expand(p->tracefs, p->o.ftrace, add_ftrace, p);
 	if (p->ftrace_left_out) {
-		snprintf(text, sizeof(text), "--ftrace: %u events are not recorded: at most 256 are.", p->ftrace_left_out);
+		snprintf(text, sizeof(text),
+			 "--ftrace: %u events are not recorded: at most 256 are.",
+			 p->ftrace_left_out);
 		say(p, WS_WARNING, text);
 	}
 }
@@ -258,9 +277,10 @@ static void choose_tracepoints(struct ws_perf *p)
 }
 
 /*
- * A thread starts with a fresh event, which fires after a whole period; and a thread that starts another may be given that one's
- * for its own when the kernel switches between the two. So where threads or processes are started all the time, samples fall at the
- * same places again and again: some code gets several times its share and some none. Events on CPUs have no such ties; they are
+ * A thread starts with a fresh event, which fires after a whole period; and a thread that starts
+ * another may be given that one's for its own when the kernel switches between the two. So where
+ * threads or processes are started all the time, samples fall at the same places again and again:
+ * some code gets several times its share and some none. Events on CPUs have no such ties; they are
  * opened too, disabled, and take over when many threads end young (ws_perf_lived).
  */
 static void choose_spare(struct ws_perf *p)
@@ -289,8 +309,8 @@ static void choose_python(struct ws_perf *p)
 	for (size_t i = 0; i < p->set.events_n; i++)
 		if (p->set.events[i].time)
 			frequency = p->set.events[i].attr.freq ? p->o.frequency
-				    : p->set.events[i].clock   ? (uint32_t)(1000000000u / p->o.period)
-							       : 0;
+				    : p->set.events[i].clock ? (uint32_t)(1000000000u / p->o.period)
+							     : 0;
 	if (ws_python_bpf_open(py, frequency))
 		return;
 	ev = add_event(p, WS_PERF_PYTHON, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_BPF_OUTPUT, "python");
@@ -341,9 +361,10 @@ static void attach_python(struct ws_perf *p)
 }
 
 /*
- * Samples of the target's threads by events of their own also where whole CPUs may be looked at? The clock of an event on a CPU
- * goes on when the CPU idles, and on a virtual machine of many CPUs that slows those that work (by 5 % on one of 16). Such an
- * event is inherited for each CPU by each new thread, though, which takes microseconds each.
+ * Samples of the target's threads by events of their own also where whole CPUs may be looked at?
+ * The clock of an event on a CPU goes on when the CPU idles, and on a virtual machine of many CPUs
+ * that slows those that work (by 5 % on one of 16). Such an event is inherited for each CPU by each
+ * new thread, though, which takes microseconds each.
  */
 static bool samples_by_thread(const struct ws_perf *p)
 {
@@ -356,10 +377,12 @@ static bool samples_by_thread(const struct ws_perf *p)
 static void choose_events(struct ws_perf *p)
 {
 	p->by_thread = samples_by_thread(p);
-	/* An event more costs nothing on a CPU as a whole, but microseconds for each thread that inherits it. */
+	/* An event more costs nothing on a CPU as a whole, but microseconds for each thread that
+	 * inherits it. */
 	p->combined = !p->set.wide && p->o.sample && !p->o.later;
 	if (!p->combined) {
-		struct ws_perf_event *ev = add_event(p, WS_PERF_TRACK, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY, "track");
+		struct ws_perf_event *ev = add_event(p, WS_PERF_TRACK, PERF_TYPE_SOFTWARE,
+						     PERF_COUNT_SW_DUMMY, "track");
 
 		ev->attr.exclude_kernel = p->set.no_kernel;
 		track(p, ev);
@@ -380,7 +403,8 @@ static void choose_events(struct ws_perf *p)
 	for (size_t i = 0, row = 0; i < p->set.events_n; i++)
 		if (p->set.events[i].role == WS_PERF_SAMPLE)
 			p->set.events[i].row = (uint32_t)++row;
-		else if (p->set.events[i].role == WS_PERF_SPARE) /* the event before it, taken in another way */
+		else if (p->set.events[i].role ==
+			 WS_PERF_SPARE) /* the event before it, taken in another way */
 			p->set.events[i].row = (uint32_t)row;
 }
 
@@ -396,12 +420,14 @@ static void say_refused(struct ws_perf *p)
 	if (f)
 		fclose(f);
 	paranoid[strcspn(paranoid, "\n")] = 0;
-	snprintf(text, sizeof(text), "perf events are refused (%s%s%s): %s%s. 'warpsight doctor' says what to do.",
+	snprintf(text, sizeof(text),
+		 "perf events are refused (%s%s%s): %s%s. 'warpsight doctor' says what to do.",
 		 strerror(p->refused), *paranoid ? "; perf_event_paranoid is " : "", paranoid,
 		 !p->o.sample	? ""
 		 : p->o.signals ? "CPU samples are taken by a timer signal in the program's threads"
 				: "the CPU is not sampled",
-		 p->o.switches ? p->o.sample ? ", and context switches are not recorded" : "context switches are not recorded"
+		 p->o.switches ? p->o.sample ? ", and context switches are not recorded"
+					     : "context switches are not recorded"
 			       : "");
 	say(p, WS_WARNING, text);
 }
@@ -431,24 +457,31 @@ void ws_perf_describe(struct ws_perf *p, struct ws_sink *sink)
 		return;
 	sink->perf_described = true;
 	ws_sink_meta(sink, "session.sample", "%s", scope_name(p->o.sample));
-	ws_sink_meta(sink, "session.cpuctxsw", "%s", p->active ? scope_name(p->o.switches) : "none");
+	ws_sink_meta(sink, "session.cpuctxsw", "%s",
+		     p->active ? scope_name(p->o.switches) : "none");
 	ws_sink_meta(sink, "session.backtrace", "%s", backtraces[p->o.backtrace]);
 	if (p->active || p->refused)
-		ws_sink_meta(sink, "perf.scope", "%s",
-			     !p->active	   ? "refused"
-			     : p->set.wide ? p->by_thread ? "every CPU; samples inherited by the target's threads" : "every CPU"
-					   : "inherited by the target's threads");
+		ws_sink_meta(
+			sink, "perf.scope", "%s",
+			!p->active ? "refused"
+			: p->set.wide
+				? p->by_thread
+					  ? "every CPU; samples inherited by the target's threads"
+					  : "every CPU"
+				: "inherited by the target's threads");
 	if (p->active)
 		ws_sink_meta(sink, "perf.ring_bytes", "%zu", p->set.ring_bytes);
 	if (p->o.signals && !p->active)
 		describe_signals(p, sink);
 	for (size_t i = 0; i < p->set.events_n; i++) {
 		const struct ws_perf_event *ev = &p->set.events[i];
-		struct ws_row_perf_event row = {.id = ev->row, .type = ev->attr.type, .config = ev->attr.config};
+		struct ws_row_perf_event row = {
+			.id = ev->row, .type = ev->attr.type, .config = ev->attr.config};
 
 		if (ev->role != WS_PERF_SAMPLE)
 			continue;
-		ev->attr.freq ? (row.frequency = ev->attr.sample_freq) : (row.period = ev->attr.sample_period);
+		ev->attr.freq ? (row.frequency = ev->attr.sample_freq)
+			      : (row.period = ev->attr.sample_period);
 		row.name = ws_sink_string(sink, ev->name);
 		ws_writer_add(sink->writer, WS_TABLE_perf_event, &row);
 	}
@@ -464,7 +497,8 @@ static void open_counter(struct ws_perf *p, const struct ws_perf_name *name, uin
 	char text[300];
 
 	if (fd < 0) {
-		snprintf(text, sizeof(text), "--event-sample: %s cannot be counted on whole CPUs: %s.", name->name,
+		snprintf(text, sizeof(text),
+			 "--event-sample: %s cannot be counted on whole CPUs: %s.", name->name,
 			 strerror(errno));
 		say(p, WS_WARNING, text);
 		return;
@@ -551,8 +585,9 @@ static void limit_frequency(struct ws_perf *p)
 	if (!most || p->o.frequency <= most)
 		return;
 	snprintf(text, sizeof(text),
-		 "The kernel allows %u samples a second (perf_event_max_sample_rate), not %u: so many are taken.", most,
-		 p->o.frequency);
+		 "The kernel allows %u samples a second (perf_event_max_sample_rate), not %u: so "
+		 "many are taken.",
+		 most, p->o.frequency);
 	say(p, WS_WARNING, text);
 	p->o.frequency = most;
 }
@@ -576,18 +611,22 @@ static void open_all(struct ws_perf *p)
 	choose_idle(p);
 	if ((p->o.sample == WS_SCOPE_SYSTEM || p->o.switches == WS_SCOPE_SYSTEM) && !p->set.wide) {
 		say(p, WS_WARNING,
-		    "Nothing may be seen beyond the target's processes (perf_event_paranoid, see 'warpsight doctor'): the scope is "
+		    "Nothing may be seen beyond the target's processes (perf_event_paranoid, see "
+		    "'warpsight doctor'): the scope is "
 		    "the process tree.");
 		p->o.sample = p->o.sample ? WS_SCOPE_TREE : WS_SCOPE_NONE;
 		p->o.switches = p->o.switches ? WS_SCOPE_TREE : WS_SCOPE_NONE;
 	}
 	if (p->set.no_kernel)
-		say(p, WS_INFO, "The kernel may not be looked into (perf_event_paranoid): samples are of user space only.");
+		say(p, WS_INFO,
+		    "The kernel may not be looked into (perf_event_paranoid): samples are of user "
+		    "space only.");
 	if (p->set.wide)
 		ws_perf_switch(&p->set, WS_PERF_TRACK, true);
 }
 
-struct ws_perf *ws_perf_open(const struct ws_perf_opts *o, pid_t target, struct ws_drain *drain, struct ws_sink *main)
+struct ws_perf *ws_perf_open(const struct ws_perf_opts *o, pid_t target, struct ws_drain *drain,
+			     struct ws_sink *main)
 {
 	struct ws_perf *p;
 
@@ -653,15 +692,18 @@ static void say_brief(struct ws_perf *p)
 	p->shifted = true; /* as far as it goes */
 	if (p->by_thread || !p->set.wide)
 		say(p, WS_INFO,
-		    "Many threads live for less than 50 ms. They and those that start them are sampled by events of their own, "
+		    "Many threads live for less than 50 ms. They and those that start them are "
+		    "sampled by events of their own, "
 		    "which "
-		    "favour some of their code: read shares of theirs with care. A higher --sampling-frequency helps; so do rights "
+		    "favour some of their code: read shares of theirs with care. A higher "
+		    "--sampling-frequency helps; so do rights "
 		    "to watch whole cores (see 'warpsight doctor').");
 }
 
 void ws_perf_lived(struct ws_perf *p, uint64_t start, uint64_t end)
 {
-	if (p->shifted || p->over || !p->o.sample || !p->from || end < start || end - start > BRIEF_NS)
+	if (p->shifted || p->over || !p->o.sample || !p->from || end < start ||
+	    end - start > BRIEF_NS)
 		return;
 	if (end - p->brief_since > BRIEF_SPAN) {
 		p->brief_since = end;
@@ -711,7 +753,9 @@ static void close_spans(struct ws_perf *p, uint64_t time)
 {
 	for (size_t i = 0; i < p->threads.size; i++)
 		if (p->threads.used[i])
-			ws_perf_off(p, (struct ws_perf_thread *)(uintptr_t)p->threads.slots[i].value, time, WS_AFTER_UNKNOWN);
+			ws_perf_off(p,
+				    (struct ws_perf_thread *)(uintptr_t)p->threads.slots[i].value,
+				    time, WS_AFTER_UNKNOWN);
 }
 
 void ws_perf_end(struct ws_perf *p, uint64_t time)
@@ -752,7 +796,8 @@ static void say_losses(struct ws_perf *p)
 		ws_sink_loss(p->main, 0, "records of perf", p->set.bad, "they could not be read");
 	if (p->throttled)
 		say(p, WS_INFO,
-		    "The kernel slowed the sampling down for moments (perf_event_max_sample_rate, perf_cpu_time_max_percent).");
+		    "The kernel slowed the sampling down for moments (perf_event_max_sample_rate, "
+		    "perf_cpu_time_max_percent).");
 }
 
 void ws_perf_finish(struct ws_perf *p, uint64_t now)

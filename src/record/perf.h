@@ -1,13 +1,15 @@
 /*
- * perf.h - CPU sampling and context switches by the kernel's perf events: what is asked for, and what the session does with it.
+ * perf.h - CPU sampling and context switches by the kernel's perf events: what is asked for, and
+ * what the session does with it.
  *
- * Where it is permitted, each CPU has one tracking event (mappings, names, forks, exits, context switches) and one event for each
- * thing that is sampled, for all that runs there, and what is not of the target's process tree is left out here. Events that every
- * thread inherits follow the tree without rights, but cost the target microseconds for each CPU whenever it creates a thread; they
+ * Where it is permitted, each CPU has one tracking event (mappings, names, forks, exits, context
+ * switches) and one event for each thing that is sampled, for all that runs there, and what is not
+ * of the target's process tree is left out here. Events that every thread inherits follow the tree
+ * without rights, but cost the target microseconds for each CPU whenever it creates a thread; they
  * are taken where the former is refused.
  *
- * Each CPU has one buffer, shared by its events. A round takes from all of them what is older than a moment ago, in the order of
- * time.
+ * Each CPU has one buffer, shared by its events. A round takes from all of them what is older than
+ * a moment ago, in the order of time.
  */
 #ifndef WS_RECORD_PERF_H
 #define WS_RECORD_PERF_H
@@ -20,20 +22,28 @@
 #include "base/mem.h"
 
 enum ws_perf_scope { WS_SCOPE_NONE, WS_SCOPE_TREE, WS_SCOPE_SYSTEM };
-enum ws_backtrace { WS_BACKTRACE_AUTO, WS_BACKTRACE_FP, WS_BACKTRACE_DWARF, WS_BACKTRACE_LBR, WS_BACKTRACE_NONE };
+enum ws_backtrace {
+	WS_BACKTRACE_AUTO,
+	WS_BACKTRACE_FP,
+	WS_BACKTRACE_DWARF,
+	WS_BACKTRACE_LBR,
+	WS_BACKTRACE_NONE
+};
 
 struct ws_perf_opts {
 	enum ws_perf_scope sample, switches;
 	enum ws_backtrace backtrace;
-	uint32_t frequency;		     /* samples a second of a running thread; 0 when a period is given */
-	uint64_t period;		     /* cycles (or ns of the CPU clock) between samples; 0 when a frequency is given */
-	uint32_t samples_per_backtrace;	     /* each how manieth sample of a thread has a call stack */
+	uint32_t frequency; /* samples a second of a running thread; 0 when a period is given */
+	uint64_t period; /* cycles (or ns of the CPU clock) between samples; 0 when a frequency is
+			    given */
+	uint32_t samples_per_backtrace; /* each how manieth sample of a thread has a call stack */
 	const char *core_events, *os_events; /* names, comma-separated; NULL for none */
-	bool count_events;		     /* count those events on every CPU over time instead of sampling on them */
-	uint64_t count_ns;		     /* between two readings of their counters */
-	const char *ftrace;		     /* subsystem/event,..., or NULL */
-	bool later;			     /* the collection does not begin with the target */
-	bool signals;			     /* perf is refused, and hooks take the samples instead */
+	bool count_events;  /* count those events on every CPU over time instead of sampling on them
+			     */
+	uint64_t count_ns;  /* between two readings of their counters */
+	const char *ftrace; /* subsystem/event,..., or NULL */
+	bool later;	    /* the collection does not begin with the target */
+	bool signals;	    /* perf is refused, and hooks take the samples instead */
 };
 
 struct ws_perf;
@@ -42,16 +52,18 @@ struct ws_sink;
 struct ws_proc;
 
 /*
- * Open what `o` asks for, for the process tree that begins with `target`, a child of this process that has not called exec yet.
- * What cannot be had is said in the report of `main`; never fails. NULL when nothing was asked for. `drain` and `main` must outlive
- * it.
+ * Open what `o` asks for, for the process tree that begins with `target`, a child of this process
+ * that has not called exec yet. What cannot be had is said in the report of `main`; never fails.
+ * NULL when nothing was asked for. `drain` and `main` must outlive it.
  */
-struct ws_perf *ws_perf_open(const struct ws_perf_opts *o, pid_t target, struct ws_drain *drain, struct ws_sink *main);
+struct ws_perf *ws_perf_open(const struct ws_perf_opts *o, pid_t target, struct ws_drain *drain,
+			     struct ws_sink *main);
 /* Is something sampled or followed? False when all was refused. */
 bool ws_perf_active(const struct ws_perf *p);
 /*
- * Does the kernel refuse events that this process asks for on itself? Then what ws_perf_open could give is known before there is a
- * target: nothing. WARPSIGHT_PERF=none in the environment says so for tests.
+ * Does the kernel refuse events that this process asks for on itself? Then what ws_perf_open could
+ * give is known before there is a target: nothing. WARPSIGHT_PERF=none in the environment says so
+ * for tests.
  */
 bool ws_perf_refused(void);
 /* Is a call stack wanted with the nth sample of a thread, from 0? */
@@ -63,23 +75,30 @@ void ws_perf_describe(struct ws_perf *p, struct ws_sink *sink);
 void ws_perf_begin(struct ws_perf *p, uint64_t time);
 void ws_perf_end(struct ws_perf *p, uint64_t time);
 
-/* Take what has arrived; call it after the drain's round, which began at `since` (session ns): who had registered by then is known.
+/* Take what has arrived; call it after the drain's round, which began at `since` (session ns): who
+ * had registered by then is known.
  */
 void ws_perf_round(struct ws_perf *p, uint64_t since);
-/* How long the recorder may sleep so that no buffer gets too full, in nanoseconds; 0: go on at once. */
+/* How long the recorder may sleep so that no buffer gets too full, in nanoseconds; 0: go on at
+ * once. */
 uint64_t ws_perf_patience(const struct ws_perf *p);
-/* The last round: takes everything, writes what is open, says what was lost. Call it before the drain's last round. */
+/* The last round: takes everything, writes what is open, says what was lost. Call it before the
+ * drain's last round. */
 void ws_perf_finish(struct ws_perf *p, uint64_t now);
 void ws_perf_free(struct ws_perf *p);
 
-/* A process image has registered: the id in `sink` that its rows have already because perf saw it before, or 0. */
+/* A process image has registered: the id in `sink` that its rows have already because perf saw it
+ * before, or 0. */
 uint32_t ws_perf_adopt(struct ws_perf *p, struct ws_proc *proc);
 
-/* The list behind --cpu-core-events=help and --os-events=help, with a word on those that this machine refuses. */
+/* The list behind --cpu-core-events=help and --os-events=help, with a word on those that this
+ * machine refuses. */
 void ws_perf_list_events(struct ws_text *t, bool core);
-/* The list behind --ftrace=help: one tracepoint a line. 0, or -1 with a sentence when they cannot be read. */
+/* The list behind --ftrace=help: one tracepoint a line. 0, or -1 with a sentence when they cannot
+ * be read. */
 int ws_trace_list(struct ws_text *out, struct ws_err *e);
-/* Check a list of event names or numbers of that list. 0, or -1 with a message that names `option`. */
+/* Check a list of event names or numbers of that list. 0, or -1 with a message that names `option`.
+ */
 int ws_perf_check_events(const char *list, bool core, const char *option, struct ws_err *e);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * perf_events.c - names of what the processor and the kernel count, as --cpu-core-events and --os-events take them.
+ * perf_events.c - names of what the processor and the kernel count, as --cpu-core-events and
+ * --os-events take them.
  */
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -9,27 +10,40 @@
 #include "record/perf_private.h"
 
 static const struct ws_perf_name core_events[] = {
-    {"cpu-cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, "Cycles of the core", true},
-    {"instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, "Instructions retired", true},
-    {"cache-references", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_REFERENCES, "Accesses to the last level of cache, mostly", true},
-    {"cache-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES, "Misses of the last level of cache, mostly", true},
-    {"branch-instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS, "Branches retired", true},
-    {"branch-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES, "Branches that were predicted wrongly", true},
-    {"bus-cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BUS_CYCLES, "Cycles of the bus", true},
-    {"stalled-cycles-frontend", PERF_TYPE_HARDWARE, PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
-     "Cycles in which no instruction was issued", true},
-    {"stalled-cycles-backend", PERF_TYPE_HARDWARE, PERF_COUNT_HW_STALLED_CYCLES_BACKEND, "Cycles in which none was retired", true},
-    {"ref-cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES, "Cycles that do not depend on the clock's frequency", true},
+	{"cpu-cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, "Cycles of the core", true},
+	{"instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, "Instructions retired",
+	 true},
+	{"cache-references", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_REFERENCES,
+	 "Accesses to the last level of cache, mostly", true},
+	{"cache-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES,
+	 "Misses of the last level of cache, mostly", true},
+	{"branch-instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+	 "Branches retired", true},
+	{"branch-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES,
+	 "Branches that were predicted wrongly", true},
+	{"bus-cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BUS_CYCLES, "Cycles of the bus", true},
+	{"stalled-cycles-frontend", PERF_TYPE_HARDWARE, PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
+	 "Cycles in which no instruction was issued", true},
+	{"stalled-cycles-backend", PERF_TYPE_HARDWARE, PERF_COUNT_HW_STALLED_CYCLES_BACKEND,
+	 "Cycles in which none was retired", true},
+	{"ref-cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES,
+	 "Cycles that do not depend on the clock's frequency", true},
 };
 
 static const struct ws_perf_name os_events[] = {
-    {"page-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, "Page faults", false},
-    {"minor-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MIN, "Page faults without reading a device", false},
-    {"major-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MAJ, "Page faults that read a device", false},
-    {"context-switches", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, "Changes of the thread that runs", false},
-    {"cpu-migrations", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS, "Threads that went to another core", false},
-    {"alignment-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_ALIGNMENT_FAULTS, "Accesses that the kernel had to align", false},
-    {"emulation-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_EMULATION_FAULTS, "Instructions that the kernel had to emulate", false},
+	{"page-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, "Page faults", false},
+	{"minor-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MIN,
+	 "Page faults without reading a device", false},
+	{"major-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MAJ,
+	 "Page faults that read a device", false},
+	{"context-switches", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES,
+	 "Changes of the thread that runs", false},
+	{"cpu-migrations", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS,
+	 "Threads that went to another core", false},
+	{"alignment-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_ALIGNMENT_FAULTS,
+	 "Accesses that the kernel had to align", false},
+	{"emulation-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_EMULATION_FAULTS,
+	 "Instructions that the kernel had to emulate", false},
 };
 
 static const struct ws_perf_name *list_of(bool core, size_t *n)
@@ -46,9 +60,10 @@ static const char *refused(const struct ws_perf_name *name)
 
 	ws_perf_attr(&a, name->type, name->config, true);
 	error = ws_perf_try(&a, 0, -1);
-	return !error							   ? NULL
-	       : error == ENOENT || error == ENODEV || error == EOPNOTSUPP ? "this machine does not have it"
-									   : strerror(error);
+	return !error ? NULL
+	       : error == ENOENT || error == ENODEV || error == EOPNOTSUPP
+		       ? "this machine does not have it"
+		       : strerror(error);
 }
 
 void ws_perf_list_events(struct ws_text *t, bool core)
@@ -57,12 +72,13 @@ void ws_perf_list_events(struct ws_text *t, bool core)
 	const struct ws_perf_name *v = list_of(core, &n);
 
 	ws_text_printf(t, "%s",
-		       core ? "Events of the processor, by number or name.\n" : "Events of the kernel, by number or name.\n");
+		       core ? "Events of the processor, by number or name.\n"
+			    : "Events of the kernel, by number or name.\n");
 	for (size_t i = 0; i < n; i++) {
 		const char *why = refused(&v[i]);
 
-		ws_text_printf(t, "  %2zu  %-24s %s%s%s%s\n", i, v[i].name, v[i].doc, why ? " (" : "", why ? why : "",
-			       why ? ")" : "");
+		ws_text_printf(t, "  %2zu  %-24s %s%s%s%s\n", i, v[i].name, v[i].doc,
+			       why ? " (" : "", why ? why : "", why ? ")" : "");
 	}
 }
 
@@ -89,10 +105,13 @@ int ws_perf_check_events(const char *list, bool core, const char *option, struct
 		size_t n = strcspn(p, ",");
 
 		if (!ws_perf_find_event(p, n, core))
-			return ws_fail(e, "--%s: '%.*s' is no event; --%s=help lists them", option, (int)n, p, option);
+			return ws_fail(e, "--%s: '%.*s' is no event; --%s=help lists them", option,
+				       (int)n, p, option);
 		if (++count > WS_PERF_MORE_EVENTS)
 			return ws_fail(e, "--%s: at most %d events", option, WS_PERF_MORE_EVENTS);
 		p += n + (p[n] == ',');
 	}
-	return list && !count ? ws_fail(e, "--%s: no event is named; --%s=help lists them", option, option) : 0;
+	return list && !count
+		       ? ws_fail(e, "--%s: no event is named; --%s=help lists them", option, option)
+		       : 0;
 }

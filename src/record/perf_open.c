@@ -38,20 +38,21 @@ int ws_perf_try(const struct perf_event_attr *attr, pid_t pid, int cpu)
 void ws_perf_attr(struct perf_event_attr *a, uint32_t type, uint64_t config, bool no_kernel)
 {
 	*a = (struct perf_event_attr){
-	    .type = type,
-	    .size = sizeof(*a),
-	    .config = config,
-	    .sample_type = WS_PERF_SAMPLE_BASE,
-	    .disabled = 1,
-	    .exclude_kernel = no_kernel,
-	    .exclude_hv = no_kernel,
-	    .exclude_guest = 1,
-	    .exclude_idle = 1,
-	    .sample_id_all = 1,
-	    .use_clockid = 1,
-	    .clockid = CLOCK_MONOTONIC_RAW,
-	    .watermark = 1,
-	    .wakeup_watermark = RING_MOST, /* nobody waits for it: the recorder comes round by itself */
+		.type = type,
+		.size = sizeof(*a),
+		.config = config,
+		.sample_type = WS_PERF_SAMPLE_BASE,
+		.disabled = 1,
+		.exclude_kernel = no_kernel,
+		.exclude_hv = no_kernel,
+		.exclude_guest = 1,
+		.exclude_idle = 1,
+		.sample_id_all = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC_RAW,
+		.watermark = 1,
+		.wakeup_watermark =
+			RING_MOST, /* nobody waits for it: the recorder comes round by itself */
 	};
 }
 
@@ -132,7 +133,8 @@ static bool map_ring(struct ws_perf_ring *r, int fd, size_t bytes)
 static bool open_on(struct ws_perf_set *s, struct ws_perf_ring *r, pid_t pid, size_t bytes)
 {
 	for (size_t i = 0; i < s->events_n; i++) {
-		int fd = open_event(&s->events[i].attr, s->events[i].attr.inherit ? pid : -1, (int)r->cpu);
+		int fd = open_event(&s->events[i].attr, s->events[i].attr.inherit ? pid : -1,
+				    (int)r->cpu);
 		uint64_t id;
 		int error;
 
@@ -140,7 +142,8 @@ static bool open_on(struct ws_perf_set *s, struct ws_perf_ring *r, pid_t pid, si
 			return true;
 		if (fd < 0)
 			return false;
-		if (!r->page ? !map_ring(r, fd, bytes) : ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, r->fds[0]) != 0) {
+		if (!r->page ? !map_ring(r, fd, bytes)
+			     : ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, r->fds[0]) != 0) {
 			error = errno;
 			close(fd);
 			errno = error;
@@ -213,7 +216,8 @@ void ws_perf_switch(struct ws_perf_set *s, enum ws_perf_role role, bool on)
 	for (size_t i = 0; i < s->rings_n; i++)
 		for (size_t k = 0; k < s->rings[i].fds_n; k++)
 			if (s->events[k].role == role && s->rings[i].fds[k] >= 0)
-				ioctl(s->rings[i].fds[k], on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
+				ioctl(s->rings[i].fds[k],
+				      on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
 }
 
 void ws_perf_close_event(struct ws_perf_set *s, size_t event)

@@ -1,6 +1,6 @@
 /*
- * perf_parse.c - see perf_parse.h. The kernel is trusted as little as a file: every length is checked against the record's size,
- * because the same code reads what a damaged ring holds.
+ * perf_parse.c - see perf_parse.h. The kernel is trusted as little as a file: every length is
+ * checked against the record's size, because the same code reads what a damaged ring holds.
  */
 #include "record/perf_parse.h"
 
@@ -120,7 +120,8 @@ static bool take_stack(struct in *in, struct ws_perf_sample *s)
 	return true;
 }
 
-static bool parse_sample(const void *rec, size_t size, uint64_t type, unsigned regs, struct ws_perf_rec *out)
+static bool parse_sample(const void *rec, size_t size, uint64_t type, unsigned regs,
+			 struct ws_perf_rec *out)
 {
 	const struct head *h = rec;
 	struct in in = {(const char *)rec + sizeof(*h), size - sizeof(*h)};
@@ -260,7 +261,8 @@ static bool parse_body(const void *rec, const char *end, struct ws_perf_rec *out
 	}
 }
 
-bool ws_perf_parse(const void *rec, size_t size, uint64_t type, unsigned regs, struct ws_perf_rec *out)
+bool ws_perf_parse(const void *rec, size_t size, uint64_t type, unsigned regs,
+		   struct ws_perf_rec *out)
 {
 	const struct perf_event_header *h = rec;
 	const char *end = (const char *)rec + size;

@@ -1,9 +1,9 @@
 /*
  * perf_parse.h - records of the kernel's perf buffers, taken apart.
  *
- * Every event that is opened has the same sample_id (TID, TIME, CPU, IDENTIFIER), so that the fields which all records share stand
- * at the same places and a record's time can be told without knowing its event. What a sample holds beyond them depends on its
- * event.
+ * Every event that is opened has the same sample_id (TID, TIME, CPU, IDENTIFIER), so that the
+ * fields which all records share stand at the same places and a record's time can be told without
+ * knowing its event. What a sample holds beyond them depends on its event.
  */
 #ifndef WS_RECORD_PERF_PARSE_H
 #define WS_RECORD_PERF_PARSE_H
@@ -14,11 +14,13 @@
 #include <stdint.h>
 
 /* What every event is opened with; further bits only add to it. */
-#define WS_PERF_SAMPLE_BASE \
-	(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD)
+#define WS_PERF_SAMPLE_BASE                                                             \
+	(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | \
+	 PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD)
 /* Bits that ws_perf_parse understands besides. */
-#define WS_PERF_SAMPLE_MORE \
-	(PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW | PERF_SAMPLE_BRANCH_STACK | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
+#define WS_PERF_SAMPLE_MORE                                                   \
+	(PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW | PERF_SAMPLE_BRANCH_STACK | \
+	 PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
 
 struct ws_perf_sample {
 	uint64_t ip, period;
@@ -28,7 +30,8 @@ struct ws_perf_sample {
 	uint32_t raw_size;
 	const struct perf_branch_entry *branches; /* newest first */
 	uint64_t branch_n;
-	const uint64_t *regs; /* of user space, as the mask of the event orders them; NULL when there are none */
+	const uint64_t *regs; /* of user space, as the mask of the event orders them; NULL when
+				 there are none */
 	const uint8_t *stack; /* bytes from the user stack pointer upwards */
 	uint64_t stack_size;  /* that were there */
 };
@@ -44,7 +47,8 @@ struct ws_perf_mmap {
 struct ws_perf_rec {
 	uint32_t type;
 	uint16_t misc;
-	uint32_t pid, tid; /* of the thread it happened on; for tasks, names and mappings the one it is about */
+	uint32_t pid, tid; /* of the thread it happened on; for tasks, names and mappings the one it
+			      is about */
 	uint32_t cpu;
 	uint64_t time; /* session clock */
 	uint64_t id;   /* of the event */
@@ -55,7 +59,8 @@ struct ws_perf_rec {
 			uint32_t ppid, ptid;
 		} task;
 		struct {
-			uint32_t pid, tid; /* who ran before (switched in) or runs next (switched out); 0 when not told */
+			uint32_t pid, tid; /* who ran before (switched in) or runs next (switched
+					      out); 0 when not told */
 		} other;
 		uint64_t lost;
 		const char *comm; /* the new name */
@@ -71,9 +76,11 @@ uint64_t ws_perf_time(const void *rec, size_t size);
 /* The event that a sample is of, 0 when it is too short. */
 uint64_t ws_perf_id(const void *rec, size_t size);
 /*
- * Take a record of `size` bytes apart. `type` is its event's sample_type and `regs` how many registers it asked for (both matter
- * for samples only). False when it does not check out, or is of a type that is of no interest. Pointers in `out` lead into `rec`.
+ * Take a record of `size` bytes apart. `type` is its event's sample_type and `regs` how many
+ * registers it asked for (both matter for samples only). False when it does not check out, or is of
+ * a type that is of no interest. Pointers in `out` lead into `rec`.
  */
-bool ws_perf_parse(const void *rec, size_t size, uint64_t type, unsigned regs, struct ws_perf_rec *out);
+bool ws_perf_parse(const void *rec, size_t size, uint64_t type, unsigned regs,
+		   struct ws_perf_rec *out);
 
 #endif

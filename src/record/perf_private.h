@@ -11,7 +11,7 @@
 #include "record/stacks.h"
 
 #define WS_PERF_STACK_BYTES 8192u /* of a thread's stack that a sample copies */
-#define WS_PERF_MORE_EVENTS 16 /* of each list of names */
+#define WS_PERF_MORE_EVENTS 16	  /* of each list of names */
 
 /* ---- events and buffers (perf_open.c, perf_ring.c) ---- */
 
@@ -29,7 +29,8 @@ struct ws_trace_format; /* perf_trace.c */
 enum ws_perf_role {
 	WS_PERF_TRACK,
 	WS_PERF_SAMPLE,
-	WS_PERF_SPARE, /* samples of whole CPUs, kept ready for when events that threads inherit will not do (perf.c) */
+	WS_PERF_SPARE, /* samples of whole CPUs, kept ready for when events that threads inherit
+			  will not do (perf.c) */
 	WS_PERF_WAKE,
 	WS_PERF_FTRACE,
 	WS_PERF_PYTHON /* written by Python's program in the kernel */
@@ -38,15 +39,15 @@ enum ws_perf_role {
 struct ws_perf_event { /* one thing that is opened on each CPU */
 	enum ws_perf_role role;
 	struct perf_event_attr attr;
-	unsigned regs;   /* how many registers a sample has */
-	uint32_t row;    /* id in the table perf_event; 0 when it makes no samples */
-	bool clock;      /* weight is nanoseconds */
-	bool time;       /* it stands for time that the thread ran: cycles or the clock */
+	unsigned regs; /* how many registers a sample has */
+	uint32_t row;  /* id in the table perf_event; 0 when it makes no samples */
+	bool clock;    /* weight is nanoseconds */
+	bool time;     /* it stands for time that the thread ran: cycles or the clock */
 	char name[64];
 	struct ws_trace_format *format;
 };
 
-struct ws_perf_counter { /* --event-sample: read, not sampled */
+struct ws_perf_counter {   /* --event-sample: read, not sampled */
 	uint32_t cpu, row; /* id in the table counter */
 	int fd;
 	uint64_t last, last_time;
@@ -59,7 +60,7 @@ struct ws_perf_ring {
 	const char *data;
 	size_t bytes;
 	uint64_t tail, head; /* of this round */
-	uint64_t time;       /* of the record at `tail` */
+	uint64_t time;	     /* of the record at `tail` */
 	int *fds;
 	size_t fds_n, fds_cap;
 	/* Python frames, until the sample that they belong to comes. */
@@ -70,8 +71,9 @@ struct ws_perf_ring {
 };
 
 struct ws_perf_set { /* what is open */
-	bool wide;           /* each CPU as a whole, samples of the process tree excepted; else events that the target's threads inherit */
-	bool no_kernel;      /* only user space may be looked at */
+	bool wide;   /* each CPU as a whole, samples of the process tree excepted; else events that
+			the target's threads inherit */
+	bool no_kernel; /* only user space may be looked at */
 	struct ws_perf_event *events;
 	size_t events_n, events_cap;
 	struct ws_map by_id; /* the kernel's id of an event -> index in events + 1 */
@@ -79,26 +81,32 @@ struct ws_perf_set { /* what is open */
 	size_t rings_n;
 	struct ws_perf_ring **heap; /* rings with a record at hand, the earliest first */
 	size_t heap_n;
-	char *scratch;       /* for a record that wraps around the end of its ring */
-	unsigned long bad;   /* records that did not check out */
-	size_t ring_bytes;   /* of the smallest ring */
+	char *scratch;	   /* for a record that wraps around the end of its ring */
+	unsigned long bad; /* records that did not check out */
+	size_t ring_bytes; /* of the smallest ring */
 };
 
 /* Errno of opening `attr`, closed again. */
 int ws_perf_try(const struct perf_event_attr *attr, pid_t pid, int cpu);
 void ws_perf_attr(struct perf_event_attr *a, uint32_t type, uint64_t config, bool no_kernel);
 /*
- * Open all of set->events on each CPU, those that are inherited for `pid`, others for all that runs there, and map the buffers. 0, or the errno of the first failure that leaves
- * nothing: what single events met on the way is not told.
+ * Open all of set->events on each CPU, those that are inherited for `pid`, others for all that runs
+ * there, and map the buffers. 0, or the errno of the first failure that leaves nothing: what single
+ * events met on the way is not told.
  */
 int ws_perf_open_set(struct ws_perf_set *s, pid_t pid);
 void ws_perf_close_set(struct ws_perf_set *s);
 /* Enable or disable all events of a role. */
 void ws_perf_switch(struct ws_perf_set *s, enum ws_perf_role role, bool on);
-/* Close one of the events on all CPUs; it must not be the first, which owns the buffers. What it has written is still read. */
+/* Close one of the events on all CPUs; it must not be the first, which owns the buffers. What it
+ * has written is still read. */
 void ws_perf_close_event(struct ws_perf_set *s, size_t event);
-/* Call `fn` with each record that is older than `until`, in the order of time. Pointers are good during the call. Returns bytes taken. */
-uint64_t ws_perf_take(struct ws_perf_set *s, uint64_t until, void (*fn)(void *ctx, struct ws_perf_ring *ring, const void *rec, size_t size), void *ctx);
+/* Call `fn` with each record that is older than `until`, in the order of time. Pointers are good
+ * during the call. Returns bytes taken. */
+uint64_t ws_perf_take(struct ws_perf_set *s, uint64_t until,
+		      void (*fn)(void *ctx, struct ws_perf_ring *ring, const void *rec,
+				 size_t size),
+		      void *ctx);
 /* The fullest buffer, in 1/256 of its size. */
 unsigned ws_perf_fullness(const struct ws_perf_set *s);
 /* CPUs that are online; owned by the caller. */
@@ -106,57 +114,64 @@ uint32_t *ws_perf_cpus(size_t *n);
 
 /* ---- tracepoints (perf_trace.c) ---- */
 
-/* The kernel's number and format of subsystem/event, from the folder of ws_tracefs_open; NULL with a sentence when it cannot be had. */
+/* The kernel's number and format of subsystem/event, from the folder of ws_tracefs_open; NULL with
+ * a sentence when it cannot be had. */
 struct ws_trace_format *ws_trace_open(int folder, const char *name, struct ws_err *e);
 uint64_t ws_trace_id(const struct ws_trace_format *f);
 /* Value of a field of whole numbers of a raw record; false when it has none of this name. */
-bool ws_trace_number(const struct ws_trace_format *f, const char *field, const void *raw, size_t size, int64_t *value);
+bool ws_trace_number(const struct ws_trace_format *f, const char *field, const void *raw,
+		     size_t size, int64_t *value);
 /* All fields as text: name=value, separated by blanks. */
-void ws_trace_text(const struct ws_trace_format *f, const void *raw, size_t size, struct ws_text *out);
+void ws_trace_text(const struct ws_trace_format *f, const void *raw, size_t size,
+		   struct ws_text *out);
 /* For tests: the format from the text of its file. */
 struct ws_trace_format *ws_trace_parse(const char *text, size_t n);
 void ws_trace_free(struct ws_trace_format *f);
 /* The names that `list` (subsystem/event,...; an event may be *) stands for, one a call of `fn`. */
-void ws_trace_expand(int folder, const char *list, void (*fn)(void *ctx, const char *name), void *ctx);
+void ws_trace_expand(int folder, const char *list, void (*fn)(void *ctx, const char *name),
+		     void *ctx);
 
 /* ---- processes and threads (perf_tree.c) ---- */
 
 struct ws_perf_image { /* a program image in a process, or what a fork made of one */
 	struct ws_perf_image *next_waiting;
-	uint32_t pid, parent, id; /* parent and id as the table process has them; id 0: not known yet */
-	struct ws_sink *sink;     /* set with id */
+	uint32_t pid, parent,
+		id;	      /* parent and id as the table process has them; id 0: not known yet */
+	struct ws_sink *sink; /* set with id */
 	uint64_t start;
-	uint64_t waiting_since;   /* time of its first record that waits; 0: none does */
-	uint64_t exec_time;       /* of the exec that began it; 0: not seen */
-	uint32_t threads;         /* living */
+	uint64_t waiting_since; /* time of its first record that waits; 0: none does */
+	uint64_t exec_time;	/* of the exec that began it; 0: not seen */
+	uint32_t threads;	/* living */
 	uint32_t parent_pid;
-	bool exec;                /* it has called exec, or ran before we looked */
-	bool outside;             /* not of the target's tree */
-	bool asked, no_hooks;     /* its file was looked at; it is one into which hooks cannot be loaded */
-	bool target, own_row;     /* own_row: perf made its row, for no hook did */
+	bool exec;    /* it has called exec, or ran before we looked */
+	bool outside; /* not of the target's tree */
+	bool asked,
+		no_hooks; /* its file was looked at; it is one into which hooks cannot be loaded */
+	bool target, own_row;	     /* own_row: perf made its row, for no hook did */
 	struct ws_sink *parent_sink; /* of the image before it in the same process; may be NULL */
-	struct ws_proc *proc;     /* what its hooks announced; held, see proc.h */
-	const struct ws_maps_process *bound; /* the map whose mappings are written as this image's */
-	char *exe;                /* first executable mapping after exec; may be NULL */
-	char *args;               /* its command line, read soon after exec; may be NULL */
+	struct ws_proc *proc;	     /* what its hooks announced; held, see proc.h */
+	const struct ws_maps_process
+		*bound; /* the map whose mappings are written as this image's */
+	char *exe;	/* first executable mapping after exec; may be NULL */
+	char *args;	/* its command line, read soon after exec; may be NULL */
 	size_t args_n;
 	char comm[16];
-	char *waiting;            /* records that wait for the id, one behind the other */
+	char *waiting; /* records that wait for the id, one behind the other */
 	size_t waiting_n, waiting_cap;
 };
 
 struct ws_perf_thread {
 	struct ws_perf_image *image;
-	uint32_t tid, id;   /* id as the table thread has it; 0: not known yet */
+	uint32_t tid, id; /* id as the table thread has it; 0: not known yet */
 	uint64_t start;
-	uint64_t on;        /* since when it runs; 0: it does not, or that is not known */
+	uint64_t on; /* since when it runs; 0: it does not, or that is not known */
 	uint32_t cpu;
-	uint64_t off;       /* since when it waits; 0: it does not, or that is not known */
-	bool looked;        /* the kernel was asked in which call it does */
-	bool seen;          /* it has been switched in or out since the collection began */
-	bool renamed;       /* since it began */
-	uint64_t woken;     /* made runnable; 0 not known */
-	uint32_t waker;     /* thread id */
+	uint64_t off;	/* since when it waits; 0: it does not, or that is not known */
+	bool looked;	/* the kernel was asked in which call it does */
+	bool seen;	/* it has been switched in or out since the collection began */
+	bool renamed;	/* since it began */
+	uint64_t woken; /* made runnable; 0 not known */
+	uint32_t waker; /* thread id */
 	uint32_t samples;
 	char comm[16];
 };
@@ -167,42 +182,45 @@ struct ws_perf {
 	struct ws_sink *main;
 	pid_t target;
 	struct ws_perf_set set;
-	bool active, over;       /* over: the collection has ended, nothing more is taken */
-	bool combined;           /* one event both samples and tracks */
-	bool by_thread;          /* samples are inherited by the target's threads, whatever else is opened */
-	int refused;             /* errno with which the kernel refused everything */
-	bool signals;            /* hooks take the samples */
-	int tracefs;             /* while events are chosen: the folder of tracepoints, or -1 and why there is none */
+	bool active, over; /* over: the collection has ended, nothing more is taken */
+	bool combined;	   /* one event both samples and tracks */
+	bool by_thread; /* samples are inherited by the target's threads, whatever else is opened */
+	int refused;	/* errno with which the kernel refused everything */
+	bool signals;	/* hooks take the samples */
+	int tracefs; /* while events are chosen: the folder of tracepoints, or -1 and why there is
+			none */
 	char *no_tracefs;
 	unsigned ftrace_left_out; /* events of --ftrace beyond what is opened */
-	bool shifted;            /* the spare events have taken over */
-	unsigned brief_n;        /* threads that ended soon after their start, since brief_since */
+	bool shifted;		  /* the spare events have taken over */
+	unsigned brief_n;	  /* threads that ended soon after their start, since brief_since */
 	uint64_t brief_since;
-	uint64_t from, to;       /* the collection; to 0: goes on */
-	uint64_t now;            /* time of the record in hand */
-	struct ws_perf_ring *ring; /* that it came from; NULL: it waited */
-	struct ws_map threads;   /* tid -> struct ws_perf_thread * */
-	struct ws_map images;    /* pid -> the struct ws_perf_image * that runs there now */
+	uint64_t from, to;	       /* the collection; to 0: goes on */
+	uint64_t now;		       /* time of the record in hand */
+	struct ws_perf_ring *ring;     /* that it came from; NULL: it waited */
+	struct ws_map threads;	       /* tid -> struct ws_perf_thread * */
+	struct ws_map images;	       /* pid -> the struct ws_perf_image * that runs there now */
 	struct ws_perf_image *waiting; /* those with records that wait */
 	struct ws_perf_counter *counters;
 	size_t counters_n, counters_cap;
 	uint64_t last_count;
 	uint64_t lost, throttled, dropped;
 	uint64_t samples, switches;
-	size_t look_next;        /* where to go on among threads that wait */
-	uint64_t idle_ns;        /* how long the recorder may sleep */
+	size_t look_next; /* where to go on among threads that wait */
+	uint64_t idle_ns; /* how long the recorder may sleep */
 };
 
 void ws_perf_tree_init(struct ws_perf *p);
 void ws_perf_tree_free(struct ws_perf *p);
-/* The thread that a record is about, of the recorded tree, or with `any` any one; NULL when it is not to be recorded. */
-struct ws_perf_thread *ws_perf_thread(struct ws_perf *p, uint32_t pid, uint32_t tid, uint64_t time, bool any);
+/* The thread that a record is about, of the recorded tree, or with `any` any one; NULL when it is
+ * not to be recorded. */
+struct ws_perf_thread *ws_perf_thread(struct ws_perf *p, uint32_t pid, uint32_t tid, uint64_t time,
+				      bool any);
 void ws_perf_fork(struct ws_perf *p, const struct ws_perf_rec *r);
 void ws_perf_exec(struct ws_perf *p, const struct ws_perf_rec *r);
 void ws_perf_rename(struct ws_perf *p, const struct ws_perf_rec *r);
 /*
- * Is a record of the thread's end at `time` none? The kernel writes one when a process gains rights by an exec (set-user-ID) and takes
- * the inherited events from it.
+ * Is a record of the thread's end at `time` none? The kernel writes one when a process gains rights
+ * by an exec (set-user-ID) and takes the inherited events from it.
  */
 bool ws_perf_false_end(const struct ws_perf_thread *t, uint64_t time);
 /* The thread has ended and its rows are written. */
@@ -210,7 +228,8 @@ void ws_perf_gone(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time);
 /* Find out the image's id, at the latest (`force`) by making a row for it. */
 bool ws_perf_resolve(struct ws_perf *p, struct ws_perf_image *im, bool force);
 /* Keep a record until the image's id is known. */
-void ws_perf_wait(struct ws_perf *p, struct ws_perf_image *im, const void *rec, size_t size, uint64_t time);
+void ws_perf_wait(struct ws_perf *p, struct ws_perf_image *im, const void *rec, size_t size,
+		  uint64_t time);
 /* Id of the thread, making its row. Its image is resolved. */
 uint32_t ws_perf_thread_id(struct ws_perf *p, struct ws_perf_thread *t);
 /* Images that have waited for long get rows; with `all`, every one. */
@@ -219,14 +238,17 @@ void ws_perf_settle_waiting(struct ws_perf *p, uint64_t horizon, bool all);
 /* ---- where code lies, and call stacks (perf_stack.c) ---- */
 
 void ws_perf_found_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time);
-void ws_perf_fork_maps(struct ws_perf *p, struct ws_perf_image *parent, struct ws_perf_image *im, uint64_t time);
+void ws_perf_fork_maps(struct ws_perf *p, struct ws_perf_image *parent, struct ws_perf_image *im,
+		       uint64_t time);
 void ws_perf_exec_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time);
 void ws_perf_end_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time);
 void ws_perf_mapped(struct ws_perf *p, const struct ws_perf_rec *r);
-/* Fill frame, callers and flags of the row from a sample of thread `t`, whose image is resolved. `python`: its frames; may be NULL. */
+/* Fill frame, callers and flags of the row from a sample of thread `t`, whose image is resolved.
+ * `python`: its frames; may be NULL. */
 struct ws_py_stack;
-void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r,
-		   const struct ws_py_stack *python, struct ws_row_sample *row);
+void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev,
+		   const struct ws_perf_rec *r, const struct ws_py_stack *python,
+		   struct ws_row_sample *row);
 
 /* ---- samples by CPU instead of by thread (perf.c) ---- */
 
@@ -240,7 +262,8 @@ void ws_perf_lived(struct ws_perf *p, uint64_t start, uint64_t end);
 /* Handle one record; `again` when it comes from an image's waiting ones. */
 void ws_perf_record(struct ws_perf *p, const void *rec, size_t size, bool again);
 /* The thread no longer runs from `time` on (WS_NO_TIME: not seen): a row of `sched`. */
-void ws_perf_off(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time, enum ws_sched_after after);
+void ws_perf_off(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time,
+		 enum ws_sched_after after);
 
 /* ---- what threads wait in (perf_waits.c) ---- */
 

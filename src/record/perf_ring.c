@@ -1,9 +1,9 @@
 /*
  * perf_ring.c - the buffers that the kernel fills, one a CPU, read in the order of time.
  *
- * Records of one CPU are in order; those of several are merged by a heap of rings, keyed by the time of the record at hand. A
- * record may be stamped a little before it is written, so that only what is older than a moment is taken: by then all rings hold
- * what came before it.
+ * Records of one CPU are in order; those of several are merged by a heap of rings, keyed by the
+ * time of the record at hand. A record may be stamped a little before it is written, so that only
+ * what is older than a moment is taken: by then all rings hold what came before it.
  */
 #include <string.h>
 
@@ -11,7 +11,10 @@
 
 static const struct perf_event_header *at(const struct ws_perf_ring *r, uint64_t where)
 {
-	return (const void *)(r->data + (where & (r->bytes - 1))); /* records are multiples of 8 bytes: a header never wraps */
+	return (const void *)(r->data +
+			      (where &
+			       (r->bytes -
+				1))); /* records are multiples of 8 bytes: a header never wraps */
 }
 
 /* The record at hand in one piece; NULL when its size cannot be. */
@@ -30,14 +33,16 @@ static const void *whole(struct ws_perf_set *s, const struct ws_perf_ring *r, si
 	return s->scratch;
 }
 
-/* Make the next record with a time the one at hand; false when there is none. What does not check out is left out. */
+/* Make the next record with a time the one at hand; false when there is none. What does not check
+ * out is left out. */
 static bool next_record(struct ws_perf_set *s, struct ws_perf_ring *r)
 {
 	while (r->tail < r->head) {
 		size_t size;
 		const void *rec = whole(s, r, &size);
 
-		if (!rec) { /* the kernel wrote what it never does: everything up to here is unreadable */
+		if (!rec) { /* the kernel wrote what it never does: everything up to here is
+			       unreadable */
 			s->bad++;
 			r->tail = r->head;
 			break;
@@ -81,7 +86,9 @@ static void look_at_heads(struct ws_perf_set *s)
 }
 
 uint64_t ws_perf_take(struct ws_perf_set *s, uint64_t until,
-		      void (*fn)(void *ctx, struct ws_perf_ring *ring, const void *rec, size_t size), void *ctx)
+		      void (*fn)(void *ctx, struct ws_perf_ring *ring, const void *rec,
+				 size_t size),
+		      void *ctx)
 {
 	uint64_t bytes = 0;
 
@@ -94,7 +101,8 @@ uint64_t ws_perf_take(struct ws_perf_set *s, uint64_t until,
 		fn(ctx, r, rec, size);
 		r->tail += size;
 		bytes += size;
-		if (r->tail - r->page->data_tail > r->bytes / 4) /* room for the writer while this goes on */
+		if (r->tail - r->page->data_tail >
+		    r->bytes / 4) /* room for the writer while this goes on */
 			__atomic_store_n(&r->page->data_tail, r->tail, __ATOMIC_RELEASE);
 		if (!next_record(s, r))
 			s->heap[0] = s->heap[--s->heap_n];

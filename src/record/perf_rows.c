@@ -9,7 +9,8 @@
 
 /* ---- context switches ---- */
 
-void ws_perf_off(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time, enum ws_sched_after after)
+void ws_perf_off(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time,
+		 enum ws_sched_after after)
 {
 	struct ws_sink *sink = t->image->sink;
 	uint64_t start = t->on < p->from ? p->from : t->on;
@@ -52,7 +53,8 @@ static void switched_out(struct ws_perf *p, struct ws_perf_thread *t, const stru
 {
 	bool preempted = r->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
 
-	if (!t->on && !t->seen && t->start < p->from) { /* it ran already when the collection began */
+	if (!t->on && !t->seen &&
+	    t->start < p->from) { /* it ran already when the collection began */
 		t->on = p->from;
 		t->cpu = r->cpu;
 	}
@@ -67,7 +69,8 @@ static void switched_out(struct ws_perf *p, struct ws_perf_thread *t, const stru
 static void forget_running(struct ws_perf *p, uint32_t cpu)
 {
 	for (size_t i = 0; i < p->threads.size; i++) {
-		struct ws_perf_thread *t = p->threads.used[i] ? (void *)(uintptr_t)p->threads.slots[i].value : NULL;
+		struct ws_perf_thread *t =
+			p->threads.used[i] ? (void *)(uintptr_t)p->threads.slots[i].value : NULL;
 
 		if (t && t->on && t->cpu == cpu)
 			ws_perf_off(p, t, WS_NO_TIME, WS_AFTER_UNKNOWN);
@@ -79,7 +82,8 @@ static void forget_running(struct ws_perf *p, uint32_t cpu)
 #define TOGETHER_NS 1000000u /* between the two records of one sample */
 
 /* The Python frames that stood before the sample in its buffer; NULL when there are none. */
-static const struct ws_py_stack *python_of(struct ws_perf *p, struct ws_sink *sink, const struct ws_perf_event *ev,
+static const struct ws_py_stack *python_of(struct ws_perf *p, struct ws_sink *sink,
+					   const struct ws_perf_event *ev,
 					   const struct ws_perf_rec *r, uint8_t *gil)
 {
 	struct ws_perf_ring *ring = p->ring;
@@ -87,10 +91,12 @@ static const struct ws_py_stack *python_of(struct ws_perf *p, struct ws_sink *si
 
 	if (!ring || !ring->python_tid || !ev->time)
 		return NULL;
-	apart = r->time > ring->python_time ? r->time - ring->python_time : ring->python_time - r->time;
+	apart = r->time > ring->python_time ? r->time - ring->python_time
+					    : ring->python_time - r->time;
 	if (ring->python_tid != r->tid || apart > TOGETHER_NS) /* its sample got lost */
 		return NULL;
-	return ws_python_told_stack(p->drain->python, sink, r->tid, ring->python, ring->python_n, gil);
+	return ws_python_told_stack(p->drain->python, sink, r->tid, ring->python, ring->python_n,
+				    gil);
 }
 
 /* What Python's program in the kernel wrote. */
@@ -112,7 +118,8 @@ static void told(struct ws_perf *p, const struct ws_perf_rec *r)
 	}
 }
 
-static void sampled(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r)
+static void sampled(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev,
+		    const struct ws_perf_rec *r)
 {
 	struct ws_sink *sink = t->image->sink;
 	struct ws_row_sample row = {.start = r->time,
@@ -123,8 +130,10 @@ static void sampled(struct ws_perf *p, struct ws_perf_thread *t, const struct ws
 				    .flags = ev->clock ? WS_SAMPLE_CLOCK : 0};
 	const struct ws_py_stack *python;
 
-	/* Threads that run Python are sampled in user space by a clock and a signal of their own: see python.h. */
-	if (ev->time && (r->misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_KERNEL && ws_python_covers(p->drain->python, t->tid, r->time))
+	/* Threads that run Python are sampled in user space by a clock and a signal of their own:
+	 * see python.h. */
+	if (ev->time && (r->misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_KERNEL &&
+	    ws_python_covers(p->drain->python, t->tid, r->time))
 		return;
 	row.thread = ws_perf_thread_id(p, t);
 	python = python_of(p, sink, ev, r, &row.gil);
@@ -132,13 +141,16 @@ static void sampled(struct ws_perf *p, struct ws_perf_thread *t, const struct ws
 		row.weight *= ws_python_bpf_every(p->drain->python);
 	ws_perf_stack(p, t, ev, r, python, &row);
 	ws_perf_describe(p, sink);
-	*(struct ws_row_sample *)ws_writer_row(sink->writer, WS_TABLE_sample, sink->stage[WS_TABLE_sample]) = row;
+	*(struct ws_row_sample *)ws_writer_row(sink->writer, WS_TABLE_sample,
+					       sink->stage[WS_TABLE_sample]) = row;
 	sink->events++;
 	p->samples++;
 }
 
-/* sched_waking: `pid` becomes runnable, by the thread in whose context that happens unless an interrupt does it. */
-static void waking(struct ws_perf *p, const struct ws_perf_event *ev, const struct ws_perf_rec *r, struct ws_perf_thread *t)
+/* sched_waking: `pid` becomes runnable, by the thread in whose context that happens unless an
+ * interrupt does it. */
+static void waking(struct ws_perf *p, const struct ws_perf_event *ev, const struct ws_perf_rec *r,
+		   struct ws_perf_thread *t)
 {
 	enum { IN_INTERRUPT = 0x08 | 0x10 }; /* of common_flags: hard and soft */
 	struct ws_perf_thread *by;
@@ -149,25 +161,31 @@ static void waking(struct ws_perf *p, const struct ws_perf_event *ev, const stru
 	t->woken = r->time;
 	t->waker = 0;
 	ws_trace_number(ev->format, "common_flags", r->sample.raw, r->sample.raw_size, &flags);
-	by = flags & IN_INTERRUPT ? NULL : ws_perf_thread(p, r->pid, r->tid, r->time, p->o.switches == WS_SCOPE_SYSTEM);
+	by = flags & IN_INTERRUPT
+		     ? NULL
+		     : ws_perf_thread(p, r->pid, r->tid, r->time, p->o.switches == WS_SCOPE_SYSTEM);
 	if (by && by->image->id && by->image->sink == t->image->sink)
 		t->waker = ws_perf_thread_id(p, by);
 }
 
 /* The thread that a wake-up is about; NULL when it is none of ours. */
-static struct ws_perf_thread *wakee(struct ws_perf *p, const struct ws_perf_event *ev, const struct ws_perf_rec *r)
+static struct ws_perf_thread *wakee(struct ws_perf *p, const struct ws_perf_event *ev,
+				    const struct ws_perf_rec *r)
 {
 	int64_t tid;
 
-	if (!ws_trace_number(ev->format, "pid", r->sample.raw, r->sample.raw_size, &tid) || tid <= 0)
+	if (!ws_trace_number(ev->format, "pid", r->sample.raw, r->sample.raw_size, &tid) ||
+	    tid <= 0)
 		return NULL;
 	return (struct ws_perf_thread *)(uintptr_t)ws_map_get(&p->threads, (uint64_t)tid, NULL);
 }
 
-static void traced(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r)
+static void traced(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev,
+		   const struct ws_perf_rec *r)
 {
 	struct ws_sink *sink = t ? t->image->sink : p->main;
-	struct ws_row_ftrace row = {.start = r->time, .thread = t ? ws_perf_thread_id(p, t) : 0, .cpu = r->cpu};
+	struct ws_row_ftrace row = {
+		.start = r->time, .thread = t ? ws_perf_thread_id(p, t) : 0, .cpu = r->cpu};
 	struct ws_text text = {0};
 
 	ws_trace_text(ev->format, r->sample.raw, r->sample.raw_size, &text);
@@ -186,7 +204,8 @@ static bool in_collection(const struct ws_perf *p, uint64_t time)
 }
 
 /* The thread that a record makes a row for; NULL when it makes none. */
-static struct ws_perf_thread *subject(struct ws_perf *p, const struct ws_perf_event *ev, const struct ws_perf_rec *r)
+static struct ws_perf_thread *subject(struct ws_perf *p, const struct ws_perf_event *ev,
+				      const struct ws_perf_rec *r)
 {
 	bool any = false;
 
@@ -204,17 +223,19 @@ static struct ws_perf_thread *subject(struct ws_perf *p, const struct ws_perf_ev
 	return ws_perf_thread(p, r->pid, r->tid, r->time, any);
 }
 
-static void about_thread(struct ws_perf *p, const struct ws_perf_event *ev, const struct ws_perf_rec *r, const void *rec,
-			 size_t size)
+static void about_thread(struct ws_perf *p, const struct ws_perf_event *ev,
+			 const struct ws_perf_rec *r, const void *rec, size_t size)
 {
 	struct ws_perf_thread *t = subject(p, ev, r);
 
 	if (!t) {
-		if (r->type == PERF_RECORD_SAMPLE && ev->role == WS_PERF_FTRACE && in_collection(p, r->time))
+		if (r->type == PERF_RECORD_SAMPLE && ev->role == WS_PERF_FTRACE &&
+		    in_collection(p, r->time))
 			traced(p, NULL, ev, r);
 		return;
 	}
-	if (t->image->target && !t->image->exec) /* the recorder's own code, before the target begins */
+	if (t->image->target &&
+	    !t->image->exec) /* the recorder's own code, before the target begins */
 		return;
 	if (!t->image->id && (t->image->waiting_n || !ws_perf_resolve(p, t->image, false))) {
 		ws_perf_wait(p, t->image, rec, size, r->time);
@@ -230,9 +251,11 @@ static void about_thread(struct ws_perf *p, const struct ws_perf_event *ev, cons
 		sampled(p, t, ev, r);
 }
 
-static void exited(struct ws_perf *p, const struct ws_perf_rec *r, const void *rec, size_t size, bool again)
+static void exited(struct ws_perf *p, const struct ws_perf_rec *r, const void *rec, size_t size,
+		   bool again)
 {
-	struct ws_perf_thread *t = (struct ws_perf_thread *)(uintptr_t)ws_map_get(&p->threads, r->tid, NULL);
+	struct ws_perf_thread *t =
+		(struct ws_perf_thread *)(uintptr_t)ws_map_get(&p->threads, r->tid, NULL);
 
 	if (!t || t->image->pid != r->pid)
 		return;
@@ -243,7 +266,8 @@ static void exited(struct ws_perf *p, const struct ws_perf_rec *r, const void *r
 	}
 	if (!again && !t->image->outside)
 		ws_perf_lived(p, t->start, r->time);
-	if (!again && t->image->waiting_n && t->image->threads > 1) { /* in the order of what waits */
+	if (!again && t->image->waiting_n &&
+	    t->image->threads > 1) { /* in the order of what waits */
 		ws_perf_wait(p, t->image, rec, size, r->time);
 		return;
 	}

@@ -1,8 +1,10 @@
 /*
- * perf_stack.c - from samples to call stacks: feeds the maps of processes from perf's records and has samples unwound.
+ * perf_stack.c - from samples to call stacks: feeds the maps of processes from perf's records and
+ * has samples unwound.
  *
- * The kernel's part of a stack is as the kernel walked it; the user's part is unwound here from the copied bytes, or is the
- * kernel's walk along frame pointers, or what the processor remembers of branches, as --backtrace says.
+ * The kernel's part of a stack is as the kernel walked it; the user's part is unwound here from the
+ * copied bytes, or is the kernel's walk along frame pointers, or what the processor remembers of
+ * branches, as --backtrace says.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +18,8 @@ void ws_perf_found_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t ti
 	ws_maps_scan(p->drain->ops.code->maps, (int)im->pid, 0, time);
 }
 
-void ws_perf_fork_maps(struct ws_perf *p, struct ws_perf_image *parent, struct ws_perf_image *im, uint64_t time)
+void ws_perf_fork_maps(struct ws_perf *p, struct ws_perf_image *parent, struct ws_perf_image *im,
+		       uint64_t time)
 {
 	ws_maps_fork(p->drain->ops.code->maps, (int)parent->pid, (int)im->pid, time);
 }
@@ -34,7 +37,8 @@ void ws_perf_end_maps(struct ws_perf *p, struct ws_perf_image *im, uint64_t time
 
 void ws_perf_mapped(struct ws_perf *p, const struct ws_perf_rec *r)
 {
-	struct ws_perf_image *im = (struct ws_perf_image *)(uintptr_t)ws_map_get(&p->images, r->pid, NULL);
+	struct ws_perf_image *im =
+		(struct ws_perf_image *)(uintptr_t)ws_map_get(&p->images, r->pid, NULL);
 	const struct ws_perf_mmap *m = &r->mmap;
 	struct ws_mapped what = {.base = m->addr,
 				 .size = m->len,
@@ -47,7 +51,8 @@ void ws_perf_mapped(struct ws_perf *p, const struct ws_perf_rec *r)
 
 	if (!im || !(m->prot & PROT_EXEC))
 		return;
-	if (im->exec && !im->exe && m->path[0] == '/' && m->path[1] != '/') /* the program is mapped first */
+	if (im->exec && !im->exe && m->path[0] == '/' &&
+	    m->path[1] != '/') /* the program is mapped first */
 		im->exe = ws_strdup(m->path);
 	ws_maps_add(p->drain->ops.code->maps, (int)r->pid, r->time, &what);
 }
@@ -70,7 +75,8 @@ static const uint64_t *part(const struct ws_perf_sample *s, uint64_t context, si
 	return *n ? v : NULL;
 }
 
-static size_t kernel_frames(struct ws_perf *p, const struct ws_perf_rec *r, bool in_kernel, bool deep, struct ws_caller *out)
+static size_t kernel_frames(struct ws_perf *p, const struct ws_perf_rec *r, bool in_kernel,
+			    bool deep, struct ws_caller *out)
 {
 	size_t n = 0;
 	const uint64_t *v = deep ? part(&r->sample, (uint64_t)PERF_CONTEXT_KERNEL, &n) : NULL;
@@ -82,14 +88,17 @@ static size_t kernel_frames(struct ws_perf *p, const struct ws_perf_rec *r, bool
 		return 1;
 	}
 	for (size_t i = 0; i < n; i++)
-		out[i] =
-		    ws_unwind_kernel(p->drain->ops.code->modules, v[i] - (i > 0)); /* a caller's address is that behind its call */
+		out[i] = ws_unwind_kernel(
+			p->drain->ops.code->modules,
+			v[i] - (i > 0)); /* a caller's address is that behind its call */
 	return n;
 }
 
-/* What the processor remembers of calls that have not returned: the first entry is the innermost call. */
-static size_t from_branches(struct ws_perf *p, struct ws_maps_process *maps, const struct ws_perf_rec *r, uint64_t ip,
-			    struct ws_caller *out, size_t most)
+/* What the processor remembers of calls that have not returned: the first entry is the innermost
+ * call. */
+static size_t from_branches(struct ws_perf *p, struct ws_maps_process *maps,
+			    const struct ws_perf_rec *r, uint64_t ip, struct ws_caller *out,
+			    size_t most)
 {
 	uint64_t chain[64];
 	size_t n = 0;
@@ -97,16 +106,20 @@ static size_t from_branches(struct ws_perf *p, struct ws_maps_process *maps, con
 	chain[n++] = ip;
 	for (uint64_t i = 0; i < r->sample.branch_n && n < WS_COUNT(chain); i++)
 		if (r->sample.branches[i].from)
-			chain[n++] = r->sample.branches[i].from + 1; /* as if it were a return address */
-	return ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, chain, n, WS_UNWIND_LBR, out, most);
+			chain[n++] =
+				r->sample.branches[i].from + 1; /* as if it were a return address */
+	return ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, chain, n, WS_UNWIND_LBR,
+			       out, most);
 }
 
-static size_t user_frames(struct ws_perf *p, struct ws_maps_process *maps, const struct ws_perf_event *ev,
-			  const struct ws_perf_rec *r, bool in_kernel, bool deep, struct ws_caller *out, size_t most,
+static size_t user_frames(struct ws_perf *p, struct ws_maps_process *maps,
+			  const struct ws_perf_event *ev, const struct ws_perf_rec *r,
+			  bool in_kernel, bool deep, struct ws_caller *out, size_t most,
 			  unsigned *flags)
 {
 	const struct ws_perf_sample *s = &r->sample;
-	struct ws_stop stop = {.maps = maps, .time = r->time, .stack = s->stack, .stack_size = s->stack_size};
+	struct ws_stop stop = {
+		.maps = maps, .time = r->time, .stack = s->stack, .stack_size = s->stack_size};
 
 	stop.chain = part(s, (uint64_t)PERF_CONTEXT_USER, &stop.chain_n);
 	if (deep && s->regs && p->o.backtrace != WS_BACKTRACE_FP) {
@@ -115,17 +128,21 @@ static size_t user_frames(struct ws_perf *p, struct ws_maps_process *maps, const
 		if (s->branch_n)
 			return from_branches(p, maps, r, stop.regs.r[WS_REG_IP], out, most);
 		return ws_unwind(p->drain->ops.code->unwinder, &stop,
-				 p->o.backtrace == WS_BACKTRACE_DWARF ? WS_MODE_DWARF : WS_MODE_AUTO, out, most, flags);
+				 p->o.backtrace == WS_BACKTRACE_DWARF ? WS_MODE_DWARF
+								      : WS_MODE_AUTO,
+				 out, most, flags);
 	}
 	if (deep && stop.chain)
-		return ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, stop.chain, stop.chain_n, WS_UNWIND_FP, out,
-				       most);
+		return ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, stop.chain,
+				       stop.chain_n, WS_UNWIND_FP, out, most);
 	return in_kernel ? 0
-			 : ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, &s->ip, 1, WS_UNWIND_UNKNOWN, out, most);
+			 : ws_unwind_chain(p->drain->ops.code->unwinder, maps, r->time, &s->ip, 1,
+					   WS_UNWIND_UNKNOWN, out, most);
 }
 
-void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev, const struct ws_perf_rec *r,
-		   const struct ws_py_stack *python, struct ws_row_sample *row)
+void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_perf_event *ev,
+		   const struct ws_perf_rec *r, const struct ws_py_stack *python,
+		   struct ws_row_sample *row)
 {
 	static struct ws_caller places[WS_UNWIND_DEEPEST + 256];
 	struct ws_perf_image *im = t->image;
@@ -144,10 +161,12 @@ void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_
 		deep = false; /* no kernel walks so far */
 	n = kernel_frames(p, r, in_kernel, deep, places);
 	if (maps)
-		n += user_frames(p, maps, ev, r, in_kernel, deep, places + n, WS_UNWIND_DEEPEST, &flags);
+		n += user_frames(p, maps, ev, r, in_kernel, deep, places + n, WS_UNWIND_DEEPEST,
+				 &flags);
 	row->flags |= in_kernel ? WS_SAMPLE_KERNEL : 0;
 	if (python && (deep || p->o.backtrace == WS_BACKTRACE_NONE)) {
-		bool cut = flags != 0 || !deep || p->o.backtrace == WS_BACKTRACE_FP || p->o.backtrace == WS_BACKTRACE_LBR;
+		bool cut = flags != 0 || !deep || p->o.backtrace == WS_BACKTRACE_FP ||
+			   p->o.backtrace == WS_BACKTRACE_LBR;
 
 		row->callers = ws_python_merge(st, places, n, python, cut, &row->frame);
 		/* A native stack that was cut short is whole again when Python's is. */
@@ -155,8 +174,9 @@ void ws_perf_stack(struct ws_perf *p, struct ws_perf_thread *t, const struct ws_
 					(ws_python_is_truncated(python) ? WS_SAMPLE_TRUNCATED : 0));
 		return;
 	}
-	row->callers = in_kernel && deep ? ws_python_attach(p->drain->python, im->sink, row->thread, r->time, places, n, flags != 0,
-							    &row->frame, &row->flags)
-					 : ws_stackset_places(st, places, n, &row->frame);
+	row->callers = in_kernel && deep
+			       ? ws_python_attach(p->drain->python, im->sink, row->thread, r->time,
+						  places, n, flags != 0, &row->frame, &row->flags)
+			       : ws_stackset_places(st, places, n, &row->frame);
 	row->flags |= (uint8_t)flags;
 }

@@ -1,8 +1,10 @@
 /*
- * perf_trace.c - the kernel's tracepoints: their numbers and the fields of their records, as tracefs describes them.
+ * perf_trace.c - the kernel's tracepoints: their numbers and the fields of their records, as
+ * tracefs describes them.
  *
- * A format file has one line a field: its declaration in C, offset, size and sign. Records are printed field by field as
- * name=value; the kernel's own print formats are expressions in C and are not evaluated.
+ * A format file has one line a field: its declaration in C, offset, size and sign. Records are
+ * printed field by field as name=value; the kernel's own print formats are expressions in C and are
+ * not evaluated.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -37,10 +39,10 @@ static enum kind kind_of(const char *declaration, size_t n, uint32_t size)
 {
 	char *d = ws_strndup(declaration, n);
 	bool text = strstr(d, "char") && !strstr(d, "unsigned char") && strchr(d, '[');
-	enum kind k = strstr(d, "__data_loc")				  ? text ? DYNAMIC_TEXT : BYTES
-		      : strstr(d, "__rel_loc")				  ? text ? RELATIVE_TEXT : BYTES
-		      : text						  ? TEXT
-		      : strchr(d, '*')					  ? POINTER
+	enum kind k = strstr(d, "__data_loc")  ? text ? DYNAMIC_TEXT : BYTES
+		      : strstr(d, "__rel_loc") ? text ? RELATIVE_TEXT : BYTES
+		      : text		       ? TEXT
+		      : strchr(d, '*')	       ? POINTER
 		      : strchr(d, '[') || size > 8 || (size & (size - 1)) ? BYTES
 									  : NUMBER;
 
@@ -56,11 +58,13 @@ static void parse_field(struct ws_trace_format *f, const char *line)
 	struct field *field;
 	size_t n;
 
-	if (!end || sscanf(end, "; offset:%u; size:%u; signed:%u", &offset, &size, &is_signed) < 2 || offset > 65535 ||
-	    size > 65535 || f->n >= 256)
+	if (!end ||
+	    sscanf(end, "; offset:%u; size:%u; signed:%u", &offset, &size, &is_signed) < 2 ||
+	    offset > 65535 || size > 65535 || f->n >= 256)
 		return;
 	n = (size_t)(end - line);
-	while (n && line[n - 1] != ' ' && line[n - 1] != '*') /* the name is the last word, or what stands before its '[' */
+	while (n && line[n - 1] != ' ' &&
+	       line[n - 1] != '*') /* the name is the last word, or what stands before its '[' */
 		n--;
 	from = line + n;
 	n = strcspn(from, "[;");
@@ -68,8 +72,10 @@ static void parse_field(struct ws_trace_format *f, const char *line)
 		return;
 	ws_grow(f->fields, f->cap, f->n + 1);
 	field = &f->fields[f->n++];
-	*field = (struct field){
-	    .offset = offset, .size = size, .is_signed = is_signed, .kind = kind_of(line, (size_t)(end - line), size)};
+	*field = (struct field){.offset = offset,
+				.size = size,
+				.is_signed = is_signed,
+				.kind = kind_of(line, (size_t)(end - line), size)};
 	memcpy(field->name, from, n);
 }
 
@@ -121,7 +127,8 @@ struct ws_trace_format *ws_trace_open(int folder, const char *name, struct ws_er
 	size_t n;
 
 	if (strstr(name, "..") ||
-	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/-") != strlen(name)) {
+	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/-") !=
+		    strlen(name)) {
 		ws_fail(e, "'%s' is no tracepoint: give subsystem/event", name);
 		return NULL;
 	}
@@ -161,10 +168,12 @@ static bool inside(const struct field *f, size_t size)
 	return (size_t)f->offset + f->size <= size;
 }
 
-bool ws_trace_number(const struct ws_trace_format *f, const char *name, const void *raw, size_t size, int64_t *value)
+bool ws_trace_number(const struct ws_trace_format *f, const char *name, const void *raw,
+		     size_t size, int64_t *value)
 {
 	for (size_t i = 0; i < f->n; i++)
-		if (f->fields[i].kind == NUMBER && !strcmp(f->fields[i].name, name) && inside(&f->fields[i], size)) {
+		if (f->fields[i].kind == NUMBER && !strcmp(f->fields[i].name, name) &&
+		    inside(&f->fields[i], size)) {
 			*value = number(&f->fields[i], raw);
 			return true;
 		}
@@ -178,7 +187,8 @@ static void print_text(const char *raw, size_t size, size_t offset, size_t n, st
 	n = n < size - offset ? n : size - offset;
 	n = strnlen(raw + offset, n);
 	for (size_t i = 0; i < n; i++)
-		ws_text_printf(out, "%c", isprint((unsigned char)raw[offset + i]) ? raw[offset + i] : '?');
+		ws_text_printf(out, "%c",
+			       isprint((unsigned char)raw[offset + i]) ? raw[offset + i] : '?');
 }
 
 static void print_field(const struct field *f, const char *raw, size_t size, struct ws_text *out)
@@ -190,7 +200,8 @@ static void print_field(const struct field *f, const char *raw, size_t size, str
 		ws_text_printf(out, "%lld", (long long)number(f, raw));
 		break;
 	case POINTER:
-		ws_text_printf(out, "0x%llx", f->size <= 8 ? (unsigned long long)number(f, raw) : 0ull);
+		ws_text_printf(out, "0x%llx",
+			       f->size <= 8 ? (unsigned long long)number(f, raw) : 0ull);
 		break;
 	case TEXT:
 		print_text(raw, size, f->offset, f->size, out);
@@ -198,7 +209,9 @@ static void print_field(const struct field *f, const char *raw, size_t size, str
 	case DYNAMIC_TEXT:
 	case RELATIVE_TEXT: /* the upper half says how long, the lower where */
 		memcpy(&where, raw + f->offset, f->size < 4 ? f->size : 4);
-		print_text(raw, size, (where & 0xffff) + (f->kind == RELATIVE_TEXT ? f->offset + 4 : 0), where >> 16, out);
+		print_text(raw, size,
+			   (where & 0xffff) + (f->kind == RELATIVE_TEXT ? f->offset + 4 : 0),
+			   where >> 16, out);
 		break;
 	case BYTES:
 		for (uint32_t i = 0; i < f->size && i < 64; i++)
@@ -207,14 +220,16 @@ static void print_field(const struct field *f, const char *raw, size_t size, str
 	}
 }
 
-void ws_trace_text(const struct ws_trace_format *f, const void *raw, size_t size, struct ws_text *out)
+void ws_trace_text(const struct ws_trace_format *f, const void *raw, size_t size,
+		   struct ws_text *out)
 {
 	ws_text_add(out, "", 0);
 	for (size_t i = 0; i < f->n; i++) {
 		const struct field *field = &f->fields[i];
 
 		if (!strncmp(field->name, "common_", 7) || !inside(field, size) ||
-		    (field->kind >= DYNAMIC_TEXT && field->kind <= RELATIVE_TEXT && field->size != 4))
+		    (field->kind >= DYNAMIC_TEXT && field->kind <= RELATIVE_TEXT &&
+		     field->size != 4))
 			continue;
 		ws_text_printf(out, "%s%s=", out->len ? " " : "", field->name);
 		print_field(field, raw, size, out);
@@ -223,9 +238,12 @@ void ws_trace_text(const struct ws_trace_format *f, const void *raw, size_t size
 
 /* ---- lists ---- */
 
-static void expand_subsystem(int folder, const char *subsystem, void (*fn)(void *ctx, const char *name), void *ctx)
+static void expand_subsystem(int folder, const char *subsystem,
+			     void (*fn)(void *ctx, const char *name), void *ctx)
 {
-	int fd = strchr(subsystem, '.') ? -1 : openat(folder, subsystem, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = strchr(subsystem, '.')
+			 ? -1
+			 : openat(folder, subsystem, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
 	bool any = false;
 
@@ -247,7 +265,8 @@ static void expand_subsystem(int folder, const char *subsystem, void (*fn)(void 
 		fn(ctx, subsystem); /* says what is wrong with it */
 }
 
-void ws_trace_expand(int folder, const char *list, void (*fn)(void *ctx, const char *name), void *ctx)
+void ws_trace_expand(int folder, const char *list, void (*fn)(void *ctx, const char *name),
+		     void *ctx)
 {
 	for (const char *at = list; at && *at;) {
 		size_t n = strcspn(at, ",");

@@ -1,14 +1,15 @@
 /*
- * perf_tree.c - who is who in perf's records: which processes belong to the target's tree, which image a process runs, and the rows
- * that images and threads have in the report.
+ * perf_tree.c - who is who in perf's records: which processes belong to the target's tree, which
+ * image a process runs, and the rows that images and threads have in the report.
  *
- * Hooks announce most images; perf sees all, and sees them first. So that an image has one row, its records wait here until its
- * hooks have registered it: a fork's or exec's first records usually for less than a round. When they do not within WAIT_NS, when
- * the file says that they cannot, or the process ends, it is one without hooks, and perf makes its row; should they come later
+ * Hooks announce most images; perf sees all, and sees them first. So that an image has one row, its
+ * records wait here until its hooks have registered it: a fork's or exec's first records usually
+ * for less than a round. When they do not within WAIT_NS, when the file says that they cannot, or
+ * the process ends, it is one without hooks, and perf makes its row; should they come later
  * nevertheless, they take that row over (ws_perf_adopt).
  *
- * A forked child that execs before its hooks speak (posix_spawn, vfork) makes no image of its own: what it did belongs to the new
- * one.
+ * A forked child that execs before its hooks speak (posix_spawn, vfork) makes no image of its own:
+ * what it did belongs to the new one.
  */
 #include <ctype.h>
 #include <fcntl.h>
@@ -46,8 +47,8 @@ static struct ws_perf_image *new_image(struct ws_perf *p, uint32_t pid, uint64_t
 	return im;
 }
 
-static struct ws_perf_thread *new_thread(struct ws_perf *p, struct ws_perf_image *im, uint32_t tid, uint64_t start,
-					 const char *comm)
+static struct ws_perf_thread *new_thread(struct ws_perf *p, struct ws_perf_image *im, uint32_t tid,
+					 uint64_t start, const char *comm)
 {
 	struct ws_perf_thread *t = thread_of(p, tid);
 
@@ -108,13 +109,15 @@ static struct ws_perf_image *found_image(struct ws_perf *p, uint32_t pid, uint64
 	return im;
 }
 
-struct ws_perf_thread *ws_perf_thread(struct ws_perf *p, uint32_t pid, uint32_t tid, uint64_t time, bool any)
+struct ws_perf_thread *ws_perf_thread(struct ws_perf *p, uint32_t pid, uint32_t tid, uint64_t time,
+				      bool any)
 {
 	struct ws_perf_thread *t;
 	struct ws_perf_image *im;
 	char comm[16];
 
-	if (!tid || !pid || pid > INT_MAX || tid > INT_MAX) /* the idle thread; one that is being released */
+	if (!tid || !pid || pid > INT_MAX ||
+	    tid > INT_MAX) /* the idle thread; one that is being released */
 		return NULL;
 	t = thread_of(p, tid);
 	if (t && t->image->pid == pid)
@@ -124,7 +127,8 @@ struct ws_perf_thread *ws_perf_thread(struct ws_perf *p, uint32_t pid, uint32_t 
 		im = found_image(p, pid, time);
 	if (!im || (im->outside && !any))
 		return NULL;
-	if (!im->outside && !p->lost) /* its beginning was seen: it is in the last steps of its end */
+	if (!im->outside &&
+	    !p->lost) /* its beginning was seen: it is in the last steps of its end */
 		return NULL;
 	read_comm(pid, tid, comm, sizeof(comm));
 	if (im->outside && !*comm)
@@ -132,21 +136,25 @@ struct ws_perf_thread *ws_perf_thread(struct ws_perf *p, uint32_t pid, uint32_t 
 	return new_thread(p, im, tid, im->outside ? 0 : time, *comm ? comm : im->comm);
 }
 
-/* The image's end was lost: its number is another process's now, of the tree or not, which must not be taken for it. */
+/* The image's end was lost: its number is another process's now, of the tree or not, which must not
+ * be taken for it. */
 static void drop_image(struct ws_perf *p, struct ws_perf_image *im, uint64_t time)
 {
 	uint32_t pid = im->pid, *tids = NULL;
 	size_t n = 0, cap = 0;
 
 	for (size_t i = 0; i < p->threads.size; i++) {
-		const struct ws_perf_thread *t = p->threads.used[i] ? (const void *)(uintptr_t)p->threads.slots[i].value : NULL;
+		const struct ws_perf_thread *t =
+			p->threads.used[i] ? (const void *)(uintptr_t)p->threads.slots[i].value
+					   : NULL;
 
 		if (!t || t->image != im)
 			continue;
 		ws_grow(tids, cap, n + 1);
 		tids[n++] = t->tid;
 	}
-	for (size_t i = 0; i < n && image_of(p, pid) == im; i++) /* with the last thread goes the image */
+	for (size_t i = 0; i < n && image_of(p, pid) == im;
+	     i++) /* with the last thread goes the image */
 		if (thread_of(p, tids[i]) && thread_of(p, tids[i])->image == im)
 			ws_perf_gone(p, thread_of(p, tids[i]), time);
 	free(tids);
@@ -185,11 +193,15 @@ static void forget_waiting(struct ws_perf *p, struct ws_perf_image *im)
 	im->waiting_since = 0;
 }
 
-static void end_image(struct ws_perf *p, struct ws_perf_image *im, uint64_t time, enum ws_process_end_reason reason)
+static void end_image(struct ws_perf *p, struct ws_perf_image *im, uint64_t time,
+		      enum ws_process_end_reason reason)
 {
 
 	if (im->own_row && im->id) {
-		struct ws_row_process_end row = {.process = im->id, .end = time, .reason = (uint8_t)reason, .status = WS_NO_STATUS};
+		struct ws_row_process_end row = {.process = im->id,
+						 .end = time,
+						 .reason = (uint8_t)reason,
+						 .status = WS_NO_STATUS};
 
 		ws_writer_add(im->sink->writer, WS_TABLE_process_end, &row);
 	}
@@ -213,8 +225,8 @@ void ws_perf_gone(struct ws_perf *p, struct ws_perf_thread *t, uint64_t time)
 	uint32_t tid = t->tid;
 
 	if (im->waiting_n)
-		ws_perf_resolve(p, im,
-				true); /* writes what waits; may come back here for a thread whose end waits: then it is gone */
+		ws_perf_resolve(p, im, true); /* writes what waits; may come back here for a thread
+						 whose end waits: then it is gone */
 	if (thread_of(p, tid) != t)
 		return;
 	ws_map_take(&p->threads, t->tid, NULL);
@@ -390,14 +402,19 @@ uint32_t ws_perf_thread_id(struct ws_perf *p, struct ws_perf_thread *t)
 	if (t->id)
 		return t->id;
 	if (im->proc) {
-		t->id = ws_proc_thread_at(im->proc, own_tid(p, t), t->start > im->start ? t->start : im->start);
+		t->id = ws_proc_thread_at(im->proc, own_tid(p, t),
+					  t->start > im->start ? t->start : im->start);
 	} else {
-		struct ws_row_thread row = {.id = ++im->sink->threads, .process = im->id, .tid = t->tid, .start = t->start};
+		struct ws_row_thread row = {.id = ++im->sink->threads,
+					    .process = im->id,
+					    .tid = t->tid,
+					    .start = t->start};
 
 		t->id = row.id;
 		ws_writer_add(im->sink->writer, WS_TABLE_thread, &row);
 	}
-	if (t->comm[0] && (t->renamed || im->sink->threads != before)) /* else its hooks have told it */
+	if (t->comm[0] &&
+	    (t->renamed || im->sink->threads != before)) /* else its hooks have told it */
 		write_name(t, t->start);
 	return t->id;
 }
@@ -406,9 +423,13 @@ uint32_t ws_perf_thread_id(struct ws_perf *p, struct ws_perf_thread *t)
 static void write_process(struct ws_perf_image *im, const struct ws_perf_image *parent)
 {
 	size_t exe_n, args_n;
-	char *exe = read_proc(im->pid, "exe", &exe_n), *args = im->args_n ? NULL : read_proc(im->pid, "cmdline", &args_n), *line;
-	struct ws_row_process row = {
-	    .id = im->id, .pid = im->pid, .ppid = im->parent_pid, .start = im->start, .parent = im->parent};
+	char *exe = read_proc(im->pid, "exe", &exe_n),
+	     *args = im->args_n ? NULL : read_proc(im->pid, "cmdline", &args_n), *line;
+	struct ws_row_process row = {.id = im->id,
+				     .pid = im->pid,
+				     .ppid = im->parent_pid,
+				     .start = im->start,
+				     .parent = im->parent};
 	const char *path, *base;
 
 	if (!row.parent && parent && parent->sink == im->sink)
@@ -435,11 +456,14 @@ static void write_process(struct ws_perf_image *im, const struct ws_perf_image *
 
 static void make_row(struct ws_perf *p, struct ws_perf_image *im)
 {
-	struct ws_perf_image *parent = im->parent_pid != im->pid ? image_of(p, im->parent_pid) : NULL;
+	struct ws_perf_image *parent =
+		im->parent_pid != im->pid ? image_of(p, im->parent_pid) : NULL;
 
 	if (parent && !parent->id && parent->exec)
 		ws_perf_resolve(p, parent, true); /* had it hooks, so would its child */
-	im->sink = im->parent_sink ? im->parent_sink : parent && parent->sink ? parent->sink : p->main;
+	im->sink = im->parent_sink	    ? im->parent_sink
+		   : parent && parent->sink ? parent->sink
+					    : p->main;
 	im->id = ++im->sink->processes;
 	im->own_row = true;
 	write_process(im, parent);
@@ -486,7 +510,8 @@ bool ws_perf_resolve(struct ws_perf *p, struct ws_perf_image *im, bool force)
 	return true;
 }
 
-void ws_perf_wait(struct ws_perf *p, struct ws_perf_image *im, const void *rec, size_t size, uint64_t time)
+void ws_perf_wait(struct ws_perf *p, struct ws_perf_image *im, const void *rec, size_t size,
+		  uint64_t time)
 {
 	if (!im->waiting_since) {
 		im->waiting_since = time;
@@ -501,17 +526,19 @@ void ws_perf_wait(struct ws_perf *p, struct ws_perf_image *im, const void *rec, 
 }
 
 /*
- * Is the image's file one that no hook will ever speak for? Then there is nothing to wait for, but for its parent, which may have
- * hooks that are about to register.
+ * Is the image's file one that no hook will ever speak for? Then there is nothing to wait for, but
+ * for its parent, which may have hooks that are about to register.
  */
 static bool without_hooks(struct ws_perf *p, struct ws_perf_image *im)
 {
-	const struct ws_perf_image *parent = im->parent_pid != im->pid ? image_of(p, im->parent_pid) : NULL;
+	const struct ws_perf_image *parent =
+		im->parent_pid != im->pid ? image_of(p, im->parent_pid) : NULL;
 	char why[4200];
 
 	if (!im->asked && im->exec && im->exe) {
 		im->asked = true;
-		im->no_hooks = ws_image_problem(im->exe, ws_image_user((int)im->pid), why, sizeof(why)) != NULL;
+		im->no_hooks = ws_image_problem(im->exe, ws_image_user((int)im->pid), why,
+						sizeof(why)) != NULL;
 	}
 	return im->no_hooks && (!parent || parent->id);
 }
@@ -521,7 +548,8 @@ void ws_perf_settle_waiting(struct ws_perf *p, uint64_t horizon, bool all)
 	uint32_t *pids = NULL;
 	size_t n = 0, cap = 0;
 
-	for (const struct ws_perf_image *im = p->waiting; im; im = im->next_waiting) { /* resolving takes them out, or frees them */
+	for (const struct ws_perf_image *im = p->waiting; im;
+	     im = im->next_waiting) { /* resolving takes them out, or frees them */
 		ws_grow(pids, cap, n + 1);
 		pids[n++] = im->pid;
 	}
@@ -530,22 +558,28 @@ void ws_perf_settle_waiting(struct ws_perf *p, uint64_t horizon, bool all)
 		struct ws_perf_image *im = image_of(p, pids[i]);
 
 		if (im && im->waiting_since)
-			ws_perf_resolve(p, im, all || horizon - im->waiting_since > WAIT_NS || without_hooks(p, im));
+			ws_perf_resolve(p, im,
+					all || horizon - im->waiting_since > WAIT_NS ||
+						without_hooks(p, im));
 	}
 	free(pids);
 }
 
 uint32_t ws_perf_adopt(struct ws_perf *p, struct ws_proc *proc)
 {
-	struct ws_perf_image *im = p->active && proc->host_pid > 0 ? image_of(p, (uint32_t)proc->host_pid) : NULL;
+	struct ws_perf_image *im =
+		p->active && proc->host_pid > 0 ? image_of(p, (uint32_t)proc->host_pid) : NULL;
 
-	if (!im || !im->own_row || im->proc || im->sink != proc->sink || !im->exe || strcmp(im->exe, proc->exe) != 0)
+	if (!im || !im->own_row || im->proc || im->sink != proc->sink || !im->exe ||
+	    strcmp(im->exe, proc->exe) != 0)
 		return 0;
 	im->proc = proc;
 	im->own_row = false;
 	proc->held = true;
 	for (size_t i = 0; i < p->threads.size; i++) {
-		const struct ws_perf_thread *t = p->threads.used[i] ? (const void *)(uintptr_t)p->threads.slots[i].value : NULL;
+		const struct ws_perf_thread *t =
+			p->threads.used[i] ? (const void *)(uintptr_t)p->threads.slots[i].value
+					   : NULL;
 
 		if (t && t->image == im && t->id)
 			ws_proc_thread_known(proc, own_tid(p, t), t->id, t->start);

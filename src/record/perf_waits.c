@@ -1,11 +1,12 @@
 /*
  * perf_waits.c - which system call a thread waits in, asked of the kernel while it waits.
  *
- * Hooks tell what calls of the C library wait for. Static programs, Go, and libraries that make system calls themselves wait in
- * silence: of a thread that has been off its core for LOOK_AFTER, /proc/PID/task/TID/syscall says in which call, with its
- * arguments. One look for each wait is enough, for a thread that waits does not move. Whether it still waited then is not known
- * here: records of switches come later. So the moments before and after the look are stored, and readers believe it when both lie
- * in one wait.
+ * Hooks tell what calls of the C library wait for. Static programs, Go, and libraries that make
+ * system calls themselves wait in silence: of a thread that has been off its core for LOOK_AFTER,
+ * /proc/PID/task/TID/syscall says in which call, with its arguments. One look for each wait is
+ * enough, for a thread that waits does not move. Whether it still waited then is not known here:
+ * records of switches come later. So the moments before and after the look are stored, and readers
+ * believe it when both lie in one wait.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,89 +37,89 @@ struct call {
 
 /* Those in which threads wait long. */
 static const struct call calls[] = {
-    FD_CALL(read),
-    FD_CALL(write),
-    FD_CALL(readv),
-    FD_CALL(writev),
-    FD_CALL(pread64),
-    FD_CALL(pwrite64),
-    FD_CALL(preadv),
-    FD_CALL(pwritev),
-    FD_CALL(preadv2),
-    FD_CALL(pwritev2),
-    FD_CALL(recvfrom),
-    FD_CALL(recvmsg),
-    FD_CALL(recvmmsg),
-    FD_CALL(sendto),
-    FD_CALL(sendmsg),
-    FD_CALL(sendmmsg),
-    FD_CALL(accept),
-    FD_CALL(accept4),
-    FD_CALL(connect),
-    FD_CALL(fsync),
-    FD_CALL(fdatasync),
-    FD_CALL(flock),
-    FD_CALL(fcntl),
-    FD_CALL(ioctl),
-    FD_CALL(sendfile),
-    FD_CALL(splice),
-    FD_CALL(vmsplice),
-    FD_CALL(tee),
-    FD_CALL(epoll_pwait),
-    FD_CALL(epoll_pwait2),
-    FD_CALL(ftruncate),
-    FD_CALL(fallocate),
-    FD_CALL(getdents64),
-    FD_CALL(syncfs),
-    FD_CALL(io_uring_enter),
-    FD_CALL(copy_file_range),
-    FD_CALL(close),
-    FD_CALL(mq_timedreceive),
-    FD_CALL(mq_timedsend),
-    CALL(sync_file_range),
-    CALL(futex),
-    CALL(nanosleep),
-    CALL(clock_nanosleep),
-    CALL(ppoll),
-    CALL(pselect6),
-    CALL(wait4),
-    CALL(waitid),
-    CALL(rt_sigsuspend),
-    CALL(rt_sigtimedwait),
-    CALL(semop),
-    CALL(semtimedop),
-    CALL(msgrcv),
-    CALL(msgsnd),
-    CALL(openat),
-    CALL(sync),
-    CALL(io_getevents),
-    CALL(io_pgetevents),
-    CALL(execve),
-    CALL(clone),
-    CALL(munmap),
-    CALL(mmap),
-    CALL(mprotect),
-    CALL(madvise),
-    CALL(renameat),
-    CALL(unlinkat),
-    CALL(mkdirat),
-    CALL(sched_yield),
-    CALL(ptrace),
-    CALL(restart_syscall),
-    CALL(process_vm_readv),
+	FD_CALL(read),
+	FD_CALL(write),
+	FD_CALL(readv),
+	FD_CALL(writev),
+	FD_CALL(pread64),
+	FD_CALL(pwrite64),
+	FD_CALL(preadv),
+	FD_CALL(pwritev),
+	FD_CALL(preadv2),
+	FD_CALL(pwritev2),
+	FD_CALL(recvfrom),
+	FD_CALL(recvmsg),
+	FD_CALL(recvmmsg),
+	FD_CALL(sendto),
+	FD_CALL(sendmsg),
+	FD_CALL(sendmmsg),
+	FD_CALL(accept),
+	FD_CALL(accept4),
+	FD_CALL(connect),
+	FD_CALL(fsync),
+	FD_CALL(fdatasync),
+	FD_CALL(flock),
+	FD_CALL(fcntl),
+	FD_CALL(ioctl),
+	FD_CALL(sendfile),
+	FD_CALL(splice),
+	FD_CALL(vmsplice),
+	FD_CALL(tee),
+	FD_CALL(epoll_pwait),
+	FD_CALL(epoll_pwait2),
+	FD_CALL(ftruncate),
+	FD_CALL(fallocate),
+	FD_CALL(getdents64),
+	FD_CALL(syncfs),
+	FD_CALL(io_uring_enter),
+	FD_CALL(copy_file_range),
+	FD_CALL(close),
+	FD_CALL(mq_timedreceive),
+	FD_CALL(mq_timedsend),
+	CALL(sync_file_range),
+	CALL(futex),
+	CALL(nanosleep),
+	CALL(clock_nanosleep),
+	CALL(ppoll),
+	CALL(pselect6),
+	CALL(wait4),
+	CALL(waitid),
+	CALL(rt_sigsuspend),
+	CALL(rt_sigtimedwait),
+	CALL(semop),
+	CALL(semtimedop),
+	CALL(msgrcv),
+	CALL(msgsnd),
+	CALL(openat),
+	CALL(sync),
+	CALL(io_getevents),
+	CALL(io_pgetevents),
+	CALL(execve),
+	CALL(clone),
+	CALL(munmap),
+	CALL(mmap),
+	CALL(mprotect),
+	CALL(madvise),
+	CALL(renameat),
+	CALL(unlinkat),
+	CALL(mkdirat),
+	CALL(sched_yield),
+	CALL(ptrace),
+	CALL(restart_syscall),
+	CALL(process_vm_readv),
 #ifdef SYS_futex_waitv
-    CALL(futex_waitv),
+	CALL(futex_waitv),
 #endif
 #ifdef SYS_poll
-    CALL(poll),
-    CALL(select),
-    FD_CALL(epoll_wait),
-    CALL(pause),
-    CALL(vfork),
-    CALL(fork),
-    CALL(open),
-    CALL(rename),
-    CALL(unlink),
+	CALL(poll),
+	CALL(select),
+	FD_CALL(epoll_wait),
+	CALL(pause),
+	CALL(vfork),
+	CALL(fork),
+	CALL(open),
+	CALL(rename),
+	CALL(unlink),
 #endif
 };
 
@@ -130,7 +131,8 @@ static const struct call *find_call(long number)
 	return NULL;
 }
 
-/* "NUMBER 0xARGUMENT ..." of a call; false when the thread runs, is in none, or may not be asked. */
+/* "NUMBER 0xARGUMENT ..." of a call; false when the thread runs, is in none, or may not be asked.
+ */
 static bool read_call(const struct ws_perf_thread *t, long *number, unsigned long *first)
 {
 	char path[64], text[256];
@@ -189,9 +191,11 @@ void ws_perf_look_at_waits(struct ws_perf *p, uint64_t now)
 		return;
 	for (size_t n = 0; n < p->threads.size && looks < LOOKS; n++) {
 		size_t i = p->look_next++ % p->threads.size;
-		struct ws_perf_thread *t = p->threads.used[i] ? (void *)(uintptr_t)p->threads.slots[i].value : NULL;
+		struct ws_perf_thread *t =
+			p->threads.used[i] ? (void *)(uintptr_t)p->threads.slots[i].value : NULL;
 
-		if (!t || !t->off || t->looked || t->on || now - t->off < LOOK_AFTER || now < t->off || !t->image->id)
+		if (!t || !t->off || t->looked || t->on || now - t->off < LOOK_AFTER ||
+		    now < t->off || !t->image->id)
 			continue;
 		look(p, t);
 		looks++;

@@ -1,6 +1,6 @@
 /*
- * proc.c - processes of a session: registering images and forked children, who is whose parent, noticing ends, saying what
- * could not be seen.
+ * proc.c - processes of a session: registering images and forked children, who is whose parent,
+ * noticing ends, saying what could not be seen.
  */
 #include "record/proc.h"
 
@@ -22,11 +22,12 @@
 
 #define FORK_NOTE_NS 1000000000u
 #define PATIENCE_NS 2000000000u /* how long an image may take from exec to registering */
-#define ASK_NS 50000000u        /* between two looks at processes whose end no descriptor tells */
+#define ASK_NS 50000000u	/* between two looks at processes whose end no descriptor tells */
 
 static bool needs_quotes(const char *s)
 {
-	return !*s || s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,/:@%^")];
+	return !*s || s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+				  "+=.,/:@%^")];
 }
 
 char *ws_proc_arguments(const char *args, size_t len)
@@ -69,8 +70,9 @@ static struct ws_proc *find_gone(struct ws_drain *d, uint32_t pid, uint64_t befo
 }
 
 /*
- * Is it a process's home still? What a settled one's memory says stays there until another has taken it; who believed it would settle that process
- * again, and give back memory that is another's by then.
+ * Is it a process's home still? What a settled one's memory says stays there until another has
+ * taken it; who believed it would settle that process again, and give back memory that is another's
+ * by then.
  */
 static bool in_directory(const struct ws_drain *d, uint32_t chunk)
 {
@@ -84,11 +86,13 @@ static struct ws_proc *find_forker(struct ws_drain *d, const struct ws_process_h
 	const struct ws_process_home *home;
 	struct ws_proc *p;
 
-	if (h->parent_home >= d->a->chunk_first && h->parent_home < d->a->chunk_first + d->a->chunk_count) {
+	if (h->parent_home >= d->a->chunk_first &&
+	    h->parent_home < d->a->chunk_first + d->a->chunk_count) {
 		home = ws_chunk_at(d->a, h->parent_home);
 		p = d->by_chunk[h->parent_home];
 		/* Both may be new, and the child may come first in the directory. */
-		if (!p && home != h && home->start == h->parent_start && in_directory(d, h->parent_home))
+		if (!p && home != h && home->start == h->parent_start &&
+		    in_directory(d, h->parent_home))
 			p = ws_drain_process(d, h->parent_home);
 		if (p && p->start_ticks == h->parent_start)
 			return p;
@@ -100,7 +104,8 @@ static struct ws_proc *find_forker(struct ws_drain *d, const struct ws_process_h
 	return NULL;
 }
 
-static struct ws_proc *earlier(struct ws_proc *a, struct ws_proc *b, int host_pid, uint64_t from, uint64_t to)
+static struct ws_proc *earlier(struct ws_proc *a, struct ws_proc *b, int host_pid, uint64_t from,
+			       uint64_t to)
 {
 	uint64_t start = b->host_pid == host_pid ? ws_clock_ns(b->drain->clock, b->start_ticks) : 0;
 
@@ -116,13 +121,16 @@ struct ws_proc *ws_drain_find(struct ws_drain *d, int host_pid, uint64_t from, u
 	for (struct ws_proc *p = d->procs; p; p = p->next)
 		best = earlier(best, p, host_pid, from, to);
 	/* Those of other pid namespaces are kept under the number they have there. */
-	for (uint32_t i = d->foreign ? 0 : (uint32_t)host_pid % GONE_BUCKETS, n = d->foreign ? GONE_BUCKETS : i + 1; i < n; i++)
+	for (uint32_t i = d->foreign ? 0 : (uint32_t)host_pid % GONE_BUCKETS,
+		      n = d->foreign ? GONE_BUCKETS : i + 1;
+	     i < n; i++)
 		for (struct ws_proc *p = d->gone[i]; p; p = p->next)
 			best = earlier(best, p, host_pid, from, to);
 	return best;
 }
 
-/* The parent of a new process: exactly, for a fork; the image before it in the same pid, for an exec; by pid otherwise. */
+/* The parent of a new process: exactly, for a fork; the image before it in the same pid, for an
+ * exec; by pid otherwise. */
 static struct ws_proc *find_parent(struct ws_drain *d, const struct ws_process_home *h)
 {
 	struct ws_proc *p;
@@ -138,7 +146,8 @@ static struct ws_proc *find_parent(struct ws_drain *d, const struct ws_process_h
 	return p && p->start_ticks <= h->start ? p : find_gone(d, h->ppid, h->start);
 }
 
-/* Has a process gone? A zombie has: whoever should reap it may never do so, for the target's that is us. */
+/* Has a process gone? A zombie has: whoever should reap it may never do so, for the target's that
+ * is us. */
 static bool is_gone(int pid)
 {
 	char path[64], line[1024], *after = NULL, state = 0;
@@ -154,11 +163,15 @@ static bool is_gone(int pid)
 	if (f)
 		fclose(f);
 	/* A first thread that has left while others run looks like a zombie, but for the count. */
-	return after && sscanf(after, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld", &state, &threads) == 2 &&
+	return after &&
+	       sscanf(after,
+		      ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld",
+		      &state, &threads) == 2 &&
 	       (state == 'Z' || state == 'X') && threads <= 1;
 }
 
-/* Is the process that we see as `host` the one that calls itself `pid` in the pid namespace `ns`? */
+/* Is the process that we see as `host` the one that calls itself `pid` in the pid namespace `ns`?
+ */
 static bool calls_itself(const char *host, uint32_t pid, uint64_t ns)
 {
 	char path[300], line[1024], *last = NULL;
@@ -179,8 +192,9 @@ static bool calls_itself(const char *host, uint32_t pid, uint64_t ns)
 }
 
 /*
- * The pid here of a process of another pid namespace: namespaces below ours are seen in our /proc. -1 when it is not there any more, 0
- * when that cannot be told because /proc is missing or shows other processes than ours.
+ * The pid here of a process of another pid namespace: namespaces below ours are seen in our /proc.
+ * -1 when it is not there any more, 0 when that cannot be told because /proc is missing or shows
+ * other processes than ours.
  */
 static int find_host_pid(const struct ws_proc *p)
 {
@@ -189,10 +203,12 @@ static int find_host_pid(const struct ws_proc *p)
 	int found = -1;
 	DIR *dir;
 
-	if (!p->pid_ns || readlink("/proc/self", self, sizeof(self) - 1) < 0 || atoi(self) != (int)getpid() || !(dir = opendir("/proc")))
+	if (!p->pid_ns || readlink("/proc/self", self, sizeof(self) - 1) < 0 ||
+	    atoi(self) != (int)getpid() || !(dir = opendir("/proc")))
 		return 0;
 	while (found < 0 && (e = readdir(dir)))
-		if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && calls_itself(e->d_name, p->pid, p->pid_ns))
+		if (e->d_name[0] >= '1' && e->d_name[0] <= '9' &&
+		    calls_itself(e->d_name, p->pid, p->pid_ns))
 			found = atoi(e->d_name);
 	closedir(dir);
 	return found;
@@ -206,7 +222,8 @@ static void watch(struct ws_drain *d, struct ws_proc *p)
 	p->reason = WS_END_EXIT;
 	d->foreign |= p->pid_ns != d->a->recorder_pid_ns;
 	p->host_pid = p->pid_ns == d->a->recorder_pid_ns ? (int)p->pid : find_host_pid(p);
-	if (p->host_pid <= 0) { /* one that cannot be seen is followed until it says that it ends, but not waited for */
+	if (p->host_pid <= 0) { /* one that cannot be seen is followed until it says that it ends,
+				   but not waited for */
 		p->ending = p->host_pid < 0;
 		return;
 	}
@@ -233,7 +250,8 @@ void ws_drain_forget_started(struct ws_drain *d, int pid)
 		}
 }
 
-static void take_texts(struct ws_proc *p, const struct ws_process_home *h, const struct ws_proc *parent)
+static void take_texts(struct ws_proc *p, const struct ws_process_home *h,
+		       const struct ws_proc *parent)
 {
 	const size_t room = WS_CHUNK_SIZE - sizeof(*h);
 	size_t exe = h->exe_len < room ? h->exe_len : room;
@@ -248,7 +266,8 @@ static void take_texts(struct ws_proc *p, const struct ws_process_home *h, const
 	p->cmdline = ws_proc_arguments(h->text + exe, args);
 }
 
-static void write_row(struct ws_proc *p, const struct ws_process_home *h, const struct ws_proc *parent)
+static void write_row(struct ws_proc *p, const struct ws_process_home *h,
+		      const struct ws_proc *parent)
 {
 	const char *base = strrchr(p->exe, '/');
 	struct ws_row_process row = {
@@ -267,21 +286,25 @@ static void write_row(struct ws_proc *p, const struct ws_process_home *h, const 
 }
 
 /*
- * Of two images in one pid the earlier is gone with the exec, and its memory with it. They may be met in either order: what a program
- * does that execs at once is often seen after what its successor does. The one that lives must keep its home, for it writes there.
+ * Of two images in one pid the earlier is gone with the exec, and its memory with it. They may be
+ * met in either order: what a program does that execs at once is often seen after what its
+ * successor does. The one that lives must keep its home, for it writes there.
  */
 static void replace_image(struct ws_proc *p, struct ws_proc *other)
 {
 	struct ws_proc *earlier = other && other->start_ticks > p->start_ticks ? p : other;
 
-	if (!other || other->pid_ns != p->pid_ns || (earlier == other && p->home->origin == WS_ORIGIN_FORK))
+	if (!other || other->pid_ns != p->pid_ns ||
+	    (earlier == other && p->home->origin == WS_ORIGIN_FORK))
 		return;
 	earlier->ending = true;
 	earlier->reason = WS_END_EXEC;
-	earlier->ended = ws_clock_ns(p->drain->clock, earlier == p ? other->start_ticks : p->start_ticks);
+	earlier->ended =
+		ws_clock_ns(p->drain->clock, earlier == p ? other->start_ticks : p->start_ticks);
 }
 
-/* A new process has appeared in the directory. Its home stays where it is until the process is settled. */
+/* A new process has appeared in the directory. Its home stays where it is until the process is
+ * settled. */
 static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 {
 	struct ws_process_home *h = ws_chunk_at(d->a, chunk);
@@ -289,7 +312,8 @@ static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 	char *env;
 	size_t env_len, env_at;
 
-	if (h->chunk.kind != WS_CHUNK_PROCESS || !atomic_load_explicit(&h->ready, memory_order_acquire))
+	if (h->chunk.kind != WS_CHUNK_PROCESS ||
+	    !atomic_load_explicit(&h->ready, memory_order_acquire))
 		return NULL;
 	ws_clock_read(d->clock); /* it began after the last reading */
 	p = ws_calloc(1, sizeof(*p));
@@ -304,7 +328,8 @@ static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 	other = find_live(d, h->pid);
 	watch(d, p);
 	replace_image(p, other);
-	p->target = (pid_t)p->pid == d->target && h->origin != WS_ORIGIN_FORK && !(other && other->target);
+	p->target = (pid_t)p->pid == d->target && h->origin != WS_ORIGIN_FORK &&
+		    !(other && other->target);
 	take_texts(p, h, parent);
 	env_len = h->env_len;
 	env_at = (size_t)h->exe_len + h->cmdline_len;
@@ -313,7 +338,8 @@ static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 	env = ws_malloc(env_len + 1); /* a copy: what is shared may lose the NUL at its end */
 	memcpy(env, h->text + env_at, env_len);
 	env[env_len] = 0;
-	p->sink = d->ops.sink_for(d->ops.ctx, (int)p->pid, env, env_len, parent ? parent->sink : NULL);
+	p->sink = d->ops.sink_for(d->ops.ctx, (int)p->pid, env, env_len,
+				  parent ? parent->sink : NULL);
 	free(env);
 	ws_drain_forget_started(d, (int)p->pid);
 	p->id = d->perf ? ws_perf_adopt(d->perf, p) : 0;
@@ -322,7 +348,8 @@ static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 		write_row(p, h, parent);
 	}
 	if (h->flags & WS_PROC_TRUNCATED)
-		ws_sink_diagnostic(p->sink, WS_INFO, "process", p->id, ws_clock_ns(d->clock, h->start),
+		ws_sink_diagnostic(p->sink, WS_INFO, "process", p->id,
+				   ws_clock_ns(d->clock, h->start),
 				   "The command line is longer than 4096 bytes and was cut.");
 	p->next = d->procs;
 	d->procs = p;
@@ -333,7 +360,8 @@ static struct ws_proc *register_process(struct ws_drain *d, uint32_t chunk)
 
 struct ws_proc *ws_drain_process(struct ws_drain *d, uint32_t chunk)
 {
-	if (chunk < d->a->chunk_first || chunk >= d->a->chunk_first + d->a->chunk_count || d->left[chunk])
+	if (chunk < d->a->chunk_first || chunk >= d->a->chunk_first + d->a->chunk_count ||
+	    d->left[chunk])
 		return NULL;
 	return d->by_chunk[chunk] ? d->by_chunk[chunk] : register_process(d, chunk);
 }
@@ -355,7 +383,8 @@ static bool has_ended(const struct ws_drain *d, const struct ws_proc *p, bool as
 		return atomic_load_explicit(&p->home->ended, memory_order_acquire);
 	if (!ask)
 		return false;
-	return p->host_pid == d->target ? exit_status_of(d->target) != WS_NO_STATUS : is_gone(p->host_pid);
+	return p->host_pid == d->target ? exit_status_of(d->target) != WS_NO_STATUS
+					: is_gone(p->host_pid);
 }
 
 void ws_drain_poll_ends(struct ws_drain *d)
@@ -445,7 +474,8 @@ static void remember_gone(struct ws_drain *d, struct ws_proc *p)
 {
 	struct ws_proc **slot = &d->gone_order[d->gone_n++ % GONE_MOST], *old = *slot;
 
-	for (struct ws_proc **at = &d->gone[old ? old->pid % GONE_BUCKETS : 0]; old && *at; at = &(*at)->next)
+	for (struct ws_proc **at = &d->gone[old ? old->pid % GONE_BUCKETS : 0]; old && *at;
+	     at = &(*at)->next)
 		if (*at == old) {
 			*at = old->next;
 			ws_proc_free(old);
@@ -495,8 +525,13 @@ void ws_proc_ended(struct ws_proc *p, uint64_t time, enum ws_process_end_reason 
 
 void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_too)
 {
-	struct ws_row_process_end row = {.process = p->id, .reason = (uint8_t)p->reason, .status = p->status};
-	struct ws_stream s = {.clock = d->clock, .sink = p->sink, .writer = p->sink->writer, .proc = p, .process = p->id};
+	struct ws_row_process_end row = {
+		.process = p->id, .reason = (uint8_t)p->reason, .status = p->status};
+	struct ws_stream s = {.clock = d->clock,
+			      .sink = p->sink,
+			      .writer = p->sink->writer,
+			      .proc = p,
+			      .process = p->id};
 
 	memcpy(s.stage, p->sink->stage, sizeof(s.stage));
 	ws_convert_nvtx_process_end(&s);
@@ -518,9 +553,11 @@ void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_
 	if (memory_too) {
 		uint32_t slot = p->home->slot;
 
-		/* One killed between taking its slot and writing down which leaves it to be searched for. */
+		/* One killed between taking its slot and writing down which leaves it to be
+		 * searched for. */
 		if (slot >= WS_DIR_SLOTS || atomic_load(&d->a->directory[slot]) != p->home_chunk)
-			for (slot = 0; slot < d->slots_used && atomic_load(&d->a->directory[slot]) != p->home_chunk;)
+			for (slot = 0; slot < d->slots_used &&
+				       atomic_load(&d->a->directory[slot]) != p->home_chunk;)
 				slot++;
 		if (slot < WS_DIR_SLOTS && atomic_load(&d->a->directory[slot]) == p->home_chunk)
 			atomic_store(&d->a->directory[slot], 0);
@@ -548,7 +585,8 @@ uint32_t ws_proc_thread(struct ws_proc *p, uint32_t tid, uint64_t start_ns)
 			return p->threads[i].id;
 	ws_grow(p->threads, p->threads_cap, p->threads_n + 1);
 	row.id = ++p->sink->threads;
-	p->threads[p->threads_n++] = (struct ws_thread_entry){.tid = tid, .id = row.id, .start = start_ns};
+	p->threads[p->threads_n++] =
+		(struct ws_thread_entry){.tid = tid, .id = row.id, .start = start_ns};
 	ws_writer_add(p->sink->writer, WS_TABLE_thread, &row);
 	return row.id;
 }
@@ -558,7 +596,8 @@ uint32_t ws_proc_thread_at(struct ws_proc *p, uint32_t tid, uint64_t time)
 	const struct ws_thread_entry *best = NULL;
 
 	for (size_t i = 0; i < p->gone_n && i < p->gone_cap; i++)
-		if (p->gone[i].tid == tid && time <= p->gone[i].end && (!best || p->gone[i].end < best->end))
+		if (p->gone[i].tid == tid && time <= p->gone[i].end &&
+		    (!best || p->gone[i].end < best->end))
 			best = &p->gone[i];
 	return best ? best->id : ws_proc_thread(p, tid, time);
 }
@@ -581,7 +620,8 @@ static void remember_thread(struct ws_proc *p, struct ws_thread_entry t)
 {
 	bool full = p->gone_n >= p->gone_cap;
 
-	if (full && (p->gone_cap < WS_THREADS_GONE || p->gone[p->gone_n % p->gone_cap].end >= p->drain->keep_from))
+	if (full && (p->gone_cap < WS_THREADS_GONE ||
+		     p->gone[p->gone_n % p->gone_cap].end >= p->drain->keep_from))
 		grow_gone(p);
 	t.end = p->drain->clock->v[p->drain->clock->n - 1].raw;
 	p->gone[p->gone_n++ % p->gone_cap] = t;
@@ -590,7 +630,8 @@ static void remember_thread(struct ws_proc *p, struct ws_thread_entry t)
 void ws_proc_thread_known(struct ws_proc *p, uint32_t tid, uint32_t id, uint64_t start_ns)
 {
 	ws_grow(p->threads, p->threads_cap, p->threads_n + 1);
-	p->threads[p->threads_n++] = (struct ws_thread_entry){.tid = tid, .id = id, .start = start_ns};
+	p->threads[p->threads_n++] =
+		(struct ws_thread_entry){.tid = tid, .id = id, .start = start_ns};
 }
 
 void ws_proc_thread_ended(struct ws_proc *p, uint32_t id)
@@ -611,14 +652,17 @@ void **ws_proc_slot(struct ws_proc *p, int domain, void (*free_fn)(void *))
 
 /* ---- what was started and never registered ---- */
 
-void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint64_t time, const char *path, size_t len)
+void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint64_t time,
+			   const char *path, size_t len)
 {
-	const struct ws_proc *live = find_live(d, (uint32_t)pid), *gone = find_gone(d, (uint32_t)pid, UINT64_MAX);
+	const struct ws_proc *live = find_live(d, (uint32_t)pid),
+			     *gone = find_gone(d, (uint32_t)pid, UINT64_MAX);
 	/* A forked child may have registered before its parent wrote the note. */
 	uint64_t since = path ? time : time - FORK_NOTE_NS;
 
 	/* The new image may have registered, and even ended, before the note about it was read. */
-	if ((live && ws_clock_ns(d->clock, live->start_ticks) >= since) || (gone && ws_clock_ns(d->clock, gone->start_ticks) >= since))
+	if ((live && ws_clock_ns(d->clock, live->start_ticks) >= since) ||
+	    (gone && ws_clock_ns(d->clock, gone->start_ticks) >= since))
 		return;
 	/* The child's own note about its exec may come before its parent's about the fork. */
 	for (size_t i = 0; !path && i < d->started_n; i++)
@@ -627,8 +671,13 @@ void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint
 	ws_drain_forget_started(d, pid);
 	ws_grow(d->started, d->started_cap, d->started_n + 1);
 	d->started[d->started_n++] =
-		(struct ws_started){.pid = pid, .time = time, .path = path ? ws_strndup(path, len) : NULL, .sink = by->sink, .by = by->id,
-				    .pid_ns = by->pid_ns, .user = ws_image_user(by->host_pid)};
+		(struct ws_started){.pid = pid,
+				    .time = time,
+				    .path = path ? ws_strndup(path, len) : NULL,
+				    .sink = by->sink,
+				    .by = by->id,
+				    .pid_ns = by->pid_ns,
+				    .user = ws_image_user(by->host_pid)};
 }
 
 uint32_t ws_drain_alive(const struct ws_drain *d)
@@ -637,9 +686,11 @@ uint32_t ws_drain_alive(const struct ws_drain *d)
 
 	for (const struct ws_proc *p = d->procs; p; p = p->next)
 		expected += p->host_pid != 0;
-	/* Announced by the process that started them and not registered yet, or never going to: they live as long as their pid does. */
+	/* Announced by the process that started them and not registered yet, or never going to:
+	 * they live as long as their pid does. */
 	for (size_t i = 0; i < d->started_n; i++)
-		expected += d->started[i].pid_ns == d->a->recorder_pid_ns && !is_gone(d->started[i].pid);
+		expected += d->started[i].pid_ns == d->a->recorder_pid_ns &&
+			    !is_gone(d->started[i].pid);
 	return expected;
 }
 
@@ -651,8 +702,10 @@ static void say_unseen(const struct ws_drain *d, const struct ws_started *s, uin
 	if (!problem && (s->time + PATIENCE_NS >= now || access(s->path, X_OK)))
 		return;
 	snprintf(text, sizeof(text), "%s %s: %s.",
-		 ws_perf_active(d->perf) ? "Only what the kernel tells (samples, context switches) was recorded of" : "Nothing was recorded inside", s->path,
-		 problem ? problem : "it was started but its hooks never answered");
+		 ws_perf_active(d->perf)
+			 ? "Only what the kernel tells (samples, context switches) was recorded of"
+			 : "Nothing was recorded inside",
+		 s->path, problem ? problem : "it was started but its hooks never answered");
 	ws_sink_diagnostic(s->sink, WS_WARNING, "process", s->by, s->time, text);
 }
 
@@ -664,7 +717,10 @@ void ws_drain_check_started(struct ws_drain *d, bool all)
 		struct ws_started *s = &d->started[i];
 		bool gone;
 
-		if (!all && now - s->time < PATIENCE_NS / 100) { /* most register at once: no system calls about them */
+		if (!all &&
+		    now - s->time <
+			    PATIENCE_NS /
+				    100) { /* most register at once: no system calls about them */
 			i++;
 			continue;
 		}

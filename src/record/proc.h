@@ -6,13 +6,13 @@
 
 struct ws_started { /* a process that someone said it started, until it registers */
 	int pid;
-	uint64_t time; /* session ns */
-	char *path; /* NULL for a fork */
+	uint64_t time;	      /* session ns */
+	char *path;	      /* NULL for a fork */
 	struct ws_sink *sink; /* of the one that started it, its id there and its pid namespace */
 	uint32_t by;
 	uint64_t pid_ns;
 	uid_t user;
-	bool said;  /* that nothing was recorded in it */
+	bool said; /* that nothing was recorded in it */
 };
 
 struct ws_thread_entry {
@@ -20,7 +20,8 @@ struct ws_thread_entry {
 	bool ended;
 	uint64_t start, end; /* session ns */
 };
-#define WS_THREADS_GONE 256 /* ended threads of a process that records may still come for, at least */
+#define WS_THREADS_GONE \
+	256 /* ended threads of a process that records may still come for, at least */
 
 struct ws_proc {
 	struct ws_proc *next;
@@ -31,19 +32,25 @@ struct ws_proc {
 	uint64_t start_ticks;
 	uint32_t id, pid;
 	uint64_t pid_ns;
-	int host_pid; /* its pid as it is seen from here; -1: it was gone when that was asked; 0: cannot be told */
-	int pidfd;    /* -1: gone already, cannot be told, or no descriptor was to be had: then its end is asked for now and then */
+	int host_pid; /* its pid as it is seen from here; -1: it was gone when that was asked; 0:
+			 cannot be told */
+	int pidfd; /* -1: gone already, cannot be told, or no descriptor was to be had: then its end
+		      is asked for now and then */
 	bool ending, settled, target;
-	bool complete; /* it had ended before the directory was last read: all its rings are known */
+	bool complete; /* it had ended before the directory was last read: all its rings are known
+			*/
 	enum ws_process_end_reason reason;
-	uint64_t ended; /* when it ended, session ns, where that is known better than by our having noticed; else 0 */
+	uint64_t ended; /* when it ended, session ns, where that is known better than by our having
+			   noticed; else 0 */
 	int32_t status;
 	uint32_t rings;
 	struct ws_thread_entry *threads;
 	size_t threads_n, threads_cap;
-	struct ws_thread_entry *gone; /* ended ones, in a ring of gone_cap; NULL until one has ended */
+	struct ws_thread_entry
+		*gone; /* ended ones, in a ring of gone_cap; NULL until one has ended */
 	size_t gone_n, gone_cap;
-	bool held;      /* perf still asks for its threads: what is known of them stays, and it is not freed */
+	bool held; /* perf still asks for its threads: what is known of them stays, and it is not
+		      freed */
 	bool forgotten; /* it would have been freed, were it not held */
 	char *exe, *cmdline;
 	void *slot[WS_SLOTS];
@@ -55,7 +62,7 @@ struct ws_ring_state {
 	struct ws_stream stream;
 	struct ws_ring *ring;
 	uint32_t home, slot;
-	uint32_t chunk, offset;      /* read so far */
+	uint32_t chunk, offset; /* read so far */
 	uint32_t snap_chunk, snap_used;
 	bool ending, broken;
 	uint64_t lost[WS_LOSS_KINDS];
@@ -67,7 +74,8 @@ struct ws_ring_state {
 	size_t piece_len, piece_cap;
 };
 
-/* The end of a settled process, until perf's records have passed it: they may know better when and why. */
+/* The end of a settled process, until perf's records have passed it: they may know better when and
+ * why. */
 struct ws_proc_end {
 	struct ws_sink *sink;
 	struct ws_row_process_end row;
@@ -75,7 +83,9 @@ struct ws_proc_end {
 #define WS_ENDS_MOST 4096 /* that wait */
 
 #define GONE_BUCKETS 4096
-#define GONE_MOST 16384 /* remembered: the oldest are forgotten, or a million short processes would fill the memory */
+#define GONE_MOST                                                                                  \
+	16384 /* remembered: the oldest are forgotten, or a million short processes would fill the \
+		 memory */
 struct ws_drain {
 	struct ws_area *area;
 	struct ws_arena *a;
@@ -83,44 +93,51 @@ struct ws_drain {
 	struct ws_drain_ops ops;
 	int epoll;
 	pid_t target;
-	struct ws_proc *procs;       /* live ones, newest first */
-	struct ws_proc *gone[GONE_BUCKETS]; /* settled ones, by pid: short memories of who was whose parent */
-	struct ws_proc *gone_order[GONE_MOST]; /* the same in the order of their ends: a ring that begins at gone_n */
+	struct ws_proc *procs;		    /* live ones, newest first */
+	struct ws_proc *gone[GONE_BUCKETS]; /* settled ones, by pid: short memories of who was whose
+					       parent */
+	struct ws_proc *gone_order[GONE_MOST]; /* the same in the order of their ends: a ring that
+						  begins at gone_n */
 	size_t gone_n;
-	struct ws_proc_end *ends;    /* in the order in which they were noticed */
+	struct ws_proc_end *ends; /* in the order in which they were noticed */
 	size_t ends_n, ends_cap;
-	struct ws_proc **by_chunk;   /* home chunk -> live process */
-	bool *left;                  /* home chunks of settled processes that may still write there: not given back, nor looked at again */
-	uint32_t **string_ids;       /* chunk -> report string ids of the strings that begin in it, by offset / 8 */
+	struct ws_proc **by_chunk; /* home chunk -> live process */
+	bool *left; /* home chunks of settled processes that may still write there: not given back,
+		       nor looked at again */
+	uint32_t **string_ids; /* chunk -> report string ids of the strings that begin in it, by
+				  offset / 8 */
 	struct ws_ring_state *slot[WS_DIR_SLOTS];
 	uint32_t slots_used;
 	uint32_t registered;
 	uint64_t last_asked; /* when processes without a pidfd were asked for, session ns */
-	bool open_done; /* the collection is over and what was open then has its rows */
+	bool open_done;	     /* the collection is over and what was open then has its rows */
 	struct ws_started *started;
 	size_t started_n, started_cap;
-	bool foreign;                /* a process of another pid namespace was seen */
-	struct ws_perf *perf;        /* NULL when the kernel's events are not followed */
-	uint64_t keep_from;          /* threads that ended before this (session ns) are asked for no more */
-	struct ws_python *python;    /* NULL when Python is not looked at */
+	bool foreign;	      /* a process of another pid namespace was seen */
+	struct ws_perf *perf; /* NULL when the kernel's events are not followed */
+	uint64_t keep_from; /* threads that ended before this (session ns) are asked for no more */
+	struct ws_python *python; /* NULL when Python is not looked at */
 };
 
-/* The process whose home is `chunk`, registering it when it is new; NULL when the chunk holds none yet. */
+/* The process whose home is `chunk`, registering it when it is new; NULL when the chunk holds none
+ * yet. */
 struct ws_proc *ws_drain_process(struct ws_drain *d, uint32_t chunk);
 /* Mark the processes that have ended. */
 void ws_drain_poll_ends(struct ws_drain *d);
-/* Write the end of a process whose rings are settled; `memory_too` gives its chunks back: only when it can no longer write. */
+/* Write the end of a process whose rings are settled; `memory_too` gives its chunks back: only when
+ * it can no longer write. */
 void ws_drain_settle_process(struct ws_drain *d, struct ws_proc *p, bool memory_too);
 /* Write the ends that perf has nothing more to say about, or all. */
 void ws_drain_write_ends(struct ws_drain *d, bool all);
-/* Perf has seen the image end at `time` (session ns), settled or not: an exec has replaced it, or the process has ended. */
+/* Perf has seen the image end at `time` (session ns), settled or not: an exec has replaced it, or
+ * the process has ended. */
 void ws_proc_ended(struct ws_proc *p, uint64_t time, enum ws_process_end_reason reason);
 void ws_proc_thread_ended(struct ws_proc *p, uint32_t id);
 /* A thread that has a row already. */
 void ws_proc_thread_known(struct ws_proc *p, uint32_t tid, uint32_t id, uint64_t start_ns);
 /*
- * The image that began first in [from, to] (session ns) in the process that is `host_pid` as seen from here; NULL for none. Set `held` to
- * keep it.
+ * The image that began first in [from, to] (session ns) in the process that is `host_pid` as seen
+ * from here; NULL for none. Set `held` to keep it.
  */
 struct ws_proc *ws_drain_find(struct ws_drain *d, int host_pid, uint64_t from, uint64_t to);
 /* Free one that is settled and in no list; one that is held is freed when it no longer is. */
@@ -131,17 +148,21 @@ void ws_proc_release(struct ws_proc *p);
 char *ws_proc_arguments(const char *args, size_t len);
 /* The thread table's id for `tid`, making its row when it is new. */
 uint32_t ws_proc_thread(struct ws_proc *p, uint32_t tid, uint64_t start_ns);
-/* The same for a record that comes late: the thread that had `tid` at `time`, though it may have ended since. */
+/* The same for a record that comes late: the thread that had `tid` at `time`, though it may have
+ * ended since. */
 uint32_t ws_proc_thread_at(struct ws_proc *p, uint32_t tid, uint64_t time);
 /* Another process said that it started `pid` from `path`; says later if it never registered. */
-void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint64_t time, const char *path, size_t len);
+void ws_drain_note_started(struct ws_drain *d, struct ws_proc *by, int pid, uint64_t time,
+			   const char *path, size_t len);
 /* It registered, or the exec failed. */
 void ws_drain_forget_started(struct ws_drain *d, int pid);
 /* Say why images that were started never registered; those still young are kept unless `all`. */
 void ws_drain_check_started(struct ws_drain *d, bool all);
-/* One sentence on why the file at `path` cannot be recorded when `user` runs it, or NULL when it looks recordable. In image.c. */
+/* One sentence on why the file at `path` cannot be recorded when `user` runs it, or NULL when it
+ * looks recordable. In image.c. */
 const char *ws_image_problem(const char *path, uid_t user, char *buf, size_t size);
-/* The user whose process it is, whatever the program that it executes makes of that; our own where the process is gone. */
+/* The user whose process it is, whatever the program that it executes makes of that; our own where
+ * the process is gone. */
 uid_t ws_image_user(int pid);
 
 #endif

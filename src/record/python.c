@@ -1,11 +1,14 @@
 /*
- * python.c - opens an event for each thread that runs Python, which has the kernel send it the hook's signal; see python.h.
+ * python.c - opens an event for each thread that runs Python, which has the kernel send it the
+ * hook's signal; see python.h.
  *
- * The events are the recorder's, not the target's: no descriptor appears in the target, none can be closed there by a program that
- * closes all, and when the recorder dies they are gone. An event counts the CPU time that its thread spends in user space, so a
- * thread that waits is never interrupted, and neither is a system call: the kernel sends the signal while the thread is in user
- * space and delivers it before the next instruction. It is not inherited by children, and goes away with the image at an exec.
- * Until then a signal that comes too late is ignored, which is SIGURG's default.
+ * The events are the recorder's, not the target's: no descriptor appears in the target, none can be
+ * closed there by a program that closes all, and when the recorder dies they are gone. An event
+ * counts the CPU time that its thread spends in user space, so a thread that waits is never
+ * interrupted, and neither is a system call: the kernel sends the signal while the thread is in
+ * user space and delivers it before the next instruction. It is not inherited by children, and goes
+ * away with the image at an exec. Until then a signal that comes too late is ignored, which is
+ * SIGURG's default.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -63,11 +66,13 @@ void ws_python_say_unseen(struct ws_python *py, struct ws_sink *sink)
 
 	for (size_t i = 0; py && i < py->o.function_n; i++)
 		if (!py->o.functions[i].seen && ++unseen <= 5)
-			ws_text_printf(&t, "%s%s.%s", unseen > 1 ? ", " : "", py->o.functions[i].module, py->o.functions[i].name);
+			ws_text_printf(&t, "%s%s.%s", unseen > 1 ? ", " : "",
+				       py->o.functions[i].module, py->o.functions[i].name);
 	if (unseen > 5)
 		ws_text_printf(&t, " and %zu more", unseen - 5);
 	if (unseen) {
-		char *text = ws_format("--python-functions-trace: never called: %s. (Modules are named as in __module__, functions "
+		char *text = ws_format("--python-functions-trace: never called: %s. (Modules are "
+				       "named as in __module__, functions "
 				       "as in __qualname__.)",
 				       t.s);
 
@@ -156,11 +161,13 @@ static int open_event(const struct ws_python *py, uint32_t tid)
 	fd = (int)syscall(SYS_perf_event_open, &a, (pid_t)tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0 && errno == EINVAL) { /* before Linux 5.13 */
 		a.remove_on_exec = 0;
-		fd = (int)syscall(SYS_perf_event_open, &a, (pid_t)tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		fd = (int)syscall(SYS_perf_event_open, &a, (pid_t)tid, -1, -1,
+				  PERF_FLAG_FD_CLOEXEC);
 	}
 	if (fd < 0)
 		return -errno;
-	if (fcntl(fd, F_SETSIG, SIGURG) || fcntl(fd, F_SETOWN_EX, &owner) || fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK)) {
+	if (fcntl(fd, F_SETSIG, SIGURG) || fcntl(fd, F_SETOWN_EX, &owner) ||
+	    fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK)) {
 		error = -errno;
 		close(fd);
 		return error;
@@ -172,15 +179,17 @@ static void more_descriptors(size_t wanted)
 {
 	struct rlimit l;
 
-	if (getrlimit(RLIMIT_NOFILE, &l) || wanted + OWN_DESCRIPTORS < l.rlim_cur || l.rlim_cur == l.rlim_max)
+	if (getrlimit(RLIMIT_NOFILE, &l) || wanted + OWN_DESCRIPTORS < l.rlim_cur ||
+	    l.rlim_cur == l.rlim_max)
 		return;
 	l.rlim_cur = l.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &l); /* ours alone: the target runs already */
 }
 
 /*
- * Is the signal blocked there? It would come much later, or be taken for another's by sigwait. True also for a thread that the
- * process does not have: its number comes from memory that the target could scribble over.
+ * Is the signal blocked there? It would come much later, or be taken for another's by sigwait. True
+ * also for a thread that the process does not have: its number comes from memory that the target
+ * could scribble over.
  */
 static bool blocks_signal(int pid, uint32_t tid)
 {
@@ -208,11 +217,14 @@ static void refused(struct ws_python *py, struct ws_py_proc *p, int error, uint6
 		return; /* it has ended */
 	p->signals_failed = true;
 	snprintf(text, sizeof(text),
-		 "Python frames cannot be recorded at the moment of a sample: no perf event for its threads (%s%s). They are read "
+		 "Python frames cannot be recorded at the moment of a sample: no perf event for "
+		 "its threads (%s%s). They are read "
 		 "from outside instead, as "
 		 "samples of their own (python_sample).",
 		 strerror(-error),
-		 error == -EACCES || error == -EPERM ? "; set /proc/sys/kernel/perf_event_paranoid to 2 or less" : "");
+		 error == -EACCES || error == -EPERM
+			 ? "; set /proc/sys/kernel/perf_event_paranoid to 2 or less"
+			 : "");
 	ws_sink_diagnostic(p->proc->sink, WS_INFO, "python", p->proc->id, now, text);
 	(void)py;
 }
@@ -233,7 +245,8 @@ static void close_event(struct ws_python *py, size_t i)
 	py->events[i] = py->events[--py->events_n];
 }
 
-/* Has it an event? One of an image that was replaced by an exec is closed: the kernel has taken it from the thread. */
+/* Has it an event? One of an image that was replaced by an exec is closed: the kernel has taken it
+ * from the thread. */
 static bool has_event(struct ws_python *py, const struct ws_py_proc *p, uint32_t tid)
 {
 	for (size_t i = 0; i < py->events_n; i++)
@@ -262,7 +275,8 @@ static void look_into(struct ws_python *py, struct ws_py_proc *p, uint32_t outer
 
 	if (!py->bpf || (!p->laid_out && !ws_py_lay_out(p)))
 		return;
-	/* One that is there: a thread before it had its number, and its end was not seen yet. Of another image it is closed by this. */
+	/* One that is there: a thread before it had its number, and its end was not seen yet. Of
+	 * another image it is closed by this. */
 	had = has_event(py, p, outer);
 	ws_py_told_begin(py, p, r->cookie);
 	error = ws_py_bpf_watch(py->bpf, outer, inner, &p->layout, r->cookie, r->beacon);
@@ -274,13 +288,15 @@ static void look_into(struct ws_python *py, struct ws_py_proc *p, uint32_t outer
 	}
 	p->looked_into = false;
 	snprintf(text, sizeof(text),
-		 "Python frames cannot be read by the program in the kernel (%s): they are read from outside, as samples of their own "
+		 "Python frames cannot be read by the program in the kernel (%s): they are read "
+		 "from outside, as samples of their own "
 		 "(python_sample).",
 		 strerror(-error));
 	ws_sink_diagnostic(p->proc->sink, WS_INFO, "python", p->proc->id, now, text);
 }
 
-void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, const struct ws_rec_python_thread *r, uint64_t now)
+void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid,
+		      const struct ws_rec_python_thread *r, uint64_t now)
 {
 	uint32_t outer = outer_tid(p->proc, tid);
 	int fd;
@@ -291,7 +307,8 @@ void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, 
 		look_into(py, p, outer, tid, r, now);
 		return;
 	}
-	if (has_event(py, p, outer) || atomic_load(&p->proc->home->python_refused) || blocks_signal(p->proc->host_pid, outer))
+	if (has_event(py, p, outer) || atomic_load(&p->proc->home->python_refused) ||
+	    blocks_signal(p->proc->host_pid, outer))
 		return;
 	more_descriptors(py->events_n);
 	fd = open_event(py, outer);
@@ -315,7 +332,8 @@ void ws_python_close_of(struct ws_python *py, const struct ws_py_proc *p)
 static void sweep(struct ws_python *py)
 {
 	for (size_t i = py->events_n; i-- > 0;)
-		if (syscall(SYS_tgkill, py->events[i].proc->proc->host_pid, py->events[i].tid, 0) && errno == ESRCH)
+		if (syscall(SYS_tgkill, py->events[i].proc->proc->host_pid, py->events[i].tid, 0) &&
+		    errno == ESRCH)
 			close_event(py, i);
 }
 

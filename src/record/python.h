@@ -1,9 +1,10 @@
 /*
- * python.h - Python in a session: which threads are sampled how, and what the perf events' rows need to know of it.
+ * python.h - Python in a session: which threads are sampled how, and what the perf events' rows
+ * need to know of it.
  *
- * A thread of an interpreter that the hook knows has an event of its own, which sends it the hook's signal: its samples come
- * through the ring, exact (from_python.c). Where that is not possible, and for threads that wait, stacks are read from outside
- * (python_outside.c) and kept apart.
+ * A thread of an interpreter that the hook knows has an event of its own, which sends it the hook's
+ * signal: its samples come through the ring, exact (from_python.c). Where that is not possible, and
+ * for threads that wait, stacks are read from outside (python_outside.c) and kept apart.
  */
 #ifndef WS_RECORD_PYTHON_H
 #define WS_RECORD_PYTHON_H
@@ -19,7 +20,8 @@ struct ws_python_opts {
 	bool cuda_stacks;		      /* Python stacks with CUDA calls */
 	struct ws_python_function *functions; /* to trace; owned by the caller */
 	size_t function_n;
-	bool timers; /* samples come by the timers of the sampling hook: no events are to be opened */
+	bool timers; /* samples come by the timers of the sampling hook: no events are to be opened
+		      */
 };
 
 /* A Python function to be traced as a range (--python-functions-trace). */
@@ -44,39 +46,44 @@ struct ws_python *ws_python_new(struct ws_drain *d, const struct ws_python_opts 
 void ws_python_say_unseen(struct ws_python *py, struct ws_sink *sink);
 /* After the drain has finished: whatever is open is closed. */
 void ws_python_free(struct ws_python *py);
-/* After the records of a round were converted: closes events of threads that are gone, and reads stacks from outside that are due.
- * `now` is session time, ns. */
+/* After the records of a round were converted: closes events of threads that are gone, and reads
+ * stacks from outside that are due. `now` is session time, ns. */
 void ws_python_round(struct ws_python *py, uint64_t now);
 /* How long the recorder may sleep before the next stack is due, nanoseconds. */
 uint64_t ws_python_patience(const struct ws_python *py);
 
-/* Has the thread (as seen from here) samples of its own at that time, so that other samples of the same in user space would count
- * it twice? */
+/* Has the thread (as seen from here) samples of its own at that time, so that other samples of the
+ * same in user space would count it twice? */
 bool ws_python_covers(const struct ws_python *py, uint32_t tid, uint64_t time);
 
 /*
- * The stack of a sample of `thread` (id in `sink`) that has no Python frames: as ws_stackset_places makes it, with the frames in
- * which its neighbours agree where the interpreter's frames are in the same place; then *flags gets WS_SAMPLE_SEPARATE. `cut`: the
- * outer end is missing. `py` may be NULL.
+ * The stack of a sample of `thread` (id in `sink`) that has no Python frames: as ws_stackset_places
+ * makes it, with the frames in which its neighbours agree where the interpreter's frames are in the
+ * same place; then *flags gets WS_SAMPLE_SEPARATE. `cut`: the outer end is missing. `py` may be
+ * NULL.
  */
-uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time,
-			  const struct ws_caller *places, size_t n, bool cut, uint32_t *leaf, uint8_t *flags);
+uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread,
+			  uint64_t time, const struct ws_caller *places, size_t n, bool cut,
+			  uint32_t *leaf, uint8_t *flags);
 
 /*
- * The stack of native frames `places` (innermost first) with Python's in place of the evaluator's: *leaf gets the innermost frame,
- * the result is the stack of its callers. `cut`: the native frames are incomplete at their outer end.
+ * The stack of native frames `places` (innermost first) with Python's in place of the evaluator's:
+ * *leaf gets the innermost frame, the result is the stack of its callers. `cut`: the native frames
+ * are incomplete at their outer end.
  */
-uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_caller *places, size_t n, const struct ws_py_stack *py, bool cut,
-			 uint32_t *leaf);
+uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_caller *places, size_t n,
+			 const struct ws_py_stack *py, bool cut, uint32_t *leaf);
 
 /* ---- a program in the kernel, on the event that samples everything (python_bpf.c) ---- */
 
 /*
- * Load it, for an event of `frequency` samples a second (0: not so many in each). 0, or -errno: -ENOTSUP when it is not wanted,
- * -ERANGE when the frequency of Python's samples does not divide it; else the kernel's.
+ * Load it, for an event of `frequency` samples a second (0: not so many in each). 0, or -errno:
+ * -ENOTSUP when it is not wanted, -ERANGE when the frequency of Python's samples does not divide
+ * it; else the kernel's.
  */
 int ws_python_bpf_open(struct ws_python *py, uint32_t frequency);
-/* Attach it to `sampler`, an event on `cpu`; it writes into the buffer of the event `output`. 0 or -errno. */
+/* Attach it to `sampler`, an event on `cpu`; it writes into the buffer of the event `output`. 0 or
+ * -errno. */
 int ws_python_bpf_attach(struct ws_python *py, int sampler, int output, uint32_t cpu);
 bool ws_python_bpf_is_on(const struct ws_python *py);
 /* Does it know threads of every pid namespace? Else those of this process's own. */
@@ -89,8 +96,10 @@ void ws_python_bpf_close(struct ws_python *py);
 void ws_python_told(struct ws_python *py, const void *raw, size_t size);
 /* Is that frames, which belong to the sample that follows? */
 bool ws_python_told_frames(const void *raw, size_t size);
-/* Those frames, of thread `tid` (as seen from here), good until the next call; NULL when they do not check out. */
-const struct ws_py_stack *ws_python_told_stack(struct ws_python *py, struct ws_sink *sink, uint32_t tid, const void *raw, size_t size,
+/* Those frames, of thread `tid` (as seen from here), good until the next call; NULL when they do
+ * not check out. */
+const struct ws_py_stack *ws_python_told_stack(struct ws_python *py, struct ws_sink *sink,
+					       uint32_t tid, const void *raw, size_t size,
 					       uint8_t *gil);
 bool ws_python_is_truncated(const struct ws_py_stack *st);
 size_t ws_python_frames(const struct ws_py_stack *st);

@@ -1,19 +1,21 @@
 /*
- * python_bpf.c - reads Python's frames in the kernel, at the moment of a sample: a program attached to the event that samples
- * everything, so that one interrupt serves both.
+ * python_bpf.c - reads Python's frames in the kernel, at the moment of a sample: a program attached
+ * to the event that samples everything, so that one interrupt serves both.
  *
- * A signal would cost a second interrupt, which on a virtual machine is the dearest part of a sample. The program looks the thread
- * up by its number, checks by a cookie that the memory it is about to read is still that of the process that announced it, walks
- * the interpreter's frames and writes them into the buffer into which the kernel puts its own part of the sample next. Threads that
- * are not in the table cost one look into it.
+ * A signal would cost a second interrupt, which on a virtual machine is the dearest part of a
+ * sample. The program looks the thread up by its number, checks by a cookie that the memory it is
+ * about to read is still that of the process that announced it, walks the interpreter's frames and
+ * writes them into the buffer into which the kernel puts its own part of the sample next. Threads
+ * that are not in the table cost one look into it.
  *
- * There is a program for each layout of an interpreter, with the offsets in its instructions, reached by a tail call: an event
- * takes one program for good, and interpreters turn up later. A second one for each layout tells code objects. A code object goes
- * by a number made of its address, the addresses of its parts, its first line, and length and hash of its name, all read at the
- * sample: so one that lies where another did has another number, and is told anew.
+ * There is a program for each layout of an interpreter, with the offsets in its instructions,
+ * reached by a tail call: an event takes one program for good, and interpreters turn up later. A
+ * second one for each layout tells code objects. A code object goes by a number made of its
+ * address, the addresses of its parts, its first line, and length and hash of its name, all read at
+ * the sample: so one that lies where another did has another number, and is told anew.
  *
- * Reading never faults a page in. What cannot be read ends the walk, and that is told. What a program writes is checked by whoever
- * reads it (python_told.c): it comes from the target's memory.
+ * Reading never faults a page in. What cannot be read ends the walk, and that is told. What a
+ * program writes is checked by whoever reads it (python_told.c): it comes from the target's memory.
  */
 #include "record/python_bpf.h"
 
@@ -36,8 +38,8 @@
 #define KNOWN 1024u  /* codes that a CPU remembers to have been told: a power of two */
 #define WINDOW 1024u /* bytes of the thread's stack of frames that are read at once */
 #define UNKNOWN 48u  /* codes told at a sample at most: the others at the next */
-/* A program does so much and calls itself again: the kernel tries every way through a program when it is loaded, at some 250 us a
- * step, and allows 33 calls. */
+/* A program does so much and calls itself again: the kernel tries every way through a program when
+ * it is loaded, at some 250 us a step, and allows 33 calls. */
 #define STEPS_A_CALL 24u
 #define CODES_A_CALL 8u
 _Static_assert(2 + WS_PY_TOLD_STEPS / STEPS_A_CALL + UNKNOWN / CODES_A_CALL < 33, "tail calls");
@@ -45,7 +47,8 @@ _Static_assert(2 + WS_PY_TOLD_STEPS / STEPS_A_CALL + UNKNOWN / CODES_A_CALL < 33
 
 struct watched {		       /* of the map of threads */
 	uint64_t cookie, mark, beacon; /* of the process; that the beacon must have */
-	uint32_t walk, skip;	       /* index of its program in the table of programs; samples until the next with frames */
+	uint32_t walk, skip; /* index of its program in the table of programs; samples until the
+				next with frames */
 };
 
 struct unknown {
@@ -55,12 +58,15 @@ struct unknown {
 struct scratch {		  /* one for each CPU */
 	uint32_t unknown_n, told; /* told: how many of those have been */
 	uint64_t at;		  /* the walk goes on here; 0: it begins */
-	/* Here rather than on the program's stack, so that they are any number for the verifier, which would try each else. */
+	/* Here rather than on the program's stack, so that they are any number for the verifier,
+	 * which would try each else. */
 	uint64_t last_code, last_id, id;
 	uint64_t beacon, mark;
-	uint64_t window_at, window_last; /* what `window` holds, and where in it the last frame begins */
+	uint64_t window_at,
+		window_last; /* what `window` holds, and where in it the last frame begins */
 	uint64_t known[KNOWN];
-	uint64_t noted[KNOWN], sample; /* id + number of the sample at which it was put on the list of unknown ones */
+	uint64_t noted[KNOWN], sample; /* id + number of the sample at which it was put on the list
+					  of unknown ones */
 	uint8_t window[WINDOW];
 	struct unknown unknown[UNKNOWN];
 	struct ws_py_told_frames out;
@@ -71,7 +77,8 @@ _Static_assert(sizeof(struct scratch) <= 32768, "the kernel gives no more for a 
 
 struct ws_py_bpf {
 	int threads, codes, scratch, text, output, programs, entry;
-	uint32_t frequency, every; /* every: one of so many samples has frames, and is the only one that is kept */
+	uint32_t frequency, every; /* every: one of so many samples has frames, and is the only one
+				      that is kept */
 	struct ws_py_layout layout[LAYOUTS];
 	uint32_t layouts;
 };
@@ -102,7 +109,8 @@ static void look_up(struct ws_bpf *b, int map, int base, int key)
 }
 
 /* r0 = the calling thread's entry; the program is left with 1 when it has none */
-static void find_thread(struct ws_bpf *b, const struct ws_py_bpf *k, uint64_t ns_device, uint64_t ns_inode)
+static void find_thread(struct ws_bpf *b, const struct ws_py_bpf *k, uint64_t ns_device,
+			uint64_t ns_inode)
 {
 	int found;
 
@@ -139,7 +147,8 @@ static void this_cpu(struct ws_bpf *b, int map, int reg)
 	ws_bpf_op_reg(b, BPF_MOV, reg, R0);
 }
 
-/* r0 = 0 when `bytes` of what r3 points at in the target were read to the place `to` of the stack */
+/* r0 = 0 when `bytes` of what r3 points at in the target were read to the place `to` of the stack
+ */
 static void read_to_stack(struct ws_bpf *b, int to, uint32_t bytes)
 {
 	ws_bpf_address(b, R1, END, to);
@@ -189,7 +198,8 @@ static void make_entry(struct ws_bpf *b, const struct ws_py_bpf *k)
 		ws_bpf_store(b, WS_BPF_32, R0, offsetof(struct watched, skip), R1);
 		ws_bpf_return(b, 0);
 		ws_bpf_land(b, now);
-		ws_bpf_store_value(b, WS_BPF_32, R0, offsetof(struct watched, skip), (int32_t)k->every - 1);
+		ws_bpf_store_value(b, WS_BPF_32, R0, offsetof(struct watched, skip),
+				   (int32_t)k->every - 1);
 	}
 	/* What the walk needs of it goes by the scratch memory: a tail call keeps no registers. */
 	ws_bpf_op_reg(b, BPF_MOV, STEP, R0);
@@ -209,7 +219,8 @@ static void make_entry(struct ws_bpf *b, const struct ws_py_bpf *k)
 
 /* ---- walking the frames ---- */
 
-/* The beacon to AT_BEACON; the program is left with 1 when it is not there, or another's. AT = the thread state. */
+/* The beacon to AT_BEACON; the program is left with 1 when it is not there, or another's. AT = the
+ * thread state. */
 static void read_beacon(struct ws_bpf *b)
 {
 	int good, same;
@@ -219,16 +230,20 @@ static void read_beacon(struct ws_bpf *b)
 	good = ws_bpf_jump(b, BPF_JEQ, R0, 0);
 	ws_bpf_return(b, 1);
 	ws_bpf_land(b, good);
-	ws_bpf_load(b, WS_BPF_64, R1, END, AT_BEACON + (int)offsetof(struct ws_python_beacon, cookie));
+	ws_bpf_load(b, WS_BPF_64, R1, END,
+		    AT_BEACON + (int)offsetof(struct ws_python_beacon, cookie));
 	ws_bpf_load(b, WS_BPF_64, R2, MEM, offsetof(struct scratch, mark));
 	same = ws_bpf_jump_reg(b, BPF_JEQ, R1, R2);
 	ws_bpf_return(b, 1);
 	ws_bpf_land(b, same);
-	ws_bpf_load(b, WS_BPF_64, R1, END, AT_BEACON + (int)offsetof(struct ws_python_beacon, hold_start));
+	ws_bpf_load(b, WS_BPF_64, R1, END,
+		    AT_BEACON + (int)offsetof(struct ws_python_beacon, hold_start));
 	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, out.hold), R1);
-	ws_bpf_load(b, WS_BPF_64, R1, END, AT_BEACON + (int)offsetof(struct ws_python_beacon, wait_start));
+	ws_bpf_load(b, WS_BPF_64, R1, END,
+		    AT_BEACON + (int)offsetof(struct ws_python_beacon, wait_start));
 	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, out.wait), R1);
-	ws_bpf_load(b, WS_BPF_64, AT, END, AT_BEACON + (int)offsetof(struct ws_python_beacon, state));
+	ws_bpf_load(b, WS_BPF_64, AT, END,
+		    AT_BEACON + (int)offsetof(struct ws_python_beacon, state));
 }
 
 struct leaves { /* jumps out of the walk */
@@ -283,8 +298,10 @@ static struct span frame_span(const struct ws_py_layout *l)
 
 static struct span code_span(const struct ws_py_layout *l)
 {
-	uint32_t from = least(least(l->code_first_line, l->code_name), least(l->code_file, l->code_table));
-	uint32_t to = most(most(l->code_first_line + 4, l->code_name + 8), most(l->code_file + 8, l->code_table + 8));
+	uint32_t from =
+		least(least(l->code_first_line, l->code_name), least(l->code_file, l->code_table));
+	uint32_t to = most(most(l->code_first_line + 4, l->code_name + 8),
+			   most(l->code_file + 8, l->code_table + 8));
 
 	return (struct span){from & ~7u, to - (from & ~7u)};
 }
@@ -305,12 +322,16 @@ static void mix(struct ws_bpf *b)
 	ws_bpf_op_reg(b, BPF_XOR, R0, R1);
 }
 
-/* r0 = the number of the code object at AT_POINTER, whose key is at AT_CODE and the beginning of whose name at AT_TEXT. */
+/* r0 = the number of the code object at AT_POINTER, whose key is at AT_CODE and the beginning of
+ * whose name at AT_TEXT. */
 static void number_of(struct ws_bpf *b, const struct ws_py_layout *l, struct span s)
 {
-	int fields[] = {
-	    AT_POINTER, plus(AT_CODE, s, l->code_name), plus(AT_CODE, s, l->code_file), plus(AT_CODE, s, l->code_table), AT_TEXT,
-	    AT_TEXT + 8};
+	int fields[] = {AT_POINTER,
+			plus(AT_CODE, s, l->code_name),
+			plus(AT_CODE, s, l->code_file),
+			plus(AT_CODE, s, l->code_table),
+			AT_TEXT,
+			AT_TEXT + 8};
 
 	ws_bpf_load(b, WS_BPF_64, R0, MEM, offsetof(struct scratch, out.cookie));
 	ws_bpf_set(b, R2, 0x9e3779b97f4a7c15u);
@@ -323,7 +344,8 @@ static void number_of(struct ws_bpf *b, const struct ws_py_layout *l, struct spa
 	ws_bpf_op(b, BPF_OR, R0, 2); /* 0 and 1 mean something else */
 }
 
-/* Put the code {id, AT_POINTER} on the list of those to be told, when it is not known and there is room. */
+/* Put the code {id, AT_POINTER} on the list of those to be told, when it is not known and there is
+ * room. */
 static void note_unknown(struct ws_bpf *b, const struct ws_py_bpf *k)
 {
 	int seen, known, noted, full;
@@ -356,9 +378,11 @@ static void note_unknown(struct ws_bpf *b, const struct ws_py_bpf *k)
 	ws_bpf_op(b, BPF_LSH, R2, 4);
 	ws_bpf_op_reg(b, BPF_ADD, R2, MEM);
 	ws_bpf_load(b, WS_BPF_64, R3, MEM, offsetof(struct scratch, id));
-	ws_bpf_store(b, WS_BPF_64, R2, offsetof(struct scratch, unknown) + offsetof(struct unknown, id), R3);
+	ws_bpf_store(b, WS_BPF_64, R2,
+		     offsetof(struct scratch, unknown) + offsetof(struct unknown, id), R3);
 	ws_bpf_load(b, WS_BPF_64, R3, END, AT_POINTER);
-	ws_bpf_store(b, WS_BPF_64, R2, offsetof(struct scratch, unknown) + offsetof(struct unknown, code), R3);
+	ws_bpf_store(b, WS_BPF_64, R2,
+		     offsetof(struct scratch, unknown) + offsetof(struct unknown, code), R3);
 	ws_bpf_op(b, BPF_ADD, R1, 1);
 	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, unknown_n), R1);
 	ws_bpf_land(b, seen);
@@ -429,8 +453,8 @@ static void empty_window(struct ws_bpf *b)
 }
 
 /*
- * From 3.11 on frames lie one behind the other, callers below: part of the page that a frame is in is read with it. `f` of the
- * frame at AT goes to AT_FRAME.
+ * From 3.11 on frames lie one behind the other, callers below: part of the page that a frame is in
+ * is read with it. `f` of the frame at AT goes to AT_FRAME.
  */
 static void from_window(struct ws_bpf *b, struct span f, struct leaves *x)
 {
@@ -443,7 +467,8 @@ static void from_window(struct ws_bpf *b, struct span f, struct leaves *x)
 	beyond = ws_bpf_jump_reg(b, BPF_JGT, R1, R2);
 	there = ws_bpf_jump(b, BPF_JLE, R1, (int32_t)(WINDOW - f.from - f.bytes));
 	ws_bpf_land(b, beyond);
-	/* R3: where it is to begin, so that it ends with the frame, and not before the frame's page. */
+	/* R3: where it is to begin, so that it ends with the frame, and not before the frame's
+	 * page. */
 	ws_bpf_address(b, R3, AT, (int)(f.from + f.bytes) - (int)WINDOW);
 	ws_bpf_op_reg(b, BPF_MOV, R1, AT);
 	ws_bpf_op(b, BPF_AND, R1, ~4095);
@@ -470,13 +495,15 @@ static void from_window(struct ws_bpf *b, struct span f, struct leaves *x)
 	ws_bpf_land(b, there);
 	ws_bpf_op_reg(b, BPF_ADD, R1, MEM);
 	for (uint32_t i = 0; i < f.bytes; i += 8) {
-		ws_bpf_load(b, WS_BPF_64, R2, R1, (int)(offsetof(struct scratch, window) + f.from + i));
+		ws_bpf_load(b, WS_BPF_64, R2, R1,
+			    (int)(offsetof(struct scratch, window) + f.from + i));
 		ws_bpf_store(b, WS_BPF_64, END, AT_FRAME + (int)i, R2);
 	}
 }
 
 /* One step: the frame at AT into the record, AT becomes its caller. */
-static void one_step(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l, struct leaves *x)
+static void one_step(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l,
+		     struct leaves *x)
 {
 	struct span f = frame_span(l);
 	size_t out = offsetof(struct scratch, step);
@@ -530,7 +557,8 @@ static void begin_walk(struct ws_bpf *b, const struct ws_py_layout *l, struct le
 	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, out.truncated), R1);
 	empty_window(b);
 	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, out.count), R1);
-	ws_bpf_store_value(b, WS_BPF_32, MEM, offsetof(struct scratch, out.kind), WS_PY_TOLD_FRAMES);
+	ws_bpf_store_value(b, WS_BPF_32, MEM, offsetof(struct scratch, out.kind),
+			   WS_PY_TOLD_FRAMES);
 	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, sample));
 	ws_bpf_op(b, BPF_ADD, R1, 1);
 	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, sample), R1);
@@ -538,7 +566,8 @@ static void begin_walk(struct ws_bpf *b, const struct ws_py_layout *l, struct le
 }
 
 /* STEPS_A_CALL more frames, then the program calls itself. STEP is the number of frames. */
-static void go_on(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l, uint32_t self, struct leaves *x)
+static void go_on(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l,
+		  uint32_t self, struct leaves *x)
 {
 	int loop, again;
 
@@ -562,7 +591,8 @@ static void go_on(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_p
 	tail_call(b, k->programs);
 }
 
-static void make_walk(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l, uint32_t self)
+static void make_walk(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l,
+		      uint32_t self)
 {
 	struct leaves x = {.done_n = 0};
 	int begun, fits, all_told;
@@ -598,8 +628,8 @@ static void make_walk(struct ws_bpf *b, const struct ws_py_bpf *k, const struct 
 /* ---- telling code objects ---- */
 
 /*
- * `room` bytes at the address in the record's field `where` into its `piece`; fewer when they would reach into a page that is not
- * there. The field `bytes` gets how many.
+ * `room` bytes at the address in the record's field `where` into its `piece`; fewer when they would
+ * reach into a page that is not there. The field `bytes` gets how many.
  */
 static void read_text(struct ws_bpf *b, size_t where, size_t piece, size_t bytes, uint32_t room)
 {
@@ -663,7 +693,8 @@ static void read_code(struct ws_bpf *b, const struct ws_py_layout *l)
 	int got;
 
 	read_text(b, CODE(code), CODE(head), CODE(head_bytes), WS_PY_TOLD_HEAD);
-	ws_bpf_load(b, WS_BPF_64, R1, AT, CODE(head) + (int)(l->code_qualname ? l->code_qualname : l->code_name));
+	ws_bpf_load(b, WS_BPF_64, R1, AT,
+		    CODE(head) + (int)(l->code_qualname ? l->code_qualname : l->code_name));
 	ws_bpf_store(b, WS_BPF_64, AT, CODE(name), R1);
 	ws_bpf_load(b, WS_BPF_64, R1, AT, CODE(head) + (int)l->code_file);
 	ws_bpf_store(b, WS_BPF_64, AT, CODE(file), R1);
@@ -705,7 +736,8 @@ static void write_code(struct ws_bpf *b, const struct ws_py_bpf *k)
 }
 
 /* STEP is the number of the code on the list. */
-static void make_tell(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l, uint32_t self)
+static void make_tell(struct ws_bpf *b, const struct ws_py_bpf *k, const struct ws_py_layout *l,
+		      uint32_t self)
 {
 	int loop, end, past, known, again;
 
@@ -723,16 +755,19 @@ static void make_tell(struct ws_bpf *b, const struct ws_py_bpf *k, const struct 
 	ws_bpf_op_reg(b, BPF_ADD, R2, MEM);
 	ws_bpf_op(b, BPF_ADD, STEP, 1);
 	ws_bpf_store(b, WS_BPF_32, MEM, offsetof(struct scratch, told), STEP);
-	ws_bpf_load(b, WS_BPF_64, R1, R2, offsetof(struct scratch, unknown) + offsetof(struct unknown, id));
+	ws_bpf_load(b, WS_BPF_64, R1, R2,
+		    offsetof(struct scratch, unknown) + offsetof(struct unknown, id));
 	ws_bpf_store(b, WS_BPF_64, MEM, offsetof(struct scratch, id), R1);
 	ws_bpf_store(b, WS_BPF_64, AT, CODE(id), R1);
-	ws_bpf_load(b, WS_BPF_64, R1, R2, offsetof(struct scratch, unknown) + offsetof(struct unknown, code));
+	ws_bpf_load(b, WS_BPF_64, R1, R2,
+		    offsetof(struct scratch, unknown) + offsetof(struct unknown, code));
 	ws_bpf_store(b, WS_BPF_64, AT, CODE(code), R1);
 	ws_bpf_load(b, WS_BPF_64, R1, MEM, offsetof(struct scratch, out.cookie));
 	ws_bpf_store(b, WS_BPF_64, AT, CODE(cookie), R1);
 	ws_bpf_store_value(b, WS_BPF_32, AT, CODE(kind), WS_PY_TOLD_CODE);
 	look_up(b, k->codes, MEM, offsetof(struct scratch, id));
-	known = ws_bpf_jump(b, BPF_JNE, R0, 0); /* another CPU has told it by now, or it is on the list twice */
+	known = ws_bpf_jump(b, BPF_JNE, R0,
+			    0); /* another CPU has told it by now, or it is on the list twice */
 	read_code(b, l);
 	write_code(b, k);
 	ws_bpf_land(b, known);
@@ -753,7 +788,8 @@ static void make_tell(struct ws_bpf *b, const struct ws_py_bpf *k, const struct 
 
 static int load(const struct ws_bpf *b)
 {
-	char *log = getenv("WARPSIGHT_BPF_LOG") ? ws_malloc(16u << 20) : NULL; /* for whoever changes the programs */
+	char *log = getenv("WARPSIGHT_BPF_LOG") ? ws_malloc(16u << 20)
+						: NULL; /* for whoever changes the programs */
 	int fd = ws_bpf_program(b, log, 16u << 20);
 
 	if (fd < 0 && log)
@@ -767,11 +803,13 @@ static bool fits(const struct ws_py_layout *l)
 {
 	struct span f = frame_span(l), c = code_span(l);
 
-	return f.bytes <= FRAME_BYTES && c.bytes <= WS_PY_KEY_BYTES && l->code_table + 8 <= WS_PY_TOLD_HEAD &&
-	       l->code_qualname + 8 <= WS_PY_TOLD_HEAD && l->code_name + 8 <= WS_PY_TOLD_HEAD &&
-	       l->code_file + 8 <= WS_PY_TOLD_HEAD && l->bytes_data > l->bytes_size && l->bytes_data - l->bytes_size <= 64 &&
-	       !(l->frame_code & 7) && !(l->frame_previous & 7) && !(l->frame_at & 3) && !(l->code_name & 7) &&
-	       !(l->code_file & 7) && !(l->code_table & 7) && !(l->code_qualname & 7) && !(l->code_first_line & 3);
+	return f.bytes <= FRAME_BYTES && c.bytes <= WS_PY_KEY_BYTES &&
+	       l->code_table + 8 <= WS_PY_TOLD_HEAD && l->code_qualname + 8 <= WS_PY_TOLD_HEAD &&
+	       l->code_name + 8 <= WS_PY_TOLD_HEAD && l->code_file + 8 <= WS_PY_TOLD_HEAD &&
+	       l->bytes_data > l->bytes_size && l->bytes_data - l->bytes_size <= 64 &&
+	       !(l->frame_code & 7) && !(l->frame_previous & 7) && !(l->frame_at & 3) &&
+	       !(l->code_name & 7) && !(l->code_file & 7) && !(l->code_table & 7) &&
+	       !(l->code_qualname & 7) && !(l->code_first_line & 3);
 }
 
 static int put_program(const struct ws_py_bpf *k, uint32_t index, const struct ws_bpf *b)
@@ -843,7 +881,8 @@ static int make_maps(struct ws_py_bpf *k)
 	k->codes = ws_bpf_map_new(BPF_MAP_TYPE_LRU_HASH, 8, 4, CODES);
 	k->scratch = ws_bpf_map_new(BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(struct scratch), 1);
 	k->text = ws_bpf_map_new(BPF_MAP_TYPE_PERCPU_ARRAY, 4, (uint32_t)text, 1);
-	k->output = ws_bpf_map_new(BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
+	k->output = ws_bpf_map_new(BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4,
+				   (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
 	k->programs = ws_bpf_map_new(BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 2 * LAYOUTS);
 	for (size_t i = 0; i < WS_COUNT(all); i++)
 		if (*all[i] < 0)
@@ -866,7 +905,8 @@ static int make_all(struct ws_py_bpf *k)
 		free(b);
 		return k->entry;
 	}
-	/* Hooks are told before any interpreter is met, so it must be certain by now that the kernel takes such programs. */
+	/* Hooks are told before any interpreter is met, so it must be certain by now that the
+	 * kernel takes such programs. */
 	ws_py_layout_of(0x030c, &l);
 	b->n = 0;
 	make_tell(b, k, &l, 0);
@@ -899,7 +939,15 @@ int ws_python_bpf_open(struct ws_python *py, uint32_t frequency)
 	if (!frequency || py->o.frequency > frequency || frequency % py->o.frequency)
 		return -ERANGE;
 	k = ws_malloc(sizeof(*k));
-	*k = (struct ws_py_bpf){-1, -1, -1, -1, -1, -1, -1, .frequency = frequency, .every = frequency / py->o.frequency};
+	*k = (struct ws_py_bpf){-1,
+				-1,
+				-1,
+				-1,
+				-1,
+				-1,
+				-1,
+				.frequency = frequency,
+				.every = frequency / py->o.frequency};
 	error = make_all(k);
 	if (error) {
 		ws_py_bpf_free(k);
@@ -946,10 +994,11 @@ void ws_python_bpf_close(struct ws_python *py)
 
 /* ---- threads and codes ---- */
 
-int ws_py_bpf_watch(struct ws_py_bpf *k, uint32_t tid, uint32_t inner, const struct ws_py_layout *l, uint64_t cookie,
-		    uint64_t beacon)
+int ws_py_bpf_watch(struct ws_py_bpf *k, uint32_t tid, uint32_t inner, const struct ws_py_layout *l,
+		    uint64_t cookie, uint64_t beacon)
 {
-	struct watched w = {.cookie = cookie, .mark = ws_python_cookie(cookie, inner), .beacon = beacon};
+	struct watched w = {
+		.cookie = cookie, .mark = ws_python_cookie(cookie, inner), .beacon = beacon};
 	int program = programs_of(k, l);
 
 	if (program < 0)

@@ -1,9 +1,10 @@
 /*
- * python_bpf.h - Python's frames by a program in the kernel (python_bpf.c), and what it writes (read by python_told.c). Private to
- * Python's recording.
+ * python_bpf.h - Python's frames by a program in the kernel (python_bpf.c), and what it writes
+ * (read by python_told.c). Private to Python's recording.
  *
- * The program runs in front of each sample of the main event. What it writes stands in the same buffer directly before that sample:
- * a record of frames, and one for each code object that it has met for the first time.
+ * The program runs in front of each sample of the main event. What it writes stands in the same
+ * buffer directly before that sample: a record of frames, and one for each code object that it has
+ * met for the first time.
  */
 #ifndef WS_RECORD_PYTHON_BPF_H
 #define WS_RECORD_PYTHON_BPF_H
@@ -18,9 +19,10 @@
 
 enum ws_py_told { WS_PY_TOLD_FRAMES = 1, WS_PY_TOLD_CODE = 2 };
 
-struct ws_py_step {  /* of the chain of frames */
-	uint64_t id; /* stands for the code; 0: the evaluator's own frame, 1: it could not be read */
-	int32_t at;  /* as in struct ws_py_frame; to 3.10 as the frame object has it */
+struct ws_py_step { /* of the chain of frames */
+	uint64_t
+		id; /* stands for the code; 0: the evaluator's own frame, 1: it could not be read */
+	int32_t at; /* as in struct ws_py_frame; to 3.10 as the frame object has it */
 	uint32_t owner;
 };
 
@@ -29,7 +31,8 @@ struct ws_py_told_frames {
 	uint64_t cookie, hold, wait; /* of the process; of struct ws_python_beacon */
 };				     /* `count` steps follow, innermost first */
 
-/* A code object as it lay in memory when the sample was taken: pieces of it, of its texts and of its line table. */
+/* A code object as it lay in memory when the sample was taken: pieces of it, of its texts and of
+ * its line table. */
 struct ws_py_told_code {
 	uint32_t kind, spare;
 	uint64_t cookie, id, code;
@@ -43,9 +46,10 @@ struct ws_py_told_code {
 /* ---- the program and its maps (python_bpf.c) ---- */
 
 struct ws_py_bpf;
-/* Frames of this thread, `tid` as seen from here and `inner` as it calls itself, from now on; 0 or -errno. */
-int ws_py_bpf_watch(struct ws_py_bpf *b, uint32_t tid, uint32_t inner, const struct ws_py_layout *l, uint64_t cookie,
-		    uint64_t beacon);
+/* Frames of this thread, `tid` as seen from here and `inner` as it calls itself, from now on; 0 or
+ * -errno. */
+int ws_py_bpf_watch(struct ws_py_bpf *b, uint32_t tid, uint32_t inner, const struct ws_py_layout *l,
+		    uint64_t cookie, uint64_t beacon);
 void ws_py_bpf_leave(struct ws_py_bpf *b, uint32_t tid);
 void ws_py_bpf_free(struct ws_py_bpf *b);
 

@@ -1,18 +1,21 @@
 /*
  * python_merge.c - puts Python's frames where the interpreter's own are in a native stack.
  *
- * Each call of the evaluator, _PyEval_EvalFrameDefault, runs a run of Python frames: one to 3.10; from 3.11 on as many as called
- * each other without C in between. The outermost of each run is marked. So the k-th evaluator from outside stands for the k-th run
- * from outside: it is replaced by it. When the native stack was cut (more bytes than were copied) both are counted from inside, and
- * the runs that are left go to the outer end: of Python, nothing is missing then. An evaluator that has no run has just been
- * entered or is being left, and stays what it is.
+ * Each call of the evaluator, _PyEval_EvalFrameDefault, runs a run of Python frames: one to 3.10;
+ * from 3.11 on as many as called each other without C in between. The outermost of each run is
+ * marked. So the k-th evaluator from outside stands for the k-th run from outside: it is replaced
+ * by it. When the native stack was cut (more bytes than were copied) both are counted from inside,
+ * and the runs that are left go to the outer end: of Python, nothing is missing then. An evaluator
+ * that has no run has just been entered or is being left, and stays what it is.
  *
- * The functions through which the interpreter calls the evaluator (vectorcall and its kin) go too, when one is what called an
- * evaluator that was replaced. All are known by name from the symbol table of the interpreter's file, which is read once.
+ * The functions through which the interpreter calls the evaluator (vectorcall and its kin) go too,
+ * when one is what called an evaluator that was replaced. All are known by name from the symbol
+ * table of the interpreter's file, which is read once.
  *
- * Samples that hit the kernel are perf's and have no Python frames. They get those in which the thread's samples before and after
- * agree, as far as the evaluators of all three stand at the same places of the stack: then these calls were most likely the same
- * ones. Such samples have the flag SEPARATE.
+ * Samples that hit the kernel are perf's and have no Python frames. They get those in which the
+ * thread's samples before and after agree, as far as the evaluators of all three stand at the same
+ * places of the stack: then these calls were most likely the same ones. Such samples have the flag
+ * SEPARATE.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,39 +27,39 @@
 /* ---- which functions are the interpreter's ---- */
 
 static const char *const trampolines[] = {
-    "_PyEval_Vector",
-    "_PyFunction_Vectorcall",
-    "PyObject_Vectorcall",
-    "_PyObject_Vectorcall",
-    "_PyObject_VectorcallTstate",
-    "_PyVectorcall_Call",
-    "PyVectorcall_Call",
-    "PyObject_Call",
-    "_PyObject_Call",
-    "_PyObject_Call.localalias",
-    "_PyObject_FastCallDictTstate",
-    "_PyObject_Call_Prepend",
-    "_PyObject_MakeTpCall",
-    "_PyFunction_FastCallDict",
-    "_PyObject_FastCallDict",
-    "function_code_fastcall",
-    "_PyEval_EvalCode",
-    "_PyEval_EvalCodeWithName",
-    "_PyEval_EvalFrame",
-    "call_function",
-    "do_call_core",
-    "method_vectorcall",
-    "object_vacall",
-    "vectorcall_method",
-    "cfunction_vectorcall_FASTCALL",
-    "PyEval_EvalCode",
-    "PyEval_EvalCodeEx",
-    "PyEval_EvalFrameEx",
-    "_PyStack_AsDict",
-    "gen_send_ex",
-    "gen_send_ex2",
-    "gen_iternext",
-    "_PyGen_Send",
+	"_PyEval_Vector",
+	"_PyFunction_Vectorcall",
+	"PyObject_Vectorcall",
+	"_PyObject_Vectorcall",
+	"_PyObject_VectorcallTstate",
+	"_PyVectorcall_Call",
+	"PyVectorcall_Call",
+	"PyObject_Call",
+	"_PyObject_Call",
+	"_PyObject_Call.localalias",
+	"_PyObject_FastCallDictTstate",
+	"_PyObject_Call_Prepend",
+	"_PyObject_MakeTpCall",
+	"_PyFunction_FastCallDict",
+	"_PyObject_FastCallDict",
+	"function_code_fastcall",
+	"_PyEval_EvalCode",
+	"_PyEval_EvalCodeWithName",
+	"_PyEval_EvalFrame",
+	"call_function",
+	"do_call_core",
+	"method_vectorcall",
+	"object_vacall",
+	"vectorcall_method",
+	"cfunction_vectorcall_FASTCALL",
+	"PyEval_EvalCode",
+	"PyEval_EvalCodeEx",
+	"PyEval_EvalFrameEx",
+	"_PyStack_AsDict",
+	"gen_send_ex",
+	"gen_send_ex2",
+	"gen_iternext",
+	"_PyGen_Send",
 };
 
 struct range {
@@ -75,7 +78,8 @@ static uint8_t part_of_name(const char *name)
 
 	if (!strncmp(name, "_PyEval_EvalFrameDefault", n) && (!name[n] || name[n] == '.'))
 		return WS_PY_EVALUATOR;
-	if (!strncmp(name, "_TAIL_CALL_", 11)) /* 3.14 built by tail calls: each instruction is a function */
+	if (!strncmp(name, "_TAIL_CALL_",
+		     11)) /* 3.14 built by tail calls: each instruction is a function */
 		return WS_PY_EVALUATOR;
 	for (size_t i = 0; i < WS_COUNT(trampolines); i++) {
 		n = strlen(trampolines[i]);
@@ -90,7 +94,8 @@ static void add_symbols(struct parts *p, const struct ws_elf *elf, uint32_t sect
 	Elf64_Shdr s, names;
 	const Elf64_Sym *sym;
 
-	if (!ws_elf_section(elf, section, &s) || (s.sh_type != SHT_SYMTAB && s.sh_type != SHT_DYNSYM) ||
+	if (!ws_elf_section(elf, section, &s) ||
+	    (s.sh_type != SHT_SYMTAB && s.sh_type != SHT_DYNSYM) ||
 	    !ws_elf_section(elf, s.sh_link, &names))
 		return;
 	sym = (const void *)ws_elf_bytes(elf, &s);
@@ -133,7 +138,8 @@ static struct ws_map known_modules;
 static const struct parts *parts_of(const struct ws_module *m)
 {
 	bool found;
-	struct parts *p = (struct parts *)(uintptr_t)ws_map_get(&known_modules, (uintptr_t)m, &found);
+	struct parts *p =
+		(struct parts *)(uintptr_t)ws_map_get(&known_modules, (uintptr_t)m, &found);
 
 	if (found)
 		return p;
@@ -154,7 +160,8 @@ enum ws_py_part ws_python_part(const struct ws_caller *place)
 	size_t lo = ws_bisect(p ? p->n : 0, mid, p->v[mid].start <= place->address);
 
 	/* The same function may be in both tables, under several names. */
-	return lo && place->address < p->v[lo - 1].end ? (enum ws_py_part)p->v[lo - 1].part : WS_PY_OTHER;
+	return lo && place->address < p->v[lo - 1].end ? (enum ws_py_part)p->v[lo - 1].part
+						       : WS_PY_OTHER;
 }
 
 /* ---- merging ---- */
@@ -171,7 +178,8 @@ static void put(struct merge *m, uint32_t frame)
 	m->leaf = frame;
 }
 
-/* The run that ends before `*end` (counted from the innermost), outermost frame first; *end becomes where it begins. */
+/* The run that ends before `*end` (counted from the innermost), outermost frame first; *end becomes
+ * where it begins. */
 static void put_run(struct merge *m, const struct ws_py_stack *py, size_t *end)
 {
 	size_t i = *end;
@@ -203,8 +211,8 @@ static bool calls_evaluator(const uint8_t *part, size_t i)
 	return part[i] == WS_PY_EVALUATOR;
 }
 
-uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_caller *places, size_t n, const struct ws_py_stack *py, bool cut,
-			 uint32_t *leaf)
+uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_caller *places, size_t n,
+			 const struct ws_py_stack *py, bool cut, uint32_t *leaf)
 {
 	uint8_t part[WS_UNWIND_DEEPEST + 256];
 	size_t evaluators = 0, runs = count_runs(py), end = py->n, pairs, first, seen = 0;
@@ -228,8 +236,9 @@ uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_caller *places,
 			continue;
 		seen += part[i] == WS_PY_EVALUATOR;
 		if (!replaced || part[i] != WS_PY_EVALUATOR) {
-			put(&m, ws_stackset_frame(st, (enum ws_frame_kind)places[i].kind, (enum ws_unwind_method)places[i].method,
-						places[i].module, places[i].address, NULL, NULL));
+			put(&m, ws_stackset_frame(st, (enum ws_frame_kind)places[i].kind,
+						  (enum ws_unwind_method)places[i].method,
+						  places[i].module, places[i].address, NULL, NULL));
 			continue;
 		}
 		put_run(&m, py, &end);
@@ -272,11 +281,13 @@ static int evaluators_of(const struct ws_caller *places, size_t n, uint64_t *sp,
 	return k;
 }
 
-void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time,
-			const struct ws_caller *places, size_t n, bool cut, const struct ws_py_stack *st)
+void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread,
+			uint64_t time, const struct ws_caller *places, size_t n, bool cut,
+			const struct ws_py_stack *st)
 {
 	uint64_t key = history_key(sink, thread);
-	struct ws_py_history *h = (struct ws_py_history *)(uintptr_t)ws_map_get(&py->history, key, NULL);
+	struct ws_py_history *h =
+		(struct ws_py_history *)(uintptr_t)ws_map_get(&py->history, key, NULL);
 	size_t runs = count_runs(st);
 	struct ws_py_moment *m;
 	int k;
@@ -291,7 +302,8 @@ void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32
 	m->time = 0;
 	k = evaluators_of(places, n, m->sp, WS_PY_MOMENT_EVALUATORS);
 	if (k <= 0 ||
-	    (cut ? runs < (size_t)k : runs != (size_t)k)) /* one is being entered or left: which frames are whose is not certain */
+	    (cut ? runs < (size_t)k : runs != (size_t)k)) /* one is being entered or left: which
+							     frames are whose is not certain */
 		return;
 	m->evaluators = (size_t)k;
 	m->cut = cut;
@@ -311,9 +323,9 @@ struct bare {
 };
 
 /*
- * Do the evaluators of both stand at the same places, but for some inner ones? Then *skip gets how many innermost ones of `m` are
- * not in the sample; those of the sample that are not in `m` stay as they are, which needs the outer end of the stack to count
- * from.
+ * Do the evaluators of both stand at the same places, but for some inner ones? Then *skip gets how
+ * many innermost ones of `m` are not in the sample; those of the sample that are not in `m` stay as
+ * they are, which needs the outer end of the stack to count from.
  */
 static bool same_places(const struct ws_py_moment *m, const struct bare *b, size_t *skip)
 {
@@ -339,7 +351,8 @@ static uint64_t apart(uint64_t a, uint64_t b)
 }
 
 /* The samples around `time`: the last before it and the first after it. */
-static void neighbours(struct ws_py_history *h, uint64_t time, struct ws_py_moment **before, struct ws_py_moment **after)
+static void neighbours(struct ws_py_history *h, uint64_t time, struct ws_py_moment **before,
+		       struct ws_py_moment **after)
 {
 	*before = *after = NULL;
 	for (size_t i = 0; i < WS_PY_MOMENTS; i++) {
@@ -366,13 +379,16 @@ static size_t behind_runs(const struct ws_py_moment *m, size_t runs)
 
 static struct ws_py_stack part_of_moment(struct ws_py_moment *m, size_t first)
 {
-	return (struct ws_py_stack){
-	    .frame = m->frame + first, .entry = m->entry + first, .code = m->code + first, .n = m->n - first};
+	return (struct ws_py_stack){.frame = m->frame + first,
+				    .entry = m->entry + first,
+				    .code = m->code + first,
+				    .n = m->n - first};
 }
 
 /*
- * The frames that both have, from the outermost on. The one after may not have come yet: the thread has hardly been in user space
- * since the one before, whose frames are then taken if that is not long ago.
+ * The frames that both have, from the outermost on. The one after may not have come yet: the thread
+ * has hardly been in user space since the one before, whose frames are then taken if that is not
+ * long ago.
  */
 static struct ws_py_stack agreed(struct ws_py_history *h, uint64_t time, const struct bare *b)
 {
@@ -381,7 +397,8 @@ static struct ws_py_stack agreed(struct ws_py_history *h, uint64_t time, const s
 	size_t skip, have = 0;
 
 	neighbours(h, time, &before, &after);
-	if (!before || !same_places(before, b, &skip) || (!after && apart(before->time, time) > WS_PY_MOMENT_ALONE_NS))
+	if (!before || !same_places(before, b, &skip) ||
+	    (!after && apart(before->time, time) > WS_PY_MOMENT_ALONE_NS))
 		return none;
 	x = part_of_moment(before, behind_runs(before, skip));
 	if (!after)
@@ -392,7 +409,8 @@ static struct ws_py_stack agreed(struct ws_py_history *h, uint64_t time, const s
 	while (have < x.n && have < y.n && x.code[x.n - 1 - have] == y.code[y.n - 1 - have] &&
 	       x.entry[x.n - 1 - have] == y.entry[y.n - 1 - have])
 		have++;
-	if (b->cut && have < x.n) /* inner ones are counted from inside then, and they do not agree */
+	if (b->cut &&
+	    have < x.n) /* inner ones are counted from inside then, and they do not agree */
 		return none;
 	if (apart(after->time, time) < apart(before->time, time)) { /* its lines are more likely */
 		before = after;
@@ -401,11 +419,13 @@ static struct ws_py_stack agreed(struct ws_py_history *h, uint64_t time, const s
 	return part_of_moment(before, before->n - have);
 }
 
-uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread, uint64_t time, const struct ws_caller *places,
-			  size_t n, bool cut, uint32_t *leaf, uint8_t *flags)
+uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread,
+			  uint64_t time, const struct ws_caller *places, size_t n, bool cut,
+			  uint32_t *leaf, uint8_t *flags)
 {
-	struct ws_py_history *h =
-	    py ? (struct ws_py_history *)(uintptr_t)ws_map_get(&py->history, history_key(sink, thread), NULL) : NULL;
+	struct ws_py_history *h = py ? (struct ws_py_history *)(uintptr_t)ws_map_get(
+					       &py->history, history_key(sink, thread), NULL)
+				     : NULL;
 	struct ws_py_stack st = {0};
 	struct bare b = {.cut = cut};
 	int k = h ? evaluators_of(places, n, b.sp, WS_PY_MOMENT_EVALUATORS) : 0;

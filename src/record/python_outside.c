@@ -1,13 +1,15 @@
 /*
- * python_outside.c - Python stacks read by the recorder out of the target's memory, at moments of its own: rows of python_sample.
+ * python_outside.c - Python stacks read by the recorder out of the target's memory, at moments of
+ * its own: rows of python_sample.
  *
- * They show what the sampler's signal cannot: threads that wait. These are looked at some twenty times a second. Where there is no
- * signal (no perf events, the program handles SIGURG itself) the thread that holds the GIL is read at the sampling frequency as
- * well. While a stack is read the thread runs on, so that it may be a stack that never was, in parts; that is what the flag
+ * They show what the sampler's signal cannot: threads that wait. These are looked at some twenty
+ * times a second. Where there is no signal (no perf events, the program handles SIGURG itself) the
+ * thread that holds the GIL is read at the sampling frequency as well. While a stack is read the
+ * thread runs on, so that it may be a stack that never was, in parts; that is what the flag
  * SEPARATE says.
  *
- * One stack is three or four reads: the thread's state, its first frame with the part of the data stack around it, the keys of code
- * objects that were not in the thread's stack the last time.
+ * One stack is three or four reads: the thread's state, its first frame with the part of the data
+ * stack around it, the keys of code objects that were not in the thread's stack the last time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +45,8 @@ size_t ws_py_read_process(void *ctx, const struct ws_py_piece *p, size_t n)
 
 /* ---- code ---- */
 
-struct ws_py_known *ws_py_known_read(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t code,
-				     const struct ws_py_code_key *key)
+struct ws_py_known *ws_py_known_read(const struct ws_py_layout *l, const struct ws_py_memory *m,
+				     uint64_t code, const struct ws_py_code_key *key)
 {
 	static struct ws_py_code c;
 	struct ws_py_known *k = ws_calloc(1, sizeof(*k));
@@ -61,7 +63,9 @@ struct ws_py_known *ws_py_known_read(const struct ws_py_layout *l, const struct 
 	k->shim = c.shim;
 	k->table = ws_malloc(c.table_bytes + 1);
 	k->table_bytes = c.table_bytes;
-	k->table_have = c.table_bytes && ws_py_read(m, c.table, k->table, c.table_bytes) ? c.table_bytes : 0;
+	k->table_have = c.table_bytes && ws_py_read(m, c.table, k->table, c.table_bytes)
+				? c.table_bytes
+				: 0;
 	return k;
 }
 
@@ -75,15 +79,16 @@ static void forget_codes(struct ws_py_proc *p)
 	p->last_state = 0;
 }
 
-static struct ws_py_known *known_of(struct ws_py_proc *p, const struct ws_py_memory *m, uint64_t code,
-				    const struct ws_py_code_key *key)
+static struct ws_py_known *known_of(struct ws_py_proc *p, const struct ws_py_memory *m,
+				    uint64_t code, const struct ws_py_code_key *key)
 {
 	struct ws_py_known *k = (struct ws_py_known *)(uintptr_t)ws_map_get(&p->codes, code, NULL);
 
 	if (k && !memcmp(&k->key, key, sizeof(*key)))
 		return k;
 	if (k || p->codes.n >= MOST_CODES)
-		forget_codes(p); /* another object lies there now: frames that were made of the old one must not be found */
+		forget_codes(p); /* another object lies there now: frames that were made of the old
+				    one must not be found */
 	k = ws_py_known_read(&p->layout, m, code, key);
 	ws_map_set(&p->codes, code, (uintptr_t)k);
 	return k;
@@ -93,9 +98,11 @@ static struct ws_py_known *known_of(struct ws_py_proc *p, const struct ws_py_mem
 
 static uint32_t frame_of(struct ws_py_proc *p, struct ws_stackset *st, const struct ws_py_frame *f)
 {
-	const struct ws_py_known *k = (const struct ws_py_known *)(uintptr_t)ws_map_get(&p->codes, f->code, NULL);
+	const struct ws_py_known *k =
+		(const struct ws_py_known *)(uintptr_t)ws_map_get(&p->codes, f->code, NULL);
 	uint64_t hash = (f->code << 20 ^ f->code >> 44) +
-			(uint32_t)f->at; /* 44 bits of address, 20 of offset: longer functions may share a line */
+			(uint32_t)f->at; /* 44 bits of address, 20 of offset: longer functions may
+					    share a line */
 	uint32_t id;
 
 	if (!k || k->shim)
@@ -109,8 +116,8 @@ static uint32_t frame_of(struct ws_py_proc *p, struct ws_stackset *st, const str
 }
 
 /* Keys of the `n` codes at `code`; those that cannot be read are marked by an address of 0. */
-static void read_keys(const struct ws_py_proc *p, const struct ws_py_memory *m, uint64_t *code, size_t n,
-		      struct ws_py_code_key *key)
+static void read_keys(const struct ws_py_proc *p, const struct ws_py_memory *m, uint64_t *code,
+		      size_t n, struct ws_py_code_key *key)
 {
 	static uint8_t raw[WS_PY_PIECES * WS_PY_KEY_BYTES];
 
@@ -125,10 +132,10 @@ static void read_keys(const struct ws_py_proc *p, const struct ws_py_memory *m, 
 	}
 }
 
-/* The frames that differ from the thread's stack at its last look are asked what code lies there; the others hold their code ever
- * since. */
-static uint32_t stack_of(struct ws_py_proc *p, struct ws_stackset *st, const struct ws_py_memory *m, uint64_t state,
-			 const struct ws_py_frame *f, size_t n)
+/* The frames that differ from the thread's stack at its last look are asked what code lies there;
+ * the others hold their code ever since. */
+static uint32_t stack_of(struct ws_py_proc *p, struct ws_stackset *st, const struct ws_py_memory *m,
+			 uint64_t state, const struct ws_py_frame *f, size_t n)
 {
 	static struct ws_py_code_key key[MOST_FRAMES];
 	static uint64_t code[MOST_FRAMES];
@@ -146,7 +153,8 @@ static uint32_t stack_of(struct ws_py_proc *p, struct ws_stackset *st, const str
 	for (size_t i = 0; i < n - same; i++)
 		if (f[i].code && code[k++])
 			known_of(p, m, f[i].code, &key[k - 1]);
-	if (same && !p->last_state) /* all was forgotten on the way: those that are the same as well */
+	if (same &&
+	    !p->last_state) /* all was forgotten on the way: those that are the same as well */
 		return stack_of(p, st, m, state, f, n);
 	for (size_t i = n; i-- > 0;) {
 		uint32_t id = f[i].code ? frame_of(p, st, &f[i]) : 0;
@@ -177,12 +185,14 @@ static uint32_t tid_of(const struct ws_py_memory *m, const struct ws_py_thread *
 	return tid <= 1u << 22 ? tid : 0;
 }
 
-static void look(struct ws_py_proc *p, const struct ws_py_memory *m, const struct ws_py_thread *t, bool holds, uint64_t weight)
+static void look(struct ws_py_proc *p, const struct ws_py_memory *m, const struct ws_py_thread *t,
+		 bool holds, uint64_t weight)
 {
 	static struct ws_py_frame frame[MOST_FRAMES];
 	struct ws_sink *sink = p->proc->sink;
-	struct ws_row_python_sample row = {
-	    .weight = weight, .gil = holds ? WS_GIL_HOLDS : WS_GIL_UNKNOWN, .flags = WS_SAMPLE_SEPARATE | WS_SAMPLE_CLOCK};
+	struct ws_row_python_sample row = {.weight = weight,
+					   .gil = holds ? WS_GIL_HOLDS : WS_GIL_UNKNOWN,
+					   .flags = WS_SAMPLE_SEPARATE | WS_SAMPLE_CLOCK};
 	uint32_t tid = tid_of(m, t);
 	bool truncated;
 	size_t n;
@@ -201,7 +211,8 @@ static void look(struct ws_py_proc *p, const struct ws_py_memory *m, const struc
 /* Has the thread had no sample of its own since the last look? */
 static bool waited(struct ws_py_proc *p, uint32_t tid)
 {
-	uint64_t now = ws_map_get(&p->counts, tid, NULL) + 1, before = ws_map_get(&p->looked, tid, NULL);
+	uint64_t now = ws_map_get(&p->counts, tid, NULL) + 1,
+		 before = ws_map_get(&p->looked, tid, NULL);
 
 	ws_map_set(&p->looked, tid, now);
 	return before == now;
@@ -234,7 +245,8 @@ bool ws_py_lay_out(struct ws_py_proc *p)
 	struct ws_py_memory m = {ws_py_read_process, p->proc};
 	struct ws_py_layout l;
 
-	if (!(p->layout.version >= 0x030d ? ws_py_layout_read(&m, p->runtime, &l) : ws_py_layout_of(p->layout.version, &l)) ||
+	if (!(p->layout.version >= 0x030d ? ws_py_layout_read(&m, p->runtime, &l)
+					  : ws_py_layout_of(p->layout.version, &l)) ||
 	    !ws_py_check(&l, &m, p->runtime))
 		return false;
 	p->layout = l;
@@ -247,7 +259,8 @@ static bool may_read(struct ws_py_proc *p, uint64_t now)
 	if (!p->runtime || p->proc->host_pid <= 0 || p->proc->ending)
 		return false;
 	if (!p->laid_out && !ws_py_lay_out(p)) {
-		p->next_fast = p->next_slow = now + SLOW_NS; /* it is being made, or must not be read */
+		p->next_fast = p->next_slow =
+			now + SLOW_NS; /* it is being made, or must not be read */
 		return false;
 	}
 	return true;
@@ -265,9 +278,15 @@ void ws_python_outside(struct ws_python *py, uint64_t now)
 
 		if ((fast || slow) && may_read(p, now)) {
 			if (fast)
-				look_at(p, false, p->last_fast && now - p->last_fast < SLOW_NS ? now - p->last_fast : period);
+				look_at(p, false,
+					p->last_fast && now - p->last_fast < SLOW_NS
+						? now - p->last_fast
+						: period);
 			if (slow)
-				look_at(p, true, p->last_slow && now - p->last_slow < 4 * SLOW_NS ? now - p->last_slow : SLOW_NS);
+				look_at(p, true,
+					p->last_slow && now - p->last_slow < 4 * SLOW_NS
+						? now - p->last_slow
+						: SLOW_NS);
 			if (fast) {
 				p->last_fast = now;
 				p->next_fast = now + period;

@@ -18,18 +18,21 @@ struct ws_py_proc { /* an interpreter: the slot WS_SLOT_PYTHON of a process */
 	struct ws_maps_process *bound; /* its mappings' rows are written */
 	uint64_t runtime;
 	struct ws_py_layout layout;
-	bool signals, signals_failed;  /* events may be opened; that was refused, or the program wants the signal */
+	bool signals, signals_failed;  /* events may be opened; that was refused, or the program
+					  wants the signal */
 	bool looked_into;	       /* the program in the kernel reads its frames */
 	bool laid_out;		       /* `layout` is complete */
 	uint64_t next_fast, next_slow; /* when stacks are read from outside again */
 	uint64_t last_fast, last_slow; /* and when they were */
-	uint64_t last_state;	       /* the thread that was looked at last, and its codes, outermost first */
+	uint64_t
+		last_state; /* the thread that was looked at last, and its codes, outermost first */
 	size_t last_n;
 	uint64_t last_code[WS_PY_LAST];
 	uint32_t turn;		      /* whose turn it is when there are many threads */
 	struct ws_map codes;	      /* read from outside: address -> struct ws_py_known * */
 	struct ws_map frames;	      /* outside: hash of code and offset -> frame id */
-	struct ws_map counts, looked; /* tid -> samples with its frames, in all and at the last look from outside */
+	struct ws_map counts, looked; /* tid -> samples with its frames, in all and at the last look
+					 from outside */
 };
 
 /* Have its threads samples that are exact? */
@@ -48,9 +51,10 @@ struct ws_py_known { /* a code object */
 	struct ws_py_code_key key; /* outside only */
 };
 void ws_py_known_free(struct ws_py_known *k);
-/* The code object at `code`, whose key is `key`; never NULL: one that cannot be read is a shim, which is shown nowhere. */
-struct ws_py_known *ws_py_known_read(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t code,
-				     const struct ws_py_code_key *key);
+/* The code object at `code`, whose key is `key`; never NULL: one that cannot be read is a shim,
+ * which is shown nowhere. */
+struct ws_py_known *ws_py_known_read(const struct ws_py_layout *l, const struct ws_py_memory *m,
+				     uint64_t code, const struct ws_py_code_key *key);
 /* Reads the memory of a struct ws_proc, as struct ws_py_memory has it. */
 size_t ws_py_read_process(void *proc, const struct ws_py_piece *p, size_t n);
 /* Id of the frame for the instruction at byte offset `at`. */
@@ -82,7 +86,8 @@ struct ws_py_history {
 	uint32_t next;
 };
 
-/* Python frames of one moment: ids, innermost first, and which are outermost of a call of the evaluator. */
+/* Python frames of one moment: ids, innermost first, and which are outermost of a call of the
+ * evaluator. */
 struct ws_py_stack {
 	uint32_t *frame; /* 0: the evaluator runs no function, or one that Python does not show */
 	bool *entry;
@@ -106,12 +111,15 @@ struct ws_python {
 	int bpf_error;		/* errno with which the kernel refused it */
 	struct ws_py_told_image *told;
 	struct ws_py_stack told_stack;
-	struct ws_map inner; /* tid of threads that the program serves -> what their own namespace calls them */
+	struct ws_map inner; /* tid of threads that the program serves -> what their own namespace
+				calls them */
 };
 
-/* The thread of `p` that its own namespace calls `tid` may be signalled from now on, or looked into. */
+/* The thread of `p` that its own namespace calls `tid` may be signalled from now on, or looked
+ * into. */
 struct ws_rec_python_thread;
-void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid, const struct ws_rec_python_thread *r, uint64_t now);
+void ws_python_thread(struct ws_python *py, struct ws_py_proc *p, uint32_t tid,
+		      const struct ws_rec_python_thread *r, uint64_t now);
 void ws_python_close_of(struct ws_python *py, const struct ws_py_proc *p);
 /* Read what is due. */
 void ws_python_outside(struct ws_python *py, uint64_t now);
@@ -121,8 +129,9 @@ bool ws_py_lay_out(struct ws_py_proc *p);
 /* Frames that were told in this ring for the record in hand; NULL for none. */
 const struct ws_py_stack *ws_python_take_frames(struct ws_stream *s);
 /* Keep a complete sample for those of the kernel. */
-void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread, uint64_t time,
-			const struct ws_caller *places, size_t n, bool cut, const struct ws_py_stack *st);
+void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread,
+			uint64_t time, const struct ws_caller *places, size_t n, bool cut,
+			const struct ws_py_stack *st);
 /* Free what was kept, and what is known of modules. */
 void ws_python_forget(struct ws_python *py);
 /* What of the interpreter a native frame is. */

@@ -1,9 +1,10 @@
 /*
  * python_told.c - from what the program in the kernel wrote (python_bpf.c) to Python frames.
  *
- * Code objects come with pieces of their memory as they were at the sample, from which name, file and lines are read as anywhere
- * else (cpython.h). What a piece does not hold, because it was too long or its page was not there, is read from outside now, when
- * the object there is still the same one. All of it comes from the target's memory and is checked as such.
+ * Code objects come with pieces of their memory as they were at the sample, from which name, file
+ * and lines are read as anywhere else (cpython.h). What a piece does not hold, because it was too
+ * long or its page was not there, is read from outside now, when the object there is still the same
+ * one. All of it comes from the target's memory and is checked as such.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +107,8 @@ static bool from_piece(const struct memory *m, const struct ws_py_piece *want)
 	for (size_t i = 0; i < m->n; i++) {
 		const struct piece *p = &m->piece[i];
 
-		if (want->from >= p->from && want->from - p->from <= p->n && want->bytes <= p->n - (want->from - p->from)) {
+		if (want->from >= p->from && want->from - p->from <= p->n &&
+		    want->bytes <= p->n - (want->from - p->from)) {
 			memcpy(want->to, p->bytes + (want->from - p->from), want->bytes);
 			return true;
 		}
@@ -136,16 +138,19 @@ static void add_piece(struct memory *m, uint64_t from, const void *bytes, size_t
 }
 
 /* Is the object still the one that was there at the sample? */
-static bool still_there(const struct ws_py_told_image *im, struct ws_proc *proc, uint64_t code, const struct ws_py_code_key *key)
+static bool still_there(const struct ws_py_told_image *im, struct ws_proc *proc, uint64_t code,
+			const struct ws_py_code_key *key)
 {
 	struct ws_py_memory m = {ws_py_read_process, proc};
 	uint8_t raw[WS_PY_KEY_BYTES];
 	struct ws_py_code_key now;
 
-	return ws_py_code_keys(&im->layout, &m, &code, 1, &now, raw) == 1 && !memcmp(&now, key, sizeof(now));
+	return ws_py_code_keys(&im->layout, &m, &code, 1, &now, raw) == 1 &&
+	       !memcmp(&now, key, sizeof(now));
 }
 
-static struct ws_py_known *read_code(const struct ws_py_told_image *im, const struct ws_py_told_code *c)
+static struct ws_py_known *read_code(const struct ws_py_told_image *im,
+				     const struct ws_py_told_code *c)
 {
 	struct memory pieces = {.proc = im->p ? im->p->proc : NULL};
 	struct ws_py_memory m = {read_pieces, &pieces};
@@ -181,13 +186,15 @@ static void told_code(struct ws_python *py, const void *raw, size_t size)
 	memcpy(c, raw, size);
 	im = image_of(py, c->cookie);
 	if (!im || c->head_bytes > sizeof(c->head) || c->name_bytes > sizeof(c->name_piece) ||
-	    c->file_bytes > sizeof(c->file_piece) || c->table_bytes > size - sizeof(*c) || im->codes.n >= CODES_MOST) {
+	    c->file_bytes > sizeof(c->file_piece) || c->table_bytes > size - sizeof(*c) ||
+	    im->codes.n >= CODES_MOST) {
 		free(c);
 		return;
 	}
 	k = read_code(im, c);
 	if (k) {
-		ws_py_known_free((struct ws_py_known *)(uintptr_t)ws_map_get(&im->codes, c->id, NULL));
+		ws_py_known_free(
+			(struct ws_py_known *)(uintptr_t)ws_map_get(&im->codes, c->id, NULL));
 		ws_map_set(&im->codes, c->id, (uintptr_t)k);
 	}
 	free(c);
@@ -214,7 +221,8 @@ bool ws_python_told_frames(const void *raw, size_t size)
 
 /* ---- frames ---- */
 
-static uint32_t frame_id(struct ws_py_told_image *im, struct ws_stackset *st, uint64_t id, int32_t at)
+static uint32_t frame_id(struct ws_py_told_image *im, struct ws_stackset *st, uint64_t id,
+			 int32_t at)
 {
 	uint64_t hash = id * UINT64_C(0x9e3779b97f4a7c15) + (uint32_t)at;
 	bool found;
@@ -225,7 +233,8 @@ static uint32_t frame_id(struct ws_py_told_image *im, struct ws_stackset *st, ui
 		return frame;
 	k = (const struct ws_py_known *)(uintptr_t)ws_map_get(&im->codes, id, NULL);
 	if (!k) /* it may be told at the next sample */
-		return ws_stackset_frame(st, WS_FRAME_PYTHON, WS_UNWIND_UNKNOWN, NULL, 0, "[code not read]", "");
+		return ws_stackset_frame(st, WS_FRAME_PYTHON, WS_UNWIND_UNKNOWN, NULL, 0,
+					 "[code not read]", "");
 	frame = k->shim ? 0 : ws_py_known_frame(st, k, at);
 	ws_map_set(&im->frames, hash, frame);
 	return frame;
@@ -242,7 +251,8 @@ static void make_room(struct ws_py_stack *s, size_t n)
 	}
 }
 
-static size_t take_steps(const struct ws_py_layout *l, const uint8_t *steps, size_t n, struct ws_py_frame *out)
+static size_t take_steps(const struct ws_py_layout *l, const uint8_t *steps, size_t n,
+			 struct ws_py_frame *out)
 {
 	struct ws_py_taken t = {.out = out};
 
@@ -250,13 +260,15 @@ static size_t take_steps(const struct ws_py_layout *l, const uint8_t *steps, siz
 		struct ws_py_step s;
 
 		memcpy(&s, steps + i * sizeof(s), sizeof(s));
-		ws_py_take(l, &t, s.id, l->chain == WS_PY_OBJECTS ? ws_py_object_at(l, s.at) : s.at, s.owner);
+		ws_py_take(l, &t, s.id, l->chain == WS_PY_OBJECTS ? ws_py_object_at(l, s.at) : s.at,
+			   s.owner);
 	}
 	return t.n;
 }
 
-const struct ws_py_stack *ws_python_told_stack(struct ws_python *py, struct ws_sink *sink, uint32_t tid, const void *raw,
-					       size_t size, uint8_t *gil)
+const struct ws_py_stack *ws_python_told_stack(struct ws_python *py, struct ws_sink *sink,
+					       uint32_t tid, const void *raw, size_t size,
+					       uint8_t *gil)
 {
 	static struct ws_py_frame frame[WS_PY_TOLD_STEPS];
 	struct ws_py_told_frames f;
@@ -269,7 +281,8 @@ const struct ws_py_stack *ws_python_told_stack(struct ws_python *py, struct ws_s
 	s = &py->told_stack;
 	memcpy(&f, raw, sizeof(f));
 	im = image_of(py, f.cookie);
-	if (!im || f.count > WS_PY_TOLD_STEPS || f.count > (size - sizeof(f)) / sizeof(struct ws_py_step))
+	if (!im || f.count > WS_PY_TOLD_STEPS ||
+	    f.count > (size - sizeof(f)) / sizeof(struct ws_py_step))
 		return NULL;
 	if (im->sink != sink) { /* frames have numbers in one report */
 		ws_map_free(&im->frames);
@@ -284,7 +297,9 @@ const struct ws_py_stack *ws_python_told_stack(struct ws_python *py, struct ws_s
 	n = take_steps(&im->layout, (const uint8_t *)raw + sizeof(f), f.count, frame);
 	make_room(s, n);
 	for (size_t i = 0; i < n; i++) {
-		s->frame[i] = frame[i].code > 1 ? frame_id(im, ws_stackset_of(sink), frame[i].code, frame[i].at) : 0;
+		s->frame[i] = frame[i].code > 1 ? frame_id(im, ws_stackset_of(sink), frame[i].code,
+							   frame[i].at)
+						: 0;
 		s->entry[i] = frame[i].flags & WS_PY_ENTRY;
 		s->code[i] = 0; /* nobody is to remember these */
 	}

@@ -13,53 +13,58 @@
 #include "record/python.h"
 
 struct ws_record_opts {
-	char **argv;               /* the target and its arguments, NULL-terminated */
-	const char *output;        /* template of the report's name; NULL for the default */
+	char **argv;	    /* the target and its arguments, NULL-terminated */
+	const char *output; /* template of the report's name; NULL for the default */
 	bool overwrite;
-	bool nvtx, osrt, cuda;     /* what to trace */
-	double delay, duration;    /* seconds; duration 0 for no limit */
-	int kill_signal;           /* sent to the target when the duration is over; 0 for none */
-	bool wait_all;             /* wait for every process of the tree, not for the target alone */
+	bool nvtx, osrt, cuda;	/* what to trace */
+	double delay, duration; /* seconds; duration 0 for no limit */
+	int kill_signal;	/* sent to the target when the duration is over; 0 for none */
+	bool wait_all;		/* wait for every process of the tree, not for the target alone */
 	bool inherit_environment;
-	const char *const *env;    /* NAME=VALUE, added to the target's environment */
+	const char *const *env; /* NAME=VALUE, added to the target's environment */
 	size_t env_count;
-	const char *run_as;        /* user name, or NULL */
-	double osrt_threshold;     /* seconds */
-	double stack_threshold;    /* seconds that an OS-runtime call must last for its stack to be recorded; negative: none */
+	const char *run_as;	/* user name, or NULL */
+	double osrt_threshold;	/* seconds */
+	double stack_threshold; /* seconds that an OS-runtime call must last for its stack to be
+				   recorded; negative: none */
 	uint32_t stack_depth, stack_bytes; /* frames of it; bytes copied of it */
-	int64_t cuda_stack_ns[4];  /* the same for CUDA calls by enum ws_cuda_calls, in nanoseconds; negative: none */
-	int nvtx_filter;           /* 0 all, 1 only `nvtx_domains`, 2 all but them */
-	const char *nvtx_domains;  /* comma-separated */
-	uint32_t cuda_flags;       /* enum ws_cuda_setting (ring.h) */
-	uint32_t cuda_flush_ms;    /* time between flushes of CUPTI's buffers; 0: only when full */
-	const char *cuda_apis;     /* +name,-name,... or NULL */
-	bool trace_forks;          /* record forked children that have not called exec */
-	bool store_output;         /* tee the target's output into the report */
-	bool hide_output;          /* ...and do not show it */
+	int64_t cuda_stack_ns[4]; /* the same for CUDA calls by enum ws_cuda_calls, in nanoseconds;
+				     negative: none */
+	int nvtx_filter;	  /* 0 all, 1 only `nvtx_domains`, 2 all but them */
+	const char *nvtx_domains; /* comma-separated */
+	uint32_t cuda_flags;	  /* enum ws_cuda_setting (ring.h) */
+	uint32_t cuda_flush_ms;	  /* time between flushes of CUPTI's buffers; 0: only when full */
+	const char *cuda_apis;	  /* +name,-name,... or NULL */
+	bool trace_forks;	  /* record forked children that have not called exec */
+	bool store_output;	  /* tee the target's output into the report */
+	bool hide_output;	  /* ...and do not show it */
 	bool store_environment;
-	bool resolve_symbols, source_info; /* name functions at the end; read debugging information for it */
+	bool resolve_symbols,
+		source_info; /* name functions at the end; read debugging information for it */
 	const char *const *symbol_dirs;
 	size_t symbol_dir_count;
 	bool lossless;
-	uint64_t ring_bytes;       /* memory budget of the rings */
-	struct ws_perf_opts perf;  /* CPU samples and context switches */
+	uint64_t ring_bytes;	  /* memory budget of the rings */
+	struct ws_perf_opts perf; /* CPU samples and context switches */
 	struct ws_python_opts python;
-	char **command_line;       /* warpsight's own, for the report */
+	char **command_line; /* warpsight's own, for the report */
 };
 
 struct ws_record_result {
-	int status;          /* what to exit with: the target's, 128 + signal, 126 or 127 when it could not be started */
+	int status; /* what to exit with: the target's, 128 + signal, 126 or 127 when it could not
+		       be started */
 	bool started;
-	char **reports;      /* paths of the reports, owned by the caller */
+	char **reports; /* paths of the reports, owned by the caller */
 	size_t report_count;
-	uint64_t events;     /* recorded */
-	uint64_t lost;       /* rows that could not be written */
+	uint64_t events; /* recorded */
+	uint64_t lost;	 /* rows that could not be written */
 	bool write_failed;
 };
 
 /*
- * Run the target and record it until it ends. Messages about what happens go to stderr through ws_say. 0, or -1 with a message when the
- * recording could not be begun or the report could not be finished; `result` holds what there is either way.
+ * Run the target and record it until it ends. Messages about what happens go to stderr through
+ * ws_say. 0, or -1 with a message when the recording could not be begun or the report could not be
+ * finished; `result` holds what there is either way.
  */
 int ws_record(const struct ws_record_opts *o, struct ws_record_result *result, struct ws_err *e);
 

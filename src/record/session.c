@@ -1,9 +1,11 @@
 /*
- * session.c - one recording from start to end: make the arena and the report, start the target, drain until it ends, close.
+ * session.c - one recording from start to end: make the arena and the report, start the target,
+ * drain until it ends, close.
  *
- * Everything happens on one thread: rounds of draining, paced by how much there was to drain. When a round found little the recorder
- * sleeps on a futex that hooks ring when they take new memory, so an idle target costs fifty short wake-ups a second
- * and a busy one is followed closely enough that its rings stay small and in the cache.
+ * Everything happens on one thread: rounds of draining, paced by how much there was to drain. When
+ * a round found little the recorder sleeps on a futex that hooks ring when they take new memory, so
+ * an idle target costs fifty short wake-ups a second and a busy one is followed closely enough that
+ * its rings stay small and in the cache.
  */
 #include <errno.h>
 #include <limits.h>
@@ -33,13 +35,17 @@
 #include "record/signals.h"
 #include "record/tee.h"
 
-#define IDLE_NS 20000000u      /* nothing recorded stays unread for longer */
+#define IDLE_NS 20000000u	/* nothing recorded stays unread for longer */
 #define BUSY_BYTES (256u << 10) /* a round that converted more is followed by another at once */
 #define SHORT_NS 500000u
 #define CLOCK_ROW_NS 1000000000u
 #define MOST_SINKS 4096
-#define CUDA_STACK 32768u /* of a CUDA call: single frames of math libraries hold kernel arguments of some KiB */
-#define SIGNAL_STACK 7168u /* bytes of stack that a sample by signal copies: two such samples fill a chunk of a ring */
+#define CUDA_STACK                                                                              \
+	32768u /* of a CUDA call: single frames of math libraries hold kernel arguments of some \
+		  KiB */
+#define SIGNAL_STACK                                                                               \
+	7168u /* bytes of stack that a sample by signal copies: two such samples fill a chunk of a \
+		 ring */
 
 enum phase { WAITING, COLLECTING, OVER };
 
@@ -60,13 +66,15 @@ struct session {
 	struct ws_launch launch;
 	struct ws_tee *tee;
 	char **env;
-	char *kept_old; /* the report that --force-overwrite replaces, under another name until the target runs */
+	char *kept_old; /* the report that --force-overwrite replaces, under another name until the
+			   target runs */
 	char preload[4 * PATH_MAX + 8], nvtx[PATH_MAX], cuda[PATH_MAX];
 	enum phase phase;
 	uint64_t started_epoch; /* CLOCK_REALTIME seconds */
 	uint64_t started, collect_start, collect_end, last_clock_row;
 	bool exited, killed;
-	bool read_since; /* all that the target wrote has been read: a round began after it had exited */
+	bool read_since; /* all that the target wrote has been read: a round began after it had
+			    exited */
 	int wait_status;
 	int interrupts_at_exit;
 };
@@ -95,15 +103,18 @@ static const char *lookup(void *ctx, const char *name)
 	return NULL;
 }
 
-static char *expand(struct session *s, unsigned number, const char *env, size_t env_len, struct ws_err *e)
+static char *expand(struct session *s, unsigned number, const char *env, size_t env_len,
+		    struct ws_err *e)
 {
 	struct name_lookup l = {env, env_len, s->env};
-	struct ws_name_context c = {.pid = s->launch.pid, .number = number, .variable = lookup, .ctx = &l};
+	struct ws_name_context c = {
+		.pid = s->launch.pid, .number = number, .variable = lookup, .ctx = &l};
 
 	return ws_report_name(s->o->output ? s->o->output : WS_DEFAULT_NAME, &c, e);
 }
 
-/* A second name for the old report, so that it can come back when the target cannot be run after all. */
+/* A second name for the old report, so that it can come back when the target cannot be run after
+ * all. */
 static void keep_old(struct session *s, const char *path)
 {
 	s->kept_old = ws_format("%s.old-%d", path, (int)getpid());
@@ -124,7 +135,8 @@ static void settle_old(struct session *s, const char *back_to)
 }
 
 /* Create the report of `env`'s name; with %n the first number that is free. */
-static struct ws_sink *create_report(struct session *s, const char *env, size_t env_len, struct ws_err *e)
+static struct ws_sink *create_report(struct session *s, const char *env, size_t env_len,
+				     struct ws_err *e)
 {
 	const char *name = s->o->output ? s->o->output : WS_DEFAULT_NAME;
 	struct ws_writer_opts opts = {.overwrite = s->o->overwrite && !ws_name_counts(name)};
@@ -166,7 +178,8 @@ static struct ws_sink *create_report(struct session *s, const char *env, size_t 
 }
 
 /* %q{VAR} may have another value in this process: then it has a report of its own. */
-static struct ws_sink *sink_for(void *ctx, int pid, const char *env, size_t env_len, struct ws_sink *parent)
+static struct ws_sink *sink_for(void *ctx, int pid, const char *env, size_t env_len,
+				struct ws_sink *parent)
 {
 	struct session *s = ctx;
 	struct ws_sink *sink;
@@ -201,7 +214,9 @@ static int make_arena(struct session *s, struct ws_err *e)
 		if (!pw)
 			return ws_fail(e, "--run-as: there is no user '%s'", s->o->run_as);
 		if (geteuid() && pw->pw_uid != geteuid())
-			return ws_fail(e, "--run-as needs root: only root can run a program as another user");
+			return ws_fail(
+				e,
+				"--run-as needs root: only root can run a program as another user");
 		owner = pw->pw_uid;
 	}
 	return ws_area_create(&s->area, s->o->ring_bytes, owner, e);
@@ -243,9 +258,13 @@ static void fill_stacks(const struct ws_record_opts *o, struct ws_arena *arena)
 	struct ws_stack_settings *st = &arena->stacks;
 	bool any = o->stack_depth && o->stack_bytes;
 
-	st->osrt_threshold = any && o->stack_threshold >= 0 ? (uint64_t)(o->stack_threshold * (double)arena->ticks_per_second) : UINT64_MAX;
+	st->osrt_threshold =
+		any && o->stack_threshold >= 0
+			? (uint64_t)(o->stack_threshold * (double)arena->ticks_per_second)
+			: UINT64_MAX;
 	for (int i = 0; i < 4; i++)
-		st->cuda_threshold[i] = o->cuda_stack_ns[i] >= 0 ? (uint64_t)o->cuda_stack_ns[i] : UINT64_MAX;
+		st->cuda_threshold[i] =
+			o->cuda_stack_ns[i] >= 0 ? (uint64_t)o->cuda_stack_ns[i] : UINT64_MAX;
 	st->osrt_bytes = o->stack_bytes;
 	st->cuda_bytes = CUDA_STACK;
 }
@@ -266,8 +285,10 @@ static uint32_t function_texts(struct session *s)
 	struct ws_text t = {0};
 
 	for (size_t i = 0; i < s->o->python.function_n; i++) {
-		ws_text_add(&t, s->o->python.functions[i].module, strlen(s->o->python.functions[i].module) + 1);
-		ws_text_add(&t, s->o->python.functions[i].name, strlen(s->o->python.functions[i].name) + 1);
+		ws_text_add(&t, s->o->python.functions[i].module,
+			    strlen(s->o->python.functions[i].module) + 1);
+		ws_text_add(&t, s->o->python.functions[i].name,
+			    strlen(s->o->python.functions[i].name) + 1);
 	}
 	return t.len ? arena_list(s, &t) : 0;
 }
@@ -280,16 +301,19 @@ static void fill_arena(struct session *s)
 	struct timespec pause = {0, 2000000};
 	struct ws_arena *arena = s->area.a;
 
-	nanosleep(&pause, NULL); /* a rate for thresholds: 2 ms give it to 1e-4, and times do not depend on it */
+	nanosleep(&pause, NULL); /* a rate for thresholds: 2 ms give it to 1e-4, and times do not
+				    depend on it */
 	b = ws_clock_read(&s->clock);
 	arena->clock_mode = s->clock.mode;
-	arena->ticks_per_second = (uint64_t)((double)(b.ticks - a.ticks) * 1e9 / (double)(b.raw - a.raw));
+	arena->ticks_per_second =
+		(uint64_t)((double)(b.ticks - a.ticks) * 1e9 / (double)(b.raw - a.raw));
 	arena->osrt_threshold = (uint64_t)(o->osrt_threshold * (double)arena->ticks_per_second);
-	arena->features = (o->nvtx ? WS_FEATURE_NVTX : 0u) | (o->osrt ? WS_FEATURE_OSRT : 0u) |
-			  (o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) | (o->cuda ? WS_FEATURE_CUDA : 0u) |
-			  (wants_python(o) ? WS_FEATURE_PYTHON : 0u) | (o->python.gil ? WS_FEATURE_GIL : 0u) |
-			  (o->python.cuda_stacks ? WS_FEATURE_PYTHON_CUDA : 0u) |
-			  (o->python.sampling ? WS_FEATURE_PYTHON_SAMPLES : 0u);
+	arena->features =
+		(o->nvtx ? WS_FEATURE_NVTX : 0u) | (o->osrt ? WS_FEATURE_OSRT : 0u) |
+		(o->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) | (o->cuda ? WS_FEATURE_CUDA : 0u) |
+		(wants_python(o) ? WS_FEATURE_PYTHON : 0u) | (o->python.gil ? WS_FEATURE_GIL : 0u) |
+		(o->python.cuda_stacks ? WS_FEATURE_PYTHON_CUDA : 0u) |
+		(o->python.sampling ? WS_FEATURE_PYTHON_SAMPLES : 0u);
 	arena->text_functions = function_texts(s);
 	fill_stacks(o, arena);
 	fill_sampling(s, arena);
@@ -306,7 +330,9 @@ static void fill_arena(struct session *s)
 	arena->text_cuda = ws_area_text(&s->area, s->cuda, strlen(s->cuda));
 	arena->cuda.flags = o->cuda_flags;
 	arena->cuda.flush_ms = o->cuda_flush_ms;
-	arena->cuda.text_apis = o->cuda_apis && *o->cuda_apis ? ws_area_text(&s->area, o->cuda_apis, strlen(o->cuda_apis)) : 0;
+	arena->cuda.text_apis = o->cuda_apis && *o->cuda_apis
+					? ws_area_text(&s->area, o->cuda_apis, strlen(o->cuda_apis))
+					: 0;
 }
 
 static int preload_too(struct session *s, const char *library, struct ws_err *e)
@@ -329,7 +355,9 @@ static int find_hooks(struct session *s, struct ws_err *e)
 		return -1;
 	snprintf(s->preload, sizeof(s->preload), "%s", hooks);
 	snprintf(s->nvtx, sizeof(s->nvtx), "%s", s->o->nvtx ? hooks : "");
-	if (wants_python(s->o) && preload_too(s, "libwarpsight-python.so", e)) /* before the OS-runtime hook, which is what it calls */
+	if (wants_python(s->o) &&
+	    preload_too(s, "libwarpsight-python.so",
+			e)) /* before the OS-runtime hook, which is what it calls */
 		return -1;
 	if (s->o->osrt && preload_too(s, "libwarpsight-osrt.so", e))
 		return -1;
@@ -338,7 +366,8 @@ static int find_hooks(struct session *s, struct ws_err *e)
 	if (s->perf_opts.signals && preload_too(s, "libwarpsight-sample.so", e))
 		return -1;
 	if (s->o->cuda) {
-		/* Loaded by the driver; preloaded too, so that it stands between libcupti and a profiler inside the program. */
+		/* Loaded by the driver; preloaded too, so that it stands between libcupti and a
+		 * profiler inside the program. */
 		if (ws_hook_path("libwarpsight-cuda.so", s->cuda, sizeof(s->cuda), e))
 			return -1;
 		n = strlen(s->preload);
@@ -397,7 +426,8 @@ static void advance(struct session *s, uint64_t now)
 {
 	if (s->phase == WAITING && now >= s->started + (uint64_t)(s->o->delay * 1e9))
 		begin_collecting(s);
-	if (s->phase == COLLECTING && s->o->duration > 0 && now >= s->collect_start + (uint64_t)(s->o->duration * 1e9))
+	if (s->phase == COLLECTING && s->o->duration > 0 &&
+	    now >= s->collect_start + (uint64_t)(s->o->duration * 1e9))
 		end_collecting(s);
 }
 
@@ -407,8 +437,10 @@ static void follow_stop(struct session *s)
 {
 	siginfo_t info = {0};
 
-	/* Job control: the shell that started us must see the stop. A SIGCONT to the job reaches the target too. */
-	if (!waitid(P_PID, (id_t)s->launch.pid, &info, WSTOPPED | WNOHANG) && info.si_pid == s->launch.pid &&
+	/* Job control: the shell that started us must see the stop. A SIGCONT to the job reaches
+	 * the target too. */
+	if (!waitid(P_PID, (id_t)s->launch.pid, &info, WSTOPPED | WNOHANG) &&
+	    info.si_pid == s->launch.pid &&
 	    (info.si_status == SIGTSTP || info.si_status == SIGTTIN || info.si_status == SIGTTOU))
 		kill(getpid(), SIGSTOP);
 }
@@ -421,7 +453,8 @@ static void look_at_target(struct session *s)
 	if (s->exited)
 		return;
 	follow_stop(s);
-	if (waitid(P_PID, (id_t)s->launch.pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid != s->launch.pid)
+	if (waitid(P_PID, (id_t)s->launch.pid, &info, WEXITED | WNOHANG | WNOWAIT) ||
+	    info.si_pid != s->launch.pid)
 		return;
 	s->exited = true;
 	s->interrupts_at_exit = ws_signals_interrupts();
@@ -434,10 +467,12 @@ static bool finished(struct session *s)
 	if (!s->o->wait_all || (s->phase == OVER && !s->killed))
 		return true;
 	/*
-	 * Children that live on are waited for, unless the user interrupts the wait. A short target may have come and gone since the last look
-	 * at the arena, children and all: who is alive is known only after another.
+	 * Children that live on are waited for, unless the user interrupts the wait. A short target
+	 * may have come and gone since the last look at the arena, children and all: who is alive
+	 * is known only after another.
 	 */
-	return s->read_since && (!ws_drain_alive(s->drain) || ws_signals_interrupts() > s->interrupts_at_exit);
+	return s->read_since &&
+	       (!ws_drain_alive(s->drain) || ws_signals_interrupts() > s->interrupts_at_exit);
 }
 
 /* ---- the loop ---- */
@@ -465,7 +500,8 @@ static void rest(struct session *s, uint64_t bytes)
 /* Returns how many bytes there were to read. */
 static uint64_t one_round(struct session *s)
 {
-	uint64_t since = ws_raw_ns(), bytes = ws_drain_round(s->drain), now = s->clock.v[s->clock.n - 1].raw;
+	uint64_t since = ws_raw_ns(), bytes = ws_drain_round(s->drain),
+		 now = s->clock.v[s->clock.n - 1].raw;
 
 	s->read_since = s->exited;
 	ws_perf_round(s->perf, since);
@@ -496,7 +532,8 @@ static void run(struct session *s)
 		bytes = one_round(s);
 		if (finished(s))
 			break;
-		/* When the target has just ended the next round settles it: waiting first would be felt by everyone who profiles something short. */
+		/* When the target has just ended the next round settles it: waiting first would be
+		 * felt by everyone who profiles something short. */
 		if (was_there != s->exited)
 			rest(s, bytes);
 	}
@@ -521,11 +558,13 @@ static void last_words(struct session *s, struct ws_sink *k, uint64_t unregister
 	if (s->collect_start)
 		ws_writer_add(k->writer, WS_TABLE_collection, &row);
 	else
-		ws_sink_diagnostic(k, WS_WARNING, "recorder", 0, ws_raw_ns(),
-				   "The target ended before the delay was over: nothing was collected.");
+		ws_sink_diagnostic(
+			k, WS_WARNING, "recorder", 0, ws_raw_ns(),
+			"The target ended before the delay was over: nothing was collected.");
 	if (unregistered && k == s->main)
-		ws_sink_loss(k, 0, "events of threads or processes that found no memory to record into", unregistered,
-			     "the memory for recording was full");
+		ws_sink_loss(k, 0,
+			     "events of threads or processes that found no memory to record into",
+			     unregistered, "the memory for recording was full");
 	ws_sink_clock(k, &s->clock.v[s->clock.n - 1]);
 	if (!getrusage(RUSAGE_SELF, &self)) {
 		ws_sink_meta(k, "recorder.cpu_s", "%.3f",
@@ -549,8 +588,12 @@ static void explain_empty(struct session *s)
 	}
 	why = ws_image_problem(file, user ? user->pw_uid : geteuid(), buf, sizeof(buf));
 	snprintf(text, sizeof(text), "%s: %s.",
-		 ws_perf_active(s->perf) ? "Only what the kernel tells (samples, context switches) was recorded" : "Nothing was recorded",
-		 why ? why : "no process of the target loaded the hooks (a static, privileged or foreign program, or one that was not run at all)");
+		 ws_perf_active(s->perf)
+			 ? "Only what the kernel tells (samples, context switches) was recorded"
+			 : "Nothing was recorded",
+		 why ? why
+		     : "no process of the target loaded the hooks (a static, privileged or foreign "
+		       "program, or one that was not run at all)");
 	ws_sink_diagnostic(s->main, WS_WARNING, "process", 0, ws_raw_ns(), text);
 	free(file);
 }
@@ -564,10 +607,12 @@ static void repeat_warnings(const struct ws_sink *k)
 		ws_warn("%llu more warnings are in the report: warpsight info %s",
 			(unsigned long long)(k->warning_count - WS_SINK_WARNINGS), k->path);
 	if (k->lost)
-		ws_warn("%llu events were lost; warpsight info %s says which and why", (unsigned long long)k->lost, k->path);
+		ws_warn("%llu events were lost; warpsight info %s says which and why",
+			(unsigned long long)k->lost, k->path);
 }
 
-/* A report that could not be written to its end says so itself: small tables still go in where large ones no longer fit. */
+/* A report that could not be written to its end says so itself: small tables still go in where
+ * large ones no longer fit. */
 static void count_unwritten(struct ws_sink *k)
 {
 	uint64_t lost;
@@ -639,15 +684,21 @@ static void respect_injection(struct session *s)
 	char text[2 * PATH_MAX];
 
 	if (tool) {
-		snprintf(text, sizeof(text), "CUDA is not recorded: %s has it, under which warpsight was started. Run warpsight without that tool.", tool);
+		snprintf(text, sizeof(text),
+			 "CUDA is not recorded: %s has it, under which warpsight was started. Run "
+			 "warpsight without that tool.",
+			 tool);
 		ws_sink_diagnostic(s->main, WS_WARNING, "cuda", 0, ws_raw_ns(), text);
 	}
 	for (char **e = s->env; s->o->cuda && !tool && *e; e++) {
 		const char *value = *e + strlen(name);
 
-		if (strncmp(*e, name, strlen(name)) || !strcmp(value, s->cuda) || !ws_launch_foreign_cuda(value))
+		if (strncmp(*e, name, strlen(name)) || !strcmp(value, s->cuda) ||
+		    !ws_launch_foreign_cuda(value))
 			continue;
-		snprintf(text, sizeof(text), "CUDA is not recorded: CUDA_INJECTION64_PATH has %.4000s loaded by the driver. Unset it to have warpsight record.",
+		snprintf(text, sizeof(text),
+			 "CUDA is not recorded: CUDA_INJECTION64_PATH has %.4000s loaded by the "
+			 "driver. Unset it to have warpsight record.",
 			 value);
 		ws_sink_diagnostic(s->main, WS_WARNING, "cuda", 0, ws_raw_ns(), text);
 	}
@@ -661,16 +712,23 @@ static int begin(struct session *s, struct ws_err *e)
 	int out = -1, err = -1;
 
 	if (ws_gpu_tool_must_start(ws_gpu_tool(environ)))
-		return ws_fail(e, "%s would wait for ever for a program that warpsight starts; put warpsight first: 'warpsight profile' and then the tool with "
-			       "the program", ws_gpu_tool(environ));
+		return ws_fail(e,
+			       "%s would wait for ever for a program that warpsight starts; put "
+			       "warpsight first: 'warpsight profile' and then the tool with "
+			       "the program",
+			       ws_gpu_tool(environ));
 	ws_clock_init(&s->clock, ws_clock_choose());
 	if (make_arena(s, e) || find_hooks(s, e))
 		return -1;
 	fill_arena(s);
 	if (s->area.text_full)
-		return ws_fail(e, "the functions, NVTX domains and CUDA calls that are named on the command line take more than %d KiB", WS_ARENA_TEXT >> 10);
+		return ws_fail(e,
+			       "the functions, NVTX domains and CUDA calls that are named on the "
+			       "command line take more than %d KiB",
+			       WS_ARENA_TEXT >> 10);
 	s->env = ws_launch_environment(o, s->area.path, s->preload, s->nvtx, s->cuda);
-	if ((o->store_output || o->hide_output) && !(s->tee = ws_tee_new(!o->hide_output, &out, &err, e)))
+	if ((o->store_output || o->hide_output) &&
+	    !(s->tee = ws_tee_new(!o->hide_output, &out, &err, e)))
 		return -1;
 	if (ws_launch_prepare(&s->launch, o, s->env, out, err, e))
 		return -1;
@@ -695,11 +753,13 @@ static int begin(struct session *s, struct ws_err *e)
 	s->perf = ws_perf_open(&s->perf_opts, s->launch.pid, s->drain, s->main);
 	ws_drain_perf(s->drain, s->perf);
 	if (ws_python_bpf_is_on(s->python)) /* the target has not begun yet */
-		s->area.a->features |= WS_FEATURE_PYTHON_BPF | (ws_python_bpf_any_ns() ? WS_FEATURE_PYTHON_ANY_NS : 0);
+		s->area.a->features |= WS_FEATURE_PYTHON_BPF |
+				       (ws_python_bpf_any_ns() ? WS_FEATURE_PYTHON_ANY_NS : 0);
 	return 0;
 }
 
-/* What exec means by its error, where that is not plain; `file` is what was tried, NULL when nothing of the name was found. */
+/* What exec means by its error, where that is not plain; `file` is what was tried, NULL when
+ * nothing of the name was found. */
 static const char *why_not_run(const char *name, const char *file, int error)
 {
 	struct stat st;
@@ -718,7 +778,8 @@ static int cannot_run(struct session *s, int error, struct ws_err *e)
 	char *file = ws_launch_find(s->o->argv[0], s->env);
 	const char *why;
 
-	/* exec answers EACCES when some folder of PATH may not be searched; if no other has the program, it was not found. */
+	/* exec answers EACCES when some folder of PATH may not be searched; if no other has the
+	 * program, it was not found. */
 	if (error == EACCES && !file)
 		error = ENOENT;
 	why = why_not_run(s->o->argv[0], file, error);
@@ -753,7 +814,8 @@ int ws_record(const struct ws_record_opts *o, struct ws_record_result *result, s
 			ret = cannot_run(s, error, e);
 		} else {
 			settle_old(s, NULL);
-			/* A target that keeps every core busy must not starve what empties its rings. Permitted or not, it is only a help. */
+			/* A target that keeps every core busy must not starve what empties its
+			 * rings. Permitted or not, it is only a help. */
 			setpriority(PRIO_PROCESS, 0, -10);
 			if (s->tee)
 				ws_tee_started(s->tee);

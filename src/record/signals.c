@@ -8,8 +8,8 @@
 
 #include "base/compiler.h"
 
-static const int handled[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,  SIGUSR1, SIGUSR2,
-			      SIGALRM, SIGCHLD, SIGPIPE, SIGXFSZ};
+static const int handled[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,  SIGUSR1,
+			      SIGUSR2, SIGALRM, SIGCHLD, SIGPIPE, SIGXFSZ};
 static struct sigaction before[WS_COUNT(handled)];
 static bool installed;
 static _Atomic uint64_t pending; /* bits 1 << signal */

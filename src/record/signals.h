@@ -1,6 +1,7 @@
 /*
- * signals.h - the recorder's signals. A terminal's Ctrl-C reaches the target by itself: the recorder must outlive it and write the report. A signal
- * sent to the recorder alone is meant for the run as a whole and is passed on to the target.
+ * signals.h - the recorder's signals. A terminal's Ctrl-C reaches the target by itself: the
+ * recorder must outlive it and write the report. A signal sent to the recorder alone is meant for
+ * the run as a whole and is passed on to the target.
  */
 #ifndef WS_RECORD_SIGNALS_H
 #define WS_RECORD_SIGNALS_H

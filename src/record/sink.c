@@ -45,10 +45,12 @@ void ws_sink_meta(struct ws_sink *s, const char *name, const char *fmt, ...)
 	free(value);
 }
 
-bool ws_sink_diagnostic(struct ws_sink *s, enum ws_severity severity, const char *source, uint32_t process, uint64_t time, const char *text)
+bool ws_sink_diagnostic(struct ws_sink *s, enum ws_severity severity, const char *source,
+			uint32_t process, uint64_t time, const char *text)
 {
 	uint64_t hash = XXH3_64bits_withSeed(text, strlen(text), process);
-	struct ws_row_diagnostic row = {.start = time, .severity = (uint8_t)severity, .process = process};
+	struct ws_row_diagnostic row = {
+		.start = time, .severity = (uint8_t)severity, .process = process};
 
 	for (size_t i = 0; i < s->said_n; i++)
 		if (s->said[i] == hash)
@@ -72,7 +74,8 @@ void ws_sink_clock(struct ws_sink *s, const struct ws_reading *r)
 	ws_writer_add(s->writer, WS_TABLE_clock, &row);
 }
 
-void ws_sink_loss(struct ws_sink *s, uint32_t thread, const char *kind, uint64_t events, const char *reason)
+void ws_sink_loss(struct ws_sink *s, uint32_t thread, const char *kind, uint64_t events,
+		  const char *reason)
 {
 	struct ws_row_loss row = {.thread = thread, .events = events};
 

@@ -1,7 +1,9 @@
 /*
- * sink.h - one report being written: its writer, the numbers of its processes and threads, what it has already said.
+ * sink.h - one report being written: its writer, the numbers of its processes and threads, what it
+ * has already said.
  *
- * Usually a session has one; %q{VAR} in the name with different values in different processes makes several.
+ * Usually a session has one; %q{VAR} in the name with different values in different processes makes
+ * several.
  */
 #ifndef WS_RECORD_SINK_H
 #define WS_RECORD_SINK_H
@@ -18,16 +20,16 @@ struct ws_sink {
 	struct ws_stage *stage[WS_TABLE_COUNT];
 	struct ws_clock *clock;
 	uint32_t processes, threads; /* ids given so far */
-	uint64_t events;             /* records converted */
-	bool python_described;       /* the row of perf_event for samples by signal is written */
-	bool cuda_seen;              /* the facts about CUPTI are written */
-	uint64_t *said;              /* hashes of diagnostics: each is said once */
+	uint64_t events;	     /* records converted */
+	bool python_described;	     /* the row of perf_event for samples by signal is written */
+	bool cuda_seen;		     /* the facts about CUPTI are written */
+	uint64_t *said;		     /* hashes of diagnostics: each is said once */
 	size_t said_n, said_cap;
 	char *warnings[WS_SINK_WARNINGS]; /* the first ones, to be repeated at the end of the run */
 	uint64_t warning_count;
-	uint64_t lost;               /* events counted in the loss table */
-	bool perf_described;         /* the facts about sampling are written */
-	struct ws_stackset *stacks;    /* call stacks: stacks.h; NULL until there are any */
+	uint64_t lost;		    /* events counted in the loss table */
+	bool perf_described;	    /* the facts about sampling are written */
+	struct ws_stackset *stacks; /* call stacks: stacks.h; NULL until there are any */
 };
 
 /* Take over `writer`; never fails. */
@@ -35,9 +37,11 @@ struct ws_sink *ws_sink_new(char *path, struct ws_writer *writer, struct ws_cloc
 uint32_t ws_sink_string(struct ws_sink *s, const char *text);
 void ws_sink_meta(struct ws_sink *s, const char *name, const char *fmt, ...) WS_PRINTF(3, 4);
 /* False when exactly this was said about this process before. */
-bool ws_sink_diagnostic(struct ws_sink *s, enum ws_severity severity, const char *source, uint32_t process, uint64_t time, const char *text);
+bool ws_sink_diagnostic(struct ws_sink *s, enum ws_severity severity, const char *source,
+			uint32_t process, uint64_t time, const char *text);
 void ws_sink_clock(struct ws_sink *s, const struct ws_reading *r);
-void ws_sink_loss(struct ws_sink *s, uint32_t thread, const char *kind, uint64_t events, const char *reason);
+void ws_sink_loss(struct ws_sink *s, uint32_t thread, const char *kind, uint64_t events,
+		  const char *reason);
 /* Free what is not the writer. */
 void ws_sink_free(struct ws_sink *s);
 /* Close the writer (its message on failure) and free. */

@@ -70,18 +70,25 @@ static uint32_t module_row(struct ws_stackset *st, struct ws_module *m)
 	return row.id;
 }
 
-uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind, enum ws_unwind_method method, struct ws_module *module,
-			   uint64_t address, const char *name, const char *file)
+uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind,
+			   enum ws_unwind_method method, struct ws_module *module, uint64_t address,
+			   const char *name, const char *file)
 {
-	uint32_t name_id = name ? ws_sink_string(st->sink, name) : 0, file_id = file ? ws_sink_string(st->sink, file) : 0;
-	uint64_t parts[5] = {(uint64_t)kind << 8 | method, module ? module->number : 0, address, name_id, file_id};
+	uint32_t name_id = name ? ws_sink_string(st->sink, name) : 0,
+		 file_id = file ? ws_sink_string(st->sink, file) : 0;
+	uint64_t parts[5] = {(uint64_t)kind << 8 | method, module ? module->number : 0, address,
+			     name_id, file_id};
 	uint64_t key = XXH3_64bits(parts, sizeof(parts));
-	struct ws_row_frame row = {
-	    .kind = (uint8_t)kind, .method = (uint8_t)method, .address = address, .name = name_id, .file = file_id};
+	struct ws_row_frame row = {.kind = (uint8_t)kind,
+				   .method = (uint8_t)method,
+				   .address = address,
+				   .name = name_id,
+				   .file = file_id};
 	bool found;
 	uint32_t id = (uint32_t)ws_map_get(&st->frame_id, key, &found);
 
-	if (found) /* 64 bits of hash: two of ten million frames meet once in a hundred thousand runs */
+	if (found) /* 64 bits of hash: two of ten million frames meet once in a hundred thousand
+		      runs */
 		return id;
 	if (st->frame_id.n >= MOST_FRAMES)
 		ws_map_free(&st->frame_id), memset(&st->frame_id, 0, sizeof(st->frame_id));
@@ -111,14 +118,16 @@ uint32_t ws_stackset_push(struct ws_stackset *st, uint32_t parent, uint32_t fram
 	return row.id;
 }
 
-uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_caller *p, size_t n, uint32_t *leaf)
+uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_caller *p, size_t n,
+			    uint32_t *leaf)
 {
 	uint32_t stack = 0;
 
 	if (leaf)
 		*leaf = 0;
 	for (size_t i = n; i-- > 0;) {
-		uint32_t frame = ws_stackset_frame(st, p[i].kind, p[i].method, p[i].module, p[i].address, NULL, NULL);
+		uint32_t frame = ws_stackset_frame(st, p[i].kind, p[i].method, p[i].module,
+						   p[i].address, NULL, NULL);
 
 		if (!i && leaf)
 			*leaf = frame;
@@ -131,8 +140,12 @@ uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_caller *p, s
 static void mapping_ended(void *ctx, const struct ws_mapping *m)
 {
 	struct bound *b = ctx;
-	struct ws_row_mapping row = {
-	    .process = b->process, .start = m->start, .end = m->end, .base = m->base, .size = m->size, .offset = m->offset};
+	struct ws_row_mapping row = {.process = b->process,
+				     .start = m->start,
+				     .end = m->end,
+				     .base = m->base,
+				     .size = m->size,
+				     .offset = m->offset};
 
 	row.module = module_row(b->stacks, m->module);
 	ws_writer_add(b->stacks->sink->writer, WS_TABLE_mapping, &row);

@@ -1,9 +1,10 @@
 /*
- * stacks.h - call stacks as rows: modules, mappings, frames and stacks get numbers and are written once each.
+ * stacks.h - call stacks as rows: modules, mappings, frames and stacks get numbers and are written
+ * once each.
  *
- * One for each report. Equal frames get equal numbers, and equal chains too, for as long as the memory of what was seen lasts (it
- * is bounded: after some millions of stacks it begins again). Frames are kept for symbols, which come at the end: see
- * symbols/symbolise.h.
+ * One for each report. Equal frames get equal numbers, and equal chains too, for as long as the
+ * memory of what was seen lasts (it is bounded: after some millions of stacks it begins again).
+ * Frames are kept for symbols, which come at the end: see symbols/symbolise.h.
  */
 #ifndef WS_RECORD_STACKS_H
 #define WS_RECORD_STACKS_H
@@ -18,20 +19,23 @@ struct ws_stackset *ws_stackset_of(struct ws_sink *s);
 void ws_stackset_free(struct ws_stackset *st);
 
 /*
- * Number of a frame. `module` may be NULL; `address` as the module counts (struct ws_caller), for Python the line. `name` and
- * `file` are for frames that recording itself can name, else NULL.
+ * Number of a frame. `module` may be NULL; `address` as the module counts (struct ws_caller), for
+ * Python the line. `name` and `file` are for frames that recording itself can name, else NULL.
  */
-uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind, enum ws_unwind_method method, struct ws_module *module,
-			   uint64_t address, const char *name, const char *file);
+uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind,
+			   enum ws_unwind_method method, struct ws_module *module, uint64_t address,
+			   const char *name, const char *file);
 /* Number of the stack that calls `frame` from stack `parent`; 0 for none. */
 uint32_t ws_stackset_push(struct ws_stackset *st, uint32_t parent, uint32_t frame);
 /*
- * Frames from the innermost outwards: *leaf gets the innermost frame, the result is the stack of its callers (0 for none). With
- * leaf NULL the result is the stack with the innermost on it.
+ * Frames from the innermost outwards: *leaf gets the innermost frame, the result is the stack of
+ * its callers (0 for none). With leaf NULL the result is the stack with the innermost on it.
  */
-uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_caller *p, size_t n, uint32_t *leaf);
+uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_caller *p, size_t n,
+			    uint32_t *leaf);
 
-/* Have the mappings of process row `process` written as they end, once a frame was found in them. Cheap when it was said before. */
+/* Have the mappings of process row `process` written as they end, once a frame was found in them.
+ * Cheap when it was said before. */
 void ws_stackset_bind(struct ws_stackset *st, struct ws_maps_process *maps, uint32_t process);
 
 /* Frames so far; frame number i is from 1. */

@@ -30,7 +30,8 @@ struct ws_tee {
 	bool show;
 };
 
-/* False when nobody reads there any more: the target must then find its pipe broken, as it would have alone. */
+/* False when nobody reads there any more: the target must then find its pipe broken, as it would
+ * have alone. */
 static bool show(int fd, const char *p, size_t n)
 {
 	while (n) {
@@ -82,7 +83,9 @@ static void *run(void *arg)
 	int left = LAST_READS;
 
 	for (;;) {
-		struct pollfd fds[3] = {{t->in[0], POLLIN, 0}, {t->in[1], POLLIN, 0}, {stopping ? -1 : t->stop[0], POLLIN, 0}};
+		struct pollfd fds[3] = {{t->in[0], POLLIN, 0},
+					{t->in[1], POLLIN, 0},
+					{stopping ? -1 : t->stop[0], POLLIN, 0}};
 		int n = poll(fds, 3, stopping ? 0 : -1);
 
 		if (n < 0 && errno != EINTR)
@@ -95,7 +98,8 @@ static void *run(void *arg)
 		if ((stopping && (n == 0 || !left--)) || (t->in[0] < 0 && t->in[1] < 0))
 			break;
 		if (n > 0 && fds[2].revents)
-			stopping = true; /* take what is there, then leave; a process that lives on may write for ever */
+			stopping = true; /* take what is there, then leave; a process that lives on
+					    may write for ever */
 	}
 	return NULL;
 }
@@ -124,9 +128,11 @@ struct ws_tee *ws_tee_new(bool show_too, int *out_fd, int *err_fd, struct ws_err
 	}
 	t->stop[0] = p[2][0];
 	t->stop[1] = p[2][1];
-	/* Now, while it can still be refused: a target whose pipes nobody reads would wait for ever. */
+	/* Now, while it can still be refused: a target whose pipes nobody reads would wait for
+	 * ever. */
 	if (pthread_create(&t->thread, NULL, run, t)) {
-		ws_fail(e, "cannot start the thread that reads the target's output: too many processes are running");
+		ws_fail(e, "cannot start the thread that reads the target's output: too many "
+			   "processes are running");
 		for (int i = 0; i < 3; i++) {
 			close(p[i][0]);
 			close(p[i][1]);

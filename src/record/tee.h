@@ -1,6 +1,6 @@
 /*
- * tee.h - the target's output into the report, on request: pipes in place of its standard streams, and a thread that copies what comes
- * out of them to ours and keeps it for the recorder's loop.
+ * tee.h - the target's output into the report, on request: pipes in place of its standard streams,
+ * and a thread that copies what comes out of them to ours and keeps it for the recorder's loop.
  */
 #ifndef WS_RECORD_TEE_H
 #define WS_RECORD_TEE_H
@@ -10,7 +10,8 @@
 
 struct ws_tee;
 
-/* `show` copies to our own standard output and error. out_fd, err_fd are for the target; close them with ws_tee_started once it runs. */
+/* `show` copies to our own standard output and error. out_fd, err_fd are for the target; close them
+ * with ws_tee_started once it runs. */
 struct ws_tee *ws_tee_new(bool show, int *out_fd, int *err_fd, struct ws_err *e);
 void ws_tee_started(struct ws_tee *t);
 /* Rows for what has arrived. */

@@ -1,10 +1,10 @@
 /*
- * record.h - the records that hooks write into rings. They are what is cheapest to write: raw ticks, handles instead of
- * text. record/ turns them into rows of tables.def. The two sides are always of one build, so
- * that nothing here is a file format.
+ * record.h - the records that hooks write into rings. They are what is cheapest to write: raw
+ * ticks, handles instead of text. record/ turns them into rows of tables.def. The two sides are
+ * always of one build, so that nothing here is a file format.
  *
- * Every record begins with struct ws_rec and is a multiple of 8 bytes; `words` is its size in 8-byte words, 0 meaning that the size
- * stands in `value`, for records beyond 2,040 bytes.
+ * Every record begins with struct ws_rec and is a multiple of 8 bytes; `words` is its size in
+ * 8-byte words, 0 meaning that the size stands in `value`, for records beyond 2,040 bytes.
  */
 #ifndef WS_RECORD_H
 #define WS_RECORD_H
@@ -12,43 +12,43 @@
 #include <stdint.h>
 
 /* kind, function of record/ that converts it */
-#define WS_RECORD_KINDS(X)                                                                     \
-	X(NVTX_RANGE, nvtx_range)     /* push/pop range with text and domain only */       \
-	X(NVTX_SHORT, nvtx_short)     /* the same, short enough for one word of times */   \
-	X(NVTX_EVENT, nvtx_event)     /* anything else of NVTX with a time */               \
-	X(NVTX_DEFINE, nvtx_define)   /* domains, categories, schemas, names of resources */ \
-	X(NVTX_BLOB, nvtx_blob)       /* extended payloads of an event that follows */     \
-	X(TEXT, text)                 /* a string used once or twice, by local number */    \
-	X(OSRT, osrt)                 /* a call */                                          \
-	X(OSRT_MORE, osrt_more)       /* a call with object and path */                     \
-	X(THREAD_NAME, thread_name)                                                         \
-	X(PROCESS_NOTE, process_note) /* exec attempts, spawns, forks */                    \
-	X(DIAGNOSTIC, diagnostic)                                                           \
-	X(CUDA_BATCH, cuda_batch)     /* CUPTI's own records */                            \
-	X(CUDA_NAME, cuda_name)       /* text behind a pointer or number in them */        \
-	X(CUDA_DEVICE, cuda_device)                                                         \
+#define WS_RECORD_KINDS(X)                                                                 \
+	X(NVTX_RANGE, nvtx_range)   /* push/pop range with text and domain only */         \
+	X(NVTX_SHORT, nvtx_short)   /* the same, short enough for one word of times */     \
+	X(NVTX_EVENT, nvtx_event)   /* anything else of NVTX with a time */                \
+	X(NVTX_DEFINE, nvtx_define) /* domains, categories, schemas, names of resources */ \
+	X(NVTX_BLOB, nvtx_blob)	    /* extended payloads of an event that follows */       \
+	X(TEXT, text)		    /* a string used once or twice, by local number */     \
+	X(OSRT, osrt)		    /* a call */                                           \
+	X(OSRT_MORE, osrt_more)	    /* a call with object and path */                      \
+	X(THREAD_NAME, thread_name)                                                        \
+	X(PROCESS_NOTE, process_note) /* exec attempts, spawns, forks */                   \
+	X(DIAGNOSTIC, diagnostic)                                                          \
+	X(CUDA_BATCH, cuda_batch) /* CUPTI's own records */                                \
+	X(CUDA_NAME, cuda_name)	  /* text behind a pointer or number in them */            \
+	X(CUDA_DEVICE, cuda_device)                                                        \
 	X(CUDA_RESOURCE, cuda_resource) /* modules, graphs, nodes */                       \
-	X(CUDA_SYNC, cuda_sync)       /* a wait */                                         \
-	X(CUDA_HOST, cuda_host)       /* a function that CUDA is to call on the CPU */    \
-	X(CUDA_SEEN, cuda_seen)       /* which CUPTI was found; its records' sizes */   \
-	X(PYTHON_SEEN, python_seen)   /* an interpreter is there */                        \
+	X(CUDA_SYNC, cuda_sync)		/* a wait */                                       \
+	X(CUDA_HOST, cuda_host)		/* a function that CUDA is to call on the CPU */   \
+	X(CUDA_SEEN, cuda_seen)		/* which CUPTI was found; its records' sizes */    \
+	X(PYTHON_SEEN, python_seen)	/* an interpreter is there */                      \
 	X(PYTHON_THREAD, python_thread)                                                    \
 	X(PYTHON_CODE, python_code)                                                        \
 	X(PYTHON_TABLE, python_table) /* the rest of a code's line table */                \
 	X(PYTHON_FRAMES, python_frames)                                                    \
 	X(PYTHON_SAMPLE, python_sample)                                                    \
-	X(PYTHON_RANGE, python_range) /* a named function ran */                          \
+	X(PYTHON_RANGE, python_range) /* a named function ran */                           \
 	X(GIL, gil)                                                                        \
-	X(STACK, stack)               /* registers and stack of the call that follows */   \
-	X(MAPS, maps)                 /* the process's address map */                      \
-	X(SAMPLE, sample)             /* of the CPU, taken by a signal */
+	X(STACK, stack)	  /* registers and stack of the call that follows */               \
+	X(MAPS, maps)	  /* the process's address map */                                  \
+	X(SAMPLE, sample) /* of the CPU, taken by a signal */
 
 enum ws_rec_kind {
 	WS_REC_NONE = 0,
 #define X(kind, fn) WS_REC_##kind,
 	WS_RECORD_KINDS(X)
 #undef X
-	WS_REC_COUNT
+		WS_REC_COUNT
 };
 
 struct ws_rec {
@@ -66,8 +66,9 @@ struct ws_rec_nvtx_range {
 };
 
 /*
- * Nearly every range: `times` holds the end, in ticks from the chunk's base, in its upper 40 bits and the duration in its lower 24. 16 bytes instead
- * of 24, so the same memory holds a longer burst.
+ * Nearly every range: `times` holds the end, in ticks from the chunk's base, in its upper 40 bits
+ * and the duration in its lower 24. 16 bytes instead of 24, so the same memory holds a longer
+ * burst.
  */
 struct ws_rec_nvtx_short {
 	struct ws_rec rec; /* as above */
@@ -77,9 +78,9 @@ struct ws_rec_nvtx_short {
 #define WS_SHORT_END_BITS 40
 
 /*
- * A string that is not worth a place among the shared strings: its number is local to the ring, counts up from 1, and later records
- * of the same ring refer to it. Longer than WS_REC_MAX_BYTES: several TEXT records with the same number, in order,
- * all but the last with small = 1.
+ * A string that is not worth a place among the shared strings: its number is local to the ring,
+ * counts up from 1, and later records of the same ring refer to it. Longer than WS_REC_MAX_BYTES:
+ * several TEXT records with the same number, in order, all but the last with small = 1.
  */
 struct ws_rec_text {
 	struct ws_rec rec; /* small: 1 when more follows */
@@ -98,7 +99,12 @@ struct ws_rec_thread_name {
 	int32_t priority;
 };
 
-enum ws_process_note { WS_NOTE_EXEC = 1, WS_NOTE_EXEC_FAILED = 2, WS_NOTE_SPAWN = 3, WS_NOTE_FORK = 4 };
+enum ws_process_note {
+	WS_NOTE_EXEC = 1,
+	WS_NOTE_EXEC_FAILED = 2,
+	WS_NOTE_SPAWN = 3,
+	WS_NOTE_FORK = 4
+};
 struct ws_rec_process_note {
 	struct ws_rec rec; /* small: enum ws_process_note; value: handle of the path, 0 for fork */
 	uint64_t time;

@@ -1,9 +1,11 @@
 /*
- * ring.c - handing out chunks of the arena. Used on both sides: lock-free, async-signal-safe, no C library beyond fallocate.
+ * ring.c - handing out chunks of the arena. Used on both sides: lock-free, async-signal-safe, no C
+ * library beyond fallocate.
  *
- * The free list is a stack whose head carries a tag against ABA; its links live in the arena's header, not in the chunks, so that a
- * racing reader of a stale link reads a number and never someone's data. A process killed between taking a chunk and
- * linking it loses that chunk until the session ends: 16 KiB, and nothing waits for anybody.
+ * The free list is a stack whose head carries a tag against ABA; its links live in the arena's
+ * header, not in the chunks, so that a racing reader of a stale link reads a number and never
+ * someone's data. A process killed between taking a chunk and linking it loses that chunk until the
+ * session ends: 16 KiB, and nothing waits for anybody.
  */
 #include "ring/ring.h"
 
@@ -19,8 +21,9 @@ static uint32_t pop_free(struct ws_arena *a)
 		if (chunk == WS_CHUNK_NONE || chunk >= WS_MAX_CHUNKS)
 			return WS_CHUNK_NONE;
 		next = atomic_load_explicit(&a->free_next[chunk], memory_order_relaxed);
-		if (atomic_compare_exchange_weak_explicit(&a->free_head, &head, ((head >> 32) + 1) << 32 | next,
-							  memory_order_acq_rel, memory_order_acquire))
+		if (atomic_compare_exchange_weak_explicit(
+			    &a->free_head, &head, ((head >> 32) + 1) << 32 | next,
+			    memory_order_acq_rel, memory_order_acquire))
 			return chunk;
 	}
 }
@@ -30,7 +33,8 @@ static uint32_t take_new(struct ws_arena *a)
 	uint32_t next = atomic_load_explicit(&a->chunk_next, memory_order_relaxed);
 
 	while (next < atomic_load_explicit(&a->chunk_backed, memory_order_acquire))
-		if (atomic_compare_exchange_weak_explicit(&a->chunk_next, &next, next + 1, memory_order_relaxed,
+		if (atomic_compare_exchange_weak_explicit(&a->chunk_next, &next, next + 1,
+							  memory_order_relaxed,
 							  memory_order_relaxed))
 			return next;
 	return WS_CHUNK_NONE;
@@ -59,8 +63,9 @@ void ws_chunk_give(struct ws_arena *a, uint32_t chunk)
 
 	do {
 		atomic_store_explicit(&a->free_next[chunk], (uint32_t)head, memory_order_relaxed);
-	} while (!atomic_compare_exchange_weak_explicit(&a->free_head, &head, ((head >> 32) + 1) << 32 | chunk,
-							memory_order_acq_rel, memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&a->free_head, &head, ((head >> 32) + 1) << 32 | chunk, memory_order_acq_rel,
+		memory_order_relaxed));
 }
 
 /* fallocate by hand: the C library's sets errno and may be interposed. */
@@ -99,11 +104,13 @@ int ws_arena_extend(struct ws_arena *a, int fd, uint32_t chunks)
 	if (backed >= end)
 		return -1;
 	want = end - backed < chunks ? end : backed + chunks;
-	if (sys_fallocate(fd, (uint64_t)backed * WS_CHUNK_SIZE, (uint64_t)(want - backed) * WS_CHUNK_SIZE))
+	if (sys_fallocate(fd, (uint64_t)backed * WS_CHUNK_SIZE,
+			  (uint64_t)(want - backed) * WS_CHUNK_SIZE))
 		return -1;
 	/* Someone else may have got further meanwhile: then that stands. */
-	while (backed < want && !atomic_compare_exchange_weak_explicit(&a->chunk_backed, &backed, want, memory_order_release,
-								       memory_order_acquire))
+	while (backed < want &&
+	       !atomic_compare_exchange_weak_explicit(&a->chunk_backed, &backed, want,
+						      memory_order_release, memory_order_acquire))
 		;
 	return 0;
 }
@@ -114,11 +121,14 @@ int ws_buffer_take(struct ws_arena *a, int fd, uint32_t home)
 		uint32_t nobody = 0;
 
 		if (atomic_load_explicit(&a->buffers[i].owner, memory_order_relaxed) ||
-		    !atomic_compare_exchange_strong_explicit(&a->buffers[i].owner, &nobody, home, memory_order_acq_rel, memory_order_relaxed))
+		    !atomic_compare_exchange_strong_explicit(&a->buffers[i].owner, &nobody, home,
+							     memory_order_acq_rel,
+							     memory_order_relaxed))
 			continue;
 		atomic_store_explicit(&a->buffers[i].done, 0, memory_order_relaxed);
 		/* Memory that is there already costs nothing to ask for again. */
-		if (!sys_fallocate(fd, ((uint64_t)a->buffer_first + i) * WS_BUFFER_SIZE, WS_BUFFER_SIZE))
+		if (!sys_fallocate(fd, ((uint64_t)a->buffer_first + i) * WS_BUFFER_SIZE,
+				   WS_BUFFER_SIZE))
 			return (int)i;
 		atomic_store_explicit(&a->buffers[i].owner, 0, memory_order_release);
 		return -1;
@@ -129,27 +139,31 @@ int ws_buffer_take(struct ws_arena *a, int fd, uint32_t home)
 int ws_directory_add(struct ws_arena *a, uint32_t chunk)
 {
 	uint32_t used = atomic_load_explicit(&a->dir_used, memory_order_relaxed);
-	/* Slots free up in no order; start at a place of the chunk's own so that crowds do not meet at slot 0. */
+	/* Slots free up in no order; start at a place of the chunk's own so that crowds do not meet
+	 * at slot 0. */
 	uint32_t from = used ? chunk % used : 0;
 
 	for (uint32_t i = 0; i < used; i++) {
 		uint32_t slot = (from + i) % used, empty = 0;
 
 		if (!atomic_load_explicit(&a->directory[slot], memory_order_relaxed) &&
-		    atomic_compare_exchange_strong_explicit(&a->directory[slot], &empty, chunk, memory_order_release,
+		    atomic_compare_exchange_strong_explicit(&a->directory[slot], &empty, chunk,
+							    memory_order_release,
 							    memory_order_relaxed))
 			return (int)slot;
 	}
 	for (uint32_t slot = used; slot < WS_DIR_SLOTS; slot++) {
 		uint32_t empty = 0;
 
-		if (atomic_compare_exchange_strong_explicit(&a->directory[slot], &empty, chunk, memory_order_release,
+		if (atomic_compare_exchange_strong_explicit(&a->directory[slot], &empty, chunk,
+							    memory_order_release,
 							    memory_order_relaxed)) {
 			uint32_t seen = atomic_load_explicit(&a->dir_used, memory_order_relaxed);
 
-			while (seen < slot + 1 && !atomic_compare_exchange_weak_explicit(&a->dir_used, &seen, slot + 1,
-											 memory_order_release,
-											 memory_order_relaxed))
+			while (seen < slot + 1 &&
+			       !atomic_compare_exchange_weak_explicit(&a->dir_used, &seen, slot + 1,
+								      memory_order_release,
+								      memory_order_relaxed))
 				;
 			return (int)slot;
 		}

@@ -1,22 +1,25 @@
 /*
  * ring.h - the shared memory between the target's hooks and the recorder.
  *
- * One file per session (the arena, in /dev/shm or a temporary folder, mode 0600), mapped by the recorder and by every process of
- * the target. It is cut into chunks of 16 KiB. A thread that records owns a chain of chunks with one writer (the thread) and
- * one reader (the recorder):
+ * One file per session (the arena, in /dev/shm or a temporary folder, mode 0600), mapped by the
+ * recorder and by every process of the target. It is cut into chunks of 16 KiB. A thread that
+ * records owns a chain of chunks with one writer (the thread) and one reader (the recorder):
  *
- *     directory[slot] ──► home chunk: struct ws_ring, open-range stack, first data area ──► data chunk ──► data chunk ◄─ writer
+ *     directory[slot] ──► home chunk: struct ws_ring, open-range stack, first data area ──► data
+ * chunk ──► data chunk ◄─ writer
  *
- * The writer appends records and publishes them by a release store of `used` in the chunk's own header; when a chunk is full it
- * takes a free one and links it. The reader follows, and gives chunks it has read back to the free list, most recently used
- * first, so that a steady stream cycles through a few chunks that stay in the cache. So a thread costs 16 KiB at first, grows to
+ * The writer appends records and publishes them by a release store of `used` in the chunk's own
+ * header; when a chunk is full it takes a free one and links it. The reader follows, and gives
+ * chunks it has read back to the free list, most recently used first, so that a steady stream
+ * cycles through a few chunks that stay in the cache. So a thread costs 16 KiB at first, grows to
  * whatever the session's budget allows, and no cache line is shared on the way of an event.
  *
- * Nothing needs the target to be alive: the arena is a file, a killed process leaves its committed records and its open ranges
- * in it. Nothing needs the recorder to be alive either: when it is gone, hooks stop recording at their next chunk.
+ * Nothing needs the target to be alive: the arena is a file, a killed process leaves its committed
+ * records and its open ranges in it. Nothing needs the recorder to be alive either: when it is
+ * gone, hooks stop recording at their next chunk.
  *
- * Backing memory is allocated (fallocate) before a chunk is handed out, by the recorder ahead of need or by the
- * writer itself, so that a full /dev/shm is a counted loss and never a SIGBUS.
+ * Backing memory is allocated (fallocate) before a chunk is handed out, by the recorder ahead of
+ * need or by the writer itself, so that a full /dev/shm is a counted loss and never a SIGBUS.
  */
 #ifndef WS_RING_H
 #define WS_RING_H
@@ -39,36 +42,48 @@
 #define WS_ENV_SESSION "WARPSIGHT_SESSION" /* path of the arena */
 
 /* Features that hooks turn on: bits of ws_arena.features. */
-enum { WS_FEATURE_NVTX = 1, WS_FEATURE_OSRT = 2, WS_FEATURE_FORK_TRACE = 4 /* record in children between fork and exec */, WS_FEATURE_CUDA = 8, WS_FEATURE_SAMPLE = 16,
-       WS_FEATURE_PYTHON = 32, WS_FEATURE_GIL = 64, WS_FEATURE_PYTHON_CUDA = 128, WS_FEATURE_PYTHON_SAMPLES = 256,
-       WS_FEATURE_PYTHON_BPF = 512 /* a program in the kernel takes them, no signal */, WS_FEATURE_PYTHON_ANY_NS = 1024 /* in every pid namespace */ };
+enum {
+	WS_FEATURE_NVTX = 1,
+	WS_FEATURE_OSRT = 2,
+	WS_FEATURE_FORK_TRACE = 4 /* record in children between fork and exec */,
+	WS_FEATURE_CUDA = 8,
+	WS_FEATURE_SAMPLE = 16,
+	WS_FEATURE_PYTHON = 32,
+	WS_FEATURE_GIL = 64,
+	WS_FEATURE_PYTHON_CUDA = 128,
+	WS_FEATURE_PYTHON_SAMPLES = 256,
+	WS_FEATURE_PYTHON_BPF = 512 /* a program in the kernel takes them, no signal */,
+	WS_FEATURE_PYTHON_ANY_NS = 1024 /* in every pid namespace */
+};
 
 #define WS_ARENA_TEXT 65536
 
 /*
- * Buffers that a driver library fills by itself (CUPTI's): large, few, and in the arena so that what they hold outlives a SIGKILL. They lie
- * behind the chunks, get memory when they are first taken, and are parsed by the recorder when their process has died holding them.
+ * Buffers that a driver library fills by itself (CUPTI's): large, few, and in the arena so that
+ * what they hold outlives a SIGKILL. They lie behind the chunks, get memory when they are first
+ * taken, and are parsed by the recorder when their process has died holding them.
  */
 #define WS_BUFFER_SIZE (256u << 10)
 #define WS_BUFFERS 512u
 
 struct ws_buffer_state {
 	_Atomic uint32_t owner; /* home chunk of the process that holds it; 0 free */
-	_Atomic uint32_t done;  /* bytes from its start that the process has already turned into records */
+	_Atomic uint32_t
+		done; /* bytes from its start that the process has already turned into records */
 };
 
 /* What the CUDA hook is to do. */
 struct ws_cuda_settings {
-	uint32_t flags;     /* enum ws_cuda_setting */
-	uint32_t flush_ms;  /* time between flushes of CUPTI's buffers; 0: only when they are full */
+	uint32_t flags;	   /* enum ws_cuda_setting */
+	uint32_t flush_ms; /* time between flushes of CUPTI's buffers; 0: only when they are full */
 	uint32_t text_apis; /* offset in `text` of +name,-name,..., or 0 */
 	uint32_t spare;
 };
 enum ws_cuda_setting {
-	WS_CUDA_GRAPH_NODES = 1,    /* each node of a graph; else each launch of a graph as one */
-	WS_CUDA_MEMORY = 2,         /* allocations */
+	WS_CUDA_GRAPH_NODES = 1, /* each node of a graph; else each launch of a graph as one */
+	WS_CUDA_MEMORY = 2,	 /* allocations */
 	WS_CUDA_ALL_APIS = 4,
-	WS_CUDA_EVENTS = 8,         /* records of CUDA events */
+	WS_CUDA_EVENTS = 8,	    /* records of CUDA events */
 	WS_CUDA_EVENT_TIMES = 16,   /* with the device's time of each */
 	WS_CUDA_FLUSH_ON_STOP = 32, /* at cudaProfilerStop */
 	WS_CUDA_UM_CPU_FAULTS = 64,
@@ -77,11 +92,16 @@ enum ws_cuda_setting {
 
 /* Which calls have their stacks copied. */
 struct ws_stack_settings {
-	uint64_t osrt_threshold; /* ticks that a call lasts at least; UINT64_MAX: none */
-	uint64_t cuda_threshold[4]; /* the same in nanoseconds, by enum ws_cuda_calls */
+	uint64_t osrt_threshold;	 /* ticks that a call lasts at least; UINT64_MAX: none */
+	uint64_t cuda_threshold[4];	 /* the same in nanoseconds, by enum ws_cuda_calls */
 	uint32_t osrt_bytes, cuda_bytes; /* of stack to copy */
 };
-enum ws_cuda_calls { WS_CALLS_KERNEL = 0, WS_CALLS_MEMORY = 1, WS_CALLS_SYNC = 2, WS_CALLS_OTHER = 3 };
+enum ws_cuda_calls {
+	WS_CALLS_KERNEL = 0,
+	WS_CALLS_MEMORY = 1,
+	WS_CALLS_SYNC = 2,
+	WS_CALLS_OTHER = 3
+};
 
 /* CPU samples by a timer signal. */
 struct ws_sample_settings {
@@ -94,64 +114,83 @@ struct ws_arena {
 	uint64_t magic;
 	uint32_t version, clock_mode;
 	uint64_t size;
-	uint32_t chunk_first, chunk_count; /* chunks are numbered by file offset / WS_CHUNK_SIZE, from chunk_first */
+	uint32_t chunk_first, chunk_count; /* chunks are numbered by file offset / WS_CHUNK_SIZE,
+					      from chunk_first */
 	int32_t recorder_pid;
 	uint32_t features;
-	uint64_t recorder_pid_ns;     /* inode of its pid namespace */
-	uint64_t osrt_threshold;      /* ticks */
-	uint64_t ticks_per_second;    /* approximate, for thresholds and heartbeats only */
-	uint32_t lossless;            /* writers wait for memory instead of dropping */
-	uint32_t nvtx_filter;         /* 0 all, 1 include list, 2 exclude list */
-	uint32_t text_preload, text_nvtx, text_cuda; /* offsets in `text`: what exec'd children get in LD_PRELOAD and NVTX_INJECTION64_PATH */
-	uint32_t text_domains;        /* NUL-separated domain names for nvtx_filter, ended by an empty one */
-	uint32_t text_report_vars;    /* NUL-separated names of variables that registrations report (%q{}, launcher variables) */
+	uint64_t recorder_pid_ns;  /* inode of its pid namespace */
+	uint64_t osrt_threshold;   /* ticks */
+	uint64_t ticks_per_second; /* approximate, for thresholds and heartbeats only */
+	uint32_t lossless;	   /* writers wait for memory instead of dropping */
+	uint32_t nvtx_filter;	   /* 0 all, 1 include list, 2 exclude list */
+	uint32_t text_preload, text_nvtx, text_cuda; /* offsets in `text`: what exec'd children get
+							in LD_PRELOAD and NVTX_INJECTION64_PATH */
+	uint32_t text_domains; /* NUL-separated domain names for nvtx_filter, ended by an empty one
+				*/
+	uint32_t text_report_vars; /* NUL-separated names of variables that registrations report
+				      (%q{}, launcher variables) */
 	uint32_t text_used;
-	uint32_t text_functions;      /* Python functions to trace: module and qualified name by turns, NUL-separated, ended by an empty one; 0 for none */
-	uint32_t buffer_first;        /* file offset of the first buffer / WS_BUFFER_SIZE */
-	uint32_t buffer_count;        /* at most WS_BUFFERS */
+	uint32_t text_functions; /* Python functions to trace: module and qualified name by turns,
+				    NUL-separated, ended by an empty one; 0 for none */
+	uint32_t buffer_first;	 /* file offset of the first buffer / WS_BUFFER_SIZE */
+	uint32_t buffer_count;	 /* at most WS_BUFFERS */
 	struct ws_cuda_settings cuda;
 	struct ws_stack_settings stacks;
 	struct ws_sample_settings sample;
 	char text[WS_ARENA_TEXT];
 
-	_Alignas(64) _Atomic uint32_t collecting; /* events are wanted; toggled by delay, duration and capture ranges */
-	_Atomic uint64_t collect_from, collect_to; /* session ns of the collection; 0: not begun, not over */
-	_Atomic uint32_t closed;                  /* the recorder has finished: hooks turn themselves off */
-	_Atomic uint64_t heartbeat;               /* ticks of the recorder's last round */
+	_Alignas(64) _Atomic uint32_t
+		collecting; /* events are wanted; toggled by delay, duration and capture ranges */
+	_Atomic uint64_t collect_from,
+		collect_to;	    /* session ns of the collection; 0: not begun, not over */
+	_Atomic uint32_t closed;    /* the recorder has finished: hooks turn themselves off */
+	_Atomic uint64_t heartbeat; /* ticks of the recorder's last round */
 	_Alignas(64) _Atomic uint64_t free_head;  /* tag << 32 | chunk */
 	_Alignas(64) _Atomic uint32_t chunk_next; /* chunks never used yet begin here */
-	_Atomic uint32_t chunk_backed;            /* chunks below this have memory */
-	_Alignas(64) _Atomic uint32_t sleeping;   /* futex: the recorder sleeps and wants to be woken */
-	_Atomic uint32_t dir_used;                /* high-water mark of the directory */
-	_Atomic uint64_t lost_registrations;      /* processes or threads that found no memory */
+	_Atomic uint32_t chunk_backed;		  /* chunks below this have memory */
+	_Alignas(64) _Atomic uint32_t
+		sleeping;		     /* futex: the recorder sleeps and wants to be woken */
+	_Atomic uint32_t dir_used;	     /* high-water mark of the directory */
+	_Atomic uint64_t lost_registrations; /* processes or threads that found no memory */
 	struct ws_buffer_state buffers[WS_BUFFERS];
-	_Alignas(64) _Atomic uint32_t directory[WS_DIR_SLOTS]; /* home chunk of a ring, or a process home; 0 free */
+	_Alignas(64) _Atomic uint32_t
+		directory[WS_DIR_SLOTS]; /* home chunk of a ring, or a process home; 0 free */
 	_Atomic uint32_t free_next[WS_MAX_CHUNKS];
 };
 
 /* Every chunk begins with this. */
 struct ws_chunk {
-	_Atomic uint32_t used; /* bytes from the start of the chunk that are committed; the writer's release store publishes records */
-	_Atomic uint32_t next; /* chunk that follows in the chain; set after `used` has its last value */
-	uint32_t kind;         /* enum ws_chunk_kind */
+	_Atomic uint32_t used; /* bytes from the start of the chunk that are committed; the writer's
+				  release store publishes records */
+	_Atomic uint32_t
+		next;  /* chunk that follows in the chain; set after `used` has its last value */
+	uint32_t kind; /* enum ws_chunk_kind */
 	uint32_t self;
 	uint64_t base; /* ticks when the writer began it: what short records count from */
 	uint64_t pad[5];
 };
 
-enum ws_chunk_kind { WS_CHUNK_DATA = 1, WS_CHUNK_RING = 2, WS_CHUNK_PROCESS = 3, WS_CHUNK_STRINGS = 4, WS_CHUNK_OPEN = 5 };
+enum ws_chunk_kind {
+	WS_CHUNK_DATA = 1,
+	WS_CHUNK_RING = 2,
+	WS_CHUNK_PROCESS = 3,
+	WS_CHUNK_STRINGS = 4,
+	WS_CHUNK_OPEN = 5
+};
 
 /* An open NVTX range, kept here so that a kill, a window's end or a live view can see it. */
 struct ws_open {
-	uint64_t start; /* ticks; 0 for a hole (a pop from another domain took it out of the middle) */
+	uint64_t start; /* ticks; 0 for a hole (a pop from another domain took it out of the middle)
+			 */
 	uint64_t payload;
-	uint32_t text;  /* string handle, or local text number with WS_OPEN_LOCAL_TEXT */
+	uint32_t text; /* string handle, or local text number with WS_OPEN_LOCAL_TEXT */
 	uint32_t color, category;
 	uint32_t binary; /* local number of a binary payload, 0 for none */
 	uint16_t domain;
 	uint8_t flags, payload_type;
 	uint16_t level; /* in its domain */
-	uint16_t under; /* depth at which the run of entries of this domain that it belongs to begins */
+	uint16_t under; /* depth at which the run of entries of this domain that it belongs to
+			   begins */
 };
 enum {
 	WS_OPEN_LOCAL_TEXT = 1,
@@ -159,12 +198,14 @@ enum {
 	WS_OPEN_REGISTERED = 4,
 	WS_OPEN_EXTENDED = 8, /* has more than text and domain */
 	WS_OPEN_LOST = 16,    /* its text found no memory: counted as lost, makes no row */
-	WS_OPEN_CLOSING = 32, /* its record is being written: after a kill, that record may be there already */
+	WS_OPEN_CLOSING = 32, /* its record is being written: after a kill, that record may be there
+				 already */
 };
 
 /*
- * A traced C library call that has not returned: written at its start, so that a program killed while it hangs shows where each of its
- * threads hung. `stack` tells calls that a longjmp left behind.
+ * A traced C library call that has not returned: written at its start, so that a program killed
+ * while it hangs shows where each of its threads hung. `stack` tells calls that a longjmp left
+ * behind.
  */
 struct ws_open_call {
 	uint64_t start; /* ticks */
@@ -176,26 +217,36 @@ struct ws_open_call {
 
 #define WS_OPEN_DEPTH 64 /* levels in the home chunk; deeper ones in chunks of kind OPEN */
 #define WS_LOSS_KINDS 8
-enum ws_loss_kind { WS_LOSS_NVTX = 0, WS_LOSS_OSRT = 1, WS_LOSS_OTHER = 2, WS_LOSS_DEPTH = 3 /* ranges nested too deep */, WS_LOSS_CUDA = 4, WS_LOSS_SAMPLE = 5,
-		    WS_LOSS_PYTHON = 6 };
+enum ws_loss_kind {
+	WS_LOSS_NVTX = 0,
+	WS_LOSS_OSRT = 1,
+	WS_LOSS_OTHER = 2,
+	WS_LOSS_DEPTH = 3 /* ranges nested too deep */,
+	WS_LOSS_CUDA = 4,
+	WS_LOSS_SAMPLE = 5,
+	WS_LOSS_PYTHON = 6
+};
 
-/* A thread's home chunk, and the chunk of each further ring that a signal handler needed (nest > 0). */
+/* A thread's home chunk, and the chunk of each further ring that a signal handler needed (nest >
+ * 0). */
 struct ws_ring {
 	struct ws_chunk chunk; /* kind RING; its data area begins at WS_RING_DATA */
 	uint32_t process_home; /* chunk of the process */
 	uint32_t pid, tid, slot;
 	uint64_t start; /* ticks */
 	uint32_t nest;
-	_Atomic uint32_t closed; /* 1: the thread is gone and will write no more */
+	_Atomic uint32_t closed;	      /* 1: the thread is gone and will write no more */
 	_Atomic uint64_t lost[WS_LOSS_KINDS]; /* written by the thread only */
 	_Alignas(64) _Atomic uint32_t open_depth;
 	_Atomic uint32_t open_more; /* first chunk of kind OPEN */
 	struct ws_open open[WS_OPEN_DEPTH];
-	_Alignas(64) _Atomic uint32_t calls_open; /* more than WS_OPEN_CALLS when nested deeper: those are not kept */
+	_Alignas(64) _Atomic uint32_t
+		calls_open; /* more than WS_OPEN_CALLS when nested deeper: those are not kept */
 	struct ws_open_call calls[WS_OPEN_CALLS];
 };
 #define WS_RING_DATA 4096u
-_Static_assert(sizeof(struct ws_ring) <= WS_RING_DATA, "the home chunk's data area begins behind the ring");
+_Static_assert(sizeof(struct ws_ring) <= WS_RING_DATA,
+	       "the home chunk's data area begins behind the ring");
 
 struct ws_open_chunk {
 	struct ws_chunk chunk; /* `next` chains */
@@ -203,22 +254,27 @@ struct ws_open_chunk {
 };
 #define WS_OPEN_PER_CHUNK WS_COUNT(((struct ws_open_chunk *)0)->open)
 
-/* One per process image or forked child; its tail and further chunks of kind STRINGS hold the strings it defines. */
+/* One per process image or forked child; its tail and further chunks of kind STRINGS hold the
+ * strings it defines. */
 struct ws_process_home {
 	struct ws_chunk chunk; /* kind PROCESS */
 	uint32_t pid, ppid, parent_home, slot;
 	uint32_t origin; /* enum ws_process_origin, without TARGET */
 	uint32_t flags;
 	uint64_t pid_ns;
-	uint64_t start;        /* ticks */
-	uint64_t parent_start; /* `start` of the forking process: with parent_home, says which it was even after that chunk was reused */
+	uint64_t start;		/* ticks */
+	uint64_t parent_start;	/* `start` of the forking process: with parent_home, says which it
+				   was even after that chunk was reused */
 	_Atomic uint32_t ended; /* the process said that it ends: exit handlers ran */
 	_Atomic uint32_t ready; /* the rest may be read */
-	_Atomic uint64_t string_pos; /* next free byte: chunk << 32 | offset */
-	_Atomic uint32_t python_events;  /* events that the recorder has open and that signal threads of this process */
-	_Atomic uint32_t python_refused; /* it must close them: the program wants the signal for itself */
-	uint32_t exe_len, cmdline_len, env_len; /* texts follow each other at `text`: NUL-separated arguments, NAME=VALUE reports */
-	uint32_t text_chunk;                    /* a further chunk when they do not fit; 0 */
+	_Atomic uint64_t string_pos;	/* next free byte: chunk << 32 | offset */
+	_Atomic uint32_t python_events; /* events that the recorder has open and that signal threads
+					   of this process */
+	_Atomic uint32_t
+		python_refused; /* it must close them: the program wants the signal for itself */
+	uint32_t exe_len, cmdline_len, env_len; /* texts follow each other at `text`: NUL-separated
+						   arguments, NAME=VALUE reports */
+	uint32_t text_chunk;			/* a further chunk when they do not fit; 0 */
 	char text[];
 };
 enum { WS_PROC_FORKED = 1 /* it has forked */, WS_PROC_TRUNCATED = 2 };
@@ -239,17 +295,19 @@ static inline const struct ws_shared_string *ws_string_at(const void *arena, uin
 }
 
 /*
- * Take a chunk from the free list, or one never used that has memory behind it. Lock-free and async-signal-safe. 0 when there is
- * none: the caller then tries ws_arena_extend (needs the arena's path), then counts a loss.
+ * Take a chunk from the free list, or one never used that has memory behind it. Lock-free and
+ * async-signal-safe. 0 when there is none: the caller then tries ws_arena_extend (needs the arena's
+ * path), then counts a loss.
  */
 uint32_t ws_chunk_take(struct ws_arena *a);
 /* Give a chunk back. */
 void ws_chunk_give(struct ws_arena *a, uint32_t chunk);
-/* Put memory behind at least one more MiB, up to the budget. `fd` is open on the arena. 0, or -1 when full or refused. */
+/* Put memory behind at least one more MiB, up to the budget. `fd` is open on the arena. 0, or -1
+ * when full or refused. */
 int ws_arena_extend(struct ws_arena *a, int fd, uint32_t chunks);
 /*
- * Take a buffer for the process whose home is `home`, with memory behind it; -1 when there is none. Its content is what its last owner left. `fd` is
- * open on the arena.
+ * Take a buffer for the process whose home is `home`, with memory behind it; -1 when there is none.
+ * Its content is what its last owner left. `fd` is open on the arena.
  */
 int ws_buffer_take(struct ws_arena *a, int fd, uint32_t home);
 static inline void *ws_buffer_at(const struct ws_arena *a, uint32_t i)

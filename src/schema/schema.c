@@ -4,10 +4,16 @@
 #include <string.h>
 
 #define WS_TABLE(table, sqlite, doc) static const struct ws_column_desc columns_##table[] = {
-#define WS_COLUMN(table, column, type, sqlite, doc)                                    \
-	{#column, sqlite, doc, WS_T_##type, offsetof(struct ws_row_##table, column), \
+#define WS_COLUMN(table, column, type, sqlite, doc) \
+	{#column,                                   \
+	 sqlite,                                    \
+	 doc,                                       \
+	 WS_T_##type,                               \
+	 offsetof(struct ws_row_##table, column),   \
 	 sizeof(((struct ws_row_##table *)0)->column)},
-#define WS_END(table) };
+#define WS_END(table) \
+	}             \
+	;
 #include "schema/tables.def"
 
 #define WS_TABLE(table, sqlite, doc) \
@@ -110,7 +116,8 @@ struct groups {
 
 #define THREAD(t) [WS_TABLE_##t] = {1, {ws_##t##_thread}}
 #define DEVICE(t) [WS_TABLE_##t] = {2, {ws_##t##_process, ws_##t##_device}}
-#define STREAM(t) [WS_TABLE_##t] = {4, {ws_##t##_process, ws_##t##_device, ws_##t##_context, ws_##t##_stream}}
+#define STREAM(t) \
+	[WS_TABLE_##t] = {4, {ws_##t##_process, ws_##t##_device, ws_##t##_context, ws_##t##_stream}}
 
 static const struct groups groups[WS_TABLE_COUNT] = {
 	[WS_TABLE_nvtx] = {3, {ws_nvtx_thread, ws_nvtx_domain, ws_nvtx_type}},
@@ -119,12 +126,25 @@ static const struct groups groups[WS_TABLE_COUNT] = {
 	[WS_TABLE_sched] = {2, {ws_sched_thread, ws_sched_cpu}},
 	[WS_TABLE_ftrace] = {1, {ws_ftrace_cpu}},
 	[WS_TABLE_counter_value] = {1, {ws_counter_value_counter}},
-	[WS_TABLE_cuda_memory] = {3, {ws_cuda_memory_process, ws_cuda_memory_device, ws_cuda_memory_kind}},
+	[WS_TABLE_cuda_memory] = {3,
+				  {ws_cuda_memory_process, ws_cuda_memory_device,
+				   ws_cuda_memory_kind}},
 	[WS_TABLE_collective] = {1, {ws_collective_process}},
-	STREAM(cuda_kernel), STREAM(cuda_memcpy), STREAM(cuda_memset), STREAM(cuda_graph_trace),
-	DEVICE(cuda_sync), DEVICE(cuda_um_gpu_fault),
-	THREAD(cuda_api), THREAD(cuda_overhead), THREAD(cuda_jit), THREAD(cuda_module), THREAD(cuda_host), THREAD(osrt), THREAD(sample),
-	THREAD(python_sample), THREAD(gil),
+	STREAM(cuda_kernel),
+	STREAM(cuda_memcpy),
+	STREAM(cuda_memset),
+	STREAM(cuda_graph_trace),
+	DEVICE(cuda_sync),
+	DEVICE(cuda_um_gpu_fault),
+	THREAD(cuda_api),
+	THREAD(cuda_overhead),
+	THREAD(cuda_jit),
+	THREAD(cuda_module),
+	THREAD(cuda_host),
+	THREAD(osrt),
+	THREAD(sample),
+	THREAD(python_sample),
+	THREAD(gil),
 };
 
 uint32_t ws_table_groups(enum ws_table t, uint8_t columns[WS_GROUP_KEYS])

@@ -42,7 +42,8 @@ int ws_view_add(struct ws_view *view, struct ws_report *r, const char *path, str
 	if (n == view->room) {
 		pthread_mutex_unlock(&view->adding);
 		ws_report_close(r);
-		return ws_fail(e, "the page shows %zu reports already; no more can be added to it", n);
+		return ws_fail(e, "the page shows %zu reports already; no more can be added to it",
+			       n);
 	}
 	v = &view->v[n];
 	v->path = ws_strdup(path);
@@ -58,7 +59,8 @@ int ws_view_add(struct ws_view *view, struct ws_report *r, const char *path, str
 	return (int)n;
 }
 
-int ws_view_open(struct ws_view *view, const char *const *files, size_t n, const struct ws_lanes_opts *opts, struct ws_err *e)
+int ws_view_open(struct ws_view *view, const char *const *files, size_t n,
+		 const struct ws_lanes_opts *opts, struct ws_err *e)
 {
 	memset(view, 0, sizeof(*view));
 	view->opts = opts;
@@ -109,8 +111,8 @@ static bool read_int(const char *s, const char **end, int64_t *v)
 	return *end != s && !errno && ((*s >= '0' && *s <= '9') || *s == '-');
 }
 
-bool ws_param_int(const struct ws_call *c, const char *name, int64_t low, int64_t high, int64_t fallback, int64_t *v,
-		  struct ws_err *e)
+bool ws_param_int(const struct ws_call *c, const char *name, int64_t low, int64_t high,
+		  int64_t fallback, int64_t *v, struct ws_err *e)
 {
 	const char *s = ws_param(c, name), *end;
 
@@ -119,7 +121,8 @@ bool ws_param_int(const struct ws_call *c, const char *name, int64_t low, int64_
 		return true;
 	if (read_int(s, &end, v) && !*end && *v >= low && *v <= high)
 		return true;
-	ws_fail(e, "parameter %s must be a whole number from %" PRId64 " to %" PRId64, name, low, high);
+	ws_fail(e, "parameter %s must be a whole number from %" PRId64 " to %" PRId64, name, low,
+		high);
 	return false;
 }
 
@@ -127,7 +130,8 @@ bool ws_param_window(const struct ws_call *c, int64_t *t0, int64_t *t1, struct w
 {
 	int64_t most = INT64_MAX / 4, zero = (int64_t)c->l->zero;
 
-	if (!ws_param_int(c, "t0", -most, most, -most, t0, e) || !ws_param_int(c, "t1", -most, most, most, t1, e))
+	if (!ws_param_int(c, "t0", -most, most, -most, t0, e) ||
+	    !ws_param_int(c, "t1", -most, most, most, t1, e))
 		return false;
 	*t0 += zero;
 	*t1 += zero;
@@ -141,7 +145,8 @@ static bool is_meant(uint8_t kind, enum ws_which_lanes which)
 	return kind != WS_LANE_PROJECTED || which != WS_LANES_ORIGINAL;
 }
 
-bool ws_param_lanes(const struct ws_call *c, enum ws_which_lanes which, uint32_t **lanes, size_t *n, struct ws_err *e)
+bool ws_param_lanes(const struct ws_call *c, enum ws_which_lanes which, uint32_t **lanes, size_t *n,
+		    struct ws_err *e)
 {
 	const char *s = ws_param(c, "lanes");
 	size_t cap = 0;
@@ -224,7 +229,8 @@ uint32_t ws_find_lane(const struct ws_lanes *l, uint8_t kind, const uint32_t key
 	return UINT32_MAX;
 }
 
-bool ws_find_event(const struct ws_lanes *l, uint32_t lane, uint8_t source, uint32_t row, uint64_t start, struct ws_spot *s)
+bool ws_find_event(const struct ws_lanes *l, uint32_t lane, uint8_t source, uint32_t row,
+		   uint64_t start, struct ws_spot *s)
 {
 	const struct ws_lane *n = lane < l->n ? l->lane[lane] : NULL;
 
@@ -233,7 +239,8 @@ bool ws_find_event(const struct ws_lanes *l, uint32_t lane, uint8_t source, uint
 	for (uint32_t k = 0; k < n->levels; k++) {
 		const struct ws_level *v = &n->level[k];
 
-		for (uint32_t i = ws_level_seek(v, 0, v->n, start); i < v->n && v->start[i] == start; i++)
+		for (uint32_t i = ws_level_seek(v, 0, v->n, start);
+		     i < v->n && v->start[i] == start; i++)
 			if (v->ref[i] == row && (v->src[i] & WS_EVENT_SOURCE) == source) {
 				*s = (struct ws_spot){lane, k, i};
 				return true;
@@ -264,7 +271,8 @@ int ws_api_progress(struct ws_call *c, struct ws_err *e)
 	(void)e;
 	ws_text_puts(c->out, "{");
 	ws_put_int(c->out, "events", (int64_t)c->l->events);
-	ws_put_int(c->out, "built", (int64_t)__atomic_load_n(&c->l->built_events, __ATOMIC_RELAXED));
+	ws_put_int(c->out, "built",
+		   (int64_t)__atomic_load_n(&c->l->built_events, __ATOMIC_RELAXED));
 	ws_put_int(c->out, "done", __atomic_load_n(&c->l->placed, __ATOMIC_ACQUIRE));
 	ws_put_int(c->out, "all", __atomic_load_n(&c->l->built, __ATOMIC_ACQUIRE) && !reading);
 	ws_put_int(c->out, "unread", unread);
@@ -286,7 +294,8 @@ int ws_api_state(struct ws_call *c, struct ws_err *e)
 		ws_put_comma(c->out);
 		ws_text_puts(c->out, "{");
 		ws_put_int(c->out, "live", __atomic_load_n(&rep->live, __ATOMIC_RELAXED));
-		ws_put_int(c->out, "version", (int64_t)__atomic_load_n(&rep->version, __ATOMIC_RELAXED));
+		ws_put_int(c->out, "version",
+			   (int64_t)__atomic_load_n(&rep->version, __ATOMIC_RELAXED));
 		ws_text_puts(c->out, "}");
 	}
 	ws_text_puts(c->out, "]");
@@ -302,22 +311,22 @@ static const struct entry {
 	const char *type;
 	bool of_page; /* it is about no single report */
 } entries[] = {
-    {"session", ws_api_session, "application/json", true},
-    {"record", ws_api_record, "application/json", true},
-    {"state", ws_api_state, "application/json", true},
-    {"diff", ws_api_diff, "application/json", true},
-    {"tree", ws_api_tree, "application/json"},
-    {"tiles", ws_api_tiles, "application/octet-stream"},
-    {"at", ws_api_at, "application/json"},
-    {"event", ws_api_event, "application/json"},
-    {"sum", ws_api_sum, "application/json"},
-    {"events", ws_api_events, "application/json"},
-    {"search", ws_api_search, "application/json"},
-    {"step", ws_api_step, "application/json"},
-    {"names", ws_api_names, "application/json"},
-    {"sql", ws_api_sql, "application/json"},
-    {"flame", ws_api_flame, "application/json"},
-    {"progress", ws_api_progress, "application/json"},
+	{"session", ws_api_session, "application/json", true},
+	{"record", ws_api_record, "application/json", true},
+	{"state", ws_api_state, "application/json", true},
+	{"diff", ws_api_diff, "application/json", true},
+	{"tree", ws_api_tree, "application/json"},
+	{"tiles", ws_api_tiles, "application/octet-stream"},
+	{"at", ws_api_at, "application/json"},
+	{"event", ws_api_event, "application/json"},
+	{"sum", ws_api_sum, "application/json"},
+	{"events", ws_api_events, "application/json"},
+	{"search", ws_api_search, "application/json"},
+	{"step", ws_api_step, "application/json"},
+	{"names", ws_api_names, "application/json"},
+	{"sql", ws_api_sql, "application/json"},
+	{"flame", ws_api_flame, "application/json"},
+	{"progress", ws_api_progress, "application/json"},
 };
 
 static int fail(struct ws_answer *a, int status, const char *sentence)
@@ -355,7 +364,8 @@ int ws_api(struct ws_view *view, const char *path, const struct ws_params *p, st
 		status = entries[i].fn(&c, &e);
 		pthread_rwlock_unlock(&c.l->shown);
 		pthread_rwlock_unlock(&view->v[report].use);
-		if (status == WS_API_SAY) { /* what the user typed, not what the page did, was wrong */
+		if (status ==
+		    WS_API_SAY) { /* what the user typed, not what the page did, was wrong */
 			a->body.len = 0;
 			ws_text_puts(&a->body, "{");
 			ws_put_string(&a->body, "error", e.msg);

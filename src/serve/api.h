@@ -1,6 +1,6 @@
 /*
- * api.h - what the page asks the server, without the network: a path, parameters, an answer. http.c brings it to a socket, tests
- * and the fuzzer call it directly. docs/viewer.md describes each path.
+ * api.h - what the page asks the server, without the network: a path, parameters, an answer. http.c
+ * brings it to a socket, tests and the fuzzer call it directly. docs/viewer.md describes each path.
  */
 #ifndef WS_SERVE_API_H
 #define WS_SERVE_API_H
@@ -12,7 +12,8 @@ struct ws_view_report {
 	struct ws_report *r;
 	struct ws_lanes *lanes;
 	int64_t realtime;     /* CLOCK_REALTIME at time zero, ns; 0 when not known */
-	pthread_rwlock_t use; /* held by who looks at the above: a report that grows is replaced by what it has become (live.c) */
+	pthread_rwlock_t use; /* held by who looks at the above: a report that grows is replaced by
+				 what it has become (live.c) */
 	bool live;	      /* atomic: it is being recorded */
 	uint64_t version;     /* atomic: how often it was replaced */
 };
@@ -23,25 +24,30 @@ struct ws_jobs;
 
 struct ws_view {
 	struct ws_view_report *v; /* with room for those that are added: it does not move */
-	size_t n, room;		  /* n is atomic: reports are added while others are shown, and never taken away */
+	size_t n, room; /* n is atomic: reports are added while others are shown, and never taken
+			   away */
 	pthread_mutex_t adding;
 	const struct ws_lanes_opts *opts; /* of its lanes; NULL for the usual ones */
 	bool uploads;			  /* the page may send files */
-	struct ws_live *live;		  /* has reports that are being recorded grow; made when there is one */
-	struct ws_jobs *jobs;		  /* files that are being imported; NULL for none */
-	struct ws_recorder *rec;	  /* what the page may record; NULL for nothing */
+	struct ws_live *live; /* has reports that are being recorded grow; made when there is one */
+	struct ws_jobs *jobs; /* files that are being imported; NULL for none */
+	struct ws_recorder *rec; /* what the page may record; NULL for nothing */
 };
 
 /* Reports that the page can add to those it began with. */
 enum { WS_VIEW_ADDED_MOST = 64 };
 
-/* Opens the reports, which may be none; -1 with a message when one cannot be read. `opts` (NULL for the usual) outlives the view.
+/* Opens the reports, which may be none; -1 with a message when one cannot be read. `opts` (NULL for
+ * the usual) outlives the view.
  */
-int ws_view_open(struct ws_view *view, const char *const *files, size_t n, const struct ws_lanes_opts *opts, struct ws_err *e);
+int ws_view_open(struct ws_view *view, const char *const *files, size_t n,
+		 const struct ws_lanes_opts *opts, struct ws_err *e);
 void ws_view_close(struct ws_view *view);
-/* Add a report, which the view then owns, whatever comes out; `path` is what is shown for it. Its number, or -1 with a sentence. */
+/* Add a report, which the view then owns, whatever comes out; `path` is what is shown for it. Its
+ * number, or -1 with a sentence. */
 int ws_view_add(struct ws_view *view, struct ws_report *r, const char *path, struct ws_err *e);
-/* CLOCK_REALTIME at time zero of a report, from the reading that is nearest; 0 when there is none. */
+/* CLOCK_REALTIME at time zero of a report, from the reading that is nearest; 0 when there is none.
+ */
 int64_t ws_view_realtime(const struct ws_report *r, uint64_t zero);
 static inline size_t ws_view_count(const struct ws_view *view)
 {
@@ -58,7 +64,8 @@ struct ws_answer {
 	const char *type;
 };
 
-/* Answer `path` ("session", "tree"...). Returns an HTTP status; unless it is 200, the body is one sentence. Thread-safe. */
+/* Answer `path` ("session", "tree"...). Returns an HTTP status; unless it is 200, the body is one
+ * sentence. Thread-safe. */
 int ws_api(struct ws_view *view, const char *path, const struct ws_params *p, struct ws_answer *a);
 
 /* ---- for the files that answer ---- */
@@ -72,24 +79,29 @@ struct ws_call {
 	struct ws_answer *answer;
 };
 
-/* 0, or a status with a sentence in `e`; WS_API_SAY for one that is for the user: {"error":"..."}. */
+/* 0, or a status with a sentence in `e`; WS_API_SAY for one that is for the user: {"error":"..."}.
+ */
 enum { WS_API_SAY = 1 };
 typedef int ws_api_fn(struct ws_call *c, struct ws_err *e);
-ws_api_fn ws_api_session, ws_api_tree, ws_api_tiles, ws_api_at, ws_api_event, ws_api_sum, ws_api_events, ws_api_search, ws_api_step,
-    ws_api_names, ws_api_sql, ws_api_flame, ws_api_progress, ws_api_record, ws_api_state, ws_api_diff;
+ws_api_fn ws_api_session, ws_api_tree, ws_api_tiles, ws_api_at, ws_api_event, ws_api_sum,
+	ws_api_events, ws_api_search, ws_api_step, ws_api_names, ws_api_sql, ws_api_flame,
+	ws_api_progress, ws_api_record, ws_api_state, ws_api_diff;
 
 const char *ws_param(const struct ws_call *c, const char *name);
-/* A whole number from `low` to `high`; `fallback` when it is not given. False, and a sentence in `e`, when it is something else. */
-bool ws_param_int(const struct ws_call *c, const char *name, int64_t low, int64_t high, int64_t fallback, int64_t *v,
-		  struct ws_err *e);
+/* A whole number from `low` to `high`; `fallback` when it is not given. False, and a sentence in
+ * `e`, when it is something else. */
+bool ws_param_int(const struct ws_call *c, const char *name, int64_t low, int64_t high,
+		  int64_t fallback, int64_t *v, struct ws_err *e);
 /* The window t0..t1, ns from time zero, as session times; all of it when not given. */
 bool ws_param_window(const struct ws_call *c, int64_t *t0, int64_t *t1, struct ws_err *e);
 /*
- * Lanes by number, "1,2,3". When they are not given: all; ONCE leaves out those that show again what others have, streams and
- * cores, and ORIGINAL also ranges projected on GPUs. The caller frees.
+ * Lanes by number, "1,2,3". When they are not given: all; ONCE leaves out those that show again
+ * what others have, streams and cores, and ORIGINAL also ranges projected on GPUs. The caller
+ * frees.
  */
 enum ws_which_lanes { WS_LANES_ALL, WS_LANES_ONCE, WS_LANES_ORIGINAL };
-bool ws_param_lanes(const struct ws_call *c, enum ws_which_lanes which, uint32_t **lanes, size_t *n, struct ws_err *e);
+bool ws_param_lanes(const struct ws_call *c, enum ws_which_lanes which, uint32_t **lanes, size_t *n,
+		    struct ws_err *e);
 
 /* JSON: "key":value with a comma before it unless it is the first of its object. */
 void ws_put_key(struct ws_text *t, const char *key);
@@ -113,20 +125,22 @@ struct ws_sum_group {
 	uint8_t kind;
 	struct ws_spot longest;
 };
-/* Of events that touch t0..t1 (times of the session), cut to it; those of lanes that are not read yet (*unread) are not among them.
- * The caller frees. */
-int ws_sum_window(struct ws_call *c, int64_t t0, int64_t t1, struct ws_sum_group **v, size_t *n, uint32_t *unread,
-		  struct ws_err *e);
+/* Of events that touch t0..t1 (times of the session), cut to it; those of lanes that are not read
+ * yet (*unread) are not among them. The caller frees. */
+int ws_sum_window(struct ws_call *c, int64_t t0, int64_t t1, struct ws_sum_group **v, size_t *n,
+		  uint32_t *unread, struct ws_err *e);
 
 /* Which names a search matches; asked once for each name. */
 struct ws_matcher;
-struct ws_matcher *ws_matcher_new(const struct ws_call *c,
-				  struct ws_err *e); /* by parameters q, re, case, exact; NULL with a sentence. */
+struct ws_matcher *ws_matcher_new(
+	const struct ws_call *c,
+	struct ws_err *e); /* by parameters q, re, case, exact; NULL with a sentence. */
 bool ws_matches(struct ws_matcher *m, uint32_t name);
 void ws_matcher_free(struct ws_matcher *m);
 
 /* Find the event that row `row` of a source became in a lane; false when it is not there. */
-bool ws_find_event(const struct ws_lanes *l, uint32_t lane, uint8_t source, uint32_t row, uint64_t start, struct ws_spot *s);
+bool ws_find_event(const struct ws_lanes *l, uint32_t lane, uint8_t source, uint32_t row,
+		   uint64_t start, struct ws_spot *s);
 /* Number of the lane with this kind and key, or UINT32_MAX. */
 uint32_t ws_find_lane(const struct ws_lanes *l, uint8_t kind, const uint32_t key[4]);
 /* {"lane":..,"level":..,"event":..,"start":..,"end":..,"name":..} without the braces. */

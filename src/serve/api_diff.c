@@ -1,6 +1,7 @@
 /*
- * api_diff.c - two reports, or two windows of one, side by side: how often and how long each kernel, call, range... ran here and
- * there. Names are one when their bytes are, whichever report they are from.
+ * api_diff.c - two reports, or two windows of one, side by side: how often and how long each
+ * kernel, call, range... ran here and there. Names are one when their bytes are, whichever report
+ * they are from.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -39,7 +40,8 @@ static const char *text_of(const struct side *s, const struct ws_sum_group *g, s
 }
 
 /* The pair of this kind and text, or a new one. */
-static struct pair *pair_of(struct pairs *p, const struct side *sides, uint32_t side, const struct ws_sum_group *g)
+static struct pair *pair_of(struct pairs *p, const struct side *sides, uint32_t side,
+			    const struct ws_sum_group *g)
 {
 	size_t n, m;
 	const char *s = text_of(&sides[side], g, &n), *t;
@@ -101,7 +103,8 @@ static void match(struct pairs *p, const struct side *sides)
 static void put_side(struct ws_text *t, const char *key, const struct ws_sum_group *g)
 {
 	ws_put_key(t, key);
-	ws_text_printf(t, "[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]", g->count, g->total, g->min, g->max);
+	ws_text_printf(t, "[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]", g->count, g->total,
+		       g->min, g->max);
 }
 
 static void put_pairs(struct ws_text *t, const struct pairs *p, const struct side *sides)
@@ -125,14 +128,15 @@ static void put_pairs(struct ws_text *t, const struct pairs *p, const struct sid
 	ws_text_puts(t, "}");
 }
 
-static bool read_side(struct side *s, const struct ws_call *c, const char *report, const char *from, const char *to,
-		      struct ws_err *e)
+static bool read_side(struct side *s, const struct ws_call *c, const char *report, const char *from,
+		      const char *to, struct ws_err *e)
 {
 	int64_t r, most = INT64_MAX / 4;
 
 	s->c = *c;
 	if (!ws_param_int(c, report, 0, (int64_t)ws_view_count(c->view) - 1, 0, &r, e) ||
-	    !ws_param_int(c, from, -most, most, -most, &s->t0, e) || !ws_param_int(c, to, -most, most, most, &s->t1, e))
+	    !ws_param_int(c, from, -most, most, -most, &s->t0, e) ||
+	    !ws_param_int(c, to, -most, most, most, &s->t1, e))
 		return false;
 	s->rep = &c->view->v[r];
 	return true;
@@ -164,7 +168,8 @@ int ws_api_diff(struct ws_call *c, struct ws_err *e)
 		ws_fail(e, "There is no report yet.");
 		return 400;
 	}
-	if (!read_side(&sides[0], c, "a", "t0", "t1", e) || !read_side(&sides[1], c, "b", "u0", "u1", e))
+	if (!read_side(&sides[0], c, "a", "t0", "t1", e) ||
+	    !read_side(&sides[1], c, "b", "u0", "u1", e))
 		return 400;
 	for (int k = 0; k < SIDES; k++)
 		hold(&sides[k]);
@@ -172,7 +177,8 @@ int ws_api_diff(struct ws_call *c, struct ws_err *e)
 		struct side *s = &sides[k];
 		int64_t zero = (int64_t)s->c.l->zero;
 
-		status = ws_sum_window(&s->c, s->t0 + zero, s->t1 + zero, &s->v, &s->n, &s->unread, e);
+		status = ws_sum_window(&s->c, s->t0 + zero, s->t1 + zero, &s->v, &s->n, &s->unread,
+				       e);
 	}
 	if (!status) {
 		match(&p, sides);

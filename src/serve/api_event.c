@@ -1,9 +1,10 @@
 /*
- * api_event.c - one event with all its columns, its stack, and what it is tied to: a launch and its kernel, a range and the work
- * it caused, a wait and what it waited for: work on a GPU, the thread that held the lock, the thread that woke it.
+ * api_event.c - one event with all its columns, its stack, and what it is tied to: a launch and its
+ * kernel, a range and the work it caused, a wait and what it waited for: work on a GPU, the thread
+ * that held the lock, the thread that woke it.
  *
- * Nothing is indexed for this. What belongs together lies close in time, so blocks are searched from the nearest on, and
- * the first few hold it.
+ * Nothing is indexed for this. What belongs together lies close in time, so blocks are searched
+ * from the nearest on, and the first few hold it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -56,11 +57,13 @@ static bool read_row(const struct ws_report *r, enum ws_table t, uint64_t row, u
 
 static bool is_null(enum ws_type type, uint64_t v)
 {
-	return ((type == WS_T_NTIME || type == WS_T_NU64) && v == UINT64_MAX) || (type == WS_T_NU32 && v == WS_NO_U32) ||
+	return ((type == WS_T_NTIME || type == WS_T_NU64) && v == UINT64_MAX) ||
+	       (type == WS_T_NU32 && v == WS_NO_U32) ||
 	       ((type == WS_T_STR || type == WS_T_NTHREAD) && !v);
 }
 
-static void put_value(struct ws_text *t, const struct ws_call *c, const struct ws_column_desc *d, uint64_t v)
+static void put_value(struct ws_text *t, const struct ws_call *c, const struct ws_column_desc *d,
+		      uint64_t v)
 {
 	double f;
 	size_t n;
@@ -95,7 +98,8 @@ static void put_value(struct ws_text *t, const struct ws_call *c, const struct w
 	else if (d->type == WS_T_TIME || d->type == WS_T_NTIME)
 		ws_text_printf(t, "\"%" PRId64 "\"", (int64_t)(v - c->l->zero));
 	else
-		ws_text_printf(t, ws_types[d->type].is_signed ? "\"%" PRId64 "\"" : "\"%" PRIu64 "\"", v);
+		ws_text_printf(
+			t, ws_types[d->type].is_signed ? "\"%" PRId64 "\"" : "\"%" PRIu64 "\"", v);
 }
 
 static void put_columns(const struct event *e)
@@ -135,7 +139,8 @@ static void take_state(void *ctx, uint32_t worker, const struct ws_state *st)
 		want->e->state = *st;
 }
 
-/* What else there is to say of it, from the rows around it. A call that never returned may have begun long before: then less. */
+/* What else there is to say of it, from the rows around it. A call that never returned may have
+ * begun long before: then less. */
 static void read_state(struct event *e, uint32_t thread, uint32_t ref)
 {
 	uint8_t *threads = ws_calloc((size_t)thread + 1, 1);
@@ -179,7 +184,8 @@ static void put_state(const struct event *e)
 		if (ws_state_is_word(k))
 			put_word(e, &ws_state_columns[k], ws_state_word(&e->state, k));
 		else
-			put_value(e->c->out, e->c, &ws_state_columns[k], ws_state_value(&e->state, k));
+			put_value(e->c->out, e->c, &ws_state_columns[k],
+				  ws_state_value(&e->state, k));
 		ws_text_puts(e->c->out, "}");
 	}
 	ws_text_puts(e->c->out, "]");
@@ -214,10 +220,13 @@ static int by_away(const void *a, const void *b)
 {
 	const struct near *x = a, *y = b;
 
-	return x->away != y->away ? (x->away < y->away ? -1 : 1) : x->block < y->block ? -1 : x->block > y->block;
+	return x->away != y->away    ? (x->away < y->away ? -1 : 1)
+	       : x->block < y->block ? -1
+				     : x->block > y->block;
 }
 
-static struct near *nearest_blocks(const struct ws_report *r, enum ws_table table, uint64_t t, size_t *n)
+static struct near *nearest_blocks(const struct ws_report *r, enum ws_table table, uint64_t t,
+				   size_t *n)
 {
 	struct near *v;
 
@@ -226,26 +235,35 @@ static struct near *nearest_blocks(const struct ws_report *r, enum ws_table tabl
 	for (size_t i = 0; i < *n; i++) {
 		struct ws_block_info b = ws_report_block(r, table, i);
 
-		v[i] = (struct near){i, t < b.time_min ? b.time_min - t : t > b.time_max ? t - b.time_max : 0};
+		v[i] = (struct near){i, t < b.time_min	 ? b.time_min - t
+					: t > b.time_max ? t - b.time_max
+							 : 0};
 	}
 	if (*n)
 		qsort(v, *n, sizeof(*v), by_away);
 	return v;
 }
 
-/* The columns of a table that a search by correlation needs. `owner` is the thread or the process. */
+/* The columns of a table that a search by correlation needs. `owner` is the thread or the process.
+ */
 struct joined {
 	enum ws_table table;
 	int start, owner, correlation;
 	bool thread;
 };
-static const struct joined api_join = {WS_TABLE_cuda_api, ws_cuda_api_start, ws_cuda_api_thread, ws_cuda_api_correlation, true};
+static const struct joined api_join = {WS_TABLE_cuda_api, ws_cuda_api_start, ws_cuda_api_thread,
+				       ws_cuda_api_correlation, true};
 static const struct joined work_joins[] = {
-    {WS_TABLE_cuda_kernel, ws_cuda_kernel_start, ws_cuda_kernel_process, ws_cuda_kernel_correlation, false},
-    {WS_TABLE_cuda_memcpy, ws_cuda_memcpy_start, ws_cuda_memcpy_process, ws_cuda_memcpy_correlation, false},
-    {WS_TABLE_cuda_memset, ws_cuda_memset_start, ws_cuda_memset_process, ws_cuda_memset_correlation, false},
-    {WS_TABLE_cuda_graph_trace, ws_cuda_graph_trace_start, ws_cuda_graph_trace_process, ws_cuda_graph_trace_correlation, false},
-    {WS_TABLE_cuda_sync, ws_cuda_sync_start, ws_cuda_sync_process, ws_cuda_sync_correlation, false},
+	{WS_TABLE_cuda_kernel, ws_cuda_kernel_start, ws_cuda_kernel_process,
+	 ws_cuda_kernel_correlation, false},
+	{WS_TABLE_cuda_memcpy, ws_cuda_memcpy_start, ws_cuda_memcpy_process,
+	 ws_cuda_memcpy_correlation, false},
+	{WS_TABLE_cuda_memset, ws_cuda_memset_start, ws_cuda_memset_process,
+	 ws_cuda_memset_correlation, false},
+	{WS_TABLE_cuda_graph_trace, ws_cuda_graph_trace_start, ws_cuda_graph_trace_process,
+	 ws_cuda_graph_trace_correlation, false},
+	{WS_TABLE_cuda_sync, ws_cuda_sync_start, ws_cuda_sync_process, ws_cuda_sync_correlation,
+	 false},
 };
 
 struct hit {
@@ -261,13 +279,14 @@ struct hits {
 enum { BLOCKS_SEARCHED = 48 };
 
 /*
- * Rows of `process` whose correlation id is in `wanted`, from the blocks nearest to `t` on, until `found->most` are found or enough
- * has been searched.
+ * Rows of `process` whose correlation id is in `wanted`, from the blocks nearest to `t` on, until
+ * `found->most` are found or enough has been searched.
  */
-static void find_correlated(const struct ws_call *c, const struct joined *j, uint32_t process, const struct ws_map *wanted,
-			    uint64_t t, struct hits *found)
+static void find_correlated(const struct ws_call *c, const struct joined *j, uint32_t process,
+			    const struct ws_map *wanted, uint64_t t, struct hits *found)
 {
-	uint64_t columns = UINT64_C(1) << j->start | UINT64_C(1) << j->owner | UINT64_C(1) << j->correlation;
+	uint64_t columns =
+		UINT64_C(1) << j->start | UINT64_C(1) << j->owner | UINT64_C(1) << j->correlation;
 	uint64_t *out[WS_MAX_COLUMNS] = {NULL}, base;
 	size_t n;
 	struct near *near = nearest_blocks(c->rep->r, j->table, t, &n);
@@ -288,11 +307,13 @@ static void find_correlated(const struct ws_call *c, const struct joined *j, uin
 			bool is;
 
 			ws_map_get(wanted, out[j->correlation][k], &is);
-			if (!is || (j->thread ? ws_who_thread(c->l->who, (uint32_t)owner)->process : owner) != process)
+			if (!is || (j->thread ? ws_who_thread(c->l->who, (uint32_t)owner)->process
+					      : owner) != process)
 				continue;
 			ws_grow(found->v, found->cap, found->n + 1);
 			found->v[found->n++] =
-			    (struct hit){base + k, out[j->start][k], (uint32_t)owner, (uint32_t)out[j->correlation][k]};
+				(struct hit){base + k, out[j->start][k], (uint32_t)owner,
+					     (uint32_t)out[j->correlation][k]};
 		}
 	}
 	for (uint32_t k = 0; k < WS_MAX_COLUMNS; k++)
@@ -368,7 +389,8 @@ static void put_stack(const struct event *e)
 	} else {
 		stack = launch_stack(e);
 	}
-	n = ws_stacks_walk(e->c->l->stacks, (uint32_t)leaf, stack == WS_NO_U32 ? 0 : (uint32_t)stack, path, WS_STACKS_DEEPEST);
+	n = ws_stacks_walk(e->c->l->stacks, (uint32_t)leaf,
+			   stack == WS_NO_U32 ? 0 : (uint32_t)stack, path, WS_STACKS_DEEPEST);
 	ws_put_key(e->c->out, "stack");
 	ws_text_puts(e->c->out, "[");
 	for (size_t i = 0; i < n; i++)
@@ -379,7 +401,8 @@ static void put_stack(const struct event *e)
 /* ---- what is tied to what ---- */
 
 /* Where a row of GPU work is shown: in its stream, or a wait among waits. */
-static bool spot_of_work(const struct ws_call *c, enum ws_table table, const struct hit *h, struct ws_spot *s)
+static bool spot_of_work(const struct ws_call *c, enum ws_table table, const struct hit *h,
+			 struct ws_spot *s)
 {
 	int source = source_of(table);
 	uint8_t kind = table == WS_TABLE_cuda_sync ? WS_LANE_SYNC : WS_LANE_STREAM;
@@ -395,8 +418,8 @@ static bool spot_of_call(const struct ws_call *c, const struct hit *h, struct ws
 {
 	uint32_t key[4] = {h->owner};
 
-	return ws_find_event(c->l, ws_find_lane(c->l, WS_LANE_CUDA_API, key), (uint8_t)source_of(WS_TABLE_cuda_api),
-			     (uint32_t)h->row, h->start, s);
+	return ws_find_event(c->l, ws_find_lane(c->l, WS_LANE_CUDA_API, key),
+			     (uint8_t)source_of(WS_TABLE_cuda_api), (uint32_t)h->row, h->start, s);
 }
 
 /* NVTX ranges and operators of the thread around a moment, innermost first. */
@@ -407,7 +430,8 @@ static void link_ranges(struct event *e, uint32_t thread, uint64_t t)
 	for (uint32_t i = 0; i < l->n; i++) {
 		const struct ws_lane *n = l->lane[i];
 
-		if ((n->kind != WS_LANE_NVTX && n->kind != WS_LANE_OP) || n->key[0] != thread || !ws_lane_ready(n))
+		if ((n->kind != WS_LANE_NVTX && n->kind != WS_LANE_OP) || n->key[0] != thread ||
+		    !ws_lane_ready(n))
 			continue;
 		for (uint32_t k = n->levels; k--;) {
 			uint32_t from, to;
@@ -448,8 +472,8 @@ static void link_waited(struct event *e, uint32_t process, uint32_t device, uint
 	for (uint32_t i = 0; i < l->n; i++) {
 		const struct ws_lane *n = l->lane[i];
 
-		if (n->kind != WS_LANE_STREAM || n->key[0] != process || n->key[1] != device || !ws_lane_ready(n) ||
-		    (stream != WS_NO_U32 && n->key[3] != stream))
+		if (n->kind != WS_LANE_STREAM || n->key[0] != process || n->key[1] != device ||
+		    !ws_lane_ready(n) || (stream != WS_NO_U32 && n->key[3] != stream))
 			continue;
 		for (uint32_t k = 0; k < n->levels; k++) {
 			const struct ws_level *v = &n->level[k];
@@ -476,8 +500,10 @@ static int by_hit_start(const void *a, const void *b)
 
 enum { WORK_SHOWN = 64, WORK_MOST = 4096 };
 
-/* From calls, by their correlation ids, to the work they caused; from a call that waits to what it waited for. */
-static void link_to_work(struct event *e, uint32_t process, const struct ws_map *wanted, const char *role)
+/* From calls, by their correlation ids, to the work they caused; from a call that waits to what it
+ * waited for. */
+static void link_to_work(struct event *e, uint32_t process, const struct ws_map *wanted,
+			 const char *role)
 {
 	uint64_t v[WS_MAX_COLUMNS];
 	struct ws_spot s;
@@ -496,7 +522,8 @@ static void link_to_work(struct event *e, uint32_t process, const struct ws_map 
 				put_link(e, as, &s);
 		if (work_joins[i].table == WS_TABLE_cuda_sync && h.n == 1 &&
 		    read_row(e->c->rep->r, WS_TABLE_cuda_sync, h.v[0].row, v))
-			link_waited(e, process, (uint32_t)v[ws_cuda_sync_device], v[ws_cuda_sync_stream]);
+			link_waited(e, process, (uint32_t)v[ws_cuda_sync_device],
+				    v[ws_cuda_sync_stream]);
 		free(h.v);
 	}
 }
@@ -517,7 +544,9 @@ static void link_range_to_work(struct event *e, uint64_t thread)
 		ws_level_range(&n->level[k], (int64_t)e->start, (int64_t)e->end, &from, &to);
 		/* The first few and the last, which the page says. */
 		e->more_work |= to > from && to - from > 8;
-		for (at = from; at < to && wanted.n<8; at += to - from> 8 && at - from == 3 ? to - from - 7 : 1)
+		for (at = from; at < to && wanted.n<8; at += to - from> 8 && at - from == 3
+					? to - from - 7
+					: 1)
 			if (read_row(e->c->rep->r, WS_TABLE_cuda_api, n->level[k].ref[at], v) &&
 			    v[ws_cuda_api_correlation] != WS_NO_U32)
 				ws_map_set(&wanted, v[ws_cuda_api_correlation], 1);
@@ -530,24 +559,28 @@ static void link_range_to_work(struct event *e, uint64_t thread)
 /* ---- waits of threads ---- */
 
 /*
- * What a thread was about at a moment: of its calls, ranges and operators the one that began last, else the span in which it ran.
- * False when nothing of it was recorded then.
+ * What a thread was about at a moment: of its calls, ranges and operators the one that began last,
+ * else the span in which it ran. False when nothing of it was recorded then.
  */
 static bool doing_at(const struct ws_lanes *l, uint32_t thread, uint64_t t, struct ws_spot *s)
 {
-	static const uint8_t kinds[] = {WS_LANE_OSRT, WS_LANE_CUDA_API, WS_LANE_NVTX, WS_LANE_OP, WS_LANE_SLICE, WS_LANE_STATE};
+	static const uint8_t kinds[] = {WS_LANE_OSRT, WS_LANE_CUDA_API, WS_LANE_NVTX,
+					WS_LANE_OP,   WS_LANE_SLICE,	WS_LANE_STATE};
 	uint64_t latest = 0;
 	bool found = false;
 
 	for (uint32_t i = 0; i < l->n; i++) {
 		const struct ws_lane *n = l->lane[i];
-		bool wanted = n->key[0] == thread && memchr(kinds, n->kind, sizeof(kinds)) && ws_lane_ready(n);
+		bool wanted = n->key[0] == thread && memchr(kinds, n->kind, sizeof(kinds)) &&
+			      ws_lane_ready(n);
 
-		for (uint32_t k = 0; wanted && k < n->levels && !(found && n->kind == WS_LANE_STATE); k++) {
+		for (uint32_t k = 0;
+		     wanted && k < n->levels && !(found && n->kind == WS_LANE_STATE); k++) {
 			uint32_t from, to;
 
 			ws_level_range(&n->level[k], (int64_t)t, (int64_t)t + 1, &from, &to);
-			if (from == to || n->level[k].src[from] & WS_EVENT_MOMENT || (found && n->level[k].start[from] < latest))
+			if (from == to || n->level[k].src[from] & WS_EVENT_MOMENT ||
+			    (found && n->level[k].start[from] < latest))
 				continue;
 			*s = (struct ws_spot){i, k, from};
 			latest = n->level[k].start[from];
@@ -571,8 +604,10 @@ static uint32_t thread_by_tid(const struct ws_who *who, uint32_t like, uint32_t 
 /* Who held the lock when the call began to wait. */
 static void link_holder(struct event *e)
 {
-	uint32_t holder =
-	    e->v[ws_osrt_holder] ? thread_by_tid(e->c->l->who, (uint32_t)e->v[ws_osrt_thread], (uint32_t)e->v[ws_osrt_holder]) : 0;
+	uint32_t holder = e->v[ws_osrt_holder]
+				  ? thread_by_tid(e->c->l->who, (uint32_t)e->v[ws_osrt_thread],
+						  (uint32_t)e->v[ws_osrt_holder])
+				  : 0;
 	struct ws_spot s;
 
 	if (holder && doing_at(e->c->l, holder, e->start, &s))
@@ -593,7 +628,8 @@ static int find_woken(void *ctx, const struct ws_batch *b)
 	for (size_t i = 0; i < b->rows; i++) {
 		uint64_t start = b->col[ws_sched_start][i];
 
-		if (b->col[ws_sched_thread][i] != w->thread || start <= w->after || start >= w->before || start < w->start)
+		if (b->col[ws_sched_thread][i] != w->thread || start <= w->after ||
+		    start >= w->before || start < w->start)
 			continue;
 		w->start = start;
 		w->at = b->col[ws_sched_woken][i];
@@ -602,12 +638,14 @@ static int find_woken(void *ctx, const struct ws_batch *b)
 	return 0;
 }
 
-/* Who woke the thread, by the span in which it ran again: the one that began last before the end. */
+/* Who woke the thread, by the span in which it ran again: the one that began last before the end.
+ */
 static void link_waker(struct event *e, uint32_t thread)
 {
 	struct woken w = {.thread = thread, .after = e->start, .before = e->end};
 	struct ws_scan sc = {.table = WS_TABLE_sched,
-			     .columns = WS_COL(sched, start) | WS_COL(sched, thread) | WS_COL(sched, woken) | WS_COL(sched, waker),
+			     .columns = WS_COL(sched, start) | WS_COL(sched, thread) |
+					WS_COL(sched, woken) | WS_COL(sched, waker),
 			     .time_min = e->end,
 			     .time_max = e->end,
 			     .workers = 1};
@@ -631,15 +669,17 @@ static void link_gil(struct event *e)
 	for (uint32_t i = 0; i < l->n; i++) {
 		const struct ws_lane *n = l->lane[i];
 
-		if (n->kind != WS_LANE_GIL || n->key[0] == e->v[ws_gil_thread] || !ws_lane_ready(n) ||
-		    ws_who_thread(l->who, n->key[0])->process != process)
+		if (n->kind != WS_LANE_GIL || n->key[0] == e->v[ws_gil_thread] ||
+		    !ws_lane_ready(n) || ws_who_thread(l->who, n->key[0])->process != process)
 			continue;
 		for (uint32_t k = 0; k < n->levels; k++) {
 			const struct ws_level *v = &n->level[k];
 			uint32_t at = ws_level_seek(v, 0, v->n, e->end);
 
 			/* Who lets go of it often begins to wait for it at once. */
-			while (at && v->name[at - 1] != WS_NAME(WS_NAME_OURS, WS_OWN_GIL + WS_GIL_HOLDS) &&
+			while (at &&
+			       v->name[at - 1] !=
+				       WS_NAME(WS_NAME_OURS, WS_OWN_GIL + WS_GIL_HOLDS) &&
 			       v->start[at - 1] > e->start)
 				at--;
 			if (!at || ws_level_end(v, at - 1) <= (last ? last : e->start) ||
@@ -659,7 +699,8 @@ static void link_to_projected(struct event *e)
 	const uint32_t *at = e->c->l->lane[e->spot.lane]->key, key[4] = {at[2], at[3]};
 	struct ws_spot s;
 
-	if (ws_find_event(e->c->l, ws_find_lane(e->c->l, WS_LANE_NVTX, key), e->source_number, e->row, e->start, &s))
+	if (ws_find_event(e->c->l, ws_find_lane(e->c->l, WS_LANE_NVTX, key), e->source_number,
+			  e->row, e->start, &s))
 		put_link(e, "range", &s);
 }
 
@@ -674,14 +715,16 @@ static void link_to_gpu(struct event *e)
 	for (uint32_t i = 0; i < l->n; i++) {
 		const struct ws_lane *n = l->lane[i];
 
-		if (n->kind != WS_LANE_PROJECTED || n->key[2] != at[0] || n->key[3] != at[1] || !ws_lane_ready(n))
+		if (n->kind != WS_LANE_PROJECTED || n->key[2] != at[0] || n->key[3] != at[1] ||
+		    !ws_lane_ready(n))
 			continue;
 		for (uint32_t k = 0; k < n->levels; k++) {
 			const struct ws_level *v = &n->level[k];
 			uint32_t first = ws_level_seek(v, 0, v->n, e->start);
 
 			for (uint32_t j = first; j < v->n && j - first < PROJECTED_SEARCHED; j++)
-				if (v->ref[j] == e->row && (v->src[j] & WS_EVENT_SOURCE) == e->source_number)
+				if (v->ref[j] == e->row &&
+				    (v->src[j] & WS_EVENT_SOURCE) == e->source_number)
 					put_link(e, "on_gpu", &(struct ws_spot){i, k, j});
 		}
 	}
@@ -691,11 +734,14 @@ static void link_to_gpu(struct event *e)
 
 static bool takes_arrows(uint8_t kind)
 {
-	return kind == WS_LANE_OP || kind == WS_LANE_SLICE || kind == WS_LANE_CUDA_API || kind == WS_LANE_NVTX;
+	return kind == WS_LANE_OP || kind == WS_LANE_SLICE || kind == WS_LANE_CUDA_API ||
+	       kind == WS_LANE_NVTX;
 }
 
-/* The innermost span of a thread, or of a track, at a moment: an arrow's end is a moment, and belongs to the span around it. */
-static bool span_at(const struct ws_lanes *l, uint64_t thread, uint64_t track, uint64_t t, struct ws_spot *s)
+/* The innermost span of a thread, or of a track, at a moment: an arrow's end is a moment, and
+ * belongs to the span around it. */
+static bool span_at(const struct ws_lanes *l, uint64_t thread, uint64_t track, uint64_t t,
+		    struct ws_spot *s)
 {
 	uint64_t latest = 0;
 	bool found = false;
@@ -703,14 +749,16 @@ static bool span_at(const struct ws_lanes *l, uint64_t thread, uint64_t track, u
 	for (uint32_t i = 0; t < INT64_MAX && i < l->n; i++) {
 		const struct ws_lane *n = l->lane[i];
 
-		if (track ? n->kind != WS_LANE_TRACK || n->key[0] != track : !takes_arrows(n->kind) || n->key[0] != thread)
+		if (track ? n->kind != WS_LANE_TRACK || n->key[0] != track
+			  : !takes_arrows(n->kind) || n->key[0] != thread)
 			continue;
 		for (uint32_t k = 0; ws_lane_ready(n) && k < n->levels; k++) {
 			const struct ws_level *v = &n->level[k];
 			uint32_t from, to;
 
 			ws_level_range(v, (int64_t)t, (int64_t)t + 1, &from, &to);
-			if (from == to || v->src[from] & WS_EVENT_MOMENT || (found && v->start[from] < latest))
+			if (from == to || v->src[from] & WS_EVENT_MOMENT ||
+			    (found && v->start[from] < latest))
 				continue;
 			*s = (struct ws_spot){i, k, from};
 			latest = v->start[from];
@@ -726,7 +774,8 @@ static bool same_spot(const struct ws_spot *a, const struct ws_spot *b)
 }
 
 /* An arrow that begins or ends in the event leads to the span at its other end. */
-static bool link_flow(struct event *e, uint64_t thread, uint64_t track, uint64_t *const *out, uint32_t k)
+static bool link_flow(struct event *e, uint64_t thread, uint64_t track, uint64_t *const *out,
+		      uint32_t k)
 {
 	const struct ws_lanes *l = e->c->l;
 	uint64_t t0 = out[ws_flow_start][k], t1 = out[ws_flow_end][k];
@@ -736,13 +785,15 @@ static bool link_flow(struct event *e, uint64_t thread, uint64_t track, uint64_t
 
 	if (t1 == WS_NO_TIME)
 		return false;
-	if (from == thread && from_track == track && t0 >= e->start && t0 <= e->end && span_at(l, from, from_track, t0, &here) &&
-	    same_spot(&here, &e->spot) && span_at(l, to, to_track, t1, &there)) {
+	if (from == thread && from_track == track && t0 >= e->start && t0 <= e->end &&
+	    span_at(l, from, from_track, t0, &here) && same_spot(&here, &e->spot) &&
+	    span_at(l, to, to_track, t1, &there)) {
 		put_link(e, "flow_to", &there);
 		return true;
 	}
-	if (to == thread && to_track == track && t1 >= e->start && t1 <= e->end && span_at(l, to, to_track, t1, &here) &&
-	    same_spot(&here, &e->spot) && span_at(l, from, from_track, t0, &there)) {
+	if (to == thread && to_track == track && t1 >= e->start && t1 <= e->end &&
+	    span_at(l, to, to_track, t1, &here) && same_spot(&here, &e->spot) &&
+	    span_at(l, from, from_track, t0, &there)) {
 		put_link(e, "flow_from", &there);
 		return true;
 	}
@@ -751,7 +802,8 @@ static bool link_flow(struct event *e, uint64_t thread, uint64_t track, uint64_t
 
 enum { FLOWS_SHOWN = 64 };
 
-/* Arrows from and to a span. They are few and short compared with the spans, so that the nearest blocks hold them. */
+/* Arrows from and to a span. They are few and short compared with the spans, so that the nearest
+ * blocks hold them. */
 static void link_flows(struct event *e)
 {
 	const struct ws_report *r = e->c->rep->r;
@@ -781,14 +833,17 @@ static void link_flows(struct event *e)
 	free(near);
 }
 
-/* From a state to the call that the thread was in, who had what it waited for, and who ended the wait. */
+/* From a state to the call that the thread was in, who had what it waited for, and who ended the
+ * wait. */
 static void link_state(struct event *e)
 {
 	const struct ws_lanes *l = e->c->l;
-	uint32_t holder = e->state.holder ? thread_by_tid(l->who, e->state.thread, e->state.holder) : 0;
+	uint32_t holder =
+		e->state.holder ? thread_by_tid(l->who, e->state.thread, e->state.holder) : 0;
 	struct ws_spot s;
 
-	if (e->state.function && doing_at(l, e->state.thread, e->start + (e->end - e->start) / 2, &s) &&
+	if (e->state.function &&
+	    doing_at(l, e->state.thread, e->start + (e->end - e->start) / 2, &s) &&
 	    l->lane[s.lane]->kind != WS_LANE_STATE)
 		put_link(e, "inside", &s);
 	if (holder && doing_at(l, holder, e->start, &s))
@@ -817,18 +872,22 @@ static void put_links(struct event *e)
 		link_to_call(e, (uint32_t)v[ws_cuda_memset_process], v[ws_cuda_memset_correlation]);
 		break;
 	case WS_TABLE_cuda_graph_trace:
-		link_to_call(e, (uint32_t)v[ws_cuda_graph_trace_process], v[ws_cuda_graph_trace_correlation]);
+		link_to_call(e, (uint32_t)v[ws_cuda_graph_trace_process],
+			     v[ws_cuda_graph_trace_correlation]);
 		break;
 	case WS_TABLE_cuda_sync:
 		link_to_call(e, (uint32_t)v[ws_cuda_sync_process], v[ws_cuda_sync_correlation]);
-		link_waited(e, (uint32_t)v[ws_cuda_sync_process], (uint32_t)v[ws_cuda_sync_device], v[ws_cuda_sync_stream]);
+		link_waited(e, (uint32_t)v[ws_cuda_sync_process], (uint32_t)v[ws_cuda_sync_device],
+			    v[ws_cuda_sync_stream]);
 		break;
 	case WS_TABLE_cuda_api:
 		link_ranges(e, (uint32_t)v[ws_cuda_api_thread], e->start);
 		if (v[ws_cuda_api_correlation] == WS_NO_U32)
 			break;
 		ws_map_set(&wanted, v[ws_cuda_api_correlation], 1);
-		link_to_work(e, ws_who_thread(e->c->l->who, (uint32_t)v[ws_cuda_api_thread])->process, &wanted, "work");
+		link_to_work(e,
+			     ws_who_thread(e->c->l->who, (uint32_t)v[ws_cuda_api_thread])->process,
+			     &wanted, "work");
 		ws_map_free(&wanted);
 		break;
 	case WS_TABLE_nvtx:
@@ -860,10 +919,12 @@ int ws_api_event(struct ws_call *c, struct ws_err *e)
 	const struct ws_level *v;
 
 	if (!ws_param_int(c, "lane", 0, (int64_t)c->l->n - 1, 0, &lane, e) ||
-	    !ws_param_int(c, "level", 0, UINT32_MAX, 0, &level, e) || !ws_param_int(c, "event", 0, UINT32_MAX, 0, &event, e))
+	    !ws_param_int(c, "level", 0, UINT32_MAX, 0, &level, e) ||
+	    !ws_param_int(c, "event", 0, UINT32_MAX, 0, &event, e))
 		return 400;
 	if (!c->l->n || !ws_lane_ready(c->l->lane[lane]) || level >= c->l->lane[lane]->levels ||
-	    ws_lane_descs[c->l->lane[lane]->kind].counter || event >= c->l->lane[lane]->level[level].n) {
+	    ws_lane_descs[c->l->lane[lane]->kind].counter ||
+	    event >= c->l->lane[lane]->level[level].n) {
 		ws_fail(e, "there is no such event");
 		return 404;
 	}
@@ -881,7 +942,8 @@ int ws_api_event(struct ws_call *c, struct ws_err *e)
 		ws_fail(e, "the part of the report that holds this event is damaged");
 		return 500;
 	}
-	if (c->l->lane[lane]->kind == WS_LANE_PROJECTED) { /* what it is tied to goes by the range's own times */
+	if (c->l->lane[lane]->kind ==
+	    WS_LANE_PROJECTED) { /* what it is tied to goes by the range's own times */
 		x.start = x.v[ws_nvtx_start];
 		x.end = x.v[ws_nvtx_end];
 	}

@@ -1,10 +1,11 @@
 /*
- * api_flame.c - where the time of a window went, by call stack: as a tree (top-down, or bottom-up from the innermost) and as a flat
- * list. What there is to count, and how, is query/profile.h's: CPU samples, waits, Python samples, work on GPUs by range; of work
- * by operator or call stack, flame_gpu.c's.
+ * api_flame.c - where the time of a window went, by call stack: as a tree (top-down, or bottom-up
+ * from the innermost) and as a flat list. What there is to count, and how, is query/profile.h's:
+ * CPU samples, waits, Python samples, work on GPUs by range; of work by operator or call stack,
+ * flame_gpu.c's.
  *
- * Subtrees below a two-thousandth of all are left out: a page shows no more; and smaller ones before larger where there are too
- * many.
+ * Subtrees below a two-thousandth of all are left out: a page shows no more; and smaller ones
+ * before larger where there are too many.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -34,7 +35,8 @@ static uint64_t value(const struct flame *x, const struct ws_cost *c)
 static int by_size(const void *a, const void *b, void *ctx)
 {
 	const struct flame *x = ctx;
-	uint64_t m = value(x, &x->total[*(const uint32_t *)a]), n = value(x, &x->total[*(const uint32_t *)b]);
+	uint64_t m = value(x, &x->total[*(const uint32_t *)a]),
+		 n = value(x, &x->total[*(const uint32_t *)b]);
 
 	return m > n ? -1 : m < n;
 }
@@ -77,7 +79,8 @@ static void put_node(struct flame *x, uint32_t at, uint32_t depth)
 	ws_text_puts(t, "]}");
 }
 
-/* No node takes more than the one it is below: those that take more than this are a tree, of MOST_NODES at most. */
+/* No node takes more than the one it is below: those that take more than this are a tree, of
+ * MOST_NODES at most. */
 static uint64_t least_shown(const struct flame *x)
 {
 	uint64_t least = value(x, &x->total[0]) / 2000;
@@ -114,7 +117,8 @@ static int by_all(const void *a, const void *b, void *ctx)
 	return m > n ? -1 : m < n;
 }
 
-/* Of very many the first by what they did themselves, and then, of the others, by all that they took. */
+/* Of very many the first by what they did themselves, and then, of the others, by all that they
+ * took. */
 static void put_flat(struct flame *x)
 {
 	struct ws_text *t = x->c->out;
@@ -181,12 +185,14 @@ int ws_api_flame(struct ws_call *c, struct ws_err *e)
 	int rc;
 
 	if (!ws_param_window(c, &t0, &t1, e) || !ws_param_int(c, "up", 0, 1, 0, &up, e) ||
-	    !ws_param_int(c, "kind", WS_PROFILE_ON_CPU, BY_LAUNCH_STACK, WS_PROFILE_ON_CPU, &kind, e))
+	    !ws_param_int(c, "kind", WS_PROFILE_ON_CPU, BY_LAUNCH_STACK, WS_PROFILE_ON_CPU, &kind,
+			  e))
 		return 400;
 	q.kind = (enum ws_profile_kind)kind;
 	q.time_min = t0 < 0 ? 0 : (uint64_t)t0;
 	q.time_max = t1 < 0 ? 0 : (uint64_t)t1;
-	if (kind == BY_LAUNCH_STACK || (kind == WS_PROFILE_GPU && ws_report_rows(c->rep->r, WS_TABLE_op)))
+	if (kind == BY_LAUNCH_STACK ||
+	    (kind == WS_PROFILE_GPU && ws_report_rows(c->rep->r, WS_TABLE_op)))
 		rc = ws_flame_gpu(c, t0, t1, kind == BY_LAUNCH_STACK, &p, &unread, e);
 	else
 		rc = ws_profile_make(c->rep->r, c->l->who, &q, &p, e);

@@ -1,10 +1,12 @@
 /*
- * api_sql.c - what is on the screen as a query: `warpsight query`, or SQLite over the export, finds the same rows with it.
+ * api_sql.c - what is on the screen as a query: `warpsight query`, or SQLite over the export, finds
+ * the same rows with it.
  *
- * Lanes are rows of tables that agree in some columns, so a query is made from the same declarations as the lanes: one SELECT for
- * each table and kind of lane, with the columns that tell lanes apart as conditions. Ranges as GPUs saw them are in no table, so
- * there is no query for them; functions of samples and threads on cores are no column of theirs, so that these cannot be searched
- * by name.
+ * Lanes are rows of tables that agree in some columns, so a query is made from the same
+ * declarations as the lanes: one SELECT for each table and kind of lane, with the columns that tell
+ * lanes apart as conditions. Ranges as GPUs saw them are in no table, so there is no query for
+ * them; functions of samples and threads on cores are no column of theirs, so that these cannot be
+ * searched by name.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,8 +27,9 @@ struct query {
 
 static const char *table_name(const struct ws_source *s)
 {
-	return s->table == WS_TABLE_sched ? "WARPSIGHT_SCHED" /* spans; SCHED_EVENTS has their ends apart */
-					  : ws_tables[s->table].sqlite;
+	return s->table == WS_TABLE_sched
+		       ? "WARPSIGHT_SCHED" /* spans; SCHED_EVENTS has their ends apart */
+		       : ws_tables[s->table].sqlite;
 }
 
 static const char *column_name(const struct ws_source *s, int column)
@@ -58,7 +61,8 @@ static void put_end(struct query *q)
 		ws_text_printf(q->t, "WHEN eventType = %d THEN start ", WS_NVTX_MARK);
 	if (s->table == WS_TABLE_slice)
 		ws_text_printf(q->t, "WHEN flags & %d THEN start ", WS_SLICE_INSTANT);
-	ws_text_printf(q->t, "WHEN \"end\" >= start THEN \"end\" ELSE max(start, %" PRId64 ") END", last);
+	ws_text_printf(q->t, "WHEN \"end\" >= start THEN \"end\" ELSE max(start, %" PRId64 ") END",
+		       last);
 }
 
 /* A text is a number of StringIds where the column's name says so; of kernels it does not. */
@@ -104,7 +108,8 @@ static void put_key(struct query *q, int column, uint32_t v)
 	const struct ws_who *who = q->c->l->who;
 
 	ws_text_printf(q->t, " AND %s ", column_name(q->s, column));
-	if ((type == WS_T_NU32 && v == WS_NO_U32) || ((type == WS_T_THREAD || type == WS_T_NTHREAD || type == WS_T_PROCESS) && !v))
+	if ((type == WS_T_NU32 && v == WS_NO_U32) ||
+	    ((type == WS_T_THREAD || type == WS_T_NTHREAD || type == WS_T_PROCESS) && !v))
 		ws_text_puts(q->t, "IS NULL");
 	else if (type == WS_T_THREAD || type == WS_T_NTHREAD)
 		ws_text_printf(q->t, "= %" PRIu64, (uint64_t)ws_who_thread(who, v)->global_tid);
@@ -122,10 +127,9 @@ static void put_library(struct query *q, uint32_t category)
 	size_t n;
 
 	if (!category) {
-		ws_text_puts(
-		    q->t,
-		    " AND (categoryId IS NULL OR (SELECT value NOT GLOB '*[_]*' OR value GLOB '*[^A-Z0-9_]*' FROM StringIds WHERE "
-		    "id = categoryId))");
+		ws_text_puts(q->t, " AND (categoryId IS NULL OR (SELECT value NOT GLOB '*[_]*' OR "
+				   "value GLOB '*[^A-Z0-9_]*' FROM StringIds WHERE "
+				   "id = categoryId))");
 		return;
 	}
 	s = ws_report_string(q->c->l->r, category, &n);
@@ -141,10 +145,12 @@ static void put_kind(struct query *q, const struct ws_feed *f, const struct ws_l
 	const char *test = f->when ? column_name(q->s, f->test) : NULL;
 
 	if (q->s->table == WS_TABLE_nvtx && lane)
-		ws_text_printf(q->t, lane->key[2] ? " AND eventType = %d" : " AND eventType IN (%d, %d)",
+		ws_text_printf(q->t,
+			       lane->key[2] ? " AND eventType = %d" : " AND eventType IN (%d, %d)",
 			       lane->key[2] ? WS_NVTX_STARTEND : WS_NVTX_PUSHPOP, WS_NVTX_MARK);
 	else if (q->s->table == WS_TABLE_nvtx)
-		ws_text_printf(q->t, " AND eventType IN (%d, %d, %d)", WS_NVTX_PUSHPOP, WS_NVTX_STARTEND, WS_NVTX_MARK);
+		ws_text_printf(q->t, " AND eventType IN (%d, %d, %d)", WS_NVTX_PUSHPOP,
+			       WS_NVTX_STARTEND, WS_NVTX_MARK);
 	if (q->s->table == WS_TABLE_op && lane)
 		ws_text_printf(q->t, " AND kind %s %d", lane->key[1] ? "=" : "<>", WS_OP_PYTHON);
 	if (f->kind == WS_LANE_SLICE && lane)
@@ -165,7 +171,8 @@ static void put_lane(struct query *q, const struct ws_feed *f, const struct ws_l
 }
 
 /* One SELECT: start, duration and name of the rows of a table that are in some of these lanes. */
-static void put_select(struct query *q, const struct ws_feed *f, const uint32_t *lanes, size_t n, bool all)
+static void put_select(struct query *q, const struct ws_feed *f, const uint32_t *lanes, size_t n,
+		       bool all)
 {
 	const char *start = column_name(q->s, q->s->start);
 	bool first = true;
@@ -202,7 +209,8 @@ static void put_filter(struct query *q, const char *text, int64_t exact)
 	struct ws_text like = {0};
 
 	if (exact) {
-		ws_text_puts(q->t, exact == 2 ? " AND substr(ifnull(name, ''), 1, length(" : " AND ifnull(name, '') = ");
+		ws_text_puts(q->t, exact == 2 ? " AND substr(ifnull(name, ''), 1, length("
+					      : " AND ifnull(name, '') = ");
 		put_text(q->t, text ? text : "");
 		if (exact == 2) {
 			ws_text_puts(q->t, ")) = ");
@@ -230,26 +238,32 @@ static bool has_kind(const struct ws_lanes *l, const uint32_t *lanes, size_t n, 
 	return false;
 }
 
-static int put_selects(struct query *q, const uint32_t *lanes, size_t n, bool all, bool named, struct ws_err *e)
+static int put_selects(struct query *q, const uint32_t *lanes, size_t n, bool all, bool named,
+		       struct ws_err *e)
 {
 	const struct ws_lanes *l = q->c->l;
 	bool any = false;
 
 	if (!all && has_kind(l, lanes, n, WS_LANE_PROJECTED))
-		return ws_fail(e, "Ranges as the GPU saw them are computed; there is no query for them.");
+		return ws_fail(
+			e, "Ranges as the GPU saw them are computed; there is no query for them.");
 	if (!all && has_kind(l, lanes, n, WS_LANE_STATE))
-		return ws_fail(e, "States of threads are computed from several tables; there is no query for them.");
+		return ws_fail(e, "States of threads are computed from several tables; there is no "
+				  "query for them.");
 	for (size_t i = 0; i < ws_source_count; i++) {
 		q->s = &ws_sources[i];
 		for (uint32_t f = 0; f < q->s->feeds; f++) {
 			if (q->s->table == WS_TABLE_output || !ws_report_rows(l->r, q->s->table) ||
-			    ws_lane_descs[q->s->feed[f].kind].counter || !has_kind(l, lanes, n, q->s->feed[f].kind))
+			    ws_lane_descs[q->s->feed[f].kind].counter ||
+			    !has_kind(l, lanes, n, q->s->feed[f].kind))
 				continue;
-			if (named && q->s->naming != WS_NAMED_STR && q->s->naming != WS_NAMED_ENUM) {
-				if (all) /* nothing of theirs has a name that the query could compare */
+			if (named && q->s->naming != WS_NAMED_STR &&
+			    q->s->naming != WS_NAMED_ENUM) {
+				if (all) /* nothing of theirs has a name that the query could
+					    compare */
 					continue;
-				return ws_fail(
-				    e, "Names of these rows are no column of their table: there is no query that searches them.");
+				return ws_fail(e, "Names of these rows are no column of their "
+						  "table: there is no query that searches them.");
 			}
 			ws_text_puts(q->t, any ? "\n  UNION ALL " : "  ");
 			any = true;
@@ -267,21 +281,27 @@ static int list_sql(struct query *q, struct ws_err *e)
 	size_t n;
 	int rc;
 
-	if (!ws_param_int(q->c, "sums", 0, 1, 0, &sums, e) || !ws_param_int(q->c, "exact", 0, 2, 0, &exact, e) ||
-	    !ws_param_window(q->c, &q->t0, &q->t1, e) || !ws_param_lanes(q->c, WS_LANES_ORIGINAL, &lanes, &n, e))
+	if (!ws_param_int(q->c, "sums", 0, 1, 0, &sums, e) ||
+	    !ws_param_int(q->c, "exact", 0, 2, 0, &exact, e) ||
+	    !ws_param_window(q->c, &q->t0, &q->t1, e) ||
+	    !ws_param_lanes(q->c, WS_LANES_ORIGINAL, &lanes, &n, e))
 		return 400;
 	q->t0 -= zero;
 	q->t1 -= zero;
 	q->windowed = true;
 	if (sums)
 		ws_text_printf(q->t,
-			       "SELECT name, count(*) AS count, sum(d) AS total_ns, min(d) AS min_ns, max(d) AS max_ns FROM (\n"
-			       "SELECT name, max(0, min(stop, %" PRId64 ") - max(start, %" PRId64 ")) AS d FROM (\n",
+			       "SELECT name, count(*) AS count, sum(d) AS total_ns, min(d) AS "
+			       "min_ns, max(d) AS max_ns FROM (\n"
+			       "SELECT name, max(0, min(stop, %" PRId64 ") - max(start, %" PRId64
+			       ")) AS d FROM (\n",
 			       q->t1, q->t0);
 	else
 		ws_text_puts(q->t, "SELECT start, stop - start AS duration, name FROM (\n");
 	rc = put_selects(q, lanes, n, !kind, exact || (text && *text), e);
-	ws_text_printf(q->t, "\n) WHERE (stop > %" PRId64 " OR (stop = start AND start >= %" PRId64 "))", q->t0, q->t0);
+	ws_text_printf(q->t,
+		       "\n) WHERE (stop > %" PRId64 " OR (stop = start AND start >= %" PRId64 "))",
+		       q->t0, q->t0);
 	put_filter(q, text, exact);
 	ws_text_puts(q->t, sums ? ") GROUP BY name ORDER BY total_ns DESC" : " ORDER BY start");
 	free(lanes);
@@ -297,9 +317,11 @@ static int event_sql(struct query *q, int64_t lane_number, struct ws_err *e)
 	const struct ws_level *v;
 	const struct ws_feed *f = NULL;
 
-	if (!ws_param_int(q->c, "level", 0, UINT32_MAX, 0, &level, e) || !ws_param_int(q->c, "event", 0, UINT32_MAX, 0, &event, e))
+	if (!ws_param_int(q->c, "level", 0, UINT32_MAX, 0, &level, e) ||
+	    !ws_param_int(q->c, "event", 0, UINT32_MAX, 0, &event, e))
 		return 400;
-	if (!ws_lane_ready(lane) || ws_lane_descs[lane->kind].counter || level >= lane->levels || event >= lane->level[level].n) {
+	if (!ws_lane_ready(lane) || ws_lane_descs[lane->kind].counter || level >= lane->levels ||
+	    event >= lane->level[level].n) {
 		ws_fail(e, "there is no such event");
 		return 404;
 	}
@@ -312,10 +334,11 @@ static int event_sql(struct query *q, int64_t lane_number, struct ws_err *e)
 		ws_fail(e, "This event is in no table that can be queried.");
 		return WS_API_SAY;
 	}
-	ws_text_printf(q->t, "SELECT * FROM %s WHERE %s = %" PRId64, table_name(q->s), column_name(q->s, q->s->start),
-		       (int64_t)v->start[event] - zero);
+	ws_text_printf(q->t, "SELECT * FROM %s WHERE %s = %" PRId64, table_name(q->s),
+		       column_name(q->s, q->s->start), (int64_t)v->start[event] - zero);
 	if (q->s->end >= 0 && !(v->src[event] & (WS_EVENT_OPEN | WS_EVENT_MOMENT)))
-		ws_text_printf(q->t, " AND \"end\" = %" PRId64, (int64_t)ws_level_end(v, (uint32_t)event) - zero);
+		ws_text_printf(q->t, " AND \"end\" = %" PRId64,
+			       (int64_t)ws_level_end(v, (uint32_t)event) - zero);
 	put_kind(q, f, lane);
 	for (uint32_t k = 0; k < f->keys; k++)
 		put_key(q, f->key[k], lane->key[k]);
@@ -333,7 +356,8 @@ static int event_sql(struct query *q, int64_t lane_number, struct ws_err *e)
 	return 0;
 }
 
-/* {"sql":...} for one event (lane, level, event), or for events (lanes, t0, t1, q, exact) as rows, or with `sums` as sums by name.
+/* {"sql":...} for one event (lane, level, event), or for events (lanes, t0, t1, q, exact) as rows,
+ * or with `sums` as sums by name.
  */
 int ws_api_sql(struct ws_call *c, struct ws_err *e)
 {

@@ -1,6 +1,7 @@
 /*
- * api_sum.c - what happened in a window: sums by name, the events as a table, searching and stepping. All of these walk the columns
- * of levels between two searched ends; ten million events take about a tenth of a second.
+ * api_sum.c - what happened in a window: sums by name, the events as a table, searching and
+ * stepping. All of these walk the columns of levels between two searched ends; ten million events
+ * take about a tenth of a second.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@ struct walk {
 };
 
 /* Has the lanes read that are not; this answer is without them. */
-static int walk_window(struct ws_call *c, enum ws_which_lanes which, bool want, struct walk *w, struct ws_err *e)
+static int walk_window(struct ws_call *c, enum ws_which_lanes which, bool want, struct walk *w,
+		       struct ws_err *e)
 {
 	w->l = c->l;
 	w->unread = 0;
@@ -35,7 +37,8 @@ static int walk_window(struct ws_call *c, enum ws_which_lanes which, bool want, 
 	return 0;
 }
 
-static int walk_open(struct ws_call *c, enum ws_which_lanes which, bool want, struct walk *w, struct ws_err *e)
+static int walk_open(struct ws_call *c, enum ws_which_lanes which, bool want, struct walk *w,
+		     struct ws_err *e)
 {
 	return ws_param_window(c, &w->t0, &w->t1, e) ? walk_window(c, which, want, w, e) : 400;
 }
@@ -126,12 +129,14 @@ static void unify(const struct ws_lanes *l, struct groups *g)
 static void sum_walk(const struct walk *w, struct groups *g)
 {
 	for (size_t i = 0; i < w->n; i++)
-		for (uint32_t k = 0; walkable(w->l->lane[w->lanes[i]]) && k < w->l->lane[w->lanes[i]]->levels; k++)
+		for (uint32_t k = 0;
+		     walkable(w->l->lane[w->lanes[i]]) && k < w->l->lane[w->lanes[i]]->levels; k++)
 			sum_level(w, g, w->lanes[i], k);
 	unify(w->l, g);
 }
 
-int ws_sum_window(struct ws_call *c, int64_t t0, int64_t t1, struct ws_sum_group **v, size_t *n, uint32_t *unread, struct ws_err *e)
+int ws_sum_window(struct ws_call *c, int64_t t0, int64_t t1, struct ws_sum_group **v, size_t *n,
+		  uint32_t *unread, struct ws_err *e)
 {
 	struct walk w = {.t0 = t0, .t1 = t1};
 	struct groups g = {0};
@@ -169,7 +174,8 @@ static void put_group(struct ws_call *c, const struct ws_sum_group *g)
 	ws_put_int(c->out, "min", (int64_t)g->min);
 	ws_put_int(c->out, "max", (int64_t)g->max);
 	ws_put_key(c->out, "longest");
-	ws_text_printf(c->out, "[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "]", g->longest.lane, g->longest.level, g->longest.event);
+	ws_text_printf(c->out, "[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "]", g->longest.lane,
+		       g->longest.level, g->longest.event);
 	ws_text_puts(c->out, "}");
 }
 
@@ -212,7 +218,8 @@ int ws_api_sum(struct ws_call *c, struct ws_err *e)
 	size_t in_kind = 0, left_out = 0;
 	int64_t names;
 
-	if (!ws_param_int(c, "names", 0, 1, 1, &names, e) || walk_open(c, names ? WS_LANES_ONCE : WS_LANES_ALL, names, &w, e))
+	if (!ws_param_int(c, "names", 0, 1, 1, &names, e) ||
+	    walk_open(c, names ? WS_LANES_ONCE : WS_LANES_ALL, names, &w, e))
 		return 400;
 	if (names)
 		sum_walk(&w, &g);
@@ -241,7 +248,8 @@ int ws_api_sum(struct ws_call *c, struct ws_err *e)
 
 enum sort { BY_START, BY_DURATION, BY_NAME, BY_ROW };
 enum { MOST_PAGE = 1000, MOST_SORTED = 100000, RECENT_NAMES = 4096 };
-static const char *const sort_words[] = {[BY_START] = "start", [BY_DURATION] = "duration", [BY_NAME] = "name", [BY_ROW] = "row"};
+static const char *const sort_words[] = {
+	[BY_START] = "start", [BY_DURATION] = "duration", [BY_NAME] = "name", [BY_ROW] = "row"};
 
 struct pick {
 	uint64_t key; /* ascending; of names the first eight bytes */
@@ -272,7 +280,8 @@ static int compare_names(const struct ws_lanes *l, uint32_t a, uint32_t b)
 	return order ? order : m < n ? -1 : m > n;
 }
 
-/* What is equal in the column that is sorted by stands in order of time, whichever way that column goes. */
+/* What is equal in the column that is sorted by stands in order of time, whichever way that column
+ * goes. */
 static int compare_picks(const void *x, const void *y, void *ctx)
 {
 	const struct pick *a = x, *b = y;
@@ -281,7 +290,8 @@ static int compare_picks(const void *x, const void *y, void *ctx)
 
 	if (a->key != b->key)
 		return a->key < b->key ? -1 : 1;
-	if (p->sort == BY_NAME && a->name != b->name && (order = compare_names(p->l, a->name, b->name)))
+	if (p->sort == BY_NAME && a->name != b->name &&
+	    (order = compare_names(p->l, a->name, b->name)))
 		return p->down ? -order : order;
 	if (a->start != b->start)
 		return a->start < b->start ? -1 : 1;
@@ -325,7 +335,8 @@ static void offer(struct picks *p, const struct pick *x)
 	}
 }
 
-/* The first bytes of a name as a number: most names are told apart by it, without a look at their texts. */
+/* The first bytes of a name as a number: most names are told apart by it, without a look at their
+ * texts. */
 static uint64_t name_key(struct picks *p, uint32_t name)
 {
 	size_t at = (name * 0x9e3779b1u) % RECENT_NAMES, n;
@@ -343,7 +354,8 @@ static uint64_t name_key(struct picks *p, uint32_t name)
 }
 
 /* Offer what matches of a level, which is that of the `nth` lane asked for; how many these are. */
-static uint64_t pick_level(const struct walk *w, struct ws_matcher *m, struct picks *p, const struct ws_spot *at, size_t nth)
+static uint64_t pick_level(const struct walk *w, struct ws_matcher *m, struct picks *p,
+			   const struct ws_spot *at, size_t nth)
 {
 	const struct ws_level *v = &w->l->lane[at->lane]->level[at->level];
 	uint32_t from, to;
@@ -351,13 +363,18 @@ static uint64_t pick_level(const struct walk *w, struct ws_matcher *m, struct pi
 
 	ws_level_range(v, w->t0, w->t1, &from, &to);
 	for (uint32_t i = from; i < to; i++) {
-		struct pick x = {.spot = {at->lane, at->level, i}, .start = v->start[i], .name = v->name[i], .key = nth};
+		struct pick x = {.spot = {at->lane, at->level, i},
+				 .start = v->start[i],
+				 .name = v->name[i],
+				 .key = nth};
 
 		if (!ws_matches(m, v->name[i]))
 			continue;
 		n++;
 		if (p->sort != BY_ROW)
-			x.key = p->sort == BY_START ? x.start : p->sort == BY_NAME ? name_key(p, x.name) : ws_level_dur(v, i);
+			x.key = p->sort == BY_START  ? x.start
+				: p->sort == BY_NAME ? name_key(p, x.name)
+						     : ws_level_dur(v, i);
 		x.key = p->down ? ~x.key : x.key;
 		offer(p, &x);
 	}
@@ -403,7 +420,8 @@ int ws_api_events(struct ws_call *c, struct ws_err *e)
 	uint64_t count = 0;
 	struct walk w;
 
-	if (!ws_param_int(c, "offset", 0, MOST_SORTED, 0, &offset, e) || !ws_param_int(c, "limit", 1, MOST_PAGE, 100, &limit, e) ||
+	if (!ws_param_int(c, "offset", 0, MOST_SORTED, 0, &offset, e) ||
+	    !ws_param_int(c, "limit", 1, MOST_PAGE, 100, &limit, e) ||
 	    !ws_param_int(c, "down", 0, 1, 0, &down, e) || !param_sort(c, &sort, e))
 		return 400;
 	m = ws_matcher_new(c, e);
@@ -420,7 +438,8 @@ int ws_api_events(struct ws_call *c, struct ws_err *e)
 	p->most = (size_t)(offset + limit);
 	p->v = ws_malloc(p->most * sizeof(*p->v));
 	for (size_t i = 0; i < w.n; i++)
-		for (uint32_t k = 0; walkable(c->l->lane[w.lanes[i]]) && k < c->l->lane[w.lanes[i]]->levels; k++)
+		for (uint32_t k = 0;
+		     walkable(c->l->lane[w.lanes[i]]) && k < c->l->lane[w.lanes[i]]->levels; k++)
 			count += pick_level(&w, m, p, &(struct ws_spot){w.lanes[i], k, 0}, i);
 	put_picks(c, p, offset);
 	ws_put_int(c->out, "count", (int64_t)count);
@@ -473,8 +492,10 @@ int ws_api_search(struct ws_call *c, struct ws_err *e)
 	return 0;
 }
 
-/* The first match of a level that starts at `t` or later, or with `back` the last that starts before it. */
-static bool step_level(const struct ws_level *v, struct ws_matcher *m, uint64_t t, bool back, uint32_t *found)
+/* The first match of a level that starts at `t` or later, or with `back` the last that starts
+ * before it. */
+static bool step_level(const struct ws_level *v, struct ws_matcher *m, uint64_t t, bool back,
+		       uint32_t *found)
 {
 	uint32_t i = ws_level_seek(v, 0, v->n, t);
 
@@ -490,14 +511,16 @@ static bool step_level(const struct ws_level *v, struct ws_matcher *m, uint64_t 
 	return i < v->n;
 }
 
-/* Where stepping goes on: events at `t` itself come after (lane, level), or before it, as their lanes and levels do. */
+/* Where stepping goes on: events at `t` itself come after (lane, level), or before it, as their
+ * lanes and levels do. */
 struct step {
 	int64_t t, back, lane, level;
 };
 
 static bool param_step(struct ws_call *c, struct step *s, struct ws_err *e)
 {
-	if (!ws_param_int(c, "t", INT64_MIN / 4, INT64_MAX / 4, 0, &s->t, e) || !ws_param_int(c, "back", 0, 1, 0, &s->back, e) ||
+	if (!ws_param_int(c, "t", INT64_MIN / 4, INT64_MAX / 4, 0, &s->t, e) ||
+	    !ws_param_int(c, "back", 0, 1, 0, &s->back, e) ||
 	    !ws_param_int(c, "lane", 0, UINT32_MAX, s->back ? 0 : UINT32_MAX, &s->lane, e) ||
 	    !ws_param_int(c, "level", 0, UINT32_MAX, s->back ? 0 : UINT32_MAX, &s->level, e))
 		return false;
@@ -505,7 +528,8 @@ static bool param_step(struct ws_call *c, struct step *s, struct ws_err *e)
 	return true;
 }
 
-/* The moment from which events of a level are behind the step's place; going back, until which they are before it. */
+/* The moment from which events of a level are behind the step's place; going back, until which they
+ * are before it. */
 static uint64_t step_from(const struct step *s, uint32_t lane, uint32_t level)
 {
 	bool later = lane != s->lane ? lane > s->lane : level > s->level,
@@ -537,10 +561,12 @@ int ws_api_step(struct ws_call *c, struct ws_err *e)
 		const struct ws_lane *lane = c->l->lane[w.lanes[i]];
 
 		for (uint32_t k = 0, at; walkable(lane) && k < lane->levels; k++) {
-			if (!step_level(&lane->level[k], m, step_from(&s, w.lanes[i], k), s.back, &at))
+			if (!step_level(&lane->level[k], m, step_from(&s, w.lanes[i], k), s.back,
+					&at))
 				continue;
 			/* Of several at one time the first; going back the last. */
-			if (any && (s.back ? lane->level[k].start[at] < best_start : lane->level[k].start[at] >= best_start))
+			if (any && (s.back ? lane->level[k].start[at] < best_start
+					   : lane->level[k].start[at] >= best_start))
 				continue;
 			any = true;
 			best = (struct ws_spot){w.lanes[i], k, at};

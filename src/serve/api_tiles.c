@@ -1,9 +1,10 @@
 /*
- * api_tiles.c - tiles of many lanes in one answer, in a form that the page hands to the GPU as it is: rectangles of 24 bytes.
+ * api_tiles.c - tiles of many lanes in one answer, in a form that the page hands to the GPU as it
+ * is: rectangles of 24 bytes.
  *
- * Little-endian: "WST1", numbers of tiles, names, bytes of names, colours; the palette; each tile's lane, index, pending, levels
- * and rectangles a level; the rectangles; names as (id, length, bytes padded to four). Names are told of rectangles wide enough to
- * be labelled.
+ * Little-endian: "WST1", numbers of tiles, names, bytes of names, colours; the palette; each tile's
+ * lane, index, pending, levels and rectangles a level; the rectangles; names as (id, length, bytes
+ * padded to four). Names are told of rectangles wide enough to be labelled.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,7 +15,14 @@
 #include "serve/api.h"
 #include "serve/tile.h"
 
-enum { MOST_TILES = 4096, MOST_RECTS = 4 << 20, LABEL_PIXELS = 20, LABEL_BYTES = 200, CLOSE_LEVELS = 10, MOST_NAMES = 64 };
+enum {
+	MOST_TILES = 4096,
+	MOST_RECTS = 4 << 20,
+	LABEL_PIXELS = 20,
+	LABEL_BYTES = 200,
+	CLOSE_LEVELS = 10,
+	MOST_NAMES = 64
+};
 
 struct tiles {
 	struct ws_text heads, names;
@@ -60,8 +68,8 @@ static void add_name(const struct ws_lanes *l, struct tiles *x, uint32_t name)
 	x->name_n++;
 }
 
-static void add_level(const struct ws_lanes *l, struct tiles *x, const struct asked *q, const struct ws_lane *n, uint32_t k,
-		      int64_t index)
+static void add_level(const struct ws_lanes *l, struct tiles *x, const struct asked *q,
+		      const struct ws_lane *n, uint32_t k, int64_t index)
 {
 	size_t from = x->rects.n;
 
@@ -73,13 +81,15 @@ static void add_level(const struct ws_lanes *l, struct tiles *x, const struct as
 	for (size_t i = from; i < x->rects.n; i++) {
 		const struct ws_rect *r = &x->rects.v[i];
 
-		if (!(r->flags & (WS_RECT_COUNTER | WS_RECT_PREVIEW)) && r->x1 - r->x0 >= LABEL_PIXELS)
+		if (!(r->flags & (WS_RECT_COUNTER | WS_RECT_PREVIEW)) &&
+		    r->x1 - r->x0 >= LABEL_PIXELS)
 			add_name(l, x, r->name);
 	}
 }
 
 /* `close`: what is in sight of it, where it is not read. Blocks do not tell names. */
-static uint32_t shown_levels(const struct asked *q, const struct ws_lane *n, const struct ws_lane *close, bool ready)
+static uint32_t shown_levels(const struct asked *q, const struct ws_lane *n,
+			     const struct ws_lane *close, bool ready)
 {
 	if (!ready && !close)
 		return !q->only_n;
@@ -88,7 +98,8 @@ static uint32_t shown_levels(const struct asked *q, const struct ws_lane *n, con
 	return q->levels < n->levels ? q->levels : n->levels;
 }
 
-static void add_tile(const struct ws_lanes *l, struct tiles *x, const struct asked *q, const struct ws_lane *close, int64_t index)
+static void add_tile(const struct ws_lanes *l, struct tiles *x, const struct asked *q,
+		     const struct ws_lane *close, int64_t index)
 {
 	const struct ws_lane *n = l->lane[q->lane];
 	bool ready = ws_lane_ready(n);
@@ -123,13 +134,15 @@ static int parse_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *
 
 	while (s && *s) {
 		char *number;
-		unsigned long lane = strtoul(s, &number, 10), levels = *number == '.' ? strtoul(number + 1, &number, 10) : 1;
+		unsigned long lane = strtoul(s, &number, 10),
+			      levels = *number == '.' ? strtoul(number + 1, &number, 10) : 1;
 		struct asked q = {.levels = levels < UINT32_MAX ? (uint32_t)levels : UINT32_MAX};
 		const char *end = take_names(x, &q, number);
 
 		if (end == s || lane >= c->l->n || (*end && *end != ',') ||
 		    (q.only_n && ws_lane_descs[c->l->lane[lane]->kind].counter)) {
-			ws_fail(e, "parameter lanes must be numbers of rows with levels, such as 1.3,2.1");
+			ws_fail(e, "parameter lanes must be numbers of rows with levels, such as "
+				   "1.3,2.1");
 			return 400;
 		}
 		s = end + (*end == ',');
@@ -153,7 +166,8 @@ static int add_lanes(const struct ws_call *c, struct tiles *x, struct ws_err *e)
 
 	for (int64_t i = 0; !status && i < x->n; i++) {
 		int64_t t0 = ws_tile_start(c->l, x->k, x->index + i);
-		struct ws_lane **close = ws_closeup_new(c->l, x->lanes, x->lane_n, t0, t0 + ((int64_t)WS_TILE_PIXELS << x->k));
+		struct ws_lane **close = ws_closeup_new(c->l, x->lanes, x->lane_n, t0,
+							t0 + ((int64_t)WS_TILE_PIXELS << x->k));
 
 		for (size_t k = 0; k < x->lane_n && !status; k++) {
 			if (x->rects.n > MOST_RECTS) {
@@ -179,7 +193,8 @@ static void write_answer(const struct ws_call *c, const struct tiles *x)
 	put_u32(c->out, colours);
 	ws_text_add(c->out, c->l->palette, (size_t)colours * 4);
 	ws_text_add(c->out, x->heads.s ? x->heads.s : "", x->heads.len);
-	ws_text_add(c->out, x->rects.v ? (const void *)x->rects.v : "", x->rects.n * sizeof(*x->rects.v));
+	ws_text_add(c->out, x->rects.v ? (const void *)x->rects.v : "",
+		    x->rects.n * sizeof(*x->rects.v));
 	ws_text_add(c->out, x->names.s ? x->names.s : "", x->names.len);
 }
 
@@ -189,7 +204,8 @@ int ws_api_tiles(struct ws_call *c, struct ws_err *e)
 	int64_t k, most = INT32_MAX;
 	int status;
 
-	if (!ws_param_int(c, "k", 0, WS_TILE_SCALES - 1, 0, &k, e) || !ws_param_int(c, "i", -most, most, 0, &x.index, e) ||
+	if (!ws_param_int(c, "k", 0, WS_TILE_SCALES - 1, 0, &k, e) ||
+	    !ws_param_int(c, "i", -most, most, 0, &x.index, e) ||
 	    !ws_param_int(c, "n", 1, 64, 1, &x.n, e))
 		return 400;
 	if (x.index + x.n > (INT64_MAX >> 12) >> k || x.index < -((INT64_MAX >> 12) >> k)) {
@@ -221,7 +237,8 @@ int ws_api_at(struct ws_call *c, struct ws_err *e)
 	uint32_t from, to;
 
 	if (!ws_param_int(c, "lane", 0, (int64_t)c->l->n - 1, 0, &lane, e) ||
-	    !ws_param_int(c, "level", 0, UINT32_MAX, 0, &level, e) || !ws_param_int(c, "limit", 1, MOST_AT, 20, &limit, e) ||
+	    !ws_param_int(c, "level", 0, UINT32_MAX, 0, &level, e) ||
+	    !ws_param_int(c, "limit", 1, MOST_AT, 20, &limit, e) ||
 	    !ws_param_window(c, &t0, &t1, e))
 		return 400;
 	ws_text_puts(c->out, "{\"events\":[");

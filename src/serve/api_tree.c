@@ -1,6 +1,7 @@
 /*
- * api_tree.c - the session, and the rows as a tree: processes with their threads and what these did, GPUs with kernels, copies and
- * streams, cores, counters, tracks of other tools. Rows come parents first, in the order they are shown.
+ * api_tree.c - the session, and the rows as a tree: processes with their threads and what these
+ * did, GPUs with kernels, copies and streams, cores, counters, tracks of other tools. Rows come
+ * parents first, in the order they are shown.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +15,8 @@
 
 /* ---- small tables by key ---- */
 
-static struct ws_map load_map(const struct ws_report *r, enum ws_table t, int high, int low, int value)
+static struct ws_map load_map(const struct ws_report *r, enum ws_table t, int high, int low,
+			      int value)
 {
 	struct ws_cursor *c = ws_cursor_open(r, t, 0, UINT64_MAX);
 	struct ws_map m = {0};
@@ -38,9 +40,10 @@ struct tree {
 	struct ws_call *c;
 	struct ws_lanes *l;
 	uint32_t *order; /* lanes by what they belong to */
-	struct ws_map device_name, null_stream, rank, counter_name, counter_group, counter_unit, track_name;
-	/* Of each thread, and of each process (high bit set): events, and its time on cores or, where that was not recorded,
-	 * events. */
+	struct ws_map device_name, null_stream, rank, counter_name, counter_group, counter_unit,
+		track_name;
+	/* Of each thread, and of each process (high bit set): events, and its time on cores or,
+	 * where that was not recorded, events. */
 	struct ws_map events, work;
 	struct ws_map launches; /* threads that launch work or name what they do */
 	struct ws_map load;	/* of each process: the work of all its threads */
@@ -77,7 +80,9 @@ static void lane_facts(const struct tree *t, uint32_t i)
 		ws_put_int(t->c->out, "python", 1);
 	ws_put_int(t->c->out, "lane", i);
 	ws_put_int(t->c->out, "count",
-		   (int64_t)(n->kind == WS_LANE_STATE && ws_lane_ready(n) && n->levels ? n->level[0].n : n->count));
+		   (int64_t)(n->kind == WS_LANE_STATE && ws_lane_ready(n) && n->levels
+				     ? n->level[0].n
+				     : n->count));
 	ws_put_int(t->c->out, "ready", ws_lane_ready(n));
 	if (!ws_lane_ready(n))
 		return;
@@ -95,7 +100,8 @@ static void lane_facts(const struct tree *t, uint32_t i)
 	}
 }
 
-static void lane_row(const struct tree *t, uint32_t i, const char *parent, const char *label, size_t label_n)
+static void lane_row(const struct tree *t, uint32_t i, const char *parent, const char *label,
+		     size_t label_n)
 {
 	char id[16];
 
@@ -127,9 +133,12 @@ static bool of_device(uint8_t kind)
 	return kind >= WS_LANE_PROJECTED && kind <= WS_LANE_GPU_BYTES;
 }
 
-/* Kinds in the order they are shown below a thread: what it was doing, from the machine up to the program. */
-static const uint8_t thread_order[] = {WS_LANE_STATE, WS_LANE_SAMPLE, WS_LANE_PYTHON, WS_LANE_GIL,	WS_LANE_OSRT,
-				       WS_LANE_NVTX,  WS_LANE_OP,     WS_LANE_SLICE,  WS_LANE_CUDA_API, WS_LANE_CUDA_OTHER};
+/* Kinds in the order they are shown below a thread: what it was doing, from the machine up to the
+ * program. */
+static const uint8_t thread_order[] = {WS_LANE_STATE,	  WS_LANE_SAMPLE, WS_LANE_PYTHON,
+				       WS_LANE_GIL,	  WS_LANE_OSRT,	  WS_LANE_NVTX,
+				       WS_LANE_OP,	  WS_LANE_SLICE,  WS_LANE_CUDA_API,
+				       WS_LANE_CUDA_OTHER};
 
 static void thread_lane(const struct tree *t, uint32_t i, const char *parent)
 {
@@ -147,7 +156,8 @@ static void thread_lane(const struct tree *t, uint32_t i, const char *parent)
 		lane_row(t, i, parent, NULL, 0);
 }
 
-static void thread_row(struct tree *t, uint32_t thread, const uint32_t *lanes, size_t n, const char *parent)
+static void thread_row(struct tree *t, uint32_t thread, const uint32_t *lanes, size_t n,
+		       const char *parent)
 {
 	const struct ws_thread_info *w = ws_who_thread(t->l->who, thread);
 	char id[16];
@@ -192,8 +202,9 @@ static void add_to(struct ws_map *m, uint64_t key, uint64_t v)
 }
 
 /*
- * A thread that hardly ran: it launches nothing, names nothing, and worked less than a twentieth of its process's busiest thread.
- * A share, not a time, so that it means the same in reports of a second and of an hour.
+ * A thread that hardly ran: it launches nothing, names nothing, and worked less than a twentieth of
+ * its process's busiest thread. A share, not a time, so that it means the same in reports of a
+ * second and of an hour.
  */
 enum { HARDLY = 20 };
 static bool is_quiet(const struct tree *t, uint32_t thread)
@@ -222,8 +233,9 @@ static int by_thread(const struct tree *t, uint32_t a, uint32_t b)
 }
 
 /*
- * What a process is for, those that matter first: it works on a GPU; it launches work or names what it does; it computes; it hardly
- * runs beside the busiest (shells that start a program, compilers it looks for).
+ * What a process is for, those that matter first: it works on a GPU; it launches work or names what
+ * it does; it computes; it hardly runs beside the busiest (shells that start a program, compilers
+ * it looks for).
  */
 enum tier { TIER_GPU, TIER_NAMES, TIER_WORKS, TIER_QUIET };
 
@@ -272,8 +284,8 @@ static int by_owner(const void *a, const void *b, void *ctx)
 
 static bool says_what(uint8_t kind)
 {
-	return kind == WS_LANE_NVTX || kind == WS_LANE_CUDA_API || kind == WS_LANE_OP || kind == WS_LANE_SLICE ||
-	       kind == WS_LANE_COLLECTIVE;
+	return kind == WS_LANE_NVTX || kind == WS_LANE_CUDA_API || kind == WS_LANE_OP ||
+	       kind == WS_LANE_SLICE || kind == WS_LANE_COLLECTIVE;
 }
 
 /* What a lane has that no other has. */
@@ -282,13 +294,15 @@ static uint64_t own_count(const struct ws_lane *n)
 	return n->uncounted ? 0 : n->count;
 }
 
-/* Time on cores counts once all lanes are read, all at once: rows change places no more than one time. */
+/* Time on cores counts once all lanes are read, all at once: rows change places no more than one
+ * time. */
 static void weigh(struct tree *t)
 {
 	bool placed = __atomic_load_n(&t->l->placed, __ATOMIC_ACQUIRE);
 
 	for (uint32_t i = 0; i < t->l->n; i++)
-		t->scheduled |= placed && t->l->lane[i]->kind == WS_LANE_STATE && !t->l->lane[i]->uncounted;
+		t->scheduled |=
+			placed && t->l->lane[i]->kind == WS_LANE_STATE && !t->l->lane[i]->uncounted;
 	for (uint32_t i = 0; i < t->l->n; i++) {
 		const struct ws_lane *n = t->l->lane[i];
 
@@ -305,7 +319,8 @@ static void weigh(struct tree *t)
 		const struct ws_lane *n = t->l->lane[i];
 		uint64_t process = process_of(t, n) | UINT64_C(1) << PROCESS_BIT;
 
-		if (of_thread(n->kind) && ws_map_get(&t->work, n->key[0], NULL) > ws_map_get(&t->work, process, NULL))
+		if (of_thread(n->kind) &&
+		    ws_map_get(&t->work, n->key[0], NULL) > ws_map_get(&t->work, process, NULL))
 			ws_map_set(&t->work, process, ws_map_get(&t->work, n->key[0], NULL));
 	}
 }
@@ -319,7 +334,9 @@ static void sort_processes(struct tree *t)
 	for (uint32_t i = 0; i < t->l->n; i++) {
 		const struct ws_lane *x = t->l->lane[i];
 		uint64_t p = of_device(x->kind) ? x->key[0] : process_of(t, x);
-		uint64_t tier = of_device(x->kind) ? TIER_GPU : says_what(x->kind) ? TIER_NAMES : TIER_QUIET;
+		uint64_t tier = of_device(x->kind)   ? TIER_GPU
+				: says_what(x->kind) ? TIER_NAMES
+						     : TIER_QUIET;
 		bool known;
 
 		if (p == UINT32_MAX)
@@ -334,7 +351,8 @@ static void sort_processes(struct tree *t)
 			t->busiest = ws_map_get(&t->load, p, NULL);
 	}
 	for (size_t i = 0; i < n; i++)
-		if (tier_of(t, v[i]) == TIER_QUIET && ws_map_get(&t->load, v[i], NULL) >= t->busiest / HARDLY)
+		if (tier_of(t, v[i]) == TIER_QUIET &&
+		    ws_map_get(&t->load, v[i], NULL) >= t->busiest / HARDLY)
 			ws_map_set(&t->tier, v[i], TIER_WORKS);
 	qsort_r(v, n, sizeof(*v), by_process, t);
 	for (size_t i = 0; i < n; i++)
@@ -351,10 +369,12 @@ static void sort_lanes(struct tree *t)
 
 		t->order[i] = i;
 		if (of_thread(n->kind))
-			ws_map_set(&t->events, n->key[0], ws_map_get(&t->events, n->key[0], NULL) + own_count(n));
+			ws_map_set(&t->events, n->key[0],
+				   ws_map_get(&t->events, n->key[0], NULL) + own_count(n));
 		if (process != UINT32_MAX) {
 			process |= UINT64_C(1) << PROCESS_BIT;
-			ws_map_set(&t->events, process, ws_map_get(&t->events, process, NULL) + own_count(n));
+			ws_map_set(&t->events, process,
+				   ws_map_get(&t->events, process, NULL) + own_count(n));
 		}
 	}
 	weigh(t);
@@ -373,7 +393,8 @@ static void stream_row(const struct tree *t, uint32_t i, const char *parent)
 	row(t, id, parent, "stream");
 	ws_put_int(t->c->out, "context", key[2]);
 	ws_put_int(t->c->out, "stream", key[3]);
-	ws_put_int(t->c->out, "default", get(&t->null_stream, key[0], key[2], UINT64_MAX) == key[3]);
+	ws_put_int(t->c->out, "default",
+		   get(&t->null_stream, key[0], key[2], UINT64_MAX) == key[3]);
 	lane_facts(t, i);
 	end_row(t);
 }
@@ -388,7 +409,8 @@ static void projected_row(const struct tree *t, uint32_t i, const char *parent)
 	row(t, id, parent, "projected");
 	if (key[3]) {
 		size_t n;
-		const char *s = ws_report_string(t->l->r, (uint32_t)get(&t->l->domains, key[0], key[3], 0), &n);
+		const char *s = ws_report_string(
+			t->l->r, (uint32_t)get(&t->l->domains, key[0], key[3], 0), &n);
 
 		ws_put_text(t->c->out, "label", s, n);
 	}
@@ -402,7 +424,8 @@ static void gpu_row(const struct tree *t, const uint32_t *key, const char *id, c
 {
 	const struct ws_process_info *p = ws_who_process(t->l->who, key[0]);
 	size_t n;
-	const char *name = ws_report_string(t->l->r, (uint32_t)get(&t->device_name, key[0], key[1], 0), &n);
+	const char *name =
+		ws_report_string(t->l->r, (uint32_t)get(&t->device_name, key[0], key[1], 0), &n);
 
 	row(t, id, parent, "gpu");
 	ws_put_int(t->c->out, "device", key[1]);
@@ -415,13 +438,18 @@ static void gpu_row(const struct tree *t, const uint32_t *key, const char *id, c
 static int by_device(const void *a, const void *b, void *ctx)
 {
 	const struct tree *t = ctx;
-	const struct ws_lane *x = t->l->lane[*(const uint32_t *)a], *y = t->l->lane[*(const uint32_t *)b];
+	const struct ws_lane *x = t->l->lane[*(const uint32_t *)a],
+			     *y = t->l->lane[*(const uint32_t *)b];
 
 	if (x->key[0] != y->key[0] || x->key[1] != y->key[1])
-		return x->key[1] != y->key[1] ? (x->key[1] < y->key[1] ? -1 : 1) : x->key[0] < y->key[0] ? -1 : 1;
+		return x->key[1] != y->key[1]  ? (x->key[1] < y->key[1] ? -1 : 1)
+		       : x->key[0] < y->key[0] ? -1
+					       : 1;
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
-	return x->key[2] != y->key[2] ? (x->key[2] < y->key[2] ? -1 : 1) : x->key[3] < y->key[3] ? -1 : x->key[3] > y->key[3];
+	return x->key[2] != y->key[2]  ? (x->key[2] < y->key[2] ? -1 : 1)
+	       : x->key[3] < y->key[3] ? -1
+				       : x->key[3] > y->key[3];
 }
 
 static size_t select_lanes(const struct tree *t, bool (*which)(uint8_t kind), uint32_t *out)
@@ -434,7 +462,8 @@ static size_t select_lanes(const struct tree *t, bool (*which)(uint8_t kind), ui
 	return n;
 }
 
-/* GPUs as `process` used them, below its row `parent`; all that belong to no row yet with UINT32_MAX. */
+/* GPUs as `process` used them, below its row `parent`; all that belong to no row yet with
+ * UINT32_MAX. */
 static void gpu_rows(const struct tree *t, uint32_t process, const char *parent)
 {
 	uint32_t *v = ws_malloc((t->l->n + 1) * sizeof(*v));
@@ -447,7 +476,8 @@ static void gpu_rows(const struct tree *t, uint32_t process, const char *parent)
 		const struct ws_lane *x = t->l->lane[v[i]], *y = last;
 
 		if ((x->kind == WS_LANE_PROJECTED && !ws_lane_ready(x)) ||
-		    (process == UINT32_MAX ? ws_map_get(&t->shown, x->key[0], NULL) != 0 : x->key[0] != process))
+		    (process == UINT32_MAX ? ws_map_get(&t->shown, x->key[0], NULL) != 0
+					   : x->key[0] != process))
 			continue;
 		snprintf(id, sizeof(id), "g%" PRIu32 ".%" PRIu32, x->key[0], x->key[1]);
 		if (!y || x->key[0] != y->key[0] || x->key[1] != y->key[1])
@@ -486,14 +516,17 @@ static void process_row(const struct tree *t, uint32_t process, const char *id, 
 	end_row(t);
 }
 
-/* One row for the threads that hardly ran, which are at the end: lanes order[i] and on. Two or fewer stay as they are. */
+/* One row for the threads that hardly ran, which are at the end: lanes order[i] and on. Two or
+ * fewer stay as they are. */
 static bool quiet_row(const struct tree *t, size_t i, const char *process, char *id, size_t size)
 {
 	uint64_t owner = process_of(t, t->l->lane[t->order[i]]);
 	uint32_t last = UINT32_MAX;
 	int64_t n = 0;
 
-	for (; i < t->l->n && of_thread(t->l->lane[t->order[i]]->kind) && process_of(t, t->l->lane[t->order[i]]) == owner; i++) {
+	for (; i < t->l->n && of_thread(t->l->lane[t->order[i]]->kind) &&
+	       process_of(t, t->l->lane[t->order[i]]) == owner;
+	     i++) {
 		n += t->l->lane[t->order[i]]->key[0] != last;
 		last = t->l->lane[t->order[i]]->key[0];
 	}
@@ -507,8 +540,8 @@ static bool quiet_row(const struct tree *t, size_t i, const char *process, char 
 }
 
 /*
- * One row for the processes that hardly ran, which are at the end: lanes order[i] and on; it is their parent. Two or
- * fewer stay as they are.
+ * One row for the processes that hardly ran, which are at the end: lanes order[i] and on; it is
+ * their parent. Two or fewer stay as they are.
  */
 static const char *quiet_processes(const struct tree *t, size_t i)
 {
@@ -527,7 +560,8 @@ static const char *quiet_processes(const struct tree *t, size_t i)
 	return "processes";
 }
 
-/* GPUs come before the threads: what the program is there for stays in sight however many threads there are. */
+/* GPUs come before the threads: what the program is there for stays in sight however many threads
+ * there are. */
 static void process_rows(struct tree *t)
 {
 	char id[24], quiet[24];
@@ -561,7 +595,8 @@ static void process_rows(struct tree *t)
 		    (!i || process_of(t, t->l->lane[t->order[i - 1]]) != process ||
 		     !is_quiet(t, t->l->lane[t->order[i - 1]]->key[0])))
 			under = quiet_row(t, i, id, quiet, sizeof(quiet)) ? quiet : id;
-		while (to < t->l->n && of_thread(t->l->lane[t->order[to]]->kind) && t->l->lane[t->order[to]]->key[0] == n->key[0])
+		while (to < t->l->n && of_thread(t->l->lane[t->order[to]]->kind) &&
+		       t->l->lane[t->order[to]]->key[0] == n->key[0])
 			to++;
 		thread_row(t, n->key[0], t->order + i, to - i, under);
 	}
@@ -581,9 +616,12 @@ static void group_row(const struct tree *t, const char *id, bool *there)
 static int by_number(const void *a, const void *b, void *ctx)
 {
 	const struct tree *t = ctx;
-	const struct ws_lane *x = t->l->lane[*(const uint32_t *)a], *y = t->l->lane[*(const uint32_t *)b];
+	const struct ws_lane *x = t->l->lane[*(const uint32_t *)a],
+			     *y = t->l->lane[*(const uint32_t *)b];
 
-	return x->key[0] != y->key[0] ? (x->key[0] < y->key[0] ? -1 : 1) : x->kind < y->kind ? -1 : x->kind > y->kind;
+	return x->key[0] != y->key[0] ? (x->key[0] < y->key[0] ? -1 : 1)
+	       : x->kind < y->kind    ? -1
+				      : x->kind > y->kind;
 }
 
 static bool is_core(uint8_t kind)
@@ -624,7 +662,8 @@ static void counter_rows(struct tree *t)
 
 	qsort_r(v, n, sizeof(*v), by_number, t);
 	for (size_t i = 0; i < n; i++) {
-		uint32_t key = t->l->lane[v[i]]->key[0], text = (uint32_t)get(&t->counter_group, 0, key, 0);
+		uint32_t key = t->l->lane[v[i]]->key[0],
+			 text = (uint32_t)get(&t->counter_group, 0, key, 0);
 
 		group_row(t, "counters", &there);
 		snprintf(group, sizeof(group), "cg%" PRIu32, ws_report_string_key(t->l->r, text));
@@ -689,16 +728,17 @@ int ws_api_tree(struct ws_call *c, struct ws_err *e)
 {
 	const struct ws_report *r = c->rep->r;
 	struct tree t = {
-	    .c = c,
-	    .l = c->l,
-	    .device_name = load_map(r, WS_TABLE_cuda_device, ws_cuda_device_process, ws_cuda_device_id, ws_cuda_device_name),
-	    .null_stream =
-		load_map(r, WS_TABLE_cuda_context, ws_cuda_context_process, ws_cuda_context_id, ws_cuda_context_null_stream),
-	    .rank = load_map(r, WS_TABLE_rank, -1, ws_rank_process, ws_rank_rank),
-	    .counter_name = load_map(r, WS_TABLE_counter, -1, ws_counter_id, ws_counter_name),
-	    .counter_group = load_map(r, WS_TABLE_counter, -1, ws_counter_id, ws_counter_group),
-	    .counter_unit = load_map(r, WS_TABLE_counter, -1, ws_counter_id, ws_counter_unit),
-	    .track_name = load_map(r, WS_TABLE_track, -1, ws_track_id, ws_track_name),
+		.c = c,
+		.l = c->l,
+		.device_name = load_map(r, WS_TABLE_cuda_device, ws_cuda_device_process,
+					ws_cuda_device_id, ws_cuda_device_name),
+		.null_stream = load_map(r, WS_TABLE_cuda_context, ws_cuda_context_process,
+					ws_cuda_context_id, ws_cuda_context_null_stream),
+		.rank = load_map(r, WS_TABLE_rank, -1, ws_rank_process, ws_rank_rank),
+		.counter_name = load_map(r, WS_TABLE_counter, -1, ws_counter_id, ws_counter_name),
+		.counter_group = load_map(r, WS_TABLE_counter, -1, ws_counter_id, ws_counter_group),
+		.counter_unit = load_map(r, WS_TABLE_counter, -1, ws_counter_id, ws_counter_unit),
+		.track_name = load_map(r, WS_TABLE_track, -1, ws_track_id, ws_track_name),
 	};
 
 	(void)e;
@@ -774,12 +814,13 @@ static void facts(struct ws_text *t, const struct ws_report *r)
 }
 
 #define VIEW "view"
-#define NOT_PROJECTED                                                                                                       \
-	"The report has more CUDA API calls than are read at once: NVTX ranges are not shown on GPUs. 'warpsight stats -r " \
+#define NOT_PROJECTED                                                                             \
+	"The report has more CUDA API calls than are read at once: NVTX ranges are not shown on " \
+	"GPUs. 'warpsight stats -r "                                                              \
 	"nvtx_gpu_proj_sum' has them."
 
-static void put_diagnostic(struct ws_text *t, const struct ws_view_report *rep, uint64_t time, uint64_t severity,
-			   struct bytes source, struct bytes text)
+static void put_diagnostic(struct ws_text *t, const struct ws_view_report *rep, uint64_t time,
+			   uint64_t severity, struct bytes source, struct bytes text)
 {
 	ws_put_comma(t);
 	ws_text_puts(t, "{");
@@ -800,9 +841,11 @@ static void diagnostics(struct ws_text *t, const struct ws_view_report *rep)
 	ws_put_key(t, "diagnostics");
 	ws_text_puts(t, "[");
 	if (!ws_lanes_projects(rep->lanes) && ws_report_rows(rep->r, WS_TABLE_nvtx))
-		put_diagnostic(t, rep, rep->lanes->zero, WS_INFO, BYTES(VIEW), BYTES(NOT_PROJECTED));
+		put_diagnostic(t, rep, rep->lanes->zero, WS_INFO, BYTES(VIEW),
+			       BYTES(NOT_PROJECTED));
 	for (int i = 0; i < MOST_ROWS && ws_cursor_next(c, &v); i++)
-		put_diagnostic(t, rep, v[ws_diagnostic_start], v[ws_diagnostic_severity], bytes_of(rep->r, v[ws_diagnostic_source]),
+		put_diagnostic(t, rep, v[ws_diagnostic_start], v[ws_diagnostic_severity],
+			       bytes_of(rep->r, v[ws_diagnostic_source]),
 			       bytes_of(rep->r, v[ws_diagnostic_text]));
 	ws_text_puts(t, "]");
 	ws_cursor_close(c);
@@ -818,7 +861,8 @@ static void losses(struct ws_text *t, const struct ws_view_report *rep)
 	for (int i = 0; i < MOST_ROWS && ws_cursor_next(c, &v); i++) {
 		ws_put_comma(t);
 		ws_text_puts(t, "{");
-		ws_put_int(t, "tid", ws_who_thread(rep->lanes->who, (uint32_t)v[ws_loss_thread])->tid);
+		ws_put_int(t, "tid",
+			   ws_who_thread(rep->lanes->who, (uint32_t)v[ws_loss_thread])->tid);
 		string_at(t, "kind", rep->r, v[ws_loss_kind]);
 		ws_put_int(t, "events", (int64_t)v[ws_loss_events]);
 		string_at(t, "reason", rep->r, v[ws_loss_reason]);
@@ -881,7 +925,8 @@ static void damage(struct ws_text *t, const struct ws_report *r)
 	ws_text_puts(t, "]");
 }
 
-/* When the first event that is shown began, by the index; the start of the recording when there is none. */
+/* When the first event that is shown began, by the index; the start of the recording when there is
+ * none. */
 static uint64_t first_event(const struct ws_view_report *rep)
 {
 	uint64_t first = UINT64_MAX;
@@ -889,7 +934,9 @@ static uint64_t first_event(const struct ws_view_report *rep)
 	for (size_t i = 0; i < ws_source_count; i++) {
 		enum ws_table t = ws_sources[i].table;
 
-		for (size_t k = 0; t != WS_TABLE_output && t != WS_TABLE_diagnostic && k < ws_report_blocks(rep->r, t); k++) {
+		for (size_t k = 0; t != WS_TABLE_output && t != WS_TABLE_diagnostic &&
+				   k < ws_report_blocks(rep->r, t);
+		     k++) {
 			uint64_t min = ws_report_block(rep->r, t, k).time_min;
 
 			first = min < first ? min : first;

@@ -1,11 +1,12 @@
 /*
  * build.c - the events of lanes, read in the background.
  *
- * After the census two threads work. One reads what no one has asked for yet, source by source and small lanes first, up to a
- * limit: reports of usual sizes are then all there at the first move. The other reads what someone looks at (ws_lanes_want); the
- * first pauses meanwhile. A set of lanes is read by scanning the blocks that have rows of them, on all cores, to places that the
- * census gave; then each lane is finished (level.c). When the room for events is used up, the lanes that no one has looked at for
- * longest go back to what is known of them without reading.
+ * After the census two threads work. One reads what no one has asked for yet, source by source and
+ * small lanes first, up to a limit: reports of usual sizes are then all there at the first move.
+ * The other reads what someone looks at (ws_lanes_want); the first pauses meanwhile. A set of lanes
+ * is read by scanning the blocks that have rows of them, on all cores, to places that the census
+ * gave; then each lane is finished (level.c). When the room for events is used up, the lanes that
+ * no one has looked at for longest go back to what is known of them without reading.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -25,8 +26,9 @@ enum { LARGE = 2 << 20, AT_A_TIME = 8 << 20 };
 static void name_domains(struct ws_lanes *l)
 {
 	size_t blocks = ws_report_blocks(l->r, WS_TABLE_nvtx);
-	uint64_t *out[WS_MAX_COLUMNS] = {NULL},
-		 columns = WS_COL(nvtx, type) | WS_COL(nvtx, thread) | WS_COL(nvtx, domain) | WS_COL(nvtx, text);
+	uint64_t *out[WS_MAX_COLUMNS] = {NULL}, columns = WS_COL(nvtx, type) |
+							  WS_COL(nvtx, thread) |
+							  WS_COL(nvtx, domain) | WS_COL(nvtx, text);
 
 	for (size_t i = 0; i < blocks; i++) {
 		uint32_t rows = ws_report_block(l->r, WS_TABLE_nvtx, i).rows;
@@ -41,8 +43,11 @@ static void name_domains(struct ws_lanes *l)
 		for (uint32_t j = 0; j < rows; j++)
 			if (out[ws_nvtx_type][j] == WS_NVTX_DOMAIN_CREATE)
 				ws_map_set(&l->domains,
-					   (uint64_t)ws_who_thread(l->who, (uint32_t)out[ws_nvtx_thread][j])->process << 32 |
-					       (uint32_t)out[ws_nvtx_domain][j],
+					   (uint64_t)ws_who_thread(l->who,
+								   (uint32_t)out[ws_nvtx_thread][j])
+								   ->process
+							   << 32 |
+						   (uint32_t)out[ws_nvtx_domain][j],
 					   out[ws_nvtx_text][j]);
 	}
 	for (uint32_t k = 0; k < ws_nvtx_COLUMNS; k++)
@@ -88,24 +93,29 @@ static uint32_t row_name(const struct ws_lane_pass *p, const struct ws_batch *b,
 	case WS_NAMED_FRAME:
 		return function_of(p->l->stacks, (uint32_t)v);
 	case WS_NAMED_STACK:
-		return function_of(p->l->stacks, ws_stacks_step(p->l->stacks, (uint32_t)v, &caller));
+		return function_of(p->l->stacks,
+				   ws_stacks_step(p->l->stacks, (uint32_t)v, &caller));
 	default:
 		return WS_NAME(WS_NAME_OURS, p->s->ours + (v < p->s->ours_n ? v : 0));
 	}
 }
 
-/* Marks of NVTX and instants of other tools' traces have no end either, but are not ranges that never ended. */
+/* Marks of NVTX and instants of other tools' traces have no end either, but are not ranges that
+ * never ended. */
 static bool is_moment(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i)
 {
 	return p->s->end < 0 || (p->nvtx && b->col[ws_nvtx_type][i] == WS_NVTX_MARK) ||
 	       (p->s->table == WS_TABLE_slice && b->col[ws_slice_flags][i] & WS_SLICE_INSTANT);
 }
 
-void ws_lane_raw_of_row(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i, struct ws_raw *e)
+void ws_lane_raw_of_row(const struct ws_lane_pass *p, const struct ws_batch *b, size_t i,
+			struct ws_raw *e)
 {
 	const struct ws_source *s = p->s;
 
-	*e = (struct ws_raw){.start = b->col[s->start][i], .ref = (uint32_t)(p->row_base[b->block] + i), .src = (uint8_t)p->source};
+	*e = (struct ws_raw){.start = b->col[s->start][i],
+			     .ref = (uint32_t)(p->row_base[b->block] + i),
+			     .src = (uint8_t)p->source};
 	if (s->name < 0) { /* a counter: the value instead of an end */
 		double d = (double)b->col[s->end][i];
 
@@ -126,7 +136,8 @@ void ws_lane_raw_of_row(const struct ws_lane_pass *p, const struct ws_batch *b, 
 }
 
 /* The entries of a block are consecutive. */
-static const struct ws_census_entry *block_entries(const struct ws_lane_pass *p, uint32_t block, size_t *n)
+static const struct ws_census_entry *block_entries(const struct ws_lane_pass *p, uint32_t block,
+						   size_t *n)
 {
 	size_t low = ws_bisect(p->entries, mid, p->first[mid].block < block);
 
@@ -159,7 +170,8 @@ static int place_batch(void *ctx, const struct ws_batch *b)
 		for (size_t i = 0; i < b->rows; i++) {
 			uint32_t lane = ws_lane_of_row(p, w, f, b, i);
 
-			/* More rows than the census counted are in a report that says wrong things of itself, or that changed. */
+			/* More rows than the census counted are in a report that says wrong things
+			 * of itself, or that changed. */
 			if (lane == UINT32_MAX || lane >= w->lanes || w->at[lane] >= w->end[lane])
 				continue;
 			ws_lane_raw_of_row(p, b, i, &e);
@@ -168,10 +180,12 @@ static int place_batch(void *ctx, const struct ws_batch *b)
 		}
 	for (size_t i = 0; i < n; i++) {
 		if (is_placed(p, c[i].lane))
-			__atomic_fetch_add(&p->l->lane[c[i].lane]->placed, w->at[c[i].lane] - c[i].at, __ATOMIC_RELAXED);
+			__atomic_fetch_add(&p->l->lane[c[i].lane]->placed,
+					   w->at[c[i].lane] - c[i].at, __ATOMIC_RELAXED);
 		w->at[c[i].lane] = w->end[c[i].lane] = 0;
 	}
-	while (p->waits && __atomic_load_n(&p->l->hurry, __ATOMIC_RELAXED) && !__atomic_load_n(&p->l->stop, __ATOMIC_RELAXED))
+	while (p->waits && __atomic_load_n(&p->l->hurry, __ATOMIC_RELAXED) &&
+	       !__atomic_load_n(&p->l->stop, __ATOMIC_RELAXED))
 		usleep(2000);
 	return __atomic_load_n(&p->l->stop, __ATOMIC_RELAXED);
 }
@@ -214,7 +228,8 @@ struct set {
 };
 
 /* Blocks that could not be read are said once, however often lanes are read from them. */
-static void count_damaged(struct ws_lanes *l, struct ws_census_entry *c, size_t n, const uint8_t *skip, const uint8_t *seen)
+static void count_damaged(struct ws_lanes *l, struct ws_census_entry *c, size_t n,
+			  const uint8_t *skip, const uint8_t *seen)
 {
 	for (size_t i = 0; i < n; i++) {
 		bool first = !i || c[i].block != c[i - 1].block;
@@ -233,7 +248,10 @@ static void place_source(struct set *set, size_t first, size_t entries)
 	size_t blocks = ws_report_blocks(l->r, p.s->table);
 	uint8_t *skip = ws_malloc(blocks), *seen = ws_calloc(blocks, 1);
 	uint64_t *base = ws_lane_row_bases(l->r, p.s->table);
-	struct ws_scan sc = {.table = p.s->table, .columns = ws_lane_event_columns(p.s), .time_max = UINT64_MAX, .skip = skip};
+	struct ws_scan sc = {.table = p.s->table,
+			     .columns = ws_lane_event_columns(p.s),
+			     .time_max = UINT64_MAX,
+			     .skip = skip};
 	bool any = false;
 
 	memset(skip, 1, blocks);
@@ -295,11 +313,14 @@ static void read_set(struct set *s)
 
 	for (uint32_t i = 0; i < l->n; i++)
 		if (s->in[i] && l->lane[i]->kind != WS_LANE_STATE) {
-			l->lane[i]->raw = ws_space_new(l->lane[i]->count * sizeof(*l->lane[i]->raw));
+			l->lane[i]->raw =
+				ws_space_new(l->lane[i]->count * sizeof(*l->lane[i]->raw));
 			l->lane[i]->filled = l->lane[i]->count;
 		}
-	for (size_t i = 0, to; i < l->census_n && !__atomic_load_n(&l->stop, __ATOMIC_RELAXED); i = to) {
-		for (to = i + 1; to < l->census_n && l->census[to].source == l->census[i].source; to++)
+	for (size_t i = 0, to; i < l->census_n && !__atomic_load_n(&l->stop, __ATOMIC_RELAXED);
+	     i = to) {
+		for (to = i + 1; to < l->census_n && l->census[to].source == l->census[i].source;
+		     to++)
 			;
 		place_source(s, i, to - i);
 	}
@@ -322,14 +343,15 @@ static uint64_t times(uint64_t n, uint64_t bytes)
 	return n < UINT64_MAX / bytes ? n * bytes : UINT64_MAX;
 }
 
-/* Bytes of a lane. A span on a core makes up to three states, and what is on a core is noted once more. */
+/* Bytes of a lane. A span on a core makes up to three states, and what is on a core is noted once
+ * more. */
 static uint64_t bytes_of(const struct ws_lane *lane, uint64_t each)
 {
 	return times(lane->count, lane->kind == WS_LANE_STATE ? 4 * each : each);
 }
 
-/* Let go of the lane that no one has looked at for longest; false when there is none. Under the lock, which it gives away
- * meanwhile. */
+/* Let go of the lane that no one has looked at for longest; false when there is none. Under the
+ * lock, which it gives away meanwhile. */
 static bool forget_one(struct ws_lanes *l)
 {
 	uint32_t now = __atomic_load_n(&l->clock, __ATOMIC_RELAXED), best = UINT32_MAX, oldest = 0;
@@ -337,7 +359,8 @@ static bool forget_one(struct ws_lanes *l)
 	for (uint32_t i = 0; i < l->n; i++) {
 		uint32_t age = now - __atomic_load_n(&l->lane[i]->asked, __ATOMIC_RELAXED);
 
-		if (l->lane[i]->state == WS_LANE_READ && l->lane[i]->kind != WS_LANE_PROJECTED && age >= oldest) {
+		if (l->lane[i]->state == WS_LANE_READ && l->lane[i]->kind != WS_LANE_PROJECTED &&
+		    age >= oldest) {
 			oldest = age;
 			best = i;
 		}
@@ -413,12 +436,14 @@ static int by_size(const void *a, const void *b)
 static bool needs_stacks(const struct set *s)
 {
 	for (uint32_t i = 0; i < s->l->n; i++)
-		if (s->in[i] && (s->l->lane[i]->kind == WS_LANE_SAMPLE || s->l->lane[i]->kind == WS_LANE_PYTHON))
+		if (s->in[i] && (s->l->lane[i]->kind == WS_LANE_SAMPLE ||
+				 s->l->lane[i]->kind == WS_LANE_PYTHON))
 			return true;
 	return false;
 }
 
-/* Some of the lanes that are wanted, small ones first: these are there at once, whatever else is wanted. Under the lock. */
+/* Some of the lanes that are wanted, small ones first: these are there at once, whatever else is
+ * wanted. Under the lock. */
 static bool take_wanted(struct set *s)
 {
 	struct sized *v = ws_malloc((s->l->n + 1) * sizeof(*v));
@@ -495,7 +520,8 @@ void ws_lanes_want(struct ws_lanes *l, uint32_t i)
 {
 	struct ws_lane *lane = l->lane[i];
 
-	__atomic_store_n(&lane->asked, __atomic_add_fetch(&l->clock, 1, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+	__atomic_store_n(&lane->asked, __atomic_add_fetch(&l->clock, 1, __ATOMIC_RELAXED),
+			 __ATOMIC_RELAXED);
 	if (ws_lane_ready(lane) || lane->kind == WS_LANE_PROJECTED)
 		return;
 	pthread_mutex_lock(&l->lock);
@@ -569,9 +595,11 @@ static void read_unasked(struct ws_lanes *l)
 	struct set s = new_set(l, true);
 	uint64_t left = l->opts.unasked;
 
-	for (size_t i = 0, to; i < l->census_n && !__atomic_load_n(&l->stop, __ATOMIC_RELAXED); i = to) {
+	for (size_t i = 0, to; i < l->census_n && !__atomic_load_n(&l->stop, __ATOMIC_RELAXED);
+	     i = to) {
 
-		for (to = i + 1; to < l->census_n && l->census[to].source == l->census[i].source; to++)
+		for (to = i + 1; to < l->census_n && l->census[to].source == l->census[i].source;
+		     to++)
 			;
 		pthread_mutex_lock(&l->lock);
 		memset(s.in, 0, l->n);
@@ -633,7 +661,8 @@ static void *build(void *arg)
 	return NULL;
 }
 
-/* The end of the recording, or of what is shown: tables whose rows may belong to no thread do not count for the former. */
+/* The end of the recording, or of what is shown: tables whose rows may belong to no thread do not
+ * count for the former. */
 static uint64_t last_of(const struct ws_report *r)
 {
 	uint64_t last = ws_time_last(r);
@@ -655,7 +684,9 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *r, const struct ws_lanes_
 	l->who = ws_who_open(r);
 	l->zero = ws_time_zero(r);
 	l->last = last_of(r);
-	l->opts = opts ? *opts : (struct ws_lanes_opts){.unasked = UNASKED, .room = ws_space_room(), .to = UINT64_MAX};
+	l->opts = opts ? *opts
+		       : (struct ws_lanes_opts){
+				 .unasked = UNASKED, .room = ws_space_room(), .to = UINT64_MAX};
 	l->palette_n = 1;
 	l->names_domains = ws_calloc(ws_report_blocks(r, WS_TABLE_nvtx) + 1, 1);
 	pthread_mutex_init(&l->lock, NULL);

@@ -1,8 +1,9 @@
 /*
  * census.c - which lanes there are, how many events each has, and where these roughly lie.
  *
- * That is in the report already where its writer summed up blocks (ws_report_block_groups): then no row is read. Of other blocks,
- * in reports that are not closed or older, the columns that tell lanes apart are decoded and rows counted by lane.
+ * That is in the report already where its writer summed up blocks (ws_report_block_groups): then no
+ * row is read. Of other blocks, in reports that are not closed or older, the columns that tell
+ * lanes apart are decoded and rows counted by lane.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,8 @@ static uint32_t hash_key(uint8_t kind, const uint32_t *key)
 enum { MOST_LANES = 1 << 20 }; /* a damaged file must not cost gigabytes */
 
 /*
- * Number of the lane, made if it is new; UINT32_MAX when there are too many. After the census none is made, whatever rows turn up
- * that its blocks did not tell of. Under the lock.
+ * Number of the lane, made if it is new; UINT32_MAX when there are too many. After the census none
+ * is made, whatever rows turn up that its blocks did not tell of. Under the lock.
  */
 static uint32_t find_lane(struct ws_lanes *l, uint8_t kind, const uint32_t *key)
 {
@@ -33,8 +34,10 @@ static uint32_t find_lane(struct ws_lanes *l, uint8_t kind, const uint32_t *key)
 	struct ws_lane *lane;
 	size_t at;
 
-	for (at = ws_slots_begin(&l->slots, &l->slot_mask, l->n, 256, h); (i = ws_slots_next(l->slots, l->slot_mask, h, &at)); at++)
-		if (l->lane[i - 1]->kind == kind && !memcmp(l->lane[i - 1]->key, key, sizeof(lane->key)))
+	for (at = ws_slots_begin(&l->slots, &l->slot_mask, l->n, 256, h);
+	     (i = ws_slots_next(l->slots, l->slot_mask, h, &at)); at++)
+		if (l->lane[i - 1]->kind == kind &&
+		    !memcmp(l->lane[i - 1]->key, key, sizeof(lane->key)))
 			return i - 1;
 	if (l->n == MOST_LANES || l->census_done)
 		return UINT32_MAX;
@@ -59,7 +62,8 @@ uint32_t ws_lane_make(struct ws_lanes *l, uint8_t kind, const uint32_t key[4])
 
 /* ---- rows to lanes ---- */
 
-struct ws_lane_pass ws_lane_pass_new(struct ws_lanes *l, uint32_t source, struct ws_lane_worker *workers)
+struct ws_lane_pass ws_lane_pass_new(struct ws_lanes *l, uint32_t source,
+				     struct ws_lane_worker *workers)
 {
 	return (struct ws_lane_pass){.l = l,
 				     .s = &ws_sources[source],
@@ -109,7 +113,8 @@ void ws_lane_worker_need(struct ws_lane_worker *w, uint32_t lane)
 	memset(w->end + old, 0, (w->lanes - old) * sizeof(*w->end));
 }
 
-static uint32_t lane_of(struct ws_lane_pass *p, struct ws_lane_worker *w, uint32_t feed, const uint32_t *key)
+static uint32_t lane_of(struct ws_lane_pass *p, struct ws_lane_worker *w, uint32_t feed,
+			const uint32_t *key)
 {
 	const struct ws_feed *f = &p->s->feed[feed];
 	size_t i = (key[0] + key[1] * 7 + key[2] * 31 + key[3] * 13) % WS_LANE_CACHE;
@@ -124,7 +129,8 @@ static uint32_t lane_of(struct ws_lane_pass *p, struct ws_lane_worker *w, uint32
 	return w->cache[feed][i].lane;
 }
 
-static bool wanted(const struct ws_lane_pass *p, const struct ws_feed *f, const struct ws_batch *b, size_t i)
+static bool wanted(const struct ws_lane_pass *p, const struct ws_feed *f, const struct ws_batch *b,
+		   size_t i)
 {
 	uint64_t v;
 
@@ -158,7 +164,8 @@ static uint32_t library_of(const struct ws_report *r, uint32_t category)
 	return s && ws_lane_is_library(s, n) ? ws_report_string_key(r, category) : 0;
 }
 
-uint32_t ws_lane_of_row(struct ws_lane_pass *p, struct ws_lane_worker *w, uint32_t feed, const struct ws_batch *b, size_t i)
+uint32_t ws_lane_of_row(struct ws_lane_pass *p, struct ws_lane_worker *w, uint32_t feed,
+			const struct ws_batch *b, size_t i)
 {
 	const struct ws_feed *f = &p->s->feed[feed];
 	uint32_t key[4] = {0};
@@ -169,7 +176,8 @@ uint32_t ws_lane_of_row(struct ws_lane_pass *p, struct ws_lane_worker *w, uint32
 		key[k] = (uint32_t)b->col[f->key[k]][i];
 	if (p->nvtx) /* start/end ranges overlap as they like: they would push nested ones about */
 		key[2] = b->col[ws_nvtx_type][i] == WS_NVTX_STARTEND;
-	if (p->s->table == WS_TABLE_op) /* deep stacks of Python would push operators out of sight */
+	if (p->s->table ==
+	    WS_TABLE_op) /* deep stacks of Python would push operators out of sight */
 		key[1] = b->col[ws_op_kind][i] == WS_OP_PYTHON;
 	if (f->kind == WS_LANE_SLICE)
 		key[1] = library_of(p->l->r, (uint32_t)b->col[ws_slice_category][i]);
@@ -211,7 +219,8 @@ static void put_entries(const struct ws_lane_pass *p, struct ws_lane_worker *w, 
 		uint32_t lane = w->touched[i];
 
 		ws_grow(w->out, w->out_cap, w->out_n + 1);
-		w->out[w->out_n++] = (struct ws_census_entry){p->source, (uint32_t)block, lane, (uint32_t)w->at[lane], 0};
+		w->out[w->out_n++] = (struct ws_census_entry){p->source, (uint32_t)block, lane,
+							      (uint32_t)w->at[lane], 0};
 		w->at[lane] = 0;
 	}
 	w->n = 0;
@@ -288,18 +297,23 @@ static bool skips(const struct ws_lanes *l, enum ws_table t, size_t block)
 	return b.time_max < l->opts.from || b.time_min > l->opts.to;
 }
 
-static void count_source(struct ws_lanes *l, uint32_t source, struct ws_lane_worker *workers, uint32_t worker_n)
+static void count_source(struct ws_lanes *l, uint32_t source, struct ws_lane_worker *workers,
+			 uint32_t worker_n)
 {
 	struct ws_lane_pass p = ws_lane_pass_new(l, source, workers);
 	enum ws_table t = p.s->table;
 	size_t blocks = ws_report_blocks(l->r, t);
 	uint8_t *skip = ws_calloc(blocks + 1, 1);
 	bool groups = has_groups(p.s);
-	struct ws_scan sc = {.table = t, .columns = ws_lane_key_columns(p.s), .time_max = UINT64_MAX, .skip = skip};
+	struct ws_scan sc = {.table = t,
+			     .columns = ws_lane_key_columns(p.s),
+			     .time_max = UINT64_MAX,
+			     .skip = skip};
 
 	ws_lane_workers_forget(workers, worker_n);
 	for (size_t i = 0; i < blocks; i++) {
-		struct ws_block_groups g = groups ? ws_report_block_groups(l->r, t, i) : (struct ws_block_groups){NULL, 0};
+		struct ws_block_groups g = groups ? ws_report_block_groups(l->r, t, i)
+						  : (struct ws_block_groups){NULL, 0};
 
 		skip[i] = g.v || skips(l, t, i);
 		if (g.v && !skips(l, t, i))
@@ -318,9 +332,11 @@ static void glimpse_blocks(struct ws_lanes *l)
 		const struct ws_census_entry *c = &l->census[i];
 		enum ws_table t = ws_sources[c->source].table;
 		struct ws_block_info b = ws_report_block(l->r, t, c->block);
-		struct ws_block_group g = {.first = b.time_min, .last = b.time_max, .rows = c->count};
+		struct ws_block_group g = {
+			.first = b.time_min, .last = b.time_max, .rows = c->count};
 
-		if (!has_groups(&ws_sources[c->source]) || !ws_report_block_groups(l->r, t, c->block).v)
+		if (!has_groups(&ws_sources[c->source]) ||
+		    !ws_report_block_groups(l->r, t, c->block).v)
 			add_glimpse(l, c->lane, &g);
 	}
 }
@@ -374,12 +390,14 @@ static int by_place(const void *a, const void *b)
 	return x->lane < y->lane ? -1 : x->lane > y->lane;
 }
 
-static void join_entries(struct ws_lanes *l, const struct ws_lane_worker *workers, uint32_t worker_n)
+static void join_entries(struct ws_lanes *l, const struct ws_lane_worker *workers,
+			 uint32_t worker_n)
 {
 	for (uint32_t i = 0; i < worker_n; i++) {
 		ws_grow(l->census, l->census_cap, l->census_n + workers[i].out_n);
 		if (workers[i].out_n)
-			memcpy(l->census + l->census_n, workers[i].out, workers[i].out_n * sizeof(*l->census));
+			memcpy(l->census + l->census_n, workers[i].out,
+			       workers[i].out_n * sizeof(*l->census));
 		l->census_n += workers[i].out_n;
 	}
 	if (l->census_n)

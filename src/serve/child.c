@@ -9,7 +9,8 @@
 
 #include "base/paths.h"
 
-/* In the child, where only what is safe in a signal handler may be called: other threads were running. */
+/* In the child, where only what is safe in a signal handler may be called: other threads were
+ * running. */
 static void become(const char *program, char *const *argv, int null, int out)
 {
 	static const char lost[] = "warpsight: cannot run itself\n";

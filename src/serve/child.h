@@ -1,4 +1,5 @@
-/* child.h - this program again, as a child of the server: recordings and imports that the page asks for. */
+/* child.h - this program again, as a child of the server: recordings and imports that the page asks
+ * for. */
 #ifndef WS_SERVE_CHILD_H
 #define WS_SERVE_CHILD_H
 
@@ -7,9 +8,9 @@
 #include "base/err.h"
 
 /*
- * Run it with these arguments (argv[0] is for show; ended by NULL), by execv: no shell. It has a process group of its own, so that
- * Ctrl+C in the terminal reaches the server alone; no input; none of the server's descriptors. *out is where what it writes can be
- * read. 0, or -1 with a message.
+ * Run it with these arguments (argv[0] is for show; ended by NULL), by execv: no shell. It has a
+ * process group of its own, so that Ctrl+C in the terminal reaches the server alone; no input; none
+ * of the server's descriptors. *out is where what it writes can be read. 0, or -1 with a message.
  */
 int ws_child_start(char *const *argv, pid_t *pid, int *out, struct ws_err *e);
 

@@ -1,9 +1,10 @@
 /*
  * closeup.c - a short stretch of lanes that are not read, as it is.
  *
- * Where a window touches few blocks of rows, these are decoded and what is in sight becomes levels of lanes that live as long as
- * the answer: a look at a microsecond of a hundred million events costs milliseconds, and the picture is exact. Only the order of
- * overlapping events on levels may be another once all of the lane is read, so nothing can be asked about them by number.
+ * Where a window touches few blocks of rows, these are decoded and what is in sight becomes levels
+ * of lanes that live as long as the answer: a look at a microsecond of a hundred million events
+ * costs milliseconds, and the picture is exact. Only the order of overlapping events on levels may
+ * be another once all of the lane is read, so nothing can be asked about them by number.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,8 @@ struct place {
 
 static bool in_sight(const struct closeup *c, uint64_t start, uint64_t end)
 {
-	return (int64_t)start < c->t1 && ((int64_t)end > c->t0 || (start == end && (int64_t)start >= c->t0));
+	return (int64_t)start < c->t1 &&
+	       ((int64_t)end > c->t0 || (start == end && (int64_t)start >= c->t0));
 }
 
 static int place_batch(void *ctx, const struct ws_batch *b)
@@ -50,8 +52,10 @@ static int place_batch(void *ctx, const struct ws_batch *b)
 	return 0;
 }
 
-/* Which blocks of a source are in sight and have rows of the lanes; how many, or more than MOST_BLOCKS when that is too much. */
-static size_t choose_blocks(const struct closeup *c, const struct ws_census_entry *e, size_t n, uint8_t *skip)
+/* Which blocks of a source are in sight and have rows of the lanes; how many, or more than
+ * MOST_BLOCKS when that is too much. */
+static size_t choose_blocks(const struct closeup *c, const struct ws_census_entry *e, size_t n,
+			    uint8_t *skip)
 {
 	size_t chosen = 0;
 	uint64_t rows = 0;
@@ -80,7 +84,8 @@ static void give_up(struct closeup *c, uint32_t lane)
 	c->lane[lane] = NULL;
 }
 
-static void read_source(struct closeup *c, const struct ws_census_entry *e, size_t n, struct ws_lane_worker *worker)
+static void read_source(struct closeup *c, const struct ws_census_entry *e, size_t n,
+			struct ws_lane_worker *worker)
 {
 	struct place p = {.c = c, .pass = ws_lane_pass_new(c->l, e->source, worker)};
 	size_t blocks = ws_report_blocks(c->l->r, p.pass.s->table), chosen;
@@ -122,9 +127,11 @@ static void finish(struct ws_lanes *l, struct ws_lane *lane)
 	ws_lane_finish(l, lane);
 }
 
-struct ws_lane **ws_closeup_new(struct ws_lanes *l, const uint32_t *lanes, size_t n, int64_t t0, int64_t t1)
+struct ws_lane **ws_closeup_new(struct ws_lanes *l, const uint32_t *lanes, size_t n, int64_t t0,
+				int64_t t1)
 {
-	struct closeup c = {.l = l, .t0 = t0, .t1 = t1, .lane = ws_calloc(l->n + 1, sizeof(*c.lane))};
+	struct closeup c = {
+		.l = l, .t0 = t0, .t1 = t1, .lane = ws_calloc(l->n + 1, sizeof(*c.lane))};
 	bool stacks = __atomic_load_n(&l->stacks_done, __ATOMIC_ACQUIRE);
 	uint32_t workers;
 	struct ws_lane_worker *w;
@@ -134,7 +141,8 @@ struct ws_lane **ws_closeup_new(struct ws_lanes *l, const uint32_t *lanes, size_
 		const struct ws_lane *x = l->lane[lanes[i]];
 		bool named = stacks || (x->kind != WS_LANE_SAMPLE && x->kind != WS_LANE_PYTHON);
 
-		if (ws_lane_ready(x) || x->kind == WS_LANE_PROJECTED || x->kind == WS_LANE_STATE || !named || c.lane[lanes[i]])
+		if (ws_lane_ready(x) || x->kind == WS_LANE_PROJECTED || x->kind == WS_LANE_STATE ||
+		    !named || c.lane[lanes[i]])
 			continue;
 		c.lane[lanes[i]] = ws_calloc(1, sizeof(struct ws_lane));
 		c.lane[lanes[i]]->kind = x->kind;
@@ -144,7 +152,8 @@ struct ws_lane **ws_closeup_new(struct ws_lanes *l, const uint32_t *lanes, size_
 		return c.lane;
 	w = ws_lane_workers_new(&workers);
 	for (size_t i = 0, to; i < l->census_n; i = to) {
-		for (to = i + 1; to < l->census_n && l->census[to].source == l->census[i].source; to++)
+		for (to = i + 1; to < l->census_n && l->census[to].source == l->census[i].source;
+		     to++)
 			;
 		read_source(&c, l->census + i, to - i, w);
 	}

@@ -1,9 +1,12 @@
 /*
- * flame_gpu.c - the time of GPUs by what launched the work: the operators and ranges around the launch, or its call stack.
+ * flame_gpu.c - the time of GPUs by what launched the work: the operators and ranges around the
+ * launch, or its call stack.
  *
- * query/profile.h knows NVTX ranges. Frameworks' traces have operators instead, and calls of Python as a stack; recordings with
- * --cudabacktrace have the stacks of calls themselves. The lanes of a thread hold the first two by depth: on each level at most
- * one event spans a call, so that a path is as many searches as there are levels, once for each innermost event.
+ * query/profile.h knows NVTX ranges. Frameworks' traces have operators instead, and calls of Python
+ * as a stack; recordings with
+ * --cudabacktrace have the stacks of calls themselves. The lanes of a thread hold the first two by
+ * depth: on each level at most one event spans a call, so that a path is as many searches as there
+ * are levels, once for each innermost event.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +98,8 @@ static uint32_t path_node(struct making *m, uint32_t thread, uint64_t start, uin
 	uint32_t node = 0;
 	bool known;
 
-	for (size_t i = ws_map_get(&m->lane_from, thread, &known); known && i < m->lane_n && m->lanes[i].thread == thread; i++) {
+	for (size_t i = ws_map_get(&m->lane_from, thread, &known);
+	     known && i < m->lane_n && m->lanes[i].thread == thread; i++) {
 		const struct ws_lane *n = m->c->l->lane[m->lanes[i].lane];
 
 		for (uint32_t k = 0; k < n->levels; k++) {
@@ -103,7 +107,8 @@ static uint32_t path_node(struct making *m, uint32_t thread, uint64_t start, uin
 			uint32_t at = ws_level_seek(v, 0, v->n, start + 1);
 
 			if (at-- && ws_level_end(v, at) >= end && !(v->src[at] & WS_EVENT_MOMENT))
-				node = ws_calltree_child(&m->p->tree, node, unit_of_name(m, v->name[at]));
+				node = ws_calltree_child(&m->p->tree, node,
+							 unit_of_name(m, v->name[at]));
 		}
 	}
 	return node;
@@ -114,12 +119,16 @@ static int take_chain(void *ctx, const struct ws_batch *b)
 	struct making *m = ctx;
 
 	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t chain = b->col[ws_cuda_api_callchain][i], id = b->col[ws_cuda_api_correlation][i];
+		uint64_t chain = b->col[ws_cuda_api_callchain][i],
+			 id = b->col[ws_cuda_api_correlation][i];
 
 		if (chain != WS_NO_U32 && chain && id != WS_NO_U32)
 			ws_map_set(&m->chains,
-				   (uint64_t)ws_who_thread(m->c->l->who, (uint32_t)b->col[ws_cuda_api_thread][i])->process << 32 |
-				       (uint32_t)id,
+				   (uint64_t)ws_who_thread(m->c->l->who,
+							   (uint32_t)b->col[ws_cuda_api_thread][i])
+							   ->process
+						   << 32 |
+					   (uint32_t)id,
 				   chain);
 	}
 	return 0;
@@ -128,7 +137,8 @@ static int take_chain(void *ctx, const struct ws_batch *b)
 static void load_chains(struct making *m)
 {
 	struct ws_scan s = {.table = WS_TABLE_cuda_api,
-			    .columns = WS_COL(cuda_api, thread) | WS_COL(cuda_api, correlation) | WS_COL(cuda_api, callchain),
+			    .columns = WS_COL(cuda_api, thread) | WS_COL(cuda_api, correlation) |
+				       WS_COL(cuda_api, callchain),
 			    .time_max = UINT64_MAX,
 			    .workers = 1};
 
@@ -145,9 +155,11 @@ static uint32_t launch_node(struct making *m, uint64_t process, uint64_t correla
 		return ws_calltree_node(&m->p->tree, 0, 0, (uint32_t)chain);
 	if (call != WS_NO_CALL)
 		node = path_node(m, (uint32_t)m->calls.rows.col[ws_cuda_api_thread][call],
-				 m->calls.rows.col[ws_cuda_api_start][call], m->calls.rows.col[ws_cuda_api_end][call]);
+				 m->calls.rows.col[ws_cuda_api_start][call],
+				 m->calls.rows.col[ws_cuda_api_end][call]);
 	if (!node && m->by_stack)
-		node = ws_calltree_child(&m->p->tree, 0, ws_calltree_made(&m->p->tree, "[no stack]", 10));
+		node = ws_calltree_child(&m->p->tree, 0,
+					 ws_calltree_made(&m->p->tree, "[no stack]", 10));
 	return node;
 }
 
@@ -186,14 +198,16 @@ static int take_work(void *ctx, const struct ws_batch *b)
 		if (end == WS_NO_TIME || end < start)
 			continue;
 		node = launch_node(m, b->col[c->process][i], b->col[c->correlation][i]);
-		node = ws_calltree_child(&m->p->tree, node, unit_of_work(m, c->name < 0 ? 0 : b->col[c->name][i]));
+		node = ws_calltree_child(&m->p->tree, node,
+					 unit_of_work(m, c->name < 0 ? 0 : b->col[c->name][i]));
 		ws_cost_add(&m->p->tree.nodes[node].self, &cost);
 		ws_cost_add(&m->p->total, &cost);
 	}
 	return 0;
 }
 
-int ws_flame_gpu(struct ws_call *c, int64_t t0, int64_t t1, bool by_stack, struct ws_profile *p, uint32_t *unread, struct ws_err *e)
+int ws_flame_gpu(struct ws_call *c, int64_t t0, int64_t t1, bool by_stack, struct ws_profile *p,
+		 uint32_t *unread, struct ws_err *e)
 {
 	struct making m = {.c = c, .p = p, .by_stack = by_stack};
 	int rc;
@@ -211,8 +225,10 @@ int ws_flame_gpu(struct ws_call *c, int64_t t0, int64_t t1, bool by_stack, struc
 	for (m.source = WS_CUDA_KERNEL; !rc && m.source < WS_CUDA_SOURCES; m.source++) {
 		const struct ws_cuda_columns *x = m.columns = &ws_cuda_columns[m.source];
 		struct ws_scan s = {.table = x->table,
-				    .columns = UINT64_C(1) << x->start | UINT64_C(1) << x->end | UINT64_C(1) << x->process |
-					       UINT64_C(1) << x->correlation | (x->name < 0 ? 0 : UINT64_C(1) << x->name),
+				    .columns = UINT64_C(1) << x->start | UINT64_C(1) << x->end |
+					       UINT64_C(1) << x->process |
+					       UINT64_C(1) << x->correlation |
+					       (x->name < 0 ? 0 : UINT64_C(1) << x->name),
 				    .time_min = t0 < 0 ? 0 : (uint64_t)t0,
 				    .time_max = t1 < 0 ? 0 : (uint64_t)t1,
 				    .workers = 1};

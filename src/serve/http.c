@@ -1,11 +1,11 @@
 /*
- * http.c - the server: libmicrohttpd on 127.0.0.1, a thread for each connection, so that neither a slow client nor a long answer
- * keeps others waiting, and checks before anything else.
+ * http.c - the server: libmicrohttpd on 127.0.0.1, a thread for each connection, so that neither a
+ * slow client nor a long answer keeps others waiting, and checks before anything else.
  *
- * Every address begins with a random token of 128 bits, which only the one who started the server sees: other users of the
- * machine cannot reach the report through the port. A request must name this machine as its host, whatever the port (a
- * tunnel changes it): a page elsewhere that has its name resolve to 127.0.0.1 is refused. Nothing of an address is ever used as a
- * path of a file.
+ * Every address begins with a random token of 128 bits, which only the one who started the server
+ * sees: other users of the machine cannot reach the report through the port. A request must name
+ * this machine as its host, whatever the port (a tunnel changes it): a page elsewhere that has its
+ * name resolve to 127.0.0.1 is refused. Nothing of an address is ever used as a path of a file.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,7 +25,14 @@
 #include "serve/serve.h"
 #include "serve/upload.h"
 
-enum { TOKEN = 32, MOST_CONNECTIONS = 128, PATIENCE_S = 60, MOST_UPLOADS = 8, FIRST_PORT = 8300, PORTS = 1000 };
+enum {
+	TOKEN = 32,
+	MOST_CONNECTIONS = 128,
+	PATIENCE_S = 60,
+	MOST_UPLOADS = 8,
+	FIRST_PORT = 8300,
+	PORTS = 1000
+};
 
 struct server {
 	struct ws_view view;
@@ -39,10 +46,12 @@ struct post {
 	struct ws_upload *upload;
 };
 
-static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; img-src "
+			     "'self' data:; connect-src 'self'; "
 			     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-static ws_mhd_result respond_as(struct MHD_Connection *con, unsigned status, const char *type, bool packed, void *bytes, size_t n,
+static ws_mhd_result respond_as(struct MHD_Connection *con, unsigned status, const char *type,
+				bool packed, void *bytes, size_t n,
 				enum MHD_ResponseMemoryMode mode)
 {
 	struct MHD_Response *r = ws_mhd.create_response_from_buffer(n, bytes, mode);
@@ -66,15 +75,16 @@ static ws_mhd_result respond_as(struct MHD_Connection *con, unsigned status, con
 	return rc;
 }
 
-static ws_mhd_result respond(struct MHD_Connection *con, unsigned status, const char *type, void *bytes, size_t n,
-			     enum MHD_ResponseMemoryMode mode)
+static ws_mhd_result respond(struct MHD_Connection *con, unsigned status, const char *type,
+			     void *bytes, size_t n, enum MHD_ResponseMemoryMode mode)
 {
 	return respond_as(con, status, type, false, bytes, n, mode);
 }
 
 static ws_mhd_result refuse(struct MHD_Connection *con, unsigned status, const char *sentence)
 {
-	return respond(con, status, "text/plain; charset=utf-8", (void *)sentence, strlen(sentence), MHD_RESPMEM_PERSISTENT);
+	return respond(con, status, "text/plain; charset=utf-8", (void *)sentence, strlen(sentence),
+		       MHD_RESPMEM_PERSISTENT);
 }
 
 /* localhost, 127.0.0.1 or [::1], with or without a port. */
@@ -86,7 +96,8 @@ static bool host_is_local(const char *host)
 		size_t n = strlen(names[i]);
 
 		if (!strncasecmp(host, names[i], n) &&
-		    (!host[n] || (host[n] == ':' && strspn(host + n + 1, "0123456789") == strlen(host + n + 1))))
+		    (!host[n] || (host[n] == ':' &&
+				  strspn(host + n + 1, "0123456789") == strlen(host + n + 1))))
 			return true;
 	}
 	return false;
@@ -111,11 +122,12 @@ static const char *argument(void *ctx, const char *name)
 
 static ws_mhd_result answer_asset(struct MHD_Connection *con, const struct ws_asset *a)
 {
-	const char *accepted = ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Accept-Encoding");
+	const char *accepted =
+		ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Accept-Encoding");
 	bool packed = accepted && strstr(accepted, "gzip");
 
-	return respond_as(con, 200, a->type, packed, (void *)(packed ? a->packed : a->bytes), packed ? a->packed_size : a->size,
-			  MHD_RESPMEM_PERSISTENT);
+	return respond_as(con, 200, a->type, packed, (void *)(packed ? a->packed : a->bytes),
+			  packed ? a->packed_size : a->size, MHD_RESPMEM_PERSISTENT);
 }
 
 static ws_mhd_result answer_api(struct server *s, struct MHD_Connection *con, const char *path)
@@ -132,8 +144,9 @@ static ws_mhd_result answer_api(struct server *s, struct MHD_Connection *con, co
 /* ---- what changes something: POST ---- */
 
 /*
- * The token alone does not do for these: the page that asks must be ours. A browser says in Origin whose script it is that asks,
- * and that is the address it is talking to, whatever port a tunnel gave it.
+ * The token alone does not do for these: the page that asks must be ours. A browser says in Origin
+ * whose script it is that asks, and that is the address it is talking to, whatever port a tunnel
+ * gave it.
  */
 static bool origin_is_own(struct MHD_Connection *con)
 {
@@ -147,7 +160,8 @@ static bool origin_is_own(struct MHD_Connection *con)
 
 static ws_mhd_result say(struct MHD_Connection *con, unsigned status, const char *sentence)
 {
-	return respond(con, status, "text/plain; charset=utf-8", (void *)sentence, strlen(sentence), MHD_RESPMEM_MUST_COPY);
+	return respond(con, status, "text/plain; charset=utf-8", (void *)sentence, strlen(sentence),
+		       MHD_RESPMEM_MUST_COPY);
 }
 
 /* What the user chose, not what the page did, was wrong: as in ws_api. */
@@ -214,14 +228,16 @@ static ws_mhd_result end_cancel(struct server *s, struct MHD_Connection *con)
 }
 
 /* The library calls this for the head, then for each block of the body, then once more. */
-static ws_mhd_result post(struct server *s, struct MHD_Connection *con, const char *path, const char *bytes, size_t *n,
-			  void **request)
+static ws_mhd_result post(struct server *s, struct MHD_Connection *con, const char *path,
+			  const char *bytes, size_t *n, void **request)
 {
 	struct post *p = *request;
-	bool upload = !strcmp(path, "api/add"), cancel = !strcmp(path, "api/cancel"), start = !strcmp(path, "api/record/start");
+	bool upload = !strcmp(path, "api/add"), cancel = !strcmp(path, "api/cancel"),
+	     start = !strcmp(path, "api/record/start");
 
 	if (!p) {
-		if (!upload && !cancel && !((start || !strcmp(path, "api/record/stop")) && s->view.rec))
+		if (!upload && !cancel &&
+		    !((start || !strcmp(path, "api/record/stop")) && s->view.rec))
 			return refuse(con, 405, "Only GET.\n");
 		if (!origin_is_own(con))
 			return refuse(con, 403, "Only the page itself may ask for this.\n");
@@ -235,14 +251,17 @@ static ws_mhd_result post(struct server *s, struct MHD_Connection *con, const ch
 		*n = 0;
 		return MHD_YES;
 	}
-	return upload ? end_upload(s, con, p) : cancel ? end_cancel(s, con) : end_record(s, con, start);
+	return upload	? end_upload(s, con, p)
+	       : cancel ? end_cancel(s, con)
+			: end_record(s, con, start);
 }
 
 /* Stands for a request that has nothing but its headers. */
 static char bare_request;
 
 /* A request is over, answered or broken off. */
-static void completed(void *ctx, struct MHD_Connection *con, void **request, enum MHD_RequestTerminationCode why)
+static void completed(void *ctx, struct MHD_Connection *con, void **request,
+		      enum MHD_RequestTerminationCode why)
 {
 	struct post *p = *request;
 
@@ -258,8 +277,9 @@ static void completed(void *ctx, struct MHD_Connection *con, void **request, enu
 	*request = NULL;
 }
 
-static ws_mhd_result answer(void *ctx, struct MHD_Connection *con, const char *url, const char *method, const char *version,
-			    const char *upload, size_t *upload_size, void **request)
+static ws_mhd_result answer(void *ctx, struct MHD_Connection *con, const char *url,
+			    const char *method, const char *version, const char *upload,
+			    size_t *upload_size, void **request)
 {
 	struct server *s = ctx;
 	const char *path;
@@ -269,8 +289,9 @@ static ws_mhd_result answer(void *ctx, struct MHD_Connection *con, const char *u
 		*upload_size = 0;
 		return MHD_YES;
 	}
-	/* Who answers at the first call, before the request is known to be whole, has the connection closed: each question of the
-	 * page would then cost the opening of a new one, one more round trip. */
+	/* Who answers at the first call, before the request is known to be whole, has the
+	 * connection closed: each question of the page would then cost the opening of a new one,
+	 * one more round trip. */
 	if (!*request && strcmp(method, "POST")) {
 		*request = &bare_request;
 		return MHD_YES;
@@ -279,7 +300,9 @@ static ws_mhd_result answer(void *ctx, struct MHD_Connection *con, const char *u
 		return refuse(con, 403, "This server answers only to localhost.\n");
 	path = after_token(s, url);
 	if (!path)
-		return refuse(con, 403, "The address lacks its token: use the whole address that warpsight view printed.\n");
+		return refuse(con, 403,
+			      "The address lacks its token: use the whole address that warpsight "
+			      "view printed.\n");
 	if (!strcmp(method, "POST"))
 		return post(s, con, path, upload, upload_size, request);
 	if (strcmp(method, "GET") && strcmp(method, "HEAD"))
@@ -309,21 +332,25 @@ static int make_token(char *token, struct ws_err *e)
 
 static struct MHD_Daemon *listen_on(struct server *s, int port, int *got, struct ws_err *e)
 {
-	struct sockaddr_in a = {
-	    .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in a = {.sin_family = AF_INET,
+				.sin_port = htons((uint16_t)port),
+				.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	const union MHD_DaemonInfo *info;
 	struct MHD_Daemon *d;
 
 	errno = 0;
-	d = ws_mhd.start_daemon(MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, (uint16_t)port,
-				NULL, NULL, answer, s, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&a, MHD_OPTION_CONNECTION_LIMIT,
-				(unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PATIENCE_S,
-				MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL,
-				MHD_OPTION_END);
+	d = ws_mhd.start_daemon(
+		MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION,
+		(uint16_t)port, NULL, NULL, answer, s, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&a,
+		MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS,
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PATIENCE_S,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_NOTIFY_COMPLETED,
+		completed, NULL, MHD_OPTION_END);
 	if (!d) {
 		if (port)
-			ws_fail(e, "cannot listen on port %d of 127.0.0.1%s; --port chooses another", port,
-				errno == EADDRINUSE ? ": it is in use" : "");
+			ws_fail(e,
+				"cannot listen on port %d of 127.0.0.1%s; --port chooses another",
+				port, errno == EADDRINUSE ? ": it is in use" : "");
 		else
 			ws_fail(e, "cannot listen on 127.0.0.1");
 		return NULL;
@@ -333,7 +360,8 @@ static struct MHD_Daemon *listen_on(struct server *s, int port, int *got, struct
 	return d;
 }
 
-/* The same port for the same files where it is free: what a browser keeps about a page, it keeps by port. */
+/* The same port for the same files where it is free: what a browser keeps about a page, it keeps by
+ * port. */
 static struct MHD_Daemon *listen_anywhere(struct server *s, int *got, struct ws_err *e)
 {
 	uint64_t h = 0;
@@ -377,7 +405,8 @@ static void hint(int port, const char *token)
 }
 
 /* Fails when nobody learns the address. */
-static int announce(const struct ws_view_request *q, const struct server *s, int port, struct ws_err *e)
+static int announce(const struct ws_view_request *q, const struct server *s, int port,
+		    struct ws_err *e)
 {
 	char address[100];
 
@@ -406,7 +435,8 @@ static void wait_for_signal(void)
 	sigwait(&set, &got);
 }
 
-/* The signals that end the server are waited for by the main thread alone; threads inherit the mask. */
+/* The signals that end the server are waited for by the main thread alone; threads inherit the
+ * mask. */
 static void block_signals(sigset_t *old)
 {
 	sigset_t set;

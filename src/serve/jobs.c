@@ -1,4 +1,5 @@
-/* jobs.c - see jobs.h. A thread for each job waits for its turn, runs the child, and adds the report. */
+/* jobs.c - see jobs.h. A thread for each job waits for its turn, runs the child, and adds the
+ * report. */
 #include "serve/jobs.h"
 
 #include <dirent.h>
@@ -171,7 +172,9 @@ int ws_jobs_add(struct ws_jobs *j, struct ws_upload *u, struct ws_err *e)
 	if (n == MOST_JOBS) {
 		pthread_mutex_unlock(&j->lock);
 		ws_upload_free(u);
-		return ws_fail(e, "%d traces have been imported; start 'warpsight view' again for more", n);
+		return ws_fail(
+			e, "%d traces have been imported; start 'warpsight view' again for more",
+			n);
 	}
 	x = &j->v[n];
 	*x = (struct job){.all = j, .u = u, .name = ws_strdup(ws_upload_name(u)), .report = -1};
@@ -240,7 +243,8 @@ void ws_jobs_free(struct ws_jobs *j)
 
 /* ---- telling ---- */
 
-/* How far a process has read a file: where its descriptor of it stands. -1 when it reads otherwise. */
+/* How far a process has read a file: where its descriptor of it stands. -1 when it reads otherwise.
+ */
 static int64_t read_by(pid_t pid, const struct stat *file)
 {
 	char path[64], line[128];
@@ -254,7 +258,8 @@ static int64_t read_by(pid_t pid, const struct stat *file)
 		struct stat st;
 		FILE *f;
 
-		if (fstatat(dirfd(dir), d->d_name, &st, 0) || st.st_ino != file->st_ino || st.st_dev != file->st_dev)
+		if (fstatat(dirfd(dir), d->d_name, &st, 0) || st.st_ino != file->st_ino ||
+		    st.st_dev != file->st_dev)
 			continue;
 		snprintf(path, sizeof(path), "/proc/%d/fdinfo/%.10s", (int)pid, d->d_name);
 		f = fopen(path, "re");
@@ -285,7 +290,8 @@ void ws_jobs_put(struct ws_jobs *j, struct ws_text *t)
 		ws_put_string(t, "name", x->name);
 		ws_put_string(t, "state", states[x->state]);
 		ws_put_int(t, "all", (int64_t)x->file.st_size);
-		ws_put_int(t, "done", x->state == RUNNING && x->pid ? read_by(x->pid, &x->file) : -1);
+		ws_put_int(t, "done",
+			   x->state == RUNNING && x->pid ? read_by(x->pid, &x->file) : -1);
 		ws_put_int(t, "report", x->report);
 		ws_put_string(t, "error", x->state == FAILED ? x->problem.msg : "");
 		ws_text_puts(t, "}");

@@ -1,7 +1,7 @@
 /*
- * jobs.h - traces of other tools that the page sent are imported by a child process each, one after the other: the page stays
- * usable meanwhile, shows how far each is, and can cancel it; what a hostile trace may do to an importer it does not do to the
- * server.
+ * jobs.h - traces of other tools that the page sent are imported by a child process each, one after
+ * the other: the page stays usable meanwhile, shows how far each is, and can cancel it; what a
+ * hostile trace may do to an importer it does not do to the server.
  */
 #ifndef WS_SERVE_JOBS_H
 #define WS_SERVE_JOBS_H
@@ -13,11 +13,13 @@ struct ws_jobs;
 struct ws_jobs *ws_jobs_new(struct ws_view *view);
 /* Cancels what is under way. */
 void ws_jobs_free(struct ws_jobs *j);
-/* Import what an upload holds, which the job then owns, whatever comes out. Its number, or -1 with a sentence. */
+/* Import what an upload holds, which the job then owns, whatever comes out. Its number, or -1 with
+ * a sentence. */
 int ws_jobs_add(struct ws_jobs *j, struct ws_upload *u, struct ws_err *e);
 /* -1 with a sentence when it is not under way. */
 int ws_jobs_cancel(struct ws_jobs *j, const struct ws_params *p, struct ws_err *e);
-/* "jobs":[{"id","name","state","done","all","report","error"}]: those under way and those that ended. */
+/* "jobs":[{"id","name","state","done","all","report","error"}]: those under way and those that
+ * ended. */
 void ws_jobs_put(struct ws_jobs *j, struct ws_text *t);
 
 #endif

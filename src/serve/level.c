@@ -1,10 +1,12 @@
 /*
  * level.c - from a lane's raw events to its levels.
  *
- * Events come block after block, each block in order of start: almost sorted, but for ranges that were written when they ended,
- * long after what they enclose. So what ascends is left alone and the rest is sorted and merged in (sort_events). A walk in order
- * of (start, longer first) then gives each event the first level that is free at its start, and a second one copies it there.
- * Ranges as GPUs saw them have a depth from where they were made: steps overlap on a GPU, and what is inside of one stays below it.
+ * Events come block after block, each block in order of start: almost sorted, but for ranges that
+ * were written when they ended, long after what they enclose. So what ascends is left alone and the
+ * rest is sorted and merged in (sort_events). A walk in order of (start, longer first) then gives
+ * each event the first level that is free at its start, and a second one copies it there. Ranges as
+ * GPUs saw them have a depth from where they were made: steps overlap on a GPU, and what is inside
+ * of one stays below it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,9 @@
 
 static bool before(const struct ws_raw *a, const struct ws_raw *b)
 {
-	return a->start != b->start ? a->start < b->start : a->end != b->end ? a->end > b->end : a->level < b->level;
+	return a->start != b->start ? a->start < b->start
+	       : a->end != b->end   ? a->end > b->end
+				    : a->level < b->level;
 }
 
 static int compare(const void *a, const void *b)
@@ -23,7 +27,8 @@ static int compare(const void *a, const void *b)
 	return before(a, b) ? -1 : before(b, a);
 }
 
-/* Merge the sorted rest back into the sorted kept, which stand at the front of `v`; from the end, in place. */
+/* Merge the sorted rest back into the sorted kept, which stand at the front of `v`; from the end,
+ * in place. */
 static void merge_back(struct ws_raw *v, size_t kept, const struct ws_raw *rest, size_t n)
 {
 	size_t to = kept + n;
@@ -45,7 +50,8 @@ static void sort_events(struct ws_raw *v, size_t n)
 			continue;
 		}
 		/* One that came too early may be alone in that, and those after it right. */
-		if (kept > 1 && !before(&v[i], &v[kept - 2]) && i + 1 < n && before(&v[i + 1], &v[kept - 1])) {
+		if (kept > 1 && !before(&v[i], &v[kept - 2]) && i + 1 < n &&
+		    before(&v[i + 1], &v[kept - 1])) {
 			ws_grow(rest, cap, out + 1);
 			rest[out++] = v[kept - 1];
 			v[kept - 1] = v[i];
@@ -72,8 +78,8 @@ struct slots {
 };
 
 /*
- * The first level that is free at the start of `e` and below what encloses it at the depth before its own, or WS_LEVELS_MOST. A
- * moment at the end of another event is beside it.
+ * The first level that is free at the start of `e` and below what encloses it at the depth before
+ * its own, or WS_LEVELS_MOST. A moment at the end of another event is beside it.
  */
 static inline uint32_t place(struct slots *s, const struct ws_raw *e)
 {
@@ -99,7 +105,8 @@ static void level_alloc(struct ws_level *v, uint32_t n)
 	size_t pyramid = 0, at = 0, strides = n / WS_LEVEL_STRIDE + 2;
 	char *p;
 
-	for (uint32_t k = 0, m = n / WS_LEVEL_FAN; k < WS_LEVEL_PYRAMID && m; k++, m /= WS_LEVEL_FAN)
+	for (uint32_t k = 0, m = n / WS_LEVEL_FAN; k < WS_LEVEL_PYRAMID && m;
+	     k++, m /= WS_LEVEL_FAN)
 		pyramid += m;
 	v->n = n;
 	v->bytes = (size_t)n * (8 + 4 + 4 + 4 + 1 + 1) + strides * 8 + pyramid * 4 + 64;
@@ -110,7 +117,8 @@ static void level_alloc(struct ws_level *v, uint32_t n)
 	v->name = (uint32_t *)(p + (at += (size_t)n * 4));
 	v->ref = (uint32_t *)(p + (at += (size_t)n * 4));
 	at += (size_t)n * 4;
-	for (uint32_t k = 0, m = n / WS_LEVEL_FAN; k < WS_LEVEL_PYRAMID && m; k++, m /= WS_LEVEL_FAN) {
+	for (uint32_t k = 0, m = n / WS_LEVEL_FAN; k < WS_LEVEL_PYRAMID && m;
+	     k++, m /= WS_LEVEL_FAN) {
 		v->max[k] = (uint32_t *)(p + at);
 		at += (size_t)m * 4;
 	}
@@ -157,7 +165,8 @@ static void level_sums(struct ws_level *v)
 		sum += ws_level_dur(v, i);
 	}
 	v->busy[(v->n + WS_LEVEL_STRIDE - 1) / WS_LEVEL_STRIDE] = sum;
-	for (uint32_t k = 0, m = v->n / WS_LEVEL_FAN; k < WS_LEVEL_PYRAMID && m; k++, m /= WS_LEVEL_FAN) {
+	for (uint32_t k = 0, m = v->n / WS_LEVEL_FAN; k < WS_LEVEL_PYRAMID && m;
+	     k++, m /= WS_LEVEL_FAN) {
 		for (uint32_t i = 0; i < m; i++)
 			v->max[k][i] = most_of(below + (size_t)i * WS_LEVEL_FAN);
 		below = v->max[k];
@@ -194,7 +203,8 @@ static void make_levels(struct ws_lane *lane)
 		level_sums(&lane->level[k]);
 }
 
-/* Go over the stretches in which anything is under way; put them into `v` unless it is NULL. Returns how many. */
+/* Go over the stretches in which anything is under way; put them into `v` unless it is NULL.
+ * Returns how many. */
 static uint32_t covered(const struct ws_lane *lane, struct ws_level *v)
 {
 	struct ws_raw now = {0};
@@ -234,7 +244,8 @@ static void counter_alloc(struct ws_level *v, uint32_t n)
 	size_t pyramid = 0;
 	double *p;
 
-	for (uint32_t k = 0, m = n / WS_LEVEL_FAN; k < WS_LEVEL_PYRAMID && m; k++, m /= WS_LEVEL_FAN)
+	for (uint32_t k = 0, m = n / WS_LEVEL_FAN; k < WS_LEVEL_PYRAMID && m;
+	     k++, m /= WS_LEVEL_FAN)
 		pyramid += m;
 	v->n = n;
 	v->bytes = ((size_t)n * 2 + pyramid * 2 + 1) * 8;
@@ -242,7 +253,8 @@ static void counter_alloc(struct ws_level *v, uint32_t n)
 	v->start = v->memory;
 	v->value = p = (double *)(v->start + n);
 	p += n;
-	for (uint32_t k = 0, m = n / WS_LEVEL_FAN; k < WS_LEVEL_PYRAMID && m; k++, m /= WS_LEVEL_FAN) {
+	for (uint32_t k = 0, m = n / WS_LEVEL_FAN; k < WS_LEVEL_PYRAMID && m;
+	     k++, m /= WS_LEVEL_FAN) {
 		v->value_max[k] = p;
 		v->value_min[k] = p + m;
 		p += (size_t)m * 2;
@@ -271,9 +283,11 @@ static void make_counter(struct ws_lane *lane)
 		memcpy(&v->value[i], &lane->raw[i].end, 8);
 	}
 	low = high = v->value;
-	for (uint32_t k = 0, m = v->n / WS_LEVEL_FAN; k < WS_LEVEL_PYRAMID && m; k++, m /= WS_LEVEL_FAN) {
+	for (uint32_t k = 0, m = v->n / WS_LEVEL_FAN; k < WS_LEVEL_PYRAMID && m;
+	     k++, m /= WS_LEVEL_FAN) {
 		for (uint32_t i = 0; i < m; i++)
-			fold_extremes(low + (size_t)i * WS_LEVEL_FAN, high + (size_t)i * WS_LEVEL_FAN, &v->value_min[k][i],
+			fold_extremes(low + (size_t)i * WS_LEVEL_FAN,
+				      high + (size_t)i * WS_LEVEL_FAN, &v->value_min[k][i],
 				      &v->value_max[k][i]);
 		low = v->value_min[k];
 		high = v->value_max[k];
@@ -388,7 +402,8 @@ void ws_level_range(const struct ws_level *v, int64_t t0, int64_t t1, uint32_t *
 	uint32_t i = ws_level_seek(v, 0, v->n, a);
 
 	*to = ws_level_seek(v, i, v->n, b);
-	if (i && (v->value || ws_level_end(v, i - 1) > a)) /* a counter's value holds until the next */
+	if (i &&
+	    (v->value || ws_level_end(v, i - 1) > a)) /* a counter's value holds until the next */
 		i--;
 	*from = i < *to ? i : *to;
 }
@@ -417,7 +432,8 @@ uint32_t ws_level_longest(const struct ws_level *v, uint32_t from, uint32_t to)
 	for (uint32_t i = from; i < to;) {
 		uint32_t k = 0, size = 1;
 
-		while (k < WS_LEVEL_PYRAMID && v->max[k] && !(i % (size * WS_LEVEL_FAN)) && to - i >= size * WS_LEVEL_FAN) {
+		while (k < WS_LEVEL_PYRAMID && v->max[k] && !(i % (size * WS_LEVEL_FAN)) &&
+		       to - i >= size * WS_LEVEL_FAN) {
 			size *= WS_LEVEL_FAN;
 			k++;
 		}
@@ -428,7 +444,8 @@ uint32_t ws_level_longest(const struct ws_level *v, uint32_t from, uint32_t to)
 		if (k) { /* it is in there: look closer */
 			uint32_t m = v->max[k - 1][i / size], at = i;
 
-			for (uint32_t s = size / WS_LEVEL_FAN, level = k - 1; s; s /= WS_LEVEL_FAN, level--)
+			for (uint32_t s = size / WS_LEVEL_FAN, level = k - 1; s;
+			     s /= WS_LEVEL_FAN, level--)
 				while ((level ? v->max[level - 1][at / s] : v->dur[at]) != m)
 					at += s;
 			best = at;
@@ -442,14 +459,16 @@ uint32_t ws_level_longest(const struct ws_level *v, uint32_t from, uint32_t to)
 	return best;
 }
 
-void ws_level_extremes(const struct ws_level *v, uint32_t from, uint32_t to, double *low, double *high)
+void ws_level_extremes(const struct ws_level *v, uint32_t from, uint32_t to, double *low,
+		       double *high)
 {
 	*low = *high = v->value[from];
 	for (uint32_t i = from; i < to;) {
 		uint32_t k = 0, size = 1;
 		double a, b;
 
-		while (k < WS_LEVEL_PYRAMID && v->value_max[k] && !(i % (size * WS_LEVEL_FAN)) && to - i >= size * WS_LEVEL_FAN) {
+		while (k < WS_LEVEL_PYRAMID && v->value_max[k] && !(i % (size * WS_LEVEL_FAN)) &&
+		       to - i >= size * WS_LEVEL_FAN) {
 			size *= WS_LEVEL_FAN;
 			k++;
 		}

@@ -1,9 +1,10 @@
 /*
  * live.c - see live.h.
  *
- * What is in the file and its journal is opened anew, as whatever reads a live report does, read into lanes that keep their
- * numbers, and takes the place of what was there: an answer is always about one state. Lanes that someone looked at are read
- * before, so that no picture gets worse. How often follows from how long that takes: a tenth of the time, at most once a second.
+ * What is in the file and its journal is opened anew, as whatever reads a live report does, read
+ * into lanes that keep their numbers, and takes the place of what was there: an answer is always
+ * about one state. Lanes that someone looked at are read before, so that no picture gets worse. How
+ * often follows from how long that takes: a tenth of the time, at most once a second.
  */
 #include "serve/live.h"
 
@@ -43,7 +44,8 @@ static void warm(struct ws_lanes *l, const struct ws_lanes *old)
 
 	ws_lanes_wait_census(l);
 	for (uint32_t i = 0; i < old->n; i++)
-		if (ws_lane_ready(old->lane[i]) && __atomic_load_n(&old->lane[i]->asked, __ATOMIC_RELAXED))
+		if (ws_lane_ready(old->lane[i]) &&
+		    __atomic_load_n(&old->lane[i]->asked, __ATOMIC_RELAXED))
 			ws_lanes_want(l, i);
 	for (int ms = 0; reading && ms < PATIENCE_MS; ms += 5) {
 		ws_lanes_unread(l, &reading);
@@ -101,7 +103,9 @@ static void *run(void *arg)
 		uint64_t begin = ws_raw_ns(), took;
 		int wait;
 
-		for (size_t i = 0; i < ws_view_count(live->view) && !__atomic_load_n(&live->stop, __ATOMIC_RELAXED); i++)
+		for (size_t i = 0; i < ws_view_count(live->view) &&
+				   !__atomic_load_n(&live->stop, __ATOMIC_RELAXED);
+		     i++)
 			look_at(live, i);
 		took = (ws_raw_ns() - begin) / 1000000 * SHARE;
 		wait = took < LEAST_MS ? LEAST_MS : took > MOST_MS ? MOST_MS : (int)took;

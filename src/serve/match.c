@@ -1,6 +1,7 @@
 /*
- * match.c - searching by name: a plain text anywhere in the name, without regard to case unless asked, or an extended regular
- * expression; or by the whole of a name. Each distinct name is asked once; long names count by their first 4 KiB.
+ * match.c - searching by name: a plain text anywhere in the name, without regard to case unless
+ * asked, or an extended regular expression; or by the whole of a name. Each distinct name is asked
+ * once; long names count by their first 4 KiB.
  */
 #include <inttypes.h>
 #include <regex.h>
@@ -15,13 +16,15 @@ enum { MOST_TEXT = 4096, MOST_PATTERN = 1000 };
 
 struct ws_matcher {
 	const struct ws_lanes *l;
-	const char *whole; /* of parameter `exact`: what names are, or with `cut` begin with; NULL: a search */
+	const char *whole; /* of parameter `exact`: what names are, or with `cut` begin with; NULL:
+			      a search */
 	bool all, is_regex, cut;
 	regex_t regex;
 	struct ws_map seen;
 };
 
-/* Is this the text of a name, as the page was told it; or with `cut` the beginning of that of a longer one? */
+/* Is this the text of a name, as the page was told it; or with `cut` the beginning of that of a
+ * longer one? */
 static bool is_called(const struct ws_lanes *l, uint32_t name, const char *q, size_t len, bool cut)
 {
 	struct ws_text text = {0};
@@ -58,7 +61,8 @@ struct ws_matcher *ws_matcher_new(const struct ws_call *c, struct ws_err *e)
 	char *pattern;
 	int rc;
 
-	if (!ws_param_int(c, "re", 0, 1, 0, &re, e) || !ws_param_int(c, "case", 0, 1, 0, &match_case, e) ||
+	if (!ws_param_int(c, "re", 0, 1, 0, &re, e) ||
+	    !ws_param_int(c, "case", 0, 1, 0, &match_case, e) ||
 	    !ws_param_int(c, "exact", 0, 2, 0, &exact, e))
 		return NULL;
 	if (q && strlen(q) > MOST_PATTERN) {
@@ -111,7 +115,8 @@ bool ws_matches(struct ws_matcher *m, uint32_t name)
 	v = ws_map_get(&m->seen, name, &known);
 	if (known)
 		return v;
-	v = m->whole ? is_called(m->l, name, m->whole, strlen(m->whole), m->cut) : is_found(m, name);
+	v = m->whole ? is_called(m->l, name, m->whole, strlen(m->whole), m->cut)
+		     : is_found(m, name);
 	ws_map_set(&m->seen, name, v);
 	return v;
 }
@@ -159,7 +164,8 @@ static void take_name(struct ids *x, uint32_t name)
 	ws_text_printf(x->c->out, "%" PRIu32, name);
 }
 
-/* All numbers under which tiles speak of the name `q`: a text that was interned twice has two. `cut`: of all that begin so. */
+/* All numbers under which tiles speak of the name `q`: a text that was interned twice has two.
+ * `cut`: of all that begin so. */
 int ws_api_names(struct ws_call *c, struct ws_err *e)
 {
 	const char *q = ws_param(c, "q");

@@ -1,6 +1,7 @@
 /*
- * mhd.h - libmicrohttpd, opened by the one command that needs it: linked, it and the libraries for encryption behind it (of which
- * nothing is used) would be loaded and set up by every command, a millisecond each time.
+ * mhd.h - libmicrohttpd, opened by the one command that needs it: linked, it and the libraries for
+ * encryption behind it (of which nothing is used) would be loaded and set up by every command, a
+ * millisecond each time.
  */
 #ifndef WS_SERVE_MHD_H
 #define WS_SERVE_MHD_H

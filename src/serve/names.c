@@ -7,10 +7,11 @@
 
 static const char *const own_texts[] = {
 #define OWN_TEXTS(name, n, ...) __VA_ARGS__,
-    WS_OWN_TEXTS(OWN_TEXTS)
+	WS_OWN_TEXTS(OWN_TEXTS)
 #undef OWN_TEXTS
 };
-_Static_assert(WS_COUNT(own_texts) == WS_OWN_TEXT_COUNT, "each list of texts has as many as it says");
+_Static_assert(WS_COUNT(own_texts) == WS_OWN_TEXT_COUNT,
+	       "each list of texts has as many as it says");
 
 const char *ws_own_name(uint32_t i)
 {

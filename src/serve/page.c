@@ -1,9 +1,11 @@
 /*
- * page.c - one HTML file with the page and the events of a window in it, to mail or to keep with a build.
+ * page.c - one HTML file with the page and the events of a window in it, to mail or to keep with a
+ * build.
  *
- * Style and script stand in the file; a content security policy names their digests, so that nothing else runs and nothing is
- * loaded. What the server would answer at first (session, rows) is there as it is; events are there by lane and level as arrays in
- * base64, from which the page answers the rest itself (viewer/src/static.ts says how they lie).
+ * Style and script stand in the file; a content security policy names their digests, so that
+ * nothing else runs and nothing is loaded. What the server would answer at first (session, rows) is
+ * there as it is; events are there by lane and level as arrays in base64, from which the page
+ * answers the rest itself (viewer/src/static.ts says how they lie).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,12 +55,14 @@ static void put_json(FILE *f, const struct ws_text *t)
 
 static void put_base64(FILE *f, const struct ws_text *t)
 {
-	static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	static const char digit[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const uint8_t *p = (const uint8_t *)t->s;
 
 	for (size_t i = 0; i < t->len; i += 3) {
 		size_t n = t->len - i < 3 ? t->len - i : 3;
-		uint32_t v = (uint32_t)p[i] << 16 | (n > 1 ? (uint32_t)p[i + 1] << 8 : 0) | (n > 2 ? p[i + 2] : 0);
+		uint32_t v = (uint32_t)p[i] << 16 | (n > 1 ? (uint32_t)p[i + 1] << 8 : 0) |
+			     (n > 2 ? p[i + 2] : 0);
 
 		putc(digit[v >> 18], f);
 		putc(digit[v >> 12 & 63], f);
@@ -80,18 +84,22 @@ static void pad(struct ws_text *t, size_t from)
 }
 
 /* Its number among the states. */
-static uint32_t add_state(struct page *p, const struct ws_lane *lane, const struct ws_level *v, uint32_t i)
+static uint32_t add_state(struct page *p, const struct ws_lane *lane, const struct ws_level *v,
+			  uint32_t i)
 {
 	struct ws_page_states *s = &p->states;
 
 	ws_grow(s->v, s->cap, s->n + 1);
 	s->source = v->src[i] & WS_EVENT_SOURCE;
-	s->v[s->n] =
-	    (struct ws_page_state){.thread = lane->key[0], .ref = v->ref[i], .start = v->start[i], .end = ws_level_end(v, i)};
+	s->v[s->n] = (struct ws_page_state){.thread = lane->key[0],
+					    .ref = v->ref[i],
+					    .start = v->start[i],
+					    .end = ws_level_end(v, i)};
 	return (uint32_t)s->n++;
 }
 
-static void add_columns(struct page *p, const struct ws_lane *lane, const struct ws_level *v, uint32_t from, uint32_t to)
+static void add_columns(struct page *p, const struct ws_lane *lane, const struct ws_level *v,
+			uint32_t from, uint32_t to)
 {
 	struct ws_text *t = &p->events;
 	size_t begin;
@@ -110,7 +118,8 @@ static void add_columns(struct page *p, const struct ws_lane *lane, const struct
 	for (uint32_t i = from; i < to; i++) {
 		struct ws_page_rows *r = &p->rows[v->src[i] & WS_EVENT_SOURCE];
 
-		uint32_t number = lane->kind == WS_LANE_STATE ? add_state(p, lane, v, i) : v->ref[i];
+		uint32_t number =
+			lane->kind == WS_LANE_STATE ? add_state(p, lane, v, i) : v->ref[i];
 
 		ws_text_add(t, &number, 4);
 		if (lane->kind == WS_LANE_STATE)
@@ -144,7 +153,9 @@ static int add_lane(struct page *p, uint32_t number, struct ws_err *e)
 		ws_level_range(&lane->level[k], p->t0, p->t1, &from, &to);
 		p->n += to - from;
 		if (p->n > MOST_EVENTS)
-			return ws_fail(e, "more than %d events are too many for one page; choose a shorter time by --times",
+			return ws_fail(e,
+				       "more than %d events are too many for one page; choose a "
+				       "shorter time by --times",
 				       MOST_EVENTS);
 		ws_put_comma(&p->lanes);
 		ws_text_printf(&p->lanes, "%" PRIu32, to - from);
@@ -222,7 +233,8 @@ static void put_details(struct page *p, struct ws_text *t)
 		ws_page_put_details(t, p->l, p->rows, &p->states);
 		return;
 	}
-	ws_say("the page's %zu events have names and times only: up to %d carry their columns and stacks; choose a shorter time by "
+	ws_say("the page's %zu events have names and times only: up to %d carry their columns and "
+	       "stacks; choose a shorter time by "
 	       "--times "
 	       "for these",
 	       n, MOST_DETAILED);
@@ -242,18 +254,22 @@ static void put_page(struct page *p)
 	fprintf(p->f,
 		"<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
 		"http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-		"script-src 'sha256-%s'; style-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'\">\n"
-		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>warpsight</title>\n<style>",
+		"script-src 'sha256-%s'; style-src 'sha256-%s'; img-src data:; base-uri 'none'; "
+		"form-action 'none'\">\n"
+		"<meta name=\"viewport\" content=\"width=device-width, "
+		"initial-scale=1\">\n<title>warpsight</title>\n<style>",
 		asset("app.js")->sha256, asset("app.css")->sha256);
 	put_asset(p->f, "app.css");
-	fputs("</style>\n</head>\n<body>\n<noscript>This page needs JavaScript.</noscript>\n<div id=\"app\"></div>\n"
+	fputs("</style>\n</head>\n<body>\n<noscript>This page needs JavaScript.</noscript>\n<div "
+	      "id=\"app\"></div>\n"
 	      "<script type=\"application/json\" id=\"warpsight-data\">",
 	      p->f);
 	ws_text_puts(&t, "{");
 	add_answer(p, &t, "session");
 	add_answer(p, &t, "tree");
 	ws_put_key(&t, "window");
-	ws_text_printf(&t, "[%" PRId64 ",%" PRId64 "]", p->t0 - (int64_t)p->l->zero, p->t1 - (int64_t)p->l->zero);
+	ws_text_printf(&t, "[%" PRId64 ",%" PRId64 "]", p->t0 - (int64_t)p->l->zero,
+		       p->t1 - (int64_t)p->l->zero);
 	ws_put_key(&t, "lanes");
 	ws_text_add(&t, p->lanes.s, p->lanes.len);
 	put_names(p, &t);
@@ -275,7 +291,8 @@ static int set_window(struct page *p, const struct ws_export *x, struct ws_err *
 	int64_t zero = (int64_t)p->l->zero, from = 0, to = (int64_t)p->l->last + 1 - zero;
 
 	if (x->span_count > 1)
-		return ws_fail(e, "--times: the type %s takes one range, but %zu are given", x->type, x->span_count);
+		return ws_fail(e, "--times: the type %s takes one range, but %zu are given",
+			       x->type, x->span_count);
 	if (x->span_count) {
 		from = x->spans[0].from > from ? x->spans[0].from : from;
 		to = x->spans[0].to < to ? x->spans[0].to : to;
@@ -297,7 +314,9 @@ int ws_xformat_write_html(struct ws_export *x, FILE *f, struct ws_err *e)
 	if (x->span_count == 1) {
 		uint64_t zero = ws_time_zero(x->r);
 
-		all.from = x->spans[0].from > 0 || zero > (uint64_t)-x->spans[0].from ? zero + (uint64_t)x->spans[0].from : 0;
+		all.from = x->spans[0].from > 0 || zero > (uint64_t)-x->spans[0].from
+				   ? zero + (uint64_t)x->spans[0].from
+				   : 0;
 		all.to = zero + (uint64_t)(x->spans[0].to > 0 ? x->spans[0].to : 0);
 	}
 	if (ws_view_open(&p.view, &path, 1, &all, e) < 0)

@@ -1,9 +1,9 @@
 /*
  * page_detail.c - see page_detail.h.
  *
- * Column by column, as the report has them: a value that is the same in every row stands once, texts, threads, processes, frames
- * and stacks by number in tables of their own. A hundred bytes an event, where each event's own answer from the server would be
- * thousands.
+ * Column by column, as the report has them: a value that is the same in every row stands once,
+ * texts, threads, processes, frames and stacks by number in tables of their own. A hundred bytes an
+ * event, where each event's own answer from the server would be thousands.
  */
 #include "serve/page_detail.h"
 
@@ -59,7 +59,8 @@ size_t ws_page_rows_unify(struct ws_page_rows v[WS_PAGE_SOURCES])
 static uint64_t *load(const struct ws_report *r, enum ws_table t, const struct ws_page_rows *v)
 {
 	uint32_t columns = ws_tables[t].column_count;
-	uint64_t *values = ws_calloc((size_t)columns * v->n, sizeof(*values)), *out[WS_MAX_COLUMNS] = {NULL};
+	uint64_t *values = ws_calloc((size_t)columns * v->n, sizeof(*values)),
+		 *out[WS_MAX_COLUMNS] = {NULL};
 	uint64_t base = 0;
 	size_t at = 0;
 
@@ -90,7 +91,8 @@ static void put_value(struct details *d, enum ws_type type, uint64_t v)
 	struct ws_text *t = d->t;
 	double f;
 
-	if (((type == WS_T_NTIME || type == WS_T_NU64) && v == UINT64_MAX) || (type == WS_T_NU32 && v == WS_NO_U32) ||
+	if (((type == WS_T_NTIME || type == WS_T_NU64) && v == UINT64_MAX) ||
+	    (type == WS_T_NU32 && v == WS_NO_U32) ||
 	    ((type == WS_T_STR || type == WS_T_NTHREAD) && !v)) {
 		ws_text_puts(t, "null");
 		return;
@@ -109,12 +111,15 @@ static void put_value(struct details *d, enum ws_type type, uint64_t v)
 	else if (type == WS_T_TIME || type == WS_T_NTIME)
 		v -= d->l->zero;
 	if (ws_types[type].is_signed || type == WS_T_TIME || type == WS_T_NTIME)
-		ws_text_printf(t, (int64_t)v >> 52 && ~((int64_t)v >> 52) ? "\"%" PRId64 "\"" : "%" PRId64, (int64_t)v);
+		ws_text_printf(
+			t, (int64_t)v >> 52 && ~((int64_t)v >> 52) ? "\"%" PRId64 "\"" : "%" PRId64,
+			(int64_t)v);
 	else
 		ws_text_printf(t, v >> 53 ? "\"%" PRIu64 "\"" : "%" PRIu64, v);
 }
 
-static void put_column(struct details *d, const struct ws_column_desc *c, const uint64_t *v, size_t n)
+static void put_column(struct details *d, const struct ws_column_desc *c, const uint64_t *v,
+		       size_t n)
 {
 	bool same = true;
 
@@ -146,10 +151,10 @@ static const struct stack_columns {
 	enum ws_table table;
 	int leaf, stack;
 } stack_columns[] = {
-    {WS_TABLE_sample, ws_sample_frame, ws_sample_callers},
-    {WS_TABLE_python_sample, -1, ws_python_sample_stack},
-    {WS_TABLE_osrt, -1, ws_osrt_callchain},
-    {WS_TABLE_cuda_api, -1, ws_cuda_api_callchain},
+	{WS_TABLE_sample, ws_sample_frame, ws_sample_callers},
+	{WS_TABLE_python_sample, -1, ws_python_sample_stack},
+	{WS_TABLE_osrt, -1, ws_osrt_callchain},
+	{WS_TABLE_cuda_api, -1, ws_cuda_api_callchain},
 };
 
 /* Number of a stack from 1, 0 for none or when there are too many. */
@@ -184,7 +189,8 @@ static void put_row_stacks(struct details *d, enum ws_table t, const uint64_t *v
 		uint32_t leaf = c->leaf < 0 ? 0 : (uint32_t)values[(size_t)c->leaf * n + i];
 
 		ws_put_comma(d->t);
-		ws_text_printf(d->t, "%" PRIu64, stack_number(d, leaf, (uint32_t)values[(size_t)c->stack * n + i]));
+		ws_text_printf(d->t, "%" PRIu64,
+			       stack_number(d, leaf, (uint32_t)values[(size_t)c->stack * n + i]));
 	}
 	ws_text_puts(d->t, "]");
 }
@@ -223,7 +229,8 @@ static void put_stacks(struct details *d)
 	ws_put_key(d->t, "stacks");
 	ws_text_puts(d->t, "[");
 	for (size_t i = 0; i < d->stack_n; i++) {
-		size_t n = ws_stacks_walk(d->l->stacks, d->stack[i].leaf, d->stack[i].stack, path, MOST_FRAMES);
+		size_t n = ws_stacks_walk(d->l->stacks, d->stack[i].leaf, d->stack[i].stack, path,
+					  MOST_FRAMES);
 
 		ws_put_comma(d->t);
 		ws_text_puts(d->t, "[");
@@ -260,7 +267,8 @@ static void put_who(struct details *d)
 		w = ws_who_thread(d->l->who, (uint32_t)d->threads.slots[i].key);
 		name = w->name[0] ? w->name : w->process_name;
 		ws_put_comma(d->t);
-		ws_text_printf(d->t, "[%" PRIu64 ",%" PRIu32 ",%" PRIu32 ",", d->threads.slots[i].key, w->tid, w->process);
+		ws_text_printf(d->t, "[%" PRIu64 ",%" PRIu32 ",%" PRIu32 ",",
+			       d->threads.slots[i].key, w->tid, w->process);
 		ws_text_json(d->t, name, strnlen(name, MOST_TEXT));
 		ws_text_puts(d->t, "]");
 	}
@@ -274,7 +282,8 @@ static void put_who(struct details *d)
 			continue;
 		p = ws_who_process(d->l->who, (uint32_t)d->processes.slots[i].key);
 		ws_put_comma(d->t);
-		ws_text_printf(d->t, "[%" PRIu64 ",%" PRIu32 ",", d->processes.slots[i].key, p->pid);
+		ws_text_printf(d->t, "[%" PRIu64 ",%" PRIu32 ",", d->processes.slots[i].key,
+			       p->pid);
 		ws_text_json(d->t, p->name, strnlen(p->name, MOST_TEXT));
 		ws_text_puts(d->t, "]");
 	}
@@ -304,7 +313,8 @@ static void put_texts(struct details *d)
 
 static int by_thread_and_time(const void *a, const void *b)
 {
-	const struct ws_page_state *x = *(struct ws_page_state *const *)a, *y = *(struct ws_page_state *const *)b;
+	const struct ws_page_state *x = *(struct ws_page_state *const *)a,
+				   *y = *(struct ws_page_state *const *)b;
 
 	if (x->thread != y->thread)
 		return x->thread < y->thread ? -1 : 1;
@@ -323,14 +333,16 @@ static void take_state(void *ctx, uint32_t worker, const struct ws_state *st)
 			     **is = bsearch(&key, s->v, s->n, sizeof(key), by_thread_and_time);
 
 	(void)worker;
-	if (is && (*is)->end == st->end && (*is)->ref == ws_state_ref(st->doing, st->wait, st->after))
+	if (is && (*is)->end == st->end &&
+	    (*is)->ref == ws_state_ref(st->doing, st->wait, st->after))
 		(*is)->st = *st;
 }
 
 /* Once more what the states are, with all that is known of them. */
 static void read_states(const struct ws_lanes *l, struct ws_page_states *s)
 {
-	struct ws_states_part part = {.from = UINT64_MAX, .n = (size_t)ws_who_threads(l->who) + 1, .holders = true};
+	struct ws_states_part part = {
+		.from = UINT64_MAX, .n = (size_t)ws_who_threads(l->who) + 1, .holders = true};
 	uint8_t *threads = ws_calloc(part.n, 1);
 	struct sorted_states sorted = {.v = ws_calloc(s->n, sizeof(*sorted.v)), .n = s->n};
 	struct ws_states *all;
@@ -445,7 +457,8 @@ static void put_source(struct details *d, uint32_t source, const struct ws_page_
 	free(values);
 }
 
-void ws_page_put_details(struct ws_text *t, const struct ws_lanes *l, const struct ws_page_rows v[WS_PAGE_SOURCES],
+void ws_page_put_details(struct ws_text *t, const struct ws_lanes *l,
+			 const struct ws_page_rows v[WS_PAGE_SOURCES],
 			 struct ws_page_states *states)
 {
 	struct details d = {.l = l, .t = t};

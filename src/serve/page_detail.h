@@ -1,4 +1,5 @@
-/* page_detail.h - the columns and stacks of the events that an exported page carries. Private to page.c and page_detail.c. */
+/* page_detail.h - the columns and stacks of the events that an exported page carries. Private to
+ * page.c and page_detail.c. */
 #ifndef WS_SERVE_PAGE_DETAIL_H
 #define WS_SERVE_PAGE_DETAIL_H
 
@@ -24,10 +25,12 @@ struct ws_page_states {
 	uint8_t source;
 };
 
-/* Sorts the rows and leaves out those that are there twice (a kernel is on two lanes); how many are left in all. */
+/* Sorts the rows and leaves out those that are there twice (a kernel is on two lanes); how many are
+ * left in all. */
 size_t ws_page_rows_unify(struct ws_page_rows v[WS_PAGE_SOURCES]);
 /* "details": what docs say in viewer/src/static.ts. */
-void ws_page_put_details(struct ws_text *t, const struct ws_lanes *l, const struct ws_page_rows v[WS_PAGE_SOURCES],
+void ws_page_put_details(struct ws_text *t, const struct ws_lanes *l,
+			 const struct ws_page_rows v[WS_PAGE_SOURCES],
 			 struct ws_page_states *states);
 
 #endif

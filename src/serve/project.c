@@ -1,10 +1,11 @@
 /*
- * project.c - NVTX ranges as the GPU saw them: from the start of the first piece of work launched inside of a range to the end of
- * the last.
+ * project.c - NVTX ranges as the GPU saw them: from the start of the first piece of work launched
+ * inside of a range to the end of the last.
  *
- * A range encloses a call when it is the calling thread's and spans the whole call (query/enclose.h says the same). Here this is
- * asked of levels: on each level of the thread's ranges at most one can, and as work comes about in the order of its calls, it is
- * found near where the last was. Calls are looked up in a hash by correlation id, in mapped memory like the events (space.c): a
+ * A range encloses a call when it is the calling thread's and spans the whole call (query/enclose.h
+ * says the same). Here this is asked of levels: on each level of the thread's ranges at most one
+ * can, and as work comes about in the order of its calls, it is found near where the last was.
+ * Calls are looked up in a hash by correlation id, in mapped memory like the events (space.c): a
  * report of any size stays within the server's means.
  */
 #include <stdlib.h>
@@ -56,7 +57,8 @@ void ws_project_lanes(struct ws_lanes *l)
 			continue;
 		process = ws_who_thread(l->who, x->key[0])->process;
 		for (size_t k = 0; k < n && !calls; k++)
-			calls = l->lane[k]->kind == WS_LANE_CUDA_API && !memcmp(l->lane[k]->key, api, sizeof(api));
+			calls = l->lane[k]->kind == WS_LANE_CUDA_API &&
+				!memcmp(l->lane[k]->key, api, sizeof(api));
 		for (size_t k = 0; k < n && calls; k++) {
 			uint32_t key[4] = {process, l->lane[k]->key[1], x->key[0], x->key[1]};
 
@@ -73,7 +75,8 @@ static size_t slot(const struct project *p, uint32_t process, uint32_t correlati
 	uint64_t key = ((uint64_t)process << 32 | correlation) * UINT64_C(0x9e3779b97f4a7c15);
 	size_t at = (key ^ key >> 29) & p->mask;
 
-	while (p->calls[at].process && (p->calls[at].process != process || p->calls[at].correlation != correlation))
+	while (p->calls[at].process &&
+	       (p->calls[at].process != process || p->calls[at].correlation != correlation))
 		at = (at + 1) & p->mask;
 	return at;
 }
@@ -85,7 +88,8 @@ static int take_calls(void *ctx, const struct ws_batch *b)
 	for (size_t i = 0; i < b->rows; i++) {
 		uint64_t start = b->col[ws_cuda_api_start][i], end = b->col[ws_cuda_api_end][i],
 			 id = b->col[ws_cuda_api_correlation][i];
-		uint32_t thread = (uint32_t)b->col[ws_cuda_api_thread][i], process = ws_who_thread(p->l->who, thread)->process;
+		uint32_t thread = (uint32_t)b->col[ws_cuda_api_thread][i],
+			 process = ws_who_thread(p->l->who, thread)->process;
 		struct call *c;
 		bool wanted;
 
@@ -95,8 +99,9 @@ static int take_calls(void *ctx, const struct ws_batch *b)
 		c = &p->calls[slot(p, process, (uint32_t)id)];
 		if (c->process && c->start <= start) /* a driver call inside of it */
 			continue;
-		*c = (struct call){start, end - start < UINT32_MAX ? (uint32_t)(end - start) : UINT32_MAX, thread, process,
-				   (uint32_t)id};
+		*c = (struct call){start,
+				   end - start < UINT32_MAX ? (uint32_t)(end - start) : UINT32_MAX,
+				   thread, process, (uint32_t)id};
 	}
 	return __atomic_load_n(&p->l->stop, __ATOMIC_RELAXED);
 }
@@ -105,8 +110,8 @@ static void load_calls(struct project *p)
 {
 	uint64_t rows = ws_report_rows(p->l->r, WS_TABLE_cuda_api);
 	struct ws_scan s = {.table = WS_TABLE_cuda_api,
-			    .columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) | WS_COL(cuda_api, thread) |
-				       WS_COL(cuda_api, correlation),
+			    .columns = WS_COL(cuda_api, start) | WS_COL(cuda_api, end) |
+				       WS_COL(cuda_api, thread) | WS_COL(cuda_api, correlation),
 			    .time_max = UINT64_MAX,
 			    .workers = 1};
 
@@ -123,15 +128,19 @@ static void load_calls(struct project *p)
 /* The event of a level that spans the whole call, or UINT32_MAX. */
 static uint32_t around(const struct ws_level *v, uint32_t *near, const struct call *c)
 {
-	uint32_t from = *near < v->n && v->start[*near] <= c->start ? *near : 0, i = ws_level_seek(v, from, v->n, c->start + 1);
+	uint32_t from = *near < v->n && v->start[*near] <= c->start ? *near : 0,
+		 i = ws_level_seek(v, from, v->n, c->start + 1);
 
 	if (!i)
 		return UINT32_MAX;
 	*near = --i;
-	return ws_level_end(v, i) >= c->start + c->dur && !(v->src[i] & WS_EVENT_MOMENT) ? i : UINT32_MAX;
+	return ws_level_end(v, i) >= c->start + c->dur && !(v->src[i] & WS_EVENT_MOMENT)
+		       ? i
+		       : UINT32_MAX;
 }
 
-static void widen(struct project *p, struct target *t, const struct call *c, uint64_t start, uint64_t end)
+static void widen(struct project *p, struct target *t, const struct call *c, uint64_t start,
+		  uint64_t end)
 {
 	const struct ws_lane *lane = p->l->lane[t->nvtx];
 
@@ -151,18 +160,20 @@ static int take_work(void *ctx, const struct ws_batch *b)
 	struct project *p = ctx;
 
 	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t start = b->col[p->c->start][i], end = b->col[p->c->end][i], device = b->col[p->c->device][i];
+		uint64_t start = b->col[p->c->start][i], end = b->col[p->c->end][i],
+			 device = b->col[p->c->device][i];
 		const struct call *c;
 		bool known;
 
-		if (end == WS_NO_TIME || end < start || !end || b->col[p->c->correlation][i] == WS_NO_U32 ||
-		    !b->col[p->c->process][i])
+		if (end == WS_NO_TIME || end < start || !end ||
+		    b->col[p->c->correlation][i] == WS_NO_U32 || !b->col[p->c->process][i])
 			continue;
-		c = &p->calls[slot(p, (uint32_t)b->col[p->c->process][i], (uint32_t)b->col[p->c->correlation][i])];
+		c = &p->calls[slot(p, (uint32_t)b->col[p->c->process][i],
+				   (uint32_t)b->col[p->c->correlation][i])];
 		if (!c->process)
 			continue;
-		for (size_t k = ws_map_get(&p->first, c->thread, &known); known && k < p->n && p->target[k].thread == c->thread;
-		     k++)
+		for (size_t k = ws_map_get(&p->first, c->thread, &known);
+		     known && k < p->n && p->target[k].thread == c->thread; k++)
 			if (p->target[k].device == device)
 				widen(p, &p->target[k], c, start, end);
 	}
@@ -174,8 +185,10 @@ static void scan_work(struct project *p)
 	for (int i = WS_CUDA_KERNEL; i < WS_CUDA_SOURCES; i++) {
 		const struct ws_cuda_columns *c = p->c = &ws_cuda_columns[i];
 		struct ws_scan s = {.table = c->table,
-				    .columns = UINT64_C(1) << c->start | UINT64_C(1) << c->end | UINT64_C(1) << c->process |
-					       UINT64_C(1) << c->correlation | UINT64_C(1) << c->device,
+				    .columns = UINT64_C(1) << c->start | UINT64_C(1) << c->end |
+					       UINT64_C(1) << c->process |
+					       UINT64_C(1) << c->correlation |
+					       UINT64_C(1) << c->device,
 				    .time_max = UINT64_MAX,
 				    .workers = 1};
 
@@ -204,7 +217,8 @@ static void find_targets(struct project *p)
 		if (x->kind != WS_LANE_PROJECTED)
 			continue;
 		for (t.nvtx = 0; t.nvtx < p->l->n; t.nvtx++)
-			if (p->l->lane[t.nvtx]->kind == WS_LANE_NVTX && !memcmp(p->l->lane[t.nvtx]->key, key, sizeof(key)))
+			if (p->l->lane[t.nvtx]->kind == WS_LANE_NVTX &&
+			    !memcmp(p->l->lane[t.nvtx]->key, key, sizeof(key)))
 				break;
 		if (t.nvtx == p->l->n || !ws_lane_ready(p->l->lane[t.nvtx]))
 			continue;
@@ -242,13 +256,14 @@ static void finish_target(struct project *p, struct target *t)
 	for (uint32_t k = 0; n && k < from->levels; k++)
 		for (uint32_t i = 0; i < from->level[k].n; i++)
 			if (t->span[k][i].last)
-				to->raw[to->filled++] = (struct ws_raw){t->span[k][i].first,
-									t->span[k][i].last,
-									from->level[k].name[i],
-									from->level[k].ref[i],
-									from->level[k].src[i] & WS_EVENT_SOURCE,
-									from->level[k].paint[i],
-									(uint8_t)k};
+				to->raw[to->filled++] =
+					(struct ws_raw){t->span[k][i].first,
+							t->span[k][i].last,
+							from->level[k].name[i],
+							from->level[k].ref[i],
+							from->level[k].src[i] & WS_EVENT_SOURCE,
+							from->level[k].paint[i],
+							(uint8_t)k};
 	for (uint32_t k = 0; k < from->levels; k++)
 		ws_space_free(t->span[k], from->level[k].n * sizeof(struct span));
 	free(t->span);

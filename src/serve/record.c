@@ -1,10 +1,11 @@
 /*
  * record.c - see record.h.
  *
- * The program is this one again (child.h) with the arguments "profile ... -- COMMAND", and of the page's request nothing goes into
- * these but which of five fixed words are there. A thread reads what it writes, of which the end
- * is kept, waits for it, and adds its report to the page. The command is in a process group of its own, so that Ctrl+C in the
- * terminal reaches the server alone, which then stops the command in order.
+ * The program is this one again (child.h) with the arguments "profile ... -- COMMAND", and of the
+ * page's request nothing goes into these but which of five fixed words are there. A thread reads
+ * what it writes, of which the end is kept, waits for it, and adds its report to the page. The
+ * command is in a process group of its own, so that Ctrl+C in the terminal reaches the server
+ * alone, which then stops the command in order.
  */
 #include "serve/record.h"
 
@@ -34,7 +35,8 @@ struct ws_recorder {
 	pthread_t watcher;
 	bool watched; /* there is a thread to join */
 	bool running;
-	int leave[2];	/* a pipe: closed at its writing end, the watcher leaves the command to itself */
+	int leave[2]; /* a pipe: closed at its writing end, the watcher leaves the command to itself
+		       */
 	unsigned stops; /* asked for */
 	pid_t pid;
 	int out; /* reading end of its output */
@@ -153,7 +155,9 @@ static bool has_ended(struct ws_recorder *r, int *status)
 /* Once there is something in it, the report is shown and grows on the page (live.c). */
 static void show_growing(struct ws_recorder *r)
 {
-	struct ws_report *report = r->report < 0 && !access(r->file, F_OK) ? ws_report_open_plain(r->file, NULL) : NULL;
+	struct ws_report *report = r->report < 0 && !access(r->file, F_OK)
+					   ? ws_report_open_plain(r->file, NULL)
+					   : NULL;
 	struct ws_err e;
 	int number;
 
@@ -170,7 +174,8 @@ static void show_growing(struct ws_recorder *r)
 }
 
 /*
- * Until it has ended; its descendants may hold the pipe for longer. False when it is to be left to itself.
+ * Until it has ended; its descendants may hold the pipe for longer. False when it is to be left to
+ * itself.
  */
 static bool read_output(struct ws_recorder *r, int *status)
 {
@@ -335,14 +340,16 @@ int ws_api_record(struct ws_call *c, struct ws_err *e)
 	size_t from;
 
 	if (!r)
-		return ws_fail(e, "this page cannot record: begin it by 'warpsight view --record -- COMMAND'");
+		return ws_fail(e, "this page cannot record: begin it by 'warpsight view --record "
+				  "-- COMMAND'");
 	pthread_mutex_lock(&r->lock);
 	from = r->output.len > MOST_OUTPUT ? r->output.len - MOST_OUTPUT : 0;
 	ws_text_puts(c->out, "{");
 	put_command(r, c->out);
 	ws_put_int(c->out, "running", r->running);
 	ws_put_int(c->out, "runs", (int64_t)r->runs);
-	ws_put_int(c->out, "status", WIFEXITED(r->status) ? WEXITSTATUS(r->status) : 128 + WTERMSIG(r->status));
+	ws_put_int(c->out, "status",
+		   WIFEXITED(r->status) ? WEXITSTATUS(r->status) : 128 + WTERMSIG(r->status));
 	ws_put_int(c->out, "report", r->report);
 	ws_put_string(c->out, "file", r->file ? r->file : "");
 	ws_put_string(c->out, "problem", r->problem.msg);

@@ -17,8 +17,8 @@ struct ws_view_request {
 };
 
 /*
- * Open the reports, listen on the loopback interface, print the address on standard output, and serve until a signal (INT, TERM,
- * HUP). Returns 0, or -1 with a message.
+ * Open the reports, listen on the loopback interface, print the address on standard output, and
+ * serve until a signal (INT, TERM, HUP). Returns 0, or -1 with a message.
  */
 int ws_view_serve(const struct ws_view_request *q, struct ws_err *e);
 

@@ -1,6 +1,7 @@
 /*
- * space.c - memory for events: mappings of unlinked files, so that the kernel can write out and drop what is not looked at. Room
- * in the file is allocated before it is mapped: a full disk must not kill the server while it writes to memory.
+ * space.c - memory for events: mappings of unlinked files, so that the kernel can write out and
+ * drop what is not looked at. Room in the file is allocated before it is mapped: a full disk must
+ * not kill the server while it writes to memory.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@ static int new_file(size_t bytes)
 	const char *dirs[] = {getenv("TMPDIR"), "/var/tmp"};
 
 	for (size_t i = 0; i < WS_COUNT(dirs); i++) {
-		int fd = dirs[i] && *dirs[i] ? open(dirs[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
+		int fd = dirs[i] && *dirs[i] ? open(dirs[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
+					     : -1;
 
 		if (fd >= 0 && !posix_fallocate(fd, 0, (off_t)bytes))
 			return fd;
@@ -37,7 +39,9 @@ uint64_t ws_space_room(void)
 
 	for (size_t i = 0; i < WS_COUNT(dirs); i++) {
 		struct statvfs v;
-		uint64_t some = dirs[i] && *dirs[i] && !statvfs(dirs[i], &v) ? (uint64_t)v.f_bavail * v.f_frsize / FREE_SHARE : 0;
+		uint64_t some = dirs[i] && *dirs[i] && !statvfs(dirs[i], &v)
+					? (uint64_t)v.f_bavail * v.f_frsize / FREE_SHARE
+					: 0;
 
 		room = some > room ? some : room;
 	}

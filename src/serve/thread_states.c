@@ -1,10 +1,10 @@
 /*
  * thread_states.c - what threads did at any time (query/states.h), as the events of lanes.
  *
- * States come from several tables together, so these lanes are not read row by row like the others. All rows of a few threads are
- * in memory at a time, as many threads as have some million rows; the lanes themselves are columns like all others. Where
- * scheduling was recorded, the census counts a lane's spans on cores; threads of which only calls are known get their lanes after
- * it.
+ * States come from several tables together, so these lanes are not read row by row like the others.
+ * All rows of a few threads are in memory at a time, as many threads as have some million rows; the
+ * lanes themselves are columns like all others. Where scheduling was recorded, the census counts a
+ * lane's spans on cores; threads of which only calls are known get their lanes after it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +17,24 @@ enum { ROWS_AT_A_TIME = 1 << 20, MOST_ROWS = 16 << 20 };
 uint8_t ws_state_class(uint32_t ref)
 {
 	static const uint8_t classes[WS_WAITS] = {
-	    [WS_WAIT_NONE] = WS_STATE_OTHER,	 [WS_WAIT_LOCK] = WS_STATE_LOCK,    [WS_WAIT_CONDITION] = WS_STATE_CONDITION,
-	    [WS_WAIT_SEMAPHORE] = WS_STATE_LOCK, [WS_WAIT_BARRIER] = WS_STATE_LOCK, [WS_WAIT_JOIN] = WS_STATE_CONDITION,
-	    [WS_WAIT_CHILD] = WS_STATE_SLEEP,	 [WS_WAIT_IO] = WS_STATE_IO,	    [WS_WAIT_POLL] = WS_STATE_IO,
-	    [WS_WAIT_SLEEP] = WS_STATE_SLEEP,	 [WS_WAIT_SIGNAL] = WS_STATE_SLEEP, [WS_WAIT_GPU] = WS_STATE_GPU,
-	    [WS_WAIT_CUDA] = WS_STATE_GPU,	 [WS_WAIT_GIL] = WS_STATE_GIL,	    [WS_WAIT_QUEUE] = WS_STATE_OTHER,
-	    [WS_WAIT_FAULT] = WS_STATE_FAULT,	 [WS_WAIT_CALL] = WS_STATE_OTHER,   [WS_WAIT_FUTEX] = WS_STATE_LOCK,
+		[WS_WAIT_NONE] = WS_STATE_OTHER,
+		[WS_WAIT_LOCK] = WS_STATE_LOCK,
+		[WS_WAIT_CONDITION] = WS_STATE_CONDITION,
+		[WS_WAIT_SEMAPHORE] = WS_STATE_LOCK,
+		[WS_WAIT_BARRIER] = WS_STATE_LOCK,
+		[WS_WAIT_JOIN] = WS_STATE_CONDITION,
+		[WS_WAIT_CHILD] = WS_STATE_SLEEP,
+		[WS_WAIT_IO] = WS_STATE_IO,
+		[WS_WAIT_POLL] = WS_STATE_IO,
+		[WS_WAIT_SLEEP] = WS_STATE_SLEEP,
+		[WS_WAIT_SIGNAL] = WS_STATE_SLEEP,
+		[WS_WAIT_GPU] = WS_STATE_GPU,
+		[WS_WAIT_CUDA] = WS_STATE_GPU,
+		[WS_WAIT_GIL] = WS_STATE_GIL,
+		[WS_WAIT_QUEUE] = WS_STATE_OTHER,
+		[WS_WAIT_FAULT] = WS_STATE_FAULT,
+		[WS_WAIT_CALL] = WS_STATE_OTHER,
+		[WS_WAIT_FUTEX] = WS_STATE_LOCK,
 	};
 	enum ws_wait wait = ws_state_wait(ref);
 
@@ -58,21 +70,26 @@ static uint8_t own_source(void)
 /* ---- as columns ---- */
 
 const struct ws_column_desc ws_state_columns[WS_STATE_COLUMNS] = {
-    {.name = "state", .doc = "what the thread did", .type = WS_T_STR},
-    {.name = "reason", .doc = "what it waited for", .type = WS_T_STR},
-    {.name = "thread", .doc = "the thread", .type = WS_T_THREAD},
-    {.name = "cpu", .doc = "core it ran on", .type = WS_T_NU32},
-    {.name = "after", .doc = "enum ws_sched_after: why it had left its core", .type = WS_T_U8},
-    {.name = "function", .doc = "call that it was in", .type = WS_T_STR},
-    {.name = "path", .doc = "file that the call was about", .type = WS_T_STR},
-    {.name = "object", .doc = "lock or the like, or descriptor, that the call was about", .type = WS_T_U64},
-    {.name = "holder", .doc = "the system's number of the thread that had the lock", .type = WS_T_U32},
-    {.name = "waker", .doc = "thread that ended the wait", .type = WS_T_NTHREAD},
+	{.name = "state", .doc = "what the thread did", .type = WS_T_STR},
+	{.name = "reason", .doc = "what it waited for", .type = WS_T_STR},
+	{.name = "thread", .doc = "the thread", .type = WS_T_THREAD},
+	{.name = "cpu", .doc = "core it ran on", .type = WS_T_NU32},
+	{.name = "after", .doc = "enum ws_sched_after: why it had left its core", .type = WS_T_U8},
+	{.name = "function", .doc = "call that it was in", .type = WS_T_STR},
+	{.name = "path", .doc = "file that the call was about", .type = WS_T_STR},
+	{.name = "object",
+	 .doc = "lock or the like, or descriptor, that the call was about",
+	 .type = WS_T_U64},
+	{.name = "holder",
+	 .doc = "the system's number of the thread that had the lock",
+	 .type = WS_T_U32},
+	{.name = "waker", .doc = "thread that ended the wait", .type = WS_T_NTHREAD},
 };
 
 const char *ws_state_word(const struct ws_state *st, uint32_t column)
 {
-	static const char *const doing[WS_DOINGS] = {"not known", "on a core", "ready to run", "waits"};
+	static const char *const doing[WS_DOINGS] = {"not known", "on a core", "ready to run",
+						     "waits"};
 
 	if (!column)
 		return doing[st->doing];
@@ -81,8 +98,10 @@ const char *ws_state_word(const struct ws_state *st, uint32_t column)
 
 uint64_t ws_state_value(const struct ws_state *st, uint32_t column)
 {
-	const uint64_t v[WS_STATE_COLUMNS] = {0,	0,	    st->thread, st->cpu,  st->after, st->function,
-					      st->path, st->object, st->holder, st->waker};
+	const uint64_t v[WS_STATE_COLUMNS] = {0,	0,	    st->thread,
+					      st->cpu,	st->after,  st->function,
+					      st->path, st->object, st->holder,
+					      st->waker};
 
 	return v[column];
 }
@@ -102,8 +121,8 @@ static uint64_t *rows_of_threads(const struct ws_lanes *l, size_t n)
 	for (uint32_t i = 0; i < l->n; i++) {
 		const struct ws_lane *x = l->lane[i];
 
-		if (x->key[0] < n &&
-		    ((x->kind == WS_LANE_STATE && !x->uncounted) || x->kind == WS_LANE_CUDA_API || says_waits(x->kind)))
+		if (x->key[0] < n && ((x->kind == WS_LANE_STATE && !x->uncounted) ||
+				      x->kind == WS_LANE_CUDA_API || says_waits(x->kind)))
 			rows[x->key[0]] += x->count;
 	}
 	return rows;
@@ -119,7 +138,8 @@ void ws_state_lanes(struct ws_lanes *l)
 		const struct ws_lane *x = l->lane[i];
 		uint32_t key[4] = {x->key[0]}, at;
 
-		if (x->kind == WS_LANE_STATE && (x->key[0] >= threads || rows[x->key[0]] > MOST_ROWS))
+		if (x->kind == WS_LANE_STATE &&
+		    (x->key[0] >= threads || rows[x->key[0]] > MOST_ROWS))
 			l->lane[i]->state = WS_LANE_TOO_MANY; /* nobody reads yet */
 		if (!says_waits(x->kind) || x->key[0] >= threads || rows[x->key[0]] > MOST_ROWS)
 			continue;
@@ -145,7 +165,8 @@ struct fill {
 
 static bool is_shown(const struct fill *f, const struct ws_state *st)
 {
-	return st->doing != WS_DOING_UNKNOWN && st->end >= f->l->opts.from && st->start <= f->l->opts.to;
+	return st->doing != WS_DOING_UNKNOWN && st->end >= f->l->opts.from &&
+	       st->start <= f->l->opts.to;
 }
 
 static void count(void *ctx, uint32_t worker, const struct ws_state *st)
@@ -165,12 +186,13 @@ static void place(void *ctx, uint32_t worker, const struct ws_state *st)
 	(void)worker;
 	if (!is_shown(f, st))
 		return;
-	lane->raw[lane->placed++] = (struct ws_raw){.start = st->start,
-						    .end = st->end,
-						    .name = name_of(st),
-						    .ref = ws_state_ref(st->doing, st->wait, st->after),
-						    .src = f->source,
-						    .there = 1};
+	lane->raw[lane->placed++] =
+		(struct ws_raw){.start = st->start,
+				.end = st->end,
+				.name = name_of(st),
+				.ref = ws_state_ref(st->doing, st->wait, st->after),
+				.src = f->source,
+				.there = 1};
 }
 
 /* Of the threads in `chosen`. */
@@ -193,7 +215,8 @@ static void fill_chosen(struct fill *f)
 
 void ws_states_fill(struct ws_lanes *l, const uint8_t *in)
 {
-	struct fill f = {.l = l, .threads = (size_t)ws_who_threads(l->who) + 1, .source = own_source()};
+	struct fill f = {
+		.l = l, .threads = (size_t)ws_who_threads(l->who) + 1, .source = own_source()};
 	uint64_t rows = 0;
 
 	f.lane_of = ws_malloc(f.threads * sizeof(*f.lane_of));

@@ -1,4 +1,5 @@
-/* tile.c - see tile.h. A pixel costs two searches that start from the pixel before, whatever is in it. */
+/* tile.c - see tile.h. A pixel costs two searches that start from the pixel before, whatever is in
+ * it. */
 #include "serve/tile.h"
 
 #include <stdlib.h>
@@ -15,12 +16,15 @@ struct drawing {
 	uint32_t *near;		     /* where in it the last question ended */
 };
 
-/* An event may begin before the tile and end after it; how far is told up to a limit that keeps the number exact enough to draw. */
+/* An event may begin before the tile and end after it; how far is told up to a limit that keeps the
+ * number exact enough to draw. */
 static float pixel(const struct drawing *d, uint64_t t)
 {
 	double x = (double)((int64_t)t - d->t0) / (double)d->px;
 
-	return (float)(x < -WS_TILE_BEYOND ? -WS_TILE_BEYOND : x > WS_TILE_BEYOND ? WS_TILE_BEYOND : x);
+	return (float)(x < -WS_TILE_BEYOND  ? -WS_TILE_BEYOND
+		       : x > WS_TILE_BEYOND ? WS_TILE_BEYOND
+					    : x);
 }
 
 static struct ws_rect *new_rect(struct ws_rects *out)
@@ -48,10 +52,12 @@ uint8_t ws_tile_color(const struct ws_lanes *l, const struct ws_level *v, uint32
 	if (!source->feeds)
 		return ws_state_class(v->ref[i]);
 
-	return hash_name(l, v->name[i], table == WS_TABLE_nvtx || table == WS_TABLE_op || table == WS_TABLE_slice);
+	return hash_name(l, v->name[i],
+			 table == WS_TABLE_nvtx || table == WS_TABLE_op || table == WS_TABLE_slice);
 }
 
-/* Many states: how much of the pixel was on a core, and what was most of the rest: the longest, or what is beside that. */
+/* Many states: how much of the pixel was on a core, and what was most of the rest: the longest, or
+ * what is beside that. */
 static void sum_states(const struct drawing *d, uint32_t from, uint32_t to, struct ws_rect *r)
 {
 	const struct ws_level *v = d->v;
@@ -78,21 +84,24 @@ static void draw_events(const struct drawing *d, uint32_t from, uint32_t to)
 	uint64_t fill = to == from + 1 ? 255 : busy * 255 / (uint64_t)d->px;
 
 	*r = (struct ws_rect){
-	    .x0 = pixel(d, v->start[from]),
-	    .x1 = pixel(d, end),
-	    .event = longest,
-	    .count = to - from,
-	    .name = v->name[longest],
-	    .color = v->paint[longest],
-	    .fill = fill > 255 ? 255 : (uint8_t)fill,
-	    .src = v->src[longest] & WS_EVENT_SOURCE,
+		.x0 = pixel(d, v->start[from]),
+		.x1 = pixel(d, end),
+		.event = longest,
+		.count = to - from,
+		.name = v->name[longest],
+		.color = v->paint[longest],
+		.fill = fill > 255 ? 255 : (uint8_t)fill,
+		.src = v->src[longest] & WS_EVENT_SOURCE,
 	};
-	if (to == from + 1 && (int64_t)(end - v->start[from]) < d->px) /* alone in its pixel, and short */
+	if (to == from + 1 &&
+	    (int64_t)(end - v->start[from]) < d->px) /* alone in its pixel, and short */
 		r->fill = (uint8_t)(busy * 255 / (uint64_t)d->px);
 	if (v->src[longest] & WS_EVENT_MOMENT)
 		r->fill = 255;
-	r->flags = (uint8_t)((v->paint[longest] ? WS_RECT_PAINTED : 0) | (v->src[longest] & WS_EVENT_OPEN ? WS_RECT_OPEN : 0) |
-			     (v->src[longest] & WS_EVENT_MOMENT ? WS_RECT_MOMENT : 0) | (to > from + 1 ? WS_RECT_GROUP : 0));
+	r->flags = (uint8_t)((v->paint[longest] ? WS_RECT_PAINTED : 0) |
+			     (v->src[longest] & WS_EVENT_OPEN ? WS_RECT_OPEN : 0) |
+			     (v->src[longest] & WS_EVENT_MOMENT ? WS_RECT_MOMENT : 0) |
+			     (to > from + 1 ? WS_RECT_GROUP : 0));
 	if (!v->paint[longest])
 		r->color = ws_tile_color(d->l, v, longest);
 	if (d->runs && to > from + 1)
@@ -152,11 +161,15 @@ static bool is_among(uint32_t name, const uint32_t *names, size_t n)
 	return false;
 }
 
-void ws_tile_draw_named(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k, int64_t index,
-			const uint32_t *names, size_t n, struct ws_rects *out)
+void ws_tile_draw_named(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k,
+			int64_t index, const uint32_t *names, size_t n, struct ws_rects *out)
 {
-	struct drawing d = {
-	    .l = l, .v = &lane->level[level], .t0 = ws_tile_start(l, k, index), .px = INT64_C(1) << k, .k = k, .out = out};
+	struct drawing d = {.l = l,
+			    .v = &lane->level[level],
+			    .t0 = ws_tile_start(l, k, index),
+			    .px = INT64_C(1) << k,
+			    .k = k,
+			    .out = out};
 	struct few few = {0};
 	int64_t at = 0;
 	uint32_t i, end;
@@ -213,8 +226,8 @@ static void draw_counter(const struct drawing *d)
 
 /* ---- lanes that are not read: what the report says of their blocks ---- */
 
-/* Add to each pixel how much of it is busy; a pixel with anything is not 0. Parts of a glimpse may be larger than a pixel, or
- * smaller. */
+/* Add to each pixel how much of it is busy; a pixel with anything is not 0. Parts of a glimpse may
+ * be larger than a pixel, or smaller. */
 static void shade(const struct drawing *d, float *busy, int64_t from, int64_t to, float share)
 {
 	double x = (double)(from - d->t0) / (double)d->px, y = (double)(to - d->t0) / (double)d->px;
@@ -249,7 +262,8 @@ static void shade_glimpse(const struct drawing *d, float *busy, const struct ws_
 		if (start >= d->t1)
 			return;
 		if (g->bins[i])
-			shade(d, busy, start, (int64_t)g->first + (int64_t)(width * (i + 1)) + 1, (float)g->bins[i] / 255);
+			shade(d, busy, start, (int64_t)g->first + (int64_t)(width * (i + 1)) + 1,
+			      (float)g->bins[i] / 255);
 	}
 }
 
@@ -265,7 +279,8 @@ static void draw_shades(const struct drawing *d, const float *busy)
 		if (busy[i] <= 0)
 			continue;
 		while (to < WS_TILE_PIXELS && busy[to] > 0 &&
-		       (busy[to] >= 1 ? PREVIEW_STEPS : (int)(busy[to] * PREVIEW_STEPS) + 1) == step)
+		       (busy[to] >= 1 ? PREVIEW_STEPS : (int)(busy[to] * PREVIEW_STEPS) + 1) ==
+			       step)
 			to++;
 		*new_rect(d->out) = (struct ws_rect){.x0 = (float)i,
 						     .x1 = (float)to,
@@ -287,9 +302,14 @@ static void draw_preview(const struct drawing *d, const struct ws_lane *lane)
 	draw_shades(d, busy);
 }
 
-void ws_tile_draw(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k, int64_t index, struct ws_rects *out)
+void ws_tile_draw(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k,
+		  int64_t index, struct ws_rects *out)
 {
-	struct drawing d = {.l = l, .t0 = ws_tile_start(l, k, index), .px = INT64_C(1) << k, .k = k, .out = out};
+	struct drawing d = {.l = l,
+			    .t0 = ws_tile_start(l, k, index),
+			    .px = INT64_C(1) << k,
+			    .k = k,
+			    .out = out};
 	uint32_t near = 0;
 
 	d.t1 = d.t0 + ((int64_t)WS_TILE_PIXELS << k);

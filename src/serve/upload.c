@@ -1,11 +1,12 @@
 /*
  * upload.c - a file that the browser sends becomes a report of the page.
  *
- * A page cannot say where a file lies, so it sends the bytes. They go block by block to a file that only this user can read, in a
- * new folder that only this user can enter, in TMPDIR or /var/tmp; nothing of them stays in memory. The file's name is never used
- * as a path, only shown. A report is then opened, a trace of another tool imported (jobs.c), and all names are removed: what is
- * open lives on without one, and is gone when the server is. (An unlinked file from the beginning would not do: SQLite wants a
- * name.)
+ * A page cannot say where a file lies, so it sends the bytes. They go block by block to a file that
+ * only this user can read, in a new folder that only this user can enter, in TMPDIR or /var/tmp;
+ * nothing of them stays in memory. The file's name is never used as a path, only shown. A report is
+ * then opened, a trace of another tool imported (jobs.c), and all names are removed: what is open
+ * lives on without one, and is gone when the server is. (An unlinked file from the beginning would
+ * not do: SQLite wants a name.)
  */
 #include <dirent.h>
 #include <errno.h>
@@ -36,7 +37,9 @@ static char *new_folder(struct ws_err *e)
 	const char *dirs[] = {getenv("TMPDIR"), "/var/tmp"};
 
 	for (size_t i = 0; i < WS_COUNT(dirs); i++) {
-		char *folder = dirs[i] && *dirs[i] ? ws_format("%s/warpsight-upload-XXXXXX", dirs[i]) : NULL;
+		char *folder = dirs[i] && *dirs[i]
+				       ? ws_format("%s/warpsight-upload-XXXXXX", dirs[i])
+				       : NULL;
 
 		if (folder && mkdtemp(folder))
 			return folder;
@@ -67,7 +70,9 @@ struct ws_upload *ws_upload_new(const char *name, uint64_t bytes, struct ws_err 
 		return NULL;
 	}
 	if (bytes > WS_UPLOAD_MOST) {
-		ws_fail(e, "%s has %" PRIu64 " bytes; a page can send up to %" PRIu64 ": name larger files on the command line",
+		ws_fail(e,
+			"%s has %" PRIu64 " bytes; a page can send up to %" PRIu64
+			": name larger files on the command line",
 			name, bytes, WS_UPLOAD_MOST);
 		return NULL;
 	}
@@ -99,8 +104,9 @@ void ws_upload_write(struct ws_upload *u, const char *p, size_t n)
 	if (u->failed)
 		return;
 	if (n > WS_UPLOAD_MOST - u->got) {
-		ws_fail(&u->problem, "%s has more than %" PRIu64 " bytes: name larger files on the command line", u->name,
-			WS_UPLOAD_MOST);
+		ws_fail(&u->problem,
+			"%s has more than %" PRIu64 " bytes: name larger files on the command line",
+			u->name, WS_UPLOAD_MOST);
 		give_up(u);
 	}
 	while (n && !u->failed) {
@@ -170,7 +176,8 @@ int ws_upload_finish(struct ws_upload *u, struct ws_view *view, bool *foreign, s
 	case WS_FORMAT_REPORT:
 		return add(u, u->file, view, e);
 	case WS_FORMAT_UNKNOWN:
-		return ws_fail(e, "%s is neither a report nor a trace that can be imported", u->name);
+		return ws_fail(e, "%s is neither a report nor a trace that can be imported",
+			       u->name);
 	default:
 		*foreign = true;
 		return 0;

@@ -10,15 +10,15 @@
 struct ws_upload;
 
 /*
- * Begin a file. `name` is what the browser calls it, untrusted, and shown; `bytes` is how many will come, 0 when that is not known.
- * NULL with a sentence.
+ * Begin a file. `name` is what the browser calls it, untrusted, and shown; `bytes` is how many will
+ * come, 0 when that is not known. NULL with a sentence.
  */
 struct ws_upload *ws_upload_new(const char *name, uint64_t bytes, struct ws_err *e);
 /* The next bytes. What goes wrong is said by ws_upload_finish. */
 void ws_upload_write(struct ws_upload *u, const char *p, size_t n);
 /*
- * All has come. A report is opened and added to the page: returns its number, or -1 with a sentence. *foreign: it is a trace of
- * another tool, to be imported.
+ * All has come. A report is opened and added to the page: returns its number, or -1 with a
+ * sentence. *foreign: it is a trace of another tool, to be imported.
  */
 int ws_upload_finish(struct ws_upload *u, struct ws_view *view, bool *foreign, struct ws_err *e);
 /* What an import has written to ws_upload_report_path becomes a report of the page; as above. */

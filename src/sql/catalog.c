@@ -1,9 +1,10 @@
 /*
- * catalog.c - which tables a report has in SQL: those of its export, found by running the export without writing.
+ * catalog.c - which tables a report has in SQL: those of its export, found by running the export
+ * without writing.
  *
- * Views of the report's tables (export/view.h) are read from its blocks when a query asks. Tables that the export makes row by row
- * (enumerations, the machine, processes) are made the first time that a query reads them, by running the export again for that
- * table alone, and kept as cells.
+ * Views of the report's tables (export/view.h) are read from its blocks when a query asks. Tables
+ * that the export makes row by row (enumerations, the machine, processes) are made the first time
+ * that a query reads them, by running the export again for that table alone, and kept as cells.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,8 @@ static bool pass_over(struct ws_xwriter *w, const char *name)
 	return true;
 }
 
-static int note_view(struct ws_xwriter *w, struct ws_export *x, const struct ws_xview *v, uint64_t *rows, struct ws_err *e)
+static int note_view(struct ws_xwriter *w, struct ws_export *x, const struct ws_xview *v,
+		     uint64_t *rows, struct ws_err *e)
 {
 	struct ws_sql_report *r = report_of(w);
 	struct ws_sql_table *t;
@@ -69,7 +71,8 @@ static int keep_table(struct ws_xwriter *w, const struct ws_xtable *x, struct ws
 	return 0;
 }
 
-static int keep_rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t rows, struct ws_err *e)
+static int keep_rows(struct ws_xwriter *w, const struct ws_xcell *cells, size_t rows,
+		     struct ws_err *e)
 {
 	struct ws_sql_report *r = report_of(w);
 	struct ws_sql_table *t = r->making;
@@ -121,10 +124,11 @@ int ws_sql_make(struct ws_sql_table *t, struct ws_err *e)
 static void add_strings(struct ws_sql_report *r)
 {
 	static const struct ws_xcolumn columns[] = {
-	    {"id", "INTEGER", true, true, "Number of the text"},
-	    {"value", "TEXT", true, false, "The text"},
+		{"id", "INTEGER", true, true, "Number of the text"},
+		{"value", "TEXT", true, false, "The text"},
 	};
-	static const struct ws_xtable table = {"StringIds", "Texts that other tables point to", columns, WS_COUNT(columns)};
+	static const struct ws_xtable table = {"StringIds", "Texts that other tables point to",
+					       columns, WS_COUNT(columns)};
 
 	for (size_t i = 0; i < r->table_count; i++)
 		if (!strcmp(r->tables[i]->name, table.name))
@@ -138,8 +142,11 @@ int ws_sql_catalog(struct ws_sql_report *r, const struct ws_report *report, stru
 	r->x.type = "query";
 	r->x.output = "-";
 	r->x.append = true; /* so that the writer is asked about each table */
-	r->writer =
-	    (struct ws_xwriter){.table = keep_table, .rows = keep_rows, .close = keep_nothing, .view = note_view, .has = pass_over};
+	r->writer = (struct ws_xwriter){.table = keep_table,
+					.rows = keep_rows,
+					.close = keep_nothing,
+					.view = note_view,
+					.has = pass_over};
 	r->x.w = &r->writer;
 	if (ws_export_tables(&r->x, e) < 0)
 		return -1;
@@ -174,8 +181,8 @@ void ws_sql_create(const struct ws_sql_table *t, bool comments, struct ws_text *
 	for (size_t i = 0; i < t->column_count; i++) {
 		const struct ws_xcolumn *c = &t->columns[i];
 
-		ws_text_printf(sql, "\n    \"%s\" %s%s%s", c->name, c->type, c->not_null ? " NOT NULL" : "",
-			       i + 1 < t->column_count ? "," : "");
+		ws_text_printf(sql, "\n    \"%s\" %s%s%s", c->name, c->type,
+			       c->not_null ? " NOT NULL" : "", i + 1 < t->column_count ? "," : "");
 		if (comments && c->doc)
 			put_comment(sql, c->doc);
 	}
@@ -205,7 +212,8 @@ static void gather(uint64_t *v, uint64_t columns, uint64_t *const *col, size_t r
 	}
 }
 
-struct ws_xcell ws_sql_cell(const struct ws_sql_table *t, size_t c, uint64_t *const *col, size_t row)
+struct ws_xcell ws_sql_cell(const struct ws_sql_table *t, size_t c, uint64_t *const *col,
+			    size_t row)
 {
 	uint64_t v[WS_MAX_COLUMNS];
 
@@ -228,7 +236,8 @@ uint64_t ws_sql_sources(const struct ws_sql_table *t, uint64_t columns)
 	uint64_t sources = t->view->keep ? t->view->keep_reads : 0;
 
 	for (size_t i = 0; i < t->column_count; i++)
-		if (columns >> (i < 63 ? i : 63) & 1) /* as SQLite's colUsed: the last bit stands for all beyond */
+		if (columns >> (i < 63 ? i : 63) &
+		    1) /* as SQLite's colUsed: the last bit stands for all beyond */
 			sources |= ws_xcolumn_reads(&t->columns[i]);
 	return sources;
 }

@@ -1,9 +1,11 @@
 /*
- * core.h - what the parts of core.c share: a SELECT taken apart, as spans of its tokens, and the fold that comes of it.
+ * core.h - what the parts of core.c share: a SELECT taken apart, as spans of its tokens, and the
+ * fold that comes of it.
  *
- * core_clauses.c reads a SELECT with core_names.c (what a name is of) and core_number.c (expressions that are computed here);
- * core.c writes what stays of it, with core_words.c (expressions that are left to SQLite). Functions that may not understand
- * what they read say so by their result, and then the statement stays as it is. Private to these files.
+ * core_clauses.c reads a SELECT with core_names.c (what a name is of) and core_number.c
+ * (expressions that are computed here); core.c writes what stays of it, with core_words.c
+ * (expressions that are left to SQLite). Functions that may not understand what they read say so by
+ * their result, and then the statement stays as it is. Private to these files.
  */
 #ifndef WS_SQL_CORE_H
 #define WS_SQL_CORE_H
@@ -72,9 +74,12 @@ static inline int depth_change(const struct core *c, size_t i)
 /* Does the token mean what `name`, quoted or not, does? NULL is no name. */
 bool ws_core_same_name(const struct ws_sql_token *name, const struct ws_sql_token *t);
 
-/* The column that tokens from `i` on name; its length in tokens, or 0 when they name none of ours. `joins`: of so many. */
-size_t ws_core_resolve_in(const struct core *c, uint32_t joins, size_t i, size_t to, struct ws_sql_atom *a);
-size_t ws_core_resolve(const struct core *c, size_t i, size_t to, struct ws_sql_atom *a); /* of all joins */
+/* The column that tokens from `i` on name; its length in tokens, or 0 when they name none of ours.
+ * `joins`: of so many. */
+size_t ws_core_resolve_in(const struct core *c, uint32_t joins, size_t i, size_t to,
+			  struct ws_sql_atom *a);
+size_t ws_core_resolve(const struct core *c, size_t i, size_t to,
+		       struct ws_sql_atom *a); /* of all joins */
 
 /* Number of the atom among those of the fold, where it is put; -1 when there is no room. */
 int ws_core_atom(struct core *c, const struct ws_sql_atom *a);
@@ -95,13 +100,15 @@ uint16_t ws_core_number(struct core *c, struct span s);
 struct put {
 	struct core *c;
 	struct span s;
-	bool aggregates; /* of groups: columns only as far as they are the same in all rows of a group */
+	bool aggregates; /* of groups: columns only as far as they are the same in all rows of a
+			    group */
 	bool aliases;	 /* of items may be named */
 	struct ws_text *out;
 	bool operand; /* one has just been put */
 };
 
-/* Write a span as an expression of the table of groups (or, of the combination). False when something is not understood. */
+/* Write a span as an expression of the table of groups (or, of the combination). False when
+ * something is not understood. */
 bool ws_core_put(struct put *p);
 
 /* Write one token as it stands; `operand`: one is complete with it. */

@@ -1,8 +1,10 @@
 /*
- * core_clauses.c - the clauses of a SELECT: its items, the tables it reads, its conditions and what it groups by.
+ * core_clauses.c - the clauses of a SELECT: its items, the tables it reads, its conditions and what
+ * it groups by.
  *
- * They are found by their words outside of parentheses, and each is then read into the fold: tables and joins first, since names
- * need them, then conditions, then groups. SQLite has parsed the statement before, so only meaning is looked for, not mistakes.
+ * They are found by their words outside of parentheses, and each is then read into the fold: tables
+ * and joins first, since names need them, then conditions, then groups. SQLite has parsed the
+ * statement before, so only meaning is looked for, not mistakes.
  */
 #include <stdio.h>
 
@@ -12,7 +14,8 @@
 
 static bool at_clause(const struct core *c, size_t i)
 {
-	static const char *const words[] = {"FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", NULL};
+	static const char *const words[] = {"FROM",  "WHERE", "GROUP", "HAVING",
+					    "ORDER", "LIMIT", NULL};
 
 	return one_of(c, i, words);
 }
@@ -47,7 +50,8 @@ static struct span *clause(struct core *c, size_t *i)
 /* The clauses of the SELECT at token `select`. */
 static bool find_clauses(struct core *c, size_t select)
 {
-	static const char *const others[] = {"UNION", "INTERSECT", "EXCEPT", "WINDOW", "SELECT", "VALUES", NULL};
+	static const char *const others[] = {"UNION",  "INTERSECT", "EXCEPT", "WINDOW",
+					     "SELECT", "VALUES",    NULL};
 	size_t i = select + 1;
 	struct span *open = &c->items;
 	int depth = 0;
@@ -68,7 +72,8 @@ static bool find_clauses(struct core *c, size_t select)
 		open->from = i--;
 	}
 	open->to = c->whole.to = i;
-	return c->from.to > c->from.from && c->items.to > c->items.from && (!c->has_having || c->has_group);
+	return c->from.to > c->from.from && c->items.to > c->items.from &&
+	       (!c->has_having || c->has_group);
 }
 
 bool ws_core_next_part(const struct core *c, struct span list, struct span *part)
@@ -91,7 +96,8 @@ static bool ends_operand(const struct core *c, size_t i)
 
 	if (t->kind == WS_T_NAME)
 		return !ws_core_goes_on(c, i) && !is(c, i, "NOT") && !is(c, i, "CASE");
-	return t->kind == WS_T_QUOTED || t->kind == WS_T_INT || t->kind == WS_T_REAL || t->kind == WS_T_STRING || is(c, i, ")");
+	return t->kind == WS_T_QUOTED || t->kind == WS_T_INT || t->kind == WS_T_REAL ||
+	       t->kind == WS_T_STRING || is(c, i, ")");
 }
 
 static bool find_items(struct core *c)
@@ -153,9 +159,10 @@ static struct ws_sql_table *table_of(const struct core *c, size_t i, size_t *nex
 static bool defined_here(const struct core *c, const char *name)
 {
 	for (size_t i = 0; i + 1 < c->count; i++)
-		if (ws_sql_token_names(&c->t[i], name) && (is(c, i + 1, "(") || is(c, i + 1, "AS")) &&
-		    (i == 0 || !is(c, i - 1, ".")) &&
-		    (is(c, i + 1, "(") || is(c, i + 2, "(") || is(c, i + 2, "NOT") || is(c, i + 2, "MATERIALIZED")))
+		if (ws_sql_token_names(&c->t[i], name) &&
+		    (is(c, i + 1, "(") || is(c, i + 1, "AS")) && (i == 0 || !is(c, i - 1, ".")) &&
+		    (is(c, i + 1, "(") || is(c, i + 2, "(") || is(c, i + 2, "NOT") ||
+		     is(c, i + 2, "MATERIALIZED")))
 			return true;
 	return false;
 }
@@ -171,8 +178,9 @@ struct from_table {
 
 static bool read_table(struct core *c, size_t *i, struct from_table *t)
 {
-	static const char *const after[] = {"JOIN", "INNER", "LEFT",	"CROSS", "NATURAL", "RIGHT", "FULL",
-					    "ON",   "USING", "INDEXED", "NOT",	 "OUTER",   NULL};
+	static const char *const after[] = {"JOIN",  "INNER", "LEFT", "CROSS", "NATURAL",
+					    "RIGHT", "FULL",  "ON",   "USING", "INDEXED",
+					    "NOT",   "OUTER", NULL};
 	size_t at = *i;
 
 	if (!is_name(c, at) || !(t->t = table_of(c, at, i)) || defined_here(c, t->t->name))
@@ -190,7 +198,8 @@ static bool read_table(struct core *c, size_t *i, struct from_table *t)
 
 static bool read_on(struct core *c, size_t *i, struct from_table *t)
 {
-	static const char *const ends[] = {",", "JOIN", "INNER", "LEFT", "CROSS", "NATURAL", "RIGHT", "FULL", NULL};
+	static const char *const ends[] = {",",	      "JOIN",  "INNER", "LEFT", "CROSS",
+					   "NATURAL", "RIGHT", "FULL",	NULL};
 	int depth = 0;
 
 	if (!is(c, *i, "ON") || *i >= c->from.to)
@@ -209,14 +218,19 @@ static bool is_join(struct core *c, struct span s, uint32_t *which, uint8_t *col
 		for (uint32_t k = 0; k < c->f->joins; k++) {
 			struct ws_sql_atom a;
 			size_t id = turn ? s.to - 3 : s.from, n;
-			struct span other = turn ? (struct span){s.from, s.to - 4} : (struct span){s.from + 4, s.to};
+			struct span other = turn ? (struct span){s.from, s.to - 4}
+						 : (struct span){s.from + 4, s.to};
 
-			if (s.to < s.from + 5 || c->string[k].joined || !ws_core_same_name(c->string[k].alias, &c->t[id]) ||
+			if (s.to < s.from + 5 || c->string[k].joined ||
+			    !ws_core_same_name(c->string[k].alias, &c->t[id]) ||
 			    !is(c, id + 1, ".") || !ws_sql_token_names(&c->t[id + 2], "id") ||
-			    !(is(c, turn ? id - 1 : id + 3, "=") || is(c, turn ? id - 1 : id + 3, "==")))
+			    !(is(c, turn ? id - 1 : id + 3, "=") ||
+			      is(c, turn ? id - 1 : id + 3, "==")))
 				continue;
-			n = ws_core_resolve_in(c, 0, other.from, other.to, &a); /* of the table, not of another join */
-			if (!n || other.from + n != other.to || ws_xcolumn_shape(&c->f->t->columns[a.column]) != WS_SHAPE_STRING)
+			n = ws_core_resolve_in(c, 0, other.from, other.to,
+					       &a); /* of the table, not of another join */
+			if (!n || other.from + n != other.to ||
+			    ws_xcolumn_shape(&c->f->t->columns[a.column]) != WS_SHAPE_STRING)
 				return false;
 			*which = k;
 			*column = a.column;
@@ -225,8 +239,10 @@ static bool is_join(struct core *c, struct span s, uint32_t *which, uint8_t *col
 	return false;
 }
 
-/* What a table of the list is to the fold: the one whose rows are grouped, or StringIds once more. */
-static bool take_table(struct core *c, const struct from_table *t, const struct from_table **strings)
+/* What a table of the list is to the fold: the one whose rows are grouped, or StringIds once more.
+ */
+static bool take_table(struct core *c, const struct from_table *t,
+		       const struct from_table **strings)
 {
 	struct ws_sql_fold *f = c->f;
 
@@ -289,8 +305,9 @@ static bool read_from(struct core *c)
 	size_t i = c->from.from, n = 0;
 
 	do {
-		if (n == WS_COUNT(t) || (n && !read_joint(c, &i, &t[n].left)) || !read_table(c, &i, &t[n]) ||
-		    !read_on(c, &i, &t[n]) || !take_table(c, &t[n], strings))
+		if (n == WS_COUNT(t) || (n && !read_joint(c, &i, &t[n].left)) ||
+		    !read_table(c, &i, &t[n]) || !read_on(c, &i, &t[n]) ||
+		    !take_table(c, &t[n], strings))
 			return false;
 		n++;
 	} while (i < c->from.to);
@@ -337,7 +354,8 @@ static bool is_time(const struct core *c, const struct ws_sql_node *n)
 	const struct ws_xcolumn *d = &c->f->t->columns[n->column];
 
 	return n->op == WS_N_COLUMN && (d->from == WS_XF_TIME || d->from == WS_XF_NTIME) &&
-	       (d->source == ws_table_start(c->f->t->view->source) || d->source == ws_table_end(c->f->t->view->source));
+	       (d->source == ws_table_start(c->f->t->view->source) ||
+		d->source == ws_table_end(c->f->t->view->source));
 }
 
 /* The time on the session clock that a literal means, widened where it is no whole number. */
@@ -360,7 +378,8 @@ static bool moment(const struct core *c, const struct ws_sql_node *n, bool lower
 static void bound(struct core *c, uint16_t number)
 {
 	struct ws_sql_fold *f = c->f;
-	const struct ws_sql_node *n = &f->x.node[number], *a = &f->x.node[n->a], *b = &f->x.node[n->b];
+	const struct ws_sql_node *n = &f->x.node[number], *a = &f->x.node[n->a],
+				 *b = &f->x.node[n->b];
 	uint64_t t;
 
 	if (n->op == WS_N_AND) {
@@ -370,9 +389,11 @@ static void bound(struct core *c, uint16_t number)
 	}
 	if (n->op != WS_N_LT && n->op != WS_N_LE && n->op != WS_N_EQ)
 		return;
-	if ((is_time(c, a) && moment(c, b, false, &t)) || (n->op == WS_N_EQ && is_time(c, b) && moment(c, a, false, &t)))
+	if ((is_time(c, a) && moment(c, b, false, &t)) ||
+	    (n->op == WS_N_EQ && is_time(c, b) && moment(c, a, false, &t)))
 		f->upper = t < f->upper ? t : f->upper;
-	if ((is_time(c, b) && moment(c, a, true, &t)) || (n->op == WS_N_EQ && is_time(c, a) && moment(c, b, true, &t)))
+	if ((is_time(c, b) && moment(c, a, true, &t)) ||
+	    (n->op == WS_N_EQ && is_time(c, a) && moment(c, b, true, &t)))
 		f->lower = t > f->lower ? t : f->lower;
 }
 
@@ -483,7 +504,8 @@ static bool add_by(struct core *c, struct span s)
 	return true;
 }
 
-/* With as many terms in ORDER BY as in GROUP BY, SQLite goes through groups the way that ORDER BY says, whatever it is of. */
+/* With as many terms in ORDER BY as in GROUP BY, SQLite goes through groups the way that ORDER BY
+ * says, whatever it is of. */
 static void directions(struct core *c)
 {
 	struct span part = {0, 0};
@@ -528,8 +550,8 @@ static bool is_ordered(const struct core *c)
 
 bool ws_core_read(struct core *c, size_t select)
 {
-	if (!find_clauses(c, select) || !find_items(c) || !read_from(c) || (c->has_where && !add_terms(c, c->where)) ||
-	    !read_conditions(c) || !read_group(c))
+	if (!find_clauses(c, select) || !find_items(c) || !read_from(c) ||
+	    (c->has_where && !add_terms(c, c->where)) || !read_conditions(c) || !read_group(c))
 		return false;
 	c->f->ordered = is_ordered(c);
 	return true;

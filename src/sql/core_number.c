@@ -1,9 +1,10 @@
 /*
- * core_number.c - expressions of numbers in a SELECT, read into the nodes of expr.h: those that are computed here for each row.
+ * core_number.c - expressions of numbers in a SELECT, read into the nodes of expr.h: those that are
+ * computed here for each row.
  *
- * By precedence, as SQLite reads them: operators of a lower level take those of higher levels as operands. 0 is the node that
- * could not be made: what is not understood here makes the whole expression 0, and the words of it may still be SQLite's
- * (core_words.c).
+ * By precedence, as SQLite reads them: operators of a lower level take those of higher levels as
+ * operands. 0 is the node that could not be made: what is not understood here makes the whole
+ * expression 0, and the words of it may still be SQLite's (core_words.c).
  */
 #include "sql/core.h"
 
@@ -36,7 +37,8 @@ static uint16_t literal(struct parse *p, bool negative)
 	char *sql = ws_format("SELECT %s%.*s", negative ? "-" : "", (int)t->n, t->s);
 	struct ws_sql_node n = {.op = WS_N_INT};
 	sqlite3_stmt *st = NULL;
-	bool ok = sqlite3_prepare_v2(p->c->s->db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW;
+	bool ok = sqlite3_prepare_v2(p->c->s->db, sql, -1, &st, NULL) == SQLITE_OK &&
+		  sqlite3_step(st) == SQLITE_ROW;
 
 	if (ok && sqlite3_column_type(st, 0) == SQLITE_FLOAT) {
 		n.op = WS_N_REAL;
@@ -65,7 +67,8 @@ static uint16_t cases(struct parse *p)
 	if (simple && !(of = binary(p, 0)))
 		return 0;
 	while (next_is(p, "WHEN")) {
-		if (n == WS_COUNT(when) || !(when[n] = binary(p, 0)) || !next_is(p, "THEN") || !(then[n] = binary(p, 0)))
+		if (n == WS_COUNT(when) || !(when[n] = binary(p, 0)) || !next_is(p, "THEN") ||
+		    !(then[n] = binary(p, 0)))
 			return 0;
 		if (simple)
 			when[n] = node(p, WS_N_EQ, of, when[n]);
@@ -76,7 +79,10 @@ static uint16_t cases(struct parse *p)
 	if (!next_is(p, "END") || !n)
 		return 0;
 	while (n--) {
-		result = ws_sql_node(&p->c->f->x, (struct ws_sql_node){.op = WS_N_IF, .a = when[n], .b = then[n], .c = result});
+		result = ws_sql_node(&p->c->f->x, (struct ws_sql_node){.op = WS_N_IF,
+								       .a = when[n],
+								       .b = then[n],
+								       .c = result});
 		if (!result)
 			return 0;
 	}
@@ -85,7 +91,11 @@ static uint16_t cases(struct parse *p)
 
 static uint16_t cast(struct parse *p)
 {
-	static const char *const whole[] = {"INT", "INTEGER", "BIGINT", NULL}, *const reals[] = {"REAL", "FLOAT", "DOUBLE", NULL};
+	static const char *const whole[] = {"INT", "INTEGER", "BIGINT", NULL}, *const reals[] = {
+										       "REAL",
+										       "FLOAT",
+										       "DOUBLE",
+										       NULL};
 	uint16_t a;
 	bool to_real;
 
@@ -145,7 +155,9 @@ static uint16_t operand(struct parse *p)
 		if (p->at < p->to && is_number(c, p->at))
 			return literal(p, true);
 		a = operand(p);
-		return a ? node(p, WS_N_SUB, ws_sql_node(&c->f->x, (struct ws_sql_node){.op = WS_N_INT}), a) : 0;
+		return a ? node(p, WS_N_SUB,
+				ws_sql_node(&c->f->x, (struct ws_sql_node){.op = WS_N_INT}), a)
+			 : 0;
 	}
 	if (is(c, p->at, "CASE") && c->t[p->at].kind == WS_T_NAME) {
 		p->at++;
@@ -156,7 +168,17 @@ static uint16_t operand(struct parse *p)
 	return named(p);
 }
 
-enum { LEVEL_OR, LEVEL_AND, LEVEL_NOT, LEVEL_EQUAL, LEVEL_LESS, LEVEL_BITS, LEVEL_SUM, LEVEL_PRODUCT, LEVEL_OPERAND };
+enum {
+	LEVEL_OR,
+	LEVEL_AND,
+	LEVEL_NOT,
+	LEVEL_EQUAL,
+	LEVEL_LESS,
+	LEVEL_BITS,
+	LEVEL_SUM,
+	LEVEL_PRODUCT,
+	LEVEL_OPERAND
+};
 
 static const struct {
 	const char *word;
@@ -164,13 +186,16 @@ static const struct {
 	unsigned op;
 	bool swap; /* > and >= */
 } operators[] = {
-    {"OR", LEVEL_OR, WS_N_OR, false},	   {"AND", LEVEL_AND, WS_N_AND, false},	    {"=", LEVEL_EQUAL, WS_N_EQ, false},
-    {"==", LEVEL_EQUAL, WS_N_EQ, false},   {"!=", LEVEL_EQUAL, WS_N_NE, false},	    {"<>", LEVEL_EQUAL, WS_N_NE, false},
-    {"<", LEVEL_LESS, WS_N_LT, false},	   {"<=", LEVEL_LESS, WS_N_LE, false},	    {">", LEVEL_LESS, WS_N_LT, true},
-    {">=", LEVEL_LESS, WS_N_LE, true},	   {"&", LEVEL_BITS, WS_N_AND_BITS, false}, {"|", LEVEL_BITS, WS_N_OR_BITS, false},
-    {"<<", LEVEL_BITS, WS_N_SHL, false},   {">>", LEVEL_BITS, WS_N_SHR, false},	    {"+", LEVEL_SUM, WS_N_ADD, false},
-    {"-", LEVEL_SUM, WS_N_SUB, false},	   {"*", LEVEL_PRODUCT, WS_N_MUL, false},   {"/", LEVEL_PRODUCT, WS_N_DIV, false},
-    {"%", LEVEL_PRODUCT, WS_N_MOD, false},
+	{"OR", LEVEL_OR, WS_N_OR, false},	 {"AND", LEVEL_AND, WS_N_AND, false},
+	{"=", LEVEL_EQUAL, WS_N_EQ, false},	 {"==", LEVEL_EQUAL, WS_N_EQ, false},
+	{"!=", LEVEL_EQUAL, WS_N_NE, false},	 {"<>", LEVEL_EQUAL, WS_N_NE, false},
+	{"<", LEVEL_LESS, WS_N_LT, false},	 {"<=", LEVEL_LESS, WS_N_LE, false},
+	{">", LEVEL_LESS, WS_N_LT, true},	 {">=", LEVEL_LESS, WS_N_LE, true},
+	{"&", LEVEL_BITS, WS_N_AND_BITS, false}, {"|", LEVEL_BITS, WS_N_OR_BITS, false},
+	{"<<", LEVEL_BITS, WS_N_SHL, false},	 {">>", LEVEL_BITS, WS_N_SHR, false},
+	{"+", LEVEL_SUM, WS_N_ADD, false},	 {"-", LEVEL_SUM, WS_N_SUB, false},
+	{"*", LEVEL_PRODUCT, WS_N_MUL, false},	 {"/", LEVEL_PRODUCT, WS_N_DIV, false},
+	{"%", LEVEL_PRODUCT, WS_N_MOD, false},
 };
 
 /* x BETWEEN a AND b */
@@ -194,7 +219,8 @@ static uint16_t in_list(struct parse *p, uint16_t x)
 	do {
 		bool negative = next_is(p, "-");
 
-		if (p->at >= p->to || !is_number(p->c, p->at) || !(one = node(p, WS_N_EQ, x, literal(p, negative))))
+		if (p->at >= p->to || !is_number(p->c, p->at) ||
+		    !(one = node(p, WS_N_EQ, x, literal(p, negative))))
 			return 0;
 		any = any ? node(p, WS_N_OR, any, one) : one;
 		if (!any)
@@ -203,7 +229,8 @@ static uint16_t in_list(struct parse *p, uint16_t x)
 	return next_is(p, ")") ? any : 0;
 }
 
-/* The words after an operand that are no plain operators. *a becomes 0 when they are not understood. False: there are none. */
+/* The words after an operand that are no plain operators. *a becomes 0 when they are not
+ * understood. False: there are none. */
 static bool predicate(struct parse *p, uint16_t *a)
 {
 	bool no = false;
@@ -263,7 +290,9 @@ static uint16_t binary(struct parse *p, int least)
 		p->at++;
 		b = binary(p, operators[k].level + 1);
 		p->c->unordered |= operators[k].op == WS_N_OR;
-		a = !b ? 0 : operators[k].swap ? node(p, operators[k].op, b, a) : node(p, operators[k].op, a, b);
+		a = !b			? 0
+		    : operators[k].swap ? node(p, operators[k].op, b, a)
+					: node(p, operators[k].op, a, b);
 	}
 	p->c->depth--;
 	return a;

@@ -1,20 +1,25 @@
 /*
- * core_words.c - writing expressions of a SELECT anew, word by word, so that they are of the table of groups.
+ * core_words.c - writing expressions of a SELECT anew, word by word, so that they are of the table
+ * of groups.
  *
- * Aggregates, columns and what is grouped by become columns of that table; functions and operators whose values depend on nothing
- * but their operands stay as they are. Only a known order of operands and operators passes, so that a word which would mean
- * something else here (a sub-query, a parameter, a function with side effects) stops it.
+ * Aggregates, columns and what is grouped by become columns of that table; functions and operators
+ * whose values depend on nothing but their operands stay as they are. Only a known order of
+ * operands and operators passes, so that a word which would mean something else here (a sub-query,
+ * a parameter, a function with side effects) stops it.
  */
 #include "sql/core.h"
 
-static const char *const functions[] = {"abs",	     "coalesce", "format",  "hex",     "ifnull", "iif",	 "instr",
-					"length",    "like",	 "lower",   "ltrim",   "max",	 "min",	 "nullif",
-					"printf",    "quote",	 "replace", "round",   "rtrim",	 "sign", "substr",
-					"substring", "trim",	 "typeof",  "unicode", "upper",	 "glob", NULL};
+static const char *const functions[] = {"abs",	  "coalesce",  "format", "hex",	   "ifnull",
+					"iif",	  "instr",     "length", "like",   "lower",
+					"ltrim",  "max",       "min",	 "nullif", "printf",
+					"quote",  "replace",   "round",	 "rtrim",  "sign",
+					"substr", "substring", "trim",	 "typeof", "unicode",
+					"upper",  "glob",      NULL};
 static const char *const figures[] = {"count", "sum", "avg", "total", "min", "max", NULL};
 static const char *const between_operands[] = {"AND", "OR",   "IS",   "LIKE", "GLOB",	"BETWEEN",
 					       "IN",  "WHEN", "THEN", "ELSE", "ESCAPE", NULL};
-static const char *const types[] = {"INT", "INTEGER", "BIGINT", "REAL", "FLOAT", "DOUBLE", "TEXT", NULL};
+static const char *const types[] = {"INT",   "INTEGER", "BIGINT", "REAL",
+				    "FLOAT", "DOUBLE",	"TEXT",	  NULL};
 
 static bool same_tokens(const struct core *c, size_t a, size_t b, size_t n)
 {
@@ -67,10 +72,12 @@ static bool put_figure_of(struct put *p, struct ws_sql_figure g)
 	return true;
 }
 
-/* An aggregate at `i`, with the parenthesis after it. 1, 0 when it is none, -1 when it is not one of ours. */
+/* An aggregate at `i`, with the parenthesis after it. 1, 0 when it is none, -1 when it is not one
+ * of ours. */
 static int put_figure(struct put *p, size_t *i)
 {
-	static const unsigned what[] = {WS_F_COUNT, WS_F_SUM, WS_F_AVG, WS_F_TOTAL, WS_F_MIN, WS_F_MAX};
+	static const unsigned what[] = {WS_F_COUNT, WS_F_SUM, WS_F_AVG,
+					WS_F_TOTAL, WS_F_MIN, WS_F_MAX};
 	struct core *c = p->c;
 	size_t end = closing(c, *i + 1, p->s.to), k = 0;
 	int depth = 0, arg;
@@ -95,7 +102,8 @@ static int put_figure(struct put *p, size_t *i)
 	return arg >= 0 && put_figure_of(p, (struct ws_sql_figure){what[k], (uint8_t)arg}) ? 1 : -1;
 }
 
-/* Something that is grouped by, other than a column, standing by itself at `i`: its length in tokens. */
+/* Something that is grouped by, other than a column, standing by itself at `i`: its length in
+ * tokens. */
 static size_t put_grouped(struct put *p, size_t i)
 {
 	struct core *c = p->c;
@@ -105,7 +113,8 @@ static size_t put_grouped(struct put *p, size_t i)
 	for (uint32_t k = 0; k < c->f->bys; k++) {
 		size_t n = c->by[k].to - c->by[k].from, end = i + n;
 
-		if (c->f->by[k].how == WS_BY_ATOM || end > p->s.to || !same_tokens(c, i, c->by[k].from, n))
+		if (c->f->by[k].how == WS_BY_ATOM || end > p->s.to ||
+		    !same_tokens(c, i, c->by[k].from, n))
 			continue;
 		if (end < p->s.to && !is(c, end, ")") && !is(c, end, ","))
 			continue;
@@ -156,7 +165,8 @@ static bool put_at_operand(struct put *p, size_t *i, int *cases_open)
 	struct core *c = p->c;
 	int rc;
 
-	if (c->t[*i].kind == WS_T_INT || c->t[*i].kind == WS_T_REAL || c->t[*i].kind == WS_T_STRING || is(c, *i, "NULL")) {
+	if (c->t[*i].kind == WS_T_INT || c->t[*i].kind == WS_T_REAL ||
+	    c->t[*i].kind == WS_T_STRING || is(c, *i, "NULL")) {
 		ws_core_put_token(p, (*i)++, true);
 		return true;
 	}
@@ -188,8 +198,9 @@ static bool put_at_operand(struct put *p, size_t *i, int *cases_open)
 
 static bool put_after_operand(struct put *p, size_t *i, int *cases_open)
 {
-	static const char *const signs[] = {"+",  "-",	"*",  "/",  "%", "<", ">",  "<=", ">=", "=",
-					    "==", "!=", "<>", "||", "&", "|", "<<", ">>", ",",	NULL};
+	static const char *const signs[] = {"+",  "-",	"*",  "/",  "%",  "<",	">",
+					    "<=", ">=", "=",  "==", "!=", "<>", "||",
+					    "&",  "|",	"<<", ">>", ",",  NULL};
 	struct core *c = p->c;
 
 	if (is(c, *i, ")") || is(c, *i, "ISNULL") || is(c, *i, "NOTNULL")) {
@@ -221,7 +232,8 @@ bool ws_core_put(struct put *p)
 			p->operand = true;
 			continue;
 		}
-		if (!(p->operand ? put_after_operand(p, &i, &cases_open) : put_at_operand(p, &i, &cases_open)))
+		if (!(p->operand ? put_after_operand(p, &i, &cases_open)
+				 : put_at_operand(p, &i, &cases_open)))
 			return false;
 	}
 	return p->operand && !cases_open;

@@ -1,6 +1,7 @@
 /*
- * expr.c - see expr.h. Nodes are computed in their order, each for the whole chunk, so that what expressions have in common is
- * computed once and every loop is a simple one. Nulls hold 0, which keeps them from overflowing.
+ * expr.c - see expr.h. Nodes are computed in their order, each for the whole chunk, so that what
+ * expressions have in common is computed once and every loop is a simple one. Nulls hold 0, which
+ * keeps them from overflowing.
  */
 #include "sql/expr.h"
 
@@ -11,8 +12,8 @@
 
 static bool same_node(const struct ws_sql_node *a, const struct ws_sql_node *b)
 {
-	return a->op == b->op && a->real == b->real && a->column == b->column && a->a == b->a && a->b == b->b && a->c == b->c &&
-	       a->i == b->i;
+	return a->op == b->op && a->real == b->real && a->column == b->column && a->a == b->a &&
+	       a->b == b->b && a->c == b->c && a->i == b->i;
 }
 
 /* What the operands allow; `real` of the result. */
@@ -54,7 +55,8 @@ uint16_t ws_sql_node(struct ws_sql_exprs *x, struct ws_sql_node node)
 
 	if (!x->n)
 		x->n = 1;
-	if ((!leaf && !node.a) || (node.op >= WS_N_ADD && node.op <= WS_N_OR && !node.b) || (node.op == WS_N_IF && !node.b))
+	if ((!leaf && !node.a) || (node.op >= WS_N_ADD && node.op <= WS_N_OR && !node.b) ||
+	    (node.op == WS_N_IF && !node.b))
 		return 0; /* an operand could not be computed */
 	if (!leaf && !fits(x, &node))
 		return 0;
@@ -87,8 +89,9 @@ uint16_t ws_sql_node_column(struct ws_sql_exprs *x, size_t column)
 	case WS_XF_THREAD:
 	case WS_XF_PROCESS:
 		x->reads |= UINT64_C(1) << c->source;
-		return ws_sql_node(
-		    x, (struct ws_sql_node){.op = WS_N_COLUMN, .column = (uint8_t)column, .real = c->from == WS_XF_REAL});
+		return ws_sql_node(x, (struct ws_sql_node){.op = WS_N_COLUMN,
+							   .column = (uint8_t)column,
+							   .real = c->from == WS_XF_REAL});
 	default:
 		return 0;
 	}
@@ -96,8 +99,8 @@ uint16_t ws_sql_node_column(struct ws_sql_exprs *x, size_t column)
 
 /* ---- columns ---- */
 
-static void put_cells(const struct ws_sql_exprs *x, const struct ws_xcolumn *c, const uint64_t *v, size_t n,
-		      struct ws_sql_vector *o)
+static void put_cells(const struct ws_sql_exprs *x, const struct ws_xcolumn *c, const uint64_t *v,
+		      size_t n, struct ws_sql_vector *o)
 {
 	struct ws_export *e = &x->t->of->x;
 	uint64_t last = 0;
@@ -108,11 +111,15 @@ static void put_cells(const struct ws_sql_exprs *x, const struct ws_xcolumn *c, 
 			last = v[i];
 			if (c->from == WS_XF_STRING) { /* its number, as ws_x_string has it */
 				uint32_t id = (uint32_t)last,
-					 key = id && id <= e->string_count ? ws_report_string_key(e->r, id) : 0;
+					 key = id && id <= e->string_count
+						       ? ws_report_string_key(e->r, id)
+						       : 0;
 
-				cell = !key ? ws_x_null() : ws_x_int(key > e->string_count ? id : key);
+				cell = !key ? ws_x_null()
+					    : ws_x_int(key > e->string_count ? id : key);
 			} else {
-				cell = c->from == WS_XF_THREAD ? ws_x_thread(e, last) : ws_x_process(e, last);
+				cell = c->from == WS_XF_THREAD ? ws_x_thread(e, last)
+							       : ws_x_process(e, last);
 			}
 		}
 		o->null[i] = cell.kind == WS_X_NULL;
@@ -120,10 +127,12 @@ static void put_cells(const struct ws_sql_exprs *x, const struct ws_xcolumn *c, 
 	}
 }
 
-static void put_column(const struct ws_sql_exprs *x, const struct ws_xcolumn *c, const uint64_t *v, size_t n,
-		       struct ws_sql_vector *o)
+static void put_column(const struct ws_sql_exprs *x, const struct ws_xcolumn *c, const uint64_t *v,
+		       size_t n, struct ws_sql_vector *o)
 {
-	uint64_t base = x->t->of->x.base, none = c->from == WS_XF_NTIME ? WS_NO_TIME : c->from == WS_XF_ID ? 0 : c->value;
+	uint64_t base = x->t->of->x.base, none = c->from == WS_XF_NTIME ? WS_NO_TIME
+						 : c->from == WS_XF_ID	? 0
+									: c->value;
 
 	memset(o->null, 0, n);
 	switch (c->from) {
@@ -159,7 +168,8 @@ static void put_column(const struct ws_sql_exprs *x, const struct ws_xcolumn *c,
 
 /* ---- arithmetic ---- */
 
-static void either_null(struct ws_sql_vector *o, const struct ws_sql_vector *a, const struct ws_sql_vector *b, size_t n)
+static void either_null(struct ws_sql_vector *o, const struct ws_sql_vector *a,
+			const struct ws_sql_vector *b, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		o->null[i] = a->null[i] | b->null[i];
@@ -190,8 +200,8 @@ static int64_t shifted(int64_t v, int64_t by, bool left)
 }
 
 /* Returns whether a result is beyond whole numbers. */
-static bool whole_numbers(unsigned op, const struct ws_sql_vector *a, const struct ws_sql_vector *b, size_t n,
-			  struct ws_sql_vector *o)
+static bool whole_numbers(unsigned op, const struct ws_sql_vector *a, const struct ws_sql_vector *b,
+			  size_t n, struct ws_sql_vector *o)
 {
 	bool over = false;
 
@@ -239,8 +249,8 @@ static double number(const struct ws_sql_vector *v, bool real, size_t i)
 	return real ? v->r[i] : (double)v->i[i];
 }
 
-static void real_numbers(unsigned op, const struct ws_sql_vector *a, bool ra, const struct ws_sql_vector *b, bool rb, size_t n,
-			 struct ws_sql_vector *o)
+static void real_numbers(unsigned op, const struct ws_sql_vector *a, bool ra,
+			 const struct ws_sql_vector *b, bool rb, size_t n, struct ws_sql_vector *o)
 {
 	for (size_t i = 0; i < n; i++) {
 		double x = number(a, ra, i), y = number(b, rb, i), v = 0;
@@ -282,7 +292,8 @@ static int compare_mixed(int64_t i, double r)
 	return d < r ? -1 : d > r;
 }
 
-static int compare(const struct ws_sql_vector *a, bool ra, const struct ws_sql_vector *b, bool rb, size_t i)
+static int compare(const struct ws_sql_vector *a, bool ra, const struct ws_sql_vector *b, bool rb,
+		   size_t i)
 {
 	if (!ra && !rb)
 		return a->i[i] < b->i[i] ? -1 : a->i[i] > b->i[i];
@@ -291,8 +302,8 @@ static int compare(const struct ws_sql_vector *a, bool ra, const struct ws_sql_v
 	return ra ? -compare_mixed(b->i[i], a->r[i]) : compare_mixed(a->i[i], b->r[i]);
 }
 
-static void comparison(unsigned op, const struct ws_sql_vector *a, bool ra, const struct ws_sql_vector *b, bool rb, size_t n,
-		       struct ws_sql_vector *o)
+static void comparison(unsigned op, const struct ws_sql_vector *a, bool ra,
+		       const struct ws_sql_vector *b, bool rb, size_t n, struct ws_sql_vector *o)
 {
 	for (size_t i = 0; i < n; i++) {
 		int c = compare(a, ra, b, rb, i);
@@ -302,12 +313,14 @@ static void comparison(unsigned op, const struct ws_sql_vector *a, bool ra, cons
 }
 
 /* Of three values: what is decided by one operand is not null because of the other. */
-static void logic(unsigned op, const struct ws_sql_vector *a, const struct ws_sql_vector *b, size_t n, struct ws_sql_vector *o)
+static void logic(unsigned op, const struct ws_sql_vector *a, const struct ws_sql_vector *b,
+		  size_t n, struct ws_sql_vector *o)
 {
 	for (size_t i = 0; i < n; i++) {
-		bool at = !a->null[i] && a->i[i], bt = !b->null[i] && b->i[i], af = !a->null[i] && !a->i[i],
-		     bf = !b->null[i] && !b->i[i];
-		bool yes = op == WS_N_AND ? at && bt : at || bt, no = op == WS_N_AND ? af || bf : af && bf;
+		bool at = !a->null[i] && a->i[i], bt = !b->null[i] && b->i[i],
+		     af = !a->null[i] && !a->i[i], bf = !b->null[i] && !b->i[i];
+		bool yes = op == WS_N_AND ? at && bt : at || bt,
+		     no = op == WS_N_AND ? af || bf : af && bf;
 
 		o->null[i] = !yes && !no;
 		o->i[i] = yes;
@@ -318,10 +331,13 @@ static void logic(unsigned op, const struct ws_sql_vector *a, const struct ws_sq
 
 static int64_t to_int(double r)
 {
-	return r <= -9223372036854775808.0 ? INT64_MIN : r >= 9223372036854775808.0 ? INT64_MAX : (int64_t)r;
+	return r <= -9223372036854775808.0  ? INT64_MIN
+	       : r >= 9223372036854775808.0 ? INT64_MAX
+					    : (int64_t)r;
 }
 
-static void convert(unsigned op, const struct ws_sql_vector *a, bool real, size_t n, struct ws_sql_vector *o)
+static void convert(unsigned op, const struct ws_sql_vector *a, bool real, size_t n,
+		    struct ws_sql_vector *o)
 {
 	memcpy(o->null, a->null, n);
 	for (size_t i = 0; i < n; i++) {
@@ -334,7 +350,8 @@ static void convert(unsigned op, const struct ws_sql_vector *a, bool real, size_
 	}
 }
 
-static void choose(const struct ws_sql_values *v, const struct ws_sql_node *d, size_t n, struct ws_sql_vector *o)
+static void choose(const struct ws_sql_values *v, const struct ws_sql_node *d, size_t n,
+		   struct ws_sql_vector *o)
 {
 	const struct ws_sql_vector *a = &v->node[d->a];
 
@@ -346,8 +363,8 @@ static void choose(const struct ws_sql_values *v, const struct ws_sql_node *d, s
 	}
 }
 
-static void one(const struct ws_sql_exprs *x, const struct ws_sql_node *d, size_t n, struct ws_sql_values *out,
-		struct ws_sql_vector *o)
+static void one(const struct ws_sql_exprs *x, const struct ws_sql_node *d, size_t n,
+		struct ws_sql_values *out, struct ws_sql_vector *o)
 {
 	const struct ws_sql_vector *a = &out->node[d->a], *b = &out->node[d->b];
 	bool ra = x->node[d->a].real, rb = x->node[d->b].real;
@@ -395,13 +412,15 @@ static void one(const struct ws_sql_exprs *x, const struct ws_sql_node *d, size_
 	clear_nulls(o, n);
 }
 
-void ws_sql_compute(const struct ws_sql_exprs *x, const uint64_t *const *col, size_t from, size_t n, struct ws_sql_values *out)
+void ws_sql_compute(const struct ws_sql_exprs *x, const uint64_t *const *col, size_t from, size_t n,
+		    struct ws_sql_values *out)
 {
 	for (size_t k = 1; k < x->n; k++) {
 		const struct ws_sql_node *d = &x->node[k];
 
 		if (d->op == WS_N_COLUMN)
-			put_column(x, &x->t->columns[d->column], col[x->t->columns[d->column].source] + from, n, &out->node[k]);
+			put_column(x, &x->t->columns[d->column],
+				   col[x->t->columns[d->column].source] + from, n, &out->node[k]);
 		one(x, d, n, out, &out->node[k]);
 	}
 }

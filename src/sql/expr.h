@@ -1,8 +1,10 @@
 /*
- * expr.h - expressions of numbers, computed for many rows at a time with the values that SQLite gives.
+ * expr.h - expressions of numbers, computed for many rows at a time with the values that SQLite
+ * gives.
  *
- * A value is a whole number, a real one or null, and which of the two kinds it is must be known beforehand: where SQLite would
- * change from one to the other (a whole number that overflows), the computation says so and its results are not to be used.
+ * A value is a whole number, a real one or null, and which of the two kinds it is must be known
+ * beforehand: where SQLite would change from one to the other (a whole number that overflows), the
+ * computation says so and its results are not to be used.
  */
 #ifndef WS_SQL_EXPR_H
 #define WS_SQL_EXPR_H
@@ -66,11 +68,13 @@ struct ws_sql_values {
 	bool overflow; /* SQLite would give real numbers somewhere: nothing of this is to be used */
 };
 
-/* The node of this operation (made unless it is there already), or 0 when it cannot be computed here. */
+/* The node of this operation (made unless it is there already), or 0 when it cannot be computed
+ * here. */
 uint16_t ws_sql_node(struct ws_sql_exprs *x, struct ws_sql_node node);
 /* That of a column, by number; 0 when it is not one of numbers. */
 uint16_t ws_sql_node_column(struct ws_sql_exprs *x, size_t column);
 /* Compute all nodes for rows from..from+n-1 of `col`. */
-void ws_sql_compute(const struct ws_sql_exprs *x, const uint64_t *const *col, size_t from, size_t n, struct ws_sql_values *out);
+void ws_sql_compute(const struct ws_sql_exprs *x, const uint64_t *const *col, size_t from, size_t n,
+		    struct ws_sql_values *out);
 
 #endif

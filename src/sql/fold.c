@@ -1,9 +1,10 @@
 /*
  * fold.c - see fold.h.
  *
- * Workers compute expressions, conditions and the number of each row's combination of stored values for a block; then, in the order
- * of blocks, one after the other adds its rows to the groups. So sums of real numbers are added in the order in which SQLite would
- * add them, and no tables need to be merged. What a combination means is looked at once.
+ * Workers compute expressions, conditions and the number of each row's combination of stored values
+ * for a block; then, in the order of blocks, one after the other adds its rows to the groups. So
+ * sums of real numbers are added in the order in which SQLite would add them, and no tables need to
+ * be merged. What a combination means is looked at once.
  */
 #include "sql/fold.h"
 
@@ -16,8 +17,10 @@
 
 enum { DROPPED = UINT32_MAX, MOST_HARD = 1 << 17 };
 static const uint64_t most_bytes = UINT64_C(768) << 20;
-static const uint64_t exact = UINT64_C(1) << 53; /* up to here sums of doubles are those of whole numbers */
-static const int kahan = 3043000;		 /* the version of SQLite from which on it sums real numbers otherwise */
+static const uint64_t exact = UINT64_C(1)
+			      << 53; /* up to here sums of doubles are those of whole numbers */
+static const int kahan =
+	3043000; /* the version of SQLite from which on it sums real numbers otherwise */
 
 struct sum { /* of one argument in one group */
 	uint64_t n;
@@ -75,7 +78,8 @@ struct folding {
 
 /* ---- what a combination means ---- */
 
-static struct ws_xcell atom_cell(const struct ws_sql_fold *f, const struct ws_sql_atom *a, uint64_t *const *col)
+static struct ws_xcell atom_cell(const struct ws_sql_fold *f, const struct ws_sql_atom *a,
+				 uint64_t *const *col)
 {
 	struct ws_xcell cell = ws_sql_cell(f->t, a->column, col, 0);
 	struct ws_export *x = &f->t->of->x;
@@ -98,7 +102,8 @@ static bool joins(const struct ws_sql_fold *f, uint64_t *const *col)
 	return true;
 }
 
-/* Ask SQLite for what it alone computes. 1, 0 when a condition is not met, -1 when it cannot be used. */
+/* Ask SQLite for what it alone computes. 1, 0 when a condition is not met, -1 when it cannot be
+ * used. */
 static int compute_hard(struct folding *m, struct ws_xcell *keys)
 {
 	int rc = sqlite3_step(m->hard);
@@ -234,7 +239,8 @@ static void make_room(struct folding *m, struct worker *w, size_t rows)
 	}
 }
 
-static void number_rows(struct folding *m, struct worker *w, const uint64_t *const *col, size_t from, size_t n)
+static void number_rows(struct folding *m, struct worker *w, const uint64_t *const *col,
+			size_t from, size_t n)
 {
 	const struct ws_sql_fold *f = m->f;
 	const struct ws_sql_vector *word[WS_SQL_KEYS];
@@ -257,7 +263,8 @@ static void number_rows(struct folding *m, struct worker *w, const uint64_t *con
 	}
 }
 
-static void filter_rows(struct folding *m, struct worker *w, const uint64_t *const *col, size_t from, size_t n)
+static void filter_rows(struct folding *m, struct worker *w, const uint64_t *const *col,
+			size_t from, size_t n)
 {
 	const struct ws_sql_fold *f = m->f;
 	uint32_t *number = w->number + from;
@@ -368,7 +375,8 @@ static int take(void *ctx, const struct ws_batch *b)
 		pthread_cond_wait(&m->turned, &m->lock);
 	m->abandoned |= m->f->t->of->sql->stop || w->values.overflow;
 	abandoned = m->abandoned;
-	if (!abandoned && b->rows) /* others compute meanwhile; who is done with that waits for the turn, not for this */
+	if (!abandoned && b->rows) /* others compute meanwhile; who is done with that waits for the
+				      turn, not for this */
 		add_rows(m, w, b->rows);
 	abandoned = m->abandoned;
 	for (m->turn++; m->turn < blocks && m->skip[m->turn];)
@@ -380,7 +388,8 @@ static int take(void *ctx, const struct ws_batch *b)
 
 /* ---- may the sums be told? ---- */
 
-static bool can_be_told(const struct ws_sql_fold *f, const struct ws_sql_figure *g, const struct sum *s)
+static bool can_be_told(const struct ws_sql_fold *f, const struct ws_sql_figure *g,
+			const struct sum *s)
 {
 	bool as_summed = f->ordered && sqlite3_libversion_number() < kahan;
 
@@ -418,8 +427,8 @@ static int by_keys(const void *a, const void *b, void *ctx)
 	size_t cells = f->atoms + f->bys, x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
 	for (uint32_t k = 0; k < f->bys; k++) {
-		int c =
-		    ws_sql_compare_cells(&f->result->cells[x * cells + f->atoms + k], &f->result->cells[y * cells + f->atoms + k]);
+		int c = ws_sql_compare_cells(&f->result->cells[x * cells + f->atoms + k],
+					     &f->result->cells[y * cells + f->atoms + k]);
 
 		if (c)
 			return f->by[k].descending ? -c : c;
@@ -434,7 +443,8 @@ static bool finish(struct ws_sql_fold *f)
 	for (size_t g = 0; g < r->groups; g++)
 		for (uint32_t i = 0; i < f->figures; i++)
 			if (f->figure[i].what != WS_F_ROWS &&
-			    !can_be_told(f, &f->figure[i], &r->sums[g * f->args + f->figure[i].arg]))
+			    !can_be_told(f, &f->figure[i],
+					 &r->sums[g * f->args + f->figure[i].arg]))
 				return false;
 	r->order = ws_malloc((r->groups + 1) * sizeof(*r->order));
 	for (size_t g = 0; g < r->groups; g++)
@@ -460,10 +470,13 @@ struct fold_cursor {
 
 static const char *atom_type(const struct ws_sql_fold *f, const struct ws_sql_atom *a)
 {
-	return a->what == WS_ATOM_COLUMN ? f->t->columns[a->column].type : a->what == WS_ATOM_TEXT ? "TEXT" : "INTEGER";
+	return a->what == WS_ATOM_COLUMN ? f->t->columns[a->column].type
+	       : a->what == WS_ATOM_TEXT ? "TEXT"
+					 : "INTEGER";
 }
 
-static int fold_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out, char **err)
+static int fold_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
+			sqlite3_vtab **out, char **err)
 {
 	struct side *side = aux;
 	const struct ws_sql_fold *f = side->f;
@@ -524,7 +537,8 @@ static int fold_close(sqlite3_vtab_cursor *c)
 	return SQLITE_OK;
 }
 
-static int fold_filter(sqlite3_vtab_cursor *c, int number, const char *text, int argc, sqlite3_value **argv)
+static int fold_filter(sqlite3_vtab_cursor *c, int number, const char *text, int argc,
+		       sqlite3_value **argv)
 {
 	(void)number, (void)text, (void)argc, (void)argv;
 	((struct fold_cursor *)c)->at = 0;
@@ -544,7 +558,8 @@ static int fold_eof(sqlite3_vtab_cursor *base)
 	return c->at >= (c->row ? 1 : c->f->result->groups);
 }
 
-static void give_figure(const struct ws_sql_fold *f, size_t g, const struct ws_sql_figure *d, sqlite3_context *out)
+static void give_figure(const struct ws_sql_fold *f, size_t g, const struct ws_sql_figure *d,
+			sqlite3_context *out)
 {
 	const struct sum *s = d->what == WS_F_ROWS ? NULL : &f->result->sums[g * f->args + d->arg];
 	bool real = d->what != WS_F_ROWS && f->x.node[f->arg[d->arg]].real;
@@ -597,16 +612,16 @@ static int fold_rowid(sqlite3_vtab_cursor *c, sqlite3_int64 *out)
 
 /* Without xCreate: the table is there under the module's name as long as the module is. */
 static const sqlite3_module fold_module = {
-    .xConnect = fold_connect,
-    .xBestIndex = fold_best_index,
-    .xDisconnect = fold_disconnect,
-    .xOpen = fold_open,
-    .xClose = fold_close,
-    .xFilter = fold_filter,
-    .xNext = fold_next,
-    .xEof = fold_eof,
-    .xColumn = fold_column,
-    .xRowid = fold_rowid,
+	.xConnect = fold_connect,
+	.xBestIndex = fold_best_index,
+	.xDisconnect = fold_disconnect,
+	.xOpen = fold_open,
+	.xClose = fold_close,
+	.xFilter = fold_filter,
+	.xNext = fold_next,
+	.xEof = fold_eof,
+	.xColumn = fold_column,
+	.xRowid = fold_rowid,
 };
 
 /* ---- the interface ---- */
@@ -658,7 +673,10 @@ static void skip_blocks(struct folding *m)
 static bool scan(struct folding *m)
 {
 	struct ws_sql_fold *f = m->f;
-	struct ws_scan sc = {.table = f->t->view->source, .columns = f->x.reads, .time_max = UINT64_MAX, .empty = true};
+	struct ws_scan sc = {.table = f->t->view->source,
+			     .columns = f->x.reads,
+			     .time_max = UINT64_MAX,
+			     .empty = true};
 	uint32_t workers = ws_scan_workers(&sc), words = 0;
 	uint64_t sources = 0, damaged = 0;
 
@@ -695,7 +713,8 @@ static bool scan(struct folding *m)
 
 bool ws_sql_fold_run(struct ws_sql_fold *f)
 {
-	struct folding m = {.f = f, .lock = PTHREAD_MUTEX_INITIALIZER, .turned = PTHREAD_COND_INITIALIZER};
+	struct folding m = {
+		.f = f, .lock = PTHREAD_MUTEX_INITIALIZER, .turned = PTHREAD_COND_INITIALIZER};
 	struct ws_sql_counts before = f->t->of->sql->counts;
 	bool ok;
 

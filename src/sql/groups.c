@@ -1,5 +1,6 @@
 /*
- * groups.c - see groups.h. Both are hash tables of open addressing; a look-up of the tuple that the row before had costs nothing.
+ * groups.c - see groups.h. Both are hash tables of open addressing; a look-up of the tuple that the
+ * row before had costs nothing.
  */
 #include "sql/groups.h"
 
@@ -19,7 +20,8 @@ uint32_t ws_sql_tuple_slow(struct ws_sql_tuples *t, const uint64_t *v)
 	for (i = 0; i < t->words; i++)
 		hash = ws_hash_word(hash, v[i]);
 	h = (uint32_t)hash;
-	for (at = ws_slots_begin(&t->slots, &t->mask, t->n, 1024, h); (i = ws_slots_next(t->slots, t->mask, h, &at)); at++)
+	for (at = ws_slots_begin(&t->slots, &t->mask, t->n, 1024, h);
+	     (i = ws_slots_next(t->slots, t->mask, h, &at)); at++)
 		if (!memcmp(t->v + (size_t)(i - 1) * t->words, v, t->words * 8))
 			return t->last = i - 1;
 	if ((t->n + 1) * t->words > t->cap) {
@@ -57,7 +59,8 @@ void ws_sql_key_cell(struct ws_text *t, const struct ws_xcell *c)
 		number.v = c->id;
 		break;
 	case WS_X_REAL: /* 5.0 is 5 */
-		if (c->r >= -9007199254740992.0 && c->r <= 9007199254740992.0 && c->r == (double)(int64_t)c->r)
+		if (c->r >= -9007199254740992.0 && c->r <= 9007199254740992.0 &&
+		    c->r == (double)(int64_t)c->r)
 			number.v = (uint64_t)(int64_t)c->r;
 		else
 			number.tag = 'r';
@@ -91,12 +94,14 @@ static uint32_t hash_bytes(const char *s, size_t n)
 }
 
 /* The number of the group plus 1, or 0: then *at is where it would be. */
-static uint32_t find(const struct ws_sql_groups *g, const struct ws_text *key, uint32_t hash, size_t *at)
+static uint32_t find(const struct ws_sql_groups *g, const struct ws_text *key, uint32_t hash,
+		     size_t *at)
 {
 	uint32_t i;
 
 	for (; (i = ws_slots_next(g->slots, g->mask, hash, at)); ++*at)
-		if (g->keys[i - 1].len == key->len && (!key->len || !memcmp(g->keys[i - 1].s, key->s, key->len)))
+		if (g->keys[i - 1].len == key->len &&
+		    (!key->len || !memcmp(g->keys[i - 1].s, key->s, key->len)))
 			break;
 	return i;
 }

@@ -1,5 +1,6 @@
 /*
- * groups.h - numbers for combinations of values: of stored ones, row by row, and of what they mean, once for each distinct one.
+ * groups.h - numbers for combinations of values: of stored ones, row by row, and of what they mean,
+ * once for each distinct one.
  */
 #ifndef WS_SQL_GROUPS_H
 #define WS_SQL_GROUPS_H
@@ -40,7 +41,8 @@ struct ws_sql_groups {	      /* zeroed */
 
 /* Bytes that equal values have in common, whatever their type: appended to `t`. */
 void ws_sql_key_cell(struct ws_text *t, const struct ws_xcell *c);
-/* Number of the group with these bytes, made when there is none: *made says so, and `key` is copied then. */
+/* Number of the group with these bytes, made when there is none: *made says so, and `key` is copied
+ * then. */
 uint32_t ws_sql_group(struct ws_sql_groups *g, const struct ws_text *key, bool *made);
 /* The same plus 1, or 0 when there is none. */
 uint32_t ws_sql_group_find(const struct ws_sql_groups *g, const struct ws_text *key);

@@ -1,4 +1,5 @@
-/* lex.c - see lex.h. What SQLite reads otherwise than this is refused later: nothing here decides what a statement means. */
+/* lex.c - see lex.h. What SQLite reads otherwise than this is refused later: nothing here decides
+ * what a statement means. */
 #include "sql/lex.h"
 
 #include <ctype.h>
@@ -70,7 +71,8 @@ static size_t number(const char *s, const char *end, struct ws_sql_token *t)
 			t->kind = *p++ == '.' ? WS_T_REAL : t->kind;
 		}
 		if (end - p > 1 && (*p == 'e' || *p == 'E') &&
-		    (isdigit((unsigned char)p[1]) || (end - p > 2 && strchr("+-", p[1]) && isdigit((unsigned char)p[2])))) {
+		    (isdigit((unsigned char)p[1]) ||
+		     (end - p > 2 && strchr("+-", p[1]) && isdigit((unsigned char)p[2])))) {
 			t->kind = WS_T_REAL;
 			for (p += 2; p < end && isdigit((unsigned char)*p);)
 				p++;
@@ -98,7 +100,8 @@ static size_t read_token(const char *s, const char *end, struct ws_sql_token *t)
 	bool plain;
 	size_t n = 0;
 
-	if (isdigit((unsigned char)*s) || (*s == '.' && end - s > 1 && isdigit((unsigned char)s[1])))
+	if (isdigit((unsigned char)*s) ||
+	    (*s == '.' && end - s > 1 && isdigit((unsigned char)s[1])))
 		return number(s, end, t);
 	if (*s == '\'' || *s == '"' || *s == '`' || *s == '[') {
 		n = quoted(s, end, *s == '[' ? ']' : *s, &plain);
@@ -108,7 +111,9 @@ static size_t read_token(const char *s, const char *end, struct ws_sql_token *t)
 	if (starts_name(*s)) {
 		while (s + n < end && in_name(s[n]))
 			n++;
-		t->kind = n == 1 && (*s == 'x' || *s == 'X') && s + 1 < end && s[1] == '\'' ? WS_T_OTHER : WS_T_NAME;
+		t->kind = n == 1 && (*s == 'x' || *s == 'X') && s + 1 < end && s[1] == '\''
+				  ? WS_T_OTHER
+				  : WS_T_NAME;
 		return n;
 	}
 	t->kind = strchr("+-*/%<>=!|&(),.;", *s) && *s ? WS_T_OP : WS_T_OTHER;
@@ -136,7 +141,8 @@ struct ws_sql_token *ws_sql_tokens(const char *sql, size_t len, size_t *count)
 
 bool ws_sql_token_is(const struct ws_sql_token *t, const char *word)
 {
-	return (t->kind == WS_T_NAME || t->kind == WS_T_OP) && strlen(word) == t->n && !strncasecmp(t->s, word, t->n);
+	return (t->kind == WS_T_NAME || t->kind == WS_T_OP) && strlen(word) == t->n &&
+	       !strncasecmp(t->s, word, t->n);
 }
 
 static void bare(const struct ws_sql_token *t, const char **s, size_t *n)

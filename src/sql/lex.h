@@ -1,4 +1,5 @@
-/* lex.h - a statement as tokens: as far as they must be told apart to find what fold.h can answer. */
+/* lex.h - a statement as tokens: as far as they must be told apart to find what fold.h can answer.
+ */
 #ifndef WS_SQL_LEX_H
 #define WS_SQL_LEX_H
 

@@ -1,9 +1,10 @@
 /*
  * part.c - rows of a table by groups of equal values.
  *
- * SQLite groups by sorting rows, at about a microsecond each, and looks rows of a table up by running through all of it. Here the
- * columns that a query needs are decoded by all cores, each row is numbered by the values of its key columns as they are stored,
- * and a counting sort brings equal ones together: some 20 ns a row. What the stored values mean (threads that share a number, texts
+ * SQLite groups by sorting rows, at about a microsecond each, and looks rows of a table up by
+ * running through all of it. Here the columns that a query needs are decoded by all cores, each row
+ * is numbered by the values of its key columns as they are stored, and a counting sort brings equal
+ * ones together: some 20 ns a row. What the stored values mean (threads that share a number, texts
  * of equal bytes under several ids) is looked at once for each distinct one.
  */
 #include <stdlib.h>
@@ -43,7 +44,8 @@ static int take(void *ctx, const struct ws_batch *b)
 		memcpy(m->p->col[c] + m->place[b->block], b->col[c], b->rows * 8);
 	}
 	for (size_t i = 0; m->sources == 1 && i < b->rows; i++)
-		number[i] = i && first[i] == first[i - 1] ? number[i - 1] : ws_sql_tuple(t, &first[i]);
+		number[i] =
+			i && first[i] == first[i - 1] ? number[i - 1] : ws_sql_tuple(t, &first[i]);
 	for (size_t i = 0; m->sources > 1 && i < b->rows; i++) {
 		for (uint32_t k = 0; k < m->sources; k++)
 			v[k] = b->col[m->source[k]][i];
@@ -56,7 +58,10 @@ static int take(void *ctx, const struct ws_batch *b)
 
 static int read_rows(struct making *m, uint64_t time_min, uint64_t time_max)
 {
-	struct ws_scan sc = {.table = m->t->view->source, .columns = m->decode, .time_min = time_min, .time_max = time_max};
+	struct ws_scan sc = {.table = m->t->view->source,
+			     .columns = m->decode,
+			     .time_min = time_min,
+			     .time_max = time_max};
 	const struct ws_report *r = m->t->of->x.r;
 	size_t blocks = ws_report_blocks(r, m->t->view->source), sum = 0;
 	uint32_t workers = ws_scan_workers(&sc);
@@ -82,8 +87,9 @@ static int read_rows(struct making *m, uint64_t time_min, uint64_t time_max)
 	for (size_t i = 0; i < blocks; i++) {
 		struct ws_block_info info = ws_report_block(r, m->t->view->source, i);
 
-		*(info.time_min <= time_max && info.time_max >= time_min ? &m->t->of->sql->counts.blocks
-									 : &m->t->of->sql->counts.skipped) += 1;
+		*(info.time_min <= time_max && info.time_max >= time_min
+			  ? &m->t->of->sql->counts.blocks
+			  : &m->t->of->sql->counts.skipped) += 1;
 		m->p->rows += m->got[i];
 	}
 	return rc;
@@ -104,7 +110,8 @@ struct groups { /* while they are being made */
 };
 
 /* Group of the values `cells`. */
-static uint32_t group_of(struct groups *g, const struct ws_xcell *cells, uint32_t count, bool sorted)
+static uint32_t group_of(struct groups *g, const struct ws_xcell *cells, uint32_t count,
+			 bool sorted)
 {
 	bool made;
 	uint32_t group;
@@ -155,7 +162,8 @@ static int by_value(const void *a, const void *b, void *ctx)
 	return 0;
 }
 
-/* Number groups by value: `renumber` gets the new number of each. Look-ups are not for such a grouping. */
+/* Number groups by value: `renumber` gets the new number of each. Look-ups are not for such a
+ * grouping. */
 static uint32_t *sort_groups(struct making *m, struct groups *g)
 {
 	uint32_t *renumber = ws_malloc((g->p->groups.n + 1) * sizeof(*renumber));
@@ -211,8 +219,8 @@ static void group_rows(struct making *m, uint32_t workers)
 	ws_text_free(&g.key);
 }
 
-struct ws_sql_part *ws_sql_part_make(struct ws_sql_table *t, const struct ws_sql_keys *keys, uint64_t decode, uint64_t time_min,
-				     uint64_t time_max)
+struct ws_sql_part *ws_sql_part_make(struct ws_sql_table *t, const struct ws_sql_keys *keys,
+				     uint64_t decode, uint64_t time_min, uint64_t time_max)
 {
 	struct ws_sql_part *p = ws_calloc(1, sizeof(*p));
 	struct making m = {.t = t, .p = p, .keys = keys};
@@ -256,7 +264,8 @@ void ws_sql_part_free(struct ws_sql_part *p)
 	free(p);
 }
 
-bool ws_sql_part_find(const struct ws_sql_part *p, const struct ws_text *key, size_t *from, size_t *to)
+bool ws_sql_part_find(const struct ws_sql_part *p, const struct ws_text *key, size_t *from,
+		      size_t *to)
 {
 	uint32_t group = ws_sql_group_find(&p->groups, key);
 
@@ -270,7 +279,9 @@ bool ws_sql_part_find(const struct ws_sql_part *p, const struct ws_text *key, si
 bool ws_sql_part_fits(uint64_t rows, uint64_t columns)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-	uint64_t most = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 4 : (uint64_t)1 << 30;
+	uint64_t most =
+		pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 4 : (uint64_t)1 << 30;
 
-	return rows < UINT32_MAX / 2 && rows * (8 * (uint64_t)__builtin_popcountll(columns) + 8) <= most;
+	return rows < UINT32_MAX / 2 &&
+	       rows * (8 * (uint64_t)__builtin_popcountll(columns) + 8) <= most;
 }

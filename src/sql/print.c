@@ -89,7 +89,8 @@ void ws_sql_print_end(struct ws_sql_print *p)
 {
 	if (p->open && p->begun) {
 		ws_print_end(&p->printer);
-		fflush(p->printer.f); /* before the next statement takes its time, or a message comes */
+		fflush(p->printer.f); /* before the next statement takes its time, or a message
+					 comes */
 	}
 	p->open = p->begun = false;
 	drop_columns(p);

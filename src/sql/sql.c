@@ -1,8 +1,9 @@
 /*
  * sql.c - the connection: reports as schemas, what a query may do, and its rows.
  *
- * What may be done is decided by SQLite's authorizer, which sees every action of a statement before it runs: reading and calling
- * functions, and the PRAGMAs that only tell. So no file can be named in any way, whatever a query says.
+ * What may be done is decided by SQLite's authorizer, which sees every action of a statement before
+ * it runs: reading and calling functions, and the PRAGMAs that only tell. So no file can be named
+ * in any way, whatever a query says.
  */
 #include "sql/sql.h"
 
@@ -16,8 +17,9 @@ enum { MOST_TEXT = 256 << 20, MOST_REPORTS = 9 /* SQLite attaches ten */ };
 
 static bool tells(const char *pragma)
 {
-	static const char *const known[] = {"table_info",  "table_xinfo",    "table_list",  "database_list",  "function_list",
-					    "pragma_list", "collation_list", "module_list", "compile_options"};
+	static const char *const known[] = {"table_info",     "table_xinfo",   "table_list",
+					    "database_list",  "function_list", "pragma_list",
+					    "collation_list", "module_list",   "compile_options"};
 
 	for (size_t i = 0; i < WS_COUNT(known); i++)
 		if (!sqlite3_stricmp(pragma, known[i]))
@@ -25,7 +27,8 @@ static bool tells(const char *pragma)
 	return false;
 }
 
-static int authorize(void *ctx, int action, const char *a, const char *b, const char *schema, const char *trigger)
+static int authorize(void *ctx, int action, const char *a, const char *b, const char *schema,
+		     const char *trigger)
 {
 	const struct ws_sql *s = ctx;
 
@@ -48,14 +51,16 @@ static int authorize(void *ctx, int action, const char *a, const char *b, const 
 
 static int exec(struct ws_sql *s, const char *sql, struct ws_err *e)
 {
-	return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : ws_fail(e, "SQLite: %s", sqlite3_errmsg(s->db));
+	return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK
+		       ? 0
+		       : ws_fail(e, "SQLite: %s", sqlite3_errmsg(s->db));
 }
 
 static int create_in(struct ws_sql *s, const char *schema, size_t report, struct ws_err *e)
 {
 	for (size_t i = 0; i < s->reports[report].table_count; i++) {
-		char *sql = ws_format("CREATE VIRTUAL TABLE %s.\"%s\" USING warpsight(%zu, %zu)", schema,
-				      s->reports[report].tables[i]->name, report, i);
+		char *sql = ws_format("CREATE VIRTUAL TABLE %s.\"%s\" USING warpsight(%zu, %zu)",
+				      schema, s->reports[report].tables[i]->name, report, i);
 		int rc = exec(s, sql, e);
 
 		free(sql);
@@ -74,7 +79,8 @@ static int create_tables(struct ws_sql *s, struct ws_err *e)
 	for (size_t i = 0; s->report_count > 1 && i < s->report_count; i++) {
 		snprintf(schema, sizeof(schema), "report%zu", i + 1);
 		snprintf(attach, sizeof(attach), "ATTACH ':memory:' AS %s", schema);
-		if (exec(s, attach, e) < 0 || exec(s, "BEGIN", e) < 0 || create_in(s, schema, i, e) < 0 || exec(s, "COMMIT", e) < 0)
+		if (exec(s, attach, e) < 0 || exec(s, "BEGIN", e) < 0 ||
+		    create_in(s, schema, i, e) < 0 || exec(s, "COMMIT", e) < 0)
 			return -1;
 	}
 	return 0;
@@ -86,7 +92,8 @@ static int restrict_to_reading(struct ws_sql *s, struct ws_err *e)
 	sqlite3_limit(s->db, SQLITE_LIMIT_ATTACHED, (int)s->report_count + 1);
 	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
-	if (exec(s, "PRAGMA cache_size = -131072", e) < 0) /* what sorting takes before it goes to a temporary file */
+	if (exec(s, "PRAGMA cache_size = -131072", e) <
+	    0) /* what sorting takes before it goes to a temporary file */
 		return -1;
 	sqlite3_set_authorizer(s->db, authorize, s);
 	return 0;
@@ -108,9 +115,10 @@ struct ws_sql *ws_sql_open(const struct ws_report *const *reports, size_t count,
 		s->reports[i].sql = s;
 		rc |= ws_sql_catalog(&s->reports[i], reports[i], e);
 	}
-	sqlite3_config(SQLITE_CONFIG_MEMSTATUS,
-		       0); /* not counting memory saves a lock; refused, and no matter, when SQLite already runs */
-	if (!rc && sqlite3_open_v2(":memory:", &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); /* not counting memory saves a lock; refused,
+						       and no matter, when SQLite already runs */
+	if (!rc && sqlite3_open_v2(":memory:", &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+				   NULL) != SQLITE_OK)
 		rc = ws_fail(e, "SQLite: %s", s->db ? sqlite3_errmsg(s->db) : "out of memory");
 	if (!rc && sqlite3_create_module(s->db, "warpsight", &ws_sql_module, s) != SQLITE_OK)
 		rc = ws_fail(e, "SQLite: %s", sqlite3_errmsg(s->db));
@@ -186,14 +194,16 @@ static int fail(struct ws_sql *s, int rc, struct ws_err *e)
 {
 	if (rc == SQLITE_AUTH)
 		return ws_fail(e,
-			       "SQL: a report can only be read: SELECT is understood, nothing that writes, attaches or sets (%s)",
+			       "SQL: a report can only be read: SELECT is understood, nothing that "
+			       "writes, attaches or sets (%s)",
 			       sqlite3_errmsg(s->db));
 	if (rc == SQLITE_INTERRUPT)
 		return ws_fail(e, "SQL: interrupted");
 	return ws_fail(e, "SQL: %s", sqlite3_errmsg(s->db));
 }
 
-static int rows(struct ws_sql *s, sqlite3_stmt *st, int columns, const struct ws_sql_sink *sink, struct ws_err *e)
+static int rows(struct ws_sql *s, sqlite3_stmt *st, int columns, const struct ws_sql_sink *sink,
+		struct ws_err *e)
 {
 	struct ws_cell *cells = ws_calloc((size_t)columns + 1, sizeof(*cells));
 	struct ws_text *hex = ws_calloc((size_t)columns + 1, sizeof(*hex));
@@ -291,7 +301,8 @@ int ws_sql_has_parameter(struct ws_sql *s, const char *sql, const char *name, st
 }
 
 /* The statement `st` as one that reads folds, or NULL when there is nothing to fold in it. */
-static sqlite3_stmt *fold(struct ws_sql *s, sqlite3_stmt *st, const char *sql, const char *end, struct ws_sql_folds *folds)
+static sqlite3_stmt *fold(struct ws_sql *s, sqlite3_stmt *st, const char *sql, const char *end,
+			  struct ws_sql_folds *folds)
 {
 	char *folded = s->plain ? NULL : ws_sql_fold_statement(s, sql, end, folds);
 	sqlite3_stmt *made = NULL;
@@ -305,8 +316,8 @@ static sqlite3_stmt *fold(struct ws_sql *s, sqlite3_stmt *st, const char *sql, c
 	return made;
 }
 
-static int statement(struct ws_sql *s, sqlite3_stmt *st, const char *sql, const char *end, const struct ws_sql_sink *sink,
-		     struct ws_err *e)
+static int statement(struct ws_sql *s, sqlite3_stmt *st, const char *sql, const char *end,
+		     const struct ws_sql_sink *sink, struct ws_err *e)
 {
 	int columns = sqlite3_column_count(st);
 	const char **names = ws_calloc((size_t)columns + 1, sizeof(*names));

@@ -1,13 +1,15 @@
 /*
  * sql.h - a report asked in SQL.
  *
- * Every table of the export is a virtual table of an SQLite connection, under its known name and with its known columns; rows are
- * read from the report's blocks as a query goes. A query decodes the columns that it names and the blocks that its times allow; a
- * GROUP BY and look-ups by equality go by groups of rows that are made once for the query (part.c). Nothing can be written: no
- * table, no file, no ATTACH. With several reports, each is a schema of its own besides: report1, report2...; the first is also the
- * main one.
+ * Every table of the export is a virtual table of an SQLite connection, under its known name and
+ * with its known columns; rows are read from the report's blocks as a query goes. A query decodes
+ * the columns that it names and the blocks that its times allow; a GROUP BY and look-ups by
+ * equality go by groups of rows that are made once for the query (part.c). Nothing can be written:
+ * no table, no file, no ATTACH. With several reports, each is a schema of its own besides: report1,
+ * report2...; the first is also the main one.
  *
- * A connection belongs to one thread; only ws_sql_interrupt may come from another, or from a signal handler.
+ * A connection belongs to one thread; only ws_sql_interrupt may come from another, or from a signal
+ * handler.
  */
 #ifndef WS_SQL_SQL_H
 #define WS_SQL_SQL_H
@@ -23,24 +25,28 @@ void ws_sql_close(struct ws_sql *s);
 /* Make the query that runs end with an error, soon. */
 void ws_sql_interrupt(struct ws_sql *s);
 
-/* Leave everything to SQLite, also what is computed without it otherwise (fold.h): answers are the same, later. */
+/* Leave everything to SQLite, also what is computed without it otherwise (fold.h): answers are the
+ * same, later. */
 void ws_sql_plain(struct ws_sql *s, bool plain);
 
-/* Give the parameter :name of later queries a value: a number where it reads as one, else a text; NULL is null. */
+/* Give the parameter :name of later queries a value: a number where it reads as one, else a text;
+ * NULL is null. */
 void ws_sql_bind(struct ws_sql *s, const char *name, const char *value);
 /* Does some statement of `sql` have this parameter? -1 with a message when it cannot be parsed. */
 int ws_sql_has_parameter(struct ws_sql *s, const char *sql, const char *name, struct ws_err *e);
 
-/* Where the rows of a query go. Functions return 0, or -1 to end the query (with a message of their own). */
+/* Where the rows of a query go. Functions return 0, or -1 to end the query (with a message of their
+ * own). */
 struct ws_sql_sink {
 	int (*begin)(void *ctx, const char *const *names, size_t columns, struct ws_err *e);
-	int (*row)(void *ctx, const struct ws_cell *cells, struct ws_err *e); /* texts are good during the call */
+	int (*row)(void *ctx, const struct ws_cell *cells,
+		   struct ws_err *e); /* texts are good during the call */
 	void *ctx;
 };
 
 /*
- * Run each statement of `sql`; `begin` is called for each that has columns, whether it gives rows or not. Returns 0, or -1 with a
- * message that names what SQLite did not like.
+ * Run each statement of `sql`; `begin` is called for each that has columns, whether it gives rows
+ * or not. Returns 0, or -1 with a message that names what SQLite did not like.
  */
 int ws_sql_run(struct ws_sql *s, const char *sql, const struct ws_sql_sink *sink, struct ws_err *e);
 /* Whether `sql` ends in a whole statement: what a prompt asks before it runs what was typed. */

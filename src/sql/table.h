@@ -1,4 +1,5 @@
-/* table.h - what the parts of sql/ share: tables of the connection, and how their columns come from a report's. */
+/* table.h - what the parts of sql/ share: tables of the connection, and how their columns come from
+ * a report's. */
 #ifndef WS_SQL_TABLE_H
 #define WS_SQL_TABLE_H
 
@@ -31,7 +32,7 @@ struct ws_sql_report {
 	struct ws_sql_table **tables;
 	size_t table_count, table_cap;
 	struct ws_sql_table *making; /* whose rows are being made; NULL while tables are found */
-	uint32_t *sorted;	     /* numbers of StringIds in order of text; made when a query wants it */
+	uint32_t *sorted; /* numbers of StringIds in order of text; made when a query wants it */
 	size_t sorted_count;
 };
 
@@ -59,7 +60,8 @@ uint64_t ws_sql_rows(const struct ws_sql_table *t);
 int ws_sql_make(struct ws_sql_table *t, struct ws_err *e);
 
 /* Cell of column c of row `row` of decoded columns. */
-struct ws_xcell ws_sql_cell(const struct ws_sql_table *t, size_t c, uint64_t *const *col, size_t row);
+struct ws_xcell ws_sql_cell(const struct ws_sql_table *t, size_t c, uint64_t *const *col,
+			    size_t row);
 /* Is the row one of the table's? */
 bool ws_sql_keeps(const struct ws_sql_table *t, uint64_t *const *col, size_t row);
 /* Columns of the source that columns of t (bits, as SQLite's colUsed) are made of. */
@@ -70,7 +72,8 @@ static inline bool ws_sql_is_null(const struct ws_sql_table *t, size_t c)
 	return t->columns[c].from == WS_XF_NULL;
 }
 
-/* A text of StringIds, and whether it is a row there: of several ids with equal bytes only one is. */
+/* A text of StringIds, and whether it is a row there: of several ids with equal bytes only one is.
+ */
 struct ws_xcell ws_sql_string_cell(struct ws_export *x, uint32_t id);
 bool ws_sql_string_listed(const struct ws_export *x, uint32_t id);
 
@@ -96,13 +99,15 @@ struct ws_sql_part {
 };
 
 /*
- * Group the rows of `t` that touch the window by the values of `keys`, with the source columns `decode`. NULL when interrupted.
+ * Group the rows of `t` that touch the window by the values of `keys`, with the source columns
+ * `decode`. NULL when interrupted.
  */
-struct ws_sql_part *ws_sql_part_make(struct ws_sql_table *t, const struct ws_sql_keys *keys, uint64_t decode, uint64_t time_min,
-				     uint64_t time_max);
+struct ws_sql_part *ws_sql_part_make(struct ws_sql_table *t, const struct ws_sql_keys *keys,
+				     uint64_t decode, uint64_t time_min, uint64_t time_max);
 void ws_sql_part_free(struct ws_sql_part *p);
 /* Rows of the group with these bytes: from *from up to *to in `order`; false when there is none. */
-bool ws_sql_part_find(const struct ws_sql_part *p, const struct ws_text *key, size_t *from, size_t *to);
+bool ws_sql_part_find(const struct ws_sql_part *p, const struct ws_text *key, size_t *from,
+		      size_t *to);
 /* Would grouping so many rows with so many columns fit into memory? */
 bool ws_sql_part_fits(uint64_t rows, uint64_t columns);
 

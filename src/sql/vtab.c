@@ -1,15 +1,17 @@
 /*
  * vtab.c - a table of a report as a virtual table of SQLite.
  *
- * The plan that xBestIndex makes travels in idxStr, one letter a token with its numbers, in the order of the arguments of xFilter:
+ * The plan that xBestIndex makes travels in idxStr, one letter a token with its numbers, in the
+ * order of the arguments of xFilter:
  *
- *   m<hex>  columns of the schema's table to decode        l<col> a lower bound of time   u<col> an upper one   e<col> both
- *   k<col>  equal to                                       i      StringIds.id equal to
- *   g<col>  rows grouped by this column, d<col>: by it, descending    s  and groups in order
+ *   m<hex>  columns of the schema's table to decode        l<col> a lower bound of time   u<col> an
+ * upper one   e<col> both k<col>  equal to                                       i StringIds.id
+ * equal to g<col>  rows grouped by this column, d<col>: by it, descending    s  and groups in order
  *   j       values that are looked up differ from run to run           S  texts in falling order
  *
- * A first look-up by equality reads through the blocks; when there is a second, as in a join, rows are grouped by what is looked up
- * (part.c). SQLite checks every constraint again, so a plan may give too many rows but never too few.
+ * A first look-up by equality reads through the blocks; when there is a second, as in a join, rows
+ * are grouped by what is looked up (part.c). SQLite checks every constraint again, so a plan may
+ * give too many rows but never too few.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -37,7 +39,8 @@ struct plan {
 	bool join;    /* values that are looked up come from other rows: there will be many */
 };
 
-/* Rows of a group lie apart in the columns: they are asked of the memory so many rows before they are needed. */
+/* Rows of a group lie apart in the columns: they are asked of the memory so many rows before they
+ * are needed. */
 enum { AHEAD = 24, AHEAD_COLUMNS = 8 };
 
 struct cursor {
@@ -65,9 +68,10 @@ struct cursor {
 	const uint64_t *ahead[AHEAD_COLUMNS]; /* columns of the grouping that the query reads */
 	uint32_t ahead_count;
 	uint64_t *const *col;
-	size_t row;		 /* in col */
-	size_t group, group_end; /* of a grouping: where we are, and up to which place in its order */
-	uint64_t known;		 /* columns whose cell is that of the whole group, in group_cell */
+	size_t row; /* in col */
+	size_t group,
+		group_end; /* of a grouping: where we are, and up to which place in its order */
+	uint64_t known;	   /* columns whose cell is that of the whole group, in group_cell */
 	struct ws_xcell group_cell[WS_SQL_KEYS];
 	int64_t block_base, next_base; /* numbers of the first row of this block and of the next */
 };
@@ -79,7 +83,8 @@ static bool is_time(const struct ws_sql_table *t, int c)
 	const struct ws_xcolumn *d = &t->columns[c];
 
 	return (d->from == WS_XF_TIME || d->from == WS_XF_NTIME) &&
-	       (d->source == ws_table_start(t->view->source) || d->source == ws_table_end(t->view->source));
+	       (d->source == ws_table_start(t->view->source) ||
+		d->source == ws_table_end(t->view->source));
 }
 
 /* How many rows of a table have one value of this column, about: one in... */
@@ -152,11 +157,12 @@ static void plan_constraints(struct planning *p)
 		if (is_time(p->t, c)) {
 			use(p, i, op, c);
 			p->rows /= op == 'e' ? 10000 : 4;
-		} else if (op == 'e' && p->keys < WS_SQL_KEYS && !ws_sql_is_null(p->t, (size_t)c) && !p->t->view->keep &&
-			   binary(p, i)) {
+		} else if (op == 'e' && p->keys < WS_SQL_KEYS && !ws_sql_is_null(p->t, (size_t)c) &&
+			   !p->t->view->keep && binary(p, i)) {
 			sqlite3_value *constant;
 
-			if (sqlite3_vtab_rhs_value(p->info, i, &constant) != SQLITE_OK && !p->joined) {
+			if (sqlite3_vtab_rhs_value(p->info, i, &constant) != SQLITE_OK &&
+			    !p->joined) {
 				ws_text_puts(&p->text, "j");
 				p->joined = true;
 			}
@@ -167,36 +173,42 @@ static void plan_constraints(struct planning *p)
 	}
 }
 
-/* Values of which there are few, so that putting them in order costs less than SQLite's sorting of all rows. */
+/* Values of which there are few, so that putting them in order costs less than SQLite's sorting of
+ * all rows. */
 static bool few(const struct ws_xcolumn *c)
 {
-	return c->from != WS_XF_TIME && c->from != WS_XF_NTIME && c->from != WS_XF_REAL && c->from != WS_XF_UINT &&
-	       !strstr(c->name, "orrelation");
+	return c->from != WS_XF_TIME && c->from != WS_XF_NTIME && c->from != WS_XF_REAL &&
+	       c->from != WS_XF_UINT && !strstr(c->name, "orrelation");
 }
 
 /*
- * Groups are always put in order too: SQLite says of a GROUP BY that rows need only be grouped, and still takes them to be in order
- * when an ORDER BY names the same columns.
+ * Groups are always put in order too: SQLite says of a GROUP BY that rows need only be grouped, and
+ * still takes them to be in order when an ORDER BY names the same columns.
  */
 static void plan_order(struct planning *p)
 {
 	const sqlite3_index_info *info = p->info;
-	bool whole = sqlite3_vtab_distinct(p->info) != 0; /* to be grouped or made distinct: a sort of all rows would be next */
+	bool whole = sqlite3_vtab_distinct(p->info) !=
+		     0; /* to be grouped or made distinct: a sort of all rows would be next */
 
 	if (!info->nOrderBy || info->nOrderBy > WS_SQL_KEYS || p->keys ||
 	    !ws_sql_part_fits(ws_sql_rows(p->t), ws_sql_sources(p->t, info->colUsed)))
 		return;
 	for (int i = 0; i < info->nOrderBy; i++)
-		if (info->aOrderBy[i].iColumn < 0 || (!whole && !few(&p->t->columns[info->aOrderBy[i].iColumn])))
+		if (info->aOrderBy[i].iColumn < 0 ||
+		    (!whole && !few(&p->t->columns[info->aOrderBy[i].iColumn])))
 			return;
 	for (int i = 0; i < info->nOrderBy; i++)
-		ws_text_printf(&p->text, "%c%d", info->aOrderBy[i].desc ? 'd' : 'g', info->aOrderBy[i].iColumn);
+		ws_text_printf(&p->text, "%c%d", info->aOrderBy[i].desc ? 'd' : 'g',
+			       info->aOrderBy[i].iColumn);
 	ws_text_puts(&p->text, "s");
 	p->info->orderByConsumed = 1;
 	p->grouped = true;
 }
 
-enum { MOST_SORTED = 1 << 20 }; /* texts that are put in order, rather than rows that point to them */
+enum {
+	MOST_SORTED = 1 << 20
+}; /* texts that are put in order, rather than rows that point to them */
 
 static void plan_strings(struct planning *p)
 {
@@ -280,10 +292,12 @@ static void read_plan(struct plan *p, const char *s)
 
 /* ---- connecting ---- */
 
-static int vtab_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out, char **err)
+static int vtab_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
+			sqlite3_vtab **out, char **err)
 {
 	struct ws_sql *s = aux;
-	size_t report = argc > 3 ? strtoul(argv[3], NULL, 10) : SIZE_MAX, table = argc > 4 ? strtoul(argv[4], NULL, 10) : SIZE_MAX;
+	size_t report = argc > 3 ? strtoul(argv[3], NULL, 10) : SIZE_MAX,
+	       table = argc > 4 ? strtoul(argv[4], NULL, 10) : SIZE_MAX;
 	struct ws_text sql = {0};
 	struct vtab *v;
 	int rc;
@@ -353,8 +367,8 @@ static bool row_passes(struct cursor *c)
 			ws_sql_key_cell(&c->scratch, &cell);
 			c->test[i].last = raw;
 			c->test[i].known = true;
-			c->test[i].same =
-			    c->scratch.len == c->test[i].want.len && !memcmp(c->scratch.s, c->test[i].want.s, c->scratch.len);
+			c->test[i].same = c->scratch.len == c->test[i].want.len &&
+					  !memcmp(c->scratch.s, c->test[i].want.s, c->scratch.len);
 		}
 		if (!c->test[i].same)
 			return false;
@@ -393,7 +407,8 @@ static bool next_block(struct cursor *c)
 			continue;
 		}
 		make_room(c, info.rows);
-		if (c->plan.decode && ws_report_decode(r, c->t->view->source, i, c->plan.decode, c->buffer, NULL)) {
+		if (c->plan.decode &&
+		    ws_report_decode(r, c->t->view->source, i, c->plan.decode, c->buffer, NULL)) {
 			counts->damaged++;
 			continue;
 		}
@@ -460,7 +475,8 @@ struct ws_xcell ws_sql_string_cell(struct ws_export *x, uint32_t id)
 
 static int by_text(const void *a, const void *b, void *ctx)
 {
-	struct ws_xcell x = ws_sql_string_cell(ctx, *(const uint32_t *)a), y = ws_sql_string_cell(ctx, *(const uint32_t *)b);
+	struct ws_xcell x = ws_sql_string_cell(ctx, *(const uint32_t *)a),
+			y = ws_sql_string_cell(ctx, *(const uint32_t *)b);
 	int c = memcmp(x.s, y.s, x.n < y.n ? x.n : y.n);
 
 	return c ? c : x.n < y.n ? -1 : x.n > y.n;
@@ -479,7 +495,8 @@ static void sort_strings(struct ws_sql_report *r, uint64_t most)
 
 static void settle_in_strings(struct cursor *c)
 {
-	while (!c->plan.group.sorted && c->at <= c->end && !ws_sql_string_listed(&c->t->of->x, (uint32_t)c->at))
+	while (!c->plan.group.sorted && c->at <= c->end &&
+	       !ws_sql_string_listed(&c->t->of->x, (uint32_t)c->at))
 		c->at++;
 	if (c->at > c->end)
 		c->mode = ENDED;
@@ -509,7 +526,8 @@ static void begin_strings(struct cursor *c, int argc, sqlite3_value **argv)
 
 /* ---- constraints of one run ---- */
 
-/* The time meant by a value that is compared with a column of times, on the session clock; false when it is no number. */
+/* The time meant by a value that is compared with a column of times, on the session clock; false
+ * when it is no number. */
 static bool time_of(const struct cursor *c, sqlite3_value *v, bool lower, uint64_t *t)
 {
 	__int128 x;
@@ -602,7 +620,8 @@ static int begin_lookup(struct cursor *c, sqlite3_value **argv)
 		if (one != LOOKUP)
 			continue;
 		k++;
-		if (d->from < WS_XF_INT || d->from >= WS_XF_CALL) /* not of one column: SQLite tests it */
+		if (d->from < WS_XF_INT ||
+		    d->from >= WS_XF_CALL) /* not of one column: SQLite tests it */
 			continue;
 		c->test[c->tests].column = c->plan.arg[i].column;
 		c->test[c->tests].want.len = 0;
@@ -613,7 +632,8 @@ static int begin_lookup(struct cursor *c, sqlite3_value **argv)
 		c->mode = ENDED;
 		return SQLITE_OK;
 	}
-	if (all == READ_THROUGH || k < c->plan.equal.count || (!c->part && !c->plan.join && ++c->lookups < 2) ||
+	if (all == READ_THROUGH || k < c->plan.equal.count ||
+	    (!c->part && !c->plan.join && ++c->lookups < 2) ||
 	    !ws_sql_part_fits(ws_sql_rows(c->t), c->plan.decode)) {
 		begin_blocks(c);
 		return SQLITE_OK;
@@ -640,7 +660,8 @@ static int begin_groups(struct cursor *c)
 	c->at = c->group = c->group_end = 0;
 	c->end = c->part->rows;
 	c->ahead_count = 0;
-	for (uint64_t left = c->plan.decode; left && c->ahead_count < AHEAD_COLUMNS; left &= left - 1)
+	for (uint64_t left = c->plan.decode; left && c->ahead_count < AHEAD_COLUMNS;
+	     left &= left - 1)
 		c->ahead[c->ahead_count++] = c->part->col[__builtin_ctzll(left)];
 	return SQLITE_OK;
 }
@@ -657,7 +678,8 @@ static void enter_row(struct cursor *c)
 	}
 }
 
-/* The cell of a column that rows are grouped by, made once for the group; NULL for other columns. */
+/* The cell of a column that rows are grouped by, made once for the group; NULL for other columns.
+ */
 static const struct ws_xcell *group_cell(struct cursor *c, int column)
 {
 	for (uint32_t k = 0; k < c->plan.group.count; k++) {
@@ -672,7 +694,8 @@ static const struct ws_xcell *group_cell(struct cursor *c, int column)
 	return NULL;
 }
 
-static int cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, int argc, sqlite3_value **argv)
+static int cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, int argc,
+			 sqlite3_value **argv)
 {
 	struct cursor *c = (struct cursor *)base;
 	int rc = SQLITE_OK;
@@ -775,7 +798,8 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int co
 	}
 	switch (d->from) { /* what most queries read, at least cost */
 	case WS_XF_TIME:
-		sqlite3_result_int64(out, (sqlite3_int64)(c->col[d->source][c->row] - c->t->of->x.base));
+		sqlite3_result_int64(out,
+				     (sqlite3_int64)(c->col[d->source][c->row] - c->t->of->x.base));
 		return SQLITE_OK;
 	case WS_XF_NTIME:
 		v = c->col[d->source][c->row];
@@ -795,8 +819,8 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *out, int co
 }
 
 /*
- * The same row has the same number in every run, by whatever way it was found: SQLite answers `a OR b` by a run for each and leaves
- * out, by number, what it has met before.
+ * The same row has the same number in every run, by whatever way it was found: SQLite answers `a OR
+ * b` by a run for each and leaves out, by number, what it has met before.
  */
 static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 {
@@ -810,16 +834,16 @@ static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 }
 
 const sqlite3_module ws_sql_module = {
-    .xCreate = vtab_connect,
-    .xConnect = vtab_connect,
-    .xBestIndex = best_index,
-    .xDisconnect = vtab_disconnect,
-    .xDestroy = vtab_disconnect,
-    .xOpen = cursor_open,
-    .xClose = cursor_close,
-    .xFilter = cursor_filter,
-    .xNext = cursor_next,
-    .xEof = cursor_eof,
-    .xColumn = cursor_column,
-    .xRowid = cursor_rowid,
+	.xCreate = vtab_connect,
+	.xConnect = vtab_connect,
+	.xBestIndex = best_index,
+	.xDisconnect = vtab_disconnect,
+	.xDestroy = vtab_disconnect,
+	.xOpen = cursor_open,
+	.xClose = cursor_close,
+	.xFilter = cursor_filter,
+	.xNext = cursor_next,
+	.xEof = cursor_eof,
+	.xColumn = cursor_column,
+	.xRowid = cursor_rowid,
 };

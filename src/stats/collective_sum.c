@@ -1,10 +1,13 @@
 /*
- * collective_sum.c - collectives by communicator, operation, size, type of elements and rank, with the bytes they should move.
+ * collective_sum.c - collectives by communicator, operation, size, type of elements and rank, with
+ * the bytes they should move.
  *
- * A trace says how many elements went in and came out on each rank. What comes out follows from what went in, the operation and the
- * number of ranks; where the two differ, ranks disagree about the message, or pieces are of unequal size. Traffic is what a rank
- * sends at least when the ranks form a ring, as NCCL's documentation of its tests reckons bus bandwidth: 2(n-1)/n of the data for
- * an all-reduce, (n-1)/n of the larger side for all-gather, reduce-scatter and all-to-all, all of it otherwise.
+ * A trace says how many elements went in and came out on each rank. What comes out follows from
+ * what went in, the operation and the number of ranks; where the two differ, ranks disagree about
+ * the message, or pieces are of unequal size. Traffic is what a rank sends at least when the ranks
+ * form a ring, as NCCL's documentation of its tests reckons bus bandwidth: 2(n-1)/n of the data for
+ * an all-reduce, (n-1)/n of the larger side for all-gather, reduce-scatter and all-to-all, all of
+ * it otherwise.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,17 +17,17 @@
 #include "stats/std8.h"
 
 static const struct ws_column columns[] = {
-    WS_STD8("Instances"),
-    {"Operation", WS_KIND_TEXT},
-    {"Type", WS_KIND_TEXT},
-    {"In", WS_KIND_SIZE},
-    {"Out", WS_KIND_SIZE},
-    {"Expected Out", WS_KIND_SIZE},
-    {"Expected Traffic", WS_KIND_SIZE},
-    {"Bandwidth", WS_KIND_RATE},
-    {"Communicator", WS_KIND_TEXT},
-    {"Ranks", WS_KIND_ID},
-    {"Rank", WS_KIND_TEXT},
+	WS_STD8("Instances"),
+	{"Operation", WS_KIND_TEXT},
+	{"Type", WS_KIND_TEXT},
+	{"In", WS_KIND_SIZE},
+	{"Out", WS_KIND_SIZE},
+	{"Expected Out", WS_KIND_SIZE},
+	{"Expected Traffic", WS_KIND_SIZE},
+	{"Bandwidth", WS_KIND_RATE},
+	{"Communicator", WS_KIND_TEXT},
+	{"Ranks", WS_KIND_ID},
+	{"Rank", WS_KIND_TEXT},
 };
 
 enum word { GROUP, NAME, TYPE, PROCESS, IN, OUT, WORDS };
@@ -48,12 +51,12 @@ static void load(struct ws_stats *s, struct sums *m)
 	while (ws_cursor_next(c, &v)) {
 		uint64_t start = v[ws_collective_start], end = v[ws_collective_end];
 		uint64_t key[WORDS] = {
-		    ws_report_string_key(s->r, (uint32_t)v[ws_collective_group]),
-		    ws_report_string_key(s->r, (uint32_t)v[ws_collective_name]),
-		    ws_report_string_key(s->r, (uint32_t)v[ws_collective_dtype]),
-		    v[ws_collective_process],
-		    v[ws_collective_in_elements],
-		    v[ws_collective_out_elements],
+			ws_report_string_key(s->r, (uint32_t)v[ws_collective_group]),
+			ws_report_string_key(s->r, (uint32_t)v[ws_collective_name]),
+			ws_report_string_key(s->r, (uint32_t)v[ws_collective_dtype]),
+			v[ws_collective_process],
+			v[ws_collective_in_elements],
+			v[ws_collective_out_elements],
 		};
 		size_t had = m->by.n;
 		struct ws_dist *d;
@@ -66,7 +69,8 @@ static void load(struct ws_stats *s, struct sums *m)
 		ws_dist_add(d, end - start);
 		ws_grow(m->groups, m->groups_cap, m->by.n);
 		if (m->by.n != had)
-			m->groups[had] = (struct group){v[ws_collective_group_size], (uint32_t)v[ws_collective_description]};
+			m->groups[had] = (struct group){v[ws_collective_group_size],
+							(uint32_t)v[ws_collective_description]};
 	}
 	ws_cursor_close(c);
 }
@@ -77,8 +81,9 @@ static unsigned type_size(const char *name)
 	static const struct {
 		const char *name;
 		unsigned size;
-	} types[] = {{"Float", 4}, {"Double", 8}, {"Half", 2}, {"BFloat16", 2}, {"Int", 4},	     {"Long", 8},
-		     {"Short", 2}, {"Byte", 1},	  {"Char", 1}, {"Bool", 1},	{"ComplexFloat", 8}, {"ComplexDouble", 16}};
+	} types[] = {{"Float", 4}, {"Double", 8}, {"Half", 2},	       {"BFloat16", 2},
+		     {"Int", 4},   {"Long", 8},	  {"Short", 2},	       {"Byte", 1},
+		     {"Char", 1},  {"Bool", 1},	  {"ComplexFloat", 8}, {"ComplexDouble", 16}};
 
 	for (size_t i = 0; i < WS_COUNT(types); i++)
 		if (!strcmp(name, types[i].name))
@@ -158,8 +163,8 @@ static struct ws_cell string(const struct ws_stats *s, uint64_t id)
 	return len ? ws_cell_text(t, len) : ws_cell_null();
 }
 
-static void print(const struct ws_gpu_work *w, const struct ws_std8 *v, const uint64_t *key, const struct group *g,
-		  unsigned __int128 sum)
+static void print(const struct ws_gpu_work *w, const struct ws_std8 *v, const uint64_t *key,
+		  const struct group *g, unsigned __int128 sum)
 {
 	struct ws_stats *s = w->s;
 	struct sizes z = sizes_of(s, key, g->ranks);
@@ -168,36 +173,40 @@ static void print(const struct ws_gpu_work *w, const struct ws_std8 *v, const ui
 
 	ws_gpu_work_process(w, (uint32_t)key[PROCESS], &rank);
 	s->row(s, (struct ws_cell[]){
-		      ws_cell_real(sum ? (long double)v->total * 100 / (long double)sum : 0),
-		      ws_cell_int((int64_t)v->total),
-		      ws_cell_int((int64_t)v->count),
-		      ws_cell_real(mean),
-		      ws_cell_real(ws_std8_median(v)),
-		      ws_cell_int((int64_t)v->min),
-		      ws_cell_int((int64_t)v->max),
-		      ws_cell_real(v->stddev),
-		      string(s, key[NAME]),
-		      string(s, key[TYPE]),
-		      bytes(z.in),
-		      bytes(z.out),
-		      bytes(z.expected),
-		      bytes(z.traffic),
-		      z.traffic < 0 || mean <= 0 ? ws_cell_null() : ws_cell_real(z.traffic * 1000000000 / mean),
-		      string(s, ws_report_string_key(s->r, g->description) ? g->description : key[GROUP]),
-		      g->ranks == WS_NO_U32 ? ws_cell_null() : ws_cell_int((int64_t)g->ranks),
-		      ws_cell_text(rank.s, rank.len),
+			  ws_cell_real(sum ? (long double)v->total * 100 / (long double)sum : 0),
+			  ws_cell_int((int64_t)v->total),
+			  ws_cell_int((int64_t)v->count),
+			  ws_cell_real(mean),
+			  ws_cell_real(ws_std8_median(v)),
+			  ws_cell_int((int64_t)v->min),
+			  ws_cell_int((int64_t)v->max),
+			  ws_cell_real(v->stddev),
+			  string(s, key[NAME]),
+			  string(s, key[TYPE]),
+			  bytes(z.in),
+			  bytes(z.out),
+			  bytes(z.expected),
+			  bytes(z.traffic),
+			  z.traffic < 0 || mean <= 0 ? ws_cell_null()
+						     : ws_cell_real(z.traffic * 1000000000 / mean),
+			  string(s, ws_report_string_key(s->r, g->description) ? g->description
+									       : key[GROUP]),
+			  g->ranks == WS_NO_U32 ? ws_cell_null() : ws_cell_int((int64_t)g->ranks),
+			  ws_cell_text(rank.s, rank.len),
 		  });
 	ws_text_free(&rank);
 }
 
-static void print_all(const struct ws_gpu_work *w, const struct sums *m, const struct ws_keyed_sums *all)
+static void print_all(const struct ws_gpu_work *w, const struct sums *m,
+		      const struct ws_keyed_sums *all)
 {
 	struct ws_std8_line *lines = ws_calloc(all->n, sizeof(*lines));
 	unsigned __int128 sum = 0;
 
 	for (size_t i = 0; i < all->n; i++) {
 		lines[i].s = &all->s[i];
-		lines[i].name = ws_report_string(w->s->r, (uint32_t)all->keys[i * WORDS + NAME], &lines[i].name_len);
+		lines[i].name = ws_report_string(w->s->r, (uint32_t)all->keys[i * WORDS + NAME],
+						 &lines[i].name_len);
 		sum += all->s[i].total;
 	}
 	ws_std8_sort(lines, all->n);
@@ -229,13 +238,13 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_collective_sum = {
-    .name = "collective_sum",
-    .title = "Collective Communication Summary",
-    .about =
-	"Collectives by communicator, operation, size, type and rank, with the bytes that went in and came out, those that should "
-	"come out, and what each rank sends at least in a ring",
-    .what = "collectives",
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "collective_sum",
+	.title = "Collective Communication Summary",
+	.about = "Collectives by communicator, operation, size, type and rank, with the bytes that "
+		 "went in and came out, those that should "
+		 "come out, and what each rank sends at least in a ring",
+	.what = "collectives",
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

@@ -102,8 +102,10 @@ int ws_command_start(struct ws_command_out *c, const char *command, struct ws_er
 		ws_words_free(words);
 		return ws_fail_errno(e, "cannot start %s", command);
 	}
-	c->pipe_signal = signal(SIGPIPE, SIG_IGN); /* one that ends early must not end us: finishing says how it ended */
-	fflush(stdout);				   /* what was printed before stands before what the command prints */
+	c->pipe_signal = signal(
+		SIGPIPE,
+		SIG_IGN); /* one that ends early must not end us: finishing says how it ended */
+	fflush(stdout);	  /* what was printed before stands before what the command prints */
 	rc = spawn(c, words, fd[0]);
 	close(fd[0]);
 	if (rc) {

@@ -1,9 +1,10 @@
 /*
- * cpu_gap_sum.c - what each thread did while a resource was idle: the time of its states that lies in the gaps of a GPU, a stream,
- * a thread or all cores.
+ * cpu_gap_sum.c - what each thread did while a resource was idle: the time of its states that lies
+ * in the gaps of a GPU, a stream, a thread or all cores.
  *
- * States of a thread and gaps both come in order, so each resource is walked along with each thread. What a running thread did
- * comes from its samples in gaps: the innermost function of Python of each, or the innermost function where there is none.
+ * States of a thread and gaps both come in order, so each resource is walked along with each
+ * thread. What a running thread did comes from its samples in gaps: the innermost function of
+ * Python of each, or the innermost function where there is none.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,17 +21,17 @@
 enum { RESOURCE, SHARE, TIME, COUNT, PID, TID, THREAD, STATE, REASON, FUNCTION, DOING, COLUMNS };
 
 static const struct ws_column columns[COLUMNS] = {
-    [RESOURCE] = {"Idle Resource", WS_KIND_TEXT},
-    [SHARE] = {"Of Idle", WS_KIND_PERCENT},
-    [TIME] = {"Time", WS_KIND_TIME},
-    [COUNT] = {"Spans", WS_KIND_COUNT},
-    [PID] = {"PID", WS_KIND_ID},
-    [TID] = {"TID", WS_KIND_ID},
-    [THREAD] = {"Thread", WS_KIND_TEXT},
-    [STATE] = {"State", WS_KIND_TEXT},
-    [REASON] = {"Reason", WS_KIND_TEXT},
-    [FUNCTION] = {"Call", WS_KIND_TEXT},
-    [DOING] = {"Sampled In", WS_KIND_TEXT},
+	[RESOURCE] = {"Idle Resource", WS_KIND_TEXT},
+	[SHARE] = {"Of Idle", WS_KIND_PERCENT},
+	[TIME] = {"Time", WS_KIND_TIME},
+	[COUNT] = {"Spans", WS_KIND_COUNT},
+	[PID] = {"PID", WS_KIND_ID},
+	[TID] = {"TID", WS_KIND_ID},
+	[THREAD] = {"Thread", WS_KIND_TEXT},
+	[STATE] = {"State", WS_KIND_TEXT},
+	[REASON] = {"Reason", WS_KIND_TEXT},
+	[FUNCTION] = {"Call", WS_KIND_TEXT},
+	[DOING] = {"Sampled In", WS_KIND_TEXT},
 };
 
 static const char *const args[] = {"gpu=", "stream=", "thread=", "cpu", "min=", NULL};
@@ -87,8 +88,10 @@ static void take(void *ctx, uint32_t worker, const struct ws_state *st)
 		memset(w->at, 0, p->gaps.n * sizeof(*w->at));
 	}
 	for (size_t i = 0; i < p->gaps.n; i++) {
-		uint64_t pieces = 0, time = ws_gaps_overlap(&p->gaps.v[i], st->start, st->end, &w->at[i], &pieces);
-		uint64_t key[KEY_WORDS] = {i, st->thread, st->doing, st->wait, ws_report_string_key(p->s->r, st->function)};
+		uint64_t pieces = 0, time = ws_gaps_overlap(&p->gaps.v[i], st->start, st->end,
+							    &w->at[i], &pieces);
+		uint64_t key[KEY_WORDS] = {i, st->thread, st->doing, st->wait,
+					   ws_report_string_key(p->s->r, st->function)};
 
 		if (time)
 			add(w, key, time, pieces);
@@ -134,10 +137,12 @@ static int scan_samples(void *ctx, const struct ws_batch *b)
 		for (size_t g = 0; g < p->gaps.n; g++) {
 			uint64_t key[3] = {g, b->col[ws_sample_thread][i], 0};
 
-			if (!ws_samples_wanted(&p->samples, b->col[ws_sample_event][i], b->col[ws_sample_flags][i]) ||
+			if (!ws_samples_wanted(&p->samples, b->col[ws_sample_event][i],
+					       b->col[ws_sample_flags][i]) ||
 			    !in_gap(&p->gaps.v[g], b->col[ws_sample_start][i]))
 				continue;
-			key[2] = doing(p->stacks, (uint32_t)b->col[ws_sample_frame][i], (uint32_t)b->col[ws_sample_callers][i]);
+			key[2] = doing(p->stacks, (uint32_t)b->col[ws_sample_frame][i],
+				       (uint32_t)b->col[ws_sample_callers][i]);
 			ws_keyed_get(&w->sampled, key);
 			if (w->sampled.last == w->samples_n) {
 				ws_grow(w->samples, w->samples_cap, w->samples_n + 1);
@@ -185,15 +190,18 @@ static void put_sampled(const struct output *o, const uint64_t *key, struct ws_t
 	uint64_t sum = 0;
 
 	low = ws_bisect(o->sample_count, mid, by_samples(&o->samples[mid], &want) < 0);
-	for (high = low;
-	     high < o->sample_count && o->samples[high].resource == want.resource && o->samples[high].thread == want.thread; high++)
+	for (high = low; high < o->sample_count && o->samples[high].resource == want.resource &&
+			 o->samples[high].thread == want.thread;
+	     high++)
 		sum += o->samples[high].samples;
 	for (size_t i = low; i < high && i < low + NAMED; i++) {
-		const struct ws_function *f = ws_stacks_function(o->p->stacks, (uint32_t)o->samples[i].function);
+		const struct ws_function *f =
+			ws_stacks_function(o->p->stacks, (uint32_t)o->samples[i].function);
 
 		ws_text_puts(t, t->len ? ", " : "");
 		ws_text_add(t, f->name, f->len);
-		ws_text_printf(t, " (%" PRIu64 "%%)", (o->samples[i].samples * 100 + sum / 2) / sum);
+		ws_text_printf(t, " (%" PRIu64 "%%)",
+			       (o->samples[i].samples * 100 + sum / 2) / sum);
 	}
 }
 
@@ -224,7 +232,8 @@ static struct ws_cell text(const char *s)
 
 static void print_entry(const struct output *o, const struct entry *v, struct ws_text *sampled)
 {
-	static const char *const states[WS_DOINGS] = {"not known", "running", "runnable", "waiting"};
+	static const char *const states[WS_DOINGS] = {"not known", "running", "runnable",
+						      "waiting"};
 	const struct ws_gap_list *l = &o->p->gaps.v[v->key[K_RESOURCE]];
 	const struct ws_thread_info *t = ws_who_thread(o->p->s->who, (uint32_t)v->key[K_THREAD]);
 	struct ws_cell c[COLUMNS];
@@ -243,8 +252,9 @@ static void print_entry(const struct output *o, const struct entry *v, struct ws
 	c[TID] = ws_cell_int(t->tid);
 	c[THREAD] = text(t->name);
 	c[STATE] = text(states[v->key[K_DOING]]);
-	c[REASON] =
-	    v->key[K_WAIT] || v->key[K_DOING] == WS_DOING_WAIT ? text(ws_wait_name((enum ws_wait)v->key[K_WAIT])) : text("");
+	c[REASON] = v->key[K_WAIT] || v->key[K_DOING] == WS_DOING_WAIT
+			    ? text(ws_wait_name((enum ws_wait)v->key[K_WAIT]))
+			    : text("");
 	function = ws_cuda_function(o->p->s->r, (uint32_t)v->key[K_FUNCTION], &len);
 	c[FUNCTION] = ws_cell_text(function, len);
 	c[DOING] = ws_cell_text(sampled->s, sampled->len);
@@ -253,7 +263,8 @@ static void print_entry(const struct output *o, const struct entry *v, struct ws
 
 static int by_key(const void *a, const void *b)
 {
-	return memcmp(((const struct entry *)a)->key, ((const struct entry *)b)->key, sizeof(((const struct entry *)a)->key));
+	return memcmp(((const struct entry *)a)->key, ((const struct entry *)b)->key,
+		      sizeof(((const struct entry *)a)->key));
 }
 
 /* All workers' entries and samples, the same keys together. */
@@ -272,7 +283,8 @@ static void collect(struct output *o)
 			const uint64_t *key = w->sampled.keys + i * 3;
 
 			ws_grow(o->samples, sample_cap, o->sample_count + 1);
-			o->samples[o->sample_count++] = (struct sampled){key[0], key[1], key[2], w->samples[i]};
+			o->samples[o->sample_count++] =
+				(struct sampled){key[0], key[1], key[2], w->samples[i]};
 		}
 	}
 	if (o->n)
@@ -351,12 +363,12 @@ static struct ws_gaps_request request(const struct ws_stats *s)
 {
 	const char *shortest = ws_stats_arg(s, "min=");
 	struct ws_gaps_request q = {
-	    .gpu = number(s, "gpu="),
-	    .stream = number(s, "stream="),
-	    .thread = number(s, "thread="),
-	    .shortest = shortest ? strtoull(shortest, NULL, 10) : 0,
-	    .time_min = s->time_min,
-	    .time_max = s->time_max,
+		.gpu = number(s, "gpu="),
+		.stream = number(s, "stream="),
+		.thread = number(s, "thread="),
+		.shortest = shortest ? strtoull(shortest, NULL, 10) : 0,
+		.time_min = s->time_min,
+		.time_max = s->time_max,
 	};
 
 	q.resource = q.thread != WS_NO_U32		   ? WS_RESOURCE_THREAD
@@ -371,11 +383,11 @@ static int walk(struct pass *p, const struct ws_states *states, struct ws_err *e
 {
 	struct ws_stats *s = p->s;
 	struct ws_scan sc = {
-	    .table = WS_TABLE_sample,
-	    .columns = WS_COL(sample, start) | WS_COL(sample, thread) | WS_COL(sample, frame) | WS_COL(sample, callers) |
-		       WS_COL(sample, event) | WS_COL(sample, flags),
-	    .time_min = s->time_min,
-	    .time_max = s->time_max,
+		.table = WS_TABLE_sample,
+		.columns = WS_COL(sample, start) | WS_COL(sample, thread) | WS_COL(sample, frame) |
+			   WS_COL(sample, callers) | WS_COL(sample, event) | WS_COL(sample, flags),
+		.time_min = s->time_min,
+		.time_max = s->time_max,
 	};
 	uint64_t damaged = 0;
 
@@ -416,9 +428,13 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	struct ws_states *states;
 	int rc;
 
-	if (q.resource == WS_RESOURCE_CPU && !ws_stats_arg(s, "cpu") && !ws_report_rows(s->r, WS_TABLE_sched))
-		return 0; /* neither GPUs nor scheduling: nothing to show, and nothing in particular was asked for */
-	states = ws_states_open_part(s->r, s->who, &(struct ws_states_part){.to = UINT64_MAX, .brief = true}, &s->damaged);
+	if (q.resource == WS_RESOURCE_CPU && !ws_stats_arg(s, "cpu") &&
+	    !ws_report_rows(s->r, WS_TABLE_sched))
+		return 0; /* neither GPUs nor scheduling: nothing to show, and nothing in particular
+			     was asked for */
+	states = ws_states_open_part(s->r, s->who,
+				     &(struct ws_states_part){.to = UINT64_MAX, .brief = true},
+				     &s->damaged);
 	rc = ws_gaps_find(s->r, s->who, states, &q, &p.gaps, e);
 	s->damaged += p.gaps.damaged;
 	if (!rc)
@@ -429,16 +445,19 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_cpu_gap_sum = {
-    .name = "cpu_gap_sum",
-    .title = "What Threads Did While a Resource Was Idle",
-    .about = "Of the time in which a resource did nothing, between its first and its last work: how long each thread ran, was "
-	     "runnable or "
-	     "waited, and for what; for running threads, the functions that were sampled most. The resource is each GPU, or all "
-	     "cores where "
-	     "there is none; :gpu=<n>, :stream=<n>, :thread=<tid> and :cpu choose one; :min=<ns> leaves out shorter gaps.",
-    .what = "gaps",
-    .args = args,
-    .columns = columns,
-    .column_count = COLUMNS,
-    .run = run,
+	.name = "cpu_gap_sum",
+	.title = "What Threads Did While a Resource Was Idle",
+	.about = "Of the time in which a resource did nothing, between its first and its last "
+		 "work: how long each thread ran, was "
+		 "runnable or "
+		 "waited, and for what; for running threads, the functions that were sampled most. "
+		 "The resource is each GPU, or all "
+		 "cores where "
+		 "there is none; :gpu=<n>, :stream=<n>, :thread=<tid> and :cpu choose one; "
+		 ":min=<ns> leaves out shorter gaps.",
+	.what = "gaps",
+	.args = args,
+	.columns = columns,
+	.column_count = COLUMNS,
+	.run = run,
 };

@@ -1,8 +1,8 @@
 /*
  * cpu_util.c - how busy each core and each thread was over time.
  *
- * Time is divided into intervals of a round length that begin at the start of the collection. A span on a core adds what it has in
- * each.
+ * Time is divided into intervals of a round length that begin at the start of the collection. A
+ * span on a core adds what it has in each.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +14,14 @@
 enum { START, LENGTH, UTIL, RUN, CORE, PID, TID, NAME, COLUMNS };
 
 static const struct ws_column columns[COLUMNS] = {
-    [START] = {"Start", WS_KIND_TIME},	[LENGTH] = {"Duration", WS_KIND_TIME}, [UTIL] = {"Utilization", WS_KIND_PERCENT},
-    [RUN] = {"Run Time", WS_KIND_TIME}, [CORE] = {"Core", WS_KIND_ID},	       [PID] = {"PID", WS_KIND_ID},
-    [TID] = {"TID", WS_KIND_ID},	[NAME] = {"Thread", WS_KIND_TEXT},
+	[START] = {"Start", WS_KIND_TIME},
+	[LENGTH] = {"Duration", WS_KIND_TIME},
+	[UTIL] = {"Utilization", WS_KIND_PERCENT},
+	[RUN] = {"Run Time", WS_KIND_TIME},
+	[CORE] = {"Core", WS_KIND_ID},
+	[PID] = {"PID", WS_KIND_ID},
+	[TID] = {"TID", WS_KIND_ID},
+	[NAME] = {"Thread", WS_KIND_TEXT},
 };
 
 static const char *const args[] = {"core", "thread", "bin=", NULL};
@@ -43,7 +48,8 @@ struct worker {
 
 struct util {
 	struct ws_stats *s;
-	uint64_t bin, from, to; /* length of an interval; the time covered, from a multiple of it after zero */
+	uint64_t bin, from,
+		to; /* length of an interval; the time covered, from a multiple of it after zero */
 	size_t intervals;
 	bool cores, threads;
 	struct worker *workers;
@@ -64,13 +70,15 @@ static void add_thread(struct worker *w, uint64_t interval, uint32_t thread, uin
 
 enum { MOST_CORES = 65536 };
 
-static void add_core(struct util *u, struct worker *w, uint64_t interval, uint32_t core, uint64_t run)
+static void add_core(struct util *u, struct worker *w, uint64_t interval, uint32_t core,
+		     uint64_t run)
 {
 	if (core >= MOST_CORES)
 		return;
 	if (core >= w->core_count) {
 		w->cores = ws_realloc(w->cores, (core + 1) * u->intervals * sizeof(*w->cores));
-		memset(w->cores + w->core_count * u->intervals, 0, (core + 1 - w->core_count) * u->intervals * sizeof(*w->cores));
+		memset(w->cores + w->core_count * u->intervals, 0,
+		       (core + 1 - w->core_count) * u->intervals * sizeof(*w->cores));
 		w->core_count = core + (size_t)1;
 	}
 	w->cores[core * u->intervals + interval].run += run;
@@ -84,7 +92,8 @@ static void take(void *ctx, uint32_t worker, const struct ws_state *st)
 	if (st->doing != WS_DOING_RUN)
 		return;
 	for (uint64_t at = st->start; at < st->end;) {
-		uint64_t interval = (at - u->from) / u->bin, stop = u->from + (interval + 1) * u->bin;
+		uint64_t interval = (at - u->from) / u->bin,
+			 stop = u->from + (interval + 1) * u->bin;
 
 		stop = stop < st->end ? stop : st->end;
 		if (u->threads)
@@ -120,7 +129,8 @@ static void gather(struct util *u, struct cells *all, uint32_t workers)
 			if (!k->cores[i].run)
 				continue;
 			ws_grow(all->v, all->cap, all->n + 1);
-			all->v[all->n++] = (struct cell){i % u->intervals, 0, (uint32_t)(i / u->intervals), k->cores[i].run};
+			all->v[all->n++] = (struct cell){
+				i % u->intervals, 0, (uint32_t)(i / u->intervals), k->cores[i].run};
 		}
 	}
 }
@@ -140,17 +150,17 @@ static int by_place(const void *a, const void *b)
 static void print_cell(const struct util *u, const struct cell *k)
 {
 	const struct ws_thread_info *t = ws_who_thread(u->s->who, k->thread);
-	uint64_t start = u->from + k->interval * u->bin, stop = start + u->bin < u->to ? start + u->bin : u->to,
-		 length = stop - start;
+	uint64_t start = u->from + k->interval * u->bin,
+		 stop = start + u->bin < u->to ? start + u->bin : u->to, length = stop - start;
 	struct ws_cell c[COLUMNS] = {
-	    [START] = ws_cell_int((int64_t)(start - u->s->zero)),
-	    [LENGTH] = ws_cell_int((int64_t)length),
-	    [UTIL] = ws_cell_real((long double)k->run * 100 / length),
-	    [RUN] = ws_cell_int((int64_t)k->run),
-	    [CORE] = k->thread ? ws_cell_null() : ws_cell_int(k->core),
-	    [PID] = k->thread ? ws_cell_int(t->pid) : ws_cell_null(),
-	    [TID] = k->thread ? ws_cell_int(t->tid) : ws_cell_null(),
-	    [NAME] = k->thread ? ws_cell_text(t->name, strlen(t->name)) : ws_cell_null(),
+		[START] = ws_cell_int((int64_t)(start - u->s->zero)),
+		[LENGTH] = ws_cell_int((int64_t)length),
+		[UTIL] = ws_cell_real((long double)k->run * 100 / length),
+		[RUN] = ws_cell_int((int64_t)k->run),
+		[CORE] = k->thread ? ws_cell_null() : ws_cell_int(k->core),
+		[PID] = k->thread ? ws_cell_int(t->pid) : ws_cell_null(),
+		[TID] = k->thread ? ws_cell_int(t->tid) : ws_cell_null(),
+		[NAME] = k->thread ? ws_cell_text(t->name, strlen(t->name)) : ws_cell_null(),
 	};
 
 	u->s->row(u->s, c);
@@ -191,8 +201,10 @@ static int choose_intervals(struct util *u, struct ws_err *e)
 		return ws_fail(e, "cpu_util: bin=0: an interval has at least one nanosecond");
 	u->from = s->zero + (u->from - s->zero) / u->bin * u->bin;
 	if ((u->to - u->from) / u->bin >= MOST_INTERVALS)
-		return ws_fail(e, "cpu_util: bin=%s makes more than %d intervals; give a longer one or --filter-time", bin,
-			       MOST_INTERVALS);
+		return ws_fail(e,
+			       "cpu_util: bin=%s makes more than %d intervals; give a longer one "
+			       "or --filter-time",
+			       bin, MOST_INTERVALS);
 	u->intervals = (size_t)((u->to - u->from) / u->bin) + 1;
 	return 0;
 }
@@ -229,16 +241,19 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_cpu_util = {
-    .name = "cpu_util",
-    .title = "CPU Utilization over Time",
-    .about = "Share of each interval in which a core ran one of the recorded threads, and in which each thread ran. Rows of cores "
-	     "have no "
-	     "thread, rows of threads no core; what did not run in an interval has no row. :core and :thread leave out the others, "
-	     ":bin=<ns> is the length of an interval; without it, a round one that makes at most 50.",
-    .what = "context switches",
-    .why = ws_why_no_switches,
-    .args = args,
-    .columns = columns,
-    .column_count = COLUMNS,
-    .run = run,
+	.name = "cpu_util",
+	.title = "CPU Utilization over Time",
+	.about = "Share of each interval in which a core ran one of the recorded threads, and in "
+		 "which each thread ran. Rows of cores "
+		 "have no "
+		 "thread, rows of threads no core; what did not run in an interval has no row. "
+		 ":core and :thread leave out the others, "
+		 ":bin=<ns> is the length of an interval; without it, a round one that makes at "
+		 "most 50.",
+	.what = "context switches",
+	.why = ws_why_no_switches,
+	.args = args,
+	.columns = columns,
+	.column_count = COLUMNS,
+	.run = run,
 };

@@ -23,8 +23,9 @@ char *ws_cuda_xyz(uint64_t x, uint64_t y, uint64_t z)
 
 const char *ws_cuda_mem_kind(uint64_t kind)
 {
-	static const char *const kinds[] = {"Pageable", "Pinned",	 "Device",	   "Array",
-					    "Managed",	"Device Static", "Managed Static", "Unknown"};
+	static const char *const kinds[] = {"Pageable",	      "Pinned",	 "Device",
+					    "Array",	      "Managed", "Device Static",
+					    "Managed Static", "Unknown"};
 
 	return kind < WS_COUNT(kinds) ? kinds[kind] : "";
 }
@@ -56,7 +57,8 @@ struct ws_cuda_devices *ws_cuda_devices_open(const struct ws_report *r)
 	d->r = r;
 	while (ws_cursor_next(c, &v)) {
 		ws_grow(d->v, d->cap, d->n + 1);
-		d->v[d->n++] = (struct device){v[ws_cuda_device_process], v[ws_cuda_device_id], (uint32_t)v[ws_cuda_device_name]};
+		d->v[d->n++] = (struct device){v[ws_cuda_device_process], v[ws_cuda_device_id],
+					       (uint32_t)v[ws_cuda_device_name]};
 	}
 	ws_cursor_close(c);
 	if (d->n)
@@ -64,9 +66,11 @@ struct ws_cuda_devices *ws_cuda_devices_open(const struct ws_report *r)
 	return d;
 }
 
-void ws_cuda_device_label(const struct ws_cuda_devices *d, uint64_t process, uint64_t id, char *buf, size_t size)
+void ws_cuda_device_label(const struct ws_cuda_devices *d, uint64_t process, uint64_t id, char *buf,
+			  size_t size)
 {
-	struct device key = {process, id, 0}, *found = d->n ? bsearch(&key, d->v, d->n, sizeof(key), by_process) : NULL;
+	struct device key = {process, id, 0},
+		      *found = d->n ? bsearch(&key, d->v, d->n, sizeof(key), by_process) : NULL;
 	const char *name = found ? ws_report_string(d->r, found->name, NULL) : "";
 
 	snprintf(buf, size, "%.90s (%" PRIu64 ")", *name ? name : "GPU", id);

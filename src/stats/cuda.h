@@ -1,5 +1,6 @@
 /*
- * cuda.h - what the reports about CUDA share: the names of operations, arguments of reports, and summaries over any set of tables.
+ * cuda.h - what the reports about CUDA share: the names of operations, arguments of reports, and
+ * summaries over any set of tables.
  */
 #ifndef WS_STATS_CUDA_H
 #define WS_STATS_CUDA_H
@@ -10,7 +11,8 @@
 /* :base, :mangled and :nvtx-name */
 extern const char *const ws_cuda_args[], *const ws_cuda_name_args[];
 
-/* The column of cuda_kernel with the name asked for; rows that hold 0 there have only the demangled one. */
+/* The column of cuda_kernel with the name asked for; rows that hold 0 there have only the demangled
+ * one. */
 int ws_cuda_name_column(const struct ws_stats *s);
 
 /* " 800    1    1", as the reference tool writes sizes of grids and blocks. Owned by the caller. */
@@ -22,7 +24,8 @@ const char *ws_cuda_mem_kind(uint64_t kind);
 struct ws_cuda_devices;
 struct ws_cuda_devices *ws_cuda_devices_open(const struct ws_report *r);
 /* "NVIDIA H200 (0)"; "GPU (0)" for one that the report does not describe. */
-void ws_cuda_device_label(const struct ws_cuda_devices *d, uint64_t process, uint64_t id, char *buf, size_t size);
+void ws_cuda_device_label(const struct ws_cuda_devices *d, uint64_t process, uint64_t id, char *buf,
+			  size_t size);
 void ws_cuda_devices_close(struct ws_cuda_devices *d);
 
 enum {

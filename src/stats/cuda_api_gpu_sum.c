@@ -1,23 +1,28 @@
-/* cuda_api_gpu_sum.c - Calls of the CUDA API and all work of GPUs together (cuda_sum.c computes it). */
+/* cuda_api_gpu_sum.c - Calls of the CUDA API and all work of GPUs together (cuda_sum.c computes
+ * it). */
 #include "stats/cuda.h"
 #include "stats/std8.h"
 
-static const struct ws_column columns[] = {WS_STD8("Instances"), {"Category", WS_KIND_TEXT}, {"Operation", WS_KIND_TEXT}};
+static const struct ws_column columns[] = {
+	WS_STD8("Instances"), {"Category", WS_KIND_TEXT}, {"Operation", WS_KIND_TEXT}};
 
 static int run(struct ws_stats *s, struct ws_err *e)
 {
-	return ws_cuda_sum(s, WS_SOURCE(API) | WS_SOURCE(KERNEL) | WS_SOURCE(MEMCPY) | WS_SOURCE(MEMSET) | WS_SOURCE(GRAPH),
+	return ws_cuda_sum(s,
+			   WS_SOURCE(API) | WS_SOURCE(KERNEL) | WS_SOURCE(MEMCPY) |
+				   WS_SOURCE(MEMSET) | WS_SOURCE(GRAPH),
 			   WS_CUDA_SUM_CATEGORY, e);
 }
 
 const struct ws_stat ws_stat_cuda_api_gpu_sum = {
-    .name = "cuda_api_gpu_sum",
-    .title = "CUDA Summary (API/Kernels/MemOps)",
-    .about = "Calls of the CUDA API together with all work of GPUs; arguments as for cuda_gpu_kern_sum",
-    .what = "CUDA calls and work on GPUs",
-    .unended = "had no end or no times",
-    .args = ws_cuda_args,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "cuda_api_gpu_sum",
+	.title = "CUDA Summary (API/Kernels/MemOps)",
+	.about = "Calls of the CUDA API together with all work of GPUs; arguments as for "
+		 "cuda_gpu_kern_sum",
+	.what = "CUDA calls and work on GPUs",
+	.unended = "had no end or no times",
+	.args = ws_cuda_args,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

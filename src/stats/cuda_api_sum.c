@@ -10,12 +10,13 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_cuda_api_sum = {
-    .name = "cuda_api_sum",
-    .title = "CUDA API Summary",
-    .about = "Calls of the CUDA runtime and driver API, by function. Calls that never returned are left out and counted in a note.",
-    .what = "CUDA API calls",
-    .by_default = true,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "cuda_api_sum",
+	.title = "CUDA API Summary",
+	.about = "Calls of the CUDA runtime and driver API, by function. Calls that never returned "
+		 "are left out and counted in a note.",
+	.what = "CUDA API calls",
+	.by_default = true,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

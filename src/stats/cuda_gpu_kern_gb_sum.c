@@ -2,8 +2,10 @@
 #include "stats/cuda.h"
 #include "stats/std8.h"
 
-static const struct ws_column columns[] = {
-    WS_STD8("Instances"), {"GridXYZ", WS_KIND_TEXT}, {"BlockXYZ", WS_KIND_TEXT}, {"Name", WS_KIND_TEXT}};
+static const struct ws_column columns[] = {WS_STD8("Instances"),
+					   {"GridXYZ", WS_KIND_TEXT},
+					   {"BlockXYZ", WS_KIND_TEXT},
+					   {"Name", WS_KIND_TEXT}};
 
 static int run(struct ws_stats *s, struct ws_err *e)
 {
@@ -11,13 +13,13 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_cuda_gpu_kern_gb_sum = {
-    .name = "cuda_gpu_kern_gb_sum",
-    .title = "CUDA GPU Kernel/Grid/Block Summary",
-    .about = "Kernels by name and sizes of grid and block; arguments as for cuda_gpu_kern_sum",
-    .what = "CUDA kernels",
-    .unended = "had no times",
-    .args = ws_cuda_args,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "cuda_gpu_kern_gb_sum",
+	.title = "CUDA GPU Kernel/Grid/Block Summary",
+	.about = "Kernels by name and sizes of grid and block; arguments as for cuda_gpu_kern_sum",
+	.what = "CUDA kernels",
+	.unended = "had no times",
+	.args = ws_cuda_args,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

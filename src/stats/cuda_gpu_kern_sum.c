@@ -10,15 +10,16 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_cuda_gpu_kern_sum = {
-    .name = "cuda_gpu_kern_sum",
-    .title = "CUDA GPU Kernel Summary",
-    .about = "Kernels by name; :base names functions only, :mangled as the compiler does, :nvtx-name puts the innermost NVTX range "
-	     "around the launch first",
-    .what = "CUDA kernels",
-    .unended = "had no times",
-    .by_default = true,
-    .args = ws_cuda_args,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "cuda_gpu_kern_sum",
+	.title = "CUDA GPU Kernel Summary",
+	.about = "Kernels by name; :base names functions only, :mangled as the compiler does, "
+		 ":nvtx-name puts the innermost NVTX range "
+		 "around the launch first",
+	.what = "CUDA kernels",
+	.unended = "had no times",
+	.by_default = true,
+	.args = ws_cuda_args,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

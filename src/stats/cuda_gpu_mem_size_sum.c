@@ -2,8 +2,9 @@
 #include "stats/cuda.h"
 #include "stats/std8.h"
 
-static const struct ws_column columns[] = {{"Total", WS_KIND_SIZE},  {"Count", WS_KIND_COUNT},	 {"Avg", WS_KIND_SIZE},
-					   {"Med", WS_KIND_SIZE},    {"Min", WS_KIND_SIZE},	 {"Max", WS_KIND_SIZE},
+static const struct ws_column columns[] = {{"Total", WS_KIND_SIZE},  {"Count", WS_KIND_COUNT},
+					   {"Avg", WS_KIND_SIZE},    {"Med", WS_KIND_SIZE},
+					   {"Min", WS_KIND_SIZE},    {"Max", WS_KIND_SIZE},
 					   {"StdDev", WS_KIND_SIZE}, {"Operation", WS_KIND_TEXT}};
 
 static int run(struct ws_stats *s, struct ws_err *e)
@@ -12,12 +13,12 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_cuda_gpu_mem_size_sum = {
-    .name = "cuda_gpu_mem_size_sum",
-    .title = "CUDA GPU MemOps Summary (by Size)",
-    .about = "Sizes of copies and memsets of GPUs by kind, in MB (1,000,000 bytes)",
-    .what = "CUDA copies and memsets",
-    .by_default = true,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "cuda_gpu_mem_size_sum",
+	.title = "CUDA GPU MemOps Summary (by Size)",
+	.about = "Sizes of copies and memsets of GPUs by kind, in MB (1,000,000 bytes)",
+	.what = "CUDA copies and memsets",
+	.by_default = true,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

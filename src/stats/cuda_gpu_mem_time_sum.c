@@ -10,13 +10,13 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_cuda_gpu_mem_time_sum = {
-    .name = "cuda_gpu_mem_time_sum",
-    .title = "CUDA GPU MemOps Summary (by Time)",
-    .about = "Copies and memsets of GPUs by kind, with the traffic of unified memory",
-    .what = "CUDA copies and memsets",
-    .unended = "had no times",
-    .by_default = true,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "cuda_gpu_mem_time_sum",
+	.title = "CUDA GPU MemOps Summary (by Time)",
+	.about = "Copies and memsets of GPUs by kind, with the traffic of unified memory",
+	.what = "CUDA copies and memsets",
+	.unended = "had no times",
+	.by_default = true,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

@@ -2,22 +2,25 @@
 #include "stats/cuda.h"
 #include "stats/std8.h"
 
-static const struct ws_column columns[] = {WS_STD8("Instances"), {"Category", WS_KIND_TEXT}, {"Operation", WS_KIND_TEXT}};
+static const struct ws_column columns[] = {
+	WS_STD8("Instances"), {"Category", WS_KIND_TEXT}, {"Operation", WS_KIND_TEXT}};
 
 static int run(struct ws_stats *s, struct ws_err *e)
 {
-	return ws_cuda_sum(s, WS_SOURCE(KERNEL) | WS_SOURCE(MEMCPY) | WS_SOURCE(MEMSET) | WS_SOURCE(GRAPH), WS_CUDA_SUM_CATEGORY,
-			   e);
+	return ws_cuda_sum(
+		s, WS_SOURCE(KERNEL) | WS_SOURCE(MEMCPY) | WS_SOURCE(MEMSET) | WS_SOURCE(GRAPH),
+		WS_CUDA_SUM_CATEGORY, e);
 }
 
 const struct ws_stat ws_stat_cuda_gpu_sum = {
-    .name = "cuda_gpu_sum",
-    .title = "CUDA GPU Summary (Kernels/MemOps)",
-    .about = "Kernels, copies and memsets together, and graphs that were recorded whole; arguments as for cuda_gpu_kern_sum",
-    .what = "CUDA work on GPUs",
-    .unended = "had no times",
-    .args = ws_cuda_args,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "cuda_gpu_sum",
+	.title = "CUDA GPU Summary (Kernels/MemOps)",
+	.about = "Kernels, copies and memsets together, and graphs that were recorded whole; "
+		 "arguments as for cuda_gpu_kern_sum",
+	.what = "CUDA work on GPUs",
+	.unended = "had no times",
+	.args = ws_cuda_args,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

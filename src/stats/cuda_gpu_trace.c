@@ -1,5 +1,6 @@
 /*
- * cuda_gpu_trace.c - every kernel, copy, memset and whole graph in order of start: four tables, each read in order, merged.
+ * cuda_gpu_trace.c - every kernel, copy, memset and whole graph in order of start: four tables,
+ * each read in order, merged.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +9,13 @@
 #include "stats/launch.h"
 
 static const struct ws_column columns[] = {
-    {"Start", WS_KIND_TIME},  {"Duration", WS_KIND_TIME},   {"CorrId", WS_KIND_ID},	{"GrdX", WS_KIND_ID},
-    {"GrdY", WS_KIND_ID},     {"GrdZ", WS_KIND_ID},	    {"BlkX", WS_KIND_ID},	{"BlkY", WS_KIND_ID},
-    {"BlkZ", WS_KIND_ID},     {"Reg/Trd", WS_KIND_ID},	    {"StcSMem", WS_KIND_SIZE},	{"DymSMem", WS_KIND_SIZE},
-    {"Bytes", WS_KIND_SIZE},  {"Throughput", WS_KIND_RATE}, {"SrcMemKd", WS_KIND_TEXT}, {"DstMemKd", WS_KIND_TEXT},
-    {"Device", WS_KIND_TEXT}, {"Ctx", WS_KIND_ID},	    {"GreenCtx", WS_KIND_ID},	{"Strm", WS_KIND_ID},
-    {"Name", WS_KIND_TEXT},
+	{"Start", WS_KIND_TIME},    {"Duration", WS_KIND_TIME},	  {"CorrId", WS_KIND_ID},
+	{"GrdX", WS_KIND_ID},	    {"GrdY", WS_KIND_ID},	  {"GrdZ", WS_KIND_ID},
+	{"BlkX", WS_KIND_ID},	    {"BlkY", WS_KIND_ID},	  {"BlkZ", WS_KIND_ID},
+	{"Reg/Trd", WS_KIND_ID},    {"StcSMem", WS_KIND_SIZE},	  {"DymSMem", WS_KIND_SIZE},
+	{"Bytes", WS_KIND_SIZE},    {"Throughput", WS_KIND_RATE}, {"SrcMemKd", WS_KIND_TEXT},
+	{"DstMemKd", WS_KIND_TEXT}, {"Device", WS_KIND_TEXT},	  {"Ctx", WS_KIND_ID},
+	{"GreenCtx", WS_KIND_ID},   {"Strm", WS_KIND_ID},	  {"Name", WS_KIND_TEXT},
 };
 
 enum {
@@ -40,10 +42,14 @@ enum {
 static const struct {
 	int context, green, stream;
 } more[WS_CUDA_SOURCES] = {
-    [WS_CUDA_KERNEL] = {ws_cuda_kernel_context, ws_cuda_kernel_green_context, ws_cuda_kernel_stream},
-    [WS_CUDA_MEMCPY] = {ws_cuda_memcpy_context, ws_cuda_memcpy_green_context, ws_cuda_memcpy_stream},
-    [WS_CUDA_MEMSET] = {ws_cuda_memset_context, ws_cuda_memset_green_context, ws_cuda_memset_stream},
-    [WS_CUDA_GRAPH] = {ws_cuda_graph_trace_context, ws_cuda_graph_trace_green_context, ws_cuda_graph_trace_stream},
+	[WS_CUDA_KERNEL] = {ws_cuda_kernel_context, ws_cuda_kernel_green_context,
+			    ws_cuda_kernel_stream},
+	[WS_CUDA_MEMCPY] = {ws_cuda_memcpy_context, ws_cuda_memcpy_green_context,
+			    ws_cuda_memcpy_stream},
+	[WS_CUDA_MEMSET] = {ws_cuda_memset_context, ws_cuda_memset_green_context,
+			    ws_cuda_memset_stream},
+	[WS_CUDA_GRAPH] = {ws_cuda_graph_trace_context, ws_cuda_graph_trace_green_context,
+			   ws_cuda_graph_trace_stream},
 };
 
 struct trace {
@@ -75,7 +81,8 @@ static void put_kernel(struct trace *t, const uint64_t *v, struct ws_cell *c)
 {
 	uint64_t name = v[ws_cuda_name_column(t->s)];
 	size_t len;
-	const char *text = ws_report_string(t->s->r, (uint32_t)(name ? name : v[ws_cuda_kernel_demangled]), &len);
+	const char *text = ws_report_string(
+		t->s->r, (uint32_t)(name ? name : v[ws_cuda_kernel_demangled]), &len);
 
 	for (int i = 0; i < 6; i++)
 		c[GRID + i] = number(v[ws_cuda_kernel_grid_x + i]);
@@ -83,9 +90,11 @@ static void put_kernel(struct trace *t, const uint64_t *v, struct ws_cell *c)
 	c[STATIC] = number(v[ws_cuda_kernel_static_shared]);
 	c[DYNAMIC] = number(v[ws_cuda_kernel_dynamic_shared]);
 	if (t->launches) {
-		uint32_t node = ws_launches_node(t->launches, v[ws_cuda_kernel_process], v[ws_cuda_kernel_correlation]);
+		uint32_t node = ws_launches_node(t->launches, v[ws_cuda_kernel_process],
+						 v[ws_cuda_kernel_correlation]);
 
-		text = t->prefixed = ws_launches_prefixed(t->launches, ws_launches_node_key(t->launches, node), text, &len);
+		text = t->prefixed = ws_launches_prefixed(
+			t->launches, ws_launches_node_key(t->launches, node), text, &len);
 	}
 	c[NAME] = ws_cell_text(text, len);
 }
@@ -97,7 +106,8 @@ static void put_bytes(uint64_t bytes, uint64_t start, uint64_t end, struct ws_ce
 		c[RATE] = ws_cell_real((long double)bytes * 1000000000 / (end - start));
 }
 
-static void put_op(struct trace *t, enum ws_cuda_source source, const uint64_t *v, struct ws_cell *c)
+static void put_op(struct trace *t, enum ws_cuda_source source, const uint64_t *v,
+		   struct ws_cell *c)
 {
 	const struct ws_cuda_columns *k = &ws_cuda_columns[source];
 
@@ -153,7 +163,8 @@ static void merge(struct trace *t)
 
 		for (int i = WS_CUDA_KERNEL; i < WS_CUDA_SOURCES; i++)
 			if (t->row[i] &&
-			    (first < 0 || t->row[i][ws_cuda_columns[i].start] < t->row[first][ws_cuda_columns[first].start]))
+			    (first < 0 || t->row[i][ws_cuda_columns[i].start] <
+						  t->row[first][ws_cuda_columns[first].start]))
 				first = i;
 		if (first < 0)
 			return;
@@ -170,7 +181,8 @@ static int run(struct ws_stats *s, struct ws_err *e)
 		return -1;
 	t.devices = ws_cuda_devices_open(s->r);
 	for (int i = WS_CUDA_KERNEL; i < WS_CUDA_SOURCES; i++) {
-		t.cursor[i] = ws_cursor_open(s->r, ws_cuda_columns[i].table, s->time_min, s->time_max);
+		t.cursor[i] =
+			ws_cursor_open(s->r, ws_cuda_columns[i].table, s->time_min, s->time_max);
 		next(&t, i);
 	}
 	merge(&t);
@@ -182,13 +194,14 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_cuda_gpu_trace = {
-    .name = "cuda_gpu_trace",
-    .title = "CUDA GPU Trace",
-    .about = "Every kernel, copy and memset by start, and graphs that were recorded whole. Work without times has no duration; "
-	     "arguments as for cuda_gpu_kern_sum",
-    .what = "CUDA work on GPUs",
-    .args = ws_cuda_args,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "cuda_gpu_trace",
+	.title = "CUDA GPU Trace",
+	.about = "Every kernel, copy and memset by start, and graphs that were recorded whole. "
+		 "Work without times has no duration; "
+		 "arguments as for cuda_gpu_kern_sum",
+	.what = "CUDA work on GPUs",
+	.args = ws_cuda_args,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

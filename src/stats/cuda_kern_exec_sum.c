@@ -1,10 +1,10 @@
 /*
- * cuda_kern_exec_sum.c - for each launching thread, device, function and kernel: how long the call took, how long the kernel then
- * waited, how long it ran, and all of it together.
+ * cuda_kern_exec_sum.c - for each launching thread, device, function and kernel: how long the call
+ * took, how long the kernel then waited, how long it ran, and all of it together.
  *
- * The wait is from the return of the call to the start of the kernel and counts only where it is positive. Together is from the
- * start of the call to the end of the kernel or the return of the call, whichever is later. Kernels whose call was not recorded
- * are not here.
+ * The wait is from the return of the call to the start of the kernel and counts only where it is
+ * positive. Together is from the start of the call to the end of the kernel or the return of the
+ * call, whichever is later. Kernels whose call was not recorded are not here.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,24 +15,25 @@
 #include "stats/launch.h"
 #include "stats/texts.h"
 
-#define FIVE(letter)                                                                                                            \
-	{letter "Avg", WS_KIND_MEAN}, {letter "Med", WS_KIND_MEAN}, {letter "Min", WS_KIND_TIME}, {letter "Max", WS_KIND_TIME}, \
-	{                                                                                                                       \
-		letter "StdDev", WS_KIND_MEAN                                                                                   \
+#define FIVE(letter)                                                                              \
+	{letter "Avg", WS_KIND_MEAN}, {letter "Med", WS_KIND_MEAN}, {letter "Min", WS_KIND_TIME}, \
+		{letter "Max", WS_KIND_TIME},                                                     \
+	{                                                                                         \
+		letter "StdDev", WS_KIND_MEAN                                                     \
 	}
 
 static const struct ws_column columns[] = {
-    {"PID", WS_KIND_ID},
-    {"TID", WS_KIND_ID},
-    {"DevId", WS_KIND_ID},
-    {"Count", WS_KIND_COUNT},
-    {"QCount", WS_KIND_COUNT},
-    FIVE("T"),
-    FIVE("A"),
-    FIVE("Q"),
-    FIVE("K"),
-    {"API Name", WS_KIND_TEXT},
-    {"Kernel Name", WS_KIND_TEXT},
+	{"PID", WS_KIND_ID},
+	{"TID", WS_KIND_ID},
+	{"DevId", WS_KIND_ID},
+	{"Count", WS_KIND_COUNT},
+	{"QCount", WS_KIND_COUNT},
+	FIVE("T"),
+	FIVE("A"),
+	FIVE("Q"),
+	FIVE("K"),
+	{"API Name", WS_KIND_TEXT},
+	{"Kernel Name", WS_KIND_TEXT},
 };
 
 enum { TOTAL, CALL, WAIT, KERNEL, DISTS };
@@ -52,7 +53,8 @@ struct pass {
 	struct ws_texts functions;
 };
 
-static void add(struct ws_dist *d, uint64_t call_start, uint64_t call_end, uint64_t start, uint64_t end)
+static void add(struct ws_dist *d, uint64_t call_start, uint64_t call_end, uint64_t start,
+		uint64_t end)
 {
 	uint64_t last = end > call_end ? end : call_end;
 
@@ -71,23 +73,27 @@ static int scan(void *ctx, const struct ws_batch *b)
 	const uint64_t *start = b->col[ws_cuda_kernel_start], *end = b->col[ws_cuda_kernel_end];
 
 	for (size_t i = 0; i < b->rows; i++) {
-		uint32_t call = ws_launches_find(p->l, b->col[ws_cuda_kernel_process][i], b->col[ws_cuda_kernel_correlation][i]);
+		uint32_t call = ws_launches_find(p->l, b->col[ws_cuda_kernel_process][i],
+						 b->col[ws_cuda_kernel_correlation][i]);
 		uint64_t key[KEY_WORDS], call_end;
 
 		if (call == WS_NO_CALL)
 			continue;
 		call_end = calls[ws_cuda_api_end][call];
-		if (ws_unlikely(end[i] == WS_NO_TIME || call_end == WS_NO_TIME || end[i] < start[i] ||
-				call_end < calls[ws_cuda_api_start][call])) {
-			*(end[i] == WS_NO_TIME || call_end == WS_NO_TIME ? &w->unended : &w->backwards) += 1;
+		if (ws_unlikely(end[i] == WS_NO_TIME || call_end == WS_NO_TIME ||
+				end[i] < start[i] || call_end < calls[ws_cuda_api_start][call])) {
+			*(end[i] == WS_NO_TIME || call_end == WS_NO_TIME ? &w->unended
+									 : &w->backwards) += 1;
 			continue;
 		}
 		key[KEY_THREAD] = calls[ws_cuda_api_thread][call];
 		key[KEY_DEVICE] = b->col[ws_cuda_kernel_device][i];
 		key[KEY_FUNCTION] = calls[ws_cuda_api_name][call];
-		key[KEY_NAME] = b->col[p->name][i] ? b->col[p->name][i] : b->col[ws_cuda_kernel_demangled][i];
+		key[KEY_NAME] = b->col[p->name][i] ? b->col[p->name][i]
+						   : b->col[ws_cuda_kernel_demangled][i];
 		key[KEY_RANGE] = p->ranges ? p->l->label[p->l->enclose.of[call]] : 0;
-		add(ws_keyed_get(&w->keyed, key), calls[ws_cuda_api_start][call], call_end, start[i], end[i]);
+		add(ws_keyed_get(&w->keyed, key), calls[ws_cuda_api_start][call], call_end,
+		    start[i], end[i]);
 	}
 	return 0;
 }
@@ -122,7 +128,8 @@ static void print_line(struct pass *p, const uint64_t *key, const struct ws_std8
 {
 	struct ws_cell c[WS_COUNT(columns)];
 	size_t function_len, len;
-	const char *function = ws_texts_get(&p->functions, (uint32_t)key[KEY_FUNCTION], &function_len);
+	const char *function =
+		ws_texts_get(&p->functions, (uint32_t)key[KEY_FUNCTION], &function_len);
 	const char *kernel = ws_report_string(p->s->r, (uint32_t)key[KEY_NAME], &len);
 	char *name = ws_launches_prefixed(p->l, key[KEY_RANGE], kernel, &len);
 
@@ -147,7 +154,8 @@ static int by_total(const void *a, const void *b, void *ctx)
 
 	if (m != n)
 		return m > n ? -1 : 1;
-	return memcmp(sums->keys + x * KEY_WORDS, sums->keys + y * KEY_WORDS, KEY_WORDS * sizeof(*sums->keys));
+	return memcmp(sums->keys + x * KEY_WORDS, sums->keys + y * KEY_WORDS,
+		      KEY_WORDS * sizeof(*sums->keys));
 }
 
 static void print(struct pass *p, struct ws_keyed_sums *sums)
@@ -166,12 +174,13 @@ static void print(struct pass *p, struct ws_keyed_sums *sums)
 static void scan_kernels(struct pass *p)
 {
 	struct ws_scan sc = {
-	    .table = WS_TABLE_cuda_kernel,
-	    .columns = WS_COL(cuda_kernel, start) | WS_COL(cuda_kernel, end) | WS_COL(cuda_kernel, device) |
-		       WS_COL(cuda_kernel, process) | WS_COL(cuda_kernel, correlation) | WS_COL(cuda_kernel, demangled) |
-		       UINT64_C(1) << p->name,
-	    .time_min = p->s->time_min,
-	    .time_max = p->s->time_max,
+		.table = WS_TABLE_cuda_kernel,
+		.columns = WS_COL(cuda_kernel, start) | WS_COL(cuda_kernel, end) |
+			   WS_COL(cuda_kernel, device) | WS_COL(cuda_kernel, process) |
+			   WS_COL(cuda_kernel, correlation) | WS_COL(cuda_kernel, demangled) |
+			   UINT64_C(1) << p->name,
+		.time_min = p->s->time_min,
+		.time_max = p->s->time_max,
 	};
 	uint32_t workers = ws_scan_workers(&sc);
 	struct ws_keyed *tables = ws_calloc(workers, sizeof(*tables));
@@ -197,7 +206,8 @@ static void scan_kernels(struct pass *p)
 static int run(struct ws_stats *s, struct ws_err *e)
 {
 	struct ws_scan any = {.table = WS_TABLE_cuda_kernel};
-	struct pass p = {.s = s, .name = ws_cuda_name_column(s), .ranges = ws_stats_arg(s, "nvtx-name")};
+	struct pass p = {
+		.s = s, .name = ws_cuda_name_column(s), .ranges = ws_stats_arg(s, "nvtx-name")};
 
 	p.l = ws_launches_open(s, p.ranges, e);
 	if (!p.l)
@@ -217,15 +227,16 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_cuda_kern_exec_sum = {
-    .name = "cuda_kern_exec_sum",
-    .title = "CUDA Kernel Launch & Exec Time Summary",
-    .about =
-	"Kernels by launching thread, device, function and name: times of the call (A), of the wait between its return and the "
-	"kernel (Q, where there was one), of the kernel (K) and of all together (T). Arguments as for cuda_gpu_kern_sum",
-    .what = "CUDA kernels with their calls",
-    .unended = "had no end or no times",
-    .args = ws_cuda_args,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "cuda_kern_exec_sum",
+	.title = "CUDA Kernel Launch & Exec Time Summary",
+	.about = "Kernels by launching thread, device, function and name: times of the call (A), "
+		 "of the wait between its return and the "
+		 "kernel (Q, where there was one), of the kernel (K) and of all together (T). "
+		 "Arguments as for cuda_gpu_kern_sum",
+	.what = "CUDA kernels with their calls",
+	.unended = "had no end or no times",
+	.args = ws_cuda_args,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

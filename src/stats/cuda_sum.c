@@ -1,8 +1,9 @@
 /*
  * cuda_sum.c - summaries of CUDA calls and of work on GPUs; see cuda.h.
  *
- * One pass over each table on all cores. A worker's keys are what is stored (ids of strings, kinds, sizes of grids); only
- * afterwards, once per distinct key and not per row, are they mapped to what the user sees.
+ * One pass over each table on all cores. A worker's keys are what is stored (ids of strings, kinds,
+ * sizes of grids); only afterwards, once per distinct key and not per row, are they mapped to what
+ * the user sees.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@
 #include "stats/std8.h"
 #include "stats/texts.h"
 
-/* Words of a key. The grid is there with WS_CUDA_SUM_GRID, the label of the innermost range with :nvtx-name. */
+/* Words of a key. The grid is there with WS_CUDA_SUM_GRID, the label of the innermost range with
+ * :nvtx-name. */
 enum { KEY_NAME, KEY_RANGE, KEY_GRID, KEY_WORDS = KEY_GRID + 3 };
 enum { SOURCE_SHIFT = 56, AHEAD = 16 };
 
@@ -42,8 +44,10 @@ static uint32_t key_words(const struct pass *p)
 static void grid_key(const struct ws_batch *b, size_t i, uint64_t *key)
 {
 	key[KEY_GRID] = b->col[ws_cuda_kernel_grid_x][i] | b->col[ws_cuda_kernel_grid_y][i] << 32;
-	key[KEY_GRID + 1] = b->col[ws_cuda_kernel_grid_z][i] | b->col[ws_cuda_kernel_block_x][i] << 32;
-	key[KEY_GRID + 2] = b->col[ws_cuda_kernel_block_y][i] | b->col[ws_cuda_kernel_block_z][i] << 32;
+	key[KEY_GRID + 1] = b->col[ws_cuda_kernel_grid_z][i] | b->col[ws_cuda_kernel_block_x][i]
+								       << 32;
+	key[KEY_GRID + 2] = b->col[ws_cuda_kernel_block_y][i] | b->col[ws_cuda_kernel_block_z][i]
+									<< 32;
 }
 
 static uint64_t name_key(const struct pass *p, const struct ws_batch *b, size_t i)
@@ -56,7 +60,8 @@ static uint64_t name_key(const struct pass *p, const struct ws_batch *b, size_t 
 }
 
 /* The key of row i, and what looking it up will touch fetched. */
-static void make_key(const struct pass *p, const struct worker *w, const struct ws_batch *b, size_t i, uint64_t *key)
+static void make_key(const struct pass *p, const struct worker *w, const struct ws_batch *b,
+		     size_t i, uint64_t *key)
 {
 	memset(key, 0, KEY_WORDS * sizeof(*key));
 	key[KEY_NAME] = name_key(p, b, i);
@@ -64,7 +69,8 @@ static void make_key(const struct pass *p, const struct worker *w, const struct 
 		grid_key(b, i, key);
 	if (!p->launches || p->source != WS_CUDA_KERNEL)
 		return;
-	key[KEY_RANGE] = p->launches->label[ws_launches_node(p->launches, b->col[p->c->process][i], b->col[p->c->correlation][i])];
+	key[KEY_RANGE] = p->launches->label[ws_launches_node(p->launches, b->col[p->c->process][i],
+							     b->col[p->c->correlation][i])];
 	ws_keyed_prefetch(&w->keyed, key);
 }
 
@@ -86,7 +92,8 @@ static int scan(void *ctx, const struct ws_batch *b)
 			if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i]) && !bytes)
 				*(end[i] == WS_NO_TIME ? &w->unended : &w->backwards) += 1;
 			else
-				ws_dist_add(ws_keyed_get(&w->keyed, keys[i - from]), bytes ? bytes[i] : end[i] - start[i]);
+				ws_dist_add(ws_keyed_get(&w->keyed, keys[i - from]),
+					    bytes ? bytes[i] : end[i] - start[i]);
 		}
 	}
 	return 0;
@@ -101,10 +108,10 @@ static void scan_source(struct pass *p, enum ws_cuda_source source)
 {
 	const struct ws_cuda_columns *c = &ws_cuda_columns[source];
 	struct ws_scan sc = {
-	    .table = c->table,
-	    .columns = bit(c->start) | bit(c->end) | bit(c->name),
-	    .time_min = p->s->time_min,
-	    .time_max = p->s->time_max,
+		.table = c->table,
+		.columns = bit(c->start) | bit(c->end) | bit(c->name),
+		.time_min = p->s->time_min,
+		.time_max = p->s->time_max,
 	};
 	uint64_t damaged = 0;
 
@@ -115,8 +122,9 @@ static void scan_source(struct pass *p, enum ws_cuda_source source)
 	if (p->how & WS_CUDA_SUM_BYTES)
 		sc.columns |= bit(c->bytes);
 	if (p->how & WS_CUDA_SUM_GRID)
-		sc.columns |= WS_COL(cuda_kernel, grid_x) | WS_COL(cuda_kernel, grid_y) | WS_COL(cuda_kernel, grid_z) |
-			      WS_COL(cuda_kernel, block_x) | WS_COL(cuda_kernel, block_y) | WS_COL(cuda_kernel, block_z);
+		sc.columns |= WS_COL(cuda_kernel, grid_x) | WS_COL(cuda_kernel, grid_y) |
+			      WS_COL(cuda_kernel, grid_z) | WS_COL(cuda_kernel, block_x) |
+			      WS_COL(cuda_kernel, block_y) | WS_COL(cuda_kernel, block_z);
 	if (p->launches && source == WS_CUDA_KERNEL)
 		sc.columns |= bit(c->process) | bit(c->correlation);
 	ws_scan_run(p->s->r, &sc, scan, p, &damaged);
@@ -161,7 +169,8 @@ static char *own(struct owned *o, char *s)
 }
 
 /* "range/kernel": in two parts, since there may be millions. */
-static void name_range(const struct pass *p, ws_range_key range, struct ws_std8_line *l, struct owned *o)
+static void name_range(const struct pass *p, ws_range_key range, struct ws_std8_line *l,
+		       struct owned *o)
 {
 	char *made = NULL;
 
@@ -172,7 +181,8 @@ static void name_range(const struct pass *p, ws_range_key range, struct ws_std8_
 		own(o, made);
 }
 
-static void name_line(const struct pass *p, const uint64_t *key, struct ws_std8_line *l, struct owned *o)
+static void name_line(const struct pass *p, const uint64_t *key, struct ws_std8_line *l,
+		      struct owned *o)
 {
 	enum ws_cuda_source source = (enum ws_cuda_source)(key[KEY_NAME] >> SOURCE_SHIFT);
 	uint32_t id = (uint32_t)key[KEY_NAME];
@@ -192,8 +202,10 @@ static void name_line(const struct pass *p, const uint64_t *key, struct ws_std8_
 		l->style = ws_cuda_columns[source].category;
 	if (!(p->how & WS_CUDA_SUM_GRID))
 		return;
-	l->style = own(o, ws_cuda_xyz((uint32_t)key[KEY_GRID], key[KEY_GRID] >> 32, (uint32_t)key[KEY_GRID + 1]));
-	l->style2 = own(o, ws_cuda_xyz(key[KEY_GRID + 1] >> 32, (uint32_t)key[KEY_GRID + 2], key[KEY_GRID + 2] >> 32));
+	l->style = own(o, ws_cuda_xyz((uint32_t)key[KEY_GRID], key[KEY_GRID] >> 32,
+				      (uint32_t)key[KEY_GRID + 1]));
+	l->style2 = own(o, ws_cuda_xyz(key[KEY_GRID + 1] >> 32, (uint32_t)key[KEY_GRID + 2],
+				       key[KEY_GRID + 2] >> 32));
 }
 
 static void print_sizes(struct ws_stats *s, const struct ws_std8_line *lines, size_t count)
@@ -202,14 +214,14 @@ static void print_sizes(struct ws_stats *s, const struct ws_std8_line *lines, si
 		const struct ws_std8 *v = lines[i].s;
 
 		s->row(s, (struct ws_cell[]){
-			      ws_cell_real((long double)v->total),
-			      ws_cell_int((int64_t)v->count),
-			      ws_cell_real(ws_std8_mean(v)),
-			      ws_cell_real(ws_std8_median(v)),
-			      ws_cell_real(v->min),
-			      ws_cell_real(v->max),
-			      ws_cell_real(v->stddev),
-			      ws_cell_text(lines[i].name, lines[i].name_len),
+				  ws_cell_real((long double)v->total),
+				  ws_cell_int((int64_t)v->count),
+				  ws_cell_real(ws_std8_mean(v)),
+				  ws_cell_real(ws_std8_median(v)),
+				  ws_cell_real(v->min),
+				  ws_cell_real(v->max),
+				  ws_cell_real(v->stddev),
+				  ws_cell_text(lines[i].name, lines[i].name_len),
 			  });
 	}
 }

@@ -1,10 +1,11 @@
 /*
  * dist.c - see dist.h.
  *
- * The values of the parts form three classes, each wholly below the next once a table of counts has taken the small ones: counted,
- * 32-bit, large. The two middle values are found by rank: by walking the counts, or by a histogram of the high halves followed by
- * one of the low halves, which reads the array twice and writes nothing; a sort of 18 M values would take longer than decoding
- * them. Squares are summed around the rounded mean, so that nothing cancels.
+ * The values of the parts form three classes, each wholly below the next once a table of counts has
+ * taken the small ones: counted, 32-bit, large. The two middle values are found by rank: by walking
+ * the counts, or by a histogram of the high halves followed by one of the low halves, which reads
+ * the array twice and writes nothing; a sort of 18 M values would take longer than decoding them.
+ * Squares are summed around the rounded mean, so that nothing cancels.
  */
 #include "stats/dist.h"
 
@@ -103,7 +104,8 @@ void ws_dist_free(struct ws_dist *d)
 struct summary {
 	struct ws_dist *const *parts;
 	size_t part_count;
-	uint64_t *counts;		/* of values below WS_DIST_COUNTS in all parts; NULL when no part counts */
+	uint64_t
+		*counts; /* of values below WS_DIST_COUNTS in all parts; NULL when no part counts */
 	uint64_t counted, narrow, wide; /* values in counts, other 32-bit ones, large ones */
 	uint64_t *sorted;		/* the large ones */
 	long double mean;
@@ -213,7 +215,8 @@ static int compare_u32(const void *a, const void *b)
 /* Sorted copy of few narrow values. */
 static void few_ranks(const struct summary *s, uint64_t rank, int two, uint64_t *out)
 {
-	uint32_t stack[64], *v = s->narrow <= WS_COUNT(stack) ? stack : ws_malloc(s->narrow * sizeof(*v));
+	uint32_t stack[64],
+		*v = s->narrow <= WS_COUNT(stack) ? stack : ws_malloc(s->narrow * sizeof(*v));
 	size_t n = 0;
 
 	for (size_t p = 0; p < s->part_count; p++)
@@ -229,7 +232,8 @@ static void few_ranks(const struct summary *s, uint64_t rank, int two, uint64_t 
 		free(v);
 }
 
-/* Histogram of one half of those narrow values whose other half is `high`, or of the high halves of all. */
+/* Histogram of one half of those narrow values whose other half is `high`, or of the high halves of
+ * all. */
 static void histogram(const struct summary *s, uint64_t *h, int64_t high)
 {
 	memset(h, 0, sizeof(*h) << 16);
@@ -285,8 +289,8 @@ static void narrow_ranks(const struct summary *s, uint64_t rank, int two, uint64
 /* Value of one rank among all; pairs inside the narrow class are looked up together. */
 static void median(struct summary *s)
 {
-	uint64_t lo = (s->r.count - 1) / 2, hi = s->r.count / 2, *v = s->r.middle, below = s->counted,
-		 inner = s->counted + s->narrow;
+	uint64_t lo = (s->r.count - 1) / 2, hi = s->r.count / 2, *v = s->r.middle,
+		 below = s->counted, inner = s->counted + s->narrow;
 
 	if (lo >= below && hi < inner) {
 		narrow_ranks(s, lo - below, hi != lo, v);
@@ -308,7 +312,8 @@ static void median(struct summary *s)
 
 static void stddev(struct summary *s)
 {
-	/* m stands for the mean in whole nanoseconds; 0 when large values have pushed it out of reach of the narrow ones */
+	/* m stands for the mean in whole nanoseconds; 0 when large values have pushed it out of
+	 * reach of the narrow ones */
 	int64_t m = s->mean < 1e10L ? (int64_t)s->mean : 0;
 	long double off = s->mean - m, sum = 0;
 
@@ -316,7 +321,8 @@ static void stddev(struct summary *s)
 		return;
 	for (uint32_t i = 0; s->counts && i < WS_DIST_COUNTS; i++)
 		if (s->counts[i])
-			sum += ((long double)i - s->mean) * ((long double)i - s->mean) * s->counts[i];
+			sum += ((long double)i - s->mean) * ((long double)i - s->mean) *
+			       s->counts[i];
 	for (size_t p = 0; p < s->part_count; p++) {
 		const uint32_t *v = values(s->parts[p]);
 		unsigned __int128 squares = 0;
@@ -333,10 +339,12 @@ static void stddev(struct summary *s)
 			n++;
 		}
 		/* the sum of (d - off)^2 */
-		sum += (long double)squares - 2 * off * (long double)linear + (long double)n * off * off;
+		sum += (long double)squares - 2 * off * (long double)linear +
+		       (long double)n * off * off;
 	}
 	for (uint64_t i = 0; i < s->wide; i++)
-		sum += ((long double)s->sorted[i] - s->mean) * ((long double)s->sorted[i] - s->mean);
+		sum += ((long double)s->sorted[i] - s->mean) *
+		       ((long double)s->sorted[i] - s->mean);
 	s->r.stddev = sum > 0 ? (double)sqrtl(sum / (s->r.count - 1)) : 0;
 }
 

@@ -1,9 +1,11 @@
 /*
- * dist.h - a distribution of durations: exact total, minimum, maximum, median and standard deviation of any number of values.
+ * dist.h - a distribution of durations: exact total, minimum, maximum, median and standard
+ * deviation of any number of values.
  *
- * A median needs all values, so they are kept, as compactly as they allow: two fit into the struct itself (most names of a report
- * with names that never repeat), then 32-bit values in an array; when an array has grown to the size of a table of counts and most
- * of its values are below 65,536, it becomes one: a storm of short ranges then costs one increment each and no more memory. Values
+ * A median needs all values, so they are kept, as compactly as they allow: two fit into the struct
+ * itself (most names of a report with names that never repeat), then 32-bit values in an array;
+ * when an array has grown to the size of a table of counts and most of its values are below 65,536,
+ * it becomes one: a storm of short ranges then costs one increment each and no more memory. Values
  * of 4.3 s and more go in an array of their own.
  */
 #ifndef WS_STATS_DIST_H

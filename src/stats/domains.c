@@ -17,7 +17,8 @@ static uint32_t number_of(struct ws_domains *d, uint64_t pair)
 		ws_grow(d->pairs, d->cap, 1);
 		d->pairs[d->n++] = 0;
 	}
-	for (at = ws_slots_begin(&d->slots, &d->mask, d->n, 16, h); (i = ws_slots_next(d->slots, d->mask, h, &at)); at++)
+	for (at = ws_slots_begin(&d->slots, &d->mask, d->n, 16, h);
+	     (i = ws_slots_next(d->slots, d->mask, h, &at)); at++)
 		if (d->pairs[i] == pair)
 			return i;
 	ws_grow(d->pairs, d->cap, d->n + 1);
@@ -26,7 +27,8 @@ static uint32_t number_of(struct ws_domains *d, uint64_t pair)
 	return (uint32_t)d->n++;
 }
 
-static uint64_t pair_of(struct ws_domains *d, const struct ws_who *who, uint32_t thread, uint32_t domain)
+static uint64_t pair_of(struct ws_domains *d, const struct ws_who *who, uint32_t thread,
+			uint32_t domain)
 {
 	if (thread != d->last_thread || !d->last_process) {
 		d->last_process = ws_who_thread(who, thread)->process;
@@ -35,14 +37,16 @@ static uint64_t pair_of(struct ws_domains *d, const struct ws_who *who, uint32_t
 	return (uint64_t)d->last_process << 32 | domain;
 }
 
-uint32_t ws_domains_slow(struct ws_domains *d, const struct ws_who *who, uint32_t thread, uint32_t domain)
+uint32_t ws_domains_slow(struct ws_domains *d, const struct ws_who *who, uint32_t thread,
+			 uint32_t domain)
 {
 	d->last_number = number_of(d, pair_of(d, who, thread, domain));
 	d->last_domain = domain;
 	return d->last_number;
 }
 
-void ws_domains_name(struct ws_domains *d, const struct ws_who *who, uint32_t thread, uint32_t domain, uint32_t text)
+void ws_domains_name(struct ws_domains *d, const struct ws_who *who, uint32_t thread,
+		     uint32_t domain, uint32_t text)
 {
 	uint64_t pair = pair_of(d, who, thread, domain);
 
@@ -70,7 +74,8 @@ static int by_pair(const void *a, const void *b)
 	return x->text < y->text ? -1 : x->text > y->text;
 }
 
-static const struct ws_domain_name *all_names(struct ws_domains *workers, size_t worker_count, size_t *count)
+static const struct ws_domain_name *all_names(struct ws_domains *workers, size_t worker_count,
+					      size_t *count)
 {
 	struct ws_domain_name *all;
 	size_t n = 0;
@@ -90,8 +95,8 @@ static const struct ws_domain_name *all_names(struct ws_domains *workers, size_t
 	return all;
 }
 
-static void make_prefix(struct ws_text *t, const struct ws_report *r, uint64_t pair, const struct ws_domain_name *names,
-			size_t count)
+static void make_prefix(struct ws_text *t, const struct ws_report *r, uint64_t pair,
+			const struct ws_domain_name *names, size_t count)
 {
 	size_t lo, len;
 	const char *s;
@@ -110,7 +115,8 @@ static void make_prefix(struct ws_text *t, const struct ws_report *r, uint64_t p
 static uint32_t intern(struct ws_domain_table *t, size_t *cap, struct ws_text *prefix)
 {
 	for (size_t i = 0; i < t->prefix_count; i++) {
-		if (t->prefixes[i].len == prefix->len && !memcmp(t->prefixes[i].s, prefix->s, prefix->len)) {
+		if (t->prefixes[i].len == prefix->len &&
+		    !memcmp(t->prefixes[i].s, prefix->s, prefix->len)) {
 			ws_text_free(prefix);
 			return (uint32_t)i;
 		}
@@ -120,7 +126,8 @@ static uint32_t intern(struct ws_domain_table *t, size_t *cap, struct ws_text *p
 	return (uint32_t)t->prefix_count++;
 }
 
-void ws_domain_table_make(struct ws_domain_table *t, const struct ws_report *r, struct ws_domains *workers, size_t worker_count)
+void ws_domain_table_make(struct ws_domain_table *t, const struct ws_report *r,
+			  struct ws_domains *workers, size_t worker_count)
 {
 	size_t count, cap = 0;
 	const struct ws_domain_name *names = all_names(workers, worker_count, &count);

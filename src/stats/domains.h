@@ -1,8 +1,10 @@
 /*
- * domains.h - names of NVTX domains: (process, domain number) to name, gathered while ranges are scanned.
+ * domains.h - names of NVTX domains: (process, domain number) to name, gathered while ranges are
+ * scanned.
  *
- * Domain numbers are each process's own, and the row that names one may lie in any block, so a worker numbers the pairs it
- * meets and gathers the names it meets; both come together when all has been read.
+ * Domain numbers are each process's own, and the row that names one may lie in any block, so a
+ * worker numbers the pairs it meets and gathers the names it meets; both come together when all has
+ * been read.
  */
 #ifndef WS_STATS_DOMAINS_H
 #define WS_STATS_DOMAINS_H
@@ -12,8 +14,8 @@
 
 /* One worker's. Starts zeroed. */
 struct ws_domains {
-	uint64_t
-	    *pairs; /* process << 32 | domain, by the number given to the pair, from 1; 0 is the default domain of any process */
+	uint64_t *pairs; /* process << 32 | domain, by the number given to the pair, from 1; 0 is
+			    the default domain of any process */
 	size_t n, cap;
 	uint64_t *slots; /* base/slots.h */
 	size_t mask;
@@ -26,12 +28,15 @@ struct ws_domains {
 	uint32_t last_process;
 };
 
-uint32_t ws_domains_slow(struct ws_domains *d, const struct ws_who *who, uint32_t thread, uint32_t domain);
-void ws_domains_name(struct ws_domains *d, const struct ws_who *who, uint32_t thread, uint32_t domain, uint32_t text);
+uint32_t ws_domains_slow(struct ws_domains *d, const struct ws_who *who, uint32_t thread,
+			 uint32_t domain);
+void ws_domains_name(struct ws_domains *d, const struct ws_who *who, uint32_t thread,
+		     uint32_t domain, uint32_t text);
 void ws_domains_free(struct ws_domains *d);
 
 /* Number of the domain that a row is in. */
-static inline uint32_t ws_domains_number(struct ws_domains *d, const struct ws_who *who, uint32_t thread, uint32_t domain)
+static inline uint32_t ws_domains_number(struct ws_domains *d, const struct ws_who *who,
+					 uint32_t thread, uint32_t domain)
 {
 	if (!domain)
 		return 0;
@@ -43,11 +48,13 @@ static inline uint32_t ws_domains_number(struct ws_domains *d, const struct ws_w
 /* All workers' together. */
 struct ws_domain_table {
 	uint32_t **canonical;	  /* by worker and number: number in `prefixes` */
-	struct ws_text *prefixes; /* "name:" of each distinct name; the first, of the default domain, is empty */
+	struct ws_text *prefixes; /* "name:" of each distinct name; the first, of the default
+				     domain, is empty */
 	size_t prefix_count;
 	size_t workers;
 };
-void ws_domain_table_make(struct ws_domain_table *t, const struct ws_report *r, struct ws_domains *workers, size_t worker_count);
+void ws_domain_table_make(struct ws_domain_table *t, const struct ws_report *r,
+			  struct ws_domains *workers, size_t worker_count);
 void ws_domain_table_free(struct ws_domain_table *t);
 
 #endif

@@ -10,7 +10,8 @@
 
 #include "stats/domains.h"
 
-/* Digits with an optional fraction and unit; whole nanoseconds, exactly. Returns -1 for anything else. */
+/* Digits with an optional fraction and unit; whole nanoseconds, exactly. Returns -1 for anything
+ * else. */
 static int read_time(const char *s, size_t n, uint64_t *ns)
 {
 	static const struct {
@@ -24,7 +25,8 @@ static int read_time(const char *s, size_t n, uint64_t *ns)
 	for (; at < n && isdigit((unsigned char)s[at]) && digits < 24; at++, digits++)
 		v = v * 10 + (unsigned)(s[at] - '0');
 	if (at < n && s[at] == '.')
-		for (at++; at < n && isdigit((unsigned char)s[at]) && digits < 24; at++, digits++, decimals++)
+		for (at++; at < n && isdigit((unsigned char)s[at]) && digits < 24;
+		     at++, digits++, decimals++)
 			v = v * 10 + (unsigned)(s[at] - '0');
 	if (!digits)
 		return -1;
@@ -53,7 +55,8 @@ static int parse_time(const char *spec, uint64_t *from, uint64_t *to, struct ws_
 	if (!slash || strchr(slash + 1, '/') || (before && read_time(spec, before, from) < 0) ||
 	    (after && read_time(slash + 1, after, to) < 0))
 		return ws_fail(e,
-			       "--filter-time: '%s' is not start/end; give each in nanoseconds from the start of the collection or "
+			       "--filter-time: '%s' is not start/end; give each in nanoseconds "
+			       "from the start of the collection or "
 			       "with ns, us, "
 			       "ms or s, such as 1.5s/2s, and leave one out for no limit",
 			       spec);
@@ -85,7 +88,8 @@ int ws_filter_time(struct ws_stats *s, const char *spec, struct ws_err *e)
 	if (parse_time(spec, &from, &to, e) < 0)
 		return -1;
 	from += s->zero;
-	narrow(s, strncmp(spec, "/", 1) ? from : 0, to > UINT64_MAX - s->zero ? UINT64_MAX : to + s->zero);
+	narrow(s, strncmp(spec, "/", 1) ? from : 0,
+	       to > UINT64_MAX - s->zero ? UINT64_MAX : to + s->zero);
 	return 0;
 }
 
@@ -144,7 +148,8 @@ static int parse_nvtx(const char *spec, struct wanted *w, struct ws_err *e)
 	if (!isdigit((unsigned char)*index) || *end || errno) {
 		free(out);
 		return ws_fail(e,
-			       "--filter-nvtx: '%s' after the slash is not a number; write name[@domain][/index], with a backslash "
+			       "--filter-nvtx: '%s' after the slash is not a number; write "
+			       "name[@domain][/index], with a backslash "
 			       "before an @ or / "
 			       "of the name itself",
 			       index);
@@ -156,10 +161,12 @@ static int look(void *ctx, const struct ws_batch *b)
 {
 	struct search *q = ctx;
 	struct ws_domains *domains = &q->domains[b->worker];
-	const uint64_t *type = b->col[ws_nvtx_type], *text = b->col[ws_nvtx_text], *end = b->col[ws_nvtx_end];
+	const uint64_t *type = b->col[ws_nvtx_type], *text = b->col[ws_nvtx_text],
+		       *end = b->col[ws_nvtx_end];
 
 	for (size_t i = 0; i < b->rows; i++) {
-		uint32_t thread = (uint32_t)b->col[ws_nvtx_thread][i], domain = (uint32_t)b->col[ws_nvtx_domain][i];
+		uint32_t thread = (uint32_t)b->col[ws_nvtx_thread][i],
+			 domain = (uint32_t)b->col[ws_nvtx_domain][i];
 
 		if (type[i] == WS_NVTX_DOMAIN_CREATE)
 			ws_domains_name(domains, q->s->who, thread, domain, (uint32_t)text[i]);
@@ -168,8 +175,9 @@ static int look(void *ctx, const struct ws_batch *b)
 			continue;
 		pthread_mutex_lock(&q->lock);
 		ws_grow(q->found, q->cap, q->count + 1);
-		q->found[q->count++] = (struct found){b->col[ws_nvtx_start][i], end[i], b->worker,
-						      ws_domains_number(domains, q->s->who, thread, domain)};
+		q->found[q->count++] =
+			(struct found){b->col[ws_nvtx_start][i], end[i], b->worker,
+				       ws_domains_number(domains, q->s->who, thread, domain)};
 		pthread_mutex_unlock(&q->lock);
 	}
 	return 0;
@@ -197,17 +205,20 @@ static int by_start(const void *a, const void *b)
 }
 
 /* Leave only those in the wanted domain; tells the name of another domain that has some. */
-static const char *keep_domain(struct search *q, const struct ws_domain_table *t, const struct wanted *w)
+static const char *keep_domain(struct search *q, const struct ws_domain_table *t,
+			       const struct wanted *w)
 {
 	const char *other = NULL;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < q->count; i++) {
 		const struct found *f = &q->found[i];
-		const struct ws_text *prefix = &t->prefixes[f->number ? t->canonical[f->worker][f->number] : 0];
+		const struct ws_text *prefix =
+			&t->prefixes[f->number ? t->canonical[f->worker][f->number] : 0];
 		size_t len = prefix->len ? prefix->len - 1 : 0; /* less the colon */
 
-		if (w->domain && strcmp(w->domain, "*") && (len != strlen(w->domain) || memcmp(prefix->s, w->domain, len)))
+		if (w->domain && strcmp(w->domain, "*") &&
+		    (len != strlen(w->domain) || memcmp(prefix->s, w->domain, len)))
 			other = prefix->s;
 		else if (!w->domain && len)
 			other = prefix->s;
@@ -218,27 +229,30 @@ static const char *keep_domain(struct search *q, const struct ws_domain_table *t
 	return other;
 }
 
-static int choose(struct search *q, const struct wanted *w, const char *other, bool quiet, struct ws_err *e)
+static int choose(struct search *q, const struct wanted *w, const char *other, bool quiet,
+		  struct ws_err *e)
 {
 	const struct found *f;
 	uint64_t end;
 
 	if (!q->count)
-		return ws_fail(e, "--filter-nvtx: %s has no range '%s' in %s%s%s%s", ws_report_path(q->s->r), w->name,
-			       w->domain ? "domain " : "the default domain", w->domain ? w->domain : "",
+		return ws_fail(e, "--filter-nvtx: %s has no range '%s' in %s%s%s%s",
+			       ws_report_path(q->s->r), w->name,
+			       w->domain ? "domain " : "the default domain",
+			       w->domain ? w->domain : "",
 			       !other	? ""
 			       : *other ? "; there is one in domain "
 					: "; there is one in the default domain",
 			       other ? other : "");
 	if (w->index >= q->count)
-		return ws_fail(e, "--filter-nvtx: %s has %zu ranges '%s', so the last index is %zu", ws_report_path(q->s->r),
-			       q->count, w->name, q->count - 1);
+		return ws_fail(e, "--filter-nvtx: %s has %zu ranges '%s', so the last index is %zu",
+			       ws_report_path(q->s->r), q->count, w->name, q->count - 1);
 	qsort(q->found, q->count, sizeof(*q->found), by_start);
 	f = &q->found[w->index];
 	end = f->end == WS_NO_TIME ? ws_time_last(q->s->r) : f->end;
 	if (q->count > 1 && !w->index_given && !quiet)
-		ws_say("%s has %zu ranges '%s'; the first is used, '%s/1' is the next", ws_report_path(q->s->r), q->count, w->name,
-		       w->name);
+		ws_say("%s has %zu ranges '%s'; the first is used, '%s/1' is the next",
+		       ws_report_path(q->s->r), q->count, w->name, w->name);
 	narrow(q->s, f->start, end);
 	return 0;
 }
@@ -246,10 +260,10 @@ static int choose(struct search *q, const struct wanted *w, const char *other, b
 int ws_filter_nvtx(struct ws_stats *s, const char *spec, bool quiet, struct ws_err *e)
 {
 	struct ws_scan sc = {
-	    .table = WS_TABLE_nvtx,
-	    .columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) | WS_COL(nvtx, text) | WS_COL(nvtx, domain) |
-		       WS_COL(nvtx, type),
-	    .time_max = UINT64_MAX,
+		.table = WS_TABLE_nvtx,
+		.columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) |
+			   WS_COL(nvtx, text) | WS_COL(nvtx, domain) | WS_COL(nvtx, type),
+		.time_max = UINT64_MAX,
 	};
 	uint32_t workers = ws_scan_workers(&sc);
 	struct search q = {.s = s, .lock = PTHREAD_MUTEX_INITIALIZER};

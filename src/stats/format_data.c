@@ -1,9 +1,10 @@
 /*
  * format_data.c - formats that programs read: csv, tsv, json.
  *
- * CSV quotes a field only when it must (comma, quote, line break), doubling quotes inside, as the scripts of the reference tool
- * and everybody's readers do. Numbers are the same text in all three. Broken UTF-8 and NULs, which readers choke on, become U+FFFD.
- * What is empty is an empty text in the JSON of reports, as those scripts expect; a NULL of a query is null.
+ * CSV quotes a field only when it must (comma, quote, line break), doubling quotes inside, as the
+ * scripts of the reference tool and everybody's readers do. Numbers are the same text in all three.
+ * Broken UTF-8 and NULs, which readers choke on, become U+FFFD. What is empty is an empty text in
+ * the JSON of reports, as those scripts expect; a NULL of a query is null.
  */
 #include <string.h>
 
@@ -26,7 +27,8 @@ static inline uint64_t has_byte(uint64_t v, uint8_t c)
 	return (v - UINT64_C(0x0101010101010101)) & ~v & UINT64_C(0x8080808080808080);
 }
 
-/* ASCII without NULs, and without what CSV (or with `tsv`, TSV) must mark: almost every name, looked at eight bytes at a time. */
+/* ASCII without NULs, and without what CSV (or with `tsv`, TSV) must mark: almost every name,
+ * looked at eight bytes at a time. */
 static bool is_plain(const char *s, size_t n, bool tsv)
 {
 	uint8_t a = tsv ? '\t' : '"', b = tsv ? '\\' : ',';
@@ -34,14 +36,14 @@ static bool is_plain(const char *s, size_t n, bool tsv)
 
 	for (; n >= 8; s += 8, n -= 8) {
 		memcpy(&v, s, 8);
-		found |= (v & UINT64_C(0x8080808080808080)) | has_byte(v, 0) | has_byte(v, a) | has_byte(v, b) | has_byte(v, '\n') |
-			 has_byte(v, '\r');
+		found |= (v & UINT64_C(0x8080808080808080)) | has_byte(v, 0) | has_byte(v, a) |
+			 has_byte(v, b) | has_byte(v, '\n') | has_byte(v, '\r');
 	}
 	if (n) {
 		v = UINT64_C(0x2020202020202020);
 		memcpy(&v, s, n);
-		found |= (v & UINT64_C(0x8080808080808080)) | has_byte(v, 0) | has_byte(v, a) | has_byte(v, b) | has_byte(v, '\n') |
-			 has_byte(v, '\r');
+		found |= (v & UINT64_C(0x8080808080808080)) | has_byte(v, 0) | has_byte(v, a) |
+			 has_byte(v, b) | has_byte(v, '\n') | has_byte(v, '\r');
 	}
 	return !found;
 }
@@ -98,7 +100,8 @@ static void csv_text(struct ws_text *t, const char *s, size_t n)
 		put_quoted(t, s, n);
 		return;
 	}
-	if (!memchr(s, '"', n) && !memchr(s, ',', n) && !memchr(s, '\n', n) && !memchr(s, '\r', n)) {
+	if (!memchr(s, '"', n) && !memchr(s, ',', n) && !memchr(s, '\n', n) &&
+	    !memchr(s, '\r', n)) {
 		ws_text_utf8(t, s, n);
 		return;
 	}
@@ -107,7 +110,8 @@ static void csv_text(struct ws_text *t, const char *s, size_t n)
 	ws_text_free(&clean);
 }
 
-/* Between the pieces of a name that TSV would break at, `marks` stands for a tab, a line feed, a carriage return, a backslash. */
+/* Between the pieces of a name that TSV would break at, `marks` stands for a tab, a line feed, a
+ * carriage return, a backslash. */
 static void tsv_pieces(struct ws_text *t, const char *s, size_t n, const char *const marks[4])
 {
 	static const char special[] = "\t\n\r\\";
@@ -166,7 +170,8 @@ static size_t leading(const struct ws_printer *o, const struct ws_cell *cells)
 	return n;
 }
 
-/* Figures of the row before are copied, not made again: ranges without repetition take the same few times over and over. */
+/* Figures of the row before are copied, not made again: ranges without repetition take the same few
+ * times over and over. */
 static void row(struct ws_printer *o, const struct ws_cell *cells, char separator,
 		void (*text)(struct ws_text *, const char *, size_t))
 {
@@ -225,7 +230,8 @@ static size_t same_before(const struct ws_printer *o, size_t column)
 	size_t same = 0;
 
 	for (size_t i = 0; i < column; i++)
-		same += o->columns[i].kind == o->columns[column].kind && !strcmp(o->columns[i].name, o->columns[column].name);
+		same += o->columns[i].kind == o->columns[column].kind &&
+			!strcmp(o->columns[i].name, o->columns[column].name);
 	return same;
 }
 
@@ -245,7 +251,9 @@ void ws_json_row(struct ws_printer *o, const struct ws_cell *cells)
 	for (size_t i = 0; i < o->column_count; i++) {
 		name.len = 0;
 		ws_print_header(o, i, &name);
-		if (i < 64 && o->doubled >> i & 1) /* members of one name would hide one another from who reads them */
+		if (i < 64 &&
+		    o->doubled >> i &
+			    1) /* members of one name would hide one another from who reads them */
 			ws_text_printf(&name, ":%zu", same_before(o, i));
 		if (i)
 			ws_text_add(&o->line, ", ", 2);
@@ -254,7 +262,8 @@ void ws_json_row(struct ws_printer *o, const struct ws_cell *cells)
 		if (cells[i].type == WS_CELL_TEXT)
 			ws_text_json(&o->line, cells[i].t.s, cells[i].t.n);
 		else if (cells[i].type == WS_CELL_NULL)
-			ws_text_puts(&o->line, o->columns[i].kind == WS_KIND_VALUE ? "null" : "\"\"");
+			ws_text_puts(&o->line,
+				     o->columns[i].kind == WS_KIND_VALUE ? "null" : "\"\"");
 		else
 			ws_print_number(o, i, &cells[i], false, &o->line);
 	}

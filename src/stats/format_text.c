@@ -1,9 +1,10 @@
 /*
  * format_text.c - formats that people read: column, table, html, markdown.
  *
- * column and table need the widths of all rows first: cells are kept as text in one buffer (`kept`, with their ends in `ends`) and
- * laid out at the end. Names are cut at 100 columns, with an ellipsis, unless the format has :nolimit or a width for the column.
- * Lines are filled up with blanks to the width of the last column, as the reference tool's are.
+ * column and table need the widths of all rows first: cells are kept as text in one buffer (`kept`,
+ * with their ends in `ends`) and laid out at the end. Names are cut at 100 columns, with an
+ * ellipsis, unless the format has :nolimit or a width for the column. Lines are filled up with
+ * blanks to the width of the last column, as the reference tool's are.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -117,7 +118,8 @@ static void pad(struct ws_text *t, size_t n, char c)
 	t->s[t->len] = 0;
 }
 
-/* A cell in its column: the header centred, numbers on the right, texts on the left, what is too long cut. */
+/* A cell in its column: the header centred, numbers on the right, texts on the left, what is too
+ * long cut. */
 static void put_cell(const struct ws_printer *o, struct ws_text *line, size_t first, size_t column)
 {
 	size_t len, space, before, wide, width = o->widths[column];
@@ -129,7 +131,8 @@ static void put_cell(const struct ws_printer *o, struct ws_text *line, size_t fi
 
 		ws_text_add(line, s, cut);
 		ws_text_puts(line, "\xe2\x80\xa6");
-		pad(line, width - 1 - ws_utf8_width(s, cut), ' '); /* where half of a wide character would be */
+		pad(line, width - 1 - ws_utf8_width(s, cut),
+		    ' '); /* where half of a wide character would be */
 		return;
 	}
 	space = width - wide;
@@ -250,7 +253,8 @@ void ws_htable_begin(struct ws_printer *o)
 	ws_print_flush(o);
 }
 
-static void put_html(struct ws_printer *o, const char *before, const char *s, size_t n, const char *after)
+static void put_html(struct ws_printer *o, const char *before, const char *s, size_t n,
+		     const char *after)
 {
 	ws_text_puts(&o->line, before);
 	ws_text_html(&o->line, s, n);
@@ -262,15 +266,20 @@ void ws_html_begin(struct ws_printer *o)
 	const char *name = o->title ? o->title : o->name;
 	bool asked = o->args.title.s;
 
-	ws_text_puts(&o->line, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-	put_html(o, "<title>", asked ? o->args.title.s : name, asked ? o->args.title.n : strlen(name), "</title>\n");
+	ws_text_puts(&o->line,
+		     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+	put_html(o, "<title>", asked ? o->args.title.s : name,
+		 asked ? o->args.title.n : strlen(name), "</title>\n");
 	ws_text_puts(
-	    &o->line,
-	    "<style>\nbody { font-family: sans-serif; }\ntable { border-collapse: collapse; }\n"
-	    "th, td { border: 1px solid #ccc; padding: 2px 8px; text-align: right; font-variant-numeric: tabular-nums; }\n"
-	    "th { background: #eee; }\n.t { text-align: left; white-space: pre-wrap; unicode-bidi: isolate; }\n</style>\n");
+		&o->line,
+		"<style>\nbody { font-family: sans-serif; }\ntable { border-collapse: collapse; }\n"
+		"th, td { border: 1px solid #ccc; padding: 2px 8px; text-align: right; "
+		"font-variant-numeric: tabular-nums; }\n"
+		"th { background: #eee; }\n.t { text-align: left; white-space: pre-wrap; "
+		"unicode-bidi: isolate; }\n</style>\n");
 	if (o->args.css.s)
-		put_html(o, "<link rel=\"stylesheet\" href=\"", o->args.css.s, o->args.css.n, "\">\n");
+		put_html(o, "<link rel=\"stylesheet\" href=\"", o->args.css.s, o->args.css.n,
+			 "\">\n");
 	ws_text_puts(&o->line, "</head>\n<body>\n");
 	if (o->title) {
 		put_html(o, "<h1>", o->title, strlen(o->title), " (");
@@ -284,7 +293,9 @@ void ws_html_row(struct ws_printer *o, const struct ws_cell *cells)
 {
 	ws_text_puts(&o->line, "<tr>");
 	for (size_t i = 0; i < o->column_count; i++) {
-		ws_text_puts(&o->line, cells[i].type == WS_CELL_TEXT || left_aligned(o, i) ? "<td class=\"t\">" : "<td>");
+		ws_text_puts(&o->line, cells[i].type == WS_CELL_TEXT || left_aligned(o, i)
+					       ? "<td class=\"t\">"
+					       : "<td>");
 		if (cells[i].type == WS_CELL_TEXT)
 			ws_text_html(&o->line, cells[i].t.s, cells[i].t.n);
 		else if (cells[i].type != WS_CELL_NULL)
@@ -320,7 +331,9 @@ void ws_markdown_begin(struct ws_printer *o)
 	}
 	ws_text_puts(&o->line, " |\n");
 	for (size_t i = 0; i < o->column_count; i++)
-		ws_text_puts(&o->line, left_aligned(o, i) ? "|:---" : o->columns[i].kind == WS_KIND_VALUE ? "|---" : "|---:");
+		ws_text_puts(&o->line, left_aligned(o, i)		     ? "|:---"
+				       : o->columns[i].kind == WS_KIND_VALUE ? "|---"
+									     : "|---:");
 	ws_text_puts(&o->line, "|\n");
 	ws_print_flush(o);
 }

@@ -5,9 +5,9 @@
 #include "stats/table.h"
 
 /*
- * Rows 0 to rows - 1 in slices, on all cores: `make` puts those from `from` to `to` into `one`, a printer of the worker's own that
- * has no file and is empty but for its count of rows, which is that of `o`; `take` hands it over to `o`, slices in their order and
- * never two at once.
+ * Rows 0 to rows - 1 in slices, on all cores: `make` puts those from `from` to `to` into `one`, a
+ * printer of the worker's own that has no file and is empty but for its count of rows, which is
+ * that of `o`; `take` hands it over to `o`, slices in their order and never two at once.
  */
 void ws_print_slices(struct ws_printer *o, size_t rows,
 		     void (*make)(struct ws_printer *one, size_t from, size_t to, const void *ctx),
@@ -19,7 +19,8 @@ void ws_lines_take(struct ws_printer *o, struct ws_printer *one);
 
 void ws_kept_begin(struct ws_printer *o);
 void ws_kept_row(struct ws_printer *o, const struct ws_cell *cells);
-void ws_kept_take(struct ws_printer *o, struct ws_printer *one); /* the kept cells of a slice, behind those of `o` */
+void ws_kept_take(struct ws_printer *o,
+		  struct ws_printer *one); /* the kept cells of a slice, behind those of `o` */
 void ws_column_begin(struct ws_printer *o);
 void ws_column_end(struct ws_printer *o);
 void ws_box_end(struct ws_printer *o);

@@ -1,9 +1,9 @@
 /*
- * gil_sum.c - Python's global interpreter lock by thread: how long each waited for it and held it, and how often it came from
- * another thread.
+ * gil_sum.c - Python's global interpreter lock by thread: how long each waited for it and held it,
+ * and how often it came from another thread.
  *
- * Workers sum up by thread as rows come, in any order. Only the moments at which the lock was taken are kept, to be sorted by their
- * digits.
+ * Workers sum up by thread as rows come, in any order. Only the moments at which the lock was taken
+ * are kept, to be sorted by their digits.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,22 +12,37 @@
 #include "stats/keyed.h"
 #include "stats/stats.h"
 
-enum { TIME, WAIT, WAITS, WAIT_AVERAGE, WAIT_LONGEST, HELD, HOLDS, HELD_AVERAGE, HELD_LONGEST, HANDED, PID, TID, NAME, COLUMNS };
+enum {
+	TIME,
+	WAIT,
+	WAITS,
+	WAIT_AVERAGE,
+	WAIT_LONGEST,
+	HELD,
+	HOLDS,
+	HELD_AVERAGE,
+	HELD_LONGEST,
+	HANDED,
+	PID,
+	TID,
+	NAME,
+	COLUMNS
+};
 
 static const struct ws_column columns[COLUMNS] = {
-    [TIME] = {"Wait", WS_KIND_PERCENT},
-    [WAIT] = {"Wait Time", WS_KIND_TIME},
-    [WAITS] = {"Waits", WS_KIND_COUNT},
-    [WAIT_AVERAGE] = {"Avg Wait", WS_KIND_MEAN},
-    [WAIT_LONGEST] = {"Max Wait", WS_KIND_TIME},
-    [HELD] = {"Held Time", WS_KIND_TIME},
-    [HOLDS] = {"Holds", WS_KIND_COUNT},
-    [HELD_AVERAGE] = {"Avg Held", WS_KIND_MEAN},
-    [HELD_LONGEST] = {"Max Held", WS_KIND_TIME},
-    [HANDED] = {"Handovers", WS_KIND_COUNT},
-    [PID] = {"PID", WS_KIND_ID},
-    [TID] = {"TID", WS_KIND_ID},
-    [NAME] = {"Thread", WS_KIND_TEXT},
+	[TIME] = {"Wait", WS_KIND_PERCENT},
+	[WAIT] = {"Wait Time", WS_KIND_TIME},
+	[WAITS] = {"Waits", WS_KIND_COUNT},
+	[WAIT_AVERAGE] = {"Avg Wait", WS_KIND_MEAN},
+	[WAIT_LONGEST] = {"Max Wait", WS_KIND_TIME},
+	[HELD] = {"Held Time", WS_KIND_TIME},
+	[HOLDS] = {"Holds", WS_KIND_COUNT},
+	[HELD_AVERAGE] = {"Avg Held", WS_KIND_MEAN},
+	[HELD_LONGEST] = {"Max Held", WS_KIND_TIME},
+	[HANDED] = {"Handovers", WS_KIND_COUNT},
+	[PID] = {"PID", WS_KIND_ID},
+	[TID] = {"TID", WS_KIND_ID},
+	[NAME] = {"Thread", WS_KIND_TEXT},
 };
 
 struct sum {
@@ -80,7 +95,8 @@ static int scan(void *ctx, const struct ws_batch *b)
 
 	ws_grow(w->holds, w->holds_cap, w->hold_count + b->rows);
 	for (size_t i = 0; i < b->rows; i++) {
-		uint64_t start = b->col[ws_gil_start][i], end = b->col[ws_gil_end][i], state = b->col[ws_gil_state][i];
+		uint64_t start = b->col[ws_gil_start][i], end = b->col[ws_gil_end][i],
+			 state = b->col[ws_gil_state][i];
 		size_t line;
 
 		if (ws_unlikely(end == WS_NO_TIME || end < start)) {
@@ -100,10 +116,11 @@ static int scan(void *ctx, const struct ws_batch *b)
 static void read_spans(struct ws_stats *s, struct gil *g)
 {
 	struct ws_scan sc = {
-	    .table = WS_TABLE_gil,
-	    .columns = WS_COL(gil, start) | WS_COL(gil, end) | WS_COL(gil, thread) | WS_COL(gil, state),
-	    .time_min = s->time_min,
-	    .time_max = s->time_max,
+		.table = WS_TABLE_gil,
+		.columns = WS_COL(gil, start) | WS_COL(gil, end) | WS_COL(gil, thread) |
+			   WS_COL(gil, state),
+		.time_min = s->time_min,
+		.time_max = s->time_max,
 	};
 	uint64_t damaged = 0;
 
@@ -133,7 +150,8 @@ static void take_over(struct gil *g, struct worker *w)
 		add_sums(&g->all.v[line[i]].held, &w->v[i].held);
 	}
 	for (size_t i = 0; i < w->hold_count; i++)
-		g->all.holds[g->all.hold_count++] = (struct ws_keyed_value){w->holds[i].key, line[w->holds[i].value]};
+		g->all.holds[g->all.hold_count++] =
+			(struct ws_keyed_value){w->holds[i].key, line[w->holds[i].value]};
 	g->all.unended += w->unended;
 	g->all.backwards += w->backwards;
 	ws_keyed_free(&w->threads);
@@ -236,19 +254,19 @@ static int run(struct ws_stats *s, struct ws_err *e)
 		const struct line *l = &all->v[i];
 		const struct ws_thread_info *t = ws_who_thread(s->who, l->thread);
 		struct ws_cell c[COLUMNS] = {
-		    [TIME] = ws_cell_real(sum ? (long double)l->wait.time * 100 / sum : 0),
-		    [WAIT] = ws_cell_int((int64_t)l->wait.time),
-		    [WAITS] = ws_cell_int((int64_t)l->wait.count),
-		    [WAIT_AVERAGE] = mean(&l->wait),
-		    [WAIT_LONGEST] = ws_cell_int((int64_t)l->wait.longest),
-		    [HELD] = ws_cell_int((int64_t)l->held.time),
-		    [HOLDS] = ws_cell_int((int64_t)l->held.count),
-		    [HELD_AVERAGE] = mean(&l->held),
-		    [HELD_LONGEST] = ws_cell_int((int64_t)l->held.longest),
-		    [HANDED] = ws_cell_int((int64_t)l->handed),
-		    [PID] = ws_cell_int(t->pid),
-		    [TID] = ws_cell_int(t->tid),
-		    [NAME] = ws_cell_text(t->name, strlen(t->name)),
+			[TIME] = ws_cell_real(sum ? (long double)l->wait.time * 100 / sum : 0),
+			[WAIT] = ws_cell_int((int64_t)l->wait.time),
+			[WAITS] = ws_cell_int((int64_t)l->wait.count),
+			[WAIT_AVERAGE] = mean(&l->wait),
+			[WAIT_LONGEST] = ws_cell_int((int64_t)l->wait.longest),
+			[HELD] = ws_cell_int((int64_t)l->held.time),
+			[HOLDS] = ws_cell_int((int64_t)l->held.count),
+			[HELD_AVERAGE] = mean(&l->held),
+			[HELD_LONGEST] = ws_cell_int((int64_t)l->held.longest),
+			[HANDED] = ws_cell_int((int64_t)l->handed),
+			[PID] = ws_cell_int(t->pid),
+			[TID] = ws_cell_int(t->tid),
+			[NAME] = ws_cell_text(t->name, strlen(t->name)),
 		};
 
 		s->row(s, c);
@@ -260,13 +278,14 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_gil_sum = {
-    .name = "gil_sum",
-    .title = "Python's Interpreter Lock by Thread",
-    .about = "How long each thread waited for Python's global interpreter lock (GIL) and held it; Handovers are the times that it "
-	     "got the lock "
-	     "after another thread of its process.",
-    .what = "waits for Python's interpreter lock",
-    .columns = columns,
-    .column_count = COLUMNS,
-    .run = run,
+	.name = "gil_sum",
+	.title = "Python's Interpreter Lock by Thread",
+	.about = "How long each thread waited for Python's global interpreter lock (GIL) and held "
+		 "it; Handovers are the times that it "
+		 "got the lock "
+		 "after another thread of its process.",
+	.what = "waits for Python's interpreter lock",
+	.columns = columns,
+	.column_count = COLUMNS,
+	.run = run,
 };

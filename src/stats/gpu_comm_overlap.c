@@ -1,4 +1,5 @@
-/* gpu_comm_overlap.c - how much of communication computation hides, by GPU or step; the lengths come from unions (query/work.h). */
+/* gpu_comm_overlap.c - how much of communication computation hides, by GPU or step; the lengths
+ * come from unions (query/work.h). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +7,10 @@
 #include "stats/gpu_work.h"
 
 static const struct ws_column columns[] = {
-    {"GPU", WS_KIND_TEXT},	   {"Computation", WS_KIND_TIME}, {"Communication", WS_KIND_TIME}, {"Overlapped", WS_KIND_TIME},
-    {"Overlapped", WS_KIND_SHARE}, {"Exposed", WS_KIND_TIME},	  {"Comm Share", WS_KIND_SHARE},   {"Comm Ops", WS_KIND_COUNT},
+	{"GPU", WS_KIND_TEXT},		 {"Computation", WS_KIND_TIME},
+	{"Communication", WS_KIND_TIME}, {"Overlapped", WS_KIND_TIME},
+	{"Overlapped", WS_KIND_SHARE},	 {"Exposed", WS_KIND_TIME},
+	{"Comm Share", WS_KIND_SHARE},	 {"Comm Ops", WS_KIND_COUNT},
 };
 
 static void print(struct ws_gpu_work *w, const struct ws_work_gpu *g)
@@ -26,16 +29,19 @@ static void print(struct ws_gpu_work *w, const struct ws_work_gpu *g)
 	exposed = ws_work_exposed_comm(&t);
 	both = t.compute.length + t.comm.length;
 	ws_gpu_work_name(w, g, &name);
-	w->s->row(w->s, (struct ws_cell[]){
-			    ws_cell_text(name.s, name.len),
-			    ws_gpu_work_length(w, t.compute.length),
-			    ws_gpu_work_length(w, t.comm.length),
-			    ws_gpu_work_length(w, t.comm.length - exposed),
-			    ws_cell_real(t.comm.length ? (long double)(t.comm.length - exposed) * 100 / t.comm.length : 0),
-			    ws_gpu_work_length(w, exposed),
-			    ws_cell_real(both ? (long double)t.comm.length * 100 / both : 0),
-			    ws_cell_int((int64_t)ops),
-			});
+	w->s->row(w->s,
+		  (struct ws_cell[]){
+			  ws_cell_text(name.s, name.len),
+			  ws_gpu_work_length(w, t.compute.length),
+			  ws_gpu_work_length(w, t.comm.length),
+			  ws_gpu_work_length(w, t.comm.length - exposed),
+			  ws_cell_real(t.comm.length ? (long double)(t.comm.length - exposed) *
+							       100 / t.comm.length
+						     : 0),
+			  ws_gpu_work_length(w, exposed),
+			  ws_cell_real(both ? (long double)t.comm.length * 100 / both : 0),
+			  ws_cell_int((int64_t)ops),
+		  });
 	ws_text_free(&name);
 }
 
@@ -55,14 +61,16 @@ static int run(struct ws_stats *s, struct ws_err *e)
 static const char *const args[] = {"exact", NULL};
 
 const struct ws_stat ws_stat_gpu_comm_overlap = {
-    .name = "gpu_comm_overlap",
-    .title = "GPU Communication and Computation",
-    .about = "Of the time in which a GPU communicates (NCCL), how much computation ran beside it; Comm Share is communication over "
-	     "communication and computation, each counted once however many streams it ran on. :exact as for gpu_time_breakdown",
-    .what = "communication on GPUs",
-    .unended = "had no times",
-    .args = args,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "gpu_comm_overlap",
+	.title = "GPU Communication and Computation",
+	.about = "Of the time in which a GPU communicates (NCCL), how much computation ran beside "
+		 "it; Comm Share is communication over "
+		 "communication and computation, each counted once however many streams it ran on. "
+		 ":exact as for gpu_time_breakdown",
+	.what = "communication on GPUs",
+	.unended = "had no times",
+	.args = args,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

@@ -1,13 +1,14 @@
 /*
  * gpu_time_breakdown.c - how GPUs spent their time: computing, communicating, moving memory, idle.
  *
- * Work comes in order of start, so every length is that of a union made on the way (query/intervals.h). A part is a GPU, one of its
- * streams, a rank's share of it, a step, or the ranges of a name; work is added to each part that it belongs to:
+ * Work comes in order of start, so every length is that of a union made on the way
+ * (query/intervals.h). A part is a GPU, one of its streams, a rank's share of it, a step, or the
+ * ranges of a name; work is added to each part that it belongs to:
  *
- *   stream, rank   by what launched it or where it ran; the total is from the first start to the last end in the part
- *   step           what ran between the step's start and its end, cut to that; the total is the step
- *   range          what was launched inside; the totals of a range's instances, each from the first start to the last end, are
- * added up
+ *   stream, rank   by what launched it or where it ran; the total is from the first start to the
+ * last end in the part step           what ran between the step's start and its end, cut to that;
+ * the total is the step range          what was launched inside; the totals of a range's instances,
+ * each from the first start to the last end, are added up
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,12 +18,24 @@
 #include "stats/texts.h"
 
 static const struct ws_column columns[] = {
-    {"GPU", WS_KIND_TEXT},	    {"Part", WS_KIND_TEXT},	     {"Total", WS_KIND_TIME},
-    {"Busy", WS_KIND_TIME},	    {"Busy", WS_KIND_SHARE},	     {"Computation", WS_KIND_TIME},
-    {"Computation", WS_KIND_SHARE}, {"Communication", WS_KIND_TIME}, {"Communication", WS_KIND_SHARE},
-    {"Exposed Comm", WS_KIND_TIME}, {"Exposed Comm", WS_KIND_SHARE}, {"Memory", WS_KIND_TIME},
-    {"Memory", WS_KIND_SHARE},	    {"Exposed Mem", WS_KIND_TIME},   {"Exposed Mem", WS_KIND_SHARE},
-    {"Idle", WS_KIND_TIME},	    {"Idle", WS_KIND_SHARE},	     {"Ops", WS_KIND_COUNT},
+	{"GPU", WS_KIND_TEXT},
+	{"Part", WS_KIND_TEXT},
+	{"Total", WS_KIND_TIME},
+	{"Busy", WS_KIND_TIME},
+	{"Busy", WS_KIND_SHARE},
+	{"Computation", WS_KIND_TIME},
+	{"Computation", WS_KIND_SHARE},
+	{"Communication", WS_KIND_TIME},
+	{"Communication", WS_KIND_SHARE},
+	{"Exposed Comm", WS_KIND_TIME},
+	{"Exposed Comm", WS_KIND_SHARE},
+	{"Memory", WS_KIND_TIME},
+	{"Memory", WS_KIND_SHARE},
+	{"Exposed Mem", WS_KIND_TIME},
+	{"Exposed Mem", WS_KIND_SHARE},
+	{"Idle", WS_KIND_TIME},
+	{"Idle", WS_KIND_SHARE},
+	{"Ops", WS_KIND_COUNT},
 };
 
 enum part_kind { BY_GPU, BY_STREAM, BY_RANK, BY_STEP, BY_RANGE };
@@ -52,10 +65,12 @@ static void add_times(struct line *l, const struct ws_work_times *t, uint64_t to
 	l->ops += t->ops;
 }
 
-static void print(struct breakdown *b, const struct ws_work_gpu *g, const char *part, size_t len, const struct line *l)
+static void print(struct breakdown *b, const struct ws_work_gpu *g, const char *part, size_t len,
+		  const struct line *l)
 {
 	uint64_t idle = l->total > l->busy ? l->total - l->busy : 0;
-	const uint64_t times[] = {l->busy, l->compute, l->comm, l->exposed_comm, l->memory, l->exposed_memory, idle};
+	const uint64_t times[] = {l->busy,   l->compute,	l->comm, l->exposed_comm,
+				  l->memory, l->exposed_memory, idle};
 	struct ws_cell cells[WS_COUNT(columns)];
 	struct ws_text name = {0};
 	size_t n = 0;
@@ -141,16 +156,19 @@ static void by_place(struct breakdown *b, const struct ws_work_gpu *g)
 
 /* ---- steps ---- */
 
-static void add_to_steps(struct breakdown *b, const struct ws_work_op *op, struct ws_work_times *times)
+static void add_to_steps(struct breakdown *b, const struct ws_work_op *op,
+			 struct ws_work_times *times)
 {
 	const struct ws_step *v = b->steps.steps.v;
 	size_t i, last;
 
 	ws_gpu_steps_from(&b->steps, op->process, op->start, &i, &last);
 	for (; i < last && (v[i].start < op->end || v[i].start == op->start); i++) {
-		uint64_t start = op->start > v[i].start ? op->start : v[i].start, end = op->end < v[i].end ? op->end : v[i].end;
+		uint64_t start = op->start > v[i].start ? op->start : v[i].start,
+			 end = op->end < v[i].end ? op->end : v[i].end;
 
-		/* Work without length is work all the same; that at the end of a step belongs to what comes next. */
+		/* Work without length is work all the same; that at the end of a step belongs to
+		 * what comes next. */
 		if (end > start || (op->start == op->end && start < v[i].end && end == start))
 			ws_work_times_add(&times[i], op->class, start, end);
 	}
@@ -211,12 +229,14 @@ static void by_range(struct breakdown *b, const struct ws_work_gpu *g)
 	}
 	for (uint32_t i = 0; i < b->launches->ranges.n; i++)
 		if (times[i].ops)
-			ws_keyed_get(&keys, &(ws_range_key){ws_launches_key(b->launches, i) & ~WS_RANGE_STARTEND});
+			ws_keyed_get(&keys, &(ws_range_key){ws_launches_key(b->launches, i) &
+							    ~WS_RANGE_STARTEND});
 	named = ws_calloc(keys.n + 1, sizeof(*named));
 	for (uint32_t i = 0; i < b->launches->ranges.n; i++) {
 		if (!times[i].ops)
 			continue;
-		ws_keyed_get(&keys, &(ws_range_key){ws_launches_key(b->launches, i) & ~WS_RANGE_STARTEND});
+		ws_keyed_get(&keys,
+			     &(ws_range_key){ws_launches_key(b->launches, i) & ~WS_RANGE_STARTEND});
 		named[keys.last].key = keys.keys[keys.last];
 		add_times(&named[keys.last].line, &times[i], times[i].last - times[i].first);
 	}
@@ -259,7 +279,10 @@ static void in_doubles(struct breakdown *b)
 
 static int run(struct ws_stats *s, struct ws_err *e)
 {
-	static const char *const words[] = {[BY_STREAM] = "stream", [BY_RANK] = "rank", [BY_STEP] = "step", [BY_RANGE] = "range"};
+	static const char *const words[] = {[BY_STREAM] = "stream",
+					    [BY_RANK] = "rank",
+					    [BY_STEP] = "step",
+					    [BY_RANGE] = "range"};
 	struct breakdown b = {.s = s};
 	int rc;
 
@@ -291,22 +314,27 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	return rc;
 }
 
-static const char *const args[] = {"stream", "rank", "step", "step=*", "range", "copies", "exact", NULL};
+static const char *const args[] = {"stream", "rank",   "step",	"step=*",
+				   "range",  "copies", "exact", NULL};
 
 const struct ws_stat ws_stat_gpu_time_breakdown = {
-    .name = "gpu_time_breakdown",
-    .title = "GPU Time Breakdown",
-    .about =
-	"How each GPU spent the time from its first work to its last: busy, computing, communicating (NCCL), moving memory, idle; "
-	"exposed "
-	"is what no computation hides (and, for memory, no communication either). :stream, :rank, :step or :range show the parts; "
-	":step=NAME takes NVTX ranges of that name as steps. Memory is copies and sets; :copies counts sets as computation, as "
-	"TraceLens does. Times of PyTorch's traces are those that doubles of its microseconds give, "
-	"to compare with other tools' tables; :exact has the nanoseconds as they are written",
-    .what = "CUDA work on GPUs",
-    .unended = "had no times",
-    .args = args,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "gpu_time_breakdown",
+	.title = "GPU Time Breakdown",
+	.about = "How each GPU spent the time from its first work to its last: busy, computing, "
+		 "communicating (NCCL), moving memory, idle; "
+		 "exposed "
+		 "is what no computation hides (and, for memory, no communication either). "
+		 ":stream, :rank, :step or :range show the parts; "
+		 ":step=NAME takes NVTX ranges of that name as steps. Memory is copies and sets; "
+		 ":copies counts sets as computation, as "
+		 "TraceLens does. Times of PyTorch's traces are those that doubles of its "
+		 "microseconds give, "
+		 "to compare with other tools' tables; :exact has the nanoseconds as they are "
+		 "written",
+	.what = "CUDA work on GPUs",
+	.unended = "had no times",
+	.args = args,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

@@ -23,7 +23,8 @@ int ws_gpu_work_open(struct ws_stats *s, struct ws_gpu_work *w, struct ws_err *e
 {
 	int rc;
 
-	*w = (struct ws_gpu_work){.s = s, .parts = 1, .time_min = s->time_min, .time_max = s->time_max};
+	*w = (struct ws_gpu_work){
+		.s = s, .parts = 1, .time_min = s->time_min, .time_max = s->time_max};
 	rc = ws_work_load(s->r, s->time_min, s->time_max, &w->work, e);
 	w->devices = ws_cuda_devices_open(s->r);
 	read_ranks(w);
@@ -58,12 +59,14 @@ static bool moves(struct ws_gpu_work *w, const struct ws_doubles *d)
 	for (size_t g = 0; g < w->work.gpus; g++)
 		for (size_t i = 0; i < w->work.gpu[g].n; i++) {
 			const struct ws_work_op *op = &w->work.gpu[g].op[i];
-			struct ws_doubles_shift by = ws_doubles_of(d, op->process, op->start, op->end);
+			struct ws_doubles_shift by =
+				ws_doubles_of(d, op->process, op->start, op->end);
 
 			any |= by.start || by.end;
 			first = op->start < first ? op->start : first;
 		}
-	w->origin = any && first ? first - 1 : 0; /* a nanosecond before: doubles may be earlier, by less */
+	w->origin = any && first ? first - 1
+				 : 0; /* a nanosecond before: doubles may be earlier, by less */
 	return any;
 }
 
@@ -79,7 +82,8 @@ void ws_gpu_work_in_doubles(struct ws_gpu_work *w)
 		for (size_t g = 0; g < w->work.gpus; g++)
 			for (size_t i = 0; i < w->work.gpu[g].n; i++) {
 				struct ws_work_op *op = &w->work.gpu[g].op[i];
-				struct ws_doubles_shift by = ws_doubles_of(&d, op->process, op->start, op->end);
+				struct ws_doubles_shift by =
+					ws_doubles_of(&d, op->process, op->start, op->end);
 
 				op->start = ws_gpu_work_moment(w, op->start) + (uint64_t)by.start;
 				op->end = ws_gpu_work_moment(w, op->end) + (uint64_t)by.end;
@@ -114,7 +118,8 @@ void ws_gpu_work_process(const struct ws_gpu_work *w, uint32_t process, struct w
 
 /* ---- steps ---- */
 
-int ws_gpu_steps_open(struct ws_stats *s, const char *name, struct ws_gpu_steps *g, struct ws_err *e)
+int ws_gpu_steps_open(struct ws_stats *s, const char *name, struct ws_gpu_steps *g,
+		      struct ws_err *e)
 {
 	char *wanted = name ? ws_strndup(name, strcspn(name, ":")) : NULL;
 	struct ws_steps *steps = &g->steps;
@@ -126,15 +131,17 @@ int ws_gpu_steps_open(struct ws_stats *s, const char *name, struct ws_gpu_steps 
 	if (rc < 0)
 		return -1;
 	s->damaged += steps->damaged;
-	if (!steps->n && ws_report_rows(s->r, WS_TABLE_cuda_kernel) + ws_report_rows(s->r, WS_TABLE_cuda_memcpy) +
-			     ws_report_rows(s->r, WS_TABLE_cuda_memset))
+	if (!steps->n && ws_report_rows(s->r, WS_TABLE_cuda_kernel) +
+				 ws_report_rows(s->r, WS_TABLE_cuda_memcpy) +
+				 ws_report_rows(s->r, WS_TABLE_cuda_memset))
 		s->lacks = name && *name ? "ranges of that name" : "steps";
 	g->places = ws_calloc(g->processes, sizeof(*g->places));
 	g->latest = ws_malloc((steps->n + 1) * sizeof(*g->latest));
 	for (size_t i = 0; i < steps->n; i++) {
 		bool same = i && steps->v[i].process == steps->v[i - 1].process;
 
-		g->latest[i] = same && g->latest[i - 1] > steps->v[i].end ? g->latest[i - 1] : steps->v[i].end;
+		g->latest[i] = same && g->latest[i - 1] > steps->v[i].end ? g->latest[i - 1]
+									  : steps->v[i].end;
 	}
 	return 0;
 }
@@ -152,7 +159,8 @@ void ws_gpu_steps_begin(struct ws_gpu_steps *g)
 	memset(g->places, 0, g->processes * sizeof(*g->places));
 }
 
-void ws_gpu_steps_from(struct ws_gpu_steps *g, uint32_t process, uint64_t start, size_t *first, size_t *last)
+void ws_gpu_steps_from(struct ws_gpu_steps *g, uint32_t process, uint64_t start, size_t *first,
+		       size_t *last)
 {
 	const struct ws_steps *s = &g->steps;
 	struct ws_gpu_step_place *p = &g->places[process < g->processes ? process : 0];
@@ -164,7 +172,8 @@ void ws_gpu_steps_from(struct ws_gpu_steps *g, uint32_t process, uint64_t start,
 			p->last++;
 		p->known = true;
 	}
-	while (p->first < p->last && g->latest[p->first] <= start) /* what comes later starts no earlier */
+	while (p->first < p->last &&
+	       g->latest[p->first] <= start) /* what comes later starts no earlier */
 		p->first++;
 	*first = p->first;
 	*last = p->last;

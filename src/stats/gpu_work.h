@@ -1,5 +1,6 @@
 /*
- * gpu_work.h - what the reports about time on GPUs share: work with the launches behind it, and what to call the parts of it.
+ * gpu_work.h - what the reports about time on GPUs share: work with the launches behind it, and
+ * what to call the parts of it.
  */
 #ifndef WS_STATS_GPU_WORK_H
 #define WS_STATS_GPU_WORK_H
@@ -17,7 +18,8 @@ struct ws_gpu_work {
 	struct ws_cuda_devices *devices;
 	struct ws_map ranks; /* process: rank + 1 */
 	bool ranked;
-	/* Times of work are ns on the session clock, or parts of a nanosecond from `origin` on; the window is likewise. */
+	/* Times of work are ns on the session clock, or parts of a nanosecond from `origin` on; the
+	 * window is likewise. */
 	uint64_t parts, origin, time_min, time_max;
 };
 
@@ -25,15 +27,17 @@ struct ws_gpu_work {
 int ws_gpu_work_open(struct ws_stats *s, struct ws_gpu_work *w, struct ws_err *e);
 void ws_gpu_work_close(struct ws_gpu_work *w);
 /*
- * Put the times of work where tools have them that keep a trace's microseconds in doubles, where that changes any: see
- * query/doubles.h. From then on they are in parts of a nanosecond; what steps say must be put there too.
+ * Put the times of work where tools have them that keep a trace's microseconds in doubles, where
+ * that changes any: see query/doubles.h. From then on they are in parts of a nanosecond; what steps
+ * say must be put there too.
  */
 void ws_gpu_work_in_doubles(struct ws_gpu_work *w);
 uint64_t ws_gpu_work_moment(const struct ws_gpu_work *w, uint64_t time);
 /* A length of such times. */
 static inline struct ws_cell ws_gpu_work_length(const struct ws_gpu_work *w, uint64_t length)
 {
-	return w->parts == 1 ? ws_cell_int((int64_t)length) : ws_cell_real((long double)length / w->parts);
+	return w->parts == 1 ? ws_cell_int((int64_t)length)
+			     : ws_cell_real((long double)length / w->parts);
 }
 
 /* "NVIDIA H200 (0)" */
@@ -52,18 +56,23 @@ struct ws_gpu_steps {
 	uint32_t processes;
 };
 
-/* `name` up to a colon, or NULL, as for ws_steps_load. 0, or -1 with a message; ws_gpu_steps_close in any case. */
-int ws_gpu_steps_open(struct ws_stats *s, const char *name, struct ws_gpu_steps *g, struct ws_err *e);
+/* `name` up to a colon, or NULL, as for ws_steps_load. 0, or -1 with a message; ws_gpu_steps_close
+ * in any case. */
+int ws_gpu_steps_open(struct ws_stats *s, const char *name, struct ws_gpu_steps *g,
+		      struct ws_err *e);
 void ws_gpu_steps_close(struct ws_gpu_steps *g);
 /* Begin a walk: starts go up from here on, for each process. */
 void ws_gpu_steps_begin(struct ws_gpu_steps *g);
-/* Steps *first to *last - 1 of the process may hold time from `start` on; they are in order of start. */
-void ws_gpu_steps_from(struct ws_gpu_steps *g, uint32_t process, uint64_t start, size_t *first, size_t *last);
+/* Steps *first to *last - 1 of the process may hold time from `start` on; they are in order of
+ * start. */
+void ws_gpu_steps_from(struct ws_gpu_steps *g, uint32_t process, uint64_t start, size_t *first,
+		       size_t *last);
 /* "step 3", with its rank before it where there are ranks. */
 void ws_gpu_steps_name(const struct ws_gpu_work *w, const struct ws_step *step, struct ws_text *t);
 
 /* An operation cut to the window that was asked for; false when nothing is left. */
-static inline bool ws_gpu_work_cut(const struct ws_gpu_work *w, const struct ws_work_op *op, uint64_t *start, uint64_t *end)
+static inline bool ws_gpu_work_cut(const struct ws_gpu_work *w, const struct ws_work_op *op,
+				   uint64_t *start, uint64_t *end)
 {
 	*start = op->start > w->time_min ? op->start : w->time_min;
 	*end = op->end < w->time_max ? op->end : w->time_max;

@@ -60,7 +60,8 @@ void ws_groups_free(struct ws_groups *t)
 
 /* The groups of all tables under their canonical keys, as (key, table << 32 | number). */
 static struct ws_keyed_value *gather(const struct ws_groups *tables, size_t table_count,
-				     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key), void *ctx, size_t *total)
+				     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),
+				     void *ctx, size_t *total)
 {
 	struct ws_keyed_value *v;
 	size_t n = 0;
@@ -74,7 +75,8 @@ static struct ws_keyed_value *gather(const struct ws_groups *tables, size_t tabl
 		for (size_t i = 0; i < tables[t].n; i++) {
 			uint64_t key = tables[t].g[i].key;
 
-			v[n++] = (struct ws_keyed_value){canonical ? canonical(ctx, t, key) : key, t << 32 | i};
+			v[n++] = (struct ws_keyed_value){canonical ? canonical(ctx, t, key) : key,
+							 t << 32 | i};
 		}
 	return ws_sort_by_key(v, n);
 }
@@ -85,7 +87,8 @@ static struct ws_dist *dist_of(struct ws_groups *tables, const struct ws_keyed_v
 }
 
 struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_count,
-				     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key), void *ctx, size_t *count)
+				     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),
+				     void *ctx, size_t *count)
 {
 	size_t total, n, out = 0, cap = 0;
 	struct ws_keyed_value *parts = gather(tables, table_count, canonical, ctx, &total);
@@ -135,7 +138,8 @@ struct ws_firsts *ws_spill_firsts(struct ws_spill *s, uint64_t key)
 		return NULL;
 	f = &s->first[s->firsts];
 	f->upper = upper;
-	f->v = calloc(s->limit, sizeof(*f->v)); /* of which only what is used is touched; without it values are written down */
+	f->v = calloc(s->limit, sizeof(*f->v)); /* of which only what is used is touched; without it
+						   values are written down */
 	f->used = ws_calloc(s->limit / WS_FIRSTS_PAGE + 1, 1);
 	if (!f->v) {
 		free(f->used);
@@ -153,7 +157,8 @@ struct merging {
 	uint64_t (*canonical)(void *ctx, size_t table, uint64_t key);
 	uint64_t (*spilled)(void *ctx, size_t table, uint64_t key);
 	void *ctx;
-	struct ws_keyed_value *groups; /* of the tables, by part of their canonical keys: as gather gives them */
+	struct ws_keyed_value
+		*groups; /* of the tables, by part of their canonical keys: as gather gives them */
 	size_t first[WS_SPILL_PARTS + 1];
 	struct ws_group_part *parts;
 	struct ws_firsts **firsts; /* of all workers, those of one upper half together */
@@ -180,7 +185,8 @@ static void part_groups(struct merging *m)
 
 static int by_upper(const void *a, const void *b)
 {
-	uint64_t x = (*(struct ws_firsts *const *)a)->upper, y = (*(struct ws_firsts *const *)b)->upper;
+	uint64_t x = (*(struct ws_firsts *const *)a)->upper,
+		 y = (*(struct ws_firsts *const *)b)->upper;
 
 	return x < y ? -1 : x > y;
 }
@@ -192,7 +198,8 @@ static void gather_firsts(struct merging *m)
 		for (unsigned i = 0; i < m->spills[t].firsts; i++) {
 			struct ws_firsts *f = &m->spills[t].first[i];
 
-			f->upper = m->spilled ? m->spilled(m->ctx, t, f->upper) >> 32 << 32 : f->upper;
+			f->upper =
+				m->spilled ? m->spilled(m->ctx, t, f->upper) >> 32 << 32 : f->upper;
 			m->firsts[m->first_count++] = f;
 		}
 	if (m->first_count)
@@ -210,7 +217,8 @@ static void add_value(struct values *v, uint64_t key, uint64_t value)
 	v->v[v->n++] = (struct ws_keyed_value){key, value};
 }
 
-/* First values of one key that several workers have, and those of keys with other values: they are no longer alone. */
+/* First values of one key that several workers have, and those of keys with other values: they are
+ * no longer alone. */
 static void take_first(struct ws_firsts *f, uint32_t low, struct values *to)
 {
 	if (!f->used[low / WS_FIRSTS_PAGE] || !f->v[low])
@@ -220,11 +228,14 @@ static void take_first(struct ws_firsts *f, uint32_t low, struct values *to)
 }
 
 /* Of low halves from `low` to `end`; f[0] to f[n - 1] are of one upper half. */
-static void take_common(struct ws_firsts *const *f, size_t n, uint32_t low, uint32_t end, struct values *to)
+static void take_common(struct ws_firsts *const *f, size_t n, uint32_t low, uint32_t end,
+			struct values *to)
 {
 	while (low < end) {
 		size_t page = low / WS_FIRSTS_PAGE, used = 0;
-		uint32_t stop = (page + 1) * WS_FIRSTS_PAGE < end ? (uint32_t)((page + 1) * WS_FIRSTS_PAGE) : end;
+		uint32_t stop = (page + 1) * WS_FIRSTS_PAGE < end
+					? (uint32_t)((page + 1) * WS_FIRSTS_PAGE)
+					: end;
 
 		for (size_t i = 0; i < n; i++)
 			used += f[i]->used[page];
@@ -240,10 +251,12 @@ static void take_common(struct ws_firsts *const *f, size_t n, uint32_t low, uint
 	}
 }
 
-/* First values that go into the part's summaries. `to` has what was written down, m->groups what the tables have. */
+/* First values that go into the part's summaries. `to` has what was written down, m->groups what
+ * the tables have. */
 static void take_firsts(const struct merging *m, size_t part, struct values *to)
 {
-	uint64_t limit = m->spills->limit, shift = m->spills->shift, low = part << shift, end = (part + 1) << shift;
+	uint64_t limit = m->spills->limit, shift = m->spills->shift, low = part << shift,
+		 end = (part + 1) << shift;
 	size_t n, written = to->n;
 
 	end = end < limit && part + 1 < WS_SPILL_PARTS ? end : limit;
@@ -255,11 +268,14 @@ static void take_firsts(const struct merging *m, size_t part, struct values *to)
 		if (n > 1 && low < end)
 			take_common(f, n, (uint32_t)low, (uint32_t)end, to);
 		for (size_t k = 0; k < written; k++)
-			for (size_t j = 0; j < n && to->v[k].key >> 32 == f[0]->upper >> 32 && (uint32_t)to->v[k].key < limit; j++)
+			for (size_t j = 0; j < n && to->v[k].key >> 32 == f[0]->upper >> 32 &&
+					   (uint32_t)to->v[k].key < limit;
+			     j++)
 				take_first(f[j], (uint32_t)to->v[k].key, to);
 		for (size_t g = m->first[part]; g < m->first[part + 1]; g++)
-			for (size_t j = 0;
-			     j < n && m->groups[g].key >> 32 == f[0]->upper >> 32 && (uint32_t)m->groups[g].key < limit; j++)
+			for (size_t j = 0; j < n && m->groups[g].key >> 32 == f[0]->upper >> 32 &&
+					   (uint32_t)m->groups[g].key < limit;
+			     j++)
 				take_first(f[j], (uint32_t)m->groups[g].key, to);
 	}
 }
@@ -274,7 +290,8 @@ static struct ws_keyed_value *part_values(const struct merging *m, size_t part, 
 		for (size_t i = 0; i < m->spills[t].part[part].n; i++) {
 			struct ws_keyed_value one = m->spills[t].part[part].v[i];
 
-			add_value(&all, m->spilled ? m->spilled(m->ctx, t, one.key) : one.key, one.value);
+			add_value(&all, m->spilled ? m->spilled(m->ctx, t, one.key) : one.key,
+				  one.value);
 		}
 		free(m->spills[t].part[part].v);
 		m->spills[t].part[part].v = NULL;
@@ -285,7 +302,8 @@ static struct ws_keyed_value *part_values(const struct merging *m, size_t part, 
 }
 
 /* A run of values as a distribution in `small` and `large`, which have room for them. */
-static struct ws_dist written_down(const struct ws_keyed_value *v, size_t n, uint32_t *small, struct ws_dist_large *large)
+static struct ws_dist written_down(const struct ws_keyed_value *v, size_t n, uint32_t *small,
+				   struct ws_dist_large *large)
 {
 	struct ws_dist d = {.v = small};
 
@@ -309,11 +327,14 @@ static void merge_part(void *ctx, unsigned worker, size_t part)
 	struct ws_dist_large large = {.v = ws_malloc((n + 1) * sizeof(*large.v))};
 	struct ws_dist **same = ws_malloc((m->table_count + 1) * sizeof(*same));
 	size_t same_cap = m->table_count + 1;
-	struct ws_group_sum *sums = ws_malloc((n + end - g + 1) * sizeof(*sums)); /* what is not used is not touched */
+	struct ws_group_sum *sums =
+		ws_malloc((n + end - g + 1) * sizeof(*sums)); /* what is not used is not touched */
 
 	(void)worker;
 	while (from < n || g < end) {
-		uint64_t key = from < n && (g == end || v[from].key <= m->groups[g].key) ? v[from].key : m->groups[g].key;
+		uint64_t key = from < n && (g == end || v[from].key <= m->groups[g].key)
+				       ? v[from].key
+				       : m->groups[g].key;
 		struct ws_dist d;
 		size_t parts = 0;
 
@@ -339,7 +360,8 @@ static void merge_part(void *ctx, unsigned worker, size_t part)
 
 void ws_groups_merge_spilled(struct ws_groups *tables, struct ws_spill *spills, size_t table_count,
 			     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),
-			     uint64_t (*spilled)(void *ctx, size_t table, uint64_t key), void *ctx, struct ws_group_part *parts)
+			     uint64_t (*spilled)(void *ctx, size_t table, uint64_t key), void *ctx,
+			     struct ws_group_part *parts)
 {
 	struct merging m = {.tables = tables,
 			    .spills = spills,

@@ -1,8 +1,9 @@
 /*
  * group.h - distributions by key: what "per name" means in every summary.
  *
- * One table a worker, so that nothing is shared while scanning; ws_groups_merge brings the same key of all workers together. Keys
- * are 64-bit numbers that the report makes up (string id, style, domain).
+ * One table a worker, so that nothing is shared while scanning; ws_groups_merge brings the same key
+ * of all workers together. Keys are 64-bit numbers that the report makes up (string id, style,
+ * domain).
  */
 #ifndef WS_STATS_GROUP_H
 #define WS_STATS_GROUP_H
@@ -27,9 +28,10 @@ struct ws_groups {
 };
 
 /*
- * Values of keys that came when a table was crowded already: looking each up, and keeping an array for each of millions of keys,
- * would miss the cache at every step. The first value of each is kept at the place that the low half of the key says: where names
- * never repeat, that is all. Further ones are only written down, in parts by the low half of the key, to be sorted in the end.
+ * Values of keys that came when a table was crowded already: looking each up, and keeping an array
+ * for each of millions of keys, would miss the cache at every step. The first value of each is kept
+ * at the place that the low half of the key says: where names never repeat, that is all. Further
+ * ones are only written down, in parts by the low half of the key, to be sorted in the end.
  * Neighbouring numbers share a part, so that what they stand for is met in order.
  */
 enum { WS_GROUPS_CROWDED = 1 << 14, WS_SPILL_PARTS = 256, WS_FIRSTS = 8, WS_FIRSTS_PAGE = 1 << 13 };
@@ -53,7 +55,8 @@ struct ws_spill {	/* one worker's; zeroed but for `shift` and `limit` */
 };
 
 void ws_spill_free(struct ws_spill *s);
-/* The first values for keys with the upper half of `key`, or NULL where there is no room for one more upper half. */
+/* The first values for keys with the upper half of `key`, or NULL where there is no room for one
+ * more upper half. */
 struct ws_firsts *ws_spill_firsts(struct ws_spill *s, uint64_t key);
 
 /* The shift for low halves up to `most`; greater ones share the last part. */
@@ -93,7 +96,8 @@ static inline bool ws_spill_first(struct ws_spill *s, uint64_t key, uint64_t val
 	return true;
 }
 
-/* Ask the memory for what ws_spill_first will look at, where the upper half is that of the last key. */
+/* Ask the memory for what ws_spill_first will look at, where the upper half is that of the last
+ * key. */
 static inline void ws_spill_fetch(const struct ws_spill *s, uint32_t low)
 {
 	if (s->firsts && low < s->limit)
@@ -128,26 +132,30 @@ struct ws_group_sum {
 };
 
 /*
- * Summaries of all keys over `tables`, in no order. `canonical` maps keys that mean the same to one (NULL: each stands for itself).
- * Frees the distributions on the way. The caller frees the result.
+ * Summaries of all keys over `tables`, in no order. `canonical` maps keys that mean the same to one
+ * (NULL: each stands for itself). Frees the distributions on the way. The caller frees the result.
  */
 struct ws_group_sum *ws_groups_merge(struct ws_groups *tables, size_t table_count,
-				     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key), void *ctx, size_t *count);
+				     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),
+				     void *ctx, size_t *count);
 
-/* Some of the summaries. They stay in the parts in which they were made: to join millions would take as long as to make them. */
+/* Some of the summaries. They stay in the parts in which they were made: to join millions would
+ * take as long as to make them. */
 struct ws_group_part {
 	struct ws_group_sum *v;
 	size_t n;
 };
 
 /*
- * The same where values were spilled, into WS_SPILL_PARTS parts, each of which the caller frees: `spills` has one for each table,
- * all of one shift and limit. Low halves of spilled keys are those of canonical ones already; `spilled` says what the key is
- * wholly, from several threads (NULL: it is as it stands). First values of keys that have no other are in no part, but stay in the
- * spills, whose upper halves are canonical then: each is a summary of itself.
+ * The same where values were spilled, into WS_SPILL_PARTS parts, each of which the caller frees:
+ * `spills` has one for each table, all of one shift and limit. Low halves of spilled keys are those
+ * of canonical ones already; `spilled` says what the key is wholly, from several threads (NULL: it
+ * is as it stands). First values of keys that have no other are in no part, but stay in the spills,
+ * whose upper halves are canonical then: each is a summary of itself.
  */
 void ws_groups_merge_spilled(struct ws_groups *tables, struct ws_spill *spills, size_t table_count,
 			     uint64_t (*canonical)(void *ctx, size_t table, uint64_t key),
-			     uint64_t (*spilled)(void *ctx, size_t table, uint64_t key), void *ctx, struct ws_group_part *parts);
+			     uint64_t (*spilled)(void *ctx, size_t table, uint64_t key), void *ctx,
+			     struct ws_group_part *parts);
 
 #endif

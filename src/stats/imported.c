@@ -1,9 +1,10 @@
 /*
- * imported.c - reports on what only other tools record: MPI, OpenMP, OpenACC, Vulkan, OpenGL, video, calls of the kernel.
+ * imported.c - reports on what only other tools record: MPI, OpenMP, OpenACC, Vulkan, OpenGL,
+ * video, calls of the kernel.
  *
- * There are no tables of ours for these. The import of an SQLite export keeps their spans as rows of `slice`, with the name of
- * the table as category and the other columns as a JSON object. So a report here is a line that says which tables it adds up,
- * and one function makes all summaries.
+ * There are no tables of ours for these. The import of an SQLite export keeps their spans as rows
+ * of `slice`, with the name of the table as category and the other columns as a JSON object. So a
+ * report here is a line that says which tables it adds up, and one function makes all summaries.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,14 +20,16 @@
 struct source {
 	const char *table;
 	const char *label; /* what a report with a column for it calls these rows */
-	const char *field; /* column with the name, where it is not the span's own; rows without it do not count */
+	const char *field; /* column with the name, where it is not the span's own; rows without it
+			      do not count */
 	const char *bytes; /* column with what is added up; NULL for the length of the span */
 	const char *where; /* column that must have the number `is`; NULL to take all rows */
 	int64_t is;
 	const char *or_number; /* column with the name of rows without a text */
 };
 
-/* Of rows of `slice`: the source of each category, as the last row had it (rows of one table come in runs). */
+/* Of rows of `slice`: the source of each category, as the last row had it (rows of one table come
+ * in runs). */
 struct reader {
 	const struct ws_stats *s;
 	const struct source *sources; /* ended by an empty one */
@@ -56,8 +59,10 @@ static void categorise(struct reader *r, uint64_t category)
 	r->known = true;
 }
 
-/* One column of the row that a slice was made of; false when it is not there or null. The value points into the report. */
-static bool field(const struct ws_stats *s, uint64_t args, const char *name, struct ws_json_value *out)
+/* One column of the row that a slice was made of; false when it is not there or null. The value
+ * points into the report. */
+static bool field(const struct ws_stats *s, uint64_t args, const char *name,
+		  struct ws_json_value *out)
 {
 	struct ws_json_value whole, key;
 	struct ws_json_walk walk;
@@ -93,7 +98,8 @@ struct sums {
 	uint64_t unended, backwards;
 };
 
-static bool name_of(struct sums *m, const struct source *from, const struct ws_batch *b, size_t i, uint64_t *number_out)
+static bool name_of(struct sums *m, const struct source *from, const struct ws_batch *b, size_t i,
+		    uint64_t *number_out)
 {
 	const struct ws_stats *s = m->r.s;
 	struct ws_json_value v;
@@ -121,7 +127,8 @@ static bool name_of(struct sums *m, const struct source *from, const struct ws_b
 static void add(struct sums *m, size_t source, const struct ws_batch *b, size_t i)
 {
 	const struct source *from = &m->r.sources[source];
-	uint64_t start = b->col[ws_slice_start][i], end = b->col[ws_slice_end][i], key[2] = {source}, value = end - start;
+	uint64_t start = b->col[ws_slice_start][i], end = b->col[ws_slice_end][i],
+		 key[2] = {source}, value = end - start;
 
 	if (from->where) {
 		struct ws_cell is = number(m->r.s, b->col[ws_slice_args][i], from->where);
@@ -163,20 +170,21 @@ static void print_sizes(struct ws_stats *s, const struct ws_std8_line *lines, si
 		const struct ws_std8 *v = lines[i].s;
 
 		s->row(s, (struct ws_cell[]){
-			      ws_cell_real(v->total),
-			      ws_cell_int((int64_t)v->count),
-			      ws_cell_real(ws_std8_mean(v)),
-			      ws_cell_real(ws_std8_median(v)),
-			      ws_cell_real(v->min),
-			      ws_cell_real(v->max),
-			      ws_cell_real(v->stddev),
-			      ws_cell_text(lines[i].style, strlen(lines[i].style)),
-			      ws_cell_text(lines[i].name, lines[i].name_len),
+				  ws_cell_real(v->total),
+				  ws_cell_int((int64_t)v->count),
+				  ws_cell_real(ws_std8_mean(v)),
+				  ws_cell_real(ws_std8_median(v)),
+				  ws_cell_real(v->min),
+				  ws_cell_real(v->max),
+				  ws_cell_real(v->stddev),
+				  ws_cell_text(lines[i].style, strlen(lines[i].style)),
+				  ws_cell_text(lines[i].name, lines[i].name_len),
 			  });
 	}
 }
 
-/* Sources with the same label are one in the table: keys are made the same before they are merged. */
+/* Sources with the same label are one in the table: keys are made the same before they are merged.
+ */
 static void same_label(void *ctx, size_t table, uint64_t *key)
 {
 	const struct source *sources = ctx;
@@ -184,7 +192,8 @@ static void same_label(void *ctx, size_t table, uint64_t *key)
 
 	(void)table;
 	for (size_t i = 0; i < key[0]; i++)
-		if (!label ? !sources[i].label : sources[i].label && !strcmp(sources[i].label, label))
+		if (!label ? !sources[i].label
+			   : sources[i].label && !strcmp(sources[i].label, label))
 			key[0] = i;
 }
 
@@ -198,7 +207,8 @@ static void print(struct ws_stats *s, struct sums *m)
 	for (size_t i = 0; i < all.n; i++) {
 		lines[i].s = &all.s[i];
 		lines[i].style = m->r.sources[all.keys[2 * i]].label;
-		lines[i].name = ws_texts_get(&m->names, (uint32_t)all.keys[2 * i + 1], &lines[i].name_len);
+		lines[i].name =
+			ws_texts_get(&m->names, (uint32_t)all.keys[2 * i + 1], &lines[i].name_len);
 	}
 	if (m->r.sources[0].bytes) {
 		ws_std8_sort(lines, all.n);
@@ -226,17 +236,19 @@ static int seek(void *ctx, const struct ws_batch *b)
 static int summarise(struct ws_stats *s, const struct source *sources)
 {
 	struct ws_scan sc = {
-	    .table = WS_TABLE_slice,
-	    .columns =
-		WS_COL(slice, start) | WS_COL(slice, end) | WS_COL(slice, name) | WS_COL(slice, category) | WS_COL(slice, args),
-	    .time_min = s->time_min,
-	    .time_max = s->time_max,
-	    .workers = 1, /* texts are numbered in one place; these tables are small */
+		.table = WS_TABLE_slice,
+		.columns = WS_COL(slice, start) | WS_COL(slice, end) | WS_COL(slice, name) |
+			   WS_COL(slice, category) | WS_COL(slice, args),
+		.time_min = s->time_min,
+		.time_max = s->time_max,
+		.workers = 1, /* texts are numbered in one place; these tables are small */
 	};
 	struct sums m = {.r = {.s = s, .sources = sources}, .by = {.words = 2, .per = 1}};
 
-	struct ws_scan first = {
-	    .table = WS_TABLE_slice, .columns = WS_COL(slice, category), .time_min = s->time_min, .time_max = s->time_max};
+	struct ws_scan first = {.table = WS_TABLE_slice,
+				.columns = WS_COL(slice, category),
+				.time_min = s->time_min,
+				.time_max = s->time_max};
 	uint64_t damaged = 0;
 
 	if (ws_scan_run(s->r, &first, seek, &m.r, &damaged) != 1) {
@@ -266,7 +278,8 @@ static void load_ranks(const struct ws_stats *s, struct ws_map *ranks)
 	while (ws_cursor_next(c, &v)) {
 		struct ws_cell who, rank;
 
-		if (strcmp(ws_report_string(s->r, (uint32_t)v[ws_foreign_table], &len), "MPI_RANKS"))
+		if (strcmp(ws_report_string(s->r, (uint32_t)v[ws_foreign_table], &len),
+			   "MPI_RANKS"))
 			continue;
 		who = number(s, v[ws_foreign_row], "globalTid");
 		rank = number(s, v[ws_foreign_row], "rank");
@@ -310,7 +323,9 @@ static struct ws_cell text(const struct ws_stats *s, uint64_t id)
 
 static struct ws_cell length(const uint64_t *v)
 {
-	return v[ws_slice_end] == WS_NO_TIME ? ws_cell_null() : ws_cell_int((int64_t)(v[ws_slice_end] - v[ws_slice_start]));
+	return v[ws_slice_end] == WS_NO_TIME
+		       ? ws_cell_null()
+		       : ws_cell_int((int64_t)(v[ws_slice_end] - v[ws_slice_start]));
 }
 
 static void vulkan_row(struct ws_stats *s, const uint64_t *v, const struct ws_map *ranks)
@@ -321,16 +336,16 @@ static void vulkan_row(struct ws_stats *s, const uint64_t *v, const struct ws_ma
 
 	(void)ranks;
 	s->row(s, (struct ws_cell[]){
-		      ws_cell_int((int64_t)(v[ws_slice_start] - s->zero)),
-		      length(v),
-		      text(s, v[ws_slice_name]),
-		      number(s, args, "eventClass"),
-		      number(s, args, "contextId"),
-		      number(s, args, "correlationId"),
-		      ws_cell_int(t->pid),
-		      ws_cell_int(t->tid),
-		      named ? ws_cell_int(t->priority) : ws_cell_null(),
-		      named ? ws_cell_text(t->name, strlen(t->name)) : ws_cell_null(),
+			  ws_cell_int((int64_t)(v[ws_slice_start] - s->zero)),
+			  length(v),
+			  text(s, v[ws_slice_name]),
+			  number(s, args, "eventClass"),
+			  number(s, args, "contextId"),
+			  number(s, args, "correlationId"),
+			  ws_cell_int(t->pid),
+			  ws_cell_int(t->tid),
+			  named ? ws_cell_int(t->priority) : ws_cell_null(),
+			  named ? ws_cell_text(t->name, strlen(t->name)) : ws_cell_null(),
 		  });
 }
 
@@ -340,23 +355,25 @@ static void mpi_row(struct ws_stats *s, const uint64_t *v, const struct ws_map *
 	uint64_t args = v[ws_slice_args], start = v[ws_slice_start], end = v[ws_slice_end];
 	uint64_t rank = ws_map_get(ranks, t->global_tid >> 24, NULL);
 	size_t len;
-	bool all = !strcmp(ws_report_string(s->r, (uint32_t)v[ws_slice_category], &len), "MPI_COLLECTIVES_EVENTS");
+	bool all = !strcmp(ws_report_string(s->r, (uint32_t)v[ws_slice_category], &len),
+			   "MPI_COLLECTIVES_EVENTS");
 
-	s->row(s, (struct ws_cell[]){
-		      ws_cell_int((int64_t)(start - s->zero)),
-		      end == WS_NO_TIME ? ws_cell_null() : ws_cell_int((int64_t)(end - s->zero)),
-		      length(v),
-		      text(s, v[ws_slice_name]),
-		      ws_cell_int(t->pid),
-		      ws_cell_int(t->tid),
-		      number(s, args, "tag"),
-		      rank ? ws_cell_int((int64_t)rank - 1) : ws_cell_null(),
-		      number(s, args, "remoteRank"),
-		      number(s, args, "rootRank"),
-		      all ? ws_cell_null() : number(s, args, "size"),
-		      all ? number(s, args, "size") : ws_cell_null(),
-		      all ? number(s, args, "recvSize") : ws_cell_null(),
-		  });
+	s->row(s,
+	       (struct ws_cell[]){
+		       ws_cell_int((int64_t)(start - s->zero)),
+		       end == WS_NO_TIME ? ws_cell_null() : ws_cell_int((int64_t)(end - s->zero)),
+		       length(v),
+		       text(s, v[ws_slice_name]),
+		       ws_cell_int(t->pid),
+		       ws_cell_int(t->tid),
+		       number(s, args, "tag"),
+		       rank ? ws_cell_int((int64_t)rank - 1) : ws_cell_null(),
+		       number(s, args, "remoteRank"),
+		       number(s, args, "rootRank"),
+		       all ? ws_cell_null() : number(s, args, "size"),
+		       all ? number(s, args, "size") : ws_cell_null(),
+		       all ? number(s, args, "recvSize") : ws_cell_null(),
+	       });
 }
 
 /* ---- the reports ---- */
@@ -364,21 +381,21 @@ static void mpi_row(struct ws_stats *s, const uint64_t *v, const struct ws_map *
 /* Of ENUM_NSYS_EVENT_TYPE. */
 enum { KHR_DEBUG_PUSH_POP = 62, KHR_DEBUG_GPU_PUSH_POP = 63 };
 
-#define REPORT(ID, TITLE, ABOUT, WHAT, DEFAULT, COLUMNS, HOW)                 \
-	static int run_##ID(struct ws_stats *s, struct ws_err *e)             \
-	{                                                                     \
-		(void)e;                                                      \
-		return HOW;                                                   \
-	}                                                                     \
-	const struct ws_stat ws_stat_##ID = {                                 \
-	    .name = #ID,                                                      \
-	    .title = TITLE,                                                   \
-	    .about = ABOUT " From imported SQLite exports of Nsight Systems", \
-	    .what = WHAT,                                                     \
-	    .by_default = DEFAULT,                                            \
-	    .columns = COLUMNS,                                               \
-	    .column_count = WS_COUNT(COLUMNS),                                \
-	    .run = run_##ID,                                                  \
+#define REPORT(ID, TITLE, ABOUT, WHAT, DEFAULT, COLUMNS, HOW)                     \
+	static int run_##ID(struct ws_stats *s, struct ws_err *e)                 \
+	{                                                                         \
+		(void)e;                                                          \
+		return HOW;                                                       \
+	}                                                                         \
+	const struct ws_stat ws_stat_##ID = {                                     \
+		.name = #ID,                                                      \
+		.title = TITLE,                                                   \
+		.about = ABOUT " From imported SQLite exports of Nsight Systems", \
+		.what = WHAT,                                                     \
+		.by_default = DEFAULT,                                            \
+		.columns = COLUMNS,                                               \
+		.column_count = WS_COUNT(COLUMNS),                                \
+		.run = run_##ID,                                                  \
 	}
 #define SUM(ID, TITLE, ABOUT, WHAT, DEFAULT, COLUMNS, ...)           \
 	static const struct source from_##ID[] = {__VA_ARGS__, {0}}; \
@@ -390,68 +407,86 @@ enum { KHR_DEBUG_PUSH_POP = 62, KHR_DEBUG_GPU_PUSH_POP = 63 };
 static const struct ws_column of_calls[] = {WS_STD8("Num Calls"), {"Name", WS_KIND_TEXT}};
 static const struct ws_column of_counts[] = {WS_STD8("Count"), {"Name", WS_KIND_TEXT}};
 static const struct ws_column of_ranges[] = {WS_STD8("Instances"), {"Range", WS_KIND_TEXT}};
-static const struct ws_column of_mpi[] = {WS_STD8("Instances"), {"Source", WS_KIND_TEXT}, {"Name", WS_KIND_TEXT}};
-static const struct ws_column of_video[] = {WS_STD8("Num Calls"), {"Event Type", WS_KIND_TEXT}, {"Name", WS_KIND_TEXT}};
+static const struct ws_column of_mpi[] = {
+	WS_STD8("Instances"), {"Source", WS_KIND_TEXT}, {"Name", WS_KIND_TEXT}};
+static const struct ws_column of_video[] = {
+	WS_STD8("Num Calls"), {"Event Type", WS_KIND_TEXT}, {"Name", WS_KIND_TEXT}};
 static const struct ws_column of_messages[] = {
-    {"Total Message Volume", WS_KIND_SIZE},
-    {"Instances", WS_KIND_COUNT},
-    {"Avg", WS_KIND_SIZE},
-    {"Med", WS_KIND_SIZE},
-    {"Min", WS_KIND_SIZE},
-    {"Max", WS_KIND_SIZE},
-    {"StdDev", WS_KIND_SIZE},
-    {"Source", WS_KIND_TEXT},
-    {"Name", WS_KIND_TEXT},
+	{"Total Message Volume", WS_KIND_SIZE},
+	{"Instances", WS_KIND_COUNT},
+	{"Avg", WS_KIND_SIZE},
+	{"Med", WS_KIND_SIZE},
+	{"Min", WS_KIND_SIZE},
+	{"Max", WS_KIND_SIZE},
+	{"StdDev", WS_KIND_SIZE},
+	{"Source", WS_KIND_TEXT},
+	{"Name", WS_KIND_TEXT},
 };
 static const struct ws_column of_vulkan[] = {
-    {"Start", WS_KIND_TIME}, {"Duration", WS_KIND_TIME},    {"Name", WS_KIND_TEXT}, {"Event Class", WS_KIND_ID},
-    {"Context", WS_KIND_ID}, {"CorrID", WS_KIND_ID},	    {"Pid", WS_KIND_ID},    {"Tid", WS_KIND_ID},
-    {"T-Pri", WS_KIND_ID},   {"Thread Name", WS_KIND_TEXT},
+	{"Start", WS_KIND_TIME},       {"Duration", WS_KIND_TIME}, {"Name", WS_KIND_TEXT},
+	{"Event Class", WS_KIND_ID},   {"Context", WS_KIND_ID},	   {"CorrID", WS_KIND_ID},
+	{"Pid", WS_KIND_ID},	       {"Tid", WS_KIND_ID},	   {"T-Pri", WS_KIND_ID},
+	{"Thread Name", WS_KIND_TEXT},
 };
 static const struct ws_column of_events[] = {
-    {"Start", WS_KIND_TIME},
-    {"End", WS_KIND_TIME},
-    {"Duration", WS_KIND_TIME},
-    {"Event", WS_KIND_TEXT},
-    {"Pid", WS_KIND_ID},
-    {"Tid", WS_KIND_ID},
-    {"Tag", WS_KIND_ID},
-    {"Rank", WS_KIND_ID},
-    {"PeerRank", WS_KIND_ID},
-    {"RootRank", WS_KIND_ID},
-    {"Size", WS_KIND_SIZE},
-    {"CollSendSize", WS_KIND_SIZE},
-    {"CollRecvSize", WS_KIND_SIZE},
+	{"Start", WS_KIND_TIME},
+	{"End", WS_KIND_TIME},
+	{"Duration", WS_KIND_TIME},
+	{"Event", WS_KIND_TEXT},
+	{"Pid", WS_KIND_ID},
+	{"Tid", WS_KIND_ID},
+	{"Tag", WS_KIND_ID},
+	{"Rank", WS_KIND_ID},
+	{"PeerRank", WS_KIND_ID},
+	{"RootRank", WS_KIND_ID},
+	{"Size", WS_KIND_SIZE},
+	{"CollSendSize", WS_KIND_SIZE},
+	{"CollRecvSize", WS_KIND_SIZE},
 };
 
-SUM(openmp_sum, "OpenMP Summary", "OpenMP's events by name.", "OpenMP events", true, of_counts, {.table = "OPENMP_EVENT_KIND_*"});
+SUM(openmp_sum, "OpenMP Summary", "OpenMP's events by name.", "OpenMP events", true, of_counts,
+    {.table = "OPENMP_EVENT_KIND_*"});
 SUM(openacc_sum, "OpenACC Summary", "OpenACC's events by name.", "OpenACC events", true, of_calls,
     {.table = "CUPTI_ACTIVITY_KIND_OPENACC_*"});
 SUM(opengl_khr_range_sum, "OpenGL KHR_debug Range Summary",
-    "OpenGL's debug groups on the CPU by text, or by number where they have none.", "OpenGL debug groups", true, of_ranges,
-    {.table = "KHR_DEBUG_EVENTS", .where = "eventClass", .is = KHR_DEBUG_PUSH_POP, .or_number = "id"});
+    "OpenGL's debug groups on the CPU by text, or by number where they have none.",
+    "OpenGL debug groups", true, of_ranges,
+    {.table = "KHR_DEBUG_EVENTS",
+     .where = "eventClass",
+     .is = KHR_DEBUG_PUSH_POP,
+     .or_number = "id"});
 SUM(opengl_khr_gpu_range_sum, "OpenGL KHR_debug GPU Range Summary",
-    "OpenGL's debug groups on GPUs by text, or by number where they have none.", "OpenGL debug groups on GPUs", true, of_ranges,
-    {.table = "KHR_DEBUG_EVENTS", .where = "eventClass", .is = KHR_DEBUG_GPU_PUSH_POP, .or_number = "id"});
-SUM(vulkan_marker_sum, "Vulkan Range Summary", "Vulkan's debug markers on the CPU by text.", "Vulkan markers", true, of_ranges,
-    {.table = "VULKAN_DEBUG_API", .field = "textId"});
-SUM(vulkan_gpu_marker_sum, "Vulkan GPU Range Summary", "Vulkan's debug markers on GPUs by text.", "Vulkan markers on GPUs", true,
-    of_ranges, {.table = "VULKAN_WORKLOAD", .field = "textId"});
-SUM(vulkan_api_sum, "Vulkan API Summary", "Calls of the Vulkan API by function.", "Vulkan calls", false, of_calls,
-    {.table = "VULKAN_API"});
-SUM(nvvideo_api_sum, "NVIDIA Video API Summary", "Calls of the video APIs by function.", "calls of the video APIs", false, of_video,
-    {.table = "NVVIDEO_ENCODER_*", .label = "Encoder"}, {.table = "NVVIDEO_DECODER_*", .label = "Decoder"},
+    "OpenGL's debug groups on GPUs by text, or by number where they have none.",
+    "OpenGL debug groups on GPUs", true, of_ranges,
+    {.table = "KHR_DEBUG_EVENTS",
+     .where = "eventClass",
+     .is = KHR_DEBUG_GPU_PUSH_POP,
+     .or_number = "id"});
+SUM(vulkan_marker_sum, "Vulkan Range Summary", "Vulkan's debug markers on the CPU by text.",
+    "Vulkan markers", true, of_ranges, {.table = "VULKAN_DEBUG_API", .field = "textId"});
+SUM(vulkan_gpu_marker_sum, "Vulkan GPU Range Summary", "Vulkan's debug markers on GPUs by text.",
+    "Vulkan markers on GPUs", true, of_ranges, {.table = "VULKAN_WORKLOAD", .field = "textId"});
+SUM(vulkan_api_sum, "Vulkan API Summary", "Calls of the Vulkan API by function.", "Vulkan calls",
+    false, of_calls, {.table = "VULKAN_API"});
+SUM(nvvideo_api_sum, "NVIDIA Video API Summary", "Calls of the video APIs by function.",
+    "calls of the video APIs", false, of_video, {.table = "NVVIDEO_ENCODER_*", .label = "Encoder"},
+    {.table = "NVVIDEO_DECODER_*", .label = "Decoder"},
     {.table = "NVVIDEO_JPEG_*", .label = "JPEG"});
-SUM(syscall_sum, "System Call Summary", "Calls of the kernel by name.", "system calls", false, of_calls, {.table = "SYSCALL*"});
-SUM(mpi_event_sum, "MPI Event Summary", "Calls of MPI by kind and function.", "MPI calls", false, of_mpi,
-    {.table = "MPI_P2P_EVENTS", .label = "p2p"}, {.table = "MPI_COLLECTIVES_EVENTS", .label = "coll"},
-    {.table = "MPI_START_WAIT_EVENTS", .label = "start_wait"}, {.table = "MPI_OTHER_EVENTS", .label = "other"});
-SUM(mpi_msg_size_sum, "MPI Message Size Summary", "Bytes that calls of MPI sent and received, by kind and function.",
-    "MPI messages", false, of_messages, {.table = "MPI_P2P_EVENTS", .label = "p2p", .bytes = "size"},
+SUM(syscall_sum, "System Call Summary", "Calls of the kernel by name.", "system calls", false,
+    of_calls, {.table = "SYSCALL*"});
+SUM(mpi_event_sum, "MPI Event Summary", "Calls of MPI by kind and function.", "MPI calls", false,
+    of_mpi, {.table = "MPI_P2P_EVENTS", .label = "p2p"},
+    {.table = "MPI_COLLECTIVES_EVENTS", .label = "coll"},
+    {.table = "MPI_START_WAIT_EVENTS", .label = "start_wait"},
+    {.table = "MPI_OTHER_EVENTS", .label = "other"});
+SUM(mpi_msg_size_sum, "MPI Message Size Summary",
+    "Bytes that calls of MPI sent and received, by kind and function.", "MPI messages", false,
+    of_messages, {.table = "MPI_P2P_EVENTS", .label = "p2p", .bytes = "size"},
     {.table = "MPI_COLLECTIVES_EVENTS", .label = "coll_send", .bytes = "size"},
     {.table = "MPI_COLLECTIVES_EVENTS", .label = "coll_recv", .bytes = "recvSize"});
-TRACE(mpi_event_trace, "MPI Event Trace", "Every call of MPI by start, with its ranks and sizes.", "MPI calls", of_events, mpi_row,
-      {.table = "MPI_P2P_EVENTS"}, {.table = "MPI_COLLECTIVES_EVENTS"}, {.table = "MPI_START_WAIT_EVENTS"},
+TRACE(mpi_event_trace, "MPI Event Trace", "Every call of MPI by start, with its ranks and sizes.",
+      "MPI calls", of_events, mpi_row, {.table = "MPI_P2P_EVENTS"},
+      {.table = "MPI_COLLECTIVES_EVENTS"}, {.table = "MPI_START_WAIT_EVENTS"},
       {.table = "MPI_OTHER_EVENTS"});
-TRACE(vulkan_api_trace, "Vulkan API Trace", "Every call of the Vulkan API by start.", "Vulkan calls", of_vulkan, vulkan_row,
-      {.table = "VULKAN_API"});
+TRACE(vulkan_api_trace, "Vulkan API Trace", "Every call of the Vulkan API by start.",
+      "Vulkan calls", of_vulkan, vulkan_row, {.table = "VULKAN_API"});

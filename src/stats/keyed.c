@@ -50,7 +50,8 @@ struct ws_dist *ws_keyed_slow(struct ws_keyed *t, const uint64_t *key)
 	for (at = h & t->mask; t->slots[at]; at = (at + 1) & t->mask) {
 		uint32_t number = (uint32_t)t->slots[at] - 1;
 
-		if (t->slots[at] >> 32 != h || !equal(t->keys + number * (size_t)t->words, key, t->words))
+		if (t->slots[at] >> 32 != h ||
+		    !equal(t->keys + number * (size_t)t->words, key, t->words))
 			continue;
 		t->last = number;
 		return t->per ? t->dists + t->last * t->per : NULL;
@@ -85,7 +86,8 @@ enum { AHEAD = 16 }; /* keys that are made before they are looked up */
 
 /* The keys of all tables as numbers in `all`, whose own distributions stay empty. */
 static struct part *number_parts(struct ws_keyed *tables, size_t table_count, struct ws_keyed *all,
-				 void (*canonical)(void *ctx, size_t table, uint64_t *key), void *ctx, size_t *count)
+				 void (*canonical)(void *ctx, size_t table, uint64_t *key),
+				 void *ctx, size_t *count)
 {
 	struct part *parts;
 	size_t total = 0, n = 0;
@@ -99,21 +101,25 @@ static struct part *number_parts(struct ws_keyed *tables, size_t table_count, st
 
 			m = tables[t].n - from < AHEAD ? tables[t].n - from : AHEAD;
 			for (size_t i = 0; i < m; i++) {
-				memcpy(keys[i], tables[t].keys + (from + i) * tables[t].words, tables[t].words * sizeof(*keys[i]));
+				memcpy(keys[i], tables[t].keys + (from + i) * tables[t].words,
+				       tables[t].words * sizeof(*keys[i]));
 				if (canonical)
 					canonical(ctx, t, keys[i]);
 				fetch(all, keys[i]);
 			}
 			for (size_t i = 0; i < m; i++) {
 				ws_keyed_get(all, keys[i]);
-				parts[n++] = (struct part){tables[t].dists + (from + i) * tables[t].per, (uint32_t)all->last};
+				parts[n++] =
+					(struct part){tables[t].dists + (from + i) * tables[t].per,
+						      (uint32_t)all->last};
 			}
 		}
 	*count = total;
 	return parts;
 }
 
-/* Put the parts of each number together, in their order; *first gets where each number's begin, and the end after the last. */
+/* Put the parts of each number together, in their order; *first gets where each number's begin, and
+ * the end after the last. */
 static struct part *sort_parts(struct part *parts, size_t total, size_t numbers, size_t **first)
 {
 	size_t *at = ws_calloc(numbers + 1, sizeof(*at));
@@ -129,7 +135,8 @@ static struct part *sort_parts(struct part *parts, size_t total, size_t numbers,
 	}
 	for (size_t i = 0; i < total; i++)
 		to[at[parts[i].number]++] = parts[i];
-	memmove(at + 1, at, numbers * sizeof(*at)); /* each stands at the end of its own now: where the next begins */
+	memmove(at + 1, at, numbers * sizeof(*at)); /* each stands at the end of its own now: where
+						       the next begins */
 	at[0] = 0;
 	free(parts);
 	*first = at;
@@ -175,10 +182,12 @@ static void *sum_keys(void *arg)
 	return NULL;
 }
 
-static void sum_all(const struct part *parts, const size_t *first, size_t total, struct ws_keyed_sums *out)
+static void sum_all(const struct part *parts, const size_t *first, size_t total,
+		    struct ws_keyed_sums *out)
 {
 	struct ws_scan any = {.table = WS_TABLE_cuda_kernel};
-	struct summing m = {.parts = parts, .first = first, .out = out, .step = out->n > 1 << 14 ? 1 << 10 : 1};
+	struct summing m = {
+		.parts = parts, .first = first, .out = out, .step = out->n > 1 << 14 ? 1 << 10 : 1};
 	uint32_t workers = total > 16 ? ws_scan_workers(&any) : 1, started = 1;
 	pthread_t *threads = ws_calloc(workers, sizeof(*threads));
 
@@ -191,8 +200,9 @@ static void sum_all(const struct part *parts, const size_t *first, size_t total,
 	free(threads);
 }
 
-void ws_keyed_merge(struct ws_keyed *tables, size_t table_count, void (*canonical)(void *ctx, size_t table, uint64_t *key),
-		    void *ctx, struct ws_keyed_sums *out)
+void ws_keyed_merge(struct ws_keyed *tables, size_t table_count,
+		    void (*canonical)(void *ctx, size_t table, uint64_t *key), void *ctx,
+		    struct ws_keyed_sums *out)
 {
 	uint32_t words = table_count ? tables[0].words : 1, per = table_count ? tables[0].per : 1;
 	struct ws_keyed all = {.words = words};

@@ -1,9 +1,10 @@
 /*
- * keyed.h - distributions by a key of several words: what "per name, grid and block" means in the summaries of CUDA.
+ * keyed.h - distributions by a key of several words: what "per name, grid and block" means in the
+ * summaries of CUDA.
  *
- * One table a worker, so that nothing is shared while scanning; ws_keyed_merge brings the same key of all workers together. A key
- * may carry several distributions side by side (a launch, its wait and its run). Keys that are one number and come in runs are
- * better served by group.h.
+ * One table a worker, so that nothing is shared while scanning; ws_keyed_merge brings the same key
+ * of all workers together. A key may carry several distributions side by side (a launch, its wait
+ * and its run). Keys that are one number and come in runs are better served by group.h.
  */
 #ifndef WS_STATS_KEYED_H
 #define WS_STATS_KEYED_H
@@ -26,20 +27,22 @@ struct ws_keyed {
 };
 
 struct ws_dist *ws_keyed_slow(struct ws_keyed *t, const uint64_t *key);
-/* Fetch what looking `key` up will touch: worth while a few keys ahead, where there are more keys than the cache holds. */
+/* Fetch what looking `key` up will touch: worth while a few keys ahead, where there are more keys
+ * than the cache holds. */
 void ws_keyed_prefetch(const struct ws_keyed *t, const uint64_t *key);
 void ws_keyed_free(struct ws_keyed *t);
 
 /*
- * The distributions of `key` (`per` of them; NULL for 0), new and empty when it has none, and its number in `last`. Valid until the
- * next call.
+ * The distributions of `key` (`per` of them; NULL for 0), new and empty when it has none, and its
+ * number in `last`. Valid until the next call.
  */
 static inline struct ws_dist *ws_keyed_get(struct ws_keyed *t, const uint64_t *key)
 {
 	uint32_t same = 0;
 
 	if (t->n)
-		for (const uint64_t *k = t->keys + t->last * t->words; same < t->words && k[same] == key[same];)
+		for (const uint64_t *k = t->keys + t->last * t->words;
+		     same < t->words && k[same] == key[same];)
 			same++;
 	if (ws_unlikely(same < t->words || !t->n))
 		return ws_keyed_slow(t, key);
@@ -55,11 +58,12 @@ struct ws_keyed_sums {
 };
 
 /*
- * Statistics of all keys over `tables`, in order of first appearance. `canonical` turns a key into the one that means the same
- * everywhere (NULL: it does already). Frees the tables.
+ * Statistics of all keys over `tables`, in order of first appearance. `canonical` turns a key into
+ * the one that means the same everywhere (NULL: it does already). Frees the tables.
  */
-void ws_keyed_merge(struct ws_keyed *tables, size_t table_count, void (*canonical)(void *ctx, size_t table, uint64_t *key),
-		    void *ctx, struct ws_keyed_sums *out);
+void ws_keyed_merge(struct ws_keyed *tables, size_t table_count,
+		    void (*canonical)(void *ctx, size_t table, uint64_t *key), void *ctx,
+		    struct ws_keyed_sums *out);
 void ws_keyed_sums_free(struct ws_keyed_sums *s);
 
 #endif

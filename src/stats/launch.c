@@ -10,12 +10,15 @@ static void number_domains(struct ws_launches *l)
 
 	for (size_t i = 0; i < l->ranges.rows.rows; i++)
 		if (col[ws_nvtx_type][i] == WS_NVTX_DOMAIN_CREATE)
-			ws_domains_name(&l->domains, l->s->who, (uint32_t)col[ws_nvtx_thread][i], (uint32_t)col[ws_nvtx_domain][i],
+			ws_domains_name(&l->domains, l->s->who, (uint32_t)col[ws_nvtx_thread][i],
+					(uint32_t)col[ws_nvtx_domain][i],
 					(uint32_t)col[ws_nvtx_text][i]);
 	l->prefix = ws_malloc(l->ranges.n * sizeof(*l->prefix));
 	for (uint32_t i = 0; i < l->ranges.n; i++)
-		l->prefix[i] = ws_domains_number(&l->domains, l->s->who, (uint32_t)ws_range_get(&l->ranges, i, ws_nvtx_thread),
-						 (uint32_t)ws_range_get(&l->ranges, i, ws_nvtx_domain));
+		l->prefix[i] =
+			ws_domains_number(&l->domains, l->s->who,
+					  (uint32_t)ws_range_get(&l->ranges, i, ws_nvtx_thread),
+					  (uint32_t)ws_range_get(&l->ranges, i, ws_nvtx_domain));
 	ws_domain_table_make(&l->table, l->s->r, &l->domains, 1);
 	for (uint32_t i = 0; i < l->ranges.n; i++)
 		l->prefix[i] = l->prefix[i] ? l->table.canonical[0][l->prefix[i]] : 0;
@@ -61,10 +64,13 @@ void ws_launches_close(struct ws_launches *l)
 
 ws_range_key ws_launches_key(const struct ws_launches *l, uint32_t range)
 {
-	uint64_t style = ws_range_get(&l->ranges, range, ws_nvtx_type) == WS_NVTX_STARTEND ? WS_RANGE_STARTEND : 0;
+	uint64_t style = ws_range_get(&l->ranges, range, ws_nvtx_type) == WS_NVTX_STARTEND
+				 ? WS_RANGE_STARTEND
+				 : 0;
 	uint32_t text = (uint32_t)ws_range_get(&l->ranges, range, ws_nvtx_text);
 
-	return style | WS_RANGE_THERE | (uint64_t)(l->prefix[range] & (INT32_MAX >> 1)) << 32 | ws_report_string_key(l->s->r, text);
+	return style | WS_RANGE_THERE | (uint64_t)(l->prefix[range] & (INT32_MAX >> 1)) << 32 |
+	       ws_report_string_key(l->s->r, text);
 }
 
 ws_range_key ws_launches_node_key(const struct ws_launches *l, uint32_t node)
@@ -111,7 +117,8 @@ char *ws_launches_range_name(const struct ws_launches *l, ws_range_key key, size
 	return s;
 }
 
-char *ws_launches_prefixed(const struct ws_launches *l, ws_range_key key, const char *name, size_t *len)
+char *ws_launches_prefixed(const struct ws_launches *l, ws_range_key key, const char *name,
+			   size_t *len)
 {
 	size_t name_len = *len, range_len;
 	char *s;
@@ -129,7 +136,8 @@ char *ws_launches_prefixed(const struct ws_launches *l, ws_range_key key, const 
 	return s;
 }
 
-const char *ws_launches_range_text(const struct ws_launches *l, ws_range_key key, size_t *len, char **owned)
+const char *ws_launches_range_text(const struct ws_launches *l, ws_range_key key, size_t *len,
+				   char **owned)
 {
 	if (!l->table.prefixes[(uint32_t)(key >> 32) & (INT32_MAX >> 1)].len)
 		return ws_report_string(l->s->r, (uint32_t)key, len);

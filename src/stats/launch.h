@@ -1,5 +1,6 @@
 /*
- * launch.h - the calls that launched work on GPUs and the NVTX ranges around them, with what a report shows of these.
+ * launch.h - the calls that launched work on GPUs and the NVTX ranges around them, with what a
+ * report shows of these.
  */
 #ifndef WS_STATS_LAUNCH_H
 #define WS_STATS_LAUNCH_H
@@ -10,8 +11,8 @@
 #include "stats/stats.h"
 
 /*
- * What the name of a range is grouped by: bit 63 for start/end, bit 62 always, then the number of its domain's prefix and the key
- * of its text. 0 stands for no range.
+ * What the name of a range is grouped by: bit 63 for start/end, bit 62 always, then the number of
+ * its domain's prefix and the key of its text. 0 stands for no range.
  */
 typedef uint64_t ws_range_key;
 #define WS_RANGE_STARTEND (UINT64_C(1) << 63)
@@ -25,7 +26,8 @@ struct ws_launches {
 	struct ws_domains domains;
 	struct ws_domain_table table;
 	uint32_t *prefix; /* by range: number of its domain */
-	uint32_t *label;  /* by node: number of the name of its range, 0 for none; made by ws_launches_label */
+	uint32_t *label;  /* by node: number of the name of its range, 0 for none; made by
+			     ws_launches_label */
 	struct ws_keyed labels;
 };
 
@@ -37,17 +39,20 @@ ws_range_key ws_launches_label_key(const struct ws_launches *l, uint64_t label);
 /* What may enclose calls: a bool, or more. */
 enum { WS_ANY_RANGES = 2 }; /* NVTX ranges, or without any of those a framework's annotations */
 
-/* Read calls and, with `ranges`, what encloses them; damage is counted in `s`. NULL with a message on failure. */
+/* Read calls and, with `ranges`, what encloses them; damage is counted in `s`. NULL with a message
+ * on failure. */
 struct ws_launches *ws_launches_open(struct ws_stats *s, int ranges, struct ws_err *e);
 void ws_launches_close(struct ws_launches *l); /* NULL is fine */
 
-static inline uint32_t ws_launches_find(const struct ws_launches *l, uint64_t process, uint64_t correlation)
+static inline uint32_t ws_launches_find(const struct ws_launches *l, uint64_t process,
+					uint64_t correlation)
 {
 	return ws_calls_find(&l->calls, process, correlation);
 }
 
 /* Node of the innermost range around the call that has this correlation, 0 for none. */
-static inline uint32_t ws_launches_node(const struct ws_launches *l, uint64_t process, uint64_t correlation)
+static inline uint32_t ws_launches_node(const struct ws_launches *l, uint64_t process,
+					uint64_t correlation)
 {
 	uint32_t call = ws_calls_find(&l->calls, process, correlation);
 
@@ -60,8 +65,11 @@ ws_range_key ws_launches_node_key(const struct ws_launches *l, uint32_t node);
 /* "domain:text" of a key. Owned by the caller. */
 char *ws_launches_range_name(const struct ws_launches *l, ws_range_key key, size_t *len);
 /* The same, the report's own text where it can be; else *owned gets what the caller is to free. */
-const char *ws_launches_range_text(const struct ws_launches *l, ws_range_key key, size_t *len, char **owned);
-/* "range/name", or the name alone without a range. Owned by the caller; *len is that of name before and of the result after. */
-char *ws_launches_prefixed(const struct ws_launches *l, ws_range_key key, const char *name, size_t *len);
+const char *ws_launches_range_text(const struct ws_launches *l, ws_range_key key, size_t *len,
+				   char **owned);
+/* "range/name", or the name alone without a range. Owned by the caller; *len is that of name before
+ * and of the result after. */
+char *ws_launches_prefixed(const struct ws_launches *l, ws_range_key key, const char *name,
+			   size_t *len);
 
 #endif

@@ -1,9 +1,11 @@
 /*
- * network_congestion.c - times in which a network port had something to send and could not, as network cards and switches count it.
+ * network_congestion.c - times in which a network port had something to send and could not, as
+ * network cards and switches count it.
  *
- * The counters come from imported exports (NET_NIC_METRIC, NET_IB_SWITCH_METRIC): those whose name has "send wait" in it. A value
- * is the number of ticks that the port waited in its span; where the counter's unit is per time already, it is taken as it is.
- * Ticks are the device's own, about a nanosecond each.
+ * The counters come from imported exports (NET_NIC_METRIC, NET_IB_SWITCH_METRIC): those whose name
+ * has "send wait" in it. A value is the number of ticks that the port waited in its span; where the
+ * counter's unit is per time already, it is taken as it is. Ticks are the device's own, about a
+ * nanosecond each.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +14,9 @@
 #include "stats/stats.h"
 
 static const struct ws_column columns[] = {
-    {"Start", WS_KIND_TIME},	{"End", WS_KIND_TIME},
-    {"Duration", WS_KIND_TIME}, {"Send wait rate (ticks/ms)", WS_KIND_RATIO},
-    {"GUID", WS_KIND_TEXT},	{"Device name", WS_KIND_TEXT},
+	{"Start", WS_KIND_TIME},    {"End", WS_KIND_TIME},
+	{"Duration", WS_KIND_TIME}, {"Send wait rate (ticks/ms)", WS_KIND_RATIO},
+	{"GUID", WS_KIND_TEXT},	    {"Device name", WS_KIND_TEXT},
 };
 
 static const char *const args[] = {"ticks_threshold=", NULL};
@@ -37,7 +39,8 @@ static struct ws_cell device_name(const struct ws_stats *s, uint32_t group)
 	size_t len;
 	const char *name = ws_report_string(s->r, group, &len);
 
-	return len > 4 && !memcmp(name, "NIC ", 4) ? ws_cell_text(name + 4, len - 4) : ws_cell_null();
+	return len > 4 && !memcmp(name, "NIC ", 4) ? ws_cell_text(name + 4, len - 4)
+						   : ws_cell_null();
 }
 
 static void load(const struct ws_stats *s, struct ports *p)
@@ -62,9 +65,11 @@ static void load(const struct ws_stats *s, struct ports *p)
 	ws_cursor_close(c);
 }
 
-static void look(struct ws_stats *s, const struct ports *p, const uint64_t *v, long double threshold)
+static void look(struct ws_stats *s, const struct ports *p, const uint64_t *v,
+		 long double threshold)
 {
-	uint64_t at = ws_map_get(&p->by_id, v[ws_counter_value_counter], NULL), start = v[ws_counter_value_start];
+	uint64_t at = ws_map_get(&p->by_id, v[ws_counter_value_counter], NULL),
+		 start = v[ws_counter_value_start];
 	uint64_t span = v[ws_counter_value_span];
 	const struct port *port = at ? &p->v[at - 1] : NULL;
 	long double rate;
@@ -79,15 +84,15 @@ static void look(struct ws_stats *s, const struct ports *p, const uint64_t *v, l
 		rate = span ? (long double)value * 1000000 / span : 0;
 	if (!(rate > threshold))
 		return;
-	s->row(s,
-	       (struct ws_cell[]){
-		   ws_cell_int((int64_t)(start - s->zero)),
-		   ws_cell_int((int64_t)(start + span - s->zero)),
-		   ws_cell_int((int64_t)span),
-		   ws_cell_real(rate),
-		   ws_cell_text(ws_report_string(s->r, port->identity, NULL), strlen(ws_report_string(s->r, port->identity, NULL))),
-		   device_name(s, port->group),
-	       });
+	s->row(s, (struct ws_cell[]){
+			  ws_cell_int((int64_t)(start - s->zero)),
+			  ws_cell_int((int64_t)(start + span - s->zero)),
+			  ws_cell_int((int64_t)span),
+			  ws_cell_real(rate),
+			  ws_cell_text(ws_report_string(s->r, port->identity, NULL),
+				       strlen(ws_report_string(s->r, port->identity, NULL))),
+			  device_name(s, port->group),
+		  });
 }
 
 static int run(struct ws_stats *s, struct ws_err *e)
@@ -112,13 +117,14 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_network_congestion = {
-    .name = "network_congestion",
-    .title = "Network Devices Congestion",
-    .about = "Times in which a port of a network card or switch waited to send, at more than 10000 ticks a millisecond or "
-	     ":ticks_threshold=<number>. From imported SQLite exports of Nsight Systems",
-    .what = "congestion of network devices",
-    .args = args,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "network_congestion",
+	.title = "Network Devices Congestion",
+	.about = "Times in which a port of a network card or switch waited to send, at more than "
+		 "10000 ticks a millisecond or "
+		 ":ticks_threshold=<number>. From imported SQLite exports of Nsight Systems",
+	.what = "congestion of network devices",
+	.args = args,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

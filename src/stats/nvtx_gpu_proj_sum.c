@@ -1,4 +1,5 @@
-/* nvtx_gpu_proj_sum.c - NVTX ranges by name with the time that the GPU spent on what was launched inside (proj.c). */
+/* nvtx_gpu_proj_sum.c - NVTX ranges by name with the time that the GPU spent on what was launched
+ * inside (proj.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,20 +8,20 @@
 #include "stats/std8.h"
 
 static const struct ws_column columns[] = {
-    {"Range", WS_KIND_TEXT},
-    {"Style", WS_KIND_TEXT},
-    {"Total Proj Time", WS_KIND_TIME},
-    {"Total Range Time", WS_KIND_TIME},
-    {"Range Instances", WS_KIND_COUNT},
-    {"Proj Avg", WS_KIND_MEAN},
-    {"Proj Med", WS_KIND_MEAN},
-    {"Proj Min", WS_KIND_TIME},
-    {"Proj Max", WS_KIND_TIME},
-    {"Proj StdDev", WS_KIND_MEAN},
-    {"Total GPU Ops", WS_KIND_COUNT},
-    {"Avg GPU Ops", WS_KIND_RATIO},
-    {"Avg Range Lvl", WS_KIND_RATIO},
-    {"Avg Num Child", WS_KIND_RATIO},
+	{"Range", WS_KIND_TEXT},
+	{"Style", WS_KIND_TEXT},
+	{"Total Proj Time", WS_KIND_TIME},
+	{"Total Range Time", WS_KIND_TIME},
+	{"Range Instances", WS_KIND_COUNT},
+	{"Proj Avg", WS_KIND_MEAN},
+	{"Proj Med", WS_KIND_MEAN},
+	{"Proj Min", WS_KIND_TIME},
+	{"Proj Max", WS_KIND_TIME},
+	{"Proj StdDev", WS_KIND_MEAN},
+	{"Total GPU Ops", WS_KIND_COUNT},
+	{"Avg GPU Ops", WS_KIND_RATIO},
+	{"Avg Range Lvl", WS_KIND_RATIO},
+	{"Avg Num Child", WS_KIND_RATIO},
 };
 
 struct sums { /* beside the distribution of projected times */
@@ -39,20 +40,20 @@ static void print_line(struct ws_stats *s, const struct ws_std8_line *line)
 	long double n = (long double)l->s.count;
 
 	s->row(s, (struct ws_cell[]){
-		      ws_cell_text(line->name, line->name_len),
-		      ws_cell_text(line->style, strlen(line->style)),
-		      ws_cell_int((int64_t)l->s.total),
-		      ws_cell_int((int64_t)l->more.range_ns),
-		      ws_cell_int((int64_t)l->s.count),
-		      ws_cell_real(ws_std8_mean(&l->s)),
-		      ws_cell_real(ws_std8_median(&l->s)),
-		      ws_cell_int((int64_t)l->s.min),
-		      ws_cell_int((int64_t)l->s.max),
-		      ws_cell_real(l->s.stddev),
-		      ws_cell_int((int64_t)l->more.ops),
-		      ws_cell_real((long double)l->more.ops / n),
-		      ws_cell_real((long double)l->more.levels / n),
-		      ws_cell_real((long double)l->more.children / n),
+			  ws_cell_text(line->name, line->name_len),
+			  ws_cell_text(line->style, strlen(line->style)),
+			  ws_cell_int((int64_t)l->s.total),
+			  ws_cell_int((int64_t)l->more.range_ns),
+			  ws_cell_int((int64_t)l->s.count),
+			  ws_cell_real(ws_std8_mean(&l->s)),
+			  ws_cell_real(ws_std8_median(&l->s)),
+			  ws_cell_int((int64_t)l->s.min),
+			  ws_cell_int((int64_t)l->s.max),
+			  ws_cell_real(l->s.stddev),
+			  ws_cell_int((int64_t)l->more.ops),
+			  ws_cell_real((long double)l->more.ops / n),
+			  ws_cell_real((long double)l->more.levels / n),
+			  ws_cell_real((long double)l->more.children / n),
 		  });
 }
 
@@ -60,7 +61,8 @@ enum { AHEAD = 16 };
 
 static void add_range(const struct ws_proj *p, uint32_t i, struct ws_dist *d, struct sums *m)
 {
-	uint64_t start = ws_range_get(&p->l->ranges, i, ws_nvtx_start), end = ws_range_get(&p->l->ranges, i, ws_nvtx_end);
+	uint64_t start = ws_range_get(&p->l->ranges, i, ws_nvtx_start),
+		 end = ws_range_get(&p->l->ranges, i, ws_nvtx_end);
 
 	ws_dist_add(d, p->span[i].last - p->span[i].first);
 	m->range_ns += end == WS_NO_TIME ? 0 : end - start;
@@ -101,8 +103,8 @@ static void group(const struct ws_proj *p, struct ws_keyed *groups, struct sums 
 }
 
 /* Returns the names that were made, for the caller to free: *owned_count of them. */
-static char **name_lines(const struct ws_proj *p, const struct ws_keyed *groups, const struct group *v, struct ws_std8_line *lines,
-			 size_t *owned_count)
+static char **name_lines(const struct ws_proj *p, const struct ws_keyed *groups,
+			 const struct group *v, struct ws_std8_line *lines, size_t *owned_count)
 {
 	char **owned = NULL;
 	size_t n = 0, cap = 0;
@@ -110,9 +112,11 @@ static char **name_lines(const struct ws_proj *p, const struct ws_keyed *groups,
 	for (size_t i = 0; i < groups->n; i++) {
 		char *made = NULL;
 
-		lines[i] =
-		    (struct ws_std8_line){.s = &v[i].s, .style = groups->keys[i] & WS_RANGE_STARTEND ? "StartEnd" : "PushPop"};
-		lines[i].name = ws_launches_range_text(p->l, groups->keys[i], &lines[i].name_len, &made);
+		lines[i] = (struct ws_std8_line){
+			.s = &v[i].s,
+			.style = groups->keys[i] & WS_RANGE_STARTEND ? "StartEnd" : "PushPop"};
+		lines[i].name =
+			ws_launches_range_text(p->l, groups->keys[i], &lines[i].name_len, &made);
 		if (!made)
 			continue;
 		ws_grow(owned, cap, n + 1);
@@ -122,7 +126,8 @@ static char **name_lines(const struct ws_proj *p, const struct ws_keyed *groups,
 	return owned;
 }
 
-static void print(struct ws_stats *s, const struct ws_proj *p, struct ws_keyed *groups, const struct sums *sums)
+static void print(struct ws_stats *s, const struct ws_proj *p, struct ws_keyed *groups,
+		  const struct sums *sums)
 {
 	struct ws_std8_line *lines = ws_malloc((groups->n + 1) * sizeof(*lines));
 	struct group *v = ws_malloc((groups->n + 1) * sizeof(*v));
@@ -169,13 +174,15 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_nvtx_gpu_proj_sum = {
-    .name = "nvtx_gpu_proj_sum",
-    .title = "NVTX GPU Projection Summary",
-    .about = "NVTX ranges by name and style, projected to the GPU: from the start of the first kernel, copy or memset that was "
-	     "launched inside, on the same thread, to the end of the last. Ranges without such work are not here.",
-    .what = "NVTX ranges with work on a GPU",
-    .unended = "held work without times",
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "nvtx_gpu_proj_sum",
+	.title = "NVTX GPU Projection Summary",
+	.about = "NVTX ranges by name and style, projected to the GPU: from the start of the first "
+		 "kernel, copy or memset that was "
+		 "launched inside, on the same thread, to the end of the last. Ranges without such "
+		 "work are not here.",
+	.what = "NVTX ranges with work on a GPU",
+	.unended = "held work without times",
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

@@ -1,7 +1,9 @@
 /*
- * nvtx_gpu_proj_trace.c - every NVTX range in which work was launched, in order of start, with its projection to the GPU (proj.c).
+ * nvtx_gpu_proj_trace.c - every NVTX range in which work was launched, in order of start, with its
+ * projection to the GPU (proj.c).
  *
- * RangeId numbers all ranges of the report, those without work too, so it does not depend on filters.
+ * RangeId numbers all ranges of the report, those without work too, so it does not depend on
+ * filters.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,20 +11,20 @@
 #include "stats/proj.h"
 
 static const struct ws_column columns[] = {
-    {"Name", WS_KIND_TEXT},
-    {"Projected Start", WS_KIND_TIME},
-    {"Projected Duration", WS_KIND_TIME},
-    {"Orig Start", WS_KIND_TIME},
-    {"Orig Duration", WS_KIND_TIME},
-    {"Style", WS_KIND_TEXT},
-    {"PID", WS_KIND_ID},
-    {"TID", WS_KIND_ID},
-    {"NumGPUOps", WS_KIND_COUNT},
-    {"Lvl", WS_KIND_ID},
-    {"NumChild", WS_KIND_COUNT},
-    {"RangeId", WS_KIND_ID},
-    {"ParentId", WS_KIND_ID},
-    {"RangeStack", WS_KIND_TEXT},
+	{"Name", WS_KIND_TEXT},
+	{"Projected Start", WS_KIND_TIME},
+	{"Projected Duration", WS_KIND_TIME},
+	{"Orig Start", WS_KIND_TIME},
+	{"Orig Duration", WS_KIND_TIME},
+	{"Style", WS_KIND_TEXT},
+	{"PID", WS_KIND_ID},
+	{"TID", WS_KIND_ID},
+	{"NumGPUOps", WS_KIND_COUNT},
+	{"Lvl", WS_KIND_ID},
+	{"NumChild", WS_KIND_COUNT},
+	{"RangeId", WS_KIND_ID},
+	{"ParentId", WS_KIND_ID},
+	{"RangeStack", WS_KIND_TEXT},
 };
 
 static int by_start(const void *a, const void *b, void *ctx)
@@ -33,7 +35,8 @@ static int by_start(const void *a, const void *b, void *ctx)
 
 	if (sx != sy)
 		return sx < sy ? -1 : 1;
-	if (ws_range_get(g, x, ws_nvtx_thread) != ws_range_get(g, y, ws_nvtx_thread)) /* the later thread first, as nvtx_pushpop_trace */
+	if (ws_range_get(g, x, ws_nvtx_thread) !=
+	    ws_range_get(g, y, ws_nvtx_thread)) /* the later thread first, as nvtx_pushpop_trace */
 		return x < y ? 1 : -1;
 	return x < y ? -1 : x > y; /* longer first */
 }
@@ -55,38 +58,42 @@ static void put_stack(const struct ws_proj *p, const uint32_t *id, uint32_t i, s
 		ws_text_printf(out, ":%u", (unsigned)ids[n]);
 }
 
-static void print_range(struct ws_stats *s, const struct ws_proj *p, const uint32_t *id, uint32_t i, struct ws_text *stack)
+static void print_range(struct ws_stats *s, const struct ws_proj *p, const uint32_t *id, uint32_t i,
+			struct ws_text *stack)
 {
 	const struct ws_ranges *g = &p->l->ranges;
 	uint64_t start = ws_range_get(g, i, ws_nvtx_start), end = ws_range_get(g, i, ws_nvtx_end);
-	const struct ws_thread_info *thread = ws_who_thread(s->who, (uint32_t)ws_range_get(g, i, ws_nvtx_thread));
+	const struct ws_thread_info *thread =
+		ws_who_thread(s->who, (uint32_t)ws_range_get(g, i, ws_nvtx_thread));
 	const char *style = ws_proj_style(p, i);
 	size_t len;
 	char *name = ws_launches_range_name(p->l, ws_launches_key(p->l, i), &len);
 
 	put_stack(p, id, i, stack);
-	s->row(s, (struct ws_cell[]){
-		      ws_cell_text(name, len),
-		      ws_cell_int((int64_t)(p->span[i].first - s->zero)),
-		      ws_cell_int((int64_t)(p->span[i].last - p->span[i].first)),
-		      ws_cell_int((int64_t)(start - s->zero)),
-		      end == WS_NO_TIME ? ws_cell_null() : ws_cell_int((int64_t)(end - start)),
-		      ws_cell_text(style, strlen(style)),
-		      ws_cell_int(thread->pid),
-		      ws_cell_int(thread->tid),
-		      ws_cell_int((int64_t)p->span[i].ops),
-		      ws_cell_int(p->level[i]),
-		      ws_cell_int(p->children[i]),
-		      ws_cell_int(id[i]),
-		      p->parent[i] == WS_NO_RANGE ? ws_cell_null() : ws_cell_int(id[p->parent[i]]),
-		      ws_cell_text(stack->s, stack->len),
-		  });
+	s->row(s,
+	       (struct ws_cell[]){
+		       ws_cell_text(name, len),
+		       ws_cell_int((int64_t)(p->span[i].first - s->zero)),
+		       ws_cell_int((int64_t)(p->span[i].last - p->span[i].first)),
+		       ws_cell_int((int64_t)(start - s->zero)),
+		       end == WS_NO_TIME ? ws_cell_null() : ws_cell_int((int64_t)(end - start)),
+		       ws_cell_text(style, strlen(style)),
+		       ws_cell_int(thread->pid),
+		       ws_cell_int(thread->tid),
+		       ws_cell_int((int64_t)p->span[i].ops),
+		       ws_cell_int(p->level[i]),
+		       ws_cell_int(p->children[i]),
+		       ws_cell_int(id[i]),
+		       p->parent[i] == WS_NO_RANGE ? ws_cell_null() : ws_cell_int(id[p->parent[i]]),
+		       ws_cell_text(stack->s, stack->len),
+	       });
 	free(name);
 }
 
 static void print(struct ws_stats *s, const struct ws_proj *p)
 {
-	uint32_t n = p->l->ranges.n, *order = ws_malloc(n * sizeof(*order)), *id = ws_malloc(n * sizeof(*id));
+	uint32_t n = p->l->ranges.n, *order = ws_malloc(n * sizeof(*order)),
+		 *id = ws_malloc(n * sizeof(*id));
 	struct ws_text stack = {0};
 
 	for (uint32_t i = 0; i < n; i++)
@@ -115,14 +122,15 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_nvtx_gpu_proj_trace = {
-    .name = "nvtx_gpu_proj_trace",
-    .title = "NVTX GPU Projection Trace",
-    .about =
-	"Every NVTX range in which work was launched, by start, projected to the GPU as in nvtx_gpu_proj_sum, with its place in "
-	"the nesting of its thread; NumChild counts the ranges directly inside that have work.",
-    .what = "NVTX ranges with work on a GPU",
-    .unended = "held work without times",
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "nvtx_gpu_proj_trace",
+	.title = "NVTX GPU Projection Trace",
+	.about = "Every NVTX range in which work was launched, by start, projected to the GPU as "
+		 "in nvtx_gpu_proj_sum, with its place in "
+		 "the nesting of its thread; NumChild counts the ranges directly inside that have "
+		 "work.",
+	.what = "NVTX ranges with work on a GPU",
+	.unended = "held work without times",
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

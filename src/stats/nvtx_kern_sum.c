@@ -1,11 +1,13 @@
 /*
- * nvtx_kern_sum.c - kernels by the NVTX ranges around their launch; a kernel counts for every range that encloses it.
+ * nvtx_kern_sum.c - kernels by the NVTX ranges around their launch; a kernel counts for every range
+ * that encloses it.
  *
- * To touch a kernel once and not once for each range around it, paths of ranges that look alike (same names on the same thread)
- * are one "trail". Durations are sorted by trail and kernel, so that each such pair is a run in one array; in the end a run is
- * handed to each "label" (name and thread) on its trail. How many instances of a range a kernel ran in comes from the distinct
- * pairs of (innermost range, kernel), carried outwards. All grouping is by sorting numbers: where names never repeat there are
- * millions of groups, and a hash table would miss the cache at each.
+ * To touch a kernel once and not once for each range around it, paths of ranges that look alike
+ * (same names on the same thread) are one "trail". Durations are sorted by trail and kernel, so
+ * that each such pair is a run in one array; in the end a run is handed to each "label" (name and
+ * thread) on its trail. How many instances of a range a kernel ran in comes from the distinct pairs
+ * of (innermost range, kernel), carried outwards. All grouping is by sorting numbers: where names
+ * never repeat there are millions of groups, and a hash table would miss the cache at each.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +19,11 @@
 #include "stats/std8.h"
 
 static const struct ws_column columns[] = {
-    {"NVTX Range", WS_KIND_TEXT},  {"Style", WS_KIND_TEXT},	 {"PID", WS_KIND_ID},	       {"TID", WS_KIND_ID},
-    {"NVTX Inst", WS_KIND_COUNT},  {"Kern Inst", WS_KIND_COUNT}, {"Total Time", WS_KIND_TIME}, {"Avg", WS_KIND_MEAN},
-    {"Med", WS_KIND_MEAN},	   {"Min", WS_KIND_TIME},	 {"Max", WS_KIND_TIME},	       {"StdDev", WS_KIND_MEAN},
-    {"Kernel Name", WS_KIND_TEXT},
+	{"NVTX Range", WS_KIND_TEXT},  {"Style", WS_KIND_TEXT},	     {"PID", WS_KIND_ID},
+	{"TID", WS_KIND_ID},	       {"NVTX Inst", WS_KIND_COUNT}, {"Kern Inst", WS_KIND_COUNT},
+	{"Total Time", WS_KIND_TIME},  {"Avg", WS_KIND_MEAN},	     {"Med", WS_KIND_MEAN},
+	{"Min", WS_KIND_TIME},	       {"Max", WS_KIND_TIME},	     {"StdDev", WS_KIND_MEAN},
+	{"Kernel Name", WS_KIND_TEXT},
 };
 
 enum { RECENT = 1 << 14 };
@@ -47,10 +50,11 @@ struct pass {
 	int name;
 	struct worker *workers;
 	uint32_t worker_count;
-	struct ws_keyed trails;	      /* number i is trail i + 1; trail 0 is that of kernels outside of all ranges */
-	uint32_t *trail;	      /* by node */
-	struct ws_keyed labels;	      /* number 0 is that of no range */
-	uint32_t *trail_label;	      /* by trail */
+	struct ws_keyed trails; /* number i is trail i + 1; trail 0 is that of kernels outside of
+				   all ranges */
+	uint32_t *trail;	/* by node */
+	struct ws_keyed labels; /* number 0 is that of no range */
+	uint32_t *trail_label;	/* by trail */
 	struct ws_keyed_value *times; /* all, by key: trail << 32 | kernel, and nanoseconds */
 	size_t time_count;
 	uint32_t *kernel_number; /* by string id: place in `kernels` plus 1 */
@@ -93,8 +97,10 @@ static int scan(void *ctx, const struct ws_batch *b)
 			continue;
 		}
 		name = name ? name : b->col[ws_cuda_kernel_demangled][i];
-		node = ws_launches_node(p->l, b->col[ws_cuda_kernel_process][i], b->col[ws_cuda_kernel_correlation][i]);
-		w->times[w->n++] = (struct ws_keyed_value){(uint64_t)p->trail[node] << 32 | name, end[i] - start[i]};
+		node = ws_launches_node(p->l, b->col[ws_cuda_kernel_process][i],
+					b->col[ws_cuda_kernel_correlation][i]);
+		w->times[w->n++] = (struct ws_keyed_value){(uint64_t)p->trail[node] << 32 | name,
+							   end[i] - start[i]};
 		if (node)
 			add_pair(&w->pairs, (uint64_t)node << 32 | name);
 	}
@@ -122,7 +128,8 @@ static void make_trails(struct pass *p)
 
 static uint32_t label(struct pass *p, ws_range_key range, uint64_t thread)
 {
-	uint64_t key[] = {range, range ? ws_who_thread(p->s->who, (uint32_t)thread)->global_tid : 0};
+	uint64_t key[] = {range,
+			  range ? ws_who_thread(p->s->who, (uint32_t)thread)->global_tid : 0};
 
 	ws_keyed_get(&p->labels, key);
 	return (uint32_t)p->labels.last;
@@ -140,7 +147,8 @@ static void make_labels(struct pass *p)
 	}
 }
 
-/* Kernels of equal names have one number, and there are few: so that a label and a kernel fit into few bits. */
+/* Kernels of equal names have one number, and there are few: so that a label and a kernel fit into
+ * few bits. */
 static uint32_t kernel_number(struct pass *p, uint32_t id)
 {
 	uint32_t key = ws_report_string_key(p->s->r, id), *number;
@@ -226,7 +234,8 @@ static struct pairs gather(struct pass *p)
 
 		ws_grow(all.v, all.cap, all.n + from->n);
 		for (size_t i = 0; i < from->n; i++)
-			all.v[all.n++] = from->v[i] >> 32 << 32 | ws_report_string_key(p->s->r, (uint32_t)from->v[i]);
+			all.v[all.n++] = from->v[i] >> 32 << 32 |
+					 ws_report_string_key(p->s->r, (uint32_t)from->v[i]);
 	}
 	sort_unique(&all);
 	return all;
@@ -246,7 +255,8 @@ static uint64_t group_key(const struct pass *p, uint32_t label_number, uint32_t 
 static void count_instances(struct pass *p)
 {
 	const struct ws_enclose_node *nodes = p->l->enclose.node;
-	struct pairs inner = gather(p), ranges = {.recent = ws_calloc(RECENT, sizeof(*ranges.recent))};
+	struct pairs inner = gather(p),
+		     ranges = {.recent = ws_calloc(RECENT, sizeof(*ranges.recent))};
 	uint32_t *of_range = ws_malloc((p->l->ranges.n + 1) * sizeof(*of_range));
 
 	for (size_t i = 0; i < inner.n; i++)
@@ -258,7 +268,8 @@ static void count_instances(struct pass *p)
 	for (uint32_t node = 1; node < p->l->enclose.n; node++)
 		of_range[nodes[node].range] = p->trail_label[p->trail[node]];
 	for (size_t i = 0; i < ranges.n; i++)
-		ranges.v[i] = group_key(p, of_range[ranges.v[i] >> 32], kernel_number(p, (uint32_t)ranges.v[i]));
+		ranges.v[i] = group_key(p, of_range[ranges.v[i] >> 32],
+					kernel_number(p, (uint32_t)ranges.v[i]));
 	free(of_range);
 	sort_numbers(ranges.v, ranges.n, 0);
 	for (size_t g = 0, i = 0; g < p->group_count && i < ranges.n; g++) {
@@ -284,7 +295,8 @@ static void gather_times(struct pass *p)
 		if (!w)
 			continue;
 		if (p->workers[w].n)
-			memcpy(p->times + at, p->workers[w].times, p->workers[w].n * sizeof(*p->times));
+			memcpy(p->times + at, p->workers[w].times,
+			       p->workers[w].n * sizeof(*p->times));
 		free(p->workers[w].times);
 	}
 	p->times = ws_sort_by_key(p->times, p->time_count);
@@ -317,7 +329,8 @@ static struct pairs hand_out(struct pass *p, const struct runs *r, unsigned run_
 {
 	struct pairs parts = {0};
 
-	for (size_t i = 0; i < r->n; i++) /* all numbers of kernels are known before keys are made */
+	for (size_t i = 0; i < r->n;
+	     i++) /* all numbers of kernels are known before keys are made */
 		kernel_number(p, (uint32_t)p->times[r->first[i]].key);
 	for (size_t i = 0; i < r->n; i++) {
 		uint64_t key = p->times[r->first[i]].key;
@@ -325,15 +338,19 @@ static struct pairs hand_out(struct pass *p, const struct runs *r, unsigned run_
 
 		do {
 			ws_grow(parts.v, parts.cap, parts.n + 1);
-			parts.v[parts.n++] = group_key(p, p->trail_label[trail], kernel) << run_bits | i;
-			trail = trail ? (uint32_t)p->trails.keys[(size_t)(trail - 1) * TRAIL_WORDS + TRAIL_PARENT] : 0;
+			parts.v[parts.n++] =
+				group_key(p, p->trail_label[trail], kernel) << run_bits | i;
+			trail = trail ? (uint32_t)p->trails.keys[(size_t)(trail - 1) * TRAIL_WORDS +
+								 TRAIL_PARENT]
+				      : 0;
 		} while (trail);
 	}
 	sort_numbers(parts.v, parts.n, run_bits);
 	return parts;
 }
 
-static struct ws_std8 summary(const struct pass *p, const struct runs *r, const uint64_t *part, size_t parts, uint64_t run_mask)
+static struct ws_std8 summary(const struct pass *p, const struct runs *r, const uint64_t *part,
+			      size_t parts, uint64_t run_mask)
 {
 	struct ws_dist d = {0}, *all[] = {&d};
 	struct ws_std8 s;
@@ -357,7 +374,9 @@ static int make_groups(struct pass *p, struct ws_err *e)
 	struct pairs parts;
 
 	if (run_bits + bits_for(p->labels.n) +
-		bits_for(r.n < ws_report_string_count(p->s->r) ? r.n : ws_report_string_count(p->s->r)) >
+		    bits_for(r.n < ws_report_string_count(p->s->r)
+				     ? r.n
+				     : ws_report_string_count(p->s->r)) >
 	    64) {
 		free(r.first);
 		return ws_fail(e, "there are too many different ranges and kernels for one table");
@@ -370,10 +389,10 @@ static int make_groups(struct pass *p, struct ws_err *e)
 		for (next = i + 1; next < parts.n && parts.v[next] >> run_bits == key;)
 			next++;
 		ws_grow(p->groups, cap, p->group_count + 1);
-		p->groups[p->group_count++] =
-		    (struct group){.label = (uint32_t)(key >> kernel_bits),
-				   .kernel = (uint32_t)(key & ((UINT64_C(1) << kernel_bits) - 1)),
-				   .s = summary(p, &r, parts.v + i, next - i, (UINT64_C(1) << run_bits) - 1)};
+		p->groups[p->group_count++] = (struct group){
+			.label = (uint32_t)(key >> kernel_bits),
+			.kernel = (uint32_t)(key & ((UINT64_C(1) << kernel_bits) - 1)),
+			.s = summary(p, &r, parts.v + i, next - i, (UINT64_C(1) << run_bits) - 1)};
 	}
 	free(parts.v);
 	free(r.first);
@@ -424,7 +443,8 @@ static int by_total(const void *a, const void *b, void *ctx)
 
 	if (x->s.total != y->s.total)
 		return x->s.total > y->s.total ? -1 : 1;
-	return kernels[x->kernel] < kernels[y->kernel] ? -1 : kernels[x->kernel] > kernels[y->kernel];
+	return kernels[x->kernel] < kernels[y->kernel] ? -1
+						       : kernels[x->kernel] > kernels[y->kernel];
 }
 
 static size_t name_lines(struct output *o)
@@ -441,8 +461,11 @@ static size_t name_lines(struct output *o)
 
 		for (next = g + 1; next < p->group_count && p->groups[next].label == number;)
 			next++;
-		*l = (struct line){
-		    .text = o->text.len, .first = g, .count = next - g, .number = number, .startend = range & WS_RANGE_STARTEND};
+		*l = (struct line){.text = o->text.len,
+				   .first = g,
+				   .count = next - g,
+				   .number = number,
+				   .startend = range & WS_RANGE_STARTEND};
 		if (!range)
 			continue;
 		s = ws_launches_range_name(p->l, range, &l->len);
@@ -468,19 +491,20 @@ static size_t make_row(const void *ctx, size_t i, struct ws_cell *cells, struct 
 	size_t len;
 	const char *kernel = ws_report_string(o->p->s->r, o->p->kernels[g->kernel], &len);
 	const struct ws_cell row[] = {
-	    in_range ? ws_cell_text(o->text.s + l->text, l->len) : ws_cell_null(),
-	    in_range ? ws_cell_text(style, strlen(style)) : ws_cell_null(),
-	    in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] >> 24 & 0xffffff)) : ws_cell_null(),
-	    in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] & 0xffffff)) : ws_cell_null(),
-	    ws_cell_int((int64_t)g->instances),
-	    ws_cell_int((int64_t)g->s.count),
-	    ws_cell_int((int64_t)g->s.total),
-	    ws_std8_mean_cell(&g->s),
-	    ws_std8_median_cell(&g->s),
-	    ws_cell_int((int64_t)g->s.min),
-	    ws_cell_int((int64_t)g->s.max),
-	    ws_std8_stddev_cell(&g->s),
-	    ws_cell_text(kernel, len),
+		in_range ? ws_cell_text(o->text.s + l->text, l->len) : ws_cell_null(),
+		in_range ? ws_cell_text(style, strlen(style)) : ws_cell_null(),
+		in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] >> 24 & 0xffffff))
+			 : ws_cell_null(),
+		in_range ? ws_cell_int((int64_t)(key[LABEL_THREAD] & 0xffffff)) : ws_cell_null(),
+		ws_cell_int((int64_t)g->instances),
+		ws_cell_int((int64_t)g->s.count),
+		ws_cell_int((int64_t)g->s.total),
+		ws_std8_mean_cell(&g->s),
+		ws_std8_median_cell(&g->s),
+		ws_cell_int((int64_t)g->s.min),
+		ws_cell_int((int64_t)g->s.max),
+		ws_std8_stddev_cell(&g->s),
+		ws_cell_text(kernel, len),
 	};
 
 	(void)text;
@@ -517,8 +541,10 @@ static int together(struct pass *p, struct ws_err *e)
 {
 	int rc;
 
-	ws_calls_free(&p->l->calls); /* memory peaks here: of the launches, ranges and nodes are all that is needed now */
-	p->kernel_number = ws_calloc((size_t)ws_report_string_count(p->s->r) + 1, sizeof(*p->kernel_number));
+	ws_calls_free(&p->l->calls); /* memory peaks here: of the launches, ranges and nodes are all
+					that is needed now */
+	p->kernel_number =
+		ws_calloc((size_t)ws_report_string_count(p->s->r) + 1, sizeof(*p->kernel_number));
 	make_labels(p);
 	gather_times(p);
 	rc = make_groups(p, e);
@@ -538,11 +564,12 @@ static int together(struct pass *p, struct ws_err *e)
 static void scan_kernels(struct pass *p)
 {
 	struct ws_scan sc = {
-	    .table = WS_TABLE_cuda_kernel,
-	    .columns = WS_COL(cuda_kernel, start) | WS_COL(cuda_kernel, end) | WS_COL(cuda_kernel, process) |
-		       WS_COL(cuda_kernel, correlation) | WS_COL(cuda_kernel, demangled) | UINT64_C(1) << p->name,
-	    .time_min = p->s->time_min,
-	    .time_max = p->s->time_max,
+		.table = WS_TABLE_cuda_kernel,
+		.columns = WS_COL(cuda_kernel, start) | WS_COL(cuda_kernel, end) |
+			   WS_COL(cuda_kernel, process) | WS_COL(cuda_kernel, correlation) |
+			   WS_COL(cuda_kernel, demangled) | UINT64_C(1) << p->name,
+		.time_min = p->s->time_min,
+		.time_max = p->s->time_max,
 	};
 	uint64_t damaged = 0;
 
@@ -588,14 +615,16 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_nvtx_kern_sum = {
-    .name = "nvtx_kern_sum",
-    .title = "NVTX Range Kernel Summary",
-    .about = "Kernels by the NVTX ranges of the launching thread that enclose the call; a kernel counts for every range around it, "
-	     "and without a range in those lines that show none. :base names functions only, :mangled as the compiler does",
-    .what = "CUDA kernels",
-    .unended = "had no times",
-    .args = ws_cuda_name_args,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "nvtx_kern_sum",
+	.title = "NVTX Range Kernel Summary",
+	.about = "Kernels by the NVTX ranges of the launching thread that enclose the call; a "
+		 "kernel counts for every range around it, "
+		 "and without a range in those lines that show none. :base names functions only, "
+		 ":mangled as the compiler does",
+	.what = "CUDA kernels",
+	.unended = "had no times",
+	.args = ws_cuda_name_args,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

@@ -1,9 +1,11 @@
 /*
- * nvtx_pushpop_trace.c - every push/pop range in order of start, with its place in the nesting of its thread.
+ * nvtx_pushpop_trace.c - every push/pop range in order of start, with its place in the nesting of
+ * its thread.
  *
- * A range's parent is the innermost range of its thread that spans it, of whatever domain. All ranges are read, since a child's
- * time is known only from rows that come after its parent's; the window then chooses which are printed, so that levels and ids do
- * not depend on it. Ranges that never ended are listed with empty end and duration.
+ * A range's parent is the innermost range of its thread that spans it, of whatever domain. All
+ * ranges are read, since a child's time is known only from rows that come after its parent's; the
+ * window then chooses which are printed, so that levels and ids do not depend on it. Ranges that
+ * never ended are listed with empty end and duration.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +14,11 @@
 #include "stats/stats.h"
 
 static const struct ws_column columns[] = {
-    {"Start", WS_KIND_TIME},	   {"End", WS_KIND_TIME},	{"Duration", WS_KIND_TIME}, {"DurChild", WS_KIND_TIME},
-    {"DurNonChild", WS_KIND_TIME}, {"Name", WS_KIND_TEXT},	{"PID", WS_KIND_ID},	    {"TID", WS_KIND_ID},
-    {"Lvl", WS_KIND_ID},	   {"NumChild", WS_KIND_COUNT}, {"RangeId", WS_KIND_ID},    {"ParentId", WS_KIND_ID},
-    {"RangeStack", WS_KIND_TEXT},  {"NameTree", WS_KIND_TEXT},
+	{"Start", WS_KIND_TIME},      {"End", WS_KIND_TIME},	     {"Duration", WS_KIND_TIME},
+	{"DurChild", WS_KIND_TIME},   {"DurNonChild", WS_KIND_TIME}, {"Name", WS_KIND_TEXT},
+	{"PID", WS_KIND_ID},	      {"TID", WS_KIND_ID},	     {"Lvl", WS_KIND_ID},
+	{"NumChild", WS_KIND_COUNT},  {"RangeId", WS_KIND_ID},	     {"ParentId", WS_KIND_ID},
+	{"RangeStack", WS_KIND_TEXT}, {"NameTree", WS_KIND_TEXT},
 };
 
 #define NONE UINT32_MAX
@@ -25,9 +28,11 @@ struct trace {
 	struct ws_rows rows;
 	struct ws_domains domains;
 	struct ws_domain_table table;
-	uint32_t *range; /* rows that are push/pop ranges, in the order of rows: (thread, start, longer first) */
+	uint32_t *range; /* rows that are push/pop ranges, in the order of rows: (thread, start,
+			    longer first) */
 	uint32_t count;
-	uint32_t *parent, *level, *children, *id, *prefix; /* by position in `range`; parent NONE for none */
+	uint32_t *parent, *level, *children, *id,
+		*prefix; /* by position in `range`; parent NONE for none */
 	uint64_t *child_ns;
 	uint32_t *order; /* positions by start */
 };
@@ -45,10 +50,12 @@ static void pick_ranges(struct trace *t)
 	t->prefix = ws_malloc(t->rows.rows * sizeof(*t->prefix));
 	for (size_t i = 0; i < t->rows.rows; i++) {
 		uint64_t end = t->rows.col[ws_nvtx_end][i];
-		uint32_t thread = (uint32_t)t->rows.col[ws_nvtx_thread][i], domain = (uint32_t)t->rows.col[ws_nvtx_domain][i];
+		uint32_t thread = (uint32_t)t->rows.col[ws_nvtx_thread][i],
+			 domain = (uint32_t)t->rows.col[ws_nvtx_domain][i];
 
 		if (type[i] == WS_NVTX_DOMAIN_CREATE)
-			ws_domains_name(&t->domains, t->s->who, thread, domain, (uint32_t)t->rows.col[ws_nvtx_text][i]);
+			ws_domains_name(&t->domains, t->s->who, thread, domain,
+					(uint32_t)t->rows.col[ws_nvtx_text][i]);
 		if (type[i] != WS_NVTX_PUSHPOP)
 			continue;
 		if (end < t->rows.col[ws_nvtx_start][i]) {
@@ -64,9 +71,10 @@ static void pick_ranges(struct trace *t)
 }
 
 /*
- * Parents, levels and children's time, by walking each thread's ranges in order of start with the stack of those still open. Ranges
- * of two domains may overlap without nesting: one that ends before a range that started inside of it leaves the stack then, since
- * whatever starts later and lies within it lies within the other too, which is nearer.
+ * Parents, levels and children's time, by walking each thread's ranges in order of start with the
+ * stack of those still open. Ranges of two domains may overlap without nesting: one that ends
+ * before a range that started inside of it leaves the stack then, since whatever starts later and
+ * lies within it lies within the other too, which is nearer.
  */
 static void nest(struct trace *t)
 {
@@ -78,7 +86,8 @@ static void nest(struct trace *t)
 
 		if (i && value(t, i, ws_nvtx_thread) != value(t, i - 1, ws_nvtx_thread))
 			depth = 0;
-		while (depth && (value(t, stack[depth - 1], ws_nvtx_end) <= start || value(t, stack[depth - 1], ws_nvtx_end) < end))
+		while (depth && (value(t, stack[depth - 1], ws_nvtx_end) <= start ||
+				 value(t, stack[depth - 1], ws_nvtx_end) < end))
 			depth--;
 		t->parent[i] = depth ? stack[depth - 1] : NONE;
 		t->level[i] = depth ? t->level[stack[depth - 1]] + 1 : 0;
@@ -100,7 +109,9 @@ static int by_start(const void *a, const void *b, void *ctx)
 
 	if (sx != sy)
 		return sx < sy ? -1 : 1;
-	if (value(t, x, ws_nvtx_thread) != value(t, y, ws_nvtx_thread)) /* the later thread first: so the reference tool numbers them */
+	if (value(t, x, ws_nvtx_thread) !=
+	    value(t, y,
+		  ws_nvtx_thread)) /* the later thread first: so the reference tool numbers them */
 		return x < y ? 1 : -1;
 	return x < y ? -1 : x > y; /* longer first */
 }
@@ -115,7 +126,8 @@ static void number(struct trace *t)
 		t->id[t->order[i]] = i + 1;
 }
 
-/* Levels shown of a nesting; deeper ones, which only a broken program or file has, would fill the disk with dashes. */
+/* Levels shown of a nesting; deeper ones, which only a broken program or file has, would fill the
+ * disk with dashes. */
 enum { DEEPEST = 1000 };
 
 /* ":1:5:6": the ids of the ranges around it and its own; of too deep ones, dots and the nearest. */
@@ -134,7 +146,8 @@ static void put_stack(const struct trace *t, uint32_t i, struct ws_text *out)
 static void print_range(struct trace *t, uint32_t i, struct ws_text *tree, struct ws_text *stack)
 {
 	uint64_t start = value(t, i, ws_nvtx_start), end = value(t, i, ws_nvtx_end);
-	const struct ws_thread_info *thread = ws_who_thread(t->s->who, (uint32_t)value(t, i, ws_nvtx_thread));
+	const struct ws_thread_info *thread =
+		ws_who_thread(t->s->who, (uint32_t)value(t, i, ws_nvtx_thread));
 	const struct ws_text *prefix = &t->table.prefixes[t->prefix[i]];
 	uint32_t shown = t->level[i] < DEEPEST ? t->level[i] : DEEPEST;
 	size_t len, dashes = (size_t)shown * 2;
@@ -147,22 +160,24 @@ static void print_range(struct trace *t, uint32_t i, struct ws_text *tree, struc
 	ws_text_add(tree, prefix->s, prefix->len);
 	ws_text_add(tree, text, len);
 	put_stack(t, i, stack);
-	t->s->row(t->s, (struct ws_cell[]){
-			    ws_cell_int((int64_t)(start - t->s->zero)),
-			    ended ? ws_cell_int((int64_t)(end - t->s->zero)) : ws_cell_null(),
-			    ended ? ws_cell_int((int64_t)(end - start)) : ws_cell_null(),
-			    ws_cell_int((int64_t)t->child_ns[i]),
-			    ended ? ws_cell_int((int64_t)(end - start) - (int64_t)t->child_ns[i]) : ws_cell_null(),
-			    ws_cell_text(tree->s + dashes, tree->len - dashes),
-			    ws_cell_int(thread->pid),
-			    ws_cell_int(thread->tid),
-			    ws_cell_int(t->level[i]),
-			    ws_cell_int(t->children[i]),
-			    ws_cell_int(t->id[i]),
-			    t->parent[i] == NONE ? ws_cell_null() : ws_cell_int(t->id[t->parent[i]]),
-			    ws_cell_text(stack->s, stack->len),
-			    ws_cell_text(tree->s, tree->len),
-			});
+	t->s->row(t->s,
+		  (struct ws_cell[]){
+			  ws_cell_int((int64_t)(start - t->s->zero)),
+			  ended ? ws_cell_int((int64_t)(end - t->s->zero)) : ws_cell_null(),
+			  ended ? ws_cell_int((int64_t)(end - start)) : ws_cell_null(),
+			  ws_cell_int((int64_t)t->child_ns[i]),
+			  ended ? ws_cell_int((int64_t)(end - start) - (int64_t)t->child_ns[i])
+				: ws_cell_null(),
+			  ws_cell_text(tree->s + dashes, tree->len - dashes),
+			  ws_cell_int(thread->pid),
+			  ws_cell_int(thread->tid),
+			  ws_cell_int(t->level[i]),
+			  ws_cell_int(t->children[i]),
+			  ws_cell_int(t->id[i]),
+			  t->parent[i] == NONE ? ws_cell_null() : ws_cell_int(t->id[t->parent[i]]),
+			  ws_cell_text(stack->s, stack->len),
+			  ws_cell_text(tree->s, tree->len),
+		  });
 }
 
 static void print(struct trace *t)
@@ -172,7 +187,8 @@ static void print(struct trace *t)
 	for (uint32_t n = 0; n < t->count; n++) {
 		uint32_t i = t->order[n];
 
-		if (value(t, i, ws_nvtx_start) <= t->s->time_max && value(t, i, ws_nvtx_end) >= t->s->time_min)
+		if (value(t, i, ws_nvtx_start) <= t->s->time_max &&
+		    value(t, i, ws_nvtx_end) >= t->s->time_min)
 			print_range(t, i, &tree, &stack);
 	}
 	ws_text_free(&tree);
@@ -182,15 +198,16 @@ static void print(struct trace *t)
 static int run(struct ws_stats *s, struct ws_err *e)
 {
 	struct ws_scan sc = {
-	    .table = WS_TABLE_nvtx,
-	    .columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) | WS_COL(nvtx, text) | WS_COL(nvtx, domain) |
-		       WS_COL(nvtx, type),
-	    .time_max = UINT64_MAX,
+		.table = WS_TABLE_nvtx,
+		.columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) |
+			   WS_COL(nvtx, text) | WS_COL(nvtx, domain) | WS_COL(nvtx, type),
+		.time_max = UINT64_MAX,
 	};
 	struct trace t = {.s = s};
 
 	if (ws_report_rows(s->r, WS_TABLE_nvtx) >= NONE)
-		return ws_fail(e, "%s has more NVTX ranges than nvtx_pushpop_trace can list", ws_report_path(s->r));
+		return ws_fail(e, "%s has more NVTX ranges than nvtx_pushpop_trace can list",
+			       ws_report_path(s->r));
 	if (ws_rows_load(s->r, &sc, &t.rows, e) < 0)
 		return -1;
 	s->damaged += t.rows.damaged;
@@ -219,13 +236,14 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_nvtx_pushpop_trace = {
-    .name = "nvtx_pushpop_trace",
-    .title = "NVTX Push/Pop Range Trace",
-    .about = "Every push/pop range by start, with its children's time and its place in the nesting of its thread. Ranges that "
-	     "never ended "
-	     "have no end and no duration.",
-    .what = "NVTX push/pop ranges",
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "nvtx_pushpop_trace",
+	.title = "NVTX Push/Pop Range Trace",
+	.about = "Every push/pop range by start, with its children's time and its place in the "
+		 "nesting of its thread. Ranges that "
+		 "never ended "
+		 "have no end and no duration.",
+	.what = "NVTX push/pop ranges",
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

@@ -10,12 +10,13 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_nvtx_startend_sum = {
-    .name = "nvtx_startend_sum",
-    .title = "NVTX Start/End Range Summary",
-    .about = "Start/end ranges by name. Ranges that never ended are left out and counted in a note.",
-    .what = "NVTX start/end ranges",
-    .by_default = false,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "nvtx_startend_sum",
+	.title = "NVTX Start/End Range Summary",
+	.about = "Start/end ranges by name. Ranges that never ended are left out and counted in a "
+		 "note.",
+	.what = "NVTX start/end ranges",
+	.by_default = false,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

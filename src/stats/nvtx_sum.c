@@ -2,7 +2,8 @@
 #include "stats/ranges.h"
 #include "stats/std8.h"
 
-static const struct ws_column columns[] = {WS_STD8("Instances"), {"Style", WS_KIND_TEXT}, {"Range", WS_KIND_TEXT}};
+static const struct ws_column columns[] = {
+	WS_STD8("Instances"), {"Style", WS_KIND_TEXT}, {"Range", WS_KIND_TEXT}};
 
 static int run(struct ws_stats *s, struct ws_err *e)
 {
@@ -10,12 +11,13 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_nvtx_sum = {
-    .name = "nvtx_sum",
-    .title = "NVTX Range Summary",
-    .about = "Push/pop and start/end ranges by style and name. Ranges that never ended are left out and counted in a note.",
-    .what = "NVTX ranges",
-    .by_default = true,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "nvtx_sum",
+	.title = "NVTX Range Summary",
+	.about = "Push/pop and start/end ranges by style and name. Ranges that never ended are "
+		 "left out and counted in a note.",
+	.what = "NVTX ranges",
+	.by_default = true,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

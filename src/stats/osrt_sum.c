@@ -15,7 +15,8 @@ struct worker {
 static int scan(void *ctx, const struct ws_batch *b)
 {
 	struct worker *w = (struct worker *)ctx + b->worker;
-	const uint64_t *start = b->col[ws_osrt_start], *end = b->col[ws_osrt_end], *name = b->col[ws_osrt_name];
+	const uint64_t *start = b->col[ws_osrt_start], *end = b->col[ws_osrt_end],
+		       *name = b->col[ws_osrt_name];
 
 	for (size_t i = 0; i < b->rows; i++) {
 		if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i])) {
@@ -48,10 +49,10 @@ static void print(struct ws_stats *s, const struct ws_group_sum *sums, size_t co
 static int run(struct ws_stats *s, struct ws_err *e)
 {
 	struct ws_scan sc = {
-	    .table = WS_TABLE_osrt,
-	    .columns = WS_COL(osrt, start) | WS_COL(osrt, end) | WS_COL(osrt, name),
-	    .time_min = s->time_min,
-	    .time_max = s->time_max,
+		.table = WS_TABLE_osrt,
+		.columns = WS_COL(osrt, start) | WS_COL(osrt, end) | WS_COL(osrt, name),
+		.time_min = s->time_min,
+		.time_max = s->time_max,
 	};
 	uint32_t count = ws_scan_workers(&sc);
 	struct worker *workers = aligned_alloc(128, count * sizeof(*workers));
@@ -81,14 +82,15 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_osrt_sum = {
-    .name = "osrt_sum",
-    .title = "OS Runtime Summary",
-    .about = "Calls of libc and pthread functions that blocked or lasted, by function. Calls that never returned are left out and "
-	     "counted "
-	     "in a note.",
-    .what = "calls of the OS runtime",
-    .by_default = true,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "osrt_sum",
+	.title = "OS Runtime Summary",
+	.about = "Calls of libc and pthread functions that blocked or lasted, by function. Calls "
+		 "that never returned are left out and "
+		 "counted "
+		 "in a note.",
+	.what = "calls of the OS runtime",
+	.by_default = true,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

@@ -1,8 +1,8 @@
 /*
  * proj.c - see proj.h.
  *
- * Work is added to the node of its launch (enclose.h), then each node to the one around it, from the inside out: a node's
- * parent has a lower number.
+ * Work is added to the node of its launch (enclose.h), then each node to the one around it, from
+ * the inside out: a node's parent has a lower number.
  */
 #include "stats/proj.h"
 
@@ -22,7 +22,8 @@ static void least(uint64_t *v, uint64_t x)
 {
 	uint64_t old = __atomic_load_n(v, __ATOMIC_RELAXED);
 
-	while (x < old && !__atomic_compare_exchange_n(v, &old, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (x < old &&
+	       !__atomic_compare_exchange_n(v, &old, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 }
 
@@ -30,7 +31,8 @@ static void most(uint64_t *v, uint64_t x)
 {
 	uint64_t old = __atomic_load_n(v, __ATOMIC_RELAXED);
 
-	while (x > old && !__atomic_compare_exchange_n(v, &old, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (x > old &&
+	       !__atomic_compare_exchange_n(v, &old, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 }
 
@@ -46,7 +48,8 @@ static int scan(void *ctx, const struct ws_batch *b)
 		if (!node)
 			continue;
 		if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i])) {
-			__atomic_fetch_add(end[i] == WS_NO_TIME ? &p->unended : &p->backwards, 1, __ATOMIC_RELAXED);
+			__atomic_fetch_add(end[i] == WS_NO_TIME ? &p->unended : &p->backwards, 1,
+					   __ATOMIC_RELAXED);
 			continue;
 		}
 		least(&p->node[node].first, start[i]);
@@ -79,11 +82,11 @@ static void scan_all(struct ws_stats *s, struct pass *p)
 	for (int i = WS_CUDA_KERNEL; i < WS_CUDA_SOURCES; i++) {
 		const struct ws_cuda_columns *c = p->c = &ws_cuda_columns[i];
 		struct ws_scan sc = {
-		    .table = c->table,
-		    .columns =
-			UINT64_C(1) << c->start | UINT64_C(1) << c->end | UINT64_C(1) << c->process | UINT64_C(1) << c->correlation,
-		    .time_min = s->time_min,
-		    .time_max = s->time_max,
+			.table = c->table,
+			.columns = UINT64_C(1) << c->start | UINT64_C(1) << c->end |
+				   UINT64_C(1) << c->process | UINT64_C(1) << c->correlation,
+			.time_min = s->time_min,
+			.time_max = s->time_max,
 		};
 		uint64_t damaged = 0;
 

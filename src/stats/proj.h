@@ -1,6 +1,6 @@
 /*
- * proj.h - NVTX ranges as the GPU saw them: from the start of the first piece of work that was launched inside to the end of the
- * last.
+ * proj.h - NVTX ranges as the GPU saw them: from the start of the first piece of work that was
+ * launched inside to the end of the last.
  */
 #ifndef WS_STATS_PROJ_H
 #define WS_STATS_PROJ_H
@@ -23,7 +23,8 @@ void ws_proj_free(struct ws_proj *p);
 
 static inline const char *ws_proj_style(const struct ws_proj *p, uint32_t range)
 {
-	return ws_range_get(&p->l->ranges, range, ws_nvtx_type) == WS_NVTX_STARTEND ? "StartEnd" : "PushPop";
+	return ws_range_get(&p->l->ranges, range, ws_nvtx_type) == WS_NVTX_STARTEND ? "StartEnd"
+										    : "PushPop";
 }
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * ranges.c - see ranges.h.
  *
- * One pass over the ranges on all cores. A worker's key is style, its own number of the domain, and the text's id as stored; only
- * afterwards, once per distinct key and not per row, are these mapped to what the user sees: domains by name, texts by content.
+ * One pass over the ranges on all cores. A worker's key is style, its own number of the domain, and
+ * the text's id as stored; only afterwards, once per distinct key and not per row, are these mapped
+ * to what the user sees: domains by name, texts by content.
  */
 #include "stats/ranges.h"
 
@@ -35,8 +36,8 @@ struct pass {
 enum { STYLE_SHIFT = 63, DOMAIN_SHIFT = 32 };
 
 /*
- * Values of names are kept by the number of the name as far as numbers are not much more than there are ranges, which only a
- * damaged report has.
+ * Values of names are kept by the number of the name as far as numbers are not much more than there
+ * are ranges, which only a damaged report has.
  */
 static struct ws_spill *new_spill(const struct ws_report *r)
 {
@@ -55,7 +56,8 @@ static const uint32_t *make_keys(struct pass *p)
 
 	pthread_mutex_lock(&p->lock);
 	if (!p->keys) {
-		p->keys = ws_malloc(((size_t)ws_report_string_count(p->s->r) + 1) * sizeof(*p->keys));
+		p->keys =
+			ws_malloc(((size_t)ws_report_string_count(p->s->r) + 1) * sizeof(*p->keys));
 		ws_report_string_keys(p->s->r, p->keys);
 	}
 	keys = p->keys;
@@ -66,7 +68,8 @@ static const uint32_t *make_keys(struct pass *p)
 enum { AHEAD = 24 }; /* rows */
 
 /* Where there are many names already; `text` has `left` rows yet, this one the first. */
-static void add_crowded(struct pass *p, struct worker *w, const uint64_t *text, size_t left, uint64_t key, uint64_t value)
+static void add_crowded(struct pass *p, struct worker *w, const uint64_t *text, size_t left,
+			uint64_t key, uint64_t value)
 {
 	uint32_t strings = ws_report_string_count(p->s->r), id = (uint32_t)key;
 	uint64_t upper = key - id;
@@ -94,16 +97,18 @@ static int scan(void *ctx, const struct ws_batch *b)
 {
 	struct pass *p = ctx;
 	struct worker *w = &p->workers[b->worker];
-	const uint64_t *start = b->col[ws_nvtx_start], *end = b->col[ws_nvtx_end], *type = b->col[ws_nvtx_type];
-	const uint64_t *text = b->col[ws_nvtx_text], *domain = b->col[ws_nvtx_domain], *thread = b->col[ws_nvtx_thread];
+	const uint64_t *start = b->col[ws_nvtx_start], *end = b->col[ws_nvtx_end],
+		       *type = b->col[ws_nvtx_type];
+	const uint64_t *text = b->col[ws_nvtx_text], *domain = b->col[ws_nvtx_domain],
+		       *thread = b->col[ws_nvtx_thread];
 
 	for (size_t i = 0; i < b->rows; i++) {
 		uint64_t style = type[i] == WS_NVTX_STARTEND, key;
 
 		if (ws_unlikely(type[i] != WS_NVTX_PUSHPOP && !style)) {
 			if (type[i] == WS_NVTX_DOMAIN_CREATE)
-				ws_domains_name(&w->domains, p->s->who, (uint32_t)thread[i], (uint32_t)domain[i],
-						(uint32_t)text[i]);
+				ws_domains_name(&w->domains, p->s->who, (uint32_t)thread[i],
+						(uint32_t)domain[i], (uint32_t)text[i]);
 			continue;
 		}
 		if (!(p->kinds & (style ? WS_RANGES_STARTEND : WS_RANGES_PUSHPOP)))
@@ -113,7 +118,9 @@ static int scan(void *ctx, const struct ws_batch *b)
 			continue;
 		}
 		key = style << STYLE_SHIFT | text[i] |
-		      (uint64_t)ws_domains_number(&w->domains, p->s->who, (uint32_t)thread[i], (uint32_t)domain[i]) << DOMAIN_SHIFT;
+		      (uint64_t)ws_domains_number(&w->domains, p->s->who, (uint32_t)thread[i],
+						  (uint32_t)domain[i])
+			      << DOMAIN_SHIFT;
 		if (ws_likely(w->groups.n < WS_GROUPS_CROWDED))
 			ws_dist_add(ws_groups_get(&w->groups, key), end[i] - start[i]);
 		else
@@ -136,7 +143,9 @@ static uint64_t canonical(void *ctx, size_t worker, uint64_t key)
 {
 	const struct pass *p = ctx;
 
-	return canonical_domain(ctx, worker, (key & ~(uint64_t)UINT32_MAX) | ws_report_string_key(p->s->r, (uint32_t)key));
+	return canonical_domain(ctx, worker,
+				(key & ~(uint64_t)UINT32_MAX) |
+					ws_report_string_key(p->s->r, (uint32_t)key));
 }
 
 static const struct ws_text *prefix_of(const struct pass *p, uint64_t key)
@@ -147,8 +156,9 @@ static const struct ws_text *prefix_of(const struct pass *p, uint64_t key)
 /*
  * ---- lines ----
  *
- * What stands for a line is its key, where it has a single value, which is the total that ws_std8_lines asks for beside it; or the
- * part and place of its summary. Numbers of canonical domains are below 2^30: there is memory behind each.
+ * What stands for a line is its key, where it has a single value, which is the total that
+ * ws_std8_lines asks for beside it; or the part and place of its summary. Numbers of canonical
+ * domains are below 2^30: there is memory behind each.
  */
 
 #define SUMMED (UINT64_C(1) << 62)
@@ -178,21 +188,26 @@ static size_t make_chunk(const void *ctx, size_t chunk, struct ws_keyed_value *v
 
 	for (size_t i = c->from; i < c->from + c->n; i++)
 		if (!c->firsts)
-			v[n++] = (struct ws_keyed_value){ws_std8_key(m->parts[c->part].v[i].s.total), SUMMED | c->part << 32 | i};
+			v[n++] =
+				(struct ws_keyed_value){ws_std8_key(m->parts[c->part].v[i].s.total),
+							SUMMED | c->part << 32 | i};
 		else if (c->firsts->v[i])
-			v[n++] = (struct ws_keyed_value){ws_std8_key(c->firsts->v[i] - 1), c->firsts->upper | i};
+			v[n++] = (struct ws_keyed_value){ws_std8_key(c->firsts->v[i] - 1),
+							 c->firsts->upper | i};
 	return n;
 }
 
 /* The name shown: the domain's before the text's, unless it is the default domain. */
-static void make_line(const void *ctx, const struct ws_keyed_value *v, struct ws_std8_line *l, struct ws_std8 *room)
+static void make_line(const void *ctx, const struct ws_keyed_value *v, struct ws_std8_line *l,
+		      struct ws_std8 *room)
 {
 	const struct lines *m = ctx;
 	const struct ws_group_sum *sum = v->value & SUMMED ? sum_of(m, v->value) : NULL;
 	uint64_t key = sum ? sum->key : v->value;
 	const struct ws_text *prefix = prefix_of(m->p, key);
 
-	*l = (struct ws_std8_line){.s = sum ? &sum->s : room, .head = prefix->s, .head_len = prefix->len};
+	*l = (struct ws_std8_line){
+		.s = sum ? &sum->s : room, .head = prefix->s, .head_len = prefix->len};
 	l->style = m->p->styled ? key >> STYLE_SHIFT ? "StartEnd" : "PushPop" : NULL;
 	l->name = ws_report_string(m->p->s->r, (uint32_t)key, &l->name_len);
 	if (!sum && room)
@@ -227,11 +242,15 @@ static void add_firsts(struct lines *m, const struct ws_spill *spill)
 	for (unsigned i = 0; i < spill->firsts; i++)
 		for (size_t from = 0; from < spill->limit; from += WS_FIRSTS_PAGE)
 			if (spill->first[i].used[from / WS_FIRSTS_PAGE])
-				add_chunks(m, (struct chunk){.firsts = &spill->first[i], .from = from},
-					   spill->limit - from < WS_FIRSTS_PAGE ? spill->limit : from + WS_FIRSTS_PAGE);
+				add_chunks(m,
+					   (struct chunk){.firsts = &spill->first[i], .from = from},
+					   spill->limit - from < WS_FIRSTS_PAGE
+						   ? spill->limit
+						   : from + WS_FIRSTS_PAGE);
 }
 
-static void print(struct pass *p, const struct ws_group_part *parts, const struct ws_spill *spills, uint32_t workers)
+static void print(struct pass *p, const struct ws_group_part *parts, const struct ws_spill *spills,
+		  uint32_t workers)
 {
 	struct lines m = {.p = p, .parts = parts};
 	struct ws_std8_lines lines = {&m, 0, make_chunk, make_line, fetch_line};
@@ -254,7 +273,8 @@ static void together(struct pass *p, uint32_t workers)
 	bool spilled = false;
 
 	for (uint32_t w = 0; w < workers; w++) {
-		struct ws_spill *spill = p->workers[w].spill ? p->workers[w].spill : new_spill(p->s->r);
+		struct ws_spill *spill =
+			p->workers[w].spill ? p->workers[w].spill : new_spill(p->s->r);
 
 		spilled |= p->workers[w].spill != NULL;
 		spills[w] = *spill;
@@ -266,7 +286,8 @@ static void together(struct pass *p, uint32_t workers)
 	}
 	ws_domain_table_make(&p->domains, p->s->r, domains, workers);
 	if (spilled)
-		ws_groups_merge_spilled(groups, spills, workers, canonical, canonical_domain, p, parts);
+		ws_groups_merge_spilled(groups, spills, workers, canonical, canonical_domain, p,
+					parts);
 	else
 		parts[0].v = ws_groups_merge(groups, workers, canonical, p, &parts[0].n);
 	print(p, parts, spills, workers);
@@ -286,14 +307,15 @@ static void together(struct pass *p, uint32_t workers)
 int ws_ranges_summary(struct ws_stats *s, unsigned kinds, bool styled, struct ws_err *e)
 {
 	struct ws_scan sc = {
-	    .table = WS_TABLE_nvtx,
-	    .columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) | WS_COL(nvtx, text) | WS_COL(nvtx, domain) |
-		       WS_COL(nvtx, type),
-	    .time_min = s->time_min,
-	    .time_max = s->time_max,
+		.table = WS_TABLE_nvtx,
+		.columns = WS_COL(nvtx, start) | WS_COL(nvtx, end) | WS_COL(nvtx, thread) |
+			   WS_COL(nvtx, text) | WS_COL(nvtx, domain) | WS_COL(nvtx, type),
+		.time_min = s->time_min,
+		.time_max = s->time_max,
 	};
 	uint32_t workers = ws_scan_workers(&sc);
-	struct pass p = {.s = s, .kinds = kinds, .styled = styled, .lock = PTHREAD_MUTEX_INITIALIZER};
+	struct pass p = {
+		.s = s, .kinds = kinds, .styled = styled, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 	p.workers = aligned_alloc(128, workers * sizeof(*p.workers));
 	if (!p.workers)

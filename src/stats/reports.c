@@ -1,4 +1,5 @@
-/* reports.c - the list of reports, in the order in which --help-reports shows them and the defaults are made. */
+/* reports.c - the list of reports, in the order in which --help-reports shows them and the defaults
+ * are made. */
 #include <string.h>
 
 #include "stats/stats.h"
@@ -58,44 +59,46 @@ REPORTS(DECLARE)
 #define LIST(name) &ws_stat_##name,
 const struct ws_stat *const ws_stats_list[] = {REPORTS(LIST) NULL};
 
-/* What the reference tool called its reports until 2022, and calls them now: scripts still have both. */
+/* What the reference tool called its reports until 2022, and calls them now: scripts still have
+ * both. */
 static const struct {
 	const char *old, *name;
 } renamed[] = {
-    {"apigpusum", "cuda_api_gpu_sum"},
-    {"cudaapisum", "cuda_api_sum"},
-    {"cudaapitrace", "cuda_api_trace"},
-    {"gpukerngbsum", "cuda_gpu_kern_gb_sum"},
-    {"gpukernsum", "cuda_gpu_kern_sum"},
-    {"gpumemsizesum", "cuda_gpu_mem_size_sum"},
-    {"gpumemtimesum", "cuda_gpu_mem_time_sum"},
-    {"gpusum", "cuda_gpu_sum"},
-    {"gputrace", "cuda_gpu_trace"},
-    {"kernexecsum", "cuda_kern_exec_sum"},
-    {"kernexectrace", "cuda_kern_exec_trace"},
-    {"khrdebuggpusum", "opengl_khr_gpu_range_sum"},
-    {"khrdebugsum", "opengl_khr_range_sum"},
-    {"nvtxgpuproj", "nvtx_gpu_proj_trace"},
-    {"nvtxkernsum", "nvtx_kern_sum"},
-    {"nvtxppsum", "nvtx_pushpop_sum"},
-    {"nvtxpptrace", "nvtx_pushpop_trace"},
-    {"nvtxsesum", "nvtx_startend_sum"},
-    {"nvtxsssum", "nvtx_startend_sum"},
-    {"nvtxsum", "nvtx_sum"},
-    {"openaccsum", "openacc_sum"},
-    {"openmpevtsum", "openmp_sum"},
-    {"osrtsum", "osrt_sum"},
-    {"umcpupagefaults", "um_cpu_page_faults_sum"},
-    {"unifiedmemory", "um_sum"},
-    {"unifiedmemorytotals", "um_total_sum"},
-    {"vulkangpumarkersum", "vulkan_gpu_marker_sum"},
-    {"vulkanmarkerssum", "vulkan_marker_sum"},
+	{"apigpusum", "cuda_api_gpu_sum"},
+	{"cudaapisum", "cuda_api_sum"},
+	{"cudaapitrace", "cuda_api_trace"},
+	{"gpukerngbsum", "cuda_gpu_kern_gb_sum"},
+	{"gpukernsum", "cuda_gpu_kern_sum"},
+	{"gpumemsizesum", "cuda_gpu_mem_size_sum"},
+	{"gpumemtimesum", "cuda_gpu_mem_time_sum"},
+	{"gpusum", "cuda_gpu_sum"},
+	{"gputrace", "cuda_gpu_trace"},
+	{"kernexecsum", "cuda_kern_exec_sum"},
+	{"kernexectrace", "cuda_kern_exec_trace"},
+	{"khrdebuggpusum", "opengl_khr_gpu_range_sum"},
+	{"khrdebugsum", "opengl_khr_range_sum"},
+	{"nvtxgpuproj", "nvtx_gpu_proj_trace"},
+	{"nvtxkernsum", "nvtx_kern_sum"},
+	{"nvtxppsum", "nvtx_pushpop_sum"},
+	{"nvtxpptrace", "nvtx_pushpop_trace"},
+	{"nvtxsesum", "nvtx_startend_sum"},
+	{"nvtxsssum", "nvtx_startend_sum"},
+	{"nvtxsum", "nvtx_sum"},
+	{"openaccsum", "openacc_sum"},
+	{"openmpevtsum", "openmp_sum"},
+	{"osrtsum", "osrt_sum"},
+	{"umcpupagefaults", "um_cpu_page_faults_sum"},
+	{"unifiedmemory", "um_sum"},
+	{"unifiedmemorytotals", "um_total_sum"},
+	{"vulkangpumarkersum", "vulkan_gpu_marker_sum"},
+	{"vulkanmarkerssum", "vulkan_marker_sum"},
 };
 
-/* Reports that lists of reports name out of habit, though what they are about exists on Windows alone. */
-static const char *const of_windows[] = {"dx11_pix_sum",     "dx12_gpu_marker_sum", "dx12_pix_sum", "wddm_queue_sum",
-					 "dx11pixsum",	     "dx12gpumarkersum",    "dx12pixsum",   "pixsum",
-					 "wddmqueuesdetails"};
+/* Reports that lists of reports name out of habit, though what they are about exists on Windows
+ * alone. */
+static const char *const of_windows[] = {
+	"dx11_pix_sum",	    "dx12_gpu_marker_sum", "dx12_pix_sum", "wddm_queue_sum",   "dx11pixsum",
+	"dx12gpumarkersum", "dx12pixsum",	   "pixsum",	   "wddmqueuesdetails"};
 
 const struct ws_stat *ws_stat_find(const char *name)
 {

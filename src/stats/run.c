@@ -1,9 +1,10 @@
 /*
  * run.c - make the reports asked for of one file, each into its output.
  *
- * An output is opened when a report hands over its first row, so that a report without data leaves no file behind, only a line that
- * says why it was skipped; of the default reports, one line for all of them. What a table leaves out (unended ranges, unreadable
- * blocks) is said too: on stderr, never in the table.
+ * An output is opened when a report hands over its first row, so that a report without data leaves
+ * no file behind, only a line that says why it was skipped; of the default reports, one line for
+ * all of them. What a table leaves out (unended ranges, unreadable blocks) is said too: on stderr,
+ * never in the table.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +27,8 @@ struct job {
 	struct ws_outfile out;
 	struct ws_command_out command; /* instead of it, with -o @command */
 	char *path;
-	char **skipped; /* names of default reports without data, to be said together; NULL when the report was asked for */
+	char **skipped; /* names of default reports without data, to be said together; NULL when the
+			   report was asked for */
 	bool begun, failed;
 	struct ws_err e;
 };
@@ -41,9 +43,12 @@ static const char *pick(const char *const *list, size_t count, size_t i)
 /* -f or, without it, what suits the output: columns to read, csv to keep. */
 static const char *format_spec(const struct ws_stats_request *q, size_t i)
 {
-	const char *output = pick(q->outputs, q->output_count, i), *format = pick(q->formats, q->format_count, i);
+	const char *output = pick(q->outputs, q->output_count, i),
+		   *format = pick(q->formats, q->format_count, i);
 
-	return format && *format && strcmp(format, ".") ? format : output && strcmp(output, "-") ? "csv" : "column";
+	return format && *format && strcmp(format, ".") ? format
+	       : output && strcmp(output, "-")		? "csv"
+							: "column";
 }
 
 static int check_output(const char *output, struct ws_err *e)
@@ -99,7 +104,8 @@ static bool same_arg(const char *arg, size_t n, const char *known)
 		return n >= k && !memcmp(arg, known, k - 1);
 	if (known[k - 1] != '=')
 		return n == k && !memcmp(arg, known, n);
-	return n > k && n < k + 10 && !memcmp(arg, known, k) && strspn(arg + k, "0123456789") >= n - k;
+	return n > k && n < k + 10 && !memcmp(arg, known, k) &&
+	       strspn(arg + k, "0123456789") >= n - k;
 }
 
 const char *ws_stats_arg(const struct ws_stats *s, const char *name)
@@ -121,7 +127,8 @@ static int check_args(const struct ws_stat *stat, const char *spec, struct ws_er
 	size_t n;
 
 	for (size_t i = 0; stat->args && stat->args[i]; i++)
-		ws_text_printf(&known, "%s%.*s%s", i ? ", " : "", (int)strcspn(stat->args[i], "*"), stat->args[i],
+		ws_text_printf(&known, "%s%.*s%s", i ? ", " : "", (int)strcspn(stat->args[i], "*"),
+			       stat->args[i],
 			       strchr(stat->args[i], '*')   ? "<name>"
 			       : strchr(stat->args[i], '=') ? "<number>"
 							    : "");
@@ -132,7 +139,8 @@ static int check_args(const struct ws_stat *stat, const char *spec, struct ws_er
 			ok |= same_arg(a, n, stat->args[i]);
 	}
 	if (!ok && !stat->args)
-		ws_fail(e, "the report %s takes no arguments, but '%s' was given", stat->name, spec);
+		ws_fail(e, "the report %s takes no arguments, but '%s' was given", stat->name,
+			spec);
 	else if (!ok)
 		ws_fail(e, "'%s': the report %s takes %s", spec, stat->name, known.s);
 	else if (strstr(spec, ":base") && strstr(spec, ":mangled")) {
@@ -157,10 +165,15 @@ int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e)
 		if (user || elsewhere(q->reports[i]))
 			continue;
 		if (!stat && ws_user_report_script(q->user, q->reports[i]))
-			return ws_fail(e, "'%s' is a script, and scripts are not run: write the report as a query, %.*s.sql",
-				       q->reports[i], (int)strcspn(q->reports[i], ":"), q->reports[i]);
+			return ws_fail(e,
+				       "'%s' is a script, and scripts are not run: write the "
+				       "report as a query, %.*s.sql",
+				       q->reports[i], (int)strcspn(q->reports[i], ":"),
+				       q->reports[i]);
 		if (!stat)
-			return ws_fail(e, "there is no report '%s'; --help-reports lists those there are", q->reports[i]);
+			return ws_fail(
+				e, "there is no report '%s'; --help-reports lists those there are",
+				q->reports[i]);
 		if (check_args(stat, q->reports[i], e) < 0)
 			return -1;
 		if (!q->quiet)
@@ -169,10 +182,13 @@ int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e)
 	for (size_t i = 0; !q->report_count && ws_stats_list[i]; i++)
 		reports += ws_stats_list[i]->by_default;
 	if (q->format_count > reports || q->output_count > reports)
-		return ws_fail(e, "%zu %s are given for %zu %s", q->format_count > reports ? q->format_count : q->output_count,
-			       q->format_count > reports ? "formats" : "outputs", reports, reports == 1 ? "report" : "reports");
+		return ws_fail(e, "%zu %s are given for %zu %s",
+			       q->format_count > reports ? q->format_count : q->output_count,
+			       q->format_count > reports ? "formats" : "outputs", reports,
+			       reports == 1 ? "report" : "reports");
 	for (size_t i = 0; i < q->format_count; i++)
-		if (*q->formats[i] && strcmp(q->formats[i], ".") && !ws_format_find(q->formats[i], &args, e))
+		if (*q->formats[i] && strcmp(q->formats[i], ".") &&
+		    !ws_format_find(q->formats[i], &args, e))
 			return -1;
 	for (size_t i = 0; i < q->output_count; i++)
 		if (check_output(q->outputs[i], e) < 0)
@@ -183,7 +199,8 @@ int ws_stats_check(const struct ws_stats_request *q, struct ws_err *e)
 /* Length of a path without what says which kind of file it is. */
 static int without_extension(const char *path)
 {
-	static const char *const extensions[] = {".wsrep", ".sqlite", ".nsys-rep", ".json.gz", ".json", ".pftrace"};
+	static const char *const extensions[] = {".wsrep",   ".sqlite", ".nsys-rep",
+						 ".json.gz", ".json",	".pftrace"};
 	size_t n = strlen(path);
 
 	for (size_t i = 0; i < WS_COUNT(extensions); i++) {
@@ -195,12 +212,14 @@ static int without_extension(const char *path)
 	return (int)n;
 }
 
-/* The report's part of a file name: as it was asked for, with its arguments and the range it is about. */
+/* The report's part of a file name: as it was asked for, with its arguments and the range it is
+ * about. */
 static char *name_in_file(const struct job *j, size_t i)
 {
 	const struct ws_stats_request *q = j->q;
-	char *name = ws_format("%s%s%s", i < q->report_count ? q->reports[i] : j->printer.name, q->filter_nvtx ? "_nvtx=" : "",
-			       q->filter_nvtx ? q->filter_nvtx : "");
+	char *name =
+		ws_format("%s%s%s", i < q->report_count ? q->reports[i] : j->printer.name,
+			  q->filter_nvtx ? "_nvtx=" : "", q->filter_nvtx ? q->filter_nvtx : "");
 
 	for (char *s = name; *s; s++)
 		*s = *s == ':' ? '_' : *s == '/' ? '-' : *s;
@@ -210,8 +229,10 @@ static char *name_in_file(const struct job *j, size_t i)
 /* Where report i goes: "-", or BASE_REPORT.EXT; BASE is the file's own name for ".". */
 static char *output_path(const struct job *j, size_t i)
 {
-	const char *output = pick(j->q->outputs, j->q->output_count, i), *ext = j->printer.format->extension;
-	const char *path = ws_report_path(j->s.r), *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	const char *output = pick(j->q->outputs, j->q->output_count, i),
+		   *ext = j->printer.format->extension;
+	const char *path = ws_report_path(j->s.r),
+		   *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 	char *name, *out;
 
 	if (!output || !strcmp(output, "-"))
@@ -284,7 +305,9 @@ static void take_row(struct ws_stats *s, const struct ws_cell *cells)
 }
 
 static void take_rows(struct ws_stats *s, size_t count,
-		      size_t (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text), const void *ctx)
+		      size_t (*make)(const void *ctx, size_t i, struct ws_cell *cells,
+				     struct ws_text *text),
+		      const void *ctx)
 {
 	struct job *j = (struct job *)s;
 
@@ -296,8 +319,8 @@ static const char *why_none(const struct ws_stats *s)
 {
 	if (s->windowed)
 		return "in the time asked for";
-	if (ws_report_rows(s->r, WS_TABLE_nvtx) || ws_report_rows(s->r, WS_TABLE_osrt) || ws_report_rows(s->r, WS_TABLE_cuda_api) ||
-	    ws_report_rows(s->r, WS_TABLE_cuda_kernel))
+	if (ws_report_rows(s->r, WS_TABLE_nvtx) || ws_report_rows(s->r, WS_TABLE_osrt) ||
+	    ws_report_rows(s->r, WS_TABLE_cuda_api) || ws_report_rows(s->r, WS_TABLE_cuda_kernel))
 		return "were recorded";
 	return "were recorded, nor anything else";
 }
@@ -308,24 +331,29 @@ static void notes(struct job *j)
 	const char *file = ws_report_path(j->s.r), *name = j->stat->name;
 
 	if (j->s.damaged)
-		ws_warn("%s: %s lacks the rows of %" PRIu64 " damaged block%s; 'warpsight info --verify' says which", file, name,
-			j->s.damaged, j->s.damaged == 1 ? "" : "s");
+		ws_warn("%s: %s lacks the rows of %" PRIu64
+			" damaged block%s; 'warpsight info --verify' says which",
+			file, name, j->s.damaged, j->s.damaged == 1 ? "" : "s");
 	if (j->s.backwards)
-		ws_warn("%s: %s leaves out %" PRIu64 " rows that end before they start", file, name, j->s.backwards);
+		ws_warn("%s: %s leaves out %" PRIu64 " rows that end before they start", file, name,
+			j->s.backwards);
 	if (j->s.unended && !j->q->quiet)
-		ws_say("%s: %s leaves out %" PRIu64 " of the %s: %s %s", file, name, j->s.unended, j->stat->what,
-		       j->s.unended == 1 ? "it" : "they", j->stat->unended ? j->stat->unended : "never ended");
+		ws_say("%s: %s leaves out %" PRIu64 " of the %s: %s %s", file, name, j->s.unended,
+		       j->stat->what, j->s.unended == 1 ? "it" : "they",
+		       j->stat->unended ? j->stat->unended : "never ended");
 	if (j->begun || j->failed || j->q->quiet)
 		return;
 	if (j->s.lacks) {
 		ws_say("%s: %s skipped: no %s were recorded", file, name, j->s.lacks);
 	} else if (j->skipped && !(j->stat->why && !j->s.windowed)) {
-		char *more = ws_format("%s%s%s", *j->skipped ? *j->skipped : "", *j->skipped ? ", " : "", name);
+		char *more = ws_format("%s%s%s", *j->skipped ? *j->skipped : "",
+				       *j->skipped ? ", " : "", name);
 
 		free(*j->skipped);
 		*j->skipped = more;
 	} else if (j->stat->why && !j->s.windowed) {
-		ws_say("%s: %s skipped: no %s were recorded: %s", file, name, j->stat->what, j->stat->why(j->s.r));
+		ws_say("%s: %s skipped: no %s were recorded: %s", file, name, j->stat->what,
+		       j->stat->why(j->s.r));
 	} else {
 		ws_say("%s: %s skipped: no %s %s", file, name, j->stat->what, why_none(&j->s));
 	}
@@ -339,8 +367,9 @@ static void tell_reading(const struct job *j, uint64_t before)
 	for (int t = 0; t < WS_TABLE_COUNT; t++)
 		all += ws_report_blocks(j->s.r, (enum ws_table)t);
 	if (j->q->verbose)
-		ws_say("%s: %s decoded %" PRIu64 " blocks; the report has %" PRIu64, ws_report_path(j->s.r), j->printer.name,
-		       ws_report_decoded(j->s.r) - before, all);
+		ws_say("%s: %s decoded %" PRIu64 " blocks; the report has %" PRIu64,
+		       ws_report_path(j->s.r), j->printer.name, ws_report_decoded(j->s.r) - before,
+		       all);
 }
 
 static int begin(struct job *j, size_t i)
@@ -372,7 +401,8 @@ static int end(struct job *j, int rc)
 }
 
 /* Make one report; the window is in `base`. */
-static int make(const struct ws_stats *base, const struct ws_stats_request *q, const struct ws_stat *stat, size_t i, char **skipped)
+static int make(const struct ws_stats *base, const struct ws_stats_request *q,
+		const struct ws_stat *stat, size_t i, char **skipped)
 {
 	struct job j = {.s = *base, .q = q, .stat = stat, .skipped = skipped};
 	uint64_t before = ws_report_decoded(base->r);
@@ -381,8 +411,10 @@ static int make(const struct ws_stats *base, const struct ws_stats_request *q, c
 	j.s.args = i < q->report_count ? q->reports[i] + strcspn(q->reports[i], ":") : "";
 	j.s.row = take_row;
 	j.s.rows = take_rows;
-	j.printer = (struct ws_printer){
-	    .title = stat->title, .name = stat->name, .columns = stat->columns, .column_count = stat->column_count};
+	j.printer = (struct ws_printer){.title = stat->title,
+					.name = stat->name,
+					.columns = stat->columns,
+					.column_count = stat->column_count};
 	if (begin(&j, i) < 0)
 		return -1;
 	rc = stat->run(&j.s, &j.e);
@@ -415,7 +447,8 @@ static int user_ready(void *ctx, struct ws_err *e)
 	return 0;
 }
 
-static int make_user(const struct ws_stats *base, const struct ws_stats_request *q, const struct ws_user_report *r, size_t i)
+static int make_user(const struct ws_stats *base, const struct ws_stats_request *q,
+		     const struct ws_user_report *r, size_t i)
 {
 	struct user_job u = {.j = {.s = *base, .q = q}};
 	uint64_t before = ws_report_decoded(base->r);
@@ -467,10 +500,12 @@ static int make_all(const struct ws_stats *s, const struct ws_stats_request *q)
 
 		if (!user && elsewhere(q->reports[i])) {
 			if (!q->quiet)
-				ws_say("%s: %s skipped: %s", ws_report_path(s->r), q->reports[i], elsewhere(q->reports[i]));
+				ws_say("%s: %s skipped: %s", ws_report_path(s->r), q->reports[i],
+				       elsewhere(q->reports[i]));
 			continue;
 		}
-		rc = worse(rc, user ? make_user(s, q, user, i) : make(s, q, find(q->reports[i]), i, NULL));
+		rc = worse(rc, user ? make_user(s, q, user, i)
+				    : make(s, q, find(q->reports[i]), i, NULL));
 	}
 	return q->report_count ? rc : make_defaults(s, q);
 }
@@ -487,7 +522,8 @@ static bool never_a_report(const char *path)
 		return true;
 	f = S_ISREG(st.st_mode) ? fopen(path, "re") : NULL;
 	if (f) {
-		program = fread(magic, 1, 4, f) == 4 && (!memcmp(magic, "\177ELF", 4) || !memcmp(magic, "#!", 2));
+		program = fread(magic, 1, 4, f) == 4 &&
+			  (!memcmp(magic, "\177ELF", 4) || !memcmp(magic, "#!", 2));
 		fclose(f);
 	}
 	return program;

@@ -1,8 +1,9 @@
 /*
- * sched_sum.c - scheduling by thread: how long it ran, waited for a core and waited for something else, how often it was switched
- * and moved.
+ * sched_sum.c - scheduling by thread: how long it ran, waited for a core and waited for something
+ * else, how often it was switched and moved.
  *
- * A worker sees whole threads in order of time (query/states.c), so a move to another core is told from the span before.
+ * A worker sees whole threads in order of time (query/states.c), so a move to another core is told
+ * from the span before.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,24 +12,41 @@
 #include "query/absent.h"
 #include "stats/stats.h"
 
-enum { TIME, RUN, SPANS, AVERAGE, LONGEST, READY, READY_LONGEST, WAIT, SWITCHES, PREEMPTED, MOVES, CORES, PID, TID, NAME, COLUMNS };
+enum {
+	TIME,
+	RUN,
+	SPANS,
+	AVERAGE,
+	LONGEST,
+	READY,
+	READY_LONGEST,
+	WAIT,
+	SWITCHES,
+	PREEMPTED,
+	MOVES,
+	CORES,
+	PID,
+	TID,
+	NAME,
+	COLUMNS
+};
 
 static const struct ws_column columns[COLUMNS] = {
-    [TIME] = {"Time", WS_KIND_PERCENT},
-    [RUN] = {"Run Time", WS_KIND_TIME},
-    [SPANS] = {"Runs", WS_KIND_COUNT},
-    [AVERAGE] = {"Avg Run", WS_KIND_MEAN},
-    [LONGEST] = {"Max Run", WS_KIND_TIME},
-    [READY] = {"Queue Time", WS_KIND_TIME},
-    [READY_LONGEST] = {"Max Queue", WS_KIND_TIME},
-    [WAIT] = {"Wait Time", WS_KIND_TIME},
-    [SWITCHES] = {"Switches", WS_KIND_COUNT},
-    [PREEMPTED] = {"Preempted", WS_KIND_COUNT},
-    [MOVES] = {"Migrations", WS_KIND_COUNT},
-    [CORES] = {"Cores", WS_KIND_COUNT},
-    [PID] = {"PID", WS_KIND_ID},
-    [TID] = {"TID", WS_KIND_ID},
-    [NAME] = {"Thread", WS_KIND_TEXT},
+	[TIME] = {"Time", WS_KIND_PERCENT},
+	[RUN] = {"Run Time", WS_KIND_TIME},
+	[SPANS] = {"Runs", WS_KIND_COUNT},
+	[AVERAGE] = {"Avg Run", WS_KIND_MEAN},
+	[LONGEST] = {"Max Run", WS_KIND_TIME},
+	[READY] = {"Queue Time", WS_KIND_TIME},
+	[READY_LONGEST] = {"Max Queue", WS_KIND_TIME},
+	[WAIT] = {"Wait Time", WS_KIND_TIME},
+	[SWITCHES] = {"Switches", WS_KIND_COUNT},
+	[PREEMPTED] = {"Preempted", WS_KIND_COUNT},
+	[MOVES] = {"Migrations", WS_KIND_COUNT},
+	[CORES] = {"Cores", WS_KIND_COUNT},
+	[PID] = {"PID", WS_KIND_ID},
+	[TID] = {"TID", WS_KIND_ID},
+	[NAME] = {"Thread", WS_KIND_TEXT},
 };
 
 enum { MOST_CORES = 4096 }; /* those above count as one */
@@ -100,7 +118,9 @@ static int by_run(const void *a, const void *b)
 {
 	const struct line *x = a, *y = b;
 
-	return x->run != y->run ? (x->run > y->run ? -1 : 1) : x->thread < y->thread ? -1 : x->thread > y->thread;
+	return x->run != y->run	       ? (x->run > y->run ? -1 : 1)
+	       : x->thread < y->thread ? -1
+				       : x->thread > y->thread;
 }
 
 static void print(struct ws_stats *s, const struct line *v, size_t n)
@@ -113,21 +133,22 @@ static void print(struct ws_stats *s, const struct line *v, size_t n)
 		const struct line *l = &v[i];
 		const struct ws_thread_info *t = ws_who_thread(s->who, l->thread);
 		struct ws_cell c[COLUMNS] = {
-		    [TIME] = ws_cell_real(sum ? (long double)l->run * 100 / (long double)sum : 0),
-		    [RUN] = ws_cell_int((int64_t)l->run),
-		    [SPANS] = ws_cell_int((int64_t)l->spans),
-		    [AVERAGE] = ws_cell_real(l->spans ? (long double)l->run / l->spans : 0),
-		    [LONGEST] = ws_cell_int((int64_t)l->longest),
-		    [READY] = ws_cell_int((int64_t)l->ready),
-		    [READY_LONGEST] = ws_cell_int((int64_t)l->ready_longest),
-		    [WAIT] = ws_cell_int((int64_t)l->wait),
-		    [SWITCHES] = ws_cell_int((int64_t)l->switches),
-		    [PREEMPTED] = ws_cell_int((int64_t)l->preempted),
-		    [MOVES] = ws_cell_int((int64_t)l->moves),
-		    [CORES] = ws_cell_int((int64_t)l->cores),
-		    [PID] = ws_cell_int(t->pid),
-		    [TID] = ws_cell_int(t->tid),
-		    [NAME] = ws_cell_text(t->name, strlen(t->name)),
+			[TIME] = ws_cell_real(sum ? (long double)l->run * 100 / (long double)sum
+						  : 0),
+			[RUN] = ws_cell_int((int64_t)l->run),
+			[SPANS] = ws_cell_int((int64_t)l->spans),
+			[AVERAGE] = ws_cell_real(l->spans ? (long double)l->run / l->spans : 0),
+			[LONGEST] = ws_cell_int((int64_t)l->longest),
+			[READY] = ws_cell_int((int64_t)l->ready),
+			[READY_LONGEST] = ws_cell_int((int64_t)l->ready_longest),
+			[WAIT] = ws_cell_int((int64_t)l->wait),
+			[SWITCHES] = ws_cell_int((int64_t)l->switches),
+			[PREEMPTED] = ws_cell_int((int64_t)l->preempted),
+			[MOVES] = ws_cell_int((int64_t)l->moves),
+			[CORES] = ws_cell_int((int64_t)l->cores),
+			[PID] = ws_cell_int(t->pid),
+			[TID] = ws_cell_int(t->tid),
+			[NAME] = ws_cell_text(t->name, strlen(t->name)),
 		};
 
 		s->row(s, c);
@@ -155,7 +176,8 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	ws_states_run(states, s->time_min, s->time_max, take, workers);
 	for (uint32_t w = 0; w < count; w++)
 		for (size_t i = 0; i < workers[w].n; i++) {
-			if (!workers[w].v[i].spans) /* its scheduling was not recorded, or not in the window */
+			if (!workers[w].v[i].spans) /* its scheduling was not recorded, or not in
+						       the window */
 				continue;
 			ws_grow(all, cap, n + 1);
 			all[n++] = workers[w].v[i];
@@ -172,14 +194,15 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_sched_sum = {
-    .name = "sched_sum",
-    .title = "Scheduling by Thread",
-    .about =
-	"Time that each thread ran, waited for a core (Queue: from its wake-up or its preemption to its switch-in) and waited for "
-	"something else; how often it was switched out, of that preempted, and moved to another core.",
-    .what = "context switches",
-    .why = ws_why_no_switches,
-    .columns = columns,
-    .column_count = COLUMNS,
-    .run = run,
+	.name = "sched_sum",
+	.title = "Scheduling by Thread",
+	.about = "Time that each thread ran, waited for a core (Queue: from its wake-up or its "
+		 "preemption to its switch-in) and waited for "
+		 "something else; how often it was switched out, of that preempted, and moved to "
+		 "another core.",
+	.what = "context switches",
+	.why = ws_why_no_switches,
+	.columns = columns,
+	.column_count = COLUMNS,
+	.run = run,
 };

@@ -1,8 +1,9 @@
 /*
  * slices.c - the rows of a long table made by all cores; see ws_print_slices in formats.h.
  *
- * Each slice is made in a printer of its own, which has no file, and handed over in its order by whoever finds it due. Who has
- * finished one that is not due yet leaves it there and goes on, unless it is far ahead: there are a few printers a worker.
+ * Each slice is made in a printer of its own, which has no file, and handed over in its order by
+ * whoever finds it due. Who has finished one that is not due yet leaves it there and goes on,
+ * unless it is far ahead: there are a few printers a worker.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,10 +1,12 @@
 /*
  * std8.c - see std8.h.
  *
- * A report whose names never repeat has millions of lines, and each is a miss of the cache or several. So the order is found on
- * small records, of a key made of the total and a number that stands for the line: first by their digits, then names of equal total
- * by the eight bytes after those that all of them share. Many are first dealt out by total to 256 parts of about one size, which
- * all cores sort. Whatever goes from line to line asks the memory for what lines further on need.
+ * A report whose names never repeat has millions of lines, and each is a miss of the cache or
+ * several. So the order is found on small records, of a key made of the total and a number that
+ * stands for the line: first by their digits, then names of equal total by the eight bytes after
+ * those that all of them share. Many are first dealt out by total to 256 parts of about one size,
+ * which all cores sort. Whatever goes from line to line asks the memory for what lines further on
+ * need.
  */
 #include "stats/std8.h"
 
@@ -29,11 +31,14 @@ static int compare_names(const struct ws_std8_line *x, const struct ws_std8_line
 {
 	size_t m = x->head_len + x->name_len, n = y->head_len + y->name_len, least = m < n ? m : n;
 
-	if (x->head_len == y->head_len && (x->head == y->head || !memcmp(x->head, y->head, x->head_len)))
+	if (x->head_len == y->head_len &&
+	    (x->head == y->head || !memcmp(x->head, y->head, x->head_len)))
 		return compare_text(x->name, x->name_len, y->name, y->name_len);
 	for (size_t i = 0; i < least; i++) {
-		unsigned char a = (unsigned char)(i < x->head_len ? x->head[i] : x->name[i - x->head_len]),
-			      b = (unsigned char)(i < y->head_len ? y->head[i] : y->name[i - y->head_len]);
+		unsigned char a = (unsigned char)(i < x->head_len ? x->head[i]
+								  : x->name[i - x->head_len]),
+			      b = (unsigned char)(i < y->head_len ? y->head[i]
+								  : y->name[i - y->head_len]);
 
 		if (a != b)
 			return a < b ? -1 : 1;
@@ -84,7 +89,8 @@ static int by_key(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-static void fetch(const struct ws_std8_lines *lines, const struct ws_keyed_value *v, size_t n, size_t i)
+static void fetch(const struct ws_std8_lines *lines, const struct ws_keyed_value *v, size_t n,
+		  size_t i)
 {
 	for (unsigned step = 0; step < 3; step++)
 		if (i + (3 - step) * AHEAD < n)
@@ -118,8 +124,10 @@ static uint64_t eight(const struct ws_std8_line *l, size_t at)
 	return __builtin_bswap64(v);
 }
 
-/* How many bytes from `from` on, `most` at most, two names have in common; a name that ends has no more. */
-static size_t in_common(const struct ws_std8_line *x, const struct ws_std8_line *y, size_t from, size_t most)
+/* How many bytes from `from` on, `most` at most, two names have in common; a name that ends has no
+ * more. */
+static size_t in_common(const struct ws_std8_line *x, const struct ws_std8_line *y, size_t from,
+			size_t most)
 {
 	size_t m = x->head_len + x->name_len - from, n = y->head_len + y->name_len - from, k = 0;
 
@@ -146,16 +154,19 @@ static void sort_keys(struct ws_keyed_value *v, size_t n, struct ws_keyed_value 
 }
 
 /*
- * Keys of lines whose names share the first `skip` bytes: the eight bytes after those that all share. How many these are is
- * guessed from some of the lines; where one has fewer in common, all are looked at once more.
+ * Keys of lines whose names share the first `skip` bytes: the eight bytes after those that all
+ * share. How many these are is guessed from some of the lines; where one has fewer in common, all
+ * are looked at once more.
  */
-static size_t name_keys(struct ws_keyed_value *v, size_t n, const struct ws_std8_lines *lines, size_t skip)
+static size_t name_keys(struct ws_keyed_value *v, size_t n, const struct ws_std8_lines *lines,
+			size_t skip)
 {
 	struct ws_std8_line first, l;
 	size_t same = SIZE_MAX, step = n / 64 + 1;
 
 	lines->line(lines->ctx, &v[0], &first, NULL);
-	for (size_t i = 0; i < n && n >= 1024; i += step) { /* fewer stay in the cache from the first look to the second */
+	for (size_t i = 0; i < n && n >= 1024;
+	     i += step) { /* fewer stay in the cache from the first look to the second */
 		lines->line(lines->ctx, &v[i], &l, NULL);
 		same = in_common(&first, &l, skip, same);
 	}
@@ -172,7 +183,8 @@ static size_t name_keys(struct ws_keyed_value *v, size_t n, const struct ws_std8
 	return skip + same;
 }
 
-/* Keys without the bits in which none of them differs: in digits of decimal numbers that is every other four. */
+/* Keys without the bits in which none of them differs: in digits of decimal numbers that is every
+ * other four. */
 static void squeeze(struct ws_keyed_value *v, size_t n)
 {
 	struct {
@@ -186,7 +198,8 @@ static void squeeze(struct ws_keyed_value *v, size_t n)
 		differ |= v[i].key ^ v[0].key;
 	while (differ && runs < WS_COUNT(run)) {
 		unsigned from = (unsigned)__builtin_ctzll(differ),
-			 bits = ~(differ >> from) ? (unsigned)__builtin_ctzll(~(differ >> from)) : 64;
+			 bits = ~(differ >> from) ? (unsigned)__builtin_ctzll(~(differ >> from))
+						  : 64;
 
 		run[runs].mask = (bits < 64 ? (UINT64_C(1) << bits) - 1 : UINT64_MAX) << from;
 		run[runs++].shift = from - kept;
@@ -204,9 +217,10 @@ static void squeeze(struct ws_keyed_value *v, size_t n)
 	}
 }
 
-/* Lines of equal total, whose names share the first `skip` bytes. Each step goes on with names that share eight more. */
-static void sort_names(struct ws_keyed_value *v, size_t n, const struct ws_std8_lines *lines, size_t skip,
-		       struct ws_keyed_value *room)
+/* Lines of equal total, whose names share the first `skip` bytes. Each step goes on with names that
+ * share eight more. */
+static void sort_names(struct ws_keyed_value *v, size_t n, const struct ws_std8_lines *lines,
+		       size_t skip, struct ws_keyed_value *room)
 {
 	size_t same, next;
 
@@ -222,7 +236,8 @@ static void sort_names(struct ws_keyed_value *v, size_t n, const struct ws_std8_
 	for (size_t i = 0; i < n; i = next) {
 		for (next = i + 1; next < n && v[next].key == v[i].key;)
 			next++;
-		if (next - i == n) /* zeros are of the names, or of their ends: no way to tell apart */
+		if (next - i ==
+		    n) /* zeros are of the names, or of their ends: no way to tell apart */
 			qsort_r(v, n, sizeof(*v), by_line, (void *)lines);
 		else
 			sort_names(v + i, next - i, lines, same, room);
@@ -235,7 +250,8 @@ static int64_t whole(unsigned __int128 v)
 }
 
 /* Sort lines by key, then by what else tells them apart; with `room` for as many. */
-static void sort_part(const struct ws_std8_lines *lines, struct ws_keyed_value *v, size_t n, struct ws_keyed_value *room)
+static void sort_part(const struct ws_std8_lines *lines, struct ws_keyed_value *v, size_t n,
+		      struct ws_keyed_value *room)
 {
 	sort_keys(v, n, room);
 	for (size_t i = 0, next; i < n; i = next) {
@@ -264,7 +280,7 @@ struct ordering {
 	size_t count;
 	struct ws_keyed_value *to; /* dealt out */
 	uint64_t least[PARTS];	   /* key of each part; the first takes all that is less */
-	size_t (*at)[PARTS];	   /* by chunk: how many are of each part; then where its next one goes */
+	size_t (*at)[PARTS]; /* by chunk: how many are of each part; then where its next one goes */
 	size_t first[PARTS + 1];
 };
 
@@ -272,10 +288,12 @@ struct ordering {
 static void choose_limits(struct ordering *o)
 {
 	struct ws_keyed_value *v = ws_malloc((SAMPLES + WS_STD8_CHUNK) * sizeof(*v));
-	size_t chunks = o->lines->chunks, taken = chunks < SAMPLES / 256 ? chunks : SAMPLES / 256, n = 0;
+	size_t chunks = o->lines->chunks, taken = chunks < SAMPLES / 256 ? chunks : SAMPLES / 256,
+	       n = 0;
 
 	for (size_t i = 0; i < taken; i++) {
-		size_t have = o->lines->chunk(o->lines->ctx, i * chunks / taken, v + n), step = have * taken / SAMPLES + 1;
+		size_t have = o->lines->chunk(o->lines->ctx, i * chunks / taken, v + n),
+		       step = have * taken / SAMPLES + 1;
 
 		for (size_t k = 0; k * step < have; k++)
 			v[n + k] = v[n + k * step];
@@ -360,7 +378,8 @@ static void place_parts(struct ordering *o)
 }
 
 /* All lines in order, as `value`s; *sum gets that of their totals. */
-static struct ws_keyed_value *order(const struct ws_std8_lines *lines, size_t *count, unsigned __int128 *sum)
+static struct ws_keyed_value *order(const struct ws_std8_lines *lines, size_t *count,
+				    unsigned __int128 *sum)
 {
 	unsigned workers = lines->chunks > 4 ? ws_parallel_workers() : 1;
 	struct ordering o = {.lines = lines};
@@ -399,7 +418,8 @@ struct there {
 static size_t there_chunk(const void *ctx, size_t chunk, struct ws_keyed_value *v)
 {
 	const struct there *t = ctx;
-	size_t from = chunk * WS_STD8_CHUNK, n = t->n - from < WS_STD8_CHUNK ? t->n - from : WS_STD8_CHUNK;
+	size_t from = chunk * WS_STD8_CHUNK,
+	       n = t->n - from < WS_STD8_CHUNK ? t->n - from : WS_STD8_CHUNK;
 
 	for (size_t i = 0; i < n; i++) {
 		if (i + AHEAD < n)
@@ -409,7 +429,8 @@ static size_t there_chunk(const void *ctx, size_t chunk, struct ws_keyed_value *
 	return n;
 }
 
-static void there_line(const void *ctx, const struct ws_keyed_value *v, struct ws_std8_line *l, struct ws_std8 *room)
+static void there_line(const void *ctx, const struct ws_keyed_value *v, struct ws_std8_line *l,
+		       struct ws_std8 *room)
 {
 	const struct there *t = ctx;
 
@@ -433,7 +454,8 @@ static ws_fetching void there_fetch(const void *ctx, uint64_t number, unsigned s
 
 static struct ws_std8_lines lines_there(const struct there *t)
 {
-	return (struct ws_std8_lines){t, (t->n + WS_STD8_CHUNK - 1) / WS_STD8_CHUNK, there_chunk, there_line, there_fetch};
+	return (struct ws_std8_lines){t, (t->n + WS_STD8_CHUNK - 1) / WS_STD8_CHUNK, there_chunk,
+				      there_line, there_fetch};
 }
 
 void ws_std8_sort(struct ws_std8_line *lines, size_t count)

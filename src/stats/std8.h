@@ -8,11 +8,12 @@
 #include "stats/dist.h"
 #include "stats/stats.h"
 
-#define WS_STD8(count)                                                                                          \
-	{"Time", WS_KIND_PERCENT}, {"Total Time", WS_KIND_TIME}, {count, WS_KIND_COUNT}, {"Avg", WS_KIND_MEAN}, \
-	    {"Med", WS_KIND_MEAN}, {"Min", WS_KIND_TIME}, {"Max", WS_KIND_TIME},                                \
-	{                                                                                                       \
-		"StdDev", WS_KIND_MEAN                                                                          \
+#define WS_STD8(count)                                                                   \
+	{"Time", WS_KIND_PERCENT}, {"Total Time", WS_KIND_TIME}, {count, WS_KIND_COUNT}, \
+		{"Avg", WS_KIND_MEAN}, {"Med", WS_KIND_MEAN}, {"Min", WS_KIND_TIME},     \
+		{"Max", WS_KIND_TIME},                                                   \
+	{                                                                                \
+		"StdDev", WS_KIND_MEAN                                                   \
 	}
 
 /* Averages as cells, whole where they are. */
@@ -23,7 +24,8 @@ static inline struct ws_cell ws_std8_mean_cell(const struct ws_std8 *s)
 
 static inline struct ws_cell ws_std8_median_cell(const struct ws_std8 *s)
 {
-	return s->middle[0] == s->middle[1] ? ws_cell_whole(s->middle[0]) : ws_cell_real(ws_std8_median(s));
+	return s->middle[0] == s->middle[1] ? ws_cell_whole(s->middle[0])
+					    : ws_cell_real(ws_std8_median(s));
 }
 
 static inline struct ws_cell ws_std8_stddev_cell(const struct ws_std8 *s)
@@ -44,28 +46,31 @@ struct ws_std8_line {
 };
 
 /*
- * Print every line with its share of the sum, in order of total, largest first, then of name, tail and style. Lines stay where they
- * are.
+ * Print every line with its share of the sum, in order of total, largest first, then of name, tail
+ * and style. Lines stay where they are.
  */
 void ws_std8_print(struct ws_stats *s, const struct ws_std8_line *lines, size_t count);
 /* Bring lines into that order. */
 void ws_std8_sort(struct ws_std8_line *lines, size_t count);
 
 /*
- * Lines that are made when they are wanted: where there are millions, they would take several times the memory of what they are
- * made from. All functions are called from several threads.
+ * Lines that are made when they are wanted: where there are millions, they would take several times
+ * the memory of what they are made from. All functions are called from several threads.
  */
 enum { WS_STD8_CHUNK = 1 << 14 };
 struct ws_std8_lines {
 	const void *ctx;
 	size_t chunks;
-	/* The lines of a chunk, WS_STD8_CHUNK at most, each as its ws_std8_key and a number of the caller's own; returns how many.
-	 * Is asked several times. */
+	/* The lines of a chunk, WS_STD8_CHUNK at most, each as its ws_std8_key and a number of the
+	 * caller's own; returns how many. Is asked several times. */
 	size_t (*chunk)(const void *ctx, size_t chunk, struct ws_keyed_value *v);
-	/* The line of such a key and number; s may be put into `room`. Where that is NULL, the key is another and s not looked at.
+	/* The line of such a key and number; s may be put into `room`. Where that is NULL, the key
+	 * is another and s not looked at.
 	 */
-	void (*line)(const void *ctx, const struct ws_keyed_value *v, struct ws_std8_line *l, struct ws_std8 *room);
-	/* Ask the memory for what `line` and its caller will touch: with step 0, some lines later 1, again later 2. */
+	void (*line)(const void *ctx, const struct ws_keyed_value *v, struct ws_std8_line *l,
+		     struct ws_std8 *room);
+	/* Ask the memory for what `line` and its caller will touch: with step 0, some lines later
+	 * 1, again later 2. */
 	void (*fetch)(const void *ctx, uint64_t number, unsigned step);
 };
 void ws_std8_print_lines(struct ws_stats *s, const struct ws_std8_lines *lines);

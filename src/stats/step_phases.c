@@ -1,8 +1,10 @@
 /*
- * step_phases.c - what the steps of a training loop consist of: the ranges directly inside of them, and what none of these covers.
+ * step_phases.c - what the steps of a training loop consist of: the ranges directly inside of them,
+ * and what none of these covers.
  *
- * Ranges and steps of a thread are walked together in order of start (outer first); a range counts when it lies in a step and in no
- * other range within that step. Where steps are a framework's annotations, so are the phases.
+ * Ranges and steps of a thread are walked together in order of start (outer first); a range counts
+ * when it lies in a step and in no other range within that step. Where steps are a framework's
+ * annotations, so are the phases.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -48,8 +50,10 @@ struct source {
 };
 
 static const struct source sources[] = {
-    {WS_TABLE_op, ws_op_start, ws_op_end, ws_op_thread, ws_op_name, ws_op_kind, WS_OP_ANNOTATION, WS_OP_ANNOTATION},
-    {WS_TABLE_nvtx, ws_nvtx_start, ws_nvtx_end, ws_nvtx_thread, ws_nvtx_text, ws_nvtx_type, WS_NVTX_PUSHPOP, WS_NVTX_STARTEND},
+	{WS_TABLE_op, ws_op_start, ws_op_end, ws_op_thread, ws_op_name, ws_op_kind,
+	 WS_OP_ANNOTATION, WS_OP_ANNOTATION},
+	{WS_TABLE_nvtx, ws_nvtx_start, ws_nvtx_end, ws_nvtx_thread, ws_nvtx_text, ws_nvtx_type,
+	 WS_NVTX_PUSHPOP, WS_NVTX_STARTEND},
 };
 
 /* Rows of one table: spans by (thread, start, longer first). Returns how many counted. */
@@ -62,19 +66,22 @@ static size_t walk(struct phases *p, const struct source *k, const struct ws_row
 		uint64_t thread = col[k->thread][i], start = col[k->start][i], end = col[k->end][i];
 		const struct ws_step *s;
 
-		if ((col[k->type][i] != k->type_is && col[k->type][i] != k->or_is) || end == WS_NO_TIME || end < start)
+		if ((col[k->type][i] != k->type_is && col[k->type][i] != k->or_is) ||
+		    end == WS_NO_TIME || end < start)
 			continue;
 		while (step < p->steps.n &&
-		       (p->steps.v[step].thread < thread || (p->steps.v[step].thread == thread && p->steps.v[step].end <= start))) {
+		       (p->steps.v[step].thread < thread ||
+			(p->steps.v[step].thread == thread && p->steps.v[step].end <= start))) {
 			step++;
 			inside = 0;
 		}
 		s = &p->steps.v[step];
-		if (step == p->steps.n || s->thread != thread || start < s->start || end > s->end || start < inside ||
-		    !counts(p, s) || (start == s->start && end == s->end))
+		if (step == p->steps.n || s->thread != thread || start < s->start || end > s->end ||
+		    start < inside || !counts(p, s) || (start == s->start && end == s->end))
 			continue;
 		inside = end;
-		add(p, (uint64_t)ws_report_string_key(p->s->r, (uint32_t)col[k->name][i]) + 1, end - start);
+		add(p, (uint64_t)ws_report_string_key(p->s->r, (uint32_t)col[k->name][i]) + 1,
+		    end - start);
 		p->covered[step] += end - start;
 		n++;
 	}
@@ -86,8 +93,9 @@ static int read_phases(struct phases *p, struct ws_err *e)
 	for (size_t i = 0; i < WS_COUNT(sources); i++) {
 		const struct source *k = &sources[i];
 		struct ws_scan sc = {.table = k->table,
-				     .columns = UINT64_C(1) << k->start | UINT64_C(1) << k->end | UINT64_C(1) << k->thread |
-						UINT64_C(1) << k->name | UINT64_C(1) << k->type,
+				     .columns = UINT64_C(1) << k->start | UINT64_C(1) << k->end |
+						UINT64_C(1) << k->thread | UINT64_C(1) << k->name |
+						UINT64_C(1) << k->type,
 				     .time_max = UINT64_MAX};
 		struct ws_rows rows;
 		size_t n;
@@ -121,7 +129,8 @@ static void print(struct phases *p)
 		lines[i].name = rest_name;
 		lines[i].name_len = strlen(rest_name);
 		if (sums.keys[i])
-			lines[i].name = ws_report_string(p->s->r, (uint32_t)(sums.keys[i] - 1), &lines[i].name_len);
+			lines[i].name = ws_report_string(p->s->r, (uint32_t)(sums.keys[i] - 1),
+							 &lines[i].name_len);
 	}
 	ws_std8_print(p->s, lines, sums.n);
 	free(lines);
@@ -152,14 +161,16 @@ static int run(struct ws_stats *s, struct ws_err *e)
 static const char *const args[] = {"step=*", NULL};
 
 const struct ws_stat ws_stat_step_phases = {
-    .name = "step_phases",
-    .title = "Phases of Training Steps",
-    .about = "The ranges directly inside of steps, by name, with their share of the steps' time on the CPU, and what no range "
-	     "covers. Steps are "
-	     "annotations ProfilerStep#N, or NVTX ranges called step, iteration and the like; :step=NAME names others",
-    .what = "steps",
-    .args = args,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "step_phases",
+	.title = "Phases of Training Steps",
+	.about = "The ranges directly inside of steps, by name, with their share of the steps' "
+		 "time on the CPU, and what no range "
+		 "covers. Steps are "
+		 "annotations ProfilerStep#N, or NVTX ranges called step, iteration and the like; "
+		 ":step=NAME names others",
+	.what = "steps",
+	.args = args,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

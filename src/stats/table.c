@@ -1,9 +1,9 @@
 /*
  * table.c - headers, numbers and the list of formats; see table.h.
  *
- * Rounding is half away from zero on the exact value, as SQLite's round() does, which the scripts of the reference tool use:
- * printf's would turn 0.25 into 0.2. Times of other units than ns keep every nanosecond (3, 6, 9 decimals), so that nothing turns
- * into 0.
+ * Rounding is half away from zero on the exact value, as SQLite's round() does, which the scripts
+ * of the reference tool use: printf's would turn 0.25 into 0.2. Times of other units than ns keep
+ * every nanosecond (3, 6, 9 decimals), so that nothing turns into 0.
  */
 #include "stats/table.h"
 
@@ -19,33 +19,40 @@ static const char *const kept_args[] = {"nohdr", "nolimit", "nofmt", "<width>", 
 static const char *const html_args[] = {"nohdr", "nofmt", "title=<title>", "css=<address>", NULL};
 static const char *const marked_args[] = {"nohdr", "nofmt", NULL};
 
-#define WIDTHS                                                                                                                  \
-	"Numbers are on the right, texts on the left. A column is as wide as what stands in it, names at most 100 characters "  \
-	"unless nolimit is given. Widths, one for each column from the left, say otherwise: a number cuts what is longer, and " \
-	"marks it with an ellipsis; a dot leaves the column as it is; 0 leaves it out. nofmt writes numbers without separators."
+#define WIDTHS                                                                                    \
+	"Numbers are on the right, texts on the left. A column is as wide as what stands in it, " \
+	"names at most 100 characters "                                                           \
+	"unless nolimit is given. Widths, one for each column from the left, say otherwise: a "   \
+	"number cuts what is longer, and "                                                        \
+	"marks it with an ellipsis; a dot leaves the column as it is; 0 leaves it out. nofmt "    \
+	"writes numbers without separators."
 
 const struct ws_format ws_formats[] = {
-    {"column", NULL, "txt", "aligned columns for a terminal", true, false, kept_args, WIDTHS, ws_column_begin, ws_kept_row,
-     ws_column_end},
-    {"table", NULL, "txt", "columns in a box", true, false, kept_args, WIDTHS, ws_kept_begin, ws_kept_row, ws_box_end},
-    {"csv", NULL, "csv", "comma-separated values", false, true, header_args,
-     "A field is quoted when it has a comma, a quote or a line break in it; quotes inside are doubled.", ws_csv_begin, ws_csv_row,
-     ws_lines_end},
-    {"tsv", NULL, "tsv", "tab-separated values", false, true, tsv_args,
-     "Tabs and line breaks in names become blanks; with esc they are written as \\t, \\n and \\r, and a backslash as two.",
-     ws_tsv_begin, ws_tsv_row, ws_lines_end},
-    {"json", NULL, "json", "an array of objects, one a row", false, true, no_args,
-     "Names of columns are keys, as in the header of csv; the second of a name has \":1\" behind it. What is empty there is an "
-     "empty text.",
-     ws_json_begin, ws_json_row, ws_json_end},
-    {"html", "hdoc", "html", "an HTML document", true, false, html_args,
-     "title is that of the document, and css the address of a style sheet that it asks for.", ws_html_begin, ws_html_row,
-     ws_html_end},
-    {"htable", NULL, "html", "an HTML table without a document around it", false, false, marked_args, "To put into a page.",
-     ws_htable_begin, ws_html_row, ws_htable_end},
-    {"markdown", "md", "md", "a Markdown table", true, false, marked_args, "Punctuation in names is escaped.", ws_markdown_begin,
-     ws_markdown_row, ws_markdown_end},
-    {NULL},
+	{"column", NULL, "txt", "aligned columns for a terminal", true, false, kept_args, WIDTHS,
+	 ws_column_begin, ws_kept_row, ws_column_end},
+	{"table", NULL, "txt", "columns in a box", true, false, kept_args, WIDTHS, ws_kept_begin,
+	 ws_kept_row, ws_box_end},
+	{"csv", NULL, "csv", "comma-separated values", false, true, header_args,
+	 "A field is quoted when it has a comma, a quote or a line break in it; quotes inside are "
+	 "doubled.",
+	 ws_csv_begin, ws_csv_row, ws_lines_end},
+	{"tsv", NULL, "tsv", "tab-separated values", false, true, tsv_args,
+	 "Tabs and line breaks in names become blanks; with esc they are written as \\t, \\n and "
+	 "\\r, and a backslash as two.",
+	 ws_tsv_begin, ws_tsv_row, ws_lines_end},
+	{"json", NULL, "json", "an array of objects, one a row", false, true, no_args,
+	 "Names of columns are keys, as in the header of csv; the second of a name has \":1\" "
+	 "behind it. What is empty there is an "
+	 "empty text.",
+	 ws_json_begin, ws_json_row, ws_json_end},
+	{"html", "hdoc", "html", "an HTML document", true, false, html_args,
+	 "title is that of the document, and css the address of a style sheet that it asks for.",
+	 ws_html_begin, ws_html_row, ws_html_end},
+	{"htable", NULL, "html", "an HTML table without a document around it", false, false,
+	 marked_args, "To put into a page.", ws_htable_begin, ws_html_row, ws_htable_end},
+	{"markdown", "md", "md", "a Markdown table", true, false, marked_args,
+	 "Punctuation in names is escaped.", ws_markdown_begin, ws_markdown_row, ws_markdown_end},
+	{NULL},
 };
 
 static bool takes(const struct ws_format *f, const char *known)
@@ -57,7 +64,8 @@ static bool takes(const struct ws_format *f, const char *known)
 }
 
 /* A width: digits, or a dot for one that is found. */
-static bool read_width(const struct ws_format *f, const char *s, size_t n, struct ws_format_args *args)
+static bool read_width(const struct ws_format *f, const char *s, size_t n,
+		       struct ws_format_args *args)
 {
 	unsigned v = 0;
 
@@ -84,16 +92,21 @@ static size_t arg_length(const char *s)
 	return n;
 }
 
-static int format_arg(const struct ws_format *f, const char *s, size_t n, struct ws_format_args *args, struct ws_err *e)
+static int format_arg(const struct ws_format *f, const char *s, size_t n,
+		      struct ws_format_args *args, struct ws_err *e)
 {
 	struct ws_text known = {0};
 	const struct {
 		const char *name;
 		bool *flag;
-	} flags[] = {{"nohdr", &args->nohdr}, {"nolimit", &args->nolimit}, {"nofmt", &args->nofmt}, {"esc", &args->escape}};
+	} flags[] = {{"nohdr", &args->nohdr},
+		     {"nolimit", &args->nolimit},
+		     {"nofmt", &args->nofmt},
+		     {"esc", &args->escape}};
 
 	for (size_t i = 0; i < WS_COUNT(flags); i++)
-		if (strlen(flags[i].name) == n && !memcmp(flags[i].name, s, n) && takes(f, flags[i].name)) {
+		if (strlen(flags[i].name) == n && !memcmp(flags[i].name, s, n) &&
+		    takes(f, flags[i].name)) {
 			*flags[i].flag = true;
 			return 0;
 		}
@@ -111,7 +124,8 @@ static int format_arg(const struct ws_format *f, const char *s, size_t n, struct
 		return 0;
 	for (const char *const *a = f->args; *a; a++)
 		ws_text_printf(&known, "%s%s", a == f->args ? "" : ", ", *a);
-	ws_fail(e, "the format %s has no argument '%.*s'; it has %s", f->name, (int)n, s, known.len ? known.s : "none");
+	ws_fail(e, "the format %s has no argument '%.*s'; it has %s", f->name, (int)n, s,
+		known.len ? known.s : "none");
 	ws_text_free(&known);
 	return -1;
 }
@@ -125,14 +139,18 @@ static const struct ws_format *format_named(const char *name, size_t n)
 	return NULL;
 }
 
-const struct ws_format *ws_format_find(const char *spec, struct ws_format_args *args, struct ws_err *e)
+const struct ws_format *ws_format_find(const char *spec, struct ws_format_args *args,
+				       struct ws_err *e)
 {
 	size_t n = strcspn(spec, ":");
 	const struct ws_format *f = format_named(spec, n);
 
 	memset(args, 0, sizeof(*args));
 	if (!f) {
-		ws_fail(e, "there is no format '%s'; choose column, table, csv, tsv, json, html, htable or markdown", spec);
+		ws_fail(e,
+			"there is no format '%s'; choose column, table, csv, tsv, json, html, "
+			"htable or markdown",
+			spec);
 		return NULL;
 	}
 	for (const char *s = spec + n; *s; s += n) {
@@ -149,16 +167,17 @@ const struct ws_timeunit *ws_timeunit_find(const char *name)
 		const char *name, *word, *sec;
 		struct ws_timeunit unit;
 	} units[] = {
-	    {"ns", "nanoseconds", "nsec", {"ns", 0}},
-	    {"us", "microseconds", "usec", {"us", 3}},
-	    {"ms", "milliseconds", "msec", {"ms", 6}},
-	    {"s", "seconds", "sec", {"s", 9}},
+		{"ns", "nanoseconds", "nsec", {"ns", 0}},
+		{"us", "microseconds", "usec", {"us", 3}},
+		{"ms", "milliseconds", "msec", {"ms", 6}},
+		{"s", "seconds", "sec", {"s", 9}},
 	};
 
 	for (size_t i = 0; i < WS_COUNT(units); i++) {
 		size_t n = strlen(name);
 
-		if (!strcmp(name, units[i].name) || !strcmp(name, units[i].sec) || (n >= 3 && !strncmp(name, units[i].word, n)))
+		if (!strcmp(name, units[i].name) || !strcmp(name, units[i].sec) ||
+		    (n >= 3 && !strncmp(name, units[i].word, n)))
 			return &units[i].unit;
 	}
 	return NULL;
@@ -215,11 +234,14 @@ static void make_rows(struct ws_printer *one, size_t from, size_t to, const void
 }
 
 void ws_print_rows(struct ws_printer *o, size_t count,
-		   size_t (*make)(const void *ctx, size_t i, struct ws_cell *cells, struct ws_text *text), const void *ctx)
+		   size_t (*make)(const void *ctx, size_t i, struct ws_cell *cells,
+				  struct ws_text *text),
+		   const void *ctx)
 {
 	struct maker m = {make, ctx, o->rows};
 
-	ws_print_slices(o, count, make_rows, o->format->row == ws_kept_row ? ws_kept_take : ws_lines_take, &m);
+	ws_print_slices(o, count, make_rows,
+			o->format->row == ws_kept_row ? ws_kept_take : ws_lines_take, &m);
 	o->rows += count;
 }
 
@@ -251,10 +273,11 @@ void ws_print_header(const struct ws_printer *o, size_t column, struct ws_text *
 /* Digits of v before `p`; returns where they begin. */
 static inline char *digits_before(char *p, uint64_t v)
 {
-	static const char pairs[] =
-	    "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
-	    "4950515253545556575859606162636465666768697071727374757677787980818283848586878889909192939495969798"
-	    "99";
+	static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930"
+				    "313233343536373839404142434445464748"
+				    "49505152535455565758596061626364656667686970717273747576777879"
+				    "80818283848586878889909192939495969798"
+				    "99";
 
 	for (; v >= 100; v /= 100)
 		memcpy(p -= 2, pairs + v % 100 * 2, 2);
@@ -293,12 +316,14 @@ static void put_fixed(struct ws_text *t, uint64_t v, bool negative, unsigned dec
 	if (negative)
 		*--p = '-';
 	ws_grow(t->s, t->cap, t->len + MOST + 1);
-	memcpy(t->s + t->len, p, MOST); /* more than there is: of a size that is known, it is no call */
+	memcpy(t->s + t->len, p,
+	       MOST); /* more than there is: of a size that is known, it is no call */
 	t->len += (size_t)(end - p);
 	t->s[t->len] = 0;
 }
 
-/* Rounded half up; values are not negative, and none goes beyond 64 bits but by damage: it prints as the largest. */
+/* Rounded half up; values are not negative, and none goes beyond 64 bits but by damage: it prints
+ * as the largest. */
 static uint64_t rounded(long double v)
 {
 	return v >= 0 && v < 1.8e19L ? (uint64_t)(v + 0.5L) : v > 0 ? UINT64_MAX : 0;
@@ -315,7 +340,8 @@ static uint64_t scaled(const struct ws_cell *c, unsigned by)
 	return c->type == WS_CELL_WHOLE ? (uint64_t)c->i * by : rounded(c->r * by);
 }
 
-/* The shortest decimal that reads as the same double, with a point or exponent that says it is one. */
+/* The shortest decimal that reads as the same double, with a point or exponent that says it is one.
+ */
 static void put_real(struct ws_text *t, double v)
 {
 	char s[40];
@@ -336,7 +362,8 @@ static void put_share(struct ws_text *t, long double v, unsigned decimals, bool 
 	put_fixed(t, magnitude, v < 0 && magnitude, decimals, grouped);
 }
 
-void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_cell *c, bool grouped, struct ws_text *t)
+void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_cell *c,
+		     bool grouped, struct ws_text *t)
 {
 	enum ws_kind kind = o->columns[column].kind;
 	bool negative = c->type == WS_CELL_INT && c->i < 0;
@@ -351,9 +378,13 @@ void ws_print_number(const struct ws_printer *o, size_t column, const struct ws_
 		return;
 	}
 	if (kind == WS_KIND_SIZE || kind == WS_KIND_RATE)
-		put_fixed(t, rounded((c->type == WS_CELL_INT ? (long double)magnitude : real_of(c)) / 1000), negative, 3, grouped);
+		put_fixed(t,
+			  rounded((c->type == WS_CELL_INT ? (long double)magnitude : real_of(c)) /
+				  1000),
+			  negative, 3, grouped);
 	else if (c->type == WS_CELL_INT)
-		put_fixed(t, magnitude, negative, kind == WS_KIND_TIME ? o->unit->power : 0, grouped);
+		put_fixed(t, magnitude, negative, kind == WS_KIND_TIME ? o->unit->power : 0,
+			  grouped);
 	else if (kind == WS_KIND_SHARE)
 		put_share(t, real_of(c), o->format->exact ? 9 : 1, grouped);
 	else if (kind == WS_KIND_AVERAGE && o->format->exact)

@@ -20,7 +20,8 @@ uint32_t ws_texts_number(struct ws_texts *t, const char *s, size_t len)
 	uint32_t h = (uint32_t)XXH3_64bits(s, len), i;
 	size_t at, have;
 
-	for (at = ws_slots_begin(&t->slots, &t->mask, t->n, 64, h); (i = ws_slots_next(t->slots, t->mask, h, &at)); at++) {
+	for (at = ws_slots_begin(&t->slots, &t->mask, t->n, 64, h);
+	     (i = ws_slots_next(t->slots, t->mask, h, &at)); at++) {
 		const char *other = ws_texts_get(t, i - 1, &have);
 
 		if (have == len && !memcmp(other, s, len))

@@ -1,5 +1,6 @@
 /*
- * texts.h - numbers for texts: what groups names that are made up here (a call without its version, a range before a kernel).
+ * texts.h - numbers for texts: what groups names that are made up here (a call without its version,
+ * a range before a kernel).
  */
 #ifndef WS_STATS_TEXTS_H
 #define WS_STATS_TEXTS_H

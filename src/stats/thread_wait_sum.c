@@ -1,9 +1,9 @@
 /*
  * thread_wait_sum.c - what each thread waited for: by reason, call and what the call was about.
  *
- * A wait is a state of query/states.c: off the core for one reason, or polling in a CUDA call that waits for the GPU. Its object is
- * the lock with the thread that held it, the path of a file, or the address of what was waited on; where nothing is known, the
- * thread that woke it.
+ * A wait is a state of query/states.c: off the core for one reason, or polling in a CUDA call that
+ * waits for the GPU. Its object is the lock with the thread that held it, the path of a file, or
+ * the address of what was waited on; where nothing is known, the thread that woke it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,8 +21,9 @@ enum { K_THREAD, K_WAIT, K_FUNCTION, K_OBJECT, K_HOLDER, KEY_WORDS };
 enum { PID = 8, TID, THREAD, REASON, FUNCTION, OBJECT, COLUMNS };
 
 static const struct ws_column columns[COLUMNS] = {
-    WS_STD8("Waits"),	      {"PID", WS_KIND_ID},	  {"TID", WS_KIND_ID},	    {"Thread", WS_KIND_TEXT},
-    {"Reason", WS_KIND_TEXT}, {"Function", WS_KIND_TEXT}, {"Object", WS_KIND_TEXT},
+	WS_STD8("Waits"),	  {"PID", WS_KIND_ID},	    {"TID", WS_KIND_ID},
+	{"Thread", WS_KIND_TEXT}, {"Reason", WS_KIND_TEXT}, {"Function", WS_KIND_TEXT},
+	{"Object", WS_KIND_TEXT},
 };
 
 static const char *const args[] = {"reason", "thread", NULL};
@@ -39,18 +40,22 @@ static void take(void *ctx, uint32_t worker, const struct ws_state *st)
 	struct waits *x = ctx;
 	uint64_t key[KEY_WORDS] = {st->thread, st->wait, 0, 0, 0};
 
-	if (st->doing == WS_DOING_UNKNOWN || (st->doing == WS_DOING_RUN && st->wait == WS_WAIT_NONE))
+	if (st->doing == WS_DOING_UNKNOWN ||
+	    (st->doing == WS_DOING_RUN && st->wait == WS_WAIT_NONE))
 		return;
 	if (!x->threads)
 		key[K_THREAD] = 0;
 	if (x->objects) {
 		key[K_FUNCTION] = ws_report_string_key(x->s->r, st->function);
 		/* a path says more than its descriptor, which may be another file's later */
-		key[K_OBJECT] = st->path		   ? UINT64_C(1) << 63 | ws_report_string_key(x->s->r, st->path)
-				: st->wait == WS_WAIT_NONE ? st->waker
-							   : st->object & INT64_MAX;
+		key[K_OBJECT] =
+			st->path ? UINT64_C(1) << 63 | ws_report_string_key(x->s->r, st->path)
+			: st->wait == WS_WAIT_NONE ? st->waker
+						   : st->object & INT64_MAX;
 		if (st->holder)
-			key[K_HOLDER] = (uint64_t)ws_who_thread(x->s->who, st->thread)->process << 32 | st->holder;
+			key[K_HOLDER] = (uint64_t)ws_who_thread(x->s->who, st->thread)->process
+						<< 32 |
+					st->holder;
 	}
 	ws_dist_add(ws_keyed_get(&x->tables[worker], key), st->end - st->start);
 }
@@ -74,10 +79,12 @@ static int by_total(const void *a, const void *b)
 
 static void put_object(const struct waits *x, const uint64_t *key, struct ws_text *t)
 {
-	const struct ws_thread_info *holder = ws_who_thread(x->s->who, (uint32_t)ws_map_get(&x->by_number, key[K_HOLDER], NULL));
+	const struct ws_thread_info *holder =
+		ws_who_thread(x->s->who, (uint32_t)ws_map_get(&x->by_number, key[K_HOLDER], NULL));
 	uint64_t object = key[K_OBJECT];
-	bool address = key[K_WAIT] == WS_WAIT_LOCK || key[K_WAIT] == WS_WAIT_CONDITION || key[K_WAIT] == WS_WAIT_SEMAPHORE ||
-		       key[K_WAIT] == WS_WAIT_BARRIER || key[K_WAIT] == WS_WAIT_JOIN;
+	bool address = key[K_WAIT] == WS_WAIT_LOCK || key[K_WAIT] == WS_WAIT_CONDITION ||
+		       key[K_WAIT] == WS_WAIT_SEMAPHORE || key[K_WAIT] == WS_WAIT_BARRIER ||
+		       key[K_WAIT] == WS_WAIT_JOIN;
 
 	if (object >> 63) {
 		size_t len;
@@ -87,13 +94,14 @@ static void put_object(const struct waits *x, const uint64_t *key, struct ws_tex
 	} else if (object && key[K_WAIT] == WS_WAIT_NONE) {
 		const struct ws_thread_info *waker = ws_who_thread(x->s->who, (uint32_t)object);
 
-		ws_text_printf(t, "woken by %s (%u)", *waker->name ? waker->name : "thread", waker->tid);
+		ws_text_printf(t, "woken by %s (%u)", *waker->name ? waker->name : "thread",
+			       waker->tid);
 	} else if (object) {
 		ws_text_printf(t, address ? "0x%" PRIx64 : "%" PRIu64, object);
 	}
 	if (key[K_HOLDER])
-		ws_text_printf(t, "%sheld by %s (%u)", t->len ? " " : "", *holder->name ? holder->name : "thread",
-			       (uint32_t)key[K_HOLDER]);
+		ws_text_printf(t, "%sheld by %s (%u)", t->len ? " " : "",
+			       *holder->name ? holder->name : "thread", (uint32_t)key[K_HOLDER]);
 }
 
 static struct ws_cell text(const char *s)
@@ -157,8 +165,9 @@ static void print(const struct waits *x, const struct ws_keyed_sums *sums)
 
 static int run(struct ws_stats *s, struct ws_err *e)
 {
-	struct waits x = {
-	    .s = s, .objects = !ws_stats_arg(s, "reason"), .threads = ws_stats_arg(s, "thread") || !ws_stats_arg(s, "reason")};
+	struct waits x = {.s = s,
+			  .objects = !ws_stats_arg(s, "reason"),
+			  .threads = ws_stats_arg(s, "thread") || !ws_stats_arg(s, "reason")};
 	struct ws_states *states = ws_states_open(s->r, s->who, &s->damaged);
 	uint32_t workers = ws_states_workers(states);
 	struct ws_keyed_sums sums;
@@ -183,18 +192,21 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_thread_wait_sum = {
-    .name = "thread_wait_sum",
-    .title = "Waits by Thread and Reason",
-    .about = "What threads waited for: a lock (with the thread that held it), a condition, I/O (with the path), sleep, the GPU, "
-	     "Python's GIL (with the thread that held it longest meanwhile), "
-	     "a core to run on. Where no reason is known, the thread that ended the wait is named, if wake-ups were traced. "
-	     "Waiting for the GPU counts while it polls too. Without context switches, the whole of a blocking "
-	     "call counts. "
-	     ":reason makes one line of each reason, :reason:thread of each reason and thread.",
-    .what = "waits of threads",
-    .why = ws_why_no_waits,
-    .args = args,
-    .columns = columns,
-    .column_count = COLUMNS,
-    .run = run,
+	.name = "thread_wait_sum",
+	.title = "Waits by Thread and Reason",
+	.about = "What threads waited for: a lock (with the thread that held it), a condition, I/O "
+		 "(with the path), sleep, the GPU, "
+		 "Python's GIL (with the thread that held it longest meanwhile), "
+		 "a core to run on. Where no reason is known, the thread that ended the wait is "
+		 "named, if wake-ups were traced. "
+		 "Waiting for the GPU counts while it polls too. Without context switches, the "
+		 "whole of a blocking "
+		 "call counts. "
+		 ":reason makes one line of each reason, :reason:thread of each reason and thread.",
+	.what = "waits of threads",
+	.why = ws_why_no_waits,
+	.args = args,
+	.columns = columns,
+	.column_count = COLUMNS,
+	.run = run,
 };

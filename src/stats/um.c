@@ -1,8 +1,9 @@
 /*
  * um.c - see um.h.
  *
- * Each worker sums up by address as rows come; pages are few compared to what happens to them, but more than a cache holds, so
- * look-ups are made in groups and asked for ahead. In the end the workers' sums are sorted and those of one address added up.
+ * Each worker sums up by address as rows come; pages are few compared to what happens to them, but
+ * more than a cache holds, so look-ups are made in groups and asked for ahead. In the end the
+ * workers' sums are sorted and those of one address added up.
  */
 #include "stats/um.h"
 
@@ -68,7 +69,8 @@ static bool traffic(const struct ws_batch *b, size_t i, struct ws_um *u)
 
 	if (kind < WS_COPY_UM_HTOD || kind > WS_COPY_UM_DTOD)
 		return false;
-	*u = (struct ws_um){.process = b->col[ws_cuda_memcpy_process][i], .address = address == WS_NO_U64 ? 0 : address};
+	*u = (struct ws_um){.process = b->col[ws_cuda_memcpy_process][i],
+			    .address = address == WS_NO_U64 ? 0 : address};
 	u->moved = true;
 	u->to_device = kind == WS_COPY_UM_HTOD ? bytes : 0;
 	u->to_host = kind == WS_COPY_UM_DTOH ? bytes : 0;
@@ -127,17 +129,21 @@ static int scan_gpu_faults(void *ctx, const struct ws_batch *b)
 	return scan_rows(ctx, b, gpu_faults);
 }
 
-static void scan(struct ws_stats *s, enum ws_table table, uint64_t columns, int (*fn)(void *ctx, const struct ws_batch *b),
-		 struct pass *p)
+static void scan(struct ws_stats *s, enum ws_table table, uint64_t columns,
+		 int (*fn)(void *ctx, const struct ws_batch *b), struct pass *p)
 {
-	struct ws_scan sc = {.table = table, .columns = columns, .time_min = s->time_min, .time_max = s->time_max};
+	struct ws_scan sc = {.table = table,
+			     .columns = columns,
+			     .time_min = s->time_min,
+			     .time_max = s->time_max};
 	uint64_t damaged = 0;
 
 	ws_scan_run(s->r, &sc, fn, p, &damaged);
 	s->damaged += damaged;
 }
 
-/* The workers' sums by process and address: key is the one that was sorted by last, value is worker << 32 | number. */
+/* The workers' sums by process and address: key is the one that was sorted by last, value is worker
+ * << 32 | number. */
 static struct ws_keyed_value *sort_sums(const struct pass *p, size_t *count)
 {
 	struct ws_keyed_value *v;
@@ -148,7 +154,8 @@ static struct ws_keyed_value *sort_sums(const struct pass *p, size_t *count)
 	v = ws_malloc((n + 1) * sizeof(*v));
 	for (uint32_t w = 0; w < p->count; w++)
 		for (size_t i = 0; i < p->workers[w].n; i++)
-			v[at++] = (struct ws_keyed_value){p->workers[w].v[i].address, (uint64_t)w << 32 | i};
+			v[at++] = (struct ws_keyed_value){p->workers[w].v[i].address,
+							  (uint64_t)w << 32 | i};
 	*count = n;
 	if (!n)
 		return v;
@@ -165,7 +172,8 @@ static struct ws_um *merge(const struct pass *p, size_t *count)
 	struct ws_um *v = ws_malloc((n + 1) * sizeof(*v));
 
 	for (size_t i = 0; i < n; i++) {
-		const struct ws_um *u = &p->workers[sorted[i].value >> 32].v[(uint32_t)sorted[i].value];
+		const struct ws_um *u =
+			&p->workers[sorted[i].value >> 32].v[(uint32_t)sorted[i].value];
 
 		if (kept && v[kept - 1].process == u->process && v[kept - 1].address == u->address)
 			add_up(&v[kept - 1], u);
@@ -179,20 +187,24 @@ static struct ws_um *merge(const struct pass *p, size_t *count)
 
 struct ws_um *ws_um_load(struct ws_stats *s, size_t *count)
 {
-	struct pass p = {.count = ws_scan_workers(&(struct ws_scan){.table = WS_TABLE_cuda_memcpy})};
+	struct pass p = {.count =
+				 ws_scan_workers(&(struct ws_scan){.table = WS_TABLE_cuda_memcpy})};
 	struct ws_um *v;
 
 	p.workers = ws_calloc(p.count, sizeof(*p.workers));
 	for (uint32_t w = 0; w < p.count; w++)
 		p.workers[w].keys.words = KEY_WORDS;
 	scan(s, WS_TABLE_cuda_memcpy,
-	     WS_COL(cuda_memcpy, start) | WS_COL(cuda_memcpy, end) | WS_COL(cuda_memcpy, process) | WS_COL(cuda_memcpy, bytes) |
-		 WS_COL(cuda_memcpy, kind) | WS_COL(cuda_memcpy, address),
+	     WS_COL(cuda_memcpy, start) | WS_COL(cuda_memcpy, end) | WS_COL(cuda_memcpy, process) |
+		     WS_COL(cuda_memcpy, bytes) | WS_COL(cuda_memcpy, kind) |
+		     WS_COL(cuda_memcpy, address),
 	     scan_traffic, &p);
-	scan(s, WS_TABLE_cuda_um_cpu_fault, WS_COL(cuda_um_cpu_fault, process) | WS_COL(cuda_um_cpu_fault, address),
+	scan(s, WS_TABLE_cuda_um_cpu_fault,
+	     WS_COL(cuda_um_cpu_fault, process) | WS_COL(cuda_um_cpu_fault, address),
 	     scan_cpu_faults, &p);
 	scan(s, WS_TABLE_cuda_um_gpu_fault,
-	     WS_COL(cuda_um_gpu_fault, process) | WS_COL(cuda_um_gpu_fault, address) | WS_COL(cuda_um_gpu_fault, faults),
+	     WS_COL(cuda_um_gpu_fault, process) | WS_COL(cuda_um_gpu_fault, address) |
+		     WS_COL(cuda_um_gpu_fault, faults),
 	     scan_gpu_faults, &p);
 	v = merge(&p, count);
 	for (uint32_t w = 0; w < p.count; w++) {

@@ -16,8 +16,8 @@ struct ws_um {
 };
 
 /*
- * Sums by process and address, ordered by these; those of page faults belong to the address that was touched. *count of them, owned
- * by the caller.
+ * Sums by process and address, ordered by these; those of page faults belong to the address that
+ * was touched. *count of them, owned by the caller.
  */
 struct ws_um *ws_um_load(struct ws_stats *s, size_t *count);
 

@@ -1,10 +1,12 @@
-/* um_cpu_page_faults_sum.c - page faults of the CPU on unified memory by the instruction that touched it. */
+/* um_cpu_page_faults_sum.c - page faults of the CPU on unified memory by the instruction that
+ * touched it. */
 #include <stdlib.h>
 
 #include "stats/keyed.h"
 #include "stats/std8.h"
 
-static const struct ws_column columns[] = {{"CPU Page Faults", WS_KIND_COUNT}, {"CPU Instruction Address", WS_KIND_TEXT}};
+static const struct ws_column columns[] = {{"CPU Page Faults", WS_KIND_COUNT},
+					   {"CPU Instruction Address", WS_KIND_TEXT}};
 
 static int scan(void *ctx, const struct ws_batch *b)
 {
@@ -22,11 +24,11 @@ static void canonical(void *ctx, size_t table, uint64_t *key)
 static int run(struct ws_stats *s, struct ws_err *e)
 {
 	struct ws_scan sc = {
-	    .table = WS_TABLE_cuda_um_cpu_fault,
-	    .columns = WS_COL(cuda_um_cpu_fault, instruction),
-	    .time_min = s->time_min,
-	    .time_max = s->time_max,
-	    .workers = 1,
+		.table = WS_TABLE_cuda_um_cpu_fault,
+		.columns = WS_COL(cuda_um_cpu_fault, instruction),
+		.time_min = s->time_min,
+		.time_max = s->time_max,
+		.workers = 1,
 	};
 	struct ws_keyed faults = {.words = 1, .per = 1};
 	struct ws_keyed_sums sums;
@@ -44,20 +46,21 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	}
 	ws_std8_sort(lines, sums.n);
 	for (size_t i = 0; i < sums.n; i++)
-		s->row(s,
-		       (struct ws_cell[]){ws_cell_int((int64_t)lines[i].s->count), ws_cell_text(lines[i].name, lines[i].name_len)});
+		s->row(s, (struct ws_cell[]){ws_cell_int((int64_t)lines[i].s->count),
+					     ws_cell_text(lines[i].name, lines[i].name_len)});
 	free(lines);
 	ws_keyed_sums_free(&sums);
 	return 0;
 }
 
 const struct ws_stat ws_stat_um_cpu_page_faults_sum = {
-    .name = "um_cpu_page_faults_sum",
-    .title = "Unified Memory CPU Page Faults Summary",
-    .about = "Page faults of the CPU on unified memory by the instruction that touched it, as function or address.",
-    .what = "CPU page faults on unified memory",
-    .by_default = true,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "um_cpu_page_faults_sum",
+	.title = "Unified Memory CPU Page Faults Summary",
+	.about = "Page faults of the CPU on unified memory by the instruction that touched it, as "
+		 "function or address.",
+	.what = "CPU page faults on unified memory",
+	.by_default = true,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

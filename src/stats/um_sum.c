@@ -7,8 +7,9 @@
 #include "stats/um.h"
 
 static const struct ws_column columns[] = {
-    {"Virtual Address", WS_KIND_TEXT},	{"HtoD Migration Size", WS_KIND_SIZE}, {"DtoH Migration Size", WS_KIND_SIZE},
-    {"CPU Page Faults", WS_KIND_COUNT}, {"GPU Page Faults", WS_KIND_COUNT},    {"Migration Throughput", WS_KIND_RATE},
+	{"Virtual Address", WS_KIND_TEXT},     {"HtoD Migration Size", WS_KIND_SIZE},
+	{"DtoH Migration Size", WS_KIND_SIZE}, {"CPU Page Faults", WS_KIND_COUNT},
+	{"GPU Page Faults", WS_KIND_COUNT},    {"Migration Throughput", WS_KIND_RATE},
 };
 
 static const char *const args[] = {"rows=", NULL};
@@ -43,7 +44,8 @@ static void sift_down(struct ws_um *heap, size_t n)
 	heap[i] = x;
 }
 
-/* The first `most` in order, at the beginning: few of millions, mostly. Of those so far the last is on top of a heap. */
+/* The first `most` in order, at the beginning: few of millions, mostly. Of those so far the last is
+ * on top of a heap. */
 static size_t first_of(struct ws_um *v, size_t n, size_t most)
 {
 	if (!most || !n)
@@ -80,12 +82,14 @@ static int run(struct ws_stats *s, struct ws_err *e)
 
 		snprintf(address, sizeof(address), "0x%" PRIX64, v[i].address);
 		s->row(s, (struct ws_cell[]){
-			      ws_cell_text(address, strlen(address)),
-			      v[i].moved ? ws_cell_real(v[i].to_device) : ws_cell_null(),
-			      v[i].moved ? ws_cell_real(v[i].to_host) : ws_cell_null(),
-			      ws_cell_int((int64_t)v[i].cpu_faults),
-			      ws_cell_int((int64_t)v[i].gpu_faults),
-			      v[i].ns ? ws_cell_real((long double)v[i].bytes * 1000000000 / v[i].ns) : ws_cell_null(),
+				  ws_cell_text(address, strlen(address)),
+				  v[i].moved ? ws_cell_real(v[i].to_device) : ws_cell_null(),
+				  v[i].moved ? ws_cell_real(v[i].to_host) : ws_cell_null(),
+				  ws_cell_int((int64_t)v[i].cpu_faults),
+				  ws_cell_int((int64_t)v[i].gpu_faults),
+				  v[i].ns ? ws_cell_real((long double)v[i].bytes * 1000000000 /
+							 v[i].ns)
+					  : ws_cell_null(),
 			  });
 	}
 	free(v);
@@ -93,15 +97,16 @@ static int run(struct ws_stats *s, struct ws_err *e)
 }
 
 const struct ws_stat ws_stat_um_sum = {
-    .name = "um_sum",
-    .title = "Unified Memory Analysis Summary",
-    .about =
-	"Unified memory by address of the pages: bytes moved to devices and to the host, page faults, and bytes a second while "
-	"they moved. The addresses with most traffic first, 10 of them unless :rows=<number> is given",
-    .what = "unified-memory migrations or page faults",
-    .by_default = true,
-    .args = args,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "um_sum",
+	.title = "Unified Memory Analysis Summary",
+	.about = "Unified memory by address of the pages: bytes moved to devices and to the host, "
+		 "page faults, and bytes a second while "
+		 "they moved. The addresses with most traffic first, 10 of them unless "
+		 ":rows=<number> is given",
+	.what = "unified-memory migrations or page faults",
+	.by_default = true,
+	.args = args,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

@@ -7,9 +7,9 @@
 #include "stats/um.h"
 
 static const struct ws_column columns[] = {
-    {"Total HtoD Migration Size", WS_KIND_SIZE}, {"Total DtoH Migration Size", WS_KIND_SIZE},
-    {"Total CPU Page Faults", WS_KIND_COUNT},	 {"Total GPU PageFaults", WS_KIND_COUNT},
-    {"Minimum Virtual Address", WS_KIND_TEXT},	 {"Maximum Virtual Address", WS_KIND_TEXT},
+	{"Total HtoD Migration Size", WS_KIND_SIZE}, {"Total DtoH Migration Size", WS_KIND_SIZE},
+	{"Total CPU Page Faults", WS_KIND_COUNT},    {"Total GPU PageFaults", WS_KIND_COUNT},
+	{"Minimum Virtual Address", WS_KIND_TEXT},   {"Maximum Virtual Address", WS_KIND_TEXT},
 };
 
 static struct ws_cell address(uint64_t v, bool there, char *buf, size_t size)
@@ -41,23 +41,24 @@ static int run(struct ws_stats *s, struct ws_err *e)
 	free(v);
 	if (n)
 		s->row(s, (struct ws_cell[]){
-			      ws_cell_real(sum.to_device),
-			      ws_cell_real(sum.to_host),
-			      ws_cell_int((int64_t)sum.cpu_faults),
-			      ws_cell_int((int64_t)sum.gpu_faults),
-			      address(min, sum.moved, first, sizeof(first)),
-			      address(max, sum.moved, last, sizeof(last)),
+				  ws_cell_real(sum.to_device),
+				  ws_cell_real(sum.to_host),
+				  ws_cell_int((int64_t)sum.cpu_faults),
+				  ws_cell_int((int64_t)sum.gpu_faults),
+				  address(min, sum.moved, first, sizeof(first)),
+				  address(max, sum.moved, last, sizeof(last)),
 			  });
 	return 0;
 }
 
 const struct ws_stat ws_stat_um_total_sum = {
-    .name = "um_total_sum",
-    .title = "Unified Memory Totals Summary",
-    .about = "All traffic and page faults of unified memory, with the lowest and the highest address of pages that moved.",
-    .what = "unified-memory migrations or page faults",
-    .by_default = true,
-    .columns = columns,
-    .column_count = WS_COUNT(columns),
-    .run = run,
+	.name = "um_total_sum",
+	.title = "Unified Memory Totals Summary",
+	.about = "All traffic and page faults of unified memory, with the lowest and the highest "
+		 "address of pages that moved.",
+	.what = "unified-memory migrations or page faults",
+	.by_default = true,
+	.columns = columns,
+	.column_count = WS_COUNT(columns),
+	.run = run,
 };

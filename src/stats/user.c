@@ -33,7 +33,8 @@ static char *read_file(const char *path, struct ws_err *e)
 	if (!f || fstat(fileno(f), &st) < 0) {
 		ws_fail_errno(e, "cannot read %s", path);
 	} else if (!S_ISREG(st.st_mode) || st.st_size > MOST_BYTES) {
-		ws_fail(e, "%s is not a query: it is %s", path, S_ISREG(st.st_mode) ? "larger than 1 MiB" : "not a file");
+		ws_fail(e, "%s is not a query: it is %s", path,
+			S_ISREG(st.st_mode) ? "larger than 1 MiB" : "not a file");
 	} else {
 		ws_text_puts(&t, "");
 		while ((n = fread(buf, 1, sizeof(buf), f)) > 0 && t.len <= MOST_BYTES)
@@ -55,7 +56,8 @@ static char *said(const char *line, size_t n, const char *key)
 
 	while (at < n && line[at] == ' ')
 		at++;
-	if (n < 2 || memcmp(line, "--", 2) || n - at < k + 1 || memcmp(line + at, key, k) || line[at + k] != ':')
+	if (n < 2 || memcmp(line, "--", 2) || n - at < k + 1 || memcmp(line + at, key, k) ||
+	    line[at + k] != ':')
 		return NULL;
 	for (at += k + 1; at < n && line[at] == ' ';)
 		at++;
@@ -100,7 +102,8 @@ static bool is_name(const char *s, size_t n)
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const struct ws_user_report *)a)->name, ((const struct ws_user_report *)b)->name);
+	return strcmp(((const struct ws_user_report *)a)->name,
+		      ((const struct ws_user_report *)b)->name);
 }
 
 int ws_user_reports_folder(struct ws_user_reports *u, const char *folder, struct ws_err *e)
@@ -117,11 +120,13 @@ int ws_user_reports_folder(struct ws_user_reports *u, const char *folder, struct
 		struct ws_user_report *r;
 		char *path;
 
-		if (n > 3 && !strcmp(entry->d_name + n - 3, ".py") && is_name(entry->d_name, n - 3)) {
+		if (n > 3 && !strcmp(entry->d_name + n - 3, ".py") &&
+		    is_name(entry->d_name, n - 3)) {
 			ws_grow(u->scripts, u->script_cap, u->script_count + 1);
 			u->scripts[u->script_count++] = ws_strndup(entry->d_name, n - 3);
 		}
-		if (n <= 4 || strcmp(entry->d_name + n - 4, ".sql") || !is_name(entry->d_name, n - 4))
+		if (n <= 4 || strcmp(entry->d_name + n - 4, ".sql") ||
+		    !is_name(entry->d_name, n - 4))
 			continue;
 		r = add(u, entry->d_name, n - 4);
 		path = ws_format("%s/%s", folder, entry->d_name);
@@ -203,11 +208,13 @@ int ws_user_report_check(const struct ws_user_report *r, const char *spec, struc
 		n = strcspn(++a, ":");
 		name = strcspn(a, "=");
 		for (size_t i = 0; i < r->parameter_count && name < n; i++)
-			known |= strcspn(r->parameters[i], "=") == name && !memcmp(r->parameters[i], a, name);
+			known |= strcspn(r->parameters[i], "=") == name &&
+				 !memcmp(r->parameters[i], a, name);
 		if (!known)
-			return ws_fail(
-			    e, "'%s': the report %s has no parameter '%.*s'; its file declares one as '-- parameter: name=default'",
-			    spec, r->name, (int)n, a);
+			return ws_fail(e,
+				       "'%s': the report %s has no parameter '%.*s'; its file "
+				       "declares one as '-- parameter: name=default'",
+				       spec, r->name, (int)n, a);
 	}
 	return 0;
 }
@@ -230,11 +237,15 @@ static void bind_time(struct ws_sql *sql, const char *name, uint64_t t, uint64_t
 {
 	char s[32];
 
-	snprintf(s, sizeof(s), "%" PRId64, t == UINT64_MAX ? INT64_MAX : t ? (int64_t)(t - zero) : INT64_MIN);
+	snprintf(s, sizeof(s), "%" PRId64,
+		 t == UINT64_MAX ? INT64_MAX
+		 : t		 ? (int64_t)(t - zero)
+				 : INT64_MIN);
 	ws_sql_bind(sql, name, s);
 }
 
-static int bind(struct ws_sql *sql, const struct ws_user_report *r, const char *spec, const struct ws_stats *s, struct ws_err *e)
+static int bind(struct ws_sql *sql, const struct ws_user_report *r, const char *spec,
+		const struct ws_stats *s, struct ws_err *e)
 {
 	size_t n;
 
@@ -253,13 +264,16 @@ static int bind(struct ws_sql *sql, const struct ws_user_report *r, const char *
 		if (uses < 0)
 			return -1;
 		if (!uses)
-			return ws_fail(e, "the report %s uses neither :start nor :end, so no filter can be applied to it", r->name);
+			return ws_fail(e,
+				       "the report %s uses neither :start nor :end, so no filter "
+				       "can be applied to it",
+				       r->name);
 	}
 	return 0;
 }
 
-int ws_user_report_run(const struct ws_user_report *r, const char *spec, const struct ws_stats *s, struct ws_sql_print *p,
-		       struct ws_err *e)
+int ws_user_report_run(const struct ws_user_report *r, const char *spec, const struct ws_stats *s,
+		       struct ws_sql_print *p, struct ws_err *e)
 {
 	const struct ws_report *reports[] = {s->r};
 	struct ws_sql *sql = ws_sql_open(reports, 1, e);

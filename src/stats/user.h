@@ -1,9 +1,11 @@
 /*
- * user.h - reports that users write as queries: a folder of files NAME.sql, or SQL given on the command line.
+ * user.h - reports that users write as queries: a folder of files NAME.sql, or SQL given on the
+ * command line.
  *
- * A file may say, in comments at its beginning, "-- title: ..." and "-- about: ...". Arguments of a report (-r NAME:rows=5) are the
- * query's parameters (:rows), defaults of which it gives as "-- parameter: rows=10"; :start and :end are the window asked for, in
- * nanoseconds from the start of the collection. Names of columns may say what their numbers are: see sql/print.h.
+ * A file may say, in comments at its beginning, "-- title: ..." and "-- about: ...". Arguments of a
+ * report (-r NAME:rows=5) are the query's parameters (:rows), defaults of which it gives as "--
+ * parameter: rows=10"; :start and :end are the window asked for, in nanoseconds from the start of
+ * the collection. Names of columns may say what their numbers are: see sql/print.h.
  */
 #ifndef WS_STATS_USER_H
 #define WS_STATS_USER_H
@@ -37,11 +39,11 @@ void ws_user_reports_free(struct ws_user_reports *u);
 int ws_user_report_check(const struct ws_user_report *r, const char *spec, struct ws_err *e);
 
 /*
- * Run it over the file of `s`. `p` has the format; it gets to know `ready`, which is called before anything is written. Returns 0,
- * or -1 with a message. *rows says whether there were any.
+ * Run it over the file of `s`. `p` has the format; it gets to know `ready`, which is called before
+ * anything is written. Returns 0, or -1 with a message. *rows says whether there were any.
  */
 struct ws_sql_print;
-int ws_user_report_run(const struct ws_user_report *r, const char *spec, const struct ws_stats *s, struct ws_sql_print *p,
-		       struct ws_err *e);
+int ws_user_report_run(const struct ws_user_report *r, const char *spec, const struct ws_stats *s,
+		       struct ws_sql_print *p, struct ws_err *e);
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * view.c - see view.h.
  *
- * A tree is walked with a stack of its own, children in order of what they cost; nothing recurses, because how deep stacks are is
- * the file's to say. What limits leave out is counted and said on stderr.
+ * A tree is walked with a stack of its own, children in order of what they cost; nothing recurses,
+ * because how deep stacks are is the file's to say. What limits leave out is counted and said on
+ * stderr.
  */
 #include "stats/view.h"
 
@@ -30,7 +31,8 @@ static int by_place(const struct ws_calltree *t, const struct ws_flat *x, const 
 	struct ws_text a = {0}, b = {0};
 	int c = strcmp(ws_calltree_module(t, x->unit), ws_calltree_module(t, y->unit));
 
-	for (uint32_t i = x->root, k = y->root; !c && i && k; i = t->nodes[i].parent, k = t->nodes[k].parent) {
+	for (uint32_t i = x->root, k = y->root; !c && i && k;
+	     i = t->nodes[i].parent, k = t->nodes[k].parent) {
 		a.len = b.len = 0;
 		ws_calltree_name(t, t->nodes[i].unit, &a);
 		ws_calltree_name(t, t->nodes[k].unit, &b);
@@ -38,7 +40,10 @@ static int by_place(const struct ws_calltree *t, const struct ws_flat *x, const 
 	}
 	ws_text_free(&a);
 	ws_text_free(&b);
-	return c ? c : t->units[x->unit].line < t->units[y->unit].line ? -1 : t->units[x->unit].line > t->units[y->unit].line;
+	return c ? c
+	       : t->units[x->unit].line < t->units[y->unit].line
+		       ? -1
+		       : t->units[x->unit].line > t->units[y->unit].line;
 }
 
 struct order {
@@ -50,7 +55,8 @@ static int by_cost(const void *a, const void *b, void *ctx)
 {
 	const struct ws_view_row *x = a, *y = b;
 	const struct order *o = ctx;
-	const struct ws_cost *p = o->by_total ? &x->f->total : &x->f->self, *q = o->by_total ? &y->f->total : &y->f->self;
+	const struct ws_cost *p = o->by_total ? &x->f->total : &x->f->self,
+			     *q = o->by_total ? &y->f->total : &y->f->self;
 	int c;
 
 	if (p->weight != q->weight)
@@ -61,7 +67,8 @@ static int by_cost(const void *a, const void *b, void *ctx)
 	return c ? c : by_place(o->t, x->f, y->f);
 }
 
-struct ws_view_row *ws_view_rows(const struct ws_profile *p, uint32_t roots, bool by_total, size_t *count)
+struct ws_view_row *ws_view_rows(const struct ws_profile *p, uint32_t roots, bool by_total,
+				 size_t *count)
 {
 	struct ws_flat *flat = ws_calltree_flat(&p->tree, roots, count);
 	struct ws_view_row *rows = ws_calloc(*count + 1, sizeof(*rows));
@@ -165,7 +172,8 @@ static void put_source(const struct view *v, uint32_t unit, struct ws_text *t)
 		ws_text_printf(t, ":%u", u->line);
 }
 
-/* Function, source and module of a row, as there are columns for them; `indent` goes before the first. */
+/* Function, source and module of a row, as there are columns for them; `indent` goes before the
+ * first. */
 static size_t put_names(struct view *v, struct ws_cell *c, uint32_t unit, size_t indent)
 {
 	struct ws_text *name = &v->text[0], *source = &v->text[1];
@@ -219,8 +227,10 @@ static void print_flat(struct view *v)
 
 	for (size_t i = 0; i < count; i++) {
 		const struct ws_flat *f = rows[i].f;
-		struct ws_cell c[MOST_COLUMNS] = {share(v, &f->self), ws_view_time(&v->p, f->self.ns),
-						  ws_cell_int((int64_t)f->self.count), share(v, &f->total),
+		struct ws_cell c[MOST_COLUMNS] = {share(v, &f->self),
+						  ws_view_time(&v->p, f->self.ns),
+						  ws_cell_int((int64_t)f->self.count),
+						  share(v, &f->total),
 						  ws_view_time(&v->p, f->total.ns)};
 		size_t n = 5;
 
@@ -258,13 +268,15 @@ static int by_total(const void *a, const void *b, void *ctx)
 	struct ws_text x = {0}, y = {0};
 	int c;
 
-	if (w->total[i].weight != w->total[k].weight) /* the largest comes off the stack first: it goes last */
+	if (w->total[i].weight !=
+	    w->total[k].weight) /* the largest comes off the stack first: it goes last */
 		return w->total[i].weight < w->total[k].weight ? -1 : 1;
 	ws_calltree_name(w->t, w->t->nodes[i].unit, &x);
 	ws_calltree_name(w->t, w->t->nodes[k].unit, &y);
 	c = compare_text(&y, &x);
 	if (!c)
-		c = strcmp(ws_calltree_module(w->t, w->t->nodes[k].unit), ws_calltree_module(w->t, w->t->nodes[i].unit));
+		c = strcmp(ws_calltree_module(w->t, w->t->nodes[k].unit),
+			   ws_calltree_module(w->t, w->t->nodes[i].unit));
 	ws_text_free(&x);
 	ws_text_free(&y);
 	return c;
@@ -289,7 +301,8 @@ static void push_children(struct walk *w, uint32_t node, uint32_t level)
 		qsort_r(w->todo + from, count, sizeof(*w->todo), by_total, w);
 	if (q->limit && count > q->limit) {
 		w->v->left_out += count - q->limit;
-		memmove(w->todo + from, w->todo + from + (count - q->limit), q->limit * sizeof(*w->todo));
+		memmove(w->todo + from, w->todo + from + (count - q->limit),
+			q->limit * sizeof(*w->todo));
 		w->n = from + q->limit;
 	}
 }
@@ -299,9 +312,12 @@ static void print_node(struct walk *w, const struct step *s)
 	struct view *v = w->v;
 	const struct ws_node *node = &w->t->nodes[s->node];
 	const struct ws_cost *total = &w->total[s->node];
-	struct ws_cell c[MOST_COLUMNS] = {
-	    share(v, total),	   ws_view_time(&v->p, total->ns),     ws_cell_int((int64_t)total->count),
-	    share(v, &node->self), ws_view_time(&v->p, node->self.ns), ws_cell_int(s->level)};
+	struct ws_cell c[MOST_COLUMNS] = {share(v, total),
+					  ws_view_time(&v->p, total->ns),
+					  ws_cell_int((int64_t)total->count),
+					  share(v, &node->self),
+					  ws_view_time(&v->p, node->self.ns),
+					  ws_cell_int(s->level)};
 
 	put_names(v, c + 6, node->unit, v->printer.format->titled ? s->level : 0);
 	ws_print_row(&v->printer, c);
@@ -338,14 +354,16 @@ static int by_root(const void *a, const void *b, void *ctx)
 
 	if (r->total[i].weight != r->total[k].weight)
 		return r->total[i].weight > r->total[k].weight ? -1 : 1;
-	return by_place(r->t, &(struct ws_flat){.root = i, .unit = unit}, &(struct ws_flat){.root = k, .unit = unit});
+	return by_place(r->t, &(struct ws_flat){.root = i, .unit = unit},
+			&(struct ws_flat){.root = k, .unit = unit});
 }
 
 static void print_roots(struct view *v)
 {
 	const struct ws_calltree *t = &v->p.tree;
 	struct ws_cost *total = ws_calltree_totals(t);
-	uint32_t *roots = ws_malloc(t->n * sizeof(*roots)), *depth = ws_calloc(t->n, sizeof(*depth));
+	uint32_t *roots = ws_malloc(t->n * sizeof(*roots)),
+		 *depth = ws_calloc(t->n, sizeof(*depth));
 	size_t n = 0;
 
 	for (uint32_t i = 1; i < t->n; i++) {
@@ -357,7 +375,8 @@ static void print_roots(struct view *v)
 		qsort_r(roots, n, sizeof(*roots), by_root, &(struct roots){t, total});
 	for (size_t i = 0; i < n; i++) {
 		const struct ws_cost *cost = &total[roots[i]];
-		struct ws_cell c[MOST_COLUMNS] = {share(v, cost), ws_view_time(&v->p, cost->ns), ws_cell_int((int64_t)cost->count)};
+		struct ws_cell c[MOST_COLUMNS] = {share(v, cost), ws_view_time(&v->p, cost->ns),
+						  ws_cell_int((int64_t)cost->count)};
 
 		if (too_small(v, cost) || (v->q->limit && i >= v->q->limit)) {
 			v->left_out++;
@@ -432,18 +451,20 @@ static void notes(const struct view *v)
 	const char *file = ws_report_path(v->r);
 
 	if (v->p.damaged)
-		ws_warn("%s: rows of %" PRIu64 " damaged block%s are missing; 'warpsight info --verify' says which", file,
-			v->p.damaged, v->p.damaged == 1 ? "" : "s");
+		ws_warn("%s: rows of %" PRIu64
+			" damaged block%s are missing; 'warpsight info --verify' says which",
+			file, v->p.damaged, v->p.damaged == 1 ? "" : "s");
 	if (v->q->quiet)
 		return;
 	if (!v->p.total.count)
 		say_nothing(v, what[v->q->profile.kind]);
 	if (v->p.truncated)
-		ws_say("%s: the stacks of %" PRIu64 " of %" PRIu64 " samples are incomplete", file, v->p.truncated,
-		       v->p.total.count);
+		ws_say("%s: the stacks of %" PRIu64 " of %" PRIu64 " samples are incomplete", file,
+		       v->p.truncated, v->p.total.count);
 	if (v->left_out)
-		ws_say("%s: %" PRIu64 " rows are below the limits and not shown (--limit, --depth, --min-percent)", file,
-		       v->left_out);
+		ws_say("%s: %" PRIu64
+		       " rows are below the limits and not shown (--limit, --depth, --min-percent)",
+		       file, v->left_out);
 }
 
 static int write_table(struct view *v, struct ws_err *e)
@@ -455,8 +476,11 @@ static int write_table(struct view *v, struct ws_err *e)
 
 	v->tree = q->units && q->view != WS_VIEW_FLAT;
 	choose_columns(v);
-	v->printer = (struct ws_printer){
-	    .unit = q->unit, .title = title(q), .name = view_name(q), .columns = v->columns, .column_count = v->column_count};
+	v->printer = (struct ws_printer){.unit = q->unit,
+					 .title = title(q),
+					 .name = view_name(q),
+					 .columns = v->columns,
+					 .column_count = v->column_count};
 	v->printer.format = ws_format_find(spec, &v->printer.args, e);
 	free(spec);
 	if (!v->printer.format || ws_outfile_open(&v->out, output, 0666, q->overwrite, e) < 0)

@@ -12,10 +12,11 @@ enum ws_view { WS_VIEW_FLAT, WS_VIEW_TOP_DOWN, WS_VIEW_BOTTOM_UP };
 struct ws_view_request {
 	struct ws_profile_request profile; /* its window is filled in from the filters */
 	enum ws_view view;
-	bool units;		     /* rows are functions, lines or modules; else only processes or threads */
-	bool by_total;		     /* rows in order of total, not self */
-	uint64_t depth, limit;	     /* levels of a tree, rows of a table or children of a node; 0 for all */
-	double least;		     /* rows of less than so many percent in total are left out */
+	bool units;    /* rows are functions, lines or modules; else only processes or threads */
+	bool by_total; /* rows in order of total, not self */
+	uint64_t depth,
+		limit; /* levels of a tree, rows of a table or children of a node; 0 for all */
+	double least;  /* rows of less than so many percent in total are left out */
 	const char *format, *output; /* as stats has them; NULL for their defaults */
 	const struct ws_timeunit *unit;
 	const char *filter_time, *filter_nvtx; /* or NULL */
@@ -26,14 +27,15 @@ struct ws_view_request {
 int ws_view_file(const char *path, const struct ws_view_request *q);
 
 /*
- * The flat table of a profile as rows of `s`, in order of self (or total) weight, then of name. `put` is called for each with its
- * share of the whole.
+ * The flat table of a profile as rows of `s`, in order of self (or total) weight, then of name.
+ * `put` is called for each with its share of the whole.
  */
 struct ws_view_row {
 	const struct ws_flat *f;
 	struct ws_text name;
 };
-struct ws_view_row *ws_view_rows(const struct ws_profile *p, uint32_t roots, bool by_total, size_t *count);
+struct ws_view_row *ws_view_rows(const struct ws_profile *p, uint32_t roots, bool by_total,
+				 size_t *count);
 void ws_view_rows_free(struct ws_view_row *rows, size_t count);
 
 static inline struct ws_cell ws_view_share(uint64_t part, uint64_t whole)

@@ -1,8 +1,9 @@
 /*
  * append.c - the copy of a report to which rows are added; see ws_writer_append in store.h.
  *
- * A copy, not an addition in place: until the index stands again behind what was added, a file is one that a crash left open. Where
- * the file system can share blocks between files (copy_file_range), the copy costs nothing.
+ * A copy, not an addition in place: until the index stands again behind what was added, a file is
+ * one that a crash left open. Where the file system can share blocks between files
+ * (copy_file_range), the copy costs nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -61,24 +62,28 @@ static bool numbered_alike(const struct ws_report *r)
 	return r->schema_tables >= WS_TABLE_COUNT;
 }
 
-int ws_report_copy_blocks(const struct ws_report *r, const char *path, uint64_t *end, struct ws_err *e)
+int ws_report_copy_blocks(const struct ws_report *r, const char *path, uint64_t *end,
+			  struct ws_err *e)
 {
 	struct ws_file_header h = r->header;
 	int fd;
 
 	if (!ws_report_complete(r))
-		return ws_fail(
-		    e, "%s was not closed properly or is damaged: 'warpsight recover' mends what can be mended; then add to it",
-		    r->path);
+		return ws_fail(e,
+			       "%s was not closed properly or is damaged: 'warpsight recover' "
+			       "mends what can be mended; then add to it",
+			       r->path);
 	if (!numbered_alike(r))
-		return ws_fail(
-		    e, "%s was written by another version of warpsight, whose tables are not quite this one's: use that version",
-		    r->path);
+		return ws_fail(e,
+			       "%s was written by another version of warpsight, whose tables are "
+			       "not quite this one's: use that version",
+			       r->path);
 	*end = sizeof(h);
 	if (r->all.n) {
 		const struct ws_block *last = &r->all.v[r->all.n - 1];
 
-		*end = last->offset + sizeof(struct ws_block_header) + WS_ALIGN_UP(last->head.body_bytes, WS_BLOCK_ALIGN);
+		*end = last->offset + sizeof(struct ws_block_header) +
+		       WS_ALIGN_UP(last->head.body_bytes, WS_BLOCK_ALIGN);
 	}
 	fd = ws_file_create(path, true, &h, sizeof(h), e);
 	if (fd < 0)

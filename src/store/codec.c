@@ -1,10 +1,11 @@
 /*
  * codec.c - byte planes.
  *
- * All lowest bytes of a column's numbers stand together, then all second bytes, and so on: each plane is a stream of its
- * own with its own statistics, which entropy coding makes more of than of mixed bytes, and taking planes apart and putting
- * them together is plain vector code. The number of planes is what nearly all numbers need; the few that need more (a jump
- * to the next thread's rows) are patches: their row and the number itself, so that one outlier does not widen a block.
+ * All lowest bytes of a column's numbers stand together, then all second bytes, and so on: each
+ * plane is a stream of its own with its own statistics, which entropy coding makes more of than of
+ * mixed bytes, and taking planes apart and putting them together is plain vector code. The number
+ * of planes is what nearly all numbers need; the few that need more (a jump to the next thread's
+ * rows) are patches: their row and the number itself, so that one outlier does not widen a block.
  */
 #include "store/codec.h"
 
@@ -14,7 +15,8 @@
 #include "base/compiler.h"
 #include "base/mem.h"
 
-/* Level 1 with matches of 7 bytes or more: shorter ones cost time and gain nothing over Huffman coding. */
+/* Level 1 with matches of 7 bytes or more: shorter ones cost time and gain nothing over Huffman
+ * coding. */
 enum { ZSTD_LEVEL = 1, ZSTD_MIN_MATCH = 7, MIN_COMPRESS = 64, MOST_SYMBOLS = 16, FEW = 192 };
 
 uint8_t *ws_bytes_room(struct ws_bytes *b, size_t n)
@@ -95,14 +97,16 @@ static void put_plain(struct ws_packer *p, struct ws_bytes *out, const uint8_t *
 	put_word(out, at, n, WS_STREAM_RAW);
 }
 
-/* The distinct bytes, in ascending order, and each one's number; returns how many, or MOST_SYMBOLS + 1 when there are more than
- * that. */
-static uint32_t find_symbols(const uint8_t *bytes, size_t n, uint8_t symbol[MOST_SYMBOLS], uint8_t number[256])
+/* The distinct bytes, in ascending order, and each one's number; returns how many, or MOST_SYMBOLS
+ * + 1 when there are more than that. */
+static uint32_t find_symbols(const uint8_t *bytes, size_t n, uint8_t symbol[MOST_SYMBOLS],
+			     uint8_t number[256])
 {
 	uint8_t seen[256] = {0};
 	uint32_t count = 0;
 
-	for (size_t at = 0, end = 256; at < n; at = end, end *= 4) { /* look early whether there are too many */
+	for (size_t at = 0, end = 256; at < n;
+	     at = end, end *= 4) { /* look early whether there are too many */
 		end = end < n ? end : n;
 		for (size_t i = at; i < end; i++)
 			seen[bytes[i]] = 1;
@@ -118,7 +122,8 @@ static uint32_t find_symbols(const uint8_t *bytes, size_t n, uint8_t symbol[MOST
 	return count;
 }
 
-static void pack_symbols(uint8_t *to, const uint8_t *bytes, size_t n, const uint8_t number[256], uint32_t bits)
+static void pack_symbols(uint8_t *to, const uint8_t *bytes, size_t n, const uint8_t number[256],
+			 uint32_t bits)
 {
 	uint32_t each = 8 / bits;
 
@@ -135,8 +140,8 @@ static void pack_symbols(uint8_t *to, const uint8_t *bytes, size_t n, const uint
 		*to |= (uint8_t)(number[bytes[i]] << (k * bits));
 }
 
-static void put_packed(struct ws_packer *p, struct ws_bytes *out, const uint8_t *bytes, size_t n, uint32_t count,
-		       const uint8_t *symbol, const uint8_t *number)
+static void put_packed(struct ws_packer *p, struct ws_bytes *out, const uint8_t *bytes, size_t n,
+		       uint32_t count, const uint8_t *symbol, const uint8_t *number)
 {
 	uint8_t bits = count <= 2 ? 1 : count <= 4 ? 2 : 4;
 	size_t at = out->len, packed = (n * bits + 7) / 8;
@@ -158,7 +163,8 @@ static void put_packed(struct ws_packer *p, struct ws_bytes *out, const uint8_t 
 void ws_stream_put(struct ws_packer *p, struct ws_bytes *out, const uint8_t *bytes, size_t n)
 {
 	uint8_t symbol[MOST_SYMBOLS] = {0}, number[256];
-	uint32_t count = n >= 2 * MIN_COMPRESS && n <= p->most ? find_symbols(bytes, n, symbol, number) : 0;
+	uint32_t count =
+		n >= 2 * MIN_COMPRESS && n <= p->most ? find_symbols(bytes, n, symbol, number) : 0;
 
 	if (count > 1 && count <= MOST_SYMBOLS)
 		put_packed(p, out, bytes, n, count, symbol, number);
@@ -195,9 +201,11 @@ static void put_patch(uint8_t *list, uint32_t count, uint32_t k, uint32_t row, u
 }
 
 /* Takes the numbers that do not fit out of `u`. */
-static void take_patches(struct ws_packer *p, const struct ws_column_head *h, uint64_t *u, uint32_t n)
+static void take_patches(struct ws_packer *p, const struct ws_column_head *h, uint64_t *u,
+			 uint32_t n)
 {
-	uint64_t over = UINT64_MAX << (h->width * 8u); /* width is at most 7 where there are patches */
+	uint64_t over = UINT64_MAX
+			<< (h->width * 8u); /* width is at most 7 where there are patches */
 	uint8_t *list = new_patches(p, h->patches);
 
 	for (uint32_t i = 0, k = 0; i < n && k < h->patches; i++)
@@ -207,8 +215,10 @@ static void take_patches(struct ws_packer *p, const struct ws_column_head *h, ui
 		}
 }
 
-/* The usual case in one pass: takes `low` off, fills the lowest plane, and counts the numbers that need more. */
-static uint32_t lowest_plane(uint8_t *restrict plane, const uint64_t *restrict u, uint32_t n, uint64_t low)
+/* The usual case in one pass: takes `low` off, fills the lowest plane, and counts the numbers that
+ * need more. */
+static uint32_t lowest_plane(uint8_t *restrict plane, const uint64_t *restrict u, uint32_t n,
+			     uint64_t low)
 {
 	uint32_t over = 0;
 
@@ -222,7 +232,8 @@ static uint32_t lowest_plane(uint8_t *restrict plane, const uint64_t *restrict u
 }
 
 /* The rows counted by lowest_plane are few: they become patches, and 0 in the plane. */
-static void patch_plane(struct ws_packer *p, uint32_t count, const uint64_t *u, uint32_t n, uint64_t low)
+static void patch_plane(struct ws_packer *p, uint32_t count, const uint64_t *u, uint32_t n,
+			uint64_t low)
 {
 	uint8_t *list = new_patches(p, count);
 
@@ -233,7 +244,8 @@ static void patch_plane(struct ws_packer *p, uint32_t count, const uint64_t *u, 
 		}
 }
 
-static void put_planes(struct ws_packer *p, struct ws_bytes *out, struct ws_column_head *h, uint64_t *u, uint32_t n, uint64_t low)
+static void put_planes(struct ws_packer *p, struct ws_bytes *out, struct ws_column_head *h,
+		       uint64_t *u, uint32_t n, uint64_t low)
 {
 	for (uint32_t i = 0; low && i < n; i++)
 		u[i] -= low;
@@ -249,7 +261,8 @@ static void put_planes(struct ws_packer *p, struct ws_bytes *out, struct ws_colu
 	}
 }
 
-void ws_ints_put(struct ws_packer *p, struct ws_bytes *out, struct ws_column_head *h, uint64_t *u, uint32_t n, uint64_t low)
+void ws_ints_put(struct ws_packer *p, struct ws_bytes *out, struct ws_column_head *h, uint64_t *u,
+		 uint32_t n, uint64_t low)
 {
 	uint32_t over = lowest_plane(p->plane, u, n, low);
 
@@ -324,9 +337,10 @@ static bool get_plain(ZSTD_DCtx *z, struct ws_cut s, uint32_t how, uint8_t *to, 
 	}
 }
 
-/* `from` and `to` may overlap as they do in get_packed: the packed bytes stand at the end of `to`, and are read before they are
- * reached. */
-static void unpack_symbols(uint8_t *to, const uint8_t *from, size_t n, const uint8_t *symbol, uint32_t bits)
+/* `from` and `to` may overlap as they do in get_packed: the packed bytes stand at the end of `to`,
+ * and are read before they are reached. */
+static void unpack_symbols(uint8_t *to, const uint8_t *from, size_t n, const uint8_t *symbol,
+			   uint32_t bits)
 {
 	uint32_t each = 8 / bits, mask = (1u << bits) - 1;
 	uint64_t table[256];
@@ -365,7 +379,8 @@ static bool get_packed(ZSTD_DCtx *z, struct ws_cut s, uint8_t *to, size_t n)
 	s.p += 1 << bits;
 	size = (n * bits + 7) / 8;
 	packed = to + n - size;
-	if (!next_stream(&s, &inner, &how) || s.p != s.end || !get_plain(z, inner, how, packed, size))
+	if (!next_stream(&s, &inner, &how) || s.p != s.end ||
+	    !get_plain(z, inner, how, packed, size))
 		return false;
 	if (bits == 1)
 		unpack_symbols(to, packed, n, symbol, 1);
@@ -383,10 +398,12 @@ bool ws_stream_get(ZSTD_DCtx *z, struct ws_cut *c, uint8_t *to, size_t n)
 
 	if (!next_stream(c, &stream, &how))
 		return false;
-	return how == WS_STREAM_PACKED ? get_packed(z, stream, to, n) : get_plain(z, stream, how, to, n);
+	return how == WS_STREAM_PACKED ? get_packed(z, stream, to, n)
+				       : get_plain(z, stream, how, to, n);
 }
 
-static bool get_patches(struct ws_unpacker *p, struct ws_cut *c, const struct ws_column_head *h, uint64_t *u, uint32_t n)
+static bool get_patches(struct ws_unpacker *p, struct ws_cut *c, const struct ws_column_head *h,
+			uint64_t *u, uint32_t n)
 {
 	uint8_t *list;
 	bool ok;
@@ -409,7 +426,8 @@ static bool get_patches(struct ws_unpacker *p, struct ws_cut *c, const struct ws
 	return ok;
 }
 
-static void join_planes(uint64_t *restrict u, const uint8_t *restrict p, uint32_t width, size_t stride, uint32_t n)
+static void join_planes(uint64_t *restrict u, const uint8_t *restrict p, uint32_t width,
+			size_t stride, uint32_t n)
 {
 	switch (width) {
 	case 0:
@@ -425,14 +443,16 @@ static void join_planes(uint64_t *restrict u, const uint8_t *restrict p, uint32_
 		break;
 	default:
 		for (uint32_t i = 0; i < n; i++)
-			u[i] = p[i] | (uint64_t)p[stride + i] << 8 | (uint64_t)p[2 * stride + i] << 16;
+			u[i] = p[i] | (uint64_t)p[stride + i] << 8 |
+			       (uint64_t)p[2 * stride + i] << 16;
 		for (uint32_t b = 3; b < width; b++)
 			for (uint32_t i = 0; i < n; i++)
 				u[i] |= (uint64_t)p[b * stride + i] << (8 * b);
 	}
 }
 
-bool ws_ints_get(struct ws_unpacker *p, struct ws_cut *c, const struct ws_column_head *h, uint64_t *u, uint32_t n)
+bool ws_ints_get(struct ws_unpacker *p, struct ws_cut *c, const struct ws_column_head *h,
+		 uint64_t *u, uint32_t n)
 {
 	if (h->width > 8)
 		return false;

@@ -1,6 +1,6 @@
 /*
- * codec.h - from 64-bit numbers to compressed byte planes and back. What a number means (a difference, a
- * dictionary index) is encode.c's and decode.c's business.
+ * codec.h - from 64-bit numbers to compressed byte planes and back. What a number means (a
+ * difference, a dictionary index) is encode.c's and decode.c's business.
  */
 #ifndef WS_CODEC_H
 #define WS_CODEC_H
@@ -32,8 +32,10 @@ void ws_packer_free(struct ws_packer *p);
 
 /* Append `n` bytes as a stream, stored in the way that is smallest. */
 void ws_stream_put(struct ws_packer *p, struct ws_bytes *out, const uint8_t *bytes, size_t n);
-/* Append numbers, less `low`, as byte planes; fills width and patches. What `u` holds afterwards is undefined. */
-void ws_ints_put(struct ws_packer *p, struct ws_bytes *out, struct ws_column_head *h, uint64_t *u, uint32_t n, uint64_t low);
+/* Append numbers, less `low`, as byte planes; fills width and patches. What `u` holds afterwards is
+ * undefined. */
+void ws_ints_put(struct ws_packer *p, struct ws_bytes *out, struct ws_column_head *h, uint64_t *u,
+		 uint32_t n, uint64_t low);
 
 /* Bytes being read; every take checks that they are there. */
 struct ws_cut {
@@ -49,9 +51,11 @@ void ws_unpacker_init(struct ws_unpacker *p);
 void ws_unpacker_free(struct ws_unpacker *p);
 void ws_unpacker_rows(struct ws_unpacker *p, uint32_t rows); /* make room */
 
-/* Read the next stream, which must have exactly `n` bytes, into `to`. False when it does not check out. */
+/* Read the next stream, which must have exactly `n` bytes, into `to`. False when it does not check
+ * out. */
 bool ws_stream_get(ZSTD_DCtx *z, struct ws_cut *c, uint8_t *to, size_t n);
 /* The reverse of ws_ints_put. */
-bool ws_ints_get(struct ws_unpacker *p, struct ws_cut *c, const struct ws_column_head *h, uint64_t *u, uint32_t n);
+bool ws_ints_get(struct ws_unpacker *p, struct ws_cut *c, const struct ws_column_head *h,
+		 uint64_t *u, uint32_t n);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * decode.c - from a block's body back to columns of 64-bit numbers: the reverse of encode.c. Everything read here may be
- * hostile: every length is checked against what is there before it is used.
+ * decode.c - from a block's body back to columns of 64-bit numbers: the reverse of encode.c.
+ * Everything read here may be hostile: every length is checked against what is there before it is
+ * used.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,8 @@
 
 struct ws_workspace *ws_workspace_take(const struct ws_report *r)
 {
-	struct ws_report *m = (struct ws_report *)r; /* the pool is no part of what const promises */
+	struct ws_report *m =
+		(struct ws_report *)r; /* the pool is no part of what const promises */
 	struct ws_workspace *w;
 
 	pthread_mutex_lock(&m->lock);
@@ -63,12 +65,14 @@ static void workspace_rows(struct ws_workspace *w, uint32_t rows)
 
 const char *ws_block_type_name(uint32_t type)
 {
-	static const char *const names[] = {"", "segment", "schema", "strings", "rows", "index", "overview"};
+	static const char *const names[] = {"",	    "segment", "schema",  "strings",
+					    "rows", "index",   "overview"};
 
 	return type < WS_COUNT(names) ? names[type] : "unknown";
 }
 
-const uint8_t *ws_block_body(const struct ws_report *r, const struct ws_block *b, struct ws_workspace *w, struct ws_err *e)
+const uint8_t *ws_block_body(const struct ws_report *r, const struct ws_block *b,
+			     struct ws_workspace *w, struct ws_err *e)
 {
 	size_t n = sizeof(struct ws_block_header) + b->head.body_bytes;
 	struct ws_block_header h;
@@ -78,15 +82,16 @@ const uint8_t *ws_block_body(const struct ws_report *r, const struct ws_block *b
 		w->block.len = 0;
 		p = ws_bytes_room(&w->block, n);
 		if (ws_pread_all(r->fd, (void *)p, n, b->offset)) {
-			ws_fail_errno(e, "%s: cannot read the block at offset %llu", r->path, (unsigned long long)b->offset);
+			ws_fail_errno(e, "%s: cannot read the block at offset %llu", r->path,
+				      (unsigned long long)b->offset);
 			return NULL;
 		}
 	}
 	memcpy(&h, p, sizeof(h));
 	if (memcmp(h.magic, WS_BLOCK_MAGIC, 8) || memcmp(&h.head, &b->head, sizeof(h.head)) ||
 	    XXH3_64bits(p + sizeof(h), b->head.body_bytes) != b->head.body_check) {
-		ws_fail(e, "%s: the %s block at offset %llu is damaged", r->path, ws_block_type_name(b->head.type),
-			(unsigned long long)b->offset);
+		ws_fail(e, "%s: the %s block at offset %llu is damaged", r->path,
+			ws_block_type_name(b->head.type), (unsigned long long)b->offset);
 		return NULL;
 	}
 	return p + sizeof(h);
@@ -113,13 +118,15 @@ static uint64_t unzigzag(uint64_t u)
 	return u >> 1 ^ (0 - (u & 1));
 }
 
-/* The numbers of a column with base and sign put back. `rest`: where the corrections of a SCALED column go; without it, it is no
- * such. */
-static bool numbers(struct job *j, const struct column *c, struct ws_cut *cut, uint64_t *u, uint8_t *rest)
+/* The numbers of a column with base and sign put back. `rest`: where the corrections of a SCALED
+ * column go; without it, it is no such. */
+static bool numbers(struct job *j, const struct column *c, struct ws_cut *cut, uint64_t *u,
+		    uint8_t *rest)
 {
 	uint64_t base = c->h.base;
 
-	if (!(c->h.flags & WS_CODEC_SCALED) != !rest || !ws_ints_get(&j->w->unpacker, cut, &c->h, u, j->n) ||
+	if (!(c->h.flags & WS_CODEC_SCALED) != !rest ||
+	    !ws_ints_get(&j->w->unpacker, cut, &c->h, u, j->n) ||
 	    (rest && !ws_stream_get(j->w->unpacker.z, cut, rest, j->n)))
 		return false;
 	if (c->h.flags & WS_CODEC_ZIGZAG)
@@ -172,11 +179,12 @@ static struct ws_cut cut_of(const struct column *c)
 /* Starts, and unless it is NULL ends, in steps of the clock. */
 static bool steps(struct job *j, struct column *start, struct column *end)
 {
-	struct ws_lattice l = {.scale = start->h.scale, .gaps = start->h.codec == WS_CODEC_GAP, .n = j->n};
+	struct ws_lattice l = {
+		.scale = start->h.scale, .gaps = start->h.codec == WS_CODEC_GAP, .n = j->n};
 	struct ws_cut a = cut_of(start), b;
 
-	if ((start->h.codec != WS_CODEC_DELTA && !l.gaps) || (l.gaps && (!end || start->h.ref != end->h.column)) ||
-	    !place(j, start))
+	if ((start->h.codec != WS_CODEC_DELTA && !l.gaps) ||
+	    (l.gaps && (!end || start->h.ref != end->h.column)) || !place(j, start))
 		return false;
 	l.start_steps = start->value;
 	l.start_rest = j->w->bytes;
@@ -184,7 +192,8 @@ static bool steps(struct job *j, struct column *start, struct column *end)
 		return false;
 	if (end) {
 		b = cut_of(end);
-		if (end->h.codec != WS_CODEC_SPAN || end->h.ref != start->h.column || end->h.scale != l.scale || !place(j, end))
+		if (end->h.codec != WS_CODEC_SPAN || end->h.ref != start->h.column ||
+		    end->h.scale != l.scale || !place(j, end))
 			return false;
 		l.span_steps = end->value;
 		l.span_rest = j->w->bytes + j->n;
@@ -197,15 +206,17 @@ static bool steps(struct job *j, struct column *start, struct column *end)
 	return true;
 }
 
-/* Starts as gaps since the end before, and ends as spans from the start: one needs the other, row by row. */
+/* Starts as gaps since the end before, and ends as spans from the start: one needs the other, row
+ * by row. */
 static bool gaps_and_spans(struct job *j, struct column *start, struct column *end)
 {
 	struct ws_cut a = cut_of(start), b = cut_of(end);
 
 	if (start->h.flags & WS_CODEC_SCALED)
 		return steps(j, start, end);
-	if (start->h.codec != WS_CODEC_GAP || start->h.ref != end->h.column || end->h.codec != WS_CODEC_SPAN ||
-	    end->h.ref != start->h.column || !place(j, start) || !place(j, end) || !numbers(j, start, &a, start->value, NULL) ||
+	if (start->h.codec != WS_CODEC_GAP || start->h.ref != end->h.column ||
+	    end->h.codec != WS_CODEC_SPAN || end->h.ref != start->h.column || !place(j, start) ||
+	    !place(j, end) || !numbers(j, start, &a, start->value, NULL) ||
 	    !numbers(j, end, &b, end->value, NULL))
 		return false;
 	uint64_t *s = start->value, *e = end->value, last = start->h.first;
@@ -232,7 +243,8 @@ static bool spans(struct job *j, struct column *c)
 		return false;
 	if (start->h.codec == WS_CODEC_GAP || start->h.flags & WS_CODEC_SCALED)
 		return gaps_and_spans(j, start, c);
-	if (!place(j, start) || (!start->done && !decode_column(j, start)) || !numbers(j, c, &cut, c->value, NULL))
+	if (!place(j, start) || (!start->done && !decode_column(j, start)) ||
+	    !numbers(j, c, &cut, c->value, NULL))
 		return false;
 	for (uint32_t i = 0; i < j->n; i++)
 		c->value[i] = c->value[i] ? start->value[i] + c->value[i] - 1 : WS_NO_TIME;
@@ -307,8 +319,9 @@ static bool cut_columns(struct job *j, const uint8_t *body, uint64_t bytes)
 	return true;
 }
 
-static bool decode_body(struct ws_workspace *w, const struct ws_file_table *map, const struct ws_block_head *h, const uint8_t *body,
-			uint64_t columns, uint64_t *const *out)
+static bool decode_body(struct ws_workspace *w, const struct ws_file_table *map,
+			const struct ws_block_head *h, const uint8_t *body, uint64_t columns,
+			uint64_t *const *out)
 {
 	struct column c[WS_MAX_FILE_COLUMNS];
 	struct job j = {.w = w, .c = c, .n = h->rows, .columns = h->columns};
@@ -323,9 +336,11 @@ static bool decode_body(struct ws_workspace *w, const struct ws_file_table *map,
 			columns &= ~(UINT64_C(1) << ours);
 		}
 	}
-	for (int spans_first = 1; spans_first >= 0; spans_first--) /* they decode their starts along with them */
+	for (int spans_first = 1; spans_first >= 0;
+	     spans_first--) /* they decode their starts along with them */
 		for (uint32_t i = 0; i < j.columns; i++)
-			if (c[i].value && !c[i].done && (c[i].h.codec == WS_CODEC_SPAN || !spans_first) &&
+			if (c[i].value && !c[i].done &&
+			    (c[i].h.codec == WS_CODEC_SPAN || !spans_first) &&
 			    !decode_column(&j, &c[i]))
 				return false;
 	for (uint32_t k = 0; columns >> k; k++) /* not stored: all zero, or unknown to the file */
@@ -334,12 +349,13 @@ static bool decode_body(struct ws_workspace *w, const struct ws_file_table *map,
 	return true;
 }
 
-int ws_report_decode(const struct ws_report *r, enum ws_table t, size_t i, uint64_t columns, uint64_t *const *out,
-		     struct ws_err *e)
+int ws_report_decode(const struct ws_report *r, enum ws_table t, size_t i, uint64_t columns,
+		     uint64_t *const *out, struct ws_err *e)
 {
 	const struct ws_block *b = &r->table[t].v[i];
 	struct ws_workspace *w = ws_workspace_take(r);
-	uint64_t *decoded = &((struct ws_report *)r)->decoded; /* of what was read, the report does not change */
+	uint64_t *decoded = &((struct ws_report *)r)
+				     ->decoded; /* of what was read, the report does not change */
 	const uint8_t *body = ws_block_body(r, b, w, e);
 	int rc = body ? 0 : -1;
 
@@ -348,7 +364,8 @@ int ws_report_decode(const struct ws_report *r, enum ws_table t, size_t i, uint6
 	__atomic_fetch_add(decoded, 1, __ATOMIC_RELAXED);
 	workspace_rows(w, b->head.rows);
 	if (body && !decode_body(w, &r->schema[b->head.table], &b->head, body, columns, out))
-		rc = ws_fail(e, "%s: the rows block at offset %llu cannot be decoded", r->path, (unsigned long long)b->offset);
+		rc = ws_fail(e, "%s: the rows block at offset %llu cannot be decoded", r->path,
+			     (unsigned long long)b->offset);
 	ws_workspace_give(r, w);
 	return rc;
 }

@@ -1,14 +1,15 @@
 /*
  * encode.c - turns staged rows into a block.
  *
- * Most columns of most blocks are the same in every row. One pass over the rows, comparing each with the first a machine
- * word at a time, finds those: all-zero ones are left out, the others cost a descriptor. What remains is taken out of
- * the rows column by column, in sorted order, turned into small numbers and handed to codec.c:
+ * Most columns of most blocks are the same in every row. One pass over the rows, comparing each
+ * with the first a machine word at a time, finds those: all-zero ones are left out, the others cost
+ * a descriptor. What remains is taken out of the rows column by column, in sorted order, turned
+ * into small numbers and handed to codec.c:
  *
- *   start   the gap since the end of the row before, or since its start where ranges nest, whichever is smaller in a sample
- *   end     the duration
- *           both as steps of the clock where it has such (lattice.h) and the numbers are large enough to gain by it
- *   others  the difference to the smallest value, to the row before, or a number in a table of at most 256 values: whichever is
+ *   start   the gap since the end of the row before, or since its start where ranges nest,
+ * whichever is smaller in a sample end     the duration both as steps of the clock where it has
+ * such (lattice.h) and the numbers are large enough to gain by it others  the difference to the
+ * smallest value, to the row before, or a number in a table of at most 256 values: whichever is
  *           cheaper in a sample
  */
 #include "store/encode.h"
@@ -20,7 +21,13 @@
 #include "base/mem.h"
 #include "store/lattice.h"
 
-enum { SAMPLE_RUN = 128, SAMPLE_RUNS = 4, SAMPLE = SAMPLE_RUN * SAMPLE_RUNS, DICT_MAX = 256, DICT_SLOTS = 1024 };
+enum {
+	SAMPLE_RUN = 128,
+	SAMPLE_RUNS = 4,
+	SAMPLE = SAMPLE_RUN * SAMPLE_RUNS,
+	DICT_MAX = 256,
+	DICT_SLOTS = 1024
+};
 
 void ws_encoder_init(struct ws_encoder *e, uint32_t max_rows)
 {
@@ -59,13 +66,17 @@ void ws_encoder_free(struct ws_encoder *e)
 
 struct ws_block_head ws_block_head_new(uint32_t type, uint64_t sequence)
 {
-	return (struct ws_block_head){.type = type, .sequence = sequence, .time_max = UINT64_MAX, .track_max = UINT32_MAX};
+	return (struct ws_block_head){.type = type,
+				      .sequence = sequence,
+				      .time_max = UINT64_MAX,
+				      .track_max = UINT32_MAX};
 }
 
 void ws_block_begin(struct ws_bytes *out)
 {
 	out->len = 0;
-	memset(ws_bytes_room(out, sizeof(struct ws_block_header)), 0, sizeof(struct ws_block_header));
+	memset(ws_bytes_room(out, sizeof(struct ws_block_header)), 0,
+	       sizeof(struct ws_block_header));
 	out->len = sizeof(struct ws_block_header);
 }
 
@@ -91,24 +102,27 @@ struct job {
 	const char *rows;
 	const uint32_t *order; /* NULL when rows are in order */
 	uint32_t n;
-	uint32_t columns;      /* written */
+	uint32_t columns; /* written */
 	int track, start, end;
-	bool tracks;           /* rows of several */
-	bool spans;            /* end is stored as spans from start */
-	bool gaps;             /* start is stored as gaps */
+	bool tracks; /* rows of several */
+	bool spans;  /* end is stored as spans from start */
+	bool gaps;   /* start is stored as gaps */
 	uint64_t start_min, start_max, end_min, end_max;
-	uint64_t scale;        /* of both, in steps: e->steps and e->rest hold them then; 0 when in nanoseconds */
+	uint64_t scale; /* of both, in steps: e->steps and e->rest hold them then; 0 when in
+			   nanoseconds */
 };
 
 typedef uint64_t pair __attribute__((vector_size(16), aligned(1), may_alias));
 
 enum { TILE_ROWS = 256 };
 
-/* The differences of some rows to the first in 48 bytes of the struct; accumulators in registers are what makes it fast. */
+/* The differences of some rows to the first in 48 bytes of the struct; accumulators in registers
+ * are what makes it fast. */
 static void vary_48(const char *p, const char *first, uint32_t n, uint32_t size, pair acc[3])
 {
 	pair a = acc[0], b = acc[1], c = acc[2];
-	pair x = ((const pair *)first)[0], y = ((const pair *)first)[1], z = ((const pair *)first)[2];
+	pair x = ((const pair *)first)[0], y = ((const pair *)first)[1],
+	     z = ((const pair *)first)[2];
 
 	for (uint32_t i = 0; i < n; i++, p += size) {
 		a |= ((const pair *)p)[0] ^ x;
@@ -132,7 +146,8 @@ static void vary_8(const char *p, const char *first, uint32_t n, uint32_t size, 
 	*acc = a;
 }
 
-/* ORs up in `diff`, byte by byte of the struct, how rows differ from the first. In tiles that stay in the first-level cache. */
+/* ORs up in `diff`, byte by byte of the struct, how rows differ from the first. In tiles that stay
+ * in the first-level cache. */
 static void find_varying(const char *rows, uint32_t n, uint32_t size, uint8_t *diff)
 {
 	pair acc[(WS_MAX_COLUMNS + 1) / 2 + 3] = {{0}};
@@ -148,24 +163,25 @@ static void find_varying(const char *rows, uint32_t n, uint32_t size, uint8_t *d
 			vary_8(p + at, rows + at, tile, size, words + at / 8);
 		for (; at < size; at++)
 			for (uint32_t k = 0; k < tile; k++)
-				((uint8_t *)acc)[at] |= (uint8_t)(p[(size_t)k * size + at] ^ rows[at]);
+				((uint8_t *)acc)[at] |=
+					(uint8_t)(p[(size_t)k * size + at] ^ rows[at]);
 	}
 	memcpy(diff, acc, size);
 }
 
-#define TAKE(ctype, widen)                                                                         \
-	do {                                                                                       \
-		ctype v;                                                                           \
-		if (j->order)                                                                      \
-			for (uint32_t i = 0; i < j->n; i++) {                                      \
-				memcpy(&v, p + (size_t)j->order[i] * size, sizeof(v));             \
-				to[i] = (uint64_t)(widen)v;                                        \
-			}                                                                          \
-		else                                                                               \
-			for (uint32_t i = 0; i < j->n; i++) {                                      \
-				memcpy(&v, p + (size_t)i * size, sizeof(v));                       \
-				to[i] = (uint64_t)(widen)v;                                        \
-			}                                                                          \
+#define TAKE(ctype, widen)                                                             \
+	do {                                                                           \
+		ctype v;                                                               \
+		if (j->order)                                                          \
+			for (uint32_t i = 0; i < j->n; i++) {                          \
+				memcpy(&v, p + (size_t)j->order[i] * size, sizeof(v)); \
+				to[i] = (uint64_t)(widen)v;                            \
+			}                                                              \
+		else                                                                   \
+			for (uint32_t i = 0; i < j->n; i++) {                          \
+				memcpy(&v, p + (size_t)i * size, sizeof(v));           \
+				to[i] = (uint64_t)(widen)v;                            \
+			}                                                              \
 	} while (0)
 
 static void take_column(const struct job *j, uint32_t c, uint64_t *restrict to)
@@ -196,12 +212,14 @@ static uint32_t width_of(uint64_t v)
 	return v ? (71u - (uint32_t)__builtin_clzll(v)) / 8 : 0;
 }
 
-/* The i-th of the rows that a sample looks at: a few runs spread over the block, so that differences between neighbours show. */
+/* The i-th of the rows that a sample looks at: a few runs spread over the block, so that
+ * differences between neighbours show. */
 static uint32_t sample_row(uint32_t n, uint32_t i)
 {
 	if (n <= SAMPLE)
 		return i;
-	return (uint32_t)((uint64_t)(n - SAMPLE_RUN) * (i / SAMPLE_RUN) / (SAMPLE_RUNS - 1)) + i % SAMPLE_RUN;
+	return (uint32_t)((uint64_t)(n - SAMPLE_RUN) * (i / SAMPLE_RUN) / (SAMPLE_RUNS - 1)) +
+	       i % SAMPLE_RUN;
 }
 
 static uint32_t sample_size(uint32_t n)
@@ -209,8 +227,10 @@ static uint32_t sample_size(uint32_t n)
 	return n < SAMPLE ? n : SAMPLE;
 }
 
-/* Writes descriptor and streams of numbers of which `low` is the smallest. `rest`: corrections of a SCALED column. */
-static void put_numbers(struct job *j, struct ws_column_head *h, uint64_t *u, uint64_t low, const uint8_t *rest)
+/* Writes descriptor and streams of numbers of which `low` is the smallest. `rest`: corrections of a
+ * SCALED column. */
+static void put_numbers(struct job *j, struct ws_column_head *h, uint64_t *u, uint64_t low,
+			const uint8_t *rest)
 {
 	struct ws_encoder *e = j->e;
 	size_t at = e->streams.len;
@@ -237,7 +257,8 @@ static uint64_t lowest(const uint64_t *u, uint32_t n, uint32_t from)
 
 static void put_const(struct job *j, uint32_t c, uint64_t v)
 {
-	struct ws_column_head h = {.column = (uint16_t)c, .codec = WS_CODEC_CONST, .base = v, .min = v, .max = v};
+	struct ws_column_head h = {
+		.column = (uint16_t)c, .codec = WS_CODEC_CONST, .base = v, .min = v, .max = v};
 
 	ws_bytes_add(&j->e->out, &h, sizeof(h));
 	j->columns++;
@@ -393,7 +414,8 @@ static bool gaps_are_smaller(const uint64_t *start, const uint64_t *end, uint32_
 	return gaps <= deltas;
 }
 
-/* A span is coded as end - start + 1 with 0 for null; an end one before its start would be taken for null. */
+/* A span is coded as end - start + 1 with 0 for null; an end one before its start would be taken
+ * for null. */
 static bool spans_fit(const uint64_t *start, const uint64_t *end, uint32_t n)
 {
 	bool bad = false;
@@ -418,7 +440,8 @@ static bool too_many(const struct job *j, uint32_t patches)
 	return patches > j->n / 192;
 }
 
-/* Whether a good part of the differences needs more than a byte: below that, counting in steps gains nothing. */
+/* Whether a good part of the differences needs more than a byte: below that, counting in steps
+ * gains nothing. */
 static bool large_enough(const struct job *j)
 {
 	const uint64_t *start = j->e->start, *end = j->e->end;
@@ -427,13 +450,16 @@ static bool large_enough(const struct job *j)
 	for (uint32_t i = 0; i < m; i++) {
 		uint32_t r = sample_row(j->n, i);
 
-		large += r && start[r] - (j->gaps ? closed(start[r - 1], end[r - 1]) : start[r - 1]) > 255;
+		large += r &&
+			 start[r] - (j->gaps ? closed(start[r - 1], end[r - 1]) : start[r - 1]) >
+				 255;
 		large += j->spans && end[r] != WS_NO_TIME && end[r] - start[r] > 255;
 	}
 	return large > m / 4;
 }
 
-/* The step of the clock for this block, from the last block's or by searching now and then; 0 for none. */
+/* The step of the clock for this block, from the last block's or by searching now and then; 0 for
+ * none. */
 static uint64_t find_step(struct ws_encoder *e, const uint64_t *end, uint32_t n)
 {
 	bool search = !e->scale_wait;
@@ -451,19 +477,25 @@ static uint64_t find_step(struct ws_encoder *e, const uint64_t *end, uint32_t n)
 	return scale;
 }
 
-/* Fills e->steps and e->rest and sets j->scale if the block's times are those of a clock with steps. */
+/* Fills e->steps and e->rest and sets j->scale if the block's times are those of a clock with
+ * steps. */
 static void try_steps(struct job *j)
 {
 	struct ws_encoder *e = j->e;
 	const uint64_t *end = j->spans ? e->end : NULL;
-	struct ws_lattice l = {.gaps = j->gaps, .n = j->n, .start_steps = e->steps[0], .span_steps = e->steps[1],
-			       .start_rest = e->rest[0], .span_rest = e->rest[1]};
+	struct ws_lattice l = {.gaps = j->gaps,
+			       .n = j->n,
+			       .start_steps = e->steps[0],
+			       .span_steps = e->steps[1],
+			       .start_rest = e->rest[0],
+			       .span_rest = e->rest[1]};
 
 	if (j->n < 256 || !large_enough(j) || !(l.scale = find_step(e, end, j->n)))
 		return;
 	for (int again = 0; again < 2; again++) {
 		j->scale = 0;
-		if (!ws_lattice_split(&l, e->start, end) || too_many(j, count_negative(e->steps[0], j->n)))
+		if (!ws_lattice_split(&l, e->start, end) ||
+		    too_many(j, count_negative(e->steps[0], j->n)))
 			return;
 		j->scale = l.scale;
 		e->scale = l.better;
@@ -474,7 +506,8 @@ static void try_steps(struct job *j)
 }
 
 /* Fill u[1..] and *low; return how many are negative. */
-static uint32_t take_deltas(uint64_t *restrict u, const uint64_t *restrict start, uint32_t n, uint64_t *low)
+static uint32_t take_deltas(uint64_t *restrict u, const uint64_t *restrict start, uint32_t n,
+			    uint64_t *low)
 {
 	uint64_t least = UINT64_MAX;
 	uint32_t negative = 0;
@@ -490,8 +523,8 @@ static uint32_t take_deltas(uint64_t *restrict u, const uint64_t *restrict start
 	return negative;
 }
 
-static uint32_t take_gaps(uint64_t *restrict u, const uint64_t *restrict start, const uint64_t *restrict end, uint32_t n,
-			  uint64_t *low)
+static uint32_t take_gaps(uint64_t *restrict u, const uint64_t *restrict start,
+			  const uint64_t *restrict end, uint32_t n, uint64_t *low)
 {
 	uint64_t least = UINT64_MAX;
 	uint32_t negative = 0;
@@ -511,7 +544,10 @@ static void put_start(struct job *j)
 {
 	struct ws_encoder *e = j->e;
 	const uint64_t *v = e->start, *end = e->end;
-	struct ws_column_head h = {.column = (uint16_t)j->start, .codec = WS_CODEC_DELTA, .first = v[0], .scale = j->scale};
+	struct ws_column_head h = {.column = (uint16_t)j->start,
+				   .codec = WS_CODEC_DELTA,
+				   .first = v[0],
+				   .scale = j->scale};
 	uint64_t *u = j->scale ? e->steps[0] : e->number, low;
 	uint32_t negative;
 
@@ -539,8 +575,10 @@ static void put_start(struct job *j)
 static void put_span(struct job *j)
 {
 	struct ws_encoder *e = j->e;
-	struct ws_column_head h = {
-	    .column = (uint16_t)j->end, .codec = WS_CODEC_SPAN, .ref = (uint16_t)j->start, .scale = j->scale};
+	struct ws_column_head h = {.column = (uint16_t)j->end,
+				   .codec = WS_CODEC_SPAN,
+				   .ref = (uint16_t)j->start,
+				   .scale = j->scale};
 	uint64_t *u = e->number, low = UINT64_MAX;
 
 	h.min = j->end_min;
@@ -593,7 +631,8 @@ static void start_range(struct job *j)
 static void ranges(struct job *j, enum ws_table t, struct ws_block_head *h)
 {
 	if (j->track >= 0) { /* rows are in order of it */
-		h->track_min = (uint32_t)(j->tracks ? j->e->track[0] : ws_row_get(t, j->rows, (uint32_t)j->track));
+		h->track_min = (uint32_t)(j->tracks ? j->e->track[0]
+						    : ws_row_get(t, j->rows, (uint32_t)j->track));
 		h->track_max = j->tracks ? (uint32_t)j->e->track[j->n - 1] : h->track_min;
 	}
 	if (j->start < 0 && j->end < 0)
@@ -636,8 +675,8 @@ static void order_rows(struct job *j)
 		take_column(j, (uint32_t)j->start, e->start);
 	if (j->end >= 0)
 		take_column(j, (uint32_t)j->end, e->end);
-	j->order = ws_sort_rows(&e->sorter, j->tracks ? e->track : NULL, j->start >= 0 ? e->start : NULL,
-				j->end >= 0 ? e->end : NULL, j->n);
+	j->order = ws_sort_rows(&e->sorter, j->tracks ? e->track : NULL,
+				j->start >= 0 ? e->start : NULL, j->end >= 0 ? e->end : NULL, j->n);
 	if (!j->order)
 		return;
 	if (j->tracks)
@@ -677,10 +716,16 @@ static void put_column(struct job *j, enum ws_table t, uint32_t c, const uint8_t
 	}
 }
 
-void ws_encode_rows(struct ws_encoder *e, enum ws_table t, const void *rows, uint32_t n, uint64_t first, uint64_t sequence)
+void ws_encode_rows(struct ws_encoder *e, enum ws_table t, const void *rows, uint32_t n,
+		    uint64_t first, uint64_t sequence)
 {
-	struct job j = {.e = e, .t = &ws_tables[t], .rows = rows, .n = n,
-			.track = ws_table_track(t), .start = ws_table_start(t), .end = ws_table_end(t)};
+	struct job j = {.e = e,
+			.t = &ws_tables[t],
+			.rows = rows,
+			.n = n,
+			.track = ws_table_track(t),
+			.start = ws_table_start(t),
+			.end = ws_table_end(t)};
 	struct ws_block_head head = ws_block_head_new(WS_BLOCK_ROWS, sequence);
 	uint8_t diff[(WS_MAX_COLUMNS + 1) * 8] = {0};
 	bool starts;
@@ -690,7 +735,8 @@ void ws_encode_rows(struct ws_encoder *e, enum ws_table t, const void *rows, uin
 	order_rows(&j);
 	ranges(&j, t, &head);
 	starts = j.start >= 0 && varies(&j, diff, (uint32_t)j.start);
-	j.spans = starts && j.end >= 0 && varies(&j, diff, (uint32_t)j.end) && spans_fit(e->start, e->end, n);
+	j.spans = starts && j.end >= 0 && varies(&j, diff, (uint32_t)j.end) &&
+		  spans_fit(e->start, e->end, n);
 	j.gaps = j.spans && gaps_are_smaller(e->start, e->end, n);
 	if (starts)
 		try_steps(&j);
@@ -720,8 +766,8 @@ static void put_length(struct ws_bytes *b, uint32_t v)
 	b->len++;
 }
 
-void ws_encode_strings(struct ws_encoder *e, uint64_t first, uint32_t n, const uint32_t *lengths, const void *text, uint64_t bytes,
-		       uint32_t generation, uint64_t sequence)
+void ws_encode_strings(struct ws_encoder *e, uint64_t first, uint32_t n, const uint32_t *lengths,
+		       const void *text, uint64_t bytes, uint32_t generation, uint64_t sequence)
 {
 	struct ws_block_head head = ws_block_head_new(WS_BLOCK_STRINGS, sequence);
 	uint32_t size;
@@ -743,8 +789,8 @@ void ws_encode_strings(struct ws_encoder *e, uint64_t first, uint32_t n, const u
 
 /* ---- index ---- */
 
-void ws_encode_index(struct ws_bytes *out, const struct ws_index_entry *index, size_t n, uint64_t at, uint64_t total_rows,
-		     uint64_t sequence)
+void ws_encode_index(struct ws_bytes *out, const struct ws_index_entry *index, size_t n,
+		     uint64_t at, uint64_t total_rows, uint64_t sequence)
 {
 	struct ws_block_head head = ws_block_head_new(WS_BLOCK_INDEX, sequence);
 	struct ws_trailer trailer = {.index_offset = at, .total_rows = total_rows};
@@ -804,7 +850,8 @@ uint64_t ws_schema_fingerprint(void)
 			const struct ws_column_desc *d = &ws_tables[t].columns[c];
 
 			XXH3_64bits_update(s, d->name, strlen(d->name) + 1);
-			XXH3_64bits_update(s, ws_types[d->type].name, strlen(ws_types[d->type].name) + 1);
+			XXH3_64bits_update(s, ws_types[d->type].name,
+					   strlen(ws_types[d->type].name) + 1);
 			XXH3_64bits_update(s, &d->offset, sizeof(d->offset));
 		}
 	}

@@ -10,32 +10,39 @@
 struct ws_encoder {
 	struct ws_packer packer;
 	struct ws_sorter sorter;
-	struct ws_bytes out;    /* the finished block: header, body, padding */
+	struct ws_bytes out; /* the finished block: header, body, padding */
 	struct ws_bytes streams;
 	uint64_t *value, *number, *track, *start, *end, *steps[2]; /* max_rows each */
 	uint8_t *rest[2];
 	uint32_t max_rows;
-	uint64_t scale;         /* the step of the clock that was found last, 0 for none */
-	uint32_t scale_wait, scale_patience; /* blocks until the next search for one, and how many after that */
+	uint64_t scale; /* the step of the clock that was found last, 0 for none */
+	uint32_t scale_wait,
+		scale_patience; /* blocks until the next search for one, and how many after that */
 };
 void ws_encoder_init(struct ws_encoder *e, uint32_t max_rows);
 void ws_encoder_free(struct ws_encoder *e);
 
-/* Begin a block in e->out; write its body after it with ws_bytes_add; then ws_block_end seals it. */
+/* Begin a block in e->out; write its body after it with ws_bytes_add; then ws_block_end seals it.
+ */
 struct ws_block_head ws_block_head_new(uint32_t type, uint64_t sequence);
 void ws_block_begin(struct ws_bytes *out);
-void ws_block_end(struct ws_bytes *out, const struct ws_block_head *head); /* fills in the body's length and both checks */
+void ws_block_end(
+	struct ws_bytes *out,
+	const struct ws_block_head *head); /* fills in the body's length and both checks */
 
-/* Encode rows 0..n-1 (row structs of `t`; not changed) into e->out. `first`: rows of the table written before. n >= 1. */
-void ws_encode_rows(struct ws_encoder *e, enum ws_table t, const void *rows, uint32_t n, uint64_t first, uint64_t sequence);
+/* Encode rows 0..n-1 (row structs of `t`; not changed) into e->out. `first`: rows of the table
+ * written before. n >= 1. */
+void ws_encode_rows(struct ws_encoder *e, enum ws_table t, const void *rows, uint32_t n,
+		    uint64_t first, uint64_t sequence);
 
-/* A dictionary block: strings `first` to first+n-1, whose bytes stand one after the other in `text`. */
-void ws_encode_strings(struct ws_encoder *e, uint64_t first, uint32_t n, const uint32_t *lengths, const void *text, uint64_t bytes,
-		       uint32_t generation, uint64_t sequence);
+/* A dictionary block: strings `first` to first+n-1, whose bytes stand one after the other in
+ * `text`. */
+void ws_encode_strings(struct ws_encoder *e, uint64_t first, uint32_t n, const uint32_t *lengths,
+		       const void *text, uint64_t bytes, uint32_t generation, uint64_t sequence);
 
 /* The index block and the trailer, for a file whose blocks end at `at`. */
-void ws_encode_index(struct ws_bytes *out, const struct ws_index_entry *index, size_t n, uint64_t at, uint64_t total_rows,
-		     uint64_t sequence);
+void ws_encode_index(struct ws_bytes *out, const struct ws_index_entry *index, size_t n,
+		     uint64_t at, uint64_t total_rows, uint64_t sequence);
 
 /* The description of this build's tables, and a number that changes with it. */
 void ws_encode_schema(struct ws_encoder *e, uint64_t sequence);

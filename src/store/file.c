@@ -1,9 +1,10 @@
 /*
  * file.c - see file.h.
  *
- * The lock is flock on the report itself: it goes with the recorder however that dies, and leaves nothing behind. The file is made
- * and locked under a temporary name and then put in place without replacing (link semantics) or, with overwrite, by
- * rename while the lock of the old file is held: so two recorders that want one name cannot both have it.
+ * The lock is flock on the report itself: it goes with the recorder however that dies, and leaves
+ * nothing behind. The file is made and locked under a temporary name and then put in place without
+ * replacing (link semantics) or, with overwrite, by rename while the lock of the old file is held:
+ * so two recorders that want one name cannot both have it.
  */
 #include "store/file.h"
 
@@ -42,8 +43,9 @@ int ws_pread_all(int fd, void *to, size_t n, uint64_t at)
 }
 
 /*
- * A write beyond RLIMIT_FSIZE raises SIGXFSZ, which kills. Ignoring it for the process would be inherited by the target, so it is
- * blocked in this thread for the moment of the write, and taken off if it came.
+ * A write beyond RLIMIT_FSIZE raises SIGXFSZ, which kills. Ignoring it for the process would be
+ * inherited by the target, so it is blocked in this thread for the moment of the write, and taken
+ * off if it came.
  */
 struct guard {
 	sigset_t set, old;
@@ -176,7 +178,8 @@ static bool same_file(int fd, const char *path)
 	return !fstat(fd, &a) && !lstat(path, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* Replace what is at `path`, holding its lock meanwhile so that no running recorder loses its file. 0 done, 1 try again. */
+/* Replace what is at `path`, holding its lock meanwhile so that no running recorder loses its file.
+ * 0 done, 1 try again. */
 static int name_over(const char *temp, const char *path, struct ws_err *e)
 {
 	struct stat st;
@@ -193,7 +196,10 @@ static int name_over(const char *temp, const char *path, struct ws_err *e)
 		return ws_fail(e, "%s is not a regular file and will not be replaced", path);
 	old = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
 	if (old < 0)
-		return errno == ENOENT ? 1 : ws_fail_errno(e, "cannot open %s to see whether it is in use", path);
+		return errno == ENOENT
+			       ? 1
+			       : ws_fail_errno(e, "cannot open %s to see whether it is in use",
+					       path);
 	locked = ws_file_lock(old);
 	if (locked == 1 && !same_file(old, path)) {
 		close(old);
@@ -207,7 +213,8 @@ static int name_over(const char *temp, const char *path, struct ws_err *e)
 	return locked == 1 ? 0 : locked == 0 ? fail_taken(path, e) : -1;
 }
 
-static int put_in_place(const char *temp, const char *path, bool overwrite, int fd, struct ws_err *e)
+static int put_in_place(const char *temp, const char *path, bool overwrite, int fd,
+			struct ws_err *e)
 {
 	int rc = 1;
 
@@ -233,7 +240,8 @@ static int put_in_place(const char *temp, const char *path, bool overwrite, int 
 int ws_file_create(const char *path, bool overwrite, const void *start, size_t n, struct ws_err *e)
 {
 	static unsigned count; /* several writers in one process */
-	char *temp = ws_format("%s.%d-%u.tmp", path, (int)getpid(), __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED));
+	char *temp = ws_format("%s.%d-%u.tmp", path, (int)getpid(),
+			       __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED));
 	struct stat st;
 	int fd;
 

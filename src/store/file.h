@@ -1,6 +1,6 @@
 /*
- * file.h - file operations of the store: whole reads and writes that a signal or a size limit cannot tear, the making of a report's
- * file, and its lock.
+ * file.h - file operations of the store: whole reads and writes that a signal or a size limit
+ * cannot tear, the making of a report's file, and its lock.
  */
 #ifndef WS_FILE_H
 #define WS_FILE_H
@@ -18,8 +18,8 @@ int ws_pwrite_all(int fd, const void *from, size_t n, uint64_t at);
 int ws_guarded_fallocate(int fd, int mode, uint64_t at, uint64_t n);
 
 /*
- * Create and lock the file of a report as ws_writer_create promises: it appears under its name only once it
- * is locked and begins with the `n` bytes at `start`. Returns the descriptor.
+ * Create and lock the file of a report as ws_writer_create promises: it appears under its name only
+ * once it is locked and begins with the `n` bytes at `start`. Returns the descriptor.
  */
 int ws_file_create(const char *path, bool overwrite, const void *start, size_t n, struct ws_err *e);
 

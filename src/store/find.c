@@ -1,9 +1,10 @@
 /*
  * find.c - which blocks a file has: from its index, or without one by walking from block to block.
  *
- * The walk trusts a block header when its checksum is right, and steps over the body. Where no header stands, it looks for
- * the next block magic (blocks stand at multiples of 8) and says how many bytes it had to leave out. What those bytes held
- * shows in the numbering: each block says how many rows of its table came before it.
+ * The walk trusts a block header when its checksum is right, and steps over the body. Where no
+ * header stands, it looks for the next block magic (blocks stand at multiples of 8) and says how
+ * many bytes it had to leave out. What those bytes held shows in the numbering: each block says how
+ * many rows of its table came before it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +22,11 @@ static bool head_is_sane(const struct ws_block_head *h)
 		return false;
 	switch (h->type) {
 	case WS_BLOCK_ROWS:
-		return h->rows >= 1 && h->rows <= WS_MAX_BLOCK_ROWS && h->columns <= WS_MAX_FILE_COLUMNS &&
-		       h->table < WS_MAX_FILE_TABLES;
+		return h->rows >= 1 && h->rows <= WS_MAX_BLOCK_ROWS &&
+		       h->columns <= WS_MAX_FILE_COLUMNS && h->table < WS_MAX_FILE_TABLES;
 	case WS_BLOCK_STRINGS:
-		return h->rows >= 1 && h->rows <= WS_MAX_BLOCK_STRINGS && h->raw <= WS_MAX_TEXT && h->first >= 1 &&
-		       h->first + h->rows <= (UINT64_C(1) << 32);
+		return h->rows >= 1 && h->rows <= WS_MAX_BLOCK_STRINGS && h->raw <= WS_MAX_TEXT &&
+		       h->first >= 1 && h->first + h->rows <= (UINT64_C(1) << 32);
 	default:
 		return true;
 	}
@@ -41,9 +42,11 @@ static bool header_at(const struct ws_report *r, uint64_t at, struct ws_block *b
 {
 	struct ws_block_header h;
 
-	if (r->size < sizeof(h) || at > r->size - sizeof(h) || ws_pread_all(r->fd, &h, sizeof(h), at))
+	if (r->size < sizeof(h) || at > r->size - sizeof(h) ||
+	    ws_pread_all(r->fd, &h, sizeof(h), at))
 		return false;
-	if (memcmp(h.magic, WS_BLOCK_MAGIC, 8) || h.check != XXH3_64bits(&h.head, sizeof(h.head)) || !head_is_sane(&h.head))
+	if (memcmp(h.magic, WS_BLOCK_MAGIC, 8) || h.check != XXH3_64bits(&h.head, sizeof(h.head)) ||
+	    !head_is_sane(&h.head))
 		return false;
 	*b = (struct ws_block){.offset = at, .head = h.head};
 	return h.head.body_bytes <= r->size - at - sizeof(h);
@@ -57,12 +60,13 @@ static void add(struct ws_block_list *l, const struct ws_block *b)
 
 /* ---- by index ---- */
 
-static bool take_entry(struct ws_report *r, const struct ws_index_entry *x, uint64_t *last_end, uint64_t limit)
+static bool take_entry(struct ws_report *r, const struct ws_index_entry *x, uint64_t *last_end,
+		       uint64_t limit)
 {
 	struct ws_block b = {.offset = x->offset, .head = x->head};
 
-	if (!head_is_sane(&x->head) || x->offset % WS_BLOCK_ALIGN || x->offset < *last_end || x->offset > limit ||
-	    block_bytes(&x->head) > limit - x->offset)
+	if (!head_is_sane(&x->head) || x->offset % WS_BLOCK_ALIGN || x->offset < *last_end ||
+	    x->offset > limit || block_bytes(&x->head) > limit - x->offset)
 		return false;
 	*last_end = x->offset + block_bytes(&x->head);
 	add(&r->all, &b);
@@ -94,10 +98,13 @@ static bool by_index(struct ws_report *r)
 	const uint8_t *body;
 	bool ok;
 
-	if (r->size < sizeof(t) + sizeof(struct ws_file_header) || ws_pread_all(r->fd, &t, sizeof(t), r->size - sizeof(t)))
+	if (r->size < sizeof(t) + sizeof(struct ws_file_header) ||
+	    ws_pread_all(r->fd, &t, sizeof(t), r->size - sizeof(t)))
 		return false;
-	if (memcmp(t.magic, WS_TRAILER_MAGIC, 8) || t.check != XXH3_64bits(&t, offsetof(struct ws_trailer, check)) ||
-	    t.file_bytes != r->size || !header_at(r, t.index_offset, &index) || index.head.type != WS_BLOCK_INDEX)
+	if (memcmp(t.magic, WS_TRAILER_MAGIC, 8) ||
+	    t.check != XXH3_64bits(&t, offsetof(struct ws_trailer, check)) ||
+	    t.file_bytes != r->size || !header_at(r, t.index_offset, &index) ||
+	    index.head.type != WS_BLOCK_INDEX)
 		return false;
 	w = ws_workspace_take(r);
 	body = ws_block_body(r, &index, w, NULL);
@@ -153,8 +160,8 @@ static void walk(struct ws_report *r)
 			r->rest = r->size - at;
 			return;
 		}
-		ws_report_say(r, "%llu bytes from offset %llu on are damaged and were left out", (unsigned long long)(next - at),
-			      (unsigned long long)at);
+		ws_report_say(r, "%llu bytes from offset %llu on are damaged and were left out",
+			      (unsigned long long)(next - at), (unsigned long long)at);
 		at = next;
 	}
 }

@@ -83,7 +83,9 @@ void ws_intern_add(struct ws_intern *n, uint64_t hash, const void *bytes, size_t
 	ws_grow(n->text, n->text_cap, n->text_len + len + 1);
 	if (len)
 		memcpy(n->text + n->text_len, bytes, len);
-	place(n, hash, (struct ws_intern_slot){(uint32_t)(hash >> 32), id, (uint32_t)n->text_len, (uint32_t)len});
+	place(n, hash,
+	      (struct ws_intern_slot){(uint32_t)(hash >> 32), id, (uint32_t)n->text_len,
+				      (uint32_t)len});
 	n->text_len += len;
 	n->used++;
 }

@@ -1,7 +1,8 @@
 /*
- * intern.h - which strings of a report have an id already. Bounded, so that the table stays in the cache (names that never
- * repeat would otherwise make every lookup a miss): when it is full it starts over, and strings seen again get a second id
- * (readers unify by content, told by the generation of the dictionary block).
+ * intern.h - which strings of a report have an id already. Bounded, so that the table stays in the
+ * cache (names that never repeat would otherwise make every lookup a miss): when it is full it
+ * starts over, and strings seen again get a second id (readers unify by content, told by the
+ * generation of the dictionary block).
  */
 #ifndef WS_INTERN_H
 #define WS_INTERN_H

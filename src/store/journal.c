@@ -1,13 +1,16 @@
 /*
  * journal.c - the stage of a writer, in a file.
  *
- * The writer puts row structs straight into a shared mapping of this file, so that they are in the page cache, which
- * survives a kill of the process, without any system call. Only what ws_writer_commit has published in the head counts. A
- * stage is emptied after its block is in the report, in an order in which a kill between any two stores neither loses nor
- * doubles a row: the committed count becomes 0 first, then `first` advances. A reader compares `first` with the rows that
- * it found in the report, so that a kill between writing the block and emptying the stage is no ambiguity either.
+ * The writer puts row structs straight into a shared mapping of this file, so that they are in the
+ * page cache, which survives a kill of the process, without any system call. Only what
+ * ws_writer_commit has published in the head counts. A stage is emptied after its block is in the
+ * report, in an order in which a kill between any two stores neither loses nor doubles a row: the
+ * committed count becomes 0 first, then `first` advances. A reader compares `first` with the rows
+ * that it found in the report, so that a kill between writing the block and emptying the stage is
+ * no ambiguity either.
  *
- * The reader's side copies with pread instead of mapping: a journal may vanish or shrink while being read.
+ * The reader's side copies with pread instead of mapping: a journal may vanish or shrink while
+ * being read.
  */
 #include "store/journal.h"
 
@@ -53,7 +56,8 @@ static uint64_t head_check(const struct ws_journal_head *h)
 	return XXH3_64bits(fixed, sizeof(fixed));
 }
 
-static void lay_out(struct ws_journal_head *h, const uint8_t uuid[16], const struct ws_journal_sizes *sizes)
+static void lay_out(struct ws_journal_head *h, const uint8_t uuid[16],
+		    const struct ws_journal_sizes *sizes)
 {
 	uint64_t at = WS_ALIGN_UP(sizeof(*h), PAGE);
 
@@ -92,7 +96,8 @@ static int fill_with_zeros(int fd, uint64_t size)
 	return 0;
 }
 
-/* Real blocks for every byte: a page fault on a mapping has no way to report a full disk but SIGBUS. */
+/* Real blocks for every byte: a page fault on a mapping has no way to report a full disk but
+ * SIGBUS. */
 static int allocate(int fd, uint64_t size)
 {
 	int flags = 0, rc;
@@ -130,7 +135,8 @@ static bool map_file(struct ws_journal *j, const char *path, uint64_t size)
 	return true;
 }
 
-void ws_journal_create(struct ws_journal *j, const char *path, const uint8_t uuid[16], const struct ws_journal_sizes *sizes)
+void ws_journal_create(struct ws_journal *j, const char *path, const uint8_t uuid[16],
+		       const struct ws_journal_sizes *sizes)
 {
 	struct ws_journal_head head = {0};
 
@@ -140,7 +146,8 @@ void ws_journal_create(struct ws_journal *j, const char *path, const uint8_t uui
 	j->is_file = path && map_file(j, path, head.file_bytes);
 	if (j->is_file) {
 		*j->head = head;
-		/* Only now under the name that readers look for: a journal there always has its head. */
+		/* Only now under the name that readers look for: a journal there always has its
+		 * head. */
 		if (rename(j->path, path)) {
 			unlink(j->path);
 			j->is_file = false;
@@ -186,21 +193,24 @@ char *ws_journal_text(const struct ws_journal *j)
 
 static bool within(const struct ws_journal_head *h, uint64_t offset, uint64_t capacity)
 {
-	return offset >= sizeof(*h) && offset <= h->file_bytes && capacity <= h->file_bytes - offset;
+	return offset >= sizeof(*h) && offset <= h->file_bytes &&
+	       capacity <= h->file_bytes - offset;
 }
 
 static bool head_fits(const struct ws_journal_head *h)
 {
-	if (!within(h, h->lengths_offset, h->lengths_capacity) || !within(h, h->text_offset, h->text_capacity))
+	if (!within(h, h->lengths_offset, h->lengths_capacity) ||
+	    !within(h, h->text_offset, h->text_capacity))
 		return false;
-	if (h->strings > h->lengths_capacity / 4 || h->text_bytes > h->text_capacity || h->text_capacity > WS_MAX_TEXT ||
-	    h->lengths_capacity > WS_MAX_TEXT)
+	if (h->strings > h->lengths_capacity / 4 || h->text_bytes > h->text_capacity ||
+	    h->text_capacity > WS_MAX_TEXT || h->lengths_capacity > WS_MAX_TEXT)
 		return false;
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
 		const struct ws_journal_table *j = &h->table[t];
 
-		if (!within(h, j->offset, j->capacity) || j->row_size != ws_tables[t].row_size || j->bytes > j->capacity ||
-		    j->bytes % j->row_size || j->bytes / j->row_size > WS_MAX_BLOCK_ROWS)
+		if (!within(h, j->offset, j->capacity) || j->row_size != ws_tables[t].row_size ||
+		    j->bytes > j->capacity || j->bytes % j->row_size ||
+		    j->bytes / j->row_size > WS_MAX_BLOCK_ROWS)
 			return false;
 	}
 	return true;
@@ -226,7 +236,8 @@ void ws_journal_copy_free(struct ws_journal_copy *c)
 	memset(c, 0, sizeof(*c));
 }
 
-/* Rows before strings: the strings of a row are committed before it, and perhaps in the report by the time they are looked for. */
+/* Rows before strings: the strings of a row are committed before it, and perhaps in the report by
+ * the time they are looked for. */
 static bool copy_rows(int fd, const struct ws_journal_head *h, struct ws_journal_copy *c)
 {
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
@@ -276,19 +287,23 @@ static int copy_once(int fd, struct ws_journal_copy *c)
 	return 0;
 }
 
-static enum ws_journal_state copy_open(int fd, const uint8_t uuid[16], struct ws_journal_copy *c, struct ws_err *why)
+static enum ws_journal_state copy_open(int fd, const uint8_t uuid[16], struct ws_journal_copy *c,
+				       struct ws_err *why)
 {
 	struct ws_journal_head h;
 	int rc = 0;
 
-	if (ws_pread_all(fd, &h, offsetof(struct ws_journal_head, table), 0) || memcmp(h.magic, WS_JOURNAL_MAGIC, 8)) {
+	if (ws_pread_all(fd, &h, offsetof(struct ws_journal_head, table), 0) ||
+	    memcmp(h.magic, WS_JOURNAL_MAGIC, 8)) {
 		ws_fail(why, "it is damaged");
 		return WS_JOURNAL_BAD;
 	}
 	if (memcmp(h.uuid, uuid, 16))
 		return WS_JOURNAL_OTHER;
-	if (h.version != WS_JOURNAL_VERSION || h.tables != WS_TABLE_COUNT || h.fingerprint != ws_schema_fingerprint()) {
-		ws_fail(why, "another version of warpsight wrote it, and only that one can read it");
+	if (h.version != WS_JOURNAL_VERSION || h.tables != WS_TABLE_COUNT ||
+	    h.fingerprint != ws_schema_fingerprint()) {
+		ws_fail(why,
+			"another version of warpsight wrote it, and only that one can read it");
 		return WS_JOURNAL_BAD;
 	}
 	for (int i = 0; i < LIVE_ATTEMPTS && !(rc = copy_once(fd, c)); i++)
@@ -300,7 +315,8 @@ static enum ws_journal_state copy_open(int fd, const uint8_t uuid[16], struct ws
 	return WS_JOURNAL_BAD;
 }
 
-enum ws_journal_state ws_journal_copy(const char *path, const uint8_t uuid[16], struct ws_journal_copy *c, struct ws_err *why)
+enum ws_journal_state ws_journal_copy(const char *path, const uint8_t uuid[16],
+				      struct ws_journal_copy *c, struct ws_err *why)
 {
 	enum ws_journal_state state;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);

@@ -1,5 +1,6 @@
 /*
- * journal.h - the file beside a report that holds its open end: staged rows and strings waiting for their block.
+ * journal.h - the file beside a report that holds its open end: staged rows and strings waiting for
+ * their block.
  */
 #ifndef WS_JOURNAL_H
 #define WS_JOURNAL_H
@@ -12,7 +13,7 @@
 struct ws_journal {
 	struct ws_journal_head *head; /* start of the mapping */
 	size_t size;
-	char *path;    /* NULL when the stage is plain memory */
+	char *path; /* NULL when the stage is plain memory */
 	int fd;
 	bool is_file;
 };
@@ -23,11 +24,13 @@ struct ws_journal_sizes {
 };
 
 /*
- * Make the stage. With `path`, it is a file there (replacing one that is there), all of whose space is allocated, so that
- * writing to the mapping cannot fail; when that is not possible (disk full, no permission), or `path` is NULL, plain
- * memory: then nothing survives a kill beyond the blocks written, and is_file says so. Never fails.
+ * Make the stage. With `path`, it is a file there (replacing one that is there), all of whose space
+ * is allocated, so that writing to the mapping cannot fail; when that is not possible (disk full,
+ * no permission), or `path` is NULL, plain memory: then nothing survives a kill beyond the blocks
+ * written, and is_file says so. Never fails.
  */
-void ws_journal_create(struct ws_journal *j, const char *path, const uint8_t uuid[16], const struct ws_journal_sizes *sizes);
+void ws_journal_create(struct ws_journal *j, const char *path, const uint8_t uuid[16],
+		       const struct ws_journal_sizes *sizes);
 /* Unmap, and remove the file. */
 void ws_journal_remove(struct ws_journal *j);
 
@@ -56,13 +59,15 @@ struct ws_journal_copy {
 };
 
 enum ws_journal_state {
-	WS_JOURNAL_NONE,    /* no file there */
-	WS_JOURNAL_OTHER,   /* belongs to another report */
-	WS_JOURNAL_BAD,     /* damaged, or of another build: *why says what */
+	WS_JOURNAL_NONE,  /* no file there */
+	WS_JOURNAL_OTHER, /* belongs to another report */
+	WS_JOURNAL_BAD,	  /* damaged, or of another build: *why says what */
 	WS_JOURNAL_COPIED,
 };
-/* Copy the journal at `path` if it belongs to the report `uuid`. Free with ws_journal_copy_free, whatever the result. */
-enum ws_journal_state ws_journal_copy(const char *path, const uint8_t uuid[16], struct ws_journal_copy *c, struct ws_err *why);
+/* Copy the journal at `path` if it belongs to the report `uuid`. Free with ws_journal_copy_free,
+ * whatever the result. */
+enum ws_journal_state ws_journal_copy(const char *path, const uint8_t uuid[16],
+				      struct ws_journal_copy *c, struct ws_err *why);
 void ws_journal_copy_free(struct ws_journal_copy *c);
 
 #endif

@@ -1,9 +1,10 @@
 /*
  * keys.c - one id for equal bytes.
  *
- * For the usual report, whose writer never had to start its dictionary over, every id is its own key, and nothing is
- * computed. Else (many names that never repeat) all strings are hashed, which several threads do, some blocks after the other, and
- * dealt out by a part of the hash to lots whose hash tables fit in the cache; strings are compared only when their hashes agree.
+ * For the usual report, whose writer never had to start its dictionary over, every id is its own
+ * key, and nothing is computed. Else (many names that never repeat) all strings are hashed, which
+ * several threads do, some blocks after the other, and dealt out by a part of the hash to lots
+ * whose hash tables fit in the cache; strings are compared only when their hashes agree.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -28,10 +29,10 @@ struct unify {
 	const struct ws_report *r;
 	struct ws_string_keys *k;
 	struct entry *entries;
-	size_t *lot;   /* where each begins in entries; one more for the end */
-	uint32_t *at;  /* by piece and lot: how many strings; then where its next one goes */
+	size_t *lot;  /* where each begins in entries; one more for the end */
+	uint32_t *at; /* by piece and lot: how many strings; then where its next one goes */
 	uint32_t lots, shift, pieces;
-	size_t next;   /* piece or lot */
+	size_t next; /* piece or lot */
 };
 
 /* ---- threads ---- */
@@ -75,7 +76,8 @@ static void hash_block(struct unify *u, size_t i, uint32_t *count)
 
 	for (uint32_t n = 0; n < h->rows; n++) {
 		size_t len = t->state == WS_TEXT_READY ? t->at[n + 1] - t->at[n] - 1 : 0;
-		const char *s = len ? t->text + t->at[n] : ws_report_string(u->r, t->first + n, &len);
+		const char *s =
+			len ? t->text + t->at[n] : ws_report_string(u->r, t->first + n, &len);
 
 		key[n] = (uint32_t)(XXH3_64bits(s, len) >> 32);
 		count[(uint64_t)key[n] >> u->shift]++;
@@ -103,8 +105,9 @@ static void *deal_pieces(void *arg)
 			for (uint32_t n = 0; n < u->r->strings.v[i].head.rows; n++) {
 				uint32_t hash = u->k->key[i][n];
 
-				u->entries[u->at[piece * u->lots + ((uint64_t)hash >> u->shift)]++] =
-				    (struct entry){hash, (uint32_t)u->r->strings.v[i].head.first + n};
+				u->entries[u->at[piece * u->lots +
+						 ((uint64_t)hash >> u->shift)]++] = (struct entry){
+					hash, (uint32_t)u->r->strings.v[i].head.first + n};
 			}
 	return NULL;
 }
@@ -145,8 +148,10 @@ static bool same_text(const struct ws_report *r, uint32_t a, uint32_t b)
 	return n == m && !memcmp(s, t, n);
 }
 
-/* Entries are in order of their ids, so that the first of equal ones is the key, and blocks come one after the other. */
-static void unify_lot(struct unify *u, const struct entry *e, size_t n, struct entry *slot, uint32_t mask)
+/* Entries are in order of their ids, so that the first of equal ones is the key, and blocks come
+ * one after the other. */
+static void unify_lot(struct unify *u, const struct entry *e, size_t n, struct entry *slot,
+		      uint32_t mask)
 {
 	const struct ws_block_list *l = &u->r->strings;
 	size_t block = 0;
@@ -155,7 +160,8 @@ static void unify_lot(struct unify *u, const struct entry *e, size_t n, struct e
 	for (size_t i = 0; i < n; i++) {
 		uint32_t at = (e[i].hash * 0x9e3779b1u >> 7) & mask;
 
-		while (slot[at].id && (slot[at].hash != e[i].hash || !same_text(u->r, slot[at].id, e[i].id)))
+		while (slot[at].id &&
+		       (slot[at].hash != e[i].hash || !same_text(u->r, slot[at].id, e[i].id)))
 			at = (at + 1) & mask;
 		if (!slot[at].id)
 			slot[at] = e[i];
@@ -207,7 +213,8 @@ static const struct ws_string_keys *keys(const struct ws_report *r)
 	struct ws_report *m = (struct ws_report *)r;
 	struct ws_string_keys *k;
 
-	if (!r->strings.n || r->strings.v[0].head.table == r->strings.v[r->strings.n - 1].head.table)
+	if (!r->strings.n ||
+	    r->strings.v[0].head.table == r->strings.v[r->strings.n - 1].head.table)
 		return NULL;
 	k = __atomic_load_n(&m->keys, __ATOMIC_ACQUIRE);
 	if (!k) {
@@ -237,7 +244,8 @@ void ws_report_string_keys(const struct ws_report *r, uint32_t *key)
 		key[id] = id;
 	key[count] = count;
 	for (size_t i = 0; k && i < r->strings.n; i++)
-		memcpy(key + r->strings.v[i].head.first, k->key[i], r->strings.v[i].head.rows * sizeof(*key));
+		memcpy(key + r->strings.v[i].head.first, k->key[i],
+		       r->strings.v[i].head.rows * sizeof(*key));
 }
 
 void ws_string_keys_free(struct ws_report *r)

@@ -1,13 +1,13 @@
 /*
  * lattice.c - see lattice.h.
  *
- * A running time with 32 fractional bits follows the clock: a difference of q steps moves it by q times the step, and its
- * whole part is the prediction. Where the prediction is wrong, the time is moved by as little as makes it right, which
- * teaches it the phase of the clock, and later its drift; from then on corrections are rare. Writer and reader run the same
- * arithmetic.
+ * A running time with 32 fractional bits follows the clock: a difference of q steps moves it by q
+ * times the step, and its whole part is the prediction. Where the prediction is wrong, the time is
+ * moved by as little as makes it right, which teaches it the phase of the clock, and later its
+ * drift; from then on corrections are rare. Writer and reader run the same arithmetic.
  *
- * The step is found by trying: first with small differences, for which a coarse grid of steps is fine enough, then ever
- * finer around the best with ever longer differences.
+ * The step is found by trying: first with small differences, for which a coarse grid of steps is
+ * fine enough, then ever finer around the best with ever longer differences.
  */
 #include "store/lattice.h"
 
@@ -25,7 +25,8 @@ enum { SAMPLE = 384, TRIED = 96, FINEST_LAG = 64, LONGEST_COUNTED = 3000 };
 
 /* ---- finding the step ---- */
 
-/* How well differences are multiples of g: 1 perfectly, around 0 when they have nothing to do with it. */
+/* How well differences are multiples of g: 1 perfectly, around 0 when they have nothing to do with
+ * it. */
 static double score(const double *d, uint32_t n, double g)
 {
 	double inverse = 1 / g, sum = 0;
@@ -75,8 +76,9 @@ static double largest(const double *d, uint32_t n)
 }
 
 /*
- * The best step between low and high. Larger ones come first, so that of a step and its fractions the step itself wins. The tries come
- * the closer the smaller they are: below a step that makes sense there would be no end of them.
+ * The best step between low and high. Larger ones come first, so that of a step and its fractions
+ * the step itself wins. The tries come the closer the smaller they are: below a step that makes
+ * sense there would be no end of them.
  */
 static double best_between(const double *d, uint32_t n, double low, double high, double *how_good)
 {
@@ -95,7 +97,8 @@ static double best_between(const double *d, uint32_t n, double low, double high,
 	return best;
 }
 
-/* A limit on differences under which a quarter of them lie: the smaller, the coarser a grid will do. */
+/* A limit on differences under which a quarter of them lie: the smaller, the coarser a grid will
+ * do. */
 static double small_limit(const uint64_t *t, uint32_t n)
 {
 	for (double limit = 200; limit < 100000; limit *= 1.5) {
@@ -137,7 +140,8 @@ static uint64_t search_step(const uint64_t *t, uint32_t n)
 	return (uint64_t)(g * 4294967296.0);
 }
 
-uint64_t ws_lattice_find(const uint64_t *start, const uint64_t *end, uint32_t n, uint64_t guess, bool search)
+uint64_t ws_lattice_find(const uint64_t *start, const uint64_t *end, uint32_t n, uint64_t guess,
+			 bool search)
 {
 	uint64_t t[SAMPLE];
 	double d[TRIED];
@@ -186,8 +190,8 @@ struct tally {
 };
 
 /* `difference`: to the time before, of `steps` steps; x is there. Moves x to t. */
-static inline void split_one(u128 *x, uint64_t t, uint64_t difference, uint64_t steps, uint64_t scale, uint8_t *rest,
-			     struct tally *y)
+static inline void split_one(u128 *x, uint64_t t, uint64_t difference, uint64_t steps,
+			     uint64_t scale, uint8_t *rest, struct tally *y)
 {
 	u128 to = moved(*x, steps, scale);
 	int64_t r = (int64_t)(t - (uint64_t)(to >> 32));

@@ -1,10 +1,11 @@
 /*
  * lattice.h - times of a clock that advances in steps.
  *
- * Many processor counters are read at one resolution and advance at a coarser one: steps of about 10 ns on several x86-64
- * processors, of 18 to 52 ns on most aarch64. Converted to nanoseconds, differences look random in their low bits, but are
- * really whole numbers of steps that are not whole nanoseconds. Stored as such a number, with a correction that is nearly
- * always 0, a duration takes some three bits less.
+ * Many processor counters are read at one resolution and advance at a coarser one: steps of about
+ * 10 ns on several x86-64 processors, of 18 to 52 ns on most aarch64. Converted to nanoseconds,
+ * differences look random in their low bits, but are really whole numbers of steps that are not
+ * whole nanoseconds. Stored as such a number, with a correction that is nearly always 0, a duration
+ * takes some three bits less.
  */
 #ifndef WS_LATTICE_H
 #define WS_LATTICE_H
@@ -14,21 +15,25 @@
 
 /* Step lengths are 32.32 fixed-point nanoseconds; 0 stands for none. */
 
-/* The step that the times of these rows have in common, or 0. `guess`: one to try first, or 0; with `search` false nothing else is
- * tried. */
-uint64_t ws_lattice_find(const uint64_t *start, const uint64_t *end, uint32_t n, uint64_t guess, bool search);
+/* The step that the times of these rows have in common, or 0. `guess`: one to try first, or 0; with
+ * `search` false nothing else is tried. */
+uint64_t ws_lattice_find(const uint64_t *start, const uint64_t *end, uint32_t n, uint64_t guess,
+			 bool search);
 
-/* Arrays of n. `end` and its two are NULL for a table without spans; `gaps`: a start counts from the end before. */
+/* Arrays of n. `end` and its two are NULL for a table without spans; `gaps`: a start counts from
+ * the end before. */
 struct ws_lattice {
-	uint64_t scale, better; /* split says what the step comes out as over all the rows, far more exactly than a sample can */
-	uint32_t corrections;   /* that are not zero */
+	uint64_t scale, better; /* split says what the step comes out as over all the rows, far more
+				   exactly than a sample can */
+	uint32_t corrections;	/* that are not zero */
 	bool gaps;
 	uint32_t n;
 	uint64_t *start_steps, *span_steps; /* since the time before; spans: + 1, 0 for null */
 	uint8_t *start_rest, *span_rest;    /* corrections in ns, zigzag */
 };
 
-/* Times to steps. False when a correction does not fit, which means that these times have no such step. */
+/* Times to steps. False when a correction does not fit, which means that these times have no such
+ * step. */
 bool ws_lattice_split(struct ws_lattice *l, const uint64_t *start, const uint64_t *end);
 /* Steps to times: start and end may be the same arrays as the steps. */
 void ws_lattice_join(const struct ws_lattice *l, uint64_t first, uint64_t *start, uint64_t *end);

@@ -1,8 +1,9 @@
 /*
- * open.c - opening a report: header, schema, the blocks by table, and, where no index closed the file, the journal beside it.
+ * open.c - opening a report: header, schema, the blocks by table, and, where no index closed the
+ * file, the journal beside it.
  *
- * What the journal holds is encoded into blocks in memory right here, so that from then on nothing distinguishes them from
- * blocks of the file: sorted, ranged, decoded and copied by the same code.
+ * What the journal holds is encoded into blocks in memory right here, so that from then on nothing
+ * distinguishes them from blocks of the file: sorted, ranged, decoded and copied by the same code.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +48,8 @@ static void say_unsaid(struct ws_report *r)
 
 	if (!more)
 		return;
-	r->damage[r->damages++] = ws_format("%zu more things are wrong", more); /* there is room for one more */
+	r->damage[r->damages++] =
+		ws_format("%zu more things are wrong", more); /* there is room for one more */
 }
 
 /* ---- header ---- */
@@ -81,8 +83,10 @@ static int read_header(struct ws_report *r, struct ws_err *e)
 	magic_ok = !memcmp(h->magic, WS_FILE_MAGIC, 8);
 	check_ok = h->check == XXH3_64bits(h, offsetof(struct ws_file_header, check));
 	if (magic_ok && check_ok && h->major > WS_FORMAT_MAJOR)
-		return ws_fail(e, "%s has format %u.%u; this warpsight reads up to format %u: use a newer one", r->path, h->major,
-			       h->minor, WS_FORMAT_MAJOR);
+		return ws_fail(e,
+			       "%s has format %u.%u; this warpsight reads up to format %u: use a "
+			       "newer one",
+			       r->path, h->major, h->minor, WS_FORMAT_MAJOR);
 	if (magic_ok && check_ok)
 		return 0;
 	if (r->size >= sizeof(*h) + 8)
@@ -141,7 +145,8 @@ static bool parse_schema(struct ws_report *r, struct ws_cut c, uint32_t tables)
 			return false;
 		memcpy(head, c.p, 4);
 		c.p += 4;
-		if (head[0] >= WS_MAX_FILE_TABLES || head[1] > WS_MAX_FILE_COLUMNS || !get_name(&c, name))
+		if (head[0] >= WS_MAX_FILE_TABLES || head[1] > WS_MAX_FILE_COLUMNS ||
+		    !get_name(&c, name))
 			return false;
 		struct ws_file_table *f = new_table(r, head[0]);
 
@@ -150,7 +155,8 @@ static bool parse_schema(struct ws_report *r, struct ws_cut c, uint32_t tables)
 			if (!get_name(&c, name))
 				return false;
 			map_column(r, f, k, name);
-			if (!get_name(&c, name)) /* its type: for readers that do not know the column */
+			if (!get_name(&c,
+				      name)) /* its type: for readers that do not know the column */
 				return false;
 		}
 	}
@@ -184,11 +190,13 @@ static void read_schema(struct ws_report *r)
 
 	for (size_t i = 0; i < r->all.n && !found; i++) {
 		const struct ws_block *b = &r->all.v[i];
-		const uint8_t *body = b->head.type == WS_BLOCK_SCHEMA ? ws_block_body(r, b, w, NULL) : NULL;
+		const uint8_t *body =
+			b->head.type == WS_BLOCK_SCHEMA ? ws_block_body(r, b, w, NULL) : NULL;
 
 		if (!body)
 			continue;
-		found = parse_schema(r, (struct ws_cut){body, body + b->head.body_bytes}, b->head.rows);
+		found = parse_schema(r, (struct ws_cut){body, body + b->head.body_bytes},
+				     b->head.rows);
 		if (!found)
 			forget_schema(r);
 	}
@@ -198,7 +206,8 @@ static void read_schema(struct ws_report *r)
 	if (r->header.fingerprint == ws_schema_fingerprint())
 		own_schema(r);
 	else
-		ws_report_say(r, "no description of the tables is intact, so that no rows can be read");
+		ws_report_say(
+			r, "no description of the tables is intact, so that no rows can be read");
 }
 
 /* ---- blocks by table ---- */
@@ -214,7 +223,8 @@ static uint64_t rows_end(const struct ws_block_list *l)
 	return l->n ? l->v[l->n - 1].head.first + l->v[l->n - 1].head.rows : 0;
 }
 
-static void say_gap(struct ws_report *r, const struct ws_block_list *l, const struct ws_block *b, const char *what, uint64_t from)
+static void say_gap(struct ws_report *r, const struct ws_block_list *l, const struct ws_block *b,
+		    const char *what, uint64_t from)
 {
 	uint64_t expected = l->n ? rows_end(l) : from;
 
@@ -230,8 +240,8 @@ static void file_rows(struct ws_report *r, const struct ws_block *b)
 	if (t < 0)
 		return; /* a table that only another version knows */
 	if (b->head.first < rows_end(&r->table[t])) {
-		ws_report_say(r, "a block at offset %llu repeats rows of table %s and was left out", (ull)b->offset,
-			      ws_tables[t].name);
+		ws_report_say(r, "a block at offset %llu repeats rows of table %s and was left out",
+			      (ull)b->offset, ws_tables[t].name);
 		return;
 	}
 	snprintf(what, sizeof(what), "rows of table %s", ws_tables[t].name);
@@ -242,7 +252,8 @@ static void file_rows(struct ws_report *r, const struct ws_block *b)
 static void file_strings(struct ws_report *r, const struct ws_block *b)
 {
 	if (b->head.first < rows_end(&r->strings)) {
-		ws_report_say(r, "a block at offset %llu repeats strings and was left out", (ull)b->offset);
+		ws_report_say(r, "a block at offset %llu repeats strings and was left out",
+			      (ull)b->offset);
 		return;
 	}
 	say_gap(r, &r->strings, b, "strings", 1);
@@ -269,17 +280,23 @@ static void say_damaged(struct ws_report *r, const struct ws_block *b)
 	ull at = b->offset, n = b->head.rows;
 
 	if (b->head.type == WS_BLOCK_ROWS)
-		ws_report_say(r, "the block at offset %llu is damaged: %llu rows of table %s are lost", at, n, table_name(r, b));
+		ws_report_say(r,
+			      "the block at offset %llu is damaged: %llu rows of table %s are lost",
+			      at, n, table_name(r, b));
 	else if (b->head.type == WS_BLOCK_STRINGS)
-		ws_report_say(r, "the block at offset %llu is damaged: %llu strings are lost", at, n);
+		ws_report_say(r, "the block at offset %llu is damaged: %llu strings are lost", at,
+			      n);
 	else
-		ws_report_say(r, "the %s block at offset %llu is damaged; nothing recorded is lost with it",
-			      ws_block_type_name(b->head.type), at);
+		ws_report_say(
+			r,
+			"the %s block at offset %llu is damaged; nothing recorded is lost with it",
+			ws_block_type_name(b->head.type), at);
 }
 
 /*
- * Leave out blocks whose body is damaged. Whole files when they are small; of others only what an interrupted write can
- * have torn, the rest being checked when it is read. Strings stay: their ids are then known to be lost, not undefined.
+ * Leave out blocks whose body is damaged. Whole files when they are small; of others only what an
+ * interrupted write can have torn, the rest being checked when it is read. Strings stay: their ids
+ * are then known to be lost, not undefined.
  */
 static void check_bodies(struct ws_report *r, struct ws_block_list *l, const bool *keep)
 {
@@ -288,7 +305,8 @@ static void check_bodies(struct ws_report *r, struct ws_block_list *l, const boo
 
 	for (size_t i = 0; i < l->n; i++) {
 		struct ws_block *b = &l->v[i];
-		bool look = !b->memory && (r->size <= WS_CHECK_AT_OPEN || (!r->indexed && i + 1 == l->n));
+		bool look = !b->memory &&
+			    (r->size <= WS_CHECK_AT_OPEN || (!r->indexed && i + 1 == l->n));
 
 		if (look && !ws_block_body(r, b, w, NULL)) {
 			say_damaged(r, b);
@@ -310,7 +328,8 @@ static void check_all(struct ws_report *r)
 		check_bodies(r, &r->table[t], &drop);
 	check_bodies(r, &r->strings, &keep);
 	for (size_t i = 0; i < r->all.n; i++)
-		if (r->all.v[i].head.type != WS_BLOCK_ROWS && r->all.v[i].head.type != WS_BLOCK_STRINGS)
+		if (r->all.v[i].head.type != WS_BLOCK_ROWS &&
+		    r->all.v[i].head.type != WS_BLOCK_STRINGS)
 			add(&other, &r->all.v[i]);
 	check_bodies(r, &other, &drop);
 	free(other.v);
@@ -321,7 +340,8 @@ static void count_rows(struct ws_report *r)
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
 		for (size_t i = 0; i < r->table[t].n; i++) {
 			r->rows[t] += r->table[t].v[i].head.rows;
-			r->bytes[t] += sizeof(struct ws_block_header) + r->table[t].v[i].head.body_bytes;
+			r->bytes[t] +=
+				sizeof(struct ws_block_header) + r->table[t].v[i].head.body_bytes;
 		}
 }
 
@@ -338,8 +358,8 @@ static void keep_encoded(struct ws_encoder *enc, struct ws_block *b)
 	memcpy(b->memory, enc->out.p, enc->out.len);
 }
 
-/* Where the numbering of strings (whatever generation: *number gets the last), or of rows of table *number, stands at the end of
- * the file. */
+/* Where the numbering of strings (whatever generation: *number gets the last), or of rows of table
+ * *number, stands at the end of the file. */
 static uint64_t in_file(const struct ws_report *r, uint32_t type, uint32_t *number)
 {
 	uint64_t have = 0;
@@ -347,7 +367,8 @@ static uint64_t in_file(const struct ws_report *r, uint32_t type, uint32_t *numb
 	for (size_t i = 0; i < r->all.n; i++) {
 		const struct ws_block_head *h = &r->all.v[i].head;
 
-		if (h->type != type || (type == WS_BLOCK_ROWS && h->table != *number) || h->first + h->rows <= have)
+		if (h->type != type || (type == WS_BLOCK_ROWS && h->table != *number) ||
+		    h->first + h->rows <= have)
 			continue;
 		have = h->first + h->rows;
 		*number = h->table;
@@ -355,7 +376,8 @@ static uint64_t in_file(const struct ws_report *r, uint32_t type, uint32_t *numb
 	return have;
 }
 
-static void add_journal_strings(struct ws_report *r, struct ws_encoder *enc, const struct ws_journal_copy *c)
+static void add_journal_strings(struct ws_report *r, struct ws_encoder *enc,
+				const struct ws_journal_copy *c)
 {
 	uint32_t skip = 0, generation = 0;
 	uint64_t have = in_file(r, WS_BLOCK_STRINGS, &generation), bytes = 0;
@@ -365,15 +387,16 @@ static void add_journal_strings(struct ws_report *r, struct ws_encoder *enc, con
 		bytes += c->lengths[skip++];
 	if (skip == c->strings || c->string_first + c->strings > UINT32_MAX)
 		return;
-	/* Another generation than the file's: whether these strings repeat earlier ones is not known here. */
-	ws_encode_strings(enc, c->string_first + skip, c->strings - skip, c->lengths + skip, c->text + bytes, c->text_bytes - bytes,
-			  generation + 1, 0);
+	/* Another generation than the file's: whether these strings repeat earlier ones is not
+	 * known here. */
+	ws_encode_strings(enc, c->string_first + skip, c->strings - skip, c->lengths + skip,
+			  c->text + bytes, c->text_bytes - bytes, generation + 1, 0);
 	keep_encoded(enc, &b);
 	add(&r->all, &b);
 }
 
-static void add_journal_rows(struct ws_report *r, struct ws_encoder *enc, const struct ws_journal_copy *c, enum ws_table t,
-			     uint64_t have)
+static void add_journal_rows(struct ws_report *r, struct ws_encoder *enc,
+			     const struct ws_journal_copy *c, enum ws_table t, uint64_t have)
 {
 	uint64_t first = c->table[t].first;
 	uint32_t n = c->table[t].n, skip;
@@ -382,7 +405,8 @@ static void add_journal_rows(struct ws_report *r, struct ws_encoder *enc, const 
 	skip = have <= first ? 0 : have - first < n ? (uint32_t)(have - first) : n;
 	if (skip == n)
 		return;
-	ws_encode_rows(enc, t, c->table[t].rows + (size_t)skip * ws_tables[t].row_size, n - skip, first + skip, 0);
+	ws_encode_rows(enc, t, c->table[t].rows + (size_t)skip * ws_tables[t].row_size, n - skip,
+		       first + skip, 0);
 	keep_encoded(enc, &b);
 	add(&r->all, &b);
 }
@@ -400,7 +424,8 @@ static void add_journal(struct ws_report *r, const struct ws_journal_copy *c)
 		uint32_t number = t;
 
 		if (c->table[t].n)
-			add_journal_rows(r, &enc, c, (enum ws_table)t, in_file(r, WS_BLOCK_ROWS, &number));
+			add_journal_rows(r, &enc, c, (enum ws_table)t,
+					 in_file(r, WS_BLOCK_ROWS, &number));
 	}
 	ws_encoder_free(&enc);
 }
@@ -410,12 +435,14 @@ static void drop_torn(struct ws_report *r, uint64_t whole)
 {
 	struct ws_workspace *w = ws_workspace_take(r);
 
-	while (r->all.n && r->all.v[r->all.n - 1].offset >= whole && !ws_block_body(r, &r->all.v[r->all.n - 1], w, NULL))
+	while (r->all.n && r->all.v[r->all.n - 1].offset >= whole &&
+	       !ws_block_body(r, &r->all.v[r->all.n - 1], w, NULL))
 		r->all.n--;
 	ws_workspace_give(r, w);
 }
 
-static void say_unfinished(struct ws_report *r, enum ws_journal_state state, const struct ws_err *why)
+static void say_unfinished(struct ws_report *r, enum ws_journal_state state,
+			   const struct ws_err *why)
 {
 	if (r->live) {
 		ws_report_say(r, "the recording is still running; this is what there was so far");
@@ -423,22 +450,25 @@ static void say_unfinished(struct ws_report *r, enum ws_journal_state state, con
 	}
 	switch (state) {
 	case WS_JOURNAL_COPIED:
-		ws_report_say(
-		    r, "the recorder was killed before it could close the report; what it had written and its journal are read");
+		ws_report_say(r, "the recorder was killed before it could close the report; what "
+				 "it had written and its journal are read");
 		break;
 	case WS_JOURNAL_BAD:
-		ws_report_say(
-		    r, "no index closes the report and its journal cannot be used (%s): events after the last block are lost",
-		    why->msg);
+		ws_report_say(r,
+			      "no index closes the report and its journal cannot be used (%s): "
+			      "events after the last block are lost",
+			      why->msg);
 		break;
 	default:
-		ws_report_say(r, "no index closes the report and no journal of it is there: events after the last block are lost");
+		ws_report_say(r, "no index closes the report and no journal of it is there: events "
+				 "after the last block are lost");
 	}
 }
 
-/* An open end: take in the journal. It is copied before the file is walked, so that whatever leaves it meanwhile is found in the
- * file. */
-static void read_open_end(struct ws_report *r, enum ws_journal_state state, struct ws_journal_copy *c, const struct ws_err *why)
+/* An open end: take in the journal. It is copied before the file is walked, so that whatever leaves
+ * it meanwhile is found in the file. */
+static void read_open_end(struct ws_report *r, enum ws_journal_state state,
+			  struct ws_journal_copy *c, const struct ws_err *why)
 {
 	bool closed = r->all.n && r->all.v[r->all.n - 1].head.type == WS_BLOCK_INDEX;
 
@@ -449,7 +479,8 @@ static void read_open_end(struct ws_report *r, enum ws_journal_state state, stru
 	if (state == WS_JOURNAL_COPIED) {
 		drop_torn(r, c->report_bytes);
 		if (r->size < c->report_bytes)
-			ws_report_say(r, "the file is %llu bytes shorter than it was", (ull)(c->report_bytes - r->size));
+			ws_report_say(r, "the file is %llu bytes shorter than it was",
+				      (ull)(c->report_bytes - r->size));
 		add_journal(r, c);
 	} else if (r->rest) {
 		ws_report_say(r, "%llu bytes at the end are an incomplete block", (ull)r->rest);
@@ -500,7 +531,9 @@ static bool begins_otherwise(const char *path)
 	char magic[8];
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	ssize_t n = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) ? pread(fd, magic, sizeof(magic), 0) : 0;
+	ssize_t n = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode)
+			    ? pread(fd, magic, sizeof(magic), 0)
+			    : 0;
 	bool other = n > 0 && memcmp(magic, WS_FILE_MAGIC, (size_t)n);
 
 	if (fd >= 0)
@@ -512,8 +545,9 @@ struct ws_report *ws_report_open(const char *path, struct ws_err *e)
 {
 	struct ws_err ignored;
 
-	return ws_report_foreign && begins_otherwise(path) ? ws_report_foreign(path, e ? e : &ignored)
-							   : ws_report_open_plain(path, e);
+	return ws_report_foreign && begins_otherwise(path)
+		       ? ws_report_foreign(path, e ? e : &ignored)
+		       : ws_report_open_plain(path, e);
 }
 
 void ws_report_rename(struct ws_report *r, const char *path)
@@ -625,12 +659,12 @@ struct ws_block_info ws_report_block(const struct ws_report *r, enum ws_table t,
 	const struct ws_block *b = &r->table[t].v[i];
 
 	return (struct ws_block_info){
-	    .offset = b->offset,
-	    .bytes = sizeof(struct ws_block_header) + b->head.body_bytes,
-	    .rows = b->head.rows,
-	    .time_min = b->head.time_min,
-	    .time_max = b->head.time_max,
-	    .track_min = b->head.track_min,
-	    .track_max = b->head.track_max,
+		.offset = b->offset,
+		.bytes = sizeof(struct ws_block_header) + b->head.body_bytes,
+		.rows = b->head.rows,
+		.time_min = b->head.time_min,
+		.time_max = b->head.time_max,
+		.track_min = b->head.track_min,
+		.track_max = b->head.track_max,
 	};
 }

@@ -1,12 +1,14 @@
 /*
  * overview.c - see overview.h.
  *
- * Rows fall into groups by the columns that schema.h names for their table (ws_table_groups). Of each group in a block stand its
- * count, its first and last moment, the sum of its durations, and that same time cut into WS_GROUP_BINS equal parts with how busy
- * each was. Two passes over the staged rows, some nanoseconds a row: the group of each, which mostly is that of the row before;
+ * Rows fall into groups by the columns that schema.h names for their table (ws_table_groups). Of
+ * each group in a block stand its count, its first and last moment, the sum of its durations, and
+ * that same time cut into WS_GROUP_BINS equal parts with how busy each was. Two passes over the
+ * staged rows, some nanoseconds a row: the group of each, which mostly is that of the row before;
  * then the parts, where an event costs the same whether it covers one or all (sums of differences).
  *
- * A reader believes nothing: a summary that does not fit its block in every number is as good as none.
+ * A reader believes nothing: a summary that does not fit its block in every number is as good as
+ * none.
  */
 #include "store/overview.h"
 
@@ -17,7 +19,8 @@
 #include "base/slots.h"
 #include "base/sort.h"
 
-/* A block of more groups than that, or than a sixteenth of its rows, costs less to read than to sum up. */
+/* A block of more groups than that, or than a sixteenth of its rows, costs less to read than to sum
+ * up. */
 enum { MOST_GROUPS = 4096, ALWAYS_GROUPS = 64, ROWS_PER_GROUP = 16, SLOTS = MOST_GROUPS * 4 };
 
 struct summary_head {
@@ -77,7 +80,8 @@ static uint32_t *slot_of(struct ws_overview *o, const uint32_t key[WS_GROUP_KEYS
 	for (int k = 0; k < WS_GROUP_KEYS; k++)
 		h = ws_hash_word(h, key[k]);
 	for (size_t at = h % SLOTS;; at = (at + 1) % SLOTS)
-		if (!o->slots[at] || !memcmp(o->group[o->slots[at] - 1].key, key, sizeof(o->group->key)))
+		if (!o->slots[at] ||
+		    !memcmp(o->group[o->slots[at] - 1].key, key, sizeof(o->group->key)))
 			return &o->slots[at];
 }
 
@@ -200,7 +204,11 @@ static void fill_bins(const struct sum *s, uint8_t *out)
 static void put_summary(struct sum *s, enum ws_table t, const uint8_t *columns, uint64_t first)
 {
 	struct ws_overview *o = s->o;
-	struct summary_head h = {.table = t, .rows = s->n, .first = first, .keys = (uint16_t)s->keys, .groups = o->groups};
+	struct summary_head h = {.table = t,
+				 .rows = s->n,
+				 .first = first,
+				 .keys = (uint16_t)s->keys,
+				 .groups = o->groups};
 	size_t bins = (size_t)o->groups * WS_GROUP_BINS;
 
 	for (uint32_t k = 0; k < s->keys; k++)
@@ -219,7 +227,8 @@ static void put_summary(struct sum *s, enum ws_table t, const uint8_t *columns, 
 	o->summaries++;
 }
 
-static bool sum_begin(struct sum *s, struct ws_overview *o, enum ws_table t, const void *rows, uint32_t n, const uint8_t *columns)
+static bool sum_begin(struct sum *s, struct ws_overview *o, enum ws_table t, const void *rows,
+		      uint32_t n, const uint8_t *columns)
 {
 	int start = ws_table_start(t), end = ws_table_end(t);
 	uint32_t allowed = n / ROWS_PER_GROUP > ALWAYS_GROUPS ? n / ROWS_PER_GROUP : ALWAYS_GROUPS;
@@ -240,7 +249,8 @@ static bool sum_begin(struct sum *s, struct ws_overview *o, enum ws_table t, con
 	return true;
 }
 
-void ws_overview_add(struct ws_overview *o, enum ws_table t, const void *rows, uint32_t n, uint64_t first)
+void ws_overview_add(struct ws_overview *o, enum ws_table t, const void *rows, uint32_t n,
+		     uint64_t first)
 {
 	uint8_t columns[WS_GROUP_KEYS];
 	struct sum s = {.keys = ws_table_groups(t, columns)};
@@ -306,7 +316,8 @@ static int table_of(const struct ws_report *r, const struct summary_head *h)
 	return f->table;
 }
 
-static void take_summary(const struct ws_report *r, struct ws_summaries *s, const struct summary_head *h, const uint8_t *body)
+static void take_summary(const struct ws_report *r, struct ws_summaries *s,
+			 const struct summary_head *h, const uint8_t *body)
 {
 	int t = table_of(r, h);
 	ptrdiff_t i = t < 0 ? -1 : block_at(r, (enum ws_table)t, h->first);
@@ -322,7 +333,8 @@ static void take_summary(const struct ws_report *r, struct ws_summaries *s, cons
 		struct summary_group g;
 
 		memcpy(&g, body + (size_t)k * sizeof(g), sizeof(g));
-		v[k] = (struct ws_block_group){.rows = g.rows, .first = g.first, .last = g.last, .busy = g.busy};
+		v[k] = (struct ws_block_group){
+			.rows = g.rows, .first = g.first, .last = g.last, .busy = g.busy};
 		memcpy(v[k].key, keys + (size_t)k * h->keys * 4, h->keys * 4u);
 		v[k].bins = bins + (size_t)k * WS_GROUP_BINS;
 		rows += g.rows;
@@ -338,7 +350,8 @@ static void take_summary(const struct ws_report *r, struct ws_summaries *s, cons
 	s->of[t][i] = (struct ws_block_groups){v, h->groups};
 }
 
-static void take_summaries(const struct ws_report *r, struct ws_summaries *s, const uint8_t *p, const uint8_t *end, uint32_t n)
+static void take_summaries(const struct ws_report *r, struct ws_summaries *s, const uint8_t *p,
+			   const uint8_t *end, uint32_t n)
 {
 	struct summary_head h;
 
@@ -346,14 +359,17 @@ static void take_summaries(const struct ws_report *r, struct ws_summaries *s, co
 		memcpy(&h, p, sizeof(h));
 		p += sizeof(h);
 		if (h.keys > WS_GROUP_KEYS || h.groups > MOST_GROUPS || !h.groups ||
-		    (size_t)(end - p) / (sizeof(struct summary_group) + h.keys * 4u + WS_GROUP_BINS) < h.groups)
+		    (size_t)(end - p) /
+				    (sizeof(struct summary_group) + h.keys * 4u + WS_GROUP_BINS) <
+			    h.groups)
 			return;
 		take_summary(r, s, &h, p);
 		p += h.groups * (sizeof(struct summary_group) + h.keys * 4u + WS_GROUP_BINS);
 	}
 }
 
-static void load_block(const struct ws_report *r, struct ws_summaries *s, const struct ws_block *b, struct ws_workspace *w)
+static void load_block(const struct ws_report *r, struct ws_summaries *s, const struct ws_block *b,
+		       struct ws_workspace *w)
 {
 	bool fits = b->head.raw <= WS_MAX_TEXT && s->bytes + b->head.raw <= MOST_BYTES;
 	const uint8_t *body = fits ? ws_block_body(r, b, w, NULL) : NULL;
@@ -384,7 +400,8 @@ static struct ws_summaries *load(const struct ws_report *r)
 
 struct ws_block_groups ws_report_block_groups(const struct ws_report *r, enum ws_table t, size_t i)
 {
-	struct ws_report *m = (struct ws_report *)r; /* what is read of it does not change: only when */
+	struct ws_report *m =
+		(struct ws_report *)r; /* what is read of it does not change: only when */
 
 	pthread_mutex_lock(&m->group_lock);
 	if (!m->summaries)

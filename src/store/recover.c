@@ -1,8 +1,9 @@
 /*
  * recover.c - checking a whole report, and writing a closed copy of one that a crash left open.
  *
- * A copy holds the bodies of the intact blocks byte for byte, what the journal held as further blocks, and a new index. The
- * numbering of rows is kept, so that a gap that damage tore stays visible to every reader of the copy.
+ * A copy holds the bodies of the intact blocks byte for byte, what the journal held as further
+ * blocks, and a new index. The numbering of rows is kept, so that a gap that damage tore stays
+ * visible to every reader of the copy.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +35,8 @@ static bool decodes(const struct ws_report *r, enum ws_table t, size_t i, struct
 }
 
 /* All blocks but rows. */
-static uint64_t verify_others(const struct ws_report *r, void (*fn)(void *, const char *), void *ctx)
+static uint64_t verify_others(const struct ws_report *r, void (*fn)(void *, const char *),
+			      void *ctx)
 {
 	struct ws_workspace *w = ws_workspace_take(r);
 	uint64_t wrong = 0;
@@ -53,7 +55,8 @@ static uint64_t verify_others(const struct ws_report *r, void (*fn)(void *, cons
 	return wrong;
 }
 
-uint64_t ws_report_verify(const struct ws_report *r, void (*fn)(void *ctx, const char *sentence), void *ctx)
+uint64_t ws_report_verify(const struct ws_report *r, void (*fn)(void *ctx, const char *sentence),
+			  void *ctx)
 {
 	uint64_t wrong = 0;
 	struct ws_err e;
@@ -99,7 +102,8 @@ static void note(struct copy *c, const struct ws_block_head *head)
 }
 
 /* One block with its new number; damaged ones are left out. */
-static int copy_block(struct copy *c, const struct ws_block *b, struct ws_workspace *w, struct ws_bytes *out, struct ws_err *e)
+static int copy_block(struct copy *c, const struct ws_block *b, struct ws_workspace *w,
+		      struct ws_bytes *out, struct ws_err *e)
 {
 	struct ws_block_head head = b->head;
 	const uint8_t *body;
@@ -138,7 +142,8 @@ static int copy_blocks(struct copy *c, struct ws_err *e)
 	return rc;
 }
 
-static int make_copy(const struct ws_report *r, const char *to, bool overwrite, uint64_t *rows, struct ws_err *e)
+static int make_copy(const struct ws_report *r, const char *to, bool overwrite, uint64_t *rows,
+		     struct ws_err *e)
 {
 	struct ws_file_header h = r->header;
 	struct copy c = {.r = r, .path = to, .end = sizeof(h)};
@@ -164,7 +169,8 @@ static int make_copy(const struct ws_report *r, const char *to, bool overwrite, 
 /* Beside the report, and over it only once it is whole. */
 static int recover_in_place(const struct ws_report *r, uint64_t *rows, struct ws_err *e)
 {
-	char *temp = ws_format("%s.%d.recovered.tmp", r->path, (int)getpid()), *journal = ws_journal_path(r->path);
+	char *temp = ws_format("%s.%d.recovered.tmp", r->path, (int)getpid()),
+	     *journal = ws_journal_path(r->path);
 	int rc = make_copy(r, temp, true, rows, e);
 
 	if (!rc && rename(temp, r->path)) {
@@ -189,7 +195,10 @@ int ws_report_recover(const char *from, const char *to, uint64_t *rows, struct w
 	if (locked != 1) {
 		close(fd);
 		return locked ? ws_fail_errno(e, "cannot lock %s", from)
-			      : ws_fail(e, "%s is still being recorded: it cannot be recovered before that ends", from);
+			      : ws_fail(e,
+					"%s is still being recorded: it cannot be recovered before "
+					"that ends",
+					from);
 	}
 	r = ws_report_open_plain(from, e);
 	rc = !r ? -1 : to ? make_copy(r, to, false, rows, e) : recover_in_place(r, rows, e);

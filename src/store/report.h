@@ -42,8 +42,9 @@ struct ws_file_table {
 };
 
 /*
- * A dictionary block; decoded when first asked for. Of string i, text + at[i] is the first byte, and a NUL stands before text + at[i + 1].
- * Side by side in one array, since names that never repeat are looked for all over it.
+ * A dictionary block; decoded when first asked for. Of string i, text + at[i] is the first byte,
+ * and a NUL stands before text + at[i + 1]. Side by side in one array, since names that never
+ * repeat are looked for all over it.
  */
 enum ws_text_state { WS_TEXT_UNREAD, WS_TEXT_LOADING, WS_TEXT_READY, WS_TEXT_DAMAGED };
 struct ws_text_block {
@@ -64,26 +65,28 @@ struct ws_report {
 	struct ws_file_header header;
 	struct ws_file_table *schema; /* by number in the file; NULL: not there */
 	uint32_t schema_tables;
-	struct ws_block_list all;     /* SEGMENT, SCHEMA and every other block in file order: for verify and recover */
+	struct ws_block_list all; /* SEGMENT, SCHEMA and every other block in file order: for verify
+				     and recover */
 	struct ws_block_list table[WS_TABLE_COUNT];
 	uint64_t rows[WS_TABLE_COUNT], bytes[WS_TABLE_COUNT], columns[WS_TABLE_COUNT];
 	struct ws_block_list strings;
 	struct ws_text_block *text;   /* by index in strings */
 	struct ws_text_room *room;    /* that texts lie in; under text_lock */
-	uint32_t *guide, guide_shift; /* by id >> guide_shift: index in strings of the first block that ends behind such ids */
+	uint32_t *guide, guide_shift; /* by id >> guide_shift: index in strings of the first block
+					 that ends behind such ids */
 	struct ws_string_keys *keys;  /* computed when first asked for */
 	char **damage;
 	size_t damages, damage_cap, damages_unsaid;
 	bool indexed, live;
-	uint64_t rest;                /* bytes at the end that belong to no block */
-	pthread_mutex_t lock;         /* of the pool */
+	uint64_t rest;	      /* bytes at the end that belong to no block */
+	pthread_mutex_t lock; /* of the pool */
 	pthread_mutex_t key_lock;
 	pthread_mutex_t text_lock;
 	pthread_cond_t text_loaded;
 	pthread_mutex_t group_lock;
 	struct ws_summaries *summaries; /* read when first asked for */
 	struct ws_workspace *pool;
-	uint64_t decoded;             /* blocks; counted by all threads */
+	uint64_t decoded; /* blocks; counted by all threads */
 };
 
 void ws_report_say(struct ws_report *r, const char *fmt, ...) WS_PRINTF(2, 3);
@@ -93,23 +96,28 @@ void ws_workspace_give(const struct ws_report *r, struct ws_workspace *w);
 void ws_workspace_free(struct ws_workspace *w);
 
 /*
- * The body of a block, read and checked: in w->block or in memory. NULL with a message when it is damaged.
+ * The body of a block, read and checked: in w->block or in memory. NULL with a message when it is
+ * damaged.
  */
-const uint8_t *ws_block_body(const struct ws_report *r, const struct ws_block *b, struct ws_workspace *w, struct ws_err *e);
+const uint8_t *ws_block_body(const struct ws_report *r, const struct ws_block *b,
+			     struct ws_workspace *w, struct ws_err *e);
 
 /*
- * append.c: a new file at `path` with the header and the blocks of `r`, byte for byte, without its index; *end gets where they end. A descriptor, or -1 with
- * a message.
+ * append.c: a new file at `path` with the header and the blocks of `r`, byte for byte, without its
+ * index; *end gets where they end. A descriptor, or -1 with a message.
  */
-int ws_report_copy_blocks(const struct ws_report *r, const char *path, uint64_t *end, struct ws_err *e);
+int ws_report_copy_blocks(const struct ws_report *r, const char *path, uint64_t *end,
+			  struct ws_err *e);
 
 /* find.c: fills `all` from the index, or by walking the file. */
 void ws_report_find_blocks(struct ws_report *r);
 /* strings.c: to be called when all blocks are known. */
 void ws_report_prepare_strings(struct ws_report *r);
 void ws_report_free_strings(struct ws_report *r);
-const struct ws_text_block *ws_report_text(const struct ws_report *r, size_t i); /* of strings.v[i], decoded when first asked for */
-ptrdiff_t ws_string_block(const struct ws_report *r, uint32_t id); /* index in `strings` of the block that defines id, or -1 */
+const struct ws_text_block *ws_report_text(
+	const struct ws_report *r, size_t i); /* of strings.v[i], decoded when first asked for */
+ptrdiff_t ws_string_block(const struct ws_report *r,
+			  uint32_t id); /* index in `strings` of the block that defines id, or -1 */
 /* keys.c */
 void ws_string_keys_free(struct ws_report *r);
 const char *ws_block_type_name(uint32_t type);

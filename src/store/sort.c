@@ -1,11 +1,12 @@
 /*
  * sort.c - see sort.h.
  *
- * Rows mostly arrive in order, or nearly: a range is written when it closes, so a parent follows its children; a drain
- * visits one thread after the other. So: look first; then insertion sort with a budget of moves, which settles nesting;
- * then, from wherever that got, a radix sort. Track and start share one 64-bit key; where a block's values are so far apart
- * that they do not fit (never in a recording, but reports are also made from other people's data), a merge sort by
- * comparison does it.
+ * Rows mostly arrive in order, or nearly: a range is written when it closes, so a parent follows
+ * its children; a drain visits one thread after the other. So: look first; then insertion sort with
+ * a budget of moves, which settles nesting; then, from wherever that got, a radix sort. Track and
+ * start share one 64-bit key; where a block's values are so far apart that they do not fit (never
+ * in a recording, but reports are also made from other people's data), a merge sort by comparison
+ * does it.
  */
 #include "store/sort.h"
 
@@ -14,7 +15,13 @@
 
 #include "base/mem.h"
 
-enum { MOVES_PER_ROW = 6, FREE_MOVES = 20000, FARTHEST = 4000, DIGIT_BITS = 11, TIES_BY_INSERTION = 16 };
+enum {
+	MOVES_PER_ROW = 6,
+	FREE_MOVES = 20000,
+	FARTHEST = 4000,
+	DIGIT_BITS = 11,
+	TIES_BY_INSERTION = 16
+};
 
 struct columns {
 	const uint64_t *track, *start, *end;
@@ -90,12 +97,14 @@ static bool make_keys(struct ws_sort_key *k, const struct columns *c, uint32_t n
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t track = c->track ? c->track[i] - track_low : 0;
 
-		k[i].key = (c->start ? c->start[i] - start_low : 0) | (shift < 64 ? track << shift : 0);
+		k[i].key = (c->start ? c->start[i] - start_low : 0) |
+			   (shift < 64 ? track << shift : 0);
 	}
 	return true;
 }
 
-/* Gives up when it has moved more than its budget, which grows with what is done: rows far out of place end it early. */
+/* Gives up when it has moved more than its budget, which grows with what is done: rows far out of
+ * place end it early. */
 static bool insertion(struct ws_sort_key *k, uint32_t n)
 {
 	uint64_t moves = 0;
@@ -117,7 +126,8 @@ static bool insertion(struct ws_sort_key *k, uint32_t n)
 }
 
 /* One pass; returns false when all keys have the same digit and nothing moved. */
-static bool radix_pass(const struct ws_sort_key *from, struct ws_sort_key *to, uint32_t n, uint32_t shift)
+static bool radix_pass(const struct ws_sort_key *from, struct ws_sort_key *to, uint32_t n,
+		       uint32_t shift)
 {
 	uint32_t count[1 << DIGIT_BITS] = {0}, sum = 0, mask = (1 << DIGIT_BITS) - 1;
 
@@ -184,7 +194,8 @@ static void make_room(struct ws_sorter *s, uint32_t n)
 	s->cap = n;
 }
 
-const uint32_t *ws_sort_rows(struct ws_sorter *s, const uint64_t *track, const uint64_t *start, const uint64_t *end, uint32_t n)
+const uint32_t *ws_sort_rows(struct ws_sorter *s, const uint64_t *track, const uint64_t *start,
+			     const uint64_t *end, uint32_t n)
 {
 	struct columns c = {track, start, end};
 	uint32_t width;

@@ -20,9 +20,11 @@ struct ws_sorter {
 void ws_sorter_free(struct ws_sorter *s);
 
 /*
- * The order of `n` rows given by columns; any may be NULL (then it does not count). `end` may hold WS_NO_TIME, which is longest.
- * Returns NULL when they are in order already, else row numbers in order, valid until the next call.
+ * The order of `n` rows given by columns; any may be NULL (then it does not count). `end` may hold
+ * WS_NO_TIME, which is longest. Returns NULL when they are in order already, else row numbers in
+ * order, valid until the next call.
  */
-const uint32_t *ws_sort_rows(struct ws_sorter *s, const uint64_t *track, const uint64_t *start, const uint64_t *end, uint32_t n);
+const uint32_t *ws_sort_rows(struct ws_sorter *s, const uint64_t *track, const uint64_t *start,
+			     const uint64_t *end, uint32_t n);
 
 #endif

@@ -1,14 +1,16 @@
 /*
  * store.h - the report file (.wsrep): writing, reading, verifying, recovering.
  *
- * Nothing outside store/ knows how a block is laid out. docs/report-format.md describes it for other programs.
+ * Nothing outside store/ knows how a block is laid out. docs/report-format.md describes it for
+ * other programs.
  *
- * Writing: rows are staged, as row structs, in the journal: a file beside the report (<report>.journal) that is
- * mapped shared and allocated in full beforehand, so that what has been committed survives the recorder
- * being killed, costs no system call, and yet blocks are written full-sized. When a table's staging area is full, its
- * rows are sorted by (track, start), turned into compressed columns and appended to the report as one block; the strings
- * interned since the last block go in a dictionary block before it. ws_writer_close writes what is left and
- * the index, and removes the journal. A writer belongs to one thread.
+ * Writing: rows are staged, as row structs, in the journal: a file beside the report
+ * (<report>.journal) that is mapped shared and allocated in full beforehand, so that what has been
+ * committed survives the recorder being killed, costs no system call, and yet blocks are written
+ * full-sized. When a table's staging area is full, its rows are sorted by (track, start), turned
+ * into compressed columns and appended to the report as one block; the strings interned since the
+ * last block go in a dictionary block before it. ws_writer_close writes what is left and the index,
+ * and removes the journal. A writer belongs to one thread.
  */
 #ifndef WS_STORE_H
 #define WS_STORE_H
@@ -25,27 +27,33 @@
 struct ws_writer;
 
 struct ws_writer_opts {
-	bool overwrite;         /* replace an existing report, once the new one stands (-f); else an existing file is an error */
-	uint32_t block_rows;    /* rows a block at most; 0 for the default (65,536). Wide or rare tables stage fewer */
-	uint64_t segment_ns;    /* longest time span of a segment; 0 for the default (10 s) */
-	bool no_journal;        /* open rows stay in memory: for what can be made again, such as an import */
+	bool overwrite;	     /* replace an existing report, once the new one stands (-f); else an
+				existing file is an error */
+	uint32_t block_rows; /* rows a block at most; 0 for the default (65,536). Wide or rare
+				tables stage fewer */
+	uint64_t segment_ns; /* longest time span of a segment; 0 for the default (10 s) */
+	bool no_journal; /* open rows stay in memory: for what can be made again, such as an import
+			  */
 };
 
 /*
- * Create `path` (mode 0600) and its journal. The file is locked for the life of the writer: a second recorder
- * that wants the same name gets an error that says so, whatever `overwrite` says. With `overwrite`, the old file stays
- * in place until ws_writer_create succeeds in making the new one (written under a temporary name beside it and
- * renamed over it at the end of this call). Returns NULL with a message.
+ * Create `path` (mode 0600) and its journal. The file is locked for the life of the writer: a
+ * second recorder that wants the same name gets an error that says so, whatever `overwrite` says.
+ * With `overwrite`, the old file stays in place until ws_writer_create succeeds in making the new
+ * one (written under a temporary name beside it and renamed over it at the end of this call).
+ * Returns NULL with a message.
  */
-struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts *opts, struct ws_err *e);
+struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts *opts,
+				   struct ws_err *e);
 
 /*
- * Id of a string in the report's dictionary, from 1; equal bytes usually, but not always, get equal ids (the memory of the
- * dictionary is bounded: readers unify by content). len 0 is the empty string, which has an id of its own. Bytes may
- * hold NULs.
+ * Id of a string in the report's dictionary, from 1; equal bytes usually, but not always, get equal
+ * ids (the memory of the dictionary is bounded: readers unify by content). len 0 is the empty
+ * string, which has an id of its own. Bytes may hold NULs.
  */
 uint32_t ws_writer_string(struct ws_writer *w, const void *bytes, size_t len);
-/* The next new string gets this id, or a higher one where that is taken: ids between are empty strings. For copies of reports. */
+/* The next new string gets this id, or a higher one where that is taken: ids between are empty
+ * strings. For copies of reports. */
 void ws_writer_string_from(struct ws_writer *w, uint32_t id);
 
 struct ws_stage { /* open rows of one table; private to store/ except for the inline below */
@@ -56,8 +64,8 @@ struct ws_stage *ws_writer_stage(struct ws_writer *w, enum ws_table t);
 void *ws_writer_row_slow(struct ws_writer *w, enum ws_table t);
 
 /*
- * A place for one new row of `t`, to be filled by the caller before the next call on this writer. Never NULL: after a write
- * error (full disk), rows go nowhere and are counted as lost.
+ * A place for one new row of `t`, to be filled by the caller before the next call on this writer.
+ * Never NULL: after a write error (full disk), rows go nowhere and are counted as lost.
  */
 static inline void *ws_writer_row(struct ws_writer *w, enum ws_table t, struct ws_stage *s)
 {
@@ -73,34 +81,40 @@ static inline void *ws_writer_row(struct ws_writer *w, enum ws_table t, struct w
 void ws_writer_add(struct ws_writer *w, enum ws_table t, const void *row);
 
 /*
- * Make everything added so far survive a kill of this process: publishes the counts in the journal. Cheap (a few stores per
- * table that changed); call it after each drain.
+ * Make everything added so far survive a kill of this process: publishes the counts in the journal.
+ * Cheap (a few stores per table that changed); call it after each drain.
  */
 void ws_writer_commit(struct ws_writer *w);
 
-/* 0, or -1 with a message once the file could not be written (disk full...): what was written before stays readable. */
+/* 0, or -1 with a message once the file could not be written (disk full...): what was written
+ * before stays readable. */
 int ws_writer_error(struct ws_writer *w, struct ws_err *e);
 /* Rows that could not be written, in all tables. */
 uint64_t ws_writer_lost(struct ws_writer *w);
-/* False when no journal could be made (full disk, no permission): a kill of this process then loses what is not in blocks yet. */
+/* False when no journal could be made (full disk, no permission): a kill of this process then loses
+ * what is not in blocks yet. */
 bool ws_writer_journaled(const struct ws_writer *w);
 const char *ws_writer_path(struct ws_writer *w);
 
-/* Write everything staged now, in blocks of whatever size: so that ws_writer_lost says all before the writer is closed. */
+/* Write everything staged now, in blocks of whatever size: so that ws_writer_lost says all before
+ * the writer is closed. */
 void ws_writer_flush(struct ws_writer *w);
 
 /*
- * Write the rest and the index, fsync nothing, unlock, remove the journal, free. On error the report holds what
- * fitted, closed by an index if possible; returns -1 with a message.
+ * Write the rest and the index, fsync nothing, unlock, remove the journal, free. On error the
+ * report holds what fitted, closed by an index if possible; returns -1 with a message.
  */
 int ws_writer_close(struct ws_writer *w, struct ws_err *e);
-/* Close and delete the report: for a run that never began. Of additions to a report, drop these: the report stays as it was. */
+/* Close and delete the report: for a run that never began. Of additions to a report, drop these:
+ * the report stays as it was. */
 void ws_writer_discard(struct ws_writer *w);
 
 /*
- * Add rows to a closed report. Works on a copy beside it, which takes its place in ws_writer_close, once it is whole: on any failure, a kill included, the
- * report stays as it was. The report is locked meanwhile; readers that have it open go on reading the old one. Refuses, with NULL and a message, a report
- * that is being written, that was not closed or is damaged (recover it first), or whose tables this version numbers otherwise.
+ * Add rows to a closed report. Works on a copy beside it, which takes its place in ws_writer_close,
+ * once it is whole: on any failure, a kill included, the report stays as it was. The report is
+ * locked meanwhile; readers that have it open go on reading the old one. Refuses, with NULL and a
+ * message, a report that is being written, that was not closed or is damaged (recover it first), or
+ * whose tables this version numbers otherwise.
  */
 struct ws_writer *ws_writer_append(const char *path, struct ws_err *e);
 
@@ -113,14 +127,15 @@ struct ws_report;
 
 /*
  * Open a report for reading: reads the index (or rebuilds it by walking the blocks when there is
- * none, then also takes in the journal beside it). A file still being written opens too, as far as it goes. Anything that does
- * not check out is left out, counted and described in ws_report_damage. Returns NULL only when nothing can be read: not
- * a report, newer format, unreadable.
+ * none, then also takes in the journal beside it). A file still being written opens too, as far as
+ * it goes. Anything that does not check out is left out, counted and described in ws_report_damage.
+ * Returns NULL only when nothing can be read: not a report, newer format, unreadable.
  */
 struct ws_report *ws_report_open(const char *path, struct ws_err *e);
 /*
- * How a file that does not begin as a report does is opened, when something is set here (main does): that makes other tools' traces
- * open in every command. It returns a report, or NULL with a message.
+ * How a file that does not begin as a report does is opened, when something is set here (main
+ * does): that makes other tools' traces open in every command. It returns a report, or NULL with a
+ * message.
  */
 extern struct ws_report *(*ws_report_foreign)(const char *path, struct ws_err *e);
 /* The same as ws_report_open, for reports only. */
@@ -140,15 +155,17 @@ uint64_t ws_report_rows(const struct ws_report *r, enum ws_table t);
 uint64_t ws_report_table_bytes(const struct ws_report *r, enum ws_table t); /* stored bytes */
 
 /*
- * Strings. ws_report_string gives the bytes of an id (never NULL; "" for 0 and for ids the file does not define; NUL-terminated,
- * but may hold NULs: *len, if wanted, says how many bytes). Lives as long as the report.
- * ws_report_string_key maps ids with equal bytes to one id, so that grouping by key is grouping by text.
+ * Strings. ws_report_string gives the bytes of an id (never NULL; "" for 0 and for ids the file
+ * does not define; NUL-terminated, but may hold NULs: *len, if wanted, says how many bytes). Lives
+ * as long as the report. ws_report_string_key maps ids with equal bytes to one id, so that grouping
+ * by key is grouping by text.
  */
 const char *ws_report_string(const struct ws_report *r, uint32_t id, size_t *len);
 uint32_t ws_report_string_key(const struct ws_report *r, uint32_t id);
 /* The same for all ids from 0 to ws_report_string_count, at once. */
 void ws_report_string_keys(const struct ws_report *r, uint32_t *key);
-/* Ask the memory for what ws_report_string will look at; with `text`, which comes some strings later, for the bytes too. */
+/* Ask the memory for what ws_report_string will look at; with `text`, which comes some strings
+ * later, for the bytes too. */
 void ws_report_string_fetch(const struct ws_report *r, uint32_t id, bool text);
 uint32_t ws_report_string_count(const struct ws_report *r); /* highest id */
 
@@ -156,16 +173,18 @@ uint32_t ws_report_string_count(const struct ws_report *r); /* highest id */
 struct ws_block_info {
 	uint64_t offset, bytes;
 	uint32_t rows;
-	uint64_t time_min, time_max; /* over start and end of its rows; 0, UINT64_MAX for tables without times */
+	uint64_t time_min, time_max; /* over start and end of its rows; 0, UINT64_MAX for tables
+					without times */
 	uint32_t track_min, track_max;
 };
 size_t ws_report_blocks(const struct ws_report *r, enum ws_table t);
 struct ws_block_info ws_report_block(const struct ws_report *r, enum ws_table t, size_t i);
 
 /*
- * What a block holds without reading its rows: those that are equal in the columns of ws_table_groups are a group. `bins` cuts
- * first..last into WS_GROUP_BINS equal parts: how busy each was, of 255; not 0 where anything is. Reports that are not closed, or
- * of older versions, say it of some blocks or none: then `v` is NULL. All numbers of a block together give its rows; the
+ * What a block holds without reading its rows: those that are equal in the columns of
+ * ws_table_groups are a group. `bins` cuts first..last into WS_GROUP_BINS equal parts: how busy
+ * each was, of 255; not 0 where anything is. Reports that are not closed, or of older versions, say
+ * it of some blocks or none: then `v` is NULL. All numbers of a block together give its rows; the
  * rest is as trustworthy as the file. Thread-safe; lives as long as the report.
  */
 enum { WS_GROUP_BINS = 64 };
@@ -182,25 +201,29 @@ struct ws_block_groups {
 struct ws_block_groups ws_report_block_groups(const struct ws_report *r, enum ws_table t, size_t i);
 
 /*
- * Decode the columns whose bits are set in `columns` of block i into out[c][0..rows-1] (out[c] for the others is ignored
- * and may be NULL). The block's checksum is verified on first use. Thread-safe. Returns 0, or -1 when the block
- * is damaged.
+ * Decode the columns whose bits are set in `columns` of block i into out[c][0..rows-1] (out[c] for
+ * the others is ignored and may be NULL). The block's checksum is verified on first use.
+ * Thread-safe. Returns 0, or -1 when the block is damaged.
  */
-int ws_report_decode(const struct ws_report *r, enum ws_table t, size_t i, uint64_t columns, uint64_t *const *out,
-		     struct ws_err *e);
+int ws_report_decode(const struct ws_report *r, enum ws_table t, size_t i, uint64_t columns,
+		     uint64_t *const *out, struct ws_err *e);
 
-/* How many blocks were decoded since the report was opened: what a filter by time saved can be seen from it. */
+/* How many blocks were decoded since the report was opened: what a filter by time saved can be seen
+ * from it. */
 uint64_t ws_report_decoded(const struct ws_report *r);
 
 /* Columns a file of an older version does not have decode as 0; this says which are there. */
 uint64_t ws_report_columns(const struct ws_report *r, enum ws_table t);
 
-/* Check every block; calls `fn` (if not NULL) with one sentence for each thing wrong. Returns how many. */
-uint64_t ws_report_verify(const struct ws_report *r, void (*fn)(void *ctx, const char *sentence), void *ctx);
+/* Check every block; calls `fn` (if not NULL) with one sentence for each thing wrong. Returns how
+ * many. */
+uint64_t ws_report_verify(const struct ws_report *r, void (*fn)(void *ctx, const char *sentence),
+			  void *ctx);
 
 /*
- * Write a closed copy of `from` (and its journal) to `to`, or in place when `to` is NULL (through a temporary file and rename).
- * *rows gets the number of rows written. Refuses while a recorder still writes the file.
+ * Write a closed copy of `from` (and its journal) to `to`, or in place when `to` is NULL (through a
+ * temporary file and rename). *rows gets the number of rows written. Refuses while a recorder still
+ * writes the file.
  */
 int ws_report_recover(const char *from, const char *to, uint64_t *rows, struct ws_err *e);
 

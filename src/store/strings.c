@@ -1,9 +1,10 @@
 /*
  * strings.c - the dictionary of an open report.
  *
- * Blocks of strings are decoded when one of their ids is first asked for, by one thread, while others that want the same one wait.
- * Their texts lie one after the other in a few large pieces of memory, which can be huge pages: reports whose names never repeat
- * look at millions of them in any order. Which block has an id is found from a guide of a few entries a block.
+ * Blocks of strings are decoded when one of their ids is first asked for, by one thread, while
+ * others that want the same one wait. Their texts lie one after the other in a few large pieces of
+ * memory, which can be huge pages: reports whose names never repeat look at millions of them in any
+ * order. Which block has an id is found from a guide of a few entries a block.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +33,10 @@ static void *room(const struct ws_report *r, size_t n)
 	n = WS_ALIGN_UP(n, 16);
 	pthread_mutex_lock(&m->text_lock);
 	if (!r->room || r->room->size - r->room->used < n) {
-		for (size_t i = 0; i < r->strings.n && need < ROOM; i++) /* a small report takes little */
-			need += r->strings.v[i].head.raw + (size_t)r->strings.v[i].head.rows * 5 + 4 * SLACK;
+		for (size_t i = 0; i < r->strings.n && need < ROOM;
+		     i++) /* a small report takes little */
+			need += r->strings.v[i].head.raw + (size_t)r->strings.v[i].head.rows * 5 +
+				4 * SLACK;
 		need = need < n ? n : need < ROOM ? need : n < ROOM ? ROOM : n;
 		last = (need < ROOM ? ws_malloc : ws_malloc_huge)(sizeof(*last) + need);
 		*last = (struct ws_text_room){r->room, 0, need};
@@ -70,8 +73,9 @@ static bool get_lengths(const uint8_t *p, size_t size, uint32_t n, uint64_t raw,
 }
 
 /*
- * The text arrives without NULs at the end of `text`; moves each string to its place. Strings only ever move down, or stay. As long
- * as they move far, in steps of eight bytes, the last of which may write beyond the string, where nothing is yet.
+ * The text arrives without NULs at the end of `text`; moves each string to its place. Strings only
+ * ever move down, or stay. As long as they move far, in steps of eight bytes, the last of which may
+ * write beyond the string, where nothing is yet.
  */
 static void spread(struct ws_text_block *t)
 {
@@ -94,8 +98,8 @@ static void spread(struct ws_text_block *t)
 	}
 }
 
-static bool decode_text(const struct ws_report *r, struct ws_workspace *w, const struct ws_block *b, const uint8_t *body,
-			struct ws_text_block *t)
+static bool decode_text(const struct ws_report *r, struct ws_workspace *w, const struct ws_block *b,
+			const uint8_t *body, struct ws_text_block *t)
 {
 	struct ws_cut cut = {body, body + b->head.body_bytes};
 	uint32_t n = b->head.rows, size;
@@ -110,7 +114,8 @@ static bool decode_text(const struct ws_report *r, struct ws_workspace *w, const
 		return false;
 	lengths = ws_malloc(size);
 	t->at = room(r, ((size_t)n + 1) * sizeof(*t->at));
-	ok = ws_stream_get(w->unpacker.z, &cut, lengths, size) && get_lengths(lengths, size, n, b->head.raw, t->at);
+	ok = ws_stream_get(w->unpacker.z, &cut, lengths, size) &&
+	     get_lengths(lengths, size, n, b->head.raw, t->at);
 	free(lengths);
 	if (!ok)
 		return false;
@@ -121,7 +126,8 @@ static bool decode_text(const struct ws_report *r, struct ws_workspace *w, const
 	return true;
 }
 
-static enum ws_text_state load(const struct ws_report *r, const struct ws_block *b, struct ws_text_block *t)
+static enum ws_text_state load(const struct ws_report *r, const struct ws_block *b,
+			       struct ws_text_block *t)
 {
 	struct ws_workspace *w = ws_workspace_take(r);
 	const uint8_t *body = ws_block_body(r, b, w, NULL);
@@ -174,7 +180,8 @@ void ws_report_prepare_strings(struct ws_report *r)
 	entries = ((size_t)most >> r->guide_shift) + 2;
 	r->guide = ws_malloc(entries * sizeof(*r->guide));
 	for (size_t g = 0, i = 0; g < entries; g++) {
-		while (i < n && (uint64_t)r->text[i].first + r->text[i].n <= (uint64_t)g << r->guide_shift)
+		while (i < n &&
+		       (uint64_t)r->text[i].first + r->text[i].n <= (uint64_t)g << r->guide_shift)
 			i++;
 		r->guide[g] = (uint32_t)i;
 	}

@@ -1,12 +1,15 @@
 /*
- * writer.c - a report being written; see store.h for what it promises and journal.c for how it survives a kill.
+ * writer.c - a report being written; see store.h for what it promises and journal.c for how it
+ * survives a kill.
  *
- * Blocks are appended with one pwrite each, and only when a block is complete does anything else (stage, index, journal)
- * move on: the file always ends with whole blocks, plus at most one torn one that readers leave out.
+ * Blocks are appended with one pwrite each, and only when a block is complete does anything else
+ * (stage, index, journal) move on: the file always ends with whole blocks, plus at most one torn
+ * one that readers leave out.
  *
- * Space is allocated ahead of the end, a reserve beyond the next block included. When the disk is full the reserve is what
- * is left: the two wide tables stop there (their rows are counted as lost), while the small tables, which say what happened
- * and who lost what, and the index still go in.
+ * Space is allocated ahead of the end, a reserve beyond the next block included. When the disk is
+ * full the reserve is what is left: the two wide tables stop there (their rows are counted as
+ * lost), while the small tables, which say what happened and who lost what, and the index still go
+ * in.
  */
 #include "store/store.h"
 
@@ -53,11 +56,11 @@ struct ws_writer {
 	struct ws_intern intern;
 	uint32_t generation;
 	uint64_t next_string;
-	uint32_t pending;          /* strings not in the report yet */
+	uint32_t pending; /* strings not in the report yet */
 	uint64_t pending_text;
-	uint64_t end;              /* of the last whole block */
-	uint64_t allocated,
-	    ahead; /* space reserved in the file, and how much to reserve next; ahead 0 where that is not supported */
+	uint64_t end;		   /* of the last whole block */
+	uint64_t allocated, ahead; /* space reserved in the file, and how much to reserve next;
+				      ahead 0 where that is not supported */
 	uint64_t sequence;
 	uint64_t segment, segment_start, segment_opened, segment_ns;
 	bool segment_open;
@@ -66,23 +69,50 @@ struct ws_writer {
 	struct ws_err error;
 	bool failed;
 	uint64_t lost;
-	char *replaces; /* the report that this copy with additions takes the place of; NULL: it is new */
-	int replaces_fd;/* ...which is locked meanwhile */
+	char *replaces;	 /* the report that this copy with additions takes the place of; NULL: it is
+			    new */
+	int replaces_fd; /* ...which is locked meanwhile */
 };
 
 /*
- * Tables with a row for each event, and how many rows of each a recording stages; the others are small and stage RARE_BLOCK_ROWS. The stage of
- * every table has its memory and its place on the disk from the start: tables whose rows are large or seldom many stage fewer, so that a
- * short recording needs little of either. Without a journal all stage as many as a block may have.
+ * Tables with a row for each event, and how many rows of each a recording stages; the others are
+ * small and stage RARE_BLOCK_ROWS. The stage of every table has its memory and its place on the
+ * disk from the start: tables whose rows are large or seldom many stage fewer, so that a short
+ * recording needs little of either. Without a journal all stage as many as a block may have.
  */
 static const uint32_t event_rows[WS_TABLE_COUNT] = {
-	[WS_TABLE_nvtx] = WS_MAX_BLOCK_ROWS, [WS_TABLE_osrt] = WS_MAX_BLOCK_ROWS, [WS_TABLE_cuda_api] = 16384, [WS_TABLE_cuda_kernel] = 8192,
-	[WS_TABLE_cuda_memcpy] = 2048, [WS_TABLE_cuda_memset] = 1024, [WS_TABLE_cuda_sync] = 1024, [WS_TABLE_cuda_event] = 1024,
-	[WS_TABLE_cuda_overhead] = 1024, [WS_TABLE_cuda_graph_trace] = 1024, [WS_TABLE_cuda_graph] = 512, [WS_TABLE_cuda_graph_node] = 512,
-	[WS_TABLE_cuda_memory] = 512, [WS_TABLE_cuda_um_cpu_fault] = 512, [WS_TABLE_cuda_um_gpu_fault] = 512, [WS_TABLE_cuda_jit] = 512,
-	[WS_TABLE_frame] = 2048, [WS_TABLE_symbol] = 1024, [WS_TABLE_stack] = 8192, [WS_TABLE_sample] = 16384, [WS_TABLE_python_sample] = 2048,
-	[WS_TABLE_gil] = 2048, [WS_TABLE_sched] = 16384, [WS_TABLE_ftrace] = 1024, [WS_TABLE_counter_value] = 8192, [WS_TABLE_slice] = 1024,
-	[WS_TABLE_flow] = 256, [WS_TABLE_op] = 256, [WS_TABLE_op_link] = 256, [WS_TABLE_op_memory] = 256, [WS_TABLE_collective] = 256, [WS_TABLE_foreign] = 256,
+	[WS_TABLE_nvtx] = WS_MAX_BLOCK_ROWS,
+	[WS_TABLE_osrt] = WS_MAX_BLOCK_ROWS,
+	[WS_TABLE_cuda_api] = 16384,
+	[WS_TABLE_cuda_kernel] = 8192,
+	[WS_TABLE_cuda_memcpy] = 2048,
+	[WS_TABLE_cuda_memset] = 1024,
+	[WS_TABLE_cuda_sync] = 1024,
+	[WS_TABLE_cuda_event] = 1024,
+	[WS_TABLE_cuda_overhead] = 1024,
+	[WS_TABLE_cuda_graph_trace] = 1024,
+	[WS_TABLE_cuda_graph] = 512,
+	[WS_TABLE_cuda_graph_node] = 512,
+	[WS_TABLE_cuda_memory] = 512,
+	[WS_TABLE_cuda_um_cpu_fault] = 512,
+	[WS_TABLE_cuda_um_gpu_fault] = 512,
+	[WS_TABLE_cuda_jit] = 512,
+	[WS_TABLE_frame] = 2048,
+	[WS_TABLE_symbol] = 1024,
+	[WS_TABLE_stack] = 8192,
+	[WS_TABLE_sample] = 16384,
+	[WS_TABLE_python_sample] = 2048,
+	[WS_TABLE_gil] = 2048,
+	[WS_TABLE_sched] = 16384,
+	[WS_TABLE_ftrace] = 1024,
+	[WS_TABLE_counter_value] = 8192,
+	[WS_TABLE_slice] = 1024,
+	[WS_TABLE_flow] = 256,
+	[WS_TABLE_op] = 256,
+	[WS_TABLE_op_link] = 256,
+	[WS_TABLE_op_memory] = 256,
+	[WS_TABLE_collective] = 256,
+	[WS_TABLE_foreign] = 256,
 };
 
 static bool is_wide(enum ws_table t)
@@ -94,7 +124,8 @@ static bool is_wide(enum ws_table t)
 
 static uint64_t index_bytes(const struct ws_writer *w)
 {
-	return sizeof(struct ws_block_header) + (w->blocks + 4) * sizeof(struct ws_index_entry) + sizeof(struct ws_trailer);
+	return sizeof(struct ws_block_header) + (w->blocks + 4) * sizeof(struct ws_index_entry) +
+	       sizeof(struct ws_trailer);
 }
 
 static int fail(struct ws_writer *w)
@@ -132,14 +163,16 @@ static int check_limit(uint64_t need)
 {
 	struct rlimit limit;
 
-	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY && need > limit.rlim_cur) {
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY &&
+	    need > limit.rlim_cur) {
 		errno = EFBIG;
 		return -1;
 	}
 	return 0;
 }
 
-/* Append encoder.out. `keep`: bytes that must remain free after it. On failure the file still ends with its last whole block. */
+/* Append encoder.out. `keep`: bytes that must remain free after it. On failure the file still ends
+ * with its last whole block. */
 static int append_bytes(struct ws_writer *w, uint64_t keep)
 {
 	uint64_t n = w->encoder.out.len;
@@ -170,7 +203,8 @@ static int try_block(struct ws_writer *w, bool wide)
 	w->sequence++;
 	ws_grow(w->index, w->index_cap, w->blocks + 1);
 	w->index[w->blocks].offset = at;
-	memcpy(&w->index[w->blocks].head, w->encoder.out.p + offsetof(struct ws_block_header, head), sizeof(struct ws_block_head));
+	memcpy(&w->index[w->blocks].head, w->encoder.out.p + offsetof(struct ws_block_header, head),
+	       sizeof(struct ws_block_head));
 	w->blocks++;
 	__atomic_store_n(&w->journal.head->report_bytes, w->end, __ATOMIC_RELEASE);
 	return 0;
@@ -192,7 +226,9 @@ static uint64_t realtime_ns(void)
 static int open_segment(struct ws_writer *w)
 {
 	struct ws_block_head head = ws_block_head_new(WS_BLOCK_SEGMENT, w->sequence);
-	struct ws_segment_body body = {.fingerprint = w->journal.head->fingerprint, .raw = ws_raw_ns(), .realtime = realtime_ns()};
+	struct ws_segment_body body = {.fingerprint = w->journal.head->fingerprint,
+				       .raw = ws_raw_ns(),
+				       .realtime = realtime_ns()};
 
 	if (w->segment_open)
 		return 0;
@@ -238,11 +274,13 @@ static int flush_strings(struct ws_writer *w, bool wide)
 {
 	if (!w->pending)
 		return 0;
-	/* Not again for every string of a full disk: compressing what cannot be written takes its time. */
+	/* Not again for every string of a full disk: compressing what cannot be written takes its
+	 * time. */
 	if ((wide && w->failed) || open_segment(w))
 		return -1;
-	ws_encode_strings(&w->encoder, w->next_string - w->pending, w->pending, ws_journal_lengths(&w->journal),
-			  ws_journal_text(&w->journal), w->pending_text, w->generation, w->sequence);
+	ws_encode_strings(&w->encoder, w->next_string - w->pending, w->pending,
+			  ws_journal_lengths(&w->journal), ws_journal_text(&w->journal),
+			  w->pending_text, w->generation, w->sequence);
 	if (append_block(w, wide))
 		return -1;
 	empty_strings(w);
@@ -337,14 +375,18 @@ static void make_uuid(uint8_t uuid[16])
 
 static void make_header(struct ws_file_header *h)
 {
-	*h = (struct ws_file_header){.major = WS_FORMAT_MAJOR, .minor = WS_FORMAT_MINOR, .bytes = sizeof(*h),
-				     .created = realtime_ns(), .fingerprint = ws_schema_fingerprint()};
+	*h = (struct ws_file_header){.major = WS_FORMAT_MAJOR,
+				     .minor = WS_FORMAT_MINOR,
+				     .bytes = sizeof(*h),
+				     .created = realtime_ns(),
+				     .fingerprint = ws_schema_fingerprint()};
 	memcpy(h->magic, WS_FILE_MAGIC, 8);
 	make_uuid(h->uuid);
 	h->check = XXH3_64bits(h, offsetof(struct ws_file_header, check));
 }
 
-static void make_stages(struct ws_writer *w, const struct ws_writer_opts *opts, const uint8_t uuid[16])
+static void make_stages(struct ws_writer *w, const struct ws_writer_opts *opts,
+			const uint8_t uuid[16])
 {
 	struct ws_journal_sizes sizes;
 	char *path = opts && opts->no_journal ? NULL : ws_journal_path(w->path);
@@ -357,7 +399,9 @@ static void make_stages(struct ws_writer *w, const struct ws_writer_opts *opts, 
 		char *p = ws_journal_rows(&w->journal, (enum ws_table)t);
 
 		w->base[t] = p;
-		w->stage[t] = (struct ws_stage){p, p + (size_t)sizes.rows[t] * ws_tables[t].row_size, ws_tables[t].row_size};
+		w->stage[t] =
+			(struct ws_stage){p, p + (size_t)sizes.rows[t] * ws_tables[t].row_size,
+					  ws_tables[t].row_size};
 		most = sizes.rows[t] > most ? sizes.rows[t] : most;
 	}
 	ws_encoder_init(&w->encoder, most);
@@ -380,7 +424,8 @@ static void free_writer(struct ws_writer *w)
 	free(w);
 }
 
-struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts *opts, struct ws_err *e)
+struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts *opts,
+				   struct ws_err *e)
 {
 	struct ws_file_header header;
 	struct ws_writer *w;
@@ -406,7 +451,8 @@ struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts
 	return w;
 }
 
-/* A string too long for the stage: a block of its own. What even a block cannot take is cut off and counted. */
+/* A string too long for the stage: a block of its own. What even a block cannot take is cut off and
+ * counted. */
 static uint32_t add_long_string(struct ws_writer *w, const void *bytes, size_t len)
 {
 	uint32_t length = (uint32_t)(len > WS_MAX_TEXT ? WS_MAX_TEXT : len);
@@ -414,7 +460,8 @@ static uint32_t add_long_string(struct ws_writer *w, const void *bytes, size_t l
 	w->lost += len > WS_MAX_TEXT;
 	if (flush_strings(w, true) || open_segment(w))
 		return 0;
-	ws_encode_strings(&w->encoder, w->next_string, 1, &length, bytes, length, w->generation, w->sequence);
+	ws_encode_strings(&w->encoder, w->next_string, 1, &length, bytes, length, w->generation,
+			  w->sequence);
 	if (append_block(w, false))
 		return 0;
 	w->next_string++;
@@ -428,7 +475,8 @@ static uint32_t add_string(struct ws_writer *w, const void *bytes, size_t len)
 		return 0;
 	if (len > PENDING_TEXT)
 		return add_long_string(w, bytes, len);
-	if ((w->pending == PENDING_STRINGS || w->pending_text + len > PENDING_TEXT) && flush_strings(w, true))
+	if ((w->pending == PENDING_STRINGS || w->pending_text + len > PENDING_TEXT) &&
+	    flush_strings(w, true))
 		return 0;
 	ws_journal_lengths(&w->journal)[w->pending++] = (uint32_t)len;
 	if (len)
@@ -455,7 +503,8 @@ uint32_t ws_writer_string(struct ws_writer *w, const void *bytes, size_t len)
 		w->generation++;
 	}
 	id = add_string(w, bytes, len);
-	if (id) /* else the disk is full: the row that wanted it is counted when it finds no room itself */
+	if (id) /* else the disk is full: the row that wanted it is counted when it finds no room
+		   itself */
 		ws_intern_add(&w->intern, hash, bytes, len, id);
 	return id;
 }
@@ -490,7 +539,8 @@ void ws_writer_commit(struct ws_writer *w)
 {
 	struct ws_journal_head *h = w->journal.head;
 
-	if (w->end - w->segment_start > SEGMENT_BYTES || ws_raw_ns() - w->segment_opened > w->segment_ns) {
+	if (w->end - w->segment_start > SEGMENT_BYTES ||
+	    ws_raw_ns() - w->segment_opened > w->segment_ns) {
 		flush_all(w);
 		flush_overview(w);
 		w->segment_open = false; /* the next block opens one */
@@ -556,7 +606,8 @@ static void continue_report(struct ws_writer *w, const struct ws_report *r, uint
 		const struct ws_block_head *h = &r->all.v[i].head;
 
 		ws_grow(w->index, w->index_cap, w->blocks + 1);
-		w->index[w->blocks++] = (struct ws_index_entry){.offset = r->all.v[i].offset, .head = *h};
+		w->index[w->blocks++] =
+			(struct ws_index_entry){.offset = r->all.v[i].offset, .head = *h};
 		w->sequence = h->sequence >= w->sequence ? h->sequence + 1 : w->sequence;
 		if (h->type == WS_BLOCK_SEGMENT && h->first >= w->segment)
 			w->segment = h->first + 1;
@@ -574,7 +625,8 @@ static void continue_report(struct ws_writer *w, const struct ws_report *r, uint
 	w->journal.head->string_first = w->next_string;
 }
 
-static struct ws_writer *append_to(const struct ws_report *r, const char *path, int lock, struct ws_err *e)
+static struct ws_writer *append_to(const struct ws_report *r, const char *path, int lock,
+				   struct ws_err *e)
 {
 	struct ws_writer_opts opts = {.no_journal = true};
 	struct ws_writer *w;
@@ -621,7 +673,8 @@ struct ws_writer *ws_writer_append(const char *path, struct ws_err *e)
 	return w;
 }
 
-/* The copy is whole and on the disk before it takes the report's name: whatever happens, one of the two stands there. */
+/* The copy is whole and on the disk before it takes the report's name: whatever happens, one of the
+ * two stands there. */
 static int take_place(struct ws_writer *w, struct ws_err *e)
 {
 	if (fsync(w->fd) || rename(w->path, w->replaces))

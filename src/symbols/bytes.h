@@ -1,4 +1,5 @@
-/* bytes.h - reading what DWARF is made of from a range of bytes, never beyond it: past the end everything reads 0 and `bad` is set.
+/* bytes.h - reading what DWARF is made of from a range of bytes, never beyond it: past the end
+ * everything reads 0 and `bad` is set.
  */
 #ifndef WS_SYMBOLS_BYTES_H
 #define WS_SYMBOLS_BYTES_H

@@ -1,8 +1,8 @@
 /*
  * cfi.c - see cfi.h.
  *
- * An entry (FDE) is found, its common part (CIE) is read, and the instructions of both are run up to the address asked for. Rows
- * are not kept here: the unwinder keeps those that it meets.
+ * An entry (FDE) is found, its common part (CIE) is read, and the instructions of both are run up
+ * to the address asked for. Rows are not kept here: the unwinder keeps those that it meets.
  */
 #include "symbols/cfi.h"
 
@@ -34,7 +34,8 @@ struct section {
 struct ws_cfi {
 	const struct ws_elf *elf;
 	struct section eh, debug;
-	const uint8_t *table; /* of .eh_frame_hdr: pairs of 32-bit offsets, sorted; NULL: eh.v is used */
+	const uint8_t
+		*table; /* of .eh_frame_hdr: pairs of 32-bit offsets, sorted; NULL: eh.v is used */
 	uint64_t table_n, table_address;
 };
 
@@ -56,7 +57,8 @@ struct fde {
 /* ---- pointers ---- */
 
 /* An encoded pointer; `at` is the address of the cursor's first byte `base`. */
-static uint64_t take_pointer(struct ws_cursor *c, uint8_t encoding, const uint8_t *base, uint64_t at, uint64_t data)
+static uint64_t take_pointer(struct ws_cursor *c, uint8_t encoding, const uint8_t *base,
+			     uint64_t at, uint64_t data)
 {
 	uint64_t here = at + (uint64_t)(c->p - base), v;
 
@@ -103,7 +105,8 @@ static uint64_t take_pointer(struct ws_cursor *c, uint8_t encoding, const uint8_
 
 /* ---- entries ---- */
 
-/* Length and contents of the entry at `offset`; false at the end. `wide`: it is in the 64-bit form. */
+/* Length and contents of the entry at `offset`; false at the end. `wide`: it is in the 64-bit form.
+ */
 static bool entry_at(const struct section *s, uint64_t offset, struct ws_cursor *body, bool *wide)
 {
 	struct ws_cursor c = {s->data + offset, s->data + s->size, false};
@@ -126,7 +129,8 @@ static bool is_cie(const struct section *s, uint64_t id, bool wide)
 	return s->debug ? id == (wide ? UINT64_MAX : 0xffffffff) : id == 0;
 }
 
-static void augmentation(struct cie *cie, struct ws_cursor *c, const char *letters, const struct section *s)
+static void augmentation(struct cie *cie, struct ws_cursor *c, const char *letters,
+			 const struct section *s)
 {
 	uint64_t n = ws_take_uleb(c);
 	const uint8_t *p = ws_take_bytes(c, n);
@@ -163,7 +167,8 @@ static bool read_cie(const struct section *s, uint64_t offset, struct cie *cie)
 	if (!is_cie(s, id, wide) || (version != 1 && version != 3 && version != 4))
 		return false;
 	letters = ws_take_text(&c);
-	if (version == 4 && (ws_take(&c, 1) != 8 || ws_take(&c, 1))) /* address size, segment size */
+	if (version == 4 &&
+	    (ws_take(&c, 1) != 8 || ws_take(&c, 1))) /* address size, segment size */
 		return false;
 	cie->code_align = ws_take_uleb(&c);
 	cie->data_align = ws_take_sleb(&c);
@@ -249,7 +254,8 @@ static void use_section(struct section *s, const struct ws_elf *elf, const char 
 	s->address = sh.sh_addr;
 }
 
-/* The search table, when it has the form that linkers write. Gives .eh_frame too, for files without section headers. */
+/* The search table, when it has the form that linkers write. Gives .eh_frame too, for files without
+ * section headers. */
 static void use_table(struct ws_cfi *c)
 {
 	Elf64_Phdr ph;
@@ -365,7 +371,8 @@ static void set_rule(struct machine *m, uint64_t reg, uint8_t kind, int64_t offs
 		m->row.reg[reg] = (struct ws_cfi_rule){.kind = kind, .offset = offset};
 }
 
-static void set_expression(struct machine *m, struct ws_cursor *c, struct ws_cfi_rule *rule, uint8_t kind)
+static void set_expression(struct machine *m, struct ws_cursor *c, struct ws_cfi_rule *rule,
+			   uint8_t kind)
 {
 	uint64_t n = ws_take_uleb(c);
 	const uint8_t *p = ws_take_bytes(c, n);
@@ -456,7 +463,8 @@ static void define_register(struct machine *m, struct ws_cursor *c, uint8_t op)
 		break;
 	case 0x14: /* val_offset, val_offset_sf */
 	case 0x15:
-		set_rule(m, reg, WS_CFI_VALUE, scaled(m, op == 0x14 ? ws_take_uleb(c) : (uint64_t)ws_take_sleb(c)));
+		set_rule(m, reg, WS_CFI_VALUE,
+			 scaled(m, op == 0x14 ? ws_take_uleb(c) : (uint64_t)ws_take_sleb(c)));
 		break;
 	case 0x2f: /* GNU_negative_offset_extended */
 		set_rule(m, reg, WS_CFI_OFFSET, scaled(m, 0 - ws_take_uleb(c)));
@@ -469,7 +477,8 @@ static void extended(struct machine *m, struct ws_cursor *c, uint8_t op, uint64_
 {
 	switch (op) {
 	case 0x00: /* nop */
-	case 0x2d: /* aarch64: return addresses are signed from here on; the signature is masked away in any case */
+	case 0x2d: /* aarch64: return addresses are signed from here on; the signature is masked
+		      away in any case */
 		break;
 	case 0x01: /* set_loc */
 		*advance = ws_take(c, 8) - m->at;
@@ -536,7 +545,8 @@ bool ws_cfi_find(struct ws_cfi *c, uint64_t address, struct ws_cfi_row *row)
 	struct fde f;
 	bool debug = false;
 
-	if (!(c->table ? by_table(c, address, &f) : by_index(&c->eh, address, &f)) || address < f.begin || address >= f.end) {
+	if (!(c->table ? by_table(c, address, &f) : by_index(&c->eh, address, &f)) ||
+	    address < f.begin || address >= f.end) {
 		debug = true;
 		if (!by_index(&c->debug, address, &f) || address < f.begin || address >= f.end)
 			return false;
@@ -570,9 +580,12 @@ bool ws_cfi_keeps_fp(struct ws_cfi *c)
 	struct fde f;
 
 	for (uint64_t i = 0; i < n; i += step) {
-		if (!(c->table ? by_table(c, table_begin(c, i), &f) : read_fde(s, s->v[i].at, &f)) || f.end - f.begin < 48)
+		if (!(c->table ? by_table(c, table_begin(c, i), &f)
+			       : read_fde(s, s->v[i].at, &f)) ||
+		    f.end - f.begin < 48)
 			continue;
-		if (!ws_cfi_find(c, f.begin + (f.end - f.begin) / 2, &row) || row.signal || row.cfa_kind != WS_CFI_VALUE)
+		if (!ws_cfi_find(c, f.begin + (f.end - f.begin) / 2, &row) || row.signal ||
+		    row.cfa_kind != WS_CFI_VALUE)
 			continue;
 		if (row.cfa_register == WS_REG_FP)
 			with++;
@@ -684,7 +697,8 @@ static void binary(struct evaluation *s, uint8_t op)
 	push(s, v);
 }
 
-static void push_register(struct evaluation *s, const struct ws_regs *regs, uint64_t reg, int64_t offset)
+static void push_register(struct evaluation *s, const struct ws_regs *regs, uint64_t reg,
+			  int64_t offset)
 {
 	if (reg < WS_REGS && (regs->known >> reg & 1))
 		push(s, regs->r[reg] + (uint64_t)offset);
@@ -751,8 +765,10 @@ static uint64_t constant(struct ws_cursor *c, uint8_t op)
 	return v;
 }
 
-bool ws_cfi_evaluate(const uint8_t *code, size_t size, const struct ws_regs *regs, bool pushed, uint64_t first,
-		     bool (*read)(void *ctx, uint64_t address, unsigned bytes, uint64_t *value), void *ctx, uint64_t *result)
+bool ws_cfi_evaluate(const uint8_t *code, size_t size, const struct ws_regs *regs, bool pushed,
+		     uint64_t first,
+		     bool (*read)(void *ctx, uint64_t address, unsigned bytes, uint64_t *value),
+		     void *ctx, uint64_t *result)
 {
 	struct ws_cursor c = {code, code + size, false};
 	struct evaluation s = {.n = 0};
@@ -774,7 +790,8 @@ bool ws_cfi_evaluate(const uint8_t *code, size_t size, const struct ws_regs *reg
 			push(&s, v);
 		} else if (op >= 0x08 && op <= 0x11) {
 			push(&s, constant(&c, op));
-		} else if ((op >= 0x12 && op <= 0x17) || op == 0x19 || op == 0x1f || op == 0x20 || op == 0x23) {
+		} else if ((op >= 0x12 && op <= 0x17) || op == 0x19 || op == 0x1f || op == 0x20 ||
+			   op == 0x23) {
 			shuffle(&s, &c, op);
 		} else if ((op >= 0x1a && op <= 0x2e) && op != 0x28) {
 			binary(&s, op);

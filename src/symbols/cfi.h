@@ -1,8 +1,10 @@
 /*
- * cfi.h - call frame information of an ELF file: how to find a function's caller from any address in it.
+ * cfi.h - call frame information of an ELF file: how to find a function's caller from any address
+ * in it.
  *
- * Reads .eh_frame through the binary search table of .eh_frame_hdr; where a file has no table, and for .debug_frame, all entries
- * are walked once and sorted. Only looks into the mapped file, allocates little, and refuses whatever does not check out.
+ * Reads .eh_frame through the binary search table of .eh_frame_hdr; where a file has no table, and
+ * for .debug_frame, all entries are walked once and sorted. Only looks into the mapped file,
+ * allocates little, and refuses whatever does not check out.
  */
 #ifndef WS_SYMBOLS_CFI_H
 #define WS_SYMBOLS_CFI_H
@@ -28,9 +30,11 @@ struct ws_cfi_rule {
 };
 
 struct ws_cfi_row {
-	uint8_t cfa_kind; /* WS_CFI_VALUE: register cfa_register + cfa.offset; WS_CFI_VALUE_EXPRESSION */
+	uint8_t cfa_kind; /* WS_CFI_VALUE: register cfa_register + cfa.offset;
+			     WS_CFI_VALUE_EXPRESSION */
 	uint8_t cfa_register;
-	bool signal; /* a signal handler's return address leads here: the caller was interrupted, not calling */
+	bool signal; /* a signal handler's return address leads here: the caller was interrupted,
+			not calling */
 	bool debug;  /* from .debug_frame */
 	uint16_t return_register;
 	uint64_t begin; /* where the function begins */
@@ -38,7 +42,8 @@ struct ws_cfi_row {
 	struct ws_cfi_rule reg[WS_REGS];
 };
 
-/* NULL when the file has none. `elf` must stay open, and may come from a separate debug file for .debug_frame. */
+/* NULL when the file has none. `elf` must stay open, and may come from a separate debug file for
+ * .debug_frame. */
 struct ws_cfi *ws_cfi_new(const struct ws_elf *elf);
 void ws_cfi_free(struct ws_cfi *c);
 /* The rules at `address`, as the file counts; false when it has none there. */
@@ -47,10 +52,13 @@ bool ws_cfi_find(struct ws_cfi *c, uint64_t address, struct ws_cfi_row *row);
 bool ws_cfi_keeps_fp(struct ws_cfi *c);
 
 /*
- * Evaluate a DWARF expression: `read` gives the word at an address of the target, false when it is not at hand. `push` is on the
- * stack at the beginning when `pushed`. False when it cannot be evaluated.
+ * Evaluate a DWARF expression: `read` gives the word at an address of the target, false when it is
+ * not at hand. `push` is on the stack at the beginning when `pushed`. False when it cannot be
+ * evaluated.
  */
-bool ws_cfi_evaluate(const uint8_t *code, size_t size, const struct ws_regs *regs, bool pushed, uint64_t push,
-		     bool (*read)(void *ctx, uint64_t address, unsigned bytes, uint64_t *value), void *ctx, uint64_t *result);
+bool ws_cfi_evaluate(const uint8_t *code, size_t size, const struct ws_regs *regs, bool pushed,
+		     uint64_t push,
+		     bool (*read)(void *ctx, uint64_t address, unsigned bytes, uint64_t *value),
+		     void *ctx, uint64_t *result);
 
 #endif

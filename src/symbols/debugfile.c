@@ -61,10 +61,13 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static bool by_link(const struct ws_module *m, const char *const *dirs, size_t n, struct ws_elf *out)
+static bool by_link(const struct ws_module *m, const char *const *dirs, size_t n,
+		    struct ws_elf *out)
 {
 	Elf64_Shdr s;
-	const uint8_t *p = m->opened && ws_elf_find(&m->elf, ".gnu_debuglink", &s) >= 0 ? ws_elf_bytes(&m->elf, &s) : NULL;
+	const uint8_t *p = m->opened && ws_elf_find(&m->elf, ".gnu_debuglink", &s) >= 0
+				   ? ws_elf_bytes(&m->elf, &s)
+				   : NULL;
 	const char *name = p ? ws_elf_text(&m->elf, s.sh_offset, s.sh_size, 0) : "";
 	uint64_t at = WS_ALIGN_UP(strlen(name) + 1, 4u);
 	int folder = (int)(base_name(m->path) - m->path);
@@ -81,12 +84,14 @@ static bool by_link(const struct ws_module *m, const char *const *dirs, size_t n
 	       take(ws_format(SYSTEM_DIR "%.*s%s", folder, m->path, name), m->build_id, &crc, out);
 }
 
-bool ws_debugfile_open(const struct ws_module *m, const char *const *dirs, size_t dirs_n, struct ws_elf *out)
+bool ws_debugfile_open(const struct ws_module *m, const char *const *dirs, size_t dirs_n,
+		       struct ws_elf *out)
 {
 	const char *id = m->build_id;
 
 	for (size_t i = 0; i < dirs_n && *id; i++)
-		if (by_build_id(dirs[i], id, out) || take(ws_format("%s/%s.debug", dirs[i], base_name(m->path)), id, NULL, out) ||
+		if (by_build_id(dirs[i], id, out) ||
+		    take(ws_format("%s/%s.debug", dirs[i], base_name(m->path)), id, NULL, out) ||
 		    take(ws_format("%s/%s", dirs[i], base_name(m->path)), id, NULL, out) ||
 		    take(ws_format("%s/%s", dirs[i], m->path), id, NULL, out))
 			return true;
@@ -96,16 +101,19 @@ bool ws_debugfile_open(const struct ws_module *m, const char *const *dirs, size_
 bool ws_debugfile_module(struct ws_module *m, const char *const *dirs, size_t dirs_n)
 {
 	for (size_t i = 0; i < dirs_n && !m->opened && m->build_id[0]; i++)
-		m->opened = take(ws_format("%s/%s", dirs[i], base_name(m->path)), m->build_id, NULL, &m->elf) ||
+		m->opened = take(ws_format("%s/%s", dirs[i], base_name(m->path)), m->build_id, NULL,
+				 &m->elf) ||
 			    take(ws_format("%s/%s", dirs[i], m->path), m->build_id, NULL, &m->elf);
 	return m->opened;
 }
 
-bool ws_debugfile_shared(const struct ws_elf *elf, const char *const *dirs, size_t dirs_n, struct ws_elf *out)
+bool ws_debugfile_shared(const struct ws_elf *elf, const char *const *dirs, size_t dirs_n,
+			 struct ws_elf *out)
 {
 	char id[WS_BUILD_ID_TEXT] = "";
 	Elf64_Shdr s;
-	const uint8_t *p = ws_elf_find(elf, ".gnu_debugaltlink", &s) >= 0 ? ws_elf_bytes(elf, &s) : NULL;
+	const uint8_t *p =
+		ws_elf_find(elf, ".gnu_debugaltlink", &s) >= 0 ? ws_elf_bytes(elf, &s) : NULL;
 	const char *name = p ? ws_elf_text(elf, s.sh_offset, s.sh_size, 0) : "";
 	size_t at = strlen(name) + 1;
 
@@ -114,8 +122,10 @@ bool ws_debugfile_shared(const struct ws_elf *elf, const char *const *dirs, size
 	for (size_t i = 0; at + i < s.sh_size; i++)
 		snprintf(id + 2 * i, 3, "%02x", p[at + i]);
 	for (size_t i = 0; i < dirs_n; i++)
-		if (by_build_id(dirs[i], id, out) || take(ws_format("%s/%s", dirs[i], base_name(name)), id, NULL, out))
+		if (by_build_id(dirs[i], id, out) ||
+		    take(ws_format("%s/%s", dirs[i], base_name(name)), id, NULL, out))
 			return true;
-	return by_build_id(SYSTEM_DIR, id, out) || (*name == '/' && take(ws_strdup(name), id, NULL, out)) ||
+	return by_build_id(SYSTEM_DIR, id, out) ||
+	       (*name == '/' && take(ws_strdup(name), id, NULL, out)) ||
 	       take(ws_format(SYSTEM_DIR "/.dwz/%s", base_name(name)), id, NULL, out);
 }

@@ -1,4 +1,5 @@
-/* demangle.c - see demangle.h. Names are bounded before: what a hostile report makes of the demangler costs time and no more. */
+/* demangle.c - see demangle.h. Names are bounded before: what a hostile report makes of the
+ * demangler costs time and no more. */
 #include "symbols/demangle.h"
 
 #if WS_HAVE_IBERTY
@@ -30,7 +31,8 @@ static char *demangle(const char *mangled, int options)
 	char *s = NULL;
 
 	if (strlen(mangled) <= LONGEST) {
-		/* Old names of Rust are those of C++ with a hash at their end, which is left out. */
+		/* Old names of Rust are those of C++ with a hash at their end, which is left out.
+		 */
 		s = rust_demangle(mangled, options);
 		if (!s)
 			s = cplus_demangle_v3(mangled, options);
@@ -66,7 +68,8 @@ static void last_component(const char *s, const char **begin, const char **end)
 				*end = p;
 		} else if (depth && (*p == '>' || *p == ')') && p[-1] != '-') {
 			depth--;
-		} else if (!depth && (p[0] == ' ' || (p[0] == ':' && p[1] == ':')) && !(p[0] == ' ' && is_operator(s, p))) {
+		} else if (!depth && (p[0] == ' ' || (p[0] == ':' && p[1] == ':')) &&
+			   !(p[0] == ' ' && is_operator(s, p))) {
 			*begin = p + (p[0] == ' ' ? 1 : 2);
 			*end = s + strlen(s);
 		}

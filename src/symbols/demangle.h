@@ -2,11 +2,12 @@
 #ifndef WS_SYMBOLS_DEMANGLE_H
 #define WS_SYMBOLS_DEMANGLE_H
 
-/* The name with its template and function arguments; `mangled` itself when it is not mangled. Owned by the caller. */
+/* The name with its template and function arguments; `mangled` itself when it is not mangled. Owned
+ * by the caller. */
 char *ws_demangle(const char *mangled);
 /*
- * The function's own name, without namespaces, return type, template and function arguments: what a table of kernels is read by.
- * `mangled` itself when it is not mangled. Owned by the caller.
+ * The function's own name, without namespaces, return type, template and function arguments: what a
+ * table of kernels is read by. `mangled` itself when it is not mangled. Owned by the caller.
  */
 char *ws_demangle_short(const char *mangled);
 

@@ -1,9 +1,10 @@
 /*
  * dwarf.c - see dwarf.h.
  *
- * Units are gone through by their headers and the ranges of their first entry; only those that hold a wanted address are opened
- * further, and of those only the functions that do. The mapping is given back to the kernel (MADV_DONTNEED) as the walk goes on:
- * file pages that were touched would otherwise count as ours.
+ * Units are gone through by their headers and the ranges of their first entry; only those that hold
+ * a wanted address are opened further, and of those only the functions that do. The mapping is
+ * given back to the kernel (MADV_DONTNEED) as the walk goes on: file pages that were touched would
+ * otherwise count as ours.
  */
 #include "symbols/dwarf.h"
 
@@ -22,12 +23,15 @@
 #include <gelf.h>
 #include <libelf.h>
 
-#define DEEPEST 48		       /* inlined calls inside each other */
-#define GIVE_BACK (UINT64_C(16) << 20) /* bytes of .debug_info between which touched pages are let go */
-#define MOST_KEPT \
-	(UINT64_C(8) << 20) /* bytes of units looked into after which libdw begins anew: it frees nothing before its end */
-#define SPLIT_KEPT (UINT64_C(1) << 20)	  /* about what a unit of a file of its own takes */
-#define MOST_UNPACKED (UINT64_C(1) << 30) /* compressed sections are unpacked into memory: no more than this */
+#define DEEPEST 48 /* inlined calls inside each other */
+#define GIVE_BACK \
+	(UINT64_C(16) << 20) /* bytes of .debug_info between which touched pages are let go */
+#define MOST_KEPT                                                                                 \
+	(UINT64_C(8) << 20) /* bytes of units looked into after which libdw begins anew: it frees \
+			       nothing before its end */
+#define SPLIT_KEPT (UINT64_C(1) << 20) /* about what a unit of a file of its own takes */
+#define MOST_UNPACKED \
+	(UINT64_C(1) << 30) /* compressed sections are unpacked into memory: no more than this */
 #define MOST_NESTING 200
 
 struct chain {
@@ -40,7 +44,8 @@ struct search {
 	const uint64_t *address;
 	size_t n;
 	bool *seen;
-	/* The unit at hand. What -gsplit-dwarf leaves in the file is a skeleton, which has ranges and lines; the rest is in `unit`.
+	/* The unit at hand. What -gsplit-dwarf leaves in the file is a skeleton, which has ranges
+	 * and lines; the rest is in `unit`.
 	 */
 	Dwarf_Die unit, skeleton;
 	bool split;
@@ -76,7 +81,8 @@ static void unit_addresses(struct search *s)
 
 	s->index_n = 0;
 	while ((at = dwarf_ranges(&s->skeleton, at, &base, &from, &to)) > 0)
-		for (size_t i = ws_lower_bound(s->address, s->n, from); i < s->n && s->address[i] < to; i++)
+		for (size_t i = ws_lower_bound(s->address, s->n, from);
+		     i < s->n && s->address[i] < to; i++)
 			if (!s->seen[i]) {
 				ws_grow(s->index, s->index_cap, s->index_n + 1);
 				s->index[s->index_n++] = i;
@@ -105,7 +111,8 @@ static bool cover(struct search *s, Dwarf_Die *die, bool keep)
 
 			any = true;
 			if (keep && !inlined)
-				c->n = 0; /* other names of the same code, or a function around this one: which does not call it */
+				c->n = 0; /* other names of the same code, or a function around this
+					     one: which does not call it */
 			if (keep && c->n < DEEPEST)
 				c->die[c->n++] = *die;
 		}
@@ -157,17 +164,20 @@ static const char *name_of(Dwarf_Die *die)
 	Dwarf_Attribute a;
 	const char *name = NULL;
 
-	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &a) || dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &a) ||
+	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &a) ||
+	    dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &a) ||
 	    dwarf_attr_integrate(die, DW_AT_name, &a))
 		name = dwarf_formstring(&a);
 	return name;
 }
 
-/* Of a name and a folder in the line table: relative ones stand in the folder where the compiler ran. */
+/* Of a name and a folder in the line table: relative ones stand in the folder where the compiler
+ * ran. */
 static const char *full_path(struct search *s, const struct ws_lines_file *f, struct ws_text *into)
 {
 	Dwarf_Attribute a;
-	const char *ran_in = dwarf_attr(&s->skeleton, DW_AT_comp_dir, &a) ? dwarf_formstring(&a) : NULL;
+	const char *ran_in =
+		dwarf_attr(&s->skeleton, DW_AT_comp_dir, &a) ? dwarf_formstring(&a) : NULL;
 
 	if (!f || !*f->name)
 		return NULL;
@@ -183,13 +193,15 @@ static const char *full_path(struct search *s, const struct ws_lines_file *f, st
 	return into->s;
 }
 
-static void call_place(struct search *s, Dwarf_Die *die, Dwarf_Files *files, struct ws_dwarf_call *out, struct ws_text *into)
+static void call_place(struct search *s, Dwarf_Die *die, Dwarf_Files *files,
+		       struct ws_dwarf_call *out, struct ws_text *into)
 {
 	Dwarf_Attribute a;
 	Dwarf_Word v;
 
 	if (dwarf_attr(die, DW_AT_call_file, &a) && !dwarf_formudata(&a, &v)) {
-		if (s->own_lines && !s->split) /* split units number their files by a table of their own */
+		if (s->own_lines &&
+		    !s->split) /* split units number their files by a table of their own */
 			out->file = full_path(s, ws_lines_file(&s->lines, v), into);
 		else if (files)
 			out->file = dwarf_filesrc(files, v, NULL, NULL);
@@ -249,7 +261,8 @@ static void read_lines(struct search *s)
 	Dwarf_Attribute a;
 	Dwarf_Word offset;
 
-	s->own_lines = dwarf_attr(&s->skeleton, DW_AT_stmt_list, &a) && !dwarf_formudata(&a, &offset) &&
+	s->own_lines = dwarf_attr(&s->skeleton, DW_AT_stmt_list, &a) &&
+		       !dwarf_formudata(&a, &offset) &&
 		       ws_lines_open(&s->lines, &s->sections, offset);
 	if (!s->own_lines)
 		return;
@@ -290,13 +303,14 @@ static void search_unit(struct search *s)
 }
 
 /*
- * libelf notes in the section headers that it has unpacked a section: for as long as it works on the mapping, their pages are
- * writable, as private copies, and not given back.
+ * libelf notes in the section headers that it has unpacked a section: for as long as it works on
+ * the mapping, their pages are writable, as private copies, and not given back.
  */
 static void header_pages(const struct ws_elf *elf, uintptr_t *from, uintptr_t *to)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1, base = (uintptr_t)elf->data;
-	uint64_t bytes = (uint64_t)elf->sections * (elf->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr));
+	uint64_t bytes =
+		(uint64_t)elf->sections * (elf->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr));
 
 	*from = *to = base;
 	if (!elf->sections || elf->shoff > elf->size || bytes > elf->size - elf->shoff)
@@ -307,7 +321,8 @@ static void header_pages(const struct ws_elf *elf, uintptr_t *from, uintptr_t *t
 
 static void give_back(const struct ws_elf *elf, bool headers)
 {
-	uintptr_t from, to, page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1, end = ((uintptr_t)elf->data + elf->size + page) & ~page;
+	uintptr_t from, to, page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1,
+			    end = ((uintptr_t)elf->data + elf->size + page) & ~page;
 
 	if (!elf->mapped)
 		return;
@@ -327,19 +342,22 @@ static const char *split_file(Dwarf_Die *skeleton)
 {
 	Dwarf_Attribute a;
 
-	if (!dwarf_attr(skeleton, DW_AT_dwo_name, &a) && !dwarf_attr(skeleton, DW_AT_GNU_dwo_name, &a))
+	if (!dwarf_attr(skeleton, DW_AT_dwo_name, &a) &&
+	    !dwarf_attr(skeleton, DW_AT_GNU_dwo_name, &a))
 		return NULL;
 	return dwarf_formstring(&a);
 }
 
-/* Set the unit of the skeleton: its other part, where libdw finds that (it opens the file only now), else itself. */
+/* Set the unit of the skeleton: its other part, where libdw finds that (it opens the file only
+ * now), else itself. */
 static void join_split(struct search *s, bool skeleton)
 {
 	Dwarf_Die other = {0};
 	const char *file;
 
 	s->unit = s->skeleton;
-	s->split = skeleton && !dwarf_cu_info(s->skeleton.cu, NULL, NULL, NULL, &other, NULL, NULL, NULL) &&
+	s->split = skeleton &&
+		   !dwarf_cu_info(s->skeleton.cu, NULL, NULL, NULL, &other, NULL, NULL, NULL) &&
 		   dwarf_tag(&other) != DW_TAG_invalid;
 	if (s->split)
 		s->unit = other;
@@ -351,7 +369,8 @@ static void join_split(struct search *s, bool skeleton)
 		s->missing->file = ws_strdup(file);
 }
 
-/* Look into units from `*at` on, until the end or until libdw has kept enough of what it read. Whether there is more. */
+/* Look into units from `*at` on, until the end or until libdw has kept enough of what it read.
+ * Whether there is more. */
 static bool search_some(struct search *s, Dwarf *dw, Dwarf_Off *at)
 {
 	uint64_t looked_into = 0, passed = 0;
@@ -362,12 +381,14 @@ static bool search_some(struct search *s, Dwarf *dw, Dwarf_Off *at)
 	for (; looked_into < MOST_KEPT; *at = next) {
 		uint8_t type = DW_UT_compile;
 
-		if (dwarf_next_unit(dw, *at, &next, &header, &version, NULL, NULL, NULL, NULL, NULL) || next <= *at)
+		if (dwarf_next_unit(dw, *at, &next, &header, &version, NULL, NULL, NULL, NULL,
+				    NULL) ||
+		    next <= *at)
 			return false;
 		if (!dwarf_offdie(dw, *at + header, &s->skeleton))
 			continue;
-		if (dwarf_cu_info(s->skeleton.cu, NULL, &type, NULL, NULL, NULL, NULL, NULL) || type == DW_UT_type ||
-		    type == DW_UT_split_type)
+		if (dwarf_cu_info(s->skeleton.cu, NULL, &type, NULL, NULL, NULL, NULL, NULL) ||
+		    type == DW_UT_type || type == DW_UT_split_type)
 			continue;
 		unit_addresses(s);
 		if (s->index_n) {
@@ -392,9 +413,11 @@ static uint64_t unpacked(const struct ws_elf *elf)
 
 	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &s); i++) {
 		Elf64_Chdr h;
-		const uint8_t *p = (s.sh_flags & SHF_COMPRESSED) && elf->wide ? ws_elf_bytes(elf, &s) : NULL;
+		const uint8_t *p =
+			(s.sh_flags & SHF_COMPRESSED) && elf->wide ? ws_elf_bytes(elf, &s) : NULL;
 
-		if (p && s.sh_size >= sizeof(h) && !strncmp(ws_elf_section_name(elf, &s), ".debug", 6)) {
+		if (p && s.sh_size >= sizeof(h) &&
+		    !strncmp(ws_elf_section_name(elf, &s), ".debug", 6)) {
 			memcpy(&h, p, sizeof(h));
 			sum = h.ch_size < UINT64_MAX - sum ? sum + h.ch_size : UINT64_MAX;
 		}
@@ -410,7 +433,8 @@ static Dwarf *begin(const struct ws_elf *elf, Elf **handle, struct ws_err *e)
 	elf_version(EV_CURRENT);
 	*handle = NULL;
 	header_pages(elf, &from, &to);
-	if (!elf->mapped || (to > from && mprotect((void *)from, to - from, PROT_READ | PROT_WRITE))) {
+	if (!elf->mapped ||
+	    (to > from && mprotect((void *)from, to - from, PROT_READ | PROT_WRITE))) {
 		ws_fail(e, "its debugging information cannot be mapped");
 		return NULL;
 	}
@@ -454,10 +478,14 @@ static void find_sections(struct search *s, Elf *handle)
 		return;
 	while ((scn = elf_nextscn(handle, scn))) {
 		GElf_Shdr h;
-		const char *name = gelf_getshdr(scn, &h) && h.sh_type != SHT_NOBITS ? elf_strptr(handle, names, h.sh_name) : NULL;
+		const char *name = gelf_getshdr(scn, &h) && h.sh_type != SHT_NOBITS
+					   ? elf_strptr(handle, names, h.sh_name)
+					   : NULL;
 
 		for (size_t i = 0; name && i < WS_COUNT(wanted); i++) {
-			Elf_Data *d = strcmp(name, wanted[i].name) || (h.sh_flags & SHF_COMPRESSED) ? NULL : elf_rawdata(scn, NULL);
+			Elf_Data *d = strcmp(name, wanted[i].name) || (h.sh_flags & SHF_COMPRESSED)
+					      ? NULL
+					      : elf_rawdata(scn, NULL);
 
 			if (d && d->d_buf) {
 				*wanted[i].p = d->d_buf;
@@ -467,19 +495,28 @@ static void find_sections(struct search *s, Elf *handle)
 	}
 }
 
-int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address, size_t n,
-		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t calls_n), void *ctx,
-		  struct ws_dwarf_missing *missing, struct ws_err *e)
+int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address,
+		  size_t n,
+		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls,
+				size_t calls_n),
+		  void *ctx, struct ws_dwarf_missing *missing, struct ws_err *e)
 {
 	struct ws_text paths[DEEPEST] = {{0}};
-	struct search s = {.elf = elf, .address = address, .n = n, .found = found, .ctx = ctx, .paths = paths, .missing = missing};
+	struct search s = {.elf = elf,
+			   .address = address,
+			   .n = n,
+			   .found = found,
+			   .ctx = ctx,
+			   .paths = paths,
+			   .missing = missing};
 	Dwarf_Off at = 0;
 	bool more = true, any = false;
 
 	s.seen = ws_calloc(n ? n : 1, sizeof(*s.seen));
 	while (more) {
 		Elf *handle, *alt_handle = NULL;
-		Dwarf *dw = begin(elf, &handle, e), *alt = dw && shared ? begin(shared, &alt_handle, NULL) : NULL;
+		Dwarf *dw = begin(elf, &handle, e),
+		      *alt = dw && shared ? begin(shared, &alt_handle, NULL) : NULL;
 
 		if (alt)
 			dwarf_setalt(dw, alt);
@@ -500,9 +537,11 @@ int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const u
 	return any ? 0 : -1;
 }
 #else
-int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address, size_t n,
-		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t calls_n), void *ctx,
-		  struct ws_dwarf_missing *missing, struct ws_err *e)
+int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address,
+		  size_t n,
+		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls,
+				size_t calls_n),
+		  void *ctx, struct ws_dwarf_missing *missing, struct ws_err *e)
 {
 	(void)elf, (void)shared, (void)address, (void)n, (void)found, (void)ctx, (void)missing;
 	return ws_fail(e, "this warpsight was built without libdw");

@@ -21,7 +21,8 @@
 
 /* ---- files that shrink ---- */
 
-/* Mapped files, for the signal handler: a slot is in use while `end` is not 0. A file that finds no slot is mapped unprotected. */
+/* Mapped files, for the signal handler: a slot is in use while `end` is not 0. A file that finds no
+ * slot is mapped unprotected. */
 #define GUARDS 8192
 static struct {
 	_Atomic(uintptr_t) begin, end;
@@ -39,7 +40,8 @@ static void on_bus_error(int sig, siginfo_t *info, void *context)
 		if (at >= atomic_load(&guard[i].begin) && at < atomic_load(&guard[i].end)) {
 			void *p = (void *)(at & ~(uintptr_t)(page - 1));
 
-			if (mmap(p, (size_t)page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p) {
+			if (mmap(p, (size_t)page, PROT_READ,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p) {
 				errno = saved;
 				return;
 			}
@@ -47,7 +49,8 @@ static void on_bus_error(int sig, siginfo_t *info, void *context)
 	if ((before.sa_flags & SA_SIGINFO) && before.sa_sigaction)
 		before.sa_sigaction(sig, info, context);
 	else
-		sigaction(SIGBUS, &before, NULL); /* the access is repeated and ends as it would have without us */
+		sigaction(SIGBUS, &before,
+			  NULL); /* the access is repeated and ends as it would have without us */
 }
 
 static void install(void)
@@ -65,7 +68,8 @@ static void watch(const void *data, size_t size)
 	for (size_t i = 0; i < GUARDS; i++) {
 		uintptr_t free_slot = 0;
 
-		if (atomic_load(&guard[i].end) || !atomic_compare_exchange_strong(&guard[i].begin, &free_slot, (uintptr_t)data))
+		if (atomic_load(&guard[i].end) ||
+		    !atomic_compare_exchange_strong(&guard[i].begin, &free_slot, (uintptr_t)data))
 			continue;
 		atomic_store(&guard[i].end, (uintptr_t)data + WS_ALIGN_UP(size, (size_t)page));
 		return;
@@ -103,7 +107,8 @@ static int read_header(struct ws_elf *elf, struct ws_err *e)
 		Elf64_Ehdr h;
 
 		memcpy(&h, elf->data, sizeof(h));
-		elf->machine = h.e_machine, elf->type = h.e_type, elf->shoff = h.e_shoff, elf->phoff = h.e_phoff;
+		elf->machine = h.e_machine, elf->type = h.e_type, elf->shoff = h.e_shoff,
+		elf->phoff = h.e_phoff;
 		elf->sections = h.e_shnum, elf->segments = h.e_phnum, elf->names = h.e_shstrndx;
 		if (elf->shoff && h.e_shentsize != sizeof(Elf64_Shdr))
 			elf->shoff = 0;
@@ -113,7 +118,8 @@ static int read_header(struct ws_elf *elf, struct ws_err *e)
 		Elf32_Ehdr h;
 
 		memcpy(&h, elf->data, sizeof(h));
-		elf->machine = h.e_machine, elf->type = h.e_type, elf->shoff = h.e_shoff, elf->phoff = h.e_phoff;
+		elf->machine = h.e_machine, elf->type = h.e_type, elf->shoff = h.e_shoff,
+		elf->phoff = h.e_phoff;
 		elf->sections = h.e_shnum, elf->segments = h.e_phnum, elf->names = h.e_shstrndx;
 		if (elf->shoff && h.e_shentsize != sizeof(Elf32_Shdr))
 			elf->shoff = 0;
@@ -124,7 +130,9 @@ static int read_header(struct ws_elf *elf, struct ws_err *e)
 		elf->sections = 0;
 	if (!elf->phoff)
 		elf->segments = 0;
-	if (elf->shoff && (!elf->sections || elf->names == SHN_XINDEX)) { /* more than 65,279 sections: the first header tells */
+	if (elf->shoff &&
+	    (!elf->sections ||
+	     elf->names == SHN_XINDEX)) { /* more than 65,279 sections: the first header tells */
 		uint32_t names = elf->names;
 
 		elf->sections = 1;
@@ -137,7 +145,9 @@ static int read_header(struct ws_elf *elf, struct ws_err *e)
 		}
 	}
 	/* No more than the file has room for: others allocate by it. */
-	count = elf->shoff < elf->size ? (elf->size - elf->shoff) / (elf->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr)) : 0;
+	count = elf->shoff < elf->size ? (elf->size - elf->shoff) / (elf->wide ? sizeof(Elf64_Shdr)
+									       : sizeof(Elf32_Shdr))
+				       : 0;
 	if (elf->sections > count)
 		elf->sections = (uint32_t)count;
 	return 0;
@@ -197,7 +207,8 @@ void ws_elf_close(struct ws_elf *elf)
 
 bool ws_elf_section(const struct ws_elf *elf, uint32_t i, Elf64_Shdr *out)
 {
-	uint64_t each = elf->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr), at = elf->shoff + i * each;
+	uint64_t each = elf->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr),
+		 at = elf->shoff + i * each;
 	Elf32_Shdr s;
 
 	if (i >= elf->sections || elf->shoff > elf->size || !inside(elf, at, each))
@@ -222,7 +233,8 @@ bool ws_elf_section(const struct ws_elf *elf, uint32_t i, Elf64_Shdr *out)
 
 bool ws_elf_segment(const struct ws_elf *elf, uint32_t i, Elf64_Phdr *out)
 {
-	uint64_t each = elf->wide ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr), at = elf->phoff + i * each;
+	uint64_t each = elf->wide ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr),
+		 at = elf->phoff + i * each;
 	Elf32_Phdr p;
 
 	if (i >= elf->segments || elf->phoff > elf->size || !inside(elf, at, each))
@@ -243,7 +255,8 @@ bool ws_elf_segment(const struct ws_elf *elf, uint32_t i, Elf64_Phdr *out)
 	return true;
 }
 
-const uint8_t *ws_elf_unpacked(const struct ws_elf *elf, const Elf64_Shdr *s, uint64_t most, uint64_t *size, uint8_t **owned)
+const uint8_t *ws_elf_unpacked(const struct ws_elf *elf, const Elf64_Shdr *s, uint64_t most,
+			       uint64_t *size, uint8_t **owned)
 {
 	const uint8_t *packed = ws_elf_bytes(elf, s);
 	uint64_t packed_n = s->sh_size;
@@ -261,7 +274,8 @@ const uint8_t *ws_elf_unpacked(const struct ws_elf *elf, const Elf64_Shdr *s, ui
 	memcpy(&h, packed, sizeof(h));
 	packed += sizeof(h);
 	packed_n -= sizeof(h);
-	if (!h.ch_size || h.ch_size > most || (h.ch_type != ELFCOMPRESS_ZLIB && h.ch_type != COMPRESSED_ZSTD))
+	if (!h.ch_size || h.ch_size > most ||
+	    (h.ch_type != ELFCOMPRESS_ZLIB && h.ch_type != COMPRESSED_ZSTD))
 		return NULL;
 	*owned = ws_malloc(h.ch_size);
 	n = h.ch_size;
@@ -280,7 +294,8 @@ const uint8_t *ws_elf_unpacked(const struct ws_elf *elf, const Elf64_Shdr *s, ui
 
 const char *ws_elf_text(const struct ws_elf *elf, uint64_t from, uint64_t size, uint64_t offset)
 {
-	if (!inside(elf, from, size) || offset >= size || !memchr(elf->data + from + offset, 0, size - offset))
+	if (!inside(elf, from, size) || offset >= size ||
+	    !memchr(elf->data + from + offset, 0, size - offset))
 		return "";
 	return (const char *)elf->data + from + offset;
 }
@@ -304,14 +319,17 @@ int ws_elf_find(const struct ws_elf *elf, const char *name, Elf64_Shdr *out)
 
 const uint8_t *ws_elf_bytes(const struct ws_elf *elf, const Elf64_Shdr *s)
 {
-	return s->sh_type != SHT_NOBITS && s->sh_size && inside(elf, s->sh_offset, s->sh_size) ? elf->data + s->sh_offset : NULL;
+	return s->sh_type != SHT_NOBITS && s->sh_size && inside(elf, s->sh_offset, s->sh_size)
+		       ? elf->data + s->sh_offset
+		       : NULL;
 }
 
 /* ---- addresses ---- */
 
 /*
- * Mappings begin at whole pages, segments need not: where two segments share a page of the file (lld lays files out so), that page
- * is mapped twice, and the code in it belongs to the executable one.
+ * Mappings begin at whole pages, segments need not: where two segments share a page of the file
+ * (lld lays files out so), that page is mapped twice, and the code in it belongs to the executable
+ * one.
  */
 bool ws_elf_address(const struct ws_elf *elf, uint64_t offset, uint64_t *address)
 {
@@ -322,9 +340,11 @@ bool ws_elf_address(const struct ws_elf *elf, uint64_t offset, uint64_t *address
 		for (uint32_t i = 0; ws_elf_segment(elf, i, &p); i++) {
 			if (p.p_type != PT_LOAD || !!(p.p_flags & PF_X) != code)
 				continue;
-			if (offset < (p.p_offset & ~(page_size - 1)) || (offset >= p.p_offset && offset - p.p_offset >= p.p_filesz))
+			if (offset < (p.p_offset & ~(page_size - 1)) ||
+			    (offset >= p.p_offset && offset - p.p_offset >= p.p_filesz))
 				continue;
-			*address = p.p_vaddr + (offset - p.p_offset); /* wraps back when it lies before */
+			*address = p.p_vaddr +
+				   (offset - p.p_offset); /* wraps back when it lies before */
 			return true;
 		}
 	return false;
@@ -335,8 +355,8 @@ const uint8_t *ws_elf_loaded(const struct ws_elf *elf, uint64_t address, uint64_
 	Elf64_Phdr p;
 
 	for (uint32_t i = 0; ws_elf_segment(elf, i, &p); i++)
-		if (p.p_type == PT_LOAD && address >= p.p_vaddr && address - p.p_vaddr < p.p_filesz &&
-		    inside(elf, p.p_offset, p.p_filesz)) {
+		if (p.p_type == PT_LOAD && address >= p.p_vaddr &&
+		    address - p.p_vaddr < p.p_filesz && inside(elf, p.p_offset, p.p_filesz)) {
 			*left = p.p_filesz - (address - p.p_vaddr);
 			return elf->data + p.p_offset + (address - p.p_vaddr);
 		}
@@ -356,8 +376,8 @@ static bool build_id_in(const uint8_t *p, uint64_t n, char out[WS_BUILD_ID_TEXT]
 		desc = WS_ALIGN_UP((uint64_t)h.n_descsz, 4u);
 		if (name > n - sizeof(h) || desc > n - sizeof(h) - name)
 			return false;
-		if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == 4 && !memcmp(p + sizeof(h), "GNU", 4) && h.n_descsz &&
-		    h.n_descsz <= 64) {
+		if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == 4 &&
+		    !memcmp(p + sizeof(h), "GNU", 4) && h.n_descsz && h.n_descsz <= 64) {
 			for (uint32_t i = 0; i < h.n_descsz; i++)
 				snprintf(out + 2 * i, 3, "%02x", p[sizeof(h) + name + i]);
 			return true;
@@ -374,9 +394,11 @@ void ws_elf_build_id(const struct ws_elf *elf, char out[WS_BUILD_ID_TEXT])
 	Elf64_Shdr sh;
 
 	out[0] = 0;
-	/* Sections first: in a separate debug file the segments' contents are not there, but the note's section is. */
+	/* Sections first: in a separate debug file the segments' contents are not there, but the
+	 * note's section is. */
 	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &sh); i++)
-		if (sh.sh_type == SHT_NOTE && ws_elf_bytes(elf, &sh) && build_id_in(ws_elf_bytes(elf, &sh), sh.sh_size, out))
+		if (sh.sh_type == SHT_NOTE && ws_elf_bytes(elf, &sh) &&
+		    build_id_in(ws_elf_bytes(elf, &sh), sh.sh_size, out))
 			return;
 	for (uint32_t i = 0; ws_elf_segment(elf, i, &ph); i++)
 		if (ph.p_type == PT_NOTE && inside(elf, ph.p_offset, ph.p_filesz) &&

@@ -1,4 +1,5 @@
-/* jit.c - see jit.h. Files are read whole, up to a bound: they grow by some hundred bytes a function. */
+/* jit.c - see jit.h. Files are read whole, up to a bound: they grow by some hundred bytes a
+ * function. */
 #include "symbols/jit.h"
 
 #include <fcntl.h>
@@ -14,7 +15,8 @@
 #define MOST_BYTES (UINT64_C(1) << 30) /* a jitdump carries the code itself */
 #define MOST_TEXT (UINT32_C(1) << 30)
 #define LONGEST_NAME 4096
-#define WIDEST (UINT64_C(1) << 28) /* a function of more bytes than this is an error of the file */
+#define WIDEST (UINT64_C(1) << 28) /* a function of more bytes than this is an error of the file \
+				    */
 
 static uint32_t add_text(struct ws_jit *j, const char *s, size_t n)
 {
@@ -124,7 +126,8 @@ static void read_move(struct ws_jit *j, struct ws_cursor c)
 			struct ws_jit_code moved = j->v[i];
 
 			moved.begin = to;
-			moved.size = size && size <= WIDEST && to <= UINT64_MAX - size ? size : moved.size;
+			moved.size = size && size <= WIDEST && to <= UINT64_MAX - size ? size
+										       : moved.size;
 			if (to > UINT64_MAX - moved.size)
 				return;
 			ws_grow(j->v, j->cap, j->n + 1);
@@ -151,7 +154,8 @@ static void read_lines(struct ws_jit *j, struct ws_cursor c)
 		name = ws_take_text(&c);
 		if (c.bad)
 			break;
-		if (strcmp(name, "\xff") && strcmp(name, last)) { /* 0xff: the same file as before */
+		if (strcmp(name, "\xff") &&
+		    strcmp(name, last)) { /* 0xff: the same file as before */
 			file = add_text(j, name, strlen(name));
 			last = name;
 		}
@@ -177,7 +181,8 @@ static void read_dump(struct ws_jit *j, const uint8_t *data, size_t n)
 		uint32_t id = (uint32_t)ws_take(&c, 4), size = (uint32_t)ws_take(&c, 4);
 		struct ws_cursor body;
 
-		if (size < 16 || size > (uint64_t)(c.end - at)) /* the generator was killed while it wrote */
+		if (size < 16 ||
+		    size > (uint64_t)(c.end - at)) /* the generator was killed while it wrote */
 			return;
 		body = (struct ws_cursor){at + 16, at + size, false};
 		if (id == JIT_LOAD)
@@ -196,7 +201,8 @@ static void read_dump(struct ws_jit *j, const uint8_t *data, size_t n)
 
 void ws_jit_read(struct ws_jit *j, const void *data, size_t n)
 {
-	static const char magic[4] = {'D', 'T', 'i', 'J'}; /* 0x4A695444, as a little-endian machine writes it */
+	static const char magic[4] = {'D', 'T', 'i',
+				      'J'}; /* 0x4A695444, as a little-endian machine writes it */
 
 	if (n >= 40 && !memcmp(data, magic, 4))
 		read_dump(j, data, n);
@@ -221,7 +227,8 @@ static bool read_all(int fd, char *to, size_t *n)
 	return true;
 }
 
-int ws_jit_read_file(struct ws_jit *j, const char *path, uint64_t since_s, uint64_t until_s, struct ws_err *e)
+int ws_jit_read_file(struct ws_jit *j, const char *path, uint64_t since_s, uint64_t until_s,
+		     struct ws_err *e)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc = 0;
 	struct stat st;
@@ -232,7 +239,8 @@ int ws_jit_read_file(struct ws_jit *j, const char *path, uint64_t since_s, uint6
 		return ws_fail_errno(e, "cannot open %s", path);
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
 		rc = ws_fail(e, "%s is not a regular file", path);
-	} else if ((since_s && (uint64_t)st.st_mtim.tv_sec + 1 < since_s) || (until_s && (uint64_t)st.st_mtim.tv_sec > until_s)) {
+	} else if ((since_s && (uint64_t)st.st_mtim.tv_sec + 1 < since_s) ||
+		   (until_s && (uint64_t)st.st_mtim.tv_sec > until_s)) {
 		rc = ws_fail(e, "%s was not written during the recording", path);
 	} else {
 		n = (uint64_t)st.st_size < MOST_BYTES ? (size_t)st.st_size : (size_t)MOST_BYTES;
@@ -269,7 +277,8 @@ void ws_jit_sort(struct ws_jit *j)
 		qsort(j->lines, j->lines_n, sizeof(*j->lines), by_address);
 }
 
-static void find_line(const struct ws_jit *j, uint64_t address, uint64_t begin, const char **file, uint32_t *line)
+static void find_line(const struct ws_jit *j, uint64_t address, uint64_t begin, const char **file,
+		      uint32_t *line)
 {
 	size_t low;
 
@@ -282,7 +291,8 @@ static void find_line(const struct ws_jit *j, uint64_t address, uint64_t begin, 
 	}
 }
 
-const char *ws_jit_find(const struct ws_jit *j, uint64_t address, uint64_t *begin, const char **file, uint32_t *line)
+const char *ws_jit_find(const struct ws_jit *j, uint64_t address, uint64_t *begin,
+			const char **file, uint32_t *line)
 {
 	const char *name = NULL;
 	size_t low = ws_bisect(j->n, mid, j->v[mid].begin <= address);

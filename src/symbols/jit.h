@@ -1,8 +1,9 @@
 /*
- * jit.h - names of generated code: perf maps (/tmp/perf-PID.map) and jitdump files (jit-PID.dump), as their generators write them.
+ * jit.h - names of generated code: perf maps (/tmp/perf-PID.map) and jitdump files (jit-PID.dump),
+ * as their generators write them.
  *
- * Memory of generated code is used again for other code. Where several functions have had an address, only a name that all of them
- * share is given: which one ran is not known any more.
+ * Memory of generated code is used again for other code. Where several functions have had an
+ * address, only a name that all of them share is given: which one ran is not known any more.
  */
 #ifndef WS_SYMBOLS_JIT_H
 #define WS_SYMBOLS_JIT_H
@@ -30,15 +31,19 @@ struct ws_jit {
 	size_t lines_n, lines_cap;
 };
 
-/* Add what the file says; 0, or -1 with a sentence. `since_s`, `until_s`: refuse a file last written outside these CLOCK_REALTIME
- * seconds; 0 for any. */
-int ws_jit_read_file(struct ws_jit *j, const char *path, uint64_t since_s, uint64_t until_s, struct ws_err *e);
-/* The same from memory: "JiTD" begins a jitdump, anything else is taken for a perf map. What does not parse is left out. */
+/* Add what the file says; 0, or -1 with a sentence. `since_s`, `until_s`: refuse a file last
+ * written outside these CLOCK_REALTIME seconds; 0 for any. */
+int ws_jit_read_file(struct ws_jit *j, const char *path, uint64_t since_s, uint64_t until_s,
+		     struct ws_err *e);
+/* The same from memory: "JiTD" begins a jitdump, anything else is taken for a perf map. What does
+ * not parse is left out. */
 void ws_jit_read(struct ws_jit *j, const void *data, size_t n);
 /* To be called once after reading. */
 void ws_jit_sort(struct ws_jit *j);
-/* The function at `address`; NULL when there is none, or more than one. *file ("" when not known) and *line: of the address. */
-const char *ws_jit_find(const struct ws_jit *j, uint64_t address, uint64_t *begin, const char **file, uint32_t *line);
+/* The function at `address`; NULL when there is none, or more than one. *file ("" when not known)
+ * and *line: of the address. */
+const char *ws_jit_find(const struct ws_jit *j, uint64_t address, uint64_t *begin,
+			const char **file, uint32_t *line);
 void ws_jit_free(struct ws_jit *j);
 
 #endif

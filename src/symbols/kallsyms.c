@@ -1,4 +1,5 @@
-/* kallsyms.c - see kallsyms.h. One pass: of all symbols, the one that begins closest below each wanted address. */
+/* kallsyms.c - see kallsyms.h. One pass: of all symbols, the one that begins closest below each
+ * wanted address. */
 #include "symbols/kallsyms.h"
 
 #include <stdio.h>
@@ -8,7 +9,8 @@
 #include "base/mem.h"
 #include "base/sort.h"
 
-#define FARTHEST (UINT64_C(1) << 20) /* beyond the last function of a module lies something else */
+#define FARTHEST (UINT64_C(1) << 20) /* beyond the last function of a module lies something else \
+				      */
 
 struct best {
 	uint64_t begin;
@@ -26,7 +28,9 @@ static const char *take_line(const char *p, const char *end, struct best *b)
 	b->begin = 0;
 	b->len = 0;
 	for (; p < stop && *p != ' '; p++) {
-		int d = *p >= '0' && *p <= '9' ? *p - '0' : *p >= 'a' && *p <= 'f' ? *p - 'a' + 10 : -1;
+		int d = *p >= '0' && *p <= '9'	 ? *p - '0'
+			: *p >= 'a' && *p <= 'f' ? *p - 'a' + 10
+						 : -1;
 
 		if (d < 0)
 			return stop + 1;
@@ -42,7 +46,8 @@ static const char *take_line(const char *p, const char *end, struct best *b)
 }
 
 bool ws_kallsyms_find_text(const char *text, size_t size, const uint64_t *address, size_t n,
-			   void (*found)(void *ctx, size_t i, const char *name, uint64_t begin), void *ctx)
+			   void (*found)(void *ctx, size_t i, const char *name, uint64_t begin),
+			   void *ctx)
 {
 	struct best *top = ws_calloc(n + 1, sizeof(*top)), line, at = {0};
 	const char *end = text + size;
@@ -56,9 +61,10 @@ bool ws_kallsyms_find_text(const char *text, size_t size, const uint64_t *addres
 			continue;
 		shown = true;
 		i = ws_lower_bound(address, n, line.begin);
-		/* Of several names of one place the first stays, a function's before a label's of data. */
-		if (i < n &&
-		    (!top[i].len || line.begin > top[i].begin || (line.begin == top[i].begin && line.code && !top[i].code)))
+		/* Of several names of one place the first stays, a function's before a label's of
+		 * data. */
+		if (i < n && (!top[i].len || line.begin > top[i].begin ||
+			      (line.begin == top[i].begin && line.code && !top[i].code)))
 			top[i] = line;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -68,7 +74,8 @@ bool ws_kallsyms_find_text(const char *text, size_t size, const uint64_t *addres
 			at = top[i];
 		if (!at.len || !at.code || address[i] - at.begin > FARTHEST)
 			continue;
-		snprintf(name, sizeof(name), "%.*s", (int)(at.len < sizeof(name) - 1 ? at.len : sizeof(name) - 1), at.name);
+		snprintf(name, sizeof(name), "%.*s",
+			 (int)(at.len < sizeof(name) - 1 ? at.len : sizeof(name) - 1), at.name);
 		tab = strchr(name, '\t'); /* before a module in brackets */
 		if (tab)
 			*tab = ' ';
@@ -78,7 +85,8 @@ bool ws_kallsyms_find_text(const char *text, size_t size, const uint64_t *addres
 	return shown;
 }
 
-bool ws_kallsyms_find(const uint64_t *address, size_t n, void (*found)(void *ctx, size_t i, const char *name, uint64_t begin),
+bool ws_kallsyms_find(const uint64_t *address, size_t n,
+		      void (*found)(void *ctx, size_t i, const char *name, uint64_t begin),
 		      void *ctx)
 {
 	FILE *f = fopen("/proc/kallsyms", "re");

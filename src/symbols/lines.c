@@ -30,7 +30,9 @@ enum { CONTENT_PATH = 1, CONTENT_FOLDER = 2 };
 
 static const char *text_at(const uint8_t *section, uint64_t n, uint64_t offset)
 {
-	return section && offset < n && memchr(section + offset, 0, n - offset) ? (const char *)section + offset : "";
+	return section && offset < n && memchr(section + offset, 0, n - offset)
+		       ? (const char *)section + offset
+		       : "";
 }
 
 /* ---- the header ---- */
@@ -41,7 +43,8 @@ static void add_file(struct ws_lines *t, const char *name, const char *folder)
 	t->files[t->files_n++] = (struct ws_lines_file){name, folder};
 }
 
-/* Versions 2 to 4: lists ended by an empty name. Files and folders count from 1; folder 0 is the unit's. */
+/* Versions 2 to 4: lists ended by an empty name. Files and folders count from 1; folder 0 is the
+ * unit's. */
 static bool old_files(struct ws_lines *t, struct ws_cursor *c)
 {
 	const char **folders = NULL, *s;
@@ -66,8 +69,8 @@ static bool old_files(struct ws_lines *t, struct ws_cursor *c)
 }
 
 /* One field of an entry of version 5: as text or as number. */
-static bool field(struct ws_cursor *c, const struct ws_lines_sections *s, uint64_t form, bool wide, const char **text,
-		  uint64_t *number)
+static bool field(struct ws_cursor *c, const struct ws_lines_sections *s, uint64_t form, bool wide,
+		  const char **text, uint64_t *number)
 {
 	switch (form) {
 	case FORM_STRING:
@@ -134,8 +137,8 @@ static bool take_formats(struct ws_cursor *c, struct formats *f)
 	return !c->bad;
 }
 
-static bool entry(struct ws_cursor *c, const struct ws_lines_sections *s, const struct formats *f, bool wide, const char **path,
-		  uint64_t *folder)
+static bool entry(struct ws_cursor *c, const struct ws_lines_sections *s, const struct formats *f,
+		  bool wide, const char **path, uint64_t *folder)
 {
 	*path = "";
 	*folder = 0;
@@ -154,7 +157,8 @@ static bool entry(struct ws_cursor *c, const struct ws_lines_sections *s, const 
 }
 
 /* Version 5: entries described by formats. Folder 0 is the unit's, file 0 its main file. */
-static bool new_files(struct ws_lines *t, const struct ws_lines_sections *s, struct ws_cursor *c, bool wide)
+static bool new_files(struct ws_lines *t, const struct ws_lines_sections *s, struct ws_cursor *c,
+		      bool wide)
 {
 	const char **folders = NULL, *path;
 	size_t n = 0, cap = 0;
@@ -255,9 +259,13 @@ static size_t first_at(const struct run *r, uint64_t address)
 static void row(struct run *r, bool end)
 {
 	if (r->open && r->at > r->before)
-		for (size_t i = first_at(r, r->before); i < r->n && r->address[r->index[i]] < r->at; i++)
+		for (size_t i = first_at(r, r->before); i < r->n && r->address[r->index[i]] < r->at;
+		     i++)
 			if (!r->out[i].found || r->before >= r->out[i].start)
-				r->out[i] = (struct ws_line){true, (uint32_t)(r->before_line <= UINT32_MAX ? r->before_line : 0),
+				r->out[i] = (struct ws_line){true,
+							     (uint32_t)(r->before_line <= UINT32_MAX
+										? r->before_line
+										: 0),
 							     r->before_file, r->before};
 	r->open = !end;
 	r->before = r->at;
@@ -316,9 +324,16 @@ static void standard(struct run *r, struct ws_cursor *c, uint8_t op)
 	}
 }
 
-void ws_lines_find(const struct ws_lines *t, const uint64_t *address, const size_t *index, size_t n, struct ws_line *out)
+void ws_lines_find(const struct ws_lines *t, const uint64_t *address, const size_t *index, size_t n,
+		   struct ws_line *out)
 {
-	struct run r = {.t = t, .address = address, .index = index, .n = n, .out = out, .file = 1, .line = 1};
+	struct run r = {.t = t,
+			.address = address,
+			.index = index,
+			.n = n,
+			.out = out,
+			.file = 1,
+			.line = 1};
 	struct ws_cursor c = {t->program, t->end, false};
 
 	memset(out, 0, n * sizeof(*out));

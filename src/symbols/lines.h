@@ -1,8 +1,9 @@
 /*
- * lines.h - source lines of a batch of addresses from a DWARF line table (.debug_line, versions 2 to 5), read in one pass that
- * keeps nothing.
+ * lines.h - source lines of a batch of addresses from a DWARF line table (.debug_line, versions 2
+ * to 5), read in one pass that keeps nothing.
  *
- * libdw makes an array of all rows of a unit and sorts it, which took most of the time that symbols take.
+ * libdw makes an array of all rows of a unit and sorts it, which took most of the time that symbols
+ * take.
  */
 #ifndef WS_SYMBOLS_LINES_H
 #define WS_SYMBOLS_LINES_H
@@ -24,7 +25,8 @@ struct ws_line { /* of one address */
 };
 
 struct ws_lines_file {
-	const char *name, *folder; /* in the sections; folder "" for none, possibly relative to the unit's */
+	const char *name,
+		*folder; /* in the sections; folder "" for none, possibly relative to the unit's */
 };
 
 /* A table at `offset`: its files, and the program behind. */
@@ -38,10 +40,13 @@ struct ws_lines {
 	uint16_t version;
 };
 
-/* Read the table's header. False when there is none of a known form there. Free with ws_lines_free in any case. */
+/* Read the table's header. False when there is none of a known form there. Free with ws_lines_free
+ * in any case. */
 bool ws_lines_open(struct ws_lines *t, const struct ws_lines_sections *s, uint64_t offset);
-/* Run the table and fill out[i] for address[i] (n of them, sorted, each through `index`: the address is address[index[i]]). */
-void ws_lines_find(const struct ws_lines *t, const uint64_t *address, const size_t *index, size_t n, struct ws_line *out);
+/* Run the table and fill out[i] for address[i] (n of them, sorted, each through `index`: the
+ * address is address[index[i]]). */
+void ws_lines_find(const struct ws_lines *t, const uint64_t *address, const size_t *index, size_t n,
+		   struct ws_line *out);
 /* File number i as rows and DW_AT_call_file give it; NULL when there is none. */
 const struct ws_lines_file *ws_lines_file(const struct ws_lines *t, uint64_t i);
 void ws_lines_free(struct ws_lines *t);

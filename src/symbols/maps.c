@@ -1,8 +1,9 @@
 /*
  * maps.c - see maps.h.
  *
- * Two arrays a process: what is there, sorted by address, and what was. Nearly every lookup ends in the first with a binary search;
- * the second is searched only when the mapping there now began after the time in question.
+ * Two arrays a process: what is there, sorted by address, and what was. Nearly every lookup ends in
+ * the first with a binary search; the second is searched only when the mapping there now began
+ * after the time in question.
  */
 #include "symbols/maps.h"
 
@@ -14,9 +15,10 @@
 #include "base/mem.h"
 #include "base/sort.h"
 
-#define MOST_PAST 4096	  /* ended mappings of a process that are remembered */
-#define MOST_GONE 256	  /* ended processes that are */
-#define SCAN_NS 10000000u /* /proc/PID/maps is not read more often than this for what is not found */
+#define MOST_PAST 4096 /* ended mappings of a process that are remembered */
+#define MOST_GONE 256  /* ended processes that are */
+#define SCAN_NS \
+	10000000u /* /proc/PID/maps is not read more often than this for what is not found */
 #define LATE_NS 50000000u /* a mapping may be told this much later than it was used */
 
 struct ws_maps_process {
@@ -25,7 +27,8 @@ struct ws_maps_process {
 	bool gone;
 	struct ws_mapping *now, *past;
 	size_t now_n, now_cap, past_n, past_cap, past_at;
-	uint64_t version, scanned, changed; /* changed: the latest time at which something began or ended */
+	uint64_t version, scanned,
+		changed; /* changed: the latest time at which something began or ended */
 	void (*ended)(void *ctx, const struct ws_mapping *mapping);
 	void *ctx;
 };
@@ -156,8 +159,9 @@ static void touch(struct ws_maps_process *p, uint64_t time)
 }
 
 /*
- * End what lies in [base, last], the last byte included; what sticks out on either side goes on. False when something there was
- * seen after `time`, which then stays: the news are older than what is known.
+ * End what lies in [base, last], the last byte included; what sticks out on either side goes on.
+ * False when something there was seen after `time`, which then stays: the news are older than what
+ * is known.
  */
 static bool clear(struct ws_maps_process *p, uint64_t time, uint64_t base, uint64_t last)
 {
@@ -201,10 +205,15 @@ static bool sane(uint64_t base, uint64_t size)
 }
 
 /* `what` has been there since `start`, as was learnt at `time`. */
-static void add(struct ws_maps_process *p, uint64_t start, uint64_t time, uint64_t seen, const struct ws_mapped *what)
+static void add(struct ws_maps_process *p, uint64_t start, uint64_t time, uint64_t seen,
+		const struct ws_mapped *what)
 {
-	struct ws_mapping new = {
-	    .start = start, .seen = seen, .end = WS_NO_TIME, .base = what->base, .size = what->size, .offset = what->offset};
+	struct ws_mapping new = {.start = start,
+				 .seen = seen,
+				 .end = WS_NO_TIME,
+				 .base = what->base,
+				 .size = what->size,
+				 .offset = what->offset};
 
 	if (!sane(what->base, what->size))
 		return;
@@ -212,7 +221,10 @@ static void add(struct ws_maps_process *p, uint64_t start, uint64_t time, uint64
 	if (new.module->kind == WS_MODULE_JIT)
 		new.shift = 0;
 	else
-		new.shift = what->base - ws_module_address(new.module, new.module->kind == WS_MODULE_VDSO ? 0 : what->offset);
+		new.shift =
+			what->base -
+			ws_module_address(new.module,
+					  new.module->kind == WS_MODULE_VDSO ? 0 : what->offset);
 	if (!clear(p, time, what->base, what->base + (what->size - 1)))
 		return;
 	insert(p, above(p, what->base), &new);
@@ -300,11 +312,14 @@ static bool parse(struct line *l, const char *text, size_t n)
 		return false;
 	memcpy(buf, text, n);
 	buf[n] = 0;
-	if (sscanf(buf, "%llx-%llx %7s %llx %x:%x %llu %n", &from, &to, perms, &offset, &major, &minor, &inode, &path) < 7 ||
+	if (sscanf(buf, "%llx-%llx %7s %llx %x:%x %llu %n", &from, &to, perms, &offset, &major,
+		   &minor, &inode, &path) < 7 ||
 	    to <= from)
 		return false;
 	snprintf(l->path, sizeof(l->path), "%s", path >= 0 && buf[path] ? buf + path : "//anon");
-	l->what = (struct ws_mapped){from, to - from, offset, l->path, inode ? ws_device(major, minor) : 0, inode, NULL, 0};
+	l->what = (struct ws_mapped){
+		from,  to - from, offset, l->path, inode ? ws_device(major, minor) : 0,
+		inode, NULL,	  0};
 	l->code = strlen(perms) >= 3 && perms[2] == 'x';
 	return true;
 }
@@ -318,15 +333,17 @@ static bool known(struct ws_maps_process *p, const struct ws_mapped *what, uint6
 	if (!have || have->base > what->base || have->base + have->size < what->base + what->size)
 		return false;
 	if (have->module->kind != WS_MODULE_FILE
-		? have->module != ws_modules_mapped(p->maps->modules, p->pid, what)
-		: have->module->inode != what->inode || have->offset + (what->base - have->base) != what->offset)
+		    ? have->module != ws_modules_mapped(p->maps->modules, p->pid, what)
+		    : have->module->inode != what->inode ||
+			      have->offset + (what->base - have->base) != what->offset)
 		return false;
 	if (time > have->seen)
 		have->seen = time;
 	return true;
 }
 
-void ws_maps_scan_text(struct ws_maps *m, int pid, uint64_t since, uint64_t time, const char *text, size_t n)
+void ws_maps_scan_text(struct ws_maps *m, int pid, uint64_t since, uint64_t time, const char *text,
+		       size_t n)
 {
 	struct ws_maps_process *p = process(m, pid);
 	struct line *l = ws_malloc(sizeof(*l));
@@ -392,7 +409,8 @@ static bool holds(const struct ws_mapping *m, uint64_t address)
 struct ws_mapping *ws_maps_find(struct ws_maps_process *p, uint64_t time, uint64_t address)
 {
 	size_t i = above(p, address);
-	struct ws_mapping *now = i < p->now_n && holds(&p->now[i], address) ? &p->now[i] : NULL, *best = NULL;
+	struct ws_mapping *now = i < p->now_n && holds(&p->now[i], address) ? &p->now[i] : NULL,
+			  *best = NULL;
 
 	if (now && now->start <= time) {
 		now->used = true;
@@ -401,7 +419,8 @@ struct ws_mapping *ws_maps_find(struct ws_maps_process *p, uint64_t time, uint64
 	for (size_t k = 0; k < p->past_n; k++) {
 		struct ws_mapping *old = &p->past[k];
 
-		if (holds(old, address) && old->start <= time && time < old->end && (!best || old->start > best->start))
+		if (holds(old, address) && old->start <= time && time < old->end &&
+		    (!best || old->start > best->start))
 			best = old;
 	}
 	if (!best && now && now->start - time <= LATE_NS)
@@ -416,7 +435,8 @@ uint64_t ws_maps_version(const struct ws_maps_process *p, uint64_t time)
 	return time >= p->changed ? p->version : 0;
 }
 
-void ws_maps_bind(struct ws_maps_process *p, void (*ended)(void *ctx, const struct ws_mapping *mapping), void *ctx)
+void ws_maps_bind(struct ws_maps_process *p,
+		  void (*ended)(void *ctx, const struct ws_mapping *mapping), void *ctx)
 {
 	tell_all(p);
 	p->ended = ended;

@@ -22,7 +22,8 @@
 struct ws_modules {
 	struct ws_module **v;
 	size_t n, cap, open;
-	struct ws_map by_identity; /* hash of kind, path, device, inode, pid -> number; collisions are told apart by the fields */
+	struct ws_map by_identity; /* hash of kind, path, device, inode, pid -> number; collisions
+				      are told apart by the fields */
 	struct ws_module *kernel, *vdso, *other_vdso;
 };
 
@@ -62,7 +63,8 @@ static struct ws_module *add(struct ws_modules *m, enum ws_module_kind kind, con
 
 /* ---- which file it is ---- */
 
-/* The build id in the memory of the process: of the file that is really mapped. "" when it cannot be read. */
+/* The build id in the memory of the process: of the file that is really mapped. "" when it cannot
+ * be read. */
 static void build_id_in_memory(int pid, uint64_t base, uint64_t offset, char out[WS_BUILD_ID_TEXT])
 {
 	static const size_t most = 4096;
@@ -79,8 +81,10 @@ static void build_id_in_memory(int pid, uint64_t base, uint64_t offset, char out
 	if (fd < 0)
 		return;
 	first = ws_calloc(1, most);
-	/* The header lies at the beginning of the file, which libraries map just below their code. */
-	if (pread(fd, first, most, (off_t)(base - offset)) == (ssize_t)most && !ws_elf_memory(&image, first, most, NULL))
+	/* The header lies at the beginning of the file, which libraries map just below their code.
+	 */
+	if (pread(fd, first, most, (off_t)(base - offset)) == (ssize_t)most &&
+	    !ws_elf_memory(&image, first, most, NULL))
 		ws_elf_build_id(&image, out);
 	free(first);
 	close(fd);
@@ -103,9 +107,10 @@ static bool is_stripped(const struct ws_elf *elf)
 	return true;
 }
 
-/* Open the file at `path` into the module when it is the mapped one: by inode, else by build id. `trusted`: it is by the way it is
- * reached. */
-static bool take_file(struct ws_module *m, const char *path, int pid, const struct ws_mapped *what, bool trusted)
+/* Open the file at `path` into the module when it is the mapped one: by inode, else by build id.
+ * `trusted`: it is by the way it is reached. */
+static bool take_file(struct ws_module *m, const char *path, int pid, const struct ws_mapped *what,
+		      bool trusted)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	char have[WS_BUILD_ID_TEXT], want[WS_BUILD_ID_TEXT];
@@ -150,7 +155,8 @@ static void open_file(struct ws_module *m, int pid, const struct ws_mapped *what
 		snprintf(path, sizeof(path), "/proc/%d/root%s", pid, m->path);
 		if (!(m->flags & WS_MODULE_DELETED) && take_file(m, path, pid, what, false))
 			return;
-		snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid, (unsigned long long)what->base,
+		snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid,
+			 (unsigned long long)what->base,
 			 (unsigned long long)(what->base + what->size));
 		if (take_file(m, path, pid, what, true)) {
 			m->flags = (uint8_t)((m->flags & ~WS_MODULE_CHANGED) | WS_MODULE_DELETED);
@@ -173,7 +179,8 @@ static void open_file(struct ws_module *m, int pid, const struct ws_mapped *what
 
 /* ---- finding modules ---- */
 
-static uint64_t identity(enum ws_module_kind kind, const char *path, size_t len, uint64_t device, uint64_t inode, int pid)
+static uint64_t identity(enum ws_module_kind kind, const char *path, size_t len, uint64_t device,
+			 uint64_t inode, int pid)
 {
 	uint64_t seed[4] = {kind, device, inode, (uint64_t)pid};
 
@@ -189,14 +196,16 @@ static struct ws_module *file_module(struct ws_modules *m, int pid, const struct
 	bool found;
 
 	len -= deleted ? cut : 0;
-	for (key = identity(WS_MODULE_FILE, what->path, len, what->device, what->inode, 0);; key++) {
+	for (key = identity(WS_MODULE_FILE, what->path, len, what->device, what->inode, 0);;
+	     key++) {
 		uint64_t number = ws_map_get(&m->by_identity, key, &found);
 		struct ws_module *old = found ? m->v[number - 1] : NULL;
 
 		if (!found)
 			break;
-		if (old->kind == WS_MODULE_FILE && old->inode == what->inode && old->device == what->device &&
-		    strlen(old->path) == len && !memcmp(old->path, what->path, len))
+		if (old->kind == WS_MODULE_FILE && old->inode == what->inode &&
+		    old->device == what->device && strlen(old->path) == len &&
+		    !memcmp(old->path, what->path, len))
 			return old;
 	}
 	new = add(m, WS_MODULE_FILE, what->path);
@@ -229,8 +238,8 @@ static size_t own_vdso_size(uint64_t image)
 	return size;
 }
 
-/* One image serves all 64-bit processes of a kernel: ours is theirs. A 32-bit one has another, which is smaller, and is left
- * unread. */
+/* One image serves all 64-bit processes of a kernel: ours is theirs. A 32-bit one has another,
+ * which is smaller, and is left unread. */
 static struct ws_module *vdso_module(struct ws_modules *m, uint64_t size)
 {
 	uint64_t image = getauxval(AT_SYSINFO_EHDR);
@@ -240,7 +249,8 @@ static struct ws_module *vdso_module(struct ws_modules *m, uint64_t size)
 		size_t own = image ? own_vdso_size(image) : 0;
 
 		m->vdso = add(m, WS_MODULE_VDSO, "[vdso]");
-		m->vdso->opened = own && !ws_elf_memory(&m->vdso->elf, (const void *)image, own, NULL);
+		m->vdso->opened =
+			own && !ws_elf_memory(&m->vdso->elf, (const void *)image, own, NULL);
 		if (m->vdso->opened)
 			ws_elf_build_id(&m->vdso->elf, m->vdso->build_id);
 		m->vdso->size = own;
@@ -322,8 +332,9 @@ static void open_recorded(struct ws_module *m)
 	m->opened = true;
 }
 
-struct ws_module *ws_modules_recorded(struct ws_modules *m, enum ws_module_kind kind, const char *path, const char *build_id,
-				      uint64_t size, bool same_boot)
+struct ws_module *ws_modules_recorded(struct ws_modules *m, enum ws_module_kind kind,
+				      const char *path, const char *build_id, uint64_t size,
+				      bool same_boot)
 {
 	struct ws_module *new, *ours;
 	unsigned pid;
@@ -336,8 +347,10 @@ struct ws_module *ws_modules_recorded(struct ws_modules *m, enum ws_module_kind 
 	} else if (kind == WS_MODULE_VDSO && same_boot) {
 		ours = vdso_module(m, 0);
 		if (ours->opened && build_id[0] && !strcmp(ours->build_id, build_id))
-			new->opened = !ws_elf_memory(&new->elf, ours->elf.data, ours->elf.size, NULL);
-	} else if (kind == WS_MODULE_JIT && sscanf(path, "/tmp/perf-%u.map", &pid) == 1 && pid <= INT_MAX) {
+			new->opened =
+				!ws_elf_memory(&new->elf, ours->elf.data, ours->elf.size, NULL);
+	} else if (kind == WS_MODULE_JIT && sscanf(path, "/tmp/perf-%u.map", &pid) == 1 &&
+		   pid <= INT_MAX) {
 		new->pid = (int)pid;
 	}
 	return new;
@@ -355,16 +368,19 @@ struct ws_module *ws_modules_mapped(struct ws_modules *m, int pid, const struct 
 {
 	if (!strcmp(what->path, "[vdso]"))
 		return vdso_module(m, what->size);
-	if (is_dump(what->path)) { /* generators map their jitdump executable to show it to profilers */
+	if (is_dump(what->path)) { /* generators map their jitdump executable to show it to
+				      profilers */
 		struct ws_module *jit = jit_module(m, pid);
 
 		if (!jit->dump)
 			jit->dump = ws_strdup(what->path);
 		return jit;
 	}
-	/* Generated code lies in memory of no file, or of files that exist to be mapped: memfd, shared memory, /dev/zero. */
+	/* Generated code lies in memory of no file, or of files that exist to be mapped: memfd,
+	 * shared memory, /dev/zero. */
 	if (what->path[0] != '/' || what->path[1] == '/' || !strncmp(what->path, "/memfd:", 7) ||
-	    !strncmp(what->path, "/dev/", 5) || !strncmp(what->path, "/SYSV", 5) || !strncmp(what->path, "/anon_hugepage", 14))
+	    !strncmp(what->path, "/dev/", 5) || !strncmp(what->path, "/SYSV", 5) ||
+	    !strncmp(what->path, "/anon_hugepage", 14))
 		return jit_module(m, pid);
 	return file_module(m, pid, what);
 }

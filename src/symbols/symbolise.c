@@ -34,12 +34,17 @@ static int by_module(const void *a, const void *b)
 
 	if (xm != ym)
 		return xm < ym ? -1 : 1;
-	return x->address < y->address ? -1 : x->address > y->address ? 1 : x->frame < y->frame ? -1 : x->frame > y->frame;
+	return x->address < y->address	 ? -1
+	       : x->address > y->address ? 1
+	       : x->frame < y->frame	 ? -1
+					 : x->frame > y->frame;
 }
 
-static void emit_one(struct batch *b, size_t i, uint32_t depth, const char *name, const char *file, uint32_t line, uint64_t begin)
+static void emit_one(struct batch *b, size_t i, uint32_t depth, const char *name, const char *file,
+		     uint32_t line, uint64_t begin)
 {
-	struct ws_symbol s = {b->wanted[i].frame, depth, name && *name ? name : NULL, file && *file ? file : NULL, line, begin};
+	struct ws_symbol s = {b->wanted[i].frame,	   depth, name && *name ? name : NULL,
+			      file && *file ? file : NULL, line,  begin};
 
 	if (!depth) {
 		b->result->named += s.name != NULL;
@@ -51,8 +56,10 @@ static void emit_one(struct batch *b, size_t i, uint32_t depth, const char *name
 /* Name of a symbol as people write it; owned by the caller. */
 static char *shown(const struct ws_symbol_hit *h)
 {
-	/* Which version of a library's interface it is, name@@VERSION, says nothing about the code. */
-	char *name = h->name ? ws_strndup(h->name, strcspn(h->name, "@")) : NULL, *plain = name ? ws_demangle(name) : NULL, *stub;
+	/* Which version of a library's interface it is, name@@VERSION, says nothing about the code.
+	 */
+	char *name = h->name ? ws_strndup(h->name, strcspn(h->name, "@")) : NULL,
+	     *plain = name ? ws_demangle(name) : NULL, *stub;
 
 	free(name);
 	if (!plain || !h->plt)
@@ -65,8 +72,8 @@ static char *shown(const struct ws_symbol_hit *h)
 /* ---- ELF files ---- */
 
 /*
- * Debugging information tells the chain of inlined functions. The function itself keeps the name of its symbol, which says more: of
- * parts that the compiler split off, and of stubs.
+ * Debugging information tells the chain of inlined functions. The function itself keeps the name of
+ * its symbol, which says more: of parts that the compiler split off, and of stubs.
  */
 static void found_dwarf(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t n)
 {
@@ -75,9 +82,14 @@ static void found_dwarf(void *ctx, size_t i, const struct ws_dwarf_call *calls, 
 	for (size_t k = 0; k < n; k++) {
 		bool last = k + 1 == n;
 		const struct ws_symbol_hit *h = &b->hit[i];
-		char *name = last && h->name ? shown(h) : calls[k].name ? ws_demangle(calls[k].name) : NULL;
+		char *name = last && h->name ? shown(h)
+			     : calls[k].name ? ws_demangle(calls[k].name)
+					     : NULL;
 
-		emit_one(b, i, (uint32_t)k, name, calls[k].file, calls[k].line, !last ? 0 : h->name ? h->value : calls[k].begin);
+		emit_one(b, i, (uint32_t)k, name, calls[k].file, calls[k].line,
+			 !last	   ? 0
+			 : h->name ? h->value
+				   : calls[k].begin);
 		free(name);
 	}
 }
@@ -121,12 +133,15 @@ static void symbolise_elf(struct batch *b)
 		ws_symtab_find(&separate, b->address, b->n, b->hit);
 	if (m->opened)
 		ws_symtab_find(&m->elf, b->address, b->n, b->hit);
-	if (b->opts->lines && (has_separate ? has_dwarf(&separate) : has_dwarf(&m->elf)) && m->kind == WS_MODULE_FILE) {
-		const struct ws_elf *elf = has_separate && has_dwarf(&separate) ? &separate : &m->elf;
+	if (b->opts->lines && (has_separate ? has_dwarf(&separate) : has_dwarf(&m->elf)) &&
+	    m->kind == WS_MODULE_FILE) {
+		const struct ws_elf *elf =
+			has_separate && has_dwarf(&separate) ? &separate : &m->elf;
 		bool has_shared = ws_debugfile_shared(elf, b->opts->dirs, b->opts->dirs_n, &shared);
 
 		free(m->split_file);
-		ws_dwarf_find(elf, has_shared ? &shared : NULL, b->address, b->n, found_dwarf, b, &missing, NULL);
+		ws_dwarf_find(elf, has_shared ? &shared : NULL, b->address, b->n, found_dwarf, b,
+			      &missing, NULL);
 		m->split_file = missing.file;
 		m->split_units = missing.units;
 		b->result->split += missing.units;
@@ -162,7 +177,8 @@ static void read_jit(struct batch *b, struct ws_jit *j)
 	for (size_t i = 0; i <= o->dirs_n; i++) {
 		bool system = i == o->dirs_n;
 
-		path = system ? ws_format("/tmp/perf-%d.map", pid) : ws_format("%s/perf-%d.map", o->dirs[i], pid);
+		path = system ? ws_format("/tmp/perf-%d.map", pid)
+			      : ws_format("%s/perf-%d.map", o->dirs[i], pid);
 		ws_jit_read_file(j, path, system ? o->since_s : 0, system ? o->until_s : 0, NULL);
 		free(path);
 		if (!system) {
@@ -229,8 +245,9 @@ static double processor_time(void)
 }
 
 void ws_symbolise(struct ws_wanted *wanted, size_t n, const struct ws_symbol_opts *opts,
-		  void (*emit)(void *ctx, const struct ws_symbol *s), void (*progress)(void *ctx, uint64_t done, uint64_t all),
-		  void *ctx, struct ws_symbol_result *result)
+		  void (*emit)(void *ctx, const struct ws_symbol *s),
+		  void (*progress)(void *ctx, uint64_t done, uint64_t all), void *ctx,
+		  struct ws_symbol_result *result)
 {
 	double began = processor_time();
 
@@ -238,7 +255,11 @@ void ws_symbolise(struct ws_wanted *wanted, size_t n, const struct ws_symbol_opt
 		qsort(wanted, n, sizeof(*wanted), by_module);
 	result->frames += n;
 	for (size_t i = 0, end; i < n; i = end) {
-		struct batch b = {.wanted = wanted + i, .opts = opts, .emit = emit, .ctx = ctx, .result = result};
+		struct batch b = {.wanted = wanted + i,
+				  .opts = opts,
+				  .emit = emit,
+				  .ctx = ctx,
+				  .result = result};
 
 		for (end = i; end < n && wanted[end].module == wanted[i].module; end++)
 			;

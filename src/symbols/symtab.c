@@ -19,12 +19,16 @@ struct batch {
 	uint8_t *code; /* by section: it holds code */
 };
 
-/* How good a name is for a place, when several cover it: a later start first, then functions before labels, global before local. */
+/* How good a name is for a place, when several cover it: a later start first, then functions before
+ * labels, global before local. */
 static uint8_t rank_of(const Elf64_Sym *s)
 {
 	uint8_t type = ELF64_ST_TYPE(s->st_info), bind = ELF64_ST_BIND(s->st_info);
 
-	return (uint8_t)((type == STT_FUNC || type == STT_GNU_IFUNC ? 4 : 1) + (bind == STB_GLOBAL ? 2 : bind == STB_WEAK ? 1 : 0));
+	return (uint8_t)((type == STT_FUNC || type == STT_GNU_IFUNC ? 4 : 1) +
+			 (bind == STB_GLOBAL ? 2
+			  : bind == STB_WEAK ? 1
+					     : 0));
 }
 
 /* Of two names of equal rank the one with fewer underscores before it: fork, not __libc_fork. */
@@ -40,7 +44,8 @@ static void take_symbol(struct batch *b, const Elf64_Sym *s, const char *name)
 
 	if (i == b->n)
 		return;
-	if (!b->top_there[i] || s->st_value > b->top[i] || (s->st_value == b->top[i] && s->st_size)) {
+	if (!b->top_there[i] || s->st_value > b->top[i] ||
+	    (s->st_value == b->top[i] && s->st_size)) {
 		b->top_there[i] = true;
 		b->top[i] = s->st_value;
 		b->top_name[i] = name;
@@ -49,7 +54,8 @@ static void take_symbol(struct batch *b, const Elf64_Sym *s, const char *name)
 	for (; i < b->n && b->address[i] - s->st_value < s->st_size; i++) {
 		struct ws_symbol_hit *h = &b->hit[i];
 
-		if (!h->name || s->st_value > h->value || (s->st_value == h->value && better(rank, name, h)))
+		if (!h->name || s->st_value > h->value ||
+		    (s->st_value == h->value && better(rank, name, h)))
 			*h = (struct ws_symbol_hit){name, s->st_value, false, rank};
 	}
 }
@@ -62,7 +68,8 @@ static bool get_symbol(const struct ws_elf *elf, const uint8_t *p, uint64_t i, E
 		memcpy(s, p + i * sizeof(*s), sizeof(*s));
 	} else {
 		memcpy(&narrow, p + i * sizeof(narrow), sizeof(narrow));
-		*s = (Elf64_Sym){narrow.st_name, narrow.st_info, narrow.st_other, narrow.st_shndx, narrow.st_value, narrow.st_size};
+		*s = (Elf64_Sym){narrow.st_name,  narrow.st_info,  narrow.st_other,
+				 narrow.st_shndx, narrow.st_value, narrow.st_size};
 	}
 	return s->st_shndx != SHN_UNDEF && s->st_shndx != SHN_ABS && s->st_value;
 }
@@ -81,13 +88,16 @@ static void scan_table(struct batch *b, const Elf64_Shdr *table)
 		const char *name;
 
 		if (!get_symbol(b->elf, p, i, &s) ||
-		    (s.st_shndx < SHN_LORESERVE && (s.st_shndx >= b->elf->sections || !b->code[s.st_shndx])))
+		    (s.st_shndx < SHN_LORESERVE &&
+		     (s.st_shndx >= b->elf->sections || !b->code[s.st_shndx])))
 			continue;
 		type = ELF64_ST_TYPE(s.st_info);
 		if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
 			continue;
 		name = ws_elf_text(b->elf, names.sh_offset, names.sh_size, s.st_name);
-		if (*name && !(*name == '$' && type == STT_NOTYPE)) /* $x and $d of aarch64 mark code and data, not functions */
+		if (*name &&
+		    !(*name == '$' && type == STT_NOTYPE)) /* $x and $d of aarch64 mark code and
+							      data, not functions */
 			take_symbol(b, &s, name);
 	}
 }
@@ -112,7 +122,8 @@ static void take_sizeless(struct batch *b)
 
 /* ---- PLT ---- */
 
-/* The slot of the global offset table that the entry at `p` jumps through; 0 when it is no such entry. */
+/* The slot of the global offset table that the entry at `p` jumps through; 0 when it is no such
+ * entry. */
 static uint64_t jump_slot(const struct ws_elf *elf, const uint8_t *p, uint64_t address)
 {
 	if (elf->machine == EM_X86_64) {
@@ -148,8 +159,8 @@ static const char *relocated(const struct ws_elf *elf, uint64_t slot)
 	for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &rel); i++) {
 		const uint8_t *p = rel.sh_type == SHT_RELA ? ws_elf_bytes(elf, &rel) : NULL;
 
-		if (!p || !ws_elf_section(elf, rel.sh_link, &syms) || syms.sh_type != SHT_DYNSYM || !ws_elf_bytes(elf, &syms) ||
-		    !ws_elf_section(elf, syms.sh_link, &names))
+		if (!p || !ws_elf_section(elf, rel.sh_link, &syms) || syms.sh_type != SHT_DYNSYM ||
+		    !ws_elf_bytes(elf, &syms) || !ws_elf_section(elf, syms.sh_link, &names))
 			continue;
 		for (uint64_t k = 0; k < rel.sh_size / sizeof(Elf64_Rela); k++) {
 			Elf64_Rela r;
@@ -158,7 +169,8 @@ static const char *relocated(const struct ws_elf *elf, uint64_t slot)
 			memcpy(&r, p + k * sizeof(r), sizeof(r));
 			if (r.r_offset != slot || ELF64_R_SYM(r.r_info) >= syms.sh_size / sizeof(s))
 				continue;
-			memcpy(&s, ws_elf_bytes(elf, &syms) + ELF64_R_SYM(r.r_info) * sizeof(s), sizeof(s));
+			memcpy(&s, ws_elf_bytes(elf, &syms) + ELF64_R_SYM(r.r_info) * sizeof(s),
+			       sizeof(s));
 			return ws_elf_text(elf, names.sh_offset, names.sh_size, s.st_name);
 		}
 	}
@@ -169,8 +181,8 @@ static void name_plt(struct batch *b, const Elf64_Shdr *s)
 {
 	const uint8_t *p = ws_elf_bytes(b->elf, s);
 
-	for (size_t i = ws_lower_bound(b->address, b->n, s->sh_addr); p && i < b->n && b->address[i] - s->sh_addr < s->sh_size;
-	     i++) {
+	for (size_t i = ws_lower_bound(b->address, b->n, s->sh_addr);
+	     p && i < b->n && b->address[i] - s->sh_addr < s->sh_size; i++) {
 		uint64_t at = (b->address[i] - s->sh_addr) & ~UINT64_C(15), slot;
 		const char *name;
 
@@ -183,7 +195,8 @@ static void name_plt(struct batch *b, const Elf64_Shdr *s)
 	}
 }
 
-bool ws_symtab_find(const struct ws_elf *elf, const uint64_t *address, size_t n, struct ws_symbol_hit *hit)
+bool ws_symtab_find(const struct ws_elf *elf, const uint64_t *address, size_t n,
+		    struct ws_symbol_hit *hit)
 {
 	struct batch b = {.elf = elf, .address = address, .n = n, .hit = hit};
 	bool full = false;
@@ -208,7 +221,8 @@ bool ws_symtab_find(const struct ws_elf *elf, const uint64_t *address, size_t n,
 			scan_table(&b, &s);
 	if (elf->wide)
 		for (uint32_t i = 1; i < elf->sections && ws_elf_section(elf, i, &s); i++)
-			if (!strncmp(ws_elf_section_name(elf, &s), ".plt", 4) && s.sh_type == SHT_PROGBITS)
+			if (!strncmp(ws_elf_section_name(elf, &s), ".plt", 4) &&
+			    s.sh_type == SHT_PROGBITS)
 				name_plt(&b, &s);
 	take_sizeless(&b);
 	free(b.code);

@@ -1,12 +1,14 @@
 /*
  * unwind.c - see unwind.h.
  *
- * Two tables of rules, both direct-mapped and bounded. The first is asked by (version of the process's map, address in the process)
- * and needs no look at the map; the second by (module, address in it) and serves all processes that map it, and a process whose map
- * has changed. A miss in both costs about a microsecond of interpreting; warm, a frame costs some ten nanoseconds.
+ * Two tables of rules, both direct-mapped and bounded. The first is asked by (version of the
+ * process's map, address in the process) and needs no look at the map; the second by (module,
+ * address in it) and serves all processes that map it, and a process whose map has changed. A miss
+ * in both costs about a microsecond of interpreting; warm, a frame costs some ten nanoseconds.
  *
- * A rule that adds an offset to a register and loads saved registers near the CFA, as nearly all are, is kept as such. What is left
- * (signal frames, PLT entries, realigned stacks) keeps the whole row.
+ * A rule that adds an offset to a register and loads saved registers near the CFA, as nearly all
+ * are, is kept as such. What is left (signal frames, PLT entries, realigned stacks) keeps the whole
+ * row.
  */
 #include "symbols/unwind.h"
 
@@ -18,7 +20,8 @@
 
 #define NEAR_SLOTS 8192u
 #define FAR_SLOTS 65536u
-#define MOST_ROWS 16384u /* whole rows kept; when there are more, all is forgotten and begun again */
+#define MOST_ROWS \
+	16384u /* whole rows kept; when there are more, all is forgotten and begun again */
 
 #if defined(__x86_64__)
 #define SAVED 6
@@ -113,8 +116,10 @@ static bool keeps_fp(struct ws_module *m)
 		struct ws_cfi *c = ws_module_cfi(m);
 
 		m->fp_known = true;
-		/* What says nothing about its frames (Go, generated code) is given the benefit of the doubt. */
-		m->has_fp = c ? ws_cfi_keeps_fp(c) : m->kind == WS_MODULE_FILE || m->kind == WS_MODULE_JIT;
+		/* What says nothing about its frames (Go, generated code) is given the benefit of
+		 * the doubt. */
+		m->has_fp = c ? ws_cfi_keeps_fp(c)
+			      : m->kind == WS_MODULE_FILE || m->kind == WS_MODULE_JIT;
 	}
 	return m->has_fp;
 }
@@ -130,8 +135,8 @@ static bool plain(const struct ws_cfi_row *row, struct step *s)
 {
 	const struct ws_cfi_rule *ra = &row->reg[row->return_register];
 
-	if (row->cfa_kind != WS_CFI_VALUE || row->signal || ra->kind != WS_CFI_OFFSET || !fits(ra->offset) ||
-	    row->cfa.offset < INT32_MIN || row->cfa.offset > INT32_MAX)
+	if (row->cfa_kind != WS_CFI_VALUE || row->signal || ra->kind != WS_CFI_OFFSET ||
+	    !fits(ra->offset) || row->cfa.offset < INT32_MIN || row->cfa.offset > INT32_MAX)
 		return false;
 	s->kind = STEP_PLAIN;
 	s->cfa_register = row->cfa_register;
@@ -170,7 +175,10 @@ static struct step make_step(struct ws_unwinder *u, struct ws_module *m, uint64_
 		ws_unwinder_forget(u);
 	ws_grow(u->rows, u->rows_cap, u->rows_n + 1);
 	u->rows[u->rows_n] = row;
-	s = (struct step){.kind = STEP_ROW, .method = s.method, .signal = row.signal, .row = (uint32_t)u->rows_n++};
+	s = (struct step){.kind = STEP_ROW,
+			  .method = s.method,
+			  .signal = row.signal,
+			  .row = (uint32_t)u->rows_n++};
 	return s;
 }
 
@@ -188,9 +196,10 @@ static const struct step *step_of(struct ws_unwinder *u, struct ws_module *m, ui
 }
 
 /*
- * What makes a new stack puts the address of a function that never returns where a return address belongs (makecontext and
- * __start_context): no call stands before it, but padding or another function, and it is itself. Told by its rules, or by there
- * being none for what stands before.
+ * What makes a new stack puts the address of a function that never returns where a return address
+ * belongs (makecontext and
+ * __start_context): no call stands before it, but padding or another function, and it is itself.
+ * Told by its rules, or by there being none for what stands before.
  */
 static bool begins_outermost(struct ws_module *m, uint64_t address, const struct step *before)
 {
@@ -201,8 +210,10 @@ static bool begins_outermost(struct ws_module *m, uint64_t address, const struct
 	       (before->kind == STEP_NONE || row.reg[row.return_register].kind == WS_CFI_UNDEFINED);
 }
 
-/* Where `ip` is (`back`: the byte before it) and what to do there. `spare` is used when nothing may be kept. */
-static const struct near_slot *look_up(struct ws_unwinder *u, struct ws_maps_process *maps, uint64_t time, uint64_t ip, bool back,
+/* Where `ip` is (`back`: the byte before it) and what to do there. `spare` is used when nothing may
+ * be kept. */
+static const struct near_slot *look_up(struct ws_unwinder *u, struct ws_maps_process *maps,
+				       uint64_t time, uint64_t ip, bool back,
 				       struct near_slot *spare)
 {
 	uint64_t version = ws_maps_version(maps, time);
@@ -210,7 +221,9 @@ static const struct near_slot *look_up(struct ws_unwinder *u, struct ws_maps_pro
 	struct ws_mapping *m;
 
 	ip -= back;
-	slot = version ? &u->near[((ip ^ version * 0x5bd1e995u) * UINT64_C(0x9e3779b97f4a7c15)) >> 51] : spare;
+	slot = version ? &u->near[((ip ^ version * 0x5bd1e995u) * UINT64_C(0x9e3779b97f4a7c15)) >>
+				  51]
+		       : spare;
 	if (version && slot->version == version && slot->ip == ip)
 		return slot;
 	m = ws_maps_find(maps, time, ip);
@@ -260,7 +273,8 @@ static bool load_sized(void *ctx, uint64_t address, unsigned bytes, uint64_t *va
 static uint64_t code_address(uint64_t v)
 {
 #if defined(__aarch64__)
-	return v & UINT64_C(0x0000ffffffffffff); /* the signature of a return address lies in the bits above */
+	return v & UINT64_C(0x0000ffffffffffff); /* the signature of a return address lies in the
+						    bits above */
 #else
 	return v;
 #endif
@@ -281,13 +295,14 @@ static bool step_plain(struct walk *w, const struct step *s)
 	struct ws_regs *r = &w->regs;
 	uint64_t cfa = r->r[s->cfa_register] + (uint64_t)(int64_t)s->cfa_offset, ra;
 
-	if (!(r->known >> s->cfa_register & 1) || !load(w, cfa + (uint64_t)(int64_t)s->return_offset, &ra))
+	if (!(r->known >> s->cfa_register & 1) ||
+	    !load(w, cfa + (uint64_t)(int64_t)s->return_offset, &ra))
 		return false;
 	for (unsigned i = 0; i < s->saved_n; i++) {
 		uint64_t at = cfa + (uint64_t)(int64_t)s->saved_offset[i];
 
-		/* Below the stack: the function is about to return and has its caller's value back already, which the rules do not
-		 * tell. */
+		/* Below the stack: the function is about to return and has its caller's value back
+		 * already, which the rules do not tell. */
 		if ((r->known >> WS_REG_SP & 1) && at < r->r[WS_REG_SP])
 			continue;
 		if (!load(w, at, &r->r[s->saved[i]]))
@@ -300,7 +315,8 @@ static bool step_plain(struct walk *w, const struct step *s)
 	return true;
 }
 
-static bool restore(struct walk *w, const struct ws_cfi_rule *rule, unsigned i, uint64_t cfa, struct ws_regs *new)
+static bool restore(struct walk *w, const struct ws_cfi_rule *rule, unsigned i, uint64_t cfa,
+		    struct ws_regs *new)
 {
 	const struct ws_regs *old = &w->regs;
 	uint64_t v = old->r[i], at;
@@ -318,12 +334,14 @@ static bool restore(struct walk *w, const struct ws_cfi_rule *rule, unsigned i, 
 		v = cfa + (uint64_t)rule->offset;
 		break;
 	case WS_CFI_REGISTER:
-		if (rule->offset < 0 || rule->offset >= WS_REGS || !(old->known >> rule->offset & 1))
+		if (rule->offset < 0 || rule->offset >= WS_REGS ||
+		    !(old->known >> rule->offset & 1))
 			return false;
 		v = old->r[rule->offset];
 		break;
 	case WS_CFI_EXPRESSION:
-		if (!ws_cfi_evaluate(rule->code, rule->size, old, true, cfa, load_sized, w, &at) || !load(w, at, &v))
+		if (!ws_cfi_evaluate(rule->code, rule->size, old, true, cfa, load_sized, w, &at) ||
+		    !load(w, at, &v))
 			return false;
 		break;
 	case WS_CFI_VALUE_EXPRESSION:
@@ -347,11 +365,13 @@ static bool step_row(struct walk *w, const struct ws_cfi_row *row)
 		if (!(w->regs.known >> row->cfa_register & 1))
 			return false;
 		cfa = w->regs.r[row->cfa_register] + (uint64_t)row->cfa.offset;
-	} else if (!ws_cfi_evaluate(row->cfa.code, row->cfa.size, &w->regs, false, 0, load_sized, w, &cfa)) {
+	} else if (!ws_cfi_evaluate(row->cfa.code, row->cfa.size, &w->regs, false, 0, load_sized, w,
+				    &cfa)) {
 		return false;
 	}
 	for (unsigned i = 0; i < WS_REGS; i++)
-		if (i != row->return_register && !(i == WS_REG_SP && row->reg[i].kind == WS_CFI_SAME))
+		if (i != row->return_register &&
+		    !(i == WS_REG_SP && row->reg[i].kind == WS_CFI_SAME))
 			restore(w, &row->reg[i], i, cfa, &new);
 	if (!restore(w, &row->reg[row->return_register], row->return_register, cfa, &new))
 		return false;
@@ -374,7 +394,8 @@ static bool step_fp(struct walk *w)
 	struct ws_regs *r = &w->regs;
 	uint64_t fp = r->r[WS_REG_FP], next, ra;
 
-	if (!(r->known >> WS_REG_FP & 1) || fp < r->r[WS_REG_SP] || (fp & 7) || !load(w, fp, &next) || !load(w, fp + 8, &ra))
+	if (!(r->known >> WS_REG_FP & 1) || fp < r->r[WS_REG_SP] || (fp & 7) ||
+	    !load(w, fp, &next) || !load(w, fp + 8, &ra))
 		return false;
 	ra = code_address(ra);
 	if (!ra || !ws_maps_find(w->stop->maps, w->stop->time, ra - 1))
@@ -398,9 +419,11 @@ static int step(struct walk *w, const struct near_slot *here, uint8_t *method)
 		return 0;
 	if (w->mode == WS_MODE_FP || here->step.kind == STEP_NONE) {
 		*method = WS_UNWIND_FP;
-		if (w->mode == WS_MODE_DWARF && (!here->module || here->module->kind == WS_MODULE_FILE))
+		if (w->mode == WS_MODE_DWARF &&
+		    (!here->module || here->module->kind == WS_MODULE_FILE))
 			return -1;
-		/* An outermost function by convention: threads and processes begin with a frame pointer of 0. */
+		/* An outermost function by convention: threads and processes begin with a frame
+		 * pointer of 0. */
 		if ((w->regs.known >> WS_REG_FP & 1) && !w->regs.r[WS_REG_FP])
 			return 0;
 		return step_fp(w) ? 1 : -1;
@@ -415,7 +438,8 @@ static int step(struct walk *w, const struct near_slot *here, uint8_t *method)
 	}
 	if (!w->regs.r[WS_REG_IP])
 		return 0;
-	/* A caller's frame lies higher, but for what never moved the stack pointer, and for a handler on a stack of its own. */
+	/* A caller's frame lies higher, but for what never moved the stack pointer, and for a
+	 * handler on a stack of its own. */
 	if (!signal && (w->regs.r[WS_REG_SP] < sp || (w->regs.r[WS_REG_SP] == sp && !interrupted)))
 		return -1;
 	return w->regs.r[WS_REG_SP] >= LOWEST_SP ? 1 : -1;
@@ -426,7 +450,8 @@ static uint8_t frame_kind(const struct ws_module *m)
 	return m && m->kind == WS_MODULE_JIT ? WS_FRAME_JIT : WS_FRAME_USER;
 }
 
-/* The return address of frame `f` on the kernel's chain, the one nearest to as far out as ours stands; 0 when it was not passed. */
+/* The return address of frame `f` on the kernel's chain, the one nearest to as far out as ours
+ * stands; 0 when it was not passed. */
 static size_t on_chain(const struct ws_stop *s, const struct ws_caller *out, size_t f)
 {
 	size_t best = 0, distance = SIZE_MAX;
@@ -442,8 +467,9 @@ static size_t on_chain(const struct ws_stop *s, const struct ws_caller *out, siz
 	return best;
 }
 
-/* Is the outermost frame so far that of a function which a signal interrupted while its frame pointer led to its own frame? Then
- * what the kernel found behind the handler's return address is where that function returns to. */
+/* Is the outermost frame so far that of a function which a signal interrupted while its frame
+ * pointer led to its own frame? Then what the kernel found behind the handler's return address is
+ * where that function returns to. */
 static bool interrupted_with_fp(struct walk *w, const struct ws_caller *out, size_t n)
 {
 	const struct ws_stop *s = w->stop;
@@ -453,35 +479,42 @@ static bool interrupted_with_fp(struct walk *w, const struct ws_caller *out, siz
 	if (n < 3 || !look_up(w->u, s->maps, s->time, out[n - 2].ip, true, &spare)->step.signal)
 		return false;
 	last = &look_up(w->u, s->maps, s->time, out[n - 1].ip, false, &spare)->step;
-	return last->kind == STEP_PLAIN && last->cfa_register == WS_REG_FP && last->cfa_offset == 16 && last->return_offset == -8;
+	return last->kind == STEP_PLAIN && last->cfa_register == WS_REG_FP &&
+	       last->cfa_offset == 16 && last->return_offset == -8;
 }
 
-/* Our walk ran out of stack: where the kernel's walk along frame pointers passed the same return address, it goes on from there. A
- * handler on an alternate stack has its interrupted function's callers on another one, which is never among the copied bytes. Then
- * no more is missing, and *flags becomes 0. */
-static size_t continue_with_chain(struct walk *w, struct ws_caller *out, size_t n, size_t most, unsigned *flags)
+/* Our walk ran out of stack: where the kernel's walk along frame pointers passed the same return
+ * address, it goes on from there. A handler on an alternate stack has its interrupted function's
+ * callers on another one, which is never among the copied bytes. Then no more is missing, and
+ * *flags becomes 0. */
+static size_t continue_with_chain(struct walk *w, struct ws_caller *out, size_t n, size_t most,
+				  unsigned *flags)
 {
 	const struct ws_stop *s = w->stop;
 	bool resumed = s->chain && interrupted_with_fp(w, out, n);
 	size_t best;
 
-	if (n < 2 || !s->chain || (!resumed && (!w->beyond || (out[n - 1].module && !keeps_fp(out[n - 1].module)))))
+	if (n < 2 || !s->chain ||
+	    (!resumed && (!w->beyond || (out[n - 1].module && !keeps_fp(out[n - 1].module)))))
 		return n;
 	best = on_chain(s, out, n - 1 - resumed);
 	if (!best || best + 1 >= s->chain_n)
 		return n;
 	for (size_t i = best + 1; i < s->chain_n && n < most; i++) {
 		struct near_slot spare;
-		const struct near_slot *here = look_up(w->u, s->maps, s->time, s->chain[i], true, &spare);
+		const struct near_slot *here =
+			look_up(w->u, s->maps, s->time, s->chain[i], true, &spare);
 
-		out[n++] = (struct ws_caller){here->module, here->address, s->chain[i], 0, frame_kind(here->module), WS_UNWIND_FP};
+		out[n++] = (struct ws_caller){
+			here->module, here->address, s->chain[i], 0, frame_kind(here->module),
+			WS_UNWIND_FP};
 	}
 	*flags = 0;
 	return n;
 }
 
-size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwind_mode mode, struct ws_caller *out, size_t most,
-		 unsigned *flags)
+size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwind_mode mode,
+		 struct ws_caller *out, size_t most, unsigned *flags)
 {
 	struct walk w = {.u = u, .stop = stop, .regs = stop->regs, .mode = mode, .exact = true};
 	uint8_t method = WS_UNWIND_UNKNOWN;
@@ -492,14 +525,16 @@ size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwi
 	while (n < most && n < WS_UNWIND_DEEPEST) {
 		uint64_t ip = w.regs.r[WS_REG_IP], sp = w.regs.r[WS_REG_SP];
 		struct near_slot spare;
-		const struct near_slot *here = look_up(u, stop->maps, stop->time, ip, !w.exact, &spare);
+		const struct near_slot *here =
+			look_up(u, stop->maps, stop->time, ip, !w.exact, &spare);
 		int r;
 
 		if (n && !here->module) /* no code there: what led here was not a return address */
 			break;
-		out[n] = (struct ws_caller){here->module, here->address, ip, sp, frame_kind(here->module), method};
-		/* What returns from a signal handler begins where the handler returns to: its information begins a byte before, its
-		 * name does not. */
+		out[n] = (struct ws_caller){
+			here->module, here->address, ip, sp, frame_kind(here->module), method};
+		/* What returns from a signal handler begins where the handler returns to: its
+		 * information begins a byte before, its name does not. */
 		if (!w.exact && here->step.signal)
 			out[n].address++;
 		n++;
@@ -519,8 +554,9 @@ size_t ws_unwind(struct ws_unwinder *u, const struct ws_stop *stop, enum ws_unwi
 	return continue_with_chain(&w, out, n, most, flags);
 }
 
-size_t ws_unwind_chain(struct ws_unwinder *u, struct ws_maps_process *maps, uint64_t time, const uint64_t *chain, size_t n,
-		       enum ws_unwind_method method, struct ws_caller *out, size_t most)
+size_t ws_unwind_chain(struct ws_unwinder *u, struct ws_maps_process *maps, uint64_t time,
+		       const uint64_t *chain, size_t n, enum ws_unwind_method method,
+		       struct ws_caller *out, size_t most)
 {
 	size_t made = 0;
 
@@ -530,21 +566,27 @@ size_t ws_unwind_chain(struct ws_unwinder *u, struct ws_maps_process *maps, uint
 
 		if (i && !here->module)
 			break;
-		out[made++] = (struct ws_caller){
-		    here->module, here->address, chain[i], 0, frame_kind(here->module), (uint8_t)(i ? method : WS_UNWIND_UNKNOWN)};
+		out[made++] = (struct ws_caller){here->module,
+						 here->address,
+						 chain[i],
+						 0,
+						 frame_kind(here->module),
+						 (uint8_t)(i ? method : WS_UNWIND_UNKNOWN)};
 	}
 	return made;
 }
 
 struct ws_caller ws_unwind_kernel(struct ws_modules *modules, uint64_t ip)
 {
-	return (struct ws_caller){ws_modules_kernel(modules), ip, ip, 0, WS_FRAME_KERNEL, WS_UNWIND_KERNEL};
+	return (struct ws_caller){
+		ws_modules_kernel(modules), ip, ip, 0, WS_FRAME_KERNEL, WS_UNWIND_KERNEL};
 }
 
 void ws_regs_from_perf(struct ws_regs *regs, uint64_t mask, const uint64_t *values, uint32_t n)
 {
 #if defined(__x86_64__)
-	static const int8_t dwarf[64] = {0, 3, 2, 1, 4, 5, 6, 7, 16, -1, -1, -1, -1, -1, -1, -1, 8, 9, 10, 11, 12, 13, 14, 15};
+	static const int8_t dwarf[64] = {0,  3,	 2,  1,	 4, 5, 6,  7,  16, -1, -1, -1,
+					 -1, -1, -1, -1, 8, 9, 10, 11, 12, 13, 14, 15};
 	const unsigned most = 24;
 #else
 	const unsigned most = WS_REGS;

@@ -1,9 +1,10 @@
 /*
- * fuzz_options.c - command lines of any words: options of every command, and the small languages of their values (times, patterns,
- * filters, formats). What is refused must be refused with a message, and nothing may crash.
+ * fuzz_options.c - command lines of any words: options of every command, and the small languages of
+ * their values (times, patterns, filters, formats). What is refused must be refused with a message,
+ * and nothing may crash.
  *
- * An input's first byte chooses a command; the rest are words, each ended by a NUL, in which bytes from 128 on stand for the names
- * of that command's options and for pieces of values.
+ * An input's first byte chooses a command; the rest are words, each ended by a NUL, in which bytes
+ * from 128 on stand for the names of that command's options and for pieces of values.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,7 +143,9 @@ static size_t make_input(uint8_t *bytes, int round)
 
 	(void)round;
 	for (size_t at = 0; at < n; at++)
-		bytes[at] = (uint8_t)(replay_draw() % 5 ? replay_draw() | 128 : replay_draw() % 3 ? 0 : replay_draw() & 127);
+		bytes[at] = (uint8_t)(replay_draw() % 5	  ? replay_draw() | 128
+				      : replay_draw() % 3 ? 0
+							  : replay_draw() & 127);
 	return n;
 }
 

@@ -23,10 +23,14 @@ struct values {
 static const struct ws_opt options[] = {
 	{"quiet", 'q', WS_OPT_FLAG, offsetof(struct values, quiet), .help = "Say less."},
 	{"force", 'f', WS_OPT_BOOL, offsetof(struct values, force), .help = "Overwrite."},
-	{"stats", 0, WS_OPT_BOOL, offsetof(struct values, stats), .help = "Print.", .fallback = "true"},
-	{"output", 'o', WS_OPT_STRING, offsetof(struct values, output), "FILE", NULL, "Where to.", "report"},
-	{"wait", 0, WS_OPT_ENUM, offsetof(struct values, wait), "WHO", "primary,all", "Whom to wait for.", "all"},
-	{"trace", 't', WS_OPT_SET, offsetof(struct values, trace), "LIST", "nvtx,osrt,none|cuda,cublas", "What to record."},
+	{"stats", 0, WS_OPT_BOOL, offsetof(struct values, stats), .help = "Print.",
+	 .fallback = "true"},
+	{"output", 'o', WS_OPT_STRING, offsetof(struct values, output), "FILE", NULL, "Where to.",
+	 "report"},
+	{"wait", 0, WS_OPT_ENUM, offsetof(struct values, wait), "WHO", "primary,all",
+	 "Whom to wait for.", "all"},
+	{"trace", 't', WS_OPT_SET, offsetof(struct values, trace), "LIST",
+	 "nvtx,osrt,none|cuda,cublas", "What to record."},
 	{"count", 'n', WS_OPT_INT, offsetof(struct values, count), "N", NULL, "How many.", "3"},
 	{"delay", 'y', WS_OPT_SECONDS, offsetof(struct values, delay), "TIME", NULL, "How long."},
 	{"env-var", 'e', WS_OPT_LIST, offsetof(struct values, env), "A=B", NULL, "Variables."},
@@ -34,8 +38,12 @@ static const struct ws_opt options[] = {
 	{0},
 };
 
-static const struct ws_command permuting = {.name = "try", .opts = options, .opts_size = sizeof(struct values)};
-static const struct ws_command stopping = {.name = "try", .opts = options, .opts_size = sizeof(struct values), .stop_at_operand = true};
+static const struct ws_command permuting = {
+	.name = "try", .opts = options, .opts_size = sizeof(struct values)};
+static const struct ws_command stopping = {.name = "try",
+					   .opts = options,
+					   .opts_size = sizeof(struct values),
+					   .stop_at_operand = true};
 
 enum { MAX_WORDS = 16 };
 static char *words[MAX_WORDS + 1];
@@ -76,7 +84,11 @@ static void defaults_apply(void **state)
 
 static void values_in_all_spellings(void **state)
 {
-	static const char *const spellings[][2] = {{"--output=x y", NULL}, {"--output", "x y"}, {"-ox y", NULL}, {"-o", "x y"}, {"-o=x y", NULL}};
+	static const char *const spellings[][2] = {{"--output=x y", NULL},
+						   {"--output", "x y"},
+						   {"-ox y", NULL},
+						   {"-o", "x y"},
+						   {"-o=x y", NULL}};
 
 	(void)state;
 	for (size_t i = 0; i < WS_COUNT(spellings); i++) {
@@ -127,7 +139,8 @@ static void operands_come_last(void **state)
 static void the_application_keeps_its_options(void **state)
 {
 	(void)state;
-	assert_int_equal(parse(&stopping, "-f", "app", "--output=theirs", "-q", "--", "--help", NULL), 0);
+	assert_int_equal(
+		parse(&stopping, "-f", "app", "--output=theirs", "-q", "--", "--help", NULL), 0);
 	assert_int_equal(first, 1);
 	assert_string_equal(words[first], "app");
 	assert_string_equal(words[first + 3], "--");
@@ -146,13 +159,16 @@ static void numbers_and_times(void **state)
 	static const struct {
 		const char *text;
 		double seconds;
-	} times[] = {{"1.5", 1.5}, {".5", 0.5}, {"500ms", 0.5}, {"10s", 10}, {"2m", 120}, {"1h", 3600}, {"5us", 5e-6}, {"7ns", 7e-9}, {"0", 0}};
-	static const char *const bad[] = {"", "-1", "x", "1.5x", "nan", "inf", "0x10", ".", "1e999", "1 s"};
+	} times[] = {{"1.5", 1.5}, {".5", 0.5},	  {"500ms", 0.5}, {"10s", 10}, {"2m", 120},
+		     {"1h", 3600}, {"5us", 5e-6}, {"7ns", 7e-9},  {"0", 0}};
+	static const char *const bad[] = {"",	 "-1",	 "x", "1.5x",  "nan",
+					  "inf", "0x10", ".", "1e999", "1 s"};
 
 	(void)state;
 	for (size_t i = 0; i < WS_COUNT(times); i++) {
 		assert_int_equal(parse(&permuting, "--delay", times[i].text, NULL), 0);
-		assert_true(v.delay > times[i].seconds * 0.999999 - 1e-15 && v.delay < times[i].seconds * 1.000001 + 1e-15);
+		assert_true(v.delay > times[i].seconds * 0.999999 - 1e-15 &&
+			    v.delay < times[i].seconds * 1.000001 + 1e-15);
 	}
 	for (size_t i = 0; i < WS_COUNT(bad); i++)
 		assert_int_equal(parse(&permuting, "--delay", bad[i], NULL), -1);
@@ -167,7 +183,9 @@ static void numbers_and_times(void **state)
 static void the_last_one_wins_and_lists_collect(void **state)
 {
 	(void)state;
-	assert_int_equal(parse(&permuting, "-o", "a", "--output=b", "-e", "A=1", "--env-var", "B=2", "-eC=3", NULL), 0);
+	assert_int_equal(parse(&permuting, "-o", "a", "--output=b", "-e", "A=1", "--env-var", "B=2",
+			       "-eC=3", NULL),
+			 0);
 	assert_string_equal(v.output, "b");
 	assert_int_equal(v.env.n, 3);
 	assert_string_equal(v.env.v[0], "A=1");
@@ -182,9 +200,11 @@ static void words_of_enums_and_sets(void **state)
 	assert_string_equal(v.wait, "primary");
 	assert_string_equal(v.trace, "nvtx,osrt");
 	assert_int_equal(parse(&permuting, "--wait=primry", NULL), -1);
-	assert_string_equal(err.msg, "--wait: 'primry' is not one of primary, all; did you mean primary?");
+	assert_string_equal(err.msg,
+			    "--wait: 'primry' is not one of primary, all; did you mean primary?");
 	assert_int_equal(parse(&permuting, "--trace=nvtx,cuda", NULL), -1);
-	assert_string_equal(err.msg, "--trace: 'cuda' is not built yet; choose from nvtx, osrt, none");
+	assert_string_equal(err.msg,
+			    "--trace: 'cuda' is not built yet; choose from nvtx, osrt, none");
 	assert_int_equal(parse(&permuting, "--trace=nvtx,", NULL), -1);
 	assert_string_equal(err.msg, "--trace: '' is not one of nvtx, osrt, none");
 	assert_int_equal(parse(&permuting, "--trace=vulkan", NULL), -1);
@@ -199,7 +219,8 @@ static void mistakes_are_named(void **state)
 	assert_int_equal(parse(&permuting, "--output", NULL), -1);
 	assert_string_equal(err.msg, "--output needs a value (FILE)");
 	assert_int_equal(parse(&permuting, "-o", "--quiet", NULL), -1);
-	assert_string_equal(err.msg, "--output needs a value (FILE), but --quiet follows; if that is the value, write --output=--quiet");
+	assert_string_equal(err.msg, "--output needs a value (FILE), but --quiet follows; if that "
+				     "is the value, write --output=--quiet");
 	assert_int_equal(parse(&permuting, "-q=1", NULL), -1);
 	assert_string_equal(err.msg, "--quiet takes no value");
 	assert_int_equal(parse(&permuting, "--sample=cpu", NULL), -1);
@@ -215,7 +236,9 @@ static void mistakes_are_named(void **state)
 static void what_is_not_there_may_be_declined(void **state)
 {
 	(void)state;
-	assert_int_equal(parse(&permuting, "--sample=none", "-s", "false", "-s=none", "--sample", "none", "a", NULL), 0);
+	assert_int_equal(parse(&permuting, "--sample=none", "-s", "false", "-s=none", "--sample",
+			       "none", "a", NULL),
+			 0);
 	assert_int_equal(n_words - first, 1);
 	assert_string_equal(words[first], "a");
 }
@@ -235,12 +258,18 @@ static void help_shows_every_option(void **state)
 	struct ws_text out = {0};
 
 	(void)state;
-	ws_help_command(&out, &(struct ws_command){.name = "try", .summary = "Try.", .usage = "[options]", .opts = options}, 200);
+	ws_help_command(
+		&out,
+		&(struct ws_command){
+			.name = "try", .summary = "Try.", .usage = "[options]", .opts = options},
+		200);
 	assert_non_null(strstr(out.s, "\n  -f, --force[=true|false]"));
-	assert_non_null(strstr(out.s, "\n      --wait=WHO              Whom to wait for. One of: primary, all. Default: all.\n"));
+	assert_non_null(strstr(out.s, "\n      --wait=WHO              Whom to wait for. One of: "
+				      "primary, all. Default: all.\n"));
 	assert_non_null(strstr(out.s, "Any of, with commas between: nvtx, osrt, none."));
 	assert_non_null(strstr(out.s, "May be given several times."));
-	assert_non_null(strstr(out.s, "Known, and refused with a word on what to use instead:\n  --sample\n"));
+	assert_non_null(strstr(
+		out.s, "Known, and refused with a word on what to use instead:\n  --sample\n"));
 	ws_text_free(&out);
 }
 

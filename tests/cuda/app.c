@@ -1,5 +1,6 @@
 /*
- * app.c - a program that uses CUDA through the stand-in. What it does is said by its arguments, in order:
+ * app.c - a program that uses CUDA through the stand-in. What it does is said by its arguments, in
+ * order:
  *
  *   init              cuInit
  *   work:N            N launches, each with a copy and a query, then a wait
@@ -104,9 +105,11 @@ int cuptiUnsubscribe(void *subscriber);
 
 #ifdef FINDS_CUPTI
 /* As XLA does it: the library opened, each function looked up by name. */
-#define FUNCTIONS(X) \
-	X(ActivityRegisterCallbacks) X(ActivityRegisterTimestampCallback) X(ActivityEnable) X(ActivityDisable) X(ActivityFlushAll) \
-	X(ActivityGetNextRecord) X(Subscribe) X(EnableCallback) X(Unsubscribe)
+#define FUNCTIONS(X)                                                                        \
+	X(ActivityRegisterCallbacks)                                                        \
+	X(ActivityRegisterTimestampCallback) X(ActivityEnable) X(ActivityDisable)           \
+		X(ActivityFlushAll) X(ActivityGetNextRecord) X(Subscribe) X(EnableCallback) \
+			X(Unsubscribe)
 #define X(name) static __typeof__(cupti##name) *found##name;
 FUNCTIONS(X)
 #undef X
@@ -118,7 +121,8 @@ static void find_cupti(void)
 #define X(name) *(void **)&found##name = dlsym(lib, "cupti" #name);
 	FUNCTIONS(X)
 #undef X
-	if (!foundSubscribe || !foundActivityEnable || dlsym(lib, "cuptiNoSuchFunction") || dlsym(RTLD_DEFAULT, "no_such_function"))
+	if (!foundSubscribe || !foundActivityEnable || dlsym(lib, "cuptiNoSuchFunction") ||
+	    dlsym(RTLD_DEFAULT, "no_such_function"))
 		exit(98);
 }
 #define cuptiActivityRegisterCallbacks foundActivityRegisterCallbacks
@@ -132,7 +136,8 @@ static void find_cupti(void)
 #define cuptiUnsubscribe foundUnsubscribe
 #endif
 
-static long inner_kernels, inner_copies, inner_calls, inner_queries, inner_callbacks, inner_bad_times, inner_bad_names;
+static long inner_kernels, inner_copies, inner_calls, inner_queries, inner_callbacks,
+	inner_bad_times, inner_bad_names;
 static uint64_t inner_from;
 
 static uint64_t inner_clock(void) /* microseconds since a day of its own */
@@ -150,7 +155,8 @@ static void inner_request(uint8_t **buffer, size_t *size, size_t *most)
 	*most = 0;
 }
 
-static void inner_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+static void inner_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+			   size_t valid)
 {
 	void *r = NULL;
 
@@ -167,7 +173,8 @@ static void inner_complete(void *context, uint32_t stream, uint8_t *buffer, size
 		inner_calls += kind == CUPTI_KIND_RUNTIME;
 		if (kind == CUPTI_KIND_RUNTIME) {
 			inner_queries += a->cbid == RT_QUERY;
-			inner_bad_times += a->start < inner_from - 10 || a->end > inner_clock() + 10 || a->end < a->start;
+			inner_bad_times += a->start < inner_from - 10 ||
+					   a->end > inner_clock() + 10 || a->end < a->start;
 		}
 		if (kind == CUPTI_KIND_CONCURRENT_KERNEL)
 			inner_bad_names += strcmp(k->name, KERNEL_A) && strcmp(k->name, KERNEL_B);
@@ -190,7 +197,8 @@ static void inner(void)
 	find_cupti();
 #endif
 	inner_from = inner_clock();
-	if (cuptiSubscribe(&subscriber, inner_callback, NULL) || cuptiActivityRegisterTimestampCallback(inner_clock) ||
+	if (cuptiSubscribe(&subscriber, inner_callback, NULL) ||
+	    cuptiActivityRegisterTimestampCallback(inner_clock) ||
 	    cuptiActivityRegisterCallbacks(inner_request, inner_complete))
 		printf("inner: refused\n");
 	cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_RUNTIME, RT_SYNC);
@@ -203,8 +211,10 @@ static void inner(void)
 	cuptiUnsubscribe(subscriber);
 	work(10);
 	cuptiActivityFlushAll(1);
-	printf("inner: kernels %ld copies %ld calls %ld queries %ld callbacks %ld bad times %ld bad names %ld\n", inner_kernels,
-	       inner_copies, inner_calls, inner_queries, inner_callbacks, inner_bad_times, inner_bad_names);
+	printf("inner: kernels %ld copies %ld calls %ld queries %ld callbacks %ld bad times %ld "
+	       "bad names %ld\n",
+	       inner_kernels, inner_copies, inner_calls, inner_queries, inner_callbacks,
+	       inner_bad_times, inner_bad_names);
 	fflush(stdout);
 }
 

@@ -1,9 +1,9 @@
 /*
  * standin.h - a stand-in for the CUDA driver and CUPTI, for machines without a GPU.
  *
- * libcuda.so.1 (standin_cuda.c) loads the injection as the driver does and has a few calls for "work"; libcupti.so.13
- * (standin_cupti.c) records them in CUPTI's layouts, or replays records taken from a real GPU. STANDIN_FAULT in the environment
- * makes it fail in a chosen way:
+ * libcuda.so.1 (standin_cuda.c) loads the injection as the driver does and has a few calls for
+ * "work"; libcupti.so.13 (standin_cupti.c) records them in CUPTI's layouts, or replays records
+ * taken from a real GPU. STANDIN_FAULT in the environment makes it fail in a chosen way:
  *
  *   version12       records and version of CUPTI 12.4, no choice of single calls
  *   toonew          a version newer than the driver
@@ -18,7 +18,8 @@
  *   nomanaged       so is that of unified memory
  *   future          records are longer than those known, and some are of a kind that is not
  *   contextgone     a context is destroyed while CUPTI flushes
- *   unfinished      the last record of each buffer stays incomplete, so that the buffer is not handed over
+ *   unfinished      the last record of each buffer stays incomplete, so that the buffer is not
+ * handed over
  */
 #ifndef STANDIN_H
 #define STANDIN_H
@@ -27,34 +28,40 @@
 
 #define STANDIN_EXPORT __attribute__((visibility("default")))
 
-/* Calls of the driver's stand-in that programs under test make. Each is an API call with a callback name. */
+/* Calls of the driver's stand-in that programs under test make. Each is an API call with a callback
+ * name. */
 STANDIN_EXPORT int cuInit(unsigned flags);
 STANDIN_EXPORT int cuDriverGetVersion(int *version);
-STANDIN_EXPORT int standin_launch(const char *kernel, int stream, int graph);	  /* cudaLaunchKernel */
-STANDIN_EXPORT int standin_launch_untraced(const char *kernel, int stream);	  /* cuLaunchKernel inside of cudaFuncGetAttributes */
-STANDIN_EXPORT int standin_launch_driver(const char *kernel, int stream);	  /* cuLaunchKernel */
-STANDIN_EXPORT int standin_copy(int kind, uint64_t bytes, int stream);		  /* cudaMemcpyAsync */
-STANDIN_EXPORT int standin_set(uint64_t bytes, int stream);			  /* cudaMemsetAsync */
-STANDIN_EXPORT int standin_query(int stream);					  /* cudaStreamQuery: not traced by default */
-STANDIN_EXPORT int standin_wait(int stream);					  /* cudaStreamSynchronize */
-STANDIN_EXPORT int standin_event(uint64_t event, int stream);			  /* cudaEventRecord */
-STANDIN_EXPORT int standin_wait_event(uint64_t event, int stream);		  /* cudaStreamWaitEvent */
-STANDIN_EXPORT int standin_allocate(uint64_t address, uint64_t bytes, int freed); /* cudaMalloc, cudaFree */
-STANDIN_EXPORT int standin_fail(void);						  /* cudaMalloc that returns 2 */
-STANDIN_EXPORT int standin_reset(void);						  /* cudaDeviceReset */
-STANDIN_EXPORT int standin_graph_launch(const char *kernel, int nodes);		  /* cudaGraphLaunch */
-STANDIN_EXPORT int standin_host(void (*fn)(void *), int stream);		  /* cudaLaunchHostFunc */
-STANDIN_EXPORT int standin_host_node(void (*fn)(void *));			  /* cuGraphAddHostNode */
-STANDIN_EXPORT void standin_run(void (*fn)(void *)); /* on a thread of the driver's, which holds CUPTI's lock meanwhile */
-STANDIN_EXPORT int standin_unified(uint64_t pc);     /* records of unified memory: a fault at that instruction, and traffic */
+STANDIN_EXPORT int standin_launch(const char *kernel, int stream, int graph); /* cudaLaunchKernel */
+STANDIN_EXPORT int standin_launch_untraced(
+	const char *kernel, int stream); /* cuLaunchKernel inside of cudaFuncGetAttributes */
+STANDIN_EXPORT int standin_launch_driver(const char *kernel, int stream); /* cuLaunchKernel */
+STANDIN_EXPORT int standin_copy(int kind, uint64_t bytes, int stream);	  /* cudaMemcpyAsync */
+STANDIN_EXPORT int standin_set(uint64_t bytes, int stream);		  /* cudaMemsetAsync */
+STANDIN_EXPORT int standin_query(int stream); /* cudaStreamQuery: not traced by default */
+STANDIN_EXPORT int standin_wait(int stream);  /* cudaStreamSynchronize */
+STANDIN_EXPORT int standin_event(uint64_t event, int stream);	   /* cudaEventRecord */
+STANDIN_EXPORT int standin_wait_event(uint64_t event, int stream); /* cudaStreamWaitEvent */
+STANDIN_EXPORT int standin_allocate(uint64_t address, uint64_t bytes,
+				    int freed); /* cudaMalloc, cudaFree */
+STANDIN_EXPORT int standin_fail(void);		/* cudaMalloc that returns 2 */
+STANDIN_EXPORT int standin_reset(void);		/* cudaDeviceReset */
+STANDIN_EXPORT int standin_graph_launch(const char *kernel, int nodes); /* cudaGraphLaunch */
+STANDIN_EXPORT int standin_host(void (*fn)(void *), int stream);	/* cudaLaunchHostFunc */
+STANDIN_EXPORT int standin_host_node(void (*fn)(void *));		/* cuGraphAddHostNode */
+STANDIN_EXPORT void standin_run(
+	void (*fn)(void *)); /* on a thread of the driver's, which holds CUPTI's lock meanwhile */
+STANDIN_EXPORT int standin_unified(
+	uint64_t pc); /* records of unified memory: a fault at that instruction, and traffic */
 STANDIN_EXPORT void standin_correlation(uint32_t next); /* what the next call has */
-STANDIN_EXPORT int standin_graph(void);						  /* cudaGraphInstantiate with two nodes */
-STANDIN_EXPORT int standin_stream(int stream, int priority);			  /* cudaStreamCreateWithPriority */
-STANDIN_EXPORT int standin_replay(const char *file);				  /* records from a file, see standin_cupti.c */
+STANDIN_EXPORT int standin_graph(void);			/* cudaGraphInstantiate with two nodes */
+STANDIN_EXPORT int standin_stream(int stream, int priority); /* cudaStreamCreateWithPriority */
+STANDIN_EXPORT int standin_replay(const char *file); /* records from a file, see standin_cupti.c */
 
 /* Between the two stand-ins: libcupti's part of a call, set when it is loaded. */
 struct standin_hooks {
-	void (*call)(int domain, uint32_t cbid, const char *name, uint64_t start, uint64_t end, uint32_t correlation, int result);
+	void (*call)(int domain, uint32_t cbid, const char *name, uint64_t start, uint64_t end,
+		     uint32_t correlation, int result);
 	void (*enter)(int domain, uint32_t cbid, const char *name, uint32_t correlation);
 	void (*record)(const void *record, uint32_t bytes);
 	void (*resource)(uint32_t cbid, void *context, void *descriptor);

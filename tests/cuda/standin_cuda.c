@@ -26,7 +26,8 @@ int cuDriverGetVersion(int *version)
 	return 0;
 }
 
-static const struct cupti_context context = {.kind = CUPTI_KIND_CONTEXT, .context = 1, .device = 0, .api = 1, .null_stream = 7};
+static const struct cupti_context context = {
+	.kind = CUPTI_KIND_CONTEXT, .context = 1, .device = 0, .api = 1, .null_stream = 7};
 
 static void describe(void)
 {
@@ -83,9 +84,11 @@ int cuInit(unsigned flags)
 /* A call around `work`, as CUPTI sees it. */
 static __thread uint32_t inside; /* of this call: what it does inside has its correlation */
 
-static int call(int domain, uint32_t cbid, const char *name, int result, void (*work)(uint32_t correlation, void *arg), void *arg)
+static int call(int domain, uint32_t cbid, const char *name, int result,
+		void (*work)(uint32_t correlation, void *arg), void *arg)
 {
-	uint32_t outer = inside, correlation = outer ? outer : atomic_fetch_add(&correlations, 1) + 1;
+	uint32_t outer = inside,
+		 correlation = outer ? outer : atomic_fetch_add(&correlations, 1) + 1;
 	uint64_t start;
 
 	if (!standin_hooks.now)
@@ -259,7 +262,8 @@ void standin_correlation(uint32_t next)
 
 int standin_launch_untraced(const char *name, int stream)
 {
-	return call(RUNTIME, RT_FUNC_ATTRIBUTES, "cudaFuncGetAttributes", 0, kernel_inside, &(struct job){.name = name, .stream = stream});
+	return call(RUNTIME, RT_FUNC_ATTRIBUTES, "cudaFuncGetAttributes", 0, kernel_inside,
+		    &(struct job){.name = name, .stream = stream});
 }
 
 static void nodes(uint32_t correlation, void *arg)
@@ -298,7 +302,8 @@ int standin_host(void (*fn)(void *), int stream)
 int standin_host_node(void (*fn)(void *))
 {
 	void *node = (void *)0x2002;
-	uintptr_t function[] = {(uintptr_t)fn, 0}, params[] = {(uintptr_t)&node, 0x1000, 0, 0, (uintptr_t)function};
+	uintptr_t function[] = {(uintptr_t)fn, 0},
+		  params[] = {(uintptr_t)&node, 0x1000, 0, 0, (uintptr_t)function};
 
 	if (standin_hooks.params)
 		standin_hooks.params(params);
@@ -313,9 +318,20 @@ void standin_run(void (*fn)(void *))
 
 int standin_unified(uint64_t pc)
 {
-	struct cupti_um fault = {.kind = CUPTI_KIND_UNIFIED_MEMORY_COUNTER, .counter = 3, .value = pc, .address = 0x7000000000},
-			group = {.kind = CUPTI_KIND_UNIFIED_MEMORY_COUNTER, .counter = 4, .value = 9, .address = 0x7000010000, .flags = 2},
-			copy_in = {.kind = CUPTI_KIND_UNIFIED_MEMORY_COUNTER, .counter = 1, .value = 65536, .address = 0x7000010000, .flags = 2};
+	struct cupti_um fault = {.kind = CUPTI_KIND_UNIFIED_MEMORY_COUNTER,
+				 .counter = 3,
+				 .value = pc,
+				 .address = 0x7000000000},
+			group = {.kind = CUPTI_KIND_UNIFIED_MEMORY_COUNTER,
+				 .counter = 4,
+				 .value = 9,
+				 .address = 0x7000010000,
+				 .flags = 2},
+			copy_in = {.kind = CUPTI_KIND_UNIFIED_MEMORY_COUNTER,
+				   .counter = 1,
+				   .value = 65536,
+				   .address = 0x7000010000,
+				   .flags = 2};
 
 	if (!standin_hooks.record)
 		return 1;
@@ -335,7 +351,8 @@ int standin_launch(const char *name, int stream, int graph_id)
 }
 int standin_launch_driver(const char *name, int stream)
 {
-	return call(DRIVER, DR_LAUNCH, "cuLaunchKernel", 0, kernel, &(struct job){.name = name, .stream = stream});
+	return call(DRIVER, DR_LAUNCH, "cuLaunchKernel", 0, kernel,
+		    &(struct job){.name = name, .stream = stream});
 }
 int standin_copy(int kind, uint64_t bytes, int stream)
 {
@@ -344,7 +361,8 @@ int standin_copy(int kind, uint64_t bytes, int stream)
 }
 int standin_set(uint64_t bytes, int stream)
 {
-	return call(RUNTIME, RT_MEMSET_ASYNC, "cudaMemsetAsync", 0, set, &(struct job){.bytes = bytes, .stream = stream});
+	return call(RUNTIME, RT_MEMSET_ASYNC, "cudaMemsetAsync", 0, set,
+		    &(struct job){.bytes = bytes, .stream = stream});
 }
 int standin_query(int stream)
 {
@@ -365,7 +383,8 @@ int standin_event(uint64_t event, int stream)
 
 	if (standin_hooks.params)
 		standin_hooks.params(params);
-	return call(RUNTIME, RT_EVENT, "cudaEventRecord", 0, event_recorded, &(struct job){.address = event, .stream = stream});
+	return call(RUNTIME, RT_EVENT, "cudaEventRecord", 0, event_recorded,
+		    &(struct job){.address = event, .stream = stream});
 }
 int standin_wait_event(uint64_t event, int stream)
 {
@@ -377,8 +396,8 @@ int standin_wait_event(uint64_t event, int stream)
 }
 int standin_allocate(uint64_t address, uint64_t bytes, int freed)
 {
-	return call(RUNTIME, freed ? RT_FREE : RT_MALLOC, freed ? "cudaFree" : "cudaMalloc", 0, allocate,
-		    &(struct job){.address = address, .bytes = bytes, .kind = freed});
+	return call(RUNTIME, freed ? RT_FREE : RT_MALLOC, freed ? "cudaFree" : "cudaMalloc", 0,
+		    allocate, &(struct job){.address = address, .bytes = bytes, .kind = freed});
 }
 int standin_fail(void)
 {

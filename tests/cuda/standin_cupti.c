@@ -1,9 +1,10 @@
 /*
- * standin_cupti.c - CUPTI's stand-in; see standin.h. Keeps to what CUPTI promises: buffers a thread, records only of what is
- * enabled, callbacks on a thread of its own, a flush without force keeps back buffers that hold an incomplete record.
+ * standin_cupti.c - CUPTI's stand-in; see standin.h. Keeps to what CUPTI promises: buffers a
+ * thread, records only of what is enabled, callbacks on a thread of its own, a flush without force
+ * keeps back buffers that hold an incomplete record.
  *
- * A file for replay is a sequence of { uint32 bytes, uint32 text bytes, record, text }: the text is what the record's pointer to a
- * name pointed to.
+ * A file for replay is a sequence of { uint32 bytes, uint32 text bytes, record, text }: the text is
+ * what the record's pointer to a name pointed to.
  */
 #include "standin.h"
 
@@ -206,7 +207,8 @@ static void params(const void *p)
 	next_params = p;
 }
 
-static void call(int domain, uint32_t cbid, const char *name, uint64_t start, uint64_t end, uint32_t correlation, int result)
+static void call(int domain, uint32_t cbid, const char *name, uint64_t start, uint64_t end,
+		 uint32_t correlation, int result)
 {
 	int driver = domain == CUPTI_DOMAIN_DRIVER;
 	struct cupti_api a = {.kind = driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME,
@@ -223,7 +225,8 @@ static void call(int domain, uint32_t cbid, const char *name, uint64_t start, ui
 				   .params = my_params[deep > 0 ? --deep : 0],
 				   .context = (void *)1};
 
-	a.thread = system_tids ? (uint32_t)syscall(SYS_gettid) : (uint32_t)(uintptr_t)pthread_self();
+	a.thread =
+		system_tids ? (uint32_t)syscall(SYS_gettid) : (uint32_t)(uintptr_t)pthread_self();
 	if (callback && callbacks[domain][cbid])
 		callback(callback_data, (uint32_t)domain, cbid, &c);
 	/* A call inside of one that is traced is recorded when all calls are. */
@@ -234,8 +237,11 @@ static void call(int domain, uint32_t cbid, const char *name, uint64_t start, ui
 
 static void enter(int domain, uint32_t cbid, const char *name, uint32_t correlation)
 {
-	struct cupti_callback c = {
-	    .site = CUPTI_SITE_ENTER, .function = name, .correlation = correlation, .params = next_params, .context = (void *)1};
+	struct cupti_callback c = {.site = CUPTI_SITE_ENTER,
+				   .function = name,
+				   .correlation = correlation,
+				   .params = next_params,
+				   .context = (void *)1};
 
 	if (!deep)
 		outer_traced = api[domain == CUPTI_DOMAIN_DRIVER][cbid];
@@ -309,7 +315,8 @@ static int replay(const char *file)
 
 	if (!f)
 		return 1;
-	while (fread(head, sizeof(head), 1, f) == 1 && head[0] >= 8 && head[0] <= 4096 && head[1] <= 65536) {
+	while (fread(head, sizeof(head), 1, f) == 1 && head[0] >= 8 && head[0] <= 4096 &&
+	       head[1] <= 65536) {
 		uint64_t buf[513];
 		bool wanted;
 		char *text = calloc(1, head[1] + 1);
@@ -330,10 +337,12 @@ static int replay(const char *file)
 			((struct cupti_overhead *)buf)->data = NULL;
 		}
 		if (start_field(kind)) {
-			uint64_t *times = (uint64_t *)((char *)buf + start_field(kind)); /* start, then end */
+			uint64_t *times =
+				(uint64_t *)((char *)buf + start_field(kind)); /* start, then end */
 
 			if (!shift)
-				shift = now() - times[0] + 20000000; /* what comes first in the file may not have begun first */
+				shift = now() - times[0] + 20000000; /* what comes first in the file
+									may not have begun first */
 			times[0] += shift;
 			times[1] += shift;
 		}
@@ -346,7 +355,8 @@ static int replay(const char *file)
 
 __attribute__((constructor)) static void announce(void)
 {
-	standin_hooks = (struct standin_hooks){call, enter, record, resource, params, now, replay, run};
+	standin_hooks =
+		(struct standin_hooks){call, enter, record, resource, params, now, replay, run};
 }
 
 /* ---- the interface ---- */
@@ -357,12 +367,17 @@ __attribute__((constructor)) static void announce(void)
 
 API(cuptiGetVersion, uint32_t *v)
 {
-	*v = standin_fault("toonew") ? 140000 : standin_fault("older") ? 17 : standin_fault("version12") ? CUPTI_12_4 : 130001;
+	*v = standin_fault("toonew")	  ? 140000
+	     : standin_fault("older")	  ? 17
+	     : standin_fault("version12") ? CUPTI_12_4
+					  : 130001;
 	return 0;
 }
 API(cuptiGetResultString, int result, const char **text)
 {
-	*text = result == CUPTI_ERR_MULTIPLE_SUBSCRIBERS ? "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED" : "CUPTI_ERROR_STANDIN";
+	*text = result == CUPTI_ERR_MULTIPLE_SUBSCRIBERS
+			? "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"
+			: "CUPTI_ERROR_STANDIN";
 	return 0;
 }
 API(cuptiGetCallbackName, uint32_t domain, uint32_t cbid, const char **name)
@@ -371,34 +386,34 @@ API(cuptiGetCallbackName, uint32_t domain, uint32_t cbid, const char **name)
 		uint32_t domain, cbid;
 		const char *name;
 	} names[] = {
-	    {2, RT_LAUNCH, "cudaLaunchKernel_v7000"},
-	    {2, RT_MEMCPY_ASYNC, "cudaMemcpyAsync_v3020"},
-	    {2, RT_MEMSET_ASYNC, "cudaMemsetAsync_v3020"},
-	    {2, RT_QUERY, "cudaStreamQuery_v3020"},
-	    {2, RT_SYNC, "cudaStreamSynchronize_v3020"},
-	    {2, RT_MALLOC, "cudaMalloc_v3020"},
-	    {2, 27, "cudaHostAlloc_v3020"},
-	    {2, 31, "cudaMemcpy_v3020"},
-	    {2, 49, "cudaMemset_v3020"},
-	    {2, 129, "cudaStreamCreate_v3020"},
-	    {2, 137, "cudaEventSynchronize_v3020"},
-	    {2, 165, "cudaDeviceSynchronize_v3020"},
-	    {2, 198, "cudaStreamCreateWithFlags_v5000"},
-	    {1, 678, "cuLibraryLoadData"},
-	    {2, RT_EVENT, "cudaEventRecord_v3020"},
-	    {2, RT_WAIT_EVENT, "cudaStreamWaitEvent_v3020"},
-	    {2, RT_FREE, "cudaFree_v3020"},
-	    {2, RT_RESET, "cudaDeviceReset_v3020"},
-	    {2, RT_INSTANTIATE, "cudaGraphInstantiate_v12000"},
-	    {2, RT_STREAM, "cudaStreamCreateWithPriority_v5050"},
-	    {2, RT_PROFILER_STOP, "cudaProfilerStop_v4000"},
-	    {2, RT_FUNC_ATTRIBUTES, "cudaFuncGetAttributes_v3020"},
-	    {2, RT_GRAPH_LAUNCH, "cudaGraphLaunch_v10000"},
-	    {2, RT_HOST, "cudaLaunchHostFunc_v10000"},
-	    {1, DR_HOST, "cuLaunchHostFunc"},
-	    {1, DR_HOST_NODE, "cuGraphAddHostNode"},
-	    {1, DR_LAUNCH, "cuLaunchKernel"},
-	    {1, DR_INIT, "cuInit"},
+		{2, RT_LAUNCH, "cudaLaunchKernel_v7000"},
+		{2, RT_MEMCPY_ASYNC, "cudaMemcpyAsync_v3020"},
+		{2, RT_MEMSET_ASYNC, "cudaMemsetAsync_v3020"},
+		{2, RT_QUERY, "cudaStreamQuery_v3020"},
+		{2, RT_SYNC, "cudaStreamSynchronize_v3020"},
+		{2, RT_MALLOC, "cudaMalloc_v3020"},
+		{2, 27, "cudaHostAlloc_v3020"},
+		{2, 31, "cudaMemcpy_v3020"},
+		{2, 49, "cudaMemset_v3020"},
+		{2, 129, "cudaStreamCreate_v3020"},
+		{2, 137, "cudaEventSynchronize_v3020"},
+		{2, 165, "cudaDeviceSynchronize_v3020"},
+		{2, 198, "cudaStreamCreateWithFlags_v5000"},
+		{1, 678, "cuLibraryLoadData"},
+		{2, RT_EVENT, "cudaEventRecord_v3020"},
+		{2, RT_WAIT_EVENT, "cudaStreamWaitEvent_v3020"},
+		{2, RT_FREE, "cudaFree_v3020"},
+		{2, RT_RESET, "cudaDeviceReset_v3020"},
+		{2, RT_INSTANTIATE, "cudaGraphInstantiate_v12000"},
+		{2, RT_STREAM, "cudaStreamCreateWithPriority_v5050"},
+		{2, RT_PROFILER_STOP, "cudaProfilerStop_v4000"},
+		{2, RT_FUNC_ATTRIBUTES, "cudaFuncGetAttributes_v3020"},
+		{2, RT_GRAPH_LAUNCH, "cudaGraphLaunch_v10000"},
+		{2, RT_HOST, "cudaLaunchHostFunc_v10000"},
+		{1, DR_HOST, "cuLaunchHostFunc"},
+		{1, DR_HOST_NODE, "cuGraphAddHostNode"},
+		{1, DR_LAUNCH, "cuLaunchKernel"},
+		{1, DR_INIT, "cuInit"},
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -417,7 +432,8 @@ API(cuptiActivityRegisterCallbacks, cupti_request_fn r, cupti_complete_fn c)
 }
 API(cuptiActivityEnable, uint32_t kind)
 {
-	if ((kind == CUPTI_KIND_JIT && standin_fault("nojit")) || (kind == CUPTI_KIND_MEMSET && standin_fault("nosets")))
+	if ((kind == CUPTI_KIND_JIT && standin_fault("nojit")) ||
+	    (kind == CUPTI_KIND_MEMSET && standin_fault("nosets")))
 		return CUPTI_ERR_NOT_COMPATIBLE;
 	kinds |= UINT64_C(1) << kind;
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
@@ -471,7 +487,8 @@ API(cuptiActivityFlushAll, uint32_t flags)
 }
 API(cuptiActivityGetNextRecord, uint8_t *buffer, size_t valid, void **r)
 {
-	uint8_t *at = *r ? (uint8_t *)*r + size_of(((struct cupti_record *)*r)->kind & 0xff) : buffer;
+	uint8_t *at =
+		*r ? (uint8_t *)*r + size_of(((struct cupti_record *)*r)->kind & 0xff) : buffer;
 
 	if (at >= buffer + valid || !size_of(((struct cupti_record *)at)->kind & 0xff))
 		return CUPTI_ERR_MAX_LIMIT_REACHED;
@@ -517,7 +534,8 @@ API(cuptiSubscribe, void **subscriber, cupti_callback_fn fn, void *data)
 	*subscriber = &callback;
 	return 0;
 }
-API(cuptiSubscribe_v2, void **subscriber, cupti_callback_fn fn, void *data, struct cupti_subscriber_params *params)
+API(cuptiSubscribe_v2, void **subscriber, cupti_callback_fn fn, void *data,
+    struct cupti_subscriber_params *params)
 {
 	if (standin_fault("taken"))
 		snprintf(params->old_name, params->old_name_size, "CUPTI for someone else");

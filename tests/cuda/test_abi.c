@@ -1,6 +1,7 @@
 /*
- * test_abi.c - compares inject/cupti_abi.h with the toolkit's own headers, where those are: sizes, offsets, numbers. Built only
- * then. The comparisons are made while compiling; running it prints that they held.
+ * test_abi.c - compares inject/cupti_abi.h with the toolkit's own headers, where those are: sizes,
+ * offsets, numbers. Built only then. The comparisons are made while compiling; running it prints
+ * that they held.
  */
 #include <cupti.h>
 #include <stdio.h>
@@ -8,7 +9,8 @@
 #include "inject/cupti_abi.h"
 
 #define SAME(a, b) _Static_assert((long long)(a) == (long long)(b), #a " is not " #b)
-#define FIELD(mine, field, theirs, its) SAME(offsetof(struct mine, field), offsetof(CUpti_Activity##theirs, its))
+#define FIELD(mine, field, theirs, its) \
+	SAME(offsetof(struct mine, field), offsetof(CUpti_Activity##theirs, its))
 
 #if CUPTI_API_VERSION >= 130000
 SAME(sizeof(struct cupti_kernel), sizeof(CUpti_ActivityKernel10));
@@ -171,6 +173,7 @@ SAME(offsetof(CUDA_HOST_NODE_PARAMS, fn), 0);
 
 int main(void)
 {
-	printf("ok 1 - cuda: our declarations of CUPTI match the toolkit's (version %d)\n1..1\n", CUPTI_API_VERSION);
+	printf("ok 1 - cuda: our declarations of CUPTI match the toolkit's (version %d)\n1..1\n",
+	       CUPTI_API_VERSION);
 	return 0;
 }

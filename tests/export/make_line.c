@@ -1,9 +1,10 @@
 /*
  * make_line.c - write a report of known rows for tests of exports: make_line KIND FILE.
  *
- * line  what formats of time lines show besides CUDA and NVTX: operators, memory, counters, samples with stacks, cores, tracks,
- * flows, ranges that cross, work that never ended, a device number that is a pid too long  1,200,000 ranges and 300,000 kernels,
- * for bounds on memory and for interrupting
+ * line  what formats of time lines show besides CUDA and NVTX: operators, memory, counters, samples
+ * with stacks, cores, tracks, flows, ranges that cross, work that never ended, a device number that
+ * is a pid too long  1,200,000 ranges and 300,000 kernels, for bounds on memory and for
+ * interrupting
  *
  * The session clock starts at 1,000,000,000,000 ns.
  */
@@ -26,44 +27,52 @@ static void session(void)
 {
 	ADD(collection, .start = ZERO, .end = ZERO + 1000000);
 	ADD(clock, .raw = ZERO, .realtime = UINT64_C(1700000000000000000), .ticks = 1);
-	ADD(process, .id = 1, .pid = 1, .start = ZERO, .origin = WS_ORIGIN_TARGET, .exe = str("/bin/train"),
-	    .cmdline = str("train"), .name = str("train"));
-	ADD(process, .id = 2, .pid = 4000, .parent = 1, .start = ZERO, .origin = WS_ORIGIN_FORK, .exe = str("/bin/train"),
-	    .cmdline = str("train"), .name = str("train"));
+	ADD(process, .id = 1, .pid = 1, .start = ZERO, .origin = WS_ORIGIN_TARGET,
+	    .exe = str("/bin/train"), .cmdline = str("train"), .name = str("train"));
+	ADD(process, .id = 2, .pid = 4000, .parent = 1, .start = ZERO, .origin = WS_ORIGIN_FORK,
+	    .exe = str("/bin/train"), .cmdline = str("train"), .name = str("train"));
 	ADD(thread, .id = 1, .process = 1, .tid = 1, .start = ZERO);
 	ADD(thread, .id = 2, .process = 2, .tid = 4000, .start = ZERO);
 	ADD(thread_name, .thread = 1, .start = ZERO, .name = str("loop"), .priority = 20);
 }
 
-static void op(const char *name, int kind, uint64_t start, uint64_t end, uint64_t external, const char *shapes, const char *args)
+static void op(const char *name, int kind, uint64_t start, uint64_t end, uint64_t external,
+	       const char *shapes, const char *args)
 {
-	ADD(op, .start = ZERO + start, .end = end ? ZERO + end : WS_NO_TIME, .thread = 1, .kind = (uint8_t)kind, .name = str(name),
-	    .external = external ? external : WS_NO_U64, .record_function = WS_NO_U64,
-	    .sequence = external ? external + 100 : WS_NO_U64, .forward_thread = WS_NO_U64, .python_id = WS_NO_U64,
-	    .python_parent = WS_NO_U64, .module_id = WS_NO_U64, .shapes = shapes ? str(shapes) : 0, .args = args ? str(args) : 0);
+	ADD(op, .start = ZERO + start, .end = end ? ZERO + end : WS_NO_TIME, .thread = 1,
+	    .kind = (uint8_t)kind, .name = str(name), .external = external ? external : WS_NO_U64,
+	    .record_function = WS_NO_U64, .sequence = external ? external + 100 : WS_NO_U64,
+	    .forward_thread = WS_NO_U64, .python_id = WS_NO_U64, .python_parent = WS_NO_U64,
+	    .module_id = WS_NO_U64, .shapes = shapes ? str(shapes) : 0,
+	    .args = args ? str(args) : 0);
 }
 
-static void kernel(uint32_t process, uint32_t device, uint32_t stream, uint32_t correlation, uint64_t start, uint64_t end)
+static void kernel(uint32_t process, uint32_t device, uint32_t stream, uint32_t correlation,
+		   uint64_t start, uint64_t end)
 {
-	ADD(cuda_kernel, .start = ZERO + start, .end = end ? ZERO + end : WS_NO_TIME, .device = device, .context = 1,
-	    .green_context = WS_NO_U32, .stream = stream, .correlation = correlation, .process = process,
-	    .demangled = str("void \"quoted\"<int>\\(...)"), .name = str("quoted"), .mangled = 0, .launch_type = WS_NO_U32,
-	    .cache_config = WS_NO_U32, .grid_x = 2, .grid_y = 3, .grid_z = 4, .block_x = 32, .block_y = 1, .block_z = 1,
-	    .executed_shared = WS_NO_U32, .graph_node = WS_NO_U64, .shared_limit = WS_NO_U32, .graph = WS_NO_U32,
-	    .cluster_policy = WS_NO_U32, .max_cluster = WS_NO_U32, .active_clusters = WS_NO_U32, .shared_percent = WS_NO_U32,
-	    .occupancy = 0.5, .waves = 1.5);
+	ADD(cuda_kernel, .start = ZERO + start, .end = end ? ZERO + end : WS_NO_TIME,
+	    .device = device, .context = 1, .green_context = WS_NO_U32, .stream = stream,
+	    .correlation = correlation, .process = process,
+	    .demangled = str("void \"quoted\"<int>\\(...)"), .name = str("quoted"), .mangled = 0,
+	    .launch_type = WS_NO_U32, .cache_config = WS_NO_U32, .grid_x = 2, .grid_y = 3,
+	    .grid_z = 4, .block_x = 32, .block_y = 1, .block_z = 1, .executed_shared = WS_NO_U32,
+	    .graph_node = WS_NO_U64, .shared_limit = WS_NO_U32, .graph = WS_NO_U32,
+	    .cluster_policy = WS_NO_U32, .max_cluster = WS_NO_U32, .active_clusters = WS_NO_U32,
+	    .shared_percent = WS_NO_U32, .occupancy = 0.5, .waves = 1.5);
 }
 
-static void call(uint32_t thread, int class, const char *name, uint32_t correlation, uint64_t start, uint64_t end)
+static void call(uint32_t thread, int class, const char *name, uint32_t correlation, uint64_t start,
+		 uint64_t end)
 {
-	ADD(cuda_api, .start = ZERO + start, .end = ZERO + end, .class = (uint8_t) class, .thread = thread,
-	    .correlation = correlation, .name = str(name), .callchain = WS_NO_U32);
+	ADD(cuda_api, .start = ZERO + start, .end = ZERO + end, .class = (uint8_t) class,
+	    .thread = thread, .correlation = correlation, .name = str(name),
+	    .callchain = WS_NO_U32);
 }
 
 static void range(uint32_t thread, int type, const char *text, uint64_t start, uint64_t end)
 {
-	ADD(nvtx, .start = ZERO + start, .end = end ? ZERO + end : WS_NO_TIME, .thread = thread, .text = str(text),
-	    .range_id = start, .type = (uint8_t)type);
+	ADD(nvtx, .start = ZERO + start, .end = end ? ZERO + end : WS_NO_TIME, .thread = thread,
+	    .text = str(text), .range_id = start, .type = (uint8_t)type);
 }
 
 static void stacks(void)
@@ -73,16 +82,18 @@ static void stacks(void)
 		char name[16];
 
 		snprintf(name, sizeof(name), "fn%u", i);
-		ADD(frame, .id = i, .kind = WS_FRAME_USER, .method = WS_UNWIND_FP, .module = 1, .address = 4096 * i);
+		ADD(frame, .id = i, .kind = WS_FRAME_USER, .method = WS_UNWIND_FP, .module = 1,
+		    .address = 4096 * i);
 		ADD(symbol, .frame = i, .set = 1, .name = str(name), .line = i);
 	}
 	ADD(stack, .id = 1, .parent = 0, .frame = 1);
 	ADD(stack, .id = 2, .parent = 1, .frame = 2);
-	ADD(sample, .start = ZERO + 600, .thread = 1, .cpu = 3, .state = WS_STATE_RUNNING, .weight = 1000, .frame = 3,
-	    .callers = 2);
-	ADD(sample, .start = ZERO + 700, .thread = 1, .cpu = WS_NO_U32, .state = WS_STATE_RUNNING, .weight = 1000, .frame = 3,
-	    .callers = 2);
-	ADD(sched, .start = ZERO + 500, .end = ZERO + 900, .thread = 1, .cpu = 3, .woken = WS_NO_TIME, .after = WS_AFTER_PREEMPTED);
+	ADD(sample, .start = ZERO + 600, .thread = 1, .cpu = 3, .state = WS_STATE_RUNNING,
+	    .weight = 1000, .frame = 3, .callers = 2);
+	ADD(sample, .start = ZERO + 700, .thread = 1, .cpu = WS_NO_U32, .state = WS_STATE_RUNNING,
+	    .weight = 1000, .frame = 3, .callers = 2);
+	ADD(sched, .start = ZERO + 500, .end = ZERO + 900, .thread = 1, .cpu = 3,
+	    .woken = WS_NO_TIME, .after = WS_AFTER_PREEMPTED);
 	ADD(gil, .start = ZERO + 510, .end = ZERO + 520, .thread = 1, .state = WS_GIL_WAITS);
 }
 
@@ -108,23 +119,27 @@ static void line(void)
 	range(1, WS_NVTX_MARK, "mark", 170, 0);
 	range(2, WS_NVTX_PUSHPOP, "same start, inner", 100, 200);
 	range(2, WS_NVTX_PUSHPOP, "same start, outer", 100, 300);
-	ADD(nvtx, .start = ZERO - 50, .end = ZERO + 20, .thread = 1, .text = str("before the start"), .type = WS_NVTX_PUSHPOP);
-	ADD(op_memory, .start = ZERO + 210, .thread = 1, .address = 77, .bytes = -64, .allocated = 1000, .reserved = 2000,
-	    .device_type = 1);
-	ADD(cuda_memory, .start = ZERO + 320, .process = 1, .device = 1, .context = 1, .bytes = 512, .kind = 2, .in_use = 512,
-	    .correlation = WS_NO_U32, .stream = WS_NO_U32, .pool = WS_NO_U64, .pool_threshold = WS_NO_U64, .pool_size = WS_NO_U64,
+	ADD(nvtx, .start = ZERO - 50, .end = ZERO + 20, .thread = 1,
+	    .text = str("before the start"), .type = WS_NVTX_PUSHPOP);
+	ADD(op_memory, .start = ZERO + 210, .thread = 1, .address = 77, .bytes = -64,
+	    .allocated = 1000, .reserved = 2000, .device_type = 1);
+	ADD(cuda_memory, .start = ZERO + 320, .process = 1, .device = 1, .context = 1, .bytes = 512,
+	    .kind = 2, .in_use = 512, .correlation = WS_NO_U32, .stream = WS_NO_U32,
+	    .pool = WS_NO_U64, .pool_threshold = WS_NO_U64, .pool_size = WS_NO_U64,
 	    .pool_used = WS_NO_U64, .imported_pool = WS_NO_U64, .imported_process = WS_NO_U64);
-	ADD(counter, .id = 1, .process = 1, .device = WS_NO_U32, .cpu = WS_NO_U32, .group = str("GPU 1"), .name = str("power"),
-	    .unit = str("W"));
+	ADD(counter, .id = 1, .process = 1, .device = WS_NO_U32, .cpu = WS_NO_U32,
+	    .group = str("GPU 1"), .name = str("power"), .unit = str("W"));
 	ADD(counter_value, .start = ZERO + 300, .counter = 1, .value = 250.5);
 	ADD(counter_value, .start = ZERO + 400, .counter = 1, .value = 300);
 	ADD(track, .id = 1, .process = 1, .name = str("pool of buffers"));
-	ADD(slice, .start = ZERO + 100, .end = ZERO + 200, .track = 1, .name = str("fill"), .category = str("io"),
-	    .args = str("{\"n\":1}"));
-	ADD(slice, .start = ZERO + 150, .end = ZERO + 250, .track = 1, .name = str("crossing fill"), .flags = WS_SLICE_ASYNC);
-	ADD(slice, .start = ZERO + 160, .end = WS_NO_TIME, .thread = 1, .name = str("moment"), .flags = WS_SLICE_INSTANT);
-	ADD(flow, .start = ZERO + 110, .end = ZERO + 260, .from_track = 1, .to_thread = 1, .name = str("handed over"),
-	    .category = str("io"));
+	ADD(slice, .start = ZERO + 100, .end = ZERO + 200, .track = 1, .name = str("fill"),
+	    .category = str("io"), .args = str("{\"n\":1}"));
+	ADD(slice, .start = ZERO + 150, .end = ZERO + 250, .track = 1, .name = str("crossing fill"),
+	    .flags = WS_SLICE_ASYNC);
+	ADD(slice, .start = ZERO + 160, .end = WS_NO_TIME, .thread = 1, .name = str("moment"),
+	    .flags = WS_SLICE_INSTANT);
+	ADD(flow, .start = ZERO + 110, .end = ZERO + 260, .from_track = 1, .to_thread = 1,
+	    .name = str("handed over"), .category = str("io"));
 	stacks();
 }
 

@@ -1,6 +1,7 @@
 /*
- * basic.cu - a bit of everything, in numbers that check.py knows: kernels on several streams, copies of all kinds, memory sets, events, waits, a
- * graph, calls that fail. Arguments: what to do beyond that: kill, _exit, reset, threads, managed, hostfunc, green, forever.
+ * basic.cu - a bit of everything, in numbers that check.py knows: kernels on several streams,
+ * copies of all kinds, memory sets, events, waits, a graph, calls that fail. Arguments: what to do
+ * beyond that: kill, _exit, reset, threads, managed, hostfunc, green, forever.
  */
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -15,13 +16,13 @@
 
 #include "nvtx.h"
 
-#define CHECK(call)                                                                            \
-	do {                                                                                   \
-		cudaError_t rc = (call);                                                       \
-		if (rc != cudaSuccess) {                                                       \
-			fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(rc));            \
-			exit(3);                                                               \
-		}                                                                              \
+#define CHECK(call)                                                                 \
+	do {                                                                        \
+		cudaError_t rc = (call);                                            \
+		if (rc != cudaSuccess) {                                            \
+			fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(rc)); \
+			exit(3);                                                    \
+		}                                                                   \
 	} while (0)
 
 namespace outer
@@ -33,7 +34,7 @@ template <typename T> __global__ void scale(T *p, int n, T by)
 	if (i < n)
 		p[i] *= by;
 }
-}
+} // namespace outer
 
 __global__ void spin(long long cycles)
 {
@@ -76,8 +77,10 @@ static void copies(void)
 	CHECK(cudaMemcpy(device, pageable, N * sizeof(float), cudaMemcpyHostToDevice));
 	CHECK(cudaMemcpy(pageable, device, N * sizeof(float), cudaMemcpyDeviceToHost));
 	for (int i = 0; i < 5; i++)
-		CHECK(cudaMemcpyAsync(device, pinned, N * sizeof(float), cudaMemcpyHostToDevice, streams[0]));
-	CHECK(cudaMemcpyAsync(device + N, device, N * sizeof(float), cudaMemcpyDeviceToDevice, streams[0]));
+		CHECK(cudaMemcpyAsync(device, pinned, N * sizeof(float), cudaMemcpyHostToDevice,
+				      streams[0]));
+	CHECK(cudaMemcpyAsync(device + N, device, N * sizeof(float), cudaMemcpyDeviceToDevice,
+			      streams[0]));
 	CHECK(cudaMemsetAsync(device, 0x3f, 4096, streams[0]));
 	CHECK(cudaMemset(device, 0, N * sizeof(float)));
 	CHECK(cudaStreamSynchronize(streams[0]));
@@ -178,7 +181,13 @@ static void host_functions(void)
 
 /* Functions of the driver by name: nothing is linked to it. */
 #define DRIVER(name) auto p_##name = (decltype(&name))dlsym(lib, #name)
-#define DRIVER_CHECK(call) do { if (call) { printf("no green contexts: %s\n", #call); return; } } while (0)
+#define DRIVER_CHECK(call)                                        \
+	do {                                                      \
+		if (call) {                                       \
+			printf("no green contexts: %s\n", #call); \
+			return;                                   \
+		}                                                 \
+	} while (0)
 
 /* Kernels on a part of the multiprocessors. */
 static void green(void)
@@ -225,8 +234,7 @@ static void extra(const char *what)
 	if (!strcmp(what, "kill")) {
 		usleep(150000); /* what is lost is younger than 100 ms */
 		raise(SIGKILL);
-	}
-	else if (!strcmp(what, "_exit"))
+	} else if (!strcmp(what, "_exit"))
 		_exit(0);
 	else if (!strcmp(what, "reset"))
 		CHECK(cudaDeviceReset());

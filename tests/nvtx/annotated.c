@@ -1,4 +1,5 @@
-/* annotated.c - a program annotated with annotate.h, in the ways that test_rows.c looks for. The argument says which. */
+/* annotated.c - a program annotated with annotate.h, in the ways that test_rows.c looks for. The
+ * argument says which. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -167,7 +168,8 @@ static void texts(void)
 	free(big);
 }
 
-/* Begins before a collection that starts late, ends in it. Goes on until the file named by the argument is there. */
+/* Begins before a collection that starts late, ends in it. Goes on until the file named by the
+ * argument is there. */
 static void across(void)
 {
 	ws_range_push("begins early");

@@ -1,4 +1,5 @@
-// annotated_cxx.cc - annotate.h in C++: guards, exceptions, and a second source file's worth of use in templates.
+// annotated_cxx.cc - annotate.h in C++: guards, exceptions, and a second source file's worth of use
+// in templates.
 #include <stdexcept>
 #include <thread>
 

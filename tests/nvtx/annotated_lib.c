@@ -1,6 +1,6 @@
 /*
- * annotated_lib.c - a shared library that embeds annotations of its own; built twice, as LIB_NAME one and two. It shares the domain
- * "shared" by name, and has one of its own.
+ * annotated_lib.c - a shared library that embeds annotations of its own; built twice, as LIB_NAME
+ * one and two. It shares the domain "shared" by name, and has one of its own.
  */
 #include "warpsight/annotate.h"
 

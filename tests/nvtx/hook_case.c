@@ -13,7 +13,8 @@ void env_open(struct env *e, const struct setup *s)
 {
 	struct ws_err err;
 
-	CHECK(!ws_area_create(&e->area, s->budget ? s->budget : 64u << 20, (uid_t)-1, &err), "%s", err.msg);
+	CHECK(!ws_area_create(&e->area, s->budget ? s->budget : 64u << 20, (uid_t)-1, &err), "%s",
+	      err.msg);
 	e->area.a->features = WS_FEATURE_NVTX | WS_FEATURE_FORK_TRACE;
 	e->area.a->nvtx_filter = s->filter;
 	if (s->domains)
@@ -34,13 +35,17 @@ void env_collect(struct env *e, bool on)
 	atomic_store(&e->area.a->collecting, on);
 }
 
-/* The long form of a short range, so that cases need to know one form only. Kept until the case's process ends. */
+/* The long form of a short range, so that cases need to know one form only. Kept until the case's
+ * process ends. */
 static const struct ws_rec *expand(const struct ws_chunk *c, const struct ws_rec_nvtx_short *x)
 {
 	struct ws_rec_nvtx_range *r = ws_calloc(1, sizeof(*r));
 
 	CHECK(x->rec.words == sizeof(*x) / 8);
-	r->rec = (struct ws_rec){.kind = WS_REC_NVTX_RANGE, .words = sizeof(*r) / 8, .small = x->rec.small, .value = x->rec.value};
+	r->rec = (struct ws_rec){.kind = WS_REC_NVTX_RANGE,
+				 .words = sizeof(*r) / 8,
+				 .small = x->rec.small,
+				 .value = x->rec.value};
 	r->end = c->base + (x->times >> WS_SHORT_DURATION_BITS);
 	r->start = r->end - (x->times & ((1u << WS_SHORT_DURATION_BITS) - 1));
 	return &r->rec;
@@ -54,10 +59,11 @@ static void read_chunk(struct env *e, struct ws_ring *ring, struct ws_chunk *c, 
 		const struct ws_rec *r = (const void *)((const char *)c + at);
 		uint32_t bytes = ws_rec_bytes(r);
 
-		CHECK(bytes >= 8 && bytes <= used - at && r->kind && r->kind < WS_REC_COUNT, "kind %d, %u bytes at %u", r->kind,
-		      bytes, at);
+		CHECK(bytes >= 8 && bytes <= used - at && r->kind && r->kind < WS_REC_COUNT,
+		      "kind %d, %u bytes at %u", r->kind, bytes, at);
 		ws_grow(e->v, e->cap, e->n + 1);
-		e->v[e->n++] = (struct got){r->kind == WS_REC_NVTX_SHORT ? expand(c, (const void *)r) : r, ring};
+		e->v[e->n++] = (struct got){
+			r->kind == WS_REC_NVTX_SHORT ? expand(c, (const void *)r) : r, ring};
 		at += bytes;
 	}
 }
@@ -85,9 +91,11 @@ const void *env_find(struct env *e, int kind, int sub, size_t i)
 {
 	for (size_t k = 0; k < e->n; k++) {
 		const struct ws_rec *r = e->v[k].rec;
-		int have = r->kind == WS_REC_NVTX_EVENT	   ? ((const struct ws_rec_nvtx_event *)r)->kind
-			   : r->kind == WS_REC_NVTX_DEFINE ? ((const struct ws_rec_nvtx_define *)r)->kind
-							   : 0;
+		int have = r->kind == WS_REC_NVTX_EVENT
+				   ? ((const struct ws_rec_nvtx_event *)r)->kind
+			   : r->kind == WS_REC_NVTX_DEFINE
+				   ? ((const struct ws_rec_nvtx_define *)r)->kind
+				   : 0;
 
 		if (r->kind == kind && (!sub || sub == have) && i-- == 0)
 			return r;
@@ -119,7 +127,8 @@ static const char *join(struct env *e, int kind, const void *rec, uint32_t numbe
 	bool found = false;
 
 	for (size_t k = 0; k < e->n; k++) {
-		const struct ws_rec_text *p = (const void *)e->v[k].rec; /* blobs are laid out alike */
+		const struct ws_rec_text *p =
+			(const void *)e->v[k].rec; /* blobs are laid out alike */
 
 		if (p->rec.kind != kind || e->v[k].ring != ring || p->number != number)
 			continue;

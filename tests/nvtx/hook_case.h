@@ -1,6 +1,6 @@
 /*
- * hook_case.h - running a case against the hook library: each in a process of its own with an arena made for it, whose records it
- * then reads straight from the rings. TAP on standard output.
+ * hook_case.h - running a case against the hook library: each in a process of its own with an arena
+ * made for it, whose records it then reads straight from the rings. TAP on standard output.
  */
 #ifndef TEST_NVTX_HOOK_CASE_H
 #define TEST_NVTX_HOOK_CASE_H
@@ -45,12 +45,14 @@ struct setup {
 	bool no_session;
 };
 
-/* Make the arena, load the hook library into this process, attach one loader with the payload extension. */
+/* Make the arena, load the hook library into this process, attach one loader with the payload
+ * extension. */
 void env_open(struct env *e, const struct setup *s);
 void env_collect(struct env *e, bool on);
 /* Copy everything committed so far; call again for a fresh look at all of it. */
 void env_read(struct env *e);
-/* The i-th record of a kind (a sub-kind too, for EVENT and DEFINE, unless 0); NULL past the last. */
+/* The i-th record of a kind (a sub-kind too, for EVENT and DEFINE, unless 0); NULL past the last.
+ */
 const void *env_find(struct env *e, int kind, int sub, size_t i);
 size_t env_count(struct env *e, int kind, int sub);
 struct ws_ring *env_ring_of(struct env *e, const void *rec);

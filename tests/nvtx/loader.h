@@ -1,6 +1,7 @@
 /*
- * loader.h - the program's side of NVTX for tests: the tables that the loader inside an NVTX program has, so that tests call the
- * hook's functions as programs do. One struct loader is one program or library that embeds NVTX.
+ * loader.h - the program's side of NVTX for tests: the tables that the loader inside an NVTX
+ * program has, so that tests call the hook's functions as programs do. One struct loader is one
+ * program or library that embeds NVTX.
  */
 #ifndef TEST_NVTX_LOADER_H
 #define TEST_NVTX_LOADER_H
@@ -41,7 +42,9 @@ static inline const void *loader_export(uint32_t id)
 	static const struct nx_callbacks callbacks = {sizeof(callbacks), loader_module};
 	static const struct nx_version_info version = {sizeof(version), 3, 0, loader_version};
 
-	return id == NX_TABLE_CALLBACKS ? (const void *)&callbacks : id == NX_TABLE_VERSION ? (const void *)&version : NULL;
+	return id == NX_TABLE_CALLBACKS ? (const void *)&callbacks
+	       : id == NX_TABLE_VERSION ? (const void *)&version
+					: NULL;
 }
 
 /* As loaders of version 3 have them; set l->count before attaching for others. */
@@ -67,15 +70,18 @@ static inline int loader_attach(struct loader *l, void *lib)
 
 static inline int loader_attach_extension(struct loader *l, void *lib, int module, int compat)
 {
-	int (*init)(struct nx_module_info *) = (int (*)(struct nx_module_info *))dlsym(lib, "InitializeInjectionNvtxExtension");
+	int (*init)(struct nx_module_info *) =
+		(int (*)(struct nx_module_info *))dlsym(lib, "InitializeInjectionNvtxExtension");
 	struct nx_segment segment = {0, 63, l->payload};
-	struct nx_module_info info = {3, sizeof(info), (uint16_t)module, (uint16_t)compat, 1, &segment, NULL, NULL};
+	struct nx_module_info info = {
+		3, sizeof(info), (uint16_t)module, (uint16_t)compat, 1, &segment, NULL, NULL};
 
 	return init ? init(&info) : -1;
 }
 
 /* The calls, by their NVTX names. */
-#define CALL(l, module, slot, ret, params, ...) (((ret(*) params)(l)->fn[module][slot])(__VA_ARGS__))
+#define CALL(l, module, slot, ret, params, ...) \
+	(((ret(*) params)(l)->fn[module][slot])(__VA_ARGS__))
 #define EXT(l, slot, ret, params, ...) (((ret(*) params)(l)->payload[slot])(__VA_ARGS__))
 
 #define RangePushA(l, s) CALL(l, NX_CORE, NX_PUSH_A, int, (const char *), s)
@@ -89,24 +95,33 @@ static inline int loader_attach_extension(struct loader *l, void *lib, int modul
 #define RangeStartW(l, s) CALL(l, NX_CORE, NX_START_W, uint64_t, (const wchar_t *), s)
 #define RangeStartEx(l, e) CALL(l, NX_CORE, NX_START_EX, uint64_t, (const struct nx_event *), e)
 #define RangeEnd(l, id) CALL(l, NX_CORE, NX_END, void, (uint64_t), id)
-#define NameCategoryA(l, id, s) CALL(l, NX_CORE, NX_CATEGORY_A, void, (uint32_t, const char *), id, s)
+#define NameCategoryA(l, id, s) \
+	CALL(l, NX_CORE, NX_CATEGORY_A, void, (uint32_t, const char *), id, s)
 #define NameOsThreadA(l, id, s) CALL(l, NX_CORE, NX_THREAD_A, void, (uint32_t, const char *), id, s)
-#define NameOsThreadW(l, id, s) CALL(l, NX_CORE, NX_THREAD_W, void, (uint32_t, const wchar_t *), id, s)
-#define DomainPushEx(l, d, e) CALL(l, NX_CORE2, NX_D_PUSH_EX, int, (void *, const struct nx_event *), d, e)
+#define NameOsThreadW(l, id, s) \
+	CALL(l, NX_CORE, NX_THREAD_W, void, (uint32_t, const wchar_t *), id, s)
+#define DomainPushEx(l, d, e) \
+	CALL(l, NX_CORE2, NX_D_PUSH_EX, int, (void *, const struct nx_event *), d, e)
 #define DomainPop(l, d) CALL(l, NX_CORE2, NX_D_POP, int, (void *), d)
-#define DomainMarkEx(l, d, e) CALL(l, NX_CORE2, NX_D_MARK_EX, void, (void *, const struct nx_event *), d, e)
-#define DomainStartEx(l, d, e) CALL(l, NX_CORE2, NX_D_START_EX, uint64_t, (void *, const struct nx_event *), d, e)
+#define DomainMarkEx(l, d, e) \
+	CALL(l, NX_CORE2, NX_D_MARK_EX, void, (void *, const struct nx_event *), d, e)
+#define DomainStartEx(l, d, e) \
+	CALL(l, NX_CORE2, NX_D_START_EX, uint64_t, (void *, const struct nx_event *), d, e)
 #define DomainEnd(l, d, id) CALL(l, NX_CORE2, NX_D_END, void, (void *, uint64_t), d, id)
 #define DomainCreateA(l, s) CALL(l, NX_CORE2, NX_D_CREATE_A, void *, (const char *), s)
 #define DomainCreateW(l, s) CALL(l, NX_CORE2, NX_D_CREATE_W, void *, (const wchar_t *), s)
 #define DomainDestroy(l, d) CALL(l, NX_CORE2, NX_D_DESTROY, void, (void *), d)
-#define DomainNameCategoryA(l, d, id, s) CALL(l, NX_CORE2, NX_D_CATEGORY_A, void, (void *, uint32_t, const char *), d, id, s)
-#define DomainRegisterStringA(l, d, s) CALL(l, NX_CORE2, NX_D_STRING_A, void *, (void *, const char *), d, s)
-#define DomainRegisterStringW(l, d, s) CALL(l, NX_CORE2, NX_D_STRING_W, void *, (void *, const wchar_t *), d, s)
+#define DomainNameCategoryA(l, d, id, s) \
+	CALL(l, NX_CORE2, NX_D_CATEGORY_A, void, (void *, uint32_t, const char *), d, id, s)
+#define DomainRegisterStringA(l, d, s) \
+	CALL(l, NX_CORE2, NX_D_STRING_A, void *, (void *, const char *), d, s)
+#define DomainRegisterStringW(l, d, s) \
+	CALL(l, NX_CORE2, NX_D_STRING_W, void *, (void *, const wchar_t *), d, s)
 
 static inline struct nx_event event_text(const char *s)
 {
-	struct nx_event e = {.version = 3, .size = sizeof(e), .message_type = s ? NX_MESSAGE_ASCII : 0};
+	struct nx_event e = {
+		.version = 3, .size = sizeof(e), .message_type = s ? NX_MESSAGE_ASCII : 0};
 
 	e.message.ascii = s;
 	return e;
@@ -114,7 +129,8 @@ static inline struct nx_event event_text(const char *s)
 
 static inline struct nx_event event_registered(void *h)
 {
-	struct nx_event e = {.version = 3, .size = sizeof(e), .message_type = NX_MESSAGE_REGISTERED};
+	struct nx_event e = {
+		.version = 3, .size = sizeof(e), .message_type = NX_MESSAGE_REGISTERED};
 
 	e.message.registered = h;
 	return e;

@@ -1,4 +1,5 @@
-/* nvtx_real.c - the NVTX headers themselves, where the machine has them: what C programs, PyTorch and Python's nvtx call. */
+/* nvtx_real.c - the NVTX headers themselves, where the machine has them: what C programs, PyTorch
+ * and Python's nvtx call. */
 #include <locale.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -20,10 +21,12 @@ struct step {
 static void payloads(void)
 {
 	static const nvtxPayloadSchemaEntry_t entries[] = {
-	    {0, NVTX_PAYLOAD_ENTRY_TYPE_INT32, "epoch", "which pass", 0, offsetof(struct step, epoch), NULL, NULL},
-	    {0, NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE, "loss", NULL, 0, offsetof(struct step, loss), NULL, NULL},
-	    {NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE, NVTX_PAYLOAD_ENTRY_TYPE_UINT16, "dims", NULL, 3, offsetof(struct step, dims),
-	     NULL, NULL},
+		{0, NVTX_PAYLOAD_ENTRY_TYPE_INT32, "epoch", "which pass", 0,
+		 offsetof(struct step, epoch), NULL, NULL},
+		{0, NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE, "loss", NULL, 0, offsetof(struct step, loss),
+		 NULL, NULL},
+		{NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE, NVTX_PAYLOAD_ENTRY_TYPE_UINT16, "dims",
+		 NULL, 3, offsetof(struct step, dims), NULL, NULL},
 	};
 	nvtxDomainHandle_t d = nvtxDomainCreateA("payloads");
 	nvtxPayloadSchemaAttr_t attr = {0};
@@ -32,7 +35,8 @@ static void payloads(void)
 	nvtxPayloadData_t data = {0, sizeof(s), &s};
 
 	attr.fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE |
-			 NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES |
+			 NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
+			 NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES |
 			 NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE;
 	attr.name = "step";
 	attr.type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;

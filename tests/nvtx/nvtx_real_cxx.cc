@@ -11,8 +11,9 @@ struct my_message {
 static void traced()
 {
 	NVTX3_FUNC_RANGE_IN(my_domain);
-	nvtx3::scoped_range_in<my_domain> r{nvtx3::registered_string_in<my_domain>::get<my_message>(), nvtx3::rgb{1, 2, 3},
-					    nvtx3::payload{int64_t{-5}}};
+	nvtx3::scoped_range_in<my_domain> r{
+		nvtx3::registered_string_in<my_domain>::get<my_message>(), nvtx3::rgb{1, 2, 3},
+		nvtx3::payload{int64_t{-5}}};
 	nvtx3::mark_in<my_domain>("mark in C++");
 }
 

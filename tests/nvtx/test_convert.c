@@ -1,6 +1,7 @@
 /*
- * test_convert.c - from records to rows, with records made here: pairs in both orders, what stays alone, and rings full of
- * nonsense, which a target that scribbles over shared memory can leave. Runs under the sanitizers where the build has them.
+ * test_convert.c - from records to rows, with records made here: pairs in both orders, what stays
+ * alone, and rings full of nonsense, which a target that scribbles over shared memory can leave.
+ * Runs under the sanitizers where the build has them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,8 @@ static uint64_t ticks0;
 
 /* ---- a session without a target ---- */
 
-static struct ws_sink *sink_for(void *ctx, int pid, const char *env, size_t env_len, struct ws_sink *parent)
+static struct ws_sink *sink_for(void *ctx, int pid, const char *env, size_t env_len,
+				struct ws_sink *parent)
 {
 	(void)pid, (void)env, (void)env_len, (void)parent;
 	return ctx;
@@ -59,14 +61,16 @@ static void begin(void)
 	struct ws_writer *w;
 	int slot;
 
-	if (ws_area_create(&area, 32u << 20, (uid_t)-1, &e) || !(w = ws_writer_create(path, &opts, &e))) {
+	if (ws_area_create(&area, 32u << 20, (uid_t)-1, &e) ||
+	    !(w = ws_writer_create(path, &opts, &e))) {
 		printf("Bail out! %s\n", e.msg);
 		exit(1);
 	}
 	ws_clock_init(&clk, WS_CLOCK_COUNTER);
 	ticks0 = ws_counter();
 	sink = ws_sink_new(ws_strdup(path), w, &clk);
-	drain = ws_drain_new(&area, &clk, &(struct ws_drain_ops){.ctx = sink, .sink_for = sink_for});
+	drain = ws_drain_new(&area, &clk,
+			     &(struct ws_drain_ops){.ctx = sink, .sink_for = sink_for});
 	home = take(WS_CHUNK_PROCESS, &slot);
 	home->pid = (uint32_t)getpid();
 	home->pid_ns = area.a->recorder_pid_ns;
@@ -114,7 +118,8 @@ static void add_event(struct ws_ring *r, int kind, uint64_t id, uint64_t time)
 
 static void add_blob(struct ws_ring *r, uint32_t number, const char *s, bool more)
 {
-	struct ws_rec_nvtx_blob *b = add(r, WS_REC_NVTX_BLOB, WS_ALIGN_UP(sizeof(*b) + strlen(s), 8));
+	struct ws_rec_nvtx_blob *b =
+		add(r, WS_REC_NVTX_BLOB, WS_ALIGN_UP(sizeof(*b) + strlen(s), 8));
 
 	b->rec.small = more;
 	b->number = number;
@@ -125,13 +130,16 @@ static void add_blob(struct ws_ring *r, uint32_t number, const char *s, bool mor
 /* Finish the recording and load its NVTX rows. */
 static struct ws_report *finish(struct ws_rows *rows)
 {
-	struct ws_scan scan = {.table = WS_TABLE_nvtx, .columns = (UINT64_C(1) << ws_nvtx_COLUMNS) - 1, .time_max = UINT64_MAX};
+	struct ws_scan scan = {.table = WS_TABLE_nvtx,
+			       .columns = (UINT64_C(1) << ws_nvtx_COLUMNS) - 1,
+			       .time_max = UINT64_MAX};
 	struct ws_err e = {""};
 	struct ws_report *r;
 
 	ws_clock_read(&clk);
 	ws_drain_finish(drain);
-	if (ws_sink_close(sink, &e) || !(r = ws_report_open(path, &e)) || ws_rows_load(r, &scan, rows, &e)) {
+	if (ws_sink_close(sink, &e) || !(r = ws_report_open(path, &e)) ||
+	    ws_rows_load(r, &scan, rows, &e)) {
 		printf("Bail out! %s\n", e.msg);
 		exit(1);
 	}
@@ -158,9 +166,11 @@ static void check_pairs(struct ws_rows *rows)
 		uint64_t id = rows->col[ws_nvtx_range_id][i], end = rows->col[ws_nvtx_end][i];
 
 		CHECK(rows->col[ws_nvtx_type][i] == WS_NVTX_STARTEND);
-		CHECK((id == 4) == (end == WS_NO_TIME) && (id == 4) == (rows->col[ws_nvtx_flags][i] == WS_NVTX_LEFT_OPEN));
+		CHECK((id == 4) == (end == WS_NO_TIME) &&
+		      (id == 4) == (rows->col[ws_nvtx_flags][i] == WS_NVTX_LEFT_OPEN));
 		CHECK(id == 4 || end >= rows->col[ws_nvtx_start][i]);
-		CHECK((rows->col[ws_nvtx_end_thread][i] != 0) == (id == 1 || id == 2), "range %d", (int)id);
+		CHECK((rows->col[ws_nvtx_end_thread][i] != 0) == (id == 1 || id == 2), "range %d",
+		      (int)id);
 	}
 }
 
@@ -208,7 +218,8 @@ static void check_blobs(const struct ws_report *r, struct ws_rows *rows)
 	for (size_t i = 0; i < rows->rows; i++) {
 		const char *s = ws_report_string(r, (uint32_t)rows->col[ws_nvtx_binary][i], &len);
 
-		CHECK(rows->col[ws_nvtx_type][i] == WS_NVTX_STARTEND ? !strcmp(s, "begin;end") : !strcmp(s, "one two three"),
+		CHECK(rows->col[ws_nvtx_type][i] == WS_NVTX_STARTEND ? !strcmp(s, "begin;end")
+								     : !strcmp(s, "one two three"),
 		      "'%s'", s);
 		CHECK(rows->col[ws_nvtx_payload_type][i] == WS_NVTX_PAYLOAD_EXT);
 	}
@@ -257,14 +268,16 @@ static void blobs(void)
 static void add_text(struct ws_ring *r, uint32_t number, const char *s, bool more)
 {
 	add_blob(r, number, s, more);
-	((struct ws_rec *)((char *)r + atomic_load(&r->chunk.used) - WS_ALIGN_UP(sizeof(struct ws_rec_text) + strlen(s), 8)))
-	    ->kind = WS_REC_TEXT;
+	((struct ws_rec *)((char *)r + atomic_load(&r->chunk.used) -
+			   WS_ALIGN_UP(sizeof(struct ws_rec_text) + strlen(s), 8)))
+		->kind = WS_REC_TEXT;
 }
 
 static void check_texts(const struct ws_report *r, struct ws_rows *rows)
 {
 	CHECK(rows->rows == 2, "%zu", rows->rows);
-	CHECK(!strcmp(ws_report_string(r, (uint32_t)rows->col[ws_nvtx_text][0], NULL), "in pieces"));
+	CHECK(!strcmp(ws_report_string(r, (uint32_t)rows->col[ws_nvtx_text][0], NULL),
+		      "in pieces"));
 	CHECK(!strcmp(ws_report_string(r, (uint32_t)rows->col[ws_nvtx_text][1], NULL), "whole"));
 }
 
@@ -309,10 +322,12 @@ static void check_killed(struct ws_rows *rows, size_t want_open)
 
 	for (size_t i = 0; i < rows->rows; i++)
 		open += rows->col[ws_nvtx_end][i] == WS_NO_TIME;
-	CHECK(rows->rows == 1 + want_open && open == want_open, "%zu rows, %zu open", rows->rows, open);
+	CHECK(rows->rows == 1 + want_open && open == want_open, "%zu rows, %zu open", rows->rows,
+	      open);
 }
 
-/* Killed between a range's record and its leaving the stack: one row. Not so when a parent began at the same tick. */
+/* Killed between a range's record and its leaving the stack: one row. Not so when a parent began at
+ * the same tick. */
 static void killed_between(void)
 {
 	for (int closing = 0; closing < 2; closing++) {
@@ -324,7 +339,8 @@ static void killed_between(void)
 		a = new_ring(101);
 		add_range(a, 5, 9);
 		a->open[0] = (struct ws_open){.start = ticks0 + 5, .domain = 3};
-		a->open[1] = (struct ws_open){.start = ticks0 + 5, .domain = 3, .flags = WS_OPEN_CLOSING};
+		a->open[1] = (struct ws_open){
+			.start = ticks0 + 5, .domain = 3, .flags = WS_OPEN_CLOSING};
 		atomic_store(&a->open_depth, closing ? 2 : 1);
 		r = finish(&rows);
 		check_killed(&rows, 1);
@@ -349,23 +365,25 @@ static void nonsense(struct ws_ring *r)
 		uint8_t kind;
 		uint16_t bytes;
 	} shapes[] = {
-	    {WS_REC_NVTX_RANGE, sizeof(struct ws_rec_nvtx_range)},
-	    {WS_REC_NVTX_EVENT, sizeof(struct ws_rec_nvtx_event)},
-	    {WS_REC_NVTX_EVENT, sizeof(struct ws_rec_nvtx_event_full)},
-	    {WS_REC_NVTX_DEFINE, sizeof(struct ws_rec_nvtx_define)},
-	    {WS_REC_NVTX_DEFINE, sizeof(struct ws_rec_nvtx_schema)},
-	    {WS_REC_NVTX_DEFINE, sizeof(struct ws_rec_nvtx_schema_entry)},
-	    {WS_REC_NVTX_BLOB, 64},
-	    {WS_REC_TEXT, 64},
+		{WS_REC_NVTX_RANGE, sizeof(struct ws_rec_nvtx_range)},
+		{WS_REC_NVTX_EVENT, sizeof(struct ws_rec_nvtx_event)},
+		{WS_REC_NVTX_EVENT, sizeof(struct ws_rec_nvtx_event_full)},
+		{WS_REC_NVTX_DEFINE, sizeof(struct ws_rec_nvtx_define)},
+		{WS_REC_NVTX_DEFINE, sizeof(struct ws_rec_nvtx_schema)},
+		{WS_REC_NVTX_DEFINE, sizeof(struct ws_rec_nvtx_schema_entry)},
+		{WS_REC_NVTX_BLOB, 64},
+		{WS_REC_TEXT, 64},
 	};
 
 	while (atomic_load(&r->chunk.used) < WS_CHUNK_SIZE - 200) {
-		size_t shape = rnd() % WS_COUNT(shapes), bytes = rnd() % 8 ? shapes[shape].bytes : 8 + rnd() % 16 * 8;
+		size_t shape = rnd() % WS_COUNT(shapes),
+		       bytes = rnd() % 8 ? shapes[shape].bytes : 8 + rnd() % 16 * 8;
 		struct ws_rec *rec = add(r, shapes[shape].kind, bytes);
 
 		for (size_t i = 2; i < bytes; i++)
 			if (rnd() % 3)
-				((uint8_t *)rec)[i] = rnd() % 4 ? (uint8_t)(rnd() % 8) : (uint8_t)rnd();
+				((uint8_t *)rec)[i] =
+					rnd() % 4 ? (uint8_t)(rnd() % 8) : (uint8_t)rnd();
 		if (rec->words != bytes / 8)
 			rec->words = (uint8_t)(bytes / 8);
 	}
@@ -406,7 +424,8 @@ static void crowd(void)
 	for (int i = 0; i < RANGES * 2;) {
 		a = new_ring(200);
 		while (i < RANGES * 2 && atomic_load(&a->chunk.used) < WS_CHUNK_SIZE - 64) {
-			add_event(a, i < RANGES ? WS_NVTX_EV_START : WS_NVTX_EV_END, (uint64_t)(i % RANGES) + 1, (uint64_t)i);
+			add_event(a, i < RANGES ? WS_NVTX_EV_START : WS_NVTX_EV_END,
+				  (uint64_t)(i % RANGES) + 1, (uint64_t)i);
 			i++;
 		}
 		atomic_store(&a->closed, 1);
@@ -437,7 +456,8 @@ int main(void)
 	const char *tmp = getenv("TMPDIR");
 	int bad = 0;
 
-	snprintf(path, sizeof(path), "%s/ws-convert-%d.wsrep", tmp && *tmp ? tmp : "/tmp", (int)getpid());
+	snprintf(path, sizeof(path), "%s/ws-convert-%d.wsrep", tmp && *tmp ? tmp : "/tmp",
+		 (int)getpid());
 	printf("1..%zu\n", WS_COUNT(cases));
 	for (size_t i = 0; i < WS_COUNT(cases); i++) {
 		failed = false;

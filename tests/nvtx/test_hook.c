@@ -12,10 +12,11 @@
 
 #include "schema/schema.h"
 
-#define TEXT_IS(e, rec, want)                                                                           \
-	do {                                                                                            \
-		const char *text_is = env_text(e, rec, NULL);                                           \
-		CHECK(text_is && !strcmp(text_is, want), "text is '%s'", text_is ? text_is : "(none)"); \
+#define TEXT_IS(e, rec, want)                                            \
+	do {                                                             \
+		const char *text_is = env_text(e, rec, NULL);            \
+		CHECK(text_is && !strcmp(text_is, want), "text is '%s'", \
+		      text_is ? text_is : "(none)");                     \
 	} while (0)
 
 /* ---- push and pop ---- */
@@ -43,7 +44,8 @@ static void plain(struct env *e)
 	CHECK(r->start && r->start < r->end);
 	r = env_find(e, WS_REC_NVTX_RANGE, 0, 2);
 	TEXT_IS(e, r, "outer");
-	CHECK(r->start < ((const struct ws_rec_nvtx_range *)env_find(e, WS_REC_NVTX_RANGE, 0, 1))->start);
+	CHECK(r->start <
+	      ((const struct ws_rec_nvtx_range *)env_find(e, WS_REC_NVTX_RANGE, 0, 1))->start);
 	CHECK(env_count(e, WS_REC_NVTX_EVENT, 0) == 0 && env_count(e, WS_REC_NVTX_DEFINE, 0) == 0);
 }
 
@@ -115,7 +117,8 @@ static void domains_interleave(struct env *e)
 {
 	struct loader *l = &e->l;
 	void *a = DomainCreateA(l, "a"), *b = DomainCreateA(l, "b");
-	struct nx_event a0 = event_text("a0"), a1 = event_text("a1"), b0 = event_text("b0"), b1 = event_text("b1");
+	struct nx_event a0 = event_text("a0"), a1 = event_text("a1"), b0 = event_text("b0"),
+			b1 = event_text("b1");
 	static const char *const order[] = {"a1", "b0", "b0", "b1", "a0"};
 	struct ws_ring *ring;
 
@@ -127,12 +130,15 @@ static void domains_interleave(struct env *e)
 	CHECK(DomainPushEx(l, b, &b0) == 0);
 	CHECK(DomainPushEx(l, a, &a1) == 1);
 	CHECK(DomainPushEx(l, b, &b1) == 1);
-	CHECK(DomainPop(l, b) == 1 && DomainPop(l, b) == 0 && DomainPop(l, b) == -1, "out of the middle, under a1");
+	CHECK(DomainPop(l, b) == 1 && DomainPop(l, b) == 0 && DomainPop(l, b) == -1,
+	      "out of the middle, under a1");
 	CHECK(DomainPushEx(l, b, &b0) == 0, "levels start over");
 	CHECK(DomainPop(l, b) == 0);
 	CHECK(DomainPop(l, a) == 1 && DomainPop(l, a) == 0 && DomainPop(l, a) == -1);
 	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) + env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_RANGE) == 7);
+	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) +
+		      env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_RANGE) ==
+	      7);
 	ring = env_ring_of(e, env_find(e, WS_REC_NVTX_RANGE, 0, 0));
 	CHECK(atomic_load(&ring->open_depth) == 0, "holes went with what was above them");
 	(void)order;
@@ -157,7 +163,9 @@ static void deep(struct env *e)
 		CHECK(RangePop(&e->l) == i, "pop at %d", i);
 	CHECK(RangePop(&e->l) == -1);
 	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) + env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_RANGE) == 4096);
+	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) +
+		      env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_RANGE) ==
+	      4096);
 	CHECK(env_lost(e, WS_LOSS_DEPTH) == 905 && env_lost(e, WS_LOSS_NVTX) == 0);
 }
 
@@ -183,12 +191,15 @@ static void wide(struct env *e)
 	TEXT_IS(e, env_find(e, WS_REC_NVTX_RANGE, 0, 0), "push");
 	TEXT_IS(e, env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_START, 0), "start");
 	CHECK(!env_text(e, env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 1), NULL));
-	CHECK(env_text(e, env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 2), &len) && len == 300000, "%zu", len);
+	CHECK(env_text(e, env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 2), &len) &&
+		      len == 300000,
+	      "%zu", len);
 }
 
 static void long_texts(struct env *e)
 {
-	static const size_t sizes[] = {999, 1000, 1001, 7999, 8000, 8001, 9000, 12000, 24000, 100000, 2 << 20};
+	static const size_t sizes[] = {999,  1000,  1001,  7999,   8000,   8001,
+				       9000, 12000, 24000, 100000, 2 << 20};
 	char *s = malloc((2 << 20) + 1);
 	size_t len;
 
@@ -205,7 +216,8 @@ static void long_texts(struct env *e)
 	}
 	env_read(e);
 	for (size_t i = 0; i < WS_COUNT(sizes); i++) {
-		const void *r[3] = {env_find(e, WS_REC_NVTX_RANGE, 0, i), env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 2 * i),
+		const void *r[3] = {env_find(e, WS_REC_NVTX_RANGE, 0, i),
+				    env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 2 * i),
 				    env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 2 * i + 1)};
 
 		for (int k = 0; k < 3; k++) {
@@ -244,13 +256,17 @@ static void payloads(struct env *e)
 	for (int type = 1; type <= 6; type++)
 		for (int range = 0; range < 2; range++) {
 			const struct ws_rec_nvtx_event_full *r =
-			    env_find(e, WS_REC_NVTX_EVENT, range ? WS_NVTX_EV_RANGE : WS_NVTX_EV_MARK, (size_t)type - 1);
+				env_find(e, WS_REC_NVTX_EVENT,
+					 range ? WS_NVTX_EV_RANGE : WS_NVTX_EV_MARK,
+					 (size_t)type - 1);
 
-			CHECK(r && ws_rec_bytes(&r->e.rec) == sizeof(*r) && r->e.payload_type == type);
+			CHECK(r && ws_rec_bytes(&r->e.rec) == sizeof(*r) &&
+			      r->e.payload_type == type);
 			CHECK(r->payload == (type >= 4 ? (uint32_t)bits[type] : bits[type]));
 			CHECK(!r->e.has_color && !r->e.category && !r->binary);
 		}
-	CHECK(ws_rec_bytes(env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 6)) == sizeof(struct ws_rec_nvtx_event));
+	CHECK(ws_rec_bytes(env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 6)) ==
+	      sizeof(struct ws_rec_nvtx_event));
 }
 
 static void colours(struct env *e)
@@ -262,7 +278,8 @@ static void colours(struct env *e)
 	ev.color = 0xffff0000;
 	ev.category = 7;
 	CHECK(RangePushEx(&e->l, &ev) == 0);
-	CHECK(RangePushA(&e->l, "plain above") == 1 && RangePop(&e->l) == 1 && RangePop(&e->l) == 0);
+	CHECK(RangePushA(&e->l, "plain above") == 1 && RangePop(&e->l) == 1 &&
+	      RangePop(&e->l) == 0);
 	ev.color_type = 0;
 	MarkEx(&e->l, &ev);
 	RangeEnd(&e->l, RangeStartEx(&e->l, &ev));
@@ -272,13 +289,17 @@ static void colours(struct env *e)
 	NameCategoryA(&e->l, 7, "siete");
 	env_read(e);
 	r = env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_RANGE, 0);
-	CHECK(r->e.has_color && r->color == 0xffff0000 && r->e.category == 7 && r->e.other > r->e.time);
+	CHECK(r->e.has_color && r->color == 0xffff0000 && r->e.category == 7 &&
+	      r->e.other > r->e.time);
 	TEXT_IS(e, r, "red");
 	TEXT_IS(e, env_find(e, WS_REC_NVTX_RANGE, 0, 0), "plain above");
 	r = env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 0);
 	CHECK(!r->e.has_color && r->e.category == 7 && ws_rec_bytes(&r->e.rec) == sizeof(r->e));
-	CHECK(((const struct ws_rec_nvtx_event *)env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_START, 0))->category == 7);
-	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_CATEGORY) == 2, "said again only when it changes");
+	CHECK(((const struct ws_rec_nvtx_event *)env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_START,
+							  0))
+		      ->category == 7);
+	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_CATEGORY) == 2,
+	      "said again only when it changes");
 	TEXT_IS(e, env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_CATEGORY, 1), "siete");
 }
 
@@ -286,7 +307,8 @@ static void colours(struct env *e)
 static void short_attributes(struct env *e)
 {
 	long page = sysconf(_SC_PAGESIZE);
-	char *p = mmap(NULL, 2 * (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p = mmap(NULL, 2 * (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
 	struct nx_event full = event_text("text");
 	const struct ws_rec_nvtx_event_full *r;
 
@@ -298,7 +320,8 @@ static void short_attributes(struct env *e)
 		full.size = size;
 		memcpy(p + page - size, &full, size);
 		DomainMarkEx(&e->l, NULL, (const struct nx_event *)(p + page - size));
-		CHECK(RangePushEx(&e->l, (const struct nx_event *)(p + page - size)) == 0 && RangePop(&e->l) == 0);
+		CHECK(RangePushEx(&e->l, (const struct nx_event *)(p + page - size)) == 0 &&
+		      RangePop(&e->l) == 0);
 	}
 	full.size = 64; /* a later version, longer than we know */
 	MarkEx(&e->l, &full);
@@ -346,11 +369,15 @@ static void start_end(struct env *e)
 		CHECK(ids[0] != ids[i], "ids are unique in the process");
 	RangeEnd(&e->l, 0);
 	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_START) == 1001 && env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_END) == 1000);
+	CHECK(env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_START) == 1001 &&
+	      env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_END) == 1000);
 	r = env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_START, 0);
 	TEXT_IS(e, r, "ours");
-	CHECK(r->other == ((const struct ws_rec_nvtx_event *)env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_END, 0))->other);
-	CHECK(env_ring_of(e, r) != env_ring_of(e, env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_END, 0)));
+	CHECK(r->other ==
+	      ((const struct ws_rec_nvtx_event *)env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_END, 0))
+		      ->other);
+	CHECK(env_ring_of(e, r) !=
+	      env_ring_of(e, env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_END, 0)));
 }
 
 /* ---- collecting or not ---- */
@@ -385,7 +412,8 @@ static void delayed(struct env *e)
 	env_read(e);
 	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) == 1);
 	TEXT_IS(e, env_find(e, WS_REC_NVTX_RANGE, 0, 0), "across");
-	CHECK(env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK) == 1 && env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_START) == 1 &&
+	CHECK(env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK) == 1 &&
+	      env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_START) == 1 &&
 	      env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_END) == 1);
 	CHECK(env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_FORGET) == env_count(e, WS_REC_TEXT, 0));
 }
@@ -398,9 +426,12 @@ static void try_domains(struct env *e, bool want_default, bool want_keep, bool w
 	uint8_t enabled;
 
 	CHECK(keep && drop);
-	CHECK(RangePushA(l, "x") == (want_default ? 0 : -2) && RangePop(l) == (want_default ? 0 : -2));
-	CHECK(DomainPushEx(l, keep, &ev) == (want_keep ? 0 : -2) && DomainPop(l, keep) == (want_keep ? 0 : -2));
-	CHECK(DomainPushEx(l, drop, &ev) == (want_drop ? 0 : -2) && DomainPop(l, drop) == (want_drop ? 0 : -2));
+	CHECK(RangePushA(l, "x") == (want_default ? 0 : -2) &&
+	      RangePop(l) == (want_default ? 0 : -2));
+	CHECK(DomainPushEx(l, keep, &ev) == (want_keep ? 0 : -2) &&
+	      DomainPop(l, keep) == (want_keep ? 0 : -2));
+	CHECK(DomainPushEx(l, drop, &ev) == (want_drop ? 0 : -2) &&
+	      DomainPop(l, drop) == (want_drop ? 0 : -2));
 	DomainMarkEx(l, drop, &ev);
 	DomainEnd(l, drop, DomainStartEx(l, drop, &ev));
 	DomainNameCategoryA(l, drop, 1, "category");
@@ -409,7 +440,8 @@ static void try_domains(struct env *e, bool want_default, bool want_keep, bool w
 	CHECK(enabled == want_drop);
 	env_read(e);
 	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) == (size_t)(want_default + want_keep + want_drop));
-	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DOMAIN) == (size_t)(want_keep + want_drop));
+	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DOMAIN) ==
+	      (size_t)(want_keep + want_drop));
 	CHECK(env_count(e, WS_REC_NVTX_EVENT, 0) == (want_drop ? 3u : 0u));
 	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_CATEGORY) == (size_t)want_drop);
 	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_THREAD) == 1);
@@ -468,7 +500,8 @@ static void several_libraries(struct env *e)
 	struct nx_event ev = event_text("shared");
 
 	loader_init(&other);
-	CHECK(loader_attach(&other, e->lib) == 1 && loader_attach(&other, e->lib) == 1, "again is no harm");
+	CHECK(loader_attach(&other, e->lib) == 1 && loader_attach(&other, e->lib) == 1,
+	      "again is no harm");
 	a = DomainCreateA(&e->l, "common");
 	b = DomainCreateA(&other, "common");
 	CHECK(a == b);
@@ -482,7 +515,8 @@ static void several_libraries(struct env *e)
 	DomainDestroy(&other, b);
 	DomainDestroy(&other, b);
 	DomainDestroy(&other, NULL);
-	CHECK(DomainPushEx(&e->l, a, &ev) == 0 && DomainPop(&e->l, a) == 0, "a late use is no harm");
+	CHECK(DomainPushEx(&e->l, a, &ev) == 0 && DomainPop(&e->l, a) == 0,
+	      "a late use is no harm");
 	CHECK(DomainCreateA(&e->l, "common") == a);
 	env_read(e);
 	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DESTROY) == 1 &&
@@ -490,7 +524,8 @@ static void several_libraries(struct env *e)
 	CHECK(env_count(e, WS_REC_NVTX_RANGE, 0) == 3);
 }
 
-/* A loader of another version has fewer slots, and others that we do not know: what is beyond must stay as it was. */
+/* A loader of another version has fewer slots, and others that we do not know: what is beyond must
+ * stay as it was. */
 static void other_table_sizes(struct env *e)
 {
 	static struct loader odd;
@@ -505,14 +540,17 @@ static void other_table_sizes(struct env *e)
 			odd.fn[m][i] = guard;
 	odd.table[NX_CORE][NX_MARK_A] = NULL;
 	CHECK(loader_attach(&odd, e->lib) == 1);
-	CHECK(odd.fn[NX_CORE][NX_POP] != guard && odd.fn[NX_CORE][NX_CATEGORY_A] == guard && odd.fn[NX_CORE][NX_MARK_A] == guard);
+	CHECK(odd.fn[NX_CORE][NX_POP] != guard && odd.fn[NX_CORE][NX_CATEGORY_A] == guard &&
+	      odd.fn[NX_CORE][NX_MARK_A] == guard);
 	CHECK(odd.fn[NX_CORE2][NX_D_PUSH_EX] != guard && odd.fn[NX_CORE2][NX_D_POP] == guard);
-	CHECK(odd.fn[NX_SYNC][NX_SYNC_CREATE] == guard && odd.fn[NX_CORE][0] == guard && odd.fn[NX_CORE][18] == guard);
+	CHECK(odd.fn[NX_SYNC][NX_SYNC_CREATE] == guard && odd.fn[NX_CORE][0] == guard &&
+	      odd.fn[NX_CORE][18] == guard);
 }
 
 static void no_session(struct env *e)
 {
-	int (*init)(nx_export_fn) = (int (*)(nx_export_fn))dlsym(e->lib, "InitializeInjectionNvtx2");
+	int (*init)(nx_export_fn) =
+		(int (*)(nx_export_fn))dlsym(e->lib, "InitializeInjectionNvtx2");
 
 	CHECK(loader_attach(&e->l, e->lib) == 0, "declines, so that NVTX turns itself off");
 	CHECK(loader_attach_extension(&e->l, e->lib, NX_EXT_PAYLOAD, 0x0104) == 0);
@@ -550,12 +588,15 @@ static void forked(struct env *e)
 		if ((pid_t)e->v[i].ring->pid != pid)
 			continue;
 		if (e->v[i].rec->kind == WS_REC_NVTX_RANGE && e->v[i].rec->small) {
-			const struct ws_shared_string *str = ws_string_at(e->area.a, e->v[i].rec->value);
-			const struct ws_process_home *h = ws_chunk_at(e->area.a, e->v[i].ring->process_home);
+			const struct ws_shared_string *str =
+				ws_string_at(e->area.a, e->v[i].rec->value);
+			const struct ws_process_home *h =
+				ws_chunk_at(e->area.a, e->v[i].ring->process_home);
 
 			home = e->v[i].ring->process_home;
 			CHECK(!strcmp(str->bytes, "text") && h->pid == (uint32_t)pid);
-			CHECK((uint64_t)e->v[i].rec->value * 8 / WS_CHUNK_SIZE == home, "the string lies with the child");
+			CHECK((uint64_t)e->v[i].rec->value * 8 / WS_CHUNK_SIZE == home,
+			      "the string lies with the child");
 		}
 		if (e->v[i].rec->kind == WS_REC_NVTX_DEFINE) {
 			n++;
@@ -595,7 +636,8 @@ static void signals(struct env *e)
 	CHECK(marks > 0);
 	for (size_t i = 0; i < e->n; i++)
 		texts += e->v[i].rec->kind == WS_REC_NVTX_RANGE;
-	CHECK(texts + env_lost(e, WS_LOSS_NVTX) == 300000 + marks, "%zu ranges, %zu marks", texts, marks);
+	CHECK(texts + env_lost(e, WS_LOSS_NVTX) == 300000 + marks, "%zu ranges, %zu marks", texts,
+	      marks);
 }
 
 /* When memory is full, every range is either there or counted. */
@@ -612,8 +654,8 @@ static void full(struct env *e)
 	env_read(e);
 	for (size_t i = 0; i < e->n; i++)
 		n += e->v[i].rec->kind == WS_REC_NVTX_RANGE;
-	CHECK(n > 100 && n < 200000 && n + env_lost(e, WS_LOSS_NVTX) == 200000, "%zu there, %llu lost", n,
-	      (unsigned long long)env_lost(e, WS_LOSS_NVTX));
+	CHECK(n > 100 && n < 200000 && n + env_lost(e, WS_LOSS_NVTX) == 200000,
+	      "%zu there, %llu lost", n, (unsigned long long)env_lost(e, WS_LOSS_NVTX));
 }
 
 static void *many_strings(void *arg)
@@ -642,7 +684,8 @@ static void threads_register(struct env *e)
 	for (int i = 0; i < 4; i++)
 		pthread_join(t[i], NULL);
 	env_read(e);
-	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DOMAIN) == 50, "each once: %zu", env_count(e, WS_REC_NVTX_DEFINE, 1));
+	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_DOMAIN) == 50, "each once: %zu",
+	      env_count(e, WS_REC_NVTX_DEFINE, 1));
 	for (size_t i = 0, n = 0; i < e->n; i++)
 		if (e->v[i].rec->kind == WS_REC_NVTX_RANGE)
 			CHECK(++n <= 12000 && e->v[i].rec->value);
@@ -665,32 +708,38 @@ static void keeps_errno(struct env *e)
 }
 
 static const struct test_case cases[] = {
-    {"plain", {0}, plain},
-    {"registered", {0}, registered},
-    {"reused buffers", {0}, reused_buffers},
-    {"never repeating", {0}, never_repeating},
-    {"domains interleave", {0}, domains_interleave},
-    {"deep", {0}, deep},
-    {"wide", {0}, wide},
-    {"long texts", {0}, long_texts},
-    {"payloads", {0}, payloads},
-    {"colours", {0}, colours},
-    {"short attributes", {0}, short_attributes},
-    {"start and end", {0}, start_end},
-    {"delayed", {.idle = true}, delayed},
-    {"filter include", {.filter = 1, .domains = "keep\0other\0", .domains_len = 11}, filter_include},
-    {"filter include default", {.filter = 1, .domains = "default\0keep\0", .domains_len = 13}, filter_include_default},
-    {"filter exclude", {.filter = 2, .domains = "drop\0", .domains_len = 5}, filter_exclude},
-    {"filter exclude default", {.filter = 2, .domains = "x\0default\0", .domains_len = 10}, filter_exclude_default},
-    {"after the end", {0}, after_the_end},
-    {"several libraries", {0}, several_libraries},
-    {"other table sizes", {0}, other_table_sizes},
-    {"no session", {.no_session = true}, no_session},
-    {"forked", {0}, forked},
-    {"signals", {.budget = 128u << 20}, signals},
-    {"full", {.budget = 1u << 20}, full},
-    {"threads register", {0}, threads_register},
-    {"errno", {0}, keeps_errno},
+	{"plain", {0}, plain},
+	{"registered", {0}, registered},
+	{"reused buffers", {0}, reused_buffers},
+	{"never repeating", {0}, never_repeating},
+	{"domains interleave", {0}, domains_interleave},
+	{"deep", {0}, deep},
+	{"wide", {0}, wide},
+	{"long texts", {0}, long_texts},
+	{"payloads", {0}, payloads},
+	{"colours", {0}, colours},
+	{"short attributes", {0}, short_attributes},
+	{"start and end", {0}, start_end},
+	{"delayed", {.idle = true}, delayed},
+	{"filter include",
+	 {.filter = 1, .domains = "keep\0other\0", .domains_len = 11},
+	 filter_include},
+	{"filter include default",
+	 {.filter = 1, .domains = "default\0keep\0", .domains_len = 13},
+	 filter_include_default},
+	{"filter exclude", {.filter = 2, .domains = "drop\0", .domains_len = 5}, filter_exclude},
+	{"filter exclude default",
+	 {.filter = 2, .domains = "x\0default\0", .domains_len = 10},
+	 filter_exclude_default},
+	{"after the end", {0}, after_the_end},
+	{"several libraries", {0}, several_libraries},
+	{"other table sizes", {0}, other_table_sizes},
+	{"no session", {.no_session = true}, no_session},
+	{"forked", {0}, forked},
+	{"signals", {.budget = 128u << 20}, signals},
+	{"full", {.budget = 1u << 20}, full},
+	{"threads register", {0}, threads_register},
+	{"errno", {0}, keeps_errno},
 };
 
 int main(int argc, char **argv)

@@ -1,4 +1,5 @@
-/* test_payload.c - the payload extension, names and synchronisation objects, looked at in the rings. */
+/* test_payload.c - the payload extension, names and synchronisation objects, looked at in the
+ * rings. */
 #include "tests/nvtx/hook_case.h"
 
 #include <pthread.h>
@@ -9,20 +10,27 @@
 
 #include "schema/schema.h"
 
-#define TEXT_IS(e, rec, want)                                                                           \
-	do {                                                                                            \
-		const char *text_is = env_text(e, rec, NULL);                                           \
-		CHECK(text_is && !strcmp(text_is, want), "text is '%s'", text_is ? text_is : "(none)"); \
+#define TEXT_IS(e, rec, want)                                            \
+	do {                                                             \
+		const char *text_is = env_text(e, rec, NULL);            \
+		CHECK(text_is && !strcmp(text_is, want), "text is '%s'", \
+		      text_is ? text_is : "(none)");                     \
 	} while (0)
 
-#define SchemaRegister(l, d, s) EXT(l, NX_P_SCHEMA, uint64_t, (void *, const struct nx_schema *), d, s)
+#define SchemaRegister(l, d, s) \
+	EXT(l, NX_P_SCHEMA, uint64_t, (void *, const struct nx_schema *), d, s)
 #define EnumRegister(l, d, s) EXT(l, NX_P_ENUM, uint64_t, (void *, const struct nx_enum *), d, s)
 #define ScopeRegister(l, d, s) EXT(l, NX_P_SCOPE, uint64_t, (void *, const struct nx_scope *), d, s)
-#define MarkPayload(l, d, p, n) EXT(l, NX_P_MARK, void, (void *, const struct nx_payload *, size_t), d, p, n)
-#define PushPayload(l, d, p, n) EXT(l, NX_P_PUSH, int, (void *, const struct nx_payload *, size_t), d, p, n)
-#define PopPayload(l, d, p, n) EXT(l, NX_P_POP, int, (void *, const struct nx_payload *, size_t), d, p, n)
-#define StartPayload(l, d, p, n) EXT(l, NX_P_START, uint64_t, (void *, const struct nx_payload *, size_t), d, p, n)
-#define EndPayload(l, d, id, p, n) EXT(l, NX_P_END, void, (void *, uint64_t, const struct nx_payload *, size_t), d, id, p, n)
+#define MarkPayload(l, d, p, n) \
+	EXT(l, NX_P_MARK, void, (void *, const struct nx_payload *, size_t), d, p, n)
+#define PushPayload(l, d, p, n) \
+	EXT(l, NX_P_PUSH, int, (void *, const struct nx_payload *, size_t), d, p, n)
+#define PopPayload(l, d, p, n) \
+	EXT(l, NX_P_POP, int, (void *, const struct nx_payload *, size_t), d, p, n)
+#define StartPayload(l, d, p, n) \
+	EXT(l, NX_P_START, uint64_t, (void *, const struct nx_payload *, size_t), d, p, n)
+#define EndPayload(l, d, id, p, n) \
+	EXT(l, NX_P_END, void, (void *, uint64_t, const struct nx_payload *, size_t), d, id, p, n)
 
 struct sample { /* what the test's schema describes */
 	char tag;
@@ -33,30 +41,31 @@ struct sample { /* what the test's schema describes */
 };
 
 static const struct nx_schema_entry sample_entries[] = {
-    {0, 1, "tag", "one letter", 0, 0, NULL, NULL},
-    {0, 15, "count", NULL, 0, 0, NULL, NULL},
-    {0, 20, "ratio", NULL, 0, 0, NULL, NULL},
-    {1 << 10, NX_TYPE_CSTRING, "name", NULL, 10, 0, NULL, NULL},
-    {NX_ENTRY_FIXED_ARRAY, 14, "pair", NULL, 2, 0, NULL, NULL},
+	{0, 1, "tag", "one letter", 0, 0, NULL, NULL},
+	{0, 15, "count", NULL, 0, 0, NULL, NULL},
+	{0, 20, "ratio", NULL, 0, 0, NULL, NULL},
+	{1 << 10, NX_TYPE_CSTRING, "name", NULL, 10, 0, NULL, NULL},
+	{NX_ENTRY_FIXED_ARRAY, 14, "pair", NULL, 2, 0, NULL, NULL},
 };
 
 static uint64_t register_sample(struct loader *l, void *d)
 {
 	struct nx_schema s = {
-	    .fields = NX_SCHEMA_NAME | NX_SCHEMA_TYPE | NX_SCHEMA_ENTRIES | NX_SCHEMA_COUNT,
-	    .name = "sample",
-	    .type = NX_SCHEMA_STATIC,
-	    .entries = sample_entries,
-	    .count = 5,
-	    .id = 77,
-	    .size = 1 /* not in `fields` */,
+		.fields = NX_SCHEMA_NAME | NX_SCHEMA_TYPE | NX_SCHEMA_ENTRIES | NX_SCHEMA_COUNT,
+		.name = "sample",
+		.type = NX_SCHEMA_STATIC,
+		.entries = sample_entries,
+		.count = 5,
+		.id = 77,
+		.size = 1 /* not in `fields` */,
 	};
 
 	return SchemaRegister(l, d, &s);
 }
 
 /* The blob of `rec` holds exactly one payload: these bytes. */
-static void one_payload(struct env *e, const void *rec, uint32_t number, uint64_t schema, const void *bytes, size_t size)
+static void one_payload(struct env *e, const void *rec, uint32_t number, uint64_t schema,
+			const void *bytes, size_t size)
 {
 	struct ws_nvtx_blob head;
 	size_t len;
@@ -71,18 +80,19 @@ static void schemas(struct env *e)
 {
 	void *d = DomainCreateA(&e->l, "d");
 	struct nx_schema_entry nested[] = {
-	    {0, 11, "a", NULL, 0, 0, NULL, NULL},
-	    {0, 0, "inner", NULL, 0, 0, NULL, NULL},
-	    {NX_ENTRY_POINTER, 19, "p", NULL, 0, 0, NULL, NULL},
+		{0, 11, "a", NULL, 0, 0, NULL, NULL},
+		{0, 0, "inner", NULL, 0, 0, NULL, NULL},
+		{NX_ENTRY_POINTER, 19, "p", NULL, 0, 0, NULL, NULL},
 	};
 	struct nx_schema s = {
-	    .fields = NX_SCHEMA_NAME | NX_SCHEMA_TYPE | NX_SCHEMA_FLAGS | NX_SCHEMA_ENTRIES | NX_SCHEMA_COUNT | NX_SCHEMA_ID,
-	    .name = "outer",
-	    .type = NX_SCHEMA_STATIC,
-	    .flags = 4,
-	    .entries = nested,
-	    .count = 3,
-	    .id = NX_ID_STATIC_MIN + 5,
+		.fields = NX_SCHEMA_NAME | NX_SCHEMA_TYPE | NX_SCHEMA_FLAGS | NX_SCHEMA_ENTRIES |
+			  NX_SCHEMA_COUNT | NX_SCHEMA_ID,
+		.name = "outer",
+		.type = NX_SCHEMA_STATIC,
+		.flags = 4,
+		.entries = nested,
+		.count = 3,
+		.id = NX_ID_STATIC_MIN + 5,
 	};
 	const struct ws_rec_nvtx_schema *r;
 	const struct ws_rec_nvtx_schema_entry *en;
@@ -99,15 +109,18 @@ static void schemas(struct env *e)
 	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_SCHEMA) == 3);
 	r = env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_SCHEMA, 0);
 	TEXT_IS(e, r, "sample");
-	CHECK(r->d.id == id && r->d.type == NX_SCHEMA_STATIC && r->entries == 5 && r->size == sizeof(struct sample), "%d",
-	      (int)r->size);
+	CHECK(r->d.id == id && r->d.type == NX_SCHEMA_STATIC && r->entries == 5 &&
+		      r->size == sizeof(struct sample),
+	      "%d", (int)r->size);
 	CHECK((r->d.rec.small & WS_NVTX_SMALL_DOMAIN) == 1);
 	r = env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_SCHEMA, 1);
-	CHECK(r->d.id == NX_ID_STATIC_MIN + 5 && r->flags == 4 && r->size == 8 + sizeof(struct sample) + 8);
+	CHECK(r->d.id == NX_ID_STATIC_MIN + 5 && r->flags == 4 &&
+	      r->size == 8 + sizeof(struct sample) + 8);
 	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_ENTRY) == 5 + 3 + 3);
 	en = env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_ENTRY, 3);
 	TEXT_IS(e, en, "name");
-	CHECK(en->d.id == id && en->index == 3 && en->entry_type == NX_TYPE_CSTRING && en->flags == 1 << 10 && en->detail == 10);
+	CHECK(en->d.id == id && en->index == 3 && en->entry_type == NX_TYPE_CSTRING &&
+	      en->flags == 1 << 10 && en->detail == 10);
 	en = env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_ENTRY, 0);
 	CHECK(!strcmp(ws_string_at(e->area.a, en->description)->bytes, "one letter"));
 }
@@ -118,8 +131,8 @@ static void events(struct env *e)
 	void *d = DomainCreateA(l, "d");
 	uint64_t id = register_sample(l, d), range;
 	struct sample a = {'x', -3, 0.5, "first", {1, 2}}, b = {'y', 4, 1.5, "0123456789", {3, 4}};
-	struct nx_payload pa = {id, SIZE_MAX, &a}, pb = {id, sizeof(b), &b}, raw = {NX_TYPE_RAW, 3, "abc"},
-			  num = {18, SIZE_MAX, &id};
+	struct nx_payload pa = {id, SIZE_MAX, &a}, pb = {id, sizeof(b), &b},
+			  raw = {NX_TYPE_RAW, 3, "abc"}, num = {18, SIZE_MAX, &id};
 	const struct ws_rec_nvtx_event_full *r;
 	int64_t t0, t1;
 
@@ -155,21 +168,24 @@ static void events(struct env *e)
 	CHECK(r->e.other == range && env_count(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK) == 2);
 }
 
-/* Payloads given with an ordinary event: several at once, big ones, dynamic ones whose size the tool cannot know. */
+/* Payloads given with an ordinary event: several at once, big ones, dynamic ones whose size the
+ * tool cannot know. */
 static void attached(struct env *e)
 {
 	static char big[100000];
 	struct nx_schema_entry dyn[] = {
-	    {0, 15, "n", NULL, 0, 0, NULL, NULL},
-	    {3 << 4 /* length in another entry */, 20, "values", NULL, 0, 0, NULL, NULL},
+		{0, 15, "n", NULL, 0, 0, NULL, NULL},
+		{3 << 4 /* length in another entry */, 20, "values", NULL, 0, 0, NULL, NULL},
 	};
-	struct nx_schema s = {.fields = NX_SCHEMA_TYPE | NX_SCHEMA_ENTRIES | NX_SCHEMA_COUNT | NX_SCHEMA_NAME,
+	struct nx_schema s = {.fields = NX_SCHEMA_TYPE | NX_SCHEMA_ENTRIES | NX_SCHEMA_COUNT |
+					NX_SCHEMA_NAME,
 			      .name = "dyn",
 			      .type = NX_SCHEMA_DYNAMIC,
 			      .entries = dyn,
 			      .count = 2};
 	uint64_t id = SchemaRegister(&e->l, NULL, &s);
-	struct nx_payload p[3] = {{id, SIZE_MAX, big}, {id, 20, big}, {NX_TYPE_RAW, sizeof(big), big}};
+	struct nx_payload p[3] = {
+		{id, SIZE_MAX, big}, {id, 20, big}, {NX_TYPE_RAW, sizeof(big), big}};
 	struct nx_event ev = event_text("several");
 	const struct ws_rec_nvtx_event_full *r;
 	struct ws_nvtx_blob head[3];
@@ -193,7 +209,8 @@ static void attached(struct env *e)
 	memcpy(&head[1], b + 16, 16);
 	memcpy(&head[2], b + 56, 16);
 	CHECK(head[0].size == 0 && head[1].size == 20 && head[2].size == sizeof(big));
-	CHECK(!memcmp(b + 32, big, 20) && !memcmp(b + 52, "\0\0\0", 4) && !memcmp(b + 72, big, sizeof(big)));
+	CHECK(!memcmp(b + 32, big, 20) && !memcmp(b + 52, "\0\0\0", 4) &&
+	      !memcmp(b + 72, big, sizeof(big)));
 	r = env_find(e, WS_REC_NVTX_EVENT, WS_NVTX_EV_MARK, 1);
 	CHECK(!r->binary && r->e.payload_type == WS_NVTX_PAYLOAD_EXT);
 }
@@ -206,10 +223,12 @@ static void messages(struct env *e)
 		const char *text;
 	} a = {1, "by pointer"};
 	struct nx_schema_entry en[] = {
-	    {0, 15, "n", NULL, 0, 0, NULL, NULL},
-	    {1 << 10, NX_TYPE_CSTRING, "text", NULL, 0, offsetof(struct record, text), NULL, NULL},
+		{0, 15, "n", NULL, 0, 0, NULL, NULL},
+		{1 << 10, NX_TYPE_CSTRING, "text", NULL, 0, offsetof(struct record, text), NULL,
+		 NULL},
 	};
-	struct nx_schema s = {.fields = NX_SCHEMA_TYPE | NX_SCHEMA_ENTRIES | NX_SCHEMA_COUNT | NX_SCHEMA_NAME | NX_SCHEMA_SIZE,
+	struct nx_schema s = {.fields = NX_SCHEMA_TYPE | NX_SCHEMA_ENTRIES | NX_SCHEMA_COUNT |
+					NX_SCHEMA_NAME | NX_SCHEMA_SIZE,
 			      .name = "fallback",
 			      .type = NX_SCHEMA_STATIC,
 			      .entries = en,
@@ -238,7 +257,8 @@ static void enums_and_scopes(struct env *e)
 			    .entries = en,
 			    .count = 2,
 			    .size = 4};
-	struct nx_scope top = {sizeof(top), "/rack[3]", 1, 0}, sub = {sizeof(sub), "node", 0, NX_ID_STATIC_MIN};
+	struct nx_scope top = {sizeof(top), "/rack[3]", 1, 0},
+			sub = {sizeof(sub), "node", 0, NX_ID_STATIC_MIN};
 	const struct ws_rec_nvtx_schema_entry *r;
 	const struct ws_rec_nvtx_define *def;
 	uint64_t id = EnumRegister(&e->l, NULL, &s);
@@ -247,8 +267,9 @@ static void enums_and_scopes(struct env *e)
 	CHECK(id >= NX_ID_DYNAMIC_MIN && sub.parent >= NX_ID_DYNAMIC_MIN && sub.parent != id);
 	CHECK(ScopeRegister(&e->l, NULL, &sub) == NX_ID_STATIC_MIN);
 	env_read(e);
-	CHECK(((const struct ws_rec_nvtx_schema *)env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_SCHEMA, 0))->d.type ==
-	      WS_NVTX_SCHEMA_ENUM);
+	CHECK(((const struct ws_rec_nvtx_schema *)env_find(e, WS_REC_NVTX_DEFINE,
+							   WS_NVTX_DEF_SCHEMA, 0))
+		      ->d.type == WS_NVTX_SCHEMA_ENUM);
 	r = env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_ENTRY, 1);
 	TEXT_IS(e, r, "BOLD");
 	CHECK(r->detail == 0x10 && r->flags == 1 && r->d.id == id);
@@ -307,9 +328,11 @@ static void forked(struct env *e)
 
 static void check_resource(struct env *e, size_t i, uint32_t type, uint64_t id, const char *name)
 {
-	const struct ws_rec_nvtx_define *r = env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_RESOURCE, i);
+	const struct ws_rec_nvtx_define *r =
+		env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_RESOURCE, i);
 
-	CHECK(r && r->type == type && r->id == id, "%zu: type %x, id %llx", i, r ? r->type : 0, r ? (unsigned long long)r->id : 0);
+	CHECK(r && r->type == type && r->id == id, "%zu: type %x, id %llx", i, r ? r->type : 0,
+	      r ? (unsigned long long)r->id : 0);
 	TEXT_IS(e, r, name);
 }
 
@@ -350,7 +373,7 @@ static void threads_and_resources(struct env *e)
 {
 	struct loader *l = &e->l;
 	void *(*create)(void *, struct nx_resource *) =
-	    (void *(*)(void *, struct nx_resource *))l->fn[NX_CORE2][NX_D_RESOURCE_CREATE];
+		(void *(*)(void *, struct nx_resource *))l->fn[NX_CORE2][NX_D_RESOURCE_CREATE];
 	void (*destroy)(void *) = (void (*)(void *))l->fn[NX_CORE2][NX_D_RESOURCE_DESTROY];
 	struct nx_resource a = {.version = 3,
 				.size = sizeof(a),
@@ -377,7 +400,9 @@ static void threads_and_resources(struct env *e)
 	env_read(e);
 	CHECK(env_count(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_THREAD) == 3);
 	for (size_t i = 0; i < 3; i++)
-		CHECK(((const struct ws_rec_nvtx_define *)env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_THREAD, i))->id == tid);
+		CHECK(((const struct ws_rec_nvtx_define *)env_find(e, WS_REC_NVTX_DEFINE,
+								   WS_NVTX_DEF_THREAD, i))
+			      ->id == tid);
 	TEXT_IS(e, env_find(e, WS_REC_NVTX_DEFINE, WS_NVTX_DEF_THREAD, 2), "by pthread_t");
 	check_resource(e, 0, 1 << 16 | 3, 0x7fffffff, "no such thread");
 	check_resource(e, 1, 1 << 16 | 1, 0x1000, "buffer");
@@ -386,9 +411,13 @@ static void threads_and_resources(struct env *e)
 static void synchronisation(struct env *e)
 {
 	struct loader *l = &e->l;
-	void *(*create)(void *, const struct nx_sync *) = (void *(*)(void *, const struct nx_sync *))l->fn[NX_SYNC][NX_SYNC_CREATE];
+	void *(*create)(void *, const struct nx_sync *) =
+		(void *(*)(void *, const struct nx_sync *))l->fn[NX_SYNC][NX_SYNC_CREATE];
 	void (*step[7])(void *);
-	struct nx_sync a = {.version = 3, .size = sizeof(a), .message_type = NX_MESSAGE_ASCII, .message.ascii = "spin"};
+	struct nx_sync a = {.version = 3,
+			    .size = sizeof(a),
+			    .message_type = NX_MESSAGE_ASCII,
+			    .message.ascii = "spin"};
 	const struct ws_rec_nvtx_event *s[3], *end[3];
 	void *d = DomainCreateA(l, "locks"), *lock = create(d, &a);
 
@@ -413,16 +442,16 @@ static void synchronisation(struct env *e)
 }
 
 static const struct test_case cases[] = {
-    {"schemas", {0}, schemas},
-    {"payload events", {0}, events},
-    {"attached payloads", {0}, attached},
-    {"messages in payloads", {0}, messages},
-    {"enums and scopes", {0}, enums_and_scopes},
-    {"other extensions", {0}, other_extensions},
-    {"schemas in a forked child", {0}, forked},
-    {"CUDA and OpenCL objects", {0}, objects},
-    {"threads and resources", {0}, threads_and_resources},
-    {"synchronisation objects", {0}, synchronisation},
+	{"schemas", {0}, schemas},
+	{"payload events", {0}, events},
+	{"attached payloads", {0}, attached},
+	{"messages in payloads", {0}, messages},
+	{"enums and scopes", {0}, enums_and_scopes},
+	{"other extensions", {0}, other_extensions},
+	{"schemas in a forked child", {0}, forked},
+	{"CUDA and OpenCL objects", {0}, objects},
+	{"threads and resources", {0}, threads_and_resources},
+	{"synchronisation objects", {0}, synchronisation},
 };
 
 int main(int argc, char **argv)

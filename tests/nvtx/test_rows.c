@@ -1,5 +1,6 @@
 /*
- * test_rows.c - annotated programs under `warpsight profile`, and what is then in the report. TAP on standard output.
+ * test_rows.c - annotated programs under `warpsight profile`, and what is then in the report. TAP
+ * on standard output.
  *
  *     test_rows WARPSIGHT ANNOTATED ANNOTATED_CXX [NVTX_REAL NVTX_REAL_CXX]
  *
@@ -26,14 +27,15 @@ static int number, failures;
 static const char *why;
 static char why_buf[512];
 
-#define CHECK(cond, ...)                                                                               \
-	do {                                                                                           \
-		if (!(cond)) {                                                                         \
-			int n_ = snprintf(why_buf, sizeof(why_buf), "line %d: " #cond ": ", __LINE__); \
-			snprintf(why_buf + n_, sizeof(why_buf) - (size_t)n_, " " __VA_ARGS__);         \
-			why = why_buf;                                                                 \
-			return;                                                                        \
-		}                                                                                      \
+#define CHECK(cond, ...)                                                                       \
+	do {                                                                                   \
+		if (!(cond)) {                                                                 \
+			int n_ = snprintf(why_buf, sizeof(why_buf), "line %d: " #cond ": ",    \
+					  __LINE__);                                           \
+			snprintf(why_buf + n_, sizeof(why_buf) - (size_t)n_, " " __VA_ARGS__); \
+			why = why_buf;                                                         \
+			return;                                                                \
+		}                                                                              \
 	} while (0)
 
 /* ---- the report ---- */
@@ -47,7 +49,9 @@ struct rep {
 
 static void load(const struct rep *rep, enum ws_table t, struct ws_rows *rows)
 {
-	struct ws_scan scan = {.table = t, .columns = (UINT64_C(1) << ws_tables[t].column_count) - 1, .time_max = UINT64_MAX};
+	struct ws_scan scan = {.table = t,
+			       .columns = (UINT64_C(1) << ws_tables[t].column_count) - 1,
+			       .time_max = UINT64_MAX};
 
 	memset(rows, 0, sizeof(*rows));
 	if (ws_rows_load(rep->r, &scan, rows, NULL))
@@ -55,7 +59,8 @@ static void load(const struct rep *rep, enum ws_table t, struct ws_rows *rows)
 }
 
 /* Profile `program argument second` and open the report. The options are space-separated. */
-static void profile(struct rep *rep, const char *options, const char *program, const char *a, const char *b)
+static void profile(struct rep *rep, const char *options, const char *program, const char *a,
+		    const char *b)
 {
 	char opts[256], *argv[24], *save;
 	posix_spawn_file_actions_t fa;
@@ -122,7 +127,8 @@ static const char *text(const struct rep *rep, size_t row)
 
 static bool is(const struct rep *rep, size_t row, int type, const char *want)
 {
-	return (!type || get(rep, row, ws_nvtx_type) == (uint64_t)type) && (!want || !strcmp(text(rep, row), want));
+	return (!type || get(rep, row, ws_nvtx_type) == (uint64_t)type) &&
+	       (!want || !strcmp(text(rep, row), want));
 }
 
 /* The i-th row of this type (0 any) and text (NULL any); SIZE_MAX past the last. */
@@ -179,36 +185,50 @@ static uint64_t lost(const struct rep *rep)
 
 static void check_basic_values(struct rep *rep)
 {
-	size_t range = find(rep, WS_NVTX_PUSHPOP, "everything", 0), mark = find(rep, WS_NVTX_MARK, "everything", 0);
+	size_t range = find(rep, WS_NVTX_PUSHPOP, "everything", 0),
+	       mark = find(rep, WS_NVTX_MARK, "everything", 0);
 	size_t se = find(rep, WS_NVTX_STARTEND, "everything", 0);
 	double d;
 
 	CHECK(range != SIZE_MAX && mark != SIZE_MAX && se != SIZE_MAX);
-	CHECK(get(rep, range, ws_nvtx_payload) == (uint64_t)-42 && get(rep, range, ws_nvtx_payload_type) == WS_NVTX_PAYLOAD_I64);
-	CHECK(get(rep, range, ws_nvtx_color) == 0xff8800ff && get(rep, range, ws_nvtx_flags) == WS_NVTX_HAS_COLOR);
-	CHECK(get(rep, range, ws_nvtx_category) == 3 && get(rep, range, ws_nvtx_domain) == domain(rep, "my domain", range));
+	CHECK(get(rep, range, ws_nvtx_payload) == (uint64_t)-42 &&
+	      get(rep, range, ws_nvtx_payload_type) == WS_NVTX_PAYLOAD_I64);
+	CHECK(get(rep, range, ws_nvtx_color) == 0xff8800ff &&
+	      get(rep, range, ws_nvtx_flags) == WS_NVTX_HAS_COLOR);
+	CHECK(get(rep, range, ws_nvtx_category) == 3 &&
+	      get(rep, range, ws_nvtx_domain) == domain(rep, "my domain", range));
 	memcpy(&d, &rep->nvtx.col[ws_nvtx_payload][mark], sizeof(d));
-	CHECK(d == 2.5 && get(rep, mark, ws_nvtx_payload_type) == WS_NVTX_PAYLOAD_F64 && get(rep, mark, ws_nvtx_end) == WS_NO_TIME);
-	CHECK(get(rep, se, ws_nvtx_payload) == UINT64_MAX && get(rep, se, ws_nvtx_payload_type) == WS_NVTX_PAYLOAD_U64);
-	CHECK(get(rep, se, ws_nvtx_range_id) && get(rep, se, ws_nvtx_end) > get(rep, se, ws_nvtx_start) &&
+	CHECK(d == 2.5 && get(rep, mark, ws_nvtx_payload_type) == WS_NVTX_PAYLOAD_F64 &&
+	      get(rep, mark, ws_nvtx_end) == WS_NO_TIME);
+	CHECK(get(rep, se, ws_nvtx_payload) == UINT64_MAX &&
+	      get(rep, se, ws_nvtx_payload_type) == WS_NVTX_PAYLOAD_U64);
+	CHECK(get(rep, se, ws_nvtx_range_id) &&
+	      get(rep, se, ws_nvtx_end) > get(rep, se, ws_nvtx_start) &&
 	      !get(rep, se, ws_nvtx_end_thread));
 }
 
 static void check_basic(struct rep *rep)
 {
-	size_t outer = find(rep, WS_NVTX_PUSHPOP, "outer", 0), inner = find(rep, WS_NVTX_PUSHPOP, "inner", 0);
-	size_t reg = find(rep, WS_NVTX_PUSHPOP, "registered", 0), cat = find(rep, WS_NVTX_CATEGORY, "third", 0);
+	size_t outer = find(rep, WS_NVTX_PUSHPOP, "outer", 0),
+	       inner = find(rep, WS_NVTX_PUSHPOP, "inner", 0);
+	size_t reg = find(rep, WS_NVTX_PUSHPOP, "registered", 0),
+	       cat = find(rep, WS_NVTX_CATEGORY, "third", 0);
 
 	CHECK(outer != SIZE_MAX && inner != SIZE_MAX && reg != SIZE_MAX && cat != SIZE_MAX);
 	CHECK(inside(rep, inner, outer) && inside(rep, reg, outer));
 	CHECK(get(rep, outer, ws_nvtx_domain) == 0 && get(rep, outer, ws_nvtx_flags) == 0 &&
 	      get(rep, outer, ws_nvtx_range_id) == 0);
-	CHECK(get(rep, reg, ws_nvtx_flags) == WS_NVTX_REGISTERED && get(rep, reg, ws_nvtx_domain) == domain(rep, "my domain", reg));
-	CHECK(get(rep, cat, ws_nvtx_category) == 3 && get(rep, cat, ws_nvtx_domain) == domain(rep, "my domain", reg));
-	CHECK(count(rep, WS_NVTX_MARK, "a mark") == 1 && count(rep, WS_NVTX_PUSHPOP, "scoped") == 1);
+	CHECK(get(rep, reg, ws_nvtx_flags) == WS_NVTX_REGISTERED &&
+	      get(rep, reg, ws_nvtx_domain) == domain(rep, "my domain", reg));
+	CHECK(get(rep, cat, ws_nvtx_category) == 3 &&
+	      get(rep, cat, ws_nvtx_domain) == domain(rep, "my domain", reg));
+	CHECK(count(rep, WS_NVTX_MARK, "a mark") == 1 &&
+	      count(rep, WS_NVTX_PUSHPOP, "scoped") == 1);
 	CHECK(count(rep, WS_NVTX_PUSHPOP, NULL) == 6, "%zu", count(rep, WS_NVTX_PUSHPOP, NULL));
-	CHECK(count(rep, WS_NVTX_DOMAIN_CREATE, NULL) == 2 && count(rep, WS_NVTX_DOMAIN_DESTROY, "gone") == 1);
-	CHECK(!strcmp(ws_who_thread(rep->who, (uint32_t)get(rep, outer, ws_nvtx_thread))->name, "the main thread"));
+	CHECK(count(rep, WS_NVTX_DOMAIN_CREATE, NULL) == 2 &&
+	      count(rep, WS_NVTX_DOMAIN_DESTROY, "gone") == 1);
+	CHECK(!strcmp(ws_who_thread(rep->who, (uint32_t)get(rep, outer, ws_nvtx_thread))->name,
+		      "the main thread"));
 	check_basic_values(rep);
 }
 
@@ -226,11 +246,14 @@ static void check_threads(struct rep *rep)
 {
 	char name[32];
 
-	CHECK(count(rep, WS_NVTX_STARTEND, "crosses") == 50 && count(rep, WS_NVTX_STARTEND, "stays") == 50);
+	CHECK(count(rep, WS_NVTX_STARTEND, "crosses") == 50 &&
+	      count(rep, WS_NVTX_STARTEND, "stays") == 50);
 	for (size_t i = 0; i < 50; i++) {
-		size_t a = find(rep, WS_NVTX_STARTEND, "crosses", i), b = find(rep, WS_NVTX_STARTEND, "stays", i);
+		size_t a = find(rep, WS_NVTX_STARTEND, "crosses", i),
+		       b = find(rep, WS_NVTX_STARTEND, "stays", i);
 
-		CHECK(get(rep, a, ws_nvtx_end_thread) && get(rep, a, ws_nvtx_end_thread) != get(rep, a, ws_nvtx_thread));
+		CHECK(get(rep, a, ws_nvtx_end_thread) &&
+		      get(rep, a, ws_nvtx_end_thread) != get(rep, a, ws_nvtx_thread));
 		CHECK(!get(rep, b, ws_nvtx_end_thread) && get(rep, b, ws_nvtx_end) != WS_NO_TIME);
 	}
 	for (int i = 0; i < 8; i++) {
@@ -238,8 +261,12 @@ static void check_threads(struct rep *rep)
 		CHECK(count(rep, WS_NVTX_PUSHPOP, name) == 1000);
 		for (size_t k = 0; k < 1000; k += 999)
 			CHECK(!strcmp(
-			    ws_who_thread(rep->who, (uint32_t)get(rep, find(rep, WS_NVTX_PUSHPOP, name, k), ws_nvtx_thread))->name,
-			    name));
+				ws_who_thread(rep->who,
+					      (uint32_t)get(rep,
+							    find(rep, WS_NVTX_PUSHPOP, name, k),
+							    ws_nvtx_thread))
+					->name,
+				name));
 	}
 	CHECK(!lost(rep));
 }
@@ -256,16 +283,19 @@ static void threads(void)
 
 static void check_forks(struct rep *rep, bool followed)
 {
-	size_t parent = find(rep, WS_NVTX_PUSHPOP, "parent", 0), child = find(rep, WS_NVTX_PUSHPOP, "child", 0);
+	size_t parent = find(rep, WS_NVTX_PUSHPOP, "parent", 0),
+	       child = find(rep, WS_NVTX_PUSHPOP, "child", 0);
 	size_t made = SIZE_MAX, kept = SIZE_MAX;
 
-	CHECK(parent != SIZE_MAX && get(rep, parent, ws_nvtx_end) != WS_NO_TIME && count(rep, WS_NVTX_PUSHPOP, "parent") == 1);
+	CHECK(parent != SIZE_MAX && get(rep, parent, ws_nvtx_end) != WS_NO_TIME &&
+	      count(rep, WS_NVTX_PUSHPOP, "parent") == 1);
 	CHECK(count(rep, WS_NVTX_PUSHPOP, "outer") == 1, "the exec'd child");
 	CHECK(pid_of(rep, find(rep, 0, "outer", 0)) != pid_of(rep, parent));
 	CHECK(count(rep, 0, "child") == (followed ? 1 : 0));
 	if (!followed)
 		return;
-	CHECK(pid_of(rep, child) != pid_of(rep, parent) && count(rep, WS_NVTX_MARK, "in the child") == 1);
+	CHECK(pid_of(rep, child) != pid_of(rep, parent) &&
+	      count(rep, WS_NVTX_MARK, "in the child") == 1);
 	CHECK(count(rep, WS_NVTX_PUSHPOP, "made before") == 2);
 	for (size_t i = 0; i < 2; i++) {
 		size_t row = find(rep, WS_NVTX_PUSHPOP, "made before", i);
@@ -274,7 +304,8 @@ static void check_forks(struct rep *rep, bool followed)
 		CHECK(get(rep, row, ws_nvtx_flags) == WS_NVTX_REGISTERED);
 		CHECK(get(rep, row, ws_nvtx_domain) == domain(rep, "before the fork", row));
 	}
-	CHECK(made != SIZE_MAX && kept != SIZE_MAX && inside(rep, made, child) && inside(rep, kept, parent));
+	CHECK(made != SIZE_MAX && kept != SIZE_MAX && inside(rep, made, child) &&
+	      inside(rep, kept, parent));
 }
 
 static void forks(void)
@@ -312,7 +343,8 @@ static void check_libraries(struct rep *rep)
 		CHECK(def != SIZE_MAX && own != SIZE_MAX && shared != SIZE_MAX);
 		CHECK(inside(rep, def, outer) && inside(rep, own, def) && inside(rep, shared, own));
 		snprintf(want, sizeof(want), "own %s", names[i]);
-		CHECK(get(rep, own, ws_nvtx_domain) == domain(rep, want, own) && get(rep, def, ws_nvtx_domain) == 0);
+		CHECK(get(rep, own, ws_nvtx_domain) == domain(rep, want, own) &&
+		      get(rep, def, ws_nvtx_domain) == 0);
 		CHECK(get(rep, shared, ws_nvtx_domain) == domain(rep, "shared", shared));
 	}
 }
@@ -329,8 +361,10 @@ static void libraries(void)
 
 static void check_filter(struct rep *rep, size_t ranges, const char *there, const char *not_there)
 {
-	CHECK(count(rep, WS_NVTX_PUSHPOP, NULL) == ranges, "%zu", count(rep, WS_NVTX_PUSHPOP, NULL));
-	CHECK(count(rep, WS_NVTX_PUSHPOP, there) == 1 && count(rep, WS_NVTX_PUSHPOP, not_there) == 0);
+	CHECK(count(rep, WS_NVTX_PUSHPOP, NULL) == ranges, "%zu",
+	      count(rep, WS_NVTX_PUSHPOP, NULL));
+	CHECK(count(rep, WS_NVTX_PUSHPOP, there) == 1 &&
+	      count(rep, WS_NVTX_PUSHPOP, not_there) == 0);
 }
 
 static void filters(void)
@@ -340,10 +374,10 @@ static void filters(void)
 		size_t ranges;
 		const char *there, *not_there;
 	} t[] = {
-	    {"--nvtx-domain-include=shared", 2, "shared in two", "default in one"},
-	    {"--nvtx-domain-include=default", 3, "in the program", "shared in one"},
-	    {"--nvtx-domain-exclude=shared", 5, "default in one", "shared in one"},
-	    {"--nvtx-domain-exclude=default,shared", 2, "registered in one", "in the program"},
+		{"--nvtx-domain-include=shared", 2, "shared in two", "default in one"},
+		{"--nvtx-domain-include=default", 3, "in the program", "shared in one"},
+		{"--nvtx-domain-exclude=shared", 5, "default in one", "shared in one"},
+		{"--nvtx-domain-exclude=default,shared", 2, "registered in one", "in the program"},
 	};
 	struct rep rep;
 
@@ -358,10 +392,11 @@ static void filters(void)
 static void check_deep(struct rep *rep)
 {
 	CHECK(rep->status == 0, "levels came back wrong");
-	CHECK(count(rep, WS_NVTX_PUSHPOP, "deep") == 4096 && lost(rep) == 904, "%zu, %llu", count(rep, 0, "deep"),
-	      (unsigned long long)lost(rep));
+	CHECK(count(rep, WS_NVTX_PUSHPOP, "deep") == 4096 && lost(rep) == 904, "%zu, %llu",
+	      count(rep, 0, "deep"), (unsigned long long)lost(rep));
 	for (size_t i = 0; i < 4095; i++)
-		CHECK(inside(rep, find(rep, WS_NVTX_PUSHPOP, "deep", i + 1), find(rep, WS_NVTX_PUSHPOP, "deep", i)));
+		CHECK(inside(rep, find(rep, WS_NVTX_PUSHPOP, "deep", i + 1),
+			     find(rep, WS_NVTX_PUSHPOP, "deep", i)));
 }
 
 static void deep(void)
@@ -376,14 +411,19 @@ static void deep(void)
 
 static void check_open(struct rep *rep)
 {
-	size_t open = find(rep, WS_NVTX_PUSHPOP, "open", 0), with = find(rep, WS_NVTX_PUSHPOP, "open with payload", 0);
-	size_t started = find(rep, WS_NVTX_STARTEND, "started", 0), closed = find(rep, WS_NVTX_PUSHPOP, "closed", 0);
+	size_t open = find(rep, WS_NVTX_PUSHPOP, "open", 0),
+	       with = find(rep, WS_NVTX_PUSHPOP, "open with payload", 0);
+	size_t started = find(rep, WS_NVTX_STARTEND, "started", 0),
+	       closed = find(rep, WS_NVTX_PUSHPOP, "closed", 0);
 
 	CHECK(open != SIZE_MAX && with != SIZE_MAX && started != SIZE_MAX && closed != SIZE_MAX);
 	CHECK(count(rep, WS_NVTX_PUSHPOP, NULL) == 3 && count(rep, WS_NVTX_STARTEND, NULL) == 1);
-	CHECK(get(rep, open, ws_nvtx_end) == WS_NO_TIME && get(rep, open, ws_nvtx_flags) == WS_NVTX_LEFT_OPEN);
-	CHECK(get(rep, started, ws_nvtx_end) == WS_NO_TIME && get(rep, started, ws_nvtx_flags) == WS_NVTX_LEFT_OPEN);
-	CHECK(get(rep, with, ws_nvtx_payload) == 7 && get(rep, with, ws_nvtx_flags) == WS_NVTX_LEFT_OPEN);
+	CHECK(get(rep, open, ws_nvtx_end) == WS_NO_TIME &&
+	      get(rep, open, ws_nvtx_flags) == WS_NVTX_LEFT_OPEN);
+	CHECK(get(rep, started, ws_nvtx_end) == WS_NO_TIME &&
+	      get(rep, started, ws_nvtx_flags) == WS_NVTX_LEFT_OPEN);
+	CHECK(get(rep, with, ws_nvtx_payload) == 7 &&
+	      get(rep, with, ws_nvtx_flags) == WS_NVTX_LEFT_OPEN);
 	CHECK(get(rep, closed, ws_nvtx_end) != WS_NO_TIME && get(rep, closed, ws_nvtx_flags) == 0);
 }
 
@@ -407,14 +447,19 @@ static void check_texts(struct rep *rep)
 
 	CHECK(marks == 4, "%zu", marks);
 	for (size_t i = 0; i < marks; i++) {
-		ws_report_string(rep->r, (uint32_t)get(rep, find(rep, WS_NVTX_MARK, NULL, i), ws_nvtx_text), &len);
+		ws_report_string(rep->r,
+				 (uint32_t)get(rep, find(rep, WS_NVTX_MARK, NULL, i), ws_nvtx_text),
+				 &len);
 		big += len == (1 << 20) + 12345;
 	}
 	CHECK(big == 1);
-	CHECK(count(rep, WS_NVTX_MARK, "\xe2\x82\xac \xf0\x9f\x9a\x80 unicode") == 1 && count(rep, WS_NVTX_MARK, "") == 1);
+	CHECK(count(rep, WS_NVTX_MARK, "\xe2\x82\xac \xf0\x9f\x9a\x80 unicode") == 1 &&
+	      count(rep, WS_NVTX_MARK, "") == 1);
 	CHECK(count(rep, WS_NVTX_MARK, "not \xff utf-8") == 1);
-	/* Rows are in the order of their starts: the first is the long one, then come the 5,000, then the 64 again and again. */
-	CHECK(count(rep, WS_NVTX_PUSHPOP, NULL) == 10001 && strlen(text(rep, find(rep, WS_NVTX_PUSHPOP, NULL, 0))) == 9000);
+	/* Rows are in the order of their starts: the first is the long one, then come the 5,000,
+	 * then the 64 again and again. */
+	CHECK(count(rep, WS_NVTX_PUSHPOP, NULL) == 10001 &&
+	      strlen(text(rep, find(rep, WS_NVTX_PUSHPOP, NULL, 0))) == 9000);
 	for (size_t row = find(rep, WS_NVTX_PUSHPOP, NULL, 1), i = 0; row < rep->nvtx.rows; row++) {
 		if (get(rep, row, ws_nvtx_type) != WS_NVTX_PUSHPOP)
 			continue;
@@ -440,11 +485,14 @@ static void texts(void)
 
 static void check_across(struct rep *rep)
 {
-	size_t early = find(rep, WS_NVTX_PUSHPOP, "begins early", 0), never = find(rep, WS_NVTX_PUSHPOP, "never ends", 0);
+	size_t early = find(rep, WS_NVTX_PUSHPOP, "begins early", 0),
+	       never = find(rep, WS_NVTX_PUSHPOP, "never ends", 0);
 
 	CHECK(count(rep, WS_NVTX_MARK, NULL) == 1 && count(rep, WS_NVTX_MARK, "in time") == 1);
-	CHECK(early != SIZE_MAX && get(rep, early, ws_nvtx_end) != WS_NO_TIME && count(rep, 0, "begins early") == 1);
-	CHECK(get(rep, early, ws_nvtx_start) < ws_time_zero(rep->r), "it began before the collection");
+	CHECK(early != SIZE_MAX && get(rep, early, ws_nvtx_end) != WS_NO_TIME &&
+	      count(rep, 0, "begins early") == 1);
+	CHECK(get(rep, early, ws_nvtx_start) < ws_time_zero(rep->r),
+	      "it began before the collection");
 	CHECK(never != SIZE_MAX && get(rep, never, ws_nvtx_end) == WS_NO_TIME &&
 	      get(rep, never, ws_nvtx_flags) == WS_NVTX_LEFT_OPEN);
 	CHECK(count(rep, 0, "never ends") == 1);
@@ -466,9 +514,11 @@ static void check_cxx(struct rep *rep)
 	size_t outer = find(rep, WS_NVTX_PUSHPOP, "outer guard", 0);
 	static const char *const in[] = {"registered guard", "left by an exception", "event guard"};
 
-	CHECK(outer != SIZE_MAX && count(rep, WS_NVTX_PUSHPOP, NULL) == 5 && count(rep, WS_NVTX_PUSHPOP, "on a thread") == 1);
+	CHECK(outer != SIZE_MAX && count(rep, WS_NVTX_PUSHPOP, NULL) == 5 &&
+	      count(rep, WS_NVTX_PUSHPOP, "on a thread") == 1);
 	for (size_t i = 0; i < WS_COUNT(in); i++)
-		CHECK(find(rep, WS_NVTX_PUSHPOP, in[i], 0) != SIZE_MAX && inside(rep, find(rep, WS_NVTX_PUSHPOP, in[i], 0), outer),
+		CHECK(find(rep, WS_NVTX_PUSHPOP, in[i], 0) != SIZE_MAX &&
+			      inside(rep, find(rep, WS_NVTX_PUSHPOP, in[i], 0), outer),
 		      "%s", in[i]);
 }
 
@@ -489,7 +539,8 @@ static size_t blobs(const struct rep *rep, size_t row, size_t i, const char **by
 	const char *p = ws_report_string(rep->r, (uint32_t)get(rep, row, ws_nvtx_binary), &len);
 	struct ws_nvtx_blob head;
 
-	for (size_t at = 0; at + sizeof(head) <= len; at += sizeof(head) + WS_ALIGN_UP(head.size, 8)) {
+	for (size_t at = 0; at + sizeof(head) <= len;
+	     at += sizeof(head) + WS_ALIGN_UP(head.size, 8)) {
 		memcpy(&head, p + at, sizeof(head));
 		if (n++ == i) {
 			*bytes = p + at + sizeof(head);
@@ -501,7 +552,8 @@ static size_t blobs(const struct rep *rep, size_t row, size_t i, const char **by
 
 static void check_real_payloads(struct rep *rep)
 {
-	size_t range = find(rep, WS_NVTX_PUSHPOP, "with payload", 0), mark = find(rep, WS_NVTX_MARK, "step", 0);
+	size_t range = find(rep, WS_NVTX_PUSHPOP, "with payload", 0),
+	       mark = find(rep, WS_NVTX_MARK, "step", 0);
 	size_t se = find(rep, WS_NVTX_STARTEND, "step", 0), size = 0;
 	const char *bytes = NULL;
 	struct ws_rows schema, entry;
@@ -520,25 +572,34 @@ static void check_real_payloads(struct rep *rep)
 	      schema.col[ws_nvtx_schema_size][0] == 24);
 	CHECK(entry.rows == 3 && schema.col[ws_nvtx_schema_entries][0] == 3);
 	CHECK(!strcmp(str(rep, entry.col[ws_nvtx_schema_entry_description][0]), "which pass"));
-	CHECK(entry.col[ws_nvtx_schema_entry_offset][1] == 8 && entry.col[ws_nvtx_schema_entry_detail][2] == 3);
+	CHECK(entry.col[ws_nvtx_schema_entry_offset][1] == 8 &&
+	      entry.col[ws_nvtx_schema_entry_detail][2] == 3);
 	ws_rows_free(&schema);
 	ws_rows_free(&entry);
 }
 
 static void check_real(struct rep *rep)
 {
-	size_t py = find(rep, WS_NVTX_PUSHPOP, "annotate", 0), torch = find(rep, WS_NVTX_PUSHPOP, "as PyTorch does", 0);
+	size_t py = find(rep, WS_NVTX_PUSHPOP, "annotate", 0),
+	       torch = find(rep, WS_NVTX_PUSHPOP, "as PyTorch does", 0);
 	struct ws_rows res;
 
-	CHECK(torch != SIZE_MAX && py != SIZE_MAX && find(rep, WS_NVTX_PUSHPOP, "wide \xe2\x82\xac", 0) != SIZE_MAX);
+	CHECK(torch != SIZE_MAX && py != SIZE_MAX &&
+	      find(rep, WS_NVTX_PUSHPOP, "wide \xe2\x82\xac", 0) != SIZE_MAX);
 	CHECK(inside(rep, find(rep, WS_NVTX_PUSHPOP, "wide \xe2\x82\xac", 0), torch));
-	CHECK(count(rep, WS_NVTX_PUSHPOP, "annotate") == 2 && count(rep, WS_NVTX_STARTEND, "annotate") == 1 &&
+	CHECK(count(rep, WS_NVTX_PUSHPOP, "annotate") == 2 &&
+	      count(rep, WS_NVTX_STARTEND, "annotate") == 1 &&
 	      count(rep, WS_NVTX_MARK, "annotate") == 1);
-	CHECK(get(rep, py, ws_nvtx_flags) == (WS_NVTX_REGISTERED | WS_NVTX_HAS_COLOR) && get(rep, py, ws_nvtx_category) == 1);
-	CHECK(get(rep, py, ws_nvtx_domain) == domain(rep, "NVTX", py) && count(rep, WS_NVTX_CATEGORY, "loading") == 1);
-	CHECK(!strcmp(ws_who_thread(rep->who, (uint32_t)get(rep, py, ws_nvtx_thread))->name, "named by NVTX"));
-	CHECK(count(rep, WS_NVTX_STARTEND, "spinlock (acquire)") == 1 && count(rep, WS_NVTX_STARTEND, "spinlock (held)") == 1);
-	CHECK(count(rep, WS_NVTX_STARTEND, "start/end") == 1 && count(rep, WS_NVTX_MARK, "mark") == 1);
+	CHECK(get(rep, py, ws_nvtx_flags) == (WS_NVTX_REGISTERED | WS_NVTX_HAS_COLOR) &&
+	      get(rep, py, ws_nvtx_category) == 1);
+	CHECK(get(rep, py, ws_nvtx_domain) == domain(rep, "NVTX", py) &&
+	      count(rep, WS_NVTX_CATEGORY, "loading") == 1);
+	CHECK(!strcmp(ws_who_thread(rep->who, (uint32_t)get(rep, py, ws_nvtx_thread))->name,
+		      "named by NVTX"));
+	CHECK(count(rep, WS_NVTX_STARTEND, "spinlock (acquire)") == 1 &&
+	      count(rep, WS_NVTX_STARTEND, "spinlock (held)") == 1);
+	CHECK(count(rep, WS_NVTX_STARTEND, "start/end") == 1 &&
+	      count(rep, WS_NVTX_MARK, "mark") == 1);
 	load(rep, WS_TABLE_nvtx_resource, &res);
 	CHECK(res.rows == 2 && !strcmp(str(rep, res.col[ws_nvtx_resource_name][0]), "a resource"));
 	ws_rows_free(&res);
@@ -557,12 +618,17 @@ static void real(void)
 
 static void check_real_cxx(struct rep *rep)
 {
-	size_t r = find(rep, WS_NVTX_PUSHPOP, "registered in C++", 0), f = find(rep, WS_NVTX_PUSHPOP, "traced", 0);
+	size_t r = find(rep, WS_NVTX_PUSHPOP, "registered in C++", 0),
+	       f = find(rep, WS_NVTX_PUSHPOP, "traced", 0);
 
-	CHECK(r != SIZE_MAX && f != SIZE_MAX && inside(rep, r, f) && inside(rep, f, find(rep, WS_NVTX_PUSHPOP, "outer in C++", 0)));
-	CHECK(get(rep, r, ws_nvtx_payload) == (uint64_t)-5 && get(rep, r, ws_nvtx_payload_type) == WS_NVTX_PAYLOAD_I64);
-	CHECK((get(rep, r, ws_nvtx_color) & 0xffffff) == 0x010203 && get(rep, r, ws_nvtx_domain) == domain(rep, "cxx domain", r));
-	CHECK(count(rep, WS_NVTX_MARK, "mark in C++") == 1 && count(rep, WS_NVTX_STARTEND, "unique range") == 1);
+	CHECK(r != SIZE_MAX && f != SIZE_MAX && inside(rep, r, f) &&
+	      inside(rep, f, find(rep, WS_NVTX_PUSHPOP, "outer in C++", 0)));
+	CHECK(get(rep, r, ws_nvtx_payload) == (uint64_t)-5 &&
+	      get(rep, r, ws_nvtx_payload_type) == WS_NVTX_PAYLOAD_I64);
+	CHECK((get(rep, r, ws_nvtx_color) & 0xffffff) == 0x010203 &&
+	      get(rep, r, ws_nvtx_domain) == domain(rep, "cxx domain", r));
+	CHECK(count(rep, WS_NVTX_MARK, "mark in C++") == 1 &&
+	      count(rep, WS_NVTX_STARTEND, "unique range") == 1);
 }
 
 static void real_in_cxx(void)
@@ -581,7 +647,8 @@ static void run(const char *name, void (*fn)(void), bool possible)
 {
 	number++;
 	if (!possible) {
-		printf("ok %d - %s # SKIP the NVTX headers are not on this machine\n", number, name);
+		printf("ok %d - %s # SKIP the NVTX headers are not on this machine\n", number,
+		       name);
 		return;
 	}
 	why = NULL;
@@ -602,7 +669,8 @@ int main(int argc, char **argv)
 
 	snprintf(folder, sizeof(folder), "%s/ws-nvtx-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (argc < 4 || !mkdtemp(folder)) {
-		fprintf(stderr, "usage: test_rows WARPSIGHT ANNOTATED ANNOTATED_CXX [NVTX_REAL NVTX_REAL_CXX]\n");
+		fprintf(stderr, "usage: test_rows WARPSIGHT ANNOTATED ANNOTATED_CXX [NVTX_REAL "
+				"NVTX_REAL_CXX]\n");
 		return 2;
 	}
 	warpsight = argv[1];

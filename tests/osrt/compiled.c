@@ -1,7 +1,7 @@
 /*
- * compiled.c - scenarios that depend on how a program is compiled: with _FORTIFY_SOURCE and 64-bit file offsets, whose
- * functions have other names, and against the condition variables of before glibc 2.3.2. Built with -O2 -D_FORTIFY_SOURCE=2
- * -D_FILE_OFFSET_BITS=64.
+ * compiled.c - scenarios that depend on how a program is compiled: with _FORTIFY_SOURCE and 64-bit
+ * file offsets, whose functions have other names, and against the condition variables of before
+ * glibc 2.3.2. Built with -O2 -D_FORTIFY_SOURCE=2 -D_FILE_OFFSET_BITS=64.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -33,9 +33,9 @@ static void fortified(void)
 	FILE *f;
 
 	CHECK(!pipe(p) && !socketpair(AF_UNIX, SOCK_STREAM, 0, s));
-#define LATE(fd, call)                                                  \
-	CHECK(!pthread_create(&t, NULL, add_late, &(fd)[1]));           \
-	CHECK(call);                                                    \
+#define LATE(fd, call)                                        \
+	CHECK(!pthread_create(&t, NULL, add_late, &(fd)[1])); \
+	CHECK(call);                                          \
 	CHECK(!pthread_join(t, NULL))
 	LATE(p, read(p[0], buf, size) == 4);
 	want("name=read n=1 result=4 object=%d path=pipe:* min_us=1000", p[0]);
@@ -76,9 +76,12 @@ static void big_offsets(void)
 #if defined(__x86_64__)
 int old_wait(pthread_cond_t *, pthread_mutex_t *), old_signal(pthread_cond_t *);
 int old_init(pthread_cond_t *, const pthread_condattr_t *);
-int old_timedwait(pthread_cond_t *, pthread_mutex_t *, const struct timespec *), old_destroy(pthread_cond_t *);
-__asm__(".symver old_wait, pthread_cond_wait@GLIBC_2.2.5\n.symver old_signal, pthread_cond_signal@GLIBC_2.2.5\n"
-	".symver old_init, pthread_cond_init@GLIBC_2.2.5\n.symver old_timedwait, pthread_cond_timedwait@GLIBC_2.2.5\n"
+int old_timedwait(pthread_cond_t *, pthread_mutex_t *, const struct timespec *),
+	old_destroy(pthread_cond_t *);
+__asm__(".symver old_wait, pthread_cond_wait@GLIBC_2.2.5\n.symver old_signal, "
+	"pthread_cond_signal@GLIBC_2.2.5\n"
+	".symver old_init, pthread_cond_init@GLIBC_2.2.5\n.symver old_timedwait, "
+	"pthread_cond_timedwait@GLIBC_2.2.5\n"
 	".symver old_destroy, pthread_cond_destroy@GLIBC_2.2.5\n");
 
 static struct {
@@ -98,7 +101,8 @@ static void *signals_late(void *unused)
 	return NULL;
 }
 
-/* The old condition variable is a pointer: functions of the new kind would scribble over what follows it. */
+/* The old condition variable is a pointer: functions of the new kind would scribble over what
+ * follows it. */
 static void old_conditions(void)
 {
 	struct timespec t;

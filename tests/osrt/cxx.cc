@@ -1,4 +1,5 @@
-// cxx.cc - scenarios in C++: the library's threads and locks, exceptions and forced unwinding through traced calls.
+// cxx.cc - scenarios in C++: the library's threads and locks, exceptions and forced unwinding
+// through traced calls.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -55,7 +56,8 @@ static void library()
 	std::thread t([&] { CHECK(!timed.try_lock_for(5ms)); });
 	t.join();
 	timed.unlock();
-	want("name=pthread_mutex_clocklock n=1 error=%d object=%lu", ETIMEDOUT, (unsigned long)&timed);
+	want("name=pthread_mutex_clocklock n=1 error=%d object=%lu", ETIMEDOUT,
+	     (unsigned long)&timed);
 	shared.lock();
 	std::thread t2([&] { CHECK(!shared.try_lock_shared_for(5ms)); });
 	t2.join();
@@ -145,7 +147,9 @@ static void exits_in_thread()
 }
 
 static const scenario scenarios[] = {
-	{"library", library}, {"cancellation", cancellation}, {"exceptions", exceptions}, {"exits-in-thread", exits_in_thread}, {nullptr, nullptr},
+	{"library", library},	    {"cancellation", cancellation},
+	{"exceptions", exceptions}, {"exits-in-thread", exits_in_thread},
+	{nullptr, nullptr},
 };
 
 int main(int argc, char **argv)

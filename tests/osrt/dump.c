@@ -1,7 +1,8 @@
 /*
- * dump.c - the osrt rows of a report with everything that is in them, for run.py: the exports keep to the columns of the
- * reference tool. A line each, fields separated by tabs: call, pid, tid, function, start, end (or -), result, error,
- * nesting, object, path; and name, pid, tid, priority, name.
+ * dump.c - the osrt rows of a report with everything that is in them, for run.py: the exports keep
+ * to the columns of the reference tool. A line each, fields separated by tabs: call, pid, tid,
+ * function, start, end (or -), result, error, nesting, object, path; and name, pid, tid, priority,
+ * name.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 static struct ids {
 	uint64_t pid, tid;
-} *threads, *processes;
+} * threads, *processes;
 
 /* ids[n] of a table that is numbered from 1 without gaps. */
 static struct ids *load(const struct ws_report *r, enum ws_table t)
@@ -25,7 +26,8 @@ static struct ids *load(const struct ws_report *r, enum ws_table t)
 		if (t == WS_TABLE_process)
 			ids[v[ws_process_id]].pid = v[ws_process_pid];
 		else
-			ids[v[ws_thread_id]] = (struct ids){processes[v[ws_thread_process]].pid, v[ws_thread_tid]};
+			ids[v[ws_thread_id]] =
+				(struct ids){processes[v[ws_thread_process]].pid, v[ws_thread_tid]};
 	}
 	ws_cursor_close(c);
 	return ids;
@@ -45,8 +47,9 @@ static void calls(const struct ws_report *r)
 			printf("-");
 		else
 			printf("%" PRIu64, v[ws_osrt_end]);
-		printf("\t%" PRId64 "\t%" PRId64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\n", (int64_t)v[ws_osrt_result], (int64_t)v[ws_osrt_error],
-		       v[ws_osrt_nesting], v[ws_osrt_object], ws_report_string(r, (uint32_t)v[ws_osrt_path], NULL));
+		printf("\t%" PRId64 "\t%" PRId64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\n",
+		       (int64_t)v[ws_osrt_result], (int64_t)v[ws_osrt_error], v[ws_osrt_nesting],
+		       v[ws_osrt_object], ws_report_string(r, (uint32_t)v[ws_osrt_path], NULL));
 	}
 	ws_cursor_close(c);
 }
@@ -59,7 +62,8 @@ static void names(const struct ws_report *r)
 	while (ws_cursor_next(c, &v)) {
 		struct ids t = threads[v[ws_thread_name_thread]];
 
-		printf("name\t%" PRIu64 "\t%" PRIu64 "\t%" PRId64 "\t%s\n", t.pid, t.tid, (int64_t)v[ws_thread_name_priority],
+		printf("name\t%" PRIu64 "\t%" PRIu64 "\t%" PRId64 "\t%s\n", t.pid, t.tid,
+		       (int64_t)v[ws_thread_name_priority],
 		       ws_report_string(r, (uint32_t)v[ws_thread_name_name], NULL));
 	}
 	ws_cursor_close(c);

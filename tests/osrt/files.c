@@ -1,4 +1,5 @@
-/* files.c - scenarios: descriptors and their paths, streams, variadic functions, errno, sandboxes. */
+/* files.c - scenarios: descriptors and their paths, streams, variadic functions, errno, sandboxes.
+ */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -47,8 +48,8 @@ static const char *in_folder(const char *name)
 }
 
 /*
- * One descriptor, file after file: removed before the next is made, so that file systems reuse the inode number as well.
- * Each write is large enough to last over the threshold.
+ * One descriptor, file after file: removed before the next is made, so that file systems reuse the
+ * inode number as well. Each write is large enough to last over the threshold.
  */
 static void reused_descriptors(void)
 {
@@ -141,12 +142,12 @@ static void waiting(void)
 	pfd = (struct pollfd){p[0], POLLIN, 0};
 	ep = epoll_create1(0);
 	CHECK(!epoll_ctl(ep, EPOLL_CTL_ADD, p[0], &ev));
-#define WAIT(fd, name, object, call, consume)                                       \
-	write_soon(&t, &(fd)[1]);                                                   \
-	CHECK(call);                                                                \
-	if (consume)                                                                \
-		CHECK(read((fd)[0], &c, 1) == 1);                                   \
-	CHECK(!pthread_join(t, NULL));                                              \
+#define WAIT(fd, name, object, call, consume)     \
+	write_soon(&t, &(fd)[1]);                 \
+	CHECK(call);                              \
+	if (consume)                              \
+		CHECK(read((fd)[0], &c, 1) == 1); \
+	CHECK(!pthread_join(t, NULL));            \
 	want("name=%s n=1+ min_us=1000 result=1 error=0 object=%d", name, object)
 	WAIT(p, "read", p[0], read(p[0], &c, 1) == 1, 0);
 	WAIT(p, "readv", p[0], readv(p[0], &v, 1) == 1, 0);
@@ -192,21 +193,25 @@ static void variadic(void)
 	CHECK(fcntl(fd, F_DUPFD, 100) == 100 && !close(100));
 	CHECK(!fcntl(fd, F_SETLK, &lock));
 	CHECK(fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC);
-	CHECK(openat(AT_FDCWD, in_folder("mode2"), O_CREAT | O_RDWR, 0604) >= 0 && !stat(in_folder("mode2"), &st) &&
-	      (st.st_mode & 07777) == 0604);
+	CHECK(openat(AT_FDCWD, in_folder("mode2"), O_CREAT | O_RDWR, 0604) >= 0 &&
+	      !stat(in_folder("mode2"), &st) && (st.st_mode & 07777) == 0604);
 	CHECK(!pipe(p) && write(p[1], "abc", 3) == 3 && !ioctl(p[0], FIONREAD, &n) && n == 3);
 	at = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(at != MAP_FAILED);
 	strcpy(at, "moved");
 	to = mmap(NULL, 16384, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK(mremap(at, 8192, 16384, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to && !strcmp(to, "moved"));
-	CHECK(!prctl(PR_SET_NAME, "five", 0, 0, 0) && !prctl(PR_GET_NAME, name) && !strcmp(name, "five"));
+	CHECK(mremap(at, 8192, 16384, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to &&
+	      !strcmp(to, "moved"));
+	CHECK(!prctl(PR_SET_NAME, "five", 0, 0, 0) && !prctl(PR_GET_NAME, name) &&
+	      !strcmp(name, "five"));
 	id = semget(IPC_PRIVATE, 2, 0600);
 	if (id >= 0) {
 		arg.val = 7;
-		CHECK(!semctl(id, 1, SETVAL, arg) && semctl(id, 1, GETVAL) == 7 && semctl(id, 0, GETVAL) == 0);
+		CHECK(!semctl(id, 1, SETVAL, arg) && semctl(id, 1, GETVAL) == 7 &&
+		      semctl(id, 0, GETVAL) == 0);
 		arg.buf = &ds;
-		CHECK(!semctl(id, 0, IPC_STAT, arg) && ds.sem_nsems == 2 && !semctl(id, 0, IPC_RMID));
+		CHECK(!semctl(id, 0, IPC_STAT, arg) && ds.sem_nsems == 2 &&
+		      !semctl(id, 0, IPC_RMID));
 	}
 	snprintf(name, sizeof(name), "/ws-osrt-%d", getpid());
 	q = mq_open(name, O_CREAT | O_RDWR, 0600, &attr);
@@ -218,7 +223,8 @@ static void variadic(void)
 	CHECK(!unlink(in_folder("mode")) && !unlink(in_folder("mode2")));
 }
 
-/* errno is the call's when it failed and the program's own when it did not, whether recorded or not. */
+/* errno is the call's when it failed and the program's own when it did not, whether recorded or
+ * not. */
 static void error_numbers(void)
 {
 	struct timespec ms = {0, 1000000};
@@ -234,7 +240,8 @@ static void error_numbers(void)
 	CHECK(fd >= 0 && errno == 1234);
 	CHECK(read(fd, buf, sizeof(buf)) > 0 && errno == 1234);
 	f = fopen("/etc/passwd", "r");
-	CHECK(f && errno == 1234 && fgets(buf, sizeof(buf), f) && fread(buf, 1, sizeof(buf), f) > 0);
+	CHECK(f && errno == 1234 && fgets(buf, sizeof(buf), f) &&
+	      fread(buf, 1, sizeof(buf), f) > 0);
 	while (fgets(buf, sizeof(buf), f))
 		;
 	CHECK(fgetc(f) == EOF && errno == 1234 && !ferror(f)); /* end of file is no error */
@@ -374,7 +381,8 @@ static void anonymous(void)
 static void copies(void)
 {
 	char *data = calloc(1, 1 << 20);
-	int from = open(in_folder("from"), O_CREAT | O_RDWR, 0600), to = open(in_folder("to"), O_CREAT | O_RDWR, 0600), p[2];
+	int from = open(in_folder("from"), O_CREAT | O_RDWR, 0600),
+	    to = open(in_folder("to"), O_CREAT | O_RDWR, 0600), p[2];
 	off_t at = 0;
 	off64_t in_at = 0, out_at = 0;
 	ssize_t n;
@@ -382,7 +390,8 @@ static void copies(void)
 	CHECK(write(from, data, 1 << 20) == 1 << 20);
 	CHECK(sendfile(to, from, &at, 1 << 20) == 1 << 20 && at == 1 << 20);
 	n = copy_file_range(from, &in_at, to, &out_at, 1 << 20, 0);
-	CHECK(n > 0 ? in_at == n && out_at == n : errno == EXDEV || errno == EINVAL || errno == ENOSYS);
+	CHECK(n > 0 ? in_at == n && out_at == n
+		    : errno == EXDEV || errno == EINVAL || errno == ENOSYS);
 	CHECK(!pipe(p));
 	in_at = 0;
 	CHECK(splice(from, &in_at, p[1], NULL, 4096, 0) == 4096);
@@ -424,10 +433,16 @@ static void *write_in_sandbox(void *fd)
 /* A program that forbids itself what finding paths takes is not killed by our finding them. */
 static void sandbox(void)
 {
-#define DENY(nr) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+#define DENY(nr)                                       \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1), \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
 	struct sock_filter rules[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		DENY(SYS_statx), DENY(SYS_fstat), DENY(SYS_readlinkat), DENY(SYS_openat), DENY(SYS_sigaltstack),
+		DENY(SYS_statx),
+		DENY(SYS_fstat),
+		DENY(SYS_readlinkat),
+		DENY(SYS_openat),
+		DENY(SYS_sigaltstack),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = {sizeof(rules) / sizeof(rules[0]), rules};
@@ -467,7 +482,8 @@ static void strict(void)
 		CHECK(read(fd, data, 1 << 20) == 1 << 20);
 		if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT))
 			_exit(7);
-		syscall(SYS_exit, read(fd, data, 1 << 20) == 1 << 20 && write(1, "", 0) == 0 ? 7 : 8);
+		syscall(SYS_exit,
+			read(fd, data, 1 << 20) == 1 << 20 && write(1, "", 0) == 0 ? 7 : 8);
 	}
 	want("name=read object=%d pid=%d n=1", fd, (int)child);
 	CHECK(waitpid(child, &status, 0) == child);
@@ -477,7 +493,8 @@ static void strict(void)
 /* As programs do that look functions up by name, and read the loader's last message. */
 static void looked_up(void)
 {
-	ssize_t (*by_default)(int, void *, size_t) = (ssize_t (*)(int, void *, size_t))dlsym(RTLD_DEFAULT, "read");
+	ssize_t (*by_default)(int, void *, size_t) =
+		(ssize_t(*)(int, void *, size_t))dlsym(RTLD_DEFAULT, "read");
 	int (*sleep_by_next)(useconds_t) = (int (*)(useconds_t))dlsym(RTLD_NEXT, "usleep");
 	int fd = open("/dev/zero", O_RDONLY);
 	char *data = malloc(1 << 20);

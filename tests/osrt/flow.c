@@ -29,7 +29,8 @@ static void alarm_in(long us)
 	CHECK(!setitimer(ITIMER_REAL, &t, NULL));
 }
 
-/* One as soon as this thread sleeps: a timer may be faster than a busy machine lets us get to the call that it is to interrupt. */
+/* One as soon as this thread sleeps: a timer may be faster than a busy machine lets us get to the
+ * call that it is to interrupt. */
 static pid_t alarm_when_asleep(void)
 {
 	pid_t me = getpid(), pid = fork();
@@ -63,7 +64,8 @@ static void __attribute__((noinline)) deeper(int n)
 		usleep(1500);
 }
 
-/* A call left by longjmp does not count as open afterwards, wherever on the stack the next one stands. */
+/* A call left by longjmp does not count as open afterwards, wherever on the stack the next one
+ * stands. */
 static void jump_out(void)
 {
 	int fds[2];
@@ -107,7 +109,8 @@ static void jump_out_anywhere(void)
 		}
 	}
 	CHECK(!setitimer(ITIMER_REAL, &stop, NULL));
-	/* Jumps out of the hook itself may have taken every nest, which is noticed after 16 events. */
+	/* Jumps out of the hook itself may have taken every nest, which is noticed after 16 events.
+	 */
 	for (int i = 0; i < 20; i++)
 		nanosleep(&(struct timespec){0, 1000}, NULL);
 	usleep(1500);
@@ -148,7 +151,8 @@ static void in_handlers(void)
 {
 	size_t size = 65536;
 	char on_stack[65536];
-	void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *heap = malloc(size);
+	void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+	     *heap = malloc(size);
 
 	nested("same stack", NULL, 0);
 	nested("below", heap, size);
@@ -256,7 +260,8 @@ static void forks(void)
 	CHECK(f && fgets(line, sizeof(line), f) && !strcmp(line, "hello\n") && !pclose(f));
 	want("name=popen n=1 error=0");
 	char *argv[] = {"true", NULL};
-	CHECK(!posix_spawnp(&pid, "true", NULL, NULL, argv, environ) && waitpid(pid, &status, 0) == pid && !status);
+	CHECK(!posix_spawnp(&pid, "true", NULL, NULL, argv, environ) &&
+	      waitpid(pid, &status, 0) == pid && !status);
 	want("name=posix_spawnp n=1 result=0 error=0");
 	CHECK(posix_spawn(&pid, "/nonexistent", NULL, NULL, argv, environ) == ENOENT);
 	want("name=posix_spawn n=1 result=%d error=%d", ENOENT, ENOENT);

@@ -1,6 +1,7 @@
 /*
- * interposed.c - scenario: the user has a library of their own (interposer.c) that interposes what we do. Preloaded (its
- * path is in WS_TEST_INTERPOSER) it stands before ours; linked (built with LINKED) behind.
+ * interposed.c - scenario: the user has a library of their own (interposer.c) that interposes what
+ * we do. Preloaded (its path is in WS_TEST_INTERPOSER) it stands before ours; linked (built with
+ * LINKED) behind.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -25,7 +26,8 @@ static void counted(void)
 	counts[0] = counts[1] = counts[2] = 0;
 	for (int i = 0; i < 100; i++) {
 		CHECK(write(fds[1], "x", 1) == 1 && read(fds[0], &byte, 1) == 1);
-		CHECK(!pthread_mutex_lock(&m) && !pthread_cond_signal(&c) && !pthread_mutex_unlock(&m));
+		CHECK(!pthread_mutex_lock(&m) && !pthread_cond_signal(&c) &&
+		      !pthread_mutex_unlock(&m));
 	}
 	CHECK(counts[0] == 100 && counts[1] == 100 && counts[2] == 100);
 	usleep(1500);

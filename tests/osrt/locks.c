@@ -89,7 +89,8 @@ static void *post_late(void *unused)
 	return NULL;
 }
 
-/* Run `holder`, wait until it holds, say that we want it: the next blocking call of this thread is contended. */
+/* Run `holder`, wait until it holds, say that we want it: the next blocking call of this thread is
+ * contended. */
 static pthread_t contend(void *(*holder)(void *), void *arg)
 {
 	pthread_t t;
@@ -102,31 +103,39 @@ static pthread_t contend(void *(*holder)(void *), void *arg)
 	return t;
 }
 
-#define CONTENDED(holder, arg, name, object, call)                         \
-	do {                                                               \
-		pthread_t t_ = contend(holder, arg);                       \
-		CHECK(!(call));                                            \
-		CHECK(!pthread_join(t_, NULL));                            \
-		want("name=%s n=1 object=%lu result=0 error=0 nesting=0 min_us=1000", name, (unsigned long)(object)); \
+#define CONTENDED(holder, arg, name, object, call)                                          \
+	do {                                                                                \
+		pthread_t t_ = contend(holder, arg);                                        \
+		CHECK(!(call));                                                             \
+		CHECK(!pthread_join(t_, NULL));                                             \
+		want("name=%s n=1 object=%lu result=0 error=0 nesting=0 min_us=1000", name, \
+		     (unsigned long)(object));                                              \
 	} while (0)
 
 static void contended(void)
 {
-	struct timespec late = soon(CLOCK_REALTIME, 20000), late_mono = soon(CLOCK_MONOTONIC, 20000);
+	struct timespec late = soon(CLOCK_REALTIME, 20000),
+			late_mono = soon(CLOCK_MONOTONIC, 20000);
 
 	CONTENDED(hold_mutex, &mutex, "pthread_mutex_lock", &mutex, pthread_mutex_lock(&mutex));
 	CHECK(!pthread_mutex_unlock(&mutex));
-	CONTENDED(hold_mutex, &mutex, "pthread_mutex_timedlock", &mutex, pthread_mutex_timedlock(&mutex, &late));
+	CONTENDED(hold_mutex, &mutex, "pthread_mutex_timedlock", &mutex,
+		  pthread_mutex_timedlock(&mutex, &late));
 	CHECK(!pthread_mutex_unlock(&mutex));
-	CONTENDED(hold_mutex, &mutex, "pthread_mutex_clocklock", &mutex, pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &late_mono));
+	CONTENDED(hold_mutex, &mutex, "pthread_mutex_clocklock", &mutex,
+		  pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &late_mono));
 	CHECK(!pthread_mutex_unlock(&mutex));
-	CONTENDED(hold_write, NULL, "pthread_rwlock_rdlock", &rwlock, pthread_rwlock_rdlock(&rwlock));
+	CONTENDED(hold_write, NULL, "pthread_rwlock_rdlock", &rwlock,
+		  pthread_rwlock_rdlock(&rwlock));
 	CHECK(!pthread_rwlock_unlock(&rwlock));
-	CONTENDED(hold_write, NULL, "pthread_rwlock_wrlock", &rwlock, pthread_rwlock_wrlock(&rwlock));
+	CONTENDED(hold_write, NULL, "pthread_rwlock_wrlock", &rwlock,
+		  pthread_rwlock_wrlock(&rwlock));
 	CHECK(!pthread_rwlock_unlock(&rwlock));
-	CONTENDED(hold_write, NULL, "pthread_rwlock_timedrdlock", &rwlock, pthread_rwlock_timedrdlock(&rwlock, &late));
+	CONTENDED(hold_write, NULL, "pthread_rwlock_timedrdlock", &rwlock,
+		  pthread_rwlock_timedrdlock(&rwlock, &late));
 	CHECK(!pthread_rwlock_unlock(&rwlock));
-	CONTENDED(hold_write, NULL, "pthread_rwlock_timedwrlock", &rwlock, pthread_rwlock_timedwrlock(&rwlock, &late));
+	CONTENDED(hold_write, NULL, "pthread_rwlock_timedwrlock", &rwlock,
+		  pthread_rwlock_timedwrlock(&rwlock, &late));
 	CHECK(!pthread_rwlock_unlock(&rwlock));
 	CONTENDED(hold_write, NULL, "pthread_rwlock_clockrdlock", &rwlock,
 		  pthread_rwlock_clockrdlock(&rwlock, CLOCK_MONOTONIC, &late_mono));
@@ -137,7 +146,8 @@ static void contended(void)
 	CHECK(!sem_init(&sem, 0, 0));
 	CONTENDED(post_late, NULL, "sem_wait", &sem, sem_wait(&sem));
 	CONTENDED(post_late, NULL, "sem_timedwait", &sem, sem_timedwait(&sem, &late));
-	CONTENDED(post_late, NULL, "sem_clockwait", &sem, sem_clockwait(&sem, CLOCK_MONOTONIC, &late_mono));
+	CONTENDED(post_late, NULL, "sem_clockwait", &sem,
+		  sem_clockwait(&sem, CLOCK_MONOTONIC, &late_mono));
 }
 
 static pthread_spinlock_t spin;
@@ -183,7 +193,8 @@ static void uncontended(void)
 		for (int i = 0; i < 1000; i++) {
 			CHECK(!pthread_mutex_lock(&mutex));
 			CHECK(!pthread_mutex_unlock(&mutex));
-			CHECK(!pthread_mutex_timedlock(&mutex, &past)); /* free: the deadline does not matter */
+			CHECK(!pthread_mutex_timedlock(
+				&mutex, &past)); /* free: the deadline does not matter */
 			CHECK(!pthread_mutex_unlock(&mutex));
 			CHECK(!pthread_rwlock_rdlock(&rwlock));
 			CHECK(!pthread_rwlock_unlock(&rwlock));
@@ -229,7 +240,8 @@ static void *use_shared(void *m)
 
 static void kinds(void)
 {
-	pthread_mutex_t *m = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_mutex_t *m =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pthread_mutexattr_t a;
 	int status, ceiling;
 	pid_t pid;
@@ -237,8 +249,10 @@ static void kinds(void)
 	CHECK(!pthread_mutexattr_init(&a));
 	for (int shared = 0; shared < 2; shared++)
 		for (int robust = 0; robust < 2; robust++)
-			for (int protocol = PTHREAD_PRIO_NONE; protocol <= PTHREAD_PRIO_INHERIT; protocol++)
-				for (int type = PTHREAD_MUTEX_NORMAL; type <= PTHREAD_MUTEX_ADAPTIVE_NP; type++) {
+			for (int protocol = PTHREAD_PRIO_NONE; protocol <= PTHREAD_PRIO_INHERIT;
+			     protocol++)
+				for (int type = PTHREAD_MUTEX_NORMAL;
+				     type <= PTHREAD_MUTEX_ADAPTIVE_NP; type++) {
 					CHECK(!pthread_mutexattr_setpshared(&a, shared));
 					CHECK(!pthread_mutexattr_setrobust(&a, robust));
 					CHECK(!pthread_mutexattr_setprotocol(&a, protocol));
@@ -337,15 +351,15 @@ static void ping_pong(void)
 }
 
 /*
- * A call that waits until a deadline of `clock`, `t`, 5 ms ahead; again where the machine let the deadline pass before the call had begun. Then
- * there are more calls than one.
+ * A call that waits until a deadline of `clock`, `t`, 5 ms ahead; again where the machine let the
+ * deadline pass before the call had begun. Then there are more calls than one.
  */
-#define UNTIL_DEADLINE(clock, t, call)                                                                               \
-	do {                                                                                                         \
-		(t) = soon(clock, 5);                                                                                \
-		begin = soon(CLOCK_MONOTONIC, 0);                                                                    \
-		CHECK(call);                                                                                         \
-		now = soon(CLOCK_MONOTONIC, 0);                                                                      \
+#define UNTIL_DEADLINE(clock, t, call)            \
+	do {                                      \
+		(t) = soon(clock, 5);             \
+		begin = soon(CLOCK_MONOTONIC, 0); \
+		CHECK(call);                      \
+		now = soon(CLOCK_MONOTONIC, 0);   \
 	} while ((now.tv_sec - begin.tv_sec) * 1000000000 + now.tv_nsec - begin.tv_nsec < 2000000)
 
 static void deadlines(void)
@@ -354,14 +368,18 @@ static void deadlines(void)
 
 	CHECK(!pthread_mutex_lock(&mutex));
 	UNTIL_DEADLINE(CLOCK_REALTIME, t, pthread_cond_timedwait(&cond, &mutex, &t) == ETIMEDOUT);
-	UNTIL_DEADLINE(CLOCK_MONOTONIC, t, pthread_cond_clockwait(&cond, &mutex, CLOCK_MONOTONIC, &t) == ETIMEDOUT);
+	UNTIL_DEADLINE(CLOCK_MONOTONIC, t,
+		       pthread_cond_clockwait(&cond, &mutex, CLOCK_MONOTONIC, &t) == ETIMEDOUT);
 	CHECK(!pthread_mutex_unlock(&mutex));
 	CHECK(!sem_init(&sem, 0, 0));
 	UNTIL_DEADLINE(CLOCK_REALTIME, t, sem_timedwait(&sem, &t) == -1 && errno == ETIMEDOUT);
-	UNTIL_DEADLINE(CLOCK_MONOTONIC, t, sem_clockwait(&sem, CLOCK_MONOTONIC, &t) == -1 && errno == ETIMEDOUT);
+	UNTIL_DEADLINE(CLOCK_MONOTONIC, t,
+		       sem_clockwait(&sem, CLOCK_MONOTONIC, &t) == -1 && errno == ETIMEDOUT);
 	CHECK(sem_trywait(&sem) == -1 && errno == EAGAIN);
-	want("name=pthread_cond_timedwait n=1+ result=%d error=%d object=%lu min_us=1000", ETIMEDOUT, ETIMEDOUT, (unsigned long)&cond);
-	want("name=pthread_cond_clockwait n=1+ result=%d error=%d object=%lu min_us=1000", ETIMEDOUT, ETIMEDOUT, (unsigned long)&cond);
+	want("name=pthread_cond_timedwait n=1+ result=%d error=%d object=%lu min_us=1000",
+	     ETIMEDOUT, ETIMEDOUT, (unsigned long)&cond);
+	want("name=pthread_cond_clockwait n=1+ result=%d error=%d object=%lu min_us=1000",
+	     ETIMEDOUT, ETIMEDOUT, (unsigned long)&cond);
 	want("name=sem_timedwait n=1+ result=-1 error=%d min_us=1000", ETIMEDOUT);
 	want("name=sem_clockwait n=1+ result=-1 error=%d min_us=1000", ETIMEDOUT);
 }
@@ -374,7 +392,8 @@ static void clean_up(void *mutex_or_null)
 {
 	cleaned++;
 	if (mutex_or_null)
-		CHECK(!pthread_mutex_unlock(mutex_or_null)); /* an error-checking one: held again, or EPERM */
+		CHECK(!pthread_mutex_unlock(
+			mutex_or_null)); /* an error-checking one: held again, or EPERM */
 	usleep(1500);
 }
 
@@ -408,7 +427,8 @@ static void cancellation(void)
 		t = start(wait_to_be_cancelled, how ? "cond" : NULL);
 		while (!waiting_tid)
 			sched_yield();
-		want("name=%s tid=%d n=1 error=%d result=-1 nesting=0 min_us=1000", how ? "pthread_cond_wait" : "read", waiting_tid, ECANCELED);
+		want("name=%s tid=%d n=1 error=%d result=-1 nesting=0 min_us=1000",
+		     how ? "pthread_cond_wait" : "read", waiting_tid, ECANCELED);
 		want("name=usleep tid=%d n=1 nesting=0", waiting_tid);
 		while (!asleep(waiting_tid))
 			usleep(500);
@@ -612,13 +632,17 @@ static void joins(void)
 		sched_yield();
 	until_asleep(getpid(), waiting_tid);
 	CHECK(pthread_tryjoin_np(t, &result) == EBUSY);
-	UNTIL_DEADLINE(CLOCK_REALTIME, deadline, pthread_timedjoin_np(t, &result, &deadline) == ETIMEDOUT);
-	UNTIL_DEADLINE(CLOCK_MONOTONIC, deadline, pthread_clockjoin_np(t, &result, CLOCK_MONOTONIC, &deadline) == ETIMEDOUT);
+	UNTIL_DEADLINE(CLOCK_REALTIME, deadline,
+		       pthread_timedjoin_np(t, &result, &deadline) == ETIMEDOUT);
+	UNTIL_DEADLINE(CLOCK_MONOTONIC, deadline,
+		       pthread_clockjoin_np(t, &result, CLOCK_MONOTONIC, &deadline) == ETIMEDOUT);
 	meet(&b);
 	CHECK(!pthread_join(t, &result) && !result);
 	want("name=pthread_barrier_wait n=1+ object=%lu error=0 min_us=1000", (unsigned long)&b);
-	want("name=pthread_timedjoin_np n=1+ object=%lu error=%d min_us=1000", (unsigned long)t, ETIMEDOUT);
-	want("name=pthread_clockjoin_np n=1+ object=%lu error=%d min_us=1000", (unsigned long)t, ETIMEDOUT);
+	want("name=pthread_timedjoin_np n=1+ object=%lu error=%d min_us=1000", (unsigned long)t,
+	     ETIMEDOUT);
+	want("name=pthread_clockjoin_np n=1+ object=%lu error=%d min_us=1000", (unsigned long)t,
+	     ETIMEDOUT);
 }
 
 /* What hangs is told, too: a worker in a wait when the program ends, and when it is killed. */
@@ -637,7 +661,8 @@ static void hang_at_exit(void)
 	while (!waiting_tid || !asleep(waiting_tid))
 		usleep(500);
 	usleep(2000);
-	want("name=pthread_cond_wait tid=%d n=1 open=1 object=%lu", waiting_tid, (unsigned long)&cond);
+	want("name=pthread_cond_wait tid=%d n=1 open=1 object=%lu", waiting_tid,
+	     (unsigned long)&cond);
 }
 
 static void hang_and_be_killed(void)
@@ -649,7 +674,8 @@ static void hang_and_be_killed(void)
 	while (!waiting_tid || !asleep(waiting_tid))
 		usleep(500);
 	CHECK(!pipe(fds));
-	want("name=pthread_cond_wait tid=%d n=1 open=1 object=%lu", waiting_tid, (unsigned long)&cond);
+	want("name=pthread_cond_wait tid=%d n=1 open=1 object=%lu", waiting_tid,
+	     (unsigned long)&cond);
 	want("name=read tid=%d n=1 open=1 object=%d", getpid(), fds[0]);
 	printf("#status 137\n");
 	fflush(stdout);

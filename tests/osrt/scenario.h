@@ -1,12 +1,13 @@
 /*
- * scenario.h - a scenario is a function that does things to the OS-runtime hook, checks that they behave as they do without
- * it, and prints what must then be in the report. run.py runs each bare and recorded.
+ * scenario.h - a scenario is a function that does things to the OS-runtime hook, checks that they
+ * behave as they do without it, and prints what must then be in the report. run.py runs each bare
+ * and recorded.
  *
- *   want("name=read n=3 error=0 path=/x")   rows that must be there: n=3 exactly, n=3+ at least (1+ when not given);
- *                                           n=0 none. Fields: name nesting error result object path (a prefix when it ends in *)
- *                                           tid min_us open (1: never returned) pid
- *   want0(...)                              the same, in the recording that keeps every call however short
- *   CHECK(x)                                ends the program with a message when x does not hold
+ *   want("name=read n=3 error=0 path=/x")   rows that must be there: n=3 exactly, n=3+ at least (1+
+ * when not given); n=0 none. Fields: name nesting error result object path (a prefix when it ends
+ * in *) tid min_us open (1: never returned) pid want0(...)                              the same,
+ * in the recording that keeps every call however short CHECK(x)                                ends
+ * the program with a message when x does not hold
  */
 #ifndef SCENARIO_H
 #define SCENARIO_H
@@ -24,14 +25,15 @@
 extern "C" {
 #endif
 
-#define CHECK(x)                                                                                            \
-	do {                                                                                                \
-		errno_at = errno;                                                                           \
-		if (!(x)) {                                                                                 \
-			fprintf(stderr, "%s:%d: %s (errno %d)\n", __FILE__, __LINE__, #x, errno_at);         \
-			exit(99);                                                                           \
-		}                                                                                           \
-		errno = errno_at;                                                                           \
+#define CHECK(x)                                                                          \
+	do {                                                                              \
+		errno_at = errno;                                                         \
+		if (!(x)) {                                                               \
+			fprintf(stderr, "%s:%d: %s (errno %d)\n", __FILE__, __LINE__, #x, \
+				errno_at);                                                \
+			exit(99);                                                         \
+		}                                                                         \
+		errno = errno_at;                                                         \
 	} while (0)
 
 static int errno_at;
@@ -42,8 +44,9 @@ static int errno_at;
 #define want_name(tid, name) printf("#name %d %s\n", (int)(tid), name)
 
 /*
- * Waits until thread `tid` of process `pid` sleeps in the kernel (S in its stat), and 2 ms longer: however late a busy machine lets it get to where it
- * is to wait. By raw system calls, of which no hook knows.
+ * Waits until thread `tid` of process `pid` sleeps in the kernel (S in its stat), and 2 ms longer:
+ * however late a busy machine lets it get to where it is to wait. By raw system calls, of which no
+ * hook knows.
  */
 static inline void until_asleep(int pid, int tid)
 {

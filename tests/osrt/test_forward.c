@@ -1,6 +1,7 @@
 /*
- * test_forward.c - runs what forward.py made: every wrapper hands on its arguments, result and errno. The hook is linked
- * into this program, so that stand-ins can take the place of the C library's functions one at a time.
+ * test_forward.c - runs what forward.py made: every wrapper hands on its arguments, result and
+ * errno. The hook is linked into this program, so that stand-ins can take the place of the C
+ * library's functions one at a time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +18,13 @@ int give_errno;
 ws_traced_fn *ws_traced_hook; /* follow.c's, which would follow the test's own processes */
 
 /*
- * Different in each byte and each argument; the sign bit of 32 set and clear by turns. Never a descriptor or an address that
- * is one.
+ * Different in each byte and each argument; the sign bit of 32 set and clear by turns. Never a
+ * descriptor or an address that is one.
  */
 static uint64_t argument(int i)
 {
-	return UINT64_C(0x1122334455667708) * (uint64_t)(i + 3) ^ (i & 1 ? 0 : UINT64_C(0x80000000));
+	return UINT64_C(0x1122334455667708) * (uint64_t)(i + 3) ^
+	       (i & 1 ? 0 : UINT64_C(0x80000000));
 }
 
 static int try_one(const struct forward *f, uint64_t result, int error)
@@ -37,12 +39,15 @@ static int try_one(const struct forward *f, uint64_t result, int error)
 	give_errno = error;
 	errno = 4321;
 	ws_osrt_real[f->function] = f->stand_in;
-	back = f->call(argument(0), argument(1), argument(2), argument(3), argument(4), argument(5));
+	back = f->call(argument(0), argument(1), argument(2), argument(3), argument(4),
+		       argument(5));
 	error_back = errno;
 	ws_osrt_real[f->function] = real;
 	if (memcmp(sent, got, sizeof(got)) || back != f->cast(result) || error_back != error) {
-		printf("# %s: sent %lx %lx %lx %lx %lx %lx, got %lx %lx %lx %lx %lx %lx; gave %lx, back %lx; errno %d, back %d\n",
-		       f->symbol, sent[0], sent[1], sent[2], sent[3], sent[4], sent[5], got[0], got[1], got[2], got[3], got[4], got[5], f->cast(result), back, error,
+		printf("# %s: sent %lx %lx %lx %lx %lx %lx, got %lx %lx %lx %lx %lx %lx; gave %lx, "
+		       "back %lx; errno %d, back %d\n",
+		       f->symbol, sent[0], sent[1], sent[2], sent[3], sent[4], sent[5], got[0],
+		       got[1], got[2], got[3], got[4], got[5], f->cast(result), back, error,
 		       error_back);
 		return 1;
 	}
@@ -73,7 +78,8 @@ static int start_again(char **argv)
 		return 1;
 	}
 	area.a->features = WS_FEATURE_OSRT;
-	area.a->osrt_threshold = UINT64_MAX; /* paths given here are no paths: timed, but never written */
+	area.a->osrt_threshold =
+		UINT64_MAX; /* paths given here are no paths: timed, but never written */
 	area.a->clock_mode = WS_CLOCK_COUNTER;
 	atomic_store(&area.a->collecting, 1);
 	setenv(WS_ENV_SESSION, area.path, 1);

@@ -1,15 +1,16 @@
 /*
  * fuzz_perf.c - any bytes as perf records and as descriptions of tracepoints.
  *
- * The first byte says what it is: a record and which of the things that a sample may hold are asked for, a format, or a format and
- * a record of it.
+ * The first byte says what it is: a record and which of the things that a sample may hold are asked
+ * for, a format, or a format and a record of it.
  */
 #include "perf_case.h"
 #include "../replay.h"
 
 static uint64_t bits_of(uint8_t choice)
 {
-	static const uint64_t bits[] = {PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_RAW, PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_REGS_USER,
+	static const uint64_t bits[] = {PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_RAW,
+					PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_REGS_USER,
 					PERF_SAMPLE_STACK_USER};
 	uint64_t type = WS_PERF_SAMPLE_BASE;
 

@@ -52,7 +52,8 @@ static inline void finish(struct bytes *r)
 }
 
 /* What ends every record that is no sample. */
-static inline void sample_id(struct bytes *r, uint32_t pid, uint32_t tid, uint64_t time, uint32_t cpu, uint64_t id)
+static inline void sample_id(struct bytes *r, uint32_t pid, uint32_t tid, uint64_t time,
+			     uint32_t cpu, uint64_t id)
 {
 	put32(r, pid, tid);
 	put64(r, time);
@@ -134,15 +135,16 @@ static inline unsigned long look(const void *rec, size_t n, uint64_t type)
 	return sum | 1;
 }
 
-static const char format_text[] = "name: sched_waking\nID: 375\nformat:\n"
-				  "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
-				  "\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
-				  "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
-				  "\tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n"
-				  "\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;\n"
-				  "\tfield:void * where;\toffset:32;\tsize:8;\tsigned:0;\n"
-				  "\tfield:__data_loc char[] name;\toffset:40;\tsize:4;\tsigned:0;\n"
-				  "\tfield:unsigned long args[2];\toffset:48;\tsize:16;\tsigned:0;\n\n"
-				  "print fmt: \"comm=%s pid=%d\", REC->comm, REC->pid\n";
+static const char format_text[] =
+	"name: sched_waking\nID: 375\nformat:\n"
+	"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
+	"\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
+	"\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
+	"\tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n"
+	"\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;\n"
+	"\tfield:void * where;\toffset:32;\tsize:8;\tsigned:0;\n"
+	"\tfield:__data_loc char[] name;\toffset:40;\tsize:4;\tsigned:0;\n"
+	"\tfield:unsigned long args[2];\toffset:48;\tsize:16;\tsigned:0;\n\n"
+	"print fmt: \"comm=%s pid=%d\", REC->comm, REC->pid\n";
 
 #endif

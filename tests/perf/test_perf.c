@@ -1,6 +1,6 @@
 /*
- * test_perf.c - perf's records taken apart, whole and damaged; rings merged in the order of time; formats of tracepoints. Prints
- * TAP.
+ * test_perf.c - perf's records taken apart, whole and damaged; rings merged in the order of time;
+ * formats of tracepoints. Prints TAP.
  */
 #include "perf_case.h"
 
@@ -23,16 +23,18 @@ static bool samples_whole(void)
 	make_sample(&r, ALL_BITS, 77, 123456);
 	CHECK(ws_perf_time(r.b, r.n) == 123456 && ws_perf_id(r.b, r.n) == 77);
 	CHECK(ws_perf_parse(r.b, r.n, ALL_BITS, REGS, &out));
-	CHECK(out.pid == 100 && out.tid == 101 && out.cpu == 3 && out.sample.ip == 0x401000 && out.sample.period == 1000000);
+	CHECK(out.pid == 100 && out.tid == 101 && out.cpu == 3 && out.sample.ip == 0x401000 &&
+	      out.sample.period == 1000000);
 	CHECK(out.sample.chain_n == 3 && out.sample.chain[2] == 0x402000);
 	CHECK(out.sample.raw_size == 12 && !memcmp(out.sample.raw, "abcdabcdefgh", 12));
 	CHECK(out.sample.branch_n == 1 && out.sample.branches[0].from == 0x1000);
 	CHECK(out.sample.regs && out.sample.regs[REGS - 1] == 0x700 + REGS - 1);
 	CHECK(out.sample.stack && out.sample.stack_size == 40 && out.sample.stack[8] == 1);
 	make_sample(&r, WS_PERF_SAMPLE_BASE, 78, 5);
-	CHECK(ws_perf_parse(r.b, r.n, WS_PERF_SAMPLE_BASE, REGS, &out) && !out.sample.stack && !out.sample.regs &&
-	      !out.sample.chain);
-	CHECK(!ws_perf_parse(r.b, r.n, WS_PERF_SAMPLE_BASE | PERF_SAMPLE_ADDR, REGS, &out)); /* a bit that is not understood */
+	CHECK(ws_perf_parse(r.b, r.n, WS_PERF_SAMPLE_BASE, REGS, &out) && !out.sample.stack &&
+	      !out.sample.regs && !out.sample.chain);
+	CHECK(!ws_perf_parse(r.b, r.n, WS_PERF_SAMPLE_BASE | PERF_SAMPLE_ADDR, REGS,
+			     &out)); /* a bit that is not understood */
 	return ok;
 }
 
@@ -54,8 +56,8 @@ static bool others_whole(void)
 	put(&r, "/lib/x.so\0\0\0\0\0\0", 16);
 	sample_id(&r, 10, 11, 99, 1, 7);
 	CHECK(ws_perf_time(r.b, r.n) == 99);
-	CHECK(ws_perf_parse(r.b, r.n, 0, 0, &out) && !strcmp(out.mmap.path, "/lib/x.so") && out.mmap.inode == 4711 &&
-	      out.mmap.prot == 5);
+	CHECK(ws_perf_parse(r.b, r.n, 0, 0, &out) && !strcmp(out.mmap.path, "/lib/x.so") &&
+	      out.mmap.inode == 4711 && out.mmap.prot == 5);
 	begin(&r, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC);
 	put32(&r, 20, 21);
 	put(&r, "name\0\0\0\0", 8);
@@ -66,12 +68,13 @@ static bool others_whole(void)
 	put32(&r, 33, 32);
 	put64(&r, 55);
 	sample_id(&r, 1, 1, 101, 1, 7);
-	CHECK(ws_perf_parse(r.b, r.n, 0, 0, &out) && out.pid == 31 && out.task.ppid == 30 && out.tid == 33 && out.task.ptid == 32 &&
-	      out.time == 101);
+	CHECK(ws_perf_parse(r.b, r.n, 0, 0, &out) && out.pid == 31 && out.task.ppid == 30 &&
+	      out.tid == 33 && out.task.ptid == 32 && out.time == 101);
 	begin(&r, PERF_RECORD_SWITCH_CPU_WIDE, PERF_RECORD_MISC_SWITCH_OUT);
 	put32(&r, 41, 42);
 	sample_id(&r, 40, 40, 102, 2, 7);
-	CHECK(ws_perf_parse(r.b, r.n, 0, 0, &out) && out.other.tid == 42 && out.tid == 40 && out.cpu == 2);
+	CHECK(ws_perf_parse(r.b, r.n, 0, 0, &out) && out.other.tid == 42 && out.tid == 40 &&
+	      out.cpu == 2);
 	begin(&r, PERF_RECORD_LOST, 0);
 	put64(&r, 7);
 	put64(&r, 1234);
@@ -80,7 +83,8 @@ static bool others_whole(void)
 	return ok;
 }
 
-/* Cut short anywhere, with bytes changed anywhere: refused or harmless. In memory of exactly the record's size, for the sanitizer.
+/* Cut short anywhere, with bytes changed anywhere: refused or harmless. In memory of exactly the
+ * record's size, for the sanitizer.
  */
 static bool damaged(void)
 {
@@ -94,7 +98,8 @@ static bool damaged(void)
 
 		memcpy(cut, r.b, n);
 		if (n >= 8) {
-			struct perf_event_header h = {.type = PERF_RECORD_SAMPLE, .size = (uint16_t)n};
+			struct perf_event_header h = {.type = PERF_RECORD_SAMPLE,
+						      .size = (uint16_t)n};
 
 			memcpy(cut, &h, sizeof(h));
 			CHECK(!look(cut, n, ALL_BITS)); /* everything in it was asked for */
@@ -143,7 +148,10 @@ static bool rings_merge(void)
 	enum { RINGS = 5, ROUNDS = 400 };
 	struct ws_perf_ring rings[RINGS] = {0};
 	struct ws_perf_ring *heap[RINGS];
-	struct ws_perf_set s = {.rings = rings, .rings_n = RINGS, .heap = heap, .scratch = malloc(WS_PERF_MOST + 1)};
+	struct ws_perf_set s = {.rings = rings,
+				.rings_n = RINGS,
+				.heap = heap,
+				.scratch = malloc(WS_PERF_MOST + 1)};
 	uint64_t put_n = 0, time = 1000;
 	struct bytes r;
 	bool ok = true;
@@ -200,9 +208,11 @@ static bool formats(void)
 	memcpy(raw + 64, "file", 5);
 	CHECK(ws_trace_number(f, "pid", raw, sizeof(raw), &v) && v == -7);
 	CHECK(ws_trace_number(f, "common_flags", raw, sizeof(raw), &v) && v == 0x10);
-	CHECK(!ws_trace_number(f, "pid", raw, 26, &v) && !ws_trace_number(f, "comm", raw, sizeof(raw), &v));
+	CHECK(!ws_trace_number(f, "pid", raw, 26, &v) &&
+	      !ws_trace_number(f, "comm", raw, sizeof(raw), &v));
 	ws_trace_text(f, raw, sizeof(raw), &t);
-	CHECK(t.s && !strcmp(t.s, "comm=busy pid=-7 where=0xffff8000 name=file args=00000000000000000000000000000000"));
+	CHECK(t.s && !strcmp(t.s, "comm=busy pid=-7 where=0xffff8000 name=file "
+				  "args=00000000000000000000000000000000"));
 	if (!ok)
 		printf("# it was: %s\n", t.s);
 	ws_text_free(&t);
@@ -227,7 +237,8 @@ static bool names(void)
 
 	CHECK(!ws_perf_check_events("page-faults,3", false, "os-events", &e));
 	CHECK(!ws_perf_check_events(NULL, false, "os-events", &e));
-	CHECK(ws_perf_check_events("page-fault", false, "os-events", &e) && strstr(e.msg, "'page-fault'"));
+	CHECK(ws_perf_check_events("page-fault", false, "os-events", &e) &&
+	      strstr(e.msg, "'page-fault'"));
 	CHECK(ws_perf_check_events("99", true, "cpu-core-events", &e));
 	CHECK(ws_perf_check_events("", true, "cpu-core-events", &e));
 	CHECK(ws_perf_find_event("1", 1, true) == ws_perf_find_event("instructions", 12, true));

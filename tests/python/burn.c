@@ -41,7 +41,8 @@ EXPORT __attribute__((noinline)) void native_call(callback_fn *fn)
 	sink++; /* not the last thing, so that this has a frame */
 }
 
-/* A thread that Python did not make: `n` times by turns calls back into Python and burns `ns` by itself, where it has no thread state. */
+/* A thread that Python did not make: `n` times by turns calls back into Python and burns `ns` by
+ * itself, where it has no thread state. */
 struct foreign {
 	callback_fn *fn;
 	int n;

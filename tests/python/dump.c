@@ -1,13 +1,10 @@
 /*
  * dump.c - what a report knows of Python, for run.py, a line each and fields separated by tabs:
  *
- *   sample   pid tid start weight gil flags stack     stack: outermost first, separated by ';'; Python frames are py:NAME:FILE:LINE
- *   outside  the same of python_sample
- *   gil      pid tid start end state
- *   call     pid tid start name stack                 CUDA calls
- *   slice    pid tid start end name category args
- *   diag     text
- *   lost     kind events
+ *   sample   pid tid start weight gil flags stack     stack: outermost first, separated by ';';
+ * Python frames are py:NAME:FILE:LINE outside  the same of python_sample gil      pid tid start end
+ * state call     pid tid start name stack                 CUDA calls slice    pid tid start end
+ * name category args diag     text lost     kind events
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -50,15 +47,17 @@ static void load(const struct ws_report *r)
 	ws_cursor_close(c);
 	for (c = ws_cursor_open(r, WS_TABLE_frame, 0, UINT64_MAX); ws_cursor_next(c, &v);)
 		frames[v[ws_frame_id]] =
-		    (struct frame){(uint32_t)v[ws_frame_kind], (uint32_t)v[ws_frame_module], v[ws_frame_address],
-				   text(r, v[ws_frame_name]),  text(r, v[ws_frame_file]),    ""};
+			(struct frame){(uint32_t)v[ws_frame_kind], (uint32_t)v[ws_frame_module],
+				       v[ws_frame_address],	   text(r, v[ws_frame_name]),
+				       text(r, v[ws_frame_file]),  ""};
 	ws_cursor_close(c);
 	for (c = ws_cursor_open(r, WS_TABLE_symbol, 0, UINT64_MAX); ws_cursor_next(c, &v);)
 		if (v[ws_symbol_frame] < frame_n)
 			frames[v[ws_symbol_frame]].symbol = text(r, v[ws_symbol_name]);
 	ws_cursor_close(c);
 	for (c = ws_cursor_open(r, WS_TABLE_stack, 0, UINT64_MAX); ws_cursor_next(c, &v);)
-		stacks[v[ws_stack_id]] = (struct stack){(uint32_t)v[ws_stack_parent], (uint32_t)v[ws_stack_frame]};
+		stacks[v[ws_stack_id]] =
+			(struct stack){(uint32_t)v[ws_stack_parent], (uint32_t)v[ws_stack_frame]};
 	ws_cursor_close(c);
 }
 
@@ -105,13 +104,14 @@ static void print_row(const struct ws_report *r, enum ws_table t, const uint64_t
 	switch (t) {
 	case WS_TABLE_sample:
 		print_thread("sample", v[ws_sample_thread], v[ws_sample_start]);
-		printf("%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t", v[ws_sample_weight], v[ws_sample_gil], v[ws_sample_flags]);
+		printf("%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t", v[ws_sample_weight],
+		       v[ws_sample_gil], v[ws_sample_flags]);
 		print_stack((uint32_t)v[ws_sample_callers], (uint32_t)v[ws_sample_frame]);
 		break;
 	case WS_TABLE_python_sample:
 		print_thread("outside", v[ws_python_sample_thread], v[ws_python_sample_start]);
-		printf("%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t", v[ws_python_sample_weight], v[ws_python_sample_gil],
-		       v[ws_python_sample_flags]);
+		printf("%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t", v[ws_python_sample_weight],
+		       v[ws_python_sample_gil], v[ws_python_sample_flags]);
 		print_stack((uint32_t)v[ws_python_sample_stack], 0);
 		break;
 	case WS_TABLE_gil:
@@ -121,12 +121,15 @@ static void print_row(const struct ws_report *r, enum ws_table t, const uint64_t
 	case WS_TABLE_cuda_api:
 		print_thread("call", v[ws_cuda_api_thread], v[ws_cuda_api_start]);
 		printf("%s\t", text(r, v[ws_cuda_api_name]));
-		print_stack(v[ws_cuda_api_callchain] == WS_NO_U32 ? 0 : (uint32_t)v[ws_cuda_api_callchain], 0);
+		print_stack(v[ws_cuda_api_callchain] == WS_NO_U32
+				    ? 0
+				    : (uint32_t)v[ws_cuda_api_callchain],
+			    0);
 		break;
 	case WS_TABLE_slice:
 		print_thread("slice", v[ws_slice_thread], v[ws_slice_start]);
-		printf("%" PRIu64 "\t%s\t%s\t%s\n", v[ws_slice_end], text(r, v[ws_slice_name]), text(r, v[ws_slice_category]),
-		       text(r, v[ws_slice_args]));
+		printf("%" PRIu64 "\t%s\t%s\t%s\n", v[ws_slice_end], text(r, v[ws_slice_name]),
+		       text(r, v[ws_slice_category]), text(r, v[ws_slice_args]));
 		break;
 	case WS_TABLE_diagnostic:
 		printf("diag\t%s\n", text(r, v[ws_diagnostic_text]));
@@ -138,8 +141,10 @@ static void print_row(const struct ws_report *r, enum ws_table t, const uint64_t
 
 int main(int argc, char **argv)
 {
-	static const enum ws_table tables[] = {WS_TABLE_sample, WS_TABLE_python_sample, WS_TABLE_gil, WS_TABLE_cuda_api,
-					       WS_TABLE_slice,	WS_TABLE_diagnostic,	WS_TABLE_loss};
+	static const enum ws_table tables[] = {WS_TABLE_sample, WS_TABLE_python_sample,
+					       WS_TABLE_gil,	WS_TABLE_cuda_api,
+					       WS_TABLE_slice,	WS_TABLE_diagnostic,
+					       WS_TABLE_loss};
 	struct ws_err e;
 	struct ws_report *r = argc == 2 ? ws_report_open(argv[1], &e) : NULL;
 	const uint64_t *v;

@@ -1,9 +1,10 @@
 /*
- * fuzz_python.c - the reader of interpreters against hostile memory: it may find nothing or nonsense, and must not crash, hang, or
- * write beyond what it was given.
+ * fuzz_python.c - the reader of interpreters against hostile memory: it may find nothing or
+ * nonsense, and must not crash, hang, or write beyond what it was given.
  *
- * The input's first byte chooses an image of an interpreter (or memory that is made of the input alone); then come edits of 10
- * bytes: a place in what the image holds (4), a way (1), a value (5). What is left is tried as a line table of each form.
+ * The input's first byte chooses an image of an interpreter (or memory that is made of the input
+ * alone); then come edits of 10 bytes: a place in what the image holds (4), a way (1), a value (5).
+ * What is left is tried as a line table of each form.
  */
 #include <unistd.h>
 
@@ -48,10 +49,14 @@ static void explore(const struct ws_py_layout *l, const struct ws_py_memory *m, 
 
 			if (!ws_py_code_read(l, m, f[k].code, &c))
 				continue;
-			if (c.name_len > sizeof(c.name) || c.file_len > sizeof(c.file) || c.table_bytes > WS_PY_TABLE_MOST)
+			if (c.name_len > sizeof(c.name) || c.file_len > sizeof(c.file) ||
+			    c.table_bytes > WS_PY_TABLE_MOST)
 				abort();
-			if (c.table_bytes < sizeof(table) && ws_py_read(m, c.table, table, c.table_bytes) &&
-			    ws_py_line(l->version, c.first_line, table, c.table_bytes, f[k].at) < 0 && f[k].at >= 0)
+			if (c.table_bytes < sizeof(table) &&
+			    ws_py_read(m, c.table, table, c.table_bytes) &&
+			    ws_py_line(l->version, c.first_line, table, c.table_bytes, f[k].at) <
+				    0 &&
+			    f[k].at >= 0)
 				abort();
 		}
 	}
@@ -77,7 +82,8 @@ static struct image copy(const struct image *from)
 	struct image im = {from->version, from->runtime, 0, NULL};
 
 	for (uint64_t i = 0; i < from->n; i++)
-		memcpy(image_put(&im, from->piece[i].at, from->piece[i].bytes)->p, from->piece[i].p, from->piece[i].bytes);
+		memcpy(image_put(&im, from->piece[i].at, from->piece[i].bytes)->p, from->piece[i].p,
+		       from->piece[i].bytes);
 	return im;
 }
 
@@ -91,7 +97,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		char path[1024];
 
 		for (size_t i = 0; i < WS_COUNT(versions); i++) {
-			snprintf(path, sizeof(path), "%s/cpython-%s.img", folder ? folder : "tests/python/images", versions[i]);
+			snprintf(path, sizeof(path), "%s/cpython-%s.img",
+				 folder ? folder : "tests/python/images", versions[i]);
 			if (!image_load(path, &images[i]))
 				abort();
 		}

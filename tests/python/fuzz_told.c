@@ -1,9 +1,10 @@
 /*
- * fuzz_told.c - what the program in the kernel writes of Python's frames, without the kernel: records made of the images of real
- * interpreters must give the functions and lines that reading the images gives, and records that were spoilt must do no harm.
+ * fuzz_told.c - what the program in the kernel writes of Python's frames, without the kernel:
+ * records made of the images of real interpreters must give the functions and lines that reading
+ * the images gives, and records that were spoilt must do no harm.
  *
- * The fuzzer's input: a byte for the image; then edits of 6 bytes to the records made of it: which record (1), where (2), a value
- * (2), how many bytes of it are left (1).
+ * The fuzzer's input: a byte for the image; then edits of 6 bytes to the records made of it: which
+ * record (1), where (2), a value (2), how many bytes of it are left (1).
  */
 #include <unistd.h>
 
@@ -52,15 +53,20 @@ static uint64_t pointer_at(const uint8_t *p)
 	return v;
 }
 
-static struct record code_record(struct image *im, const struct ws_py_layout *l, uint64_t id, uint64_t code)
+static struct record code_record(struct image *im, const struct ws_py_layout *l, uint64_t id,
+				 uint64_t code)
 {
-	struct record r = {calloc(1, sizeof(struct ws_py_told_code) + WS_PY_TOLD_TABLE), sizeof(struct ws_py_told_code)};
+	struct record r = {calloc(1, sizeof(struct ws_py_told_code) + WS_PY_TOLD_TABLE),
+			   sizeof(struct ws_py_told_code)};
 	struct ws_py_told_code *c = (void *)r.p;
 	uint32_t before = l->bytes_data - l->bytes_size;
 	uint64_t size;
 
-	*c = (struct ws_py_told_code){
-	    .kind = WS_PY_TOLD_CODE, .cookie = COOKIE, .id = id, .code = code, .head_bytes = WS_PY_TOLD_HEAD};
+	*c = (struct ws_py_told_code){.kind = WS_PY_TOLD_CODE,
+				      .cookie = COOKIE,
+				      .id = id,
+				      .code = code,
+				      .head_bytes = WS_PY_TOLD_HEAD};
 	grab(im, code, c->head, WS_PY_TOLD_HEAD);
 	c->name = pointer_at(c->head + (l->code_qualname ? l->code_qualname : l->code_name));
 	c->file = pointer_at(c->head + l->code_file);
@@ -100,12 +106,14 @@ static void add_frame(struct made *m, const struct ws_py_frame *f, uint64_t id)
 		add_step(m, 0, 0, WS_PY_OWNER_INTERPRETER);
 }
 
-static int32_t line_of(const struct ws_py_layout *l, struct ws_py_memory *m, const struct ws_py_frame *f)
+static int32_t line_of(const struct ws_py_layout *l, struct ws_py_memory *m,
+		       const struct ws_py_frame *f)
 {
 	static struct ws_py_code c;
 	static uint8_t table[8192];
 
-	if (!ws_py_code_read(l, m, f->code, &c) || c.table_bytes > sizeof(table) || !ws_py_read(m, c.table, table, c.table_bytes))
+	if (!ws_py_code_read(l, m, f->code, &c) || c.table_bytes > sizeof(table) ||
+	    !ws_py_read(m, c.table, table, c.table_bytes))
 		abort();
 	return ws_py_line(l->version, c.first_line, table, c.table_bytes, f->at);
 }
@@ -119,13 +127,15 @@ static struct made make(struct image *im, size_t thread)
 	bool truncated;
 
 	memset(&walk, 0, sizeof(walk));
-	if (!image_layout(im, &m, &d.l) || ws_py_threads(&d.l, &m, im->runtime, t, WS_COUNT(t)) <= thread)
+	if (!image_layout(im, &m, &d.l) ||
+	    ws_py_threads(&d.l, &m, im->runtime, t, WS_COUNT(t)) <= thread)
 		abort();
 	d.n = ws_py_walk(&d.l, &m, t[thread].state, &walk, d.frame, MOST, &truncated);
-	d.frames = (struct record){calloc(1, sizeof(struct ws_py_told_frames) + 2 * MOST * sizeof(struct ws_py_step)),
-				   sizeof(struct ws_py_told_frames)};
+	d.frames = (struct record){
+		calloc(1, sizeof(struct ws_py_told_frames) + 2 * MOST * sizeof(struct ws_py_step)),
+		sizeof(struct ws_py_told_frames)};
 	*(struct ws_py_told_frames *)(void *)d.frames.p =
-	    (struct ws_py_told_frames){.kind = WS_PY_TOLD_FRAMES, .cookie = COOKIE, .hold = 1};
+		(struct ws_py_told_frames){.kind = WS_PY_TOLD_FRAMES, .cookie = COOKIE, .hold = 1};
 	for (size_t i = 0; i < d.n; i++) {
 		d.line[i] = line_of(&d.l, &m, &d.frame[i]);
 		d.code[d.codes++] = code_record(im, &d.l, 100 + i, d.frame[i].code);
@@ -157,7 +167,9 @@ static struct session *begin(const struct ws_py_layout *l)
 	if (!session_clock.n)
 		ws_clock_init(&session_clock, ws_clock_choose());
 	snprintf(report, sizeof(report), "fuzz_told.%d.wsrep", (int)getpid());
-	s->sink = ws_sink_new(ws_strdup(report), ws_writer_create(report, &(struct ws_writer_opts){.overwrite = true}, &e),
+	s->sink = ws_sink_new(ws_strdup(report),
+			      ws_writer_create(report, &(struct ws_writer_opts){.overwrite = true},
+					       &e),
 			      &session_clock);
 	s->py.bpf = (void *)&s->proc; /* only whether it is there matters here */
 	s->proc.layout = *l;
@@ -202,7 +214,8 @@ static void load(void)
 	char path[1024];
 
 	for (size_t i = 0; i < WS_COUNT(versions) && !images[i].n; i++) {
-		snprintf(path, sizeof(path), "%s/cpython-%s.img", folder ? folder : "tests/python/images", versions[i]);
+		snprintf(path, sizeof(path), "%s/cpython-%s.img",
+			 folder ? folder : "tests/python/images", versions[i]);
 		if (!image_load(path, &images[i]))
 			abort();
 	}
@@ -220,7 +233,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	s = begin(&d.l);
 	for (size_t at = 1; at + 6 <= size && at < 200; at += 6) {
 		const uint8_t *e = data + at;
-		struct record *r = e[0] % (d.codes + 1) < d.codes ? &d.code[e[0] % (d.codes + 1)] : &d.frames;
+		struct record *r =
+			e[0] % (d.codes + 1) < d.codes ? &d.code[e[0] % (d.codes + 1)] : &d.frames;
 		size_t where = (size_t)(e[1] << 8 | e[2]) % r->n;
 
 		memcpy(r->p + where, e + 3, where + 2 <= r->n ? 2 : 1);
@@ -251,9 +265,11 @@ static bool check(struct image *im, size_t thread)
 	st = feed(s, &d.frames);
 	ok = ok && st && st->n == d.n && !st->truncated;
 	for (size_t i = 0; ok && i < d.n; i++) {
-		const struct ws_stackset_frame *f = ws_stackset_frame_at(ws_stackset_of(s->sink), st->frame[i]);
+		const struct ws_stackset_frame *f =
+			ws_stackset_frame_at(ws_stackset_of(s->sink), st->frame[i]);
 
-		ok = f->address == (uint64_t)d.line[i] && st->entry[i] == (bool)(d.frame[i].flags & WS_PY_ENTRY);
+		ok = f->address == (uint64_t)d.line[i] &&
+		     st->entry[i] == (bool)(d.frame[i].flags & WS_PY_ENTRY);
 	}
 	end(s);
 	free_made(&d);
@@ -270,9 +286,11 @@ int main(int argc, char **argv)
 	load();
 	printf("1..%zu\n", WS_COUNT(versions) + 1);
 	for (size_t i = 0; i < WS_COUNT(versions); i++)
-		printf("%sok %zu - frames and lines of CPython %s\n", check(&images[i], 0) && check(&images[i], 1) ? "" : "not ",
-		       i + 1, versions[i]);
-	printf("ok %zu - %d spoilt records\n", WS_COUNT(versions) + 1, replay(argc, argv, 300, make_input));
+		printf("%sok %zu - frames and lines of CPython %s\n",
+		       check(&images[i], 0) && check(&images[i], 1) ? "" : "not ", i + 1,
+		       versions[i]);
+	printf("ok %zu - %d spoilt records\n", WS_COUNT(versions) + 1,
+	       replay(argc, argv, 300, make_input));
 	ws_clock_free(&session_clock);
 	return 0;
 }

@@ -1,9 +1,9 @@
 /*
- * image.h - pieces of an interpreter's memory, as far as the reader has read them, and reading from them: a real interpreter
- * without the interpreter.
+ * image.h - pieces of an interpreter's memory, as far as the reader has read them, and reading from
+ * them: a real interpreter without the interpreter.
  *
- * A file is the word "WSPYIMG1", then numbers of 8 bytes: version, address of _PyRuntime, count of pieces; then each piece:
- * address, size, bytes.
+ * A file is the word "WSPYIMG1", then numbers of 8 bytes: version, address of _PyRuntime, count of
+ * pieces; then each piece: address, size, bytes.
  */
 #ifndef WS_TEST_PYTHON_IMAGE_H
 #define WS_TEST_PYTHON_IMAGE_H
@@ -40,7 +40,8 @@ static inline bool image_bytes(const struct image *im, uint64_t at, uint8_t *to,
 	while (bytes) {
 		uint64_t i = im->n, from, take;
 
-		while (i-- > 0 && !(at >= im->piece[i].at && at - im->piece[i].at < im->piece[i].bytes))
+		while (i-- > 0 &&
+		       !(at >= im->piece[i].at && at - im->piece[i].at < im->piece[i].bytes))
 			if (!i)
 				return false;
 		if (i == UINT64_MAX)
@@ -71,7 +72,8 @@ static inline bool image_load(const char *path, struct image *im)
 	FILE *f = fopen(path, "rb");
 	uint64_t head[3], one[2];
 	char word[8];
-	bool ok = f && fread(word, 8, 1, f) == 1 && !memcmp(word, "WSPYIMG1", 8) && fread(head, sizeof(head), 1, f) == 1;
+	bool ok = f && fread(word, 8, 1, f) == 1 && !memcmp(word, "WSPYIMG1", 8) &&
+		  fread(head, sizeof(head), 1, f) == 1;
 
 	memset(im, 0, sizeof(*im));
 	if (ok) {
@@ -94,9 +96,11 @@ static inline void image_free(struct image *im)
 	free(im->piece);
 }
 
-static inline bool image_layout(const struct image *im, const struct ws_py_memory *m, struct ws_py_layout *l)
+static inline bool image_layout(const struct image *im, const struct ws_py_memory *m,
+				struct ws_py_layout *l)
 {
-	return im->version >= 0x030d ? ws_py_layout_read(m, im->runtime, l) : ws_py_layout_of((uint16_t)im->version, l);
+	return im->version >= 0x030d ? ws_py_layout_read(m, im->runtime, l)
+				     : ws_py_layout_of((uint16_t)im->version, l);
 }
 
 #endif

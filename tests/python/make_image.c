@@ -1,7 +1,7 @@
 /*
- * make_image.c - make an image (image.h) of a running interpreter: make_image PID RUNTIME VERSION FILE, the address and the version
- * in hexadecimal. It reads the process as the recorder does and keeps what was read. images/README says how those that are here
- * were made.
+ * make_image.c - make an image (image.h) of a running interpreter: make_image PID RUNTIME VERSION
+ * FILE, the address and the version in hexadecimal. It reads the process as the recorder does and
+ * keeps what was read. images/README says how those that are here were made.
  */
 #include <sys/uio.h>
 
@@ -16,11 +16,13 @@ static size_t read_process(void *ctx, const struct ws_py_piece *p, size_t n)
 
 	(void)ctx;
 	for (; done < n; done++) {
-		struct iovec local = {p[done].to, p[done].bytes}, remote = {(void *)(uintptr_t)p[done].from, p[done].bytes};
+		struct iovec local = {p[done].to, p[done].bytes},
+			     remote = {(void *)(uintptr_t)p[done].from, p[done].bytes};
 
 		if (process_vm_readv(pid, &local, 1, &remote, 1, 0) != (ssize_t)p[done].bytes)
 			break;
-		memcpy(image_put(&image, p[done].from, p[done].bytes)->p, p[done].to, p[done].bytes);
+		memcpy(image_put(&image, p[done].from, p[done].bytes)->p, p[done].to,
+		       p[done].bytes);
 	}
 	return done;
 }
@@ -52,7 +54,8 @@ static void write_image(const char *path)
 			bool again = false;
 
 			for (uint64_t j = 0; j < i && !again; j++)
-				again = image.piece[j].at == image.piece[i].at && image.piece[j].bytes >= image.piece[i].bytes;
+				again = image.piece[j].at == image.piece[i].at &&
+					image.piece[j].bytes >= image.piece[i].bytes;
 			if (again)
 				continue;
 			kept += !pass;

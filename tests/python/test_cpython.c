@@ -1,6 +1,7 @@
 /*
- * test_cpython.c - reading CPython without CPython: images of the memory of 3.8 to 3.13 as they ran a program that is known
- * (images/app.py), memory made up here for 3.14 and for what goes wrong, and line tables of each form.
+ * test_cpython.c - reading CPython without CPython: images of the memory of 3.8 to 3.13 as they ran
+ * a program that is known (images/app.py), memory made up here for 3.14 and for what goes wrong,
+ * and line tables of each form.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,20 +23,22 @@ struct expected {
 };
 
 static const struct expected thread_frames[] = {
-    {"rec", "rec", 5, false, false}, {"rec", "rec", 4, false, false}, {"rec", "rec", 4, false, false},
-    {"rec", "rec", 4, false, false}, {"rec", "rec", 4, false, false}, {"rec", "rec", 4, true, true},
+	{"rec", "rec", 5, false, false}, {"rec", "rec", 4, false, false},
+	{"rec", "rec", 4, false, false}, {"rec", "rec", 4, false, false},
+	{"rec", "rec", 4, false, false}, {"rec", "rec", 4, true, true},
 };
 static const struct expected main_frames[] = {
-    {"日本", "日本", 16, true, true},
-    {"𠮷", "𠮷", 14, true, false},
-    {"gen", "gen", 12, true, true},
-    {"<lambda>", "Klasse.größe.<locals>.<lambda>", 8, true, true},
-    {"größe", "Klasse.größe", 8, false, false},
-    {"<module>", "<module>", 19, true, true},
-    {"<module>", "<module>", 1, true, true},
+	{"日本", "日本", 16, true, true},
+	{"𠮷", "𠮷", 14, true, false},
+	{"gen", "gen", 12, true, true},
+	{"<lambda>", "Klasse.größe.<locals>.<lambda>", 8, true, true},
+	{"größe", "Klasse.größe", 8, false, false},
+	{"<module>", "<module>", 19, true, true},
+	{"<module>", "<module>", 1, true, true},
 };
 
-static int32_t line_of(const struct ws_py_layout *l, const struct ws_py_memory *m, const struct ws_py_code *c, int32_t at)
+static int32_t line_of(const struct ws_py_layout *l, const struct ws_py_memory *m,
+		       const struct ws_py_code *c, int32_t at)
 {
 	uint8_t *table = malloc(c->table_bytes + 1);
 	int32_t line;
@@ -46,8 +49,8 @@ static int32_t line_of(const struct ws_py_layout *l, const struct ws_py_memory *
 	return line;
 }
 
-static void check_frames(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state, const struct expected *want,
-			 size_t n)
+static void check_frames(const struct ws_py_layout *l, const struct ws_py_memory *m, uint64_t state,
+			 const struct expected *want, size_t n)
 {
 	static struct ws_py_walk walk;
 	static struct ws_py_code c;
@@ -59,12 +62,16 @@ static void check_frames(const struct ws_py_layout *l, const struct ws_py_memory
 		assert_int_equal(ws_py_walk(l, m, state, &walk, f, WS_COUNT(f), &truncated), n);
 		assert_false(truncated);
 		for (size_t i = 0; i < n; i++) {
-			bool entry = l->version < 0x030b || (l->version == 0x030b ? want[i].entry_311 : want[i].entry_312);
+			bool entry = l->version < 0x030b ||
+				     (l->version == 0x030b ? want[i].entry_311 : want[i].entry_312);
 
 			assert_true(ws_py_code_read(l, m, f[i].code, &c));
 			c.name[c.name_len] = c.file[c.file_len] = 0;
-			assert_string_equal(c.name, l->version < 0x030b ? want[i].name : want[i].qualname);
-			assert_string_equal(c.file, i == n - 1 && n == WS_COUNT(main_frames) ? "<string>" : "app.py");
+			assert_string_equal(c.name,
+					    l->version < 0x030b ? want[i].name : want[i].qualname);
+			assert_string_equal(c.file, i == n - 1 && n == WS_COUNT(main_frames)
+							    ? "<string>"
+							    : "app.py");
 			assert_int_equal(line_of(l, m, &c, f[i].at), want[i].line);
 			assert_int_equal(f[i].flags & WS_PY_ENTRY, entry);
 			assert_false(c.shim);
@@ -136,86 +143,86 @@ static void put(uint64_t at, uint64_t value, size_t bytes)
 static void describe_314(uint32_t version)
 {
 	const uint64_t v[] = {
-	    version,
-	    0,
-	    /* runtime */ 5000,
-	    800,
-	    904,
-	    /* interpreter */ 9000,
-	    8,
-	    16,
-	    24,
-	    32,
-	    40,
-	    48,
-	    56,
-	    64,
-	    72,
-	    200,
-	    0,
-	    216,
-	    208,
-	    80,
-	    0,
-	    /* thread */ 400,
-	    8,
-	    16,
-	    24,
-	    40,
-	    48,
-	    56,
-	    64,
-	    72,
-	    /* frame */ 96,
-	    8,
-	    0,
-	    48,
-	    80,
-	    72,
-	    56,
-	    0,
-	    /* code */ 240,
-	    96,
-	    104,
-	    112,
-	    120,
-	    80,
-	    52,
-	    88,
-	    90,
-	    208,
-	    0,
-	    /* object, type, tuple, list, set, dict, float, long */ 16,
-	    8,
-	    416,
-	    24,
-	    88,
-	    168,
-	    32,
-	    24,
-	    16,
-	    40,
-	    24,
-	    16,
-	    200,
-	    24,
-	    32,
-	    40,
-	    48,
-	    32,
-	    40,
-	    24,
-	    16,
-	    32,
-	    16,
-	    24,
-	    /* bytes, text */ 40,
-	    16,
-	    32,
-	    64,
-	    32,
-	    16,
-	    40,
+		version,
+		0,
+		/* runtime */ 5000,
+		800,
+		904,
+		/* interpreter */ 9000,
+		8,
+		16,
+		24,
+		32,
+		40,
+		48,
+		56,
+		64,
+		72,
+		200,
+		0,
+		216,
+		208,
+		80,
+		0,
+		/* thread */ 400,
+		8,
+		16,
+		24,
+		40,
+		48,
+		56,
+		64,
+		72,
+		/* frame */ 96,
+		8,
+		0,
+		48,
+		80,
+		72,
+		56,
+		0,
+		/* code */ 240,
+		96,
+		104,
+		112,
+		120,
+		80,
+		52,
+		88,
+		90,
+		208,
+		0,
+		/* object, type, tuple, list, set, dict, float, long */ 16,
+		8,
+		416,
+		24,
+		88,
+		168,
+		32,
+		24,
+		16,
+		40,
+		24,
+		16,
+		200,
+		24,
+		32,
+		40,
+		48,
+		32,
+		40,
+		24,
+		16,
+		32,
+		16,
+		24,
+		/* bytes, text */ 40,
+		16,
+		32,
+		64,
+		32,
+		16,
+		40,
 	};
 
 	memcpy(made.piece[0].p, "xdebugpy", 8);
@@ -241,7 +248,9 @@ static uint64_t make_text(uint64_t at, const char *ascii)
 
 static void make_code(int i, const char *name, const char *file)
 {
-	static const uint8_t table[] = {0x80 | 10 << 3 | 3, 0, 0, 0x80 | 12 << 3 | 7, 0, 0}; /* 8 bytes of line 0, 16 of line 2 */
+	static const uint8_t table[] = {
+		0x80 | 10 << 3 | 3, 0, 0,
+		0x80 | 12 << 3 | 7, 0, 0}; /* 8 bytes of line 0, 16 of line 2 */
 
 	put(CODE(i) + 96, make_text(TEXT(2 * i), file), 8);
 	put(CODE(i) + 104, make_text(TEXT(2 * i + 1), name), 8);
@@ -388,7 +397,8 @@ static void test_keys(void **state)
 	(void)state;
 	make_314();
 	assert_true(ws_py_layout_read(&memory, RUNTIME, &l));
-	assert_int_equal(ws_py_code_keys(&l, &memory, code, 3, k, raw), 2); /* the third is not there */
+	assert_int_equal(ws_py_code_keys(&l, &memory, code, 3, k, raw),
+			 2); /* the third is not there */
 	assert_memory_not_equal(&k[0], &k[1], sizeof(k[0]));
 	assert_int_equal(ws_py_code_keys(&l, &memory, &code[1], 1, &again, raw), 1);
 	assert_memory_equal(&k[1], &again, sizeof(again));
@@ -407,7 +417,8 @@ static void test_keys(void **state)
 
 /* ---- texts ---- */
 
-static int read_text(uint32_t state, const void *bytes, size_t size, uint64_t length, char *out, size_t room)
+static int read_text(uint32_t state, const void *bytes, size_t size, uint64_t length, char *out,
+		     size_t room)
 {
 	struct ws_py_layout l;
 
@@ -439,7 +450,8 @@ static void test_texts(void **state)
 	assert_int_equal(read_text(4u << 2 | 1u << 5, four, sizeof(four), 2, out, sizeof(out)), 5);
 	assert_memory_equal(out, "𠮷y", 5);
 	/* State behind a byte and behind two bytes, as builds without the GIL have it. */
-	assert_int_equal(read_text(2u | 2u << 8 | 1u << 11, two, sizeof(two), 2, out, sizeof(out)), 6);
+	assert_int_equal(read_text(2u | 2u << 8 | 1u << 11, two, sizeof(two), 2, out, sizeof(out)),
+			 6);
 	assert_int_equal(read_text(2u << 16 | 1u << 19, two, sizeof(two), 2, out, sizeof(out)), 6);
 	/* Cut between characters; not a text; longer than can be. */
 	assert_int_equal(read_text(2u << 2 | 1u << 5, two, sizeof(two), 2, out, 5), 3);
@@ -455,12 +467,24 @@ static void test_lines(void **state)
 	static const uint8_t lnotab[] = {6, 1, 8, 2, 255, 0, 10, 127, 0, 127, 4, (uint8_t)-5};
 	static const uint8_t ranges[] = {6, 1, 4, (uint8_t)-128, 0, 10, 8, 2, 2, (uint8_t)-12};
 	static const uint8_t locations[] = {
-	    0x80 | 15 << 3 | 1,				     /* 4 bytes: no line */
-	    0x80 | 3 << 3 | 0,	0x21,			     /* 2: line 10, columns */
-	    0x80 | 11 << 3 | 2, 5,	   9,		     /* 6: line 11 */
-	    0x80 | 13 << 3 | 0, 0x40 | 33, 3,		     /* 2: a step of -112, by 12 bits: (33 | 3 << 6) = 225 is odd */
-	    0x80 | 14 << 3 | 7, 0x40 | 20, 4, 1, 0x41, 1, 2, /* 16: a step of +138, then end line and columns */
-	    0x80 | 10 << 3 | 0, 1,			     /* 2: the table ends in the middle of it */
+		0x80 | 15 << 3 | 1, /* 4 bytes: no line */
+		0x80 | 3 << 3 | 0,
+		0x21, /* 2: line 10, columns */
+		0x80 | 11 << 3 | 2,
+		5,
+		9, /* 6: line 11 */
+		0x80 | 13 << 3 | 0,
+		0x40 | 33,
+		3, /* 2: a step of -112, by 12 bits: (33 | 3 << 6) = 225 is odd */
+		0x80 | 14 << 3 | 7,
+		0x40 | 20,
+		4,
+		1,
+		0x41,
+		1,
+		2, /* 16: a step of +138, then end line and columns */
+		0x80 | 10 << 3 | 0,
+		1, /* 2: the table ends in the middle of it */
 	};
 
 	(void)state;
@@ -494,10 +518,12 @@ static void test_lines(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_3_8),	 cmocka_unit_test(test_3_9),	 cmocka_unit_test(test_3_10),
-	    cmocka_unit_test(test_3_11), cmocka_unit_test(test_3_12),	 cmocka_unit_test(test_3_13),
-	    cmocka_unit_test(test_3_14), cmocka_unit_test(test_refused), cmocka_unit_test(test_broken_chains),
-	    cmocka_unit_test(test_keys), cmocka_unit_test(test_texts),	 cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_3_8),	      cmocka_unit_test(test_3_9),
+		cmocka_unit_test(test_3_10),	      cmocka_unit_test(test_3_11),
+		cmocka_unit_test(test_3_12),	      cmocka_unit_test(test_3_13),
+		cmocka_unit_test(test_3_14),	      cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_broken_chains), cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_texts),	      cmocka_unit_test(test_lines),
 	};
 
 	folder = argc > 1 ? argv[1] : ".";

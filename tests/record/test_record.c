@@ -1,9 +1,11 @@
 /*
- * test_record.c - the recorder's parts without a target: names of reports, the clock, and rings under many writers.
+ * test_record.c - the recorder's parts without a target: names of reports, the clock, and rings
+ * under many writers.
  *
- * The ring test runs both sides in one process, so that the thread sanitizer sees every access of writer and reader: threads record
- * through the hooks' runtime as fast as they can while the drain converts, with plenty of memory, with too little, and waiting for it. What
- * was recorded and what was counted as lost must add up to what was written, exactly.
+ * The ring test runs both sides in one process, so that the thread sanitizer sees every access of
+ * writer and reader: threads record through the hooks' runtime as fast as they can while the drain
+ * converts, with plenty of memory, with too little, and waiting for it. What was recorded and what
+ * was counted as lost must add up to what was written, exactly.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -95,7 +97,8 @@ static void test_clock(void **state)
 	for (int i = 49; i >= 0; i--) {
 		uint64_t ns = ws_clock_ns(&c, ticks[i]);
 
-		/* between the clock reads around it, give or take what a reading itself may be off */
+		/* between the clock reads around it, give or take what a reading itself may be off
+		 */
 		assert_true(ns + 2000 >= raw_before[i] && ns <= raw_after[i] + 2000);
 		assert_true(!i || ws_clock_ns(&c, ticks[i - 1]) <= ns);
 	}
@@ -134,7 +137,8 @@ static _Atomic int running;
 
 static void *write_records(void *arg)
 {
-	static const char *const names[] = {"alpha", "beta", "a name that is somewhat longer than the others", ""};
+	static const char *const names[] = {"alpha", "beta",
+					    "a name that is somewhat longer than the others", ""};
 
 	for (uint32_t i = 0; i < load.each; i++) {
 		struct ws_thread *t;
@@ -161,7 +165,8 @@ static void *write_records(void *arg)
 
 static struct ws_sink *the_sink;
 
-static struct ws_sink *sink_for(void *ctx, int pid, const char *env, size_t n, struct ws_sink *parent)
+static struct ws_sink *sink_for(void *ctx, int pid, const char *env, size_t n,
+				struct ws_sink *parent)
 {
 	(void)ctx, (void)pid, (void)env, (void)n, (void)parent;
 	return the_sink;
@@ -186,7 +191,8 @@ static uint64_t lost_in(const char *path)
 }
 
 /*
- * Both sides of one load, on the one mapping that the runtime made when this image started with WARPSIGHT_SESSION set.
+ * Both sides of one load, on the one mapping that the runtime made when this image started with
+ * WARPSIGHT_SESSION set.
  */
 static int one_load(const char *path)
 {
@@ -230,7 +236,8 @@ static int one_load(const char *path)
 	rows = ws_report_rows(r, WS_TABLE_nvtx);
 	ws_report_close(r);
 	lost = lost_in(path);
-	printf("# %d threads: %llu recorded, %llu lost\n", load.threads, (unsigned long long)rows, (unsigned long long)lost);
+	printf("# %d threads: %llu recorded, %llu lost\n", load.threads, (unsigned long long)rows,
+	       (unsigned long long)lost);
 	if (rows + lost != (uint64_t)load.threads * load.each)
 		return 14;
 	return load.lossless && lost ? 15 : 0;
@@ -259,7 +266,8 @@ static void run_load(struct load l)
 	pid = fork();
 	if (!pid) {
 		setenv(WS_ENV_SESSION, area.path, 1);
-		execl(self, self, "load", path, threads, each, l.lossless ? "1" : "0", (char *)NULL);
+		execl(self, self, "load", path, threads, each, l.lossless ? "1" : "0",
+		      (char *)NULL);
 		_exit(99);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -308,7 +316,8 @@ static void end_process(uint32_t pid)
 }
 
 /* What a hook does to make its process known. */
-static void register_home(struct ws_arena *a, uint32_t chunk, uint32_t pid, uint32_t parent, uint64_t parent_start)
+static void register_home(struct ws_arena *a, uint32_t chunk, uint32_t pid, uint32_t parent,
+			  uint64_t parent_start)
 {
 	struct ws_process_home *h = ws_chunk_at(a, chunk);
 
@@ -327,8 +336,8 @@ static void register_home(struct ws_arena *a, uint32_t chunk, uint32_t pid, uint
 }
 
 /*
- * A child makes itself known when its parent has ended and is settled. The parent's memory, given back, says what it said; believed, it would be
- * given back twice, and two would take it.
+ * A child makes itself known when its parent has ended and is settled. The parent's memory, given
+ * back, says what it said; believed, it would be given back twice, and two would take it.
  */
 static void test_child_of_a_settled_parent(void **state)
 {
@@ -348,7 +357,10 @@ static void test_child_of_a_settled_parent(void **state)
 	assert_int_equal(ws_area_create(&area, 8 << 20, (uid_t)-1, &e), 0);
 	area.a->clock_mode = ws_clock_choose();
 	ws_clock_init(&clock, area.a->clock_mode);
-	the_sink = ws_sink_new(ws_strdup(path), ws_writer_create(path, &(struct ws_writer_opts){.overwrite = true}, &e), &clock);
+	the_sink =
+		ws_sink_new(ws_strdup(path),
+			    ws_writer_create(path, &(struct ws_writer_opts){.overwrite = true}, &e),
+			    &clock);
 	d = ws_drain_new(&area, &clock, &ops);
 	homes[0] = ws_chunk_take(area.a);
 	homes[1] = ws_chunk_take(area.a); /* before the parent's is given back */
@@ -381,13 +393,19 @@ static void test_child_of_a_settled_parent(void **state)
 int main(int argc, char **argv)
 {
 	if (argc == 6 && !strcmp(argv[1], "load")) {
-		load = (struct load){.threads = atoi(argv[3]), .each = (uint32_t)atoi(argv[4]), .lossless = argv[5][0] == '1'};
+		load = (struct load){.threads = atoi(argv[3]),
+				     .each = (uint32_t)atoi(argv[4]),
+				     .lossless = argv[5][0] == '1'};
 		return one_load(argv[2]);
 	}
 	self = argv[0];
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),		    cmocka_unit_test(test_clock),	  cmocka_unit_test(test_clock_many),
-		cmocka_unit_test(test_ring_plenty), cmocka_unit_test(test_ring_short_of_memory), cmocka_unit_test(test_ring_lossless),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_clock),
+		cmocka_unit_test(test_clock_many),
+		cmocka_unit_test(test_ring_plenty),
+		cmocka_unit_test(test_ring_short_of_memory),
+		cmocka_unit_test(test_ring_lossless),
 		cmocka_unit_test(test_child_of_a_settled_parent),
 	};
 

@@ -1,9 +1,10 @@
 /*
- * fuzz_view.c - what the time line makes of hostile reports: it may show nonsense, and must not crash, hang or read beyond what is
- * there.
+ * fuzz_view.c - what the time line makes of hostile reports: it may show nonsense, and must not
+ * crash, hang or read beyond what is there.
  *
- * The input is edits of six bytes each to a report with some of everything (make_report.c): a place, how, and a value; checksums
- * are put right after that. The page's questions are then asked of it.
+ * The input is edits of six bytes each to a report with some of everything (make_report.c): a
+ * place, how, and a value; checksums are put right after that. The page's questions are then asked
+ * of it.
  */
 #define main make_report_main
 #include "make_report.c"
@@ -64,9 +65,12 @@ static void ask(struct ws_view *view, const char *what, const char *const *pairs
 
 static void ask_all(struct ws_view *view)
 {
-	static const char *const none[] = {NULL}, *const window[] = {"t0", "1000000", "t1", "3000000", "q", "e", NULL};
-	static const char *const plain[] = {"session", "tree",	"sum",	 "events", "search",
-					    "step",    "flame", "names", "sql",	   "progress", "state", "diff"};
+	static const char *const none[] = {NULL}, *const window[] = {"t0",	"1000000", "t1",
+								     "3000000", "q",	   "e",
+								     NULL};
+	static const char *const plain[] = {"session", "tree",	   "sum",   "events",
+					    "search",  "step",	   "flame", "names",
+					    "sql",     "progress", "state", "diff"};
 	struct ws_lanes *l = view->v[0].lanes;
 
 	for (size_t i = 0; i < WS_COUNT(plain); i++) {
@@ -75,18 +79,25 @@ static void ask_all(struct ws_view *view)
 	}
 	ask(view, "events", (const char *const[]){"sort", "name", "down", "1", "limit", "3", NULL});
 	ask(view, "events", (const char *const[]){"sort", "row", "exact", "2", "q", "s", NULL});
-	ask(view, "step", (const char *const[]){"back", "1", "t", "2000000", "lane", "3", "level", "1", "q", "e", NULL});
+	ask(view, "step",
+	    (const char *const[]){"back", "1", "t", "2000000", "lane", "3", "level", "1", "q", "e",
+				  NULL});
 	for (size_t i = 0; i < l->n && i < 64; i++) {
 		char lane[16], lanes[24];
 
 		snprintf(lane, sizeof(lane), "%zu", i);
 		snprintf(lanes, sizeof(lanes), "%zu.9", i);
 		ask(view, "event", (const char *const[]){"lane", lane, "event", "1", NULL});
-		ask(view, "at", (const char *const[]){"lane", lane, "t0", "0", "t1", "2000000", NULL});
-		ask(view, "tiles", (const char *const[]){"lanes", lanes, "k", "10", "i", "0", "n", "4", NULL});
+		ask(view, "at",
+		    (const char *const[]){"lane", lane, "t0", "0", "t1", "2000000", NULL});
+		ask(view, "tiles",
+		    (const char *const[]){"lanes", lanes, "k", "10", "i", "0", "n", "4", NULL});
 		ask(view, "sql", (const char *const[]){"lane", lane, "event", "0", NULL});
-		ask(view, "sql", (const char *const[]){"lanes", lane, "q", "%'_\\", "t0", "0", "t1", "1000", NULL});
-		ask(view, "tiles", (const char *const[]){"lanes", lanes, "k", "47", "i", "-1", "n", "2", NULL});
+		ask(view, "sql",
+		    (const char *const[]){"lanes", lane, "q", "%'_\\", "t0", "0", "t1", "1000",
+					  NULL});
+		ask(view, "tiles",
+		    (const char *const[]){"lanes", lanes, "k", "47", "i", "-1", "n", "2", NULL});
 	}
 }
 
@@ -98,7 +109,6 @@ static bool small_enough(const struct ws_report *r)
 		rows += ws_report_rows(r, (enum ws_table)t);
 	return rows < MOST_ROWS;
 }
-
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -115,7 +125,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size_t at = (data[0] | data[1] << 8 | (size_t)data[2] << 16) % base_n;
 		uint8_t how = data[3] % 4;
 
-		p[at] = how == 0 ? data[4] : how == 1 ? p[at] ^ data[4] : how == 2 ? (uint8_t)(p[at] + data[4]) : 0xff;
+		p[at] = how == 0   ? data[4]
+			: how == 1 ? p[at] ^ data[4]
+			: how == 2 ? (uint8_t)(p[at] + data[4])
+				   : 0xff;
 		if (how == 3 && at + 1 < base_n)
 			p[at + 1] = data[5];
 	}

@@ -1,6 +1,7 @@
 /*
- * test_lanes.c - is what the time line draws true? Random reports are read as lanes; for random windows and zooms, the events under
- * given pixels must be those that a plain look at every row finds, and rectangles must be where events are and nowhere else.
+ * test_lanes.c - is what the time line draws true? Random reports are read as lanes; for random
+ * windows and zooms, the events under given pixels must be those that a plain look at every row
+ * finds, and rectangles must be where events are and nowhere else.
  */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -46,7 +47,8 @@ static void add(struct ws_writer *w, uint64_t start, uint64_t end, uint32_t thre
 					    .type = moment ? WS_NVTX_MARK : WS_NVTX_PUSHPOP});
 }
 
-/* Nested ranges as programs make them: written when they end, so parents come after their children, often blocks later. */
+/* Nested ranges as programs make them: written when they end, so parents come after their children,
+ * often blocks later. */
 static uint64_t nest(struct ws_writer *w, uint64_t t, uint32_t thread, int depth, size_t most)
 {
 	uint64_t start = t;
@@ -93,9 +95,12 @@ static struct ws_report *report(void (*fill)(struct ws_writer *, size_t), size_t
 	assert_non_null(w);
 	row_n = 0;
 	rows = realloc(rows, (n + 64) * sizeof(*rows));
-	ws_writer_add(w, WS_TABLE_collection, &(struct ws_row_collection){.start = ZERO, .end = WS_NO_TIME});
+	ws_writer_add(w, WS_TABLE_collection,
+		      &(struct ws_row_collection){.start = ZERO, .end = WS_NO_TIME});
 	for (uint32_t i = 1; i <= THREADS; i++)
-		ws_writer_add(w, WS_TABLE_thread, &(struct ws_row_thread){.id = i, .process = 1, .tid = i, .start = ZERO});
+		ws_writer_add(
+			w, WS_TABLE_thread,
+			&(struct ws_row_thread){.id = i, .process = 1, .tid = i, .start = ZERO});
 	fill(w, n);
 	assert_int_equal(ws_writer_close(w, &e), 0);
 	r = ws_report_open(path, &e);
@@ -105,7 +110,8 @@ static struct ws_report *report(void (*fill)(struct ws_writer *, size_t), size_t
 
 static bool touches(const struct truth *x, int64_t t0, int64_t t1)
 {
-	return (int64_t)x->start < t1 && ((int64_t)x->end > t0 || (x->start == x->end && (int64_t)x->start >= t0));
+	return (int64_t)x->start < t1 &&
+	       ((int64_t)x->end > t0 || (x->start == x->end && (int64_t)x->start >= t0));
 }
 
 /* Rows by (thread, start, end), to compare sets that may hold equal rows. */
@@ -140,8 +146,9 @@ static size_t by_levels(const struct ws_lane *lane, int64_t t0, int64_t t1, stru
 
 		ws_level_range(&lane->level[k], t0, t1, &from, &to);
 		for (uint32_t i = from; i < to; i++)
-			out[n++] = (struct truth){
-			    .start = lane->level[k].start[i], .end = ws_level_end(&lane->level[k], i), .thread = lane->key[0]};
+			out[n++] = (struct truth){.start = lane->level[k].start[i],
+						  .end = ws_level_end(&lane->level[k], i),
+						  .thread = lane->key[0]};
 	}
 	qsort(out, n, sizeof(*out), by_row);
 	return n;
@@ -160,7 +167,8 @@ static void check_level(const struct ws_level *v)
 	for (uint32_t i = 1; i < v->n; i++)
 		assert_true(ws_level_end(v, i - 1) <= v->start[i]);
 	for (int turn = 0; turn < 50 && v->n; turn++) {
-		uint32_t from = (uint32_t)(next() % v->n), to = from + 1 + (uint32_t)(next() % (v->n - from)),
+		uint32_t from = (uint32_t)(next() % v->n),
+			 to = from + 1 + (uint32_t)(next() % (v->n - from)),
 			 longest = ws_level_longest(v, from, to);
 		uint64_t sum = 0, most = 0;
 
@@ -175,13 +183,15 @@ static void check_level(const struct ws_level *v)
 }
 
 /*
- * Which pixels of a tile are painted by rectangles, and how many events they say there are; against the events of the level, one by
- * one.
+ * Which pixels of a tile are painted by rectangles, and how many events they say there are; against
+ * the events of the level, one by one.
  */
-static void check_tile(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k, int64_t index)
+static void check_tile(const struct ws_lanes *l, const struct ws_lane *lane, uint32_t level, int k,
+		       int64_t index)
 {
 	const struct ws_level *v = &lane->level[level];
-	int64_t t0 = ws_tile_start(l, k, index), px = INT64_C(1) << k, t1 = t0 + WS_TILE_PIXELS * px;
+	int64_t t0 = ws_tile_start(l, k, index), px = INT64_C(1) << k,
+		t1 = t0 + WS_TILE_PIXELS * px;
 	bool painted[WS_TILE_PIXELS] = {false}, truly[WS_TILE_PIXELS] = {false};
 	struct ws_rects out = {0};
 	uint64_t said = 0, there = 0;
@@ -210,12 +220,12 @@ static void check_tile(const struct ws_lanes *l, const struct ws_lane *lane, uin
 			truly[p] = true;
 	}
 	assert_int_equal(said, there);
-	/* A group may bridge a gap within its pixel and into the next one's beginning, where its last event ends: no pixel is left
-	 * out, and none is painted that has no event. */
+	/* A group may bridge a gap within its pixel and into the next one's beginning, where its
+	 * last event ends: no pixel is left out, and none is painted that has no event. */
 	for (int p = 0; p < WS_TILE_PIXELS; p++)
 		if (painted[p] != truly[p])
-			fail_msg("scale %d, tile %lld, pixel %d: painted %d, events %d", k, (long long)index, p, painted[p],
-				 truly[p]);
+			fail_msg("scale %d, tile %lld, pixel %d: painted %d, events %d", k,
+				 (long long)index, p, painted[p], truly[p]);
 	free(out.v);
 }
 
@@ -278,7 +288,8 @@ static void check_report(void (*fill)(struct ws_writer *, size_t), size_t n)
 			int k = (int)(next() % 15);
 			int64_t tiles = ((int64_t)SPAN >> k) / WS_TILE_PIXELS + 3;
 
-			check_tile(l, lane, (uint32_t)(next() % lane->levels), k, (int64_t)(next() % (uint64_t)tiles) - 1);
+			check_tile(l, lane, (uint32_t)(next() % lane->levels), k,
+				   (int64_t)(next() % (uint64_t)tiles) - 1);
 		}
 	}
 	assert_int_equal(seen, row_n);
@@ -303,7 +314,8 @@ static void wild_ranges(void **unused)
 
 /* ---- lanes that are not read ---- */
 
-/* What a report sums up of its blocks: nothing is left out, and no part of a lane with an event is empty. */
+/* What a report sums up of its blocks: nothing is left out, and no part of a lane with an event is
+ * empty. */
 static void check_groups(const struct ws_report *r)
 {
 	for (size_t i = 0; i < ws_report_blocks(r, WS_TABLE_nvtx); i++) {
@@ -324,9 +336,11 @@ static void check_groups(const struct ws_report *r)
 	}
 }
 
-static void check_preview(const struct ws_lanes *l, const struct ws_lane *lane, int k, int64_t index)
+static void check_preview(const struct ws_lanes *l, const struct ws_lane *lane, int k,
+			  int64_t index)
 {
-	int64_t t0 = ws_tile_start(l, k, index), px = INT64_C(1) << k, t1 = t0 + WS_TILE_PIXELS * px;
+	int64_t t0 = ws_tile_start(l, k, index), px = INT64_C(1) << k,
+		t1 = t0 + WS_TILE_PIXELS * px;
 	bool painted[WS_TILE_PIXELS] = {false};
 	struct ws_rects out = {0};
 
@@ -360,7 +374,8 @@ static void wait_until_read(struct ws_lanes *l, uint32_t lane)
 static void check_unread(void (*fill)(struct ws_writer *, size_t), size_t n)
 {
 	struct ws_report *r = report(fill, n);
-	struct ws_lanes *l = ws_lanes_open(r, &(struct ws_lanes_opts){.room = UINT64_MAX, .to = UINT64_MAX});
+	struct ws_lanes *l =
+		ws_lanes_open(r, &(struct ws_lanes_opts){.room = UINT64_MAX, .to = UINT64_MAX});
 	uint64_t seen = 0;
 	uint32_t reading;
 
@@ -373,8 +388,11 @@ static void check_unread(void (*fill)(struct ws_writer *, size_t), size_t n)
 		for (int turn = 0; turn < 40; turn++) {
 			int k = (int)(next() % 15);
 
-			check_preview(l, l->lane[i], k,
-				      (int64_t)(next() % (uint64_t)(((int64_t)SPAN >> k) / WS_TILE_PIXELS + 3)) - 1);
+			check_preview(
+				l, l->lane[i], k,
+				(int64_t)(next() %
+					  (uint64_t)(((int64_t)SPAN >> k) / WS_TILE_PIXELS + 3)) -
+					1);
 		}
 	}
 	assert_int_equal(seen, row_n);
@@ -402,20 +420,23 @@ static void closeups(void **unused)
 {
 	enum { N = 1500 };
 	struct ws_report *r = report(fill_wild, N);
-	struct ws_lanes *l = ws_lanes_open(r, &(struct ws_lanes_opts){.room = UINT64_MAX, .to = UINT64_MAX});
+	struct ws_lanes *l =
+		ws_lanes_open(r, &(struct ws_lanes_opts){.room = UINT64_MAX, .to = UINT64_MAX});
 	struct truth *a = malloc((N + 64) * sizeof(*a)), *b = malloc((N + 64) * sizeof(*b));
 	const uint32_t lanes[] = {0, 2, 1, 2};
 
 	(void)unused;
 	ws_lanes_wait(l);
 	for (int turn = 0; turn < 200; turn++) {
-		int64_t t0 = ZERO + (int64_t)(next() % SPAN) - 1000, t1 = t0 + 1 + (int64_t)(next() % (turn % 3 ? 500 : SPAN));
+		int64_t t0 = ZERO + (int64_t)(next() % SPAN) - 1000,
+			t1 = t0 + 1 + (int64_t)(next() % (turn % 3 ? 500 : SPAN));
 		struct ws_lane **close = ws_closeup_new(l, lanes, WS_COUNT(lanes), t0, t1);
 
 		for (size_t i = 0; i < l->n; i++) {
 			assert_non_null(close[i]);
 			close[i]->key[0] = l->lane[i]->key[0];
-			same(a, by_levels(close[i], t0, t1, a), b, brute(l->lane[i]->key[0], t0, t1, b));
+			same(a, by_levels(close[i], t0, t1, a), b,
+			     brute(l->lane[i]->key[0], t0, t1, b));
 			for (uint32_t k = 0; k < close[i]->levels; k++)
 				check_level(&close[i]->level[k]);
 			assert_false(ws_lane_ready(l->lane[i]));
@@ -429,11 +450,13 @@ static void closeups(void **unused)
 	unlink(path);
 }
 
-/* Of the rows that were read, those go first that were asked for least lately; what has no room at all is not read. */
+/* Of the rows that were read, those go first that were asked for least lately; what has no room at
+ * all is not read. */
 static void little_room(void **unused)
 {
 	struct ws_report *r = report(fill_wild, 3000);
-	struct ws_lanes *l = ws_lanes_open(r, &(struct ws_lanes_opts){.room = 90000, .to = UINT64_MAX});
+	struct ws_lanes *l =
+		ws_lanes_open(r, &(struct ws_lanes_opts){.room = 90000, .to = UINT64_MAX});
 	uint32_t reading;
 
 	(void)unused;
@@ -452,7 +475,8 @@ static void little_room(void **unused)
 			assert_true(l->used <= 90000);
 		}
 	ws_lanes_close(l);
-	l = ws_lanes_open(r, &(struct ws_lanes_opts){.room = 1000, .unasked = UINT64_MAX, .to = UINT64_MAX});
+	l = ws_lanes_open(
+		r, &(struct ws_lanes_opts){.room = 1000, .unasked = UINT64_MAX, .to = UINT64_MAX});
 	ws_lanes_wait(l);
 	ws_lanes_want(l, 0);
 	wait_until_read(l, 0);
@@ -489,7 +513,8 @@ static void counters(void **unused)
 	for (uint32_t i = 0; i < N; i++) {
 		v[i] = (double)(next() % 100000) / 7;
 		ws_writer_add(w, WS_TABLE_counter_value,
-			      &(struct ws_row_counter_value){.start = ZERO + i * 10, .counter = 1, .value = v[i]});
+			      &(struct ws_row_counter_value){
+				      .start = ZERO + i * 10, .counter = 1, .value = v[i]});
 	}
 	assert_int_equal(ws_writer_close(w, &e), 0);
 	r = ws_report_open(path, &e);
@@ -498,7 +523,8 @@ static void counters(void **unused)
 	ws_lanes_wait(l);
 	assert_int_equal(l->n, 1);
 	for (int turn = 0; turn < 300; turn++) {
-		uint32_t from = (uint32_t)(next() % N), to = from + 1 + (uint32_t)(next() % (N - from));
+		uint32_t from = (uint32_t)(next() % N),
+			 to = from + 1 + (uint32_t)(next() % (N - from));
 		double low, high, least = v[from], most = v[from];
 
 		for (uint32_t i = from; i < to; i++) {
@@ -561,11 +587,13 @@ static void odd_parameters(void **unused)
 					  "0~4294967295",
 					  "(((",
 					  "[[:foo:]]"};
-	static const char *const names[] = {"r",     "t0",    "t1",    "lanes", "k",	"i",	"n",	"lane",
-					    "level", "event", "limit", "q",	"re",	"sort", "down", "offset",
-					    "t",     "back",  "up",    "names", "case", "kind", "sums", "cut"};
-	static const char *const paths[] = {"session", "tree",	"tiles",    "at",    "event", "sum",  "events", "search",
-					    "step",    "flame", "progress", "names", "sql",   "../x", ""};
+	static const char *const names[] = {"r",  "t0",	   "t1",    "lanes",  "k",     "i",
+					    "n",  "lane",  "level", "event",  "limit", "q",
+					    "re", "sort",  "down",  "offset", "t",     "back",
+					    "up", "names", "case",  "kind",   "sums",  "cut"};
+	static const char *const paths[] = {"session",	"tree",	  "tiles",  "at",   "event",
+					    "sum",	"events", "search", "step", "flame",
+					    "progress", "names",  "sql",    "../x", ""};
 	struct ws_report *r = report(fill_wild, 300);
 	struct ws_view view;
 	struct ws_text t;
@@ -577,9 +605,10 @@ static void odd_parameters(void **unused)
 	ws_lanes_wait(view.v[0].lanes);
 	for (size_t i = 0; i < WS_COUNT(paths); i++)
 		for (int turn = 0; turn < 400; turn++) {
-			struct given g = {{names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)],
-					   names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)],
-					   names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)]}};
+			struct given g = {
+				{names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)],
+				 names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)],
+				 names[next() % WS_COUNT(names)], odd[next() % WS_COUNT(odd)]}};
 			int status = ask(&view, paths[i], NULL, g);
 
 			assert_true(status == 200 || status == 400 || status == 404);
@@ -593,7 +622,8 @@ static void odd_parameters(void **unused)
 	unlink(path);
 }
 
-/* The page asks from the first moment on, while rows are still being read: under TSan this shows what is not told between threads.
+/* The page asks from the first moment on, while rows are still being read: under TSan this shows
+ * what is not told between threads.
  */
 static void asking_while_reading(void **unused)
 {
@@ -610,7 +640,9 @@ static void asking_while_reading(void **unused)
 		while (!done) {
 			done = __atomic_load_n(&view.v[0].lanes->built, __ATOMIC_ACQUIRE);
 			assert_int_equal(ask(&view, "tree", NULL, (struct given){{NULL}}), 200);
-			assert_int_equal(ask(&view, "tiles", NULL, (struct given){{"lanes", "0.9", "k", "8"}}), 200);
+			assert_int_equal(ask(&view, "tiles", NULL,
+					     (struct given){{"lanes", "0.9", "k", "8"}}),
+					 200);
 			assert_int_equal(ask(&view, "sum", NULL, (struct given){{NULL}}), 200);
 			assert_int_equal(ask(&view, "progress", NULL, (struct given){{NULL}}), 200);
 		}
@@ -638,7 +670,8 @@ static void searching(void **unused)
 	assert_int_equal(ask(&view, "search", &t, (struct given){{"q", "X", "case", "1"}}), 200);
 	assert_non_null(strstr(t.s, "\"count\":0,"));
 	ws_text_free(&t);
-	assert_int_equal(ask(&view, "search", &t, (struct given){{"q", "^[w-z]$", "re", "1"}}), 200);
+	assert_int_equal(ask(&view, "search", &t, (struct given){{"q", "^[w-z]$", "re", "1"}}),
+			 200);
 	assert_non_null(strstr(t.s, want));
 	ws_text_free(&t);
 	ws_view_close(&view);
@@ -655,7 +688,8 @@ static void open_view(struct ws_view *view)
 
 enum { SPANS = 3 };
 
-/* A span, an instant, and one that never ended, of a thread and of a track; the last is behind all else. */
+/* A span, an instant, and one that never ended, of a thread and of a track; the last is behind all
+ * else. */
 static void fill_slices(struct ws_writer *w, size_t n)
 {
 	static const uint8_t flags[SPANS] = {0, WS_SLICE_INSTANT, WS_SLICE_LEFT_OPEN};
@@ -667,14 +701,18 @@ static void fill_slices(struct ws_writer *w, size_t n)
 		for (uint32_t track = 0; track < 2; track++)
 			ws_writer_add(w, WS_TABLE_slice,
 				      &(struct ws_row_slice){.start = ZERO + i * 100,
-							     .end = flags[i] ? WS_NO_TIME : ZERO + 90,
+							     .end = flags[i] ? WS_NO_TIME
+									     : ZERO + 90,
 							     .thread = !track,
 							     .track = track,
 							     .name = name,
 							     .flags = flags[i]});
-	ws_writer_add(
-	    w, WS_TABLE_slice,
-	    &(struct ws_row_slice){.start = ZERO + 5000, .end = WS_NO_TIME, .track = 1, .name = name, .flags = WS_SLICE_INSTANT});
+	ws_writer_add(w, WS_TABLE_slice,
+		      &(struct ws_row_slice){.start = ZERO + 5000,
+					     .end = WS_NO_TIME,
+					     .track = 1,
+					     .name = name,
+					     .flags = WS_SLICE_INSTANT});
 }
 
 static void instants(void **unused)
@@ -691,10 +729,16 @@ static void instants(void **unused)
 		char lane[8];
 
 		snprintf(lane, sizeof(lane), "%" PRIu32, i);
-		assert_int_equal(ask(&view, "at", &t, (struct given){{"lane", lane, "level", "0", "t0", "100", "t1", "101"}}), 200);
+		assert_int_equal(
+			ask(&view, "at", &t,
+			    (struct given){{"lane", lane, "level", "0", "t0", "100", "t1", "101"}}),
+			200);
 		assert_non_null(strstr(t.s, "\"start\":100,\"end\":100,\"flags\":128"));
 		ws_text_free(&t);
-		assert_int_equal(ask(&view, "at", &t, (struct given){{"lane", lane, "level", "0", "t0", "200", "t1", "201"}}), 200);
+		assert_int_equal(
+			ask(&view, "at", &t,
+			    (struct given){{"lane", lane, "level", "0", "t0", "200", "t1", "201"}}),
+			200);
 		assert_non_null(strstr(t.s, "\"start\":200,\"end\":5000,\"flags\":64"));
 		ws_text_free(&t);
 		assert_true(seen < 2);
@@ -706,7 +750,8 @@ static void instants(void **unused)
 	unlink(path);
 }
 
-/* Process i + 1 has thread 10 + i with so many calls; the last but one names what it does, the last has a GPU. */
+/* Process i + 1 has thread 10 + i with so many calls; the last but one names what it does, the last
+ * has a GPU. */
 static const int calls_of[] = {1, 2, 0, 900, 3, 60, 1, 1};
 
 static void fill_processes(struct ws_writer *w, size_t n)
@@ -715,9 +760,12 @@ static void fill_processes(struct ws_writer *w, size_t n)
 
 	(void)n;
 	for (uint32_t i = 0; i < WS_COUNT(calls_of); i++) {
-		ws_writer_add(w, WS_TABLE_process, &(struct ws_row_process){.id = i + 1, .pid = i + 1, .start = ZERO});
-		ws_writer_add(w, WS_TABLE_thread,
-			      &(struct ws_row_thread){.id = 10 + i, .process = i + 1, .tid = 10 + i, .start = ZERO});
+		ws_writer_add(w, WS_TABLE_process,
+			      &(struct ws_row_process){.id = i + 1, .pid = i + 1, .start = ZERO});
+		ws_writer_add(
+			w, WS_TABLE_thread,
+			&(struct ws_row_thread){
+				.id = 10 + i, .process = i + 1, .tid = 10 + i, .start = ZERO});
 		for (int k = 0; k < calls_of[i]; k++)
 			ws_writer_add(w, WS_TABLE_osrt,
 				      &(struct ws_row_osrt){.start = ZERO + (uint64_t)k * 10,
@@ -728,16 +776,19 @@ static void fill_processes(struct ws_writer *w, size_t n)
 	}
 	add(w, ZERO, ZERO + 50, 16, false);
 	ws_writer_add(w, WS_TABLE_cuda_kernel,
-		      &(struct ws_row_cuda_kernel){.start = ZERO, .end = ZERO + 9, .process = 8, .name = name});
+		      &(struct ws_row_cuda_kernel){
+			      .start = ZERO, .end = ZERO + 9, .process = 8, .name = name});
 }
 
-/* First what works on a GPU, then what names its work, then the busy; those that hardly ran are in a row of their own. */
+/* First what works on a GPU, then what names its work, then the busy; those that hardly ran are in
+ * a row of their own. */
 static void processes_that_matter(void **unused)
 {
-	static const char *const order[] = {"\"id\":\"p8\",\"parent\":\"\"",	      "\"id\":\"p7\",\"parent\":\"\"",
-					    "\"id\":\"p4\",\"parent\":\"\"",	      "\"id\":\"p6\",\"parent\":\"\"",
-					    "\"id\":\"processes\",\"parent\":\"\"",   "\"id\":\"p1\",\"parent\":\"processes\"",
-					    "\"id\":\"p2\",\"parent\":\"processes\"", "\"id\":\"p5\",\"parent\":\"processes\""};
+	static const char *const order[] = {
+		"\"id\":\"p8\",\"parent\":\"\"",	  "\"id\":\"p7\",\"parent\":\"\"",
+		"\"id\":\"p4\",\"parent\":\"\"",	  "\"id\":\"p6\",\"parent\":\"\"",
+		"\"id\":\"processes\",\"parent\":\"\"",	  "\"id\":\"p1\",\"parent\":\"processes\"",
+		"\"id\":\"p2\",\"parent\":\"processes\"", "\"id\":\"p5\",\"parent\":\"processes\""};
 	struct ws_report *r = report(fill_processes, 0);
 	struct ws_view view;
 	struct ws_text t;
@@ -761,12 +812,12 @@ static void processes_that_matter(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(nested_ranges), cmocka_unit_test(wild_ranges),
-	    cmocka_unit_test(few_rows),	     cmocka_unit_test(rows_that_no_one_asked_for),
-	    cmocka_unit_test(closeups),	     cmocka_unit_test(little_room),
-	    cmocka_unit_test(counters),	     cmocka_unit_test(odd_parameters),
-	    cmocka_unit_test(searching),     cmocka_unit_test(asking_while_reading),
-	    cmocka_unit_test(instants),	     cmocka_unit_test(processes_that_matter),
+		cmocka_unit_test(nested_ranges), cmocka_unit_test(wild_ranges),
+		cmocka_unit_test(few_rows),	 cmocka_unit_test(rows_that_no_one_asked_for),
+		cmocka_unit_test(closeups),	 cmocka_unit_test(little_room),
+		cmocka_unit_test(counters),	 cmocka_unit_test(odd_parameters),
+		cmocka_unit_test(searching),	 cmocka_unit_test(asking_while_reading),
+		cmocka_unit_test(instants),	 cmocka_unit_test(processes_that_matter),
 	};
 	int rc = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -1,6 +1,6 @@
 /*
- * test_fold.c - GROUP BYs answered without SQLite against SQLite's own answers: thousands of random queries, whose rows must be the
- * same in number, order, kind and every bit.
+ * test_fold.c - GROUP BYs answered without SQLite against SQLite's own answers: thousands of random
+ * queries, whose rows must be the same in number, order, kind and every bit.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,12 +62,14 @@ static void add_nvtx(struct ws_writer *w, uint64_t at)
 
 static void add_osrt(struct ws_writer *w, uint64_t at)
 {
-	static const int64_t results[] = {0, 1, -1, INT64_MAX, INT64_MIN, 3037000500, -3037000500, 1 << 20};
+	static const int64_t results[] = {0,	     1,		 -1,	      INT64_MAX,
+					  INT64_MIN, 3037000500, -3037000500, 1 << 20};
 	struct ws_row_osrt r = {.start = at,
 				.end = one_in(9) ? WS_NO_TIME : some_time(at),
 				.thread = (uint32_t)(1 + next() % 5),
 				.name = texts[next() % 24],
-				.result = one_in(200) ? results[next() % 8] : (int64_t)(next() % 100000) - 50000,
+				.result = one_in(200) ? results[next() % 8]
+						      : (int64_t)(next() % 100000) - 50000,
 				.error = (int32_t)(next() % 3),
 				.nesting = (uint32_t)(next() % 2),
 				.object = one_in(2) ? 0 : next() % 5,
@@ -107,7 +109,11 @@ static struct ws_report *make_report(const char *path)
 	assert_non_null(w);
 	for (unsigned i = 1; i < 24; i++) { /* texts[0] is none */
 		char name[32];
-		int n = snprintf(name, sizeof(name), i % 5 ? "work %u" : i % 2 ? "%uabc" : "", i / 2);
+		int n = snprintf(name, sizeof(name),
+				 i % 5	 ? "work %u"
+				 : i % 2 ? "%uabc"
+					 : "",
+				 i / 2);
 
 		texts[i] = ws_writer_string(w, name, (size_t)n);
 	}
@@ -138,39 +144,49 @@ struct table {
 };
 
 static const struct table tables[] = {
-    {"NVTX_EVENTS t",
-     {"start", "t.\"end\"", "end - start", "(end-start)/1000", "t.category", "domainId", "eventType", "globalTid"},
-     {"(end - start) / 1e6", "start * 0.37", "1.0 * domainId"},
-     {"text", "globalTid", "domainId", "eventType", "category", "start / 1000000", "upper(text)", "globalTid % 3",
-      "length(text) > 5"},
-     {"start > 5000000", "end < 2e7", "end IS NULL", "text LIKE '%1%'", "text = 'work 3'", "eventType = 59", "domainId <> 1",
-      "category IN (1, 2)", "start BETWEEN 2000000 AND 25000000", "NOT (end - start > 3000 OR domainId = 2)", "text IS NOT NULL"}},
-    {"NVTX_EVENTS t LEFT JOIN StringIds s ON s.id = t.textId",
-     {"start", "end - start", "globalTid", "t.category"},
-     {"(t.end - t.start) / 1e3", "CAST(start AS REAL) / 7"},
-     {"coalesce(text, value)", "value", "textId", "s.id", "text", "globalTid", "substr(coalesce(t.text, s.value), 1, 6)"},
-     {"value LIKE 'w%'", "textId IS NULL", "s.value IS NULL OR domainId = 1", "start < 20000000"}},
-    {"OSRT_API t JOIN StringIds s ON s.id = t.nameId",
-     {"returnValue", "end - start", "returnValue * 3", "returnValue + 9223372036854775000", "returnValue / (returnValue % 3)",
-      "CASE WHEN returnValue < 0 THEN -1 WHEN returnValue = 0 THEN 0 ELSE 1 END", "callchainId", "returnValue & 255",
-      "nestingLevel << 3", "CASE nestingLevel WHEN 0 THEN end END", "returnValue >> 2", "- returnValue", "returnValue > 10"},
-     {"returnValue / 3.0", "CASE WHEN returnValue > 0 THEN 1.5 ELSE 0.25 END", "(end - start) * 1e-6"},
-     {"s.value", "nameId", "s.id", "value", "nestingLevel", "callchainId", "globalTid",
-      "CASE WHEN returnValue < 0 THEN 1 ELSE 0 END", "start / 4000000"},
-     {"returnValue > 100", "returnValue >= 100.5", "returnValue < 9.2e18", "s.value LIKE 'work%'", "callchainId NOTNULL",
-      "callchainId NOT IN (1, 2, 3)", "end - start BETWEEN 1000 AND 4000", "nestingLevel", "NOT nestingLevel",
-      "value <> 'work 2'"}},
-    {"CUPTI_ACTIVITY_KIND_KERNEL AS t, StringIds AS s",
-     {"end - start", "t.end", "deviceId", "gridX * registersPerThread", "correlationId % 100"},
-     {"(end - start) / 1e3", "CAST(end - start AS REAL)", "theoreticalOccupancy", "waves * 3"},
-     {"s.value", "demangledName", "shortName", "deviceId", "streamId", "gridX", "deviceId + streamId", "demangledName || 'x'"},
-     {"deviceId = 1", "s.value GLOB 'w*'", "gridX >= 2", "start > 1e7 AND end < 14000000", "waves > 50",
-      "theoreticalOccupancy < 0.5", "waves / theoreticalOccupancy > gridX"}},
-    {"WARPSIGHT_OSRT_DETAIL t",
-     {"start", "object", "start - object * 2"},
-     {"start / 3.0"},
-     {"object", "globalTid", "start / 9000000"},
-     {"object > 1", "start < 12000000"}},
+	{"NVTX_EVENTS t",
+	 {"start", "t.\"end\"", "end - start", "(end-start)/1000", "t.category", "domainId",
+	  "eventType", "globalTid"},
+	 {"(end - start) / 1e6", "start * 0.37", "1.0 * domainId"},
+	 {"text", "globalTid", "domainId", "eventType", "category", "start / 1000000",
+	  "upper(text)", "globalTid % 3", "length(text) > 5"},
+	 {"start > 5000000", "end < 2e7", "end IS NULL", "text LIKE '%1%'", "text = 'work 3'",
+	  "eventType = 59", "domainId <> 1", "category IN (1, 2)",
+	  "start BETWEEN 2000000 AND 25000000", "NOT (end - start > 3000 OR domainId = 2)",
+	  "text IS NOT NULL"}},
+	{"NVTX_EVENTS t LEFT JOIN StringIds s ON s.id = t.textId",
+	 {"start", "end - start", "globalTid", "t.category"},
+	 {"(t.end - t.start) / 1e3", "CAST(start AS REAL) / 7"},
+	 {"coalesce(text, value)", "value", "textId", "s.id", "text", "globalTid",
+	  "substr(coalesce(t.text, s.value), 1, 6)"},
+	 {"value LIKE 'w%'", "textId IS NULL", "s.value IS NULL OR domainId = 1",
+	  "start < 20000000"}},
+	{"OSRT_API t JOIN StringIds s ON s.id = t.nameId",
+	 {"returnValue", "end - start", "returnValue * 3", "returnValue + 9223372036854775000",
+	  "returnValue / (returnValue % 3)",
+	  "CASE WHEN returnValue < 0 THEN -1 WHEN returnValue = 0 THEN 0 ELSE 1 END", "callchainId",
+	  "returnValue & 255", "nestingLevel << 3", "CASE nestingLevel WHEN 0 THEN end END",
+	  "returnValue >> 2", "- returnValue", "returnValue > 10"},
+	 {"returnValue / 3.0", "CASE WHEN returnValue > 0 THEN 1.5 ELSE 0.25 END",
+	  "(end - start) * 1e-6"},
+	 {"s.value", "nameId", "s.id", "value", "nestingLevel", "callchainId", "globalTid",
+	  "CASE WHEN returnValue < 0 THEN 1 ELSE 0 END", "start / 4000000"},
+	 {"returnValue > 100", "returnValue >= 100.5", "returnValue < 9.2e18",
+	  "s.value LIKE 'work%'", "callchainId NOTNULL", "callchainId NOT IN (1, 2, 3)",
+	  "end - start BETWEEN 1000 AND 4000", "nestingLevel", "NOT nestingLevel",
+	  "value <> 'work 2'"}},
+	{"CUPTI_ACTIVITY_KIND_KERNEL AS t, StringIds AS s",
+	 {"end - start", "t.end", "deviceId", "gridX * registersPerThread", "correlationId % 100"},
+	 {"(end - start) / 1e3", "CAST(end - start AS REAL)", "theoreticalOccupancy", "waves * 3"},
+	 {"s.value", "demangledName", "shortName", "deviceId", "streamId", "gridX",
+	  "deviceId + streamId", "demangledName || 'x'"},
+	 {"deviceId = 1", "s.value GLOB 'w*'", "gridX >= 2", "start > 1e7 AND end < 14000000",
+	  "waves > 50", "theoreticalOccupancy < 0.5", "waves / theoreticalOccupancy > gridX"}},
+	{"WARPSIGHT_OSRT_DETAIL t",
+	 {"start", "object", "start - object * 2"},
+	 {"start / 3.0"},
+	 {"object", "globalTid", "start / 9000000"},
+	 {"object > 1", "start < 12000000"}},
 };
 
 static const char *pick(const char *const *list, size_t most)
@@ -185,7 +201,8 @@ static const char *pick(const char *const *list, size_t most)
 static void put_figure(struct ws_text *q, const struct table *t)
 {
 	static const char *const names[] = {"sum", "avg", "min", "max", "count", "total"};
-	const char *arg = one_in(3) ? pick(t->reals, 4) : pick(t->numbers, 16), *name = names[next() % 6];
+	const char *arg = one_in(3) ? pick(t->reals, 4) : pick(t->numbers, 16),
+		   *name = names[next() % 6];
 
 	if (one_in(5))
 		ws_text_puts(q, "count(*)");
@@ -204,12 +221,14 @@ static void put_conditions(struct ws_text *q, const struct table *t, bool joined
 	if (joined)
 		ws_text_puts(q, " WHERE t.demangledName = s.id");
 	for (unsigned i = 0; i < n; i++)
-		ws_text_printf(q, "%s%s", i || joined ? " AND " : " WHERE ", pick(t->conditions, 16));
+		ws_text_printf(q, "%s%s", i || joined ? " AND " : " WHERE ",
+			       pick(t->conditions, 16));
 }
 
 static void put_core(struct ws_text *q, const struct table *t)
 {
-	unsigned groups = one_in(9) ? 0 : 1 + (unsigned)(next() % 2), figures = 1 + (unsigned)(next() % 5);
+	unsigned groups = one_in(9) ? 0 : 1 + (unsigned)(next() % 2),
+		 figures = 1 + (unsigned)(next() % 5);
 	const char *by[2] = {pick(t->groups, 12), pick(t->groups, 12)};
 
 	ws_text_puts(q, "SELECT ");
@@ -229,9 +248,12 @@ static void put_core(struct ws_text *q, const struct table *t)
 			ws_text_puts(q, by[i]);
 	}
 	if (groups && one_in(4))
-		ws_text_puts(q, one_in(2) ? " HAVING count(*) > 20" : " HAVING f0 IS NOT NULL AND max(start) - min(start) > 100");
+		ws_text_puts(
+			q, one_in(2) ? " HAVING count(*) > 20"
+				     : " HAVING f0 IS NOT NULL AND max(start) - min(start) > 100");
 	if (groups && one_in(3))
-		ws_text_printf(q, " ORDER BY %s%s", one_in(2) ? "f0" : "count(*) / 10", one_in(2) ? " DESC" : "");
+		ws_text_printf(q, " ORDER BY %s%s", one_in(2) ? "f0" : "count(*) / 10",
+			       one_in(2) ? " DESC" : "");
 	else if (groups && one_in(4))
 		ws_text_printf(q, " ORDER BY g0%s, f0", one_in(2) ? " DESC" : "");
 	if (one_in(4))
@@ -243,9 +265,13 @@ static void put_query(struct ws_text *q)
 	const struct table *t = &tables[next() % WS_COUNT(tables)];
 	unsigned how = (unsigned)(next() % 8);
 
-	ws_text_puts(q, how == 0 ? "WITH c AS (" : how == 1 ? "SELECT sum(f0), count(*), max(f0) FROM (" : "");
+	ws_text_puts(q, how == 0   ? "WITH c AS ("
+			: how == 1 ? "SELECT sum(f0), count(*), max(f0) FROM ("
+				   : "");
 	put_core(q, t);
-	ws_text_puts(q, how == 0 ? ") SELECT c.*, typeof(f0) FROM c ORDER BY 1, 2" : how == 1 ? ")" : "");
+	ws_text_puts(q, how == 0   ? ") SELECT c.*, typeof(f0) FROM c ORDER BY 1, 2"
+			: how == 1 ? ")"
+				   : "");
 }
 
 /* ---- both answers ---- */
@@ -352,7 +378,8 @@ static void test_random(void **ctx)
 		compare(x->s, q.s);
 		ws_text_free(&q);
 	}
-	assert_true(ws_sql_counts(x->s).folded > QUERIES / 2); /* else this compared SQLite with itself */
+	assert_true(ws_sql_counts(x->s).folded >
+		    QUERIES / 2); /* else this compared SQLite with itself */
 }
 
 /* What is folded, and what is left to SQLite because it might differ. */
@@ -362,30 +389,39 @@ static void test_which(void **ctx)
 		bool folded;
 		const char *sql;
 	} cases[] = {
-	    {true, "SELECT text, count(*), sum(end - start), avg(end-start), min(end), max(end), total(start) FROM NVTX_EVENTS "
-		   "GROUP BY text"},
-	    {true, "select count(*), sum(start) from main.nvtx_events where start > 99999999999"},
-	    {true, "SELECT end, count(*) FROM NVTX_EVENTS GROUP BY end ORDER BY 2 DESC, 1 LIMIT 3"},
-	    {true, "SELECT \"end\" -- of it\n, count(*) n /* rows */ FROM [NVTX_EVENTS] AS \"t\" GROUP BY t.[end] ORDER BY n, 1 "
-		   "LIMIT 3 OFFSET 2"},
-	    {false, "SELECT shortName, sum(count(*)) OVER () FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY 1"},
-	    {true, "SELECT * FROM (SELECT deviceId, count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY deviceId) WHERE \"count(*)\" "
-		   "> '5'"},
-	    {false, "SELECT text, start, count(*) FROM NVTX_EVENTS GROUP BY text"},
-	    {false, "SELECT text, max(start), end FROM NVTX_EVENTS GROUP BY text"},
-	    {false, "SELECT count(DISTINCT text) FROM NVTX_EVENTS"},
-	    {false, "SELECT group_concat(domainId) FROM NVTX_EVENTS GROUP BY globalTid"},
-	    {false, "SELECT sum(returnValue) FROM OSRT_API"},
-	    {false, "SELECT max(returnValue + 9223372036854775807) FROM OSRT_API"},
-	    {false, "WITH NVTX_EVENTS AS (SELECT 1 AS text) SELECT text, count(*) FROM NVTX_EVENTS GROUP BY text"},
-	    {false, "SELECT text COLLATE NOCASE, count(*) FROM NVTX_EVENTS GROUP BY 1"},
-	    {false, "SELECT count(*) FILTER (WHERE start > 5) FROM NVTX_EVENTS"},
-	    {false, "SELECT deviceId, count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY 1 UNION SELECT 1, 2"},
-	    {false, "SELECT text = \"work 1\", count(*) FROM NVTX_EVENTS GROUP BY 1"},
-	    {false, "SELECT count(*) FROM NVTX_EVENTS GROUP BY text HAVING start > 1"},
-	    {false, "SELECT (SELECT count(*) FROM OSRT_API o WHERE o.globalTid = e.globalTid) FROM NVTX_EVENTS e LIMIT 3"},
-	    {false, "SELECT count(*), random() > 0 OR 1 FROM NVTX_EVENTS"},
-	    {false, "SELECT count(*) FROM NVTX_EVENTS WHERE start > no_such_column"},
+		{true, "SELECT text, count(*), sum(end - start), avg(end-start), min(end), "
+		       "max(end), total(start) FROM NVTX_EVENTS "
+		       "GROUP BY text"},
+		{true,
+		 "select count(*), sum(start) from main.nvtx_events where start > 99999999999"},
+		{true,
+		 "SELECT end, count(*) FROM NVTX_EVENTS GROUP BY end ORDER BY 2 DESC, 1 LIMIT 3"},
+		{true, "SELECT \"end\" -- of it\n, count(*) n /* rows */ FROM [NVTX_EVENTS] AS "
+		       "\"t\" GROUP BY t.[end] ORDER BY n, 1 "
+		       "LIMIT 3 OFFSET 2"},
+		{false, "SELECT shortName, sum(count(*)) OVER () FROM CUPTI_ACTIVITY_KIND_KERNEL "
+			"GROUP BY 1"},
+		{true, "SELECT * FROM (SELECT deviceId, count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL "
+		       "GROUP BY deviceId) WHERE \"count(*)\" "
+		       "> '5'"},
+		{false, "SELECT text, start, count(*) FROM NVTX_EVENTS GROUP BY text"},
+		{false, "SELECT text, max(start), end FROM NVTX_EVENTS GROUP BY text"},
+		{false, "SELECT count(DISTINCT text) FROM NVTX_EVENTS"},
+		{false, "SELECT group_concat(domainId) FROM NVTX_EVENTS GROUP BY globalTid"},
+		{false, "SELECT sum(returnValue) FROM OSRT_API"},
+		{false, "SELECT max(returnValue + 9223372036854775807) FROM OSRT_API"},
+		{false, "WITH NVTX_EVENTS AS (SELECT 1 AS text) SELECT text, count(*) FROM "
+			"NVTX_EVENTS GROUP BY text"},
+		{false, "SELECT text COLLATE NOCASE, count(*) FROM NVTX_EVENTS GROUP BY 1"},
+		{false, "SELECT count(*) FILTER (WHERE start > 5) FROM NVTX_EVENTS"},
+		{false, "SELECT deviceId, count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY 1 "
+			"UNION SELECT 1, 2"},
+		{false, "SELECT text = \"work 1\", count(*) FROM NVTX_EVENTS GROUP BY 1"},
+		{false, "SELECT count(*) FROM NVTX_EVENTS GROUP BY text HAVING start > 1"},
+		{false, "SELECT (SELECT count(*) FROM OSRT_API o WHERE o.globalTid = e.globalTid) "
+			"FROM NVTX_EVENTS e LIMIT 3"},
+		{false, "SELECT count(*), random() > 0 OR 1 FROM NVTX_EVENTS"},
+		{false, "SELECT count(*) FROM NVTX_EVENTS WHERE start > no_such_column"},
 	};
 	struct fixture *x = *ctx;
 
@@ -402,8 +438,8 @@ static void test_which(void **ctx)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_which),
-	    cmocka_unit_test(test_random),
+		cmocka_unit_test(test_which),
+		cmocka_unit_test(test_random),
 	};
 
 	return cmocka_run_group_tests_name("sql-fold", tests, setup, teardown);

@@ -1,14 +1,15 @@
 /*
  * make_cpu_report.c - write a report of known CPU rows: make_cpu_report KIND FILE [COUNT].
  *
- * small   two processes with samples of every kind of frame, inlining, recursion, scheduling, waits for all reasons, GPU work
- * cycles  samples of a counter of cycles, and of a clock for a thread of Python
- * calls   calls that wait, without scheduling
- * random  random stacks, samples, scheduling, calls and GPU work on 6 threads of 2 processes: for recomputing every figure
- * elsewhere big     COUNT samples and COUNT spans of scheduling, for timing hostile loops of callers, ids that are not there, rows
- * that overlap, names with markup and controls
+ * small   two processes with samples of every kind of frame, inlining, recursion, scheduling, waits
+ * for all reasons, GPU work cycles  samples of a counter of cycles, and of a clock for a thread of
+ * Python calls   calls that wait, without scheduling random  random stacks, samples, scheduling,
+ * calls and GPU work on 6 threads of 2 processes: for recomputing every figure elsewhere big COUNT
+ * samples and COUNT spans of scheduling, for timing hostile loops of callers, ids that are not
+ * there, rows that overlap, names with markup and controls
  *
- * The session clock starts at 1,000,000,000,000 ns, so that a time that was not made relative is seen at once.
+ * The session clock starts at 1,000,000,000,000 ns, so that a time that was not made relative is
+ * seen at once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,8 +51,8 @@ static void session(uint64_t length)
 
 static void process(uint32_t id, uint32_t pid, const char *name)
 {
-	ADD(process, .id = id, .pid = pid, .ppid = 1, .start = ZERO, .origin = WS_ORIGIN_TARGET, .exe = str(name),
-	    .cmdline = str(name), .name = str(name));
+	ADD(process, .id = id, .pid = pid, .ppid = 1, .start = ZERO, .origin = WS_ORIGIN_TARGET,
+	    .exe = str(name), .cmdline = str(name), .name = str(name));
 }
 
 static void thread(uint32_t id, uint32_t in, uint32_t tid, const char *name)
@@ -68,29 +69,35 @@ static uint32_t modules, frames, stacks;
 static uint32_t module(const char *path, int kind)
 {
 	ADD(module, .id = ++modules, .kind = (uint8_t)kind, .path = str(path),
-	    .build_id = kind == WS_MODULE_FILE ? str(modules % 2 ? "ab01" : "ab02") : 0, .size = 1000);
+	    .build_id = kind == WS_MODULE_FILE ? str(modules % 2 ? "ab01" : "ab02") : 0,
+	    .size = 1000);
 	return modules;
 }
 
 static uint32_t frame(uint32_t in, uint64_t address, int kind)
 {
-	ADD(frame, .id = ++frames, .kind = (uint8_t)kind, .method = kind == WS_FRAME_KERNEL ? WS_UNWIND_KERNEL : WS_UNWIND_FP,
-	    .module = in, .address = address);
+	ADD(frame, .id = ++frames, .kind = (uint8_t)kind,
+	    .method = kind == WS_FRAME_KERNEL ? WS_UNWIND_KERNEL : WS_UNWIND_FP, .module = in,
+	    .address = address);
 	return frames;
 }
 
 static uint32_t python(const char *name, const char *file, uint32_t line)
 {
-	ADD(frame, .id = ++frames, .kind = WS_FRAME_PYTHON, .address = line, .name = str(name), .file = str(file));
+	ADD(frame, .id = ++frames, .kind = WS_FRAME_PYTHON, .address = line, .name = str(name),
+	    .file = str(file));
 	return frames;
 }
 
-static void symbol(uint32_t of, uint32_t depth, uint32_t set, const char *name, const char *file, uint32_t line)
+static void symbol(uint32_t of, uint32_t depth, uint32_t set, const char *name, const char *file,
+		   uint32_t line)
 {
-	ADD(symbol, .frame = of, .depth = depth, .set = set, .name = str(name), .file = str(file), .line = line, .address = 0x1000);
+	ADD(symbol, .frame = of, .depth = depth, .set = set, .name = str(name), .file = str(file),
+	    .line = line, .address = 0x1000);
 }
 
-static uint32_t named(uint32_t in, uint64_t address, const char *name, const char *file, uint32_t line)
+static uint32_t named(uint32_t in, uint64_t address, const char *name, const char *file,
+		      uint32_t line)
 {
 	uint32_t f = frame(in, address, WS_FRAME_USER);
 
@@ -106,8 +113,9 @@ static uint32_t push(uint32_t caller, uint32_t f)
 
 static void sample(uint32_t of, uint64_t at, uint32_t leaf, uint32_t callers, uint64_t weight)
 {
-	ADD(sample, .start = ZERO + at, .thread = of, .cpu = of % 4, .state = WS_STATE_RUNNING, .weight = weight, .frame = leaf,
-	    .callers = callers, .event = 1, .gil = WS_GIL_NONE, .flags = WS_SAMPLE_CLOCK);
+	ADD(sample, .start = ZERO + at, .thread = of, .cpu = of % 4, .state = WS_STATE_RUNNING,
+	    .weight = weight, .frame = leaf, .callers = callers, .event = 1, .gil = WS_GIL_NONE,
+	    .flags = WS_SAMPLE_CLOCK);
 }
 
 /* ---- scheduling and calls ---- */
@@ -116,34 +124,38 @@ static uint32_t wakers; /* of the random report: thread i is woken by thread i %
 
 static void ran(uint32_t of, uint64_t from, uint64_t to, uint32_t cpu, uint64_t woken, int after)
 {
-	ADD(sched, .start = ZERO + from, .end = to ? ZERO + to : WS_NO_TIME, .thread = of, .cpu = cpu,
-	    .woken = woken ? ZERO + woken : WS_NO_TIME, .waker = woken && wakers ? of % wakers + 1 : 0, .after = (uint8_t)after);
+	ADD(sched, .start = ZERO + from, .end = to ? ZERO + to : WS_NO_TIME, .thread = of,
+	    .cpu = cpu, .woken = woken ? ZERO + woken : WS_NO_TIME,
+	    .waker = woken && wakers ? of % wakers + 1 : 0, .after = (uint8_t)after);
 }
 
-static void call(uint32_t of, const char *name, uint64_t from, uint64_t to, uint64_t object, const char *path, uint32_t holder,
-		 uint32_t chain)
+static void call(uint32_t of, const char *name, uint64_t from, uint64_t to, uint64_t object,
+		 const char *path, uint32_t holder, uint32_t chain)
 {
-	ADD(osrt, .start = ZERO + from, .end = to ? ZERO + to : WS_NO_TIME, .thread = of, .name = str(name), .object = object,
-	    .path = str(path), .holder = holder, .callchain = chain ? chain : WS_NO_U32);
-}
-
-static void api(uint32_t of, const char *name, uint32_t correlation, uint64_t from, uint64_t to, uint32_t chain)
-{
-	ADD(cuda_api, .start = ZERO + from, .end = ZERO + to, .thread = of, .correlation = correlation, .name = str(name),
+	ADD(osrt, .start = ZERO + from, .end = to ? ZERO + to : WS_NO_TIME, .thread = of,
+	    .name = str(name), .object = object, .path = str(path), .holder = holder,
 	    .callchain = chain ? chain : WS_NO_U32);
 }
 
-static void kernel(uint32_t in, uint32_t device, uint32_t stream, uint32_t correlation, const char *name, uint64_t from,
-		   uint64_t to)
+static void api(uint32_t of, const char *name, uint32_t correlation, uint64_t from, uint64_t to,
+		uint32_t chain)
 {
-	ADD(cuda_kernel, .start = ZERO + from, .end = ZERO + to, .device = device, .context = 1, .green_context = WS_NO_U32,
-	    .stream = stream, .correlation = correlation, .process = in, .demangled = str(name), .name = str(name), .grid_x = 1,
-	    .block_x = 1);
+	ADD(cuda_api, .start = ZERO + from, .end = ZERO + to, .thread = of,
+	    .correlation = correlation, .name = str(name), .callchain = chain ? chain : WS_NO_U32);
+}
+
+static void kernel(uint32_t in, uint32_t device, uint32_t stream, uint32_t correlation,
+		   const char *name, uint64_t from, uint64_t to)
+{
+	ADD(cuda_kernel, .start = ZERO + from, .end = ZERO + to, .device = device, .context = 1,
+	    .green_context = WS_NO_U32, .stream = stream, .correlation = correlation, .process = in,
+	    .demangled = str(name), .name = str(name), .grid_x = 1, .block_x = 1);
 }
 
 static void range(uint32_t of, const char *text, uint64_t from, uint64_t to)
 {
-	ADD(nvtx, .start = ZERO + from, .end = ZERO + to, .thread = of, .text = str(text), .type = WS_NVTX_PUSHPOP);
+	ADD(nvtx, .start = ZERO + from, .end = ZERO + to, .thread = of, .text = str(text),
+	    .type = WS_NVTX_PUSHPOP);
 }
 
 /* ---- small ---- */
@@ -154,24 +166,29 @@ struct code {
 
 static struct code code(void)
 {
-	uint32_t app = module("/usr/bin/app", WS_MODULE_FILE), lib = module("/usr/lib/libstripped.so.1", WS_MODULE_FILE);
-	uint32_t k = module("[kernel.kallsyms]", WS_MODULE_KERNEL), jit = module("[jit]", WS_MODULE_JIT);
+	uint32_t app = module("/usr/bin/app", WS_MODULE_FILE),
+		 lib = module("/usr/lib/libstripped.so.1", WS_MODULE_FILE);
+	uint32_t k = module("[kernel.kallsyms]", WS_MODULE_KERNEL),
+		 jit = module("[jit]", WS_MODULE_JIT);
 	struct code c = {
-	    .main = named(app, 0x1000, "main", "/src/app.c", 10),
-	    .work = named(app, 0x2000, "work<int>(int)", "/src/work.h", 20),
-	    .again = named(app, 0x2010, "work<int>(int)", "/src/work.h", 21), /* another address of the same function */
-	    .leaf = named(app, 0x3000, "leaf", "/src/app.c", 30),
-	    .inlined = frame(app, 0x3100, WS_FRAME_USER),
-	    .stripped = frame(lib, 0x500, WS_FRAME_USER),
-	    .unknown = frame(0, 0x7fff1234, WS_FRAME_USER),
-	    .kernel = frame(k, 0xffffffff81000000, WS_FRAME_KERNEL),
-	    .py_main = python("<module>", "/src/train.py", 100),
-	    .py_step = python("step", "/src/train.py", 42),
-	    .jit = frame(jit, 0x9000, WS_FRAME_JIT),
+		.main = named(app, 0x1000, "main", "/src/app.c", 10),
+		.work = named(app, 0x2000, "work<int>(int)", "/src/work.h", 20),
+		.again = named(app, 0x2010, "work<int>(int)", "/src/work.h",
+			       21), /* another address of the same function */
+		.leaf = named(app, 0x3000, "leaf", "/src/app.c", 30),
+		.inlined = frame(app, 0x3100, WS_FRAME_USER),
+		.stripped = frame(lib, 0x500, WS_FRAME_USER),
+		.unknown = frame(0, 0x7fff1234, WS_FRAME_USER),
+		.kernel = frame(k, 0xffffffff81000000, WS_FRAME_KERNEL),
+		.py_main = python("<module>", "/src/train.py", 100),
+		.py_step = python("step", "/src/train.py", 42),
+		.jit = frame(jit, 0x9000, WS_FRAME_JIT),
 	};
 
-	symbol(c.inlined, 0, 1, "old name", NULL, 1);	    /* of an earlier run of the symboliser: does not count */
-	symbol(c.inlined, 1, 2, "outer", "/src/app.c", 50); /* out of order, as a file may have them */
+	symbol(c.inlined, 0, 1, "old name", NULL,
+	       1); /* of an earlier run of the symboliser: does not count */
+	symbol(c.inlined, 1, 2, "outer", "/src/app.c",
+	       50); /* out of order, as a file may have them */
 	symbol(c.inlined, 0, 2, "tiny", "/src/tiny.h", 5);
 	symbol(c.kernel, 0, 1, "do_syscall_64", NULL, 0);
 	symbol(c.jit, 0, 1, "jitted$1", NULL, 0);
@@ -183,8 +200,10 @@ static void small_samples(const struct code *c)
 	uint32_t main = push(0, c->main), work = push(main, c->work), again = push(work, c->again);
 	uint32_t script = push(push(main, c->py_main), c->py_step);
 
-	ADD(perf_event, .id = 1, .type = 1, .config = 0, .frequency = 1000, .name = str("cpu-clock"));
-	ADD(perf_event, .id = 2, .type = 0, .config = 3, .period = 10000, .name = str("cache-misses"));
+	ADD(perf_event, .id = 1, .type = 1, .config = 0, .frequency = 1000,
+	    .name = str("cpu-clock"));
+	ADD(perf_event, .id = 2, .type = 0, .config = 3, .period = 10000,
+	    .name = str("cache-misses"));
 	sample(1, 1000, c->main, 0, 100);
 	sample(1, 1100, c->leaf, work, 200);
 	sample(1, 1200, c->leaf, again, 300); /* work is twice in the stack */
@@ -196,19 +215,23 @@ static void small_samples(const struct code *c)
 	sample(3, 1800, c->py_step, 0, 900);
 	sample(3, 1900, c->jit, main, 1000);
 	sample(3, 2000, 0, 0, 50); /* nothing but the moment */
-	ADD(sample, .start = ZERO + 2100, .thread = 1, .cpu = WS_NO_U32, .weight = 12345, .frame = c->leaf, .event = 2,
-	    .flags = WS_SAMPLE_BROKEN);
-	ADD(python_sample, .start = ZERO + 1150, .thread = 1, .stack = script, .gil = WS_GIL_HOLDS, .weight = 10000);
-	ADD(python_sample, .start = ZERO + 1250, .thread = 2, .stack = 0, .gil = WS_GIL_WAITS, .weight = 10000);
+	ADD(sample, .start = ZERO + 2100, .thread = 1, .cpu = WS_NO_U32, .weight = 12345,
+	    .frame = c->leaf, .event = 2, .flags = WS_SAMPLE_BROKEN);
+	ADD(python_sample, .start = ZERO + 1150, .thread = 1, .stack = script, .gil = WS_GIL_HOLDS,
+	    .weight = 10000);
+	ADD(python_sample, .start = ZERO + 1250, .thread = 2, .stack = 0, .gil = WS_GIL_WAITS,
+	    .weight = 10000);
 }
 
-/* Thread 1 runs and waits for each reason in turn; thread 2 is preempted and moved; thread 3 is of another process. */
+/* Thread 1 runs and waits for each reason in turn; thread 2 is preempted and moved; thread 3 is of
+ * another process. */
 static void small_sched(const struct code *c)
 {
 	uint32_t chain = push(push(0, c->main), c->work);
 
 	ran(1, 1000, 2000, 0, 0, WS_AFTER_SLEEPING);
-	call(1, "pthread_mutex_lock", 1900, 3050, 0xbeef, NULL, 101, chain); /* waits 2000-2800, queues till 3000 */
+	call(1, "pthread_mutex_lock", 1900, 3050, 0xbeef, NULL, 101,
+	     chain); /* waits 2000-2800, queues till 3000 */
 	ran(1, 3000, 4000, 1, 2800, WS_AFTER_SLEEPING);
 	call(1, "read", 3900, 5100, 3, "/data/file", 0, 0);
 	ran(1, 5000, 6000, 1, 0, WS_AFTER_PREEMPTED);
@@ -217,16 +240,19 @@ static void small_sched(const struct code *c)
 	ADD(gil, .start = ZERO + 6850, .end = ZERO + 8120, .thread = 1, .state = WS_GIL_WAITS);
 	ADD(gil, .start = ZERO + 8120, .end = ZERO + 9000, .thread = 1, .state = WS_GIL_HOLDS);
 	ran(1, 8000, 9000, 0, 0, WS_AFTER_SLEEPING);
-	api(1, "cudaStreamSynchronize_v3020", 7, 8500, 11000, 0); /* polls 8500-9000 and 10500-11000, waits between */
+	api(1, "cudaStreamSynchronize_v3020", 7, 8500, 11000,
+	    0); /* polls 8500-9000 and 10500-11000, waits between */
 	call(1, "poll", 8800, 10600, 0, NULL, 0, 0);
-	ran(1, 10500, 12000, 0, 0, WS_AFTER_UNINTERRUPTIBLE); /* in no call: a page fault till 12500 */
+	ran(1, 10500, 12000, 0, 0,
+	    WS_AFTER_UNINTERRUPTIBLE); /* in no call: a page fault till 12500 */
 	ran(1, 12500, 13000, 2, 12400, WS_AFTER_SLEEPING);
 	call(1, "nanosleep", 12900, 15010, 0, NULL, 0, 0);
 	ran(1, 15000, 16000, 2, 0, WS_AFTER_DEAD);
 	ran(2, 1500, 2500, 3, 0, WS_AFTER_SLEEPING); /* in no call */
 	ran(2, 4000, 4500, 3, 4000, WS_AFTER_SLEEPING);
-	call(2, "sem_wait", 4400, 0, 0x5e, NULL, 0, 0); /* never returns: waits till the end of its process */
-	ran(3, 2000, 0, 0, 0, WS_AFTER_UNKNOWN);	/* its switch-out was not seen */
+	call(2, "sem_wait", 4400, 0, 0x5e, NULL, 0,
+	     0); /* never returns: waits till the end of its process */
+	ran(3, 2000, 0, 0, 0, WS_AFTER_UNKNOWN); /* its switch-out was not seen */
 }
 
 static void small_gpu(void)
@@ -239,16 +265,20 @@ static void small_gpu(void)
 	kernel(1, 0, 7, 1, "gemm", 1200, 1800);
 	kernel(1, 0, 7, 2, "relu", 2200, 2400); /* gaps 1800-2200 and 2400-5000 */
 	kernel(1, 0, 13, 99, "lost", 5000, 5500);
-	ADD(cuda_memcpy, .start = ZERO + 5400, .end = ZERO + 6000, .context = 1, .stream = 7, .correlation = 3, .process = 1,
-	    .bytes = 10, .kind = WS_COPY_HTOD, .green_context = WS_NO_U32);
+	ADD(cuda_memcpy, .start = ZERO + 5400, .end = ZERO + 6000, .context = 1, .stream = 7,
+	    .correlation = 3, .process = 1, .bytes = 10, .kind = WS_COPY_HTOD,
+	    .green_context = WS_NO_U32);
 }
 
 /* Events counted on a core, and a counter of another kind. */
 static void small_counters(void)
 {
-	ADD(counter, .id = 1, .device = WS_NO_U32, .cpu = 0, .name = str("context-switches"), .unit = str("1/s"));
-	ADD(counter, .id = 2, .device = WS_NO_U32, .cpu = 3, .name = str("context-switches"), .unit = str("1/s"));
-	ADD(counter, .id = 3, .device = 0, .cpu = WS_NO_U32, .name = str("clock"), .unit = str("1/s"));
+	ADD(counter, .id = 1, .device = WS_NO_U32, .cpu = 0, .name = str("context-switches"),
+	    .unit = str("1/s"));
+	ADD(counter, .id = 2, .device = WS_NO_U32, .cpu = 3, .name = str("context-switches"),
+	    .unit = str("1/s"));
+	ADD(counter, .id = 3, .device = 0, .cpu = WS_NO_U32, .name = str("clock"),
+	    .unit = str("1/s"));
 	ADD(counter_value, .start = ZERO + 1000, .counter = 1, .value = 1e9);
 	ADD(counter_value, .start = ZERO + 1000, .counter = 3, .value = 5);
 	ADD(counter_value, .start = ZERO + 1500, .counter = 2, .value = 4e6);
@@ -285,15 +315,21 @@ static void cycles(void)
 	thread(1, 1, 100, "main");
 	thread(2, 1, 101, "python");
 	c = code();
-	ADD(perf_event, .id = 1, .type = 0, .config = 0, .frequency = 1000, .name = str("cpu-cycles"));
-	ADD(perf_event, .id = 2, .type = 0, .config = 3, .frequency = 100, .name = str("cache-misses"));
-	ADD(perf_event, .id = 7, .type = 1, .config = 1, .frequency = 500, .name = str("task-clock (Python)"));
+	ADD(perf_event, .id = 1, .type = 0, .config = 0, .frequency = 1000,
+	    .name = str("cpu-cycles"));
+	ADD(perf_event, .id = 2, .type = 0, .config = 3, .frequency = 100,
+	    .name = str("cache-misses"));
+	ADD(perf_event, .id = 7, .type = 1, .config = 1, .frequency = 500,
+	    .name = str("task-clock (Python)"));
 	for (uint64_t i = 0; i < 4; i++)
-		ADD(sample, .start = ZERO + 1000 * i, .thread = 1, .cpu = 0, .weight = 3000000, .frame = c.leaf, .event = 1);
+		ADD(sample, .start = ZERO + 1000 * i, .thread = 1, .cpu = 0, .weight = 3000000,
+		    .frame = c.leaf, .event = 1);
 	for (uint64_t i = 0; i < 3; i++)
-		ADD(sample, .start = ZERO + 1500 * i, .thread = 2, .cpu = WS_NO_U32, .weight = 2000000, .frame = c.py_step,
-		    .event = 7, .flags = WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL);
-	ADD(sample, .start = ZERO + 5, .thread = 1, .cpu = 0, .weight = 99, .frame = c.main, .event = 2);
+		ADD(sample, .start = ZERO + 1500 * i, .thread = 2, .cpu = WS_NO_U32,
+		    .weight = 2000000, .frame = c.py_step, .event = 7,
+		    .flags = WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL);
+	ADD(sample, .start = ZERO + 5, .thread = 1, .cpu = 0, .weight = 99, .frame = c.main,
+	    .event = 2);
 }
 
 static void calls(void)
@@ -337,44 +373,53 @@ static void random_code(uint32_t *chain, uint32_t count)
 		python(name, i % 2 ? "x.py" : "y.py", i);
 	}
 	for (uint32_t i = 0; i < count; i++)
-		chain[i] =
-		    push(i && below(12) ? chain[below(i < 40 ? i : 40) + (i < 40 ? 0 : i - 40)] : 0, (uint32_t)below(70) + 1);
+		chain[i] = push(
+			i && below(12) ? chain[below(i < 40 ? i : 40) + (i < 40 ? 0 : i - 40)] : 0,
+			(uint32_t)below(70) + 1);
 }
 
 static void random_thread(uint32_t of, uint32_t in, const uint32_t *chain, uint32_t chains)
 {
-	static const char *const functions[] = {"read", "pthread_mutex_lock", "pthread_cond_wait", "usleep",
-						"poll", "sem_wait",	      "frobnicate"};
-	static const int ends[] = {WS_AFTER_PREEMPTED, WS_AFTER_SLEEPING, WS_AFTER_UNINTERRUPTIBLE, WS_AFTER_BLOCKED};
+	static const char *const functions[] = {
+		"read", "pthread_mutex_lock", "pthread_cond_wait", "usleep",
+		"poll", "sem_wait",	      "frobnicate"};
+	static const int ends[] = {WS_AFTER_PREEMPTED, WS_AFTER_SLEEPING, WS_AFTER_UNINTERRUPTIBLE,
+				   WS_AFTER_BLOCKED};
 	uint64_t now = 100 + below(1000), busy = now;
 
 	for (int i = 0; i < 400; i++) {
-		uint64_t run = 1 + below(5000), off = 1 + below(8000), from = now, to = now + run, back = to + off;
+		uint64_t run = 1 + below(5000), off = 1 + below(8000), from = now, to = now + run,
+			 back = to + off;
 		int after = ends[below(4)];
 
 		for (uint64_t at = from + below(2000); at < to; at += 1 + below(2000))
-			sample(of, at, (uint32_t)below(70) + 1, below(20) ? chain[below(chains)] : 0, 1 + below(3000));
+			sample(of, at, (uint32_t)below(70) + 1,
+			       below(20) ? chain[below(chains)] : 0, 1 + below(3000));
 		if (after != WS_AFTER_PREEMPTED && run > 10 && below(5)) {
 			unsigned k = (unsigned)below(9);
 			uint64_t start = to - 1 - below(run / 2), end = back + below(3);
 
 			if (start >= busy && k < 7)
-				call(of, functions[k], start, end, 16 + below(3), k == 0 && below(2) ? "/a/path" : NULL,
-				     (uint32_t)below(3), below(2) ? chain[below(chains)] : 0);
+				call(of, functions[k], start, end, 16 + below(3),
+				     k == 0 && below(2) ? "/a/path" : NULL, (uint32_t)below(3),
+				     below(2) ? chain[below(chains)] : 0);
 			else if (start >= busy)
-				api(of, k == 7 ? "cudaStreamSynchronize" : "cudaMalloc", 100000 + (uint32_t)i, start, end, 0);
+				api(of, k == 7 ? "cudaStreamSynchronize" : "cudaMalloc",
+				    100000 + (uint32_t)i, start, end, 0);
 			busy = start >= busy ? end : busy;
 			if (below(5) == 0)
 				ADD(gil, .start = ZERO + to - 3, .end = ZERO + back, .thread = of,
 				    .state = below(3) ? WS_GIL_WAITS : WS_GIL_HOLDS);
 		}
-		if (below(3) == 0) { /* found in a system call: inside the wait, or before it was over and after */
-			static const char *const found[] = {"futex", "epoll_pwait", "nanosleep", "read", "syscall 999"};
+		if (below(3) == 0) { /* found in a system call: inside the wait, or before it was
+					over and after */
+			static const char *const found[] = {"futex", "epoll_pwait", "nanosleep",
+							    "read", "syscall 999"};
 			uint64_t at = to + below(off), spent = below(60);
 			unsigned k = (unsigned)below(5);
 
-			ADD(blocked, .start = ZERO + at, .end = ZERO + at + spent, .thread = of, .name = str(found[k]),
-			    .path = k == 3 ? str("/a/file") : 0);
+			ADD(blocked, .start = ZERO + at, .end = ZERO + at + spent, .thread = of,
+			    .name = str(found[k]), .path = k == 3 ? str("/a/file") : 0);
 		}
 		ran(of, from, to, (uint32_t)below(4), i && below(3) ? from - below(20) : 0, after);
 		if (below(4) == 0 && to > from + 200) {
@@ -383,7 +428,8 @@ static void random_thread(uint32_t of, uint32_t in, const uint32_t *chain, uint3
 
 			if (from + 20 > busy)
 				api(of, "cudaLaunchKernel", id, from + 10, from + 20, 0);
-			kernel(in, in - 1, 7 + of % 2, id, below(2) ? "k1" : "k2", start, start + 1 + below(4000));
+			kernel(in, in - 1, 7 + of % 2, id, below(2) ? "k1" : "k2", start,
+			       start + 1 + below(4000));
 		}
 		now = back;
 	}
@@ -432,7 +478,8 @@ static void big(uint64_t count)
 		ran(t + 1, now[t], now[t] + run, (uint32_t)below(8), i % 3 ? 0 : now[t] - 10,
 		    i % 2 ? WS_AFTER_SLEEPING : WS_AFTER_PREEMPTED);
 		if (i % 8 == 1)
-			call(t + 1, "read", now[t] + run - 5, now[t] + run + 110, 3, "/data/file", 0, 0);
+			call(t + 1, "read", now[t] + run - 5, now[t] + run + 110, 3, "/data/file",
+			     0, 0);
 		now[t] += run + 100 + below(100);
 		if (i % 65536 == 0)
 			ws_writer_commit(w);
@@ -452,7 +499,8 @@ static void hostile(void)
 	symbol(99999, 0, 1, "of no frame", NULL, 0);
 	ADD(stack, .id = 1, .parent = 2, .frame = f);
 	ADD(stack, .id = 2, .parent = 3, .frame = f);
-	ADD(stack, .id = 3, .parent = 1, .frame = 4000000); /* a loop, and a frame that is not there */
+	ADD(stack, .id = 3, .parent = 1,
+	    .frame = 4000000); /* a loop, and a frame that is not there */
 	ADD(stack, .id = 4, .parent = 4, .frame = f);
 	ADD(stack, .id = 5, .parent = 900, .frame = f);
 	ADD(stack, .id = UINT32_MAX, .parent = 1, .frame = f);

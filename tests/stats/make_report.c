@@ -1,17 +1,19 @@
 /*
  * make_report.c - write a report of known rows: make_report KIND FILE.
  *
- * basic    two processes, domains, push/pop and start/end ranges, marks, calls, everything the exports have columns for
- * empty    a collection in which nothing happened
- * hostile  names with quotes, markup, controls, broken UTF-8, 10 kB
- * cuda     two processes, calls, kernels, copies, memsets, graphs and unified memory, launched inside nested and overlapping ranges
- * launches random calls with kernels and copies, some lost, in random ranges that nest and overlap, on 3 threads of 2 processes
- * gpus     random work of two ranks on three GPUs, of which they share one, on several streams, with steps and with communication
- * many     200,000 ranges of 3,000 names on 5 threads, in several blocks
- * deep     2,500 ranges one inside the other, and on another thread as many that overlap without nesting
- * wild     3,000 rows in every table, all columns arbitrary: what only a broken or malicious writer makes
+ * basic    two processes, domains, push/pop and start/end ranges, marks, calls, everything the
+ * exports have columns for empty    a collection in which nothing happened hostile  names with
+ * quotes, markup, controls, broken UTF-8, 10 kB cuda     two processes, calls, kernels, copies,
+ * memsets, graphs and unified memory, launched inside nested and overlapping ranges launches random
+ * calls with kernels and copies, some lost, in random ranges that nest and overlap, on 3 threads of
+ * 2 processes gpus     random work of two ranks on three GPUs, of which they share one, on several
+ * streams, with steps and with communication many     200,000 ranges of 3,000 names on 5 threads,
+ * in several blocks deep     2,500 ranges one inside the other, and on another thread as many that
+ * overlap without nesting wild     3,000 rows in every table, all columns arbitrary: what only a
+ * broken or malicious writer makes
  *
- * The session clock starts at 1,000,000,000,000 ns, so that a time that was not made relative is seen at once.
+ * The session clock starts at 1,000,000,000,000 ns, so that a time that was not made relative is
+ * seen at once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,9 +37,11 @@ static void session(uint64_t length)
 {
 	ADD(collection, .start = ZERO, .end = WS_NO_TIME);
 	if (length)
-		ADD(collection, .start = ZERO, .end = ZERO + length); /* as the recorder does when it ends */
+		ADD(collection, .start = ZERO,
+		    .end = ZERO + length); /* as the recorder does when it ends */
 	ADD(clock, .raw = ZERO - 500, .realtime = UINT64_C(1700000000000000000), .ticks = 1);
-	ADD(clock, .raw = ZERO + 1000000, .realtime = UINT64_C(1700000000001000500), .ticks = 3000000);
+	ADD(clock, .raw = ZERO + 1000000, .realtime = UINT64_C(1700000000001000500),
+	    .ticks = 3000000);
 	ADD(meta, .name = str("host.name"), .value = str("testhost"));
 	ADD(meta, .name = str("host.machine"), .value = str("x86_64"));
 	ADD(meta, .name = str("cpu.count"), .value = str("8"));
@@ -45,39 +49,43 @@ static void session(uint64_t length)
 	ADD(meta, .name = str("env.RANK"), .value = str("3"));
 }
 
-static void process(uint32_t id, uint32_t pid, uint32_t parent, int origin, uint64_t start, const char *name)
+static void process(uint32_t id, uint32_t pid, uint32_t parent, int origin, uint64_t start,
+		    const char *name)
 {
 	char exe[64], cmdline[64];
 
 	snprintf(exe, sizeof(exe), "/usr/bin/%s", name);
 	snprintf(cmdline, sizeof(cmdline), "%s --run 'all of it'", name);
-	ADD(process, .id = id, .pid = pid, .parent = parent, .ppid = parent ? 100 : 1, .start = ZERO + start,
-	    .origin = (uint8_t)origin, .exe = str(exe), .cmdline = str(cmdline), .name = str(name));
+	ADD(process, .id = id, .pid = pid, .parent = parent, .ppid = parent ? 100 : 1,
+	    .start = ZERO + start, .origin = (uint8_t)origin, .exe = str(exe),
+	    .cmdline = str(cmdline), .name = str(name));
 }
 
 static void thread(uint32_t id, uint32_t in, uint32_t tid, const char *name, int priority)
 {
 	ADD(thread, .id = id, .process = in, .tid = tid, .start = ZERO);
 	if (name)
-		ADD(thread_name, .thread = id, .start = ZERO + id, .name = str(name), .priority = priority);
+		ADD(thread_name, .thread = id, .start = ZERO + id, .name = str(name),
+		    .priority = priority);
 }
 
 static void range(uint32_t id, uint32_t domain, const char *text, uint64_t start, uint64_t end)
 {
-	ADD(nvtx, .start = ZERO + start, .end = ZERO + end, .thread = id, .text = str(text), .domain = domain,
-	    .type = WS_NVTX_PUSHPOP);
+	ADD(nvtx, .start = ZERO + start, .end = ZERO + end, .thread = id, .text = str(text),
+	    .domain = domain, .type = WS_NVTX_PUSHPOP);
 }
 
 static void call(uint32_t id, const char *name, uint64_t start, uint64_t end, int64_t result)
 {
-	ADD(osrt, .start = ZERO + start, .end = end ? ZERO + end : WS_NO_TIME, .thread = id, .name = str(name), .result = result,
-	    .error = result < 0 ? 11 : 0, .nesting = start % 2 ? 1 : 0, .object = 5, .path = str("/tmp/file"));
+	ADD(osrt, .start = ZERO + start, .end = end ? ZERO + end : WS_NO_TIME, .thread = id,
+	    .name = str(name), .result = result, .error = result < 0 ? 11 : 0,
+	    .nesting = start % 2 ? 1 : 0, .object = 5, .path = str("/tmp/file"));
 }
 
 static void payload(uint64_t at, int type, uint64_t bits)
 {
-	ADD(nvtx, .start = ZERO + at, .end = WS_NO_TIME, .thread = 1, .text = str("payload"), .type = WS_NVTX_MARK, .payload = bits,
-	    .payload_type = (uint8_t)type);
+	ADD(nvtx, .start = ZERO + at, .end = WS_NO_TIME, .thread = 1, .text = str("payload"),
+	    .type = WS_NVTX_MARK, .payload = bits, .payload_type = (uint8_t)type);
 }
 
 static uint64_t bits_of(const void *v, size_t size)
@@ -99,43 +107,49 @@ static void payloads(void)
 	payload(9003, WS_NVTX_PAYLOAD_U32, UINT32_MAX);
 	payload(9004, WS_NVTX_PAYLOAD_I32, (uint32_t)-9);
 	payload(9005, WS_NVTX_PAYLOAD_F32, bits_of(&f, sizeof(f)));
-	ADD(nvtx, .start = ZERO + 9006, .end = ZERO + 9007, .thread = 1, .text = str("extended"), .type = WS_NVTX_PUSHPOP,
-	    .payload_type = WS_NVTX_PAYLOAD_EXT, .binary = ws_writer_string(w, "\0\1\xff\"", 4));
-	ADD(nvtx_schema, .process = 1, .domain = 1, .id = 17, .name = str("point"), .type = 1, .entries = 1, .size = 8, .align = 4);
-	ADD(nvtx_schema_entry, .process = 1, .domain = 1, .schema = 17, .index = 0, .type = 7, .name = str("x"),
-	    .description = str("across"), .offset = 4);
-	ADD(nvtx_resource, .process = 1, .start = ZERO + 5, .domain = 1, .type = 3, .identifier = UINT64_MAX, .device = 1, .context = 2, .stream = WS_NO_U32,
+	ADD(nvtx, .start = ZERO + 9006, .end = ZERO + 9007, .thread = 1, .text = str("extended"),
+	    .type = WS_NVTX_PUSHPOP, .payload_type = WS_NVTX_PAYLOAD_EXT,
+	    .binary = ws_writer_string(w, "\0\1\xff\"", 4));
+	ADD(nvtx_schema, .process = 1, .domain = 1, .id = 17, .name = str("point"), .type = 1,
+	    .entries = 1, .size = 8, .align = 4);
+	ADD(nvtx_schema_entry, .process = 1, .domain = 1, .schema = 17, .index = 0, .type = 7,
+	    .name = str("x"), .description = str("across"), .offset = 4);
+	ADD(nvtx_resource, .process = 1, .start = ZERO + 5, .domain = 1, .type = 3,
+	    .identifier = UINT64_MAX, .device = 1, .context = 2, .stream = WS_NO_U32,
 	    .name = str("stream of work"));
 }
 
 static void ranges(void)
 {
-	/* thread 1: outer 1000-5000 holds two inner, the second of which holds leaf; another outer */
+	/* thread 1: outer 1000-5000 holds two inner, the second of which holds leaf; another outer
+	 */
 	range(1, 0, "leaf", 3200, 3300);
 	range(1, 0, "inner", 1500, 2500);
 	range(1, 0, "inner", 3000, 4000);
 	range(1, 0, "outer", 1000, 5000);
 	range(1, 0, "outer", 6000, 6500);
-	/* thread 2, same moments; a domain that overlaps without nesting; the same domain name in the other process */
+	/* thread 2, same moments; a domain that overlaps without nesting; the same domain name in
+	 * the other process */
 	range(2, 0, "inner", 1500, 1600);
 	range(2, 1, "overlap", 2000, 3000);
 	range(2, 0, "plain", 2500, 3500);
 	range(3, 2, "overlap", 100, 101);
-	ADD(nvtx, .start = ZERO + 10, .end = WS_NO_TIME, .thread = 1, .text = str("lib"), .domain = 1,
-	    .type = WS_NVTX_DOMAIN_CREATE);
-	ADD(nvtx, .start = ZERO + 20, .end = WS_NO_TIME, .thread = 3, .text = str("lib"), .domain = 2,
-	    .type = WS_NVTX_DOMAIN_CREATE);
-	ADD(nvtx, .start = ZERO + 30, .end = WS_NO_TIME, .thread = 1, .text = str("loading"), .domain = 1, .category = 4,
-	    .type = WS_NVTX_CATEGORY);
-	ADD(nvtx, .start = ZERO + 40, .end = WS_NO_TIME, .thread = 1, .text = str("hello"), .category = 4, .color = 0xff112233,
-	    .flags = WS_NVTX_HAS_COLOR, .type = WS_NVTX_MARK);
-	ADD(nvtx, .start = ZERO + 7000, .end = ZERO + 7800, .thread = 1, .end_thread = 2, .text = str("request"), .range_id = 77,
-	    .type = WS_NVTX_STARTEND);
-	ADD(nvtx, .start = ZERO + 7100, .end = ZERO + 7200, .thread = 2, .text = str("request"), .range_id = 78, .domain = 1,
-	    .flags = WS_NVTX_REGISTERED, .type = WS_NVTX_STARTEND);
-	ADD(nvtx, .start = ZERO + 7300, .end = WS_NO_TIME, .thread = 2, .text = str("never ends"), .flags = WS_NVTX_LEFT_OPEN,
+	ADD(nvtx, .start = ZERO + 10, .end = WS_NO_TIME, .thread = 1, .text = str("lib"),
+	    .domain = 1, .type = WS_NVTX_DOMAIN_CREATE);
+	ADD(nvtx, .start = ZERO + 20, .end = WS_NO_TIME, .thread = 3, .text = str("lib"),
+	    .domain = 2, .type = WS_NVTX_DOMAIN_CREATE);
+	ADD(nvtx, .start = ZERO + 30, .end = WS_NO_TIME, .thread = 1, .text = str("loading"),
+	    .domain = 1, .category = 4, .type = WS_NVTX_CATEGORY);
+	ADD(nvtx, .start = ZERO + 40, .end = WS_NO_TIME, .thread = 1, .text = str("hello"),
+	    .category = 4, .color = 0xff112233, .flags = WS_NVTX_HAS_COLOR, .type = WS_NVTX_MARK);
+	ADD(nvtx, .start = ZERO + 7000, .end = ZERO + 7800, .thread = 1, .end_thread = 2,
+	    .text = str("request"), .range_id = 77, .type = WS_NVTX_STARTEND);
+	ADD(nvtx, .start = ZERO + 7100, .end = ZERO + 7200, .thread = 2, .text = str("request"),
+	    .range_id = 78, .domain = 1, .flags = WS_NVTX_REGISTERED, .type = WS_NVTX_STARTEND);
+	ADD(nvtx, .start = ZERO + 7300, .end = WS_NO_TIME, .thread = 2, .text = str("never ends"),
+	    .flags = WS_NVTX_LEFT_OPEN, .type = WS_NVTX_PUSHPOP);
+	ADD(nvtx, .start = ZERO + 7400, .end = ZERO + 7500, .thread = 2, .text = str("in the open"),
 	    .type = WS_NVTX_PUSHPOP);
-	ADD(nvtx, .start = ZERO + 7400, .end = ZERO + 7500, .thread = 2, .text = str("in the open"), .type = WS_NVTX_PUSHPOP);
 }
 
 static void basic(void)
@@ -145,7 +159,8 @@ static void basic(void)
 	process(2, 200, 1, WS_ORIGIN_FORK, 50, "sh");
 	process(3, 100, 0, WS_ORIGIN_EXEC, 60, "app");
 	ADD(process_end, .process = 2, .end = ZERO + 9999, .reason = WS_END_EXIT, .status = -9);
-	ADD(process_end, .process = 1, .end = ZERO + 60, .reason = WS_END_EXEC, .status = WS_NO_STATUS);
+	ADD(process_end, .process = 1, .end = ZERO + 60, .reason = WS_END_EXEC,
+	    .status = WS_NO_STATUS);
 	thread(1, 3, 100, "kernel", 10);
 	thread(2, 3, 101, "worker", 20);
 	thread(3, 2, 200, NULL, 0);
@@ -163,49 +178,58 @@ static void basic(void)
 	ADD(output, .start = ZERO + 5, .stream = 1, .bytes = str("two\n"));
 	ADD(loss, .thread = 2, .kind = str("nvtx"), .events = 12, .reason = str("memory budget"));
 	ADD(loss, .thread = 0, .kind = str("osrt"), .events = 1, .reason = str("full disk"));
-	ADD(diagnostic, .start = ZERO + 7, .severity = WS_WARNING, .source = str("nvtx"), .process = 3,
-	    .text = str("two libraries embed NVTX"));
-	ADD(diagnostic, .start = ZERO + 8, .severity = WS_INFO, .source = str("recorder"), .text = str("all is well"));
+	ADD(diagnostic, .start = ZERO + 7, .severity = WS_WARNING, .source = str("nvtx"),
+	    .process = 3, .text = str("two libraries embed NVTX"));
+	ADD(diagnostic, .start = ZERO + 8, .severity = WS_INFO, .source = str("recorder"),
+	    .text = str("all is well"));
 }
 
 /* ---- CUDA ---- */
 
-static void api(uint32_t id, const char *name, uint32_t correlation, uint64_t start, uint64_t end, int32_t result)
+static void api(uint32_t id, const char *name, uint32_t correlation, uint64_t start, uint64_t end,
+		int32_t result)
 {
-	ADD(cuda_api, .start = ZERO + start, .end = end ? ZERO + end : WS_NO_TIME, .class = !strncmp(name, "cuda", 4) ? 0 : 1,
-	    .thread = id, .correlation = correlation, .name = str(name), .result = result, .callchain = WS_NO_U32);
+	ADD(cuda_api, .start = ZERO + start, .end = end ? ZERO + end : WS_NO_TIME,
+	    .class = !strncmp(name, "cuda", 4) ? 0 : 1, .thread = id, .correlation = correlation,
+	    .name = str(name), .result = result, .callchain = WS_NO_U32);
 }
 
-static void kernel(uint32_t in, uint32_t correlation, const char *name, const char *base, uint32_t grid, uint64_t start,
-		   uint64_t end)
+static void kernel(uint32_t in, uint32_t correlation, const char *name, const char *base,
+		   uint32_t grid, uint64_t start, uint64_t end)
 {
-	ADD(cuda_kernel, .start = ZERO + start, .end = end ? ZERO + end : WS_NO_TIME, .device = in - 1, .context = 1,
-	    .green_context = WS_NO_U32, .stream = 7, .correlation = correlation, .process = in, .demangled = str(name),
-	    .name = str(base), .mangled = grid == 4 ? str("_Z4gemmIfEvPT_") : 0, .launch_type = 1, .cache_config = 0,
-	    .registers = 32, .grid_x = grid, .grid_y = 2, .grid_z = 1, .block_x = 128, .block_y = 1, .block_z = 1,
-	    .static_shared = 1024, .dynamic_shared = 49152, .grid_id = correlation, .executed_shared = 102400,
-	    .graph_node = WS_NO_U64, .shared_limit = 0, .graph = WS_NO_U32, .cluster_policy = WS_NO_U32, .max_cluster = WS_NO_U32,
-	    .active_clusters = WS_NO_U32, .shared_percent = WS_NO_U32, .occupancy = 0.5, .waves = 1.25, .blocks_per_sm = 8,
-	    .limiter = WS_OCCUPANCY_WARPS, .flags = end ? 0 : WS_CUDA_NO_TIMES);
+	ADD(cuda_kernel, .start = ZERO + start, .end = end ? ZERO + end : WS_NO_TIME,
+	    .device = in - 1, .context = 1, .green_context = WS_NO_U32, .stream = 7,
+	    .correlation = correlation, .process = in, .demangled = str(name), .name = str(base),
+	    .mangled = grid == 4 ? str("_Z4gemmIfEvPT_") : 0, .launch_type = 1, .cache_config = 0,
+	    .registers = 32, .grid_x = grid, .grid_y = 2, .grid_z = 1, .block_x = 128, .block_y = 1,
+	    .block_z = 1, .static_shared = 1024, .dynamic_shared = 49152, .grid_id = correlation,
+	    .executed_shared = 102400, .graph_node = WS_NO_U64, .shared_limit = 0,
+	    .graph = WS_NO_U32, .cluster_policy = WS_NO_U32, .max_cluster = WS_NO_U32,
+	    .active_clusters = WS_NO_U32, .shared_percent = WS_NO_U32, .occupancy = 0.5,
+	    .waves = 1.25, .blocks_per_sm = 8, .limiter = WS_OCCUPANCY_WARPS,
+	    .flags = end ? 0 : WS_CUDA_NO_TIMES);
 }
 
-static void copy(uint32_t correlation, int kind, uint64_t bytes, uint64_t address, uint64_t start, uint64_t end)
+static void copy(uint32_t correlation, int kind, uint64_t bytes, uint64_t address, uint64_t start,
+		 uint64_t end)
 {
-	ADD(cuda_memcpy, .start = ZERO + start, .end = ZERO + end, .context = 1, .green_context = 3, .stream = 7,
-	    .correlation = correlation, .process = 1, .bytes = bytes, .kind = (uint8_t)kind, .src_kind = 0, .dst_kind = 2,
-	    .src_device = WS_NO_U32, .src_context = WS_NO_U32, .dst_device = WS_NO_U32, .dst_context = WS_NO_U32,
-	    .migration_cause = kind > 10 ? 2 : WS_NO_U32, .graph_node = WS_NO_U64, .address = address, .copies = 1,
-	    .graph = WS_NO_U32);
+	ADD(cuda_memcpy, .start = ZERO + start, .end = ZERO + end, .context = 1, .green_context = 3,
+	    .stream = 7, .correlation = correlation, .process = 1, .bytes = bytes,
+	    .kind = (uint8_t)kind, .src_kind = 0, .dst_kind = 2, .src_device = WS_NO_U32,
+	    .src_context = WS_NO_U32, .dst_device = WS_NO_U32, .dst_context = WS_NO_U32,
+	    .migration_cause = kind > 10 ? 2 : WS_NO_U32, .graph_node = WS_NO_U64,
+	    .address = address, .copies = 1, .graph = WS_NO_U32);
 }
 
 static void device(uint32_t in, uint32_t id, const char *uuid)
 {
-	ADD(cuda_device, .process = in, .start = ZERO + 1, .id = id, .name = str("Some GPU"), .bus = str("0000:01:00.0"),
-	    .uuid = str(uuid), .chip = str("GX100"), .visible = 1, .memory_bytes = 80000000000, .sms = 132, .warp = 32, .major = 9,
-	    .minor = 0);
+	ADD(cuda_device, .process = in, .start = ZERO + 1, .id = id, .name = str("Some GPU"),
+	    .bus = str("0000:01:00.0"), .uuid = str(uuid), .chip = str("GX100"), .visible = 1,
+	    .memory_bytes = 80000000000, .sms = 132, .warp = 32, .major = 9, .minor = 0);
 }
 
-/* Calls of thread 1: in "step" (1000-9000) are "forward" (2000-4000) and a start/end range (3000-6000) that overlaps it. */
+/* Calls of thread 1: in "step" (1000-9000) are "forward" (2000-4000) and a start/end range
+ * (3000-6000) that overlaps it. */
 static void cuda_calls(void)
 {
 	api(1, "cudaMalloc_v3020", 1, 500, 900, 2);
@@ -218,7 +242,8 @@ static void cuda_calls(void)
 	api(1, "cudaLaunchKernel_v7000", 7, 8900, 9100, 0); /* returns after the end of "step" */
 	api(1, "cudaLaunchKernel_v7000", 8, 9500, 9600, 0); /* in no range */
 	api(1, "cudaDeviceSynchronize_v3020", 9, 9700, 0, 0);
-	api(2, "cudaLaunchKernel_v7000", 2, 2150, 2250, 0); /* the other process uses the same ids */
+	api(2, "cudaLaunchKernel_v7000", 2, 2150, 2250,
+	    0); /* the other process uses the same ids */
 	api(2, "cudaLaunchKernel_v7000", 3, 2350, 2450, 0);
 	api(2, "cudaLaunchKernel_v7000", WS_NO_U32, 2500, 2600, 1);
 	range(1, 0, "step", 1000, 9000);
@@ -226,22 +251,24 @@ static void cuda_calls(void)
 	range(1, 1, "overlap", 2050, 2150);
 	range(2, 0, "step", 2000, 2300);
 	range(2, 0, "step", 2320, 3000);
-	ADD(nvtx, .start = ZERO + 10, .end = WS_NO_TIME, .thread = 1, .text = str("lib"), .domain = 1,
-	    .type = WS_NVTX_DOMAIN_CREATE);
-	ADD(nvtx, .start = ZERO + 3000, .end = ZERO + 6000, .thread = 1, .text = str("request"), .range_id = 7,
-	    .type = WS_NVTX_STARTEND);
-	ADD(nvtx, .start = ZERO + 3000, .end = ZERO + 6000, .thread = 1, .end_thread = 2, .text = str("handed over"), .range_id = 8,
-	    .type = WS_NVTX_STARTEND);
+	ADD(nvtx, .start = ZERO + 10, .end = WS_NO_TIME, .thread = 1, .text = str("lib"),
+	    .domain = 1, .type = WS_NVTX_DOMAIN_CREATE);
+	ADD(nvtx, .start = ZERO + 3000, .end = ZERO + 6000, .thread = 1, .text = str("request"),
+	    .range_id = 7, .type = WS_NVTX_STARTEND);
+	ADD(nvtx, .start = ZERO + 3000, .end = ZERO + 6000, .thread = 1, .end_thread = 2,
+	    .text = str("handed over"), .range_id = 8, .type = WS_NVTX_STARTEND);
 }
 
 static void cuda_work(void)
 {
-	kernel(1, 2, "void gemm<float>(float *)", "gemm", 4, 2150, 4150); /* began before its call returned */
+	kernel(1, 2, "void gemm<float>(float *)", "gemm", 4, 2150,
+	       4150); /* began before its call returned */
 	kernel(1, 3, "void gemm<float>(float *)", "gemm", 8, 4200, 5200);
 	kernel(1, 7, "void relu(float *, int)", "relu", 1, 12000, 12400);
 	kernel(1, 8, "void relu(float *, int)", "relu", 1, 12500, 12900);
-	kernel(1, 99, "void relu(float *, int)", "relu", 1, 13000, 13100); /* its call was not recorded */
-	kernel(1, 8, "void relu(float *, int)", "relu", 1, 14000, 0);	   /* no times */
+	kernel(1, 99, "void relu(float *, int)", "relu", 1, 13000,
+	       13100); /* its call was not recorded */
+	kernel(1, 8, "void relu(float *, int)", "relu", 1, 14000, 0); /* no times */
 	kernel(2, 2, "void gemm<double>(double *)", "gemm", 4, 3000, 3300);
 	kernel(2, 3, "void gemm<double>(double *)", "gemm", 4, 3400, 3500);
 	copy(4, WS_COPY_HTOD, 2500000, WS_NO_U64, 6000, 106000);
@@ -249,15 +276,17 @@ static void cuda_work(void)
 	copy(WS_NO_U32, WS_COPY_UM_HTOD, 65536, 0x7f0000010000, 20000, 21000);
 	copy(WS_NO_U32, WS_COPY_UM_HTOD, 4096, 0x7f0000010000, 22000, 22500);
 	copy(WS_NO_U32, WS_COPY_UM_DTOH, 8192, 0x7f0000020000, 23000, 24000);
-	ADD(cuda_memset, .start = ZERO + 7100, .end = ZERO + 7200, .context = 1, .green_context = WS_NO_U32, .stream = 7,
-	    .correlation = 5, .process = 1, .value = 0, .bytes = 4096, .graph_node = WS_NO_U64, .mem_kind = 2, .graph = WS_NO_U32);
-	ADD(cuda_graph_trace, .start = ZERO + 9000, .end = ZERO + 11000, .context = 1, .green_context = WS_NO_U32, .stream = 7,
-	    .correlation = 6, .process = 1, .graph = 12, .exec = WS_NO_U32, .end_device = 0, .end_context = 1);
+	ADD(cuda_memset, .start = ZERO + 7100, .end = ZERO + 7200, .context = 1,
+	    .green_context = WS_NO_U32, .stream = 7, .correlation = 5, .process = 1, .value = 0,
+	    .bytes = 4096, .graph_node = WS_NO_U64, .mem_kind = 2, .graph = WS_NO_U32);
+	ADD(cuda_graph_trace, .start = ZERO + 9000, .end = ZERO + 11000, .context = 1,
+	    .green_context = WS_NO_U32, .stream = 7, .correlation = 6, .process = 1, .graph = 12,
+	    .exec = WS_NO_U32, .end_device = 0, .end_context = 1);
 	for (int i = 0; i < 3; i++)
-		ADD(cuda_um_cpu_fault, .start = ZERO + 25000, .process = 1, .address = 0x7f0000020000,
-		    .instruction = str(i ? "fill_rows" : "0x401234"));
-	ADD(cuda_um_gpu_fault, .start = ZERO + 20000, .end = ZERO + 20500, .process = 1, .address = 0x7f0000010000, .faults = 5,
-	    .access = 1);
+		ADD(cuda_um_cpu_fault, .start = ZERO + 25000, .process = 1,
+		    .address = 0x7f0000020000, .instruction = str(i ? "fill_rows" : "0x401234"));
+	ADD(cuda_um_gpu_fault, .start = ZERO + 20000, .end = ZERO + 20500, .process = 1,
+	    .address = 0x7f0000010000, .faults = 5, .access = 1);
 }
 
 static void cuda(void)
@@ -273,38 +302,41 @@ static void cuda(void)
 	device(1, 1, "GPU-b");
 	device(2, 0, "GPU-a");
 	device(2, 1, "GPU-b");
-	ADD(cuda_sync, .start = ZERO + 9700, .end = ZERO + 9800, .context = 1, .green_context = WS_NO_U32, .stream = WS_NO_U32,
-	    .correlation = 9, .process = 1, .type = 4, .event = WS_NO_U32, .event_sync = WS_NO_U64);
-	ADD(cuda_event, .start = ZERO + 9650, .context = 1, .green_context = WS_NO_U32, .stream = 7, .correlation = WS_NO_U32,
-	    .process = 1, .event = 4, .time = WS_NO_TIME, .event_sync = 1);
-	ADD(cuda_stream, .process = 1, .start = ZERO + 2, .id = 7, .context = 1, .priority = -1, .flag = 2,
-	    .correlation = WS_NO_U32);
-	ADD(cuda_context, .process = 1, .start = ZERO + 2, .id = 1, .device = 0, .null_stream = 7, .parent = WS_NO_U32);
+	ADD(cuda_sync, .start = ZERO + 9700, .end = ZERO + 9800, .context = 1,
+	    .green_context = WS_NO_U32, .stream = WS_NO_U32, .correlation = 9, .process = 1,
+	    .type = 4, .event = WS_NO_U32, .event_sync = WS_NO_U64);
+	ADD(cuda_event, .start = ZERO + 9650, .context = 1, .green_context = WS_NO_U32, .stream = 7,
+	    .correlation = WS_NO_U32, .process = 1, .event = 4, .time = WS_NO_TIME,
+	    .event_sync = 1);
+	ADD(cuda_stream, .process = 1, .start = ZERO + 2, .id = 7, .context = 1, .priority = -1,
+	    .flag = 2, .correlation = WS_NO_U32);
+	ADD(cuda_context, .process = 1, .start = ZERO + 2, .id = 1, .device = 0, .null_stream = 7,
+	    .parent = WS_NO_U32);
 }
 
 static void hostile(void)
 {
 	static const char *const names[] = {
-	    "comma, here",
-	    "quote \" here",
-	    "line\nbreak",
-	    "carriage\rreturn",
-	    "tab\there",
-	    "<script>alert('x')</script>",
-	    "a&b",
-	    "pipe|pipe",
-	    "back\\slash",
-	    "\x1b[31mred",
-	    "\xe2\x80\xae"
-	    "desrever",
-	    "broken \xff\xc3 utf-8",
-	    "=cmd()",
-	    "*bold* _it_ `c`",
-	    "\xe6\xbc\xa2\xe5\xad\x97",
-	    "",
-	    " padded ",
-	    "%s%n",
-	    "'; DROP TABLE StringIds; --",
+		"comma, here",
+		"quote \" here",
+		"line\nbreak",
+		"carriage\rreturn",
+		"tab\there",
+		"<script>alert('x')</script>",
+		"a&b",
+		"pipe|pipe",
+		"back\\slash",
+		"\x1b[31mred",
+		"\xe2\x80\xae"
+		"desrever",
+		"broken \xff\xc3 utf-8",
+		"=cmd()",
+		"*bold* _it_ `c`",
+		"\xe6\xbc\xa2\xe5\xad\x97",
+		"",
+		" padded ",
+		"%s%n",
+		"'; DROP TABLE StringIds; --",
 	};
 	char long_name[10001];
 
@@ -316,10 +348,12 @@ static void hostile(void)
 	memset(long_name, 'L', sizeof(long_name) - 1);
 	long_name[sizeof(long_name) - 1] = 0;
 	range(1, 0, long_name, 90000, 90010);
-	ADD(nvtx, .start = ZERO + 91000, .end = ZERO + 91005, .thread = 1, .text = ws_writer_string(w, "nul\0inside", 10),
+	ADD(nvtx, .start = ZERO + 91000, .end = ZERO + 91005, .thread = 1,
+	    .text = ws_writer_string(w, "nul\0inside", 10), .type = WS_NVTX_PUSHPOP);
+	ADD(nvtx, .start = ZERO + 92000, .end = ZERO + 92002, .thread = 99, .text = 4000000,
+	    .domain = 9, .type = WS_NVTX_PUSHPOP);
+	ADD(nvtx, .start = ZERO + 93000, .end = ZERO + 92999, .thread = 1, .text = str("backwards"),
 	    .type = WS_NVTX_PUSHPOP);
-	ADD(nvtx, .start = ZERO + 92000, .end = ZERO + 92002, .thread = 99, .text = 4000000, .domain = 9, .type = WS_NVTX_PUSHPOP);
-	ADD(nvtx, .start = ZERO + 93000, .end = ZERO + 92999, .thread = 1, .text = str("backwards"), .type = WS_NVTX_PUSHPOP);
 	ADD(meta, .name = str("target.command_line"), .value = str("sh -c 'echo \"\x1b[2J\"\n'"));
 }
 
@@ -363,8 +397,9 @@ static uint64_t next_random(void)
 /* Extremes, small numbers (which hit real ids and enumerations) and anything else. */
 static uint64_t wild_value(void)
 {
-	static const uint64_t extremes[] = {0,		1,	   UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN,
-					    UINT32_MAX, INT32_MAX, ZERO,       ZERO - 1,  ZERO + 1000000};
+	static const uint64_t extremes[] = {
+		0,	    1,	       UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN,
+		UINT32_MAX, INT32_MAX, ZERO,	   ZERO - 1,  ZERO + 1000000};
 	uint64_t r = next_random() >> 20;
 
 	switch (r % 4) {
@@ -390,7 +425,8 @@ static void nest(uint32_t id, int depth, uint64_t from, uint64_t to)
 
 		if (end > to)
 			return;
-		range(id, (next_random() >> 33) % 4 == 0, names[(next_random() >> 33) % 5], start, end);
+		range(id, (next_random() >> 33) % 4 == 0, names[(next_random() >> 33) % 5], start,
+		      end);
 		if (depth)
 			nest(id, depth - 1, start, end);
 		from = end;
@@ -399,7 +435,8 @@ static void nest(uint32_t id, int depth, uint64_t from, uint64_t to)
 
 static void launches(void)
 {
-	static const char *const kernels[] = {"k<int>()", "k<float>()", "other()"}, *const bases[] = {"k", "k", "other"};
+	static const char *const kernels[] = {"k<int>()", "k<float>()", "other()"},
+				 *const bases[] = {"k", "k", "other"};
 	static const char *const functions[] = {"cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020"};
 
 	session(1000000);
@@ -414,21 +451,25 @@ static void launches(void)
 		for (int i = 0; i < 60; i++) {
 			uint64_t start = (next_random() >> 33) % 190000;
 
-			ADD(nvtx, .start = ZERO + start, .end = ZERO + start + (next_random() >> 33) % 9000, .thread = t,
-			    .text = str(i % 2 ? "x" : "y"), .range_id = i, .type = WS_NVTX_STARTEND);
+			ADD(nvtx, .start = ZERO + start,
+			    .end = ZERO + start + (next_random() >> 33) % 9000, .thread = t,
+			    .text = str(i % 2 ? "x" : "y"), .range_id = i,
+			    .type = WS_NVTX_STARTEND);
 		}
 		for (uint32_t i = 0; i < 1500; i++) {
 			uint32_t id = (t == 2) * 100000 + i * (t == 3 ? 7 : 1);
-			uint64_t took = 1 + (next_random() >> 33) % 90, start = now + took / 2 + (next_random() >> 33) % 3000;
+			uint64_t took = 1 + (next_random() >> 33) % 90,
+				 start = now + took / 2 + (next_random() >> 33) % 3000;
 			unsigned k = (next_random() >> 33) % 3;
 
 			if (i % 50)
 				api(t, functions[k == 2], id, now, now + took, 0);
 			if (k == 2)
-				ADD(cuda_memcpy, .start = ZERO + start, .end = ZERO + start + 77, .correlation = id, .process = in,
-				    .bytes = 10, .kind = 1);
+				ADD(cuda_memcpy, .start = ZERO + start, .end = ZERO + start + 77,
+				    .correlation = id, .process = in, .bytes = 10, .kind = 1);
 			else
-				kernel(in, id, kernels[(i + k) % 3], bases[(i + k) % 3], 1, start, start + 10 + i % 13);
+				kernel(in, id, kernels[(i + k) % 3], bases[(i + k) % 3], 1, start,
+				       start + 10 + i % 13);
 			now += took + (next_random() >> 33) % 50;
 		}
 	}
@@ -437,7 +478,9 @@ static void launches(void)
 /* Work that overlaps on streams; some of it without a call, some launched late. */
 static void gpus(void)
 {
-	static const char *const kernels[] = {"gemm", "relu", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "softmax", "void ncclKernel_x()"};
+	static const char *const kernels[] = {"gemm", "relu",
+					      "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "softmax",
+					      "void ncclKernel_x()"};
 	static const char *const uuids[] = {"GPU-a", "GPU-b", "GPU-c"};
 	uint32_t id = 1;
 
@@ -451,34 +494,45 @@ static void gpus(void)
 		for (uint64_t i = 0; i < 20; i++) {
 			char name[32];
 
-			snprintf(name, sizeof(name), p == 1 ? "step %llu" : "step", (unsigned long long)i);
-			range(p, 0, name, 1000 + i * 5000, 1000 + i * 5000 + 4000 + (next_random() >> 33) % 1000);
+			snprintf(name, sizeof(name), p == 1 ? "step %llu" : "step",
+				 (unsigned long long)i);
+			range(p, 0, name, 1000 + i * 5000,
+			      1000 + i * 5000 + 4000 + (next_random() >> 33) % 1000);
 			range(p, 0, "forward", 1100 + i * 5000, 1100 + i * 5000 + 1500);
 			range(p, 0, "backward", 2700 + i * 5000, 2700 + i * 5000 + 1500);
 		}
 		for (uint64_t now = 500; now < 101000; id++) {
 			unsigned k = (next_random() >> 33) % 7, on = (next_random() >> 33) % 4 == 0;
-			uint64_t start = now + 10 + (next_random() >> 33) % 60 * ((next_random() >> 33) % 10 == 0 ? 1000 : 1);
+			uint64_t start = now + 10 +
+					 (next_random() >> 33) % 60 *
+						 ((next_random() >> 33) % 10 == 0 ? 1000 : 1);
 			uint64_t end = start + (next_random() >> 33) % 400;
 
 			if (k && id % 17)
 				api(p, "cudaLaunchKernel_v7000", id, now, now + 9, 0);
 			if (k < 5)
-				ADD(cuda_kernel, .start = ZERO + start, .end = ZERO + end, .device = on, .context = 1, .green_context = WS_NO_U32,
-				    .stream = 7 + k % 3, .correlation = id, .process = p, .demangled = str(kernels[k]), .name = str(kernels[k]),
-				    .mangled = str("k"), .graph_node = WS_NO_U64, .graph = WS_NO_U32);
+				ADD(cuda_kernel, .start = ZERO + start, .end = ZERO + end,
+				    .device = on, .context = 1, .green_context = WS_NO_U32,
+				    .stream = 7 + k % 3, .correlation = id, .process = p,
+				    .demangled = str(kernels[k]), .name = str(kernels[k]),
+				    .mangled = str("k"), .graph_node = WS_NO_U64,
+				    .graph = WS_NO_U32);
 			else
-				ADD(cuda_memcpy, .start = ZERO + start, .end = ZERO + end, .device = on, .context = 1, .green_context = WS_NO_U32,
-				    .stream = 20, .correlation = id, .process = p, .bytes = 10, .kind = 1, .graph = WS_NO_U32);
+				ADD(cuda_memcpy, .start = ZERO + start, .end = ZERO + end,
+				    .device = on, .context = 1, .green_context = WS_NO_U32,
+				    .stream = 20, .correlation = id, .process = p, .bytes = 10,
+				    .kind = 1, .graph = WS_NO_U32);
 			now += 10 + (next_random() >> 33) % 200;
 		}
 	}
-	ADD(collective, .start = ZERO + 900, .end = ZERO + 950, .process = 1, .correlation = 5, .name = str("allreduce"));
+	ADD(collective, .start = ZERO + 900, .end = ZERO + 950, .process = 1, .correlation = 5,
+	    .name = str("allreduce"));
 }
 
 static void wild(void)
 {
-	static const uint8_t types[] = {WS_NVTX_PUSHPOP, WS_NVTX_STARTEND, WS_NVTX_DOMAIN_CREATE, WS_NVTX_MARK};
+	static const uint8_t types[] = {WS_NVTX_PUSHPOP, WS_NVTX_STARTEND, WS_NVTX_DOMAIN_CREATE,
+					WS_NVTX_MARK};
 
 	for (int i = 0; i < 60; i++) {
 		char name[16];
@@ -488,7 +542,8 @@ static void wild(void)
 	}
 	for (int t = 0; t < WS_TABLE_COUNT; t++) {
 		for (int i = 0; i < 3000; i++) {
-			uint64_t row[WS_MAX_COLUMNS] = {0}; /* large enough for any row struct, and aligned */
+			uint64_t row[WS_MAX_COLUMNS] = {
+				0}; /* large enough for any row struct, and aligned */
 
 			for (uint32_t c = 0; c < ws_tables[t].column_count; c++)
 				ws_row_set(t, row, c, wild_value());
@@ -504,8 +559,9 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*fill)(void);
-	} kinds[] = {{"basic", basic}, {"hostile", hostile}, {"cuda", cuda}, {"launches", launches}, {"gpus", gpus},
-		     {"many", many},   {"deep", deep},	     {"wild", wild}, {"empty", NULL}};
+	} kinds[] = {{"basic", basic},	     {"hostile", hostile}, {"cuda", cuda},
+		     {"launches", launches}, {"gpus", gpus},	   {"many", many},
+		     {"deep", deep},	     {"wild", wild},	   {"empty", NULL}};
 	struct ws_writer_opts o = {.overwrite = true, .block_rows = 16384};
 	struct ws_err e;
 	size_t k = 0;

@@ -1,5 +1,6 @@
 /*
- * test_figures.c - medians, deviations and grouping, against a plain sort in long double; texts and numbers of every format.
+ * test_figures.c - medians, deviations and grouping, against a plain sort in long double; texts and
+ * numbers of every format.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +34,8 @@ static int ascending(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Spread `n` values over `parts` distributions and compare the summary with one computed from the sorted values. */
+/* Spread `n` values over `parts` distributions and compare the summary with one computed from the
+ * sorted values. */
 static void check_values(uint64_t *v, size_t n, size_t parts)
 {
 	struct ws_dist *d = calloc(parts, sizeof(*d));
@@ -63,7 +65,8 @@ static void check_values(uint64_t *v, size_t n, size_t parts)
 	if (n == 1)
 		assert_true(s.stddev == 0);
 	else
-		assert_true(fabsl(s.stddev - sqrtl(squares / (n - 1))) <= 1e-9L * (1 + sqrtl(squares / (n - 1))));
+		assert_true(fabsl(s.stddev - sqrtl(squares / (n - 1))) <=
+			    1e-9L * (1 + sqrtl(squares / (n - 1))));
 	for (size_t i = 0; i < parts; i++)
 		ws_dist_free(&d[i]);
 	free(d);
@@ -98,7 +101,9 @@ static uint64_t wide(size_t i)
 }
 static uint64_t mixed(size_t i)
 {
-	return i % 3 == 0 ? next_random() % 1000 : i % 3 == 1 ? next_random() >> 32 : next_random() >> 8;
+	return i % 3 == 0   ? next_random() % 1000
+	       : i % 3 == 1 ? next_random() >> 32
+			    : next_random() >> 8;
 }
 static uint64_t tail(size_t i) /* a storm with a few long ones, as real durations are */
 {
@@ -108,7 +113,8 @@ static uint64_t tail(size_t i) /* a storm with a few long ones, as real duration
 static void test_distributions(void **state)
 {
 	static value_fn *const kinds[] = {same, small, edge, narrow, wide, mixed, tail};
-	static const size_t counts[] = {1, 2, 3, 4, 5, 17, 4096, 4097, 8193, 65536, 65537, 65538, 200001, 300000};
+	static const size_t counts[] = {1,    2,    3,	   4,	  5,	 17,	 4096,
+					4097, 8193, 65536, 65537, 65538, 200001, 300000};
 
 	(void)state;
 	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
@@ -183,7 +189,8 @@ static void test_groups(void **state)
 	(void)state;
 	for (uint64_t i = 0; i < 30000; i++)
 		for (int w = 0; w < 2; w++)
-			ws_dist_add(ws_groups_get(&t[w], i % 500 + (uint64_t)w * 1000), i % 500 / 2);
+			ws_dist_add(ws_groups_get(&t[w], i % 500 + (uint64_t)w * 1000),
+				    i % 500 / 2);
 	sums = ws_groups_merge(t, 2, halve, &random_state, &count);
 	assert_int_equal(count, 250);
 	for (size_t i = 0; i < count; i++) {
@@ -230,8 +237,10 @@ static void test_utf8(void **state)
 	CHECK_TEXT(ws_text_utf8, "\xc3", "\xef\xbf\xbd");		  /* cut short */
 	CHECK_TEXT(ws_text_utf8, "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"); /* overlong */
 	CHECK_TEXT(ws_text_utf8, "\xe0\x80\xaf", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
-	CHECK_TEXT(ws_text_utf8, "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"); /* surrogate */
-	CHECK_TEXT(ws_text_utf8, "\xf5\x80\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+	CHECK_TEXT(ws_text_utf8, "\xed\xa0\x80",
+		   "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"); /* surrogate */
+	CHECK_TEXT(ws_text_utf8, "\xf5\x80\x80\x80",
+		   "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
 	CHECK_TEXT(ws_text_utf8, "\xf0\x9f\x9a", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
 	assert_false(ws_utf8_valid("a\0b", 3));
 	assert_true(ws_utf8_valid("", 0));
@@ -257,7 +266,8 @@ static void test_json(void **state)
 static void test_html(void **state)
 {
 	(void)state;
-	CHECK_TEXT(ws_text_html, "<b onx='y' z=\"w\">&amp;", "&lt;b onx=&#39;y&#39; z=&quot;w&quot;&gt;&amp;amp;");
+	CHECK_TEXT(ws_text_html, "<b onx='y' z=\"w\">&amp;",
+		   "&lt;b onx=&#39;y&#39; z=&quot;w&quot;&gt;&amp;amp;");
 	CHECK_TEXT(ws_text_html,
 		   "a\xe2\x80\xae"
 		   "b",
@@ -291,13 +301,15 @@ static void test_width(void **state)
 /* ---- numbers and formats ---- */
 
 static const struct ws_column columns[] = {
-    {"Time", WS_KIND_PERCENT}, {"Total", WS_KIND_TIME}, {"Calls", WS_KIND_COUNT},
-    {"Avg", WS_KIND_MEAN},     {"PID", WS_KIND_ID},	{"Name", WS_KIND_TEXT},
+	{"Time", WS_KIND_PERCENT}, {"Total", WS_KIND_TIME}, {"Calls", WS_KIND_COUNT},
+	{"Avg", WS_KIND_MEAN},	   {"PID", WS_KIND_ID},	    {"Name", WS_KIND_TEXT},
 };
 
-static char *print(const char *format, const char *unit, const struct ws_cell (*rows)[6], size_t count)
+static char *print(const char *format, const char *unit, const struct ws_cell (*rows)[6],
+		   size_t count)
 {
-	struct ws_printer p = {.title = "Title & co", .name = "some_sum", .columns = columns, .column_count = 6};
+	struct ws_printer p = {
+		.title = "Title & co", .name = "some_sum", .columns = columns, .column_count = 6};
 	struct ws_err e = {""};
 	char *out = NULL;
 	size_t len;
@@ -325,31 +337,41 @@ static size_t long_row(const void *ctx, size_t i, struct ws_cell *cells, struct 
 
 	i += *first;
 	figure = (int64_t)(i / 3);
-	ws_text_printf(text, "%s %zu %s", i % 7 ? "name" : "wide \xe6\xbc\xa2", i * 2654435761u, i % 11 ? "" : ",\"<|\t");
+	ws_text_printf(text, "%s %zu %s", i % 7 ? "name" : "wide \xe6\xbc\xa2", i * 2654435761u,
+		       i % 11 ? "" : ",\"<|\t");
 	same = cells[1].type == WS_CELL_INT && cells[1].i == figure * figure;
 	cells[0] = ws_cell_real((long double)figure / 977);
 	cells[1] = ws_cell_int(figure * figure);
 	cells[2] = figure % 5 ? ws_cell_int(figure) : ws_cell_null();
-	cells[3] = figure % 4 ? ws_cell_real((long double)figure / 3) : ws_cell_whole((uint64_t)figure);
+	cells[3] = figure % 4 ? ws_cell_real((long double)figure / 3)
+			      : ws_cell_whole((uint64_t)figure);
 	cells[4] = ws_cell_int(figure % 100);
 	cells[5] = ws_cell_text(text->s, text->len);
 	return same ? 5 : 0;
 }
 
-/* Rows that all cores make are those that are handed over one by one, in every format, also after such. */
+/* Rows that all cores make are those that are handed over one by one, in every format, also after
+ * such. */
 static void test_many_rows(void **state)
 {
 	enum { ONE_BY_ONE = 3, MANY = 5000 };
-	static const char *const formats[] = {
-	    "column", "column:nohdr:9:.:0", "table", "table:nohdr", "csv", "tsv:esc", "json", "html", "htable", "markdown"};
+	static const char *const formats[] = {"column", "column:nohdr:9:.:0",
+					      "table",	"table:nohdr",
+					      "csv",	"tsv:esc",
+					      "json",	"html",
+					      "htable", "markdown"};
 
 	(void)state;
 	for (size_t f = 0; f < WS_COUNT(formats); f++) {
 		char *out[2] = {NULL};
 
 		for (int many = 0; many < 2; many++) {
-			struct ws_printer p = {.title = "Title", .name = "some_sum", .columns = columns, .column_count = 6};
-			size_t len, none = 0, first = ONE_BY_ONE, alone = many ? ONE_BY_ONE : ONE_BY_ONE + MANY;
+			struct ws_printer p = {.title = "Title",
+					       .name = "some_sum",
+					       .columns = columns,
+					       .column_count = 6};
+			size_t len, none = 0, first = ONE_BY_ONE,
+				    alone = many ? ONE_BY_ONE : ONE_BY_ONE + MANY;
 			struct ws_text text = {0};
 			struct ws_cell cells[6] = {0};
 			struct ws_err e;
@@ -378,10 +400,12 @@ static void test_many_rows(void **state)
 static void check_print(const char *format, const char *unit, const char *want)
 {
 	const struct ws_cell rows[][6] = {
-	    {ws_cell_real(66.65L), ws_cell_int(1234567), ws_cell_int(1000), ws_cell_real(1234.25L), ws_cell_int(12345),
-	     ws_cell_text("a,\"b\"\n<c>|d", 11)},
-	    {ws_cell_real(0), ws_cell_int(0), ws_cell_int(1), ws_cell_real(0.05L), ws_cell_int(7), ws_cell_text("x\ty\\z", 5)},
-	    {ws_cell_null(), ws_cell_int(-5), ws_cell_null(), ws_cell_null(), ws_cell_null(), ws_cell_text("", 0)},
+		{ws_cell_real(66.65L), ws_cell_int(1234567), ws_cell_int(1000),
+		 ws_cell_real(1234.25L), ws_cell_int(12345), ws_cell_text("a,\"b\"\n<c>|d", 11)},
+		{ws_cell_real(0), ws_cell_int(0), ws_cell_int(1), ws_cell_real(0.05L),
+		 ws_cell_int(7), ws_cell_text("x\ty\\z", 5)},
+		{ws_cell_null(), ws_cell_int(-5), ws_cell_null(), ws_cell_null(), ws_cell_null(),
+		 ws_cell_text("", 0)},
 	};
 	char *got = print(format, unit, rows, 3);
 
@@ -420,15 +444,17 @@ static void test_tsv(void **state)
 static void test_json_table(void **state)
 {
 	(void)state;
-	check_print(
-	    "json", "s",
-	    "[\n"
-	    "{\"Time (%)\": 66.7, \"Total (s)\": 0.001234567, \"Calls\": 1000, \"Avg (s)\": 0.000001234, \"PID\": 12345, \"Name\": "
-	    "\"a,\\\"b\\\"\\n<c>|d\"},\n"
-	    "{\"Time (%)\": 0.0, \"Total (s)\": 0.000000000, \"Calls\": 1, \"Avg (s)\": 0.000000000, \"PID\": 7, \"Name\": "
-	    "\"x\\ty\\\\z\"},\n"
-	    "{\"Time (%)\": \"\", \"Total (s)\": -0.000000005, \"Calls\": \"\", \"Avg (s)\": \"\", \"PID\": \"\", \"Name\": \"\"}\n"
-	    "]\n");
+	check_print("json", "s",
+		    "[\n"
+		    "{\"Time (%)\": 66.7, \"Total (s)\": 0.001234567, \"Calls\": 1000, \"Avg "
+		    "(s)\": 0.000001234, \"PID\": 12345, \"Name\": "
+		    "\"a,\\\"b\\\"\\n<c>|d\"},\n"
+		    "{\"Time (%)\": 0.0, \"Total (s)\": 0.000000000, \"Calls\": 1, \"Avg (s)\": "
+		    "0.000000000, \"PID\": 7, \"Name\": "
+		    "\"x\\ty\\\\z\"},\n"
+		    "{\"Time (%)\": \"\", \"Total (s)\": -0.000000005, \"Calls\": \"\", \"Avg "
+		    "(s)\": \"\", \"PID\": \"\", \"Name\": \"\"}\n"
+		    "]\n");
 }
 
 static void test_column(void **state)
@@ -465,14 +491,17 @@ static void test_box(void **state)
 static void test_html_table(void **state)
 {
 	(void)state;
-	check_print("htable", "ns",
-		    "<table>\n<thead><tr><th>Time (%)</th><th>Total (ns)</th><th>Calls</th><th>Avg (ns)</th><th>PID</th>"
-		    "<th class=\"t\">Name</th></tr></thead>\n<tbody>\n"
-		    "<tr><td>66.7</td><td>1,234,567</td><td>1,000</td><td>1,234.3</td><td>12345</td>"
-		    "<td class=\"t\">a,&quot;b&quot;\\n&lt;c&gt;|d</td></tr>\n"
-		    "<tr><td>0.0</td><td>0</td><td>1</td><td>0.1</td><td>7</td><td class=\"t\">x\\ty\\z</td></tr>\n"
-		    "<tr><td></td><td>-5</td><td></td><td></td><td></td><td class=\"t\"></td></tr>\n"
-		    "</tbody>\n</table>\n");
+	check_print(
+		"htable", "ns",
+		"<table>\n<thead><tr><th>Time (%)</th><th>Total (ns)</th><th>Calls</th><th>Avg "
+		"(ns)</th><th>PID</th>"
+		"<th class=\"t\">Name</th></tr></thead>\n<tbody>\n"
+		"<tr><td>66.7</td><td>1,234,567</td><td>1,000</td><td>1,234.3</td><td>12345</td>"
+		"<td class=\"t\">a,&quot;b&quot;\\n&lt;c&gt;|d</td></tr>\n"
+		"<tr><td>0.0</td><td>0</td><td>1</td><td>0.1</td><td>7</td><td "
+		"class=\"t\">x\\ty\\z</td></tr>\n"
+		"<tr><td></td><td>-5</td><td></td><td></td><td></td><td class=\"t\"></td></tr>\n"
+		"</tbody>\n</table>\n");
 }
 
 static void test_markdown(void **state)
@@ -490,8 +519,9 @@ static void test_markdown(void **state)
 static void test_long_names(void **state)
 {
 	char name[10000], *out;
-	const struct ws_cell rows[][6] = {
-	    {ws_cell_real(1), ws_cell_int(1), ws_cell_int(1), ws_cell_real(1), ws_cell_int(1), ws_cell_text(name, sizeof(name))}};
+	const struct ws_cell rows[][6] = {{ws_cell_real(1), ws_cell_int(1), ws_cell_int(1),
+					   ws_cell_real(1), ws_cell_int(1),
+					   ws_cell_text(name, sizeof(name))}};
 
 	(void)state;
 	memset(name, 'n', sizeof(name));
@@ -522,9 +552,10 @@ static void test_format_names(void **state)
 
 static void test_time_units(void **state)
 {
-	static const char *const good[][2] = {{"ns", "ns"},   {"nsec", "ns"},  {"nanoseconds", "ns"},  {"us", "us"},
-					      {"usec", "us"}, {"micro", "us"}, {"milliseconds", "ms"}, {"msec", "ms"},
-					      {"s", "s"},     {"sec", "s"},    {"seconds", "s"}};
+	static const char *const good[][2] = {
+		{"ns", "ns"},	{"nsec", "ns"},	 {"nanoseconds", "ns"},	 {"us", "us"},
+		{"usec", "us"}, {"micro", "us"}, {"milliseconds", "ms"}, {"msec", "ms"},
+		{"s", "s"},	{"sec", "s"},	 {"seconds", "s"}};
 	static const char *const bad[] = {"", "m", "min", "n", "minutes", "nanosecondsx", "hours"};
 
 	(void)state;
@@ -550,7 +581,8 @@ static int plain_order(const struct ws_std8_line *x, const struct ws_std8_line *
 	return strcmp(x->style, y->style);
 }
 
-/* Few totals and names that share much of their beginnings, end inside of one another, have zeros in them, or are the same. */
+/* Few totals and names that share much of their beginnings, end inside of one another, have zeros
+ * in them, or are the same. */
 static uint64_t lower_half(void *ctx, size_t table, uint64_t key)
 {
 	(void)ctx, (void)table;
@@ -564,7 +596,8 @@ static int by_group_key(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* Keys that are only written down, in tables that are crowded: the same sums as those of tables that hold all. */
+/* Keys that are only written down, in tables that are crowded: the same sums as those of tables
+ * that hold all. */
 static void test_spilled_groups(void **ctx)
 {
 	enum { TABLES = 3, KEYS = 5000, HELD = 700, VALUES = 60000 };
@@ -577,10 +610,11 @@ static void test_spilled_groups(void **ctx)
 	(void)ctx;
 	for (unsigned t = 0; t < TABLES; t++) {
 		spills[t].shift = ws_spill_shift(KEYS); /* keys beyond that share the last part */
-		spills[t].limit = KEYS * 2;		/* and have no first values, as a third of the others */
+		spills[t].limit = KEYS * 2; /* and have no first values, as a third of the others */
 	}
 	for (unsigned i = 0; i < VALUES; i++) {
-		uint64_t key = next_random() >> 20, value = next_random() >> 30, t = next_random() >> 40;
+		uint64_t key = next_random() >> 20, value = next_random() >> 30,
+			 t = next_random() >> 40;
 		struct ws_dist *d;
 
 		key = key % KEYS * 3 | key % 7 / 3 << 33 | key % 2 << 40;
@@ -589,7 +623,8 @@ static void test_spilled_groups(void **ctx)
 		value = value % 50 ? value % 100000 : value << 3; /* also what takes 64 bits */
 		t %= TABLES;
 		ws_dist_add(ws_groups_get(&all[t], key), value);
-		if (some[t].n >= HELD && ws_spill_first(&spills[t], lower_half(NULL, t, key), value))
+		if (some[t].n >= HELD &&
+		    ws_spill_first(&spills[t], lower_half(NULL, t, key), value))
 			continue;
 		d = some[t].n < HELD ? ws_groups_get(&some[t], key) : ws_groups_find(&some[t], key);
 		if (d)
@@ -611,7 +646,8 @@ static void test_spilled_groups(void **ctx)
 			for (size_t i = 0; i < spills[t].limit; i++) {
 				if (!spills[t].first[f].v[i])
 					continue;
-				assert_true(spills[t].first[f].used[i / WS_FIRSTS_PAGE] && count < wanted);
+				assert_true(spills[t].first[f].used[i / WS_FIRSTS_PAGE] &&
+					    count < wanted);
 				got[count].key = spills[t].first[f].upper | i;
 				got[count++].s = ws_std8_single(spills[t].first[f].v[i] - 1);
 				singles++;
@@ -625,7 +661,8 @@ static void test_spilled_groups(void **ctx)
 		assert_true(got[i].s.total == want[i].s.total && got[i].s.count == want[i].s.count);
 		assert_true(got[i].s.min == want[i].s.min && got[i].s.max == want[i].s.max);
 		assert_true(ws_std8_median(&got[i].s) == ws_std8_median(&want[i].s));
-		assert_true(fabs(got[i].s.stddev - want[i].s.stddev) <= 1e-9 * (1 + want[i].s.stddev));
+		assert_true(fabs(got[i].s.stddev - want[i].s.stddev) <=
+			    1e-9 * (1 + want[i].s.stddev));
 	}
 	for (unsigned t = 0; t < TABLES; t++) {
 		ws_groups_free(&all[t]);
@@ -653,12 +690,17 @@ static void test_order(void **state)
 			size_t len = next_random() % (longest + 1);
 
 			for (size_t k = 0; k < len; k++)
-				names[i][k] = k < 30 && round % 3 ? 'x' : bytes[next_random() % (sizeof(bytes) - 1)];
+				names[i][k] = k < 30 && round % 3
+						      ? 'x'
+						      : bytes[next_random() % (sizeof(bytes) - 1)];
 			sums[i].total = next_random() % (1 + (unsigned)round % 5);
 			if (round == 39)
 				sums[i].total |= (unsigned __int128)(next_random() % 3) << 64;
 			snprintf(styles[i], sizeof(styles[i]), "%zu", i);
-			lines[i] = (struct ws_std8_line){.s = &sums[i], .name = names[i], .name_len = len, .style = styles[i]};
+			lines[i] = (struct ws_std8_line){.s = &sums[i],
+							 .name = names[i],
+							 .name_len = len,
+							 .style = styles[i]};
 		}
 		ws_std8_sort(lines, n);
 		for (size_t i = 0; i < n; i++) {
@@ -682,11 +724,13 @@ static void test_order_of_many(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < MANY; i++) {
-		sums[i].total = next_random() % 3 ? next_random() % 70 : (unsigned __int128)next_random() << next_random() % 8;
+		sums[i].total = next_random() % 3
+					? next_random() % 70
+					: (unsigned __int128)next_random() << next_random() % 8;
 		lines[i].s = &sums[i];
 		lines[i].name = names[i];
-		lines[i].name_len =
-		    (size_t)snprintf(names[i], sizeof(names[i]), "name %u %zu", (unsigned)(next_random() % 1000), i);
+		lines[i].name_len = (size_t)snprintf(names[i], sizeof(names[i]), "name %u %zu",
+						     (unsigned)(next_random() % 1000), i);
 	}
 	ws_std8_sort(lines, MANY);
 	for (size_t i = 0; i < MANY; i++) {
@@ -704,30 +748,30 @@ static void test_order_of_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_distributions),
-	    cmocka_unit_test(test_extremes),
-	    cmocka_unit_test(test_counted_and_not),
-	    cmocka_unit_test(test_no_useless_counts),
-	    cmocka_unit_test(test_groups),
-	    cmocka_unit_test(test_spilled_groups),
-	    cmocka_unit_test(test_order),
-	    cmocka_unit_test(test_order_of_many),
-	    cmocka_unit_test(test_utf8),
-	    cmocka_unit_test(test_json),
-	    cmocka_unit_test(test_html),
-	    cmocka_unit_test(test_terminal),
-	    cmocka_unit_test(test_width),
-	    cmocka_unit_test(test_csv),
-	    cmocka_unit_test(test_tsv),
-	    cmocka_unit_test(test_json_table),
-	    cmocka_unit_test(test_column),
-	    cmocka_unit_test(test_box),
-	    cmocka_unit_test(test_html_table),
-	    cmocka_unit_test(test_markdown),
-	    cmocka_unit_test(test_many_rows),
-	    cmocka_unit_test(test_long_names),
-	    cmocka_unit_test(test_format_names),
-	    cmocka_unit_test(test_time_units),
+		cmocka_unit_test(test_distributions),
+		cmocka_unit_test(test_extremes),
+		cmocka_unit_test(test_counted_and_not),
+		cmocka_unit_test(test_no_useless_counts),
+		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_spilled_groups),
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_order_of_many),
+		cmocka_unit_test(test_utf8),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_html),
+		cmocka_unit_test(test_terminal),
+		cmocka_unit_test(test_width),
+		cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_tsv),
+		cmocka_unit_test(test_json_table),
+		cmocka_unit_test(test_column),
+		cmocka_unit_test(test_box),
+		cmocka_unit_test(test_html_table),
+		cmocka_unit_test(test_markdown),
+		cmocka_unit_test(test_many_rows),
+		cmocka_unit_test(test_long_names),
+		cmocka_unit_test(test_format_names),
+		cmocka_unit_test(test_time_units),
 	};
 
 	return cmocka_run_group_tests_name("stats-figures", tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /*
- * test_intervals.c - unions and sets of intervals against a bit for every moment, with random intervals of a short time line.
+ * test_intervals.c - unions and sets of intervals against a bit for every moment, with random
+ * intervals of a short time line.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,8 +112,10 @@ static void test_times(void **state)
 			want[1] += in[WS_WORK_COMM][k];
 			want[2] += in[WS_WORK_MEMORY][k];
 			want[3] += in[WS_WORK_COMM][k] && !in[WS_WORK_COMPUTE][k];
-			want[4] += in[WS_WORK_MEMORY][k] && !in[WS_WORK_COMPUTE][k] && !in[WS_WORK_COMM][k];
-			want[5] += in[WS_WORK_MEMORY][k] || in[WS_WORK_COMPUTE][k] || in[WS_WORK_COMM][k];
+			want[4] += in[WS_WORK_MEMORY][k] && !in[WS_WORK_COMPUTE][k] &&
+				   !in[WS_WORK_COMM][k];
+			want[5] += in[WS_WORK_MEMORY][k] || in[WS_WORK_COMPUTE][k] ||
+				   in[WS_WORK_COMM][k];
 		}
 		assert_int_equal(t.compute.length, want[0]);
 		assert_int_equal(t.comm.length, want[1]);
@@ -125,9 +128,11 @@ static void test_times(void **state)
 
 static void test_names(void **state)
 {
-	static const char *const steps[] = {"step", "Step 3", "ProfilerStep#12", "iteration_7", "train step", "training_step:4",
-					    "iter", "STEP-1"};
-	static const char *const others[] = {"", "3", "steps", "my step", "stepping 3", "forward", "step 3 of 4", "#4"};
+	static const char *const steps[] = {"step",	   "Step 3",	 "ProfilerStep#12",
+					    "iteration_7", "train step", "training_step:4",
+					    "iter",	   "STEP-1"};
+	static const char *const others[] = {"",	   "3",	      "steps",	     "my step",
+					     "stepping 3", "forward", "step 3 of 4", "#4"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++)
@@ -138,7 +143,8 @@ static void test_names(void **state)
 	assert_true(ws_step_is("layer 3", 7, "layer 3"));
 	assert_false(ws_step_is("player 3", 8, "layer"));
 	assert_false(ws_step_is("step", 4, "layer"));
-	assert_true(ws_work_communicates("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"));
+	assert_true(ws_work_communicates(
+		"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"));
 	assert_true(ws_work_communicates("void ncclKernel_Broadcast()"));
 	assert_false(ws_work_communicates("ampere_sgemm_128x64_nn"));
 	assert_false(ws_work_communicates("my_nccl_like"));
@@ -147,9 +153,9 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_sets),
-	    cmocka_unit_test(test_times),
-	    cmocka_unit_test(test_names),
+		cmocka_unit_test(test_sets),
+		cmocka_unit_test(test_times),
+		cmocka_unit_test(test_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /*
  * format_tables.c - the tables of docs/report-format.md, made from tables.def.
  *
- *   format_tables DOCUMENT           checks that the part of DOCUMENT between the two marks is what tables.def says (prints TAP)
- *   format_tables --update DOCUMENT  writes it there
+ *   format_tables DOCUMENT           checks that the part of DOCUMENT between the two marks is what
+ * tables.def says (prints TAP) format_tables --update DOCUMENT  writes it there
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,22 +17,25 @@ static const char end_mark[] = "<!-- end of what comes from tables.def -->\n";
 
 static const char *role(enum ws_table t, uint32_t c)
 {
-	return (int)c == ws_table_track(t) ? " Rows are sorted by it first." :
-	       (int)c == ws_table_start(t) && ws_table_track(t) >= 0 ? " Rows are sorted by it next." :
-	       (int)c == ws_table_start(t) ? " Rows are sorted by it." : "";
+	return (int)c == ws_table_track(t) ? " Rows are sorted by it first."
+	       : (int)c == ws_table_start(t) && ws_table_track(t) >= 0
+		       ? " Rows are sorted by it next."
+	       : (int)c == ws_table_start(t) ? " Rows are sorted by it."
+					     : "";
 }
 
 static void put_table(struct ws_text *out, enum ws_table t)
 {
 	const struct ws_table_desc *d = &ws_tables[t];
 
-	ws_text_printf(out, "\n### %u: %s\n\n%s. In the SQLite export: `%s`.\n\n", t, d->name, d->doc, d->sqlite);
+	ws_text_printf(out, "\n### %u: %s\n\n%s. In the SQLite export: `%s`.\n\n", t, d->name,
+		       d->doc, d->sqlite);
 	ws_text_puts(out, "| Column | Name | Type | SQLite | Meaning |\n|---|---|---|---|---|\n");
 	for (uint32_t c = 0; c < d->column_count; c++) {
 		const struct ws_column_desc *x = &d->columns[c];
 
-		ws_text_printf(out, "| %u | %s | %s | %s | %s.%s |\n", c, x->name, ws_types[x->type].name, x->sqlite, x->doc,
-			       role(t, c));
+		ws_text_printf(out, "| %u | %s | %s | %s | %s.%s |\n", c, x->name,
+			       ws_types[x->type].name, x->sqlite, x->doc, role(t, c));
 	}
 }
 
@@ -42,8 +45,9 @@ static void put_all(struct ws_text *out)
 
 	ws_text_puts(out, begin_mark);
 	ws_text_puts(out, "\n| Type | Size | Meaning |\n|---|---|---|\n");
-#define WS_TYPE(name, ctype, is_signed, doc)                                                                                    \
-	ws_text_printf(out, "| %s | %s%s | %s |\n", #name, sizes[sizeof(ctype)], is_signed ? ", signed" : "", doc);
+#define WS_TYPE(name, ctype, is_signed, doc)                                     \
+	ws_text_printf(out, "| %s | %s%s | %s |\n", #name, sizes[sizeof(ctype)], \
+		       is_signed ? ", signed" : "", doc);
 	WS_TYPES(WS_TYPE)
 #undef WS_TYPE
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
@@ -67,7 +71,8 @@ static void read_all(const char *path, struct ws_text *t)
 	fclose(f);
 }
 
-static int update(const char *path, const struct ws_text *doc, const char *from, const char *to, const struct ws_text *tables)
+static int update(const char *path, const struct ws_text *doc, const char *from, const char *to,
+		  const struct ws_text *tables)
 {
 	FILE *f = fopen(path, "wb");
 	int bad;
@@ -105,11 +110,14 @@ int main(int argc, char **argv)
 	if (argc == 3) {
 		rc = update(path, &doc, from, to, &tables);
 	} else {
-		bool same = (size_t)(to - from) == tables.len && !memcmp(from, tables.s, tables.len);
+		bool same =
+			(size_t)(to - from) == tables.len && !memcmp(from, tables.s, tables.len);
 
-		printf("1..1\n%sok 1 - the tables in the document are those of tables.def\n", same ? "" : "not ");
+		printf("1..1\n%sok 1 - the tables in the document are those of tables.def\n",
+		       same ? "" : "not ");
 		if (!same)
-			printf("# run format_tables --update docs/report-format.md in the build folder's tests/store\n");
+			printf("# run format_tables --update docs/report-format.md in the build "
+			       "folder's tests/store\n");
 		rc = !same;
 	}
 	ws_text_free(&doc);

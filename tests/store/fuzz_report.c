@@ -1,11 +1,12 @@
 /*
- * fuzz_report.c - the report reader against hostile files: it may refuse, leave out and complain, and must not crash, hang or read
- * beyond what is there.
+ * fuzz_report.c - the report reader against hostile files: it may refuse, leave out and complain,
+ * and must not crash, hang or read beyond what is there.
  *
- * The input's first byte chooses a base report (or none: then the rest is the file itself) and what happens to it; what
- * follows are edits of five bytes each: a place, how, and a value. Unless told otherwise, all checksums are put right after
- * that (reseal.h), so that edits reach the code behind them: heads, lengths, codecs, dictionaries, schema, index. A report
- * may come with its journal as a killed recorder leaves it, which is edited likewise.
+ * The input's first byte chooses a base report (or none: then the rest is the file itself) and what
+ * happens to it; what follows are edits of five bytes each: a place, how, and a value. Unless told
+ * otherwise, all checksums are put right after that (reseal.h), so that edits reach the code behind
+ * them: heads, lengths, codecs, dictionaries, schema, index. A report may come with its journal as
+ * a killed recorder leaves it, which is edited likewise.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -65,7 +66,8 @@ static void put_file(const char *name, const uint8_t *p, size_t n)
 	close(fd);
 }
 
-/* Different codecs in each: gaps and spans; steps; zigzag, dictionaries and wide numbers; many strings. */
+/* Different codecs in each: gaps and spans; steps; zigzag, dictionaries and wide numbers; many
+ * strings. */
 static uint64_t stepped(uint64_t steps)
 {
 	return 1000000 + steps * 10 + steps / 67; /* a clock whose steps are no whole nanoseconds */
@@ -76,7 +78,9 @@ static void add_ranges(struct ws_writer *w, int kind, uint32_t n)
 	uint64_t t = 1000000, steps = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct ws_row_nvtx r = {.thread = 1 + (kind == 2 ? i % 5 : 0), .text = 1 + i % 4, .type = WS_NVTX_PUSHPOP};
+		struct ws_row_nvtx r = {.thread = 1 + (kind == 2 ? i % 5 : 0),
+					.text = 1 + i % 4,
+					.type = WS_NVTX_PUSHPOP};
 		char text[32];
 
 		r.start = t += 20 + draw() % 4 * 10;
@@ -90,7 +94,8 @@ static void add_ranges(struct ws_writer *w, int kind, uint32_t n)
 			r.range_id = (uint64_t[]){5, 1ull << 40, 77, 1ull << 50}[draw() % 4];
 		}
 		if (kind == 3)
-			r.text = ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "%u", i * 7919));
+			r.text = ws_writer_string(
+				w, text, (size_t)snprintf(text, sizeof(text), "%u", i * 7919));
 		ws_writer_add(w, WS_TABLE_nvtx, &r);
 	}
 }
@@ -102,12 +107,18 @@ static void add_small_tables(struct ws_writer *w)
 	ws_writer_add(w, WS_TABLE_meta, &(struct ws_row_meta){s, s});
 	ws_writer_add(w, WS_TABLE_collection, &(struct ws_row_collection){1000, 2000});
 	for (uint32_t i = 1; i < 4; i++) {
-		ws_writer_add(w, WS_TABLE_process, &(struct ws_row_process){.id = i, .pid = 10 + i, .start = i, .name = s});
+		ws_writer_add(
+			w, WS_TABLE_process,
+			&(struct ws_row_process){.id = i, .pid = 10 + i, .start = i, .name = s});
 		ws_writer_add(w, WS_TABLE_thread, &(struct ws_row_thread){i, i, 10 + i, i});
 		ws_writer_add(w, WS_TABLE_thread_name, &(struct ws_row_thread_name){i, i, s, 20});
-		ws_writer_add(
-		    w, WS_TABLE_osrt,
-		    &(struct ws_row_osrt){.start = i, .end = i + 5, .thread = i, .name = s, .result = -(int)i, .error = -1});
+		ws_writer_add(w, WS_TABLE_osrt,
+			      &(struct ws_row_osrt){.start = i,
+						    .end = i + 5,
+						    .thread = i,
+						    .name = s,
+						    .result = -(int)i,
+						    .error = -1});
 	}
 }
 
@@ -137,7 +148,8 @@ static void clean_up(void)
 	rmdir(folder);
 }
 
-/* The journal is mostly empty space: only its head and what is in use make good targets, but all of it is what a reader gets. */
+/* The journal is mostly empty space: only its head and what is in use make good targets, but all of
+ * it is what a reader gets. */
 static void make_bases(void)
 {
 	for (int k = 0; k < BASES; k++) {
@@ -164,7 +176,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 	(void)argc;
 	(void)argv;
-	snprintf(folder, sizeof(folder), "%s/ws-fuzz-XXXXXX", access("/dev/shm", W_OK) ? (tmp ? tmp : "/tmp") : "/dev/shm");
+	snprintf(folder, sizeof(folder), "%s/ws-fuzz-XXXXXX",
+		 access("/dev/shm", W_OK) ? (tmp ? tmp : "/tmp") : "/dev/shm");
 	if (!mkdtemp(folder))
 		abort();
 	path = ws_format("%s/f.wsrep", folder);
@@ -189,7 +202,8 @@ static int touch(void *ctx, const struct ws_batch *b)
 
 static void read_table(const struct ws_report *r, enum ws_table t, uint64_t *sum)
 {
-	struct ws_scan s = {.table = t, .columns = UINT64_MAX, .time_max = UINT64_MAX, .workers = 1};
+	struct ws_scan s = {
+		.table = t, .columns = UINT64_MAX, .time_max = UINT64_MAX, .workers = 1};
 	struct ws_rows rows;
 	struct ws_cursor *c;
 	const uint64_t *v;
@@ -198,10 +212,12 @@ static void read_table(const struct ws_report *r, enum ws_table t, uint64_t *sum
 		struct ws_block_groups g = ws_report_block_groups(r, t, i);
 
 		for (size_t k = 0; k < g.n; k++)
-			*sum += g.v[k].rows + g.v[k].key[WS_GROUP_KEYS - 1] + g.v[k].bins[0] + g.v[k].bins[WS_GROUP_BINS - 1];
+			*sum += g.v[k].rows + g.v[k].key[WS_GROUP_KEYS - 1] + g.v[k].bins[0] +
+				g.v[k].bins[WS_GROUP_BINS - 1];
 	}
 	if (ws_report_rows(r, t) > MOST_ROWS)
-		return; /* a few bytes may stand for a million rows; reading them all is right and slow */
+		return; /* a few bytes may stand for a million rows; reading them all is right and
+			   slow */
 	ws_scan_run(r, &s, touch, sum, NULL);
 	s.time_min = 1000500;
 	s.columns = 1;
@@ -261,10 +277,12 @@ static void edit(struct file *f, const uint8_t *data, size_t n)
 				memcpy(f->p + at, &value, 4);
 			break;
 		case 3: /* all ones */
-			memset(f->p + at, 0xff, f->n - at < (value & 15) ? f->n - at : (value & 15));
+			memset(f->p + at, 0xff,
+			       f->n - at < (value & 15) ? f->n - at : (value & 15));
 			break;
 		case 4: /* as is elsewhere */
-			memmove(f->p + at, f->p + value % f->n, (f->n - (at > value % f->n ? at : value % f->n)) % 200);
+			memmove(f->p + at, f->p + value % f->n,
+				(f->n - (at > value % f->n ? at : value % f->n)) % 200);
 			break;
 		default:
 			f->p[at] += (uint8_t)value;

@@ -1,8 +1,8 @@
 /*
- * make_sample.c - writes a report with every table and codec to the path given, and prints what a reader must find: for
- * each column of each table the sum of (i + 1) * value over all rows as blocks deliver them, and each string's length and
- * sum of (i + 1) * byte; all modulo 2^64. read_report.py, which knows nothing but docs/report-format.md, checks itself
- * against that.
+ * make_sample.c - writes a report with every table and codec to the path given, and prints what a
+ * reader must find: for each column of each table the sum of (i + 1) * value over all rows as
+ * blocks deliver them, and each string's length and sum of (i + 1) * byte; all modulo 2^64.
+ * read_report.py, which knows nothing but docs/report-format.md, checks itself against that.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,8 @@ static uint64_t draw(void)
 	return random_star(&state);
 }
 
-/* By table and column, so that plain, delta, dictionary, constant, wide and patched columns all occur. */
+/* By table and column, so that plain, delta, dictionary, constant, wide and patched columns all
+ * occur. */
 static uint64_t any(uint32_t t, uint32_t c, uint32_t i)
 {
 	switch ((t + c) % 7) {
@@ -62,7 +63,9 @@ static void add_ranges(struct ws_writer *w, bool steps, bool nested, uint32_t n)
 	uint64_t at = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct ws_row_nvtx r = {.thread = 1 + i * 3 / n, .text = 1 + (uint32_t)(draw() % 9), .type = WS_NVTX_PUSHPOP};
+		struct ws_row_nvtx r = {.thread = 1 + i * 3 / n,
+					.text = 1 + (uint32_t)(draw() % 9),
+					.type = WS_NVTX_PUSHPOP};
 
 		at += 20 + draw() % (steps ? 500 : 4);
 		r.start = steps ? stepped(at) : at * 10;
@@ -93,8 +96,8 @@ static void print_columns(const struct ws_report *r, enum ws_table t)
 			free(out[c]);
 	}
 	for (uint32_t c = 0; c < columns; c++)
-		printf("%s.%s %llu %llu\n", ws_tables[t].name, ws_tables[t].columns[c].name, (unsigned long long)k,
-		       (unsigned long long)sum[c]);
+		printf("%s.%s %llu %llu\n", ws_tables[t].name, ws_tables[t].columns[c].name,
+		       (unsigned long long)k, (unsigned long long)sum[c]);
 }
 
 static void print_strings(const struct ws_report *r)
@@ -123,7 +126,9 @@ int main(int argc, char **argv)
 	ws_writer_string(w, "", 0);
 	ws_writer_string(w, "n\0ul", 4);
 	for (int i = 0; i < 600; i++)
-		ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "%*d of the strings", i % 40, i));
+		ws_writer_string(w, text,
+				 (size_t)snprintf(text, sizeof(text), "%*d of the strings", i % 40,
+						  i));
 	for (int i = 0; i < 4; i++)
 		add_ranges(w, i & 1, i & 2, 3000);
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)

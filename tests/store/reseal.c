@@ -1,6 +1,6 @@
 /*
- * reseal.c - see reseal.h. Walks from block to block as their headers say, as far as that leads, and copies every header into the
- * index entry that belongs to it by position.
+ * reseal.c - see reseal.h. Walks from block to block as their headers say, as far as that leads,
+ * and copies every header into the index entry that belongs to it by position.
  */
 #include "reseal.h"
 
@@ -9,7 +9,8 @@
 
 #include "store/format.h"
 
-static void seal_index(uint8_t *p, struct ws_block_header *h, const uint8_t *body, size_t blocks, const uint64_t *at)
+static void seal_index(uint8_t *p, struct ws_block_header *h, const uint8_t *body, size_t blocks,
+		       const uint64_t *at)
 {
 	size_t fit = h->head.body_bytes / sizeof(struct ws_index_entry);
 
@@ -64,7 +65,8 @@ void reseal(uint8_t *p, size_t n)
 		pos += sizeof(h) + WS_ALIGN_UP(h.head.body_bytes, WS_BLOCK_ALIGN);
 	}
 	seal_trailer(p, n, index);
-	if (index) { /* the index was sealed before its own header: once more, now that all headers are final */
+	if (index) { /* the index was sealed before its own header: once more, now that all headers
+			are final */
 		memcpy(&h, p + index, sizeof(h));
 		seal_index(p, &h, p + index + sizeof(h), blocks - 1, at);
 		h.head.body_check = XXH3_64bits(p + index + sizeof(h), h.head.body_bytes);

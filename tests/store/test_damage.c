@@ -1,6 +1,6 @@
 /*
- * test_damage.c - reports cut short at every length and with every bit flipped: either an error, a stated loss, or the same
- * data. What is delivered is always right, row by row.
+ * test_damage.c - reports cut short at every length and with every bit flipped: either an error, a
+ * stated loss, or the same data. What is delivered is always right, row by row.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,14 +27,17 @@ static void make_report(void)
 
 	assert_non_null(w);
 	for (uint32_t i = 0; i < NVTX; i++) {
-		nvtx[i] =
-		    (struct ws_row_nvtx){.start = 1000 + i * 50, .end = 1000 + i * 50 + 20 + below(400), .thread = 1 + i / 300};
-		nvtx[i].text = ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "name %u", i / 7));
+		nvtx[i] = (struct ws_row_nvtx){.start = 1000 + i * 50,
+					       .end = 1000 + i * 50 + 20 + below(400),
+					       .thread = 1 + i / 300};
+		nvtx[i].text = ws_writer_string(
+			w, text, (size_t)snprintf(text, sizeof(text), "name %u", i / 7));
 		nvtx[i].payload = i;
 		ws_writer_add(w, WS_TABLE_nvtx, &nvtx[i]);
 	}
 	for (uint32_t i = 0; i < OSRT; i++) {
-		osrt[i] = (struct ws_row_osrt){.start = 900 + i * 700, .end = 950 + i * 700, .thread = 1, .result = i};
+		osrt[i] = (struct ws_row_osrt){
+			.start = 900 + i * 700, .end = 950 + i * 700, .thread = 1, .result = i};
 		ws_writer_add(w, WS_TABLE_osrt, &osrt[i]);
 	}
 	assert_int_equal(ws_writer_close(w, &e), 0);
@@ -47,7 +50,8 @@ struct check {
 	bool wrong;
 };
 
-/* Every delivered row must be one that was written, and its text the one it had, or said to be lost. */
+/* Every delivered row must be one that was written, and its text the one it had, or said to be
+ * lost. */
 static int check_nvtx(void *ctx, const struct ws_batch *b)
 {
 	struct check *c = ctx;
@@ -56,15 +60,18 @@ static int check_nvtx(void *ctx, const struct ws_batch *b)
 		uint64_t k = b->col[ws_nvtx_payload][i];
 		char text[40];
 
-		if (k >= NVTX || b->col[ws_nvtx_start][i] != nvtx[k].start || b->col[ws_nvtx_end][i] != nvtx[k].end ||
-		    b->col[ws_nvtx_thread][i] != nvtx[k].thread || b->col[ws_nvtx_text][i] != nvtx[k].text) {
+		if (k >= NVTX || b->col[ws_nvtx_start][i] != nvtx[k].start ||
+		    b->col[ws_nvtx_end][i] != nvtx[k].end ||
+		    b->col[ws_nvtx_thread][i] != nvtx[k].thread ||
+		    b->col[ws_nvtx_text][i] != nvtx[k].text) {
 			c->wrong = true;
 			return 1;
 		}
 		const char *s = ws_report_string(c->r, nvtx[k].text, NULL);
 
 		snprintf(text, sizeof(text), "name %u", (unsigned)k / 7);
-		if (strcmp(s, text) && !(ws_report_damage(c->r, 0) && (!*s || !strncmp(s, "(lost", 5)))) {
+		if (strcmp(s, text) &&
+		    !(ws_report_damage(c->r, 0) && (!*s || !strncmp(s, "(lost", 5)))) {
 			c->wrong = true;
 			return 1;
 		}
@@ -80,7 +87,8 @@ static int check_osrt(void *ctx, const struct ws_batch *b)
 	for (size_t i = 0; i < b->rows; i++) {
 		uint64_t k = b->col[ws_osrt_result][i];
 
-		if (k >= OSRT || b->col[ws_osrt_start][i] != osrt[k].start || b->col[ws_osrt_end][i] != osrt[k].end)
+		if (k >= OSRT || b->col[ws_osrt_start][i] != osrt[k].start ||
+		    b->col[ws_osrt_end][i] != osrt[k].end)
 			c->wrong = true;
 	}
 	c->rows += b->rows;
@@ -91,7 +99,10 @@ static int check_osrt(void *ctx, const struct ws_batch *b)
 static uint64_t check(const struct ws_report *r, bool *stated)
 {
 	struct check c = {.r = r};
-	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = UINT64_MAX, .time_max = UINT64_MAX, .workers = 1};
+	struct ws_scan s = {.table = WS_TABLE_nvtx,
+			    .columns = UINT64_MAX,
+			    .time_max = UINT64_MAX,
+			    .workers = 1};
 	uint64_t damaged = 0, more = 0;
 
 	ws_scan_run(r, &s, check_nvtx, &c, &damaged);
@@ -163,7 +174,8 @@ static void every_bit(void **state)
 	char *p = ws_malloc(size);
 
 	(void)state;
-	for (size_t bit = 0; bit < size * 8; bit += 1 + (bit / 8 > 4096 && bit / 8 < size - 2048) * below(5)) {
+	for (size_t bit = 0; bit < size * 8;
+	     bit += 1 + (bit / 8 > 4096 && bit / 8 < size - 2048) * below(5)) {
 		memcpy(p, good, size);
 		p[bit / 8] ^= (char)(1 << bit % 8);
 		try_bytes(p, size, "bit", bit);
@@ -214,7 +226,8 @@ static void shrinks_while_open(void **state)
 	(void)state;
 	write_file(path, good, size);
 	r = open_or_fail(path);
-	assert_int_equal(truncate(path, (off_t)ws_report_block(r, WS_TABLE_nvtx, 1).offset + 100), 0);
+	assert_int_equal(truncate(path, (off_t)ws_report_block(r, WS_TABLE_nvtx, 1).offset + 100),
+			 0);
 	assert_int_equal(ws_rows_load(r, &s, &rows, NULL), 0);
 	assert_int_equal(rows.damaged, ws_report_blocks(r, WS_TABLE_nvtx) - 1);
 	assert_int_equal(rows.rows, BLOCK);
@@ -227,8 +240,9 @@ static void shrinks_while_open(void **state)
 
 static void not_reports(void **state)
 {
-	static const char *const texts[] = {
-	    "", "x", "hello, this is a text file that is longer than the header of a report, to be sure of that\n"};
+	static const char *const texts[] = {"", "x",
+					    "hello, this is a text file that is longer than the "
+					    "header of a report, to be sure of that\n"};
 	struct ws_err e;
 
 	(void)state;
@@ -284,11 +298,15 @@ static void rename_in_schema(uint8_t *p, const char *old, const char *new)
 	assert_true(found);
 }
 
-/* Files of versions with other tables and columns: theirs are skipped, ours that they lack are zero. */
+/* Files of versions with other tables and columns: theirs are skipped, ours that they lack are
+ * zero. */
 static void other_schemas(void **state)
 {
 	uint8_t *p = ws_malloc(size);
-	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = UINT64_MAX, .time_max = UINT64_MAX, .workers = 1};
+	struct ws_scan s = {.table = WS_TABLE_nvtx,
+			    .columns = UINT64_MAX,
+			    .time_max = UINT64_MAX,
+			    .workers = 1};
 	struct ws_rows rows;
 	struct ws_report *r;
 	bool stated;
@@ -311,12 +329,15 @@ static void other_schemas(void **state)
 	r = open_or_fail(path);
 	assert_true(ws_report_complete(r));
 	assert_int_equal(ws_report_columns(r, WS_TABLE_nvtx),
-			 ((UINT64_C(1) << ws_nvtx_COLUMNS) - 1) & ~WS_COL(nvtx, payload) & ~WS_COL(nvtx, end));
+			 ((UINT64_C(1) << ws_nvtx_COLUMNS) - 1) & ~WS_COL(nvtx, payload) &
+				 ~WS_COL(nvtx, end));
 	assert_int_equal(ws_rows_load(r, &s, &rows, NULL), 0);
 	assert_int_equal(rows.rows, NVTX);
 	assert_int_equal(rows.damaged, 0);
 	for (uint32_t i = 0; i < NVTX; i++) {
-		assert_int_equal(rows.col[ws_nvtx_start][i], nvtx[i].start); /* needs the column that is called otherwise there */
+		assert_int_equal(
+			rows.col[ws_nvtx_start][i],
+			nvtx[i].start); /* needs the column that is called otherwise there */
 		assert_int_equal(rows.col[ws_nvtx_end][i], 0);
 		assert_int_equal(rows.col[ws_nvtx_payload][i], 0);
 	}
@@ -328,9 +349,10 @@ static void other_schemas(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_length), cmocka_unit_test(every_bit), cmocka_unit_test(garbage), cmocka_unit_test(versions),
-		cmocka_unit_test(other_schemas),
-		cmocka_unit_test(shrinks_while_open), cmocka_unit_test(not_reports),
+		cmocka_unit_test(every_length),	 cmocka_unit_test(every_bit),
+		cmocka_unit_test(garbage),	 cmocka_unit_test(versions),
+		cmocka_unit_test(other_schemas), cmocka_unit_test(shrinks_while_open),
+		cmocka_unit_test(not_reports),
 	};
 	int rc;
 

@@ -1,6 +1,6 @@
 /*
- * test_files.c - names, locks and full disks: two recorders never share a file, an old report stays until the new one
- * stands, and what fitted on the disk is readable.
+ * test_files.c - names, locks and full disks: two recorders never share a file, an old report stays
+ * until the new one stands, and what fitted on the disk is readable.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,10 @@ static void add_ranges(struct ws_writer *w, uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++)
 		ws_writer_add(w, WS_TABLE_nvtx,
-			      &(struct ws_row_nvtx){.start = 100 + i * 10, .end = 105 + i * 10, .thread = 1, .payload = draw()});
+			      &(struct ws_row_nvtx){.start = 100 + i * 10,
+						    .end = 105 + i * 10,
+						    .thread = 1,
+						    .payload = draw()});
 }
 
 static struct ws_writer *create(const char *path, const struct ws_writer_opts *opts)
@@ -69,7 +72,8 @@ static void private_and_tidy(void **state)
 	assert_int_equal(ws_writer_close(w, NULL), 0);
 	assert_int_not_equal(access(journal, F_OK), 0);
 	assert_int_equal(stat(path, &st), 0);
-	assert_true(st.st_size < 20000 && st.st_blocks * 512 < 40000); /* nothing allocated ahead is left */
+	assert_true(st.st_size < 20000 &&
+		    st.st_blocks * 512 < 40000); /* nothing allocated ahead is left */
 	free(path);
 	path = in_folder("gone.wsrep");
 	w = create(path, NULL);
@@ -120,7 +124,8 @@ static void two_recorders(void **state)
 	free(path);
 }
 
-/* Many processes want one name at once; at any time at most one has it, and its rows are what is there in the end. */
+/* Many processes want one name at once; at any time at most one has it, and its rows are what is
+ * there in the end. */
 static void race_for_a_name(void **state)
 {
 	char *path = in_folder("race.wsrep");
@@ -177,7 +182,8 @@ static void bad_places(void **state)
 	free(link);
 }
 
-/* The old report can be read until the new one stands, and the journal of a recorder that died is no obstacle. */
+/* The old report can be read until the new one stands, and the journal of a recorder that died is
+ * no obstacle. */
 static void overwrite_after_a_crash(void **state)
 {
 	char *path = in_folder("crash.wsrep");
@@ -211,8 +217,9 @@ static void overwrite_after_a_crash(void **state)
 /* ---- full disks ---- */
 
 /*
- * In a child: write more than fits into `path`, with a small table beside; then check that what is there
- * is readable, closed, and together with what is reported lost makes up everything. Exit status 0 when all is well.
+ * In a child: write more than fits into `path`, with a small table beside; then check that what is
+ * there is readable, closed, and together with what is reported lost makes up everything. Exit
+ * status 0 when all is well.
  */
 static int overfill(const char *path, bool journaled, uint32_t block_rows)
 {
@@ -229,8 +236,11 @@ static int overfill(const char *path, bool journaled, uint32_t block_rows)
 	ws_writer_commit(w);
 	if (!ws_writer_error(w, &e) || !strstr(e.msg, path))
 		return 11;
-	ws_writer_add(w, WS_TABLE_loss, &(struct ws_row_loss){.kind = ws_writer_string(w, "nvtx", 4), .events = ws_writer_lost(w)});
-	ws_writer_add(w, WS_TABLE_nvtx, &(struct ws_row_nvtx){.start = 1}); /* goes nowhere, and does no harm */
+	ws_writer_add(w, WS_TABLE_loss,
+		      &(struct ws_row_loss){.kind = ws_writer_string(w, "nvtx", 4),
+					    .events = ws_writer_lost(w)});
+	ws_writer_add(w, WS_TABLE_nvtx,
+		      &(struct ws_row_nvtx){.start = 1}); /* goes nowhere, and does no harm */
 	lost = ws_writer_lost(w);
 	if (!lost || ws_writer_close(w, &e) != -1)
 		return 12;
@@ -242,7 +252,8 @@ static int overfill(const char *path, bool journaled, uint32_t block_rows)
 		rc = 14;
 	else if (ws_report_rows(r, WS_TABLE_loss) != 1)
 		rc = 15;
-	else if (!ws_report_rows(r, WS_TABLE_nvtx) || ws_report_rows(r, WS_TABLE_nvtx) + lost > ROWS ||
+	else if (!ws_report_rows(r, WS_TABLE_nvtx) ||
+		 ws_report_rows(r, WS_TABLE_nvtx) + lost > ROWS ||
 		 ws_report_rows(r, WS_TABLE_nvtx) + lost + 65536 < ROWS)
 		rc = 16;
 	ws_report_close(r);
@@ -306,10 +317,12 @@ static bool own_disk(const char *at, const char *kind, const char *size)
 }
 
 /*
- * Have a child do `what` in a folder that is a disk of its own, and want its exit status to be 0. Where nothing can be mounted, the
- * library's skip() comes out of Debian 12's cmocka as a failure; a note says the same.
+ * Have a child do `what` in a folder that is a disk of its own, and want its exit status to be 0.
+ * Where nothing can be mounted, the library's skip() comes out of Debian 12's cmocka as a failure;
+ * a note says the same.
  */
-static void on_own_disk(const char *kind, const char *size, int (*what)(const char *at, const void *ctx), const void *ctx)
+static void on_own_disk(const char *kind, const char *size,
+			int (*what)(const char *at, const void *ctx), const void *ctx)
 {
 	char *at = in_folder("disk");
 	pid_t pid;
@@ -371,7 +384,8 @@ static int create_without_space(const char *at, const void *ctx)
 
 	(void)ctx;
 	write_file(ws_format("%s/filler", at), calloc(1, 64 << 10), 64 << 10);
-	if (ws_writer_create(path, NULL, &e) || !strstr(e.msg, path) || !strstr(e.msg, strerror(ENOSPC)))
+	if (ws_writer_create(path, NULL, &e) || !strstr(e.msg, path) ||
+	    !strstr(e.msg, strerror(ENOSPC)))
 		return 20;
 	return access(path, F_OK) ? 0 : 21;
 }
@@ -399,7 +413,8 @@ static int write_all(const char *at, const void *ctx)
 	return r && ws_report_complete(r) && ws_report_rows(r, WS_TABLE_nvtx) == 200000 ? 0 : 22;
 }
 
-/* ramfs cannot allocate ahead: the journal is filled with zeros instead, and the report does without. */
+/* ramfs cannot allocate ahead: the journal is filled with zeros instead, and the report does
+ * without. */
 static void no_allocation_ahead(void **state)
 {
 	(void)state;
@@ -420,7 +435,8 @@ static void recover_to_full_place(void **state)
 	assert_int_equal(ws_report_recover("/nonexistent/x", NULL, NULL, &e), -1);
 	uint64_t rows = 0;
 
-	assert_int_equal(ws_report_recover(path, NULL, &rows, &e), 0); /* a complete one stays as it is */
+	assert_int_equal(ws_report_recover(path, NULL, &rows, &e),
+			 0); /* a complete one stays as it is */
 	assert_int_equal(rows, 5);
 	assert_int_equal(rows_in(path), 5);
 	free(path);

@@ -1,8 +1,9 @@
 /*
- * test_kill.c - a recorder killed at any moment: every report opens, holds exactly the rows up to some moment not before the
- * last commit, with their strings, and recover closes it.
+ * test_kill.c - a recorder killed at any moment: every report opens, holds exactly the rows up to
+ * some moment not before the last commit, with their strings, and recover closes it.
  *
- * The writer is a forked child that adds numbered rows; shared memory says how far it has begun and committed.
+ * The writer is a forked child that adds numbered rows; shared memory says how far it has begun and
+ * committed.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -30,9 +31,11 @@ static struct progress *shared;
 static uint32_t text_of(struct ws_writer *w, uint64_t i)
 {
 	char text[80];
-	/* Some repeat, some never do, some are long: the dictionary is flushed on its own account now and then. */
+	/* Some repeat, some never do, some are long: the dictionary is flushed on its own account
+	 * now and then. */
 	int n = i % 3 ? snprintf(text, sizeof(text), "name %llu", (unsigned long long)(i % 5))
-		      : snprintf(text, sizeof(text), "number %llu with a tail to fill the stage", (unsigned long long)i);
+		      : snprintf(text, sizeof(text), "number %llu with a tail to fill the stage",
+				 (unsigned long long)i);
 
 	return ws_writer_string(w, text, (size_t)n);
 }
@@ -44,13 +47,15 @@ static bool text_is_right(const char *s, uint64_t i)
 	if (i % 3)
 		snprintf(text, sizeof(text), "name %llu", (unsigned long long)(i % 5));
 	else
-		snprintf(text, sizeof(text), "number %llu with a tail to fill the stage", (unsigned long long)i);
+		snprintf(text, sizeof(text), "number %llu with a tail to fill the stage",
+			 (unsigned long long)i);
 	return !strcmp(s, text);
 }
 
 static void write_until_killed(const char *path, uint32_t block_rows)
 {
-	struct ws_writer_opts opts = {.block_rows = block_rows, .overwrite = true, .segment_ns = 3000000};
+	struct ws_writer_opts opts = {
+		.block_rows = block_rows, .overwrite = true, .segment_ns = 3000000};
 	struct ws_writer *w = ws_writer_create(path, &opts, NULL);
 	uint64_t n[2] = {0};
 
@@ -73,7 +78,9 @@ static void write_until_killed(const char *path, uint32_t block_rows)
 			if (!below(10)) {
 				__atomic_store_n(&shared->begun[1], n[1] + 1, __ATOMIC_SEQ_CST);
 				ws_writer_add(w, WS_TABLE_osrt,
-					      &(struct ws_row_osrt){.start = n[1], .end = n[1] + 1, .result = (int64_t)n[1]});
+					      &(struct ws_row_osrt){.start = n[1],
+								    .end = n[1] + 1,
+								    .result = (int64_t)n[1]});
 				n[1]++;
 			}
 		}
@@ -103,17 +110,25 @@ static int see(void *ctx, const struct ws_batch *b)
 		uint64_t k = b->col[s->number][i];
 
 		if (k >= s->limit || s->seen[k]++ ||
-		    (s->texts && !text_is_right(ws_report_string(s->r, (uint32_t)b->col[ws_nvtx_text][i], NULL), k)))
+		    (s->texts &&
+		     !text_is_right(ws_report_string(s->r, (uint32_t)b->col[ws_nvtx_text][i], NULL),
+				    k)))
 			s->wrong = true;
 	}
 	s->rows += b->rows;
 	return s->wrong;
 }
 
-static uint64_t expect_prefix(const struct ws_report *r, enum ws_table t, int number, uint64_t begun, uint64_t committed)
+static uint64_t expect_prefix(const struct ws_report *r, enum ws_table t, int number,
+			      uint64_t begun, uint64_t committed)
 {
-	struct seen s = {.r = r, .seen = ws_calloc(begun + 1, 1), .limit = begun, .number = number, .texts = t == WS_TABLE_nvtx};
-	struct ws_scan scan = {.table = t, .columns = UINT64_MAX, .time_max = UINT64_MAX, .workers = 1};
+	struct seen s = {.r = r,
+			 .seen = ws_calloc(begun + 1, 1),
+			 .limit = begun,
+			 .number = number,
+			 .texts = t == WS_TABLE_nvtx};
+	struct ws_scan scan = {
+		.table = t, .columns = UINT64_MAX, .time_max = UINT64_MAX, .workers = 1};
 	uint64_t damaged;
 
 	ws_scan_run(r, &scan, see, &s, &damaged);
@@ -121,8 +136,8 @@ static uint64_t expect_prefix(const struct ws_report *r, enum ws_table t, int nu
 		fail_msg("%s: a row is wrong or there twice", ws_tables[t].name);
 	for (uint64_t i = 0; i < s.rows; i++)
 		if (!s.seen[i])
-			fail_msg("%s: row %llu of %llu is missing", ws_tables[t].name, (unsigned long long)i,
-				 (unsigned long long)s.rows);
+			fail_msg("%s: row %llu of %llu is missing", ws_tables[t].name,
+				 (unsigned long long)i, (unsigned long long)s.rows);
 	assert_int_equal(damaged, 0);
 	assert_true(s.rows >= committed);
 	free(s.seen);
@@ -138,8 +153,10 @@ static uint64_t expect_report(const char *path)
 		for (size_t i = 0; ws_report_damage(r, i); i++)
 			if (!strstr(ws_report_damage(r, i), "the recorder was killed"))
 				fail_msg("%s", ws_report_damage(r, i));
-	rows = expect_prefix(r, WS_TABLE_nvtx, ws_nvtx_payload, shared->begun[0], shared->committed[0]);
-	rows += expect_prefix(r, WS_TABLE_osrt, ws_osrt_result, shared->begun[1], shared->committed[1]);
+	rows = expect_prefix(r, WS_TABLE_nvtx, ws_nvtx_payload, shared->begun[0],
+			     shared->committed[0]);
+	rows += expect_prefix(r, WS_TABLE_osrt, ws_osrt_result, shared->begun[1],
+			      shared->committed[1]);
 	ws_report_close(r);
 	return rows;
 }
@@ -231,7 +248,8 @@ static void read_alive(void **state)
 
 		assert_non_null(strstr(ws_report_damage(r, 0), "still running"));
 		assert_null(ws_report_damage(r, 1));
-		rows = expect_prefix(r, WS_TABLE_nvtx, ws_nvtx_payload, __atomic_load_n(&shared->begun[0], __ATOMIC_SEQ_CST),
+		rows = expect_prefix(r, WS_TABLE_nvtx, ws_nvtx_payload,
+				     __atomic_load_n(&shared->begun[0], __ATOMIC_SEQ_CST),
 				     committed);
 		assert_true(rows >= last);
 		last = rows;
@@ -244,10 +262,12 @@ static void read_alive(void **state)
 	free(path);
 }
 
-/* Without its journal a killed report is what its blocks say, and it is said that the rest is lost. */
+/* Without its journal a killed report is what its blocks say, and it is said that the rest is lost.
+ */
 static void journal_gone(void **state)
 {
-	char *path = in_folder("gone.wsrep"), *journal = ws_journal_path(path), *to = in_folder("to.wsrep");
+	char *path = in_folder("gone.wsrep"), *journal = ws_journal_path(path),
+	     *to = in_folder("to.wsrep");
 	pid_t pid = start_writer(path, 100);
 	struct ws_err e;
 	uint64_t rows;
@@ -288,7 +308,8 @@ static void journal_damaged(void **state)
 	good = read_file(journal, &n);
 	p = ws_malloc(n);
 	for (int i = 0; i < 200; i++) {
-		size_t at = i < 150 ? below(sizeof(struct ws_journal_head)) : below(n), cut = i % 10 ? n : below(n);
+		size_t at = i < 150 ? below(sizeof(struct ws_journal_head)) : below(n),
+		       cut = i % 10 ? n : below(n);
 		struct ws_report *r;
 
 		memcpy(p, good, n);
@@ -315,7 +336,8 @@ int main(void)
 	int rc;
 
 	make_folder();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	rc = cmocka_run_group_tests_name("store-kill", tests, NULL, NULL);
 	end_folder();
 	return rc;

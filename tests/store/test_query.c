@@ -1,5 +1,6 @@
 /*
- * test_query.c - scans, ordered loading, the cursor, windows, who, meta: against plain loops over the same rows.
+ * test_query.c - scans, ordered loading, the cursor, windows, who, meta: against plain loops over
+ * the same rows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@ static struct ws_row_nvtx *rows;
 static struct ws_report *report;
 static char *path;
 
-/* Rows of five threads, drained in turns, with a parent every now and then that spans many blocks, and marks. */
+/* Rows of five threads, drained in turns, with a parent every now and then that spans many blocks,
+ * and marks. */
 static void make_rows(void)
 {
 	uint64_t at[5] = {1000, 1200, 1400, 900, 2000}, outer[5] = {0};
@@ -25,8 +27,11 @@ static void make_rows(void)
 
 		if (!below(50))
 			k++;
-		rows[i] = (struct ws_row_nvtx){
-		    .start = at[t], .end = at[t] + 20 + below(100), .thread = t + 1, .payload = i, .text = 1 + i % 3};
+		rows[i] = (struct ws_row_nvtx){.start = at[t],
+					       .end = at[t] + 20 + below(100),
+					       .thread = t + 1,
+					       .payload = i,
+					       .text = 1 + i % 3};
 		if (!below(97))
 			rows[i].end = WS_NO_TIME;
 		if (!below(3000)) { /* closes now, began long ago */
@@ -110,8 +115,11 @@ static int tally(void *ctx, const struct ws_batch *b)
 
 static void scan_window(uint64_t min, uint64_t max, uint32_t workers)
 {
-	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, payload) | WS_COL(nvtx, text), .time_min = min,
-			    .time_max = max, .workers = workers};
+	struct ws_scan s = {.table = WS_TABLE_nvtx,
+			    .columns = WS_COL(nvtx, payload) | WS_COL(nvtx, text),
+			    .time_min = min,
+			    .time_max = max,
+			    .workers = workers};
 	struct tally t = {.min = min, .max = max};
 	uint64_t n = 0, payload = 0, damaged = 9;
 
@@ -149,7 +157,8 @@ static int stop_at_once(void *ctx, const struct ws_batch *b)
 
 static void scan_stops(void **state)
 {
-	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, text), .time_max = UINT64_MAX};
+	struct ws_scan s = {
+		.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, text), .time_max = UINT64_MAX};
 	uint32_t calls = 0;
 
 	(void)state;
@@ -162,7 +171,8 @@ static void scan_stops(void **state)
 static void load_window(uint64_t min, uint64_t max)
 {
 	struct ws_scan s = {.table = WS_TABLE_nvtx,
-			    .columns = WS_COL(nvtx, payload) | WS_COL(nvtx, end) | WS_COL(nvtx, thread),
+			    .columns = WS_COL(nvtx, payload) | WS_COL(nvtx, end) |
+				       WS_COL(nvtx, thread),
 			    .time_min = min,
 			    .time_max = max};
 	struct ws_rows got;
@@ -198,26 +208,30 @@ static void loads(void **state)
 	load_window(UINT64_C(1) << 60, UINT64_C(1) << 61);
 }
 
-/* Blocks that follow one another: the columns that order them are not even decoded, and not given out. */
+/* Blocks that follow one another: the columns that order them are not even decoded, and not given
+ * out. */
 static void loads_in_order(void **state)
 {
 	struct ws_writer_opts opts = {.block_rows = 100, .overwrite = true};
 	char *p = in_folder("order.wsrep");
-	struct ws_scan s = {.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, payload), .time_max = UINT64_MAX};
+	struct ws_scan s = {
+		.table = WS_TABLE_nvtx, .columns = WS_COL(nvtx, payload), .time_max = UINT64_MAX};
 	struct ws_rows got;
 	struct ws_err e;
 
 	(void)state;
 	for (int threads = 1; threads < 4; threads++)
-		for (uint64_t step = 0; step < 2; step++) { /* step 0: all at the same time, longer first */
+		for (uint64_t step = 0; step < 2;
+		     step++) { /* step 0: all at the same time, longer first */
 			struct ws_writer *w = ws_writer_create(p, &opts, &e);
 
 			for (uint32_t i = 0; i < 900; i++)
 				ws_writer_add(w, WS_TABLE_nvtx,
-					      &(struct ws_row_nvtx){.start = 100 + i * step,
-								    .end = step ? 101 + i : 100 + i,
-								    .thread = 1 + i * (uint32_t)threads / 900,
-								    .payload = i});
+					      &(struct ws_row_nvtx){
+						      .start = 100 + i * step,
+						      .end = step ? 101 + i : 100 + i,
+						      .thread = 1 + i * (uint32_t)threads / 900,
+						      .payload = i});
 			assert_int_equal(ws_writer_close(w, &e), 0);
 			struct ws_report *r = open_or_fail(p);
 
@@ -227,7 +241,8 @@ static void loads_in_order(void **state)
 			for (uint32_t i = 0; i < 900; i++) {
 				uint32_t per = 900 / (uint32_t)threads;
 
-				assert_int_equal(got.col[ws_nvtx_payload][i], step ? i : i / per * per + (per - 1 - i % per));
+				assert_int_equal(got.col[ws_nvtx_payload][i],
+						 step ? i : i / per * per + (per - 1 - i % per));
 			}
 			ws_rows_free(&got);
 			ws_report_close(r);
@@ -271,7 +286,8 @@ static void cursors(void **state)
 	ws_cursor_most_bytes = 0;
 	cursor_window(100000, 700000);
 	ws_cursor_most_bytes = (size_t)256 << 20;
-	ws_cursor_close(ws_cursor_open(report, WS_TABLE_nvtx, 0, UINT64_MAX)); /* closed before the end */
+	ws_cursor_close(
+		ws_cursor_open(report, WS_TABLE_nvtx, 0, UINT64_MAX)); /* closed before the end */
 	struct ws_cursor *c = ws_cursor_open(report, WS_TABLE_osrt, 0, UINT64_MAX);
 	const uint64_t *v;
 
@@ -289,13 +305,19 @@ static uint32_t text(struct ws_writer *w, const char *s)
 
 static void write_who(struct ws_writer *w)
 {
-	struct ws_row_process p = {.id = 1, .pid = 100, .start = 5, .name = text(w, "app"), .exe = text(w, "/bin/app")};
-	struct ws_row_process q = {.id = 2, .pid = 200, .start = 9, .parent = 1, .name = text(w, "child")};
+	struct ws_row_process p = {.id = 1,
+				   .pid = 100,
+				   .start = 5,
+				   .name = text(w, "app"),
+				   .exe = text(w, "/bin/app")};
+	struct ws_row_process q = {
+		.id = 2, .pid = 200, .start = 9, .parent = 1, .name = text(w, "child")};
 	struct ws_row_process_end end = {.process = 2, .end = 77, .status = -9};
 	struct ws_row_thread t[] = {{1, 1, 100, 5}, {2, 1, 101, 6}, {3, 2, 200, 9}};
 	struct ws_row_thread_name n[] = {
-	    {1, 5, text(w, "kernel's"), 10}, {1, 6, text(w, "set by nvtx"), 30}, {1, 7, text(w, "set later"), 20},
-	    {2, 8, text(w, "old"), 20},	     {2, 9, text(w, "new"), 20},
+		{1, 5, text(w, "kernel's"), 10},  {1, 6, text(w, "set by nvtx"), 30},
+		{1, 7, text(w, "set later"), 20}, {2, 8, text(w, "old"), 20},
+		{2, 9, text(w, "new"), 20},
 	};
 
 	ws_writer_add(w, WS_TABLE_process, &q);
@@ -305,12 +327,15 @@ static void write_who(struct ws_writer *w)
 		ws_writer_add(w, WS_TABLE_thread, &t[i]);
 	for (size_t i = 0; i < WS_COUNT(n); i++)
 		ws_writer_add(w, WS_TABLE_thread_name, &n[i]);
-	ws_writer_add(w, WS_TABLE_meta, &(struct ws_row_meta){text(w, "host.name"), text(w, "here")});
+	ws_writer_add(w, WS_TABLE_meta,
+		      &(struct ws_row_meta){text(w, "host.name"), text(w, "here")});
 	ws_writer_add(w, WS_TABLE_meta, &(struct ws_row_meta){text(w, "env.RANK"), text(w, "")});
 	ws_writer_add(w, WS_TABLE_collection, &(struct ws_row_collection){900, WS_NO_TIME});
 	ws_writer_add(w, WS_TABLE_collection, &(struct ws_row_collection){400, 800});
-	ws_writer_add(w, WS_TABLE_nvtx, &(struct ws_row_nvtx){.start = 450, .end = 950, .thread = 1});
-	ws_writer_add(w, WS_TABLE_osrt, &(struct ws_row_osrt){.start = 970, .end = WS_NO_TIME, .thread = 1});
+	ws_writer_add(w, WS_TABLE_nvtx,
+		      &(struct ws_row_nvtx){.start = 450, .end = 950, .thread = 1});
+	ws_writer_add(w, WS_TABLE_osrt,
+		      &(struct ws_row_osrt){.start = 970, .end = WS_NO_TIME, .thread = 1});
 }
 
 static void check_who(const struct ws_report *r)
@@ -381,9 +406,10 @@ static void empty_report(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(scans),   cmocka_unit_test(scan_stops),   cmocka_unit_test(loads),
-		cmocka_unit_test(loads_in_order),
-		cmocka_unit_test(cursors), cmocka_unit_test(who_and_meta), cmocka_unit_test(empty_report),
+		cmocka_unit_test(scans),	cmocka_unit_test(scan_stops),
+		cmocka_unit_test(loads),	cmocka_unit_test(loads_in_order),
+		cmocka_unit_test(cursors),	cmocka_unit_test(who_and_meta),
+		cmocka_unit_test(empty_report),
 	};
 	int rc;
 

@@ -1,6 +1,6 @@
 /*
- * test_roundtrip.c - what goes into a report comes out: every table of tables.def with every kind of column, strings,
- * several blocks, segments, and the codecs by themselves.
+ * test_roundtrip.c - what goes into a report comes out: every table of tables.def with every kind
+ * of column, strings, several blocks, segments, and the codecs by themselves.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -99,15 +99,21 @@ static uint32_t make_nested(struct ws_row_nvtx *rows, uint32_t n)
 			uint64_t start = at[thread - 1], t = start;
 
 			for (int i = 0; i < 3 && k < n; i++) {
-				rows[k++] = (struct ws_row_nvtx){.start = t + 20, .end = t + 50 + below(5) * 10, .thread = thread,
-								 .text = 1 + (uint32_t)below(7), .type = WS_NVTX_PUSHPOP};
+				rows[k++] = (struct ws_row_nvtx){.start = t + 20,
+								 .end = t + 50 + below(5) * 10,
+								 .thread = thread,
+								 .text = 1 + (uint32_t)below(7),
+								 .type = WS_NVTX_PUSHPOP};
 				t = rows[k - 1].end;
 			}
 			if (k < n && below(10))
-				rows[k++] = (struct ws_row_nvtx){.start = start, .end = t + 10, .thread = thread, .text = 9};
+				rows[k++] = (struct ws_row_nvtx){
+					.start = start, .end = t + 10, .thread = thread, .text = 9};
 			if (k < n && !below(20))
-				rows[k++] =
-				    (struct ws_row_nvtx){.start = t, .end = WS_NO_TIME, .thread = thread, .type = WS_NVTX_MARK};
+				rows[k++] = (struct ws_row_nvtx){.start = t,
+								 .end = WS_NO_TIME,
+								 .thread = thread,
+								 .type = WS_NVTX_MARK};
 			at[thread - 1] = t + 30;
 		}
 	return k;
@@ -165,7 +171,8 @@ static void storm_is_small(void **state)
 
 	(void)state;
 	for (int i = 0; i < N; i++) {
-		struct ws_row_nvtx row = {.thread = 1, .type = WS_NVTX_PUSHPOP, .text = i & 1 ? a : b};
+		struct ws_row_nvtx row = {
+			.thread = 1, .type = WS_NVTX_PUSHPOP, .text = i & 1 ? a : b};
 
 		row.start = t += 20 + below(4) * 10;
 		row.end = t += 20 + below(3) * 10;
@@ -197,7 +204,8 @@ static void jitter_is_small(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < N; i++) {
-		rows[i] = (struct ws_row_nvtx){.thread = 1, .type = WS_NVTX_PUSHPOP, .text = 1 + (uint32_t)below(64)};
+		rows[i] = (struct ws_row_nvtx){
+			.thread = 1, .type = WS_NVTX_PUSHPOP, .text = 1 + (uint32_t)below(64)};
 		rows[i].start = stepped(at += 20 + below(200));
 		rows[i].end = stepped(at += 30 + below(400));
 		ws_writer_add(w, WS_TABLE_nvtx, &rows[i]);
@@ -218,8 +226,8 @@ static void jitter_is_small(void **state)
 	free(path);
 }
 
-/* Steps of every length, with what disturbs them: other threads, nesting, nulls, long pauses, times off the grid, huge and backward
- * ones. */
+/* Steps of every length, with what disturbs them: other threads, nesting, nulls, long pauses, times
+ * off the grid, huge and backward ones. */
 static void step_block(uint64_t num, uint64_t den, uint32_t n, int trouble)
 {
 	struct ws_row_nvtx *rows = ws_calloc(n, sizeof(*rows));
@@ -228,11 +236,13 @@ static void step_block(uint64_t num, uint64_t den, uint32_t n, int trouble)
 	struct ws_err e;
 	struct ws_writer *w = ws_writer_create(path, &opts, &e);
 	uint64_t at = 1000000000;
-	bool close = trouble & 64; /* every step fits such times about as well, and the search must end all the same */
+	bool close = trouble & 64; /* every step fits such times about as well, and the search must
+				      end all the same */
 
 	for (uint32_t i = 0; i < n; i++) {
 		rows[i].thread = 1 + (trouble & 1 ? i * 5 / n : 0);
-		at += (close ? 2 + below(2) : 20 + below(500)) + (trouble & 2 && !below(1000) ? below(1000000000) : 0);
+		at += (close ? 2 + below(2) : 20 + below(500)) +
+		      (trouble & 2 && !below(1000) ? below(1000000000) : 0);
 		rows[i].start = at * num / den;
 		at += close ? 2 + below(2) : 20 + below(600);
 		rows[i].end = at * num / den;
@@ -264,7 +274,8 @@ static void stepped_clocks(void **state)
 
 	(void)state;
 	for (int trouble = 0; trouble < 64; trouble++)
-		step_block(ratio[trouble % 8][0], ratio[trouble % 8][1], 300 + (uint32_t)below(4000), trouble);
+		step_block(ratio[trouble % 8][0], ratio[trouble % 8][1],
+			   300 + (uint32_t)below(4000), trouble);
 	for (int i = 0; i < 16; i++)
 		step_block(ratio[i % 8][0], ratio[i % 8][1], 60000, 1 << i % 6);
 	for (uint32_t n = 100; n < 30000; n *= 3)
@@ -288,10 +299,13 @@ static void strings_come_back(void **state)
 	empty = ws_writer_string(w, "", 0);
 	nuls = ws_writer_string(w, "a\0b", 3);
 	for (int i = 0; i < 3000; i++)
-		id[i] = ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "name %d", i));
+		id[i] = ws_writer_string(w, text,
+					 (size_t)snprintf(text, sizeof(text), "name %d", i));
 	long_id = ws_writer_string(w, big, 9 << 20);
 	for (int i = 0; i < 3000; i++)
-		assert_int_equal(id[i], ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "name %d", i)));
+		assert_int_equal(id[i], ws_writer_string(w, text,
+							 (size_t)snprintf(text, sizeof(text),
+									  "name %d", i)));
 	assert_int_equal(empty, 1);
 	assert_int_equal(ws_writer_string(w, "", 0), empty);
 	assert_int_equal(ws_writer_string(w, "a\0b", 3), nuls);
@@ -327,7 +341,8 @@ static void *ask(void *r)
 
 	for (uint32_t i = 0; i < 3000; i++) {
 		uint32_t id = 1 + i * 199 % ws_report_string_count(r);
-		const char *s = ws_report_string(r, id, NULL), *t = ws_report_string(r, ws_report_string_key(r, id), NULL);
+		const char *s = ws_report_string(r, id, NULL),
+			   *t = ws_report_string(r, ws_report_string_key(r, id), NULL);
 
 		wrong += *s != 's' || strcmp(s, t);
 	}
@@ -347,7 +362,8 @@ static void read_together(struct ws_report *r)
 	}
 }
 
-/* More distinct strings than the writer remembers: some get a second id, and keys bring them together. */
+/* More distinct strings than the writer remembers: some get a second id, and keys bring them
+ * together. */
 static void dictionary_starts_over(void **state)
 {
 	enum { MANY = 600000 };
@@ -358,13 +374,15 @@ static void dictionary_starts_over(void **state)
 
 	(void)state;
 	for (int i = 0; i < MANY; i++) {
-		uint32_t id = ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "s%d", i));
+		uint32_t id =
+			ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "s%d", i));
 
 		if (i < 100)
 			first[i] = id;
 	}
 	for (int i = 0; i < 100; i++)
-		second[i] = ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "s%d", i));
+		second[i] =
+			ws_writer_string(w, text, (size_t)snprintf(text, sizeof(text), "s%d", i));
 	assert_int_equal(ws_writer_close(w, &e), 0);
 	assert_int_not_equal(first[7], second[7]);
 
@@ -376,8 +394,11 @@ static void dictionary_starts_over(void **state)
 		snprintf(text, sizeof(text), "s%d", i);
 		assert_string_equal(ws_report_string(r, first[i], NULL), text);
 		assert_string_equal(ws_report_string(r, second[i], NULL), text);
-		assert_int_equal(ws_report_string_key(r, first[i]), ws_report_string_key(r, second[i]));
-		assert_int_equal(ws_report_string_key(r, first[i]) == ws_report_string_key(r, first[(i + 1) % 100]), 0);
+		assert_int_equal(ws_report_string_key(r, first[i]),
+				 ws_report_string_key(r, second[i]));
+		assert_int_equal(ws_report_string_key(r, first[i]) ==
+					 ws_report_string_key(r, first[(i + 1) % 100]),
+				 0);
 	}
 	ws_report_close(r);
 	free(path);
@@ -424,7 +445,8 @@ static void ints_come_back(void **state)
 	ws_unpacker_init(&u);
 	ws_unpacker_rows(&u, 5000);
 	for (int round = 0; round < 600; round++) {
-		uint32_t n = 1 + (uint32_t)below(5000), shift = (uint32_t)below(64), rare = 1 + (uint32_t)below(400);
+		uint32_t n = 1 + (uint32_t)below(5000), shift = (uint32_t)below(64),
+			 rare = 1 + (uint32_t)below(400);
 		struct ws_column_head h = {0};
 		struct ws_bytes b = {0};
 
@@ -437,7 +459,8 @@ static void ints_come_back(void **state)
 		assert_true(ws_ints_get(&u, &cut, &h, out, n));
 		assert_ptr_equal(cut.p, cut.end);
 		assert_memory_equal(in, out, n * 8);
-		for (size_t k = 0; k < b.len && k < 40; k++) { /* cut short: refused, and nothing beyond the end is touched */
+		for (size_t k = 0; k < b.len && k < 40;
+		     k++) { /* cut short: refused, and nothing beyond the end is touched */
 			cut = (struct ws_cut){b.p, b.p + k};
 			assert_false(ws_ints_get(&u, &cut, &h, out, n));
 		}
@@ -454,7 +477,8 @@ static void sorting(void **state)
 
 	(void)state;
 	for (int round = 0; round < 400; round++) {
-		uint32_t n = 1 + (uint32_t)below(3000), tracks = 1 + (uint32_t)below(4), spread = 1 + (uint32_t)below(5000);
+		uint32_t n = 1 + (uint32_t)below(3000), tracks = 1 + (uint32_t)below(4),
+			 spread = 1 + (uint32_t)below(5000);
 		bool wild = !below(4), nearly = below(2);
 
 		for (uint32_t i = 0; i < n; i++) {
@@ -467,10 +491,11 @@ static void sorting(void **state)
 		for (uint32_t i = 1; i < n; i++) {
 			uint32_t a = o ? o[i - 1] : i - 1, b = o ? o[i] : i;
 
-			assert_true(
-			    track[a] < track[b] ||
-			    (track[a] == track[b] &&
-			     (start[a] < start[b] || (start[a] == start[b] && (end[a] > end[b] || (end[a] == end[b] && a < b))))));
+			assert_true(track[a] < track[b] ||
+				    (track[a] == track[b] &&
+				     (start[a] < start[b] ||
+				      (start[a] == start[b] &&
+				       (end[a] > end[b] || (end[a] == end[b] && a < b))))));
 		}
 	}
 	ws_sorter_free(&s);
@@ -479,10 +504,12 @@ static void sorting(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ints_come_back),    cmocka_unit_test(sorting),          cmocka_unit_test(tables_by_profile),
-		cmocka_unit_test(tables_at_random),  cmocka_unit_test(small_blocks),     cmocka_unit_test(big_blocks),
-		cmocka_unit_test(nested_threads),    cmocka_unit_test(storm_is_small),   cmocka_unit_test(strings_come_back),
-		cmocka_unit_test(segments_roll),     cmocka_unit_test(jitter_is_small),  cmocka_unit_test(stepped_clocks),
+		cmocka_unit_test(ints_come_back),	  cmocka_unit_test(sorting),
+		cmocka_unit_test(tables_by_profile),	  cmocka_unit_test(tables_at_random),
+		cmocka_unit_test(small_blocks),		  cmocka_unit_test(big_blocks),
+		cmocka_unit_test(nested_threads),	  cmocka_unit_test(storm_is_small),
+		cmocka_unit_test(strings_come_back),	  cmocka_unit_test(segments_roll),
+		cmocka_unit_test(jitter_is_small),	  cmocka_unit_test(stepped_clocks),
 		cmocka_unit_test(dictionary_starts_over),
 	};
 	int rc;

@@ -82,10 +82,13 @@ static uint64_t profile_value(enum profile p, uint32_t i, uint64_t a, uint64_t b
 	case P_WIDE:
 		return draw() >> (8 * (b % 8));
 	case P_EXTREME:
-		return (const uint64_t[]){
-		    0, 1, UINT64_MAX, UINT64_MAX - 1, INT64_MAX, (uint64_t)INT64_MIN, INT32_MAX, 0xff}[below(8)];
+		return (const uint64_t[]){0,	      1,
+					  UINT64_MAX, UINT64_MAX - 1,
+					  INT64_MAX,  (uint64_t)INT64_MIN,
+					  INT32_MAX,  0xff}[below(8)];
 	case P_TIMES:
-		return UINT64_C(50000000000) + i * 70 + below(60) * 10 - (below(20) ? 0 : below(100000));
+		return UINT64_C(50000000000) + i * 70 + below(60) * 10 -
+		       (below(20) ? 0 : below(100000));
 	default:
 		return below(3) ? UINT64_C(50000000000) + i * 70 + 30 + below(1000) : WS_NO_TIME;
 	}
@@ -124,7 +127,8 @@ static int promised(const void *a, const void *b)
 	for (int i = 0; i < 3; i++) {
 		if (key[i] < 0 || (i == 2 && key[1] < 0))
 			continue;
-		uint64_t v = ws_row_get(sorting, x, (uint32_t)key[i]), w = ws_row_get(sorting, y, (uint32_t)key[i]);
+		uint64_t v = ws_row_get(sorting, x, (uint32_t)key[i]),
+			 w = ws_row_get(sorting, y, (uint32_t)key[i]);
 
 		if (v != w)
 			return (v < w) == (i < 2) ? -1 : 1;
@@ -148,7 +152,8 @@ void sort_as_promised(enum ws_table t, char *rows, uint32_t n)
 	free(p);
 }
 
-void expect_block(const struct ws_report *r, enum ws_table t, size_t block, const char *rows, uint32_t n)
+void expect_block(const struct ws_report *r, enum ws_table t, size_t block, const char *rows,
+		  uint32_t n)
 {
 	uint32_t columns = ws_tables[t].column_count;
 	uint64_t *out[WS_MAX_COLUMNS], *values = ws_malloc((size_t)n * 8 * columns);
@@ -164,8 +169,9 @@ void expect_block(const struct ws_report *r, enum ws_table t, size_t block, cons
 			uint64_t want = ws_row_get(t, rows + (size_t)i * ws_tables[t].row_size, c);
 
 			if (out[c][i] != want)
-				fail_msg("%s.%s row %u of %u: %llx, not %llx", ws_tables[t].name, ws_tables[t].columns[c].name, i,
-					 n, (unsigned long long)out[c][i], (unsigned long long)want);
+				fail_msg("%s.%s row %u of %u: %llx, not %llx", ws_tables[t].name,
+					 ws_tables[t].columns[c].name, i, n,
+					 (unsigned long long)out[c][i], (unsigned long long)want);
 		}
 	/* Each column alone: what another needs must be found without being asked for. */
 	for (uint32_t c = 0; c < columns; c++) {

@@ -1,6 +1,7 @@
 /*
- * cases.c - programs whose call stacks are known, one a case: `cases NAME`. Each sleeps (a call of the OS runtime that lasts) where
- * its stack is of interest; run.py says which functions must be on it.
+ * cases.c - programs whose call stacks are known, one a case: `cases NAME`. Each sleeps (a call of
+ * the OS runtime that lasts) where its stack is of interest; run.py says which functions must be on
+ * it.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -20,7 +21,8 @@
 #include <unistd.h>
 
 #define NOINLINE __attribute__((noinline, noclone))
-#define HERE() __asm__ volatile("" ::: "memory") /* keeps the call before it from becoming a tail call */
+#define HERE() \
+	__asm__ volatile("" ::: "memory") /* keeps the call before it from becoming a tail call */
 
 static inline __attribute__((always_inline)) void nap(void)
 {
@@ -225,7 +227,8 @@ static void copy_file(const char *from, const char *to)
 	close(out);
 }
 
-/* The program is a copy of this one; another program takes its place before anything is looked at. */
+/* The program is a copy of this one; another program takes its place before anything is looked at.
+ */
 static void replaced(const char *self, const char *other)
 {
 	char temp[4200];
@@ -248,8 +251,9 @@ static void deleted(const char *self)
 /* ---- generated code ---- */
 
 #if defined(__x86_64__)
-static const uint8_t call_code[] = {0x55, 0x48, 0x89, 0xe5,
-				    0xff, 0xd7, 0x5d, 0xc3}; /* push rbp; mov rbp, rsp; call *rdi; pop rbp; ret */
+static const uint8_t call_code[] = {
+	0x55, 0x48, 0x89, 0xe5,
+	0xff, 0xd7, 0x5d, 0xc3}; /* push rbp; mov rbp, rsp; call *rdi; pop rbp; ret */
 #else
 static const uint8_t call_code[] = {0xfd, 0x7b, 0xbf, 0xa9, 0xfd, 0x03, 0x00, 0x91, 0x00, 0x00,
 				    0x3f, 0xd6, 0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6};
@@ -279,7 +283,8 @@ static void perf_map(void)
 
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
 	f = fopen(path, "w");
-	fprintf(f, "%llx %zx generated_function\n", (unsigned long long)(uintptr_t)code, sizeof(call_code));
+	fprintf(f, "%llx %zx generated_function\n", (unsigned long long)(uintptr_t)code,
+		sizeof(call_code));
 	fclose(f);
 	printf("%s\n", path);
 	calls_generated(code);
@@ -297,8 +302,10 @@ static void jitdump(void)
 	void *code = make_code();
 	uint64_t at = (uint64_t)(uintptr_t)code, clock = 0;
 	uint32_t header[10] = {0x4A695444, 1, 40, 62, 0, (uint32_t)getpid()};
-	uint32_t debug[4] = {2, 16 + 16 + 16 + sizeof(file)}, load[4] = {0, 16 + 40 + sizeof(name) + sizeof(call_code)};
-	uint64_t lines[2] = {at, 1}, ids[5] = {(uint64_t)getpid() << 32 | (uint32_t)getpid(), at, at, sizeof(call_code), 1};
+	uint32_t debug[4] = {2, 16 + 16 + 16 + sizeof(file)},
+		 load[4] = {0, 16 + 40 + sizeof(name) + sizeof(call_code)};
+	uint64_t lines[2] = {at, 1}, ids[5] = {(uint64_t)getpid() << 32 | (uint32_t)getpid(), at,
+					       at, sizeof(call_code), 1};
 	uint32_t line[2] = {77, 0};
 	char path[4200];
 	FILE *f;
@@ -330,7 +337,8 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_barrier_t both;
 
-/* Until the first thread sleeps, in the lock that is held here. By raw system calls, of which no hook knows. */
+/* Until the first thread sleeps, in the lock that is held here. By raw system calls, of which no
+ * hook knows. */
 static void until_asleep(void)
 {
 	static const struct timespec moment = {0, 200000};

@@ -3,9 +3,9 @@
  *
  *     osrt|NAME|TID|HOLDER|frame;frame;...
  *
- * innermost first, a frame being its functions from the innermost inlined one outwards, joined by '<', each as name@file:line with
- * -l; "?" for what has no name. Then "module|PATH|KIND|FLAGS" for each module. With -a, frames without a name show
- * [module+address].
+ * innermost first, a frame being its functions from the innermost inlined one outwards, joined by
+ * '<', each as name@file:line with -l; "?" for what has no name. Then "module|PATH|KIND|FLAGS" for
+ * each module. With -a, frames without a name show [module+address].
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,8 +64,10 @@ static void load_frames(const struct ws_report *r)
 		if (f->n && f->s[0].set < set)
 			f->n = 0;
 		ws_grow(f->s, f->cap, f->n + 1);
-		f->s[f->n++] = (struct symbol){set, (uint32_t)v[ws_symbol_depth], (uint32_t)v[ws_symbol_line],
-					       text(r, v[ws_symbol_name]), text(r, v[ws_symbol_file])};
+		f->s[f->n++] =
+			(struct symbol){set, (uint32_t)v[ws_symbol_depth],
+					(uint32_t)v[ws_symbol_line], text(r, v[ws_symbol_name]),
+					text(r, v[ws_symbol_file])};
 	}
 	ws_cursor_close(c);
 }
@@ -112,7 +114,8 @@ static void put_frame(uint32_t id)
 	if (!f->n && !*f->name)
 		putchar('?');
 	if (addresses && (!f->n || !*f->s[0].name))
-		printf("[%s+%#" PRIx64 "]", f->module <= modules_n ? modules[f->module] : "", f->address);
+		printf("[%s+%#" PRIx64 "]", f->module <= modules_n ? modules[f->module] : "",
+		       f->address);
 }
 
 static void put_stack(uint64_t stack)
@@ -133,7 +136,8 @@ static void put_rows(const struct ws_report *r, struct ws_who *who)
 	while (ws_cursor_next(c, &v)) {
 		if (v[ws_osrt_callchain] == WS_NO_U32 && !v[ws_osrt_holder])
 			continue;
-		printf("osrt|%s|%u|%u|", text(r, v[ws_osrt_name]), ws_who_thread(who, (uint32_t)v[ws_osrt_thread])->tid,
+		printf("osrt|%s|%u|%u|", text(r, v[ws_osrt_name]),
+		       ws_who_thread(who, (uint32_t)v[ws_osrt_thread])->tid,
 		       (uint32_t)v[ws_osrt_holder]);
 		put_stack(v[ws_osrt_callchain] == WS_NO_U32 ? 0 : v[ws_osrt_callchain]);
 	}
@@ -142,7 +146,8 @@ static void put_rows(const struct ws_report *r, struct ws_who *who)
 	while (ws_cursor_next(c, &v)) {
 		if (v[ws_cuda_api_callchain] == WS_NO_U32)
 			continue;
-		printf("cuda|%s|%u|0|", text(r, v[ws_cuda_api_name]), ws_who_thread(who, (uint32_t)v[ws_cuda_api_thread])->tid);
+		printf("cuda|%s|%u|0|", text(r, v[ws_cuda_api_name]),
+		       ws_who_thread(who, (uint32_t)v[ws_cuda_api_thread])->tid);
 		put_stack(v[ws_cuda_api_callchain]);
 	}
 	ws_cursor_close(c);
@@ -170,7 +175,8 @@ int main(int argc, char **argv)
 	put_rows(r, who);
 	c = ws_cursor_open(r, WS_TABLE_module, 0, UINT64_MAX);
 	while (ws_cursor_next(c, &v))
-		printf("module|%s|%u|%u\n", text(r, v[ws_module_path]), (unsigned)v[ws_module_kind], (unsigned)v[ws_module_flags]);
+		printf("module|%s|%u|%u\n", text(r, v[ws_module_path]), (unsigned)v[ws_module_kind],
+		       (unsigned)v[ws_module_flags]);
 	ws_cursor_close(c);
 	ws_who_close(who);
 	ws_report_close(r);

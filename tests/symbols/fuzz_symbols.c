@@ -1,9 +1,11 @@
 /*
- * fuzz_symbols.c - what reads ELF files, call frame information, DWARF, perf maps, jitdump files, /proc/PID/maps and /proc/kallsyms
- * against hostile bytes: it may find nothing, and must not crash, hang or read beyond what is there.
+ * fuzz_symbols.c - what reads ELF files, call frame information, DWARF, perf maps, jitdump files,
+ * /proc/PID/maps and /proc/kallsyms against hostile bytes: it may find nothing, and must not crash,
+ * hang or read beyond what is there.
  *
- * The input's first byte chooses a reader. Texts and expressions are the rest as it is; for ELF files the rest is a list of edits
- * of five bytes (a place, how, a value) to this program's own file, with libdw or without.
+ * The input's first byte chooses a reader. Texts and expressions are the rest as it is; for ELF
+ * files the rest is a list of edits of five bytes (a place, how, a value) to this program's own
+ * file, with libdw or without.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -56,8 +58,9 @@ static void on_kernel(void *ctx, size_t i, const char *name, uint64_t begin)
 static void on_dwarf(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t n)
 {
 	for (size_t k = 0; k < n; k++)
-		*(uint64_t *)ctx +=
-		    i + calls[k].line + (calls[k].name ? strlen(calls[k].name) : 0) + (calls[k].file ? strlen(calls[k].file) : 0);
+		*(uint64_t *)ctx += i + calls[k].line +
+				    (calls[k].name ? strlen(calls[k].name) : 0) +
+				    (calls[k].file ? strlen(calls[k].file) : 0);
 }
 
 /* ---- readers ---- */
@@ -79,14 +82,16 @@ static void read_elf(const struct ws_elf *elf, uint64_t seed, bool dwarf)
 		if (ws_cfi_find(c, address[i], &row) && row.cfa_kind == WS_CFI_VALUE_EXPRESSION) {
 			struct ws_regs regs = {.known = UINT64_MAX};
 
-			ws_cfi_evaluate(row.cfa.code, row.cfa.size, &regs, false, 0, read_any, NULL, &sum);
+			ws_cfi_evaluate(row.cfa.code, row.cfa.size, &regs, false, 0, read_any, NULL,
+					&sum);
 		}
 	if (c)
 		ws_cfi_keeps_fp(c);
 	ws_cfi_free(c);
 	ws_elf_build_id(elf, id);
 	for (int i = 1; i < 16; i++)
-		if (address[i] < address[i - 1]) /* a size that wraps around: symbols want them sorted */
+		if (address[i] <
+		    address[i - 1]) /* a size that wraps around: symbols want them sorted */
 			return;
 	ws_symtab_find(elf, address, 16, hit);
 	for (int i = 0; i < 16; i++)
@@ -111,10 +116,12 @@ static void edited_elf(const uint8_t *data, size_t n, bool dwarf)
 		uint32_t at;
 
 		memcpy(&at, data, 4);
-		/* The headers and tables decide what is read: half of all edits go to the first and last bytes of the file. */
+		/* The headers and tables decide what is read: half of all edits go to the first and
+		 * last bytes of the file. */
 		if (data[4] & 1)
 			at = at & 2 ? at / 4 % 1024 : (uint32_t)base_n - 1 - at / 4 % 4096;
-		p[at % base_n] = (uint8_t)(data[4] & 2 ? p[at % base_n] ^ 1u << (data[4] >> 5) : data[4]);
+		p[at % base_n] =
+			(uint8_t)(data[4] & 2 ? p[at % base_n] ^ 1u << (data[4] >> 5) : data[4]);
 	}
 	munmap(p, base_n);
 	if (!ws_elf_open_fd(&elf, fd, NULL)) {
@@ -191,7 +198,8 @@ static void address_map(const uint8_t *data, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	static const uint64_t address[4] = {0x1000, 0xffffffff81000010, 0xffffffff81001000, 0xffffffffc0000000};
+	static const uint64_t address[4] = {0x1000, 0xffffffff81000010, 0xffffffff81001000,
+					    0xffffffffc0000000};
 	struct ws_regs regs = {.known = 0xff};
 	uint64_t out = 0;
 	char *text;
@@ -232,15 +240,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 /* Bytes that begin as what each reader takes. */
 static size_t make_input(uint8_t *data, int round)
 {
-	static const char *const starts[] = {"",
-					     "\x7f"
-					     "ELF\2\1\1",
-					     "\x40\0\0\0\4\0\30\0\0\0\1\1\1\373\16\15\0\1\1\1\1\0\0\0\1",
-					     "DTiJ\1\0\0\0\50\0\0\0",
-					     "1000-3000 r-xp 00000000 08:01 11 /no/a\n",
-					     "ffffffff81000000 T _text\n",
-					     "_ZN3abc",
-					     "\x33\x34\x22"};
+	static const char *const starts[] = {
+		"",
+		"\x7f"
+		"ELF\2\1\1",
+		"\x40\0\0\0\4\0\30\0\0\0\1\1\1\373\16\15\0\1\1\1\1\0\0\0\1",
+		"DTiJ\1\0\0\0\50\0\0\0",
+		"1000-3000 r-xp 00000000 08:01 11 /no/a\n",
+		"ffffffff81000000 T _text\n",
+		"_ZN3abc",
+		"\x33\x34\x22"};
 	static const uint8_t lengths[] = {0, 7, 25, 12, 39, 25, 7, 3};
 	unsigned kind = replay_draw() % 8, most = round % 3 ? 200 : 4096;
 	size_t n = 1 + lengths[kind] + replay_draw() % (most - 64);

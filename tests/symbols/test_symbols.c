@@ -1,6 +1,7 @@
 /*
- * test_symbols.c - the parts of src/symbols by themselves: call frame information, expressions, address maps over time, unwinding
- * from made-up states, symbol tables, perf maps, jitdump files, /proc/kallsyms; and adding rows to a report.
+ * test_symbols.c - the parts of src/symbols by themselves: call frame information, expressions,
+ * address maps over time, unwinding from made-up states, symbol tables, perf maps, jitdump files,
+ * /proc/kallsyms; and adding rows to a report.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -96,28 +97,28 @@ static void expressions(void **state)
 		bool ok;
 		uint64_t value;
 	} cases[] = {
-	    {{0x33, 0x34, 0x22}, 3, true, 7},			     /* 3 + 4 */
-	    {{0x33, 0x34, 0x1c}, 3, true, (uint64_t)-1},	     /* 3 - 4 */
-	    {{0x08, 0xff, 0x09, 0xff, 0x22}, 5, true, 254},	     /* 255 + -1 */
-	    {{0x77, 0x08}, 2, true, 0x2008},			     /* r7 + 8 */
-	    {{0x92, 0x07, 0x78}, 3, true, 0x1ff8},		     /* the same by bregx, - 8 */
-	    {{0x0a, 0x00, 0x10, 0x06}, 4, true, 0x1122334455667788}, /* what lies at 0x1000 */
-	    {{0x0a, 0x00, 0x10, 0x94, 0x01}, 5, true, 0x88},
-	    {{0x0a, 0x01, 0x10, 0x06}, 4, false, 0},		     /* not at hand */
-	    {{0x31, 0x32, 0x33, 0x17, 0x1c}, 5, true, (uint64_t)-1}, /* rot: 3 1 2; 1 - 2 */
-	    {{0x31, 0x32, 0x16, 0x1c}, 4, true, 1},		     /* swap: 2 - 1 */
-	    {{0x31, 0x32, 0x14, 0x22}, 4, true, 3},		     /* over: 1 2 1; 2 + 1 */
-	    {{0x35, 0x30, 0x1b}, 3, false, 0},			     /* a division by 0 */
-	    {{0x35, 0x23, 0x80, 0x01}, 4, true, 133},		     /* 5 + 128 */
-	    {{0x31, 0x28, 0x01, 0x00, 0x30, 0x39}, 6, true, 9},	     /* a branch over a literal */
-	    {{0x2f, 0xfd, 0xff}, 3, false, 0},			     /* a loop without end */
-	    {{0x2f, 0x00, 0x10}, 3, false, 0},			     /* a jump beyond the end */
-	    {{0x22}, 1, false, 0},				     /* an empty stack */
-	    {{0x12}, 1, false, 0},
-	    {{0xe0}, 1, false, 0},	      /* unknown */
-	    {{0x35, 0x1f, 0x19}, 3, true, 5}, /* |-5| */
-	    {{0x35, 0x20}, 2, true, ~UINT64_C(5)},
-	    {{0x31, 0x08, 0x40, 0x24}, 4, true, 0}, /* a shift by 64 */
+		{{0x33, 0x34, 0x22}, 3, true, 7},		/* 3 + 4 */
+		{{0x33, 0x34, 0x1c}, 3, true, (uint64_t)-1},	/* 3 - 4 */
+		{{0x08, 0xff, 0x09, 0xff, 0x22}, 5, true, 254}, /* 255 + -1 */
+		{{0x77, 0x08}, 2, true, 0x2008},		/* r7 + 8 */
+		{{0x92, 0x07, 0x78}, 3, true, 0x1ff8},		/* the same by bregx, - 8 */
+		{{0x0a, 0x00, 0x10, 0x06}, 4, true, 0x1122334455667788}, /* what lies at 0x1000 */
+		{{0x0a, 0x00, 0x10, 0x94, 0x01}, 5, true, 0x88},
+		{{0x0a, 0x01, 0x10, 0x06}, 4, false, 0},		 /* not at hand */
+		{{0x31, 0x32, 0x33, 0x17, 0x1c}, 5, true, (uint64_t)-1}, /* rot: 3 1 2; 1 - 2 */
+		{{0x31, 0x32, 0x16, 0x1c}, 4, true, 1},			 /* swap: 2 - 1 */
+		{{0x31, 0x32, 0x14, 0x22}, 4, true, 3},			 /* over: 1 2 1; 2 + 1 */
+		{{0x35, 0x30, 0x1b}, 3, false, 0},			 /* a division by 0 */
+		{{0x35, 0x23, 0x80, 0x01}, 4, true, 133},		 /* 5 + 128 */
+		{{0x31, 0x28, 0x01, 0x00, 0x30, 0x39}, 6, true, 9}, /* a branch over a literal */
+		{{0x2f, 0xfd, 0xff}, 3, false, 0},		    /* a loop without end */
+		{{0x2f, 0x00, 0x10}, 3, false, 0},		    /* a jump beyond the end */
+		{{0x22}, 1, false, 0},				    /* an empty stack */
+		{{0x12}, 1, false, 0},
+		{{0xe0}, 1, false, 0},		  /* unknown */
+		{{0x35, 0x1f, 0x19}, 3, true, 5}, /* |-5| */
+		{{0x35, 0x20}, 2, true, ~UINT64_C(5)},
+		{{0x31, 0x08, 0x40, 0x24}, 4, true, 0}, /* a shift by 64 */
 	};
 	struct ws_regs regs = {.known = 1u << 7};
 
@@ -125,13 +126,15 @@ static void expressions(void **state)
 	regs.r[7] = 0x2000;
 	for (size_t i = 0; i < WS_COUNT(cases); i++) {
 		uint64_t v = 0;
-		bool ok = ws_cfi_evaluate(cases[i].code, cases[i].n, &regs, false, 0, read_word, NULL, &v);
+		bool ok = ws_cfi_evaluate(cases[i].code, cases[i].n, &regs, false, 0, read_word,
+					  NULL, &v);
 
 		if (ok != cases[i].ok || (ok && v != cases[i].value))
 			fail_msg("expression %zu: %d, %#llx", i, ok, (unsigned long long)v);
 	}
 	regs.known = 0;
-	assert_false(ws_cfi_evaluate(cases[3].code, cases[3].n, &regs, false, 0, read_word, NULL, &(uint64_t){0}));
+	assert_false(ws_cfi_evaluate(cases[3].code, cases[3].n, &regs, false, 0, read_word, NULL,
+				     &(uint64_t){0}));
 }
 
 /* ---- call frame information ---- */
@@ -184,7 +187,8 @@ static struct ws_cfi_row row_at(const char *label)
 	struct ws_mapping *m = where(label);
 	struct ws_cfi_row row;
 
-	assert_true(ws_cfi_find(ws_module_cfi(m->module), (uint64_t)(uintptr_t)label - m->shift, &row));
+	assert_true(
+		ws_cfi_find(ws_module_cfi(m->module), (uint64_t)(uintptr_t)label - m->shift, &row));
 	return row;
 }
 
@@ -227,12 +231,15 @@ static void frame_rules(void **state)
 
 /* ---- unwinding from made-up states ---- */
 
-static size_t unwind_at(const void *ip, const uint64_t *stack, size_t words, uint64_t fp, struct ws_caller *p, size_t most,
-			unsigned *flags)
+static size_t unwind_at(const void *ip, const uint64_t *stack, size_t words, uint64_t fp,
+			struct ws_caller *p, size_t most, unsigned *flags)
 {
 	struct ws_unwinder *u = ws_unwinder_new();
-	struct ws_stop stop = {
-	    .maps = self, .time = 20, .stack = (const uint8_t *)stack, .stack_at = 0x700000001000, .stack_size = words * 8};
+	struct ws_stop stop = {.maps = self,
+			       .time = 20,
+			       .stack = (const uint8_t *)stack,
+			       .stack_at = 0x700000001000,
+			       .stack_size = words * 8};
 	size_t n;
 
 	stop.regs.r[WS_REG_IP] = (uint64_t)(uintptr_t)ip;
@@ -251,7 +258,8 @@ static void unwinds_plain_and_expression_rules(void **state)
 	unsigned flags;
 
 	(void)state;
-	/* cfi_1: CFA = sp + 16, rbp at CFA - 16; the caller is again there, with CFA = rbp + 16 at cfi_2, whose caller is 0. */
+	/* cfi_1: CFA = sp + 16, rbp at CFA - 16; the caller is again there, with CFA = rbp + 16 at
+	 * cfi_2, whose caller is 0. */
 	stack[0] = base + 80;
 	stack[1] = (uint64_t)(uintptr_t)cfi_2 + 1;
 	stack[10] = 7;
@@ -273,7 +281,8 @@ static void unwinds_plain_and_expression_rules(void **state)
 	memset(stack, 0, sizeof(stack));
 	stack[1] = (uint64_t)(uintptr_t)cfi_trampoline;
 	assert_int_equal(unwind_at(cfi_1, stack, 64, 0, p, 8, &flags), 2);
-	assert_true(p[1].address + where(cfi_trampoline)->shift == (uint64_t)(uintptr_t)cfi_trampoline);
+	assert_true(p[1].address + where(cfi_trampoline)->shift ==
+		    (uint64_t)(uintptr_t)cfi_trampoline);
 	assert_int_equal(flags, 0);
 }
 
@@ -291,7 +300,8 @@ static void says_why_it_stopped(void **state)
 	stack[1] = 12345;
 	assert_int_equal(unwind_at(cfi_1, stack, 64, 0, p, 8, &flags), 1);
 	assert_int_equal(flags, WS_SAMPLE_BROKEN);
-	/* Frames that do not move upwards: cfi_2 is called by cfi_2, whose frame pointer is the same. */
+	/* Frames that do not move upwards: cfi_2 is called by cfi_2, whose frame pointer is the
+	 * same. */
 	stack[2] = base + 16;
 	stack[3] = (uint64_t)(uintptr_t)cfi_2 + 1;
 	assert_int_equal(unwind_at(cfi_2, stack, 64, base + 16, p, 8, &flags), 2);
@@ -308,8 +318,8 @@ static void says_why_it_stopped(void **state)
 static void goes_on_with_the_kernels_chain(void **state)
 {
 	uint64_t stack[4] = {0x700000001080, (uint64_t)(uintptr_t)cfi_2 + 1};
-	uint64_t chain[4] = {(uint64_t)(uintptr_t)cfi_1, (uint64_t)(uintptr_t)cfi_2 + 1, (uint64_t)(uintptr_t)cfi_3 + 1,
-			     (uint64_t)(uintptr_t)cfi_4 + 1};
+	uint64_t chain[4] = {(uint64_t)(uintptr_t)cfi_1, (uint64_t)(uintptr_t)cfi_2 + 1,
+			     (uint64_t)(uintptr_t)cfi_3 + 1, (uint64_t)(uintptr_t)cfi_4 + 1};
 	struct ws_unwinder *u = ws_unwinder_new();
 	struct ws_stop stop = {.maps = self,
 			       .time = 20,
@@ -350,7 +360,8 @@ static void from_a_plt_entry(void **state)
 	unsigned flags, found = 0;
 
 	(void)state;
-	if (ws_elf_find(&m->module->elf, ".plt.sec", &plt) < 0 && ws_elf_find(&m->module->elf, ".plt", &plt) < 0)
+	if (ws_elf_find(&m->module->elf, ".plt.sec", &plt) < 0 &&
+	    ws_elf_find(&m->module->elf, ".plt", &plt) < 0)
 		skip();
 	for (uint64_t at = plt.sh_addr; at + 16 <= plt.sh_addr + plt.sh_size; at += 16) {
 		struct ws_symbol_hit h = name_of(m->module, at + 4);
@@ -359,7 +370,9 @@ static void from_a_plt_entry(void **state)
 			continue;
 		found++;
 		assert_true(h.value == at);
-		assert_int_equal(unwind_at((const void *)(uintptr_t)(at + m->shift), stack, 64, 0, p, 8, &flags) >= 2, 1);
+		assert_int_equal(unwind_at((const void *)(uintptr_t)(at + m->shift), stack, 64, 0,
+					   p, 8, &flags) >= 2,
+				 1);
 		assert_true(p[1].ip == stack[0]);
 	}
 	assert_true(found > 10);
@@ -382,7 +395,8 @@ static void from_the_vdso(void **state)
 
 		if (!h.name || !strstr(h.name, "clock_gettime"))
 			continue;
-		assert_true(unwind_at((const void *)(uintptr_t)at, stack, 64, 0, p, 8, &flags) >= 2);
+		assert_true(unwind_at((const void *)(uintptr_t)at, stack, 64, 0, p, 8, &flags) >=
+			    2);
 		assert_true(p[1].ip == stack[0]);
 		return;
 	}
@@ -400,7 +414,8 @@ static uint64_t draw(void)
 /* Registers and stacks that are garbage, with addresses of real code among them. */
 static void garbage_is_survived(void **state)
 {
-	struct ws_mapping *text = where((const void *)garbage_is_survived), *libc = where((const void *)qsort);
+	struct ws_mapping *text = where((const void *)garbage_is_survived),
+			  *libc = where((const void *)qsort);
 	struct ws_unwinder *u = ws_unwinder_new();
 	uint64_t stack[256];
 	size_t deepest = 0;
@@ -419,7 +434,9 @@ static void garbage_is_survived(void **state)
 		for (size_t i = 0; i < WS_COUNT(stack); i++) {
 			struct ws_mapping *m = draw() & 1 ? text : libc;
 
-			stack[i] = draw() % 3 ? m->base + draw() % m->size : draw() & 1 ? stop.stack_at + draw() % 4096 : draw();
+			stack[i] = draw() % 3	? m->base + draw() % m->size
+				   : draw() & 1 ? stop.stack_at + draw() % 4096
+						: draw();
 		}
 		for (unsigned i = 0; i < WS_REGS; i++)
 			stop.regs.r[i] = draw() & 1 ? stop.stack_at + draw() % 2048 : draw();
@@ -462,7 +479,8 @@ static void maps_over_time(void **state)
 {
 	struct ws_modules *mods = ws_modules_new();
 	struct ws_maps *m = ws_maps_new(mods);
-	struct ws_mapped a = file_at(0x1000, 0x4000, "/no/a", 11), b = file_at(0x2000, 0x1000, "/no/b", 12),
+	struct ws_mapped a = file_at(0x1000, 0x4000, "/no/a", 11),
+			 b = file_at(0x2000, 0x1000, "/no/b", 12),
 			 c = file_at(0x1000, 0x4000, "/no/c", 13);
 	struct ws_maps_process *p;
 	uint64_t version;
@@ -473,11 +491,13 @@ static void maps_over_time(void **state)
 	p = ws_maps_of(m, 7);
 	version = ws_maps_version(p, 100);
 	assert_true(version != 0);
-	assert_int_equal(ws_maps_version(p, 99), 0); /* before the latest change nothing may be cached */
+	assert_int_equal(ws_maps_version(p, 99),
+			 0); /* before the latest change nothing may be cached */
 	assert_string_equal(path_at(p, 100, 0x1000), "/no/a");
 	assert_string_equal(path_at(p, 100, 0x4fff), "/no/a");
 	assert_string_equal(path_at(p, 100, 0x5000), "");
-	/* b takes the middle of a; the rest of a stays, and counts its offsets from where it did. */
+	/* b takes the middle of a; the rest of a stays, and counts its offsets from where it did.
+	 */
 	ws_maps_bind(p, on_end, &ended_n);
 	ws_maps_find(p, 150, 0x1000);
 	ws_maps_add(m, 7, 200, &b);
@@ -513,7 +533,8 @@ static void maps_over_time(void **state)
 	assert_string_equal(path_at(p, 650, 0x2000), "/no/b");
 	/* What cannot be is left out. */
 	ws_maps_add(m, 7, 700, &(struct ws_mapped){.base = 0x9000, .size = 0, .path = "/no/d"});
-	ws_maps_add(m, 7, 700, &(struct ws_mapped){.base = UINT64_MAX - 10, .size = 100, .path = "/no/d"});
+	ws_maps_add(m, 7, 700,
+		    &(struct ws_mapped){.base = UINT64_MAX - 10, .size = 100, .path = "/no/d"});
 	assert_string_equal(path_at(p, 750, 0x9000), "");
 	ws_maps_free(m);
 	ws_modules_free(mods);
@@ -522,9 +543,11 @@ static void maps_over_time(void **state)
 static void maps_from_text(void **state)
 {
 	static const char first[] =
-	    "1000-3000 r-xp 00000000 08:01 11 /no/a\n3000-4000 rw-p 00000000 00:00 0 [heap]\n"
-	    "6000-7000 r-xp 00001000 08:01 12    /no/with blank (deleted)\nnonsense\n8000-9000 rwxp 00000000 00:00 0\n";
-	static const char second[] = "1000-3000 r-xp 00000000 08:01 13 /no/b\n8000-9000 rwxp 00000000 00:00 0\n";
+		"1000-3000 r-xp 00000000 08:01 11 /no/a\n3000-4000 rw-p 00000000 00:00 0 [heap]\n"
+		"6000-7000 r-xp 00001000 08:01 12    /no/with blank (deleted)\nnonsense\n8000-9000 "
+		"rwxp 00000000 00:00 0\n";
+	static const char second[] =
+		"1000-3000 r-xp 00000000 08:01 13 /no/b\n8000-9000 rwxp 00000000 00:00 0\n";
 	struct ws_modules *mods = ws_modules_new();
 	struct ws_maps *m = ws_maps_new(mods);
 	struct ws_maps_process *p;
@@ -535,7 +558,8 @@ static void maps_from_text(void **state)
 	assert_string_equal(path_at(p, 100, 0x2000), "/no/a");
 	assert_string_equal(path_at(p, 100, 0x3000), "");
 	assert_string_equal(path_at(p, 100, 0x6000), "/no/with blank");
-	assert_int_equal(ws_maps_find(p, 100, 0x6000)->module->flags & WS_MODULE_DELETED, WS_MODULE_DELETED);
+	assert_int_equal(ws_maps_find(p, 100, 0x6000)->module->flags & WS_MODULE_DELETED,
+			 WS_MODULE_DELETED);
 	assert_int_equal(ws_maps_find(p, 100, 0x8000)->module->kind, WS_MODULE_JIT);
 	ws_maps_scan_text(m, 5, 150, 150, second, strlen(second));
 	assert_string_equal(path_at(p, 120, 0x2000), "/no/a");
@@ -544,7 +568,9 @@ static void maps_from_text(void **state)
 	assert_int_equal(ws_maps_find(p, 160, 0x8000)->end, WS_NO_TIME);
 	/* News from before what was seen are stale: of an exec, of a mapping. */
 	ws_maps_exec(m, 5, 140);
-	ws_maps_add(m, 5, 145, &(struct ws_mapped){.base = 0x1000, .size = 0x1000, .path = "/no/old", .inode = 20});
+	ws_maps_add(m, 5, 145,
+		    &(struct ws_mapped){
+			    .base = 0x1000, .size = 0x1000, .path = "/no/old", .inode = 20});
 	assert_string_equal(path_at(p, 160, 0x2000), "/no/b");
 	assert_string_equal(path_at(p, 160, 0x1000), "/no/b");
 	ws_maps_exec(m, 5, 200);
@@ -614,24 +640,25 @@ static void segments_that_share_a_page(void **state)
 static void names_of_languages(void **state)
 {
 	static const char *const names[][2] = {
-	    {"_ZN6shapes3BoxIdLi3EE4areaEd", "shapes::Box<double, 3>::area(double)"},
-	    {"_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"},
-	    {"_RNvCs1234_7mycrate3foo", "mycrate::foo"},
-	    {"_ZN4core3fmt5write17h0123456789abcdefE.llvm.123456789", "core::fmt::write"},
-	    {"_RINvNtC3std3mem8align_ofdE", "std::mem::align_of::<f64>"},
-	    {"_RNvMC7mycrateNtB2_3Foo3new", "<mycrate::Foo>::new"},
-	    {"_RNvXC7mycrateNtB2_3FooNtB2_3Bar2go", "<mycrate::Foo as mycrate::Bar>::go"},
-	    {"_RNCNvC7mycrate4main0", "mycrate::main::{closure#0}"},
-	    {"_D3std5stdio7writelnFZv", "std.stdio.writeln()"},
-	    {"_Dmain", "D main"},
-	    {"_D4core6thread8osthread6Thread5startMFZv", "core.thread.osthread.Thread.start()"},
-	    {"_D4test3fooFNaNbNiNfiZi", "test.foo(int)"},
-	    {"_D3app__T3addTiZQhFiiZi", "app.add!(int).add(int, int)"},
-	    {"_ZN6shapes3BoxIdLi3EE4areaEd.cold", "shapes::Box<double, 3>::area(double) [clone .cold]"},
-	    {"main", "main"},
-	    {"_Zno", "_Zno"},
-	    {"_D", "_D"},
-	    {"", ""},
+		{"_ZN6shapes3BoxIdLi3EE4areaEd", "shapes::Box<double, 3>::area(double)"},
+		{"_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"},
+		{"_RNvCs1234_7mycrate3foo", "mycrate::foo"},
+		{"_ZN4core3fmt5write17h0123456789abcdefE.llvm.123456789", "core::fmt::write"},
+		{"_RINvNtC3std3mem8align_ofdE", "std::mem::align_of::<f64>"},
+		{"_RNvMC7mycrateNtB2_3Foo3new", "<mycrate::Foo>::new"},
+		{"_RNvXC7mycrateNtB2_3FooNtB2_3Bar2go", "<mycrate::Foo as mycrate::Bar>::go"},
+		{"_RNCNvC7mycrate4main0", "mycrate::main::{closure#0}"},
+		{"_D3std5stdio7writelnFZv", "std.stdio.writeln()"},
+		{"_Dmain", "D main"},
+		{"_D4core6thread8osthread6Thread5startMFZv", "core.thread.osthread.Thread.start()"},
+		{"_D4test3fooFNaNbNiNfiZi", "test.foo(int)"},
+		{"_D3app__T3addTiZQhFiiZi", "app.add!(int).add(int, int)"},
+		{"_ZN6shapes3BoxIdLi3EE4areaEd.cold",
+		 "shapes::Box<double, 3>::area(double) [clone .cold]"},
+		{"main", "main"},
+		{"_Zno", "_Zno"},
+		{"_D", "_D"},
+		{"", ""},
 	};
 
 	(void)state;
@@ -656,8 +683,9 @@ static const char *jit_name(struct ws_jit *j, uint64_t address)
 static void perf_maps(void **state)
 {
 	static const char text[] =
-	    "1000 10 first\n0x2000 0x20 second with blanks\r\n3000 10\nxyz 10 no\n4000 zz no\n5000 0 no\n6000 10 \n"
-	    "ffffffffffffffff 10 no\n123456789012345678901 10 no\n7000 10 last";
+		"1000 10 first\n0x2000 0x20 second with blanks\r\n3000 10\nxyz 10 no\n4000 zz "
+		"no\n5000 0 no\n6000 10 \n"
+		"ffffffffffffffff 10 no\n123456789012345678901 10 no\n7000 10 last";
 	struct ws_jit j = {0};
 
 	(void)state;
@@ -699,15 +727,17 @@ static void jitdump_records(void **state)
 	uint32_t line;
 
 	(void)state;
-	put32(&t, 0x4A695444), put32(&t, 1), put32(&t, 40), put32(&t, 62), put64(&t, 0), put64(&t, 0), put64(&t, 0);
-	put32(&t, 2), put32(&t, 32 + 16 + 4 + 16 + 2), put64(&t, 0), put64(&t, 0x1000), put64(&t, 2); /* lines */
+	put32(&t, 0x4A695444), put32(&t, 1), put32(&t, 40), put32(&t, 62), put64(&t, 0),
+		put64(&t, 0), put64(&t, 0);
+	put32(&t, 2), put32(&t, 32 + 16 + 4 + 16 + 2), put64(&t, 0), put64(&t, 0x1000),
+		put64(&t, 2); /* lines */
 	put64(&t, 0x1000), put32(&t, 5), put32(&t, 0), ws_text_add(&t, "a.x", 4);
 	put64(&t, 0x1008), put32(&t, 6), put32(&t, 0), ws_text_add(&t, "\xff", 2);
-	put32(&t, 0), put32(&t, 56 + 5 + 3), put64(&t, 0), put64(&t, 0), put64(&t, 0), put64(&t, 0x1000), put64(&t, 16),
-	    put64(&t, 1);
+	put32(&t, 0), put32(&t, 56 + 5 + 3), put64(&t, 0), put64(&t, 0), put64(&t, 0),
+		put64(&t, 0x1000), put64(&t, 16), put64(&t, 1);
 	ws_text_add(&t, "code", 5), ws_text_add(&t, "abc", 3);
-	put32(&t, 1), put32(&t, 64), put64(&t, 0), put64(&t, 0), put64(&t, 0), put64(&t, 0x1000), put64(&t, 0x3000), put64(&t, 16),
-	    put64(&t, 1);
+	put32(&t, 1), put32(&t, 64), put64(&t, 0), put64(&t, 0), put64(&t, 0), put64(&t, 0x1000),
+		put64(&t, 0x3000), put64(&t, 16), put64(&t, 1);
 	put32(&t, 0), put32(&t, 5000), put64(&t, 0); /* torn */
 	ws_jit_read(&j, t.s, t.len);
 	ws_jit_sort(&j);
@@ -731,16 +761,18 @@ static char kernel_names[4][64];
 static void found_kernel(void *ctx, size_t i, const char *name, uint64_t begin)
 {
 	(void)ctx;
-	snprintf(kernel_names[i], sizeof(kernel_names[i]), "%s %llx", name, (unsigned long long)begin);
+	snprintf(kernel_names[i], sizeof(kernel_names[i]), "%s %llx", name,
+		 (unsigned long long)begin);
 }
 
 static void kernel_symbols(void **state)
 {
-	static const char text[] =
-	    "ffffffff81000000 T _text\nffffffff81000000 T startup\nffffffff81001000 t do_it\nffffffff81002000 d data\n"
-	    "ffffffffc0000000 t launch\t[nvidia]\nnonsense\n";
+	static const char text[] = "ffffffff81000000 T _text\nffffffff81000000 T "
+				   "startup\nffffffff81001000 t do_it\nffffffff81002000 d data\n"
+				   "ffffffffc0000000 t launch\t[nvidia]\nnonsense\n";
 	static const char hidden[] = "0000000000000000 T _text\n0000000000000000 t do_it\n";
-	static const uint64_t at[] = {0xffffffff80000000, 0xffffffff81001fff, 0xffffffff81002004, 0xffffffffc0000010};
+	static const uint64_t at[] = {0xffffffff80000000, 0xffffffff81001fff, 0xffffffff81002004,
+				      0xffffffffc0000010};
 
 	(void)state;
 	memset(kernel_names, 0, sizeof(kernel_names));
@@ -777,7 +809,8 @@ static void registers_of_perf(void **state)
 }
 #endif
 
-/* A file that shrinks under the mapping gives zeros, not a signal. Tried before cmocka has signal handlers of its own. */
+/* A file that shrinks under the mapping gives zeros, not a signal. Tried before cmocka has signal
+ * handlers of its own. */
 static bool shrunk_reads_zero;
 
 static void shrink(void)
@@ -788,8 +821,9 @@ static void shrink(void)
 	FILE *f = fopen("/proc/self/exe", "rb");
 	struct ws_elf elf;
 
-	if (f && fread(bytes, 1, sizeof(bytes), f) > 20000 && write(fd, bytes, sizeof(bytes)) == sizeof(bytes) &&
-	    !ws_elf_open_fd(&elf, fd, NULL) && !ftruncate(fd, 4096)) {
+	if (f && fread(bytes, 1, sizeof(bytes), f) > 20000 &&
+	    write(fd, bytes, sizeof(bytes)) == sizeof(bytes) && !ws_elf_open_fd(&elf, fd, NULL) &&
+	    !ftruncate(fd, 4096)) {
 		shrunk_reads_zero = !elf.data[40000] && elf.data[0] == 0x7f;
 		ws_elf_close(&elf);
 	}
@@ -834,7 +868,8 @@ static void rows_are_added_to_a_report(void **state)
 			continue;
 		}
 		s.set++;
-		s.name = ws_writer_string(w, name, (size_t)snprintf(name, sizeof(name), "more %d", i));
+		s.name = ws_writer_string(w, name,
+					  (size_t)snprintf(name, sizeof(name), "more %d", i));
 		ws_writer_add(w, WS_TABLE_symbol, &s);
 		assert_int_equal(ws_writer_close(w, &e), 0);
 	}

@@ -1,8 +1,9 @@
 /*
  * altstack.c - burns CPU time in a signal handler that stands on an alternate stack.
  *
- * altstack MS: outer calls interrupted, which spins until an alarm's handler has burned MS milliseconds of CPU time. Built with
- * frame pointers and without optimisation, so that each function has its frame.
+ * altstack MS: outer calls interrupted, which spins until an alarm's handler has burned MS
+ * milliseconds of CPU time. Built with frame pointers and without optimisation, so that each
+ * function has its frame.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -46,7 +47,8 @@ int main(int argc, char **argv)
 	struct itimerval soon = {.it_value = {.tv_usec = 50000}};
 
 	burn_ms = argc > 1 ? atol(argv[1]) : 500;
-	if (!s.ss_sp || sigaltstack(&s, NULL) || sigaction(SIGALRM, &sa, NULL) || setitimer(ITIMER_REAL, &soon, NULL))
+	if (!s.ss_sp || sigaltstack(&s, NULL) || sigaction(SIGALRM, &sa, NULL) ||
+	    setitimer(ITIMER_REAL, &soon, NULL))
 		return 1;
 	outer();
 	return 0;

@@ -1,24 +1,22 @@
 /*
- * busy.c - uses the CPU in ways that are known, for the tests of samples and context switches. How long something runs is counted
- * by the thread's own CPU clock, so that the shares of functions do not depend on what else the machine does.
+ * busy.c - uses the CPU in ways that are known, for the tests of samples and context switches. How
+ * long something runs is counted by the thread's own CPU clock, so that the shares of functions do
+ * not depend on what else the machine does.
  *
- *   split MS          three_quarters() and one_quarter() share so many milliseconds; both call burn()
- *   threads N US      N threads one after the other, each burning so many microseconds
- *   brief N           N times: parent() burns 700 us, then child() in a process and thread() in a thread as long, one after
- *                     the other; between() burns up to a millisecond before each, or samples could keep step with them
- *   together N US     N threads at the same time
- *   raw N US          N threads made by clone() behind the C library's back, one after the other
- *   named             a thread that names itself, by the system call
- *   execs N MS        burns, then executes itself N times
- *   threadexecs N MS  the same, by a thread while another burns on
- *   forks N MS        N children that burn
- *   sleeps N          sleeps N times for a millisecond
- *   pingpong N        two threads wake each other N times
- *   touch N           touches N pages for the first time
- *   signals MS        burns, with a handler for SIGURG and all signals that are free blocked now and then; says what interrupted it
- *   urgent MS         burns, with a handler for SIGURG of its own, and sends itself that signal five times
- *   waited MS         burns with all signals blocked, then takes what signals have come, a SIGURG of its own among them
- *   deny ERRNO CMD... runs CMD where perf_event_open fails with that number
+ *   split MS          three_quarters() and one_quarter() share so many milliseconds; both call
+ * burn() threads N US      N threads one after the other, each burning so many microseconds brief N
+ * N times: parent() burns 700 us, then child() in a process and thread() in a thread as long, one
+ * after the other; between() burns up to a millisecond before each, or samples could keep step with
+ * them together N US     N threads at the same time raw N US          N threads made by clone()
+ * behind the C library's back, one after the other named             a thread that names itself, by
+ * the system call execs N MS        burns, then executes itself N times threadexecs N MS  the same,
+ * by a thread while another burns on forks N MS        N children that burn sleeps N sleeps N times
+ * for a millisecond pingpong N        two threads wake each other N times touch N           touches
+ * N pages for the first time signals MS        burns, with a handler for SIGURG and all signals
+ * that are free blocked now and then; says what interrupted it urgent MS         burns, with a
+ * handler for SIGURG of its own, and sends itself that signal five times waited MS         burns
+ * with all signals blocked, then takes what signals have come, a SIGURG of its own among them deny
+ * ERRNO CMD... runs CMD where perf_event_open fails with that number
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -135,7 +133,8 @@ static int waited(char **a)
 	printf("%d\n", sigwait(&all, &sig));
 	printf("%d is USR2\n", sig == SIGUSR2);
 	sig = 0;
-	for (int i = 0; i < 50 && sig != SIGURG; i++) { /* two that nobody has taken are one: ours may meet another */
+	for (int i = 0; i < 50 && sig != SIGURG;
+	     i++) { /* two that nobody has taken are one: ours may meet another */
 		raise(SIGURG);
 		sig = sigtimedwait(&all, NULL, &soon);
 	}
@@ -161,7 +160,8 @@ static int brief(char **a)
 		pid = fork();
 		if (!pid)
 			child();
-		if (pid < 0 || waitpid(pid, NULL, 0) < 0 || pthread_create(&t, NULL, thread, NULL) || pthread_join(t, NULL))
+		if (pid < 0 || waitpid(pid, NULL, 0) < 0 ||
+		    pthread_create(&t, NULL, thread, NULL) || pthread_join(t, NULL))
 			return 1;
 	}
 	return 0;
@@ -201,8 +201,8 @@ static int raw(char **a)
 	char *stack = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	for (int i = 0; i < atoi(a[0]); i++) {
-		int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
-			    CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID;
+		int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+			    CLONE_SYSVSEM | CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID;
 		static volatile int alive;
 
 		alive = 1;
@@ -267,7 +267,8 @@ static int threadexecs(char **a)
 	burn(atof(a[1]) / 1000);
 	if (!atoi(a[0]))
 		return 0;
-	if (pthread_create(&other, NULL, burn_on, NULL) || pthread_create(&t, NULL, burn_and_exec, a))
+	if (pthread_create(&other, NULL, burn_on, NULL) ||
+	    pthread_create(&t, NULL, burn_and_exec, a))
 		return 1;
 	return pthread_join(t, NULL);
 }
@@ -373,7 +374,8 @@ static int urgent(char **a)
 	burn(atof(a[0]) / 1000);
 	for (int i = 0; i < 5; i++)
 		raise(SIGURG);
-	printf("%d handled, the handler is %s\n", (int)handled, seen.sa_handler == handler ? "ours" : "another");
+	printf("%d handled, the handler is %s\n", (int)handled,
+	       seen.sa_handler == handler ? "ours" : "another");
 	printf("signal gives %s\n", signal(SIGURG, SIG_IGN) == handler ? "ours" : "another");
 	sigaction(SIGURG, &none, NULL);
 	raise(SIGURG);
@@ -383,14 +385,16 @@ static int urgent(char **a)
 static int deny(char **a)
 {
 	struct sock_filter code[] = {
-	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
-	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ((unsigned)atoi(a[0]) & SECCOMP_RET_DATA)),
-	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K,
+			 SECCOMP_RET_ERRNO | ((unsigned)atoi(a[0]) & SECCOMP_RET_DATA)),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
 		perror("deny");
 		return 77;
 	}
@@ -405,22 +409,13 @@ int main(int argc, char **argv)
 		const char *name;
 		int arguments;
 		int (*run)(char **a);
-	} cases[] = {{"split", 1, split},
-		     {"threads", 2, threads},
-		     {"brief", 1, brief},
-		     {"waited", 1, waited},
-		     {"together", 2, together},
-		     {"raw", 2, raw},
-		     {"named", 0, named},
-		     {"execs", 2, execs},
-		     {"threadexecs", 2, threadexecs},
-		     {"forks", 2, forks},
-		     {"sleeps", 1, sleeps},
-		     {"pingpong", 1, pingpong},
-		     {"touch", 1, touch},
-		     {"signals", 1, signals},
-		     {"urgent", 1, urgent},
-		     {"deny", 2, deny}};
+	} cases[] = {
+		{"split", 1, split},   {"threads", 2, threads},	  {"brief", 1, brief},
+		{"waited", 1, waited}, {"together", 2, together}, {"raw", 2, raw},
+		{"named", 0, named},   {"execs", 2, execs},	  {"threadexecs", 2, threadexecs},
+		{"forks", 2, forks},   {"sleeps", 1, sleeps},	  {"pingpong", 1, pingpong},
+		{"touch", 1, touch},   {"signals", 1, signals},	  {"urgent", 1, urgent},
+		{"deny", 2, deny}};
 
 	for (size_t i = 0; argc > 1 && i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (!strcmp(argv[1], cases[i].name) && argc - 2 >= cases[i].arguments) {

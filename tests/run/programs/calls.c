@@ -1,8 +1,10 @@
 /*
- * calls.c - calls of libc and pthread functions in numbers that are known, one case each: calls CASE [ARG].
+ * calls.c - calls of libc and pthread functions in numbers that are known, one case each: calls
+ * CASE [ARG].
  *
- * Every call counted by a test either sleeps for at least a millisecond or is counted under --osrt-threshold=0. Where a lock must be contended,
- * the program looks at the kernel's word that the other thread sleeps before it goes on, so that counts are exact.
+ * Every call counted by a test either sleeps for at least a millisecond or is counted under
+ * --osrt-threshold=0. Where a lock must be contended, the program looks at the kernel's word that
+ * the other thread sleeps before it goes on, so that counts are exact.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,12 +29,12 @@
 
 static const char *arg;
 
-#define CHECK(x)                                                                          \
-	do {                                                                              \
-		if (!(x)) {                                                               \
-			fprintf(stderr, "calls: line %d: %s\n", __LINE__, #x);            \
-			exit(99);                                                         \
-		}                                                                         \
+#define CHECK(x)                                                               \
+	do {                                                                   \
+		if (!(x)) {                                                    \
+			fprintf(stderr, "calls: line %d: %s\n", __LINE__, #x); \
+			exit(99);                                              \
+		}                                                              \
 	} while (0)
 
 static struct timespec after_ms(clockid_t clock, long ms)
@@ -46,7 +48,8 @@ static struct timespec after_ms(clockid_t clock, long ms)
 	return t;
 }
 
-/* Wait until thread `tid` of this process sleeps, by raw system calls only (nothing a profiler would count). */
+/* Wait until thread `tid` of this process sleeps, by raw system calls only (nothing a profiler
+ * would count). */
 static void until_asleep(_Atomic int *tid)
 {
 	for (;;) {
@@ -233,7 +236,8 @@ static int c_locks(void) /* each kind of lock contended 10 times, and taken 100,
 	return 0;
 }
 
-static int c_waits(void) /* timed waits that all run out, among them those that newer programs import */
+static int c_waits(
+	void) /* timed waits that all run out, among them those that newer programs import */
 {
 	struct timespec t;
 
@@ -288,7 +292,8 @@ static void jump(int sig)
 	siglongjmp(back, 1);
 }
 
-static int c_longjmp(void) /* leaves a blocking read by siglongjmp, ARG times, then makes calls of nesting 0 */
+static int c_longjmp(
+	void) /* leaves a blocking read by siglongjmp, ARG times, then makes calls of nesting 0 */
 {
 	int fds[2];
 	volatile int n = arg ? atoi(arg) : 100;
@@ -390,7 +395,8 @@ static void at_exit(void)
 	usleep(1500);
 }
 
-static int c_edges(void) /* calls in a constructor, main, an exit handler and a destructor: 4 sleeps when CALLS_EARLY=1 */
+static int c_edges(void) /* calls in a constructor, main, an exit handler and a destructor: 4 sleeps
+			    when CALLS_EARLY=1 */
 {
 	atexit(at_exit);
 	usleep(1500);
@@ -501,9 +507,11 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } cases[] = {
-	{"sleeps", c_sleeps}, {"files", c_files}, {"pipes", c_pipes}, {"locks", c_locks}, {"waits", c_waits}, {"fortified", c_fortified},
-	{"longjmp", c_longjmp}, {"cancel", c_cancel}, {"handler", c_handler}, {"edges", c_edges}, {"errno", c_errno},
-	{"names", c_names}, {"threads", c_threads}, {"minstack", c_minstack}, {"sockets", c_sockets},
+	{"sleeps", c_sleeps},	{"files", c_files},	  {"pipes", c_pipes},
+	{"locks", c_locks},	{"waits", c_waits},	  {"fortified", c_fortified},
+	{"longjmp", c_longjmp}, {"cancel", c_cancel},	  {"handler", c_handler},
+	{"edges", c_edges},	{"errno", c_errno},	  {"names", c_names},
+	{"threads", c_threads}, {"minstack", c_minstack}, {"sockets", c_sockets},
 };
 
 int main(int argc, char **argv)

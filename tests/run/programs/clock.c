@@ -1,6 +1,7 @@
 /*
- * clock.c - ranges between readings of CLOCK_MONOTONIC_RAW, for checking a recorder's conversion of times: clock N FILE. Each line of FILE
- * is the clock before the push, after it, before the pop and after it, in nanoseconds.
+ * clock.c - ranges between readings of CLOCK_MONOTONIC_RAW, for checking a recorder's conversion of
+ * times: clock N FILE. Each line of FILE is the clock before the push, after it, before the pop and
+ * after it, in nanoseconds.
  */
 #include <stdint.h>
 #include <stdio.h>

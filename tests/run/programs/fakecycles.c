@@ -1,9 +1,9 @@
 /*
- * fakecycles.c - preloaded into the recorder, offers hardware events on machines that have none: the clock of the CPU counts
- * instead.
+ * fakecycles.c - preloaded into the recorder, offers hardware events on machines that have none:
+ * the clock of the CPU counts instead.
  *
- * So what is recorded and shown of cycles and instructions can be tested on virtual machines. The recorder asks for events by
- * syscall(), which this stands before; a "cycle" is a nanosecond then.
+ * So what is recorded and shown of cycles and instructions can be tested on virtual machines. The
+ * recorder asks for events by syscall(), which this stands before; a "cycle" is a nanosecond then.
  */
 #include <dlfcn.h>
 #include <linux/perf_event.h>
@@ -27,7 +27,8 @@ long syscall(long number, ...)
 	va_end(args);
 	if (!real)
 		*(void **)&real = dlsym(RTLD_NEXT, "syscall");
-	if (number == SYS_perf_event_open && ((const struct perf_event_attr *)a[0])->type == PERF_TYPE_HARDWARE) {
+	if (number == SYS_perf_event_open &&
+	    ((const struct perf_event_attr *)a[0])->type == PERF_TYPE_HARDWARE) {
 		attr = *(const struct perf_event_attr *)a[0];
 		attr.type = PERF_TYPE_SOFTWARE;
 		attr.config = PERF_COUNT_SW_CPU_CLOCK;

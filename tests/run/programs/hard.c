@@ -1,5 +1,6 @@
 /*
- * hard.c - burns CPU time where call stacks are hard to follow. Built with optimisation and without frame pointers.
+ * hard.c - burns CPU time where call stacks are hard to follow. Built with optimisation and without
+ * frame pointers.
  *
  *   deep N MS      in the innermost of N calls of a function by itself
  *   longjmp MS     after jumps out of functions that had called on
@@ -25,7 +26,8 @@
 #include <unistd.h>
 
 #define NOINLINE __attribute__((noinline, noclone))
-#define HERE() __asm__ volatile("") /* after a call: it is none that the compiler could make a jump */
+#define HERE() \
+	__asm__ volatile("") /* after a call: it is none that the compiler could make a jump */
 
 __attribute__((visibility("default"))) void tiny(void); /* spinlib.c */
 
@@ -152,17 +154,21 @@ static NOINLINE void outer_of_tail(void)
 
 #if defined(__x86_64__)
 /* push rbp; mov rbp, rsp; mov ecx, 1000000; dec ecx; jnz -2; pop rbp; ret */
-static const uint8_t spin_code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0x40, 0x42, 0x0f, 0x00, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};
+static const uint8_t spin_code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0x40, 0x42, 0x0f,
+				    0x00, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};
 #elif defined(__aarch64__)
-/* stp x29, x30, [sp, #-16]!; mov x29, sp; mov w0, #0xf0000; subs w0, w0, #1; b.ne -4; ldp x29, x30, [sp], #16; ret */
-static const uint8_t spin_code[] = {0xfd, 0x7b, 0xbf, 0xa9, 0xfd, 0x03, 0x00, 0x91, 0xe0, 0x01, 0xa0, 0x52, 0x00, 0x04,
-				    0x00, 0x71, 0xe1, 0xff, 0xff, 0x54, 0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6};
+/* stp x29, x30, [sp, #-16]!; mov x29, sp; mov w0, #0xf0000; subs w0, w0, #1; b.ne -4; ldp x29, x30,
+ * [sp], #16; ret */
+static const uint8_t spin_code[] = {0xfd, 0x7b, 0xbf, 0xa9, 0xfd, 0x03, 0x00, 0x91, 0xe0, 0x01,
+				    0xa0, 0x52, 0x00, 0x04, 0x00, 0x71, 0xe1, 0xff, 0xff, 0x54,
+				    0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6};
 #endif
 
 static NOINLINE void calls_generated(void)
 {
 	clock_t end = from_now(ms);
-	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), path[64];
+	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+	     path[64];
 	FILE *f;
 
 	memcpy(page + 64, spin_code, sizeof(spin_code));
@@ -170,7 +176,8 @@ static NOINLINE void calls_generated(void)
 	__builtin___clear_cache(page, page + 4096);
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
 	f = fopen(path, "w");
-	fprintf(f, "%llx %zx generated_spin\n", (unsigned long long)(uintptr_t)page + 64, sizeof(spin_code));
+	fprintf(f, "%llx %zx generated_spin\n", (unsigned long long)(uintptr_t)page + 64,
+		sizeof(spin_code));
 	fclose(f);
 	while (clock() < end)
 		((void (*)(void))(uintptr_t)(page + 64))();

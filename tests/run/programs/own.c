@@ -1,6 +1,6 @@
 /*
- * own.c - a preload library such as a user may have: interposes usleep and notes each call in the file OWN_LOG. A
- * profiler's own preload must leave it working.
+ * own.c - a preload library such as a user may have: interposes usleep and notes each call in the
+ * file OWN_LOG. A profiler's own preload must leave it working.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

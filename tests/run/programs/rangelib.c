@@ -1,4 +1,5 @@
-/* rangelib.c - a library that embeds NVTX by itself, for programs that load one (Python by ctypes) or several. */
+/* rangelib.c - a library that embeds NVTX by itself, for programs that load one (Python by ctypes)
+ * or several. */
 #include "warpsight/annotate.h"
 
 __attribute__((visibility("default"))) void lib_push(const char *name)

@@ -1,5 +1,6 @@
 /*
- * ranges.c - NVTX ranges in numbers that are known, through warpsight/annotate.h, one case each: ranges CASE [N [THREADS]].
+ * ranges.c - NVTX ranges in numbers that are known, through warpsight/annotate.h, one case each:
+ * ranges CASE [N [THREADS]].
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -175,7 +176,8 @@ static int c_strings(void) /* plain, registered, from a reused buffer, unique, l
 	return 0;
 }
 
-static int c_fork(void) /* parent and child both have ranges; one of the parent's is open at the fork */
+static int c_fork(
+	void) /* parent and child both have ranges; one of the parent's is open at the fork */
 {
 	int st;
 	pid_t pid;
@@ -232,7 +234,8 @@ static void leave(int depth)
 	ws_range_pop();
 }
 
-static int c_longjmp(void) /* ranges left open by longjmp stay on the stack, as NVTX says: the program pops them */
+static int c_longjmp(void) /* ranges left open by longjmp stay on the stack, as NVTX says: the
+			      program pops them */
 {
 	for (volatile int i = 0; i < n; i++) {
 		if (setjmp(back) == 0)
@@ -271,7 +274,9 @@ static volatile sig_atomic_t in_child, forks;
 
 static void fork_in_handler(int sig)
 {
-	pid_t pid = in_child || forks >= n ? -1 : fork(); /* the timer may go off once more before it is turned off */
+	pid_t pid = in_child || forks >= n
+			    ? -1
+			    : fork(); /* the timer may go off once more before it is turned off */
 
 	(void)sig;
 	if (!pid)
@@ -280,7 +285,8 @@ static void fork_in_handler(int sig)
 		forks += pid > 0;
 }
 
-static int c_handler_forks(void) /* n children, forked wherever a timer interrupts the recording, go on with it for a while */
+static int c_handler_forks(void) /* n children, forked wherever a timer interrupts the recording, go
+				    on with it for a while */
 {
 	struct sigaction sa = {.sa_handler = fork_in_handler, .sa_flags = SA_RESTART};
 	struct itimerval every = {{0, 3000}, {0, 3000}}, never = {{0, 0}, {0, 0}};
@@ -310,10 +316,11 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } cases[] = {
-	{"nested", c_nested}, {"domains", c_domains}, {"startend", c_startend}, {"threads", c_threads}, {"open", c_open},
-	{"open-killed", c_open_killed}, {"marks", c_marks}, {"mixed", c_mixed}, {"strings", c_strings}, {"fork", c_fork},
-	{"vfork", c_vfork}, {"longjmp", c_longjmp}, {"deep", c_deep}, {"pops", c_pops},
-	{"handler-forks", c_handler_forks},
+	{"nested", c_nested},	{"domains", c_domains}, {"startend", c_startend},
+	{"threads", c_threads}, {"open", c_open},	{"open-killed", c_open_killed},
+	{"marks", c_marks},	{"mixed", c_mixed},	{"strings", c_strings},
+	{"fork", c_fork},	{"vfork", c_vfork},	{"longjmp", c_longjmp},
+	{"deep", c_deep},	{"pops", c_pops},	{"handler-forks", c_handler_forks},
 };
 
 int main(int argc, char **argv)

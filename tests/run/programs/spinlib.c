@@ -1,5 +1,5 @@
-/* spinlib.c - a library for hard.c: a function that does nearly nothing, and one that burns CPU time in NAME, a function of its
- * own. */
+/* spinlib.c - a library for hard.c: a function that does nearly nothing, and one that burns CPU
+ * time in NAME, a function of its own. */
 #include <time.h>
 
 __attribute__((visibility("default"))) void tiny(void);

@@ -1,4 +1,5 @@
-/* static.c - linked statically: the loader's LD_PRELOAD does not reach it. Exits with its argument. */
+/* static.c - linked statically: the loader's LD_PRELOAD does not reach it. Exits with its argument.
+ */
 #include <stdlib.h>
 #include <unistd.h>
 

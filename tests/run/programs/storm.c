@@ -1,16 +1,19 @@
 /*
- * storm.c - ranges as fast as they go, counted by the program itself: storm MODE THREADS N [COUNTERS].
+ * storm.c - ranges as fast as they go, counted by the program itself: storm MODE THREADS N
+ * [COUNTERS].
  *
  *   plain       one name                          registered  one registered string
- *   names       64 names through a reused buffer  random      names that never repeat, with some work of random length
- *   paced       a name in 8, about 2 us of work in each range; with N 0 it runs until it is killed, or until the count begun of the
- *               last thread that could be, which nothing else uses, is no longer 0
- *   signals     pairs in the main program and in a handler that a timer runs every 50 us, wherever it strikes
- *   calls       write and read of a byte through a pipe instead of ranges; N pairs
+ *   names       64 names through a reused buffer  random      names that never repeat, with some
+ * work of random length paced       a name in 8, about 2 us of work in each range; with N 0 it runs
+ * until it is killed, or until the count begun of the last thread that could be, which nothing else
+ * uses, is no longer 0 signals     pairs in the main program and in a handler that a timer runs
+ * every 50 us, wherever it strikes calls       write and read of a byte through a pipe instead of
+ * ranges; N pairs
  *
- * COUNTERS is a file that is mapped shared and holds, for each thread, how many pairs it has begun and how many it has completed,
- * written before the push and after the pop. It survives the death of the program, so that a test can tell what a report must hold:
- * at least the completed ones, at most those begun. The same counts are printed at the end.
+ * COUNTERS is a file that is mapped shared and holds, for each thread, how many pairs it has begun
+ * and how many it has completed, written before the push and after the pop. It survives the death
+ * of the program, so that a test can tell what a report must hold: at least the completed ones, at
+ * most those begun. The same counts are printed at the end.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -55,12 +58,14 @@ static void work(unsigned steps)
 
 static void begin(struct counter *c)
 {
-	atomic_store_explicit(&c->begun, atomic_load_explicit(&c->begun, memory_order_relaxed) + 1, memory_order_release);
+	atomic_store_explicit(&c->begun, atomic_load_explicit(&c->begun, memory_order_relaxed) + 1,
+			      memory_order_release);
 }
 
 static void done(struct counter *c)
 {
-	atomic_store_explicit(&c->done, atomic_load_explicit(&c->done, memory_order_relaxed) + 1, memory_order_release);
+	atomic_store_explicit(&c->done, atomic_load_explicit(&c->done, memory_order_relaxed) + 1,
+			      memory_order_release);
 }
 
 static void pair(struct counter *c, const char *name)
@@ -118,7 +123,10 @@ static void run_paced(struct counter *c)
 {
 	static const char *const names[8] = {"a", "b", "c", "d", "e", "f", "g", "h"};
 
-	for (uint64_t i = 0; n ? i < n : !atomic_load_explicit(&counters[MAX_THREADS - 1].begun, memory_order_relaxed); i++) {
+	for (uint64_t i = 0;
+	     n ? i < n
+	       : !atomic_load_explicit(&counters[MAX_THREADS - 1].begun, memory_order_relaxed);
+	     i++) {
 		begin(c);
 		ws_range_push(names[i % 8]);
 		work(3000);
@@ -166,8 +174,9 @@ static void run_calls(struct counter *c)
 static const struct {
 	const char *name;
 	void (*run)(struct counter *c);
-} modes[] = {{"plain", run_plain}, {"registered", run_registered}, {"names", run_names}, {"random", run_random}, {"paced", run_paced},
-	     {"signals", run_signals}, {"calls", run_calls}};
+} modes[] = {{"plain", run_plain},   {"registered", run_registered}, {"names", run_names},
+	     {"random", run_random}, {"paced", run_paced},	     {"signals", run_signals},
+	     {"calls", run_calls}};
 
 static void *run(void *c)
 {
@@ -187,7 +196,8 @@ static void map_counters(const char *path)
 		if (fd < 0 || ftruncate(fd, (off_t)size))
 			exit(99);
 	}
-	counters = mmap(NULL, size, PROT_READ | PROT_WRITE, path ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+	counters = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			path ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
 	if (counters == MAP_FAILED)
 		exit(99);
 	if (fd >= 0)

@@ -1,6 +1,7 @@
 /*
- * tlsuser.c - eats the loader's reserve of static TLS, then uses NVTX: tlsuser LIBRARY. The library, which holds 256 bytes of initial-exec TLS,
- * is copied to new names and opened until the loader refuses; a hook that is opened then must need no more than a pointer.
+ * tlsuser.c - eats the loader's reserve of static TLS, then uses NVTX: tlsuser LIBRARY. The
+ * library, which holds 256 bytes of initial-exec TLS, is copied to new names and opened until the
+ * loader refuses; a hook that is opened then must need no more than a pointer.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,8 +1,10 @@
 /*
- * tree.c - ways in which programs start others, end and get in the way of a profiler, one case each: tree CASE [ARG].
+ * tree.c - ways in which programs start others, end and get in the way of a profiler, one case
+ * each: tree CASE [ARG].
  *
- * Output is the same at every run (no pids, no times), so that a recorded run can be compared with a bare one byte by byte. A process
- * that should be seen sleeps 2 ms in usleep, so that it leaves a call behind for the test to find.
+ * Output is the same at every run (no pids, no times), so that a recorded run can be compared with
+ * a bare one byte by byte. A process that should be seen sleeps 2 ms in usleep, so that it leaves a
+ * call behind for the test to find.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -215,7 +217,8 @@ static long pages(void)
 	return n;
 }
 
-static int c_clean_often(void) /* 300 children by vfork and by system, without our environment: what they take is given back */
+static int c_clean_often(void) /* 300 children by vfork and by system, without our environment: what
+				  they take is given back */
 {
 	char *argv[] = {"true", NULL}, *env[] = {NULL};
 	long before = 0;
@@ -368,7 +371,8 @@ static int c_forks(void) /* ARG children, one after the other */
 	return 0;
 }
 
-static int c_forks_working(void) /* ARG children that each make a call worth recording, eight at a time */
+static int c_forks_working(
+	void) /* ARG children that each make a call worth recording, eight at a time */
 {
 	int n = arg ? atoi(arg) : 100;
 
@@ -386,8 +390,8 @@ static int c_forks_working(void) /* ARG children that each make a call worth rec
 	return 0;
 }
 
-static pthread_mutex_t locks[4] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
-				   PTHREAD_MUTEX_INITIALIZER};
+static pthread_mutex_t locks[4] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
+				   PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
 static volatile int stop;
 
 static void *lock_user(void *p)
@@ -519,7 +523,8 @@ static void on_signal(int sig)
 	say(s);
 }
 
-__attribute__((noreturn)) static int c_signals(void) /* says READY, then each signal, until SIGQUIT */
+__attribute__((noreturn)) static int c_signals(
+	void) /* says READY, then each signal, until SIGQUIT */
 {
 	sigset_t none;
 
@@ -560,7 +565,8 @@ static int c_env(void) /* prints variable ARG */
 	return 0;
 }
 
-static int c_ours(void) /* names of variables that look like a profiler's, sorted by nature; for checks of what children see */
+static int c_ours(void) /* names of variables that look like a profiler's, sorted by nature; for
+			   checks of what children see */
 {
 	for (char **e = environ; *e; e++)
 		if (!strncmp(*e, "LD_PRELOAD=", 11))
@@ -586,9 +592,11 @@ static int c_ranks(void) /* children with RANK=0..ARG-1, as a launcher makes the
 	return bad;
 }
 
-static int c_ids(void) /* process group, session and parentage are those of a program that runs alone */
+static int c_ids(
+	void) /* process group, session and parentage are those of a program that runs alone */
 {
-	printf("%d %d\n", getpgrp() == getpid() || getpgrp() == getppid() || getpgrp() > 0, getsid(0) > 0);
+	printf("%d %d\n", getpgrp() == getpid() || getpgrp() == getppid() || getpgrp() > 0,
+	       getsid(0) > 0);
 	return 0;
 }
 
@@ -601,7 +609,10 @@ static int c_sigstate(void) /* inherited signal dispositions and mask */
 	for (int i = 1; i < 65; i++) {
 		if (sigaction(i, NULL, &sa))
 			continue;
-		printf("%d%c%c ", i, sa.sa_handler == SIG_IGN ? 'i' : sa.sa_handler == SIG_DFL ? 'd' : 'h',
+		printf("%d%c%c ", i,
+		       sa.sa_handler == SIG_IGN	  ? 'i'
+		       : sa.sa_handler == SIG_DFL ? 'd'
+						  : 'h',
 		       sigismember(&mask, i) ? 'b' : '-');
 	}
 	putchar('\n');
@@ -665,16 +676,52 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } cases[] = {
-	{"work", c_work}, {"fork", c_fork}, {"fork-exit", c_fork_exit}, {"vfork", c_vfork}, {"vfork-fails", c_vfork_fails},
-	{"exec", c_exec}, {"exec-fails", c_exec_fails}, {"exec-clean", c_exec_clean}, {"clearenv", c_clearenv}, {"clone", c_clone},
-	{"clone-raw", c_clone_raw}, {"clone-vm", c_clone_vm}, {"spawn", c_spawn}, {"spawn-clean", c_spawn_clean}, {"system", c_system},
+	{"work", c_work},
+	{"fork", c_fork},
+	{"fork-exit", c_fork_exit},
+	{"vfork", c_vfork},
+	{"vfork-fails", c_vfork_fails},
+	{"exec", c_exec},
+	{"exec-fails", c_exec_fails},
+	{"exec-clean", c_exec_clean},
+	{"clearenv", c_clearenv},
+	{"clone", c_clone},
+	{"clone-raw", c_clone_raw},
+	{"clone-vm", c_clone_vm},
+	{"spawn", c_spawn},
+	{"spawn-clean", c_spawn_clean},
+	{"system", c_system},
 	{"clean-often", c_clean_often},
-	{"popen", c_popen}, {"daemon", c_daemon}, {"reparent", c_reparent}, {"closefds", c_closefds},
-	{"closefds-exec", c_closefds_exec}, {"forks", c_forks}, {"forks-working", c_forks_working}, {"fork-locks", c_fork_locks},
-	{"threads-exec", c_threads_exec}, {"crash", c_crash}, {"abort", c_abort}, {"kill", c_kill}, {"empty", c_empty},
-	{"exit-quick", c_exit_quick}, {"cat", c_cat}, {"flood", c_flood}, {"both", c_both}, {"tty", c_tty}, {"signals", c_signals},
-	{"wait", c_wait}, {"until", c_until}, {"env", c_env}, {"ours", c_ours}, {"ranks", c_ranks}, {"ids", c_ids}, {"sigstate", c_sigstate},
-	{"fds", c_fds}, {"atexit-fork", c_atexit_fork}, {"zombie", c_zombie}, {"tree", c_tree},
+	{"popen", c_popen},
+	{"daemon", c_daemon},
+	{"reparent", c_reparent},
+	{"closefds", c_closefds},
+	{"closefds-exec", c_closefds_exec},
+	{"forks", c_forks},
+	{"forks-working", c_forks_working},
+	{"fork-locks", c_fork_locks},
+	{"threads-exec", c_threads_exec},
+	{"crash", c_crash},
+	{"abort", c_abort},
+	{"kill", c_kill},
+	{"empty", c_empty},
+	{"exit-quick", c_exit_quick},
+	{"cat", c_cat},
+	{"flood", c_flood},
+	{"both", c_both},
+	{"tty", c_tty},
+	{"signals", c_signals},
+	{"wait", c_wait},
+	{"until", c_until},
+	{"env", c_env},
+	{"ours", c_ours},
+	{"ranks", c_ranks},
+	{"ids", c_ids},
+	{"sigstate", c_sigstate},
+	{"fds", c_fds},
+	{"atexit-fork", c_atexit_fork},
+	{"zombie", c_zombie},
+	{"tree", c_tree},
 };
 
 int main(int argc, char **argv)

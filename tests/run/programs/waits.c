@@ -1,8 +1,10 @@
 /*
- * waits.c - waits for one thing after the other, each for at least 40 ms, for the tests of what says why threads waited.
+ * waits.c - waits for one thing after the other, each for at least 40 ms, for the tests of what
+ * says why threads waited.
  *
- *   waits [FIFO]   the thread "waiter" waits for a lock that the thread "holder" holds, a condition, a semaphore, a sleep, a pipe,
- * a descriptor (poll), a stream's buffer, and the FIFO if one is named; the main thread waits for its end
+ *   waits [FIFO]   the thread "waiter" waits for a lock that the thread "holder" holds, a
+ * condition, a semaphore, a sleep, a pipe, a descriptor (poll), a stream's buffer, and the FIFO if
+ * one is named; the main thread waits for its end
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -32,7 +34,8 @@ static void next(void)
 		_exit(1);
 }
 
-/* Whether the kernel has the waiter asleep. Once it has written, what it is to wait in is the first that can put it to sleep. */
+/* Whether the kernel has the waiter asleep. Once it has written, what it is to wait in is the first
+ * that can put it to sleep. */
 static int asleep(void)
 {
 	char text[512];
@@ -44,7 +47,8 @@ static int asleep(void)
 	return end && !strncmp(end, ") S", 3);
 }
 
-/* The pause begins when the other waits, however long it took to get there. By raw calls, which hooks do not see. */
+/* The pause begins when the other waits, however long it took to get there. By raw calls, which
+ * hooks do not see. */
 static void pause_while_it_waits(void)
 {
 	static const struct timespec moment = {0, 200000};
@@ -98,7 +102,9 @@ static void *waiter(void *arg)
 	if (poll(&p, 1, -1) != 1 || read(data[0], &c, 1) != 1)
 		_exit(1);
 	next();
-	if (!stream || getc_unlocked(stream) != 'x') /* the inline form, which libc is asked by only when its buffer is empty */
+	if (!stream ||
+	    getc_unlocked(stream) !=
+		    'x') /* the inline form, which libc is asked by only when its buffer is empty */
 		_exit(1);
 	if (fifo) {
 		next();
@@ -134,7 +140,8 @@ static void *holder(void *arg)
 		_exit(1);
 	if (fifo) {
 		await_turn();
-		fd = open(fifo, O_WRONLY); /* which has woken it: what it sleeps in now is its read */
+		fd = open(fifo,
+			  O_WRONLY); /* which has woken it: what it sleeps in now is its read */
 		pause_while_it_waits();
 		if (write(fd, "x", 1) != 1)
 			_exit(1);
@@ -153,7 +160,8 @@ int main(int argc, char **argv)
 	if (pipe(turn) || pipe(data))
 		return 1;
 	pthread_create(&b, NULL, holder, NULL);
-	sem_wait(&held); /* here, not in the waiter: on a busy machine this may be a long wait, too */
+	sem_wait(&held); /* here, not in the waiter: on a busy machine this may be a long wait, too
+			  */
 	pthread_create(&a, NULL, waiter, NULL);
 	pthread_join(a, NULL);
 	pthread_join(b, NULL);
